@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+# Targets for people; what the module consists of is in Kbuild.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+O_KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
+
+# --------------------------------------------------------------------- the module
+.PHONY: all modules_install clean
+all: $(KDIR)/Makefile  ## Build rar.ko for the running kernel, or for KDIR=...
+	$(O_KBUILD) modules
+
+modules_install: all  ## Install it (root): then "modprobe rar" or socket() load it
+	$(O_KBUILD) modules_install
+
+clean:  ## Remove what was built, for every kernel
+	$(MAKE) -s -C selftests/host clean
+	rm -rf build
+	find . -name .git -prune -o \( -name '*.o' -o -name '*.ko' -o -name '*.mod' \
+		-o -name '*.mod.c' -o -name '.*.cmd' -o -name Module.symvers \
+		-o -name modules.order \) -type f -exec rm {} +
+
+$(KDIR)/Makefile:
+	@echo "No kernel headers at $(KDIR)." >&2
+	@echo "On Debian: apt-get install linux-headers-$(shell uname -r)," >&2
+	@echo "or name another kernel's: make KDIR=..." >&2
+	@false
+
+# --------------------------------------------------------------------- trying it
+# No kernel module is loaded into this machine: scripts/vm boots a guest.
+.PHONY: demo test test-full check host-test
+demo:  ## Show a ring at work in a guest, from nothing, in a few minutes
+	scripts/demo
+
+test:  ## Test on Debian's 6.1 and 6.12 in guests (T=name,... selects tests)
+	scripts/test $(if $(T),--tests '$(T)')
+
+test-full:  ## The same with the long tests, and on User-Mode Linux
+	scripts/test --full $(if $(T),--tests '$(T)')
+
+check:  ## Style and static checkers: checkpatch, sparse, W=1, kernel-doc, ...
+	scripts/check
+
+host-test:  ## The pure parts (schedule, reductions) in user space, in seconds
+	$(MAKE) -s -C selftests/host test
+
+# ---------------------------------------------------------------------
+.PHONY: help
+help:  ## This list
+	@echo "AF_RAR: a socket family for ring all-reduce in the kernel"
+	@sed -n 's/^\([a-z_-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F'|' '{ printf "%-18s%s\n", $$1, $$2 }'
+	@echo
+	@echo "  scripts/vm --help runs any command in a guest, with any kernel."
+	@echo "  Downloads and kernels are kept in $${RAR_CACHE:-~/.cache/rar}."

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * AF_RAR: all-reduce through a socket.
+ *
+ *	int fd = socket(AF_RAR, SOCK_SEQPACKET, 0);
+ *	bind(fd, self);		local address, group, own rank, size
+ *	connect(fd, next);	the successor; returns when the ring is closed
+ *	send(fd, x, len, 0);	one record is one all-reduce
+ *	recv(fd, x, len, 0);	the group's sum, in the order of send
+ *
+ * All fields are in host byte order unless they are declared __be.
+ * Fields and bits that are not named here must be zero (EINVAL otherwise).
+ */
+#ifndef _UAPI_LINUX_RAR_H
+#define _UAPI_LINUX_RAR_H
+
+#include <linux/types.h>
+#include <linux/socket.h>
+
+/*
+ * AF_MAX is closed to modules, so the family takes a slot that Linux reserved
+ * and never implemented. Another one: module parameter family=, published in
+ * the first line of /proc/net/rar.
+ */
+#ifndef AF_RAR
+#define AF_RAR		22	/* AF_SNA */
+#define PF_RAR		AF_RAR
+#endif
+
+#define SOL_RAR		522	/* level of all options and control messages */
+
+#define RAR_DEFAULT_PORT 18118	/* UDP, net.rar.port */
+#define RAR_MAX_SIZE	4096	/* ranks in a group */
+#define RAR_MAX_OPS	64	/* operations of one socket in flight */
+#define RAR_MAX_CALL	(1U << 30) /* bytes one send() may carry */
+
+/**
+ * struct sockaddr_rar - a member's address
+ * @srar_family:  AF_RAR
+ * @srar_port:    UDP port, network order; 0 = net.rar.port
+ * @srar_af:      AF_INET, AF_INET6, or 0 in bind(): the source address that
+ *                the route to the successor gives
+ * @srar_scope_id: interface index of an IPv6 link-local address, else 0
+ * @srar_rank:    0 .. size - 1
+ * @srar_size:    members of the group, 1 .. RAR_MAX_SIZE
+ * @srar_group:   group id chosen by the user
+ * @srar_addr:    IPv4 in the first four bytes, or IPv6; all zero = any
+ *
+ * Python: struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, port.to_bytes(2, "big"),
+ *                     af, 0, scope_id, rank, size, 0, group, addr)
+ */
+struct sockaddr_rar {
+	__kernel_sa_family_t srar_family;
+	__be16	srar_port;
+	__u16	srar_af;
+	__u16	__srar_pad0;
+	__u32	srar_scope_id;
+	__u32	srar_rank;
+	__u32	srar_size;
+	__u32	__srar_pad1;
+	__u64	srar_group;
+	__u8	srar_addr[16];
+	__u8	__srar_zero[16];
+};
+
+/* Socket options, level SOL_RAR. */
+#define RAR_JOIN	1  /* set: struct rar_join; bind + connect, no wait */
+#define RAR_DTYPE	2  /* get/set: __u32, enum rar_dtype, default of send */
+#define RAR_REDOP	3  /* get/set: __u32, enum rar_redop, default of send */
+#define RAR_OP_TIMEOUT	4  /* get/set: __u32 ms per operation, 0 = for ever */
+#define RAR_OWNER	5  /* get/set: __s32 pid that the member belongs to;
+			    * set 0 = the caller
+			    */
+#define RAR_ABORT	6  /* set: __u32, 0; ends the group for all members */
+#define RAR_ERROR	7  /* get: struct rar_error */
+#define RAR_INFO	8  /* get: struct rar_info */
+#define RAR_PEERS	9  /* get: array of struct rar_peer, by rank */
+#define RAR_CAPS	10 /* get: struct rar_caps */
+#define RAR_REG		11 /* registered regions: not implemented */
+
+/* Control messages, level SOL_RAR. */
+#define RAR_OP		32 /* sendmsg: struct rar_op */
+#define RAR_DONE	33 /* recvmsg: struct rar_done */
+
+/**
+ * struct rar_join - argument of RAR_JOIN
+ * @self: as for bind()
+ * @next: as for connect()
+ *
+ * For languages whose sockets refuse addresses of unknown families. Never
+ * blocks: POLLOUT or SO_ERROR tell how the join ended.
+ */
+struct rar_join {
+	struct sockaddr_rar self;
+	struct sockaddr_rar next;
+};
+
+enum rar_collective {
+	RAR_ALLREDUCE	= 1,
+	RAR_BROADCAST,
+	RAR_REDUCE,
+	RAR_REDUCE_SCATTER,
+	RAR_ALLGATHER,
+	RAR_BARRIER,
+	RAR_COLLECTIVE_NR
+};
+
+enum rar_dtype {
+	RAR_F32		= 1,
+	RAR_F64,
+	RAR_I32,
+	RAR_I64,
+	RAR_I8,
+	RAR_U8,
+	RAR_I16,
+	RAR_U16,
+	RAR_U32,
+	RAR_U64,
+	RAR_F16,
+	RAR_BF16,
+	RAR_DTYPE_NR
+};
+
+enum rar_redop {
+	RAR_SUM		= 1,
+	RAR_PROD,
+	RAR_MIN,
+	RAR_MAX,
+	RAR_BAND,
+	RAR_BOR,
+	RAR_BXOR,
+	RAR_LAND,
+	RAR_LOR,
+	RAR_LXOR,
+	RAR_AVG,
+	RAR_REDOP_NR
+};
+
+/**
+ * struct rar_op - what one send() asks for
+ * @size:       sizeof(struct rar_op); larger is accepted if the rest is zero
+ * @collective: enum rar_collective, 0 = RAR_ALLREDUCE
+ * @dtype:      enum rar_dtype, 0 = the socket's default
+ * @redop:      enum rar_redop, 0 = the socket's default
+ * @root:       root rank of rooted collectives, else 0
+ * @flags:      0 (no flag is defined yet)
+ * @bytes:      total length of the record; required with MSG_MORE, else 0 or
+ *              the length of the call
+ * @cookie:     returned in struct rar_done
+ * @dst:        0; with MSG_ZEROCOPY the address where the sums go
+ *
+ * Taken from the first call of a record.
+ */
+struct rar_op {
+	__u32	size;
+	__u8	collective;
+	__u8	dtype;
+	__u8	redop;
+	__u8	__pad;
+	__u32	root;
+	__u32	flags;
+	__u64	bytes;
+	__u64	cookie;
+	__u64	dst;
+};
+
+/**
+ * struct rar_done - delivered with the last piece (MSG_EOR) of a result
+ * @size:         sizeof(struct rar_done)
+ * @status:       0 or a positive errno
+ * @contributors: ranks whose data are in the result
+ * @cookie:       from struct rar_op, else 0
+ * @op_seq:       number of the operation in this epoch, from 0
+ */
+struct rar_done {
+	__u32	size;
+	__s32	status;
+	__u32	contributors;
+	__u32	__pad;
+	__u64	cookie;
+	__u64	op_seq;
+};
+
+/* Why a group failed: struct rar_error.reason. */
+enum rar_reason {
+	RAR_R_NONE,
+	RAR_R_CLOSED,		/* @rank closed with operations unfinished */
+	RAR_R_DIED,		/* the process of @rank exited */
+	RAR_R_SILENT,		/* nothing heard from @rank for @silent_ms */
+	RAR_R_LEFT,		/* @rank left before operation @op_seq */
+	RAR_R_RESET,		/* @rank does not know this epoch (restarted) */
+	RAR_R_ABORTED,		/* @rank called RAR_ABORT */
+	RAR_R_TIMEOUT,		/* RAR_OP_TIMEOUT passed; @rank has not posted */
+	RAR_R_JOIN_TIMEOUT,	/* the ring was not closed in time */
+	RAR_R_DUPLICATE,	/* @other holds @rank for another member */
+	RAR_R_SIZE,		/* @rank and @other disagree about the size */
+	RAR_R_VERSION,		/* ... about the protocol version */
+	RAR_R_TABLE,		/* ... about the table of members */
+	RAR_R_COLLECTIVE,	/* ... about the collective of @op_seq */
+	RAR_R_DTYPE,		/* ... about its element type */
+	RAR_R_REDOP,		/* ... about its reduction */
+	RAR_R_COUNT,		/* ... about its number of elements */
+	RAR_R_ROOT,		/* ... about its root */
+	RAR_R_FLAGS,		/* ... about its flags */
+	RAR_R_MTU,		/* a full-size packet does not pass @rank -> @other */
+	RAR_R_NODEV,		/* the device to @other went away at @rank */
+	RAR_R_FAULT,		/* a fault while copying in at @rank */
+	RAR_R_NR
+};
+
+/**
+ * struct rar_error - the error of a group, sticky
+ * @err:       positive errno, 0 = none
+ * @reason:    enum rar_reason
+ * @rank:      the member that the reason names
+ * @other:     the second member of a pair, else equal to @rank
+ * @op_seq:    the operation concerned, else 0
+ * @cookie:    its cookie at this rank, else 0
+ * @silent_ms: how long the neighbour had been silent
+ * @addr:      address of @rank, all zero if not known here
+ */
+struct rar_error {
+	__s32	err;
+	__u32	reason;
+	__u32	rank;
+	__u32	other;
+	__u64	op_seq;
+	__u64	cookie;
+	__u32	silent_ms;
+	__u32	__pad;
+	struct sockaddr_rar addr;
+};
+
+/* struct rar_info.state */
+enum rar_state {
+	RAR_S_UNBOUND,
+	RAR_S_BOUND,
+	RAR_S_JOINING,		/* looking for the neighbours */
+	RAR_S_READY,		/* epoch proposed, waiting for the commit */
+	RAR_S_RUN,
+	RAR_S_LEAVING,		/* shut down or closed, others may need us */
+	RAR_S_FAILED,
+	RAR_S_NR
+};
+
+/* struct rar_info.rx_path */
+enum rar_rx_path {
+	RAR_PATH_INGRESS,
+	RAR_PATH_UDP,
+	RAR_PATH_XDP,		/* not implemented */
+	RAR_PATH_NR
+};
+
+/**
+ * struct rar_info - like struct tcp_info; new fields are appended
+ * @state:        enum rar_state
+ * @rx_path:      enum rar_rx_path in use
+ * @rank:         own rank
+ * @size:         members
+ * @group:        group id
+ * @epoch:        epoch id, 0 before the ring is closed
+ * @payload:      bytes of tensor data a packet carries in this epoch
+ * @mtu:          MTU towards the successor, bytes
+ * @mtu_rank:     the rank whose link lowers @payload for all
+ * @srtt_us:      smoothed round trip to the successor
+ * @rto_us:       retransmission timeout
+ * @window:       injection window, bytes
+ * @inflight:     packets sent to the successor and not acknowledged
+ * @ops_posted:   operations posted
+ * @ops_complete: operations complete
+ * @ops_released: operations whose buffer nobody needs any more
+ * @bytes_tx:     payload bytes sent, retransmissions too
+ * @bytes_rx:     payload bytes accepted, duplicates not
+ * @packets_tx:   data packets sent
+ * @packets_rx:   data packets accepted
+ * @retransmits:  data packets sent again
+ * @prev_wait_us: time operations waited for packets from the predecessor
+ * @next_wait_us: time chunks waited for the successor (credit or window)
+ * @prev_silent_ms: since the last packet from the predecessor
+ * @next_silent_ms: since the last packet from the successor
+ * @early_bytes:  memory held for operations not yet posted here, bytes
+ * @resume_op:    lowest operation not complete on every survivor, see the
+ *                manual on starting again; 0 in a first epoch
+ */
+struct rar_info {
+	__u32	state;
+	__u32	rx_path;
+	__u32	rank;
+	__u32	size;
+	__u64	group;
+	__u64	epoch;
+	__u32	payload;
+	__u32	mtu;
+	__u32	mtu_rank;
+	__u32	srtt_us;
+	__u32	rto_us;
+	__u32	window;
+	__u32	inflight;
+	__u32	__pad;
+	__u64	ops_posted;
+	__u64	ops_complete;
+	__u64	ops_released;
+	__u64	bytes_tx;
+	__u64	bytes_rx;
+	__u64	packets_tx;
+	__u64	packets_rx;
+	__u64	retransmits;
+	__u64	prev_wait_us;
+	__u64	next_wait_us;
+	__u32	prev_silent_ms;
+	__u32	next_silent_ms;
+	__u64	early_bytes;
+	__u64	resume_op;
+};
+
+/* One row of RAR_PEERS. */
+struct rar_peer {
+	__u32	rank;
+	__u32	__pad;
+	struct sockaddr_rar addr;
+};
+
+/**
+ * struct rar_caps - what every member of this group can do
+ * @wire_version: lowest protocol version
+ * @collectives:  bit (1 << enum rar_collective)
+ * @dtypes:       [redop]: bit (1 << enum rar_dtype)
+ *
+ * The same on all ranks: the only thing an offload decision may rest on.
+ */
+struct rar_caps {
+	__u32	wire_version;
+	__u32	collectives;
+	__u32	dtypes[16];
+};
+
+#endif /* _UAPI_LINUX_RAR_H */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * AF_RAR wire format, version 1: UDP payload over IPv4 or IPv6.
+ *
+ * Every packet starts with the common header; all integers are big endian.
+ *
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +---------------+---------------+-------------------------------+
+ * |  0xa, version |     type      |         source rank           |
+ * +---------------+---------------+-------------------------------+
+ * |       destination rank        |   bytes after these 24 bytes  |
+ * +-------------------------------+-------------------------------+
+ * |                           group (64)                          |
+ * +---------------------------------------------------------------+
+ * |                           token (64)                          |
+ * +---------------------------------------------------------------+
+ *
+ * token: the epoch in RS, AG, ACK, PROBE, FIN, FIN_ACK, and in ABORT and
+ * RESET of a running group; before the epoch is committed, the nonce that the
+ * receiver gave to the sender (0 in the first JOIN). Compared in full: who is
+ * not on the path cannot guess it.
+ *
+ * Links are directed: RS, AG, PROBE, JOIN, COLLECT, PROPOSE and COMMIT travel
+ * to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
+ * and FIN_ACK to both.
+ */
+#ifndef _UAPI_LINUX_RAR_WIRE_H
+#define _UAPI_LINUX_RAR_WIRE_H
+
+#include <linux/types.h>
+
+/* First byte: a magic nibble, so that foreign UDP is told from other versions. */
+#define RAR_WIRE_MAGIC		0xa0
+#define RAR_WIRE_VERSION	1
+
+enum rar_pkt_type {
+	RAR_T_RS	= 1,	/* reduce-scatter chunk: struct rar_data_hdr */
+	RAR_T_AG	= 2,	/* all-gather chunk: struct rar_data_hdr */
+	RAR_T_ACK	= 3,	/* struct rar_ack_hdr */
+	RAR_T_PROBE	= 4,	/* asks for an ACK, keeps alive: rar_probe_hdr */
+	RAR_T_JOIN	= 8,	/* struct rar_join_hdr, padded */
+	RAR_T_JOIN_ACK	= 9,	/* struct rar_join_hdr */
+	RAR_T_REJECT	= 10,	/* struct rar_notice_hdr */
+	RAR_T_COLLECT	= 11,	/* struct rar_table_hdr + members */
+	RAR_T_PROPOSE	= 12,	/* struct rar_table_hdr + members */
+	RAR_T_COMMIT	= 13,	/* struct rar_table_hdr */
+	RAR_T_ABORT	= 16,	/* struct rar_notice_hdr */
+	RAR_T_RESET	= 17,	/* struct rar_hdr; echoes the unknown token */
+	RAR_T_FIN	= 18,	/* struct rar_notice_hdr: rank left after op_seq */
+	RAR_T_FIN_ACK	= 19,	/* struct rar_notice_hdr */
+};
+
+struct rar_hdr {
+	__u8	version;
+	__u8	type;
+	__be16	src;
+	__be16	dst;
+	__be16	len;
+	__be64	group;
+	__be64	token;
+};
+
+/**
+ * struct rar_data_hdr - a chunk (RS, AG)
+ * @seq:    sequence number of this transmission; a chunk that is sent again
+ *          gets a new one
+ * @una:    lowest sequence number the sender still waits for; all below are
+ *          acknowledged or given up
+ * @op_seq: operation
+ * @count:  elements of the whole operation
+ * @chunk:  index of the chunk in the operation: block by block, each block
+ *          cut into pieces of the epoch's payload size
+ * @collective, @dtype, @redop, @opflags, @root: with @count the fingerprint
+ *          on which all members must agree
+ * @flags:  RAR_F_*
+ * @scale:  0; block exponent of quantised formats
+ */
+struct rar_data_hdr {
+	struct rar_hdr h;
+	__be32	seq;
+	__be32	una;
+	__be64	op_seq;
+	__be64	count;
+	__be32	chunk;
+	__u8	collective;
+	__u8	dtype;
+	__u8	redop;
+	__u8	opflags;
+	__be16	root;
+	__u8	flags;
+	__u8	__pad;
+	__be32	scale;
+};
+
+#define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
+
+/**
+ * struct rar_ack_hdr - what the receiver of a link has
+ * @cum:      all sequence numbers below are received (or given up by @una)
+ * @base:     sequence number of bit 0 of @bitmap
+ * @posted:   operations posted: op_seq below this need no credit
+ * @credit:   bytes that chunks of operations not posted may cost, each
+ *            RAR_EARLY_COST more than its payload; not cumulative
+ * @delay_us: from the arrival of the newest packet to this ACK
+ * @ce:       packets received with the CE mark, modulo 2^32
+ * @highest:  one above the highest sequence number received
+ * @filled:   0; chunks contributed of operation @posted
+ * @bitmap:   bit n (of byte n / 8, lowest first): @base + n is received
+ */
+struct rar_ack_hdr {
+	struct rar_hdr h;
+	__be32	cum;
+	__be32	base;
+	__be64	posted;
+	__be32	credit;
+	__be32	delay_us;
+	__be32	ce;
+	__be32	highest;
+	__be32	filled;
+	__be32	__pad;
+	__u8	bitmap[32];
+};
+
+#define RAR_EARLY_COST	512
+
+/* PROBE: @una as in struct rar_data_hdr, so that given-up numbers can close. */
+struct rar_probe_hdr {
+	struct rar_hdr h;
+	__be32	una;
+	__be32	__pad;
+};
+
+/**
+ * struct rar_join_hdr - JOIN and JOIN_ACK
+ * @nonce:   the sender's own nonce for this attempt
+ * @size:    members
+ * @payload: JOIN: largest payload of a data packet that fits this packet's
+ *           size, which the padding proves
+ * @port:    UDP port that answers go to
+ * @flags:   RAR_JF_*
+ */
+struct rar_join_hdr {
+	struct rar_hdr h;
+	__be64	nonce;
+	__be32	size;
+	__be32	payload;
+	__be16	port;
+	__be16	flags;
+	__be32	__pad;
+};
+
+#define RAR_JF_SMALL	0x0001	/* not padded: only asks whether we are heard */
+
+struct rar_wire_caps {
+	__be32	collectives;
+	__be32	dtypes[16];
+};
+
+/* One member in COLLECT and PROPOSE. */
+struct rar_wire_member {
+	__be64	nonce;
+	__u8	addr[16];
+	__be16	af;		/* 4 or 6 */
+	__be16	port;
+	__be32	payload;	/* of the link to the successor */
+};
+
+/**
+ * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: rank 0 sends it, it goes
+ * round the ring once
+ * @epoch:    PROPOSE, COMMIT: the new epoch
+ * @digest:   PROPOSE, COMMIT: of the whole table
+ * @resume:   lowest operation not complete on every member
+ * @payload:  lowest payload so far
+ * @payload_rank: and whose link that is
+ * @first:    rank of the first member carried
+ * @n:        members carried
+ * @caps:     what all members so far can do
+ */
+struct rar_table_hdr {
+	struct rar_hdr h;
+	__be64	epoch;
+	__be64	digest;
+	__be64	resume;
+	__be32	payload;
+	__be16	payload_rank;
+	__be16	first;
+	__be16	n;
+	__be16	__pad;
+	struct rar_wire_caps caps;
+};
+
+#define RAR_TABLE_MAX	32	/* members in one packet */
+
+/**
+ * struct rar_notice_hdr - ABORT, REJECT, FIN, FIN_ACK
+ * @err:       errno (Linux numbers)
+ * @reason:    enum rar_reason
+ * @rank:      whom the reason names (FIN: who leaves)
+ * @other:     the second member of a pair
+ * @op_seq:    operation concerned (FIN: operations posted by the leaver)
+ * @silent_ms: how long @rank had been silent
+ */
+struct rar_notice_hdr {
+	struct rar_hdr h;
+	__be32	err;
+	__be32	reason;
+	__be32	rank;
+	__be32	other;
+	__be64	op_seq;
+	__be32	silent_ms;
+	__be32	__pad;
+};
+
+#endif /* _UAPI_LINUX_RAR_WIRE_H */

@@ -1,0 +1,1133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The socket family: proto_ops and options, no protocol logic. Owns struct
+ * rar_sock.
+ */
+#include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
+#include <net/addrconf.h>
+#include <net/route.h>
+#include <net/sock.h>
+
+#include "encap.h"
+#include "rar.h"
+#include "reduce.h"
+
+int rar_family = AF_RAR;
+module_param_named(family, rar_family, int, 0444);
+MODULE_PARM_DESC(family, "address family number, an unused one (22)");
+
+/**
+ * struct rar_sock - the socket of a member
+ * @sk:        first, for sk_alloc()
+ * @grp:       the member; set by bind() under the socket lock, never changed
+ * @send_lock: one send() at a time; protects @more
+ * @recv_lock: one recv() at a time
+ * @more:      record begun with MSG_MORE
+ * @print:     what @more is
+ * @dtype:     default of send()
+ * @redop:     default of send()
+ * @op_timeout_ms: kept until there is a group
+ */
+struct rar_sock {
+	struct sock sk;
+	struct rar_group *grp;
+	struct mutex send_lock;
+	struct mutex recv_lock;
+	struct rar_operation *more;
+	struct rar_print print;
+	u8 dtype;
+	u8 redop;
+	u32 op_timeout_ms;
+};
+
+static struct rar_sock *rar_sk(const struct sock *sk)
+{
+	return (struct rar_sock *)sk;
+}
+
+static struct rar_group *sock_group(const struct sock *sk)
+{
+	/* Pairs with the release in sock_bind(). */
+	return smp_load_acquire(&rar_sk(sk)->grp);
+}
+
+static u8 group_state(const struct rar_group *grp)
+{
+	return smp_load_acquire(&grp->state);
+}
+
+/* -- addresses ----------------------------------------------------------- */
+
+/**
+ * rar_sock_addr() - a member's address as the user sees it
+ * @grp:  group
+ * @a:    address
+ * @rank: whose
+ * @sa:   to fill
+ */
+void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
+		   u32 rank, struct sockaddr_rar *sa)
+{
+	memset(sa, 0, sizeof(*sa));
+	sa->srar_family = rar_family;
+	sa->srar_port = a->port;
+	sa->srar_af = a->af;
+	sa->srar_scope_id = a->scope;
+	sa->srar_rank = rank;
+	sa->srar_size = grp->size;
+	sa->srar_group = grp->id;
+	memcpy(sa->srar_addr, &a->ip, sizeof(sa->srar_addr));
+}
+
+static int check_sockaddr(const struct sockaddr_rar *sa, int len)
+{
+	if (len < (int)sizeof(*sa))
+		return -EINVAL;
+	if (sa->srar_family != rar_family)
+		return -EAFNOSUPPORT;
+	if (sa->__srar_pad0 || sa->__srar_pad1 ||
+	    memchr_inv(sa->__srar_zero, 0, sizeof(sa->__srar_zero)))
+		return -EINVAL;
+	if (!sa->srar_size || sa->srar_size > RAR_MAX_SIZE ||
+	    sa->srar_rank >= sa->srar_size)
+		return -EINVAL;
+	if (sa->srar_af && sa->srar_af != AF_INET && sa->srar_af != AF_INET6)
+		return -EINVAL;
+	if (sa->srar_scope_id && sa->srar_af != AF_INET6)
+		return -EINVAL;
+	if (sa->srar_af != AF_INET6 &&
+	    memchr_inv(sa->srar_addr + (sa->srar_af ? 4 : 0), 0,
+		       sizeof(sa->srar_addr) - (sa->srar_af ? 4 : 0)))
+		return -EINVAL;
+	return 0;
+}
+
+static void to_addr(const struct rar_net *rn, const struct sockaddr_rar *sa,
+		    struct rar_addr *a)
+{
+	a->af = sa->srar_af;
+	a->port = sa->srar_port ?: htons(READ_ONCE(rn->sysctl_port));
+	a->scope = sa->srar_scope_id;
+	memcpy(&a->ip, sa->srar_addr, sizeof(a->ip));
+}
+
+static bool addr_any(const struct rar_addr *a)
+{
+	return !a->af || ipv6_addr_any(&a->ip);
+}
+
+static bool addr_local(struct net *net, const struct rar_addr *a)
+{
+	if (addr_any(a))
+		return true;
+	if (a->af == AF_INET)
+		return inet_addr_type(net, a->ip.s6_addr32[0]) == RTN_LOCAL;
+#if IS_ENABLED(CONFIG_IPV6)
+	return ipv6_chk_addr(net, &a->ip, NULL, 0);
+#else
+	return false;
+#endif
+}
+
+/* -- bind and connect ---------------------------------------------------- */
+
+static int sock_bind(struct sock *sk, const struct sockaddr_rar *self)
+{
+	struct rar_net *rn = rar_net(sock_net(sk));
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp;
+	int err;
+
+	if (rsk->grp)
+		return -EINVAL;
+	grp = rar_group_alloc(rn, self);
+	if (!grp)
+		return -ENOBUFS;
+	to_addr(rn, self, &grp->self);
+	grp->op_timeout_ms = rsk->op_timeout_ms;
+	err = addr_local(sock_net(sk), &grp->self) ? 0 : -EADDRNOTAVAIL;
+	if (!err && grp->self.af) {
+		grp->port = rar_encap_get(rn, grp->self.af, grp->self.port);
+		err = PTR_ERR_OR_ZERO(grp->port);
+		if (err)
+			grp->port = NULL;
+	}
+	grp->sk = sk;
+	if (!err)
+		err = rar_group_hash(grp);
+	if (err) {
+		grp->sk = NULL;
+		rar_group_put(grp);
+		return err;
+	}
+	/* Pairs with the acquire in sock_group(). */
+	smp_store_release(&rsk->grp, grp);
+	return 0;
+}
+
+static int check_next(const struct rar_group *grp,
+		      const struct sockaddr_rar *next)
+{
+	if (next->srar_group != grp->id || next->srar_size != grp->size ||
+	    next->srar_rank != rar_group_rank(grp, RAR_NEXT))
+		return -EINVAL;
+	if (!next->srar_af || !memchr_inv(next->srar_addr, 0,
+					  sizeof(next->srar_addr)))
+		return -EDESTADDRREQ;
+	if (grp->self.af && grp->self.af != next->srar_af)
+		return -EINVAL;
+	return 0;
+}
+
+/* What a connect() finds in states that do not allow another join. */
+static int join_state_error(const struct rar_group *grp)
+{
+	switch (group_state(grp)) {
+	case RAR_S_BOUND:
+		return 0;
+	case RAR_S_JOINING:
+	case RAR_S_READY:
+		return -EALREADY;
+	case RAR_S_FAILED:
+		return -grp->error.err;
+	}
+	return -EISCONN;
+}
+
+static int sock_join(struct sock *sk, const struct sockaddr_rar *next,
+		     long timeo)
+{
+	struct rar_group *grp = rar_sk(sk)->grp;
+	struct rar_net *rn = grp->rn;
+	struct rar_addr addr;
+	u32 ms;
+	int err;
+
+	err = join_state_error(grp);
+	if (!err)
+		err = check_next(grp, next);
+	if (err)
+		return err;
+	to_addr(rn, next, &addr);
+	grp->sk_mark = READ_ONCE(sk->sk_mark);
+	grp->sk_priority = READ_ONCE(sk->sk_priority);
+	grp->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
+	ms = READ_ONCE(rn->sysctl_join_ms);
+	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
+		ms = min_t(u32, ms, jiffies_to_msecs(timeo));
+	sk->sk_err = 0;
+	err = rar_join_start(grp, &addr, ms);
+	if (!err)
+		rar_group_set_owner(grp, get_pid(task_tgid(current)));
+	return err;
+}
+
+static bool join_over(const struct rar_group *grp)
+{
+	u8 state = group_state(grp);
+
+	return state != RAR_S_JOINING && state != RAR_S_READY;
+}
+
+/* How did the join end? Also clears what SO_ERROR would say. */
+static int join_result(struct sock *sk, struct rar_group *grp)
+{
+	int err = 0;
+
+	spin_lock_bh(&grp->lock);
+	if (grp->state == RAR_S_BOUND || grp->state == RAR_S_FAILED)
+		err = -grp->error.err;
+	spin_unlock_bh(&grp->lock);
+	if (err)
+		sk->sk_err = 0;
+	return err;
+}
+
+static int sock_wait_join(struct sock *sk, struct rar_group *grp)
+{
+	int err;
+
+	release_sock(sk);
+	err = wait_event_interruptible(*sk_sleep(sk), join_over(grp));
+	lock_sock(sk);
+	return err ? -EINTR : join_result(sk, grp);
+}
+
+static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
+{
+	const struct sockaddr_rar *sa = (const struct sockaddr_rar *)uaddr;
+	struct sock *sk = sock->sk;
+	int err;
+
+	err = check_sockaddr(sa, len);
+	if (err)
+		return err;
+	lock_sock(sk);
+	err = sock_bind(sk, sa);
+	release_sock(sk);
+	return err;
+}
+
+static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
+		       int len, int flags)
+{
+	const struct sockaddr_rar *sa = (const struct sockaddr_rar *)uaddr;
+	struct sock *sk = sock->sk;
+	struct rar_group *grp;
+	long timeo;
+	int err;
+
+	err = check_sockaddr(sa, len);
+	if (err)
+		return err;
+	lock_sock(sk);
+	grp = rar_sk(sk)->grp;
+	timeo = sock_sndtimeo(sk, flags & O_NONBLOCK);
+	err = grp ? sock_join(sk, sa, timeo) : -EINVAL;
+	if (!timeo && !err && !join_over(grp))
+		err = -EINPROGRESS;
+	else if (timeo && (!err || err == -EALREADY))
+		err = sock_wait_join(sk, grp);
+	release_sock(sk);
+	return err;
+}
+
+static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
+{
+	struct sockaddr_rar *sa = (struct sockaddr_rar *)uaddr;
+	struct rar_group *grp = sock_group(sock->sk);
+
+	if (!grp || (peer && group_state(grp) < RAR_S_RUN))
+		return -ENOTCONN;
+	if (peer)
+		rar_sock_addr(grp, &grp->path[RAR_NEXT].dst,
+			      rar_group_rank(grp, RAR_NEXT), sa);
+	else
+		rar_sock_addr(grp, grp->path[RAR_NEXT].src.af ?
+			      &grp->path[RAR_NEXT].src : &grp->self,
+			      grp->rank, sa);
+	return sizeof(*sa);
+}
+
+/* -- send ---------------------------------------------------------------- */
+
+/* What the control message and the options ask for. */
+struct send_args {
+	struct rar_print print;
+	u64 bytes;
+	u64 cookie;
+	u32 esize;
+};
+
+static int parse_op(const struct rar_op *req, struct msghdr *msg,
+		    struct send_args *args)
+{
+	if (req->__pad || req->flags)
+		return -EINVAL;
+	if (req->dst)
+		return -EOPNOTSUPP;
+	if (req->collective)
+		args->print.collective = req->collective;
+	if (req->dtype)
+		args->print.dtype = req->dtype;
+	if (req->redop)
+		args->print.redop = req->redop;
+	if (req->root)
+		return -EINVAL;
+	args->bytes = req->bytes;
+	args->cookie = req->cookie;
+	return 0;
+}
+
+static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
+{
+	struct rar_op req = {};
+	struct cmsghdr *cmsg;
+	size_t len;
+
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level != SOL_RAR)
+			continue;
+		len = cmsg->cmsg_len - CMSG_ALIGN(sizeof(*cmsg));
+		if (cmsg->cmsg_type != RAR_OP || len < sizeof(req))
+			return -EINVAL;
+		memcpy(&req, CMSG_DATA(cmsg), sizeof(req));
+		if (req.size < sizeof(req) || req.size > len ||
+		    memchr_inv((u8 *)CMSG_DATA(cmsg) + sizeof(req), 0,
+			       req.size - sizeof(req)))
+			return -EINVAL;
+		return parse_op(&req, msg, args);
+	}
+	return 0;
+}
+
+static int check_args(const struct send_args *args)
+{
+	const struct rar_print *p = &args->print;
+
+	if (p->collective >= RAR_COLLECTIVE_NR || p->dtype >= RAR_DTYPE_NR ||
+	    p->redop >= RAR_REDOP_NR)
+		return -EINVAL;
+	if (p->collective != RAR_ALLREDUCE ||
+	    !rar_reduce_supported(p->dtype, p->redop))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
+		      struct send_args *args)
+{
+	int err;
+
+	*args = (struct send_args) {
+		.print.collective = RAR_ALLREDUCE,
+		.print.dtype = rsk->dtype,
+		.print.redop = rsk->redop,
+	};
+	err = parse_cmsgs(msg, args);
+	if (!err)
+		err = check_args(args);
+	if (err)
+		return err;
+	if (msg->msg_flags & MSG_MORE ? args->bytes < len || !args->bytes :
+					args->bytes && args->bytes != len)
+		return -EINVAL;
+	args->bytes = args->bytes ?: len;
+	args->esize = rar_dtype_size(args->print.dtype);
+	if (args->bytes % args->esize)
+		return -EINVAL;
+	args->print.count = args->bytes / args->esize;
+	return 0;
+}
+
+/* May an operation be posted now? 0, -EAGAIN, or a final error. */
+static int send_ready(struct rar_group *grp)
+{
+	int err = 0;
+
+	spin_lock_bh(&grp->lock);
+	if (grp->state == RAR_S_FAILED)
+		err = -grp->error.err;
+	else if (grp->shut || grp->state == RAR_S_LEAVING)
+		err = -EPIPE;
+	else if (grp->state != RAR_S_RUN)
+		err = -ENOTCONN;
+	else if (grp->nundelivered == RAR_MAX_OPS)
+		err = grp->ops_complete == grp->op_next ? -ENOBUFS : -EAGAIN;
+	else if (rcu_access_pointer(grp->ops[grp->op_next % RAR_MAX_OPS]))
+		err = -EAGAIN;
+	spin_unlock_bh(&grp->lock);
+	return err;
+}
+
+/*
+ * Sleep until something changed for @grp, or a little while: memory of the
+ * netns may be freed by other groups. Returns 0 to try again.
+ */
+static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	long slice = min_t(long, *timeo, HZ / 20);
+
+	if (!*timeo)
+		return -EAGAIN;
+	add_wait_queue(sk_sleep(sk), &wait);
+	if (send_ready(grp) == -EAGAIN || slice < *timeo) {
+		slice -= wait_woken(&wait, TASK_INTERRUPTIBLE, slice);
+		if (*timeo != MAX_SCHEDULE_TIMEOUT)
+			*timeo = max(*timeo - slice, 0L);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return signal_pending(current) ? sock_intr_errno(*timeo) : 0;
+}
+
+/* Nothing of this netns' memory is held by operations still under way here. */
+static bool all_unread(struct rar_group *grp)
+{
+	bool all;
+
+	spin_lock_bh(&grp->lock);
+	all = grp->nundelivered && grp->ops_complete == grp->op_next;
+	spin_unlock_bh(&grp->lock);
+	return all;
+}
+
+/* An operation with its buffer; waits for memory and for a slot. */
+static struct rar_operation *send_alloc(struct sock *sk,
+					struct rar_group *grp, u64 bytes,
+					long *timeo)
+{
+	struct rar_operation *op;
+	int err;
+
+	if (bytes > READ_ONCE(grp->rn->sysctl_mem))
+		return ERR_PTR(-EMSGSIZE);
+	for (;;) {
+		err = send_ready(grp);
+		op = err ? ERR_PTR(err) : rar_op_alloc(grp->rn, bytes);
+		if (op != ERR_PTR(-EAGAIN))
+			return op;
+		if (!err && all_unread(grp))
+			return ERR_PTR(-ENOBUFS);
+		err = send_wait(sk, grp, timeo);
+		if (err)
+			return ERR_PTR(err);
+	}
+}
+
+static int send_post(struct sock *sk, struct rar_group *grp,
+		     struct rar_operation *op, const struct rar_print *print,
+		     long *timeo)
+{
+	int err;
+
+	err = rar_op_schedule(op, print, rar_dtype_size(print->dtype),
+			      grp->payload, grp->size, grp->rank);
+	if (err)
+		return err;
+	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
+		err = send_wait(sk, grp, timeo);
+		if (err)
+			break;
+	}
+	return err;
+}
+
+/* The first call of a record: fix what it is. */
+static int send_begin(struct sock *sk, struct rar_group *grp,
+		      struct msghdr *msg, size_t len, long *timeo)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op;
+	struct send_args args;
+	int err;
+
+	err = send_parse(rsk, msg, len, &args);
+	if (err)
+		return err;
+	op = send_alloc(sk, grp, args.bytes, timeo);
+	if (IS_ERR(op))
+		return PTR_ERR(op);
+	op->cookie = args.cookie;
+	rsk->more = op;
+	rsk->print = args.print;
+	return 0;
+}
+
+static void send_drop_record(struct rar_sock *rsk)
+{
+	if (rsk->more)
+		rar_op_put(rsk->more);
+	rsk->more = NULL;
+}
+
+/* Copy one call's data and post the record if it is the last; all or nothing. */
+static int send_piece(struct sock *sk, struct rar_group *grp,
+		      struct msghdr *msg, size_t len, long *timeo)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op = rsk->more;
+	bool last = !(msg->msg_flags & MSG_MORE);
+	int err;
+
+	if (len > op->charged - op->filled ||
+	    (last && len != op->charged - op->filled))
+		return -EINVAL;
+	if (copy_from_iter(op->buf + op->filled, len, &msg->msg_iter) != len)
+		return -EFAULT;
+	if (!last) {
+		op->filled += len;
+		return 0;
+	}
+	err = send_post(sk, grp, op, &rsk->print, timeo);
+	if (!err)
+		rsk->more = NULL;
+	return err;
+}
+
+static int sock_send(struct sock *sk, struct rar_group *grp,
+		     struct msghdr *msg, size_t len)
+{
+	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
+	struct rar_sock *rsk = rar_sk(sk);
+	bool begun = rsk->more;
+	int err;
+
+	err = send_ready(grp);
+	if (err && err != -EAGAIN)
+		return err;
+	if (!begun)
+		err = send_begin(sk, grp, msg, len, &timeo);
+	else
+		err = 0;
+	if (!err)
+		err = send_piece(sk, grp, msg, len, &timeo);
+	if (err && !begun)
+		send_drop_record(rsk);
+	return err;
+}
+
+#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \
+		    MSG_CMSG_COMPAT | MSG_SPLICE_PAGES)
+
+static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp = sock_group(sk);
+	int err;
+
+	if (msg->msg_flags & (MSG_OOB | MSG_ZEROCOPY))
+		return -EOPNOTSUPP;
+	if (msg->msg_flags & ~SEND_FLAGS)
+		return -EINVAL;
+	if (!grp)
+		return -ENOTCONN;
+	if (msg->msg_namelen)
+		return -EISCONN;
+	if (len > RAR_MAX_CALL)
+		return -EMSGSIZE;
+	if (mutex_lock_interruptible(&rsk->send_lock))
+		return -ERESTARTSYS;
+	err = sock_send(sk, grp, msg, len);
+	mutex_unlock(&rsk->send_lock);
+	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
+		send_sig(SIGPIPE, current, 0);
+	return err ?: len;
+}
+
+/* -- receive ------------------------------------------------------------- */
+
+/*
+ * The oldest operation, if it is complete. NULL: end of file. ERR_PTR:
+ * -EAGAIN if it is not, or the group's error.
+ */
+static struct rar_operation *recv_ready(struct rar_group *grp)
+{
+	struct rar_operation *op;
+
+	spin_lock_bh(&grp->lock);
+	op = list_first_entry_or_null(&grp->undelivered, struct rar_operation,
+				      node);
+	if (grp->state < RAR_S_RUN)
+		op = ERR_PTR(-ENOTCONN);
+	else if (!op && grp->state == RAR_S_FAILED)
+		op = ERR_PTR(-grp->error.err);
+	else if (!op && !grp->shut && !grp->left)
+		op = ERR_PTR(-EAGAIN);
+	else if (op && !op->complete)
+		op = ERR_PTR(-EAGAIN);
+	spin_unlock_bh(&grp->lock);
+	return op;
+}
+
+static struct rar_operation *recv_wait(struct sock *sk, struct rar_group *grp,
+				       long timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct rar_operation *op;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	while ((op = recv_ready(grp)) == ERR_PTR(-EAGAIN) && timeo) {
+		if (signal_pending(current)) {
+			op = ERR_PTR(sock_intr_errno(timeo));
+			break;
+		}
+		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return op;
+}
+
+static void recv_done(struct msghdr *msg, const struct rar_group *grp,
+		      const struct rar_operation *op)
+{
+	struct rar_done done = {
+		.size = sizeof(done),
+		.contributors = grp->size,
+		.cookie = op->cookie,
+		.op_seq = op->seq,
+	};
+
+	msg->msg_flags |= MSG_EOR;
+	if (msg->msg_controllen)
+		put_cmsg(msg, SOL_RAR, RAR_DONE, sizeof(done), &done);
+}
+
+static int sock_recv(struct sock *sk, struct rar_group *grp,
+		     struct msghdr *msg, size_t len, int flags)
+{
+	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	struct rar_operation *op;
+	size_t n;
+
+	op = recv_wait(sk, grp, timeo);
+	if (IS_ERR_OR_NULL(op))
+		return PTR_ERR(op);
+	n = min_t(u64, len, op->ring.bytes - op->read);
+	if (copy_to_iter(op->buf + op->read, n, &msg->msg_iter) != n)
+		return -EFAULT;
+	op->read += n;
+	if (op->read == op->ring.bytes) {
+		recv_done(msg, grp, op);
+		rar_group_op_delivered(grp, op);
+	}
+	return n;
+}
+
+static int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
+		       int flags)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp = sock_group(sk);
+	int ret;
+
+	if (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE))
+		return -EOPNOTSUPP;
+	if (!grp)
+		return -ENOTCONN;
+	msg->msg_namelen = 0;
+	len = min_t(size_t, len, INT_MAX & PAGE_MASK);
+	if (mutex_lock_interruptible(&rsk->recv_lock))
+		return -ERESTARTSYS;
+	ret = sock_recv(sk, grp, msg, len, flags);
+	mutex_unlock(&rsk->recv_lock);
+	return ret;
+}
+
+/* -- poll, shutdown, release --------------------------------------------- */
+
+static __poll_t poll_group(struct rar_group *grp)
+{
+	struct rar_operation *op;
+	__poll_t mask = 0;
+	int err;
+
+	switch (group_state(grp)) {
+	case RAR_S_BOUND:
+		return READ_ONCE(grp->error.err) ?
+		       EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT : 0;
+	case RAR_S_JOINING:
+	case RAR_S_READY:
+		return 0;
+	case RAR_S_FAILED:
+		return EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLRDNORM | EPOLLOUT;
+	}
+	op = recv_ready(grp);
+	if (op != ERR_PTR(-EAGAIN))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (!op)
+		mask |= EPOLLRDHUP;
+	err = send_ready(grp);
+	if (err != -EAGAIN && err != -ENOBUFS)
+		mask |= EPOLLOUT | EPOLLWRNORM;
+	return mask;
+}
+
+static __poll_t rar_poll(struct file *file, struct socket *sock,
+			 poll_table *wait)
+{
+	struct rar_group *grp = sock_group(sock->sk);
+
+	sock_poll_wait(file, sock, wait);
+	return grp ? poll_group(grp) : 0;
+}
+
+static int rar_shutdown(struct socket *sock, int how)
+{
+	struct rar_group *grp = sock_group(sock->sk);
+
+	if (how != SHUT_WR)
+		return how == SHUT_RD || how == SHUT_RDWR ? -EOPNOTSUPP :
+							    -EINVAL;
+	if (!grp || group_state(grp) < RAR_S_RUN)
+		return -ENOTCONN;
+	rar_group_shutdown(grp);
+	return 0;
+}
+
+static int rar_release(struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk;
+
+	if (!sk)
+		return 0;
+	rsk = rar_sk(sk);
+	lock_sock(sk);
+	sock_orphan(sk);
+	sock->sk = NULL;
+	send_drop_record(rsk);
+	if (rsk->grp)
+		rar_group_release(rsk->grp);
+	release_sock(sk);
+	sock_put(sk);
+	return 0;
+}
+
+/* -- options ------------------------------------------------------------- */
+
+static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
+{
+	if (optlen < sizeof(*val))
+		return -EINVAL;
+	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
+}
+
+static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_join join;
+	int err;
+
+	if (optlen != sizeof(join))
+		return -EINVAL;
+	if (copy_from_sockptr(&join, optval, sizeof(join)))
+		return -EFAULT;
+	err = check_sockaddr(&join.self, sizeof(join.self));
+	if (!err)
+		err = check_sockaddr(&join.next, sizeof(join.next));
+	if (err)
+		return err;
+	lock_sock(sk);
+	if (!rsk->grp)
+		err = sock_bind(sk, &join.self);
+	if (!err && (rsk->grp->id != join.self.srar_group ||
+		     rsk->grp->rank != join.self.srar_rank ||
+		     rsk->grp->size != join.self.srar_size))
+		err = -EINVAL;
+	if (!err)
+		err = sock_join(sk, &join.next, 0);
+	release_sock(sk);
+	return err;
+}
+
+static int set_owner(struct sock *sk, s32 nr)
+{
+	struct rar_group *grp = sock_group(sk);
+	struct pid *pid;
+
+	if (!grp || group_state(grp) < RAR_S_JOINING)
+		return -ENOTCONN;
+	if (nr < 0)
+		return -EINVAL;
+	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
+	if (!pid)
+		return -ESRCH;
+	lock_sock(sk);
+	rar_group_set_owner(grp, pid);
+	release_sock(sk);
+	return 0;
+}
+
+static int set_abort(struct sock *sk, u32 val)
+{
+	struct rar_group *grp = sock_group(sk);
+
+	if (val)
+		return -EINVAL;
+	if (!grp || group_state(grp) < RAR_S_JOINING)
+		return -ENOTCONN;
+	rar_group_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
+			    grp->rank, 0);
+	return 0;
+}
+
+static int set_default(u8 *field, u32 val, u32 limit)
+{
+	if (!val || val >= limit)
+		return -EINVAL;
+	*field = val;
+	return 0;
+}
+
+static int set_op_timeout(struct sock *sk, u32 ms)
+{
+	struct rar_group *grp;
+
+	lock_sock(sk);
+	grp = rar_sk(sk)->grp;
+	rar_sk(sk)->op_timeout_ms = ms;
+	if (grp) {
+		WRITE_ONCE(grp->op_timeout_ms, ms);
+		rar_group_kick(grp, jiffies);
+	}
+	release_sock(sk);
+	return 0;
+}
+
+static int rar_setsockopt(struct socket *sock, int level, int optname,
+			  sockptr_t optval, unsigned int optlen)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	u32 val;
+	int err;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (optname == RAR_JOIN)
+		return set_join(sk, optval, optlen);
+	err = get_u32_opt(optval, optlen, &val);
+	if (err)
+		return err;
+	switch (optname) {
+	case RAR_DTYPE:
+		return set_default(&rsk->dtype, val, RAR_DTYPE_NR);
+	case RAR_REDOP:
+		return set_default(&rsk->redop, val, RAR_REDOP_NR);
+	case RAR_OP_TIMEOUT:
+		return set_op_timeout(sk, val);
+	case RAR_OWNER:
+		return set_owner(sk, val);
+	case RAR_ABORT:
+		return set_abort(sk, val);
+	}
+	return -ENOPROTOOPT;
+}
+
+static void fill_error(struct rar_group *grp, struct rar_error *err)
+{
+	spin_lock_bh(&grp->lock);
+	*err = grp->error;
+	spin_unlock_bh(&grp->lock);
+}
+
+static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
+{
+	struct rar_link_tx *tx = &grp->tx;
+
+	spin_lock_bh(&tx->lock);
+	info->srtt_us = tx->srtt_us;
+	info->rto_us = tx->rto_us;
+	info->window = min_t(u64, tx->inj_wnd, U32_MAX);
+	info->inflight = tx->next_seq - tx->una;
+	info->bytes_tx = tx->bytes;
+	info->packets_tx = tx->packets;
+	info->retransmits = tx->retransmits;
+	info->next_wait_us = tx->blocked_total_us;
+	if (tx->blocked_us)
+		info->next_wait_us += rar_now_us() - tx->blocked_us;
+	info->ops_released = grp->op_oldest;
+	spin_unlock_bh(&tx->lock);
+}
+
+static void fill_info(struct rar_group *grp, struct rar_info *info)
+{
+	bool up = group_state(grp) >= RAR_S_RUN;
+
+	info->state = group_state(grp);
+	info->rx_path = READ_ONCE(grp->rn->sysctl_rx_path);
+	info->rank = grp->rank;
+	info->size = grp->size;
+	info->group = grp->id;
+	info->epoch = grp->epoch;
+	info->payload = grp->payload;
+	info->mtu = grp->join.mtu;
+	info->mtu_rank = grp->join.min_rank;
+	info->ops_posted = READ_ONCE(grp->op_next);
+	info->ops_complete = READ_ONCE(grp->ops_complete);
+	info->bytes_rx = READ_ONCE(grp->rx.bytes);
+	info->packets_rx = READ_ONCE(grp->rx.packets);
+	info->early_bytes = READ_ONCE(grp->early.truesize);
+	fill_tx_info(grp, info);
+	if (!up)
+		return;
+	info->prev_silent_ms = jiffies_to_msecs(jiffies -
+						READ_ONCE(grp->heard[RAR_PREV]));
+	info->next_silent_ms = jiffies_to_msecs(jiffies -
+						READ_ONCE(grp->heard[RAR_NEXT]));
+}
+
+/* Copy a size-versioned struct: as much as the caller has room for. */
+static int put_opt(const void *val, size_t size, char __user *optval,
+		   int __user *optlen, int len)
+{
+	len = min_t(size_t, len, size);
+	if (copy_to_user(optval, val, len) || put_user(len, optlen))
+		return -EFAULT;
+	return 0;
+}
+
+static int get_peers(struct rar_group *grp, char __user *optval,
+		     int __user *optlen, int len)
+{
+	u32 n = len / sizeof(struct rar_peer), i;
+	struct rar_peer peer;
+
+	if (group_state(grp) < RAR_S_RUN)
+		return -ENOTCONN;
+	n = min(n, grp->size);
+	for (i = 0; i < n; i++) {
+		memset(&peer, 0, sizeof(peer));
+		peer.rank = i;
+		rar_sock_addr(grp, &grp->join.members[i].addr, i, &peer.addr);
+		if (copy_to_user(optval + i * sizeof(peer), &peer,
+				 sizeof(peer)))
+			return -EFAULT;
+	}
+	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
+}
+
+static int get_group_opt(struct rar_group *grp, int optname,
+			 char __user *optval, int __user *optlen, int len)
+{
+	struct rar_error err = {};
+	struct rar_info info = {};
+	s32 nr = 0;
+
+	switch (optname) {
+	case RAR_ERROR:
+		if (grp)
+			fill_error(grp, &err);
+		return put_opt(&err, sizeof(err), optval, optlen, len);
+	case RAR_INFO:
+		if (grp)
+			fill_info(grp, &info);
+		return put_opt(&info, sizeof(info), optval, optlen, len);
+	case RAR_OWNER:
+		if (grp) {
+			spin_lock_bh(&grp->lock);
+			nr = pid_vnr(grp->owner);
+			spin_unlock_bh(&grp->lock);
+		}
+		return put_opt(&nr, sizeof(nr), optval, optlen, len);
+	case RAR_PEERS:
+		return grp ? get_peers(grp, optval, optlen, len) : -ENOTCONN;
+	case RAR_CAPS:
+		if (!grp || group_state(grp) < RAR_S_RUN)
+			return -ENOTCONN;
+		return put_opt(&grp->join.caps, sizeof(grp->join.caps), optval,
+			       optlen, len);
+	}
+	return -ENOPROTOOPT;
+}
+
+static int rar_getsockopt(struct socket *sock, int level, int optname,
+			  char __user *optval, int __user *optlen)
+{
+	struct rar_sock *rsk = rar_sk(sock->sk);
+	u32 val;
+	int len;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (get_user(len, optlen))
+		return -EFAULT;
+	if (len < (int)sizeof(u32))
+		return -EINVAL;
+	switch (optname) {
+	case RAR_DTYPE:
+		val = rsk->dtype;
+		break;
+	case RAR_REDOP:
+		val = rsk->redop;
+		break;
+	case RAR_OP_TIMEOUT:
+		val = rsk->op_timeout_ms;
+		break;
+	default:
+		return get_group_opt(sock_group(sock->sk), optname, optval,
+				     optlen, len);
+	}
+	return put_opt(&val, sizeof(val), optval, optlen, len);
+}
+
+/* -- family -------------------------------------------------------------- */
+
+static const struct proto_ops rar_proto_ops = {
+	.owner		= THIS_MODULE,
+	.release	= rar_release,
+	.bind		= rar_bind,
+	.connect	= rar_connect,
+	.socketpair	= sock_no_socketpair,
+	.accept		= sock_no_accept,
+	.getname	= rar_getname,
+	.poll		= rar_poll,
+	.ioctl		= sock_no_ioctl,
+	.listen		= sock_no_listen,
+	.shutdown	= rar_shutdown,
+	.setsockopt	= rar_setsockopt,
+	.getsockopt	= rar_getsockopt,
+	.sendmsg	= rar_sendmsg,
+	.recvmsg	= rar_recvmsg,
+	.mmap		= sock_no_mmap,
+};
+
+static struct proto rar_proto = {
+	.name		= "RAR",
+	.owner		= THIS_MODULE,
+	.obj_size	= sizeof(struct rar_sock),
+};
+
+static int rar_create(struct net *net, struct socket *sock, int protocol,
+		      int kern)
+{
+	struct rar_sock *rsk;
+	struct sock *sk;
+
+	if (sock->type != SOCK_SEQPACKET)
+		return -ESOCKTNOSUPPORT;
+	if (protocol)
+		return -EPROTONOSUPPORT;
+	sk = sk_alloc(net, rar_family, GFP_KERNEL, &rar_proto, kern);
+	if (!sk)
+		return -ENOBUFS;
+	sock_init_data(sock, sk);
+	sock_set_flag(sk, SOCK_RCU_FREE);
+	sock->ops = &rar_proto_ops;
+	sk->sk_family = rar_family;
+	rsk = rar_sk(sk);
+	rsk->dtype = RAR_F32;
+	rsk->redop = RAR_SUM;
+	mutex_init(&rsk->send_lock);
+	mutex_init(&rsk->recv_lock);
+	return 0;
+}
+
+static struct net_proto_family rar_proto_family = {
+	.create	= rar_create,
+	.owner	= THIS_MODULE,
+};
+
+int rar_sock_init(void)
+{
+	int err;
+
+	static_assert(sizeof(struct sockaddr_rar) == 64);
+	static_assert(sizeof(struct rar_op) == 40);
+	static_assert(sizeof(struct rar_done) == 32);
+	static_assert(sizeof(struct rar_error) == 104);
+	static_assert(sizeof(struct rar_hdr) == 24);
+	static_assert(sizeof(struct rar_data_hdr) == 64);
+	static_assert(sizeof(struct rar_ack_hdr) == 96);
+	static_assert(sizeof(struct rar_join_hdr) == 48);
+	static_assert(sizeof(struct rar_table_hdr) == 128);
+	static_assert(sizeof(struct rar_wire_member) == 32);
+	static_assert(sizeof(struct rar_notice_hdr) == 56);
+
+	if (rar_family <= 0 || rar_family >= AF_MAX)
+		return -EINVAL;
+	err = proto_register(&rar_proto, 1);
+	if (err)
+		return err;
+	rar_proto_family.family = rar_family;
+	err = sock_register(&rar_proto_family);
+	if (err) {
+		pr_err("rar: address family %d is in use, choose another one with family=\n",
+		       rar_family);
+		proto_unregister(&rar_proto);
+	}
+	return err;
+}
+
+void rar_sock_exit(void)
+{
+	sock_unregister(rar_family);
+	proto_unregister(&rar_proto);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_ENCAP_H
+#define _RAR_ENCAP_H
+
+#include <linux/types.h>
+
+struct rar_net;
+struct rar_port;
+struct sock;
+
+struct rar_port *rar_encap_get(struct rar_net *rn, u16 af, __be16 port);
+void rar_encap_put(struct rar_net *rn, struct rar_port *port);
+bool rar_encap_serves(const struct rar_net *rn, __be16 port);
+struct sock *rar_encap_sk(const struct rar_port *port);
+
+#endif /* _RAR_ENCAP_H */

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The netfilter ingress hook, the default receive path. One per device and
+ * netns, counted by the groups that use it. Verdicts only.
+ */
+#include <linux/netdevice.h>
+#include <linux/netfilter_netdev.h>
+#include <linux/slab.h>
+
+#include "rar.h"
+
+/* After nftables' netdev filter (priority -500 .. 0 and any the user chose). */
+#define HOOK_PRIORITY	1000
+
+struct rar_hook {
+	struct list_head node;		/* rn->hooks, rn->hook_lock */
+	struct nf_hook_ops ops;
+	int ifindex;
+	u32 users;
+};
+
+static unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
+				     const struct nf_hook_state *state)
+{
+	struct rar_net *rn = rar_net(state->net);
+
+	if (READ_ONCE(rn->sysctl_rx_path) != RAR_PATH_INGRESS ||
+	    skb->pkt_type != PACKET_HOST || skb_is_gso(skb) ||
+	    skb_vlan_tag_present(skb) ||
+	    (skb->protocol != htons(ETH_P_IP) &&
+	     skb->protocol != htons(ETH_P_IPV6)))
+		return NF_ACCEPT;
+	return rar_rcv(rn, skb, RAR_PATH_INGRESS) == RAR_TAKEN ? NF_STOLEN :
+								 NF_ACCEPT;
+}
+
+static struct rar_hook *hook_find(struct rar_net *rn, int ifindex)
+{
+	struct rar_hook *hook;
+
+	lockdep_assert_held(&rn->hook_lock);
+	list_for_each_entry(hook, &rn->hooks, node)
+		if (hook->ifindex == ifindex)
+			return hook;
+	return NULL;
+}
+
+static int hook_register(struct rar_net *rn, struct net_device *dev)
+{
+	struct rar_hook *hook = kzalloc(sizeof(*hook), GFP_KERNEL);
+	int err;
+
+	if (!hook)
+		return -ENOMEM;
+	hook->ifindex = dev->ifindex;
+	hook->users = 1;
+	hook->ops.hook = rar_hook_ingress;
+	hook->ops.pf = NFPROTO_NETDEV;
+	hook->ops.hooknum = NF_NETDEV_INGRESS;
+	hook->ops.priority = HOOK_PRIORITY;
+	hook->ops.dev = dev;
+	err = nf_register_net_hook(rn->net, &hook->ops);
+	if (err) {
+		kfree(hook);
+		return err;
+	}
+	list_add(&hook->node, &rn->hooks);
+	return 0;
+}
+
+static void hook_free(struct rar_net *rn, struct rar_hook *hook)
+{
+	list_del(&hook->node);
+	nf_unregister_net_hook(rn->net, &hook->ops);
+	kfree(hook);
+}
+
+/**
+ * rar_hook_add() - receive at the ingress hook of a device
+ * @rn:      netns
+ * @ifindex: the device
+ *
+ * Process context. Without the hook the UDP socket receives, more slowly.
+ * Return: 0 or a negative errno.
+ */
+int rar_hook_add(struct rar_net *rn, int ifindex)
+{
+	struct net_device *dev;
+	struct rar_hook *hook;
+	int err = 0;
+
+	/* The rtnl keeps the device registered until the hook is listed, so
+	 * that NETDEV_UNREGISTER finds it.
+	 */
+	rtnl_lock();
+	mutex_lock(&rn->hook_lock);
+	hook = hook_find(rn, ifindex);
+	dev = __dev_get_by_index(rn->net, ifindex);
+	if (hook)
+		hook->users++;
+	else
+		err = dev ? hook_register(rn, dev) : -ENODEV;
+	mutex_unlock(&rn->hook_lock);
+	rtnl_unlock();
+	return err;
+}
+
+/**
+ * rar_hook_remove() - undo rar_hook_add()
+ * @rn:      netns
+ * @ifindex: the device, 0 = none
+ *
+ * Process context.
+ */
+void rar_hook_remove(struct rar_net *rn, int ifindex)
+{
+	struct rar_hook *hook;
+
+	if (!ifindex)
+		return;
+	mutex_lock(&rn->hook_lock);
+	hook = hook_find(rn, ifindex);
+	if (hook && !--hook->users)
+		hook_free(rn, hook);
+	mutex_unlock(&rn->hook_lock);
+}
+
+static int hook_netdev_event(struct notifier_block *nb, unsigned long event,
+			     void *ptr)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
+	struct rar_net *rn = rar_net(dev_net(dev));
+	struct rar_hook *hook;
+
+	if (event != NETDEV_UNREGISTER)
+		return NOTIFY_DONE;
+	mutex_lock(&rn->hook_lock);
+	hook = hook_find(rn, dev->ifindex);
+	if (hook)
+		hook_free(rn, hook);
+	mutex_unlock(&rn->hook_lock);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block hook_notifier = {
+	.notifier_call = hook_netdev_event,
+};
+
+int rar_hook_init(void)
+{
+	return register_netdevice_notifier(&hook_notifier);
+}
+
+void rar_hook_exit(void)
+{
+	unregister_netdevice_notifier(&hook_notifier);
+}

@@ -1,0 +1,794 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Input: every packet, whichever path it came by. Validate, claim, add,
+ * publish, forward, record: the life of a chunk at this rank.
+ */
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ipv6.h>
+#include <net/udp.h>
+
+#include "encap.h"
+#include "rar.h"
+#include "reduce.h"
+#include "trace.h"
+
+/* What became of a packet, where it is not a drop reason (enum rar_mib). */
+#define INPUT_OK	-1	/* used; the skb is still the caller's */
+#define INPUT_HELD	-2	/* the skb is on the early list */
+
+/* Held packets may cost this times early_bytes: truesize against payload. */
+#define EARLY_TRUESIZE	8
+
+struct early_cb {
+	u32 off;
+	u32 len;
+	u64 op_seq;
+};
+
+static struct early_cb *early_cb(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct early_cb) > sizeof(skb->cb));
+	return (struct early_cb *)skb->cb;
+}
+
+/**
+ * rar_input_drop() - drop a packet, with its reason
+ * @rn:     netns
+ * @skb:    consumed
+ * @reason: counter
+ */
+void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
+		    enum rar_mib reason)
+{
+	this_cpu_inc(rn->mib->v[reason]);
+	trace_rar_drop(skb, reason);
+	kfree_skb(skb);
+}
+
+/* -- IP and UDP ---------------------------------------------------------- */
+
+/* A datagram as found in the skb; offsets from skb->data. */
+struct datagram {
+	u32 udp;		/* offset of the UDP header */
+	u32 end;		/* of the IP payload */
+	u16 udp_len;
+	__sum16 check;
+	bool fragment;
+	bool options;
+	bool bad_ip_csum;
+};
+
+static bool dgram_v4(struct sk_buff *skb, int nhoff, struct datagram *d,
+		     struct rar_pkt *pkt)
+{
+	struct iphdr buf, *iph;
+
+	iph = skb_header_pointer(skb, nhoff, sizeof(buf), &buf);
+	if (!iph || iph->version != 4 || iph->ihl < 5 ||
+	    iph->protocol != IPPROTO_UDP || (iph->frag_off & htons(IP_OFFSET)))
+		return false;
+	d->udp = nhoff + iph->ihl * 4;
+	d->end = nhoff + ntohs(iph->tot_len);
+	d->fragment = iph->frag_off & htons(IP_MF);
+	d->options = iph->ihl > 5;
+	d->bad_ip_csum = !d->options && ip_fast_csum(iph, 5);
+	pkt->ce = INET_ECN_is_ce(iph->tos);
+	pkt->from.af = AF_INET;
+	pkt->to.af = AF_INET;
+	pkt->from.ip.s6_addr32[0] = iph->saddr;
+	pkt->to.ip.s6_addr32[0] = iph->daddr;
+	return true;
+}
+
+static bool dgram_v6(struct sk_buff *skb, int nhoff, struct datagram *d,
+		     struct rar_pkt *pkt)
+{
+	struct ipv6hdr buf, *ip6h;
+
+	ip6h = skb_header_pointer(skb, nhoff, sizeof(buf), &buf);
+	if (!ip6h || ip6h->version != 6)
+		return false;
+	if (ip6h->nexthdr != IPPROTO_UDP)
+		d->options = true;
+	d->udp = nhoff + sizeof(*ip6h);
+	d->end = d->udp + ntohs(ip6h->payload_len);
+	pkt->ce = INET_ECN_is_ce(ipv6_get_dsfield(ip6h));
+	pkt->from.af = AF_INET6;
+	pkt->to.af = AF_INET6;
+	pkt->from.ip = ip6h->saddr;
+	pkt->to.ip = ip6h->daddr;
+	if (ipv6_addr_type(&pkt->from.ip) & IPV6_ADDR_LINKLOCAL)
+		pkt->from.scope = pkt->dev;
+	return true;
+}
+
+/* Find UDP and the common RAR header. False: cannot be recognised as ours. */
+static bool find_headers(struct rar_net *rn, struct sk_buff *skb,
+			 struct datagram *d, struct rar_pkt *pkt)
+{
+	struct udphdr buf, *uh;
+	struct rar_hdr *h;
+
+	uh = skb_header_pointer(skb, d->udp, sizeof(buf), &buf);
+	if (!uh || !rar_encap_serves(rn, uh->dest))
+		return false;
+	d->udp_len = ntohs(uh->len);
+	d->check = uh->check;
+	pkt->from.port = uh->source;
+	pkt->to.port = uh->dest;
+	pkt->off = d->udp + sizeof(*uh);
+	h = skb_header_pointer(skb, pkt->off, sizeof(*h), &pkt->h);
+	if (!h)
+		return false;
+	pkt->h = *h;
+	pkt->len = d->udp_len - sizeof(*uh);
+	return h->version >> 4 == RAR_WIRE_MAGIC >> 4;
+}
+
+/* Sum over pseudo header, UDP header and data; zero if it is right. */
+static bool csum_good(struct sk_buff *skb, const struct datagram *d,
+		      const struct rar_pkt *pkt)
+{
+	__wsum sum;
+
+	if (skb_csum_unnecessary(skb))
+		return true;
+	sum = skb_checksum(skb, d->udp, d->udp_len, 0);
+	if (pkt->from.af == AF_INET)
+		return !csum_tcpudp_magic(pkt->from.ip.s6_addr32[0],
+					  pkt->to.ip.s6_addr32[0], d->udp_len,
+					  IPPROTO_UDP, sum);
+	return !csum_ipv6_magic(&pkt->from.ip, &pkt->to.ip, d->udp_len,
+				IPPROTO_UDP, sum);
+}
+
+/* Everything about the datagram that must hold before it is looked into. */
+static int check_datagram(struct sk_buff *skb, const struct datagram *d,
+			  const struct rar_pkt *pkt)
+{
+	if (d->fragment)
+		return RAR_MIB_DropFragment;
+	if (d->options)
+		return RAR_MIB_DropIpOptions;
+	if (d->bad_ip_csum)
+		return RAR_MIB_DropChecksum;
+	if (d->end > skb->len || d->udp + d->udp_len > d->end)
+		return RAR_MIB_DropTruncated;
+	if (d->udp + d->udp_len != d->end)
+		return RAR_MIB_DropLength;
+	if (d->udp_len < sizeof(struct udphdr) + sizeof(struct rar_hdr))
+		return RAR_MIB_DropShort;
+	if (!d->check)
+		return RAR_MIB_DropNoChecksum;
+	return csum_good(skb, d, pkt) ? INPUT_OK : RAR_MIB_DropChecksum;
+}
+
+/* -- the validator ------------------------------------------------------- */
+
+#define FROM_PREV	BIT(RAR_PREV)
+#define FROM_NEXT	BIT(RAR_NEXT)
+#define BY_EPOCH	BIT(0)	/* token is the epoch */
+#define BY_NONCE	BIT(1)	/* token is our nonce */
+#define BY_NONE		BIT(2)	/* token may be 0 */
+
+/* Per type: the shortest packet, who may send it, what its token is. */
+static const struct input_type {
+	u16 min;
+	u8 from;
+	u8 token;
+} input_types[] = {
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_JOIN]	= { sizeof(struct rar_join_hdr), FROM_PREV,
+			    BY_NONCE | BY_NONE },
+	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE },
+	[RAR_T_REJECT]	= { sizeof(struct rar_notice_hdr), FROM_NEXT,
+			    BY_NONCE },
+	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
+	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
+			    BY_EPOCH },
+	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+};
+
+static const struct input_type *input_type(u8 type)
+{
+	if (type >= ARRAY_SIZE(input_types) || !input_types[type].min)
+		return NULL;
+	return &input_types[type];
+}
+
+static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
+{
+	if (a->af != b->af)
+		return false;
+	return a->af == AF_INET6 ? ipv6_addr_equal(&a->ip, &b->ip) :
+		a->ip.s6_addr32[0] == b->ip.s6_addr32[0];
+}
+
+/*
+ * Is the source rank a neighbour that may send this type, and does the
+ * packet come from its address? A JOIN may come from anywhere: it is how the
+ * predecessor's address becomes known.
+ */
+static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
+			const struct input_type *t)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+	bool known = false;
+	int dir;
+
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		if (!(t->from & BIT(dir)) || src != rar_group_rank(grp, dir))
+			continue;
+		known = true;
+		if (pkt->h.type == RAR_T_JOIN ||
+		    addr_equal(&pkt->from, &grp->path[dir].dst))
+			return INPUT_OK;
+	}
+	return known ? RAR_MIB_DropAddress : RAR_MIB_DropRank;
+}
+
+static int check_token(struct rar_group *grp, const struct rar_pkt *pkt,
+		       const struct input_type *t)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	if (!token)
+		return t->token & BY_NONE ? INPUT_OK : RAR_MIB_DropEpoch;
+	if ((t->token & BY_EPOCH) && token == grp->epoch)
+		return INPUT_OK;
+	if ((t->token & BY_NONCE) && token == READ_ONCE(grp->join.nonce))
+		return INPUT_OK;
+	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET) {
+		struct rar_hdr h;
+
+		rar_output_reply(grp, pkt, pkt->from.port, &h, sizeof(h),
+				 RAR_T_RESET, token);
+	}
+	return RAR_MIB_DropEpoch;
+}
+
+/*
+ * The one validator: after it every byte may be trusted but the data header's
+ * operation part, which check_chunk() judges against the operation.
+ */
+static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	const struct input_type *t;
+	int ret;
+
+	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION)
+		return RAR_MIB_DropVersion;
+	t = input_type(pkt->h.type);
+	if (!t)
+		return RAR_MIB_DropType;
+	if (pkt->len < t->min)
+		return RAR_MIB_DropShort;
+	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
+		return RAR_MIB_DropLength;
+	if (smp_load_acquire(&grp->state) == RAR_S_BOUND)
+		return RAR_MIB_DropState;
+	/* A member bound to no address is joined at any that is local. */
+	if (!addr_equal(&pkt->to, &grp->path[RAR_NEXT].src) &&
+	    !addr_equal(&pkt->to, &grp->path[RAR_PREV].src) &&
+	    !(pkt->local && pkt->h.type == RAR_T_JOIN && !grp->self.af))
+		return RAR_MIB_DropAddress;
+	ret = check_token(grp, pkt, t);
+	if (ret != INPUT_OK)
+		return ret;
+	return check_sender(grp, pkt, t);
+}
+
+/* Can the chunk come here, and is it as long as it must be? */
+static int check_chunk(const struct rar_ring *ring, enum rar_phase phase,
+		       const struct rar_data_hdr *dh, u32 payload,
+		       struct rar_chunk *c)
+{
+	u32 chunk = be32_to_cpu(dh->chunk);
+
+	if (chunk >= ring->nchunks)
+		return RAR_MIB_DropChunk;
+	rar_ring_chunk(ring, chunk, c);
+	if (!rar_ring_receives(ring, phase, c->block))
+		return RAR_MIB_DropChunk;
+	return payload == c->len ? INPUT_OK : RAR_MIB_DropLength;
+}
+
+/* -- data ---------------------------------------------------------------- */
+
+static void print_of(const struct rar_data_hdr *dh, struct rar_print *p)
+{
+	p->count = be64_to_cpu(dh->count);
+	p->root = be16_to_cpu(dh->root);
+	p->collective = dh->collective;
+	p->dtype = dh->dtype;
+	p->redop = dh->redop;
+	p->flags = dh->opflags;
+}
+
+/* In what do two members disagree about an operation? */
+static enum rar_reason print_differs(const struct rar_print *a,
+				     const struct rar_print *b)
+{
+	if (a->collective != b->collective)
+		return RAR_R_COLLECTIVE;
+	if (a->dtype != b->dtype)
+		return RAR_R_DTYPE;
+	if (a->redop != b->redop)
+		return RAR_R_REDOP;
+	if (a->count != b->count)
+		return RAR_R_COUNT;
+	if (a->root != b->root)
+		return RAR_R_ROOT;
+	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
+}
+
+static int early_charge(struct rar_group *grp, struct sk_buff *skb)
+{
+	u64 limit = EARLY_TRUESIZE * (u64)READ_ONCE(grp->rn->sysctl_early_bytes);
+
+	lockdep_assert_held(&grp->early.lock);
+	if (grp->early.truesize + skb->truesize > limit)
+		return RAR_MIB_DropEarlyFull;
+	if (atomic64_add_return(skb->truesize, &grp->rn->mem) >
+	    READ_ONCE(grp->rn->sysctl_mem)) {
+		atomic64_sub(skb->truesize, &grp->rn->mem);
+		return RAR_MIB_DropEarlyFull;
+	}
+	grp->early.truesize += skb->truesize;
+	return INPUT_OK;
+}
+
+static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
+{
+	grp->early.truesize -= skb->truesize;
+	atomic64_sub(skb->truesize, &grp->rn->mem);
+}
+
+/*
+ * A packet of an operation that is not posted here: keep it. It is recorded
+ * when held, so everything that can be wrong with it is checked now.
+ * Returns -EAGAIN if the operation was posted meanwhile.
+ */
+static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
+		      const struct rar_data_hdr *dh, enum rar_phase phase)
+{
+	u64 op_seq = be64_to_cpu(dh->op_seq);
+	u32 esize = rar_dtype_size(dh->dtype);
+	struct rar_ring ring;
+	struct rar_chunk c;
+	struct sk_buff *skb;
+	int ret;
+
+	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
+	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
+			  grp->size, grp->rank))
+		return RAR_MIB_DropOp;
+	ret = check_chunk(&ring, phase, dh, pkt->len - sizeof(*dh), &c);
+	if (ret != INPUT_OK)
+		return ret;
+	skb = skb_share_check(pkt->skb, GFP_ATOMIC);
+	pkt->skb = skb;
+	if (!skb)
+		return RAR_MIB_DropMemory;
+
+	spin_lock_bh(&grp->early.lock);
+	/* Pairs with rar_input_post(): posted first, then it takes the list. */
+	if (op_seq < smp_load_acquire(&grp->op_next))
+		ret = -EAGAIN;
+	else if (op_seq - grp->op_next >= RAR_MAX_OPS)
+		ret = RAR_MIB_DropOp;
+	else
+		ret = early_charge(grp, skb);
+	if (ret == INPUT_OK) {
+		skb_dst_drop(skb);
+		*early_cb(skb) = (struct early_cb) {
+			.off = pkt->off, .len = pkt->len, .op_seq = op_seq,
+		};
+		__skb_queue_tail(&grp->early.list, skb);
+		ret = INPUT_HELD;
+	}
+	spin_unlock_bh(&grp->early.lock);
+	return ret;
+}
+
+/* An operation that is released here: a duplicate, if history agrees. */
+static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
+{
+	u64 op_seq = be64_to_cpu(dh->op_seq);
+	struct rar_print print;
+	bool agrees;
+
+	print_of(dh, &print);
+	spin_lock_bh(&grp->tx.lock);
+	agrees = op_seq + RAR_HISTORY > grp->op_next &&
+		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(&print);
+	spin_unlock_bh(&grp->tx.lock);
+	return agrees ? INPUT_OK : RAR_MIB_DropOp;
+}
+
+/* dst = in + dst, where the packet may lie in pieces of any length. */
+static void add_pieces(const struct rar_reduce_ctx *ctx,
+		       const struct rar_operation *op, void *dst,
+		       struct sk_buff *skb, u32 off, u32 len)
+{
+	u32 esize = op->esize, done = 0, have = 0, n, use;
+	struct skb_seq_state st;
+	const u8 *piece;
+	u8 part[16];
+
+	skb_prepare_seq_read(skb, off, off + len, &st);
+	while ((n = skb_seq_read(done, &piece, &st))) {
+		done += n;
+		/* An element that began in the piece before. */
+		while (have && n && have < esize) {
+			part[have++] = *piece++;
+			n--;
+		}
+		if (have == esize) {
+			rar_reduce(ctx, op->print.dtype, op->print.redop, dst,
+				   part, dst, 1);
+			dst += esize;
+			have = 0;
+		}
+		use = n / esize;
+		rar_reduce(ctx, op->print.dtype, op->print.redop, dst, piece,
+			   dst, use);
+		dst += use * esize;
+		for (use *= esize; use < n; use++)
+			part[have++] = piece[use];
+	}
+}
+
+static void add_chunk(struct rar_group *grp, struct rar_operation *op,
+		      const struct rar_chunk *c, struct sk_buff *skb, u32 off)
+{
+	struct rar_reduce_ctx ctx;
+	void *dst = op->buf + c->off;
+
+	rar_reduce_begin(&ctx);
+	if (off + c->len <= skb_headlen(skb))
+		rar_reduce(&ctx, op->print.dtype, op->print.redop, dst,
+			   skb->data + off, dst, c->len / op->esize);
+	else
+		add_pieces(&ctx, op, dst, skb, off, c->len);
+	rar_reduce_end(&ctx);
+	if (ctx.fpu)
+		rar_mib_inc(grp->rn, ReduceSimd);
+	else
+		rar_mib_inc(grp->rn, ReduceScalar);
+}
+
+/*
+ * Claim, add or store, publish: no exit in between. skb_copy_bits() cannot
+ * fail on a length that check_datagram() found in the skb.
+ */
+static int input_chunk(struct rar_group *grp, struct rar_operation *op,
+		       const struct rar_pkt *pkt, enum rar_phase phase,
+		       u32 chunk, const struct rar_chunk *c)
+{
+	u32 off = pkt->off + sizeof(struct rar_data_hdr);
+
+	if (!rar_op_claim(op, phase, chunk)) {
+		if (!rar_op_published(op, phase, chunk))
+			return RAR_MIB_DropClaimed;
+		rar_mib_inc(grp->rn, RxDup);
+		return INPUT_OK;
+	}
+	if (phase == RAR_RS)
+		add_chunk(grp, op, c, pkt->skb, off);
+	else
+		skb_copy_bits(pkt->skb, off, op->buf + c->off, c->len);
+	rar_op_publish(op, phase, chunk);
+	trace_rar_reduce(grp, op->seq, phase, chunk, c->len);
+
+	rar_mib_inc(grp->rn, RxData);
+	rar_mib_add(grp->rn, RxBytes, c->len);
+	grp->rx.packets++;
+	grp->rx.bytes += c->len;
+	rar_link_publish(grp, op, phase, chunk, c);
+	return INPUT_OK;
+}
+
+/* A chunk of an operation that was posted here. */
+static int input_posted(struct rar_group *grp, const struct rar_pkt *pkt,
+			const struct rar_data_hdr *dh, enum rar_phase phase)
+{
+	u64 op_seq = be64_to_cpu(dh->op_seq);
+	struct rar_operation *op;
+	enum rar_reason why;
+	struct rar_print print;
+	struct rar_chunk c;
+	int ret;
+
+	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+	if (!op || op->seq != op_seq) {
+		ret = input_finished(grp, dh);
+		if (ret == INPUT_OK)
+			rar_mib_inc(grp->rn, RxDup);
+		return ret;
+	}
+	print_of(dh, &print);
+	why = print_differs(&print, &op->print);
+	if (why) {
+		rar_group_fail_pair(grp, EBADMSG, why,
+				    rar_group_rank(grp, RAR_PREV), grp->rank,
+				    op_seq);
+		return RAR_MIB_DropOp;
+	}
+	ret = check_chunk(&op->ring, phase, dh, pkt->len - sizeof(*dh), &c);
+	if (ret != INPUT_OK)
+		return ret;
+	return input_chunk(grp, op, pkt, phase, be32_to_cpu(dh->chunk), &c);
+}
+
+/* RS or AG, validated. May take pkt->skb (INPUT_HELD). */
+static int input_data(struct rar_group *grp, struct rar_pkt *pkt)
+{
+	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
+	struct rar_data_hdr dh;
+	int ret = -EAGAIN;
+
+	skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh));
+	if (!rar_link_check(&dh))
+		return RAR_MIB_DropSeq;
+	/* Acquire pairs with the release in rar_group_post(). */
+	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next))
+		ret = early_hold(grp, pkt, &dh, phase);
+	if (ret == -EAGAIN)
+		ret = input_posted(grp, pkt, &dh, phase);
+	if (ret == INPUT_HELD)
+		rar_mib_inc(grp->rn, EarlyHeld);
+	if (ret == INPUT_OK || ret == INPUT_HELD)
+		rar_link_record(grp, &dh, pkt->ce);
+	return ret;
+}
+
+/* -- held packets -------------------------------------------------------- */
+
+static void early_take(struct rar_group *grp, u64 op_seq,
+		       struct sk_buff_head *out)
+{
+	struct sk_buff *skb, *tmp;
+
+	spin_lock_bh(&grp->early.lock);
+	skb_queue_walk_safe(&grp->early.list, skb, tmp) {
+		if (early_cb(skb)->op_seq > op_seq)
+			continue;
+		__skb_unlink(skb, &grp->early.list);
+		early_uncharge(grp, skb);
+		__skb_queue_tail(out, skb);
+	}
+	spin_unlock_bh(&grp->early.lock);
+}
+
+/* A held packet was recorded when it came: it is never dropped for good. */
+static void early_replay(struct rar_group *grp, struct sk_buff *skb)
+{
+	struct rar_pkt pkt = { .skb = skb, .off = early_cb(skb)->off,
+			       .len = early_cb(skb)->len };
+	struct rar_data_hdr dh;
+	int ret;
+
+	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
+	pkt.h = dh.h;
+	ret = input_posted(grp, &pkt, &dh,
+			   dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG);
+	if (ret == INPUT_OK)
+		consume_skb(skb);
+	else
+		rar_input_drop(grp->rn, skb, ret);
+}
+
+/**
+ * rar_input_post() - an operation was posted: use what came early, and start
+ * @grp:    group
+ * @op_seq: the operation
+ *
+ * Process context.
+ */
+void rar_input_post(struct rar_group *grp, u64 op_seq)
+{
+	struct rar_operation *op;
+	struct sk_buff_head list;
+	struct sk_buff *skb;
+	bool any;
+
+	__skb_queue_head_init(&list);
+	local_bh_disable();
+	rcu_read_lock();
+	if (grp->size == 1) {
+		op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+		if (op) {
+			atomic_set(&op->left, 0);
+			rar_group_op_done(grp, op);
+		}
+		goto out;
+	}
+	early_take(grp, op_seq, &list);
+	any = !skb_queue_empty(&list);
+	while ((skb = __skb_dequeue(&list)))
+		early_replay(grp, skb);
+	rar_link_push(grp);
+	/* The predecessor may wait for this opening. */
+	if (any)
+		rar_link_send_ack(grp);
+out:
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+/* Drop everything held: the group failed or ends. */
+void rar_input_flush_early(struct rar_group *grp)
+{
+	struct sk_buff_head list;
+
+	__skb_queue_head_init(&list);
+	early_take(grp, U64_MAX, &list);
+	__skb_queue_purge(&list);
+}
+
+/* -- dispatch ------------------------------------------------------------ */
+
+/* Packets of an epoch: is the group in it? A tombstone says why not. */
+static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	enum rar_dir dir;
+
+	switch (smp_load_acquire(&grp->state)) {
+	case RAR_S_READY:
+		/* The predecessor is in RUN, so rank 0 has committed. */
+		spin_lock_bh(&grp->lock);
+		if (grp->state == RAR_S_READY && pkt->h.type <= RAR_T_PROBE)
+			rar_group_run(grp);
+		spin_unlock_bh(&grp->lock);
+		rar_group_wake(grp);
+		break;
+	case RAR_S_FAILED:
+		if (pkt->h.type == RAR_T_ABORT ||
+		    time_before(jiffies, grp->told + HZ / 50))
+			return RAR_MIB_DropState;
+		grp->told = jiffies;
+		dir = be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_NEXT) ?
+		      RAR_NEXT : RAR_PREV;
+		rar_group_tell(grp, dir);
+		return RAR_MIB_DropState;
+	}
+	switch (smp_load_acquire(&grp->state)) {
+	case RAR_S_RUN:
+	case RAR_S_LEAVING:
+		return INPUT_OK;
+	}
+	return RAR_MIB_DropState;
+}
+
+static void hear(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+
+	if (src == rar_group_rank(grp, RAR_NEXT))
+		rar_group_hear(grp, RAR_NEXT);
+	if (src == rar_group_rank(grp, RAR_PREV))
+		rar_group_hear(grp, RAR_PREV);
+}
+
+static int dispatch(struct rar_group *grp, struct rar_pkt *pkt)
+{
+	int ret;
+
+	if (be64_to_cpu(pkt->h.token) != grp->epoch || !grp->epoch) {
+		rar_join_rcv(grp, pkt);
+		return INPUT_OK;
+	}
+	ret = check_running(grp, pkt);
+	if (ret != INPUT_OK)
+		return ret;
+	hear(grp, pkt);
+	switch (pkt->h.type) {
+	case RAR_T_RS:
+	case RAR_T_AG:
+		return input_data(grp, pkt);
+	case RAR_T_ACK:
+		rar_link_rcv_ack(grp, pkt);
+		break;
+	case RAR_T_PROBE:
+		rar_link_rcv_probe(grp, pkt);
+		break;
+	default:
+		rar_group_rcv_notice(grp, pkt);
+	}
+	return INPUT_OK;
+}
+
+/* Why a packet on our port that the ingress hook let pass is no use. */
+static enum rar_mib why_not_ours(struct sk_buff *skb, u32 udp)
+{
+	u8 buf, *first;
+
+	first = skb_header_pointer(skb, udp + sizeof(struct udphdr), 1, &buf);
+	if (first && *first >> 4 != RAR_WIRE_MAGIC >> 4)
+		return RAR_MIB_DropForeign;
+	return RAR_MIB_DropShort;
+}
+
+/* The stack has reassembled, checked the IP header and found the socket. */
+static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
+{
+	bool v4 = skb->protocol == htons(ETH_P_IP);
+
+	d->fragment = v4 ? IPCB(skb)->frag_max_size :
+			   IP6CB(skb)->frag_max_size;
+	d->options = v4 ? d->options :
+			  skb_network_header_len(skb) != sizeof(struct ipv6hdr);
+	d->udp = 0;
+	d->end = skb->len;
+	d->bad_ip_csum = false;
+}
+
+/**
+ * rar_rcv() - a packet from any path
+ * @rn:   netns
+ * @skb:  ingress: at the network header; udp: at the UDP header
+ * @path: where it came by
+ *
+ * Softirq, RCU read side. Return: RAR_TAKEN and @skb is consumed; RAR_PASS
+ * (ingress only) and it is untouched, since it is not for a member here.
+ */
+enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
+			 enum rar_rx_path path)
+{
+	int nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
+	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex,
+			       .local = path == RAR_PATH_UDP };
+	struct rar_group *grp = NULL;
+	struct datagram d = {};
+	int ret;
+
+	if (skb->protocol == htons(ETH_P_IP) ?
+	    !dgram_v4(skb, nhoff, &d, &pkt) : !dgram_v6(skb, nhoff, &d, &pkt))
+		return RAR_PASS;
+	if (path == RAR_PATH_UDP)
+		dgram_from_stack(skb, &d);
+	else if (d.options && skb->protocol == htons(ETH_P_IPV6))
+		return RAR_PASS;
+
+	ret = RAR_MIB_DropGroup;
+	if (!find_headers(rn, skb, &d, &pkt))
+		ret = why_not_ours(skb, d.udp);
+	else
+		grp = rar_group_lookup(rn, be64_to_cpu(pkt.h.group),
+				       be16_to_cpu(pkt.h.dst),
+				       be64_to_cpu(pkt.h.token));
+	if (!grp && path == RAR_PATH_INGRESS)
+		return RAR_PASS;
+	if (grp)
+		ret = check_datagram(skb, &d, &pkt);
+	if (grp && ret == INPUT_OK)
+		ret = validate(grp, &pkt);
+	if (ret == RAR_MIB_DropAddress && path == RAR_PATH_INGRESS)
+		return RAR_PASS;
+	if (grp && ret == INPUT_OK) {
+		if (path == RAR_PATH_INGRESS)
+			rar_mib_inc(rn, RxIngress);
+		else
+			rar_mib_inc(rn, RxEncap);
+		ret = dispatch(grp, &pkt);
+	}
+	if (ret == INPUT_OK)
+		consume_skb(pkt.skb);
+	else if (ret != INPUT_HELD && pkt.skb)
+		rar_input_drop(rn, pkt.skb, ret);
+	else if (ret != INPUT_HELD)
+		this_cpu_inc(rn->mib->v[ret]);
+	return RAR_TAKEN;
+}

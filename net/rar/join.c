@@ -1,0 +1,828 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Joining: from two addresses to a closed ring with one epoch.
+ *
+ *	i -> i+1   JOIN(nonce i)            until answered, any start order
+ *	i <- i+1   JOIN_ACK(nonce i+1)
+ *	i -> i+1   JOIN echoing nonce i+1   now i+1 knows i's address is real
+ *
+ * JOIN is padded to the packet size it proposes, so that an answer proves
+ * the path. When rank 0 has both neighbours it sends three packets round the
+ * ring, one after the other and again until each comes back: COLLECT gathers
+ * the members, PROPOSE tells all of them the table and the epoch, COMMIT
+ * starts. Nobody but rank 0 keeps a timer for these. A large table travels
+ * in slices of RAR_TABLE_MAX members.
+ */
+#include <linux/jhash.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "encap.h"
+#include "rar.h"
+#include "reduce.h"
+
+#define JOIN_RETRY_MS		10	/* doubled up to ... */
+#define JOIN_RETRY_MAX_MS	200
+#define JOIN_STUCK_MS		2000	/* a step that does not come round */
+#define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
+
+/* COLLECT, PROPOSE and COMMIT as they travel. */
+struct table_pkt {
+	struct rar_table_hdr th;
+	struct rar_wire_member m[RAR_TABLE_MAX];
+};
+
+static u64 random_token(void)
+{
+	return get_random_u64() ?: 1;
+}
+
+static u32 slices(const struct rar_group *grp)
+{
+	return DIV_ROUND_UP(grp->size, RAR_TABLE_MAX);
+}
+
+static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
+{
+	u32 hdr = sizeof(struct udphdr) + sizeof(struct rar_data_hdr) +
+		  (path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
+					      sizeof(struct iphdr));
+
+	return mtu < hdr + 64 ? 0 : (mtu - hdr) & ~15U;
+}
+
+static void own_caps(struct rar_caps *caps)
+{
+	int dtype, redop;
+
+	memset(caps, 0, sizeof(*caps));
+	caps->wire_version = RAR_WIRE_VERSION;
+	caps->collectives = BIT(RAR_ALLREDUCE);
+	for (redop = 1; redop < RAR_REDOP_NR; redop++)
+		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
+			if (rar_reduce_supported(dtype, redop))
+				caps->dtypes[redop] |= BIT(dtype);
+}
+
+/* -- wire conversion ----------------------------------------------------- */
+
+static void member_to_wire(const struct rar_member *m,
+			   struct rar_wire_member *w)
+{
+	w->nonce = cpu_to_be64(m->nonce);
+	memcpy(w->addr, &m->addr.ip, sizeof(w->addr));
+	w->af = cpu_to_be16(m->addr.af == AF_INET6 ? 6 : 4);
+	w->port = m->addr.port;
+	w->payload = cpu_to_be32(m->payload);
+}
+
+static void member_from_wire(const struct rar_wire_member *w,
+			     struct rar_member *m)
+{
+	m->nonce = be64_to_cpu(w->nonce);
+	memcpy(&m->addr.ip, w->addr, sizeof(w->addr));
+	m->addr.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET;
+	m->addr.port = w->port;
+	m->addr.scope = 0;
+	m->payload = be32_to_cpu(w->payload);
+}
+
+static void caps_to_wire(const struct rar_caps *caps, struct rar_wire_caps *w)
+{
+	int i;
+
+	w->collectives = cpu_to_be32(caps->collectives);
+	for (i = 0; i < ARRAY_SIZE(caps->dtypes); i++)
+		w->dtypes[i] = cpu_to_be32(caps->dtypes[i]);
+}
+
+static void caps_from_wire(const struct rar_wire_caps *w,
+			   struct rar_caps *caps)
+{
+	int i;
+
+	caps->wire_version = RAR_WIRE_VERSION;
+	caps->collectives = be32_to_cpu(w->collectives);
+	for (i = 0; i < ARRAY_SIZE(caps->dtypes); i++)
+		caps->dtypes[i] = be32_to_cpu(w->dtypes[i]);
+}
+
+static void caps_and(const struct rar_caps *own, struct rar_wire_caps *w)
+{
+	int i;
+
+	w->collectives &= cpu_to_be32(own->collectives);
+	for (i = 0; i < ARRAY_SIZE(own->dtypes); i++)
+		w->dtypes[i] &= cpu_to_be32(own->dtypes[i]);
+}
+
+static u64 table_digest(const struct rar_group *grp)
+{
+	u32 a = grp->size, b = grp->join.min_payload, i;
+	struct rar_wire_member w;
+
+	for (i = 0; i < grp->size; i++) {
+		member_to_wire(&grp->join.members[i], &w);
+		a = jhash(&w, sizeof(w), a);
+		b = jhash(&w, sizeof(w), b ^ a);
+	}
+	return (u64)a << 32 | b;
+}
+
+/* -- own entry ----------------------------------------------------------- */
+
+static void own_member(struct rar_group *grp)
+{
+	struct rar_member *m = &grp->join.members[grp->rank];
+
+	m->nonce = grp->join.nonce;
+	m->addr = grp->path[RAR_NEXT].src;
+	m->payload = grp->join.payload;
+}
+
+static bool both_ok(const struct rar_group *grp)
+{
+	return grp->join.ok[RAR_NEXT] && grp->join.ok[RAR_PREV];
+}
+
+/* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
+
+static void send_join(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	struct rar_join_hdr jh = {
+		.nonce = cpu_to_be64(j->nonce),
+		.size = cpu_to_be32(grp->size),
+		.payload = cpu_to_be32(j->payload),
+		.port = grp->path[RAR_NEXT].src.port,
+	};
+	bool small = !j->ok[RAR_NEXT] &&
+		     j->tries % JOIN_SMALL_EVERY == JOIN_SMALL_EVERY - 1;
+	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
+
+	if (small)
+		jh.flags = cpu_to_be16(RAR_JF_SMALL);
+	rar_output_ctl(grp, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
+		       RAR_T_JOIN, j->peer_nonce[RAR_NEXT]);
+}
+
+static void reject(struct rar_group *grp, const struct rar_pkt *pkt,
+		   const struct rar_join_hdr *jh, int err,
+		   enum rar_reason why)
+{
+	struct rar_notice_hdr n = {
+		.err = cpu_to_be32(err),
+		.reason = cpu_to_be32(why),
+		.rank = cpu_to_be32(be16_to_cpu(pkt->h.src)),
+		.other = cpu_to_be32(grp->rank),
+	};
+
+	rar_output_reply(grp, pkt, jh->port, &n, sizeof(n), RAR_T_REJECT,
+			 be64_to_cpu(jh->nonce));
+}
+
+static void join_answer(struct rar_group *grp, const struct rar_pkt *pkt,
+			const struct rar_join_hdr *jh)
+{
+	struct rar_join_hdr ack = {
+		.nonce = cpu_to_be64(grp->join.nonce),
+		.size = cpu_to_be32(grp->size),
+		.payload = jh->payload,
+		.port = grp->path[RAR_NEXT].src.port,
+		.flags = jh->flags,
+	};
+
+	rar_output_reply(grp, pkt, jh->port, &ack, sizeof(ack),
+			 RAR_T_JOIN_ACK, be64_to_cpu(jh->nonce));
+}
+
+/* The predecessor's address is real: it echoed our nonce in a full packet. */
+static void accept_prev(struct rar_group *grp, const struct rar_pkt *pkt,
+			const struct rar_join_hdr *jh)
+{
+	struct rar_path *path = &grp->path[RAR_PREV];
+	bool fresh;
+
+	spin_lock_bh(&grp->lock);
+	fresh = !grp->join.ok[RAR_PREV] ||
+		grp->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce);
+	if (fresh) {
+		path->src = pkt->to;
+		path->src.port = grp->path[RAR_NEXT].src.port;
+		path->dst = pkt->from;
+		path->dst.port = jh->port;
+		path->oif = grp->path[RAR_NEXT].oif;
+		grp->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
+		grp->join.ok[RAR_PREV] = true;
+		grp->join.step_next = jiffies;
+	}
+	spin_unlock_bh(&grp->lock);
+	rar_group_hear(grp, RAR_PREV);
+	if (!fresh)
+		return;
+	WRITE_ONCE(grp->prev_dev, pkt->dev);
+	rar_group_schedule(grp);
+	rar_group_kick(grp, jiffies);
+}
+
+/* Another process claims the rank of a predecessor that is still alive. */
+static bool prev_held(struct rar_group *grp, u64 nonce)
+{
+	unsigned long quiet = msecs_to_jiffies(3 * rar_group_keepalive_ms(grp));
+
+	return grp->join.ok[RAR_PREV] &&
+	       grp->join.peer_nonce[RAR_PREV] != nonce &&
+	       time_before(jiffies, READ_ONCE(grp->heard[RAR_PREV]) + quiet);
+}
+
+static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	bool joining = READ_ONCE(grp->state) < RAR_S_RUN;
+	struct rar_join_hdr jh;
+	bool echoed, known;
+	u32 prev;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &jh, sizeof(jh)))
+		return;
+	prev = rar_group_rank(grp, RAR_PREV);
+	echoed = be64_to_cpu(pkt->h.token) == grp->join.nonce;
+	known = grp->join.ok[RAR_PREV] &&
+		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh.nonce);
+
+	if (!joining && echoed && !known) {
+		/* The predecessor that is in this epoch exists no more. */
+		rar_group_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev,
+				    0);
+		return;
+	}
+	if (joining && prev_held(grp, be64_to_cpu(jh.nonce))) {
+		reject(grp, pkt, &jh, EADDRINUSE, RAR_R_DUPLICATE);
+		return;
+	}
+	if (joining && echoed && be32_to_cpu(jh.size) != grp->size) {
+		reject(grp, pkt, &jh, EBADMSG, RAR_R_SIZE);
+		rar_group_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank,
+				    0);
+		return;
+	}
+	if (joining && echoed && !(jh.flags & cpu_to_be16(RAR_JF_SMALL)))
+		accept_prev(grp, pkt, &jh);
+	join_answer(grp, pkt, &jh);
+}
+
+static void rcv_join_ack(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	struct rar_join_state *j = &grp->join;
+	struct rar_join_hdr jh;
+	u64 nonce;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &jh, sizeof(jh)))
+		return;
+	nonce = be64_to_cpu(jh.nonce);
+	rar_group_hear(grp, RAR_NEXT);
+	spin_lock_bh(&grp->lock);
+	if (jh.flags & cpu_to_be16(RAR_JF_SMALL)) {
+		j->small_ok = true;
+	} else if (!j->ok[RAR_NEXT] || j->peer_nonce[RAR_NEXT] != nonce) {
+		j->ok[RAR_NEXT] = true;
+		j->peer_nonce[RAR_NEXT] = nonce;
+		j->tries = 0;
+		j->next_try = jiffies;
+		j->step_next = jiffies;
+	}
+	j->refused_since = 0;
+	spin_unlock_bh(&grp->lock);
+	rar_group_kick(grp, jiffies);
+}
+
+/*
+ * The successor refuses us. A held rank may be stale and become free, so
+ * that one is final only when it lasted.
+ */
+static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	unsigned long patience = msecs_to_jiffies(4 * rar_group_keepalive_ms(grp));
+	struct rar_notice_hdr n;
+	bool final = true;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+		return;
+	spin_lock_bh(&grp->lock);
+	if (be32_to_cpu(n.err) == EADDRINUSE) {
+		if (!grp->join.refused_since)
+			grp->join.refused_since = jiffies | 1;
+		final = time_after(jiffies,
+				   grp->join.refused_since + patience);
+	}
+	spin_unlock_bh(&grp->lock);
+	if (final)
+		rar_group_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
+						 MAX_ERRNO),
+				    be32_to_cpu(n.reason),
+				    be32_to_cpu(n.rank), be32_to_cpu(n.other),
+				    0);
+}
+
+/*
+ * A neighbour gave up joining. If it disagrees with somebody nobody can
+ * join; otherwise it, or its replacement, may come back.
+ */
+static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+	struct rar_notice_hdr n;
+	u32 reason;
+	int dir;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+		return;
+	reason = be32_to_cpu(n.reason);
+	if (be32_to_cpu(n.err) == EBADMSG || reason == RAR_R_ABORTED ||
+	    READ_ONCE(grp->state) == RAR_S_RUN) {
+		rar_group_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
+						 MAX_ERRNO),
+				    reason, be32_to_cpu(n.rank),
+				    be32_to_cpu(n.other), 0);
+		return;
+	}
+	spin_lock_bh(&grp->lock);
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (src == rar_group_rank(grp, dir)) {
+			grp->join.ok[dir] = false;
+			grp->join.peer_nonce[dir] = 0;
+		}
+	spin_unlock_bh(&grp->lock);
+}
+
+/* -- COLLECT, PROPOSE, COMMIT -------------------------------------------- */
+
+static void slice_fill(struct rar_group *grp, struct table_pkt *t, u32 slice)
+{
+	u32 first = slice * RAR_TABLE_MAX, i;
+	u32 n = min_t(u32, grp->size - first, RAR_TABLE_MAX);
+
+	t->th.first = cpu_to_be16(first);
+	t->th.n = cpu_to_be16(n);
+	for (i = 0; i < n; i++)
+		member_to_wire(&grp->join.members[first + i], &t->m[i]);
+}
+
+static bool slice_ok(const struct rar_group *grp, const struct table_pkt *t,
+		     size_t members)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
+
+	return n <= RAR_TABLE_MAX && !(first % RAR_TABLE_MAX) &&
+	       first + n <= grp->size && members == n * sizeof(t->m[0]);
+}
+
+static void slice_store(struct rar_group *grp, const struct table_pkt *t)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), i;
+
+	for (i = 0; i < n; i++)
+		member_from_wire(&t->m[i], &grp->join.members[first + i]);
+	__set_bit(first / RAR_TABLE_MAX, grp->join.back);
+}
+
+static bool slices_all(const struct rar_group *grp)
+{
+	return bitmap_full(grp->join.back, slices(grp));
+}
+
+static void table_send(struct rar_group *grp, struct table_pkt *t, u8 type,
+		       u64 token)
+{
+	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
+
+	if (token)
+		rar_output_ctl(grp, RAR_NEXT, t, len, 0, type, token);
+}
+
+/* Rank 0: the next packet goes round. @grp->lock held. */
+static void step_to(struct rar_group *grp, u8 type)
+{
+	struct rar_join_state *j = &grp->join;
+
+	lockdep_assert_held(&grp->lock);
+	j->step = type;
+	j->step_tries = 0;
+	j->step_next = jiffies;
+	j->step_since = jiffies;
+	bitmap_zero(j->back, slices(grp));
+}
+
+static void set_proposal(struct rar_group *grp, const struct rar_table_hdr *th)
+{
+	grp->join.epoch = be64_to_cpu(th->epoch);
+	grp->join.digest = be64_to_cpu(th->digest);
+	grp->join.min_payload = be32_to_cpu(th->payload);
+	grp->join.min_rank = be16_to_cpu(th->payload_rank);
+	caps_from_wire(&th->caps, &grp->join.caps);
+}
+
+/* Everybody has the table: packets of the epoch may come any moment. */
+static void get_ready(struct rar_group *grp)
+{
+	lockdep_assert_held(&grp->lock);
+	grp->payload = grp->join.min_payload;
+	rar_link_start(grp);
+	WRITE_ONCE(grp->epoch, grp->join.epoch);
+	rar_group_set_state(grp, RAR_S_READY);
+}
+
+static void collect_add_own(struct rar_group *grp, struct table_pkt *t)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
+	struct rar_caps caps;
+
+	own_caps(&caps);
+	caps_and(&caps, &t->th.caps);
+	own_member(grp);
+	if (grp->join.payload < be32_to_cpu(t->th.payload)) {
+		t->th.payload = cpu_to_be32(grp->join.payload);
+		t->th.payload_rank = cpu_to_be16(grp->rank);
+	}
+	if (grp->rank >= first && grp->rank < first + n)
+		member_to_wire(&grp->join.members[grp->rank],
+			       &t->m[grp->rank - first]);
+}
+
+static bool rcv_collect(struct rar_group *grp, struct table_pkt *t)
+{
+	struct rar_join_state *j = &grp->join;
+
+	if (grp->rank) {
+		collect_add_own(grp, t);
+		return grp->state == RAR_S_JOINING ||
+		       grp->state == RAR_S_READY;
+	}
+	if (j->step != RAR_T_COLLECT)
+		return false;
+	slice_store(grp, t);
+	if (!slices_all(grp))
+		return false;
+	set_proposal(grp, &t->th);
+	j->epoch = random_token();
+	j->digest = table_digest(grp);
+	step_to(grp, RAR_T_PROPOSE);
+	return false;
+}
+
+/* A member learns the table; @bad: what it computes is not what is claimed. */
+static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
+{
+	struct rar_join_state *j = &grp->join;
+
+	if (!grp->rank) {
+		if (j->step != RAR_T_PROPOSE ||
+		    be64_to_cpu(t->th.epoch) != j->epoch)
+			return false;
+		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
+		if (slices_all(grp)) {
+			get_ready(grp);
+			step_to(grp, RAR_T_COMMIT);
+		}
+		return false;
+	}
+	if (grp->state >= RAR_S_RUN)
+		return be64_to_cpu(t->th.epoch) == grp->epoch;
+	if (be64_to_cpu(t->th.epoch) == grp->epoch)
+		return true;
+	if (be64_to_cpu(t->th.epoch) != j->epoch)
+		bitmap_zero(j->back, slices(grp));
+	set_proposal(grp, &t->th);
+	slice_store(grp, t);
+	if (!slices_all(grp))
+		return true;
+	*bad = table_digest(grp) != j->digest ||
+	       j->members[grp->rank].nonce != j->nonce ||
+	       j->min_payload > j->payload;
+	if (!*bad)
+		get_ready(grp);
+	return !*bad;
+}
+
+static bool rcv_commit(struct rar_group *grp, struct table_pkt *t)
+{
+	if (be64_to_cpu(t->th.epoch) != grp->epoch ||
+	    be64_to_cpu(t->th.digest) != grp->join.digest)
+		return false;
+	if (grp->state == RAR_S_READY)
+		rar_group_run(grp);
+	grp->join.step = 0;
+	return grp->rank;
+}
+
+/* One of the packets that rank 0 sends round. */
+static void rcv_table(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	bool relay = false, bad = false, wake;
+	u32 len = pkt->len;
+	struct table_pkt t;
+	u64 token;
+
+	if (len > sizeof(t) || skb_copy_bits(pkt->skb, pkt->off, &t, len) ||
+	    !slice_ok(grp, &t, len - sizeof(t.th)))
+		return;
+	rar_group_hear(grp, RAR_PREV);
+	spin_lock_bh(&grp->lock);
+	if (grp->state >= RAR_S_JOINING && grp->state <= RAR_S_RUN &&
+	    both_ok(grp)) {
+		if (pkt->h.type == RAR_T_COLLECT)
+			relay = rcv_collect(grp, &t);
+		else if (pkt->h.type == RAR_T_PROPOSE)
+			relay = rcv_propose(grp, &t, &bad);
+		else
+			relay = rcv_commit(grp, &t);
+	}
+	token = grp->join.peer_nonce[RAR_NEXT];
+	wake = grp->state == RAR_S_RUN;
+	spin_unlock_bh(&grp->lock);
+
+	if (bad)
+		rar_group_fail_pair(grp, EBADMSG, RAR_R_TABLE, grp->rank, 0,
+				    0);
+	if (relay)
+		table_send(grp, &t, pkt->h.type, token);
+	if (wake)
+		rar_group_wake(grp);
+	rar_group_kick(grp, jiffies);
+}
+
+/**
+ * rar_join_rcv() - a packet whose token is a nonce
+ * @grp: group
+ * @pkt: validated
+ *
+ * Softirq.
+ */
+void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	switch (pkt->h.type) {
+	case RAR_T_JOIN:
+		rcv_join(grp, pkt);
+		break;
+	case RAR_T_JOIN_ACK:
+		rcv_join_ack(grp, pkt);
+		break;
+	case RAR_T_REJECT:
+		rcv_reject(grp, pkt);
+		break;
+	case RAR_T_COLLECT:
+	case RAR_T_PROPOSE:
+	case RAR_T_COMMIT:
+		rcv_table(grp, pkt);
+		break;
+	case RAR_T_ABORT:
+		rcv_join_abort(grp, pkt);
+		break;
+	}
+}
+
+/* -- timer --------------------------------------------------------------- */
+
+static unsigned long retry_in(u32 tries)
+{
+	return msecs_to_jiffies(min(JOIN_RETRY_MS << min(tries, 8U),
+				    JOIN_RETRY_MAX_MS));
+}
+
+/* Send what is going round, all slices that are not back. */
+static void step_send(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	u32 n = j->step == RAR_T_COMMIT ? 1 : slices(grp), i;
+	u64 token = j->peer_nonce[RAR_NEXT];
+	struct table_pkt t;
+
+	for (i = 0; i < n; i++) {
+		if (j->step != RAR_T_COMMIT && test_bit(i, j->back))
+			continue;
+		memset(&t, 0, sizeof(t));
+		spin_lock_bh(&grp->lock);
+		if (j->step == RAR_T_COLLECT) {
+			own_member(grp);
+			own_caps(&j->caps);
+			j->min_payload = j->payload;
+			j->min_rank = grp->rank;
+		} else {
+			t.th.epoch = cpu_to_be64(j->epoch);
+			t.th.digest = cpu_to_be64(j->digest);
+		}
+		t.th.payload = cpu_to_be32(j->min_payload);
+		t.th.payload_rank = cpu_to_be16(j->min_rank);
+		caps_to_wire(&j->caps, &t.th.caps);
+		if (j->step != RAR_T_COMMIT)
+			slice_fill(grp, &t, i);
+		spin_unlock_bh(&grp->lock);
+		table_send(grp, &t, j->step, token);
+	}
+}
+
+static void step_tick(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	bool send = false;
+
+	spin_lock_bh(&grp->lock);
+	if (!both_ok(grp)) {
+		if (j->step != RAR_T_COMMIT)
+			j->step = 0;
+	} else if (!j->step ||
+		   (j->step != RAR_T_COMMIT &&
+		    time_after(jiffies, j->step_since +
+			       msecs_to_jiffies(JOIN_STUCK_MS)))) {
+		step_to(grp, RAR_T_COLLECT);
+	}
+	if (j->step && time_after_eq(jiffies, j->step_next)) {
+		send = true;
+		j->step_next = jiffies + retry_in(j->step_tries++);
+	}
+	spin_unlock_bh(&grp->lock);
+	if (send)
+		step_send(grp);
+}
+
+static void join_timed_out(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	u32 next = rar_group_rank(grp, RAR_NEXT);
+	u32 prev = rar_group_rank(grp, RAR_PREV);
+
+	if (j->small_ok && !j->ok[RAR_NEXT])
+		rar_group_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank, next,
+				    0);
+	else if (j->refused_since)
+		rar_group_fail_pair(grp, EADDRINUSE, RAR_R_DUPLICATE,
+				    grp->rank, next, 0);
+	else
+		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
+				    j->ok[RAR_NEXT] ? prev : next, grp->rank,
+				    0);
+}
+
+/**
+ * rar_join_tick() - timer while joining
+ * @grp: group in JOINING or READY
+ *
+ * Softirq. Return: jiffies of the next call.
+ */
+unsigned long rar_join_tick(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	unsigned long next;
+
+	if (time_after_eq(jiffies, j->deadline)) {
+		join_timed_out(grp);
+		return jiffies + HZ;
+	}
+	if (time_after_eq(jiffies, j->next_try)) {
+		send_join(grp);
+		j->next_try = jiffies + retry_in(j->tries++);
+	}
+	next = j->next_try;
+	if (!grp->rank) {
+		step_tick(grp);
+		if (j->step && time_before(j->step_next, next))
+			next = j->step_next;
+	}
+	return time_before(j->deadline, next) ? j->deadline : next;
+}
+
+/* -- begin and end ------------------------------------------------------- */
+
+static void hook_route(struct rar_group *grp, int dev)
+{
+	struct net *net = grp->rn->net;
+
+	if (!grp->hook_dev[0] &&
+	    !rar_hook_add(grp->rn, net->loopback_dev->ifindex))
+		grp->hook_dev[0] = net->loopback_dev->ifindex;
+	if (grp->hook_dev[1] == dev || dev == grp->hook_dev[0])
+		return;
+	rar_hook_remove(grp->rn, grp->hook_dev[1]);
+	grp->hook_dev[1] = rar_hook_add(grp->rn, dev) ? 0 : dev;
+}
+
+/* Addresses, UDP port, route, memory: all that can fail before we send. */
+static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
+{
+	struct rar_path *path = &grp->path[RAR_NEXT];
+	int dev, err;
+
+	path->dst = *next;
+	path->src = grp->self;
+	path->src.af = next->af;
+	if (!grp->port) {
+		grp->port = rar_encap_get(grp->rn, next->af, grp->self.port);
+		if (IS_ERR(grp->port)) {
+			err = PTR_ERR(grp->port);
+			grp->port = NULL;
+			return err;
+		}
+	}
+	err = rar_output_route(grp, path, &grp->join.mtu, &dev);
+	if (err)
+		return err;
+	grp->join.payload = payload_of_mtu(path, grp->join.mtu);
+	if (!grp->join.payload)
+		return -EMSGSIZE;
+	if (!grp->join.members)
+		grp->join.members = kvcalloc(grp->size,
+					     sizeof(*grp->join.members),
+					     GFP_KERNEL_ACCOUNT);
+	if (!grp->join.members)
+		return -ENOBUFS;
+	hook_route(grp, dev);
+	return rar_link_prepare(grp);
+}
+
+/* A group of one: nobody to ask, nothing to send. */
+static void join_alone(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+
+	own_caps(&j->caps);
+	own_member(grp);
+	j->min_payload = j->payload;
+	grp->payload = j->payload;
+	grp->epoch = random_token();
+	rar_link_start(grp);
+	rar_group_run(grp);
+}
+
+/**
+ * rar_join_start() - look for the neighbours
+ * @grp:        group in BOUND
+ * @next:       address of the successor
+ * @timeout_ms: until the ring must be closed
+ *
+ * Process context, one caller at a time. Return: 0 and the group is JOINING
+ * (or in RUN, if alone), or a negative errno.
+ */
+int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
+		   u32 timeout_ms)
+{
+	struct rar_join_state *j = &grp->join;
+	int err;
+
+	err = join_prepare(grp, next);
+	if (err)
+		return err;
+
+	spin_lock_bh(&grp->lock);
+	memset(&grp->error, 0, sizeof(grp->error));
+	memset(j->ok, 0, sizeof(j->ok));
+	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
+	memset(&grp->path[RAR_PREV].dst, 0, sizeof(grp->path[RAR_PREV].dst));
+	bitmap_zero(j->back, slices(grp));
+	WRITE_ONCE(j->nonce, random_token());
+	j->small_ok = false;
+	j->refused_since = 0;
+	j->tries = 0;
+	j->step = 0;
+	j->epoch = 0;
+	WRITE_ONCE(grp->epoch, 0);
+	j->next_try = jiffies;
+	j->deadline = jiffies + msecs_to_jiffies(timeout_ms);
+	rar_group_set_state(grp, RAR_S_JOINING);
+	if (grp->size == 1)
+		join_alone(grp);
+	spin_unlock_bh(&grp->lock);
+	rar_group_kick(grp, jiffies);
+	return 0;
+}
+
+/**
+ * rar_join_leave() - the join is over without a ring
+ * @grp: group whose socket closes, or whose join failed
+ *
+ * Neighbours are told, so that a new process may take the rank at once.
+ */
+void rar_join_leave(struct rar_group *grp)
+{
+	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
+				 .rank = grp->rank, .other = grp->rank };
+	u64 nonce[RAR_DIRS];
+	bool tell;
+	int dir;
+
+	spin_lock_bh(&grp->lock);
+	tell = grp->state == RAR_S_JOINING || grp->state == RAR_S_READY;
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		nonce[dir] = grp->join.ok[dir] ? grp->join.peer_nonce[dir] : 0;
+		grp->join.ok[dir] = false;
+		grp->join.peer_nonce[dir] = 0;
+	}
+	if (tell)
+		rar_group_set_state(grp, RAR_S_BOUND);
+	WRITE_ONCE(grp->join.nonce, 0);
+	WRITE_ONCE(grp->epoch, 0);
+	spin_unlock_bh(&grp->lock);
+
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (tell && nonce[dir])
+			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
+					  &bye);
+}

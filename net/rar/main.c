@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Module init and exit: the only file that knows the order.
+ *
+ * in:  reduce, work queue, netns, device notifier, socket family
+ * out: socket family, orphans, device notifier, netns, work queue, reduce
+ */
+#include <linux/module.h>
+
+#include "rar.h"
+#include "reduce.h"
+
+unsigned int rar_net_id;
+
+static int __net_init main_net_init(struct net *net)
+{
+	struct rar_net *rn = rar_net(net);
+	int err;
+
+	rn->net = net;
+	INIT_LIST_HEAD(&rn->hooks);
+	mutex_init(&rn->hook_lock);
+	INIT_LIST_HEAD(&rn->ports);
+	mutex_init(&rn->port_lock);
+	rar_group_net_init(rn);
+	err = rar_mib_init(rn);
+	if (err)
+		return err;
+	err = rar_sysctl_init(rn);
+	if (err)
+		goto err_mib;
+	err = rar_proc_init(net);
+	if (err)
+		goto err_sysctl;
+	return 0;
+
+err_sysctl:
+	rar_sysctl_destroy(rn);
+err_mib:
+	rar_mib_destroy(rn);
+	return err;
+}
+
+static void __net_exit main_net_exit(struct net *net)
+{
+	struct rar_net *rn = rar_net(net);
+
+	rar_proc_destroy(net);
+	rar_sysctl_destroy(rn);
+	rar_group_net_exit(rn);
+	WARN_ON(!list_empty(&rn->hooks));
+	WARN_ON(!list_empty(&rn->ports));
+	rar_mib_destroy(rn);
+}
+
+static struct pernet_operations main_net_ops = {
+	.init = main_net_init,
+	.exit = main_net_exit,
+	.id = &rar_net_id,
+	.size = sizeof(struct rar_net),
+};
+
+static void drain_orphans(void)
+{
+	struct net *net;
+
+	down_read(&net_rwsem);
+	for_each_net(net)
+		rar_group_drain(rar_net(net));
+	up_read(&net_rwsem);
+}
+
+static int __init main_init(void)
+{
+	int err;
+
+	err = rar_reduce_init();
+	if (err)
+		return err;
+	err = rar_group_init();
+	if (err)
+		goto err_reduce;
+	err = register_pernet_subsys(&main_net_ops);
+	if (err)
+		goto err_group;
+	err = rar_hook_init();
+	if (err)
+		goto err_net;
+	err = rar_sock_init();
+	if (err)
+		goto err_hook;
+	return 0;
+
+err_hook:
+	rar_hook_exit();
+err_net:
+	unregister_pernet_subsys(&main_net_ops);
+err_group:
+	rar_group_exit();
+err_reduce:
+	rar_reduce_exit();
+	return err;
+}
+
+static void __exit main_exit(void)
+{
+	rar_sock_exit();
+	drain_orphans();
+	rar_hook_exit();
+	unregister_pernet_subsys(&main_net_ops);
+	rar_group_exit();
+	rar_reduce_exit();
+}
+
+module_init(main_init);
+module_exit(main_exit);
+MODULE_DESCRIPTION("AF_RAR: ring all-reduce in the kernel");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS_NETPROTO(PF_RAR);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Counters, per netns and CPU, in /proc/net/rar_netstat (nstat reads it).
+ * One list feeds the enum, the names and, for drops, the tracepoint.
+ */
+#ifndef _RAR_MIB_H
+#define _RAR_MIB_H
+
+#include <linux/percpu.h>
+
+struct rar_net;
+
+#define RAR_MIB_LIST(X)							\
+	X(RxIngress)	/* packets taken at the netfilter ingress hook */ \
+	X(RxEncap)	/* packets taken by the UDP encap socket */	\
+	X(RxData)	/* chunks accepted */				\
+	X(RxBytes)	/* their payload bytes */			\
+	X(RxDup)	/* chunks received again */			\
+	X(TxData)	/* chunks sent, again or not */			\
+	X(TxBytes)	/* their payload bytes */			\
+	X(TxRetrans)	/* chunks sent again */				\
+	X(TxAck)	/* acknowledgements sent */			\
+	X(TxCtl)	/* all other packets sent */			\
+	X(TxError)	/* packets the stack did not take */		\
+	X(OpsPosted)	/* operations posted */				\
+	X(OpsDone)	/* operations complete */			\
+	X(OpBytes)	/* bytes of the operations posted */		\
+	X(EarlyHeld)	/* packets held for operations not posted */	\
+	X(ReduceSimd)	/* chunks added with SIMD */			\
+	X(ReduceScalar)	/* chunks added without: FPU busy or none */	\
+	X(GroupsJoined)	/* rings closed */				\
+	X(GroupsFailed)	/* groups that ended with an error */
+
+#define RAR_DROP_LIST(X)						\
+	X(DropShort)	/* shorter than its header */			\
+	X(DropTruncated) /* IP or UDP length beyond the packet */	\
+	X(DropLength)	/* length field or chunk length is wrong */	\
+	X(DropFragment)	/* an IP fragment */				\
+	X(DropIpOptions) /* IP options or extension headers */		\
+	X(DropChecksum)	/* bad IP or UDP checksum */			\
+	X(DropNoChecksum) /* no UDP checksum */				\
+	X(DropForeign)	/* not a RAR packet */				\
+	X(DropVersion)	/* another protocol version */			\
+	X(DropType)	/* unknown type */				\
+	X(DropGroup)	/* no such group and rank here */		\
+	X(DropAddress)	/* not between the addresses of this link */	\
+	X(DropEpoch)	/* another epoch or nonce */			\
+	X(DropRank)	/* not from the neighbour on this link */	\
+	X(DropState)	/* the group is not in a state for it */	\
+	X(DropOp)	/* operation too old, or disagrees with history */ \
+	X(DropChunk)	/* a chunk that cannot come here */		\
+	X(DropSeq)	/* sequence number outside the window */	\
+	X(DropClaimed)	/* chunk being added at this moment */		\
+	X(DropEarlyFull) /* no credit left for operations not posted */	\
+	X(DropMemory)	/* no memory */
+
+enum rar_mib {
+#define X(name) RAR_MIB_##name,
+	RAR_MIB_LIST(X)
+	RAR_DROP_LIST(X)
+#undef X
+	RAR_MIB_NR
+};
+
+struct rar_mib_cpu {
+	unsigned long v[RAR_MIB_NR];
+};
+
+/* Any context; @rn is struct rar_net. */
+#define rar_mib_add(rn, name, n) \
+	this_cpu_add((rn)->mib->v[RAR_MIB_##name], (n))
+#define rar_mib_inc(rn, name)	rar_mib_add(rn, name, 1)
+
+const char *rar_mib_name(enum rar_mib i);
+unsigned long rar_mib_read(const struct rar_net *rn, enum rar_mib i);
+int rar_mib_init(struct rar_net *rn);
+void rar_mib_destroy(struct rar_net *rn);
+
+#endif /* _RAR_MIB_H */

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Operations: memory, schedule, references. Owns struct rar_operation. */
+#include <linux/jhash.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "rar.h"
+
+#define OP_BITMAPS	5		/* per phase */
+#define OP_KMALLOC_MAX	(64 << 10)	/* larger buffers are not physically contiguous */
+
+/* Charge @bytes to the netns; false when net.rar.mem would be exceeded. */
+static bool op_charge(struct rar_net *rn, u64 bytes)
+{
+	if (atomic64_add_return(bytes, &rn->mem) <=
+	    READ_ONCE(rn->sysctl_mem))
+		return true;
+	atomic64_sub(bytes, &rn->mem);
+	return false;
+}
+
+static void *op_alloc_buf(u64 bytes)
+{
+	if (bytes <= OP_KMALLOC_MAX)
+		return kvmalloc(max_t(size_t, bytes, 1),
+				GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	return __vmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+}
+
+/**
+ * rar_op_alloc() - get an operation and its buffer
+ * @rn:    netns that is charged
+ * @bytes: length of the tensor
+ *
+ * Process context. Return: the operation with one reference, or ERR_PTR:
+ * -EAGAIN when net.rar.mem is used up, -ENOBUFS when memory is short.
+ */
+struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes)
+{
+	struct rar_operation *op;
+
+	if (!op_charge(rn, bytes))
+		return ERR_PTR(-EAGAIN);
+	op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
+	if (op)
+		op->buf = op_alloc_buf(bytes);
+	if (!op || !op->buf) {
+		kfree(op);
+		atomic64_sub(bytes, &rn->mem);
+		return ERR_PTR(-ENOBUFS);
+	}
+	op->rn = rn;
+	op->charged = bytes;
+	INIT_LIST_HEAD(&op->node);
+	refcount_set(&op->ref, 1);
+	return op;
+}
+
+static void op_set_bitmaps(struct rar_operation *op, size_t longs)
+{
+	unsigned long *b = op->bits;
+	int p;
+
+	for (p = 0; p < RAR_PHASES; p++) {
+		op->claimed[p] = b;
+		op->published[p] = b + longs;
+		op->pend[p] = b + 2 * longs;
+		op->acked[p] = b + 3 * longs;
+		op->sent[p] = b + 4 * longs;
+		op->pend_from[p] = op->ring.nchunks;
+		b += OP_BITMAPS * longs;
+	}
+}
+
+/**
+ * rar_op_schedule() - fix what the operation is and cut it into chunks
+ * @op:      from rar_op_alloc(), not posted
+ * @print:   collective, dtype, redop, count ...
+ * @esize:   bytes of an element
+ * @payload: bytes of a chunk in this epoch
+ * @size:    ranks
+ * @rank:    own rank
+ *
+ * Process context. Return: 0, -EMSGSIZE, or -ENOBUFS.
+ */
+int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
+		    u32 esize, u32 payload, u32 size, u32 rank)
+{
+	size_t longs;
+	int err;
+
+	err = rar_ring_init(&op->ring, print->count * esize, payload, size,
+			    rank);
+	if (err)
+		return err;
+
+	longs = BITS_TO_LONGS(op->ring.nchunks);
+	op->bits = kvcalloc(OP_BITMAPS * RAR_PHASES * longs, sizeof(long),
+			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!op->bits)
+		return -ENOBUFS;
+	op_set_bitmaps(op, longs);
+
+	op->print = *print;
+	op->esize = esize;
+	op->inject = rar_ring_block_first(&op->ring, rank);
+	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, rank);
+	op->ntx = rar_ring_ntx(&op->ring);
+	atomic_set(&op->left, op->ring.nchunks);
+	return 0;
+}
+
+static void op_free_rcu(struct rcu_head *head)
+{
+	struct rar_operation *op = container_of(head, struct rar_operation,
+						rcu);
+
+	kvfree(op->bits);
+	kvfree(op->buf);
+	kfree(op);
+}
+
+/**
+ * rar_op_put() - drop a reference
+ * @op: operation
+ *
+ * Any context. The last one frees the buffer after an RCU grace period; the
+ * charge to net.rar.mem ends at once.
+ */
+void rar_op_put(struct rar_operation *op)
+{
+	if (!refcount_dec_and_test(&op->ref))
+		return;
+	atomic64_sub(op->charged, &op->rn->mem);
+	call_rcu(&op->rcu, op_free_rcu);
+}
+
+/* What the history keeps of a finished operation. */
+u32 rar_print_hash(const struct rar_print *p)
+{
+	u32 what = p->collective | p->dtype << 8 | p->redop << 16 |
+		   (u32)p->flags << 24;
+
+	return jhash_3words(lower_32_bits(p->count), upper_32_bits(p->count),
+			    what, p->root);
+}

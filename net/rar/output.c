@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Output: builds packets from the operation buffer or a header and hands
+ * them to IP. Nothing is kept: a lost packet is built again.
+ */
+#include <linux/icmp.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/route.h>
+#include <net/udp.h>
+#include <net/udp_tunnel.h>
+
+#include "encap.h"
+#include "rar.h"
+#include "trace.h"
+
+#define OUTPUT_TTL	64
+#define OUTPUT_TOS	INET_ECN_ECT_0
+
+/* -- routes -------------------------------------------------------------- */
+
+static __be32 addr_v4(const struct rar_addr *a)
+{
+	return a->ip.s6_addr32[0];
+}
+
+static struct dst_entry *route_v4(struct net *net, struct rar_path *path,
+				  u32 mark)
+{
+	struct flowi4 fl = {
+		.daddr = addr_v4(&path->dst),
+		.saddr = addr_v4(&path->src),
+		.flowi4_oif = path->oif,
+		.flowi4_mark = mark,
+		.flowi4_proto = IPPROTO_UDP,
+		.fl4_sport = path->src.port,
+		.fl4_dport = path->dst.port,
+	};
+	struct rtable *rt = ip_route_output_flow(net, &fl, NULL);
+
+	if (IS_ERR(rt))
+		return ERR_CAST(rt);
+	if (!addr_v4(&path->src))
+		path->src.ip.s6_addr32[0] = fl.saddr;
+	return &rt->dst;
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
+				  u32 mark)
+{
+	struct flowi6 fl = {
+		.daddr = path->dst.ip,
+		.saddr = path->src.ip,
+		.flowi6_oif = path->dst.scope ?: path->oif,
+		.flowi6_mark = mark,
+		.flowi6_proto = IPPROTO_UDP,
+		.fl6_sport = path->src.port,
+		.fl6_dport = path->dst.port,
+	};
+	struct dst_entry *dst = ip6_dst_lookup_flow(net, NULL, &fl, NULL);
+
+	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
+		path->src.ip = fl.saddr;
+	return dst;
+}
+#else
+static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
+				  u32 mark)
+{
+	return ERR_PTR(-EAFNOSUPPORT);
+}
+#endif
+
+static struct dst_entry *route_new(struct rar_group *grp,
+				   struct rar_path *path)
+{
+	struct net *net = grp->rn->net;
+
+	return path->dst.af == AF_INET6 ? route_v6(net, path, grp->sk_mark) :
+					  route_v4(net, path, grp->sk_mark);
+}
+
+/* A referenced route; bottom halves are off. */
+static struct dst_entry *route_get(struct rar_group *grp,
+				   struct rar_path *path)
+{
+	struct dst_entry *dst = dst_cache_get(&path->cache);
+
+	if (dst)
+		return dst;
+	dst = route_new(grp, path);
+	if (IS_ERR(dst))
+		return dst;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->dst.af == AF_INET6) {
+		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);
+		return dst;
+	}
+#endif
+	dst_cache_set_ip4(&path->cache, dst, addr_v4(&path->src));
+	return dst;
+}
+
+/**
+ * rar_output_route() - find the route of a path
+ * @grp:  group
+ * @path: with both addresses; an "any" source becomes the route's
+ * @mtu:  set to the path MTU, at most RAR_MAX_MTU
+ * @dev:  set to the index of the route's device
+ *
+ * Process context. Return: 0 or a negative errno of the route lookup.
+ */
+int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
+		     int *dev)
+{
+	struct dst_entry *dst;
+
+	local_bh_disable();
+	dst_cache_reset(&path->cache);
+	dst = route_get(grp, path);
+	if (!IS_ERR(dst)) {
+		*mtu = min_t(u32, dst_mtu(dst), RAR_MAX_MTU);
+		*dev = dst->dev->ifindex;
+		dst_release(dst);
+	}
+	local_bh_enable();
+	return PTR_ERR_OR_ZERO(dst);
+}
+
+/* -- building ------------------------------------------------------------ */
+
+static u32 ip_hdr_size(const struct rar_path *path)
+{
+	return path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
+					  sizeof(struct iphdr);
+}
+
+/* Room for @len bytes of UDP payload behind all headers, or NULL. */
+static struct sk_buff *packet_alloc(const struct rar_path *path, u32 len)
+{
+	u32 room = LL_MAX_HEADER + ip_hdr_size(path) + sizeof(struct udphdr);
+	struct sk_buff *skb = alloc_skb(room + len, GFP_ATOMIC);
+
+	if (skb)
+		skb_reserve(skb, room);
+	return skb;
+}
+
+static void push_udp(struct sk_buff *skb, const struct rar_path *path)
+{
+	struct udphdr *uh = __skb_push(skb, sizeof(*uh));
+
+	skb_reset_transport_header(skb);
+	uh->source = path->src.port;
+	uh->dest = path->dst.port;
+	uh->len = htons(skb->len);
+	uh->check = 0;
+}
+
+static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
+		   const struct rar_path *path)
+{
+	u32 len = skb->len;
+	struct iphdr *iph;
+
+	udp_set_csum(false, skb, addr_v4(&path->src), addr_v4(&path->dst),
+		     len);
+	iph = __skb_push(skb, sizeof(*iph));
+	skb_reset_network_header(skb);
+	*iph = (struct iphdr) {
+		.version = 4,
+		.ihl = sizeof(*iph) / 4,
+		.tos = OUTPUT_TOS,
+		.frag_off = htons(IP_DF),
+		.ttl = OUTPUT_TTL,
+		.protocol = IPPROTO_UDP,
+		.saddr = addr_v4(&path->src),
+		.daddr = addr_v4(&path->dst),
+	};
+	skb->protocol = htons(ETH_P_IP);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	return ip_local_out(net, sk, skb);
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
+		   const struct rar_path *path)
+{
+	u32 len = skb->len;
+	struct ipv6hdr *ip6h;
+
+	udp6_set_csum(false, skb, &path->src.ip, &path->dst.ip, len);
+	ip6h = __skb_push(skb, sizeof(*ip6h));
+	skb_reset_network_header(skb);
+	ip6_flow_hdr(ip6h, OUTPUT_TOS, 0);
+	ip6h->payload_len = htons(len);
+	ip6h->nexthdr = IPPROTO_UDP;
+	ip6h->hop_limit = OUTPUT_TTL;
+	ip6h->saddr = path->src.ip;
+	ip6h->daddr = path->dst.ip;
+	skb->protocol = htons(ETH_P_IPV6);
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	return ip6_local_out(net, sk, skb);
+}
+#else
+static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
+		   const struct rar_path *path)
+{
+	kfree_skb(skb);
+	return -EAFNOSUPPORT;
+}
+#endif
+
+/*
+ * Send @skb, which starts at the RAR header. Consumes it. No rar lock is
+ * held; softirq or process context.
+ */
+static void xmit(struct rar_group *grp, struct rar_path *path,
+		 struct sk_buff *skb)
+{
+	struct net *net = grp->rn->net;
+	struct dst_entry *dst;
+	struct sock *sk;
+	int err;
+
+	rcu_read_lock();
+	local_bh_disable();
+	dst = route_get(grp, path);
+	if (IS_ERR(dst)) {
+		kfree_skb(skb);
+		err = PTR_ERR(dst);
+		goto out;
+	}
+	skb_dst_set(skb, dst);
+	skb->mark = grp->sk_mark;
+	skb->priority = grp->sk_priority;
+	push_udp(skb, path);
+	sk = rar_encap_sk(grp->port);
+	err = path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
+					 xmit_v4(net, sk, skb, path);
+out:
+	if (net_xmit_eval(err))
+		rar_mib_inc(grp->rn, TxError);
+	local_bh_enable();
+	rcu_read_unlock();
+}
+
+static void fill_hdr(const struct rar_group *grp, struct rar_hdr *h, u8 type,
+		     u32 dst, u32 len, u64 token)
+{
+	h->version = RAR_WIRE_MAGIC | RAR_WIRE_VERSION;
+	h->type = type;
+	h->src = cpu_to_be16(grp->rank);
+	h->dst = cpu_to_be16(dst);
+	h->len = cpu_to_be16(len);
+	h->group = cpu_to_be64(grp->id);
+	h->token = cpu_to_be64(token);
+}
+
+/**
+ * rar_output_chunk() - send a chunk to the successor
+ * @grp:  group
+ * @op:   operation, referenced by the caller
+ * @item: what to send, its sequence number taken
+ *
+ * The payload is copied from the buffer. It may be overwritten meanwhile: an
+ * RS chunk by its AG copy, but then the successor has had the RS chunk long
+ * ago and drops this one as a duplicate.
+ */
+void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
+		      const struct rar_tx_item *item)
+{
+	struct rar_path *path = &grp->path[RAR_NEXT];
+	struct rar_data_hdr *dh;
+	struct rar_chunk c;
+	struct sk_buff *skb;
+
+	rar_ring_chunk(&op->ring, item->chunk, &c);
+	trace_rar_tx(grp, op->seq, item->phase, item->chunk, c.len);
+	skb = packet_alloc(path, sizeof(*dh) + c.len);
+	if (!skb) {
+		rar_mib_inc(grp->rn, TxError);
+		return;
+	}
+	dh = skb_put_zero(skb, sizeof(*dh));
+	fill_hdr(grp, &dh->h, item->phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
+		 rar_group_rank(grp, RAR_NEXT),
+		 sizeof(*dh) - sizeof(dh->h) + c.len, grp->epoch);
+	dh->seq = cpu_to_be32(item->seq);
+	dh->una = cpu_to_be32(item->una);
+	dh->op_seq = cpu_to_be64(op->seq);
+	dh->count = cpu_to_be64(op->print.count);
+	dh->chunk = cpu_to_be32(item->chunk);
+	dh->collective = op->print.collective;
+	dh->dtype = op->print.dtype;
+	dh->redop = op->print.redop;
+	dh->opflags = op->print.flags;
+	dh->root = cpu_to_be16(op->print.root);
+	dh->flags = item->ack_now ? RAR_F_ACK_NOW : 0;
+	skb_put_data(skb, op->buf + c.off, c.len);
+
+	rar_mib_inc(grp->rn, TxData);
+	rar_mib_add(grp->rn, TxBytes, c.len);
+	xmit(grp, path, skb);
+}
+
+/**
+ * rar_output_ctl() - send a packet that is a header and padding
+ * @grp:   group
+ * @dir:   to which neighbour
+ * @hdr:   the type's header; its common part is filled here
+ * @len:   bytes of @hdr and what follows it
+ * @pad:   zero bytes to append
+ * @type:  enum rar_pkt_type
+ * @token: see rar_wire.h
+ */
+void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
+		    size_t len, size_t pad, u8 type, u64 token)
+{
+	struct sk_buff *skb = packet_alloc(&grp->path[dir], len + pad);
+
+	if (!skb) {
+		rar_mib_inc(grp->rn, TxError);
+		return;
+	}
+	fill_hdr(grp, hdr, type, rar_group_rank(grp, dir),
+		 len + pad - sizeof(struct rar_hdr), token);
+	skb_put_data(skb, hdr, len);
+	skb_put_zero(skb, pad);
+	if (type == RAR_T_ACK)
+		rar_mib_inc(grp->rn, TxAck);
+	else
+		rar_mib_inc(grp->rn, TxCtl);
+	xmit(grp, &grp->path[dir], skb);
+}
+
+/**
+ * rar_output_notice() - send ABORT, REJECT, FIN or FIN_ACK
+ * @grp:   group
+ * @dir:   to which neighbour
+ * @type:  enum rar_pkt_type
+ * @token: epoch, or the neighbour's nonce before it is committed
+ * @err:   content
+ */
+void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
+		       u64 token, const struct rar_error *err)
+{
+	struct rar_notice_hdr n = {
+		.err = cpu_to_be32(err->err),
+		.reason = cpu_to_be32(err->reason),
+		.rank = cpu_to_be32(err->rank),
+		.other = cpu_to_be32(err->other),
+		.op_seq = cpu_to_be64(err->op_seq),
+		.silent_ms = cpu_to_be32(err->silent_ms),
+	};
+
+	rar_output_ctl(grp, dir, &n, sizeof(n), 0, type, token);
+}
+
+/**
+ * rar_output_reply() - answer a packet whose sender is no neighbour (yet)
+ * @grp:   group
+ * @pkt:   the packet: the answer goes to where it came from
+ * @port:  UDP port to answer to, network order
+ * @hdr:   header, common part filled here
+ * @len:   its length, not more than came
+ * @type:  enum rar_pkt_type
+ * @token: the sender's nonce, or the epoch that is unknown here
+ */
+void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
+		      __be16 port, void *hdr, size_t len, u8 type, u64 token)
+{
+	struct rar_path path = { .src = pkt->to, .dst = pkt->from };
+	struct sk_buff *skb;
+
+	if (len > pkt->len)
+		return;
+	path.src.port = pkt->to.port;
+	path.dst.port = port;
+	if (dst_cache_init(&path.cache, GFP_ATOMIC))
+		return;
+	skb = packet_alloc(&path, len);
+	if (skb) {
+		fill_hdr(grp, hdr, type, be16_to_cpu(pkt->h.src),
+			 len - sizeof(struct rar_hdr), token);
+		skb_put_data(skb, hdr, len);
+		rar_mib_inc(grp->rn, TxCtl);
+		xmit(grp, &path, skb);
+	}
+	dst_cache_destroy(&path.cache);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /proc/net/rar: family number and members; rar_netstat: counters in the
+ * form that nstat reads; rar_reduce: reduction kernels.
+ */
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+
+#include "rar.h"
+#include "reduce.h"
+
+static const char *const state_names[RAR_S_NR] = {
+	[RAR_S_UNBOUND] = "unbound",
+	[RAR_S_BOUND] = "bound",
+	[RAR_S_JOINING] = "joining",
+	[RAR_S_READY] = "ready",
+	[RAR_S_RUN] = "run",
+	[RAR_S_LEAVING] = "leaving",
+	[RAR_S_FAILED] = "failed",
+};
+
+static void show_addr(struct seq_file *seq, const struct rar_addr *a)
+{
+	if (a->af == AF_INET6)
+		seq_printf(seq, "[%pI6c]:%u", &a->ip, ntohs(a->port));
+	else if (a->af == AF_INET)
+		seq_printf(seq, "%pI4:%u", &a->ip, ntohs(a->port));
+	else
+		seq_puts(seq, "-");
+}
+
+static void show_group(struct seq_file *seq, const struct rar_group *grp)
+{
+	seq_printf(seq, "%016llx %u %u %s %016llx %u ", grp->id, grp->rank,
+		   grp->size, state_names[READ_ONCE(grp->state)], grp->epoch,
+		   grp->payload);
+	show_addr(seq, &grp->path[RAR_NEXT].src);
+	seq_putc(seq, ' ');
+	show_addr(seq, &grp->path[RAR_NEXT].dst);
+	seq_putc(seq, ' ');
+	show_addr(seq, &grp->path[RAR_PREV].dst);
+	seq_printf(seq, " %llu %llu %llu %u %llu %s\n",
+		   READ_ONCE(grp->op_next), READ_ONCE(grp->ops_complete),
+		   READ_ONCE(grp->op_oldest),
+		   from_kuid_munged(seq_user_ns(seq), grp->uid),
+		   READ_ONCE(grp->tx.retransmits),
+		   READ_ONCE(grp->sk) ? "socket" :
+		   grp->tombstone ? "tombstone" : "orphan");
+}
+
+static int rar_seq_show(struct seq_file *seq, void *v)
+{
+	struct rar_net *rn = rar_net(seq_file_single_net(seq));
+	struct rar_group *grp;
+	int bkt;
+
+	seq_printf(seq, "family %d wire %d groups %u mem %lld\n", rar_family,
+		   RAR_WIRE_VERSION, READ_ONCE(rn->ngroups),
+		   (long long)atomic64_read(&rn->mem));
+	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by\n");
+	rcu_read_lock();
+	hash_for_each_rcu(rn->groups, bkt, grp, node)
+		show_group(seq, grp);
+	rcu_read_unlock();
+	return 0;
+}
+
+static int netstat_seq_show(struct seq_file *seq, void *v)
+{
+	struct rar_net *rn = rar_net(seq_file_single_net(seq));
+	int i;
+
+	seq_puts(seq, "Rar:");
+	for (i = 0; i < RAR_MIB_NR; i++)
+		seq_printf(seq, " %s", rar_mib_name(i));
+	seq_puts(seq, "\nRar:");
+	for (i = 0; i < RAR_MIB_NR; i++)
+		seq_printf(seq, " %lu", rar_mib_read(rn, i));
+	seq_putc(seq, '\n');
+	return 0;
+}
+
+static int reduce_seq_show(struct seq_file *seq, void *v)
+{
+	struct rar_reduce_info info;
+	u32 i;
+
+	seq_puts(seq, "name usable selected f32 f64 i32 i64 (MB/s of sums)\n");
+	for (i = 0; !rar_reduce_list(i, &info); i++)
+		seq_printf(seq, "%s %s %s %u %u %u %u\n", info.name,
+			   info.usable ? "yes" : "no",
+			   info.selected ? "yes" : "no", info.mbps[RAR_F32],
+			   info.mbps[RAR_F64], info.mbps[RAR_I32],
+			   info.mbps[RAR_I64]);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*show)(struct seq_file *seq, void *v);
+} files[] = {
+	{ "rar", rar_seq_show },
+	{ "rar_netstat", netstat_seq_show },
+	{ "rar_reduce", reduce_seq_show },
+};
+
+int rar_proc_init(struct net *net)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		if (!proc_create_net_single(files[i].name, 0444,
+					    net->proc_net, files[i].show,
+					    NULL))
+			goto err_remove;
+	return 0;
+
+err_remove:
+	while (i--)
+		remove_proc_entry(files[i].name, net->proc_net);
+	return -ENOMEM;
+}
+
+void rar_proc_destroy(struct net *net)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		remove_proc_entry(files[i].name, net->proc_net);
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Internal objects of AF_RAR.
+ *
+ * Lock order (take from left to right; all are leaf towards the network
+ * stack: nothing is transmitted and no socket is woken under them):
+ *
+ *	rsk->send_lock (mutex) > grp->lock > grp->tx.lock
+ *	rsk->recv_lock (mutex) > grp->lock
+ *	grp->rx.lock, grp->early.lock, rn->lock: innermost, never nested
+ *	rn->hook_lock, rn->port_lock (mutexes, process context)
+ *
+ * All spinlocks are taken with bottom halves off in process context.
+ */
+#ifndef _RAR_H
+#define _RAR_H
+
+#include <linux/hashtable.h>
+#include <linux/ktime.h>
+#include <linux/netfilter.h>
+#include <linux/refcount.h>
+#include <linux/rar.h>
+#include <linux/rar_wire.h>
+#include <linux/skbuff.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+#include <net/dst_cache.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+#include <net/sock.h>
+
+#include "compat.h"
+#include "mib.h"
+#include "op.h"
+#include "ring.h"
+
+struct rar_port;
+
+#define RAR_TX_SLOTS	1024	/* packets in flight on a link, power of two */
+#define RAR_RX_WIN	2048	/* sequence numbers a receiver tells apart */
+#define RAR_HISTORY	256	/* finished operations remembered */
+#define RAR_MAX_MTU	9000	/* larger MTUs are not used: linear skbs */
+#define RAR_ACK_EVERY	8	/* packets */
+#define RAR_REORDER	8	/* a packet is lost when this many after it came */
+
+/* The ends of a member's two links. */
+enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
+
+/**
+ * struct rar_net - per network namespace
+ * @net:	back pointer
+ * @groups:	struct rar_group by id and rank; RCU readers, @lock writers
+ * @lock:	protects @groups and @ngroups
+ * @ngroups:	groups with a socket
+ * @mem:	bytes of operation buffers and held packets
+ * @alive:	groups not yet freed; the netns waits for them
+ * @hooks:	ingress hooks by device, @hook_lock
+ * @ports:	UDP sockets, @port_lock; RCU readers (ingress hook)
+ * @mib:	counters
+ * The sysctls are written by sysctl.c only and read with READ_ONCE.
+ */
+struct rar_net {
+	struct net *net;
+	DECLARE_HASHTABLE(groups, 8);
+	spinlock_t lock;
+	u32 ngroups;
+	atomic64_t mem;
+	atomic_t alive;
+	struct list_head hooks;
+	struct mutex hook_lock;
+	struct list_head ports;
+	struct mutex port_lock;
+	struct rar_mib_cpu __percpu *mib;
+	struct ctl_table_header *sysctl;
+	struct ctl_table *table;
+	int sysctl_port;
+	int sysctl_rx_path;
+	unsigned long sysctl_window;
+	unsigned long sysctl_mem;
+	int sysctl_early_bytes;
+	int sysctl_join_ms;
+	int sysctl_dead_ms;
+	int sysctl_linger_ms;
+	int sysctl_max_groups;
+};
+
+extern unsigned int rar_net_id;
+extern int rar_family;
+
+/* An IP address and UDP port. IPv4 lies in the first four bytes of @ip. */
+struct rar_addr {
+	u16 af;
+	__be16 port;
+	u32 scope;
+	struct in6_addr ip;
+};
+
+/**
+ * struct rar_path - one direction's addressing, set before it is used
+ * @src, @dst:	own and the neighbour's address and port
+ * @oif:	device to use, 0 = any
+ * @cache:	route
+ */
+struct rar_path {
+	struct rar_addr src;
+	struct rar_addr dst;
+	int oif;
+	struct dst_cache cache;
+};
+
+/* A transmission that is neither acknowledged nor given up. */
+struct rar_sent {
+	u64 time_us;
+	u32 op;			/* low bits of op_seq */
+	u32 chunk : 31;
+	u32 phase : 1;
+};
+
+/**
+ * struct rar_link_tx - the link to the successor, sending side
+ * @lock:	protects everything here, the operation table grp->ops and
+ *		grp->history, and the tx fields of each operation
+ * @next_seq:	next sequence number
+ * @una:	lowest one not resolved
+ * @highest:	one above the highest one acknowledged
+ * @sent:	by seq modulo RAR_TX_SLOTS; valid in [una, next_seq)
+ * @resolved:	bit per slot: acknowledged or given up
+ * @npend:	chunks pending in all operations: to forward or to send again
+ * @ninject:	own chunks not yet injected in all operations
+ * @inj_out:	bytes injected whose all-gather has not come back
+ * @inj_wnd:	limit of @inj_out, halved by loss, at most @inj_max
+ * @posted:	the successor's `posted`
+ * @credit:	its credit
+ * @early_used:	credit taken by chunks of operations from @posted on
+ * @srtt_us, @rttvar_us, @rto_us: as in RFC 6298
+ * @backoff:	doublings of the timeout since the last progress
+ * @recover:	no second window reduction for losses below this number
+ * @blocked_us:	since when something is ready to go and may not, 0 = not
+ */
+struct rar_link_tx {
+	spinlock_t lock;
+	u32 next_seq;
+	u32 una;
+	u32 highest;
+	struct rar_sent *sent;
+	DECLARE_BITMAP(resolved, RAR_TX_SLOTS);
+	u64 npend;
+	u64 ninject;
+	u64 inj_out;
+	u64 inj_wnd;
+	u64 inj_max;
+	u64 posted;
+	u64 early_used;
+	u32 credit;
+	u32 srtt_us;
+	u32 rttvar_us;
+	u32 rto_us;
+	u32 backoff;
+	u32 recover;
+	u64 blocked_us;
+	u64 blocked_total_us;
+	u64 probed_us;
+	u64 sent_us;
+	u64 retransmits;
+	u64 packets;
+	u64 bytes;
+};
+
+/**
+ * struct rar_link_rx - the link from the predecessor, receiving side
+ * @lock:	protects everything here
+ * @cum:	all below are received or given up by the sender
+ * @highest:	one above the highest received
+ * @seen:	by seq modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
+ * @unacked:	packets since the last acknowledgement
+ * @ack_due:	the timer shall send one
+ * @newest_us:	arrival of the newest packet
+ * @ce:		packets with the CE mark
+ */
+struct rar_link_rx {
+	spinlock_t lock;
+	u32 cum;
+	u32 highest;
+	DECLARE_BITMAP(seen, RAR_RX_WIN);
+	u32 unacked;
+	bool ack_due;
+	u32 ce;
+	u64 newest_us;
+	u64 packets;
+	u64 bytes;
+};
+
+/**
+ * struct rar_early - packets of operations not yet posted here
+ * @lock:	protects @list and @truesize; orders a packet's "not posted"
+ *		against rar_group_post() so that none is left behind
+ */
+struct rar_early {
+	spinlock_t lock;
+	struct sk_buff_head list;
+	u64 truesize;
+};
+
+struct rar_member {
+	u64 nonce;
+	struct rar_addr addr;
+	u32 payload;
+};
+
+/**
+ * struct rar_join_state - joining, under grp->lock; see join.c
+ * @nonce:	own, new for each attempt
+ * @peer_nonce:	of the neighbours
+ * @ok:		the neighbour answered (next) or echoed our nonce (prev)
+ * @payload:	of the own link to the successor
+ * @members:	table, by rank
+ * @back:	slices of the table that came (rank 0: came round) in this step
+ * @step:	rank 0: packet type that is going round
+ * @epoch:	proposed
+ */
+struct rar_join_state {
+	u64 nonce;
+	u64 peer_nonce[RAR_DIRS];
+	bool ok[RAR_DIRS];
+	bool small_ok;
+	u32 tries;
+	u32 payload;
+	unsigned long deadline;
+	unsigned long next_try;
+	unsigned long refused_since;
+	struct rar_member *members;
+	DECLARE_BITMAP(back, RAR_MAX_SIZE / RAR_TABLE_MAX);
+	u8 step;
+	u32 step_tries;
+	unsigned long step_next;
+	unsigned long step_since;
+	u64 epoch;
+	u64 digest;
+	u32 mtu;
+	u32 min_payload;
+	u32 min_rank;
+	struct rar_caps caps;
+};
+
+/**
+ * struct rar_group - one member's side of a group
+ *
+ * Set once: before the group is hashed @rn, @id, @rank, @size, @uid; before
+ * RUN @epoch, @payload, @path, tx.sent.
+ * @lock protects @state, @error, @join, @undelivered, @sk, the leave fields;
+ * they are read locklessly with READ_ONCE where a stale value does no harm.
+ * @state is published with smp_store_release.
+ *
+ * References (@ref): the hash table (dropped by rar_group_unhash()), the
+ * socket, the armed timer and the queued work are each one. It dies
+ *  - on close before RUN: at once;
+ *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
+ *  - on close in RUN: as an orphan, until all operations are released and
+ *    both neighbours know, or linger_ms passed; then as a tombstone;
+ *  - with its netns: rar_group_net_exit().
+ * The last put frees it from a work item after an RCU grace period, since
+ * the receive path looks it up under RCU only; hooks, ports and routes are
+ * given back there.
+ */
+struct rar_group {
+	struct hlist_node node;
+	struct rcu_work free;
+	refcount_t ref;
+	struct rar_net *rn;
+	u64 id;
+	u32 rank;
+	u32 size;
+	kuid_t uid;
+
+	spinlock_t lock;
+	u8 state;			/* enum rar_state */
+	bool hashed;			/* rn->lock */
+	bool dead;			/* unhashed: no timer, no work any more */
+	bool shut;			/* no more operations from the user */
+	bool tombstone;			/* nothing left but to answer */
+	struct sock *sk;		/* NULL: orphan or tombstone */
+	struct rar_error error;
+	struct list_head undelivered;	/* operations, in order of send */
+	u32 nundelivered;
+	struct rar_join_state join;
+	struct pid *owner;
+	struct wait_queue_entry owner_wait;
+	struct work_struct work;
+	u32 op_timeout_ms;
+
+	/* leaving: who left first, told to both neighbours until they ack */
+	bool left;
+	bool fin_due[RAR_DIRS];
+	bool gone[RAR_DIRS];		/* that neighbour itself left */
+	u32 left_rank;
+	u64 left_last;
+	unsigned long fin_next;
+	unsigned long expires;		/* orphan or tombstone, jiffies */
+
+	u64 epoch;
+	u32 payload;
+	struct rar_path path[RAR_DIRS];
+	struct rar_port *port;
+	struct rar_addr self;			/* as bound; af 0 = any */
+	int hook_dev[3];		/* loopback, to next, from prev; 0 = none */
+	int prev_dev;			/* device the predecessor comes from */
+	u32 sk_mark;
+	u32 sk_priority;
+
+	struct timer_list timer;
+	unsigned long heard[RAR_DIRS];	/* jiffies of the last valid packet */
+	unsigned long told;		/* jiffies of the last abort echo */
+	u64 prev_wait_us;
+
+	struct rar_link_tx tx ____cacheline_aligned;
+	struct rar_operation __rcu *ops[RAR_MAX_OPS];	/* by op_seq */
+	u64 op_oldest;			/* tx.lock: lowest not released */
+	u64 op_next;			/* posted; release pairs with rx acquire */
+	u64 ops_complete;
+	u32 history[RAR_HISTORY];
+	struct rar_link_rx rx ____cacheline_aligned;
+	struct rar_early early;
+};
+
+/* A packet, where it came from, and its parsed common header. */
+struct rar_pkt {
+	struct sk_buff *skb;
+	struct rar_addr from;		/* port = UDP source port */
+	struct rar_addr to;
+	int dev;
+	u32 off;			/* of the RAR header in skb */
+	u32 len;			/* RAR header and payload */
+	bool ce;
+	bool local;			/* the stack found it to be for us */
+	struct rar_hdr h;
+};
+
+static inline struct rar_net *rar_net(const struct net *net)
+{
+	return net_generic(net, rar_net_id);
+}
+
+static inline bool rar_seq_before(u32 a, u32 b)
+{
+	return (s32)(a - b) < 0;
+}
+
+static inline u64 rar_now_us(void)
+{
+	return ktime_to_us(ktime_get());
+}
+
+/* group.c */
+struct rar_group *rar_group_alloc(struct rar_net *rn,
+				  const struct sockaddr_rar *self);
+int rar_group_hash(struct rar_group *grp);
+void rar_group_put(struct rar_group *grp);
+struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
+				   u64 token);
+void rar_group_set_state(struct rar_group *grp, enum rar_state to);
+void rar_group_fail(struct rar_group *grp, const struct rar_error *err);
+void rar_group_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
+			 u32 rank, u32 other, u64 op_seq);
+void rar_group_run(struct rar_group *grp);
+void rar_group_kick(struct rar_group *grp, unsigned long when);
+void rar_group_release(struct rar_group *grp);
+void rar_group_shutdown(struct rar_group *grp);
+void rar_group_set_owner(struct rar_group *grp, struct pid *pid);
+int rar_group_post(struct rar_group *grp, struct rar_operation *op);
+void rar_group_op_done(struct rar_group *grp, struct rar_operation *op);
+void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op);
+void rar_group_rcv_notice(struct rar_group *grp, const struct rar_pkt *pkt);
+void rar_group_tell(struct rar_group *grp, enum rar_dir dir);
+void rar_group_hear(struct rar_group *grp, enum rar_dir dir);
+void rar_group_wake(struct rar_group *grp);
+void rar_group_schedule(struct rar_group *grp);
+u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
+void rar_group_net_init(struct rar_net *rn);
+void rar_group_net_exit(struct rar_net *rn);
+void rar_group_drain(struct rar_net *rn);
+u32 rar_group_keepalive_ms(const struct rar_group *grp);
+int rar_group_init(void);
+void rar_group_exit(void);
+
+/* join.c */
+int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
+		   u32 timeout_ms);
+void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
+unsigned long rar_join_tick(struct rar_group *grp);
+void rar_join_leave(struct rar_group *grp);
+
+/* link.c */
+void rar_link_init(struct rar_group *grp);
+int rar_link_prepare(struct rar_group *grp);
+void rar_link_post(struct rar_group *grp, struct rar_operation *op);
+void rar_link_push(struct rar_group *grp);
+void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
+		      enum rar_phase phase, u32 chunk,
+		      const struct rar_chunk *c);
+void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt);
+void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
+bool rar_link_check(const struct rar_data_hdr *dh);
+void rar_link_start(struct rar_group *grp);
+void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+		     bool ce);
+void rar_link_send_ack(struct rar_group *grp);
+unsigned long rar_link_tick(struct rar_group *grp);
+void rar_link_flush(struct rar_group *grp);
+void rar_link_release(struct rar_group *grp, struct rar_operation *op);
+
+/* input.c */
+enum rar_verdict { RAR_PASS, RAR_TAKEN };
+enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
+			 enum rar_rx_path path);
+void rar_input_post(struct rar_group *grp, u64 op_seq);
+void rar_input_flush_early(struct rar_group *grp);
+void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
+		    enum rar_mib reason);
+
+/* output.c */
+int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
+		     int *dev);
+void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
+		      const struct rar_tx_item *item);
+void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
+		    size_t len, size_t pad, u8 type, u64 token);
+void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
+		      __be16 port, void *hdr, size_t len, u8 type, u64 token);
+void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
+		       u64 token, const struct rar_error *err);
+
+/* hook.c */
+int rar_hook_add(struct rar_net *rn, int ifindex);
+void rar_hook_remove(struct rar_net *rn, int ifindex);
+int rar_hook_init(void);
+void rar_hook_exit(void);
+
+/* af_rar.c */
+int rar_sock_init(void);
+void rar_sock_exit(void);
+void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
+		   u32 rank, struct sockaddr_rar *sa);
+
+/* sysctl.c, proc.c */
+int rar_sysctl_init(struct rar_net *rn);
+void rar_sysctl_destroy(struct rar_net *rn);
+int rar_proc_init(struct net *net);
+void rar_proc_destroy(struct net *net);
+
+#endif /* _RAR_H */

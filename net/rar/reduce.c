@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The registry of reduction kernels, and the call that dispatches to one.
+ *
+ * At load each set of kernels that this CPU has is tested and timed; the first
+ * good one in the order of preference is what the static call leads to.
+ */
+#include <linux/cache.h>
+#include <linux/errno.h>
+#include <linux/instrumented.h>
+#include <linux/ktime.h>
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/static_call.h>
+#include <linux/string.h>
+#include <net/net_debug.h>
+
+#include "reduce.h"
+#include "reduce_impl.h"
+
+static char *reduce = "auto";
+module_param(reduce, charp, 0444);
+MODULE_PARM_DESC(reduce,
+		 "Kernels that add: auto (default), avx2, avx512, generic");
+
+/*
+ * In the order of preference: 512-bit registers gain nothing once the data
+ * comes from L2, and they lower the clock of some CPUs. The last one always
+ * works.
+ */
+static const struct rar_reduce_impl *const impls[] = {
+#ifdef CONFIG_X86_64
+	&rar_reduce_avx2,
+	&rar_reduce_avx512,
+#endif
+	&rar_reduce_generic,
+};
+
+/* What was found out about impls[i]. Written at load. */
+static struct {
+	bool usable;
+	u32 mbps[RAR_DTYPE_NR];
+} results[ARRAY_SIZE(impls)] __ro_after_init;
+
+static const struct rar_reduce_impl *selected __ro_after_init =
+	&rar_reduce_generic;
+
+DEFINE_STATIC_CALL(rar_reduce_vector, rar_reduce_run_generic);
+
+/**
+ * rar_dtype_size - bytes of an element
+ * @dtype: enum rar_dtype, or anything
+ *
+ * Return: the size, also of types nothing can reduce yet; 0 if there is no
+ * such type.
+ */
+unsigned int rar_dtype_size(u8 dtype)
+{
+	static const u8 sizes[RAR_DTYPE_NR] = {
+		[RAR_I8]  = 1, [RAR_U8]   = 1,
+		[RAR_I16] = 2, [RAR_U16]  = 2,
+		[RAR_I32] = 4, [RAR_U32]  = 4,
+		[RAR_I64] = 8, [RAR_U64]  = 8,
+		[RAR_F16] = 2, [RAR_BF16] = 2,
+		[RAR_F32] = 4, [RAR_F64]  = 8,
+	};
+
+	return dtype < RAR_DTYPE_NR ? sizes[dtype] : 0;
+}
+
+/**
+ * rar_reduce_supported - can this module reduce so
+ * @dtype: enum rar_dtype, or anything
+ * @redop: enum rar_redop, or anything
+ *
+ * The answer does not depend on the CPU.
+ *
+ * Return: true if rar_reduce() may be called with them.
+ */
+bool rar_reduce_supported(u8 dtype, u8 redop)
+{
+	switch (RAR_REDUCE_KEY(redop, dtype)) {
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * rar_reduce_begin - open a section for rar_reduce()
+ * @ctx: the caller's, filled in here
+ *
+ * Takes the FPU if it can be had; if not, the section works all the same,
+ * slower, and @ctx->fpu is false. The caller does nothing but reduce and copy
+ * until rar_reduce_end(): no sleeping, no allocation, no lock, no transmit,
+ * and at most RAR_REDUCE_MAX bytes, because preemption is off.
+ *
+ * Context: any up to softirq.
+ */
+void rar_reduce_begin(struct rar_reduce_ctx *ctx)
+{
+	ctx->fpu = selected->vector && rar_fpu_usable();
+	if (ctx->fpu)
+		rar_fpu_begin();
+}
+
+/**
+ * rar_reduce_end - close a section
+ * @ctx: from rar_reduce_begin(); @ctx->fpu stays readable
+ */
+void rar_reduce_end(struct rar_reduce_ctx *ctx)
+{
+	if (ctx->fpu)
+		rar_fpu_end();
+}
+
+/**
+ * rar_reduce - dst[i] = in[i] (redop) own[i]
+ * @ctx:   an open section
+ * @dtype: enum rar_dtype
+ * @redop: enum rar_redop; rar_reduce_supported() has said yes to both
+ * @dst:   where the results go: @own, @in, or memory apart from both
+ * @in:    the arriving partial; its NaN wins
+ * @own:   this rank's contribution
+ * @n:     elements, which may begin at any address
+ */
+void rar_reduce(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
+		void *dst, const void *in, const void *own, size_t n)
+{
+	size_t len = n * rar_dtype_size(dtype);
+
+	DEBUG_NET_WARN_ON_ONCE(len > RAR_REDUCE_MAX);
+	/* the sanitizers do not look into assembly */
+	instrument_read(in, len);
+	instrument_read(own, len);
+	instrument_write(dst, len);
+
+	if (likely(ctx->fpu))
+		static_call(rar_reduce_vector)(dtype, redop, dst, in, own, n);
+	else
+		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
+}
+
+/**
+ * rar_reduce_list - what is there and how fast is it
+ * @idx:  from 0, in the order of preference
+ * @info: filled in
+ *
+ * Return: 0, or -ENOENT behind the last one.
+ */
+int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
+{
+	if (idx >= ARRAY_SIZE(impls))
+		return -ENOENT;
+
+	memset(info, 0, sizeof(*info));
+	info->name = impls[idx]->name;
+	info->usable = results[idx].usable;
+	info->selected = impls[idx] == selected;
+	memcpy(info->mbps, results[idx].mbps, sizeof(info->mbps));
+	return 0;
+}
+
+#define BENCH_BYTES	SZ_16K
+#define BENCH_REPS	4		/* 64 KiB: the largest section allowed */
+#define BENCH_NS	(300 * NSEC_PER_USEC)
+
+/* One section, in place, timed without its borders. */
+static u64 __init time_section(const struct rar_reduce_impl *impl, u8 dtype,
+			       void *own, const void *in)
+{
+	size_t n = BENCH_BYTES / rar_dtype_size(dtype);
+	unsigned int i;
+	u64 start, ns;
+
+	if (impl->vector)
+		rar_fpu_begin();
+	start = ktime_get_ns();
+	for (i = 0; i < BENCH_REPS; i++)
+		impl->run(dtype, RAR_SUM, own, in, own, n);
+	ns = ktime_get_ns() - start;
+	if (impl->vector)
+		rar_fpu_end();
+	return max_t(u64, ns, 1);
+}
+
+/* The best of the sections that fit into BENCH_NS: MB per second. */
+static u32 __init measure(const struct rar_reduce_impl *impl, u8 dtype,
+			  void *scratch)
+{
+	u64 best = U64_MAX, end = ktime_get_ns() + BENCH_NS;
+	void *own = scratch, *in = own + BENCH_BYTES;
+
+	memset(scratch, 0x3f, 2 * BENCH_BYTES);	/* ordinary numbers */
+	do {
+		best = min(best, time_section(impl, dtype, own, in));
+		cond_resched();
+	} while (ktime_get_ns() < end);
+	return div64_u64(BENCH_BYTES * BENCH_REPS * 1000ULL, best);
+}
+
+static void __init probe(size_t i, void *scratch)
+{
+	u8 dtype;
+
+	if (!impls[i]->usable())
+		return;
+	if (!rar_reduce_selftest(impls[i], scratch)) {
+		pr_err("reduce: %s gives wrong sums on this machine, disabled\n",
+		       impls[i]->name);
+		return;
+	}
+	for (dtype = 0; dtype < RAR_DTYPE_NR; dtype++)
+		if (rar_reduce_supported(dtype, RAR_SUM))
+			results[i].mbps[dtype] = measure(impls[i], dtype,
+							 scratch);
+	results[i].usable = true;
+}
+
+/* The one that the parameter names, or else the first usable one. */
+static const struct rar_reduce_impl * __init choose(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(impls); i++)
+		if (results[i].usable && !strcmp(reduce, impls[i]->name))
+			return impls[i];
+	if (strcmp(reduce, "auto"))
+		pr_warn("reduce=%s is unknown or unusable here, choosing myself\n",
+			reduce);
+	for (i = 0; i < ARRAY_SIZE(impls); i++)
+		if (results[i].usable)
+			return impls[i];
+	return NULL;
+}
+
+/**
+ * rar_reduce_init - test, time and choose the kernels
+ *
+ * Context: process; takes a few milliseconds and yields in between.
+ * Return: 0, -ENOMEM, or -EIO if even the scalar kernels give wrong sums.
+ */
+int __init rar_reduce_init(void)
+{
+	const struct rar_reduce_impl *impl;
+	void *scratch;
+	size_t i;
+
+	BUILD_BUG_ON(RAR_SELFTEST_BYTES > 2 * BENCH_BYTES);
+
+	scratch = kvmalloc(2 * BENCH_BYTES, GFP_KERNEL);
+	if (!scratch)
+		return -ENOMEM;
+	for (i = 0; i < ARRAY_SIZE(impls); i++)
+		probe(i, scratch);
+	kvfree(scratch);
+
+	/* the fallback must be sound whatever else is */
+	if (!results[ARRAY_SIZE(impls) - 1].usable)
+		return -EIO;
+	impl = choose();
+	static_call_update(rar_reduce_vector, impl->run);
+	selected = impl;
+	return 0;
+}
+
+/**
+ * rar_reduce_exit - the counterpart of rar_reduce_init()
+ *
+ * Nothing is held: this keeps the order of main.c complete.
+ */
+void rar_reduce_exit(void)
+{
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a set of reduction kernels offers to the registry in reduce.c.
+ *
+ * Whatever includes this file instead of kernel headers also builds in user
+ * space, where selftests/host compares all kernels bit for bit.
+ */
+#ifndef _RAR_REDUCE_IMPL_H
+#define _RAR_REDUCE_IMPL_H
+
+#ifdef __KERNEL__
+#include <linux/bitops.h>
+#include <linux/bug.h>
+#include <linux/compiler.h>
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#else
+#include "shim.h"
+#endif
+#include <linux/rar.h>
+
+/*
+ * dst[i] = in[i] (redop) own[i], i < n. No alignment is required. @dst may be
+ * @in or @own; otherwise the three do not overlap. Nothing is read or written
+ * beyond n elements.
+ */
+typedef void (*rar_reduce_fn)(u8 dtype, u8 redop, void *dst, const void *in,
+			      const void *own, size_t n);
+
+/* What a rar_reduce_fn switches on. */
+#define RAR_REDUCE_KEY(redop, dtype)	((redop) << 8 | (dtype))
+
+/**
+ * struct rar_reduce_impl - one set of kernels
+ * @name:   as in the module parameter reduce=
+ * @vector: @run needs an FPU section
+ * @usable: does this CPU have the instructions
+ * @run:    what it has no kernel for it passes to rar_reduce_run_generic()
+ */
+struct rar_reduce_impl {
+	const char *name;
+	bool vector;
+	bool (*usable)(void);
+	rar_reduce_fn run;
+};
+
+extern const struct rar_reduce_impl rar_reduce_generic;
+
+void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
+			    const void *own, size_t n);
+
+#define RAR_SELFTEST_BYTES	16384	/* of scratch memory */
+
+bool rar_reduce_selftest(const struct rar_reduce_impl *impl, void *scratch);
+
+#ifdef CONFIG_X86_64
+#include "x86/reduce_arch.h"
+#else
+static inline bool rar_fpu_usable(void)
+{
+	return false;
+}
+
+static inline void rar_fpu_begin(void)
+{
+}
+
+static inline void rar_fpu_end(void)
+{
+}
+#endif
+
+#endif /* _RAR_REDUCE_IMPL_H */

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * net.rar.*, per netns. Owns the sysctl_ fields of struct rar_net.
+ *
+ *   port         UDP port of addresses that name none
+ *   rx_path      "ingress" or "udp"
+ *   window       bytes in flight in a whole ring; each rank injects its share
+ *   mem          bytes of operation buffers and held packets
+ *   early_bytes  per group: payload held for operations not yet posted here
+ *   join_ms      until connect() gives up
+ *   dead_ms      a neighbour silent for so long is dead
+ *   linger_ms    a closed member serves its neighbours at most so long
+ *   max_groups   members with a socket
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/sysctl.h>
+
+#include "rar.h"
+
+static int port_max = 65535;
+static int early_min = 4096, early_max = 1 << 27;
+static int ms_min = 10, ms_max = 24 * 3600 * 1000;
+static int groups_max = 1 << 20;
+static unsigned long window_min = 4096, window_max = 1UL << 32;
+static unsigned long mem_min = 65536, mem_max = LONG_MAX;
+
+static const char *const path_names[] = {
+	[RAR_PATH_INGRESS] = "ingress",
+	[RAR_PATH_UDP] = "udp",
+};
+
+static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
+		      void *buffer, size_t *lenp, loff_t *ppos)
+{
+	int *path = table->data, i, err;
+	char name[16] = "";
+	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+
+	strscpy(name, path_names[READ_ONCE(*path)], sizeof(name));
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	i = match_string(path_names, ARRAY_SIZE(path_names), strim(name));
+	if (i < 0)
+		return i;
+	WRITE_ONCE(*path, i);
+	return 0;
+}
+
+#define INT_ENTRY(name, min, max)					\
+	{ .procname = #name, .maxlen = sizeof(int), .mode = 0644,	\
+	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
+	  .proc_handler = proc_dointvec_minmax,				\
+	  .extra1 = (min), .extra2 = (max) }
+#define LONG_ENTRY(name, min, max)					\
+	{ .procname = #name, .maxlen = sizeof(long), .mode = 0644,	\
+	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
+	  .proc_handler = proc_doulongvec_minmax,			\
+	  .extra1 = (min), .extra2 = (max) }
+
+/* .data is an offset here and a pointer in each netns' copy. */
+static const struct ctl_table template[] = {
+	INT_ENTRY(port, SYSCTL_ONE, &port_max),
+	{ .procname = "rx_path", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_rx_path),
+	  .proc_handler = do_rx_path },
+	LONG_ENTRY(window, &window_min, &window_max),
+	LONG_ENTRY(mem, &mem_min, &mem_max),
+	INT_ENTRY(early_bytes, &early_min, &early_max),
+	INT_ENTRY(join_ms, &ms_min, &ms_max),
+	INT_ENTRY(dead_ms, &ms_min, &ms_max),
+	INT_ENTRY(linger_ms, &ms_min, &ms_max),
+	INT_ENTRY(max_groups, SYSCTL_ZERO, &groups_max),
+};
+
+static void sysctl_defaults(struct rar_net *rn)
+{
+	rn->sysctl_port = RAR_DEFAULT_PORT;
+	rn->sysctl_rx_path = RAR_PATH_INGRESS;
+	rn->sysctl_window = 1 << 20;
+	rn->sysctl_mem = totalram_pages() / 2 * PAGE_SIZE;
+	rn->sysctl_early_bytes = 1 << 18;
+	rn->sysctl_join_ms = 30000;
+	rn->sysctl_dead_ms = 5000;
+	rn->sysctl_linger_ms = 5000;
+	rn->sysctl_max_groups = 4096;
+}
+
+int rar_sysctl_init(struct rar_net *rn)
+{
+	int i;
+
+	sysctl_defaults(rn);
+	/* One entry more: kernels without a size argument want an end. */
+	rn->table = kcalloc(ARRAY_SIZE(template) + 1, sizeof(*rn->table),
+			    GFP_KERNEL);
+	if (!rn->table)
+		return -ENOMEM;
+	memcpy(rn->table, template, sizeof(template));
+	for (i = 0; i < ARRAY_SIZE(template); i++)
+		rn->table[i].data += (unsigned long)rn;
+	rn->sysctl = rar_register_net_sysctl(rn->net, "net/rar", rn->table,
+					     ARRAY_SIZE(template));
+	if (!rn->sysctl) {
+		kfree(rn->table);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void rar_sysctl_destroy(struct rar_net *rn)
+{
+	unregister_net_sysctl_table(rn->sysctl);
+	kfree(rn->table);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernels that x86-64 offers, and how to own its vector registers.
+ */
+#ifndef _RAR_X86_REDUCE_ARCH_H
+#define _RAR_X86_REDUCE_ARCH_H
+
+#ifdef __KERNEL__
+#include <asm/cpufeature.h>
+#include <asm/fpu/api.h>
+#endif
+
+extern const struct rar_reduce_impl rar_reduce_avx2;
+extern const struct rar_reduce_impl rar_reduce_avx512;
+
+/*
+ * The kernel is compiled without vector registers, so the compiler keeps
+ * nothing in them and refuses them as clobbers. Old compilers build
+ * User-Mode Linux with SSE, and there they must be named.
+ */
+#ifdef __SSE__
+#define RAR_CLOBBERS	"memory", "xmm0", "xmm1", "xmm2", "xmm3",	\
+			"xmm4", "xmm5", "xmm6", "xmm7"
+#else
+#define RAR_CLOBBERS	"memory"
+#endif
+
+static inline bool rar_fpu_usable(void)
+{
+	return irq_fpu_usable();
+}
+
+static inline void rar_fpu_begin(void)
+{
+	kernel_fpu_begin();
+}
+
+static inline void rar_fpu_end(void)
+{
+	kernel_fpu_end();
+}
+
+#endif /* _RAR_X86_REDUCE_ARCH_H */

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernels for AVX2: four registers a turn, then one, then single elements.
+ *
+ * x86 promises the NaN of the first operand, but some emulated CPUs choose by
+ * payload (QEMU does). So `own` is zeroed where `in` is a NaN: then one operand
+ * is a NaN and all agree. That costs nothing next to the memory traffic.
+ *
+ * MXCSR is the kernel's default: to nearest even, no FTZ, no DAZ. All loads of
+ * a turn precede its stores, so dst may be in or own.
+ */
+#include "../reduce_impl.h"
+
+#define VEC	32
+
+/* %0: in, %1: own, %2: dst; p: "ps" or "pd" */
+#define FLOAT4(p)							\
+	"vmovups	   (%0), %%ymm0\n\t"				\
+	"vmovups	 32(%0), %%ymm1\n\t"				\
+	"vmovups	 64(%0), %%ymm2\n\t"				\
+	"vmovups	 96(%0), %%ymm3\n\t"				\
+	"vcmpunord" p "	%%ymm0, %%ymm0, %%ymm4\n\t"			\
+	"vcmpunord" p "	%%ymm1, %%ymm1, %%ymm5\n\t"			\
+	"vcmpunord" p "	%%ymm2, %%ymm2, %%ymm6\n\t"			\
+	"vcmpunord" p "	%%ymm3, %%ymm3, %%ymm7\n\t"			\
+	"vandn" p "	   (%1), %%ymm4, %%ymm4\n\t"			\
+	"vandn" p "	 32(%1), %%ymm5, %%ymm5\n\t"			\
+	"vandn" p "	 64(%1), %%ymm6, %%ymm6\n\t"			\
+	"vandn" p "	 96(%1), %%ymm7, %%ymm7\n\t"			\
+	"vadd" p "	%%ymm4, %%ymm0, %%ymm0\n\t"			\
+	"vadd" p "	%%ymm5, %%ymm1, %%ymm1\n\t"			\
+	"vadd" p "	%%ymm6, %%ymm2, %%ymm2\n\t"			\
+	"vadd" p "	%%ymm7, %%ymm3, %%ymm3\n\t"			\
+	"vmovups	%%ymm0,    (%2)\n\t"				\
+	"vmovups	%%ymm1,  32(%2)\n\t"				\
+	"vmovups	%%ymm2,  64(%2)\n\t"				\
+	"vmovups	%%ymm3,  96(%2)"
+
+#define FLOAT1(p)							\
+	"vmovups	(%0), %%ymm0\n\t"				\
+	"vcmpunord" p "	%%ymm0, %%ymm0, %%ymm1\n\t"			\
+	"vandn" p "	(%1), %%ymm1, %%ymm1\n\t"			\
+	"vadd" p "	%%ymm1, %%ymm0, %%ymm0\n\t"			\
+	"vmovups	%%ymm0, (%2)"
+
+/* mov fills the low end of a register. */
+#define FLOAT_ELEM(mov, p)						\
+	mov "	(%0), %%xmm0\n\t"					\
+	mov "	(%1), %%xmm2\n\t"					\
+	"vcmpunord" p "	%%xmm0, %%xmm0, %%xmm1\n\t"			\
+	"vandn" p "	%%xmm2, %%xmm1, %%xmm1\n\t"			\
+	"vadd" p "	%%xmm1, %%xmm0, %%xmm0\n\t"			\
+	mov "	%%xmm0, (%2)"
+
+/* w: "d" or "q" */
+#define INT4(w)								\
+	"vmovups	   (%0), %%ymm0\n\t"				\
+	"vmovups	 32(%0), %%ymm1\n\t"				\
+	"vmovups	 64(%0), %%ymm2\n\t"				\
+	"vmovups	 96(%0), %%ymm3\n\t"				\
+	"vpadd" w "	   (%1), %%ymm0, %%ymm0\n\t"			\
+	"vpadd" w "	 32(%1), %%ymm1, %%ymm1\n\t"			\
+	"vpadd" w "	 64(%1), %%ymm2, %%ymm2\n\t"			\
+	"vpadd" w "	 96(%1), %%ymm3, %%ymm3\n\t"			\
+	"vmovups	%%ymm0,    (%2)\n\t"				\
+	"vmovups	%%ymm1,  32(%2)\n\t"				\
+	"vmovups	%%ymm2,  64(%2)\n\t"				\
+	"vmovups	%%ymm3,  96(%2)"
+
+#define INT1(w)								\
+	"vmovups	(%0), %%ymm0\n\t"				\
+	"vpadd" w "	(%1), %%ymm0, %%ymm0\n\t"			\
+	"vmovups	%%ymm0, (%2)"
+
+#define INT_ELEM(w)							\
+	"vmov" w "	(%0), %%xmm0\n\t"					\
+	"vmov" w "	(%1), %%xmm1\n\t"					\
+	"vpadd" w "	%%xmm1, %%xmm0, %%xmm0\n\t"			\
+	"vmov" w "	%%xmm0, (%2)"
+
+#define DEFINE_SUM(type, size, four, one, elem)				\
+static void sum_##type(void *dst, const void *in, const void *own,	\
+		       size_t n)					\
+{									\
+	size_t i = 0, len = n * (size);					\
+									\
+	for (; i + 4 * VEC <= len; i += 4 * VEC)			\
+		asm volatile(four : :					\
+			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
+			     : RAR_CLOBBERS);				\
+	for (; i + VEC <= len; i += VEC)				\
+		asm volatile(one : :					\
+			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
+			     : RAR_CLOBBERS);				\
+	for (; i < len; i += (size))					\
+		asm volatile(elem : :					\
+			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
+			     : RAR_CLOBBERS);				\
+	asm volatile("vzeroupper" : : : "memory");			\
+}
+
+DEFINE_SUM(f32, 4, FLOAT4("ps"), FLOAT1("ps"), FLOAT_ELEM("vmovss", "ps"))
+DEFINE_SUM(f64, 8, FLOAT4("pd"), FLOAT1("pd"), FLOAT_ELEM("vmovsd", "pd"))
+DEFINE_SUM(i32, 4, INT4("d"), INT1("d"), INT_ELEM("d"))
+DEFINE_SUM(i64, 8, INT4("q"), INT1("q"), INT_ELEM("q"))
+
+static void run(u8 dtype, u8 redop, void *dst, const void *in,
+		const void *own, size_t n)
+{
+	switch (RAR_REDUCE_KEY(redop, dtype)) {
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
+		sum_f32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
+		sum_f64(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
+		sum_i32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
+		sum_i64(dst, in, own, n);
+		break;
+	default:
+		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
+	}
+}
+
+/* The kernel clears these bits if it does not save the registers. */
+static bool usable(void)
+{
+	return boot_cpu_has(X86_FEATURE_AVX) && boot_cpu_has(X86_FEATURE_AVX2);
+}
+
+const struct rar_reduce_impl rar_reduce_avx2 = {
+	.name	= "avx2",
+	.vector	= true,
+	.usable	= usable,
+	.run	= run,
+};

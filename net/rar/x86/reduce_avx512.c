@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernels for AVX-512: four registers a turn, then one with a mask.
+ *
+ * Here the order of the operands is trusted: the result is the NaN of the first
+ * source, `in`, or else of the second. Rounding and overlap as in
+ * reduce_avx2.c. Lanes that the mask switches off neither fault nor are
+ * written. Only AVX512F is used.
+ */
+#include "../reduce_impl.h"
+
+#define VEC	64
+
+/* %0: in, %1: own, %2: dst */
+#define SUM4(mov, add)							\
+	mov "	   (%0), %%zmm0\n\t"					\
+	mov "	 64(%0), %%zmm1\n\t"					\
+	mov "	128(%0), %%zmm2\n\t"					\
+	mov "	192(%0), %%zmm3\n\t"					\
+	add "	   (%1), %%zmm0, %%zmm0\n\t"				\
+	add "	 64(%1), %%zmm1, %%zmm1\n\t"				\
+	add "	128(%1), %%zmm2, %%zmm2\n\t"				\
+	add "	192(%1), %%zmm3, %%zmm3\n\t"				\
+	mov "	%%zmm0,    (%2)\n\t"					\
+	mov "	%%zmm1,  64(%2)\n\t"					\
+	mov "	%%zmm2, 128(%2)\n\t"					\
+	mov "	%%zmm3, 192(%2)"
+
+/*
+ * %3: a bit for each lane. %k1 cannot be named as a clobber where the compiler
+ * does not know it, which is also where it never uses it.
+ */
+#define SUM_MASK(mov, add)						\
+	"kmovw	%3, %%k1\n\t"						\
+	mov "	(%0), %%zmm0%{%%k1%}%{z%}\n\t"				\
+	add "	(%1), %%zmm0, %%zmm0%{%%k1%}%{z%}\n\t"			\
+	mov "	%%zmm0, (%2)%{%%k1%}"
+
+/* A bit for each of the elements left, at most a register full. */
+static __always_inline u32 lanes(size_t left, size_t size)
+{
+	return BIT(min_t(size_t, left, VEC) / size) - 1;
+}
+
+#define DEFINE_SUM(type, size, mov, add)				\
+static void sum_##type(void *dst, const void *in, const void *own,	\
+		       size_t n)					\
+{									\
+	size_t i = 0, len = n * (size);					\
+									\
+	for (; i + 4 * VEC <= len; i += 4 * VEC)			\
+		asm volatile(SUM4(mov, add) : :				\
+			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
+			     : RAR_CLOBBERS);				\
+	for (; i < len; i += VEC)					\
+		asm volatile(SUM_MASK(mov, add) : :			\
+			     "r" (in + i), "r" (own + i), "r" (dst + i),\
+			     "r" (lanes(len - i, size))			\
+			     : RAR_CLOBBERS);				\
+	asm volatile("vzeroupper" : : : "memory");			\
+}
+
+DEFINE_SUM(f32, 4, "vmovups", "vaddps")
+DEFINE_SUM(f64, 8, "vmovupd", "vaddpd")
+DEFINE_SUM(i32, 4, "vmovdqu32", "vpaddd")
+DEFINE_SUM(i64, 8, "vmovdqu64", "vpaddq")
+
+static void run(u8 dtype, u8 redop, void *dst, const void *in,
+		const void *own, size_t n)
+{
+	switch (RAR_REDUCE_KEY(redop, dtype)) {
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
+		sum_f32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
+		sum_f64(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
+		sum_i32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
+		sum_i64(dst, in, own, n);
+		break;
+	default:
+		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
+	}
+}
+
+/* The kernel clears these bits if it does not save the registers. */
+static bool usable(void)
+{
+	return boot_cpu_has(X86_FEATURE_AVX) &&
+	       boot_cpu_has(X86_FEATURE_AVX512F);
+}
+
+const struct rar_reduce_impl rar_reduce_avx512 = {
+	.name	= "avx512",
+	.vector	= true,
+	.usable	= usable,
+	.run	= run,
+};

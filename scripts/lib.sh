@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Shared by the scripts in this directory: where things are, how kernels are
+# fetched and how the module is built for one of them.  Sourced, never run.
+#
+# Kernels are named 6.1, 6.12 (Debian 12), uml and uml-debug (User-Mode Linux
+# 7.2).  Everything fetched or built for them lives in one cache directory that
+# may be deleted at any time.
+
+RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
+RAR_KERNELS="6.1 6.12 uml uml-debug"
+mkdir -p "$RAR_CACHE/log"
+
+# ---------------------------------------------------------------- messages
+
+rar_say() { echo "# $*" >&2; }
+rar_die() { echo "error: $*" >&2; exit 1; }
+
+# rar_step LOGNAME TEXT function...: a progress line, output only on failure.
+# A shell of its own, because "set -e" is off wherever a caller tests a result.
+rar_step()
+{
+	local log=$RAR_CACHE/log/$1.log text=$2 t0=$SECONDS
+
+	shift 2
+	rar_say "$text ..."
+	# shellcheck disable=SC2016 # expanded by the new shell
+	if ! RAR_CACHE=$RAR_CACHE bash -eu -o pipefail -c '. "$0"; "$@"' \
+		"$RAR_TOP/scripts/lib.sh" "$@" > "$log" 2>&1 < /dev/null; then
+		tail -n 40 "$log" >&2
+		rar_die "$text: failed, see $log"
+	fi
+	rar_say "$text: done, $((SECONDS - t0)) s"
+}
+
+# rar_locked NAME command...: one process at a time
+rar_locked()
+{
+	local lock=$RAR_CACHE/$1.lock
+
+	shift
+	(
+		flock -n 9 || { rar_say "waiting for another process ($lock)" && flock 9; }
+		"$@"
+	) 9> "$lock"
+}
+
+# rar_match LIST WORD
+rar_match() { [[ " $1 " == *" $2 "* ]]; }
+
+# ---------------------------------------------------------------- machine
+
+# rar_check_machine: says everything that is missing, not only the first thing
+rar_check_machine()
+{
+	local miss=() kb
+
+	[ "$(. /etc/os-release 2>/dev/null; echo "${ID-}${VERSION_ID-}")" = debian12 ] ||
+		miss+=("Debian 12 (packages of that release are used)")
+	[ "$(uname -m)" = x86_64 ] || miss+=("an amd64 machine")
+	kb=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)
+	[ "$kb" -ge 3000000 ] || miss+=("4 GB of memory, 3 of it free (free: $((kb / 1024)) MB)")
+	kb=$(df -Pk "$RAR_CACHE" | awk 'NR == 2 { print $4 }')
+	[ "$kb" -ge 6000000 ] || miss+=("6 GB of disk under $RAR_CACHE (free: $((kb / 1024)) MB)")
+	[ ${#miss[@]} = 0 ] && return
+	printf 'this machine lacks: %s\n' "${miss[@]}" >&2
+	return 1
+}
+
+# ---------------------------------------------------------------- packages
+
+rar_root()
+{
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo > /dev/null; then
+		sudo "$@"
+	else
+		rar_die "needs root or sudo: $*"
+	fi
+}
+
+# Package lists younger than an hour are good enough.
+rar_apt_update()
+{
+	[ -n "$(find "$RAR_CACHE/apt-updated" -mmin -60 2>/dev/null)" ] && return
+	rar_root apt-get -qq update && touch "$RAR_CACHE/apt-updated"
+}
+
+rar_install()
+{
+	rar_apt_update
+	rar_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
+		install --no-install-recommends "$@"
+}
+
+# rar_unpack DIR package...: downloads packages and unpacks them, installs nothing
+rar_unpack()
+{
+	local dir=$1 tmp
+
+	shift
+	tmp=$(mktemp -d "$RAR_CACHE/deb.XXXXXX")
+	(cd "$tmp" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$@")
+	for deb in "$tmp"/*.deb; do
+		dpkg -x "$deb" "$dir"
+	done
+	rm -r "$tmp"
+}
+
+# ---------------------------------------------------------------- Debian kernels
+# $RAR_CACHE/<kernel>/: version, root/ (image and headers unpacked), vmlinux
+
+rar_is_uml() { [[ $1 == uml* ]]; }
+rar_release() { cat "$RAR_CACHE/$1/release"; }
+rar_moddir() { echo "$RAR_CACHE/$1/root/lib/modules/$(rar_release "$1")"; }
+
+# rar_kdir KERNEL: what a module is built against
+rar_kdir()
+{
+	if rar_is_uml "$1"; then
+		echo "$RAR_CACHE/$1"
+	else
+		echo "$RAR_CACHE/$1/root/usr/src/linux-headers-$(rar_release "$1")"
+	fi
+}
+
+# No test loads these, and depmod reads every module there is.
+RAR_UNUSED_MODULES="sound drivers/gpu drivers/media drivers/staging drivers/iio
+drivers/hwmon drivers/usb drivers/scsi drivers/hid drivers/net/wireless"
+
+# The newest ordinary (not cloud, not rt) kernel that has image and headers.
+rar_debian_release()
+{
+	local re
+
+	re="linux-headers-${1/./\\.}\.[0-9.]+(\+deb12|-[0-9]+)-amd64"
+	for pkg in $(apt-cache pkgnames "linux-headers-$1." | grep -E "^$re\$" | sort -rV); do
+		pkg=${pkg#linux-headers-}
+		if apt-cache show "linux-image-$pkg" > /dev/null 2>&1; then
+			echo "$pkg"
+			return
+		fi
+	done
+	rar_die "no linux-image-$1.* with headers in the configured Debian mirror"
+}
+
+# The headers' Makefile names /usr/src: make it point into the cache.
+rar_relocate_headers()
+{
+	sed -i "s|/usr/src/|$1/usr/src/|g" "$1/usr/src/linux-headers-$2/Makefile"
+}
+
+rar_fetch_debian()
+{
+	local kernel=$1 dir=$RAR_CACHE/$1.new rel deps
+
+	rar_apt_update
+	rel=$(rar_debian_release "$kernel")
+	rm -rf "$dir" && mkdir -p "$dir/root"
+	deps=$(apt-cache show --no-all-versions "linux-headers-$rel" | sed -n 's/^Depends: //p' |
+		grep -oE 'linux-(headers-[^ ,]*-common|kbuild-[^ ,]*)')
+	# shellcheck disable=SC2086 # a list
+	rar_unpack "$dir/root" "linux-image-$rel" "linux-headers-$rel" $deps
+	echo "$rel" > "$dir/release"
+	"$RAR_TOP/scripts/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
+	for what in $RAR_UNUSED_MODULES; do
+		rm -rf "$dir/root/lib/modules/$rel/kernel/$what"
+	done
+	depmod -b "$dir/root" "$rel"
+	rm -rf "${RAR_CACHE:?}/$kernel" && mv "$dir" "$RAR_CACHE/$kernel"
+	rar_relocate_headers "$RAR_CACHE/$kernel/root" "$rel"
+	touch "$RAR_CACHE/$kernel/ready"
+}
+
+# ---------------------------------------------------------------- User-Mode Linux
+# One source tree from Debian sid, fetched through a private package list (the
+# machine's own lists never see sid), built once plain and once with checkers.
+
+RAR_UML_SOURCE=linux-source-7.2
+
+# The mirror this machine already uses for Debian proper.
+rar_mirror()
+{
+	# shellcheck disable=SC2016 # apt expands it
+	apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+		awk '$2 == "bookworm" { print $1; exit }'
+}
+
+rar_sid_config()
+{
+	local dir=$1
+
+	mkdir -p "$dir/lists/partial" "$dir/archives/partial"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(rar_mirror) sid main" \
+		> "$dir/sources.list"
+	cat > "$dir/apt.conf" <<-EOF
+	Dir::State "$dir";
+	Dir::State::lists "$dir/lists";
+	Dir::State::status "/dev/null";
+	Dir::Cache "$dir";
+	Dir::Etc::SourceList "$dir/sources.list";
+	Dir::Etc::SourceParts "/dev/null";
+	APT::Sandbox::User "$(id -un)";
+	Acquire::Languages "none";
+	EOF
+}
+
+# rar_source_tar DIR: the compressed source tree of the one package in DIR
+rar_source_tar()
+{
+	dpkg --fsys-tarfile "$1"/linux-source-*.deb |
+		tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | xz -dc
+}
+
+# Looking up every word of the stack with __kernel_text_address() makes a boot
+# with checkers five times as long: ask first whether it can be code at all.
+rar_uml_patch()
+{
+	sed -i \
+		-e 's/if (__kernel_text_address(addr)) {/if (may_be_text(addr) \&\& __kernel_text_address(addr)) {/' \
+		-e '/^void dump_trace(/i static bool may_be_text(unsigned long addr)\n{\n\treturn (addr >= (unsigned long)_stext \&\& addr < (unsigned long)_etext) ||\n\t       is_vmalloc_or_module_addr((void *)addr);\n}\n' \
+		-e 's|^#include <asm/stacktrace.h>|#include <linux/mm.h>\n#include <asm/sections.h>\n&|' \
+		"$1/arch/um/kernel/stacktrace.c"
+	grep -q 'if (may_be_text(addr)' "$1/arch/um/kernel/stacktrace.c"
+}
+
+rar_fetch_uml_source()
+{
+	local dir=$RAR_CACHE/uml-source tmp=$RAR_CACHE/sid
+
+	rm -rf "$tmp" "$dir" "$dir.new" && mkdir -p "$tmp" "$dir.new"
+	rar_sid_config "$tmp"
+	APT_CONFIG=$tmp/apt.conf apt-get -qq update
+	(cd "$tmp" && APT_CONFIG=$tmp/apt.conf apt-get -qq download "$RAR_UML_SOURCE")
+	rar_source_tar "$tmp" | tar -x -C "$dir.new" --strip-components=1 \
+		--exclude='*/Documentation' --exclude='*/tools/perf' \
+		--exclude='*/tools/testing/selftests' --exclude='*/arch/*/boot/dts' \
+		--exclude='*/drivers/gpu/drm/*/*.[ch]' --exclude='*/sound/*.[ch]'
+	mkdir "$dir.new/Documentation" && : > "$dir.new/Documentation/Kconfig"
+	rar_uml_patch "$dir.new"
+	rm -r "$tmp" && mv "$dir.new" "$dir"
+}
+
+# Every line of the fragments must survive, or a check is silently missing.
+rar_uml_configure()
+{
+	local dir=$1 src=$2
+
+	shift 2
+	mkdir -p "$dir"
+	cat "$@" > "$dir/fragments.config"
+	make -C "$src" O="$dir" ARCH=um KCONFIG_ALLCONFIG="$dir/fragments.config" allnoconfig
+	if grep -E '^CONFIG_.*=' "$dir/fragments.config" | grep -vxFf "$dir/.config"; then
+		echo "these options did not take effect"
+		return 1
+	fi
+}
+
+# Nothing is modular, but modprobe shall know what is built in.
+rar_uml_modules()
+{
+	mkdir -p "$1/kernel"
+	cp "${1%/root/*}"/modules.{order,builtin,builtin.modinfo} "$1/"
+	depmod -b "${1%/lib/*}" "$(basename "$1")"
+}
+
+rar_build_uml()
+{
+	local dir=$RAR_CACHE/$1 src=$RAR_CACHE/uml-source conf=("$RAR_TOP/scripts/config/uml.config")
+
+	[ "$1" = uml ] || conf+=("$RAR_TOP/scripts/config/$1.config")
+	rar_uml_configure "$dir" "$src" "${conf[@]}"
+	make -s -C "$src" O="$dir" ARCH=um -j"$(nproc)" linux modules
+	make -s -C "$src" O="$dir" ARCH=um modules_prepare
+	make -s -C "$src" O="$dir" ARCH=um kernelrelease | tail -n 1 > "$dir/release"
+	rar_uml_modules "$dir/root/lib/modules/$(cat "$dir/release")"
+	touch "$dir/ready"
+}
+
+rar_ensure_uml()
+{
+	[ -e "$RAR_CACHE/$1/ready" ] && return
+	"$RAR_TOP/scripts/deps" uml
+	[ -d "$RAR_CACHE/uml-source" ] ||
+		rar_step uml-source "fetching $RAR_UML_SOURCE" rar_fetch_uml_source
+	rar_step "$1" "building the $1 kernel (once, 5 to 30 minutes)" rar_build_uml "$1"
+}
+
+# ---------------------------------------------------------------- any kernel
+
+rar_ensure_debian()
+{
+	[ -e "$RAR_CACHE/$1/ready" ] && return
+	rar_step "fetch-$1" "fetching the newest $1 kernel of Debian 12" rar_fetch_debian "$1"
+}
+
+# rar_kernel KERNEL: afterwards it can be booted and built against
+rar_kernel()
+{
+	rar_match "$RAR_KERNELS" "$1" || rar_die "unknown kernel '$1', one of: $RAR_KERNELS"
+	if [ ! -e "$RAR_CACHE/$1/ready" ]; then
+		rar_check_machine || exit 1
+	fi
+	if rar_is_uml "$1"; then
+		rar_locked uml rar_ensure_uml "$1"
+	else
+		rar_locked "$1" rar_ensure_debian "$1"
+	fi
+}
+
+# ---------------------------------------------------------------- the module
+# Built in build/<kernel>/ from copies, so that several kernels do not disturb
+# each other's objects.
+
+rar_make()
+{
+	local kernel=$1 arch=() log=build/$1/make.log
+
+	shift
+	rar_is_uml "$kernel" && arch=(ARCH=um)
+	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/build/$kernel" -j"$(nproc)" W=1 \
+		"${arch[@]}" "$@" modules > "$log" 2>&1
+}
+
+rar_sync_sources()
+{
+	mkdir -p "build/$1"
+	rsync -a --delete --filter='P *.mod.c' --include='*/' --include='*.[chS]' \
+		--include=Kbuild --exclude='*' Kbuild include net "build/$1/"
+}
+
+# rar_build KERNEL [make arguments]: build/KERNEL/rar.ko, its warnings on stderr
+rar_build()
+{
+	local kernel=$1
+
+	rar_kernel "$kernel"
+	mkdir -p "$RAR_TOP/build/$kernel"
+	(
+		cd "$RAR_TOP" && flock 9
+		rar_sync_sources "$kernel"
+		if ! rar_make "$@"; then
+			rar_make_log "$kernel" >&2
+			rar_die "the module does not build for $kernel"
+		fi
+		rar_warnings "$kernel" >&2
+	) 9> "$RAR_TOP/build/$kernel.lock"
+}
+
+# The log of the last build for a kernel, naming the files that one edits.
+rar_make_log() { sed "s|$RAR_TOP/build/$1/||g" "$RAR_TOP/build/$1/make.log"; }
+rar_warnings() { rar_make_log "$1" | grep -E 'warning:|WARNING:|error:' || true; }
+
+# rar_depmod KERNEL: build/KERNEL/modules, what /lib/modules/<release> becomes in
+# a guest that may load rar.  Reading all modules takes seconds: only if need be.
+rar_depmod()
+{
+	local dir=$RAR_TOP/build/$1 rel tree stamp
+
+	rel=$(rar_release "$1")
+	stamp=$(echo "$rel"; modinfo -F alias "$dir/rar.ko"; modinfo -F depends "$dir/rar.ko")
+	[ "$stamp" = "$(cat "$dir/modules/stamp" 2>/dev/null)" ] && return
+	rm -rf "$dir/modules"
+	tree=$dir/modules/lib/modules/$rel
+	mkdir -p "$tree/extra"
+	ln -s "$dir/rar.ko" "$tree/extra/"
+	ln -s "$(rar_moddir "$1")"/{kernel,modules.order,modules.builtin*} "$tree/"
+	depmod -b "$dir/modules" "$rel"
+	echo "$stamp" > "$dir/modules/stamp"
+}
+
+# ---------------------------------------------------------------- kernel logs
+
+RAR_LOG_BAD='BUG:|WARNING:|Oops|Call Trace:|Kernel panic|general protection fault'
+RAR_LOG_BAD+='|possible (circular|recursive|irq lock|deadlock)|suspicious RCU|inconsistent lock state'
+RAR_LOG_BAD+='|INFO: task .* blocked|rcu.*(stall|detected)|sleeping function called|held lock'
+RAR_LOG_BAD+='|scheduling while atomic|KASAN|UBSAN|ODEBUG:|refcount_t:|list_(add|del) corruption'
+RAR_LOG_BAD+='|kmemleak: [0-9]+ new|unreferenced object|unregister_netdevice: waiting|Bad page'
+
+# rar_findings LOG: the lines of a kernel log that fail a test
+rar_findings() { grep -aE "$RAR_LOG_BAD" "$1"; }
+
+# ---------------------------------------------------------------- kernel tools
+# checkpatch and the kselftest headers exist in the kernel's source package only.
+
+rar_fetch_tools()
+{
+	local dir=$RAR_CACHE/tools tmp=$RAR_CACHE/tools.new
+
+	rar_apt_update
+	rm -rf "$tmp" && mkdir -p "$tmp"
+	(cd "$tmp" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download linux-source-6.12)
+	rar_source_tar "$tmp" | tar -x -C "$tmp" --strip-components=1 --wildcards \
+		'*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
+		'*/scripts/const_structs.checkpatch' '*/scripts/kernel-doc' \
+		'*/tools/testing/selftests/kselftest.h' \
+		'*/tools/testing/selftests/kselftest_harness.h'
+	rm -rf "$tmp"/*.deb "$dir" && mv "$tmp" "$dir"
+}
+
+rar_ensure_tools()
+{
+	[ -e "$RAR_CACHE/tools/scripts/checkpatch.pl" ] ||
+		rar_step tools "fetching checkpatch and the kselftest headers" rar_fetch_tools
+}
+
+rar_tools() { rar_locked tools rar_ensure_tools; }
+
+# build/kselftest: for -I
+rar_kselftest()
+{
+	rar_tools
+	mkdir -p "$RAR_TOP/build/kselftest"
+	cp -u "$RAR_CACHE"/tools/tools/testing/selftests/*.h "$RAR_TOP/build/kselftest/"
+}

@@ -1,0 +1,750 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Bad packets, thrown into a living ring.
+
+badpkt.py ingress|udp 4|6
+
+Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib.sh.  The bridge's
+namespace sees all traffic of rank 1 at its port p1: this test learns group,
+epoch, sequence numbers and addresses by sniffing there, and injects there what
+rank 0 might have sent.  Rank 1 has posted an operation and waits for rank 0, so
+every packet that got past the checks would spoil the sum.  Each must move its
+own counter by exactly the number of packets and no other, nothing may be added,
+and at the end the sums must be right to the bit and the kernel log as long as
+before.
+"""
+import array
+import ctypes
+import errno
+import mmap
+import os
+import random
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+
+AF_RAR, SOL_RAR = 22, 522
+RAR_JOIN, RAR_ERROR, RAR_OP = 1, 7, 32
+RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
+    1, 2, 3, 4, 8, 9, 10, 11, 12, 13)
+ABORT, RESET, FIN, FIN_ACK = 16, 17, 18, 19
+I32, SUM, MAX = 3, 1, 4
+N = 3
+COPIES = 2          # of each bad packet
+
+path, family = sys.argv[1:] if len(sys.argv) == 3 else ("ingress", "4")
+V6 = family == "6"
+rng = random.Random(int(os.environ.get("SEED", "1")))
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+# ------------------------------------------------------------------ TAP
+
+tap_nr = tap_failed = 0
+
+
+def note(text):
+    print("#", text, flush=True)
+
+
+def result(ok, name):
+    global tap_nr, tap_failed
+    tap_nr += 1
+    tap_failed += not ok
+    print(f"{'ok' if ok else 'not ok'} {tap_nr} {name}", flush=True)
+
+
+# ------------------------------------------------------------------ namespaces
+
+def enter(ns):
+    fd = os.open("/run/netns/" + ns, os.O_RDONLY)
+    if libc.setns(fd, 0x40000000):
+        raise OSError(ctypes.get_errno(), "setns " + ns)
+    os.close(fd)
+
+
+def sysctl(name, value):
+    with open("/proc/sys/net/rar/" + name, "w") as f:
+        f.write(str(value))
+
+
+def tables(*names):
+    """The counters of /proc/net files in nstat's format, prefix + name."""
+    out = {}
+    for name in names:
+        with open("/proc/self/net/" + name) as f:
+            lines = f.read().splitlines()
+        for keys, values in zip(lines[::2], lines[1::2]):
+            prefix = keys.split(":")[0]
+            for k, v in zip(keys.split()[1:], values.split()[1:]):
+                out[prefix + k] = int(v)
+    return out
+
+
+def snmp6():
+    with open("/proc/self/net/snmp6") as f:
+        return {k: int(v) for k, v in (line.split() for line in f)}
+
+
+def counters(stack=()):
+    """Of rank 1: all drops, what was accepted, and the named ones of the stack."""
+    enter("rar1")
+    c = tables("rar_netstat")
+    out = {k[3:]: v for k, v in c.items()
+           if k.startswith("RarDrop") or k in ("RarRxData", "RarRxDup",
+                                               "RarEarlyHeld")}
+    if stack:
+        s = tables("snmp", "netstat")
+        s.update(snmp6())
+        out.update({k: s[k] for k in stack})
+    return out
+
+
+def moved(before, after):
+    return {k: after[k] - before[k] for k in after if after[k] != before[k]}
+
+
+class Log:
+    """New lines of the kernel log."""
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def lines(self):
+        out = []
+        while True:
+            try:
+                out.append(os.read(self.fd, 8192).decode(errors="replace"))
+            except BlockingIOError:
+                return out
+
+
+# ------------------------------------------------------------------ the ring
+
+def address(rank):
+    text = f"fd77::{rank + 1}" if V6 else f"10.77.0.{rank + 1}"
+    return socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET, text)
+
+
+def sockaddr(rank, group):
+    return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2),
+                       socket.AF_INET6 if V6 else socket.AF_INET, 0, 0, rank,
+                       N, 0, group, address(rank))
+
+
+class Data:
+    """An operation: random i32, and their sums, which no order changes."""
+
+    def __init__(self, count):
+        self.count = count
+        self.x = [array.array("i", rng.randbytes(4 * count)) for _ in range(N)]
+        self.sum = array.array("i", (
+            (a + b + c + (1 << 31)) % (1 << 32) - (1 << 31)
+            for a, b, c in zip(*self.x))).tobytes()
+
+
+class Ring:
+    """Three members of this process, one per namespace."""
+
+    group = 0xbad0
+
+    def __init__(self):
+        Ring.group += 1
+        self.group = Ring.group
+        self.fd = []
+        self.seen = []      # frames at p1
+        enter("rarbr")
+        self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                                 socket.htons(3))
+        self.tap.bind(("p1", 3))
+        self.tap.setblocking(False)
+        for r in range(N):
+            enter(f"rar{r}")
+            sysctl("rx_path", path)
+            s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+            s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(r, self.group) +
+                         sockaddr((r + 1) % N, self.group))
+            self.fd.append(s)
+        for s in self.fd:
+            self.poll(s, select.POLLOUT)
+            err = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if err:
+                raise OSError(err, "join")
+
+    @staticmethod
+    def poll(s, events, seconds=10):
+        p = select.poll()
+        p.register(s, events)
+        if not p.poll(seconds * 1000):
+            raise TimeoutError("poll")
+
+    def post(self, rank, data):
+        op = struct.pack("=IBBBBIIQQQ", 40, 0, I32, 0, 0, 0, 0, 0, 0, 0)
+        self.fd[rank].sendmsg([data.x[rank]], [(SOL_RAR, RAR_OP, op)])
+
+    def collect(self, rank, data):
+        self.poll(self.fd[rank], select.POLLIN)
+        return self.fd[rank].recv(4 * data.count + 4) == data.sum
+
+    def allreduce(self, data):
+        for r in range(N):
+            self.post(r, data)
+        return all([self.collect(r, data) for r in range(N)])
+
+    def error(self, rank):
+        return struct.unpack("=iIII", self.fd[rank].getsockopt(
+            SOL_RAR, RAR_ERROR, 104)[:16])
+
+    def sniff(self):
+        """All frames so far as parsed packets."""
+        while True:
+            try:
+                frame = self.tap.recv(70000)
+            except BlockingIOError:
+                return self.seen
+            p = Packet.parse(frame)
+            if p and p.group == self.group:
+                self.seen.append(p)
+
+    def close(self):
+        for s in self.fd:
+            s.close()
+        self.tap.close()
+
+
+# ------------------------------------------------------------------ packets
+
+def csum(data):
+    data += bytes(len(data) % 2)
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+class Packet:
+    """A RAR packet and all that lies below it; fields are changed at will."""
+
+    DATA = ("seq", "una", "op", "count", "chunk", "collective", "dtype",
+            "redop", "opflags", "root", "flags", "pad", "scale")
+
+    def __init__(self, **kw):
+        # below RAR
+        self.options = b""          # IPv4 options
+        self.ext = []               # IPv6: (next header number, bytes)
+        self.frag = None            # (offset in bytes, more, id)
+        self.ip_extra = 0           # added to the IP length
+        self.udp_extra = 0          # added to the UDP length
+        self.check = "good"         # or bad, zero
+        self.bad_ip_check = False
+        self.trailer = b""          # behind the IP packet
+        # RAR
+        self.len_extra = 0
+        self.payload = b""
+        self.raw = None             # instead of all of RAR
+        self.__dict__.update(kw)
+
+    def copy(self, **kw):
+        p = Packet(**self.__dict__)
+        p.__dict__.update(kw)
+        return p
+
+    @staticmethod
+    def parse(frame):
+        eth = frame[:14]
+        proto = struct.unpack(">H", eth[12:])[0]
+        if proto == 0x0800 and frame[23] == 17:
+            ip, src, dst = 14, frame[26:30], frame[30:34]
+            udp = ip + (frame[14] & 15) * 4
+        elif proto == 0x86dd and frame[20] == 17:
+            ip, src, dst, udp = 14, frame[22:38], frame[38:54], 54
+        else:
+            return None
+        if len(frame) < udp + 32 or frame[udp + 8] != 0xa1:
+            return None
+        sport, dport, ulen = struct.unpack(">HHH", frame[udp:udp + 6])
+        rar = frame[udp + 8:udp + ulen]
+        v, t, s, d, _, group, token = struct.unpack(">BBHHHQQ", rar[:24])
+        p = Packet(eth=eth, src=src, dst=dst, sport=sport, dport=dport,
+                   version=v, type=t, srank=s, drank=d, group=group,
+                   token=token, payload=rar[24:])
+        if t in (RS, AG):
+            p.__dict__.update(zip(Packet.DATA, struct.unpack(
+                ">IIQQIBBBBHBBI", rar[24:64])))
+            p.payload = rar[64:]
+        return p
+
+    def rar(self):
+        if self.raw is not None:
+            return self.raw
+        body = self.payload
+        if self.type in (RS, AG) and hasattr(self, "seq"):
+            body = struct.pack(">IIQQIBBBBHBBI", *(
+                getattr(self, f) for f in self.DATA)) + body
+        return struct.pack(">BBHHHQQ", self.version, self.type, self.srank,
+                           self.drank, len(body) + self.len_extra, self.group,
+                           self.token) + body
+
+    def udp(self):
+        rar = self.rar()
+        n = 8 + len(rar) + self.udp_extra
+        head = struct.pack(">HHH", self.sport, self.dport, n)
+        pseudo = self.src + self.dst + (
+            struct.pack(">IHBB", n, 0, 0, 17) if V6 else
+            struct.pack(">BBH", 0, 17, n))
+        # right for what the length says
+        check = csum(pseudo + head + b"\0\0" + rar[:n - 8]) or 0xffff
+        if self.check == "bad":
+            check ^= 0x0100
+        if self.check == "zero":
+            check = 0
+        return head + struct.pack(">H", check) + rar
+
+    def ip4(self, body):
+        offset, more, ident = self.frag or (0, False, 0)
+        head = bytearray(struct.pack(
+            ">BBHHHBBH4s4s", 0x45 + len(self.options) // 4, 2,
+            20 + len(self.options) + len(body) + self.ip_extra, ident,
+            offset // 8 | (0x2000 if more else 0) |
+            (0 if self.frag else 0x4000), 64, 17, 0, self.src, self.dst))
+        head += self.options
+        struct.pack_into(">H", head, 10,
+                         csum(bytes(head)) ^ (0x10 if self.bad_ip_check else 0))
+        return bytes(head) + body
+
+    def ip6(self, body):
+        chain, following = b"", 17
+        if self.frag:
+            offset, more, ident = self.frag
+            body = struct.pack(">BBHI", 17, 0, offset | more, ident) + body
+            following = 44
+        for number, data in reversed(self.ext):
+            chain = bytes([following]) + data[1:] + chain
+            following = number
+        body = chain + body
+        return struct.pack(">IHBB16s16s", 6 << 28 | 2 << 20,
+                           len(body) + self.ip_extra, following, 64, self.src,
+                           self.dst) + body
+
+    def frame(self, body=None):
+        body = self.udp() if body is None else body
+        return self.eth + (self.ip6(body) if V6 else self.ip4(body)) + \
+            self.trailer
+
+    def fragments(self):
+        body, cut, ident = self.udp(), 512, rng.randrange(1, 65536)
+        return [self.copy(frag=(0, True, ident)).frame(body[:cut]),
+                self.copy(frag=(cut, False, ident)).frame(body[cut:])]
+
+
+# ------------------------------------------------------------------ the cases
+
+def make_cases(good, dup, ack, probe):
+    """(name, frames, expected with ingress, expected with udp)
+
+    good:  the packet that rank 0 would send next, with other data
+    dup:   one of an operation that is finished, byte by byte as it was
+    ack, probe: to rank 1, as they were
+    """
+    junk = rng.randbytes(600)
+    all_data = good.payload
+    cases = []
+
+    def case(name, frames, expect, udp=None):
+        """frames: a packet or a list of frames; expect: a counter or a dict."""
+        if isinstance(frames, Packet):
+            frames = [frames.frame()]
+        expect = {expect: 1} if isinstance(expect, str) else expect
+        udp = {udp: 1} if isinstance(udp, str) else udp
+        cases.append((name, frames, expect, expect if udp is None else udp))
+
+    g = good.copy
+
+    # lengths
+    case("no payload at all", g(raw=b""), "DropShort")
+    case("one byte", g(raw=b"\xa1"), "DropShort")
+    case("half a common header", g(raw=good.rar()[:12]), "DropShort")
+    case("common header less one byte", g(raw=good.rar()[:23]), "DropShort")
+    head = good.copy(payload=b"")
+    case("common header only", g(raw=good.copy(payload=b"").rar()[:6] +
+         bytes(2) + good.rar()[8:24]), "DropShort")
+    case("data header less one byte",
+         g(raw=head.rar()[:6] + struct.pack(">H", 39) + head.rar()[8:63]),
+         "DropShort")
+    case("chunk empty", g(payload=b""), "DropLength")
+    case("chunk 4 bytes short", g(payload=all_data[:-4]), "DropLength")
+    case("chunk 1 byte short", g(payload=all_data[:-1]), "DropLength")
+    case("chunk 4 bytes long", g(payload=all_data + junk[:4]), "DropLength")
+    case("length field 1 too small", g(len_extra=-1), "DropLength")
+    case("length field 1 too large", g(len_extra=1), "DropLength")
+    case("length field 65535",
+         g(raw=good.rar()[:6] + b"\xff\xff" + good.rar()[8:]), "DropLength")
+    if V6:
+        no_check = "Udp6InCsumErrors"
+        cut_off, bad_len = "Ip6InTruncatedPkts", "Udp6InErrors"
+        bad_sum = "Udp6InCsumErrors"
+    else:
+        no_check = "DropNoChecksum"
+        cut_off, bad_len = "IpExtInTruncatedPkts", "UdpInErrors"
+        bad_sum = "UdpInCsumErrors"
+    case("IP length beyond the packet", g(ip_extra=20), "DropTruncated",
+         cut_off)
+    case("UDP length beyond the IP packet", g(udp_extra=8), "DropTruncated",
+         bad_len)
+    # the stack would cut it: a packet that does no harm when accepted
+    case("UDP length less than the IP packet",
+         dup.copy(udp_extra=-4, raw=dup.rar() + bytes(4)), "DropLength",
+         "RxDup")
+    case("behind the packet a trailer of the link", dup.copy(trailer=junk[:9]),
+         "RxDup")
+
+    # IP
+    case("first fragment", good.fragments()[:1], {} if V6 else "DropFragment", {})
+    case("both fragments", [x for _ in range(COPIES)
+                            for x in good.fragments()],
+         {"DropFragment": COPIES})
+    if V6:
+        case("atomic fragment", [good.copy(frag=(0, False, 77)).frame(
+            good.udp())], "DropFragment")
+        case("hop-by-hop options", g(ext=[(0, b"\0\0\1\4\0\0\0\0")]),
+             "DropIpOptions")
+        case("destination options", g(ext=[(60, b"\0\0\1\4\0\0\0\0")]),
+             "DropIpOptions")
+    else:
+        case("options: NOP", g(options=b"\1\1\1\0"), "DropIpOptions")
+        case("options: 40 bytes", g(options=b"\1" * 40), "DropIpOptions")
+        case("bad IP checksum", g(bad_ip_check=True), "DropChecksum",
+             "IpExtInCsumErrors")
+    case("bad UDP checksum", g(check="bad"), "DropChecksum", bad_sum)
+    case("no UDP checksum", g(check="zero"), "DropNoChecksum", no_check)
+    case("another host's MAC address",
+         g(eth=b"\2\0\0\0\0\x99" + good.eth[6:]), {})
+    case("from a member that is not the neighbour", g(src=address(2)),
+         "DropAddress")
+    case("from a stranger", g(src=address(99)), "DropAddress")
+    case("to another of our addresses", g(dst=address(50)), "DropAddress")
+
+    # common header
+    for v in (0xa0, 0xa2, 0xaf):
+        case(f"version {v & 15}", g(version=v), "DropVersion")
+    for v in (0x00, 0x11, 0xb1, 0x1a):
+        case(f"first byte {v:#04x}", g(version=v), "DropForeign")
+    case("text", g(raw=b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+         "DropForeign")
+    for t in (0, 5, 7, 14, 15, 20, 255):
+        case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +
+             good.rar()[2:]), "DropType")
+    case("group of nobody", g(group=good.group + 1000), "DropGroup")
+    case("group, high bits", g(group=good.group | 1 << 63), "DropGroup")
+    case("to a rank that is not here", g(drank=0), "DropGroup")
+    case("to a rank beyond", g(drank=N), "DropGroup")
+    case("from the rank itself", g(srank=1), "DropRank")
+    case("from a rank beyond", g(srank=N), "DropRank")
+    case("from rank 65535", g(srank=65535), "DropRank")
+    case("data from the successor", g(srank=2), "DropRank")
+    for name, token in (("0", 0), ("one bit off", good.token ^ 1),
+                        ("high bit off", good.token ^ 1 << 63),
+                        ("low half", good.token & 0xffffffff)):
+        case(f"epoch: {name}", g(token=token), "DropEpoch")
+    notice = struct.pack(">IIIIQII", errno.ECONNRESET, 1, 0, 0, 0, 0, 0)
+    wrong = good.token ^ 0x5555
+    for name, t in (("ABORT", ABORT), ("FIN", FIN), ("FIN_ACK", FIN_ACK),
+                    ("RESET", RESET)):
+        case(f"{name} of another epoch",
+             Packet(**{**plain(good), "type": t, "token": wrong,
+                       "payload": notice}), "DropEpoch")
+    for name, t, size, src in (
+            ("JOIN_ACK", JOIN_ACK, 24, 2), ("REJECT", REJECT, 32, 2),
+            ("COLLECT", COLLECT, 104, 0), ("PROPOSE", PROPOSE, 104, 0),
+            ("COMMIT", COMMIT, 104, 0)):
+        case(f"{name} with a wrong nonce",
+             Packet(**{**plain(good), "type": t, "token": wrong, "srank": src,
+                       "src": address(src), "payload": bytes(size)}),
+             "DropEpoch")
+    case("ABORT cut off", Packet(**{**plain(good), "type": ABORT,
+                                    "payload": notice[:-1]}), "DropShort")
+
+    # the operation
+    case("operation finished, other count",
+         dup.copy(count=dup.count + 1), "DropOp")
+    case("operation finished, other type", dup.copy(dtype=1), "DropOp")
+    case("operation finished, as it was", dup, "RxDup")
+    case("operation far ahead", g(op=good.op + 1 + 64), "DropOp")
+    case("operation 2^64 - 1", g(op=2**64 - 1), "DropOp")
+    ahead = good.copy(op=good.op + 1)
+    case("next operation, count 2^63", ahead.copy(count=2**63), "DropOp")
+    case("next operation, no such type", ahead.copy(dtype=99), "DropOp")
+    case("next operation, chunk beyond",
+         ahead.copy(chunk=good.nchunks), "DropChunk")
+    case("next operation, chunk short", ahead.copy(payload=all_data[:-4]),
+         "DropLength")
+    case("chunk beyond the last", g(chunk=good.nchunks), "DropChunk")
+    case("chunk 2^32 - 1", g(chunk=2**32 - 1), "DropChunk")
+    case("chunk of another block's length", g(chunk=good.per_block - 1),
+         "DropLength")
+    case("RS of the block that rank 1 injects", g(chunk=good.per_block),
+         "DropChunk")
+    case("AG of the block that rank 1 finishes",
+         g(type=AG, chunk=2 * good.per_block), "DropChunk")
+    case("sequence number far ahead", g(seq=(good.una + 1024) % 2**32),
+         "DropSeq")
+    case("una behind seq", g(una=(good.seq + 1) % 2**32), "DropSeq")
+
+    # acknowledgements and probes
+    body = ack.payload
+    case("ACK of what was never sent",
+         ack.copy(payload=struct.pack(">I", (struct.unpack(">I", body[:4])[0] +
+                                             500) % 2**32) + body[4:]),
+         "DropSeq")
+    case("ACK cut off", ack.copy(payload=body[:-1]), "DropShort")
+    case("ACK from the predecessor", ack.copy(srank=0, src=address(0)),
+         "DropRank")
+    case("ACK from another address", ack.copy(src=address(99)), "DropAddress")
+    case("PROBE from the successor",
+         probe.copy(srank=2, src=address(2)), "DropRank")
+    case("PROBE cut off", probe.copy(payload=probe.payload[:-1]), "DropShort")
+    return cases
+
+
+def plain(p):
+    """A packet's fields without those of the data header."""
+    return {k: v for k, v in p.__dict__.items() if k not in Packet.DATA}
+
+
+def inject(ring, frames):
+    for frame in frames:
+        ring.tap.send(frame)
+
+
+def settle(before, expect, stack):
+    """The counters once they are as expected, or after a while."""
+    end = time.monotonic() + 1
+    while True:
+        got = moved(before, counters(stack))
+        if got == expect and expect:
+            return got
+        if time.monotonic() > end or not expect:
+            time.sleep(0.02)
+            return moved(before, counters(stack))
+        time.sleep(0.002)
+
+
+def run_case(ring, name, frames, expect):
+    many = len(frames) > 1
+    expect = {k: v if many else v * COPIES for k, v in expect.items()}
+    stack = [k for k in expect if not k.startswith(("Drop", "Rx"))]
+    before = counters(stack)
+    inject(ring, frames if many else frames * COPIES)
+    got = settle(before, expect, stack)
+    if got != expect:
+        note(f"{name}: counters moved by {got}, not {expect}")
+    result(got == expect, f"{path} IPv{family}: {name}")
+
+
+# ------------------------------------------------------------------ learning
+
+def last(packets, **want):
+    for p in reversed(packets):
+        if all(getattr(p, k, None) == v for k, v in want.items()):
+            return p
+    raise LookupError(f"no packet with {want} seen")
+
+
+def next_packet(ring, data, op):
+    """What rank 0 will send first in operation op: RS of chunk 0."""
+    packets = ring.sniff()
+    seen = [p for p in packets if p.srank == 0 and p.drank == 1 and
+            p.type in (RS, AG)]
+    template = last(packets, srank=0, drank=1, type=RS, chunk=0)
+    highest = max(p.seq for p in seen)
+    block = (4 * data.count + N - 1) // N
+    block = (block + 63) // 64 * 64
+    size = len(template.payload)
+    p = template.copy(seq=highest + 1, una=highest + 1, op=op,
+                      count=data.count, flags=0,
+                      payload=data.x[0].tobytes()[:size])
+    p.per_block = (block + size - 1) // size
+    p.nchunks = 2 * p.per_block + (
+        4 * data.count - 2 * block + size - 1) // size
+    return p
+
+
+def wait_quiet(ring):
+    """Until the packets of what was posted have come and been acknowledged."""
+    n = -1
+    while n != len(ring.sniff()):
+        n = len(ring.seen)
+        time.sleep(0.03)
+
+
+def wait_for(ring, **want):
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            return last(ring.sniff(), **want)
+        except LookupError:
+            time.sleep(0.05)
+    raise LookupError(f"no packet with {want} came")
+
+
+# ------------------------------------------------------------------ pages
+
+def transparent_socket():
+    """A UDP socket of the bridge's namespace that sends as rank 0."""
+    enter("rarbr")
+    af = socket.AF_INET6 if V6 else socket.AF_INET
+    s = socket.socket(af, socket.SOCK_DGRAM)
+    s.setsockopt(socket.IPPROTO_IPV6 if V6 else socket.IPPROTO_IP,
+                 75 if V6 else 19, 1)
+    s.bind((socket.inet_ntop(af, address(0)), 18118))
+    s.connect((socket.inet_ntop(af, address(1)), 18118))
+    return s
+
+
+def bridge_address():
+    """So that the bridge's namespace reaches rank 1 by itself."""
+    text = "fd77::c8/64" if V6 else "10.77.0.200/24"
+    subprocess.run(["ip", "-n", "rarbr", "address", "add", text, "dev", "br0"] +
+                   (["nodad"] if V6 else []), check=True)
+
+
+def spliced(s, packet, how):
+    """Sends a packet whose every byte lies in pages that are not the kernel's
+    to write: of a file, or of this process. Returns the unchanged content as
+    it is now."""
+    content = packet.rar()
+    if how == "vmsplice":
+        area = mmap.mmap(-1, mmap.PAGESIZE)
+        area[:len(content)] = content
+        base = ctypes.addressof(ctypes.c_char.from_buffer(area))
+        r, w = os.pipe()
+        iov = (ctypes.c_size_t * 2)(base, len(content))
+        if libc.vmsplice(w, iov, 1, 0) != len(content):
+            raise OSError(ctypes.get_errno(), "vmsplice")
+        os.splice(r, s.fileno(), len(content))
+        return lambda: area[:len(content)] == content
+    name = f"/tmp/badpkt.{os.getpid()}"
+    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.unlink(name)
+    os.write(fd, content)
+    view = mmap.mmap(fd, len(content), access=mmap.ACCESS_READ)
+    if os.sendfile(s.fileno(), fd, 0, len(content)) != len(content):
+        raise OSError("sendfile")
+    return lambda: view[:] == content and os.pread(fd, 70000, 0) == content
+
+
+def test_spliced(ring, s, how, op):
+    """The packet that rank 0 would send, in foreign pages, with the right
+    data: it may be used, the sums must be right, the pages as before."""
+    data = Data(1440)
+    ring.post(1, data)
+    ring.post(2, data)
+    wait_quiet(ring)
+    packet = next_packet(ring, data, op)
+    before = counters()
+    unchanged = spliced(s, packet, how)
+    got = settle(before, {"RxData": 1}, ())
+    ok = got == {"RxData": 1}
+    if not ok:
+        note(f"{how}: counters moved by {got}")
+    ok_pages = unchanged()
+    if not ok_pages:
+        note(f"{how}: the pages were written")
+    ring.post(0, data)
+    sums = [ring.collect(r, data) for r in range(N)]
+    if not all(sums):
+        note(f"{how}: sums right: {sums}")
+    result(ok and ok_pages and all(sums) and unchanged(),
+           f"{path} IPv{family}: pages of others, {how}")
+
+
+# ------------------------------------------------------------------ the end
+
+DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
+                 ("opflags", 1, 18))
+
+
+def test_disagreement(field, value, reason):
+    """Rank 0, it seems, wants another operation: EBADMSG for all."""
+    ring, data = Ring(), Data(1440)
+    ok = ring.allreduce(data)
+    ring.post(1, data)
+    packet = next_packet(ring, data, 1)
+    inject(ring, [packet.copy(**{field: value}).frame()])
+    for r in range(N):
+        try:
+            ring.poll(ring.fd[r], select.POLLIN)
+            ring.fd[r].recv(4)
+            got = 0
+        except OSError as e:
+            got = e.errno
+        err, why, rank, other = ring.error(r)
+        if (got, err, why, {rank, other}) != (errno.EBADMSG, errno.EBADMSG,
+                                              reason, {0, 1}):
+            note(f"rank {r}: recv {got}, error {err} reason {why} of {rank} "
+                 f"and {other}")
+            ok = False
+    ring.close()
+    result(ok, f"{path} IPv{family}: ranks disagree about {field}")
+
+
+def test_cases(ring, data):
+    ok = ring.allreduce(data)
+    result(ok, f"{path} IPv{family}: the ring works")
+    wait_quiet(ring)
+    probe = wait_for(ring, srank=0, drank=1, type=PROBE)
+    ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
+    dup = last(ring.seen, srank=0, drank=1, type=RS, op=0)
+    # now only rank 0 is missing in operation 1
+    ring.post(1, data)
+    ring.post(2, data)
+    wait_quiet(ring)
+    good = next_packet(ring, data, 1)
+    good.payload = rng.randbytes(len(good.payload))
+    for name, frames, ingress, udp in make_cases(good, dup, ack, probe):
+        run_case(ring, name, frames, ingress if path == "ingress" else udp)
+    ring.post(0, data)
+    sums = [ring.collect(r, data) for r in range(N)]
+    result(all(sums), f"{path} IPv{family}: the sums are right")
+
+
+def main():
+    for r in range(N):
+        enter(f"rar{r}")
+        sysctl("dead_ms", 3000)
+    enter("rar1")
+    text = "fd77::51/64" if V6 else "10.77.0.51/24"
+    subprocess.run(["ip", "address", "add", text, "dev", "eth0"] +
+                   (["nodad"] if V6 else []), check=True)
+    bridge_address()
+    ring, data = Ring(), Data(1440)
+    log = Log()
+    test_cases(ring, data)
+    s = transparent_socket()
+    for op, how in enumerate(("sendfile", "vmsplice"), 2):
+        test_spliced(ring, s, how, op)
+    ring.close()
+    lines = log.lines()
+    for line in lines:
+        note("kernel log: " + re.sub(r"\s+", " ", line))
+    result(not lines, f"{path} IPv{family}: the kernel log is silent")
+    for field, value, reason in DISAGREEMENTS:
+        test_disagreement(field, value, reason)
+    print(f"1..{tap_nr}", flush=True)
+    return tap_failed > 0
+
+
+if __name__ == "__main__":
+    print("TAP version 13", flush=True)
+    try:
+        sys.exit(main())
+    except (OSError, LookupError) as e:
+        traceback.print_exc(file=sys.stdout)
+        print("Bail out!", e, flush=True)
+        sys.exit(1)

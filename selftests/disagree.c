@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranks that disagree: EBADMSG on all of them, RAR_ERROR names the two ranks,
+ * the field and the operation, and results completed before are delivered
+ * first.  (Disagreement about the reduction, collective, root or flags cannot
+ * be had from the sockets of one kernel that knows one of each: badpkt.py.)
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define MAX	4
+
+/* what one rank, the odd one, and all others post */
+static const struct disagreement {
+	const char *name;
+	uint32_t dtype, odd_dtype;
+	uint32_t count, odd_count;
+	uint32_t reason;
+} disagreements[] = {
+	{ "count + 1", RAR_F32, RAR_F32, 1000, 1001, RAR_R_COUNT },
+	{ "count - 1", RAR_F32, RAR_F32, 1000, 999, RAR_R_COUNT },
+	{ "count, one block to many chunks", RAR_F32, RAR_F32, 10, 50000,
+	  RAR_R_COUNT },
+	{ "count, many chunks to one", RAR_F32, RAR_F32, 50000, 10,
+	  RAR_R_COUNT },
+	{ "count 0 at one", RAR_F32, RAR_F32, 1000, 0, RAR_R_COUNT },
+	{ "count 0 at all but one", RAR_F32, RAR_F32, 0, 1000, RAR_R_COUNT },
+	{ "dtype of the same size", RAR_F32, RAR_I32, 1000, 1000, RAR_R_DTYPE },
+	{ "dtype of another size", RAR_I64, RAR_I32, 1000, 1000, RAR_R_DTYPE },
+	{ "dtype, nothing in it", RAR_F32, RAR_F64, 0, 0, RAR_R_DTYPE },
+};
+
+#define NDISAGREEMENTS (sizeof(disagreements) / sizeof(disagreements[0]))
+
+static uint64_t group = 100;
+
+static int ring_up(int *fd, uint32_t n)
+{
+	struct rar_ring ring = {
+		.group = ++group, .size = n, .where = RAR_ON_LO4,
+	};
+	int err = 0;
+
+	for (uint32_t r = 0; r < n && !err; r++) {
+		fd[r] = rar_socket();
+		err = fd[r] < 0 ? fd[r] : rar_join_start(fd[r], &ring, r);
+	}
+	for (uint32_t r = 0; r < n && !err; r++)
+		err = rar_join_wait(fd[r], 8000);
+	return err;
+}
+
+static void ring_down(int *fd, uint32_t n)
+{
+	for (uint32_t r = 0; r < n; r++)
+		close(fd[r]);
+}
+
+/* Ranks a and b, in this order, are neighbours and one of them is odd. */
+static bool names(uint32_t n, const struct rar_error *e, uint32_t odd)
+{
+	bool next = e->other == (e->rank + 1) % n;
+	bool prev = e->rank == (e->other + 1) % n;
+
+	return e->rank < n && (next || prev) &&
+	       (e->rank == odd || e->other == odd);
+}
+
+static int check_error(int fd, uint32_t rank, uint32_t n, uint32_t odd,
+		       uint64_t op_seq, uint32_t reason)
+{
+	struct rar_error e;
+
+	if (rar_error(fd, &e))
+		return 1;
+	if (e.err == EBADMSG && e.reason == reason && e.op_seq == op_seq &&
+	    names(n, &e, odd))
+		return 0;
+	rar_log("rank %u: error %s reason %s rank %u other %u op %llu, odd is %u",
+		rank, strerrorname_np(e.err), rar_reason_name(e.reason), e.rank,
+		e.other, (unsigned long long)e.op_seq, odd);
+	return 1;
+}
+
+/* Posts operation 1 at all ranks, the odd one first or last. */
+static int post(const struct disagreement *d, const int *fd, uint32_t n,
+		uint32_t odd, bool first)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t r = (odd + i + !first) % n;
+		struct rar_data data = {
+			.id = 1, .size = n,
+			.count = r == odd ? d->odd_count : d->count,
+			.dtype = r == odd ? d->odd_dtype : d->dtype,
+		};
+		int err = rar_post(fd[r], &data, r);
+
+		/* the news may be faster than the last rank's send */
+		if (err && err != -EBADMSG)
+			return err;
+		if (!err && i + 1 < n)
+			rar_sleep_ms(first ? 5 : 0);
+	}
+	return 0;
+}
+
+static int judge(const struct disagreement *d, const int *fd, uint32_t n,
+		 uint32_t odd)
+{
+	struct rar_data before = {
+		.id = 7, .count = 100, .size = n, .dtype = RAR_F32,
+	};
+	char byte[8];
+	int bad = 0;
+
+	for (uint32_t r = 0; r < n; r++) {
+		ssize_t err;
+
+		rar_timeout(fd[r], SO_RCVTIMEO, 5000);
+		/* operation 0 was complete everywhere, and nobody read it */
+		err = rar_collect(fd[r], &before, r);
+		if (err) {
+			rar_log("rank %u: result before: %s", r,
+				strerrorname_np(-err));
+			bad = 1;
+		}
+		err = rar_recv(fd[r], byte, 8, 0, NULL, NULL);
+		if (err != -EBADMSG) {
+			rar_log("rank %u: recv: %zd", r, err);
+			bad = 1;
+		}
+		bad |= check_error(fd[r], r, n, odd, 1, d->reason);
+	}
+	return bad;
+}
+
+static int all_complete(const int *fd, uint32_t n, uint64_t ops)
+{
+	struct rar_info info;
+
+	for (uint32_t r = 0; r < n; r++) {
+		for (int i = 0; i < 500; i++) {
+			if (rar_info(fd[r], &info))
+				return -EIO;
+			if (info.ops_complete >= ops)
+				break;
+			rar_sleep_ms(10);
+		}
+		if (info.ops_complete < ops)
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+static int disagree(const struct disagreement *d, uint32_t n, uint32_t odd,
+		    bool first)
+{
+	struct rar_data before = {
+		.id = 7, .count = 100, .size = n, .dtype = RAR_F32,
+	};
+	int fd[MAX], err, bad;
+
+	err = ring_up(fd, n);
+	for (uint32_t r = 0; r < n && !err; r++)
+		err = rar_post(fd[r], &before, r);
+	if (!err)
+		err = all_complete(fd, n, 1);
+	if (!err)
+		err = post(d, fd, n, odd, first);
+	if (err) {
+		rar_log("setup: %s", strerrorname_np(-err));
+		return 1;
+	}
+	bad = judge(d, fd, n, odd);
+	if (bad)
+		rar_log("^ %s, N = %u, odd rank %u posts %s", d->name, n, odd,
+			first ? "first" : "last");
+	ring_down(fd, n);
+	return bad;
+}
+
+/* Every rank's size but the odd one's is n. */
+static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
+{
+	struct rar_error e;
+	int fd[MAX], bad = 0, err;
+
+	group++;
+	for (uint32_t r = 0; r < n; r++) {
+		struct rar_ring ring = {
+			.group = group, .where = RAR_ON_LO4,
+			.size = r == odd ? odd_size : n,
+		};
+
+		fd[r] = rar_socket();
+		err = rar_join_start(fd[r], &ring, r);
+		if (err) {
+			rar_log("rank %u: join: %s", r, strerrorname_np(-err));
+			return 1;
+		}
+	}
+	for (uint32_t r = 0; r < n; r++) {
+		err = rar_join_wait(fd[r], 6000);
+		rar_error(fd[r], &e);
+		if (err == -EBADMSG && e.err == EBADMSG &&
+		    e.reason == RAR_R_SIZE && (e.rank == odd || e.other == odd) &&
+		    e.rank != e.other)
+			continue;
+		rar_log("rank %u: %s reason %s rank %u other %u", r,
+			strerrorname_np(-err), rar_reason_name(e.reason),
+			e.rank, e.other);
+		bad = 1;
+	}
+	ring_down(fd, n);
+	return bad;
+}
+
+int main(void)
+{
+	const char *why = rar_missing();
+	int bad;
+
+	rar_init();
+	ksft_print_header();
+	if (why)
+		ksft_exit_skip("%s\n", why);
+	if (rar_private_net())
+		ksft_exit_fail_msg("no network namespace\n");
+	rar_write("/proc/sys/net/rar/join_ms", "5000");
+	ksft_set_plan(NDISAGREEMENTS + 3);
+
+	for (size_t i = 0; i < NDISAGREEMENTS; i++) {
+		bad = 0;
+		for (uint32_t odd = 0; odd < 2; odd++)
+			bad |= disagree(&disagreements[i], 2, odd, odd);
+		for (uint32_t odd = 0; odd < 3; odd++)
+			bad |= disagree(&disagreements[i], 3, odd, odd & 1);
+		ksft_test_result(!bad, "%s\n", disagreements[i].name);
+	}
+	bad = 0;
+	for (uint32_t odd = 0; odd < 4; odd++)
+		bad |= disagree(&disagreements[0], 4, odd, !(odd & 1));
+	ksft_test_result(!bad, "count + 1, each of four ranks\n");
+
+	bad = disagree_size(2, 0, 3) | disagree_size(2, 1, 3);
+	ksft_test_result(!bad, "size, two ranks\n");
+	bad = disagree_size(3, 1, 4) | disagree_size(3, 2, 4) |
+	      disagree_size(3, 1, 2);
+	ksft_test_result(!bad, "size, three ranks\n");
+	ksft_finished();
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A member fails in the middle of a large operation. Every survivor learns
+ * within dead_ms + 1 s which one and why, reads the results that were complete
+ * before, and the same group id can be used again at once: all cases here use
+ * the same one.
+ *
+ * failure
+ *	four ranks on 127.0.0.1: close, exit, SIGKILL, and SIGKILL while a forked
+ *	child holds the descriptor, at every rank
+ * failure --netns PREFIX --victim R --reason NAME[,NAME] [--kill] [--link]
+ *	--cut COMMAND
+ *	one case with the ranks in namespaces PREFIX0 ...: COMMAND cuts rank R
+ *	off; --kill: and its process is killed after the command; --link: it can
+ *	still be heard, so the accusation may be of its links' other ends
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define SIZE		4
+#define GROUP		0xfa11ed
+#define BIG		(8u << 20)	/* bytes; never completes */
+#define DEAD_MS		2000
+
+enum how { BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_CHILD_HOLDS, BY_CUT };
+
+static const struct {
+	const char *name;
+	uint32_t reason;
+} hows[] = {
+	[BY_CLOSE] = { "close", RAR_R_CLOSED },
+	[BY_EXIT] = { "exit", RAR_R_DIED },
+	[BY_KILL] = { "SIGKILL", RAR_R_DIED },
+	[BY_KILL_CHILD_HOLDS] = { "SIGKILL, a child holds the descriptor",
+				  RAR_R_DIED },
+};
+
+/* Shared by all processes of a case. */
+struct plan {
+	struct rar_ring ring;
+	enum how how;
+	uint32_t victim;
+	uint64_t reasons;		/* bit mask */
+	bool link;			/* a link failed: one of two ends */
+	struct rar_barrier armed;	/* operation 0 complete everywhere */
+	_Atomic bool moving;		/* operation 1 is on its way */
+	_Atomic uint64_t failed_us;	/* when the victim failed */
+	_Atomic bool over;
+};
+
+static struct rar_data first_op(void)
+{
+	return (struct rar_data){
+		.id = 1, .count = 1000, .size = SIZE, .dtype = RAR_F32,
+	};
+}
+
+static int ops_complete(int fd)
+{
+	struct rar_info info;
+
+	return rar_info(fd, &info) ? -1 : (int)info.ops_complete;
+}
+
+/* Joined, operation 0 complete but unread, operation 1 posted. */
+static int prepare(struct plan *p, uint32_t rank)
+{
+	struct rar_data d = first_op();
+	char *big = calloc(1, BIG);
+	char ms[16];
+	int fd, err;
+
+	snprintf(ms, sizeof(ms), "%u", DEAD_MS);
+	fd = rar_socket();
+	err = rar_write("/proc/sys/net/rar/dead_ms", ms) ?:
+	      rar_join(fd, &p->ring, rank) ?: rar_post(fd, &d, rank);
+	if (err) {
+		rar_log("rank %u: join: %s", rank, strerrorname_np(-err));
+		exit(1);
+	}
+	for (int i = 0; i < 1000 && ops_complete(fd) < 1; i++)
+		rar_sleep_ms(5);
+	rar_barrier(&p->armed, SIZE, 20);
+	/* the news of a very early failure may come before this */
+	err = rar_send(fd, big, BIG, 0, NULL);
+	free(big);
+	if (err && err != -ECONNRESET) {
+		rar_log("rank %u: send: %s", rank, strerrorname_np(-err));
+		exit(1);
+	}
+	return fd;
+}
+
+static int check_error(struct plan *p, int fd, uint32_t rank)
+{
+	struct rar_error e;
+
+	RAR_CHECK(!rar_error(fd, &e), "RAR_ERROR");
+	if (e.err == ECONNRESET && p->reasons >> e.reason & 1 &&
+	    (e.rank == p->victim || (p->link && e.other == p->victim)))
+		return 0;
+	rar_log("rank %u: %s reason %s rank %u other %u silent %u ms", rank,
+		strerrorname_np(e.err), rar_reason_name(e.reason), e.rank,
+		e.other, e.silent_ms);
+	return 1;
+}
+
+static int survive(struct plan *p, uint32_t rank, int fd)
+{
+	struct pollfd pfd = { .fd = fd };
+	struct rar_data d = first_op();
+	uint64_t us;
+	char buf[8];
+	ssize_t err;
+
+	err = poll(&pfd, 1, 15000);
+	us = rar_now_us() - p->failed_us;
+	RAR_CHECK(err == 1 && p->failed_us, "rank %u: nothing in 15 s", rank);
+	RAR_CHECK(us < (DEAD_MS + 1000) * 1000ull, "rank %u: after %llu ms",
+		  rank, (unsigned long long)us / 1000);
+	err = rar_collect(fd, &d, rank);
+	RAR_CHECK(!err, "rank %u: the result before: %s", rank,
+		  strerrorname_np(-err));
+	err = rar_recv(fd, buf, 8, 0, NULL, NULL);
+	RAR_CHECK(err == -ECONNRESET, "rank %u: recv: %zd", rank, err);
+	err = rar_send(fd, buf, 8, 0, NULL);
+	RAR_CHECK(err == -ECONNRESET, "rank %u: send: %zd", rank, err);
+	return check_error(p, fd, rank);
+}
+
+static void hold(struct plan *p)
+{
+	if (fork())
+		return;
+	while (!p->over)
+		rar_sleep_ms(5);
+	_exit(0);
+}
+
+/* In the middle: some of operation 1 has left, it is not complete. */
+static int fail(struct plan *p, int fd)
+{
+	struct rar_info info;
+
+	do {
+		RAR_CHECK(!rar_info(fd, &info), "RAR_INFO");
+	} while (info.bytes_tx < 100000 && info.ops_complete < 2);
+	RAR_CHECK(info.ops_complete < 2, "too fast for this test");
+	if (p->how == BY_KILL_CHILD_HOLDS)
+		hold(p);
+	p->failed_us = rar_now_us();
+	switch (p->how) {
+	case BY_CLOSE:
+		close(fd);
+		return 0;
+	case BY_KILL:
+	case BY_KILL_CHILD_HOLDS:
+		raise(SIGKILL);
+		break;
+	default:
+		break;
+	}
+	return 0;	/* and exit with the descriptor open */
+}
+
+static int cut_off(struct plan *p, int fd)
+{
+	struct pollfd pfd = { .fd = fd };
+
+	p->moving = true;
+	/* it too must learn that it is alone, not hang */
+	RAR_CHECK(poll(&pfd, 1, 15000) == 1, "the cut off rank saw nothing");
+	return 0;
+}
+
+static int rank_main(uint32_t rank, void *arg)
+{
+	struct plan *p = arg;
+	int fd = prepare(p, rank);
+
+	if (rank != p->victim)
+		return survive(p, rank, fd);
+	return p->how == BY_CUT ? cut_off(p, fd) : fail(p, fd);
+}
+
+/* ------------------------------------------------------------ the cases */
+
+static struct plan *new_plan(enum how how, uint32_t victim)
+{
+	struct plan *p = rar_shared(sizeof(*p));
+
+	p->ring = (struct rar_ring){
+		.group = GROUP, .size = SIZE, .where = RAR_ON_LO4,
+	};
+	p->how = how;
+	p->victim = victim;
+	if (how != BY_CUT)
+		p->reasons = 1ull << hows[how].reason;
+	return p;
+}
+
+static void start(struct plan *p, pid_t *pid)
+{
+	char netns[32];
+
+	for (uint32_t r = 0; r < SIZE; r++) {
+		snprintf(netns, sizeof(netns), "%s%u", p->ring.netns ?: "", r);
+		pid[r] = rar_spawn(p->ring.netns ? netns : NULL, rank_main, r, p);
+	}
+}
+
+/* Number of ranks that did not see what they should. */
+static int finish(struct plan *p, pid_t *pid, bool victim_killed)
+{
+	uint64_t deadline = rar_now_us() + 40000000;
+	int bad = 0;
+
+	for (uint32_t r = 0; r < SIZE; r++) {
+		int want = r == p->victim && victim_killed ? 128 + SIGKILL : 0;
+		int status = rar_reap(pid[r], deadline);
+
+		if (status == want)
+			continue;
+		rar_log("rank %u%s: status %d", r,
+			r == p->victim ? " (the victim)" : "", status);
+		bad++;
+	}
+	p->over = true;
+	return bad;
+}
+
+static int one_case(enum how how, uint32_t victim)
+{
+	struct plan *p = new_plan(how, victim);
+	pid_t pid[SIZE];
+	int bad;
+
+	start(p, pid);
+	bad = finish(p, pid, how == BY_KILL || how == BY_KILL_CHILD_HOLDS);
+	if (bad)
+		rar_log("^ %s of rank %u", hows[how].name, victim);
+	return bad;
+}
+
+/* After all these failures the group id serves a group that works. */
+static int healthy(uint32_t rank, void *arg)
+{
+	struct rar_ring ring = {
+		.group = GROUP, .size = SIZE, .where = RAR_ON_LO4,
+	};
+	struct rar_data d = first_op();
+	int fd = rar_open(&ring, rank), err;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "rank %u: %s", rank, strerrorname_np(-fd));
+	err = rar_allreduce(fd, &d, rank);
+	RAR_CHECK(!err, "rank %u: %s", rank, strerrorname_np(-err));
+	return 0;
+}
+
+static void all_cases(void)
+{
+	if (rar_private_net())
+		ksft_exit_fail_msg("no network namespace\n");
+	ksft_set_plan(4 * SIZE + 1);
+	for (int how = BY_CLOSE; how < BY_CUT; how++)
+		for (uint32_t victim = 0; victim < SIZE; victim++)
+			ksft_test_result(!one_case(how, victim),
+					 "%s, rank %u\n", hows[how].name,
+					 victim);
+	ksft_test_result(!rar_run(SIZE, NULL, 20, healthy, NULL),
+			 "the group id works again\n");
+	ksft_finished();
+}
+
+/* ------------------------------------------------------------ cut off */
+
+static uint64_t parse_reasons(char *list)
+{
+	uint64_t mask = 0;
+
+	for (char *name = strtok(list, ","); name; name = strtok(NULL, ","))
+		for (uint32_t i = 0; i < RAR_R_NR; i++)
+			if (!strcmp(name, rar_reason_name(i)))
+				mask |= 1ull << i;
+	return mask;
+}
+
+/* In bash, whose exported functions sh would drop. */
+static int run_command(const char *command)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return rar_reap(pid, rar_now_us() + 10000000);
+	execlp("bash", "bash", "-c", command, NULL);
+	_exit(127);
+}
+
+static int cut_case(struct plan *p, const char *command, bool kill_too)
+{
+	pid_t pid[SIZE];
+	int status;
+
+	start(p, pid);
+	for (int i = 0; i < 4000 && !p->moving; i++)
+		rar_sleep_ms(5);
+	p->failed_us = rar_now_us();
+	status = run_command(command);
+	if (status)
+		rar_log("%s: status %d", command, status);
+	if (kill_too)
+		kill(pid[p->victim], SIGKILL);
+	return finish(p, pid, kill_too) || status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "netns", 1, NULL, 'n' }, { "victim", 1, NULL, 'v' },
+		{ "reason", 1, NULL, 'r' }, { "cut", 1, NULL, 'c' },
+		{ "kill", 0, NULL, 'k' }, { "link", 0, NULL, 'l' }, { 0 },
+	};
+	struct plan *p = new_plan(BY_CUT, 0);
+	const char *cut = NULL, *why = rar_missing();
+	bool kill_too = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'n':
+			p->ring.netns = optarg;
+			p->ring.where = RAR_ON_IPV4;
+			break;
+		case 'v': p->victim = atoi(optarg); break;
+		case 'r': p->reasons = parse_reasons(optarg); break;
+		case 'c': cut = optarg; break;
+		case 'k': kill_too = true; break;
+		case 'l': p->link = true; break;
+		default: return 2;
+		}
+	}
+	rar_init();
+	if (cut)
+		return cut_case(p, cut, kill_too);
+	ksft_print_header();
+	if (why)
+		ksft_exit_skip("%s\n", why);
+	all_cases();
+}

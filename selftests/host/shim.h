@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the pure files of net/rar need from the kernel, for user space.
+ *
+ * Only types, arithmetic and compiler words: a file that needs more than this
+ * is not pure and is tested in a kernel instead.
+ */
+#ifndef _RAR_HOST_SHIM_H
+#define _RAR_HOST_SHIM_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s8 s8;
+typedef __s16 s16;
+typedef __s32 s32;
+typedef __s64 s64;
+
+#ifndef __always_inline
+#define __always_inline	inline __attribute__((__always_inline__))
+#endif
+#define __packed	__attribute__((__packed__))
+#define __aligned(x)	__attribute__((__aligned__(x)))
+#define __init
+#define __initconst
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+#define BIT(n)		(1UL << (n))
+#define BIT_ULL(n)	(1ULL << (n))
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)
+
+/* As in the kernel, the types must agree. */
+#define __same(a, b)	((void)((typeof(a) *)1 == (typeof(b) *)1))
+#define __pick(a, op, b) ({ typeof(a) _a = (a); typeof(b) _b = (b);	\
+			    _a op _b ? _a : _b; })
+#define min(a, b)	({ __same(a, b); __pick(a, <, b); })
+#define max(a, b)	({ __same(a, b); __pick(a, >, b); })
+#define min_t(t, a, b)	min((t)(a), (t)(b))
+#define max_t(t, a, b)	max((t)(a), (t)(b))
+#define swap(a, b)							\
+	do { typeof(a) _t = (a); (a) = (b); (b) = _t; } while (0)
+
+static inline int fls64(u64 x)
+{
+	return x ? 64 - __builtin_clzll(x) : 0;
+}
+
+/* A kernel would warn and go on; here the test ends. */
+#define WARN_ON_ONCE(x)							\
+	({ bool _w = (x);						\
+	   if (_w) {							\
+		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);	\
+		abort();						\
+	   }								\
+	   _w; })
+
+#ifdef __x86_64__
+#define CONFIG_X86_64 1
+
+#define X86_FEATURE_AVX		"avx"
+#define X86_FEATURE_AVX2	"avx2"
+#define X86_FEATURE_AVX512F	"avx512f"
+#define boot_cpu_has(f)		(!!__builtin_cpu_supports(f))
+
+#define irq_fpu_usable()	true
+#define kernel_fpu_begin()	((void)0)
+#define kernel_fpu_end()	((void)0)
+#endif
+
+#endif /* _RAR_HOST_SHIM_H */

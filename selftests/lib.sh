@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Shared by the shell tests: TAP lines, topologies of network namespaces, the
+# module's counters.  Sourced, never run.
+
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+PATH=${RAR_BIN:-$PWD/../build/selftests}:$PATH:/usr/sbin:/sbin
+
+# ---------------------------------------------------------------- TAP
+
+tap_planned=0 tap_run=0 tap_failed=0
+
+plan()
+{
+	tap_planned=$1
+	echo "TAP version 13"
+	echo "1..$1"
+}
+
+skip_all() { echo "1..0 # SKIP $*"; exit 4; }
+
+note() { echo "# $*"; }
+
+result()	# STATUS NAME
+{
+	tap_run=$((tap_run + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $tap_run $2"
+	else
+		echo "not ok $tap_run $2"
+		tap_failed=$((tap_failed + 1))
+	fi
+}
+
+skip()		# NAME REASON
+{
+	tap_run=$((tap_run + 1))
+	echo "ok $tap_run $1 # SKIP $2"
+}
+
+# check NAME command...: its output becomes comments; exit status 4 = skip.
+# The output stays in $out.
+check()
+{
+	local name=$1 status=0
+
+	shift
+	out=$("$@" 2>&1) || status=$?
+	# shellcheck disable=SC2001 # every line
+	[ -z "$out" ] || sed 's/^\(# \)\?/# /' <<< "$out"
+	if [ $status = 4 ]; then
+		skip "$name" "${out##*SKIP }"
+	else
+		result $status "$name"
+	fi
+	return $status
+}
+
+# word NAME: the value after NAME= in $out
+word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" <<< "$out" | tail -n 1; }
+
+finish()
+{
+	[ "$tap_run" = "$tap_planned" ] ||
+		note "planned $tap_planned tests, ran $tap_run"
+	note "totals: pass:$((tap_run - tap_failed)) fail:$tap_failed"
+	[ "$tap_run" = "$tap_planned" ] && [ "$tap_failed" = 0 ]
+	exit
+}
+
+need_module()
+{
+	modprobe -q rar || [ -e /proc/net/rar ] || skip_all "no module rar"
+}
+
+# ---------------------------------------------------------------- topologies
+# rar0 .. rar(N-1): a rank each, device eth0 (10.77.0.(r+1)/24, fd77::(r+1)/64,
+# fe80::77:(r+1)), all on the bridge br0 of the namespace rarbr (ports p0 ...).
+
+topo_n=0
+
+rns()		# RANK command...: in a rank's namespace; "br" is the bridge's
+{
+	local ns=$1
+
+	shift
+	nsenter --net="/run/netns/rar$ns" "$@"
+}
+
+each_rank()	# command...: in every rank's namespace
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		rns $r "$@" || return
+	done
+}
+
+topo_links()
+{
+	local r
+
+	for ((r = 0; r < $1; r++)); do
+		echo "link add eth0 netns rar$r type veth peer name p$r netns rarbr"
+	done
+}
+
+topo_rank()
+{
+	cat <<-EOT
+		link set lo up
+		link set eth0 addrgenmode none
+		link set eth0 up
+		address add 10.77.0.$(($1 + 1))/24 dev eth0
+		address add fd77::$(($1 + 1))/64 dev eth0 nodad
+		address add fe80::77:$(($1 + 1))/64 dev eth0 nodad
+	EOT
+}
+
+topo_bridge()
+{
+	local r
+
+	echo "link add br0 type bridge mcast_snooping 0 forward_delay 0"
+	echo "link set br0 mtu 9000 up"
+	for ((r = 0; r < $1; r++)); do
+		echo "link set p$r master br0 addrgenmode none"
+		echo "link set p$r up"
+	done
+}
+
+topo_namespaces()
+{
+	local r
+
+	echo "netns add rarbr"
+	for ((r = 0; r < $1; r++)); do
+		echo "netns add rar$r"
+	done
+}
+
+topo_up()	# N [MTU...]: as topo_mtu
+{
+	local r n=$1
+
+	shift
+	topo_down
+	trap topo_down EXIT
+	topo_namespaces "$n" | ip -batch - || return
+	topo_n=$n
+	topo_links "$n" | ip -batch - || return
+	topo_bridge "$n" | ip -n rarbr -batch - || return
+	for ((r = 0; r < n; r++)); do
+		topo_rank $r | ip -n rar$r -batch - || return
+	done
+	[ $# = 0 ] || topo_mtu "$@"
+}
+
+topo_down()
+{
+	local ns
+
+	for ns in /run/netns/rarbr /run/netns/rar[0-9]*; do
+		[ ! -e "$ns" ] || echo "netns del ${ns##*/}"
+	done | ip -batch -
+	topo_n=0
+}
+
+# topo_mtu MTU...: of rank 0, 1, ...; the last one is for all further ranks.  The
+# bridge's ports get the same: a path that is narrower than its sender's device.
+topo_mtu()
+{
+	local r mtu
+
+	for ((r = 0; r < topo_n; r++)); do
+		[ $# = 0 ] || { mtu=$1; shift; }
+		echo "link set p$r mtu $mtu"
+		ip -n rar$r link set eth0 mtu "$mtu" || return
+	done | ip -n rarbr -batch -
+}
+
+# topo_route_mtu MTU...: devices keep theirs, the routes to the others get this
+topo_route_mtu()
+{
+	local r mtu
+
+	for ((r = 0; r < topo_n; r++)); do
+		[ $# = 0 ] || { mtu=$1; shift; }
+		ip -n rar$r route replace 10.77.0.0/24 dev eth0 \
+			src 10.77.0.$((r + 1)) mtu "$mtu" || return
+	done
+}
+
+topo_gso()	# on|off: segmentation and receive offloads of the ranks' devices
+{
+	each_rank ethtool -K eth0 tso "$1" gso "$1" gro "$1" 2>/dev/null
+}
+
+topo_sysctl()	# NAME=VALUE...: net.rar.* of every rank
+{
+	each_rank sysctl -qw "${@/#/net.rar.}"
+}
+
+# ---------------------------------------------------------------- counters
+
+declare -A mib
+
+# counters RANK: all counters of a rank's namespace into mib, e.g. mib[RarRxDup]
+counters()
+{
+	local names values i
+
+	{ read -ra names; read -ra values; } < <(rns "$1" cat /proc/net/rar_netstat)
+	for ((i = 1; i < ${#names[@]}; i++)); do
+		mib[${names[0]%:}${names[i]}]=${values[i]}
+	done
+}
+
+counter()	# RANK NAME
+{
+	counters "$1"
+	echo "${mib[$2]}"
+}

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Ranks that share a host, a namespace or a process; listeners; ordinary users.
+. "$(dirname "$0")/lib.sh"
+
+mix=(-t "i32,f32" -c "std,300k")
+
+# Four ranks in rar0: right bits, and not one packet on the UDP socket's path.
+shares() # NAME ring-option...
+{
+	local name=$1 encap ingress
+
+	shift
+	counters 0
+	encap=${mib[RarRxEncap]} ingress=${mib[RarRxIngress]}
+	check "$name" rns 0 ring -n 4 "${mix[@]}" "$@"
+	counters 0
+	encap=$((mib[RarRxEncap] - encap)) ingress=$((mib[RarRxIngress] - ingress))
+	[ $encap = 0 ] && [ $ingress -gt 100 ]
+	result $? "$name: $ingress packets at the ingress hook, $encap at the socket"
+}
+
+taps=()
+listen_on() # RANK DEVICE
+{
+	local log
+
+	log=$(mktemp)
+	rns "$1" tcpdump -Z root -p -n -i "$2" -w /dev/null udp 2> "$log" &
+	taps+=($!)
+	timeout 20 tail -n +1 -f "$log" --pid=$! | grep -q listening
+	rm "$log"
+}
+
+listen()
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		listen_on $r eth0
+	done
+	listen_on 0 lo
+	listen_on br br0
+}
+
+stop_listening()
+{
+	kill "${taps[@]}"
+	wait "${taps[@]}"
+	taps=()
+}
+
+with_listeners()
+{
+	if ! command -v tcpdump > /dev/null; then
+		skip "tcpdump on all devices" "no tcpdump"
+		skip "tcpdump in one namespace" "no tcpdump"
+		return
+	fi
+	listen
+	check "tcpdump on all devices" ring -n 4 "${mix[@]}"
+	check "tcpdump in one namespace" rns 0 ring -n 4 -m same -a lo4 "${mix[@]}"
+	stop_listening 2> /dev/null
+}
+
+need_module
+plan 14
+topo_up 4
+topo_sysctl rx_path=ingress
+shares "4 ranks on one veth address" -m same -a 4
+shares "4 ranks on one IPv6 veth address" -m same -a 6
+shares "4 ranks on 127.0.0.1" -m same -a lo4
+shares "4 ranks on ::1" -m same -a lo6
+check "IPv6 link-local addresses with scope" ring -n 4 -a ll6 "${mix[@]}"
+check "4 ranks as threads of one process" rns 0 ring -n 4 -m threads -a lo4 "${mix[@]}"
+check "uid nobody" rns 0 setpriv --reuid=65534 --regid=65534 --clear-groups \
+	"$(command -v ring)" -n 4 -m same -a lo4 "${mix[@]}"
+with_listeners
+check "two ranks as threads of one CPython process" rns 0 python3 ./threads.py
+finish

@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What makes it a ring in the kernel: the bytes a rank sends, chunks that do not
+# wait for steps, addition and forwarding in one softirq.
+. "$(dirname "$0")/lib.sh"
+
+# ---------------------------------------------------------------- bytes
+
+declare -A now was
+
+qdisc_bytes()	# RANK
+{
+	rns "$1" tc -s qdisc show dev eth0 | awk '$1 == "Sent" { print $2; exit }'
+}
+
+snapshot()	# RANK
+{
+	local name
+
+	counters "$1"
+	for name in TxBytes TxData TxAck TxCtl; do
+		now[$name]=${mib[Rar$name]}
+	done
+	now[wire]=$(qdisc_bytes "$1")
+}
+
+# What came since the snapshots, of one rank: payload at most 1.1 times that of
+# the ideal ring; on the wire that and headers (Ethernet, IPv4, UDP and 64 bytes
+# with every chunk, at most 200 with an ACK, a JOIN as long as the MTU).
+judge_bytes()	# RANK BYTES NAME
+{
+	local r=$1 ideal=$(($2 * 2 * (topo_n - 1) / topo_n)) sent wire least most
+
+	snapshot "$r"
+	sent=$((now[TxBytes] - was[$r,TxBytes]))
+	wire=$((now[wire] - was[$r,wire]))
+	least=$((sent + 106 * (now[TxData] - was[$r,TxData])))
+	most=$((least + 200 * (now[TxAck] - was[$r,TxAck]) +
+		1514 * (now[TxCtl] - was[$r,TxCtl]) + 2000))
+	note "rank $r: payload $sent, ideal $ideal; on the wire $wire ($((wire * 1000 / ideal))/1000)"
+	[ $sent -ge $ideal ] && [ $((sent * 10)) -le $((ideal * 11)) ]
+	result $? "$3 rank $r: at most 1.1 x 2(N-1)/N x S"
+	[ $wire -ge $least ] && [ $wire -le $most ]
+	result $? "$3 rank $r: tc agrees ($least <= $wire <= $most)"
+}
+
+bytes_of()	# MIB
+{
+	local r key
+
+	for ((r = 0; r < topo_n; r++)); do
+		snapshot $r
+		for key in "${!now[@]}"; do was[$r,$key]=${now[$key]}; done
+	done
+	check "$1 MiB" ring -n "$topo_n" -t f32 -c "$1M"
+	for ((r = 0; r < topo_n; r++)); do
+		judge_bytes $r $(($1 << 20)) "$1 MiB"
+	done
+}
+
+# ---------------------------------------------------------------- delay
+
+delayed()	# N
+{
+	local plain slow limit
+
+	each_rank tc qdisc replace dev eth0 root pfifo limit 10000
+	check "N=$1, 1 MiB, no delay" ring -n "$1" -t f32 -c 1M -r 4
+	plain=$(word us)
+	each_rank tc qdisc replace dev eth0 root netem delay 10ms limit 10000
+	check "N=$1, 1 MiB, 10 ms per hop" ring -n "$1" -t f32 -c 1M -r 4
+	slow=$(word us)
+	limit=$(((2 * ($1 - 1) + 2) * 10000 + plain))
+	[ -n "$plain" ] && [ -n "$slow" ] && [ "$slow" -lt $limit ]
+	result $? "N=$1: $slow us with delay < $limit us ($plain us without)"
+}
+
+# ---------------------------------------------------------------- one softirq
+
+tracing=/sys/kernel/tracing
+
+trace_start()
+{
+	echo 0 > $tracing/tracing_on
+	echo 16384 > $tracing/buffer_size_kb
+	echo > $tracing/trace
+	for event in rar_reduce rar_tx; do
+		echo 'rank == 1 && phase == 0' > $tracing/events/rar/$event/filter
+		echo 'stacktrace if rank == 1 && phase == 0' > $tracing/events/rar/$event/trigger
+		echo 1 > $tracing/events/rar/$event/enable
+	done
+	echo 1 > $tracing/tracing_on
+}
+
+trace_stop()
+{
+	echo 0 > $tracing/tracing_on
+	for event in rar_reduce rar_tx; do
+		echo 0 > $tracing/events/rar/$event/enable
+		echo '!stacktrace' > $tracing/events/rar/$event/trigger
+		echo 0 > $tracing/events/rar/$event/filter
+	done
+}
+
+# Per chunk: the add's stack and the forward's, from the ingress hook outwards.
+# They belong together if they are the same and nothing else happened on that CPU
+# in between. Prints "pairs ADDED TOGETHER" and one pair of stacks.
+trace_judge()
+{
+	awk '
+	function store() {
+		if (event == "")
+			return
+		if (event == "add") {
+			added++
+			add_chunk[cpu] = chunk
+			add_outer[cpu] = outer
+			add_stack[cpu] = stack
+		} else if (add_chunk[cpu] == chunk && hook && soft &&
+			   add_outer[cpu] == outer) {
+			together++
+			if (!shown++)
+				example = "add:\n" add_stack[cpu] "forward:\n" stack
+		}
+		event = ""
+	}
+	/rar_(reduce|tx): / {
+		store()
+		event = /rar_reduce: / ? "add" : "tx"
+		match($0, /\[[0-9]+\]/); cpu = substr($0, RSTART, RLENGTH)
+		match($0, /chunk=[0-9]+/); chunk = substr($0, RSTART, RLENGTH)
+		match($0, /op=[0-9]+/); chunk = chunk substr($0, RSTART, RLENGTH)
+		soft = $0 ~ /\] [^ ][^ ][sH]/
+		outer = stack = ""; hook = below = 0
+		next
+	}
+	/^ => / {
+		stack = stack $0 "\n"
+		if (/rar_hook/) below = 1
+		if (/nf_hook_slow/) hook = below
+		if (below) outer = outer $2 " "
+	}
+	END {
+		store()
+		printf "%s", example
+		printf "pairs added=%d together=%d\n", added, together
+	}' $tracing/trace
+}
+
+one_softirq()
+{
+	local name="add and forward in one softirq below the ingress hook"
+
+	if [ ! -e $tracing/events/rar ]; then
+		skip "$name: the operation" "no tracefs"
+		skip "$name" "no tracefs"
+		return
+	fi
+	trace_start
+	check "$name: the operation" ring -n 4 -t f32 -c 256k
+	trace_stop
+	out=$(trace_judge)
+	note "${out//$'\n'/$'\n'# }"
+	[ "$(word together)" -gt 0 ] && [ "$(word together)" -ge $(($(word added) / 2)) ]
+	result $? "$name: $(word together) of $(word added) chunks"
+}
+
+need_module
+modprobe -q sch_netem || skip_all "no netem in this kernel"
+plan 35
+topo_up 4
+topo_sysctl rx_path=ingress
+each_rank tc qdisc replace dev eth0 root pfifo limit 10000
+bytes_of 1
+bytes_of 4
+bytes_of 16
+delayed 2
+delayed 4
+one_softirq
+finish

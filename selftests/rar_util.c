@@ -1,0 +1,912 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See rar_util.h. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rar_util.h"
+
+/* ------------------------------------------------------------ environment */
+
+uint64_t rar_seed;
+
+void rar_init(void)
+{
+	const char *env = getenv("SEED") ?: getenv("RAR_SEED");
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (env)
+		rar_seed = strtoull(env, NULL, 0);
+	else if (getrandom(&rar_seed, 4, 0) != 4)
+		rar_seed = rar_now_us();
+	rar_log("SEED=%llu", (unsigned long long)rar_seed);
+}
+
+const char *rar_missing(void)
+{
+	static char why[80];
+	int fd = rar_socket();
+
+	if (fd >= 0) {
+		close(fd);
+		return NULL;
+	}
+	snprintf(why, sizeof(why), "socket(AF_RAR): %s", strerror(-fd));
+	return why;
+}
+
+void rar_log(const char *fmt, ...)
+{
+	char line[512] = "# ";
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = 2 + vsnprintf(line + 2, sizeof(line) - 3, fmt, args);
+	va_end(args);
+	if (len > (int)sizeof(line) - 2)
+		len = sizeof(line) - 2;
+	line[len++] = '\n';
+	fflush(stdout);
+	if (write(STDOUT_FILENO, line, len) != len)
+		abort();
+}
+
+uint64_t rar_now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000ull + ts.tv_nsec / 1000;
+}
+
+void rar_sleep_ms(unsigned int ms)
+{
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000l };
+
+	while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
+		;
+}
+
+static int rar_lo_up(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = 0;
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+int rar_private_net(void)
+{
+	return unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
+}
+
+int rar_enter(const char *netns)
+{
+	char path[64];
+	int fd, err = 0;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (setns(fd, CLONE_NEWNET) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int rar_write(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, strlen(value)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* Two lines that begin with "Prefix:", one of names and one of values. */
+static int64_t rar_counter_in(char *names, char *values, const char *name)
+{
+	char *save_n, *save_v, *n, *v, full[64];
+	const char *prefix = strtok_r(names, ": \n", &save_n);
+
+	strtok_r(values, ": \n", &save_v);
+	while (prefix && (n = strtok_r(NULL, " \n", &save_n)) &&
+	       (v = strtok_r(NULL, " \n", &save_v))) {
+		snprintf(full, sizeof(full), "%s%s", prefix, n);
+		if (!strcmp(full, name))
+			return strtoll(v, NULL, 10);
+	}
+	return -ENOENT;
+}
+
+int64_t rar_counter(const char *name)
+{
+	FILE *f = fopen("/proc/thread-self/net/rar_netstat", "re");
+	char names[4096], values[4096];
+	int64_t value = -ENOENT;
+
+	if (!f)
+		return -errno;
+	while (value < 0 && fgets(names, sizeof(names), f) &&
+	       fgets(values, sizeof(values), f))
+		value = rar_counter_in(names, values, name);
+	fclose(f);
+	return value;
+}
+
+/* ------------------------------------------------------------ groups */
+
+static const struct {
+	const char *name;
+	const char *base;	/* the last byte is rank + 1 */
+	int af;
+	bool loopback;
+} rar_wheres[RAR_ON_NR] = {
+	[RAR_ON_IPV4] = { "4", "10.77.0.0", AF_INET, false },
+	[RAR_ON_IPV6] = { "6", "fd77::", AF_INET6, false },
+	[RAR_ON_LL6] = { "ll6", "fe80::77:0", AF_INET6, false },
+	[RAR_ON_LO4] = { "lo4", "127.0.0.1", AF_INET, true },
+	[RAR_ON_LO6] = { "lo6", "::1", AF_INET6, true },
+};
+
+int rar_where_parse(const char *name)
+{
+	for (int i = 0; i < RAR_ON_NR; i++)
+		if (!strcmp(rar_wheres[i].name, name))
+			return i;
+	return -1;
+}
+
+void rar_address(const struct rar_ring *ring, uint32_t rank,
+		 struct sockaddr_rar *addr)
+{
+	int af = rar_wheres[ring->where].af;
+	size_t last = af == AF_INET ? 3 : 15;
+
+	memset(addr, 0, sizeof(*addr));
+	addr->srar_family = AF_RAR;
+	addr->srar_port = htons(ring->port);
+	addr->srar_af = af;
+	addr->srar_rank = rank;
+	addr->srar_size = ring->size;
+	addr->srar_group = ring->group;
+	inet_pton(af, rar_wheres[ring->where].base, addr->srar_addr);
+	if (!rar_wheres[ring->where].loopback)
+		addr->srar_addr[last] = ring->netns ? rank + 1 : 1;
+	if (ring->where == RAR_ON_LL6)
+		addr->srar_scope_id = if_nametoindex("eth0");
+}
+
+int rar_socket(void)
+{
+	int fd = socket(AF_RAR, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank)
+{
+	struct sockaddr_rar self;
+
+	rar_address(ring, rank, &self);
+	return bind(fd, (struct sockaddr *)&self, sizeof(self)) < 0 ? -errno : 0;
+}
+
+int rar_connect(int fd, const struct rar_ring *ring, uint32_t rank)
+{
+	struct sockaddr_rar next;
+
+	rar_address(ring, rar_next(ring, rank), &next);
+	return connect(fd, (struct sockaddr *)&next, sizeof(next)) < 0 ? -errno : 0;
+}
+
+int rar_join(int fd, const struct rar_ring *ring, uint32_t rank)
+{
+	return rar_bind(fd, ring, rank) ?: rar_connect(fd, ring, rank);
+}
+
+int rar_join_start(int fd, const struct rar_ring *ring, uint32_t rank)
+{
+	struct rar_join join;
+
+	rar_address(ring, rank, &join.self);
+	rar_address(ring, rar_next(ring, rank), &join.next);
+	if (setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)) < 0)
+		return -errno;
+	return 0;
+}
+
+int rar_join_wait(int fd, int timeout_ms)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	socklen_t len = sizeof(int);
+	int err = 0, n;
+
+	n = poll(&pfd, 1, timeout_ms);
+	if (n <= 0)
+		return n ? -errno : -ETIMEDOUT;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
+		return -errno;
+	if (!err && !(pfd.revents & POLLOUT))
+		return -EPROTO;
+	return -err;
+}
+
+int rar_open(const struct rar_ring *ring, uint32_t rank)
+{
+	int fd = rar_socket();
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = rar_join(fd, ring, rank);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static int rar_getopt(int fd, int option, void *value, size_t size)
+{
+	socklen_t len = size;
+
+	memset(value, 0, size);
+	return getsockopt(fd, SOL_RAR, option, value, &len) < 0 ? -errno : 0;
+}
+
+int rar_error(int fd, struct rar_error *error)
+{
+	return rar_getopt(fd, RAR_ERROR, error, sizeof(*error));
+}
+
+int rar_info(int fd, struct rar_info *info)
+{
+	return rar_getopt(fd, RAR_INFO, info, sizeof(*info));
+}
+
+const char *rar_reason_name(uint32_t reason)
+{
+	static const char * const names[RAR_R_NR] = {
+		"NONE", "CLOSED", "DIED", "SILENT", "LEFT", "RESET", "ABORTED",
+		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
+		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
+		"FLAGS", "MTU", "NODEV", "FAULT",
+	};
+
+	return reason < RAR_R_NR ? names[reason] : "?";
+}
+
+void rar_log_error(int fd, const char *what, int err)
+{
+	struct rar_error e;
+
+	if (rar_error(fd, &e) < 0)
+		memset(&e, 0, sizeof(e));
+	rar_log("%s: %s (err %d reason %s rank %u other %u op %llu)", what,
+		strerror(-err), e.err, rar_reason_name(e.reason), e.rank,
+		e.other, (unsigned long long)e.op_seq);
+}
+
+int rar_nonblock(int fd, bool on)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	flags = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+int rar_timeout(int fd, int option, unsigned int ms)
+{
+	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
+
+	if (setsockopt(fd, SOL_SOCKET, option, &tv, sizeof(tv)) < 0)
+		return -errno;
+	return 0;
+}
+
+/* ------------------------------------------------------------ operations */
+
+struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie)
+{
+	return (struct rar_op){
+		.size = sizeof(struct rar_op), .dtype = dtype,
+		.bytes = bytes, .cookie = cookie,
+	};
+}
+
+static void rar_put_cmsg(struct msghdr *msg, void *control, size_t room,
+			 const struct rar_op *op)
+{
+	struct cmsghdr *cmsg;
+
+	memset(control, 0, room);
+	msg->msg_control = control;
+	msg->msg_controllen = CMSG_SPACE(sizeof(*op));
+	cmsg = CMSG_FIRSTHDR(msg);
+	cmsg->cmsg_level = SOL_RAR;
+	cmsg->cmsg_type = RAR_OP;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(*op));
+	memcpy(CMSG_DATA(cmsg), op, sizeof(*op));
+}
+
+int rar_send(int fd, const void *buf, size_t len, int flags,
+	     const struct rar_op *op)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	char control[CMSG_SPACE(sizeof(*op))]
+		__attribute__((aligned(__alignof__(struct cmsghdr))));
+	ssize_t n;
+
+	if (op)
+		rar_put_cmsg(&msg, control, sizeof(control), op);
+	n = sendmsg(fd, &msg, flags | MSG_NOSIGNAL);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -EMSGSIZE;
+}
+
+static void rar_get_done(struct msghdr *msg, struct rar_done *done)
+{
+	struct cmsghdr *cmsg;
+
+	memset(done, 0, sizeof(*done));
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg))
+		if (cmsg->cmsg_level == SOL_RAR && cmsg->cmsg_type == RAR_DONE)
+			memcpy(done, CMSG_DATA(cmsg), sizeof(*done));
+}
+
+ssize_t rar_recv(int fd, void *buf, size_t len, int flags, bool *eor,
+		 struct rar_done *done)
+{
+	struct iovec iov = { buf, len };
+	char control[CMSG_SPACE(sizeof(*done))]
+		__attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(fd, &msg, flags);
+
+	if (n < 0)
+		return -errno;
+	if (eor)
+		*eor = msg.msg_flags & MSG_EOR;
+	if (done)
+		rar_get_done(&msg, done);
+	return n;
+}
+
+ssize_t rar_recv_all(int fd, void *buf, size_t len, struct rar_done *done)
+{
+	size_t have = 0;
+	bool eor = false;
+	ssize_t n;
+
+	while (!eor) {
+		n = rar_recv(fd, (char *)buf + have, len - have, 0, &eor, done);
+		if (n < 0)
+			return n;
+		if (!n && !eor)
+			return have < len ? -EPIPE : -EMSGSIZE;
+		have += n;
+	}
+	return have;
+}
+
+/* ------------------------------------------------------------ data */
+
+static const struct {
+	const char *name;
+	size_t size;
+} rar_dtypes[] = {
+	[RAR_F32] = { "f32", 4 },
+	[RAR_F64] = { "f64", 8 },
+	[RAR_I32] = { "i32", 4 },
+	[RAR_I64] = { "i64", 8 },
+};
+
+size_t rar_element(uint32_t dtype)
+{
+	return rar_dtypes[dtype].size;
+}
+
+const char *rar_dtype_name(uint32_t dtype)
+{
+	return rar_dtypes[dtype].name;
+}
+
+uint32_t rar_dtype_parse(const char *name)
+{
+	for (uint32_t i = RAR_F32; i <= RAR_I64; i++)
+		if (!strcmp(rar_dtypes[i].name, name))
+			return i;
+	return 0;
+}
+
+static uint64_t rar_mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+/*
+ * Floats spread over 2^-16 .. 2^15, so that the order of a sum shows in its
+ * bits; one in 256 is special: zeros of both signs, denormals, infinities,
+ * quiet and signalling NaNs with payloads, the largest finite number.
+ */
+static uint32_t rar_make_f32(uint64_t x)
+{
+	static const uint32_t special[8] = {
+		0, 0x80000000, 1, 0x807fffff, 0x7f800000, 0xff800000,
+		0x7f812345, 0xffd54321,
+	};
+	uint32_t sign = x >> 63 << 31;
+
+	if ((x & 0xff) == 0)
+		return special[x >> 8 & 7];
+	if ((x & 0xfff) == 1)
+		return sign | 0x7f7fffff;
+	return sign | (uint32_t)(111 + (x >> 8 & 31)) << 23 |
+	       (uint32_t)(x >> 16 & 0x7fffff);
+}
+
+static uint64_t rar_make_f64(uint64_t x)
+{
+	static const uint64_t special[8] = {
+		0, 1ull << 63, 1, 0x800fffffffffffffull, 0x7ffull << 52,
+		0xfffull << 52, 0x7ff0123456789abcull, 0xfff8cba987654321ull,
+	};
+	uint64_t sign = x >> 63 << 63;
+
+	if ((x & 0xff) == 0)
+		return special[x >> 8 & 7];
+	return sign | (1007 + (x >> 8 & 31)) << 52 | rar_mix(x) >> 12;
+}
+
+void rar_fill(const struct rar_data *d, uint32_t rank, uint64_t first,
+	      uint64_t n, void *buf)
+{
+	uint64_t key = rar_mix(rar_seed + rar_mix(d->id + 1)) + rank * 0x9e3779b9ull;
+	uint32_t *b32 = buf;
+	uint64_t *b64 = buf;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t x = rar_mix(rar_mix(key) + first + i);
+
+		switch (d->dtype) {
+		case RAR_F32: b32[i] = rar_make_f32(x); break;
+		case RAR_F64: b64[i] = rar_make_f64(x); break;
+		case RAR_I32: b32[i] = x; break;
+		case RAR_I64: b64[i] = x; break;
+		}
+	}
+}
+
+/*
+ * The module's rule for sums, whatever this compiler does with operands: a NaN
+ * of the arriving partial sum, quieted; else one of our own, quieted; an
+ * invalid operation gives the negative default NaN.
+ */
+static uint32_t rar_add_f32(uint32_t in, uint32_t own)
+{
+	union { uint32_t u; float f; } a = { in }, b = { own };
+
+	if (__builtin_expect((in & 0x7fffffff) > 0x7f800000, 0))
+		return in | 0x00400000;
+	if (__builtin_expect((own & 0x7fffffff) > 0x7f800000, 0))
+		return own | 0x00400000;
+	a.f += b.f;
+	return (a.u & 0x7fffffff) > 0x7f800000 ? 0xffc00000 : a.u;
+}
+
+static uint64_t rar_add_f64(uint64_t in, uint64_t own)
+{
+	union { uint64_t u; double f; } a = { in }, b = { own };
+
+	if (__builtin_expect((in & ~(1ull << 63)) > 0x7ffull << 52, 0))
+		return in | 1ull << 51;
+	if (__builtin_expect((own & ~(1ull << 63)) > 0x7ffull << 52, 0))
+		return own | 1ull << 51;
+	a.f += b.f;
+	return (a.u & ~(1ull << 63)) > 0x7ffull << 52 ? 0xfff8ull << 48 : a.u;
+}
+
+static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
+{
+	const uint32_t *own32 = own;
+	const uint64_t *own64 = own;
+	uint32_t *in32 = in;
+	uint64_t *in64 = in;
+
+	for (uint64_t i = 0; i < n; i++) {
+		switch (dtype) {
+		case RAR_F32: in32[i] = rar_add_f32(in32[i], own32[i]); break;
+		case RAR_F64: in64[i] = rar_add_f64(in64[i], own64[i]); break;
+		case RAR_I32: in32[i] += own32[i]; break;
+		case RAR_I64: in64[i] += own64[i]; break;
+		}
+	}
+}
+
+/* Elements in one block: ceil(bytes / ranks), rounded up to 64 bytes. */
+static uint64_t rar_block(const struct rar_data *d)
+{
+	uint64_t bytes = (rar_bytes(d) + d->size - 1) / d->size;
+
+	return (bytes + 63) / 64 * 64 / rar_element(d->dtype);
+}
+
+#define RAR_TILE 1024	/* elements */
+
+/* n <= RAR_TILE elements of one block: x_b + x_(b+1) + ... */
+static void rar_expect_tile(const struct rar_data *d, uint32_t block,
+			    uint64_t first, uint64_t n, void *buf)
+{
+	uint64_t own[RAR_TILE];
+
+	rar_fill(d, block, first, n, buf);
+	for (uint32_t k = 1; k < d->size; k++) {
+		rar_fill(d, (block + k) % d->size, first, n, own);
+		rar_add(d->dtype, buf, own, n);
+	}
+}
+
+static uint64_t rar_tile(const struct rar_data *d, uint64_t first, uint64_t n,
+			 void *buf)
+{
+	uint64_t block = first / rar_block(d);
+	uint64_t room = (block + 1) * rar_block(d) - first;
+
+	if (n > room)
+		n = room;
+	if (n > RAR_TILE)
+		n = RAR_TILE;
+	rar_expect_tile(d, block, first, n, buf);
+	return n;
+}
+
+void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)
+{
+	size_t size = rar_element(d->dtype);
+	uint64_t done = 0;
+
+	while (done < n)
+		done += rar_tile(d, first + done, n - done,
+				 (char *)buf + done * size);
+}
+
+static int64_t rar_differs(const void *a, const void *b, uint64_t n, size_t size)
+{
+	const char *x = a, *y = b;
+
+	if (!memcmp(x, y, n * size))
+		return -1;
+	for (uint64_t i = 0; i < n; i++)
+		if (memcmp(x + i * size, y + i * size, size))
+			return i;
+	return -1;
+}
+
+static void rar_report(const struct rar_data *d, uint64_t index,
+		       const void *got, const void *want)
+{
+	uint64_t g = 0, w = 0;
+
+	memcpy(&g, got, rar_element(d->dtype));
+	memcpy(&w, want, rar_element(d->dtype));
+	rar_log("op %llu %s count %llu: element %llu (block %llu) is %llx, not %llx",
+		(unsigned long long)d->id, rar_dtype_name(d->dtype),
+		(unsigned long long)d->count, (unsigned long long)index,
+		(unsigned long long)(index / rar_block(d)),
+		(unsigned long long)g, (unsigned long long)w);
+}
+
+int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
+		   const void *buf)
+{
+	size_t size = rar_element(d->dtype);
+	uint64_t want[RAR_TILE], done = 0, len;
+	const char *got = buf;
+	int64_t bad;
+
+	for (; done < n; done += len) {
+		len = rar_tile(d, first + done, n - done, want);
+		bad = rar_differs(got + done * size, want, len, size);
+		if (bad < 0)
+			continue;
+		rar_report(d, first + done + bad, got + (done + bad) * size,
+			   (char *)want + bad * size);
+		return first + done + bad;
+	}
+	return -1;
+}
+
+uint64_t rar_hash(uint64_t hash, const void *buf, size_t len)
+{
+	const char *p = buf;
+	uint64_t word;
+
+	for (; len >= 8; p += 8, len -= 8) {
+		memcpy(&word, p, 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	word = 0;
+	memcpy(&word, p, len);
+	return len ? rar_mix(hash ^ word ^ (uint64_t)len << 56) : hash;
+}
+
+int rar_post(int fd, const struct rar_data *d, uint32_t rank)
+{
+	struct rar_op op = rar_op_of(d->dtype, 0, d->id);
+	void *buf = malloc(rar_bytes(d) + 1);
+	int err = -ENOMEM;
+
+	if (buf) {
+		rar_fill(d, rank, 0, d->count, buf);
+		err = rar_send(fd, buf, rar_bytes(d), 0, &op);
+	}
+	free(buf);
+	return err;
+}
+
+static int rar_check_done(const struct rar_data *d, const struct rar_done *done)
+{
+	if (done->size == sizeof(*done) && !done->status &&
+	    done->contributors == d->size && done->cookie == d->id)
+		return 0;
+	rar_log("RAR_DONE size %u status %d contributors %u cookie %llu, not %llu",
+		done->size, done->status, done->contributors,
+		(unsigned long long)done->cookie, (unsigned long long)d->id);
+	return -EBADMSG;
+}
+
+int rar_collect(int fd, const struct rar_data *d, uint32_t rank)
+{
+	uint64_t bytes = rar_bytes(d);
+	char *buf = malloc(bytes + 1);
+	struct rar_done done;
+	ssize_t n = -ENOMEM;
+
+	if (buf)
+		n = rar_recv_all(fd, buf, bytes + 1, &done);
+	if (n >= 0 && (uint64_t)n != bytes)
+		n = -EMSGSIZE;
+	if (n >= 0)
+		n = rar_check_done(d, &done);
+	if (!n && rar_verify(d, 0, d->count, buf) >= 0) {
+		rar_log("rank %u of %u: wrong bits", rank, d->size);
+		n = -EBADE;
+	}
+	free(buf);
+	return n;
+}
+
+int rar_allreduce(int fd, const struct rar_data *d, uint32_t rank)
+{
+	return rar_post(fd, d, rank) ?: rar_collect(fd, d, rank);
+}
+
+/* ------------------------------------------------------------ running ranks */
+
+#define RAR_GRACE_US	10000000ull	/* for the others after the first failure */
+
+void *rar_shared(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int rar_barrier(struct rar_barrier *b, uint32_t n, unsigned int timeout_s)
+{
+	uint64_t deadline = rar_now_us() + timeout_s * 1000000ull;
+	uint32_t round = b->round;
+
+	if (++b->arrived == n) {
+		b->arrived = 0;
+		b->round++;
+		return 0;
+	}
+	while (b->round == round) {
+		if (rar_now_us() > deadline)
+			return -ETIMEDOUT;
+		usleep(200);
+	}
+	return 0;
+}
+
+static int rar_rank_main(const char *netns, rar_rank_fn fn, uint32_t rank,
+			 void *arg)
+{
+	int err = netns ? rar_enter(netns) : 0;
+
+	if (!err)
+		return fn(rank, arg);
+	rar_log("rank %u: namespace %s: %s", rank, netns, strerror(-err));
+	return 1;
+}
+
+pid_t rar_spawn(const char *netns, rar_rank_fn fn, uint32_t rank, void *arg)
+{
+	pid_t parent = getpid(), pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid < 0 ? -errno : pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	_exit(rar_rank_main(netns, fn, rank, arg));
+}
+
+void rar_kill(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static int rar_exit_value(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int rar_reap(pid_t pid, uint64_t deadline_us)
+{
+	int status;
+
+	while (!waitpid(pid, &status, WNOHANG)) {
+		if (rar_now_us() > deadline_us) {
+			rar_kill(pid);
+			return -ETIMEDOUT;
+		}
+		usleep(500);
+	}
+	return rar_exit_value(status);
+}
+
+static const char *rar_rank_netns(const char *prefix, uint32_t rank,
+				  char *name, size_t len)
+{
+	snprintf(name, len, "%s%u", prefix ?: "", rank);
+	return prefix ? name : NULL;
+}
+
+static int rar_judge(uint32_t rank, int status)
+{
+	if (status == -ETIMEDOUT)
+		rar_log("rank %u: time limit, killed", rank);
+	else if (status > 128)
+		rar_log("rank %u: killed by signal %d", rank, status - 128);
+	else if (status)
+		rar_log("rank %u: failed with %d", rank, status);
+	return status != 0;
+}
+
+static uint64_t rar_earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Reaps what has ended; how many of them failed. */
+static int rar_sweep(pid_t *pid, uint32_t n, uint32_t *left)
+{
+	int failed = 0, status;
+
+	for (uint32_t r = 0; r < n; r++) {
+		if (pid[r] <= 0 || waitpid(pid[r], &status, WNOHANG) <= 0)
+			continue;
+		pid[r] = 0;
+		--*left;
+		failed += rar_judge(r, rar_exit_value(status));
+	}
+	return failed;
+}
+
+int rar_run(uint32_t n, const char *netns, unsigned int timeout_s,
+	    rar_rank_fn fn, void *arg)
+{
+	uint64_t deadline = rar_now_us() + timeout_s * 1000000ull;
+	uint32_t left = 0;
+	pid_t pid[RAR_PROCS];
+	char name[32];
+	int failed = 0;
+
+	for (uint32_t r = 0; r < n; r++) {
+		pid[r] = rar_spawn(rar_rank_netns(netns, r, name, sizeof(name)),
+				   fn, r, arg);
+		left += pid[r] > 0;
+	}
+	while (left && rar_now_us() < deadline) {
+		if (rar_sweep(pid, n, &left) && !failed++)
+			deadline = rar_earlier(deadline, rar_now_us() + RAR_GRACE_US);
+		usleep(500);
+	}
+	for (uint32_t r = 0; r < n; r++)
+		if (pid[r] > 0)
+			failed += rar_judge(r, rar_reap(pid[r], 0));
+	return failed;
+}
+
+struct rar_thread {
+	pthread_t id;
+	char netns[32];
+	bool enter;
+	rar_rank_fn fn;
+	uint32_t rank;
+	void *arg;
+};
+
+static void *rar_thread_main(void *p)
+{
+	struct rar_thread *t = p;
+
+	return (void *)(intptr_t)rar_rank_main(t->enter ? t->netns : NULL,
+					       t->fn, t->rank, t->arg);
+}
+
+static int rar_join_thread(struct rar_thread *t, unsigned int timeout_s)
+{
+	struct timespec ts;
+	void *status;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec += timeout_s;
+	if (pthread_timedjoin_np(t->id, &status, &ts)) {
+		rar_log("rank %u: thread passed the time limit", t->rank);
+		_exit(1);
+	}
+	return rar_judge(t->rank, (intptr_t)status);
+}
+
+int rar_run_threads(uint32_t n, const char *netns, unsigned int timeout_s,
+		    rar_rank_fn fn, void *arg)
+{
+	struct rar_thread t[RAR_PROCS];
+	int failed = 0;
+
+	for (uint32_t r = 0; r < n; r++) {
+		t[r] = (struct rar_thread){ .fn = fn, .rank = r, .arg = arg };
+		t[r].enter = rar_rank_netns(netns, r, t[r].netns,
+					    sizeof(t[r].netns));
+		if (pthread_create(&t[r].id, NULL, rar_thread_main, &t[r]))
+			abort();
+	}
+	for (uint32_t r = 0; r < n; r++)
+		failed += rar_join_thread(&t[r], timeout_s);
+	return failed;
+}

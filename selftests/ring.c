@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One group of N ranks, a list of operations, every bit checked against the
+ * ring-order reference. A tool for the shell tests: exit status 0, 1, 4 (skip),
+ * and one last line for scripts:
+ *
+ *	ring: n=4 ops=28 payload=1400 mtu=1500 mtu_rank=0 us=1234 hash=...
+ *
+ * us: the fastest repeat, from the common start until the last rank has
+ * received its last result. hash: of all results. Small results are compared
+ * whole on every rank. Of large ones each rank compares its own 1/N and hashes
+ * all; equal hashes then say that every rank has the bits that one of them has
+ * compared. Data pass in pieces (MSG_MORE, short receive buffers), so that
+ * memory in user space does not grow with the operation.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define MAX_OPS		4096
+#define WHOLE		(256u << 10)	/* bytes compared whole on every rank */
+#define BARRIER_S	300
+
+struct report {
+	struct rar_info info;
+	uint64_t start, end;
+};
+
+/* What the ranks share; hash[rank * MAX_OPS + op]. */
+struct shared {
+	struct rar_barrier barrier;
+	struct report report[RAR_PROCS];
+	uint32_t nops;
+	uint64_t best_us;
+	uint64_t hash[];
+};
+
+static struct {
+	struct rar_ring ring;
+	bool threads;
+	const char *types, *counts, *sysctl;
+	uint32_t inflight, repeats, limit_s;
+	uint64_t piece;
+} opt = {
+	.ring = { .size = 4, .netns = "rar" },
+	.types = "i32,f32", .counts = "std",
+	.inflight = 8, .repeats = 1, .limit_s = 120, .piece = 1 << 20,
+};
+
+static struct shared *shared;
+
+/* One rank: its socket, its operations, a buffer of one piece. */
+struct rank {
+	int fd;
+	uint32_t rank;
+	uint32_t nops;
+	struct rar_data op[MAX_OPS];
+	char *buf;
+	uint64_t filled;	/* id of the operation that buf holds, or 0 */
+};
+
+/* ------------------------------------------------------------ the list */
+
+static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
+{
+	struct rar_data *d = &r->op[r->nops];
+
+	if (r->nops == MAX_OPS)
+		return -E2BIG;
+	d->id = ++r->nops;
+	d->dtype = dtype;
+	d->count = count;
+	d->size = opt.ring.size;
+	return 0;
+}
+
+/* The borders: nothing, fewer elements than ranks, primes, one chunk +-1 as
+ * the whole operation and as one block of it.
+ */
+static int add_std(struct rank *r, uint32_t dtype, uint32_t payload)
+{
+	uint64_t n = opt.ring.size, chunk = payload / rar_element(dtype);
+	uint64_t counts[] = {
+		0, 1, n - 1, n, n + 1, 2, 3, 17, 97, 1009, 10007,
+		chunk - 1, chunk, chunk + 1,
+		n * chunk - 1, n * chunk, n * chunk + 1, 3 * n * chunk + 13,
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(counts) && !err; i++)
+		err = add_op(r, dtype, counts[i]);
+	return err;
+}
+
+/* "std" or elements, or bytes with a suffix: 1000, 256k, 64M, 2G */
+static int add_counts(struct rank *r, uint32_t dtype, uint32_t payload,
+		      const char *word)
+{
+	uint64_t count;
+	char *end;
+
+	if (!strcmp(word, "std"))
+		return add_std(r, dtype, payload);
+	count = strtoull(word, &end, 0);
+	switch (*end) {
+	case '\0': return add_op(r, dtype, count);
+	case 'k': return add_op(r, dtype, (count << 10) / rar_element(dtype));
+	case 'M': return add_op(r, dtype, (count << 20) / rar_element(dtype));
+	case 'G': return add_op(r, dtype, (count << 30) / rar_element(dtype));
+	}
+	return -EINVAL;
+}
+
+static int add_type(struct rank *r, const char *type, uint32_t payload)
+{
+	char *counts = strdup(opt.counts), *save, *word;
+	uint32_t dtype = rar_dtype_parse(type);
+	int err = dtype ? 0 : -EINVAL;
+
+	for (word = strtok_r(counts, ",", &save); word && !err;
+	     word = strtok_r(NULL, ",", &save))
+		err = add_counts(r, dtype, payload, word);
+	free(counts);
+	return err;
+}
+
+static int make_list(struct rank *r, uint32_t payload)
+{
+	char *types = strdup(opt.types), *save, *word;
+	int err = 0;
+
+	for (word = strtok_r(types, ",", &save); word && !err;
+	     word = strtok_r(NULL, ",", &save))
+		err = add_type(r, word, payload);
+	free(types);
+	return err;
+}
+
+/* ------------------------------------------------------------ one operation */
+
+static uint64_t piece_elements(const struct rar_data *d, uint64_t done)
+{
+	uint64_t n = opt.piece / rar_element(d->dtype);
+
+	return d->count - done < n ? d->count - done : n;
+}
+
+static int post(struct rank *r, const struct rar_data *d)
+{
+	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
+	uint64_t done = 0, n;
+	int err;
+
+	do {
+		n = piece_elements(d, done);
+		if (r->filled != d->id)
+			rar_fill(d, r->rank, done, n, r->buf);
+		r->filled = 0;
+		err = rar_send(r->fd, r->buf, n * rar_element(d->dtype),
+			       done + n < d->count ? MSG_MORE : 0,
+			       done ? NULL : &op);
+		if (err)
+			return err;
+		done += n;
+	} while (done < d->count);
+	return 0;
+}
+
+/* The part that this rank compares: all of it, or its share. */
+static int verify(struct rank *r, const struct rar_data *d, uint64_t first,
+		  uint64_t n)
+{
+	uint64_t lo = 0, hi = d->count, share = d->count / d->size;
+
+	if (rar_bytes(d) > WHOLE) {
+		lo = r->rank * share;
+		hi = r->rank + 1 < d->size ? lo + share : d->count;
+	}
+	if (lo < first)
+		lo = first;
+	if (hi > first + n)
+		hi = first + n;
+	if (lo >= hi)
+		return 0;
+	return rar_verify(d, lo, hi - lo,
+			  r->buf + (lo - first) * rar_element(d->dtype)) < 0 ?
+	       0 : -EBADE;
+}
+
+static int check_done(const struct rar_data *d, const struct rar_done *done,
+		      bool eor, bool last)
+{
+	if (eor != last)
+		return -EPROTO;
+	if (last && (done->cookie != d->id || done->status ||
+		     done->contributors != d->size))
+		return -EBADMSG;
+	return 0;
+}
+
+/* Receives exactly one piece; the record may hand it out in several. */
+static int receive(struct rank *r, const struct rar_data *d, uint64_t len,
+		   bool last)
+{
+	struct rar_done done;
+	uint64_t have = 0;
+	bool eor = false;
+	ssize_t n;
+
+	do {
+		n = rar_recv(r->fd, r->buf + have, len - have, 0, &eor, &done);
+		if (n < 0)
+			return n;
+		have += n;
+	} while (have < len && n && !eor);
+	return have < len ? -EMSGSIZE : check_done(d, &done, eor, last);
+}
+
+static int collect(struct rank *r, const struct rar_data *d)
+{
+	uint64_t done = 0, n, len, hash = 1;
+	int err;
+
+	r->filled = 0;
+	do {
+		n = piece_elements(d, done);
+		len = n * rar_element(d->dtype);
+		err = receive(r, d, len, done + n == d->count);
+		shared->report[r->rank].end = rar_now_us();
+		if (!err)
+			err = verify(r, d, done, n);
+		if (err)
+			return err;
+		hash = rar_hash(hash, r->buf, len);
+		done += n;
+	} while (done < d->count);
+	shared->hash[r->rank * MAX_OPS + d->id - 1] = hash;
+	return 0;
+}
+
+/* ------------------------------------------------------------ one rank */
+
+static int fail(struct rank *r, const struct rar_data *d, const char *what,
+		int err)
+{
+	char text[100];
+
+	snprintf(text, sizeof(text), "rank %u: %s %s count %llu", r->rank, what,
+		 rar_dtype_name(d->dtype), (unsigned long long)d->count);
+	rar_log_error(r->fd, text, err);
+	return err;
+}
+
+/* All operations once, up to opt.inflight of them at a time. */
+static int run_list(struct rank *r)
+{
+	uint32_t posted = 0, collected = 0;
+	int err;
+
+	while (collected < r->nops) {
+		if (posted < r->nops && posted - collected < opt.inflight) {
+			err = post(r, &r->op[posted]);
+			if (err)
+				return fail(r, &r->op[posted], "send", err);
+			posted++;
+			continue;
+		}
+		err = collect(r, &r->op[collected]);
+		if (err)
+			return fail(r, &r->op[collected], "recv", err);
+		collected++;
+	}
+	return 0;
+}
+
+/* The first operation's data are made before the common start. */
+static void prefill(struct rank *r)
+{
+	const struct rar_data *d = &r->op[0];
+
+	if (!r->nops || rar_bytes(d) > opt.piece)
+		return;
+	rar_fill(d, r->rank, 0, d->count, r->buf);
+	r->filled = d->id;
+}
+
+static void note_time(void)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+
+	for (uint32_t i = 0; i < opt.ring.size; i++) {
+		if (shared->report[i].start < start)
+			start = shared->report[i].start;
+		if (shared->report[i].end > end)
+			end = shared->report[i].end;
+	}
+	if (!shared->best_us || end - start < shared->best_us)
+		shared->best_us = end - start;
+}
+
+static int repeat(struct rank *r)
+{
+	int err;
+
+	prefill(r);
+	err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
+	if (err)
+		return err;
+	shared->report[r->rank].start = rar_now_us();
+	err = run_list(r);
+	if (err)
+		return err;
+	err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
+	if (!err && !r->rank)
+		note_time();
+	return err;
+}
+
+/* "name=value,..." into /proc/sys/net/rar of the rank's namespace */
+static int set_sysctls(void)
+{
+	char *list = strdup(opt.sysctl), *save, *word, *value, path[128];
+	int err = 0;
+
+	for (word = strtok_r(list, ",", &save); word && !err;
+	     word = strtok_r(NULL, ",", &save)) {
+		value = strchr(word, '=');
+		if (!value)
+			return -EINVAL;
+		*value++ = '\0';
+		snprintf(path, sizeof(path), "/proc/sys/net/rar/%s", word);
+		err = rar_write(path, value);
+		if (err)
+			rar_log("%s = %s: %s", path, value, strerror(-err));
+	}
+	free(list);
+	return err;
+}
+
+static int enter_group(struct rank *r)
+{
+	struct rar_info *info = &shared->report[r->rank].info;
+	int err;
+
+	err = opt.sysctl ? set_sysctls() : 0;
+	if (err)
+		return err;
+	r->fd = rar_socket();
+	if (r->fd < 0)
+		return r->fd;
+	err = rar_join(r->fd, &opt.ring, r->rank);
+	if (err) {
+		rar_log_error(r->fd, "join", err);
+		return err;
+	}
+	err = rar_info(r->fd, info);
+	if (!err)
+		err = make_list(r, info->payload);
+	shared->nops = r->nops;
+	return err;
+}
+
+static int rank_main(uint32_t rank, void *arg)
+{
+	struct rank *r = calloc(1, sizeof(*r));
+	int err;
+
+	(void)arg;
+	r->rank = rank;
+	r->buf = malloc(opt.piece);
+	err = enter_group(r);
+	for (uint32_t i = 0; i < opt.repeats && !err; i++)
+		err = repeat(r);
+	if (!err)
+		err = rar_info(r->fd, &shared->report[rank].info);
+	if (err)
+		rar_log("rank %u: %s", rank, strerror(-err));
+	close(r->fd);
+	free(r->buf);
+	free(r);
+	return err != 0;
+}
+
+/* ------------------------------------------------------------ all ranks */
+
+static int compare_hashes(void)
+{
+	int bad = 0;
+
+	for (uint32_t op = 0; op < shared->nops; op++)
+		for (uint32_t r = 1; r < opt.ring.size; r++)
+			if (shared->hash[r * MAX_OPS + op] != shared->hash[op]) {
+				rar_log("op %u: rank %u and rank 0 differ", op, r);
+				bad++;
+			}
+	return bad;
+}
+
+static void print_report(void)
+{
+	const struct rar_info *info = &shared->report[0].info;
+
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u us=%llu hash=%016llx\n",
+	       opt.ring.size, shared->nops * opt.repeats, info->payload,
+	       info->mtu, info->mtu_rank, info->rx_path,
+	       (unsigned long long)shared->best_us,
+	       (unsigned long long)rar_hash(1, shared->hash,
+					    shared->nops * sizeof(uint64_t)));
+}
+
+static void usage(void)
+{
+	fprintf(stderr,
+		"ring [-n ranks] [-m netns|same|threads] [-N netns-prefix]\n"
+		"     [-a 4|6|ll6|lo4|lo6] [-t i32,f32,...|all]\n"
+		"     [-c std|elements|bytes with k,M,G ,...] [-p inflight]\n"
+		"     [-r repeats] [-P piece-bytes] [-s sysctl=value,...]\n"
+		"     [-T seconds]\n");
+	exit(1);
+}
+
+static void set_mode(const char *mode)
+{
+	opt.threads = !strcmp(mode, "threads");
+	if (!strcmp(mode, "same") || opt.threads)
+		opt.ring.netns = NULL;
+	else if (strcmp(mode, "netns"))
+		usage();
+}
+
+static void set_where(const char *name)
+{
+	int where = rar_where_parse(name);
+
+	if (where < 0)
+		usage();
+	opt.ring.where = where;
+}
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:P:s:T:")) != -1) {
+		switch (c) {
+		case 'n': opt.ring.size = atoi(optarg); break;
+		case 'm': set_mode(optarg); break;
+		case 'N': opt.ring.netns = optarg; break;
+		case 'a': set_where(optarg); break;
+		case 't': opt.types = strcmp(optarg, "all") ? optarg :
+				      "i32,f32,i64,f64"; break;
+		case 'c': opt.counts = optarg; break;
+		case 'p': opt.inflight = atoi(optarg); break;
+		case 'r': opt.repeats = atoi(optarg); break;
+		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
+		case 's': opt.sysctl = optarg; break;
+		case 'T': opt.limit_s = atoi(optarg); break;
+		default: usage();
+		}
+	}
+	if (optind < argc || !opt.ring.size || opt.ring.size > RAR_PROCS)
+		usage();
+}
+
+int main(int argc, char **argv)
+{
+	const char *why;
+	int failed;
+
+	parse(argc, argv);
+	rar_init();
+	why = rar_missing();
+	if (why) {
+		rar_log("SKIP %s", why);
+		return KSFT_SKIP;
+	}
+	opt.ring.group = (uint64_t)getpid() << 32 | rar_seed % 0xffffffff;
+	shared = rar_shared(sizeof(*shared) + sizeof(uint64_t) * MAX_OPS *
+			    opt.ring.size);
+	failed = (opt.threads ? rar_run_threads : rar_run)(opt.ring.size,
+			opt.ring.netns, opt.limit_s, rank_main, NULL);
+	if (!failed)
+		failed = compare_hashes();
+	if (!failed)
+		print_report();
+	return failed ? KSFT_FAIL : KSFT_PASS;
+}

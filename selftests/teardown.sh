@@ -1,0 +1,257 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# teardown.sh [RELOADS]: the module goes away when it may and not before; devices,
+# namespaces and processes go away under load; nothing is left behind.
+# shellcheck disable=SC2317 # functions are called by name
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+reloads=${1:-20}
+
+# python CODE: with R(rank, size, group), a socket that has started to join on lo
+python()
+{
+	python3 -c "
+import socket, struct, sys
+F = int(open('/proc/net/rar').readline().split()[1])
+def A(rank, size, group):
+    return struct.pack('=H2sHHIIIIQ16s16x', F, bytes(2), 2, 0, 0, rank, size, 0,
+                       group, bytes([127, 0, 0, 1]))
+def R(rank, size, group):
+    s = socket.socket(F, socket.SOCK_SEQPACKET)
+    s.setsockopt(522, 1, A(rank, size, group) + A((rank + 1) % size, size, group))
+    return s
+$1"
+}
+
+traffic() { ring -n 4 -m same -a lo4 -t f32 -c 30000 "$@"; }
+
+here()		# COUNTER: of this namespace
+{
+	awk -v name="${1#Rar}" '!n { n = split($0, names); next }
+		{ for (i in names) if (names[i] == name) print $i }' \
+		/proc/net/rar_netstat
+}
+
+members() { tail -n +3 /proc/net/rar | wc -l; }	# tombstones too
+running() { [ "$(grep -c ' run ' /proc/net/rar)" -ge 4 ]; }
+gone() { [ "$(members)" = 0 ]; }
+unused() { [ "$(< /sys/module/rar/refcnt)" = 0 ]; }
+
+# within SECONDS command...: until it holds
+within()
+{
+	local end=$((SECONDS + $1))
+
+	shift
+	until "$@" 2> /dev/null; do
+		[ $SECONDS -lt $end ] || return
+		sleep 0.05
+	done
+}
+
+# quickly SECONDS command...: it succeeds, and within that time
+quickly()
+{
+	local limit=$1 start=$SECONDS
+
+	shift
+	"$@" && [ $((SECONDS - start)) -le "$limit" ] && return
+	note "$*: failed or took $((SECONDS - start)) s"
+	return 1
+}
+
+in_use()
+{
+	local said
+
+	said=$(rmmod rar 2>&1) && note "rmmod succeeded" && return 1
+	grep -q "in use" <<< "$said" && [ -e /proc/net/rar ]
+}
+
+# ---------------------------------------------------------------- the module
+
+refused_while_open()
+{
+	local hold status
+
+	coproc hold { python "s = $1; print('ready', flush=True); sys.stdin.read()"; }
+	read -r -t 20 <&"${hold[0]}"
+	in_use
+	status=$?
+	eval "exec ${hold[1]}>&-"
+	# shellcheck disable=SC2154 # set by coproc
+	wait "$hold_PID"
+	return $status
+}
+
+refused_while_running()
+{
+	local status load
+
+	traffic -r 100000 -T 100 > /dev/null 2>&1 &
+	load=$!
+	within 10 running
+	in_use
+	status=$?
+	kill -KILL "$load"
+	wait "$load" 2> /dev/null
+	return $status
+}
+
+reload_with_traffic()
+{
+	local i
+
+	for ((i = 0; i < reloads; i++)); do
+		modprobe rar && traffic || return
+		quickly 3 rmmod rar || return
+	done
+	modprobe rar
+}
+
+other_family()
+{
+	rmmod rar && modprobe rar family=12 || return
+	grep -q "^family 12 " /proc/net/rar || return
+	python "
+s = R(0, 1, 1)
+s.send(b'abcdefgh')
+assert s.recv(64) == b'abcdefgh'
+try:
+    socket.socket(22, socket.SOCK_SEQPACKET)
+except OSError as e:
+    assert e.errno == 97, e
+else:
+    raise SystemExit('family 22 exists too')"
+}
+
+refused_family()	# NUMBER
+{
+	! modprobe rar family="$1" 2> /dev/null && ! [ -e /proc/net/rar ]
+}
+
+# ---------------------------------------------------------------- leaks
+
+free_kb()
+{
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
+	awk '/^MemFree:/ { print $2 }' /proc/meminfo
+}
+
+sent=0
+kill_all()
+{
+	local load
+
+	ring -n 4 -m same -a lo4 -t f32 -c 8M -r 1000 -T 100 > /dev/null 2>&1 &
+	load=$!
+	within 10 running
+	within 5 moving
+	kill -KILL "$load"
+	wait "$load" 2> /dev/null
+	within 6 gone
+}
+
+moving() { [ "$(here RarTxData)" -gt $((sent + 100)) ]; }
+
+killed()
+{
+	local i before after
+
+	kill_all || return
+	before=$(free_kb)
+	for ((i = 0; i < 4; i++)); do
+		sent=$(here RarTxData)
+		kill_all || return
+	done
+	after=$(free_kb)
+	note "free memory: $before kB, then $after kB"
+	[ $((before - after)) -lt 8192 ] && grep -q " mem 0$" /proc/net/rar && unused
+}
+
+# ---------------------------------------------------------------- under load
+
+load=
+start_load()
+{
+	ring -n 4 -t f32 -c 2M -r 100000 -T 100 > /dev/null 2>&1 &
+	load=$!
+	within 10 rns 3 grep -q " run " /proc/net/rar
+}
+
+# The load fails by itself, and nobody is left in the namespaces that remain.
+load_ends()
+{
+	local r
+
+	within 15 load_ended || { note "the ring did not end"; kill -KILL "$load"; return 1; }
+	wait "$load" && note "the ring was not disturbed" && return 1
+	for ((r = 0; r < topo_n; r++)); do
+		# shellcheck disable=SC2086
+		[ ! -e /run/netns/rar$r ] || within 8 rank_gone $r || return
+	done
+}
+
+load_ended() { ! kill -0 "$load"; }
+rank_gone() { [ "$(rns "$1" tail -n +3 /proc/net/rar | wc -l)" = 0 ]; }
+
+device_under_load()	# command...
+{
+	topo_up 4
+	topo_sysctl dead_ms=1000 linger_ms=1000
+	start_load || return
+	"$@" || return
+	load_ends
+}
+
+namespaces_under_load()
+{
+	local r
+
+	topo_up 4
+	topo_sysctl dead_ms=1000 linger_ms=1000
+	start_load || return
+	for ((r = 0; r < topo_n; r++)); do
+		ip netns del "rar$r" || return
+	done
+	sleep 0.2
+	kill -KILL "$load"
+	wait "$load" 2> /dev/null
+	topo_down
+	within 10 unused
+}
+
+# ---------------------------------------------------------------- the tests
+
+need_module
+plan 14
+refused_while_open "socket.socket(F, socket.SOCK_SEQPACKET)"
+result $? "rmmod is refused while a socket is open"
+refused_while_open "R(0, 2, 7)"
+result $? "rmmod is refused while a socket is joining"
+refused_while_running
+result $? "rmmod is refused while a ring runs"
+within 5 unused && quickly 3 rmmod rar && modprobe rar
+result $? "rmmod works at once when all were killed"
+traffic > /dev/null && quickly 3 rmmod rar && modprobe rar
+result $? "rmmod right behind a clean end"
+check "$reloads reloads with traffic" reload_with_traffic
+
+check "family=12" other_family
+rmmod rar
+for family in 2 46 -1; do
+	refused_family "$family"
+	result $? "family=$family is refused"
+done
+modprobe rar
+sysctl -qw net.rar.dead_ms=500 net.rar.linger_ms=500
+
+check "SIGKILL of all ranks, again and again" killed
+check "a device is removed under load" \
+	device_under_load ip -n rarbr link del p1
+check "a device moves to another namespace under load" \
+	device_under_load ip -n rar1 link set eth0 netns rarbr name moved
+check "all namespaces are deleted under load" namespaces_under_load
+topo_down
+finish

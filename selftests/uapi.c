@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The user ABI and the wire format do not move: sizes and offsets of every
+ * structure, values of every constant, and the Python format string in the
+ * comment of struct sockaddr_rar.  Needs no kernel module.
+ *
+ * uapi [path of include/uapi/linux/rar.h]
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <linux/rar.h>
+#include <linux/rar_wire.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+static int test_nr, test_failed;
+
+static void report(int ok, const char *name)
+{
+	printf("%sok %d %s\n", ok ? "" : "not ", ++test_nr, name);
+	test_failed += !ok;
+}
+
+struct field {
+	const char *name;
+	size_t offset, size;		/* as compiled */
+	size_t want_offset, want_size;	/* as published */
+};
+
+#define F(type, member, off, sz)					\
+	{ #type "." #member, offsetof(struct type, member),		\
+	  sizeof(((struct type *)0)->member), off, sz }
+#define S(type, sz)							\
+	{ "sizeof " #type, 0, sizeof(struct type), 0, sz }
+
+static const struct field socket_fields[] = {
+	S(sockaddr_rar, 64),
+	F(sockaddr_rar, srar_family, 0, 2),
+	F(sockaddr_rar, srar_port, 2, 2),
+	F(sockaddr_rar, srar_af, 4, 2),
+	F(sockaddr_rar, __srar_pad0, 6, 2),
+	F(sockaddr_rar, srar_scope_id, 8, 4),
+	F(sockaddr_rar, srar_rank, 12, 4),
+	F(sockaddr_rar, srar_size, 16, 4),
+	F(sockaddr_rar, __srar_pad1, 20, 4),
+	F(sockaddr_rar, srar_group, 24, 8),
+	F(sockaddr_rar, srar_addr, 32, 16),
+	F(sockaddr_rar, __srar_zero, 48, 16),
+
+	S(rar_join, 128),
+	F(rar_join, self, 0, 64),
+	F(rar_join, next, 64, 64),
+
+	S(rar_op, 40),
+	F(rar_op, size, 0, 4),
+	F(rar_op, collective, 4, 1),
+	F(rar_op, dtype, 5, 1),
+	F(rar_op, redop, 6, 1),
+	F(rar_op, __pad, 7, 1),
+	F(rar_op, root, 8, 4),
+	F(rar_op, flags, 12, 4),
+	F(rar_op, bytes, 16, 8),
+	F(rar_op, cookie, 24, 8),
+	F(rar_op, dst, 32, 8),
+
+	S(rar_done, 32),
+	F(rar_done, size, 0, 4),
+	F(rar_done, status, 4, 4),
+	F(rar_done, contributors, 8, 4),
+	F(rar_done, __pad, 12, 4),
+	F(rar_done, cookie, 16, 8),
+	F(rar_done, op_seq, 24, 8),
+
+	S(rar_error, 104),
+	F(rar_error, err, 0, 4),
+	F(rar_error, reason, 4, 4),
+	F(rar_error, rank, 8, 4),
+	F(rar_error, other, 12, 4),
+	F(rar_error, op_seq, 16, 8),
+	F(rar_error, cookie, 24, 8),
+	F(rar_error, silent_ms, 32, 4),
+	F(rar_error, __pad, 36, 4),
+	F(rar_error, addr, 40, 64),
+
+	S(rar_info, 168),
+	F(rar_info, state, 0, 4),
+	F(rar_info, rx_path, 4, 4),
+	F(rar_info, rank, 8, 4),
+	F(rar_info, size, 12, 4),
+	F(rar_info, group, 16, 8),
+	F(rar_info, epoch, 24, 8),
+	F(rar_info, payload, 32, 4),
+	F(rar_info, mtu, 36, 4),
+	F(rar_info, mtu_rank, 40, 4),
+	F(rar_info, srtt_us, 44, 4),
+	F(rar_info, rto_us, 48, 4),
+	F(rar_info, window, 52, 4),
+	F(rar_info, inflight, 56, 4),
+	F(rar_info, __pad, 60, 4),
+	F(rar_info, ops_posted, 64, 8),
+	F(rar_info, ops_complete, 72, 8),
+	F(rar_info, ops_released, 80, 8),
+	F(rar_info, bytes_tx, 88, 8),
+	F(rar_info, bytes_rx, 96, 8),
+	F(rar_info, packets_tx, 104, 8),
+	F(rar_info, packets_rx, 112, 8),
+	F(rar_info, retransmits, 120, 8),
+	F(rar_info, prev_wait_us, 128, 8),
+	F(rar_info, next_wait_us, 136, 8),
+	F(rar_info, prev_silent_ms, 144, 4),
+	F(rar_info, next_silent_ms, 148, 4),
+	F(rar_info, early_bytes, 152, 8),
+	F(rar_info, resume_op, 160, 8),
+
+	S(rar_peer, 72),
+	F(rar_peer, rank, 0, 4),
+	F(rar_peer, __pad, 4, 4),
+	F(rar_peer, addr, 8, 64),
+
+	S(rar_caps, 72),
+	F(rar_caps, wire_version, 0, 4),
+	F(rar_caps, collectives, 4, 4),
+	F(rar_caps, dtypes, 8, 64),
+};
+
+static const struct field wire_fields[] = {
+	S(rar_hdr, 24),
+	F(rar_hdr, version, 0, 1),
+	F(rar_hdr, type, 1, 1),
+	F(rar_hdr, src, 2, 2),
+	F(rar_hdr, dst, 4, 2),
+	F(rar_hdr, len, 6, 2),
+	F(rar_hdr, group, 8, 8),
+	F(rar_hdr, token, 16, 8),
+
+	S(rar_data_hdr, 64),
+	F(rar_data_hdr, seq, 24, 4),
+	F(rar_data_hdr, una, 28, 4),
+	F(rar_data_hdr, op_seq, 32, 8),
+	F(rar_data_hdr, count, 40, 8),
+	F(rar_data_hdr, chunk, 48, 4),
+	F(rar_data_hdr, collective, 52, 1),
+	F(rar_data_hdr, dtype, 53, 1),
+	F(rar_data_hdr, redop, 54, 1),
+	F(rar_data_hdr, opflags, 55, 1),
+	F(rar_data_hdr, root, 56, 2),
+	F(rar_data_hdr, flags, 58, 1),
+	F(rar_data_hdr, __pad, 59, 1),
+	F(rar_data_hdr, scale, 60, 4),
+
+	S(rar_ack_hdr, 96),
+	F(rar_ack_hdr, cum, 24, 4),
+	F(rar_ack_hdr, base, 28, 4),
+	F(rar_ack_hdr, posted, 32, 8),
+	F(rar_ack_hdr, credit, 40, 4),
+	F(rar_ack_hdr, delay_us, 44, 4),
+	F(rar_ack_hdr, ce, 48, 4),
+	F(rar_ack_hdr, highest, 52, 4),
+	F(rar_ack_hdr, filled, 56, 4),
+	F(rar_ack_hdr, bitmap, 64, 32),
+
+	S(rar_probe_hdr, 32),
+	F(rar_probe_hdr, una, 24, 4),
+
+	S(rar_join_hdr, 48),
+	F(rar_join_hdr, nonce, 24, 8),
+	F(rar_join_hdr, size, 32, 4),
+	F(rar_join_hdr, payload, 36, 4),
+	F(rar_join_hdr, port, 40, 2),
+	F(rar_join_hdr, flags, 42, 2),
+
+	S(rar_wire_caps, 68),
+
+	S(rar_wire_member, 32),
+	F(rar_wire_member, nonce, 0, 8),
+	F(rar_wire_member, addr, 8, 16),
+	F(rar_wire_member, af, 24, 2),
+	F(rar_wire_member, port, 26, 2),
+	F(rar_wire_member, payload, 28, 4),
+
+	S(rar_table_hdr, 128),
+	F(rar_table_hdr, epoch, 24, 8),
+	F(rar_table_hdr, digest, 32, 8),
+	F(rar_table_hdr, resume, 40, 8),
+	F(rar_table_hdr, payload, 48, 4),
+	F(rar_table_hdr, payload_rank, 52, 2),
+	F(rar_table_hdr, first, 54, 2),
+	F(rar_table_hdr, n, 56, 2),
+	F(rar_table_hdr, caps, 60, 68),
+
+	S(rar_notice_hdr, 56),
+	F(rar_notice_hdr, err, 24, 4),
+	F(rar_notice_hdr, reason, 28, 4),
+	F(rar_notice_hdr, rank, 32, 4),
+	F(rar_notice_hdr, other, 36, 4),
+	F(rar_notice_hdr, op_seq, 40, 8),
+	F(rar_notice_hdr, silent_ms, 48, 4),
+};
+
+struct value {
+	const char *name;
+	long is, want;
+};
+
+#define V(name, want) { #name, name, want }
+
+static const struct value socket_values[] = {
+	V(AF_RAR, 22), V(PF_RAR, 22), V(SOL_RAR, 522),
+	V(RAR_DEFAULT_PORT, 18118), V(RAR_MAX_SIZE, 4096),
+	V(RAR_MAX_OPS, 64), V(RAR_MAX_CALL, 1L << 30),
+	V(RAR_JOIN, 1), V(RAR_DTYPE, 2), V(RAR_REDOP, 3),
+	V(RAR_OP_TIMEOUT, 4), V(RAR_OWNER, 5), V(RAR_ABORT, 6),
+	V(RAR_ERROR, 7), V(RAR_INFO, 8), V(RAR_PEERS, 9), V(RAR_CAPS, 10),
+	V(RAR_REG, 11), V(RAR_OP, 32), V(RAR_DONE, 33),
+	V(RAR_ALLREDUCE, 1), V(RAR_BROADCAST, 2), V(RAR_REDUCE, 3),
+	V(RAR_REDUCE_SCATTER, 4), V(RAR_ALLGATHER, 5), V(RAR_BARRIER, 6),
+	V(RAR_F32, 1), V(RAR_F64, 2), V(RAR_I32, 3), V(RAR_I64, 4),
+	V(RAR_I8, 5), V(RAR_U8, 6), V(RAR_I16, 7), V(RAR_U16, 8),
+	V(RAR_U32, 9), V(RAR_U64, 10), V(RAR_F16, 11), V(RAR_BF16, 12),
+	V(RAR_SUM, 1), V(RAR_PROD, 2), V(RAR_MIN, 3), V(RAR_MAX, 4),
+	V(RAR_BAND, 5), V(RAR_BOR, 6), V(RAR_BXOR, 7), V(RAR_LAND, 8),
+	V(RAR_LOR, 9), V(RAR_LXOR, 10), V(RAR_AVG, 11),
+	V(RAR_R_NONE, 0), V(RAR_R_CLOSED, 1), V(RAR_R_DIED, 2),
+	V(RAR_R_SILENT, 3), V(RAR_R_LEFT, 4), V(RAR_R_RESET, 5),
+	V(RAR_R_ABORTED, 6), V(RAR_R_TIMEOUT, 7), V(RAR_R_JOIN_TIMEOUT, 8),
+	V(RAR_R_DUPLICATE, 9), V(RAR_R_SIZE, 10), V(RAR_R_VERSION, 11),
+	V(RAR_R_TABLE, 12), V(RAR_R_COLLECTIVE, 13), V(RAR_R_DTYPE, 14),
+	V(RAR_R_REDOP, 15), V(RAR_R_COUNT, 16), V(RAR_R_ROOT, 17),
+	V(RAR_R_FLAGS, 18), V(RAR_R_MTU, 19), V(RAR_R_NODEV, 20),
+	V(RAR_R_FAULT, 21),
+	V(RAR_S_UNBOUND, 0), V(RAR_S_BOUND, 1), V(RAR_S_JOINING, 2),
+	V(RAR_S_READY, 3), V(RAR_S_RUN, 4), V(RAR_S_LEAVING, 5),
+	V(RAR_S_FAILED, 6),
+	V(RAR_PATH_INGRESS, 0), V(RAR_PATH_UDP, 1), V(RAR_PATH_XDP, 2),
+};
+
+static const struct value wire_values[] = {
+	V(RAR_WIRE_MAGIC, 0xa0), V(RAR_WIRE_VERSION, 1),
+	V(RAR_T_RS, 1), V(RAR_T_AG, 2), V(RAR_T_ACK, 3), V(RAR_T_PROBE, 4),
+	V(RAR_T_JOIN, 8), V(RAR_T_JOIN_ACK, 9), V(RAR_T_REJECT, 10),
+	V(RAR_T_COLLECT, 11), V(RAR_T_PROPOSE, 12), V(RAR_T_COMMIT, 13),
+	V(RAR_T_ABORT, 16), V(RAR_T_RESET, 17), V(RAR_T_FIN, 18),
+	V(RAR_T_FIN_ACK, 19), V(RAR_F_ACK_NOW, 1), V(RAR_EARLY_COST, 512),
+	V(RAR_JF_SMALL, 1), V(RAR_TABLE_MAX, 32),
+};
+
+static int check_fields(const struct field *f, size_t n)
+{
+	int ok = 1;
+
+	for (; n--; f++) {
+		if (f->offset == f->want_offset && f->size == f->want_size)
+			continue;
+		printf("# %s: offset %zu size %zu, published %zu %zu\n",
+		       f->name, f->offset, f->size, f->want_offset,
+		       f->want_size);
+		ok = 0;
+	}
+	return ok;
+}
+
+static int check_values(const struct value *v, size_t n)
+{
+	int ok = 1;
+
+	for (; n--; v++) {
+		if (v->is == v->want)
+			continue;
+		printf("# %s = %ld, published %ld\n", v->name, v->is, v->want);
+		ok = 0;
+	}
+	return ok;
+}
+
+/*
+ * The first struct.pack(...) of the header, comment characters removed, with
+ * the names in it bound to known values, must give the bytes that C gives.
+ */
+static const char python[] =
+	"import re, struct, sys\n"
+	"text = open(sys.argv[1]).read()\n"
+	"m = re.search(r'struct\\.pack\\(.*?addr\\)', text, re.S)\n"
+	"expr = re.sub(r'\\n \\*', ' ', m.group(0))\n"
+	"sys.stdout.buffer.write(eval(expr, {'struct': struct, 'AF_RAR': 22,\n"
+	"  'port': 0x1234, 'af': 10, 'scope_id': 0x01020304, 'rank': 5,\n"
+	"  'size': 7, 'group': 0x1122334455667788,\n"
+	"  'addr': bytes(range(1, 17))}))\n";
+
+static int check_python(const char *header)
+{
+	struct sockaddr_rar want = {
+		.srar_family = AF_RAR, .srar_port = htons(0x1234),
+		.srar_af = AF_INET6, .srar_scope_id = 0x01020304,
+		.srar_rank = 5, .srar_size = 7,
+		.srar_group = 0x1122334455667788ull,
+	};
+	unsigned char got[256];
+	ssize_t n = 0, r;
+	int p[2], status;
+
+	for (int i = 0; i < 16; i++)
+		want.srar_addr[i] = i + 1;
+	if (pipe(p))
+		return 0;
+	if (!fork()) {
+		dup2(p[1], 1);
+		close(p[0]);
+		execlp("python3", "python3", "-c", python, header, NULL);
+		_exit(127);
+	}
+	close(p[1]);
+	while ((r = read(p[0], got + n, sizeof(got) - n)) > 0)
+		n += r;
+	close(p[0]);
+	wait(&status);
+	if (n == sizeof(want) && !memcmp(got, &want, n))
+		return 1;
+	printf("# python packs %zd bytes, status %#x\n", n, status);
+	for (ssize_t i = 0; i < n && i < 64; i++)
+		if (got[i] != ((unsigned char *)&want)[i])
+			printf("# byte %zd: python %02x, C %02x\n", i, got[i],
+			       ((unsigned char *)&want)[i]);
+	return 0;
+}
+
+/* From the top of the tree, or from here. */
+static const char *find_header(void)
+{
+	const char *path = "../include/uapi/linux/rar.h";
+
+	return access(path, R_OK) ? path + 3 : path;
+}
+
+int main(int argc, char **argv)
+{
+	printf("TAP version 13\n1..5\n");
+	report(check_fields(socket_fields, ARRAY_SIZE(socket_fields)),
+	       "socket structures");
+	report(check_fields(wire_fields, ARRAY_SIZE(wire_fields)),
+	       "wire structures");
+	report(check_values(socket_values, ARRAY_SIZE(socket_values)),
+	       "socket constants");
+	report(check_values(wire_values, ARRAY_SIZE(wire_values)),
+	       "wire constants");
+	fflush(stdout);
+	report(check_python(argc > 1 ? argv[1] : find_header()),
+	       "python format of sockaddr_rar");
+	return !!test_failed;
+}
