@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The socket family: proto_ops and options, no protocol logic. Owns struct
- * rar_sock.
+ * The socket family: proto_ops, no protocol logic. Owns struct rar_sock.
  */
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -11,52 +10,12 @@
 #include <net/sock.h>
 
 #include "encap.h"
-#include "rar.h"
 #include "reduce.h"
+#include "sock.h"
 
 int rar_family = AF_RAR;
 module_param_named(family, rar_family, int, 0444);
 MODULE_PARM_DESC(family, "address family number, an unused one (22)");
-
-/**
- * struct rar_sock - the socket of a member
- * @sk:        first, for sk_alloc()
- * @grp:       the member; set by bind() under the socket lock, never changed
- * @send_lock: one send() at a time; protects @more
- * @recv_lock: one recv() at a time
- * @more:      record begun with MSG_MORE
- * @print:     what @more is
- * @dtype:     default of send()
- * @redop:     default of send()
- * @op_timeout_ms: kept until there is a group
- */
-struct rar_sock {
-	struct sock sk;
-	struct rar_group *grp;
-	struct mutex send_lock;
-	struct mutex recv_lock;
-	struct rar_operation *more;
-	struct rar_print print;
-	u8 dtype;
-	u8 redop;
-	u32 op_timeout_ms;
-};
-
-static struct rar_sock *rar_sk(const struct sock *sk)
-{
-	return (struct rar_sock *)sk;
-}
-
-static struct rar_group *sock_group(const struct sock *sk)
-{
-	/* Pairs with the release in sock_bind(). */
-	return smp_load_acquire(&rar_sk(sk)->grp);
-}
-
-static u8 group_state(const struct rar_group *grp)
-{
-	return smp_load_acquire(&grp->state);
-}
 
 /* -- addresses ----------------------------------------------------------- */
 
@@ -81,7 +40,8 @@ void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
 	memcpy(sa->srar_addr, &a->ip, sizeof(sa->srar_addr));
 }
 
-static int check_sockaddr(const struct sockaddr_rar *sa, int len)
+/* Is @sa a well-formed address? Return: 0, -EINVAL or -EAFNOSUPPORT. */
+int rar_sock_check_addr(const struct sockaddr_rar *sa, int len)
 {
 	if (len < (int)sizeof(*sa))
 		return -EINVAL;
@@ -133,7 +93,14 @@ static bool addr_local(struct net *net, const struct rar_addr *a)
 
 /* -- bind and connect ---------------------------------------------------- */
 
-static int sock_bind(struct sock *sk, const struct sockaddr_rar *self)
+/**
+ * rar_sock_bind() - make the member
+ * @sk:   socket, locked
+ * @self: its address, checked
+ *
+ * Return: 0 or a negative errno of bind().
+ */
+int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 {
 	struct rar_net *rn = rar_net(sock_net(sk));
 	struct rar_sock *rsk = rar_sk(sk);
@@ -162,7 +129,7 @@ static int sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 		rar_group_put(grp);
 		return err;
 	}
-	/* Pairs with the acquire in sock_group(). */
+	/* Pairs with the acquire in rar_sock_group(). */
 	smp_store_release(&rsk->grp, grp);
 	return 0;
 }
@@ -184,7 +151,7 @@ static int check_next(const struct rar_group *grp,
 /* What a connect() finds in states that do not allow another join. */
 static int join_state_error(const struct rar_group *grp)
 {
-	switch (group_state(grp)) {
+	switch (rar_group_state(grp)) {
 	case RAR_S_BOUND:
 		return 0;
 	case RAR_S_JOINING:
@@ -196,8 +163,15 @@ static int join_state_error(const struct rar_group *grp)
 	return -EISCONN;
 }
 
-static int sock_join(struct sock *sk, const struct sockaddr_rar *next,
-		     long timeo)
+/**
+ * rar_sock_join() - start to join
+ * @sk:    socket, locked and bound
+ * @next:  the successor, checked
+ * @timeo: jiffies until it must have ended; 0 or MAX_SCHEDULE_TIMEOUT: join_ms
+ *
+ * Return: 0 or a negative errno of connect().
+ */
+int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 {
 	struct rar_group *grp = rar_sk(sk)->grp;
 	struct rar_net *rn = grp->rn;
@@ -226,7 +200,7 @@ static int sock_join(struct sock *sk, const struct sockaddr_rar *next,
 
 static bool join_over(const struct rar_group *grp)
 {
-	u8 state = group_state(grp);
+	u8 state = rar_group_state(grp);
 
 	return state != RAR_S_JOINING && state != RAR_S_READY;
 }
@@ -261,11 +235,11 @@ static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
 	struct sock *sk = sock->sk;
 	int err;
 
-	err = check_sockaddr(sa, len);
+	err = rar_sock_check_addr(sa, len);
 	if (err)
 		return err;
 	lock_sock(sk);
-	err = sock_bind(sk, sa);
+	err = rar_sock_bind(sk, sa);
 	release_sock(sk);
 	return err;
 }
@@ -279,13 +253,13 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 	long timeo;
 	int err;
 
-	err = check_sockaddr(sa, len);
+	err = rar_sock_check_addr(sa, len);
 	if (err)
 		return err;
 	lock_sock(sk);
 	grp = rar_sk(sk)->grp;
 	timeo = sock_sndtimeo(sk, flags & O_NONBLOCK);
-	err = grp ? sock_join(sk, sa, timeo) : -EINVAL;
+	err = grp ? rar_sock_join(sk, sa, timeo) : -EINVAL;
 	if (!timeo && !err && !join_over(grp))
 		err = -EINPROGRESS;
 	else if (timeo && (!err || err == -EALREADY))
@@ -297,9 +271,9 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
 {
 	struct sockaddr_rar *sa = (struct sockaddr_rar *)uaddr;
-	struct rar_group *grp = sock_group(sock->sk);
+	struct rar_group *grp = rar_sock_group(sock->sk);
 
-	if (!grp || (peer && group_state(grp) < RAR_S_RUN))
+	if (!grp || (peer && rar_group_state(grp) < RAR_S_RUN))
 		return -ENOTCONN;
 	if (peer)
 		rar_sock_addr(grp, &grp->path[RAR_NEXT].dst,
@@ -578,7 +552,7 @@ static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp = sock_group(sk);
+	struct rar_group *grp = rar_sock_group(sk);
 	int err;
 
 	if (msg->msg_flags & (MSG_OOB | MSG_ZEROCOPY))
@@ -684,7 +658,7 @@ static int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp = sock_group(sk);
+	struct rar_group *grp = rar_sock_group(sk);
 	int ret;
 
 	if (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE))
@@ -708,7 +682,7 @@ static __poll_t poll_group(struct rar_group *grp)
 	__poll_t mask = 0;
 	int err;
 
-	switch (group_state(grp)) {
+	switch (rar_group_state(grp)) {
 	case RAR_S_BOUND:
 		return READ_ONCE(grp->error.err) ?
 		       EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT : 0;
@@ -732,7 +706,7 @@ static __poll_t poll_group(struct rar_group *grp)
 static __poll_t rar_poll(struct file *file, struct socket *sock,
 			 poll_table *wait)
 {
-	struct rar_group *grp = sock_group(sock->sk);
+	struct rar_group *grp = rar_sock_group(sock->sk);
 
 	sock_poll_wait(file, sock, wait);
 	return grp ? poll_group(grp) : 0;
@@ -740,12 +714,12 @@ static __poll_t rar_poll(struct file *file, struct socket *sock,
 
 static int rar_shutdown(struct socket *sock, int how)
 {
-	struct rar_group *grp = sock_group(sock->sk);
+	struct rar_group *grp = rar_sock_group(sock->sk);
 
 	if (how != SHUT_WR)
 		return how == SHUT_RD || how == SHUT_RDWR ? -EOPNOTSUPP :
 							    -EINVAL;
-	if (!grp || group_state(grp) < RAR_S_RUN)
+	if (!grp || rar_group_state(grp) < RAR_S_RUN)
 		return -ENOTCONN;
 	rar_group_shutdown(grp);
 	return 0;
@@ -768,274 +742,6 @@ static int rar_release(struct socket *sock)
 	release_sock(sk);
 	sock_put(sk);
 	return 0;
-}
-
-/* -- options ------------------------------------------------------------- */
-
-static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
-{
-	if (optlen < sizeof(*val))
-		return -EINVAL;
-	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
-}
-
-static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
-{
-	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_join join;
-	int err;
-
-	if (optlen != sizeof(join))
-		return -EINVAL;
-	if (copy_from_sockptr(&join, optval, sizeof(join)))
-		return -EFAULT;
-	err = check_sockaddr(&join.self, sizeof(join.self));
-	if (!err)
-		err = check_sockaddr(&join.next, sizeof(join.next));
-	if (err)
-		return err;
-	lock_sock(sk);
-	if (!rsk->grp)
-		err = sock_bind(sk, &join.self);
-	if (!err && (rsk->grp->id != join.self.srar_group ||
-		     rsk->grp->rank != join.self.srar_rank ||
-		     rsk->grp->size != join.self.srar_size))
-		err = -EINVAL;
-	if (!err)
-		err = sock_join(sk, &join.next, 0);
-	release_sock(sk);
-	return err;
-}
-
-static int set_owner(struct sock *sk, s32 nr)
-{
-	struct rar_group *grp = sock_group(sk);
-	struct pid *pid;
-
-	if (!grp || group_state(grp) < RAR_S_JOINING)
-		return -ENOTCONN;
-	if (nr < 0)
-		return -EINVAL;
-	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
-	if (!pid)
-		return -ESRCH;
-	lock_sock(sk);
-	rar_group_set_owner(grp, pid);
-	release_sock(sk);
-	return 0;
-}
-
-static int set_abort(struct sock *sk, u32 val)
-{
-	struct rar_group *grp = sock_group(sk);
-
-	if (val)
-		return -EINVAL;
-	if (!grp || group_state(grp) < RAR_S_JOINING)
-		return -ENOTCONN;
-	rar_group_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
-			    grp->rank, 0);
-	return 0;
-}
-
-static int set_default(u8 *field, u32 val, u32 limit)
-{
-	if (!val || val >= limit)
-		return -EINVAL;
-	*field = val;
-	return 0;
-}
-
-static int set_op_timeout(struct sock *sk, u32 ms)
-{
-	struct rar_group *grp;
-
-	lock_sock(sk);
-	grp = rar_sk(sk)->grp;
-	rar_sk(sk)->op_timeout_ms = ms;
-	if (grp) {
-		WRITE_ONCE(grp->op_timeout_ms, ms);
-		rar_group_kick(grp, jiffies);
-	}
-	release_sock(sk);
-	return 0;
-}
-
-static int rar_setsockopt(struct socket *sock, int level, int optname,
-			  sockptr_t optval, unsigned int optlen)
-{
-	struct sock *sk = sock->sk;
-	struct rar_sock *rsk = rar_sk(sk);
-	u32 val;
-	int err;
-
-	if (level != SOL_RAR)
-		return -ENOPROTOOPT;
-	if (optname == RAR_JOIN)
-		return set_join(sk, optval, optlen);
-	err = get_u32_opt(optval, optlen, &val);
-	if (err)
-		return err;
-	switch (optname) {
-	case RAR_DTYPE:
-		return set_default(&rsk->dtype, val, RAR_DTYPE_NR);
-	case RAR_REDOP:
-		return set_default(&rsk->redop, val, RAR_REDOP_NR);
-	case RAR_OP_TIMEOUT:
-		return set_op_timeout(sk, val);
-	case RAR_OWNER:
-		return set_owner(sk, val);
-	case RAR_ABORT:
-		return set_abort(sk, val);
-	}
-	return -ENOPROTOOPT;
-}
-
-static void fill_error(struct rar_group *grp, struct rar_error *err)
-{
-	spin_lock_bh(&grp->lock);
-	*err = grp->error;
-	spin_unlock_bh(&grp->lock);
-}
-
-static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
-{
-	struct rar_link_tx *tx = &grp->tx;
-
-	spin_lock_bh(&tx->lock);
-	info->srtt_us = tx->srtt_us;
-	info->rto_us = tx->rto_us;
-	info->window = min_t(u64, tx->inj_wnd, U32_MAX);
-	info->inflight = tx->next_seq - tx->una;
-	info->bytes_tx = tx->bytes;
-	info->packets_tx = tx->packets;
-	info->retransmits = tx->retransmits;
-	info->next_wait_us = tx->blocked_total_us;
-	if (tx->blocked_us)
-		info->next_wait_us += rar_now_us() - tx->blocked_us;
-	info->ops_released = grp->op_oldest;
-	spin_unlock_bh(&tx->lock);
-}
-
-static void fill_info(struct rar_group *grp, struct rar_info *info)
-{
-	bool up = group_state(grp) >= RAR_S_RUN;
-
-	info->state = group_state(grp);
-	info->rx_path = READ_ONCE(grp->rn->sysctl_rx_path);
-	info->rank = grp->rank;
-	info->size = grp->size;
-	info->group = grp->id;
-	info->epoch = grp->epoch;
-	info->payload = grp->payload;
-	info->mtu = grp->join.mtu;
-	info->mtu_rank = grp->join.min_rank;
-	info->ops_posted = READ_ONCE(grp->op_next);
-	info->ops_complete = READ_ONCE(grp->ops_complete);
-	info->bytes_rx = READ_ONCE(grp->rx.bytes);
-	info->packets_rx = READ_ONCE(grp->rx.packets);
-	info->early_bytes = READ_ONCE(grp->early.truesize);
-	fill_tx_info(grp, info);
-	if (!up)
-		return;
-	info->prev_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(grp->heard[RAR_PREV]));
-	info->next_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(grp->heard[RAR_NEXT]));
-}
-
-/* Copy a size-versioned struct: as much as the caller has room for. */
-static int put_opt(const void *val, size_t size, char __user *optval,
-		   int __user *optlen, int len)
-{
-	len = min_t(size_t, len, size);
-	if (copy_to_user(optval, val, len) || put_user(len, optlen))
-		return -EFAULT;
-	return 0;
-}
-
-static int get_peers(struct rar_group *grp, char __user *optval,
-		     int __user *optlen, int len)
-{
-	u32 n = len / sizeof(struct rar_peer), i;
-	struct rar_peer peer;
-
-	if (group_state(grp) < RAR_S_RUN)
-		return -ENOTCONN;
-	n = min(n, grp->size);
-	for (i = 0; i < n; i++) {
-		memset(&peer, 0, sizeof(peer));
-		peer.rank = i;
-		rar_sock_addr(grp, &grp->join.members[i].addr, i, &peer.addr);
-		if (copy_to_user(optval + i * sizeof(peer), &peer,
-				 sizeof(peer)))
-			return -EFAULT;
-	}
-	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
-}
-
-static int get_group_opt(struct rar_group *grp, int optname,
-			 char __user *optval, int __user *optlen, int len)
-{
-	struct rar_error err = {};
-	struct rar_info info = {};
-	s32 nr = 0;
-
-	switch (optname) {
-	case RAR_ERROR:
-		if (grp)
-			fill_error(grp, &err);
-		return put_opt(&err, sizeof(err), optval, optlen, len);
-	case RAR_INFO:
-		if (grp)
-			fill_info(grp, &info);
-		return put_opt(&info, sizeof(info), optval, optlen, len);
-	case RAR_OWNER:
-		if (grp) {
-			spin_lock_bh(&grp->lock);
-			nr = pid_vnr(grp->owner);
-			spin_unlock_bh(&grp->lock);
-		}
-		return put_opt(&nr, sizeof(nr), optval, optlen, len);
-	case RAR_PEERS:
-		return grp ? get_peers(grp, optval, optlen, len) : -ENOTCONN;
-	case RAR_CAPS:
-		if (!grp || group_state(grp) < RAR_S_RUN)
-			return -ENOTCONN;
-		return put_opt(&grp->join.caps, sizeof(grp->join.caps), optval,
-			       optlen, len);
-	}
-	return -ENOPROTOOPT;
-}
-
-static int rar_getsockopt(struct socket *sock, int level, int optname,
-			  char __user *optval, int __user *optlen)
-{
-	struct rar_sock *rsk = rar_sk(sock->sk);
-	u32 val;
-	int len;
-
-	if (level != SOL_RAR)
-		return -ENOPROTOOPT;
-	if (get_user(len, optlen))
-		return -EFAULT;
-	if (len < (int)sizeof(u32))
-		return -EINVAL;
-	switch (optname) {
-	case RAR_DTYPE:
-		val = rsk->dtype;
-		break;
-	case RAR_REDOP:
-		val = rsk->redop;
-		break;
-	case RAR_OP_TIMEOUT:
-		val = rsk->op_timeout_ms;
-		break;
-	default:
-		return get_group_opt(sock_group(sock->sk), optname, optval,
-				     optlen, len);
-	}
-	return put_opt(&val, sizeof(val), optval, optlen, len);
 }
 
 /* -- family -------------------------------------------------------------- */

@@ -249,12 +249,8 @@ static int check_token(struct rar_group *grp, const struct rar_pkt *pkt,
 		return INPUT_OK;
 	if ((t->token & BY_NONCE) && token == READ_ONCE(grp->join.nonce))
 		return INPUT_OK;
-	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET) {
-		struct rar_hdr h;
-
-		rar_output_reply(grp, pkt, pkt->from.port, &h, sizeof(h),
-				 RAR_T_RESET, token);
-	}
+	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
+		rar_output_reset(grp, pkt);
 	return RAR_MIB_DropEpoch;
 }
 
@@ -494,8 +490,6 @@ static int input_chunk(struct rar_group *grp, struct rar_operation *op,
 
 	rar_mib_inc(grp->rn, RxData);
 	rar_mib_add(grp->rn, RxBytes, c->len);
-	grp->rx.packets++;
-	grp->rx.bytes += c->len;
 	rar_link_publish(grp, op, phase, chunk, c);
 	return INPUT_OK;
 }

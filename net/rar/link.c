@@ -383,6 +383,8 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		rar_op_publish(op, RAR_AG, chunk);
 	}
 	spin_lock_bh(&tx->lock);
+	grp->rx_packets++;
+	grp->rx_bytes += c->len;
 	if (phase == RAR_AG) {
 		/* It went round: the successor had our RS chunk. */
 		mark_acked(tx, op, RAR_RS, chunk);

@@ -95,6 +95,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
+	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(OP_BITMAPS * RAR_PHASES * longs, sizeof(long),
 			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!op->bits)

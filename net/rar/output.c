@@ -18,6 +18,7 @@
 
 #define OUTPUT_TTL	64
 #define OUTPUT_TOS	INET_ECN_ECT_0
+#define OUTPUT_RESETS	8	/* per jiffy and netns */
 
 /* -- routes -------------------------------------------------------------- */
 
@@ -391,4 +392,24 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		xmit(grp, &path, skb);
 	}
 	dst_cache_destroy(&path.cache);
+}
+
+/**
+ * rar_output_reset() - tell the sender that its epoch is not known here
+ * @grp: group that took the epoch's place
+ * @pkt: the packet; the answer is no larger, and few are sent
+ */
+void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	struct rar_net *rn = grp->rn;
+	struct rar_hdr h;
+
+	if (READ_ONCE(rn->reset_jiffy) != jiffies) {
+		WRITE_ONCE(rn->reset_jiffy, jiffies);
+		atomic_set(&rn->resets, 0);
+	}
+	if (atomic_inc_return(&rn->resets) > OUTPUT_RESETS)
+		return;
+	rar_output_reply(grp, pkt, pkt->from.port, &h, sizeof(h), RAR_T_RESET,
+			 be64_to_cpu(pkt->h.token));
 }

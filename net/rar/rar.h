@@ -54,6 +54,7 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @ngroups:	groups with a socket
  * @mem:	bytes of operation buffers and held packets
  * @alive:	groups not yet freed; the netns waits for them
+ * @reset_jiffy, @resets: how many RESETs were sent in that jiffy
  * @hooks:	ingress hooks by device, @hook_lock
  * @ports:	UDP sockets, @port_lock; RCU readers (ingress hook)
  * @mib:	counters
@@ -66,6 +67,8 @@ struct rar_net {
 	u32 ngroups;
 	atomic64_t mem;
 	atomic_t alive;
+	unsigned long reset_jiffy;
+	atomic_t resets;
 	struct list_head hooks;
 	struct mutex hook_lock;
 	struct list_head ports;
@@ -186,8 +189,6 @@ struct rar_link_rx {
 	bool ack_due;
 	u32 ce;
 	u64 newest_us;
-	u64 packets;
-	u64 bytes;
 };
 
 /**
@@ -317,6 +318,8 @@ struct rar_group {
 	u64 op_oldest;			/* tx.lock: lowest not released */
 	u64 op_next;			/* posted; release pairs with rx acquire */
 	u64 ops_complete;
+	u64 rx_packets;			/* tx.lock: chunks accepted */
+	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
 	struct rar_link_rx rx ____cacheline_aligned;
 	struct rar_early early;

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The socket of a member: what af_rar.c and sockopt.c share. */
+#ifndef _RAR_SOCK_H
+#define _RAR_SOCK_H
+
+#include "rar.h"
+
+/**
+ * struct rar_sock - the socket of a member
+ * @sk:        first, for sk_alloc()
+ * @grp:       the member; set by bind() under the socket lock, never changed
+ * @send_lock: one send() at a time; protects @more
+ * @recv_lock: one recv() at a time
+ * @more:      record begun with MSG_MORE
+ * @print:     what @more is
+ * @dtype:     default of send()
+ * @redop:     default of send()
+ * @op_timeout_ms: kept until there is a group
+ */
+struct rar_sock {
+	struct sock sk;
+	struct rar_group *grp;
+	struct mutex send_lock;
+	struct mutex recv_lock;
+	struct rar_operation *more;
+	struct rar_print print;
+	u8 dtype;
+	u8 redop;
+	u32 op_timeout_ms;
+};
+
+static inline struct rar_sock *rar_sk(const struct sock *sk)
+{
+	return (struct rar_sock *)sk;
+}
+
+static inline struct rar_group *rar_sock_group(const struct sock *sk)
+{
+	/* Pairs with the release in rar_sock_bind(). */
+	return smp_load_acquire(&rar_sk(sk)->grp);
+}
+
+static inline u8 rar_group_state(const struct rar_group *grp)
+{
+	return smp_load_acquire(&grp->state);
+}
+
+int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
+int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self);
+int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
+		  long timeo);
+int rar_setsockopt(struct socket *sock, int level, int optname,
+		   sockptr_t optval, unsigned int optlen);
+int rar_getsockopt(struct socket *sock, int level, int optname,
+		   char __user *optval, int __user *optlen);
+
+#endif /* _RAR_SOCK_H */

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Socket options of level SOL_RAR. */
+#include <linux/pid.h>
+
+#include "sock.h"
+
+static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
+{
+	if (optlen < sizeof(*val))
+		return -EINVAL;
+	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
+}
+
+static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_join join;
+	int err;
+
+	if (optlen != sizeof(join))
+		return -EINVAL;
+	if (copy_from_sockptr(&join, optval, sizeof(join)))
+		return -EFAULT;
+	err = rar_sock_check_addr(&join.self, sizeof(join.self));
+	if (!err)
+		err = rar_sock_check_addr(&join.next, sizeof(join.next));
+	if (err)
+		return err;
+	lock_sock(sk);
+	if (!rsk->grp)
+		err = rar_sock_bind(sk, &join.self);
+	if (!err && (rsk->grp->id != join.self.srar_group ||
+		     rsk->grp->rank != join.self.srar_rank ||
+		     rsk->grp->size != join.self.srar_size))
+		err = -EINVAL;
+	if (!err)
+		err = rar_sock_join(sk, &join.next, 0);
+	release_sock(sk);
+	return err;
+}
+
+static int set_owner(struct sock *sk, s32 nr)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+	struct pid *pid;
+
+	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
+		return -ENOTCONN;
+	if (nr < 0)
+		return -EINVAL;
+	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
+	if (!pid)
+		return -ESRCH;
+	lock_sock(sk);
+	rar_group_set_owner(grp, pid);
+	release_sock(sk);
+	return 0;
+}
+
+static int set_abort(struct sock *sk, u32 val)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+
+	if (val)
+		return -EINVAL;
+	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
+		return -ENOTCONN;
+	rar_group_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
+			    grp->rank, 0);
+	return 0;
+}
+
+static int set_default(u8 *field, u32 val, u32 limit)
+{
+	if (!val || val >= limit)
+		return -EINVAL;
+	*field = val;
+	return 0;
+}
+
+static int set_op_timeout(struct sock *sk, u32 ms)
+{
+	struct rar_group *grp;
+
+	lock_sock(sk);
+	grp = rar_sk(sk)->grp;
+	rar_sk(sk)->op_timeout_ms = ms;
+	if (grp) {
+		WRITE_ONCE(grp->op_timeout_ms, ms);
+		rar_group_kick(grp, jiffies);
+	}
+	release_sock(sk);
+	return 0;
+}
+
+int rar_setsockopt(struct socket *sock, int level, int optname,
+		   sockptr_t optval, unsigned int optlen)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	u32 val;
+	int err;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (optname == RAR_JOIN)
+		return set_join(sk, optval, optlen);
+	err = get_u32_opt(optval, optlen, &val);
+	if (err)
+		return err;
+	switch (optname) {
+	case RAR_DTYPE:
+		return set_default(&rsk->dtype, val, RAR_DTYPE_NR);
+	case RAR_REDOP:
+		return set_default(&rsk->redop, val, RAR_REDOP_NR);
+	case RAR_OP_TIMEOUT:
+		return set_op_timeout(sk, val);
+	case RAR_OWNER:
+		return set_owner(sk, val);
+	case RAR_ABORT:
+		return set_abort(sk, val);
+	}
+	return -ENOPROTOOPT;
+}
+
+static void fill_error(struct rar_group *grp, struct rar_error *err)
+{
+	spin_lock_bh(&grp->lock);
+	*err = grp->error;
+	spin_unlock_bh(&grp->lock);
+}
+
+static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
+{
+	struct rar_link_tx *tx = &grp->tx;
+
+	spin_lock_bh(&tx->lock);
+	info->srtt_us = tx->srtt_us;
+	info->rto_us = tx->rto_us;
+	info->window = min_t(u64, tx->inj_wnd, U32_MAX);
+	info->inflight = tx->next_seq - tx->una;
+	info->bytes_tx = tx->bytes;
+	info->packets_tx = tx->packets;
+	info->retransmits = tx->retransmits;
+	info->next_wait_us = tx->blocked_total_us;
+	if (tx->blocked_us)
+		info->next_wait_us += rar_now_us() - tx->blocked_us;
+	info->ops_released = grp->op_oldest;
+	spin_unlock_bh(&tx->lock);
+}
+
+static void fill_info(struct rar_group *grp, struct rar_info *info)
+{
+	bool up = rar_group_state(grp) >= RAR_S_RUN;
+
+	info->state = rar_group_state(grp);
+	info->rx_path = READ_ONCE(grp->rn->sysctl_rx_path);
+	info->rank = grp->rank;
+	info->size = grp->size;
+	info->group = grp->id;
+	info->epoch = grp->epoch;
+	info->payload = grp->payload;
+	info->mtu = grp->join.mtu;
+	info->mtu_rank = grp->join.min_rank;
+	info->ops_posted = READ_ONCE(grp->op_next);
+	info->ops_complete = READ_ONCE(grp->ops_complete);
+	info->bytes_rx = READ_ONCE(grp->rx_bytes);
+	info->packets_rx = READ_ONCE(grp->rx_packets);
+	info->early_bytes = READ_ONCE(grp->early.truesize);
+	fill_tx_info(grp, info);
+	if (!up)
+		return;
+	info->prev_silent_ms = jiffies_to_msecs(jiffies -
+						READ_ONCE(grp->heard[RAR_PREV]));
+	info->next_silent_ms = jiffies_to_msecs(jiffies -
+						READ_ONCE(grp->heard[RAR_NEXT]));
+}
+
+/* Copy a size-versioned struct: as much as the caller has room for. */
+static int put_opt(const void *val, size_t size, char __user *optval,
+		   int __user *optlen, int len)
+{
+	len = min_t(size_t, len, size);
+	if (copy_to_user(optval, val, len) || put_user(len, optlen))
+		return -EFAULT;
+	return 0;
+}
+
+static int get_peers(struct rar_group *grp, char __user *optval,
+		     int __user *optlen, int len)
+{
+	u32 n = len / sizeof(struct rar_peer), i;
+	struct rar_peer peer;
+
+	if (rar_group_state(grp) < RAR_S_RUN)
+		return -ENOTCONN;
+	n = min(n, grp->size);
+	for (i = 0; i < n; i++) {
+		memset(&peer, 0, sizeof(peer));
+		peer.rank = i;
+		rar_sock_addr(grp, &grp->join.members[i].addr, i, &peer.addr);
+		if (copy_to_user(optval + i * sizeof(peer), &peer,
+				 sizeof(peer)))
+			return -EFAULT;
+	}
+	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
+}
+
+static int get_group_opt(struct rar_group *grp, int optname,
+			 char __user *optval, int __user *optlen, int len)
+{
+	struct rar_error err = {};
+	struct rar_info info = {};
+	s32 nr = 0;
+
+	switch (optname) {
+	case RAR_ERROR:
+		if (grp)
+			fill_error(grp, &err);
+		return put_opt(&err, sizeof(err), optval, optlen, len);
+	case RAR_INFO:
+		if (grp)
+			fill_info(grp, &info);
+		return put_opt(&info, sizeof(info), optval, optlen, len);
+	case RAR_OWNER:
+		if (grp) {
+			spin_lock_bh(&grp->lock);
+			nr = pid_vnr(grp->owner);
+			spin_unlock_bh(&grp->lock);
+		}
+		return put_opt(&nr, sizeof(nr), optval, optlen, len);
+	case RAR_PEERS:
+		return grp ? get_peers(grp, optval, optlen, len) : -ENOTCONN;
+	case RAR_CAPS:
+		if (!grp || rar_group_state(grp) < RAR_S_RUN)
+			return -ENOTCONN;
+		return put_opt(&grp->join.caps, sizeof(grp->join.caps), optval,
+			       optlen, len);
+	}
+	return -ENOPROTOOPT;
+}
+
+int rar_getsockopt(struct socket *sock, int level, int optname,
+		   char __user *optval, int __user *optlen)
+{
+	struct rar_sock *rsk = rar_sk(sock->sk);
+	u32 val;
+	int len;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (get_user(len, optlen))
+		return -EFAULT;
+	if (len < (int)sizeof(u32))
+		return -EINVAL;
+	switch (optname) {
+	case RAR_DTYPE:
+		val = rsk->dtype;
+		break;
+	case RAR_REDOP:
+		val = rsk->redop;
+		break;
+	case RAR_OP_TIMEOUT:
+		val = rsk->op_timeout_ms;
+		break;
+	default:
+		return get_group_opt(rar_sock_group(sock->sk), optname, optval,
+				     optlen, len);
+	}
+	return put_opt(&val, sizeof(val), optval, optlen, len);
+}
