@@ -7,7 +7,9 @@
  *
  * failure
  *	four ranks on 127.0.0.1: close, exit, SIGKILL, and SIGKILL while a forked
- *	child holds the descriptor, at every rank
+ *	child holds the descriptor, at every rank. So that the operation is surely
+ *	unfinished one rank never posts it; in the last cases all ranks post one
+ *	after the other until one is killed.
  * failure --netns PREFIX --victim R --reason NAME[,NAME] [--kill] [--link]
  *	--cut COMMAND
  *	one case with the ranks in namespaces PREFIX0 ...: COMMAND cuts rank R
@@ -29,20 +31,27 @@
 
 #define SIZE		4
 #define GROUP		0xfa11ed
-#define BIG		(8u << 20)	/* bytes; never completes */
+#define BIG		(4u << 20)	/* bytes */
 #define DEAD_MS		2000
 
-enum how { BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_CHILD_HOLDS, BY_CUT };
+enum how {
+	BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_CHILD_HOLDS, BY_KILL_BUSY, BY_CUT
+};
+
+#define REASON(name) (1ull << RAR_R_##name)
 
 static const struct {
 	const char *name;
-	uint32_t reason;
+	uint64_t reasons;
 } hows[] = {
-	[BY_CLOSE] = { "close", RAR_R_CLOSED },
-	[BY_EXIT] = { "exit", RAR_R_DIED },
-	[BY_KILL] = { "SIGKILL", RAR_R_DIED },
+	[BY_CLOSE] = { "close", REASON(CLOSED) },
+	[BY_EXIT] = { "exit", REASON(DIED) },
+	[BY_KILL] = { "SIGKILL", REASON(DIED) },
 	[BY_KILL_CHILD_HOLDS] = { "SIGKILL, a child holds the descriptor",
-				  RAR_R_DIED },
+				  REASON(DIED) },
+	/* it may have finished all that it had posted */
+	[BY_KILL_BUSY] = { "SIGKILL among many operations",
+			   REASON(DIED) | REASON(LEFT) },
 };
 
 /* Shared by all processes of a case. */
@@ -50,6 +59,7 @@ struct plan {
 	struct rar_ring ring;
 	enum how how;
 	uint32_t victim;
+	uint32_t lazy;			/* posts no operation 1; SIZE: nobody */
 	uint64_t reasons;		/* bit mask */
 	bool link;			/* a link failed: one of two ends */
 	struct rar_barrier armed;	/* operation 0 complete everywhere */
@@ -72,11 +82,20 @@ static int ops_complete(int fd)
 	return rar_info(fd, &info) ? -1 : (int)info.ops_complete;
 }
 
-/* Joined, operation 0 complete but unread, operation 1 posted. */
+/* Posts an operation of zeros: 0 or -errno. */
+static int post_big(int fd)
+{
+	char *big = calloc(1, BIG);
+	int err = rar_send(fd, big, BIG, 0, NULL);
+
+	free(big);
+	return err;
+}
+
+/* Joined, operation 0 complete but unread. */
 static int prepare(struct plan *p, uint32_t rank)
 {
 	struct rar_data d = first_op();
-	char *big = calloc(1, BIG);
 	char ms[16];
 	int fd, err;
 
@@ -91,13 +110,6 @@ static int prepare(struct plan *p, uint32_t rank)
 	for (int i = 0; i < 1000 && ops_complete(fd) < 1; i++)
 		rar_sleep_ms(5);
 	rar_barrier(&p->armed, SIZE, 20);
-	/* the news of a very early failure may come before this */
-	err = rar_send(fd, big, BIG, 0, NULL);
-	free(big);
-	if (err && err != -ECONNRESET) {
-		rar_log("rank %u: send: %s", rank, strerrorname_np(-err));
-		exit(1);
-	}
 	return fd;
 }
 
@@ -115,6 +127,19 @@ static int check_error(struct plan *p, int fd, uint32_t rank)
 	return 1;
 }
 
+/* Takes part in further operations until one fails; its errno. */
+static ssize_t work(int fd)
+{
+	char *big = malloc(BIG);
+	ssize_t n;
+
+	do {
+		n = post_big(fd) ?: rar_recv_all(fd, big, BIG, NULL);
+	} while (n == BIG);
+	free(big);
+	return n;
+}
+
 static int survive(struct plan *p, uint32_t rank, int fd)
 {
 	struct pollfd pfd = { .fd = fd };
@@ -122,6 +147,10 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	uint64_t us;
 	char buf[8];
 	ssize_t err;
+
+	/* the news of a very early failure may come before this */
+	err = rank == p->lazy ? 0 : post_big(fd);
+	RAR_CHECK(!err || err == -ECONNRESET, "rank %u: send: %zd", rank, err);
 
 	err = poll(&pfd, 1, 15000);
 	us = rar_now_us() - p->failed_us;
@@ -131,6 +160,8 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	err = rar_collect(fd, &d, rank);
 	RAR_CHECK(!err, "rank %u: the result before: %s", rank,
 		  strerrorname_np(-err));
+	while (p->lazy == SIZE && rar_recv(fd, buf, 8, 0, NULL, NULL) == 8)
+		;
 	err = rar_recv(fd, buf, 8, 0, NULL, NULL);
 	RAR_CHECK(err == -ECONNRESET, "rank %u: recv: %zd", rank, err);
 	err = rar_send(fd, buf, 8, 0, NULL);

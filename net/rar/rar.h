@@ -429,6 +429,7 @@ void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
 void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		      __be16 port, void *hdr, size_t len, u8 type, u64 token);
+void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err);
 
