@@ -26,7 +26,9 @@ class Test:
 
     def line(self, text):
         self.lines.append(text)
-        if match := PLAN.match(text):
+        if text.startswith("Bail out!"):
+            self.fail(text)
+        elif match := PLAN.match(text):
             self.planned, self.skip = int(match[1]), match[2]
         elif match := CASE.match(text):
             self.case(*match.groups())

@@ -35,6 +35,7 @@ RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
 ABORT, RESET, FIN, FIN_ACK = 16, 17, 18, 19
 I32, SUM, MAX = 3, 1, 4
 N = 3
+COUNT = 700         # elements: a chunk per block, the last one shorter
 COPIES = 2          # of each bad packet
 
 path, family = sys.argv[1:] if len(sys.argv) == 3 else ("ingress", "4")
@@ -486,7 +487,7 @@ def make_cases(good, dup, ack, probe):
          "DropLength")
     case("chunk beyond the last", g(chunk=good.nchunks), "DropChunk")
     case("chunk 2^32 - 1", g(chunk=2**32 - 1), "DropChunk")
-    case("chunk of another block's length", g(chunk=good.per_block - 1),
+    case("chunk of another block's length", g(chunk=2 * good.per_block),
          "DropLength")
     case("RS of the block that rank 1 injects", g(chunk=good.per_block),
          "DropChunk")
@@ -522,9 +523,9 @@ def inject(ring, frames):
         ring.tap.send(frame)
 
 
-def settle(before, expect, stack):
+def settle(before, expect, stack, seconds=1):
     """The counters once they are as expected, or after a while."""
-    end = time.monotonic() + 1
+    end = time.monotonic() + seconds
     while True:
         got = moved(before, counters(stack))
         if got == expect and expect:
@@ -607,11 +608,22 @@ def transparent_socket():
     return s
 
 
-def bridge_address():
-    """So that the bridge's namespace reaches rank 1 by itself."""
+def test_stranger():
+    """Text from an ordinary socket on the network. (It also lets the bridge's
+    namespace learn rank 1's MAC address.)"""
     text = "fd77::c8/64" if V6 else "10.77.0.200/24"
     subprocess.run(["ip", "-n", "rarbr", "address", "add", text, "dev", "br0"] +
                    (["nodad"] if V6 else []), check=True)
+    before = counters()
+    enter("rarbr")
+    af = socket.AF_INET6 if V6 else socket.AF_INET
+    s = socket.socket(af, socket.SOCK_DGRAM)
+    s.sendto(b"hello", (socket.inet_ntop(af, address(1)), 18118))
+    expect = {"DropForeign": 1}
+    got = settle(before, expect, (), 5)
+    if got != expect:
+        note(f"text: counters moved by {got}")
+    result(got == expect, f"{path} IPv{family}: text from a stranger's socket")
 
 
 def spliced(s, packet, how):
@@ -642,7 +654,7 @@ def spliced(s, packet, how):
 def test_spliced(ring, s, how, op):
     """The packet that rank 0 would send, in foreign pages, with the right
     data: it may be used, the sums must be right, the pages as before."""
-    data = Data(1440)
+    data = Data(COUNT)
     ring.post(1, data)
     ring.post(2, data)
     wait_quiet(ring)
@@ -672,7 +684,7 @@ DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
 
 def test_disagreement(field, value, reason):
     """Rank 0, it seems, wants another operation: EBADMSG for all."""
-    ring, data = Ring(), Data(1440)
+    ring, data = Ring(), Data(COUNT)
     ok = ring.allreduce(data)
     ring.post(1, data)
     packet = next_packet(ring, data, 1)
@@ -722,10 +734,10 @@ def main():
     text = "fd77::51/64" if V6 else "10.77.0.51/24"
     subprocess.run(["ip", "address", "add", text, "dev", "eth0"] +
                    (["nodad"] if V6 else []), check=True)
-    bridge_address()
-    ring, data = Ring(), Data(1440)
+    ring, data = Ring(), Data(COUNT)
     log = Log()
     test_cases(ring, data)
+    test_stranger()
     s = transparent_socket()
     for op, how in enumerate(("sendfile", "vmsplice"), 2):
         test_spliced(ring, s, how, op)

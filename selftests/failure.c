@@ -23,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,13 +162,50 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	err = rar_collect(fd, &d, rank);
 	RAR_CHECK(!err, "rank %u: the result before: %s", rank,
 		  strerrorname_np(-err));
-	while (p->lazy == SIZE && rar_recv(fd, buf, 8, 0, NULL, NULL) == 8)
-		;
 	err = rar_recv(fd, buf, 8, 0, NULL, NULL);
 	RAR_CHECK(err == -ECONNRESET, "rank %u: recv: %zd", rank, err);
 	err = rar_send(fd, buf, 8, 0, NULL);
 	RAR_CHECK(err == -ECONNRESET, "rank %u: send: %zd", rank, err);
 	return check_error(p, fd, rank);
+}
+
+/* One operation after the other until the end. */
+static int survive_busy(struct plan *p, uint32_t rank, int fd)
+{
+	struct rar_data d = first_op();
+	ssize_t err = rar_collect(fd, &d, rank);
+	uint64_t us;
+
+	RAR_CHECK(!err, "rank %u: %s", rank, strerrorname_np(-err));
+	err = work(fd);
+	us = rar_now_us() - p->failed_us;
+	RAR_CHECK(err == -ECONNRESET, "rank %u: %zd", rank, err);
+	RAR_CHECK(p->failed_us && us < (DEAD_MS + 1000) * 1000ull,
+		  "rank %u: after %llu ms", rank, (unsigned long long)us / 1000);
+	return check_error(p, fd, rank);
+}
+
+static struct plan *dying;
+
+static void die(int sig)
+{
+	(void)sig;
+	dying->failed_us = rar_now_us();
+	raise(SIGKILL);
+}
+
+/* Killed somewhere between its sends and receives. */
+static int fail_busy(struct plan *p, int fd)
+{
+	struct itimerval soon = {
+		.it_value.tv_usec = 20000 + rar_seed % 50000,
+	};
+
+	dying = p;
+	signal(SIGALRM, die);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	work(fd);
+	return 1;
 }
 
 static void hold(struct plan *p)
@@ -178,29 +217,32 @@ static void hold(struct plan *p)
 	_exit(0);
 }
 
-/* In the middle: some of operation 1 has left, it is not complete. */
-static int fail(struct plan *p, int fd)
+/* Some of the operation has left. */
+static int wait_moving(int fd)
 {
 	struct rar_info info;
 
-	do {
-		RAR_CHECK(!rar_info(fd, &info), "RAR_INFO");
-	} while (info.bytes_tx < 100000 && info.ops_complete < 2);
-	RAR_CHECK(info.ops_complete < 2, "too fast for this test");
+	for (int i = 0; i < 5000; i++) {
+		if (rar_info(fd, &info) || info.ops_complete > 1)
+			return -1;
+		if (info.bytes_tx > 100000)
+			return 0;
+		rar_sleep_ms(1);
+	}
+	return -1;
+}
+
+/* In the middle of operation 1. */
+static int fail(struct plan *p, int fd)
+{
+	RAR_CHECK(!post_big(fd) && !wait_moving(fd), "nothing moves");
 	if (p->how == BY_KILL_CHILD_HOLDS)
 		hold(p);
 	p->failed_us = rar_now_us();
-	switch (p->how) {
-	case BY_CLOSE:
+	if (p->how == BY_CLOSE)
 		close(fd);
-		return 0;
-	case BY_KILL:
-	case BY_KILL_CHILD_HOLDS:
+	else if (p->how != BY_EXIT)
 		raise(SIGKILL);
-		break;
-	default:
-		break;
-	}
 	return 0;	/* and exit with the descriptor open */
 }
 
@@ -208,6 +250,7 @@ static int cut_off(struct plan *p, int fd)
 {
 	struct pollfd pfd = { .fd = fd };
 
+	RAR_CHECK(!post_big(fd) && !wait_moving(fd), "nothing moves");
 	p->moving = true;
 	/* it too must learn that it is alone, not hang */
 	RAR_CHECK(poll(&pfd, 1, 15000) == 1, "the cut off rank saw nothing");
@@ -217,10 +260,13 @@ static int cut_off(struct plan *p, int fd)
 static int rank_main(uint32_t rank, void *arg)
 {
 	struct plan *p = arg;
+	bool busy = p->how == BY_KILL_BUSY;
 	int fd = prepare(p, rank);
 
 	if (rank != p->victim)
-		return survive(p, rank, fd);
+		return busy ? survive_busy(p, rank, fd) : survive(p, rank, fd);
+	if (busy)
+		return fail_busy(p, fd);
 	return p->how == BY_CUT ? cut_off(p, fd) : fail(p, fd);
 }
 
@@ -235,8 +281,9 @@ static struct plan *new_plan(enum how how, uint32_t victim)
 	};
 	p->how = how;
 	p->victim = victim;
+	p->lazy = how == BY_KILL_BUSY ? SIZE : (victim + 2) % SIZE;
 	if (how != BY_CUT)
-		p->reasons = 1ull << hows[how].reason;
+		p->reasons = hows[how].reasons;
 	return p;
 }
 
@@ -267,6 +314,9 @@ static int finish(struct plan *p, pid_t *pid, bool victim_killed)
 		bad++;
 	}
 	p->over = true;
+	/* who held a descriptor is ours now (subreaper) */
+	while (waitpid(-1, NULL, 0) > 0)
+		;
 	return bad;
 }
 
@@ -277,7 +327,7 @@ static int one_case(enum how how, uint32_t victim)
 	int bad;
 
 	start(p, pid);
-	bad = finish(p, pid, how == BY_KILL || how == BY_KILL_CHILD_HOLDS);
+	bad = finish(p, pid, how >= BY_KILL);
 	if (bad)
 		rar_log("^ %s of rank %u", hows[how].name, victim);
 	return bad;
@@ -303,7 +353,7 @@ static void all_cases(void)
 {
 	if (rar_private_net())
 		ksft_exit_fail_msg("no network namespace\n");
-	ksft_set_plan(4 * SIZE + 1);
+	ksft_set_plan(BY_CUT * SIZE + 1);
 	for (int how = BY_CLOSE; how < BY_CUT; how++)
 		for (uint32_t victim = 0; victim < SIZE; victim++)
 			ksft_test_result(!one_case(how, victim),
@@ -348,6 +398,7 @@ static int cut_case(struct plan *p, const char *command, bool kill_too)
 		rar_sleep_ms(5);
 	p->failed_us = rar_now_us();
 	status = run_command(command);
+	p->failed_us = rar_now_us();	/* the command itself may be slow */
 	if (status)
 		rar_log("%s: status %d", command, status);
 	if (kill_too)
@@ -373,7 +424,10 @@ int main(int argc, char **argv)
 			p->ring.netns = optarg;
 			p->ring.where = RAR_ON_IPV4;
 			break;
-		case 'v': p->victim = atoi(optarg); break;
+		case 'v':
+			p->victim = atoi(optarg);
+			p->lazy = (p->victim + 2) % SIZE;
+			break;
 		case 'r': p->reasons = parse_reasons(optarg); break;
 		case 'c': cut = optarg; break;
 		case 'k': kill_too = true; break;
@@ -382,6 +436,7 @@ int main(int argc, char **argv)
 		}
 	}
 	rar_init();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (cut)
 		return cut_case(p, cut, kill_too);
 	ksft_print_header();

@@ -21,6 +21,7 @@ pairs="
 1500,9000     ingress  6      4
 9000,1280     udp      4      3
 "
+# Several MTUs: those of the ranks' routes to each other, on devices of 9000.
 
 all_ranks()
 {
@@ -32,11 +33,20 @@ all_ranks()
 }
 
 mtus=
+set_mtus()	# MTU[,MTU]
+{
+	mtus=$1
+	if [ "${1/,/}" = "$1" ]; then
+		topo_mtu "$1"
+	else
+		# shellcheck disable=SC2086 # a list
+		topo_route_mtu ${1//,/ }
+	fi
+}
+
 one_pair()	# MTUS PATH FAMILY RANKS
 {
-	# shellcheck disable=SC2086 # a list
-	[ "$1" = "$mtus" ] || topo_mtu ${1//,/ }
-	mtus=$1
+	[ "$1" = "$mtus" ] || set_mtus "$1"
 	check "N=$4 all types mtu $1 $2 IPv$3" \
 		ring -n "$4" -a "$3" -t all -c std,100k -s "rx_path=$2"
 }
@@ -51,15 +61,26 @@ all_pairs()
 	done <<< "$pairs"
 }
 
-# The routes' MTUs differ, not the devices': RAR_INFO names the rank.
+# RAR_INFO names the rank whose link lowers the payload of all.
 mixed_routes()
 {
-	topo_mtu 9000
 	topo_route_mtu 9000 4000 1300 9000
 	check "N=4 routes of 9000, 4000, 1300, 9000" ring -n 4 -c std -s rx_path=ingress
 	[ "$(word mtu_rank)" = 2 ]
 	result $? "RAR_INFO names rank 2 (mtu_rank=$(word mtu_rank))"
 	topo_route_mtu 9000
+}
+
+# Rank 1 cannot receive what rank 0 may send: the join fails and names the link.
+narrow_path()
+{
+	topo_mtu 9000 1500 9000
+	out=$(ring -n 3 -c 1 -s join_ms=3000 -T 20)
+	note "${out//$'\n'/$'\n'# }"
+	grep -q 'Message too long.* reason MTU rank 0 other 1 ' <<< "$out"
+	result $? "a path narrower than its device: EMSGSIZE names the link"
+	topo_mtu 9000
+	topo_sysctl join_ms=30000
 }
 
 memory_for()	# MB NAME: enough, or a skip line
@@ -99,11 +120,12 @@ if [ "$1" = full ]; then
 	huge_16
 	huge_2
 else
-	plan 20
+	plan 21
 	topo_up 16
 	all_ranks
 	all_pairs
 	mixed_routes
+	narrow_path
 	large
 fi
 finish

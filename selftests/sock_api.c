@@ -1414,7 +1414,8 @@ static int take_one(uint32_t rank, void *arg)
 
 	(void)rank;
 	rar_sleep_ms(100);
-	for (d.id = 0; d.id < RAR_MAX_OPS; d.id++)
+	/* not the last one: if all were complete waiting would be for ever */
+	for (d.id = 0; d.id < RAR_MAX_OPS - 1; d.id++)
 		if (rar_post(fd[1], &d, 1))
 			return 1;
 	d.id = 0;

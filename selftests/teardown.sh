@@ -23,7 +23,7 @@ def R(rank, size, group):
 $1"
 }
 
-traffic() { ring -n 4 -m same -a lo4 -t f32 -c 30000 "$@"; }
+traffic=(ring -n 4 -m same -a lo4 -t f32 -c 30000)
 
 here()		# COUNTER: of this namespace
 {
@@ -48,6 +48,9 @@ within()
 		sleep 0.05
 	done
 }
+
+# A socket holds the module for an RCU grace period after its close.
+unload() { within 2 unused && quickly 3 rmmod rar; }
 
 # quickly SECONDS command...: it succeeds, and within that time
 quickly()
@@ -88,7 +91,7 @@ refused_while_running()
 {
 	local status load
 
-	traffic -r 100000 -T 100 > /dev/null 2>&1 &
+	"${traffic[@]}" -r 100000 -T 100 > /dev/null 2>&1 &
 	load=$!
 	within 10 running
 	in_use
@@ -103,15 +106,15 @@ reload_with_traffic()
 	local i
 
 	for ((i = 0; i < reloads; i++)); do
-		modprobe rar && traffic || return
-		quickly 3 rmmod rar || return
+		modprobe rar && "${traffic[@]}" > /dev/null || return
+		unload || return
 	done
 	modprobe rar
 }
 
 other_family()
 {
-	rmmod rar && modprobe rar family=12 || return
+	unload && modprobe rar family=12 || return
 	grep -q "^family 12 " /proc/net/rar || return
 	python "
 s = R(0, 1, 1)
@@ -144,11 +147,11 @@ kill_all()
 {
 	local load
 
-	ring -n 4 -m same -a lo4 -t f32 -c 8M -r 1000 -T 100 > /dev/null 2>&1 &
+	ring -n 4 -m same -a lo4 -t f32 -c 8M -r 1000 -T 100 > /tmp/ring.log 2>&1 &
 	load=$!
 	within 10 running
 	within 5 moving
-	kill -KILL "$load"
+	kill -KILL "$load" || cat /tmp/ring.log
 	wait "$load" 2> /dev/null
 	within 6 gone
 }
@@ -232,14 +235,14 @@ refused_while_open "R(0, 2, 7)"
 result $? "rmmod is refused while a socket is joining"
 refused_while_running
 result $? "rmmod is refused while a ring runs"
-within 5 unused && quickly 3 rmmod rar && modprobe rar
+unload && modprobe rar
 result $? "rmmod works at once when all were killed"
-traffic > /dev/null && quickly 3 rmmod rar && modprobe rar
+"${traffic[@]}" > /dev/null && unload && modprobe rar
 result $? "rmmod right behind a clean end"
 check "$reloads reloads with traffic" reload_with_traffic
 
 check "family=12" other_family
-rmmod rar
+unload
 for family in 2 46 -1; do
 	refused_family "$family"
 	result $? "family=$family is refused"

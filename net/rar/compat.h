@@ -25,14 +25,14 @@
 	register_net_sysctl_sz(net, path, table, n)
 #else
 #define rar_register_net_sysctl(net, path, table, n) \
-	register_net_sysctl(net, path, table)
+	((void)(n), register_net_sysctl(net, path, table))
 #endif
 
 /* 6.10 takes the source from __string(). */
 #ifdef HAVE_ASSIGN_STR_TWO
 #define RAR_ASSIGN_STR(dst, src)	__assign_str(dst, src)
 #else
-#define RAR_ASSIGN_STR(dst, src)	__assign_str(dst)
+#define RAR_ASSIGN_STR(dst, ...)	__assign_str(dst)
 #endif
 
 /* 6.19 gave bind() and connect() an address type without a size. */

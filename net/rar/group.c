@@ -92,7 +92,8 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 		if (token && (token == READ_ONCE(grp->epoch) ||
 			      token == READ_ONCE(grp->join.nonce)))
 			return grp;
-		if (READ_ONCE(grp->sk))
+		if (READ_ONCE(grp->sk) &&
+		    (!live || READ_ONCE(grp->state) != RAR_S_FAILED))
 			live = grp;
 	}
 	return live;
@@ -107,7 +108,9 @@ static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 	if (rn->ngroups >= READ_ONCE(rn->sysctl_max_groups))
 		return -ENOSPC;
 	hash_for_each(rn->groups, bkt, grp, node) {
-		if (grp->id != new->id || !READ_ONCE(grp->sk))
+		/* A failed member holds its socket, but no name any more. */
+		if (grp->id != new->id || !READ_ONCE(grp->sk) ||
+		    READ_ONCE(grp->state) == RAR_S_FAILED)
 			continue;
 		if (!uid_eq(grp->uid, new->uid))
 			return -EACCES;
@@ -319,13 +322,34 @@ static void group_check_silence(struct rar_group *grp)
 	}
 }
 
+/*
+ * Operation @seq is overdue at rank @origin: the first rank behind it that
+ * has not posted it is named. A rank knows that of itself and, from ACKs, of
+ * its successor; else the question goes on round the ring.
+ */
+static void group_ask_late(struct rar_group *grp, u64 seq, u32 origin)
+{
+	u32 next = rar_group_rank(grp, RAR_NEXT);
+	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
+				 .rank = origin, .other = origin,
+				 .op_seq = seq };
+
+	if (READ_ONCE(grp->op_next) <= seq)
+		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
+				    grp->rank, seq);
+	else if (READ_ONCE(grp->tx.posted) <= seq)
+		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
+				    seq);
+	else if (next != origin)
+		rar_output_notice(grp, RAR_NEXT, RAR_T_LATE, grp->epoch, &ask);
+}
+
 static void group_check_op_timeout(struct rar_group *grp)
 {
 	u32 limit = READ_ONCE(grp->op_timeout_ms);
 	struct rar_operation *op;
 	bool late = false;
 	u64 seq = 0;
-	u32 who;
 
 	if (!limit)
 		return;
@@ -338,14 +362,16 @@ static void group_check_op_timeout(struct rar_group *grp)
 		break;
 	}
 	spin_unlock_bh(&grp->lock);
-	if (!late)
+	if (!late) {
+		grp->late_since = 0;
 		return;
-	/* The successor says what it has posted; the predecessor can only be
-	 * judged by what did not come.
-	 */
-	who = rar_group_rank(grp, READ_ONCE(grp->tx.posted) <= seq ? RAR_NEXT :
-								     RAR_PREV);
-	rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, who, who, seq);
+	}
+	if (!grp->late_since)
+		grp->late_since = jiffies | 1;
+	group_ask_late(grp, seq, grp->rank);
+	if (time_after(jiffies, grp->late_since + HZ))
+		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
+				    grp->rank, seq);
 }
 
 /* Send what is due of FIN; true when both neighbours know. */
@@ -391,6 +417,8 @@ static unsigned long group_tick_running(struct rar_group *grp)
 			     msecs_to_jiffies(rar_group_keepalive_ms(grp));
 	bool told = true;
 
+	if (READ_ONCE(grp->op_timeout_ms))
+		next = min(next, jiffies + HZ / 20);
 	if (grp->left) {
 		told = group_fin_tick(grp);
 		if (!told && time_before(grp->fin_next, next))
@@ -412,6 +440,7 @@ static void group_timer(struct timer_list *t)
 	unsigned long next = jiffies + HZ;
 
 	rcu_read_lock();
+	/* Pairs with the release in rar_group_set_state(). */
 	switch (smp_load_acquire(&grp->state)) {
 	case RAR_S_JOINING:
 	case RAR_S_READY:
@@ -902,7 +931,7 @@ static void group_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 }
 
 /**
- * rar_group_rcv_notice() - ABORT, FIN, FIN_ACK of the group's epoch, RESET
+ * rar_group_rcv_notice() - ABORT, LATE, FIN, FIN_ACK, RESET of the epoch
  * @grp: group in RUN or later
  * @pkt: validated: from a neighbour's address, token is the epoch
  */
@@ -930,6 +959,9 @@ void rar_group_rcv_notice(struct rar_group *grp, const struct rar_pkt *pkt)
 	case RAR_T_FIN:
 		/* With two members both links lead to the same one. */
 		group_rcv_fin(grp, &err, dir);
+		break;
+	case RAR_T_LATE:
+		group_ask_late(grp, err.op_seq, err.rank);
 		break;
 	case RAR_T_FIN_ACK:
 		grp->fin_due[dir] = false;

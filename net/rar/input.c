@@ -46,6 +46,12 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 	kfree_skb(skb);
 }
 
+static u8 group_state(const struct rar_group *grp)
+{
+	/* Pairs with the release in rar_group_set_state(). */
+	return smp_load_acquire(&grp->state);
+}
+
 /* -- IP and UDP ---------------------------------------------------------- */
 
 /* A datagram as found in the skb; offsets from skb->data. */
@@ -196,6 +202,8 @@ static const struct input_type {
 			    BY_EPOCH },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
+			    BY_EPOCH },
 	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH },
 };
@@ -272,7 +280,7 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 		return RAR_MIB_DropShort;
 	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
 		return RAR_MIB_DropLength;
-	if (smp_load_acquire(&grp->state) == RAR_S_BOUND)
+	if (group_state(grp) == RAR_S_BOUND)
 		return RAR_MIB_DropState;
 	/* A member bound to no address is joined at any that is local. */
 	if (!addr_equal(&pkt->to, &grp->path[RAR_NEXT].src) &&
@@ -639,7 +647,7 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	enum rar_dir dir;
 
-	switch (smp_load_acquire(&grp->state)) {
+	switch (group_state(grp)) {
 	case RAR_S_READY:
 		/* The predecessor is in RUN, so rank 0 has committed. */
 		spin_lock_bh(&grp->lock);
@@ -658,7 +666,7 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_group_tell(grp, dir);
 		return RAR_MIB_DropState;
 	}
-	switch (smp_load_acquire(&grp->state)) {
+	switch (group_state(grp)) {
 	case RAR_S_RUN:
 	case RAR_S_LEAVING:
 		return INPUT_OK;

@@ -25,6 +25,7 @@
 #define JOIN_RETRY_MAX_MS	200
 #define JOIN_STUCK_MS		2000	/* a step that does not come round */
 #define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
+#define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
 struct table_pkt {
@@ -158,12 +159,14 @@ static void send_join(struct rar_group *grp)
 	};
 	bool small = !j->ok[RAR_NEXT] &&
 		     j->tries % JOIN_SMALL_EVERY == JOIN_SMALL_EVERY - 1;
+	/* Who does not answer may be another one by now, with a new nonce. */
+	u64 token = j->unanswered++ < JOIN_FRESH ? j->peer_nonce[RAR_NEXT] : 0;
 	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
 
 	if (small)
 		jh.flags = cpu_to_be16(RAR_JF_SMALL);
 	rar_output_ctl(grp, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
-		       RAR_T_JOIN, j->peer_nonce[RAR_NEXT]);
+		       RAR_T_JOIN, token);
 }
 
 static void reject(struct rar_group *grp, const struct rar_pkt *pkt,
@@ -225,14 +228,21 @@ static void accept_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	rar_group_kick(grp, jiffies);
 }
 
-/* Another process claims the rank of a predecessor that is still alive. */
-static bool prev_held(struct rar_group *grp, u64 nonce)
+/*
+ * Does another process, elsewhere, claim the rank of a predecessor that is
+ * still alive? At the same address and port it can only be its successor.
+ */
+static bool prev_held(struct rar_group *grp, const struct rar_pkt *pkt,
+		      const struct rar_join_hdr *jh)
 {
 	unsigned long quiet = msecs_to_jiffies(3 * rar_group_keepalive_ms(grp));
+	const struct rar_addr *prev = &grp->path[RAR_PREV].dst;
 
 	return grp->join.ok[RAR_PREV] &&
-	       grp->join.peer_nonce[RAR_PREV] != nonce &&
-	       time_before(jiffies, READ_ONCE(grp->heard[RAR_PREV]) + quiet);
+	       grp->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce) &&
+	       time_before(jiffies, READ_ONCE(grp->heard[RAR_PREV]) + quiet) &&
+	       !(ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
+		 prev->port == jh->port);
 }
 
 static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
@@ -249,14 +259,14 @@ static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 	known = grp->join.ok[RAR_PREV] &&
 		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh.nonce);
 
+	if (prev_held(grp, pkt, &jh)) {
+		reject(grp, pkt, &jh, EADDRINUSE, RAR_R_DUPLICATE);
+		return;
+	}
 	if (!joining && echoed && !known) {
 		/* The predecessor that is in this epoch exists no more. */
 		rar_group_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev,
 				    0);
-		return;
-	}
-	if (joining && prev_held(grp, be64_to_cpu(jh.nonce))) {
-		reject(grp, pkt, &jh, EADDRINUSE, RAR_R_DUPLICATE);
 		return;
 	}
 	if (joining && echoed && be32_to_cpu(jh.size) != grp->size) {
@@ -290,6 +300,7 @@ static void rcv_join_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 		j->next_try = jiffies;
 		j->step_next = jiffies;
 	}
+	j->unanswered = 0;
 	j->refused_since = 0;
 	spin_unlock_bh(&grp->lock);
 	rar_group_kick(grp, jiffies);
@@ -781,6 +792,7 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 	j->small_ok = false;
 	j->refused_since = 0;
 	j->tries = 0;
+	j->unanswered = 0;
 	j->step = 0;
 	j->epoch = 0;
 	WRITE_ONCE(grp->epoch, 0);

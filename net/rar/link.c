@@ -11,7 +11,7 @@
 #include "rar.h"
 #include "trace.h"
 
-#define LINK_RTO_INIT_US	100000
+#define LINK_RTO_INIT_US	300000
 #define LINK_RTO_MIN_US		40000
 #define LINK_RTO_MAX_US		1000000
 #define LINK_MIN_CHUNKS		4	/* injection window never below */
@@ -400,7 +400,7 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		rar_group_op_done(grp, op);
 }
 
-/* -- acknowledgements, sending side -------------------------------------- */
+/* -- acknowledgments, sending side -------------------------------------- */
 
 static void ack_one(struct rar_group *grp, u32 seq, u64 *newest_us)
 {
@@ -443,6 +443,7 @@ static void rtt_sample(struct rar_link_tx *tx, u32 us)
 {
 	u32 err;
 
+	tx->rtt_us = us;
 	if (!tx->srtt_us) {
 		tx->srtt_us = max(us, 1U);
 		tx->rttvar_us = us / 2;
@@ -456,12 +457,38 @@ static void rtt_sample(struct rar_link_tx *tx, u32 us)
 	tx->backoff = 0;
 }
 
-static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
+/*
+ * A packet is lost if RAR_REORDER later ones came and it had the time to come
+ * as well: a round trip and some more, since two CPUs may feed one link.
+ * Returns when to look again, 0 = no need.
+ */
+static u64 detect_lost(struct rar_group *grp, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	u32 wait = max(tx->srtt_us, tx->rtt_us) +
+		   max(tx->srtt_us / 4, tx->rttvar_us);
+	u64 due;
+	u32 seq;
+
+	for (seq = tx->una; rar_seq_before(seq + RAR_REORDER, tx->highest);
+	     seq++) {
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		due = tx->sent[seq % RAR_TX_SLOTS].time_us + wait;
+		if (due > now)
+			return due;
+		give_up(grp, seq);
+	}
+	return 0;
+}
+
+/* Returns in how many us to look for losses again, 0 = no need. */
+static u64 ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base);
 	u32 delay = be32_to_cpu(ah->delay_us), seq, i;
-	u64 newest = 0, rtt;
+	u64 newest = 0, now = rar_now_us(), rtt, again;
 
 	for (seq = tx->una; rar_seq_before(seq, cum); seq++)
 		ack_one(grp, seq, &newest);
@@ -473,14 +500,14 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
 			continue;
 		ack_one(grp, seq, &newest);
 	}
-	for (seq = tx->una; rar_seq_before(seq + RAR_REORDER, tx->highest);
-	     seq++)
-		give_up(grp, seq);
-	advance_una(tx);
 	if (newest) {
-		rtt = rar_now_us() - newest;
+		tx->progress_us = now;
+		rtt = now - newest;
 		rtt_sample(tx, rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1);
 	}
+	again = detect_lost(grp, now);
+	advance_una(tx);
+	return again ? again - now : 0;
 }
 
 /**
@@ -493,7 +520,7 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
 void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 oldest = READ_ONCE(grp->op_oldest);
+	u64 oldest = READ_ONCE(grp->op_oldest), again;
 	struct rar_ack_hdr ah;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
@@ -505,11 +532,13 @@ void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_mib_inc(grp->rn, DropSeq);
 		return;
 	}
-	ack_process(grp, &ah);
+	again = ack_process(grp, &ah);
 	credit_update(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.credit));
 	spin_unlock_bh(&tx->lock);
 
 	rar_link_push(grp);
+	if (again)
+		rar_group_kick(grp, jiffies + us_to_jiffies_up(again));
 	if (READ_ONCE(grp->op_oldest) != oldest)
 		rar_group_wake(grp);
 }
@@ -623,6 +652,7 @@ void rar_link_send_ack(struct rar_group *grp)
 	rx->ack_due = false;
 	spin_unlock_bh(&rx->lock);
 
+	/* Pairs with the release in rar_group_post(). */
 	ah.posted = cpu_to_be64(smp_load_acquire(&grp->op_next));
 	ah.credit = cpu_to_be32(READ_ONCE(grp->rn->sysctl_early_bytes));
 	rar_output_ctl(grp, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
@@ -659,7 +689,9 @@ static u64 tick_rto(struct rar_group *grp, u64 now)
 
 	if (tx->una == tx->next_seq)
 		return now + USEC_PER_SEC;
-	due = tx->sent[tx->una % RAR_TX_SLOTS].time_us + rto;
+	/* While acknowledgments bring news the queue is long, not broken. */
+	due = max(tx->sent[tx->una % RAR_TX_SLOTS].time_us, tx->progress_us) +
+	      rto;
 	if (due > now)
 		return due;
 	for (seq = tx->una; seq != tx->next_seq && n < LINK_RTO_BURST; seq++) {
@@ -702,11 +734,15 @@ unsigned long rar_link_tick(struct rar_group *grp)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_probe_hdr ph = {};
-	u64 now = rar_now_us(), next;
+	u64 now = rar_now_us(), next, again;
 	bool probe, ack, lost;
 
 	spin_lock_bh(&tx->lock);
+	again = detect_lost(grp, now);
+	advance_una(tx);
 	next = tick_rto(grp, now);
+	if (again)
+		next = min(next, again);
 	probe = tick_probe(grp, now, &next);
 	ph.una = cpu_to_be32(tx->una);
 	lost = tx->npend;

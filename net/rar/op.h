@@ -33,7 +33,7 @@ struct rar_tx_item {
 	bool ack_now;
 };
 
-/**
+/*
  * struct rar_operation - one collective call at this rank
  *
  * The buffer is the state: any packet can be made again from @buf and
@@ -111,7 +111,7 @@ static inline bool rar_op_claim(struct rar_operation *op, enum rar_phase p,
 static inline void rar_op_publish(struct rar_operation *op, enum rar_phase p,
 				  u32 chunk)
 {
-	smp_mb__before_atomic();
+	smp_mb__before_atomic(); /* release: the buffer before the bit */
 	set_bit(chunk, op->published[p]);
 }
 
@@ -121,7 +121,7 @@ static inline bool rar_op_published(const struct rar_operation *op,
 {
 	bool set = test_bit(chunk, op->published[p]);
 
-	smp_rmb();
+	smp_rmb(); /* acquire: the bit before the buffer */
 	return set;
 }
 

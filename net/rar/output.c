@@ -404,7 +404,7 @@ void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt)
 	struct rar_net *rn = grp->rn;
 	struct rar_hdr h;
 
-	if (READ_ONCE(rn->reset_jiffy) != jiffies) {
+	if (time_after(jiffies, READ_ONCE(rn->reset_jiffy))) {
 		WRITE_ONCE(rn->reset_jiffy, jiffies);
 		atomic_set(&rn->resets, 0);
 	}

@@ -41,12 +41,12 @@ struct rar_port;
 #define RAR_HISTORY	256	/* finished operations remembered */
 #define RAR_MAX_MTU	9000	/* larger MTUs are not used: linear skbs */
 #define RAR_ACK_EVERY	8	/* packets */
-#define RAR_REORDER	8	/* a packet is lost when this many after it came */
+#define RAR_REORDER	3	/* a packet is lost when this many after it came */
 
 /* The ends of a member's two links. */
 enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
 
-/**
+/*
  * struct rar_net - per network namespace
  * @net:	back pointer
  * @groups:	struct rar_group by id and rank; RCU readers, @lock writers
@@ -98,7 +98,7 @@ struct rar_addr {
 	struct in6_addr ip;
 };
 
-/**
+/*
  * struct rar_path - one direction's addressing, set before it is used
  * @src, @dst:	own and the neighbour's address and port
  * @oif:	device to use, 0 = any
@@ -119,7 +119,7 @@ struct rar_sent {
 	u32 phase : 1;
 };
 
-/**
+/*
  * struct rar_link_tx - the link to the successor, sending side
  * @lock:	protects everything here, the operation table grp->ops and
  *		grp->history, and the tx fields of each operation
@@ -135,7 +135,8 @@ struct rar_sent {
  * @posted:	the successor's `posted`
  * @credit:	its credit
  * @early_used:	credit taken by chunks of operations from @posted on
- * @srtt_us, @rttvar_us, @rto_us: as in RFC 6298
+ * @srtt_us, @rttvar_us, @rto_us: as in RFC 6298; @rtt_us: the last sample
+ * @progress_us: when an acknowledgment last said something new
  * @backoff:	doublings of the timeout since the last progress
  * @recover:	no second window reduction for losses below this number
  * @blocked_us:	since when something is ready to go and may not, 0 = not
@@ -164,18 +165,20 @@ struct rar_link_tx {
 	u64 blocked_total_us;
 	u64 probed_us;
 	u64 sent_us;
+	u64 progress_us;
+	u32 rtt_us;
 	u64 retransmits;
 	u64 packets;
 	u64 bytes;
 };
 
-/**
+/*
  * struct rar_link_rx - the link from the predecessor, receiving side
  * @lock:	protects everything here
  * @cum:	all below are received or given up by the sender
  * @highest:	one above the highest received
  * @seen:	by seq modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
- * @unacked:	packets since the last acknowledgement
+ * @unacked:	packets since the last acknowledgment
  * @ack_due:	the timer shall send one
  * @newest_us:	arrival of the newest packet
  * @ce:		packets with the CE mark
@@ -191,7 +194,7 @@ struct rar_link_rx {
 	u64 newest_us;
 };
 
-/**
+/*
  * struct rar_early - packets of operations not yet posted here
  * @lock:	protects @list and @truesize; orders a packet's "not posted"
  *		against rar_group_post() so that none is left behind
@@ -208,7 +211,7 @@ struct rar_member {
 	u32 payload;
 };
 
-/**
+/*
  * struct rar_join_state - joining, under grp->lock; see join.c
  * @nonce:	own, new for each attempt
  * @peer_nonce:	of the neighbours
@@ -225,6 +228,7 @@ struct rar_join_state {
 	bool ok[RAR_DIRS];
 	bool small_ok;
 	u32 tries;
+	u32 unanswered;
 	u32 payload;
 	unsigned long deadline;
 	unsigned long next_try;
@@ -243,7 +247,7 @@ struct rar_join_state {
 	struct rar_caps caps;
 };
 
-/**
+/*
  * struct rar_group - one member's side of a group
  *
  * Set once: before the group is hashed @rn, @id, @rank, @size, @uid; before
@@ -288,6 +292,7 @@ struct rar_group {
 	struct wait_queue_entry owner_wait;
 	struct work_struct work;
 	u32 op_timeout_ms;
+	unsigned long late_since;	/* jiffies, 0 = nothing is overdue */
 
 	/* leaving: who left first, told to both neighbours until they ack */
 	bool left;

@@ -30,7 +30,7 @@
 #endif
 
 #define RAR_BLOCK_ALIGN	64
-#define RAR_MAX_BYTES	(1ULL << 40)	/* one operation */
+#define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };
 

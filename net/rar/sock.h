@@ -5,7 +5,7 @@
 
 #include "rar.h"
 
-/**
+/*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
  * @grp:       the member; set by bind() under the socket lock, never changed
@@ -20,8 +20,8 @@
 struct rar_sock {
 	struct sock sk;
 	struct rar_group *grp;
-	struct mutex send_lock;
-	struct mutex recv_lock;
+	struct mutex send_lock;		/* also protects @more and @print */
+	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
 	struct rar_print print;
 	u8 dtype;
@@ -42,6 +42,7 @@ static inline struct rar_group *rar_sock_group(const struct sock *sk)
 
 static inline u8 rar_group_state(const struct rar_group *grp)
 {
+	/* Pairs with the release in rar_group_set_state(). */
 	return smp_load_acquire(&grp->state);
 }
 

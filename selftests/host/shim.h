@@ -8,6 +8,7 @@
 #ifndef _RAR_HOST_SHIM_H
 #define _RAR_HOST_SHIM_H
 
+#include <errno.h>
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,6 +38,8 @@ typedef __s64 s64;
 
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
+#define U32_MAX		(~(u32)0)
+#define U64_MAX		(~(u64)0)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)
 

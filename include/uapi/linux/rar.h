@@ -45,6 +45,9 @@
  * @srar_size:    members of the group, 1 .. RAR_MAX_SIZE
  * @srar_group:   group id chosen by the user
  * @srar_addr:    IPv4 in the first four bytes, or IPv6; all zero = any
+ * @__srar_pad0:  zero
+ * @__srar_pad1:  zero
+ * @__srar_zero:  zero
  *
  * Python: struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, port.to_bytes(2, "big"),
  *                     af, 0, scope_id, rank, size, 0, group, addr)
@@ -142,6 +145,7 @@ enum rar_redop {
  * @collective: enum rar_collective, 0 = RAR_ALLREDUCE
  * @dtype:      enum rar_dtype, 0 = the socket's default
  * @redop:      enum rar_redop, 0 = the socket's default
+ * @__pad:      zero
  * @root:       root rank of rooted collectives, else 0
  * @flags:      0 (no flag is defined yet)
  * @bytes:      total length of the record; required with MSG_MORE, else 0 or
@@ -169,6 +173,7 @@ struct rar_op {
  * @size:         sizeof(struct rar_done)
  * @status:       0 or a positive errno
  * @contributors: ranks whose data are in the result
+ * @__pad:        zero
  * @cookie:       from struct rar_op, else 0
  * @op_seq:       number of the operation in this epoch, from 0
  */
@@ -217,6 +222,7 @@ enum rar_reason {
  * @op_seq:    the operation concerned, else 0
  * @cookie:    its cookie at this rank, else 0
  * @silent_ms: how long the neighbour had been silent
+ * @__pad:     zero
  * @addr:      address of @rank, all zero if not known here
  */
 struct rar_error {
@@ -266,6 +272,7 @@ enum rar_rx_path {
  * @rto_us:       retransmission timeout
  * @window:       injection window, bytes
  * @inflight:     packets sent to the successor and not acknowledged
+ * @__pad:        zero
  * @ops_posted:   operations posted
  * @ops_complete: operations complete
  * @ops_released: operations whose buffer nobody needs any more

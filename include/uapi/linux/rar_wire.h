@@ -16,13 +16,13 @@
  * |                           token (64)                          |
  * +---------------------------------------------------------------+
  *
- * token: the epoch in RS, AG, ACK, PROBE, FIN, FIN_ACK, and in ABORT and
+ * token: the epoch in RS, AG, ACK, PROBE, LATE, FIN, FIN_ACK, and in ABORT and
  * RESET of a running group; before the epoch is committed, the nonce that the
  * receiver gave to the sender (0 in the first JOIN). Compared in full: who is
  * not on the path cannot guess it.
  *
- * Links are directed: RS, AG, PROBE, JOIN, COLLECT, PROPOSE and COMMIT travel
- * to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
+ * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
+ * travel to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
  * and FIN_ACK to both.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
@@ -49,6 +49,7 @@ enum rar_pkt_type {
 	RAR_T_RESET	= 17,	/* struct rar_hdr; echoes the unknown token */
 	RAR_T_FIN	= 18,	/* struct rar_notice_hdr: rank left after op_seq */
 	RAR_T_FIN_ACK	= 19,	/* struct rar_notice_hdr */
+	RAR_T_LATE	= 20,	/* struct rar_notice_hdr: who has not posted op_seq? */
 };
 
 struct rar_hdr {
@@ -63,6 +64,8 @@ struct rar_hdr {
 
 /**
  * struct rar_data_hdr - a chunk (RS, AG)
+ * @h:      common header
+ * @__pad:  zero
  * @seq:    sequence number of this transmission; a chunk that is sent again
  *          gets a new one
  * @una:    lowest sequence number the sender still waits for; all below are
@@ -71,8 +74,12 @@ struct rar_hdr {
  * @count:  elements of the whole operation
  * @chunk:  index of the chunk in the operation: block by block, each block
  *          cut into pieces of the epoch's payload size
- * @collective, @dtype, @redop, @opflags, @root: with @count the fingerprint
+ * @collective: with @dtype, @redop, @opflags, @root and @count the fingerprint
  *          on which all members must agree
+ * @dtype:  enum rar_dtype
+ * @redop:  enum rar_redop
+ * @opflags: flags of the operation, 0
+ * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @scale:  0; block exponent of quantised formats
  */
@@ -97,6 +104,8 @@ struct rar_data_hdr {
 
 /**
  * struct rar_ack_hdr - what the receiver of a link has
+ * @h:      common header
+ * @__pad:  zero
  * @cum:      all sequence numbers below are received (or given up by @una)
  * @base:     sequence number of bit 0 of @bitmap
  * @posted:   operations posted: op_seq below this need no credit
@@ -133,6 +142,8 @@ struct rar_probe_hdr {
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK
+ * @h:      common header
+ * @__pad:  zero
  * @nonce:   the sender's own nonce for this attempt
  * @size:    members
  * @payload: JOIN: largest payload of a data packet that fits this packet's
@@ -169,6 +180,8 @@ struct rar_wire_member {
 /**
  * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: rank 0 sends it, it goes
  * round the ring once
+ * @h:      common header
+ * @__pad:  zero
  * @epoch:    PROPOSE, COMMIT: the new epoch
  * @digest:   PROPOSE, COMMIT: of the whole table
  * @resume:   lowest operation not complete on every member
@@ -194,10 +207,12 @@ struct rar_table_hdr {
 #define RAR_TABLE_MAX	32	/* members in one packet */
 
 /**
- * struct rar_notice_hdr - ABORT, REJECT, FIN, FIN_ACK
+ * struct rar_notice_hdr - ABORT, REJECT, LATE, FIN, FIN_ACK
+ * @h:      common header
+ * @__pad:  zero
  * @err:       errno (Linux numbers)
  * @reason:    enum rar_reason
- * @rank:      whom the reason names (FIN: who leaves)
+ * @rank:      whom the reason names (FIN: who leaves; LATE: who asks)
  * @other:     the second member of a pair
  * @op_seq:    operation concerned (FIN: operations posted by the leaver)
  * @silent_ms: how long @rank had been silent
