@@ -188,7 +188,7 @@ topo_route_mtu()
 		[ $# = 0 ] || { mtu=$1; shift; }
 		ip -n rar$r -batch - <<-EOT || return
 			route replace 10.77.0.0/24 dev eth0 src 10.77.0.$((r + 1)) mtu $mtu
-			route replace fd77::/64 dev eth0 proto kernel mtu $mtu
+			route replace fd77::/64 dev eth0 proto kernel metric 256 mtu $mtu
 		EOT
 	done
 }

@@ -55,10 +55,10 @@ judge_bytes()	# BYTES
 	local r ideal=$(($1 * 2 * (topo_n - 1) / topo_n)) sent wire least most bad=0
 
 	for ((r = 0; r < topo_n; r++)); do
-		measure $r
+		measure "$r"
 		note "rank $r: payload $sent, ideal $ideal; tc $wire, within $least .. $most"
-		[ $sent -ge $ideal ] && [ $((sent * 10)) -le $((ideal * 11)) ] || bad=1
-		[ $wire -ge $least ] && [ $wire -le $most ] || bad=2
+		[ "$sent" -ge $ideal ] && [ $((sent * 10)) -le $((ideal * 11)) ] || bad=1
+		[ "$wire" -ge "$least" ] && [ "$wire" -le "$most" ] || bad=2
 	done
 	return $bad
 }
@@ -100,16 +100,20 @@ delayed()	# N
 
 tracing=/sys/kernel/tracing
 
+trace_event()	# EVENT FILTER
+{
+	echo "$2" > $tracing/events/rar/"$1"/filter
+	echo "stacktrace if $2" > $tracing/events/rar/"$1"/trigger
+	echo 1 > $tracing/events/rar/"$1"/enable
+}
+
 trace_start()
 {
 	echo 0 > $tracing/tracing_on
 	echo 16384 > $tracing/buffer_size_kb
 	echo > $tracing/trace
-	for event in rar_reduce rar_tx; do
-		echo 'rank == 1 && phase == 0' > $tracing/events/rar/$event/filter
-		echo 'stacktrace if rank == 1 && phase == 0' > $tracing/events/rar/$event/trigger
-		echo 1 > $tracing/events/rar/$event/enable
-	done
+	trace_event rar_reduce 'rank == 1 && phase == 0'
+	trace_event rar_tx 'rank == 1'
 	echo 1 > $tracing/tracing_on
 }
 

@@ -194,7 +194,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 	sk->sk_err = 0;
 	err = rar_join_start(grp, &addr, ms);
 	if (!err)
-		rar_group_set_owner(grp, get_pid(task_tgid(current)));
+		rar_fail_set_owner(grp, get_pid(task_tgid(current)));
 	return err;
 }
 
@@ -378,26 +378,6 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 	return 0;
 }
 
-/* May an operation be posted now? 0, -EAGAIN, or a final error. */
-static int send_ready(struct rar_group *grp)
-{
-	int err = 0;
-
-	spin_lock_bh(&grp->lock);
-	if (grp->state == RAR_S_FAILED)
-		err = -grp->error.err;
-	else if (grp->shut || grp->state == RAR_S_LEAVING)
-		err = -EPIPE;
-	else if (grp->state != RAR_S_RUN)
-		err = -ENOTCONN;
-	else if (grp->nundelivered == RAR_MAX_OPS)
-		err = grp->ops_complete == grp->op_next ? -ENOBUFS : -EAGAIN;
-	else if (rcu_access_pointer(grp->ops[grp->op_next % RAR_MAX_OPS]))
-		err = -EAGAIN;
-	spin_unlock_bh(&grp->lock);
-	return err;
-}
-
 /*
  * Sleep until something changed for @grp, or a little while: memory of the
  * netns may be freed by other groups. Returns 0 to try again.
@@ -410,7 +390,7 @@ static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
 	if (!*timeo)
 		return -EAGAIN;
 	add_wait_queue(sk_sleep(sk), &wait);
-	if (send_ready(grp) == -EAGAIN || slice < *timeo) {
+	if (rar_group_may_post(grp) == -EAGAIN || slice < *timeo) {
 		slice -= wait_woken(&wait, TASK_INTERRUPTIBLE, slice);
 		if (*timeo != MAX_SCHEDULE_TIMEOUT)
 			*timeo = max(*timeo - slice, 0L);
@@ -425,7 +405,7 @@ static bool all_unread(struct rar_group *grp)
 	bool all;
 
 	spin_lock_bh(&grp->lock);
-	all = grp->nundelivered && grp->ops_complete == grp->op_next;
+	all = grp->nundelivered && rar_group_idle(grp);
 	spin_unlock_bh(&grp->lock);
 	return all;
 }
@@ -441,7 +421,7 @@ static struct rar_operation *send_alloc(struct sock *sk,
 	if (bytes > READ_ONCE(grp->rn->sysctl_mem))
 		return ERR_PTR(-EMSGSIZE);
 	for (;;) {
-		err = send_ready(grp);
+		err = rar_group_may_post(grp);
 		op = err ? ERR_PTR(err) : rar_op_alloc(grp->rn, bytes);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
@@ -531,7 +511,7 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 	bool begun = rsk->more;
 	int err;
 
-	err = send_ready(grp);
+	err = rar_group_may_post(grp);
 	if (err && err != -EAGAIN)
 		return err;
 	if (!begun)
@@ -697,7 +677,7 @@ static __poll_t poll_group(struct rar_group *grp)
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (!op)
 		mask |= EPOLLRDHUP;
-	err = send_ready(grp);
+	err = rar_group_may_post(grp);
 	if (err != -EAGAIN && err != -ENOBUFS)
 		mask |= EPOLLOUT | EPOLLWRNORM;
 	return mask;
@@ -721,7 +701,7 @@ static int rar_shutdown(struct socket *sock, int how)
 							    -EINVAL;
 	if (!grp || rar_group_state(grp) < RAR_S_RUN)
 		return -ENOTCONN;
-	rar_group_shutdown(grp);
+	rar_leave_shutdown(grp);
 	return 0;
 }
 
@@ -738,7 +718,7 @@ static int rar_release(struct socket *sock)
 	sock->sk = NULL;
 	send_drop_record(rsk);
 	if (rsk->grp)
-		rar_group_release(rsk->grp);
+		rar_leave_release(rsk->grp);
 	release_sock(sk);
 	sock_put(sk);
 	return 0;

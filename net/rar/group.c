@@ -146,7 +146,7 @@ int rar_group_hash(struct rar_group *grp)
 }
 
 /* The end: no packet finds it, its timer stops. Drops the table's reference. */
-static void group_unhash(struct rar_group *grp)
+void rar_group_unhash(struct rar_group *grp)
 {
 	bool was;
 
@@ -166,7 +166,7 @@ static void group_unhash(struct rar_group *grp)
 }
 
 /* The socket no longer counts among the members of this netns. */
-static void group_detach(struct rar_group *grp)
+void rar_group_detach(struct rar_group *grp)
 {
 	spin_lock_bh(&grp->rn->lock);
 	if (grp->sk)
@@ -295,122 +295,6 @@ void rar_group_hear(struct rar_group *grp, enum rar_dir dir)
 	WRITE_ONCE(grp->heard[dir], jiffies);
 }
 
-static bool group_idle(const struct rar_group *grp)
-{
-	return READ_ONCE(grp->ops_complete) == READ_ONCE(grp->op_next);
-}
-
-/* Fail the group if a neighbour has been silent for too long. */
-static void group_check_silence(struct rar_group *grp)
-{
-	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
-	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
-	int dir;
-
-	if (!grp->sk || (grp->left && group_idle(grp)))
-		return;
-	for (dir = 0; dir < RAR_DIRS; dir++) {
-		unsigned long heard = READ_ONCE(grp->heard[dir]);
-
-		if (grp->gone[dir] || time_before(jiffies, heard + dead))
-			continue;
-		err.rank = rar_group_rank(grp, dir);
-		err.other = grp->rank;
-		err.silent_ms = jiffies_to_msecs(jiffies - heard);
-		rar_group_fail(grp, &err);
-		return;
-	}
-}
-
-/*
- * Operation @seq is overdue at rank @origin: the first rank behind it that
- * has not posted it is named. A rank knows that of itself and, from ACKs, of
- * its successor; else the question goes on round the ring.
- */
-static void group_ask_late(struct rar_group *grp, u64 seq, u32 origin)
-{
-	u32 next = rar_group_rank(grp, RAR_NEXT);
-	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
-				 .rank = origin, .other = origin,
-				 .op_seq = seq };
-
-	if (READ_ONCE(grp->op_next) <= seq)
-		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
-				    grp->rank, seq);
-	else if (READ_ONCE(grp->tx.posted) <= seq)
-		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
-				    seq);
-	else if (next != origin)
-		rar_output_notice(grp, RAR_NEXT, RAR_T_LATE, grp->epoch, &ask);
-}
-
-static void group_check_op_timeout(struct rar_group *grp)
-{
-	u32 limit = READ_ONCE(grp->op_timeout_ms);
-	struct rar_operation *op;
-	bool late = false;
-	u64 seq = 0;
-
-	if (!limit)
-		return;
-	spin_lock_bh(&grp->lock);
-	list_for_each_entry(op, &grp->undelivered, node) {
-		if (op->complete)
-			continue;
-		seq = op->seq;
-		late = rar_now_us() - op->posted_us > limit * 1000ULL;
-		break;
-	}
-	spin_unlock_bh(&grp->lock);
-	if (!late) {
-		grp->late_since = 0;
-		return;
-	}
-	if (!grp->late_since)
-		grp->late_since = jiffies | 1;
-	group_ask_late(grp, seq, grp->rank);
-	if (time_after(jiffies, grp->late_since + HZ))
-		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
-				    grp->rank, seq);
-}
-
-/* Send what is due of FIN; true when both neighbours know. */
-static bool group_fin_tick(struct rar_group *grp)
-{
-	struct rar_error fin = { .rank = grp->left_rank,
-				 .other = grp->left_rank,
-				 .op_seq = grp->left_last };
-	int dir;
-
-	if (!grp->fin_due[RAR_NEXT] && !grp->fin_due[RAR_PREV])
-		return true;
-	if (time_before(jiffies, grp->fin_next))
-		return false;
-	grp->fin_next = jiffies + msecs_to_jiffies(50);
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (grp->fin_due[dir])
-			rar_output_notice(grp, dir, RAR_T_FIN, grp->epoch,
-					  &fin);
-	return false;
-}
-
-/* An orphan that nobody needs becomes a tombstone, and that ends. */
-static void group_check_orphan(struct rar_group *grp, bool told)
-{
-	if (READ_ONCE(grp->sk))
-		return;
-	if (time_after_eq(jiffies, grp->expires)) {
-		group_unhash(grp);
-		return;
-	}
-	if (grp->tombstone || !told ||
-	    READ_ONCE(grp->op_oldest) != READ_ONCE(grp->op_next))
-		return;
-	grp->tombstone = true;
-	grp->expires = jiffies +
-		msecs_to_jiffies(2 * READ_ONCE(grp->rn->sysctl_dead_ms));
-}
-
 static unsigned long group_tick_running(struct rar_group *grp)
 {
 	unsigned long next = jiffies +
@@ -420,15 +304,14 @@ static unsigned long group_tick_running(struct rar_group *grp)
 	if (READ_ONCE(grp->op_timeout_ms))
 		next = min(next, jiffies + HZ / 20);
 	if (grp->left) {
-		told = group_fin_tick(grp);
+		told = rar_leave_tick(grp);
 		if (!told && time_before(grp->fin_next, next))
 			next = grp->fin_next;
 	}
 	if (grp->tombstone)
 		return grp->expires;
-	group_check_silence(grp);
-	group_check_op_timeout(grp);
-	if (grp->left && group_idle(grp) && !READ_ONCE(grp->tx.npend) &&
+	rar_fail_tick(grp);
+	if (grp->left && rar_group_idle(grp) && !READ_ONCE(grp->tx.npend) &&
 	    READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next))
 		return next;
 	return min(next, rar_link_tick(grp));
@@ -454,207 +337,11 @@ static void group_timer(struct timer_list *t)
 		next = grp->sk ? jiffies + HZ : grp->expires;
 		break;
 	}
-	group_check_orphan(grp, !grp->fin_due[0] && !grp->fin_due[1]);
+	rar_leave_check_orphan(grp, !grp->fin_due[0] && !grp->fin_due[1]);
 	if (READ_ONCE(grp->state) != RAR_S_BOUND)
 		rar_group_kick(grp, next);
 	rcu_read_unlock();
 	rar_group_put(grp);
-}
-
-/* -- failure ------------------------------------------------------------- */
-
-/* Wake everybody who waits for anything on the socket. */
-void rar_group_wake(struct rar_group *grp)
-{
-	struct sock *sk;
-
-	rcu_read_lock();
-	sk = READ_ONCE(grp->sk);	/* SOCK_RCU_FREE */
-	if (sk) {
-		sk->sk_state_change(sk);
-		sk->sk_data_ready(sk);
-		sk->sk_write_space(sk);
-	}
-	rcu_read_unlock();
-}
-
-/* Forget what will never be complete; what is stays for recv(). */
-static void group_drop_incomplete(struct rar_group *grp)
-{
-	struct rar_operation *op, *tmp;
-
-	lockdep_assert_held(&grp->lock);
-	list_for_each_entry_safe(op, tmp, &grp->undelivered, node) {
-		if (op->complete)
-			continue;
-		list_del_init(&op->node);
-		grp->nundelivered--;
-		rar_op_put(op);
-	}
-}
-
-/* The cookie that this rank gave the operation. */
-static u64 group_cookie(struct rar_group *grp, u64 op_seq)
-{
-	struct rar_operation *op;
-
-	list_for_each_entry(op, &grp->undelivered, node)
-		if (op->seq == op_seq)
-			return op->cookie;
-	return 0;
-}
-
-static void group_record_error(struct rar_group *grp,
-			       const struct rar_error *err)
-{
-	enum rar_dir dir = err->rank == rar_group_rank(grp, RAR_NEXT) ?
-			   RAR_NEXT : RAR_PREV;
-
-	grp->error = *err;
-	grp->error.cookie = group_cookie(grp, err->op_seq);
-	memset(&grp->error.addr, 0, sizeof(grp->error.addr));
-	if (err->rank < grp->size && grp->join.members &&
-	    grp->join.members[err->rank].addr.af)
-		rar_sock_addr(grp, &grp->join.members[err->rank].addr,
-			      err->rank, &grp->error.addr);
-	else if (err->rank == rar_group_rank(grp, dir))
-		rar_sock_addr(grp, &grp->path[dir].dst, err->rank,
-			      &grp->error.addr);
-}
-
-/* Tell the neighbour in @dir that the group failed, and why. */
-void rar_group_tell(struct rar_group *grp, enum rar_dir dir)
-{
-	struct rar_error err;
-	u64 token;
-
-	spin_lock_bh(&grp->lock);
-	err = grp->error;
-	token = grp->state == RAR_S_FAILED ? grp->epoch :
-					     grp->join.peer_nonce[dir];
-	spin_unlock_bh(&grp->lock);
-	if (token && grp->path[dir].dst.af)
-		rar_output_notice(grp, dir, RAR_T_ABORT, token, &err);
-}
-
-/**
- * rar_group_fail() - the group cannot go on
- * @grp: group
- * @err: why; the first one wins
- *
- * Any context, no lock held. A running group is FAILED for good; a failed
- * join goes back to BOUND and may be tried again. Tells both neighbours.
- */
-void rar_group_fail(struct rar_group *grp, const struct rar_error *err)
-{
-	bool running;
-
-	spin_lock_bh(&grp->lock);
-	running = grp->state == RAR_S_RUN || grp->state == RAR_S_LEAVING;
-	if (!running && grp->state != RAR_S_JOINING &&
-	    grp->state != RAR_S_READY) {
-		spin_unlock_bh(&grp->lock);
-		return;
-	}
-	group_record_error(grp, err);
-	if (running) {
-		rar_group_set_state(grp, RAR_S_FAILED);
-		group_drop_incomplete(grp);
-	} else {
-		rar_group_set_state(grp, RAR_S_BOUND);
-	}
-	if (grp->sk)
-		WRITE_ONCE(grp->sk->sk_err, err->err);
-	spin_unlock_bh(&grp->lock);
-
-	rar_mib_inc(grp->rn, GroupsFailed);
-	rar_group_tell(grp, RAR_NEXT);
-	rar_group_tell(grp, RAR_PREV);
-	if (running) {
-		rar_link_flush(grp);
-		rar_input_flush_early(grp);
-		rar_group_kick(grp, jiffies + 1);
-	} else {
-		rar_join_leave(grp);
-	}
-	rar_group_wake(grp);
-}
-
-/* rar_group_fail() for reasons that are no more than two ranks and an op. */
-void rar_group_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
-			 u32 rank, u32 other, u64 op_seq)
-{
-	struct rar_error e = { .err = err, .reason = why, .rank = rank,
-			       .other = other, .op_seq = op_seq };
-
-	rar_group_fail(grp, &e);
-}
-
-/* -- the process that a member belongs to -------------------------------- */
-
-static int owner_wake(struct wait_queue_entry *wait, unsigned int mode,
-		      int sync, void *key)
-{
-	struct rar_group *grp = container_of(wait, struct rar_group,
-					     owner_wait);
-
-	rar_group_schedule(grp);
-	return 0;
-}
-
-static bool pid_exited(struct pid *pid)
-{
-	struct task_struct *task;
-	bool exited;
-
-	rcu_read_lock();
-	task = pid_task(pid, PIDTYPE_TGID);
-	exited = !task ||
-		 (READ_ONCE(task->exit_state) && thread_group_empty(task));
-	rcu_read_unlock();
-	return exited;
-}
-
-/**
- * rar_group_set_owner() - bind the member's life to a process
- * @grp: group
- * @pid: process, a reference is taken over; NULL = none any more
- *
- * Process context. A descriptor inherited by a child does not keep a member
- * alive: when its process exits the group is told so.
- */
-void rar_group_set_owner(struct rar_group *grp, struct pid *pid)
-{
-	struct pid *old = grp->owner;
-
-	if (old) {
-		remove_wait_queue(&old->wait_pidfd, &grp->owner_wait);
-		put_pid(old);
-	}
-	spin_lock_bh(&grp->lock);
-	grp->owner = pid;
-	spin_unlock_bh(&grp->lock);
-	if (!pid)
-		return;
-	init_waitqueue_func_entry(&grp->owner_wait, owner_wake);
-	add_wait_queue(&pid->wait_pidfd, &grp->owner_wait);
-	if (pid_exited(pid))
-		rar_group_schedule(grp);
-}
-
-static void group_check_owner(struct rar_group *grp)
-{
-	struct pid *pid;
-	bool exited;
-
-	spin_lock_bh(&grp->lock);
-	pid = get_pid(grp->owner);
-	spin_unlock_bh(&grp->lock);
-	exited = pid && pid_exited(pid);
-	put_pid(pid);
-	if (exited)
-		rar_group_fail_pair(grp, ECONNRESET, RAR_R_DIED, grp->rank,
-				    grp->rank, READ_ONCE(grp->op_next));
 }
 
 /* The predecessor's packets come in through a device without a hook yet. */
@@ -673,12 +360,10 @@ static void group_work(struct work_struct *work)
 {
 	struct rar_group *grp = container_of(work, struct rar_group, work);
 
-	group_check_owner(grp);
+	rar_fail_check_owner(grp);
 	group_hook_prev(grp);
 	rar_group_put(grp);
 }
-
-/* -- running and leaving ------------------------------------------------- */
 
 /**
  * rar_group_run() - the epoch is committed
@@ -693,98 +378,24 @@ void rar_group_run(struct rar_group *grp)
 	rar_mib_inc(grp->rn, GroupsJoined);
 }
 
-/* Start to tell both neighbours that this rank posts nothing more. */
-static void group_leave(struct rar_group *grp)
+/* Wake everybody who waits for anything on the socket. */
+void rar_group_wake(struct rar_group *grp)
 {
-	lockdep_assert_held(&grp->lock);
-	if (grp->state != RAR_S_RUN)
-		return;
-	rar_group_set_state(grp, RAR_S_LEAVING);
-	if (grp->left || grp->size == 1)
-		return;
-	grp->left = true;
-	grp->left_rank = grp->rank;
-	grp->left_last = grp->op_next;
-	grp->fin_due[RAR_NEXT] = true;
-	grp->fin_due[RAR_PREV] = true;
-	grp->fin_next = jiffies;
-}
+	struct sock *sk;
 
-/**
- * rar_group_shutdown() - no more operations; leave after those posted
- * @grp: group
- */
-void rar_group_shutdown(struct rar_group *grp)
-{
-	spin_lock_bh(&grp->lock);
-	grp->shut = true;
-	if (grp->state == RAR_S_RUN && group_idle(grp))
-		group_leave(grp);
-	spin_unlock_bh(&grp->lock);
-	rar_group_kick(grp, jiffies);
-	rar_group_wake(grp);
-}
-
-static void group_drop_undelivered(struct rar_group *grp)
-{
-	struct rar_operation *op, *tmp;
-
-	spin_lock_bh(&grp->lock);
-	list_for_each_entry_safe(op, tmp, &grp->undelivered, node) {
-		list_del_init(&op->node);
-		grp->nundelivered--;
-		rar_op_put(op);
+	rcu_read_lock();
+	sk = READ_ONCE(grp->sk);	/* SOCK_RCU_FREE */
+	if (sk) {
+		sk->sk_state_change(sk);
+		sk->sk_data_ready(sk);
+		sk->sk_write_space(sk);
 	}
-	spin_unlock_bh(&grp->lock);
-}
-
-/* What remains of a member in RUN when its socket closes. */
-static void group_close_running(struct rar_group *grp)
-{
-	bool dying = current->flags & PF_EXITING;
-
-	if (!group_idle(grp))
-		rar_group_fail_pair(grp, ECONNRESET,
-				    dying ? RAR_R_DIED : RAR_R_CLOSED,
-				    grp->rank, grp->rank, grp->ops_complete);
-	spin_lock_bh(&grp->lock);
-	group_leave(grp);
-	grp->expires = jiffies +
-		msecs_to_jiffies(grp->state == RAR_S_FAILED ?
-				 2 * READ_ONCE(grp->rn->sysctl_dead_ms) :
-				 READ_ONCE(grp->rn->sysctl_linger_ms));
-	grp->tombstone = grp->state == RAR_S_FAILED;
-	spin_unlock_bh(&grp->lock);
-}
-
-/**
- * rar_group_release() - the socket is gone
- * @grp: group; the socket's reference is dropped
- *
- * Process context.
- */
-void rar_group_release(struct rar_group *grp)
-{
-	bool ends;
-
-	rar_group_set_owner(grp, NULL);
-	group_close_running(grp);
-	group_detach(grp);
-	group_drop_undelivered(grp);
-
-	ends = grp->state < RAR_S_RUN || grp->size == 1;
-	if (ends) {
-		rar_join_leave(grp);
-		group_unhash(grp);
-	} else {
-		rar_group_kick(grp, jiffies);
-	}
-	rar_group_put(grp);
+	rcu_read_unlock();
 }
 
 /* -- operations ---------------------------------------------------------- */
 
-static int group_may_post(struct rar_group *grp)
+static int __group_may_post(struct rar_group *grp)
 {
 	lockdep_assert_held(&grp->lock);
 	if (grp->state == RAR_S_FAILED)
@@ -794,10 +405,26 @@ static int group_may_post(struct rar_group *grp)
 	if (grp->state != RAR_S_RUN)
 		return -ENOTCONN;
 	if (grp->nundelivered == RAR_MAX_OPS)
-		return group_idle(grp) ? -ENOBUFS : -EAGAIN;
+		return rar_group_idle(grp) ? -ENOBUFS : -EAGAIN;
 	if (rcu_access_pointer(grp->ops[grp->op_next % RAR_MAX_OPS]))
 		return -EAGAIN;
 	return 0;
+}
+
+/**
+ * rar_group_may_post() - could an operation be posted now?
+ * @grp: group
+ *
+ * Return: as rar_group_post().
+ */
+int rar_group_may_post(struct rar_group *grp)
+{
+	int err;
+
+	spin_lock_bh(&grp->lock);
+	err = __group_may_post(grp);
+	spin_unlock_bh(&grp->lock);
+	return err;
 }
 
 /**
@@ -816,7 +443,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	int err;
 
 	spin_lock_bh(&grp->lock);
-	err = group_may_post(grp);
+	err = __group_may_post(grp);
 	if (err) {
 		spin_unlock_bh(&grp->lock);
 		return err;
@@ -837,7 +464,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	rar_mib_inc(grp->rn, OpsPosted);
 	rar_mib_add(grp->rn, OpBytes, op->ring.bytes);
 	if (grp->left && seq >= grp->left_last) {
-		rar_group_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
+		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
 				    grp->left_rank, grp->left_rank, seq);
 		return 0;
 	}
@@ -860,8 +487,8 @@ void rar_group_op_done(struct rar_group *grp, struct rar_operation *op)
 		op->complete = true;
 		WRITE_ONCE(grp->ops_complete, grp->ops_complete + 1);
 		rar_mib_inc(grp->rn, OpsDone);
-		if (grp->shut && group_idle(grp)) {
-			group_leave(grp);
+		if (grp->shut && rar_group_idle(grp)) {
+			rar_leave_start(grp);
 			rar_group_kick(grp, jiffies);
 		}
 	}
@@ -884,91 +511,6 @@ void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op)
 	spin_unlock_bh(&grp->lock);
 	rar_group_wake(grp);
 	rar_op_put(op);
-}
-
-/* -- notices ------------------------------------------------------------- */
-
-static void notice_to_error(const struct rar_notice_hdr *n,
-			    struct rar_error *err)
-{
-	memset(err, 0, sizeof(*err));
-	err->err = clamp_t(u32, be32_to_cpu(n->err), 0, MAX_ERRNO);
-	err->reason = be32_to_cpu(n->reason);
-	err->rank = be32_to_cpu(n->rank);
-	err->other = be32_to_cpu(n->other);
-	err->op_seq = be64_to_cpu(n->op_seq);
-	err->silent_ms = be32_to_cpu(n->silent_ms);
-}
-
-/* Somebody left cleanly: the news comes from @dir and goes on to the other. */
-static void group_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
-			  enum rar_dir dir)
-{
-	bool late, told_both;
-
-	rar_output_notice(grp, dir, RAR_T_FIN_ACK, grp->epoch, fin);
-	spin_lock_bh(&grp->lock);
-	if (fin->rank == rar_group_rank(grp, RAR_NEXT))
-		grp->gone[RAR_NEXT] = true;
-	if (fin->rank == rar_group_rank(grp, RAR_PREV))
-		grp->gone[RAR_PREV] = true;
-	if (!grp->left && fin->rank != grp->rank) {
-		told_both = fin->rank == rar_group_rank(grp, !dir);
-		grp->left = true;
-		grp->left_rank = fin->rank;
-		grp->left_last = fin->op_seq;
-		grp->fin_due[!dir] = !told_both;
-		grp->fin_next = jiffies;
-	}
-	late = grp->left_rank != grp->rank && grp->op_next > grp->left_last;
-	spin_unlock_bh(&grp->lock);
-	if (late)
-		rar_group_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
-				    grp->left_rank, grp->left_rank,
-				    grp->left_last);
-	rar_group_kick(grp, jiffies);
-	rar_group_wake(grp);
-}
-
-/**
- * rar_group_rcv_notice() - ABORT, LATE, FIN, FIN_ACK, RESET of the epoch
- * @grp: group in RUN or later
- * @pkt: validated: from a neighbour's address, token is the epoch
- */
-void rar_group_rcv_notice(struct rar_group *grp, const struct rar_pkt *pkt)
-{
-	u32 src = be16_to_cpu(pkt->h.src);
-	struct rar_notice_hdr n = {};
-	struct rar_error err;
-	enum rar_dir dir;
-
-	dir = src == rar_group_rank(grp, RAR_NEXT) ? RAR_NEXT : RAR_PREV;
-	if (pkt->h.type == RAR_T_RESET) {
-		rar_group_fail_pair(grp, ECONNRESET, RAR_R_RESET, src, src, 0);
-		return;
-	}
-	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
-		return;
-	notice_to_error(&n, &err);
-	switch (pkt->h.type) {
-	case RAR_T_ABORT:
-		if (!err.err)
-			err.err = ECONNRESET;
-		rar_group_fail(grp, &err);
-		break;
-	case RAR_T_FIN:
-		/* With two members both links lead to the same one. */
-		group_rcv_fin(grp, &err, dir);
-		break;
-	case RAR_T_LATE:
-		group_ask_late(grp, err.op_seq, err.rank);
-		break;
-	case RAR_T_FIN_ACK:
-		grp->fin_due[dir] = false;
-		if (grp->size == 2)
-			grp->fin_due[!dir] = false;
-		break;
-	}
 }
 
 /* -- netns and module ---------------------------------------------------- */
@@ -1002,7 +544,7 @@ void rar_group_net_exit(struct rar_net *rn)
 	struct rar_group *grp;
 
 	while ((grp = group_first(rn))) {
-		group_unhash(grp);
+		rar_group_unhash(grp);
 		rar_group_put(grp);
 	}
 	wait_var_event(&rn->alive, !atomic_read(&rn->alive));

@@ -523,7 +523,7 @@ static int input_posted(struct rar_group *grp, const struct rar_pkt *pkt,
 	print_of(dh, &print);
 	why = print_differs(&print, &op->print);
 	if (why) {
-		rar_group_fail_pair(grp, EBADMSG, why,
+		rar_fail_pair(grp, EBADMSG, why,
 				    rar_group_rank(grp, RAR_PREV), grp->rank,
 				    op_seq);
 		return RAR_MIB_DropOp;
@@ -663,7 +663,7 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 		grp->told = jiffies;
 		dir = be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_NEXT) ?
 		      RAR_NEXT : RAR_PREV;
-		rar_group_tell(grp, dir);
+		rar_fail_tell(grp, dir);
 		return RAR_MIB_DropState;
 	}
 	switch (group_state(grp)) {
@@ -707,7 +707,7 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt)
 		rar_link_rcv_probe(grp, pkt);
 		break;
 	default:
-		rar_group_rcv_notice(grp, pkt);
+		rar_fail_rcv(grp, pkt);
 	}
 	return INPUT_OK;
 }

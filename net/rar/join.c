@@ -265,13 +265,13 @@ static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	if (!joining && echoed && !known) {
 		/* The predecessor that is in this epoch exists no more. */
-		rar_group_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev,
+		rar_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev,
 				    0);
 		return;
 	}
 	if (joining && echoed && be32_to_cpu(jh.size) != grp->size) {
 		reject(grp, pkt, &jh, EBADMSG, RAR_R_SIZE);
-		rar_group_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank,
+		rar_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank,
 				    0);
 		return;
 	}
@@ -327,7 +327,7 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	spin_unlock_bh(&grp->lock);
 	if (final)
-		rar_group_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
+		rar_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
 						 MAX_ERRNO),
 				    be32_to_cpu(n.reason),
 				    be32_to_cpu(n.rank), be32_to_cpu(n.other),
@@ -350,7 +350,7 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 	reason = be32_to_cpu(n.reason);
 	if (be32_to_cpu(n.err) == EBADMSG || reason == RAR_R_ABORTED ||
 	    READ_ONCE(grp->state) == RAR_S_RUN) {
-		rar_group_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
+		rar_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
 						 MAX_ERRNO),
 				    reason, be32_to_cpu(n.rank),
 				    be32_to_cpu(n.other), 0);
@@ -552,7 +552,7 @@ static void rcv_table(struct rar_group *grp, const struct rar_pkt *pkt)
 	spin_unlock_bh(&grp->lock);
 
 	if (bad)
-		rar_group_fail_pair(grp, EBADMSG, RAR_R_TABLE, grp->rank, 0,
+		rar_fail_pair(grp, EBADMSG, RAR_R_TABLE, grp->rank, 0,
 				    0);
 	if (relay)
 		table_send(grp, &t, pkt->h.type, token);
@@ -662,13 +662,13 @@ static void join_timed_out(struct rar_group *grp)
 	u32 prev = rar_group_rank(grp, RAR_PREV);
 
 	if (j->small_ok && !j->ok[RAR_NEXT])
-		rar_group_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank, next,
+		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank, next,
 				    0);
 	else if (j->refused_since)
-		rar_group_fail_pair(grp, EADDRINUSE, RAR_R_DUPLICATE,
+		rar_fail_pair(grp, EADDRINUSE, RAR_R_DUPLICATE,
 				    grp->rank, next, 0);
 	else
-		rar_group_fail_pair(grp, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
+		rar_fail_pair(grp, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
 				    j->ok[RAR_NEXT] ? prev : next, grp->rank,
 				    0);
 }

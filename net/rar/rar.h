@@ -63,16 +63,16 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
 struct rar_net {
 	struct net *net;
 	DECLARE_HASHTABLE(groups, 8);
-	spinlock_t lock;
+	spinlock_t lock; /* see above */
 	u32 ngroups;
 	atomic64_t mem;
 	atomic_t alive;
 	unsigned long reset_jiffy;
 	atomic_t resets;
 	struct list_head hooks;
-	struct mutex hook_lock;
+	struct mutex hook_lock; /* see above */
 	struct list_head ports;
-	struct mutex port_lock;
+	struct mutex port_lock; /* see above */
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
@@ -142,7 +142,7 @@ struct rar_sent {
  * @blocked_us:	since when something is ready to go and may not, 0 = not
  */
 struct rar_link_tx {
-	spinlock_t lock;
+	spinlock_t lock; /* see above */
 	u32 next_seq;
 	u32 una;
 	u32 highest;
@@ -184,7 +184,7 @@ struct rar_link_tx {
  * @ce:		packets with the CE mark
  */
 struct rar_link_rx {
-	spinlock_t lock;
+	spinlock_t lock; /* see above */
 	u32 cum;
 	u32 highest;
 	DECLARE_BITMAP(seen, RAR_RX_WIN);
@@ -200,7 +200,7 @@ struct rar_link_rx {
  *		against rar_group_post() so that none is left behind
  */
 struct rar_early {
-	spinlock_t lock;
+	spinlock_t lock; /* see above */
 	struct sk_buff_head list;
 	u64 truesize;
 };
@@ -277,7 +277,7 @@ struct rar_group {
 	u32 size;
 	kuid_t uid;
 
-	spinlock_t lock;
+	spinlock_t lock; /* see above */
 	u8 state;			/* enum rar_state */
 	bool hashed;			/* rn->lock */
 	bool dead;			/* unhashed: no timer, no work any more */
@@ -358,27 +358,28 @@ static inline u64 rar_now_us(void)
 	return ktime_to_us(ktime_get());
 }
 
+/* Everything posted is complete here. */
+static inline bool rar_group_idle(const struct rar_group *grp)
+{
+	return READ_ONCE(grp->ops_complete) == READ_ONCE(grp->op_next);
+}
+
 /* group.c */
 struct rar_group *rar_group_alloc(struct rar_net *rn,
 				  const struct sockaddr_rar *self);
 int rar_group_hash(struct rar_group *grp);
+void rar_group_unhash(struct rar_group *grp);
+void rar_group_detach(struct rar_group *grp);
 void rar_group_put(struct rar_group *grp);
 struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 				   u64 token);
 void rar_group_set_state(struct rar_group *grp, enum rar_state to);
-void rar_group_fail(struct rar_group *grp, const struct rar_error *err);
-void rar_group_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
-			 u32 rank, u32 other, u64 op_seq);
 void rar_group_run(struct rar_group *grp);
 void rar_group_kick(struct rar_group *grp, unsigned long when);
-void rar_group_release(struct rar_group *grp);
-void rar_group_shutdown(struct rar_group *grp);
-void rar_group_set_owner(struct rar_group *grp, struct pid *pid);
+int rar_group_may_post(struct rar_group *grp);
 int rar_group_post(struct rar_group *grp, struct rar_operation *op);
 void rar_group_op_done(struct rar_group *grp, struct rar_operation *op);
 void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op);
-void rar_group_rcv_notice(struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_group_tell(struct rar_group *grp, enum rar_dir dir);
 void rar_group_hear(struct rar_group *grp, enum rar_dir dir);
 void rar_group_wake(struct rar_group *grp);
 void rar_group_schedule(struct rar_group *grp);
@@ -389,6 +390,26 @@ void rar_group_drain(struct rar_net *rn);
 u32 rar_group_keepalive_ms(const struct rar_group *grp);
 int rar_group_init(void);
 void rar_group_exit(void);
+
+/* fail.c */
+void rar_fail(struct rar_group *grp, const struct rar_error *err);
+void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
+		   u32 rank, u32 other, u64 op_seq);
+void rar_fail_tell(struct rar_group *grp, enum rar_dir dir);
+void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
+void rar_fail_set_owner(struct rar_group *grp, struct pid *pid);
+void rar_fail_check_owner(struct rar_group *grp);
+void rar_fail_tick(struct rar_group *grp);
+
+/* leave.c */
+void rar_leave_start(struct rar_group *grp);
+void rar_leave_shutdown(struct rar_group *grp);
+void rar_leave_release(struct rar_group *grp);
+void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
+		       enum rar_dir dir);
+void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir);
+bool rar_leave_tick(struct rar_group *grp);
+void rar_leave_check_orphan(struct rar_group *grp, bool told);
 
 /* join.c */
 int rar_join_start(struct rar_group *grp, const struct rar_addr *next,

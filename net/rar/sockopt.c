@@ -52,7 +52,7 @@ static int set_owner(struct sock *sk, s32 nr)
 	if (!pid)
 		return -ESRCH;
 	lock_sock(sk);
-	rar_group_set_owner(grp, pid);
+	rar_fail_set_owner(grp, pid);
 	release_sock(sk);
 	return 0;
 }
@@ -65,7 +65,7 @@ static int set_abort(struct sock *sk, u32 val)
 		return -EINVAL;
 	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
 		return -ENOTCONN;
-	rar_group_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
+	rar_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
 			    grp->rank, 0);
 	return 0;
 }

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Failure: how a group learns that it cannot go on, whom it names, and how
+ * everybody hears of it. Silence of a neighbour, an overdue operation, the
+ * exit of the owner, news from others.
+ */
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
+
+#include "rar.h"
+
+/* -- the error ----------------------------------------------------------- */
+
+/* Forget what will never be complete; what is stays for recv(). */
+static void drop_incomplete(struct rar_group *grp)
+{
+	struct rar_operation *op, *tmp;
+
+	lockdep_assert_held(&grp->lock);
+	list_for_each_entry_safe(op, tmp, &grp->undelivered, node) {
+		if (op->complete)
+			continue;
+		list_del_init(&op->node);
+		grp->nundelivered--;
+		rar_op_put(op);
+	}
+}
+
+/* The cookie that this rank gave the operation. */
+static u64 cookie_of(struct rar_group *grp, u64 op_seq)
+{
+	struct rar_operation *op;
+
+	list_for_each_entry(op, &grp->undelivered, node)
+		if (op->seq == op_seq)
+			return op->cookie;
+	return 0;
+}
+
+static void record_error(struct rar_group *grp,
+			       const struct rar_error *err)
+{
+	enum rar_dir dir = err->rank == rar_group_rank(grp, RAR_NEXT) ?
+			   RAR_NEXT : RAR_PREV;
+
+	grp->error = *err;
+	grp->error.cookie = cookie_of(grp, err->op_seq);
+	memset(&grp->error.addr, 0, sizeof(grp->error.addr));
+	if (err->rank < grp->size && grp->join.members &&
+	    grp->join.members[err->rank].addr.af)
+		rar_sock_addr(grp, &grp->join.members[err->rank].addr,
+			      err->rank, &grp->error.addr);
+	else if (err->rank == rar_group_rank(grp, dir))
+		rar_sock_addr(grp, &grp->path[dir].dst, err->rank,
+			      &grp->error.addr);
+}
+
+/* Tell the neighbour in @dir that the group failed, and why. */
+void rar_fail_tell(struct rar_group *grp, enum rar_dir dir)
+{
+	struct rar_error err;
+	u64 token;
+
+	spin_lock_bh(&grp->lock);
+	err = grp->error;
+	token = grp->state == RAR_S_FAILED ? grp->epoch :
+					     grp->join.peer_nonce[dir];
+	spin_unlock_bh(&grp->lock);
+	if (token && grp->path[dir].dst.af)
+		rar_output_notice(grp, dir, RAR_T_ABORT, token, &err);
+}
+
+/**
+ * rar_fail() - the group cannot go on
+ * @grp: group
+ * @err: why; the first one wins
+ *
+ * Any context, no lock held. A running group is FAILED for good; a failed
+ * join goes back to BOUND and may be tried again. Tells both neighbours.
+ */
+void rar_fail(struct rar_group *grp, const struct rar_error *err)
+{
+	bool running;
+
+	spin_lock_bh(&grp->lock);
+	running = grp->state == RAR_S_RUN || grp->state == RAR_S_LEAVING;
+	if (!running && grp->state != RAR_S_JOINING &&
+	    grp->state != RAR_S_READY) {
+		spin_unlock_bh(&grp->lock);
+		return;
+	}
+	record_error(grp, err);
+	if (running) {
+		rar_group_set_state(grp, RAR_S_FAILED);
+		drop_incomplete(grp);
+	} else {
+		rar_group_set_state(grp, RAR_S_BOUND);
+	}
+	if (grp->sk)
+		WRITE_ONCE(grp->sk->sk_err, err->err);
+	spin_unlock_bh(&grp->lock);
+
+	rar_mib_inc(grp->rn, GroupsFailed);
+	rar_fail_tell(grp, RAR_NEXT);
+	rar_fail_tell(grp, RAR_PREV);
+	if (running) {
+		rar_link_flush(grp);
+		rar_input_flush_early(grp);
+		rar_group_kick(grp, jiffies + 1);
+	} else {
+		rar_join_leave(grp);
+	}
+	rar_group_wake(grp);
+}
+
+/* rar_fail() for reasons that are no more than two ranks and an op. */
+void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
+			 u32 rank, u32 other, u64 op_seq)
+{
+	struct rar_error e = { .err = err, .reason = why, .rank = rank,
+			       .other = other, .op_seq = op_seq };
+
+	rar_fail(grp, &e);
+}
+
+/* -- silence and overdue operations --------------------------------------- */
+
+/* Fail the group if a neighbour has been silent for too long. */
+static void check_silence(struct rar_group *grp)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
+	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
+	int dir;
+
+	if (!grp->sk || (grp->left && rar_group_idle(grp)))
+		return;
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		unsigned long heard = READ_ONCE(grp->heard[dir]);
+
+		if (grp->gone[dir] || time_before(jiffies, heard + dead))
+			continue;
+		err.rank = rar_group_rank(grp, dir);
+		err.other = grp->rank;
+		err.silent_ms = jiffies_to_msecs(jiffies - heard);
+		rar_fail(grp, &err);
+		return;
+	}
+}
+
+/*
+ * Operation @seq is overdue at rank @origin: the first rank behind it that
+ * has not posted it is named. A rank knows that of itself and, from ACKs, of
+ * its successor; else the question goes on round the ring.
+ */
+static void ask_late(struct rar_group *grp, u64 seq, u32 origin)
+{
+	u32 next = rar_group_rank(grp, RAR_NEXT);
+	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
+				 .rank = origin, .other = origin,
+				 .op_seq = seq };
+
+	if (READ_ONCE(grp->op_next) <= seq)
+		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
+				    grp->rank, seq);
+	else if (READ_ONCE(grp->tx.posted) <= seq)
+		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
+				    seq);
+	else if (next != origin)
+		rar_output_notice(grp, RAR_NEXT, RAR_T_LATE, grp->epoch, &ask);
+}
+
+static void check_op_timeout(struct rar_group *grp)
+{
+	u32 limit = READ_ONCE(grp->op_timeout_ms);
+	struct rar_operation *op;
+	bool late = false;
+	u64 seq = 0;
+
+	if (!limit)
+		return;
+	spin_lock_bh(&grp->lock);
+	list_for_each_entry(op, &grp->undelivered, node) {
+		if (op->complete)
+			continue;
+		seq = op->seq;
+		late = rar_now_us() - op->posted_us > limit * 1000ULL;
+		break;
+	}
+	spin_unlock_bh(&grp->lock);
+	if (!late) {
+		grp->late_since = 0;
+		return;
+	}
+	if (!grp->late_since)
+		grp->late_since = jiffies | 1;
+	ask_late(grp, seq, grp->rank);
+	if (time_after(jiffies, grp->late_since + HZ))
+		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
+				    grp->rank, seq);
+}
+
+/* Timer of a running group. */
+void rar_fail_tick(struct rar_group *grp)
+{
+	check_silence(grp);
+	check_op_timeout(grp);
+}
+
+/* -- the process that a member belongs to -------------------------------- */
+
+static int owner_wake(struct wait_queue_entry *wait, unsigned int mode,
+		      int sync, void *key)
+{
+	struct rar_group *grp = container_of(wait, struct rar_group,
+					     owner_wait);
+
+	rar_group_schedule(grp);
+	return 0;
+}
+
+static bool pid_exited(struct pid *pid)
+{
+	struct task_struct *task;
+	bool exited;
+
+	rcu_read_lock();
+	task = pid_task(pid, PIDTYPE_TGID);
+	exited = !task ||
+		 (READ_ONCE(task->exit_state) && thread_group_empty(task));
+	rcu_read_unlock();
+	return exited;
+}
+
+/**
+ * rar_fail_set_owner() - bind the member's life to a process
+ * @grp: group
+ * @pid: process, a reference is taken over; NULL = none any more
+ *
+ * Process context. A descriptor inherited by a child does not keep a member
+ * alive: when its process exits the group is told so.
+ */
+void rar_fail_set_owner(struct rar_group *grp, struct pid *pid)
+{
+	struct pid *old = grp->owner;
+
+	if (old) {
+		remove_wait_queue(&old->wait_pidfd, &grp->owner_wait);
+		put_pid(old);
+	}
+	spin_lock_bh(&grp->lock);
+	grp->owner = pid;
+	spin_unlock_bh(&grp->lock);
+	if (!pid)
+		return;
+	init_waitqueue_func_entry(&grp->owner_wait, owner_wake);
+	add_wait_queue(&pid->wait_pidfd, &grp->owner_wait);
+	if (pid_exited(pid))
+		rar_group_schedule(grp);
+}
+
+void rar_fail_check_owner(struct rar_group *grp)
+{
+	struct pid *pid;
+	bool exited;
+
+	spin_lock_bh(&grp->lock);
+	pid = get_pid(grp->owner);
+	spin_unlock_bh(&grp->lock);
+	exited = pid && pid_exited(pid);
+	put_pid(pid);
+	if (exited)
+		rar_fail_pair(grp, ECONNRESET, RAR_R_DIED, grp->rank,
+				    grp->rank, READ_ONCE(grp->op_next));
+}
+
+/* -- notices ------------------------------------------------------------- */
+
+static void notice_to_error(const struct rar_notice_hdr *n,
+			    struct rar_error *err)
+{
+	memset(err, 0, sizeof(*err));
+	err->err = clamp_t(u32, be32_to_cpu(n->err), 0, MAX_ERRNO);
+	err->reason = be32_to_cpu(n->reason);
+	err->rank = be32_to_cpu(n->rank);
+	err->other = be32_to_cpu(n->other);
+	err->op_seq = be64_to_cpu(n->op_seq);
+	err->silent_ms = be32_to_cpu(n->silent_ms);
+}
+
+/**
+ * rar_fail_rcv() - ABORT, LATE, FIN, FIN_ACK, RESET of the epoch
+ * @grp: group in RUN or later
+ * @pkt: validated: from a neighbour's address, token is the epoch
+ */
+void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+	struct rar_notice_hdr n = {};
+	struct rar_error err;
+	enum rar_dir dir;
+
+	dir = src == rar_group_rank(grp, RAR_NEXT) ? RAR_NEXT : RAR_PREV;
+	if (pkt->h.type == RAR_T_RESET) {
+		rar_fail_pair(grp, ECONNRESET, RAR_R_RESET, src, src, 0);
+		return;
+	}
+	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+		return;
+	notice_to_error(&n, &err);
+	switch (pkt->h.type) {
+	case RAR_T_ABORT:
+		if (!err.err)
+			err.err = ECONNRESET;
+		rar_fail(grp, &err);
+		break;
+	case RAR_T_FIN:
+		rar_leave_rcv_fin(grp, &err, dir);
+		break;
+	case RAR_T_LATE:
+		ask_late(grp, err.op_seq, err.rank);
+		break;
+	case RAR_T_FIN_ACK:
+		rar_leave_rcv_fin_ack(grp, dir);
+		break;
+	}
+}

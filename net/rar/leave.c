@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Leaving: a member that posts nothing more tells both neighbours (FIN), and
+ * they pass it on. A closed one serves its successor as an orphan until its
+ * operations are released, then answers as a tombstone for a while.
+ */
+#include <linux/sched.h>
+
+#include "rar.h"
+
+/* Start to tell both neighbours that this rank posts nothing more. */
+void rar_leave_start(struct rar_group *grp)
+{
+	lockdep_assert_held(&grp->lock);
+	if (grp->state != RAR_S_RUN)
+		return;
+	rar_group_set_state(grp, RAR_S_LEAVING);
+	if (grp->left || grp->size == 1)
+		return;
+	grp->left = true;
+	grp->left_rank = grp->rank;
+	grp->left_last = grp->op_next;
+	grp->fin_due[RAR_NEXT] = true;
+	grp->fin_due[RAR_PREV] = true;
+	grp->fin_next = jiffies;
+}
+
+/**
+ * rar_leave_shutdown() - no more operations; leave after those posted
+ * @grp: group
+ */
+void rar_leave_shutdown(struct rar_group *grp)
+{
+	spin_lock_bh(&grp->lock);
+	grp->shut = true;
+	if (grp->state == RAR_S_RUN && rar_group_idle(grp))
+		rar_leave_start(grp);
+	spin_unlock_bh(&grp->lock);
+	rar_group_kick(grp, jiffies);
+	rar_group_wake(grp);
+}
+
+static void drop_undelivered(struct rar_group *grp)
+{
+	struct rar_operation *op, *tmp;
+
+	spin_lock_bh(&grp->lock);
+	list_for_each_entry_safe(op, tmp, &grp->undelivered, node) {
+		list_del_init(&op->node);
+		grp->nundelivered--;
+		rar_op_put(op);
+	}
+	spin_unlock_bh(&grp->lock);
+}
+
+/* What remains of a member in RUN when its socket closes. */
+static void close_running(struct rar_group *grp)
+{
+	bool dying = current->flags & PF_EXITING;
+
+	if (!rar_group_idle(grp))
+		rar_fail_pair(grp, ECONNRESET,
+				    dying ? RAR_R_DIED : RAR_R_CLOSED,
+				    grp->rank, grp->rank, grp->ops_complete);
+	spin_lock_bh(&grp->lock);
+	rar_leave_start(grp);
+	grp->expires = jiffies +
+		msecs_to_jiffies(grp->state == RAR_S_FAILED ?
+				 2 * READ_ONCE(grp->rn->sysctl_dead_ms) :
+				 READ_ONCE(grp->rn->sysctl_linger_ms));
+	grp->tombstone = grp->state == RAR_S_FAILED;
+	spin_unlock_bh(&grp->lock);
+}
+
+/**
+ * rar_leave_release() - the socket is gone
+ * @grp: group; the socket's reference is dropped
+ *
+ * Process context.
+ */
+void rar_leave_release(struct rar_group *grp)
+{
+	bool ends;
+
+	rar_fail_set_owner(grp, NULL);
+	close_running(grp);
+	rar_group_detach(grp);
+	drop_undelivered(grp);
+
+	ends = grp->state < RAR_S_RUN || grp->size == 1;
+	if (ends) {
+		rar_join_leave(grp);
+		rar_group_unhash(grp);
+	} else {
+		rar_group_kick(grp, jiffies);
+	}
+	rar_group_put(grp);
+}
+
+/* Somebody left cleanly: the news comes from @dir and goes on to the other. */
+void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
+			  enum rar_dir dir)
+{
+	bool late, told_both;
+
+	rar_output_notice(grp, dir, RAR_T_FIN_ACK, grp->epoch, fin);
+	spin_lock_bh(&grp->lock);
+	if (fin->rank == rar_group_rank(grp, RAR_NEXT))
+		grp->gone[RAR_NEXT] = true;
+	if (fin->rank == rar_group_rank(grp, RAR_PREV))
+		grp->gone[RAR_PREV] = true;
+	if (!grp->left && fin->rank != grp->rank) {
+		told_both = fin->rank == rar_group_rank(grp, !dir);
+		grp->left = true;
+		grp->left_rank = fin->rank;
+		grp->left_last = fin->op_seq;
+		grp->fin_due[!dir] = !told_both;
+		grp->fin_next = jiffies;
+	}
+	late = grp->left_rank != grp->rank && grp->op_next > grp->left_last;
+	spin_unlock_bh(&grp->lock);
+	if (late)
+		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
+				    grp->left_rank, grp->left_rank,
+				    grp->left_last);
+	rar_group_kick(grp, jiffies);
+	rar_group_wake(grp);
+}
+
+/* The neighbour in @dir knows. With two members both links lead to it. */
+void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir)
+{
+	grp->fin_due[dir] = false;
+	if (grp->size == 2)
+		grp->fin_due[!dir] = false;
+}
+
+/* Send what is due of FIN; true when both neighbours know. */
+bool rar_leave_tick(struct rar_group *grp)
+{
+	struct rar_error fin = { .rank = grp->left_rank,
+				 .other = grp->left_rank,
+				 .op_seq = grp->left_last };
+	int dir;
+
+	if (!grp->fin_due[RAR_NEXT] && !grp->fin_due[RAR_PREV])
+		return true;
+	if (time_before(jiffies, grp->fin_next))
+		return false;
+	grp->fin_next = jiffies + msecs_to_jiffies(50);
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (grp->fin_due[dir])
+			rar_output_notice(grp, dir, RAR_T_FIN, grp->epoch,
+					  &fin);
+	return false;
+}
+
+/* An orphan that nobody needs becomes a tombstone, and that ends. */
+void rar_leave_check_orphan(struct rar_group *grp, bool told)
+{
+	if (READ_ONCE(grp->sk))
+		return;
+	if (time_after_eq(jiffies, grp->expires)) {
+		rar_group_unhash(grp);
+		return;
+	}
+	if (grp->tombstone || !told ||
+	    READ_ONCE(grp->op_oldest) != READ_ONCE(grp->op_next))
+		return;
+	grp->tombstone = true;
+	grp->expires = jiffies +
+		msecs_to_jiffies(2 * READ_ONCE(grp->rn->sysctl_dead_ms));
+}
