@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bad packets, thrown into a living ring.
 
-badpkt.py ingress|udp 4|6
+badpkt.py [ingress|udp 4|6]		all four by default
 
 Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib.sh.  The bridge's
 namespace sees all traffic of rank 1 at its port p1: this test learns group,
@@ -38,8 +38,7 @@ N = 3
 COUNT = 700         # elements: a chunk per block, the last one shorter
 COPIES = 2          # of each bad packet
 
-path, family = sys.argv[1:] if len(sys.argv) == 3 else ("ingress", "4")
-V6 = family == "6"
+path, V6 = "ingress", False     # of the variant that runs
 rng = random.Random(int(os.environ.get("SEED", "1")))
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -57,7 +56,8 @@ def result(ok, name):
     global tap_nr, tap_failed
     tap_nr += 1
     tap_failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {tap_nr} {name}", flush=True)
+    print(f"{'ok' if ok else 'not ok'} {tap_nr} {path} IPv{6 if V6 else 4}: "
+          f"{name}", flush=True)
 
 
 # ------------------------------------------------------------------ namespaces
@@ -545,7 +545,7 @@ def run_case(ring, name, frames, expect):
     got = settle(before, expect, stack)
     if got != expect:
         note(f"{name}: counters moved by {got}, not {expect}")
-    result(got == expect, f"{path} IPv{family}: {name}")
+    result(got == expect, name)
 
 
 # ------------------------------------------------------------------ learning
@@ -608,22 +608,27 @@ def transparent_socket():
     return s
 
 
+def addresses():
+    """A second one for rank 1, one for the bridge's own namespace."""
+    for ns, dev, host in (("rar1", "eth0", 50), ("rarbr", "br0", 99)):
+        for text in (f"10.77.0.{host + 1}/24", f"fd77::{host + 1}/64"):
+            subprocess.run(["ip", "-n", ns, "address", "add", text, "dev", dev,
+                            "nodad"], check=True)
+
+
 def test_stranger():
     """Text from an ordinary socket on the network. (It also lets the bridge's
     namespace learn rank 1's MAC address.)"""
-    text = "fd77::c8/64" if V6 else "10.77.0.200/24"
-    subprocess.run(["ip", "-n", "rarbr", "address", "add", text, "dev", "br0"] +
-                   (["nodad"] if V6 else []), check=True)
     before = counters()
     enter("rarbr")
     af = socket.AF_INET6 if V6 else socket.AF_INET
-    s = socket.socket(af, socket.SOCK_DGRAM)
-    s.sendto(b"hello", (socket.inet_ntop(af, address(1)), 18118))
+    with socket.socket(af, socket.SOCK_DGRAM) as s:
+        s.sendto(b"hello", (socket.inet_ntop(af, address(1)), 18118))
     expect = {"DropForeign": 1}
     got = settle(before, expect, (), 5)
     if got != expect:
         note(f"text: counters moved by {got}")
-    result(got == expect, f"{path} IPv{family}: text from a stranger's socket")
+    result(got == expect, "text from a stranger's socket")
 
 
 def spliced(s, packet, how):
@@ -673,7 +678,7 @@ def test_spliced(ring, s, how, op):
     if not all(sums):
         note(f"{how}: sums right: {sums}")
     result(ok and ok_pages and all(sums) and unchanged(),
-           f"{path} IPv{family}: pages of others, {how}")
+           f"pages of others, {how}")
 
 
 # ------------------------------------------------------------------ the end
@@ -703,12 +708,12 @@ def test_disagreement(field, value, reason):
                  f"and {other}")
             ok = False
     ring.close()
-    result(ok, f"{path} IPv{family}: ranks disagree about {field}")
+    result(ok, f"ranks disagree about {field}")
 
 
 def test_cases(ring, data):
     ok = ring.allreduce(data)
-    result(ok, f"{path} IPv{family}: the ring works")
+    result(ok, "the ring works")
     wait_quiet(ring)
     probe = wait_for(ring, srank=0, drank=1, type=PROBE)
     ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
@@ -723,31 +728,37 @@ def test_cases(ring, data):
         run_case(ring, name, frames, ingress if path == "ingress" else udp)
     ring.post(0, data)
     sums = [ring.collect(r, data) for r in range(N)]
-    result(all(sums), f"{path} IPv{family}: the sums are right")
+    result(all(sums), "the sums are right")
 
 
-def main():
-    for r in range(N):
-        enter(f"rar{r}")
-        sysctl("dead_ms", 3000)
-    enter("rar1")
-    text = "fd77::51/64" if V6 else "10.77.0.51/24"
-    subprocess.run(["ip", "address", "add", text, "dev", "eth0"] +
-                   (["nodad"] if V6 else []), check=True)
+def variant():
     ring, data = Ring(), Data(COUNT)
     log = Log()
     test_cases(ring, data)
     test_stranger()
-    s = transparent_socket()
-    for op, how in enumerate(("sendfile", "vmsplice"), 2):
-        test_spliced(ring, s, how, op)
+    with transparent_socket() as s:
+        for op, how in enumerate(("sendfile", "vmsplice"), 2):
+            test_spliced(ring, s, how, op)
     ring.close()
     lines = log.lines()
     for line in lines:
         note("kernel log: " + re.sub(r"\s+", " ", line))
-    result(not lines, f"{path} IPv{family}: the kernel log is silent")
+    result(not lines, "the kernel log is silent")
     for field, value, reason in DISAGREEMENTS:
         test_disagreement(field, value, reason)
+
+
+def main():
+    global path, V6
+    for r in range(N):
+        enter(f"rar{r}")
+        sysctl("dead_ms", 3000)
+    addresses()
+    variants = [sys.argv[1:]] if sys.argv[1:] else (
+        ("ingress", "4"), ("ingress", "6"), ("udp", "4"), ("udp", "6"))
+    for path, family in variants:
+        V6 = family == "6"
+        variant()
     print(f"1..{tap_nr}", flush=True)
     return tap_failed > 0
 

@@ -34,7 +34,7 @@
 #define SIZE		4
 #define GROUP		0xfa11ed
 #define BIG		(4u << 20)	/* bytes */
-#define DEAD_MS		2000
+#define DEAD_MS		1500
 
 enum how {
 	BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_CHILD_HOLDS, BY_KILL_BUSY, BY_CUT
@@ -201,6 +201,9 @@ static int fail_busy(struct plan *p, int fd)
 		.it_value.tv_usec = 20000 + rar_seed % 50000,
 	};
 
+	struct rar_data d = first_op();
+
+	RAR_CHECK(!rar_collect(fd, &d, p->victim), "the first operation");
 	dying = p;
 	signal(SIGALRM, die);
 	setitimer(ITIMER_REAL, &soon, NULL);

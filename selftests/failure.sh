@@ -33,6 +33,16 @@ drop_received()
 	EOT
 }
 
+# Rank 2 again as it was before it was cut off.
+revive()
+{
+	[ -e /run/netns/rar2 ] || ip netns add rar2
+	ip -n rarbr link show p2 > /dev/null 2>&1 ||
+		ip link add eth0 netns rar2 type veth peer name p2 netns rarbr
+	ip -n rarbr link set p2 master br0 addrgenmode none up
+	topo_rank 2 | ip -n rar2 -batch - 2> /dev/null
+}
+
 need_module
 plan 6
 topo_up 4
@@ -40,7 +50,7 @@ export -f rns drop_sent drop_received
 
 cut_off "the device's other end is taken down" SILENT,NODEV \
 	"ip -n rarbr link set p2 down"
-rns br ip link set p2 up
+revive
 
 if nft list tables > /dev/null 2>&1; then
 	cut_off "nft drops what it sends" SILENT drop_sent
@@ -54,10 +64,11 @@ fi
 
 cut_off "its namespace's name is deleted and its device" SILENT,NODEV \
 	"ip netns del rar2 && ip -n rarbr link del p2"
-topo_up 4
+revive
 cut_off "its namespace dies with it" DIED,CLOSED,SILENT,RESET,NODEV \
 	"ip netns del rar2" --kill
-topo_up 4
+sleep 0.5	# until the dead namespace has taken p2 along
+revive
 cut_off "its namespace dies unheard" SILENT \
 	"ip -n rarbr link set p2 down && ip netns del rar2" --kill
 finish

@@ -21,6 +21,10 @@ skip_all() { echo "1..0 # SKIP $*"; exit 4; }
 
 note() { echo "# $*"; }
 
+# A program's output as comments.
+# shellcheck disable=SC2001 # every line
+quote() { [ -z "$1" ] || sed 's/^\(# \)\?/# /' <<< "$1"; }
+
 result()	# STATUS NAME
 {
 	tap_run=$((tap_run + 1))
@@ -46,8 +50,7 @@ check()
 
 	shift
 	out=$("$@" 2>&1) || status=$?
-	# shellcheck disable=SC2001 # every line
-	[ -z "$out" ] || sed 's/^\(# \)\?/# /' <<< "$out"
+	quote "$out"
 	if [ $status = 4 ]; then
 		skip "$name" "${out##*SKIP }"
 	else

@@ -185,7 +185,7 @@ one_softirq()
 	check "$name: the operation" ring -n 4 -t f32 -c 256k
 	trace_stop
 	out=$(trace_judge)
-	note "${out//$'\n'/$'\n'# }"
+	quote "$out"
 	[ "$(word together)" -gt 0 ] && [ "$(word together)" -ge $(($(word added) / 2)) ]
 	result $? "$name: $(word together) of $(word added) chunks"
 }

@@ -76,7 +76,7 @@ narrow_path()
 {
 	topo_mtu 9000 1500 9000
 	out=$(ring -n 3 -c 1 -s join_ms=3000 -T 20)
-	note "${out//$'\n'/$'\n'# }"
+	quote "$out"
 	grep -q 'Message too long.* reason MTU rank 0 other 1 ' <<< "$out"
 	result $? "a path narrower than its device: EMSGSIZE names the link"
 	topo_mtu 9000

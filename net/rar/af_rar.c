@@ -285,6 +285,14 @@ static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
 	return sizeof(*sa);
 }
 
+/* A call that may not block does not wait for one that does. */
+static int lock_call(struct mutex *lock, int flags)
+{
+	if (flags & MSG_DONTWAIT)
+		return mutex_trylock(lock) ? 0 : -EAGAIN;
+	return mutex_lock_interruptible(lock) ? -ERESTARTSYS : 0;
+}
+
 /* -- send ---------------------------------------------------------------- */
 
 /* What the control message and the options ask for. */
@@ -295,8 +303,7 @@ struct send_args {
 	u32 esize;
 };
 
-static int parse_op(const struct rar_op *req, struct msghdr *msg,
-		    struct send_args *args)
+static int parse_op(const struct rar_op *req, struct send_args *args)
 {
 	if (req->__pad || req->flags)
 		return -EINVAL;
@@ -326,6 +333,8 @@ static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 			return -EINVAL;
 		if (cmsg->cmsg_level != SOL_RAR)
 			continue;
+		if (req.size)	/* a second one */
+			return -EINVAL;
 		len = cmsg->cmsg_len - CMSG_ALIGN(sizeof(*cmsg));
 		if (cmsg->cmsg_type != RAR_OP || len < sizeof(req))
 			return -EINVAL;
@@ -334,9 +343,8 @@ static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 		    memchr_inv((u8 *)CMSG_DATA(cmsg) + sizeof(req), 0,
 			       req.size - sizeof(req)))
 			return -EINVAL;
-		return parse_op(&req, msg, args);
 	}
-	return 0;
+	return req.size ? parse_op(&req, args) : 0;
 }
 
 static int check_args(const struct send_args *args)
@@ -379,10 +387,11 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 }
 
 /*
- * Sleep until something changed for @grp, or a little while: memory of the
+ * Sleep until something changed for @grp, or a little while: @memory of the
  * netns may be freed by other groups. Returns 0 to try again.
  */
-static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
+static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo,
+		     bool memory)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	long slice = min_t(long, *timeo, HZ / 20);
@@ -390,7 +399,7 @@ static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
 	if (!*timeo)
 		return -EAGAIN;
 	add_wait_queue(sk_sleep(sk), &wait);
-	if (rar_group_may_post(grp) == -EAGAIN || slice < *timeo) {
+	if (memory || rar_group_may_post(grp) == -EAGAIN) {
 		slice -= wait_woken(&wait, TASK_INTERRUPTIBLE, slice);
 		if (*timeo != MAX_SCHEDULE_TIMEOUT)
 			*timeo = max(*timeo - slice, 0L);
@@ -416,18 +425,20 @@ static struct rar_operation *send_alloc(struct sock *sk,
 					long *timeo)
 {
 	struct rar_operation *op;
+	bool first;
 	int err;
 
 	if (bytes > READ_ONCE(grp->rn->sysctl_mem))
 		return ERR_PTR(-EMSGSIZE);
 	for (;;) {
 		err = rar_group_may_post(grp);
-		op = err ? ERR_PTR(err) : rar_op_alloc(grp->rn, bytes);
+		first = READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+		op = err ? ERR_PTR(err) : rar_op_alloc(grp->rn, bytes, first);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		if (!err && all_unread(grp))
 			return ERR_PTR(-ENOBUFS);
-		err = send_wait(sk, grp, timeo);
+		err = send_wait(sk, grp, timeo, !err);
 		if (err)
 			return ERR_PTR(err);
 	}
@@ -444,7 +455,7 @@ static int send_post(struct sock *sk, struct rar_group *grp,
 	if (err)
 		return err;
 	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
-		err = send_wait(sk, grp, timeo);
+		err = send_wait(sk, grp, timeo, false);
 		if (err)
 			break;
 	}
@@ -479,6 +490,20 @@ static void send_drop_record(struct rar_sock *rsk)
 	rsk->more = NULL;
 }
 
+/* In pieces, since a call may carry 1 GiB. */
+static int copy_in(void *to, struct msghdr *msg, size_t len)
+{
+	size_t n;
+
+	for (; len; len -= n, to += n) {
+		n = min_t(size_t, len, SZ_1M);
+		if (copy_from_iter(to, n, &msg->msg_iter) != n)
+			return -EFAULT;
+		cond_resched();
+	}
+	return 0;
+}
+
 /* Copy one call's data and post the record if it is the last; all or nothing. */
 static int send_piece(struct sock *sk, struct rar_group *grp,
 		      struct msghdr *msg, size_t len, long *timeo)
@@ -491,8 +516,9 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	if (len > op->charged - op->filled ||
 	    (last && len != op->charged - op->filled))
 		return -EINVAL;
-	if (copy_from_iter(op->buf + op->filled, len, &msg->msg_iter) != len)
-		return -EFAULT;
+	err = copy_in(op->buf + op->filled, msg, len);
+	if (err)
+		return err;
 	if (!last) {
 		op->filled += len;
 		return 0;
@@ -545,8 +571,9 @@ static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 		return -EISCONN;
 	if (len > RAR_MAX_CALL)
 		return -EMSGSIZE;
-	if (mutex_lock_interruptible(&rsk->send_lock))
-		return -ERESTARTSYS;
+	err = lock_call(&rsk->send_lock, msg->msg_flags);
+	if (err)
+		return err;
 	err = sock_send(sk, grp, msg, len);
 	mutex_unlock(&rsk->send_lock);
 	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
@@ -647,8 +674,9 @@ static int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 		return -ENOTCONN;
 	msg->msg_namelen = 0;
 	len = min_t(size_t, len, INT_MAX & PAGE_MASK);
-	if (mutex_lock_interruptible(&rsk->recv_lock))
-		return -ERESTARTSYS;
+	ret = lock_call(&rsk->recv_lock, flags);
+	if (ret)
+		return ret;
 	ret = sock_recv(sk, grp, msg, len, flags);
 	mutex_unlock(&rsk->recv_lock);
 	return ret;
@@ -804,6 +832,8 @@ int rar_sock_init(void)
 		return err;
 	rar_proto_family.family = rar_family;
 	err = sock_register(&rar_proto_family);
+	if (err == -EEXIST)	/* modprobe would take it for success */
+		err = -EBUSY;
 	if (err) {
 		pr_err("rar: address family %d is in use, choose another one with family=\n",
 		       rar_family);

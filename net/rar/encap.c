@@ -127,6 +127,11 @@ bool rar_encap_serves(const struct rar_net *rn, __be16 num)
 	return false;
 }
 
+u16 rar_encap_af(const struct rar_port *port)
+{
+	return port->af;
+}
+
 struct sock *rar_encap_sk(const struct rar_port *port)
 {
 	return port->sock->sk;

@@ -11,14 +11,19 @@
 
 /* -- the error ----------------------------------------------------------- */
 
-/* Forget what will never be complete; what is stays for recv(). */
+/*
+ * Forget what will never be complete, and all behind it: recv() delivers in
+ * the order of send. What is complete before it stays.
+ */
 static void drop_incomplete(struct rar_group *grp)
 {
 	struct rar_operation *op, *tmp;
+	bool gap = false;
 
 	lockdep_assert_held(&grp->lock);
 	list_for_each_entry_safe(op, tmp, &grp->undelivered, node) {
-		if (op->complete)
+		gap |= !op->complete;
+		if (!gap)
 			continue;
 		list_del_init(&op->node);
 		grp->nundelivered--;
@@ -55,19 +60,37 @@ static void record_error(struct rar_group *grp,
 			      &grp->error.addr);
 }
 
-/* Tell the neighbour in @dir that the group failed, and why. */
+/* Tell the neighbour in @dir that the running group failed, and why. */
 void rar_fail_tell(struct rar_group *grp, enum rar_dir dir)
 {
 	struct rar_error err;
-	u64 token;
 
 	spin_lock_bh(&grp->lock);
 	err = grp->error;
-	token = grp->state == RAR_S_FAILED ? grp->epoch :
-					     grp->join.peer_nonce[dir];
 	spin_unlock_bh(&grp->lock);
-	if (token && grp->path[dir].dst.af)
-		rar_output_notice(grp, dir, RAR_T_ABORT, token, &err);
+	rar_output_notice(grp, dir, RAR_T_ABORT, grp->epoch, &err);
+}
+
+static void set_sk_err(struct rar_group *grp, int err)
+{
+	struct sock *sk;
+
+	rcu_read_lock();
+	sk = READ_ONCE(grp->sk);
+	if (sk)
+		WRITE_ONCE(sk->sk_err, err);
+	rcu_read_unlock();
+}
+
+/* A running group is over. */
+static void fail_running(struct rar_group *grp)
+{
+	rar_mib_inc(grp->rn, GroupsFailed);
+	rar_fail_tell(grp, RAR_NEXT);
+	rar_fail_tell(grp, RAR_PREV);
+	rar_link_flush(grp);
+	rar_input_flush_early(grp);
+	rar_group_kick(grp, jiffies + 1);
 }
 
 /**
@@ -80,37 +103,33 @@ void rar_fail_tell(struct rar_group *grp, enum rar_dir dir)
  */
 void rar_fail(struct rar_group *grp, const struct rar_error *err)
 {
-	bool running;
+	u64 nonce[RAR_DIRS] = {};
+	bool running, joining;
+	int dir;
 
 	spin_lock_bh(&grp->lock);
 	running = grp->state == RAR_S_RUN || grp->state == RAR_S_LEAVING;
-	if (!running && grp->state != RAR_S_JOINING &&
-	    grp->state != RAR_S_READY) {
-		spin_unlock_bh(&grp->lock);
-		return;
+	joining = grp->state == RAR_S_JOINING || grp->state == RAR_S_READY;
+	if (running || joining) {
+		record_error(grp, err);
+		set_sk_err(grp, err->err);
 	}
-	record_error(grp, err);
 	if (running) {
 		rar_group_set_state(grp, RAR_S_FAILED);
 		drop_incomplete(grp);
-	} else {
-		rar_group_set_state(grp, RAR_S_BOUND);
+	} else if (joining) {
+		rar_join_reset(grp, nonce);
 	}
-	if (grp->sk)
-		WRITE_ONCE(grp->sk->sk_err, err->err);
 	spin_unlock_bh(&grp->lock);
 
-	rar_mib_inc(grp->rn, GroupsFailed);
-	rar_fail_tell(grp, RAR_NEXT);
-	rar_fail_tell(grp, RAR_PREV);
-	if (running) {
-		rar_link_flush(grp);
-		rar_input_flush_early(grp);
-		rar_group_kick(grp, jiffies + 1);
-	} else {
-		rar_join_leave(grp);
-	}
-	rar_group_wake(grp);
+	if (running)
+		fail_running(grp);
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (nonce[dir])
+			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
+					  err);
+	if (running || joining)
+		rar_group_wake(grp);
 }
 
 /* rar_fail() for reasons that are no more than two ranks and an op. */
@@ -125,6 +144,14 @@ void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
 
 /* -- silence and overdue operations --------------------------------------- */
 
+/* Does anything posted still depend on the neighbour in @dir? */
+static bool needs(const struct rar_group *grp, enum rar_dir dir)
+{
+	if (dir == RAR_PREV)
+		return !rar_group_idle(grp);
+	return READ_ONCE(grp->op_oldest) != READ_ONCE(grp->op_next);
+}
+
 /* Fail the group if a neighbour has been silent for too long. */
 static void check_silence(struct rar_group *grp)
 {
@@ -137,7 +164,8 @@ static void check_silence(struct rar_group *grp)
 	for (dir = 0; dir < RAR_DIRS; dir++) {
 		unsigned long heard = READ_ONCE(grp->heard[dir]);
 
-		if (grp->gone[dir] || time_before(jiffies, heard + dead))
+		if ((grp->gone[dir] && !needs(grp, dir)) ||
+		    time_before(jiffies, heard + dead))
 			continue;
 		err.rank = rar_group_rank(grp, dir);
 		err.other = grp->rank;
@@ -241,15 +269,16 @@ static bool pid_exited(struct pid *pid)
  */
 void rar_fail_set_owner(struct rar_group *grp, struct pid *pid)
 {
-	struct pid *old = grp->owner;
+	struct pid *old;
 
+	spin_lock_bh(&grp->lock);
+	old = grp->owner;
+	grp->owner = pid;
+	spin_unlock_bh(&grp->lock);
 	if (old) {
 		remove_wait_queue(&old->wait_pidfd, &grp->owner_wait);
 		put_pid(old);
 	}
-	spin_lock_bh(&grp->lock);
-	grp->owner = pid;
-	spin_unlock_bh(&grp->lock);
 	if (!pid)
 		return;
 	init_waitqueue_func_entry(&grp->owner_wait, owner_wake);
@@ -317,6 +346,8 @@ void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_leave_rcv_fin(grp, &err, dir);
 		break;
 	case RAR_T_LATE:
+		if (err.rank >= grp->size)
+			break;
 		ask_late(grp, err.op_seq, err.rank);
 		break;
 	case RAR_T_FIN_ACK:

@@ -105,7 +105,9 @@ static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 	const struct rar_group *grp;
 	int bkt;
 
-	if (rn->ngroups >= READ_ONCE(rn->sysctl_max_groups))
+	/* Tombstones count as well, but less. */
+	if (rn->ngroups >= READ_ONCE(rn->sysctl_max_groups) ||
+	    atomic_read(&rn->alive) / 4 > READ_ONCE(rn->sysctl_max_groups))
 		return -ENOSPC;
 	hash_for_each(rn->groups, bkt, grp, node) {
 		/* A failed member holds its socket, but no name any more. */
@@ -160,6 +162,7 @@ void rar_group_unhash(struct rar_group *grp)
 		return;
 
 	WRITE_ONCE(grp->dead, true);
+	smp_mb(); /* pairs with rar_group_kick() */
 	if (timer_delete(&grp->timer))
 		rar_group_put(grp);
 	rar_group_put(grp);
@@ -171,7 +174,8 @@ void rar_group_detach(struct rar_group *grp)
 	spin_lock_bh(&grp->rn->lock);
 	if (grp->sk)
 		grp->rn->ngroups--;
-	WRITE_ONCE(grp->sk, NULL);
+	/* Pairs with the acquire in rar_leave_check_orphan(). */
+	smp_store_release(&grp->sk, NULL);
 	spin_unlock_bh(&grp->rn->lock);
 }
 
@@ -278,6 +282,10 @@ void rar_group_kick(struct rar_group *grp, unsigned long when)
 	/* An armed timer has its own reference already. */
 	if (timer_reduce(&grp->timer, when))
 		rar_group_put(grp);
+	/* Pairs with rar_group_unhash(): one of the two sees the other. */
+	smp_mb();
+	if (READ_ONCE(grp->dead) && timer_delete(&grp->timer))
+		rar_group_put(grp);
 }
 
 /* Let the work item look at the group. Any context. */
@@ -299,8 +307,10 @@ static unsigned long group_tick_running(struct rar_group *grp)
 {
 	unsigned long next = jiffies +
 			     msecs_to_jiffies(rar_group_keepalive_ms(grp));
-	bool told = true;
+	bool told = true, ack;
 
+	if (grp->size == 1)
+		return next;
 	if (READ_ONCE(grp->op_timeout_ms))
 		next = min(next, jiffies + HZ / 20);
 	if (grp->left) {
@@ -311,7 +321,8 @@ static unsigned long group_tick_running(struct rar_group *grp)
 	if (grp->tombstone)
 		return grp->expires;
 	rar_fail_tick(grp);
-	if (grp->left && rar_group_idle(grp) && !READ_ONCE(grp->tx.npend) &&
+	ack = READ_ONCE(grp->rx.ack_due);
+	if (grp->left && rar_group_idle(grp) && !ack &&
 	    READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next))
 		return next;
 	return min(next, rar_link_tick(grp));
@@ -520,6 +531,7 @@ void rar_group_net_init(struct rar_net *rn)
 	hash_init(rn->groups);
 	spin_lock_init(&rn->lock);
 	atomic64_set(&rn->mem, 0);
+	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
 }
 
@@ -550,7 +562,8 @@ void rar_group_net_exit(struct rar_net *rn)
 	wait_var_event(&rn->alive, !atomic_read(&rn->alive));
 }
 
-static bool net_has_orphans(struct rar_net *rn)
+/* Do closed members of this netns still serve their neighbours? */
+bool rar_group_orphans(struct rar_net *rn)
 {
 	struct rar_group *grp;
 	bool found = false;
@@ -562,13 +575,6 @@ static bool net_has_orphans(struct rar_net *rn)
 			found = true;
 	spin_unlock_bh(&rn->lock);
 	return found;
-}
-
-/* Module unload: let orphans finish; linger_ms bounds each of them. */
-void rar_group_drain(struct rar_net *rn)
-{
-	while (net_has_orphans(rn))
-		schedule_timeout_uninterruptible(msecs_to_jiffies(20));
 }
 
 int rar_group_init(void)

@@ -15,6 +15,7 @@
 struct rar_hook {
 	struct list_head node;		/* rn->hooks, rn->hook_lock */
 	struct nf_hook_ops ops;
+	struct rcu_head rcu;		/* dumps of hooks read @ops */
 	int ifindex;
 	u32 users;
 };
@@ -72,7 +73,7 @@ static void hook_free(struct rar_net *rn, struct rar_hook *hook)
 {
 	list_del(&hook->node);
 	nf_unregister_net_hook(rn->net, &hook->ops);
-	kfree(hook);
+	kfree_rcu(hook, rcu);
 }
 
 /**

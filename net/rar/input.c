@@ -225,8 +225,8 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
 
 /*
  * Is the source rank a neighbour that may send this type, and does the
- * packet come from its address? A JOIN may come from anywhere: it is how the
- * predecessor's address becomes known.
+ * packet come from its address and port, which its kernel holds? A JOIN may
+ * come from anywhere: it is how the predecessor's address becomes known.
  */
 static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 			const struct input_type *t)
@@ -240,7 +240,8 @@ static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
-		    addr_equal(&pkt->from, &grp->path[dir].dst))
+		    (pkt->from.port == grp->path[dir].dst.port &&
+		     addr_equal(&pkt->from, &grp->path[dir].dst)))
 			return INPUT_OK;
 	}
 	return known ? RAR_MIB_DropAddress : RAR_MIB_DropRank;
@@ -280,7 +281,7 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 		return RAR_MIB_DropShort;
 	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
 		return RAR_MIB_DropLength;
-	if (group_state(grp) == RAR_S_BOUND)
+	if (group_state(grp) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_MIB_DropState;
 	/* A member bound to no address is joined at any that is local. */
 	if (!addr_equal(&pkt->to, &grp->path[RAR_NEXT].src) &&
@@ -344,9 +345,9 @@ static int early_charge(struct rar_group *grp, struct sk_buff *skb)
 	lockdep_assert_held(&grp->early.lock);
 	if (grp->early.truesize + skb->truesize > limit)
 		return RAR_MIB_DropEarlyFull;
-	if (atomic64_add_return(skb->truesize, &grp->rn->mem) >
-	    READ_ONCE(grp->rn->sysctl_mem)) {
-		atomic64_sub(skb->truesize, &grp->rn->mem);
+	if (atomic64_add_return(skb->truesize, &grp->rn->early) >
+	    READ_ONCE(grp->rn->sysctl_mem) / 4) {
+		atomic64_sub(skb->truesize, &grp->rn->early);
 		return RAR_MIB_DropEarlyFull;
 	}
 	grp->early.truesize += skb->truesize;
@@ -356,7 +357,7 @@ static int early_charge(struct rar_group *grp, struct sk_buff *skb)
 static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
 {
 	grp->early.truesize -= skb->truesize;
-	atomic64_sub(skb->truesize, &grp->rn->mem);
+	atomic64_sub(skb->truesize, &grp->rn->early);
 }
 
 /*
@@ -395,7 +396,12 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	else
 		ret = early_charge(grp, skb);
 	if (ret == INPUT_OK) {
+		/* Nothing outside may wait for a packet that waits for a user. */
 		skb_dst_drop(skb);
+		skb_orphan(skb);
+		nf_reset_ct(skb);
+		skb_ext_reset(skb);
+		skb->dev = NULL;
 		*early_cb(skb) = (struct early_cb) {
 			.off = pkt->off, .len = pkt->len, .op_seq = op_seq,
 		};
@@ -623,7 +629,8 @@ void rar_input_post(struct rar_group *grp, u64 op_seq)
 		early_replay(grp, skb);
 	rar_link_push(grp);
 	/* The predecessor may wait for this opening. */
-	if (any)
+	if (any || READ_ONCE(grp->rn->sysctl_early_bytes) <
+	    4 * (grp->payload + RAR_EARLY_COST))
 		rar_link_send_ack(grp);
 out:
 	rcu_read_unlock();
@@ -649,9 +656,10 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 
 	switch (group_state(grp)) {
 	case RAR_S_READY:
-		/* The predecessor is in RUN, so rank 0 has committed. */
+		/* A neighbour was in RUN, so rank 0 has committed. */
 		spin_lock_bh(&grp->lock);
-		if (grp->state == RAR_S_READY && pkt->h.type <= RAR_T_PROBE)
+		if (grp->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
+		    pkt->h.type != RAR_T_RESET)
 			rar_group_run(grp);
 		spin_unlock_bh(&grp->lock);
 		rar_group_wake(grp);
@@ -693,7 +701,7 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt)
 		return INPUT_OK;
 	}
 	ret = check_running(grp, pkt);
-	if (ret != INPUT_OK)
+	if (ret != INPUT_OK && pkt->h.type != RAR_T_ABORT)
 		return ret;
 	hear(grp, pkt);
 	switch (pkt->h.type) {
@@ -710,6 +718,27 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt)
 		rar_fail_rcv(grp, pkt);
 	}
 	return INPUT_OK;
+}
+
+/*
+ * The hook comes before the stack's own checks: addresses that no packet from
+ * a wire may have are left to them.
+ */
+static bool martian(const struct sk_buff *skb, const struct rar_pkt *pkt)
+{
+	bool lo = skb->dev->flags & IFF_LOOPBACK;
+	__be32 saddr = pkt->from.ip.s6_addr32[0];
+	__be32 daddr = pkt->to.ip.s6_addr32[0];
+
+	if (pkt->from.af == AF_INET)
+		return ipv4_is_multicast(saddr) || ipv4_is_lbcast(saddr) ||
+		       ipv4_is_zeronet(saddr) ||
+		       (!lo && (ipv4_is_loopback(saddr) ||
+				ipv4_is_loopback(daddr)));
+	return ipv6_addr_is_multicast(&pkt->from.ip) ||
+	       ipv6_addr_any(&pkt->from.ip) ||
+	       (!lo && (ipv6_addr_loopback(&pkt->from.ip) ||
+			ipv6_addr_loopback(&pkt->to.ip)));
 }
 
 /* Why a packet on our port that the ingress hook let pass is no use. */
@@ -761,7 +790,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		return RAR_PASS;
 	if (path == RAR_PATH_UDP)
 		dgram_from_stack(skb, &d);
-	else if (d.options && skb->protocol == htons(ETH_P_IPV6))
+	else if (martian(skb, &pkt) ||
+		 (d.options && skb->protocol == htons(ETH_P_IPV6)))
 		return RAR_PASS;
 
 	ret = RAR_MIB_DropGroup;
@@ -773,6 +803,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 				       be64_to_cpu(pkt.h.token));
 	if (!grp && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
+	if (grp && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
+		pkt.from.scope = grp->path[RAR_NEXT].dst.scope;
 	if (grp)
 		ret = check_datagram(skb, &d, &pkt);
 	if (grp && ret == INPUT_OK)

@@ -25,6 +25,8 @@
 #define JOIN_RETRY_MAX_MS	200
 #define JOIN_STUCK_MS		2000	/* a step that does not come round */
 #define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
+#define JOIN_MTU_MIN		1280	/* a full table packet fits */
+#define PAYLOAD_UNIT		16	/* bytes, of any element a multiple */
 #define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
@@ -49,7 +51,13 @@ static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 		  (path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
 					      sizeof(struct iphdr));
 
-	return mtu < hdr + 64 ? 0 : (mtu - hdr) & ~15U;
+	return mtu < JOIN_MTU_MIN ? 0 : round_down(mtu - hdr, PAYLOAD_UNIT);
+}
+
+/* What rank 0 claims to be the lowest payload: chunks end between elements. */
+static bool payload_ok(u32 payload)
+{
+	return payload >= PAYLOAD_UNIT && !(payload % PAYLOAD_UNIT);
 }
 
 static void own_caps(struct rar_caps *caps)
@@ -170,18 +178,31 @@ static void send_join(struct rar_group *grp)
 }
 
 static void reject(struct rar_group *grp, const struct rar_pkt *pkt,
-		   const struct rar_join_hdr *jh, int err,
-		   enum rar_reason why)
+		   const struct rar_join_hdr *jh, const struct rar_error *err)
 {
 	struct rar_notice_hdr n = {
-		.err = cpu_to_be32(err),
-		.reason = cpu_to_be32(why),
-		.rank = cpu_to_be32(be16_to_cpu(pkt->h.src)),
-		.other = cpu_to_be32(grp->rank),
+		.err = cpu_to_be32(err->err),
+		.reason = cpu_to_be32(err->reason),
+		.rank = cpu_to_be32(err->rank),
+		.other = cpu_to_be32(err->other),
 	};
 
-	rar_output_reply(grp, pkt, jh->port, &n, sizeof(n), RAR_T_REJECT,
+	rar_output_reply(grp, pkt, &n, sizeof(n), RAR_T_REJECT,
 			 be64_to_cpu(jh->nonce));
+}
+
+/* This join failed because members disagree: a late one hears it as well. */
+static void reject_like_others(struct rar_group *grp,
+			       const struct rar_pkt *pkt,
+			       const struct rar_join_hdr *jh)
+{
+	struct rar_error err;
+
+	spin_lock_bh(&grp->lock);
+	err = grp->error;
+	spin_unlock_bh(&grp->lock);
+	if (err.err == EBADMSG)
+		reject(grp, pkt, jh, &err);
 }
 
 static void join_answer(struct rar_group *grp, const struct rar_pkt *pkt,
@@ -195,8 +216,8 @@ static void join_answer(struct rar_group *grp, const struct rar_pkt *pkt,
 		.flags = jh->flags,
 	};
 
-	rar_output_reply(grp, pkt, jh->port, &ack, sizeof(ack),
-			 RAR_T_JOIN_ACK, be64_to_cpu(jh->nonce));
+	rar_output_reply(grp, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK,
+			 be64_to_cpu(jh->nonce));
 }
 
 /* The predecessor's address is real: it echoed our nonce in a full packet. */
@@ -214,6 +235,7 @@ static void accept_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 		path->src.port = grp->path[RAR_NEXT].src.port;
 		path->dst = pkt->from;
 		path->dst.port = jh->port;
+		dst_cache_reset(&path->cache);
 		path->oif = grp->path[RAR_NEXT].oif;
 		grp->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
 		grp->join.ok[RAR_PREV] = true;
@@ -248,19 +270,31 @@ static bool prev_held(struct rar_group *grp, const struct rar_pkt *pkt,
 static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	bool joining = READ_ONCE(grp->state) < RAR_S_RUN;
+	struct rar_error err = {};
 	struct rar_join_hdr jh;
 	bool echoed, known;
 	u32 prev;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &jh, sizeof(jh)))
 		return;
+	/* The kernel's socket holds the port, so no user forges this. */
+	if (jh.port != pkt->from.port)
+		return;
+	if (READ_ONCE(grp->state) == RAR_S_BOUND) {
+		reject_like_others(grp, pkt, &jh);
+		return;
+	}
 	prev = rar_group_rank(grp, RAR_PREV);
+	err.rank = prev;
+	err.other = grp->rank;
 	echoed = be64_to_cpu(pkt->h.token) == grp->join.nonce;
 	known = grp->join.ok[RAR_PREV] &&
 		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh.nonce);
 
 	if (prev_held(grp, pkt, &jh)) {
-		reject(grp, pkt, &jh, EADDRINUSE, RAR_R_DUPLICATE);
+		err.err = EADDRINUSE;
+		err.reason = RAR_R_DUPLICATE;
+		reject(grp, pkt, &jh, &err);
 		return;
 	}
 	if (!joining && echoed && !known) {
@@ -270,9 +304,10 @@ static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 		return;
 	}
 	if (joining && echoed && be32_to_cpu(jh.size) != grp->size) {
-		reject(grp, pkt, &jh, EBADMSG, RAR_R_SIZE);
-		rar_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank,
-				    0);
+		err.err = EBADMSG;
+		err.reason = RAR_R_SIZE;
+		reject(grp, pkt, &jh, &err);
+		rar_fail(grp, &err);
 		return;
 	}
 	if (joining && echoed && !(jh.flags & cpu_to_be16(RAR_JF_SMALL)))
@@ -383,8 +418,11 @@ static bool slice_ok(const struct rar_group *grp, const struct table_pkt *t,
 {
 	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
 
-	return n <= RAR_TABLE_MAX && !(first % RAR_TABLE_MAX) &&
-	       first + n <= grp->size && members == n * sizeof(t->m[0]);
+	if (t->th.h.type == RAR_T_COMMIT)
+		return !first && !n && !members;
+	return first < grp->size && !(first % RAR_TABLE_MAX) &&
+	       n == min_t(u32, grp->size - first, RAR_TABLE_MAX) &&
+	       members == n * sizeof(t->m[0]);
 }
 
 static void slice_store(struct rar_group *grp, const struct table_pkt *t)
@@ -471,7 +509,8 @@ static bool rcv_collect(struct rar_group *grp, struct table_pkt *t)
 	if (j->step != RAR_T_COLLECT)
 		return false;
 	slice_store(grp, t);
-	if (!slices_all(grp))
+	if (!slices_all(grp) || !payload_ok(be32_to_cpu(t->th.payload)) ||
+	    be32_to_cpu(t->th.payload) > j->payload)
 		return false;
 	set_proposal(grp, &t->th);
 	j->epoch = random_token();
@@ -506,8 +545,10 @@ static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
 	slice_store(grp, t);
 	if (!slices_all(grp))
 		return true;
-	*bad = table_digest(grp) != j->digest ||
-	       j->members[grp->rank].nonce != j->nonce ||
+	/* From before this member started again: rank 0 collects once more. */
+	if (j->members[grp->rank].nonce != j->nonce)
+		return false;
+	*bad = table_digest(grp) != j->digest || !payload_ok(j->min_payload) ||
 	       j->min_payload > j->payload;
 	if (!*bad)
 		get_ready(grp);
@@ -538,7 +579,7 @@ static void rcv_table(struct rar_group *grp, const struct rar_pkt *pkt)
 		return;
 	rar_group_hear(grp, RAR_PREV);
 	spin_lock_bh(&grp->lock);
-	if (grp->state >= RAR_S_JOINING && grp->state <= RAR_S_RUN &&
+	if (grp->state >= RAR_S_JOINING && grp->state <= RAR_S_LEAVING &&
 	    both_ok(grp)) {
 		if (pkt->h.type == RAR_T_COLLECT)
 			relay = rcv_collect(grp, &t);
@@ -603,16 +644,23 @@ static unsigned long retry_in(u32 tries)
 static void step_send(struct rar_group *grp)
 {
 	struct rar_join_state *j = &grp->join;
-	u32 n = j->step == RAR_T_COMMIT ? 1 : slices(grp), i;
-	u64 token = j->peer_nonce[RAR_NEXT];
+	u32 i = 0, n = slices(grp);
 	struct table_pkt t;
+	u64 token;
+	u8 step;
 
-	for (i = 0; i < n; i++) {
-		if (j->step != RAR_T_COMMIT && test_bit(i, j->back))
-			continue;
+	do {
 		memset(&t, 0, sizeof(t));
 		spin_lock_bh(&grp->lock);
-		if (j->step == RAR_T_COLLECT) {
+		step = j->step;
+		token = j->peer_nonce[RAR_NEXT];
+		if (step == RAR_T_COMMIT)
+			i = n;
+		else
+			i = find_next_zero_bit(j->back, n, i);
+		if (!step || (i == n && step != RAR_T_COMMIT))
+			token = 0;
+		if (step == RAR_T_COLLECT) {
 			own_member(grp);
 			own_caps(&j->caps);
 			j->min_payload = j->payload;
@@ -624,35 +672,11 @@ static void step_send(struct rar_group *grp)
 		t.th.payload = cpu_to_be32(j->min_payload);
 		t.th.payload_rank = cpu_to_be16(j->min_rank);
 		caps_to_wire(&j->caps, &t.th.caps);
-		if (j->step != RAR_T_COMMIT)
+		if (i < n)
 			slice_fill(grp, &t, i);
 		spin_unlock_bh(&grp->lock);
-		table_send(grp, &t, j->step, token);
-	}
-}
-
-static void step_tick(struct rar_group *grp)
-{
-	struct rar_join_state *j = &grp->join;
-	bool send = false;
-
-	spin_lock_bh(&grp->lock);
-	if (!both_ok(grp)) {
-		if (j->step != RAR_T_COMMIT)
-			j->step = 0;
-	} else if (!j->step ||
-		   (j->step != RAR_T_COMMIT &&
-		    time_after(jiffies, j->step_since +
-			       msecs_to_jiffies(JOIN_STUCK_MS)))) {
-		step_to(grp, RAR_T_COLLECT);
-	}
-	if (j->step && time_after_eq(jiffies, j->step_next)) {
-		send = true;
-		j->step_next = jiffies + retry_in(j->step_tries++);
-	}
-	spin_unlock_bh(&grp->lock);
-	if (send)
-		step_send(grp);
+		table_send(grp, &t, step, token);
+	} while (++i < n);
 }
 
 static void join_timed_out(struct rar_group *grp)
@@ -671,6 +695,32 @@ static void join_timed_out(struct rar_group *grp)
 		rar_fail_pair(grp, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
 				    j->ok[RAR_NEXT] ? prev : next, grp->rank,
 				    0);
+}
+
+static void step_tick(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
+	bool send = false, stuck = false;
+
+	spin_lock_bh(&grp->lock);
+	if (j->step == RAR_T_COMMIT) {
+		stuck = time_after(jiffies, j->step_since + dead);
+	} else if (!both_ok(grp)) {
+		j->step = 0;
+	} else if (!j->step || time_after(jiffies, j->step_since +
+					  msecs_to_jiffies(JOIN_STUCK_MS))) {
+		step_to(grp, RAR_T_COLLECT);
+	}
+	if (j->step && time_after_eq(jiffies, j->step_next)) {
+		send = true;
+		j->step_next = jiffies + retry_in(j->step_tries++);
+	}
+	spin_unlock_bh(&grp->lock);
+	if (stuck)
+		join_timed_out(grp);
+	else if (send)
+		step_send(grp);
 }
 
 /**
@@ -725,6 +775,10 @@ static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 	path->dst = *next;
 	path->src = grp->self;
 	path->src.af = next->af;
+	if (grp->port && rar_encap_af(grp->port) != next->af) {
+		rar_encap_put(grp->rn, grp->port);
+		grp->port = NULL;
+	}
 	if (!grp->port) {
 		grp->port = rar_encap_get(grp->rn, next->af, grp->self.port);
 		if (IS_ERR(grp->port)) {
@@ -807,34 +861,21 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 }
 
 /**
- * rar_join_leave() - the join is over without a ring
- * @grp: group whose socket closes, or whose join failed
- *
- * Neighbours are told, so that a new process may take the rank at once.
+ * rar_join_reset() - the join is over without a ring
+ * @grp:   group in JOINING or READY, @grp->lock held; BOUND afterwards
+ * @nonce: set to the nonces of the neighbours that can be told, else 0
  */
-void rar_join_leave(struct rar_group *grp)
+void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS])
 {
-	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
-				 .rank = grp->rank, .other = grp->rank };
-	u64 nonce[RAR_DIRS];
-	bool tell;
 	int dir;
 
-	spin_lock_bh(&grp->lock);
-	tell = grp->state == RAR_S_JOINING || grp->state == RAR_S_READY;
+	lockdep_assert_held(&grp->lock);
 	for (dir = 0; dir < RAR_DIRS; dir++) {
 		nonce[dir] = grp->join.ok[dir] ? grp->join.peer_nonce[dir] : 0;
 		grp->join.ok[dir] = false;
 		grp->join.peer_nonce[dir] = 0;
 	}
-	if (tell)
-		rar_group_set_state(grp, RAR_S_BOUND);
 	WRITE_ONCE(grp->join.nonce, 0);
 	WRITE_ONCE(grp->epoch, 0);
-	spin_unlock_bh(&grp->lock);
-
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (tell && nonce[dir])
-			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
-					  &bye);
+	rar_group_set_state(grp, RAR_S_BOUND);
 }

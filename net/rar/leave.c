@@ -4,6 +4,7 @@
  * they pass it on. A closed one serves its successor as an orphan until its
  * operations are released, then answers as a tombstone for a while.
  */
+#include <linux/mm.h>
 #include <linux/sched.h>
 
 #include "rar.h"
@@ -53,23 +54,61 @@ static void drop_undelivered(struct rar_group *grp)
 	spin_unlock_bh(&grp->lock);
 }
 
-/* What remains of a member in RUN when its socket closes. */
+/* A tombstone needs no memory but its own. */
+static void bury(struct rar_group *grp)
+{
+	struct rar_member *members;
+
+	rar_link_bury(grp);
+	spin_lock_bh(&grp->lock);
+	grp->tombstone = true;
+	members = grp->join.members;
+	grp->join.members = NULL;
+	spin_unlock_bh(&grp->lock);
+	kvfree(members);
+}
+
+/* A member without a ring ends here: true. Neighbours it found are told. */
+static bool close_unjoined(struct rar_group *grp)
+{
+	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
+				 .rank = grp->rank, .other = grp->rank };
+	u64 nonce[RAR_DIRS] = {};
+	bool ends;
+	int dir;
+
+	spin_lock_bh(&grp->lock);
+	if (grp->state == RAR_S_JOINING || grp->state == RAR_S_READY)
+		rar_join_reset(grp, nonce);
+	ends = grp->state == RAR_S_BOUND || grp->size == 1;
+	spin_unlock_bh(&grp->lock);
+
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (nonce[dir])
+			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
+					  &bye);
+	return ends;
+}
+
+/* What remains of a member in an epoch: an orphan, or a tombstone. */
 static void close_running(struct rar_group *grp)
 {
-	bool dying = current->flags & PF_EXITING;
+	bool dying = current->flags & PF_EXITING, failed;
+	u32 wait;
 
 	if (!rar_group_idle(grp))
 		rar_fail_pair(grp, ECONNRESET,
-				    dying ? RAR_R_DIED : RAR_R_CLOSED,
-				    grp->rank, grp->rank, grp->ops_complete);
+			      dying ? RAR_R_DIED : RAR_R_CLOSED, grp->rank,
+			      grp->rank, grp->ops_complete);
 	spin_lock_bh(&grp->lock);
 	rar_leave_start(grp);
-	grp->expires = jiffies +
-		msecs_to_jiffies(grp->state == RAR_S_FAILED ?
-				 2 * READ_ONCE(grp->rn->sysctl_dead_ms) :
-				 READ_ONCE(grp->rn->sysctl_linger_ms));
-	grp->tombstone = grp->state == RAR_S_FAILED;
+	failed = grp->state == RAR_S_FAILED;
+	wait = failed ? 2 * READ_ONCE(grp->rn->sysctl_dead_ms) :
+			READ_ONCE(grp->rn->sysctl_linger_ms);
+	grp->expires = jiffies + msecs_to_jiffies(wait);
 	spin_unlock_bh(&grp->lock);
+	if (failed)
+		bury(grp);
 }
 
 /**
@@ -83,17 +122,15 @@ void rar_leave_release(struct rar_group *grp)
 	bool ends;
 
 	rar_fail_set_owner(grp, NULL);
-	close_running(grp);
+	ends = close_unjoined(grp);
+	if (!ends)
+		close_running(grp);
 	rar_group_detach(grp);
 	drop_undelivered(grp);
-
-	ends = grp->state < RAR_S_RUN || grp->size == 1;
-	if (ends) {
-		rar_join_leave(grp);
+	if (ends)
 		rar_group_unhash(grp);
-	} else {
+	else
 		rar_group_kick(grp, jiffies);
-	}
 	rar_group_put(grp);
 }
 
@@ -117,12 +154,11 @@ void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 		grp->fin_due[!dir] = !told_both;
 		grp->fin_next = jiffies;
 	}
-	late = grp->left_rank != grp->rank && grp->op_next > grp->left_last;
+	late = fin->rank != grp->rank && grp->op_next > fin->op_seq;
 	spin_unlock_bh(&grp->lock);
 	if (late)
-		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
-				    grp->left_rank, grp->left_rank,
-				    grp->left_last);
+		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT, fin->rank,
+			      fin->rank, fin->op_seq);
 	rar_group_kick(grp, jiffies);
 	rar_group_wake(grp);
 }
@@ -158,7 +194,8 @@ bool rar_leave_tick(struct rar_group *grp)
 /* An orphan that nobody needs becomes a tombstone, and that ends. */
 void rar_leave_check_orphan(struct rar_group *grp, bool told)
 {
-	if (READ_ONCE(grp->sk))
+	/* Pairs with the release in rar_group_detach(): @expires is set. */
+	if (smp_load_acquire(&grp->sk))
 		return;
 	if (time_after_eq(jiffies, grp->expires)) {
 		rar_group_unhash(grp);
@@ -167,7 +204,7 @@ void rar_leave_check_orphan(struct rar_group *grp, bool told)
 	if (grp->tombstone || !told ||
 	    READ_ONCE(grp->op_oldest) != READ_ONCE(grp->op_next))
 		return;
-	grp->tombstone = true;
 	grp->expires = jiffies +
 		msecs_to_jiffies(2 * READ_ONCE(grp->rn->sysctl_dead_ms));
+	bury(grp);
 }

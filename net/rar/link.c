@@ -210,7 +210,7 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 
 	if (!tx->npend)
 		return NULL;
-	for (seq = grp->op_oldest; seq != grp->op_next; seq++) {
+	for (seq = grp->op_oldest; seq < grp->op_next; seq++) {
 		op = op_at(grp, seq);
 		if (!op)
 			continue;
@@ -241,7 +241,7 @@ static struct rar_operation *pick_inject(struct rar_group *grp,
 
 	if (!tx->ninject || tx->inj_out >= tx->inj_wnd)
 		return NULL;
-	for (seq = grp->op_oldest; seq != grp->op_next; seq++) {
+	for (seq = grp->op_oldest; seq < grp->op_next; seq++) {
 		op = op_at(grp, seq);
 		if (!op || op->inject == op->inject_end)
 			continue;
@@ -822,4 +822,20 @@ void rar_link_flush(struct rar_group *grp)
 	grp->op_oldest = grp->op_next;
 	grp->tx.una = grp->tx.next_seq;
 	spin_unlock_bh(&grp->tx.lock);
+}
+
+/**
+ * rar_link_bury() - forget the packets in flight as well
+ * @grp: group that sends nothing any more
+ */
+void rar_link_bury(struct rar_group *grp)
+{
+	struct rar_sent *sent;
+
+	rar_link_flush(grp);
+	spin_lock_bh(&grp->tx.lock);
+	sent = grp->tx.sent;
+	grp->tx.sent = NULL;
+	spin_unlock_bh(&grp->tx.lock);
+	kfree(sent);
 }

@@ -41,13 +41,20 @@ err_mib:
 	return err;
 }
 
-static void __net_exit main_net_exit(struct net *net)
+/* The core waits for RCU readers between this and main_net_exit(). */
+static void __net_exit main_net_pre_exit(struct net *net)
 {
 	struct rar_net *rn = rar_net(net);
 
 	rar_proc_destroy(net);
 	rar_sysctl_destroy(rn);
 	rar_group_net_exit(rn);
+}
+
+static void __net_exit main_net_exit(struct net *net)
+{
+	struct rar_net *rn = rar_net(net);
+
 	WARN_ON(!list_empty(&rn->hooks));
 	WARN_ON(!list_empty(&rn->ports));
 	rar_mib_destroy(rn);
@@ -55,19 +62,22 @@ static void __net_exit main_net_exit(struct net *net)
 
 static struct pernet_operations main_net_ops = {
 	.init = main_net_init,
+	.pre_exit = main_net_pre_exit,
 	.exit = main_net_exit,
 	.id = &rar_net_id,
 	.size = sizeof(struct rar_net),
 };
 
-static void drain_orphans(void)
+static bool any_orphans(void)
 {
+	bool found = false;
 	struct net *net;
 
 	down_read(&net_rwsem);
 	for_each_net(net)
-		rar_group_drain(rar_net(net));
+		found |= rar_group_orphans(rar_net(net));
 	up_read(&net_rwsem);
+	return found;
 }
 
 static int __init main_init(void)
@@ -105,7 +115,9 @@ err_reduce:
 static void __exit main_exit(void)
 {
 	rar_sock_exit();
-	drain_orphans();
+	/* linger_ms bounds each of them. */
+	while (any_orphans())
+		schedule_timeout_uninterruptible(msecs_to_jiffies(20));
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_group_exit();

@@ -9,11 +9,16 @@
 #define OP_BITMAPS	5		/* per phase */
 #define OP_KMALLOC_MAX	(64 << 10)	/* larger buffers are not physically contiguous */
 
-/* Charge @bytes to the netns; false when net.rar.mem would be exceeded. */
-static bool op_charge(struct rar_net *rn, u64 bytes)
+/*
+ * Charge @bytes to the netns. Operations behind another one of their group
+ * may use half of net.rar.mem only, so that they do not starve the first one
+ * of a group in the same netns: neither would ever complete.
+ */
+static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
 {
-	if (atomic64_add_return(bytes, &rn->mem) <=
-	    READ_ONCE(rn->sysctl_mem))
+	unsigned long limit = READ_ONCE(rn->sysctl_mem);
+
+	if (atomic64_add_return(bytes, &rn->mem) <= (first ? limit : limit / 2))
 		return true;
 	atomic64_sub(bytes, &rn->mem);
 	return false;
@@ -31,15 +36,16 @@ static void *op_alloc_buf(u64 bytes)
  * rar_op_alloc() - get an operation and its buffer
  * @rn:    netns that is charged
  * @bytes: length of the tensor
+ * @first: nothing of the group is in flight
  *
  * Process context. Return: the operation with one reference, or ERR_PTR:
  * -EAGAIN when net.rar.mem is used up, -ENOBUFS when memory is short.
  */
-struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes)
+struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
 {
 	struct rar_operation *op;
 
-	if (!op_charge(rn, bytes))
+	if (!op_charge(rn, bytes, first))
 		return ERR_PTR(-EAGAIN);
 	op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
 	if (op)

@@ -91,7 +91,7 @@ struct rar_operation {
 	u64 early_cost;			/* credit taken, see tx.early_used */
 };
 
-struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes);
+struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		    u32 esize, u32 payload, u32 size, u32 rank);
 void rar_op_put(struct rar_operation *op);

@@ -18,7 +18,7 @@
 
 #define OUTPUT_TTL	64
 #define OUTPUT_TOS	INET_ECN_ECT_0
-#define OUTPUT_RESETS	8	/* per jiffy and netns */
+#define OUTPUT_REPLIES	16	/* to strangers, per jiffy and netns */
 
 /* -- routes -------------------------------------------------------------- */
 
@@ -216,37 +216,42 @@ static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 #endif
 
 /*
- * Send @skb, which starts at the RAR header. Consumes it. No rar lock is
- * held; softirq or process context.
+ * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar
+ * lock is held; bottom halves are off, RCU read side.
  */
-static void xmit(struct rar_group *grp, struct rar_path *path,
-		 struct sk_buff *skb)
+static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
+		    struct sk_buff *skb, struct dst_entry *dst)
 {
 	struct net *net = grp->rn->net;
-	struct dst_entry *dst;
 	struct sock *sk;
-	int err;
 
-	rcu_read_lock();
-	local_bh_disable();
-	dst = route_get(grp, path);
 	if (IS_ERR(dst)) {
 		kfree_skb(skb);
-		err = PTR_ERR(dst);
-		goto out;
+		return PTR_ERR(dst);
 	}
 	skb_dst_set(skb, dst);
 	skb->mark = grp->sk_mark;
 	skb->priority = grp->sk_priority;
 	push_udp(skb, path);
 	sk = rar_encap_sk(grp->port);
-	err = path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
-					 xmit_v4(net, sk, skb, path);
-out:
-	if (net_xmit_eval(err))
-		rar_mib_inc(grp->rn, TxError);
+	return path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
+					  xmit_v4(net, sk, skb, path);
+}
+
+/* The same by the route of a neighbour's @path, any context up to softirq. */
+static int xmit(struct rar_group *grp, struct rar_path *path,
+		struct sk_buff *skb)
+{
+	int err;
+
+	rcu_read_lock();
+	local_bh_disable();
+	err = net_xmit_eval(xmit_dst(grp, path, skb, route_get(grp, path)));
 	local_bh_enable();
 	rcu_read_unlock();
+	if (err)
+		rar_mib_inc(grp->rn, TxError);
+	return err;
 }
 
 static void fill_hdr(const struct rar_group *grp, struct rar_hdr *h, u8 type,
@@ -305,7 +310,10 @@ void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
 
 	rar_mib_inc(grp->rn, TxData);
 	rar_mib_add(grp->rn, TxBytes, c.len);
-	xmit(grp, path, skb);
+	/* The route got narrower than the epoch's packets. */
+	if (xmit(grp, path, skb) == -EMSGSIZE)
+		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
+			      rar_group_rank(grp, RAR_NEXT), op->seq);
 }
 
 /**
@@ -361,55 +369,55 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 	rar_output_ctl(grp, dir, &n, sizeof(n), 0, type, token);
 }
 
+/* Answers to strangers are few. */
+static bool reply_allowed(struct rar_net *rn)
+{
+	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {
+		WRITE_ONCE(rn->reply_jiffy, jiffies);
+		atomic_set(&rn->replies, 0);
+	}
+	return atomic_inc_return(&rn->replies) <= OUTPUT_REPLIES;
+}
+
 /**
  * rar_output_reply() - answer a packet whose sender is no neighbour (yet)
  * @grp:   group
  * @pkt:   the packet: the answer goes to where it came from
- * @port:  UDP port to answer to, network order
  * @hdr:   header, common part filled here
- * @len:   its length, not more than came
+ * @len:   its length; nothing is sent if less came
  * @type:  enum rar_pkt_type
  * @token: the sender's nonce, or the epoch that is unknown here
+ *
+ * Softirq.
  */
 void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
-		      __be16 port, void *hdr, size_t len, u8 type, u64 token)
+		      void *hdr, size_t len, u8 type, u64 token)
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from };
 	struct sk_buff *skb;
 
-	if (len > pkt->len)
-		return;
-	path.src.port = pkt->to.port;
-	path.dst.port = port;
-	if (dst_cache_init(&path.cache, GFP_ATOMIC))
+	if (len > pkt->len || !grp->port || !reply_allowed(grp->rn))
 		return;
 	skb = packet_alloc(&path, len);
-	if (skb) {
-		fill_hdr(grp, hdr, type, be16_to_cpu(pkt->h.src),
-			 len - sizeof(struct rar_hdr), token);
-		skb_put_data(skb, hdr, len);
-		rar_mib_inc(grp->rn, TxCtl);
-		xmit(grp, &path, skb);
-	}
-	dst_cache_destroy(&path.cache);
+	if (!skb)
+		return;
+	fill_hdr(grp, hdr, type, be16_to_cpu(pkt->h.src),
+		 len - sizeof(struct rar_hdr), token);
+	skb_put_data(skb, hdr, len);
+	rar_mib_inc(grp->rn, TxCtl);
+	if (net_xmit_eval(xmit_dst(grp, &path, skb, route_new(grp, &path))))
+		rar_mib_inc(grp->rn, TxError);
 }
 
 /**
  * rar_output_reset() - tell the sender that its epoch is not known here
  * @grp: group that took the epoch's place
- * @pkt: the packet; the answer is no larger, and few are sent
+ * @pkt: the packet
  */
 void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt)
 {
-	struct rar_net *rn = grp->rn;
 	struct rar_hdr h;
 
-	if (time_after(jiffies, READ_ONCE(rn->reset_jiffy))) {
-		WRITE_ONCE(rn->reset_jiffy, jiffies);
-		atomic_set(&rn->resets, 0);
-	}
-	if (atomic_inc_return(&rn->resets) > OUTPUT_RESETS)
-		return;
-	rar_output_reply(grp, pkt, pkt->from.port, &h, sizeof(h), RAR_T_RESET,
+	rar_output_reply(grp, pkt, &h, sizeof(h), RAR_T_RESET,
 			 be64_to_cpu(pkt->h.token));
 }

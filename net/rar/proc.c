@@ -29,10 +29,17 @@ static void show_addr(struct seq_file *seq, const struct rar_addr *a)
 		seq_puts(seq, "-");
 }
 
+/* Who knows the epoch can speak for a member: it is not for everybody. */
+static u64 shown_epoch(const struct rar_group *grp)
+{
+	return ns_capable_noaudit(grp->rn->net->user_ns, CAP_NET_ADMIN) ?
+	       READ_ONCE(grp->epoch) : 0;
+}
+
 static void show_group(struct seq_file *seq, const struct rar_group *grp)
 {
 	seq_printf(seq, "%016llx %u %u %s %016llx %u ", grp->id, grp->rank,
-		   grp->size, state_names[READ_ONCE(grp->state)], grp->epoch,
+		   grp->size, state_names[READ_ONCE(grp->state)], shown_epoch(grp),
 		   grp->payload);
 	show_addr(seq, &grp->path[RAR_NEXT].src);
 	seq_putc(seq, ' ');

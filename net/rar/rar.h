@@ -52,9 +52,10 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @groups:	struct rar_group by id and rank; RCU readers, @lock writers
  * @lock:	protects @groups and @ngroups
  * @ngroups:	groups with a socket
- * @mem:	bytes of operation buffers and held packets
+ * @mem:	bytes of operation buffers
+ * @early:	bytes of packets held for operations not yet posted
  * @alive:	groups not yet freed; the netns waits for them
- * @reset_jiffy, @resets: how many RESETs were sent in that jiffy
+ * @reply_jiffy, @replies: answers to strangers in that jiffy
  * @hooks:	ingress hooks by device, @hook_lock
  * @ports:	UDP sockets, @port_lock; RCU readers (ingress hook)
  * @mib:	counters
@@ -66,9 +67,10 @@ struct rar_net {
 	spinlock_t lock; /* see above */
 	u32 ngroups;
 	atomic64_t mem;
+	atomic64_t early;
 	atomic_t alive;
-	unsigned long reset_jiffy;
-	atomic_t resets;
+	unsigned long reply_jiffy;
+	atomic_t replies;
 	struct list_head hooks;
 	struct mutex hook_lock; /* see above */
 	struct list_head ports;
@@ -386,7 +388,7 @@ void rar_group_schedule(struct rar_group *grp);
 u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
 void rar_group_net_init(struct rar_net *rn);
 void rar_group_net_exit(struct rar_net *rn);
-void rar_group_drain(struct rar_net *rn);
+bool rar_group_orphans(struct rar_net *rn);
 u32 rar_group_keepalive_ms(const struct rar_group *grp);
 int rar_group_init(void);
 void rar_group_exit(void);
@@ -416,7 +418,7 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 		   u32 timeout_ms);
 void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
 unsigned long rar_join_tick(struct rar_group *grp);
-void rar_join_leave(struct rar_group *grp);
+void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
 
 /* link.c */
 void rar_link_init(struct rar_group *grp);
@@ -435,6 +437,7 @@ void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 void rar_link_send_ack(struct rar_group *grp);
 unsigned long rar_link_tick(struct rar_group *grp);
 void rar_link_flush(struct rar_group *grp);
+void rar_link_bury(struct rar_group *grp);
 void rar_link_release(struct rar_group *grp, struct rar_operation *op);
 
 /* input.c */
@@ -454,7 +457,7 @@ void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
 void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
 void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
-		      __be16 port, void *hdr, size_t len, u8 type, u64 token);
+		      void *hdr, size_t len, u8 type, u64 token);
 void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err);

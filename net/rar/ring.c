@@ -17,18 +17,20 @@ static u64 div_up(u64 a, u64 b)
  * rar_ring_init() - make the schedule of an operation
  * @ring:    to fill
  * @bytes:   length of the tensor
- * @payload: bytes of tensor data a packet carries, not 0
- * @size:    ranks, not 0
+ * @payload: bytes of tensor data a packet carries
+ * @size:    ranks
  * @rank:    own rank
  *
- * Return: 0, or -EMSGSIZE if the operation has more chunks than can be
- * numbered.
+ * Return: 0, -EMSGSIZE if the operation has more chunks than can be numbered,
+ * or -EINVAL.
  */
 int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload, u32 size,
 		  u32 rank)
 {
 	u64 block, cpb, last;
 
+	if (!payload || !size)
+		return -EINVAL;
 	if (bytes > RAR_MAX_BYTES)
 		return -EMSGSIZE;
 

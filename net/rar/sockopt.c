@@ -39,6 +39,17 @@ static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
+/* @pid is a process and not one thread of it. */
+static bool is_process(struct pid *pid)
+{
+	bool yes;
+
+	rcu_read_lock();
+	yes = pid && pid_task(pid, PIDTYPE_TGID);
+	rcu_read_unlock();
+	return yes;
+}
+
 static int set_owner(struct sock *sk, s32 nr)
 {
 	struct rar_group *grp = rar_sock_group(sk);
@@ -49,8 +60,10 @@ static int set_owner(struct sock *sk, s32 nr)
 	if (nr < 0)
 		return -EINVAL;
 	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
-	if (!pid)
+	if (!is_process(pid)) {
+		put_pid(pid);
 		return -ESRCH;
+	}
 	lock_sock(sk);
 	rar_fail_set_owner(grp, pid);
 	release_sock(sk);

@@ -5,7 +5,7 @@
  *   port         UDP port of addresses that name none
  *   rx_path      "ingress" or "udp"
  *   window       bytes in flight in a whole ring; each rank injects its share
- *   mem          bytes of operation buffers and held packets
+ *   mem          bytes of operation buffers; a quarter more for held packets
  *   early_bytes  per group: payload held for operations not yet posted here
  *   join_ms      until connect() gives up
  *   dead_ms      a neighbour silent for so long is dead
@@ -20,7 +20,7 @@
 
 static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
-static int ms_min = 10, ms_max = 24 * 3600 * 1000;
+static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
 static int groups_max = 1 << 20;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;
@@ -69,7 +69,7 @@ static const struct ctl_table template[] = {
 	LONG_ENTRY(mem, &mem_min, &mem_max),
 	INT_ENTRY(early_bytes, &early_min, &early_max),
 	INT_ENTRY(join_ms, &ms_min, &ms_max),
-	INT_ENTRY(dead_ms, &ms_min, &ms_max),
+	INT_ENTRY(dead_ms, &dead_min, &ms_max),
 	INT_ENTRY(linger_ms, &ms_min, &ms_max),
 	INT_ENTRY(max_groups, SYSCTL_ZERO, &groups_max),
 };

@@ -408,11 +408,14 @@ static bool test_tiling(u32 size)
 
 static bool test_limit(u32 size)
 {
+	struct rar_ring r = { .size = size };
 	u32 p;
 
 	for (p = 0; p < ARRAY_SIZE(payloads); p++)
 		if (!check_limit(size, payloads[p]))
 			return false;
+	CHECK(s.init(&r, 64, 0, size, 0) == -EINVAL, &r);
+	CHECK(s.init(&r, 64, 64, 0, 0) == -EINVAL, &r);
 	return check_limit(size, U32_MAX);
 }
 
