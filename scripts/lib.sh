@@ -314,14 +314,15 @@ rar_kernel()
 # Built in build/<kernel>/ from copies, so that several kernels do not disturb
 # each other's objects.
 
+# rar_make KERNEL DIRECTORY [make arguments]
 rar_make()
 {
-	local kernel=$1 arch=() log=build/$1/make.log
+	local kernel=$1 dir=build/$2 arch=()
 
-	shift
+	shift 2
 	rar_is_uml "$kernel" && arch=(ARCH=um)
-	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/build/$kernel" -j"$(nproc)" W=1 \
-		"${arch[@]}" "$@" modules > "$log" 2>&1
+	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/$dir" -j"$(nproc)" W=1 \
+		"${arch[@]}" "$@" modules > "$dir/make.log" 2>&1
 }
 
 rar_sync_sources()
@@ -336,17 +337,35 @@ rar_build()
 {
 	local kernel=$1
 
+	shift
 	rar_kernel "$kernel"
 	mkdir -p "$RAR_TOP/build/$kernel"
 	(
 		cd "$RAR_TOP" && flock 9
 		rar_sync_sources "$kernel"
-		if ! rar_make "$@"; then
+		if ! rar_make "$kernel" "$kernel" "$@"; then
 			rar_make_log "$kernel" >&2
 			rar_die "the module does not build for $kernel"
 		fi
 		rar_warnings "$kernel" >&2
 	) 9> "$RAR_TOP/build/$kernel.lock"
+}
+
+# rar_build_mutant KERNEL: build/KERNEL.mutant/rar.ko, whose claim of a chunk
+# always succeeds; a test that passes on it does not test for duplicates.
+rar_build_mutant()
+{
+	local claim='return !test_and_set_bit(chunk, op->claimed\[p\]);'
+	local always='set_bit(chunk, op->claimed[p]); return true;'
+
+	rar_kernel "$1"
+	(
+		cd "$RAR_TOP"
+		rar_sync_sources "$1.mutant"
+		grep -q "$claim" "build/$1.mutant/net/rar/op.h"
+		sed -i "s/$claim/$always/" "build/$1.mutant/net/rar/op.h"
+		rar_make "$1" "$1.mutant"
+	)
 }
 
 # The log of the last build for a kernel, naming the files that one edits.

@@ -246,9 +246,10 @@ static int xmit(struct rar_group *grp, struct rar_path *path,
 
 	rcu_read_lock();
 	local_bh_disable();
-	err = net_xmit_eval(xmit_dst(grp, path, skb, route_get(grp, path)));
+	err = xmit_dst(grp, path, skb, route_get(grp, path));
 	local_bh_enable();
 	rcu_read_unlock();
+	err = net_xmit_eval(err);
 	if (err)
 		rar_mib_inc(grp->rn, TxError);
 	return err;
@@ -395,6 +396,7 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from };
 	struct sk_buff *skb;
+	int err;
 
 	if (len > pkt->len || !grp->port || !reply_allowed(grp->rn))
 		return;
@@ -405,7 +407,8 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		 len - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	rar_mib_inc(grp->rn, TxCtl);
-	if (net_xmit_eval(xmit_dst(grp, &path, skb, route_new(grp, &path))))
+	err = xmit_dst(grp, &path, skb, route_new(grp, &path));
+	if (net_xmit_eval(err))
 		rar_mib_inc(grp->rn, TxError);
 }
 
