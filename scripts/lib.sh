@@ -360,7 +360,7 @@ rar_build_mutant()
 
 	rar_kernel "$1"
 	(
-		cd "$RAR_TOP"
+		cd "$RAR_TOP" || exit
 		rar_sync_sources "$1.mutant"
 		grep -q "$claim" "build/$1.mutant/net/rar/op.h"
 		sed -i "s/$claim/$always/" "build/$1.mutant/net/rar/op.h"

@@ -34,7 +34,9 @@
 #define SIZE		4
 #define GROUP		0xfa11ed
 #define BIG		(4u << 20)	/* bytes */
-#define DEAD_MS		1500
+
+/* A kernel full of checkers on one CPU may be silent for longer. */
+static uint32_t dead_ms = 1500;
 
 enum how {
 	BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_CHILD_HOLDS, BY_KILL_BUSY, BY_CUT
@@ -101,7 +103,7 @@ static int prepare(struct plan *p, uint32_t rank)
 	char ms[16];
 	int fd, err;
 
-	snprintf(ms, sizeof(ms), "%u", DEAD_MS);
+	snprintf(ms, sizeof(ms), "%u", dead_ms);
 	fd = rar_socket();
 	err = rar_write("/proc/sys/net/rar/dead_ms", ms) ?:
 	      rar_join(fd, &p->ring, rank) ?: rar_post(fd, &d, rank);
@@ -156,8 +158,9 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 
 	err = poll(&pfd, 1, 15000);
 	us = rar_now_us() - p->failed_us;
-	RAR_CHECK(err == 1 && p->failed_us, "rank %u: nothing in 15 s", rank);
-	RAR_CHECK(us < (DEAD_MS + 1000) * 1000ull, "rank %u: after %llu ms",
+	RAR_CHECK(err == 1, "rank %u: nothing in 15 s", rank);
+	RAR_CHECK(p->failed_us, "rank %u: failed before the victim did", rank);
+	RAR_CHECK(us < (dead_ms + 1000) * 1000ull, "rank %u: after %llu ms",
 		  rank, (unsigned long long)us / 1000);
 	err = rar_collect(fd, &d, rank);
 	RAR_CHECK(!err, "rank %u: the result before: %s", rank,
@@ -180,8 +183,9 @@ static int survive_busy(struct plan *p, uint32_t rank, int fd)
 	err = work(fd);
 	us = rar_now_us() - p->failed_us;
 	RAR_CHECK(err == -ECONNRESET, "rank %u: %zd", rank, err);
-	RAR_CHECK(p->failed_us && us < (DEAD_MS + 1000) * 1000ull,
-		  "rank %u: after %llu ms", rank, (unsigned long long)us / 1000);
+	RAR_CHECK(p->failed_us, "rank %u: failed before the victim did", rank);
+	RAR_CHECK(us < (dead_ms + 1000) * 1000ull, "rank %u: after %llu ms",
+		  rank, (unsigned long long)us / 1000);
 	return check_error(p, fd, rank);
 }
 
@@ -439,6 +443,8 @@ int main(int argc, char **argv)
 		}
 	}
 	rar_init();
+	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
+		dead_ms = 6000;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (cut)
 		return cut_case(p, cut, kill_too);

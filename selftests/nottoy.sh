@@ -86,10 +86,10 @@ delayed()	# N
 	local plain slow limit
 
 	each_rank tc qdisc replace dev eth0 root pfifo limit 10000
-	check "N=$1, 1 MiB, no delay" ring -n "$1" -t f32 -c 1M -r 3
+	check "N=$1, 1 MiB, no delay" ring -n "$1" -t f32 -c 1M -r 6
 	plain=$(word us)
 	each_rank tc qdisc replace dev eth0 root netem delay 10ms limit 10000
-	check "N=$1, 1 MiB, 10 ms per hop" ring -n "$1" -t f32 -c 1M -r 3
+	check "N=$1, 1 MiB, 10 ms per hop" ring -n "$1" -t f32 -c 1M -r 6
 	slow=$(word us)
 	limit=$(((2 * ($1 - 1) + 2) * 10000 + plain))
 	[ -n "$plain" ] && [ -n "$slow" ] && [ "$slow" -lt $limit ]
@@ -184,6 +184,10 @@ one_softirq()
 	trace_start
 	check "$name: the operation" ring -n 4 -t f32 -c 256k
 	trace_stop
+	if ! grep -q '^ => ' $tracing/trace; then
+		skip "$name" "stack traces are empty in this kernel"
+		return
+	fi
 	out=$(trace_judge)
 	quote "$out"
 	[ "$(word together)" -gt 0 ] && [ "$(word together)" -ge $(($(word added) / 2)) ]
@@ -196,6 +200,7 @@ plan 11
 topo_up 4
 topo_sysctl rx_path=ingress
 each_rank tc qdisc replace dev eth0 root pfifo limit 10000
+ring -n 4 -c "std,1M" > /dev/null	# everything has run once
 bytes_of 1
 bytes_of 4
 bytes_of 16

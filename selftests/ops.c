@@ -388,7 +388,32 @@ static int barrier_op(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ stopped */
 
-/* Rank 1 stops right after its send; its kernel goes on working. */
+/* "pid (name) state ..." */
+static bool is_stopped(pid_t pid)
+{
+	char path[32], line[256] = "", *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	state = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return state && state[2] == 'T';
+}
+
+static int wait_stopped(pid_t pid)
+{
+	for (int ms = 0; ms < SYNC_S * 1000; ms++) {
+		if (is_stopped(pid))
+			return 0;
+		rar_sleep_ms(1);
+	}
+	return -ETIMEDOUT;
+}
+
+/* Rank 1 stops after its send, the others send then: its kernel goes on. */
 static int stopped(uint32_t rank, void *arg)
 {
 	struct rar_data d = { .id = 1, .count = 300001, .size = ring.size,
@@ -400,6 +425,7 @@ static int stopped(uint32_t rank, void *arg)
 	RAR_CHECK(fd >= 0, "%s", strerror(-fd));
 	shared->pid[rank] = getpid();
 	RAR_CHECK(!sync_ranks(), "meet");
+	RAR_CHECK(rank == 1 || !wait_stopped(shared->pid[1]), "rank 1 runs");
 	RAR_CHECK(!rar_post(fd, &d, rank), "send");
 	if (rank == 1)
 		raise(SIGSTOP);

@@ -43,7 +43,7 @@ static u64 cookie_of(struct rar_group *grp, u64 op_seq)
 }
 
 static void record_error(struct rar_group *grp,
-			       const struct rar_error *err)
+			 const struct rar_error *err)
 {
 	enum rar_dir dir = err->rank == rar_group_rank(grp, RAR_NEXT) ?
 			   RAR_NEXT : RAR_PREV;
@@ -134,7 +134,7 @@ void rar_fail(struct rar_group *grp, const struct rar_error *err)
 
 /* rar_fail() for reasons that are no more than two ranks and an op. */
 void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
-			 u32 rank, u32 other, u64 op_seq)
+		   u32 rank, u32 other, u64 op_seq)
 {
 	struct rar_error e = { .err = err, .reason = why, .rank = rank,
 			       .other = other, .op_seq = op_seq };
@@ -189,10 +189,10 @@ static void ask_late(struct rar_group *grp, u64 seq, u32 origin)
 
 	if (READ_ONCE(grp->op_next) <= seq)
 		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
-				    grp->rank, seq);
+			      grp->rank, seq);
 	else if (READ_ONCE(grp->tx.posted) <= seq)
 		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
-				    seq);
+			      seq);
 	else if (next != origin)
 		rar_output_notice(grp, RAR_NEXT, RAR_T_LATE, grp->epoch, &ask);
 }
@@ -224,7 +224,7 @@ static void check_op_timeout(struct rar_group *grp)
 	ask_late(grp, seq, grp->rank);
 	if (time_after(jiffies, grp->late_since + HZ))
 		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
-				    grp->rank, seq);
+			      grp->rank, seq);
 }
 
 /* Timer of a running group. */
@@ -299,7 +299,7 @@ void rar_fail_check_owner(struct rar_group *grp)
 	put_pid(pid);
 	if (exited)
 		rar_fail_pair(grp, ECONNRESET, RAR_R_DIED, grp->rank,
-				    grp->rank, READ_ONCE(grp->op_next));
+			      grp->rank, READ_ONCE(grp->op_next));
 }
 
 /* -- notices ------------------------------------------------------------- */

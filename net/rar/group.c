@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups: lookup, state, failure, leaving, the timer. Owns struct rar_group.
+ * Groups: lookup, state, memory, the timer, operations. Owns struct rar_group.
  */
 #include <linux/jhash.h>
 #include <linux/pid.h>
@@ -39,7 +39,7 @@ u32 rar_group_keepalive_ms(const struct rar_group *grp)
 static const u8 legal_from[RAR_S_NR] = {
 	[RAR_S_BOUND]	= BIT(RAR_S_UNBOUND) | BIT(RAR_S_JOINING) |
 			  BIT(RAR_S_READY),
-	[RAR_S_JOINING]	= BIT(RAR_S_BOUND) | BIT(RAR_S_READY),
+	[RAR_S_JOINING]	= BIT(RAR_S_BOUND),
 	[RAR_S_READY]	= BIT(RAR_S_JOINING) | BIT(RAR_S_READY),
 	[RAR_S_RUN]	= BIT(RAR_S_READY) | BIT(RAR_S_JOINING),
 	[RAR_S_LEAVING]	= BIT(RAR_S_RUN),
@@ -476,7 +476,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	rar_mib_add(grp->rn, OpBytes, op->ring.bytes);
 	if (grp->left && seq >= grp->left_last) {
 		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
-				    grp->left_rank, grp->left_rank, seq);
+			      grp->left_rank, grp->left_rank, seq);
 		return 0;
 	}
 	rar_input_post(grp, seq);

@@ -244,6 +244,9 @@ static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 		     addr_equal(&pkt->from, &grp->path[dir].dst)))
 			return INPUT_OK;
 	}
+	/* It may believe in another size; rar_join_rcv() tells it. */
+	if (pkt->h.type == RAR_T_JOIN)
+		return INPUT_OK;
 	return known ? RAR_MIB_DropAddress : RAR_MIB_DropRank;
 }
 
@@ -530,8 +533,8 @@ static int input_posted(struct rar_group *grp, const struct rar_pkt *pkt,
 	why = print_differs(&print, &op->print);
 	if (why) {
 		rar_fail_pair(grp, EBADMSG, why,
-				    rar_group_rank(grp, RAR_PREV), grp->rank,
-				    op_seq);
+			      rar_group_rank(grp, RAR_PREV), grp->rank,
+			      op_seq);
 		return RAR_MIB_DropOp;
 	}
 	ret = check_chunk(&op->ring, phase, dh, pkt->len - sizeof(*dh), &c);

@@ -138,6 +138,11 @@ static u64 table_digest(const struct rar_group *grp)
 	return (u64)a << 32 | b;
 }
 
+static int wire_errno(__be32 err)
+{
+	return clamp_t(u32, be32_to_cpu(err), 1, MAX_ERRNO);
+}
+
 /* -- own entry ----------------------------------------------------------- */
 
 static void own_member(struct rar_group *grp)
@@ -267,52 +272,68 @@ static bool prev_held(struct rar_group *grp, const struct rar_pkt *pkt,
 		 prev->port == jh->port);
 }
 
-static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
+/* Refuse the sender of a JOIN for what is between it and us. */
+static void refuse(struct rar_group *grp, const struct rar_pkt *pkt,
+		   const struct rar_join_hdr *jh, int err,
+		   enum rar_reason why)
+{
+	struct rar_error e = {
+		.err = err,
+		.reason = why,
+		.rank = be16_to_cpu(pkt->h.src),
+		.other = grp->rank,
+	};
+
+	reject(grp, pkt, jh, &e);
+}
+
+/* From the predecessor, or from one that takes its rank. */
+static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
+			  const struct rar_join_hdr *jh)
 {
 	bool joining = READ_ONCE(grp->state) < RAR_S_RUN;
-	struct rar_error err = {};
-	struct rar_join_hdr jh;
+	u32 prev = rar_group_rank(grp, RAR_PREV);
 	bool echoed, known;
-	u32 prev;
+
+	echoed = be64_to_cpu(pkt->h.token) == grp->join.nonce;
+	known = grp->join.ok[RAR_PREV] &&
+		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh->nonce);
+	if (prev_held(grp, pkt, jh)) {
+		refuse(grp, pkt, jh, EADDRINUSE, RAR_R_DUPLICATE);
+		return;
+	}
+	if (!joining && echoed && !known) {
+		/* The predecessor that is in this epoch exists no more. */
+		rar_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev, 0);
+		return;
+	}
+	if (joining && echoed && be32_to_cpu(jh->size) != grp->size) {
+		refuse(grp, pkt, jh, EBADMSG, RAR_R_SIZE);
+		rar_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank, 0);
+		return;
+	}
+	if (joining && echoed && !(jh->flags & cpu_to_be16(RAR_JF_SMALL)))
+		accept_prev(grp, pkt, jh);
+	join_answer(grp, pkt, jh);
+}
+
+static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	struct rar_join_hdr jh;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &jh, sizeof(jh)))
 		return;
 	/* The kernel's socket holds the port, so no user forges this. */
 	if (jh.port != pkt->from.port)
-		return;
-	if (READ_ONCE(grp->state) == RAR_S_BOUND) {
+		rar_mib_inc(grp->rn, DropAddress);
+	else if (READ_ONCE(grp->state) == RAR_S_BOUND)
 		reject_like_others(grp, pkt, &jh);
-		return;
-	}
-	prev = rar_group_rank(grp, RAR_PREV);
-	err.rank = prev;
-	err.other = grp->rank;
-	echoed = be64_to_cpu(pkt->h.token) == grp->join.nonce;
-	known = grp->join.ok[RAR_PREV] &&
-		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh.nonce);
-
-	if (prev_held(grp, pkt, &jh)) {
-		err.err = EADDRINUSE;
-		err.reason = RAR_R_DUPLICATE;
-		reject(grp, pkt, &jh, &err);
-		return;
-	}
-	if (!joining && echoed && !known) {
-		/* The predecessor that is in this epoch exists no more. */
-		rar_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev,
-				    0);
-		return;
-	}
-	if (joining && echoed && be32_to_cpu(jh.size) != grp->size) {
-		err.err = EBADMSG;
-		err.reason = RAR_R_SIZE;
-		reject(grp, pkt, &jh, &err);
-		rar_fail(grp, &err);
-		return;
-	}
-	if (joining && echoed && !(jh.flags & cpu_to_be16(RAR_JF_SMALL)))
-		accept_prev(grp, pkt, &jh);
-	join_answer(grp, pkt, &jh);
+	else if (be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_PREV))
+		rcv_join_prev(grp, pkt, &jh);
+	else if (be32_to_cpu(jh.size) != grp->size)
+		refuse(grp, pkt, &jh, EBADMSG, RAR_R_SIZE);
+	else
+		rar_mib_inc(grp->rn, DropRank);
 }
 
 static void rcv_join_ack(struct rar_group *grp, const struct rar_pkt *pkt)
@@ -362,11 +383,10 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	spin_unlock_bh(&grp->lock);
 	if (final)
-		rar_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
-						 MAX_ERRNO),
-				    be32_to_cpu(n.reason),
-				    be32_to_cpu(n.rank), be32_to_cpu(n.other),
-				    0);
+		rar_fail_pair(grp, wire_errno(n.err),
+					   be32_to_cpu(n.reason),
+					   be32_to_cpu(n.rank), be32_to_cpu(n.other),
+					   0);
 }
 
 /*
@@ -385,10 +405,9 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 	reason = be32_to_cpu(n.reason);
 	if (be32_to_cpu(n.err) == EBADMSG || reason == RAR_R_ABORTED ||
 	    READ_ONCE(grp->state) == RAR_S_RUN) {
-		rar_fail_pair(grp, clamp_t(u32, be32_to_cpu(n.err), 1,
-						 MAX_ERRNO),
-				    reason, be32_to_cpu(n.rank),
-				    be32_to_cpu(n.other), 0);
+		rar_fail_pair(grp, wire_errno(n.err),
+					   reason, be32_to_cpu(n.rank),
+					   be32_to_cpu(n.other), 0);
 		return;
 	}
 	spin_lock_bh(&grp->lock);
@@ -594,7 +613,7 @@ static void rcv_table(struct rar_group *grp, const struct rar_pkt *pkt)
 
 	if (bad)
 		rar_fail_pair(grp, EBADMSG, RAR_R_TABLE, grp->rank, 0,
-				    0);
+			      0);
 	if (relay)
 		table_send(grp, &t, pkt->h.type, token);
 	if (wake)
@@ -687,14 +706,14 @@ static void join_timed_out(struct rar_group *grp)
 
 	if (j->small_ok && !j->ok[RAR_NEXT])
 		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank, next,
-				    0);
+			      0);
 	else if (j->refused_since)
 		rar_fail_pair(grp, EADDRINUSE, RAR_R_DUPLICATE,
-				    grp->rank, next, 0);
+			      grp->rank, next, 0);
 	else
 		rar_fail_pair(grp, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
-				    j->ok[RAR_NEXT] ? prev : next, grp->rank,
-				    0);
+			      j->ok[RAR_NEXT] ? prev : next, grp->rank,
+			      0);
 }
 
 static void step_tick(struct rar_group *grp)

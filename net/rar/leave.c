@@ -136,7 +136,7 @@ void rar_leave_release(struct rar_group *grp)
 
 /* Somebody left cleanly: the news comes from @dir and goes on to the other. */
 void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
-			  enum rar_dir dir)
+		       enum rar_dir dir)
 {
 	bool late, told_both;
 

@@ -139,7 +139,10 @@ static void window_init(struct rar_group *grp)
 	tx->inj_wnd = tx->inj_max;
 }
 
-/* Once per window of packets: losses below @recover belong to the last cut. */
+/*
+ * Loss or a congestion mark. Once per window of packets: what happened below
+ * @recover belongs to the last cut.
+ */
 static void window_cut(struct rar_group *grp, u32 lost)
 {
 	struct rar_link_tx *tx = &grp->tx;
@@ -504,6 +507,10 @@ static u64 ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
 		tx->progress_us = now;
 		rtt = now - newest;
 		rtt_sample(tx, rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1);
+	}
+	if (be32_to_cpu(ah->ce) != tx->ce) {
+		tx->ce = be32_to_cpu(ah->ce);
+		window_cut(grp, tx->highest);
 	}
 	again = detect_lost(grp, now);
 	advance_una(tx);

@@ -141,6 +141,7 @@ struct rar_sent {
  * @progress_us: when an acknowledgment last said something new
  * @backoff:	doublings of the timeout since the last progress
  * @recover:	no second window reduction for losses below this number
+ * @ce:	packets that the successor got with the congestion mark
  * @blocked_us:	since when something is ready to go and may not, 0 = not
  */
 struct rar_link_tx {
@@ -163,6 +164,7 @@ struct rar_link_tx {
 	u32 rto_us;
 	u32 backoff;
 	u32 recover;
+	u32 ce;
 	u64 blocked_us;
 	u64 blocked_total_us;
 	u64 probed_us;
@@ -318,7 +320,6 @@ struct rar_group {
 	struct timer_list timer;
 	unsigned long heard[RAR_DIRS];	/* jiffies of the last valid packet */
 	unsigned long told;		/* jiffies of the last abort echo */
-	u64 prev_wait_us;
 
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_operation __rcu *ops[RAR_MAX_OPS];	/* by op_seq */

@@ -79,7 +79,7 @@ static int set_abort(struct sock *sk, u32 val)
 	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
 		return -ENOTCONN;
 	rar_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
-			    grp->rank, 0);
+		      grp->rank, 0);
 	return 0;
 }
 
