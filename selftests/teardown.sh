@@ -46,7 +46,7 @@ within()
 
 	shift
 	until "$@" 2> /dev/null; do
-		[ $SECONDS -lt $end ] || return
+		[ $SECONDS -lt $end ] || { note "not in time: $*"; return 1; }
 		sleep 0.05
 	done
 }
@@ -194,7 +194,7 @@ load_ends()
 {
 	local r
 
-	within 15 load_ended || { note "the ring did not end"; kill -KILL "$load"; return 1; }
+	within 15 load_ended || { kill -KILL "$load"; return 1; }
 	wait "$load" && note "the ring was not disturbed" && return 1
 	for ((r = 0; r < topo_n; r++)); do
 		within 8 rank_gone "$r" || return

@@ -383,10 +383,8 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	spin_unlock_bh(&grp->lock);
 	if (final)
-		rar_fail_pair(grp, wire_errno(n.err),
-					   be32_to_cpu(n.reason),
-					   be32_to_cpu(n.rank), be32_to_cpu(n.other),
-					   0);
+		rar_fail_pair(grp, wire_errno(n.err), be32_to_cpu(n.reason),
+			      be32_to_cpu(n.rank), be32_to_cpu(n.other), 0);
 }
 
 /*
@@ -405,9 +403,8 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 	reason = be32_to_cpu(n.reason);
 	if (be32_to_cpu(n.err) == EBADMSG || reason == RAR_R_ABORTED ||
 	    READ_ONCE(grp->state) == RAR_S_RUN) {
-		rar_fail_pair(grp, wire_errno(n.err),
-					   reason, be32_to_cpu(n.rank),
-					   be32_to_cpu(n.other), 0);
+		rar_fail_pair(grp, wire_errno(n.err), reason,
+			      be32_to_cpu(n.rank), be32_to_cpu(n.other), 0);
 		return;
 	}
 	spin_lock_bh(&grp->lock);
