@@ -4,14 +4,16 @@
  * ring-order reference. A tool for the shell tests: exit status 0, 1, 4 (skip),
  * and one last line for scripts:
  *
- *	ring: n=4 ops=28 payload=1400 mtu=1500 mtu_rank=0 us=1234 hash=...
+ *	ring: n=4 ops=28 payload=1408 ... ingress=900 encap=0 us=1234 hash=...
  *
- * us: the fastest repeat, from the common start until the last rank has
- * received its last result. hash: of all results. Small results are compared
- * whole on every rank. Of large ones each rank compares its own 1/N and hashes
- * all; equal hashes then say that every rank has the bits that one of them has
- * compared. Data pass in pieces (MSG_MORE, short receive buffers), so that
- * memory in user space does not grow with the operation.
+ * us: the fastest repeat, from the common start until the last rank has received
+ * its last result. hash: of all results. ingress, encap: packets received on
+ * either path until then, if all ranks are in one namespace.
+ *
+ * Small results are compared whole on every rank. Of large ones each rank compares
+ * its own 1/N and hashes all; equal hashes then say that every rank has the bits
+ * that one of them has compared. Data pass in pieces (MSG_MORE, short receive
+ * buffers), so that memory in user space does not grow with the operation.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -38,6 +40,7 @@ struct shared {
 	struct report report[RAR_PROCS];
 	uint32_t nops;
 	uint64_t best_us;
+	int64_t ingress, encap;
 	uint64_t hash[];
 };
 
@@ -343,6 +346,15 @@ static int set_sysctls(void)
 	return err;
 }
 
+/* Called before the ranks start and by rank 0 before any of them leaves. */
+static void count_packets(int sign)
+{
+	if (opt.ring.netns)
+		return;
+	shared->ingress += sign * rar_counter("RarRxIngress");
+	shared->encap += sign * rar_counter("RarRxEncap");
+}
+
 static int enter_group(struct rank *r)
 {
 	struct rar_info *info = &shared->report[r->rank].info;
@@ -377,6 +389,10 @@ static int rank_main(uint32_t rank, void *arg)
 	err = enter_group(r);
 	for (uint32_t i = 0; i < opt.repeats && !err; i++)
 		err = repeat(r);
+	if (!rank)
+		count_packets(1);
+	if (!err)
+		err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	if (!err)
 		err = rar_info(r->fd, &shared->report[rank].info);
 	if (err)
@@ -406,9 +422,10 @@ static void print_report(void)
 {
 	const struct rar_info *info = &shared->report[0].info;
 
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u us=%llu hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu hash=%016llx\n",
 	       opt.ring.size, shared->nops * opt.repeats, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
+	       (long long)shared->ingress, (long long)shared->encap,
 	       (unsigned long long)shared->best_us,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
@@ -483,6 +500,7 @@ int main(int argc, char **argv)
 	opt.ring.group = (uint64_t)getpid() << 32 | rar_seed % 0xffffffff;
 	shared = rar_shared(sizeof(*shared) + sizeof(uint64_t) * MAX_OPS *
 			    opt.ring.size);
+	count_packets(-1);
 	failed = (opt.threads ? rar_run_threads : rar_run)(opt.ring.size,
 			opt.ring.netns, opt.limit_s, rank_main, NULL);
 	if (!failed)

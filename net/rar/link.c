@@ -4,9 +4,10 @@
  *
  * Every transmission has a number of its own; what is lost is not sent
  * again, its chunk is, with a new number, from the buffer. Acknowledgements
- * are cumulative plus a bitmap. Two limits hold a sender back: the injection
+ * are cumulative plus a bitmap. Limits hold a sender back: the injection
  * window (own chunks whose all-gather has not come back) and, for operations
- * that the successor has not posted, its credit.
+ * that the successor has not posted, its credit. Loss, a congestion mark or a
+ * full queue of this host halves the first and the packets in flight.
  */
 #include "rar.h"
 #include "trace.h"
@@ -15,6 +16,7 @@
 #define LINK_RTO_MIN_US		40000
 #define LINK_RTO_MAX_US		1000000
 #define LINK_MIN_CHUNKS		4	/* injection window never below */
+#define LINK_MIN_CWND		32	/* packets in flight never below */
 #define LINK_RTO_BURST		64	/* given up by one timeout */
 #define LINK_PROBE_MIN_US	20000
 #define LINK_PROBE_MAX_US	200000
@@ -137,6 +139,7 @@ static void window_init(struct rar_group *grp)
 
 	tx->inj_max = max(share, window_min(grp));
 	tx->inj_wnd = tx->inj_max;
+	tx->cwnd = RAR_TX_SLOTS;
 }
 
 /*
@@ -150,7 +153,18 @@ static void window_cut(struct rar_group *grp, u32 lost)
 	if (rar_seq_before(lost, tx->recover))
 		return;
 	tx->recover = tx->next_seq;
+	tx->cwnd = max_t(u32, (tx->next_seq - tx->una) / 2, LINK_MIN_CWND);
+	tx->cwnd_acked = 0;
 	tx->inj_wnd = max(tx->inj_wnd / 2, window_min(grp));
+}
+
+/* A packet was acknowledged: one more in flight per window of them. */
+static void cwnd_grow(struct rar_link_tx *tx)
+{
+	if (++tx->cwnd_acked < tx->cwnd || tx->cwnd == RAR_TX_SLOTS)
+		return;
+	tx->cwnd++;
+	tx->cwnd_acked = 0;
 }
 
 /* An own chunk came back as AG. */
@@ -311,8 +325,7 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 	u32 n = 0;
 
 	spin_lock_bh(&tx->lock);
-	while (n < LINK_BATCH &&
-	       tx->next_seq - tx->una < RAR_TX_SLOTS) {
+	while (n < LINK_BATCH && tx->next_seq - tx->una < tx->cwnd) {
 		op = pick_pending(grp, &items[n]);
 		if (!op)
 			op = pick_inject(grp, &items[n]);
@@ -403,6 +416,20 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		rar_group_op_done(grp, op);
 }
 
+/**
+ * rar_link_local_drop() - a queue of this host did not take a packet
+ * @grp: group; no lock held
+ *
+ * The packet counts as sent and will be found lost; what follows slows down
+ * at once.
+ */
+void rar_link_local_drop(struct rar_group *grp)
+{
+	spin_lock_bh(&grp->tx.lock);
+	window_cut(grp, grp->tx.next_seq - 1);
+	spin_unlock_bh(&grp->tx.lock);
+}
+
 /* -- acknowledgments, sending side -------------------------------------- */
 
 static void ack_one(struct rar_group *grp, u32 seq, u64 *newest_us)
@@ -411,8 +438,10 @@ static void ack_one(struct rar_group *grp, u32 seq, u64 *newest_us)
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
 	struct rar_operation *op = op_of(grp, sent);
 
-	if (!__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved))
+	if (!__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved)) {
 		*newest_us = max(*newest_us, sent->time_us);
+		cwnd_grow(tx);
+	}
 	if (!rar_seq_before(seq, tx->highest))
 		tx->highest = seq + 1;
 	if (!op)

@@ -284,6 +284,7 @@ void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
 	struct rar_data_hdr *dh;
 	struct rar_chunk c;
 	struct sk_buff *skb;
+	int err;
 
 	rar_ring_chunk(&op->ring, item->chunk, &c);
 	trace_rar_tx(grp, op->seq, item->phase, item->chunk, c.len);
@@ -312,9 +313,12 @@ void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
 	rar_mib_inc(grp->rn, TxData);
 	rar_mib_add(grp->rn, TxBytes, c.len);
 	/* The route got narrower than the epoch's packets. */
-	if (xmit(grp, path, skb) == -EMSGSIZE)
+	err = xmit(grp, path, skb);
+	if (err == -EMSGSIZE)
 		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
 			      rar_group_rank(grp, RAR_NEXT), op->seq);
+	else if (err)
+		rar_link_local_drop(grp);
 }
 
 /**

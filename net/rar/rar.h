@@ -134,6 +134,8 @@ struct rar_sent {
  * @ninject:	own chunks not yet injected in all operations
  * @inj_out:	bytes injected whose all-gather has not come back
  * @inj_wnd:	limit of @inj_out, halved by loss, at most @inj_max
+ * @cwnd:	limit of packets in flight; @cwnd_acked: acknowledged towards
+ *		its next increase
  * @posted:	the successor's `posted`
  * @credit:	its credit
  * @early_used:	credit taken by chunks of operations from @posted on
@@ -156,6 +158,8 @@ struct rar_link_tx {
 	u64 inj_out;
 	u64 inj_wnd;
 	u64 inj_max;
+	u32 cwnd;
+	u32 cwnd_acked;
 	u64 posted;
 	u64 early_used;
 	u32 credit;
@@ -437,6 +441,7 @@ void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 		     bool ce);
 void rar_link_send_ack(struct rar_group *grp);
 unsigned long rar_link_tick(struct rar_group *grp);
+void rar_link_local_drop(struct rar_group *grp);
 void rar_link_flush(struct rar_group *grp);
 void rar_link_bury(struct rar_group *grp);
 void rar_link_release(struct rar_group *grp, struct rar_operation *op);
