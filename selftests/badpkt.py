@@ -711,6 +711,27 @@ def test_disagreement(field, value, reason):
     result(ok, f"ranks disagree about {field}")
 
 
+def test_join(ring, good, size, flags):
+    """A JOIN of a stranger for the predecessor's rank: no answer is larger than
+    what asked for it, and the running group does not mind."""
+    ring.sniff()
+    nonce = rng.getrandbits(64)
+    body = struct.pack(">QIIHHI", nonce, N, 1200, 18118, flags, 0)
+    join = Packet(**{**plain(good), "type": JOIN, "token": 0,
+                     "src": address(99), "payload": body.ljust(size, b"\0")})
+    before, n = counters(), len(ring.seen)
+    inject(ring, [join.frame()] * COPIES)
+    time.sleep(0.05)
+    answers = [p for p in ring.sniff()[n:] if p.dst == address(99)]
+    got = moved(before, counters())
+    ok = not got and len(answers) <= COPIES and all(
+        len(p.payload) <= size for p in answers)
+    if not ok:
+        note(f"JOIN of {size} bytes: counters moved by {got}, answers of "
+             f"{[len(p.payload) for p in answers]} bytes")
+    result(ok, f"JOIN of a stranger, {size} bytes, flags {flags}")
+
+
 def test_cases(ring, data):
     ok = ring.allreduce(data)
     result(ok, "the ring works")
@@ -726,6 +747,8 @@ def test_cases(ring, data):
     good.payload = rng.randbytes(len(good.payload))
     for name, frames, ingress, udp in make_cases(good, dup, ack, probe):
         run_case(ring, name, frames, ingress if path == "ingress" else udp)
+    for size, flags in ((24, 1), (24, 0), (1200, 0)):
+        test_join(ring, good, size, flags)
     ring.post(0, data)
     sums = [ring.collect(r, data) for r in range(N)]
     result(all(sums), "the sums are right")

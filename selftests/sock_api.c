@@ -369,7 +369,14 @@ TEST(bind_conflicts)
 	ASSERT_LE(0, udp);
 	ROW(EADDRINUSE, "bind: UDP port taken",
 	    bind(b, ADDR(.srar_rank = 1, .srar_port = htons(20001)), LEN));
+	/* without an address the port is taken when the route is known */
+	ROW(0, "bind: UDP port taken, no address yet",
+	    bind(b, ADDR(.srar_rank = 1, .srar_port = htons(20001),
+			 .srar_af = 0, .srar_addr = { 0 }), LEN));
+	ROW(EADDRINUSE, "connect: UDP port taken", connect(b, ADDR(), LEN));
+	close(b);
 	close(udp);
+	b = rar_socket();
 	ROW(0, "bind: UDP port free again",
 	    bind(b, ADDR(.srar_rank = 1, .srar_port = htons(20001)), LEN));
 	EXPECT_EQ(-EADDRINUSE, udp_socket(20001)) TH_LOG("port not reserved");
@@ -985,18 +992,31 @@ TEST(options)
 
 TEST(options_of_sol_socket)
 {
+	struct rar_ring ring = lo_ring(2, 1);
 	int one = 1, v = 0;
 	socklen_t len = sizeof(v);
-	int fd;
+	int pair[2], fd;
 
 	ASSERT_EQ(0, rar_private_net());
-	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	for (int r = 0; r < 2; r++) {
+		pair[r] = rar_socket();
+		ASSERT_EQ(0, setsockopt(pair[r], SOL_SOCKET, SO_BINDTODEVICE,
+					"lo", 3));
+		ASSERT_EQ(0, setsockopt(pair[r], SOL_SOCKET, SO_PRIORITY, &one,
+					4));
+		ASSERT_EQ(0, setsockopt(pair[r], SOL_SOCKET, SO_MARK, &one, 4));
+		ASSERT_EQ(0, rar_join_start(pair[r], &ring, r));
+	}
+	for (int r = 0; r < 2; r++) {
+		ASSERT_EQ(0, rar_join_wait(pair[r], 8000));
+	}
+	EXPECT_EQ(0, works(pair, 2, 1));
+	ring_down(pair, 2);
+	ASSERT_EQ(0, ring_up(&fd, 1, 2));
 	EXPECT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_TYPE, &v, &len));
 	EXPECT_EQ(SOCK_SEQPACKET, v);
 	EXPECT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &v, &len));
 	EXPECT_EQ(AF_RAR, v);
-	EXPECT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &one, 4));
-	EXPECT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_MARK, &one, 4));
 	EXPECT_EQ(0, works(&fd, 1, 1));
 }
 
