@@ -27,7 +27,7 @@ $(KDIR)/Makefile:
 
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.
-.PHONY: demo test test-full check host-test
+.PHONY: demo test test-full test-debug check host-test
 demo:  ## Show a ring at work in a guest, from nothing, in a few minutes
 	scripts/demo
 
@@ -36,6 +36,9 @@ test:  ## Test on Debian's 6.1 and 6.12 in guests (T=name,... selects tests)
 
 test-full:  ## The same with the long tests, and on User-Mode Linux
 	scripts/test --full $(if $(T),--tests '$(T)')
+
+test-debug:  ## On a kernel with KASAN, lockdep and kmemleak (built once, 5 to 30 minutes)
+	scripts/test --kernels uml-debug $(if $(T),--tests '$(T)')
 
 check:  ## Style and static checkers: checkpatch, sparse, W=1, kernel-doc, ...
 	scripts/check

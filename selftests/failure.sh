@@ -33,14 +33,20 @@ drop_received()
 	EOT
 }
 
-# Rank 2 again as it was before it was cut off.
+# Rank 2 again as it was before it was cut off. Its new device has another address,
+# which the others would take some 8 s to notice.
 revive()
 {
+	local r
+
 	[ -e /run/netns/rar2 ] || ip netns add rar2
 	ip -n rarbr link show p2 > /dev/null 2>&1 ||
 		ip link add eth0 netns rar2 type veth peer name p2 netns rarbr
 	ip -n rarbr link set p2 master br0 addrgenmode none up
 	topo_rank 2 | ip -n rar2 -batch - 2> /dev/null
+	for r in 0 1 3; do
+		ip -n "rar$r" neigh flush all
+	done
 }
 
 need_module
