@@ -8,7 +8,7 @@
  *
  * us: the fastest repeat, from the common start until the last rank has received
  * its last result. hash: of all results. ingress, encap: packets received on
- * either path until then, if all ranks are in one namespace.
+ * either path between joining and leaving, if all ranks are in one namespace.
  *
  * Small results are compared whole on every rank. Of large ones each rank compares
  * its own 1/N and hashes all; equal hashes then say that every rank has the bits
@@ -346,7 +346,10 @@ static int set_sysctls(void)
 	return err;
 }
 
-/* Called before the ranks start and by rank 0 before any of them leaves. */
+/*
+ * By rank 0, after the join: a JOIN that comes while its destination binds goes
+ * to the socket; and before any rank leaves.
+ */
 static void count_packets(int sign)
 {
 	if (opt.ring.netns)
@@ -371,6 +374,8 @@ static int enter_group(struct rank *r)
 		rar_log_error(r->fd, "join", err);
 		return err;
 	}
+	if (!r->rank)
+		count_packets(-1);
 	err = rar_info(r->fd, info);
 	if (!err)
 		err = make_list(r, info->payload);
@@ -500,7 +505,6 @@ int main(int argc, char **argv)
 	opt.ring.group = (uint64_t)getpid() << 32 | rar_seed % 0xffffffff;
 	shared = rar_shared(sizeof(*shared) + sizeof(uint64_t) * MAX_OPS *
 			    opt.ring.size);
-	count_packets(-1);
 	failed = (opt.threads ? rar_run_threads : rar_run)(opt.ring.size,
 			opt.ring.netns, opt.limit_s, rank_main, NULL);
 	if (!failed)

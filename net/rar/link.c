@@ -491,14 +491,14 @@ static void rtt_sample(struct rar_link_tx *tx, u32 us)
 
 /*
  * A packet is lost if RAR_REORDER later ones came and it had the time to come
- * as well: a round trip and some more, since two CPUs may feed one link.
+ * as well: two round trips, since two CPUs may feed one link, each with a queue
+ * of its own on the way.
  * Returns when to look again, 0 = no need.
  */
 static u64 detect_lost(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 wait = max(tx->srtt_us, tx->rtt_us) +
-		   max(tx->srtt_us / 4, tx->rttvar_us);
+	u32 wait = 2 * max(tx->srtt_us, tx->rtt_us) + tx->rttvar_us;
 	u64 due;
 	u32 seq;
 
