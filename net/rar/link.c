@@ -15,6 +15,7 @@
 #define LINK_RTO_INIT_US	300000
 #define LINK_RTO_MIN_US		40000
 #define LINK_RTO_MAX_US		1000000
+#define LINK_REORDER_MIN_US	10000	/* a gap is not a loss before */
 #define LINK_MIN_CHUNKS		4	/* injection window never below */
 #define LINK_MIN_CWND		32	/* packets in flight never below */
 #define LINK_RTO_BURST		64	/* given up by one timeout */
@@ -498,7 +499,8 @@ static void rtt_sample(struct rar_link_tx *tx, u32 us)
 static u64 detect_lost(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 wait = 2 * max(tx->srtt_us, tx->rtt_us) + tx->rttvar_us;
+	u32 wait = max_t(u32, LINK_REORDER_MIN_US,
+			 2 * max(tx->srtt_us, tx->rtt_us) + tx->rttvar_us);
 	u64 due;
 	u32 seq;
 
