@@ -232,7 +232,7 @@ static int wait_moving(int fd)
 	for (int i = 0; i < 5000; i++) {
 		if (rar_info(fd, &info) || info.ops_complete > 1)
 			return -1;
-		if (info.bytes_tx > 100000)
+		if (info.bytes_tx > 20000)
 			return 0;
 		rar_sleep_ms(1);
 	}

@@ -132,6 +132,7 @@ static int epoll_groups(uint32_t rank, void *arg)
 	struct rar_ring r = ring;
 	struct epoll_event ev;
 	struct rar_data d;
+	int err;
 
 	(void)arg;
 	for (int i = 0; i < GROUPS; i++, r.group += 1000) {
@@ -147,7 +148,9 @@ static int epoll_groups(uint32_t rank, void *arg)
 			RAR_CHECK(!rar_collect(fd[ev.data.u32], &d, rank), "recv");
 			ev.events = 0;
 		} else {
-			RAR_CHECK(!rar_post(fd[ev.data.u32], &d, rank), "send");
+			err = rar_post(fd[ev.data.u32], &d, rank);
+			RAR_CHECK(!err, "events %x: %s", ev.events,
+				  strerror(-err));
 			ev.events = EPOLLIN;
 		}
 		epoll_ctl(ep, EPOLL_CTL_MOD, fd[ev.data.u32], &ev);

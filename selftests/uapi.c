@@ -89,7 +89,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, __pad, 36, 4),
 	F(rar_error, addr, 40, 64),
 
-	S(rar_info, 168),
+	S(rar_info, 192),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),
@@ -118,6 +118,11 @@ static const struct field socket_fields[] = {
 	F(rar_info, next_silent_ms, 148, 4),
 	F(rar_info, early_bytes, 152, 8),
 	F(rar_info, resume_op, 160, 8),
+	F(rar_info, resume_epoch, 168, 8),
+	F(rar_info, slow_rank, 176, 4),
+	F(rar_info, slow_ms, 180, 4),
+	F(rar_info, cwnd, 184, 4),
+	F(rar_info, __pad2, 188, 4),
 
 	S(rar_peer, 72),
 	F(rar_peer, rank, 0, 4),
@@ -155,7 +160,7 @@ static const struct field wire_fields[] = {
 	F(rar_data_hdr, __pad, 59, 1),
 	F(rar_data_hdr, scale, 60, 4),
 
-	S(rar_ack_hdr, 96),
+	S(rar_ack_hdr, 112),
 	F(rar_ack_hdr, cum, 24, 4),
 	F(rar_ack_hdr, base, 28, 4),
 	F(rar_ack_hdr, posted, 32, 8),
@@ -164,9 +169,10 @@ static const struct field wire_fields[] = {
 	F(rar_ack_hdr, ce, 48, 4),
 	F(rar_ack_hdr, highest, 52, 4),
 	F(rar_ack_hdr, filled, 56, 4),
-	F(rar_ack_hdr, bitmap, 64, 32),
+	F(rar_ack_hdr, slow, 64, 16),
+	F(rar_ack_hdr, bitmap, 80, 32),
 
-	S(rar_probe_hdr, 32),
+	S(rar_probe_hdr, 48),
 	F(rar_probe_hdr, una, 24, 4),
 
 	S(rar_join_hdr, 48),

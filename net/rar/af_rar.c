@@ -819,7 +819,8 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_error) == 104);
 	static_assert(sizeof(struct rar_hdr) == 24);
 	static_assert(sizeof(struct rar_data_hdr) == 64);
-	static_assert(sizeof(struct rar_ack_hdr) == 96);
+	static_assert(sizeof(struct rar_ack_hdr) == 112);
+	static_assert(sizeof(struct rar_probe_hdr) == 48);
 	static_assert(sizeof(struct rar_join_hdr) == 48);
 	static_assert(sizeof(struct rar_table_hdr) == 128);
 	static_assert(sizeof(struct rar_wire_member) == 32);

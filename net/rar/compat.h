@@ -6,6 +6,7 @@
 #ifndef _RAR_COMPAT_H
 #define _RAR_COMPAT_H
 
+#include <linux/hrtimer.h>
 #include <linux/net.h>
 #include <linux/sysctl.h>
 #include <linux/timer.h>
@@ -51,6 +52,18 @@
 #define rar_udp_tunnel_setup(net, sock, cfg) \
 	setup_udp_tunnel_sock(net, sock, cfg)
 #define rar_udp_tunnel_release(sock)	udp_tunnel_sock_release(sock)
+#endif
+
+/* 6.13 sets the function of an hrtimer when it is made. */
+#ifndef HAVE_HRTIMER_SETUP
+static inline void
+hrtimer_setup(struct hrtimer *timer,
+	      enum hrtimer_restart (*function)(struct hrtimer *),
+	      clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+}
 #endif
 
 /* 6.5 sends spliced pages with a flag. */

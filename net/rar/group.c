@@ -163,6 +163,7 @@ void rar_group_unhash(struct rar_group *grp)
 
 	WRITE_ONCE(grp->dead, true);
 	smp_mb(); /* pairs with rar_group_kick() */
+	rar_link_stop(grp);
 	if (timer_delete(&grp->timer))
 		rar_group_put(grp);
 	rar_group_put(grp);
@@ -307,7 +308,7 @@ static unsigned long group_tick_running(struct rar_group *grp)
 {
 	unsigned long next = jiffies +
 			     msecs_to_jiffies(rar_group_keepalive_ms(grp));
-	bool told = true, ack;
+	bool told = true;
 
 	if (grp->size == 1)
 		return next;
@@ -321,11 +322,10 @@ static unsigned long group_tick_running(struct rar_group *grp)
 	if (grp->tombstone)
 		return grp->expires;
 	rar_fail_tick(grp);
-	ack = READ_ONCE(grp->rx.ack_due);
-	if (grp->left && rar_group_idle(grp) && !ack &&
+	if (grp->left && rar_group_idle(grp) &&
 	    READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next))
 		return next;
-	return min(next, rar_link_tick(grp));
+	return min(next, rar_link_keepalive(grp));
 }
 
 static void group_timer(struct timer_list *t)
@@ -466,10 +466,6 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	grp->nundelivered++;
 	refcount_inc(&op->ref);
 	rar_link_post(grp, op);
-	/* Pairs with the acquire in rar_input: who sees the number finds the
-	 * operation in the table.
-	 */
-	smp_store_release(&grp->op_next, seq + 1);
 	spin_unlock_bh(&grp->lock);
 
 	rar_mib_inc(grp->rn, OpsPosted);

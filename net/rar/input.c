@@ -16,6 +16,7 @@
 /* What became of a packet, where it is not a drop reason (enum rar_mib). */
 #define INPUT_OK	-1	/* used; the skb is still the caller's */
 #define INPUT_HELD	-2	/* the skb is on the early list */
+#define INPUT_DUP	-3	/* its chunk came before */
 
 /* Held packets may cost this times early_bytes: truesize against payload. */
 #define EARLY_TRUESIZE	8
@@ -427,7 +428,7 @@ static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
 	agrees = op_seq + RAR_HISTORY > grp->op_next &&
 		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(&print);
 	spin_unlock_bh(&grp->tx.lock);
-	return agrees ? INPUT_OK : RAR_MIB_DropOp;
+	return agrees ? INPUT_DUP : RAR_MIB_DropOp;
 }
 
 /* dst = in + dst, where the packet may lie in pieces of any length. */
@@ -495,8 +496,7 @@ static int input_chunk(struct rar_group *grp, struct rar_operation *op,
 	if (!rar_op_claim(op, phase, chunk)) {
 		if (!rar_op_published(op, phase, chunk))
 			return RAR_MIB_DropClaimed;
-		rar_mib_inc(grp->rn, RxDup);
-		return INPUT_OK;
+		return INPUT_DUP;
 	}
 	if (phase == RAR_RS)
 		add_chunk(grp, op, c, pkt->skb, off);
@@ -524,10 +524,7 @@ static int input_posted(struct rar_group *grp, const struct rar_pkt *pkt,
 
 	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
 	if (!op || op->seq != op_seq) {
-		ret = input_finished(grp, dh);
-		if (ret == INPUT_OK)
-			rar_mib_inc(grp->rn, RxDup);
-		return ret;
+		return input_finished(grp, dh);
 	}
 	print_of(dh, &print);
 	why = print_differs(&print, &op->print);
@@ -549,6 +546,7 @@ static int input_data(struct rar_group *grp, struct rar_pkt *pkt)
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
 	struct rar_data_hdr dh;
 	int ret = -EAGAIN;
+	bool dup;
 
 	skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh));
 	if (!rar_link_check(&dh))
@@ -558,10 +556,15 @@ static int input_data(struct rar_group *grp, struct rar_pkt *pkt)
 		ret = early_hold(grp, pkt, &dh, phase);
 	if (ret == -EAGAIN)
 		ret = input_posted(grp, pkt, &dh, phase);
-	if (ret == INPUT_HELD)
+	dup = ret == INPUT_DUP;
+	if (dup) {
+		rar_mib_inc(grp->rn, RxDup);
+		ret = INPUT_OK;
+	} else if (ret == INPUT_HELD) {
 		rar_mib_inc(grp->rn, EarlyHeld);
+	}
 	if (ret == INPUT_OK || ret == INPUT_HELD)
-		rar_link_record(grp, &dh, pkt->ce);
+		rar_link_record(grp, &dh, pkt->ce, dup);
 	return ret;
 }
 
@@ -595,7 +598,7 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 	pkt.h = dh.h;
 	ret = input_posted(grp, &pkt, &dh,
 			   dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG);
-	if (ret == INPUT_OK)
+	if (ret == INPUT_OK || ret == INPUT_DUP)
 		consume_skb(skb);
 	else
 		rar_input_drop(grp->rn, skb, ret);

@@ -650,10 +650,15 @@ void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 
 /* -- timer --------------------------------------------------------------- */
 
+/*
+ * Scattered, or members that began together would always ask together, and
+ * the last ones never be answered: answers to strangers are few.
+ */
 static unsigned long retry_in(u32 tries)
 {
-	return msecs_to_jiffies(min(JOIN_RETRY_MS << min(tries, 8U),
-				    JOIN_RETRY_MAX_MS));
+	u32 ms = min(JOIN_RETRY_MS << min(tries, 8U), JOIN_RETRY_MAX_MS);
+
+	return msecs_to_jiffies(ms - ms / 4 + get_random_u32_below(ms / 2));
 }
 
 /* Send what is going round, all slices that are not back. */

@@ -4,28 +4,65 @@
  *
  * Every transmission has a number of its own; what is lost is not sent
  * again, its chunk is, with a new number, from the buffer. Acknowledgements
- * are cumulative plus a bitmap. Limits hold a sender back: the injection
- * window (own chunks whose all-gather has not come back) and, for operations
- * that the successor has not posted, its credit. Loss, a congestion mark or a
- * full queue of this host halves the first and the packets in flight.
+ * are cumulative plus a bitmap, and wait for a few packets or a moment. A
+ * packet is lost when one that was sent later came and it had the time to
+ * come as well (RACK, RFC 8985). When nothing comes at all, the oldest chunk
+ * is sent once more as a probe, then with doubled patience, until the silence
+ * of the successor's kernel ends the group. The windows are in window.c; for
+ * operations that the successor has not posted its credit is the limit too.
  */
 #include "rar.h"
 #include "trace.h"
 
-#define LINK_RTO_INIT_US	300000
-#define LINK_RTO_MIN_US		40000
-#define LINK_RTO_MAX_US		1000000
-#define LINK_REORDER_MIN_US	10000	/* a gap is not a loss before */
-#define LINK_MIN_CHUNKS		4	/* injection window never below */
-#define LINK_MIN_CWND		32	/* packets in flight never below */
 #define LINK_RTO_BURST		64	/* given up by one timeout */
-#define LINK_PROBE_MIN_US	20000
-#define LINK_PROBE_MAX_US	200000
+#define LINK_PROBES		2	/* timeouts before the window collapses */
+#define LINK_PROBE_MIN_US	20000	/* closed credit: ask at first, */
+#define LINK_PROBE_MAX_US	200000	/* and at last, that often */
+#define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
+#define LINK_MTU_US		USEC_PER_SEC
 #define LINK_BATCH		16
 
 static unsigned long us_to_jiffies_up(u64 us)
 {
 	return usecs_to_jiffies(min_t(u64, us, USEC_PER_SEC)) + 1;
+}
+
+/* -- timer of both links ------------------------------------------------- */
+
+/*
+ * Let the timer look at the links at @when or earlier; what it finds too early
+ * it looks at again. tx.lock held.
+ */
+static void timer_at(struct rar_group *grp, u64 when)
+{
+	struct rar_link_tx *tx = &grp->tx;
+
+	lockdep_assert_held(&tx->lock);
+	if (READ_ONCE(grp->dead) || (tx->timer_us && tx->timer_us <= when))
+		return;
+	if (!tx->timer_us)
+		refcount_inc(&grp->ref);
+	tx->timer_us = when;
+	hrtimer_start(&tx->timer, ns_to_ktime(when * NSEC_PER_USEC), HRTIMER_MODE_ABS_SOFT);
+}
+
+/**
+ * rar_link_stop() - the timer does not fire again
+ * @grp: group, dead
+ */
+void rar_link_stop(struct rar_group *grp)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	bool armed;
+
+	spin_lock_bh(&tx->lock);
+	/* One that runs finds the group dead, and drops its reference. */
+	armed = tx->timer_us && hrtimer_try_to_cancel(&tx->timer) == 1;
+	if (armed)
+		tx->timer_us = 0;
+	spin_unlock_bh(&tx->lock);
+	if (armed)
+		rar_group_put(grp);
 }
 
 /* -- table of operations (tx.lock) --------------------------------------- */
@@ -125,58 +162,7 @@ static void mark_acked(struct rar_link_tx *tx, struct rar_operation *op,
 	pend_clear(tx, op, p, chunk);
 }
 
-/* -- windows (tx.lock) --------------------------------------------------- */
-
-static u64 window_min(const struct rar_group *grp)
-{
-	return LINK_MIN_CHUNKS * (u64)grp->payload;
-}
-
-/* net.rar.window is for the whole ring: each rank injects its share. */
-static void window_init(struct rar_group *grp)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	u64 share = READ_ONCE(grp->rn->sysctl_window) / grp->size;
-
-	tx->inj_max = max(share, window_min(grp));
-	tx->inj_wnd = tx->inj_max;
-	tx->cwnd = RAR_TX_SLOTS;
-}
-
-/*
- * Loss or a congestion mark. Once per window of packets: what happened below
- * @recover belongs to the last cut.
- */
-static void window_cut(struct rar_group *grp, u32 lost)
-{
-	struct rar_link_tx *tx = &grp->tx;
-
-	if (rar_seq_before(lost, tx->recover))
-		return;
-	tx->recover = tx->next_seq;
-	tx->cwnd = max_t(u32, (tx->next_seq - tx->una) / 2, LINK_MIN_CWND);
-	tx->cwnd_acked = 0;
-	tx->inj_wnd = max(tx->inj_wnd / 2, window_min(grp));
-}
-
-/* A packet was acknowledged: one more in flight per window of them. */
-static void cwnd_grow(struct rar_link_tx *tx)
-{
-	if (++tx->cwnd_acked < tx->cwnd || tx->cwnd == RAR_TX_SLOTS)
-		return;
-	tx->cwnd++;
-	tx->cwnd_acked = 0;
-}
-
-/* An own chunk came back as AG. */
-static void window_open(struct rar_group *grp, u32 len)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	u64 grow = div64_u64((u64)grp->payload * grp->payload, tx->inj_wnd);
-
-	tx->inj_out -= min_t(u64, tx->inj_out, len);
-	tx->inj_wnd = min(tx->inj_wnd + grow, tx->inj_max);
-}
+/* -- credit (tx.lock) ---------------------------------------------------- */
 
 /*
  * May a chunk of @op be sent for the first time? An operation that the
@@ -250,14 +236,14 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 
 /* Choose an own chunk that was never sent; oldest operation first. */
 static struct rar_operation *pick_inject(struct rar_group *grp,
-					 struct rar_tx_item *item)
+					 struct rar_tx_item *item, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
 	struct rar_chunk c;
 	u64 seq;
 
-	if (!tx->ninject || tx->inj_out >= tx->inj_wnd)
+	if (!tx->ninject || !rar_window_may_inject(tx))
 		return NULL;
 	for (seq = grp->op_oldest; seq < grp->op_next; seq++) {
 		op = op_at(grp, seq);
@@ -269,7 +255,7 @@ static struct rar_operation *pick_inject(struct rar_group *grp,
 		item->chunk = op->inject++;
 		item->phase = RAR_RS;
 		tx->ninject--;
-		tx->inj_out += c.len;
+		rar_window_injected(grp, op, item->chunk, c.len, now);
 		return op;
 	}
 	return NULL;
@@ -283,6 +269,7 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 	u32 slot = tx->next_seq % RAR_TX_SLOTS;
 	struct rar_chunk c;
 
+	rar_ring_chunk(&op->ring, item->chunk, &c);
 	refcount_inc(&op->ref);
 	item->op = op;
 	item->seq = tx->next_seq++;
@@ -292,10 +279,10 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 		.op = op->seq,
 		.chunk = item->chunk,
 		.phase = item->phase,
+		.full = c.len == grp->payload,
 	};
 	__clear_bit(slot, tx->resolved);
-
-	rar_ring_chunk(&op->ring, item->chunk, &c);
+	tx->inflight++;
 	tx->packets++;
 	tx->bytes += c.len;
 	if (__test_and_set_bit(item->chunk, op->sent[item->phase])) {
@@ -318,6 +305,13 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 	}
 }
 
+/* The link window, and room to remember what is sent. */
+static bool may_send(const struct rar_link_tx *tx)
+{
+	return tx->inflight < tx->cwnd &&
+	       tx->next_seq - tx->una < RAR_TX_SLOTS;
+}
+
 static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &grp->tx;
@@ -326,16 +320,18 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 	u32 n = 0;
 
 	spin_lock_bh(&tx->lock);
-	while (n < LINK_BATCH && tx->next_seq - tx->una < tx->cwnd) {
+	while (n < LINK_BATCH && may_send(tx)) {
 		op = pick_pending(grp, &items[n]);
 		if (!op)
-			op = pick_inject(grp, &items[n]);
+			op = pick_inject(grp, &items[n], now);
 		if (!op)
 			break;
 		number(grp, op, &items[n++], now);
 	}
-	if (n)
+	if (n) {
 		tx->sent_us = now;
+		timer_at(grp, now + rar_window_timeout(tx));
+	}
 	account_blocked(tx, n < LINK_BATCH && (tx->npend || tx->ninject), now);
 	spin_unlock_bh(&tx->lock);
 	return n;
@@ -359,8 +355,10 @@ void rar_link_push(struct rar_group *grp)
 			rar_op_put(items[i].op);
 		}
 	} while (n == LINK_BATCH);
-	rar_group_kick(grp, jiffies +
-		       us_to_jiffies_up(READ_ONCE(grp->tx.rto_us)));
+	/* Only the successor can open what is closed: ask it. */
+	if (READ_ONCE(grp->tx.blocked_us) && !READ_ONCE(grp->tx.inflight))
+		rar_group_kick(grp, jiffies +
+			       us_to_jiffies_up(LINK_PROBE_MIN_US));
 }
 
 /**
@@ -374,7 +372,23 @@ void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 	if (grp->size > 1)
 		grp->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(grp->ops[op->seq % RAR_MAX_OPS], op);
+	/* Pairs with the acquire in rar_input: who sees the number finds the
+	 * operation in the table.
+	 */
+	smp_store_release(&grp->op_next, op->seq + 1);
+	rar_slow_posted(grp, op->posted_us);
 	spin_unlock(&grp->tx.lock);
+}
+
+/* How long had the predecessor's chunk been missing? For RAR_INFO. */
+static void account_starved(struct rar_link_tx *tx,
+			    const struct rar_operation *op, u64 now)
+{
+	u64 gap = now - max(tx->came_us, op->posted_us);
+
+	if (gap > LINK_STARVED_US)
+		tx->starved_us += gap;
+	tx->came_us = now;
 }
 
 /**
@@ -394,6 +408,7 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	enum rar_next next = rar_ring_next(&op->ring, phase, c->block);
 	bool final = phase == RAR_AG || next == RAR_NEXT_AG;
 	struct rar_link_tx *tx = &grp->tx;
+	u64 now = rar_now_us();
 
 	if (phase == RAR_RS && final) {
 		set_bit(chunk, op->claimed[RAR_AG]);
@@ -402,11 +417,12 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	spin_lock_bh(&tx->lock);
 	grp->rx_packets++;
 	grp->rx_bytes += c->len;
+	account_starved(tx, op, now);
 	if (phase == RAR_AG) {
 		/* It went round: the successor had our RS chunk. */
 		mark_acked(tx, op, RAR_RS, chunk);
 		if (c->block == grp->rank)
-			window_open(grp, c->len);
+			rar_window_returned(grp, op, chunk, c->len, now);
 	}
 	if (next != RAR_NEXT_STOP)
 		pend_set(tx, op, next == RAR_NEXT_RS ? RAR_RS : RAR_AG, chunk);
@@ -427,40 +443,59 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 void rar_link_local_drop(struct rar_group *grp)
 {
 	spin_lock_bh(&grp->tx.lock);
-	window_cut(grp, grp->tx.next_seq - 1);
+	rar_window_full(&grp->tx);
 	spin_unlock_bh(&grp->tx.lock);
 }
 
 /* -- acknowledgments, sending side -------------------------------------- */
 
-static void ack_one(struct rar_group *grp, u32 seq, u64 *newest_us)
+/* What an acknowledgment changed. */
+struct ack_news {
+	u64 sent_us;		/* when the newest packet it reports was sent */
+	u32 acked;
+};
+
+/* A number is settled, by an acknowledgment or by giving up: true if new. */
+static bool resolve(struct rar_link_tx *tx, u32 seq)
+{
+	if (__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved))
+		return false;
+	tx->inflight--;
+	return true;
+}
+
+static void ack_one(struct rar_group *grp, u32 seq, struct ack_news *news)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
 	struct rar_operation *op = op_of(grp, sent);
 
-	if (!__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved)) {
-		*newest_us = max(*newest_us, sent->time_us);
-		cwnd_grow(tx);
-	}
 	if (!rar_seq_before(seq, tx->highest))
 		tx->highest = seq + 1;
+	if (!resolve(tx, seq))
+		return;
+	news->acked++;
+	news->sent_us = max(news->sent_us, sent->time_us);
+	if (sent->full)
+		tx->full_lost = 0;
 	if (!op)
 		return;
 	mark_acked(tx, op, sent->phase, sent->chunk);
 	op_try_release(grp, op);
 }
 
-static void give_up(struct rar_group *grp, u32 seq)
+/* The chunk goes out again. Its packet may arrive all the same. */
+static void give_up(struct rar_group *grp, u32 seq, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
 	struct rar_operation *op = op_of(grp, sent);
 
-	if (__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved) || !op)
+	if (!resolve(tx, seq) || !op)
 		return;
 	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
-	window_cut(grp, seq);
+	if (sent->full && !tx->full_lost++)
+		tx->full_since_us = now;
 	pend_set(tx, op, sent->phase, sent->chunk);
 }
 
@@ -471,81 +506,73 @@ static void advance_una(struct rar_link_tx *tx)
 		tx->una++;
 }
 
-/* RFC 6298 on a sample that is exact, since no number is used twice. */
-static void rtt_sample(struct rar_link_tx *tx, u32 us)
-{
-	u32 err;
-
-	tx->rtt_us = us;
-	if (!tx->srtt_us) {
-		tx->srtt_us = max(us, 1U);
-		tx->rttvar_us = us / 2;
-	} else {
-		err = us > tx->srtt_us ? us - tx->srtt_us : tx->srtt_us - us;
-		tx->rttvar_us += (s32)(err - tx->rttvar_us) / 4;
-		tx->srtt_us += (s32)(us - tx->srtt_us) / 8;
-	}
-	tx->rto_us = clamp_t(u32, tx->srtt_us + 4 * tx->rttvar_us,
-			     LINK_RTO_MIN_US, LINK_RTO_MAX_US);
-	tx->backoff = 0;
-}
-
 /*
- * A packet is lost if RAR_REORDER later ones came and it had the time to come
- * as well: two round trips, since two CPUs may feed one link, each with a queue
- * of its own on the way.
- * Returns when to look again, 0 = no need.
+ * Give up what was sent before a packet that came, and is late. Returns when
+ * to look again, 0 = no need.
  */
 static u64 detect_lost(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 wait = max_t(u32, LINK_REORDER_MIN_US,
-			 2 * max(tx->srtt_us, tx->rtt_us) + tx->rttvar_us);
-	u64 due;
-	u32 seq;
+	u32 patience = rar_window_patience(tx), seq;
+	u64 sent_us;
 
-	for (seq = tx->una; rar_seq_before(seq + RAR_REORDER, tx->highest);
-	     seq++) {
+	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
-		due = tx->sent[seq % RAR_TX_SLOTS].time_us + wait;
-		if (due > now)
-			return due;
-		give_up(grp, seq);
+		sent_us = tx->sent[seq % RAR_TX_SLOTS].time_us;
+		if (sent_us + patience > now)
+			return sent_us + patience;
+		give_up(grp, seq, now);
+		rar_window_lost(grp, seq);
 	}
 	return 0;
 }
 
-/* Returns in how many us to look for losses again, 0 = no need. */
-static u64 ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
+/* Which numbers does the successor have? */
+static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
+			struct ack_news *news)
 {
+	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
 	struct rar_link_tx *tx = &grp->tx;
-	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base);
-	u32 delay = be32_to_cpu(ah->delay_us), seq, i;
-	u64 newest = 0, now = rar_now_us(), rtt, again;
 
 	for (seq = tx->una; rar_seq_before(seq, cum); seq++)
-		ack_one(grp, seq, &newest);
+		ack_one(grp, seq, news);
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
 		seq = base + i;
-		if (!(ah->bitmap[i / 8] & (1 << i % 8)) ||
-		    rar_seq_before(seq, tx->una) ||
-		    !rar_seq_before(seq, tx->next_seq))
-			continue;
-		ack_one(grp, seq, &newest);
+		if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
+		    !rar_seq_before(seq, tx->una) &&
+		    rar_seq_before(seq, tx->next_seq))
+			ack_one(grp, seq, news);
 	}
-	if (newest) {
+}
+
+static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
+			u64 now)
+{
+	u32 delay = be32_to_cpu(ah->delay_us), dups = be32_to_cpu(ah->dups);
+	u32 marks = be32_to_cpu(ah->ce) - grp->tx.marks;
+	struct rar_link_tx *tx = &grp->tx;
+	struct ack_news news = {};
+	u64 rtt, again;
+
+	ack_numbers(grp, ah, &news);
+	if (news.acked) {
 		tx->progress_us = now;
-		rtt = now - newest;
-		rtt_sample(tx, rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1);
+		tx->rack_us = max(tx->rack_us, news.sent_us);
+		rtt = now - news.sent_us;
+		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
+		rar_window_rtt(grp, rtt, now);
 	}
-	if (be32_to_cpu(ah->ce) != tx->ce) {
-		tx->ce = be32_to_cpu(ah->ce);
-		window_cut(grp, tx->highest);
-	}
+	if (dups != tx->dups)
+		rar_window_spurious(grp, dups - tx->dups);
+	tx->dups = dups;
+	tx->marks += marks;
+	if (news.acked || marks)
+		rar_window_acked(grp, news.acked, marks);
 	again = detect_lost(grp, now);
 	advance_una(tx);
-	return again ? again - now : 0;
+	if (again)
+		timer_at(grp, again);
 }
 
 /**
@@ -558,7 +585,7 @@ static u64 ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah)
 void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 oldest = READ_ONCE(grp->op_oldest), again;
+	u64 oldest = READ_ONCE(grp->op_oldest), now = rar_now_us();
 	struct rar_ack_hdr ah;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
@@ -570,13 +597,12 @@ void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_mib_inc(grp->rn, DropSeq);
 		return;
 	}
-	again = ack_process(grp, &ah);
+	ack_process(grp, &ah, now);
 	credit_update(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.credit));
+	rar_slow_hear(grp, &ah.slow, now);
 	spin_unlock_bh(&tx->lock);
 
 	rar_link_push(grp);
-	if (again)
-		rar_group_kick(grp, jiffies + us_to_jiffies_up(again));
 	if (READ_ONCE(grp->op_oldest) != oldest)
 		rar_group_wake(grp);
 }
@@ -610,14 +636,19 @@ bool rar_link_check(const struct rar_data_hdr *dh)
 	return be32_to_cpu(dh->seq) - be32_to_cpu(dh->una) < RAR_TX_SLOTS;
 }
 
-/* Set the number; true if it shows a gap or fills one. */
-static bool rx_set(struct rar_link_rx *rx, u32 seq)
+/*
+ * Set the number; true if it shows a gap or fills one. A new number with an
+ * old chunk means that the sender gave up too early.
+ */
+static bool rx_set(struct rar_link_rx *rx, u32 seq, bool dup)
 {
 	bool gap;
 
 	if (rar_seq_before(seq, rx->cum) || seq - rx->cum >= RAR_RX_WIN)
 		return true;
 	gap = seq != rx->highest;
+	if (dup && !test_bit(seq % RAR_RX_WIN, rx->seen))
+		rx->dups++;
 	__set_bit(seq % RAR_RX_WIN, rx->seen);
 	if (!rar_seq_before(seq, rx->highest))
 		rx->highest = seq + 1;
@@ -630,29 +661,36 @@ static bool rx_set(struct rar_link_rx *rx, u32 seq)
  * @grp: group
  * @dh:  its header
  * @ce:  it carried the congestion mark
+ * @dup: the chunk was there before
  *
  * Acknowledges at once or lets the timer do it. Softirq.
  */
 void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     bool ce)
+		     bool ce, bool dup)
 {
+	u64 now = rar_now_us(), due = now + RAR_ACK_DELAY_US;
 	struct rar_link_rx *rx = &grp->rx;
-	bool now;
+	bool at_once, first;
 
 	spin_lock_bh(&rx->lock);
 	rx_advance(rx, be32_to_cpu(dh->una));
-	now = rx_set(rx, be32_to_cpu(dh->seq));
-	rx->newest_us = rar_now_us();
+	at_once = rx_set(rx, be32_to_cpu(dh->seq), dup);
+	rx->newest_us = now;
 	rx->ce += ce;
 	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW))
-		now = true;
-	rx->ack_due = !now;
+		at_once = true;
+	first = !at_once && !rx->ack_us;
+	if (first)
+		rx->ack_us = due;
 	spin_unlock_bh(&rx->lock);
 
-	if (now)
+	if (at_once) {
 		rar_link_send_ack(grp);
-	else
-		rar_group_kick(grp, jiffies + 1);
+	} else if (first) {
+		spin_lock_bh(&grp->tx.lock);
+		timer_at(grp, due);
+		spin_unlock_bh(&grp->tx.lock);
+	}
 }
 
 static void ack_fill_bitmap(const struct rar_link_rx *rx,
@@ -678,16 +716,22 @@ void rar_link_send_ack(struct rar_group *grp)
 {
 	struct rar_link_rx *rx = &grp->rx;
 	struct rar_ack_hdr ah = {};
+	u64 now = rar_now_us();
+
+	spin_lock_bh(&grp->tx.lock);
+	rar_slow_tell(grp, &ah.slow, now);
+	spin_unlock_bh(&grp->tx.lock);
 
 	spin_lock_bh(&rx->lock);
 	ah.cum = cpu_to_be32(rx->cum);
 	ah.highest = cpu_to_be32(rx->highest);
 	ah.ce = cpu_to_be32(rx->ce);
-	ah.delay_us = cpu_to_be32(rx->unacked ?
-				  rar_now_us() - rx->newest_us : 0);
+	ah.dups = cpu_to_be32(rx->dups);
+	ah.delay_us = cpu_to_be32(rx->unacked && now > rx->newest_us ?
+				  now - rx->newest_us : 0);
 	ack_fill_bitmap(rx, &ah);
 	rx->unacked = 0;
-	rx->ack_due = false;
+	rx->ack_us = 0;
 	spin_unlock_bh(&rx->lock);
 
 	/* Pairs with the release in rar_group_post(). */
@@ -708,6 +752,9 @@ void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
 		return;
+	spin_lock_bh(&grp->tx.lock);
+	rar_slow_hear(grp, &ph.slow, rar_now_us());
+	spin_unlock_bh(&grp->tx.lock);
 	spin_lock_bh(&grp->rx.lock);
 	rx_advance(&grp->rx, be32_to_cpu(ph.una));
 	spin_unlock_bh(&grp->rx.lock);
@@ -716,87 +763,166 @@ void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
 
 /* -- timer --------------------------------------------------------------- */
 
-/* Give up the oldest packets if their time is over. Returns when it will be. */
-static u64 tick_rto(struct rar_group *grp, u64 now)
+/* Give up the oldest packets, as many as the number of timeouts suggests. */
+static void give_up_oldest(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 rto = min_t(u64, (u64)tx->rto_us << min(tx->backoff, 10U),
-			LINK_RTO_MAX_US);
-	u64 due;
-	u32 seq, n = 0;
+	u32 seq, n = ++tx->backoff > LINK_PROBES ? LINK_RTO_BURST : 1;
 
-	if (tx->una == tx->next_seq)
-		return now + USEC_PER_SEC;
-	/* While acknowledgments bring news the queue is long, not broken. */
-	due = max(tx->sent[tx->una % RAR_TX_SLOTS].time_us, tx->progress_us) +
-	      rto;
-	if (due > now)
-		return due;
-	for (seq = tx->una; seq != tx->next_seq && n < LINK_RTO_BURST; seq++) {
-		if (tx->sent[seq % RAR_TX_SLOTS].time_us + rto > now)
-			break;
-		give_up(grp, seq);
-		n++;
+	if (tx->backoff == LINK_PROBES + 1)
+		rar_window_collapse(tx);
+	for (seq = tx->una; n && seq != tx->next_seq; seq++) {
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		give_up(grp, seq, now);
+		n--;
 	}
-	advance_una(tx);
-	tx->backoff++;
-	return now + rto;
 }
 
-/* A header that asks for an ACK: closed credit, or nothing said for long. */
-static bool tick_probe(struct rar_group *grp, u64 now, u64 *next)
+/* Nothing came for long: probe. Returns when it will have been long. */
+static u64 tick_timeout(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 wait = rar_group_keepalive_ms(grp) * (u64)USEC_PER_MSEC;
-	u64 last = max(tx->sent_us, tx->probed_us);
+	u64 due;
 
-	if (tx->una == tx->next_seq && (tx->npend || tx->ninject))
-		wait = clamp_t(u64, 2 * (now - max(tx->sent_us, tx->blocked_us)),
+	if (!tx->inflight)
+		return 0;
+	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
+	if (due > now)
+		return due;
+	give_up_oldest(grp, now);
+	return now + rar_window_timeout(tx);
+}
+
+/* Is an ACK overdue? Sets when it will be, 0 = none is owed. */
+static bool tick_ack(struct rar_link_rx *rx, u64 now, u64 *due)
+{
+	spin_lock(&rx->lock);
+	*due = rx->ack_us;
+	spin_unlock(&rx->lock);
+	return *due && *due <= now;
+}
+
+static void earlier(u64 *next, u64 when)
+{
+	if (when && (!*next || when < *next))
+		*next = when;
+}
+
+/* What is due on both links. Softirq, RCU read side. */
+static void link_tick(struct rar_group *grp, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	u64 next, ack_us;
+	bool ack, push;
+
+	ack = tick_ack(&grp->rx, now, &ack_us);
+	spin_lock(&tx->lock);
+	next = detect_lost(grp, now);
+	earlier(&next, tick_timeout(grp, now));
+	advance_una(tx);
+	if (!ack)
+		earlier(&next, ack_us);
+	if (next)
+		timer_at(grp, next);
+	push = tx->npend;
+	spin_unlock(&tx->lock);
+
+	if (ack)
+		rar_link_send_ack(grp);
+	if (push)
+		rar_link_push(grp);
+}
+
+static enum hrtimer_restart link_timer(struct hrtimer *timer)
+{
+	struct rar_group *grp = container_of(timer, struct rar_group,
+					     tx.timer);
+	struct rar_link_tx *tx = &grp->tx;
+	bool again;
+	u8 state;
+
+	spin_lock(&tx->lock);
+	/* Armed once more meanwhile: the reference is that one's. */
+	again = hrtimer_is_queued(timer);
+	if (!again)
+		tx->timer_us = 0;
+	spin_unlock(&tx->lock);
+	if (again)
+		return HRTIMER_NORESTART;
+
+	rcu_read_lock();
+	/* Pairs with the release in rar_group_set_state(). */
+	state = smp_load_acquire(&grp->state);
+	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
+		link_tick(grp, rar_now_us());
+	rcu_read_unlock();
+	rar_group_put(grp);
+	return HRTIMER_NORESTART;
+}
+
+/* How often to ask the successor for an ACK. */
+static u64 probe_interval(const struct rar_group *grp, u64 now)
+{
+	u64 keepalive = rar_group_keepalive_ms(grp) * (u64)USEC_PER_MSEC;
+	const struct rar_link_tx *tx = &grp->tx;
+
+	/* Closed credit: it may have opened, and the news been lost. */
+	if (!tx->inflight && (tx->npend || tx->ninject))
+		return clamp_t(u64, 2 * (now - max(tx->sent_us, tx->blocked_us)),
 			       LINK_PROBE_MIN_US, LINK_PROBE_MAX_US);
-	if (now < last + wait) {
-		*next = min(*next, last + wait);
-		return false;
-	}
-	tx->probed_us = now;
-	*next = min(*next, now + wait);
-	return true;
+	/* Somebody keeps us waiting: who, is told with probes. */
+	if (!rar_group_idle(grp))
+		return min_t(u64, keepalive, LINK_PROBE_MAX_US);
+	return keepalive;
+}
+
+/* Full-size packets do not pass, for long, but others do. */
+static bool mtu_fell(const struct rar_group *grp, u64 now)
+{
+	u64 limit = READ_ONCE(grp->rn->sysctl_dead_ms) * (USEC_PER_MSEC / 2);
+	const struct rar_link_tx *tx = &grp->tx;
+
+	limit = max_t(u64, limit, LINK_MTU_US);
+	return tx->full_lost >= RAR_MTU_LOSSES &&
+	       now - tx->full_since_us > limit &&
+	       time_before(jiffies, READ_ONCE(grp->heard[RAR_NEXT]) +
+				    usecs_to_jiffies(limit));
 }
 
 /**
- * rar_link_tick() - timer of both links
+ * rar_link_keepalive() - let the successor hear us, and make it answer
  * @grp: group in RUN or LEAVING, RCU read side
  *
  * Softirq. Return: jiffies of the next call.
  */
-unsigned long rar_link_tick(struct rar_group *grp)
+unsigned long rar_link_keepalive(struct rar_group *grp)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_probe_hdr ph = {};
-	u64 now = rar_now_us(), next, again;
-	bool probe, ack, lost;
+	u64 now = rar_now_us(), wait, due;
+	bool fell;
 
 	spin_lock_bh(&tx->lock);
-	again = detect_lost(grp, now);
-	advance_una(tx);
-	next = tick_rto(grp, now);
-	if (again)
-		next = min(next, again);
-	probe = tick_probe(grp, now, &next);
-	ph.una = cpu_to_be32(tx->una);
-	lost = tx->npend;
+	wait = probe_interval(grp, now);
+	due = max(tx->sent_us, tx->probed_us) + wait;
+	fell = mtu_fell(grp, now);
+	if (due <= now) {
+		tx->probed_us = now;
+		ph.una = cpu_to_be32(tx->una);
+		rar_slow_tell(grp, &ph.slow, now);
+	}
 	spin_unlock_bh(&tx->lock);
-	spin_lock_bh(&grp->rx.lock);
-	ack = grp->rx.ack_due;
-	spin_unlock_bh(&grp->rx.lock);
 
-	if (ack)
-		rar_link_send_ack(grp);
-	if (lost)
-		rar_link_push(grp);
-	if (probe)
-		rar_output_ctl(grp, RAR_NEXT, &ph, sizeof(ph), 0, RAR_T_PROBE,
-			       grp->epoch);
-	return jiffies + us_to_jiffies_up(next > now ? next - now : 0);
+	if (fell)
+		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
+			      rar_group_rank(grp, RAR_NEXT),
+			      READ_ONCE(grp->op_oldest));
+	if (due > now)
+		return jiffies + us_to_jiffies_up(due - now);
+	rar_output_ctl(grp, RAR_NEXT, &ph, sizeof(ph), 0, RAR_T_PROBE,
+		       grp->epoch);
+	return jiffies + us_to_jiffies_up(wait);
 }
 
 /* -- begin and end ------------------------------------------------------- */
@@ -805,6 +931,8 @@ void rar_link_init(struct rar_group *grp)
 {
 	spin_lock_init(&grp->tx.lock);
 	spin_lock_init(&grp->rx.lock);
+	hrtimer_setup(&grp->tx.timer, link_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS_SOFT);
 }
 
 /**
@@ -831,10 +959,10 @@ void rar_link_start(struct rar_group *grp)
 	struct rar_link_tx *tx = &grp->tx;
 
 	spin_lock(&tx->lock);
-	tx->rto_us = LINK_RTO_INIT_US;
 	tx->credit = READ_ONCE(grp->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();
-	window_init(grp);
+	rar_window_init(grp);
+	rar_slow_init(grp);
 	spin_unlock(&tx->lock);
 }
 
@@ -859,6 +987,7 @@ void rar_link_flush(struct rar_group *grp)
 	grp->tx.ninject = 0;
 	grp->op_oldest = grp->op_next;
 	grp->tx.una = grp->tx.next_seq;
+	grp->tx.inflight = 0;
 	spin_unlock_bh(&grp->tx.lock);
 }
 

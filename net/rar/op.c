@@ -111,7 +111,12 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 	op->print = *print;
 	op->esize = esize;
 	op->inject = rar_ring_block_first(&op->ring, rank);
+	op->inject_first = op->inject;
 	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, rank);
+	/* Without it the way round is not timed. */
+	kvfree(op->inject_us);
+	op->inject_us = kvcalloc(op->inject_end - op->inject, sizeof(u32),
+				 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	op->ntx = rar_ring_ntx(&op->ring);
 	atomic_set(&op->left, op->ring.nchunks);
 	return 0;
@@ -123,6 +128,7 @@ static void op_free_rcu(struct rcu_head *head)
 						rcu);
 
 	kvfree(op->bits);
+	kvfree(op->inject_us);
 	kvfree(op->buf);
 	kfree(op);
 }

@@ -84,7 +84,10 @@ struct rar_operation {
 	u32 npend[RAR_PHASES];
 	u32 pend_from[RAR_PHASES];	/* no pending bit below */
 	u32 inject;			/* next own chunk to inject */
+	u32 inject_first;
 	u32 inject_end;
+	u32 *inject_us;			/* by own chunk: when, 0 = not timed */
+	bool returned;			/* an own chunk came round */
 	u32 nsent;
 	u32 nacked;
 	u32 ntx;			/* what nsent and nacked end at */

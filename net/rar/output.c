@@ -374,9 +374,19 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 	rar_output_ctl(grp, dir, &n, sizeof(n), 0, type, token);
 }
 
-/* Answers to strangers are few. */
-static bool reply_allowed(struct rar_net *rn)
+/*
+ * Answers to strangers are few. Who echoes our nonce or knows our epoch has
+ * heard us at its address and is none.
+ */
+static bool reply_allowed(const struct rar_group *grp,
+			  const struct rar_pkt *pkt)
 {
+	u64 token = be64_to_cpu(pkt->h.token);
+	struct rar_net *rn = grp->rn;
+
+	if (token && (token == READ_ONCE(grp->join.nonce) ||
+		      token == READ_ONCE(grp->epoch)))
+		return true;
 	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {
 		WRITE_ONCE(rn->reply_jiffy, jiffies);
 		atomic_set(&rn->replies, 0);
@@ -402,7 +412,7 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 	struct sk_buff *skb;
 	int err;
 
-	if (len > pkt->len || !grp->port || !reply_allowed(grp->rn))
+	if (len > pkt->len || !grp->port || !reply_allowed(grp, pkt))
 		return;
 	skb = packet_alloc(&path, len);
 	if (!skb)

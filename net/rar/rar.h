@@ -16,6 +16,7 @@
 #define _RAR_H
 
 #include <linux/hashtable.h>
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/netfilter.h>
 #include <linux/refcount.h>
@@ -41,7 +42,8 @@ struct rar_port;
 #define RAR_HISTORY	256	/* finished operations remembered */
 #define RAR_MAX_MTU	9000	/* larger MTUs are not used: linear skbs */
 #define RAR_ACK_EVERY	8	/* packets */
-#define RAR_REORDER	3	/* a packet is lost when this many after it came */
+#define RAR_ACK_DELAY_US 1000	/* longest, when fewer came */
+#define RAR_MTU_LOSSES	6	/* full-size packets, before the MTU is blamed */
 
 /* The ends of a member's two links. */
 enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
@@ -117,34 +119,65 @@ struct rar_path {
 struct rar_sent {
 	u64 time_us;
 	u32 op;			/* low bits of op_seq */
-	u32 chunk : 31;
-	u32 phase : 1;
+	u32 chunk;
+	u8 phase;
+	bool full;		/* carries a whole payload */
+};
+
+/* The lowest delay of late: of the present spell and of the one before. */
+struct rar_base {
+	u32 now;
+	u32 last;
+	u64 since_us;
 };
 
 /*
  * struct rar_link_tx - the link to the successor, sending side
  * @lock:	protects everything here, the operation table grp->ops and
- *		grp->history, and the tx fields of each operation
+ *		grp->history, grp->slow, and the tx fields of each operation
  * @next_seq:	next sequence number
  * @una:	lowest one not resolved
  * @highest:	one above the highest one acknowledged
  * @sent:	by seq modulo RAR_TX_SLOTS; valid in [una, next_seq)
  * @resolved:	bit per slot: acknowledged or given up
+ * @inflight:	packets in [una, next_seq) that are not resolved
  * @npend:	chunks pending in all operations: to forward or to send again
  * @ninject:	own chunks not yet injected in all operations
- * @inj_out:	bytes injected whose all-gather has not come back
- * @inj_wnd:	limit of @inj_out, halved by loss, at most @inj_max
- * @cwnd:	limit of packets in flight; @cwnd_acked: acknowledged towards
- *		its next increase
  * @posted:	the successor's `posted`
  * @credit:	its credit
  * @early_used:	credit taken by chunks of operations from @posted on
+ *
  * @srtt_us, @rttvar_us, @rto_us: as in RFC 6298; @rtt_us: the last sample
+ * @rtt_base:	lowest round trip
+ * @rack_us:	when the latest packet known to have come was sent (RFC 8985)
+ * @reorder_us:	how much later than that is no loss yet
  * @progress_us: when an acknowledgment last said something new
  * @backoff:	doublings of the timeout since the last progress
- * @recover:	no second window reduction for losses below this number
- * @ce:	packets that the successor got with the congestion mark
+ * @full_lost:	full-size packets given up since one was acknowledged
+ * @full_since_us: since when
+ *
+ * @cwnd:	link window, packets; @ssthresh: slow start ends here;
+ *		@cwnd_acked: acknowledged towards the next increase
+ * @recover:	no second reduction for what happened below this number
+ * @undo_cwnd, @undo_left: what to go back to once so many of the packets given
+ *		up prove to have come
+ * @alpha:	share of marked packets, see window.c
+ * @round_end:	the number that ends the round trip that @round_acked,
+ *		@round_marks and @round_lost count
+ * @marks, @dups: totals that the successor reported
+ *
+ * @inj_out:	bytes injected whose all-gather has not come back
+ * @inj_wnd:	injection window, limit of @inj_out, at most @inj_max
+ * @inj_base:	lowest delay round the ring
+ * @inj_lowest_us: lowest of this round, which ends at @inj_round_us
+ * @inj_limited: the window held something back
+ * @inj_slow_start: doubling
+ *
+ * @timer:	of both links; @timer_us: when it is due, 0 = not armed. An armed
+ *		one holds a reference on the group.
  * @blocked_us:	since when something is ready to go and may not, 0 = not
+ * @came_us:	when the predecessor's last chunk came
+ * @starved_us:	how long operations waited for the predecessor's chunks
  */
 struct rar_link_tx {
 	spinlock_t lock; /* see above */
@@ -153,28 +186,56 @@ struct rar_link_tx {
 	u32 highest;
 	struct rar_sent *sent;
 	DECLARE_BITMAP(resolved, RAR_TX_SLOTS);
+	u32 inflight;
 	u64 npend;
 	u64 ninject;
-	u64 inj_out;
-	u64 inj_wnd;
-	u64 inj_max;
-	u32 cwnd;
-	u32 cwnd_acked;
 	u64 posted;
 	u64 early_used;
 	u32 credit;
+
 	u32 srtt_us;
 	u32 rttvar_us;
 	u32 rto_us;
+	u32 rtt_us;
+	struct rar_base rtt_base;
+	u64 rack_us;
+	u32 reorder_us;
+	u64 progress_us;
 	u32 backoff;
+	u32 full_lost;
+	u64 full_since_us;
+
+	u32 cwnd;
+	u32 ssthresh;
+	u32 cwnd_acked;
 	u32 recover;
-	u32 ce;
+	u32 undo_cwnd;
+	u32 undo_left;
+	u32 alpha;
+	u32 round_end;
+	u32 round_acked;
+	u32 round_marks;
+	u32 round_lost;
+	u32 marks;
+	u32 dups;
+
+	u64 inj_out;
+	u64 inj_wnd;
+	u64 inj_max;
+	struct rar_base inj_base;
+	u32 inj_lowest_us;
+	u64 inj_round_us;
+	bool inj_limited;
+	bool inj_slow_start;
+
+	struct hrtimer timer;
+	u64 timer_us;
 	u64 blocked_us;
 	u64 blocked_total_us;
+	u64 came_us;
+	u64 starved_us;
 	u64 probed_us;
 	u64 sent_us;
-	u64 progress_us;
-	u32 rtt_us;
 	u64 retransmits;
 	u64 packets;
 	u64 bytes;
@@ -187,9 +248,10 @@ struct rar_link_tx {
  * @highest:	one above the highest received
  * @seen:	by seq modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
  * @unacked:	packets since the last acknowledgment
- * @ack_due:	the timer shall send one
+ * @ack_us:	when the timer shall send one, 0 = none is due
  * @newest_us:	arrival of the newest packet
  * @ce:		packets with the CE mark
+ * @dups:	new numbers that brought an old chunk
  */
 struct rar_link_rx {
 	spinlock_t lock; /* see above */
@@ -197,9 +259,26 @@ struct rar_link_rx {
 	u32 highest;
 	DECLARE_BITMAP(seen, RAR_RX_WIN);
 	u32 unacked;
-	bool ack_due;
+	u64 ack_us;
 	u32 ce;
+	u32 dups;
 	u64 newest_us;
+};
+
+/*
+ * struct rar_slow - who keeps the group waiting; see slow.c. Under tx.lock.
+ * @wanted:	operations posted by the rank that posted most, as far as known
+ * @since_us:	since when @wanted is more than this rank posted, 0 = it is not
+ * @own_us:	how long this rank kept others waiting, up to @since_us
+ * @rank:	the slowest rank, as far as known
+ * @ms:		and its total
+ */
+struct rar_slow {
+	u64 wanted;
+	u64 since_us;
+	u64 own_us;
+	u32 rank;
+	u32 ms;
 };
 
 /*
@@ -330,6 +409,7 @@ struct rar_group {
 	u64 op_oldest;			/* tx.lock: lowest not released */
 	u64 op_next;			/* posted; release pairs with rx acquire */
 	u64 ops_complete;
+	struct rar_slow slow;
 	u64 rx_packets;			/* tx.lock: chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
@@ -438,13 +518,37 @@ void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
 bool rar_link_check(const struct rar_data_hdr *dh);
 void rar_link_start(struct rar_group *grp);
 void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     bool ce);
+		     bool ce, bool dup);
 void rar_link_send_ack(struct rar_group *grp);
-unsigned long rar_link_tick(struct rar_group *grp);
+unsigned long rar_link_keepalive(struct rar_group *grp);
 void rar_link_local_drop(struct rar_group *grp);
+void rar_link_stop(struct rar_group *grp);
 void rar_link_flush(struct rar_group *grp);
 void rar_link_bury(struct rar_group *grp);
 void rar_link_release(struct rar_group *grp, struct rar_operation *op);
+
+/* window.c */
+void rar_window_init(struct rar_group *grp);
+void rar_window_rtt(struct rar_group *grp, u32 us, u64 now);
+u64 rar_window_timeout(const struct rar_link_tx *tx);
+u32 rar_window_patience(const struct rar_link_tx *tx);
+void rar_window_lost(struct rar_group *grp, u32 seq);
+void rar_window_collapse(struct rar_link_tx *tx);
+void rar_window_full(struct rar_link_tx *tx);
+void rar_window_acked(struct rar_group *grp, u32 n, u32 marks);
+void rar_window_spurious(struct rar_group *grp, u32 n);
+bool rar_window_may_inject(struct rar_link_tx *tx);
+void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
+			 u32 chunk, u32 len, u64 now);
+void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
+			 u32 chunk, u32 len, u64 now);
+
+/* slow.c */
+void rar_slow_init(struct rar_group *grp);
+void rar_slow_posted(struct rar_group *grp, u64 now);
+void rar_slow_hear(struct rar_group *grp, const struct rar_slow_wire *w,
+		   u64 now);
+void rar_slow_tell(struct rar_group *grp, struct rar_slow_wire *w, u64 now);
 
 /* input.c */
 enum rar_verdict { RAR_PASS, RAR_TAKEN };

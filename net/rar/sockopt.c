@@ -143,21 +143,47 @@ static void fill_error(struct rar_group *grp, struct rar_error *err)
 	spin_unlock_bh(&grp->lock);
 }
 
+/* When was the oldest operation posted that is not complete? 0 = none. */
+static u64 oldest_posted_us(struct rar_group *grp)
+{
+	struct rar_operation *op;
+	u64 us = 0;
+
+	spin_lock_bh(&grp->lock);
+	list_for_each_entry(op, &grp->undelivered, node)
+		if (!op->complete) {
+			us = op->posted_us;
+			break;
+		}
+	spin_unlock_bh(&grp->lock);
+	return us;
+}
+
 static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
 {
+	u64 waiting_us = oldest_posted_us(grp);
 	struct rar_link_tx *tx = &grp->tx;
+	struct rar_slow_wire w = {};
+	u64 now = rar_now_us();
 
 	spin_lock_bh(&tx->lock);
+	rar_slow_tell(grp, &w, now);
+	info->slow_rank = grp->slow.rank;
+	info->slow_ms = grp->slow.ms;
+	info->cwnd = tx->cwnd;
 	info->srtt_us = tx->srtt_us;
 	info->rto_us = tx->rto_us;
 	info->window = min_t(u64, tx->inj_wnd, U32_MAX);
-	info->inflight = tx->next_seq - tx->una;
+	info->inflight = tx->inflight;
 	info->bytes_tx = tx->bytes;
 	info->packets_tx = tx->packets;
 	info->retransmits = tx->retransmits;
 	info->next_wait_us = tx->blocked_total_us;
 	if (tx->blocked_us)
-		info->next_wait_us += rar_now_us() - tx->blocked_us;
+		info->next_wait_us += now - tx->blocked_us;
+	info->prev_wait_us = tx->starved_us;
+	if (waiting_us && now > max(waiting_us, tx->came_us))
+		info->prev_wait_us += now - max(waiting_us, tx->came_us);
 	info->ops_released = grp->op_oldest;
 	spin_unlock_bh(&tx->lock);
 }

@@ -31,6 +31,7 @@
 
 #define RAR_DEFAULT_PORT 18118	/* UDP, net.rar.port */
 #define RAR_MAX_SIZE	4096	/* ranks in a group */
+#define RAR_NO_RANK	0xffffffffU
 #define RAR_MAX_OPS	64	/* operations of one socket in flight */
 #define RAR_MAX_CALL	(1U << 30) /* bytes one send() may carry */
 
@@ -286,8 +287,15 @@ enum rar_rx_path {
  * @prev_silent_ms: since the last packet from the predecessor
  * @next_silent_ms: since the last packet from the successor
  * @early_bytes:  memory held for operations not yet posted here, bytes
- * @resume_op:    lowest operation not complete on every survivor, see the
- *                manual on starting again; 0 in a first epoch
+ * @resume_op:    lowest operation of @resume_epoch that is not complete on
+ *                every member that was in it
+ * @resume_epoch: the failed epoch that the members of this one have in common;
+ *                0 = none, or not the same
+ * @slow_rank:    the rank that kept the group waiting most in this epoch;
+ *                RAR_NO_RANK = none
+ * @slow_ms:      how long in all, from hearing of an operation to posting it
+ * @cwnd:         link window, packets
+ * @__pad2:       zero
  */
 struct rar_info {
 	__u32	state;
@@ -318,6 +326,11 @@ struct rar_info {
 	__u32	next_silent_ms;
 	__u64	early_bytes;
 	__u64	resume_op;
+	__u64	resume_epoch;
+	__u32	slow_rank;
+	__u32	slow_ms;
+	__u32	cwnd;
+	__u32	__pad2;
 };
 
 /* One row of RAR_PEERS. */

@@ -103,9 +103,22 @@ struct rar_data_hdr {
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 
 /**
+ * struct rar_slow_wire - what each rank tells its neighbours of the slowest one
+ * @wanted: operations posted by the rank that posted most, as far as known
+ * @ms:     how long @rank kept others waiting in this epoch
+ * @rank:   the slowest rank, as far as known; 0xffff = none
+ * @__pad:  zero
+ */
+struct rar_slow_wire {
+	__be64	wanted;
+	__be32	ms;
+	__be16	rank;
+	__be16	__pad;
+};
+
+/**
  * struct rar_ack_hdr - what the receiver of a link has
  * @h:      common header
- * @__pad:  zero
  * @cum:      all sequence numbers below are received (or given up by @una)
  * @base:     sequence number of bit 0 of @bitmap
  * @posted:   operations posted: op_seq below this need no credit
@@ -115,6 +128,9 @@ struct rar_data_hdr {
  * @ce:       packets received with the CE mark, modulo 2^32
  * @highest:  one above the highest sequence number received
  * @filled:   0; chunks contributed of operation @posted
+ * @dups:     packets whose chunk had come before under another number, modulo
+ *            2^32
+ * @slow:     see struct rar_slow_wire
  * @bitmap:   bit n (of byte n / 8, lowest first): @base + n is received
  */
 struct rar_ack_hdr {
@@ -127,7 +143,8 @@ struct rar_ack_hdr {
 	__be32	ce;
 	__be32	highest;
 	__be32	filled;
-	__be32	__pad;
+	__be32	dups;
+	struct rar_slow_wire slow;
 	__u8	bitmap[32];
 };
 
@@ -138,6 +155,7 @@ struct rar_probe_hdr {
 	struct rar_hdr h;
 	__be32	una;
 	__be32	__pad;
+	struct rar_slow_wire slow;
 };
 
 /**

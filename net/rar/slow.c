@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The slowest rank. Each rank measures how long it has kept the others
+ * waiting: from hearing that somebody has posted an operation until it posts
+ * it as well. Two facts travel with ACKs and PROBEs, both ways round the ring:
+ * how many operations the foremost rank has posted, and the largest such total
+ * with its rank. So every rank knows the name while the job runs, without a
+ * common clock.
+ */
+#include "rar.h"
+
+#define SLOW_NONE	0xffff	/* on the wire: nobody was slow */
+
+void rar_slow_init(struct rar_group *grp)
+{
+	lockdep_assert_held(&grp->tx.lock);
+	memset(&grp->slow, 0, sizeof(grp->slow));
+	grp->slow.rank = RAR_NO_RANK;
+}
+
+static u32 own_ms(const struct rar_slow *slow, u64 now)
+{
+	u64 us = slow->own_us;
+
+	if (slow->since_us)
+		us += now - slow->since_us;
+	return min_t(u64, div_u64(us, USEC_PER_MSEC), U32_MAX);
+}
+
+/* The largest total, one's own among them. */
+static void compare(struct rar_group *grp, u32 rank, u32 ms)
+{
+	struct rar_slow *slow = &grp->slow;
+
+	if (ms <= slow->ms || rank >= grp->size)
+		return;
+	slow->rank = rank;
+	slow->ms = ms;
+}
+
+/**
+ * rar_slow_posted() - an operation was posted here
+ * @grp: group, tx.lock held; op_next counts it
+ * @now: us
+ */
+void rar_slow_posted(struct rar_group *grp, u64 now)
+{
+	struct rar_slow *slow = &grp->slow;
+
+	lockdep_assert_held(&grp->tx.lock);
+	if (slow->since_us) {
+		slow->own_us += now - slow->since_us;
+		slow->since_us = slow->wanted > grp->op_next ? now : 0;
+	}
+	slow->wanted = max(slow->wanted, grp->op_next);
+}
+
+/**
+ * rar_slow_hear() - a neighbour's ACK or PROBE
+ * @grp: group, tx.lock held
+ * @w:   what it says
+ * @now: us
+ */
+void rar_slow_hear(struct rar_group *grp, const struct rar_slow_wire *w,
+		   u64 now)
+{
+	struct rar_slow *slow = &grp->slow;
+	u64 wanted = be64_to_cpu(w->wanted);
+
+	lockdep_assert_held(&grp->tx.lock);
+	/* Nobody is further ahead than the table of operations is long. */
+	if (wanted > slow->wanted && wanted <= grp->op_next + RAR_MAX_OPS) {
+		slow->wanted = wanted;
+		if (wanted > grp->op_next && !slow->since_us)
+			slow->since_us = now;
+	}
+	compare(grp, be16_to_cpu(w->rank), be32_to_cpu(w->ms));
+}
+
+/**
+ * rar_slow_tell() - what to say to a neighbour, or to the user
+ * @grp: group, tx.lock held
+ * @w:   to fill
+ * @now: us
+ */
+void rar_slow_tell(struct rar_group *grp, struct rar_slow_wire *w, u64 now)
+{
+	struct rar_slow *slow = &grp->slow;
+
+	lockdep_assert_held(&grp->tx.lock);
+	compare(grp, grp->rank, own_ms(slow, now));
+	w->wanted = cpu_to_be64(slow->wanted);
+	w->ms = cpu_to_be32(slow->ms);
+	w->rank = cpu_to_be16(slow->rank == RAR_NO_RANK ? SLOW_NONE :
+							  slow->rank);
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The two windows, and the clock that both read: round trip, retransmission
+ * timeout, patience with reordering. Everything here is under tx.lock.
+ *
+ * The link window limits the packets in flight to the successor. It grows as
+ * Reno's does (RFC 5681) and reacts to
+ *   - a congestion mark near the lowest round trip (a shallow step mark of a
+ *     data centre) as DCTCP does (RFC 8257), else as to a loss: so TCP Prague
+ *     tells the two kinds of queue apart;
+ *   - a loss with a queue, which the round trip shows, by halving; a loss
+ *     without one is noise as long as few packets are lost (after TCP Veno,
+ *     Fu and Liew 2003, and the loss threshold of BBR version 2).
+ * A reduction that turns out to be for nothing is undone (RFC 3708).
+ *
+ * The injection window limits the own chunks whose all-gather has not come
+ * back, end to end round the ring. The delay of that way steers it as in TCP
+ * Vegas (Brakmo and Peterson 1995): a few chunks of each rank may queue
+ * somewhere, so a ring on one machine stays in its cache and a long one is
+ * filled. net.rar.window caps it.
+ */
+#include "rar.h"
+
+#define WINDOW_INIT_BYTES	65536	/* link, at first */
+#define WINDOW_INIT_MIN		10	/* packets, as RFC 6928 */
+#define WINDOW_INIT_MAX		32
+#define WINDOW_MIN		4	/* packets, link */
+#define WINDOW_NOISE		50	/* one lost of so many is no congestion */
+#define WINDOW_ALPHA_SHIFT	10	/* fixed point of the DCTCP estimate */
+#define WINDOW_ALPHA_GAIN	4	/* 1/16 of each round */
+#define WINDOW_QUEUE_US		100	/* delay that a scheduler makes */
+#define WINDOW_SHALLOW_US	1000	/* more is not a shallow queue */
+#define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
+
+#define INJECT_INIT		32	/* chunks at first */
+#define INJECT_MIN		4	/* chunks */
+#define INJECT_LOW		4	/* chunks queued per rank: grow below, */
+#define INJECT_HIGH		8	/* shrink above */
+
+#define RTO_INIT_US		100000
+#define RTO_MIN_US		5000
+#define RTO_MAX_US		400000
+#define RTO_SLACK_US		1000	/* lowest allowance for variation */
+#define REORDER_MIN_US		1000	/* a gap is not a loss before */
+#define REORDER_MAX_US		10000	/* or two round trips */
+
+/* -- lowest delay -------------------------------------------------------- */
+
+static void base_update(struct rar_base *base, u32 us, u64 now)
+{
+	if (!base->since_us || now - base->since_us > WINDOW_BASE_US / 2) {
+		base->last = base->since_us ? base->now : us;
+		base->now = us;
+		base->since_us = now;
+	}
+	base->now = min(base->now, us);
+}
+
+/* Lowest of the last 5 to 10 seconds. */
+static u32 base_us(const struct rar_base *base)
+{
+	return min(base->now, base->last);
+}
+
+/* Is there a queue on the link now, and not only a scheduler's delay? */
+static bool queued(const struct rar_link_tx *tx)
+{
+	u32 base = base_us(&tx->rtt_base);
+
+	return tx->rtt_us > base + base / 4 + WINDOW_QUEUE_US;
+}
+
+/* -- round trip ---------------------------------------------------------- */
+
+/**
+ * rar_window_rtt() - a round trip was measured
+ * @grp: group, tx.lock held
+ * @us:  exact, since no sequence number is used twice, and without the delay
+ *       of the acknowledgment
+ * @now: us
+ *
+ * RFC 6298, with the allowance for delayed acknowledgments of RFC 9002.
+ */
+void rar_window_rtt(struct rar_group *grp, u32 us, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	u32 err;
+
+	tx->rtt_us = us;
+	base_update(&tx->rtt_base, us, now);
+	if (!tx->srtt_us) {
+		tx->srtt_us = max(us, 1U);
+		tx->rttvar_us = us / 2;
+	} else {
+		err = us > tx->srtt_us ? us - tx->srtt_us : tx->srtt_us - us;
+		tx->rttvar_us += (s32)(err - tx->rttvar_us) / 4;
+		tx->srtt_us += (s32)(us - tx->srtt_us) / 8;
+	}
+	tx->rto_us = clamp_t(u32, tx->srtt_us + RAR_ACK_DELAY_US +
+			     max(4 * tx->rttvar_us, RTO_SLACK_US),
+			     RTO_MIN_US, RTO_MAX_US);
+	tx->backoff = 0;
+}
+
+/* The probe timeout now, doubled since the last progress. */
+u64 rar_window_timeout(const struct rar_link_tx *tx)
+{
+	return min_t(u64, (u64)tx->rto_us << min(tx->backoff, 10U), RTO_MAX_US);
+}
+
+/* How long after it was sent a packet is late, if a later one came. */
+u32 rar_window_patience(const struct rar_link_tx *tx)
+{
+	u32 rtt = max(tx->srtt_us, tx->rtt_us);
+
+	return rtt + max(tx->reorder_us, tx->srtt_us / 4);
+}
+
+/* -- link window --------------------------------------------------------- */
+
+/* At most one reduction per round trip: below @recover it was had. */
+static void reduce_to(struct rar_link_tx *tx, u32 packets)
+{
+	tx->undo_cwnd = max(tx->undo_cwnd, tx->cwnd);
+	tx->recover = tx->next_seq;
+	tx->cwnd = max_t(u32, packets, WINDOW_MIN);
+	tx->ssthresh = tx->cwnd;
+	tx->cwnd_acked = 0;
+}
+
+static bool reduced(const struct rar_link_tx *tx, u32 seq)
+{
+	return rar_seq_before(seq, tx->recover);
+}
+
+/**
+ * rar_window_lost() - a packet is given up
+ * @grp: group, tx.lock held
+ * @seq: its number
+ */
+void rar_window_lost(struct rar_group *grp, u32 seq)
+{
+	struct rar_link_tx *tx = &grp->tx;
+
+	tx->round_lost++;
+	tx->undo_left++;
+	if (reduced(tx, seq))
+		return;
+	if (queued(tx))
+		reduce_to(tx, tx->inflight / 2);
+	else if (tx->round_lost * WINDOW_NOISE > tx->round_acked + tx->inflight)
+		reduce_to(tx, tx->cwnd - tx->cwnd / 4);
+}
+
+/* Nothing was heard for several timeouts: begin anew. */
+void rar_window_collapse(struct rar_link_tx *tx)
+{
+	u32 half = tx->cwnd / 2;
+
+	reduce_to(tx, WINDOW_MIN);
+	tx->ssthresh = max_t(u32, half, WINDOW_MIN);
+}
+
+/* A queue of this host is full. */
+void rar_window_full(struct rar_link_tx *tx)
+{
+	if (!reduced(tx, tx->next_seq - 1))
+		reduce_to(tx, tx->inflight / 2);
+}
+
+/* Marks came: see the top of this file. */
+static void marked(struct rar_link_tx *tx)
+{
+	u32 base = base_us(&tx->rtt_base);
+	bool shallow = tx->rtt_us < 2 * base ||
+		       tx->rtt_us - base < WINDOW_SHALLOW_US;
+
+	if (reduced(tx, tx->highest))
+		return;
+	if (shallow)
+		reduce_to(tx, tx->cwnd - (tx->cwnd * tx->alpha >>
+					  (WINDOW_ALPHA_SHIFT + 1)));
+	else
+		reduce_to(tx, tx->cwnd / 2);
+}
+
+/* Once per round trip. */
+static void next_round(struct rar_link_tx *tx)
+{
+	u32 share = (tx->round_marks << WINDOW_ALPHA_SHIFT) /
+		    max(tx->round_acked, 1U);
+
+	share = min(share, 1U << WINDOW_ALPHA_SHIFT);
+	tx->alpha += (s32)(share - tx->alpha) >> WINDOW_ALPHA_GAIN;
+	tx->reorder_us = max_t(u32, REORDER_MIN_US,
+			       tx->reorder_us - (tx->reorder_us >> 7));
+	if (!tx->round_lost) {
+		tx->undo_left = 0;
+		tx->undo_cwnd = 0;
+	}
+	tx->round_end = tx->next_seq;
+	tx->round_acked = 0;
+	tx->round_marks = 0;
+	tx->round_lost = 0;
+}
+
+static void grow(struct rar_link_tx *tx, u32 n)
+{
+	if (tx->cwnd < tx->ssthresh) {
+		/* Slow start ends when a queue grows, not when it overflows. */
+		if (queued(tx) && tx->rtt_us > 2 * base_us(&tx->rtt_base))
+			tx->ssthresh = tx->cwnd;
+		tx->cwnd += n;
+	} else {
+		tx->cwnd_acked += n;
+		if (tx->cwnd_acked >= tx->cwnd) {
+			tx->cwnd_acked -= tx->cwnd;
+			tx->cwnd++;
+		}
+	}
+	tx->cwnd = min_t(u32, tx->cwnd, RAR_TX_SLOTS);
+}
+
+/**
+ * rar_window_acked() - an acknowledgment brought news
+ * @grp:   group, tx.lock held; the round trip was updated before
+ * @n:     packets newly acknowledged
+ * @marks: packets newly reported to carry the congestion mark
+ */
+void rar_window_acked(struct rar_group *grp, u32 n, u32 marks)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	bool limited = 2 * (tx->inflight + n) > tx->cwnd;
+
+	tx->round_acked += n;
+	tx->round_marks += marks;
+	if (marks)
+		marked(tx);
+	else if (limited && !reduced(tx, tx->highest))
+		grow(tx, n);
+	if (!rar_seq_before(tx->highest, tx->round_end))
+		next_round(tx);
+}
+
+/**
+ * rar_window_spurious() - packets given up had come after all
+ * @grp: group, tx.lock held
+ * @n:   chunks that the successor got twice
+ */
+void rar_window_spurious(struct rar_group *grp, u32 n)
+{
+	struct rar_link_tx *tx = &grp->tx;
+
+	tx->reorder_us = min_t(u32, 2 * tx->reorder_us,
+			       max_t(u32, REORDER_MAX_US, 2 * tx->srtt_us));
+	if (!tx->undo_left)
+		return;
+	tx->undo_left -= min(n, tx->undo_left);
+	if (!tx->undo_left && tx->undo_cwnd > tx->cwnd) {
+		tx->cwnd = tx->undo_cwnd;
+		tx->ssthresh = max(tx->ssthresh, tx->cwnd);
+		tx->undo_cwnd = 0;
+	}
+}
+
+/* -- injection window ---------------------------------------------------- */
+
+static u64 inject_min(const struct rar_group *grp)
+{
+	return INJECT_MIN * (u64)grp->payload;
+}
+
+bool rar_window_may_inject(struct rar_link_tx *tx)
+{
+	if (tx->inj_out < tx->inj_wnd)
+		return true;
+	tx->inj_limited = true;
+	return false;
+}
+
+/**
+ * rar_window_injected() - an own chunk goes out for the first time
+ * @grp:   group, tx.lock held
+ * @op:    operation
+ * @chunk: its index
+ * @len:   bytes
+ * @now:   us
+ *
+ * Its way is timed only if one came back before: then every rank has posted
+ * the operation, and what the chunk waits for are queues, not users.
+ */
+void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
+			 u32 chunk, u32 len, u64 now)
+{
+	grp->tx.inj_out += len;
+	if (op->inject_us && op->returned)
+		op->inject_us[chunk - op->inject_first] = (u32)now | 1;
+}
+
+/* Vegas: what the window holds beyond what the way needs lies in queues. */
+static void inject_adjust(struct rar_group *grp, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	u32 us = tx->inj_lowest_us, base;
+	u64 excess;
+
+	base_update(&tx->inj_base, us, now);
+	base = base_us(&tx->inj_base);
+	excess = div_u64(tx->inj_wnd * (us - base), max(us, 1U));
+	if (excess > INJECT_HIGH * (u64)grp->payload) {
+		tx->inj_slow_start = false;
+		tx->inj_wnd -= min(excess - INJECT_LOW * (u64)grp->payload,
+				   tx->inj_wnd / 4);
+	} else if (tx->inj_limited && tx->inj_slow_start) {
+		tx->inj_wnd *= 2;
+	} else if (tx->inj_limited && excess < INJECT_LOW * (u64)grp->payload) {
+		tx->inj_wnd += 2 * grp->payload;
+	}
+	tx->inj_wnd = clamp(tx->inj_wnd, inject_min(grp), tx->inj_max);
+	tx->inj_limited = false;
+}
+
+/**
+ * rar_window_returned() - an own chunk came back as AG
+ * @grp:   group, tx.lock held
+ * @op:    operation
+ * @chunk: its index
+ * @len:   bytes
+ * @now:   us
+ */
+void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
+			 u32 chunk, u32 len, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	u32 sent = 0;
+
+	tx->inj_out -= min_t(u64, tx->inj_out, len);
+	op->returned = true;
+	if (op->inject_us)
+		sent = op->inject_us[chunk - op->inject_first];
+	if (!sent)
+		return;
+	/* The lowest of a round: lost and late ones say nothing of queues. */
+	tx->inj_lowest_us = min(tx->inj_lowest_us, (u32)now - sent);
+	if (now < tx->inj_round_us)
+		return;
+	inject_adjust(grp, now);
+	tx->inj_round_us = now + tx->inj_lowest_us;
+	tx->inj_lowest_us = U32_MAX;
+}
+
+/* -- begin --------------------------------------------------------------- */
+
+/**
+ * rar_window_init() - a new epoch begins
+ * @grp: group, its payload agreed; tx.lock held
+ *
+ * net.rar.window is for the whole ring: each rank injects its share.
+ */
+void rar_window_init(struct rar_group *grp)
+{
+	u64 share = READ_ONCE(grp->rn->sysctl_window) / grp->size;
+	struct rar_link_tx *tx = &grp->tx;
+
+	tx->rto_us = RTO_INIT_US;
+	tx->reorder_us = REORDER_MIN_US;
+	tx->cwnd = clamp_t(u32, WINDOW_INIT_BYTES / grp->payload,
+			   WINDOW_INIT_MIN, WINDOW_INIT_MAX);
+	tx->ssthresh = RAR_TX_SLOTS;
+	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
+	tx->inj_max = max(share, inject_min(grp));
+	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)grp->payload);
+	tx->inj_slow_start = true;
+	tx->inj_lowest_us = U32_MAX;
+}
