@@ -462,8 +462,8 @@ def make_cases(good, dup, ack, probe):
                        "payload": notice}), "DropEpoch")
     for name, t, size, src in (
             ("JOIN_ACK", JOIN_ACK, 24, 2), ("REJECT", REJECT, 32, 2),
-            ("COLLECT", COLLECT, 104, 0), ("PROPOSE", PROPOSE, 104, 0),
-            ("COMMIT", COMMIT, 104, 0)):
+            ("COLLECT", COLLECT, 112, 0), ("PROPOSE", PROPOSE, 112, 0),
+            ("COMMIT", COMMIT, 112, 0)):
         case(f"{name} with a wrong nonce",
              Packet(**{**plain(good), "type": t, "token": wrong, "srank": src,
                        "src": address(src), "payload": bytes(size)}),
@@ -509,7 +509,7 @@ def make_cases(good, dup, ack, probe):
     case("ACK from another address", ack.copy(src=address(99)), "DropAddress")
     case("PROBE from the successor",
          probe.copy(srank=2, src=address(2)), "DropRank")
-    case("PROBE cut off", probe.copy(payload=probe.payload[:-1]), "DropShort")
+    case("PROBE cut off", probe.copy(payload=probe.payload[:23]), "DropShort")
     return cases
 
 

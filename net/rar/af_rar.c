@@ -93,27 +93,19 @@ static bool addr_local(struct net *net, const struct rar_addr *a)
 
 /* -- bind and connect ---------------------------------------------------- */
 
-/**
- * rar_sock_bind() - make the member
- * @sk:   socket, locked
- * @self: its address, checked
- *
- * Return: 0 or a negative errno of bind().
- */
-int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
+/* A member under its name, held by @sk. Return: it or ERR_PTR. */
+static struct rar_group *member_new(struct sock *sk,
+				    const struct sockaddr_rar *self)
 {
 	struct rar_net *rn = rar_net(sock_net(sk));
-	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_group *grp;
 	int err;
 
-	if (rsk->grp)
-		return -EINVAL;
 	grp = rar_group_alloc(rn, self);
 	if (!grp)
-		return -ENOBUFS;
+		return ERR_PTR(-ENOBUFS);
 	to_addr(rn, self, &grp->self);
-	grp->op_timeout_ms = rsk->op_timeout_ms;
+	grp->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
 	err = addr_local(sock_net(sk), &grp->self) ? 0 : -EADDRNOTAVAIL;
 	if (!err && grp->self.af) {
 		grp->port = rar_encap_get(rn, grp->self.af, grp->self.port);
@@ -127,11 +119,75 @@ int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 	if (err) {
 		grp->sk = NULL;
 		rar_group_put(grp);
-		return err;
+		return ERR_PTR(err);
 	}
-	/* Pairs with the acquire in rar_sock_group(). */
-	smp_store_release(&rsk->grp, grp);
+	return grp;
+}
+
+static void send_drop_record(struct rar_sock *rsk)
+{
+	if (rsk->more)
+		rar_op_put(rsk->more);
+	rsk->more = NULL;
+}
+
+/*
+ * The socket's member becomes another one. What failed before it answers as a
+ * tombstone; its results must have been read.
+ */
+static int member_replace(struct sock *sk, struct rar_group *old,
+			  const struct sockaddr_rar *self)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp = NULL;
+
+	mutex_lock(&rsk->send_lock);
+	mutex_lock(&rsk->recv_lock);
+	if (READ_ONCE(old->nundelivered))
+		grp = ERR_PTR(-EBUSY);
+	else
+		grp = member_new(sk, self);
+	if (!IS_ERR(grp)) {
+		send_drop_record(rsk);
+		rcu_assign_pointer(rsk->grp, grp);
+	}
+	mutex_unlock(&rsk->recv_lock);
+	mutex_unlock(&rsk->send_lock);
+	if (IS_ERR(grp))
+		return PTR_ERR(grp);
+	sk->sk_err = 0;
+	rar_leave_release(old);
 	return 0;
+}
+
+/**
+ * rar_sock_bind() - make the member, anew after a failure
+ * @sk:   socket, locked
+ * @self: its address, checked
+ *
+ * Return: 0 or a negative errno of bind().
+ */
+int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+
+	if (grp)
+		return rar_group_state(grp) == RAR_S_FAILED ?
+		       member_replace(sk, grp, self) : -EINVAL;
+	grp = member_new(sk, self);
+	if (IS_ERR(grp))
+		return PTR_ERR(grp);
+	rcu_assign_pointer(rar_sk(sk)->grp, grp);
+	return 0;
+}
+
+/* Once more under the same name. */
+static int bind_again(struct sock *sk, const struct rar_group *grp)
+{
+	struct sockaddr_rar self;
+
+	rar_sock_addr(grp, &grp->self, grp->rank, &self);
+	return rar_sock_bind(sk, &self);
 }
 
 static int check_next(const struct rar_group *grp,
@@ -157,8 +213,6 @@ static int join_state_error(const struct rar_group *grp)
 	case RAR_S_JOINING:
 	case RAR_S_READY:
 		return -EALREADY;
-	case RAR_S_FAILED:
-		return -grp->error.err;
 	}
 	return -EISCONN;
 }
@@ -173,15 +227,19 @@ static int join_state_error(const struct rar_group *grp)
  */
 int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 {
-	struct rar_group *grp = rar_sk(sk)->grp;
+	struct rar_group *grp = rar_sock_group(sk);
 	struct rar_net *rn = grp->rn;
 	struct rar_addr addr;
 	u32 ms;
 	int err;
 
+	err = check_next(grp, next);
+	if (!err && rar_group_state(grp) == RAR_S_FAILED)
+		err = bind_again(sk, grp);
+	if (err)
+		return err;
+	grp = rar_sock_group(sk);
 	err = join_state_error(grp);
-	if (!err)
-		err = check_next(grp, next);
 	if (err)
 		return err;
 	to_addr(rn, next, &addr);
@@ -223,10 +281,13 @@ static int sock_wait_join(struct sock *sk, struct rar_group *grp)
 {
 	int err;
 
+	refcount_inc(&grp->ref);
 	release_sock(sk);
 	err = wait_event_interruptible(*sk_sleep(sk), join_over(grp));
 	lock_sock(sk);
-	return err ? -EINTR : join_result(sk, grp);
+	err = err ? -EINTR : join_result(sk, grp);
+	rar_group_put(grp);
+	return err;
 }
 
 static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
@@ -257,9 +318,9 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 	if (err)
 		return err;
 	lock_sock(sk);
-	grp = rar_sk(sk)->grp;
 	timeo = sock_sndtimeo(sk, flags & O_NONBLOCK);
-	err = grp ? rar_sock_join(sk, sa, timeo) : -EINVAL;
+	err = rar_sock_group(sk) ? rar_sock_join(sk, sa, timeo) : -EINVAL;
+	grp = rar_sock_group(sk);
 	if (!timeo && !err && !join_over(grp))
 		err = -EINPROGRESS;
 	else if (timeo && (!err || err == -EALREADY))
@@ -268,11 +329,9 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 	return err;
 }
 
-static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
+static int sock_name(const struct rar_group *grp, struct sockaddr_rar *sa,
+		     int peer)
 {
-	struct sockaddr_rar *sa = (struct sockaddr_rar *)uaddr;
-	struct rar_group *grp = rar_sock_group(sock->sk);
-
 	if (!grp || (peer && rar_group_state(grp) < RAR_S_RUN))
 		return -ENOTCONN;
 	if (peer)
@@ -283,6 +342,17 @@ static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
 			      &grp->path[RAR_NEXT].src : &grp->self,
 			      grp->rank, sa);
 	return sizeof(*sa);
+}
+
+static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
+{
+	struct sock *sk = sock->sk;
+	int ret;
+
+	lock_sock(sk);
+	ret = sock_name(rar_sock_group(sk), (struct sockaddr_rar *)uaddr, peer);
+	release_sock(sk);
+	return ret;
 }
 
 /* A call that may not block does not wait for one that does. */
@@ -483,13 +553,6 @@ static int send_begin(struct sock *sk, struct rar_group *grp,
 	return 0;
 }
 
-static void send_drop_record(struct rar_sock *rsk)
-{
-	if (rsk->more)
-		rar_op_put(rsk->more);
-	rsk->more = NULL;
-}
-
 /* In pieces, since a call may carry 1 GiB. */
 static int copy_in(void *to, struct msghdr *msg, size_t len)
 {
@@ -558,23 +621,27 @@ static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_group *grp;
 	int err;
 
 	if (msg->msg_flags & (MSG_OOB | MSG_ZEROCOPY))
 		return -EOPNOTSUPP;
 	if (msg->msg_flags & ~SEND_FLAGS)
 		return -EINVAL;
-	if (!grp)
-		return -ENOTCONN;
-	if (msg->msg_namelen)
-		return -EISCONN;
-	if (len > RAR_MAX_CALL)
-		return -EMSGSIZE;
 	err = lock_call(&rsk->send_lock, msg->msg_flags);
 	if (err)
 		return err;
-	err = sock_send(sk, grp, msg, len);
+	grp = rar_sock_get(sk);
+	if (!grp)
+		err = -ENOTCONN;
+	else if (msg->msg_namelen)
+		err = -EISCONN;
+	else if (len > RAR_MAX_CALL)
+		err = -EMSGSIZE;
+	else
+		err = sock_send(sk, grp, msg, len);
+	if (grp)
+		rar_group_put(grp);
 	mutex_unlock(&rsk->send_lock);
 	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
 		send_sig(SIGPIPE, current, 0);
@@ -665,19 +732,20 @@ static int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_group *grp;
 	int ret;
 
 	if (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE))
 		return -EOPNOTSUPP;
-	if (!grp)
-		return -ENOTCONN;
 	msg->msg_namelen = 0;
 	len = min_t(size_t, len, INT_MAX & PAGE_MASK);
 	ret = lock_call(&rsk->recv_lock, flags);
 	if (ret)
 		return ret;
-	ret = sock_recv(sk, grp, msg, len, flags);
+	grp = rar_sock_get(sk);
+	ret = grp ? sock_recv(sk, grp, msg, len, flags) : -ENOTCONN;
+	if (grp)
+		rar_group_put(grp);
 	mutex_unlock(&rsk->recv_lock);
 	return ret;
 }
@@ -714,39 +782,52 @@ static __poll_t poll_group(struct rar_group *grp)
 static __poll_t rar_poll(struct file *file, struct socket *sock,
 			 poll_table *wait)
 {
-	struct rar_group *grp = rar_sock_group(sock->sk);
+	struct rar_group *grp;
+	__poll_t mask = 0;
 
 	sock_poll_wait(file, sock, wait);
-	return grp ? poll_group(grp) : 0;
+	grp = rar_sock_get(sock->sk);
+	if (grp) {
+		mask = poll_group(grp);
+		rar_group_put(grp);
+	}
+	return mask;
 }
 
 static int rar_shutdown(struct socket *sock, int how)
 {
-	struct rar_group *grp = rar_sock_group(sock->sk);
+	struct sock *sk = sock->sk;
+	struct rar_group *grp;
+	int err = 0;
 
 	if (how != SHUT_WR)
 		return how == SHUT_RD || how == SHUT_RDWR ? -EOPNOTSUPP :
 							    -EINVAL;
+	lock_sock(sk);
+	grp = rar_sock_group(sk);
 	if (!grp || rar_group_state(grp) < RAR_S_RUN)
-		return -ENOTCONN;
-	rar_leave_shutdown(grp);
-	return 0;
+		err = -ENOTCONN;
+	else
+		rar_leave_shutdown(grp);
+	release_sock(sk);
+	return err;
 }
 
 static int rar_release(struct socket *sock)
 {
 	struct sock *sk = sock->sk;
-	struct rar_sock *rsk;
+	struct rar_group *grp;
 
 	if (!sk)
 		return 0;
-	rsk = rar_sk(sk);
 	lock_sock(sk);
 	sock_orphan(sk);
 	sock->sk = NULL;
-	send_drop_record(rsk);
-	if (rsk->grp)
-		rar_leave_release(rsk->grp);
+	send_drop_record(rar_sk(sk));
+	grp = rar_sock_group(sk);
+	RCU_INIT_POINTER(rar_sk(sk)->grp, NULL);
+	if (grp)
+		rar_leave_release(grp);
 	release_sock(sk);
 	sock_put(sk);
 	return 0;
@@ -822,7 +903,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_ack_hdr) == 112);
 	static_assert(sizeof(struct rar_probe_hdr) == 48);
 	static_assert(sizeof(struct rar_join_hdr) == 48);
-	static_assert(sizeof(struct rar_table_hdr) == 128);
+	static_assert(sizeof(struct rar_table_hdr) == 136);
 	static_assert(sizeof(struct rar_wire_member) == 32);
 	static_assert(sizeof(struct rar_notice_hdr) == 56);
 

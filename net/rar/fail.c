@@ -13,22 +13,25 @@
 
 /*
  * Forget what will never be complete, and all behind it: recv() delivers in
- * the order of send. What is complete before it stays.
+ * the order of send. What is complete before it stays. Returns the first
+ * operation that is not complete.
  */
-static void drop_incomplete(struct rar_group *grp)
+static u64 drop_incomplete(struct rar_group *grp)
 {
 	struct rar_operation *op, *tmp;
-	bool gap = false;
+	u64 done = grp->op_next;
 
 	lockdep_assert_held(&grp->lock);
 	list_for_each_entry_safe(op, tmp, &grp->undelivered, node) {
-		gap |= !op->complete;
-		if (!gap)
+		if (!op->complete)
+			done = min(done, op->seq);
+		if (op->seq < done)
 			continue;
 		list_del_init(&op->node);
 		grp->nundelivered--;
 		rar_op_put(op);
 	}
+	return done;
 }
 
 /* The cookie that this rank gave the operation. */
@@ -103,7 +106,8 @@ static void fail_running(struct rar_group *grp)
  */
 void rar_fail(struct rar_group *grp, const struct rar_error *err)
 {
-	u64 nonce[RAR_DIRS] = {};
+	u64 nonce[RAR_DIRS] = {}, done = 0;
+	struct pid *owner = NULL;
 	bool running, joining;
 	int dir;
 
@@ -116,14 +120,17 @@ void rar_fail(struct rar_group *grp, const struct rar_error *err)
 	}
 	if (running) {
 		rar_group_set_state(grp, RAR_S_FAILED);
-		drop_incomplete(grp);
+		done = drop_incomplete(grp);
+		owner = get_pid(grp->owner);
 	} else if (joining) {
 		rar_join_reset(grp, nonce);
 	}
 	spin_unlock_bh(&grp->lock);
 
-	if (running)
+	if (running) {
+		rar_resume_failed(grp, owner, done);
 		fail_running(grp);
+	}
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (nonce[dir])
 			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
@@ -157,6 +164,7 @@ static void check_silence(struct rar_group *grp)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
 	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
+	u32 other;
 	int dir;
 
 	if (!grp->sk || (grp->left && rar_group_idle(grp)))
@@ -167,8 +175,15 @@ static void check_silence(struct rar_group *grp)
 		if ((grp->gone[dir] && !needs(grp, dir)) ||
 		    time_before(jiffies, heard + dead))
 			continue;
-		err.rank = rar_group_rank(grp, dir);
+		other = rar_group_rank(grp, dir);
+		err.rank = other;
 		err.other = grp->rank;
+		/* Not its fault but ours: both ends of the link are named. */
+		if (rar_output_cut_off(grp, &grp->path[dir])) {
+			err.reason = RAR_R_NODEV;
+			err.rank = grp->rank;
+			err.other = other;
+		}
 		err.silent_ms = jiffies_to_msecs(jiffies - heard);
 		rar_fail(grp, &err);
 		return;

@@ -4,6 +4,7 @@
  */
 #include <linux/jhash.h>
 #include <linux/pid.h>
+#include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
@@ -11,6 +12,8 @@
 #include "encap.h"
 #include "rar.h"
 #include "trace.h"
+
+#define GROUP_FEW	16	/* members of a user who has not many */
 
 static struct workqueue_struct *group_wq;
 
@@ -64,9 +67,10 @@ void rar_group_set_state(struct rar_group *grp, enum rar_state to)
 
 /* -- lookup -------------------------------------------------------------- */
 
-static u32 group_key(u64 id, u32 rank)
+static u32 group_key(const struct rar_net *rn, u64 id, u32 rank)
 {
-	return jhash_3words(lower_32_bits(id), upper_32_bits(id), rank, 0);
+	return jhash_3words(lower_32_bits(id), upper_32_bits(id), rank,
+			    rn->seed);
 }
 
 /**
@@ -86,11 +90,12 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 	struct rar_group *grp, *live = NULL;
 
 	hash_for_each_possible_rcu(rn->groups, grp, node,
-				   group_key(id, rank)) {
+				   group_key(rn, id, rank)) {
 		if (grp->id != id || grp->rank != rank)
 			continue;
 		if (token && (token == READ_ONCE(grp->epoch) ||
-			      token == READ_ONCE(grp->join.nonce)))
+			      (token == READ_ONCE(grp->join.nonce) &&
+			       READ_ONCE(grp->state) <= RAR_S_RUN)))
 			return grp;
 		if (READ_ONCE(grp->sk) &&
 		    (!live || READ_ONCE(grp->state) != RAR_S_FAILED))
@@ -102,15 +107,16 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 /* May a member with @new's identity be bound beside those that exist? */
 static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 {
+	u32 max = READ_ONCE(rn->sysctl_max_groups), own = 0;
 	const struct rar_group *grp;
 	int bkt;
 
 	/* Tombstones count as well, but less. */
-	if (rn->ngroups >= READ_ONCE(rn->sysctl_max_groups) ||
-	    atomic_read(&rn->alive) / 4 > READ_ONCE(rn->sysctl_max_groups))
+	if (rn->ngroups >= max || atomic_read(&rn->alive) / 4 > max)
 		return -ENOSPC;
 	hash_for_each(rn->groups, bkt, grp, node) {
 		/* A failed member holds its socket, but no name any more. */
+		own += READ_ONCE(grp->sk) && uid_eq(grp->uid, new->uid);
 		if (grp->id != new->id || !READ_ONCE(grp->sk) ||
 		    READ_ONCE(grp->state) == RAR_S_FAILED)
 			continue;
@@ -119,6 +125,9 @@ static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 		if (grp->rank == new->rank)
 			return -EADDRINUSE;
 	}
+	/* The last eighth is for users who have few. */
+	if (rn->ngroups >= max - max / 8 && own >= GROUP_FEW)
+		return -ENOSPC;
 	return 0;
 }
 
@@ -141,7 +150,7 @@ int rar_group_hash(struct rar_group *grp)
 		grp->hashed = true;
 		rn->ngroups++;
 		hash_add_rcu(rn->groups, &grp->node,
-			     group_key(grp->id, grp->rank));
+			     group_key(rn, grp->id, grp->rank));
 	}
 	spin_unlock_bh(&rn->lock);
 	return err;
@@ -386,6 +395,7 @@ void rar_group_run(struct rar_group *grp)
 	grp->heard[RAR_NEXT] = jiffies;
 	grp->heard[RAR_PREV] = jiffies;
 	rar_group_set_state(grp, RAR_S_RUN);
+	rar_resume_forget(grp);
 	rar_mib_inc(grp->rn, GroupsJoined);
 }
 
@@ -525,6 +535,7 @@ void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op)
 void rar_group_net_init(struct rar_net *rn)
 {
 	hash_init(rn->groups);
+	rn->seed = get_random_u32();
 	spin_lock_init(&rn->lock);
 	atomic64_set(&rn->mem, 0);
 	atomic64_set(&rn->early, 0);

@@ -260,7 +260,7 @@ static int check_token(struct rar_group *grp, const struct rar_pkt *pkt,
 		return t->token & BY_NONE ? INPUT_OK : RAR_MIB_DropEpoch;
 	if ((t->token & BY_EPOCH) && token == grp->epoch)
 		return INPUT_OK;
-	if ((t->token & BY_NONCE) && token == READ_ONCE(grp->join.nonce))
+	if ((t->token & BY_NONCE) && rar_join_token(grp, pkt))
 		return INPUT_OK;
 	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
 		rar_output_reset(grp, pkt);
@@ -276,8 +276,13 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 	const struct input_type *t;
 	int ret;
 
-	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION)
+	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
+		/* For the error, should the join time out. */
+		if (pkt->h.type == RAR_T_JOIN &&
+		    be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_PREV))
+			WRITE_ONCE(grp->join.odd_version, true);
 		return RAR_MIB_DropVersion;
+	}
 	t = input_type(pkt->h.type);
 	if (!t)
 		return RAR_MIB_DropType;
@@ -395,6 +400,8 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	/* Pairs with rar_input_post(): posted first, then it takes the list. */
 	if (op_seq < smp_load_acquire(&grp->op_next))
 		ret = -EAGAIN;
+	else if (READ_ONCE(grp->shut))	/* it never will be */
+		ret = RAR_MIB_DropState;
 	else if (op_seq - grp->op_next >= RAR_MAX_OPS)
 		ret = RAR_MIB_DropOp;
 	else
@@ -672,6 +679,7 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 		break;
 	case RAR_S_FAILED:
 		if (pkt->h.type == RAR_T_ABORT ||
+		    pkt->len < sizeof(struct rar_notice_hdr) ||
 		    time_before(jiffies, grp->told + HZ / 50))
 			return RAR_MIB_DropState;
 		grp->told = jiffies;

@@ -138,6 +138,22 @@ static u64 table_digest(const struct rar_group *grp)
 	return (u64)a << 32 | b;
 }
 
+static void resume_to_wire(const struct rar_resume *r,
+			   struct rar_table_hdr *th)
+{
+	th->resume = cpu_to_be64(r->op);
+	th->resume_epoch = cpu_to_be64(r->epoch);
+	th->flags = cpu_to_be16(r->differ ? RAR_TF_DIFFER : 0);
+}
+
+static void resume_from_wire(const struct rar_table_hdr *th,
+			     struct rar_resume *r)
+{
+	r->op = be64_to_cpu(th->resume);
+	r->epoch = be64_to_cpu(th->resume_epoch);
+	r->differ = th->flags & cpu_to_be16(RAR_TF_DIFFER);
+}
+
 static int wire_errno(__be32 err)
 {
 	return clamp_t(u32, be32_to_cpu(err), 1, MAX_ERRNO);
@@ -157,6 +173,28 @@ static void own_member(struct rar_group *grp)
 static bool both_ok(const struct rar_group *grp)
 {
 	return grp->join.ok[RAR_NEXT] && grp->join.ok[RAR_PREV];
+}
+
+/*
+ * What a JOIN is answered with. Anybody may ask, so it is no use from another
+ * address than the asker's.
+ */
+static u64 cookie(const struct rar_group *grp, const struct rar_addr *from)
+{
+	const u32 *ip = from->ip.s6_addr32;
+
+	return siphash_3u64((u64)ip[0] << 32 | ip[1], (u64)ip[2] << 32 | ip[3],
+			    (u64)from->af << 16 | be16_to_cpu(from->port),
+			    &grp->join.key) ?: 1;
+}
+
+/* Is the token of a packet one that this member gave to its sender? */
+bool rar_join_token(const struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	return token == READ_ONCE(grp->join.nonce) ||
+	       token == cookie(grp, &pkt->from);
 }
 
 /* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
@@ -214,7 +252,7 @@ static void join_answer(struct rar_group *grp, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
 	struct rar_join_hdr ack = {
-		.nonce = cpu_to_be64(grp->join.nonce),
+		.nonce = cpu_to_be64(cookie(grp, &pkt->from)),
 		.size = cpu_to_be32(grp->size),
 		.payload = jh->payload,
 		.port = grp->path[RAR_NEXT].src.port,
@@ -295,7 +333,7 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	u32 prev = rar_group_rank(grp, RAR_PREV);
 	bool echoed, known;
 
-	echoed = be64_to_cpu(pkt->h.token) == grp->join.nonce;
+	echoed = pkt->h.token;
 	known = grp->join.ok[RAR_PREV] &&
 		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh->nonce);
 	if (prev_held(grp, pkt, jh)) {
@@ -326,6 +364,9 @@ static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 	/* The kernel's socket holds the port, so no user forges this. */
 	if (jh.port != pkt->from.port)
 		rar_mib_inc(grp->rn, DropAddress);
+	else if (READ_ONCE(grp->state) > RAR_S_RUN)
+		/* Its name may be another one's by now. */
+		rar_mib_inc(grp->rn, DropState);
 	else if (READ_ONCE(grp->state) == RAR_S_BOUND)
 		reject_like_others(grp, pkt, &jh);
 	else if (be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_PREV))
@@ -372,7 +413,8 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	struct rar_notice_hdr n;
 	bool final = true;
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+	if (READ_ONCE(grp->state) >= RAR_S_RUN ||
+	    skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
 	spin_lock_bh(&grp->lock);
 	if (be32_to_cpu(n.err) == EADDRINUSE) {
@@ -484,6 +526,7 @@ static void set_proposal(struct rar_group *grp, const struct rar_table_hdr *th)
 	grp->join.min_payload = be32_to_cpu(th->payload);
 	grp->join.min_rank = be16_to_cpu(th->payload_rank);
 	caps_from_wire(&th->caps, &grp->join.caps);
+	resume_from_wire(th, &grp->join.resume);
 }
 
 /* Everybody has the table: packets of the epoch may come any moment. */
@@ -499,10 +542,14 @@ static void get_ready(struct rar_group *grp)
 static void collect_add_own(struct rar_group *grp, struct table_pkt *t)
 {
 	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
+	struct rar_resume resume;
 	struct rar_caps caps;
 
 	own_caps(&caps);
 	caps_and(&caps, &t->th.caps);
+	resume_from_wire(&t->th, &resume);
+	rar_resume_merge(&resume, &grp->join.past);
+	resume_to_wire(&resume, &t->th);
 	own_member(grp);
 	if (grp->join.payload < be32_to_cpu(t->th.payload)) {
 		t->th.payload = cpu_to_be32(grp->join.payload);
@@ -517,10 +564,11 @@ static bool rcv_collect(struct rar_group *grp, struct table_pkt *t)
 {
 	struct rar_join_state *j = &grp->join;
 
+	if (grp->state != RAR_S_JOINING && grp->state != RAR_S_READY)
+		return false;
 	if (grp->rank) {
 		collect_add_own(grp, t);
-		return grp->state == RAR_S_JOINING ||
-		       grp->state == RAR_S_READY;
+		return true;
 	}
 	if (j->step != RAR_T_COLLECT)
 		return false;
@@ -686,6 +734,7 @@ static void step_send(struct rar_group *grp)
 			own_caps(&j->caps);
 			j->min_payload = j->payload;
 			j->min_rank = grp->rank;
+			j->resume = j->past;
 		} else {
 			t.th.epoch = cpu_to_be64(j->epoch);
 			t.th.digest = cpu_to_be64(j->digest);
@@ -693,6 +742,7 @@ static void step_send(struct rar_group *grp)
 		t.th.payload = cpu_to_be32(j->min_payload);
 		t.th.payload_rank = cpu_to_be16(j->min_rank);
 		caps_to_wire(&j->caps, &t.th.caps);
+		resume_to_wire(&j->resume, &t.th);
 		if (i < n)
 			slice_fill(grp, &t, i);
 		spin_unlock_bh(&grp->lock);
@@ -709,6 +759,8 @@ static void join_timed_out(struct rar_group *grp)
 	if (j->small_ok && !j->ok[RAR_NEXT])
 		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank, next,
 			      0);
+	else if (READ_ONCE(j->odd_version) && !j->ok[RAR_PREV])
+		rar_fail_pair(grp, EBADMSG, RAR_R_VERSION, prev, grp->rank, 0);
 	else if (j->refused_since)
 		rar_fail_pair(grp, EADDRINUSE, RAR_R_DUPLICATE,
 			      grp->rank, next, 0);
@@ -851,11 +903,13 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 		   u32 timeout_ms)
 {
 	struct rar_join_state *j = &grp->join;
+	struct rar_resume past;
 	int err;
 
 	err = join_prepare(grp, next);
 	if (err)
 		return err;
+	rar_resume_find(grp, &past);
 
 	spin_lock_bh(&grp->lock);
 	memset(&grp->error, 0, sizeof(grp->error));
@@ -864,7 +918,11 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 	memset(&grp->path[RAR_PREV].dst, 0, sizeof(grp->path[RAR_PREV].dst));
 	bitmap_zero(j->back, slices(grp));
 	WRITE_ONCE(j->nonce, random_token());
+	get_random_bytes(&j->key, sizeof(j->key));
+	j->past = past;
+	j->resume = past;	/* if alone */
 	j->small_ok = false;
+	j->odd_version = false;
 	j->refused_since = 0;
 	j->tries = 0;
 	j->unanswered = 0;

@@ -65,6 +65,7 @@ static void bury(struct rar_group *grp)
 	members = grp->join.members;
 	grp->join.members = NULL;
 	spin_unlock_bh(&grp->lock);
+	rar_input_flush_early(grp);
 	kvfree(members);
 }
 
@@ -122,6 +123,8 @@ void rar_leave_release(struct rar_group *grp)
 	bool ends;
 
 	rar_fail_set_owner(grp, NULL);
+	WRITE_ONCE(grp->shut, true);
+	rar_input_flush_early(grp);
 	ends = close_unjoined(grp);
 	if (!ends)
 		close_running(grp);

@@ -920,7 +920,9 @@ unsigned long rar_link_keepalive(struct rar_group *grp)
 			      READ_ONCE(grp->op_oldest));
 	if (due > now)
 		return jiffies + us_to_jiffies_up(due - now);
-	rar_output_ctl(grp, RAR_NEXT, &ph, sizeof(ph), 0, RAR_T_PROBE,
+	/* As long as the answer. */
+	rar_output_ctl(grp, RAR_NEXT, &ph, sizeof(ph),
+		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
 		       grp->epoch);
 	return jiffies + us_to_jiffies_up(wait);
 }

@@ -23,6 +23,7 @@ static int __net_init main_net_init(struct net *net)
 	INIT_LIST_HEAD(&rn->ports);
 	mutex_init(&rn->port_lock);
 	rar_group_net_init(rn);
+	rar_resume_net_init(rn);
 	err = rar_mib_init(rn);
 	if (err)
 		return err;
@@ -57,6 +58,7 @@ static void __net_exit main_net_exit(struct net *net)
 
 	WARN_ON(!list_empty(&rn->hooks));
 	WARN_ON(!list_empty(&rn->ports));
+	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
 }
 

@@ -24,12 +24,14 @@ static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
 	return false;
 }
 
+/* Too much is the user's error, not a reason to kill anybody. */
+#define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
+
 static void *op_alloc_buf(u64 bytes)
 {
 	if (bytes <= OP_KMALLOC_MAX)
-		return kvmalloc(max_t(size_t, bytes, 1),
-				GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	return __vmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+		return kvmalloc(max_t(size_t, bytes, 1), OP_GFP);
+	return __vmalloc(bytes, OP_GFP);
 }
 
 /**
@@ -103,7 +105,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 	longs = BITS_TO_LONGS(op->ring.nchunks);
 	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(OP_BITMAPS * RAR_PHASES * longs, sizeof(long),
-			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+			    OP_GFP);
 	if (!op->bits)
 		return -ENOBUFS;
 	op_set_bitmaps(op, longs);
@@ -116,7 +118,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 	/* Without it the way round is not timed. */
 	kvfree(op->inject_us);
 	op->inject_us = kvcalloc(op->inject_end - op->inject, sizeof(u32),
-				 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+				 OP_GFP);
 	op->ntx = rar_ring_ntx(&op->ring);
 	atomic_set(&op->left, op->ring.nchunks);
 	return 0;

@@ -131,6 +131,42 @@ int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
 	return PTR_ERR_OR_ZERO(dst);
 }
 
+static bool addr_is_ours(struct net *net, const struct rar_addr *a)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (a->af == AF_INET6)
+		return ipv6_chk_addr(net, &a->ip, NULL, 0);
+#endif
+	return inet_addr_type(net, addr_v4(a)) == RTN_LOCAL;
+}
+
+/**
+ * rar_output_cut_off() - is this host why a neighbour cannot be reached?
+ * @grp:  group
+ * @path: to the neighbour
+ *
+ * Any context up to softirq. Return: true if the own address, the route or
+ * its device is gone, or the device is down or has no carrier.
+ */
+bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path)
+{
+	struct dst_entry *dst;
+	bool cut_off;
+
+	if (!addr_is_ours(grp->rn->net, &path->src))
+		return true;
+	local_bh_disable();
+	dst = route_get(grp, path);
+	cut_off = IS_ERR(dst) || !netif_running(dst->dev) ||
+		  !netif_carrier_ok(dst->dev) ||
+		  (dst->dev->flags & IFF_LOOPBACK &&
+		   !addr_is_ours(grp->rn->net, &path->dst));
+	if (!IS_ERR(dst))
+		dst_release(dst);
+	local_bh_enable();
+	return cut_off;
+}
+
 /* -- building ------------------------------------------------------------ */
 
 static u32 ip_hdr_size(const struct rar_path *path)
@@ -384,7 +420,7 @@ static bool reply_allowed(const struct rar_group *grp,
 	u64 token = be64_to_cpu(pkt->h.token);
 	struct rar_net *rn = grp->rn;
 
-	if (token && (token == READ_ONCE(grp->join.nonce) ||
+	if (token && (rar_join_token(grp, pkt) ||
 		      token == READ_ONCE(grp->epoch)))
 		return true;
 	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {

@@ -46,13 +46,18 @@ static void show_group(struct seq_file *seq, const struct rar_group *grp)
 	show_addr(seq, &grp->path[RAR_NEXT].dst);
 	seq_putc(seq, ' ');
 	show_addr(seq, &grp->path[RAR_PREV].dst);
-	seq_printf(seq, " %llu %llu %llu %u %llu %s\n",
+	seq_printf(seq, " %llu %llu %llu %u %llu %s",
 		   READ_ONCE(grp->op_next), READ_ONCE(grp->ops_complete),
 		   READ_ONCE(grp->op_oldest),
 		   from_kuid_munged(seq_user_ns(seq), grp->uid),
 		   READ_ONCE(grp->tx.retransmits),
 		   READ_ONCE(grp->sk) ? "socket" :
 		   grp->tombstone ? "tombstone" : "orphan");
+	if (READ_ONCE(grp->slow.ms))
+		seq_printf(seq, " %u %u\n", READ_ONCE(grp->slow.rank),
+			   READ_ONCE(grp->slow.ms));
+	else
+		seq_puts(seq, " - 0\n");
 }
 
 static int rar_seq_show(struct seq_file *seq, void *v)
@@ -64,7 +69,7 @@ static int rar_seq_show(struct seq_file *seq, void *v)
 	seq_printf(seq, "family %d wire %d groups %u mem %lld\n", rar_family,
 		   RAR_WIRE_VERSION, READ_ONCE(rn->ngroups),
 		   (long long)atomic64_read(&rn->mem));
-	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by\n");
+	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms\n");
 	rcu_read_lock();
 	hash_for_each_rcu(rn->groups, bkt, grp, node)
 		show_group(seq, grp);

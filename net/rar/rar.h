@@ -5,9 +5,10 @@
  * Lock order (take from left to right; all are leaf towards the network
  * stack: nothing is transmitted and no socket is woken under them):
  *
- *	rsk->send_lock (mutex) > grp->lock > grp->tx.lock
- *	rsk->recv_lock (mutex) > grp->lock
- *	grp->rx.lock, grp->early.lock, rn->lock: innermost, never nested
+ *	socket lock > rsk->send_lock (mutex) > grp->lock > grp->tx.lock
+ *	rsk->send_lock > rsk->recv_lock (mutex) > grp->lock
+ *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock: innermost,
+ *	never nested
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
  * All spinlocks are taken with bottom halves off in process context.
@@ -22,6 +23,7 @@
 #include <linux/refcount.h>
 #include <linux/rar.h>
 #include <linux/rar_wire.h>
+#include <linux/siphash.h>
 #include <linux/skbuff.h>
 #include <linux/timer.h>
 #include <linux/workqueue.h>
@@ -53,6 +55,7 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @net:	back pointer
  * @groups:	struct rar_group by id and rank; RCU readers, @lock writers
  * @lock:	protects @groups and @ngroups
+ * @seed:	of the hash, so that nobody can choose ids that collide
  * @ngroups:	groups with a socket
  * @mem:	bytes of operation buffers
  * @early:	bytes of packets held for operations not yet posted
@@ -60,6 +63,7 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @reply_jiffy, @replies: answers to strangers in that jiffy
  * @hooks:	ingress hooks by device, @hook_lock
  * @ports:	UDP sockets, @port_lock; RCU readers (ingress hook)
+ * @pasts:	of processes whose groups failed, @past_lock; see resume.c
  * @mib:	counters
  * The sysctls are written by sysctl.c only and read with READ_ONCE.
  */
@@ -67,6 +71,7 @@ struct rar_net {
 	struct net *net;
 	DECLARE_HASHTABLE(groups, 8);
 	spinlock_t lock; /* see above */
+	u32 seed;
 	u32 ngroups;
 	atomic64_t mem;
 	atomic64_t early;
@@ -77,6 +82,8 @@ struct rar_net {
 	struct mutex hook_lock; /* see above */
 	struct list_head ports;
 	struct mutex port_lock; /* see above */
+	struct list_head pasts;
+	spinlock_t past_lock; /* see above */
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
@@ -292,6 +299,13 @@ struct rar_early {
 	u64 truesize;
 };
 
+/* An epoch that failed, and the lowest operation to repeat; see resume.c. */
+struct rar_resume {
+	u64 epoch;		/* 0 = none */
+	u64 op;
+	bool differ;		/* members come from different epochs */
+};
+
 struct rar_member {
 	u64 nonce;
 	struct rar_addr addr;
@@ -300,20 +314,26 @@ struct rar_member {
 
 /*
  * struct rar_join_state - joining, under grp->lock; see join.c
- * @nonce:	own, new for each attempt
+ * @nonce:	own, new for each attempt; only the successor and members know it
+ * @key:	of what strangers are told instead, see rar_join_token()
  * @peer_nonce:	of the neighbours
  * @ok:		the neighbour answered (next) or echoed our nonce (prev)
+ * @small_ok:	small packets reach the successor
+ * @odd_version: the predecessor asked in another version of the protocol
  * @payload:	of the own link to the successor
  * @members:	table, by rank
  * @back:	slices of the table that came (rank 0: came round) in this step
+ * @past:	what the owner remembers; @resume: what all have in common
  * @step:	rank 0: packet type that is going round
  * @epoch:	proposed
  */
 struct rar_join_state {
 	u64 nonce;
+	siphash_key_t key;
 	u64 peer_nonce[RAR_DIRS];
 	bool ok[RAR_DIRS];
 	bool small_ok;
+	bool odd_version;
 	u32 tries;
 	u32 unanswered;
 	u32 payload;
@@ -321,6 +341,8 @@ struct rar_join_state {
 	unsigned long next_try;
 	unsigned long refused_since;
 	struct rar_member *members;
+	struct rar_resume past;
+	struct rar_resume resume;
 	DECLARE_BITMAP(back, RAR_MAX_SIZE / RAR_TABLE_MAX);
 	u8 step;
 	u32 step_tries;
@@ -501,6 +523,7 @@ void rar_leave_check_orphan(struct rar_group *grp, bool told);
 /* join.c */
 int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 		   u32 timeout_ms);
+bool rar_join_token(const struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
 unsigned long rar_join_tick(struct rar_group *grp);
 void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
@@ -543,6 +566,14 @@ void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
 void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
 			 u32 chunk, u32 len, u64 now);
 
+/* resume.c */
+void rar_resume_failed(struct rar_group *grp, struct pid *owner, u64 done);
+void rar_resume_find(const struct rar_group *grp, struct rar_resume *past);
+void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own);
+void rar_resume_forget(struct rar_group *grp);
+void rar_resume_net_init(struct rar_net *rn);
+void rar_resume_net_exit(struct rar_net *rn);
+
 /* slow.c */
 void rar_slow_init(struct rar_group *grp);
 void rar_slow_posted(struct rar_group *grp, u64 now);
@@ -562,6 +593,7 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 /* output.c */
 int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
 		     int *dev);
+bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path);
 void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
 		      const struct rar_tx_item *item);
 void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,

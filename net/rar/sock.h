@@ -8,7 +8,8 @@
 /*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
- * @grp:       the member; set by bind() under the socket lock, never changed
+ * @grp:       the member; set by bind() under the socket lock, exchanged by the
+ *             bind() or connect() after a failure with both mutexes held too
  * @send_lock: one send() at a time; protects @more
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
@@ -19,7 +20,7 @@
  */
 struct rar_sock {
 	struct sock sk;
-	struct rar_group *grp;
+	struct rar_group __rcu *grp;
 	struct mutex send_lock;		/* also protects @more and @print */
 	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
@@ -34,10 +35,24 @@ static inline struct rar_sock *rar_sk(const struct sock *sk)
 	return (struct rar_sock *)sk;
 }
 
+/* The member, or NULL; the socket is locked. */
 static inline struct rar_group *rar_sock_group(const struct sock *sk)
 {
-	/* Pairs with the release in rar_sock_bind(). */
-	return smp_load_acquire(&rar_sk(sk)->grp);
+	return rcu_dereference_protected(rar_sk(sk)->grp,
+					 lockdep_sock_is_held(sk));
+}
+
+/* The member with a reference, or NULL. */
+static inline struct rar_group *rar_sock_get(const struct sock *sk)
+{
+	struct rar_group *grp;
+
+	rcu_read_lock();
+	grp = rcu_dereference(rar_sk(sk)->grp);
+	if (grp && !refcount_inc_not_zero(&grp->ref))
+		grp = NULL;
+	rcu_read_unlock();
+	return grp;
 }
 
 static inline u8 rar_group_state(const struct rar_group *grp)

@@ -11,9 +11,25 @@ static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
 	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
 }
 
+static bool same_name(const struct rar_group *grp,
+		      const struct sockaddr_rar *self)
+{
+	return grp->id == self->srar_group && grp->rank == self->srar_rank &&
+	       grp->size == self->srar_size;
+}
+
+/* bind() where there is no member, or one that failed. */
+static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+
+	if (!grp || rar_group_state(grp) == RAR_S_FAILED)
+		return rar_sock_bind(sk, self);
+	return same_name(grp, self) ? 0 : -EINVAL;
+}
+
 static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
-	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_join join;
 	int err;
 
@@ -27,12 +43,7 @@ static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	if (err)
 		return err;
 	lock_sock(sk);
-	if (!rsk->grp)
-		err = rar_sock_bind(sk, &join.self);
-	if (!err && (rsk->grp->id != join.self.srar_group ||
-		     rsk->grp->rank != join.self.srar_rank ||
-		     rsk->grp->size != join.self.srar_size))
-		err = -EINVAL;
+	err = join_bind(sk, &join.self);
 	if (!err)
 		err = rar_sock_join(sk, &join.next, 0);
 	release_sock(sk);
@@ -52,35 +63,42 @@ static bool is_process(struct pid *pid)
 
 static int set_owner(struct sock *sk, s32 nr)
 {
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_group *grp;
 	struct pid *pid;
+	int err = 0;
 
-	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
-		return -ENOTCONN;
 	if (nr < 0)
 		return -EINVAL;
 	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
-	if (!is_process(pid)) {
-		put_pid(pid);
-		return -ESRCH;
-	}
 	lock_sock(sk);
-	rar_fail_set_owner(grp, pid);
+	grp = rar_sock_group(sk);
+	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
+		err = -ENOTCONN;
+	else if (!is_process(pid))
+		err = -ESRCH;
+	else
+		rar_fail_set_owner(grp, get_pid(pid));
 	release_sock(sk);
-	return 0;
+	put_pid(pid);
+	return err;
 }
 
 static int set_abort(struct sock *sk, u32 val)
 {
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_group *grp;
+	int err = 0;
 
 	if (val)
 		return -EINVAL;
+	lock_sock(sk);
+	grp = rar_sock_group(sk);
 	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
-		return -ENOTCONN;
-	rar_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
-		      grp->rank, 0);
-	return 0;
+		err = -ENOTCONN;
+	else
+		rar_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
+			      grp->rank, 0);
+	release_sock(sk);
+	return err;
 }
 
 static int set_default(u8 *field, u32 val, u32 limit)
@@ -96,7 +114,7 @@ static int set_op_timeout(struct sock *sk, u32 ms)
 	struct rar_group *grp;
 
 	lock_sock(sk);
-	grp = rar_sk(sk)->grp;
+	grp = rar_sock_group(sk);
 	rar_sk(sk)->op_timeout_ms = ms;
 	if (grp) {
 		WRITE_ONCE(grp->op_timeout_ms, ms);
@@ -206,6 +224,10 @@ static void fill_info(struct rar_group *grp, struct rar_info *info)
 	info->bytes_rx = READ_ONCE(grp->rx_bytes);
 	info->packets_rx = READ_ONCE(grp->rx_packets);
 	info->early_bytes = READ_ONCE(grp->early.truesize);
+	if (up && !grp->join.resume.differ) {
+		info->resume_op = grp->join.resume.op;
+		info->resume_epoch = grp->join.resume.epoch;
+	}
 	fill_tx_info(grp, info);
 	if (!up)
 		return;
@@ -282,9 +304,10 @@ static int get_group_opt(struct rar_group *grp, int optname,
 int rar_getsockopt(struct socket *sock, int level, int optname,
 		   char __user *optval, int __user *optlen)
 {
-	struct rar_sock *rsk = rar_sk(sock->sk);
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	int len, err;
 	u32 val;
-	int len;
 
 	if (level != SOL_RAR)
 		return -ENOPROTOOPT;
@@ -303,8 +326,11 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		val = rsk->op_timeout_ms;
 		break;
 	default:
-		return get_group_opt(rar_sock_group(sock->sk), optname, optval,
-				     optlen, len);
+		lock_sock(sk);
+		err = get_group_opt(rar_sock_group(sk), optname, optval,
+				    optlen, len);
+		release_sock(sk);
+		return err;
 	}
 	return put_opt(&val, sizeof(val), optval, optlen, len);
 }

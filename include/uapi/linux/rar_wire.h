@@ -199,14 +199,17 @@ struct rar_wire_member {
  * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: rank 0 sends it, it goes
  * round the ring once
  * @h:      common header
- * @__pad:  zero
  * @epoch:    PROPOSE, COMMIT: the new epoch
  * @digest:   PROPOSE, COMMIT: of the whole table
- * @resume:   lowest operation not complete on every member
+ * @resume:   lowest operation not complete on every member that was in
+ *            @resume_epoch
+ * @resume_epoch: the last epoch of those members so far that remember one,
+ *            0 = none does
  * @payload:  lowest payload so far
  * @payload_rank: and whose link that is
  * @first:    rank of the first member carried
  * @n:        members carried
+ * @flags:    RAR_TF_*
  * @caps:     what all members so far can do
  */
 struct rar_table_hdr {
@@ -214,13 +217,16 @@ struct rar_table_hdr {
 	__be64	epoch;
 	__be64	digest;
 	__be64	resume;
+	__be64	resume_epoch;
 	__be32	payload;
 	__be16	payload_rank;
 	__be16	first;
 	__be16	n;
-	__be16	__pad;
+	__be16	flags;
 	struct rar_wire_caps caps;
 };
+
+#define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
 
 #define RAR_TABLE_MAX	32	/* members in one packet */
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Starting again: what a process remembers of an epoch that failed, so that
+ * the survivors can agree in the next join on the first operation to repeat.
+ *
+ * An entry belongs to the process that owned the member and not to the socket:
+ * a new socket will do as well. It lasts until the group runs again, the
+ * process' entries are too many, or RESUME_LIFE is over.
+ */
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "rar.h"
+
+#define RESUME_LIFE	(3600 * HZ)
+#define RESUME_MAX	1024		/* entries of a user in a netns */
+
+/*
+ * struct rar_past - a failed member
+ * @node:  rn->pasts, newest first, rn->past_lock
+ * @owner: the process, referenced
+ * @epoch: that failed
+ * @done:  its operations below this one were complete
+ * @since: jiffies
+ */
+struct rar_past {
+	struct list_head node;
+	u64 id;
+	kuid_t uid;
+	struct pid *owner;
+	u64 epoch;
+	u64 done;
+	unsigned long since;
+};
+
+static void past_free(struct rar_past *past)
+{
+	put_pid(past->owner);
+	kfree(past);
+}
+
+/* Drop what nobody can ask for, and the oldest of a user who has too many. */
+static void past_trim(struct rar_net *rn, kuid_t uid)
+{
+	struct rar_past *past, *tmp;
+	u32 n = 0;
+
+	lockdep_assert_held(&rn->past_lock);
+	list_for_each_entry_safe(past, tmp, &rn->pasts, node) {
+		n += uid_eq(past->uid, uid);
+		if (time_before(jiffies, past->since + RESUME_LIFE) &&
+		    pid_has_task(past->owner, PIDTYPE_TGID) &&
+		    (n <= RESUME_MAX || !uid_eq(past->uid, uid)))
+			continue;
+		list_del(&past->node);
+		past_free(past);
+	}
+}
+
+/**
+ * rar_resume_failed() - remember how far a member came
+ * @grp:   group that was running
+ * @owner: its process, a reference is taken over; may be NULL
+ * @done:  lowest operation that is not complete here
+ *
+ * Any context. Without memory it is forgotten, as if the process were new.
+ */
+void rar_resume_failed(struct rar_group *grp, struct pid *owner, u64 done)
+{
+	struct rar_past *past = owner ? kzalloc(sizeof(*past), GFP_ATOMIC) :
+					NULL;
+	struct rar_net *rn = grp->rn;
+
+	if (!past) {
+		put_pid(owner);
+		return;
+	}
+	past->id = grp->id;
+	past->uid = grp->uid;
+	past->owner = owner;
+	past->epoch = grp->epoch;
+	past->done = done;
+	past->since = jiffies;
+	spin_lock_bh(&rn->past_lock);
+	list_add(&past->node, &rn->pasts);
+	past_trim(rn, grp->uid);
+	spin_unlock_bh(&rn->past_lock);
+}
+
+/**
+ * rar_resume_find() - what does the calling process remember of a group?
+ * @grp:  group that begins to join
+ * @past: set to the last epoch that failed, 0 = none; and how far all members
+ *        of this process came in it
+ */
+void rar_resume_find(const struct rar_group *grp, struct rar_resume *past)
+{
+	struct pid *owner = task_tgid(current);
+	struct rar_net *rn = grp->rn;
+	const struct rar_past *p;
+
+	memset(past, 0, sizeof(*past));
+	spin_lock_bh(&rn->past_lock);
+	list_for_each_entry(p, &rn->pasts, node) {
+		if (p->id != grp->id || p->owner != owner ||
+		    !uid_eq(p->uid, grp->uid))
+			continue;
+		if (!past->epoch) {
+			past->epoch = p->epoch;
+			past->op = p->done;
+		} else if (past->epoch == p->epoch) {
+			past->op = min(past->op, p->done);
+		}
+	}
+	spin_unlock_bh(&rn->past_lock);
+}
+
+/**
+ * rar_resume_merge() - what members so far and this one have in common
+ * @all: of the members so far
+ * @own: of this one
+ */
+void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own)
+{
+	if (!own->epoch || all->differ)
+		return;
+	if (!all->epoch)
+		*all = *own;
+	else if (all->epoch == own->epoch)
+		all->op = min(all->op, own->op);
+	else
+		*all = (struct rar_resume) { .differ = true };
+}
+
+/* The group runs again: what its owner remembered has served. */
+void rar_resume_forget(struct rar_group *grp)
+{
+	struct rar_past *past, *tmp;
+	struct rar_net *rn = grp->rn;
+
+	spin_lock_bh(&rn->past_lock);
+	list_for_each_entry_safe(past, tmp, &rn->pasts, node) {
+		if (past->id != grp->id || past->owner != grp->owner)
+			continue;
+		list_del(&past->node);
+		past_free(past);
+	}
+	spin_unlock_bh(&rn->past_lock);
+}
+
+void rar_resume_net_init(struct rar_net *rn)
+{
+	INIT_LIST_HEAD(&rn->pasts);
+	spin_lock_init(&rn->past_lock);
+}
+
+void rar_resume_net_exit(struct rar_net *rn)
+{
+	struct rar_past *past, *tmp;
+
+	list_for_each_entry_safe(past, tmp, &rn->pasts, node)
+		past_free(past);
+}
