@@ -47,11 +47,9 @@
 #ifdef HAVE_UDP_TUNNEL_SOCK
 #define rar_udp_tunnel_setup(net, sock, cfg) \
 	setup_udp_tunnel_sock(net, (sock)->sk, cfg)
-#define rar_udp_tunnel_release(sock)	udp_tunnel_sock_release((sock)->sk)
 #else
 #define rar_udp_tunnel_setup(net, sock, cfg) \
 	setup_udp_tunnel_sock(net, sock, cfg)
-#define rar_udp_tunnel_release(sock)	udp_tunnel_sock_release(sock)
 #endif
 
 /* 6.13 sets the function of an hrtimer when it is made. */

@@ -101,7 +101,7 @@ out:
  * @rn:   netns
  * @port: port or NULL
  *
- * Process context; waits for readers when it was the last user.
+ * Process context.
  */
 void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 {
@@ -110,7 +110,13 @@ void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 	mutex_lock(&rn->port_lock);
 	if (!--port->users) {
 		list_del_rcu(&port->node);
-		rar_udp_tunnel_release(port->sock);
+		/*
+		 * Not udp_tunnel_sock_release(), which waits for readers:
+		 * there may be thousands. encap_rcv() needs nothing that goes
+		 * before the socket, which is freed by RCU.
+		 */
+		kernel_sock_shutdown(port->sock, SHUT_RDWR);
+		sock_release(port->sock);
 		kfree_rcu(port, rcu);
 	}
 	mutex_unlock(&rn->port_lock);

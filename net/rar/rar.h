@@ -168,6 +168,7 @@ struct rar_base {
  * @recover:	no second reduction for what happened below this number
  * @undo_cwnd, @undo_left: what to go back to once so many of the packets given
  *		up prove to have come
+ * @noise:	packets acknowledged that excuse losses without a queue
  * @alpha:	share of marked packets, see window.c
  * @round_end:	the number that ends the round trip that @round_acked,
  *		@round_marks and @round_lost count
@@ -218,6 +219,7 @@ struct rar_link_tx {
 	u32 recover;
 	u32 undo_cwnd;
 	u32 undo_left;
+	u32 noise;
 	u32 alpha;
 	u32 round_end;
 	u32 round_acked;

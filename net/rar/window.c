@@ -5,9 +5,9 @@
  *
  * The link window limits the packets in flight to the successor. It grows as
  * Reno's does (RFC 5681) and reacts to
- *   - a congestion mark near the lowest round trip (a shallow step mark of a
- *     data centre) as DCTCP does (RFC 8257), else as to a loss: so TCP Prague
- *     tells the two kinds of queue apart;
+ *   - congestion marks as DCTCP does (RFC 8257), by their share of a round
+ *     trip; but not less than TCP would (RFC 8511), which they were set for
+ *     too, and as to a loss if the queue is deep;
  *   - a loss with a queue, which the round trip shows, by halving; a loss
  *     without one is noise as long as few packets are lost (after TCP Veno,
  *     Fu and Liew 2003, and the loss threshold of BBR version 2).
@@ -26,10 +26,11 @@
 #define WINDOW_INIT_MAX		32
 #define WINDOW_MIN		4	/* packets, link */
 #define WINDOW_NOISE		50	/* one lost of so many is no congestion */
+#define WINDOW_NOISE_MAX	(16 * WINDOW_NOISE)
 #define WINDOW_ALPHA_SHIFT	10	/* fixed point of the DCTCP estimate */
 #define WINDOW_ALPHA_GAIN	4	/* 1/16 of each round */
-#define WINDOW_QUEUE_US		100	/* delay that a scheduler makes */
-#define WINDOW_SHALLOW_US	1000	/* more is not a shallow queue */
+#define WINDOW_QUEUE_US		250	/* delay that a scheduler makes */
+#define WINDOW_DEEP_US		1000	/* delay of a queue that is not shallow */
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
 
 #define INJECT_INIT		32	/* chunks at first */
@@ -67,7 +68,7 @@ static bool queued(const struct rar_link_tx *tx)
 {
 	u32 base = base_us(&tx->rtt_base);
 
-	return tx->rtt_us > base + base / 4 + WINDOW_QUEUE_US;
+	return tx->rtt_us > base + base / 2 + WINDOW_QUEUE_US;
 }
 
 /* -- round trip ---------------------------------------------------------- */
@@ -142,13 +143,17 @@ void rar_window_lost(struct rar_group *grp, u32 seq)
 {
 	struct rar_link_tx *tx = &grp->tx;
 
+	bool noise = tx->noise >= WINDOW_NOISE;
+
+	if (noise)
+		tx->noise -= WINDOW_NOISE;
 	tx->round_lost++;
 	tx->undo_left++;
 	if (reduced(tx, seq))
 		return;
 	if (queued(tx))
 		reduce_to(tx, tx->inflight / 2);
-	else if (tx->round_lost * WINDOW_NOISE > tx->round_acked + tx->inflight)
+	else if (!noise)
 		reduce_to(tx, tx->cwnd - tx->cwnd / 4);
 }
 
@@ -171,17 +176,12 @@ void rar_window_full(struct rar_link_tx *tx)
 /* Marks came: see the top of this file. */
 static void marked(struct rar_link_tx *tx)
 {
-	u32 base = base_us(&tx->rtt_base);
-	bool shallow = tx->rtt_us < 2 * base ||
-		       tx->rtt_us - base < WINDOW_SHALLOW_US;
+	bool deep = tx->rtt_us > base_us(&tx->rtt_base) + WINDOW_DEEP_US;
+	u32 cut = tx->cwnd * tx->alpha >> (WINDOW_ALPHA_SHIFT + 1);
 
-	if (reduced(tx, tx->highest))
-		return;
-	if (shallow)
-		reduce_to(tx, tx->cwnd - (tx->cwnd * tx->alpha >>
-					  (WINDOW_ALPHA_SHIFT + 1)));
-	else
-		reduce_to(tx, tx->cwnd / 2);
+	if (!reduced(tx, tx->highest))
+		reduce_to(tx, tx->cwnd - (deep ? tx->cwnd / 2 :
+					  max(cut, tx->cwnd / 4)));
 }
 
 /* Once per round trip. */
@@ -232,6 +232,7 @@ void rar_window_acked(struct rar_group *grp, u32 n, u32 marks)
 	struct rar_link_tx *tx = &grp->tx;
 	bool limited = 2 * (tx->inflight + n) > tx->cwnd;
 
+	tx->noise = min_t(u32, tx->noise + n, WINDOW_NOISE_MAX);
 	tx->round_acked += n;
 	tx->round_marks += marks;
 	if (marks)
@@ -367,6 +368,7 @@ void rar_window_init(struct rar_group *grp)
 	tx->cwnd = clamp_t(u32, WINDOW_INIT_BYTES / grp->payload,
 			   WINDOW_INIT_MIN, WINDOW_INIT_MAX);
 	tx->ssthresh = RAR_TX_SLOTS;
+	tx->noise = WINDOW_NOISE_MAX / 4;
 	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
 	tx->inj_max = max(share, inject_min(grp));
 	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)grp->payload);
