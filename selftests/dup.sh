@@ -4,11 +4,6 @@
 # and every duplicate is counted.
 . "$(dirname "$0")/lib.sh"
 
-netem()		# parameters...: on the egress of every rank
-{
-	each_rank tc qdisc replace dev eth0 root netem limit 10000 "$@"
-}
-
 received_twice()
 {
 	local r sum=0
@@ -35,11 +30,11 @@ need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 plan 6
 topo_up 4
-netem duplicate 100%
+topo_netem duplicate 100%
 duplicated 3
 duplicated 4
-netem duplicate 50% delay 2ms 2ms
+topo_netem duplicate 50% delay 2ms 2ms
 check "N=4, half of the packets twice, out of order" ring -n 4 -c "std,100k" -T 60
-netem loss 5% duplicate 20%
+topo_netem loss 5% duplicate 20%
 check "N=4, 5 % lost, 20 % twice" ring -n 4 -c "std,100k" -T 60
 finish

@@ -62,6 +62,12 @@ check()
 # word NAME: the value after NAME= in $out
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" <<< "$out" | tail -n 1; }
 
+# percentile P: of the numbers in stdin
+percentile()
+{
+	sort -n | awk -v p="$1" '{ a[NR] = $1 } END { print a[int((NR - 1) * p / 100) + 1] }'
+}
+
 finish()
 {
 	[ "$tap_run" = "$tap_planned" ] ||
@@ -194,6 +200,26 @@ topo_route_mtu()
 			route replace fd77::/64 dev eth0 proto kernel metric 256 mtu $mtu
 		EOT
 	done
+}
+
+# What answers the question for a link address may arrive corrupted: do not ask.
+topo_neighbours()
+{
+	local r s mac
+
+	for ((r = 0; r < topo_n; r++)); do
+		mac=$(ip -n "rar$r" -br link show eth0 | awk '{ print $3 }')
+		for ((s = 0; s < topo_n; s++)); do
+			[ $s = $r ] ||
+				ip -n "rar$s" neigh replace 10.77.0.$((r + 1)) lladdr "$mac" dev eth0 || return
+		done
+	done
+}
+
+# topo_netem parameters...: on what every rank sends, data and acknowledgments
+topo_netem()
+{
+	each_rank tc qdisc replace dev eth0 root netem limit 10000 "$@"
 }
 
 topo_gso()	# on|off: segmentation and receive offloads of the ranks' devices

@@ -461,6 +461,12 @@ static uint64_t rar_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+uint64_t rar_random(uint64_t *state)
+{
+	*state += 0x9e3779b97f4a7c15ull;
+	return rar_mix(*state);
+}
+
 /*
  * Floats spread over 2^-16 .. 2^15, so that the order of a sum shows in its
  * bits; one in 256 is special: zeros of both signs, denormals, infinities,

@@ -154,6 +154,8 @@ void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n,
 int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
 		   const void *buf);
 uint64_t rar_hash(uint64_t hash, const void *buf, size_t len);
+/* The next of a row of random numbers that *state, the seed, decides. */
+uint64_t rar_random(uint64_t *state);
 /* The two halves of an all-reduce of d, checked: 0 or -errno (-EBADE: bits) */
 int rar_post(int fd, const struct rar_data *d, uint32_t rank);
 int rar_collect(int fd, const struct rar_data *d, uint32_t rank);

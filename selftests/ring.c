@@ -4,11 +4,13 @@
  * ring-order reference. A tool for the shell tests: exit status 0, 1, 4 (skip),
  * and one last line for scripts:
  *
- *	ring: n=4 ops=28 payload=1408 ... ingress=900 encap=0 us=1234 hash=...
+ *	ring: n=4 ops=28 payload=1408 ... ingress=900 encap=0 us=1234 ... hash=...
  *
  * us: the fastest repeat, from the common start until the last rank has received
- * its last result. hash: of all results. ingress, encap: packets received on
- * either path between joining and leaving, if all ranks are in one namespace.
+ * its last result; total_us: all repeats. bytes: of all operations. retrans: sent
+ * again, by all ranks; rto: the longest retransmission timeout of a rank, in us.
+ * hash: of all results. ingress, encap: packets received on either path between
+ * joining and leaving, if all ranks are in one namespace.
  *
  * Small results are compared whole on every rank. Of large ones each rank compares
  * its own 1/N and hashes all; equal hashes then say that every rank has the bits
@@ -25,7 +27,7 @@
 #include "kselftest.h"
 #include "rar_util.h"
 
-#define MAX_OPS		4096
+#define MAX_OPS		32768
 #define WHOLE		(256u << 10)	/* bytes compared whole on every rank */
 #define BARRIER_S	300
 
@@ -38,17 +40,18 @@ struct report {
 struct shared {
 	struct rar_barrier barrier;
 	struct report report[RAR_PROCS];
-	uint32_t nops;
-	uint64_t best_us;
+	uint32_t nops, rounds;
+	uint64_t bytes, best_us, total_us, deadline;
+	bool stop;
 	int64_t ingress, encap;
 	uint64_t hash[];
 };
 
 static struct {
 	struct rar_ring ring;
-	bool threads;
+	bool threads, mixed, lines, hasty;
 	const char *types, *counts, *sysctl;
-	uint32_t inflight, repeats, limit_s;
+	uint32_t inflight, repeats, seconds, limit_s;
 	uint64_t piece;
 } opt = {
 	.ring = { .size = 4, .netns = "rar" },
@@ -63,6 +66,8 @@ struct rank {
 	int fd;
 	uint32_t rank;
 	uint32_t nops;
+	uint64_t list_random;	/* the same on all ranks: the list */
+	uint64_t turn_random;	/* its own: when to send and when to receive */
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation that buf holds, or 0 */
@@ -101,23 +106,39 @@ static int add_std(struct rank *r, uint32_t dtype, uint32_t payload)
 	return err;
 }
 
-/* "std" or elements, or bytes with a suffix: 1000, 256k, 64M, 2G */
+/* Elements, or bytes with a suffix: 1000, 256k, 64M, 2G; -1: neither */
+static int64_t parse_count(const char *word, uint32_t dtype)
+{
+	char *end;
+	uint64_t count = strtoull(word, &end, 0);
+
+	switch (*end) {
+	case '\0': return count;
+	case 'k': return (count << 10) / rar_element(dtype);
+	case 'M': return (count << 20) / rar_element(dtype);
+	case 'G': return (count << 30) / rar_element(dtype);
+	}
+	return -1;
+}
+
+/* "std", a count, or TIMESxCOUNT: so many operations of random size up to it */
 static int add_counts(struct rank *r, uint32_t dtype, uint32_t payload,
 		      const char *word)
 {
-	uint64_t count;
-	char *end;
+	const char *x = strchr(word, 'x');
+	int64_t count = parse_count(x ? x + 1 : word, dtype);
+	int err = 0;
 
 	if (!strcmp(word, "std"))
 		return add_std(r, dtype, payload);
-	count = strtoull(word, &end, 0);
-	switch (*end) {
-	case '\0': return add_op(r, dtype, count);
-	case 'k': return add_op(r, dtype, (count << 10) / rar_element(dtype));
-	case 'M': return add_op(r, dtype, (count << 20) / rar_element(dtype));
-	case 'G': return add_op(r, dtype, (count << 30) / rar_element(dtype));
-	}
-	return -EINVAL;
+	if (count < 0)
+		return -EINVAL;
+	if (!x)
+		return add_op(r, dtype, count);
+	for (int times = atoi(word); times > 0 && !err; times--)
+		err = add_op(r, dtype,
+			     rar_random(&r->list_random) % (count + 1));
+	return err;
 }
 
 static int add_type(struct rank *r, const char *type, uint32_t payload)
@@ -133,15 +154,33 @@ static int add_type(struct rank *r, const char *type, uint32_t payload)
 	return err;
 }
 
+static void shuffle(struct rank *r)
+{
+	for (uint32_t i = r->nops; i > 1; i--) {
+		struct rar_data *a = &r->op[i - 1];
+		struct rar_data *b = &r->op[rar_random(&r->list_random) % i];
+		struct rar_data was = *a;
+
+		a->dtype = b->dtype;
+		a->count = b->count;
+		b->dtype = was.dtype;
+		b->count = was.count;
+	}
+}
+
 static int make_list(struct rank *r, uint32_t payload)
 {
 	char *types = strdup(opt.types), *save, *word;
 	int err = 0;
 
+	r->list_random = rar_seed;
+	r->turn_random = rar_seed + 1 + r->rank;
 	for (word = strtok_r(types, ",", &save); word && !err;
 	     word = strtok_r(NULL, ",", &save))
 		err = add_type(r, word, payload);
 	free(types);
+	if (opt.mixed)
+		shuffle(r);
 	return err;
 }
 
@@ -260,14 +299,22 @@ static int fail(struct rank *r, const struct rar_data *d, const char *what,
 	return err;
 }
 
+/* How many operations may be in flight now: each rank its own choice. */
+static uint32_t depth(struct rank *r)
+{
+	if (!opt.mixed)
+		return opt.inflight;
+	return 1 + rar_random(&r->turn_random) % opt.inflight;
+}
+
 /* All operations once, up to opt.inflight of them at a time. */
 static int run_list(struct rank *r)
 {
-	uint32_t posted = 0, collected = 0;
+	uint32_t posted = 0, collected = 0, inflight = depth(r);
 	int err;
 
 	while (collected < r->nops) {
-		if (posted < r->nops && posted - collected < opt.inflight) {
+		if (posted < r->nops && posted - collected < inflight) {
 			err = post(r, &r->op[posted]);
 			if (err)
 				return fail(r, &r->op[posted], "send", err);
@@ -278,6 +325,7 @@ static int run_list(struct rank *r)
 		if (err)
 			return fail(r, &r->op[collected], "recv", err);
 		collected++;
+		inflight = depth(r);
 	}
 	return 0;
 }
@@ -295,7 +343,7 @@ static void prefill(struct rank *r)
 
 static void note_time(void)
 {
-	uint64_t start = UINT64_MAX, end = 0;
+	uint64_t start = UINT64_MAX, end = 0, us;
 
 	for (uint32_t i = 0; i < opt.ring.size; i++) {
 		if (shared->report[i].start < start)
@@ -303,8 +351,24 @@ static void note_time(void)
 		if (shared->report[i].end > end)
 			end = shared->report[i].end;
 	}
-	if (!shared->best_us || end - start < shared->best_us)
-		shared->best_us = end - start;
+	us = end - start;
+	if (opt.lines)
+		printf("repeat: i=%u us=%llu\n", shared->rounds,
+		       (unsigned long long)us);
+	if (!shared->best_us || us < shared->best_us)
+		shared->best_us = us;
+	shared->total_us += us;
+	shared->rounds++;
+}
+
+/* By rank 0 before the barrier after which all ranks look. */
+static void note_stop(void)
+{
+	uint64_t now = rar_now_us();
+
+	if (!shared->deadline)
+		shared->deadline = shared->report[0].start + opt.seconds * 1000000ull;
+	shared->stop = now >= shared->deadline;
 }
 
 static int repeat(struct rank *r)
@@ -317,8 +381,10 @@ static int repeat(struct rank *r)
 		return err;
 	shared->report[r->rank].start = rar_now_us();
 	err = run_list(r);
-	if (err)
+	if (err || opt.hasty)
 		return err;
+	if (!r->rank)
+		note_stop();
 	err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	if (!err && !r->rank)
 		note_time();
@@ -358,6 +424,13 @@ static void count_packets(int sign)
 	shared->encap += sign * rar_counter("RarRxEncap");
 }
 
+static void note_list(const struct rank *r)
+{
+	shared->nops = r->nops;
+	for (uint32_t i = 0; i < r->nops; i++)
+		shared->bytes += rar_bytes(&r->op[i]);
+}
+
 static int enter_group(struct rank *r)
 {
 	struct rar_info *info = &shared->report[r->rank].info;
@@ -379,8 +452,14 @@ static int enter_group(struct rank *r)
 	err = rar_info(r->fd, info);
 	if (!err)
 		err = make_list(r, info->payload);
-	shared->nops = r->nops;
+	if (!r->rank)
+		note_list(r);
 	return err;
+}
+
+static bool more(uint32_t done)
+{
+	return opt.seconds ? !shared->stop : done < opt.repeats;
 }
 
 static int rank_main(uint32_t rank, void *arg)
@@ -392,11 +471,11 @@ static int rank_main(uint32_t rank, void *arg)
 	r->rank = rank;
 	r->buf = malloc(opt.piece);
 	err = enter_group(r);
-	for (uint32_t i = 0; i < opt.repeats && !err; i++)
+	for (uint32_t i = 0; !err && more(i); i++)
 		err = repeat(r);
 	if (!rank)
 		count_packets(1);
-	if (!err)
+	if (!err && !opt.hasty)
 		err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	if (!err)
 		err = rar_info(r->fd, &shared->report[rank].info);
@@ -426,12 +505,22 @@ static int compare_hashes(void)
 static void print_report(void)
 {
 	const struct rar_info *info = &shared->report[0].info;
+	uint32_t rounds = shared->rounds ?: opt.repeats, rto = 0;
+	uint64_t retrans = 0;
 
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu hash=%016llx\n",
-	       opt.ring.size, shared->nops * opt.repeats, info->payload,
+	for (uint32_t r = 0; r < opt.ring.size; r++) {
+		retrans += shared->report[r].info.retransmits;
+		if (shared->report[r].info.rto_us > rto)
+			rto = shared->report[r].info.rto_us;
+	}
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hash=%016llx\n",
+	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
 	       (long long)shared->ingress, (long long)shared->encap,
 	       (unsigned long long)shared->best_us,
+	       (unsigned long long)shared->total_us,
+	       (unsigned long long)shared->bytes * rounds,
+	       (unsigned long long)retrans, rto,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
 }
@@ -441,9 +530,12 @@ static void usage(void)
 	fprintf(stderr,
 		"ring [-n ranks] [-m netns|same|threads] [-N netns-prefix]\n"
 		"     [-a 4|6|ll6|lo4|lo6] [-t i32,f32,...|all]\n"
-		"     [-c std|elements|bytes with k,M,G ,...] [-p inflight]\n"
-		"     [-r repeats] [-P piece-bytes] [-s sysctl=value,...]\n"
-		"     [-T seconds]\n");
+		"     [-c std|elements|bytes with k,M,G|TIMESxUPTO ,...]\n"
+		"     [-p inflight] [-r repeats | -d seconds] [-P piece-bytes]\n"
+		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
+		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
+		"     [-v]  a line for every repeat\n"
+		"     [-q]  no rank waits for another one between repeats or before it closes\n");
 	exit(1);
 }
 
@@ -469,7 +561,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:P:s:T:")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:P:s:T:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -480,13 +572,18 @@ static void parse(int argc, char **argv)
 		case 'c': opt.counts = optarg; break;
 		case 'p': opt.inflight = atoi(optarg); break;
 		case 'r': opt.repeats = atoi(optarg); break;
+		case 'd': opt.seconds = atoi(optarg); break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;
+		case 'x': opt.mixed = true; break;
+		case 'v': opt.lines = true; break;
+		case 'q': opt.hasty = true; break;
 		default: usage();
 		}
 	}
-	if (optind < argc || !opt.ring.size || opt.ring.size > RAR_PROCS)
+	if (optind < argc || !opt.ring.size || opt.ring.size > RAR_PROCS ||
+	    (opt.hasty && opt.seconds))
 		usage();
 }
 
