@@ -188,6 +188,7 @@ int rar_where_parse(const char *name)
 void rar_address(const struct rar_ring *ring, uint32_t rank,
 		 struct sockaddr_rar *addr)
 {
+	uint32_t place = ring->place ? ring->place[rank] : rank;
 	int af = rar_wheres[ring->where].af;
 	size_t last = af == AF_INET ? 3 : 15;
 
@@ -200,7 +201,7 @@ void rar_address(const struct rar_ring *ring, uint32_t rank,
 	addr->srar_group = ring->group;
 	inet_pton(af, rar_wheres[ring->where].base, addr->srar_addr);
 	if (!rar_wheres[ring->where].loopback)
-		addr->srar_addr[last] = ring->netns ? rank + 1 : 1;
+		addr->srar_addr[last] = ring->netns ? place + 1 : 1;
 	if (ring->where == RAR_ON_LL6)
 		addr->srar_scope_id = if_nametoindex("eth0");
 }

@@ -72,6 +72,7 @@ int rar_where_parse(const char *name);
  * @netns: rank r lives in the network namespace "<netns>r"; NULL: all live in
  *         the caller's, at the address of rank 0
  * @port:  UDP port in host order, 0 = net.rar.port
+ * @place: rank r has the address of rank place[r]; NULL: its own
  */
 struct rar_ring {
 	uint64_t group;
@@ -79,6 +80,7 @@ struct rar_ring {
 	enum rar_where where;
 	const char *netns;
 	uint16_t port;
+	const uint32_t *place;
 };
 
 /* Address of a rank; call it in the namespace that will use it (scope id). */
