@@ -10,11 +10,17 @@
  *	child holds the descriptor, at every rank. So that the operation is surely
  *	unfinished one rank never posts it; in the last cases all ranks post one
  *	after the other until one is killed.
- * failure --netns PREFIX --victim R --reason NAME[,NAME] [--kill] [--link]
- *	--cut COMMAND
+ * failure --netns PREFIX --victim R --reason NAME[,NAME] [--errno NAME]
+ *	[--kill] [--link] [--pair A:B[,C:D]] [--self NAME] [--within MS]
+ *	[--late] --cut COMMAND
  *	one case with the ranks in namespaces PREFIX0 ...: COMMAND cuts rank R
  *	off; --kill: and its process is killed after the command; --link: it can
- *	still be heard, so the accusation may be of its links' other ends
+ *	still be heard, so the accusation may be of its links' other ends; --pair:
+ *	of rank A by, or on its link to, B; --self: rank R too must name itself,
+ *	for this reason; --within: instead of dead_ms + 1 s; --late: the rank that
+ *	holds the operation up does so until the command is done
+ * failure --netns PREFIX --victim R --unharmed --cut COMMAND
+ *	COMMAND must do no harm, however long it takes; $VICTIM is R's process
  */
 #include <errno.h>
 #include <getopt.h>
@@ -65,10 +71,17 @@ struct plan {
 	uint32_t victim;
 	uint32_t lazy;			/* posts no operation 1; SIZE: nobody */
 	uint64_t reasons;		/* bit mask */
+	uint64_t self;			/* what the victim may see, if any */
+	int err;
 	bool link;			/* a link failed: one of two ends */
+	uint32_t pairs;			/* which, bit mask of pair_bit() */
+	uint64_t within_us;
 	struct rar_barrier armed;	/* operation 0 complete everywhere */
 	_Atomic bool moving;		/* operation 1 is on its way */
 	_Atomic uint64_t failed_us;	/* when the victim failed */
+	bool unharmed;
+	bool late;			/* rank lazy posts after the command */
+	_Atomic bool done;		/* the command */
 	_Atomic bool over;
 };
 
@@ -117,13 +130,25 @@ static int prepare(struct plan *p, uint32_t rank)
 	return fd;
 }
 
+static uint32_t pair_bit(uint32_t rank, uint32_t other)
+{
+	return 1u << (rank % SIZE * SIZE + other % SIZE);
+}
+
+static bool names_right(const struct plan *p, const struct rar_error *e)
+{
+	if (p->pairs)
+		return p->pairs & pair_bit(e->rank, e->other);
+	return e->rank == p->victim || (p->link && e->other == p->victim);
+}
+
 static int check_error(struct plan *p, int fd, uint32_t rank)
 {
+	uint64_t reasons = p->self && rank == p->victim ? p->self : p->reasons;
 	struct rar_error e;
 
 	RAR_CHECK(!rar_error(fd, &e), "RAR_ERROR");
-	if (e.err == ECONNRESET && p->reasons >> e.reason & 1 &&
-	    (e.rank == p->victim || (p->link && e.other == p->victim)))
+	if (e.err == p->err && reasons >> e.reason & 1 && names_right(p, &e))
 		return 0;
 	rar_log("rank %u: %s reason %s rank %u other %u silent %u ms", rank,
 		strerrorname_np(e.err), rar_reason_name(e.reason), e.rank,
@@ -144,6 +169,12 @@ static ssize_t work(int fd)
 	return n;
 }
 
+static void wait_done(struct plan *p)
+{
+	for (int i = 0; i < 4000 && !p->done; i++)
+		rar_sleep_ms(5);
+}
+
 static int survive(struct plan *p, uint32_t rank, int fd)
 {
 	struct pollfd pfd = { .fd = fd };
@@ -153,22 +184,24 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	ssize_t err;
 
 	/* the news of a very early failure may come before this */
-	err = rank == p->lazy ? 0 : post_big(fd);
-	RAR_CHECK(!err || err == -ECONNRESET, "rank %u: send: %zd", rank, err);
+	if (rank == p->lazy && p->late)
+		wait_done(p);
+	err = rank == p->lazy && !p->late ? 0 : post_big(fd);
+	RAR_CHECK(!err || err == -p->err, "rank %u: send: %zd", rank, err);
 
 	err = poll(&pfd, 1, 15000);
 	us = rar_now_us() - p->failed_us;
 	RAR_CHECK(err == 1, "rank %u: nothing in 15 s", rank);
 	RAR_CHECK(p->failed_us, "rank %u: failed before the victim did", rank);
-	RAR_CHECK(us < (dead_ms + 1000) * 1000ull, "rank %u: after %llu ms",
+	RAR_CHECK(us < p->within_us, "rank %u: after %llu ms",
 		  rank, (unsigned long long)us / 1000);
 	err = rar_collect(fd, &d, rank);
 	RAR_CHECK(!err, "rank %u: the result before: %s", rank,
 		  strerrorname_np(-err));
 	err = rar_recv(fd, buf, 8, 0, NULL, NULL);
-	RAR_CHECK(err == -ECONNRESET, "rank %u: recv: %zd", rank, err);
+	RAR_CHECK(err == -p->err, "rank %u: recv: %zd", rank, err);
 	err = rar_send(fd, buf, 8, 0, NULL);
-	RAR_CHECK(err == -ECONNRESET, "rank %u: send: %zd", rank, err);
+	RAR_CHECK(err == -p->err, "rank %u: send: %zd", rank, err);
 	return check_error(p, fd, rank);
 }
 
@@ -184,7 +217,7 @@ static int survive_busy(struct plan *p, uint32_t rank, int fd)
 	us = rar_now_us() - p->failed_us;
 	RAR_CHECK(err == -ECONNRESET, "rank %u: %zd", rank, err);
 	RAR_CHECK(p->failed_us, "rank %u: failed before the victim did", rank);
-	RAR_CHECK(us < (dead_ms + 1000) * 1000ull, "rank %u: after %llu ms",
+	RAR_CHECK(us < p->within_us, "rank %u: after %llu ms",
 		  rank, (unsigned long long)us / 1000);
 	return check_error(p, fd, rank);
 }
@@ -261,7 +294,34 @@ static int cut_off(struct plan *p, int fd)
 	p->moving = true;
 	/* it too must learn that it is alone, not hang */
 	RAR_CHECK(poll(&pfd, 1, 15000) == 1, "the cut off rank saw nothing");
-	return 0;
+	return p->self || p->pairs ? check_error(p, fd, p->victim) : 0;
+}
+
+/* The rank that had not posted does, when all is over: everything is right. */
+static int no_harm(struct plan *p, uint32_t rank, int fd)
+{
+	struct rar_data d = first_op();
+	char *big = malloc(BIG);
+	ssize_t n;
+
+	if (rank != p->lazy)
+		RAR_CHECK(!post_big(fd), "rank %u: send", rank);
+	if (rank == p->victim) {
+		RAR_CHECK(!wait_moving(fd), "nothing moves");
+		p->moving = true;
+	}
+	wait_done(p);
+	if (rank == p->lazy)
+		RAR_CHECK(!post_big(fd), "rank %u: send", rank);
+	n = rar_collect(fd, &d, rank);
+	if (!n)
+		n = rar_recv_all(fd, big, BIG, NULL);
+	if (n == BIG)
+		n = rar_allreduce(fd, &d, rank);
+	if (n)
+		rar_log_error(fd, "harmed", n);
+	free(big);
+	return n != 0;
 }
 
 static int rank_main(uint32_t rank, void *arg)
@@ -270,6 +330,8 @@ static int rank_main(uint32_t rank, void *arg)
 	bool busy = p->how == BY_KILL_BUSY;
 	int fd = prepare(p, rank);
 
+	if (p->unharmed)
+		return no_harm(p, rank, fd);
 	if (rank != p->victim)
 		return busy ? survive_busy(p, rank, fd) : survive(p, rank, fd);
 	if (busy)
@@ -288,6 +350,8 @@ static struct plan *new_plan(enum how how, uint32_t victim)
 	};
 	p->how = how;
 	p->victim = victim;
+	p->err = ECONNRESET;
+	p->within_us = (dead_ms + 1000) * 1000ull;
 	p->lazy = how == BY_KILL_BUSY ? SIZE : (victim + 2) % SIZE;
 	if (how != BY_CUT)
 		p->reasons = hows[how].reasons;
@@ -384,13 +448,35 @@ static uint64_t parse_reasons(char *list)
 	return mask;
 }
 
+static uint32_t parse_pairs(char *list)
+{
+	unsigned int a, b;
+	uint32_t mask = 0;
+
+	for (char *pair = strtok(list, ","); pair; pair = strtok(NULL, ","))
+		if (sscanf(pair, "%u:%u", &a, &b) == 2)
+			mask |= pair_bit(a, b);
+	return mask;
+}
+
+static int parse_errno(const char *name)
+{
+	for (int err = 1; err < 200; err++)
+		if (strerrorname_np(err) && !strcmp(name, strerrorname_np(err)))
+			return err;
+	return 0;
+}
+
 /* In bash, whose exported functions sh would drop. */
-static int run_command(const char *command)
+static int run_command(const char *command, pid_t victim)
 {
 	pid_t pid = fork();
+	char text[16];
 
 	if (pid)
-		return rar_reap(pid, rar_now_us() + 10000000);
+		return rar_reap(pid, rar_now_us() + 20000000);
+	snprintf(text, sizeof(text), "%d", victim);
+	setenv("VICTIM", text, 1);
 	execlp("bash", "bash", "-c", command, NULL);
 	_exit(127);
 }
@@ -404,8 +490,9 @@ static int cut_case(struct plan *p, const char *command, bool kill_too)
 	for (int i = 0; i < 4000 && !p->moving; i++)
 		rar_sleep_ms(5);
 	p->failed_us = rar_now_us();
-	status = run_command(command);
+	status = run_command(command, pid[p->victim]);
 	p->failed_us = rar_now_us();	/* the command itself may be slow */
+	p->done = true;
 	if (status)
 		rar_log("%s: status %d", command, status);
 	if (kill_too)
@@ -418,13 +505,19 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "netns", 1, NULL, 'n' }, { "victim", 1, NULL, 'v' },
 		{ "reason", 1, NULL, 'r' }, { "cut", 1, NULL, 'c' },
-		{ "kill", 0, NULL, 'k' }, { "link", 0, NULL, 'l' }, { 0 },
+		{ "kill", 0, NULL, 'k' }, { "link", 0, NULL, 'l' },
+		{ "errno", 1, NULL, 'e' }, { "pair", 1, NULL, 'p' },
+		{ "self", 1, NULL, 's' }, { "within", 1, NULL, 'w' },
+		{ "unharmed", 0, NULL, 'u' }, { "late", 0, NULL, 'L' }, { 0 },
 	};
-	struct plan *p = new_plan(BY_CUT, 0);
 	const char *cut = NULL, *why = rar_missing();
 	bool kill_too = false;
+	struct plan *p;
 	int c;
 
+	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
+		dead_ms = 6000;
+	p = new_plan(BY_CUT, 0);
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'n':
@@ -439,12 +532,16 @@ int main(int argc, char **argv)
 		case 'c': cut = optarg; break;
 		case 'k': kill_too = true; break;
 		case 'l': p->link = true; break;
+		case 'e': p->err = parse_errno(optarg); break;
+		case 'p': p->pairs = parse_pairs(optarg); break;
+		case 's': p->self = parse_reasons(optarg); break;
+		case 'w': p->within_us = atoi(optarg) * 1000ull; break;
+		case 'u': p->unharmed = true; break;
+		case 'L': p->late = true; break;
 		default: return 2;
 		}
 	}
 	rar_init();
-	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
-		dead_ms = 6000;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (cut)
 		return cut_case(p, cut, kill_too);
