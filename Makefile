@@ -31,7 +31,7 @@ $(KDIR)/Makefile:
 demo:  ## Show a ring at work in a guest, from nothing, in a few minutes
 	scripts/demo
 
-test:  ## Test on Debian's 6.1 and 6.12 in guests (T=name,... selects tests)
+test:  ## Test on Debian's 6.1 and 6.12 in guests, and a ring of three guests (T=name,...)
 	scripts/test $(if $(T),--tests '$(T)')
 
 test-full:  ## The same with the long tests, and on User-Mode Linux

@@ -434,3 +434,11 @@ rar_kselftest()
 	mkdir -p "$RAR_TOP/build/kselftest"
 	cp -u "$RAR_CACHE"/tools/tools/testing/selftests/*.h "$RAR_TOP/build/kselftest/"
 }
+
+# build/selftests: the programs
+rar_selftests()
+{
+	rar_kselftest
+	rar_step selftests "building the selftests" make -C "$RAR_TOP/selftests" \
+		KSELFTEST_DIR="$RAR_TOP/build/kselftest" -j"$(nproc)"
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One rank of a ring whose others live on other machines: at 10.77.0.(rank + 1).
+ * Every result is checked.
+ *
+ * member -r RANK -n RANKS -g GROUP [-d DEAD_MS] -i OPS
+ *	OPS operations, then it says "done: ops=60 mtu=9000" and leaves
+ * member ... -e
+ *	until an operation fails; says "running" when the first is done, and at the
+ *	end, for scripts,
+ *	error: errno=ECONNRESET reason=SILENT rank=1 other=0 silent_ms=4004
+ *		after_ms=4210 longest_ms=35 ops=712
+ *	(one line): after_ms since the last result, longest_ms between two of them
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define JOIN_MS	"120000"	/* the other machines may still be booting */
+
+static struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "" };
+
+/* A few bytes, a few packets, many. */
+static struct rar_data data_of(uint64_t number)
+{
+	static const uint32_t counts[] = { 7, 5000, 50000 };
+
+	return (struct rar_data){
+		.id = number + 1, .count = counts[number % 3] + number % 5,
+		.size = ring.size, .dtype = number & 1 ? RAR_I32 : RAR_F32,
+	};
+}
+
+static int run_ops(int fd, uint32_t rank, uint64_t ops)
+{
+	struct rar_info info;
+	struct rar_data d;
+	int err;
+
+	for (uint64_t i = 0; i < ops; i++) {
+		d = data_of(i);
+		err = rar_allreduce(fd, &d, rank);
+		if (err) {
+			rar_log_error(fd, "member", err);
+			return KSFT_FAIL;
+		}
+	}
+	if (rar_info(fd, &info))
+		return KSFT_FAIL;
+	printf("done: ops=%llu mtu=%u\n", (unsigned long long)ops, info.mtu);
+	return KSFT_PASS;
+}
+
+static int run_until_error(int fd, uint32_t rank)
+{
+	uint64_t last = rar_now_us(), longest = 0, now, ops = 0;
+	struct rar_error e;
+	struct rar_data d;
+	int err;
+
+	for (;; ops++) {
+		d = data_of(ops);
+		err = rar_allreduce(fd, &d, rank);
+		now = rar_now_us();
+		if (err)
+			break;
+		if (!ops)
+			printf("running\n");
+		else if (now - last > longest)
+			longest = now - last;
+		last = now;
+	}
+	if (rar_error(fd, &e))
+		return KSFT_FAIL;
+	printf("error: errno=%s reason=%s rank=%u other=%u silent_ms=%u after_ms=%llu longest_ms=%llu ops=%llu\n",
+	       strerrorname_np(-err), rar_reason_name(e.reason), e.rank, e.other,
+	       e.silent_ms, (unsigned long long)(now - last) / 1000,
+	       (unsigned long long)longest / 1000, (unsigned long long)ops);
+	return KSFT_PASS;
+}
+
+int main(int argc, char **argv)
+{
+	const char *dead_ms = "1000";
+	bool until_error = false;
+	uint64_t ops = 0;
+	uint32_t rank = 0;
+	int c, fd, err;
+
+	while ((c = getopt(argc, argv, "r:n:g:d:i:e")) != -1) {
+		switch (c) {
+		case 'r': rank = atoi(optarg); break;
+		case 'n': ring.size = atoi(optarg); break;
+		case 'g': ring.group = strtoull(optarg, NULL, 0); break;
+		case 'd': dead_ms = optarg; break;
+		case 'i': ops = strtoull(optarg, NULL, 0); break;
+		case 'e': until_error = true; break;
+		default: return KSFT_FAIL;
+		}
+	}
+	rar_init();
+	err = rar_write("/proc/sys/net/rar/dead_ms", dead_ms) ?:
+	      rar_write("/proc/sys/net/rar/join_ms", JOIN_MS);
+	fd = err ?: rar_open(&ring, rank);
+	if (fd < 0) {
+		rar_log("rank %u: %s", rank, strerrorname_np(-fd));
+		return KSFT_FAIL;
+	}
+	return until_error ? run_until_error(fd, rank) : run_ops(fd, rank, ops);
+}
