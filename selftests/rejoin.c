@@ -7,11 +7,11 @@
  *
  * rejoin -N PREFIX [-r RUNS]
  *	bind    the same socket binds and connects, as a ring of three
- *	join    the same with RAR_JOIN, in another group
+ *	join    the same with RAR_JOIN
  *	new     a new socket each, some with the old one still open
  *	connect the same socket connects: a ring of four, with a replacement
  *	in turn; the rings of three are aborted and take the replacement in, in
- *	the same way
+ *	the same way. Some get another group id, of which nobody remembers anything.
  * rejoin -N PREFIX -p COMMAND -q COMMAND [-l]
  *	the first COMMAND parts seats 0, 1 from 2, 3; either half becomes a ring of two of
  *	the same group. Then the other one brings them together, with -l
@@ -363,22 +363,25 @@ static uint64_t behind(const struct run *run, const struct circle *c,
 static int judge_ring(const struct run *run, const struct circle *c,
 		      uint32_t ring, bool *differ)
 {
-	uint64_t want = behind(run, c, ring, differ), before, epoch = 0;
+	uint32_t survivor = c->place[c->place[0] == run->victim];
+	uint64_t before = run->seen[survivor][ring - 1].epoch, epoch = 0;
+	bool same = c->ring.group == run->circle[ring - 1].ring.group;
+	uint64_t resume = same ? before : 0;
+	uint64_t want = same ? behind(run, c, ring, differ) : 0;
 	int bad = 0;
 
-	before = run->seen[c->place[run->victim ? 0 : 1]][ring - 1].epoch;
 	for (uint32_t i = 0; i < c->ring.size; i++) {
 		const struct seen *s = &run->seen[c->place[i]][ring];
 
 		epoch = epoch ?: s->epoch;
 		if (s->epoch == epoch && epoch != before &&
-		    s->resume_epoch == before && s->resume_op == want)
+		    s->resume_epoch == resume && s->resume_op == want)
 			continue;
 		rar_log("ring %u seat %u: epoch %llx resumes %llx at %llu, not %llx at %llu",
 			ring, c->place[i], (unsigned long long)s->epoch,
 			(unsigned long long)s->resume_epoch,
 			(unsigned long long)s->resume_op,
-			(unsigned long long)before, (unsigned long long)want);
+			(unsigned long long)resume, (unsigned long long)want);
 		bad++;
 	}
 	return bad;
@@ -410,9 +413,9 @@ static struct run *new_run(uint32_t number)
 	run->victim = mix(number) % SEATS;
 	run->depth = 1 + mix(~(uint64_t)number) % MAX_DEPTH;
 	make_circle(&run->circle[0], group, RAR_PROCS);
-	if (run->how == BY_JOIN)
-		group++;
 	run->rings = run->how == BY_CONNECT ? 2 : 3;
+	if (run->rings == 3)
+		group += number / HOWS % 2;
 	if (run->rings == 3)
 		make_circle(&run->circle[1], group, run->victim);
 	make_circle(&run->circle[run->rings - 1], group, RAR_PROCS);
