@@ -70,6 +70,7 @@ struct run {
 	struct circle half[2];		/* a partition's */
 	struct seen seen[SEATS][RINGS];
 	struct rar_barrier joined;
+	_Atomic bool vacant;		/* the last ring but one is over */
 	_Atomic bool stop;
 	_Atomic uint64_t end[2];	/* ... a half after so many operations */
 };
@@ -303,6 +304,7 @@ static int live(struct rank *r)
 
 	while (r->ring + 1 < r->run->rings) {
 		err = work(r, 0);
+		r->run->vacant |= r->ring + 2 == r->run->rings;
 		if (check_error(r, err) || start_again(r))
 			return 1;
 	}
@@ -332,6 +334,8 @@ static int replacement_main(uint32_t seat, void *arg)
 {
 	struct rank r = { .run = arg, .seat = seat };
 
+	for (int i = 0; i < 30000 && !r.run->vacant; i++)
+		rar_sleep_ms(1);
 	RAR_CHECK(!set_circle(&r, r.run->rings - 1), "seat %u", seat);
 	r.fd = rar_open(&r.circle->ring, r.me);
 	RAR_CHECK(r.fd >= 0, "seat %u: %s", seat, strerrorname_np(-r.fd));
