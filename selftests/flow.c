@@ -176,11 +176,9 @@ static int b_main(uint32_t rank, void *arg)
 
 	(void)arg;
 	err = err ?: rar_barrier(&shared->barrier, 2 * SIZE + 1, 30);
-	for (uint32_t id = 0; !err;) {
+	for (uint32_t id = 0; !err && (id < shared->b_target || !shared->over);) {
 		if (id < shared->b_target)
 			err = b_op(fd, rank, id++);
-		else if (shared->over)
-			break;
 		else
 			rar_sleep_ms(1);
 	}
