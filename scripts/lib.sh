@@ -398,8 +398,23 @@ RAR_LOG_BAD+='|INFO: task .* blocked|rcu.*(stall|detected)|sleeping function cal
 RAR_LOG_BAD+='|scheduling while atomic|KASAN|UBSAN|ODEBUG:|refcount_t:|list_(add|del) corruption'
 RAR_LOG_BAD+='|kmemleak: [0-9]+ new|unreferenced object|unregister_netdevice: waiting|Bad page'
 
+# A memory cgroup that kills at its limit does what a test asked it to do.
+rar_without_memcg_oom()
+{
+	awk '/invoked oom-killer/ { held = 1; text = "" }
+	     held { text = text $0 "\n" }
+	     held && /oom-kill:constraint=/ {
+			held = 0
+			if (!/=CONSTRAINT_MEMCG/)
+				printf "%s", text
+			next
+	     }
+	     !held
+	     END { if (held) printf "%s", text }' "$1"
+}
+
 # rar_findings LOG: the lines of a kernel log that fail a test
-rar_findings() { grep -aE "$RAR_LOG_BAD" "$1"; }
+rar_findings() { rar_without_memcg_oom "$1" | grep -aE "$RAR_LOG_BAD"; }
 
 # ---------------------------------------------------------------- kernel tools
 # checkpatch and the kselftest headers exist in the kernel's source package only.
