@@ -135,7 +135,7 @@ static uint64_t probes(const char *netns)
 	for (uint32_t r = 0; r < (netns ? SIZE : 1); r++) {
 		if (enter_rank(netns, r))
 			abort();
-		n += rar_counter("RarTxCtl") + rar_counter("RarTxRetrans");
+		n += rar_counter("RarTxCtl");
 	}
 	return n;
 }
