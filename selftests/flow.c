@@ -339,7 +339,7 @@ static uint32_t b_pace(struct sample *max)
 /* ------------------------------------------------------------ a quiet moment */
 
 struct traffic {
-	uint64_t data, ctl, retrans, window;
+	uint64_t data, ctl, retrans, window, cwnd;
 };
 
 static void traffic_of(uint32_t rank, struct traffic *t)
@@ -354,6 +354,7 @@ static void traffic_of(uint32_t rank, struct traffic *t)
 	t->ctl = rar_counter("RarTxCtl") + rar_counter("RarTxAck");
 	t->retrans = rar_counter("RarTxRetrans");
 	t->window = info.window;
+	t->cwnd = info.cwnd;
 }
 
 /*
@@ -375,12 +376,15 @@ static bool quiet(void)
 		is[r].ctl -= was[r].ctl;
 		good = !is[r].data && is[r].ctl <= most &&
 		       is[r].retrans == was[r].retrans &&
-		       is[r].window >= was[r].window;
-		rar_log("flow rank=%u stalled for %u ms: data=%llu control=%llu bound=%llu window=%llu before=%llu %s",
+		       is[r].window >= was[r].window &&
+		       is[r].cwnd >= was[r].cwnd;
+		rar_log("flow rank=%u stalled for %u ms: data=%llu control=%llu bound=%llu window=%llu before=%llu cwnd=%llu before=%llu %s",
 			r, QUIET_MS, (unsigned long long)is[r].data,
 			(unsigned long long)is[r].ctl, (unsigned long long)most,
 			(unsigned long long)is[r].window,
-			(unsigned long long)was[r].window, good ? "PASS" : "FAIL");
+			(unsigned long long)was[r].window,
+			(unsigned long long)is[r].cwnd,
+			(unsigned long long)was[r].cwnd, good ? "PASS" : "FAIL");
 		ok &= good;
 	}
 	return ok;
