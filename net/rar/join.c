@@ -293,6 +293,16 @@ static void accept_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	rar_group_kick(grp, jiffies);
 }
 
+/* Does the JOIN come from where the predecessor is? */
+static bool prev_at(const struct rar_group *grp, const struct rar_pkt *pkt,
+		    const struct rar_join_hdr *jh)
+{
+	const struct rar_addr *prev = &grp->path[RAR_PREV].dst;
+
+	return ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
+	       prev->port == jh->port;
+}
+
 /*
  * Does another process, elsewhere, claim the rank of a predecessor that is
  * still alive? At the same address and port it can only be its successor.
@@ -301,13 +311,11 @@ static bool prev_held(struct rar_group *grp, const struct rar_pkt *pkt,
 		      const struct rar_join_hdr *jh)
 {
 	unsigned long quiet = msecs_to_jiffies(3 * rar_group_keepalive_ms(grp));
-	const struct rar_addr *prev = &grp->path[RAR_PREV].dst;
 
 	return grp->join.ok[RAR_PREV] &&
 	       grp->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce) &&
 	       time_before(jiffies, READ_ONCE(grp->heard[RAR_PREV]) + quiet) &&
-	       !(ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
-		 prev->port == jh->port);
+	       !prev_at(grp, pkt, jh);
 }
 
 /* Refuse the sender of a JOIN for what is between it and us. */
@@ -345,6 +353,11 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 		rar_fail_pair(grp, ECONNRESET, RAR_R_RESET, prev, prev, 0);
 		return;
 	}
+	/* It starts again because of somebody else? What is left of it knows,
+	 * and answers with the reason before the echo comes.
+	 */
+	if (!joining && !known && prev_at(grp, pkt, jh))
+		rar_link_send_ack(grp);
 	if (joining && echoed && be32_to_cpu(jh->size) != grp->size) {
 		refuse(grp, pkt, jh, EBADMSG, RAR_R_SIZE);
 		rar_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank, 0);
@@ -372,7 +385,9 @@ static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 	else if (be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_PREV))
 		rcv_join_prev(grp, pkt, &jh);
 	else if (be32_to_cpu(jh.size) != grp->size)
-		refuse(grp, pkt, &jh, EBADMSG, RAR_R_SIZE);
+		/* Who runs may be about to start again, in another size. */
+		refuse(grp, pkt, &jh, READ_ONCE(grp->state) == RAR_S_RUN ?
+		       EADDRINUSE : EBADMSG, RAR_R_SIZE);
 	else
 		rar_mib_inc(grp->rn, DropRank);
 }
