@@ -24,13 +24,15 @@ unite()
 	EOT
 }
 
-# The packets of other epochs that were refused, in all namespaces.
+# The packets of other epochs that were refused, in all namespaces: by a member of
+# a new one, or by what is left of the old one.
 strangers()
 {
 	local r sum=0
 
 	for ((r = 0; r < topo_n; r++)); do
-		sum=$((sum + $(counter $r RarDropEpoch)))
+		counters $r
+		sum=$((sum + mib[RarDropEpoch] + mib[RarDropState]))
 	done
 	echo $sum
 }
