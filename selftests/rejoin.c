@@ -511,10 +511,11 @@ static int work_on(struct rank *r)
 static int half_main(uint32_t seat, void *arg)
 {
 	struct rank r = { .run = arg, .seat = seat };
+	struct rar_error e;
 	int err;
 
-	/* -l: the second half is slow to notice */
-	err = set_dead_ms(opt.late && seat / 2 ? 6 * dead_ms : dead_ms) ?:
+	/* -l: the second half does not notice by itself */
+	err = set_dead_ms(opt.late && seat / 2 ? 20 * dead_ms : dead_ms) ?:
 	      set_circle(&r, 0);
 	RAR_CHECK(!err, "seat %u: %d", seat, err);
 	r.fd = rar_open(&r.circle->ring, r.me);
@@ -523,7 +524,11 @@ static int half_main(uint32_t seat, void *arg)
 	RAR_CHECK(!err, "seat %u: RAR_INFO", seat);
 	rar_barrier(&r.run->joined, SEATS, 20);
 	err = work(&r, 0);
-	RAR_CHECK(err == -ECONNRESET, "seat %u: %s", seat, strerrorname_np(-err));
+	if (rar_error(r.fd, &e) || err != -ECONNRESET ||
+	    e.reason != (opt.late && seat / 2 ? RAR_R_RESET : RAR_R_SILENT)) {
+		rar_log_error(r.fd, "the whole ring", err);
+		return 1;
+	}
 	RAR_CHECK(drain(&r) >= 0, "seat %u", seat);
 
 	r.ring = 1;
@@ -564,8 +569,10 @@ static int part_and_unite(struct run *run, pid_t *pid)
 	start(run, half_main, pid);
 	rar_sleep_ms(200);
 	err = run_command(opt.part);
-	/* with -l the second half has another 3 x dead_ms to go */
 	wait_halves(run, opt.late ? SEATS / 2 : SEATS);
+	/* until nobody answers for the old epoch; the other half still runs in it */
+	if (opt.late)
+		rar_sleep_ms(3 * dead_ms);
 	err = err ?: run_command(opt.unite);
 	wait_halves(run, SEATS);
 	rar_sleep_ms(2 * dead_ms);
