@@ -47,7 +47,7 @@ struct run {
 	uint32_t victim;
 	uint32_t depth;
 	bool child;			/* ... holds the descriptor */
-	struct rar_barrier joined, noticed;
+	struct rar_barrier joined, level, noticed;
 	atomic_uint received[MAX_RANKS];
 	_Atomic uint64_t killed_us;
 	_Atomic bool ahead;		/* -l: its successor still waited */
@@ -95,6 +95,9 @@ static int work(struct run *run, uint32_t rank, int fd)
 
 	while (!err) {
 		if (posted - done < run->depth) {
+			/* -l: who is slow must not be behind already */
+			if (opt.last >= 0 && posted == LAST_OP - 1)
+				rar_barrier(&run->level, run->ring.size, 20);
 			d = data_of(run, posted++, run->ring.size);
 			err = rar_post(fd, &d, rank);
 			continue;
