@@ -28,11 +28,11 @@ import sys
 import time
 import traceback
 
-AF_RAR, SOL_RAR = 22, 522
+from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK,
+                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, enter, libc, sysctl,
+                    tables)
+
 RAR_JOIN, RAR_ERROR, RAR_OP = 1, 7, 32
-RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
-    1, 2, 3, 4, 8, 9, 10, 11, 12, 13)
-ABORT, RESET, FIN, FIN_ACK = 16, 17, 18, 19
 I32, SUM, MAX = 3, 1, 4
 N = 3
 COUNT = 700         # elements: a chunk per block, the last one shorter
@@ -40,7 +40,6 @@ COPIES = 2          # of each bad packet
 
 path, V6 = "ingress", False     # of the variant that runs
 rng = random.Random(int(os.environ.get("SEED", "1")))
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 # ------------------------------------------------------------------ TAP
@@ -60,32 +59,7 @@ def result(ok, name):
           f"{name}", flush=True)
 
 
-# ------------------------------------------------------------------ namespaces
-
-def enter(ns):
-    fd = os.open("/run/netns/" + ns, os.O_RDONLY)
-    if libc.setns(fd, 0x40000000):
-        raise OSError(ctypes.get_errno(), "setns " + ns)
-    os.close(fd)
-
-
-def sysctl(name, value):
-    with open("/proc/sys/net/rar/" + name, "w") as f:
-        f.write(str(value))
-
-
-def tables(*names):
-    """The counters of /proc/net files in nstat's format, prefix + name."""
-    out = {}
-    for name in names:
-        with open("/proc/self/net/" + name) as f:
-            lines = f.read().splitlines()
-        for keys, values in zip(lines[::2], lines[1::2]):
-            prefix = keys.split(":")[0]
-            for k, v in zip(keys.split()[1:], values.split()[1:]):
-                out[prefix + k] = int(v)
-    return out
-
+# ------------------------------------------------------------------ counters
 
 def snmp6():
     with open("/proc/self/net/snmp6") as f:
@@ -219,132 +193,11 @@ class Ring:
         self.tap.close()
 
 
-# ------------------------------------------------------------------ packets
-
-def csum(data):
-    data += bytes(len(data) % 2)
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
-
-
-class Packet:
-    """A RAR packet and all that lies below it; fields are changed at will."""
-
-    DATA = ("seq", "una", "op", "count", "chunk", "collective", "dtype",
-            "redop", "opflags", "root", "flags", "pad", "scale")
-
-    def __init__(self, **kw):
-        # below RAR
-        self.options = b""          # IPv4 options
-        self.ext = []               # IPv6: (next header number, bytes)
-        self.frag = None            # (offset in bytes, more, id)
-        self.ip_extra = 0           # added to the IP length
-        self.udp_extra = 0          # added to the UDP length
-        self.check = "good"         # or bad, zero
-        self.bad_ip_check = False
-        self.trailer = b""          # behind the IP packet
-        # RAR
-        self.len_extra = 0
-        self.payload = b""
-        self.raw = None             # instead of all of RAR
-        self.__dict__.update(kw)
-
-    def copy(self, **kw):
-        p = Packet(**self.__dict__)
-        p.__dict__.update(kw)
-        return p
-
-    @staticmethod
-    def parse(frame):
-        eth = frame[:14]
-        proto = struct.unpack(">H", eth[12:])[0]
-        if proto == 0x0800 and frame[23] == 17:
-            ip, src, dst = 14, frame[26:30], frame[30:34]
-            udp = ip + (frame[14] & 15) * 4
-        elif proto == 0x86dd and frame[20] == 17:
-            ip, src, dst, udp = 14, frame[22:38], frame[38:54], 54
-        else:
-            return None
-        if len(frame) < udp + 32 or frame[udp + 8] != 0xa1:
-            return None
-        sport, dport, ulen = struct.unpack(">HHH", frame[udp:udp + 6])
-        rar = frame[udp + 8:udp + ulen]
-        v, t, s, d, _, group, token = struct.unpack(">BBHHHQQ", rar[:24])
-        p = Packet(eth=eth, src=src, dst=dst, sport=sport, dport=dport,
-                   version=v, type=t, srank=s, drank=d, group=group,
-                   token=token, payload=rar[24:])
-        if t in (RS, AG):
-            p.__dict__.update(zip(Packet.DATA, struct.unpack(
-                ">IIQQIBBBBHBBI", rar[24:64])))
-            p.payload = rar[64:]
-        return p
-
-    def rar(self):
-        if self.raw is not None:
-            return self.raw
-        body = self.payload
-        if self.type in (RS, AG) and hasattr(self, "seq"):
-            body = struct.pack(">IIQQIBBBBHBBI", *(
-                getattr(self, f) for f in self.DATA)) + body
-        return struct.pack(">BBHHHQQ", self.version, self.type, self.srank,
-                           self.drank, len(body) + self.len_extra, self.group,
-                           self.token) + body
-
-    def udp(self):
-        rar = self.rar()
-        n = 8 + len(rar) + self.udp_extra
-        head = struct.pack(">HHH", self.sport, self.dport, n)
-        pseudo = self.src + self.dst + (
-            struct.pack(">IHBB", n, 0, 0, 17) if V6 else
-            struct.pack(">BBH", 0, 17, n))
-        # right for what the length says
-        check = csum(pseudo + head + b"\0\0" + rar[:n - 8]) or 0xffff
-        if self.check == "bad":
-            check ^= 0x0100
-        if self.check == "zero":
-            check = 0
-        return head + struct.pack(">H", check) + rar
-
-    def ip4(self, body):
-        offset, more, ident = self.frag or (0, False, 0)
-        head = bytearray(struct.pack(
-            ">BBHHHBBH4s4s", 0x45 + len(self.options) // 4, 2,
-            20 + len(self.options) + len(body) + self.ip_extra, ident,
-            offset // 8 | (0x2000 if more else 0) |
-            (0 if self.frag else 0x4000), 64, 17, 0, self.src, self.dst))
-        head += self.options
-        struct.pack_into(">H", head, 10,
-                         csum(bytes(head)) ^ (0x10 if self.bad_ip_check else 0))
-        return bytes(head) + body
-
-    def ip6(self, body):
-        chain, following = b"", 17
-        if self.frag:
-            offset, more, ident = self.frag
-            body = struct.pack(">BBHI", 17, 0, offset | more, ident) + body
-            following = 44
-        for number, data in reversed(self.ext):
-            chain = bytes([following]) + data[1:] + chain
-            following = number
-        body = chain + body
-        return struct.pack(">IHBB16s16s", 6 << 28 | 2 << 20,
-                           len(body) + self.ip_extra, following, 64, self.src,
-                           self.dst) + body
-
-    def frame(self, body=None):
-        body = self.udp() if body is None else body
-        return self.eth + (self.ip6(body) if V6 else self.ip4(body)) + \
-            self.trailer
-
-    def fragments(self):
-        body, cut, ident = self.udp(), 512, rng.randrange(1, 65536)
-        return [self.copy(frag=(0, True, ident)).frame(body[:cut]),
-                self.copy(frag=(cut, False, ident)).frame(body[cut:])]
-
-
 # ------------------------------------------------------------------ the cases
+
+def fragments(packet):
+    return packet.fragments(rng.randrange(1, 65536))
+
 
 def make_cases(good, dup, ack, probe):
     """(name, frames, expected with ingress, expected with udp)
@@ -406,9 +259,9 @@ def make_cases(good, dup, ack, probe):
          "RxDup")
 
     # IP
-    case("first fragment", good.fragments()[:1], {} if V6 else "DropFragment", {})
+    case("first fragment", fragments(good)[:1], {} if V6 else "DropFragment", {})
     case("both fragments", [x for _ in range(COPIES)
-                            for x in good.fragments()],
+                            for x in fragments(good)],
          {"DropFragment": COPIES})
     if V6:
         case("atomic fragment", [good.copy(frag=(0, False, 77)).frame(
