@@ -37,7 +37,7 @@ test:  ## Test on Debian's 6.1 and 6.12 in guests, and a ring of three guests (T
 test-full:  ## The same with the long tests, and on User-Mode Linux
 	scripts/test --full $(if $(T),--tests '$(T)')
 
-test-debug:  ## On a kernel with KASAN, lockdep and kmemleak (built once, 5 to 30 minutes)
+test-debug:  ## On a kernel with KASAN, lockdep, kmemleak; every allocation fails (40 minutes)
 	scripts/test --kernels uml-debug $(if $(T),--tests '$(T)')
 
 check:  ## Style and static checkers: checkpatch, sparse, W=1, kernel-doc, ...

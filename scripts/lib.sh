@@ -248,9 +248,8 @@ rar_uml_configure()
 {
 	local dir=$1 src=$2
 
-	shift 2
 	mkdir -p "$dir"
-	cat "$@" > "$dir/fragments.config"
+	rar_uml_fragments "$3" > "$dir/fragments.config"
 	make -C "$src" O="$dir" ARCH=um KCONFIG_ALLCONFIG="$dir/fragments.config" allnoconfig
 	if grep -E '^CONFIG_.*=' "$dir/fragments.config" | grep -vxFf "$dir/.config"; then
 		echo "these options did not take effect"
@@ -266,12 +265,20 @@ rar_uml_modules()
 	depmod -b "${1%/lib/*}" "$(basename "$1")"
 }
 
+# rar_uml_fragments KERNEL: what is in its configuration
+rar_uml_fragments()
+{
+	cat "$RAR_TOP/scripts/config/uml.config"
+	[ "$1" = uml ] || cat "$RAR_TOP/scripts/config/$1.config"
+}
+
+# A guest that runs keeps the old binary: it is replaced, not written to.
 rar_build_uml()
 {
-	local dir=$RAR_CACHE/$1 src=$RAR_CACHE/uml-source conf=("$RAR_TOP/scripts/config/uml.config")
+	local dir=$RAR_CACHE/$1 src=$RAR_CACHE/uml-source
 
-	[ "$1" = uml ] || conf+=("$RAR_TOP/scripts/config/$1.config")
-	rar_uml_configure "$dir" "$src" "${conf[@]}"
+	rm -f "$dir"/{ready,linux,vmlinux}
+	rar_uml_configure "$dir" "$src" "$1"
 	make -s -C "$src" O="$dir" ARCH=um -j"$(nproc)" linux modules
 	make -s -C "$src" O="$dir" ARCH=um modules_prepare
 	make -s -C "$src" O="$dir" ARCH=um kernelrelease | tail -n 1 > "$dir/release"
@@ -279,9 +286,16 @@ rar_build_uml()
 	touch "$dir/ready"
 }
 
+# Is it built, and from the configuration as it is now?
+rar_uml_ready()
+{
+	[ -e "$RAR_CACHE/$1/ready" ] &&
+		rar_uml_fragments "$1" | cmp -s - "$RAR_CACHE/$1/fragments.config"
+}
+
 rar_ensure_uml()
 {
-	[ -e "$RAR_CACHE/$1/ready" ] && return
+	rar_uml_ready "$1" && return
 	"$RAR_TOP/scripts/deps" uml
 	[ -d "$RAR_CACHE/uml-source" ] ||
 		rar_step uml-source "fetching $RAR_UML_SOURCE" rar_fetch_uml_source
@@ -413,8 +427,18 @@ rar_without_memcg_oom()
 	     END { if (held) printf "%s", text }' "$1"
 }
 
+# A cache that could not be created for want of memory is what alloc_fail.py injects.
+rar_without_injected()
+{
+	awk '/kmem_cache_create.* failed with error -12$/ { injected = 1 }
+		injected && /Call Trace:/ { injected = 0; next } 1'
+}
+
 # rar_findings LOG: the lines of a kernel log that fail a test
-rar_findings() { rar_without_memcg_oom "$1" | grep -aE "$RAR_LOG_BAD"; }
+rar_findings()
+{
+	rar_without_memcg_oom "$1" | rar_without_injected | grep -aE "$RAR_LOG_BAD"
+}
 
 # ---------------------------------------------------------------- kernel tools
 # checkpatch and the kselftest headers exist in the kernel's source package only.

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * survive [-n | -s] [-l]: one life of a group of three on lo, while memory
+ * allocations and copies from and to user space fail. alloc_fail.py makes them
+ * fail; this program says what must not happen.
+ *
+ * A call that fails does so with an errno that says why, leaves no trace, and
+ * works when it is repeated; a packet that could not be built is lost, no more.
+ * So after a single failure every sum arrives and is right.
+ *
+ *	-n	the first, second, third ... allocation of each call fails
+ *	-s	many fail: a group may end with an error, sums are right or absent
+ *	-l	the network loses no packets
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_ether.h>
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define N	3
+#define TRIES	60	/* of a call; a failing one is repeated at once */
+#define LABELS	32
+#define ROUNDS	40	/* of operations, at most, with -n */
+#define LIMIT_S	100
+
+static bool nth_mode, storm, lossless;
+static uint64_t op_id;
+
+/* ------------------------------------------------------------ one call */
+
+/* How far the enumeration of a call's allocations has come. */
+struct label {
+	const char *name;
+	unsigned int nth;
+	bool done;
+};
+
+static struct label labels[LABELS];
+static int nth_fd = -1;
+
+static struct label *label_of(const char *name)
+{
+	struct label *l = labels;
+
+	while (l->name && strcmp(l->name, name))
+		l++;
+	if (!l->name)
+		*l = (struct label){ .name = name, .nth = 1 };
+	return l;
+}
+
+static void nth_write(unsigned int n)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", n);
+
+	if (pwrite(nth_fd, text, len, 0) != len)
+		abort();
+}
+
+static unsigned int nth_read(void)
+{
+	char text[16] = "";
+
+	if (pread(nth_fd, text, sizeof(text) - 1, 0) <= 0)
+		abort();
+	return strtoul(text, NULL, 10);
+}
+
+static void arm(struct label *l)
+{
+	if (nth_mode && !l->done)
+		nth_write(l->nth);
+}
+
+/* Did the failure come? If not the call has no more to fail. */
+static void disarm(struct label *l)
+{
+	if (!nth_mode || l->done)
+		return;
+	if (nth_read()) {
+		nth_write(0);
+		l->done = true;
+	} else {
+		l->nth++;
+	}
+}
+
+/*
+ * An errno that says that memory, or a user's page, was not there. (To IPv6 a
+ * route for which there is no memory is a network that cannot be reached; a
+ * socket without an inode is a file too many.)
+ */
+static bool is_clear(long err)
+{
+	return err == -ENOMEM || err == -ENOBUFS || err == -EFAULT ||
+	       err == -EAGAIN || err == -ENETUNREACH || err == -ENFILE;
+}
+
+static bool again(const char *what, long ret, int tries)
+{
+	if (ret >= 0 || !is_clear(ret) || tries >= TRIES)
+		return false;
+	if (!tries)
+		rar_log("%s: %s, once more", what, strerror(-ret));
+	rar_sleep_ms(1);
+	return true;
+}
+
+/* TRY("label", call): the call's value, a negative one is an errno. */
+#define TRY(what, call) ({						\
+	struct label *l_ = label_of(what);				\
+	int tries_ = 0;							\
+	long ret_;							\
+									\
+	do {								\
+		arm(l_);						\
+		ret_ = (call);						\
+		disarm(l_);						\
+	} while (again(what, ret_, tries_++));				\
+	ret_;								\
+})
+
+#define ERRNO(call) ({ long r_ = (call); r_ < 0 ? -errno : r_; })
+
+/* ------------------------------------------------------------ the network */
+
+static int net_up(void)
+{
+	static const char sysctl[] = "/proc/sys/net/rar/";
+	static const char * const values[][2] = {
+		{ "dead_ms", "4000" }, { "linger_ms", "500" }, { "join_ms", "8000" },
+	};
+	char path[64];
+	int err = TRY("unshare", ERRNO(rar_private_net()));
+
+	for (size_t i = 0; i < ARRAY_SIZE(values) && !err; i++) {
+		snprintf(path, sizeof(path), "%s%s", sysctl, values[i][0]);
+		err = rar_write(path, values[i][1]);
+	}
+	if (!err && !lossless &&
+	    system("tc qdisc add dev lo root netem loss 4% delay 1ms limit 10000"))
+		err = -EIO;
+	return err;
+}
+
+/* Who listens to all packets shares them: what is kept must be cloned. */
+static int tap_open(void)
+{
+	return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+}
+
+/* ------------------------------------------------------------ a group */
+
+static int start_by_connect(int fd, const struct rar_ring *ring)
+{
+	int err = rar_nonblock(fd, true);
+
+	if (!err)
+		err = TRY("bind", rar_bind(fd, ring, 0));
+	if (!err)
+		err = TRY("connect", rar_connect(fd, ring, 0));
+	if (err == -EINPROGRESS || err == -EALREADY)
+		err = 0;
+	return err ?: rar_nonblock(fd, false);
+}
+
+static int join_end(int *fd)
+{
+	int err = 0;
+
+	for (int r = 0; r < N && !err; r++)
+		err = rar_join_wait(fd[r], 10000);
+	return err;
+}
+
+static void close_all(int *fd)
+{
+	for (int r = 0; r < N; r++)
+		if (fd[r] >= 0)
+			close(fd[r]);
+}
+
+static int group_up(int *fd, const struct rar_ring *ring)
+{
+	int err = 0;
+
+	for (int r = 0; r < N; r++)
+		fd[r] = -1;
+	for (int r = 0; r < N && !err; r++) {
+		fd[r] = TRY("socket", rar_socket());
+		if (fd[r] < 0)
+			err = fd[r];
+		else if (!r)
+			err = start_by_connect(fd[r], ring);
+		else
+			err = TRY("RAR_JOIN", rar_join_start(fd[r], ring, r));
+	}
+	err = err ?: join_end(fd);
+	if (err)
+		rar_log_error(fd[0], "join", err);
+	return err;
+}
+
+/* The last rank is late: the packets of the others are held for it. */
+static int allreduce(const char *label, int *fd, uint32_t dtype, uint64_t count)
+{
+	struct rar_data d = {
+		.id = ++op_id, .count = count, .size = N, .dtype = dtype,
+	};
+	int err = 0;
+
+	for (int r = 0; r < N && !err; r++) {
+		if (r == N - 1)
+			rar_sleep_ms(3);
+		err = TRY(label, rar_post(fd[r], &d, r));
+	}
+	for (int r = 0; r < N && !err; r++)
+		err = TRY("recv", rar_collect(fd[r], &d, r));
+	if (err)
+		rar_log_error(fd[0], label, err);
+	return err;
+}
+
+static int operations(int *fd)
+{
+	return allreduce("send 5 f32", fd, RAR_F32, 5) ?:
+	       allreduce("send 7000 f64", fd, RAR_F64, 7000) ?:
+	       allreduce("send 30000 i32", fd, RAR_I32, 30000);
+}
+
+/* The calls of a round have no more allocations to fail. */
+static bool nth_done(void)
+{
+	for (struct label *l = labels; l->name; l++)
+		if (!l->done && (!strcmp(l->name, "recv") ||
+				 !strncmp(l->name, "send ", 5)))
+			return false;
+	return true;
+}
+
+static int options(int fd)
+{
+	struct rar_peer peers[N];
+	struct rar_info info;
+	struct rar_error error;
+	socklen_t len;
+	__s32 owner = 0;
+	int err;
+
+	err = TRY("RAR_INFO", rar_info(fd, &info)) ?:
+	      TRY("RAR_ERROR", rar_error(fd, &error));
+	err = err ?: TRY("RAR_PEERS", (len = sizeof(peers),
+		ERRNO(getsockopt(fd, SOL_RAR, RAR_PEERS, peers, &len))));
+	return err ?: TRY("RAR_OWNER",
+		ERRNO(setsockopt(fd, SOL_RAR, RAR_OWNER, &owner, sizeof(owner))));
+}
+
+/* A child with all the descriptors comes and goes. */
+static int forked(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	return waitpid(pid, NULL, 0) == pid ? 0 : -ECHILD;
+}
+
+/* From the first socket to the last close, with nothing lost on the way. */
+static int good_life(const struct rar_ring *ring)
+{
+	int fd[N], err, rounds = nth_mode ? ROUNDS : 1;
+
+	err = group_up(fd, ring);
+	while (!err && rounds--) {
+		err = operations(fd);
+		if (nth_done())
+			break;
+	}
+	err = err ?: forked();
+	err = err ?: options(fd[1]);
+	if (!err)
+		err = TRY("shutdown", ERRNO(shutdown(fd[0], SHUT_WR)));
+	close_all(fd);
+	return err;
+}
+
+/* A rank closes in the middle: the others must hear of it. */
+static int bad_end(const struct rar_ring *ring)
+{
+	struct rar_data d = {
+		.id = ++op_id, .count = 1000, .size = N, .dtype = RAR_F32,
+	};
+	int fd[N], err;
+
+	err = group_up(fd, ring);
+	err = err ?: TRY("last send", rar_post(fd[0], &d, 0));
+	if (!err) {
+		close(fd[2]);
+		fd[2] = -1;
+		err = rar_collect(fd[0], &d, 0);
+		err = err == -ECONNRESET ? 0 : err ?: -EPROTO;
+	}
+	close_all(fd);
+	return err;
+}
+
+static bool memory_returned(void)
+{
+	FILE *f = fopen("/proc/thread-self/net/rar", "re");
+	long long mem = -1;
+	int n;
+
+	n = f ? fscanf(f, "family %*d wire %*d groups %*u mem %lld", &mem) : 0;
+	if (f)
+		fclose(f);
+	return n == 1 && !mem;
+}
+
+static int settle(void)
+{
+	uint64_t end = rar_now_us() + 20000000;
+
+	while (!memory_returned()) {
+		if (rar_now_us() > end)
+			return -EBUSY;
+		rar_sleep_ms(5);
+	}
+	return 0;
+}
+
+static int judge(const char *what, int err)
+{
+	if (err)
+		rar_log("%s: %s", what, strerror(-err));
+	return storm && err != -EBADE && err != -EBUSY ? 0 : err;
+}
+
+static int life(enum rar_where where)
+{
+	struct rar_ring ring = { .group = 7 + where, .size = N, .where = where };
+
+	return judge("life", good_life(&ring)) ?: judge("end", bad_end(&ring)) ?:
+	       judge("again", good_life(&ring)) ?: judge("memory", settle());
+}
+
+static void report(void)
+{
+	if (!nth_mode)
+		return;
+	for (struct label *l = labels; l->name; l++)
+		rar_log("%s: %u failures%s", l->name, l->nth - 1,
+			l->done ? "" : ", not all");
+}
+
+int main(int argc, char **argv)
+{
+	int c, tap;
+
+	while ((c = getopt(argc, argv, "nsl")) != -1) {
+		nth_mode |= c == 'n';
+		storm |= c == 's';
+		lossless |= c == 'l';
+	}
+	rar_init();
+	alarm(LIMIT_S);
+	if (nth_mode)
+		nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	if (net_up() || (nth_mode && nth_fd < 0))
+		return KSFT_FAIL;
+	tap = tap_open();
+	if (tap < 0 || life(RAR_ON_LO4) || life(RAR_ON_LO6))
+		return KSFT_FAIL;
+	report();
+	close(tap);
+	return KSFT_PASS;
+}
