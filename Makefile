@@ -27,7 +27,7 @@ $(KDIR)/Makefile:
 
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.
-.PHONY: demo test test-full test-debug check host-test
+.PHONY: demo test test-full test-debug fuzz check host-test
 demo:  ## Show a ring at work in a guest, from nothing, in a few minutes
 	scripts/demo
 
@@ -39,6 +39,9 @@ test-full:  ## The same with the long tests, and on User-Mode Linux
 
 test-debug:  ## On a kernel with KASAN, lockdep, kmemleak; every allocation fails (40 minutes)
 	scripts/test --kernels uml-debug $(if $(T),--tests '$(T)')
+
+fuzz:  ## Random calls and mutants of packets on that kernel (10 minutes; FUZZ_S=seconds SEED=n)
+	scripts/fuzz
 
 check:  ## Style and static checkers: checkpatch, sparse, W=1, kernel-doc, ...
 	scripts/check
