@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The ring: operations from post to release at N members.
+ *
+ * Modelled: the schedule (ring.c); hold, verify, claim, add or store, publish,
+ * record (input.c); pending, sent and acknowledged chunks, credit, windows,
+ * the choice of what to send, completion and release (link.c, op.c, group.c);
+ * a user who reads a result late. The network loses, duplicates, corrupts or
+ * delays beyond its timeout a packet, loses an ACK, or brings one of another
+ * epoch, FAULTS times in all; it reorders without limit.
+ *
+ * Left out, and why that is sound:
+ *
+ * - A sum is the list of the ranks added, in order, two bits each. So a
+ *   contribution added twice, left out or in another order shows.
+ * - A packet is received in one step; rank.pml takes that step apart.
+ * - Transmissions have no numbers, an ACK names chunks; link.pml shows that
+ *   cum, bitmap and una say just that.
+ * - Time. A packet is found lost when neither it nor an ACK that names it is on
+ *   the way; to find it lost earlier is a fault. So a run that stops before all
+ *   is released is a stall, and a run that does not end is a livelock: no
+ *   fairness is assumed.
+ * - PROBE and its ACK are one step, taken only if the ACK would tell news.
+ * - At most two packets of one chunk and phase are on the way on a link, a
+ *   third is lost; and one ACK, behind which the next one waits, as the timer
+ *   makes it. An ACK overtaken by a later one tells nothing.
+ * - Joining, leaving and failing: the model is of one epoch. A closed member
+ *   is one whose user has read everything.
+ *
+ * MUTATION removes a rule; each must be caught.
+ */
+#define UNUSED	99		/* a limit that is never reached */
+#ifndef N
+#define N	2		/* members: 2, 3 */
+#endif
+#ifndef OPS
+#define OPS	2		/* operations: 1, 2 */
+#endif
+#ifndef CPB
+#define CPB	1		/* chunks of a block */
+#endif
+#ifndef C
+#define C	(N * CPB)	/* chunks of an operation, at most 4 */
+#endif
+#ifndef TABLE
+#define TABLE	OPS		/* RAR_MAX_OPS */
+#endif
+#ifndef CREDIT
+#define CREDIT	UNUSED		/* chunks */
+#endif
+#ifndef CWND
+#define CWND	UNUSED		/* packets */
+#endif
+#ifndef WINDOW
+#define WINDOW	UNUSED		/* own chunks on their way round */
+#endif
+#ifndef LATE
+#define LATE	0		/* a packet is built after others came in */
+#endif
+#ifndef SLOW_ACK
+#define SLOW_ACK 1		/* an ACK is on its way for some time */
+#endif
+#ifndef LAZY
+#define LAZY	1		/* the user reads a result some time */
+#endif
+#ifndef SYNC
+#define SYNC	0		/* some users post when they have read */
+#endif
+#ifndef FAULTS
+#define FAULTS	1
+#endif
+
+#define NO_STORE	1	/* 1. forward the sum, do not keep it */
+#define RS_AGAIN	2	/* 1. send RS again although AG came */
+#define RELEASE_EARLY	3	/* 2. off the table when complete */
+#define FREE_EARLY	4	/* 2. free what is complete and read */
+#define CLOSE_FREES	5	/* 2. no orphan */
+#define FREE_CHOSEN	6	/* 2. free under packets yet to be built */
+#define INCOMPLETE	7	/* 2. release what is acknowledged */
+#define NO_CLAIM	8	/* 3. duplicates are added */
+#define LATE_VERIFY	9	/* 3. verify between claim and publish */
+#define EARLY_RECORD	10	/* 3. record before verifying */
+#define DROP_HELD	11	/* 3. drop what was held and acknowledged */
+#define NO_PHASE	12	/* 4. one claim for both phases */
+#define MODULO		13	/* 4. op_seq modulo the table */
+#define NO_EPOCH	14	/* 4. any epoch will do */
+#define NO_HISTORY	15	/* 4. drop late packets of finished operations */
+#define NO_VERIFY	16	/* 5. no checksum */
+#define OWN_FIRST	17	/* 6. sum(own, in) */
+#define CREDIT_ALL	18	/* 7. posted operations need credit too */
+#define NEWEST_FIRST	19	/* 7. newest operation first */
+#define INJECT_FIRST	20	/* 7. forwarding waits for injecting */
+#define RECEIVE_WAITS	21	/* 7. receiving waits for sending */
+/*
+ * Not caught: RS_AGAIN but for the assertion that forbids it. The successor has
+ * that RS chunk, or its history has, and drops this one as a duplicate.
+ */
+#define RS_UNCHECKED	22
+#ifndef MUTATION
+#define MUTATION	0
+#endif
+#define RULE(m)	(MUTATION != m)
+
+#define RS	0
+#define AG	1
+#define GARBAGE	255
+
+/*
+ * Operation x = X(rank, op) at a rank; item i of it = phase * C + chunk; item
+ * j of all.
+ */
+#define ITEMS	(2 * C)
+#define ALL	(N * OPS * ITEMS)
+#define X(r, o)	((r) * OPS + (o))
+#define X_OF(j)	((j) / ITEMS)
+#define RANK(j)	((j) / (OPS * ITEMS))
+#define PREV(r)	(((r) + N - 1) % N)
+#define NEXT(r)	(((r) + 1) % N)
+#define BIT(p, c) (1 << ((p) * C + (c)))
+#define OF_RS	((1 << C) - 1)
+#define OF_AG	(OF_RS << C)
+
+/* The schedule. A partial sum that reaches a rank has DIST digits. */
+#define BLOCK(c) ((c) / CPB)
+#define DIST(r, c) (((r) + N - BLOCK(c)) % N)
+#define OWES(r, p, c) (BLOCK(c) != ((r) + 1 + (p)) % N)
+#define DIGIT(c, n) ((BLOCK(c) + (n)) % N + 1)
+#if N == 2
+#define SUM(c)	(4 * DIGIT(c, 0) + DIGIT(c, 1))
+#define TOO_LONG 4
+#define SHIFT(v) 4
+#else
+#define SUM(c)	(16 * DIGIT(c, 0) + 4 * DIGIT(c, 1) + DIGIT(c, 2))
+#define TOO_LONG 16
+#define SHIFT(v) ((v) < 4 -> 4 : 16)
+#endif
+
+/* Operations; all but buf are masks of items, 0 once released. */
+byte claimed[N * OPS];
+byte published[N * OPS];
+byte pend[N * OPS];
+byte sent[N * OPS];
+byte chosen[N * OPS];		/* not built yet */
+byte acked[N * OPS];
+byte recorded[N * OPS];		/* from the predecessor */
+byte held[N * OPS];
+byte hold[N * OPS * C];
+byte buf[N * OPS * C];		/* 0 = none */
+bool complete[N * OPS];
+bool read[N * OPS];		/* by the user, all of it */
+bool released[N * OPS];
+byte op_next[N];
+byte posted[N];			/* by the successor, as far as known */
+byte owed[N];			/* constant: mask of items */
+bool sync[N];			/* constant: posts when it has read */
+
+/* The network between a rank and its successor. */
+byte one[ALL];			/* what a packet carries, 0 = no packet */
+byte two[ALL];			/* another packet of that item */
+bool ack_due[N];
+bool ack[N];
+byte ack_recorded[N * OPS];
+byte ack_posted[N];
+byte faults = FAULTS;
+
+/* What happens, chosen here and done in one step. */
+mtype = { ARRIVES, OVERTAKES, BUILT, TIMEOUT, POSTED, PROBED, ACK_SENT,
+	  ACK_ARRIVES, READ, COPIED, LOST, CORRUPT, STRANGER, SLOW, ACK_LOST };
+mtype what;
+byte j;
+
+/* Of that step only. */
+hidden byte r, o, x, p, c, i, v, k, n, q, at, item;
+hidden byte may, wrong;
+
+/* -- the sender ----------------------------------------------------------- */
+
+#define FREEABLE(x) (read[x] && (chosen[x] == 0 || !RULE(FREE_CHOSEN)) && \
+		     (released[x] || !RULE(FREE_EARLY)))
+#define RELEASABLE(x) ((complete[x] || !RULE(INCOMPLETE)) && \
+		       (acked[x] == owed[r] || !RULE(RELEASE_EARLY)))
+
+inline try_free()
+{
+	if
+	:: FREEABLE(x) ->
+		for (k : 0 .. C - 1) {
+			buf[x * C + k] = 0
+		}
+	:: else
+	fi
+}
+
+inline release()
+{
+	released[x] = true;
+	claimed[x] = 0;
+	published[x] = 0;
+	pend[x] = 0;
+	sent[x] = 0;
+	acked[x] = 0;
+	try_free()
+}
+
+inline try_release()
+{
+	if
+	:: !released[x] && RELEASABLE(x) -> release()
+	:: else
+	fi
+}
+
+inline pend_set(mask)
+{
+	if
+	:: !(acked[x] & (mask)) -> pend[x] = pend[x] | (mask)
+	:: else
+	fi
+}
+
+inline mark_acked(bits)
+{
+	acked[x] = acked[x] | (bits);
+	pend[x] = pend[x] & ~(bits)
+}
+
+#define IN_FLIGHT(x) (sent[x] & ~acked[x] & ~pend[x])
+inline count_in_flight()
+{
+	n = 0;
+	for (q : 0 .. OPS * ITEMS - 1) {
+		n = n + ((IN_FLIGHT(X(r, q / ITEMS)) >> (q % ITEMS)) & 1)
+	}
+}
+
+inline count_early()
+{
+	n = 0;
+	for (k : 0 .. OPS * ITEMS - 1) {
+		n = n + ((k / ITEMS >= posted[r] || !RULE(CREDIT_ALL)) &&
+			 (sent[X(r, k / ITEMS)] & (1 << (k % ITEMS))))
+	}
+}
+
+/* Own chunks injected and not back as AG. */
+inline count_out()
+{
+	n = 0;
+	for (q : 0 .. OPS * C - 1) {
+		n = n + (BLOCK(q % C) == r &&
+			 (sent[X(r, q / C)] & BIT(RS, q % C)) &&
+			 !(published[X(r, q / C)] & BIT(AG, q % C)))
+	}
+}
+
+/* Build a packet of item i from the buffer, or from @from. */
+inline build(from)
+{
+	assert(buf[x * C + i % C] != 0);	/* it is not freed */
+	v = from;
+	if
+	:: one[x * ITEMS + i] == 0 -> one[x * ITEMS + i] = v
+	:: else -> two[x * ITEMS + i] = v
+	fi;
+	chosen[x] = chosen[x] & ~(1 << i);
+	try_free()
+}
+
+/* Own chunks to inject are as good as pending ones, but come after them. */
+#define INJECT(x, k) ((k) < C && BLOCK(k) == r && !(sent[x] & BIT(RS, k)))
+#define READY(x, k, own) ((own) -> INJECT(x, k) : ((pend[x] >> (k)) & 1))
+#define TURN(q)	(RULE(NEWEST_FIRST) -> (q) : OPS - 1 - (q))
+#define FREE_OF_CREDIT(x, i, o) \
+	((RULE(CREDIT_ALL) && (o) < posted[r]) || (sent[x] & (1 << (i))))
+
+/*
+ * Choose one item of the rank, oldest operation first, AG first, lowest chunk
+ * first: item and at, or item = ITEMS. An item without credit ends the search.
+ */
+inline pick(own)
+{
+	item = ITEMS;
+	may = true;
+	for (q : 0 .. OPS * ITEMS - 1) {
+		o = TURN(q / ITEMS);
+		x = X(r, o);
+		i = (q + C) % ITEMS;
+		if
+		:: may && item == ITEMS && o < op_next[r] && !released[x] &&
+		   READY(x, i, own) ->
+			count_early();
+			if
+			:: n < CREDIT || FREE_OF_CREDIT(x, i, o) ->
+				item = i;
+				at = x
+			:: else -> may = false
+			fi
+		:: else
+		fi
+	}
+}
+
+inline pick_inject()
+{
+	count_out();
+	if
+	:: n < WINDOW -> pick(true)
+	:: else -> item = ITEMS; may = false
+	fi
+}
+
+inline pick_any()
+{
+	if
+	:: RULE(INJECT_FIRST) ->
+		pick(false);
+		if
+		:: item == ITEMS -> pick_inject()
+		:: else
+		fi
+	:: else ->
+		pick_inject();
+		if
+		:: item == ITEMS && may -> pick(false)
+		:: else
+		fi
+	fi
+}
+
+/* rar_link_push() */
+inline push()
+{
+	do
+	:: true ->
+		count_in_flight();
+		item = ITEMS;
+		if
+		:: n < CWND -> pick_any()
+		:: else
+		fi;
+		if
+		:: item == ITEMS -> break
+		:: else
+		fi;
+		x = at;
+		i = item;
+		/* Never RS again once its AG copy came. */
+		assert(i >= C || !(published[x] & BIT(AG, i)) ||
+		       !RULE(RS_UNCHECKED));
+		assert(owed[r] & (1 << i));
+		pend[x] = pend[x] & ~(1 << i);
+		sent[x] = sent[x] | (1 << i);
+		if
+		:: LATE -> chosen[x] = chosen[x] | (1 << i)
+		:: else -> build(buf[x * C + i % C])
+		fi
+	od
+}
+
+/* rar_link_rcv_ack() of rank r */
+inline rcv_ack()
+{
+	for (q : 0 .. OPS - 1) {
+		x = X(r, q);
+		if
+		:: !released[x] && q < op_next[r] ->
+			mark_acked(ack_recorded[x]);
+			try_release()
+		:: else
+		fi;
+		ack_recorded[x] = 0
+	}
+	if
+	:: ack_posted[r] > posted[r] -> posted[r] = ack_posted[r]
+	:: else
+	fi;
+	ack_posted[r] = 0;
+	ack[r] = false
+}
+
+/* -- the receiver --------------------------------------------------------- */
+
+inline read_result()
+{
+	for (k : 0 .. C - 1) {
+		assert(buf[x * C + k] == SUM(k))
+	}
+	read[x] = true;
+	if
+	:: !RULE(CLOSE_FREES) && !released[x] -> release()
+	:: else -> try_free()
+	fi
+}
+
+inline done()
+{
+	if
+	:: !complete[x] && (published[x] & OF_AG) == OF_AG ->
+		complete[x] = true;
+		if
+		:: !LAZY -> read_result()
+		:: else
+		fi
+	:: else
+	fi;
+	try_release()
+}
+
+/* rar_link_publish(): (p, c) of operation x is in the buffer of rank r. */
+inline publish()
+{
+	published[x] = published[x] | BIT(p, c);
+	assert(!(published[x] & BIT(AG, c)) || buf[x * C + c] == SUM(c));
+	if
+	:: p == RS && DIST(r, c) + 1 == N ->
+		claimed[x] = claimed[x] | BIT(AG, c);
+		published[x] = published[x] | BIT(AG, c);
+		pend_set(BIT(AG, c))
+	:: p == RS && DIST(r, c) + 1 != N ->
+		pend_set(BIT(RS, c))
+	:: p == AG ->
+		if
+		:: RULE(RS_AGAIN) && RULE(RS_UNCHECKED) -> mark_acked(BIT(RS, c))
+		:: else
+		fi;
+		if
+		:: DIST(r, c) + 2 != N -> pend_set(BIT(AG, c))
+		:: else
+		fi
+	fi;
+	done()
+}
+
+/* (p, c) of an operation that is on the table, carrying v. */
+#define CLAIM	(RULE(NO_PHASE) -> BIT(p, c) : BIT(RS, c) | BIT(AG, c))
+inline rcv_chunk()
+{
+	if
+	:: (claimed[x] & CLAIM) && RULE(NO_CLAIM)
+	:: else ->
+		claimed[x] = claimed[x] | BIT(p, c);
+		if
+		:: p == AG -> buf[x * C + c] = v
+		:: p == RS && (buf[x * C + c] > 3 || v >= TOO_LONG) ->
+			buf[x * C + c] = GARBAGE
+		:: p == RS && buf[x * C + c] <= 3 && v < TOO_LONG ->
+			buf[x * C + c] = (RULE(OWN_FIRST) ->
+				v * 4 + buf[x * C + c] :
+				buf[x * C + c] * SHIFT(v) + v)
+		fi;
+		publish()
+	fi
+}
+
+inline record()
+{
+	recorded[X(r, o)] = recorded[X(r, o)] | BIT(p, c);
+	ack_due[PREV(r)] = true
+}
+
+inline rcv_early()
+{
+	assert(p == RS);	/* no sum is complete without this rank */
+	if
+	:: o - op_next[r] < TABLE ->
+		held[x] = held[x] | BIT(p, c);
+		hold[x * C + c] = v;
+		record()
+	:: else
+	fi
+}
+
+/* The operation on the table that a packet of a finished one hits modulo it. */
+#define ALIAS(r, o) (!RULE(MODULO) && op_next[r] > (o) + 1 && \
+		     (op_next[r] - 1) % TABLE == (o) % TABLE)
+
+/* An operation that was posted here: a duplicate if it is released. */
+inline rcv_posted()
+{
+	if
+	:: released[x] && ALIAS(r, o) -> x = X(r, op_next[r] - 1)
+	:: else
+	fi;
+	if
+	:: released[x] -> may = RULE(NO_HISTORY)
+	:: else ->
+		rcv_chunk();
+		may = true
+	fi;
+	if
+	:: may -> record()
+	:: else
+	fi
+}
+
+/* input_data(): a packet of item j, which carries v, at the successor. */
+inline rcv_data()
+{
+	r = NEXT(RANK(j));
+	o = X_OF(j) % OPS;
+	x = X(r, o);
+	p = (j % ITEMS) / C;
+	c = j % C;
+	may = !wrong || !RULE(NO_VERIFY);
+	if
+	:: wrong && !RULE(EARLY_RECORD) -> record()
+	:: wrong && !RULE(LATE_VERIFY) && o < op_next[r] && !released[x] ->
+		claimed[x] = claimed[x] | BIT(p, c)
+	:: else
+	fi;
+	if
+	:: may && o >= op_next[r] -> rcv_early()
+	:: may && o < op_next[r] -> rcv_posted()
+	:: else
+	fi
+}
+
+/* rar_group_post() and rar_input_post(): the next operation of rank r */
+inline post()
+{
+	o = op_next[r];
+	x = X(r, o);
+	op_next[r] = o + 1;
+	for (k : 0 .. C - 1) {
+		buf[x * C + k] = r + 1
+	}
+	if	/* the predecessor may wait for this */
+	:: held[x] != 0 || CREDIT < 4 -> ack_due[PREV(r)] = true
+	:: else
+	fi;
+	p = RS;
+	for (c : 0 .. C - 1) {
+		v = hold[x * C + c];
+		hold[x * C + c] = 0;
+		if
+		:: v != 0 && RULE(DROP_HELD) -> rcv_chunk()
+		:: else
+		fi
+	}
+	held[x] = 0
+}
+
+/* rar_link_send_ack(): what the predecessor r does not know yet */
+inline send_ack()
+{
+	ack_due[r] = false;
+	for (q : 0 .. OPS - 1) {
+		x = X(r, q);
+		n = recorded[X(NEXT(r), q)] & owed[r] & ~acked[x];
+		if
+		:: q < op_next[r] && !released[x] && n != 0 ->
+			ack_recorded[x] = n;
+			ack[r] = true
+		:: else
+		fi
+	}
+	if
+	:: op_next[NEXT(r)] > posted[r] && CREDIT < UNUSED ->
+		ack_posted[r] = op_next[NEXT(r)];
+		ack[r] = true
+	:: else
+	fi;
+	if
+	:: ack[r] && !SLOW_ACK -> rcv_ack()
+	:: else
+	fi
+}
+
+inline lose_ack()
+{
+	ack_due[r] = ack_due[r] && SLOW_ACK;
+	for (q : 0 .. OPS - 1) {
+		ack_recorded[X(r, q)] = 0
+	}
+	ack_posted[r] = 0;
+	ack[r] = false
+}
+
+/* -- what may happen ------------------------------------------------------ */
+
+#define UNSENT(r, o) ((o) < op_next[r] && !released[X(r, o)] && \
+		      (pend[X(r, o)] || (!(sent[X(r, o)] & BIT(RS, (r) * CPB)))))
+#define WAITS(r) (!RULE(RECEIVE_WAITS) && (UNSENT(r, 0) || UNSENT(r, OPS - 1)))
+#define IS_HERE(j) (one[j] != 0 && !WAITS(NEXT(RANK(j))))
+#define IS_OTHER(j) (two[j] != 0 && two[j] != one[j])
+#define IS_CHOSEN(j) ((chosen[X_OF(j)] >> ((j) % ITEMS)) & 1)
+#define IS_OUT(j) (((IN_FLIGHT(X_OF(j)) >> ((j) % ITEMS)) & 1) && \
+		   !IS_CHOSEN(j))
+#define IS_LOST(j) (IS_OUT(j) && one[j] == 0 && \
+		    !ack_due[RANK(j)] && !ack[RANK(j)])
+#define IS_STRANGE(j) (faults && OWES(RANK(j), ((j) % ITEMS) / C, (j) % C))
+#define MAY_POST(r) (op_next[r] < OPS && \
+		     (op_next[r] < TABLE || released[X(r, op_next[r] - TABLE)]) && \
+		     (!sync[r] || op_next[r] == 0 || read[X(r, op_next[r] - 1)]))
+#define MAY_PROBE(r) (CREDIT < UNUSED && op_next[NEXT(r)] > posted[r] && posted[r] < op_next[r] && \
+		      !ack_due[r] && !ack[r])
+#define MAY_READ(x) (complete[x] && !read[x] && \
+		     ((x) % OPS == 0 || read[(x) - 1]))
+
+/* One option for each j for which IF(j) holds. ALL is a multiple of STEP. */
+#define FOR2(IF, WHAT, b) \
+	:: IF(b) -> what = WHAT; j = b \
+	:: IF(b + 1) -> what = WHAT; j = b + 1
+#if N == 2
+#define STEP	4
+#define FOR(IF, WHAT, b) FOR2(IF, WHAT, b) FOR2(IF, WHAT, b + 2)
+#else
+#define STEP	6
+#define FOR(IF, WHAT, b) FOR2(IF, WHAT, b) FOR2(IF, WHAT, b + 2) \
+			 FOR2(IF, WHAT, b + 4)
+#endif
+#if ALL > STEP
+#define FOR_1(IF, WHAT) FOR(IF, WHAT, STEP)
+#else
+#define FOR_1(IF, WHAT)
+#endif
+#if ALL > 2 * STEP
+#define FOR_2(IF, WHAT) FOR(IF, WHAT, 2 * STEP)
+#else
+#define FOR_2(IF, WHAT)
+#endif
+#if ALL > 3 * STEP
+#define FOR_3(IF, WHAT) FOR(IF, WHAT, 3 * STEP)
+#else
+#define FOR_3(IF, WHAT)
+#endif
+#if ALL > 4 * STEP
+#define FOR_4(IF, WHAT) FOR(IF, WHAT, 4 * STEP) FOR(IF, WHAT, 5 * STEP)
+#else
+#define FOR_4(IF, WHAT)
+#endif
+#define ANY_ITEM(IF, WHAT) FOR(IF, WHAT, 0) FOR_1(IF, WHAT) FOR_2(IF, WHAT) \
+			   FOR_3(IF, WHAT) FOR_4(IF, WHAT)
+
+#if N == 2
+#define ANY_RANK(IF, WHAT) FOR2(IF, WHAT, 0)
+#else
+#define ANY_RANK(IF, WHAT) FOR2(IF, WHAT, 0) :: IF(2) -> what = WHAT; j = 2
+#endif
+
+#define ANY_OP(IF, WHAT) ANY_RANK(IF, WHAT) ANY_RANK2(IF, WHAT)
+#if OPS == 2 && N == 2
+#define ANY_RANK2(IF, WHAT) FOR2(IF, WHAT, 2)
+#elif OPS == 2
+#define ANY_RANK2(IF, WHAT) :: IF(3) -> what = WHAT; j = 3 FOR2(IF, WHAT, 4)
+#else
+#define ANY_RANK2(IF, WHAT)
+#endif
+
+#define COSTS(w) (w == COPIED || w == LOST || w == CORRUPT || w == STRANGER || \
+		  w == SLOW || w == ACK_LOST)
+#define ENDED(x) (released[x] && read[x])
+#define IS_COPIED(j) (faults && IS_HERE(j))
+#define IS_DROPPED(j) (faults && one[j] != 0)
+#define IS_SLOW(j) (faults && IS_OUT(j) && !IS_LOST(j))
+#define HAS_ACK(r) (ack[r])
+#define HAS_LOST_ACK(r) (faults && (SLOW_ACK -> ack[r] : ack_due[r]))
+#define MAY_ACK(r) (ack_due[r] && !ack[r])
+
+#define TAKES(w) (w == ARRIVES || w == LOST || w == CORRUPT)
+#define COMES(w) (w == ARRIVES || w == OVERTAKES || w == COPIED || \
+		  w == CORRUPT || w == STRANGER)
+#define IS_BAD(w) (w == CORRUPT || w == STRANGER)
+
+/* The packet that was chosen: where it goes, and what it carries. */
+inline carry()
+{
+	v = (what == OVERTAKES -> two[j] : one[j]);
+	if
+	:: TAKES(what) -> one[j] = two[j]; two[j] = 0
+	:: what == OVERTAKES -> two[j] = 0
+	:: else
+	fi;
+	if
+	:: IS_BAD(what) -> v = GARBAGE
+	:: else
+	fi;
+	wrong = what == CORRUPT || (what == STRANGER && RULE(NO_EPOCH));
+	if
+	:: COMES(what) -> rcv_data()
+	:: else
+	fi
+}
+
+inline timeout_of_item()
+{
+	x = X_OF(j);
+	i = j % ITEMS;
+	if
+	:: what == BUILT -> build(buf[x * C + i % C])
+	:: else -> pend_set(1 << i)
+	fi
+}
+
+/* NO_STORE: a sum that went on is not kept. */
+inline forget()
+{
+	x = X(NEXT(RANK(j)), X_OF(j) % OPS);
+	c = j % C;
+	if
+	:: buf[x * C + c] > 3 && buf[x * C + c] < 16 && N == 3 ->
+		buf[x * C + c] = x / OPS + 1
+	:: else
+	fi
+}
+
+/* What was chosen happens; then the rank sends what may go. */
+inline happen()
+{
+	r = RANK(j);
+	if
+	:: COMES(what) || what == LOST -> carry()
+	:: what == BUILT || what == TIMEOUT || what == SLOW -> timeout_of_item()
+	:: what == POSTED -> r = j; post()
+	:: what == PROBED -> r = j; ack_due[r] = true
+	:: what == ACK_SENT -> r = j; send_ack()
+	:: what == ACK_ARRIVES -> r = j; rcv_ack()
+	:: what == ACK_LOST -> r = j; lose_ack()
+	:: what == READ -> r = j / OPS; x = j; read_result()
+	fi;
+	push();
+	if
+	:: !RULE(NO_STORE) && COMES(what) -> forget()
+	:: else
+	fi
+}
+
+init
+{
+	if
+	:: SYNC -> sync[0] = true
+	:: true
+	fi;
+	if
+	:: SYNC -> sync[1] = true
+	:: true
+	fi;
+	if
+	:: SYNC && N == 3 -> sync[N - 1] = true
+	:: true
+	fi;
+	d_step {
+		for (r : 0 .. N - 1) {
+			for (c : 0 .. C - 1) {
+				owed[r] = owed[r] |
+					(OWES(r, RS, c) -> BIT(RS, c) : 0) |
+					(OWES(r, AG, c) -> BIT(AG, c) : 0)
+			}
+		}
+	}
+	do
+	:: atomic {
+		if
+		ANY_ITEM(IS_HERE, ARRIVES)
+		ANY_ITEM(IS_OTHER, OVERTAKES)
+		ANY_ITEM(IS_CHOSEN, BUILT)
+		ANY_ITEM(IS_LOST, TIMEOUT)
+		ANY_ITEM(IS_COPIED, COPIED)
+		ANY_ITEM(IS_DROPPED, LOST)
+		ANY_ITEM(IS_DROPPED, CORRUPT)
+		ANY_ITEM(IS_STRANGE, STRANGER)
+		ANY_ITEM(IS_SLOW, SLOW)
+		ANY_RANK(MAY_POST, POSTED)
+		ANY_RANK(MAY_PROBE, PROBED)
+		ANY_RANK(MAY_ACK, ACK_SENT)
+		ANY_RANK(HAS_ACK, ACK_ARRIVES)
+		ANY_RANK(HAS_LOST_ACK, ACK_LOST)
+		ANY_OP(MAY_READ, READ)
+		fi;
+		d_step {
+			if
+			:: COSTS(what) -> faults--
+			:: else
+			fi;
+			happen();
+			what = 0;
+			j = 0
+		}
+	}
+	:: ENDED(0) && ENDED(OPS - 1) && ENDED(OPS) && ENDED(N * OPS - 1) &&
+	   ENDED(X(N - 1, 0)) && ENDED(X(1, OPS - 1)) -> break
+	od
+}
