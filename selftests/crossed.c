@@ -263,7 +263,7 @@ static bool test(const struct rar_ring *ring, const char *early_bytes, bool full
 		(unsigned long long)l.probes);
 	for (uint32_t r = 0; r < SIZE; r++)
 		close(l.fd[r]);
-	return !err && l.crossed > l.orders / 4 && l.probes <= l.orders / 16;
+	return !err && l.crossed > l.orders / 4 && l.probes <= l.orders / 4;
 }
 
 static const struct {

@@ -558,7 +558,6 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 	ack_numbers(grp, ah, &news);
 	if (news.acked) {
 		tx->progress_us = now;
-		tx->rack_us = max(tx->rack_us, news.sent_us);
 		rtt = now - news.sent_us;
 		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
 		rar_window_rtt(grp, rtt, now);

@@ -156,8 +156,7 @@ struct rar_base {
  *
  * @srtt_us, @rttvar_us, @rto_us: as in RFC 6298; @rtt_us: the last sample
  * @rtt_base:	lowest round trip
- * @rack_us:	when the latest packet known to have come was sent (RFC 8985)
- * @reorder_us:	how much later than that is no loss yet
+ * @reorder_us:	how much later than a round trip an acknowledgment is no loss yet
  * @progress_us: when an acknowledgment last said something new
  * @backoff:	doublings of the timeout since the last progress
  * @full_lost:	full-size packets given up since one was acknowledged
@@ -206,7 +205,6 @@ struct rar_link_tx {
 	u32 rto_us;
 	u32 rtt_us;
 	struct rar_base rtt_base;
-	u64 rack_us;
 	u32 reorder_us;
 	u64 progress_us;
 	u32 backoff;
