@@ -248,12 +248,10 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 	grp->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
 	ms = READ_ONCE(rn->sysctl_join_ms);
 	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
-		ms = min_t(u32, ms, jiffies_to_msecs(timeo));
+		ms = min_t(u64, ms, jiffies64_to_msecs(timeo));
 	sk->sk_err = 0;
-	err = rar_join_start(grp, &addr, ms);
-	if (!err)
-		rar_fail_set_owner(grp, get_pid(task_tgid(current)));
-	return err;
+	rar_fail_set_owner(grp, get_pid(task_tgid(current)));
+	return rar_join_start(grp, &addr, ms);
 }
 
 static bool join_over(const struct rar_group *grp)
@@ -321,8 +319,8 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 	timeo = sock_sndtimeo(sk, flags & O_NONBLOCK);
 	err = rar_sock_group(sk) ? rar_sock_join(sk, sa, timeo) : -EINVAL;
 	grp = rar_sock_group(sk);
-	if (!timeo && !err && !join_over(grp))
-		err = -EINPROGRESS;
+	if (!timeo && !err)
+		err = join_over(grp) ? join_result(sk, grp) : -EINPROGRESS;
 	else if (timeo && (!err || err == -EALREADY))
 		err = sock_wait_join(sk, grp);
 	release_sock(sk);
@@ -478,13 +476,14 @@ static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo,
 	return signal_pending(current) ? sock_intr_errno(*timeo) : 0;
 }
 
-/* Nothing of this netns' memory is held by operations still under way here. */
+/* Everything that holds memory here waits for recv(). */
 static bool all_unread(struct rar_group *grp)
 {
 	bool all;
 
 	spin_lock_bh(&grp->lock);
-	all = grp->nundelivered && rar_group_idle(grp);
+	all = grp->nundelivered && rar_group_idle(grp) &&
+	      READ_ONCE(grp->op_oldest) == grp->op_next;
 	spin_unlock_bh(&grp->lock);
 	return all;
 }

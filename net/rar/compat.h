@@ -64,6 +64,13 @@ hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
+/* 6.12 has packets whose data lie in a device. */
+#ifdef HAVE_SKB_FRAGS_READABLE
+#define rar_skb_readable(skb)	skb_frags_readable(skb)
+#else
+#define rar_skb_readable(skb)	true
+#endif
+
 /* 6.5 sends spliced pages with a flag. */
 #ifndef MSG_SPLICE_PAGES
 #define MSG_SPLICE_PAGES	0

@@ -12,9 +12,10 @@
 #include "rar.h"
 
 struct rar_port {
-	struct list_head node;		/* rn->ports; RCU readers */
-	struct rcu_head rcu;
+	struct list_head node;		/* rn->ports */
+	struct rcu_head rcu;		/* softirqs have it from a group */
 	struct socket *sock;
+	struct sock *sk;		/* SOCK_RCU_FREE */
 	__be16 port;
 	u16 af;
 	u32 users;			/* rn->port_lock */
@@ -27,6 +28,33 @@ static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 	if (rar_rcv(rn, skb, RAR_PATH_UDP) == RAR_PASS)
 		rar_input_drop(rn, skb, RAR_MIB_DropForeign);
 	return 0;
+}
+
+/*
+ * An ICMP error quotes one of our packets. Who has not seen it knows addresses
+ * and ports, but not the token: without one that is ours it is forged, or too
+ * short to tell. Returns 0 to let it lower the path MTU.
+ */
+static int encap_err(struct sock *sk, struct sk_buff *skb)
+{
+	u32 off = skb_transport_offset(skb) + sizeof(struct udphdr);
+	struct rar_net *rn = rar_net(sock_net(sk));
+	struct rar_join_hdr buf, *jh;
+	struct rar_hdr *h;
+	u64 id, token;
+
+	h = skb_header_pointer(skb, off, sizeof(*h), &buf);
+	if (!h)
+		return -ENOENT;
+	id = be64_to_cpu(h->group);
+	token = be64_to_cpu(h->token);
+	if (h->type == RAR_T_JOIN) {
+		jh = skb_header_pointer(skb, off, sizeof(*jh), &buf);
+		if (!jh)
+			return -ENOENT;
+		token = be64_to_cpu(jh->nonce);
+	}
+	return rar_group_knows(rn, id, be16_to_cpu(h->src), token) ? 0 : -ENOENT;
 }
 
 static int encap_open(struct rar_net *rn, struct rar_port *port)
@@ -42,12 +70,14 @@ static int encap_open(struct rar_net *rn, struct rar_port *port)
 	struct udp_tunnel_sock_cfg tunnel = {
 		.encap_type = 1,
 		.encap_rcv = encap_rcv,
+		.encap_err_lookup = encap_err,
 	};
 	int err;
 
 	err = udp_sock_create(rn->net, &cfg, &port->sock);
 	if (err)
 		return err;
+	port->sk = port->sock->sk;
 	rar_udp_tunnel_setup(rn->net, port->sock, &tunnel);
 	return 0;
 }
@@ -67,7 +97,8 @@ static struct rar_port *encap_new(struct rar_net *rn, u16 af, __be16 num)
 		kfree(port);
 		return ERR_PTR(err);
 	}
-	list_add_rcu(&port->node, &rn->ports);
+	list_add(&port->node, &rn->ports);
+	set_bit(ntohs(num), rn->port_bits);
 	return port;
 }
 
@@ -96,6 +127,17 @@ out:
 	return p;
 }
 
+static bool port_in_use(const struct rar_net *rn, __be16 num)
+{
+	const struct rar_port *port;
+
+	lockdep_assert_held(&rn->port_lock);
+	list_for_each_entry(port, &rn->ports, node)
+		if (port->port == num)
+			return true;
+	return false;
+}
+
 /**
  * rar_encap_put() - undo rar_encap_get()
  * @rn:   netns
@@ -109,7 +151,9 @@ void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 		return;
 	mutex_lock(&rn->port_lock);
 	if (!--port->users) {
-		list_del_rcu(&port->node);
+		list_del(&port->node);
+		if (!port_in_use(rn, port->port))
+			clear_bit(ntohs(port->port), rn->port_bits);
 		/*
 		 * Not udp_tunnel_sock_release(), which waits for readers:
 		 * there may be thousands. encap_rcv() needs nothing that goes
@@ -122,15 +166,10 @@ void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 	mutex_unlock(&rn->port_lock);
 }
 
-/* RCU read side. */
+/* Has any member this port? Asked of every UDP packet of a device with a hook. */
 bool rar_encap_serves(const struct rar_net *rn, __be16 num)
 {
-	const struct rar_port *port;
-
-	list_for_each_entry_rcu(port, &rn->ports, node)
-		if (port->port == num)
-			return true;
-	return false;
+	return test_bit(ntohs(num), rn->port_bits);
 }
 
 u16 rar_encap_af(const struct rar_port *port)
@@ -140,5 +179,5 @@ u16 rar_encap_af(const struct rar_port *port)
 
 struct sock *rar_encap_sk(const struct rar_port *port)
 {
-	return port->sock->sk;
+	return port->sk;
 }

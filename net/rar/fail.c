@@ -106,8 +106,7 @@ static void fail_running(struct rar_group *grp)
  */
 void rar_fail(struct rar_group *grp, const struct rar_error *err)
 {
-	u64 nonce[RAR_DIRS] = {}, done = 0;
-	struct pid *owner = NULL;
+	u64 nonce[RAR_DIRS] = {};
 	bool running, joining;
 	int dir;
 
@@ -119,18 +118,16 @@ void rar_fail(struct rar_group *grp, const struct rar_error *err)
 		set_sk_err(grp, err->err);
 	}
 	if (running) {
+		/* Before anybody sees the state, and joins again. */
+		rar_resume_failed(grp, drop_incomplete(grp));
 		rar_group_set_state(grp, RAR_S_FAILED);
-		done = drop_incomplete(grp);
-		owner = get_pid(grp->owner);
 	} else if (joining) {
 		rar_join_reset(grp, nonce);
 	}
 	spin_unlock_bh(&grp->lock);
 
-	if (running) {
-		rar_resume_failed(grp, owner, done);
+	if (running)
 		fail_running(grp);
-	}
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (nonce[dir])
 			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
@@ -305,26 +302,41 @@ void rar_fail_set_owner(struct rar_group *grp, struct pid *pid)
 void rar_fail_check_owner(struct rar_group *grp)
 {
 	struct pid *pid;
-	bool exited;
+	bool exited, left;
 
 	spin_lock_bh(&grp->lock);
 	pid = get_pid(grp->owner);
+	left = grp->state == RAR_S_LEAVING;	/* nobody waits for it */
 	spin_unlock_bh(&grp->lock);
 	exited = pid && pid_exited(pid);
 	put_pid(pid);
-	if (exited)
+	if (exited && !left)
 		rar_fail_pair(grp, ECONNRESET, RAR_R_DIED, grp->rank,
 			      grp->rank, READ_ONCE(grp->op_next));
 }
 
 /* -- notices ------------------------------------------------------------- */
 
-static void notice_to_error(const struct rar_notice_hdr *n,
-			    struct rar_error *err)
+/* What calls return because of others: never what means something else there. */
+static int wire_errno(u32 err)
+{
+	switch (err) {
+	case EMSGSIZE:
+	case EBADMSG:
+	case EADDRINUSE:
+	case ETIMEDOUT:
+		return err;
+	}
+	return ECONNRESET;
+}
+
+/* A notice of another member as an error of this one. */
+void rar_fail_from_wire(const struct rar_notice_hdr *n, struct rar_error *err)
 {
 	memset(err, 0, sizeof(*err));
-	err->err = clamp_t(u32, be32_to_cpu(n->err), 0, MAX_ERRNO);
-	err->reason = be32_to_cpu(n->reason);
+	err->err = wire_errno(be32_to_cpu(n->err));
+	err->reason = be32_to_cpu(n->reason) < RAR_R_NR ?
+		      be32_to_cpu(n->reason) : RAR_R_NONE;
 	err->rank = be32_to_cpu(n->rank);
 	err->other = be32_to_cpu(n->other);
 	err->op_seq = be64_to_cpu(n->op_seq);
@@ -350,11 +362,9 @@ void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	notice_to_error(&n, &err);
+	rar_fail_from_wire(&n, &err);
 	switch (pkt->h.type) {
 	case RAR_T_ABORT:
-		if (!err.err)
-			err.err = ECONNRESET;
 		rar_fail(grp, &err);
 		break;
 	case RAR_T_FIN:

@@ -14,6 +14,7 @@
 #include "trace.h"
 
 #define GROUP_FEW	16	/* members of a user who has not many */
+#define GROUP_TOMBSTONES 4	/* count as one member */
 
 static struct workqueue_struct *group_wq;
 
@@ -104,19 +105,38 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 	return live;
 }
 
+/**
+ * rar_group_knows() - does a packet that quotes us come from one of ours?
+ * @rn:    netns
+ * @id:    group id
+ * @rank:  source rank of the quoted packet
+ * @token: its epoch, or in a JOIN the nonce
+ *
+ * Context: RCU read side. Return: true if a member has sent that.
+ */
+bool rar_group_knows(struct rar_net *rn, u64 id, u32 rank, u64 token)
+{
+	struct rar_group *grp = token ? rar_group_lookup(rn, id, rank, token) :
+					NULL;
+
+	return grp && (token == READ_ONCE(grp->epoch) ||
+		       token == READ_ONCE(grp->join.nonce));
+}
+
 /* May a member with @new's identity be bound beside those that exist? */
 static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 {
-	u32 max = READ_ONCE(rn->sysctl_max_groups), own = 0;
+	u32 max = READ_ONCE(rn->sysctl_max_groups), own = 0, own_alive = 0;
+	u32 alive = atomic_read(&rn->alive) / GROUP_TOMBSTONES;
 	const struct rar_group *grp;
 	int bkt;
 
-	/* Tombstones count as well, but less. */
-	if (rn->ngroups >= max || atomic_read(&rn->alive) / 4 > max)
+	if (rn->ngroups >= max || alive > max)
 		return -ENOSPC;
 	hash_for_each(rn->groups, bkt, grp, node) {
 		/* A failed member holds its socket, but no name any more. */
 		own += READ_ONCE(grp->sk) && uid_eq(grp->uid, new->uid);
+		own_alive += uid_eq(grp->uid, new->uid);
 		if (grp->id != new->id || !READ_ONCE(grp->sk) ||
 		    READ_ONCE(grp->state) == RAR_S_FAILED)
 			continue;
@@ -126,7 +146,9 @@ static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 			return -EADDRINUSE;
 	}
 	/* The last eighth is for users who have few. */
-	if (rn->ngroups >= max - max / 8 && own >= GROUP_FEW)
+	if ((rn->ngroups >= max - max / 8 && own >= GROUP_FEW) ||
+	    (alive >= max - max / 8 &&
+	     own_alive >= GROUP_FEW * GROUP_TOMBSTONES))
 		return -ENOSPC;
 	return 0;
 }
@@ -203,8 +225,8 @@ static void group_free_work(struct work_struct *work)
 
 	rar_link_flush(grp);
 	rar_input_flush_early(grp);
-	for (i = 0; i < ARRAY_SIZE(grp->hook_dev); i++)
-		rar_hook_remove(rn, grp->hook_dev[i]);
+	for (i = 0; i < ARRAY_SIZE(grp->hook); i++)
+		rar_hook_put(rn, grp->hook[i]);
 	for (i = 0; i < RAR_DIRS; i++)
 		dst_cache_destroy(&grp->path[i].cache);
 	rar_encap_put(rn, grp->port);
@@ -283,7 +305,9 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
  */
 void rar_group_kick(struct rar_group *grp, unsigned long when)
 {
-	/* The handler looks at everything, so an earlier one will do. */
+	/* What the handler shall see was stored before; it may run now. */
+	smp_mb();
+	/* It looks at everything, so an earlier one will do. */
 	if (timer_pending(&grp->timer) &&
 	    time_before_eq(READ_ONCE(grp->timer.expires), when))
 		return;
@@ -357,7 +381,9 @@ static void group_timer(struct timer_list *t)
 		next = grp->sk ? jiffies + HZ : grp->expires;
 		break;
 	}
-	rar_leave_check_orphan(grp, !grp->fin_due[0] && !grp->fin_due[1]);
+	/* Who failed is told nothing any more. */
+	rar_leave_check_orphan(grp, READ_ONCE(grp->state) == RAR_S_FAILED ||
+			       (!grp->fin_due[0] && !grp->fin_due[1]));
 	if (READ_ONCE(grp->state) != RAR_S_BOUND)
 		rar_group_kick(grp, next);
 	rcu_read_unlock();
@@ -367,13 +393,14 @@ static void group_timer(struct timer_list *t)
 /* The predecessor's packets come in through a device without a hook yet. */
 static void group_hook_prev(struct rar_group *grp)
 {
-	int dev = READ_ONCE(grp->prev_dev);
+	int dev = READ_ONCE(grp->prev_dev), i;
 
-	if (!dev || dev == grp->hook_dev[0] || dev == grp->hook_dev[1] ||
-	    dev == grp->hook_dev[2] || grp->hook_dev[2])
+	if (!dev || grp->hook[2])
 		return;
-	if (!rar_hook_add(grp->rn, dev))
-		grp->hook_dev[2] = dev;
+	for (i = 0; i < 2; i++)
+		if (grp->hook[i] && rar_hook_dev(grp->hook[i]) == dev)
+			return;
+	grp->hook[2] = rar_hook_get(grp->rn, dev);
 }
 
 static void group_work(struct work_struct *work)
@@ -460,7 +487,9 @@ int rar_group_may_post(struct rar_group *grp)
  */
 int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 {
-	u64 seq;
+	u64 bytes = op->ring.bytes, seq;
+	u32 left_rank;
+	bool late;
 	int err;
 
 	spin_lock_bh(&grp->lock);
@@ -470,8 +499,9 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 		return err;
 	}
 	seq = grp->op_next;
+	late = grp->left && seq >= grp->left_last;
+	left_rank = grp->left_rank;
 	op->seq = seq;
-	op->posted_us = rar_now_us();
 	list_add_tail(&op->node, &grp->undelivered);
 	grp->nundelivered++;
 	refcount_inc(&op->ref);
@@ -479,10 +509,10 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	spin_unlock_bh(&grp->lock);
 
 	rar_mib_inc(grp->rn, OpsPosted);
-	rar_mib_add(grp->rn, OpBytes, op->ring.bytes);
-	if (grp->left && seq >= grp->left_last) {
-		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT,
-			      grp->left_rank, grp->left_rank, seq);
+	rar_mib_add(grp->rn, OpBytes, bytes);
+	if (late) {
+		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT, left_rank, left_rank,
+			      seq);
 		return 0;
 	}
 	rar_input_post(grp, seq);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The netfilter ingress hook, the default receive path. One per device and
- * netns, counted by the groups that use it. Verdicts only.
+ * netns, counted by the groups that use it; without one the UDP socket
+ * receives, more slowly. It ends with its device, its memory with the last
+ * group: another device may get the same index. Verdicts only.
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter_netdev.h>
@@ -18,6 +20,7 @@ struct rar_hook {
 	struct rcu_head rcu;		/* dumps of hooks read @ops */
 	int ifindex;
 	u32 users;
+	bool gone;			/* not listed any more */
 };
 
 static unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
@@ -46,49 +49,45 @@ static struct rar_hook *hook_find(struct rar_net *rn, int ifindex)
 	return NULL;
 }
 
-static int hook_register(struct rar_net *rn, struct net_device *dev)
+static struct rar_hook *hook_register(struct rar_net *rn,
+				      struct net_device *dev)
 {
 	struct rar_hook *hook = kzalloc(sizeof(*hook), GFP_KERNEL);
-	int err;
 
 	if (!hook)
-		return -ENOMEM;
+		return NULL;
 	hook->ifindex = dev->ifindex;
-	hook->users = 1;
 	hook->ops.hook = rar_hook_ingress;
 	hook->ops.pf = NFPROTO_NETDEV;
 	hook->ops.hooknum = NF_NETDEV_INGRESS;
 	hook->ops.priority = HOOK_PRIORITY;
 	hook->ops.dev = dev;
-	err = nf_register_net_hook(rn->net, &hook->ops);
-	if (err) {
+	if (nf_register_net_hook(rn->net, &hook->ops)) {
 		kfree(hook);
-		return err;
+		return NULL;
 	}
 	list_add(&hook->node, &rn->hooks);
-	return 0;
+	return hook;
 }
 
-static void hook_free(struct rar_net *rn, struct rar_hook *hook)
+static void hook_unregister(struct rar_net *rn, struct rar_hook *hook)
 {
 	list_del(&hook->node);
 	nf_unregister_net_hook(rn->net, &hook->ops);
-	kfree_rcu(hook, rcu);
+	hook->gone = true;
 }
 
 /**
- * rar_hook_add() - receive at the ingress hook of a device
+ * rar_hook_get() - receive at the ingress hook of a device
  * @rn:      netns
  * @ifindex: the device
  *
- * Process context. Without the hook the UDP socket receives, more slowly.
- * Return: 0 or a negative errno.
+ * Process context. Return: the hook, counted, or NULL if it cannot be had.
  */
-int rar_hook_add(struct rar_net *rn, int ifindex)
+struct rar_hook *rar_hook_get(struct rar_net *rn, int ifindex)
 {
 	struct net_device *dev;
 	struct rar_hook *hook;
-	int err = 0;
 
 	/* The rtnl keeps the device registered until the hook is listed, so
 	 * that NETDEV_UNREGISTER finds it.
@@ -97,33 +96,39 @@ int rar_hook_add(struct rar_net *rn, int ifindex)
 	mutex_lock(&rn->hook_lock);
 	hook = hook_find(rn, ifindex);
 	dev = __dev_get_by_index(rn->net, ifindex);
+	if (!hook && dev)
+		hook = hook_register(rn, dev);
 	if (hook)
 		hook->users++;
-	else
-		err = dev ? hook_register(rn, dev) : -ENODEV;
 	mutex_unlock(&rn->hook_lock);
 	rtnl_unlock();
-	return err;
+	return hook;
 }
 
 /**
- * rar_hook_remove() - undo rar_hook_add()
- * @rn:      netns
- * @ifindex: the device, 0 = none
+ * rar_hook_put() - undo rar_hook_get()
+ * @rn:   netns
+ * @hook: hook or NULL
  *
  * Process context.
  */
-void rar_hook_remove(struct rar_net *rn, int ifindex)
+void rar_hook_put(struct rar_net *rn, struct rar_hook *hook)
 {
-	struct rar_hook *hook;
-
-	if (!ifindex)
+	if (!hook)
 		return;
 	mutex_lock(&rn->hook_lock);
-	hook = hook_find(rn, ifindex);
-	if (hook && !--hook->users)
-		hook_free(rn, hook);
+	if (!--hook->users) {
+		if (!hook->gone)
+			hook_unregister(rn, hook);
+		kfree_rcu(hook, rcu);
+	}
 	mutex_unlock(&rn->hook_lock);
+}
+
+/* Index of the hook's device. */
+int rar_hook_dev(const struct rar_hook *hook)
+{
+	return hook->ifindex;
 }
 
 static int hook_netdev_event(struct notifier_block *nb, unsigned long event,
@@ -138,7 +143,7 @@ static int hook_netdev_event(struct notifier_block *nb, unsigned long event,
 	mutex_lock(&rn->hook_lock);
 	hook = hook_find(rn, dev->ifindex);
 	if (hook)
-		hook_free(rn, hook);
+		hook_unregister(rn, hook);
 	mutex_unlock(&rn->hook_lock);
 	return NOTIFY_DONE;
 }

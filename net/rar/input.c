@@ -20,6 +20,10 @@
 
 /* Held packets may cost this times early_bytes: truesize against payload. */
 #define EARLY_TRUESIZE	8
+/* All namespaces together: an eighth of the machine's memory. */
+#define EARLY_ALL_SHIFT	3
+
+static atomic64_t early_all;
 
 struct early_cb {
 	u32 off;
@@ -162,6 +166,8 @@ static int check_datagram(struct sk_buff *skb, const struct datagram *d,
 		return RAR_MIB_DropChecksum;
 	if (d->end > skb->len || d->udp + d->udp_len > d->end)
 		return RAR_MIB_DropTruncated;
+	if (!rar_skb_readable(skb))
+		return RAR_MIB_DropMemory;
 	if (d->udp + d->udp_len != d->end)
 		return RAR_MIB_DropLength;
 	if (d->udp_len < sizeof(struct udphdr) + sizeof(struct rar_hdr))
@@ -169,6 +175,26 @@ static int check_datagram(struct sk_buff *skb, const struct datagram *d,
 	if (!d->check)
 		return RAR_MIB_DropNoChecksum;
 	return csum_good(skb, d, pkt) ? INPUT_OK : RAR_MIB_DropChecksum;
+}
+
+static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
+{
+	if (a->af != b->af)
+		return false;
+	return a->af == AF_INET6 ? ipv6_addr_equal(&a->ip, &b->ip) :
+		a->ip.s6_addr32[0] == b->ip.s6_addr32[0];
+}
+
+/*
+ * Is the packet for this host? The ingress hook also sees what is only passing
+ * through. A member bound to no address is joined at any that is local.
+ */
+static bool addressed_to(const struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	return addr_equal(&pkt->to, &grp->path[RAR_NEXT].src) ||
+	       addr_equal(&pkt->to, &grp->path[RAR_PREV].src) ||
+	       addr_equal(&pkt->to, &grp->self) ||
+	       (pkt->local && pkt->h.type == RAR_T_JOIN && !grp->self.af);
 }
 
 /* -- the validator ------------------------------------------------------- */
@@ -214,14 +240,6 @@ static const struct input_type *input_type(u8 type)
 	if (type >= ARRAY_SIZE(input_types) || !input_types[type].min)
 		return NULL;
 	return &input_types[type];
-}
-
-static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
-{
-	if (a->af != b->af)
-		return false;
-	return a->af == AF_INET6 ? ipv6_addr_equal(&a->ip, &b->ip) :
-		a->ip.s6_addr32[0] == b->ip.s6_addr32[0];
 }
 
 /*
@@ -292,11 +310,6 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 		return RAR_MIB_DropLength;
 	if (group_state(grp) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_MIB_DropState;
-	/* A member bound to no address is joined at any that is local. */
-	if (!addr_equal(&pkt->to, &grp->path[RAR_NEXT].src) &&
-	    !addr_equal(&pkt->to, &grp->path[RAR_PREV].src) &&
-	    !(pkt->local && pkt->h.type == RAR_T_JOIN && !grp->self.af))
-		return RAR_MIB_DropAddress;
 	ret = check_token(grp, pkt, t);
 	if (ret != INPUT_OK)
 		return ret;
@@ -355,18 +368,25 @@ static int early_charge(struct rar_group *grp, struct sk_buff *skb)
 	if (grp->early.truesize + skb->truesize > limit)
 		return RAR_MIB_DropEarlyFull;
 	if (atomic64_add_return(skb->truesize, &grp->rn->early) >
-	    READ_ONCE(grp->rn->sysctl_mem) / 4) {
-		atomic64_sub(skb->truesize, &grp->rn->early);
-		return RAR_MIB_DropEarlyFull;
-	}
+	    READ_ONCE(grp->rn->sysctl_mem) / 4)
+		goto undo_net;
+	if (atomic64_add_return(skb->truesize, &early_all) >
+	    (u64)totalram_pages() << PAGE_SHIFT >> EARLY_ALL_SHIFT)
+		goto undo_all;
 	grp->early.truesize += skb->truesize;
 	return INPUT_OK;
+undo_all:
+	atomic64_sub(skb->truesize, &early_all);
+undo_net:
+	atomic64_sub(skb->truesize, &grp->rn->early);
+	return RAR_MIB_DropEarlyFull;
 }
 
 static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
 {
 	grp->early.truesize -= skb->truesize;
 	atomic64_sub(skb->truesize, &grp->rn->early);
+	atomic64_sub(skb->truesize, &early_all);
 }
 
 /*
@@ -377,7 +397,7 @@ static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
 static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		      const struct rar_data_hdr *dh, enum rar_phase phase)
 {
-	u64 op_seq = be64_to_cpu(dh->op_seq);
+	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
 	u32 esize = rar_dtype_size(dh->dtype);
 	struct rar_ring ring;
 	struct rar_chunk c;
@@ -398,11 +418,13 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 
 	spin_lock_bh(&grp->early.lock);
 	/* Pairs with rar_input_post(): posted first, then it takes the list. */
-	if (op_seq < smp_load_acquire(&grp->op_next))
+	op_next = smp_load_acquire(&grp->op_next);
+	if (op_seq < op_next)
 		ret = -EAGAIN;
-	else if (READ_ONCE(grp->shut))	/* it never will be */
+	/* It never will be posted, and the list was flushed. */
+	else if (READ_ONCE(grp->shut) || group_state(grp) == RAR_S_FAILED)
 		ret = RAR_MIB_DropState;
-	else if (op_seq - grp->op_next >= RAR_MAX_OPS)
+	else if (op_seq - op_next >= RAR_MAX_OPS)
 		ret = RAR_MIB_DropOp;
 	else
 		ret = early_charge(grp, skb);
@@ -450,6 +472,8 @@ static void add_pieces(const struct rar_reduce_ctx *ctx,
 
 	skb_prepare_seq_read(skb, off, off + len, &st);
 	while ((n = skb_seq_read(done, &piece, &st))) {
+		/* A piece may end behind the chunk: what the link appended. */
+		n = min(n, len - done);
 		done += n;
 		/* An element that began in the piece before. */
 		while (have && n && have < esize) {
@@ -819,12 +843,15 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		return RAR_PASS;
 	if (grp && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
 		pkt.from.scope = grp->path[RAR_NEXT].dst.scope;
-	if (grp)
+	if (grp && !addressed_to(grp, &pkt)) {
+		if (path == RAR_PATH_INGRESS)
+			return RAR_PASS;
+		ret = RAR_MIB_DropAddress;
+	} else if (grp) {
 		ret = check_datagram(skb, &d, &pkt);
+	}
 	if (grp && ret == INPUT_OK)
 		ret = validate(grp, &pkt);
-	if (ret == RAR_MIB_DropAddress && path == RAR_PATH_INGRESS)
-		return RAR_PASS;
 	if (grp && ret == INPUT_OK) {
 		if (path == RAR_PATH_INGRESS)
 			rar_mib_inc(rn, RxIngress);

@@ -154,11 +154,6 @@ static void resume_from_wire(const struct rar_table_hdr *th,
 	r->differ = th->flags & cpu_to_be16(RAR_TF_DIFFER);
 }
 
-static int wire_errno(__be32 err)
-{
-	return clamp_t(u32, be32_to_cpu(err), 1, MAX_ERRNO);
-}
-
 /* -- own entry ----------------------------------------------------------- */
 
 static void own_member(struct rar_group *grp)
@@ -356,7 +351,8 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	/* It starts again because of somebody else? What is left of it knows,
 	 * and answers with the reason before the echo comes.
 	 */
-	if (!joining && !known && prev_at(grp, pkt, jh))
+	if (!joining && !known && prev_at(grp, pkt, jh) &&
+	    rar_output_budget(grp->rn))
 		rar_link_send_ack(grp);
 	if (joining && echoed && be32_to_cpu(jh->size) != grp->size) {
 		refuse(grp, pkt, jh, EBADMSG, RAR_R_SIZE);
@@ -426,13 +422,15 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	unsigned long patience = msecs_to_jiffies(4 * rar_group_keepalive_ms(grp));
 	struct rar_notice_hdr n;
+	struct rar_error err;
 	bool final = true;
 
 	if (READ_ONCE(grp->state) >= RAR_S_RUN ||
 	    skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
+	rar_fail_from_wire(&n, &err);
 	spin_lock_bh(&grp->lock);
-	if (be32_to_cpu(n.err) == EADDRINUSE) {
+	if (err.err == EADDRINUSE) {
 		if (!grp->join.refused_since)
 			grp->join.refused_since = jiffies | 1;
 		final = time_after(jiffies,
@@ -440,8 +438,7 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	spin_unlock_bh(&grp->lock);
 	if (final)
-		rar_fail_pair(grp, wire_errno(n.err), be32_to_cpu(n.reason),
-			      be32_to_cpu(n.rank), be32_to_cpu(n.other), 0);
+		rar_fail(grp, &err);
 }
 
 /*
@@ -452,16 +449,15 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	u32 src = be16_to_cpu(pkt->h.src);
 	struct rar_notice_hdr n;
-	u32 reason;
+	struct rar_error err;
 	int dir;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	reason = be32_to_cpu(n.reason);
-	if (be32_to_cpu(n.err) == EBADMSG || reason == RAR_R_ABORTED ||
+	rar_fail_from_wire(&n, &err);
+	if (err.err == EBADMSG || err.reason == RAR_R_ABORTED ||
 	    READ_ONCE(grp->state) == RAR_S_RUN) {
-		rar_fail_pair(grp, wire_errno(n.err), reason,
-			      be32_to_cpu(n.rank), be32_to_cpu(n.other), 0);
+		rar_fail(grp, &err);
 		return;
 	}
 	spin_lock_bh(&grp->lock);
@@ -845,13 +841,28 @@ static void hook_route(struct rar_group *grp, int dev)
 {
 	struct net *net = grp->rn->net;
 
-	if (!grp->hook_dev[0] &&
-	    !rar_hook_add(grp->rn, net->loopback_dev->ifindex))
-		grp->hook_dev[0] = net->loopback_dev->ifindex;
-	if (grp->hook_dev[1] == dev || dev == grp->hook_dev[0])
-		return;
-	rar_hook_remove(grp->rn, grp->hook_dev[1]);
-	grp->hook_dev[1] = rar_hook_add(grp->rn, dev) ? 0 : dev;
+	struct rar_hook *old = grp->hook[1];
+
+	if (!grp->hook[0])
+		grp->hook[0] = rar_hook_get(grp->rn, net->loopback_dev->ifindex);
+	grp->hook[1] = dev == net->loopback_dev->ifindex ? NULL :
+		       rar_hook_get(grp->rn, dev);
+	rar_hook_put(grp->rn, old);
+}
+
+/* A port for packets to @af; softirqs go on with the old one until then. */
+static int join_port(struct rar_group *grp, u16 af)
+{
+	struct rar_port *old = grp->port, *port;
+
+	if (old && rar_encap_af(old) == af)
+		return 0;
+	port = rar_encap_get(grp->rn, af, grp->self.port);
+	if (IS_ERR(port))
+		return PTR_ERR(port);
+	WRITE_ONCE(grp->port, port);
+	rar_encap_put(grp->rn, old);
+	return 0;
 }
 
 /* Addresses, UDP port, route, memory: all that can fail before we send. */
@@ -863,18 +874,9 @@ static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 	path->dst = *next;
 	path->src = grp->self;
 	path->src.af = next->af;
-	if (grp->port && rar_encap_af(grp->port) != next->af) {
-		rar_encap_put(grp->rn, grp->port);
-		grp->port = NULL;
-	}
-	if (!grp->port) {
-		grp->port = rar_encap_get(grp->rn, next->af, grp->self.port);
-		if (IS_ERR(grp->port)) {
-			err = PTR_ERR(grp->port);
-			grp->port = NULL;
-			return err;
-		}
-	}
+	err = join_port(grp, next->af);
+	if (err)
+		return err;
 	err = rar_output_route(grp, path, &grp->join.mtu, &dev);
 	if (err)
 		return err;

@@ -122,12 +122,12 @@ void rar_leave_release(struct rar_group *grp)
 {
 	bool ends;
 
-	rar_fail_set_owner(grp, NULL);
 	WRITE_ONCE(grp->shut, true);
 	rar_input_flush_early(grp);
 	ends = close_unjoined(grp);
 	if (!ends)
 		close_running(grp);
+	rar_fail_set_owner(grp, NULL);
 	rar_group_detach(grp);
 	drop_undelivered(grp);
 	if (ends)

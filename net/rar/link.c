@@ -19,7 +19,7 @@
 #define LINK_PROBE_MIN_US	20000	/* closed credit: ask at first, */
 #define LINK_PROBE_MAX_US	200000	/* and at last, that often */
 #define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
-#define LINK_MTU_US		USEC_PER_SEC
+#define LINK_MTU_MS		1000
 #define LINK_BATCH		16
 
 static unsigned long us_to_jiffies_up(u64 us)
@@ -102,7 +102,7 @@ static bool op_try_release(struct rar_group *grp, struct rar_operation *op)
 		grp->tx.early_used -= op->early_cost;
 	grp->history[op->seq % RAR_HISTORY] = rar_print_hash(&op->print);
 	RCU_INIT_POINTER(grp->ops[op->seq % RAR_MAX_OPS], NULL);
-	while (grp->op_oldest <= op->seq && !op_at(grp, grp->op_oldest))
+	while (grp->op_oldest < grp->op_next && !op_at(grp, grp->op_oldest))
 		WRITE_ONCE(grp->op_oldest, grp->op_oldest + 1);
 	rar_op_put(op);
 	return true;
@@ -316,10 +316,11 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
-	u64 now = rar_now_us();
 	u32 n = 0;
+	u64 now;
 
 	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
 	while (n < LINK_BATCH && may_send(tx)) {
 		op = pick_pending(grp, &items[n]);
 		if (!op)
@@ -369,6 +370,7 @@ void rar_link_push(struct rar_group *grp)
 void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 {
 	spin_lock(&grp->tx.lock);
+	op->posted_us = rar_now_us();
 	if (grp->size > 1)
 		grp->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(grp->ops[op->seq % RAR_MAX_OPS], op);
@@ -408,13 +410,10 @@ void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	enum rar_next next = rar_ring_next(&op->ring, phase, c->block);
 	bool final = phase == RAR_AG || next == RAR_NEXT_AG;
 	struct rar_link_tx *tx = &grp->tx;
-	u64 now = rar_now_us();
+	u64 now;
 
-	if (phase == RAR_RS && final) {
-		set_bit(chunk, op->claimed[RAR_AG]);
-		rar_op_publish(op, RAR_AG, chunk);
-	}
 	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
 	grp->rx_packets++;
 	grp->rx_bytes += c->len;
 	account_starved(tx, op, now);
@@ -494,7 +493,8 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 	if (!resolve(tx, seq) || !op)
 		return;
 	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
-	if (sent->full && !tx->full_lost++)
+	/* What needs credit the successor may refuse, of whatever size. */
+	if (sent->full && op->seq < tx->posted && !tx->full_lost++)
 		tx->full_since_us = now;
 	pend_set(tx, op, sent->phase, sent->chunk);
 }
@@ -549,9 +549,11 @@ static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
 static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 			u64 now)
 {
-	u32 delay = be32_to_cpu(ah->delay_us), dups = be32_to_cpu(ah->dups);
-	u32 marks = be32_to_cpu(ah->ce) - grp->tx.marks;
+	u32 delay = be32_to_cpu(ah->delay_us);
 	struct rar_link_tx *tx = &grp->tx;
+	/* ACKs overtake one another: what an older one says is no news. */
+	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
+	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
 	struct ack_news news = {};
 	u64 rtt, again;
 
@@ -562,9 +564,11 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
 		rar_window_rtt(grp, rtt, now);
 	}
-	if (dups != tx->dups)
-		rar_window_spurious(grp, dups - tx->dups);
-	tx->dups = dups;
+	if (dups) {
+		rar_window_spurious(grp, dups);
+		tx->full_lost = 0;
+	}
+	tx->dups += dups;
 	tx->marks += marks;
 	if (news.acked || marks)
 		rar_window_acked(grp, news.acked, marks);
@@ -584,12 +588,13 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 oldest = READ_ONCE(grp->op_oldest), now = rar_now_us();
+	u64 oldest = READ_ONCE(grp->op_oldest), now;
 	struct rar_ack_hdr ah;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
 		return;
 	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
 	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
 		/* Acknowledges what was never sent. */
 		spin_unlock_bh(&tx->lock);
@@ -715,13 +720,14 @@ void rar_link_send_ack(struct rar_group *grp)
 {
 	struct rar_link_rx *rx = &grp->rx;
 	struct rar_ack_hdr ah = {};
-	u64 now = rar_now_us();
+	u64 now;
 
 	spin_lock_bh(&grp->tx.lock);
-	rar_slow_tell(grp, &ah.slow, now);
+	rar_slow_tell(grp, &ah.slow, rar_now_us());
 	spin_unlock_bh(&grp->tx.lock);
 
 	spin_lock_bh(&rx->lock);
+	now = rar_now_us();
 	ah.cum = cpu_to_be32(rx->cum);
 	ah.highest = cpu_to_be32(rx->highest);
 	ah.ce = cpu_to_be32(rx->ce);
@@ -809,14 +815,15 @@ static void earlier(u64 *next, u64 when)
 }
 
 /* What is due on both links. Softirq, RCU read side. */
-static void link_tick(struct rar_group *grp, u64 now)
+static void link_tick(struct rar_group *grp)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 next, ack_us;
+	u64 now, next, ack_us;
 	bool ack, push;
 
-	ack = tick_ack(&grp->rx, now, &ack_us);
+	ack = tick_ack(&grp->rx, rar_now_us(), &ack_us);
 	spin_lock(&tx->lock);
+	now = rar_now_us();
 	next = detect_lost(grp, now);
 	earlier(&next, tick_timeout(grp, now));
 	advance_una(tx);
@@ -824,7 +831,7 @@ static void link_tick(struct rar_group *grp, u64 now)
 		earlier(&next, ack_us);
 	if (next)
 		timer_at(grp, next);
-	push = tx->npend;
+	push = tx->npend || tx->ninject;
 	spin_unlock(&tx->lock);
 
 	if (ack)
@@ -854,7 +861,7 @@ static enum hrtimer_restart link_timer(struct hrtimer *timer)
 	/* Pairs with the release in rar_group_set_state(). */
 	state = smp_load_acquire(&grp->state);
 	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
-		link_tick(grp, rar_now_us());
+		link_tick(grp);
 	rcu_read_unlock();
 	rar_group_put(grp);
 	return HRTIMER_NORESTART;
@@ -879,14 +886,13 @@ static u64 probe_interval(const struct rar_group *grp, u64 now)
 /* Full-size packets do not pass, for long, but others do. */
 static bool mtu_fell(const struct rar_group *grp, u64 now)
 {
-	u64 limit = READ_ONCE(grp->rn->sysctl_dead_ms) * (USEC_PER_MSEC / 2);
+	u32 limit = max(READ_ONCE(grp->rn->sysctl_dead_ms) / 2, LINK_MTU_MS);
 	const struct rar_link_tx *tx = &grp->tx;
 
-	limit = max_t(u64, limit, LINK_MTU_US);
 	return tx->full_lost >= RAR_MTU_LOSSES &&
-	       now - tx->full_since_us > limit &&
+	       now - tx->full_since_us > limit * (u64)USEC_PER_MSEC &&
 	       time_before(jiffies, READ_ONCE(grp->heard[RAR_NEXT]) +
-				    usecs_to_jiffies(limit));
+				    msecs_to_jiffies(limit));
 }
 
 /**
@@ -899,10 +905,11 @@ unsigned long rar_link_keepalive(struct rar_group *grp)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_probe_hdr ph = {};
-	u64 now = rar_now_us(), wait, due;
+	u64 now, wait, due;
 	bool fell;
 
 	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
 	wait = probe_interval(grp, now);
 	due = max(tx->sent_us, tx->probed_us) + wait;
 	fell = mtu_fell(grp, now);

@@ -3,14 +3,12 @@
  * Output: builds packets from the operation buffer or a header and hands
  * them to IP. Nothing is kept: a lost packet is built again.
  */
-#include <linux/icmp.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/route.h>
 #include <net/udp.h>
-#include <net/udp_tunnel.h>
 
 #include "encap.h"
 #include "rar.h"
@@ -43,6 +41,10 @@ static struct dst_entry *route_v4(struct net *net, struct rar_path *path,
 
 	if (IS_ERR(rt))
 		return ERR_CAST(rt);
+	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
+		ip_rt_put(rt);
+		return ERR_PTR(-EACCES);
+	}
 	if (!addr_v4(&path->src))
 		path->src.ip.s6_addr32[0] = fl.saddr;
 	return &rt->dst;
@@ -61,8 +63,11 @@ static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
 		.fl6_sport = path->src.port,
 		.fl6_dport = path->dst.port,
 	};
-	struct dst_entry *dst = ip6_dst_lookup_flow(net, NULL, &fl, NULL);
+	struct dst_entry *dst;
 
+	if (ipv6_addr_is_multicast(&path->dst.ip))
+		return ERR_PTR(-EACCES);
+	dst = ip6_dst_lookup_flow(net, NULL, &fl, NULL);
 	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
 		path->src.ip = fl.saddr;
 	return dst;
@@ -258,9 +263,14 @@ static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 		    struct sk_buff *skb, struct dst_entry *dst)
 {
+	const struct rar_port *port = READ_ONCE(grp->port);
+	struct sock *sk = port ? rar_encap_sk(port) : NULL;
 	struct net *net = grp->rn->net;
-	struct sock *sk;
 
+	if (!IS_ERR(dst) && !port) {
+		dst_release(dst);
+		dst = ERR_PTR(-ENOTCONN);
+	}
 	if (IS_ERR(dst)) {
 		kfree_skb(skb);
 		return PTR_ERR(dst);
@@ -269,7 +279,6 @@ static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 	skb->mark = grp->sk_mark;
 	skb->priority = grp->sk_priority;
 	push_udp(skb, path);
-	sk = rar_encap_sk(grp->port);
 	return path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
 					  xmit_v4(net, sk, skb, path);
 }
@@ -388,7 +397,7 @@ void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 }
 
 /**
- * rar_output_notice() - send ABORT, REJECT, FIN or FIN_ACK
+ * rar_output_notice() - send ABORT, LATE, FIN or FIN_ACK
  * @grp:   group
  * @dir:   to which neighbour
  * @type:  enum rar_pkt_type
@@ -410,24 +419,31 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 	rar_output_ctl(grp, dir, &n, sizeof(n), 0, type, token);
 }
 
-/*
- * Answers to strangers are few. Who echoes our nonce or knows our epoch has
- * heard us at its address and is none.
+/**
+ * rar_output_budget() - may one more packet be sent because of a stranger?
+ * @rn: netns
+ *
+ * Any context. Return: true if so; it is counted.
  */
-static bool reply_allowed(const struct rar_group *grp,
-			  const struct rar_pkt *pkt)
+bool rar_output_budget(struct rar_net *rn)
 {
-	u64 token = be64_to_cpu(pkt->h.token);
-	struct rar_net *rn = grp->rn;
-
-	if (token && (rar_join_token(grp, pkt) ||
-		      token == READ_ONCE(grp->epoch)))
-		return true;
-	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {
+	if (READ_ONCE(rn->reply_jiffy) != jiffies) {
 		WRITE_ONCE(rn->reply_jiffy, jiffies);
 		atomic_set(&rn->replies, 0);
 	}
 	return atomic_inc_return(&rn->replies) <= OUTPUT_REPLIES;
+}
+
+/* Who echoes our nonce or knows our epoch has heard us, and is no stranger. */
+static bool reply_allowed(const struct rar_group *grp,
+			  const struct rar_pkt *pkt)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	if (token && (rar_join_token(grp, pkt) ||
+		      token == READ_ONCE(grp->epoch)))
+		return true;
+	return rar_output_budget(grp->rn);
 }
 
 /**
@@ -444,11 +460,12 @@ static bool reply_allowed(const struct rar_group *grp,
 void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token)
 {
-	struct rar_path path = { .src = pkt->to, .dst = pkt->from };
+	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
+				 .oif = grp->path[RAR_NEXT].oif };
 	struct sk_buff *skb;
 	int err;
 
-	if (len > pkt->len || !grp->port || !reply_allowed(grp, pkt))
+	if (len > pkt->len || !reply_allowed(grp, pkt))
 		return;
 	skb = packet_alloc(&path, len);
 	if (!skb)

@@ -30,16 +30,16 @@ static void show_addr(struct seq_file *seq, const struct rar_addr *a)
 }
 
 /* Who knows the epoch can speak for a member: it is not for everybody. */
-static u64 shown_epoch(const struct rar_group *grp)
+static u64 shown_epoch(const struct seq_file *seq, const struct rar_group *grp)
 {
-	return ns_capable_noaudit(grp->rn->net->user_ns, CAP_NET_ADMIN) ?
+	return file_ns_capable(seq->file, grp->rn->net->user_ns, CAP_NET_ADMIN) ?
 	       READ_ONCE(grp->epoch) : 0;
 }
 
 static void show_group(struct seq_file *seq, const struct rar_group *grp)
 {
 	seq_printf(seq, "%016llx %u %u %s %016llx %u ", grp->id, grp->rank,
-		   grp->size, state_names[READ_ONCE(grp->state)], shown_epoch(grp),
+		   grp->size, state_names[READ_ONCE(grp->state)], shown_epoch(seq, grp),
 		   grp->payload);
 	show_addr(seq, &grp->path[RAR_NEXT].src);
 	seq_putc(seq, ' ');

@@ -37,6 +37,7 @@
 #include "op.h"
 #include "ring.h"
 
+struct rar_hook;
 struct rar_port;
 
 #define RAR_TX_SLOTS	1024	/* packets in flight on a link, power of two */
@@ -62,7 +63,7 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @alive:	groups not yet freed; the netns waits for them
  * @reply_jiffy, @replies: answers to strangers in that jiffy
  * @hooks:	ingress hooks by device, @hook_lock
- * @ports:	UDP sockets, @port_lock; RCU readers (ingress hook)
+ * @ports:	UDP sockets, @port_lock; @port_bits: their ports, lockless readers
  * @pasts:	of processes whose groups failed, @past_lock; see resume.c
  * @mib:	counters
  * The sysctls are written by sysctl.c only and read with READ_ONCE.
@@ -82,6 +83,7 @@ struct rar_net {
 	struct mutex hook_lock; /* see above */
 	struct list_head ports;
 	struct mutex port_lock; /* see above */
+	DECLARE_BITMAP(port_bits, 1 << 16);
 	struct list_head pasts;
 	spinlock_t past_lock; /* see above */
 	struct rar_mib_cpu __percpu *mib;
@@ -361,9 +363,10 @@ struct rar_join_state {
  *
  * Set once: before the group is hashed @rn, @id, @rank, @size, @uid; before
  * RUN @epoch, @payload, @path, tx.sent.
- * @lock protects @state, @error, @join, @undelivered, @sk, the leave fields;
- * they are read locklessly with READ_ONCE where a stale value does no harm.
- * @state is published with smp_store_release.
+ * @lock protects @state, @error, @join, @undelivered, the leave fields but for
+ * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
+ * are read locklessly with READ_ONCE where a stale value does no harm. @state is
+ * published with smp_store_release.
  *
  * References (@ref): the hash table (dropped by rar_group_unhash()), the
  * socket, the armed timer and the queued work are each one. It dies
@@ -417,7 +420,7 @@ struct rar_group {
 	struct rar_path path[RAR_DIRS];
 	struct rar_port *port;
 	struct rar_addr self;			/* as bound; af 0 = any */
-	int hook_dev[3];		/* loopback, to next, from prev; 0 = none */
+	struct rar_hook *hook[3];	/* loopback, to next, from prev */
 	int prev_dev;			/* device the predecessor comes from */
 	u32 sk_mark;
 	u32 sk_priority;
@@ -482,6 +485,7 @@ void rar_group_detach(struct rar_group *grp);
 void rar_group_put(struct rar_group *grp);
 struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 				   u64 token);
+bool rar_group_knows(struct rar_net *rn, u64 id, u32 rank, u64 token);
 void rar_group_set_state(struct rar_group *grp, enum rar_state to);
 void rar_group_run(struct rar_group *grp);
 void rar_group_kick(struct rar_group *grp, unsigned long when);
@@ -506,6 +510,7 @@ void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);
 void rar_fail_tell(struct rar_group *grp, enum rar_dir dir);
 void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
+void rar_fail_from_wire(const struct rar_notice_hdr *n, struct rar_error *err);
 void rar_fail_set_owner(struct rar_group *grp, struct pid *pid);
 void rar_fail_check_owner(struct rar_group *grp);
 void rar_fail_tick(struct rar_group *grp);
@@ -567,7 +572,7 @@ void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
 			 u32 chunk, u32 len, u64 now);
 
 /* resume.c */
-void rar_resume_failed(struct rar_group *grp, struct pid *owner, u64 done);
+void rar_resume_failed(struct rar_group *grp, u64 done);
 void rar_resume_find(const struct rar_group *grp, struct rar_resume *past);
 void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own);
 void rar_resume_forget(struct rar_group *grp);
@@ -598,6 +603,7 @@ void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
 		      const struct rar_tx_item *item);
 void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
+bool rar_output_budget(struct rar_net *rn);
 void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token);
 void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt);
@@ -605,8 +611,9 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err);
 
 /* hook.c */
-int rar_hook_add(struct rar_net *rn, int ifindex);
-void rar_hook_remove(struct rar_net *rn, int ifindex);
+struct rar_hook *rar_hook_get(struct rar_net *rn, int ifindex);
+void rar_hook_put(struct rar_net *rn, struct rar_hook *hook);
+int rar_hook_dev(const struct rar_hook *hook);
 int rar_hook_init(void);
 void rar_hook_exit(void);
 

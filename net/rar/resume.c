@@ -60,25 +60,23 @@ static void past_trim(struct rar_net *rn, kuid_t uid)
 
 /**
  * rar_resume_failed() - remember how far a member came
- * @grp:   group that was running
- * @owner: its process, a reference is taken over; may be NULL
- * @done:  lowest operation that is not complete here
+ * @grp:  group that was running, @grp->lock held
+ * @done: lowest operation that is not complete here
  *
  * Any context. Without memory it is forgotten, as if the process were new.
  */
-void rar_resume_failed(struct rar_group *grp, struct pid *owner, u64 done)
+void rar_resume_failed(struct rar_group *grp, u64 done)
 {
-	struct rar_past *past = owner ? kzalloc(sizeof(*past), GFP_ATOMIC) :
-					NULL;
 	struct rar_net *rn = grp->rn;
+	struct rar_past *past;
 
-	if (!past) {
-		put_pid(owner);
+	lockdep_assert_held(&grp->lock);
+	past = grp->owner ? kzalloc(sizeof(*past), GFP_ATOMIC) : NULL;
+	if (!past)
 		return;
-	}
 	past->id = grp->id;
 	past->uid = grp->uid;
-	past->owner = owner;
+	past->owner = get_pid(grp->owner);
 	past->epoch = grp->epoch;
 	past->done = done;
 	past->since = jiffies;

@@ -11,11 +11,17 @@ static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
 	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
 }
 
+/* Is @self what the member is bound to? Port 0: whichever it got. */
 static bool same_name(const struct rar_group *grp,
 		      const struct sockaddr_rar *self)
 {
+	const struct rar_addr *a = &grp->self;
+
 	return grp->id == self->srar_group && grp->rank == self->srar_rank &&
-	       grp->size == self->srar_size;
+	       grp->size == self->srar_size && a->af == self->srar_af &&
+	       a->scope == self->srar_scope_id &&
+	       (!self->srar_port || a->port == self->srar_port) &&
+	       !memcmp(&a->ip, self->srar_addr, sizeof(a->ip));
 }
 
 /* bind() where there is no member, or one that failed. */
@@ -179,12 +185,12 @@ static u64 oldest_posted_us(struct rar_group *grp)
 
 static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
 {
-	u64 waiting_us = oldest_posted_us(grp);
+	u64 waiting_us = oldest_posted_us(grp), now;
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_slow_wire w = {};
-	u64 now = rar_now_us();
 
 	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
 	rar_slow_tell(grp, &w, now);
 	info->slow_rank = grp->slow.rank;
 	info->slow_ms = grp->slow.ms;

@@ -41,6 +41,8 @@
 #define RTO_INIT_US		100000
 #define RTO_MIN_US		5000
 #define RTO_MAX_US		400000
+#define RTO_LONG_US		1600000	/* if so many timeouts were for nothing */
+#define RTO_LONG_AFTER		14
 #define RTO_SLACK_US		1000	/* lowest allowance for variation */
 #define REORDER_MIN_US		1000	/* a gap is not a loss before */
 #define REORDER_MAX_US		10000	/* or two round trips */
@@ -99,14 +101,21 @@ void rar_window_rtt(struct rar_group *grp, u32 us, u64 now)
 	}
 	tx->rto_us = clamp_t(u32, tx->srtt_us + RAR_ACK_DELAY_US +
 			     max(4 * tx->rttvar_us, RTO_SLACK_US),
-			     RTO_MIN_US, RTO_MAX_US);
+			     RTO_MIN_US, RTO_LONG_US);
 	tx->backoff = 0;
 }
 
-/* The probe timeout now, doubled since the last progress. */
+/*
+ * The probe timeout now, doubled since the last progress. Short, since a link
+ * that works again shall be found soon; but if it was for nothing many times,
+ * the round trip may be longer than that.
+ */
 u64 rar_window_timeout(const struct rar_link_tx *tx)
 {
-	return min_t(u64, (u64)tx->rto_us << min(tx->backoff, 10U), RTO_MAX_US);
+	u32 most = tx->backoff < RTO_LONG_AFTER ? RTO_MAX_US : RTO_LONG_US;
+	u64 us = (u64)tx->rto_us << min(tx->backoff, 10U);
+
+	return max_t(u64, min_t(u64, us, most), tx->rto_us);
 }
 
 /* How long after it was sent a packet is late, if a later one came. */
@@ -198,6 +207,9 @@ static void next_round(struct rar_link_tx *tx)
 		tx->undo_left = 0;
 		tx->undo_cwnd = 0;
 	}
+	/* It must not fall half the numbers behind: it would seem ahead. */
+	if (!reduced(tx, tx->una))
+		tx->recover = tx->una;
 	tx->round_end = tx->next_seq;
 	tx->round_acked = 0;
 	tx->round_marks = 0;
