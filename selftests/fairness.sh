@@ -61,12 +61,12 @@ tail_drop()
 	br tc qdisc replace dev p1 root handle 1: tbf rate $rate burst $burst limit $limit
 }
 
-# Marks from a fifth of the limit on; it could hold four times the limit.
+# Marks from two fifths of the limit on; it could hold four times the limit.
 marking()
 {
 	tail_drop &&
 		br tc qdisc add dev p1 parent 1:1 handle 2: fq orphan_mask 0 \
-			ce_threshold $((limit * 8 * 1000 / (rate / 1000) / 5))us \
+			ce_threshold $((limit * 8 * 1000 / (rate / 1000) * 2 / 5))us \
 			limit $((4 * limit / 1500)) flow_limit $((4 * limit / 1500))
 }
 

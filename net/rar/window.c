@@ -151,7 +151,6 @@ static bool reduced(const struct rar_link_tx *tx, u32 seq)
 void rar_window_lost(struct rar_group *grp, u32 seq)
 {
 	struct rar_link_tx *tx = &grp->tx;
-
 	bool noise = tx->noise >= WINDOW_NOISE;
 
 	if (noise)
@@ -188,9 +187,11 @@ static void marked(struct rar_link_tx *tx)
 	bool deep = tx->rtt_us > base_us(&tx->rtt_base) + WINDOW_DEEP_US;
 	u32 cut = tx->cwnd * tx->alpha >> (WINDOW_ALPHA_SHIFT + 1);
 
-	if (!reduced(tx, tx->highest))
-		reduce_to(tx, tx->cwnd - (deep ? tx->cwnd / 2 :
-					  max(cut, tx->cwnd / 4)));
+	if (reduced(tx, tx->highest))
+		return;
+	reduce_to(tx, tx->cwnd - (deep ? tx->cwnd / 2 : max(cut, tx->cwnd / 4)));
+	/* It was for something, whatever becomes of the packets given up. */
+	tx->undo_cwnd = 0;
 }
 
 /* Once per round trip. */
