@@ -12,6 +12,9 @@ every packet that got past the checks would spoil the sum.  Each must move its
 own counter by exactly the number of packets and no other, nothing may be added,
 and at the end the sums must be right to the bit and the kernel log as long as
 before.
+
+Besides: packets whose bytes lie where they are not expected; news that is false,
+odd or old; and packets that are only passing through rank 1's host.
 """
 import array
 import ctypes
@@ -29,13 +32,15 @@ import time
 import traceback
 
 from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK,
-                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, enter, libc, sysctl,
-                    tables)
+                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, enter, libc,
+                    sysctl, tables)
 
 RAR_JOIN, RAR_ERROR, RAR_OP = 1, 7, 32
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
 I32, SUM, MAX = 3, 1, 4
 N = 3
 COUNT = 700         # elements: a chunk per block, the last one shorter
+BIG = 11900         # two chunks per block, in frames of more than a page
 COPIES = 2          # of each bad packet
 
 path, V6 = "ingress", False     # of the variant that runs
@@ -119,9 +124,14 @@ class Data:
     def __init__(self, count):
         self.count = count
         self.x = [array.array("i", rng.randbytes(4 * count)) for _ in range(N)]
-        self.sum = array.array("i", (
-            (a + b + c + (1 << 31)) % (1 << 32) - (1 << 31)
-            for a, b, c in zip(*self.x))).tobytes()
+        self.sum = self.of(*range(N))
+
+    def of(self, *ranks, first=0, end=None):
+        """Bytes of the sum over some ranks."""
+        end = self.count if end is None else end
+        return array.array("I", (
+            sum(v) % (1 << 32) for v in zip(*(self.x[r][first:end] for r in ranks))
+        )).tobytes()
 
 
 class Ring:
@@ -130,27 +140,36 @@ class Ring:
     group = 0xbad0
 
     def __init__(self):
+        self.listen()
+        self.fd = [self.member(r) for r in range(N)]
+        for s in self.fd:
+            err = self.joined(s)
+            if err:
+                raise OSError(err, "join")
+
+    def listen(self):
         Ring.group += 1
         self.group = Ring.group
-        self.fd = []
         self.seen = []      # frames at p1
         enter("rarbr")
         self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
                                  socket.htons(3))
+        self.tap.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)    # SO_RCVBUFFORCE
         self.tap.bind(("p1", 3))
         self.tap.setblocking(False)
-        for r in range(N):
-            enter(f"rar{r}")
-            sysctl("rx_path", path)
-            s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
-            s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(r, self.group) +
-                         sockaddr((r + 1) % N, self.group))
-            self.fd.append(s)
-        for s in self.fd:
-            self.poll(s, select.POLLOUT)
-            err = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if err:
-                raise OSError(err, "join")
+
+    def member(self, rank):
+        """It begins to join."""
+        enter(f"rar{rank}")
+        sysctl("rx_path", path)
+        s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+        s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, self.group) +
+                     sockaddr((rank + 1) % N, self.group))
+        return s
+
+    def joined(self, s):
+        self.poll(s, select.POLLOUT)
+        return s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     @staticmethod
     def poll(s, events, seconds=10):
@@ -175,6 +194,16 @@ class Ring:
     def error(self, rank):
         return struct.unpack("=iIII", self.fd[rank].getsockopt(
             SOL_RAR, RAR_ERROR, 104)[:16])
+
+    def failure(self, rank):
+        """What recv() says, never waiting, and RAR_ERROR."""
+        try:
+            self.poll(self.fd[rank], select.POLLIN)
+            self.fd[rank].recv(4, socket.MSG_DONTWAIT)
+            got = 0
+        except OSError as e:
+            got = e.errno
+        return got, *self.error(rank)
 
     def sniff(self):
         """All frames so far as parsed packets."""
@@ -423,6 +452,7 @@ def next_packet(ring, data, op):
     p = template.copy(seq=highest + 1, una=highest + 1, op=op,
                       count=data.count, flags=0,
                       payload=data.x[0].tobytes()[:size])
+    p.block = block
     p.per_block = (block + size - 1) // size
     p.nchunks = 2 * p.per_block + (
         4 * data.count - 2 * block + size - 1) // size
@@ -447,7 +477,25 @@ def wait_for(ring, **want):
     raise LookupError(f"no packet with {want} came")
 
 
-# ------------------------------------------------------------------ pages
+# ------------------------------------------------------------------ the network
+
+def ip(ns, *words):
+    subprocess.run(["ip", "-n", ns, *words], check=True)
+
+
+def addresses():
+    """A second one for rank 1, one for the bridge's own namespace."""
+    for ns, dev, host in (("rar1", "eth0", 50), ("rarbr", "br0", 99)):
+        ip(ns, "address", "add", f"10.77.0.{host + 1}/24", "dev", dev)
+        ip(ns, "address", "add", f"fd77::{host + 1}/64", "dev", dev, "nodad")
+
+
+def links():
+    """Long packets for all."""
+    for r in range(N):
+        ip("rarbr", "link", "set", f"p{r}", "mtu", "9000")
+        ip(f"rar{r}", "link", "set", "eth0", "mtu", "9000")
+
 
 def transparent_socket():
     """A UDP socket of the bridge's namespace that sends as rank 0."""
@@ -459,14 +507,6 @@ def transparent_socket():
     s.bind((socket.inet_ntop(af, address(0)), 18118))
     s.connect((socket.inet_ntop(af, address(1)), 18118))
     return s
-
-
-def addresses():
-    """A second one for rank 1, one for the bridge's own namespace."""
-    for ns, dev, host in (("rar1", "eth0", 50), ("rarbr", "br0", 99)):
-        for text in (f"10.77.0.{host + 1}/24", f"fd77::{host + 1}/64"):
-            subprocess.run(["ip", "-n", ns, "address", "add", text, "dev", dev,
-                            "nodad"], check=True)
 
 
 def test_stranger():
@@ -534,6 +574,64 @@ def test_spliced(ring, s, how, op):
            f"pages of others, {how}")
 
 
+# ------------------------------------------------------------------ pieces
+
+def in_pieces(frames, head):
+    """Sends frames whose first bytes lie in the skb's head and the others in
+    pages, as devices receive that split them."""
+    enter("rarbr")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+        s.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        s.bind(("p1", 0))
+        for frame in frames:
+            s.send(struct.pack("=BBHHHH", 0, 0, head, 0, 0, 0) + frame)
+
+
+def with_trailers(ring, data, op):
+    """What rank 0 would send of an operation: its first chunk, and the last one
+    of all, behind which the buffer ends; and behind both what a link appends."""
+    first = next_packet(ring, data, op)
+    chunk, size = first.nchunks - 1, len(first.payload)
+    at = 2 * first.block + (chunk - 2 * first.per_block) * size
+    final = first.copy(seq=first.seq + 1, chunk=chunk,
+                       payload=data.of(2, 0, first=at // 4))
+    return [first.copy(trailer=rng.randbytes(8)).frame(),
+            final.copy(trailer=rng.randbytes(64)).frame()]
+
+
+def test_pieces(ring, op, head, early):
+    """The right data, in pieces none of which ends where the packet does.
+    early: rank 1 has not posted the operation yet."""
+    data = Data(BIG)
+    for r in (2,) if early else (1, 2):
+        ring.post(r, data)
+    wait_quiet(ring)
+    frames = with_trailers(ring, data, op)
+    expect = {"EarlyHeld": 2} if early else {"RxData": 2}
+    before = counters()
+    in_pieces(frames, head)
+    got = settle(before, expect, ())
+    if got != expect:
+        note(f"counters moved by {got}, not {expect}")
+    for r in (0, 1) if early else (0,):
+        ring.post(r, data)
+    sums = [ring.collect(r, data) for r in range(N)]
+    if not all(sums):
+        note(f"sums right: {sums}")
+    result(got == expect and all(sums), "trailer of the link, in pieces, "
+           f"{head} bytes in the head{', early' if early else ''}")
+
+
+def pieces():
+    ring, headers = Ring(), 14 + (40 if V6 else 20) + 8 + 64
+    result(ring.allreduce(Data(BIG)), "the ring works with long packets")
+    # elements that straddle pages, and pieces that begin with one
+    for op, (head, early) in enumerate(
+            ((64, False), (headers, False), (headers + 6, False), (64, True)), 1):
+        test_pieces(ring, op, head, early)
+    ring.close()
+
+
 # ------------------------------------------------------------------ the end
 
 DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
@@ -548,13 +646,7 @@ def test_disagreement(field, value, reason):
     packet = next_packet(ring, data, 1)
     inject(ring, [packet.copy(**{field: value}).frame()])
     for r in range(N):
-        try:
-            ring.poll(ring.fd[r], select.POLLIN)
-            ring.fd[r].recv(4)
-            got = 0
-        except OSError as e:
-            got = e.errno
-        err, why, rank, other = ring.error(r)
+        got, err, why, rank, other = ring.failure(r)
         if (got, err, why, {rank, other}) != (errno.EBADMSG, errno.EBADMSG,
                                               reason, {0, 1}):
             note(f"rank {r}: recv {got}, error {err} reason {why} of {rank} "
@@ -616,6 +708,7 @@ def variant():
         for op, how in enumerate(("sendfile", "vmsplice"), 2):
             test_spliced(ring, s, how, op)
     ring.close()
+    pieces()
     lines = log.lines()
     for line in lines:
         note("kernel log: " + re.sub(r"\s+", " ", line))
@@ -630,6 +723,7 @@ def main():
         enter(f"rar{r}")
         sysctl("dead_ms", 3000)
     addresses()
+    links()
     variants = [sys.argv[1:]] if sys.argv[1:] else (
         ("ingress", "4"), ("ingress", "6"), ("udp", "4"), ("udp", "6"))
     for path, family in variants:
