@@ -222,6 +222,14 @@ class Ring:
         self.tap.close()
 
 
+class Lone(Ring):
+    """Rank 1 only: it looks for the others."""
+
+    def __init__(self):
+        self.listen()
+        self.fd = [self.member(1)]
+
+
 # ------------------------------------------------------------------ the cases
 
 def fragments(packet):
@@ -491,11 +499,21 @@ def addresses():
 
 
 def links():
-    """Long packets for all."""
+    """Long packets for all; for rank 1 a network behind it."""
     for r in range(N):
         ip("rarbr", "link", "set", f"p{r}", "mtu", "9000")
         ip(f"rar{r}", "link", "set", "eth0", "mtu", "9000")
+    ip("rarbr", "link", "add", "far", "type", "veth", "peer", "name", "near",
+       "netns", "rar1")
+    for ns, dev in (("rarbr", "far"), ("rar1", "near")):
+        ip(ns, "link", "set", dev, "addrgenmode", "none", "up")
+    ip("rar1", "address", "add", "10.78.0.1/24", "dev", "near")
+    ip("rar1", "address", "add", "fd78::1/64", "dev", "near", "nodad")
+    for far in ("10.78.0.9", "fd78::9"):
+        ip("rar1", "neigh", "add", far, "lladdr", "02:00:00:00:00:09", "dev", "near")
 
+
+# ------------------------------------------------------------------ pages
 
 def transparent_socket():
     """A UDP socket of the bridge's namespace that sends as rank 0."""
@@ -632,6 +650,82 @@ def pieces():
     ring.close()
 
 
+# ------------------------------------------------------------------ passing through
+
+def set_router(on):
+    """Rank 1's host passes packets on, to a network of its own."""
+    enter("rar1")
+    for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+        with open("/proc/sys/net/" + name, "w") as f:
+            f.write(str(int(on)))
+
+
+def carried(frame):
+    """(destination, what IP carries)"""
+    if frame[12:14] == b"\x86\xdd":
+        return frame[38:54], frame[54:]
+    return frame[30:34], frame[14 + 4 * (frame[14] & 15):]
+
+
+def passes(ring, out, frames):
+    """Do they all come out behind the router, as they were?"""
+    before, want, got = counters(), sorted(map(carried, frames)), []
+    inject(ring, frames)
+    while len(got) < len(want) and select.select([out], [], [], 0.5)[0]:
+        frame = carried(out.recv(70000))
+        if frame[0] == want[0][0]:
+            got.append(frame)
+    return sorted(got) == want and not moved(before, counters())
+
+
+def test_passing(ring, out, p, ack, member):
+    """What somebody else's ring sends, whose group and rank are here as well."""
+    far = socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET,
+                           "fd78::9" if V6 else "10.78.0.9")
+    p, ack = p.copy(dst=far), ack.copy(dst=far)
+    kinds = {"data": [p.frame()], "ACK": [ack.frame()],
+             "PROBE": [Packet(**{**plain(p), "type": PROBE, "payload": bytes(24)})
+                       .frame()],
+             "bad UDP checksum": [p.copy(check="bad").frame()],
+             "no UDP checksum": [p.copy(check="zero").frame()],
+             "wrong length": [p.copy(len_extra=1).frame()],
+             "another version": [p.copy(version=0xa2).frame()],
+             "header only": [p.copy(raw=p.rar()[:24]).frame()],
+             "fragments": fragments(p)}
+    if not V6:
+        kinds["options"] = [p.copy(options=b"\1\1\1\0").frame()]
+    eaten = [name for name, frames in kinds.items()
+             if not passes(ring, out, frames)]
+    if eaten:
+        note(f"did not pass: {', '.join(eaten)}")
+    result(not eaten, f"packets only pass through the host of {member}")
+
+
+def passing_through():
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    wait_quiet(ring)
+    p = last(ring.sniff(), srank=0, drank=1, type=RS)
+    ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
+    enter("rar1")
+    sysctl("join_ms", 100)
+    lone = Lone()
+    ok &= lone.joined(lone.fd[0]) == errno.ETIMEDOUT
+    sysctl("join_ms", 30000)
+    set_router(True)
+    enter("rarbr")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as out:
+        out.bind(("far", 3))
+        test_passing(ring, out, p, ack, "a member")
+        test_passing(ring, out, p.copy(group=lone.group),
+                     ack.copy(group=lone.group), "a member that could not join")
+    set_router(False)
+    lone.close()
+    ok &= ring.allreduce(data)
+    ring.close()
+    result(ok, "and do no harm to it")
+
+
 # ------------------------------------------------------------------ the end
 
 DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
@@ -709,6 +803,7 @@ def variant():
             test_spliced(ring, s, how, op)
     ring.close()
     pieces()
+    passing_through()
     lines = log.lines()
     for line in lines:
         note("kernel log: " + re.sub(r"\s+", " ", line))
