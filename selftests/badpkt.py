@@ -650,6 +650,64 @@ def pieces():
     ring.close()
 
 
+# ------------------------------------------------------------------ news
+
+# What calls may return because of others; what means something else to them.
+KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
+         errno.EMSGSIZE)
+ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
+NO_REASON = 22      # RAR_R_NR
+
+
+def notice(err, reason):
+    return struct.pack(">IIIIQII", err, reason, 0, 0, 0, 0, 0)
+
+
+def test_abort(err):
+    """A neighbour ends the group: with an error that says so."""
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    ring.post(1, data)
+    good = last(ring.sniff(), srank=0, drank=1, type=RS)
+    inject(ring, [Packet(**{**plain(good), "type": ABORT, "payload": notice(
+        err, 1 if err in KNOWN else NO_REASON)}).frame()])
+    want = err if err in KNOWN else errno.ECONNRESET
+    for r in range(N):
+        got, said, why, _, _ = ring.failure(r)
+        if (got, said) != (want, want) or why >= NO_REASON:
+            note(f"errno {err}: rank {r}: recv {got}, error {said} reason {why}")
+            ok = False
+    ring.close()
+    return ok
+
+
+def test_refusal(err, kind, reason):
+    """The successor of a member that joins refuses it, or gives up."""
+    lone = Lone()
+    while not lone.sniff():
+        time.sleep(0.01)
+    p = last(lone.seen, srank=1, drank=2, type=JOIN)
+    inject(lone, [p.copy(
+        eth=p.eth[6:12] + p.eth[:6] + p.eth[12:], src=p.dst, dst=p.src, srank=2,
+        drank=1, type=kind, token=struct.unpack(">Q", p.payload[:8])[0],
+        payload=notice(err, reason)).frame()])
+    got = lone.joined(lone.fd[0])
+    want = err if err in KNOWN else errno.ECONNRESET
+    if got != want:
+        note(f"type {kind}, errno {err}: SO_ERROR is {got}")
+    lone.close()
+    return got == want
+
+
+def errors_of_others():
+    result(all([test_abort(err) for err in KNOWN + ODD]),
+           "ABORT: errors that calls do not take for something else")
+    result(all([test_refusal(err, kind, reason) for err in
+                (errno.EBADMSG, errno.EMSGSIZE) + ODD
+                for kind, reason in ((REJECT, 1), (ABORT, 6))]),
+           "REJECT, ABORT: the same while joining")
+
+
 # ------------------------------------------------------------------ passing through
 
 def set_router(on):
@@ -804,6 +862,8 @@ def variant():
     ring.close()
     pieces()
     passing_through()
+    if path == "ingress" and not V6:
+        errors_of_others()
     lines = log.lines()
     for line in lines:
         note("kernel log: " + re.sub(r"\s+", " ", line))
