@@ -35,7 +35,7 @@ from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN,
                     PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, enter, libc,
                     sysctl, tables)
 
-RAR_JOIN, RAR_ERROR, RAR_OP = 1, 7, 32
+RAR_JOIN, RAR_ERROR, RAR_INFO, RAR_OP = 1, 7, 8, 32
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 I32, SUM, MAX = 3, 1, 4
 N = 3
@@ -708,6 +708,43 @@ def errors_of_others():
            "REJECT, ABORT: the same while joining")
 
 
+def cwnd(ring, rank):
+    """RAR_INFO.cwnd"""
+    return struct.unpack_from("=I", ring.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 192),
+                              184)[0]
+
+
+def test_old_acks():
+    """An ACK that was overtaken: its counters of marks and duplicates are lower,
+    and no news. One that brings marks does close the window."""
+    ring, data = Ring(), Data(BIG)
+    ok = ring.allreduce(data)
+    for _ in range(50):
+        if cwnd(ring, 1) >= 8:      # it can become smaller twice
+            break
+        ok &= ring.allreduce(data)
+    wait_quiet(ring)
+    ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
+
+    def window_after(ce, dups):
+        body = bytearray(ack.payload)
+        for at, more in ((24, ce), (36, dups)):
+            value = struct.unpack_from(">I", body, at)[0] + more
+            struct.pack_into(">I", body, at, value % 2**32)
+        inject(ring, [ack.copy(payload=bytes(body)).frame()] * COPIES)
+        time.sleep(0.02)
+        return cwnd(ring, 1)
+
+    windows = [cwnd(ring, 1), window_after(9, 9)]
+    windows += [window_after(ce, dups) for ce, dups in
+                ((0, 0), (9, 9), (5, 2), (9, 0), (0, 9), (-2**31 + 20, -2**31 + 20))]
+    note(f"link window: {windows}")
+    ok &= windows[0] > windows[1] and len(set(windows[1:])) == 1
+    ok &= ring.allreduce(data)
+    ring.close()
+    result(ok, "ACKs that were overtaken do not change the link window")
+
+
 # ------------------------------------------------------------------ passing through
 
 def set_router(on):
@@ -864,6 +901,7 @@ def variant():
     passing_through()
     if path == "ingress" and not V6:
         errors_of_others()
+        test_old_acks()
     lines = log.lines()
     for line in lines:
         note("kernel log: " + re.sub(r"\s+", " ", line))
