@@ -32,7 +32,7 @@ import time
 import traceback
 
 from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK,
-                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, enter, libc,
+                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, csum, enter, libc,
                     sysctl, tables)
 
 RAR_JOIN, RAR_ERROR, RAR_INFO, RAR_OP = 1, 7, 8, 32
@@ -745,6 +745,53 @@ def test_old_acks():
     result(ok, "ACKs that were overtaken do not change the link window")
 
 
+def too_big(p, n):
+    """A router says that a packet is too long, and quotes n bytes of it."""
+    quoted = p.frame()[14:14 + n]
+    icmp = Packet(eth=p.eth[6:12] + p.eth[:6] + p.eth[12:], src=address(98),
+                  dst=p.src, proto=58 if V6 else 1)
+    if V6:
+        body = struct.pack(">BBHI", 2, 0, 0, 1400) + quoted
+        pseudo = icmp.src + icmp.dst + struct.pack(">II", len(body), icmp.proto)
+    else:
+        body, pseudo = struct.pack(">BBHHH", 3, 4, 0, 0, 1400) + quoted, b""
+    check = struct.pack(">H", csum(pseudo + body))
+    return icmp.frame(body[:2] + check + body[4:])
+
+
+def test_too_big(name, rar, flip, lowers):
+    """rar: quoted bytes of the RAR header; flip: bits of the epoch that differ,
+    None: it is 0; lowers: it is believed, and ends a group whose packets are longer."""
+    ring, data = Ring(), Data(BIG)
+    ok = ring.allreduce(data)
+    wait_quiet(ring)
+    p = last(ring.sniff(), srank=1, drank=2, type=RS)
+    p.token = 0 if flip is None else p.token ^ flip
+    inject(ring, [too_big(p, (40 if V6 else 20) + 8 + rar)] * COPIES)
+    time.sleep(0.05)
+    try:
+        ok &= ring.allreduce(data) and not lowers
+    except OSError:
+        failures = [ring.failure(r) for r in range(N)]
+        want = (errno.EMSGSIZE, errno.EMSGSIZE, 19, 1, 2)      # RAR_R_MTU
+        if not lowers or set(failures) != {want}:
+            note(f"{name}: {failures}")
+            ok = False
+    ring.close()
+    for family in ("-4", "-6"):
+        ip("rar1", family, "route", "flush", "cache")
+    result(ok, f"packet too big, quoting {name}: "
+           f"{'believed' if lowers else 'ignored'}")
+
+
+def packets_too_big():
+    test_too_big("addresses and ports", 0, 0, False)
+    test_too_big("half a header", 12, 0, False)
+    test_too_big("another epoch", 64, 1 << 40, False)
+    test_too_big("no epoch", 64, None, False)
+    test_too_big("the epoch", 24, 0, True)
+
+
 # ------------------------------------------------------------------ passing through
 
 def set_router(on):
@@ -898,6 +945,7 @@ def variant():
             test_spliced(ring, s, how, op)
     ring.close()
     pieces()
+    packets_too_big()
     passing_through()
     if path == "ingress" and not V6:
         errors_of_others()

@@ -58,6 +58,7 @@ class Packet:
 
     def __init__(self, **kw):
         # below RAR
+        self.proto = 17             # with a body of its own
         self.options = b""          # IPv4 options
         self.ext = []               # IPv6: (next header number, bytes)
         self.frag = None            # (offset in bytes, more, id)
@@ -138,14 +139,14 @@ class Packet:
             ">BBHHHBBH4s4s", 0x45 + len(self.options) // 4, 2,
             20 + len(self.options) + len(body) + self.ip_extra, ident,
             offset // 8 | (0x2000 if more else 0) |
-            (0 if self.frag else 0x4000), 64, 17, 0, self.src, self.dst))
+            (0 if self.frag else 0x4000), 64, self.proto, 0, self.src, self.dst))
         head += self.options
         struct.pack_into(">H", head, 10,
                          csum(bytes(head)) ^ (0x10 if self.bad_ip_check else 0))
         return bytes(head) + body
 
     def ip6(self, body):
-        chain, following = b"", 17
+        chain, following = b"", self.proto
         if self.frag:
             offset, more, ident = self.frag
             body = struct.pack(">BBHI", 17, 0, offset | more, ident) + body
