@@ -480,6 +480,40 @@ TEST(bound)
 	EXPECT_EQ(0, info.epoch);
 }
 
+/* Not one host. Nothing is sent, so the socket may try again. */
+TEST(connect_to_many)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	fd[0] = bound_socket();
+	ASSERT_LE(0, fd[0]);
+	ASSERT_EQ(0, rar_nonblock(fd[0], true));
+	ROW(EACCES, "connect: everybody",
+	    connect(fd[0], ADDR(.srar_rank = 1,
+				.srar_addr = { 255, 255, 255, 255 }), LEN));
+	ROW(EACCES, "connect: a network's broadcast address",
+	    connect(fd[0], ADDR(.srar_rank = 1,
+				.srar_addr = { 127, 255, 255, 255 }), LEN));
+	ROW(EACCES, "connect: multicast",
+	    connect(fd[0], ADDR(.srar_rank = 1,
+				.srar_addr = { 224, 0, 0, 1 }), LEN));
+	fd[1] = rar_socket();
+	ASSERT_EQ(0, bind(fd[1], ADDR(.srar_af = AF_INET6, .srar_group = 2,
+				      .srar_addr = { [15] = 1 }), LEN));
+	ASSERT_EQ(0, rar_nonblock(fd[1], true));
+	ROW(EACCES, "connect: IPv6 multicast",
+	    connect(fd[1], ADDR(.srar_af = AF_INET6, .srar_group = 2,
+				.srar_rank = 1,
+				.srar_addr = { 0xff, 5, [15] = 1 }), LEN));
+	ROW(EACCES, "connect: IPv6 multicast of a link",
+	    connect(fd[1], ADDR(.srar_af = AF_INET6, .srar_group = 2,
+				.srar_rank = 1, .srar_scope_id = 1,
+				.srar_addr = { 0xff, 2, [15] = 1 }), LEN));
+	ROW(EINPROGRESS, "connect: a host",
+	    connect(fd[0], ADDR(.srar_rank = 1), LEN));
+}
+
 TEST(connect_times_out_and_tries_again)
 {
 	struct rar_ring ring = lo_ring(2, 7);
@@ -505,6 +539,16 @@ TEST(connect_times_out_and_tries_again)
 	t = rar_now_us();
 	EXPECT_EQ(-ETIMEDOUT, rar_connect(fd[0], &ring, 0));
 	EXPECT_GT(2500000, rar_now_us() - t) TH_LOG("join_ms does not count");
+
+	/* 2^32 ms and a little more are not a little */
+	ASSERT_EQ(0, sysctl_write("join_ms", "1500"));
+	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDTIMEO,
+				&(struct timeval){ 4294968, 0 },
+				sizeof(struct timeval)));
+	t = rar_now_us();
+	EXPECT_EQ(-ETIMEDOUT, rar_connect(fd[0], &ring, 0));
+	EXPECT_LE(1400000, rar_now_us() - t);
+	ASSERT_EQ(0, rar_timeout(fd[0], SO_SNDTIMEO, 0));
 
 	/* the same socket joins once the other one comes */
 	ASSERT_EQ(0, sysctl_write("join_ms", "8000"));
@@ -558,6 +602,39 @@ TEST(connect_nonblocking)
 	EXPECT_EQ(1, name.srar_rank);
 	EXPECT_EQ(7, name.srar_group);
 	EXPECT_EQ(0, works(fd, 2, 1));
+}
+
+/*
+ * A join may be over before connect() looks: a tick of the timer comes in
+ * between, and the next member, whose own join has failed, refuses at once.
+ * Then connect() says so, or the caller takes a socket that is only bound for
+ * one that is joined. Over the seconds some ticks find a connect() there.
+ */
+TEST(connect_nonblocking_that_failed)
+{
+	struct rar_ring odd = lo_ring(3, 7), ring = lo_ring(2, 7);
+	uint64_t end, calls = 0, over = 0, joined = 0;
+	int fd[2], err;
+
+	ASSERT_EQ(0, rar_private_net());
+	fd[0] = rar_socket();
+	fd[1] = rar_socket();
+	ASSERT_EQ(0, rar_join_start(fd[0], &odd, 0));
+	ASSERT_EQ(0, rar_join_start(fd[1], &ring, 1));
+	EXPECT_EQ(-EBADMSG, rar_join_wait(fd[1], 8000));
+	close(fd[0]);
+	for (end = rar_now_us() + 3000000; rar_now_us() < end; calls++) {
+		fd[0] = rar_socket();
+		ASSERT_EQ(0, rar_nonblock(fd[0], true));
+		ASSERT_EQ(0, rar_bind(fd[0], &ring, 0));
+		err = rar_connect(fd[0], &ring, 0);
+		over += err == -EBADMSG;
+		joined += !err;
+		close(fd[0]);
+	}
+	rar_log("%llu calls, %llu were over", (unsigned long long)calls,
+		(unsigned long long)over);
+	EXPECT_EQ(0, joined);
 }
 
 TEST(connect_interrupted)
@@ -623,6 +700,41 @@ TEST(join_option)
 	EXPECT_EQ(POLLERR | POLLHUP, p.revents & (POLLERR | POLLHUP));
 	EXPECT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len));
 	EXPECT_EQ(ETIMEDOUT, err);
+}
+
+/* Once more with another address: bind() would not change it either. */
+TEST(join_option_other_address)
+{
+	struct rar_ring ring = lo_ring(2, 10);
+	struct rar_join join, other;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("join_ms", "100"));
+	fd = rar_socket();
+	rar_address(&ring, 0, &join.self);
+	rar_address(&ring, 1, &join.next);
+	ASSERT_EQ(0, setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	EXPECT_EQ(-ETIMEDOUT, rar_join_wait(fd, 5000));
+	other = join;
+	other.self.srar_addr[3] = 2;
+	ROW(EINVAL, "another address",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
+	other = join;
+	other.self.srar_port = htons(20012);
+	ROW(EINVAL, "another port",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
+	other = join;
+	other.self.srar_af = 0;
+	memset(other.self.srar_addr, 0, 16);
+	ROW(EINVAL, "no address",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
+	other = join;
+	other.self.srar_port = htons(RAR_DEFAULT_PORT);
+	ROW(0, "the port that it has",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
+	EXPECT_EQ(-ETIMEDOUT, rar_join_wait(fd, 5000));
+	ROW(0, "the same", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
 }
 
 /* ------------------------------------------------------------ send */
