@@ -1772,11 +1772,12 @@ TEST(operation_timeout)
 
 /*
  * Rank 0 joins and forks; the child holds the descriptor.  take: the child
- * becomes the owner.  Then the parent exits, and the child does one operation.
+ * becomes the owner; leave: rank 0 has left before.  Then the parent exits, and
+ * the child that is the owner does one operation.
  */
 struct family {
 	struct rar_ring ring;
-	bool take;
+	bool take, leave;
 	struct rar_barrier joined, forked, orphaned, end;
 };
 
@@ -1805,6 +1806,7 @@ static int child_of_rank_0(struct family *f, int fd, pid_t parent)
 
 static int rank_0(uint32_t rank, void *arg)
 {
+	struct rar_data d = data_of(2, 0, 16);
 	struct family *f = arg;
 	pid_t self = getpid();
 	int fd = rar_socket();
@@ -1812,18 +1814,21 @@ static int rank_0(uint32_t rank, void *arg)
 	if (rar_join_start(fd, &f->ring, rank) || rar_join_wait(fd, 8000))
 		return 1;
 	rar_barrier(&f->joined, 2, 10);
+	if (f->leave && (rar_allreduce(fd, &d, rank) || shutdown(fd, SHUT_WR)))
+		return 1;
 	if (!fork())
 		_exit(child_of_rank_0(f, fd, self));
 	rar_barrier(&f->forked, 2, 10);
 	return 0;
 }
 
-static struct family *start_family(bool take, int *fd, pid_t *pid)
+static struct family *start_family(bool take, bool leave, int *fd, pid_t *pid)
 {
 	struct family *f = rar_shared(sizeof(*f));
 
 	f->ring = lo_ring(2, 1);
 	f->take = take;
+	f->leave = leave;
 	*pid = rar_spawn(NULL, rank_0, 0, f);
 	*fd = rar_socket();
 	if (rar_join_start(*fd, &f->ring, 1) || rar_join_wait(*fd, 8000))
@@ -1841,7 +1846,7 @@ TEST(owner_exits_child_holds)
 	int fd;
 
 	ASSERT_EQ(0, rar_private_net());
-	f = start_family(false, &fd, &pid);
+	f = start_family(false, false, &fd, &pid);
 	ASSERT_NE(NULL, f);
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
 	EXPECT_EQ(0, rar_barrier(&f->orphaned, 2, 10));
@@ -1862,11 +1867,37 @@ TEST(owner_handed_over)
 	int fd;
 
 	ASSERT_EQ(0, rar_private_net());
-	f = start_family(true, &fd, &pid);
+	f = start_family(true, false, &fd, &pid);
 	ASSERT_NE(NULL, f);
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
 	EXPECT_EQ(0, rar_barrier(&f->orphaned, 2, 10));
 	EXPECT_EQ(0, rar_allreduce(fd, &d, 1));
+	EXPECT_EQ(0, rar_barrier(&f->end, 2, 10));
+}
+
+/* Whose operations are complete has nothing left to fail. */
+TEST(owner_left_child_holds)
+{
+	struct rar_data d = data_of(2, 0, 16);
+	struct rar_error error;
+	struct family *f;
+	bool eor = true;
+	char buf[64];
+	pid_t pid;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	f = start_family(false, true, &fd, &pid);
+	ASSERT_NE(NULL, f);
+	EXPECT_EQ(0, rar_allreduce(fd, &d, 1));
+	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
+	EXPECT_EQ(0, rar_barrier(&f->orphaned, 2, 10));
+	rar_sleep_ms(300);
+	EXPECT_EQ(0, rar_recv(fd, buf, 64, 0, &eor, NULL));
+	EXPECT_FALSE(eor);
+	EXPECT_EQ(0, rar_error(fd, &error));
+	EXPECT_EQ(0, error.err)
+		TH_LOG("%s", rar_reason_name(error.reason));
 	EXPECT_EQ(0, rar_barrier(&f->end, 2, 10));
 }
 
