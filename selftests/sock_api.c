@@ -1915,6 +1915,92 @@ TEST(owner_misuse)
 	EXPECT_EQ(0, works(&fd, 1, 1));
 }
 
+/* ------------------------------------------------------------ starting again */
+
+/* One operation as rank 1; then it waits for the end of the group. */
+static int until_the_end(uint32_t rank, void *arg)
+{
+	struct rar_data d = data_of(2, 0, 16);
+	int fd = rar_open(arg, rank);
+	int err = fd < 0 ? fd : rar_allreduce(fd, &d, rank);
+
+	if (err)
+		rar_log("rank %u: %s", rank, strerrorname_np(-err));
+	return err || !failed(fd);
+}
+
+/*
+ * close() with an operation under way is a failure as any other: the process
+ * remembers its epoch. Rank 1 is another process each time and remembers nothing.
+ */
+TEST(resume_after_close)
+{
+	struct rar_data d = data_of(2, 0, 16);
+	struct rar_ring ring = lo_ring(2, 1);
+	struct rar_info was, info;
+	pid_t pid[2];
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	for (int i = 0; i < 2; i++) {
+		/* it must not hold what is closed here */
+		pid[i] = rar_spawn(NULL, until_the_end, 1, &ring);
+		fd[i] = rar_socket();
+		ASSERT_EQ(0, rar_join_start(fd[i], &ring, 0));
+		ASSERT_EQ(0, rar_join_wait(fd[i], 8000));
+		EXPECT_EQ(0, rar_info(fd[i], i ? &info : &was));
+		EXPECT_EQ(0, rar_allreduce(fd[i], &d, 0));
+		EXPECT_EQ(0, rar_post(fd[i], &d, 0));
+		close(fd[i]);
+		EXPECT_EQ(0, rar_reap(pid[i], rar_now_us() + 8000000));
+	}
+	EXPECT_EQ(0, was.resume_epoch);
+	EXPECT_EQ(was.epoch, info.resume_epoch);
+	EXPECT_EQ(1, info.resume_op);
+}
+
+/* A group of one runs at once: it knows the epoch before, and it ends that. */
+TEST(resume_alone)
+{
+	struct rar_info info;
+	uint64_t epoch;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, works(fd, 2, 0));
+	ASSERT_EQ(0, rar_info(fd[0], &info));
+	epoch = info.epoch;
+	EXPECT_EQ(0, set_u32(fd[0], RAR_ABORT, 0));
+	EXPECT_TRUE(failed(fd[1]));
+	ring_down(fd, 2);
+
+	ASSERT_EQ(0, ring_up(fd, 1, 1));
+	ASSERT_EQ(0, rar_info(fd[0], &info));
+	EXPECT_EQ(epoch, info.resume_epoch);
+	EXPECT_EQ(1, info.resume_op);
+	ASSERT_EQ(0, works(fd, 1, 1));
+	close(fd[0]);
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, rar_info(fd[1], &info));
+	EXPECT_EQ(0, info.resume_epoch);
+	EXPECT_EQ(0, info.resume_op);
+	ring_down(fd, 2);
+
+	/* and when it fails itself */
+	ASSERT_EQ(0, ring_up(fd, 1, 2));
+	ASSERT_EQ(0, works(fd, 1, 1));
+	ASSERT_EQ(0, works(fd, 1, 2));
+	ASSERT_EQ(0, rar_info(fd[0], &info));
+	epoch = info.epoch;
+	EXPECT_EQ(0, set_u32(fd[0], RAR_ABORT, 0));
+	close(fd[0]);
+	ASSERT_EQ(0, ring_up(fd, 1, 2));
+	ASSERT_EQ(0, rar_info(fd[0], &info));
+	EXPECT_EQ(epoch, info.resume_epoch);
+	EXPECT_EQ(2, info.resume_op);
+}
+
 /* ------------------------------------------------------------ /proc */
 
 TEST(proc_files)
