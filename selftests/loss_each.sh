@@ -3,7 +3,8 @@
 # Every single packet of a small operation is lost, one at a time, data and
 # acknowledgments of all links, 5 ms from rank to rank. How much longer does the
 # operation take than one without loss? And: the last packet of all is lost while
-# its sender overwrites its buffer, or closes.
+# its sender overwrites its buffer, or closes; operations are released in another
+# order than they were sent, or late.
 #
 # A rule per packet: nftables drops the k-th data packet of operation K, or the
 # k-th acknowledgment that says that K is the last one posted, on its way into a
@@ -187,11 +188,45 @@ closed()
 	no_rules
 }
 
+# ---------------------------------------------------------------- released
+
+# Into each rank six packets of operation 0's all-gather are lost (each rule drops the
+# first one that it sees): those behind it are released before it.
+lose_six()
+{
+	local r k
+
+	for ((r = 0; r < n; r++)); do
+		for ((k = 0; k < 6; k++)); do
+			echo "udp dport 18118 @th,72,8 2 @th,320,64 0 numgen inc mod 2147483648 == 0 counter drop"
+		done | table | rns $r nft -f - || return
+	done
+}
+
+# With hop_ms of delay an operation is complete here before all of it is acknowledged.
+# Then send() waits for its end, though all that was sent waits for recv().
+released()
+{
+	lose_six
+	check "operations are released out of order" ring -n $n -t f32 \
+		-c "$elements,$elements,$elements" -p 3 -T 60
+	no_rules
+	topo_sysctl mem=$((8 << 20))
+	check "more than half of the memory, when all is released" ring -n $n -t f32 \
+		-c "$elements,5M" -p 1 -T 60
+	check "... which is a moment after it is complete" ring -n $n -t f32 \
+		-c 3M,3M,3M -p 2 -T 60
+	lose_six
+	check "... also out of order" ring -n $n -t f32 \
+		-c "$elements,$elements,$elements,5M" -p 3 -T 60
+	no_rules
+}
+
 need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 nft list tables > /dev/null 2>&1 || skip_all "no nftables in this kernel"
 dir=$(mktemp -d)
-plan $((8 + 2 * n))
+plan $((12 + 2 * n))
 topo_up $n
 topo_neighbours
 topo_netem delay ${hop_ms}ms
@@ -201,4 +236,5 @@ overwritten
 for ((rank = 0; rank < n; rank++)); do
 	closed $rank
 done
+released
 finish

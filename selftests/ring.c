@@ -15,7 +15,8 @@
  * Small results are compared whole on every rank. Of large ones each rank compares
  * its own 1/N and hashes all; equal hashes then say that every rank has the bits
  * that one of them has compared. Data pass in pieces (MSG_MORE, short receive
- * buffers), so that memory in user space does not grow with the operation.
+ * buffers), so that memory in user space does not grow with the operation. In the
+ * end every operation must be released on every rank.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -30,6 +31,7 @@
 #define MAX_OPS		32768
 #define WHOLE		(256u << 10)	/* bytes compared whole on every rank */
 #define BARRIER_S	300
+#define RELEASE_S	20
 
 struct report {
 	struct rar_info info;
@@ -457,6 +459,30 @@ static int enter_group(struct rank *r)
 	return err;
 }
 
+/*
+ * All ranks have all results: then nobody needs any buffer of any operation, once
+ * the last acknowledgments have come.
+ */
+static int wait_released(struct rank *r)
+{
+	uint64_t deadline = rar_now_us() + RELEASE_S * 1000000ull;
+	struct rar_info info;
+	int err;
+
+	for (;;) {
+		err = rar_info(r->fd, &info);
+		if (err || info.ops_released == info.ops_posted)
+			return err;
+		if (rar_now_us() > deadline)
+			break;
+		rar_sleep_ms(1);
+	}
+	rar_log("rank %u: %llu of %llu operations released", r->rank,
+		(unsigned long long)info.ops_released,
+		(unsigned long long)info.ops_posted);
+	return -ETIMEDOUT;
+}
+
 static bool more(uint32_t done)
 {
 	return opt.seconds ? !shared->stop : done < opt.repeats;
@@ -476,7 +502,8 @@ static int rank_main(uint32_t rank, void *arg)
 	if (!rank)
 		count_packets(1);
 	if (!err && !opt.hasty)
-		err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
+		err = wait_released(r) ?:
+		      rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	if (!err)
 		err = rar_info(r->fd, &shared->report[rank].info);
 	if (err)
