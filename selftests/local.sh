@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Ranks that share a host, a namespace or a process; listeners; ordinary users.
+# Ranks that share a host, a namespace or a process; listeners; ordinary users;
+# devices that have routes of their own.
 . "$(dirname "$0")/lib.sh"
 
 mix=(-t "i32,f32" -c "std,300k")
@@ -61,8 +62,27 @@ with_listeners()
 	stop_listening 2> /dev/null
 }
 
+# The ordinary tables know no way to the others.
+in_a_vrf()
+{
+	local r
+
+	if ! ip -n rar0 link add vrf0 type vrf table 77 2> /dev/null; then
+		skip "bound to a device in a VRF" "no VRF in this kernel"
+		skip "bound to a VRF" "no VRF in this kernel"
+		return
+	fi
+	for ((r = 0; r < topo_n; r++)); do
+		[ $r = 0 ] || ip -n rar$r link add vrf0 type vrf table 77
+		ip -n rar$r link set vrf0 up
+		ip -n rar$r link set eth0 master vrf0
+	done
+	check "bound to a device in a VRF" ring -n 4 -a 4 -D eth0 "${mix[@]}"
+	check "bound to a VRF" ring -n 4 -a 4 -D vrf0 "${mix[@]}"
+}
+
 need_module
-plan 14
+plan 16
 topo_up 4
 topo_sysctl rx_path=ingress
 shares "4 ranks on one veth address" -m same -a 4
@@ -75,4 +95,6 @@ check "uid nobody" rns 0 setpriv --reuid=65534 --regid=65534 --clear-groups \
 	"$(command -v ring)" -n 4 -m same -a lo4 "${mix[@]}"
 with_listeners
 check "two ranks as threads of one CPython process" rns 0 python3 ./threads.py
+topo_sysctl join_ms=10000
+in_a_vrf
 finish

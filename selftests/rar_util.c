@@ -218,6 +218,13 @@ int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank)
 	struct sockaddr_rar self;
 
 	rar_address(ring, rank, &self);
+	if (ring->device) {
+		if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ring->device,
+			       strlen(ring->device) + 1) < 0)
+			return -errno;
+		self.srar_af = 0;
+		memset(self.srar_addr, 0, sizeof(self.srar_addr));
+	}
 	return bind(fd, (struct sockaddr *)&self, sizeof(self)) < 0 ? -errno : 0;
 }
 

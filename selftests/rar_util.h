@@ -73,6 +73,7 @@ int rar_where_parse(const char *name);
  *         the caller's, at the address of rank 0
  * @port:  UDP port in host order, 0 = net.rar.port
  * @place: rank r has the address of rank place[r]; NULL: its own
+ * @device: SO_BINDTODEVICE, and the address is the route's; NULL: any device
  */
 struct rar_ring {
 	uint64_t group;
@@ -81,6 +82,7 @@ struct rar_ring {
 	const char *netns;
 	uint16_t port;
 	const uint32_t *place;
+	const char *device;
 };
 
 /* Address of a rank; call it in the namespace that will use it (scope id). */

@@ -559,6 +559,7 @@ static void usage(void)
 		"     [-a 4|6|ll6|lo4|lo6] [-t i32,f32,...|all]\n"
 		"     [-c std|elements|bytes with k,M,G|TIMESxUPTO ,...]\n"
 		"     [-p inflight] [-r repeats | -d seconds] [-P piece-bytes]\n"
+		"     [-D device] (SO_BINDTODEVICE)\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
 		"     [-v]  a line for every repeat\n"
@@ -588,7 +589,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:P:s:T:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:P:s:T:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -600,6 +601,7 @@ static void parse(int argc, char **argv)
 		case 'p': opt.inflight = atoi(optarg); break;
 		case 'r': opt.repeats = atoi(optarg); break;
 		case 'd': opt.seconds = atoi(optarg); break;
+		case 'D': opt.ring.device = optarg; break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;
