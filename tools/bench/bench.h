@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What all contestants of the bench share: the same data, the same clock, the
+ * same checks. A contestant is N processes that map one file, the control block;
+ * "lead" puts a job there, the ranks do it together, and "lead" reads how long
+ * it took. Whoever has no job sleeps.
+ *
+ * Functions that can fail return 0 or a negative errno. Also used from C++.
+ */
+#ifndef RAR_BENCH_H
+#define RAR_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_RANKS	64
+#define BENCH_OPS	512
+#define BENCH_KNOBS	3
+
+enum bench_type { BENCH_F32, BENCH_I32 };	/* both of four bytes */
+
+/**
+ * struct bench_job - one sample: a list of all-reduces, several times over
+ * @type:   enum bench_type
+ * @times:  how often the list
+ * @nops:   operations in the list
+ * @number: of this job: decides which part of a large result a rank checks
+ * @knob:   what a contestant may vary, see there
+ * @bytes:  of each operation
+ */
+struct bench_job {
+	uint32_t type;
+	uint32_t times;
+	uint32_t nops;
+	uint32_t number;
+	uint64_t knob[BENCH_KNOBS];
+	uint64_t bytes[BENCH_OPS];
+};
+
+/* What a rank says about a job: when it began and ended, or why not. */
+struct bench_report {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	int32_t err;
+	char text[124];
+};
+
+/* The control block. "round" counts jobs, "gen" barriers: both are futexes. */
+struct bench_ctl {
+	uint32_t n;
+	uint32_t attached;
+	uint32_t round;
+	uint32_t quit;
+	uint32_t done;
+	uint32_t arrived;
+	uint32_t gen;
+	uint32_t failed;
+	struct bench_job job;
+	struct bench_report report[BENCH_RANKS];
+};
+
+/**
+ * struct bench_rank - a rank of a contestant
+ * @ctl:   the control block
+ * @rank:  0 .. size - 1
+ * @size:  ranks
+ * @buf:   the data, replaced by the sum
+ * @spare: as large; for contestants that put the sum elsewhere and swap
+ * @room:  bytes of each
+ * @priv:  the contestant's own
+ */
+struct bench_rank {
+	struct bench_ctl *ctl;
+	uint32_t rank;
+	uint32_t size;
+	void *buf;
+	void *spare;
+	size_t room;
+	void *priv;
+};
+
+/**
+ * struct bench_peer - a contestant
+ * @prepare:   before a job, untimed; may be NULL
+ * @allreduce: of the first bytes of rank->buf
+ * @spare:     it needs rank->spare
+ */
+struct bench_peer {
+	int (*prepare)(struct bench_rank *rank, const struct bench_job *job);
+	int (*allreduce)(struct bench_rank *rank, size_t bytes, enum bench_type type);
+	bool spare;
+};
+
+/* Does jobs until "lead" is gone. Returns the exit status of the process. */
+int bench_serve(const char *ctl, uint32_t rank, const struct bench_peer *peer, void *priv);
+/* Instead: this rank cannot take part. "lead" passes the reason on. */
+int bench_refuse(const char *ctl, uint32_t rank, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+struct bench_ctl *bench_map(const char *path, bool create);
+uint64_t bench_now_ns(void);
+void bench_wake(uint32_t *word);
+/* Sleeps while *word is value, at most until then; false if that has passed. */
+bool bench_sleep(uint32_t *word, uint32_t value, uint64_t until_ns);
+
+/* dst[i] = in[i] + dst[i], with the widest registers that this CPU has */
+void bench_add(enum bench_type type, void *dst, const void *in, size_t bytes);
+
+/* A rank's data; what they must be after "ops" operations (-1: all are right). */
+void bench_fill(enum bench_type type, uint32_t rank, void *buf, size_t bytes);
+int64_t bench_verify(enum bench_type type, uint32_t size, uint32_t ops, const void *buf,
+		     size_t first, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RAR_BENCH_H */

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rar copy|in-place|out-of-place CTL RANK N GROUP: a rank of AF_RAR, at
+ * 10.77.0.(RANK + 1).
+ *
+ * A module that refuses MSG_ZEROCOPY or RAR_OP.dst has no such mode: the rank says
+ * so and leaves.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../selftests/rar_util.h"
+#include "bench.h"
+
+static const char * const mode_names[] = { "copy", "in-place", "out-of-place" };
+
+enum mode { COPY, IN_PLACE, OUT_OF_PLACE, MODES };
+
+struct member {
+	int fd;
+	enum mode mode;
+};
+
+static uint8_t dtype_of(enum bench_type type)
+{
+	return type == BENCH_F32 ? RAR_F32 : RAR_I32;
+}
+
+static int copy(struct member *m, void *buf, size_t bytes, enum bench_type type)
+{
+	struct rar_op op = rar_op_of(dtype_of(type), 0, 0);
+	ssize_t n;
+	int err = rar_send(m->fd, buf, bytes, 0, &op);
+
+	if (err)
+		return err;
+	n = rar_recv_all(m->fd, buf, bytes, NULL);
+	return n < 0 ? n : (size_t)n == bytes ? 0 : -EMSGSIZE;
+}
+
+/* The sum is where it shall be when an empty record comes. */
+static int zero_copy(struct member *m, void *src, void *dst, size_t bytes, enum bench_type type)
+{
+	struct rar_op op = rar_op_of(dtype_of(type), 0, 0);
+	struct rar_done done;
+	char none;
+	ssize_t n;
+	int err;
+
+	op.dst = src == dst ? 0 : (uintptr_t)dst;
+	err = rar_send(m->fd, src, bytes, MSG_ZEROCOPY, &op);
+	if (err)
+		return err;
+	n = rar_recv_all(m->fd, &none, sizeof(none), &done);
+	return n < 0 ? n : n || done.status ? -EIO : 0;
+}
+
+static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
+{
+	struct member *m = r->priv;
+	void *src = r->buf;
+	int err;
+
+	if (m->mode == COPY)
+		return copy(m, src, bytes, type);
+	if (m->mode == IN_PLACE)
+		return zero_copy(m, src, src, bytes, type);
+	err = zero_copy(m, src, r->spare, bytes, type);
+	r->buf = r->spare;
+	r->spare = src;
+	return err;
+}
+
+/* One small operation of all ranks. */
+static int probe(struct member *m)
+{
+	static char data[2][4096] __attribute__((aligned(4096)));
+
+	switch (m->mode) {
+	case IN_PLACE: return zero_copy(m, data[0], data[0], 64, BENCH_I32);
+	case OUT_OF_PLACE: return zero_copy(m, data[0], data[1], 64, BENCH_I32);
+	default: return copy(m, data[0], 64, BENCH_I32);
+	}
+}
+
+static int parse_mode(const char *name)
+{
+	int mode = 0;
+
+	while (mode < MODES && strcmp(name, mode_names[mode]))
+		mode++;
+	return mode;
+}
+
+int main(int argc, char **argv)
+{
+	struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "" };
+	struct bench_peer peer = { .allreduce = allreduce };
+	struct member m = {};
+	uint32_t rank;
+	int err;
+
+	m.mode = argc == 6 ? parse_mode(argv[1]) : MODES;
+	if (m.mode == MODES) {
+		fprintf(stderr, "usage: rar copy|in-place|out-of-place CTL RANK N GROUP\n");
+		return 2;
+	}
+	rank = atoi(argv[3]);
+	ring.size = atoi(argv[4]);
+	ring.group = strtoull(argv[5], NULL, 0);
+	peer.spare = m.mode == OUT_OF_PLACE;
+	m.fd = rar_open(&ring, rank);
+	if (m.fd < 0)
+		return bench_refuse(argv[2], rank, "AF_RAR: joining: %s", strerror(-m.fd));
+	err = probe(&m);
+	if (err == -EOPNOTSUPP)
+		return bench_refuse(argv[2], rank, "mode=%s not in this module", mode_names[m.mode]);
+	if (err)
+		return bench_refuse(argv[2], rank, "AF_RAR: first operation: %s", strerror(-err));
+	return bench_serve(argv[2], rank, &peer, &m);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * All-reduce over TCP in user space, as good as we can: the ring and the chain.
+ * Both are streams that flow through a rank: bytes that have come are added to (or
+ * stored in) the buffer and go on from there at once, chunk by chunk, in both
+ * directions at a time. Small operations go step by step with blocking calls
+ * instead, which costs the fewest system calls.
+ */
+#ifndef RAR_BENCH_TCP_H
+#define RAR_BENCH_TCP_H
+
+#include "bench.h"
+
+/* Knobs: bytes of a system call (0: step by step), socket buffers, spinning. */
+enum { TCP_CHUNK, TCP_BUFFER, TCP_SPIN_US };
+
+#define TCP_MAX_CHUNK	(4u << 20)
+
+/**
+ * struct tcp - a rank and its connections
+ * @rank, @size: its place
+ * @prev, @next: sockets, -1 where there is no neighbour
+ * @chunk:       knob, 1 .. TCP_MAX_CHUNK
+ * @spin_ns:     knob: look again for so long before sleeping
+ * @scratch:     TCP_MAX_CHUNK bytes: what has come and is to be added
+ * @held:        bytes in @scratch, less than an element
+ */
+struct tcp {
+	uint32_t rank;
+	uint32_t size;
+	int prev;
+	int next;
+	size_t chunk;
+	uint64_t spin_ns;
+	char *scratch;
+	size_t held;
+};
+
+/* Whole lengths, blocking. */
+int tcp_send_all(int fd, const void *buf, size_t len);
+int tcp_recv_all(struct tcp *t, int fd, void *buf, size_t len);
+
+/* At most one chunk, now: bytes, 0 if it would block, -errno. */
+ssize_t tcp_push(struct tcp *t, int fd, const void *buf, size_t len);
+ssize_t tcp_pull(struct tcp *t, int fd, void *buf, size_t len);
+/* The same, added to dst; counts whole elements, the rest is held. */
+ssize_t tcp_pull_add(struct tcp *t, int fd, void *dst, size_t len, enum bench_type type);
+
+/* Waits until a socket can be read, or (POLLOUT) written. */
+struct pollfd;
+int tcp_wait(struct tcp *t, struct pollfd *fds, unsigned int n);
+
+int tcp_ring(struct tcp *t, void *buf, size_t bytes, enum bench_type type);
+int tcp_chain(struct tcp *t, void *buf, size_t bytes, enum bench_type type);
+
+#endif /* RAR_BENCH_TCP_H */
