@@ -339,11 +339,15 @@ rar_make()
 		"${arch[@]}" "$@" modules > "$dir/make.log" 2>&1
 }
 
+# rar_sync_sources DIRECTORY Kbuild [file...]: both directories of the sources, too
 rar_sync_sources()
 {
-	mkdir -p "build/$1"
+	local dir=$1
+
+	shift
+	mkdir -p "build/$dir"
 	rsync -a --delete --filter='P *.mod.c' --include='*/' --include='*.[chS]' \
-		--include=Kbuild --exclude='*' Kbuild include net "build/$1/"
+		--include=Kbuild --exclude='*' "$@" include net "build/$dir/"
 }
 
 # rar_build KERNEL [make arguments]: build/KERNEL/rar.ko, its warnings on stderr
@@ -356,7 +360,7 @@ rar_build()
 	mkdir -p "$RAR_TOP/build/$kernel"
 	(
 		cd "$RAR_TOP" && flock 9
-		rar_sync_sources "$kernel"
+		rar_sync_sources "$kernel" Kbuild
 		if ! rar_make "$kernel" "$kernel" "$@"; then
 			rar_make_log "$kernel" >&2
 			rar_die "the module does not build for $kernel"
@@ -375,11 +379,31 @@ rar_build_mutant()
 	rar_kernel "$1"
 	(
 		cd "$RAR_TOP" || exit
-		rar_sync_sources "$1.mutant"
+		rar_sync_sources "$1.mutant" Kbuild
 		grep -q "$claim" "build/$1.mutant/net/rar/op.h"
 		sed -i "s/$claim/$always/" "build/$1.mutant/net/rar/op.h"
 		rar_make "$1" "$1.mutant"
 	)
+}
+
+# rar_build_light KERNEL [make arguments]: build/KERNEL.light/rar_light.ko, the sums
+# of the module without its packets, which scripts/bench measures against.
+rar_build_light()
+{
+	local kernel=$1
+
+	shift
+	rar_kernel "$kernel"
+	mkdir -p "$RAR_TOP/build/$kernel.light"
+	(
+		cd "$RAR_TOP" && flock 9
+		rar_sync_sources "$kernel.light" tools/bench/light/Kbuild tools/bench/light/light.c
+		if ! rar_make "$kernel" "$kernel.light" "$@"; then
+			rar_make_log "$kernel.light" >&2
+			rar_die "rar_light does not build for $kernel"
+		fi
+		rar_warnings "$kernel.light" >&2
+	) 9> "$RAR_TOP/build/$kernel.light.lock"
 }
 
 # The log of the last build for a kernel, naming the files that one edits.

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""agent.py: the hands of the bench where the contest takes place, in a guest or on
+the machine itself. Makes network namespaces, starts contestants in them, lets them do
+jobs and times them.
+
+One request per line on stdin, as JSON: {"do": "run", ...}; one answer per line on
+stdout, "@" and JSON: the result, {"no": "reason"} or {"error": "reason"}. What it made
+and started is gone when it ends.
+"""
+import contextlib
+import glob
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.path.join(TOP, "build/bench/bin")
+LAUNCH = os.path.join(TOP, "tools/bench/launch")
+LIGHT = "/sys/kernel/debug/rar_light"
+NETNS = f"rarbench{os.getpid()}-"
+PORTS = itertools.count(5201)
+MESH = 8            # up to so many ranks, everyone has a device towards everyone
+
+RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
+             "rar-out-of-place": "out-of-place"}
+
+
+class Refused(Exception):
+    """Not to be had here: the reason is for the reader."""
+
+
+class Failed(Exception):
+    """It should have worked."""
+
+
+def command(*args, text=None):
+    done = subprocess.run(args, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"{' '.join(args)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def address(rank):
+    return f"10.77.0.{rank + 1}"
+
+
+def in_rank(rank, *args):
+    return ["nsenter", f"--net=/run/netns/{NETNS}{rank}", *args]
+
+
+# -------------------------------------------------------------------- topology
+
+def links_of(n):
+    """Pairs of ranks that have a cable: all, or if they are many the neighbours"""
+    if n <= MESH:
+        return list(itertools.combinations(range(n), 2))
+    return [(r, (r + 1) % n) for r in range(n)]
+
+
+def rank_setup(rank, peers, mtu):
+    """Its one address is on the first device; a route to everyone it has a device to"""
+    yield "link set lo up"
+    for i, peer in enumerate(peers):
+        dev = f"to{peer}"
+        yield f"link set {dev} mtu {mtu} up"
+        if i == 0:
+            yield f"address add {address(rank)}/32 dev {dev}"
+    for peer in peers:
+        yield f"route add {address(peer)}/32 dev to{peer} src {address(rank)}"
+
+
+class Topology:
+    """N namespaces, veth between them"""
+
+    def __init__(self):
+        self.key = None
+
+    def make(self, n, mtu, gso):
+        self.remove()
+        self.key = (n, mtu, gso)
+        pairs = links_of(n)
+        command("ip", "-batch", "-", text="".join(
+            f"netns add {NETNS}{r}\n" for r in range(n)))
+        command("ip", "-batch", "-", text="".join(
+            f"link add name to{b} netns {NETNS}{a} type veth"
+            f" peer name to{a} netns {NETNS}{b}\n" for a, b in pairs))
+        for rank in range(n):
+            peers = [a + b - rank for a, b in pairs if rank in (a, b)]
+            command("ip", "-n", f"{NETNS}{rank}", "-batch", "-",
+                    text="\n".join(rank_setup(rank, peers, mtu)) + "\n")
+            self.settings(rank, peers, gso)
+
+    @staticmethod
+    def settings(rank, peers, gso):
+        """A connection that has paused keeps its window; offloads as asked for"""
+        lines = ["echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle"]
+        if not gso:
+            lines += [f"ethtool -K to{p} tso off gso off tx-udp-segmentation off gro on"
+                      for p in peers]
+        command(*in_rank(rank, "sh", "-ec", "\n".join(lines)))
+
+    def remove(self):
+        self.key = None
+        for path in glob.glob(f"/run/netns/{NETNS}*"):
+            command("ip", "netns", "del", os.path.basename(path))
+
+
+# -------------------------------------------------------------------- contestants
+
+def open_mpi(n, ctl):
+    hosts = ",".join(f"{address(r)}:1" for r in range(n))
+    return ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm", "rsh",
+            "--mca", "plm_rsh_agent", LAUNCH, "--mca", "btl", "tcp,self",
+            "--mca", "pml", "ob1", "--mca", "mpi_yield_when_idle", "1",
+            "--host", hosts, "-n", str(n), f"{BIN}/openmpi", ctl]
+
+
+def mpich(n, ctl):
+    hosts = ",".join(address(r) for r in range(n))
+    return ["mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", LAUNCH,
+            "-iface", "to1", "-hosts", hosts, "-ppn", "1", "-n", str(n),
+            "-genv", "UCX_TLS", "tcp,self", "-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1",
+            f"{BIN}/mpich", ctl]
+
+
+class Contestant:
+    """The processes of one kind, and "lead", which drives them"""
+
+    def __init__(self, name, n):
+        self.name, self.n = name, n
+        self.dir = tempfile.mkdtemp(prefix="rarbench", dir="/dev/shm")
+        self.ctl = os.path.join(self.dir, "ctl")
+        self.log = open(os.path.join(self.dir, "log"), "w+b")
+        self.processes = []
+        try:
+            self.lead = subprocess.Popen(
+                [f"{BIN}/lead", self.ctl, str(n)], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=self.log, text=True)
+            while not os.path.exists(self.ctl):
+                time.sleep(0.01)
+            self.spawn_all()
+            self.ask("wait 60")
+        except BaseException:
+            self.stop()
+            raise
+
+    def spawn(self, args):
+        self.processes.append(subprocess.Popen(
+            args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            start_new_session=True, env=os.environ | {"RAR_BENCH_NETNS": NETNS}))
+
+    def spawn_ranks(self, command_of):
+        for rank in range(self.n):
+            self.spawn(in_rank(rank, *command_of(rank)))
+
+    def spawn_all(self):
+        name, n, ctl = self.name, str(self.n), self.ctl
+        if name == "marker":
+            self.spawn([f"{BIN}/marker", ctl])
+        elif name in RAR_MODES:
+            group = str(random.getrandbits(62) + 1)
+            self.spawn_ranks(lambda r: [f"{BIN}/rar", RAR_MODES[name], ctl, str(r), n, group])
+        elif name in ("tcp-ring", "tcp-chain"):
+            port = str(next(PORTS))
+            self.spawn_ranks(lambda r: [f"{BIN}/tcp", name[4:], ctl, str(r), n, port])
+        elif not os.path.exists(f"{BIN}/{name}"):
+            raise Refused(f"{name} is not installed here")
+        elif name == "gloo":
+            self.spawn_ranks(lambda r: [f"{BIN}/gloo", ctl, str(r), n, self.dir])
+        else:
+            self.spawn(in_rank(0, "ip", "netns", "exec", f"{NETNS}0",
+                               *{"openmpi": open_mpi, "mpich": mpich}[name](self.n, ctl)))
+
+    def ask(self, line):
+        """One line to "lead", the rest of its "ok" answer"""
+        try:
+            self.lead.stdin.write(line + "\n")
+            self.lead.stdin.flush()
+            word, _, rest = self.lead.stdout.readline().strip().partition(" ")
+        except BrokenPipeError:
+            word, rest = "error", "lead is gone"
+        if word == "ok":
+            return rest
+        if word == "no":
+            raise Refused(rest)
+        raise Failed(f"{self.name}: {rest or 'no answer'}{self.last_words()}")
+
+    def last_words(self):
+        self.log.seek(0)
+        text = self.log.read().decode(errors="replace").strip()
+        return f" ({text[-400:]})" if text else ""
+
+    def run(self, job):
+        return int(self.ask(" ".join(
+            ["run", job["type"], str(job["times"]), str(job["limit"]),
+             ",".join(map(str, job["knobs"])), *map(str, job["bytes"])])))
+
+    def stop(self):
+        with contextlib.suppress(AttributeError, BrokenPipeError):
+            self.lead.stdin.close()
+        for process in self.processes + ([self.lead] if hasattr(self, "lead") else []):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+        for process in self.processes:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Light:
+    """The speed of light: rar_light.ko does it when its file is written to"""
+
+    def __init__(self, n, cpus):
+        if not os.path.exists(LIGHT):
+            raise Refused("rar_light is not loaded here")
+        self.n, self.cpus = n, cpus
+
+    def once(self, size, kind, tile):
+        with open(LIGHT, "w", encoding="ascii") as f:
+            f.write(f"{self.n} {size} {kind} {tile} {self.cpus}")
+        with open(LIGHT, encoding="ascii") as f:
+            return int(f.read())
+
+    def run(self, job):
+        tile = job["knobs"][0] or 32768
+        return sum(self.once(size, job["type"], tile)
+                   for _ in range(job["times"]) for size in job["bytes"])
+
+    def stop(self):
+        pass
+
+
+# -------------------------------------------------------------------- memory
+
+def free_kib():
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("MemFree"))
+
+
+class MemoryWatch(threading.Thread):
+    """The least free memory while it runs"""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.least, self.over = free_kib(), False
+
+    def run(self):
+        while not self.over:
+            self.least = min(self.least, free_kib())
+            time.sleep(0.001)
+
+
+# -------------------------------------------------------------------- requests
+
+class Agent:
+    def __init__(self):
+        self.topology = Topology()
+        self.contestants = {}
+        self.over = False
+
+    def do_info(self, request):
+        del request
+        return {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)),
+                "contestants": sorted(os.listdir(BIN)),
+                "free_mib": free_kib() // 1024}
+
+    def do_light(self, request):
+        command("insmod", request["module"])
+        return {}
+
+    def do_topology(self, request):
+        self.stop_all(keep=("marker",))
+        self.topology.make(request["n"], request["mtu"], request["gso"])
+        return {}
+
+    def do_start(self, request):
+        name = request["name"]
+        if name == "light":
+            self.contestants[name] = Light(self.topology.key[0],
+                                           len(os.sched_getaffinity(0)))
+        elif name not in self.contestants:
+            n = 1 if name == "marker" else self.topology.key[0]
+            self.contestants[name] = Contestant(name, n)
+        return {}
+
+    def do_stop(self, request):
+        contestant = self.contestants.pop(request["name"], None)
+        if contestant:
+            contestant.stop()
+        return {}
+
+    def do_run(self, request):
+        name = request["name"]
+        try:
+            return {"ns": self.contestants[name].run(request)}
+        except Failed:
+            self.contestants.pop(name).stop()
+            raise
+
+    def do_memory(self, request):
+        """How much memory was taken in the middle of a job, in KiB"""
+        self.do_run(request)        # its own buffers are there from now on
+        before, watch = free_kib(), MemoryWatch()
+        watch.start()
+        self.do_run(request)
+        watch.over = True
+        watch.join()
+        return {"kib": before - watch.least}
+
+    def stop_all(self, keep=()):
+        for name in [n for n in self.contestants if n not in keep]:
+            self.contestants.pop(name).stop()
+
+    def answer(self, line):
+        request = json.loads(line)
+        try:
+            return getattr(self, "do_" + request["do"])(request)
+        except Refused as e:
+            return {"no": str(e)}
+        except (Failed, OSError, ValueError) as e:
+            return {"error": str(e)}
+
+    def do_quit(self, request):
+        del request
+        self.over = True
+        return {}
+
+    def serve(self):
+        print("@{}", flush=True)
+        while not self.over and (line := sys.stdin.readline()):
+            print("@" + json.dumps(self.answer(line)), flush=True)
+
+    def close(self):
+        self.stop_all()
+        self.topology.remove()
+
+
+def main():
+    agent = Agent()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        agent.serve()
+    finally:
+        agent.close()
+
+
+main()

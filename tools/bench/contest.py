@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One case of the contest: the same operations by several contestants, round by round in
+turns. Beside each figure stands a marker, how long fixed memory work took at that place
+just then; rounds whose markers are off do not count.
+"""
+import dataclasses
+import statistics
+import time
+
+from place import Broken, NotHere
+
+KIB, MIB = 1 << 10, 1 << 20
+
+MARKER_LIMIT = 1.25     # a marker above so many times the usual one: something else ran
+PAUSE_S = 0.3           # after such a round: perhaps it is over then
+SMALL = 64 * KIB
+SAMPLE_S = 0.02         # a sample of small operations shall take so long
+MAX_TIMES = 16          # operations in a sample: floats have room for so many sums
+SLOW_S = 1.0            # operations above are tuned with a smaller size
+LIGHT_TILES = (16 * KIB, 32 * KIB, 64 * KIB)
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A contestant at a place; label: how it is called in the results"""
+    place: str
+    name: str
+
+    @property
+    def label(self):
+        return self.name if self.place != "host" else f"host:{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What is measured: ops are the bytes of the operations"""
+    n: int
+    ops: tuple
+    sides: tuple
+    type: str = "f32"
+    mtu: int = 1500
+    gso: bool = True
+    rounds: int = 5
+    what: str = ""              # for lists of operations: their name
+
+    @property
+    def places(self):
+        return sorted({side.place for side in self.sides})
+
+    @property
+    def topology(self):
+        return (self.n, self.mtu, self.gso)
+
+    @property
+    def size(self):
+        return sum(self.ops)
+
+    @property
+    def title(self):
+        gso = "" if self.gso else " gso=off"
+        return (f"{'+'.join(self.places)} N={self.n} size={self.what or size_name(self.size)}"
+                f" type={self.type} mtu={self.mtu}{gso}")
+
+
+def size_name(size):
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size % unit == 0:
+            return f"{size // unit}{name}"
+    return f"{size}B"
+
+
+@dataclasses.dataclass
+class Round:
+    """ns of an operation and the marker beside it, by the label of the side"""
+    ns: dict
+    marker: dict
+
+
+class Markers:
+    """How long the fixed work takes at each place, so far"""
+
+    def __init__(self):
+        self.seen = {}
+
+    def add(self, place, ns):
+        self.seen.setdefault(place, []).append(ns)
+
+    def usual(self, place):
+        """The lower quartile: most of them, on a machine that is not all ours"""
+        values = sorted(self.seen[place])
+        return values[len(values) // 4]
+
+    def good(self, rnd):
+        return all(ns <= MARKER_LIMIT * self.usual(label.partition(" ")[0])
+                   for label, ns in rnd.marker.items())
+
+
+class Result:
+    """The rounds of a case, those that count, and why sides are missing"""
+
+    def __init__(self, case):
+        self.case = case
+        self.rounds, self.missing, self.knobs, self.kib = [], {}, {}, {}
+        self.markers = None
+
+    @property
+    def good(self):
+        return [r for r in self.rounds if self.markers.good(r)]
+
+    @property
+    def counted(self):
+        """The good rounds; if there is none, all of them, and the report says so"""
+        return self.good or self.rounds
+
+    @property
+    def discarded(self):
+        return len(self.rounds) - len(self.good)
+
+    def has(self, label):
+        return bool(self.rounds) and label in self.rounds[0].ns
+
+    def ns(self, label):
+        return statistics.median(r.ns[label] for r in self.counted)
+
+    def ratio(self, above, below):
+        """The median over the rounds of above/below"""
+        return statistics.median(r.ns[above] / r.ns[below] for r in self.counted)
+
+    def best(self, labels):
+        """The fastest of those that took part, or None"""
+        return min((x for x in labels if self.has(x)), key=self.ns, default=None)
+
+    def as_json(self):
+        case = self.case
+        return {
+            "places": case.places, "n": case.n, "bytes": case.size, "ops": len(case.ops),
+            "what": case.what, "type": case.type, "mtu": case.mtu, "gso": case.gso,
+            "rounds": len(self.rounds), "discarded": self.discarded,
+            "ns": {label: self.ns(label) for label in (self.rounds[0].ns if self.rounds else ())},
+            "missing": self.missing, "knobs": self.knobs, "kib": self.kib,
+            "raw": [dataclasses.asdict(r) for r in self.rounds],
+        }
+
+
+# -------------------------------------------------------------------- tuning
+
+def steps_of(name, size, n, cpus):
+    """What the knobs may be: lists to try one after the other, knob by knob. The first
+    of each is where the search begins.
+    """
+    if name in ("tcp-ring", "tcp-chain"):
+        # bytes of a call (0: step by step), socket buffers, microseconds of spinning
+        chunks = [64 * KIB, 16 * KIB, 256 * KIB, MIB]
+        if size <= SMALL:
+            return [[0, 16 * KIB], [0], [0, 50] if n <= cpus else [0]]
+        if size <= MIB:
+            chunks.append(0)
+        return [chunks, [512 * KIB, 0, 4 * MIB], [0]]
+    if name == "gloo":
+        return [[0, 1], [0], [0]]
+    if name == "light":
+        return [list(LIGHT_TILES), [0], [0]]
+    return [[0], [0], [0]]
+
+
+def tune(time_of, steps):
+    """The knobs with which time_of(knobs) is least: one knob at a time"""
+    knobs = [values[0] for values in steps]
+    best = time_of(knobs)
+    for i, values in enumerate(steps):
+        for value in values[1:]:
+            trial = knobs[:i] + [value] + knobs[i + 1:]
+            ns = time_of(trial)
+            if ns < best:
+                best, knobs = ns, trial
+    return knobs
+
+
+def times_for(ns):
+    """Operations in a sample"""
+    return max(1, min(MAX_TIMES, round(SAMPLE_S * 1e9 / max(ns, 1))))
+
+
+class Contest:
+    """Runs cases at places; progress(text) is called as it goes on"""
+
+    def __init__(self, places, progress, limit=60):
+        self.places, self.progress, self.limit = places, progress, limit
+        self.markers = Markers()
+        self.topology = {}
+        self.knobs = {}             # of what was tuned before
+
+    def sample(self, side, case, knobs, times=1, ops=None):
+        job = {"type": case.type, "times": times, "limit": self.limit, "knobs": knobs,
+               "bytes": ops or case.ops}
+        return self.places[side.place].run(side.name, job)["ns"] / times
+
+    def mark(self, place):
+        job = {"type": "f32", "times": 1, "limit": self.limit, "knobs": [0], "bytes": [4]}
+        ns = self.places[place].run("marker", job)["ns"]
+        self.markers.add(place, ns)
+        return ns
+
+    def prepare(self, case, result):
+        """Namespaces and contestants; those that cannot take part are noted"""
+        present = []
+        for name in case.places:
+            if self.topology.get(name) != case.topology:
+                self.places[name].topology(*case.topology)
+                self.topology[name] = case.topology
+            self.places[name].start("marker")
+        self.dismiss(case)
+        for side in case.sides:
+            why = self.places[side.place].start(side.name)
+            if why:
+                result.missing[side.label] = why
+                self.progress(f"{case.title}: {side.label}: {why}")
+            else:
+                present.append(side)
+        return present
+
+    def dismiss(self, case):
+        """Who is not in this case gives its memory back"""
+        if case.size < 16 * MIB:
+            return
+        keep = {(side.place, side.name) for side in case.sides}
+        for place in self.places.values():
+            for name in list(place.started):
+                if name != "marker" and (place.name, name) not in keep:
+                    place.stop(name)
+
+    def knobs_for(self, side, case, result):
+        """Tuned for this size, with less of it where an operation takes long"""
+        steps = steps_of(side.name, max(case.ops), case.n, self.places[side.place].cpus)
+        knobs = [values[0] for values in steps]
+        if all(len(values) == 1 for values in steps):
+            return knobs
+        key = (side, case.topology, max(case.ops))
+        if key not in self.knobs:
+            self.progress(f"{case.title}: {side.label}: tuning")
+            ns = self.sample(side, case, knobs, ops=[max(case.ops)])
+            size = max(case.ops)
+            while ns > SLOW_S * 1e9 and size > MIB:
+                size, ns = size // 4, ns / 4
+            times = times_for(ns)
+            self.knobs[key] = tune(lambda k: min(self.sample(side, case, k, times, [size])
+                                                 for _ in range(2)), steps)
+        result.knobs[side.label] = self.knobs[key]
+        return self.knobs[key]
+
+    def ready(self, case, result, present):
+        """(side, knobs, times) of those whose first operation went well"""
+        lineup = []
+        for side in present:
+            try:
+                knobs = self.knobs_for(side, case, result)
+                ns = min(self.sample(side, case, knobs) for _ in range(2))
+            except (Broken, NotHere) as e:
+                result.missing[side.label] = str(e)
+                self.progress(f"{case.title}: {side.label}: {e}")
+                continue
+            lineup.append((side, knobs, 1 if len(case.ops) > 1 else times_for(ns)))
+        return lineup
+
+    def one_round(self, case, lineup):
+        rnd = Round({}, {})
+        for side, knobs, times in lineup:
+            rnd.marker[f"{side.place} {side.name}"] = self.mark(side.place)
+            rnd.ns[side.label] = self.sample(side, case, knobs, times)
+        return rnd
+
+    def measure(self, case):
+        """Until enough good rounds are there, at most three times as many"""
+        result = Result(case)
+        result.markers = self.markers
+        lineup = self.ready(case, result, self.prepare(case, result))
+        while lineup and len(result.good) < case.rounds and len(result.rounds) < 3 * case.rounds:
+            try:
+                result.rounds.append(self.one_round(case, lineup))
+            except Broken as e:
+                self.progress(f"{case.title}: {e}")
+                lineup = self.without_lost(lineup, result)
+                continue
+            self.progress(f"{case.title}: round {len(result.good)} of {case.rounds},"
+                          f" {result.discarded} discarded")
+            if result.rounds[-1] not in result.good:
+                time.sleep(PAUSE_S)
+        return result
+
+    def without_lost(self, lineup, result):
+        """A contestant that failed is out, and so are its figures"""
+        for side, _, _ in lineup:
+            why = self.places[side.place].started.get(side.name)
+            if why:
+                result.missing[side.label] = why
+                for rnd in result.rounds:
+                    rnd.ns.pop(side.label, None)
+        return [entry for entry in lineup if entry[0].label not in result.missing]
+
+    def memory(self, side, case):
+        """KiB taken during an operation, at its place"""
+        result = Result(case)
+        if not self.prepare(case, result):
+            raise NotHere(result.missing[side.label])
+        job = {"type": case.type, "times": 4, "limit": self.limit, "knobs": [0],
+               "bytes": case.ops}
+        return self.places[side.place].run(side.name, job, do="memory")["kib"]

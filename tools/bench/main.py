@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The bench: plans the cases, runs them where they belong, reports. See scripts/bench."""
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+import models
+import report
+import targets
+from contest import KIB, MIB, Case, Contest, Side
+from place import HOST, TOP, Broken, NotHere, Place, say
+
+RAR = ("rar-in-place", "rar-out-of-place", "rar-copy")
+LIBRARIES = ("gloo", "openmpi", "mpich")
+KERNELS = ("uml", "6.12", "6.1", "native")
+ROUNDS = 5
+SPARE_MIB = 640             # what a guest needs beside the data
+
+DESCRIPTION = """\
+Runs AF_RAR and its competitors in turns, in the same boot, and says how they compare.
+
+Without options: the targets T1 to T8, a sweep over sizes and one training step, in under
+10 minutes. With --targets or --models: only those. With any other choice: a sweep of that.
+Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel."""
+
+EPILOG = """\
+kernels: uml (one CPU, memory at native speed), 6.12 and 6.1 (emulated, two CPUs), native
+(the ring in uml against TCP in namespaces of this machine's own kernel, on one CPU; root).
+
+A round in which fixed memory work took 1.25 times as long as usual is discarded. Figures
+are medians, ratios medians of the ratios of each round."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Spot:
+    """A place before it is opened"""
+    kernel: str
+    cpus: int
+    on: str | None
+
+    def open(self, mem):
+        return Place(self.kernel, self.cpus, self.on, mem)
+
+
+def spots():
+    """Where cases can take place: one CPU means the same one, in the guest and natively"""
+    one = str(max(os.sched_getaffinity(0)))
+    both = len(os.sched_getaffinity(0))
+    return {"uml": Spot("uml", 1, one), "host": Spot(HOST, 1, one),
+            "uml-smp": Spot("uml", 2, None), "host-smp": Spot(HOST, both, None),
+            "6.12": Spot("6.12", 2, None), "6.1": Spot("6.1", 2, None)}
+
+
+# -------------------------------------------------------------------- arguments
+
+def size(word):
+    unit = {"k": KIB, "M": MIB, "G": 1 << 30}.get(word[-1], 1)
+    return int(word.rstrip("kMG")) * unit
+
+
+def list_of(parse):
+    return lambda text: [parse(word) for word in text.split(",")]
+
+
+def one_of(*names):
+    def parse(word):
+        if word not in names:
+            raise argparse.ArgumentTypeError(f"{word}: one of {' '.join(names)}")
+        return word
+    return list_of(parse)
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(prog="bench", description=DESCRIPTION, epilog=EPILOG,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = p.add_argument
+    add("--full", action="store_true", help="more sizes, ranks and rounds, all models: hours")
+    add("--smoke", action="store_true", help="is the bench itself sound? under a minute")
+    add("--targets", type=one_of(*targets.TARGETS), help="T1,T2,...")
+    add("--models", type=one_of("all", *models.MODELS), help="all, or some of "
+        + ",".join(models.MODELS))
+    add("--kernel", type=one_of(*KERNELS), help=",".join(KERNELS))
+    add("--n", type=list_of(int), help="ranks: 2,4,8")
+    add("--sizes", type=list_of(size), help="4k,1M,...")
+    add("--types", type=one_of("f32", "i32"), help="f32,i32")
+    add("--mtu", type=list_of(int), help="1500,9000")
+    add("--gso", type=one_of("on", "off"), help="on,off: offloads of the devices")
+    add("--contestants", type=list_of(str), help="rar-copy,tcp-ring,...")
+    add("--rounds", type=int, help=f"good rounds of each case, {ROUNDS}")
+    add("--out", help="directory for table.txt, result.json, plot.svg")
+    return p.parse_args(argv)
+
+
+# -------------------------------------------------------------------- plan
+
+def sides_of(kernel, wanted):
+    tcp, everyone = targets.TCP, (*RAR, *targets.TCP, *LIBRARIES, "light")
+    lineup = {
+        "uml": targets.at("uml", *RAR, *tcp, "light"),
+        "native": targets.at("uml", *RAR) + targets.at("host", *tcp),
+    }.get(kernel) or targets.at(kernel, *everyone)
+    return tuple(s for s in lineup if not wanted or s.name in wanted)
+
+
+def sweep(args):
+    """Every combination of what was chosen"""
+    sizes = args.sizes or [4 * KIB, 64 * KIB, MIB, 16 * MIB]
+    chosen = itertools.product(args.kernel or ["uml"], args.n or [4], args.mtu or [1500],
+                               args.gso or ["on"], args.types or ["f32"], sizes)
+    return [Case(n, (s,), sides_of(kernel, args.contestants), kind, mtu, gso == "on", args.rounds)
+            for kernel, n, mtu, gso, kind, s in chosen]
+
+
+def steps(names, args):
+    """A training step: the operations of each layer, one after the other"""
+    names = models.MODELS if "all" in names else names
+    return [Case(n, tuple(models.operations(name)), sides_of(kernel, args.contestants or
+                                                            [*RAR, *targets.TCP]),
+                 rounds=args.rounds, what=name)
+            for name in names for kernel in args.kernel or ["uml"] for n in args.n or [4]]
+
+
+def two_cpus(args):
+    """Reported beside T2 and T3"""
+    return [Case(n, (s,), targets.at("uml-smp", *targets.RAR) + targets.at("host-smp", *targets.TCP),
+                 rounds=args.rounds) for n in targets.RANKS for s in (MIB, targets.BIG)]
+
+
+def full_sweeps(args):
+    every = [4 ** i * KIB for i in range(9)]        # 1k .. 64M
+    wide = argparse.Namespace(**vars(args) | {"sizes": every, "n": [2, 4, 8]})
+    for change in ({"kernel": ["uml"]}, {"kernel": ["native"]},
+                   {"kernel": ["uml"], "n": [4], "mtu": [9000]},
+                   {"kernel": ["uml"], "n": [4], "gso": ["off"], "mtu": [1500, 9000]},
+                   {"kernel": ["6.12", "6.1"], "n": [4], "types": ["i32", "f32"],
+                    "sizes": every[1::2]}):
+        yield from sweep(argparse.Namespace(**vars(wide) | change))
+    yield from two_cpus(args)
+
+
+def plan(args):
+    """The cases, and the targets to judge"""
+    chosen = [args.kernel, args.n, args.sizes, args.types, args.mtu, args.gso, args.contestants]
+    names = args.targets or []
+    if args.smoke:
+        args.sizes, args.n, args.rounds = [4 * KIB, 64 * KIB, MIB], [2], 2
+        return sweep(args), []
+    args.rounds = args.rounds or (2 * ROUNDS if args.full else ROUNDS)
+    if not args.targets and not args.models and not any(chosen):
+        names = list(targets.TARGETS)
+        args.models = ["all"] if args.full else ["resnet50"]
+        chosen = [True]
+    cases = [c for name in names for c in targets.TARGETS[name].cases(args.rounds)]
+    if args.models:
+        cases += steps(args.models, args)
+    elif any(chosen) and not names:
+        cases += sweep(args)
+    if names == list(targets.TARGETS):
+        cases += list(full_sweeps(args)) if args.full else sweep(args)
+    return list(dict.fromkeys(cases)), names
+
+
+# -------------------------------------------------------------------- running
+
+def memory_mib(case, place):
+    """What a case takes at a place: a buffer of every rank and contestant, and as much
+    again inside the kernel or a library of the one that runs
+    """
+    names = [side.name for side in case.sides if side.place == place]
+    buffers = sum(2 if name in ("rar-out-of-place", *LIBRARIES) else 1 for name in names)
+    return (buffers + bool(names)) * case.n * (max(case.ops) // MIB + 2)
+
+
+def available_mib():
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if "MemAvailable" in line) // 1024
+
+
+def that_fit(cases):
+    """Cases that this machine has the memory for"""
+    room = available_mib() * 3 // 4 - SPARE_MIB
+    for case in cases:
+        need = sum(memory_mib(case, place) for place in case.places)
+        if need <= room:
+            yield case
+        else:
+            say(f"{case.title}: left out, needs {need} MiB of memory, {room} are free for it")
+
+
+@contextlib.contextmanager
+def opened(names, cases, infos):
+    """The places that cases need, closed in the end; those that do not come are left out"""
+    places = {}
+    try:
+        for name in names:
+            mem = SPARE_MIB + max(memory_mib(c, name) for c in cases if name in c.places)
+            say(f"{name}: starting")
+            places[name] = spots()[name].open(mem)
+            infos[name] = places[name].info
+            say(f"{name}: Linux {infos[name]['kernel']}, {infos[name]['cpus']} CPUs")
+        yield places
+    finally:
+        for place in places.values():
+            place.close()
+
+
+class Run:
+    """All cases, place by place; verdicts as soon as they can be given"""
+
+    def __init__(self, cases, names):
+        self.cases, self.names = list(that_fit(cases)), names
+        self.results, self.verdicts, self.infos, self.broken = [], [], {}, []
+        self.start = time.monotonic()
+        self.done = 0
+
+    def progress(self, text):
+        say(f"[{time.monotonic() - self.start:4.0f} s, {self.done}/{len(self.cases)}] {text}")
+
+    def prepare(self):
+        kernels = {spots()[p].kernel for c in self.cases for p in c.places} - {HOST}
+        subprocess.run(["scripts/bench", "--build", *sorted(kernels)], cwd=TOP, check=True)
+
+    def groups(self):
+        """Cases by the places that are open together: a guest, and this machine with it"""
+        found = {}
+        for case in self.cases:
+            guest = next(p for p in case.places if not p.startswith(HOST))
+            found.setdefault(guest, []).append(case)
+        return [(sorted({p for c in cases for p in c.places}),
+                 sorted(cases, key=lambda c: (c.topology, "host" in c.places, c.size)))
+                for cases in found.values()]
+
+    def everything(self):
+        self.prepare()
+        for names, cases in self.groups():
+            try:
+                with opened(names, cases, self.infos) as places:
+                    self.at_places(places, cases)
+            except (Broken, NotHere) as e:
+                self.broken.append(str(e))
+                say(str(e))
+        self.judge_together()
+
+    def at_places(self, places, cases):
+        contest = Contest(places, self.progress, 60 if "uml" in places else 150)
+        for case in cases:
+            result = contest.measure(case)
+            self.done += 1
+            self.results.append(result)
+            for name in self.names:
+                if name != "T8" and case in targets.TARGETS[name].cases(case.rounds):
+                    self.give(targets.TARGETS[name].verdicts(result))
+        if "T8" in self.names and "uml" in places:
+            self.give([self.memory(contest)])
+
+    def give(self, verdicts):
+        for verdict in verdicts:
+            self.verdicts.append(verdict)
+            self.progress(str(verdict))
+
+    @staticmethod
+    def memory(contest):
+        side = Side("uml", "rar-in-place")
+        try:
+            kib = [contest.memory(side, Case(4, (s,), (side,))) for s in targets.MEMORY_SIZES]
+        except (Broken, NotHere) as e:
+            return targets.T8.memory(None, str(e))
+        return targets.T8.memory(kib, None)
+
+    def judge_together(self):
+        wanted = set(targets.T8.cases(1)) if "T8" in self.names else set()
+        flat = [r for r in self.results if dataclasses.replace(r.case, rounds=1) in wanted]
+        if flat:
+            self.give([targets.T8.together(flat)])
+
+
+# -------------------------------------------------------------------- smoke
+
+def sound(out, results):
+    """What a smoke run must have left"""
+    with open(f"{out}/result.json", encoding="utf-8") as f:
+        data = json.load(f)
+    xml.etree.ElementTree.parse(f"{out}/plot.svg")
+    have = [set(result["ns"]) for result in data["results"]]
+    need = {"rar-copy", "tcp-ring", "tcp-chain", "light"}
+    return len(have) == len(results) == 3 and all(need <= labels for labels in have)
+
+
+def main():
+    args = parse(sys.argv[1:])
+    cases, names = plan(args)
+    run = Run(cases, names)
+    run.everything()
+    out = args.out or os.path.join(TOP, "build/bench", "smoke" if args.smoke else "last")
+    print(report.write(out, run.results, run.verdicts, run.infos))
+    for verdict in sorted(run.verdicts, key=lambda v: v.target):
+        print(verdict)
+    print(f"bench: {out}/table.txt, result.json, plot.svg")
+    if args.smoke:
+        good = sound(out, run.results)
+        print("smoke: ok" if good else "smoke: FAILED")
+        return not good
+    return bool(run.broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

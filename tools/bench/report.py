@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the reader gets: a table, JSON, a plot."""
+import json
+import os
+
+import plot
+from contest import size_name
+
+HEADER = ("place", "N", "size", "type", "mtu", "gso", "contestant", "us", "GB/s", "rounds",
+          "discarded")
+
+
+def rows(results):
+    for result in results:
+        case = result.case
+        head = ("+".join(case.places), str(case.n), case.what or size_name(case.size), case.type,
+                str(case.mtu), "on" if case.gso else "off")
+        for side in case.sides:
+            if result.has(side.label):
+                ns = result.ns(side.label)
+                yield head + (side.label, f"{ns / 1000:.1f}", f"{case.size / ns:.3f}",
+                              str(len(result.good)), str(result.discarded))
+            else:
+                yield head + (side.label, "-", "-", result.missing.get(side.label, ""), "")
+
+
+def table(results):
+    lines = [HEADER, *rows(results)]
+    widths = [max(len(line[i]) for line in lines) for i in range(8)]
+    return "".join(
+        "  ".join(cell.ljust(widths[i]) if i < 8 else cell for i, cell in enumerate(line)).rstrip()
+        + "\n" for line in lines)
+
+
+def groups(results):
+    """What belongs into one column of the plot: everything alike but the size"""
+    found = {}
+    for result in results:
+        case = result.case
+        if len(case.ops) > 1 or not result.rounds:
+            continue
+        title = (f"{'+'.join(case.places)}, N={case.n}, {case.type}, MTU {case.mtu}"
+                 + ("" if case.gso else ", no GSO"))
+        for side in case.sides:
+            if result.has(side.label):
+                curve = found.setdefault(title, {}).setdefault(side.label, {})
+                curve[case.size] = result.ns(side.label)
+    return {title: {name: sorted(points.items()) for name, points in curves.items()}
+            for title, curves in found.items()
+            if max(len(points) for points in curves.values()) > 1}
+
+
+def write(directory, results, verdicts, places):
+    """table.txt, result.json and, if anything was measured at two sizes, plot.svg"""
+    os.makedirs(directory, exist_ok=True)
+    text = table(results)
+    with open(f"{directory}/table.txt", "w", encoding="utf-8") as f:
+        f.write(text + "".join(f"{v}\n" for v in verdicts))
+    with open(f"{directory}/result.json", "w", encoding="utf-8") as f:
+        json.dump({"places": places, "results": [r.as_json() for r in results],
+                   "targets": [{"target": v.target, "where": v.where, "ratio": v.ratio,
+                                "need": v.need, "pass": v.passed, "note": v.note}
+                               for v in verdicts]}, f, indent=1)
+        f.write("\n")
+    columns = groups(results)
+    if columns:
+        with open(f"{directory}/plot.svg", "w", encoding="utf-8") as f:
+            f.write(plot.svg(columns))
+    return text

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of the bench's own logic, without any contestant."""
+import json
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import contest
+import main
+import models
+import plot
+import report
+import targets
+from contest import (KIB, MIB, Case, Contest, Markers, Result, Round, Side, size_name, times_for,
+                     tune)
+from place import Broken, NotHere
+
+RAR, TCP = "rar-in-place", "host:tcp-ring"
+
+
+def result_of(case, rounds, missing=None):
+    """rounds: {label: ns} each, with quiet markers"""
+    result = Result(case)
+    result.markers = Markers()
+    for ns in rounds:
+        marks = {f"{side.place} {side.name}": 100 for side in case.sides}
+        for label in marks:
+            result.markers.add(label.split()[0], 100)
+        result.rounds.append(Round(dict(ns), marks))
+    result.missing = missing or {}
+    return result
+
+
+class FakePlace:
+    """Every operation takes what a table says; the marker is taken from a list"""
+    cpus = 1
+
+    def __init__(self, ns, marks=(), name="uml"):
+        self.ns, self.marks, self.name = ns, list(marks), name
+        self.started, self.log = {}, []
+
+    def topology(self, n, mtu, gso):
+        self.log.append(("topology", n, mtu, gso))
+        self.started = {}
+
+    def start(self, name):
+        self.started[name] = None if name in self.ns or name == "marker" else "not here"
+        return self.started[name]
+
+    def stop(self, name):
+        self.log.append(("stop", name))
+        self.started.pop(name, None)
+
+    def run(self, name, job, do="run"):
+        self.log.append((do, name))
+        if name == "marker":
+            return {"ns": self.marks.pop(0) if self.marks else 100}
+        ns = self.ns[name]
+        if isinstance(ns, Exception):
+            self.started[name] = str(ns)
+            raise ns
+        return {"ns": ns * job["times"]}
+
+
+class TestContest(unittest.TestCase):
+    case = Case(4, (MIB,), (Side("uml", RAR), Side("uml", "tcp-ring")), rounds=3)
+
+    def measure(self, place, case=None):
+        return Contest({"uml": place}, lambda text: None).measure(case or self.case)
+
+    def test_turns(self):
+        place = FakePlace({RAR: 10, "tcp-ring": 40})
+        result = self.measure(place)
+        self.assertEqual(len(result.rounds), 3)
+        self.assertEqual(place.log[-4:], [("run", "marker"), ("run", RAR),
+                                          ("run", "marker"), ("run", "tcp-ring")])
+        self.assertEqual(result.ratio("tcp-ring", RAR), 4)
+
+    def test_bad_rounds_are_discarded_and_replaced(self):
+        marks = [100, 100, 100, 500, 900, 100, 100, 100, 100, 100]
+        result = self.measure(FakePlace({RAR: 10, "tcp-ring": 40}, marks))
+        self.assertEqual((len(result.good), result.discarded), (3, 2))
+
+    def test_no_quiet_round(self):
+        marks = [100] * 40
+        markers = Markers()
+        for mark in marks:
+            markers.add("uml", mark)
+        contest = Contest({"uml": FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 99)},
+                          lambda text: None)
+        contest.markers = markers
+        result = contest.measure(self.case)
+        self.assertEqual((len(result.good), len(result.rounds)), (0, 9))
+        self.assertEqual(result.ns(RAR), 10)
+
+    def test_missing_is_not_faked(self):
+        result = self.measure(FakePlace({"tcp-ring": 40}))
+        self.assertFalse(result.has(RAR))
+        self.assertEqual(result.missing, {RAR: "not here"})
+        self.assertEqual(result.ns("tcp-ring"), 40)
+
+    def test_a_contestant_that_breaks_is_out(self):
+        for error in (Broken("wrong sum"), NotHere("no such mode")):
+            result = self.measure(FakePlace({RAR: error, "tcp-ring": 40}))
+            self.assertEqual(result.missing, {RAR: str(error)})
+            self.assertEqual(len(result.rounds), 3)
+
+    def test_the_absent_give_memory_back(self):
+        place = FakePlace({RAR: 10, "tcp-ring": 40, "gloo": 1})
+        contest = Contest({"uml": place}, lambda text: None)
+        contest.measure(Case(4, (4 * KIB,), (Side("uml", "gloo"),)))
+        contest.measure(Case(4, (16 * MIB,), (Side("uml", RAR),)))
+        self.assertIn(("stop", "gloo"), place.log)
+
+    def test_medians_of_ratios(self):
+        rounds = [{RAR: 10, "tcp-ring": 20}, {RAR: 100, "tcp-ring": 400}, {RAR: 1, "tcp-ring": 3}]
+        self.assertEqual(result_of(self.case, rounds).ratio("tcp-ring", RAR), 3)
+
+    def test_tune(self):
+        cost = {(1, 5): 9, (2, 5): 7, (3, 5): 8, (2, 6): 4}
+        self.assertEqual(tune(lambda k: cost[tuple(k)], [[1, 2, 3], [5, 6]]), [2, 6])
+
+    def test_times(self):
+        self.assertEqual([times_for(ns) for ns in (1, 5e6, 1e9)], [16, 4, 1])
+
+    def test_size_name(self):
+        self.assertEqual([size_name(s) for s in (4096, MIB, 3 * MIB, 100)],
+                         ["4KiB", "1MiB", "3MiB", "100B"])
+
+
+class TestTargets(unittest.TestCase):
+    def verdict(self, name, case, ns, missing=None):
+        return str(targets.TARGETS[name].verdicts(result_of(case, [ns], missing))[0])
+
+    def test_line(self):
+        case = targets.T3.cases(5)[1]
+        self.assertEqual(self.verdict("T3", case, {RAR: 100, TCP: 431, "host:tcp-chain": 500}),
+                         "T3 N=4 size=1MiB ratio=4.31 need=5.00 FAIL chain=5.00")
+        self.assertIn("ratio=5.10 need=5.00 PASS", self.verdict("T3", case, {RAR: 100, TCP: 510}))
+
+    def test_a_mode_that_is_not_there(self):
+        why = "mode=in-place not in this module"
+        line = self.verdict("T1", targets.T1.cases(5)[0], {"rar-copy": 200, "light": 50},
+                            {RAR: why})
+        self.assertEqual(line, "T1 N=2 size=64MiB ratio=none need=0.75 FAIL"
+                               f" ({why}) copy=0.25 stretch=0.85")
+
+    def test_ceiling(self):
+        case = next(c for c in targets.T5.cases(5) if c.size == MIB)
+        slow = {RAR: 100, "tcp-ring": 180, "gloo": 200, "light": 90}
+        self.assertEqual(self.verdict("T5", case, slow),
+                         "T5 N=4 size=1MiB type=i32 ratio=1.80 need=1.50 PASS"
+                         " peer=tcp-ring bound=emulation")
+        self.assertIn("need=3.00 FAIL peer=tcp-ring", self.verdict("T5", case, slow | {"light": 9}))
+
+    def test_small_ones_may_copy(self):
+        case = targets.T4.cases(5)[2]
+        line = self.verdict("T4", case, {RAR: 50, "rar-copy": 40, "tcp-ring": 300, "tcp-chain": 160})
+        self.assertEqual(line, "T4 N=8 size=4KiB ratio=4.00 need=3.00 PASS mode=copy peer=tcp-chain")
+
+    def test_copy_mode(self):
+        case = targets.T7.cases(5)[0]
+        self.assertIn("T7 N=2 size=64MiB ratio=0.80 need=0.70 PASS",
+                      self.verdict("T7", case, {RAR: 80, "rar-copy": 100}))
+
+    def test_flat(self):
+        results = [result_of(c, [{RAR: 10 * (c.n - 1), "rar-copy": 10 * c.n}])
+                   for c in targets.T8.cases(5)]
+        self.assertEqual(str(targets.T8.together(results)),
+                         "T8 N=2..64 size=8MiB ratio=1.00 need=0.70 PASS copy=0.51")
+        self.assertIn("FAIL", str(targets.T8.memory((100, 1600), None)))
+        self.assertIn("ratio=none", str(targets.T8.memory(None, "mode")))
+
+    def test_all_have_cases_and_no_figures_is_no_pass(self):
+        for name, target in targets.TARGETS.items():
+            for case in target.cases(3):
+                if name != "T8":
+                    for verdict in target.verdicts(result_of(case, [])):
+                        self.assertFalse(verdict.passed, str(verdict))
+
+
+class TestModels(unittest.TestCase):
+    published = {"alexnet": 61100840, "vgg16": 138357544, "resnet50": 25557032,
+                 "bert-base": 109482240}
+
+    def test_parameters(self):
+        for name, count in self.published.items():
+            self.assertEqual(sum(models.MODELS[name]()), count, name)
+            self.assertEqual(sum(models.operations(name)), 4 * count, name)
+            self.assertLessEqual(max(models.operations(name)), models.PIECE)
+
+    def test_backward(self):
+        self.assertEqual(models.operations("resnet50")[0], 4 * (2048 * 1000 + 1000))
+
+
+class TestReport(unittest.TestCase):
+    def results(self):
+        sides = (Side("uml", RAR), Side("host", "tcp-ring"))
+        return [result_of(Case(4, (size,), sides), [{RAR: size, TCP: 3 * size}] * 2)
+                for size in (4 * KIB, MIB)]
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as out:
+            text = report.write(out, self.results(), [targets.Verdict("T1", "N=2", 1.0, 0.5)], {})
+            self.assertIn("host:tcp-ring", text)
+            with open(f"{out}/result.json", encoding="utf-8") as f:
+                data = json.load(f)
+            self.assertEqual(data["results"][1]["ns"], {RAR: MIB, TCP: 3 * MIB})
+            self.assertTrue(data["targets"][0]["pass"])
+            root = xml.etree.ElementTree.parse(f"{out}/plot.svg").getroot()
+            self.assertEqual(len(root.findall("{http://www.w3.org/2000/svg}polyline")), 4)
+
+    def test_one_size_makes_no_plot(self):
+        self.assertEqual(report.groups(self.results()[:1]), {})
+
+    def test_axis(self):
+        axis = plot.Axis([3, 900], 10, 100)
+        self.assertEqual(axis.ticks(), [1, 10, 100, 1000])
+        self.assertAlmostEqual(axis.at(1000), 100)
+
+
+class TestPlan(unittest.TestCase):
+    def plan(self, *argv):
+        return main.plan(main.parse(list(argv)))
+
+    def test_default(self):
+        cases, names = self.plan()
+        self.assertEqual(names, list(targets.TARGETS))
+        self.assertTrue(any(c.what == "resnet50" for c in cases))
+        self.assertEqual(len(cases), len(set(cases)))
+
+    def test_choice(self):
+        cases, names = self.plan("--kernel", "native", "--n", "2,8", "--sizes", "4k,1M",
+                                 "--gso", "on,off", "--mtu", "9000")
+        self.assertEqual((len(cases), names), (8, []))
+        self.assertEqual({c.topology for c in cases},
+                         {(n, 9000, gso) for n in (2, 8) for gso in (True, False)})
+        self.assertEqual(cases[0].places, ["host", "uml"])
+
+    def test_some_targets(self):
+        cases, names = self.plan("--targets", "T1,T7", "--rounds", "2")
+        self.assertEqual((len(cases), names), (3, ["T1", "T7"]))
+
+    def test_full_is_more(self):
+        self.assertGreater(len(self.plan("--full")[0]), 2 * len(self.plan()[0]))
+
+    def test_memory(self):
+        case = Case(8, (64 * MIB,), targets.at("uml", RAR, "rar-copy", "light"))
+        self.assertEqual(main.memory_mib(case, "uml"), 4 * 8 * 66)
+
+
+if __name__ == "__main__":
+    contest.PAUSE_S = 0
+    unittest.main()
