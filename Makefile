@@ -27,7 +27,7 @@ $(KDIR)/Makefile:
 
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.
-.PHONY: demo test test-full test-debug fuzz model check host-test
+.PHONY: demo test test-full test-debug fuzz model check host-test bench
 demo:  ## Show a ring at work in a guest, from nothing, in a few minutes
 	scripts/demo
 
@@ -48,6 +48,9 @@ check:  ## Style and static checkers: checkpatch, sparse, W=1, kernel-doc, ...
 
 host-test:  ## The pure parts (schedule, reductions) in user space, in seconds
 	$(MAKE) -s -C selftests/host test
+
+bench:  ## Against TCP, Gloo, MPI and the speed of light (10 minutes; BENCH="--help")
+	scripts/bench $(BENCH)
 
 model:  ## The protocol as a model: spin looks at all its runs, in minutes
 	scripts/model

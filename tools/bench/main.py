@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -95,6 +96,7 @@ def parse(argv):
     add("--gso", type=one_of("on", "off"), help="on,off: offloads of the devices")
     add("--contestants", type=list_of(str), help="rar-copy,tcp-ring,...")
     add("--rounds", type=int, help=f"good rounds of each case, {ROUNDS}")
+    add("--minutes", type=float, help="fewer rounds if it would take longer (default run: 9)")
     add("--out", help="directory for table.txt, result.json, plot.svg")
     return p.parse_args(argv)
 
@@ -157,6 +159,7 @@ def plan(args):
     if not args.targets and not args.models and not any(chosen):
         names = list(targets.TARGETS)
         args.models = ["all"] if args.full else ["resnet50"]
+        args.minutes = args.minutes or (None if args.full else 9)
         chosen = [True]
     cases = [c for name in names for c in targets.TARGETS[name].cases(args.rounds)]
     if args.models:
@@ -215,11 +218,17 @@ def opened(names, cases, infos):
 class Run:
     """All cases, place by place; verdicts as soon as they can be given"""
 
-    def __init__(self, cases, names):
+    def __init__(self, cases, names, minutes):
         self.cases, self.names = list(that_fit(cases)), names
+        self.seconds = minutes * 60 if minutes else math.inf
         self.results, self.verdicts, self.infos, self.broken = [], [], {}, []
         self.start = time.monotonic()
         self.done = 0
+
+    def allowance(self):
+        """Seconds for the next case: its share of what is left, and half as much again"""
+        left = self.seconds - (time.monotonic() - self.start)
+        return 1.5 * left / (len(self.cases) - self.done)
 
     def progress(self, text):
         say(f"[{time.monotonic() - self.start:4.0f} s, {self.done}/{len(self.cases)}] {text}")
@@ -252,7 +261,7 @@ class Run:
     def at_places(self, places, cases):
         contest = Contest(places, self.progress, 60 if "uml" in places else 150)
         for case in cases:
-            result = contest.measure(case)
+            result = contest.measure(case, self.allowance())
             self.done += 1
             self.results.append(result)
             for name in self.names:
@@ -297,7 +306,7 @@ def sound(out, results):
 def main():
     args = parse(sys.argv[1:])
     cases, names = plan(args)
-    run = Run(cases, names)
+    run = Run(cases, names, args.minutes)
     run.everything()
     out = args.out or os.path.join(TOP, "build/bench", "smoke" if args.smoke else "last")
     print(report.write(out, run.results, run.verdicts, run.infos))

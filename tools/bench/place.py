@@ -3,9 +3,11 @@
 place is an agent (agent.py) that is asked through a pipe.
 """
 import contextlib
+import ctypes
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 HOST = "host"
 BOOT_S = 400
 CLOSE_S = 30
+LIMIT_S = 86400         # of a guest, should nobody end it
+PR_SET_PDEATHSIG = 1
 
 
 class NotHere(Exception):
@@ -24,6 +28,10 @@ class Broken(Exception):
     """It should have worked."""
 
 
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def say(text):
     print(f"# {text}", file=sys.stderr, flush=True)
 
@@ -31,13 +39,13 @@ def say(text):
 class Place:
     """name: host, uml, 6.12, 6.1; cpus: how many; on: this machine's processors"""
 
-    def __init__(self, name, cpus=2, on=None, mem=3072, limit=3600):
+    def __init__(self, name, cpus, on, mem):
         self.name = name
         self.cpus = cpus
         self.started = {}           # contestant: None, or why not
         self.process = subprocess.Popen(
-            self.command(name, cpus, on, mem, limit), cwd=TOP, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, start_new_session=True)
+            self.command(name, cpus, on, mem), cwd=TOP, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, start_new_session=True, preexec_fn=end_with_parent)
         self.pending = b""
         try:
             self.receive(BOOT_S)
@@ -48,12 +56,13 @@ class Place:
             raise
 
     @staticmethod
-    def command(name, cpus, on, mem, limit):
-        agent = [sys.executable if name == HOST else "python3", "tools/bench/agent.py"]
+    def command(name, cpus, on, mem):
+        agent = ["python3", "-B", "tools/bench/agent.py"]
         if name == HOST:
-            return (["taskset", "-c", on] if on else []) + agent
+            return [*(["sudo"] if os.geteuid() else []),
+                    *(["taskset", "-c", on] if on else []), *agent]
         return ["scripts/vm", "--kernel", name, "--cpus", str(cpus), "--mem", str(mem),
-                "--timeout", str(limit), "--module", "--stdin",
+                "--timeout", str(LIMIT_S), "--module", "--stdin",
                 *(["--on", on] if on else []), "--", *agent]
 
     def start_light(self):

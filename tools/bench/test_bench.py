@@ -94,6 +94,10 @@ class TestContest(unittest.TestCase):
         self.assertEqual((len(result.good), len(result.rounds)), (0, 9))
         self.assertEqual(result.ns(RAR), 10)
 
+    def test_late(self):
+        contest = Contest({"uml": FakePlace({RAR: 10, "tcp-ring": 40})}, lambda text: None)
+        self.assertEqual(len(contest.measure(self.case, -1).rounds), 2)
+
     def test_missing_is_not_faked(self):
         result = self.measure(FakePlace({"tcp-ring": 40}))
         self.assertFalse(result.has(RAR))
@@ -251,5 +255,5 @@ class TestPlan(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    contest.PAUSE_S = 0
+    contest.PAUSE_S = contest.PATIENCE_S = 0
     unittest.main()
