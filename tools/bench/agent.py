@@ -273,7 +273,7 @@ class Agent:
     def do_info(self, request):
         del request
         return {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)),
-                "contestants": sorted(os.listdir(BIN)),
+                "contestants": sorted(f for f in os.listdir(BIN) if "." not in f),
                 "free_mib": free_kib() // 1024}
 
     def do_light(self, request):

@@ -18,6 +18,7 @@ PATIENCE_S = 6          # beyond TRIES times the rounds asked for, more are trie
 TRIES = 3
 MIN_ROUNDS = 2          # however late it is
 SMALL = 64 * KIB
+MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c
 SAMPLE_S = 0.02         # a sample of small operations shall take so long
 MAX_TIMES = 16          # operations in a sample: floats have room for so many sums
 SLOW_S = 1.0            # operations above are tuned with a smaller size
@@ -155,9 +156,9 @@ def steps_of(name, size, n, cpus):
     if name in ("tcp-ring", "tcp-chain"):
         # bytes of a call (0: step by step), socket buffers, microseconds of spinning
         chunks = [64 * KIB, 16 * KIB, 256 * KIB, MIB]
-        if size <= SMALL:
+        if size <= SMALL and n > 1:
             return [[0, 16 * KIB], [0], [0, 50] if n <= cpus else [0]]
-        if size <= MIB:
+        if size <= (MIB if name == "tcp-chain" else n * MAX_STEP):
             chunks.append(0)
         return [chunks, [512 * KIB, 0, 4 * MIB], [0]]
     if name == "gloo":

@@ -309,10 +309,11 @@ def main():
     run = Run(cases, names, args.minutes)
     run.everything()
     out = args.out or os.path.join(TOP, "build/bench", "smoke" if args.smoke else "last")
-    print(report.write(out, run.results, run.verdicts, run.infos))
+    text, files = report.write(out, run.results, run.verdicts, run.infos)
+    print(text)
     for verdict in sorted(run.verdicts, key=lambda v: v.target):
         print(verdict)
-    print(f"bench: {out}/table.txt, result.json, plot.svg")
+    print(f"bench: {out}: {', '.join(files)}")
     if args.smoke:
         good = sound(out, run.results)
         print("smoke: ok" if good else "smoke: FAILED")

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Algorithm bandwidth and latency over size, as SVG: one column for each group of
+"""Algorithm bandwidth and latency over size, as SVG: a pair of panels for each group of
 figures, logarithmic axes, a line for each contestant.
 """
 import math
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 430, 300            # of a panel's drawing area
-LEFT, TOP, GAP_X, GAP_Y = 70, 60, 110, 90
+LEFT, TOP, GAP_X, GAP_Y = 70, 60, 210, 90
+COLUMNS = 3
 COLOURS = ("#c0392b", "#1f77b4", "#2ca02c", "#8e44ad", "#e67e22", "#17a2b8", "#7f8c8d",
            "#2c3e50", "#d81b60", "#6d4c41")
 
@@ -74,24 +75,29 @@ def panel(curves, left, top, title, unit, colours):
 
 def legend(names, left, top, colours):
     for i, name in enumerate(names):
-        yield line(left + 12, top + 14 + 18 * i, left + 36, top + 14 + 18 * i, colours[name])
-        yield text(left + 42, top + 18 + 18 * i, name, 11, "start", colour=colours[name])
+        yield line(left, top + 14 + 18 * i, left + 24, top + 14 + 18 * i, colours[name])
+        yield text(left + 30, top + 18 + 18 * i, name, 11, "start", colour=colours[name])
+
+
+def pair(title, curves, left, top, colours):
+    """Both panels of a group, and what its lines are"""
+    rates = {n: [(size, size / ns) for size, ns in c] for n, c in curves.items()}
+    times = {n: [(size, ns / 1000) for size, ns in c] for n, c in curves.items()}
+    yield text(left + WIDTH / 2, top - 38, title, 14)
+    yield from panel(rates, left, top, "algorithm bandwidth", "GB/s", colours)
+    yield from panel(times, left, top + HEIGHT + GAP_Y, "latency", "us", colours)
+    yield from legend(sorted(curves), left + WIDTH + 12, top, colours)
 
 
 def svg(groups):
     """groups: {title: {contestant: [(bytes, ns), ...]}}"""
     names = sorted({name for curves in groups.values() for name in curves})
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
-    width = LEFT + len(groups) * (WIDTH + GAP_X)
-    height = TOP + 2 * (HEIGHT + GAP_Y)
+    across, down = WIDTH + GAP_X, 2 * (HEIGHT + GAP_Y) + TOP
+    width = min(len(groups), COLUMNS) * across
+    height = math.ceil(len(groups) / COLUMNS) * down
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
              ' font-family="sans-serif">', f'<rect width="{width}" height="{height}" fill="#fafafa"/>']
     for i, (title, curves) in enumerate(groups.items()):
-        left = LEFT + i * (WIDTH + GAP_X)
-        rates = {n: [(size, size / ns) for size, ns in c] for n, c in curves.items()}
-        times = {n: [(size, ns / 1000) for size, ns in c] for n, c in curves.items()}
-        parts.append(text(left + WIDTH / 2, 22, title, 14))
-        parts += panel(rates, left, TOP, "algorithm bandwidth", "GB/s", colours)
-        parts += panel(times, left, TOP + HEIGHT + GAP_Y, "latency", "us", colours)
-        parts += legend(sorted(curves), left, TOP, colours)
+        parts += pair(title, curves, LEFT + i % COLUMNS * across, TOP + i // COLUMNS * down, colours)
     return "\n".join(parts + ["</svg>"]) + "\n"

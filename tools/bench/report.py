@@ -51,7 +51,9 @@ def groups(results):
 
 
 def write(directory, results, verdicts, places):
-    """table.txt, result.json and, if anything was measured at two sizes, plot.svg"""
+    """table.txt, result.json and, if anything was measured at two sizes, plot.svg: the
+    table and the names
+    """
     os.makedirs(directory, exist_ok=True)
     text = table(results)
     with open(f"{directory}/table.txt", "w", encoding="utf-8") as f:
@@ -62,8 +64,9 @@ def write(directory, results, verdicts, places):
                                 "need": v.need, "pass": v.passed, "note": v.note}
                                for v in verdicts]}, f, indent=1)
         f.write("\n")
-    columns = groups(results)
+    files, columns = ["table.txt", "result.json"], groups(results)
     if columns:
+        files.append("plot.svg")
         with open(f"{directory}/plot.svg", "w", encoding="utf-8") as f:
             f.write(plot.svg(columns))
-    return text
+    return text, files

@@ -120,7 +120,12 @@ static int stream(struct ring *g)
 	return err;
 }
 
-/* One block after the other: for blocks that fit into the socket buffers. */
+/*
+ * One block after the other. As all ranks may be sending at the same time, at least one
+ * block must fit between each two of them, also in the smallest of buffers.
+ */
+#define MAX_STEP	(32u << 10)
+
 static int step_by_step(struct ring *g)
 {
 	struct tcp *t = g->tcp;
@@ -148,7 +153,7 @@ int tcp_ring(struct tcp *t, void *buf, size_t bytes, enum bench_type type)
 	};
 
 	if (!t->chunk)
-		return bytes / t->size < TCP_MAX_CHUNK ? step_by_step(&g) : -EINVAL;
+		return bytes / t->size <= MAX_STEP ? step_by_step(&g) : -EINVAL;
 	advance(&g, &g.in, 1, 0);	/* blocks may be empty */
 	advance(&g, &g.out, 0, 0);
 	return stream(&g);

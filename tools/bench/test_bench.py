@@ -206,7 +206,9 @@ class TestReport(unittest.TestCase):
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as out:
-            text = report.write(out, self.results(), [targets.Verdict("T1", "N=2", 1.0, 0.5)], {})
+            text, files = report.write(out, self.results(),
+                                       [targets.Verdict("T1", "N=2", 1.0, 0.5)], {})
+            self.assertEqual(files, ["table.txt", "result.json", "plot.svg"])
             self.assertIn("host:tcp-ring", text)
             with open(f"{out}/result.json", encoding="utf-8") as f:
                 data = json.load(f)
@@ -217,6 +219,11 @@ class TestReport(unittest.TestCase):
 
     def test_one_size_makes_no_plot(self):
         self.assertEqual(report.groups(self.results()[:1]), {})
+
+    def test_many_groups(self):
+        groups = {f"group {i}": {"a": [(1, 1), (4, 2)]} for i in range(7)}
+        root = xml.etree.ElementTree.fromstring(plot.svg(groups))
+        self.assertEqual(len(root.findall("{http://www.w3.org/2000/svg}polyline")), 14)
 
     def test_axis(self):
         axis = plot.Axis([3, 900], 10, 100)
