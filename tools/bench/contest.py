@@ -31,6 +31,9 @@ class Side:
     place: str
     name: str
 
+    def __str__(self):
+        return f"{self.place} {self.name}"
+
     @property
     def label(self):
         return self.name if self.place != "host" else f"host:{self.name}"
@@ -76,28 +79,27 @@ def size_name(size):
 
 @dataclasses.dataclass
 class Round:
-    """ns of an operation and the marker beside it, by the label of the side"""
+    """ns of an operation by the label of the side, and the marker beside it"""
     ns: dict
     marker: dict
 
 
 class Markers:
-    """How long the fixed work takes at each place, so far"""
+    """How long the fixed work takes before each contestant's turn, so far"""
 
     def __init__(self):
         self.seen = {}
 
-    def add(self, place, ns):
-        self.seen.setdefault(place, []).append(ns)
+    def add(self, side, ns):
+        self.seen.setdefault(side, []).append(ns)
 
-    def usual(self, place):
+    def usual(self, side):
         """The lower quartile: most of them, on a machine that is not all ours"""
-        values = sorted(self.seen[place])
+        values = sorted(self.seen[side])
         return values[len(values) // 4]
 
     def good(self, rnd):
-        return all(ns <= MARKER_LIMIT * self.usual(label.partition(" ")[0])
-                   for label, ns in rnd.marker.items())
+        return all(ns <= MARKER_LIMIT * self.usual(side) for side, ns in rnd.marker.items())
 
 
 class Result:
@@ -200,10 +202,10 @@ class Contest:
                "bytes": ops or case.ops}
         return self.places[side.place].run(side.name, job)["ns"] / times
 
-    def mark(self, place):
+    def mark(self, side):
         job = {"type": "f32", "times": 1, "limit": self.limit, "knobs": [0], "bytes": [4]}
-        ns = self.places[place].run("marker", job)["ns"]
-        self.markers.add(place, ns)
+        ns = self.places[side.place].run("marker", job)["ns"]
+        self.markers.add(str(side), ns)
         return ns
 
     def prepare(self, case, result):
@@ -272,7 +274,7 @@ class Contest:
     def one_round(self, case, lineup):
         rnd = Round({}, {})
         for side, knobs, times in lineup:
-            rnd.marker[f"{side.place} {side.name}"] = self.mark(side.place)
+            rnd.marker[str(side)] = self.mark(side)
             rnd.ns[side.label] = self.sample(side, case, knobs, times)
         return rnd
 

@@ -24,9 +24,9 @@ def result_of(case, rounds, missing=None):
     result = Result(case)
     result.markers = Markers()
     for ns in rounds:
-        marks = {f"{side.place} {side.name}": 100 for side in case.sides}
-        for label in marks:
-            result.markers.add(label.split()[0], 100)
+        marks = {str(side): 100 for side in case.sides}
+        for side in marks:
+            result.markers.add(side, 100)
         result.rounds.append(Round(dict(ns), marks))
     result.missing = missing or {}
     return result
@@ -83,10 +83,10 @@ class TestContest(unittest.TestCase):
         self.assertEqual((len(result.good), result.discarded), (3, 2))
 
     def test_no_quiet_round(self):
-        marks = [100] * 40
         markers = Markers()
-        for mark in marks:
-            markers.add("uml", mark)
+        for _ in range(40):
+            for side in self.case.sides:
+                markers.add(str(side), 100)
         contest = Contest({"uml": FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 99)},
                           lambda text: None)
         contest.markers = markers
