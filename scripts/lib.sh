@@ -373,8 +373,8 @@ rar_build()
 # always succeeds; a test that passes on it does not test for duplicates.
 rar_build_mutant()
 {
-	local claim='return !test_and_set_bit(chunk, op->claimed\[p\]);'
-	local always='set_bit(chunk, op->claimed[p]); return true;'
+	local claim='return rar_bits_test_and_set(op->claimed'
+	local always='return rar_mask(run->n) | rar_bits_test_and_set(op->claimed'
 
 	rar_kernel "$1"
 	(

@@ -23,14 +23,22 @@ struct rar_hook {
 	bool gone;			/* not listed any more */
 };
 
+/* Of what GSO and GRO make, what we can read as it is. */
+static bool superpacket(const struct sk_buff *skb)
+{
+	return (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) &&
+	       !(skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST) &&
+	       skb_csum_unnecessary(skb);
+}
+
 static unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
 				     const struct nf_hook_state *state)
 {
 	struct rar_net *rn = rar_net(state->net);
 
 	if (READ_ONCE(rn->sysctl_rx_path) != RAR_PATH_INGRESS ||
-	    skb->pkt_type != PACKET_HOST || skb_is_gso(skb) ||
-	    skb_vlan_tag_present(skb) ||
+	    skb->pkt_type != PACKET_HOST || skb_vlan_tag_present(skb) ||
+	    (skb_is_gso(skb) && !superpacket(skb)) ||
 	    (skb->protocol != htons(ETH_P_IP) &&
 	     skb->protocol != htons(ETH_P_IPV6)))
 		return NF_ACCEPT;

@@ -15,8 +15,7 @@
 
 /* What became of a packet, where it is not a drop reason (enum rar_mib). */
 #define INPUT_OK	-1	/* used; the skb is still the caller's */
-#define INPUT_HELD	-2	/* the skb is on the early list */
-#define INPUT_DUP	-3	/* its chunk came before */
+#define INPUT_TAKEN	-2	/* the skb is held, or on its way to the successor */
 
 /* Held packets may cost this times early_bytes: truesize against payload. */
 #define EARLY_TRUESIZE	8
@@ -316,19 +315,18 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 	return check_sender(grp, pkt, t);
 }
 
-/* Can the chunk come here, and is it as long as it must be? */
-static int check_chunk(const struct rar_ring *ring, enum rar_phase phase,
-		       const struct rar_data_hdr *dh, u32 payload,
-		       struct rar_chunk *c)
+/* Can the chunks come here, and are they as long as they must be? */
+static int check_run(const struct rar_ring *ring, const struct rar_run *run,
+		     u64 bytes, struct rar_chunk *c)
 {
-	u32 chunk = be32_to_cpu(dh->chunk);
-
-	if (chunk >= ring->nchunks)
+	if (run->chunk >= ring->nchunks ||
+	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
 		return RAR_MIB_DropChunk;
-	rar_ring_chunk(ring, chunk, c);
-	if (!rar_ring_receives(ring, phase, c->block))
+	rar_ring_chunk(ring, run->chunk, c);
+	if (!rar_ring_receives(ring, run->phase, c->block))
 		return RAR_MIB_DropChunk;
-	return payload == c->len ? INPUT_OK : RAR_MIB_DropLength;
+	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
+	       INPUT_OK : RAR_MIB_DropLength;
 }
 
 /* -- data ---------------------------------------------------------------- */
@@ -389,6 +387,23 @@ static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
 	atomic64_sub(skb->truesize, &early_all);
 }
 
+/* What can be kept of a packet: itself, or a copy of a superpacket's part. */
+static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
+{
+	struct sk_buff *skb;
+
+	if (!skb_is_gso(pkt->skb)) {
+		pkt->skb = skb_share_check(pkt->skb, GFP_ATOMIC);
+		*off = pkt->off;
+		return pkt->skb;
+	}
+	skb = alloc_skb(pkt->len, GFP_ATOMIC);
+	if (skb)
+		skb_copy_bits(pkt->skb, pkt->off, skb_put(skb, pkt->len), pkt->len);
+	*off = 0;
+	return skb;
+}
+
 /*
  * A packet of an operation that is not posted here: keep it. It is recorded
  * when held, so everything that can be wrong with it is checked now.
@@ -397,8 +412,9 @@ static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
 static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		      const struct rar_data_hdr *dh, enum rar_phase phase)
 {
+	struct rar_run run = { be32_to_cpu(dh->chunk), 1, phase };
 	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
-	u32 esize = rar_dtype_size(dh->dtype);
+	u32 esize = rar_dtype_size(dh->dtype), off;
 	struct rar_ring ring;
 	struct rar_chunk c;
 	struct sk_buff *skb;
@@ -408,11 +424,10 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
 			  grp->size, grp->rank))
 		return RAR_MIB_DropOp;
-	ret = check_chunk(&ring, phase, dh, pkt->len - sizeof(*dh), &c);
+	ret = check_run(&ring, &run, pkt->len - sizeof(*dh), &c);
 	if (ret != INPUT_OK)
 		return ret;
-	skb = skb_share_check(pkt->skb, GFP_ATOMIC);
-	pkt->skb = skb;
+	skb = early_skb(pkt, &off);
 	if (!skb)
 		return RAR_MIB_DropMemory;
 
@@ -436,12 +451,16 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		skb_ext_reset(skb);
 		skb->dev = NULL;
 		*early_cb(skb) = (struct early_cb) {
-			.off = pkt->off, .len = pkt->len, .op_seq = op_seq,
+			.off = off, .len = pkt->len, .op_seq = op_seq,
 		};
 		__skb_queue_tail(&grp->early.list, skb);
-		ret = INPUT_HELD;
+		rar_mib_inc(grp->rn, EarlyHeld);
+		ret = skb == pkt->skb ? INPUT_TAKEN : INPUT_OK;
+		skb = pkt->skb;
 	}
 	spin_unlock_bh(&grp->early.lock);
+	if (skb != pkt->skb)
+		kfree_skb(skb);
 	return ret;
 }
 
@@ -457,7 +476,28 @@ static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
 	agrees = op_seq + RAR_HISTORY > grp->op_next &&
 		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(&print);
 	spin_unlock_bh(&grp->tx.lock);
-	return agrees ? INPUT_DUP : RAR_MIB_DropOp;
+	return agrees ? INPUT_OK : RAR_MIB_DropOp;
+}
+
+/* @len bytes of the packet where they lie together, or NULL. */
+static void *span(const struct sk_buff *skb, u32 off, u32 len)
+{
+	const skb_frag_t *frag;
+	u32 i;
+
+	if (off + len <= skb_headlen(skb))
+		return skb->data + off;
+	if (off < skb_headlen(skb))
+		return NULL;
+	off -= skb_headlen(skb);
+	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
+		frag = &skb_shinfo(skb)->frags[i];
+		if (off < skb_frag_size(frag))
+			return off + len <= skb_frag_size(frag) ?
+			       skb_frag_address(frag) + off : NULL;
+		off -= skb_frag_size(frag);
+	}
+	return NULL;
 }
 
 /* dst = in + dst, where the packet may lie in pieces of any length. */
@@ -495,66 +535,141 @@ static void add_pieces(const struct rar_reduce_ctx *ctx,
 	}
 }
 
-static void add_chunk(struct rar_group *grp, struct rar_operation *op,
-		      const struct rar_chunk *c, struct sk_buff *skb, u32 off)
+/* Add a chunk of the packet to the buffer. */
+static void add_chunk(const struct rar_reduce_ctx *ctx,
+		      struct rar_operation *op, void *dst, struct sk_buff *skb,
+		      u32 off, u32 len)
 {
-	struct rar_reduce_ctx ctx;
+	const void *in = span(skb, off, len);
+
+	if (in)
+		rar_reduce(ctx, op->print.dtype, op->print.redop, dst, in, dst,
+			   len / op->esize);
+	else
+		add_pieces(ctx, op, dst, skb, off, len);
+}
+
+/* A superpacket's chunks lie this far apart in it. */
+static u32 stride(const struct rar_group *grp)
+{
+	return sizeof(struct rar_data_hdr) + grp->payload;
+}
+
+/* Add the chunks of @won; the FPU is ours for 64 KiB at most. */
+static void add_run(struct rar_group *grp, struct rar_operation *op,
+		    const struct rar_pkt *pkt, const struct rar_run *run,
+		    u64 won, const struct rar_chunk *c)
+{
+	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
+	u32 off = pkt->off + sizeof(struct rar_data_hdr);
 	void *dst = op->buf + c->off;
+	struct rar_reduce_ctx ctx;
 
 	rar_reduce_begin(&ctx);
-	if (off + c->len <= skb_headlen(skb))
-		rar_reduce(&ctx, op->print.dtype, op->print.redop, dst,
-			   skb->data + off, dst, c->len / op->esize);
-	else
-		add_pieces(&ctx, op, dst, skb, off, c->len);
+	for (i = 0; i < run->n; i++) {
+		len = min(left, op->ring.payload);
+		if (won & (1ULL << i))
+			add_chunk(&ctx, op, dst, pkt->skb, off, len);
+		off += stride(grp);
+		dst += len;
+		left -= len;
+	}
 	rar_reduce_end(&ctx);
 	if (ctx.fpu)
-		rar_mib_inc(grp->rn, ReduceSimd);
+		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
 	else
-		rar_mib_inc(grp->rn, ReduceScalar);
+		rar_mib_add(grp->rn, ReduceScalar, hweight64(won));
+}
+
+/* Store the chunks of @won in the buffer, or from the buffer in the packet. */
+static void copy_run(struct rar_group *grp, struct rar_operation *op,
+		     const struct rar_pkt *pkt, const struct rar_run *run,
+		     u64 won, const struct rar_chunk *c, bool to_packet)
+{
+	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
+	u32 off = pkt->off + sizeof(struct rar_data_hdr);
+	void *buf = op->buf + c->off;
+
+	for (i = 0; i < run->n; i++) {
+		len = min(left, op->ring.payload);
+		if (to_packet)
+			skb_store_bits(pkt->skb, off, buf, len);
+		else if (won & (1ULL << i))
+			skb_copy_bits(pkt->skb, off, buf, len);
+		off += stride(grp);
+		buf += len;
+		left -= len;
+	}
+}
+
+/*
+ * May we write to the packet and send it on? The one predicate: nobody else
+ * sees its data, all of it is this run, and the headers can be made anew.
+ */
+static bool may_write(const struct rar_pkt *pkt, u64 won, u32 n)
+{
+	struct sk_buff *skb = pkt->skb;
+
+	return won == rar_mask(n) && pkt->whole && !skb_shared(skb) &&
+	       !skb_cloned(skb) && !skb_zcopy(skb) && !skb_has_frag_list(skb) &&
+	       !skb_has_shared_frag(skb) && skb_headlen(skb) >= pkt->off;
 }
 
 /*
  * Claim, add or store, publish: no exit in between. skb_copy_bits() cannot
- * fail on a length that check_datagram() found in the skb.
+ * fail on a length that check_datagram() found in the skb. Sets @done: what is
+ * published now, and @dups: what of it was before.
  */
-static int input_chunk(struct rar_group *grp, struct rar_operation *op,
-		       const struct rar_pkt *pkt, enum rar_phase phase,
-		       u32 chunk, const struct rar_chunk *c)
+static int input_run(struct rar_group *grp, struct rar_operation *op,
+		     struct rar_pkt *pkt, const struct rar_run *run,
+		     const struct rar_chunk *c, u64 *done, u64 *dups)
 {
-	u32 off = pkt->off + sizeof(struct rar_data_hdr);
+	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won;
+	bool write = may_write(pkt, won, run->n);
+	struct rar_tx_item item;
+	bool forward;
 
-	if (!rar_op_claim(op, phase, chunk)) {
-		if (!rar_op_published(op, phase, chunk))
-			return RAR_MIB_DropClaimed;
-		return INPUT_DUP;
-	}
-	if (phase == RAR_RS)
-		add_chunk(grp, op, c, pkt->skb, off);
+	*dups = lost ? rar_op_published(op, run, lost) : 0;
+	*done = won | *dups;
+	if (!won)
+		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
+	if (run->phase == RAR_RS)
+		add_run(grp, op, pkt, run, won, c);
 	else
-		skb_copy_bits(pkt->skb, off, op->buf + c->off, c->len);
-	rar_op_publish(op, phase, chunk);
-	trace_rar_reduce(grp, op->seq, phase, chunk, c->len);
+		copy_run(grp, op, pkt, run, won, c, false);
+	rar_op_publish(op, run, won);
+	trace_rar_reduce(grp, op->seq, run->phase, run->chunk,
+			 rar_op_bytes(op, run, won));
 
-	rar_mib_inc(grp->rn, RxData);
-	rar_mib_add(grp->rn, RxBytes, c->len);
-	rar_link_publish(grp, op, phase, chunk, c);
-	return INPUT_OK;
+	rar_mib_add(grp->rn, RxData, hweight64(won));
+	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
+	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
+	if (forward) {
+		if (run->phase == RAR_RS)
+			copy_run(grp, op, pkt, run, won, c, true);
+		rar_output_forward(grp, &item, pkt->skb, pkt->off);
+		rar_op_put(op);
+	}
+	rar_link_published(grp, op, run, won, c);
+	return forward ? INPUT_TAKEN : INPUT_OK;
 }
 
-/* A chunk of an operation that was posted here. */
-static int input_posted(struct rar_group *grp, const struct rar_pkt *pkt,
-			const struct rar_data_hdr *dh, enum rar_phase phase)
+/* A run of an operation that was posted here. */
+static int input_posted(struct rar_group *grp, struct rar_pkt *pkt,
+			const struct rar_data_hdr *dh, const struct rar_run *run,
+			u64 *done, u64 *dups)
 {
 	u64 op_seq = be64_to_cpu(dh->op_seq);
 	struct rar_operation *op;
 	enum rar_reason why;
 	struct rar_print print;
 	struct rar_chunk c;
+	u64 bytes;
 	int ret;
 
 	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
 	if (!op || op->seq != op_seq) {
+		*dups = rar_mask(run->n);
 		return input_finished(grp, dh);
 	}
 	print_of(dh, &print);
@@ -565,37 +680,60 @@ static int input_posted(struct rar_group *grp, const struct rar_pkt *pkt,
 			      op_seq);
 		return RAR_MIB_DropOp;
 	}
-	ret = check_chunk(&op->ring, phase, dh, pkt->len - sizeof(*dh), &c);
+	bytes = pkt->len - run->n * sizeof(*dh);
+	ret = check_run(&op->ring, run, bytes, &c);
 	if (ret != INPUT_OK)
 		return ret;
-	return input_chunk(grp, op, pkt, phase, be32_to_cpu(dh->chunk), &c);
+	return input_run(grp, op, pkt, run, &c, done, dups);
 }
 
-/* RS or AG, validated. May take pkt->skb (INPUT_HELD). */
-static int input_data(struct rar_group *grp, struct rar_pkt *pkt)
+/*
+ * How many chunks from the first one of @pkt on belong together? Each has a
+ * header of its own, which must say just what follows from the first one's.
+ */
+static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
+		      const struct rar_data_hdr *dh)
+{
+	u32 n, off = pkt->off, left = pkt->len, len;
+	struct rar_data_hdr want = *dh, buf, *h;
+
+	for (n = 1; n < RAR_RUN_MAX && left > stride(grp); n++) {
+		off += stride(grp);
+		left -= stride(grp);
+		len = min(left, stride(grp));
+		h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
+		want.h.len = cpu_to_be16(len - sizeof(want.h));
+		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
+		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
+		if (!h || len < sizeof(buf) || memcmp(h, &want, sizeof(want)))
+			break;
+	}
+	return n;
+}
+
+/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN). */
+static int input_data(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
+	u64 done = rar_mask(n), dups = 0;
 	struct rar_data_hdr dh;
+	struct rar_run run;
 	int ret = -EAGAIN;
-	bool dup;
 
 	skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh));
-	if (!rar_link_check(&dh))
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
+	if (!rar_link_check(&dh, n))
 		return RAR_MIB_DropSeq;
 	/* Acquire pairs with the release in rar_group_post(). */
 	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next))
 		ret = early_hold(grp, pkt, &dh, phase);
 	if (ret == -EAGAIN)
-		ret = input_posted(grp, pkt, &dh, phase);
-	dup = ret == INPUT_DUP;
-	if (dup) {
-		rar_mib_inc(grp->rn, RxDup);
-		ret = INPUT_OK;
-	} else if (ret == INPUT_HELD) {
-		rar_mib_inc(grp->rn, EarlyHeld);
-	}
-	if (ret == INPUT_OK || ret == INPUT_HELD)
-		rar_link_record(grp, &dh, pkt->ce, dup);
+		ret = input_posted(grp, pkt, &dh, &run, &done, &dups);
+	if (ret != INPUT_OK && ret != INPUT_TAKEN)
+		return ret;
+	if (dups)
+		rar_mib_add(grp->rn, RxDup, hweight64(dups));
+	rar_link_record(grp, &dh, done, dups, pkt->ce);
 	return ret;
 }
 
@@ -623,13 +761,16 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 	struct rar_pkt pkt = { .skb = skb, .off = early_cb(skb)->off,
 			       .len = early_cb(skb)->len };
 	struct rar_data_hdr dh;
+	struct rar_run run;
+	u64 done, dups;
 	int ret;
 
 	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
 	pkt.h = dh.h;
-	ret = input_posted(grp, &pkt, &dh,
-			   dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG);
-	if (ret == INPUT_OK || ret == INPUT_DUP)
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), 1,
+				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
+	ret = input_posted(grp, &pkt, &dh, &run, &done, &dups);
+	if (ret == INPUT_OK)
 		consume_skb(skb);
 	else
 		rar_input_drop(grp->rn, skb, ret);
@@ -730,7 +871,7 @@ static void hear(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_group_hear(grp, RAR_PREV);
 }
 
-static int dispatch(struct rar_group *grp, struct rar_pkt *pkt)
+static int dispatch(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 {
 	int ret;
 
@@ -745,7 +886,7 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt)
 	switch (pkt->h.type) {
 	case RAR_T_RS:
 	case RAR_T_AG:
-		return input_data(grp, pkt);
+		return input_data(grp, pkt, n);
 	case RAR_T_ACK:
 		rar_link_rcv_ack(grp, pkt);
 		break;
@@ -804,6 +945,46 @@ static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
 	d->bad_ip_csum = false;
 }
 
+/*
+ * Each chunk of a superpacket is a packet of its own; those that belong together
+ * are taken at once. What cannot be used now the sender sends again, alone.
+ */
+static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
+{
+	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
+	struct rar_pkt part = *pkt;
+	struct rar_data_hdr dh;
+	int ret = RAR_MIB_DropLength;
+
+	for (; part.off < end; part.off += n * size) {
+		n = 1;
+		part.len = min(end - part.off, size);
+		if (part.len < sizeof(dh) ||
+		    skb_copy_bits(part.skb, part.off, &dh, sizeof(dh)))
+			return RAR_MIB_DropLength;
+		part.h = dh.h;
+		ret = validate(grp, &part);
+		if (ret == INPUT_OK && dh.h.type != RAR_T_RS &&
+		    dh.h.type != RAR_T_AG)
+			ret = RAR_MIB_DropType;
+		if (ret == INPUT_OK && size == stride(grp) &&
+		    be64_to_cpu(dh.op_seq) < smp_load_acquire(&grp->op_next)) {
+			part.len = end - part.off;
+			n = run_length(grp, &part, &dh);
+			part.len = min(part.len, n * size);
+		}
+		part.whole = part.off == pkt->off && part.len == pkt->len &&
+			     pkt->whole;
+		if (ret == INPUT_OK)
+			ret = dispatch(grp, &part, n);
+		if (ret == INPUT_TAKEN)
+			return ret;
+		if (ret != INPUT_OK)
+			this_cpu_inc(grp->rn->mib->v[ret]);
+	}
+	return INPUT_OK;
+}
+
 /**
  * rar_rcv() - a packet from any path
  * @rn:   netns
@@ -850,20 +1031,23 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	} else if (grp) {
 		ret = check_datagram(skb, &d, &pkt);
 	}
-	if (grp && ret == INPUT_OK)
+	if (grp && ret == INPUT_OK && !skb_is_gso(skb))
 		ret = validate(grp, &pkt);
 	if (grp && ret == INPUT_OK) {
+		pkt.whole = path == RAR_PATH_INGRESS &&
+			    skb->len == pkt.off + pkt.len;
 		if (path == RAR_PATH_INGRESS)
 			rar_mib_inc(rn, RxIngress);
 		else
 			rar_mib_inc(rn, RxEncap);
-		ret = dispatch(grp, &pkt);
+		ret = skb_is_gso(skb) ? input_super(grp, &pkt) :
+					dispatch(grp, &pkt, 1);
 	}
 	if (ret == INPUT_OK)
 		consume_skb(pkt.skb);
-	else if (ret != INPUT_HELD && pkt.skb)
+	else if (ret != INPUT_TAKEN && pkt.skb)
 		rar_input_drop(rn, pkt.skb, ret);
-	else if (ret != INPUT_HELD)
+	else if (ret != INPUT_TAKEN)
 		this_cpu_inc(rn->mib->v[ret]);
 	return RAR_TAKEN;
 }

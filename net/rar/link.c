@@ -123,63 +123,82 @@ void rar_link_release(struct rar_group *grp, struct rar_operation *op)
 /* -- pending chunks (tx.lock) -------------------------------------------- */
 
 static void pend_set(struct rar_link_tx *tx, struct rar_operation *op,
-		     enum rar_phase p, u32 chunk)
+		     enum rar_phase p, u32 chunk, u64 mask)
 {
-	if (test_bit(chunk, op->acked[p]) || __test_and_set_bit(chunk, op->pend[p]))
+	mask &= ~rar_bits_get(op->acked[p], chunk, mask);
+	mask = rar_bits_set(op->pend[p], chunk, mask);
+	if (!mask)
 		return;
-	op->npend[p]++;
-	tx->npend++;
-	op->pend_from[p] = min(op->pend_from[p], chunk);
+	op->npend[p] += hweight64(mask);
+	tx->npend += hweight64(mask);
+	op->pend_from[p] = min_t(u32, op->pend_from[p], chunk + __ffs64(mask));
 }
 
 static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op,
-		       enum rar_phase p, u32 chunk)
+		       enum rar_phase p, u32 chunk, u64 mask)
 {
-	if (!__test_and_clear_bit(chunk, op->pend[p]))
+	u32 n;
+
+	if (!op->npend[p])
 		return;
-	op->npend[p]--;
-	tx->npend--;
+	n = hweight64(rar_bits_clear(op->pend[p], chunk, mask));
+	op->npend[p] -= n;
+	tx->npend -= n;
 }
 
-static u32 pend_take(struct rar_link_tx *tx, struct rar_operation *op,
-		     enum rar_phase p)
+/* The first pending chunks of an operation that has some; not taken. */
+static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
 {
-	u32 chunk = find_next_bit(op->pend[p], op->ring.nchunks,
-				  op->pend_from[p]);
+	u32 chunk, end;
 
-	pend_clear(tx, op, p, chunk);
-	op->pend_from[p] = chunk + 1;
-	return chunk;
+	chunk = find_next_bit(op->pend[run->phase], op->ring.nchunks,
+			      op->pend_from[run->phase]);
+	op->pend_from[run->phase] = chunk;
+	end = min(rar_ring_block_end(&op->ring, chunk), chunk + max);
+	run->chunk = chunk;
+	run->n = find_next_zero_bit(op->pend[run->phase], end, chunk) - chunk;
 }
 
-/* The successor has this chunk, or provably needs it no more. */
+/* The successor has these chunks, or provably needs them no more. */
 static void mark_acked(struct rar_link_tx *tx, struct rar_operation *op,
-		       enum rar_phase p, u32 chunk)
+		       enum rar_phase p, u32 chunk, u64 mask)
 {
-	if (__test_and_set_bit(chunk, op->acked[p]))
+	mask = rar_bits_set(op->acked[p], chunk, mask);
+	if (!mask)
 		return;
-	op->nacked++;
-	pend_clear(tx, op, p, chunk);
+	op->nacked += hweight64(mask);
+	pend_clear(tx, op, p, chunk, mask);
 }
 
 /* -- credit (tx.lock) ---------------------------------------------------- */
 
 /*
- * May a chunk of @op be sent for the first time? An operation that the
- * successor has posted needs no credit.
+ * How many chunks of a run may be sent? An operation that the successor has
+ * posted needs no credit, nor does what was sent before; else it is taken.
  */
-static bool credit_take(struct rar_link_tx *tx, struct rar_operation *op,
-			u32 len)
+static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
+		       const struct rar_run *run)
 {
-	u32 cost = len + RAR_EARLY_COST;
+	struct rar_chunk c;
+	u32 n = run->n;
+	u64 cost, left;
 
 	if (op->seq < tx->posted)
-		return true;
-	if (tx->early_used + cost > tx->credit)
-		return false;
-	tx->early_used += cost;
-	op->early_cost += cost;
-	return true;
+		return n;
+	rar_ring_chunk(&op->ring, run->chunk, &c);
+	left = tx->credit > tx->early_used ? tx->credit - tx->early_used : 0;
+	for (; n; n--) {
+		cost = n - hweight64(rar_bits_get(op->sent[run->phase], run->chunk,
+						  rar_mask(n)));
+		cost *= c.len + RAR_EARLY_COST;
+		if (cost <= left)
+			break;
+	}
+	if (n) {
+		tx->early_used += cost;
+		op->early_cost += cost;
+	}
+	return n;
 }
 
 /* The successor posted more: give back what those operations had taken. */
@@ -202,13 +221,26 @@ static void credit_update(struct rar_group *grp, u64 posted, u32 credit)
 
 /* -- sending ------------------------------------------------------------- */
 
-/* Choose a chunk to forward or to send again; oldest operation first. */
+/*
+ * How much of a run of @n to send if the window allows @max: a small part waits
+ * for more room, unless nothing is on its way that would make some.
+ */
+static u32 whole_run(const struct rar_link_tx *tx, u32 n, u32 max)
+{
+	if (n <= max)
+		return n;
+	return 2 * max >= n || !tx->inflight ? max : 0;
+}
+
+/*
+ * Choose chunks to forward or to send again, at most @max; oldest operation
+ * first.
+ */
 static struct rar_operation *pick_pending(struct rar_group *grp,
-					  struct rar_tx_item *item)
+					  struct rar_run *run, u32 max)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
-	struct rar_chunk c;
 	u64 seq;
 	int p;
 
@@ -221,77 +253,101 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 		for (p = RAR_AG; p >= RAR_RS; p--) {
 			if (!op->npend[p])
 				continue;
-			item->chunk = pend_take(tx, op, p);
-			item->phase = p;
-			rar_ring_chunk(&op->ring, item->chunk, &c);
-			if (test_bit(item->chunk, op->sent[p]) ||
-			    credit_take(tx, op, c.len))
-				return op;
-			pend_set(tx, op, p, item->chunk);
-			return NULL;
+			run->phase = p;
+			pend_find(op, run, grp->path[RAR_NEXT].run_max);
+			run->n = whole_run(tx, run->n, max);
+			run->n = credit_take(tx, op, run);
+			if (!run->n)
+				return NULL;
+			pend_clear(tx, op, p, run->chunk, rar_mask(run->n));
+			return op;
 		}
 	}
 	return NULL;
 }
 
-/* Choose an own chunk that was never sent; oldest operation first. */
+/* Choose own chunks that were never sent; oldest operation first. */
 static struct rar_operation *pick_inject(struct rar_group *grp,
-					 struct rar_tx_item *item, u64 now)
+					 struct rar_run *run, u32 max, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
-	struct rar_chunk c;
 	u64 seq;
 
-	if (!tx->ninject || !rar_window_may_inject(tx))
+	if (!tx->ninject)
 		return NULL;
 	for (seq = grp->op_oldest; seq < grp->op_next; seq++) {
 		op = op_at(grp, seq);
 		if (!op || op->inject == op->inject_end)
 			continue;
-		rar_ring_chunk(&op->ring, op->inject, &c);
-		if (!credit_take(tx, op, c.len))
+		run->phase = RAR_RS;
+		run->chunk = op->inject;
+		run->n = min(op->inject_end - op->inject,
+			     grp->path[RAR_NEXT].run_max);
+		run->n = whole_run(tx, run->n, max);
+		run->n = rar_window_may_inject(grp, run->n);
+		run->n = credit_take(tx, op, run);
+		if (!run->n)
 			return NULL;
-		item->chunk = op->inject++;
-		item->phase = RAR_RS;
-		tx->ninject--;
-		rar_window_injected(grp, op, item->chunk, c.len, now);
+		op->inject += run->n;
+		tx->ninject -= run->n;
+		rar_window_injected(grp, op, run, now);
 		return op;
 	}
 	return NULL;
 }
 
-/* Give the chosen chunk a number and remember it. */
+/* Remember what the numbers from tx->next_seq on stand for. */
+static void number_slots(struct rar_group *grp, struct rar_operation *op,
+			 const struct rar_run *run, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	struct rar_chunk last;
+	u32 i, slot;
+
+	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
+	for (i = 0; i < run->n; i++) {
+		slot = (tx->next_seq + i) % RAR_TX_SLOTS;
+		tx->sent[slot] = (struct rar_sent) {
+			.time_us = now,
+			.op = op->seq,
+			.chunk = run->chunk + i,
+			.phase = run->phase,
+			.full = i + 1 < run->n || last.len == grp->payload,
+		};
+		__clear_bit(slot, tx->resolved);
+	}
+}
+
+/* Give the chosen chunks numbers. */
 static void number(struct rar_group *grp, struct rar_operation *op,
 		   struct rar_tx_item *item, u64 now)
 {
+	const struct rar_run *run = &item->run;
 	struct rar_link_tx *tx = &grp->tx;
-	u32 slot = tx->next_seq % RAR_TX_SLOTS;
-	struct rar_chunk c;
+	u32 fresh;
 
-	rar_ring_chunk(&op->ring, item->chunk, &c);
+	number_slots(grp, op, run, now);
 	refcount_inc(&op->ref);
 	item->op = op;
-	item->seq = tx->next_seq++;
+	item->seq = tx->next_seq;
 	item->una = tx->una;
-	tx->sent[slot] = (struct rar_sent) {
-		.time_us = now,
-		.op = op->seq,
-		.chunk = item->chunk,
-		.phase = item->phase,
-		.full = c.len == grp->payload,
-	};
-	__clear_bit(slot, tx->resolved);
-	tx->inflight++;
-	tx->packets++;
-	tx->bytes += c.len;
-	if (__test_and_set_bit(item->chunk, op->sent[item->phase])) {
-		tx->retransmits++;
-		rar_mib_inc(grp->rn, TxRetrans);
-		item->ack_now = true;
-	} else {
-		item->ack_now = ++op->nsent == op->ntx;
+	tx->next_seq += run->n;
+	tx->inflight += run->n;
+	tx->packets += run->n;
+	tx->bytes += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	fresh = hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
+				       rar_mask(run->n)));
+	op->nsent += fresh;
+	if (fresh < run->n) {
+		tx->retransmits += run->n - fresh;
+		rar_mib_add(grp->rn, TxRetrans, run->n - fresh);
 	}
+	/* Something lost, the last of all, or much since the last time. */
+	item->ack_now = fresh < run->n || op->nsent == op->ntx ||
+			tx->next_seq - tx->asked_seq > tx->cwnd / 4;
+	if (item->ack_now)
+		tx->asked_seq = tx->next_seq;
 }
 
 /* Since when is something ready that may not go? For RAR_INFO. */
@@ -305,26 +361,37 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 	}
 }
 
-/* The link window, and room to remember what is sent. */
-static bool may_send(const struct rar_link_tx *tx)
+/*
+ * How many chunks may go as one packet: the link window, room to remember what
+ * is sent, and what the device takes. In a window that is small against a
+ * superpacket two of them are on their way.
+ */
+static u32 may_send(const struct rar_group *grp)
 {
-	return tx->inflight < tx->cwnd &&
-	       tx->next_seq - tx->una < RAR_TX_SLOTS;
+	const struct rar_link_tx *tx = &grp->tx;
+	u32 room;
+
+	if (tx->inflight >= tx->cwnd)
+		return 0;
+	room = min(tx->cwnd - tx->inflight,
+		   RAR_TX_SLOTS - (tx->next_seq - tx->una));
+	return min3(room, max(tx->cwnd / 2, 1U),
+		    READ_ONCE(grp->path[RAR_NEXT].run_max));
 }
 
 static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
-	u32 n = 0;
+	u32 n = 0, max;
 	u64 now;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
-	while (n < LINK_BATCH && may_send(tx)) {
-		op = pick_pending(grp, &items[n]);
+	while (n < LINK_BATCH && (max = may_send(grp))) {
+		op = pick_pending(grp, &items[n].run, max);
 		if (!op)
-			op = pick_inject(grp, &items[n], now);
+			op = pick_inject(grp, &items[n].run, max, now);
 		if (!op)
 			break;
 		number(grp, op, &items[n++], now);
@@ -352,7 +419,7 @@ void rar_link_push(struct rar_group *grp)
 	do {
 		n = take_batch(grp, items);
 		for (i = 0; i < n; i++) {
-			rar_output_chunk(grp, items[i].op, &items[i]);
+			rar_output_run(grp, &items[i]);
 			rar_op_put(items[i].op);
 		}
 	} while (n == LINK_BATCH);
@@ -393,42 +460,88 @@ static void account_starved(struct rar_link_tx *tx,
 	tx->came_us = now;
 }
 
-/**
- * rar_link_publish() - a received chunk is in the buffer: what follows
- * @grp:   group
- * @op:    operation, RCU read side
- * @phase: in which it came
- * @chunk: its index
- * @c:     where it lies
- *
- * Softirq, or process context with bottom halves off.
+/*
+ * May chunks that just came go on at once, in the packet that brought them?
+ * Only what was never sent and needs no credit, if nothing waits before it.
  */
-void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
-		      enum rar_phase phase, u32 chunk,
-		      const struct rar_chunk *c)
+static bool may_forward(const struct rar_group *grp,
+			const struct rar_operation *op,
+			const struct rar_run *run)
 {
-	enum rar_next next = rar_ring_next(&op->ring, phase, c->block);
-	bool final = phase == RAR_AG || next == RAR_NEXT_AG;
-	struct rar_link_tx *tx = &grp->tx;
-	u64 now;
+	const struct rar_link_tx *tx = &grp->tx;
+	u64 mask = rar_mask(run->n);
 
+	return !tx->npend && may_send(grp) >= run->n && op->seq < tx->posted &&
+	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
+	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
+}
+
+/**
+ * rar_link_publish() - received chunks are in the buffer: what follows
+ * @grp:  group
+ * @op:   operation, RCU read side
+ * @run:  as it came
+ * @won:  which of it are new
+ * @c:    where the first one lies
+ * @item: NULL, or the packet that brought them may go on: then what it is
+ *
+ * Softirq, or process context with bottom halves off. Return: true if the
+ * packet goes on as @item, whose reference to @op the caller drops. The caller
+ * then calls rar_link_published().
+ */
+bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
+		      const struct rar_run *run, u64 won,
+		      const struct rar_chunk *c, struct rar_tx_item *item)
+{
+	enum rar_next next = rar_ring_next(&op->ring, run->phase, c->block);
+	struct rar_link_tx *tx = &grp->tx;
+	struct rar_run out = *run;
+	bool forward = false;
+	u64 now, bytes;
+
+	out.phase = next == RAR_NEXT_RS ? RAR_RS : RAR_AG;
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
-	grp->rx_packets++;
-	grp->rx_bytes += c->len;
+	bytes = rar_op_bytes(op, run, won);
+	grp->rx_packets += hweight64(won);
+	grp->rx_bytes += bytes;
 	account_starved(tx, op, now);
-	if (phase == RAR_AG) {
-		/* It went round: the successor had our RS chunk. */
-		mark_acked(tx, op, RAR_RS, chunk);
+	if (run->phase == RAR_AG) {
+		/* It went round: the successor had our RS chunks. */
+		mark_acked(tx, op, RAR_RS, run->chunk, won);
 		if (c->block == grp->rank)
-			rar_window_returned(grp, op, chunk, c->len, now);
+			rar_window_returned(grp, op, run->chunk, bytes, now);
 	}
-	if (next != RAR_NEXT_STOP)
-		pend_set(tx, op, next == RAR_NEXT_RS ? RAR_RS : RAR_AG, chunk);
+	if (item && next != RAR_NEXT_STOP && may_forward(grp, op, &out)) {
+		item->run = out;
+		number(grp, op, item, now);
+		tx->sent_us = now;
+		timer_at(grp, now + rar_window_timeout(tx));
+		forward = true;
+	} else if (next != RAR_NEXT_STOP) {
+		pend_set(tx, op, out.phase, run->chunk, won);
+	}
 	spin_unlock_bh(&tx->lock);
+	return forward;
+}
+
+/**
+ * rar_link_published() - the second half, when the packet is on its way
+ * @grp: group
+ * @op:  operation, RCU read side
+ * @run: as it came
+ * @won: which of it are new
+ * @c:   where the first one lies
+ */
+void rar_link_published(struct rar_group *grp, struct rar_operation *op,
+			const struct rar_run *run, u64 won,
+			const struct rar_chunk *c)
+{
+	bool final = run->phase == RAR_AG ||
+		     rar_ring_next(&op->ring, RAR_RS, c->block) == RAR_NEXT_AG;
 
 	rar_link_push(grp);
-	if (final && atomic_dec_and_test(&op->left))
+	if (final && won && atomic_sub_and_test(hweight64(won), &op->left))
 		rar_group_op_done(grp, op);
 }
 
@@ -463,24 +576,49 @@ static bool resolve(struct rar_link_tx *tx, u32 seq)
 	return true;
 }
 
-static void ack_one(struct rar_group *grp, u32 seq, struct ack_news *news)
+/* How many numbers from @seq on, below @end, are one run not yet settled? */
+static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
+{
+	u32 slot = seq % RAR_TX_SLOTS, n, max;
+	const struct rar_sent *s = &tx->sent[slot];
+
+	max = min3(end - seq, (u32)RAR_TX_SLOTS - slot, (u32)RAR_RUN_MAX);
+	for (n = 1; n < max && !test_bit(slot + n, tx->resolved); n++)
+		if (s[n].op != s->op || s[n].phase != s->phase ||
+		    s[n].chunk != s->chunk + n)
+			break;
+	return n;
+}
+
+/* The successor has the numbers from @seq on, below @end. */
+static void ack_range(struct rar_group *grp, u32 seq, u32 end,
+		      struct ack_news *news)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
-	struct rar_operation *op = op_of(grp, sent);
+	const struct rar_sent *sent;
+	struct rar_operation *op;
+	u32 n;
 
-	if (!rar_seq_before(seq, tx->highest))
-		tx->highest = seq + 1;
-	if (!resolve(tx, seq))
-		return;
-	news->acked++;
-	news->sent_us = max(news->sent_us, sent->time_us);
-	if (sent->full)
-		tx->full_lost = 0;
-	if (!op)
-		return;
-	mark_acked(tx, op, sent->phase, sent->chunk);
-	op_try_release(grp, op);
+	if (rar_seq_before(tx->highest, end))
+		tx->highest = end;
+	for (; rar_seq_before(seq, end); seq += n) {
+		n = 1;
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		n = same_run(tx, seq, end);
+		sent = &tx->sent[seq % RAR_TX_SLOTS];
+		rar_bits_set(tx->resolved, seq % RAR_TX_SLOTS, rar_mask(n));
+		tx->inflight -= n;
+		news->acked += n;
+		news->sent_us = max(news->sent_us, sent->time_us);
+		if (sent->full)
+			tx->full_lost = 0;
+		op = op_of(grp, sent);
+		if (!op)
+			continue;
+		mark_acked(tx, op, sent->phase, sent->chunk, rar_mask(n));
+		op_try_release(grp, op);
+	}
 }
 
 /* The chunk goes out again. Its packet may arrive all the same. */
@@ -496,7 +634,7 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 	/* What needs credit the successor may refuse, of whatever size. */
 	if (sent->full && op->seq < tx->posted && !tx->full_lost++)
 		tx->full_since_us = now;
-	pend_set(tx, op, sent->phase, sent->chunk);
+	pend_set(tx, op, sent->phase, sent->chunk, 1);
 }
 
 static void advance_una(struct rar_link_tx *tx)
@@ -535,14 +673,13 @@ static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
 	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
 	struct rar_link_tx *tx = &grp->tx;
 
-	for (seq = tx->una; rar_seq_before(seq, cum); seq++)
-		ack_one(grp, seq, news);
+	ack_range(grp, tx->una, cum, news);
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
 		seq = base + i;
 		if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
 		    !rar_seq_before(seq, tx->una) &&
 		    rar_seq_before(seq, tx->next_seq))
-			ack_one(grp, seq, news);
+			ack_range(grp, seq, seq + 1, news);
 	}
 }
 
@@ -632,12 +769,13 @@ static void rx_advance(struct rar_link_rx *rx, u32 una)
 /**
  * rar_link_check() - can these numbers belong together?
  * @dh: header of a data packet
+ * @n:  chunks of the run that it begins
  *
- * Return: true if the packet can be recorded.
+ * Return: true if the run can be recorded.
  */
-bool rar_link_check(const struct rar_data_hdr *dh)
+bool rar_link_check(const struct rar_data_hdr *dh, u32 n)
 {
-	return be32_to_cpu(dh->seq) - be32_to_cpu(dh->una) < RAR_TX_SLOTS;
+	return be32_to_cpu(dh->seq) - be32_to_cpu(dh->una) + n - 1 < RAR_TX_SLOTS;
 }
 
 /*
@@ -660,17 +798,36 @@ static bool rx_set(struct rar_link_rx *rx, u32 seq, bool dup)
 	return gap;
 }
 
+/* The same for a run; @dups: chunks that were there before. */
+static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
+{
+	u32 n = fls64(which), i;
+	bool gap = false;
+
+	if (!dups && which == rar_mask(n) && seq == rx->cum &&
+	    seq == rx->highest) {
+		rx->cum += n;
+		rx->highest += n;
+		return false;
+	}
+	for (i = 0; i < n; i++)
+		if (which & (1ULL << i))
+			gap |= rx_set(rx, seq + i, dups & (1ULL << i));
+	return gap;
+}
+
 /**
- * rar_link_record() - a packet's chunk is published, held, or was before
- * @grp: group
- * @dh:  its header
- * @ce:  it carried the congestion mark
- * @dup: the chunk was there before
+ * rar_link_record() - chunks are published, held, or were before
+ * @grp:   group
+ * @dh:    header of the first
+ * @which: of the run
+ * @dups:  of these, those that were there before
+ * @ce:    the packet carried the congestion mark
  *
  * Acknowledges at once or lets the timer do it. Softirq.
  */
 void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     bool ce, bool dup)
+		     u64 which, u64 dups, bool ce)
 {
 	u64 now = rar_now_us(), due = now + RAR_ACK_DELAY_US;
 	struct rar_link_rx *rx = &grp->rx;
@@ -678,9 +835,9 @@ void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 
 	spin_lock_bh(&rx->lock);
 	rx_advance(rx, be32_to_cpu(dh->una));
-	at_once = rx_set(rx, be32_to_cpu(dh->seq), dup);
+	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), which, dups);
 	rx->newest_us = now;
-	rx->ce += ce;
+	rx->ce += ce ? hweight64(which) : 0;
 	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW))
 		at_once = true;
 	first = !at_once && !rx->ack_us;
@@ -966,6 +1123,9 @@ void rar_link_start(struct rar_group *grp)
 {
 	struct rar_link_tx *tx = &grp->tx;
 
+	/* With the payload it is known what a superpacket holds. */
+	dst_cache_reset(&grp->path[RAR_NEXT].cache);
+	WRITE_ONCE(grp->path[RAR_NEXT].run_max, 1);
 	spin_lock(&tx->lock);
 	tx->credit = READ_ONCE(grp->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();

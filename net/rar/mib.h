@@ -19,6 +19,7 @@ struct rar_net;
 	X(TxData)	/* chunks sent, again or not */			\
 	X(TxBytes)	/* their payload bytes */			\
 	X(TxRetrans)	/* chunks sent again */				\
+	X(TxForward)	/* chunks sent in the packet that brought them */ \
 	X(TxAck)	/* acknowledgments sent */			\
 	X(TxCtl)	/* all other packets sent */			\
 	X(TxError)	/* packets the stack did not take */		\

@@ -3,6 +3,7 @@
 #ifndef _RAR_OP_H
 #define _RAR_OP_H
 
+#include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/list.h>
 #include <linux/rcupdate.h>
@@ -12,6 +13,8 @@
 #include "ring.h"
 
 struct rar_net;
+
+static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
 
 /* What all members must agree on; see struct rar_data_hdr. */
 struct rar_print {
@@ -23,13 +26,25 @@ struct rar_print {
 	u8 flags;
 };
 
+/*
+ * A run: chunks of one phase and block that follow one another, what one packet
+ * of a few or (GSO) a superpacket carries. Sets of its chunks are masks, bit 0
+ * being the first.
+ */
+struct rar_run {
+	u32 chunk;
+	u32 n;			/* 1 .. RAR_RUN_MAX */
+	enum rar_phase phase;
+};
+
+#define RAR_RUN_MAX	64
+
 /* A transmission chosen under tx.lock, built and sent after it. */
 struct rar_tx_item {
 	struct rar_operation *op;	/* referenced */
-	u32 chunk;
-	u32 seq;
+	struct rar_run run;
+	u32 seq;			/* of the first chunk */
 	u32 una;
-	enum rar_phase phase;
 	bool ack_now;
 };
 
@@ -100,31 +115,104 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 void rar_op_put(struct rar_operation *op);
 u32 rar_print_hash(const struct rar_print *p);
 
-/*
- * The one claim of a chunk in a phase. Whoever gets true adds (RS) or stores
- * (AG) it and publishes; there is no exit in between.
- */
-static inline bool rar_op_claim(struct rar_operation *op, enum rar_phase p,
-				u32 chunk)
+/* -- masks of at most 64 bits anywhere in a bitmap ------------------------ */
+
+static inline u64 rar_mask(u32 n)
 {
-	return !test_and_set_bit(chunk, op->claimed[p]);
+	return n < 64 ? (1ULL << n) - 1 : ~0ULL;
+}
+
+/* The part of @mask at bit @first that lies in the next word. */
+static inline u64 rar_mask_high(u32 first, u64 mask)
+{
+	return first % 64 ? mask >> (64 - first % 64) : 0;
+}
+
+static inline u64 rar_bits_get(const unsigned long *map, u32 first, u64 mask)
+{
+	const unsigned long *w = map + first / 64;
+	u64 got = READ_ONCE(w[0]) >> first % 64;
+
+	if (rar_mask_high(first, mask))
+		got |= (u64)READ_ONCE(w[1]) << (64 - first % 64);
+	return got & mask;
+}
+
+/* Not atomic. Return: those that were clear. */
+static inline u64 rar_bits_set(unsigned long *map, u32 first, u64 mask)
+{
+	u64 high = rar_mask_high(first, mask);
+	u64 was = rar_bits_get(map, first, mask);
+
+	map[first / 64] |= mask << first % 64;
+	if (high)
+		map[first / 64 + 1] |= high;
+	return mask & ~was;
+}
+
+/* Not atomic. Return: those that were set. */
+static inline u64 rar_bits_clear(unsigned long *map, u32 first, u64 mask)
+{
+	u64 high = rar_mask_high(first, mask);
+	u64 was = rar_bits_get(map, first, mask);
+
+	map[first / 64] &= ~(mask << first % 64);
+	if (high)
+		map[first / 64 + 1] &= ~high;
+	return was;
+}
+
+/* Atomic, a full barrier. Return: those that were clear. */
+static inline u64 rar_bits_test_and_set(unsigned long *map, u32 first, u64 mask)
+{
+	atomic_long_t *w = (atomic_long_t *)(map + first / 64);
+	u64 high = rar_mask_high(first, mask);
+	u64 was = (u64)atomic_long_fetch_or(mask << first % 64, w) >> first % 64;
+
+	if (high)
+		was |= (u64)atomic_long_fetch_or(high, w + 1) << (64 - first % 64);
+	return mask & ~was;
+}
+
+/* Bytes of those chunks of a run that are in @mask; only the last may be short. */
+static inline u64 rar_op_bytes(const struct rar_operation *op,
+			       const struct rar_run *run, u64 mask)
+{
+	u32 last = run->n - 1;
+	u64 bytes = hweight64(mask) * (u64)op->ring.payload;
+
+	if (mask >> last & 1)
+		bytes -= op->ring.payload -
+			 rar_ring_bytes(&op->ring, run->chunk + last, 1);
+	return bytes;
+}
+
+/*
+ * The one claim of chunks. Whoever wins a chunk adds (RS) or stores (AG) it and
+ * publishes; there is no exit in between. Return: those won.
+ */
+static inline u64 rar_op_claim(struct rar_operation *op,
+			       const struct rar_run *run)
+{
+	return rar_bits_test_and_set(op->claimed[run->phase], run->chunk,
+				     rar_mask(run->n));
 }
 
 /* Release: pairs with rar_op_published(). */
-static inline void rar_op_publish(struct rar_operation *op, enum rar_phase p,
-				  u32 chunk)
+static inline void rar_op_publish(struct rar_operation *op,
+				  const struct rar_run *run, u64 mask)
 {
-	smp_mb__before_atomic(); /* release: the buffer before the bit */
-	set_bit(chunk, op->published[p]);
+	/* A full barrier: the buffer before the bits. */
+	rar_bits_test_and_set(op->published[run->phase], run->chunk, mask);
 }
 
-/* Acquire: pairs with rar_op_publish(). */
-static inline bool rar_op_published(const struct rar_operation *op,
-				    enum rar_phase p, u32 chunk)
+/* Acquire: pairs with rar_op_publish(). Return: which of @mask are. */
+static inline u64 rar_op_published(const struct rar_operation *op,
+				   const struct rar_run *run, u64 mask)
 {
-	bool set = test_bit(chunk, op->published[p]);
+	u64 set = rar_bits_get(op->published[run->phase], run->chunk, mask);
 
-	smp_rmb(); /* acquire: the bit before the buffer */
+	smp_rmb(); /* acquire: the bits before the buffer */
 	return set;
 }
 

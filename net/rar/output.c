@@ -89,6 +89,27 @@ static struct dst_entry *route_new(struct rar_group *grp,
 					  route_v4(net, path, grp->sk_mark);
 }
 
+static u32 ip_hdr_size(const struct rar_path *path)
+{
+	return path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
+					  sizeof(struct iphdr);
+}
+
+/* Chunks of the epoch's payload that a superpacket by this route may hold. */
+static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
+		   const struct dst_entry *dst)
+{
+	u32 hdrs = ip_hdr_size(path) + sizeof(struct udphdr), max;
+
+	if (!grp->payload || dst_xfrm(dst) ||
+	    !(READ_ONCE(dst->dev->features) & NETIF_F_GSO))
+		return 1;
+	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
+	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + grp->payload);
+	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
+	return clamp_t(u32, max, 1, RAR_RUN_MAX);
+}
+
 /* A referenced route; bottom halves are off. */
 static struct dst_entry *route_get(struct rar_group *grp,
 				   struct rar_path *path)
@@ -100,6 +121,7 @@ static struct dst_entry *route_get(struct rar_group *grp,
 	dst = route_new(grp, path);
 	if (IS_ERR(dst))
 		return dst;
+	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
 #if IS_ENABLED(CONFIG_IPV6)
 	if (path->dst.af == AF_INET6) {
 		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);
@@ -174,12 +196,6 @@ bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path)
 
 /* -- building ------------------------------------------------------------ */
 
-static u32 ip_hdr_size(const struct rar_path *path)
-{
-	return path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
-					  sizeof(struct iphdr);
-}
-
 /* Room for @len bytes of UDP payload behind all headers, or NULL. */
 static struct sk_buff *packet_alloc(const struct rar_path *path, u32 len)
 {
@@ -202,12 +218,23 @@ static void push_udp(struct sk_buff *skb, const struct rar_path *path)
 	uh->check = 0;
 }
 
+/* udp_set_csum() leaves this to its caller for GSO. */
+static void set_csum(struct sk_buff *skb)
+{
+	if (!skb_is_gso(skb))
+		return;
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_transport_header(skb) - skb->head;
+	skb->csum_offset = offsetof(struct udphdr, check);
+}
+
 static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
 		   const struct rar_path *path)
 {
 	u32 len = skb->len;
 	struct iphdr *iph;
 
+	set_csum(skb);
 	udp_set_csum(false, skb, addr_v4(&path->src), addr_v4(&path->dst),
 		     len);
 	iph = __skb_push(skb, sizeof(*iph));
@@ -234,6 +261,7 @@ static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 	u32 len = skb->len;
 	struct ipv6hdr *ip6h;
 
+	set_csum(skb);
 	udp6_set_csum(false, skb, &path->src.ip, &path->dst.ip, len);
 	ip6h = __skb_push(skb, sizeof(*ip6h));
 	skb_reset_network_header(skb);
@@ -275,6 +303,12 @@ static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 		kfree_skb(skb);
 		return PTR_ERR(dst);
 	}
+	if (skb_cow_head(skb, dst->header_len + LL_RESERVED_SPACE(dst->dev) +
+			 ip_hdr_size(path) + sizeof(struct udphdr))) {
+		dst_release(dst);
+		kfree_skb(skb);
+		return -ENOMEM;
+	}
 	skb_dst_set(skb, dst);
 	skb->mark = grp->sk_mark;
 	skb->priority = grp->sk_priority;
@@ -312,58 +346,188 @@ static void fill_hdr(const struct rar_group *grp, struct rar_hdr *h, u8 type,
 	h->token = cpu_to_be64(token);
 }
 
-/**
- * rar_output_chunk() - send a chunk to the successor
- * @grp:  group
- * @op:   operation, referenced by the caller
- * @item: what to send, its sequence number taken
- *
- * The payload is copied from the buffer. It may be overwritten meanwhile: an
- * RS chunk by its AG copy, but then the successor has had the RS chunk long
- * ago and drops this one as a duplicate.
- */
-void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
-		      const struct rar_tx_item *item)
+static void fill_data_hdr(const struct rar_group *grp,
+			  const struct rar_tx_item *item, struct rar_data_hdr *dh)
 {
-	struct rar_path *path = &grp->path[RAR_NEXT];
-	struct rar_data_hdr *dh;
-	struct rar_chunk c;
-	struct sk_buff *skb;
-	int err;
+	const struct rar_operation *op = item->op;
 
-	rar_ring_chunk(&op->ring, item->chunk, &c);
-	trace_rar_tx(grp, op->seq, item->phase, item->chunk, c.len);
-	skb = packet_alloc(path, sizeof(*dh) + c.len);
-	if (!skb) {
-		rar_mib_inc(grp->rn, TxError);
-		return;
-	}
-	dh = skb_put_zero(skb, sizeof(*dh));
-	fill_hdr(grp, &dh->h, item->phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
-		 rar_group_rank(grp, RAR_NEXT),
-		 sizeof(*dh) - sizeof(dh->h) + c.len, grp->epoch);
-	dh->seq = cpu_to_be32(item->seq);
+	memset(dh, 0, sizeof(*dh));
+	fill_hdr(grp, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
+		 rar_group_rank(grp, RAR_NEXT), 0, grp->epoch);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
 	dh->count = cpu_to_be64(op->print.count);
-	dh->chunk = cpu_to_be32(item->chunk);
 	dh->collective = op->print.collective;
 	dh->dtype = op->print.dtype;
 	dh->redop = op->print.redop;
 	dh->opflags = op->print.flags;
 	dh->root = cpu_to_be16(op->print.root);
 	dh->flags = item->ack_now ? RAR_F_ACK_NOW : 0;
-	skb_put_data(skb, op->buf + c.off, c.len);
+}
 
-	rar_mib_inc(grp->rn, TxData);
-	rar_mib_add(grp->rn, TxBytes, c.len);
+/* What differs from chunk to chunk: the @i-th of a run, @len bytes. */
+static void number_data_hdr(const struct rar_tx_item *item,
+			    struct rar_data_hdr *dh, u32 i, u32 len)
+{
+	dh->h.len = cpu_to_be16(sizeof(*dh) - sizeof(dh->h) + len);
+	dh->seq = cpu_to_be32(item->seq + i);
+	dh->chunk = cpu_to_be32(item->run.chunk + i);
+}
+
+/* More than one chunk: GSO cuts between them. */
+static void set_gso(const struct rar_group *grp, struct sk_buff *skb, u32 n)
+{
+	struct skb_shared_info *shinfo = skb_shinfo(skb);
+
+	shinfo->gso_size = n > 1 ? sizeof(struct rar_data_hdr) + grp->payload : 0;
+	shinfo->gso_type = n > 1 ? SKB_GSO_UDP_L4 : 0;
+	shinfo->gso_segs = n > 1 ? n : 0;
+}
+
+/* Room for a run behind all headers, in large pieces. */
+static struct sk_buff *run_alloc(const struct rar_path *path, u32 len, u32 n)
+{
+	u32 room = LL_MAX_HEADER + ip_hdr_size(path) + sizeof(struct udphdr);
+	struct sk_buff *skb;
+	int err;
+
+	if (n == 1) {
+		skb = packet_alloc(path, len);
+		if (skb)
+			skb_put(skb, len);
+		return skb;
+	}
+	skb = alloc_skb_with_frags(room, len, PAGE_ALLOC_COSTLY_ORDER, &err,
+				   GFP_ATOMIC);
+	if (skb) {
+		skb_reserve(skb, room);
+		skb->data_len = len;
+		skb->len += len;
+	}
+	return skb;
+}
+
+/* The payload is copied from the buffer. */
+static struct sk_buff *run_build(struct rar_group *grp,
+				 const struct rar_tx_item *item)
+{
+	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
+	u32 off = 0, i, len, n = item->run.n;
+	struct rar_data_hdr dh;
+	struct rar_chunk c;
+	struct sk_buff *skb;
+
+	skb = run_alloc(&grp->path[RAR_NEXT], bytes + n * sizeof(dh), n);
+	if (!skb)
+		return NULL;
+	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
+	fill_data_hdr(grp, item, &dh);
+	for (i = 0; i < n; i++) {
+		len = min(bytes, grp->payload);
+		number_data_hdr(item, &dh, i, len);
+		skb_store_bits(skb, off, &dh, sizeof(dh));
+		skb_store_bits(skb, off + sizeof(dh), item->op->buf + c.off, len);
+		off += sizeof(dh) + len;
+		c.off += len;
+		bytes -= len;
+	}
+	set_gso(grp, skb, n);
+	return skb;
+}
+
+static void trace_tx(const struct rar_group *grp, const struct rar_tx_item *item)
+{
+	const struct rar_run *run = &item->run;
+
+	trace_rar_tx(grp, item->op->seq, run->phase, run->chunk,
+		     rar_op_bytes(item->op, run, rar_mask(run->n)));
+}
+
+static void run_sent(struct rar_group *grp, const struct rar_tx_item *item,
+		     int err)
+{
+	const struct rar_run *run = &item->run;
+
+	rar_mib_add(grp->rn, TxData, run->n);
+	rar_mib_add(grp->rn, TxBytes,
+		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
 	/* The route got narrower than the epoch's packets. */
-	err = xmit(grp, path, skb);
 	if (err == -EMSGSIZE)
 		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
-			      rar_group_rank(grp, RAR_NEXT), op->seq);
+			      rar_group_rank(grp, RAR_NEXT), item->op->seq);
 	else if (err)
 		rar_link_local_drop(grp);
+}
+
+/**
+ * rar_output_run() - send chunks to the successor
+ * @grp:  group
+ * @item: what to send, its sequence numbers taken, its operation referenced
+ *
+ * The payload is copied from the buffer. It may be overwritten meanwhile: an
+ * RS chunk by its AG copy, but then the successor has had the RS chunk long
+ * ago and drops this one as a duplicate.
+ */
+void rar_output_run(struct rar_group *grp, struct rar_tx_item *item)
+{
+	struct sk_buff *skb;
+
+	trace_tx(grp, item);
+	skb = run_build(grp, item);
+	if (!skb) {
+		rar_mib_inc(grp->rn, TxError);
+		return;
+	}
+	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb));
+}
+
+/*
+ * The one function that makes a received packet new: nothing of its way here
+ * is left. It starts at the RAR header.
+ */
+static void make_new(struct sk_buff *skb, u32 off)
+{
+	__skb_pull(skb, off);
+	skb_orphan(skb);
+	skb_scrub_packet(skb, true);
+	skb_clear_hash(skb);
+	skb_init_secmark(skb);
+	skb_reset_redirect(skb);
+	__vlan_hwaccel_clear_tag(skb);
+	skb_set_queue_mapping(skb, 0);
+	skb->encapsulation = 0;
+	skb->ip_summed = CHECKSUM_NONE;
+	skb->pkt_type = PACKET_HOST;
+	memset(skb->cb, 0, sizeof(skb->cb));
+}
+
+/**
+ * rar_output_forward() - send the packet that brought chunks on with them
+ * @grp:  group
+ * @item: what it carries now, its sequence numbers taken
+ * @skb:  the packet, ours alone, consumed; it holds the payload already
+ * @off:  of the first RAR header
+ */
+void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
+			struct sk_buff *skb, u32 off)
+{
+	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
+	struct rar_data_hdr dh;
+	u32 i, len;
+
+	trace_tx(grp, item);
+	make_new(skb, off);
+	fill_data_hdr(grp, item, &dh);
+	for (i = 0, off = 0; i < item->run.n; i++) {
+		len = min(bytes, grp->payload);
+		number_data_hdr(item, &dh, i, len);
+		skb_store_bits(skb, off, &dh, sizeof(dh));
+		off += sizeof(dh) + len;
+		bytes -= len;
+	}
+	set_gso(grp, skb, item->run.n);
+	rar_mib_add(grp->rn, TxForward, item->run.n);
+	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb));
 }
 
 /**

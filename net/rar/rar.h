@@ -115,12 +115,14 @@ struct rar_addr {
  * struct rar_path - one direction's addressing, set before it is used
  * @src, @dst:	own and the neighbour's address and port
  * @oif:	device to use, 0 = any
+ * @run_max:	chunks in a superpacket that the route's device takes
  * @cache:	route
  */
 struct rar_path {
 	struct rar_addr src;
 	struct rar_addr dst;
 	int oif;
+	u32 run_max;
 	struct dst_cache cache;
 };
 
@@ -149,6 +151,7 @@ struct rar_base {
  * @highest:	one above the highest one acknowledged
  * @sent:	by seq modulo RAR_TX_SLOTS; valid in [una, next_seq)
  * @resolved:	bit per slot: acknowledged or given up
+ * @asked_seq:	one above the last one that asked for an acknowledgment
  * @inflight:	packets in [una, next_seq) that are not resolved
  * @npend:	chunks pending in all operations: to forward or to send again
  * @ninject:	own chunks not yet injected in all operations
@@ -195,6 +198,7 @@ struct rar_link_tx {
 	u32 highest;
 	struct rar_sent *sent;
 	DECLARE_BITMAP(resolved, RAR_TX_SLOTS);
+	u32 asked_seq;
 	u32 inflight;
 	u64 npend;
 	u64 ninject;
@@ -452,6 +456,7 @@ struct rar_pkt {
 	u32 len;			/* RAR header and payload */
 	bool ce;
 	bool local;			/* the stack found it to be for us */
+	bool whole;			/* skb is this and nothing else */
 	struct rar_hdr h;
 };
 
@@ -538,15 +543,18 @@ void rar_link_init(struct rar_group *grp);
 int rar_link_prepare(struct rar_group *grp);
 void rar_link_post(struct rar_group *grp, struct rar_operation *op);
 void rar_link_push(struct rar_group *grp);
-void rar_link_publish(struct rar_group *grp, struct rar_operation *op,
-		      enum rar_phase phase, u32 chunk,
-		      const struct rar_chunk *c);
+bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
+		      const struct rar_run *run, u64 won,
+		      const struct rar_chunk *c, struct rar_tx_item *item);
+void rar_link_published(struct rar_group *grp, struct rar_operation *op,
+			const struct rar_run *run, u64 won,
+			const struct rar_chunk *c);
 void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
-bool rar_link_check(const struct rar_data_hdr *dh);
+bool rar_link_check(const struct rar_data_hdr *dh, u32 n);
 void rar_link_start(struct rar_group *grp);
 void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     bool ce, bool dup);
+		     u64 which, u64 dups, bool ce);
 void rar_link_send_ack(struct rar_group *grp);
 unsigned long rar_link_keepalive(struct rar_group *grp);
 void rar_link_local_drop(struct rar_group *grp);
@@ -565,11 +573,11 @@ void rar_window_collapse(struct rar_link_tx *tx);
 void rar_window_full(struct rar_link_tx *tx);
 void rar_window_acked(struct rar_group *grp, u32 n, u32 marks);
 void rar_window_spurious(struct rar_group *grp, u32 n);
-bool rar_window_may_inject(struct rar_link_tx *tx);
+u32 rar_window_may_inject(struct rar_group *grp, u32 want);
 void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
-			 u32 chunk, u32 len, u64 now);
+			 const struct rar_run *run, u64 now);
 void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
-			 u32 chunk, u32 len, u64 now);
+			 u32 chunk, u64 bytes, u64 now);
 
 /* resume.c */
 void rar_resume_failed(struct rar_group *grp, u64 done);
@@ -599,8 +607,9 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
 		     int *dev);
 bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path);
-void rar_output_chunk(struct rar_group *grp, struct rar_operation *op,
-		      const struct rar_tx_item *item);
+void rar_output_run(struct rar_group *grp, struct rar_tx_item *item);
+void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
+			struct sk_buff *skb, u32 off);
 void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
 bool rar_output_budget(struct rar_net *rn);

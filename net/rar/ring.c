@@ -76,6 +76,18 @@ void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 	c->len = min_t(u64, end - c->off, ring->payload);
 }
 
+/* Bytes of @n chunks from @chunk on, of one block. */
+u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n)
+{
+	struct rar_chunk first, last;
+
+	rar_ring_chunk(ring, chunk, &first);
+	if (n == 1)
+		return first.len;
+	rar_ring_chunk(ring, chunk + n - 1, &last);
+	return last.off + last.len - first.off;
+}
+
 /* Index of the first chunk of @block. */
 u32 rar_ring_block_first(const struct rar_ring *ring, u32 block)
 {

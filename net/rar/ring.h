@@ -70,6 +70,7 @@ int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload, u32 size,
 		  u32 rank);
 void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 		    struct rar_chunk *c);
+u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);
 u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
 u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
 u32 rar_ring_ntx(const struct rar_ring *ring);
@@ -78,6 +79,12 @@ static inline u32 rar_ring_dist(const struct rar_ring *ring, u32 block)
 {
 	return ring->rank >= block ? ring->rank - block :
 				     ring->rank + ring->size - block;
+}
+
+/* One behind the last chunk of the block that @chunk belongs to. */
+static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
+{
+	return min(chunk / ring->cpb * ring->cpb + ring->cpb, ring->nchunks);
 }
 
 /* May this rank receive a chunk of @block in @phase at all? */

@@ -61,7 +61,7 @@ DEFINE_EVENT(rar_chunk, rar_reduce,
 		 u32 len),
 	TP_ARGS(grp, op_seq, phase, chunk, len));
 
-/* A chunk is handed to the network stack. */
+/* Chunks from @chunk on are handed to the network stack, @len bytes. */
 DEFINE_EVENT(rar_chunk, rar_tx,
 	TP_PROTO(const struct rar_group *grp, u64 op_seq, u8 phase, u32 chunk,
 		 u32 len),

@@ -34,9 +34,9 @@
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
 
 #define INJECT_INIT		32	/* chunks at first */
-#define INJECT_MIN		4	/* chunks */
-#define INJECT_LOW		4	/* chunks queued per rank: grow below, */
-#define INJECT_HIGH		8	/* shrink above */
+#define INJECT_UNIT		4	/* chunks, or what a superpacket holds */
+#define INJECT_LOW		1	/* units queued per rank: grow below, */
+#define INJECT_HIGH		2	/* shrink above */
 
 #define RTO_INIT_US		100000
 #define RTO_MIN_US		5000
@@ -279,36 +279,48 @@ void rar_window_spurious(struct rar_group *grp, u32 n)
 
 /* -- injection window ---------------------------------------------------- */
 
-static u64 inject_min(const struct rar_group *grp)
+/* Bytes in which this window is counted, and its minimum. */
+static u64 inject_unit(const struct rar_group *grp)
 {
-	return INJECT_MIN * (u64)grp->payload;
+	u32 run = READ_ONCE(grp->path[RAR_NEXT].run_max);
+
+	return max_t(u32, INJECT_UNIT, run) * (u64)grp->payload;
 }
 
-bool rar_window_may_inject(struct rar_link_tx *tx)
+/*
+ * How many of @want own chunks may be injected now? The last of them may exceed
+ * the window; a small part of a run waits until there is more room.
+ */
+u32 rar_window_may_inject(struct rar_group *grp, u32 want)
 {
+	struct rar_link_tx *tx = &grp->tx;
+	u64 room = 0;
+
 	if (tx->inj_out < tx->inj_wnd)
-		return true;
+		room = div_u64(tx->inj_wnd - tx->inj_out + grp->payload - 1,
+			       grp->payload);
+	if (room >= want)
+		return want;
 	tx->inj_limited = true;
-	return false;
+	return 2 * room >= want || !tx->inj_out ? room : 0;
 }
 
 /**
- * rar_window_injected() - an own chunk goes out for the first time
- * @grp:   group, tx.lock held
- * @op:    operation
- * @chunk: its index
- * @len:   bytes
- * @now:   us
+ * rar_window_injected() - own chunks go out for the first time
+ * @grp: group, tx.lock held
+ * @op:  operation
+ * @run: the chunks
+ * @now: us
  *
- * Its way is timed only if one came back before: then every rank has posted
- * the operation, and what the chunk waits for are queues, not users.
+ * Their way is timed only if one came back before: then every rank has posted
+ * the operation, and what they wait for are queues, not users.
  */
 void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
-			 u32 chunk, u32 len, u64 now)
+			 const struct rar_run *run, u64 now)
 {
-	grp->tx.inj_out += len;
+	grp->tx.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
 	if (op->inject_us && op->returned)
-		op->inject_us[chunk - op->inject_first] = (u32)now | 1;
+		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
 }
 
 /* Vegas: what the window holds beyond what the way needs lies in queues. */
@@ -316,39 +328,38 @@ static void inject_adjust(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	u32 us = tx->inj_lowest_us, base;
-	u64 excess;
+	u64 excess, unit = inject_unit(grp);
 
 	base_update(&tx->inj_base, us, now);
 	base = base_us(&tx->inj_base);
 	excess = div_u64(tx->inj_wnd * (us - base), max(us, 1U));
-	if (excess > INJECT_HIGH * (u64)grp->payload) {
+	if (excess > INJECT_HIGH * unit) {
 		tx->inj_slow_start = false;
-		tx->inj_wnd -= min(excess - INJECT_LOW * (u64)grp->payload,
-				   tx->inj_wnd / 4);
+		tx->inj_wnd -= min(excess - INJECT_LOW * unit, tx->inj_wnd / 4);
 	} else if (tx->inj_limited && tx->inj_slow_start) {
 		tx->inj_wnd *= 2;
-	} else if (tx->inj_limited && excess < INJECT_LOW * (u64)grp->payload) {
-		tx->inj_wnd += 2 * grp->payload;
+	} else if (tx->inj_limited && excess < INJECT_LOW * unit) {
+		tx->inj_wnd += unit / 2;
 	}
-	tx->inj_wnd = clamp(tx->inj_wnd, inject_min(grp), tx->inj_max);
+	tx->inj_wnd = clamp(tx->inj_wnd, unit, max(unit, tx->inj_max));
 	tx->inj_limited = false;
 }
 
 /**
- * rar_window_returned() - an own chunk came back as AG
+ * rar_window_returned() - own chunks came back as AG
  * @grp:   group, tx.lock held
  * @op:    operation
- * @chunk: its index
- * @len:   bytes
+ * @chunk: the first
+ * @bytes: of all
  * @now:   us
  */
 void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
-			 u32 chunk, u32 len, u64 now)
+			 u32 chunk, u64 bytes, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	u32 sent = 0;
 
-	tx->inj_out -= min_t(u64, tx->inj_out, len);
+	tx->inj_out -= min(tx->inj_out, bytes);
 	op->returned = true;
 	if (op->inject_us)
 		sent = op->inject_us[chunk - op->inject_first];
@@ -383,7 +394,7 @@ void rar_window_init(struct rar_group *grp)
 	tx->ssthresh = RAR_TX_SLOTS;
 	tx->noise = WINDOW_NOISE_MAX / 4;
 	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
-	tx->inj_max = max(share, inject_min(grp));
+	tx->inj_max = max(share, inject_unit(grp));
 	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)grp->payload);
 	tx->inj_slow_start = true;
 	tx->inj_lowest_us = U32_MAX;
