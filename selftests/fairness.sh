@@ -66,7 +66,7 @@ marking()
 {
 	tail_drop &&
 		br tc qdisc add dev p1 parent 1:1 handle 2: fq orphan_mask 0 \
-			ce_threshold $((limit * 8 * 1000 / (rate / 1000) * 2 / 5))us \
+			ce_threshold $((limit * 16 * 1000 / (rate / 1000) / 5))us \
 			limit $((4 * limit / 1500)) flow_limit $((4 * limit / 1500))
 }
 

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 n=4
-op=(ring -n $n -t f32 -c "1M,300k,1M" -r 3)
+op=(ring -n "$n" -t f32 -c "1M,300k,1M" -r 3)
 
 # Holds a clone of each packet that comes to rank 1 until it has looked whether the
 # header is still that of a packet to rank 1.

@@ -68,7 +68,7 @@ hrtimer_setup(struct hrtimer *timer,
 #ifdef HAVE_SKB_FRAGS_READABLE
 #define rar_skb_readable(skb)	skb_frags_readable(skb)
 #else
-#define rar_skb_readable(skb)	true
+#define rar_skb_readable(skb)	((void)(skb), true)
 #endif
 
 /* 6.5 sends spliced pages with a flag. */

@@ -318,23 +318,18 @@ void rar_fail_check_owner(struct rar_group *grp)
 /* -- notices ------------------------------------------------------------- */
 
 /* What calls return because of others: never what means something else there. */
-static int wire_errno(u32 err)
+static bool wire_errno_ok(u32 err)
 {
-	switch (err) {
-	case EMSGSIZE:
-	case EBADMSG:
-	case EADDRINUSE:
-	case ETIMEDOUT:
-		return err;
-	}
-	return ECONNRESET;
+	return err == ECONNRESET || err == EMSGSIZE || err == EBADMSG ||
+	       err == EADDRINUSE || err == ETIMEDOUT;
 }
 
 /* A notice of another member as an error of this one. */
 void rar_fail_from_wire(const struct rar_notice_hdr *n, struct rar_error *err)
 {
 	memset(err, 0, sizeof(*err));
-	err->err = wire_errno(be32_to_cpu(n->err));
+	err->err = wire_errno_ok(be32_to_cpu(n->err)) ? be32_to_cpu(n->err) :
+							ECONNRESET;
 	err->reason = be32_to_cpu(n->reason) < RAR_R_NR ?
 		      be32_to_cpu(n->reason) : RAR_R_NONE;
 	err->rank = be32_to_cpu(n->rank);

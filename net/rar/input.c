@@ -967,6 +967,9 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 		if (ret == INPUT_OK && dh.h.type != RAR_T_RS &&
 		    dh.h.type != RAR_T_AG)
 			ret = RAR_MIB_DropType;
+		/* What is not posted is held chunk by chunk. Acquire pairs with
+		 * the release in rar_group_post().
+		 */
 		if (ret == INPUT_OK && size == stride(grp) &&
 		    be64_to_cpu(dh.op_seq) < smp_load_acquire(&grp->op_next)) {
 			part.len = end - part.off;

@@ -176,7 +176,7 @@ static bool both_ok(const struct rar_group *grp)
  */
 static u64 cookie(const struct rar_group *grp, const struct rar_addr *from)
 {
-	const u32 *ip = from->ip.s6_addr32;
+	const u32 *ip = (__force const u32 *)from->ip.s6_addr32;
 
 	return siphash_3u64((u64)ip[0] << 32 | ip[1], (u64)ip[2] << 32 | ip[3],
 			    (u64)from->af << 16 | be16_to_cpu(from->port),

@@ -591,7 +591,7 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
  */
 bool rar_output_budget(struct rar_net *rn)
 {
-	if (READ_ONCE(rn->reply_jiffy) != jiffies) {
+	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {
 		WRITE_ONCE(rn->reply_jiffy, jiffies);
 		atomic_set(&rn->replies, 0);
 	}
