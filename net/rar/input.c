@@ -954,7 +954,8 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
 	struct rar_pkt part = *pkt;
 	struct rar_data_hdr dh;
-	int ret = RAR_MIB_DropLength;
+	bool posted;
+	int ret;
 
 	for (; part.off < end; part.off += n * size) {
 		n = 1;
@@ -967,11 +968,10 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 		if (ret == INPUT_OK && dh.h.type != RAR_T_RS &&
 		    dh.h.type != RAR_T_AG)
 			ret = RAR_MIB_DropType;
-		/* What is not posted is held chunk by chunk. Acquire pairs with
-		 * the release in rar_group_post().
-		 */
-		if (ret == INPUT_OK && size == stride(grp) &&
-		    be64_to_cpu(dh.op_seq) < smp_load_acquire(&grp->op_next)) {
+		/* Acquire pairs with the release in rar_group_post(). */
+		posted = be64_to_cpu(dh.op_seq) < smp_load_acquire(&grp->op_next);
+		/* What is not posted is held chunk by chunk. */
+		if (ret == INPUT_OK && posted && size == stride(grp)) {
 			part.len = end - part.off;
 			n = run_length(grp, &part, &dh);
 			part.len = min(part.len, n * size);
