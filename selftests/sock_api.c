@@ -1573,6 +1573,31 @@ TEST(send_waits_for_room)
 				.size = 2, .dtype = RAR_F32 }, 1));
 }
 
+/*
+ * A rank that is late has no room for what comes early: it refuses full-size
+ * packets, again and again, and takes the small ones. That is no fault of the
+ * path, and not the end of the group.
+ */
+TEST(late_with_little_memory)
+{
+	struct rar_data d = data_of(2, 0, 10000);
+	struct rar_error error;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("mem", "100000"));
+	ASSERT_EQ(0, sysctl_write("dead_ms", "2000"));
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
+	rar_sleep_ms(3000);
+	EXPECT_LT(2, rar_counter("RarDropEarlyFull"));
+	EXPECT_EQ(0, rar_error(fd[0], &error));
+	EXPECT_EQ(0, error.err)
+		TH_LOG("%s", rar_reason_name(error.reason));
+	EXPECT_EQ(0, rar_post(fd[1], &d, 1));
+	EXPECT_EQ(0, collect_all(fd, &d));
+}
+
 /* ------------------------------------------------------------ leaving */
 
 static void misuse_shut(struct __test_metadata *_metadata, int fd)
