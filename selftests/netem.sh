@@ -94,12 +94,20 @@ condition()
 	result $? "$name: $before seen by $what"
 }
 
+# A round trip that is longer than the timeout may be: one of 500 ms at each hop. Then
+# everything is sent again before it is acknowledged, but not for ever.
+far_away()
+{
+	topo_netem delay 250ms
+	check "N=2 far away" ring -n 2 -t f32 -c 1,4000,100 -p 1 -T 60
+}
+
 need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 declare -A pids
 dir=$(mktemp -d)
 export SEED=${SEED:-$SRANDOM}
-plan 33
+plan 34
 topo_up 8
 topo_neighbours
 note "SEED=$SEED"
@@ -107,5 +115,6 @@ while read -r name counter parameters; do
 	# shellcheck disable=SC2086 # a list
 	[ -z "$name" ] || condition "$name" "$counter" $parameters
 done <<< "$conditions"
+far_away
 note "$total_ops operations"
 finish
