@@ -16,6 +16,7 @@ s.setsockopt(socket.SOL_SOCKET, 33, 1 << 28)	# SO_RCVBUFFORCE
 s.bind(("eth0", 3))
 seen = written = 0
 s.settimeout(5)
+print("ready", flush=True)
 while True:
     try:
         p, where = s.recvfrom(64)
@@ -77,7 +78,10 @@ expect "lost and out of order" "packets < chunks"
 each_rank tc qdisc replace dev eth0 root pfifo limit 10000
 rns 1 python3 -c "$onlooker" > "$dir/onlooker" &
 onlooker=$!
-sleep 1
+for ((i = 0; i < 300; i++)); do
+	grep -q ready "$dir/onlooker" && break
+	sleep 0.1
+done
 check "somebody looks on" "${op[@]}" -s rx_path=ingress
 wait $onlooker
 since "somebody looks on"
