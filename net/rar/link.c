@@ -462,16 +462,18 @@ static void account_starved(struct rar_link_tx *tx,
 
 /*
  * May chunks that just came go on at once, in the packet that brought them?
- * Only what was never sent and needs no credit, if nothing waits before it.
+ * Only what was never sent and needs no credit, if nothing waits before it; and
+ * only while the table holds the operation, since the caller does not.
  */
-static bool may_forward(const struct rar_group *grp,
+static bool may_forward(struct rar_group *grp,
 			const struct rar_operation *op,
 			const struct rar_run *run)
 {
 	const struct rar_link_tx *tx = &grp->tx;
 	u64 mask = rar_mask(run->n);
 
-	return !tx->npend && may_send(grp) >= run->n && op->seq < tx->posted &&
+	return op_at(grp, op->seq) == op && !tx->npend &&
+	       may_send(grp) >= run->n && op->seq < tx->posted &&
 	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
 	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
 }
