@@ -314,6 +314,7 @@ static void number_slots(struct rar_group *grp, struct rar_operation *op,
 			.chunk = run->chunk + i,
 			.phase = run->phase,
 			.full = i + 1 < run->n || last.len == grp->payload,
+			.head = !i,
 		};
 		__clear_bit(slot, tx->resolved);
 	}
@@ -567,6 +568,7 @@ void rar_link_local_drop(struct rar_group *grp)
 struct ack_news {
 	u64 sent_us;		/* when the newest packet it reports was sent */
 	u32 acked;
+	u32 packets;
 };
 
 /* A number is settled, by an acknowledgment or by giving up: true if new. */
@@ -612,6 +614,7 @@ static void ack_range(struct rar_group *grp, u32 seq, u32 end,
 		rar_bits_set(tx->resolved, seq % RAR_TX_SLOTS, rar_mask(n));
 		tx->inflight -= n;
 		news->acked += n;
+		news->packets += sent->head;
 		news->sent_us = max(news->sent_us, sent->time_us);
 		if (sent->full)
 			tx->full_lost = 0;
@@ -653,7 +656,7 @@ static void advance_una(struct rar_link_tx *tx)
 static u64 detect_lost(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 patience = rar_window_patience(tx), seq;
+	u32 patience = rar_window_patience(tx), seq, last = tx->una - 2;
 	u64 sent_us;
 
 	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
@@ -663,7 +666,9 @@ static u64 detect_lost(struct rar_group *grp, u64 now)
 		if (sent_us + patience > now)
 			return sent_us + patience;
 		give_up(grp, seq, now);
-		rar_window_lost(grp, seq);
+		rar_window_lost(grp, seq, seq != last + 1 ||
+				tx->sent[seq % RAR_TX_SLOTS].head);
+		last = seq;
 	}
 	return 0;
 }
@@ -710,7 +715,7 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 	tx->dups += dups;
 	tx->marks += marks;
 	if (news.acked || marks)
-		rar_window_acked(grp, news.acked, marks);
+		rar_window_acked(grp, news.acked, news.packets, marks);
 	again = detect_lost(grp, now);
 	advance_una(tx);
 	if (again)

@@ -133,6 +133,7 @@ struct rar_sent {
 	u32 chunk;
 	u8 phase;
 	bool full;		/* carries a whole payload */
+	bool head;		/* the first chunk of a packet */
 };
 
 /* The lowest delay of late: of the present spell and of the one before. */
@@ -568,10 +569,10 @@ void rar_window_init(struct rar_group *grp);
 void rar_window_rtt(struct rar_group *grp, u32 us, u64 now);
 u64 rar_window_timeout(const struct rar_link_tx *tx);
 u32 rar_window_patience(const struct rar_link_tx *tx);
-void rar_window_lost(struct rar_group *grp, u32 seq);
+void rar_window_lost(struct rar_group *grp, u32 seq, bool head);
 void rar_window_collapse(struct rar_link_tx *tx);
 void rar_window_full(struct rar_link_tx *tx);
-void rar_window_acked(struct rar_group *grp, u32 n, u32 marks);
+void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks);
 void rar_window_spurious(struct rar_group *grp, u32 n);
 u32 rar_window_may_inject(struct rar_group *grp, u32 want);
 void rar_window_injected(struct rar_group *grp, struct rar_operation *op,

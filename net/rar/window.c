@@ -144,19 +144,22 @@ static bool reduced(const struct rar_link_tx *tx, u32 seq)
 }
 
 /**
- * rar_window_lost() - a packet is given up
- * @grp: group, tx.lock held
- * @seq: its number
+ * rar_window_lost() - a chunk is given up
+ * @grp:  group, tx.lock held
+ * @seq:  its number
+ * @head: the first one of a packet; a lost packet counts once
  */
-void rar_window_lost(struct rar_group *grp, u32 seq)
+void rar_window_lost(struct rar_group *grp, u32 seq, bool head)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	bool noise = tx->noise >= WINDOW_NOISE;
 
+	tx->undo_left++;
+	if (!head)
+		return;
 	if (noise)
 		tx->noise -= WINDOW_NOISE;
 	tx->round_lost++;
-	tx->undo_left++;
 	if (reduced(tx, seq))
 		return;
 	if (queued(tx))
@@ -236,16 +239,17 @@ static void grow(struct rar_link_tx *tx, u32 n)
 
 /**
  * rar_window_acked() - an acknowledgment brought news
- * @grp:   group, tx.lock held; the round trip was updated before
- * @n:     packets newly acknowledged
- * @marks: packets newly reported to carry the congestion mark
+ * @grp:     group, tx.lock held; the round trip was updated before
+ * @n:       chunks newly acknowledged
+ * @packets: that carried them
+ * @marks:   chunks newly reported to have carried the congestion mark
  */
-void rar_window_acked(struct rar_group *grp, u32 n, u32 marks)
+void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	bool limited = 2 * (tx->inflight + n) > tx->cwnd;
 
-	tx->noise = min_t(u32, tx->noise + n, WINDOW_NOISE_MAX);
+	tx->noise = min_t(u32, tx->noise + packets, WINDOW_NOISE_MAX);
 	tx->round_acked += n;
 	tx->round_marks += marks;
 	if (marks)
