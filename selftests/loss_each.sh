@@ -228,7 +228,6 @@ nft list tables > /dev/null 2>&1 || skip_all "no nftables in this kernel"
 dir=$(mktemp -d)
 plan $((12 + 2 * n))
 topo_up $n
-topo_gso off
 topo_neighbours
 topo_netem delay ${hop_ms}ms
 one_at_a_time

@@ -25,7 +25,9 @@ both_offloads()	# MTU
 	topo_gso off
 	same "mtu $1, offloads off" -s rx_path=ingress
 	topo_gso on
-	same "mtu $1, offloads on" -s rx_path=ingress
+	topo_sysctl super_chunks=64
+	same "mtu $1, offloads on, superpackets" -s rx_path=ingress
+	topo_sysctl super_chunks=1
 }
 
 reload()	# [parameter]

@@ -1303,6 +1303,7 @@ static const struct {
 	{ "dead_ms", "0", "-1", "3000" },
 	{ "linger_ms", "-1", "99999999999", "1000" },
 	{ "max_groups", "-1", "99999999999", "7" },
+	{ "super_chunks", "0", "65", "64" },
 };
 
 #define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))

@@ -107,7 +107,7 @@ static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
 	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
 	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + grp->payload);
 	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
-	return clamp_t(u32, max, 1, RAR_RUN_MAX);
+	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
 }
 
 /* A referenced route; bottom halves are off. */

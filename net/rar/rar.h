@@ -98,6 +98,7 @@ struct rar_net {
 	int sysctl_dead_ms;
 	int sysctl_linger_ms;
 	int sysctl_max_groups;
+	int sysctl_super_chunks;
 };
 
 extern unsigned int rar_net_id;

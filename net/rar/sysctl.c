@@ -11,6 +11,7 @@
  *   dead_ms      a neighbour silent for so long is dead
  *   linger_ms    a closed member serves its neighbours at most so long
  *   max_groups   members with a socket
+ *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -22,6 +23,7 @@ static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
 static int groups_max = 1 << 20;
+static int super_max = RAR_RUN_MAX;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;
 
@@ -72,6 +74,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(dead_ms, &dead_min, &ms_max),
 	INT_ENTRY(linger_ms, &ms_min, &ms_max),
 	INT_ENTRY(max_groups, SYSCTL_ZERO, &groups_max),
+	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 };
 
 static void sysctl_defaults(struct rar_net *rn)
@@ -85,6 +88,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_dead_ms = 5000;
 	rn->sysctl_linger_ms = 5000;
 	rn->sysctl_max_groups = 4096;
+	rn->sysctl_super_chunks = 1;
 }
 
 int rar_sysctl_init(struct rar_net *rn)
