@@ -610,7 +610,7 @@ def early_flood(wire):
     note(f"abuse early={most} bound={bound} kernel grown={grown} "
          f"EarlyHeld={got.get('EarlyHeld', 0)} "
          f"DropEarlyFull={got.get('DropEarlyFull', 0)}")
-    ok &= 0 < most <= bound and grown < bound + (16 << 20) and \
+    ok &= 0 < most <= bound and grown < bound + (64 << 20) and \
         got.get("DropEarlyFull", 0) > 0
     ring.close()
     ok &= by.fine()

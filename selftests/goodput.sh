@@ -11,7 +11,10 @@ tries=3			# a machine that others use as well needs more rounds
 repeats=4		# in each; the first one does not count
 aim_us=400000		# for an operation without loss; at most 16 MiB
 size=$((16 << 20))
-need_01=900 need_1=600	# thousandths of the goodput without loss
+# Thousandths of the goodput without loss. In an emulated machine delays of many
+# milliseconds come and go, which look like queues: there it is a rough check.
+need_01=900 need_1=600
+[[ ${RAR_KERNEL-} == uml* ]] || need_01=700 need_1=450
 
 # measure DELAY LOSS: appends times in us
 measure()
