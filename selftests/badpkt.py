@@ -765,17 +765,9 @@ def too_big(p, n):
     return icmp.frame(body[:2] + check + body[4:])
 
 
-def any_icmp_believed():
-    """Before Linux 7 the path MTU is lowered without asking the socket."""
-    return int(os.uname().release.split(".")[0]) < 7
-
-
 def test_too_big(name, rar, flip, lowers):
     """rar: quoted bytes of the RAR header; flip: bits of the epoch that differ,
     None: it is 0; lowers: it is believed, and ends a group whose packets are longer."""
-    if not lowers and any_icmp_believed():
-        skip(f"packet too big, quoting {name}", "this kernel believes them all")
-        return
     ring, data = Ring(), Data(BIG)
     ok = ring.allreduce(data)
     wait_quiet(ring)

@@ -4,7 +4,10 @@
  * hook did not take, and lend their struct sock to what is sent. One per
  * netns, family and port.
  */
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
 #include <linux/slab.h>
+#include <net/ip.h>
 #include <net/udp.h>
 #include <net/udp_tunnel.h>
 
@@ -30,31 +33,66 @@ static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
+/* The ICMP header comes before what it quotes. */
+static bool too_big(const struct sock *sk, const struct sk_buff *skb)
+{
+	const u8 *icmp = skb_network_header(skb) - sizeof(struct icmphdr);
+
+	static_assert(sizeof(struct icmphdr) == sizeof(struct icmp6hdr));
+	if (sk->sk_family == AF_INET6)
+		return icmp[0] == ICMPV6_PKT_TOOBIG;
+	return icmp[0] == ICMP_DEST_UNREACH && icmp[1] == ICMP_FRAG_NEEDED;
+}
+
 /*
  * An ICMP error quotes one of our packets. Who has not seen it knows addresses
  * and ports, but not the token: without one that is ours it is forged, or too
- * short to tell. Returns 0 to let it lower the path MTU.
+ * short to tell. Since some kernels believe it without asking, an epoch does
+ * not heed the path MTU that they keep, and ends here if a chunk did not pass;
+ * a join begins with it. Returns 0 to let a true one lower it.
  */
 static int encap_err(struct sock *sk, struct sk_buff *skb)
 {
 	u32 off = skb_transport_offset(skb) + sizeof(struct udphdr);
 	struct rar_net *rn = rar_net(sock_net(sk));
 	struct rar_join_hdr buf, *jh;
+	struct rar_group *grp;
 	struct rar_hdr *h;
 	u64 id, token;
+	u32 rank;
+	u8 type;
 
 	h = skb_header_pointer(skb, off, sizeof(*h), &buf);
 	if (!h)
 		return -ENOENT;
+	type = h->type;
+	rank = be16_to_cpu(h->src);
 	id = be64_to_cpu(h->group);
 	token = be64_to_cpu(h->token);
-	if (h->type == RAR_T_JOIN) {
+	if (type == RAR_T_JOIN) {
 		jh = skb_header_pointer(skb, off, sizeof(*jh), &buf);
 		if (!jh)
 			return -ENOENT;
 		token = be64_to_cpu(jh->nonce);
 	}
-	return rar_group_knows(rn, id, be16_to_cpu(h->src), token) ? 0 : -ENOENT;
+	grp = rar_group_sender(rn, id, rank, token);
+	if (!grp)
+		return -ENOENT;
+	if ((type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
+		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
+			      rar_group_rank(grp, RAR_NEXT),
+			      READ_ONCE(grp->op_oldest));
+	return 0;
+}
+
+/* Only the device's MTU counts; see encap_err(). */
+static void ignore_path_mtu(struct sock *sk)
+{
+	ip_sock_set_mtu_discover(sk, IP_PMTUDISC_PROBE);
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		inet6_sk(sk)->pmtudisc = IPV6_PMTUDISC_PROBE;
+#endif
 }
 
 static int encap_open(struct rar_net *rn, struct rar_port *port)
@@ -78,6 +116,7 @@ static int encap_open(struct rar_net *rn, struct rar_port *port)
 	if (err)
 		return err;
 	port->sk = port->sock->sk;
+	ignore_path_mtu(port->sk);
 	rar_udp_tunnel_setup(rn->net, port->sock, &tunnel);
 	return 0;
 }

@@ -106,21 +106,24 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 }
 
 /**
- * rar_group_knows() - does a packet that quotes us come from one of ours?
+ * rar_group_sender() - which member has sent a packet that is quoted?
  * @rn:    netns
  * @id:    group id
  * @rank:  source rank of the quoted packet
  * @token: its epoch, or in a JOIN the nonce
  *
- * Context: RCU read side. Return: true if a member has sent that.
+ * Context: RCU read side. Return: the member, or NULL if none has sent that.
  */
-bool rar_group_knows(struct rar_net *rn, u64 id, u32 rank, u64 token)
+struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
+				   u64 token)
 {
 	struct rar_group *grp = token ? rar_group_lookup(rn, id, rank, token) :
 					NULL;
 
-	return grp && (token == READ_ONCE(grp->epoch) ||
-		       token == READ_ONCE(grp->join.nonce));
+	if (grp && token != READ_ONCE(grp->epoch) &&
+	    token != READ_ONCE(grp->join.nonce))
+		return NULL;
+	return grp;
 }
 
 /* May a member with @new's identity be bound beside those that exist? */

@@ -110,6 +110,17 @@ static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
 	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
 }
 
+/* What somebody set for the route; not what ICMP made of it. */
+static u32 route_mtu(const struct dst_entry *dst)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (dst->ops->family == AF_INET6 &&
+	    container_of(dst, struct rt6_info, dst)->rt6i_flags & RTF_CACHE)
+		return 0;
+#endif
+	return dst_metric_raw(dst, RTAX_MTU);
+}
+
 /* A referenced route; bottom halves are off. */
 static struct dst_entry *route_get(struct rar_group *grp,
 				   struct rar_path *path)
@@ -121,6 +132,7 @@ static struct dst_entry *route_get(struct rar_group *grp,
 	dst = route_new(grp, path);
 	if (IS_ERR(dst))
 		return dst;
+	WRITE_ONCE(path->mtu, route_mtu(dst));
 	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
 #if IS_ENABLED(CONFIG_IPV6)
 	if (path->dst.af == AF_INET6) {
@@ -284,6 +296,15 @@ static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 }
 #endif
 
+/* Is a packet, or a segment, longer than the route was configured for? */
+static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
+{
+	u32 len = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
+	u32 mtu = READ_ONCE(path->mtu);
+
+	return mtu && ip_hdr_size(path) + sizeof(struct udphdr) + len > mtu;
+}
+
 /*
  * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar
  * lock is held; bottom halves are off, RCU read side.
@@ -295,16 +316,18 @@ static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 	struct sock *sk = port ? rar_encap_sk(port) : NULL;
 	struct net *net = grp->rn->net;
 
-	if (!IS_ERR(dst) && !port) {
+	if (!IS_ERR(dst) && (!port || too_long(skb, path))) {
 		dst_release(dst);
-		dst = ERR_PTR(-ENOTCONN);
+		dst = ERR_PTR(port ? -EMSGSIZE : -ENOTCONN);
 	}
 	if (IS_ERR(dst)) {
 		kfree_skb(skb);
 		return PTR_ERR(dst);
 	}
+	/* IPv6 asks the owner whether to heed the path MTU. */
 	if (skb_cow_head(skb, dst->header_len + LL_RESERVED_SPACE(dst->dev) +
-			 ip_hdr_size(path) + sizeof(struct udphdr))) {
+			 ip_hdr_size(path) + sizeof(struct udphdr)) ||
+	    !skb_set_owner_sk_safe(skb, sk)) {
 		dst_release(dst);
 		kfree_skb(skb);
 		return -ENOMEM;

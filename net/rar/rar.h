@@ -116,6 +116,7 @@ struct rar_addr {
  * struct rar_path - one direction's addressing, set before it is used
  * @src, @dst:	own and the neighbour's address and port
  * @oif:	device to use, 0 = any
+ * @mtu:	that the route was configured with, 0 = none
  * @run_max:	chunks in a superpacket that the route's device takes
  * @cache:	route
  */
@@ -123,6 +124,7 @@ struct rar_path {
 	struct rar_addr src;
 	struct rar_addr dst;
 	int oif;
+	u32 mtu;
 	u32 run_max;
 	struct dst_cache cache;
 };
@@ -492,7 +494,8 @@ void rar_group_detach(struct rar_group *grp);
 void rar_group_put(struct rar_group *grp);
 struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 				   u64 token);
-bool rar_group_knows(struct rar_net *rn, u64 id, u32 rank, u64 token);
+struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
+				   u64 token);
 void rar_group_set_state(struct rar_group *grp, enum rar_state to);
 void rar_group_run(struct rar_group *grp);
 void rar_group_kick(struct rar_group *grp, unsigned long when);
