@@ -758,7 +758,7 @@ static void misuse_op(struct __test_metadata *_metadata, int fd)
 		{ EINVAL, "flags", { .size = 40, .flags = 1 } },
 		{ EINVAL, "flags", { .size = 40, .flags = 1u << 31 } },
 		{ EINVAL, "root of an all-reduce", { .size = 40, .root = 1 } },
-		{ EOPNOTSUPP, "dst: zero copy",
+		{ EINVAL, "dst without MSG_ZEROCOPY",
 		  { .size = 40, .dst = 4096 } },
 		{ EINVAL, "bytes not those of the call",
 		  { .size = 40, .bytes = 128 } },
@@ -811,8 +811,8 @@ static void misuse_send(struct __test_metadata *_metadata, int fd)
 	ROW(EFAULT, "second of two pointers bad",
 	    sendmsg(fd, &msg, MSG_NOSIGNAL));
 	ROW(EOPNOTSUPP, "MSG_OOB", send(fd, buf, 64, MSG_OOB | MSG_NOSIGNAL));
-	ROW(EOPNOTSUPP, "MSG_ZEROCOPY",
-	    send(fd, buf, 64, MSG_ZEROCOPY | MSG_NOSIGNAL));
+	ROW(EFAULT, "bad pointer, MSG_ZEROCOPY",
+	    send(fd, (void *)8, 64, MSG_ZEROCOPY | MSG_NOSIGNAL));
 	ROW(EINVAL, "an unknown flag",
 	    send(fd, buf, 64, MSG_FASTOPEN | MSG_NOSIGNAL));
 	ROW(EISCONN, "an address",

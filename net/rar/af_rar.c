@@ -127,7 +127,7 @@ static struct rar_group *member_new(struct sock *sk,
 static void send_drop_record(struct rar_sock *rsk)
 {
 	if (rsk->more)
-		rar_op_put(rsk->more);
+		rar_op_drop(rsk->more);
 	rsk->more = NULL;
 }
 
@@ -368,6 +368,7 @@ struct send_args {
 	struct rar_print print;
 	u64 bytes;
 	u64 cookie;
+	u64 dst;
 	u32 esize;
 };
 
@@ -375,8 +376,6 @@ static int parse_op(const struct rar_op *req, struct send_args *args)
 {
 	if (req->__pad || req->flags)
 		return -EINVAL;
-	if (req->dst)
-		return -EOPNOTSUPP;
 	if (req->collective)
 		args->print.collective = req->collective;
 	if (req->dtype)
@@ -387,6 +386,7 @@ static int parse_op(const struct rar_op *req, struct send_args *args)
 		return -EINVAL;
 	args->bytes = req->bytes;
 	args->cookie = req->cookie;
+	args->dst = req->dst;
 	return 0;
 }
 
@@ -443,6 +443,8 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 		err = check_args(args);
 	if (err)
 		return err;
+	if (args->dst && !(msg->msg_flags & MSG_ZEROCOPY))
+		return -EINVAL;
 	if (msg->msg_flags & MSG_MORE ? args->bytes < len || !args->bytes :
 					args->bytes && args->bytes != len)
 		return -EINVAL;
@@ -488,21 +490,29 @@ static bool all_unread(struct rar_group *grp)
 	return all;
 }
 
+static struct rar_operation *op_alloc(struct rar_group *grp,
+				      const struct send_args *args, bool pinned)
+{
+	bool first = READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+
+	return pinned ? rar_op_alloc_pinned(grp->rn, args->bytes, args->dst) :
+			rar_op_alloc(grp->rn, args->bytes, first);
+}
+
 /* An operation with its buffer; waits for memory and for a slot. */
 static struct rar_operation *send_alloc(struct sock *sk,
-					struct rar_group *grp, u64 bytes,
-					long *timeo)
+					struct rar_group *grp,
+					const struct send_args *args,
+					bool pinned, long *timeo)
 {
 	struct rar_operation *op;
-	bool first;
 	int err;
 
-	if (bytes > READ_ONCE(grp->rn->sysctl_mem))
+	if (!pinned && args->bytes > READ_ONCE(grp->rn->sysctl_mem))
 		return ERR_PTR(-EMSGSIZE);
 	for (;;) {
 		err = rar_group_may_post(grp);
-		first = READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
-		op = err ? ERR_PTR(err) : rar_op_alloc(grp->rn, bytes, first);
+		op = err ? ERR_PTR(err) : op_alloc(grp, args, pinned);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		if (!err && all_unread(grp))
@@ -535,6 +545,7 @@ static int send_post(struct sock *sk, struct rar_group *grp,
 static int send_begin(struct sock *sk, struct rar_group *grp,
 		      struct msghdr *msg, size_t len, long *timeo)
 {
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
 	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_operation *op;
 	struct send_args args;
@@ -543,7 +554,7 @@ static int send_begin(struct sock *sk, struct rar_group *grp,
 	err = send_parse(rsk, msg, len, &args);
 	if (err)
 		return err;
-	op = send_alloc(sk, grp, args.bytes, timeo);
+	op = send_alloc(sk, grp, &args, pinned, timeo);
 	if (IS_ERR(op))
 		return PTR_ERR(op);
 	op->cookie = args.cookie;
@@ -552,21 +563,25 @@ static int send_begin(struct sock *sk, struct rar_group *grp,
 	return 0;
 }
 
-/* In pieces, since a call may carry 1 GiB. */
-static int copy_in(void *to, struct msghdr *msg, size_t len)
+/* Take what one call contributes: all or nothing. */
+static int contribute(struct rar_operation *op, const struct rar_print *print,
+		      struct msghdr *msg, size_t len)
 {
-	size_t n;
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
+	struct rar_buf *own = op->dst ? &op->src : &op->buf;
 
-	for (; len; len -= n, to += n) {
-		n = min_t(size_t, len, SZ_1M);
-		if (copy_from_iter(to, n, &msg->msg_iter) != n)
-			return -EFAULT;
-		cond_resched();
-	}
-	return 0;
+	if (pinned != op->pinned)
+		return -EINVAL;
+	if (pinned && op->dst &&
+	    rar_buf_overlaps(own, &msg->msg_iter, op->dst, op->bytes))
+		return -EINVAL;
+	if (pinned)
+		return rar_buf_pin_iter(own, &msg->msg_iter,
+					rar_dtype_size(print->dtype));
+	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
 }
 
-/* Copy one call's data and post the record if it is the last; all or nothing. */
+/* Take one call's data, and post the record if it is the last. */
 static int send_piece(struct sock *sk, struct rar_group *grp,
 		      struct msghdr *msg, size_t len, long *timeo)
 {
@@ -575,19 +590,25 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	bool last = !(msg->msg_flags & MSG_MORE);
 	int err;
 
-	if (len > op->charged - op->filled ||
-	    (last && len != op->charged - op->filled))
+	if (len > op->bytes - op->filled ||
+	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
-	err = copy_in(op->buf + op->filled, msg, len);
+	err = contribute(op, &rsk->print, msg, len);
 	if (err)
 		return err;
 	if (!last) {
 		op->filled += len;
 		return 0;
 	}
+	if (op->dst && grp->size == 1)
+		rar_buf_copy(&op->buf, &op->src);
+	if (op->pinned)
+		WRITE_ONCE(rsk->pinned, true);
 	err = send_post(sk, grp, op, &rsk->print, timeo);
 	if (!err)
 		rsk->more = NULL;
+	else if (op->pinned)
+		rar_buf_trim(op->dst ? &op->src : &op->buf, op->filled);
 	return err;
 }
 
@@ -613,8 +634,20 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 	return err;
 }
 
+/*
+ * The user hears that the group failed: after that nobody writes to memory that
+ * was pinned.
+ */
+static void stop_writing(struct rar_sock *rsk, const struct rar_group *grp)
+{
+	if (!READ_ONCE(rsk->pinned) || rar_group_state(grp) != RAR_S_FAILED)
+		return;
+	synchronize_rcu();
+	WRITE_ONCE(rsk->pinned, false);
+}
+
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \
-		    MSG_CMSG_COMPAT | MSG_SPLICE_PAGES)
+		    MSG_CMSG_COMPAT | MSG_SPLICE_PAGES | MSG_ZEROCOPY)
 
 static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
@@ -623,7 +656,7 @@ static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	struct rar_group *grp;
 	int err;
 
-	if (msg->msg_flags & (MSG_OOB | MSG_ZEROCOPY))
+	if (msg->msg_flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	if (msg->msg_flags & ~SEND_FLAGS)
 		return -EINVAL;
@@ -639,6 +672,8 @@ static int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 		err = -EMSGSIZE;
 	else
 		err = sock_send(sk, grp, msg, len);
+	if (grp && err)
+		stop_writing(rsk, grp);
 	if (grp)
 		rar_group_put(grp);
 	mutex_unlock(&rsk->send_lock);
@@ -666,7 +701,7 @@ static struct rar_operation *recv_ready(struct rar_group *grp)
 		op = ERR_PTR(-grp->error.err);
 	else if (!op && !grp->shut && !grp->left)
 		op = ERR_PTR(-EAGAIN);
-	else if (op && !op->complete)
+	else if (op && !rar_op_ready(op))
 		op = ERR_PTR(-EAGAIN);
 	spin_unlock_bh(&grp->lock);
 	return op;
@@ -715,11 +750,15 @@ static int sock_recv(struct sock *sk, struct rar_group *grp,
 	op = recv_wait(sk, grp, timeo);
 	if (IS_ERR_OR_NULL(op))
 		return PTR_ERR(op);
-	n = min_t(u64, len, op->ring.bytes - op->read);
-	if (copy_to_iter(op->buf + op->read, n, &msg->msg_iter) != n)
+	if (op->pinned) {
+		rar_op_unpin(op);
+		op->read = op->bytes;
+	}
+	n = min_t(u64, len, op->bytes - op->read);
+	if (rar_buf_to_iter(&op->buf, op->read, &msg->msg_iter, n) != n)
 		return -EFAULT;
 	op->read += n;
-	if (op->read == op->ring.bytes) {
+	if (op->read == op->bytes) {
 		recv_done(msg, grp, op);
 		rar_group_op_delivered(grp, op);
 	}
@@ -743,6 +782,8 @@ static int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 		return ret;
 	grp = rar_sock_get(sk);
 	ret = grp ? sock_recv(sk, grp, msg, len, flags) : -ENOTCONN;
+	if (grp && ret < 0)
+		stop_writing(rsk, grp);
 	if (grp)
 		rar_group_put(grp);
 	mutex_unlock(&rsk->recv_lock);

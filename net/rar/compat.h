@@ -10,6 +10,7 @@
 #include <linux/net.h>
 #include <linux/sysctl.h>
 #include <linux/timer.h>
+#include <linux/uio.h>
 #include <net/net_namespace.h>
 #include <net/udp_tunnel.h>
 
@@ -69,6 +70,15 @@ hrtimer_setup(struct hrtimer *timer,
 #define rar_skb_readable(skb)	skb_frags_readable(skb)
 #else
 #define rar_skb_readable(skb)	((void)(skb), true)
+#endif
+
+/* 6.4 has a function for where an iov_iter stands in the user's memory. */
+#ifdef HAVE_ITER_IOV_ADDR
+#define rar_iter_addr(iter)	iter_iov_addr(iter)
+#else
+#define rar_iter_addr(iter)						\
+	((iter_is_ubuf(iter) ? (iter)->ubuf : (iter)->iov->iov_base) +	\
+	 (iter)->iov_offset)
 #endif
 
 /* 6.5 sends spliced pages with a flag. */

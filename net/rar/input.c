@@ -22,6 +22,8 @@
 /* All namespaces together: an eighth of the machine's memory. */
 #define EARLY_ALL_SHIFT	3
 
+#define INPUT_BOUNCE	64	/* bytes added by way of the stack */
+
 static atomic64_t early_all;
 
 struct early_cb {
@@ -479,74 +481,68 @@ static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
 	return agrees ? INPUT_OK : RAR_MIB_DropOp;
 }
 
-/* @len bytes of the packet where they lie together, or NULL. */
-static void *span(const struct sk_buff *skb, u32 off, u32 len)
+/* Where a byte of the packet lies, and how many there; NULL in a list of frags. */
+static void *span(const struct sk_buff *skb, u32 off, u32 *len)
 {
 	const skb_frag_t *frag;
 	u32 i;
 
-	if (off + len <= skb_headlen(skb))
-		return skb->data + off;
+	*len = skb_headlen(skb) - off;
 	if (off < skb_headlen(skb))
-		return NULL;
+		return skb->data + off;
 	off -= skb_headlen(skb);
 	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
 		frag = &skb_shinfo(skb)->frags[i];
+		*len = skb_frag_size(frag) - off;
 		if (off < skb_frag_size(frag))
-			return off + len <= skb_frag_size(frag) ?
-			       skb_frag_address(frag) + off : NULL;
+			return skb_frag_address(frag) + off;
 		off -= skb_frag_size(frag);
 	}
 	return NULL;
 }
 
-/* dst = in + dst, where the packet may lie in pieces of any length. */
-static void add_pieces(const struct rar_reduce_ctx *ctx,
-		       const struct rar_operation *op, void *dst,
-		       struct sk_buff *skb, u32 off, u32 len)
+/* Where an element lies in two pieces. @len: a multiple of its size. */
+static void add_bounced(const struct rar_reduce_ctx *ctx,
+			const struct rar_operation *op, u64 at,
+			const struct sk_buff *skb, u32 off, u32 len)
 {
-	u32 esize = op->esize, done = 0, have = 0, n, use;
-	struct skb_seq_state st;
-	const u8 *piece;
-	u8 part[16];
+	u8 in[INPUT_BOUNCE], own[INPUT_BOUNCE];
 
-	skb_prepare_seq_read(skb, off, off + len, &st);
-	while ((n = skb_seq_read(done, &piece, &st))) {
-		/* A piece may end behind the chunk: what the link appended. */
-		n = min(n, len - done);
-		done += n;
-		/* An element that began in the piece before. */
-		while (have && n && have < esize) {
-			part[have++] = *piece++;
-			n--;
-		}
-		if (have == esize) {
-			rar_reduce(ctx, op->print.dtype, op->print.redop, dst,
-				   part, dst, 1);
-			dst += esize;
-			have = 0;
-		}
-		use = n / esize;
-		rar_reduce(ctx, op->print.dtype, op->print.redop, dst, piece,
-			   dst, use);
-		dst += use * esize;
-		for (use *= esize; use < n; use++)
-			part[have++] = piece[use];
-	}
+	skb_copy_bits(skb, off, in, len);
+	rar_buf_read(op->own, at, own, len);
+	rar_reduce(ctx, op->print.dtype, op->print.redop, own, in, own,
+		   len / op->esize);
+	rar_buf_write(&op->buf, at, own, len);
 }
 
-/* Add a chunk of the packet to the buffer. */
+/*
+ * sum = in + own for a chunk. The packet, the contribution and the place of the
+ * sum may each lie in pieces of any length.
+ */
 static void add_chunk(const struct rar_reduce_ctx *ctx,
-		      struct rar_operation *op, void *dst, struct sk_buff *skb,
-		      u32 off, u32 len)
+		      const struct rar_operation *op, u64 at,
+		      const struct sk_buff *skb, u32 off, u32 len)
 {
-	const void *in = span(skb, off, len);
+	const void *in, *own;
+	void *sum;
+	u32 n;
 
-	if (in)
-		rar_reduce(ctx, op->print.dtype, op->print.redop, dst, in, dst,
-			   len / op->esize);
-	else
-		add_pieces(ctx, op, dst, skb, off, len);
+	for (; len; at += n, off += n, len -= n) {
+		in = span(skb, off, &n);
+		n = in ? min(n, len) : 0;
+		if (n >= op->esize) {
+			own = rar_buf_span(op->own, at, n, &n);
+			sum = rar_buf_span(&op->buf, at, n, &n);
+		}
+		n -= n % op->esize;
+		if (n) {
+			rar_reduce(ctx, op->print.dtype, op->print.redop, sum,
+				   in, own, n / op->esize);
+		} else {
+			n = min_t(u32, len, INPUT_BOUNCE);
+			add_bounced(ctx, op, at, skb, off, n);
+		}
+	}
 }
 
 /* A superpacket's chunks lie this far apart in it. */
@@ -562,16 +558,16 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	u32 off = pkt->off + sizeof(struct rar_data_hdr);
-	void *dst = op->buf + c->off;
 	struct rar_reduce_ctx ctx;
+	u64 at = c->off;
 
 	rar_reduce_begin(&ctx);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
-			add_chunk(&ctx, op, dst, pkt->skb, off, len);
+			add_chunk(&ctx, op, at, pkt->skb, off, len);
 		off += stride(grp);
-		dst += len;
+		at += len;
 		left -= len;
 	}
 	rar_reduce_end(&ctx);
@@ -588,16 +584,16 @@ static void copy_run(struct rar_group *grp, struct rar_operation *op,
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	u32 off = pkt->off + sizeof(struct rar_data_hdr);
-	void *buf = op->buf + c->off;
+	u64 at = c->off;
 
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (to_packet)
-			skb_store_bits(pkt->skb, off, buf, len);
+			rar_buf_to_skb(&op->buf, at, pkt->skb, off, len);
 		else if (won & (1ULL << i))
-			skb_copy_bits(pkt->skb, off, buf, len);
+			rar_buf_from_skb(&op->buf, at, pkt->skb, off, len);
 		off += stride(grp);
-		buf += len;
+		at += len;
 		left -= len;
 	}
 }
@@ -648,7 +644,8 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 		if (run->phase == RAR_RS)
 			copy_run(grp, op, pkt, run, won, c, true);
 		rar_output_forward(grp, &item, pkt->skb, pkt->off);
-		rar_op_put(op);
+		if (rar_op_unuse(op))
+			rar_group_wake(grp);
 	}
 	rar_link_published(grp, op, run, won, c);
 	return forward ? INPUT_TAKEN : INPUT_OK;

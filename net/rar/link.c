@@ -104,7 +104,8 @@ static bool op_try_release(struct rar_group *grp, struct rar_operation *op)
 	RCU_INIT_POINTER(grp->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (grp->op_oldest < grp->op_next && !op_at(grp, grp->op_oldest))
 		WRITE_ONCE(grp->op_oldest, grp->op_oldest + 1);
-	rar_op_put(op);
+	grp->tx.nreleased++;
+	rar_op_unuse(op);
 	return true;
 }
 
@@ -330,6 +331,7 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 
 	number_slots(grp, op, run, now);
 	refcount_inc(&op->ref);
+	rar_op_use(op);
 	item->op = op;
 	item->seq = tx->next_seq;
 	item->una = tx->una;
@@ -421,7 +423,8 @@ void rar_link_push(struct rar_group *grp)
 		n = take_batch(grp, items);
 		for (i = 0; i < n; i++) {
 			rar_output_run(grp, &items[i]);
-			rar_op_put(items[i].op);
+			if (rar_op_unuse(items[i].op))
+				rar_group_wake(grp);
 		}
 	} while (n == LINK_BATCH);
 	/* Only the successor can open what is closed: ask it. */
@@ -439,6 +442,7 @@ void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 {
 	spin_lock(&grp->tx.lock);
 	op->posted_us = rar_now_us();
+	atomic_set(&op->users, 1);
 	if (grp->size > 1)
 		grp->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(grp->ops[op->seq % RAR_MAX_OPS], op);
@@ -732,8 +736,8 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u64 oldest = READ_ONCE(grp->op_oldest), now;
 	struct rar_ack_hdr ah;
+	u64 released, now;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
 		return;
@@ -745,13 +749,15 @@ void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_mib_inc(grp->rn, DropSeq);
 		return;
 	}
+	released = tx->nreleased;
 	ack_process(grp, &ah, now);
 	credit_update(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.credit));
 	rar_slow_hear(grp, &ah.slow, now);
+	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);
 
 	rar_link_push(grp);
-	if (READ_ONCE(grp->op_oldest) != oldest)
+	if (released)
 		rar_group_wake(grp);
 }
 
@@ -1156,7 +1162,7 @@ void rar_link_flush(struct rar_group *grp)
 					       lockdep_is_held(&grp->tx.lock));
 		RCU_INIT_POINTER(grp->ops[i], NULL);
 		if (op)
-			rar_op_put(op);
+			rar_op_unuse(op);
 	}
 	grp->tx.npend = 0;
 	grp->tx.ninject = 0;

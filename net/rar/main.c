@@ -89,9 +89,12 @@ static int __init main_init(void)
 	err = rar_reduce_init();
 	if (err)
 		return err;
-	err = rar_group_init();
+	err = rar_op_init();
 	if (err)
 		goto err_reduce;
+	err = rar_group_init();
+	if (err)
+		goto err_op;
 	err = register_pernet_subsys(&main_net_ops);
 	if (err)
 		goto err_group;
@@ -109,6 +112,8 @@ err_net:
 	unregister_pernet_subsys(&main_net_ops);
 err_group:
 	rar_group_exit();
+err_op:
+	rar_op_exit();
 err_reduce:
 	rar_reduce_exit();
 	return err;
@@ -123,6 +128,7 @@ static void __exit main_exit(void)
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_group_exit();
+	rar_op_exit();
 	rar_reduce_exit();
 }
 

@@ -2,12 +2,13 @@
 /* Operations: memory, schedule, references. Owns struct rar_operation. */
 #include <linux/jhash.h>
 #include <linux/slab.h>
-#include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 
 #include "rar.h"
 
 #define OP_BITMAPS	5		/* per phase */
-#define OP_KMALLOC_MAX	(64 << 10)	/* larger buffers are not physically contiguous */
+
+static struct workqueue_struct *op_wq;
 
 /*
  * Charge @bytes to the netns. Operations behind another one of their group
@@ -27,11 +28,18 @@ static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
 /* Too much is the user's error, not a reason to kill anybody. */
 #define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
-static void *op_alloc_buf(u64 bytes)
+static struct rar_operation *op_new(struct rar_net *rn, u64 bytes)
 {
-	if (bytes <= OP_KMALLOC_MAX)
-		return kvmalloc(max_t(size_t, bytes, 1), OP_GFP);
-	return __vmalloc(bytes, OP_GFP);
+	struct rar_operation *op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
+
+	if (!op)
+		return NULL;
+	op->rn = rn;
+	op->bytes = bytes;
+	op->own = &op->buf;
+	INIT_LIST_HEAD(&op->node);
+	refcount_set(&op->ref, 1);
+	return op;
 }
 
 /**
@@ -46,22 +54,53 @@ static void *op_alloc_buf(u64 bytes)
 struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
 {
 	struct rar_operation *op;
+	int err = -ENOBUFS;
 
 	if (!op_charge(rn, bytes, first))
 		return ERR_PTR(-EAGAIN);
-	op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
+	op = op_new(rn, bytes);
 	if (op)
-		op->buf = op_alloc_buf(bytes);
-	if (!op || !op->buf) {
+		err = rar_buf_alloc(&op->buf, bytes);
+	if (err) {
 		kfree(op);
 		atomic64_sub(bytes, &rn->mem);
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(err);
 	}
-	op->rn = rn;
 	op->charged = bytes;
-	INIT_LIST_HEAD(&op->node);
-	refcount_set(&op->ref, 1);
 	return op;
+}
+
+/**
+ * rar_op_alloc_pinned() - get an operation in memory of the caller
+ * @rn:    netns
+ * @bytes: length of the tensor
+ * @dst:   where the sums go, 0 = to where the contribution lies
+ *
+ * Process context. The contribution is appended to @src if there is a @dst,
+ * else to @buf. Return: the operation with one reference, or ERR_PTR as
+ * rar_buf_pin().
+ */
+struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn, u64 bytes,
+					  u64 dst)
+{
+	struct rar_operation *op = op_new(rn, bytes);
+	int err = 0;
+
+	if (!op)
+		return ERR_PTR(-ENOBUFS);
+	op->pinned = true;
+	op->buf.pinned = true;
+	op->buf.write = true;
+	op->src.pinned = true;
+	op->dst = dst;
+	if (dst) {
+		op->own = &op->src;
+		err = rar_buf_pin(&op->buf, dst, bytes);
+	}
+	if (!err)
+		return op;
+	rar_op_drop(op);
+	return ERR_PTR(err);
 }
 
 static void op_set_bitmaps(struct rar_operation *op, size_t longs)
@@ -124,15 +163,23 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 	return 0;
 }
 
-static void op_free_rcu(struct rcu_head *head)
+static void op_free(struct rar_operation *op)
 {
-	struct rar_operation *op = container_of(head, struct rar_operation,
-						rcu);
-
 	kvfree(op->bits);
 	kvfree(op->inject_us);
-	kvfree(op->buf);
+	rar_buf_free(&op->buf);
+	rar_buf_free(&op->src);
 	kfree(op);
+}
+
+static void op_free_rcu(struct rcu_head *head)
+{
+	op_free(container_of(head, struct rar_operation, free.rcu));
+}
+
+static void op_free_work(struct work_struct *work)
+{
+	op_free(container_of(to_rcu_work(work), struct rar_operation, free));
 }
 
 /**
@@ -147,7 +194,36 @@ void rar_op_put(struct rar_operation *op)
 	if (!refcount_dec_and_test(&op->ref))
 		return;
 	atomic64_sub(op->charged, &op->rn->mem);
-	call_rcu(&op->rcu, op_free_rcu);
+	if (op->buf.linear) {
+		call_rcu(&op->free.rcu, op_free_rcu);
+	} else {
+		INIT_RCU_WORK(&op->free, op_free_work);
+		queue_rcu_work(op_wq, &op->free);
+	}
+}
+
+/**
+ * rar_op_drop() - free an operation that was never posted
+ * @op: operation with one reference
+ *
+ * Process context.
+ */
+void rar_op_drop(struct rar_operation *op)
+{
+	atomic64_sub(op->charged, &op->rn->mem);
+	op_free(op);
+}
+
+/**
+ * rar_op_unpin() - give the user's memory back
+ * @op: pinned and ready
+ *
+ * Process context; see @users.
+ */
+void rar_op_unpin(struct rar_operation *op)
+{
+	rar_buf_free(&op->buf);
+	rar_buf_free(&op->src);
 }
 
 /* What the history keeps of a finished operation. */
@@ -158,4 +234,17 @@ u32 rar_print_hash(const struct rar_print *p)
 
 	return jhash_3words(lower_32_bits(p->count), upper_32_bits(p->count),
 			    what, p->root);
+}
+
+int __init rar_op_init(void)
+{
+	op_wq = alloc_workqueue("rar_op", WQ_UNBOUND, 0);
+	return op_wq ? 0 : -ENOMEM;
+}
+
+/* No group is left. */
+void rar_op_exit(void)
+{
+	rcu_barrier();
+	destroy_workqueue(op_wq);
 }

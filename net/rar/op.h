@@ -8,8 +8,10 @@
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
+#include <linux/workqueue.h>
 #include <linux/types.h>
 
+#include "buf.h"
 #include "ring.h"
 
 struct rar_net;
@@ -62,11 +64,14 @@ struct rar_tx_item {
  *
  * complete: @left is 0, every chunk is published in AG.
  * released: complete, and @nacked is @ring's ntx; nothing is sent from @buf
- * any more.
+ * any more. The user of pinned memory hears of it when @users is 0 as well.
  *
  * @ref: the table grp->ops until released; the list grp->undelivered until
  * delivered; each rar_tx_item. Receivers find it under RCU without a
  * reference: freed after a grace period.
+ * @users: those of the references that may read @buf: table and rar_tx_items.
+ * Receivers without a reference touch it only for a chunk that they claimed,
+ * so before it is complete.
  * tx.lock protects the fields from @pend on; grp->lock @node and @read's
  * owner is the reader (recv_lock).
  */
@@ -77,12 +82,18 @@ struct rar_operation {
 	u64 cookie;
 	u32 esize;
 	refcount_t ref;
-	struct rcu_head rcu;
+	atomic_t users;
+	struct rcu_work free;
 	struct rar_net *rn;
 	u64 charged;
 
-	void *buf;
-	u64 filled;			/* bytes copied in (send_lock) */
+	struct rar_buf buf;		/* the sums */
+	struct rar_buf src;		/* out of place: what is contributed */
+	const struct rar_buf *own;	/* either: what is contributed */
+	bool pinned;			/* they are the user's */
+	u64 dst;			/* out of place: where @buf lies */
+	u64 bytes;			/* of the tensor */
+	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
 	u64 posted_us;
 	struct list_head node;
@@ -109,11 +120,42 @@ struct rar_operation {
 	u64 early_cost;			/* credit taken, see tx.early_used */
 };
 
+int rar_op_init(void);
+void rar_op_exit(void);
 struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first);
+struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn, u64 bytes,
+					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		    u32 esize, u32 payload, u32 size, u32 rank);
 void rar_op_put(struct rar_operation *op);
+void rar_op_drop(struct rar_operation *op);
+void rar_op_unpin(struct rar_operation *op);
 u32 rar_print_hash(const struct rar_print *p);
+
+/* One more may read the buffer; the caller's reference passes to it. */
+static inline void rar_op_use(struct rar_operation *op)
+{
+	atomic_inc(&op->users);
+}
+
+/*
+ * The opposite, and the reference is dropped. Return: true if the user waits
+ * for just that.
+ */
+static inline bool rar_op_unuse(struct rar_operation *op)
+{
+	/* A full barrier: the reads before whatever the user does. */
+	bool last = atomic_dec_and_test(&op->users) && op->pinned;
+
+	rar_op_put(op);
+	return last;
+}
+
+/* May the result be delivered? grp->lock. */
+static inline bool rar_op_ready(const struct rar_operation *op)
+{
+	return op->complete && (!op->pinned || !atomic_read_acquire(&op->users));
+}
 
 /* -- masks of at most 64 bits anywhere in a bitmap ------------------------ */
 

@@ -430,12 +430,22 @@ static struct sk_buff *run_alloc(const struct rar_path *path, u32 len, u32 n)
 	return skb;
 }
 
+/* What a run carries: the own contribution, where it begins, or sums. */
+static const struct rar_buf *run_source(const struct rar_operation *op,
+					const struct rar_run *run,
+					const struct rar_chunk *c)
+{
+	return run->phase == RAR_RS && c->block == op->ring.rank ? op->own :
+								   &op->buf;
+}
+
 /* The payload is copied from the buffer. */
 static struct sk_buff *run_build(struct rar_group *grp,
 				 const struct rar_tx_item *item)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	u32 off = 0, i, len, n = item->run.n;
+	const struct rar_buf *from;
 	struct rar_data_hdr dh;
 	struct rar_chunk c;
 	struct sk_buff *skb;
@@ -444,12 +454,13 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
+	from = run_source(item->op, &item->run, &c);
 	fill_data_hdr(grp, item, &dh);
 	for (i = 0; i < n; i++) {
 		len = min(bytes, grp->payload);
 		number_data_hdr(item, &dh, i, len);
 		skb_store_bits(skb, off, &dh, sizeof(dh));
-		skb_store_bits(skb, off + sizeof(dh), item->op->buf + c.off, len);
+		rar_buf_to_skb(from, c.off, skb, off + sizeof(dh), len);
 		off += sizeof(dh) + len;
 		c.off += len;
 		bytes -= len;

@@ -159,6 +159,7 @@ struct rar_base {
  * @inflight:	packets in [una, next_seq) that are not resolved
  * @npend:	chunks pending in all operations: to forward or to send again
  * @ninject:	own chunks not yet injected in all operations
+ * @nreleased:	operations taken off the table
  * @posted:	the successor's `posted`
  * @credit:	its credit
  * @early_used:	credit taken by chunks of operations from @posted on
@@ -206,6 +207,7 @@ struct rar_link_tx {
 	u32 inflight;
 	u64 npend;
 	u64 ninject;
+	u64 nreleased;
 	u64 posted;
 	u64 early_used;
 	u32 credit;

@@ -14,6 +14,7 @@
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
  * @print:     what @more is
+ * @pinned:    operations of @grp may have written to the user's memory
  * @dtype:     default of send()
  * @redop:     default of send()
  * @op_timeout_ms: kept until there is a group
@@ -25,6 +26,7 @@ struct rar_sock {
 	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
 	struct rar_print print;
+	bool pinned;
 	u8 dtype;
 	u8 redop;
 	u32 op_timeout_ms;

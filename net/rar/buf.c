@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The memory of a tensor: pages of the kernel, or of the user, pinned. Owns
+ * struct rar_buf. All of it is reached by the kernel's own mapping.
+ */
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "buf.h"
+#include "compat.h"
+
+#define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
+#define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
+#define BUF_PIN_BATCH	(1 << 16)	/* pages */
+#define BUF_PIECES_MAX	(1 << 16)
+
+/* Too much is the user's error, not a reason to kill anybody. */
+#define BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
+
+/* -- pieces -------------------------------------------------------------- */
+
+/* Room for one more piece of @npages; it counts when @npieces does. */
+static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
+{
+	u32 room = roundup_pow_of_two(buf->npieces + 1);
+	struct rar_piece *p;
+
+	if (npages > U32_MAX || room > BUF_PIECES_MAX)
+		return ERR_PTR(-EMSGSIZE);
+	if (!is_power_of_2(buf->npieces) && buf->npieces)
+		room = 0;	/* there is some left */
+	p = room ? krealloc_array(buf->pieces, room, sizeof(*p), BUF_GFP) :
+		   buf->pieces;
+	if (!p)
+		return ERR_PTR(-ENOBUFS);
+	buf->pieces = p;
+	p += buf->npieces;
+	*p = (struct rar_piece) { .off = buf->len };
+	p->pages = kvmalloc_array(npages, sizeof(*p->pages), BUF_GFP);
+	return p->pages ? p : ERR_PTR(-ENOBUFS);
+}
+
+static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
+{
+	u32 i;
+
+	if (buf->pinned)
+		unpin_user_pages_dirty_lock(p->pages, p->npages, buf->write);
+	for (i = 0; !buf->pinned && i < p->npages; i++) {
+		__free_page(p->pages[i]);
+		cond_resched();
+	}
+	kvfree(p->pages);
+}
+
+static void drop_last(struct rar_buf *buf)
+{
+	struct rar_piece *p = &buf->pieces[--buf->npieces];
+
+	buf->len -= p->len;
+	piece_free(buf, p);
+}
+
+/**
+ * rar_buf_trim() - give back what was appended
+ * @buf: buffer
+ * @len: what its length was
+ *
+ * Process context.
+ */
+void rar_buf_trim(struct rar_buf *buf, u64 len)
+{
+	while (buf->npieces && buf->len > len)
+		drop_last(buf);
+}
+
+/**
+ * rar_buf_free() - give back all memory
+ * @buf: buffer, empty afterwards; nobody else uses it
+ *
+ * Process context.
+ */
+void rar_buf_free(struct rar_buf *buf)
+{
+	kfree(buf->linear);
+	while (buf->npieces)
+		drop_last(buf);
+	kfree(buf->pieces);
+	mm_unaccount_pinned_pages(&buf->mmp);
+	memset(buf, 0, sizeof(*buf));
+}
+
+/* -- memory of the kernel ------------------------------------------------ */
+
+/* A block of pages, the larger the better. Returns how many. */
+static u32 take_block(struct page **pages, u64 want)
+{
+	u32 order = min_t(u32, ilog2(want), BUF_ORDER_MAX), i;
+	gfp_t gfp = GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM;
+	struct page *page = NULL;
+
+	for (; order; order--) {
+		page = alloc_pages(gfp | __GFP_NOWARN, order);
+		if (page)
+			break;
+	}
+	if (page)
+		split_page(page, order);
+	else
+		page = alloc_page(BUF_GFP);
+	for (i = 0; page && i < 1U << order; i++)
+		pages[i] = page + i;
+	return page ? i : 0;
+}
+
+static int alloc_pieces(struct rar_buf *buf, u64 bytes)
+{
+	u64 npages = DIV_ROUND_UP(bytes, PAGE_SIZE);
+	struct rar_piece *p = piece_new(buf, npages);
+	u32 n;
+
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	buf->npieces++;
+	while (p->npages < npages) {
+		n = take_block(p->pages + p->npages, npages - p->npages);
+		if (!n || fatal_signal_pending(current))
+			return -ENOBUFS;
+		p->npages += n;
+		cond_resched();
+	}
+	p->len = bytes;
+	buf->len = bytes;
+	return 0;
+}
+
+/**
+ * rar_buf_alloc() - take memory of the kernel
+ * @buf:   buffer, zeroed
+ * @bytes: its length
+ *
+ * Process context. Charged to the caller's memory cgroup. Return: 0, or -ENOBUFS
+ * or -EMSGSIZE and the buffer is empty.
+ */
+int rar_buf_alloc(struct rar_buf *buf, u64 bytes)
+{
+	int err = 0;
+
+	if (bytes <= BUF_LINEAR_MAX) {
+		buf->linear = kmalloc(max_t(size_t, bytes, 1), BUF_GFP);
+		if (buf->linear)
+			buf->len = bytes;
+		else
+			err = -ENOBUFS;
+	} else {
+		err = alloc_pieces(buf, bytes);
+	}
+	if (err)
+		rar_buf_free(buf);
+	return err;
+}
+
+/* -- memory of the user -------------------------------------------------- */
+
+static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
+		     u64 npages)
+{
+	unsigned int flags = FOLL_LONGTERM | (buf->write ? FOLL_WRITE : 0);
+	int n;
+
+	while (p->npages < npages) {
+		n = pin_user_pages_fast(addr + p->npages * PAGE_SIZE,
+					min_t(u64, npages - p->npages,
+					      BUF_PIN_BATCH),
+					flags, p->pages + p->npages);
+		if (n <= 0)
+			return n == -ENOMEM ? -ENOBUFS : n ?: -EFAULT;
+		p->npages += n;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * rar_buf_pin() - append memory of the caller
+ * @buf:  buffer, @pinned and perhaps @write set
+ * @addr: where it lies, as the user sees it
+ * @len:  bytes
+ *
+ * Process context. Return: 0; -EFAULT if it is not there, may not be written
+ * to, or belongs to a file that must not be written to so; -ENOBUFS if memory
+ * is short or RLIMIT_MEMLOCK is reached; -EMSGSIZE if there are too many
+ * pieces. The buffer is as it was if it fails.
+ */
+int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len)
+{
+	struct rar_piece *p;
+	u64 npages;
+	int err;
+
+	if (!len)
+		return 0;
+	if (addr + len < addr || addr + len > ULONG_MAX - PAGE_SIZE)
+		return -EFAULT;
+	npages = DIV_ROUND_UP(offset_in_page(addr) + len, PAGE_SIZE);
+	err = mm_account_pinned_pages(&buf->mmp, len);
+	if (err)
+		return err;
+	p = piece_new(buf, npages);
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	p->first = offset_in_page(addr);
+	p->len = len;
+	buf->npieces++;
+	buf->len += len;
+	err = pin_pages(buf, p, addr & PAGE_MASK, npages);
+	if (err)
+		drop_last(buf);
+	return err;
+}
+
+/**
+ * rar_buf_pin_iter() - append all that a call passes
+ * @buf:   buffer
+ * @iter:  memory of the caller, advanced
+ * @esize: bytes of an element; none may lie in two pieces of @iter
+ *
+ * Return: as rar_buf_pin(); -EINVAL if an element would be cut; -EOPNOTSUPP if
+ * it is not memory of the user.
+ */
+int rar_buf_pin_iter(struct rar_buf *buf, struct iov_iter *iter, u32 esize)
+{
+	u64 len = buf->len;
+	size_t n;
+	int err;
+
+	if (!user_backed_iter(iter))
+		return -EOPNOTSUPP;
+	while (iov_iter_count(iter)) {
+		n = iov_iter_single_seg_count(iter);
+		err = n % esize ? -EINVAL :
+		      rar_buf_pin(buf, (unsigned long)rar_iter_addr(iter), n);
+		if (err) {
+			rar_buf_trim(buf, len);
+			return err;
+		}
+		iov_iter_advance(iter, n);
+	}
+	return 0;
+}
+
+/**
+ * rar_buf_overlaps() - does what a call passes lie where other memory is?
+ * @buf:  what @iter is to be appended to
+ * @iter: memory of the caller
+ * @addr: the other one, as the user sees it
+ * @len:  bytes of it
+ *
+ * Return: true if a byte of both is not at the same place in both.
+ */
+bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
+		      u64 addr, u64 len)
+{
+	struct iov_iter i = *iter;
+	u64 off = buf->len, from;
+	size_t n;
+
+	if (!user_backed_iter(&i))
+		return false;
+	for (; iov_iter_count(&i); iov_iter_advance(&i, n), off += n) {
+		n = iov_iter_single_seg_count(&i);
+		from = (unsigned long)rar_iter_addr(&i);
+		if (n && from < addr + len && addr < from + n &&
+		    from != addr + off)
+			return true;
+	}
+	return false;
+}
+
+/* -- access -------------------------------------------------------------- */
+
+static const struct rar_piece *find_piece(const struct rar_buf *buf, u64 off)
+{
+	u32 low = 0, high = buf->npieces - 1, mid;
+
+	while (low < high) {
+		mid = (low + high + 1) / 2;
+		if (buf->pieces[mid].off <= off)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return &buf->pieces[low];
+}
+
+/**
+ * rar_buf_span() - where a byte lies
+ * @buf:  buffer
+ * @off:  the byte, less than the buffer's length
+ * @want: bytes wanted, at least 1
+ * @len:  set to how many of them lie together there, at least 1
+ *
+ * Any context. Return: the address.
+ */
+void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
+{
+	const struct rar_piece *p;
+	struct page **page;
+	u64 at, room;
+	void *addr;
+
+	if (buf->linear) {
+		*len = want;
+		return buf->linear + off;
+	}
+	p = find_piece(buf, off);
+	at = p->first + (off - p->off);
+	want = min_t(u64, want, p->len - (off - p->off));
+	page = p->pages + (at >> PAGE_SHIFT);
+	addr = page_address(*page) + offset_in_page(at);
+	room = PAGE_SIZE - offset_in_page(at);
+	for (; room < want; page++, room += PAGE_SIZE)
+		if (page_to_pfn(page[1]) != page_to_pfn(page[0]) + 1)
+			break;
+	*len = min_t(u64, want, room);
+	return addr;
+}
+
+/* Copy to a buffer on the stack; see rar_buf_span(). */
+void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len)
+{
+	const void *from;
+	u32 n;
+
+	for (; len; len -= n, off += n, to += n) {
+		from = rar_buf_span(buf, off, len, &n);
+		memcpy(to, from, n);
+	}
+}
+
+/* And back. */
+void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
+		   u32 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n, from += n) {
+		to = rar_buf_span(buf, off, len, &n);
+		memcpy(to, from, n);
+	}
+}
+
+/* Store @len bytes of a packet, which has them, from its byte @at on. */
+void rar_buf_from_skb(const struct rar_buf *buf, u64 off,
+		      const struct sk_buff *skb, u32 at, u32 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n, at += n) {
+		to = rar_buf_span(buf, off, len, &n);
+		skb_copy_bits(skb, at, to, n);
+	}
+}
+
+/* The other way round; the packet may be written to. */
+void rar_buf_to_skb(const struct rar_buf *buf, u64 off, struct sk_buff *skb,
+		    u32 at, u32 len)
+{
+	const void *from;
+	u32 n;
+
+	for (; len; len -= n, off += n, at += n) {
+		from = rar_buf_span(buf, off, len, &n);
+		skb_store_bits(skb, at, from, n);
+	}
+}
+
+/* Copy in. Process context; return: 0 or -EFAULT. */
+int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
+		      struct iov_iter *iter, u64 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n) {
+		to = rar_buf_span(buf, off, min_t(u64, len, SZ_1M), &n);
+		if (copy_from_iter(to, n, iter) != n)
+			return -EFAULT;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Copy out. Process context; return: how many bytes. */
+u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
+		    u64 len)
+{
+	const void *from;
+	u64 done = 0;
+	u32 n;
+
+	while (done < len) {
+		from = rar_buf_span(buf, off + done,
+				    min_t(u64, len - done, SZ_1M), &n);
+		if (copy_to_iter(from, n, iter) != n)
+			break;
+		done += n;
+		cond_resched();
+	}
+	return done;
+}
+
+/* All of a buffer to another one. Process context. */
+void rar_buf_copy(const struct rar_buf *to, const struct rar_buf *from)
+{
+	u64 off = 0;
+	void *dst;
+	u32 n;
+
+	for (; off < from->len; off += n) {
+		dst = rar_buf_span(to, off, min_t(u64, from->len - off, SZ_1M), &n);
+		rar_buf_read(from, off, dst, n);
+		cond_resched();
+	}
+}

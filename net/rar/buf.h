@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The memory of a tensor: the kernel's, or the user's, pinned. */
+#ifndef _RAR_BUF_H
+#define _RAR_BUF_H
+
+#include <linux/skbuff.h>
+#include <linux/types.h>
+#include <linux/uio.h>
+
+/*
+ * Bytes that follow one another in the tensor and in @pages.
+ *
+ * @off:    of the first one in the tensor
+ * @len:    bytes
+ * @first:  where it lies in the first page
+ * @npages: in @pages
+ */
+struct rar_piece {
+	u64 off;
+	u64 len;
+	struct page **pages;
+	u32 first;
+	u32 npages;
+};
+
+/*
+ * struct rar_buf - memory of a tensor
+ *
+ * Written by its owner in process context before the operation is posted; then
+ * it does not change until nobody uses it any more.
+ *
+ * @linear:  all of it if it is small and the kernel's, else NULL
+ * @pieces:  in the order of the tensor
+ * @npieces: of them
+ * @len:     bytes in all pieces
+ * @pinned:  the user's pages
+ * @write:   and they are written to
+ * @mmp:     what is charged to RLIMIT_MEMLOCK
+ */
+struct rar_buf {
+	void *linear;
+	struct rar_piece *pieces;
+	u32 npieces;
+	u64 len;
+	bool pinned;
+	bool write;
+	struct mmpin mmp;
+};
+
+int rar_buf_alloc(struct rar_buf *buf, u64 bytes);
+int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len);
+int rar_buf_pin_iter(struct rar_buf *buf, struct iov_iter *iter, u32 esize);
+bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
+		      u64 addr, u64 len);
+void rar_buf_trim(struct rar_buf *buf, u64 len);
+void rar_buf_free(struct rar_buf *buf);
+
+void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len);
+void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len);
+void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
+		   u32 len);
+void rar_buf_from_skb(const struct rar_buf *buf, u64 off,
+		      const struct sk_buff *skb, u32 at, u32 len);
+void rar_buf_to_skb(const struct rar_buf *buf, u64 off, struct sk_buff *skb,
+		    u32 at, u32 len);
+int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
+		      struct iov_iter *iter, u64 len);
+u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
+		    u64 len);
+void rar_buf_copy(const struct rar_buf *to, const struct rar_buf *from);
+
+#endif /* _RAR_BUF_H */
