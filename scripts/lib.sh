@@ -3,13 +3,14 @@
 # Shared by the scripts in this directory: where things are, how kernels are
 # fetched and how the module is built for one of them.  Sourced, never run.
 #
-# Kernels are named 6.1, 6.12 (Debian 12), uml and uml-debug (User-Mode Linux
+# Kernels are named 6.1, 6.12 (Debian 12), uml, uml-up (not SMP, for timing) and uml-debug
+# (User-Mode Linux
 # 7.2).  Everything fetched or built for them lives in one cache directory that
 # may be deleted at any time.
 
 RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
-RAR_KERNELS="6.1 6.12 uml uml-debug"
+RAR_KERNELS="6.1 6.12 uml uml-up uml-debug"
 mkdir -p "$RAR_CACHE/log"
 
 # ---------------------------------------------------------------- messages
@@ -265,11 +266,17 @@ rar_uml_modules()
 	depmod -b "${1%/lib/*}" "$(basename "$1")"
 }
 
-# rar_uml_fragments KERNEL: what is in its configuration
+# rar_uml_fragments KERNEL: what is in its configuration. With SMP each change of the
+# interrupt mask is a system call, even on one CPU: timings are taken without.
 rar_uml_fragments()
 {
-	cat "$RAR_TOP/scripts/config/uml.config"
-	[ "$1" = uml ] || cat "$RAR_TOP/scripts/config/$1.config"
+	local config=$RAR_TOP/scripts/config
+
+	case $1 in
+	uml) cat "$config/uml.config" ;;
+	uml-up) grep -vE '^CONFIG_(SMP|NR_CPUS)=' "$config/uml.config" ;;
+	*) cat "$config/uml.config" "$config/$1.config" ;;
+	esac
 }
 
 # A guest that runs keeps the old binary: it is replaced, not written to.

@@ -9,6 +9,7 @@
 
 #include "buf.h"
 #include "compat.h"
+#include "reduce.h"
 
 #define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
 #define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
@@ -352,29 +353,82 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 	}
 }
 
-/* Store @len bytes of a packet, which has them, from its byte @at on. */
-void rar_buf_from_skb(const struct rar_buf *buf, u64 off,
+/**
+ * rar_skb_span() - where a byte of a packet lies
+ * @skb: packet
+ * @off: the byte
+ * @len: set to how many lie together there, which may be more than the packet's
+ *
+ * Any context. Return: the address; NULL if it is in a list of packets.
+ */
+void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 head = skb_headlen(skb), i;
+	const skb_frag_t *frag;
+
+	*len = head - off;
+	if (off < head)
+		return skb->data + off;
+	off -= head;
+	for (i = 0; i < shinfo->nr_frags; i++) {
+		frag = &shinfo->frags[i];
+		*len = skb_frag_size(frag) - off;
+		if (off < skb_frag_size(frag))
+			return skb_frag_address(frag) + off;
+		off -= skb_frag_size(frag);
+	}
+	return NULL;
+}
+
+/**
+ * rar_buf_from_skb() - store what a packet carries
+ * @ctx: an open section
+ * @buf: buffer
+ * @off: where in it
+ * @skb: packet
+ * @at:  where in the packet
+ * @len: bytes, which the packet has
+ */
+void rar_buf_from_skb(const struct rar_reduce_ctx *ctx,
+		      const struct rar_buf *buf, u64 off,
 		      const struct sk_buff *skb, u32 at, u32 len)
 {
+	const void *from;
 	void *to;
 	u32 n;
 
 	for (; len; len -= n, off += n, at += n) {
-		to = rar_buf_span(buf, off, len, &n);
-		skb_copy_bits(skb, at, to, n);
+		from = rar_skb_span(skb, at, &n);
+		to = rar_buf_span(buf, off, from ? min(n, len) : len, &n);
+		if (from)
+			rar_reduce_copy(ctx, to, from, n);
+		else
+			skb_copy_bits(skb, at, to, n);
 	}
 }
 
-/* The other way round; the packet may be written to. */
-void rar_buf_to_skb(const struct rar_buf *buf, u64 off, struct sk_buff *skb,
+/**
+ * rar_buf_to_skb() - the other way round
+ * @ctx: an open section
+ * @buf: buffer
+ * @off: where in it
+ * @skb: packet, which may be written to; no list of packets
+ * @at:  where in the packet
+ * @len: bytes, which the packet has
+ */
+void rar_buf_to_skb(const struct rar_reduce_ctx *ctx,
+		    const struct rar_buf *buf, u64 off, struct sk_buff *skb,
 		    u32 at, u32 len)
 {
 	const void *from;
+	void *to;
 	u32 n;
 
 	for (; len; len -= n, off += n, at += n) {
-		from = rar_buf_span(buf, off, len, &n);
-		skb_store_bits(skb, at, from, n);
+		to = rar_skb_span(skb, at, &n);
+		from = rar_buf_span(buf, off, min(n, len), &n);
+		rar_reduce_copy(ctx, to, from, n);
 	}
 }
 

@@ -7,6 +7,8 @@
 #include <linux/types.h>
 #include <linux/uio.h>
 
+struct rar_reduce_ctx;
+
 /*
  * Bytes that follow one another in the tensor and in @pages.
  *
@@ -59,9 +61,12 @@ void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len);
 void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len);
 void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 		   u32 len);
-void rar_buf_from_skb(const struct rar_buf *buf, u64 off,
+void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len);
+void rar_buf_from_skb(const struct rar_reduce_ctx *ctx,
+		      const struct rar_buf *buf, u64 off,
 		      const struct sk_buff *skb, u32 at, u32 len);
-void rar_buf_to_skb(const struct rar_buf *buf, u64 off, struct sk_buff *skb,
+void rar_buf_to_skb(const struct rar_reduce_ctx *ctx,
+		    const struct rar_buf *buf, u64 off, struct sk_buff *skb,
 		    u32 at, u32 len);
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 		      struct iov_iter *iter, u64 len);

@@ -481,30 +481,13 @@ static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
 	return agrees ? INPUT_OK : RAR_MIB_DropOp;
 }
 
-/* Where a byte of the packet lies, and how many there; NULL in a list of frags. */
-static void *span(const struct sk_buff *skb, u32 off, u32 *len)
-{
-	const skb_frag_t *frag;
-	u32 i;
-
-	*len = skb_headlen(skb) - off;
-	if (off < skb_headlen(skb))
-		return skb->data + off;
-	off -= skb_headlen(skb);
-	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
-		frag = &skb_shinfo(skb)->frags[i];
-		*len = skb_frag_size(frag) - off;
-		if (off < skb_frag_size(frag))
-			return skb_frag_address(frag) + off;
-		off -= skb_frag_size(frag);
-	}
-	return NULL;
-}
-
-/* Where an element lies in two pieces. @len: a multiple of its size. */
+/*
+ * Where an element lies in two pieces. @len: a multiple of its size. @both: the
+ * sum goes into the packet as well.
+ */
 static void add_bounced(const struct rar_reduce_ctx *ctx,
 			const struct rar_operation *op, u64 at,
-			const struct sk_buff *skb, u32 off, u32 len)
+			struct sk_buff *skb, u32 off, u32 len, bool both)
 {
 	u8 in[INPUT_BOUNCE], own[INPUT_BOUNCE];
 
@@ -513,6 +496,8 @@ static void add_bounced(const struct rar_reduce_ctx *ctx,
 	rar_reduce(ctx, op->print.dtype, op->print.redop, own, in, own,
 		   len / op->esize);
 	rar_buf_write(&op->buf, at, own, len);
+	if (both)
+		skb_store_bits(skb, off, own, len);
 }
 
 /*
@@ -521,26 +506,31 @@ static void add_bounced(const struct rar_reduce_ctx *ctx,
  */
 static void add_chunk(const struct rar_reduce_ctx *ctx,
 		      const struct rar_operation *op, u64 at,
-		      const struct sk_buff *skb, u32 off, u32 len)
+		      struct sk_buff *skb, u32 off, u32 len, bool both)
 {
-	const void *in, *own;
-	void *sum;
+	u8 dtype = op->print.dtype, redop = op->print.redop;
+	void *in, *own, *sum;
 	u32 n;
 
 	for (; len; at += n, off += n, len -= n) {
-		in = span(skb, off, &n);
+		in = rar_skb_span(skb, off, &n);
 		n = in ? min(n, len) : 0;
 		if (n >= op->esize) {
 			own = rar_buf_span(op->own, at, n, &n);
-			sum = rar_buf_span(&op->buf, at, n, &n);
+			sum = own;
+			if (op->own != &op->buf)
+				sum = rar_buf_span(&op->buf, at, n, &n);
 		}
 		n -= n % op->esize;
-		if (n) {
-			rar_reduce(ctx, op->print.dtype, op->print.redop, sum,
-				   in, own, n / op->esize);
-		} else {
+		if (!n) {
 			n = min_t(u32, len, INPUT_BOUNCE);
-			add_bounced(ctx, op, at, skb, off, n);
+			add_bounced(ctx, op, at, skb, off, n, both);
+		} else if (both) {
+			rar_reduce_both(ctx, dtype, redop, sum, in, own,
+					n / op->esize);
+		} else {
+			rar_reduce(ctx, dtype, redop, sum, in, own,
+				   n / op->esize);
 		}
 	}
 }
@@ -554,7 +544,7 @@ static u32 stride(const struct rar_group *grp)
 /* Add the chunks of @won; the FPU is ours for 64 KiB at most. */
 static void add_run(struct rar_group *grp, struct rar_operation *op,
 		    const struct rar_pkt *pkt, const struct rar_run *run,
-		    u64 won, const struct rar_chunk *c)
+		    u64 won, const struct rar_chunk *c, bool both)
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	u32 off = pkt->off + sizeof(struct rar_data_hdr);
@@ -565,7 +555,7 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
-			add_chunk(&ctx, op, at, pkt->skb, off, len);
+			add_chunk(&ctx, op, at, pkt->skb, off, len, both);
 		off += stride(grp);
 		at += len;
 		left -= len;
@@ -577,25 +567,26 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 		rar_mib_add(grp->rn, ReduceScalar, hweight64(won));
 }
 
-/* Store the chunks of @won in the buffer, or from the buffer in the packet. */
-static void copy_run(struct rar_group *grp, struct rar_operation *op,
-		     const struct rar_pkt *pkt, const struct rar_run *run,
-		     u64 won, const struct rar_chunk *c, bool to_packet)
+/* Store the chunks of @won in the buffer. */
+static void store_run(struct rar_group *grp, struct rar_operation *op,
+		      const struct rar_pkt *pkt, const struct rar_run *run,
+		      u64 won, const struct rar_chunk *c)
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	u32 off = pkt->off + sizeof(struct rar_data_hdr);
+	struct rar_reduce_ctx ctx;
 	u64 at = c->off;
 
+	rar_reduce_begin_copy(&ctx, left);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
-		if (to_packet)
-			rar_buf_to_skb(&op->buf, at, pkt->skb, off, len);
-		else if (won & (1ULL << i))
-			rar_buf_from_skb(&op->buf, at, pkt->skb, off, len);
+		if (won & (1ULL << i))
+			rar_buf_from_skb(&ctx, &op->buf, at, pkt->skb, off, len);
 		off += stride(grp);
 		at += len;
 		left -= len;
 	}
+	rar_reduce_end(&ctx);
 }
 
 /*
@@ -630,9 +621,9 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	if (!won)
 		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
 	if (run->phase == RAR_RS)
-		add_run(grp, op, pkt, run, won, c);
+		add_run(grp, op, pkt, run, won, c, write);
 	else
-		copy_run(grp, op, pkt, run, won, c, false);
+		store_run(grp, op, pkt, run, won, c);
 	rar_op_publish(op, run, won);
 	trace_rar_reduce(grp, op->seq, run->phase, run->chunk,
 			 rar_op_bytes(op, run, won));
@@ -641,8 +632,6 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
 	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
 	if (forward) {
-		if (run->phase == RAR_RS)
-			copy_run(grp, op, pkt, run, won, c, true);
 		rar_output_forward(grp, &item, pkt->skb, pkt->off);
 		if (rar_op_unuse(op))
 			rar_group_wake(grp);
@@ -691,18 +680,22 @@ static int input_posted(struct rar_group *grp, struct rar_pkt *pkt,
 static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
 		      const struct rar_data_hdr *dh)
 {
-	u32 n, off = pkt->off, left = pkt->len, len;
+	u32 n, off = pkt->off, left = pkt->len, len, together;
 	struct rar_data_hdr want = *dh, buf, *h;
 
 	for (n = 1; n < RAR_RUN_MAX && left > stride(grp); n++) {
 		off += stride(grp);
 		left -= stride(grp);
 		len = min(left, stride(grp));
-		h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
+		if (len < sizeof(buf))
+			break;
+		h = rar_skb_span(pkt->skb, off, &together);
+		if (!h || together < sizeof(buf))
+			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
 		want.h.len = cpu_to_be16(len - sizeof(want.h));
 		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
 		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
-		if (!h || len < sizeof(buf) || memcmp(h, &want, sizeof(want)))
+		if (!h || memcmp(h, &want, sizeof(want)))
 			break;
 	}
 	return n;

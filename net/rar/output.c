@@ -12,6 +12,7 @@
 
 #include "encap.h"
 #include "rar.h"
+#include "reduce.h"
 #include "trace.h"
 
 #define OUTPUT_TTL	64
@@ -397,6 +398,20 @@ static void number_data_hdr(const struct rar_tx_item *item,
 	dh->chunk = cpu_to_be32(item->run.chunk + i);
 }
 
+/* It may lie in two pieces of the packet. */
+static void store_hdr(struct sk_buff *skb, u32 off,
+		      const struct rar_data_hdr *dh)
+{
+	void *to;
+	u32 n;
+
+	to = rar_skb_span(skb, off, &n);
+	if (to && n >= sizeof(*dh))
+		memcpy(to, dh, sizeof(*dh));
+	else
+		skb_store_bits(skb, off, dh, sizeof(*dh));
+}
+
 /* More than one chunk: GSO cuts between them. */
 static void set_gso(const struct rar_group *grp, struct sk_buff *skb, u32 n)
 {
@@ -446,6 +461,7 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	u32 off = 0, i, len, n = item->run.n;
 	const struct rar_buf *from;
+	struct rar_reduce_ctx ctx;
 	struct rar_data_hdr dh;
 	struct rar_chunk c;
 	struct sk_buff *skb;
@@ -456,15 +472,17 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
 	from = run_source(item->op, &item->run, &c);
 	fill_data_hdr(grp, item, &dh);
+	rar_reduce_begin_copy(&ctx, bytes);
 	for (i = 0; i < n; i++) {
 		len = min(bytes, grp->payload);
 		number_data_hdr(item, &dh, i, len);
-		skb_store_bits(skb, off, &dh, sizeof(dh));
-		rar_buf_to_skb(from, c.off, skb, off + sizeof(dh), len);
+		store_hdr(skb, off, &dh);
+		rar_buf_to_skb(&ctx, from, c.off, skb, off + sizeof(dh), len);
 		off += sizeof(dh) + len;
 		c.off += len;
 		bytes -= len;
 	}
+	rar_reduce_end(&ctx);
 	set_gso(grp, skb, n);
 	return skb;
 }
@@ -555,7 +573,7 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 	for (i = 0, off = 0; i < item->run.n; i++) {
 		len = min(bytes, grp->payload);
 		number_data_hdr(item, &dh, i, len);
-		skb_store_bits(skb, off, &dh, sizeof(dh));
+		store_hdr(skb, off, &dh);
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}

@@ -50,6 +50,8 @@ static const struct rar_reduce_impl *selected __ro_after_init =
 	&rar_reduce_generic;
 
 DEFINE_STATIC_CALL(rar_reduce_vector, rar_reduce_run_generic);
+DEFINE_STATIC_CALL(rar_reduce_vector_both, rar_reduce_both_generic);
+DEFINE_STATIC_CALL(rar_reduce_vector_copy, rar_reduce_copy_generic);
 
 /**
  * rar_dtype_size - bytes of an element
@@ -112,6 +114,23 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
 		rar_fpu_begin();
 }
 
+/* Fewer bytes are copied in less time than it takes to get the FPU. */
+#define COPY_MIN	SZ_4K
+
+/**
+ * rar_reduce_begin_copy - open a section for rar_reduce_copy() only
+ * @ctx: the caller's, filled in here
+ * @len: bytes that will be copied
+ *
+ * As rar_reduce_begin().
+ */
+void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
+{
+	ctx->fpu = false;
+	if (len >= COPY_MIN)
+		rar_reduce_begin(ctx);
+}
+
 /**
  * rar_reduce_end - close a section
  * @ctx: from rar_reduce_begin(); @ctx->fpu stays readable
@@ -147,6 +166,53 @@ void rar_reduce(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
 		static_call(rar_reduce_vector)(dtype, redop, dst, in, own, n);
 	else
 		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
+}
+
+/**
+ * rar_reduce_both - dst[i] = in[i] = in[i] (redop) own[i]
+ * @ctx:   an open section
+ * @dtype: as for rar_reduce()
+ * @redop: as for rar_reduce()
+ * @dst:   where the results go: @own, or memory apart from both
+ * @in:    the arriving partial, which the results replace
+ * @own:   this rank's contribution
+ * @n:     elements, which may begin at any address
+ */
+void rar_reduce_both(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
+		     void *dst, void *in, const void *own, size_t n)
+{
+	size_t len = n * rar_dtype_size(dtype);
+
+	DEBUG_NET_WARN_ON_ONCE(len > RAR_REDUCE_MAX);
+	instrument_write(in, len);
+	instrument_read(own, len);
+	instrument_write(dst, len);
+
+	if (likely(ctx->fpu))
+		static_call(rar_reduce_vector_both)(dtype, redop, dst, in, own,
+						    n);
+	else
+		rar_reduce_both_generic(dtype, redop, dst, in, own, n);
+}
+
+/**
+ * rar_reduce_copy - memcpy()
+ * @ctx: an open section
+ * @dst: to
+ * @src: from
+ * @len: bytes
+ */
+void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
+		     const void *src, size_t len)
+{
+	DEBUG_NET_WARN_ON_ONCE(len > RAR_REDUCE_MAX);
+	instrument_read(src, len);
+	instrument_write(dst, len);
+
+	if (likely(ctx->fpu))
+		static_call(rar_reduce_vector_copy)(dst, src, len);
+	else
+		memcpy(dst, src, len);
 }
 
 /**
@@ -268,6 +334,8 @@ int __init rar_reduce_init(void)
 		return -EIO;
 	impl = choose();
 	static_call_update(rar_reduce_vector, impl->run);
+	static_call_update(rar_reduce_vector_both, impl->both);
+	static_call_update(rar_reduce_vector_copy, impl->copy);
 	selected = impl;
 	return 0;
 }

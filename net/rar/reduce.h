@@ -49,8 +49,13 @@ bool rar_reduce_supported(u8 dtype, u8 redop);
 unsigned int rar_dtype_size(u8 dtype);
 
 void rar_reduce_begin(struct rar_reduce_ctx *ctx);
+void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len);
 void rar_reduce_end(struct rar_reduce_ctx *ctx);
 void rar_reduce(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
 		void *dst, const void *in, const void *own, size_t n);
+void rar_reduce_both(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
+		     void *dst, void *in, const void *own, size_t n);
+void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
+		     const void *src, size_t len);
 
 #endif /* _RAR_REDUCE_H */

@@ -170,6 +170,25 @@ void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
 	}
 }
 
+/* Bytes of an element that there is a kernel for. */
+static size_t element(u8 dtype)
+{
+	return dtype == RAR_F32 || dtype == RAR_I32 ? 4 : 8;
+}
+
+/* As rar_reduce_run_generic(); the results replace @in as well. */
+void rar_reduce_both_generic(u8 dtype, u8 redop, void *dst, void *in,
+			     const void *own, size_t n)
+{
+	rar_reduce_run_generic(dtype, redop, dst, in, own, n);
+	memcpy(in, dst, n * element(dtype));
+}
+
+void rar_reduce_copy_generic(void *dst, const void *src, size_t len)
+{
+	memcpy(dst, src, len);
+}
+
 static bool usable(void)
 {
 	return true;
@@ -179,4 +198,6 @@ const struct rar_reduce_impl rar_reduce_generic = {
 	.name	= "generic",
 	.usable	= usable,
 	.run	= rar_reduce_run_generic,
+	.both	= rar_reduce_both_generic,
+	.copy	= rar_reduce_copy_generic,
 };

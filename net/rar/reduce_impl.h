@@ -29,27 +29,41 @@
 typedef void (*rar_reduce_fn)(u8 dtype, u8 redop, void *dst, const void *in,
 			      const void *own, size_t n);
 
+/* The same, and in[i] = dst[i]. @dst may be @own. */
+typedef void (*rar_reduce_both_fn)(u8 dtype, u8 redop, void *dst, void *in,
+				   const void *own, size_t n);
+
+/* memcpy() */
+typedef void (*rar_reduce_copy_fn)(void *dst, const void *src, size_t len);
+
 /* What a rar_reduce_fn switches on. */
 #define RAR_REDUCE_KEY(redop, dtype)	((redop) << 8 | (dtype))
 
 /**
  * struct rar_reduce_impl - one set of kernels
  * @name:   as in the module parameter reduce=
- * @vector: @run needs an FPU section
+ * @vector: the three need an FPU section
  * @usable: does this CPU have the instructions
  * @run:    what it has no kernel for it passes to rar_reduce_run_generic()
+ * @both:   for a packet that goes on: the sum is stored in it as well
+ * @copy:   for what is not added
  */
 struct rar_reduce_impl {
 	const char *name;
 	bool vector;
 	bool (*usable)(void);
 	rar_reduce_fn run;
+	rar_reduce_both_fn both;
+	rar_reduce_copy_fn copy;
 };
 
 extern const struct rar_reduce_impl rar_reduce_generic;
 
 void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
 			    const void *own, size_t n);
+void rar_reduce_both_generic(u8 dtype, u8 redop, void *dst, void *in,
+			     const void *own, size_t n);
+void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
 
 #define RAR_SELFTEST_BYTES	16384	/* of scratch memory */
 

@@ -91,6 +91,26 @@ static void __init sum(const struct rar_reduce_impl *impl, u8 dtype, void *dst,
 		rar_fpu_end();
 }
 
+static void __init both(const struct rar_reduce_impl *impl, u8 dtype, void *dst,
+			void *in, const void *own, size_t n)
+{
+	if (impl->vector)
+		rar_fpu_begin();
+	impl->both(dtype, RAR_SUM, dst, in, own, n);
+	if (impl->vector)
+		rar_fpu_end();
+}
+
+static void __init copy(const struct rar_reduce_impl *impl, void *dst,
+			const void *src, size_t len)
+{
+	if (impl->vector)
+		rar_fpu_begin();
+	impl->copy(dst, src, len);
+	if (impl->vector)
+		rar_fpu_end();
+}
+
 static void __init put(void *p, size_t i, u8 size, u64 v)
 {
 	u32 v32 = v;
@@ -194,6 +214,31 @@ static bool __init check_length(const struct rar_reduce_impl *impl, u8 dtype,
 	return !memcmp(dst - MARGIN, want - MARGIN, len);
 }
 
+/* The same with the results in two places, and their copy. */
+static bool __init check_both(const struct rar_reduce_impl *impl, u8 dtype,
+			      u8 size, size_t n, u64 *state, void *scratch)
+{
+	void *in = scratch + MARGIN + draw(state) % MARGIN;
+	void *own = scratch + AREA + MARGIN + draw(state) % MARGIN;
+	void *to = scratch + 2 * AREA + MARGIN + draw(state) % MARGIN;
+	void *want = scratch + 3 * AREA + MARGIN;
+	size_t len = n * size + 2 * MARGIN;
+
+	memset(in - MARGIN, 0xa5, len);
+	memset(own - MARGIN, 0xa5, len);
+	memset(to - MARGIN, 0xa5, len);
+	memset(want - MARGIN, 0xa5, len);
+	fill(in, n, size, state);
+	fill(own, n, size, state);
+	rar_reduce_run_generic(dtype, RAR_SUM, want, in, own, n);
+
+	both(impl, dtype, own, in, own, n);
+	copy(impl, to, own, n * size);
+	return !memcmp(in - MARGIN, want - MARGIN, len) &&
+	       !memcmp(own - MARGIN, want - MARGIN, len) &&
+	       !memcmp(to - MARGIN, want - MARGIN, len);
+}
+
 /**
  * rar_reduce_selftest - does @impl give the bits it should
  * @impl:    the kernels; the CPU has what they need
@@ -216,7 +261,9 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 	for (t = 0; t < ARRAY_SIZE(types); t++)
 		for (n = 0; n <= MAX_N; n += n < 72 ? 1 : 37)
 			if (!check_length(impl, types[t].dtype, types[t].size,
-					  n, &state, scratch))
+					  n, &state, scratch) ||
+			    !check_both(impl, types[t].dtype, types[t].size,
+					n, &state, scratch))
 				return false;
 	return true;
 }

@@ -49,7 +49,7 @@ static const struct rar_reduce_impl *const impls[] = {
 #endif
 };
 
-static struct guarded in_area, own_area, dst_area;
+static struct guarded in_area, own_area, dst_area, tmp_area;
 static u8 want[MAX_N * 8];
 static u64 seed;
 static bool quiet;			/* failures are what we want to see */
@@ -520,6 +520,84 @@ static u64 golden(const struct rar_reduce_impl *impl, const struct type *t)
 	return hash;
 }
 
+/* The checks of test_impl(), shorter. */
+static bool check_all(const struct rar_reduce_impl *impl, const struct type *t)
+{
+	u64 rng = seed;
+
+	return check_operands(impl, t, &rng, 200e3) &&
+	       (!t->frac || check_specials(impl, t)) &&
+	       check_borders(impl, t, &rng) &&
+	       check_shapes(impl, t, &rng, 100) &&
+	       check_pieces(impl, t, &rng, 10);
+}
+
+/* --- the results in two places, and copies --- */
+
+static const struct rar_reduce_impl *adapted;
+
+/* impl->both as if it were impl->run: wrong as soon as one of the places is. */
+static void run_by_both(u8 dtype, u8 redop, void *dst, const void *in,
+			const void *own, size_t n)
+{
+	const struct type *t = types;
+	size_t len;
+	u8 *tmp;
+
+	while (t->dtype != dtype)
+		t++;
+	len = n * t->size;
+	tmp = tmp_area.end - len;
+	tmp[-1] = 0xa5;
+	memcpy(tmp, in, len);
+	adapted->both(dtype, redop, dst, tmp, own, n);
+	if (n && (memcmp(tmp, dst, len) || tmp[-1] != 0xa5))
+		*(u8 *)dst ^= 1;
+}
+
+static void test_both(const struct rar_reduce_impl *impl)
+{
+	struct rar_reduce_impl both = { .name = impl->name, .vector = impl->vector,
+					.run = run_by_both };
+	const struct type *t;
+
+	adapted = impl;
+	for (t = types; t < types + ARRAY_SIZE(types); t++)
+		tap_ok(check_all(&both, t), "%s_%s__both", impl->name, t->name);
+}
+
+/* Flush with a guard page on either side, and nothing else is written. */
+static bool copies(const struct rar_reduce_impl *impl, size_t len, enum place where, u64 *rng)
+{
+	u8 *in = place(&in_area, len, where, rng), *dst = place(&dst_area, len, where, rng);
+	size_t i;
+
+	memset(dst_area.start, 0xa5, dst_area.end - dst_area.start);
+	for (i = 0; i < len; i++)
+		in[i] = rnd(rng);
+	if (sigsetjmp(fault_jmp, 1)) {
+		fault_expected = 0;
+		return false;
+	}
+	fault_expected = 1;
+	impl->copy(dst, in, len);
+	fault_expected = 0;
+	return !memcmp(dst, in, len) && untouched(dst_area.start, dst) &&
+	       untouched(dst + len, dst_area.end);
+}
+
+static void test_copy(const struct rar_reduce_impl *impl)
+{
+	u64 rng = seed;
+	bool ok = true;
+	size_t len;
+
+	for (len = 0; len < 2000; len++)
+		ok &= copies(impl, len, AT_START, &rng) && copies(impl, len, AT_END, &rng) &&
+		      copies(impl, len, ANYWHERE, &rng);
+	tap_ok(ok, "%s__copy", impl->name);
+}
+
 /* --- the kernels of this CPU --- */
 
 static void test_impl(const struct rar_reduce_impl *impl)
@@ -564,6 +642,8 @@ static void test_impls(void)
 	for (i = 0; i < ARRAY_SIZE(impls); i++) {
 		if (impls[i]->usable()) {
 			test_impl(impls[i]);
+			test_both(impls[i]);
+			test_copy(impls[i]);
 			test_selftest(impls[i]);
 		} else {
 			snprintf(name, sizeof(name), "%s", impls[i]->name);
@@ -826,22 +906,12 @@ static void run_one_wrong(u8 dtype, u8 redop, void *dst, const void *in,
 		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
 }
 
-/* The checks of test_impl(), shorter. */
-static bool check_all(const struct rar_reduce_impl *impl, const struct type *t)
-{
-	u64 rng = seed;
-
-	return check_operands(impl, t, &rng, 200e3) &&
-	       (!t->frac || check_specials(impl, t)) &&
-	       check_borders(impl, t, &rng) &&
-	       check_shapes(impl, t, &rng, 100) &&
-	       check_pieces(impl, t, &rng, 10);
-}
-
 static void test_mutant(size_t m, const struct type *t)
 {
 	struct rar_reduce_impl impl = { .name = mutants[m].name,
-					.run = run_one_wrong };
+					.run = run_one_wrong,
+					.both = rar_reduce_both_generic,
+					.copy = rar_reduce_copy_generic };
 	static u64 scratch[RAR_SELFTEST_BYTES / 8];
 
 	mutant = mutants[m].add;
@@ -938,6 +1008,7 @@ int main(void)
 	in_area = guarded_alloc(AREA);
 	own_area = guarded_alloc(AREA);
 	dst_area = guarded_alloc(AREA);
+	tmp_area = guarded_alloc(AREA);
 
 	test_impls();
 	test_mutants();

@@ -55,7 +55,7 @@ def spots():
     """Where cases can take place: one CPU means the same one, in the guest and natively"""
     one = str(max(os.sched_getaffinity(0)))
     both = len(os.sched_getaffinity(0))
-    return {"uml": Spot("uml", 1, one), "host": Spot(HOST, 1, one),
+    return {"uml": Spot("uml-up", 1, one), "host": Spot(HOST, 1, one),
             "uml-smp": Spot("uml", 2, None), "host-smp": Spot(HOST, both, None),
             "6.12": Spot("6.12", 2, None), "6.1": Spot("6.1", 2, None)}
 

@@ -13,7 +13,7 @@
 
 #define VEC	32
 
-/* %0: in, %1: own, %2: dst; p: "ps" or "pd" */
+/* %0: in, %1: own, %2: dst; p: "ps" or "pd"; the sum is in ymm0 to ymm3 */
 #define FLOAT4(p)							\
 	"vmovups	   (%0), %%ymm0\n\t"				\
 	"vmovups	 32(%0), %%ymm1\n\t"				\
@@ -30,18 +30,13 @@
 	"vadd" p "	%%ymm4, %%ymm0, %%ymm0\n\t"			\
 	"vadd" p "	%%ymm5, %%ymm1, %%ymm1\n\t"			\
 	"vadd" p "	%%ymm6, %%ymm2, %%ymm2\n\t"			\
-	"vadd" p "	%%ymm7, %%ymm3, %%ymm3\n\t"			\
-	"vmovups	%%ymm0,    (%2)\n\t"				\
-	"vmovups	%%ymm1,  32(%2)\n\t"				\
-	"vmovups	%%ymm2,  64(%2)\n\t"				\
-	"vmovups	%%ymm3,  96(%2)"
+	"vadd" p "	%%ymm7, %%ymm3, %%ymm3\n\t"
 
 #define FLOAT1(p)							\
 	"vmovups	(%0), %%ymm0\n\t"				\
 	"vcmpunord" p "	%%ymm0, %%ymm0, %%ymm1\n\t"			\
 	"vandn" p "	(%1), %%ymm1, %%ymm1\n\t"			\
-	"vadd" p "	%%ymm1, %%ymm0, %%ymm0\n\t"			\
-	"vmovups	%%ymm0, (%2)"
+	"vadd" p "	%%ymm1, %%ymm0, %%ymm0\n\t"
 
 /* mov fills the low end of a register. */
 #define FLOAT_ELEM(mov, p)						\
@@ -49,8 +44,7 @@
 	mov "	(%1), %%xmm2\n\t"					\
 	"vcmpunord" p "	%%xmm0, %%xmm0, %%xmm1\n\t"			\
 	"vandn" p "	%%xmm2, %%xmm1, %%xmm1\n\t"			\
-	"vadd" p "	%%xmm1, %%xmm0, %%xmm0\n\t"			\
-	mov "	%%xmm0, (%2)"
+	"vadd" p "	%%xmm1, %%xmm0, %%xmm0\n\t"
 
 /* w: "d" or "q" */
 #define INT4(w)								\
@@ -61,48 +55,65 @@
 	"vpadd" w "	   (%1), %%ymm0, %%ymm0\n\t"			\
 	"vpadd" w "	 32(%1), %%ymm1, %%ymm1\n\t"			\
 	"vpadd" w "	 64(%1), %%ymm2, %%ymm2\n\t"			\
-	"vpadd" w "	 96(%1), %%ymm3, %%ymm3\n\t"			\
-	"vmovups	%%ymm0,    (%2)\n\t"				\
-	"vmovups	%%ymm1,  32(%2)\n\t"				\
-	"vmovups	%%ymm2,  64(%2)\n\t"				\
-	"vmovups	%%ymm3,  96(%2)"
+	"vpadd" w "	 96(%1), %%ymm3, %%ymm3\n\t"
 
 #define INT1(w)								\
 	"vmovups	(%0), %%ymm0\n\t"				\
-	"vpadd" w "	(%1), %%ymm0, %%ymm0\n\t"			\
-	"vmovups	%%ymm0, (%2)"
+	"vpadd" w "	(%1), %%ymm0, %%ymm0\n\t"
 
-#define INT_ELEM(w)							\
-	"vmov" w "	(%0), %%xmm0\n\t"					\
-	"vmov" w "	(%1), %%xmm1\n\t"					\
-	"vpadd" w "	%%xmm1, %%xmm0, %%xmm0\n\t"			\
-	"vmov" w "	%%xmm0, (%2)"
+#define INT_ELEM(mov, w)						\
+	mov "	(%0), %%xmm0\n\t"					\
+	mov "	(%1), %%xmm1\n\t"					\
+	"vpadd" w "	%%xmm1, %%xmm0, %%xmm0\n\t"
 
-#define DEFINE_SUM(type, size, four, one, elem)				\
+/* to: the operand that holds the address */
+#define STORE4(to)							\
+	"vmovups	%%ymm0,   (" to ")\n\t"				\
+	"vmovups	%%ymm1, 32(" to ")\n\t"				\
+	"vmovups	%%ymm2, 64(" to ")\n\t"				\
+	"vmovups	%%ymm3, 96(" to ")\n\t"
+
+#define STORE1(to)	"vmovups	%%ymm0, (" to ")\n\t"
+#define STORE_ELEM(mov, to)	mov "	%%xmm0, (" to ")\n\t"
+
+#define RUN(code)							\
+	asm volatile(code : : "r" (in + i), "r" (own + i), "r" (dst + i)	\
+		     : RAR_CLOBBERS)
+
+#define DEFINE_SUM(type, size, mov, four, one, elem)			\
 static void sum_##type(void *dst, const void *in, const void *own,	\
 		       size_t n)					\
 {									\
 	size_t i = 0, len = n * (size);					\
 									\
 	for (; i + 4 * VEC <= len; i += 4 * VEC)			\
-		asm volatile(four : :					\
-			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
-			     : RAR_CLOBBERS);				\
+		RUN(four STORE4("%2"));					\
 	for (; i + VEC <= len; i += VEC)				\
-		asm volatile(one : :					\
-			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
-			     : RAR_CLOBBERS);				\
+		RUN(one STORE1("%2"));					\
 	for (; i < len; i += (size))					\
-		asm volatile(elem : :					\
-			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
-			     : RAR_CLOBBERS);				\
+		RUN(elem STORE_ELEM(mov, "%2"));			\
+	asm volatile("vzeroupper" : : : "memory");			\
+}									\
+									\
+static void both_##type(void *dst, void *in, const void *own, size_t n)	\
+{									\
+	size_t i = 0, len = n * (size);					\
+									\
+	for (; i + 4 * VEC <= len; i += 4 * VEC)			\
+		RUN(four STORE4("%2") STORE4("%0"));			\
+	for (; i + VEC <= len; i += VEC)				\
+		RUN(one STORE1("%2") STORE1("%0"));			\
+	for (; i < len; i += (size))					\
+		RUN(elem STORE_ELEM(mov, "%2") STORE_ELEM(mov, "%0"));	\
 	asm volatile("vzeroupper" : : : "memory");			\
 }
 
-DEFINE_SUM(f32, 4, FLOAT4("ps"), FLOAT1("ps"), FLOAT_ELEM("vmovss", "ps"))
-DEFINE_SUM(f64, 8, FLOAT4("pd"), FLOAT1("pd"), FLOAT_ELEM("vmovsd", "pd"))
-DEFINE_SUM(i32, 4, INT4("d"), INT1("d"), INT_ELEM("d"))
-DEFINE_SUM(i64, 8, INT4("q"), INT1("q"), INT_ELEM("q"))
+DEFINE_SUM(f32, 4, "vmovss", FLOAT4("ps"), FLOAT1("ps"),
+	   FLOAT_ELEM("vmovss", "ps"))
+DEFINE_SUM(f64, 8, "vmovsd", FLOAT4("pd"), FLOAT1("pd"),
+	   FLOAT_ELEM("vmovsd", "pd"))
+DEFINE_SUM(i32, 4, "vmovd", INT4("d"), INT1("d"), INT_ELEM("vmovd", "d"))
+DEFINE_SUM(i64, 8, "vmovq", INT4("q"), INT1("q"), INT_ELEM("vmovq", "q"))
 
 static void run(u8 dtype, u8 redop, void *dst, const void *in,
 		const void *own, size_t n)
@@ -125,6 +136,42 @@ static void run(u8 dtype, u8 redop, void *dst, const void *in,
 	}
 }
 
+static void both(u8 dtype, u8 redop, void *dst, void *in, const void *own,
+		 size_t n)
+{
+	switch (RAR_REDUCE_KEY(redop, dtype)) {
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
+		both_f32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
+		both_f64(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
+		both_i32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
+		both_i64(dst, in, own, n);
+		break;
+	default:
+		rar_reduce_both_generic(dtype, redop, dst, in, own, n);
+	}
+}
+
+static void copy(void *dst, const void *in, size_t len)
+{
+	const void *own = in;	/* not read */
+	size_t i = 0;
+
+	for (; i + 4 * VEC <= len; i += 4 * VEC)
+		RUN("vmovups	   (%0), %%ymm0\n\t"
+		    "vmovups	 32(%0), %%ymm1\n\t"
+		    "vmovups	 64(%0), %%ymm2\n\t"
+		    "vmovups	 96(%0), %%ymm3\n\t"
+		    STORE4("%2"));
+	asm volatile("vzeroupper" : : : "memory");
+	memcpy(dst + i, in + i, len - i);
+}
+
 /* The kernel clears these bits if it does not save the registers. */
 static bool usable(void)
 {
@@ -136,4 +183,6 @@ const struct rar_reduce_impl rar_reduce_avx2 = {
 	.vector	= true,
 	.usable	= usable,
 	.run	= run,
+	.both	= both,
+	.copy	= copy,
 };

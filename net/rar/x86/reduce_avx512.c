@@ -11,7 +11,7 @@
 
 #define VEC	64
 
-/* %0: in, %1: own, %2: dst */
+/* %0: in, %1: own, %2: dst; the sum is in zmm0 to zmm3 */
 #define SUM4(mov, add)							\
 	mov "	   (%0), %%zmm0\n\t"					\
 	mov "	 64(%0), %%zmm1\n\t"					\
@@ -20,11 +20,7 @@
 	add "	   (%1), %%zmm0, %%zmm0\n\t"				\
 	add "	 64(%1), %%zmm1, %%zmm1\n\t"				\
 	add "	128(%1), %%zmm2, %%zmm2\n\t"				\
-	add "	192(%1), %%zmm3, %%zmm3\n\t"				\
-	mov "	%%zmm0,    (%2)\n\t"					\
-	mov "	%%zmm1,  64(%2)\n\t"					\
-	mov "	%%zmm2, 128(%2)\n\t"					\
-	mov "	%%zmm3, 192(%2)"
+	add "	192(%1), %%zmm3, %%zmm3\n\t"
 
 /*
  * %3: a bit for each lane. %k1 cannot be named as a clobber where the compiler
@@ -33,14 +29,26 @@
 #define SUM_MASK(mov, add)						\
 	"kmovw	%3, %%k1\n\t"						\
 	mov "	(%0), %%zmm0%{%%k1%}%{z%}\n\t"				\
-	add "	(%1), %%zmm0, %%zmm0%{%%k1%}%{z%}\n\t"			\
-	mov "	%%zmm0, (%2)%{%%k1%}"
+	add "	(%1), %%zmm0, %%zmm0%{%%k1%}%{z%}\n\t"
+
+/* to: the operand that holds the address */
+#define STORE4(mov, to)							\
+	mov "	%%zmm0,    (" to ")\n\t"				\
+	mov "	%%zmm1,  64(" to ")\n\t"				\
+	mov "	%%zmm2, 128(" to ")\n\t"				\
+	mov "	%%zmm3, 192(" to ")\n\t"
+
+#define STORE_MASK(mov, to)	mov "	%%zmm0, (" to ")%{%%k1%}\n\t"
 
 /* A bit for each of the elements left, at most a register full. */
 static __always_inline u32 lanes(size_t left, size_t size)
 {
 	return BIT(min_t(size_t, left, VEC) / size) - 1;
 }
+
+#define RUN(code, mask)							\
+	asm volatile(code : : "r" (in + i), "r" (own + i), "r" (dst + i),	\
+		     "r" (mask) : RAR_CLOBBERS)
 
 #define DEFINE_SUM(type, size, mov, add)				\
 static void sum_##type(void *dst, const void *in, const void *own,	\
@@ -49,14 +57,22 @@ static void sum_##type(void *dst, const void *in, const void *own,	\
 	size_t i = 0, len = n * (size);					\
 									\
 	for (; i + 4 * VEC <= len; i += 4 * VEC)			\
-		asm volatile(SUM4(mov, add) : :				\
-			     "r" (in + i), "r" (own + i), "r" (dst + i)	\
-			     : RAR_CLOBBERS);				\
+		RUN(SUM4(mov, add) STORE4(mov, "%2"), 0);		\
 	for (; i < len; i += VEC)					\
-		asm volatile(SUM_MASK(mov, add) : :			\
-			     "r" (in + i), "r" (own + i), "r" (dst + i),\
-			     "r" (lanes(len - i, size))			\
-			     : RAR_CLOBBERS);				\
+		RUN(SUM_MASK(mov, add) STORE_MASK(mov, "%2"),		\
+		    lanes(len - i, size));				\
+	asm volatile("vzeroupper" : : : "memory");			\
+}									\
+									\
+static void both_##type(void *dst, void *in, const void *own, size_t n)	\
+{									\
+	size_t i = 0, len = n * (size);					\
+									\
+	for (; i + 4 * VEC <= len; i += 4 * VEC)			\
+		RUN(SUM4(mov, add) STORE4(mov, "%2") STORE4(mov, "%0"), 0); \
+	for (; i < len; i += VEC)					\
+		RUN(SUM_MASK(mov, add) STORE_MASK(mov, "%2")		\
+		    STORE_MASK(mov, "%0"), lanes(len - i, size));	\
 	asm volatile("vzeroupper" : : : "memory");			\
 }
 
@@ -86,6 +102,42 @@ static void run(u8 dtype, u8 redop, void *dst, const void *in,
 	}
 }
 
+static void both(u8 dtype, u8 redop, void *dst, void *in, const void *own,
+		 size_t n)
+{
+	switch (RAR_REDUCE_KEY(redop, dtype)) {
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
+		both_f32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
+		both_f64(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
+		both_i32(dst, in, own, n);
+		break;
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
+		both_i64(dst, in, own, n);
+		break;
+	default:
+		rar_reduce_both_generic(dtype, redop, dst, in, own, n);
+	}
+}
+
+static void copy(void *dst, const void *in, size_t len)
+{
+	const void *own = in;	/* not read */
+	size_t i = 0;
+
+	for (; i + 4 * VEC <= len; i += 4 * VEC)
+		RUN("vmovups	   (%0), %%zmm0\n\t"
+		    "vmovups	 64(%0), %%zmm1\n\t"
+		    "vmovups	128(%0), %%zmm2\n\t"
+		    "vmovups	192(%0), %%zmm3\n\t"
+		    STORE4("vmovups", "%2"), 0);
+	asm volatile("vzeroupper" : : : "memory");
+	memcpy(dst + i, in + i, len - i);
+}
+
 /* The kernel clears these bits if it does not save the registers. */
 static bool usable(void)
 {
@@ -98,4 +150,6 @@ const struct rar_reduce_impl rar_reduce_avx512 = {
 	.vector	= true,
 	.usable	= usable,
 	.run	= run,
+	.both	= both,
+	.copy	= copy,
 };

@@ -99,10 +99,15 @@ static void sum_tile(const struct light_job *job, u32 tile)
 static void share_tile(const struct light_job *job, u32 tile)
 {
 	u32 n = job->ranks, last = (injector(job, tile) + n - 1) % n, i;
+	u32 len = tile_len(job, tile);
+	struct rar_reduce_ctx ctx;
 
-	for (i = 1; i < n; i++)
-		memcpy(tile_at(job, (last + i) % n, tile), tile_at(job, last, tile),
-		       tile_len(job, tile));
+	for (i = 1; i < n; i++) {
+		rar_reduce_begin_copy(&ctx, len);
+		rar_reduce_copy(&ctx, tile_at(job, (last + i) % n, tile),
+				tile_at(job, last, tile), len);
+		rar_reduce_end(&ctx);
+	}
 }
 
 static void run_tiles(struct work_struct *work)
