@@ -229,6 +229,7 @@ dir=$(mktemp -d)
 plan $((12 + 2 * n))
 topo_up $n
 topo_neighbours
+topo_sysctl super_chunks=1
 topo_netem delay ${hop_ms}ms
 one_at_a_time
 tail_loss

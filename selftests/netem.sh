@@ -16,8 +16,8 @@ declare -A types=([2]="i32,f64" [4]="f32,i64" [8]="i32,f32")
 # Operations of each type; "large" not where a fifth of the packets is lost.
 case ${1:-short} in
 short) small=8x16k,1x256k large='' limit=60 ;;
-debug) small=334x16k,37x1M large='' limit=900 ;;
-full) small=1333x16k,147x1M large=,16M,16M,16M limit=900 ;;
+debug) small=354x16k,17x1M large='' limit=900 ;;
+full) small=1313x16k,167x1M large=,16M,16M,16M limit=900 ;;
 esac
 
 # name, how its effect shows (netem's own count of losses, a counter of the module,

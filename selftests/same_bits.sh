@@ -25,9 +25,9 @@ both_offloads()	# MTU
 	topo_gso off
 	same "mtu $1, offloads off" -s rx_path=ingress
 	topo_gso on
-	topo_sysctl super_chunks=64
-	same "mtu $1, offloads on, superpackets" -s rx_path=ingress
 	topo_sysctl super_chunks=1
+	same "mtu $1, offloads on, no superpackets" -s rx_path=ingress
+	topo_sysctl super_chunks=64
 }
 
 reload()	# [parameter]

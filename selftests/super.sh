@@ -64,7 +64,6 @@ old_packets=0 old_chunks=0 old_forward=0 old_dup=0
 plan 14
 topo_up $n
 topo_neighbours
-topo_sysctl super_chunks=64
 expect "GSO" "packets < chunks / 2 && forward > chunks / 8"
 topo_gso off
 expect "no GSO" "packets > chunks && forward > 0"

@@ -673,6 +673,20 @@ static int input_posted(struct rar_group *grp, struct rar_pkt *pkt,
 	return input_run(grp, op, pkt, run, &c, done, dups);
 }
 
+/* memcmp() of two headers, inline. */
+static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
+{
+	const struct hdr_words {
+		u64 w[sizeof(struct rar_data_hdr) / sizeof(u64)];
+	} __packed __aligned(1) *x = (const void *)a, *y = (const void *)b;
+	u64 differ = 0;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(x->w); i++)
+		differ |= x->w[i] ^ y->w[i];
+	return !differ;
+}
+
 /*
  * How many chunks from the first one of @pkt on belong together? Each has a
  * header of its own, which must say just what follows from the first one's.
@@ -695,7 +709,7 @@ static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
 		want.h.len = cpu_to_be16(len - sizeof(want.h));
 		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
 		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
-		if (!h || memcmp(h, &want, sizeof(want)))
+		if (!h || !same_hdr(h, &want))
 			break;
 	}
 	return n;

@@ -407,7 +407,7 @@ static void store_hdr(struct sk_buff *skb, u32 off,
 
 	to = rar_skb_span(skb, off, &n);
 	if (to && n >= sizeof(*dh))
-		memcpy(to, dh, sizeof(*dh));
+		*(struct rar_data_hdr *)to = *dh;
 	else
 		skb_store_bits(skb, off, dh, sizeof(*dh));
 }

@@ -88,7 +88,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_dead_ms = 5000;
 	rn->sysctl_linger_ms = 5000;
 	rn->sysctl_max_groups = 4096;
-	rn->sysctl_super_chunks = 1;
+	rn->sysctl_super_chunks = RAR_RUN_MAX;
 }
 
 int rar_sysctl_init(struct rar_net *rn)

@@ -35,7 +35,7 @@
 
 #define INJECT_INIT		32	/* chunks at first */
 #define INJECT_UNIT		4	/* chunks, or what a superpacket holds */
-#define INJECT_LOW		1	/* units queued per rank: grow below, */
+#define INJECT_LOW		1	/* half units queued per rank: grow below, */
 #define INJECT_HIGH		2	/* shrink above */
 
 #define RTO_INIT_US		100000
@@ -332,18 +332,18 @@ static void inject_adjust(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	u32 us = tx->inj_lowest_us, base;
-	u64 excess, unit = inject_unit(grp);
+	u64 excess, unit = inject_unit(grp), half = unit / 2;
 
 	base_update(&tx->inj_base, us, now);
 	base = base_us(&tx->inj_base);
 	excess = div_u64(tx->inj_wnd * (us - base), max(us, 1U));
-	if (excess > INJECT_HIGH * unit) {
+	if (excess > INJECT_HIGH * half) {
 		tx->inj_slow_start = false;
-		tx->inj_wnd -= min(excess - INJECT_LOW * unit, tx->inj_wnd / 4);
+		tx->inj_wnd -= min(excess - INJECT_LOW * half, tx->inj_wnd / 4);
 	} else if (tx->inj_limited && tx->inj_slow_start) {
 		tx->inj_wnd *= 2;
-	} else if (tx->inj_limited && excess < INJECT_LOW * unit) {
-		tx->inj_wnd += unit / 2;
+	} else if (tx->inj_limited && excess < INJECT_LOW * half) {
+		tx->inj_wnd += half;
 	}
 	tx->inj_wnd = clamp(tx->inj_wnd, unit, max(unit, tx->inj_max));
 	tx->inj_limited = false;
