@@ -55,11 +55,21 @@ static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
 	kvfree(p->pages);
 }
 
+/* Part of what is charged to RLIMIT_MEMLOCK; rar_buf_free() does the rest. */
+static void uncharge(struct rar_buf *buf, u32 npages)
+{
+	if (!npages)
+		return;
+	atomic_long_sub(npages, &buf->mmp.user->locked_vm);
+	buf->mmp.num_pg -= npages;
+}
+
 static void drop_last(struct rar_buf *buf)
 {
 	struct rar_piece *p = &buf->pieces[--buf->npieces];
 
 	buf->len -= p->len;
+	uncharge(buf, p->charge);
 	piece_free(buf, p);
 }
 
@@ -196,6 +206,7 @@ static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
  */
 int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len)
 {
+	u32 charge = buf->mmp.num_pg;
 	struct rar_piece *p;
 	u64 npages;
 	int err;
@@ -208,9 +219,13 @@ int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len)
 	err = mm_account_pinned_pages(&buf->mmp, len);
 	if (err)
 		return err;
+	charge = buf->mmp.num_pg - charge;
 	p = piece_new(buf, npages);
-	if (IS_ERR(p))
+	if (IS_ERR(p)) {
+		uncharge(buf, charge);
 		return PTR_ERR(p);
+	}
+	p->charge = charge;
 	p->first = offset_in_page(addr);
 	p->len = len;
 	buf->npieces++;

@@ -16,6 +16,7 @@ struct rar_reduce_ctx;
  * @len:    bytes
  * @first:  where it lies in the first page
  * @npages: in @pages
+ * @charge: pages charged to RLIMIT_MEMLOCK
  */
 struct rar_piece {
 	u64 off;
@@ -23,6 +24,7 @@ struct rar_piece {
 	struct page **pages;
 	u32 first;
 	u32 npages;
+	u32 charge;
 };
 
 /*
