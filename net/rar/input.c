@@ -640,6 +640,22 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	return forward ? INPUT_TAKEN : INPUT_OK;
 }
 
+/*
+ * Sums come round only after this rank has added its part. Otherwise the operation
+ * could end, and the user have his memory back, while a chunk is added to it.
+ */
+static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
+		     const struct rar_chunk *c)
+{
+	u64 mask = rar_mask(run->n);
+	struct rar_run rs = *run;
+
+	rs.phase = RAR_RS;
+	return run->phase == RAR_AG &&
+	       rar_ring_receives(&op->ring, RAR_RS, c->block) &&
+	       rar_op_published(op, &rs, mask) != mask;
+}
+
 /* A run of an operation that was posted here. */
 static int input_posted(struct rar_group *grp, struct rar_pkt *pkt,
 			const struct rar_data_hdr *dh, const struct rar_run *run,
@@ -670,6 +686,8 @@ static int input_posted(struct rar_group *grp, struct rar_pkt *pkt,
 	ret = check_run(&op->ring, run, bytes, &c);
 	if (ret != INPUT_OK)
 		return ret;
+	if (too_soon(op, run, &c))
+		return RAR_MIB_DropChunk;
 	return input_run(grp, op, pkt, run, &c, done, dups);
 }
 
@@ -797,6 +815,9 @@ void rar_input_post(struct rar_group *grp, u64 op_seq)
 	__skb_queue_head_init(&list);
 	local_bh_disable();
 	rcu_read_lock();
+	/* As for packets: stop_writing() waits for who does not see this. */
+	if (group_state(grp) == RAR_S_FAILED)
+		goto out;
 	if (grp->size == 1) {
 		op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
 		if (op) {
