@@ -13,8 +13,8 @@
 
 #define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
 #define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
-#define BUF_PIN_BATCH	(1 << 16)	/* pages */
-#define BUF_PIECES_MAX	(1 << 16)
+#define BUF_PIN_BATCH	65536	/* pages */
+#define BUF_PIECES_MAX	65536
 
 /* Too much is the user's error, not a reason to kill anybody. */
 #define BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)

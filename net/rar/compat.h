@@ -76,9 +76,11 @@ hrtimer_setup(struct hrtimer *timer,
 #ifdef HAVE_ITER_IOV_ADDR
 #define rar_iter_addr(iter)	iter_iov_addr(iter)
 #else
-#define rar_iter_addr(iter)						\
-	((iter_is_ubuf(iter) ? (iter)->ubuf : (iter)->iov->iov_base) +	\
-	 (iter)->iov_offset)
+static inline void __user *rar_iter_addr(const struct iov_iter *iter)
+{
+	return (iter_is_ubuf(iter) ? iter->ubuf : iter->iov->iov_base) +
+	       iter->iov_offset;
+}
 #endif
 
 /* 6.5 sends spliced pages with a flag. */
