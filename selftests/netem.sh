@@ -12,6 +12,7 @@
 
 sizes=(2 4 8)
 declare -A types=([2]="i32,f64" [4]="f32,i64" [8]="i32,f32")
+declare -A modes=([2]=r [4]=c [8]=cior)		# see ring -z
 
 # Operations of each type; "large" not where a fifth of the packets is lost.
 case ${1:-short} in
@@ -52,7 +53,7 @@ effect()
 
 start_ring()	# N COUNTS
 {
-	ring -n "$1" -t "${types[$1]}" -c "$2" -p 16 -x -T "$limit" > "$dir/$1" 2>&1 &
+	ring -n "$1" -t "${types[$1]}" -z "${modes[$1]}" -c "$2" -p 16 -x -T "$limit" > "$dir/$1" 2>&1 &
 	pids[$1]=$!
 }
 

@@ -15,8 +15,9 @@
  * Small results are compared whole on every rank. Of large ones each rank compares
  * its own 1/N and hashes all; equal hashes then say that every rank has the bits
  * that one of them has compared. Data pass in pieces (MSG_MORE, short receive
- * buffers), so that memory in user space does not grow with the operation. In the
- * end every operation must be released on every rank.
+ * buffers), so that memory in user space does not grow with the operation, except on
+ * ranks that work in place or out of place (-z). In the end every operation must be
+ * released on every rank.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -52,16 +53,22 @@ struct shared {
 static struct {
 	struct rar_ring ring;
 	bool threads, mixed, lines, hasty;
-	const char *types, *counts, *sysctl;
+	const char *types, *counts, *sysctl, *modes;
 	uint32_t inflight, repeats, seconds, limit_s;
 	uint64_t piece;
 } opt = {
 	.ring = { .size = 4, .netns = "rar" },
-	.types = "i32,f32", .counts = "std",
+	.types = "i32,f32", .counts = "std", .modes = "c",
 	.inflight = 8, .repeats = 1, .limit_s = 120, .piece = 1 << 20,
 };
 
 static struct shared *shared;
+
+/* Of an operation that is not copied: @sums is @data in place. At any alignment. */
+struct memory {
+	void *room;
+	char *data, *sums;
+};
 
 /* One rank: its socket, its operations, a buffer of one piece. */
 struct rank {
@@ -73,6 +80,7 @@ struct rank {
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation that buf holds, or 0 */
+	struct memory memory[RAR_MAX_OPS];	/* of those in flight, by id */
 };
 
 /* ------------------------------------------------------------ the list */
@@ -195,20 +203,57 @@ static uint64_t piece_elements(const struct rar_data *d, uint64_t done)
 	return d->count - done < n ? d->count - done : n;
 }
 
+/* c(opied), i(n place) or o(ut of place), by rank; r(andom): by operation too. */
+static char mode_of(const struct rank *r, const struct rar_data *d)
+{
+	char mode = opt.modes[r->rank % strlen(opt.modes)];
+	uint64_t random = rar_seed + d->id * opt.ring.size + r->rank;
+
+	return mode == 'r' ? "cio"[rar_random(&random) % 3] : mode;
+}
+
+/* Memory of an operation, NULL if it is copied. */
+static struct memory *memory_of(struct rank *r, const struct rar_data *d)
+{
+	return mode_of(r, d) == 'c' ? NULL : &r->memory[d->id % RAR_MAX_OPS];
+}
+
+static int get_memory(struct memory *m, const struct rar_data *d, char mode)
+{
+	uint64_t room = rar_bytes(d) + 4096;
+
+	m->room = malloc(mode == 'o' ? 2 * room : room);
+	if (!m->room)
+		return -ENOMEM;
+	m->data = (char *)m->room + d->id * 61 % 4096;
+	m->sums = m->data;
+	if (mode == 'o')
+		m->sums = (char *)m->room + room + d->id * 43 % 4096;
+	return 0;
+}
+
 static int post(struct rank *r, const struct rar_data *d)
 {
 	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
+	struct memory *m = memory_of(r, d);
+	size_t size = rar_element(d->dtype);
 	uint64_t done = 0, n;
-	int err;
+	const char *from;
+	int flags, err;
 
+	err = m ? get_memory(m, d, mode_of(r, d)) : 0;
+	if (err)
+		return err;
+	if (m && m->sums != m->data)
+		op.dst = (uintptr_t)m->sums;
 	do {
 		n = piece_elements(d, done);
 		if (r->filled != d->id)
 			rar_fill(d, r->rank, done, n, r->buf);
 		r->filled = 0;
-		err = rar_send(r->fd, r->buf, n * rar_element(d->dtype),
-			       done + n < d->count ? MSG_MORE : 0,
-			       done ? NULL : &op);
+		from = m ? memcpy(m->data + done * size, r->buf, n * size) : r->buf;
+		flags = (m ? MSG_ZEROCOPY : 0) | (done + n < d->count ? MSG_MORE : 0);
+		err = rar_send(r->fd, from, n * size, flags, done ? NULL : &op);
 		if (err)
 			return err;
 		done += n;
@@ -268,15 +313,24 @@ static int receive(struct rank *r, const struct rar_data *d, uint64_t len,
 
 static int collect(struct rank *r, const struct rar_data *d)
 {
+	struct memory *m = memory_of(r, d);
 	uint64_t done = 0, n, len, hash = 1;
-	int err;
+	int err = 0;
 
 	r->filled = 0;
+	if (m) {
+		err = receive(r, d, 0, true);
+		shared->report[r->rank].end = rar_now_us();
+	}
 	do {
 		n = piece_elements(d, done);
 		len = n * rar_element(d->dtype);
-		err = receive(r, d, len, done + n == d->count);
-		shared->report[r->rank].end = rar_now_us();
+		if (m) {
+			memcpy(r->buf, m->sums + done * rar_element(d->dtype), len);
+		} else {
+			err = receive(r, d, len, done + n == d->count);
+			shared->report[r->rank].end = rar_now_us();
+		}
 		if (!err)
 			err = verify(r, d, done, n);
 		if (err)
@@ -284,6 +338,8 @@ static int collect(struct rank *r, const struct rar_data *d)
 		hash = rar_hash(hash, r->buf, len);
 		done += n;
 	} while (done < d->count);
+	if (m)
+		free(m->room);
 	shared->hash[r->rank * MAX_OPS + d->id - 1] = hash;
 	return 0;
 }
@@ -561,6 +617,8 @@ static void usage(void)
 		"     [-p inflight] [-r repeats | -d seconds] [-P piece-bytes]\n"
 		"     [-D device] (SO_BINDTODEVICE)\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
+		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
+		"                 ...; a rank that has no letter begins with the first one again\n"
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
 		"     [-v]  a line for every repeat\n"
 		"     [-q]  no rank waits for another one between repeats or before it closes\n");
@@ -589,7 +647,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:P:s:T:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:P:s:T:z:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -605,6 +663,7 @@ static void parse(int argc, char **argv)
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;
+		case 'z': opt.modes = optarg; break;
 		case 'x': opt.mixed = true; break;
 		case 'v': opt.lines = true; break;
 		case 'q': opt.hasty = true; break;
@@ -612,7 +671,8 @@ static void parse(int argc, char **argv)
 		}
 	}
 	if (optind < argc || !opt.ring.size || opt.ring.size > RAR_PROCS ||
-	    (opt.hasty && opt.seconds))
+	    !*opt.modes || opt.modes[strspn(opt.modes, "cior")] ||
+	    opt.inflight > RAR_MAX_OPS || (opt.hasty && opt.seconds))
 		usage();
 }
 

@@ -32,6 +32,14 @@ all_ranks()
 	done
 }
 
+# Modes of the ranks: in place, out of place, each its own.
+all_modes()
+{
+	check "N=3 all types in place" ring -n 3 -t all -c std,100k -z i
+	check "N=2 all types out of place" ring -n 2 -t all -c std,100k -z o
+	check "N=5 all types, each rank its mode" ring -n 5 -t all -c std,100k -z cior
+}
+
 mtus=
 set_mtus()	# MTU[,MTU]
 {
@@ -120,9 +128,10 @@ if [ "$1" = full ]; then
 	huge_16
 	huge_2
 else
-	plan 21
+	plan 24
 	topo_up 16
 	all_ranks
+	all_modes
 	all_pairs
 	mixed_routes
 	narrow_path

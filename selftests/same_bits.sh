@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The same operation gives the same bits whatever carries and adds it: MTU,
-# segmentation and receive offloads, receive path, reduction kernel.
+# segmentation and receive offloads, receive path, reduction kernel, whose memory.
 . "$(dirname "$0")/lib.sh"
 
 op=(ring -n 4 -t f32 -c "100003,300k" -p 2)
@@ -52,12 +52,15 @@ with_kernel()	# NAME
 }
 
 need_module
-plan 20
+plan 26
 topo_up 4
 both_offloads 1280
 both_offloads 9000
 both_offloads 1500
 same "udp path" -s rx_path=udp
+same "in place" -z i
+same "out of place" -z o
+same "each rank in its own mode" -z cio
 with_kernel generic
 with_kernel avx2
 with_kernel avx512
