@@ -400,15 +400,16 @@ static int straddle(uint32_t rank, void *arg)
 
 static int huge_pages(uint32_t rank, void *arg)
 {
-	enum kind kind = shared->hugetlb ? TLB : THP;
 	int fd = open_rank(rank);
 	struct rar_data d;
+	enum kind kind;
 
 	(void)arg;
 	RAR_CHECK(fd >= 0, "join");
 	for (uint64_t id = 0; id < 4; id++) {
 		d = data_of(id, RAR_F32, (3 << 20) / 4 + id);
-		/* Each rank needs two or four of them, and there are not many. */
+		kind = shared->hugetlb && id < 2 ? TLB : THP;
+		/* Two areas of two or three of them, and there are not many. */
 		RAR_CHECK(!one_op(fd, rank, &d, rank ? COPY : id % 2, rank ? ANON : kind,
 				  offsets[id], 4095), "bits");
 	}
