@@ -1218,11 +1218,11 @@ static const struct trick tricks[] = {
 	{ "writing", trick_scribble, ANON, true },
 };
 
-/* Sums in which rank 0's own memory has no part that it could spoil. */
+/* Who writes to contributions or sums spoils them for all; the group goes on. */
 static int trick_one(int fd, uint32_t rank, const struct trick *t, enum mode m, uint64_t id)
 {
 	struct rar_data d = data_of(id, RAR_F32, 200001);
-	bool spoiled = t->fn == trick_scribble && m == IN_PLACE;
+	bool spoiled = t->fn == trick_scribble;
 	struct job j;
 	int err;
 
