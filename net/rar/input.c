@@ -29,6 +29,7 @@ static atomic64_t early_all;
 struct early_cb {
 	u32 off;
 	u32 len;
+	u32 n;			/* chunks */
 	u64 op_seq;
 };
 
@@ -394,7 +395,7 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 {
 	struct sk_buff *skb;
 
-	if (!skb_is_gso(pkt->skb)) {
+	if (!skb_is_gso(pkt->skb) || pkt->whole) {
 		pkt->skb = skb_share_check(pkt->skb, GFP_ATOMIC);
 		*off = pkt->off;
 		return pkt->skb;
@@ -412,9 +413,8 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
  * Returns -EAGAIN if the operation was posted meanwhile.
  */
 static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
-		      const struct rar_data_hdr *dh, enum rar_phase phase)
+		      const struct rar_data_hdr *dh, const struct rar_run *run)
 {
-	struct rar_run run = { be32_to_cpu(dh->chunk), 1, phase };
 	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
 	u32 esize = rar_dtype_size(dh->dtype), off;
 	struct rar_ring ring;
@@ -426,7 +426,7 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
 			  grp->size, grp->rank))
 		return RAR_MIB_DropOp;
-	ret = check_run(&ring, &run, pkt->len - sizeof(*dh), &c);
+	ret = check_run(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
 	if (ret != INPUT_OK)
 		return ret;
 	skb = early_skb(pkt, &off);
@@ -453,10 +453,11 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		skb_ext_reset(skb);
 		skb->dev = NULL;
 		*early_cb(skb) = (struct early_cb) {
-			.off = off, .len = pkt->len, .op_seq = op_seq,
+			.off = off, .len = pkt->len, .n = run->n,
+			.op_seq = op_seq,
 		};
 		__skb_queue_tail(&grp->early.list, skb);
-		rar_mib_inc(grp->rn, EarlyHeld);
+		rar_mib_add(grp->rn, EarlyHeld, run->n);
 		ret = skb == pkt->skb ? INPUT_TAKEN : INPUT_OK;
 		skb = pkt->skb;
 	}
@@ -748,7 +749,7 @@ static int input_data(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 		return RAR_MIB_DropSeq;
 	/* Acquire pairs with the release in rar_group_post(). */
 	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next))
-		ret = early_hold(grp, pkt, &dh, phase);
+		ret = early_hold(grp, pkt, &dh, &run);
 	if (ret == -EAGAIN)
 		ret = input_posted(grp, pkt, &dh, &run, &done, &dups);
 	if (ret != INPUT_OK && ret != INPUT_TAKEN)
@@ -789,12 +790,13 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 
 	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
 	pkt.h = dh.h;
-	run = (struct rar_run){ be32_to_cpu(dh.chunk), 1,
+	pkt.whole = skb->len == pkt.off + pkt.len;
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
 				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
 	ret = input_posted(grp, &pkt, &dh, &run, &done, &dups);
 	if (ret == INPUT_OK)
 		consume_skb(skb);
-	else
+	else if (ret != INPUT_TAKEN)
 		rar_input_drop(grp->rn, skb, ret);
 }
 
@@ -995,14 +997,18 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 			ret = RAR_MIB_DropType;
 		/* Acquire pairs with the release in rar_group_post(). */
 		posted = be64_to_cpu(dh.op_seq) < smp_load_acquire(&grp->op_next);
-		/* What is not posted is held chunk by chunk. */
-		if (ret == INPUT_OK && posted && size == stride(grp)) {
+		if (ret == INPUT_OK && size == stride(grp)) {
 			part.len = end - part.off;
 			n = run_length(grp, &part, &dh);
 			part.len = min(part.len, n * size);
 		}
 		part.whole = part.off == pkt->off && part.len == pkt->len &&
 			     pkt->whole;
+		/* What is not posted is held as it is, or chunk by chunk. */
+		if (!posted && !part.whole) {
+			n = 1;
+			part.len = min(end - part.off, size);
+		}
 		if (ret == INPUT_OK)
 			ret = dispatch(grp, &part, n);
 		if (ret == INPUT_TAKEN)
