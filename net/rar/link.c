@@ -648,9 +648,14 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 
 static void advance_una(struct rar_link_tx *tx)
 {
-	while (tx->una != tx->next_seq &&
-	       test_bit(tx->una % RAR_TX_SLOTS, tx->resolved))
-		tx->una++;
+	u32 slot, end, n;
+
+	do {
+		slot = tx->una % RAR_TX_SLOTS;
+		end = min_t(u32, slot + (tx->next_seq - tx->una), RAR_TX_SLOTS);
+		n = find_next_zero_bit(tx->resolved, end, slot) - slot;
+		tx->una += n;
+	} while (n && slot + n == RAR_TX_SLOTS);
 }
 
 /*
@@ -687,9 +692,11 @@ static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
 	ack_range(grp, tx->una, cum, news);
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
 		seq = base + i;
-		if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
-		    !rar_seq_before(seq, tx->una) &&
-		    rar_seq_before(seq, tx->next_seq))
+		if (!ah->bitmap[i / 8])
+			i += 7;	/* and the other bits of that byte */
+		else if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
+			 !rar_seq_before(seq, tx->una) &&
+			 rar_seq_before(seq, tx->next_seq))
 			ack_range(grp, seq, seq + 1, news);
 	}
 }
@@ -870,14 +877,12 @@ void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 static void ack_fill_bitmap(const struct rar_link_rx *rx,
 			    struct rar_ack_hdr *ah)
 {
-	u32 base = rx->cum, i;
+	u32 n = min_t(u32, rx->highest - rx->cum, 8 * sizeof(ah->bitmap));
+	u32 base = rx->highest - n, i;
 
-	if (rx->highest - rx->cum > 8 * sizeof(ah->bitmap))
-		base = rx->highest - 8 * sizeof(ah->bitmap);
 	ah->base = cpu_to_be32(base);
-	for (i = 0; i < 8 * sizeof(ah->bitmap); i++)
-		if (rar_seq_before(base + i, rx->highest) &&
-		    test_bit((base + i) % RAR_RX_WIN, rx->seen))
+	for (i = 0; i < n; i++)
+		if (test_bit((base + i) % RAR_RX_WIN, rx->seen))
 			ah->bitmap[i / 8] |= 1 << i % 8;
 }
 
