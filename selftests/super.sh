@@ -57,11 +57,20 @@ expect()	# NAME CONDITION
 	result $? "$1: $2"
 }
 
+ports_tso()	# on|off: at the other ends of the ranks' links
+{
+	local r
+
+	for ((r = 0; r < n; r++)); do
+		ip netns exec rarbr ethtool -K p$r tso "$1"
+	done
+}
+
 need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 dir=$(mktemp -d)
 old_packets=0 old_chunks=0 old_forward=0 old_dup=0
-plan 14
+plan 16
 topo_up $n
 topo_neighbours
 # Also those that come before their operation is posted stay together.
@@ -72,6 +81,12 @@ topo_gso on
 each_rank ethtool -K eth0 tx-udp-segmentation off
 expect "cut by the sender's kernel" "packets > chunks && forward > 0"
 each_rank ethtool -K eth0 tx-udp-segmentation on
+# veth merges only what comes from a device that cannot segment TCP.
+ports_tso off
+each_rank ethtool -K eth0 tx-udp-segmentation off gro on
+expect "cut by the sender's kernel, merged by the receiver's" "packets < chunks / 4"
+each_rank ethtool -K eth0 tx-udp-segmentation on gro off
+ports_tso on
 topo_netem duplicate 30%
 expect "superpackets that come twice" "packets < chunks / 2 && dup > 0"
 topo_netem loss 3% reorder 20% delay 1ms

@@ -31,6 +31,7 @@
 #define TRIES	60	/* of a call; a failing one is repeated at once */
 #define LABELS	32
 #define ROUNDS	40	/* of operations, at most, with -n */
+#define PINNED	5000	/* elements in place */
 #define LIMIT_S	100
 
 static bool nth_mode, storm, lossless;
@@ -232,11 +233,41 @@ static int allreduce(const char *label, int *fd, uint32_t dtype, uint64_t count)
 	return err;
 }
 
+/* The same in the memory of the caller, whose sums lie apart or where it was. */
+static int pinned(const char *label, int *fd, bool apart)
+{
+	static uint32_t memory[N][2][PINNED];
+	struct rar_data d = {
+		.id = ++op_id, .count = PINNED, .size = N, .dtype = RAR_F32,
+	};
+	struct rar_op op = rar_op_of(d.dtype, 0, d.id);
+	int err = 0;
+	char none;
+
+	for (int r = 0; r < N && !err; r++) {
+		rar_fill(&d, r, 0, d.count, memory[r][0]);
+		op.dst = apart ? (uintptr_t)memory[r][1] : 0;
+		err = TRY(label, rar_send(fd[r], memory[r][0], rar_bytes(&d),
+					  MSG_ZEROCOPY, &op));
+	}
+	for (int r = 0; r < N && !err; r++) {
+		err = TRY("recv", rar_recv_all(fd[r], &none, sizeof(none), NULL));
+		if (!err && rar_verify(&d, 0, d.count, memory[r][apart]) >= 0)
+			err = -EBADE;
+	}
+	if (err)
+		rar_log_error(fd[0], label, err);
+	return err;
+}
+
+/* 6500 f64: an odd number of pages. */
 static int operations(int *fd)
 {
 	return allreduce("send 5 f32", fd, RAR_F32, 5) ?:
-	       allreduce("send 7000 f64", fd, RAR_F64, 7000) ?:
-	       allreduce("send 30000 i32", fd, RAR_I32, 30000);
+	       allreduce("send 6500 f64", fd, RAR_F64, 6500) ?:
+	       allreduce("send 30000 i32", fd, RAR_I32, 30000) ?:
+	       pinned("send in place", fd, false) ?:
+	       pinned("send out of place", fd, true);
 }
 
 /* The calls of a round have no more allocations to fail. */

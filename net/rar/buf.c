@@ -374,12 +374,13 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
  * @off: the byte
  * @len: set to how many lie together there, which may be more than the packet's
  *
- * Any context. Return: the address; NULL if it is in a list of packets.
+ * Any context. Return: the address; NULL if the packet is shorter.
  */
 void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 {
 	const struct skb_shared_info *shinfo = skb_shinfo(skb);
 	u32 head = skb_headlen(skb), i;
+	const struct sk_buff *part;
 	const skb_frag_t *frag;
 
 	*len = head - off;
@@ -392,6 +393,12 @@ void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 		if (off < skb_frag_size(frag))
 			return skb_frag_address(frag) + off;
 		off -= skb_frag_size(frag);
+	}
+	/* What GRO has chained is no deeper than this. */
+	skb_walk_frags(skb, part) {
+		if (off < part->len)
+			return rar_skb_span(part, off, len);
+		off -= part->len;
 	}
 	return NULL;
 }

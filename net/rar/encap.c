@@ -95,6 +95,18 @@ static void ignore_path_mtu(struct sock *sk)
 #endif
 }
 
+/*
+ * What a device received in packets of its MTU becomes superpackets before the
+ * ingress hook sees it. What comes here is cut again.
+ */
+static int merge(struct socket *sock)
+{
+	int on = 1;
+
+	return sock->ops->setsockopt(sock, SOL_UDP, UDP_GRO,
+				     KERNEL_SOCKPTR(&on), sizeof(on));
+}
+
 static int encap_open(struct rar_net *rn, struct rar_port *port)
 {
 	struct udp_port_cfg cfg = {
@@ -118,7 +130,10 @@ static int encap_open(struct rar_net *rn, struct rar_port *port)
 	port->sk = port->sock->sk;
 	ignore_path_mtu(port->sk);
 	rar_udp_tunnel_setup(rn->net, port->sock, &tunnel);
-	return 0;
+	err = merge(port->sock);
+	if (err)
+		sock_release(port->sock);
+	return err;
 }
 
 static struct rar_port *encap_new(struct rar_net *rn, u16 af, __be16 num)
