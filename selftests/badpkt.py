@@ -389,6 +389,7 @@ def make_cases(good, dup, ack, probe):
          "DropChunk")
     case("AG of the block that rank 1 finishes",
          g(type=AG, chunk=2 * good.per_block), "DropChunk")
+    case("AG of a chunk that rank 1 has not added to", g(type=AG), "DropChunk")
     case("sequence number far ahead", g(seq=(good.una + 1024) % 2**32),
          "DropSeq")
     case("una behind seq", g(una=(good.seq + 1) % 2**32), "DropSeq")
