@@ -660,7 +660,7 @@ static int mixed(uint32_t rank, void *arg)
 		depth = 1 + rar_random(&random) % IN_FLIGHT;
 	}
 	RAR_CHECK(!sync_ranks(), "meet");
-	rar_write("/proc/sys/net/rar/super_chunks", "1");
+	rar_write("/proc/sys/net/rar/super_chunks", "64");	/* the default */
 	return 0;
 }
 
