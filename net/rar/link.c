@@ -346,8 +346,9 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 		tx->retransmits += run->n - fresh;
 		rar_mib_add(grp->rn, TxRetrans, run->n - fresh);
 	}
-	/* Something lost, the last of all, or much since the last time. */
+	/* Something lost, the last of all, credit, or much since the last time. */
 	item->ack_now = fresh < run->n || op->nsent == op->ntx ||
+			(op->seq >= tx->posted && tx->early_used > tx->credit / 2) ||
 			tx->next_seq - tx->asked_seq > tx->cwnd / 4;
 	if (item->ack_now)
 		tx->asked_seq = tx->next_seq;
@@ -513,6 +514,9 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	grp->rx_packets += hweight64(won);
 	grp->rx_bytes += bytes;
 	account_starved(tx, op, now);
+	/* All others have added to it, so the successor has posted as well. */
+	if (run->phase == RAR_AG || next == RAR_NEXT_AG)
+		credit_update(grp, max(tx->posted, op->seq + 1), tx->credit);
 	if (run->phase == RAR_AG) {
 		/* It went round: the successor had our RS chunks. */
 		mark_acked(tx, op, RAR_RS, run->chunk, won);
