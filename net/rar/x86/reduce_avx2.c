@@ -77,8 +77,8 @@
 #define STORE_ELEM(mov, to)	mov "	%%xmm0, (" to ")\n\t"
 
 #define RUN(code)							\
-	asm volatile(code : : "r" (in + i), "r" (own + i), "r" (dst + i)	\
-		     : RAR_CLOBBERS)
+	({ asm volatile(code : : "r" (in + i), "r" (own + i),		\
+			"r" (dst + i) : RAR_CLOBBERS); })
 
 #define DEFINE_SUM(type, size, mov, four, one, elem)			\
 static void sum_##type(void *dst, const void *in, const void *own,	\

@@ -47,8 +47,8 @@ static __always_inline u32 lanes(size_t left, size_t size)
 }
 
 #define RUN(code, mask)							\
-	asm volatile(code : : "r" (in + i), "r" (own + i), "r" (dst + i),	\
-		     "r" (mask) : RAR_CLOBBERS)
+	({ asm volatile(code : : "r" (in + i), "r" (own + i),		\
+			"r" (dst + i), "r" (mask) : RAR_CLOBBERS); })
 
 #define DEFINE_SUM(type, size, mov, add)				\
 static void sum_##type(void *dst, const void *in, const void *own,	\
