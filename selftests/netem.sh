@@ -14,11 +14,14 @@ sizes=(2 4 8)
 declare -A types=([2]="i32,f64" [4]="f32,i64" [8]="i32,f32")
 declare -A modes=([2]=r [4]=c [8]=cior)		# see ring -z
 
-# Operations of each type; "large" not where a fifth of the packets is lost.
+# Operations of each type, by number of ranks; "large" not where a fifth of the packets is
+# lost. With 8 ranks each takes 28 times as many packets as with 2.
+declare -A small
+large='' limit=900
 case ${1:-short} in
-short) small=8x16k,1x256k large='' limit=60 ;;
-debug) small=354x16k,17x1M large='' limit=900 ;;
-full) small=1313x16k,167x1M large=,16M,16M,16M limit=900 ;;
+short) small=([2]=8x16k,1x256k [4]=8x16k,1x256k [8]=8x16k,1x256k) limit=60 ;;
+debug) small=([2]=830x16k,30x1M [4]=172x16k,8x1M [8]=69x16k,3x1M) ;;
+full) small=([2]=1310x16k,170x1M [4]=1310x16k,170x1M [8]=1310x16k,170x1M) large=,16M,16M,16M ;;
 esac
 
 # name, how its effect shows (netem's own count of losses, a counter of the module,
@@ -76,14 +79,14 @@ end_ring()	# N CONDITION
 # condition NAME EFFECT netem...
 condition()
 {
-	local name=$1 what=$2 counts=$small before n start=$SECONDS
+	local name=$1 what=$2 more=$large before n start=$SECONDS
 
 	shift 2
-	[ "$name" = loss_20 ] || counts+=$large
+	[ "$name" != loss_20 ] || more=''
 	topo_netem "$@" || return
 	[ "$what" = - ] || before=$(effect "$what")
 	for n in "${sizes[@]}"; do
-		start_ring "$n" "$counts"
+		start_ring "$n" "${small[$n]}$more"
 	done
 	for n in "${sizes[@]}"; do
 		end_ring "$n" "$name"

@@ -731,6 +731,7 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 	tx->marks += marks;
 	if (news.acked || marks)
 		rar_window_acked(grp, news.acked, news.packets, marks);
+	advance_una(tx);
 	again = detect_lost(grp, now);
 	advance_una(tx);
 	if (again)
