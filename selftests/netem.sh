@@ -19,9 +19,12 @@ declare -A modes=([2]=r [4]=c [8]=cior)		# see ring -z
 declare -A small
 large='' limit=900
 case ${1:-short} in
-short) small=([2]=8x16k,1x256k [4]=8x16k,1x256k [8]=8x16k,1x256k) limit=60 ;;
-debug) small=([2]=830x16k,30x1M [4]=172x16k,8x1M [8]=69x16k,3x1M) ;;
-full) small=([2]=1310x16k,170x1M [4]=1310x16k,170x1M [8]=1310x16k,170x1M) large=,16M,16M,16M ;;
+short) small=([2]="8x16k,1x256k" [4]="8x16k,1x256k" [8]="8x16k,1x256k") limit=60 ;;
+debug) small=([2]="830x16k,30x1M" [4]="172x16k,8x1M" [8]="69x16k,3x1M") ;;
+full)
+	small=([2]="1310x16k,170x1M" [4]="1310x16k,170x1M" [8]="1310x16k,170x1M")
+	large=,16M,16M,16M
+	;;
 esac
 
 # name, how its effect shows (netem's own count of losses, a counter of the module,

@@ -57,6 +57,32 @@ expect()	# NAME CONDITION
 	result $? "$1: $2"
 }
 
+# Packets of both, with the same addresses and ports; in the end their members leave.
+two_groups()	# N
+{
+	local one status=0
+
+	ring -n "$1" -t f32 -c "1M,4k,300k" -r 3 -s rx_path=ingress &
+	one=$!
+	ring -n "$1" -t i32 -c "1M,4k,300k" -r 3 -s rx_path=ingress || status=$?
+	wait $one || status=$?
+	return $status
+}
+
+# What packets were dropped for, of those reasons that there is no cause for.
+dropped()
+{
+	local r name
+
+	for ((r = 0; r < n; r++)); do
+		counters $r
+		for name in Type Length Short Rank Epoch; do
+			[ "${mib[RarDrop$name]}" = 0 ] ||
+				echo "rank $r: ${mib[RarDrop$name]} x $name"
+		done
+	done
+}
+
 ports_tso()	# on|off: at the other ends of the ranks' links
 {
 	local r
@@ -70,7 +96,7 @@ need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 dir=$(mktemp -d)
 old_packets=0 old_chunks=0 old_forward=0 old_dup=0
-plan 16
+plan 19
 topo_up $n
 topo_neighbours
 # Also those that come before their operation is posted stay together.
@@ -85,6 +111,15 @@ each_rank ethtool -K eth0 tx-udp-segmentation on
 ports_tso off
 each_rank ethtool -K eth0 tx-udp-segmentation off gro on
 expect "cut by the sender's kernel, merged by the receiver's" "packets < chunks / 4"
+other_n=2
+while [ $other_n -le 4 ]; do
+	check "two groups of $other_n ranks at once" two_groups $other_n
+	other_n=$((other_n + 2))
+done
+out=$(dropped)
+quote "$out"
+[ -z "$out" ]
+result $? "whatever is merged is told apart"
 each_rank ethtool -K eth0 tx-udp-segmentation on gro off
 ports_tso on
 topo_netem duplicate 30%

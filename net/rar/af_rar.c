@@ -132,6 +132,18 @@ static void send_drop_record(struct rar_sock *rsk)
 }
 
 /*
+ * The user hears that the group failed: after that nobody writes to memory that
+ * was pinned.
+ */
+static void stop_writing(struct rar_sock *rsk, const struct rar_group *grp)
+{
+	if (!READ_ONCE(rsk->pinned) || rar_group_state(grp) != RAR_S_FAILED)
+		return;
+	synchronize_rcu();
+	WRITE_ONCE(rsk->pinned, false);
+}
+
+/*
  * The socket's member becomes another one. What failed before it answers as a
  * tombstone; its results must have been read.
  */
@@ -148,6 +160,7 @@ static int member_replace(struct sock *sk, struct rar_group *old,
 	else
 		grp = member_new(sk, self);
 	if (!IS_ERR(grp)) {
+		stop_writing(rsk, old);
 		send_drop_record(rsk);
 		rcu_assign_pointer(rsk->grp, grp);
 	}
@@ -452,6 +465,8 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 	args->esize = rar_dtype_size(args->print.dtype);
 	if (args->bytes % args->esize)
 		return -EINVAL;
+	if (args->bytes > RAR_MAX_BYTES)
+		return -EMSGSIZE;
 	args->print.count = args->bytes / args->esize;
 	return 0;
 }
@@ -632,18 +647,6 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 	if (err && !begun)
 		send_drop_record(rsk);
 	return err;
-}
-
-/*
- * The user hears that the group failed: after that nobody writes to memory that
- * was pinned.
- */
-static void stop_writing(struct rar_sock *rsk, const struct rar_group *grp)
-{
-	if (!READ_ONCE(rsk->pinned) || rar_group_state(grp) != RAR_S_FAILED)
-		return;
-	synchronize_rcu();
-	WRITE_ONCE(rsk->pinned, false);
 }
 
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \

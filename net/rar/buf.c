@@ -14,6 +14,7 @@
 #define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
 #define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
 #define BUF_PIN_BATCH	65536	/* pages */
+#define BUF_UNPIN_BATCH	4096	/* pages */
 #define BUF_PIECES_MAX	65536
 
 /* Too much is the user's error, not a reason to kill anybody. */
@@ -44,12 +45,14 @@ static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
 
 static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
 {
-	u32 i;
+	u32 i, n;
 
-	if (buf->pinned)
-		unpin_user_pages_dirty_lock(p->pages, p->npages, buf->write);
-	for (i = 0; !buf->pinned && i < p->npages; i++) {
-		__free_page(p->pages[i]);
+	for (i = 0; i < p->npages; i += n) {
+		n = buf->pinned ? min_t(u32, p->npages - i, BUF_UNPIN_BATCH) : 1;
+		if (buf->pinned)
+			unpin_user_pages_dirty_lock(p->pages + i, n, buf->write);
+		else
+			__free_page(p->pages[i]);
 		cond_resched();
 	}
 	kvfree(p->pages);

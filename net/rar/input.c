@@ -3,6 +3,7 @@
  * Input: every packet, whichever path it came by. Validate, claim, add,
  * publish, forward, record: the life of a chunk at this rank.
  */
+#include <linux/mm.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ipv6.h>
@@ -30,6 +31,7 @@ struct early_cb {
 	u32 off;
 	u32 len;
 	u32 n;			/* chunks */
+	bool whole;		/* as in struct rar_pkt */
 	u64 op_seq;
 };
 
@@ -454,6 +456,7 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		skb->dev = NULL;
 		*early_cb(skb) = (struct early_cb) {
 			.off = off, .len = pkt->len, .n = run->n,
+			.whole = pkt->whole || skb != pkt->skb,
 			.op_seq = op_seq,
 		};
 		__skb_queue_tail(&grp->early.list, skb);
@@ -590,6 +593,18 @@ static void store_run(struct rar_group *grp, struct rar_operation *op,
 	rar_reduce_end(&ctx);
 }
 
+/* No page of a file, or of a process, whatever the packet says about itself. */
+static bool frags_writable(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++)
+		if (page_folio(skb_frag_page(&shinfo->frags[i]))->mapping)
+			return false;
+	return true;
+}
+
 /*
  * May we write to the packet and send it on? The one predicate: nobody else
  * sees its data, all of it is this run, and the headers can be made anew.
@@ -600,7 +615,8 @@ static bool may_write(const struct rar_pkt *pkt, u64 won, u32 n)
 
 	return won == rar_mask(n) && pkt->whole && !skb_shared(skb) &&
 	       !skb_cloned(skb) && !skb_zcopy(skb) && !skb_has_frag_list(skb) &&
-	       !skb_has_shared_frag(skb) && skb_headlen(skb) >= pkt->off;
+	       !skb_has_shared_frag(skb) && skb_headlen(skb) >= pkt->off &&
+	       frags_writable(skb);
 }
 
 /*
@@ -790,7 +806,7 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 
 	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
 	pkt.h = dh.h;
-	pkt.whole = skb->len == pkt.off + pkt.len;
+	pkt.whole = early_cb(skb)->whole;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
 				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
 	ret = input_posted(grp, &pkt, &dh, &run, &done, &dups);
@@ -973,49 +989,83 @@ static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
 }
 
 /*
- * Each chunk of a superpacket is a packet of its own; those that belong together
- * are taken at once. What cannot be used now the sender sends again, alone.
+ * How many chunks from the first one of a superpacket's @part on are taken at once?
+ * Sets its length, and whether it is all of @pkt.
+ */
+static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
+		    const struct rar_pkt *pkt)
+{
+	u32 size = part->len, end = pkt->off + pkt->len, n = 1;
+	struct rar_data_hdr dh;
+
+	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
+	if (size == stride(grp)) {
+		part->len = end - part->off;
+		n = run_length(grp, part, &dh);
+		part->len = min(part->len, n * size);
+	}
+	part->whole = pkt->whole && part->len == pkt->len;
+	/*
+	 * What is not posted is held as it is, or chunk by chunk.
+	 * Acquire pairs with the release in rar_group_post().
+	 */
+	if (!part->whole &&
+	    be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
+		part->len = min(part->len, size);
+		n = 1;
+	}
+	return n;
+}
+
+/* The member that a part is for, which need not be that of the one before. */
+static struct rar_group *part_group(struct rar_net *rn, struct rar_group *grp,
+				    const struct rar_hdr *before,
+				    const struct rar_pkt *part)
+{
+	if (part->h.group == before->group && part->h.dst == before->dst &&
+	    part->h.token == before->token)
+		return grp;
+	grp = rar_group_lookup(rn, be64_to_cpu(part->h.group),
+			       be16_to_cpu(part->h.dst),
+			       be64_to_cpu(part->h.token));
+	return grp && addressed_to(grp, part) ? grp : NULL;
+}
+
+/*
+ * Each part of a superpacket is a packet of its own: GRO merges whatever is as long
+ * and has the same addresses and ports, of any type and for any member. Chunks
+ * that belong together are taken at once.
  */
 static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 {
 	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
+	struct rar_net *rn = grp->rn;
 	struct rar_pkt part = *pkt;
-	struct rar_data_hdr dh;
-	bool posted;
+	struct rar_hdr before;
 	int ret;
 
-	for (; part.off < end; part.off += n * size) {
+	for (; part.off < end && part.skb; part.off += n * size) {
 		n = 1;
 		part.len = min(end - part.off, size);
-		if (part.len < sizeof(dh) ||
-		    skb_copy_bits(part.skb, part.off, &dh, sizeof(dh)))
-			return RAR_MIB_DropLength;
-		part.h = dh.h;
-		ret = validate(grp, &part);
-		if (ret == INPUT_OK && dh.h.type != RAR_T_RS &&
-		    dh.h.type != RAR_T_AG)
-			ret = RAR_MIB_DropType;
-		/* Acquire pairs with the release in rar_group_post(). */
-		posted = be64_to_cpu(dh.op_seq) < smp_load_acquire(&grp->op_next);
-		if (ret == INPUT_OK && size == stride(grp)) {
-			part.len = end - part.off;
-			n = run_length(grp, &part, &dh);
-			part.len = min(part.len, n * size);
+		part.whole = false;
+		before = part.h;
+		ret = RAR_MIB_DropShort;
+		if (part.len >= sizeof(part.h)) {
+			skb_copy_bits(part.skb, part.off, &part.h, sizeof(part.h));
+			grp = part_group(rn, grp, &before, &part);
+			ret = grp ? validate(grp, &part) : RAR_MIB_DropGroup;
 		}
-		part.whole = part.off == pkt->off && part.len == pkt->len &&
-			     pkt->whole;
-		/* What is not posted is held as it is, or chunk by chunk. */
-		if (!posted && !part.whole) {
-			n = 1;
-			part.len = min(end - part.off, size);
-		}
-		if (ret == INPUT_OK)
+		if (ret == INPUT_OK) {
+			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
+				n = part_run(grp, &part, pkt);
 			ret = dispatch(grp, &part, n);
+		}
 		if (ret == INPUT_TAKEN)
 			return ret;
 		if (ret != INPUT_OK)
-			this_cpu_inc(grp->rn->mib->v[ret]);
+			this_cpu_inc(rn->mib->v[ret]);
 	}
+	pkt->skb = part.skb;	/* it may be a clone now, or none */
 	return INPUT_OK;
 }
 
