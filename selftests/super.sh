@@ -65,8 +65,8 @@ two_groups()	# N
 	ring -n "$1" -t f32 -c "1M,4k,300k" -r 3 -s rx_path=ingress &
 	one=$!
 	ring -n "$1" -t i32 -c "1M,4k,300k" -r 3 -s rx_path=ingress || status=$?
-	wait $one || status=$?
-	return $status
+	wait "$one" || status=$?
+	return "$status"
 }
 
 # What packets were dropped for, of those reasons that there is no cause for.

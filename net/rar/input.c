@@ -1005,12 +1005,11 @@ static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
 		part->len = min(part->len, n * size);
 	}
 	part->whole = pkt->whole && part->len == pkt->len;
-	/*
-	 * What is not posted is held as it is, or chunk by chunk.
-	 * Acquire pairs with the release in rar_group_post().
-	 */
-	if (!part->whole &&
-	    be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
+	if (part->whole)
+		return n;
+	/* Acquire pairs with the release in rar_group_post(). */
+	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
+		/* It is held chunk by chunk. */
 		part->len = min(part->len, size);
 		n = 1;
 	}
