@@ -102,10 +102,26 @@ repair()
 	done
 }
 
+# Blocks of 45 chunks: the first 44 pass as one packet, the last one alone does not.
+alone()
+{
+	local ring said
+
+	said=$(mktemp)
+	ring -n 4 -t f32 -c $((4 * 45 * 352)) -d 15 -T 30 > "$said" 2>&1 &
+	ring=$!
+	sleep 2
+	ip -n rarbr link set p2 mtu 1400
+	wait "$ring"
+	ip -n rarbr link set p2 mtu 1500
+	cat "$said"
+	grep -q 'reason MTU rank [12] other [23]' "$said"
+}
+
 need_module
 freeze=4	# s, some times dead_ms
 [ "${RAR_KERNEL-}" != uml-debug ] || freeze=13
-plan $((full ? 20 : 13))
+plan $((full ? 21 : 14))
 topo_up 4
 export -f rns drop_sent drop_received drop_from partition
 
@@ -132,8 +148,12 @@ cut_off "the device's MTU shrinks" MTU "ip -n rar2 link set eth0 mtu 1400" \
 in_full cut_off "the route's MTU shrinks" MTU \
 	"ip -n rar2 route replace 10.77.0.0/24 dev eth0 src 10.77.0.3 mtu 1400" \
 	--late --errno EMSGSIZE --pair 2:3
+# (Superpackets pass: nothing between here and there cuts them.)
+topo_sysctl super_chunks=1
 cut_off "the MTU of the path shrinks" MTU "ip -n rarbr link set p2 mtu 1400" \
 	--late --errno EMSGSIZE --pair 1:2,2:3 --within 10000
+topo_sysctl super_chunks=64
+check "the MTU of the path shrinks, but superpackets pass" alone
 
 # ---------------------------------------------------------------- the path
 in_full cut_off "nft drops what it sends" SILENT drop_sent

@@ -1587,6 +1587,7 @@ TEST(late_with_little_memory)
 
 	ASSERT_EQ(0, rar_private_net());
 	ASSERT_EQ(0, sysctl_write("mem", "100000"));
+	ASSERT_EQ(0, sysctl_write("super_chunks", "1"));
 	ASSERT_EQ(0, sysctl_write("dead_ms", "2000"));
 	ASSERT_EQ(0, ring_up(fd, 2, 1));
 	ASSERT_EQ(0, rar_post(fd[0], &d, 0));

@@ -315,6 +315,7 @@ static void number_slots(struct rar_group *grp, struct rar_operation *op,
 			.chunk = run->chunk + i,
 			.phase = run->phase,
 			.full = i + 1 < run->n || last.len == grp->payload,
+			.alone = run->n == 1,
 			.head = !i,
 		};
 		__clear_bit(slot, tx->resolved);
@@ -602,6 +603,16 @@ static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
 	return n;
 }
 
+/* A full-size chunk passed. */
+static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
+{
+	if (!sent->full)
+		return;
+	tx->full_lost[false] = 0;
+	if (sent->alone)
+		tx->full_lost[true] = 0;
+}
+
 /* The successor has the numbers from @seq on, below @end. */
 static void ack_range(struct rar_group *grp, u32 seq, u32 end,
 		      struct ack_news *news)
@@ -624,8 +635,7 @@ static void ack_range(struct rar_group *grp, u32 seq, u32 end,
 		news->acked += n;
 		news->packets += sent->head;
 		news->sent_us = max(news->sent_us, sent->time_us);
-		if (sent->full)
-			tx->full_lost = 0;
+		full_came(tx, sent);
 		op = op_of(grp, sent);
 		if (!op)
 			continue;
@@ -645,8 +655,8 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 		return;
 	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
 	/* What needs credit the successor may refuse, of whatever size. */
-	if (sent->full && op->seq < tx->posted && !tx->full_lost++)
-		tx->full_since_us = now;
+	if (sent->full && op->seq < tx->posted && !tx->full_lost[sent->alone]++)
+		tx->full_since_us[sent->alone] = now;
 	pend_set(tx, op, sent->phase, sent->chunk, 1);
 }
 
@@ -725,7 +735,7 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 	}
 	if (dups) {
 		rar_window_spurious(grp, dups);
-		tx->full_lost = 0;
+		memset(tx->full_lost, 0, sizeof(tx->full_lost));
 	}
 	tx->dups += dups;
 	tx->marks += marks;
@@ -1068,11 +1078,14 @@ static bool mtu_fell(const struct rar_group *grp, u64 now)
 {
 	u32 limit = max(READ_ONCE(grp->rn->sysctl_dead_ms) / 2, LINK_MTU_MS);
 	const struct rar_link_tx *tx = &grp->tx;
+	bool fell = false;
+	int i;
 
-	return tx->full_lost >= RAR_MTU_LOSSES &&
-	       now - tx->full_since_us > limit * (u64)USEC_PER_MSEC &&
-	       time_before(jiffies, READ_ONCE(grp->heard[RAR_NEXT]) +
-				    msecs_to_jiffies(limit));
+	for (i = 0; i < ARRAY_SIZE(tx->full_lost); i++)
+		fell |= tx->full_lost[i] >= RAR_MTU_LOSSES &&
+			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
+	return fell && time_before(jiffies, READ_ONCE(grp->heard[RAR_NEXT]) +
+					    msecs_to_jiffies(limit));
 }
 
 /**

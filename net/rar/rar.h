@@ -136,6 +136,7 @@ struct rar_sent {
 	u32 chunk;
 	u8 phase;
 	bool full;		/* carries a whole payload */
+	bool alone;		/* in a packet of its own */
 	bool head;		/* the first chunk of a packet */
 };
 
@@ -169,7 +170,9 @@ struct rar_base {
  * @reorder_us:	how much later than a round trip an acknowledgment is no loss yet
  * @progress_us: when an acknowledgment last said something new
  * @backoff:	doublings of the timeout since the last progress
- * @full_lost:	full-size packets given up since one was acknowledged
+ * @full_lost:	full-size chunks given up since one was acknowledged: those in
+ *		superpackets, which may pass where single ones do not, and
+ *		[1] those alone, which pass where others do
  * @full_since_us: since when
  *
  * @cwnd:	link window, packets; @ssthresh: slow start ends here;
@@ -220,8 +223,8 @@ struct rar_link_tx {
 	u32 reorder_us;
 	u64 progress_us;
 	u32 backoff;
-	u32 full_lost;
-	u64 full_since_us;
+	u32 full_lost[2];
+	u64 full_since_us[2];
 
 	u32 cwnd;
 	u32 ssthresh;
