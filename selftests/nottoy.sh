@@ -143,8 +143,8 @@ trace_start()
 	echo 0 > "$tracing/tracing_on"
 	echo 16384 > "$tracing/buffer_size_kb"
 	echo > "$tracing/trace"
-	trace_event rar_reduce 'rank == 1 && phase == 0'
-	trace_event rar_tx 'rank == 1'
+	trace_event rar_reduce 'phase == 0'
+	trace_event rar_tx 'len > 0'
 	echo 1 > "$tracing/tracing_on"
 }
 
@@ -161,7 +161,8 @@ trace_stop()
 # Per chunk: the add's stack and the forward's, from the ingress hook outwards.
 # They belong together if they are the same and nothing else happened on that CPU
 # in between. A chunk that came before its operation was posted is added by send()
-# and does not count. Prints "pairs ADDED TOGETHER" and one pair of stacks.
+# and does not count; that holds of about half of them, in whatever order the ranks
+# post. Prints "pairs ADDED TOGETHER" and one pair of stacks.
 trace_judge()
 {
 	awk '
@@ -187,7 +188,8 @@ trace_judge()
 		event = /rar_reduce: / ? "add" : "tx"
 		match($0, /\[[0-9]+\]/); cpu = substr($0, RSTART, RLENGTH)
 		match($0, /chunk=[0-9]+/); chunk = substr($0, RSTART, RLENGTH)
-		match($0, /op=[0-9]+/); chunk = chunk substr($0, RSTART, RLENGTH)
+		match($0, /rank=[0-9]+/); chunk = chunk substr($0, RSTART, RLENGTH)
+		match($0, / op=[0-9]+/); chunk = chunk substr($0, RSTART, RLENGTH)
 		soft = $0 ~ /\] [^ ][^ ][sH]/
 		outer = stack = ""; hook = below = 0
 		next
