@@ -425,11 +425,8 @@ void rar_buf_from_skb(const struct rar_reduce_ctx *ctx,
 
 	for (; len; len -= n, off += n, at += n) {
 		from = rar_skb_span(skb, at, &n);
-		to = rar_buf_span(buf, off, from ? min(n, len) : len, &n);
-		if (from)
-			rar_reduce_copy(ctx, to, from, n);
-		else
-			skb_copy_bits(skb, at, to, n);
+		to = rar_buf_span(buf, off, min(n, len), &n);
+		rar_reduce_copy(ctx, to, from, n);
 	}
 }
 

@@ -518,7 +518,7 @@ static void add_chunk(const struct rar_reduce_ctx *ctx,
 
 	for (; len; at += n, off += n, len -= n) {
 		in = rar_skb_span(skb, off, &n);
-		n = in ? min(n, len) : 0;
+		n = min(n, len);
 		if (n >= op->esize) {
 			own = rar_buf_span(op->own, at, n, &n);
 			sum = own;

@@ -152,22 +152,7 @@ static void sum_i64(void *dst, const void *in, const void *own, size_t n)
 void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
 			    const void *own, size_t n)
 {
-	switch (RAR_REDUCE_KEY(redop, dtype)) {
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
-		sum_f32(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
-		sum_f64(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
-		sum_i32(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
-		sum_i64(dst, in, own, n);
-		break;
-	default:
-		WARN_ON_ONCE(1);
-	}
+	RAR_REDUCE_SWITCH(sum, WARN_ON_ONCE(1));
 }
 
 /* Bytes of an element that there is a kernel for. */

@@ -39,6 +39,27 @@ typedef void (*rar_reduce_copy_fn)(void *dst, const void *src, size_t len);
 /* What a rar_reduce_fn switches on. */
 #define RAR_REDUCE_KEY(redop, dtype)	((redop) << 8 | (dtype))
 
+/* The body of one: calls @name_<type>, or @other with all it has. */
+#define RAR_REDUCE_SWITCH(name, other)					\
+do {									\
+	switch (RAR_REDUCE_KEY(redop, dtype)) {				\
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):				\
+		name##_f32(dst, in, own, n);				\
+		break;							\
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):				\
+		name##_f64(dst, in, own, n);				\
+		break;							\
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):				\
+		name##_i32(dst, in, own, n);				\
+		break;							\
+	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):				\
+		name##_i64(dst, in, own, n);				\
+		break;							\
+	default:							\
+		other;							\
+	}								\
+} while (0)
+
 /**
  * struct rar_reduce_impl - one set of kernels
  * @name:   as in the module parameter reduce=

@@ -118,43 +118,15 @@ DEFINE_SUM(i64, 8, "vmovq", INT4("q"), INT1("q"), INT_ELEM("vmovq", "q"))
 static void run(u8 dtype, u8 redop, void *dst, const void *in,
 		const void *own, size_t n)
 {
-	switch (RAR_REDUCE_KEY(redop, dtype)) {
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
-		sum_f32(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
-		sum_f64(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
-		sum_i32(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
-		sum_i64(dst, in, own, n);
-		break;
-	default:
-		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
-	}
+	RAR_REDUCE_SWITCH(sum,
+			  rar_reduce_run_generic(dtype, redop, dst, in, own, n));
 }
 
 static void both(u8 dtype, u8 redop, void *dst, void *in, const void *own,
 		 size_t n)
 {
-	switch (RAR_REDUCE_KEY(redop, dtype)) {
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
-		both_f32(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
-		both_f64(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
-		both_i32(dst, in, own, n);
-		break;
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
-		both_i64(dst, in, own, n);
-		break;
-	default:
-		rar_reduce_both_generic(dtype, redop, dst, in, own, n);
-	}
+	RAR_REDUCE_SWITCH(both,
+			  rar_reduce_both_generic(dtype, redop, dst, in, own, n));
 }
 
 static void copy(void *dst, const void *in, size_t len)
