@@ -217,6 +217,8 @@ rar_source_tar()
 
 # Looking up every word of the stack with __kernel_text_address() makes a boot
 # with checkers five times as long: ask first whether it can be code at all.
+# And KASAN must not clear all that lies between the first and the last area that
+# vfree() gives back: that may be terabytes, and areas in use.
 rar_uml_patch()
 {
 	sed -i \
@@ -224,8 +226,14 @@ rar_uml_patch()
 		-e '/^void dump_trace(/i static bool may_be_text(unsigned long addr)\n{\n\treturn (addr >= (unsigned long)_stext \&\& addr < (unsigned long)_etext) ||\n\t       is_vmalloc_or_module_addr((void *)addr);\n}\n' \
 		-e 's|^#include <asm/stacktrace.h>|#include <linux/mm.h>\n#include <asm/sections.h>\n&|' \
 		"$1/arch/um/kernel/stacktrace.c"
+	sed -i '/^void __kasan_release_vmalloc(/,/^}/s/if (IS_ENABLED(CONFIG_UML)) {/&\n\t\t\tif (flags \& KASAN_VMALLOC_PAGE_RANGE)/' \
+		"$1/mm/kasan/shadow.c"
 	grep -q 'if (may_be_text(addr)' "$1/arch/um/kernel/stacktrace.c"
+	grep -A1 'CONFIG_UML' "$1/mm/kasan/shadow.c" | grep -q 'if (flags & KASAN'
+	rar_uml_patch_id > "$1/.patch"
 }
+
+rar_uml_patch_id() { declare -f rar_uml_patch | sha256sum; }
 
 rar_fetch_uml_source()
 {
@@ -272,6 +280,7 @@ rar_uml_fragments()
 {
 	local config=$RAR_TOP/scripts/config
 
+	echo "# Sources changed by $(rar_uml_patch_id)"
 	case $1 in
 	uml) cat "$config/uml.config" ;;
 	uml-up) grep -vE '^CONFIG_(SMP|NR_CPUS)=' "$config/uml.config" ;;
@@ -304,7 +313,7 @@ rar_ensure_uml()
 {
 	rar_uml_ready "$1" && return
 	"$RAR_TOP/scripts/deps" uml
-	[ -d "$RAR_CACHE/uml-source" ] ||
+	rar_uml_patch_id | cmp -s - "$RAR_CACHE/uml-source/.patch" ||
 		rar_step uml-source "fetching $RAR_UML_SOURCE" rar_fetch_uml_source
 	rar_step "$1" "building the $1 kernel (once, 5 to 30 minutes)" rar_build_uml "$1"
 }
