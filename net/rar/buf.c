@@ -48,11 +48,13 @@ static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
 	u32 i, n;
 
 	for (i = 0; i < p->npages; i += n) {
-		n = buf->pinned ? min_t(u32, p->npages - i, BUF_UNPIN_BATCH) : 1;
-		if (buf->pinned)
+		if (buf->pinned) {
+			n = min_t(u32, p->npages - i, BUF_UNPIN_BATCH);
 			unpin_user_pages_dirty_lock(p->pages + i, n, buf->write);
-		else
-			__free_page(p->pages[i]);
+		} else {
+			n = compound_nr(p->pages[i]);
+			put_page(p->pages[i]);
+		}
 		cond_resched();
 	}
 	kvfree(p->pages);
@@ -115,13 +117,11 @@ static u32 take_block(struct page **pages, u64 want)
 	struct page *page = NULL;
 
 	for (; order; order--) {
-		page = alloc_pages(gfp | __GFP_NOWARN, order);
+		page = alloc_pages(gfp | __GFP_NOWARN | __GFP_COMP, order);
 		if (page)
 			break;
 	}
-	if (page)
-		split_page(page, order);
-	else
+	if (!page)
 		page = alloc_page(BUF_GFP);
 	for (i = 0; page && i < 1U << order; i++)
 		pages[i] = page + i;
@@ -371,15 +371,8 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 	}
 }
 
-/**
- * rar_skb_span() - where a byte of a packet lies
- * @skb: packet
- * @off: the byte
- * @len: set to how many lie together there, which may be more than the packet's
- *
- * Any context. Return: the address; NULL if the packet is shorter.
- */
-void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len)
+/* Where the byte at @off of a packet lies, and how many together with it. */
+static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 {
 	const struct skb_shared_info *shinfo = skb_shinfo(skb);
 	u32 head = skb_headlen(skb), i;
@@ -400,57 +393,47 @@ void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 	/* What GRO has chained is no deeper than this. */
 	skb_walk_frags(skb, part) {
 		if (off < part->len)
-			return rar_skb_span(part, off, len);
+			return skb_span(part, off, len);
 		off -= part->len;
 	}
 	return NULL;
 }
 
-/**
- * rar_buf_from_skb() - store what a packet carries
- * @ctx: an open section
- * @buf: buffer
- * @off: where in it
- * @skb: packet
- * @at:  where in the packet
- * @len: bytes, which the packet has
- */
-void rar_buf_from_skb(const struct rar_reduce_ctx *ctx,
-		      const struct rar_buf *buf, u64 off,
-		      const struct sk_buff *skb, u32 at, u32 len)
+/* See rar_walk_at(). */
+void rar_walk_find(struct rar_walk *walk, u64 off)
 {
-	const void *from;
-	void *to;
-	u32 n;
+	const struct rar_buf *buf = walk->buf;
 
-	for (; len; len -= n, off += n, at += n) {
-		from = rar_skb_span(skb, at, &n);
-		to = rar_buf_span(buf, off, min(n, len), &n);
-		rar_reduce_copy(ctx, to, from, n);
-	}
+	walk->off = off;
+	if (buf)
+		walk->addr = rar_buf_span(buf, off,
+					  min_t(u64, buf->len - off, SZ_64K),
+					  &walk->len);
+	else
+		walk->addr = skb_span(walk->skb, off, &walk->len);
 }
 
 /**
- * rar_buf_to_skb() - the other way round
- * @ctx: an open section
- * @buf: buffer
- * @off: where in it
- * @skb: packet, which may be written to; no list of packets
- * @at:  where in the packet
- * @len: bytes, which the packet has
+ * rar_walk_copy() - copy between a buffer and a packet
+ * @ctx:      an open section
+ * @to:       way through what is written to
+ * @to_off:   where in it
+ * @from:     way through what is read
+ * @from_off: where in it
+ * @len:      bytes, which both have
  */
-void rar_buf_to_skb(const struct rar_reduce_ctx *ctx,
-		    const struct rar_buf *buf, u64 off, struct sk_buff *skb,
-		    u32 at, u32 len)
+void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
+		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len)
 {
-	const void *from;
-	void *to;
-	u32 n;
+	const void *src;
+	void *dst;
+	u32 n, m;
 
-	for (; len; len -= n, off += n, at += n) {
-		to = rar_skb_span(skb, at, &n);
-		from = rar_buf_span(buf, off, min(n, len), &n);
-		rar_reduce_copy(ctx, to, from, n);
+	for (; len; len -= n, to_off += n, from_off += n) {
+		dst = rar_walk_at(to, to_off, &n);
+		src = rar_walk_at(from, from_off, &m);
+		n = min3(n, m, len);
+		rar_reduce_copy(ctx, dst, src, n);
 	}
 }
 

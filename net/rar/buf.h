@@ -51,6 +51,25 @@ struct rar_buf {
 	struct mmpin mmp;
 };
 
+/*
+ * struct rar_walk - a way through a buffer or a packet, mostly from front to back
+ *
+ * Set @buf or @skb, the rest to 0. What it leads through does not change meanwhile.
+ *
+ * @buf:  buffer, or
+ * @skb:  packet
+ * @off:  what was found last: the place,
+ * @len:  bytes from there on
+ * @addr: and where they lie
+ */
+struct rar_walk {
+	const struct rar_buf *buf;
+	struct sk_buff *skb;
+	u64 off;
+	u32 len;
+	void *addr;
+};
+
 int rar_buf_alloc(struct rar_buf *buf, u64 bytes);
 int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len);
 int rar_buf_pin_iter(struct rar_buf *buf, struct iov_iter *iter, u32 esize);
@@ -63,17 +82,30 @@ void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len);
 void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len);
 void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 		   u32 len);
-void *rar_skb_span(const struct sk_buff *skb, u32 off, u32 *len);
-void rar_buf_from_skb(const struct rar_reduce_ctx *ctx,
-		      const struct rar_buf *buf, u64 off,
-		      const struct sk_buff *skb, u32 at, u32 len);
-void rar_buf_to_skb(const struct rar_reduce_ctx *ctx,
-		    const struct rar_buf *buf, u64 off, struct sk_buff *skb,
-		    u32 at, u32 len);
+void rar_walk_find(struct rar_walk *walk, u64 off);
+void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
+		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len);
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 		      struct iov_iter *iter, u64 len);
 u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
 		    u64 len);
 void rar_buf_copy(const struct rar_buf *to, const struct rar_buf *from);
+
+/**
+ * rar_walk_at() - where a byte lies
+ * @walk: a way
+ * @off:  the byte, less than the length of the buffer or packet
+ * @len:  set to how many lie together from there on, at least 1
+ *
+ * Any context. Return: the address.
+ */
+static inline void *rar_walk_at(struct rar_walk *walk, u64 off, u32 *len)
+{
+	if (off - walk->off >= walk->len)
+		rar_walk_find(walk, off);
+	off -= walk->off;
+	*len = walk->len - off;
+	return walk->addr + off;
+}
 
 #endif /* _RAR_BUF_H */

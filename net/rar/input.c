@@ -486,54 +486,56 @@ static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
 }
 
 /*
- * Where an element lies in two pieces. @len: a multiple of its size. @both: the
- * sum goes into the packet as well.
+ * Chunks of a packet are added. @in: the packet. @own: the contribution. @sum: where
+ * the sum goes, and into the packet as well if @both.
  */
-static void add_bounced(const struct rar_reduce_ctx *ctx,
-			const struct rar_operation *op, u64 at,
-			struct sk_buff *skb, u32 off, u32 len, bool both)
+struct add_pass {
+	const struct rar_operation *op;
+	struct rar_reduce_ctx ctx;
+	struct rar_walk in, own, sum;
+	bool both;
+};
+
+/* Where an element lies in two pieces. @len: a multiple of its size. */
+static void add_bounced(const struct add_pass *pass, u64 at, u32 off, u32 len)
 {
+	const struct rar_operation *op = pass->op;
 	u8 in[INPUT_BOUNCE], own[INPUT_BOUNCE];
 
-	skb_copy_bits(skb, off, in, len);
+	skb_copy_bits(pass->in.skb, off, in, len);
 	rar_buf_read(op->own, at, own, len);
-	rar_reduce(ctx, op->print.dtype, op->print.redop, own, in, own,
+	rar_reduce(&pass->ctx, op->print.dtype, op->print.redop, own, in, own,
 		   len / op->esize);
 	rar_buf_write(&op->buf, at, own, len);
-	if (both)
-		skb_store_bits(skb, off, own, len);
+	if (pass->both)
+		skb_store_bits(pass->in.skb, off, own, len);
 }
 
 /*
  * sum = in + own for a chunk. The packet, the contribution and the place of the
  * sum may each lie in pieces of any length.
  */
-static void add_chunk(const struct rar_reduce_ctx *ctx,
-		      const struct rar_operation *op, u64 at,
-		      struct sk_buff *skb, u32 off, u32 len, bool both)
+static void add_chunk(struct add_pass *pass, u64 at, u32 off, u32 len)
 {
+	const struct rar_operation *op = pass->op;
 	u8 dtype = op->print.dtype, redop = op->print.redop;
 	void *in, *own, *sum;
-	u32 n;
+	u32 n, m, k;
 
 	for (; len; at += n, off += n, len -= n) {
-		in = rar_skb_span(skb, off, &n);
-		n = min(n, len);
-		if (n >= op->esize) {
-			own = rar_buf_span(op->own, at, n, &n);
-			sum = own;
-			if (op->own != &op->buf)
-				sum = rar_buf_span(&op->buf, at, n, &n);
-		}
+		in = rar_walk_at(&pass->in, off, &n);
+		own = rar_walk_at(&pass->own, at, &m);
+		sum = rar_walk_at(&pass->sum, at, &k);
+		n = min(min3(n, m, k), len);
 		n -= n % op->esize;
 		if (!n) {
 			n = min_t(u32, len, INPUT_BOUNCE);
-			add_bounced(ctx, op, at, skb, off, n, both);
-		} else if (both) {
-			rar_reduce_both(ctx, dtype, redop, sum, in, own,
+			add_bounced(pass, at, off, n);
+		} else if (pass->both) {
+			rar_reduce_both(&pass->ctx, dtype, redop, sum, in, own,
 					n / op->esize);
 		} else {
-			rar_reduce(ctx, dtype, redop, sum, in, own,
+			rar_reduce(&pass->ctx, dtype, redop, sum, in, own,
 				   n / op->esize);
 		}
 	}
@@ -552,20 +554,26 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	u32 off = pkt->off + sizeof(struct rar_data_hdr);
-	struct rar_reduce_ctx ctx;
+	struct add_pass pass = {
+		.op = op,
+		.in.skb = pkt->skb,
+		.own.buf = op->own,
+		.sum.buf = &op->buf,
+		.both = both,
+	};
 	u64 at = c->off;
 
-	rar_reduce_begin(&ctx);
+	rar_reduce_begin(&pass.ctx);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
-			add_chunk(&ctx, op, at, pkt->skb, off, len, both);
+			add_chunk(&pass, at, off, len);
 		off += stride(grp);
 		at += len;
 		left -= len;
 	}
-	rar_reduce_end(&ctx);
-	if (ctx.fpu)
+	rar_reduce_end(&pass.ctx);
+	if (pass.ctx.fpu)
 		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
 	else
 		rar_mib_add(grp->rn, ReduceScalar, hweight64(won));
@@ -578,6 +586,7 @@ static void store_run(struct rar_group *grp, struct rar_operation *op,
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	u32 off = pkt->off + sizeof(struct rar_data_hdr);
+	struct rar_walk from = { .skb = pkt->skb }, to = { .buf = &op->buf };
 	struct rar_reduce_ctx ctx;
 	u64 at = c->off;
 
@@ -585,7 +594,7 @@ static void store_run(struct rar_group *grp, struct rar_operation *op,
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
-			rar_buf_from_skb(&ctx, &op->buf, at, pkt->skb, off, len);
+			rar_walk_copy(&ctx, &to, at, &from, off, len);
 		off += stride(grp);
 		at += len;
 		left -= len;
@@ -731,6 +740,7 @@ static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
 {
 	u32 n, off = pkt->off, left = pkt->len, len, together;
 	struct rar_data_hdr want = *dh, buf, *h;
+	struct rar_walk walk = { .skb = pkt->skb };
 
 	for (n = 1; n < RAR_RUN_MAX && left > stride(grp); n++) {
 		off += stride(grp);
@@ -738,8 +748,8 @@ static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
 		len = min(left, stride(grp));
 		if (len < sizeof(buf))
 			break;
-		h = rar_skb_span(pkt->skb, off, &together);
-		if (!h || together < sizeof(buf))
+		h = rar_walk_at(&walk, off, &together);
+		if (together < sizeof(buf))
 			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
 		want.h.len = cpu_to_be16(len - sizeof(want.h));
 		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);

@@ -399,17 +399,17 @@ static void number_data_hdr(const struct rar_tx_item *item,
 }
 
 /* It may lie in two pieces of the packet. */
-static void store_hdr(struct sk_buff *skb, u32 off,
+static void store_hdr(struct rar_walk *walk, u32 off,
 		      const struct rar_data_hdr *dh)
 {
 	void *to;
 	u32 n;
 
-	to = rar_skb_span(skb, off, &n);
-	if (to && n >= sizeof(*dh))
+	to = rar_walk_at(walk, off, &n);
+	if (n >= sizeof(*dh))
 		*(struct rar_data_hdr *)to = *dh;
 	else
-		skb_store_bits(skb, off, dh, sizeof(*dh));
+		skb_store_bits(walk->skb, off, dh, sizeof(*dh));
 }
 
 /* More than one chunk: GSO cuts between them. */
@@ -460,7 +460,7 @@ static struct sk_buff *run_build(struct rar_group *grp,
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	u32 off = 0, i, len, n = item->run.n;
-	const struct rar_buf *from;
+	struct rar_walk from = { }, to = { };
 	struct rar_reduce_ctx ctx;
 	struct rar_data_hdr dh;
 	struct rar_chunk c;
@@ -470,14 +470,15 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
-	from = run_source(item->op, &item->run, &c);
+	from.buf = run_source(item->op, &item->run, &c);
+	to.skb = skb;
 	fill_data_hdr(grp, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);
 	for (i = 0; i < n; i++) {
 		len = min(bytes, grp->payload);
 		number_data_hdr(item, &dh, i, len);
-		store_hdr(skb, off, &dh);
-		rar_buf_to_skb(&ctx, from, c.off, skb, off + sizeof(dh), len);
+		store_hdr(&to, off, &dh);
+		rar_walk_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
 		off += sizeof(dh) + len;
 		c.off += len;
 		bytes -= len;
@@ -564,6 +565,7 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 			struct sk_buff *skb, u32 off)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
+	struct rar_walk walk = { .skb = skb };
 	struct rar_data_hdr dh;
 	u32 i, len;
 
@@ -573,7 +575,7 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 	for (i = 0, off = 0; i < item->run.n; i++) {
 		len = min(bytes, grp->payload);
 		number_data_hdr(item, &dh, i, len);
-		store_hdr(skb, off, &dh);
+		store_hdr(&walk, off, &dh);
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}
