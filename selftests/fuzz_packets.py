@@ -5,12 +5,13 @@
 fuzz_packets.py [SECONDS]
 
 Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib.sh, one ring(1) run
-after the other, IPv4 and IPv6, both receive paths. The ports of the bridge show all
-packets; changed ones are sent to whom they were for. There are three classes:
+after the other, IPv4 and IPv6, both receive paths, with and without superpackets. The
+ports of the bridge show all packets; changed ones are sent to whom they were for.
+There are three classes:
 
 outsider   what somebody who is not on the path can send, or a broken device: another
-           token, a flipped bit, a cut, a fragment, options, a duplicate, a late copy.
-           Every run must succeed.
+           token, a flipped bit, a cut, a fragment, options, a duplicate, a late copy,
+           parts of a superpacket in any order. Every run must succeed.
 insider    the token is right and any header field may be wrong, but not what says
            which chunk the payload is. A run may fail, or stand still until it is
            killed; a sum that is delivered is right.
@@ -55,6 +56,8 @@ FIELDS = {
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
     FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS,
 }
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+ALONE = bytes(10)       # struct virtio_net_hdr of what is no superpacket
 TYPES = list(FIELDS) + [RS, AG, RESET]
 # Fields of the data header with their widths; the second list says which chunk.
 DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "collective": 8,
@@ -210,6 +213,64 @@ def outsider(p, old):
     return wrong_token(p, old) if rng.randrange(3) else damaged(p)
 
 
+# ------------------------------------------------------------------ superpackets
+
+def cut_out(segs):
+    """Some that follow one another."""
+    first = rng.randrange(len(segs))
+    return segs[first:first + rng.randrange(1, len(segs) + 1)]
+
+
+def rearranged(segs):
+    """The same ones otherwise. All but the last one are of one length."""
+    what = rng.randrange(4)
+    if what == 0:
+        return cut_out(segs)
+    if what == 1:
+        first = cut_out(segs)
+        return first[:-1] + cut_out(segs) if len(first) > 1 else segs
+    if what == 2:
+        return rng.sample(segs[:-1], len(segs) - 1) + segs[-1:]
+    return segs
+
+
+def super_outsider(segs, size, old):
+    segs = rearranged([s.copy() for s in segs])
+    if rng.randrange(3):
+        some = rng.choice((1.0, 0.5, 0.05))
+        for s in segs:
+            if rng.random() < some:
+                s.token = rng.choice((0, s.token ^ 1, rng.getrandbits(64), *old))
+    return segs, size
+
+
+def super_insider(segs, size, vandal):
+    segs = rearranged([s.copy() for s in segs])
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        s = rng.choice(segs)
+        if rng.randrange(3):
+            change_data(s, vandal)
+        else:
+            change_common(s, vandal)
+        if vandal and not rng.randrange(4):
+            s.payload = rng.choice((s.payload[:rng.randrange(len(s.payload) + 1)],
+                                    rng.randbytes(len(s.payload))))
+    if vandal and not rng.randrange(4):
+        size = rng.choice((1, 63, 64, size - 1, size + 1, size // 2, 2 * size, 65535))
+    return segs, size
+
+
+def super_mutant(frame, size, kind, old):
+    segs = Packet.segments(frame, size)
+    if kind == OUTSIDER:
+        segs, size = super_outsider(segs, size, old)
+    else:
+        segs, size = super_insider(segs, size, kind == VANDAL)
+    if rng.randrange(4):
+        return [segs[0].superpacket(segs, size)]
+    return [ALONE + s.frame() for s in segs]
+
+
 # ------------------------------------------------------------------ the network
 
 class Ports:
@@ -220,15 +281,17 @@ class Ports:
         self.sock = []
         for r in range(N):
             s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            s.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
             s.bind((f"p{r}", 3))
             s.setblocking(False)
             self.sock.append(s)
-        self.seen = {}      # (rank, type): the last packets
+        self.seen = {}      # (rank, type, superpacket?): the last ones
         self.old = []       # tokens of groups that are gone
+        self.supers = self.refused = 0
 
     def forget(self):
-        tokens = {p.token for kept in self.seen.values() for p in kept}
+        tokens = {p.token for kept in self.seen.values() for p, _, _ in kept}
         self.old = (self.old + sorted(tokens))[-50:]
         self.seen = {}
 
@@ -242,25 +305,31 @@ class Ports:
                 # only what goes out of the port goes to this rank
                 if where[2] != socket.PACKET_OUTGOING:
                     continue
+                size, frame = int.from_bytes(frame[4:6], sys.byteorder), frame[10:]
                 p = Packet.parse(frame)
                 if p and p.drank == rank and p.type in TYPES:
-                    kept = self.seen.setdefault((rank, p.type), [])
-                    kept.append(p)
+                    kept = self.seen.setdefault((rank, p.type, size > 0), [])
+                    kept.append((p, frame, size))
                     del kept[:-KEEP]
 
     def inject(self, kind):
         """One packet becomes a mutant; the rarer types as often as the others."""
         if not self.seen:
             return 0
-        rank, _ = key = rng.choice(sorted(self.seen))
-        p = rng.choice(self.seen[key]).copy()
-        frames = outsider(p, self.old) if kind == OUTSIDER else \
-            insider(p, kind == VANDAL)
+        rank, _, _ = key = rng.choice(sorted(self.seen))
+        p, frame, size = rng.choice(self.seen[key])
+        if size:
+            frames = super_mutant(frame, size, kind, self.old)
+            self.supers += len(frames) == 1
+        elif kind == OUTSIDER:
+            frames = [ALONE + f[:9014] for f in outsider(p.copy(), self.old)]
+        else:
+            frames = [ALONE + f[:9014] for f in insider(p.copy(), kind == VANDAL)]
         for frame in frames:
             try:
-                self.sock[rank].send(frame[:9014])
+                self.sock[rank].send(frame)
             except OSError:
-                pass        # too long for the device, or its queue is full
+                self.refused += 1   # too long for the device, or its queue is full
         return len(frames)
 
 
@@ -278,10 +347,11 @@ def start_ring(kind, v6, log):
 def one_run(ports, kind):
     """Returns (exit status of ring, its output, packets injected)."""
     v6, path, sent = rng.randrange(2), rng.choice(("ingress", "udp")), 0
-    burst = rng.choice((2, 6, 40))
+    burst, chunks = rng.choice((2, 6, 40)), rng.choice((1, 4, 64))
     for r in range(N):
         enter(f"rar{r}")
         sysctl("rx_path", path)
+        sysctl("super_chunks", chunks)
     ports.forget()
     with tempfile.TemporaryFile("w+") as log:
         ring = start_ring(kind, v6, log)
@@ -343,6 +413,8 @@ def main():
     for kind, share in ((OUTSIDER, 0.4), (INSIDER, 0.3), (VANDAL, 0.3)):
         fuzz(ports, kind, seconds * share)
     found = drops()
+    note(f"superpackets {ports.supers}, refused by the device {ports.refused}")
+    result(ports.supers > 0, "superpackets were among them")
     note("drops: " + " ".join(f"{k} {v}" for k, v in sorted(found.items())))
     result(len(found) >= 10, f"{len(found)} reasons to drop a packet were met")
     test_end()

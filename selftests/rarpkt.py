@@ -107,6 +107,15 @@ class Packet:
             p.payload = rar[64:]
         return p
 
+    @staticmethod
+    def segments(frame, size):
+        """The packets that a superpacket is cut into, @size bytes of UDP each."""
+        at = 54 if frame[12:14] == b"\x86\xdd" else 14 + (frame[14] & 15) * 4
+        rar = frame[at + 8:]
+        parts = [rar[i:i + size] for i in range(0, len(rar), size)]
+        return [Packet.parse(frame[:at + 4] + struct.pack(">HH", 8 + len(part), 0) + part)
+                for part in parts if len(part) >= 64]
+
     def rar(self):
         if self.raw is not None:
             return self.raw
@@ -122,11 +131,8 @@ class Packet:
         rar = self.rar()
         n = 8 + len(rar) + self.udp_extra
         head = struct.pack(">HHH", self.sport, self.dport, n)
-        pseudo = self.src + self.dst + (
-            struct.pack(">IHBB", n, 0, 0, 17) if self.v6 else
-            struct.pack(">BBH", 0, 17, n))
         # right for what the length says
-        check = csum(pseudo + head + b"\0\0" + rar[:n - 8]) or 0xffff
+        check = csum(self.pseudo(n) + head + b"\0\0" + rar[:n - 8]) or 0xffff
         if self.check == "bad":
             check ^= 0x0100
         if self.check == "zero":
@@ -163,6 +169,22 @@ class Packet:
         body = self.udp() if body is None else body
         return self.eth + (self.ip6(body) if self.v6 else self.ip4(body)) + \
             self.trailer
+
+    def pseudo(self, n):
+        """What UDP's checksum covers of the layer below; @n: its length."""
+        return self.src + self.dst + (
+            struct.pack(">IHBB", n, 0, 0, 17) if self.v6 else
+            struct.pack(">BBH", 0, 17, n))
+
+    def superpacket(self, segments, size):
+        """@segments in one, behind this one's headers, for a socket with
+        PACKET_VNET_HDR: whoever needs it cuts it up and makes the checksums."""
+        rar = b"".join(s.rar() for s in segments)
+        n = 8 + len(rar)
+        check = csum(self.pseudo(n)) ^ 0xffff
+        frame = self.frame(struct.pack(">HHHH", self.sport, self.dport, n, check) + rar)
+        udp = len(frame) - n
+        return struct.pack("=BBHHHH", 1, 5, udp + 8, size, udp, 6) + frame
 
     def fragments(self, ident):
         body, cut = self.udp(), 512
