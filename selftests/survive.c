@@ -28,7 +28,7 @@
 #include "rar_util.h"
 
 #define N	3
-#define TRIES	60	/* of a call; a failing one is repeated at once */
+#define TRIES	1000	/* of a call; a failing one is repeated at once */
 #define LABELS	32
 #define ROUNDS	40	/* of operations, at most, with -n */
 #define PINNED	5000	/* elements in place */
