@@ -48,13 +48,11 @@ static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
 	u32 i, n;
 
 	for (i = 0; i < p->npages; i += n) {
-		if (buf->pinned) {
-			n = min_t(u32, p->npages - i, BUF_UNPIN_BATCH);
+		n = buf->pinned ? min_t(u32, p->npages - i, BUF_UNPIN_BATCH) : 1;
+		if (buf->pinned)
 			unpin_user_pages_dirty_lock(p->pages + i, n, buf->write);
-		} else {
-			n = compound_nr(p->pages[i]);
-			put_page(p->pages[i]);
-		}
+		else
+			__free_page(p->pages[i]);
 		cond_resched();
 	}
 	kvfree(p->pages);
@@ -109,7 +107,10 @@ void rar_buf_free(struct rar_buf *buf)
 
 /* -- memory of the kernel ------------------------------------------------ */
 
-/* A block of pages, the larger the better. Returns how many. */
+/*
+ * A block of pages, the larger the better. Returns how many. Each of them is one of its
+ * own: what is copied to or from user space may span several blocks.
+ */
 static u32 take_block(struct page **pages, u64 want)
 {
 	u32 order = min_t(u32, ilog2(want), BUF_ORDER_MAX), i;
@@ -117,11 +118,13 @@ static u32 take_block(struct page **pages, u64 want)
 	struct page *page = NULL;
 
 	for (; order; order--) {
-		page = alloc_pages(gfp | __GFP_NOWARN | __GFP_COMP, order);
+		page = alloc_pages(gfp | __GFP_NOWARN, order);
 		if (page)
 			break;
 	}
-	if (!page)
+	if (page)
+		split_page(page, order);
+	else
 		page = alloc_page(BUF_GFP);
 	for (i = 0; page && i < 1U << order; i++)
 		pages[i] = page + i;
