@@ -12,8 +12,7 @@ repeats=4		# in each; the first one does not count
 aim_us=400000		# for an operation without loss; at most 16 MiB
 size=$((16 << 20))
 # Thousandths of the goodput without loss. In an emulated machine delays of many
-# milliseconds come and go, which look like queues: there it is a rough check, and of
-# single chunks. With superpackets it would fail there, see "Limits" in README.md.
+# milliseconds come and go, which look like queues: there it is a rough check.
 need_01=900 need_1=600
 [[ ${RAR_KERNEL-} == uml* ]] || need_01=700 need_1=450
 
@@ -84,7 +83,6 @@ dir=$(mktemp -d)
 plan 9
 topo_up $n
 topo_neighbours
-[[ ${RAR_KERNEL-} == uml* ]] || topo_sysctl super_chunks=1
 choose_size
 for delay in 0us 100us 1ms; do
 	one_delay $delay

@@ -8,16 +8,17 @@
  *   - congestion marks as DCTCP does (RFC 8257), by their share of a round
  *     trip; but not less than TCP would (RFC 8511), which they were set for
  *     too, and as to a loss if the queue is deep;
- *   - a loss with a queue, which the round trip shows, by halving; a loss
- *     without one is noise as long as few packets are lost (after TCP Veno,
- *     Fu and Liew 2003, and the loss threshold of BBR version 2).
+ *   - a loss with a queue, which the round trip shows, as CUBIC does (RFC
+ *     9438); a loss without one is noise as long as few packets are lost (after
+ *     TCP Veno, Fu and Liew 2003, and the loss threshold of BBR version 2).
  * A reduction that turns out to be for nothing is undone (RFC 3708).
  *
  * The injection window limits the own chunks whose all-gather has not come
  * back, end to end round the ring. The delay of that way steers it as in TCP
  * Vegas (Brakmo and Peterson 1995): a few chunks of each rank may queue
  * somewhere, so a ring on one machine stays in its cache and a long one is
- * filled. net.rar.window caps it.
+ * filled. Not fewer than it takes to keep a share of a queue that others fill.
+ * net.rar.window caps it.
  */
 #include "rar.h"
 
@@ -34,7 +35,8 @@
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
 
 #define INJECT_INIT		32	/* chunks at first */
-#define INJECT_UNIT		4	/* chunks, or what a superpacket holds */
+#define INJECT_UNIT		4	/* chunks, or what a superpacket holds, */
+#define INJECT_UNIT_BYTES	24576	/* or this much */
 #define INJECT_LOW		1	/* half units queued per rank: grow below, */
 #define INJECT_HIGH		2	/* shrink above */
 
@@ -162,10 +164,9 @@ void rar_window_lost(struct rar_group *grp, u32 seq, bool head)
 	tx->round_lost++;
 	if (reduced(tx, seq))
 		return;
-	if (queued(tx))
-		reduce_to(tx, tx->inflight / 2);
-	else if (!noise)
-		reduce_to(tx, tx->cwnd - tx->cwnd / 4);
+	/* Of the window, not of what is in flight: most of that has arrived by now. */
+	if (queued(tx) || !noise)
+		reduce_to(tx, tx->cwnd * 7 / 10);
 }
 
 /* Nothing was heard for several timeouts: begin anew. */
@@ -288,7 +289,8 @@ static u64 inject_unit(const struct rar_group *grp)
 {
 	u32 run = READ_ONCE(grp->path[RAR_NEXT].run_max);
 
-	return max_t(u32, INJECT_UNIT, run) * (u64)grp->payload;
+	return max_t(u32, max_t(u32, INJECT_UNIT, run) * grp->payload,
+		     INJECT_UNIT_BYTES);
 }
 
 /*
