@@ -46,7 +46,7 @@
 #define RTO_LONG_US		1600000	/* if so many timeouts were for nothing */
 #define RTO_LONG_AFTER		14
 #define RTO_SLACK_US		1000	/* lowest allowance for variation */
-#define REORDER_MIN_US		1000	/* a gap is not a loss before */
+#define REORDER_MIN_US		250	/* a gap is not a loss before */
 #define REORDER_MAX_US		10000	/* or two round trips */
 
 /* -- lowest delay -------------------------------------------------------- */
