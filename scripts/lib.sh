@@ -467,10 +467,11 @@ rar_without_memcg_oom()
 	     END { if (held) printf "%s", text }' "$1"
 }
 
-# A cache that could not be created for want of memory is what alloc_fail.py injects.
+# A cache that could not be created for want of memory is what alloc_fail.py injects;
+# the kernel says EINVAL where the memory was to be per CPU.
 rar_without_injected()
 {
-	awk '/kmem_cache_create.* failed with error -12$/ { injected = 1 }
+	awk '/kmem_cache_create.* failed with error -(12|22)$/ { injected = 1 }
 		injected && /Call Trace:/ { injected = 0; next } 1'
 }
 

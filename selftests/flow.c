@@ -87,7 +87,10 @@ static bool a_may_post(uint32_t rank, uint32_t posted)
 	return posted < A_OPS;
 }
 
-/* Posts operation @id if there is room: 1, 0 or -errno. @buf is filled once. */
+/*
+ * Posts operation @id if there is room: 1, 0 or -errno. @buf is filled once. ENOBUFS:
+ * as many as there can be have become complete since we looked, and wait to be read.
+ */
 static int a_post(int fd, uint32_t rank, uint64_t id, void *buf, uint64_t *filled)
 {
 	struct rar_data d = a_data(id);
@@ -98,7 +101,7 @@ static int a_post(int fd, uint32_t rank, uint64_t id, void *buf, uint64_t *fille
 		rar_fill(&d, rank, 0, d.count, buf);
 	*filled = id;
 	err = rar_send(fd, buf, A_BYTES, MSG_DONTWAIT, &op);
-	return err == -EAGAIN ? 0 : err ?: 1;
+	return err == -EAGAIN || err == -ENOBUFS ? 0 : err ?: 1;
 }
 
 /* As many operations in flight as the kernel takes. */
