@@ -6,7 +6,8 @@
 
 mix=(-t "i32,f32" -c "std,300k")
 
-# Four ranks in rar0: right bits, and not one packet on the UDP socket's path.
+# Four ranks in rar0 that send packets to each other: right bits, and not one on the UDP
+# socket's path.
 shares() # NAME ring-option...
 {
 	local name=$1
@@ -15,6 +16,58 @@ shares() # NAME ring-option...
 	check "$name" rns 0 ring -n 4 "${mix[@]}" "$@"
 	[ "$(word encap)" = 0 ] && [ "$(word ingress)" -gt 100 ]
 	result $? "$name: $(word ingress) packets at the ingress hook, $(word encap) at the socket"
+}
+
+# Ranks in rar0 that hand over in memory: right bits, and not one packet with data.
+in_memory() # NAME ring-option...
+{
+	local name=$1 data runs
+
+	shift
+	data=$(counter 0 RarTxData)
+	runs=$(counter 0 RarRxLocal)
+	check "$name" rns 0 ring "$@"
+	data=$(($(counter 0 RarTxData) - data))
+	runs=$(($(counter 0 RarRxLocal) - runs))
+	[ "$data" = 0 ] && [ "$runs" -gt 100 ]
+	result $? "$name: $runs runs in memory, $data chunks in packets"
+}
+
+# Neither keeps the other one waiting.
+two_rings()
+{
+	local first
+
+	rns 0 ring -n 4 -m same -a lo4 -t f32 -c 4M,1k -p 2 -d 2 -T 60 &
+	first=$!
+	rns 0 ring -n 3 -m same -a lo4 -t f64 -c 1M,100k -p 4 -d 2 -T 60 && wait "$first"
+}
+
+# Ranks 0 and 1 live in rar0, ranks 2 and 3 in rar1: every second link is a wire.
+two_hosts()
+{
+	local r status=0 pids=() sent before
+
+	topo_up 4
+	ip -n rar0 address add 10.77.0.2/24 dev eth0
+	ip -n rar1 address del 10.77.0.2/24 dev eth0
+	ip -n rar1 address add 10.77.0.3/24 dev eth0
+	ip -n rar1 address add 10.77.0.4/24 dev eth0
+	ip -n rar2 link set eth0 down
+	ip -n rar3 link set eth0 down
+	before=$(counter 0 RarRxLocal)
+	sent=$(counter 0 RarTxData)
+	for r in 0 1 2 3; do
+		SEED=${SEED:-77} rns "$((r / 2))" member -r "$r" -n 4 -g 77 -i 200 &
+		pids+=($!)
+	done
+	for r in "${pids[@]}"; do
+		wait "$r" || status=1
+	done
+	before=$(($(counter 0 RarRxLocal) - before))
+	sent=$(($(counter 0 RarTxData) - sent))
+	note "$before runs in memory, $sent chunks in packets"
+	return $((status || before < 200 || sent < 200))
 }
 
 taps=()
@@ -82,19 +135,29 @@ in_a_vrf()
 }
 
 need_module
-plan 16
+plan 28
 topo_up 4
-topo_sysctl rx_path=ingress
+topo_sysctl rx_path=ingress local=0
 shares "4 ranks on one veth address" -m same -a 4
 shares "4 ranks on one IPv6 veth address" -m same -a 6
 shares "4 ranks on 127.0.0.1" -m same -a lo4
 shares "4 ranks on ::1" -m same -a lo6
+topo_sysctl local=1
+in_memory "in memory, 127.0.0.1" -n 4 -m same -a lo4 "${mix[@]}"
+in_memory "in memory, ::1, in random order" -n 3 -m same -a lo6 -x -p 4 "${mix[@]}"
+in_memory "in memory, a veth address" -n 4 -m same -a 4 -z i "${mix[@]}"
+in_memory "in memory, 2 ranks" -n 2 -m same -a lo4 -z o -t f64 -c 4M
+in_memory "in memory, 8 ranks, each in its own mode" -n 8 -m same -a lo4 -z cio "${mix[@]}"
+check "two rings at once in memory" two_rings
 check "IPv6 link-local addresses with scope" ring -n 4 -a ll6 "${mix[@]}"
 check "4 ranks as threads of one process" rns 0 ring -n 4 -m threads -a lo4 "${mix[@]}"
 check "uid nobody" rns 0 setpriv --reuid=65534 --regid=65534 --clear-groups \
 	"$(command -v ring)" -n 4 -m same -a lo4 "${mix[@]}"
+topo_sysctl local=0
 with_listeners
+topo_sysctl local=1
 check "two ranks as threads of one CPython process" rns 0 python3 ./threads.py
 topo_sysctl join_ms=10000
 in_a_vrf
+check "two hosts with two ranks each" two_hosts
 finish

@@ -100,7 +100,12 @@ static int rar_lo_up(void)
 
 int rar_private_net(void)
 {
-	return unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
+	const char *local = getenv("RAR_LOCAL");
+	int err = unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
+
+	if (!err && local)
+		err = rar_write("/proc/sys/net/rar/local", local);
+	return err;
 }
 
 int rar_enter(const char *netns)

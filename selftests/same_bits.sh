@@ -7,13 +7,14 @@
 op=(ring -n 4 -t f32 -c "100003,300k" -p 2)
 export SEED=${SEED:-20260720}
 bits=
+within=()		# where to run it
 
 same()	# NAME option...
 {
 	local name=$1
 
 	shift
-	check "$name" "${op[@]}" "$@"
+	check "$name" "${within[@]}" "${op[@]}" "$@"
 	: "${bits:=$(word hash)}"
 	[ -n "$bits" ] && [ "$(word hash)" = "$bits" ]
 	result $? "$name: the same bits"
@@ -52,7 +53,7 @@ with_kernel()	# NAME
 }
 
 need_module
-plan 26
+plan 32
 topo_up 4
 both_offloads 1280
 both_offloads 9000
@@ -61,6 +62,11 @@ same "udp path" -s rx_path=udp
 same "in place" -z i
 same "out of place" -z o
 same "each rank in its own mode" -z cio
+within=(rns 0)
+same "in memory" -m same -a lo4
+same "in memory, in place" -m same -a lo4 -z i
+same "in memory, each rank in its own mode" -m same -a lo4 -z cio
+within=()
 with_kernel generic
 with_kernel avx2
 with_kernel avx512

@@ -21,8 +21,11 @@ unload()
 }
 
 need_module
-plan 6
-check "$runs kills at random moments" sigkill -n 4 -r "$runs"
+plan 7
+check "$runs kills at random moments, chunks in memory" sigkill -n 4 -r "$runs"
+sysctl -qw net.rar.local=0
+check "$runs kills at random moments, chunks in packets" sigkill -n 4 -r "$runs"
+sysctl -qw net.rar.local=1
 topo_up 4
 for ((rank = 0; rank < 4; rank++)); do
 	slow_link $rank

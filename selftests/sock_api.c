@@ -1140,6 +1140,7 @@ TEST(info)
 	int fd[3];
 
 	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("local", "0"));
 	ASSERT_EQ(0, ring_up(fd, 3, 0x1122334455667788ull));
 	ASSERT_EQ(0, works(fd, 3, 1));
 	ASSERT_EQ(0, works(fd, 3, 2));
@@ -1187,6 +1188,7 @@ TEST(info_path_udp)
 
 	ASSERT_EQ(0, rar_private_net());
 	ASSERT_EQ(0, sysctl_write("rx_path", "udp"));
+	ASSERT_EQ(0, sysctl_write("local", "0"));
 	ASSERT_EQ(0, ring_up(fd, 2, 1));
 	encap = rar_counter("RarRxEncap");
 	EXPECT_EQ(0, works(fd, 2, 1));
@@ -1304,6 +1306,7 @@ static const struct {
 	{ "linger_ms", "-1", "99999999999", "1000" },
 	{ "max_groups", "-1", "99999999999", "7" },
 	{ "super_chunks", "0", "65", "64" },
+	{ "local", "-1", "2", "0" },
 };
 
 #define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))
@@ -1588,6 +1591,7 @@ TEST(late_with_little_memory)
 	ASSERT_EQ(0, rar_private_net());
 	ASSERT_EQ(0, sysctl_write("mem", "100000"));
 	ASSERT_EQ(0, sysctl_write("super_chunks", "1"));
+	ASSERT_EQ(0, sysctl_write("local", "0"));
 	ASSERT_EQ(0, sysctl_write("dead_ms", "2000"));
 	ASSERT_EQ(0, ring_up(fd, 2, 1));
 	ASSERT_EQ(0, rar_post(fd[0], &d, 0));

@@ -471,23 +471,32 @@ static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 }
 
 /* An operation that is released here: a duplicate, if history agrees. */
-static int input_finished(struct rar_group *grp, const struct rar_data_hdr *dh)
+static int input_finished(struct rar_group *grp, u64 op_seq,
+			  const struct rar_print *print)
 {
-	u64 op_seq = be64_to_cpu(dh->op_seq);
-	struct rar_print print;
 	bool agrees;
 
-	print_of(dh, &print);
 	spin_lock_bh(&grp->tx.lock);
 	agrees = op_seq + RAR_HISTORY > grp->op_next &&
-		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(&print);
+		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(print);
 	spin_unlock_bh(&grp->tx.lock);
 	return agrees ? INPUT_OK : RAR_MIB_DropOp;
 }
 
 /*
- * Chunks of a packet are added. @in: the packet. @own: the contribution. @sum: where
- * the sum goes, and into the packet as well if @both.
+ * Where the chunks of a run come from: a packet, or the buffer of a predecessor in
+ * this namespace. The first one lies at @off, the others @stride apart.
+ */
+struct source {
+	struct rar_pkt *pkt;		/* NULL: a buffer */
+	struct rar_walk walk;
+	u64 off;
+	u32 stride;
+};
+
+/*
+ * Chunks are added. @in: what came. @own: the contribution. @sum: where the sum goes,
+ * and into the packet as well if @both.
  */
 struct add_pass {
 	const struct rar_operation *op;
@@ -497,12 +506,15 @@ struct add_pass {
 };
 
 /* Where an element lies in two pieces. @len: a multiple of its size. */
-static void add_bounced(const struct add_pass *pass, u64 at, u32 off, u32 len)
+static void add_bounced(const struct add_pass *pass, u64 at, u64 off, u32 len)
 {
 	const struct rar_operation *op = pass->op;
 	u8 in[INPUT_BOUNCE], own[INPUT_BOUNCE];
 
-	skb_copy_bits(pass->in.skb, off, in, len);
+	if (pass->in.buf)
+		rar_buf_read(pass->in.buf, off, in, len);
+	else
+		skb_copy_bits(pass->in.skb, off, in, len);
 	rar_buf_read(op->own, at, own, len);
 	rar_reduce(&pass->ctx, op->print.dtype, op->print.redop, own, in, own,
 		   len / op->esize);
@@ -512,10 +524,10 @@ static void add_bounced(const struct add_pass *pass, u64 at, u32 off, u32 len)
 }
 
 /*
- * sum = in + own for a chunk. The packet, the contribution and the place of the
+ * sum = in + own for a chunk. What came, the contribution and the place of the
  * sum may each lie in pieces of any length.
  */
-static void add_chunk(struct add_pass *pass, u64 at, u32 off, u32 len)
+static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
 	const struct rar_operation *op = pass->op;
 	u8 dtype = op->print.dtype, redop = op->print.redop;
@@ -549,26 +561,25 @@ static u32 stride(const struct rar_group *grp)
 
 /* Add the chunks of @won; the FPU is ours for 64 KiB at most. */
 static void add_run(struct rar_group *grp, struct rar_operation *op,
-		    const struct rar_pkt *pkt, const struct rar_run *run,
+		    const struct source *from, const struct rar_run *run,
 		    u64 won, const struct rar_chunk *c, bool both)
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	u32 off = pkt->off + sizeof(struct rar_data_hdr);
 	struct add_pass pass = {
 		.op = op,
-		.in.skb = pkt->skb,
+		.in = from->walk,
 		.own.buf = op->own,
 		.sum.buf = &op->buf,
 		.both = both,
 	};
-	u64 at = c->off;
+	u64 at = c->off, off = from->off;
 
 	rar_reduce_begin(&pass.ctx);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
 			add_chunk(&pass, at, off, len);
-		off += stride(grp);
+		off += from->stride;
 		at += len;
 		left -= len;
 	}
@@ -580,22 +591,20 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 }
 
 /* Store the chunks of @won in the buffer. */
-static void store_run(struct rar_group *grp, struct rar_operation *op,
-		      const struct rar_pkt *pkt, const struct rar_run *run,
-		      u64 won, const struct rar_chunk *c)
+static void store_run(struct rar_operation *op, const struct source *from,
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c)
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	u32 off = pkt->off + sizeof(struct rar_data_hdr);
-	struct rar_walk from = { .skb = pkt->skb }, to = { .buf = &op->buf };
+	struct rar_walk in = from->walk, to = { .buf = &op->buf };
 	struct rar_reduce_ctx ctx;
-	u64 at = c->off;
+	u64 at = c->off, off = from->off;
 
 	rar_reduce_begin_copy(&ctx, left);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
-			rar_walk_copy(&ctx, &to, at, &from, off, len);
-		off += stride(grp);
+			rar_walk_copy(&ctx, &to, at, &in, off, len);
+		off += from->stride;
 		at += len;
 		left -= len;
 	}
@@ -634,11 +643,12 @@ static bool may_write(const struct rar_pkt *pkt, u64 won, u32 n)
  * published now, and @dups: what of it was before.
  */
 static int input_run(struct rar_group *grp, struct rar_operation *op,
-		     struct rar_pkt *pkt, const struct rar_run *run,
+		     const struct source *from, const struct rar_run *run,
 		     const struct rar_chunk *c, u64 *done, u64 *dups)
 {
 	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won;
-	bool write = may_write(pkt, won, run->n);
+	bool write = from->pkt && !grp->next_here &&
+		     may_write(from->pkt, won, run->n);
 	struct rar_tx_item item;
 	bool forward;
 
@@ -647,9 +657,9 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	if (!won)
 		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
 	if (run->phase == RAR_RS)
-		add_run(grp, op, pkt, run, won, c, write);
+		add_run(grp, op, from, run, won, c, write);
 	else
-		store_run(grp, op, pkt, run, won, c);
+		store_run(op, from, run, won, c);
 	rar_op_publish(op, run, won);
 	trace_rar_reduce(grp, op->seq, run->phase, run->chunk,
 			 rar_op_bytes(op, run, won));
@@ -658,7 +668,7 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
 	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
 	if (forward) {
-		rar_output_forward(grp, &item, pkt->skb, pkt->off);
+		rar_output_forward(grp, &item, from->pkt->skb, from->pkt->off);
 		if (rar_op_unuse(op))
 			rar_group_wake(grp);
 	}
@@ -682,39 +692,84 @@ static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 	       rar_op_published(op, &rs, mask) != mask;
 }
 
-/* A run of an operation that was posted here. */
-static int input_posted(struct rar_group *grp, struct rar_pkt *pkt,
-			const struct rar_data_hdr *dh, const struct rar_run *run,
-			u64 *done, u64 *dups)
+/* A run of @bytes of an operation that was posted here. */
+static int input_posted(struct rar_group *grp, const struct source *from,
+			u64 op_seq, const struct rar_print *print,
+			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
 {
-	u64 op_seq = be64_to_cpu(dh->op_seq);
 	struct rar_operation *op;
 	enum rar_reason why;
-	struct rar_print print;
 	struct rar_chunk c;
-	u64 bytes;
 	int ret;
 
 	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
 	if (!op || op->seq != op_seq) {
 		*dups = rar_mask(run->n);
-		return input_finished(grp, dh);
+		return input_finished(grp, op_seq, print);
 	}
-	print_of(dh, &print);
-	why = print_differs(&print, &op->print);
+	why = print_differs(print, &op->print);
 	if (why) {
 		rar_fail_pair(grp, EBADMSG, why,
 			      rar_group_rank(grp, RAR_PREV), grp->rank,
 			      op_seq);
 		return RAR_MIB_DropOp;
 	}
-	bytes = pkt->len - run->n * sizeof(*dh);
 	ret = check_run(&op->ring, run, bytes, &c);
 	if (ret != INPUT_OK)
 		return ret;
 	if (too_soon(op, run, &c))
 		return RAR_MIB_DropChunk;
-	return input_run(grp, op, pkt, run, &c, done, dups);
+	return input_run(grp, op, from, run, &c, done, dups);
+}
+
+/* The same for a packet. */
+static int input_packet(struct rar_group *grp, struct rar_pkt *pkt,
+			const struct rar_data_hdr *dh, const struct rar_run *run,
+			u64 *done, u64 *dups)
+{
+	const struct source from = {
+		.pkt = pkt,
+		.walk.skb = pkt->skb,
+		.off = pkt->off + sizeof(*dh),
+		.stride = stride(grp),
+	};
+	struct rar_print print;
+
+	print_of(dh, &print);
+	return input_posted(grp, &from, be64_to_cpu(dh->op_seq), &print, run,
+			    pkt->len - run->n * sizeof(*dh), done, dups);
+}
+
+/**
+ * rar_input_local() - chunks come from the buffer of a rank in this namespace
+ * @grp:  group in RUN or LEAVING
+ * @item: what comes; its operation is the predecessor's, and referenced
+ *
+ * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
+ * for the others it is too early, or somebody is at them.
+ */
+u64 rar_input_local(struct rar_group *grp, const struct rar_tx_item *item)
+{
+	const struct rar_operation *op = item->op;
+	const struct rar_run *run = &item->run;
+	u64 done = rar_mask(run->n), dups = 0;
+	struct source from = { .stride = op->ring.payload };
+	struct rar_chunk c;
+	int ret;
+
+	/* Acquire pairs with the release in rar_group_post(). */
+	if (op->seq >= smp_load_acquire(&grp->op_next))
+		return 0;
+	rar_ring_chunk(&op->ring, run->chunk, &c);
+	from.walk.buf = rar_op_source(op, run, &c);
+	from.off = c.off;
+	ret = input_posted(grp, &from, op->seq, &op->print, run,
+			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
+			   &dups);
+	if (ret != INPUT_OK)
+		return 0;
+	rar_mib_inc(grp->rn, RxLocal);
+	return done;
 }
 
 /* memcmp() of two headers, inline. */
@@ -777,7 +832,7 @@ static int input_data(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next))
 		ret = early_hold(grp, pkt, &dh, &run);
 	if (ret == -EAGAIN)
-		ret = input_posted(grp, pkt, &dh, &run, &done, &dups);
+		ret = input_packet(grp, pkt, &dh, &run, &done, &dups);
 	if (ret != INPUT_OK && ret != INPUT_TAKEN)
 		return ret;
 	if (dups)
@@ -819,7 +874,7 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 	pkt.whole = early_cb(skb)->whole;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
 				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
-	ret = input_posted(grp, &pkt, &dh, &run, &done, &dups);
+	ret = input_packet(grp, &pkt, &dh, &run, &done, &dups);
 	if (ret == INPUT_OK)
 		consume_skb(skb);
 	else if (ret != INPUT_TAKEN)
@@ -860,6 +915,8 @@ void rar_input_post(struct rar_group *grp, u64 op_seq)
 		early_replay(grp, skb);
 	rar_link_push(grp);
 	/* The predecessor may wait for this opening. */
+	if (grp->prev_here)
+		rar_local_posted(grp);
 	if (any || READ_ONCE(grp->rn->sysctl_early_bytes) <
 	    4 * (grp->payload + RAR_EARLY_COST))
 		rar_link_send_ack(grp);

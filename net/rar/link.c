@@ -21,6 +21,7 @@
 #define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
 #define LINK_MTU_MS		1000
 #define LINK_BATCH		16
+#define LINK_LOCAL_RETRY_US	1000	/* the successor was not ready after all */
 
 static unsigned long us_to_jiffies_up(u64 us)
 {
@@ -234,11 +235,11 @@ static u32 whole_run(const struct rar_link_tx *tx, u32 n, u32 max)
 }
 
 /*
- * Choose chunks to forward or to send again, at most @max; oldest operation
- * first.
+ * Choose chunks to forward or to send again, oldest operation first: a run of at most
+ * @most, of it at most @max.
  */
 static struct rar_operation *pick_pending(struct rar_group *grp,
-					  struct rar_run *run, u32 max)
+					  struct rar_run *run, u32 most, u32 max)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
@@ -255,7 +256,7 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 			if (!op->npend[p])
 				continue;
 			run->phase = p;
-			pend_find(op, run, grp->path[RAR_NEXT].run_max);
+			pend_find(op, run, most);
 			run->n = whole_run(tx, run->n, max);
 			run->n = credit_take(tx, op, run);
 			if (!run->n)
@@ -269,7 +270,8 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 
 /* Choose own chunks that were never sent; oldest operation first. */
 static struct rar_operation *pick_inject(struct rar_group *grp,
-					 struct rar_run *run, u32 max, u64 now)
+					 struct rar_run *run, u32 most, u32 max,
+					 u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
@@ -283,8 +285,7 @@ static struct rar_operation *pick_inject(struct rar_group *grp,
 			continue;
 		run->phase = RAR_RS;
 		run->chunk = op->inject;
-		run->n = min(op->inject_end - op->inject,
-			     grp->path[RAR_NEXT].run_max);
+		run->n = min(op->inject_end - op->inject, most);
 		run->n = whole_run(tx, run->n, max);
 		run->n = rar_window_may_inject(grp, run->n);
 		run->n = credit_take(tx, op, run);
@@ -387,16 +388,16 @@ static u32 may_send(const struct rar_group *grp)
 static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &grp->tx;
+	u32 most = READ_ONCE(grp->path[RAR_NEXT].run_max), n = 0, max;
 	struct rar_operation *op;
-	u32 n = 0, max;
 	u64 now;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
 	while (n < LINK_BATCH && (max = may_send(grp))) {
-		op = pick_pending(grp, &items[n].run, max);
+		op = pick_pending(grp, &items[n].run, most, max);
 		if (!op)
-			op = pick_inject(grp, &items[n].run, max, now);
+			op = pick_inject(grp, &items[n].run, most, max, now);
 		if (!op)
 			break;
 		number(grp, op, &items[n++], now);
@@ -411,12 +412,12 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 }
 
 /**
- * rar_link_push() - send what is ready and may go
+ * rar_link_push_packets() - send what is ready and may go, as packets
  * @grp: group, RCU read side; no lock held
  *
  * Softirq, or process context with bottom halves off.
  */
-void rar_link_push(struct rar_group *grp)
+void rar_link_push_packets(struct rar_group *grp)
 {
 	struct rar_tx_item items[LINK_BATCH];
 	u32 i, n;
@@ -433,6 +434,93 @@ void rar_link_push(struct rar_group *grp)
 	if (READ_ONCE(grp->tx.blocked_us) && !READ_ONCE(grp->tx.inflight))
 		rar_group_kick(grp, jiffies +
 			       us_to_jiffies_up(LINK_PROBE_MIN_US));
+}
+
+/**
+ * rar_link_push() - send what is ready and may go
+ * @grp: group, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_link_push(struct rar_group *grp)
+{
+	if (grp->next_here)
+		rar_local_push(grp);
+	else
+		rar_link_push_packets(grp);
+}
+
+/**
+ * rar_link_take() - choose chunks that the successor gets in memory
+ * @grp:  group, RCU read side; no lock held
+ * @next: the successor
+ * @item: set to what was chosen, its operation referenced
+ *
+ * No window holds them back but that of injection, and no number is given: they
+ * cannot be lost. Softirq, or process context with bottom halves off. Return: false
+ * if nothing is ready that @next could use.
+ */
+bool rar_link_take(struct rar_group *grp, struct rar_group *next,
+		   struct rar_tx_item *item)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	struct rar_run *run = &item->run;
+	struct rar_operation *op;
+	u32 max = rar_local_run(grp);
+	u64 now;
+
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	/*
+	 * It has room for what it posted, and for nothing else. Who posts looks for
+	 * us afterwards, under this lock. Pairs with the release in rar_link_post().
+	 */
+	credit_update(grp, max(tx->posted, smp_load_acquire(&next->op_next)), 0);
+	op = pick_pending(grp, run, max, max);
+	if (!op)
+		op = pick_inject(grp, run, max, max, now);
+	if (op) {
+		refcount_inc(&op->ref);
+		rar_op_use(op);
+		item->op = op;
+		op->nsent += hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
+						    rar_mask(run->n)));
+		tx->packets += run->n;
+		tx->bytes += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	}
+	account_blocked(tx, !op && (tx->npend || tx->ninject), now);
+	spin_unlock_bh(&tx->lock);
+	return op;
+}
+
+/**
+ * rar_link_taken() - the successor had what was chosen
+ * @grp:  group, RCU read side; no lock held
+ * @item: from rar_link_take(); its reference is dropped
+ * @done: which chunks of it the successor has; the others go again, a little later
+ */
+void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done)
+{
+	u64 again = rar_mask(item->run.n) & ~done, now;
+	struct rar_link_tx *tx = &grp->tx;
+	struct rar_operation *op = item->op;
+	bool released = false;
+
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	/* The group may have failed, and forgotten it. */
+	if (op_at(grp, op->seq) == op) {
+		mark_acked(tx, op, item->run.phase, item->run.chunk, done);
+		pend_set(tx, op, item->run.phase, item->run.chunk, again);
+		released = op_try_release(grp, op);
+	}
+	if (done)
+		tx->progress_us = now;
+	if (again)
+		timer_at(grp, now + LINK_LOCAL_RETRY_US);
+	spin_unlock_bh(&tx->lock);
+	if (rar_op_unuse(op) || released)
+		rar_group_wake(grp);
 }
 
 /**
@@ -1161,6 +1249,7 @@ void rar_link_start(struct rar_group *grp)
 
 	/* With the payload it is known what a superpacket holds. */
 	dst_cache_reset(&grp->path[RAR_NEXT].cache);
+	rar_local_start(grp);
 	WRITE_ONCE(grp->path[RAR_NEXT].run_max, 1);
 	spin_lock(&tx->lock);
 	tx->credit = READ_ONCE(grp->rn->sysctl_early_bytes) / 2;

@@ -95,6 +95,7 @@ static int __init main_init(void)
 	err = rar_group_init();
 	if (err)
 		goto err_op;
+	rar_local_init();
 	err = register_pernet_subsys(&main_net_ops);
 	if (err)
 		goto err_group;
@@ -127,6 +128,7 @@ static void __exit main_exit(void)
 		schedule_timeout_uninterruptible(msecs_to_jiffies(20));
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
+	rar_local_exit();
 	rar_group_exit();
 	rar_op_exit();
 	rar_reduce_exit();

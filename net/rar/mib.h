@@ -15,6 +15,7 @@ struct rar_net;
 	X(RxEncap)	/* packets taken by the UDP encap socket */	\
 	X(RxData)	/* chunks accepted */				\
 	X(RxBytes)	/* their payload bytes */			\
+	X(RxLocal)	/* runs handed over by a rank of this netns */	\
 	X(RxDup)	/* chunks received again */			\
 	X(TxData)	/* chunks sent, again or not */			\
 	X(TxBytes)	/* their payload bytes */			\

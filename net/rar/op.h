@@ -157,6 +157,15 @@ static inline bool rar_op_ready(const struct rar_operation *op)
 	return op->complete && (!op->pinned || !atomic_read_acquire(&op->users));
 }
 
+/* What a run carries: the own contribution, where it begins, or sums. */
+static inline const struct rar_buf *rar_op_source(const struct rar_operation *op,
+						  const struct rar_run *run,
+						  const struct rar_chunk *c)
+{
+	return run->phase == RAR_RS && c->block == op->ring.rank ? op->own :
+								   &op->buf;
+}
+
 /* -- masks of at most 64 bits anywhere in a bitmap ------------------------ */
 
 static inline u64 rar_mask(u32 n)

@@ -181,6 +181,18 @@ static bool addr_is_ours(struct net *net, const struct rar_addr *a)
 }
 
 /**
+ * rar_output_is_here() - is a neighbour's address one of this namespace?
+ * @grp:  group
+ * @path: to the neighbour
+ *
+ * Any context up to softirq.
+ */
+bool rar_output_is_here(const struct rar_group *grp, const struct rar_path *path)
+{
+	return addr_is_ours(grp->rn->net, &path->dst);
+}
+
+/**
  * rar_output_cut_off() - is this host why a neighbour cannot be reached?
  * @grp:  group
  * @path: to the neighbour
@@ -445,15 +457,6 @@ static struct sk_buff *run_alloc(const struct rar_path *path, u32 len, u32 n)
 	return skb;
 }
 
-/* What a run carries: the own contribution, where it begins, or sums. */
-static const struct rar_buf *run_source(const struct rar_operation *op,
-					const struct rar_run *run,
-					const struct rar_chunk *c)
-{
-	return run->phase == RAR_RS && c->block == op->ring.rank ? op->own :
-								   &op->buf;
-}
-
 /* The payload is copied from the buffer. */
 static struct sk_buff *run_build(struct rar_group *grp,
 				 const struct rar_tx_item *item)
@@ -470,7 +473,7 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
-	from.buf = run_source(item->op, &item->run, &c);
+	from.buf = rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
 	fill_data_hdr(grp, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);

@@ -7,8 +7,8 @@
  *
  *	socket lock > rsk->send_lock (mutex) > grp->lock > grp->tx.lock
  *	rsk->send_lock > rsk->recv_lock (mutex) > grp->lock
- *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock: innermost,
- *	never nested
+ *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock:
+ *	innermost, never nested
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
  * All spinlocks are taken with bottom halves off in process context.
@@ -99,6 +99,7 @@ struct rar_net {
 	int sysctl_linger_ms;
 	int sysctl_max_groups;
 	int sysctl_super_chunks;
+	int sysctl_local;
 };
 
 extern unsigned int rar_net_id;
@@ -379,10 +380,11 @@ struct rar_join_state {
  * @lock protects @state, @error, @join, @undelivered, the leave fields but for
  * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
- * published with smp_store_release.
+ * published with smp_store_release. @local_node belongs to the CPU that queued the
+ * member, see local.c.
  *
  * References (@ref): the hash table (dropped by rar_group_unhash()), the
- * socket, the armed timer and the queued work are each one. It dies
+ * socket, the armed timer, the queued work and local.c's list are each one. It dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
  *  - on close in RUN: as an orphan, until all operations are released and
@@ -435,6 +437,9 @@ struct rar_group {
 	struct rar_addr self;			/* as bound; af 0 = any */
 	struct rar_hook *hook[3];	/* loopback, to next, from prev */
 	int prev_dev;			/* device the predecessor comes from */
+	bool next_here, prev_here;	/* neighbours in this netns, see local.c */
+	struct list_head local_node;
+	atomic_t local_state;
 	u32 sk_mark;
 	u32 sk_priority;
 
@@ -553,6 +558,10 @@ void rar_link_init(struct rar_group *grp);
 int rar_link_prepare(struct rar_group *grp);
 void rar_link_post(struct rar_group *grp, struct rar_operation *op);
 void rar_link_push(struct rar_group *grp);
+void rar_link_push_packets(struct rar_group *grp);
+bool rar_link_take(struct rar_group *grp, struct rar_group *next,
+		   struct rar_tx_item *item);
+void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done);
 bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		      const struct rar_run *run, u64 won,
 		      const struct rar_chunk *c, struct rar_tx_item *item);
@@ -572,6 +581,14 @@ void rar_link_stop(struct rar_group *grp);
 void rar_link_flush(struct rar_group *grp);
 void rar_link_bury(struct rar_group *grp);
 void rar_link_release(struct rar_group *grp, struct rar_operation *op);
+
+/* local.c */
+u32 rar_local_run(const struct rar_group *grp);
+void rar_local_start(struct rar_group *grp);
+void rar_local_push(struct rar_group *grp);
+void rar_local_posted(struct rar_group *grp);
+void rar_local_init(void);
+void rar_local_exit(void);
 
 /* window.c */
 void rar_window_init(struct rar_group *grp);
@@ -608,6 +625,7 @@ void rar_slow_tell(struct rar_group *grp, struct rar_slow_wire *w, u64 now);
 enum rar_verdict { RAR_PASS, RAR_TAKEN };
 enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path);
+u64 rar_input_local(struct rar_group *grp, const struct rar_tx_item *item);
 void rar_input_post(struct rar_group *grp, u64 op_seq);
 void rar_input_flush_early(struct rar_group *grp);
 void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
@@ -616,6 +634,7 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 /* output.c */
 int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
 		     int *dev);
+bool rar_output_is_here(const struct rar_group *grp, const struct rar_path *path);
 bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path);
 void rar_output_run(struct rar_group *grp, struct rar_tx_item *item);
 void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,

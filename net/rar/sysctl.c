@@ -12,6 +12,7 @@
  *   linger_ms    a closed member serves its neighbours at most so long
  *   max_groups   members with a socket
  *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
+ *   local        1: ranks of one netns hand chunks over in memory; for later joins
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -75,6 +76,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(linger_ms, &ms_min, &ms_max),
 	INT_ENTRY(max_groups, SYSCTL_ZERO, &groups_max),
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
+	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 };
 
 static void sysctl_defaults(struct rar_net *rn)
@@ -89,6 +91,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_linger_ms = 5000;
 	rn->sysctl_max_groups = 4096;
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
+	rn->sysctl_local = 1;
 }
 
 int rar_sysctl_init(struct rar_net *rn)

@@ -287,7 +287,8 @@ void rar_window_spurious(struct rar_group *grp, u32 n)
 /* Bytes in which this window is counted, and its minimum. */
 static u64 inject_unit(const struct rar_group *grp)
 {
-	u32 run = READ_ONCE(grp->path[RAR_NEXT].run_max);
+	u32 run = grp->next_here ? rar_local_run(grp) :
+				   READ_ONCE(grp->path[RAR_NEXT].run_max);
 
 	return max_t(u32, max_t(u32, INJECT_UNIT, run) * grp->payload,
 		     INJECT_UNIT_BYTES);

@@ -24,6 +24,9 @@
  * - At most two packets of one chunk and phase are on the way on a link, a
  *   third is lost; and one ACK, behind which the next one waits, as the timer
  *   makes it. An ACK overtaken by a later one tells nothing.
+ * - Hand-over in memory (local.c): packets that are received and acknowledged the
+ *   moment they are sent, and sent only for operations posted; those runs are among
+ *   these.
  * - Joining, leaving and failing: the model is of one epoch. A closed member
  *   is one whose user has read everything.
  *

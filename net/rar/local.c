@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Neighbours in one network namespace hand chunks over in memory: the successor
+ * adds to its buffer what lies in the predecessor's. The ring, its order and so its
+ * bits are the same as with packets; joining, leaving, probes and errors still go by
+ * packets, and so do chunks while the neighbour is not there to take them.
+ *
+ * A group that has something to hand over is queued on a CPU, at most on one, which
+ * takes the newest first: so a run goes round before the next one starts, and its
+ * bytes stay in the cache. Whoever queues drains, for a moment; then it is the turn of
+ * the oldest, and a work item's.
+ */
+#include <linux/percpu.h>
+#include <linux/workqueue.h>
+
+#include "rar.h"
+#include "reduce.h"
+#include "trace.h"
+
+#define LOCAL_BUDGET_US	500	/* with bottom halves off */
+
+/* Of a group: */
+#define LOCAL_IDLE	0	/* not queued */
+#define LOCAL_QUEUED	1
+#define LOCAL_AGAIN	2	/* queued, and there is news */
+
+/*
+ * struct local - groups with something to hand over
+ * @lock:   protects @groups and @active
+ * @groups: newest first; each has a reference
+ * @active: somebody drains
+ * @work:   continues
+ */
+struct local {
+	spinlock_t lock; /* see above */
+	struct list_head groups;
+	bool active;
+	struct work_struct work;
+};
+
+static DEFINE_PER_CPU(struct local, locals);
+
+/* Chunks handed over at once: as many as may be added in one FPU section. */
+u32 rar_local_run(const struct rar_group *grp)
+{
+	return clamp_t(u32, RAR_REDUCE_MAX / grp->payload, 1, RAR_RUN_MAX);
+}
+
+/**
+ * rar_local_start() - a new epoch begins: which neighbours are here?
+ * @grp: group in READY, its payload agreed; @grp->lock held
+ */
+void rar_local_start(struct rar_group *grp)
+{
+	bool on = READ_ONCE(grp->rn->sysctl_local);
+
+	grp->next_here = on && rar_output_is_here(grp, &grp->path[RAR_NEXT]);
+	grp->prev_here = on && rar_output_is_here(grp, &grp->path[RAR_PREV]);
+}
+
+/* The neighbour, if it runs in our epoch. */
+static struct rar_group *neighbour(const struct rar_group *grp, enum rar_dir dir)
+{
+	struct rar_group *peer = rar_group_lookup(grp->rn, grp->id,
+						  rar_group_rank(grp, dir), grp->epoch);
+
+	if (!peer || READ_ONCE(peer->epoch) != grp->epoch)
+		return NULL;
+	/* Pairs with the release in rar_group_set_state(). */
+	switch (smp_load_acquire(&peer->state)) {
+	case RAR_S_RUN:
+	case RAR_S_LEAVING:
+		return peer;
+	}
+	return NULL;
+}
+
+/* Hand over one run. Returns false if there is nothing to do. */
+static bool hand_over(struct rar_group *grp)
+{
+	struct rar_group *next = neighbour(grp, RAR_NEXT);
+	struct rar_tx_item item;
+	u64 done;
+
+	if (!next) {
+		rar_link_push_packets(grp);
+		return false;
+	}
+	if (!rar_link_take(grp, next, &item))
+		return false;
+	trace_rar_tx(grp, item.op->seq, item.run.phase, item.run.chunk,
+		     rar_op_bytes(item.op, &item.run, rar_mask(item.run.n)));
+	done = rar_input_local(next, &item);
+	rar_group_hear(next, RAR_PREV);
+	rar_group_hear(grp, RAR_NEXT);
+	rar_link_taken(grp, &item, done);
+	return done;
+}
+
+static void enqueue(struct local *l, struct rar_group *grp)
+{
+	spin_lock_bh(&l->lock);
+	list_add(&grp->local_node, &l->groups);
+	spin_unlock_bh(&l->lock);
+}
+
+/* Nothing is left to do for @grp, unless somebody says so at this moment. */
+static void dequeue(struct local *l, struct rar_group *grp)
+{
+	spin_lock_bh(&l->lock);
+	list_del(&grp->local_node);
+	spin_unlock_bh(&l->lock);
+	if (atomic_cmpxchg(&grp->local_state, LOCAL_QUEUED, LOCAL_IDLE) == LOCAL_QUEUED)
+		rar_group_put(grp);
+	else
+		enqueue(l, grp);
+}
+
+/* The newest one, or NULL and it is over. */
+static struct rar_group *newest(struct local *l)
+{
+	struct rar_group *grp;
+
+	spin_lock_bh(&l->lock);
+	grp = list_first_entry_or_null(&l->groups, struct rar_group, local_node);
+	l->active = grp;
+	spin_unlock_bh(&l->lock);
+	return grp;
+}
+
+/* Nobody waits for long, however much the others have to do. */
+static void rotate(struct local *l)
+{
+	spin_lock_bh(&l->lock);
+	if (!list_empty(&l->groups))
+		list_move(l->groups.prev, &l->groups);
+	spin_unlock_bh(&l->lock);
+}
+
+/* RCU read side, bottom halves off. Returns false if something may be left. */
+static bool drain(struct local *l)
+{
+	u64 end = rar_now_us() + LOCAL_BUDGET_US;
+	struct rar_group *grp;
+
+	while ((grp = newest(l))) {
+		atomic_xchg(&grp->local_state, LOCAL_QUEUED);
+		if (!hand_over(grp))
+			dequeue(l, grp);
+		if (rar_now_us() > end) {
+			rotate(l);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void drain_work(struct work_struct *work)
+{
+	struct local *l = container_of(work, struct local, work);
+	bool done;
+
+	do {
+		local_bh_disable();
+		rcu_read_lock();
+		done = drain(l);
+		rcu_read_unlock();
+		local_bh_enable();
+		cond_resched();
+	} while (!done);
+}
+
+/**
+ * rar_local_push() - hand over what is ready and may go, now or soon
+ * @grp: group with a successor here, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_local_push(struct rar_group *grp)
+{
+	struct local *l = this_cpu_ptr(&locals);
+	bool active;
+
+	if (atomic_xchg(&grp->local_state, LOCAL_AGAIN) != LOCAL_IDLE)
+		return;
+	refcount_inc(&grp->ref);
+	spin_lock_bh(&l->lock);
+	list_add(&grp->local_node, &l->groups);
+	active = l->active;
+	l->active = true;
+	spin_unlock_bh(&l->lock);
+	if (!active && !drain(l))
+		queue_work_on(smp_processor_id(), system_highpri_wq, &l->work);
+}
+
+/**
+ * rar_local_posted() - an operation was posted: a predecessor here may wait for it
+ * @grp: group, RCU read side; no lock held
+ */
+void rar_local_posted(struct rar_group *grp)
+{
+	struct rar_group *prev = neighbour(grp, RAR_PREV);
+
+	if (prev)
+		rar_link_push(prev);
+}
+
+void __init rar_local_init(void)
+{
+	struct local *l;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		l = per_cpu_ptr(&locals, cpu);
+		spin_lock_init(&l->lock);
+		INIT_LIST_HEAD(&l->groups);
+		INIT_WORK(&l->work, drain_work);
+	}
+}
+
+/* No group is left. */
+void rar_local_exit(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		flush_work(&per_cpu_ptr(&locals, cpu)->work);
+}
