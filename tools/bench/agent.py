@@ -31,7 +31,7 @@ PORTS = itertools.count(5201)
 MESH = 8            # up to so many ranks, everyone has a device towards everyone
 
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
-             "rar-out-of-place": "out-of-place"}
+             "rar-out-of-place": "out-of-place", "rar-local": "local"}
 
 
 class Refused(Exception):
@@ -158,9 +158,9 @@ class Contestant:
             args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
             start_new_session=True, env=os.environ | {"RAR_BENCH_NETNS": NETNS}))
 
-    def spawn_ranks(self, command_of):
+    def spawn_ranks(self, command_of, together=False):
         for rank in range(self.n):
-            self.spawn(in_rank(rank, *command_of(rank)))
+            self.spawn(in_rank(0 if together else rank, *command_of(rank)))
 
     def spawn_all(self):
         name, n, ctl = self.name, str(self.n), self.ctl
@@ -168,7 +168,8 @@ class Contestant:
             self.spawn([f"{BIN}/marker", ctl])
         elif name in RAR_MODES:
             group = str(random.getrandbits(62) + 1)
-            self.spawn_ranks(lambda r: [f"{BIN}/rar", RAR_MODES[name], ctl, str(r), n, group])
+            self.spawn_ranks(lambda r: [f"{BIN}/rar", RAR_MODES[name], ctl, str(r), n, group],
+                             together=name == "rar-local")
         elif name in ("tcp-ring", "tcp-chain"):
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/tcp", name[4:], ctl, str(r), n, port])

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rar copy|in-place|out-of-place CTL RANK N GROUP: a rank of AF_RAR, at
- * 10.77.0.(RANK + 1).
+ * rar copy|in-place|out-of-place|local CTL RANK N GROUP: a rank of AF_RAR, at
+ * 10.77.0.(RANK + 1). "local": in place, and all ranks live in one namespace, at
+ * 127.0.0.1.
  *
  * A module that refuses MSG_ZEROCOPY or RAR_OP.dst has no such mode: the rank says
  * so and leaves.
@@ -15,9 +16,9 @@
 #include "../../selftests/rar_util.h"
 #include "bench.h"
 
-static const char * const mode_names[] = { "copy", "in-place", "out-of-place" };
+static const char * const mode_names[] = { "copy", "in-place", "out-of-place", "local" };
 
-enum mode { COPY, IN_PLACE, OUT_OF_PLACE, MODES };
+enum mode { COPY, IN_PLACE, OUT_OF_PLACE, LOCAL, MODES };
 
 struct member {
 	int fd;
@@ -66,7 +67,7 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 
 	if (m->mode == COPY)
 		return copy(m, src, bytes, type);
-	if (m->mode == IN_PLACE)
+	if (m->mode != OUT_OF_PLACE)
 		return zero_copy(m, src, src, bytes, type);
 	err = zero_copy(m, src, r->spare, bytes, type);
 	r->buf = r->spare;
@@ -80,7 +81,8 @@ static int probe(struct member *m)
 	static char data[2][4096] __attribute__((aligned(4096)));
 
 	switch (m->mode) {
-	case IN_PLACE: return zero_copy(m, data[0], data[0], 64, BENCH_I32);
+	case IN_PLACE:
+	case LOCAL: return zero_copy(m, data[0], data[0], 64, BENCH_I32);
 	case OUT_OF_PLACE: return zero_copy(m, data[0], data[1], 64, BENCH_I32);
 	default: return copy(m, data[0], 64, BENCH_I32);
 	}
@@ -105,13 +107,17 @@ int main(int argc, char **argv)
 
 	m.mode = argc == 6 ? parse_mode(argv[1]) : MODES;
 	if (m.mode == MODES) {
-		fprintf(stderr, "usage: rar copy|in-place|out-of-place CTL RANK N GROUP\n");
+		fprintf(stderr, "usage: rar copy|in-place|out-of-place|local CTL RANK N GROUP\n");
 		return 2;
 	}
 	rank = atoi(argv[3]);
 	ring.size = atoi(argv[4]);
 	ring.group = strtoull(argv[5], NULL, 0);
 	peer.spare = m.mode == OUT_OF_PLACE;
+	if (m.mode == LOCAL) {
+		ring.where = RAR_ON_LO4;
+		ring.netns = NULL;
+	}
 	m.fd = rar_open(&ring, rank);
 	if (m.fd < 0)
 		return bench_refuse(argv[2], rank, "AF_RAR: joining: %s", strerror(-m.fd));
