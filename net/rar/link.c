@@ -477,6 +477,11 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 	 */
 	credit_update(grp, max(tx->posted, smp_load_acquire(&next->op_next)), 0);
 	op = pick_pending(grp, run, max, max);
+	/* To send again needs no credit, but what a packet had brought was refused. */
+	if (op && op->seq >= tx->posted) {
+		pend_set(tx, op, run->phase, run->chunk, rar_mask(run->n));
+		op = NULL;
+	}
 	if (!op)
 		op = pick_inject(grp, run, max, max, now);
 	if (op) {
@@ -501,23 +506,20 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
  */
 void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done)
 {
-	u64 again = rar_mask(item->run.n) & ~done, now;
+	u64 again = rar_mask(item->run.n) & ~done;
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op = item->op;
 	bool released = false;
 
 	spin_lock_bh(&tx->lock);
-	now = rar_now_us();
 	/* The group may have failed, and forgotten it. */
 	if (op_at(grp, op->seq) == op) {
 		mark_acked(tx, op, item->run.phase, item->run.chunk, done);
 		pend_set(tx, op, item->run.phase, item->run.chunk, again);
 		released = op_try_release(grp, op);
 	}
-	if (done)
-		tx->progress_us = now;
 	if (again)
-		timer_at(grp, now + LINK_LOCAL_RETRY_US);
+		timer_at(grp, rar_now_us() + LINK_LOCAL_RETRY_US);
 	spin_unlock_bh(&tx->lock);
 	if (rar_op_unuse(op) || released)
 		rar_group_wake(grp);

@@ -5,10 +5,10 @@
  * bits are the same as with packets; joining, leaving, probes and errors still go by
  * packets, and so do chunks while the neighbour is not there to take them.
  *
- * A group that has something to hand over is queued on a CPU, at most on one, which
- * takes the newest first: so a run goes round before the next one starts, and its
- * bytes stay in the cache. Whoever queues drains, for a moment; then it is the turn of
- * the oldest, and a work item's.
+ * A group that has something to hand over is on the list of one CPU. The newest comes
+ * first: so a run goes round before the next one starts, and its bytes stay in the
+ * cache. Whoever queues drains, for a moment; then it is a work item's turn, on any CPU,
+ * which begins with the oldest.
  */
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
@@ -39,6 +39,9 @@ struct local {
 };
 
 static DEFINE_PER_CPU(struct local, locals);
+/* What is being drained on this CPU just now, whosever it is. */
+static DEFINE_PER_CPU(struct local *, draining);
+static struct workqueue_struct *local_wq;
 
 /* Chunks handed over at once: as many as may be added in one FPU section. */
 u32 rar_local_run(const struct rar_group *grp)
@@ -55,7 +58,19 @@ void rar_local_start(struct rar_group *grp)
 	bool on = READ_ONCE(grp->rn->sysctl_local);
 
 	grp->next_here = on && rar_output_is_here(grp, &grp->path[RAR_NEXT]);
-	grp->prev_here = on && rar_output_is_here(grp, &grp->path[RAR_PREV]);
+	/* Whether it hands over in memory is its own choice. */
+	grp->prev_here = rar_output_is_here(grp, &grp->path[RAR_PREV]);
+}
+
+static bool runs(const struct rar_group *grp)
+{
+	/* Pairs with the release in rar_group_set_state(). */
+	switch (smp_load_acquire(&grp->state)) {
+	case RAR_S_RUN:
+	case RAR_S_LEAVING:
+		return true;
+	}
+	return false;
 }
 
 /* The neighbour, if it runs in our epoch. */
@@ -64,24 +79,22 @@ static struct rar_group *neighbour(const struct rar_group *grp, enum rar_dir dir
 	struct rar_group *peer = rar_group_lookup(grp->rn, grp->id,
 						  rar_group_rank(grp, dir), grp->epoch);
 
-	if (!peer || READ_ONCE(peer->epoch) != grp->epoch)
-		return NULL;
-	/* Pairs with the release in rar_group_set_state(). */
-	switch (smp_load_acquire(&peer->state)) {
-	case RAR_S_RUN:
-	case RAR_S_LEAVING:
-		return peer;
-	}
-	return NULL;
+	return peer && READ_ONCE(peer->epoch) == grp->epoch && runs(peer) ? peer : NULL;
 }
 
-/* Hand over one run. Returns false if there is nothing to do. */
+/*
+ * Hand over one run. Returns false if there is nothing to do. As for packets,
+ * stop_writing() waits for who does not see that the group has failed.
+ */
 static bool hand_over(struct rar_group *grp)
 {
-	struct rar_group *next = neighbour(grp, RAR_NEXT);
+	struct rar_group *next;
 	struct rar_tx_item item;
 	u64 done;
 
+	if (!runs(grp))
+		return false;
+	next = neighbour(grp, RAR_NEXT);
 	if (!next) {
 		rar_link_push_packets(grp);
 		return false;
@@ -143,16 +156,16 @@ static bool drain(struct local *l)
 	u64 end = rar_now_us() + LOCAL_BUDGET_US;
 	struct rar_group *grp;
 
+	this_cpu_write(draining, l);
 	while ((grp = newest(l))) {
 		atomic_xchg(&grp->local_state, LOCAL_QUEUED);
 		if (!hand_over(grp))
 			dequeue(l, grp);
-		if (rar_now_us() > end) {
-			rotate(l);
-			return false;
-		}
+		if (rar_now_us() > end)
+			break;
 	}
-	return true;
+	this_cpu_write(draining, NULL);
+	return !grp;
 }
 
 static void drain_work(struct work_struct *work)
@@ -163,6 +176,7 @@ static void drain_work(struct work_struct *work)
 	do {
 		local_bh_disable();
 		rcu_read_lock();
+		rotate(l);
 		done = drain(l);
 		rcu_read_unlock();
 		local_bh_enable();
@@ -178,19 +192,21 @@ static void drain_work(struct work_struct *work)
  */
 void rar_local_push(struct rar_group *grp)
 {
-	struct local *l = this_cpu_ptr(&locals);
+	struct local *l = this_cpu_read(draining) ?: this_cpu_ptr(&locals);
 	bool active;
 
 	if (atomic_xchg(&grp->local_state, LOCAL_AGAIN) != LOCAL_IDLE)
 		return;
-	refcount_inc(&grp->ref);
+	/* Who found it under RCU may come after its end. */
+	if (!refcount_inc_not_zero(&grp->ref))
+		return;
 	spin_lock_bh(&l->lock);
 	list_add(&grp->local_node, &l->groups);
 	active = l->active;
 	l->active = true;
 	spin_unlock_bh(&l->lock);
 	if (!active && !drain(l))
-		queue_work_on(smp_processor_id(), system_highpri_wq, &l->work);
+		queue_work(local_wq, &l->work);
 }
 
 /**
@@ -205,24 +221,25 @@ void rar_local_posted(struct rar_group *grp)
 		rar_link_push(prev);
 }
 
-void __init rar_local_init(void)
+int __init rar_local_init(void)
 {
 	struct local *l;
 	int cpu;
 
+	local_wq = alloc_workqueue("rar_local", WQ_UNBOUND, 0);
+	if (!local_wq)
+		return -ENOMEM;
 	for_each_possible_cpu(cpu) {
 		l = per_cpu_ptr(&locals, cpu);
 		spin_lock_init(&l->lock);
 		INIT_LIST_HEAD(&l->groups);
 		INIT_WORK(&l->work, drain_work);
 	}
+	return 0;
 }
 
 /* No group is left. */
 void rar_local_exit(void)
 {
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		flush_work(&per_cpu_ptr(&locals, cpu)->work);
+	destroy_workqueue(local_wq);
 }

@@ -95,10 +95,12 @@ static int __init main_init(void)
 	err = rar_group_init();
 	if (err)
 		goto err_op;
-	rar_local_init();
-	err = register_pernet_subsys(&main_net_ops);
+	err = rar_local_init();
 	if (err)
 		goto err_group;
+	err = register_pernet_subsys(&main_net_ops);
+	if (err)
+		goto err_local;
 	err = rar_hook_init();
 	if (err)
 		goto err_net;
@@ -111,6 +113,8 @@ err_hook:
 	rar_hook_exit();
 err_net:
 	unregister_pernet_subsys(&main_net_ops);
+err_local:
+	rar_local_exit();
 err_group:
 	rar_group_exit();
 err_op:

@@ -587,7 +587,7 @@ u32 rar_local_run(const struct rar_group *grp);
 void rar_local_start(struct rar_group *grp);
 void rar_local_push(struct rar_group *grp);
 void rar_local_posted(struct rar_group *grp);
-void rar_local_init(void);
+int rar_local_init(void);
 void rar_local_exit(void);
 
 /* window.c */
