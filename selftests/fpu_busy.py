@@ -131,7 +131,8 @@ def main():
     subprocess.run(["modprobe", "-qa", *MODULES], check=False)
     if libc.unshare(CLONE_NEWNET):
         skip_all("no network namespaces")
-    subprocess.run("ip link set lo up && tc qdisc add dev lo root netem delay 300us",
+    subprocess.run("ip link set lo up && tc qdisc add dev lo root netem delay 300us && "
+                   "echo 0 > /proc/sys/net/rar/local",
                    shell=True, check=True)
     with open("/proc/net/rar_reduce") as f:
         if not re.search(r"^avx\S+ yes yes", f.read(), re.M):

@@ -269,7 +269,7 @@ enum rar_rx_path {
  * @payload:      bytes of tensor data a packet carries in this epoch
  * @mtu:          MTU towards the successor, bytes
  * @mtu_rank:     the rank whose link lowers @payload for all
- * @srtt_us:      smoothed round trip to the successor
+ * @srtt_us:      smoothed round trip to the successor, 0 = none measured
  * @rto_us:       retransmission timeout
  * @window:       injection window, bytes
  * @inflight:     packets sent to the successor and not acknowledged
