@@ -44,7 +44,7 @@ two_rings()
 }
 
 # Ranks 0 and 1 live in rar0, ranks 2 and 3 in rar1: every second link is a wire.
-two_hosts()
+two_hosts() # netem-option...
 {
 	local r status=0 pids=() sent before
 
@@ -55,6 +55,7 @@ two_hosts()
 	ip -n rar1 address add 10.77.0.4/24 dev eth0
 	ip -n rar2 link set eth0 down
 	ip -n rar3 link set eth0 down
+	[ $# = 0 ] || topo_netem "$@" || return
 	before=$(counter 0 RarRxLocal)
 	sent=$(counter 0 RarTxData)
 	for r in 0 1 2 3; do
@@ -135,7 +136,7 @@ in_a_vrf()
 }
 
 need_module
-plan 28
+plan 29
 topo_up 4
 topo_sysctl rx_path=ingress local=0
 shares "4 ranks on one veth address" -m same -a 4
@@ -160,4 +161,6 @@ check "two ranks as threads of one CPython process" rns 0 python3 ./threads.py
 topo_sysctl join_ms=10000
 in_a_vrf
 check "two hosts with two ranks each" two_hosts
+check "the same, with loss, duplicates and reordering" \
+	two_hosts delay 1ms reorder 25% loss 2% duplicate 5%
 finish

@@ -380,8 +380,8 @@ struct rar_join_state {
  * @lock protects @state, @error, @join, @undelivered, the leave fields but for
  * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
- * published with smp_store_release. @local_node belongs to the CPU that queued the
- * member, see local.c.
+ * published with smp_store_release. @local_node belongs to the list that the
+ * member is on, see local.c.
  *
  * References (@ref): the hash table (dropped by rar_group_unhash()), the
  * socket, the armed timer, the queued work and local.c's list are each one. It dies
