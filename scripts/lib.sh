@@ -93,6 +93,7 @@ rar_install()
 {
 	rar_apt_update
 	rar_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
+		-o DPkg::Lock::Timeout=600 \
 		install --no-install-recommends "$@"
 }
 
