@@ -39,7 +39,7 @@ RAR_JOIN, RAR_ERROR, RAR_INFO, RAR_OP = 1, 7, 8, 32
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 I32, SUM, MAX = 3, 1, 4
 N = 3
-COUNT = 700         # elements: a chunk per block, the last one shorter
+COUNT = 2060        # elements: two chunks per block, the last one shorter
 BIG = 11900         # two chunks per block, in frames of more than a page
 COPIES = 2          # of each bad packet
 
@@ -383,7 +383,7 @@ def make_cases(good, dup, ack, probe):
          "DropLength")
     case("chunk beyond the last", g(chunk=good.nchunks), "DropChunk")
     case("chunk 2^32 - 1", g(chunk=2**32 - 1), "DropChunk")
-    case("chunk of another block's length", g(chunk=2 * good.per_block),
+    case("chunk of another block's length", g(chunk=good.nchunks - 1),
          "DropLength")
     case("RS of the block that rank 1 injects", g(chunk=good.per_block),
          "DropChunk")
@@ -855,6 +855,7 @@ def passing_through():
     ok = ring.allreduce(data)
     wait_quiet(ring)
     p = last(ring.sniff(), srank=0, drank=1, type=RS)
+    p.payload = p.payload[:960]     # room for options and a tag
     ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
     enter("rar1")
     sysctl("join_ms", 100)

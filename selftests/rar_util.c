@@ -579,7 +579,9 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 	}
 }
 
-/* Elements in one block: ceil(bytes / ranks), rounded up to 64 bytes. */
+#define RAR_SMALL 8192	/* bytes that are one block */
+
+/* Elements in one block: ceil(bytes / ranks), or all that is short, up to 64 bytes. */
 static uint64_t rar_block(const struct rar_data *d)
 {
 	uint64_t bytes = (rar_bytes(d) + d->size - 1) / d->size;
@@ -622,6 +624,8 @@ void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)
 	uint64_t done = 0;
 
 	while (done < n)
+	if (bytes > RAR_SMALL)
+		bytes = (bytes + d->size - 1) / d->size;
 		done += rar_tile(d, first + done, n - done,
 				 (char *)buf + done * size);
 }

@@ -1166,12 +1166,12 @@ TEST(info)
 		EXPECT_EQ(2, i->ops_posted);
 		EXPECT_EQ(2, i->ops_complete);
 		EXPECT_GE(2, i->ops_released);
-		/* two of three blocks in each phase, 1344 of 4000 bytes */
-		EXPECT_LE(2 * 5000, i->bytes_tx);
-		EXPECT_LE(2 * 5000, i->bytes_rx);
-		EXPECT_GE(2 * 4 * 1344, i->bytes_rx);
-		EXPECT_LE(2 * 4, i->packets_tx);
-		EXPECT_LE(2 * 4, i->packets_rx);
+		/* one block of 4000 bytes, in one phase or both */
+		EXPECT_LE(2 * 4000, i->bytes_tx);
+		EXPECT_LE(2 * 4000, i->bytes_rx);
+		EXPECT_GE(2 * 2 * 4000, i->bytes_rx);
+		EXPECT_LE(2, i->packets_tx);
+		EXPECT_LE(2, i->packets_rx);
 		EXPECT_EQ(0, i->early_bytes);
 		EXPECT_EQ(0, i->resume_op);
 		EXPECT_GT(10000, i->prev_silent_ms);

@@ -34,7 +34,7 @@ int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload, u32 size,
 	if (bytes > RAR_MAX_BYTES)
 		return -EMSGSIZE;
 
-	block = div_up(bytes, size);
+	block = bytes <= RAR_SMALL_BYTES ? bytes : div_up(bytes, size);
 	block = (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 	cpb = block ? div_up(block, payload) : 1;
 	if (cpb * size > U32_MAX / 2)

@@ -5,8 +5,10 @@
  * also built in user space by selftests/host.
  *
  * The tensor is cut into blocks of ceil(bytes / size) rounded up to
- * RAR_BLOCK_ALIGN; block b is injected by rank b. "dist" is how many hops a
- * rank is behind the injector: (rank - b) mod size.
+ * RAR_BLOCK_ALIGN; block b is injected by rank b. One of up to RAR_SMALL_BYTES
+ * is not cut: what counts there is the number of packets, 2(size-1) for a
+ * block, and all ranks but two would wait for them as long. "dist" is how many
+ * hops a rank is behind the injector: (rank - b) mod size.
  *
  *   dist       0        1        ...      size-2      size-1
  *   RS      inject -> add+fwd -> ...  -> add+fwd ->  add, final
@@ -30,6 +32,7 @@
 #endif
 
 #define RAR_BLOCK_ALIGN	64
+#define RAR_SMALL_BYTES	8192		/* part of what decides a sum's bits */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };

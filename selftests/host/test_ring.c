@@ -17,6 +17,7 @@
 #define FULL_CHUNKS	2048		/* more than that: only samples */
 #define SAMPLES		400
 #define MAX_CHUNKS	(U32_MAX / 2)	/* that can be numbered */
+#define SMALL		8192		/* bytes that are one block */
 
 /* What is tested; a mutant replaces one function. */
 static struct schedule {
@@ -70,12 +71,18 @@ static u64 lower(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
-/* What a block must be: the share of a rank, up to a border of 64. */
+/* What a block must be: the share of a rank, or all that is short, up to a border of 64. */
 static u64 block_of(u64 bytes, u32 size)
 {
-	u64 share = bytes / size + (bytes % size != 0);
+	u64 share = bytes <= SMALL ? bytes : bytes / size + (bytes % size != 0);
 
 	return share + (64 - share % 64) % 64;
+}
+
+/* Bytes that a rank sends at most: its share of the work, or both phases of all. */
+static u64 most_sent(u64 bytes, u32 size)
+{
+	return bytes <= SMALL ? 2 * bytes : 2 * (size - 1) * (bytes / size + 64);
 }
 
 /* --- cutting --- */
@@ -201,7 +208,7 @@ static bool check_way(struct rar_ring *r, u32 block)
 static bool check_amount(const struct rar_ring *r)
 {
 	u32 ends[] = { (r->rank + 1) % r->size, (r->rank + 2) % r->size };
-	u64 sent = 2 * r->bytes, share = r->bytes / r->size + 64;
+	u64 sent = 2 * r->bytes;
 	u32 ntx = 2 * r->nchunks, i;
 
 	if (r->size == 1) {
@@ -214,7 +221,7 @@ static bool check_amount(const struct rar_ring *r)
 			lower(r->bytes, ends[i] * r->block);
 	}
 	CHECK(s.ntx(r) == ntx, r);
-	CHECK(sent <= 2 * (r->size - 1) * share, r);
+	CHECK(sent <= most_sent(r->bytes, r->size), r);
 	return true;
 }
 
@@ -340,8 +347,7 @@ static bool sim_judge(const struct rar_ring *r)
 			CHECK(sum->rank[i] == (c.block + i) % r->size, r);
 	}
 	CHECK(sim.ntx[r->rank] == s.ntx(r), r);
-	CHECK(sim.sent[r->rank] <= 2 * (r->size - 1) *
-				   (r->bytes / r->size + 64), r);
+	CHECK(sim.sent[r->rank] <= most_sent(r->bytes, r->size), r);
 	return true;
 }
 
@@ -374,7 +380,7 @@ static bool nth_length(u32 size, u32 i, u64 *bytes)
 	const u64 lengths[] = {
 		0, 1, 2, 3, 4, 7, 8, 63, 64, 65, 127, 128, 129, size - 1, size,
 		size + 1, 4 * (u64)size, b - 64, b - 1, b, b + 1, b + 64,
-		2 * b - 1, 2 * b, 2 * b + 1, 997, 65537, 104729, 1 << 20,
+		2 * b - 1, 2 * b, 2 * b + 1, 997, SMALL - 1, SMALL, SMALL + 1, 65537, 104729, 1 << 20,
 		15485863, (1ULL << 31) - 1, (1ULL << 31) + 4, 999999999989,
 		(1ULL << 40) - 1, 1ULL << 40,
 	};
