@@ -1307,6 +1307,7 @@ static const struct {
 	{ "max_groups", "-1", "99999999999", "7" },
 	{ "super_chunks", "0", "65", "64" },
 	{ "local", "-1", "2", "0" },
+	{ "lanes", "0", "9", "4" },
 };
 
 #define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))

@@ -220,6 +220,13 @@ void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 	mutex_unlock(&rn->port_lock);
 }
 
+/* Those of a group's lanes but the first. Process context. */
+void rar_encap_put_lanes(struct rar_group *grp)
+{
+	while (grp->nlanes > 1)
+		rar_encap_put(grp->rn, grp->lane[--grp->nlanes - 1]);
+}
+
 /* Has any member this port? Asked of every UDP packet of a device with a hook. */
 bool rar_encap_serves(const struct rar_net *rn, __be16 num)
 {

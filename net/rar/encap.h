@@ -4,12 +4,14 @@
 
 #include <linux/types.h>
 
+struct rar_group;
 struct rar_net;
 struct rar_port;
 struct sock;
 
 struct rar_port *rar_encap_get(struct rar_net *rn, u16 af, __be16 port);
 void rar_encap_put(struct rar_net *rn, struct rar_port *port);
+void rar_encap_put_lanes(struct rar_group *grp);
 bool rar_encap_serves(const struct rar_net *rn, __be16 port);
 u16 rar_encap_af(const struct rar_port *port);
 struct sock *rar_encap_sk(const struct rar_port *port);

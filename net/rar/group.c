@@ -232,6 +232,7 @@ static void group_free_work(struct work_struct *work)
 		rar_hook_put(rn, grp->hook[i]);
 	for (i = 0; i < RAR_DIRS; i++)
 		dst_cache_destroy(&grp->path[i].cache);
+	rar_encap_put_lanes(grp);
 	rar_encap_put(rn, grp->port);
 	kfree(grp->tx.sent);
 	kvfree(grp->join.members);

@@ -209,34 +209,37 @@ static bool addressed_to(const struct rar_group *grp, const struct rar_pkt *pkt)
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
 
-/* Per type: the shortest packet, who may send it, what its token is. */
+/* Per type: the shortest packet, who may send it, what its token is, from which ports. */
 static const struct input_type {
 	u16 min;
 	u8 from;
 	u8 token;
+	u8 lanes;
 } input_types[] = {
-	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH },
-	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH },
-	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
-	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
+			    RAR_MAX_LANES },
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
+			    RAR_MAX_LANES },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH, 1 },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH, 1 },
 	[RAR_T_JOIN]	= { sizeof(struct rar_join_hdr), FROM_PREV,
-			    BY_NONCE | BY_NONE },
-	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE },
+			    BY_NONCE | BY_NONE, 1 },
+	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE, 1 },
 	[RAR_T_REJECT]	= { sizeof(struct rar_notice_hdr), FROM_NEXT,
-			    BY_NONCE },
-	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
-	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
-	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+			    BY_NONCE, 1 },
+	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE, 1 },
+	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE, 1 },
+	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE, 1 },
 	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE, 1 },
 	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
-			    BY_EPOCH },
+			    BY_EPOCH, 1 },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH, 1 },
 	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
-			    BY_EPOCH },
+			    BY_EPOCH, 1 },
 	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH, 1 },
 };
 
 static const struct input_type *input_type(u8 type)
@@ -244,6 +247,15 @@ static const struct input_type *input_type(u8 type)
 	if (type >= ARRAY_SIZE(input_types) || !input_types[type].min)
 		return NULL;
 	return &input_types[type];
+}
+
+/* Its port; chunks also come from those behind it, a lane each. */
+static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
+		    const struct input_type *t)
+{
+	u16 lane = ntohs(pkt->from.port) - ntohs(path->dst.port);
+
+	return lane < t->lanes;
 }
 
 /*
@@ -263,7 +275,7 @@ static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
-		    (pkt->from.port == grp->path[dir].dst.port &&
+		    (port_of(&grp->path[dir], pkt, t) &&
 		     addr_equal(&pkt->from, &grp->path[dir].dst)))
 			return INPUT_OK;
 	}

@@ -865,6 +865,23 @@ static int join_port(struct rar_group *grp, u16 af)
 	return 0;
 }
 
+/* Further ports to send chunks from; fewer where somebody else has the next one. */
+static void join_lanes(struct rar_group *grp, u16 af)
+{
+	u32 first = ntohs(grp->self.port), n;
+	u32 last = min_t(u32, first + READ_ONCE(grp->rn->sysctl_lanes) - 1, U16_MAX);
+	struct rar_port *port;
+
+	rar_encap_put_lanes(grp);
+	for (n = 1; first + n <= last; n++) {
+		port = rar_encap_get(grp->rn, af, htons(first + n));
+		if (IS_ERR(port))
+			break;
+		grp->lane[n - 1] = port;
+	}
+	grp->nlanes = n;
+}
+
 /* Addresses, UDP port, route, memory: all that can fail before we send. */
 static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 {
@@ -890,6 +907,7 @@ static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 	if (!grp->join.members)
 		return -ENOBUFS;
 	hook_route(grp, dev);
+	join_lanes(grp, next->af);
 	return rar_link_prepare(grp);
 }
 

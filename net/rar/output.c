@@ -232,12 +232,12 @@ static struct sk_buff *packet_alloc(const struct rar_path *path, u32 len)
 	return skb;
 }
 
-static void push_udp(struct sk_buff *skb, const struct rar_path *path)
+static void push_udp(struct sk_buff *skb, const struct rar_path *path, u32 lane)
 {
 	struct udphdr *uh = __skb_push(skb, sizeof(*uh));
 
 	skb_reset_transport_header(skb);
-	uh->source = path->src.port;
+	uh->source = htons(ntohs(path->src.port) + lane);
 	uh->dest = path->dst.port;
 	uh->len = htons(skb->len);
 	uh->check = 0;
@@ -323,7 +323,7 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
  * lock is held; bottom halves are off, RCU read side.
  */
 static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
-		    struct sk_buff *skb, struct dst_entry *dst)
+		    struct sk_buff *skb, struct dst_entry *dst, u32 lane)
 {
 	const struct rar_port *port = READ_ONCE(grp->port);
 	struct sock *sk = port ? rar_encap_sk(port) : NULL;
@@ -348,20 +348,20 @@ static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 	skb_dst_set(skb, dst);
 	skb->mark = grp->sk_mark;
 	skb->priority = grp->sk_priority;
-	push_udp(skb, path);
+	push_udp(skb, path, lane);
 	return path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
 					  xmit_v4(net, sk, skb, path);
 }
 
 /* The same by the route of a neighbour's @path, any context up to softirq. */
 static int xmit(struct rar_group *grp, struct rar_path *path,
-		struct sk_buff *skb)
+		struct sk_buff *skb, u32 lane)
 {
 	int err;
 
 	rcu_read_lock();
 	local_bh_disable();
-	err = xmit_dst(grp, path, skb, route_get(grp, path));
+	err = xmit_dst(grp, path, skb, route_get(grp, path), lane);
 	local_bh_enable();
 	rcu_read_unlock();
 	err = net_xmit_eval(err);
@@ -499,10 +499,20 @@ static void trace_tx(const struct rar_group *grp, const struct rar_tx_item *item
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 }
 
-static void run_sent(struct rar_group *grp, const struct rar_tx_item *item,
-		     int err)
+/*
+ * The flow that a run belongs to: by its number, so that a chunk keeps to one
+ * lane all the way round, and to one CPU where each lane has its own.
+ */
+static u32 lane_of(const struct rar_group *grp, const struct rar_run *run)
+{
+	return run->chunk / RAR_RUN_MAX % grp->nlanes;
+}
+
+static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
+		     struct sk_buff *skb)
 {
 	const struct rar_run *run = &item->run;
+	int err = xmit(grp, &grp->path[RAR_NEXT], skb, lane_of(grp, run));
 
 	rar_mib_add(grp->rn, TxData, run->n);
 	rar_mib_add(grp->rn, TxBytes,
@@ -534,7 +544,7 @@ void rar_output_run(struct rar_group *grp, struct rar_tx_item *item)
 		rar_mib_inc(grp->rn, TxError);
 		return;
 	}
-	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb));
+	run_xmit(grp, item, skb);
 }
 
 /*
@@ -584,7 +594,7 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 	}
 	set_gso(grp, skb, item->run.n);
 	rar_mib_add(grp->rn, TxForward, item->run.n);
-	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb));
+	run_xmit(grp, item, skb);
 }
 
 /**
@@ -614,7 +624,7 @@ void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		rar_mib_inc(grp->rn, TxAck);
 	else
 		rar_mib_inc(grp->rn, TxCtl);
-	xmit(grp, &grp->path[dir], skb);
+	xmit(grp, &grp->path[dir], skb, 0);
 }
 
 /**
@@ -695,7 +705,7 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		 len - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	rar_mib_inc(grp->rn, TxCtl);
-	err = xmit_dst(grp, &path, skb, route_new(grp, &path));
+	err = xmit_dst(grp, &path, skb, route_new(grp, &path), 0);
 	if (net_xmit_eval(err))
 		rar_mib_inc(grp->rn, TxError);
 }

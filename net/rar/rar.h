@@ -46,6 +46,7 @@ struct rar_port;
 #define RAR_MAX_MTU	9000	/* larger MTUs are not used: linear skbs */
 #define RAR_ACK_EVERY	8	/* packets */
 #define RAR_ACK_DELAY_US 1000	/* longest, when fewer came */
+#define RAR_MAX_LANES	8	/* ports, one after the other, that chunks come from */
 #define RAR_MTU_LOSSES	6	/* full-size packets, before the MTU is blamed */
 
 /* The ends of a member's two links. */
@@ -100,6 +101,7 @@ struct rar_net {
 	int sysctl_max_groups;
 	int sysctl_super_chunks;
 	int sysctl_local;
+	int sysctl_lanes;
 };
 
 extern unsigned int rar_net_id;
@@ -376,7 +378,7 @@ struct rar_join_state {
  * struct rar_group - one member's side of a group
  *
  * Set once: before the group is hashed @rn, @id, @rank, @size, @uid; before
- * RUN @epoch, @payload, @path, tx.sent.
+ * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, tx.sent.
  * @lock protects @state, @error, @join, @undelivered, the leave fields but for
  * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
@@ -434,6 +436,8 @@ struct rar_group {
 	u32 payload;
 	struct rar_path path[RAR_DIRS];
 	struct rar_port *port;
+	struct rar_port *lane[RAR_MAX_LANES - 1];
+	u32 nlanes;
 	struct rar_addr self;			/* as bound; af 0 = any */
 	struct rar_hook *hook[3];	/* loopback, to next, from prev */
 	int prev_dev;			/* device the predecessor comes from */

@@ -13,6 +13,8 @@
  *   max_groups   members with a socket
  *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
+ *   lanes        flows, each from a UDP port of its own, that the chunks of a link
+ *                are spread over; for later joins
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -24,7 +26,7 @@ static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
 static int groups_max = 1 << 20;
-static int super_max = RAR_RUN_MAX;
+static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;
 
@@ -77,6 +79,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(max_groups, SYSCTL_ZERO, &groups_max),
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
+	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
 };
 
 static void sysctl_defaults(struct rar_net *rn)
@@ -92,6 +95,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_max_groups = 4096;
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
+	rn->sysctl_lanes = 4;
 }
 
 int rar_sysctl_init(struct rar_net *rn)
