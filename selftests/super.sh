@@ -102,7 +102,9 @@ topo_neighbours
 # Also those that come before their operation is posted stay together.
 expect "GSO" "packets < chunks / 10 && forward > chunks / 8"
 topo_gso off
-expect "no GSO" "packets > chunks && forward > 0"
+each_rank ethtool -K eth0 sg off tx-udp-segmentation off
+expect "no GSO, no scatter-gather" "packets > chunks && forward > 0"
+each_rank ethtool -K eth0 sg on tx-udp-segmentation on
 topo_gso on
 each_rank ethtool -K eth0 tx-udp-segmentation off
 expect "cut by the sender's kernel" "packets > chunks && forward > 0"

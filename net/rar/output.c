@@ -102,8 +102,7 @@ static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
 {
 	u32 hdrs = ip_hdr_size(path) + sizeof(struct udphdr), max;
 
-	if (!grp->payload || dst_xfrm(dst) ||
-	    !(READ_ONCE(dst->dev->features) & NETIF_F_GSO))
+	if (!grp->payload || dst_xfrm(dst))
 		return 1;
 	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
 	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + grp->payload);
