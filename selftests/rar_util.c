@@ -167,6 +167,44 @@ int64_t rar_counter(const char *name)
 	return value;
 }
 
+int64_t rar_vmstat(const char *name)
+{
+	size_t len = strlen(name);
+	int64_t n = -ENOENT;
+	char line[128];
+	FILE *f;
+
+	rar_write("/proc/sys/vm/stat_refresh", "1");
+	f = fopen("/proc/vmstat", "re");
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, len) && line[len] == ' ')
+			n = strtoll(line + len, NULL, 10);
+	fclose(f);
+	return n;
+}
+
+int64_t rar_pinned(void)
+{
+	int64_t acquired = rar_vmstat("nr_foll_pin_acquired");
+	int64_t released = rar_vmstat("nr_foll_pin_released");
+
+	return acquired < 0 || released < 0 ? -ENOENT : acquired - released;
+}
+
+bool rar_unpinned(int64_t before)
+{
+	int64_t now = rar_pinned();
+
+	for (int s = 0; s < 150 && now > before; s++) {
+		rar_sleep_ms(100);
+		now = rar_pinned();
+	}
+	rar_log("%lld pages more than before", (long long)(now - before));
+	return now <= before;
+}
+
 /* ------------------------------------------------------------ groups */
 
 static const struct {
@@ -584,8 +622,10 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 /* Elements in one block: ceil(bytes / ranks), or all that is short, up to 64 bytes. */
 static uint64_t rar_block(const struct rar_data *d)
 {
-	uint64_t bytes = (rar_bytes(d) + d->size - 1) / d->size;
+	uint64_t bytes = rar_bytes(d);
 
+	if (bytes > RAR_SMALL)
+		bytes = (bytes + d->size - 1) / d->size;
 	return (bytes + 63) / 64 * 64 / rar_element(d->dtype);
 }
 
@@ -624,8 +664,6 @@ void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)
 	uint64_t done = 0;
 
 	while (done < n)
-	if (bytes > RAR_SMALL)
-		bytes = (bytes + d->size - 1) / d->size;
 		done += rar_tile(d, first + done, n - done,
 				 (char *)buf + done * size);
 }

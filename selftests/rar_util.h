@@ -39,6 +39,14 @@ int rar_enter(const char *netns);
 int rar_write(const char *path, const char *value);
 /* A counter of the caller's network namespace, e.g. "RarRxEncap"; -ENOENT. */
 int64_t rar_counter(const char *name);
+/* A line of /proc/vmstat; -ENOENT. */
+int64_t rar_vmstat(const char *name);
+/* User pages that are pinned; -ENOENT if this kernel does not count them. */
+int64_t rar_pinned(void);
+/* Waits until there are no more than before: closed members may serve their
+ * neighbours for a while (net.rar.linger_ms).
+ */
+bool rar_unpinned(int64_t before);
 
 /* In a rank's function: log and fail. */
 #define RAR_CHECK(cond, fmt, ...) do {					\

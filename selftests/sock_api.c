@@ -1022,11 +1022,11 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_ABORT, 1, EINVAL },
 		{ RAR_ERROR, 0, ENOPROTOOPT }, { RAR_INFO, 0, ENOPROTOOPT },
 		{ RAR_PEERS, 0, ENOPROTOOPT }, { RAR_CAPS, 0, ENOPROTOOPT },
-		{ RAR_REG, 0, ENOPROTOOPT }, { 0, 0, ENOPROTOOPT },
-		{ 12, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
+		{ RAR_REG, 0, EINVAL }, { RAR_UNREG, 0, EINVAL }, { 0, 0, ENOPROTOOPT },
+		{ 13, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
 	};
-	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, 12, 32, 33 };
+	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, 13, 32, 33 };
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
 	};

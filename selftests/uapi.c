@@ -58,6 +58,10 @@ static const struct field socket_fields[] = {
 	F(rar_join, self, 0, 64),
 	F(rar_join, next, 64, 64),
 
+	S(rar_reg, 16),
+	F(rar_reg, addr, 0, 8),
+	F(rar_reg, len, 8, 8),
+
 	S(rar_op, 40),
 	F(rar_op, size, 0, 4),
 	F(rar_op, collective, 4, 1),
@@ -226,7 +230,7 @@ static const struct value socket_values[] = {
 	V(RAR_JOIN, 1), V(RAR_DTYPE, 2), V(RAR_REDOP, 3),
 	V(RAR_OP_TIMEOUT, 4), V(RAR_OWNER, 5), V(RAR_ABORT, 6),
 	V(RAR_ERROR, 7), V(RAR_INFO, 8), V(RAR_PEERS, 9), V(RAR_CAPS, 10),
-	V(RAR_REG, 11), V(RAR_OP, 32), V(RAR_DONE, 33),
+	V(RAR_REG, 11), V(RAR_UNREG, 12), V(RAR_OP, 32), V(RAR_DONE, 33),
 	V(RAR_ALLREDUCE, 1), V(RAR_BROADCAST, 2), V(RAR_REDUCE, 3),
 	V(RAR_REDUCE_SCATTER, 4), V(RAR_ALLGATHER, 5), V(RAR_BARRIER, 6),
 	V(RAR_F32, 1), V(RAR_F64, 2), V(RAR_I32, 3), V(RAR_I64, 4),

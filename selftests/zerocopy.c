@@ -1461,43 +1461,6 @@ static const char *huge_get(void)
 	return NULL;
 }
 
-/* From /proc/vmstat: pages pinned and not given back; -1: unknown */
-static int64_t pinned_pages(void)
-{
-	int64_t acquired = -1, released = -1;
-	char line[128];
-	FILE *f;
-
-	rar_write("/proc/sys/vm/stat_refresh", "1");
-	f = fopen("/proc/vmstat", "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, "nr_foll_pin_acquired ", 21))
-			acquired = strtoll(line + 21, NULL, 10);
-		if (!strncmp(line, "nr_foll_pin_released ", 21))
-			released = strtoll(line + 21, NULL, 10);
-	}
-	if (f)
-		fclose(f);
-	return acquired < 0 || released < 0 ? -1 : acquired - released;
-}
-
-/* Closed members may serve their neighbours for a while (net.rar.linger_ms). */
-static void no_page_pinned(int64_t before)
-{
-	int64_t now = pinned_pages();
-
-	if (now < 0) {
-		ksft_test_result_skip("no page is pinned: this kernel does not count them\n");
-		return;
-	}
-	for (int s = 0; s < 150 && now > before; s++) {
-		rar_sleep_ms(100);
-		now = pinned_pages();
-	}
-	rar_log("%lld pages more than before", (long long)(now - before));
-	ksft_test_result(now <= before, "no page is pinned\n");
-}
-
 static void run_one(const struct test *t, uint64_t group)
 {
 	uint64_t start = rar_now_us();
@@ -1538,13 +1501,16 @@ int main(int argc, char **argv)
 		ksft_exit_skip("%s\n", why);
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(tests) + 1);
-	pinned = pinned_pages();
+	pinned = rar_pinned();
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
 		if (argc > 1 && !strstr(tests[i].name, argv[1]))
 			ksft_test_result_skip("%s\n", tests[i].name);
 		else
 			run_one(&tests[i], i + 1);
 	}
-	no_page_pinned(pinned);
+	if (pinned < 0)
+		ksft_test_result_skip("no page is pinned: this kernel does not count them\n");
+	else
+		ksft_test_result(rar_unpinned(pinned), "no page is pinned\n");
 	ksft_finished();
 }

@@ -505,13 +505,14 @@ static bool all_unread(struct rar_group *grp)
 	return all;
 }
 
-static struct rar_operation *op_alloc(struct rar_group *grp,
+static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *grp,
 				      const struct send_args *args, bool pinned)
 {
 	bool first = READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
 
-	return pinned ? rar_op_alloc_pinned(grp->rn, args->bytes, args->dst) :
-			rar_op_alloc(grp->rn, args->bytes, first);
+	if (!pinned)
+		return rar_op_alloc(grp->rn, args->bytes, first);
+	return rar_op_alloc_pinned(grp->rn, &rsk->regions, args->bytes, args->dst);
 }
 
 /* An operation with its buffer; waits for memory and for a slot. */
@@ -527,7 +528,7 @@ static struct rar_operation *send_alloc(struct sock *sk,
 		return ERR_PTR(-EMSGSIZE);
 	for (;;) {
 		err = rar_group_may_post(grp);
-		op = err ? ERR_PTR(err) : op_alloc(grp, args, pinned);
+		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), grp, args, pinned);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		if (!err && all_unread(grp))
@@ -579,9 +580,9 @@ static int send_begin(struct sock *sk, struct rar_group *grp,
 }
 
 /* Take what one call contributes: all or nothing. */
-static int contribute(struct rar_operation *op, const struct rar_print *print,
-		      struct msghdr *msg, size_t len)
+static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 {
+	struct rar_operation *op = rsk->more;
 	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
 	struct rar_buf *own = op->dst ? &op->src : &op->buf;
 
@@ -591,8 +592,8 @@ static int contribute(struct rar_operation *op, const struct rar_print *print,
 	    rar_buf_overlaps(own, &msg->msg_iter, op->dst, op->bytes))
 		return -EINVAL;
 	if (pinned)
-		return rar_buf_pin_iter(own, &msg->msg_iter,
-					rar_dtype_size(print->dtype));
+		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
+					rar_dtype_size(rsk->print.dtype));
 	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
 }
 
@@ -608,7 +609,7 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	if (len > op->bytes - op->filled ||
 	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
-	err = contribute(op, &rsk->print, msg, len);
+	err = contribute(rsk, msg, len);
 	if (err)
 		return err;
 	if (!last) {
@@ -867,6 +868,7 @@ static int rar_release(struct socket *sock)
 	sock_orphan(sk);
 	sock->sk = NULL;
 	send_drop_record(rar_sk(sk));
+	rar_region_flush(&rar_sk(sk)->regions);
 	grp = rar_sock_group(sk);
 	RCU_INIT_POINTER(rar_sk(sk)->grp, NULL);
 	if (grp)
@@ -925,6 +927,7 @@ static int rar_create(struct net *net, struct socket *sock, int protocol,
 	rsk->redop = RAR_SUM;
 	mutex_init(&rsk->send_lock);
 	mutex_init(&rsk->recv_lock);
+	rar_region_init(&rsk->regions);
 	return 0;
 }
 

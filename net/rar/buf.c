@@ -10,6 +10,7 @@
 #include "buf.h"
 #include "compat.h"
 #include "reduce.h"
+#include "region.h"
 
 #define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
 #define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
@@ -22,7 +23,7 @@
 
 /* -- pieces -------------------------------------------------------------- */
 
-/* Room for one more piece of @npages; it counts when @npieces does. */
+/* One more piece with room for @npages of its own; it counts when @npieces does. */
 static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
 {
 	u32 room = roundup_pow_of_two(buf->npieces + 1);
@@ -39,6 +40,8 @@ static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
 	buf->pieces = p;
 	p += buf->npieces;
 	*p = (struct rar_piece) { .off = buf->len };
+	if (!npages)
+		return p;
 	p->pages = kvmalloc_array(npages, sizeof(*p->pages), BUF_GFP);
 	return p->pages ? p : ERR_PTR(-ENOBUFS);
 }
@@ -47,6 +50,10 @@ static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
 {
 	u32 i, n;
 
+	if (p->region) {
+		rar_region_put(p->region);
+		return;
+	}
 	for (i = 0; i < p->npages; i += n) {
 		n = buf->pinned ? min_t(u32, p->npages - i, BUF_UNPIN_BATCH) : 1;
 		if (buf->pinned)
@@ -199,9 +206,25 @@ static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
 	return 0;
 }
 
+/* What lies in a region is pinned already; the reference to it is consumed. */
+static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 len)
+{
+	struct rar_piece *p = piece_new(buf, 0);
+
+	if (IS_ERR(p)) {
+		rar_region_put(region);
+		return PTR_ERR(p);
+	}
+	rar_region_lend(region, p, addr, len);
+	buf->npieces++;
+	buf->len += len;
+	return 0;
+}
+
 /**
  * rar_buf_pin() - append memory of the caller
  * @buf:  buffer, @pinned and perhaps @write set
+ * @regions: where it may be pinned already, or NULL
  * @addr: where it lies, as the user sees it
  * @len:  bytes
  *
@@ -210,9 +233,10 @@ static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
  * is short or RLIMIT_MEMLOCK is reached; -EMSGSIZE if there are too many
  * pieces. The buffer is as it was if it fails.
  */
-int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len)
+int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len)
 {
 	u32 charge = buf->mmp.num_pg;
+	struct rar_region *region;
 	struct rar_piece *p;
 	u64 npages;
 	int err;
@@ -221,6 +245,9 @@ int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len)
 		return 0;
 	if (addr + len < addr || addr + len > ULONG_MAX - PAGE_SIZE)
 		return -EFAULT;
+	region = regions ? rar_region_get(regions, addr, len) : NULL;
+	if (region)
+		return borrow(buf, region, addr, len);
 	npages = DIV_ROUND_UP(offset_in_page(addr) + len, PAGE_SIZE);
 	err = mm_account_pinned_pages(&buf->mmp, len);
 	if (err)
@@ -245,13 +272,15 @@ int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len)
 /**
  * rar_buf_pin_iter() - append all that a call passes
  * @buf:   buffer
+ * @regions: where it may be pinned already
  * @iter:  memory of the caller, advanced
  * @esize: bytes of an element; none may lie in two pieces of @iter
  *
  * Return: as rar_buf_pin(); -EINVAL if an element would be cut; -EOPNOTSUPP if
  * it is not memory of the user.
  */
-int rar_buf_pin_iter(struct rar_buf *buf, struct iov_iter *iter, u32 esize)
+int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
+		     struct iov_iter *iter, u32 esize)
 {
 	u64 len = buf->len;
 	size_t n;
@@ -262,7 +291,7 @@ int rar_buf_pin_iter(struct rar_buf *buf, struct iov_iter *iter, u32 esize)
 	while (iov_iter_count(iter)) {
 		n = iov_iter_single_seg_count(iter);
 		err = n % esize ? -EINVAL :
-		      rar_buf_pin(buf, (unsigned long)rar_iter_addr(iter), n);
+		      rar_buf_pin(buf, regions, (unsigned long)rar_iter_addr(iter), n);
 		if (err) {
 			rar_buf_trim(buf, len);
 			return err;

@@ -8,6 +8,8 @@
 #include <linux/uio.h>
 
 struct rar_reduce_ctx;
+struct rar_region;
+struct rar_regions;
 
 /*
  * Bytes that follow one another in the tensor and in @pages.
@@ -17,6 +19,7 @@ struct rar_reduce_ctx;
  * @first:  where it lies in the first page
  * @npages: in @pages
  * @charge: pages charged to RLIMIT_MEMLOCK
+ * @region: whose pages they are, else NULL
  */
 struct rar_piece {
 	u64 off;
@@ -25,6 +28,7 @@ struct rar_piece {
 	u32 first;
 	u32 npages;
 	u32 charge;
+	struct rar_region *region;
 };
 
 /*
@@ -71,8 +75,9 @@ struct rar_walk {
 };
 
 int rar_buf_alloc(struct rar_buf *buf, u64 bytes);
-int rar_buf_pin(struct rar_buf *buf, u64 addr, u64 len);
-int rar_buf_pin_iter(struct rar_buf *buf, struct iov_iter *iter, u32 esize);
+int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len);
+int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
+		     struct iov_iter *iter, u32 esize);
 bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
 		      u64 addr, u64 len);
 void rar_buf_trim(struct rar_buf *buf, u64 len);

@@ -73,6 +73,7 @@ struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
 /**
  * rar_op_alloc_pinned() - get an operation in memory of the caller
  * @rn:    netns
+ * @regions: where it may be pinned already
  * @bytes: length of the tensor
  * @dst:   where the sums go, 0 = to where the contribution lies
  *
@@ -80,7 +81,8 @@ struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
  * else to @buf. Return: the operation with one reference, or ERR_PTR as
  * rar_buf_pin().
  */
-struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn, u64 bytes,
+struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
+					  struct rar_regions *regions, u64 bytes,
 					  u64 dst)
 {
 	struct rar_operation *op = op_new(rn, bytes);
@@ -95,7 +97,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn, u64 bytes,
 	op->dst = dst;
 	if (dst) {
 		op->own = &op->src;
-		err = rar_buf_pin(&op->buf, dst, bytes);
+		err = rar_buf_pin(&op->buf, regions, dst, bytes);
 	}
 	if (!err)
 		return op;

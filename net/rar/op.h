@@ -123,7 +123,8 @@ struct rar_operation {
 int rar_op_init(void);
 void rar_op_exit(void);
 struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first);
-struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn, u64 bytes,
+struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
+					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		    u32 esize, u32 payload, u32 size, u32 rank);

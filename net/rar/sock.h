@@ -4,6 +4,7 @@
 #define _RAR_SOCK_H
 
 #include "rar.h"
+#include "region.h"
 
 /*
  * struct rar_sock - the socket of a member
@@ -18,6 +19,7 @@
  * @dtype:     default of send()
  * @redop:     default of send()
  * @op_timeout_ms: kept until there is a group
+ * @regions:   registered memory
  */
 struct rar_sock {
 	struct sock sk;
@@ -30,6 +32,7 @@ struct rar_sock {
 	u8 dtype;
 	u8 redop;
 	u32 op_timeout_ms;
+	struct rar_regions regions;
 };
 
 static inline struct rar_sock *rar_sk(const struct sock *sk)

@@ -4,6 +4,23 @@
 
 #include "sock.h"
 
+/* What operations will use again and again. */
+static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
+		      unsigned int optlen)
+{
+	struct rar_reg reg;
+
+	if (optlen != sizeof(reg))
+		return -EINVAL;
+	if (copy_from_sockptr(&reg, optval, sizeof(reg)))
+		return -EFAULT;
+	if (!reg.len)
+		return -EINVAL;
+	return optname == RAR_REG ?
+		rar_region_add(&rsk->regions, reg.addr, reg.len) :
+		rar_region_del(&rsk->regions, reg.addr, reg.len);
+}
+
 static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
 {
 	if (optlen < sizeof(*val))
@@ -142,6 +159,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return -ENOPROTOOPT;
 	if (optname == RAR_JOIN)
 		return set_join(sk, optval, optlen);
+	if (optname == RAR_REG || optname == RAR_UNREG)
+		return set_region(rsk, optname, optval, optlen);
 	err = get_u32_opt(optval, optlen, &val);
 	if (err)
 		return err;

@@ -31,7 +31,8 @@ PORTS = itertools.count(5201)
 MESH = 8            # up to so many ranks, everyone has a device towards everyone
 
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
-             "rar-out-of-place": "out-of-place", "rar-local": "local"}
+             "rar-out-of-place": "out-of-place",
+             "rar-registered": "registered", "rar-local": "local"}
 
 
 class Refused(Exception):

@@ -19,7 +19,7 @@ import targets
 from contest import KIB, MIB, Case, Contest, Side
 from place import HOST, TOP, Broken, NotHere, Place, say
 
-RAR = ("rar-in-place", "rar-out-of-place", "rar-copy", "rar-local")
+RAR = ("rar-in-place", "rar-out-of-place", "rar-registered", "rar-copy", "rar-local")
 LIBRARIES = ("gloo", "openmpi", "mpich")
 KERNELS = ("uml", "6.12", "6.1", "native")
 ROUNDS = 5

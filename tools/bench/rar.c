@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rar copy|in-place|out-of-place|local CTL RANK N GROUP: a rank of AF_RAR, at
- * 10.77.0.(RANK + 1). "local": in place, and all ranks live in one namespace, at
- * 127.0.0.1.
+ * rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP: a rank of AF_RAR,
+ * at 10.77.0.(RANK + 1). "registered": in place, in memory that is pinned once. "local":
+ * in place, and all ranks live in one namespace, at 127.0.0.1.
  *
  * A module that refuses MSG_ZEROCOPY or RAR_OP.dst has no such mode: the rank says
  * so and leaves.
@@ -16,13 +16,16 @@
 #include "../../selftests/rar_util.h"
 #include "bench.h"
 
-static const char * const mode_names[] = { "copy", "in-place", "out-of-place", "local" };
+static const char * const mode_names[] = {
+	"copy", "in-place", "out-of-place", "registered", "local",
+};
 
-enum mode { COPY, IN_PLACE, OUT_OF_PLACE, LOCAL, MODES };
+enum mode { COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, LOCAL, MODES };
 
 struct member {
 	int fd;
 	enum mode mode;
+	struct rar_reg reg;		/* what is registered; len 0: nothing */
 };
 
 static uint8_t dtype_of(enum bench_type type)
@@ -59,6 +62,19 @@ static int zero_copy(struct member *m, void *src, void *dst, size_t bytes, enum 
 	return n < 0 ? n : n || done.status ? -EIO : 0;
 }
 
+/* All of the buffer; its length changes with the buffer. */
+static int pin_once(struct member *m, void *buf, size_t room)
+{
+	struct rar_reg reg = { .addr = (uintptr_t)buf, .len = room };
+
+	if (m->reg.addr == reg.addr && m->reg.len == reg.len)
+		return 0;
+	if (m->reg.len && setsockopt(m->fd, SOL_RAR, RAR_UNREG, &m->reg, sizeof(m->reg)))
+		return -errno;
+	m->reg = reg;
+	return setsockopt(m->fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)) ? -errno : 0;
+}
+
 static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 {
 	struct member *m = r->priv;
@@ -67,6 +83,11 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 
 	if (m->mode == COPY)
 		return copy(m, src, bytes, type);
+	if (m->mode == REGISTERED) {
+		err = pin_once(m, src, r->room);
+		if (err)
+			return err;
+	}
 	if (m->mode != OUT_OF_PLACE)
 		return zero_copy(m, src, src, bytes, type);
 	err = zero_copy(m, src, r->spare, bytes, type);
@@ -82,6 +103,7 @@ static int probe(struct member *m)
 
 	switch (m->mode) {
 	case IN_PLACE:
+	case REGISTERED:
 	case LOCAL: return zero_copy(m, data[0], data[0], 64, BENCH_I32);
 	case OUT_OF_PLACE: return zero_copy(m, data[0], data[1], 64, BENCH_I32);
 	default: return copy(m, data[0], 64, BENCH_I32);
@@ -107,7 +129,7 @@ int main(int argc, char **argv)
 
 	m.mode = argc == 6 ? parse_mode(argv[1]) : MODES;
 	if (m.mode == MODES) {
-		fprintf(stderr, "usage: rar copy|in-place|out-of-place|local CTL RANK N GROUP\n");
+		fprintf(stderr, "usage: rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP\n");
 		return 2;
 	}
 	rank = atoi(argv[3]);

@@ -80,11 +80,26 @@ struct sockaddr_rar {
 #define RAR_INFO	8  /* get: struct rar_info */
 #define RAR_PEERS	9  /* get: array of struct rar_peer, by rank */
 #define RAR_CAPS	10 /* get: struct rar_caps */
-#define RAR_REG		11 /* registered regions: not implemented */
+#define RAR_REG		11 /* set: struct rar_reg; pin memory for many operations */
+#define RAR_UNREG	12 /* set: struct rar_reg; the opposite */
 
 /* Control messages, level SOL_RAR. */
 #define RAR_OP		32 /* sendmsg: struct rar_op */
 #define RAR_DONE	33 /* recvmsg: struct rar_done */
+
+/**
+ * struct rar_reg - argument of RAR_REG and RAR_UNREG
+ * @addr: memory of the caller that may be written to
+ * @len:  bytes, not 0
+ *
+ * Its pages stay pinned, and charged to RLIMIT_MEMLOCK, until RAR_UNREG with the same
+ * values or close(). An operation with MSG_ZEROCOPY whose memory, or a whole iovec of
+ * it, lies in one region uses those pages: unregister before you unmap.
+ */
+struct rar_reg {
+	__u64	addr;
+	__u64	len;
+};
 
 /**
  * struct rar_join - argument of RAR_JOIN

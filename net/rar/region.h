@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Memory of the user that is pinned once and used by many operations. */
+#ifndef _RAR_REGION_H
+#define _RAR_REGION_H
+
+#include <linux/mutex.h>
+#include <linux/types.h>
+
+struct rar_piece;
+struct rar_region;
+
+/*
+ * struct rar_regions - those of a socket
+ * @lock: protects all of it
+ * @list: struct rar_region
+ * @n:    how many
+ */
+struct rar_regions {
+	struct mutex lock;
+	struct list_head list;
+	u32 n;
+};
+
+void rar_region_init(struct rar_regions *regions);
+int rar_region_add(struct rar_regions *regions, u64 addr, u64 len);
+int rar_region_del(struct rar_regions *regions, u64 addr, u64 len);
+void rar_region_flush(struct rar_regions *regions);
+struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len);
+void rar_region_lend(struct rar_region *region, struct rar_piece *p, u64 addr, u64 len);
+void rar_region_put(struct rar_region *region);
+
+#endif /* _RAR_REGION_H */
