@@ -6,6 +6,8 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <net/checksum.h>
+#include <net/xdp.h>
 
 #include "buf.h"
 #include "compat.h"
@@ -403,25 +405,36 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 	}
 }
 
+/* The same in the fragments of a packet; *@off is less than before if it is behind them. */
+static void *frags_span(const struct skb_shared_info *shinfo, u32 *off, u32 *len)
+{
+	const skb_frag_t *frag;
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++) {
+		frag = &shinfo->frags[i];
+		*len = skb_frag_size(frag) - *off;
+		if (*off < skb_frag_size(frag))
+			return skb_frag_address(frag) + *off;
+		*off -= skb_frag_size(frag);
+	}
+	return NULL;
+}
+
 /* Where the byte at @off of a packet lies, and how many together with it. */
 static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 {
-	const struct skb_shared_info *shinfo = skb_shinfo(skb);
-	u32 head = skb_headlen(skb), i;
+	u32 head = skb_headlen(skb);
 	const struct sk_buff *part;
-	const skb_frag_t *frag;
+	void *addr;
 
 	*len = head - off;
 	if (off < head)
 		return skb->data + off;
 	off -= head;
-	for (i = 0; i < shinfo->nr_frags; i++) {
-		frag = &shinfo->frags[i];
-		*len = skb_frag_size(frag) - off;
-		if (off < skb_frag_size(frag))
-			return skb_frag_address(frag) + off;
-		off -= skb_frag_size(frag);
-	}
+	addr = frags_span(skb_shinfo(skb), &off, len);
+	if (addr)
+		return addr;
 	/* What GRO has chained is no deeper than this. */
 	skb_walk_frags(skb, part) {
 		if (off < part->len)
@@ -429,6 +442,18 @@ static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 		off -= part->len;
 	}
 	return NULL;
+}
+
+/* And of a frame. */
+static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
+{
+	u32 head = xdp->data_end - xdp->data;
+
+	*len = head - off;
+	if (off < head)
+		return xdp->data + off;
+	off -= head;
+	return frags_span(xdp_get_shared_info_from_buff(xdp), &off, len);
 }
 
 /* See rar_walk_at(). */
@@ -441,8 +466,51 @@ void rar_walk_find(struct rar_walk *walk, u64 off)
 		walk->addr = rar_buf_span(buf, off,
 					  min_t(u64, buf->len - off, SZ_64K),
 					  &walk->len);
-	else
+	else if (walk->skb)
 		walk->addr = skb_span(walk->skb, off, &walk->len);
+	else
+		walk->addr = xdp_span(walk->xdp, off, &walk->len);
+}
+
+/* Copy a few bytes that may lie in pieces; they are all there. */
+void rar_walk_read(struct rar_walk *walk, u64 off, void *to, u32 len)
+{
+	const void *from;
+	u32 n;
+
+	for (; len; len -= n, off += n, to += n) {
+		from = rar_walk_at(walk, off, &n);
+		n = min(n, len);
+		memcpy(to, from, n);
+	}
+}
+
+/* And back. */
+void rar_walk_write(struct rar_walk *walk, u64 off, const void *from, u32 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n, from += n) {
+		to = rar_walk_at(walk, off, &n);
+		n = min(n, len);
+		memcpy(to, from, n);
+	}
+}
+
+/* The sum that the Internet's checksums are made of; @off counts as even. */
+__wsum rar_walk_csum(struct rar_walk *walk, u64 off, u32 len)
+{
+	const void *from;
+	__wsum sum = 0;
+	u32 done, n;
+
+	for (done = 0; done < len; done += n) {
+		from = rar_walk_at(walk, off + done, &n);
+		n = min(n, len - done);
+		sum = csum_block_add(sum, csum_partial(from, n, 0), done);
+	}
+	return sum;
 }
 
 /**

@@ -10,6 +10,7 @@
 struct rar_reduce_ctx;
 struct rar_region;
 struct rar_regions;
+struct xdp_buff;
 
 /*
  * Bytes that follow one another in the tensor and in @pages.
@@ -58,10 +59,12 @@ struct rar_buf {
 /*
  * struct rar_walk - a way through a buffer or a packet, mostly from front to back
  *
- * Set @buf or @skb, the rest to 0. What it leads through does not change meanwhile.
+ * Set one of the first three, the rest to 0. What it leads through does not change
+ * meanwhile.
  *
  * @buf:  buffer, or
- * @skb:  packet
+ * @skb:  packet, or
+ * @xdp:  packet in a driver's receive path
  * @off:  what was found last: the place,
  * @len:  bytes from there on
  * @addr: and where they lie
@@ -69,6 +72,7 @@ struct rar_buf {
 struct rar_walk {
 	const struct rar_buf *buf;
 	struct sk_buff *skb;
+	struct xdp_buff *xdp;
 	u64 off;
 	u32 len;
 	void *addr;
@@ -88,6 +92,9 @@ void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len);
 void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 		   u32 len);
 void rar_walk_find(struct rar_walk *walk, u64 off);
+void rar_walk_read(struct rar_walk *walk, u64 off, void *to, u32 len);
+void rar_walk_write(struct rar_walk *walk, u64 off, const void *from, u32 len);
+__wsum rar_walk_csum(struct rar_walk *walk, u64 off, u32 len);
 void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
 		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len);
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,

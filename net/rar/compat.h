@@ -6,13 +6,18 @@
 #ifndef _RAR_COMPAT_H
 #define _RAR_COMPAT_H
 
+#include <linux/btf_ids.h>
 #include <linux/hrtimer.h>
+#include <linux/module.h>
 #include <linux/net.h>
 #include <linux/sysctl.h>
 #include <linux/timer.h>
 #include <linux/uio.h>
 #include <net/net_namespace.h>
 #include <net/udp_tunnel.h>
+#ifdef HAVE_NETDEV_RX_QUEUE_H
+#include <net/netdev_rx_queue.h>
+#endif
 
 /* 6.11 made the table of a sysctl handler const. */
 #ifdef HAVE_CTL_TABLE_CONST
@@ -82,6 +87,37 @@ static inline void __user *rar_iter_addr(const struct iov_iter *iter)
 	       iter->iov_offset;
 }
 #endif
+
+/* 6.3 says which devices take frames from others, and whether in pieces. */
+static inline bool rar_xdp_takes_frames(const struct net_device *dev, bool pieces)
+{
+#ifdef HAVE_XDP_FEATURES
+	u32 need = NETDEV_XDP_ACT_NDO_XMIT | (pieces ? NETDEV_XDP_ACT_NDO_XMIT_SG : 0);
+
+	return (READ_ONCE(dev->xdp_features) & need) == need;
+#else
+	return dev->netdev_ops->ndo_xdp_xmit && !pieces;
+#endif
+}
+
+/* 6.3 has attributes of functions that BPF programs call, 6.9 other lists of them. */
+#ifndef __bpf_kfunc
+#define __bpf_kfunc	noinline
+#endif
+#ifndef BTF_KFUNCS_START
+#define BTF_KFUNCS_START(name)	BTF_SET8_START(name)
+#define BTF_KFUNCS_END(name)	BTF_SET8_END(name)
+#endif
+
+/* Was this module built with type information that BPF can read? */
+static inline bool rar_has_btf(void)
+{
+#ifdef CONFIG_DEBUG_INFO_BTF_MODULES
+	return THIS_MODULE->btf_data_size;
+#else
+	return false;
+#endif
+}
 
 /* 6.5 sends spliced pages with a flag. */
 #ifndef MSG_SPLICE_PAGES

@@ -36,7 +36,7 @@ static unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
 {
 	struct rar_net *rn = rar_net(state->net);
 
-	if (READ_ONCE(rn->sysctl_rx_path) != RAR_PATH_INGRESS ||
+	if (READ_ONCE(rn->sysctl_rx_path) == RAR_PATH_UDP ||
 	    skb->pkt_type != PACKET_HOST || skb_vlan_tag_present(skb) ||
 	    (skb_is_gso(skb) && !superpacket(skb)) ||
 	    (skb->protocol != htons(ETH_P_IP) &&

@@ -3,11 +3,13 @@
  * Input: every packet, whichever path it came by. Validate, claim, add,
  * publish, forward, record: the life of a chunk at this rank.
  */
+#include <linux/bpf.h>
 #include <linux/mm.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ipv6.h>
 #include <net/udp.h>
+#include <net/xdp.h>
 
 #include "encap.h"
 #include "rar.h"
@@ -17,6 +19,7 @@
 /* What became of a packet, where it is not a drop reason (enum rar_mib). */
 #define INPUT_OK	-1	/* used; the skb is still the caller's */
 #define INPUT_TAKEN	-2	/* the skb is held, or on its way to the successor */
+#define INPUT_LATER	-3	/* a frame: untouched, for the ingress hook */
 
 /* Held packets may cost this times early_bytes: truesize against payload. */
 #define EARLY_TRUESIZE	8
@@ -63,7 +66,29 @@ static u8 group_state(const struct rar_group *grp)
 
 /* -- IP and UDP ---------------------------------------------------------- */
 
-/* A datagram as found in the skb; offsets from skb->data. */
+static u32 frame_head(const struct rar_frame *frame)
+{
+	return frame->xdp->data_end - frame->xdp->data;
+}
+
+static u32 pkt_len(const struct rar_pkt *pkt)
+{
+	return pkt->skb ? pkt->skb->len : xdp_get_buff_len(pkt->frame->xdp);
+}
+
+/*
+ * @len bytes at @off, perhaps by way of @buf; NULL: they are not there. The headers
+ * of a frame must lie together.
+ */
+static void *header(const struct rar_pkt *pkt, u32 off, u32 len, void *buf)
+{
+	if (pkt->skb)
+		return skb_header_pointer(pkt->skb, off, len, buf);
+	return off + len <= frame_head(pkt->frame) ? pkt->frame->xdp->data + off :
+						     NULL;
+}
+
+/* A datagram as found in the packet; offsets from its beginning. */
 struct datagram {
 	u32 udp;		/* offset of the UDP header */
 	u32 end;		/* of the IP payload */
@@ -74,12 +99,11 @@ struct datagram {
 	bool bad_ip_csum;
 };
 
-static bool dgram_v4(struct sk_buff *skb, int nhoff, struct datagram *d,
-		     struct rar_pkt *pkt)
+static bool dgram_v4(struct rar_pkt *pkt, u32 nhoff, struct datagram *d)
 {
 	struct iphdr buf, *iph;
 
-	iph = skb_header_pointer(skb, nhoff, sizeof(buf), &buf);
+	iph = header(pkt, nhoff, sizeof(buf), &buf);
 	if (!iph || iph->version != 4 || iph->ihl < 5 ||
 	    iph->protocol != IPPROTO_UDP || (iph->frag_off & htons(IP_OFFSET)))
 		return false;
@@ -96,12 +120,11 @@ static bool dgram_v4(struct sk_buff *skb, int nhoff, struct datagram *d,
 	return true;
 }
 
-static bool dgram_v6(struct sk_buff *skb, int nhoff, struct datagram *d,
-		     struct rar_pkt *pkt)
+static bool dgram_v6(struct rar_pkt *pkt, u32 nhoff, struct datagram *d)
 {
 	struct ipv6hdr buf, *ip6h;
 
-	ip6h = skb_header_pointer(skb, nhoff, sizeof(buf), &buf);
+	ip6h = header(pkt, nhoff, sizeof(buf), &buf);
 	if (!ip6h || ip6h->version != 6)
 		return false;
 	if (ip6h->nexthdr != IPPROTO_UDP)
@@ -119,13 +142,13 @@ static bool dgram_v6(struct sk_buff *skb, int nhoff, struct datagram *d,
 }
 
 /* Find UDP and the common RAR header. False: cannot be recognised as ours. */
-static bool find_headers(struct rar_net *rn, struct sk_buff *skb,
-			 struct datagram *d, struct rar_pkt *pkt)
+static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
+			 struct datagram *d)
 {
 	struct udphdr buf, *uh;
 	struct rar_hdr *h;
 
-	uh = skb_header_pointer(skb, d->udp, sizeof(buf), &buf);
+	uh = header(pkt, d->udp, sizeof(buf), &buf);
 	if (!uh || !rar_encap_serves(rn, uh->dest))
 		return false;
 	d->udp_len = ntohs(uh->len);
@@ -133,7 +156,7 @@ static bool find_headers(struct rar_net *rn, struct sk_buff *skb,
 	pkt->from.port = uh->source;
 	pkt->to.port = uh->dest;
 	pkt->off = d->udp + sizeof(*uh);
-	h = skb_header_pointer(skb, pkt->off, sizeof(*h), &pkt->h);
+	h = header(pkt, pkt->off, sizeof(*h), &pkt->h);
 	if (!h)
 		return false;
 	pkt->h = *h;
@@ -141,26 +164,65 @@ static bool find_headers(struct rar_net *rn, struct sk_buff *skb,
 	return h->version >> 4 == RAR_WIRE_MAGIC >> 4;
 }
 
-/* Sum over pseudo header, UDP header and data; zero if it is right. */
-static bool csum_good(struct sk_buff *skb, const struct datagram *d,
-		      const struct rar_pkt *pkt)
+/* The checksum of the pseudo header and what is in @sum. */
+static __sum16 csum_with(const struct rar_pkt *pkt, const struct datagram *d,
+			 __wsum sum)
 {
-	__wsum sum;
-
-	if (skb_csum_unnecessary(skb))
-		return true;
-	sum = skb_checksum(skb, d->udp, d->udp_len, 0);
 	if (pkt->from.af == AF_INET)
-		return !csum_tcpudp_magic(pkt->from.ip.s6_addr32[0],
-					  pkt->to.ip.s6_addr32[0], d->udp_len,
-					  IPPROTO_UDP, sum);
-	return !csum_ipv6_magic(&pkt->from.ip, &pkt->to.ip, d->udp_len,
-				IPPROTO_UDP, sum);
+		return csum_tcpudp_magic(pkt->from.ip.s6_addr32[0],
+					 pkt->to.ip.s6_addr32[0], d->udp_len,
+					 IPPROTO_UDP, sum);
+	return csum_ipv6_magic(&pkt->from.ip, &pkt->to.ip, d->udp_len,
+			       IPPROTO_UDP, sum);
+}
+
+/*
+ * A sender that leaves the checksum to its device puts the pseudo header's sum in its
+ * place. To veth that is as good as the right one: it hands on what it is given, so
+ * the packet has been in this machine's memory only. Of other devices, or where the
+ * skb would tell, somebody else judges.
+ */
+static bool csum_left_open(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	__sum16 seed = ~csum_with(pkt, d, 0);
+
+	return d->check == seed;
+}
+
+static bool from_veth(const struct rar_frame *frame)
+{
+	const struct rtnl_link_ops *ops = frame->xdp->rxq->dev->rtnl_link_ops;
+
+	return !frame->generic && ops && !strcmp(ops->kind, "veth");
+}
+
+/* The sum of what follows the headers is kept: AG does not change it. */
+static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	struct rar_walk walk = { .xdp = pkt->frame->xdp };
+	u32 hdrs = sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
+	struct rar_frame *frame = pkt->frame;
+
+	if (csum_left_open(pkt, d))
+		return from_veth(frame);
+	hdrs = min_t(u32, hdrs, d->udp_len);
+	frame->sum = rar_walk_csum(&walk, d->udp + hdrs, d->udp_len - hdrs);
+	frame->summed = true;
+	return !csum_with(pkt, d, csum_add(rar_walk_csum(&walk, d->udp, hdrs),
+					   frame->sum));
+}
+
+/* Sum over pseudo header, UDP header and data; zero if it is right. */
+static bool csum_good(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	if (pkt->frame)
+		return frame_csum_good(pkt, d);
+	return skb_csum_unnecessary(pkt->skb) ||
+	       !csum_with(pkt, d, skb_checksum(pkt->skb, d->udp, d->udp_len, 0));
 }
 
 /* Everything about the datagram that must hold before it is looked into. */
-static int check_datagram(struct sk_buff *skb, const struct datagram *d,
-			  const struct rar_pkt *pkt)
+static int check_datagram(const struct rar_pkt *pkt, const struct datagram *d)
 {
 	if (d->fragment)
 		return RAR_MIB_DropFragment;
@@ -168,9 +230,9 @@ static int check_datagram(struct sk_buff *skb, const struct datagram *d,
 		return RAR_MIB_DropIpOptions;
 	if (d->bad_ip_csum)
 		return RAR_MIB_DropChecksum;
-	if (d->end > skb->len || d->udp + d->udp_len > d->end)
+	if (d->end > pkt_len(pkt) || d->udp + d->udp_len > d->end)
 		return RAR_MIB_DropTruncated;
-	if (!rar_skb_readable(skb))
+	if (pkt->skb && !rar_skb_readable(pkt->skb))
 		return RAR_MIB_DropMemory;
 	if (d->udp + d->udp_len != d->end)
 		return RAR_MIB_DropLength;
@@ -178,7 +240,7 @@ static int check_datagram(struct sk_buff *skb, const struct datagram *d,
 		return RAR_MIB_DropShort;
 	if (!d->check)
 		return RAR_MIB_DropNoChecksum;
-	return csum_good(skb, d, pkt) ? INPUT_OK : RAR_MIB_DropChecksum;
+	return csum_good(pkt, d) ? INPUT_OK : RAR_MIB_DropChecksum;
 }
 
 static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
@@ -518,21 +580,18 @@ struct add_pass {
 };
 
 /* Where an element lies in two pieces. @len: a multiple of its size. */
-static void add_bounced(const struct add_pass *pass, u64 at, u64 off, u32 len)
+static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
 	const struct rar_operation *op = pass->op;
 	u8 in[INPUT_BOUNCE], own[INPUT_BOUNCE];
 
-	if (pass->in.buf)
-		rar_buf_read(pass->in.buf, off, in, len);
-	else
-		skb_copy_bits(pass->in.skb, off, in, len);
+	rar_walk_read(&pass->in, off, in, len);
 	rar_buf_read(op->own, at, own, len);
 	rar_reduce(&pass->ctx, op->print.dtype, op->print.redop, own, in, own,
 		   len / op->esize);
 	rar_buf_write(&op->buf, at, own, len);
 	if (pass->both)
-		skb_store_bits(pass->in.skb, off, own, len);
+		rar_walk_write(&pass->in, off, own, len);
 }
 
 /*
@@ -596,6 +655,8 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 		left -= len;
 	}
 	rar_reduce_end(&pass.ctx);
+	if (both && from->pkt->frame)
+		from->pkt->frame->summed = false;
 	if (pass.ctx.fpu)
 		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
 	else
@@ -639,31 +700,33 @@ static bool frags_writable(const struct sk_buff *skb)
  * May we write to the packet and send it on? The one predicate: nobody else
  * sees its data, all of it is this run, and the headers can be made anew.
  */
-static bool may_write(const struct rar_pkt *pkt, u64 won, u32 n)
+static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct sk_buff *skb = pkt->skb;
 
-	return won == rar_mask(n) && pkt->whole && !skb_shared(skb) &&
-	       !skb_cloned(skb) && !skb_zcopy(skb) && !skb_has_frag_list(skb) &&
-	       !skb_has_shared_frag(skb) && skb_headlen(skb) >= pkt->off &&
-	       frags_writable(skb);
+	if (!pkt->whole || grp->next_here)
+		return false;
+	if (pkt->frame)
+		return rar_output_frame_ready(grp, pkt);
+	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
+	       !skb_has_frag_list(skb) && !skb_has_shared_frag(skb) &&
+	       skb_headlen(skb) >= pkt->off && frags_writable(skb);
 }
 
 /*
- * Claim, add or store, publish: no exit in between. skb_copy_bits() cannot
- * fail on a length that check_datagram() found in the skb. Sets @done: what is
+ * Claim, add or store, publish: no exit in between. To read the packet cannot fail
+ * on a length that check_datagram() found in it. Sets @done: what is
  * published now, and @dups: what of it was before.
  */
 static int input_run(struct rar_group *grp, struct rar_operation *op,
 		     const struct source *from, const struct rar_run *run,
 		     const struct rar_chunk *c, u64 *done, u64 *dups)
 {
+	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
+	bool write = from->pkt && may_write(grp, from->pkt), forward;
 	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won;
-	bool write = from->pkt && !grp->next_here &&
-		     may_write(from->pkt, won, run->n);
-	struct rar_tx_item item;
-	bool forward;
 
+	write &= !lost;
 	*dups = lost ? rar_op_published(op, run, lost) : 0;
 	*done = won | *dups;
 	if (!won)
@@ -680,10 +743,14 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
 	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
 	if (forward) {
-		rar_output_forward(grp, &item, from->pkt->skb, from->pkt->off);
+		rar_output_forward(grp, &item, from->pkt);
 		if (rar_op_unuse(op))
 			rar_group_wake(grp);
 	}
+	if (item.frame)
+		rar_xdp_later(grp, false);
+	else
+		rar_link_push(grp);
 	rar_link_published(grp, op, run, won, c);
 	return forward ? INPUT_TAKEN : INPUT_OK;
 }
@@ -734,6 +801,14 @@ static int input_posted(struct rar_group *grp, const struct source *from,
 	return input_run(grp, op, from, run, &c, done, dups);
 }
 
+static struct rar_walk packet_walk(const struct rar_pkt *pkt)
+{
+	return (struct rar_walk){
+		.skb = pkt->skb,
+		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
+	};
+}
+
 /* The same for a packet. */
 static int input_packet(struct rar_group *grp, struct rar_pkt *pkt,
 			const struct rar_data_hdr *dh, const struct rar_run *run,
@@ -741,7 +816,7 @@ static int input_packet(struct rar_group *grp, struct rar_pkt *pkt,
 {
 	const struct source from = {
 		.pkt = pkt,
-		.walk.skb = pkt->skb,
+		.walk = packet_walk(pkt),
 		.off = pkt->off + sizeof(*dh),
 		.stride = stride(grp),
 	};
@@ -827,29 +902,40 @@ static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
 	return n;
 }
 
-/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN). */
+/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
 static int input_data(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
+	struct rar_walk walk = packet_walk(pkt);
 	u64 done = rar_mask(n), dups = 0;
 	struct rar_data_hdr dh;
 	struct rar_run run;
 	int ret = -EAGAIN;
 
-	skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh));
+	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_link_check(&dh, n))
 		return RAR_MIB_DropSeq;
 	/* Acquire pairs with the release in rar_group_post(). */
-	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next))
+	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
+		if (pkt->frame)
+			return INPUT_LATER;
 		ret = early_hold(grp, pkt, &dh, &run);
+	}
+	if (pkt->frame)
+		rar_xdp_mirror(grp->rn, pkt->frame);
 	if (ret == -EAGAIN)
 		ret = input_packet(grp, pkt, &dh, &run, &done, &dups);
 	if (ret != INPUT_OK && ret != INPUT_TAKEN)
 		return ret;
 	if (dups)
 		rar_mib_add(grp->rn, RxDup, hweight64(dups));
-	rar_link_record(grp, &dh, done, dups, pkt->ce);
+	if (!rar_link_record(grp, &dh, done, dups, pkt->ce))
+		return ret;
+	if (pkt->frame)
+		rar_xdp_later(grp, true);
+	else
+		rar_link_send_ack(grp);
 	return ret;
 }
 
@@ -1025,9 +1111,9 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
  * The hook comes before the stack's own checks: addresses that no packet from
  * a wire may have are left to them.
  */
-static bool martian(const struct sk_buff *skb, const struct rar_pkt *pkt)
+static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
 {
-	bool lo = skb->dev->flags & IFF_LOOPBACK;
+	bool lo = dev->flags & IFF_LOOPBACK;
 	__be32 saddr = pkt->from.ip.s6_addr32[0];
 	__be32 daddr = pkt->to.ip.s6_addr32[0];
 
@@ -1159,7 +1245,7 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path)
 {
-	int nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
+	u32 nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
 	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex,
 			       .local = path == RAR_PATH_UDP };
 	struct rar_group *grp = NULL;
@@ -1167,16 +1253,16 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	int ret;
 
 	if (skb->protocol == htons(ETH_P_IP) ?
-	    !dgram_v4(skb, nhoff, &d, &pkt) : !dgram_v6(skb, nhoff, &d, &pkt))
+	    !dgram_v4(&pkt, nhoff, &d) : !dgram_v6(&pkt, nhoff, &d))
 		return RAR_PASS;
 	if (path == RAR_PATH_UDP)
 		dgram_from_stack(skb, &d);
-	else if (martian(skb, &pkt) ||
+	else if (martian(skb->dev, &pkt) ||
 		 (d.options && skb->protocol == htons(ETH_P_IPV6)))
 		return RAR_PASS;
 
 	ret = RAR_MIB_DropGroup;
-	if (!find_headers(rn, skb, &d, &pkt))
+	if (!find_headers(rn, &pkt, &d))
 		ret = why_not_ours(skb, d.udp);
 	else
 		grp = rar_group_lookup(rn, be64_to_cpu(pkt.h.group),
@@ -1191,7 +1277,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			return RAR_PASS;
 		ret = RAR_MIB_DropAddress;
 	} else if (grp) {
-		ret = check_datagram(skb, &d, &pkt);
+		ret = check_datagram(&pkt, &d);
 	}
 	if (grp && ret == INPUT_OK && !skb_is_gso(skb))
 		ret = validate(grp, &pkt);
@@ -1212,4 +1298,76 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	else if (ret != INPUT_TAKEN)
 		this_cpu_inc(rn->mib->v[ret]);
 	return RAR_TAKEN;
+}
+
+/* Is it data of the epoch that runs here? No other one will, in this member. */
+static bool brings_data(const struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	u8 state = group_state(grp);
+
+	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
+	       (state == RAR_S_RUN || state == RAR_S_LEAVING) &&
+	       be64_to_cpu(pkt->h.token) == grp->epoch &&
+	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
+}
+
+/* A member here that the frame brings data for: the frame is good in every respect. */
+static struct rar_group *frame_group(struct rar_net *rn, const struct rar_pkt *pkt,
+				     const struct datagram *d)
+{
+	struct rar_group *grp;
+
+	grp = rar_group_lookup(rn, be64_to_cpu(pkt->h.group),
+			       be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
+	if (!grp || !addressed_to(grp, pkt))
+		return NULL;
+	if (brings_data(grp, pkt) && check_datagram(pkt, d) == INPUT_OK &&
+	    validate(grp, pkt) == INPUT_OK)
+		return grp;
+	rar_mib_inc(rn, XdpPassed);
+	return NULL;
+}
+
+/**
+ * rar_rcv_frame() - a packet that has no skb yet
+ * @rn:       netns
+ * @frame:    it
+ * @nhoff:    where its IP header is
+ * @protocol: of its link header: ETH_P_IP or ETH_P_IPV6
+ *
+ * Only data that are good in every respect are taken here. The ingress hook sees all
+ * else, judges it as it does other packets, and counts it. Softirq, RCU read side.
+ * Return: XDP_PASS and it is untouched, or XDP_DROP, and @frame says whether it goes
+ * on.
+ */
+int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
+		  __be16 protocol)
+{
+	struct net_device *dev = frame->xdp->rxq->dev;
+	struct rar_pkt pkt = { .frame = frame, .dev = dev->ifindex };
+	struct rar_group *grp;
+	struct datagram d = {};
+	int ret;
+
+	if (protocol == htons(ETH_P_IP) ? !dgram_v4(&pkt, nhoff, &d) :
+					  !dgram_v6(&pkt, nhoff, &d))
+		return XDP_PASS;
+	if (martian(dev, &pkt) || !find_headers(rn, &pkt, &d))
+		return XDP_PASS;
+	grp = frame_group(rn, &pkt, &d);
+	if (!grp)
+		return XDP_PASS;
+	pkt.whole = pkt_len(&pkt) == pkt.off + pkt.len;
+	hear(grp, &pkt);
+	ret = input_data(grp, &pkt, 1);
+	if (ret == INPUT_LATER) {
+		rar_mib_inc(rn, XdpEarly);
+		return XDP_PASS;
+	}
+	rar_mib_inc(rn, RxXdp);
+	if (ret != INPUT_OK && ret != INPUT_TAKEN) {
+		this_cpu_inc(rn->mib->v[ret]);
+		trace_rar_drop(NULL, ret);
+	}
+	return XDP_DROP;
 }

@@ -21,6 +21,8 @@
 #define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
 #define LINK_MTU_MS		1000
 #define LINK_BATCH		16
+#define LINK_FRAMES_LOST	8	/* in a row: XDP does not get through, */
+#define LINK_FRAMES_OFF		HZ	/* for so long */
 #define LINK_LOCAL_RETRY_US	1000	/* the successor was not ready after all */
 
 static unsigned long us_to_jiffies_up(u64 us)
@@ -301,8 +303,9 @@ static struct rar_operation *pick_inject(struct rar_group *grp,
 
 /* Remember what the numbers from tx->next_seq on stand for. */
 static void number_slots(struct rar_group *grp, struct rar_operation *op,
-			 const struct rar_run *run, u64 now)
+			 const struct rar_tx_item *item, u64 now)
 {
+	const struct rar_run *run = &item->run;
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_chunk last;
 	u32 i, slot;
@@ -318,6 +321,7 @@ static void number_slots(struct rar_group *grp, struct rar_operation *op,
 			.full = i + 1 < run->n || last.len == grp->payload,
 			.alone = run->n == 1,
 			.head = !i,
+			.frame = item->frame,
 		};
 		__clear_bit(slot, tx->resolved);
 	}
@@ -331,7 +335,7 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 	struct rar_link_tx *tx = &grp->tx;
 	u32 fresh;
 
-	number_slots(grp, op, run, now);
+	number_slots(grp, op, item, now);
 	refcount_inc(&op->ref);
 	rar_op_use(op);
 	item->op = op;
@@ -400,6 +404,7 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 			op = pick_inject(grp, &items[n].run, most, max, now);
 		if (!op)
 			break;
+		items[n].frame = false;
 		number(grp, op, &items[n++], now);
 	}
 	if (n) {
@@ -634,6 +639,8 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
  * @run: as it came
  * @won: which of it are new
  * @c:   where the first one lies
+ *
+ * The caller has called rar_link_push(), or will.
  */
 void rar_link_published(struct rar_group *grp, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
@@ -642,7 +649,6 @@ void rar_link_published(struct rar_group *grp, struct rar_operation *op,
 	bool final = run->phase == RAR_AG ||
 		     rar_ring_next(&op->ring, RAR_RS, c->block) == RAR_NEXT_AG;
 
-	rar_link_push(grp);
 	if (final && won && atomic_sub_and_test(hweight64(won), &op->left))
 		rar_group_op_done(grp, op);
 }
@@ -726,6 +732,8 @@ static void ack_range(struct rar_group *grp, u32 seq, u32 end,
 		news->packets += sent->head;
 		news->sent_us = max(news->sent_us, sent->time_us);
 		full_came(tx, sent);
+		if (sent->frame)
+			tx->frames_lost = 0;
 		op = op_of(grp, sent);
 		if (!op)
 			continue;
@@ -747,7 +755,23 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 	/* What needs credit the successor may refuse, of whatever size. */
 	if (sent->full && op->seq < tx->posted && !tx->full_lost[sent->alone]++)
 		tx->full_since_us[sent->alone] = now;
+	if (sent->frame && ++tx->frames_lost >= LINK_FRAMES_LOST) {
+		tx->frames_lost = 0;
+		WRITE_ONCE(tx->frames_off, jiffies + LINK_FRAMES_OFF);
+	}
 	pend_set(tx, op, sent->phase, sent->chunk, 1);
+}
+
+/**
+ * rar_link_frames_pass() - may frames go on at the XDP hook?
+ * @grp: group
+ *
+ * Some devices lose what comes from there, and do not say so: veth without a program
+ * at its other end. Then packets go for a while.
+ */
+bool rar_link_frames_pass(const struct rar_group *grp)
+{
+	return time_after_eq(jiffies, READ_ONCE(grp->tx.frames_off));
 }
 
 static void advance_una(struct rar_link_tx *tx)
@@ -949,9 +973,10 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
  * @dups:  of these, those that were there before
  * @ce:    the packet carried the congestion mark
  *
- * Acknowledges at once or lets the timer do it. Softirq.
+ * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
+ * timer does it.
  */
-void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+bool rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 		     u64 which, u64 dups, bool ce)
 {
 	u64 now = rar_now_us(), due = now + RAR_ACK_DELAY_US;
@@ -970,13 +995,12 @@ void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 		rx->ack_us = due;
 	spin_unlock_bh(&rx->lock);
 
-	if (at_once) {
-		rar_link_send_ack(grp);
-	} else if (first) {
+	if (first) {
 		spin_lock_bh(&grp->tx.lock);
 		timer_at(grp, due);
 		spin_unlock_bh(&grp->tx.lock);
 	}
+	return at_once;
 }
 
 static void ack_fill_bitmap(const struct rar_link_rx *rx,
@@ -1256,6 +1280,7 @@ void rar_link_start(struct rar_group *grp)
 	spin_lock(&tx->lock);
 	tx->credit = READ_ONCE(grp->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();
+	tx->frames_off = jiffies;
 	rar_window_init(grp);
 	rar_slow_init(grp);
 	spin_unlock(&tx->lock);

@@ -2,8 +2,8 @@
 /*
  * Module init and exit: the only file that knows the order.
  *
- * in:  reduce, work queue, netns, device notifier, socket family
- * out: socket family, orphans, device notifier, netns, work queue, reduce
+ * in:  reduce, work queue, netns, device notifier, socket family, XDP
+ * out: socket family, orphans, device notifier, netns, XDP, work queue, reduce
  */
 #include <linux/module.h>
 
@@ -107,6 +107,7 @@ static int __init main_init(void)
 	err = rar_sock_init();
 	if (err)
 		goto err_hook;
+	rar_xdp_init();
 	return 0;
 
 err_hook:
@@ -132,6 +133,7 @@ static void __exit main_exit(void)
 		schedule_timeout_uninterruptible(msecs_to_jiffies(20));
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
+	rar_xdp_exit();
 	rar_local_exit();
 	rar_group_exit();
 	rar_op_exit();

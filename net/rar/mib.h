@@ -13,6 +13,9 @@ struct rar_net;
 #define RAR_MIB_LIST(X)							\
 	X(RxIngress)	/* packets taken at the netfilter ingress hook */ \
 	X(RxEncap)	/* packets taken by the UDP encap socket */	\
+	X(RxXdp)	/* packets taken at the XDP hook */		\
+	X(XdpEarly)	/* left to ingress: for operations not posted */ \
+	X(XdpPassed)	/* left to ingress: no data, or not good */	\
 	X(RxData)	/* chunks accepted */				\
 	X(RxBytes)	/* their payload bytes */			\
 	X(RxLocal)	/* runs handed over by a rank of this netns */	\
@@ -21,6 +24,7 @@ struct rar_net;
 	X(TxBytes)	/* their payload bytes */			\
 	X(TxRetrans)	/* chunks sent again */				\
 	X(TxForward)	/* chunks sent in the packet that brought them */ \
+	X(TxXdp)	/* of these, sent by XDP */			\
 	X(TxAck)	/* acknowledgments sent */			\
 	X(TxCtl)	/* all other packets sent */			\
 	X(TxError)	/* packets the stack did not take */		\

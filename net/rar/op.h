@@ -48,6 +48,7 @@ struct rar_tx_item {
 	u32 seq;			/* of the first chunk */
 	u32 una;
 	bool ack_now;
+	bool frame;			/* goes on at the XDP hook */
 };
 
 /*

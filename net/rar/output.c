@@ -3,12 +3,16 @@
  * Output: builds packets from the operation buffer or a header and hands
  * them to IP. Nothing is kept: a lost packet is built again.
  */
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
+#include <net/neighbour.h>
 #include <net/route.h>
 #include <net/udp.h>
+#include <net/xdp.h>
 
 #include "encap.h"
 #include "rar.h"
@@ -231,15 +235,46 @@ static struct sk_buff *packet_alloc(const struct rar_path *path, u32 len)
 	return skb;
 }
 
+/* @len: with the header itself, as below. */
+static void fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len)
+{
+	uh->source = htons(ntohs(path->src.port) + lane);
+	uh->dest = path->dst.port;
+	uh->len = htons(len);
+	uh->check = 0;
+}
+
+static void fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
+{
+	*iph = (struct iphdr) {
+		.version = 4,
+		.ihl = sizeof(*iph) / 4,
+		.tos = OUTPUT_TOS,
+		.tot_len = htons(len),
+		.frag_off = htons(IP_DF),
+		.ttl = OUTPUT_TTL,
+		.protocol = IPPROTO_UDP,
+		.saddr = addr_v4(&path->src),
+		.daddr = addr_v4(&path->dst),
+	};
+}
+
+static void fill_v6(struct ipv6hdr *ip6h, const struct rar_path *path, u32 len)
+{
+	ip6_flow_hdr(ip6h, OUTPUT_TOS, 0);
+	ip6h->payload_len = htons(len - sizeof(*ip6h));
+	ip6h->nexthdr = IPPROTO_UDP;
+	ip6h->hop_limit = OUTPUT_TTL;
+	ip6h->saddr = path->src.ip;
+	ip6h->daddr = path->dst.ip;
+}
+
 static void push_udp(struct sk_buff *skb, const struct rar_path *path, u32 lane)
 {
 	struct udphdr *uh = __skb_push(skb, sizeof(*uh));
 
 	skb_reset_transport_header(skb);
-	uh->source = htons(ntohs(path->src.port) + lane);
-	uh->dest = path->dst.port;
-	uh->len = htons(skb->len);
-	uh->check = 0;
+	fill_udp(uh, path, lane, skb->len);
 }
 
 /* udp_set_csum() leaves this to its caller for GSO. */
@@ -255,24 +290,14 @@ static void set_csum(struct sk_buff *skb)
 static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
 		   const struct rar_path *path)
 {
-	u32 len = skb->len;
 	struct iphdr *iph;
 
 	set_csum(skb);
 	udp_set_csum(false, skb, addr_v4(&path->src), addr_v4(&path->dst),
-		     len);
+		     skb->len);
 	iph = __skb_push(skb, sizeof(*iph));
 	skb_reset_network_header(skb);
-	*iph = (struct iphdr) {
-		.version = 4,
-		.ihl = sizeof(*iph) / 4,
-		.tos = OUTPUT_TOS,
-		.frag_off = htons(IP_DF),
-		.ttl = OUTPUT_TTL,
-		.protocol = IPPROTO_UDP,
-		.saddr = addr_v4(&path->src),
-		.daddr = addr_v4(&path->dst),
-	};
+	fill_v4(iph, path, 0);	/* the length may be one of many packets: IP knows */
 	skb->protocol = htons(ETH_P_IP);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 	return ip_local_out(net, sk, skb);
@@ -282,19 +307,13 @@ static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
 static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 		   const struct rar_path *path)
 {
-	u32 len = skb->len;
 	struct ipv6hdr *ip6h;
 
 	set_csum(skb);
-	udp6_set_csum(false, skb, &path->src.ip, &path->dst.ip, len);
+	udp6_set_csum(false, skb, &path->src.ip, &path->dst.ip, skb->len);
 	ip6h = __skb_push(skb, sizeof(*ip6h));
 	skb_reset_network_header(skb);
-	ip6_flow_hdr(ip6h, OUTPUT_TOS, 0);
-	ip6h->payload_len = htons(len);
-	ip6h->nexthdr = IPPROTO_UDP;
-	ip6h->hop_limit = OUTPUT_TTL;
-	ip6h->saddr = path->src.ip;
-	ip6h->daddr = path->dst.ip;
+	fill_v6(ip6h, path, skb->len);
 	skb->protocol = htons(ETH_P_IPV6);
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	return ip6_local_out(net, sk, skb);
@@ -507,11 +526,10 @@ static u32 lane_of(const struct rar_group *grp, const struct rar_run *run)
 	return run->chunk / RAR_RUN_MAX % grp->nlanes;
 }
 
-static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
-		     struct sk_buff *skb)
+static void run_sent(struct rar_group *grp, const struct rar_tx_item *item,
+		     int err)
 {
 	const struct rar_run *run = &item->run;
-	int err = xmit(grp, &grp->path[RAR_NEXT], skb, lane_of(grp, run));
 
 	rar_mib_add(grp->rn, TxData, run->n);
 	rar_mib_add(grp->rn, TxBytes,
@@ -522,6 +540,13 @@ static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
 			      rar_group_rank(grp, RAR_NEXT), item->op->seq);
 	else if (err)
 		rar_link_local_drop(grp);
+}
+
+static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
+		     struct sk_buff *skb)
+{
+	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb,
+				 lane_of(grp, &item->run)));
 }
 
 /**
@@ -566,14 +591,8 @@ static void make_new(struct sk_buff *skb, u32 off)
 	memset(skb->cb, 0, sizeof(skb->cb));
 }
 
-/**
- * rar_output_forward() - send the packet that brought chunks on with them
- * @grp:  group
- * @item: what it carries now, its sequence numbers taken
- * @skb:  the packet, ours alone, consumed; it holds the payload already
- * @off:  of the first RAR header
- */
-void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
+/* Send the skb that brought chunks on with them; their headers start at @off. */
+static void forward_skb(struct rar_group *grp, struct rar_tx_item *item,
 			struct sk_buff *skb, u32 off)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
@@ -581,7 +600,6 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 	struct rar_data_hdr dh;
 	u32 i, len;
 
-	trace_tx(grp, item);
 	make_new(skb, off);
 	fill_data_hdr(grp, item, &dh);
 	for (i = 0, off = 0; i < item->run.n; i++) {
@@ -592,9 +610,177 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 		bytes -= len;
 	}
 	set_gso(grp, skb, item->run.n);
-	rar_mib_add(grp->rn, TxForward, item->run.n);
 	run_xmit(grp, item, skb);
 }
+
+/* -- frames -------------------------------------------------------------- */
+
+/* The device under a VLAN's, and that VLAN's tag. */
+#if IS_ENABLED(CONFIG_VLAN_8021Q)
+static struct net_device *vlan_under(const struct net_device *dev,
+				     struct vlan_ethhdr *link)
+{
+	const struct vlan_dev_priv *vlan = vlan_dev_priv(dev);
+
+	link->h_vlan_proto = vlan->vlan_proto;
+	link->h_vlan_TCI = htons(vlan->vlan_id);
+	return vlan->real_dev;
+}
+#else
+static struct net_device *vlan_under(struct net_device *dev,
+				     struct vlan_ethhdr *link)
+{
+	return dev;
+}
+#endif
+
+/* By the device it came by, or by another one that takes frames. */
+static bool frame_dev_ok(const struct rar_frame *frame)
+{
+	const struct net_device *dev = frame->dev;
+
+	if (dev->type != ARPHRD_ETHER || is_vlan_dev(dev))
+		return false;
+	return frame->generic || dev == frame->xdp->rxq->dev ||
+	       rar_xdp_takes_frames(dev, xdp_buff_has_frags(frame->xdp));
+}
+
+/* The new link header: device, VLAN, and the neighbour's address as of now. */
+static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
+		       const struct dst_entry *dst)
+{
+	struct vlan_ethhdr *link = (struct vlan_ethhdr *)frame->link;
+	struct net_device *dev = dst->dev;
+	struct neighbour *n;
+	bool ok;
+
+	frame->dev = is_vlan_dev(dev) ? vlan_under(dev, link) : dev;
+	if (!frame_dev_ok(frame))
+		return false;
+	n = dst_neigh_lookup(dst, &path->dst.ip);
+	if (!n)
+		return false;
+	/* As for any packet: it is looked for, or asked whether it is still there. */
+	ok = !neigh_event_send(n, NULL);
+	if (ok)
+		neigh_ha_snapshot(link->h_dest, n, n->dev);
+	neigh_release(n);
+	ether_addr_copy(link->h_source, dev->dev_addr);
+	frame->link_len = is_vlan_dev(dev) ? VLAN_ETH_HLEN : ETH_HLEN;
+	*(__be16 *)(frame->link + frame->link_len - sizeof(__be16)) =
+		path->dst.af == AF_INET6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
+	return ok;
+}
+
+/* All headers before the RAR header. */
+static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
+{
+	return frame->link_len + ip_hdr_size(path) + sizeof(struct udphdr);
+}
+
+/**
+ * rar_output_frame_ready() - could a frame go on to the successor as it is?
+ * @grp: group
+ * @pkt: the frame
+ *
+ * Softirq, RCU read side. Return: false if its chunk must be sent in a packet, which
+ * takes any route, waits for the neighbour's address and passes the firewall.
+ */
+bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	struct rar_path *path = &grp->path[RAR_NEXT];
+	u32 len = ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
+	struct xdp_buff *xdp = pkt->frame->xdp;
+	struct dst_entry *dst;
+	u32 mtu, room;
+	bool ok;
+
+	if (!rar_link_frames_pass(grp))
+		return false;
+	dst = route_get(grp, path);
+	if (IS_ERR(dst))
+		return false;
+	mtu = READ_ONCE(path->mtu) ?: RAR_MAX_MTU;
+	ok = !dst_xfrm(dst) && len <= min(mtu, READ_ONCE(dst->dev->mtu)) &&
+	     frame_link(pkt->frame, path, dst);
+	dst_release(dst);
+	room = xdp->data - xdp->data_hard_start + pkt->off;
+	return ok && room >= sizeof(struct xdp_frame) + frame_room(pkt->frame, path);
+}
+
+/* IP and UDP, at @uh, before what @len counts with the UDP header. */
+static void frame_headers(const struct rar_frame *frame, const struct rar_path *path,
+			  struct udphdr *uh, u32 lane, u32 len)
+{
+	u32 hdrs = sizeof(*uh) + sizeof(struct rar_data_hdr);
+	struct ipv6hdr *ip6h = (void *)uh - sizeof(*ip6h);
+	struct iphdr *iph = (void *)uh - sizeof(*iph);
+	__wsum sum;
+
+	fill_udp(uh, path, lane, len);
+	sum = csum_add(csum_partial(uh, hdrs, 0), frame->sum);
+	if (path->dst.af == AF_INET6) {
+		fill_v6(ip6h, path, sizeof(*ip6h) + len);
+		uh->check = csum_ipv6_magic(&path->src.ip, &path->dst.ip, len,
+					    IPPROTO_UDP, sum);
+	} else {
+		fill_v4(iph, path, sizeof(*iph) + len);
+		iph->check = ip_fast_csum(iph, iph->ihl);
+		uh->check = csum_tcpudp_magic(iph->saddr, iph->daddr, len,
+					      IPPROTO_UDP, sum);
+	}
+	if (!uh->check)
+		uh->check = CSUM_MANGLED_0;
+}
+
+/* The same for a frame: it goes when the XDP program says so, with a checksum. */
+static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
+			  struct rar_frame *frame, u32 off)
+{
+	u32 len = rar_ring_bytes(&item->op->ring, item->run.chunk, 1);
+	const struct rar_path *path = &grp->path[RAR_NEXT];
+	struct rar_walk walk = { .xdp = frame->xdp };
+	struct xdp_buff *xdp = frame->xdp;
+	struct rar_data_hdr dh, *to;
+
+	to = xdp->data + off;
+	if (!frame->summed)
+		frame->sum = rar_walk_csum(&walk, off + sizeof(dh), len);
+	fill_data_hdr(grp, item, &dh);
+	number_data_hdr(item, &dh, 0, len);
+	*to = dh;
+	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
+		      lane_of(grp, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
+	/* Nobody's metadata are true any more. */
+	if (xdp->data_meta <= xdp->data)
+		xdp->data_meta = (void *)to - frame_room(frame, path);
+	else
+		xdp->data_meta = (void *)to - frame_room(frame, path) + 1;
+	xdp->data = (void *)to - frame_room(frame, path);
+	memcpy(xdp->data, frame->link, frame->link_len);
+	frame->sent = true;
+	rar_mib_inc(grp->rn, TxXdp);
+	run_sent(grp, item, 0);
+}
+
+/**
+ * rar_output_forward() - send the packet that brought chunks on with them
+ * @grp:  group
+ * @item: what it carries now, its sequence numbers taken
+ * @pkt:  it is ours alone and holds the payload already; its skb is consumed
+ */
+void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
+			const struct rar_pkt *pkt)
+{
+	trace_tx(grp, item);
+	rar_mib_add(grp->rn, TxForward, item->run.n);
+	if (pkt->frame)
+		forward_frame(grp, item, pkt->frame, pkt->off);
+	else
+		forward_skb(grp, item, pkt->skb, pkt->off);
+}
+
+/* -- single headers ------------------------------------------------------- */
 
 /**
  * rar_output_ctl() - send a packet that is a header and padding

@@ -18,6 +18,7 @@
 
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
+#include <linux/if_vlan.h>
 #include <linux/ktime.h>
 #include <linux/netfilter.h>
 #include <linux/refcount.h>
@@ -39,6 +40,7 @@
 
 struct rar_hook;
 struct rar_port;
+struct xdp_buff;
 
 #define RAR_TX_SLOTS	1024	/* packets in flight on a link, power of two */
 #define RAR_RX_WIN	2048	/* sequence numbers a receiver tells apart */
@@ -102,6 +104,7 @@ struct rar_net {
 	int sysctl_super_chunks;
 	int sysctl_local;
 	int sysctl_lanes;
+	int sysctl_xdp_mirror;
 };
 
 extern unsigned int rar_net_id;
@@ -141,6 +144,7 @@ struct rar_sent {
 	bool full;		/* carries a whole payload */
 	bool alone;		/* in a packet of its own */
 	bool head;		/* the first chunk of a packet */
+	bool frame;		/* went on at the XDP hook */
 };
 
 /* The lowest delay of late: of the present spell and of the one before. */
@@ -177,6 +181,8 @@ struct rar_base {
  *		superpackets, which may pass where single ones do not, and
  *		[1] those alone, which pass where others do
  * @full_since_us: since when
+ * @frames_lost: frames sent by XDP and given up since one was acknowledged;
+ *		@frames_off: none are sent until then, jiffies
  *
  * @cwnd:	link window, packets; @ssthresh: slow start ends here;
  *		@cwnd_acked: acknowledged towards the next increase
@@ -228,6 +234,8 @@ struct rar_link_tx {
 	u32 backoff;
 	u32 full_lost[2];
 	u64 full_since_us[2];
+	u32 frames_lost;
+	unsigned long frames_off;
 
 	u32 cwnd;
 	u32 ssthresh;
@@ -386,7 +394,8 @@ struct rar_join_state {
  * member is on, see local.c.
  *
  * References (@ref): the hash table (dropped by rar_group_unhash()), the
- * socket, the armed timer, the queued work and local.c's list are each one. It dies
+ * socket, the armed timer, the queued work, local.c's list and xdp.c's are each one. It
+ * dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
  *  - on close in RUN: as an orphan, until all operations are released and
@@ -444,6 +453,8 @@ struct rar_group {
 	bool next_here, prev_here;	/* neighbours in this netns, see local.c */
 	struct list_head local_node;
 	atomic_t local_state;
+	struct list_head xdp_node;	/* what frames left to do, see xdp.c */
+	atomic_t xdp_todo;
 	u32 sk_mark;
 	u32 sk_priority;
 
@@ -464,17 +475,42 @@ struct rar_group {
 	struct rar_early early;
 };
 
-/* A packet, where it came from, and its parsed common header. */
+/*
+ * struct rar_frame - a packet in a driver's receive path, ours alone; see xdp.c
+ * @xdp:	it, at its link header
+ * @generic:	there is an skb around it all the same
+ * @sum:	of its payload, as checksums have it; valid if @summed
+ * @dev:	the device by which it can go on, and how, set by
+ *		rar_output_frame_ready()
+ * @link:	its new link header, @link_len bytes
+ * @sent:	it holds what goes on by @dev
+ */
+struct rar_frame {
+	struct xdp_buff *xdp;
+	bool generic;
+	bool summed;
+	bool sent;
+	u8 link_len;
+	u8 link[VLAN_ETH_HLEN] __aligned(2);
+	__wsum sum;
+	struct net_device *dev;
+};
+
+/*
+ * A packet, where it came from, and its parsed common header. Its data are in @skb,
+ * or in @frame.
+ */
 struct rar_pkt {
 	struct sk_buff *skb;
+	struct rar_frame *frame;
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
 	int dev;
-	u32 off;			/* of the RAR header in skb */
+	u32 off;			/* of the RAR header */
 	u32 len;			/* RAR header and payload */
 	bool ce;
 	bool local;			/* the stack found it to be for us */
-	bool whole;			/* skb is this and nothing else */
+	bool whole;			/* there is nothing else in it */
 	struct rar_hdr h;
 };
 
@@ -576,11 +612,12 @@ void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
 bool rar_link_check(const struct rar_data_hdr *dh, u32 n);
 void rar_link_start(struct rar_group *grp);
-void rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+bool rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 		     u64 which, u64 dups, bool ce);
 void rar_link_send_ack(struct rar_group *grp);
 unsigned long rar_link_keepalive(struct rar_group *grp);
 void rar_link_local_drop(struct rar_group *grp);
+bool rar_link_frames_pass(const struct rar_group *grp);
 void rar_link_stop(struct rar_group *grp);
 void rar_link_flush(struct rar_group *grp);
 void rar_link_bury(struct rar_group *grp);
@@ -629,6 +666,8 @@ void rar_slow_tell(struct rar_group *grp, struct rar_slow_wire *w, u64 now);
 enum rar_verdict { RAR_PASS, RAR_TAKEN };
 enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path);
+int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
+		  __be16 protocol);
 u64 rar_input_local(struct rar_group *grp, const struct rar_tx_item *item);
 void rar_input_post(struct rar_group *grp, u64 op_seq);
 void rar_input_flush_early(struct rar_group *grp);
@@ -641,8 +680,9 @@ int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
 bool rar_output_is_here(const struct rar_group *grp, const struct rar_path *path);
 bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path);
 void rar_output_run(struct rar_group *grp, struct rar_tx_item *item);
+bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
-			struct sk_buff *skb, u32 off);
+			const struct rar_pkt *pkt);
 void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
 bool rar_output_budget(struct rar_net *rn);
@@ -658,6 +698,15 @@ void rar_hook_put(struct rar_net *rn, struct rar_hook *hook);
 int rar_hook_dev(const struct rar_hook *hook);
 int rar_hook_init(void);
 void rar_hook_exit(void);
+
+/* xdp.c */
+struct xdp_md;
+int bpf_rar_rcv(struct xdp_md *ctx, u32 *ifindex);
+bool rar_xdp_usable(void);
+void rar_xdp_mirror(struct rar_net *rn, const struct rar_frame *frame);
+void rar_xdp_later(struct rar_group *grp, bool ack);
+void rar_xdp_init(void);
+void rar_xdp_exit(void);
 
 /* af_rar.c */
 int rar_sock_init(void);

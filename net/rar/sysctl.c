@@ -3,7 +3,7 @@
  * net.rar.*, per netns. Owns the sysctl_ fields of struct rar_net.
  *
  *   port         UDP port of addresses that name none
- *   rx_path      "ingress" or "udp"
+ *   rx_path      "ingress", "udp" or "xdp"
  *   window       bytes in flight in a whole ring; each rank injects its share
  *   mem          bytes of operation buffers; a quarter more for held packets
  *   early_bytes  per group: payload held for operations not yet posted here
@@ -15,6 +15,7 @@
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   lanes        flows, each from a UDP port of its own, that the chunks of a link
  *                are spread over; for later joins
+ *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -33,6 +34,7 @@ static unsigned long mem_min = 65536, mem_max = LONG_MAX;
 static const char *const path_names[] = {
 	[RAR_PATH_INGRESS] = "ingress",
 	[RAR_PATH_UDP] = "udp",
+	[RAR_PATH_XDP] = "xdp",
 };
 
 static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
@@ -49,6 +51,8 @@ static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
 	i = match_string(path_names, ARRAY_SIZE(path_names), strim(name));
 	if (i < 0)
 		return i;
+	if (i == RAR_PATH_XDP && !rar_xdp_usable())
+		return -EOPNOTSUPP;
 	WRITE_ONCE(*path, i);
 	return 0;
 }
@@ -80,6 +84,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
+	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
 };
 
 static void sysctl_defaults(struct rar_net *rn)

@@ -269,7 +269,7 @@ enum rar_state {
 enum rar_rx_path {
 	RAR_PATH_INGRESS,
 	RAR_PATH_UDP,
-	RAR_PATH_XDP,		/* not implemented */
+	RAR_PATH_XDP,
 	RAR_PATH_NR
 };
 
