@@ -5,9 +5,13 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 O_KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 # --------------------------------------------------------------------- the module
-.PHONY: all modules_install clean
+.PHONY: all modules_install clean xdp
 all: $(KDIR)/Makefile  ## Build rar.ko for the running kernel, or for KDIR=...
 	$(O_KBUILD) modules
+	@scripts/module-btf rar.ko $(KDIR) $(VMLINUX) || true
+
+xdp:  ## Build the XDP program (clang, libbpf-dev); scripts/xdp attaches it
+	$(MAKE) -s -C tools/xdp
 
 modules_install: all  ## Install it (root): then "modprobe rar" or socket() load it
 	$(O_KBUILD) modules_install

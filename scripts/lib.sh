@@ -382,6 +382,8 @@ rar_build()
 			rar_make_log "$kernel" >&2
 			rar_die "the module does not build for $kernel"
 		fi
+		rar_is_uml "$kernel" || "$RAR_TOP/scripts/module-btf" "build/$kernel/rar.ko" \
+			"$(rar_kdir "$kernel")" "$RAR_CACHE/$kernel/vmlinux"
 		rar_warnings "$kernel" >&2
 	) 9> "$RAR_TOP/build/$kernel.lock"
 }
@@ -516,10 +518,11 @@ rar_kselftest()
 	cp -u "$RAR_CACHE"/tools/tools/testing/selftests/*.h "$RAR_TOP/build/kselftest/"
 }
 
-# build/selftests: the programs
+# build/selftests: the programs; build/xdp: that of the XDP hook
 rar_selftests()
 {
 	rar_kselftest
+	rar_step xdp "building the XDP program" make -C "$RAR_TOP/tools/xdp"
 	rar_step selftests "building the selftests" make -C "$RAR_TOP/selftests" \
 		KSELFTEST_DIR="$RAR_TOP/build/kselftest" -j"$(nproc)"
 }
