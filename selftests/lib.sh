@@ -4,6 +4,7 @@
 # module's counters.  Sourced, never run.
 
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+export RAR_BPF_OTHER=${RAR_BIN:-$PWD/../build/selftests}/other.bpf.o
 PATH=${RAR_BIN:-$PWD/../build/selftests}:$PATH:/usr/sbin:/sbin
 
 # ---------------------------------------------------------------- TAP
@@ -87,6 +88,7 @@ need_module()
 # fe80::77:(r+1)), all on the bridge br0 of the namespace rarbr (ports p0 ...).
 
 topo_n=0
+topo_queues=		# of each veth: "numtxqueues N numrxqueues N"
 
 rns()		# RANK command...: in a rank's namespace; "br" is the bridge's
 {
@@ -110,7 +112,8 @@ topo_links()
 	local r
 
 	for ((r = 0; r < $1; r++)); do
-		echo "link add eth0 netns rar$r type veth peer name p$r netns rarbr"
+		echo "link add eth0 netns rar$r $topo_queues type veth" \
+			"peer name p$r netns rarbr $topo_queues"
 	done
 }
 
@@ -162,7 +165,8 @@ topo_up()	# N [MTU...]: as topo_mtu
 	for ((r = 0; r < n; r++)); do
 		topo_rank $r | ip -n rar$r -batch - || return
 	done
-	[ $# = 0 ] || topo_mtu "$@"
+	[ $# = 0 ] || topo_mtu "$@" || return
+	[ -z "${RAR_XDP-}" ] || { need_xdp && topo_xdp "$RAR_XDP" && topo_sysctl rx_path=xdp; }
 }
 
 topo_down()
@@ -173,6 +177,75 @@ topo_down()
 		[ ! -e "$ns" ] || echo "netns del ${ns##*/}"
 	done | ip -batch -
 	topo_n=0
+}
+
+# ---------------------------------------------------------------- XDP
+
+xdp_pin=/sys/fs/bpf/rar-test
+
+# Ends the test where there is no XDP; its program is loaded once, for all devices.
+need_xdp()
+{
+	[ -e /sys/kernel/btf/rar ] || skip_all "no BTF in the module, so no XDP"
+	[ -e $xdp_pin ] && return
+	bpftool prog load ../build/xdp/rar_xdp_frags.o $xdp_pin type xdp ||
+		skip_all "the XDP program does not load"
+}
+
+# topo_xdp native|generic|off: of the ranks' devices. veth takes what XDP sends back
+# only where the other end has an XDP program, too: there it passes everything.
+topo_xdp()
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		case $1 in
+		native) rns $r ip -force link set eth0 xdpdrv pinned $xdp_pin ;;
+		generic) rns $r ip -force link set eth0 xdpgeneric pinned $xdp_pin ;;
+		off) rns $r ip link set eth0 xdp off && rns $r ip link set eth0 xdpgeneric off ;;
+		esac || return
+	done
+	topo_xdp_ports on
+}
+
+topo_xdp_ports()	# on|off
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		case $1 in
+		on) rns br ip -force link set p$r xdpdrv pinned $xdp_pin ;;
+		off) rns br ip link set p$r xdp off ;;
+		esac || return
+	done
+}
+
+# topo_ring N MTU: instead of the bridge a veth from each rank to the next one: eth0 goes
+# there, prev comes from its predecessor. IPv4 only.
+topo_ring()
+{
+	local r n=$1 next
+
+	topo_down
+	trap topo_down EXIT
+	topo_namespaces "$n" | ip -batch - || return
+	topo_n=$n
+	for ((r = 0; r < n; r++)); do
+		next=$(((r + 1) % n))
+		ip link add eth0 mtu "$2" netns "rar$r" type veth \
+			peer name prev mtu "$2" netns "rar$next" || return
+	done
+	for ((r = 0; r < n; r++)); do
+		ip -n "rar$r" -batch - <<-EOT || return
+			link set lo up
+			link set eth0 up
+			link set prev up
+			address add 10.77.0.$((r + 1))/32 dev eth0
+			address add 10.77.0.$((r + 1))/32 dev prev
+			route add 10.77.0.$(((r + n - 1) % n + 1))/32 dev prev
+			route replace 10.77.0.$(((r + 1) % n + 1))/32 dev eth0
+		EOT
+	done
 }
 
 # topo_mtu MTU...: of rank 0, 1, ...; the last one is for all further ranks.  The
@@ -216,10 +289,30 @@ topo_neighbours()
 	done
 }
 
-# topo_netem parameters...: on what every rank sends, data and acknowledgments
+# topo_netem parameters...: on what every rank sends, data and acknowledgments; with
+# XDP, which no queue sees, on what it receives
 topo_netem()
 {
-	each_rank tc qdisc replace dev eth0 root netem limit 10000 "$@"
+	local r
+
+	if [ -z "${RAR_XDP-}" ]; then
+		each_rank tc qdisc replace dev eth0 root netem limit 10000 "$@"
+		return
+	fi
+	for ((r = 0; r < topo_n; r++)); do
+		rns br tc qdisc replace dev p$r root netem limit 10000 "$@" || return
+	done
+}
+
+# The counters of its queues.
+topo_netem_counts()
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		rns $r tc -s qdisc show dev eth0
+		rns br tc -s qdisc show dev p$r
+	done
 }
 
 topo_gso()	# on|off: segmentation and receive offloads of the ranks' devices

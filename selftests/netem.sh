@@ -47,7 +47,7 @@ effect()
 	local r sum=0
 
 	if [ "$1" = netem ]; then
-		each_rank tc -s qdisc show dev eth0 |
+		topo_netem_counts |
 			awk '/dropped/ { sum += $7 } END { print sum }'
 		return
 	fi

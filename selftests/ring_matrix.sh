@@ -7,7 +7,7 @@
 # selection: every pair (MTU, path), (MTU, address family), (path, address family)
 # occurs with all four types and all counts; the number of ranks varies along.
 #
-# ring_matrix.sh [full]
+# ring_matrix.sh [full]; with RAR_XDP set the path xdp takes the place of ingress
 . "$(dirname "$0")/lib.sh"
 
 # MTUs        path     family ranks
@@ -55,6 +55,7 @@ set_mtus()	# MTU[,MTU]
 one_pair()	# MTUS PATH FAMILY RANKS
 {
 	[ "$1" = "$mtus" ] || set_mtus "$1"
+	[ -z "${RAR_XDP-}" ] || set -- "$1" "${2/ingress/xdp}" "$3" "$4"
 	check "N=$4 all types mtu $1 $2 IPv$3" \
 		ring -n "$4" -a "$3" -t all -c std,100k -s "rx_path=$2"
 }
