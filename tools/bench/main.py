@@ -30,7 +30,8 @@ Runs AF_RAR and its competitors in turns, in the same boot, and says how they co
 
 Without options: the targets T1 to T8, a sweep over sizes and one training step, in under
 10 minutes. With --targets or --models: only those. With any other choice: a sweep of that.
-Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel."""
+Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
+--paths [KERNEL [SECONDS]], alone: CPU time per hop by the paths ingress, udp and xdp."""
 
 EPILOG = """\
 kernels: uml (one CPU, memory at native speed), 6.12 and 6.1 (emulated, two CPUs), native
