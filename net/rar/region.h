@@ -16,7 +16,7 @@ struct rar_region;
  * @n:    how many
  */
 struct rar_regions {
-	struct mutex lock;
+	struct mutex lock;		/* of the list */
 	struct list_head list;
 	u32 n;
 };
