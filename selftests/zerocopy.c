@@ -684,7 +684,7 @@ static int wait_complete(int fd, uint64_t ops, struct rar_info *info)
  */
 static int released(uint32_t rank, void *arg)
 {
-	struct rar_data d = data_of(1, RAR_F32, 1000);
+	struct rar_data d = data_of(1, RAR_F32, 4000);	/* a block of each rank */
 	int fd = open_rank(rank);
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 	struct rar_info info;
