@@ -171,40 +171,6 @@ nobody_takes_frames()
 	topo_xdp_ports on
 }
 
-# ---------------------------------------------------------------- who looks on
-
-seen()
-{
-	local pid
-
-	rns 1 sysctl -qw net.rar.xdp_mirror="$1"
-	rns 1 tcpdump -i eth0 -nn -U --immediate-mode -w "$dir/pcap" udp port 18118 2> "$dir/tcpdump" &
-	pid=$!
-	for ((i = 0; i < 100; i++)); do
-		grep -q "listening" "$dir/tcpdump" && break
-		sleep 0.1
-	done
-	fresh
-	check "N=3 under tcpdump" ring -n 3 -t f32 -c 200k -T 60
-	since
-	sleep 1
-	kill $pid && wait $pid
-	frames=$(tcpdump -nn -r "$dir/pcap" 'udp[9] <= 2' 2> /dev/null | wc -l)
-	note "xdp_mirror=$1: $frames packets with data seen at rank 1, $(tail -n 3 "$dir/tcpdump" | paste -sd ' ')"
-}
-
-mirror()
-{
-	local without
-
-	seen 0
-	without=$frames
-	seen 1
-	[ "$frames" -gt $((without + 100)) ]
-	result $? "xdp_mirror=1: data are seen that are not with 0"
-	rns 1 sysctl -qw net.rar.xdp_mirror=0
-}
-
 # ---------------------------------------------------------------- programs come and go
 
 ping1() { rns 0 ping -q -c 1 -W 1 10.77.0.2 > /dev/null; }
@@ -283,7 +249,7 @@ need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 need_xdp
 dir=$(mktemp -d)
-plan 52
+plan 49
 on_a_bridge
 mixed_paths
 lossy
@@ -292,7 +258,6 @@ topo_up $n 1500 && topo_xdp native && topo_sysctl rx_path=xdp
 fresh
 generic
 nobody_takes_frames
-mirror
 beside_another
 replaced
 vlan
