@@ -171,6 +171,61 @@ nobody_takes_frames()
 	topo_xdp_ports on
 }
 
+# ---------------------------------------------------------------- who looks on
+
+# What a packet socket of rank 1 sees: data on the way to it (in) or to rank 2 (out), as
+# outgoing packets. Without the mirror nothing goes out that is addressed to this host.
+onlooker='
+import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 28)	# SO_RCVBUFFORCE
+s.bind(("eth0", 3))
+seen = {b"\x0a\x4d\0\2": 0, b"\x0a\x4d\0\3": 0}
+s.settimeout(4)
+print("ready", flush=True)
+while True:
+    try:
+        p, where = s.recvfrom(64)
+    except TimeoutError:
+        break
+    if (where[2] == 4 and where[1] == 0x800 and p[36:38] == (18118).to_bytes(2, "big")
+            and p[43] <= 2 and p[30:34] in seen):
+        seen[p[30:34]] += 1
+print("onlooker: in={} out={}".format(*seen.values()))
+'
+
+# look_on MIRROR: sets $in and $out, and what the counters say, $received and $sent
+look_on()
+{
+	local i pid
+
+	rns 1 sysctl -qw net.rar.xdp_mirror="$1"
+	rns 1 python3 -c "$onlooker" > "$dir/onlooker" &
+	pid=$!
+	for ((i = 0; i < 300; i++)); do
+		grep -q ready "$dir/onlooker" && break
+		sleep 0.1
+	done
+	received=$(counter 1 RarRxXdp) sent=$(counter 1 RarTxXdp)
+	check "N=3, xdp_mirror=$1" ring -n 3 -t f32 -c 200k -T 60
+	received=$(($(counter 1 RarRxXdp) - received)) sent=$(($(counter 1 RarTxXdp) - sent))
+	wait $pid
+	out=$(cat "$dir/onlooker")
+	note "$out; received $received and sent $sent by XDP"
+	in=$(word in) out=$(word out)
+}
+
+mirror()
+{
+	look_on 0
+	[ "$in" = 0 ] && [ "$received" -gt 100 ]
+	result $? "xdp_mirror=0: what XDP takes is not seen"
+	look_on 1
+	[ "$in" = "$received" ] && [ "$received" -gt 100 ] && [ "$out" -ge "$sent" ]
+	result $? "xdp_mirror=1: $in of $received packets that XDP took are seen"
+	rns 1 sysctl -qw net.rar.xdp_mirror=0
+}
+
 # ---------------------------------------------------------------- programs come and go
 
 ping1() { rns 0 ping -q -c 1 -W 1 10.77.0.2 > /dev/null; }
@@ -249,7 +304,7 @@ need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 need_xdp
 dir=$(mktemp -d)
-plan 49
+plan 53
 on_a_bridge
 mixed_paths
 lossy
@@ -258,6 +313,7 @@ topo_up $n 1500 && topo_xdp native && topo_sysctl rx_path=xdp
 fresh
 generic
 nobody_takes_frames
+mirror
 beside_another
 replaced
 vlan
