@@ -73,12 +73,13 @@ static void check_hashes(int rank, int steps)
 }
 
 /*
- * The tensor is cut into SIZE blocks, borders rounded up to 64 bytes. Block b
- * starts at rank b and collects the others on its way round the ring.
+ * The tensor is cut into SIZE blocks, borders rounded up to 64 bytes, or is one block
+ * if it is short. Block b starts at rank b and collects the others on its way round
+ * the ring.
  */
 static void ring_sum(const struct model *grad, struct model *sum)
 {
-	size_t block = (sizeof(*sum) + size - 1) / size;
+	size_t block = sizeof(*sum) <= 8192 ? sizeof(*sum) : (sizeof(*sum) + size - 1) / size;
 
 	block = (block + 63) / 64 * 64;
 	for (size_t i = 0; i < WEIGHTS; i++) {
