@@ -157,7 +157,7 @@ topo_up()	# N [MTU...]: as topo_mtu
 
 	shift
 	topo_down
-	trap topo_down EXIT
+	trap topo_exit EXIT
 	topo_namespaces "$n" | ip -batch - || return
 	topo_n=$n
 	topo_links "$n" | ip -batch - || return
@@ -177,6 +177,13 @@ topo_down()
 		[ ! -e "$ns" ] || echo "netns del ${ns##*/}"
 	done | ip -batch -
 	topo_n=0
+}
+
+# In the end; a program that is pinned keeps the module.
+topo_exit()
+{
+	topo_down
+	rm -f $xdp_pin
 }
 
 # ---------------------------------------------------------------- XDP
@@ -227,7 +234,7 @@ topo_ring()
 	local r n=$1 next
 
 	topo_down
-	trap topo_down EXIT
+	trap topo_exit EXIT
 	topo_namespaces "$n" | ip -batch - || return
 	topo_n=$n
 	for ((r = 0; r < n; r++)); do
