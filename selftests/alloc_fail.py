@@ -34,10 +34,12 @@ SHARED = re.compile(r"^(packet_alloc|route_new|xmit_dst)\b")
 # Not reached after the module is loaded: those are the business of test_load().
 AT_LOAD = re.compile(r"^(rar_group_init|rar_hook_init|rar_sock_init)\b")
 # Not reached: these fall back to something else, a tap never leaves a packet shared,
-# what comes early comes as it was sent, and an answer goes where a route is known.
+# what comes early comes as it was sent, an answer goes where a route is known, and there
+# is no XDP in User-Mode Linux.
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
-    r"^early_(hold|skb)\S* __alloc_skb$|^rar_output_reply\S* route_new")
+    r"^early_(hold|skb)\S* __alloc_skb$|^rar_output_reply\S* route_new|"
+    r"^mirror\S* __alloc_skb$")
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -247,10 +247,11 @@ static int allreduce(const char *label, int *fd, uint32_t dtype, uint64_t count)
 	return err;
 }
 
+static uint32_t memory[N][2][PINNED];
+
 /* The same in the memory of the caller, whose sums lie apart or where it was. */
 static int pinned(const char *label, int *fd, bool apart)
 {
-	static uint32_t memory[N][2][PINNED];
 	struct rar_data d = {
 		.id = ++op_id, .count = PINNED, .size = N, .dtype = RAR_F32,
 	};
@@ -274,6 +275,19 @@ static int pinned(const char *label, int *fd, bool apart)
 	return err;
 }
 
+/* RAR_REG or RAR_UNREG of all that memory. */
+static int regions(const char *label, int *fd, int option)
+{
+	struct rar_reg reg = { .len = sizeof(memory[0]) };
+	int err = 0;
+
+	for (int r = 0; r < N && !err; r++) {
+		reg.addr = (uintptr_t)memory[r];
+		err = TRY(label, ERRNO(setsockopt(fd[r], SOL_RAR, option, &reg, sizeof(reg))));
+	}
+	return err;
+}
+
 /* 6500 f64: an odd number of pages. */
 static int operations(int *fd)
 {
@@ -281,7 +295,10 @@ static int operations(int *fd)
 	       allreduce("send 6500 f64", fd, RAR_F64, 6500) ?:
 	       allreduce("send 30000 i32", fd, RAR_I32, 30000) ?:
 	       pinned("send in place", fd, false) ?:
-	       pinned("send out of place", fd, true);
+	       pinned("send out of place", fd, true) ?:
+	       regions("RAR_REG", fd, RAR_REG) ?:
+	       pinned("send in a region", fd, false) ?:
+	       regions("RAR_UNREG", fd, RAR_UNREG);
 }
 
 /* The calls of a round have no more allocations to fail. */
