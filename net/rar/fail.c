@@ -92,7 +92,7 @@ static void fail_running(struct rar_group *grp)
 	rar_fail_tell(grp, RAR_NEXT);
 	rar_fail_tell(grp, RAR_PREV);
 	rar_link_flush(grp);
-	rar_input_flush_early(grp);
+	rar_early_flush(grp);
 	rar_group_kick(grp, jiffies + 1);
 }
 

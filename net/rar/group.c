@@ -227,7 +227,7 @@ static void group_free_work(struct work_struct *work)
 	int i;
 
 	rar_link_flush(grp);
-	rar_input_flush_early(grp);
+	rar_early_flush(grp);
 	for (i = 0; i < ARRAY_SIZE(grp->hook); i++)
 		rar_hook_put(rn, grp->hook[i]);
 	for (i = 0; i < RAR_DIRS; i++)
@@ -519,7 +519,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 			      seq);
 		return 0;
 	}
-	rar_input_post(grp, seq);
+	rar_early_post(grp, seq);
 	rar_group_kick(grp, jiffies + 1);
 	return 0;
 }

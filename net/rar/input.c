@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Input: every packet, whichever path it came by. Validate, claim, add,
- * publish, forward, record: the life of a chunk at this rank.
+ * Input: every packet, whichever path it came by. Headers, the one validator, and
+ * who each packet is for. What follows for data is in data.c.
  */
 #include <linux/bpf.h>
-#include <linux/mm.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ipv6.h>
@@ -12,37 +11,9 @@
 #include <net/xdp.h>
 
 #include "encap.h"
+#include "input.h"
 #include "rar.h"
-#include "reduce.h"
 #include "trace.h"
-
-/* What became of a packet, where it is not a drop reason (enum rar_mib). */
-#define INPUT_OK	-1	/* used; the skb is still the caller's */
-#define INPUT_TAKEN	-2	/* the skb is held, or on its way to the successor */
-#define INPUT_LATER	-3	/* a frame: untouched, for the ingress hook */
-
-/* Held packets may cost this times early_bytes: truesize against payload. */
-#define EARLY_TRUESIZE	8
-/* All namespaces together: an eighth of the machine's memory. */
-#define EARLY_ALL_SHIFT	3
-
-#define INPUT_BOUNCE	64	/* bytes added by way of the stack */
-
-static atomic64_t early_all;
-
-struct early_cb {
-	u32 off;
-	u32 len;
-	u32 n;			/* chunks */
-	bool whole;		/* as in struct rar_pkt */
-	u64 op_seq;
-};
-
-static struct early_cb *early_cb(struct sk_buff *skb)
-{
-	BUILD_BUG_ON(sizeof(struct early_cb) > sizeof(skb->cb));
-	return (struct early_cb *)skb->cb;
-}
 
 /**
  * rar_input_drop() - drop a packet, with its reason
@@ -56,12 +27,6 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 	this_cpu_inc(rn->mib->v[reason]);
 	trace_rar_drop(skb, reason);
 	kfree_skb(skb);
-}
-
-static u8 group_state(const struct rar_group *grp)
-{
-	/* Pairs with the release in rar_group_set_state(). */
-	return smp_load_acquire(&grp->state);
 }
 
 /* -- IP and UDP ---------------------------------------------------------- */
@@ -271,37 +236,40 @@ static bool addressed_to(const struct rar_group *grp, const struct rar_pkt *pkt)
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
 
-/* Per type: the shortest packet, who may send it, what its token is, from which ports. */
+/*
+ * Per type: the shortest packet, who may send it, what its token is, and from how many
+ * ports behind its own, a lane each.
+ */
 static const struct input_type {
 	u16 min;
 	u8 from;
 	u8 token;
-	u8 lanes;
+	u8 more_ports;
 } input_types[] = {
 	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
-			    RAR_MAX_LANES },
+			    RAR_MAX_LANES - 1 },
 	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
-			    RAR_MAX_LANES },
-	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH, 1 },
-	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH, 1 },
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
 	[RAR_T_JOIN]	= { sizeof(struct rar_join_hdr), FROM_PREV,
-			    BY_NONCE | BY_NONE, 1 },
-	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE, 1 },
+			    BY_NONCE | BY_NONE },
+	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE },
 	[RAR_T_REJECT]	= { sizeof(struct rar_notice_hdr), FROM_NEXT,
-			    BY_NONCE, 1 },
-	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE, 1 },
-	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE, 1 },
-	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE, 1 },
+			    BY_NONCE },
+	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
 	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE, 1 },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
 	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
-			    BY_EPOCH, 1 },
+			    BY_EPOCH },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH, 1 },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH },
 	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
-			    BY_EPOCH, 1 },
+			    BY_EPOCH },
 	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH, 1 },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH },
 };
 
 static const struct input_type *input_type(u8 type)
@@ -311,19 +279,19 @@ static const struct input_type *input_type(u8 type)
 	return &input_types[type];
 }
 
-/* Its port; chunks also come from those behind it, a lane each. */
 static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
 		    const struct input_type *t)
 {
 	u16 lane = ntohs(pkt->from.port) - ntohs(path->dst.port);
 
-	return lane < t->lanes;
+	return lane <= t->more_ports;
 }
 
 /*
- * Is the source rank a neighbour that may send this type, and does the
- * packet come from its address and port, which its kernel holds? A JOIN may
- * come from anywhere: it is how the predecessor's address becomes known.
+ * Is the source rank a neighbour that may send this type, and does the packet come
+ * from its address and port? Its kernel holds that port, and those of the lanes
+ * unless somebody else there had one of them first. A JOIN may come from anywhere: it
+ * is how the predecessor's address becomes known.
  */
 static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 			const struct input_type *t)
@@ -365,7 +333,7 @@ static int check_token(struct rar_group *grp, const struct rar_pkt *pkt,
 
 /*
  * The one validator: after it every byte may be trusted but the data header's
- * operation part, which check_chunk() judges against the operation.
+ * operation part, which rar_data_check() judges against the operation.
  */
 static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 {
@@ -386,651 +354,12 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 		return RAR_MIB_DropShort;
 	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
 		return RAR_MIB_DropLength;
-	if (group_state(grp) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
+	if (rar_group_state(grp) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_MIB_DropState;
 	ret = check_token(grp, pkt, t);
 	if (ret != INPUT_OK)
 		return ret;
 	return check_sender(grp, pkt, t);
-}
-
-/* Can the chunks come here, and are they as long as they must be? */
-static int check_run(const struct rar_ring *ring, const struct rar_run *run,
-		     u64 bytes, struct rar_chunk *c)
-{
-	if (run->chunk >= ring->nchunks ||
-	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
-		return RAR_MIB_DropChunk;
-	rar_ring_chunk(ring, run->chunk, c);
-	if (!rar_ring_receives(ring, run->phase, c->block))
-		return RAR_MIB_DropChunk;
-	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
-	       INPUT_OK : RAR_MIB_DropLength;
-}
-
-/* -- data ---------------------------------------------------------------- */
-
-static void print_of(const struct rar_data_hdr *dh, struct rar_print *p)
-{
-	p->count = be64_to_cpu(dh->count);
-	p->root = be16_to_cpu(dh->root);
-	p->collective = dh->collective;
-	p->dtype = dh->dtype;
-	p->redop = dh->redop;
-	p->flags = dh->opflags;
-}
-
-/* In what do two members disagree about an operation? */
-static enum rar_reason print_differs(const struct rar_print *a,
-				     const struct rar_print *b)
-{
-	if (a->collective != b->collective)
-		return RAR_R_COLLECTIVE;
-	if (a->dtype != b->dtype)
-		return RAR_R_DTYPE;
-	if (a->redop != b->redop)
-		return RAR_R_REDOP;
-	if (a->count != b->count)
-		return RAR_R_COUNT;
-	if (a->root != b->root)
-		return RAR_R_ROOT;
-	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
-}
-
-static int early_charge(struct rar_group *grp, struct sk_buff *skb)
-{
-	u64 limit = EARLY_TRUESIZE * (u64)READ_ONCE(grp->rn->sysctl_early_bytes);
-
-	lockdep_assert_held(&grp->early.lock);
-	if (grp->early.truesize + skb->truesize > limit)
-		return RAR_MIB_DropEarlyFull;
-	if (atomic64_add_return(skb->truesize, &grp->rn->early) >
-	    READ_ONCE(grp->rn->sysctl_mem) / 4)
-		goto undo_net;
-	if (atomic64_add_return(skb->truesize, &early_all) >
-	    (u64)totalram_pages() << PAGE_SHIFT >> EARLY_ALL_SHIFT)
-		goto undo_all;
-	grp->early.truesize += skb->truesize;
-	return INPUT_OK;
-undo_all:
-	atomic64_sub(skb->truesize, &early_all);
-undo_net:
-	atomic64_sub(skb->truesize, &grp->rn->early);
-	return RAR_MIB_DropEarlyFull;
-}
-
-static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
-{
-	grp->early.truesize -= skb->truesize;
-	atomic64_sub(skb->truesize, &grp->rn->early);
-	atomic64_sub(skb->truesize, &early_all);
-}
-
-/* What can be kept of a packet: itself, or a copy of a superpacket's part. */
-static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
-{
-	struct sk_buff *skb;
-
-	if (!skb_is_gso(pkt->skb) || pkt->whole) {
-		pkt->skb = skb_share_check(pkt->skb, GFP_ATOMIC);
-		*off = pkt->off;
-		return pkt->skb;
-	}
-	skb = alloc_skb(pkt->len, GFP_ATOMIC);
-	if (skb)
-		skb_copy_bits(pkt->skb, pkt->off, skb_put(skb, pkt->len), pkt->len);
-	*off = 0;
-	return skb;
-}
-
-/*
- * A packet of an operation that is not posted here: keep it. It is recorded
- * when held, so everything that can be wrong with it is checked now.
- * Returns -EAGAIN if the operation was posted meanwhile.
- */
-static int early_hold(struct rar_group *grp, struct rar_pkt *pkt,
-		      const struct rar_data_hdr *dh, const struct rar_run *run)
-{
-	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
-	u32 esize = rar_dtype_size(dh->dtype), off;
-	struct rar_ring ring;
-	struct rar_chunk c;
-	struct sk_buff *skb;
-	int ret;
-
-	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
-	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
-			  grp->size, grp->rank))
-		return RAR_MIB_DropOp;
-	ret = check_run(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
-	if (ret != INPUT_OK)
-		return ret;
-	skb = early_skb(pkt, &off);
-	if (!skb)
-		return RAR_MIB_DropMemory;
-
-	spin_lock_bh(&grp->early.lock);
-	/* Pairs with rar_input_post(): posted first, then it takes the list. */
-	op_next = smp_load_acquire(&grp->op_next);
-	if (op_seq < op_next)
-		ret = -EAGAIN;
-	/* It never will be posted, and the list was flushed. */
-	else if (READ_ONCE(grp->shut) || group_state(grp) == RAR_S_FAILED)
-		ret = RAR_MIB_DropState;
-	else if (op_seq - op_next >= RAR_MAX_OPS)
-		ret = RAR_MIB_DropOp;
-	else
-		ret = early_charge(grp, skb);
-	if (ret == INPUT_OK) {
-		/* Nothing outside may wait for a packet that waits for a user. */
-		skb_dst_drop(skb);
-		skb_orphan(skb);
-		nf_reset_ct(skb);
-		skb_ext_reset(skb);
-		skb->dev = NULL;
-		*early_cb(skb) = (struct early_cb) {
-			.off = off, .len = pkt->len, .n = run->n,
-			.whole = pkt->whole || skb != pkt->skb,
-			.op_seq = op_seq,
-		};
-		__skb_queue_tail(&grp->early.list, skb);
-		rar_mib_add(grp->rn, EarlyHeld, run->n);
-		ret = skb == pkt->skb ? INPUT_TAKEN : INPUT_OK;
-		skb = pkt->skb;
-	}
-	spin_unlock_bh(&grp->early.lock);
-	if (skb != pkt->skb)
-		kfree_skb(skb);
-	return ret;
-}
-
-/* An operation that is released here: a duplicate, if history agrees. */
-static int input_finished(struct rar_group *grp, u64 op_seq,
-			  const struct rar_print *print)
-{
-	bool agrees;
-
-	spin_lock_bh(&grp->tx.lock);
-	agrees = op_seq + RAR_HISTORY > grp->op_next &&
-		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(print);
-	spin_unlock_bh(&grp->tx.lock);
-	return agrees ? INPUT_OK : RAR_MIB_DropOp;
-}
-
-/*
- * Where the chunks of a run come from: a packet, or the buffer of a predecessor in
- * this namespace. The first one lies at @off, the others @stride apart.
- */
-struct source {
-	struct rar_pkt *pkt;		/* NULL: a buffer */
-	struct rar_walk walk;
-	u64 off;
-	u32 stride;
-};
-
-/*
- * Chunks are added. @in: what came. @own: the contribution. @sum: where the sum goes,
- * and into the packet as well if @both.
- */
-struct add_pass {
-	const struct rar_operation *op;
-	struct rar_reduce_ctx ctx;
-	struct rar_walk in, own, sum;
-	bool both;
-};
-
-/* Where an element lies in two pieces. @len: a multiple of its size. */
-static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
-{
-	const struct rar_operation *op = pass->op;
-	u8 in[INPUT_BOUNCE], own[INPUT_BOUNCE];
-
-	rar_walk_read(&pass->in, off, in, len);
-	rar_buf_read(op->own, at, own, len);
-	rar_reduce(&pass->ctx, op->print.dtype, op->print.redop, own, in, own,
-		   len / op->esize);
-	rar_buf_write(&op->buf, at, own, len);
-	if (pass->both)
-		rar_walk_write(&pass->in, off, own, len);
-}
-
-/*
- * sum = in + own for a chunk. What came, the contribution and the place of the
- * sum may each lie in pieces of any length.
- */
-static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
-{
-	const struct rar_operation *op = pass->op;
-	u8 dtype = op->print.dtype, redop = op->print.redop;
-	void *in, *own, *sum;
-	u32 n, m, k;
-
-	for (; len; at += n, off += n, len -= n) {
-		in = rar_walk_at(&pass->in, off, &n);
-		own = rar_walk_at(&pass->own, at, &m);
-		sum = rar_walk_at(&pass->sum, at, &k);
-		n = min(min3(n, m, k), len);
-		n -= n % op->esize;
-		if (!n) {
-			n = min_t(u32, len, INPUT_BOUNCE);
-			add_bounced(pass, at, off, n);
-		} else if (pass->both) {
-			rar_reduce_both(&pass->ctx, dtype, redop, sum, in, own,
-					n / op->esize);
-		} else {
-			rar_reduce(&pass->ctx, dtype, redop, sum, in, own,
-				   n / op->esize);
-		}
-	}
-}
-
-/* A superpacket's chunks lie this far apart in it. */
-static u32 stride(const struct rar_group *grp)
-{
-	return sizeof(struct rar_data_hdr) + grp->payload;
-}
-
-/* Add the chunks of @won; the FPU is ours for 64 KiB at most. */
-static void add_run(struct rar_group *grp, struct rar_operation *op,
-		    const struct source *from, const struct rar_run *run,
-		    u64 won, const struct rar_chunk *c, bool both)
-{
-	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	struct add_pass pass = {
-		.op = op,
-		.in = from->walk,
-		.own.buf = op->own,
-		.sum.buf = &op->buf,
-		.both = both,
-	};
-	u64 at = c->off, off = from->off;
-
-	rar_reduce_begin(&pass.ctx);
-	for (i = 0; i < run->n; i++) {
-		len = min(left, op->ring.payload);
-		if (won & (1ULL << i))
-			add_chunk(&pass, at, off, len);
-		off += from->stride;
-		at += len;
-		left -= len;
-	}
-	rar_reduce_end(&pass.ctx);
-	if (both && from->pkt->frame)
-		from->pkt->frame->summed = false;
-	if (pass.ctx.fpu)
-		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
-	else
-		rar_mib_add(grp->rn, ReduceScalar, hweight64(won));
-}
-
-/* Store the chunks of @won in the buffer. */
-static void store_run(struct rar_operation *op, const struct source *from,
-		      const struct rar_run *run, u64 won, const struct rar_chunk *c)
-{
-	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	struct rar_walk in = from->walk, to = { .buf = &op->buf };
-	struct rar_reduce_ctx ctx;
-	u64 at = c->off, off = from->off;
-
-	rar_reduce_begin_copy(&ctx, left);
-	for (i = 0; i < run->n; i++) {
-		len = min(left, op->ring.payload);
-		if (won & (1ULL << i))
-			rar_walk_copy(&ctx, &to, at, &in, off, len);
-		off += from->stride;
-		at += len;
-		left -= len;
-	}
-	rar_reduce_end(&ctx);
-}
-
-/* No page of a file, or of a process, whatever the packet says about itself. */
-static bool frags_writable(const struct sk_buff *skb)
-{
-	const struct skb_shared_info *shinfo = skb_shinfo(skb);
-	u32 i;
-
-	for (i = 0; i < shinfo->nr_frags; i++)
-		if (page_folio(skb_frag_page(&shinfo->frags[i]))->mapping)
-			return false;
-	return true;
-}
-
-/*
- * May we write to the packet and send it on? The one predicate: nobody else
- * sees its data, all of it is this run, and the headers can be made anew.
- */
-static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
-{
-	struct sk_buff *skb = pkt->skb;
-
-	if (!pkt->whole || grp->next_here)
-		return false;
-	if (pkt->frame)
-		return rar_output_frame_ready(grp, pkt);
-	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
-	       !skb_has_frag_list(skb) && !skb_has_shared_frag(skb) &&
-	       skb_headlen(skb) >= pkt->off && frags_writable(skb);
-}
-
-/*
- * Claim, add or store, publish: no exit in between. To read the packet cannot fail
- * on a length that check_datagram() found in it. Sets @done: what is
- * published now, and @dups: what of it was before.
- */
-static int input_run(struct rar_group *grp, struct rar_operation *op,
-		     const struct source *from, const struct rar_run *run,
-		     const struct rar_chunk *c, u64 *done, u64 *dups)
-{
-	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
-	bool write = from->pkt && may_write(grp, from->pkt), forward;
-	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won;
-
-	write &= !lost;
-	*dups = lost ? rar_op_published(op, run, lost) : 0;
-	*done = won | *dups;
-	if (!won)
-		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
-	if (run->phase == RAR_RS)
-		add_run(grp, op, from, run, won, c, write);
-	else
-		store_run(op, from, run, won, c);
-	rar_op_publish(op, run, won);
-	trace_rar_reduce(grp, op->seq, run->phase, run->chunk,
-			 rar_op_bytes(op, run, won));
-
-	rar_mib_add(grp->rn, RxData, hweight64(won));
-	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
-	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
-	if (forward) {
-		rar_output_forward(grp, &item, from->pkt);
-		if (rar_op_unuse(op))
-			rar_group_wake(grp);
-	}
-	if (item.frame)
-		rar_xdp_later(grp, false);
-	else
-		rar_link_push(grp);
-	rar_link_published(grp, op, run, won, c);
-	return forward ? INPUT_TAKEN : INPUT_OK;
-}
-
-/*
- * Sums come round only after this rank has added its part. Otherwise the operation
- * could end, and the user have his memory back, while a chunk is added to it.
- */
-static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
-		     const struct rar_chunk *c)
-{
-	u64 mask = rar_mask(run->n);
-	struct rar_run rs = *run;
-
-	rs.phase = RAR_RS;
-	return run->phase == RAR_AG &&
-	       rar_ring_receives(&op->ring, RAR_RS, c->block) &&
-	       rar_op_published(op, &rs, mask) != mask;
-}
-
-/* A run of @bytes of an operation that was posted here. */
-static int input_posted(struct rar_group *grp, const struct source *from,
-			u64 op_seq, const struct rar_print *print,
-			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
-{
-	struct rar_operation *op;
-	enum rar_reason why;
-	struct rar_chunk c;
-	int ret;
-
-	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
-	if (!op || op->seq != op_seq) {
-		*dups = rar_mask(run->n);
-		return input_finished(grp, op_seq, print);
-	}
-	why = print_differs(print, &op->print);
-	if (why) {
-		rar_fail_pair(grp, EBADMSG, why,
-			      rar_group_rank(grp, RAR_PREV), grp->rank,
-			      op_seq);
-		return RAR_MIB_DropOp;
-	}
-	ret = check_run(&op->ring, run, bytes, &c);
-	if (ret != INPUT_OK)
-		return ret;
-	if (too_soon(op, run, &c))
-		return RAR_MIB_DropChunk;
-	return input_run(grp, op, from, run, &c, done, dups);
-}
-
-static struct rar_walk packet_walk(const struct rar_pkt *pkt)
-{
-	return (struct rar_walk){
-		.skb = pkt->skb,
-		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
-	};
-}
-
-/* The same for a packet. */
-static int input_packet(struct rar_group *grp, struct rar_pkt *pkt,
-			const struct rar_data_hdr *dh, const struct rar_run *run,
-			u64 *done, u64 *dups)
-{
-	const struct source from = {
-		.pkt = pkt,
-		.walk = packet_walk(pkt),
-		.off = pkt->off + sizeof(*dh),
-		.stride = stride(grp),
-	};
-	struct rar_print print;
-
-	print_of(dh, &print);
-	return input_posted(grp, &from, be64_to_cpu(dh->op_seq), &print, run,
-			    pkt->len - run->n * sizeof(*dh), done, dups);
-}
-
-/**
- * rar_input_local() - chunks come from the buffer of a rank in this namespace
- * @grp:  group in RUN or LEAVING
- * @item: what comes; its operation is the predecessor's, and referenced
- *
- * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
- * for the others it is too early, or somebody is at them.
- */
-u64 rar_input_local(struct rar_group *grp, const struct rar_tx_item *item)
-{
-	const struct rar_operation *op = item->op;
-	const struct rar_run *run = &item->run;
-	u64 done = rar_mask(run->n), dups = 0;
-	struct source from = { .stride = op->ring.payload };
-	struct rar_chunk c;
-	int ret;
-
-	/* Acquire pairs with the release in rar_group_post(). */
-	if (op->seq >= smp_load_acquire(&grp->op_next))
-		return 0;
-	rar_ring_chunk(&op->ring, run->chunk, &c);
-	from.walk.buf = rar_op_source(op, run, &c);
-	from.off = c.off;
-	ret = input_posted(grp, &from, op->seq, &op->print, run,
-			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
-			   &dups);
-	if (ret != INPUT_OK)
-		return 0;
-	rar_mib_inc(grp->rn, RxLocal);
-	return done;
-}
-
-/* memcmp() of two headers, inline. */
-static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
-{
-	const struct hdr_words {
-		u64 w[sizeof(struct rar_data_hdr) / sizeof(u64)];
-	} __packed __aligned(1) *x = (const void *)a, *y = (const void *)b;
-	u64 differ = 0;
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(x->w); i++)
-		differ |= x->w[i] ^ y->w[i];
-	return !differ;
-}
-
-/*
- * How many chunks from the first one of @pkt on belong together? Each has a
- * header of its own, which must say just what follows from the first one's.
- */
-static u32 run_length(const struct rar_group *grp, const struct rar_pkt *pkt,
-		      const struct rar_data_hdr *dh)
-{
-	u32 n, off = pkt->off, left = pkt->len, len, together;
-	struct rar_data_hdr want = *dh, buf, *h;
-	struct rar_walk walk = { .skb = pkt->skb };
-
-	for (n = 1; n < RAR_RUN_MAX && left > stride(grp); n++) {
-		off += stride(grp);
-		left -= stride(grp);
-		len = min(left, stride(grp));
-		if (len < sizeof(buf))
-			break;
-		h = rar_walk_at(&walk, off, &together);
-		if (together < sizeof(buf))
-			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
-		want.h.len = cpu_to_be16(len - sizeof(want.h));
-		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
-		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
-		if (!h || !same_hdr(h, &want))
-			break;
-	}
-	return n;
-}
-
-/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
-static int input_data(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
-{
-	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
-	struct rar_walk walk = packet_walk(pkt);
-	u64 done = rar_mask(n), dups = 0;
-	struct rar_data_hdr dh;
-	struct rar_run run;
-	int ret = -EAGAIN;
-
-	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
-	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
-	if (!rar_link_check(&dh, n))
-		return RAR_MIB_DropSeq;
-	/* Acquire pairs with the release in rar_group_post(). */
-	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
-		if (pkt->frame)
-			return INPUT_LATER;
-		ret = early_hold(grp, pkt, &dh, &run);
-	}
-	if (pkt->frame)
-		rar_xdp_mirror(grp->rn, pkt->frame);
-	if (ret == -EAGAIN)
-		ret = input_packet(grp, pkt, &dh, &run, &done, &dups);
-	if (ret != INPUT_OK && ret != INPUT_TAKEN)
-		return ret;
-	if (dups)
-		rar_mib_add(grp->rn, RxDup, hweight64(dups));
-	if (!rar_link_record(grp, &dh, done, dups, pkt->ce))
-		return ret;
-	if (pkt->frame)
-		rar_xdp_later(grp, true);
-	else
-		rar_link_send_ack(grp);
-	return ret;
-}
-
-/* -- held packets -------------------------------------------------------- */
-
-static void early_take(struct rar_group *grp, u64 op_seq,
-		       struct sk_buff_head *out)
-{
-	struct sk_buff *skb, *tmp;
-
-	spin_lock_bh(&grp->early.lock);
-	skb_queue_walk_safe(&grp->early.list, skb, tmp) {
-		if (early_cb(skb)->op_seq > op_seq)
-			continue;
-		__skb_unlink(skb, &grp->early.list);
-		early_uncharge(grp, skb);
-		__skb_queue_tail(out, skb);
-	}
-	spin_unlock_bh(&grp->early.lock);
-}
-
-/* A held packet was recorded when it came: it is never dropped for good. */
-static void early_replay(struct rar_group *grp, struct sk_buff *skb)
-{
-	struct rar_pkt pkt = { .skb = skb, .off = early_cb(skb)->off,
-			       .len = early_cb(skb)->len };
-	struct rar_data_hdr dh;
-	struct rar_run run;
-	u64 done, dups;
-	int ret;
-
-	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
-	pkt.h = dh.h;
-	pkt.whole = early_cb(skb)->whole;
-	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
-				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
-	ret = input_packet(grp, &pkt, &dh, &run, &done, &dups);
-	if (ret == INPUT_OK)
-		consume_skb(skb);
-	else if (ret != INPUT_TAKEN)
-		rar_input_drop(grp->rn, skb, ret);
-}
-
-/**
- * rar_input_post() - an operation was posted: use what came early, and start
- * @grp:    group
- * @op_seq: the operation
- *
- * Process context.
- */
-void rar_input_post(struct rar_group *grp, u64 op_seq)
-{
-	struct rar_operation *op;
-	struct sk_buff_head list;
-	struct sk_buff *skb;
-	bool any;
-
-	__skb_queue_head_init(&list);
-	local_bh_disable();
-	rcu_read_lock();
-	/* As for packets: stop_writing() waits for who does not see this. */
-	if (group_state(grp) == RAR_S_FAILED)
-		goto out;
-	if (grp->size == 1) {
-		op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
-		if (op) {
-			atomic_set(&op->left, 0);
-			rar_group_op_done(grp, op);
-		}
-		goto out;
-	}
-	early_take(grp, op_seq, &list);
-	any = !skb_queue_empty(&list);
-	while ((skb = __skb_dequeue(&list)))
-		early_replay(grp, skb);
-	rar_link_push(grp);
-	/* The predecessor may wait for this opening. */
-	if (grp->prev_here)
-		rar_local_posted(grp);
-	if (any || READ_ONCE(grp->rn->sysctl_early_bytes) <
-	    4 * (grp->payload + RAR_EARLY_COST))
-		rar_link_send_ack(grp);
-out:
-	rcu_read_unlock();
-	local_bh_enable();
-}
-
-/* Drop everything held: the group failed or ends. */
-void rar_input_flush_early(struct rar_group *grp)
-{
-	struct sk_buff_head list;
-
-	__skb_queue_head_init(&list);
-	early_take(grp, U64_MAX, &list);
-	__skb_queue_purge(&list);
 }
 
 /* -- dispatch ------------------------------------------------------------ */
@@ -1040,7 +369,7 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	enum rar_dir dir;
 
-	switch (group_state(grp)) {
+	switch (rar_group_state(grp)) {
 	case RAR_S_READY:
 		/* A neighbour was in RUN, so rank 0 has committed. */
 		spin_lock_bh(&grp->lock);
@@ -1061,12 +390,7 @@ static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
 		rar_fail_tell(grp, dir);
 		return RAR_MIB_DropState;
 	}
-	switch (group_state(grp)) {
-	case RAR_S_RUN:
-	case RAR_S_LEAVING:
-		return INPUT_OK;
-	}
-	return RAR_MIB_DropState;
+	return rar_group_runs(grp) ? INPUT_OK : RAR_MIB_DropState;
 }
 
 static void hear(struct rar_group *grp, const struct rar_pkt *pkt)
@@ -1094,7 +418,7 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 	switch (pkt->h.type) {
 	case RAR_T_RS:
 	case RAR_T_AG:
-		return input_data(grp, pkt, n);
+		return rar_data_rcv(grp, pkt, n);
 	case RAR_T_ACK:
 		rar_link_rcv_ack(grp, pkt);
 		break;
@@ -1164,9 +488,9 @@ static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
 	struct rar_data_hdr dh;
 
 	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
-	if (size == stride(grp)) {
+	if (size == rar_stride(grp)) {
 		part->len = end - part->off;
-		n = run_length(grp, part, &dh);
+		n = rar_data_run(grp, part, &dh);
 		part->len = min(part->len, n * size);
 	}
 	part->whole = pkt->whole && part->len == pkt->len;
@@ -1303,10 +627,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 /* Is it data of the epoch that runs here? No other one will, in this member. */
 static bool brings_data(const struct rar_group *grp, const struct rar_pkt *pkt)
 {
-	u8 state = group_state(grp);
-
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       (state == RAR_S_RUN || state == RAR_S_LEAVING) &&
+	       rar_group_runs(grp) &&
 	       be64_to_cpu(pkt->h.token) == grp->epoch &&
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }
@@ -1359,7 +681,7 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 		return XDP_PASS;
 	pkt.whole = pkt_len(&pkt) == pkt.off + pkt.len;
 	hear(grp, &pkt);
-	ret = input_data(grp, &pkt, 1);
+	ret = rar_data_rcv(grp, &pkt, 1);
 	if (ret == INPUT_LATER) {
 		rar_mib_inc(rn, XdpEarly);
 		return XDP_PASS;

@@ -65,7 +65,7 @@ static void bury(struct rar_group *grp)
 	members = grp->join.members;
 	grp->join.members = NULL;
 	spin_unlock_bh(&grp->lock);
-	rar_input_flush_early(grp);
+	rar_early_flush(grp);
 	kvfree(members);
 }
 
@@ -123,7 +123,7 @@ void rar_leave_release(struct rar_group *grp)
 	bool ends;
 
 	WRITE_ONCE(grp->shut, true);
-	rar_input_flush_early(grp);
+	rar_early_flush(grp);
 	ends = close_unjoined(grp);
 	if (!ends)
 		close_running(grp);

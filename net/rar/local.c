@@ -62,24 +62,14 @@ void rar_local_start(struct rar_group *grp)
 	grp->prev_here = rar_output_is_here(grp, &grp->path[RAR_PREV]);
 }
 
-static bool runs(const struct rar_group *grp)
-{
-	/* Pairs with the release in rar_group_set_state(). */
-	switch (smp_load_acquire(&grp->state)) {
-	case RAR_S_RUN:
-	case RAR_S_LEAVING:
-		return true;
-	}
-	return false;
-}
-
 /* The neighbour, if it runs in our epoch. */
 static struct rar_group *neighbour(const struct rar_group *grp, enum rar_dir dir)
 {
 	struct rar_group *peer = rar_group_lookup(grp->rn, grp->id,
 						  rar_group_rank(grp, dir), grp->epoch);
 
-	return peer && READ_ONCE(peer->epoch) == grp->epoch && runs(peer) ? peer : NULL;
+	return peer && READ_ONCE(peer->epoch) == grp->epoch &&
+	       rar_group_runs(peer) ? peer : NULL;
 }
 
 /*
@@ -92,7 +82,7 @@ static bool hand_over(struct rar_group *grp)
 	struct rar_tx_item item;
 	u64 done;
 
-	if (!runs(grp))
+	if (!rar_group_runs(grp))
 		return false;
 	next = neighbour(grp, RAR_NEXT);
 	if (!next) {
@@ -103,7 +93,7 @@ static bool hand_over(struct rar_group *grp)
 		return false;
 	trace_rar_tx(grp, item.op->seq, item.run.phase, item.run.chunk,
 		     rar_op_bytes(item.op, &item.run, rar_mask(item.run.n)));
-	done = rar_input_local(next, &item);
+	done = rar_data_local(next, &item);
 	rar_group_hear(next, RAR_PREV);
 	rar_group_hear(grp, RAR_NEXT);
 	rar_link_taken(grp, &item, done);

@@ -529,6 +529,20 @@ static inline u64 rar_now_us(void)
 	return ktime_to_us(ktime_get());
 }
 
+static inline u8 rar_group_state(const struct rar_group *grp)
+{
+	/* Pairs with the release in rar_group_set_state(). */
+	return smp_load_acquire(&grp->state);
+}
+
+/* Does it move data? Who found that it does not any more leaves its buffers alone. */
+static inline bool rar_group_runs(const struct rar_group *grp)
+{
+	u8 state = rar_group_state(grp);
+
+	return state == RAR_S_RUN || state == RAR_S_LEAVING;
+}
+
 /* Everything posted is complete here. */
 static inline bool rar_group_idle(const struct rar_group *grp)
 {
@@ -668,11 +682,13 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path);
 int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 		  __be16 protocol);
-u64 rar_input_local(struct rar_group *grp, const struct rar_tx_item *item);
-void rar_input_post(struct rar_group *grp, u64 op_seq);
-void rar_input_flush_early(struct rar_group *grp);
 void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 		    enum rar_mib reason);
+
+/* data.c, early.c; see also input.h */
+u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item);
+void rar_early_post(struct rar_group *grp, u64 op_seq);
+void rar_early_flush(struct rar_group *grp);
 
 /* output.c */
 int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,

@@ -60,12 +60,6 @@ static inline struct rar_group *rar_sock_get(const struct sock *sk)
 	return grp;
 }
 
-static inline u8 rar_group_state(const struct rar_group *grp)
-{
-	/* Pairs with the release in rar_group_set_state(). */
-	return smp_load_acquire(&grp->state);
-}
-
 int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
 int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self);
 int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,

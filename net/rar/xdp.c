@@ -159,15 +159,6 @@ void rar_xdp_later(struct rar_group *grp, bool ack)
 	tasklet_schedule(&later->tasklet);
 }
 
-/* As for packets, stop_writing() waits for who does not see that the group failed. */
-static bool runs(const struct rar_group *grp)
-{
-	/* Pairs with the release in rar_group_set_state(). */
-	u8 state = smp_load_acquire(&grp->state);
-
-	return state == RAR_S_RUN || state == RAR_S_LEAVING;
-}
-
 static void drain(struct tasklet_struct *t)
 {
 	struct later *later = container_of(t, struct later, tasklet);
@@ -180,7 +171,8 @@ static void drain(struct tasklet_struct *t)
 		list_del(&grp->xdp_node);
 		/* Another CPU may queue it from here on. */
 		todo = atomic_xchg(&grp->xdp_todo, 0);
-		if (runs(grp)) {
+		/* As for packets: stop_writing() waits for who does not see it. */
+		if (rar_group_runs(grp)) {
 			if (todo & XDP_ACK)
 				rar_link_send_ack(grp);
 			rar_link_push(grp);

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Chunks: claim, add or store, publish, forward, record. What every chunk goes
+ * through at this rank, whether it came in a packet, a frame or in memory.
+ */
+#include <linux/mm.h>
+
+#include "input.h"
+#include "rar.h"
+#include "reduce.h"
+#include "trace.h"
+
+#define DATA_BOUNCE	64	/* bytes added by way of the stack */
+
+/* Can the chunks come here, and are they as long as they must be? */
+int rar_data_check(const struct rar_ring *ring, const struct rar_run *run,
+		     u64 bytes, struct rar_chunk *c)
+{
+	if (run->chunk >= ring->nchunks ||
+	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
+		return RAR_MIB_DropChunk;
+	rar_ring_chunk(ring, run->chunk, c);
+	if (!rar_ring_receives(ring, run->phase, c->block))
+		return RAR_MIB_DropChunk;
+	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
+	       INPUT_OK : RAR_MIB_DropLength;
+}
+
+static void print_of(const struct rar_data_hdr *dh, struct rar_print *p)
+{
+	p->count = be64_to_cpu(dh->count);
+	p->root = be16_to_cpu(dh->root);
+	p->collective = dh->collective;
+	p->dtype = dh->dtype;
+	p->redop = dh->redop;
+	p->flags = dh->opflags;
+}
+
+/* In what do two members disagree about an operation? */
+static enum rar_reason print_differs(const struct rar_print *a,
+				     const struct rar_print *b)
+{
+	if (a->collective != b->collective)
+		return RAR_R_COLLECTIVE;
+	if (a->dtype != b->dtype)
+		return RAR_R_DTYPE;
+	if (a->redop != b->redop)
+		return RAR_R_REDOP;
+	if (a->count != b->count)
+		return RAR_R_COUNT;
+	if (a->root != b->root)
+		return RAR_R_ROOT;
+	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
+}
+
+/* An operation that is released here: a duplicate, if history agrees. */
+static int input_finished(struct rar_group *grp, u64 op_seq,
+			  const struct rar_print *print)
+{
+	bool agrees;
+
+	spin_lock_bh(&grp->tx.lock);
+	agrees = op_seq + RAR_HISTORY > grp->op_next &&
+		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(print);
+	spin_unlock_bh(&grp->tx.lock);
+	return agrees ? INPUT_OK : RAR_MIB_DropOp;
+}
+
+/*
+ * Where the chunks of a run come from: a packet, or the buffer of a predecessor in
+ * this namespace. The first one lies at @off, the others @stride apart.
+ */
+struct source {
+	struct rar_pkt *pkt;		/* NULL: a buffer */
+	struct rar_walk walk;
+	u64 off;
+	u32 stride;
+};
+
+/*
+ * Chunks are added. @in: what came. @own: the contribution. @sum: where the sum goes,
+ * and into the packet as well if @both.
+ */
+struct add_pass {
+	const struct rar_operation *op;
+	struct rar_reduce_ctx ctx;
+	struct rar_walk in, own, sum;
+	bool both;
+};
+
+/* Where an element lies in two pieces. @len: a multiple of its size. */
+static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
+{
+	const struct rar_operation *op = pass->op;
+	u8 in[DATA_BOUNCE], own[DATA_BOUNCE];
+
+	rar_walk_read(&pass->in, off, in, len);
+	rar_buf_read(op->own, at, own, len);
+	rar_reduce(&pass->ctx, op->print.dtype, op->print.redop, own, in, own,
+		   len / op->esize);
+	rar_buf_write(&op->buf, at, own, len);
+	if (pass->both)
+		rar_walk_write(&pass->in, off, own, len);
+}
+
+/*
+ * sum = in + own for a chunk. What came, the contribution and the place of the
+ * sum may each lie in pieces of any length.
+ */
+static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
+{
+	const struct rar_operation *op = pass->op;
+	u8 dtype = op->print.dtype, redop = op->print.redop;
+	void *in, *own, *sum;
+	u32 n, m, k;
+
+	for (; len; at += n, off += n, len -= n) {
+		in = rar_walk_at(&pass->in, off, &n);
+		own = rar_walk_at(&pass->own, at, &m);
+		sum = rar_walk_at(&pass->sum, at, &k);
+		n = min(min3(n, m, k), len);
+		n -= n % op->esize;
+		if (!n) {
+			n = min_t(u32, len, DATA_BOUNCE);
+			add_bounced(pass, at, off, n);
+		} else if (pass->both) {
+			rar_reduce_both(&pass->ctx, dtype, redop, sum, in, own,
+					n / op->esize);
+		} else {
+			rar_reduce(&pass->ctx, dtype, redop, sum, in, own,
+				   n / op->esize);
+		}
+	}
+}
+
+/* Add the chunks of @won; the FPU is ours for 64 KiB at most. */
+static void add_run(struct rar_group *grp, struct rar_operation *op,
+		    const struct source *from, const struct rar_run *run,
+		    u64 won, const struct rar_chunk *c, bool both)
+{
+	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
+	struct add_pass pass = {
+		.op = op,
+		.in = from->walk,
+		.own.buf = op->own,
+		.sum.buf = &op->buf,
+		.both = both,
+	};
+	u64 at = c->off, off = from->off;
+
+	rar_reduce_begin(&pass.ctx);
+	for (i = 0; i < run->n; i++) {
+		len = min(left, op->ring.payload);
+		if (won & (1ULL << i))
+			add_chunk(&pass, at, off, len);
+		off += from->stride;
+		at += len;
+		left -= len;
+	}
+	rar_reduce_end(&pass.ctx);
+	if (both && from->pkt->frame)
+		from->pkt->frame->summed = false;
+	if (pass.ctx.fpu)
+		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
+	else
+		rar_mib_add(grp->rn, ReduceScalar, hweight64(won));
+}
+
+/* Store the chunks of @won in the buffer. */
+static void store_run(struct rar_operation *op, const struct source *from,
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c)
+{
+	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
+	struct rar_walk in = from->walk, to = { .buf = &op->buf };
+	struct rar_reduce_ctx ctx;
+	u64 at = c->off, off = from->off;
+
+	rar_reduce_begin_copy(&ctx, left);
+	for (i = 0; i < run->n; i++) {
+		len = min(left, op->ring.payload);
+		if (won & (1ULL << i))
+			rar_walk_copy(&ctx, &to, at, &in, off, len);
+		off += from->stride;
+		at += len;
+		left -= len;
+	}
+	rar_reduce_end(&ctx);
+}
+
+/* No page of a file, or of a process, whatever the packet says about itself. */
+static bool frags_writable(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++)
+		if (page_folio(skb_frag_page(&shinfo->frags[i]))->mapping)
+			return false;
+	return true;
+}
+
+/*
+ * May we write to the packet and send it on? The one predicate: nobody else
+ * sees its data, all of it is this run, and the headers can be made anew.
+ */
+static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	struct sk_buff *skb = pkt->skb;
+
+	if (!pkt->whole || grp->next_here)
+		return false;
+	if (pkt->frame)
+		return rar_output_frame_ready(grp, pkt);
+	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
+	       !skb_has_frag_list(skb) && !skb_has_shared_frag(skb) &&
+	       skb_headlen(skb) >= pkt->off && frags_writable(skb);
+}
+
+/*
+ * Claim, add or store, publish: no exit in between. To read the packet cannot fail
+ * on a length that check_datagram() found in it. Sets @done: what is
+ * published now, and @dups: what of it was before.
+ */
+static int input_run(struct rar_group *grp, struct rar_operation *op,
+		     const struct source *from, const struct rar_run *run,
+		     const struct rar_chunk *c, u64 *done, u64 *dups)
+{
+	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
+	bool write = from->pkt && may_write(grp, from->pkt), forward;
+	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won;
+
+	write &= !lost;
+	*dups = lost ? rar_op_published(op, run, lost) : 0;
+	*done = won | *dups;
+	if (!won)
+		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
+	if (run->phase == RAR_RS)
+		add_run(grp, op, from, run, won, c, write);
+	else
+		store_run(op, from, run, won, c);
+	rar_op_publish(op, run, won);
+	trace_rar_reduce(grp, op->seq, run->phase, run->chunk,
+			 rar_op_bytes(op, run, won));
+
+	rar_mib_add(grp->rn, RxData, hweight64(won));
+	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
+	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
+	if (forward) {
+		rar_output_forward(grp, &item, from->pkt);
+		if (rar_op_unuse(op))
+			rar_group_wake(grp);
+	}
+	if (item.frame)
+		rar_xdp_later(grp, false);
+	else
+		rar_link_push(grp);
+	rar_link_published(grp, op, run, won, c);
+	return forward ? INPUT_TAKEN : INPUT_OK;
+}
+
+/*
+ * Sums come round only after this rank has added its part. Otherwise the operation
+ * could end, and the user have his memory back, while a chunk is added to it.
+ */
+static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
+		     const struct rar_chunk *c)
+{
+	u64 mask = rar_mask(run->n);
+	struct rar_run rs = *run;
+
+	rs.phase = RAR_RS;
+	return run->phase == RAR_AG &&
+	       rar_ring_receives(&op->ring, RAR_RS, c->block) &&
+	       rar_op_published(op, &rs, mask) != mask;
+}
+
+/* A run of @bytes of an operation that was posted here. */
+static int input_posted(struct rar_group *grp, const struct source *from,
+			u64 op_seq, const struct rar_print *print,
+			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
+{
+	struct rar_operation *op;
+	enum rar_reason why;
+	struct rar_chunk c;
+	int ret;
+
+	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+	if (!op || op->seq != op_seq) {
+		*dups = rar_mask(run->n);
+		return input_finished(grp, op_seq, print);
+	}
+	why = print_differs(print, &op->print);
+	if (why) {
+		rar_fail_pair(grp, EBADMSG, why,
+			      rar_group_rank(grp, RAR_PREV), grp->rank,
+			      op_seq);
+		return RAR_MIB_DropOp;
+	}
+	ret = rar_data_check(&op->ring, run, bytes, &c);
+	if (ret != INPUT_OK)
+		return ret;
+	if (too_soon(op, run, &c))
+		return RAR_MIB_DropChunk;
+	return input_run(grp, op, from, run, &c, done, dups);
+}
+
+static struct rar_walk packet_walk(const struct rar_pkt *pkt)
+{
+	return (struct rar_walk){
+		.skb = pkt->skb,
+		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
+	};
+}
+
+/* The same for a packet. */
+int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
+			const struct rar_data_hdr *dh, const struct rar_run *run,
+			u64 *done, u64 *dups)
+{
+	const struct source from = {
+		.pkt = pkt,
+		.walk = packet_walk(pkt),
+		.off = pkt->off + sizeof(*dh),
+		.stride = rar_stride(grp),
+	};
+	struct rar_print print;
+
+	print_of(dh, &print);
+	return input_posted(grp, &from, be64_to_cpu(dh->op_seq), &print, run,
+			    pkt->len - run->n * sizeof(*dh), done, dups);
+}
+
+/**
+ * rar_data_local() - chunks come from the buffer of a rank in this namespace
+ * @grp:  group in RUN or LEAVING
+ * @item: what comes; its operation is the predecessor's, and referenced
+ *
+ * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
+ * for the others it is too early, or somebody is at them.
+ */
+u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item)
+{
+	const struct rar_operation *op = item->op;
+	const struct rar_run *run = &item->run;
+	u64 done = rar_mask(run->n), dups = 0;
+	struct source from = { .stride = op->ring.payload };
+	struct rar_chunk c;
+	int ret;
+
+	/* Acquire pairs with the release in rar_group_post(). */
+	if (op->seq >= smp_load_acquire(&grp->op_next))
+		return 0;
+	rar_ring_chunk(&op->ring, run->chunk, &c);
+	from.walk.buf = rar_op_source(op, run, &c);
+	from.off = c.off;
+	ret = input_posted(grp, &from, op->seq, &op->print, run,
+			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
+			   &dups);
+	if (ret != INPUT_OK)
+		return 0;
+	rar_mib_inc(grp->rn, RxLocal);
+	return done;
+}
+
+/* memcmp() of two headers, inline. */
+static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
+{
+	const struct hdr_words {
+		u64 w[sizeof(struct rar_data_hdr) / sizeof(u64)];
+	} __packed __aligned(1) *x = (const void *)a, *y = (const void *)b;
+	u64 differ = 0;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(x->w); i++)
+		differ |= x->w[i] ^ y->w[i];
+	return !differ;
+}
+
+/*
+ * How many chunks from the first one of @pkt on belong together? Each has a
+ * header of its own, which must say just what follows from the first one's.
+ */
+u32 rar_data_run(const struct rar_group *grp, const struct rar_pkt *pkt,
+		      const struct rar_data_hdr *dh)
+{
+	u32 n, off = pkt->off, left = pkt->len, len, together;
+	struct rar_data_hdr want = *dh, buf, *h;
+	struct rar_walk walk = { .skb = pkt->skb };
+
+	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(grp); n++) {
+		off += rar_stride(grp);
+		left -= rar_stride(grp);
+		len = min(left, rar_stride(grp));
+		if (len < sizeof(buf))
+			break;
+		h = rar_walk_at(&walk, off, &together);
+		if (together < sizeof(buf))
+			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
+		want.h.len = cpu_to_be16(len - sizeof(want.h));
+		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
+		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
+		if (!h || !same_hdr(h, &want))
+			break;
+	}
+	return n;
+}
+
+/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
+int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
+{
+	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
+	struct rar_walk walk = packet_walk(pkt);
+	u64 done = rar_mask(n), dups = 0;
+	struct rar_data_hdr dh;
+	struct rar_run run;
+	int ret = -EAGAIN;
+
+	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
+	if (!rar_link_check(&dh, n))
+		return RAR_MIB_DropSeq;
+	/* Acquire pairs with the release in rar_group_post(). */
+	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
+		if (pkt->frame)
+			return INPUT_LATER;
+		ret = rar_early_hold(grp, pkt, &dh, &run);
+	}
+	if (pkt->frame)
+		rar_xdp_mirror(grp->rn, pkt->frame);
+	if (ret == -EAGAIN)
+		ret = rar_data_use(grp, pkt, &dh, &run, &done, &dups);
+	if (ret != INPUT_OK && ret != INPUT_TAKEN)
+		return ret;
+	if (dups)
+		rar_mib_add(grp->rn, RxDup, hweight64(dups));
+	if (!rar_link_record(grp, &dh, done, dups, pkt->ce))
+		return ret;
+	if (pkt->frame)
+		rar_xdp_later(grp, true);
+	else
+		rar_link_send_ack(grp);
+	return ret;
+}
+

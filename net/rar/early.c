@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Packets of operations that are not posted here yet: they are held, within bounds,
+ * and used when the operation is posted.
+ */
+#include <linux/mm.h>
+
+#include "input.h"
+#include "rar.h"
+#include "reduce.h"
+
+/* Held packets may cost this times early_bytes: truesize against payload. */
+#define EARLY_TRUESIZE	8
+/* All namespaces together: an eighth of the machine's memory. */
+#define EARLY_ALL_SHIFT	3
+
+static atomic64_t early_all;
+
+struct early_cb {
+	u32 off;
+	u32 len;
+	u32 n;			/* chunks */
+	bool whole;		/* as in struct rar_pkt */
+	u64 op_seq;
+};
+
+static struct early_cb *early_cb(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct early_cb) > sizeof(skb->cb));
+	return (struct early_cb *)skb->cb;
+}
+
+static int early_charge(struct rar_group *grp, struct sk_buff *skb)
+{
+	u64 limit = EARLY_TRUESIZE * (u64)READ_ONCE(grp->rn->sysctl_early_bytes);
+
+	lockdep_assert_held(&grp->early.lock);
+	if (grp->early.truesize + skb->truesize > limit)
+		return RAR_MIB_DropEarlyFull;
+	if (atomic64_add_return(skb->truesize, &grp->rn->early) >
+	    READ_ONCE(grp->rn->sysctl_mem) / 4)
+		goto undo_net;
+	if (atomic64_add_return(skb->truesize, &early_all) >
+	    (u64)totalram_pages() << PAGE_SHIFT >> EARLY_ALL_SHIFT)
+		goto undo_all;
+	grp->early.truesize += skb->truesize;
+	return INPUT_OK;
+undo_all:
+	atomic64_sub(skb->truesize, &early_all);
+undo_net:
+	atomic64_sub(skb->truesize, &grp->rn->early);
+	return RAR_MIB_DropEarlyFull;
+}
+
+static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
+{
+	grp->early.truesize -= skb->truesize;
+	atomic64_sub(skb->truesize, &grp->rn->early);
+	atomic64_sub(skb->truesize, &early_all);
+}
+
+/* What can be kept of a packet: itself, or a copy of a superpacket's part. */
+static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
+{
+	struct sk_buff *skb;
+
+	if (!skb_is_gso(pkt->skb) || pkt->whole) {
+		pkt->skb = skb_share_check(pkt->skb, GFP_ATOMIC);
+		*off = pkt->off;
+		return pkt->skb;
+	}
+	skb = alloc_skb(pkt->len, GFP_ATOMIC);
+	if (skb)
+		skb_copy_bits(pkt->skb, pkt->off, skb_put(skb, pkt->len), pkt->len);
+	*off = 0;
+	return skb;
+}
+
+/*
+ * A packet of an operation that is not posted here: keep it. It is recorded
+ * when held, so everything that can be wrong with it is checked now.
+ * Returns -EAGAIN if the operation was posted meanwhile.
+ */
+int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
+		      const struct rar_data_hdr *dh, const struct rar_run *run)
+{
+	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
+	u32 esize = rar_dtype_size(dh->dtype), off;
+	struct rar_ring ring;
+	struct rar_chunk c;
+	struct sk_buff *skb;
+	int ret;
+
+	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
+	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
+			  grp->size, grp->rank))
+		return RAR_MIB_DropOp;
+	ret = rar_data_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
+	if (ret != INPUT_OK)
+		return ret;
+	skb = early_skb(pkt, &off);
+	if (!skb)
+		return RAR_MIB_DropMemory;
+
+	spin_lock_bh(&grp->early.lock);
+	/* Pairs with rar_early_post(): posted first, then it takes the list. */
+	op_next = smp_load_acquire(&grp->op_next);
+	if (op_seq < op_next)
+		ret = -EAGAIN;
+	/* It never will be posted, and the list was flushed. */
+	else if (READ_ONCE(grp->shut) || rar_group_state(grp) == RAR_S_FAILED)
+		ret = RAR_MIB_DropState;
+	else if (op_seq - op_next >= RAR_MAX_OPS)
+		ret = RAR_MIB_DropOp;
+	else
+		ret = early_charge(grp, skb);
+	if (ret == INPUT_OK) {
+		/* Nothing outside may wait for a packet that waits for a user. */
+		skb_dst_drop(skb);
+		skb_orphan(skb);
+		nf_reset_ct(skb);
+		skb_ext_reset(skb);
+		skb->dev = NULL;
+		*early_cb(skb) = (struct early_cb) {
+			.off = off, .len = pkt->len, .n = run->n,
+			.whole = pkt->whole || skb != pkt->skb,
+			.op_seq = op_seq,
+		};
+		__skb_queue_tail(&grp->early.list, skb);
+		rar_mib_add(grp->rn, EarlyHeld, run->n);
+		ret = skb == pkt->skb ? INPUT_TAKEN : INPUT_OK;
+		skb = pkt->skb;
+	}
+	spin_unlock_bh(&grp->early.lock);
+	if (skb != pkt->skb)
+		kfree_skb(skb);
+	return ret;
+}
+
+static void early_take(struct rar_group *grp, u64 op_seq,
+		       struct sk_buff_head *out)
+{
+	struct sk_buff *skb, *tmp;
+
+	spin_lock_bh(&grp->early.lock);
+	skb_queue_walk_safe(&grp->early.list, skb, tmp) {
+		if (early_cb(skb)->op_seq > op_seq)
+			continue;
+		__skb_unlink(skb, &grp->early.list);
+		early_uncharge(grp, skb);
+		__skb_queue_tail(out, skb);
+	}
+	spin_unlock_bh(&grp->early.lock);
+}
+
+/* A held packet was recorded when it came: it is never dropped for good. */
+static void early_replay(struct rar_group *grp, struct sk_buff *skb)
+{
+	struct rar_pkt pkt = { .skb = skb, .off = early_cb(skb)->off,
+			       .len = early_cb(skb)->len };
+	struct rar_data_hdr dh;
+	struct rar_run run;
+	u64 done, dups;
+	int ret;
+
+	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
+	pkt.h = dh.h;
+	pkt.whole = early_cb(skb)->whole;
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
+				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
+	ret = rar_data_use(grp, &pkt, &dh, &run, &done, &dups);
+	if (ret == INPUT_OK)
+		consume_skb(skb);
+	else if (ret != INPUT_TAKEN)
+		rar_input_drop(grp->rn, skb, ret);
+}
+
+/**
+ * rar_early_post() - an operation was posted: use what came early, and start
+ * @grp:    group
+ * @op_seq: the operation
+ *
+ * Process context.
+ */
+void rar_early_post(struct rar_group *grp, u64 op_seq)
+{
+	struct rar_operation *op;
+	struct sk_buff_head list;
+	struct sk_buff *skb;
+	bool any;
+
+	__skb_queue_head_init(&list);
+	local_bh_disable();
+	rcu_read_lock();
+	/* As for packets: stop_writing() waits for who does not see this. */
+	if (rar_group_state(grp) == RAR_S_FAILED)
+		goto out;
+	if (grp->size == 1) {
+		op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+		if (op) {
+			atomic_set(&op->left, 0);
+			rar_group_op_done(grp, op);
+		}
+		goto out;
+	}
+	early_take(grp, op_seq, &list);
+	any = !skb_queue_empty(&list);
+	while ((skb = __skb_dequeue(&list)))
+		early_replay(grp, skb);
+	rar_link_push(grp);
+	/* The predecessor may wait for this opening. */
+	if (grp->prev_here)
+		rar_local_posted(grp);
+	if (any || READ_ONCE(grp->rn->sysctl_early_bytes) <
+	    4 * (grp->payload + RAR_EARLY_COST))
+		rar_link_send_ack(grp);
+out:
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+/* Drop everything held: the group failed or ends. */
+void rar_early_flush(struct rar_group *grp)
+{
+	struct sk_buff_head list;
+
+	__skb_queue_head_init(&list);
+	early_take(grp, U64_MAX, &list);
+	__skb_queue_purge(&list);
+}
+
