@@ -185,8 +185,9 @@ static int disagree(const struct disagreement *d, uint32_t n, uint32_t odd,
 	return bad;
 }
 
-/* Every rank's size but the odd one's is n. */
-static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
+/* Every rank's size but the odd one's is n; or it is the only one that adds by hosts. */
+static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, bool odd_hosts,
+			 uint32_t reason)
 {
 	struct rar_error e;
 	int fd[MAX], bad = 0, err;
@@ -196,6 +197,7 @@ static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
 		struct rar_ring ring = {
 			.group = group, .where = RAR_ON_LO4,
 			.size = r == odd ? odd_size : n,
+			.by_hosts = r == odd && odd_hosts,
 		};
 
 		fd[r] = rar_socket();
@@ -209,7 +211,7 @@ static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
 		err = rar_join_wait(fd[r], 6000);
 		rar_error(fd[r], &e);
 		if (err == -EBADMSG && e.err == EBADMSG &&
-		    e.reason == RAR_R_SIZE && (e.rank == odd || e.other == odd) &&
+		    e.reason == reason && (e.rank == odd || e.other == odd) &&
 		    e.rank != e.other)
 			continue;
 		rar_log("rank %u: %s reason %s rank %u other %u", r,
@@ -219,6 +221,16 @@ static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
 	}
 	ring_down(fd, n);
 	return bad;
+}
+
+static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
+{
+	return disagree_join(n, odd, odd_size, false, RAR_R_SIZE);
+}
+
+static int disagree_schedule(uint32_t n, uint32_t odd)
+{
+	return disagree_join(n, odd, n, true, RAR_R_SCHEDULE);
 }
 
 int main(void)
@@ -233,7 +245,7 @@ int main(void)
 	if (rar_private_net())
 		ksft_exit_fail_msg("no network namespace\n");
 	rar_write("/proc/sys/net/rar/join_ms", "5000");
-	ksft_set_plan(NDISAGREEMENTS + 3);
+	ksft_set_plan(NDISAGREEMENTS + 4);
 
 	for (size_t i = 0; i < NDISAGREEMENTS; i++) {
 		bad = 0;
@@ -253,5 +265,8 @@ int main(void)
 	bad = disagree_size(3, 1, 4) | disagree_size(3, 2, 4) |
 	      disagree_size(3, 1, 2);
 	ksft_test_result(!bad, "size, three ranks\n");
+	bad = disagree_schedule(2, 0) | disagree_schedule(3, 0) |
+	      disagree_schedule(3, 2);
+	ksft_test_result(!bad, "schedule\n");
 	ksft_finished();
 }

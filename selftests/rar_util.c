@@ -228,10 +228,20 @@ int rar_where_parse(const char *name)
 	return -1;
 }
 
+uint32_t rar_host(const struct rar_ring *ring, uint32_t rank)
+{
+	uint32_t host = ring->hosts;
+
+	while (host > 1 && ring->first[host - 1] > rank)
+		host--;
+	return host ? host - 1 : 0;
+}
+
 void rar_address(const struct rar_ring *ring, uint32_t rank,
 		 struct sockaddr_rar *addr)
 {
-	uint32_t place = ring->place ? ring->place[rank] : rank;
+	uint32_t place = ring->hosts ? rar_host(ring, rank) :
+			 ring->place ? ring->place[rank] : rank;
 	int af = rar_wheres[ring->where].af;
 	size_t last = af == AF_INET ? 3 : 15;
 
@@ -256,10 +266,21 @@ int rar_socket(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static int rar_set_schedule(int fd, const struct rar_ring *ring)
+{
+	uint32_t schedule = ring->by_hosts ? RAR_BY_HOSTS : RAR_BY_RANKS;
+
+	return setsockopt(fd, SOL_RAR, RAR_SCHEDULE, &schedule, sizeof(schedule)) < 0 ?
+	       -errno : 0;
+}
+
 int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank)
 {
+	int err = rar_set_schedule(fd, ring);
 	struct sockaddr_rar self;
 
+	if (err)
+		return err;
 	rar_address(ring, rank, &self);
 	if (ring->device) {
 		if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ring->device,
@@ -286,8 +307,11 @@ int rar_join(int fd, const struct rar_ring *ring, uint32_t rank)
 
 int rar_join_start(int fd, const struct rar_ring *ring, uint32_t rank)
 {
+	int err = rar_set_schedule(fd, ring);
 	struct rar_join join;
 
+	if (err)
+		return err;
 	rar_address(ring, rank, &join.self);
 	rar_address(ring, rar_next(ring, rank), &join.next);
 	if (setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)) < 0)
@@ -349,7 +373,7 @@ const char *rar_reason_name(uint32_t reason)
 		"NONE", "CLOSED", "DIED", "SILENT", "LEFT", "RESET", "ABORTED",
 		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
 		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
-		"FLAGS", "MTU", "NODEV", "FAULT",
+		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE",
 	};
 
 	return reason < RAR_R_NR ? names[reason] : "?";
@@ -619,27 +643,28 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 
 #define RAR_SMALL 8192	/* bytes that are one block */
 
-/* Elements in one block: ceil(bytes / ranks), or all that is short, up to 64 bytes. */
+/* Elements in one block: ceil(bytes / parts), or all that is short, up to 64 bytes. */
 static uint64_t rar_block(const struct rar_data *d)
 {
-	uint64_t bytes = rar_bytes(d);
+	uint64_t bytes = rar_bytes(d), parts = d->hosts ?: d->size;
 
 	if (bytes > RAR_SMALL)
-		bytes = (bytes + d->size - 1) / d->size;
+		bytes = (bytes + parts - 1) / parts;
 	return (bytes + 63) / 64 * 64 / rar_element(d->dtype);
 }
 
 #define RAR_TILE 1024	/* elements */
 
-/* n <= RAR_TILE elements of one block: x_b + x_(b+1) + ... */
+/* n <= RAR_TILE elements of one block: x_r + x_(r+1) + ..., r being who injects it */
 static void rar_expect_tile(const struct rar_data *d, uint32_t block,
 			    uint64_t first, uint64_t n, void *buf)
 {
+	uint32_t rank = d->hosts ? d->first[block] : block;
 	uint64_t own[RAR_TILE];
 
-	rar_fill(d, block, first, n, buf);
+	rar_fill(d, rank, first, n, buf);
 	for (uint32_t k = 1; k < d->size; k++) {
-		rar_fill(d, (block + k) % d->size, first, n, own);
+		rar_fill(d, (rank + k) % d->size, first, n, own);
 		rar_add(d->dtype, buf, own, n);
 	}
 }

@@ -82,6 +82,10 @@ int rar_where_parse(const char *name);
  * @port:  UDP port in host order, 0 = net.rar.port
  * @place: rank r has the address of rank place[r]; NULL: its own
  * @device: SO_BINDTODEVICE, and the address is the route's; NULL: any device
+ * @hosts: not 0: rank r lives on the host whose ranks begin at first[], which is the
+ *         namespace "<netns>host", at its address
+ * @first: first rank of each host
+ * @by_hosts: RAR_BY_HOSTS
  */
 struct rar_ring {
 	uint64_t group;
@@ -91,7 +95,13 @@ struct rar_ring {
 	uint16_t port;
 	const uint32_t *place;
 	const char *device;
+	uint32_t hosts;
+	const uint32_t *first;
+	bool by_hosts;
 };
+
+/* The host of a rank; 0 if there are none. */
+uint32_t rar_host(const struct rar_ring *ring, uint32_t rank);
 
 /* Address of a rank; call it in the namespace that will use it (scope id). */
 void rar_address(const struct rar_ring *ring, uint32_t rank,
@@ -141,12 +151,16 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @count: elements
  * @size:  ranks
  * @dtype: enum rar_dtype
+ * @hosts: not 0: RAR_BY_HOSTS, with so many
+ * @first: first rank of each
  */
 struct rar_data {
 	uint64_t id;
 	uint64_t count;
 	uint32_t size;
 	uint32_t dtype;
+	uint32_t hosts;
+	const uint32_t *first;
 };
 
 size_t rar_element(uint32_t dtype);

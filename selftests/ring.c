@@ -55,6 +55,7 @@ static struct {
 	bool threads, mixed, lines, hasty;
 	const char *types, *counts, *sysctl, *modes;
 	uint32_t inflight, repeats, seconds, limit_s;
+	uint32_t first[RAR_PROCS];
 	uint64_t piece;
 } opt = {
 	.ring = { .size = 4, .netns = "rar" },
@@ -95,6 +96,8 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->dtype = dtype;
 	d->count = count;
 	d->size = opt.ring.size;
+	d->hosts = opt.ring.by_hosts ? opt.ring.hosts : 0;
+	d->first = opt.first;
 	return 0;
 }
 
@@ -544,6 +547,18 @@ static bool more(uint32_t done)
 	return opt.seconds ? !shared->stop : done < opt.repeats;
 }
 
+/* Where hosts are listed rar_run() does not know where a rank lives. */
+static int enter_host(uint32_t rank)
+{
+	char netns[32];
+
+	if (!opt.ring.hosts)
+		return 0;
+	snprintf(netns, sizeof(netns), "%s%u", opt.ring.netns,
+		 rar_host(&opt.ring, rank));
+	return rar_enter(netns);
+}
+
 static int rank_main(uint32_t rank, void *arg)
 {
 	struct rank *r = calloc(1, sizeof(*r));
@@ -552,7 +567,7 @@ static int rank_main(uint32_t rank, void *arg)
 	(void)arg;
 	r->rank = rank;
 	r->buf = malloc(opt.piece);
-	err = enter_group(r);
+	err = enter_host(rank) ?: enter_group(r);
 	for (uint32_t i = 0; !err && more(i); i++)
 		err = repeat(r);
 	if (!rank)
@@ -596,14 +611,14 @@ static void print_report(void)
 		if (shared->report[r].info.rto_us > rto)
 			rto = shared->report[r].info.rto_us;
 	}
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
 	       (long long)shared->ingress, (long long)shared->encap,
 	       (unsigned long long)shared->best_us,
 	       (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds,
-	       (unsigned long long)retrans, rto,
+	       (unsigned long long)retrans, rto, info->hosts,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
 }
@@ -616,6 +631,8 @@ static void usage(void)
 		"     [-c std|elements|bytes with k,M,G|TIMESxUPTO ,...]\n"
 		"     [-p inflight] [-r repeats | -d seconds] [-P piece-bytes]\n"
 		"     [-D device] (SO_BINDTODEVICE)\n"
+		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
+		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
@@ -643,11 +660,26 @@ static void set_where(const char *name)
 	opt.ring.where = where;
 }
 
+/* So many ranks on each: the group's size is their sum. */
+static void set_hosts(char *list)
+{
+	char *save, *word;
+
+	opt.ring.size = 0;
+	opt.ring.first = opt.first;
+	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		if (atoi(word) < 1 || opt.ring.hosts == RAR_PROCS)
+			usage();
+		opt.first[opt.ring.hosts++] = opt.ring.size;
+		opt.ring.size += atoi(word);
+	}
+}
+
 static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:P:s:T:z:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BP:s:T:z:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -660,6 +692,8 @@ static void parse(int argc, char **argv)
 		case 'r': opt.repeats = atoi(optarg); break;
 		case 'd': opt.seconds = atoi(optarg); break;
 		case 'D': opt.ring.device = optarg; break;
+		case 'H': set_hosts(optarg); break;
+		case 'B': opt.ring.by_hosts = true; break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;
@@ -670,6 +704,8 @@ static void parse(int argc, char **argv)
 		default: usage();
 		}
 	}
+	if (opt.ring.by_hosts && !opt.ring.hosts)
+		usage();
 	if (optind < argc || !opt.ring.size || opt.ring.size > RAR_PROCS ||
 	    !*opt.modes || opt.modes[strspn(opt.modes, "cior")] ||
 	    opt.inflight > RAR_MAX_OPS || (opt.hasty && opt.seconds))
@@ -692,7 +728,8 @@ int main(int argc, char **argv)
 	shared = rar_shared(sizeof(*shared) + sizeof(uint64_t) * MAX_OPS *
 			    opt.ring.size);
 	failed = (opt.threads ? rar_run_threads : rar_run)(opt.ring.size,
-			opt.ring.netns, opt.limit_s, rank_main, NULL);
+			opt.ring.hosts ? NULL : opt.ring.netns, opt.limit_s,
+			rank_main, NULL);
 	if (!failed)
 		failed = compare_hashes();
 	if (!failed)

@@ -1023,12 +1023,16 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_ERROR, 0, ENOPROTOOPT }, { RAR_INFO, 0, ENOPROTOOPT },
 		{ RAR_PEERS, 0, ENOPROTOOPT }, { RAR_CAPS, 0, ENOPROTOOPT },
 		{ RAR_REG, 0, EINVAL }, { RAR_UNREG, 0, EINVAL }, { 0, 0, ENOPROTOOPT },
-		{ 13, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
+		{ RAR_SCHEDULE, RAR_SCHEDULE_NR, EINVAL }, { RAR_SCHEDULE, -1, EINVAL },
+		{ RAR_SCHEDULE, RAR_BY_RANKS, EISCONN },
+		{ RAR_SCHEDULE, RAR_BY_HOSTS, EISCONN },
+		{ 14, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
 	};
-	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, 13, 32, 33 };
+	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, 14, 32, 33 };
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
+		RAR_SCHEDULE,
 	};
 	char what[64];
 
@@ -1081,6 +1085,9 @@ TEST(options)
 	EXPECT_EQ(0, set_u32(fd[0], RAR_OP_TIMEOUT, 12345));
 	EXPECT_EQ(0, get(fd[0], RAR_OP_TIMEOUT, &v, 4));
 	EXPECT_EQ(12345, v);
+
+	EXPECT_EQ(0, get(fd[0], RAR_SCHEDULE, &v, 4));
+	EXPECT_EQ(RAR_BY_RANKS, v);
 
 	/* the default type is what a bare send() uses */
 	EXPECT_EQ(0, works(fd, 2, 1));

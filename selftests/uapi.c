@@ -126,7 +126,7 @@ static const struct field socket_fields[] = {
 	F(rar_info, slow_rank, 176, 4),
 	F(rar_info, slow_ms, 180, 4),
 	F(rar_info, cwnd, 184, 4),
-	F(rar_info, __pad2, 188, 4),
+	F(rar_info, hosts, 188, 4),
 
 	S(rar_peer, 72),
 	F(rar_peer, rank, 0, 4),

@@ -258,6 +258,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 	to_addr(rn, next, &addr);
 	grp->sk_mark = READ_ONCE(sk->sk_mark);
 	grp->sk_priority = READ_ONCE(sk->sk_priority);
+	grp->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
 	grp->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
 	ms = READ_ONCE(rn->sysctl_join_ms);
 	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
@@ -546,7 +547,7 @@ static int send_post(struct sock *sk, struct rar_group *grp,
 	int err;
 
 	err = rar_op_schedule(op, print, rar_dtype_size(print->dtype),
-			      grp->payload, grp->size, grp->rank);
+			      grp->payload, &grp->seat);
 	if (err)
 		return err;
 	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
@@ -576,6 +577,7 @@ static int send_begin(struct sock *sk, struct rar_group *grp,
 	op->cookie = args.cookie;
 	rsk->more = op;
 	rsk->print = args.print;
+	rsk->print.flags = grp->by_hosts ? RAR_OF_HOSTS : 0;
 	return 0;
 }
 

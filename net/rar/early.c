@@ -93,7 +93,7 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 
 	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
 	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
-			  grp->size, grp->rank))
+			  &grp->seat))
 		return RAR_MIB_DropOp;
 	ret = rar_data_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
 	if (ret != INPUT_OK)

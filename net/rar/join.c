@@ -209,8 +209,8 @@ static void send_join(struct rar_group *grp)
 	u64 token = j->unanswered++ < JOIN_FRESH ? j->peer_nonce[RAR_NEXT] : 0;
 	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
 
-	if (small)
-		jh.flags = cpu_to_be16(RAR_JF_SMALL);
+	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
+			       (grp->by_hosts ? RAR_JF_HOSTS : 0));
 	rar_output_ctl(grp, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
 		       RAR_T_JOIN, token);
 }
@@ -328,12 +328,24 @@ static void refuse(struct rar_group *grp, const struct rar_pkt *pkt,
 	reject(grp, pkt, jh, &e);
 }
 
+/* In what do the predecessor and we disagree? If no two neighbours do, nobody does. */
+static enum rar_reason join_differs(const struct rar_group *grp,
+				    const struct rar_join_hdr *jh)
+{
+	bool by_hosts = jh->flags & cpu_to_be16(RAR_JF_HOSTS);
+
+	if (be32_to_cpu(jh->size) != grp->size)
+		return RAR_R_SIZE;
+	return by_hosts != grp->by_hosts ? RAR_R_SCHEDULE : RAR_R_NONE;
+}
+
 /* From the predecessor, or from one that takes its rank. */
 static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 			  const struct rar_join_hdr *jh)
 {
 	bool joining = READ_ONCE(grp->state) < RAR_S_RUN;
 	u32 prev = rar_group_rank(grp, RAR_PREV);
+	enum rar_reason why;
 	bool echoed, known;
 
 	echoed = pkt->h.token;
@@ -354,9 +366,10 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	if (!joining && !known && prev_at(grp, pkt, jh) &&
 	    rar_output_budget(grp->rn))
 		rar_link_send_ack(grp);
-	if (joining && echoed && be32_to_cpu(jh->size) != grp->size) {
-		refuse(grp, pkt, jh, EBADMSG, RAR_R_SIZE);
-		rar_fail_pair(grp, EBADMSG, RAR_R_SIZE, prev, grp->rank, 0);
+	why = join_differs(grp, jh);
+	if (joining && echoed && why) {
+		refuse(grp, pkt, jh, EBADMSG, why);
+		rar_fail_pair(grp, EBADMSG, why, prev, grp->rank, 0);
 		return;
 	}
 	if (joining && echoed && !(jh->flags & cpu_to_be16(RAR_JF_SMALL)))
@@ -540,14 +553,61 @@ static void set_proposal(struct rar_group *grp, const struct rar_table_hdr *th)
 	resume_from_wire(th, &grp->join.resume);
 }
 
-/* Everybody has the table: packets of the epoch may come any moment. */
-static void get_ready(struct rar_group *grp)
+/* Is @rank on the same host as the one before it? */
+static bool same_host(const struct rar_group *grp, u32 rank)
+{
+	const struct rar_addr *a = &grp->join.members[rank - 1].addr;
+	const struct rar_addr *b = &grp->join.members[rank].addr;
+
+	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
+}
+
+/* Hosts and who is on them, from the table: the same at every member. */
+static void seat_by_hosts(struct rar_group *grp)
+{
+	u32 rank, host = 0, hosts = 0, first = 0, end = grp->size;
+
+	for (rank = 0; rank < grp->size; rank++) {
+		if (rank && same_host(grp, rank))
+			continue;
+		if (rank <= grp->rank) {
+			host = hosts;
+			first = rank;
+		} else {
+			end = min(end, rank);
+		}
+		hosts++;
+	}
+	grp->host_first = first;
+	rar_ring_seat_hosts(&grp->seat, grp->size, hosts, host, end - first,
+			    grp->rank - first);
+}
+
+static void take_seat(struct rar_group *grp)
+{
+	if (grp->by_hosts)
+		seat_by_hosts(grp);
+	else
+		rar_ring_seat(&grp->seat, grp->size, grp->rank);
+}
+
+/*
+ * Everybody has the table: packets of the epoch may come any moment. False: who has our
+ * address, as the table says, is not here.
+ */
+static bool get_ready(struct rar_group *grp)
 {
 	lockdep_assert_held(&grp->lock);
+	if (grp->by_hosts && grp->rank + 1 < grp->size &&
+	    same_host(grp, grp->rank + 1) &&
+	    !rar_output_is_here(grp, &grp->path[RAR_NEXT]))
+		return false;
+	take_seat(grp);
 	grp->payload = grp->join.min_payload;
 	rar_link_start(grp);
 	WRITE_ONCE(grp->epoch, grp->join.epoch);
 	rar_group_set_state(grp, RAR_S_READY);
+	return true;
 }
 
 static void collect_add_own(struct rar_group *grp, struct table_pkt *t)
@@ -605,8 +665,9 @@ static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
 			return false;
 		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
 		if (slices_all(grp)) {
-			get_ready(grp);
-			step_to(grp, RAR_T_COMMIT);
+			*bad = !get_ready(grp);
+			if (!*bad)
+				step_to(grp, RAR_T_COMMIT);
 		}
 		return false;
 	}
@@ -624,9 +685,7 @@ static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
 	if (j->members[grp->rank].nonce != j->nonce)
 		return false;
 	*bad = table_digest(grp) != j->digest || !payload_ok(j->min_payload) ||
-	       j->min_payload > j->payload;
-	if (!*bad)
-		get_ready(grp);
+	       j->min_payload > j->payload || !get_ready(grp);
 	return !*bad;
 }
 
@@ -921,6 +980,7 @@ static void join_alone(struct rar_group *grp)
 	j->min_payload = j->payload;
 	grp->payload = j->payload;
 	grp->epoch = random_token();
+	take_seat(grp);
 	rar_link_start(grp);
 	rar_group_run(grp);
 }

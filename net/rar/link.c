@@ -91,7 +91,7 @@ static struct rar_operation *op_of(struct rar_group *grp,
 
 static bool op_released(const struct rar_operation *op)
 {
-	return op->nacked == op->ntx && !atomic_read(&op->left);
+	return op->nacked == op->ntx + op->nback && !atomic_read(&op->left);
 }
 
 /* Take the operation off the table if nothing will be sent from it again. */
@@ -126,20 +126,26 @@ void rar_link_release(struct rar_group *grp, struct rar_operation *op)
 
 /* -- pending chunks (tx.lock) -------------------------------------------- */
 
-static void pend_set(struct rar_link_tx *tx, struct rar_operation *op,
-		     enum rar_phase p, u32 chunk, u64 mask)
+/* Of all operations: to the successor, or back. */
+static u64 *pend_count(struct rar_link_tx *tx, u32 p)
+{
+	return p == RAR_BACK ? &tx->nback : &tx->npend;
+}
+
+static void pend_set(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+		     u32 chunk, u64 mask)
 {
 	mask &= ~rar_bits_get(op->acked[p], chunk, mask);
 	mask = rar_bits_set(op->pend[p], chunk, mask);
 	if (!mask)
 		return;
 	op->npend[p] += hweight64(mask);
-	tx->npend += hweight64(mask);
+	*pend_count(tx, p) += hweight64(mask);
 	op->pend_from[p] = min_t(u32, op->pend_from[p], chunk + __ffs64(mask));
 }
 
-static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op,
-		       enum rar_phase p, u32 chunk, u64 mask)
+static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+		       u32 chunk, u64 mask)
 {
 	u32 n;
 
@@ -147,7 +153,7 @@ static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op,
 		return;
 	n = hweight64(rar_bits_clear(op->pend[p], chunk, mask));
 	op->npend[p] -= n;
-	tx->npend -= n;
+	*pend_count(tx, p) -= n;
 }
 
 /* The first pending chunks of an operation that has some; not taken. */
@@ -163,9 +169,9 @@ static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
 	run->n = find_next_zero_bit(op->pend[run->phase], end, chunk) - chunk;
 }
 
-/* The successor has these chunks, or provably needs them no more. */
-static void mark_acked(struct rar_link_tx *tx, struct rar_operation *op,
-		       enum rar_phase p, u32 chunk, u64 mask)
+/* Who gets these chunks has them, or provably needs them no more. */
+static void mark_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+		       u32 chunk, u64 mask)
 {
 	mask = rar_bits_set(op->acked[p], chunk, mask);
 	if (!mask)
@@ -449,10 +455,54 @@ void rar_link_push_packets(struct rar_group *grp)
  */
 void rar_link_push(struct rar_group *grp)
 {
-	if (grp->next_here)
-		rar_local_push(grp);
-	else
+	if (!grp->next_here)
 		rar_link_push_packets(grp);
+	if (grp->next_here || READ_ONCE(grp->tx.nback))
+		rar_local_push(grp);
+}
+
+/* Chosen for who gets them in memory. */
+static void take_local(struct rar_link_tx *tx, struct rar_operation *op,
+		       struct rar_tx_item *item)
+{
+	refcount_inc(&op->ref);
+	rar_op_use(op);
+	item->op = op;
+	tx->packets += item->run.n;
+	tx->bytes += rar_ring_bytes(&op->ring, item->run.chunk, item->run.n);
+}
+
+/**
+ * rar_link_take_back() - choose sums for the first rank of this host
+ * @grp:  group, RCU read side; no lock held
+ * @item: set to what was chosen, its operation referenced
+ *
+ * They go round in memory only. Softirq, or process context with bottom halves off.
+ * Return: false if nothing is ready.
+ */
+bool rar_link_take_back(struct rar_group *grp, struct rar_tx_item *item)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	struct rar_operation *op = NULL;
+	u64 seq;
+
+	if (!READ_ONCE(tx->nback))
+		return false;
+	spin_lock_bh(&tx->lock);
+	for (seq = grp->op_oldest; tx->nback && seq < grp->op_next; seq++) {
+		op = op_at(grp, seq);
+		if (op && op->npend[RAR_BACK])
+			break;
+		op = NULL;
+	}
+	if (op) {
+		item->run.phase = RAR_BACK;
+		pend_find(op, &item->run, rar_local_run(grp));
+		pend_clear(tx, op, RAR_BACK, item->run.chunk, rar_mask(item->run.n));
+		take_local(tx, op, item);
+	}
+	spin_unlock_bh(&tx->lock);
+	return op;
 }
 
 /**
@@ -490,13 +540,9 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 	if (!op)
 		op = pick_inject(grp, run, max, max, now);
 	if (op) {
-		refcount_inc(&op->ref);
-		rar_op_use(op);
-		item->op = op;
 		op->nsent += hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
 						    rar_mask(run->n)));
-		tx->packets += run->n;
-		tx->bytes += rar_ring_bytes(&op->ring, run->chunk, run->n);
+		take_local(tx, op, item);
 	}
 	account_blocked(tx, !op && (tx->npend || tx->ninject), now);
 	spin_unlock_bh(&tx->lock);
@@ -504,10 +550,10 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 }
 
 /**
- * rar_link_taken() - the successor had what was chosen
+ * rar_link_taken() - what was chosen was offered
  * @grp:  group, RCU read side; no lock held
- * @item: from rar_link_take(); its reference is dropped
- * @done: which chunks of it the successor has; the others go again, a little later
+ * @item: from rar_link_take() or rar_link_take_back(); its reference is dropped
+ * @done: which chunks of it were accepted; the others go again, a little later
  */
 void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done)
 {
@@ -616,7 +662,7 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	if (run->phase == RAR_AG) {
 		/* It went round: the successor had our RS chunks. */
 		mark_acked(tx, op, RAR_RS, run->chunk, won);
-		if (c->block == grp->rank)
+		if (c->block == op->ring.seat.own)
 			rar_window_returned(grp, op, run->chunk, bytes, now);
 	}
 	if (item && next != RAR_NEXT_STOP && may_forward(grp, op, &out)) {
@@ -628,6 +674,8 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	} else if (next != RAR_NEXT_STOP) {
 		pend_set(tx, op, out.phase, run->chunk, won);
 	}
+	if (op->nback && run->phase == RAR_RS && next == RAR_NEXT_AG)
+		pend_set(tx, op, RAR_BACK, run->chunk, won);
 	spin_unlock_bh(&tx->lock);
 	return forward;
 }
@@ -1135,7 +1183,7 @@ static void link_tick(struct rar_group *grp)
 		earlier(&next, ack_us);
 	if (next)
 		timer_at(grp, next);
-	push = tx->npend || tx->ninject;
+	push = tx->npend || tx->ninject || tx->nback;
 	spin_unlock(&tx->lock);
 
 	if (ack)
@@ -1304,6 +1352,7 @@ void rar_link_flush(struct rar_group *grp)
 			rar_op_unuse(op);
 	}
 	grp->tx.npend = 0;
+	grp->tx.nback = 0;
 	grp->tx.ninject = 0;
 	grp->op_oldest = grp->op_next;
 	grp->tx.una = grp->tx.next_seq;

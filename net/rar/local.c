@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Neighbours in one network namespace hand chunks over in memory: the successor
- * adds to its buffer what lies in the predecessor's. The ring, its order and so its
+ * adds to its buffer what lies in the predecessor's. With RAR_BY_HOSTS the last rank
+ * of a host also gives sums to its first one. The ring, its order and so its
  * bits are the same as with packets; joining, leaving, probes and errors still go by
  * packets, and so do chunks while the neighbour is not there to take them.
  *
@@ -62,14 +63,29 @@ void rar_local_start(struct rar_group *grp)
 	grp->prev_here = rar_output_is_here(grp, &grp->path[RAR_PREV]);
 }
 
-/* The neighbour, if it runs in our epoch. */
-static struct rar_group *neighbour(const struct rar_group *grp, enum rar_dir dir)
+/* Another member, if it is here and runs in our epoch. */
+static struct rar_group *member(const struct rar_group *grp, u32 rank)
 {
-	struct rar_group *peer = rar_group_lookup(grp->rn, grp->id,
-						  rar_group_rank(grp, dir), grp->epoch);
+	struct rar_group *peer = rar_group_lookup(grp->rn, grp->id, rank, grp->epoch);
 
 	return peer && READ_ONCE(peer->epoch) == grp->epoch &&
 	       rar_group_runs(peer) ? peer : NULL;
+}
+
+/* What was taken goes to @to, in @phase. Returns which chunks it has. */
+static u64 give(struct rar_group *grp, struct rar_group *to, struct rar_tx_item *item,
+		enum rar_phase phase)
+{
+	struct rar_tx_item as = *item;
+	u64 done = 0;
+
+	as.run.phase = phase;
+	trace_rar_tx(grp, as.op->seq, phase, as.run.chunk,
+		     rar_op_bytes(as.op, &as.run, rar_mask(as.run.n)));
+	if (to)
+		done = rar_data_local(to, &as);
+	rar_link_taken(grp, item, done);
+	return done;
 }
 
 /*
@@ -78,26 +94,25 @@ static struct rar_group *neighbour(const struct rar_group *grp, enum rar_dir dir
  */
 static bool hand_over(struct rar_group *grp)
 {
-	struct rar_group *next;
 	struct rar_tx_item item;
-	u64 done;
+	struct rar_group *next;
 
 	if (!rar_group_runs(grp))
 		return false;
-	next = neighbour(grp, RAR_NEXT);
+	if (rar_link_take_back(grp, &item))
+		return give(grp, member(grp, grp->host_first), &item, RAR_AG);
+	if (!grp->next_here)
+		return false;
+	next = member(grp, rar_group_rank(grp, RAR_NEXT));
 	if (!next) {
 		rar_link_push_packets(grp);
 		return false;
 	}
 	if (!rar_link_take(grp, next, &item))
 		return false;
-	trace_rar_tx(grp, item.op->seq, item.run.phase, item.run.chunk,
-		     rar_op_bytes(item.op, &item.run, rar_mask(item.run.n)));
-	done = rar_data_local(next, &item);
 	rar_group_hear(next, RAR_PREV);
 	rar_group_hear(grp, RAR_NEXT);
-	rar_link_taken(grp, &item, done);
-	return done;
+	return give(grp, next, &item, item.run.phase);
 }
 
 static void enqueue(struct local *l, struct rar_group *grp)
@@ -205,7 +220,7 @@ void rar_local_push(struct rar_group *grp)
  */
 void rar_local_posted(struct rar_group *grp)
 {
-	struct rar_group *prev = neighbour(grp, RAR_PREV);
+	struct rar_group *prev = member(grp, rar_group_rank(grp, RAR_PREV));
 
 	if (prev)
 		rar_link_push(prev);

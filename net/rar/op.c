@@ -7,6 +7,7 @@
 #include "rar.h"
 
 #define OP_BITMAPS	5		/* per phase */
+#define OP_BITMAPS_BACK	2
 
 static struct workqueue_struct *op_wq;
 
@@ -119,6 +120,11 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 		op->pend_from[p] = op->ring.nchunks;
 		b += OP_BITMAPS * longs;
 	}
+	if (!op->nback)
+		return;
+	op->pend[RAR_BACK] = b;
+	op->acked[RAR_BACK] = b + longs;
+	op->pend_from[RAR_BACK] = op->ring.nchunks;
 }
 
 /**
@@ -127,35 +133,35 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
  * @print:   collective, dtype, redop, count ...
  * @esize:   bytes of an element
  * @payload: bytes of a chunk in this epoch
- * @size:    ranks
- * @rank:    own rank
+ * @seat:    of this rank in it
  *
  * Process context. Return: 0, -EMSGSIZE, or -ENOBUFS.
  */
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
-		    u32 esize, u32 payload, u32 size, u32 rank)
+		    u32 esize, u32 payload, const struct rar_seat *seat)
 {
-	size_t longs;
+	size_t longs, n = OP_BITMAPS * RAR_PHASES;
 	int err;
 
-	err = rar_ring_init(&op->ring, print->count * esize, payload, size,
-			    rank);
+	err = rar_ring_init(&op->ring, print->count * esize, payload, seat);
 	if (err)
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
+	op->nback = rar_ring_nback(&op->ring);
+	if (op->nback)
+		n += OP_BITMAPS_BACK;
 	kvfree(op->bits);	/* of an attempt that could not be posted */
-	op->bits = kvcalloc(OP_BITMAPS * RAR_PHASES * longs, sizeof(long),
-			    OP_GFP);
+	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
 	if (!op->bits)
 		return -ENOBUFS;
 	op_set_bitmaps(op, longs);
 
 	op->print = *print;
 	op->esize = esize;
-	op->inject = rar_ring_block_first(&op->ring, rank);
+	op->inject = rar_ring_block_first(&op->ring, seat->own);
 	op->inject_first = op->inject;
-	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, rank);
+	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, seat->own);
 	/* Without it the way round is not timed. */
 	kvfree(op->inject_us);
 	op->inject_us = kvcalloc(op->inject_end - op->inject, sizeof(u32),

@@ -28,6 +28,10 @@ struct rar_print {
 	u8 flags;
 };
 
+/* What a rank sends: RS and AG to its successor, sums to the first rank of its host. */
+#define RAR_BACK	RAR_PHASES
+#define RAR_WAYS	(RAR_PHASES + 1)
+
 /*
  * A run: chunks of one phase and block that follow one another, what one packet
  * of a few or (GSO) a superpacket carries. Sets of its chunks are masks, bit 0
@@ -36,7 +40,7 @@ struct rar_print {
 struct rar_run {
 	u32 chunk;
 	u32 n;			/* 1 .. RAR_RUN_MAX */
-	enum rar_phase phase;
+	u32 phase;		/* or RAR_BACK */
 };
 
 #define RAR_RUN_MAX	64
@@ -64,7 +68,7 @@ struct rar_tx_item {
  *	acked[p]      the successor has it, or provably needs it no more
  *
  * complete: @left is 0, every chunk is published in AG.
- * released: complete, and @nacked is @ring's ntx; nothing is sent from @buf
+ * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
  * any more. The user of pinned memory hears of it when @users is 0 as well.
  *
  * @ref: the table grp->ops until released; the list grp->undelivered until
@@ -105,11 +109,11 @@ struct rar_operation {
 	unsigned long *claimed[RAR_PHASES];
 	unsigned long *published[RAR_PHASES];
 
-	unsigned long *pend[RAR_PHASES];
-	unsigned long *acked[RAR_PHASES];
+	unsigned long *pend[RAR_WAYS];
+	unsigned long *acked[RAR_WAYS];
 	unsigned long *sent[RAR_PHASES];	/* at least once */
-	u32 npend[RAR_PHASES];
-	u32 pend_from[RAR_PHASES];	/* no pending bit below */
+	u32 npend[RAR_WAYS];
+	u32 pend_from[RAR_WAYS];	/* no pending bit below */
 	u32 inject;			/* next own chunk to inject */
 	u32 inject_first;
 	u32 inject_end;
@@ -117,7 +121,8 @@ struct rar_operation {
 	bool returned;			/* an own chunk came round */
 	u32 nsent;
 	u32 nacked;
-	u32 ntx;			/* what nsent and nacked end at */
+	u32 ntx;			/* what nsent ends at */
+	u32 nback;			/* and nacked that much later */
 	u64 early_cost;			/* credit taken, see tx.early_used */
 };
 
@@ -128,7 +133,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
-		    u32 esize, u32 payload, u32 size, u32 rank);
+		    u32 esize, u32 payload, const struct rar_seat *seat);
 void rar_op_put(struct rar_operation *op);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
@@ -164,7 +169,7 @@ static inline const struct rar_buf *rar_op_source(const struct rar_operation *op
 						  const struct rar_run *run,
 						  const struct rar_chunk *c)
 {
-	return run->phase == RAR_RS && c->block == op->ring.rank ? op->own :
+	return run->phase == RAR_RS && c->block == op->ring.seat.own ? op->own :
 								   &op->buf;
 }
 

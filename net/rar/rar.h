@@ -166,6 +166,7 @@ struct rar_base {
  * @asked_seq:	one above the last one that asked for an acknowledgment
  * @inflight:	packets in [una, next_seq) that are not resolved
  * @npend:	chunks pending in all operations: to forward or to send again
+ * @nback:	the same, to the first rank of this host
  * @ninject:	own chunks not yet injected in all operations
  * @nreleased:	operations taken off the table
  * @posted:	the successor's `posted`
@@ -218,6 +219,7 @@ struct rar_link_tx {
 	u32 asked_seq;
 	u32 inflight;
 	u64 npend;
+	u64 nback;
 	u64 ninject;
 	u64 nreleased;
 	u64 posted;
@@ -386,7 +388,8 @@ struct rar_join_state {
  * struct rar_group - one member's side of a group
  *
  * Set once: before the group is hashed @rn, @id, @rank, @size, @uid; before
- * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, tx.sent.
+ * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
+ * @seat, @host_first (the first rank of this host), tx.sent.
  * @lock protects @state, @error, @join, @undelivered, the leave fields but for
  * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
@@ -443,6 +446,9 @@ struct rar_group {
 
 	u64 epoch;
 	u32 payload;
+	bool by_hosts;
+	u32 host_first;
+	struct rar_seat seat;
 	struct rar_path path[RAR_DIRS];
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];
@@ -615,6 +621,7 @@ void rar_link_push(struct rar_group *grp);
 void rar_link_push_packets(struct rar_group *grp);
 bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 		   struct rar_tx_item *item);
+bool rar_link_take_back(struct rar_group *grp, struct rar_tx_item *item);
 void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done);
 bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		      const struct rar_run *run, u64 won,

@@ -14,37 +14,81 @@ static u64 div_up(u64 a, u64 b)
 }
 
 /**
+ * rar_ring_seat() - the place of a rank in a group where all ranks are alike
+ * @seat: to fill
+ * @size: ranks, at least 1
+ * @rank: less than @size
+ */
+void rar_ring_seat(struct rar_seat *seat, u32 size, u32 rank)
+{
+	*seat = (struct rar_seat) {
+		.size = size,
+		.parts = size,
+		.own = rank,
+		.final = (rank + 1) % size,
+		.stops = (rank + 2) % size,
+	};
+}
+
+/**
+ * rar_ring_seat_hosts() - the place of a rank in a group that adds by hosts
+ * @seat:  to fill
+ * @size:  ranks in all
+ * @hosts: how many hosts, each with ranks that follow one another
+ * @host:  this rank's, less than @hosts; rank 0 is on host 0
+ * @ranks: on this host, at least 1
+ * @index: of this rank among them
+ */
+void rar_ring_seat_hosts(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
+			 u32 ranks, u32 index)
+{
+	bool last = index + 1 == ranks;
+
+	*seat = (struct rar_seat) {
+		.size = size,
+		.parts = hosts,
+		.own = index ? RAR_NO_BLOCK : host,
+		.final = last ? (host + 1) % hosts : RAR_NO_BLOCK,
+		.stops = RAR_NO_BLOCK,
+		.back = last && index && hosts > 1,
+	};
+	/* The successor begins with the sums, or (on the next host) gets them there. */
+	if (index + 2 == ranks)
+		seat->stops = (host + 1) % hosts;
+	else if (last && hosts > 1)
+		seat->stops = (host + 2) % hosts;
+}
+
+/**
  * rar_ring_init() - make the schedule of an operation
  * @ring:    to fill
  * @bytes:   length of the tensor
  * @payload: bytes of tensor data a packet carries
- * @size:    ranks
- * @rank:    own rank
+ * @seat:    of the rank
  *
  * Return: 0, -EMSGSIZE if the operation has more chunks than can be numbered,
  * or -EINVAL.
  */
-int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload, u32 size,
-		  u32 rank)
+int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload,
+		  const struct rar_seat *seat)
 {
 	u64 block, cpb, last;
 
-	if (!payload || !size)
+	if (!payload || !seat->size)
 		return -EINVAL;
 	if (bytes > RAR_MAX_BYTES)
 		return -EMSGSIZE;
 
-	block = bytes <= RAR_SMALL_BYTES ? bytes : div_up(bytes, size);
+	block = bytes <= RAR_SMALL_BYTES ? bytes : div_up(bytes, seat->parts);
 	block = (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 	cpb = block ? div_up(block, payload) : 1;
-	if (cpb * size > U32_MAX / 2)
+	if (cpb * seat->parts > U32_MAX / 2)
 		return -EMSGSIZE;
 
 	ring->bytes = bytes;
 	ring->block = block;
 	ring->payload = payload;
-	ring->size = size;
-	ring->rank = rank;
+	ring->seat = *seat;
 	ring->cpb = cpb;
 	ring->nblocks = 1;
 	ring->nchunks = 1;
@@ -88,10 +132,10 @@ u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n)
 	return last.off + last.len - first.off;
 }
 
-/* Index of the first chunk of @block. */
+/* Index of the first chunk of @block; if there is none, @ring->nchunks. */
 u32 rar_ring_block_first(const struct rar_ring *ring, u32 block)
 {
-	return min(block * ring->cpb, ring->nchunks);
+	return block < ring->nblocks ? block * ring->cpb : ring->nchunks;
 }
 
 /* Chunks of @block, 0 if the tensor is too short for it. */
@@ -104,14 +148,18 @@ u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block)
 
 /*
  * Transmissions (chunk, phase) this rank owes its successor: both phases of
- * every chunk, but for the block whose RS ends here (rank + 1) and the one
- * whose AG ends here (rank + 2).
+ * every chunk, but for the block whose RS and the one whose AG ends here.
  */
 u32 rar_ring_ntx(const struct rar_ring *ring)
 {
-	if (ring->size == 1)
+	if (ring->seat.size == 1)
 		return 0;
-	return 2 * ring->nchunks -
-	       rar_ring_block_chunks(ring, (ring->rank + 1) % ring->size) -
-	       rar_ring_block_chunks(ring, (ring->rank + 2) % ring->size);
+	return 2 * ring->nchunks - rar_ring_block_chunks(ring, ring->seat.final) -
+	       rar_ring_block_chunks(ring, ring->seat.stops);
+}
+
+/* Chunks that it owes the first rank of its host. */
+u32 rar_ring_nback(const struct rar_ring *ring)
+{
+	return ring->seat.back ? rar_ring_block_chunks(ring, ring->seat.final) : 0;
 }

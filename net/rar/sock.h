@@ -18,6 +18,7 @@
  * @pinned:    operations of @grp may have written to the user's memory
  * @dtype:     default of send()
  * @redop:     default of send()
+ * @schedule:  asked for, enum rar_schedule
  * @op_timeout_ms: kept until there is a group
  * @regions:   registered memory
  */
@@ -31,6 +32,7 @@ struct rar_sock {
 	bool pinned;
 	u8 dtype;
 	u8 redop;
+	u8 schedule;
 	u32 op_timeout_ms;
 	struct rar_regions regions;
 };

@@ -147,6 +147,26 @@ static int set_op_timeout(struct sock *sk, u32 ms)
 	return 0;
 }
 
+/* For the next join. */
+static int set_schedule(struct sock *sk, u32 val)
+{
+	struct rar_group *grp;
+	int err = 0;
+	u8 state;
+
+	if (val >= RAR_SCHEDULE_NR)
+		return -EINVAL;
+	lock_sock(sk);
+	grp = rar_sock_group(sk);
+	state = grp ? rar_group_state(grp) : RAR_S_UNBOUND;
+	if (state > RAR_S_BOUND && state != RAR_S_FAILED)
+		err = -EISCONN;
+	else
+		rar_sk(sk)->schedule = val;
+	release_sock(sk);
+	return err;
+}
+
 int rar_setsockopt(struct socket *sock, int level, int optname,
 		   sockptr_t optval, unsigned int optlen)
 {
@@ -171,6 +191,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_default(&rsk->redop, val, RAR_REDOP_NR);
 	case RAR_OP_TIMEOUT:
 		return set_op_timeout(sk, val);
+	case RAR_SCHEDULE:
+		return set_schedule(sk, val);
 	case RAR_OWNER:
 		return set_owner(sk, val);
 	case RAR_ABORT:
@@ -256,6 +278,7 @@ static void fill_info(struct rar_group *grp, struct rar_info *info)
 	fill_tx_info(grp, info);
 	if (!up)
 		return;
+	info->hosts = grp->by_hosts ? grp->seat.parts : 0;
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(grp->heard[RAR_PREV]));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -
@@ -349,6 +372,9 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		break;
 	case RAR_OP_TIMEOUT:
 		val = rsk->op_timeout_ms;
+		break;
+	case RAR_SCHEDULE:
+		val = rsk->schedule;
 		break;
 	default:
 		lock_sock(sk);

@@ -391,7 +391,7 @@ void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
  */
 void rar_window_init(struct rar_group *grp)
 {
-	u64 share = READ_ONCE(grp->rn->sysctl_window) / grp->size;
+	u64 share = READ_ONCE(grp->rn->sysctl_window) / grp->seat.parts;
 	struct rar_link_tx *tx = &grp->tx;
 
 	tx->rto_us = RTO_INIT_US;

@@ -16,18 +16,23 @@
 #define SIM_CHUNKS	128		/* chunks in one */
 #define FULL_CHUNKS	2048		/* more than that: only samples */
 #define SAMPLES		400
+#define HOST_LAYOUTS	16		/* of one size */
 #define MAX_CHUNKS	(U32_MAX / 2)	/* that can be numbered */
 #define SMALL		8192		/* bytes that are one block */
 
 /* What is tested; a mutant replaces one function. */
 static struct schedule {
-	int (*init)(struct rar_ring *ring, u64 bytes, u32 payload, u32 size,
-		    u32 rank);
+	void (*seat)(struct rar_seat *seat, u32 size, u32 rank);
+	void (*seat_hosts)(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
+			   u32 ranks, u32 index);
+	int (*init)(struct rar_ring *ring, u64 bytes, u32 payload,
+		    const struct rar_seat *seat);
 	void (*chunk)(const struct rar_ring *ring, u32 chunk,
 		      struct rar_chunk *c);
 	u32 (*first)(const struct rar_ring *ring, u32 block);
 	u32 (*chunks)(const struct rar_ring *ring, u32 block);
 	u32 (*ntx)(const struct rar_ring *ring);
+	u32 (*nback)(const struct rar_ring *ring);
 	bool (*receives)(const struct rar_ring *ring, enum rar_phase phase,
 			 u32 block);
 	enum rar_next (*next)(const struct rar_ring *ring,
@@ -35,8 +40,9 @@ static struct schedule {
 } s;
 
 static const struct schedule real = {
-	rar_ring_init, rar_ring_chunk, rar_ring_block_first,
-	rar_ring_block_chunks, rar_ring_ntx, rar_ring_receives, rar_ring_next,
+	rar_ring_seat, rar_ring_seat_hosts, rar_ring_init, rar_ring_chunk,
+	rar_ring_block_first, rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback,
+	rar_ring_receives, rar_ring_next,
 };
 
 static const u32 sizes[] = {
@@ -62,8 +68,19 @@ static bool quiet;			/* failures are what we want to see */
 static void complain(const char *what, int line, const struct rar_ring *r)
 {
 	if (!quiet)
-		tap_note("line %d: %s: bytes=%llu payload=%u size=%u rank=%u",
-			 line, what, r->bytes, r->payload, r->size, r->rank);
+		tap_note("line %d: %s: bytes=%llu payload=%u size=%u parts=%u own=%u final=%u",
+			 line, what, r->bytes, r->payload, r->seat.size,
+			 r->seat.parts, r->seat.own, r->seat.final);
+}
+
+/* The schedule of a rank in a group without hosts. */
+static int init(struct rar_ring *r, u64 bytes, u32 payload, u32 size, u32 rank)
+{
+	struct rar_seat seat = {};
+
+	if (size)
+		s.seat(&seat, size, rank);
+	return s.init(r, bytes, payload, &seat);
 }
 
 static u64 lower(u64 a, u64 b)
@@ -133,16 +150,16 @@ static bool check_block(const struct rar_ring *r, u32 b)
 
 static bool check_tiling(const struct rar_ring *r)
 {
-	u32 i, b, n = r->nchunks;
+	u32 i, b, n = r->nchunks, parts = r->seat.parts;
 
-	CHECK(r->block == block_of(r->bytes, r->size), r);
-	CHECK(n >= 1 && r->nblocks >= 1 && r->nblocks <= r->size, r);
+	CHECK(r->block == block_of(r->bytes, parts), r);
+	CHECK(n >= 1 && r->nblocks >= 1 && r->nblocks <= parts, r);
 	for (i = 0; i < (n <= FULL_CHUNKS ? n : SAMPLES); i++)
 		if (!check_chunk(r, n <= FULL_CHUNKS ? i :
 				 rnd_below(&seed, n)))
 			return false;
-	for (i = 0; i < (r->size <= 64 ? r->size : SAMPLES); i++) {
-		b = r->size <= 64 ? i : rnd_below(&seed, r->size);
+	for (i = 0; i < (parts <= 64 ? parts : SAMPLES); i++) {
+		b = parts <= 64 ? i : rnd_below(&seed, parts);
 		if (!check_block(r, b))
 			return false;
 		/* borders: the chunks on both sides of the block's begin */
@@ -159,13 +176,12 @@ static bool check_limit(u32 size, u32 payload)
 {
 	u64 block = MAX_CHUNKS / size * (u64)payload / 64 * 64;
 	u64 longest = lower(block * size, 1ULL << 40);
-	struct rar_ring r = { .bytes = longest, .payload = payload,
-			      .size = size };
+	struct rar_ring r = { .bytes = longest, .payload = payload };
 
-	CHECK(s.init(&r, longest + 1, payload, size, 0) == -EMSGSIZE, &r);
-	CHECK(s.init(&r, 1ULL << 63, payload, size, 0) == -EMSGSIZE, &r);
-	CHECK(s.init(&r, U64_MAX, payload, size, 0) == -EMSGSIZE, &r);
-	CHECK(!s.init(&r, longest, payload, size, size - 1), &r);
+	CHECK(init(&r, longest + 1, payload, size, 0) == -EMSGSIZE, &r);
+	CHECK(init(&r, 1ULL << 63, payload, size, 0) == -EMSGSIZE, &r);
+	CHECK(init(&r, U64_MAX, payload, size, 0) == -EMSGSIZE, &r);
+	CHECK(!init(&r, longest, payload, size, size - 1), &r);
 	CHECK(r.nchunks <= MAX_CHUNKS, &r);
 	return check_tiling(&r);
 }
@@ -176,42 +192,45 @@ static bool check_limit(u32 size, u32 payload)
  * From rank to rank: RS until everybody has added, AG until everybody has the
  * sum; and the ranks that the way leads to are those that may receive.
  */
-static bool check_way(struct rar_ring *r, u32 block)
+static bool check_way(struct rar_ring *r, u32 size, u32 block)
 {
 	static u8 got[RAR_PHASES][4096];
-	u32 hop, hops = 2 * (r->size - 1), p;
+	u32 hop, hops = 2 * (size - 1), p, rank = block;
 	enum rar_phase phase = RAR_RS;
 	enum rar_next next;
 
 	memset(got, 0, sizeof(got));
-	r->rank = block;
 	for (hop = 1; hop <= hops; hop++) {
-		r->rank = (r->rank + 1) % r->size;
+		rank = (rank + 1) % size;
+		s.seat(&r->seat, size, rank);
 		CHECK(s.receives(r, phase, block), r);
-		got[phase][r->rank]++;
+		got[phase][rank]++;
 		next = s.next(r, phase, block);
 		if (hop == hops)
 			break;
-		CHECK(next == (hop < r->size - 1 ? RAR_NEXT_RS : RAR_NEXT_AG),
-		      r);
+		CHECK(next == (hop < size - 1 ? RAR_NEXT_RS : RAR_NEXT_AG), r);
 		phase = next == RAR_NEXT_AG ? RAR_AG : RAR_RS;
 	}
 	if (hops)
 		CHECK(next == RAR_NEXT_STOP, r);
-	for (r->rank = 0; r->rank < r->size; r->rank++)
+	for (rank = 0; hops && rank < size; rank++) {
+		s.seat(&r->seat, size, rank);
 		for (p = 0; p < RAR_PHASES; p++)
-			CHECK(got[p][r->rank] == s.receives(r, p, block), r);
+			CHECK(got[p][rank] == s.receives(r, p, block), r);
+	}
 	return true;
 }
 
 /* What a rank sends, in chunks and bytes, if it sends what it owes. */
-static bool check_amount(const struct rar_ring *r)
+static bool check_amount(struct rar_ring *r, u32 size, u32 rank)
 {
-	u32 ends[] = { (r->rank + 1) % r->size, (r->rank + 2) % r->size };
+	u32 ends[] = { (rank + 1) % size, (rank + 2) % size };
 	u64 sent = 2 * r->bytes;
 	u32 ntx = 2 * r->nchunks, i;
 
-	if (r->size == 1) {
+	s.seat(&r->seat, size, rank);
+	CHECK(!s.nback(r), r);
+	if (size == 1) {
 		CHECK(!s.ntx(r), r);
 		return true;
 	}
@@ -221,7 +240,7 @@ static bool check_amount(const struct rar_ring *r)
 			lower(r->bytes, ends[i] * r->block);
 	}
 	CHECK(s.ntx(r) == ntx, r);
-	CHECK(sent <= most_sent(r->bytes, r->size), r);
+	CHECK(sent <= most_sent(r->bytes, size), r);
 	return true;
 }
 
@@ -230,12 +249,11 @@ static bool check_ways(u64 bytes, u32 payload, u32 size)
 	struct rar_ring r = {};
 	u32 i, n = size <= 64 ? size : 50;
 
-	CHECK(!s.init(&r, bytes, payload, size, 0), &r);
+	CHECK(!init(&r, bytes, payload, size, 0), &r);
 	for (i = 0; i < n; i++) {
-		if (!check_way(&r, size <= 64 ? i : rnd_below(&seed, size)))
+		if (!check_way(&r, size, size <= 64 ? i : rnd_below(&seed, size)))
 			return false;
-		r.rank = size <= 64 ? i : rnd_below(&seed, size);
-		if (!check_amount(&r))
+		if (!check_amount(&r, size, size <= 64 ? i : rnd_below(&seed, size)))
 			return false;
 	}
 	return true;
@@ -258,16 +276,21 @@ struct packet {
 
 static struct sim {
 	struct rar_ring ring[SIM_SIZE];
+	u32 size;
+	u32 host[SIM_SIZE];		/* of each rank */
+	u32 first[SIM_SIZE];		/* rank of each host */
+	u32 hosts;			/* 0: all ranks are alike */
 	struct sum buf[SIM_SIZE][SIM_CHUNKS];
 	u8 got[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
 	u8 final[SIM_SIZE][SIM_CHUNKS];
 	u32 ntx[SIM_SIZE];
+	u32 nback[SIM_SIZE];
 	u64 sent[SIM_SIZE];
-	struct packet net[2 * SIM_SIZE * SIM_CHUNKS];
+	struct packet net[3 * SIM_SIZE * SIM_CHUNKS];
 	u32 nnet;
 } sim;
 
-static bool sim_send(u32 rank, enum rar_phase phase, u32 chunk)
+static bool sim_send(u32 rank, u32 to, enum rar_phase phase, u32 chunk)
 {
 	const struct rar_ring *r = &sim.ring[rank];
 	struct rar_chunk c;
@@ -275,37 +298,73 @@ static bool sim_send(u32 rank, enum rar_phase phase, u32 chunk)
 	CHECK(sim.nnet < ARRAY_SIZE(sim.net), r);
 	s.chunk(r, chunk, &c);
 	sim.net[sim.nnet++] = (struct packet) {
-		.to = (rank + 1) % r->size, .chunk = chunk, .phase = phase,
+		.to = to, .chunk = chunk, .phase = phase,
 		.sum = sim.buf[rank][chunk],
 	};
-	sim.ntx[rank]++;
 	sim.sent[rank] += c.len;
 	return true;
 }
 
-static bool sim_start(u64 bytes, u32 payload, u32 size)
+static bool sim_send_next(u32 rank, enum rar_phase phase, u32 chunk)
 {
+	sim.ntx[rank]++;
+	return sim_send(rank, (rank + 1) % sim.size, phase, chunk);
+}
+
+static void sim_seat(struct rar_seat *seat, u32 rank)
+{
+	u32 host = sim.host[rank], end;
+
+	if (!sim.hosts) {
+		s.seat(seat, sim.size, rank);
+		return;
+	}
+	end = host + 1 < sim.hosts ? sim.first[host + 1] : sim.size;
+	s.seat_hosts(seat, sim.size, sim.hosts, host, end - sim.first[host],
+		     rank - sim.first[host]);
+}
+
+/* Bit i of @borders: rank i + 1 is on another host than rank i. 0: no hosts. */
+static void sim_layout(u32 size, bool by_hosts, u32 borders)
+{
+	u32 rank;
+
+	memset(&sim, 0, sizeof(sim));
+	sim.size = size;
+	if (!by_hosts)
+		return;
+	sim.hosts = 1;
+	for (rank = 1; rank < size; rank++) {
+		if (borders & (1U << (rank - 1)))
+			sim.first[sim.hosts++] = rank;
+		sim.host[rank] = sim.hosts - 1;
+	}
+}
+
+static bool sim_start(u64 bytes, u32 payload)
+{
+	struct rar_seat seat;
 	struct rar_ring *r;
 	u32 rank, i;
 
-	memset(&sim, 0, sizeof(sim));
-	for (rank = 0; rank < size; rank++) {
+	for (rank = 0; rank < sim.size; rank++) {
 		r = &sim.ring[rank];
-		CHECK(!s.init(r, bytes, payload, size, rank), r);
+		sim_seat(&seat, rank);
+		CHECK(!s.init(r, bytes, payload, &seat), r);
 		CHECK(r->nchunks <= SIM_CHUNKS, r);
 		for (i = 0; i < r->nchunks; i++)
 			sim.buf[rank][i] = (struct sum){ 1, { rank } };
 	}
-	for (rank = 0; size > 1 && rank < size; rank++) {
+	for (rank = 0; sim.size > 1 && rank < sim.size; rank++) {
 		r = &sim.ring[rank];
-		for (i = 0; i < s.chunks(r, rank); i++)
-			if (!sim_send(rank, RAR_RS, s.first(r, rank) + i))
+		for (i = 0; i < s.chunks(r, r->seat.own); i++)
+			if (!sim_send_next(rank, RAR_RS, s.first(r, r->seat.own) + i))
 				return false;
 	}
 	return true;
 }
 
-/* What input.c and link.c do: add or store, then as the schedule says. */
+/* What data.c and link.c do: add or store, then as the schedule says. */
 static bool sim_receive(const struct packet *pkt)
 {
 	const struct rar_ring *r = &sim.ring[pkt->to];
@@ -318,45 +377,66 @@ static bool sim_receive(const struct packet *pkt)
 	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
 	if (pkt->phase == RAR_RS) {
 		CHECK(own->n == 1 && own->rank[0] == pkt->to, r);
-		CHECK(sum.n < r->size, r);
+		CHECK(sum.n < sim.size, r);
 		sum.rank[sum.n++] = pkt->to;		/* in + own */
 	}
 	*own = sum;
 	next = s.next(r, pkt->phase, c.block);
 	if (pkt->phase == RAR_AG || next == RAR_NEXT_AG)
 		sim.final[pkt->to][pkt->chunk]++;
+	if (pkt->phase == RAR_RS && next == RAR_NEXT_AG && r->seat.back) {
+		sim.nback[pkt->to]++;
+		if (!sim_send(pkt->to, sim.first[sim.host[pkt->to]], RAR_AG, pkt->chunk))
+			return false;
+	}
 	if (next == RAR_NEXT_STOP)
 		return true;
-	return sim_send(pkt->to, next == RAR_NEXT_RS ? RAR_RS : RAR_AG,
-			pkt->chunk);
+	return sim_send_next(pkt->to, next == RAR_NEXT_RS ? RAR_RS : RAR_AG,
+			     pkt->chunk);
+}
+
+/* Of the block whose sums become complete here. */
+static u64 block_bytes(const struct rar_ring *r)
+{
+	u64 from = lower(r->bytes, r->seat.final * r->block);
+
+	return lower(r->bytes, from + r->block) - from;
 }
 
 /* Every rank has every sum, once, added from the injector on. */
-static bool sim_judge(const struct rar_ring *r)
+static bool sim_judge(u32 rank)
 {
+	const struct rar_ring *r = &sim.ring[rank];
 	const struct sum *sum;
 	struct rar_chunk c;
-	u32 chunk, i;
+	u32 chunk, i, first;
 
 	for (chunk = 0; chunk < r->nchunks; chunk++) {
 		s.chunk(r, chunk, &c);
-		sum = &sim.buf[r->rank][chunk];
-		CHECK(sim.final[r->rank][chunk] == (r->size > 1), r);
-		CHECK(sum->n == r->size, r);
+		sum = &sim.buf[rank][chunk];
+		first = sim.hosts ? sim.first[c.block] : c.block;
+		CHECK(sim.final[rank][chunk] == (sim.size > 1), r);
+		CHECK(sum->n == sim.size, r);
 		for (i = 0; i < sum->n; i++)
-			CHECK(sum->rank[i] == (c.block + i) % r->size, r);
+			CHECK(sum->rank[i] == (first + i) % sim.size, r);
 	}
-	CHECK(sim.ntx[r->rank] == s.ntx(r), r);
-	CHECK(sim.sent[r->rank] <= most_sent(r->bytes, r->size), r);
+	CHECK(sim.ntx[rank] == s.ntx(r), r);
+	CHECK(sim.nback[rank] == s.nback(r), r);
+	if (!sim.hosts)
+		CHECK(sim.sent[rank] <= most_sent(r->bytes, sim.size), r);
+	/* What leaves a host is what hosts owe each other. */
+	else if (sim.hosts > 1 && sim.host[(rank + 1) % sim.size] != sim.host[rank])
+		CHECK(sim.sent[rank] - (r->seat.back ? block_bytes(r) : 0) <=
+		      most_sent(r->bytes, sim.hosts), r);
 	return true;
 }
 
-static bool check_sim(u64 bytes, u32 payload, u32 size)
+static bool check_sim(u64 bytes, u32 payload)
 {
 	struct packet pkt;
 	u32 i;
 
-	if (!sim_start(bytes, payload, size))
+	if (!sim_start(bytes, payload))
 		return false;
 	while (sim.nnet) {
 		i = rnd_below(&seed, sim.nnet);
@@ -365,8 +445,8 @@ static bool check_sim(u64 bytes, u32 payload, u32 size)
 		if (!sim_receive(&pkt))
 			return false;
 	}
-	for (i = 0; i < size; i++)
-		if (!sim_judge(&sim.ring[i]))
+	for (i = 0; i < sim.size; i++)
+		if (!sim_judge(i))
 			return false;
 	return true;
 }
@@ -402,7 +482,7 @@ static bool test_tiling(u32 size)
 
 	for (p = 0; p < ARRAY_SIZE(payloads); p++) {
 		for (i = 0; nth_length(size, i, &bytes); i++) {
-			if (s.init(&r, bytes, payloads[p], size,
+			if (init(&r, bytes, payloads[p], size,
 				   rnd_below(&seed, size)))
 				continue;	/* the limits are test_limit's */
 			if (!check_tiling(&r))
@@ -414,14 +494,14 @@ static bool test_tiling(u32 size)
 
 static bool test_limit(u32 size)
 {
-	struct rar_ring r = { .size = size };
+	struct rar_ring r = {};
 	u32 p;
 
 	for (p = 0; p < ARRAY_SIZE(payloads); p++)
 		if (!check_limit(size, payloads[p]))
 			return false;
-	CHECK(s.init(&r, 64, 0, size, 0) == -EINVAL, &r);
-	CHECK(s.init(&r, 64, 64, 0, 0) == -EINVAL, &r);
+	CHECK(init(&r, 64, 0, size, 0) == -EINVAL, &r);
+	CHECK(init(&r, 64, 64, 0, 0) == -EINVAL, &r);
 	return check_limit(size, U32_MAX);
 }
 
@@ -436,18 +516,20 @@ static bool test_ways(u32 size)
 	return check_ways(1ULL << 40, 8896, size);
 }
 
-static bool test_sim(u32 size)
+/* Operations of every length that a simulation can hold. */
+static bool sim_all(u32 size, bool by_hosts, u32 borders)
 {
-	struct rar_ring r;
+	struct rar_ring r = {};
 	u32 i, p, n = 0;
 	u64 bytes;
 
 	for (p = 1; p < 5; p++) {
 		for (i = 0; nth_length(size, i, &bytes); i++) {
-			if (s.init(&r, bytes, payloads[p], size, 0) ||
-			    r.nchunks > SIM_CHUNKS)
+			if (init(&r, bytes, payloads[p], size, 0) ||
+			    r.nchunks + 2 * size > SIM_CHUNKS)
 				continue;
-			if (!check_sim(bytes, payloads[p], size))
+			sim_layout(size, by_hosts, borders);
+			if (!check_sim(bytes, payloads[p]))
 				return false;
 			n++;
 		}
@@ -455,34 +537,51 @@ static bool test_sim(u32 size)
 	return n > 50;
 }
 
+static bool test_sim(u32 size)
+{
+	return sim_all(size, false, 0);
+}
+
+/* All layouts of a few ranks, some of many. */
+static bool test_hosts(u32 size)
+{
+	u32 layouts = 1U << (size - 1), i;
+
+	for (i = 0; i < layouts && i < HOST_LAYOUTS; i++)
+		if (!sim_all(size, true, layouts <= HOST_LAYOUTS ? i :
+			     rnd_below(&seed, layouts)))
+			return false;
+	return true;
+}
+
 static bool check_all(u32 size)
 {
 	return test_tiling(size) && test_limit(size) && test_ways(size) &&
-	       test_sim(size);
+	       test_sim(size) && test_hosts(size);
 }
 
 /* --- mutants --- */
 
 static int mut_init_unaligned(struct rar_ring *r, u64 bytes, u32 payload,
-			      u32 size, u32 rank)
+			      const struct rar_seat *seat)
 {
-	int err = rar_ring_init(r, bytes, payload, size, rank);
+	int err = rar_ring_init(r, bytes, payload, seat);
 
-	if (!err && bytes % (64 * size) == 0)
+	if (!err && bytes % (64 * seat->size) == 0)
 		r->block += 4;
 	return err;
 }
 
 static int mut_init_unlimited(struct rar_ring *r, u64 bytes, u32 payload,
-			      u32 size, u32 rank)
+			      const struct rar_seat *seat)
 {
-	return rar_ring_init(r, lower(bytes, 1 << 30), payload, size, rank);
+	return rar_ring_init(r, lower(bytes, 1 << 30), payload, seat);
 }
 
 static int mut_init_chunk_lost(struct rar_ring *r, u64 bytes, u32 payload,
-			       u32 size, u32 rank)
+			       const struct rar_seat *seat)
 {
-	int err = rar_ring_init(r, bytes, payload, size, rank);
+	int err = rar_ring_init(r, bytes, payload, seat);
 
 	r->nchunks -= !err && r->nchunks > 1;
 	return err;
@@ -520,8 +619,7 @@ static u32 mut_ntx_both(const struct rar_ring *r)
 
 static u32 mut_ntx_twice(const struct rar_ring *r)
 {
-	return 2 * (r->nchunks -
-		    rar_ring_block_chunks(r, (r->rank + 1) % r->size));
+	return 2 * (r->nchunks - rar_ring_block_chunks(r, r->seat.final));
 }
 
 static bool mut_receives_all(const struct rar_ring *r, enum rar_phase phase,
@@ -533,8 +631,7 @@ static bool mut_receives_all(const struct rar_ring *r, enum rar_phase phase,
 static bool mut_receives_less(const struct rar_ring *r, enum rar_phase phase,
 			      u32 block)
 {
-	return rar_ring_receives(r, phase, block) &&
-	       rar_ring_dist(r, block) != 1;
+	return rar_ring_receives(r, phase, block) && block != r->seat.stops;
 }
 
 static enum rar_next mut_next_rs_far(const struct rar_ring *r,
@@ -548,7 +645,7 @@ static enum rar_next mut_next_ag_short(const struct rar_ring *r,
 {
 	enum rar_next next = rar_ring_next(r, phase, block);
 
-	if (phase == RAR_AG && rar_ring_dist(r, block) + 3 == r->size)
+	if (phase == RAR_AG && block == (r->seat.stops + 1) % r->seat.size)
 		return RAR_NEXT_STOP;
 	return next;
 }
@@ -561,12 +658,46 @@ static enum rar_next mut_next_ag_far(const struct rar_ring *r,
 	return next == RAR_NEXT_STOP ? RAR_NEXT_AG : next;
 }
 
+static void mut_seat_final(struct rar_seat *seat, u32 size, u32 rank)
+{
+	rar_ring_seat(seat, size, rank);
+	seat->final = rank;
+}
+
+/* As if the last rank of a host had nobody behind it. */
+static void mut_hosts_no_back(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
+			      u32 ranks, u32 index)
+{
+	rar_ring_seat_hosts(seat, size, hosts, host, ranks, index);
+	seat->back = false;
+}
+
+/* As if the sums had to come back over the last link. */
+static void mut_hosts_last_link(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
+				u32 ranks, u32 index)
+{
+	rar_ring_seat_hosts(seat, size, hosts, host, ranks, index);
+	if (index + 1 == ranks)
+		seat->stops = RAR_NO_BLOCK;
+}
+
+static void mut_hosts_all_inject(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
+				 u32 ranks, u32 index)
+{
+	rar_ring_seat_hosts(seat, size, hosts, host, ranks, index);
+	seat->own = host;
+}
+
 static void test_mutants(void)
 {
 	static const struct {
 		const char *name;
 		struct schedule s;
 	} mutants[] = {
+		{ "seat_final", { .seat = mut_seat_final } },
+		{ "hosts_no_back", { .seat_hosts = mut_hosts_no_back } },
+		{ "hosts_last_link", { .seat_hosts = mut_hosts_last_link } },
+		{ "hosts_all_inject", { .seat_hosts = mut_hosts_all_inject } },
 		{ "init_unaligned", { .init = mut_init_unaligned } },
 		{ "init_unlimited", { .init = mut_init_unlimited } },
 		{ "init_chunk_lost", { .init = mut_init_chunk_lost } },
@@ -589,10 +720,11 @@ static void test_mutants(void)
 		const struct schedule *m = &mutants[i].s;
 
 		s = (struct schedule) {
+			m->seat ?: real.seat, m->seat_hosts ?: real.seat_hosts,
 			m->init ?: real.init, m->chunk ?: real.chunk,
 			m->first ?: real.first, m->chunks ?: real.chunks,
-			m->ntx ?: real.ntx, m->receives ?: real.receives,
-			m->next ?: real.next,
+			m->ntx ?: real.ntx, m->nback ?: real.nback,
+			m->receives ?: real.receives, m->next ?: real.next,
 		};
 		tap_ok(!check_all(4), "mutant_%s__caught", mutants[i].name);
 	}
@@ -615,8 +747,10 @@ int main(void)
 		tap_ok(test_tiling(n), "n%u_chunks_tile_the_tensor", n);
 		tap_ok(test_limit(n), "n%u_limits", n);
 		tap_ok(test_ways(n), "n%u_way_of_a_block", n);
-		if (n <= SIM_SIZE)
-			tap_ok(test_sim(n), "n%u_every_rank_every_sum_once", n);
+		if (n > SIM_SIZE)
+			continue;
+		tap_ok(test_sim(n), "n%u_every_rank_every_sum_once", n);
+		tap_ok(test_hosts(n), "n%u_by_hosts", n);
 	}
 	test_mutants();
 	tap_note("%.1f s", now() - start);

@@ -82,6 +82,9 @@ struct sockaddr_rar {
 #define RAR_CAPS	10 /* get: struct rar_caps */
 #define RAR_REG		11 /* set: struct rar_reg; pin memory for many operations */
 #define RAR_UNREG	12 /* set: struct rar_reg; the opposite */
+#define RAR_SCHEDULE	13 /* get/set: __u32, enum rar_schedule, before connect;
+			    * the same on all members
+			    */
 
 /* Control messages, level SOL_RAR. */
 #define RAR_OP		32 /* sendmsg: struct rar_op */
@@ -122,6 +125,22 @@ enum rar_collective {
 	RAR_ALLGATHER,
 	RAR_BARRIER,
 	RAR_COLLECTIVE_NR
+};
+
+/**
+ * enum rar_schedule - in which order ranks add, and where a tensor is cut
+ * @RAR_BY_RANKS: the ring: block b of N starts at rank b
+ * @RAR_BY_HOSTS: the ranks of a host, which follow one another and have the same
+ *                address, add in memory before anything leaves it: block b starts at
+ *                the first rank of host b. For several ranks on each of several hosts.
+ *
+ * The order of the additions, and so the bits of floating point sums, depend on it,
+ * and with RAR_BY_HOSTS on which ranks are on which host.
+ */
+enum rar_schedule {
+	RAR_BY_RANKS,
+	RAR_BY_HOSTS,
+	RAR_SCHEDULE_NR
 };
 
 enum rar_dtype {
@@ -226,6 +245,7 @@ enum rar_reason {
 	RAR_R_MTU,		/* a full-size packet does not pass @rank -> @other */
 	RAR_R_NODEV,		/* the device to @other went away at @rank */
 	RAR_R_FAULT,		/* a fault while copying in at @rank */
+	RAR_R_SCHEDULE,		/* @rank and @other disagree about RAR_SCHEDULE */
 	RAR_R_NR
 };
 
@@ -310,7 +330,7 @@ enum rar_rx_path {
  *                RAR_NO_RANK = none
  * @slow_ms:      how long in all, from hearing of an operation to posting it
  * @cwnd:         link window, packets
- * @__pad2:       zero
+ * @hosts:        with RAR_BY_HOSTS: how many hosts there are, else 0
  */
 struct rar_info {
 	__u32	state;
@@ -345,7 +365,7 @@ struct rar_info {
 	__u32	slow_rank;
 	__u32	slow_ms;
 	__u32	cwnd;
-	__u32	__pad2;
+	__u32	hosts;
 };
 
 /* One row of RAR_PEERS. */

@@ -78,7 +78,7 @@ struct rar_hdr {
  *          on which all members must agree
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
- * @opflags: flags of the operation, 0
+ * @opflags: RAR_OF_*
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @scale:  0; block exponent of quantised formats
@@ -99,6 +99,8 @@ struct rar_data_hdr {
 	__u8	__pad;
 	__be32	scale;
 };
+
+#define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 
@@ -180,6 +182,7 @@ struct rar_join_hdr {
 };
 
 #define RAR_JF_SMALL	0x0001	/* not padded: only asks whether we are heard */
+#define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
 
 struct rar_wire_caps {
 	__be32	collectives;
