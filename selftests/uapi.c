@@ -171,8 +171,8 @@ static const struct field wire_fields[] = {
 	F(rar_ack_hdr, credit, 40, 4),
 	F(rar_ack_hdr, delay_us, 44, 4),
 	F(rar_ack_hdr, ce, 48, 4),
-	F(rar_ack_hdr, highest, 52, 4),
-	F(rar_ack_hdr, filled, 56, 4),
+	F(rar_ack_hdr, __pad, 52, 8),
+	F(rar_ack_hdr, dups, 60, 4),
 	F(rar_ack_hdr, slow, 64, 16),
 	F(rar_ack_hdr, bitmap, 80, 32),
 

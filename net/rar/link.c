@@ -2,41 +2,25 @@
 /*
  * The link: a reliable hop from a rank to its successor.
  *
- * Every transmission has a number of its own; what is lost is not sent
- * again, its chunk is, with a new number, from the buffer. Acknowledgements
- * are cumulative plus a bitmap, and wait for a few packets or a moment. A
- * packet is lost when one that was sent later came and it had the time to
- * come as well (RACK, RFC 8985). When nothing comes at all, the oldest chunk
- * is sent once more as a probe, then with doubled patience, until the silence
- * of the successor's kernel ends the group. The windows are in window.c; for
- * operations that the successor has not posted its credit is the limit too.
+ * Every transmission has a number of its own; what is lost is not sent again, its
+ * chunk is, with a new number, from the buffer. What is lost is found in loss.c, what
+ * comes is acknowledged in ack.c, and the windows are in window.c; for operations that
+ * the successor has not posted its credit is the limit too.
  */
-#include "rar.h"
+#include "link.h"
 #include "trace.h"
 
-#define LINK_RTO_BURST		64	/* given up by one timeout */
-#define LINK_PROBES		2	/* timeouts before the window collapses */
-#define LINK_PROBE_MIN_US	20000	/* closed credit: ask at first, */
-#define LINK_PROBE_MAX_US	200000	/* and at last, that often */
 #define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
-#define LINK_MTU_MS		1000
 #define LINK_BATCH		16
-#define LINK_FRAMES_LOST	8	/* in a row: XDP does not get through, */
-#define LINK_FRAMES_OFF		HZ	/* for so long */
 #define LINK_LOCAL_RETRY_US	1000	/* the successor was not ready after all */
 
-static unsigned long us_to_jiffies_up(u64 us)
-{
-	return usecs_to_jiffies(min_t(u64, us, USEC_PER_SEC)) + 1;
-}
-
-/* -- timer of both links ------------------------------------------------- */
+/* -- timer of both links (loss.c) ----------------------------------------- */
 
 /*
  * Let the timer look at the links at @when or earlier; what it finds too early
  * it looks at again. tx.lock held.
  */
-static void timer_at(struct rar_group *grp, u64 when)
+void rar_link_timer_at(struct rar_group *grp, u64 when)
 {
 	struct rar_link_tx *tx = &grp->tx;
 
@@ -79,7 +63,7 @@ static struct rar_operation *op_at(struct rar_group *grp, u64 seq)
 	return op && op->seq == seq ? op : NULL;
 }
 
-static struct rar_operation *op_of(struct rar_group *grp,
+struct rar_operation *rar_link_op_of(struct rar_group *grp,
 				   const struct rar_sent *sent)
 {
 	struct rar_operation *op;
@@ -95,7 +79,7 @@ static bool op_released(const struct rar_operation *op)
 }
 
 /* Take the operation off the table if nothing will be sent from it again. */
-static bool op_try_release(struct rar_group *grp, struct rar_operation *op)
+bool rar_link_try_release(struct rar_group *grp, struct rar_operation *op)
 {
 	lockdep_assert_held(&grp->tx.lock);
 	if (!op_released(op) || op_at(grp, op->seq) != op)
@@ -120,7 +104,7 @@ static bool op_try_release(struct rar_group *grp, struct rar_operation *op)
 void rar_link_release(struct rar_group *grp, struct rar_operation *op)
 {
 	spin_lock_bh(&grp->tx.lock);
-	op_try_release(grp, op);
+	rar_link_try_release(grp, op);
 	spin_unlock_bh(&grp->tx.lock);
 }
 
@@ -132,7 +116,7 @@ static u64 *pend_count(struct rar_link_tx *tx, u32 p)
 	return p == RAR_BACK ? &tx->nback : &tx->npend;
 }
 
-static void pend_set(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
 		     u32 chunk, u64 mask)
 {
 	mask &= ~rar_bits_get(op->acked[p], chunk, mask);
@@ -170,7 +154,7 @@ static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
 }
 
 /* Who gets these chunks has them, or provably needs them no more. */
-static void mark_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
 		       u32 chunk, u64 mask)
 {
 	mask = rar_bits_set(op->acked[p], chunk, mask);
@@ -212,7 +196,7 @@ static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 }
 
 /* The successor posted more: give back what those operations had taken. */
-static void credit_update(struct rar_group *grp, u64 posted, u32 credit)
+void rar_link_credit(struct rar_group *grp, u64 posted, u32 credit)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
@@ -415,7 +399,7 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 	}
 	if (n) {
 		tx->sent_us = now;
-		timer_at(grp, now + rar_window_timeout(tx));
+		rar_link_timer_at(grp, now + rar_window_timeout(tx));
 	}
 	account_blocked(tx, n < LINK_BATCH && (tx->npend || tx->ninject), now);
 	spin_unlock_bh(&tx->lock);
@@ -444,7 +428,7 @@ void rar_link_push_packets(struct rar_group *grp)
 	/* Only the successor can open what is closed: ask it. */
 	if (READ_ONCE(grp->tx.blocked_us) && !READ_ONCE(grp->tx.inflight))
 		rar_group_kick(grp, jiffies +
-			       us_to_jiffies_up(LINK_PROBE_MIN_US));
+			       rar_link_jiffies(LINK_PROBE_MIN_US));
 }
 
 /**
@@ -530,11 +514,11 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 	 * It has room for what it posted, and for nothing else. Who posts looks for
 	 * us afterwards, under this lock. Pairs with the release in rar_link_post().
 	 */
-	credit_update(grp, max(tx->posted, smp_load_acquire(&next->op_next)), 0);
+	rar_link_credit(grp, max(tx->posted, smp_load_acquire(&next->op_next)), 0);
 	op = pick_pending(grp, run, max, max);
 	/* To send again needs no credit, but what a packet had brought was refused. */
 	if (op && op->seq >= tx->posted) {
-		pend_set(tx, op, run->phase, run->chunk, rar_mask(run->n));
+		rar_link_pend(tx, op, run->phase, run->chunk, rar_mask(run->n));
 		op = NULL;
 	}
 	if (!op)
@@ -565,12 +549,12 @@ void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done)
 	spin_lock_bh(&tx->lock);
 	/* The group may have failed, and forgotten it. */
 	if (op_at(grp, op->seq) == op) {
-		mark_acked(tx, op, item->run.phase, item->run.chunk, done);
-		pend_set(tx, op, item->run.phase, item->run.chunk, again);
-		released = op_try_release(grp, op);
+		rar_link_acked(tx, op, item->run.phase, item->run.chunk, done);
+		rar_link_pend(tx, op, item->run.phase, item->run.chunk, again);
+		released = rar_link_try_release(grp, op);
 	}
 	if (again)
-		timer_at(grp, rar_now_us() + LINK_LOCAL_RETRY_US);
+		rar_link_timer_at(grp, rar_now_us() + LINK_LOCAL_RETRY_US);
 	spin_unlock_bh(&tx->lock);
 	if (rar_op_unuse(op) || released)
 		rar_group_wake(grp);
@@ -658,10 +642,10 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	account_starved(tx, op, now);
 	/* All others have added to it, so the successor has posted as well. */
 	if (run->phase == RAR_AG || next == RAR_NEXT_AG)
-		credit_update(grp, max(tx->posted, op->seq + 1), tx->credit);
+		rar_link_credit(grp, max(tx->posted, op->seq + 1), tx->credit);
 	if (run->phase == RAR_AG) {
 		/* It went round: the successor had our RS chunks. */
-		mark_acked(tx, op, RAR_RS, run->chunk, won);
+		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
 		if (c->block == op->ring.seat.own)
 			rar_window_returned(grp, op, run->chunk, bytes, now);
 	}
@@ -669,13 +653,13 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		item->run = out;
 		number(grp, op, item, now);
 		tx->sent_us = now;
-		timer_at(grp, now + rar_window_timeout(tx));
+		rar_link_timer_at(grp, now + rar_window_timeout(tx));
 		forward = true;
 	} else if (next != RAR_NEXT_STOP) {
-		pend_set(tx, op, out.phase, run->chunk, won);
+		rar_link_pend(tx, op, out.phase, run->chunk, won);
 	}
 	if (op->nback && run->phase == RAR_RS && next == RAR_NEXT_AG)
-		pend_set(tx, op, RAR_BACK, run->chunk, won);
+		rar_link_pend(tx, op, RAR_BACK, run->chunk, won);
 	spin_unlock_bh(&tx->lock);
 	return forward;
 }
@@ -715,586 +699,13 @@ void rar_link_local_drop(struct rar_group *grp)
 	spin_unlock_bh(&grp->tx.lock);
 }
 
-/* -- acknowledgments, sending side -------------------------------------- */
-
-/* What an acknowledgment changed. */
-struct ack_news {
-	u64 sent_us;		/* when the newest packet it reports was sent */
-	u32 acked;
-	u32 packets;
-};
-
-/* A number is settled, by an acknowledgment or by giving up: true if new. */
-static bool resolve(struct rar_link_tx *tx, u32 seq)
-{
-	if (__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved))
-		return false;
-	tx->inflight--;
-	return true;
-}
-
-/* How many numbers from @seq on, below @end, are one run not yet settled? */
-static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
-{
-	u32 slot = seq % RAR_TX_SLOTS, n, max;
-	const struct rar_sent *s = &tx->sent[slot];
-
-	max = min3(end - seq, (u32)RAR_TX_SLOTS - slot, (u32)RAR_RUN_MAX);
-	for (n = 1; n < max && !test_bit(slot + n, tx->resolved); n++)
-		if (s[n].op != s->op || s[n].phase != s->phase ||
-		    s[n].chunk != s->chunk + n)
-			break;
-	return n;
-}
-
-/* A full-size chunk passed. */
-static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
-{
-	if (!sent->full)
-		return;
-	tx->full_lost[false] = 0;
-	if (sent->alone)
-		tx->full_lost[true] = 0;
-}
-
-/* The successor has the numbers from @seq on, below @end. */
-static void ack_range(struct rar_group *grp, u32 seq, u32 end,
-		      struct ack_news *news)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	const struct rar_sent *sent;
-	struct rar_operation *op;
-	u32 n;
-
-	if (rar_seq_before(tx->highest, end))
-		tx->highest = end;
-	for (; rar_seq_before(seq, end); seq += n) {
-		n = 1;
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
-			continue;
-		n = same_run(tx, seq, end);
-		sent = &tx->sent[seq % RAR_TX_SLOTS];
-		rar_bits_set(tx->resolved, seq % RAR_TX_SLOTS, rar_mask(n));
-		tx->inflight -= n;
-		news->acked += n;
-		news->packets += sent->head;
-		news->sent_us = max(news->sent_us, sent->time_us);
-		full_came(tx, sent);
-		if (sent->frame)
-			tx->frames_lost = 0;
-		op = op_of(grp, sent);
-		if (!op)
-			continue;
-		mark_acked(tx, op, sent->phase, sent->chunk, rar_mask(n));
-		op_try_release(grp, op);
-	}
-}
-
-/* The chunk goes out again. Its packet may arrive all the same. */
-static void give_up(struct rar_group *grp, u32 seq, u64 now)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
-	struct rar_operation *op = op_of(grp, sent);
-
-	if (!resolve(tx, seq) || !op)
-		return;
-	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
-	/* What needs credit the successor may refuse, of whatever size. */
-	if (sent->full && op->seq < tx->posted && !tx->full_lost[sent->alone]++)
-		tx->full_since_us[sent->alone] = now;
-	if (sent->frame && ++tx->frames_lost >= LINK_FRAMES_LOST) {
-		tx->frames_lost = 0;
-		WRITE_ONCE(tx->frames_off, jiffies + LINK_FRAMES_OFF);
-	}
-	pend_set(tx, op, sent->phase, sent->chunk, 1);
-}
-
-/**
- * rar_link_frames_pass() - may frames go on at the XDP hook?
- * @grp: group
- *
- * Some devices lose what comes from there, and do not say so: veth without a program
- * at its other end. Then packets go for a while.
- */
-bool rar_link_frames_pass(const struct rar_group *grp)
-{
-	return time_after_eq(jiffies, READ_ONCE(grp->tx.frames_off));
-}
-
-static void advance_una(struct rar_link_tx *tx)
-{
-	u32 slot, end, n;
-
-	do {
-		slot = tx->una % RAR_TX_SLOTS;
-		end = min_t(u32, slot + (tx->next_seq - tx->una), RAR_TX_SLOTS);
-		n = find_next_zero_bit(tx->resolved, end, slot) - slot;
-		tx->una += n;
-	} while (n && slot + n == RAR_TX_SLOTS);
-}
-
-/*
- * Give up what was sent before a packet that came, and is late. Returns when
- * to look again, 0 = no need.
- */
-static u64 detect_lost(struct rar_group *grp, u64 now)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	u32 patience = rar_window_patience(tx), seq, last = tx->una - 2;
-	u64 sent_us;
-
-	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
-			continue;
-		sent_us = tx->sent[seq % RAR_TX_SLOTS].time_us;
-		if (sent_us + patience > now)
-			return sent_us + patience;
-		give_up(grp, seq, now);
-		rar_window_lost(grp, seq, seq != last + 1 ||
-				tx->sent[seq % RAR_TX_SLOTS].head);
-		last = seq;
-	}
-	return 0;
-}
-
-/* Which numbers does the successor have? */
-static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
-			struct ack_news *news)
-{
-	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
-	struct rar_link_tx *tx = &grp->tx;
-
-	ack_range(grp, tx->una, cum, news);
-	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
-		seq = base + i;
-		if (!ah->bitmap[i / 8])
-			i += 7;	/* and the other bits of that byte */
-		else if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
-			 !rar_seq_before(seq, tx->una) &&
-			 rar_seq_before(seq, tx->next_seq))
-			ack_range(grp, seq, seq + 1, news);
-	}
-}
-
-static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
-			u64 now)
-{
-	u32 delay = be32_to_cpu(ah->delay_us);
-	struct rar_link_tx *tx = &grp->tx;
-	/* ACKs overtake one another: what an older one says is no news. */
-	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
-	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
-	struct ack_news news = {};
-	u64 rtt, again;
-
-	ack_numbers(grp, ah, &news);
-	if (news.acked) {
-		tx->progress_us = now;
-		rtt = now - news.sent_us;
-		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
-		rar_window_rtt(grp, rtt, now);
-	}
-	if (dups) {
-		rar_window_spurious(grp, dups);
-		memset(tx->full_lost, 0, sizeof(tx->full_lost));
-	}
-	tx->dups += dups;
-	tx->marks += marks;
-	if (news.acked || marks)
-		rar_window_acked(grp, news.acked, news.packets, marks);
-	advance_una(tx);
-	again = detect_lost(grp, now);
-	advance_una(tx);
-	if (again)
-		timer_at(grp, again);
-}
-
-/**
- * rar_link_rcv_ack() - what the successor has
- * @grp: group in RUN or LEAVING
- * @pkt: validated ACK
- *
- * Softirq.
- */
-void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	struct rar_ack_hdr ah;
-	u64 released, now;
-
-	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
-		return;
-	spin_lock_bh(&tx->lock);
-	now = rar_now_us();
-	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
-		/* Acknowledges what was never sent. */
-		spin_unlock_bh(&tx->lock);
-		rar_mib_inc(grp->rn, DropSeq);
-		return;
-	}
-	released = tx->nreleased;
-	ack_process(grp, &ah, now);
-	credit_update(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.credit));
-	rar_slow_hear(grp, &ah.slow, now);
-	released -= tx->nreleased;
-	spin_unlock_bh(&tx->lock);
-
-	rar_link_push(grp);
-	if (released)
-		rar_group_wake(grp);
-}
-
-/* -- receiving side ------------------------------------------------------ */
-
-/* The sender waits for nothing below @una: stop doing so as well. */
-static void rx_advance(struct rar_link_rx *rx, u32 una)
-{
-	lockdep_assert_held(&rx->lock);
-	if ((s32)(una - rx->cum) >= RAR_RX_WIN) {
-		bitmap_zero(rx->seen, RAR_RX_WIN);
-		rx->cum = una;
-	}
-	while (rar_seq_before(rx->cum, una))
-		__clear_bit(rx->cum++ % RAR_RX_WIN, rx->seen);
-	while (test_bit(rx->cum % RAR_RX_WIN, rx->seen))
-		__clear_bit(rx->cum++ % RAR_RX_WIN, rx->seen);
-	if (rar_seq_before(rx->highest, rx->cum))
-		rx->highest = rx->cum;
-}
-
-/**
- * rar_link_check() - can these numbers belong together?
- * @dh: header of a data packet
- * @n:  chunks of the run that it begins
- *
- * Return: true if the run can be recorded.
- */
-bool rar_link_check(const struct rar_data_hdr *dh, u32 n)
-{
-	return be32_to_cpu(dh->seq) - be32_to_cpu(dh->una) + n - 1 < RAR_TX_SLOTS;
-}
-
-/*
- * Set the number; true if it shows a gap or fills one. A new number with an
- * old chunk means that the sender gave up too early.
- */
-static bool rx_set(struct rar_link_rx *rx, u32 seq, bool dup)
-{
-	bool gap;
-
-	if (rar_seq_before(seq, rx->cum) || seq - rx->cum >= RAR_RX_WIN)
-		return true;
-	gap = seq != rx->highest;
-	if (dup && !test_bit(seq % RAR_RX_WIN, rx->seen))
-		rx->dups++;
-	__set_bit(seq % RAR_RX_WIN, rx->seen);
-	if (!rar_seq_before(seq, rx->highest))
-		rx->highest = seq + 1;
-	rx_advance(rx, rx->cum);
-	return gap;
-}
-
-/* The same for a run; @dups: chunks that were there before. */
-static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
-{
-	u32 n = fls64(which), i;
-	bool gap = false;
-
-	if (!dups && which == rar_mask(n) && seq == rx->cum &&
-	    seq == rx->highest) {
-		rx->cum += n;
-		rx->highest += n;
-		return false;
-	}
-	for (i = 0; i < n; i++)
-		if (which & (1ULL << i))
-			gap |= rx_set(rx, seq + i, dups & (1ULL << i));
-	return gap;
-}
-
-/**
- * rar_link_record() - chunks are published, held, or were before
- * @grp:   group
- * @dh:    header of the first
- * @which: of the run
- * @dups:  of these, those that were there before
- * @ce:    the packet carried the congestion mark
- *
- * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
- * timer does it.
- */
-bool rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     u64 which, u64 dups, bool ce)
-{
-	u64 now = rar_now_us(), due = now + RAR_ACK_DELAY_US;
-	struct rar_link_rx *rx = &grp->rx;
-	bool at_once, first;
-
-	spin_lock_bh(&rx->lock);
-	rx_advance(rx, be32_to_cpu(dh->una));
-	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), which, dups);
-	rx->newest_us = now;
-	rx->ce += ce ? hweight64(which) : 0;
-	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW))
-		at_once = true;
-	first = !at_once && !rx->ack_us;
-	if (first)
-		rx->ack_us = due;
-	spin_unlock_bh(&rx->lock);
-
-	if (first) {
-		spin_lock_bh(&grp->tx.lock);
-		timer_at(grp, due);
-		spin_unlock_bh(&grp->tx.lock);
-	}
-	return at_once;
-}
-
-static void ack_fill_bitmap(const struct rar_link_rx *rx,
-			    struct rar_ack_hdr *ah)
-{
-	u32 n = min_t(u32, rx->highest - rx->cum, 8 * sizeof(ah->bitmap));
-	u32 base = rx->highest - n, i;
-
-	ah->base = cpu_to_be32(base);
-	for (i = 0; i < n; i++)
-		if (test_bit((base + i) % RAR_RX_WIN, rx->seen))
-			ah->bitmap[i / 8] |= 1 << i % 8;
-}
-
-/**
- * rar_link_send_ack() - tell the predecessor what came, what is posted, and
- * how much may come early
- * @grp: group; no lock held
- */
-void rar_link_send_ack(struct rar_group *grp)
-{
-	struct rar_link_rx *rx = &grp->rx;
-	struct rar_ack_hdr ah = {};
-	u64 now;
-
-	spin_lock_bh(&grp->tx.lock);
-	rar_slow_tell(grp, &ah.slow, rar_now_us());
-	spin_unlock_bh(&grp->tx.lock);
-
-	spin_lock_bh(&rx->lock);
-	now = rar_now_us();
-	ah.cum = cpu_to_be32(rx->cum);
-	ah.highest = cpu_to_be32(rx->highest);
-	ah.ce = cpu_to_be32(rx->ce);
-	ah.dups = cpu_to_be32(rx->dups);
-	ah.delay_us = cpu_to_be32(rx->unacked && now > rx->newest_us ?
-				  now - rx->newest_us : 0);
-	ack_fill_bitmap(rx, &ah);
-	rx->unacked = 0;
-	rx->ack_us = 0;
-	spin_unlock_bh(&rx->lock);
-
-	/* Pairs with the release in rar_group_post(). */
-	ah.posted = cpu_to_be64(smp_load_acquire(&grp->op_next));
-	ah.credit = cpu_to_be32(READ_ONCE(grp->rn->sysctl_early_bytes));
-	rar_output_ctl(grp, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
-		       grp->epoch);
-}
-
-/**
- * rar_link_rcv_probe() - the predecessor asks where we are
- * @grp: group in RUN or LEAVING
- * @pkt: validated PROBE
- */
-void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
-{
-	struct rar_probe_hdr ph;
-
-	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
-		return;
-	spin_lock_bh(&grp->tx.lock);
-	rar_slow_hear(grp, &ph.slow, rar_now_us());
-	spin_unlock_bh(&grp->tx.lock);
-	spin_lock_bh(&grp->rx.lock);
-	rx_advance(&grp->rx, be32_to_cpu(ph.una));
-	spin_unlock_bh(&grp->rx.lock);
-	rar_link_send_ack(grp);
-}
-
-/* -- timer --------------------------------------------------------------- */
-
-/* Give up the oldest packets, as many as the number of timeouts suggests. */
-static void give_up_oldest(struct rar_group *grp, u64 now)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	u32 seq, n = ++tx->backoff > LINK_PROBES ? LINK_RTO_BURST : 1;
-
-	if (tx->backoff == LINK_PROBES + 1)
-		rar_window_collapse(tx);
-	for (seq = tx->una; n && seq != tx->next_seq; seq++) {
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
-			continue;
-		give_up(grp, seq, now);
-		n--;
-	}
-}
-
-/* Nothing came for long: probe. Returns when it will have been long. */
-static u64 tick_timeout(struct rar_group *grp, u64 now)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	u64 due;
-
-	if (!tx->inflight)
-		return 0;
-	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
-	if (due > now)
-		return due;
-	give_up_oldest(grp, now);
-	return now + rar_window_timeout(tx);
-}
-
-/* Is an ACK overdue? Sets when it will be, 0 = none is owed. */
-static bool tick_ack(struct rar_link_rx *rx, u64 now, u64 *due)
-{
-	spin_lock(&rx->lock);
-	*due = rx->ack_us;
-	spin_unlock(&rx->lock);
-	return *due && *due <= now;
-}
-
-static void earlier(u64 *next, u64 when)
-{
-	if (when && (!*next || when < *next))
-		*next = when;
-}
-
-/* What is due on both links. Softirq, RCU read side. */
-static void link_tick(struct rar_group *grp)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	u64 now, next, ack_us;
-	bool ack, push;
-
-	ack = tick_ack(&grp->rx, rar_now_us(), &ack_us);
-	spin_lock(&tx->lock);
-	now = rar_now_us();
-	next = detect_lost(grp, now);
-	earlier(&next, tick_timeout(grp, now));
-	advance_una(tx);
-	if (!ack)
-		earlier(&next, ack_us);
-	if (next)
-		timer_at(grp, next);
-	push = tx->npend || tx->ninject || tx->nback;
-	spin_unlock(&tx->lock);
-
-	if (ack)
-		rar_link_send_ack(grp);
-	if (push)
-		rar_link_push(grp);
-}
-
-static enum hrtimer_restart link_timer(struct hrtimer *timer)
-{
-	struct rar_group *grp = container_of(timer, struct rar_group,
-					     tx.timer);
-	struct rar_link_tx *tx = &grp->tx;
-	bool again;
-	u8 state;
-
-	spin_lock(&tx->lock);
-	/* Armed once more meanwhile: the reference is that one's. */
-	again = hrtimer_is_queued(timer);
-	if (!again)
-		tx->timer_us = 0;
-	spin_unlock(&tx->lock);
-	if (again)
-		return HRTIMER_NORESTART;
-
-	rcu_read_lock();
-	/* Pairs with the release in rar_group_set_state(). */
-	state = smp_load_acquire(&grp->state);
-	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
-		link_tick(grp);
-	rcu_read_unlock();
-	rar_group_put(grp);
-	return HRTIMER_NORESTART;
-}
-
-/* How often to ask the successor for an ACK. */
-static u64 probe_interval(const struct rar_group *grp, u64 now)
-{
-	u64 keepalive = rar_group_keepalive_ms(grp) * (u64)USEC_PER_MSEC;
-	const struct rar_link_tx *tx = &grp->tx;
-
-	/* Closed credit: it may have opened, and the news been lost. */
-	if (!tx->inflight && (tx->npend || tx->ninject))
-		return clamp_t(u64, 2 * (now - max(tx->sent_us, tx->blocked_us)),
-			       LINK_PROBE_MIN_US, LINK_PROBE_MAX_US);
-	/* Somebody keeps us waiting: who, is told with probes. */
-	if (!rar_group_idle(grp))
-		return min_t(u64, keepalive, LINK_PROBE_MAX_US);
-	return keepalive;
-}
-
-/* Full-size packets do not pass, for long, but others do. */
-static bool mtu_fell(const struct rar_group *grp, u64 now)
-{
-	u32 limit = max(READ_ONCE(grp->rn->sysctl_dead_ms) / 2, LINK_MTU_MS);
-	const struct rar_link_tx *tx = &grp->tx;
-	bool fell = false;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(tx->full_lost); i++)
-		fell |= tx->full_lost[i] >= RAR_MTU_LOSSES &&
-			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
-	return fell && time_before(jiffies, READ_ONCE(grp->heard[RAR_NEXT]) +
-					    msecs_to_jiffies(limit));
-}
-
-/**
- * rar_link_keepalive() - let the successor hear us, and make it answer
- * @grp: group in RUN or LEAVING, RCU read side
- *
- * Softirq. Return: jiffies of the next call.
- */
-unsigned long rar_link_keepalive(struct rar_group *grp)
-{
-	struct rar_link_tx *tx = &grp->tx;
-	struct rar_probe_hdr ph = {};
-	u64 now, wait, due;
-	bool fell;
-
-	spin_lock_bh(&tx->lock);
-	now = rar_now_us();
-	wait = probe_interval(grp, now);
-	due = max(tx->sent_us, tx->probed_us) + wait;
-	fell = mtu_fell(grp, now);
-	if (due <= now) {
-		tx->probed_us = now;
-		ph.una = cpu_to_be32(tx->una);
-		rar_slow_tell(grp, &ph.slow, now);
-	}
-	spin_unlock_bh(&tx->lock);
-
-	if (fell)
-		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
-			      rar_group_rank(grp, RAR_NEXT),
-			      READ_ONCE(grp->op_oldest));
-	if (due > now)
-		return jiffies + us_to_jiffies_up(due - now);
-	/* As long as the answer. */
-	rar_output_ctl(grp, RAR_NEXT, &ph, sizeof(ph),
-		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
-		       grp->epoch);
-	return jiffies + us_to_jiffies_up(wait);
-}
-
 /* -- begin and end ------------------------------------------------------- */
 
 void rar_link_init(struct rar_group *grp)
 {
 	spin_lock_init(&grp->tx.lock);
 	spin_lock_init(&grp->rx.lock);
-	hrtimer_setup(&grp->tx.timer, link_timer, CLOCK_MONOTONIC,
+	hrtimer_setup(&grp->tx.timer, rar_loss_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS_SOFT);
 }
 

@@ -128,8 +128,7 @@ struct rar_slow_wire {
  *            RAR_EARLY_COST more than its payload; not cumulative
  * @delay_us: from the arrival of the newest packet to this ACK
  * @ce:       packets received with the CE mark, modulo 2^32
- * @highest:  one above the highest sequence number received
- * @filled:   0; chunks contributed of operation @posted
+ * @__pad:    zero
  * @dups:     packets whose chunk had come before under another number, modulo
  *            2^32
  * @slow:     see struct rar_slow_wire
@@ -143,8 +142,7 @@ struct rar_ack_hdr {
 	__be32	credit;
 	__be32	delay_us;
 	__be32	ce;
-	__be32	highest;
-	__be32	filled;
+	__be32	__pad[2];
 	__be32	dups;
 	struct rar_slow_wire slow;
 	__u8	bitmap[32];
