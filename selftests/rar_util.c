@@ -268,8 +268,10 @@ int rar_socket(void)
 
 static int rar_set_schedule(int fd, const struct rar_ring *ring)
 {
-	uint32_t schedule = ring->by_hosts ? RAR_BY_HOSTS : RAR_BY_RANKS;
+	uint32_t schedule = RAR_BY_HOSTS;
 
+	if (!ring->by_hosts)
+		return 0;
 	return setsockopt(fd, SOL_RAR, RAR_SCHEDULE, &schedule, sizeof(schedule)) < 0 ?
 	       -errno : 0;
 }

@@ -14,7 +14,7 @@
 
 /* Can the chunks come here, and are they as long as they must be? */
 int rar_data_check(const struct rar_ring *ring, const struct rar_run *run,
-		     u64 bytes, struct rar_chunk *c)
+		   u64 bytes, struct rar_chunk *c)
 {
 	if (run->chunk >= ring->nchunks ||
 	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
@@ -314,8 +314,8 @@ static struct rar_walk packet_walk(const struct rar_pkt *pkt)
 
 /* The same for a packet. */
 int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
-			const struct rar_data_hdr *dh, const struct rar_run *run,
-			u64 *done, u64 *dups)
+		 const struct rar_data_hdr *dh, const struct rar_run *run,
+		 u64 *done, u64 *dups)
 {
 	const struct source from = {
 		.pkt = pkt,
@@ -381,7 +381,7 @@ static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
  * header of its own, which must say just what follows from the first one's.
  */
 u32 rar_data_run(const struct rar_group *grp, const struct rar_pkt *pkt,
-		      const struct rar_data_hdr *dh)
+		 const struct rar_data_hdr *dh)
 {
 	u32 n, off = pkt->off, left = pkt->len, len, together;
 	struct rar_data_hdr want = *dh, buf, *h;

@@ -82,7 +82,7 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
  * Returns -EAGAIN if the operation was posted meanwhile.
  */
 int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
-		      const struct rar_data_hdr *dh, const struct rar_run *run)
+		   const struct rar_data_hdr *dh, const struct rar_run *run)
 {
 	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
 	u32 esize = rar_dtype_size(dh->dtype), off;

@@ -64,7 +64,7 @@ static struct rar_operation *op_at(struct rar_group *grp, u64 seq)
 }
 
 struct rar_operation *rar_link_op_of(struct rar_group *grp,
-				   const struct rar_sent *sent)
+				     const struct rar_sent *sent)
 {
 	struct rar_operation *op;
 
@@ -117,7 +117,7 @@ static u64 *pend_count(struct rar_link_tx *tx, u32 p)
 }
 
 void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
-		     u32 chunk, u64 mask)
+		   u32 chunk, u64 mask)
 {
 	mask &= ~rar_bits_get(op->acked[p], chunk, mask);
 	mask = rar_bits_set(op->pend[p], chunk, mask);
@@ -155,7 +155,7 @@ static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
 
 /* Who gets these chunks has them, or provably needs them no more. */
 void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
-		       u32 chunk, u64 mask)
+		    u32 chunk, u64 mask)
 {
 	mask = rar_bits_set(op->acked[p], chunk, mask);
 	if (!mask)

@@ -133,6 +133,7 @@ enum rar_collective {
  * @RAR_BY_HOSTS: the ranks of a host, which follow one another and have the same
  *                address, add in memory before anything leaves it: block b starts at
  *                the first rank of host b. For several ranks on each of several hosts.
+ * @RAR_SCHEDULE_NR: how many there are
  *
  * The order of the additions, and so the bits of floating point sums, depend on it,
  * and with RAR_BY_HOSTS on which ranks are on which host.
