@@ -377,7 +377,7 @@ static void do_dup(struct thread *t)
 static void do_setsockopt(struct thread *t)
 {
 	int level = one_in(t, 3) ? SOL_SOCKET : SOL_RAR;
-	int name = level == SOL_RAR ? below(t, 12) : below(t, 80);
+	int name = level == SOL_RAR ? below(t, RAR_SCHEDULE + 2) : below(t, 80);
 	uint64_t value[20] = { one_in(t, 4) ? random64(t) : below(t, 5) };
 	uint32_t len = one_in(t, 6) ? below(t, sizeof(value)) : 4;
 

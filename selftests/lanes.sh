@@ -60,10 +60,7 @@ while True:
 print('ready', flush=True)
 time.sleep(1000)" > "$dir/occupied" &
 	occupant=$!
-	for ((i = 0; i < 300; i++)); do
-		grep -q ready "$dir/occupied" && break
-		sleep 0.1
-	done
+	until_says "$dir/occupied" ready
 }
 
 # Packets that came to each CPU by way of another one.

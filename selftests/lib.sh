@@ -63,6 +63,18 @@ check()
 # word NAME: the value after NAME= in $out
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" <<< "$out" | tail -n 1; }
 
+# until_says FILE WORD: until what runs in the background has written it, at most 30 s
+until_says()
+{
+	local i
+
+	for ((i = 0; i < 300; i++)); do
+		grep -q "$2" "$1" && return
+		sleep 0.1
+	done
+	return 1
+}
+
 # percentile P: of the numbers in stdin
 percentile()
 {

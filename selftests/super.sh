@@ -131,10 +131,7 @@ expect "lost and out of order" "packets < chunks"
 each_rank tc qdisc replace dev eth0 root pfifo limit 10000
 rns 1 python3 -c "$onlooker" > "$dir/onlooker" &
 onlooker=$!
-for ((i = 0; i < 300; i++)); do
-	grep -q ready "$dir/onlooker" && break
-	sleep 0.1
-done
+until_says "$dir/onlooker" ready
 check "somebody looks on" "${op[@]}" -s rx_path=ingress
 wait $onlooker
 since "somebody looks on"
