@@ -52,6 +52,7 @@ static const struct rar_reduce_impl *selected __ro_after_init =
 DEFINE_STATIC_CALL(rar_reduce_vector, rar_reduce_run_generic);
 DEFINE_STATIC_CALL(rar_reduce_vector_both, rar_reduce_both_generic);
 DEFINE_STATIC_CALL(rar_reduce_vector_copy, rar_reduce_copy_generic);
+DEFINE_STATIC_CALL(rar_reduce_vector_csum, rar_reduce_csum_generic);
 
 /**
  * rar_dtype_size - bytes of an element
@@ -128,6 +129,23 @@ void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
 {
 	ctx->fpu = false;
 	if (len >= COPY_MIN)
+		rar_reduce_begin(ctx);
+}
+
+/* The same for bytes that are summed up, by csum_partial() or faster. */
+#define CSUM_MIN	SZ_1K
+
+/**
+ * rar_reduce_begin_csum - open a section for rar_reduce_csum() only
+ * @ctx: the caller's, filled in here
+ * @len: bytes that will be summed up
+ *
+ * As rar_reduce_begin().
+ */
+void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len)
+{
+	ctx->fpu = false;
+	if (len >= CSUM_MIN)
 		rar_reduce_begin(ctx);
 }
 
@@ -213,6 +231,29 @@ void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		static_call(rar_reduce_vector_copy)(dst, src, len);
 	else
 		memcpy(dst, src, len);
+}
+
+/**
+ * rar_reduce_csum - csum_partial() from 0
+ * @ctx: an open section
+ * @src: bytes
+ * @len: how many
+ *
+ * Return: the sum that the Internet's checksums are made of.
+ */
+__wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len)
+{
+	size_t done = ctx->fpu ? round_down(len, RAR_CSUM_STEP) : 0;
+	u64 sum = 0;
+
+	DEBUG_NET_WARN_ON_ONCE(len > RAR_REDUCE_MAX);
+	instrument_read(src, len);
+
+	if (done)
+		sum = static_call(rar_reduce_vector_csum)(src, done);
+	return csum_partial(src + done, len - done,
+			    csum_add((__force __wsum)(u32)sum,
+				     (__force __wsum)(u32)(sum >> 32)));
 }
 
 /**
@@ -336,6 +377,7 @@ int __init rar_reduce_init(void)
 	static_call_update(rar_reduce_vector, impl->run);
 	static_call_update(rar_reduce_vector_both, impl->both);
 	static_call_update(rar_reduce_vector_copy, impl->copy);
+	static_call_update(rar_reduce_vector_csum, impl->csum);
 	selected = impl;
 	return 0;
 }

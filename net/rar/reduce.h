@@ -13,6 +13,7 @@
 
 #include <linux/sizes.h>
 #include <linux/types.h>
+#include <net/checksum.h>
 #include <linux/rar.h>
 
 /* Bytes that may be reduced between rar_reduce_begin() and _end(). */
@@ -50,6 +51,7 @@ unsigned int rar_dtype_size(u8 dtype);
 
 void rar_reduce_begin(struct rar_reduce_ctx *ctx);
 void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len);
+void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len);
 void rar_reduce_end(struct rar_reduce_ctx *ctx);
 void rar_reduce(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
 		void *dst, const void *in, const void *own, size_t n);
@@ -57,5 +59,6 @@ void rar_reduce_both(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
 		     void *dst, void *in, const void *own, size_t n);
 void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		     const void *src, size_t len);
+__wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len);
 
 #endif /* _RAR_REDUCE_H */

@@ -174,6 +174,17 @@ void rar_reduce_copy_generic(void *dst, const void *src, size_t len)
 	memcpy(dst, src, len);
 }
 
+u64 rar_reduce_csum_generic(const void *src, size_t len)
+{
+	const struct elem32 *w = src;
+	u64 sum = 0;
+	size_t i;
+
+	for (i = 0; i < len / sizeof(*w); i++)
+		sum += w[i].v;
+	return sum;
+}
+
 static bool usable(void)
 {
 	return true;
@@ -185,4 +196,5 @@ const struct rar_reduce_impl rar_reduce_generic = {
 	.run	= rar_reduce_run_generic,
 	.both	= rar_reduce_both_generic,
 	.copy	= rar_reduce_copy_generic,
+	.csum	= rar_reduce_csum_generic,
 };

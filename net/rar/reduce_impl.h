@@ -36,6 +36,11 @@ typedef void (*rar_reduce_both_fn)(u8 dtype, u8 redop, void *dst, void *in,
 /* memcpy() */
 typedef void (*rar_reduce_copy_fn)(void *dst, const void *src, size_t len);
 
+/* The 32-bit words of @src, added up; @len is a multiple of RAR_CSUM_STEP. */
+typedef u64 (*rar_reduce_csum_fn)(const void *src, size_t len);
+
+#define RAR_CSUM_STEP	128
+
 /* What a rar_reduce_fn switches on. */
 #define RAR_REDUCE_KEY(redop, dtype)	((redop) << 8 | (dtype))
 
@@ -63,11 +68,12 @@ do {									\
 /**
  * struct rar_reduce_impl - one set of kernels
  * @name:   as in the module parameter reduce=
- * @vector: the three need an FPU section
+ * @vector: these need an FPU section
  * @usable: does this CPU have the instructions
  * @run:    what it has no kernel for it passes to rar_reduce_run_generic()
  * @both:   for a packet that goes on: the sum is stored in it as well
  * @copy:   for what is not added
+ * @csum:   for the Internet's checksum
  */
 struct rar_reduce_impl {
 	const char *name;
@@ -76,6 +82,7 @@ struct rar_reduce_impl {
 	rar_reduce_fn run;
 	rar_reduce_both_fn both;
 	rar_reduce_copy_fn copy;
+	rar_reduce_csum_fn csum;
 };
 
 extern const struct rar_reduce_impl rar_reduce_generic;
@@ -85,6 +92,7 @@ void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
 void rar_reduce_both_generic(u8 dtype, u8 redop, void *dst, void *in,
 			     const void *own, size_t n);
 void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
+u64 rar_reduce_csum_generic(const void *src, size_t len);
 
 #define RAR_SELFTEST_BYTES	16384	/* of scratch memory */
 

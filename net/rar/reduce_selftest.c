@@ -111,6 +111,18 @@ static void __init copy(const struct rar_reduce_impl *impl, void *dst,
 		rar_fpu_end();
 }
 
+static u64 __init csum(const struct rar_reduce_impl *impl, const void *src, size_t len)
+{
+	u64 sum;
+
+	if (impl->vector)
+		rar_fpu_begin();
+	sum = impl->csum(src, len);
+	if (impl->vector)
+		rar_fpu_end();
+	return sum;
+}
+
 static void __init put(void *p, size_t i, u8 size, u64 v)
 {
 	u32 v32 = v;
@@ -239,6 +251,22 @@ static bool __init check_both(const struct rar_reduce_impl *impl, u8 dtype,
 	       !memcmp(to - MARGIN, want - MARGIN, len);
 }
 
+/* Any words, then the largest ones, which overflow a lane of 32 bits. */
+static bool __init check_csum(const struct rar_reduce_impl *impl, u64 *state,
+			      void *scratch)
+{
+	void *src = scratch + 1;
+	size_t len, i;
+
+	for (i = 0; i < 2 * AREA / 8; i++)
+		put(scratch, i, 8, draw(state));
+	for (len = RAR_CSUM_STEP; len < AREA; len += RAR_CSUM_STEP)
+		if (csum(impl, src, len) != rar_reduce_csum_generic(src, len))
+			return false;
+	memset(scratch, 0xff, 2 * AREA);
+	return csum(impl, src, AREA) == (u64)U32_MAX * (AREA / 4);
+}
+
 /**
  * rar_reduce_selftest - does @impl give the bits it should
  * @impl:    the kernels; the CPU has what they need
@@ -254,6 +282,7 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 	size_t t, n;
 
 	BUILD_BUG_ON(MAX_N * 8 + 3 * MARGIN > AREA);
+	BUILD_BUG_ON(AREA % RAR_CSUM_STEP);
 
 	if (!check_answers(impl, scratch))
 		return false;
@@ -265,5 +294,5 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 			    !check_both(impl, types[t].dtype, types[t].size,
 					n, &state, scratch))
 				return false;
-	return true;
+	return check_csum(impl, &state, scratch);
 }

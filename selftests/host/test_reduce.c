@@ -598,6 +598,42 @@ static void test_copy(const struct rar_reduce_impl *impl)
 	tap_ok(ok, "%s__copy", impl->name);
 }
 
+static bool sums_up(const struct rar_reduce_impl *impl, size_t len, enum place where,
+		    u64 *rng)
+{
+	u8 *in = place(&in_area, len, where, rng);
+	u64 sum = 0, got;
+	size_t i;
+	u32 word;
+
+	for (i = 0; i < len; i++)
+		in[i] = rnd(rng) % 3 ? rnd(rng) : 0xff;
+	for (i = 0; i < len; i += 4) {
+		memcpy(&word, in + i, 4);
+		sum += word;
+	}
+	if (sigsetjmp(fault_jmp, 1)) {
+		fault_expected = 0;
+		return false;
+	}
+	fault_expected = 1;
+	got = impl->csum(in, len);
+	fault_expected = 0;
+	return got == sum;
+}
+
+static void test_csum(const struct rar_reduce_impl *impl)
+{
+	u64 rng = seed;
+	bool ok = true;
+	size_t len;
+
+	for (len = RAR_CSUM_STEP; len < 8000; len += RAR_CSUM_STEP)
+		ok &= sums_up(impl, len, AT_START, &rng) && sums_up(impl, len, AT_END, &rng) &&
+		      sums_up(impl, len, ANYWHERE, &rng);
+	tap_ok(ok, "%s__csum", impl->name);
+}
+
 /* --- the kernels of this CPU --- */
 
 static void test_impl(const struct rar_reduce_impl *impl)
@@ -644,6 +680,7 @@ static void test_impls(void)
 			test_impl(impls[i]);
 			test_both(impls[i]);
 			test_copy(impls[i]);
+			test_csum(impls[i]);
 			test_selftest(impls[i]);
 		} else {
 			snprintf(name, sizeof(name), "%s", impls[i]->name);
@@ -911,7 +948,8 @@ static void test_mutant(size_t m, const struct type *t)
 	struct rar_reduce_impl impl = { .name = mutants[m].name,
 					.run = run_one_wrong,
 					.both = rar_reduce_both_generic,
-					.copy = rar_reduce_copy_generic };
+					.copy = rar_reduce_copy_generic,
+					.csum = rar_reduce_csum_generic };
 	static u64 scratch[RAR_SELFTEST_BYTES / 8];
 
 	mutant = mutants[m].add;

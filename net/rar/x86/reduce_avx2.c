@@ -144,6 +144,39 @@ static void copy(void *dst, const void *in, size_t len)
 	memcpy(dst + i, in + i, len - i);
 }
 
+/* ymm4 and ymm5 gather the low and the high words, ymm7 tells the low ones. */
+#define CSUM(reg)							\
+	"vpand	%%ymm7, " reg ", %%ymm6\n\t"				\
+	"vpsrlq	$32, " reg ", " reg "\n\t"				\
+	"vpaddq	%%ymm6, %%ymm4, %%ymm4\n\t"				\
+	"vpaddq	" reg ", %%ymm5, %%ymm5\n\t"
+
+/* Lanes of 64 bits do not overflow. @len is not 0. */
+static u64 csum(const void *src, size_t len)
+{
+	const void *end = src + len;
+	u64 lanes[4];
+
+	asm volatile("vpcmpeqd	%%ymm7, %%ymm7, %%ymm7\n\t"
+		     "vpsrlq	$32, %%ymm7, %%ymm7\n\t"
+		     "vpxor	%%ymm4, %%ymm4, %%ymm4\n\t"
+		     "vpxor	%%ymm5, %%ymm5, %%ymm5\n"
+		     "1:\n\t"
+		     "vmovups	   (%0), %%ymm0\n\t"
+		     "vmovups	 32(%0), %%ymm1\n\t"
+		     "vmovups	 64(%0), %%ymm2\n\t"
+		     "vmovups	 96(%0), %%ymm3\n\t"
+		     CSUM("%%ymm0") CSUM("%%ymm1") CSUM("%%ymm2") CSUM("%%ymm3")
+		     "add	$128, %0\n\t"
+		     "cmp	%2, %0\n\t"
+		     "jb	1b\n\t"
+		     "vpaddq	%%ymm5, %%ymm4, %%ymm4\n\t"
+		     "vmovups	%%ymm4, %1\n\t"
+		     "vzeroupper"
+		     : "+&r" (src), "=m" (lanes) : "r" (end) : RAR_CLOBBERS, "cc");
+	return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+
 /* The kernel clears these bits if it does not save the registers. */
 static bool usable(void)
 {
@@ -157,4 +190,5 @@ const struct rar_reduce_impl rar_reduce_avx2 = {
 	.run	= run,
 	.both	= both,
 	.copy	= copy,
+	.csum	= csum,
 };

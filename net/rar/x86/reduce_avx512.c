@@ -110,6 +110,39 @@ static void copy(void *dst, const void *in, size_t len)
 	memcpy(dst + i, in + i, len - i);
 }
 
+/* As in reduce_avx2.c. */
+#define CSUM(reg)							\
+	"vpandq	%%zmm7, " reg ", %%zmm6\n\t"				\
+	"vpsrlq	$32, " reg ", " reg "\n\t"				\
+	"vpaddq	%%zmm6, %%zmm4, %%zmm4\n\t"				\
+	"vpaddq	" reg ", %%zmm5, %%zmm5\n\t"
+
+static u64 csum(const void *src, size_t len)
+{
+	const void *end = src + len;
+	u64 lanes[8], sum = 0;
+	int i;
+
+	asm volatile("vpternlogd	$0xff, %%zmm7, %%zmm7, %%zmm7\n\t"
+		     "vpsrlq	$32, %%zmm7, %%zmm7\n\t"
+		     "vpxorq	%%zmm4, %%zmm4, %%zmm4\n\t"
+		     "vpxorq	%%zmm5, %%zmm5, %%zmm5\n"
+		     "1:\n\t"
+		     "vmovups	   (%0), %%zmm0\n\t"
+		     "vmovups	 64(%0), %%zmm1\n\t"
+		     CSUM("%%zmm0") CSUM("%%zmm1")
+		     "add	$128, %0\n\t"
+		     "cmp	%2, %0\n\t"
+		     "jb	1b\n\t"
+		     "vpaddq	%%zmm5, %%zmm4, %%zmm4\n\t"
+		     "vmovups	%%zmm4, %1\n\t"
+		     "vzeroupper"
+		     : "+&r" (src), "=m" (lanes) : "r" (end) : RAR_CLOBBERS, "cc");
+	for (i = 0; i < 8; i++)
+		sum += lanes[i];
+	return sum;
+}
+
 /* The kernel clears these bits if it does not save the registers. */
 static bool usable(void)
 {
@@ -124,4 +157,5 @@ const struct rar_reduce_impl rar_reduce_avx512 = {
 	.run	= run,
 	.both	= both,
 	.copy	= copy,
+	.csum	= csum,
 };
