@@ -499,7 +499,8 @@ void rar_walk_write(struct rar_walk *walk, u64 off, const void *from, u32 len)
 }
 
 /* The sum that the Internet's checksums are made of; @off counts as even. */
-__wsum rar_walk_csum(struct rar_walk *walk, u64 off, u32 len)
+__wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u64 off,
+		     u32 len)
 {
 	const void *from;
 	__wsum sum = 0;
@@ -508,7 +509,7 @@ __wsum rar_walk_csum(struct rar_walk *walk, u64 off, u32 len)
 	for (done = 0; done < len; done += n) {
 		from = rar_walk_at(walk, off + done, &n);
 		n = min(n, len - done);
-		sum = csum_block_add(sum, csum_partial(from, n, 0), done);
+		sum = csum_block_add(sum, rar_reduce_csum(ctx, from, n), done);
 	}
 	return sum;
 }

@@ -94,7 +94,8 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 void rar_walk_find(struct rar_walk *walk, u64 off);
 void rar_walk_read(struct rar_walk *walk, u64 off, void *to, u32 len);
 void rar_walk_write(struct rar_walk *walk, u64 off, const void *from, u32 len);
-__wsum rar_walk_csum(struct rar_walk *walk, u64 off, u32 len);
+__wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u64 off,
+		     u32 len);
 void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
 		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len);
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,

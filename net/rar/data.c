@@ -157,9 +157,12 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 		at += len;
 		left -= len;
 	}
+	/* What goes on as a frame has a checksum; its sums are in the cache now. */
+	if (both && from->pkt->frame) {
+		from->pkt->frame->sum = rar_walk_csum(&pass.ctx, &pass.in, from->off, len);
+		from->pkt->frame->summed = true;
+	}
 	rar_reduce_end(&pass.ctx);
-	if (both && from->pkt->frame)
-		from->pkt->frame->summed = false;
 	if (pass.ctx.fpu)
 		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
 	else

@@ -13,6 +13,7 @@
 #include "encap.h"
 #include "input.h"
 #include "rar.h"
+#include "reduce.h"
 #include "trace.h"
 
 /**
@@ -167,14 +168,18 @@ static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 	struct rar_walk walk = { .xdp = pkt->frame->xdp };
 	u32 hdrs = sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
 	struct rar_frame *frame = pkt->frame;
+	struct rar_reduce_ctx ctx;
+	__wsum sum;
 
 	if (csum_left_open(pkt, d))
 		return from_veth(frame);
 	hdrs = min_t(u32, hdrs, d->udp_len);
-	frame->sum = rar_walk_csum(&walk, d->udp + hdrs, d->udp_len - hdrs);
+	rar_reduce_begin_csum(&ctx, d->udp_len);
+	sum = rar_walk_csum(&ctx, &walk, d->udp, hdrs);
+	frame->sum = rar_walk_csum(&ctx, &walk, d->udp + hdrs, d->udp_len - hdrs);
+	rar_reduce_end(&ctx);
 	frame->summed = true;
-	return !csum_with(pkt, d, csum_add(rar_walk_csum(&walk, d->udp, hdrs),
-					   frame->sum));
+	return !csum_with(pkt, d, csum_add(sum, frame->sum));
 }
 
 /* Sum over pseudo header, UDP header and data; zero if it is right. */

@@ -735,17 +735,16 @@ static void frame_headers(const struct rar_frame *frame, const struct rar_path *
 
 /* The same for a frame: it goes when the XDP program says so, with a checksum. */
 static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
-			  struct rar_frame *frame, u32 off)
+			  const struct rar_pkt *pkt)
 {
-	u32 len = rar_ring_bytes(&item->op->ring, item->run.chunk, 1);
 	const struct rar_path *path = &grp->path[RAR_NEXT];
-	struct rar_walk walk = { .xdp = frame->xdp };
+	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
 	struct rar_data_hdr dh, *to;
 
-	to = xdp->data + off;
+	to = xdp->data + pkt->off;
 	if (!frame->summed)
-		frame->sum = rar_walk_csum(&walk, off + sizeof(dh), len);
+		frame_csum(frame, pkt->off + sizeof(dh), len);
 	fill_data_hdr(grp, item, &dh);
 	number_data_hdr(item, &dh, 0, len);
 	*to = dh;
@@ -775,9 +774,20 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 	trace_tx(grp, item);
 	rar_mib_add(grp->rn, TxForward, item->run.n);
 	if (pkt->frame)
-		forward_frame(grp, item, pkt->frame, pkt->off);
+		forward_frame(grp, item, pkt);
 	else
 		forward_skb(grp, item, pkt->skb, pkt->off);
+/* Of the payload, where nobody has seen it yet. */
+static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
+{
+	struct rar_walk walk = { .xdp = frame->xdp };
+	struct rar_reduce_ctx ctx;
+
+	rar_reduce_begin_csum(&ctx, len);
+	frame->sum = rar_walk_csum(&ctx, &walk, off, len);
+	rar_reduce_end(&ctx);
+}
+
 }
 
 /* -- single headers ------------------------------------------------------- */
@@ -787,6 +797,7 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
  * @grp:   group
  * @dir:   to which neighbour
  * @hdr:   the type's header; its common part is filled here
+	u32 len = pkt->len - sizeof(dh);
  * @len:   bytes of @hdr and what follows it
  * @pad:   zero bytes to append
  * @type:  enum rar_pkt_type
