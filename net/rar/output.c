@@ -657,14 +657,13 @@ static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 	frame->dev = is_vlan_dev(dev) ? vlan_under(dev, link) : dev;
 	if (!frame_dev_ok(frame))
 		return false;
-	n = dst_neigh_lookup(dst, &path->dst.ip);
-	if (!n)
+	n = next_hop(path, dst);
+	if (IS_ERR(n))
 		return false;
 	/* As for any packet: it is looked for, or asked whether it is still there. */
 	ok = !neigh_event_send(n, NULL);
 	if (ok)
 		neigh_ha_snapshot(link->h_dest, n, n->dev);
-	neigh_release(n);
 	ether_addr_copy(link->h_source, dev->dev_addr);
 	frame->link_len = is_vlan_dev(dev) ? VLAN_ETH_HLEN : ETH_HLEN;
 	*(__be16 *)(frame->link + frame->link_len - sizeof(__be16)) =
@@ -674,6 +673,23 @@ static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 
 /* All headers before the RAR header. */
 static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
+/* As dst_neigh_lookup(), without a reference: bottom halves are off. */
+static struct neighbour *next_hop(const struct rar_path *path,
+				  const struct dst_entry *dst)
+{
+	const struct rtable *rt = container_of(dst, struct rtable, dst);
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->dst.af == AF_INET6)
+		return ip_neigh_gw6(dst->dev,
+				    rt6_nexthop(container_of(dst, struct rt6_info, dst),
+						&path->dst.ip));
+	if (rt->rt_gw_family == AF_INET6)
+		return ip_neigh_gw6(dst->dev, &rt->rt_gw6);
+#endif
+	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : addr_v4(&path->dst));
+}
+
 {
 	return frame->link_len + ip_hdr_size(path) + sizeof(struct udphdr);
 }
