@@ -224,12 +224,38 @@ bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path)
 
 /* -- building ------------------------------------------------------------ */
 
+/*
+ * What veth can show to a program at its other end as it is: a page fragment with room in
+ * front. All else it copies first, a page for each packet.
+ */
+static struct sk_buff *frag_alloc(u32 len)
+{
+	u32 size = SKB_DATA_ALIGN(len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+	void *data = netdev_alloc_frag(size);
+	struct sk_buff *skb;
+
+	if (!data)
+		return NULL;
+	skb = build_skb(data, size);
+	if (!skb)
+		skb_free_frag(data);
+	return skb;
+}
+
 /* Room for @len bytes of UDP payload behind all headers, or NULL. */
-static struct sk_buff *packet_alloc(const struct rar_path *path, u32 len)
+static struct sk_buff *packet_alloc(const struct rar_net *rn, const struct rar_path *path,
+				    u32 len)
 {
 	u32 room = LL_MAX_HEADER + ip_hdr_size(path) + sizeof(struct udphdr);
-	struct sk_buff *skb = alloc_skb(room + len, GFP_ATOMIC);
+	struct sk_buff *skb = NULL;
 
+	if (READ_ONCE(rn->sysctl_rx_path) == RAR_PATH_XDP) {
+		room = SKB_DATA_ALIGN(room - LL_MAX_HEADER + VLAN_ETH_HLEN +
+				      XDP_PACKET_HEADROOM);
+		skb = frag_alloc(room + len);
+	}
+	if (!skb)
+		skb = alloc_skb(room + len, GFP_ATOMIC);
 	if (skb)
 		skb_reserve(skb, room);
 	return skb;
@@ -453,14 +479,15 @@ static void set_gso(const struct rar_group *grp, struct sk_buff *skb, u32 n)
 }
 
 /* Room for a run behind all headers, in large pieces. */
-static struct sk_buff *run_alloc(const struct rar_path *path, u32 len, u32 n)
+static struct sk_buff *run_alloc(const struct rar_group *grp, u32 len, u32 n)
 {
+	const struct rar_path *path = &grp->path[RAR_NEXT];
 	u32 room = LL_MAX_HEADER + ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 	int err;
 
 	if (n == 1) {
-		skb = packet_alloc(path, len);
+		skb = packet_alloc(grp->rn, path, len);
 		if (skb)
 			skb_put(skb, len);
 		return skb;
@@ -487,7 +514,7 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	struct rar_chunk c;
 	struct sk_buff *skb;
 
-	skb = run_alloc(&grp->path[RAR_NEXT], bytes + n * sizeof(dh), n);
+	skb = run_alloc(grp, bytes + n * sizeof(dh), n);
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
@@ -673,23 +700,6 @@ static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 
 /* All headers before the RAR header. */
 static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
-/* As dst_neigh_lookup(), without a reference: bottom halves are off. */
-static struct neighbour *next_hop(const struct rar_path *path,
-				  const struct dst_entry *dst)
-{
-	const struct rtable *rt = container_of(dst, struct rtable, dst);
-
-#if IS_ENABLED(CONFIG_IPV6)
-	if (path->dst.af == AF_INET6)
-		return ip_neigh_gw6(dst->dev,
-				    rt6_nexthop(container_of(dst, struct rt6_info, dst),
-						&path->dst.ip));
-	if (rt->rt_gw_family == AF_INET6)
-		return ip_neigh_gw6(dst->dev, &rt->rt_gw6);
-#endif
-	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : addr_v4(&path->dst));
-}
-
 {
 	return frame->link_len + ip_hdr_size(path) + sizeof(struct udphdr);
 }
@@ -822,7 +832,7 @@ static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token)
 {
-	struct sk_buff *skb = packet_alloc(&grp->path[dir], len + pad);
+	struct sk_buff *skb = packet_alloc(grp->rn, &grp->path[dir], len + pad);
 
 	if (!skb) {
 		rar_mib_inc(grp->rn, TxError);
@@ -910,7 +920,7 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 
 	if (len > pkt->len || !reply_allowed(grp, pkt))
 		return;
-	skb = packet_alloc(&path, len);
+	skb = packet_alloc(grp->rn, &path, len);
 	if (!skb)
 		return;
 	fill_hdr(grp, hdr, type, be16_to_cpu(pkt->h.src),
