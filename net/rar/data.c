@@ -230,7 +230,7 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 {
 	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
 	bool write = from->pkt && may_write(grp, from->pkt), forward;
-	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won;
+	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won, bytes;
 
 	write &= !lost;
 	*dups = lost ? rar_op_published(op, run, lost) : 0;
@@ -242,11 +242,11 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	else
 		store_run(op, from, run, won, c);
 	rar_op_publish(op, run, won);
-	trace_rar_reduce(grp, op->seq, run->phase, run->chunk,
-			 rar_op_bytes(op, run, won));
+	bytes = rar_op_bytes(op, run, won);
+	trace_rar_reduce(grp, op->seq, run->phase, run->chunk, bytes);
 
 	rar_mib_add(grp->rn, RxData, hweight64(won));
-	rar_mib_add(grp->rn, RxBytes, rar_op_bytes(op, run, won));
+	rar_mib_add(grp->rn, RxBytes, bytes);
 	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
 	if (forward) {
 		rar_output_forward(grp, &item, from->pkt);

@@ -540,6 +540,8 @@ static void trace_tx(const struct rar_group *grp, const struct rar_tx_item *item
 {
 	const struct rar_run *run = &item->run;
 
+	if (!trace_rar_tx_enabled())
+		return;
 	trace_rar_tx(grp, item->op->seq, run->phase, run->chunk,
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 }
@@ -672,6 +674,23 @@ static bool frame_dev_ok(const struct rar_frame *frame)
 	       rar_xdp_takes_frames(dev, xdp_buff_has_frags(frame->xdp));
 }
 
+/* As dst_neigh_lookup(), without a reference: bottom halves are off. */
+static struct neighbour *next_hop(const struct rar_path *path,
+				  const struct dst_entry *dst)
+{
+	const struct rtable *rt = container_of(dst, struct rtable, dst);
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->dst.af == AF_INET6)
+		return ip_neigh_gw6(dst->dev,
+				    rt6_nexthop(container_of(dst, struct rt6_info, dst),
+						&path->dst.ip));
+	if (rt->rt_gw_family == AF_INET6)
+		return ip_neigh_gw6(dst->dev, &rt->rt_gw6);
+#endif
+	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : addr_v4(&path->dst));
+}
+
 /* The new link header: device, VLAN, and the neighbour's address as of now. */
 static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 		       const struct dst_entry *dst)
@@ -759,6 +778,17 @@ static void frame_headers(const struct rar_frame *frame, const struct rar_path *
 		uh->check = CSUM_MANGLED_0;
 }
 
+/* Of the payload, where nobody has seen it yet. */
+static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
+{
+	struct rar_walk walk = { .xdp = frame->xdp };
+	struct rar_reduce_ctx ctx;
+
+	rar_reduce_begin_csum(&ctx, len);
+	frame->sum = rar_walk_csum(&ctx, &walk, off, len);
+	rar_reduce_end(&ctx);
+}
+
 /* The same for a frame: it goes when the XDP program says so, with a checksum. */
 static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
 			  const struct rar_pkt *pkt)
@@ -767,6 +797,7 @@ static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
 	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
 	struct rar_data_hdr dh, *to;
+	u32 len = pkt->len - sizeof(dh);
 
 	to = xdp->data + pkt->off;
 	if (!frame->summed)
@@ -803,17 +834,6 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
 		forward_frame(grp, item, pkt);
 	else
 		forward_skb(grp, item, pkt->skb, pkt->off);
-/* Of the payload, where nobody has seen it yet. */
-static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
-{
-	struct rar_walk walk = { .xdp = frame->xdp };
-	struct rar_reduce_ctx ctx;
-
-	rar_reduce_begin_csum(&ctx, len);
-	frame->sum = rar_walk_csum(&ctx, &walk, off, len);
-	rar_reduce_end(&ctx);
-}
-
 }
 
 /* -- single headers ------------------------------------------------------- */
@@ -823,7 +843,6 @@ static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
  * @grp:   group
  * @dir:   to which neighbour
  * @hdr:   the type's header; its common part is filled here
-	u32 len = pkt->len - sizeof(dh);
  * @len:   bytes of @hdr and what follows it
  * @pad:   zero bytes to append
  * @type:  enum rar_pkt_type
