@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# paths.sh [SECONDS]: what a hop costs by each receive path, in a guest.
+# paths.sh [SECONDS [ROUNDS]]: what a hop costs by each receive path, in a guest.
 #
 # A ring of eight namespaces, a veth from each to the next one, packets of the MTU. Told
-# are, per chunk received: the CPU time of softirqs, of that what the sums take (every
-# second chunk is added, at the speed measured when the module was loaded), and the
-# rest; and how many chunks went on in the packet that brought them.
+# are, per chunk received: the CPU time of softirqs (all of them, so a few hundredths are
+# timers and RCU), of that what the sums take (every second chunk is added, at the speed
+# measured when the module was loaded), and the rest; and how many chunks went on in the
+# packet that brought them. The paths take turns; the median of the rounds is told.
 . "$(dirname "$0")/../../selftests/lib.sh"
 
 n=8
-seconds=${1:-10}
-header="path     mtu   chunks   by_xdp%  on% ns/hop  sum_ns  rest_ns  hops/s/cpu"
+seconds=${1:-5} rounds=${2:-3}
+header="path     mtu   chunks   by_xdp%  on% ns/hop  sum_ns  rest_ns  hops/s/cpu rest/ingress"
 
 # Ticks of softirqs
 cpu() { awk '/^cpu / { print $8 }' /proc/stat; }
@@ -23,25 +24,37 @@ total()	# COUNTER
 	echo $sum
 }
 
-row()	# PATH MTU
+# One round: "ns chunks bytes frames on" is appended to a file of the path's.
+turn()	# PATH MTU ROUND
 {
-	local ticks chunks frames bytes mbps on
+	local ticks chunks frames bytes on
 
 	chunks=$(total RarRxData) frames=$(total RarRxXdp) bytes=$(total RarRxBytes)
 	on=$(total RarTxForward)
 	ticks=$(cpu)
-	check "$1, MTU $2" ring -n $n -t f32 -c 1M -z i -d "$seconds" -T 100 \
+	check "$1, MTU $2, round $3" ring -n $n -t f32 -c 1M -z i -d "$seconds" -T 100 \
 		-s "rx_path=$1" || return
 	ticks=$(($(cpu) - ticks))
 	chunks=$(($(total RarRxData) - chunks)) frames=$(($(total RarRxXdp) - frames))
 	bytes=$(($(total RarRxBytes) - bytes)) on=$(($(total RarTxForward) - on))
+	echo "$((ticks * (1000000000 / $(getconf CLK_TCK)) / chunks)) $chunks $bytes $frames $on" \
+		>> "$dir/$1.$2"
+}
+
+# Sets $rest.
+row()	# PATH MTU REST-OF-INGRESS
+{
+	local ns chunks bytes frames on mbps
+
 	mbps=$(awk '$3 == "yes" { print $4 }' /proc/net/rar_reduce)	# f32
-	awk -v path="$1" -v mtu="$2" -v ticks="$ticks" -v chunks="$chunks" -v frames="$frames" -v on="$on" \
-		-v bytes="$bytes" -v mbps="$mbps" -v hz="$(getconf CLK_TCK)" 'BEGIN {
-			ns = ticks * 1e9 / hz / chunks
-			sum = bytes / chunks / 2 / mbps * 1e3
-			printf "%-8s %-5d %-8d %-8d %-3d %-7d %-7d %-8d %d\n", path, mtu, chunks,
-				100 * frames / chunks, 100 * on / chunks, ns, sum, ns - sum, 1e9 / ns
+	read -r ns chunks bytes frames on < \
+		<(sort -n "$dir/$1.$2" | awk '{ a[NR] = $0 } END { print a[int((NR + 1) / 2)] }')
+	rest=$((ns - bytes * 500 / chunks / mbps))
+	awk -v path="$1" -v mtu="$2" -v ns="$ns" -v rest=$rest -v chunks="$chunks" \
+		-v frames="$frames" -v on="$on" -v ingress="${3:-$rest}" 'BEGIN {
+			printf "%-8s %-5d %-8d %-8d %-3d %-7d %-7d %-8d %-10d %.2f\n", path, mtu,
+				chunks, 100 * frames / chunks, 100 * on / chunks, ns, ns - rest,
+				rest, 1e9 / ns, rest / ingress
 		}' >> "$dir/table"
 }
 
@@ -61,16 +74,25 @@ with_xdp()	# on|off
 need_module
 need_xdp
 dir=$(mktemp -d)
-plan 6
+plan $((6 * rounds))
 for mtu in 1500 9000; do
 	topo_ring $n $mtu
 	topo_sysctl super_chunks=1 window=262144
 	each_rank ethtool -K eth0 gro off
+	# The program has a user that stays: see run_in_guest.
+	rns 0 ip link add held type veth
+	rns 0 ip link set held xdpdrv pinned "$xdp_pin"
+	for ((round = 1; round <= rounds; round++)); do
+		turn ingress $mtu $round
+		turn udp $mtu $round
+		with_xdp on
+		turn xdp $mtu $round
+		with_xdp off
+	done
 	row ingress $mtu
-	row udp $mtu
-	with_xdp on
-	row xdp $mtu
-	with_xdp off
+	ingress=$rest
+	row udp $mtu "$ingress"
+	row xdp $mtu "$ingress"
 done
 rm -f "$xdp_pin"
 note "$header"
