@@ -778,7 +778,7 @@ def run(name, function, wire):
 
 def main():
     note(f"SEED={SEED}")
-    bp.path, bp.V6 = "ingress", False
+    bp.path, bp.V6 = "xdp" if os.environ.get("RAR_XDP") else "ingress", False
     bp.Ring.group = 0xab05e0
     set_all("dead_ms", 10000)
     subprocess.run(["modprobe", "-q", "sch_netem"], check=False)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bad packets, thrown into a living ring.
 
-badpkt.py [ingress|udp 4|6]		all four by default
+badpkt.py [ingress|udp|xdp 4|6]	by default the first two, with RAR_XDP the third
 
 Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib.sh.  The bridge's
 namespace sees all traffic of rank 1 at its port p1: this test learns group,
@@ -935,7 +935,7 @@ def test_cases(ring, data):
     good = next_packet(ring, data, 1)
     good.payload = rng.randbytes(len(good.payload))
     for name, frames, ingress, udp in make_cases(good, dup, ack, probe):
-        run_case(ring, name, frames, ingress if path == "ingress" else udp)
+        run_case(ring, name, frames, udp if path == "udp" else ingress)
     for size, flags in ((24, 1), (24, 0), (1200, 0)):
         test_join(ring, good, size, flags)
     ring.post(0, data)
@@ -955,7 +955,7 @@ def variant():
     pieces()
     packets_too_big()
     passing_through()
-    if path == "ingress" and not V6:
+    if path != "udp" and not V6:
         errors_of_others()
         test_old_acks()
     lines = log.lines()
@@ -973,8 +973,8 @@ def main():
         sysctl("dead_ms", 3000)
     addresses()
     links()
-    variants = [sys.argv[1:]] if sys.argv[1:] else (
-        ("ingress", "4"), ("ingress", "6"), ("udp", "4"), ("udp", "6"))
+    paths = ("xdp",) if os.environ.get("RAR_XDP") else ("ingress", "udp")
+    variants = [sys.argv[1:]] if sys.argv[1:] else [(p, f) for p in paths for f in "46"]
     for path, family in variants:
         V6 = family == "6"
         variant()

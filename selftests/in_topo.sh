@@ -9,3 +9,6 @@ topo_up "$1" || skip_all "no network namespaces"
 [ -z "${RAR_SUPER-}" ] || topo_sysctl "super_chunks=$RAR_SUPER"
 shift
 "$@"
+status=$?
+[ -z "${RAR_XDP-}" ] || xdp_took || status=1
+exit $status

@@ -11,11 +11,13 @@ PATH=${RAR_BIN:-$PWD/../build/selftests}:$PATH:/usr/sbin:/sbin
 
 tap_planned=0 tap_run=0 tap_failed=0
 
+# With RAR_XDP there is one more at the end: XDP has taken packets.
 plan()
 {
 	tap_planned=$1
+	[ -z "${RAR_XDP-}" ] || tap_planned=$(($1 + 1))
 	echo "TAP version 13"
-	echo "1..$1"
+	echo "1..$tap_planned"
 }
 
 skip_all() { echo "1..0 # SKIP $*"; exit 4; }
@@ -83,6 +85,7 @@ percentile()
 
 finish()
 {
+	[ -z "${RAR_XDP-}" ] || check "XDP takes packets" xdp_took
 	[ "$tap_run" = "$tap_planned" ] ||
 		note "planned $tap_planned tests, ran $tap_run"
 	note "totals: pass:$((tap_run - tap_failed)) fail:$tap_failed"
@@ -178,13 +181,17 @@ topo_up()	# N [MTU...]: as topo_mtu
 		topo_rank $r | ip -n rar$r -batch - || return
 	done
 	[ $# = 0 ] || topo_mtu "$@" || return
-	[ -z "${RAR_XDP-}" ] || { need_xdp && topo_xdp "$RAR_XDP" && topo_sysctl rx_path=xdp; }
+	[ -z "${RAR_XDP-}" ] || { need_xdp && topo_by_xdp; }
 }
+
+# As RAR_XDP says; again where a device is new.
+topo_by_xdp() { topo_xdp "$RAR_XDP" && topo_sysctl rx_path=xdp; }
 
 topo_down()
 {
 	local ns
 
+	xdp_count
 	for ns in /run/netns/rarbr /run/netns/rar[0-9]*; do
 		[ ! -e "$ns" ] || echo "netns del ${ns##*/}"
 	done | ip -batch -
@@ -209,6 +216,28 @@ need_xdp()
 	[ -e $xdp_pin ] && return
 	bpftool prog load ../build/xdp/rar_xdp_frags.o $xdp_pin type xdp ||
 		skip_all "the XDP program does not load"
+}
+
+# What ranks that are about to go have received by XDP, besides those that are there.
+xdp_taken=0
+
+xdp_count()
+{
+	local r
+
+	[ -n "${RAR_XDP-}" ] || return
+	for ((r = 0; r < topo_n; r++)); do
+		[ ! -e /run/netns/rar$r ] ||
+			xdp_taken=$((xdp_taken + $(counter $r RarRxXdp)))
+	done
+}
+
+# Has XDP taken more than a few packets in this test?
+xdp_took()
+{
+	xdp_count
+	note "by XDP: $xdp_taken packets"
+	[ $xdp_taken -gt 100 ]
 }
 
 # topo_xdp native|generic|off: of the ranks' devices. veth takes what XDP sends back
@@ -321,6 +350,48 @@ topo_netem()
 	for ((r = 0; r < topo_n; r++)); do
 		rns br tc qdisc replace dev p$r root netem limit 10000 "$@" || return
 	done
+}
+
+# topo_slow RANK DELAY|off: what it sends to its successor comes late
+topo_slow()
+{
+	local ns=$1 dev=eth0
+
+	[ -z "${RAR_XDP-}" ] || ns=br dev=p$((($1 + 1) % topo_n))
+	if [ "$2" = off ]; then
+		rns "$ns" tc qdisc del dev $dev root
+	else
+		rns "$ns" tc qdisc replace dev $dev root netem delay "$2"
+	fi
+}
+
+# topo_rules RANK: rules for what it receives, one in each line: before the module's
+# hook in the same place or, with XDP, which comes before both, where the bridge sends it
+topo_rules()
+{
+	local ns=$1 hook="ingress device eth0"
+
+	[ -z "${RAR_XDP-}" ] || ns=br hook="egress device p$1"
+	{
+		echo "add table netdev to$1"
+		echo "add chain netdev to$1 in { type filter hook $hook priority -500; }"
+		sed "s/^/add rule netdev to$1 in /"
+	} | rns "$ns" nft -f -
+}
+
+# Those of a rank, with their counters.
+topo_rules_of()
+{
+	local ns=$1
+
+	[ -z "${RAR_XDP-}" ] || ns=br
+	rns "$ns" nft list table netdev "to$1"
+}
+
+topo_rules_off()
+{
+	each_rank nft flush ruleset
+	rns br nft flush ruleset
 }
 
 # The counters of its queues.

@@ -48,24 +48,10 @@ drop_sent()
 	EOT
 }
 
-# Before our own hook in the same place.
-drop_received()
-{
-	rns 2 nft -f - <<-'EOT'
-		add table netdev t
-		add chain netdev t in { type filter hook ingress device eth0 priority -500; policy drop; }
-	EOT
-}
+drop_received() { topo_rules 2 <<< drop; }
 
 # drop_from RANK RANK: the first one receives nothing from the second.
-drop_from()
-{
-	rns "$1" nft -f - <<-EOT
-		add table netdev t
-		add chain netdev t in { type filter hook ingress device eth0 priority -500; }
-		add rule netdev t in ip saddr 10.77.0.$(($2 + 1)) drop
-	EOT
-}
+drop_from() { topo_rules "$1" <<< "ip saddr 10.77.0.$(($2 + 1)) drop"; }
 
 # Ranks 2 and 3 on a bridge of their own.
 partition()
@@ -85,9 +71,7 @@ repair()
 	local r
 
 	[ -e /run/netns/rar2 ] || ip netns add rar2
-	for r in 2 3; do
-		rns $r nft flush ruleset 2> /dev/null
-	done
+	topo_rules_off 2> /dev/null
 	ip -n rarbr link del p2 2> /dev/null
 	ip -n rarbr -batch - <<-EOT
 		link add p2 type veth peer name eth0 netns rar2
@@ -100,6 +84,7 @@ repair()
 	for r in 0 1 3; do
 		ip -n "rar$r" neigh flush all
 	done
+	[ -z "${RAR_XDP-}" ] || topo_by_xdp
 }
 
 # Blocks of 45 chunks: the first 44 pass as one packet, the last one alone does not.
@@ -123,7 +108,7 @@ freeze=4	# s, some times dead_ms
 [ "${RAR_KERNEL-}" != uml-debug ] || freeze=13
 plan $((full ? 21 : 14))
 topo_up 4
-export -f rns drop_sent drop_received drop_from partition
+export -f rns topo_rules drop_sent drop_received drop_from partition
 
 # ---------------------------------------------------------------- the device
 cut_off "the device's other end is taken down" SILENT,NODEV \

@@ -23,14 +23,6 @@ acks=$((data / 2))		# rules for them: there are no more than that
 elements=$((n * chunks * 1408 / 4))
 op=(ring -n "$n" -t f32 -c "$elements")
 
-# Into each rank: before the module's hook in the same place.
-table()
-{
-	echo "add table netdev loss"
-	echo "add chain netdev loss in { type filter hook ingress device eth0 priority -500; }"
-	sed "s/^/add rule netdev loss in /"
-}
-
 # rule OPERATION data|ack K: the operations are numbered from 0
 rule()
 {
@@ -67,7 +59,7 @@ load_rules()
 			rules $((first + r * each))
 			rules $((first + (n + r) * each))
 			tail_rules $((first + 2 * n * each + r * 2 * tails))
-		} | table | rns $r nft -f - || return
+		} | topo_rules $r || return
 	done
 	next=$((first + 2 * n * each + n * 2 * tails))
 }
@@ -78,12 +70,10 @@ dropped()
 	local r
 
 	for ((r = 0; r < n; r++)); do
-		rns $r nft list ruleset |
+		topo_rules_of $r 2> /dev/null |
 			sed -n "s/.*counter packets [1-9].* comment \"\([0-9]*\) \(.*\)\".*/\1 $r \2/p"
 	done
 }
-
-no_rules() { each_rank nft flush ruleset; }
 
 # ---------------------------------------------------------------- every packet
 
@@ -127,7 +117,7 @@ one_at_a_time()
 	result $status "N=$n: all bits are right"
 	sed -n 's/^repeat: i=\([0-9]*\) us=/\1 /p' "$dir/log" > "$dir/repeats"
 	dropped > "$dir/dropped"
-	no_rules
+	topo_rules_off
 	clean_us=$(clean)
 	delays > "$dir/delays"
 	ndata=$(grep -c data "$dir/delays")
@@ -160,7 +150,7 @@ lose_last()
 
 	for ((i = 0, seq = $2; i < $4; i++, seq += $3)); do
 		rule "$seq" data $((data - 1))
-	done | table | rns "$1" nft -f -
+	done | topo_rules "$1"
 }
 
 # One operation after the other: what was sent from is overwritten at once.
@@ -175,7 +165,7 @@ overwritten()
 	check "its sender overwrites its buffer" ring -n $n -t f32 -c "$list" -p 1 -T 60
 	[ "$(dropped | wc -l)" = $count ]
 	result $? "it was lost in $(dropped | wc -l) operations"
-	no_rules
+	topo_rules_off
 }
 
 # closed RANK: and its predecessor closes
@@ -185,7 +175,7 @@ closed()
 	check "its sender closes, to rank $1" "${op[@]}" -q -T 60
 	[ "$(dropped | wc -l)" = 1 ]
 	result $? "it was lost"
-	no_rules
+	topo_rules_off
 }
 
 # ---------------------------------------------------------------- released
@@ -199,7 +189,7 @@ lose_six()
 	for ((r = 0; r < n; r++)); do
 		for ((k = 0; k < 6; k++)); do
 			echo "udp dport 18118 @th,72,8 2 @th,320,64 0 numgen inc mod 2147483648 == 0 counter drop"
-		done | table | rns $r nft -f - || return
+		done | topo_rules $r || return
 	done
 }
 
@@ -210,7 +200,7 @@ released()
 	lose_six
 	check "operations are released out of order" ring -n $n -t f32 \
 		-c "$elements,$elements,$elements" -p 3 -T 60
-	no_rules
+	topo_rules_off
 	topo_sysctl mem=$((8 << 20))
 	check "more than half of the memory, when all is released" ring -n $n -t f32 \
 		-c "$elements,5M" -p 1 -T 60
@@ -219,7 +209,7 @@ released()
 	lose_six
 	check "... also out of order" ring -n $n -t f32 \
 		-c "$elements,$elements,$elements,5M" -p 3 -T 60
-	no_rules
+	topo_rules_off
 }
 
 need_module

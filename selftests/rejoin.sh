@@ -41,9 +41,9 @@ need_module
 plan 4
 topo_up 4
 export -f part unite
-rns 1 tc qdisc replace dev eth0 root netem delay 15ms
+topo_slow 1 15ms
 check "the survivors start again" rejoin -N rar -r "${1:-8}"
-rns 1 tc qdisc del dev eth0 root
+topo_slow 1 off
 
 check "a partition that both halves notice" rejoin -N rar -p part -q unite
 before=$(strangers)

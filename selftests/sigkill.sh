@@ -6,13 +6,27 @@
 
 runs=${1:-8}
 
-# What rank $1 sends arrives late, so its successor is behind it.
-slow_link() { rns "$1" tc qdisc replace dev eth0 root netem delay 150ms; }
+# On one host, or with XDP from host to host.
+at_random()
+{
+	if [ -n "${RAR_XDP-}" ]; then
+		topo_up 4
+		check "$runs kills at random moments, chunks in frames" \
+			sigkill -n 4 -N rar -r "$runs"
+		return
+	fi
+	check "$runs kills at random moments, chunks in memory" sigkill -n 4 -r "$runs"
+	sysctl -qw net.rar.local=0
+	check "$runs kills at random moments, chunks in packets" sigkill -n 4 -r "$runs"
+	sysctl -qw net.rar.local=1
+	topo_up 4
+}
 
 unload()
 {
 	local i
 
+	rm -f "$xdp_pin"
 	for ((i = 0; i < 100; i++)); do
 		[ "$(< /sys/module/rar/refcnt)" != 0 ] || break
 		sleep 0.1
@@ -21,17 +35,13 @@ unload()
 }
 
 need_module
-plan 7
-check "$runs kills at random moments, chunks in memory" sigkill -n 4 -r "$runs"
-sysctl -qw net.rar.local=0
-check "$runs kills at random moments, chunks in packets" sigkill -n 4 -r "$runs"
-sysctl -qw net.rar.local=1
-topo_up 4
+plan $((${RAR_XDP:+-1} + 7))
+at_random
 for ((rank = 0; rank < 4; rank++)); do
-	slow_link $rank
+	topo_slow $rank 150ms	# so its successor is behind it
 	check "rank $rank is killed with a result that the next waits for" \
 		sigkill -N rar -l $rank
-	rns $rank tc qdisc del dev eth0 root
+	topo_slow $rank off
 done
 topo_down
 check "the module is unused and goes" unload

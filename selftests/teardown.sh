@@ -235,33 +235,43 @@ namespaces_are_deleted()
 
 # ---------------------------------------------------------------- the tests
 
+# Without devices.
+on_one_host()
+{
+	local family
+
+	refused_while_open "socket.socket(F, socket.SOCK_SEQPACKET)"
+	result $? "rmmod is refused while a socket is open"
+	refused_while_open "R(0, 2, 7)"
+	result $? "rmmod is refused while a socket is joining"
+	refused_while_running
+	result $? "rmmod is refused while a ring runs"
+	unload && modprobe rar
+	result $? "rmmod works at once when all were killed"
+	"${traffic[@]}" > /dev/null && unload && modprobe rar
+	result $? "rmmod right behind a clean end"
+	check "$reloads reloads with traffic" reload_with_traffic
+
+	check "family=12" other_family
+	unload
+	for family in 2 46 -1; do
+		refused_family "$family"
+		result $? "family=$family is refused"
+	done
+	modprobe rar
+	sysctl -qw net.rar.dead_ms=$((500 * slow)) net.rar.linger_ms=500
+
+	check "SIGKILL of all ranks, again and again" killed
+}
+
 need_module
-plan 14
-refused_while_open "socket.socket(F, socket.SOCK_SEQPACKET)"
-result $? "rmmod is refused while a socket is open"
-refused_while_open "R(0, 2, 7)"
-result $? "rmmod is refused while a socket is joining"
-refused_while_running
-result $? "rmmod is refused while a ring runs"
-unload && modprobe rar
-result $? "rmmod works at once when all were killed"
-"${traffic[@]}" > /dev/null && unload && modprobe rar
-result $? "rmmod right behind a clean end"
-check "$reloads reloads with traffic" reload_with_traffic
-
-check "family=12" other_family
-unload
-for family in 2 46 -1; do
-	refused_family "$family"
-	result $? "family=$family is refused"
-done
-modprobe rar
-sysctl -qw net.rar.dead_ms=$((500 * slow)) net.rar.linger_ms=500
-
-check "SIGKILL of all ranks, again and again" killed
+plan $((${RAR_XDP:+-11} + 14))
+[ -n "${RAR_XDP-}" ] || on_one_host
 topo_up 4
 check "a device moves to another namespace under load" device_moves
 check "a device is removed under load" device_is_removed
+xdp_count			# before they are gone
+rm -f "$xdp_pin"		# the program must not hold the module
 check "all namespaces are deleted under load" namespaces_are_deleted
 topo_down
 rm "$log"
