@@ -3,8 +3,9 @@
  * One rank of a ring whose others live on other machines: at 10.77.0.(rank + 1).
  * Every result is checked.
  *
- * member -r RANK -n RANKS -g GROUP [-d DEAD_MS] -i OPS
- *	OPS operations, then it says "done: ops=60 mtu=9000" and leaves
+ * member -r RANK -n RANKS -g GROUP [-d DEAD_MS] [-c COUNT] -i OPS
+ *	OPS operations, all of COUNT elements if that is given, then it says "done:
+ *	ops=60 mtu=9000" and leaves
  * member ... -e
  *	until an operation fails; says "running" when the first is done, and at the
  *	end, for scripts,
@@ -25,13 +26,16 @@
 
 static struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "" };
 
+static uint32_t same_count;
+
 /* A few bytes, a few packets, many. */
 static struct rar_data data_of(uint64_t number)
 {
 	static const uint32_t counts[] = { 7, 5000, 50000 };
 
 	return (struct rar_data){
-		.id = number + 1, .count = counts[number % 3] + number % 5,
+		.id = number + 1,
+		.count = same_count ?: counts[number % 3] + number % 5,
 		.size = ring.size, .dtype = number & 1 ? RAR_I32 : RAR_F32,
 	};
 }
@@ -92,12 +96,13 @@ int main(int argc, char **argv)
 	uint32_t rank = 0;
 	int c, fd, err;
 
-	while ((c = getopt(argc, argv, "r:n:g:d:i:e")) != -1) {
+	while ((c = getopt(argc, argv, "r:n:g:d:c:i:e")) != -1) {
 		switch (c) {
 		case 'r': rank = atoi(optarg); break;
 		case 'n': ring.size = atoi(optarg); break;
 		case 'g': ring.group = strtoull(optarg, NULL, 0); break;
 		case 'd': dead_ms = optarg; break;
+		case 'c': same_count = atoi(optarg); break;
 		case 'i': ops = strtoull(optarg, NULL, 0); break;
 		case 'e': until_error = true; break;
 		default: return KSFT_FAIL;
