@@ -198,15 +198,12 @@ print("onlooker: in={} out={}".format(*seen.values()))
 # look_on MIRROR: sets $in and $out, and what the counters say, $received and $sent
 look_on()
 {
-	local i pid
+	local pid
 
 	rns 1 sysctl -qw net.rar.xdp_mirror="$1"
 	rns 1 python3 -c "$onlooker" > "$dir/onlooker" &
 	pid=$!
-	for ((i = 0; i < 300; i++)); do
-		grep -q ready "$dir/onlooker" && break
-		sleep 0.1
-	done
+	until_says "$dir/onlooker" ready
 	received=$(counter 1 RarRxXdp) sent=$(counter 1 RarTxXdp)
 	check "N=3, xdp_mirror=$1" ring -n 3 -t f32 -c 200k -T 60
 	received=$(($(counter 1 RarRxXdp) - received)) sent=$(($(counter 1 RarTxXdp) - sent))

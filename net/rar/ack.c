@@ -22,13 +22,13 @@ static void rx_advance(struct rar_link_rx *rx, u32 una)
 }
 
 /**
- * rar_link_check() - can these numbers belong together?
+ * rar_ack_check() - can these numbers belong together?
  * @dh: header of a data packet
  * @n:  chunks of the run that it begins
  *
  * Return: true if the run can be recorded.
  */
-bool rar_link_check(const struct rar_data_hdr *dh, u32 n)
+bool rar_ack_check(const struct rar_data_hdr *dh, u32 n)
 {
 	return be32_to_cpu(dh->seq) - be32_to_cpu(dh->una) + n - 1 < RAR_TX_SLOTS;
 }
@@ -72,7 +72,7 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
 }
 
 /**
- * rar_link_record() - chunks are published, held, or were before
+ * rar_ack_record() - chunks are published, held, or were before
  * @grp:   group
  * @dh:    header of the first
  * @which: of the run
@@ -82,8 +82,8 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
  * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
  * timer does it.
  */
-bool rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     u64 which, u64 dups, bool ce)
+bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+		    u64 which, u64 dups, bool ce)
 {
 	u64 now = rar_now_us(), due = now + RAR_ACK_DELAY_US;
 	struct rar_link_rx *rx = &grp->rx;
@@ -122,11 +122,11 @@ static void ack_fill_bitmap(const struct rar_link_rx *rx,
 }
 
 /**
- * rar_link_send_ack() - tell the predecessor what came, what is posted, and
+ * rar_ack_send() - tell the predecessor what came, what is posted, and
  * how much may come early
  * @grp: group; no lock held
  */
-void rar_link_send_ack(struct rar_group *grp)
+void rar_ack_send(struct rar_group *grp)
 {
 	struct rar_link_rx *rx = &grp->rx;
 	struct rar_ack_hdr ah = {};
@@ -156,11 +156,11 @@ void rar_link_send_ack(struct rar_group *grp)
 }
 
 /**
- * rar_link_rcv_probe() - the predecessor asks where we are
+ * rar_ack_rcv_probe() - the predecessor asks where we are
  * @grp: group in RUN or LEAVING
  * @pkt: validated PROBE
  */
-void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
+void rar_ack_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_probe_hdr ph;
 
@@ -172,6 +172,6 @@ void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
 	spin_lock_bh(&grp->rx.lock);
 	rx_advance(&grp->rx, be32_to_cpu(ph.una));
 	spin_unlock_bh(&grp->rx.lock);
-	rar_link_send_ack(grp);
+	rar_ack_send(grp);
 }
 

@@ -420,7 +420,7 @@ int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 
 	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
-	if (!rar_link_check(&dh, n))
+	if (!rar_ack_check(&dh, n))
 		return RAR_MIB_DropSeq;
 	/* Acquire pairs with the release in rar_group_post(). */
 	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
@@ -436,12 +436,12 @@ int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 		return ret;
 	if (dups)
 		rar_mib_add(grp->rn, RxDup, hweight64(dups));
-	if (!rar_link_record(grp, &dh, done, dups, pkt->ce))
+	if (!rar_ack_record(grp, &dh, done, dups, pkt->ce))
 		return ret;
 	if (pkt->frame)
 		rar_xdp_later(grp, true);
 	else
-		rar_link_send_ack(grp);
+		rar_ack_send(grp);
 	return ret;
 }
 

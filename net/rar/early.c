@@ -213,7 +213,7 @@ void rar_early_post(struct rar_group *grp, u64 op_seq)
 		rar_local_posted(grp);
 	if (any || READ_ONCE(grp->rn->sysctl_early_bytes) <
 	    4 * (grp->payload + RAR_EARLY_COST))
-		rar_link_send_ack(grp);
+		rar_ack_send(grp);
 out:
 	rcu_read_unlock();
 	local_bh_enable();

@@ -362,7 +362,7 @@ static unsigned long group_tick_running(struct rar_group *grp)
 	if (grp->left && rar_group_idle(grp) &&
 	    READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next))
 		return next;
-	return min(next, rar_link_keepalive(grp));
+	return min(next, rar_loss_keepalive(grp));
 }
 
 static void group_timer(struct timer_list *t)

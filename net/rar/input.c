@@ -425,10 +425,10 @@ static int dispatch(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 	case RAR_T_AG:
 		return rar_data_rcv(grp, pkt, n);
 	case RAR_T_ACK:
-		rar_link_rcv_ack(grp, pkt);
+		rar_loss_rcv_ack(grp, pkt);
 		break;
 	case RAR_T_PROBE:
-		rar_link_rcv_probe(grp, pkt);
+		rar_ack_rcv_probe(grp, pkt);
 		break;
 	default:
 		rar_fail_rcv(grp, pkt);

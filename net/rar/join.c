@@ -365,7 +365,7 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	 */
 	if (!joining && !known && prev_at(grp, pkt, jh) &&
 	    rar_output_budget(grp->rn))
-		rar_link_send_ack(grp);
+		rar_ack_send(grp);
 	why = join_differs(grp, jh);
 	if (joining && echoed && why) {
 		refuse(grp, pkt, jh, EBADMSG, why);

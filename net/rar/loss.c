@@ -13,10 +13,11 @@
 
 #define LOSS_RTO_BURST		64	/* given up by one timeout */
 #define LOSS_PROBES		2	/* timeouts before the window collapses */
-#define LOSS_PROBE_MAX_US	200000	/* and at last, that often */
+#define LOSS_PROBE_MAX_US	200000	/* closed credit: ask at last that often */
 #define LOSS_MTU_MS		1000
 #define LOSS_FRAMES_LOST	8	/* in a row: XDP does not get through, */
 #define LOSS_FRAMES_OFF		HZ	/* for so long */
+
 /* -- acknowledgments, sending side -------------------------------------- */
 
 /* What an acknowledgment changed. */
@@ -113,13 +114,13 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 }
 
 /**
- * rar_link_frames_pass() - may frames go on at the XDP hook?
+ * rar_loss_frames_pass() - may frames go on at the XDP hook?
  * @grp: group
  *
  * Some devices lose what comes from there, and do not say so: veth without a program
  * at its other end. Then packets go for a while.
  */
-bool rar_link_frames_pass(const struct rar_group *grp)
+bool rar_loss_frames_pass(const struct rar_group *grp)
 {
 	return time_after_eq(jiffies, READ_ONCE(grp->tx.frames_off));
 }
@@ -213,13 +214,13 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 }
 
 /**
- * rar_link_rcv_ack() - what the successor has
+ * rar_loss_rcv_ack() - what the successor has
  * @grp: group in RUN or LEAVING
  * @pkt: validated ACK
  *
  * Softirq.
  */
-void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
+void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_ack_hdr ah;
@@ -316,7 +317,7 @@ static void link_tick(struct rar_group *grp)
 	spin_unlock(&tx->lock);
 
 	if (ack)
-		rar_link_send_ack(grp);
+		rar_ack_send(grp);
 	if (push)
 		rar_link_push(grp);
 }
@@ -380,12 +381,12 @@ static bool mtu_fell(const struct rar_group *grp, u64 now)
 }
 
 /**
- * rar_link_keepalive() - let the successor hear us, and make it answer
+ * rar_loss_keepalive() - let the successor hear us, and make it answer
  * @grp: group in RUN or LEAVING, RCU read side
  *
  * Softirq. Return: jiffies of the next call.
  */
-unsigned long rar_link_keepalive(struct rar_group *grp)
+unsigned long rar_loss_keepalive(struct rar_group *grp)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_probe_hdr ph = {};

@@ -740,7 +740,7 @@ bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt)
 	u32 mtu, room;
 	bool ok;
 
-	if (!rar_link_frames_pass(grp))
+	if (!rar_loss_frames_pass(grp))
 		return false;
 	dst = route_get(grp, path);
 	if (IS_ERR(dst))

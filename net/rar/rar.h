@@ -629,20 +629,24 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 void rar_link_published(struct rar_group *grp, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
 			const struct rar_chunk *c);
-void rar_link_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_link_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
-bool rar_link_check(const struct rar_data_hdr *dh, u32 n);
 void rar_link_start(struct rar_group *grp);
-bool rar_link_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		     u64 which, u64 dups, bool ce);
-void rar_link_send_ack(struct rar_group *grp);
-unsigned long rar_link_keepalive(struct rar_group *grp);
 void rar_link_local_drop(struct rar_group *grp);
-bool rar_link_frames_pass(const struct rar_group *grp);
 void rar_link_stop(struct rar_group *grp);
 void rar_link_flush(struct rar_group *grp);
 void rar_link_bury(struct rar_group *grp);
 void rar_link_release(struct rar_group *grp, struct rar_operation *op);
+
+/* loss.c */
+void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt);
+unsigned long rar_loss_keepalive(struct rar_group *grp);
+bool rar_loss_frames_pass(const struct rar_group *grp);
+
+/* ack.c */
+bool rar_ack_check(const struct rar_data_hdr *dh, u32 n);
+bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+		    u64 which, u64 dups, bool ce);
+void rar_ack_send(struct rar_group *grp);
+void rar_ack_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
 
 /* local.c */
 u32 rar_local_run(const struct rar_group *grp);

@@ -174,7 +174,7 @@ static void drain(struct tasklet_struct *t)
 		/* As for packets: stop_writing() waits for who does not see it. */
 		if (rar_group_runs(grp)) {
 			if (todo & XDP_ACK)
-				rar_link_send_ack(grp);
+				rar_ack_send(grp);
 			rar_link_push(grp);
 		}
 		rar_group_put(grp);

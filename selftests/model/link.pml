@@ -136,7 +136,7 @@ inline give_up(s)
 	advance_una()
 }
 
-/* rar_link_rcv_ack() */
+/* rar_loss_rcv_ack() */
 inline rcv_ack(k)
 {
 	assert(!BEFORE(next, ack_cum[k]));	/* else dropped: DropSeq */
@@ -208,10 +208,10 @@ inline rx_set(s)
 	fi
 }
 
-/* input_data() and rar_link_record() */
+/* input_data() and rar_ack_record() */
 inline rcv_data()
 {
-	assert(SUB(j, with_una[j]) < SLOTS);	/* rar_link_check() */
+	assert(SUB(j, with_una[j]) < SLOTS);	/* rar_ack_check() */
 	has = has | (1 << with_chunk[j]);
 	u = with_una[j];
 	if
@@ -231,7 +231,7 @@ inline take()
 	fi
 }
 
-/* rar_link_send_ack() */
+/* rar_ack_send() */
 inline send_ack()
 {
 	ack_due = false;

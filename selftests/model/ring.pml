@@ -360,7 +360,7 @@ inline push()
 	od
 }
 
-/* rar_link_rcv_ack() of rank r */
+/* rar_loss_rcv_ack() of rank r */
 inline rcv_ack()
 {
 	for (q : 0 .. OPS - 1) {
@@ -543,7 +543,7 @@ inline post()
 	held[x] = 0
 }
 
-/* rar_link_send_ack(): what the predecessor r does not know yet */
+/* rar_ack_send(): what the predecessor r does not know yet */
 inline send_ack()
 {
 	ack_due[r] = false;
