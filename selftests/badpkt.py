@@ -663,7 +663,7 @@ def pieces():
 KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
          errno.EMSGSIZE)
 ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
-NO_REASON = 22      # RAR_R_NR
+NO_REASON = 23      # RAR_R_NR
 
 
 def notice(err, reason):

@@ -24,6 +24,7 @@ network()	# MTU
 
 	ip link set eth0 down
 	ip link set eth0 mtu "$1" up
+	ethtool -K eth0 gro off
 	for ((r = guest; r < n; r += 2)); do
 		ip address replace "10.77.0.$((r + 1))/24" dev eth0
 	done

@@ -5,8 +5,11 @@
 set -eu -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 
+rar_build "$1"		# once, before both want it
 dir=$(mktemp -d "${TMPDIR:-/tmp}/paths-vms.XXXXXX")
 port=$((20000 + RANDOM % 20000)) seed=$RANDOM vm=() failed=0
+trap 'kill "${vm[@]}" 2> /dev/null; rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
 mkdir "$dir/out"
 for guest in 0 1; do
 	RAR_SEED=$seed "$RAR_TOP/scripts/vm" --kernel "$1" --module --cpus 1 --mem 1024 \
@@ -20,5 +23,5 @@ for guest in 0 1; do
 	echo "# path     mtu   chunks   by_xdp%  on% ns/hop  hops/s/cpu"
 	sed 's/^/# /' "$dir/out/table.$guest"
 done
-rm -r "$dir"
+vm=()
 exit $failed
