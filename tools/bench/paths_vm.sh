@@ -6,7 +6,7 @@
 
 n=8 elements=1000000
 guest=$1 ops=${2:-4}
-group=1
+group=1 log=$(mktemp)
 
 here()		# COUNTER: of this namespace
 {
@@ -49,7 +49,7 @@ row()	# PATH MTU
 	group=$((group + 1))
 	sysctl -qw "net.rar.rx_path=$1" net.rar.super_chunks=1 net.rar.window=65536
 	before=$(so_far)
-	members || { echo "$1 $2 failed"; return 1; }
+	members > "$log" 2>&1 || { echo "$1 $2 failed:"; cat "$log"; return; }
 	after=$(so_far)
 	awk -v path="$1" -v mtu="$2" -v b="$before" -v a="$after" \
 		-v hz="$(getconf CLK_TCK)" 'BEGIN {

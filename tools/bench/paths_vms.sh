@@ -8,7 +8,7 @@ set -eu -o pipefail
 rar_build "$1"		# once, before both want it
 dir=$(mktemp -d "${TMPDIR:-/tmp}/paths-vms.XXXXXX")
 port=$((20000 + RANDOM % 20000)) seed=$RANDOM vm=() failed=0
-trap 'kill "${vm[@]}" 2> /dev/null; rm -rf "$dir"' EXIT
+trap 'kill "${vm[@]}" 2> /dev/null || true; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 mkdir "$dir/out"
 for guest in 0 1; do
