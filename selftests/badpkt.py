@@ -21,6 +21,7 @@ import ctypes
 import errno
 import mmap
 import os
+import pathlib
 import random
 import re
 import select
@@ -663,7 +664,8 @@ def pieces():
 KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
          errno.EMSGSIZE)
 ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
-NO_REASON = 23      # RAR_R_NR
+UAPI = pathlib.Path(__file__).resolve().parent.parent / "include/uapi/linux/rar.h"
+NO_REASON = len(re.findall(r"^\tRAR_R_\w+,", UAPI.read_text(), re.M))   # RAR_R_NR
 
 
 def notice(err, reason):
