@@ -441,6 +441,7 @@ static void do_sysctl(struct thread *t)
 		{ SYSCTL "window", 4096, 4 << 20 },
 		{ SYSCTL "mem", 1 << 20, 64 << 20 },
 		{ SYSCTL "early_bytes", 0, 1 << 20 },
+		{ SYSCTL "copy_step", 0, 1 << 17 },
 		{ SYSCTL "join_ms", 50, 1500 },
 		{ SYSCTL "max_groups", 64, 4096 },
 		{ SYSCTL "port", 18118, 18118 }, { SYSCTL "port", 18118, 18121 },

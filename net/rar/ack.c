@@ -122,8 +122,8 @@ static void ack_fill_bitmap(const struct rar_link_rx *rx,
 }
 
 /**
- * rar_ack_send() - tell the predecessor what came, what is posted, and
- * how much may come early
+ * rar_ack_send() - tell the predecessor what came, what this rank has contributed to,
+ * and how much may come early
  * @grp: group; no lock held
  */
 void rar_ack_send(struct rar_group *grp)
@@ -148,8 +148,9 @@ void rar_ack_send(struct rar_group *grp)
 	rx->ack_us = 0;
 	spin_unlock_bh(&rx->lock);
 
-	/* Pairs with the release in rar_group_post(). */
-	ah.posted = cpu_to_be64(smp_load_acquire(&grp->op_next));
+	/* In this order; see rar_link_contributed(). */
+	ah.posted = cpu_to_be64(smp_load_acquire(&grp->op_whole));
+	ah.come = cpu_to_be32(READ_ONCE(grp->op_come));
 	ah.credit = cpu_to_be32(READ_ONCE(grp->rn->sysctl_early_bytes));
 	rar_output_ctl(grp, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
 		       grp->epoch);

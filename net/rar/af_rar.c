@@ -9,6 +9,7 @@
 #include <net/route.h>
 #include <net/sock.h>
 
+#include "copy.h"
 #include "encap.h"
 #include "reduce.h"
 #include "sock.h"
@@ -541,15 +542,10 @@ static struct rar_operation *send_alloc(struct sock *sk,
 }
 
 static int send_post(struct sock *sk, struct rar_group *grp,
-		     struct rar_operation *op, const struct rar_print *print,
-		     long *timeo)
+		     struct rar_operation *op, long *timeo)
 {
 	int err;
 
-	err = rar_op_schedule(op, print, rar_dtype_size(print->dtype),
-			      grp->payload, &grp->seat);
-	if (err)
-		return err;
 	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
 		err = send_wait(sk, grp, timeo, false);
 		if (err)
@@ -599,6 +595,30 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
 }
 
+/*
+ * All of a long record: the ring begins while it is copied in. Memory that is not there
+ * is found before, mostly: then the call has no effect.
+ */
+static int send_long(struct sock *sk, struct rar_group *grp,
+		     struct rar_operation *op, const struct iov_iter *from, long *timeo)
+{
+	int err;
+
+	if (fault_in_iov_iter_readable(from, op->bytes))
+		return -EFAULT;
+	op->later = true;
+	refcount_inc(&op->ref);
+	err = send_post(sk, grp, op, timeo);
+	if (!err) {
+		rar_sk(sk)->more = NULL;
+		err = rar_copy_in(grp, op, from);
+	} else {
+		op->later = false;
+	}
+	rar_op_put(op);
+	return err;
+}
+
 /* Take one call's data, and post the record if it is the last. */
 static int send_piece(struct sock *sk, struct rar_group *grp,
 		      struct msghdr *msg, size_t len, long *timeo)
@@ -611,6 +631,12 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	if (len > op->bytes - op->filled ||
 	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
+	err = last ? rar_op_schedule(op, &rsk->print, rar_dtype_size(rsk->print.dtype),
+				     grp->payload, &grp->seat) : 0;
+	if (err)
+		return err;
+	if (last && op->step && !op->filled && !op->pinned)
+		return send_long(sk, grp, op, &msg->msg_iter, timeo);
 	err = contribute(rsk, msg, len);
 	if (err)
 		return err;
@@ -622,7 +648,7 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 		rar_buf_copy(&op->buf, &op->src);
 	if (op->pinned)
 		WRITE_ONCE(rsk->pinned, true);
-	err = send_post(sk, grp, op, &rsk->print, timeo);
+	err = send_post(sk, grp, op, timeo);
 	if (!err)
 		rsk->more = NULL;
 	else if (op->pinned)
@@ -714,18 +740,22 @@ static struct rar_operation *recv_ready(struct rar_group *grp)
 }
 
 static struct rar_operation *recv_wait(struct sock *sk, struct rar_group *grp,
-				       long timeo)
+				       struct rar_copy *copy, long timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	struct rar_operation *op;
+	int ret;
 
 	add_wait_queue(sk_sleep(sk), &wait);
 	while ((op = recv_ready(grp)) == ERR_PTR(-EAGAIN) && timeo) {
-		if (signal_pending(current)) {
-			op = ERR_PTR(sock_intr_errno(timeo));
+		ret = signal_pending(current) ? sock_intr_errno(timeo) :
+						rar_copy_out(grp, copy);
+		if (ret < 0) {
+			op = ERR_PTR(ret);
 			break;
 		}
-		timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+		if (!ret)
+			timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
 	}
 	remove_wait_queue(sk_sleep(sk), &wait);
 	return op;
@@ -746,24 +776,41 @@ static void recv_done(struct msghdr *msg, const struct rar_group *grp,
 		put_cmsg(msg, SOL_RAR, RAR_DONE, sizeof(done), &done);
 }
 
+/* Give the user what he has room for of a complete operation. */
+static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
+		     struct rar_copy *copy)
+{
+	size_t n = min_t(u64, len, op->bytes - op->read);
+
+	if (op == copy->op) {
+		if (rar_copy_out_rest(copy))
+			return -EFAULT;
+		iov_iter_advance(&msg->msg_iter, n);
+	} else if (rar_buf_to_iter(&op->buf, op->read, &msg->msg_iter, n) != n) {
+		return -EFAULT;
+	}
+	op->read += n;
+	return n;
+}
+
 static int sock_recv(struct sock *sk, struct rar_group *grp,
 		     struct msghdr *msg, size_t len, int flags)
 {
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	struct rar_copy copy = { .to = &msg->msg_iter };
 	struct rar_operation *op;
-	size_t n;
+	int n;
 
-	op = recv_wait(sk, grp, timeo);
-	if (IS_ERR_OR_NULL(op))
-		return PTR_ERR(op);
-	if (op->pinned) {
+	op = recv_wait(sk, grp, &copy, timeo);
+	if (!IS_ERR_OR_NULL(op) && op->pinned) {
 		rar_op_unpin(op);
 		op->read = op->bytes;
 	}
-	n = min_t(u64, len, op->bytes - op->read);
-	if (rar_buf_to_iter(&op->buf, op->read, &msg->msg_iter, n) != n)
-		return -EFAULT;
-	op->read += n;
+	n = IS_ERR_OR_NULL(op) ? PTR_ERR(op) : recv_copy(op, msg, len, &copy);
+	if (copy.op)
+		rar_op_put(copy.op);
+	if (n < 0 || !op)
+		return n;
 	if (op->read == op->bytes) {
 		recv_done(msg, grp, op);
 		rar_group_op_delivered(grp, op);

@@ -216,7 +216,7 @@ static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
 		return rar_output_frame_ready(grp, pkt);
 	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
 	       !skb_has_frag_list(skb) && !skb_has_shared_frag(skb) &&
-	       skb_headlen(skb) >= pkt->off && frags_writable(skb);
+	       frags_writable(skb) && pskb_may_pull(skb, pkt->off);
 }
 
 /*
@@ -333,6 +333,25 @@ int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
 			    pkt->len - run->n * sizeof(*dh), done, dups);
 }
 
+/*
+ * Has this rank not contributed to all chunks of a run yet? Then it is too early for
+ * it. Pairs with the releases in rar_link_post() and rar_link_contributed().
+ */
+bool rar_data_early(const struct rar_group *grp, u64 op_seq, const struct rar_run *run)
+{
+	u64 whole = smp_load_acquire(&grp->op_whole);
+	const struct rar_operation *op;
+	u32 come;
+
+	if (likely(op_seq < whole))
+		return false;
+	come = smp_load_acquire(&grp->op_come);
+	if (op_seq > whole || !come)
+		return true;
+	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+	return op && op->seq == op_seq && run->chunk % op->ring.cpb + run->n > come;
+}
+
 /**
  * rar_data_local() - chunks come from the buffer of a rank in this namespace
  * @grp:  group in RUN or LEAVING
@@ -350,8 +369,7 @@ u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item)
 	struct rar_chunk c;
 	int ret;
 
-	/* Acquire pairs with the release in rar_group_post(). */
-	if (op->seq >= smp_load_acquire(&grp->op_next))
+	if (rar_data_early(grp, op->seq, run))
 		return 0;
 	rar_ring_chunk(&op->ring, run->chunk, &c);
 	from.walk.buf = rar_op_source(op, run, &c);
@@ -417,17 +435,17 @@ int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 	struct rar_data_hdr dh;
 	struct rar_run run;
 	int ret = -EAGAIN;
+	bool early;
 
 	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_ack_check(&dh, n))
 		return RAR_MIB_DropSeq;
-	/* Acquire pairs with the release in rar_group_post(). */
-	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
-		if (pkt->frame)
-			return INPUT_LATER;
+	early = rar_data_early(grp, be64_to_cpu(dh.op_seq), &run);
+	if (early && pkt->frame)
+		return INPUT_LATER;
+	if (early)
 		ret = rar_early_hold(grp, pkt, &dh, &run);
-	}
 	if (pkt->frame)
 		rar_xdp_mirror(grp->rn, pkt->frame);
 	if (ret == -EAGAIN)

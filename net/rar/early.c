@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets of operations that are not posted here yet: they are held, within bounds,
- * and used when the operation is posted.
+ * Packets of chunks to which this rank has not contributed yet, mostly because the
+ * operation is not posted: they are held, within bounds, and used when it has.
  */
 #include <linux/mm.h>
 
@@ -21,6 +21,7 @@ struct early_cb {
 	u32 len;
 	u32 n;			/* chunks */
 	bool whole;		/* as in struct rar_pkt */
+	u32 chunk;
 	u64 op_seq;
 };
 
@@ -77,9 +78,8 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 }
 
 /*
- * A packet of an operation that is not posted here: keep it. It is recorded
- * when held, so everything that can be wrong with it is checked now.
- * Returns -EAGAIN if the operation was posted meanwhile.
+ * A packet that is too early: keep it. It is recorded when held, so everything that
+ * can be wrong with it is checked now. Returns -EAGAIN if its time came meanwhile.
  */
 int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		   const struct rar_data_hdr *dh, const struct rar_run *run)
@@ -103,14 +103,14 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		return RAR_MIB_DropMemory;
 
 	spin_lock_bh(&grp->early.lock);
-	/* Pairs with rar_early_post(): posted first, then it takes the list. */
-	op_next = smp_load_acquire(&grp->op_next);
-	if (op_seq < op_next)
+	op_next = READ_ONCE(grp->op_next);
+	/* Pairs with rar_early_post(): contributed first, then it takes the list. */
+	if (!rar_data_early(grp, op_seq, run))
 		ret = -EAGAIN;
 	/* It never will be posted, and the list was flushed. */
 	else if (READ_ONCE(grp->shut) || rar_group_state(grp) == RAR_S_FAILED)
 		ret = RAR_MIB_DropState;
-	else if (op_seq - op_next >= RAR_MAX_OPS)
+	else if (op_seq >= op_next + RAR_MAX_OPS)
 		ret = RAR_MIB_DropOp;
 	else
 		ret = early_charge(grp, skb);
@@ -124,7 +124,7 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 		*early_cb(skb) = (struct early_cb) {
 			.off = off, .len = pkt->len, .n = run->n,
 			.whole = pkt->whole || skb != pkt->skb,
-			.op_seq = op_seq,
+			.chunk = run->chunk, .op_seq = op_seq,
 		};
 		__skb_queue_tail(&grp->early.list, skb);
 		rar_mib_add(grp->rn, EarlyHeld, run->n);
@@ -137,14 +137,20 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	return ret;
 }
 
-static void early_take(struct rar_group *grp, u64 op_seq,
-		       struct sk_buff_head *out)
+static bool still_early(const struct rar_group *grp, const struct early_cb *cb)
+{
+	const struct rar_run run = { .chunk = cb->chunk, .n = cb->n };
+
+	return rar_data_early(grp, cb->op_seq, &run);
+}
+
+static void early_take(struct rar_group *grp, bool all, struct sk_buff_head *out)
 {
 	struct sk_buff *skb, *tmp;
 
 	spin_lock_bh(&grp->early.lock);
 	skb_queue_walk_safe(&grp->early.list, skb, tmp) {
-		if (early_cb(skb)->op_seq > op_seq)
+		if (!all && still_early(grp, early_cb(skb)))
 			continue;
 		__skb_unlink(skb, &grp->early.list);
 		early_uncharge(grp, skb);
@@ -176,13 +182,14 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 }
 
 /**
- * rar_early_post() - an operation was posted: use what came early, and start
+ * rar_early_post() - this rank contributed: use what came early, and start
  * @grp:    group
  * @op_seq: the operation
+ * @tell:   the predecessor is told in any case
  *
  * Process context.
  */
-void rar_early_post(struct rar_group *grp, u64 op_seq)
+void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell)
 {
 	struct rar_operation *op;
 	struct sk_buff_head list;
@@ -203,7 +210,7 @@ void rar_early_post(struct rar_group *grp, u64 op_seq)
 		}
 		goto out;
 	}
-	early_take(grp, op_seq, &list);
+	early_take(grp, false, &list);
 	any = !skb_queue_empty(&list);
 	while ((skb = __skb_dequeue(&list)))
 		early_replay(grp, skb);
@@ -211,7 +218,7 @@ void rar_early_post(struct rar_group *grp, u64 op_seq)
 	/* The predecessor may wait for this opening. */
 	if (grp->prev_here)
 		rar_local_posted(grp);
-	if (any || READ_ONCE(grp->rn->sysctl_early_bytes) <
+	if (tell || any || READ_ONCE(grp->rn->sysctl_early_bytes) <
 	    4 * (grp->payload + RAR_EARLY_COST))
 		rar_ack_send(grp);
 out:
@@ -225,7 +232,7 @@ void rar_early_flush(struct rar_group *grp)
 	struct sk_buff_head list;
 
 	__skb_queue_head_init(&list);
-	early_take(grp, U64_MAX, &list);
+	early_take(grp, true, &list);
 	__skb_queue_purge(&list);
 }
 

@@ -189,7 +189,7 @@ static void check_silence(struct rar_group *grp)
 
 /*
  * Operation @seq is overdue at rank @origin: the first rank behind it that
- * has not posted it is named. A rank knows that of itself and, from ACKs, of
+ * has not contributed to it is named. A rank knows that of itself and, from ACKs, of
  * its successor; else the question goes on round the ring.
  */
 static void ask_late(struct rar_group *grp, u64 seq, u32 origin)
@@ -199,7 +199,7 @@ static void ask_late(struct rar_group *grp, u64 seq, u32 origin)
 				 .rank = origin, .other = origin,
 				 .op_seq = seq };
 
-	if (READ_ONCE(grp->op_next) <= seq)
+	if (READ_ONCE(grp->op_whole) <= seq)
 		rar_fail_pair(grp, ETIMEDOUT, RAR_R_TIMEOUT, grp->rank,
 			      grp->rank, seq);
 	else if (READ_ONCE(grp->tx.posted) <= seq)
@@ -223,7 +223,9 @@ static void check_op_timeout(struct rar_group *grp)
 		if (op->complete)
 			continue;
 		seq = op->seq;
-		late = rar_now_us() - op->posted_us > limit * 1000ULL;
+		/* As long as it is copied in it is the others who wait. */
+		late = seq < READ_ONCE(grp->op_whole) &&
+		       rar_now_us() - op->posted_us > limit * 1000ULL;
 		break;
 	}
 	spin_unlock_bh(&grp->lock);

@@ -519,7 +519,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 			      seq);
 		return 0;
 	}
-	rar_early_post(grp, seq);
+	rar_early_post(grp, seq, false);
 	rar_group_kick(grp, jiffies + 1);
 	return 0;
 }

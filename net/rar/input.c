@@ -491,6 +491,7 @@ static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
 {
 	u32 size = part->len, end = pkt->off + pkt->len, n = 1;
 	struct rar_data_hdr dh;
+	struct rar_run run;
 
 	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
 	if (size == rar_stride(grp)) {
@@ -501,8 +502,8 @@ static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
 	part->whole = pkt->whole && part->len == pkt->len;
 	if (part->whole)
 		return n;
-	/* Acquire pairs with the release in rar_group_post(). */
-	if (be64_to_cpu(dh.op_seq) >= smp_load_acquire(&grp->op_next)) {
+	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
+	if (rar_data_early(grp, be64_to_cpu(dh.op_seq), &run)) {
 		/* It is held chunk by chunk. */
 		part->len = min(part->len, size);
 		n = 1;

@@ -21,6 +21,7 @@ u32 rar_data_run(const struct rar_group *grp, const struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh);
 int rar_data_check(const struct rar_ring *ring, const struct rar_run *run, u64 bytes,
 		   struct rar_chunk *c);
+bool rar_data_early(const struct rar_group *grp, u64 op_seq, const struct rar_run *run);
 int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n);
 int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh, const struct rar_run *run, u64 *done,

@@ -167,18 +167,36 @@ void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
 /* -- credit (tx.lock) ---------------------------------------------------- */
 
 /*
- * How many chunks of a run may be sent? An operation that the successor has
- * posted needs no credit, nor does what was sent before; else it is taken.
+ * How many chunks of a run has the successor contributed to, as far as known? To
+ * what is complete everybody has.
+ */
+static u32 welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
+		   const struct rar_run *run)
+{
+	u32 at;
+
+	if (op->seq < tx->posted || run->phase == RAR_AG)
+		return run->n;
+	if (op->seq > tx->posted || !tx->come)
+		return 0;
+	at = run->chunk % op->ring.cpb;
+	return at < tx->come ? min(run->n, tx->come - at) : 0;
+}
+
+/*
+ * How many chunks of a run may be sent? Those that are welcome need no credit, nor
+ * does what was sent before; else it is taken.
  */
 static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 		       const struct rar_run *run)
 {
+	u32 n = welcome(tx, op, run);
 	struct rar_chunk c;
-	u32 n = run->n;
 	u64 cost, left;
 
-	if (op->seq < tx->posted)
+	if (n)
 		return n;
+	n = run->n;
 	rar_ring_chunk(&op->ring, run->chunk, &c);
 	left = tx->credit > tx->early_used ? tx->credit - tx->early_used : 0;
 	for (; n; n--) {
@@ -195,13 +213,17 @@ static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 	return n;
 }
 
-/* The successor posted more: give back what those operations had taken. */
-void rar_link_credit(struct rar_group *grp, u64 posted, u32 credit)
+/* The successor contributed more: give back what those operations had taken. */
+void rar_link_credit(struct rar_group *grp, u64 posted, u32 come, u32 credit)
 {
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_operation *op;
 
 	tx->credit = credit;
+	if (tx->posted == posted)
+		tx->come = max(tx->come, come);
+	else if (tx->posted < posted)
+		tx->come = come;
 	for (; tx->posted < posted; tx->posted++) {
 		op = op_at(grp, tx->posted);
 		if (op)
@@ -506,18 +528,20 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 	struct rar_run *run = &item->run;
 	struct rar_operation *op;
 	u32 max = rar_local_run(grp);
-	u64 now;
+	u64 now, posted;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
 	/*
-	 * It has room for what it posted, and for nothing else. Who posts looks for
-	 * us afterwards, under this lock. Pairs with the release in rar_link_post().
+	 * It has room for what it contributed to, and for nothing else. Who contributes
+	 * looks for us afterwards, under this lock. In this order; see
+	 * rar_link_contributed().
 	 */
-	rar_link_credit(grp, max(tx->posted, smp_load_acquire(&next->op_next)), 0);
+	posted = smp_load_acquire(&next->op_whole);
+	rar_link_credit(grp, posted, READ_ONCE(next->op_come), 0);
 	op = pick_pending(grp, run, max, max);
 	/* To send again needs no credit, but what a packet had brought was refused. */
-	if (op && op->seq >= tx->posted) {
+	if (op && !welcome(tx, op, run)) {
 		rar_link_pend(tx, op, run->phase, run->chunk, rar_mask(run->n));
 		op = NULL;
 	}
@@ -570,15 +594,53 @@ void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 	spin_lock(&grp->tx.lock);
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
+	if (op->later)
+		op->inject_end = op->inject;
 	if (grp->size > 1)
 		grp->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(grp->ops[op->seq % RAR_MAX_OPS], op);
-	/* Pairs with the acquire in rar_input: who sees the number finds the
+	WRITE_ONCE(grp->op_next, op->seq + 1);
+	/* Pairs with the acquire in rar_data_rcv(): who sees the number finds the
 	 * operation in the table.
 	 */
-	smp_store_release(&grp->op_next, op->seq + 1);
+	if (!op->later)
+		smp_store_release(&grp->op_whole, op->seq + 1);
 	rar_slow_posted(grp, op->posted_us);
 	spin_unlock(&grp->tx.lock);
+}
+
+/**
+ * rar_link_contributed() - chunks of the newest operation may be added to
+ * @grp:  group
+ * @op:   posted with @later set
+ * @come: chunks of each block that lie in its buffer; the last time, all of them
+ *
+ * Process context, send_lock held. The caller calls rar_early_post().
+ */
+void rar_link_contributed(struct rar_group *grp, struct rar_operation *op, u32 come)
+{
+	u32 own = rar_ring_block_chunks(&op->ring, op->ring.seat.own), end;
+	struct rar_link_tx *tx = &grp->tx;
+
+	spin_lock_bh(&tx->lock);
+	/* Unless the group has failed. */
+	if (op_at(grp, op->seq) == op) {
+		end = op->inject_first + min(come, own);
+		tx->ninject += end - op->inject_end;
+		op->inject_end = end;
+	}
+	/*
+	 * Both pair with the acquire in rar_data_rcv(). Who reads them without the lock
+	 * does so in the order that never takes the one's chunks for the other's.
+	 */
+	if (come < op->ring.cpb) {
+		smp_store_release(&grp->op_come, come);
+	} else {
+		op->posted_us = rar_now_us();
+		WRITE_ONCE(grp->op_come, 0);
+		smp_store_release(&grp->op_whole, op->seq + 1);
+	}
+	spin_unlock_bh(&tx->lock);
 }
 
 /* How long had the predecessor's chunk been missing? For RAR_INFO. */
@@ -605,7 +667,7 @@ static bool may_forward(struct rar_group *grp,
 	u64 mask = rar_mask(run->n);
 
 	return op_at(grp, op->seq) == op && !tx->npend &&
-	       may_send(grp) >= run->n && op->seq < tx->posted &&
+	       may_send(grp) >= run->n && welcome(tx, op, run) == run->n &&
 	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
 	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
 }
@@ -640,9 +702,9 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 	grp->rx_packets += hweight64(won);
 	grp->rx_bytes += bytes;
 	account_starved(tx, op, now);
-	/* All others have added to it, so the successor has posted as well. */
+	/* All others have added to it: the successor as well, so it has posted it. */
 	if (run->phase == RAR_AG || next == RAR_NEXT_AG)
-		rar_link_credit(grp, max(tx->posted, op->seq + 1), tx->credit);
+		rar_link_credit(grp, max(tx->posted, op->seq), 0, tx->credit);
 	if (run->phase == RAR_AG) {
 		/* It went round: the successor had our RS chunks. */
 		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
@@ -680,9 +742,16 @@ void rar_link_published(struct rar_group *grp, struct rar_operation *op,
 {
 	bool final = run->phase == RAR_AG ||
 		     rar_ring_next(&op->ring, RAR_RS, c->block) == RAR_NEXT_AG;
+	int n = hweight64(won), left;
 
-	if (final && won && atomic_sub_and_test(hweight64(won), &op->left))
+	if (!final || !n)
+		return;
+	/* A full barrier; pairs with that in rar_copy_out(). */
+	left = atomic_sub_return(n, &op->left);
+	if (!left)
 		rar_group_op_done(grp, op);
+	else if (left <= READ_ONCE(op->wake_left) && left + n > READ_ONCE(op->wake_left))
+		rar_group_wake(grp);
 }
 
 /**

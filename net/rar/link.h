@@ -21,7 +21,7 @@ void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 
 		   u64 mask);
 void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 chunk,
 		    u64 mask);
-void rar_link_credit(struct rar_group *grp, u64 posted, u32 credit);
+void rar_link_credit(struct rar_group *grp, u64 posted, u32 come, u32 credit);
 
 /* loss.c */
 enum hrtimer_restart rar_loss_timer(struct hrtimer *timer);

@@ -238,7 +238,8 @@ void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	released = tx->nreleased;
 	ack_process(grp, &ah, now);
-	rar_link_credit(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.credit));
+	rar_link_credit(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
+			be32_to_cpu(ah.credit));
 	rar_slow_hear(grp, &ah.slow, now);
 	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);

@@ -4,6 +4,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
+#include "copy.h"
 #include "rar.h"
 
 #define OP_BITMAPS	5		/* per phase */
@@ -157,6 +158,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		return -ENOBUFS;
 	op_set_bitmaps(op, longs);
 
+	op->step = rar_copy_step(op->rn, &op->ring);
 	op->print = *print;
 	op->esize = esize;
 	op->inject = rar_ring_block_first(&op->ring, seat->own);
@@ -167,6 +169,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 	op->inject_us = kvcalloc(op->inject_end - op->inject, sizeof(u32),
 				 OP_GFP);
 	op->ntx = rar_ring_ntx(&op->ring);
+	op->wake_left = -1;
 	atomic_set(&op->left, op->ring.nchunks);
 	return 0;
 }

@@ -61,7 +61,7 @@ struct rar_tx_item {
  * The buffer is the state: any packet can be made again from @buf and
  * (phase, chunk). Life of a chunk:
  *
- *	contributed   copied in before the operation is posted
+ *	contributed   copied in: before the operation is posted, or see copy.c
  *	claimed[p]    one atomic test-and-set, by whoever adds or stores
  *	published[p]  release: the sum of phase p is in @buf; pairs with the
  *	              acquire in rar_op_published()
@@ -96,14 +96,17 @@ struct rar_operation {
 	struct rar_buf src;		/* out of place: what is contributed */
 	const struct rar_buf *own;	/* either: what is contributed */
 	bool pinned;			/* they are the user's */
+	bool later;			/* posted before it is contributed */
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
+	u32 step;			/* see rar_copy_step() */
 	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
 	u64 posted_us;
 	struct list_head node;
 	bool complete;
 	atomic_t left;
+	int wake_left;			/* the reader waits for so few (recv_lock) */
 
 	unsigned long *bits;
 	unsigned long *claimed[RAR_PHASES];
@@ -116,7 +119,7 @@ struct rar_operation {
 	u32 pend_from[RAR_WAYS];	/* no pending bit below */
 	u32 inject;			/* next own chunk to inject */
 	u32 inject_first;
-	u32 inject_end;
+	u32 inject_end;			/* one behind those contributed */
 	u32 *inject_us;			/* by own chunk: when, 0 = not timed */
 	bool returned;			/* an own chunk came round */
 	u32 nsent;

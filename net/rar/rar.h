@@ -97,6 +97,7 @@ struct rar_net {
 	unsigned long sysctl_window;
 	unsigned long sysctl_mem;
 	int sysctl_early_bytes;
+	int sysctl_copy_step;
 	int sysctl_join_ms;
 	int sysctl_dead_ms;
 	int sysctl_linger_ms;
@@ -169,7 +170,7 @@ struct rar_base {
  * @nback:	the same, to the first rank of this host
  * @ninject:	own chunks not yet injected in all operations
  * @nreleased:	operations taken off the table
- * @posted:	the successor's `posted`
+ * @posted:	the successor's `posted`; @come: its `come`
  * @credit:	its credit
  * @early_used:	credit taken by chunks of operations from @posted on
  *
@@ -224,6 +225,7 @@ struct rar_link_tx {
 	u64 nreleased;
 	u64 posted;
 	u64 early_used;
+	u32 come;
 	u32 credit;
 
 	u32 srtt_us;
@@ -317,9 +319,9 @@ struct rar_slow {
 };
 
 /*
- * struct rar_early - packets of operations not yet posted here
- * @lock:	protects @list and @truesize; orders a packet's "not posted"
- *		against rar_group_post() so that none is left behind
+ * struct rar_early - packets of chunks to which this rank has not contributed yet
+ * @lock:	protects @list and @truesize; orders a packet's "too early"
+ *		against rar_early_post() so that none is left behind
  */
 struct rar_early {
 	spinlock_t lock; /* see above */
@@ -471,7 +473,9 @@ struct rar_group {
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_operation __rcu *ops[RAR_MAX_OPS];	/* by op_seq */
 	u64 op_oldest;			/* tx.lock: lowest not released */
-	u64 op_next;			/* posted; release pairs with rx acquire */
+	u64 op_next;			/* posted */
+	u64 op_whole;			/* and wholly contributed; release pairs with */
+	u32 op_come;			/* rx acquire. Of the next: chunks of each block */
 	u64 ops_complete;
 	struct rar_slow slow;
 	u64 rx_packets;			/* tx.lock: chunks accepted */
@@ -617,6 +621,7 @@ void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
 void rar_link_init(struct rar_group *grp);
 int rar_link_prepare(struct rar_group *grp);
 void rar_link_post(struct rar_group *grp, struct rar_operation *op);
+void rar_link_contributed(struct rar_group *grp, struct rar_operation *op, u32 come);
 void rar_link_push(struct rar_group *grp);
 void rar_link_push_packets(struct rar_group *grp);
 bool rar_link_take(struct rar_group *grp, struct rar_group *next,
@@ -698,7 +703,7 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 
 /* data.c, early.c; see also input.h */
 u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item);
-void rar_early_post(struct rar_group *grp, u64 op_seq);
+void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell);
 void rar_early_flush(struct rar_group *grp);
 
 /* output.c */

@@ -7,6 +7,8 @@
  *   window       bytes in flight in a whole ring; each rank injects its share
  *   mem          bytes of operation buffers; a quarter more for held packets
  *   early_bytes  per group: payload held for operations not yet posted here
+ *   copy_step    bytes of each block of a long tensor that are copied at once while the
+ *                ring works on it, 0 = it waits for all of them
  *   join_ms      until connect() gives up
  *   dead_ms      a neighbour silent for so long is dead
  *   linger_ms    a closed member serves its neighbours at most so long
@@ -17,7 +19,9 @@
  *                are spread over; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
  */
+#include <linux/cpumask.h>
 #include <linux/mm.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 
@@ -26,7 +30,7 @@
 static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
-static int groups_max = 1 << 20;
+static int groups_max = 1 << 20, step_max = 1 << 30;
 static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;
@@ -77,6 +81,7 @@ static const struct ctl_table template[] = {
 	LONG_ENTRY(window, &window_min, &window_max),
 	LONG_ENTRY(mem, &mem_min, &mem_max),
 	INT_ENTRY(early_bytes, &early_min, &early_max),
+	INT_ENTRY(copy_step, SYSCTL_ZERO, &step_max),
 	INT_ENTRY(join_ms, &ms_min, &ms_max),
 	INT_ENTRY(dead_ms, &dead_min, &ms_max),
 	INT_ENTRY(linger_ms, &ms_min, &ms_max),
@@ -94,6 +99,8 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_window = 1 << 20;
 	rn->sysctl_mem = totalram_pages() / 2 * PAGE_SIZE;
 	rn->sysctl_early_bytes = 1 << 18;
+	/* One processor would copy and add in turns: slower, if nothing else is waited for. */
+	rn->sysctl_copy_step = num_online_cpus() > 1 ? SZ_128K : 0;
 	rn->sysctl_join_ms = 30000;
 	rn->sysctl_dead_ms = 5000;
 	rn->sysctl_linger_ms = 5000;

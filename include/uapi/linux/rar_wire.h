@@ -123,11 +123,12 @@ struct rar_slow_wire {
  * @h:      common header
  * @cum:      all sequence numbers below are received (or given up by @una)
  * @base:     sequence number of bit 0 of @bitmap
- * @posted:   operations posted: op_seq below this need no credit
+ * @posted:   operations contributed to: op_seq below this need no credit
  * @credit:   bytes that chunks of operations not posted may cost, each
  *            RAR_EARLY_COST more than its payload; not cumulative
  * @delay_us: from the arrival of the newest packet to this ACK
  * @ce:       packets received with the CE mark, modulo 2^32
+ * @come:     chunks of each block that are contributed to the next one: nor do these
  * @__pad:    zero
  * @dups:     packets whose chunk had come before under another number, modulo
  *            2^32
@@ -142,7 +143,8 @@ struct rar_ack_hdr {
 	__be32	credit;
 	__be32	delay_us;
 	__be32	ce;
-	__be32	__pad[2];
+	__be32	come;
+	__be32	__pad;
 	__be32	dups;
 	struct rar_slow_wire slow;
 	__u8	bitmap[32];
