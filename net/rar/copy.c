@@ -132,13 +132,16 @@ static int copy_out_part(struct rar_copy *copy, u32 end)
 }
 
 /* The operation that recv() waits for, referenced, if it may be copied in steps. */
-static struct rar_operation *take_first(struct rar_group *grp, u64 room)
+static struct rar_operation *take_first(struct rar_group *grp, const struct iov_iter *to)
 {
 	struct rar_operation *op;
 
+	/* To a pipe it goes from front to back. */
+	if (!user_backed_iter(to))
+		return NULL;
 	spin_lock_bh(&grp->lock);
 	op = list_first_entry_or_null(&grp->undelivered, struct rar_operation, node);
-	if (op && !op->pinned && op->step && !op->read && op->bytes <= room)
+	if (op && !op->pinned && op->step && !op->read && op->bytes <= iov_iter_count(to))
 		refcount_inc(&op->ref);
 	else
 		op = NULL;
@@ -161,7 +164,7 @@ int rar_copy_out(struct rar_group *grp, struct rar_copy *copy)
 	int err;
 
 	if (!copy->op)
-		copy->op = take_first(grp, iov_iter_count(copy->to));
+		copy->op = take_first(grp, copy->to);
 	op = copy->op;
 	if (!op)
 		return false;

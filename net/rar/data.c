@@ -333,18 +333,18 @@ int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
 			    pkt->len - run->n * sizeof(*dh), done, dups);
 }
 
-/*
- * Has this rank not contributed to all chunks of a run yet? Then it is too early for
- * it. Pairs with the releases in rar_link_post() and rar_link_contributed().
- */
+/* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
 bool rar_data_early(const struct rar_group *grp, u64 op_seq, const struct rar_run *run)
 {
-	u64 whole = smp_load_acquire(&grp->op_whole);
 	const struct rar_operation *op;
+	u64 whole;
 	u32 come;
 
+	/* Pairs with the releases in rar_link_post() and rar_link_contributed(). */
+	whole = smp_load_acquire(&grp->op_whole);
 	if (likely(op_seq < whole))
 		return false;
+	/* Pairs with the release in rar_link_contributed(). */
 	come = smp_load_acquire(&grp->op_come);
 	if (op_seq > whole || !come)
 		return true;

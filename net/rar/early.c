@@ -108,7 +108,8 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	if (!rar_data_early(grp, op_seq, run))
 		ret = -EAGAIN;
 	/* It never will be posted, and the list was flushed. */
-	else if (READ_ONCE(grp->shut) || rar_group_state(grp) == RAR_S_FAILED)
+	else if ((op_seq >= op_next && READ_ONCE(grp->shut)) ||
+		 rar_group_state(grp) == RAR_S_FAILED)
 		ret = RAR_MIB_DropState;
 	else if (op_seq >= op_next + RAR_MAX_OPS)
 		ret = RAR_MIB_DropOp;

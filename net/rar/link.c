@@ -600,11 +600,12 @@ void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 		grp->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(grp->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(grp->op_next, op->seq + 1);
-	/* Pairs with the acquire in rar_data_rcv(): who sees the number finds the
-	 * operation in the table.
-	 */
-	if (!op->later)
+	if (!op->later) {
+		/* Pairs with the acquire in rar_data_early(): who sees the number finds
+		 * the operation in the table.
+		 */
 		smp_store_release(&grp->op_whole, op->seq + 1);
+	}
 	rar_slow_posted(grp, op->posted_us);
 	spin_unlock(&grp->tx.lock);
 }
@@ -629,15 +630,15 @@ void rar_link_contributed(struct rar_group *grp, struct rar_operation *op, u32 c
 		tx->ninject += end - op->inject_end;
 		op->inject_end = end;
 	}
-	/*
-	 * Both pair with the acquire in rar_data_rcv(). Who reads them without the lock
-	 * does so in the order that never takes the one's chunks for the other's.
-	 */
 	if (come < op->ring.cpb) {
+		/* Pairs with the acquire in rar_data_early(). */
 		smp_store_release(&grp->op_come, come);
 	} else {
 		op->posted_us = rar_now_us();
 		WRITE_ONCE(grp->op_come, 0);
+		/* The same. Who reads both without the lock reads this one first, and so
+		 * never takes the one operation's chunks for the other's.
+		 */
 		smp_store_release(&grp->op_whole, op->seq + 1);
 	}
 	spin_unlock_bh(&tx->lock);
@@ -742,15 +743,16 @@ void rar_link_published(struct rar_group *grp, struct rar_operation *op,
 {
 	bool final = run->phase == RAR_AG ||
 		     rar_ring_next(&op->ring, RAR_RS, c->block) == RAR_NEXT_AG;
-	int n = hweight64(won), left;
+	int left, wake;
 
-	if (!final || !n)
+	if (!final || !won)
 		return;
 	/* A full barrier; pairs with that in rar_copy_out(). */
-	left = atomic_sub_return(n, &op->left);
+	left = atomic_sub_return(hweight64(won), &op->left);
+	wake = READ_ONCE(op->wake_left);
 	if (!left)
 		rar_group_op_done(grp, op);
-	else if (left <= READ_ONCE(op->wake_left) && left + n > READ_ONCE(op->wake_left))
+	else if (left <= wake && cmpxchg(&op->wake_left, wake, -1) == wake)
 		rar_group_wake(grp);
 }
 

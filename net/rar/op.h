@@ -106,7 +106,7 @@ struct rar_operation {
 	struct list_head node;
 	bool complete;
 	atomic_t left;
-	int wake_left;			/* the reader waits for so few (recv_lock) */
+	int wake_left;			/* so few wake the reader, once; -1 = none */
 
 	unsigned long *bits;
 	unsigned long *claimed[RAR_PHASES];
