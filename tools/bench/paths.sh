@@ -7,12 +7,14 @@
 # timers and RCU), of that what the sums take (every second chunk is added, at the speed
 # measured when the module was loaded), and the rest; and how many chunks went on in the
 # packet that brought them. The paths take turns; the median of the rounds is told.
+# Between namespaces the stack leaves checksums open; made (csum) they are as on a wire,
+# and as XDP makes them in any case.
 # Integers: an emulator makes float sums by hand, the module's and those it is checked by.
 . "$(dirname "$0")/../../selftests/lib.sh"
 
 n=8
 seconds=${1:-5} rounds=${2:-3}
-header="path     mtu   chunks   by_xdp%  on% ns/hop  sum_ns  rest_ns  hops/s/cpu rest/ingress"
+header="path     mtu   csum chunks   by_xdp%  on% ns/hop  sum_ns  rest_ns  hops/s/cpu rest/ingress"
 
 # Ticks of softirqs
 cpu() { awk '/^cpu / { print $8 }' /proc/stat; }
@@ -26,35 +28,36 @@ total()	# COUNTER
 }
 
 # One round: "ns chunks bytes frames on" is appended to a file of the path's.
-turn()	# PATH MTU ROUND
+turn()	# PATH MTU CSUM ROUND
 {
 	local ticks chunks frames bytes on
 
 	chunks=$(total RarRxData) frames=$(total RarRxXdp) bytes=$(total RarRxBytes)
 	on=$(total RarTxForward)
 	ticks=$(cpu)
-	check "$1, MTU $2, round $3" ring -n $n -t i32 -c 1M,1M,1M,1M -z i -d "$seconds" -T 100 \
-		-s "rx_path=$1" || return
+	check "$1, MTU $2, checksums $3, round $4" ring -n $n -t i32 -c 1M,1M,1M,1M -z i \
+		-d "$seconds" -T 100 -s "rx_path=$1" || return
 	ticks=$(($(cpu) - ticks))
 	chunks=$(($(total RarRxData) - chunks)) frames=$(($(total RarRxXdp) - frames))
 	bytes=$(($(total RarRxBytes) - bytes)) on=$(($(total RarTxForward) - on))
 	echo "$((ticks * (1000000000 / $(getconf CLK_TCK)) / chunks)) $chunks $bytes $frames $on" \
-		>> "$dir/$1.$2"
+		>> "$dir/$1.$2.$3"
 }
 
 # Sets $rest.
-row()	# PATH MTU REST-OF-INGRESS
+row()	# PATH MTU CSUM REST-OF-INGRESS
 {
 	local ns chunks bytes frames on mbps
 
 	mbps=$(awk '$3 == "yes" { print $6 }' /proc/net/rar_reduce)	# i32
 	read -r ns chunks bytes frames on < \
-		<(sort -n "$dir/$1.$2" | awk '{ a[NR] = $0 } END { print a[int((NR + 1) / 2)] }')
+		<(sort -n "$dir/$1.$2.$3" | awk '{ a[NR] = $0 } END { print a[int((NR + 1) / 2)] }')
 	rest=$((ns - bytes * 500 / chunks / mbps))
-	awk -v path="$1" -v mtu="$2" -v ns="$ns" -v rest=$rest -v chunks="$chunks" \
-		-v frames="$frames" -v on="$on" -v ingress="${3:-$rest}" 'BEGIN {
-			printf "%-8s %-5d %-8d %-8d %-3d %-7d %-7d %-8d %-10d %.2f\n", path, mtu,
-				chunks, 100 * frames / chunks, 100 * on / chunks, ns, ns - rest,
+	awk -v path="$1" -v mtu="$2" -v csum="$3" -v ns="$ns" -v rest=$rest \
+		-v chunks="$chunks" -v frames="$frames" -v on="$on" \
+		-v ingress="${4:-$rest}" 'BEGIN {
+			printf "%-8s %-5d %-4s %-8d %-8d %-3d %-7d %-7d %-8d %-10d %.2f\n", path, mtu,
+				csum, chunks, 100 * frames / chunks, 100 * on / chunks, ns, ns - rest,
 				rest, 1e9 / ns, rest / ingress
 		}' >> "$dir/table"
 }
@@ -75,25 +78,30 @@ with_xdp()	# on|off
 need_module
 need_xdp
 dir=$(mktemp -d)
-plan $((6 * rounds))
-for mtu in 1500 9000; do
-	topo_ring $n $mtu
+plan $((9 * rounds))
+for config in "1500 open" "1500 made" "9000 open"; do
+	read -r mtu csum <<< "$config"
+	topo_ring $n "$mtu"
 	topo_sysctl super_chunks=1 window=262144
 	each_rank ethtool -K eth0 gro off
+	if [ "$csum" = made ]; then
+		each_rank ethtool -K eth0 tx off
+		each_rank ethtool -K prev tx off
+	fi
 	# The program has a user that stays: see run_in_guest.
 	rns 0 ip link add held type veth
 	rns 0 ip link set held xdpdrv pinned "$xdp_pin"
 	for ((round = 1; round <= rounds; round++)); do
-		turn ingress $mtu $round
-		turn udp $mtu $round
+		turn ingress "$mtu" "$csum" $round
+		turn udp "$mtu" "$csum" $round
 		with_xdp on
-		turn xdp $mtu $round
+		turn xdp "$mtu" "$csum" $round
 		with_xdp off
 	done
-	row ingress $mtu
+	row ingress "$mtu" "$csum"
 	ingress=$rest
-	row udp $mtu "$ingress"
-	row xdp $mtu "$ingress"
+	row udp "$mtu" "$csum" "$ingress"
+	row xdp "$mtu" "$csum" "$ingress"
 done
 rm -f "$xdp_pin"
 note "$header"
