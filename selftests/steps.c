@@ -2,10 +2,10 @@
 /*
  * Long tensors in copy mode go in and out in steps while the ring works on them: right
  * bits whatever the length, the mode of the others and the network; sums that lie in the
- * user's memory before the operation is complete; chunks that went round before send()
- * returned; and memory that is gone when it is to be copied, or comes late.
+ * user's memory before the operation is complete; and memory that is gone when it is to be
+ * copied, or comes late.
  *
- * in_topo.sh 3 steps
+ * in_topo.sh 4 steps
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,9 +50,12 @@ static int sync_ranks(void)
 
 static int open_rank(uint32_t rank)
 {
+	char step[12];
 	int fd;
 
-	if (rar_write("/proc/sys/net/rar/copy_step", "131072"))
+	/* Each its own. */
+	snprintf(step, sizeof(step), "%u", 131072 >> rank);
+	if (rar_write("/proc/sys/net/rar/copy_step", step))
 		return -ENOENT;
 	fd = rar_open(&ring, rank);
 	if (fd < 0)
@@ -81,12 +84,23 @@ static int send_long(int fd, const struct rar_data *d, char *buf)
 /* ------------------------------------------------------------ bits */
 
 /* An odd number of pieces of odd lengths. */
-static int send_pieces(int fd, char *buf, size_t len, uint64_t random)
+static int send_pieces(int fd, char *buf, size_t len, const struct rar_op *op)
 {
+	char control[CMSG_SPACE(sizeof(*op))]
+		__attribute__((aligned(__alignof__(struct cmsghdr)))) = {};
 	struct iovec iov[33];
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 33 };
+	struct msghdr msg = {
+		.msg_iov = iov, .msg_iovlen = 33,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	uint64_t random = rar_seed + op->cookie;
 	size_t n;
 
+	cmsg->cmsg_level = SOL_RAR;
+	cmsg->cmsg_type = RAR_OP;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(*op));
+	memcpy(CMSG_DATA(cmsg), op, sizeof(*op));
 	for (int i = 0; i < 33; i++, buf += n, len -= n) {
 		n = i < 32 ? rar_random(&random) % (len / 8 + 1) : len;
 		iov[i] = (struct iovec){ buf, n };
@@ -101,8 +115,7 @@ static int send_some_way(int fd, const struct rar_data *d, char *buf, uint64_t w
 
 	switch (way % 4) {
 	case 0: return rar_send(fd, buf, rar_bytes(d), MSG_ZEROCOPY, &op);
-	case 1: return d->dtype == RAR_F32 ? send_pieces(fd, buf, rar_bytes(d), way) :
-					     rar_send(fd, buf, rar_bytes(d), 0, &op);
+	case 1: return send_pieces(fd, buf, rar_bytes(d), &op);
 	case 2: return rar_send(fd, buf, 4000, MSG_MORE, &op) ?:
 		       rar_send(fd, buf + 4000, rar_bytes(d) - 4000, 0, NULL);
 	default: return rar_send(fd, buf, rar_bytes(d), 0, &op);
@@ -127,7 +140,7 @@ static int recv_some_way(int fd, const struct rar_data *d, char *buf, bool in_pl
 static int one_op(int fd, uint32_t rank, uint64_t id, uint64_t bytes)
 {
 	struct rar_data d = data_of(id, RAR_F32 + id % 4, bytes);
-	uint64_t way = id + rank * 7;
+	uint64_t way = id / 4 + rank;	/* the type is of id % 4 */
 	char *buf = map(rar_bytes(&d) + 3 * PAGE);
 	int err;
 
@@ -166,6 +179,9 @@ struct side {
 	char *buf;
 	size_t len;
 	char sums[PAGE];	/* that it begins with */
+	const struct rar_data *d;
+	uint64_t before;	/* operations */
+	int err;
 	bool seen;
 };
 
@@ -177,7 +193,8 @@ static void *watch_sums(void *arg)
 
 	while (!s->over && !s->seen) {
 		if (!memcmp(s->buf, s->sums, PAGE))
-			s->seen = !rar_info(s->fd, &info) && !info.ops_complete && !s->over;
+			s->seen = !rar_info(s->fd, &info) && !s->over &&
+				  info.ops_complete == s->before;
 		usleep(200);
 	}
 	return NULL;
@@ -186,7 +203,7 @@ static void *watch_sums(void *arg)
 /* How long rank 0 takes for the same, us. */
 static int timed(int fd, uint32_t rank, char *buf, bool copy, uint64_t *us)
 {
-	struct rar_data d = data_of(2, RAR_I32, LONG_BYTES / 4);
+	struct rar_data d = data_of(3, RAR_I32, LONG_BYTES / 4);
 	struct rar_op op = rar_op_of(d.dtype, rar_bytes(&d), d.id);
 	uint64_t start;
 	int err;
@@ -202,26 +219,51 @@ static int timed(int fd, uint32_t rank, char *buf, bool copy, uint64_t *us)
 	return 0;
 }
 
-static int out_early(uint32_t rank, void *arg)
+static void *read_sums(void *arg)
 {
-	struct rar_data d = data_of(1, RAR_I32, LONG_BYTES);
-	char *buf = map(rar_bytes(&d));
-	int fd = open_rank(rank), err;
-	struct side side = { .fd = fd, .buf = buf };
-	pthread_t thread;
+	struct side *s = arg;
 
-	(void)arg;
-	RAR_CHECK(fd >= 0, "join");
+	s->err = recv_some_way(s->fd, s->d, s->buf, false, 0);
+	s->over = true;
+	return NULL;
+}
+
+/* Whether recv() is called before send() or after it. */
+static int sums_early(int fd, uint32_t rank, char *buf, uint64_t id, bool recv_first)
+{
+	struct rar_data d = data_of(id, RAR_I32, LONG_BYTES);
+	struct side side = { .fd = fd, .d = &d, .buf = map(rar_bytes(&d)), .before = id - 1 };
+	pthread_t reader, watcher;
+
 	rar_expect(&d, 0, PAGE / rar_element(d.dtype), side.sums);
 	rar_fill(&d, rank, 0, d.count, buf);
 	RAR_CHECK(!sync_ranks(), "meet");
+	if (recv_first) {
+		RAR_CHECK(!pthread_create(&reader, NULL, read_sums, &side), "thread");
+		rar_sleep_ms(100);
+	}
+	RAR_CHECK(!pthread_create(&watcher, NULL, watch_sums, &side), "thread");
 	RAR_CHECK(!send_long(fd, &d, buf), "send");
-	RAR_CHECK(!pthread_create(&thread, NULL, watch_sums, &side), "thread");
-	err = recv_some_way(fd, &d, buf, false, 0);
-	side.over = true;
-	pthread_join(thread, NULL);
-	RAR_CHECK(!err && rar_verify(&d, 0, d.count, buf) < 0, "bits");
+	if (recv_first)
+		pthread_join(reader, NULL);
+	else
+		read_sums(&side);
+	pthread_join(watcher, NULL);
+	RAR_CHECK(!side.err && rar_verify(&d, 0, d.count, side.buf) < 0, "bits");
 	RAR_CHECK(side.seen, "no sums before the operation was complete");
+	munmap(side.buf, rar_bytes(&d));
+	return 0;
+}
+
+static int out_early(uint32_t rank, void *arg)
+{
+	char *buf = map(LONG_BYTES);
+	int fd = open_rank(rank);
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "join");
+	RAR_CHECK(!sums_early(fd, rank, buf, 1, false), "recv() after send()");
+	RAR_CHECK(!sums_early(fd, rank, buf, 2, true), "recv() before send()");
 	for (int i = 0; i < 3; i++) {
 		uint64_t in_place, copied;
 
@@ -232,50 +274,6 @@ static int out_early(uint32_t rank, void *arg)
 				LONG_BYTES / 4, (unsigned long long)in_place,
 				(unsigned long long)copied);
 	}
-	return 0;
-}
-
-/* More came than could without this rank, and send() has not returned. */
-static void *watch_ring(void *arg)
-{
-	struct side *s = arg;
-	struct rar_info info;
-
-	while (!s->over && !s->seen) {
-		if (!rar_info(s->fd, &info) && info.bytes_rx > EARLY)
-			s->seen = !s->over;
-		usleep(200);
-	}
-	return NULL;
-}
-
-static int in_early(uint32_t rank, void *arg)
-{
-	struct rar_data d = data_of(1, RAR_I32, LONG_BYTES);
-	char *buf = map(rar_bytes(&d));
-	pthread_t thread;
-	struct side side;
-	int err;
-
-	(void)arg;
-	for (int i = 0; i < TRIES && !shared->hits; i++, ring.group += 1000) {
-		RAR_CHECK(!sync_ranks(), "meet");
-		side = (struct side){ .fd = open_rank(rank) };
-		RAR_CHECK(side.fd >= 0, "join");
-		rar_fill(&d, rank, 0, d.count, buf);
-		RAR_CHECK(!sync_ranks(), "meet");
-		RAR_CHECK(!pthread_create(&thread, NULL, watch_ring, &side), "thread");
-		err = send_long(side.fd, &d, buf);
-		side.over = true;
-		pthread_join(thread, NULL);
-		shared->hits += side.seen;
-		RAR_CHECK(!err, "send: %s", strerrorname_np(-err));
-		err = rar_collect(side.fd, &d, rank);
-		RAR_CHECK(!err, "recv: %s", strerrorname_np(-err));
-		close(side.fd);
-		RAR_CHECK(!sync_ranks(), "meet");
-	}
-	RAR_CHECK(shared->hits, "nothing went round before send() returned");
 	return 0;
 }
 
@@ -319,6 +317,7 @@ static int gone(uint32_t rank, void *arg)
 		side = (struct side){ .fd = open_rank(rank), .len = rar_bytes(&d),
 				      .buf = map(rar_bytes(&d)) };
 		RAR_CHECK(side.fd >= 0, "join");
+		RAR_CHECK(!sync_ranks(), "meet");
 		memset(side.buf, 1, side.len);
 		if (rank == 1)
 			RAR_CHECK(!pthread_create(&thread, NULL, take_away, &side), "thread");
@@ -463,17 +462,17 @@ static int send_late(uint32_t rank, struct late *l, const struct rar_data *d)
 static int try_late(uint32_t rank, struct late *l, const struct rar_data *d)
 {
 	int fd = l->side.fd, tries = shared->returned;
-	uint32_t overdue_ms = 1500;
+	uint32_t overdue_ms = 100;
 
-	if (!rank && l->what == OVERDUE)
-		RAR_CHECK(!setsockopt(fd, SOL_RAR, RAR_OP_TIMEOUT, &overdue_ms,
-				      sizeof(overdue_ms)), "RAR_OP_TIMEOUT");
 	RAR_CHECK(!sync_ranks(), "meet");
 	RAR_CHECK(!send_late(rank, l, d), "rank %u", rank);
 	while (!shared->hits && shared->returned == tries)
 		rar_sleep_ms(1);
 	if (!shared->hits || l->what == NOTHING)
 		return rar_collect(fd, d, rank) ? 1 : 0;
+	if (!rank && l->what == OVERDUE)
+		RAR_CHECK(!setsockopt(fd, SOL_RAR, RAR_OP_TIMEOUT, &overdue_ms,
+				      sizeof(overdue_ms)), "RAR_OP_TIMEOUT");
 	return rank == 2 && l->what == ONE_DIES ? 0 : survivor(fd, l->what);
 }
 
@@ -520,13 +519,12 @@ static const struct test {
 	enum meanwhile what;
 } tests[] = {
 	{ "bits, N=2", 2, bits, NULL, NOTHING },
-	{ "bits, N=3", 3, bits, NULL, NOTHING },
-	{ "bits, neighbours in memory", 3, bits, HERE, NOTHING },
+	{ "bits, N=4", 4, bits, NULL, NOTHING },
+	{ "bits, neighbours in memory", 4, bits, HERE, NOTHING },
 	{ "bits, a bad link", 3, bits, "delay 1ms reorder 25% loss 1% duplicate 5%", NOTHING },
 	{ "sums come before the operation is complete", 3, out_early, "rate 100mbit", NOTHING },
-	{ "chunks go round before send() returns", 3, in_early, NULL, NOTHING },
 	{ "memory that is gone", 3, gone, NULL, NOTHING },
-	{ "memory that comes late", 3, comes_late, NULL, NOTHING },
+	{ "memory that comes late", 4, comes_late, NULL, NOTHING },
 	{ "it comes late, and another rank dies", 3, comes_late, NULL, ONE_DIES },
 	{ "it comes too late", 3, comes_late, NULL, OVERDUE },
 };

@@ -6,6 +6,7 @@
  * side. An operation is posted before the first one; to what is not copied in yet this
  * rank has not contributed, and for its chunks it is too early (rar_data_early()).
  */
+#include <linux/sched/signal.h>
 #include <linux/uio.h>
 
 #include "copy.h"
@@ -75,7 +76,9 @@ int rar_copy_in(struct rar_group *grp, struct rar_operation *op,
 	while (done < op->ring.cpb && rar_group_runs(grp)) {
 		end = min(done + op->step, op->ring.cpb);
 		if (copy_in_step(op, from, done, end)) {
-			rar_fail_pair(grp, ECONNRESET, RAR_R_FAULT, grp->rank, grp->rank,
+			/* A process that is being killed has no memory either. */
+			rar_fail_pair(grp, ECONNRESET, fatal_signal_pending(current) ?
+				      RAR_R_DIED : RAR_R_FAULT, grp->rank, grp->rank,
 				      op->seq);
 			return -EFAULT;
 		}

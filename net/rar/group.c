@@ -492,6 +492,7 @@ int rar_group_may_post(struct rar_group *grp)
 int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 {
 	u64 bytes = op->ring.bytes, seq;
+	bool steps = op->step && !op->pinned;
 	u32 left_rank;
 	bool late;
 	int err;
@@ -521,6 +522,9 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	}
 	rar_early_post(grp, seq, false);
 	rar_group_kick(grp, jiffies + 1);
+	/* Who waits for it wants to be woken for its steps. */
+	if (steps)
+		rar_group_wake(grp);
 	return 0;
 }
 

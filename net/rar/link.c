@@ -140,17 +140,24 @@ static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
 	*pend_count(tx, p) -= n;
 }
 
+/* The pending chunks from @chunk on, which is. */
+static void pend_run(const struct rar_operation *op, struct rar_run *run, u32 chunk,
+		     u32 max)
+{
+	u32 end = min(rar_ring_block_end(&op->ring, chunk), chunk + max);
+
+	run->chunk = chunk;
+	run->n = find_next_zero_bit(op->pend[run->phase], end, chunk) - chunk;
+}
+
 /* The first pending chunks of an operation that has some; not taken. */
 static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
 {
-	u32 chunk, end;
+	u32 chunk = find_next_bit(op->pend[run->phase], op->ring.nchunks,
+				  op->pend_from[run->phase]);
 
-	chunk = find_next_bit(op->pend[run->phase], op->ring.nchunks,
-			      op->pend_from[run->phase]);
 	op->pend_from[run->phase] = chunk;
-	end = min(rar_ring_block_end(&op->ring, chunk), chunk + max);
-	run->chunk = chunk;
-	run->n = find_next_zero_bit(op->pend[run->phase], end, chunk) - chunk;
+	pend_run(op, run, chunk, max);
 }
 
 /* Who gets these chunks has them, or provably needs them no more. */
@@ -170,8 +177,8 @@ void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
  * How many chunks of a run has the successor contributed to, as far as known? To
  * what is complete everybody has.
  */
-static u32 welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
-		   const struct rar_run *run)
+u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
+		     const struct rar_run *run)
 {
 	u32 at;
 
@@ -184,13 +191,36 @@ static u32 welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
 }
 
 /*
+ * As pend_find(), but of an operation that the successor has contributed to in part
+ * rather what it can take, in whichever block.
+ */
+static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation *op,
+			      struct rar_run *run, u32 max)
+{
+	u32 chunk, nchunks = op->ring.nchunks;
+	struct rar_run first;
+
+	pend_find(op, run, max);
+	first = *run;
+	while (op->seq == tx->posted && tx->come && !rar_link_welcome(tx, op, run)) {
+		chunk = find_next_bit(op->pend[run->phase], nchunks,
+				      rar_ring_block_end(&op->ring, run->chunk));
+		if (chunk >= nchunks) {
+			*run = first;
+			break;
+		}
+		pend_run(op, run, chunk, max);
+	}
+}
+
+/*
  * How many chunks of a run may be sent? Those that are welcome need no credit, nor
  * does what was sent before; else it is taken.
  */
 static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 		       const struct rar_run *run)
 {
-	u32 n = welcome(tx, op, run);
+	u32 n = rar_link_welcome(tx, op, run);
 	struct rar_chunk c;
 	u64 cost, left;
 
@@ -270,7 +300,7 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 			if (!op->npend[p])
 				continue;
 			run->phase = p;
-			pend_find(op, run, most);
+			pend_find_welcome(tx, op, run, most);
 			run->n = whole_run(tx, run->n, max);
 			run->n = credit_take(tx, op, run);
 			if (!run->n)
@@ -366,7 +396,7 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 	}
 	/* Something lost, the last of all, credit, or much since the last time. */
 	item->ack_now = fresh < run->n || op->nsent == op->ntx ||
-			(op->seq >= tx->posted && tx->early_used > tx->credit / 2) ||
+			(tx->early_used > tx->credit / 2 && !rar_link_welcome(tx, op, run)) ||
 			tx->next_seq - tx->asked_seq > tx->cwnd / 4;
 	if (item->ack_now)
 		tx->asked_seq = tx->next_seq;
@@ -541,7 +571,7 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 	rar_link_credit(grp, posted, READ_ONCE(next->op_come), 0);
 	op = pick_pending(grp, run, max, max);
 	/* To send again needs no credit, but what a packet had brought was refused. */
-	if (op && !welcome(tx, op, run)) {
+	if (op && !rar_link_welcome(tx, op, run)) {
 		rar_link_pend(tx, op, run->phase, run->chunk, rar_mask(run->n));
 		op = NULL;
 	}
@@ -605,8 +635,8 @@ void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 		 * the operation in the table.
 		 */
 		smp_store_release(&grp->op_whole, op->seq + 1);
+		rar_slow_posted(grp, op->posted_us);
 	}
-	rar_slow_posted(grp, op->posted_us);
 	spin_unlock(&grp->tx.lock);
 }
 
@@ -640,6 +670,7 @@ void rar_link_contributed(struct rar_group *grp, struct rar_operation *op, u32 c
 		 * never takes the one operation's chunks for the other's.
 		 */
 		smp_store_release(&grp->op_whole, op->seq + 1);
+		rar_slow_posted(grp, op->posted_us);
 	}
 	spin_unlock_bh(&tx->lock);
 }
@@ -668,7 +699,7 @@ static bool may_forward(struct rar_group *grp,
 	u64 mask = rar_mask(run->n);
 
 	return op_at(grp, op->seq) == op && !tx->npend &&
-	       may_send(grp) >= run->n && welcome(tx, op, run) == run->n &&
+	       may_send(grp) >= run->n && rar_link_welcome(tx, op, run) == run->n &&
 	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
 	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
 }

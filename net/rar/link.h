@@ -21,6 +21,8 @@ void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 
 		   u64 mask);
 void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 chunk,
 		    u64 mask);
+u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
+		     const struct rar_run *run);
 void rar_link_credit(struct rar_group *grp, u64 posted, u32 come, u32 credit);
 
 /* loss.c */

@@ -99,12 +99,13 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
 	struct rar_operation *op = rar_link_op_of(grp, sent);
+	const struct rar_run run = { sent->chunk, 1, sent->phase };
 
 	if (!resolve(tx, seq) || !op)
 		return;
 	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
 	/* What needs credit the successor may refuse, of whatever size. */
-	if (sent->full && op->seq < tx->posted && !tx->full_lost[sent->alone]++)
+	if (sent->full && rar_link_welcome(tx, op, &run) && !tx->full_lost[sent->alone]++)
 		tx->full_since_us[sent->alone] = now;
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
 		tx->frames_lost = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The slowest rank. Each rank measures how long it has kept the others
- * waiting: from hearing that somebody has posted an operation until it posts
- * it as well. Two facts travel with ACKs and PROBEs, both ways round the ring:
+ * waiting: from hearing that somebody has posted an operation until it has
+ * contributed to it. Two facts travel with ACKs and PROBEs, both ways round the ring:
  * how many operations the foremost rank has posted, and the largest such total
  * with its rank. So every rank knows the name while the job runs, without a
  * common clock.
@@ -40,7 +40,7 @@ static void compare(struct rar_group *grp, u32 rank, u32 ms)
 
 /**
  * rar_slow_posted() - an operation was posted here
- * @grp: group, tx.lock held; op_next counts it
+ * @grp: group, tx.lock held; op_whole counts it
  * @now: us
  */
 void rar_slow_posted(struct rar_group *grp, u64 now)
@@ -50,9 +50,9 @@ void rar_slow_posted(struct rar_group *grp, u64 now)
 	lockdep_assert_held(&grp->tx.lock);
 	if (slow->since_us) {
 		slow->own_us += now - slow->since_us;
-		slow->since_us = slow->wanted > grp->op_next ? now : 0;
+		slow->since_us = slow->wanted > grp->op_whole ? now : 0;
 	}
-	slow->wanted = max(slow->wanted, grp->op_next);
+	slow->wanted = max(slow->wanted, grp->op_whole);
 }
 
 /**
@@ -69,9 +69,9 @@ void rar_slow_hear(struct rar_group *grp, const struct rar_slow_wire *w,
 
 	lockdep_assert_held(&grp->tx.lock);
 	/* Nobody is further ahead than the table of operations is long. */
-	if (wanted > slow->wanted && wanted <= grp->op_next + RAR_MAX_OPS) {
+	if (wanted > slow->wanted && wanted <= grp->op_whole + RAR_MAX_OPS) {
 		slow->wanted = wanted;
-		if (wanted > grp->op_next && !slow->since_us)
+		if (wanted > grp->op_whole && !slow->since_us)
 			slow->since_us = now;
 	}
 	compare(grp, be16_to_cpu(w->rank), be32_to_cpu(w->ms));
