@@ -40,23 +40,27 @@ static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64
 	return rar_ring_bytes(ring, first, n - from);
 }
 
-static int copy_in_step(const struct rar_operation *op, const struct iov_iter *from,
-			u32 begin, u32 end)
+/* Chunks @begin to @end of each block, in from the user or out to him. */
+static int copy_part(const struct rar_operation *op, const struct iov_iter *user,
+		     u32 begin, u32 end, bool out)
 {
 	struct iov_iter iter;
 	u64 off, len;
-	int err = 0;
+	bool all;
 	u32 b;
 
-	for (b = 0; b < op->ring.nblocks && !err; b++) {
+	for (b = 0; b < op->ring.nblocks; b++) {
 		len = part_of(&op->ring, b, begin, end, &off);
 		if (!len)
 			continue;
-		iter = *from;
+		iter = *user;
 		iov_iter_advance(&iter, off);
-		err = rar_buf_from_iter(&op->buf, off, &iter, len);
+		all = out ? rar_buf_to_iter(&op->buf, off, &iter, len) == len :
+			    !rar_buf_from_iter(&op->buf, off, &iter, len);
+		if (!all)
+			return -EFAULT;
 	}
-	return err;
+	return 0;
 }
 
 /**
@@ -75,7 +79,7 @@ int rar_copy_in(struct rar_group *grp, struct rar_operation *op,
 
 	while (done < op->ring.cpb && rar_group_runs(grp)) {
 		end = min(done + op->step, op->ring.cpb);
-		if (copy_in_step(op, from, done, end)) {
+		if (copy_part(op, from, done, end, false)) {
 			/* A process that is being killed has no memory either. */
 			rar_fail_pair(grp, ECONNRESET, fatal_signal_pending(current) ?
 				      RAR_R_DIED : RAR_R_FAULT, grp->rank, grp->rank,
@@ -114,24 +118,13 @@ static u32 all_final(const struct rar_operation *op, u32 from)
 	return n;
 }
 
-static int copy_out_part(struct rar_copy *copy, u32 end)
+static int copy_out_until(struct rar_copy *copy, u32 end)
 {
-	const struct rar_operation *op = copy->op;
-	struct iov_iter iter;
-	u64 off, len;
-	u32 b;
+	int err = copy_part(copy->op, copy->to, copy->done, end, true);
 
-	for (b = 0; b < op->ring.nblocks; b++) {
-		len = part_of(&op->ring, b, copy->done, end, &off);
-		if (!len)
-			continue;
-		iter = *copy->to;
-		iov_iter_advance(&iter, off);
-		if (rar_buf_to_iter(&op->buf, off, &iter, len) != len)
-			return -EFAULT;
-	}
-	copy->done = end;
-	return 0;
+	if (!err)
+		copy->done = end;
+	return err;
 }
 
 /* The operation that recv() waits for, referenced, if it may be copied in steps. */
@@ -177,7 +170,7 @@ int rar_copy_out(struct rar_group *grp, struct rar_copy *copy)
 	end = all_final(op, copy->done);
 	if (end < copy->done + op->step)
 		return false;
-	err = copy_out_part(copy, end);
+	err = copy_out_until(copy, end);
 	return err ?: true;
 }
 
@@ -189,5 +182,5 @@ int rar_copy_out(struct rar_group *grp, struct rar_copy *copy)
  */
 int rar_copy_out_rest(struct rar_copy *copy)
 {
-	return copy_out_part(copy, copy->op->ring.cpb);
+	return copy_out_until(copy, copy->op->ring.cpb);
 }

@@ -223,9 +223,11 @@ static void check_op_timeout(struct rar_group *grp)
 		if (op->complete)
 			continue;
 		seq = op->seq;
-		/* As long as it is copied in it is the others who wait. */
-		late = seq < READ_ONCE(grp->op_whole) &&
-		       rar_now_us() - op->posted_us > limit * 1000ULL;
+		/* As long as it is copied in it is the others who wait; the acquire, for
+		 * @posted_us, pairs with the release in rar_link_contributed().
+		 */
+		late = seq < smp_load_acquire(&grp->op_whole) &&
+		       rar_now_us() - READ_ONCE(op->posted_us) > limit * 1000ULL;
 		break;
 	}
 	spin_unlock_bh(&grp->lock);

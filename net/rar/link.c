@@ -664,7 +664,7 @@ void rar_link_contributed(struct rar_group *grp, struct rar_operation *op, u32 c
 		/* Pairs with the acquire in rar_data_early(). */
 		smp_store_release(&grp->op_come, come);
 	} else {
-		op->posted_us = rar_now_us();
+		WRITE_ONCE(op->posted_us, rar_now_us());
 		WRITE_ONCE(grp->op_come, 0);
 		/* The same. Who reads both without the lock reads this one first, and so
 		 * never takes the one operation's chunks for the other's.
