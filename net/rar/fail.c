@@ -176,7 +176,7 @@ static void check_silence(struct rar_group *grp)
 		err.rank = other;
 		err.other = grp->rank;
 		/* Not its fault but ours: both ends of the link are named. */
-		if (rar_output_cut_off(grp, &grp->path[dir])) {
+		if (rar_route_cut_off(grp, &grp->path[dir])) {
 			err.reason = RAR_R_NODEV;
 			err.rank = grp->rank;
 			err.other = other;

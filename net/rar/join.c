@@ -7,168 +7,29 @@
  *	i -> i+1   JOIN echoing nonce i+1   now i+1 knows i's address is real
  *
  * JOIN is padded to the packet size it proposes, so that an answer proves
- * the path. When rank 0 has both neighbours it sends three packets round the
- * ring, one after the other and again until each comes back: COLLECT gathers
- * the members, PROPOSE tells all of them the table and the epoch, COMMIT
- * starts. Nobody but rank 0 keeps a timer for these. A large table travels
- * in slices of RAR_TABLE_MAX members.
+ * the path. When rank 0 has both neighbours the table goes round; see table.c.
  */
-#include <linux/jhash.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 
 #include "encap.h"
 #include "rar.h"
-#include "reduce.h"
+#include "route.h"
 
 #define JOIN_RETRY_MS		10	/* doubled up to ... */
 #define JOIN_RETRY_MAX_MS	200
-#define JOIN_STUCK_MS		2000	/* a step that does not come round */
 #define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
-#define PAYLOAD_UNIT		16	/* bytes, of any element a multiple */
 #define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
-
-/* COLLECT, PROPOSE and COMMIT as they travel. */
-struct table_pkt {
-	struct rar_table_hdr th;
-	struct rar_wire_member m[RAR_TABLE_MAX];
-};
-
-static u64 random_token(void)
-{
-	return get_random_u64() ?: 1;
-}
-
-static u32 slices(const struct rar_group *grp)
-{
-	return DIV_ROUND_UP(grp->size, RAR_TABLE_MAX);
-}
 
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 {
-	u32 hdr = sizeof(struct udphdr) + sizeof(struct rar_data_hdr) +
-		  (path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
-					      sizeof(struct iphdr));
+	u32 hdr = rar_ip_hdr_size(path) + sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
 
-	return mtu < JOIN_MTU_MIN ? 0 : round_down(mtu - hdr, PAYLOAD_UNIT);
+	return mtu < JOIN_MTU_MIN ? 0 : round_down(mtu - hdr, RAR_PAYLOAD_UNIT);
 }
 
-/* What rank 0 claims to be the lowest payload: chunks end between elements. */
-static bool payload_ok(u32 payload)
-{
-	return payload >= PAYLOAD_UNIT && !(payload % PAYLOAD_UNIT);
-}
-
-static void own_caps(struct rar_caps *caps)
-{
-	int dtype, redop;
-
-	memset(caps, 0, sizeof(*caps));
-	caps->wire_version = RAR_WIRE_VERSION;
-	caps->collectives = BIT(RAR_ALLREDUCE);
-	for (redop = 1; redop < RAR_REDOP_NR; redop++)
-		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
-			if (rar_reduce_supported(dtype, redop))
-				caps->dtypes[redop] |= BIT(dtype);
-}
-
-/* -- wire conversion ----------------------------------------------------- */
-
-static void member_to_wire(const struct rar_member *m,
-			   struct rar_wire_member *w)
-{
-	w->nonce = cpu_to_be64(m->nonce);
-	memcpy(w->addr, &m->addr.ip, sizeof(w->addr));
-	w->af = cpu_to_be16(m->addr.af == AF_INET6 ? 6 : 4);
-	w->port = m->addr.port;
-	w->payload = cpu_to_be32(m->payload);
-}
-
-static void member_from_wire(const struct rar_wire_member *w,
-			     struct rar_member *m)
-{
-	m->nonce = be64_to_cpu(w->nonce);
-	memcpy(&m->addr.ip, w->addr, sizeof(w->addr));
-	m->addr.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET;
-	m->addr.port = w->port;
-	m->addr.scope = 0;
-	m->payload = be32_to_cpu(w->payload);
-}
-
-static void caps_to_wire(const struct rar_caps *caps, struct rar_wire_caps *w)
-{
-	int i;
-
-	w->collectives = cpu_to_be32(caps->collectives);
-	for (i = 0; i < ARRAY_SIZE(caps->dtypes); i++)
-		w->dtypes[i] = cpu_to_be32(caps->dtypes[i]);
-}
-
-static void caps_from_wire(const struct rar_wire_caps *w,
-			   struct rar_caps *caps)
-{
-	int i;
-
-	caps->wire_version = RAR_WIRE_VERSION;
-	caps->collectives = be32_to_cpu(w->collectives);
-	for (i = 0; i < ARRAY_SIZE(caps->dtypes); i++)
-		caps->dtypes[i] = be32_to_cpu(w->dtypes[i]);
-}
-
-static void caps_and(const struct rar_caps *own, struct rar_wire_caps *w)
-{
-	int i;
-
-	w->collectives &= cpu_to_be32(own->collectives);
-	for (i = 0; i < ARRAY_SIZE(own->dtypes); i++)
-		w->dtypes[i] &= cpu_to_be32(own->dtypes[i]);
-}
-
-static u64 table_digest(const struct rar_group *grp)
-{
-	u32 a = grp->size, b = grp->join.min_payload, i;
-	struct rar_wire_member w;
-
-	for (i = 0; i < grp->size; i++) {
-		member_to_wire(&grp->join.members[i], &w);
-		a = jhash(&w, sizeof(w), a);
-		b = jhash(&w, sizeof(w), b ^ a);
-	}
-	return (u64)a << 32 | b;
-}
-
-static void resume_to_wire(const struct rar_resume *r,
-			   struct rar_table_hdr *th)
-{
-	th->resume = cpu_to_be64(r->op);
-	th->resume_epoch = cpu_to_be64(r->epoch);
-	th->flags = cpu_to_be16(r->differ ? RAR_TF_DIFFER : 0);
-}
-
-static void resume_from_wire(const struct rar_table_hdr *th,
-			     struct rar_resume *r)
-{
-	r->op = be64_to_cpu(th->resume);
-	r->epoch = be64_to_cpu(th->resume_epoch);
-	r->differ = th->flags & cpu_to_be16(RAR_TF_DIFFER);
-}
-
-/* -- own entry ----------------------------------------------------------- */
-
-static void own_member(struct rar_group *grp)
-{
-	struct rar_member *m = &grp->join.members[grp->rank];
-
-	m->nonce = grp->join.nonce;
-	m->addr = grp->path[RAR_NEXT].src;
-	m->payload = grp->join.payload;
-}
-
-static bool both_ok(const struct rar_group *grp)
-{
-	return grp->join.ok[RAR_NEXT] && grp->join.ok[RAR_PREV];
-}
+/* -- tokens -------------------------------------------------------------- */
 
 /*
  * What a JOIN is answered with. Anybody may ask, so it is no use from another
@@ -482,260 +343,6 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 	spin_unlock_bh(&grp->lock);
 }
 
-/* -- COLLECT, PROPOSE, COMMIT -------------------------------------------- */
-
-static void slice_fill(struct rar_group *grp, struct table_pkt *t, u32 slice)
-{
-	u32 first = slice * RAR_TABLE_MAX, i;
-	u32 n = min_t(u32, grp->size - first, RAR_TABLE_MAX);
-
-	t->th.first = cpu_to_be16(first);
-	t->th.n = cpu_to_be16(n);
-	for (i = 0; i < n; i++)
-		member_to_wire(&grp->join.members[first + i], &t->m[i]);
-}
-
-static bool slice_ok(const struct rar_group *grp, const struct table_pkt *t,
-		     size_t members)
-{
-	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
-
-	if (t->th.h.type == RAR_T_COMMIT)
-		return !first && !n && !members;
-	return first < grp->size && !(first % RAR_TABLE_MAX) &&
-	       n == min_t(u32, grp->size - first, RAR_TABLE_MAX) &&
-	       members == n * sizeof(t->m[0]);
-}
-
-static void slice_store(struct rar_group *grp, const struct table_pkt *t)
-{
-	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), i;
-
-	for (i = 0; i < n; i++)
-		member_from_wire(&t->m[i], &grp->join.members[first + i]);
-	__set_bit(first / RAR_TABLE_MAX, grp->join.back);
-}
-
-static bool slices_all(const struct rar_group *grp)
-{
-	return bitmap_full(grp->join.back, slices(grp));
-}
-
-static void table_send(struct rar_group *grp, struct table_pkt *t, u8 type,
-		       u64 token)
-{
-	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
-
-	if (token)
-		rar_output_ctl(grp, RAR_NEXT, t, len, 0, type, token);
-}
-
-/* Rank 0: the next packet goes round. @grp->lock held. */
-static void step_to(struct rar_group *grp, u8 type)
-{
-	struct rar_join_state *j = &grp->join;
-
-	lockdep_assert_held(&grp->lock);
-	j->step = type;
-	j->step_tries = 0;
-	j->step_next = jiffies;
-	j->step_since = jiffies;
-	bitmap_zero(j->back, slices(grp));
-}
-
-static void set_proposal(struct rar_group *grp, const struct rar_table_hdr *th)
-{
-	grp->join.epoch = be64_to_cpu(th->epoch);
-	grp->join.digest = be64_to_cpu(th->digest);
-	grp->join.min_payload = be32_to_cpu(th->payload);
-	grp->join.min_rank = be16_to_cpu(th->payload_rank);
-	caps_from_wire(&th->caps, &grp->join.caps);
-	resume_from_wire(th, &grp->join.resume);
-}
-
-/* Is @rank on the same host as the one before it? */
-static bool same_host(const struct rar_group *grp, u32 rank)
-{
-	const struct rar_addr *a = &grp->join.members[rank - 1].addr;
-	const struct rar_addr *b = &grp->join.members[rank].addr;
-
-	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
-}
-
-/* Hosts and who is on them, from the table: the same at every member. */
-static void seat_by_hosts(struct rar_group *grp)
-{
-	u32 rank, host = 0, hosts = 0, first = 0, end = grp->size;
-
-	for (rank = 0; rank < grp->size; rank++) {
-		if (rank && same_host(grp, rank))
-			continue;
-		if (rank <= grp->rank) {
-			host = hosts;
-			first = rank;
-		} else {
-			end = min(end, rank);
-		}
-		hosts++;
-	}
-	grp->host_first = first;
-	rar_ring_seat_hosts(&grp->seat, grp->size, hosts, host, end - first,
-			    grp->rank - first);
-}
-
-static void take_seat(struct rar_group *grp)
-{
-	if (grp->by_hosts)
-		seat_by_hosts(grp);
-	else
-		rar_ring_seat(&grp->seat, grp->size, grp->rank);
-}
-
-/*
- * Everybody has the table: packets of the epoch may come any moment. False: who has our
- * address, as the table says, is not here.
- */
-static bool get_ready(struct rar_group *grp)
-{
-	lockdep_assert_held(&grp->lock);
-	if (grp->by_hosts && grp->rank + 1 < grp->size &&
-	    same_host(grp, grp->rank + 1) &&
-	    !rar_output_is_here(grp, &grp->path[RAR_NEXT]))
-		return false;
-	take_seat(grp);
-	grp->payload = grp->join.min_payload;
-	rar_link_start(grp);
-	WRITE_ONCE(grp->epoch, grp->join.epoch);
-	rar_group_set_state(grp, RAR_S_READY);
-	return true;
-}
-
-static void collect_add_own(struct rar_group *grp, struct table_pkt *t)
-{
-	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
-	struct rar_resume resume;
-	struct rar_caps caps;
-
-	own_caps(&caps);
-	caps_and(&caps, &t->th.caps);
-	resume_from_wire(&t->th, &resume);
-	rar_resume_merge(&resume, &grp->join.past);
-	resume_to_wire(&resume, &t->th);
-	own_member(grp);
-	if (grp->join.payload < be32_to_cpu(t->th.payload)) {
-		t->th.payload = cpu_to_be32(grp->join.payload);
-		t->th.payload_rank = cpu_to_be16(grp->rank);
-	}
-	if (grp->rank >= first && grp->rank < first + n)
-		member_to_wire(&grp->join.members[grp->rank],
-			       &t->m[grp->rank - first]);
-}
-
-static bool rcv_collect(struct rar_group *grp, struct table_pkt *t)
-{
-	struct rar_join_state *j = &grp->join;
-
-	if (grp->state != RAR_S_JOINING && grp->state != RAR_S_READY)
-		return false;
-	if (grp->rank) {
-		collect_add_own(grp, t);
-		return true;
-	}
-	if (j->step != RAR_T_COLLECT)
-		return false;
-	slice_store(grp, t);
-	if (!slices_all(grp) || !payload_ok(be32_to_cpu(t->th.payload)) ||
-	    be32_to_cpu(t->th.payload) > j->payload)
-		return false;
-	set_proposal(grp, &t->th);
-	j->epoch = random_token();
-	j->digest = table_digest(grp);
-	step_to(grp, RAR_T_PROPOSE);
-	return false;
-}
-
-/* A member learns the table; @bad: what it computes is not what is claimed. */
-static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
-{
-	struct rar_join_state *j = &grp->join;
-
-	if (!grp->rank) {
-		if (j->step != RAR_T_PROPOSE ||
-		    be64_to_cpu(t->th.epoch) != j->epoch)
-			return false;
-		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
-		if (slices_all(grp)) {
-			*bad = !get_ready(grp);
-			if (!*bad)
-				step_to(grp, RAR_T_COMMIT);
-		}
-		return false;
-	}
-	if (grp->state >= RAR_S_RUN)
-		return be64_to_cpu(t->th.epoch) == grp->epoch;
-	if (be64_to_cpu(t->th.epoch) == grp->epoch)
-		return true;
-	if (be64_to_cpu(t->th.epoch) != j->epoch)
-		bitmap_zero(j->back, slices(grp));
-	set_proposal(grp, &t->th);
-	slice_store(grp, t);
-	if (!slices_all(grp))
-		return true;
-	/* From before this member started again: rank 0 collects once more. */
-	if (j->members[grp->rank].nonce != j->nonce)
-		return false;
-	*bad = table_digest(grp) != j->digest || !payload_ok(j->min_payload) ||
-	       j->min_payload > j->payload || !get_ready(grp);
-	return !*bad;
-}
-
-static bool rcv_commit(struct rar_group *grp, struct table_pkt *t)
-{
-	if (be64_to_cpu(t->th.epoch) != grp->epoch ||
-	    be64_to_cpu(t->th.digest) != grp->join.digest)
-		return false;
-	if (grp->state == RAR_S_READY)
-		rar_group_run(grp);
-	grp->join.step = 0;
-	return grp->rank;
-}
-
-/* One of the packets that rank 0 sends round. */
-static void rcv_table(struct rar_group *grp, const struct rar_pkt *pkt)
-{
-	bool relay = false, bad = false, wake;
-	u32 len = pkt->len;
-	struct table_pkt t;
-	u64 token;
-
-	if (len > sizeof(t) || skb_copy_bits(pkt->skb, pkt->off, &t, len) ||
-	    !slice_ok(grp, &t, len - sizeof(t.th)))
-		return;
-	rar_group_hear(grp, RAR_PREV);
-	spin_lock_bh(&grp->lock);
-	if (grp->state >= RAR_S_JOINING && grp->state <= RAR_S_LEAVING &&
-	    both_ok(grp)) {
-		if (pkt->h.type == RAR_T_COLLECT)
-			relay = rcv_collect(grp, &t);
-		else if (pkt->h.type == RAR_T_PROPOSE)
-			relay = rcv_propose(grp, &t, &bad);
-		else
-			relay = rcv_commit(grp, &t);
-	}
-	token = grp->join.peer_nonce[RAR_NEXT];
-	wake = grp->state == RAR_S_RUN;
-	spin_unlock_bh(&grp->lock);
-
-	if (bad)
-		rar_fail_pair(grp, EBADMSG, RAR_R_TABLE, grp->rank, 0,
-			      0);
-	if (relay)
-		table_send(grp, &t, pkt->h.type, token);
-	if (wake)
-		rar_group_wake(grp);
-	rar_group_kick(grp, jiffies);
-}
-
 /**
  * rar_join_rcv() - a packet whose token is a nonce
  * @grp: group
@@ -758,7 +365,7 @@ void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 	case RAR_T_COLLECT:
 	case RAR_T_PROPOSE:
 	case RAR_T_COMMIT:
-		rcv_table(grp, pkt);
+		rar_table_rcv(grp, pkt);
 		break;
 	case RAR_T_ABORT:
 		rcv_join_abort(grp, pkt);
@@ -768,56 +375,20 @@ void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 
 /* -- timer --------------------------------------------------------------- */
 
-/*
+/**
+ * rar_join_retry_in() - how long to wait for an answer
+ * @tries: how often it was tried
+ *
  * Scattered, or members that began together would always ask together, and
  * the last ones never be answered: answers to strangers are few.
+ *
+ * Return: jiffies.
  */
-static unsigned long retry_in(u32 tries)
+unsigned long rar_join_retry_in(u32 tries)
 {
 	u32 ms = min(JOIN_RETRY_MS << min(tries, 8U), JOIN_RETRY_MAX_MS);
 
 	return msecs_to_jiffies(ms - ms / 4 + get_random_u32_below(ms / 2));
-}
-
-/* Send what is going round, all slices that are not back. */
-static void step_send(struct rar_group *grp)
-{
-	struct rar_join_state *j = &grp->join;
-	u32 i = 0, n = slices(grp);
-	struct table_pkt t;
-	u64 token;
-	u8 step;
-
-	do {
-		memset(&t, 0, sizeof(t));
-		spin_lock_bh(&grp->lock);
-		step = j->step;
-		token = j->peer_nonce[RAR_NEXT];
-		if (step == RAR_T_COMMIT)
-			i = n;
-		else
-			i = find_next_zero_bit(j->back, n, i);
-		if (!step || (i == n && step != RAR_T_COMMIT))
-			token = 0;
-		if (step == RAR_T_COLLECT) {
-			own_member(grp);
-			own_caps(&j->caps);
-			j->min_payload = j->payload;
-			j->min_rank = grp->rank;
-			j->resume = j->past;
-		} else {
-			t.th.epoch = cpu_to_be64(j->epoch);
-			t.th.digest = cpu_to_be64(j->digest);
-		}
-		t.th.payload = cpu_to_be32(j->min_payload);
-		t.th.payload_rank = cpu_to_be16(j->min_rank);
-		caps_to_wire(&j->caps, &t.th.caps);
-		resume_to_wire(&j->resume, &t.th);
-		if (i < n)
-			slice_fill(grp, &t, i);
-		spin_unlock_bh(&grp->lock);
-		table_send(grp, &t, step, token);
-	} while (++i < n);
 }
 
 static void join_timed_out(struct rar_group *grp)
@@ -840,32 +411,6 @@ static void join_timed_out(struct rar_group *grp)
 			      0);
 }
 
-static void step_tick(struct rar_group *grp)
-{
-	struct rar_join_state *j = &grp->join;
-	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
-	bool send = false, stuck = false;
-
-	spin_lock_bh(&grp->lock);
-	if (j->step == RAR_T_COMMIT) {
-		stuck = time_after(jiffies, j->step_since + dead);
-	} else if (!both_ok(grp)) {
-		j->step = 0;
-	} else if (!j->step || time_after(jiffies, j->step_since +
-					  msecs_to_jiffies(JOIN_STUCK_MS))) {
-		step_to(grp, RAR_T_COLLECT);
-	}
-	if (j->step && time_after_eq(jiffies, j->step_next)) {
-		send = true;
-		j->step_next = jiffies + retry_in(j->step_tries++);
-	}
-	spin_unlock_bh(&grp->lock);
-	if (stuck)
-		join_timed_out(grp);
-	else if (send)
-		step_send(grp);
-}
-
 /**
  * rar_join_tick() - timer while joining
  * @grp: group in JOINING or READY
@@ -883,11 +428,12 @@ unsigned long rar_join_tick(struct rar_group *grp)
 	}
 	if (time_after_eq(jiffies, j->next_try)) {
 		send_join(grp);
-		j->next_try = jiffies + retry_in(j->tries++);
+		j->next_try = jiffies + rar_join_retry_in(j->tries++);
 	}
 	next = j->next_try;
 	if (!grp->rank) {
-		step_tick(grp);
+		if (!rar_table_tick(grp))
+			join_timed_out(grp);
 		if (j->step && time_before(j->step_next, next))
 			next = j->step_next;
 	}
@@ -953,7 +499,7 @@ static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 	err = join_port(grp, next->af);
 	if (err)
 		return err;
-	err = rar_output_route(grp, path, &grp->join.mtu, &dev);
+	err = rar_route_find(grp, path, &grp->join.mtu, &dev);
 	if (err)
 		return err;
 	grp->join.payload = payload_of_mtu(path, grp->join.mtu);
@@ -968,21 +514,6 @@ static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 	hook_route(grp, dev);
 	join_lanes(grp, next->af);
 	return rar_link_prepare(grp);
-}
-
-/* A group of one: nobody to ask, nothing to send. */
-static void join_alone(struct rar_group *grp)
-{
-	struct rar_join_state *j = &grp->join;
-
-	own_caps(&j->caps);
-	own_member(grp);
-	j->min_payload = j->payload;
-	grp->payload = j->payload;
-	grp->epoch = random_token();
-	take_seat(grp);
-	rar_link_start(grp);
-	rar_group_run(grp);
 }
 
 /**
@@ -1011,24 +542,20 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 	memset(j->ok, 0, sizeof(j->ok));
 	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
 	memset(&grp->path[RAR_PREV].dst, 0, sizeof(grp->path[RAR_PREV].dst));
-	bitmap_zero(j->back, slices(grp));
-	WRITE_ONCE(j->nonce, random_token());
+	WRITE_ONCE(j->nonce, rar_random_token());
 	get_random_bytes(&j->key, sizeof(j->key));
-	j->past = past;
-	j->resume = past;	/* if alone */
+	rar_table_reset(grp, &past);
 	j->small_ok = false;
 	j->odd_version = false;
 	j->refused_since = 0;
 	j->tries = 0;
 	j->unanswered = 0;
-	j->step = 0;
-	j->epoch = 0;
 	WRITE_ONCE(grp->epoch, 0);
 	j->next_try = jiffies;
 	j->deadline = jiffies + msecs_to_jiffies(timeout_ms);
 	rar_group_set_state(grp, RAR_S_JOINING);
 	if (grp->size == 1)
-		join_alone(grp);
+		rar_table_alone(grp);
 	spin_unlock_bh(&grp->lock);
 	rar_group_kick(grp, jiffies);
 	return 0;

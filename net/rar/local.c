@@ -58,9 +58,9 @@ void rar_local_start(struct rar_group *grp)
 {
 	bool on = READ_ONCE(grp->rn->sysctl_local);
 
-	grp->next_here = on && rar_output_is_here(grp, &grp->path[RAR_NEXT]);
+	grp->next_here = on && rar_route_is_here(grp, &grp->path[RAR_NEXT]);
 	/* Whether it hands over in memory is its own choice. */
-	grp->prev_here = rar_output_is_here(grp, &grp->path[RAR_PREV]);
+	grp->prev_here = rar_route_is_here(grp, &grp->path[RAR_PREV]);
 }
 
 /* Another member, if it is here and runs in our epoch. */

@@ -17,210 +17,12 @@
 #include "encap.h"
 #include "rar.h"
 #include "reduce.h"
+#include "route.h"
 #include "trace.h"
 
 #define OUTPUT_TTL	64
 #define OUTPUT_TOS	INET_ECN_ECT_0
 #define OUTPUT_REPLIES	16	/* to strangers, per jiffy and netns */
-
-/* -- routes -------------------------------------------------------------- */
-
-static __be32 addr_v4(const struct rar_addr *a)
-{
-	return a->ip.s6_addr32[0];
-}
-
-static struct dst_entry *route_v4(struct net *net, struct rar_path *path,
-				  u32 mark)
-{
-	struct flowi4 fl = {
-		.daddr = addr_v4(&path->dst),
-		.saddr = addr_v4(&path->src),
-		.flowi4_oif = path->oif,
-		.flowi4_mark = mark,
-		.flowi4_proto = IPPROTO_UDP,
-		.fl4_sport = path->src.port,
-		.fl4_dport = path->dst.port,
-	};
-	struct rtable *rt = ip_route_output_flow(net, &fl, NULL);
-
-	if (IS_ERR(rt))
-		return ERR_CAST(rt);
-	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
-		ip_rt_put(rt);
-		return ERR_PTR(-EACCES);
-	}
-	if (!addr_v4(&path->src))
-		path->src.ip.s6_addr32[0] = fl.saddr;
-	return &rt->dst;
-}
-
-#if IS_ENABLED(CONFIG_IPV6)
-static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
-				  u32 mark)
-{
-	struct flowi6 fl = {
-		.daddr = path->dst.ip,
-		.saddr = path->src.ip,
-		.flowi6_oif = path->dst.scope ?: path->oif,
-		.flowi6_mark = mark,
-		.flowi6_proto = IPPROTO_UDP,
-		.fl6_sport = path->src.port,
-		.fl6_dport = path->dst.port,
-	};
-	struct dst_entry *dst;
-
-	if (ipv6_addr_is_multicast(&path->dst.ip))
-		return ERR_PTR(-EACCES);
-	dst = ip6_dst_lookup_flow(net, NULL, &fl, NULL);
-	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
-		path->src.ip = fl.saddr;
-	return dst;
-}
-#else
-static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
-				  u32 mark)
-{
-	return ERR_PTR(-EAFNOSUPPORT);
-}
-#endif
-
-static struct dst_entry *route_new(struct rar_group *grp,
-				   struct rar_path *path)
-{
-	struct net *net = grp->rn->net;
-
-	return path->dst.af == AF_INET6 ? route_v6(net, path, grp->sk_mark) :
-					  route_v4(net, path, grp->sk_mark);
-}
-
-static u32 ip_hdr_size(const struct rar_path *path)
-{
-	return path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
-					  sizeof(struct iphdr);
-}
-
-/* Chunks of the epoch's payload that a superpacket by this route may hold. */
-static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
-		   const struct dst_entry *dst)
-{
-	u32 hdrs = ip_hdr_size(path) + sizeof(struct udphdr), max;
-
-	if (!grp->payload || dst_xfrm(dst))
-		return 1;
-	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
-	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + grp->payload);
-	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
-	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
-}
-
-/* What somebody set for the route; not what ICMP made of it. */
-static u32 route_mtu(const struct dst_entry *dst)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	if (dst->ops->family == AF_INET6 &&
-	    container_of(dst, struct rt6_info, dst)->rt6i_flags & RTF_CACHE)
-		return 0;
-#endif
-	return dst_metric_raw(dst, RTAX_MTU);
-}
-
-/* A referenced route; bottom halves are off. */
-static struct dst_entry *route_get(struct rar_group *grp,
-				   struct rar_path *path)
-{
-	struct dst_entry *dst = dst_cache_get(&path->cache);
-
-	if (dst)
-		return dst;
-	dst = route_new(grp, path);
-	if (IS_ERR(dst))
-		return dst;
-	WRITE_ONCE(path->mtu, route_mtu(dst));
-	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
-#if IS_ENABLED(CONFIG_IPV6)
-	if (path->dst.af == AF_INET6) {
-		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);
-		return dst;
-	}
-#endif
-	dst_cache_set_ip4(&path->cache, dst, addr_v4(&path->src));
-	return dst;
-}
-
-/**
- * rar_output_route() - find the route of a path
- * @grp:  group
- * @path: with both addresses; an "any" source becomes the route's
- * @mtu:  set to the path MTU, at most RAR_MAX_MTU
- * @dev:  set to the index of the route's device
- *
- * Process context. Return: 0 or a negative errno of the route lookup.
- */
-int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
-		     int *dev)
-{
-	struct dst_entry *dst;
-
-	local_bh_disable();
-	dst_cache_reset(&path->cache);
-	dst = route_get(grp, path);
-	if (!IS_ERR(dst)) {
-		*mtu = min_t(u32, dst_mtu(dst), RAR_MAX_MTU);
-		*dev = dst->dev->ifindex;
-		dst_release(dst);
-	}
-	local_bh_enable();
-	return PTR_ERR_OR_ZERO(dst);
-}
-
-static bool addr_is_ours(struct net *net, const struct rar_addr *a)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	if (a->af == AF_INET6)
-		return ipv6_chk_addr(net, &a->ip, NULL, 0);
-#endif
-	return inet_addr_type(net, addr_v4(a)) == RTN_LOCAL;
-}
-
-/**
- * rar_output_is_here() - is a neighbour's address one of this namespace?
- * @grp:  group
- * @path: to the neighbour
- *
- * Any context up to softirq.
- */
-bool rar_output_is_here(const struct rar_group *grp, const struct rar_path *path)
-{
-	return addr_is_ours(grp->rn->net, &path->dst);
-}
-
-/**
- * rar_output_cut_off() - is this host why a neighbour cannot be reached?
- * @grp:  group
- * @path: to the neighbour
- *
- * Any context up to softirq. Return: true if the own address, the route or
- * its device is gone, or the device is down or has no carrier.
- */
-bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path)
-{
-	struct dst_entry *dst;
-	bool cut_off;
-
-	if (!addr_is_ours(grp->rn->net, &path->src))
-		return true;
-	local_bh_disable();
-	dst = route_get(grp, path);
-	cut_off = IS_ERR(dst) || !netif_running(dst->dev) ||
-		  !netif_carrier_ok(dst->dev) ||
-		  (dst->dev->flags & IFF_LOOPBACK &&
-		   !addr_is_ours(grp->rn->net, &path->dst));
-	if (!IS_ERR(dst))
-		dst_release(dst);
-	local_bh_enable();
-	return cut_off;
-}
 
 /* -- building ------------------------------------------------------------ */
 
@@ -246,7 +48,7 @@ static struct sk_buff *frag_alloc(u32 len)
 static struct sk_buff *packet_alloc(const struct rar_net *rn, const struct rar_path *path,
 				    u32 len)
 {
-	u32 room = LL_MAX_HEADER + ip_hdr_size(path) + sizeof(struct udphdr);
+	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb = NULL;
 
 	if (READ_ONCE(rn->sysctl_rx_path) == RAR_PATH_XDP) {
@@ -280,8 +82,8 @@ static void fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
 		.frag_off = htons(IP_DF),
 		.ttl = OUTPUT_TTL,
 		.protocol = IPPROTO_UDP,
-		.saddr = addr_v4(&path->src),
-		.daddr = addr_v4(&path->dst),
+		.saddr = rar_addr_v4(&path->src),
+		.daddr = rar_addr_v4(&path->dst),
 	};
 }
 
@@ -319,7 +121,7 @@ static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
 	struct iphdr *iph;
 
 	set_csum(skb);
-	udp_set_csum(false, skb, addr_v4(&path->src), addr_v4(&path->dst),
+	udp_set_csum(false, skb, rar_addr_v4(&path->src), rar_addr_v4(&path->dst),
 		     skb->len);
 	iph = __skb_push(skb, sizeof(*iph));
 	skb_reset_network_header(skb);
@@ -359,7 +161,7 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
 	u32 len = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
 	u32 mtu = READ_ONCE(path->mtu);
 
-	return mtu && ip_hdr_size(path) + sizeof(struct udphdr) + len > mtu;
+	return mtu && rar_ip_hdr_size(path) + sizeof(struct udphdr) + len > mtu;
 }
 
 /*
@@ -383,7 +185,7 @@ static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 	}
 	/* IPv6 asks the owner whether to heed the path MTU. */
 	if (skb_cow_head(skb, dst->header_len + LL_RESERVED_SPACE(dst->dev) +
-			 ip_hdr_size(path) + sizeof(struct udphdr)) ||
+			 rar_ip_hdr_size(path) + sizeof(struct udphdr)) ||
 	    !skb_set_owner_sk_safe(skb, sk)) {
 		dst_release(dst);
 		kfree_skb(skb);
@@ -405,7 +207,7 @@ static int xmit(struct rar_group *grp, struct rar_path *path,
 
 	rcu_read_lock();
 	local_bh_disable();
-	err = xmit_dst(grp, path, skb, route_get(grp, path), lane);
+	err = xmit_dst(grp, path, skb, rar_route_get(grp, path), lane);
 	local_bh_enable();
 	rcu_read_unlock();
 	err = net_xmit_eval(err);
@@ -482,7 +284,7 @@ static void set_gso(const struct rar_group *grp, struct sk_buff *skb, u32 n)
 static struct sk_buff *run_alloc(const struct rar_group *grp, u32 len, u32 n)
 {
 	const struct rar_path *path = &grp->path[RAR_NEXT];
-	u32 room = LL_MAX_HEADER + ip_hdr_size(path) + sizeof(struct udphdr);
+	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 	int err;
 
@@ -688,7 +490,7 @@ static struct neighbour *next_hop(const struct rar_path *path,
 	if (rt->rt_gw_family == AF_INET6)
 		return ip_neigh_gw6(dst->dev, &rt->rt_gw6);
 #endif
-	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : addr_v4(&path->dst));
+	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : rar_addr_v4(&path->dst));
 }
 
 /* The new link header: device, VLAN, and the neighbour's address as of now. */
@@ -720,7 +522,7 @@ static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 /* All headers before the RAR header. */
 static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
 {
-	return frame->link_len + ip_hdr_size(path) + sizeof(struct udphdr);
+	return frame->link_len + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 }
 
 /**
@@ -734,7 +536,7 @@ static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path
 bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_path *path = &grp->path[RAR_NEXT];
-	u32 len = ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
+	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
 	struct xdp_buff *xdp = pkt->frame->xdp;
 	struct dst_entry *dst;
 	u32 mtu, room;
@@ -742,7 +544,7 @@ bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt)
 
 	if (!rar_loss_frames_pass(grp))
 		return false;
-	dst = route_get(grp, path);
+	dst = rar_route_get(grp, path);
 	if (IS_ERR(dst))
 		return false;
 	mtu = READ_ONCE(path->mtu) ?: RAR_MAX_MTU;
@@ -946,7 +748,7 @@ void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
 		 len - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	rar_mib_inc(grp->rn, TxCtl);
-	err = xmit_dst(grp, &path, skb, route_new(grp, &path), 0);
+	err = xmit_dst(grp, &path, skb, rar_route_new(grp, &path), 0);
 	if (net_xmit_eval(err))
 		rar_mib_inc(grp->rn, TxError);
 }

@@ -46,6 +46,7 @@ struct xdp_buff;
 #define RAR_RX_WIN	2048	/* sequence numbers a receiver tells apart */
 #define RAR_HISTORY	256	/* finished operations remembered */
 #define RAR_MAX_MTU	9000	/* larger MTUs are not used: linear skbs */
+#define RAR_PAYLOAD_UNIT 16	/* bytes, of any element a multiple */
 #define RAR_ACK_EVERY	8	/* packets */
 #define RAR_ACK_DELAY_US 1000	/* longest, when fewer came */
 #define RAR_MAX_LANES	8	/* ports, one after the other, that chunks come from */
@@ -343,7 +344,7 @@ struct rar_member {
 };
 
 /*
- * struct rar_join_state - joining, under grp->lock; see join.c
+ * struct rar_join_state - joining, under grp->lock; see join.c, table.c
  * @nonce:	own, new for each attempt; only the successor and members know it
  * @key:	of what strangers are told instead, see rar_join_token()
  * @peer_nonce:	of the neighbours
@@ -534,6 +535,12 @@ static inline bool rar_seq_before(u32 a, u32 b)
 	return (s32)(a - b) < 0;
 }
 
+/* An epoch or a nonce; 0 is none. */
+static inline u64 rar_random_token(void)
+{
+	return get_random_u64() ?: 1;
+}
+
 static inline u64 rar_now_us(void)
 {
 	return ktime_to_us(ktime_get());
@@ -615,7 +622,14 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 bool rar_join_token(const struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
 unsigned long rar_join_tick(struct rar_group *grp);
+unsigned long rar_join_retry_in(u32 tries);
 void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
+
+/* table.c */
+void rar_table_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
+bool rar_table_tick(struct rar_group *grp);
+void rar_table_reset(struct rar_group *grp, const struct rar_resume *past);
+void rar_table_alone(struct rar_group *grp);
 
 /* link.c */
 void rar_link_init(struct rar_group *grp);
@@ -706,11 +720,12 @@ u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item);
 void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell);
 void rar_early_flush(struct rar_group *grp);
 
+/* route.c; see also route.h */
+int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev);
+bool rar_route_is_here(const struct rar_group *grp, const struct rar_path *path);
+bool rar_route_cut_off(struct rar_group *grp, struct rar_path *path);
+
 /* output.c */
-int rar_output_route(struct rar_group *grp, struct rar_path *path, u32 *mtu,
-		     int *dev);
-bool rar_output_is_here(const struct rar_group *grp, const struct rar_path *path);
-bool rar_output_cut_off(struct rar_group *grp, struct rar_path *path);
 void rar_output_run(struct rar_group *grp, struct rar_tx_item *item);
 bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt);
 void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,

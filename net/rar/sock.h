@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The socket of a member: what af_rar.c and sockopt.c share. */
+/* The socket of a member: what af_rar.c, msg.c and sockopt.c share. */
 #ifndef _RAR_SOCK_H
 #define _RAR_SOCK_H
 
@@ -70,5 +70,11 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		   sockptr_t optval, unsigned int optlen);
 int rar_getsockopt(struct socket *sock, int level, int optname,
 		   char __user *optval, int __user *optlen);
+
+int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len);
+int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags);
+struct rar_operation *rar_msg_ready(struct rar_group *grp);
+void rar_msg_drop(struct rar_sock *rsk);
+void rar_msg_stop_writing(struct rar_sock *rsk, const struct rar_group *grp);
 
 #endif /* _RAR_SOCK_H */

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Records: what send() makes of a tensor, and what recv() gives back.
+ */
+#include <linux/sched/signal.h>
+#include <net/sock.h>
+
+#include "copy.h"
+#include "reduce.h"
+#include "sock.h"
+
+/* A call that may not block does not wait for one that does. */
+static int lock_call(struct mutex *lock, int flags)
+{
+	if (flags & MSG_DONTWAIT)
+		return mutex_trylock(lock) ? 0 : -EAGAIN;
+	return mutex_lock_interruptible(lock) ? -ERESTARTSYS : 0;
+}
+
+/**
+ * rar_msg_drop() - drop a record that was begun with MSG_MORE
+ * @rsk: socket; its @send_lock is held, or nobody else has it
+ */
+void rar_msg_drop(struct rar_sock *rsk)
+{
+	if (rsk->more)
+		rar_op_drop(rsk->more);
+	rsk->more = NULL;
+}
+
+/**
+ * rar_msg_stop_writing() - the user hears that the group failed
+ * @rsk: socket, @send_lock or @recv_lock held
+ * @grp: its member
+ *
+ * After that nobody writes to memory that was pinned. May sleep.
+ */
+void rar_msg_stop_writing(struct rar_sock *rsk, const struct rar_group *grp)
+{
+	if (!READ_ONCE(rsk->pinned) || rar_group_state(grp) != RAR_S_FAILED)
+		return;
+	synchronize_rcu();
+	WRITE_ONCE(rsk->pinned, false);
+}
+
+/* -- send ---------------------------------------------------------------- */
+
+/* What the control message and the options ask for. */
+struct send_args {
+	struct rar_print print;
+	u64 bytes;
+	u64 cookie;
+	u64 dst;
+	u32 esize;
+};
+
+static int parse_op(const struct rar_op *req, struct send_args *args)
+{
+	if (req->__pad || req->flags)
+		return -EINVAL;
+	if (req->collective)
+		args->print.collective = req->collective;
+	if (req->dtype)
+		args->print.dtype = req->dtype;
+	if (req->redop)
+		args->print.redop = req->redop;
+	if (req->root)
+		return -EINVAL;
+	args->bytes = req->bytes;
+	args->cookie = req->cookie;
+	args->dst = req->dst;
+	return 0;
+}
+
+static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
+{
+	struct rar_op req = {};
+	struct cmsghdr *cmsg;
+	size_t len;
+
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level != SOL_RAR)
+			continue;
+		if (req.size)	/* a second one */
+			return -EINVAL;
+		len = cmsg->cmsg_len - CMSG_ALIGN(sizeof(*cmsg));
+		if (cmsg->cmsg_type != RAR_OP || len < sizeof(req))
+			return -EINVAL;
+		memcpy(&req, CMSG_DATA(cmsg), sizeof(req));
+		if (req.size < sizeof(req) || req.size > len ||
+		    memchr_inv((u8 *)CMSG_DATA(cmsg) + sizeof(req), 0,
+			       req.size - sizeof(req)))
+			return -EINVAL;
+	}
+	return req.size ? parse_op(&req, args) : 0;
+}
+
+static int check_args(const struct send_args *args)
+{
+	const struct rar_print *p = &args->print;
+
+	if (p->collective >= RAR_COLLECTIVE_NR || p->dtype >= RAR_DTYPE_NR ||
+	    p->redop >= RAR_REDOP_NR)
+		return -EINVAL;
+	if (p->collective != RAR_ALLREDUCE ||
+	    !rar_reduce_supported(p->dtype, p->redop))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
+		      struct send_args *args)
+{
+	int err;
+
+	*args = (struct send_args) {
+		.print.collective = RAR_ALLREDUCE,
+		.print.dtype = rsk->dtype,
+		.print.redop = rsk->redop,
+	};
+	err = parse_cmsgs(msg, args);
+	if (!err)
+		err = check_args(args);
+	if (err)
+		return err;
+	if (args->dst && !(msg->msg_flags & MSG_ZEROCOPY))
+		return -EINVAL;
+	if (msg->msg_flags & MSG_MORE ? args->bytes < len || !args->bytes :
+					args->bytes && args->bytes != len)
+		return -EINVAL;
+	args->bytes = args->bytes ?: len;
+	args->esize = rar_dtype_size(args->print.dtype);
+	if (args->bytes % args->esize)
+		return -EINVAL;
+	if (args->bytes > RAR_MAX_BYTES)
+		return -EMSGSIZE;
+	args->print.count = args->bytes / args->esize;
+	return 0;
+}
+
+/*
+ * Sleep until something changed for @grp, or a little while: @memory of the
+ * netns may be freed by other groups. Returns 0 to try again.
+ */
+static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo,
+		     bool memory)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	long slice = min_t(long, *timeo, HZ / 20);
+
+	if (!*timeo)
+		return -EAGAIN;
+	add_wait_queue(sk_sleep(sk), &wait);
+	if (memory || rar_group_may_post(grp) == -EAGAIN) {
+		slice -= wait_woken(&wait, TASK_INTERRUPTIBLE, slice);
+		if (*timeo != MAX_SCHEDULE_TIMEOUT)
+			*timeo = max(*timeo - slice, 0L);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return signal_pending(current) ? sock_intr_errno(*timeo) : 0;
+}
+
+/* Everything that holds memory here waits for recv(). */
+static bool all_unread(struct rar_group *grp)
+{
+	bool all;
+
+	spin_lock_bh(&grp->lock);
+	all = grp->nundelivered && rar_group_idle(grp) &&
+	      READ_ONCE(grp->op_oldest) == grp->op_next;
+	spin_unlock_bh(&grp->lock);
+	return all;
+}
+
+static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *grp,
+				      const struct send_args *args, bool pinned)
+{
+	bool first = READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+
+	if (!pinned)
+		return rar_op_alloc(grp->rn, args->bytes, first);
+	return rar_op_alloc_pinned(grp->rn, &rsk->regions, args->bytes, args->dst);
+}
+
+/* An operation with its buffer; waits for memory and for a slot. */
+static struct rar_operation *send_alloc(struct sock *sk,
+					struct rar_group *grp,
+					const struct send_args *args,
+					bool pinned, long *timeo)
+{
+	struct rar_operation *op;
+	int err;
+
+	if (!pinned && args->bytes > READ_ONCE(grp->rn->sysctl_mem))
+		return ERR_PTR(-EMSGSIZE);
+	for (;;) {
+		err = rar_group_may_post(grp);
+		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), grp, args, pinned);
+		if (op != ERR_PTR(-EAGAIN))
+			return op;
+		if (!err && all_unread(grp))
+			return ERR_PTR(-ENOBUFS);
+		err = send_wait(sk, grp, timeo, !err);
+		if (err)
+			return ERR_PTR(err);
+	}
+}
+
+static int send_post(struct sock *sk, struct rar_group *grp,
+		     struct rar_operation *op, long *timeo)
+{
+	int err;
+
+	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
+		err = send_wait(sk, grp, timeo, false);
+		if (err)
+			break;
+	}
+	return err;
+}
+
+/* The first call of a record: fix what it is. */
+static int send_begin(struct sock *sk, struct rar_group *grp,
+		      struct msghdr *msg, size_t len, long *timeo)
+{
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op;
+	struct send_args args;
+	int err;
+
+	err = send_parse(rsk, msg, len, &args);
+	if (err)
+		return err;
+	op = send_alloc(sk, grp, &args, pinned, timeo);
+	if (IS_ERR(op))
+		return PTR_ERR(op);
+	op->cookie = args.cookie;
+	rsk->more = op;
+	rsk->print = args.print;
+	rsk->print.flags = grp->by_hosts ? RAR_OF_HOSTS : 0;
+	return 0;
+}
+
+/* Take what one call contributes: all or nothing. */
+static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
+{
+	struct rar_operation *op = rsk->more;
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
+	struct rar_buf *own = op->dst ? &op->src : &op->buf;
+
+	if (pinned != op->pinned)
+		return -EINVAL;
+	if (pinned && op->dst &&
+	    rar_buf_overlaps(own, &msg->msg_iter, op->dst, op->bytes))
+		return -EINVAL;
+	if (pinned)
+		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
+					rar_dtype_size(rsk->print.dtype));
+	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
+}
+
+/*
+ * All of a long record: the ring begins while it is copied in. Memory that is not there
+ * is found before, mostly: then the call has no effect.
+ */
+static int send_long(struct sock *sk, struct rar_group *grp,
+		     struct rar_operation *op, const struct iov_iter *from, long *timeo)
+{
+	int err;
+
+	if (fault_in_iov_iter_readable(from, op->bytes))
+		return -EFAULT;
+	op->later = true;
+	refcount_inc(&op->ref);
+	err = send_post(sk, grp, op, timeo);
+	if (!err) {
+		rar_sk(sk)->more = NULL;
+		err = rar_copy_in(grp, op, from);
+	} else {
+		op->later = false;
+	}
+	rar_op_put(op);
+	return err;
+}
+
+/* Take one call's data, and post the record if it is the last. */
+static int send_piece(struct sock *sk, struct rar_group *grp,
+		      struct msghdr *msg, size_t len, long *timeo)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op = rsk->more;
+	bool last = !(msg->msg_flags & MSG_MORE);
+	int err;
+
+	if (len > op->bytes - op->filled ||
+	    (last && len != op->bytes - op->filled))
+		return -EINVAL;
+	err = last ? rar_op_schedule(op, &rsk->print, rar_dtype_size(rsk->print.dtype),
+				     grp->payload, &grp->seat) : 0;
+	if (err)
+		return err;
+	if (last && op->step && !op->filled && !op->pinned)
+		return send_long(sk, grp, op, &msg->msg_iter, timeo);
+	err = contribute(rsk, msg, len);
+	if (err)
+		return err;
+	if (!last) {
+		op->filled += len;
+		return 0;
+	}
+	if (op->dst && grp->size == 1)
+		rar_buf_copy(&op->buf, &op->src);
+	if (op->pinned)
+		WRITE_ONCE(rsk->pinned, true);
+	err = send_post(sk, grp, op, timeo);
+	if (!err)
+		rsk->more = NULL;
+	else if (op->pinned)
+		rar_buf_trim(op->dst ? &op->src : &op->buf, op->filled);
+	return err;
+}
+
+static int sock_send(struct sock *sk, struct rar_group *grp,
+		     struct msghdr *msg, size_t len)
+{
+	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
+	struct rar_sock *rsk = rar_sk(sk);
+	bool begun = rsk->more;
+	int err;
+
+	err = rar_group_may_post(grp);
+	if (err && err != -EAGAIN)
+		return err;
+	if (!begun)
+		err = send_begin(sk, grp, msg, len, &timeo);
+	else
+		err = 0;
+	if (!err)
+		err = send_piece(sk, grp, msg, len, &timeo);
+	if (err && !begun)
+		rar_msg_drop(rsk);
+	return err;
+}
+
+#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \
+		    MSG_CMSG_COMPAT | MSG_SPLICE_PAGES | MSG_ZEROCOPY)
+
+int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp;
+	int err;
+
+	if (msg->msg_flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	if (msg->msg_flags & ~SEND_FLAGS)
+		return -EINVAL;
+	err = lock_call(&rsk->send_lock, msg->msg_flags);
+	if (err)
+		return err;
+	grp = rar_sock_get(sk);
+	if (!grp)
+		err = -ENOTCONN;
+	else if (msg->msg_namelen)
+		err = -EISCONN;
+	else if (len > RAR_MAX_CALL)
+		err = -EMSGSIZE;
+	else
+		err = sock_send(sk, grp, msg, len);
+	if (grp && err)
+		rar_msg_stop_writing(rsk, grp);
+	if (grp)
+		rar_group_put(grp);
+	mutex_unlock(&rsk->send_lock);
+	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
+		send_sig(SIGPIPE, current, 0);
+	return err ?: len;
+}
+
+/* -- receive ------------------------------------------------------------- */
+
+/**
+ * rar_msg_ready() - what recv() would find now
+ * @grp: member
+ *
+ * Return: the oldest operation, if it is complete; NULL: end of file; ERR_PTR:
+ * -EAGAIN if it is not, or the group's error.
+ */
+struct rar_operation *rar_msg_ready(struct rar_group *grp)
+{
+	struct rar_operation *op;
+
+	spin_lock_bh(&grp->lock);
+	op = list_first_entry_or_null(&grp->undelivered, struct rar_operation,
+				      node);
+	if (grp->state < RAR_S_RUN)
+		op = ERR_PTR(-ENOTCONN);
+	else if (!op && grp->state == RAR_S_FAILED)
+		op = ERR_PTR(-grp->error.err);
+	else if (!op && !grp->shut && !grp->left)
+		op = ERR_PTR(-EAGAIN);
+	else if (op && !rar_op_ready(op))
+		op = ERR_PTR(-EAGAIN);
+	spin_unlock_bh(&grp->lock);
+	return op;
+}
+
+static struct rar_operation *recv_wait(struct sock *sk, struct rar_group *grp,
+				       struct rar_copy *copy, long timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct rar_operation *op;
+	int ret;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	while ((op = rar_msg_ready(grp)) == ERR_PTR(-EAGAIN) && timeo) {
+		ret = signal_pending(current) ? sock_intr_errno(timeo) :
+						rar_copy_out(grp, copy);
+		if (ret < 0) {
+			op = ERR_PTR(ret);
+			break;
+		}
+		if (!ret)
+			timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return op;
+}
+
+static void recv_done(struct msghdr *msg, const struct rar_group *grp,
+		      const struct rar_operation *op)
+{
+	struct rar_done done = {
+		.size = sizeof(done),
+		.contributors = grp->size,
+		.cookie = op->cookie,
+		.op_seq = op->seq,
+	};
+
+	msg->msg_flags |= MSG_EOR;
+	if (msg->msg_controllen)
+		put_cmsg(msg, SOL_RAR, RAR_DONE, sizeof(done), &done);
+}
+
+/* Give the user what he has room for of a complete operation. */
+static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
+		     struct rar_copy *copy)
+{
+	size_t n = min_t(u64, len, op->bytes - op->read);
+
+	if (op == copy->op) {
+		if (rar_copy_out_rest(copy))
+			return -EFAULT;
+		iov_iter_advance(&msg->msg_iter, n);
+	} else if (rar_buf_to_iter(&op->buf, op->read, &msg->msg_iter, n) != n) {
+		return -EFAULT;
+	}
+	op->read += n;
+	return n;
+}
+
+static int sock_recv(struct sock *sk, struct rar_group *grp,
+		     struct msghdr *msg, size_t len, int flags)
+{
+	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	struct rar_copy copy = { .to = &msg->msg_iter };
+	struct rar_operation *op;
+	int n;
+
+	op = recv_wait(sk, grp, &copy, timeo);
+	if (!IS_ERR_OR_NULL(op) && op->pinned) {
+		rar_op_unpin(op);
+		op->read = op->bytes;
+	}
+	n = IS_ERR_OR_NULL(op) ? PTR_ERR(op) : recv_copy(op, msg, len, &copy);
+	if (copy.op)
+		rar_op_put(copy.op);
+	if (n < 0 || !op)
+		return n;
+	if (op->read == op->bytes) {
+		recv_done(msg, grp, op);
+		rar_group_op_delivered(grp, op);
+	}
+	return n;
+}
+
+int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp;
+	int ret;
+
+	if (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE))
+		return -EOPNOTSUPP;
+	msg->msg_namelen = 0;
+	len = min_t(size_t, len, INT_MAX & PAGE_MASK);
+	ret = lock_call(&rsk->recv_lock, flags);
+	if (ret)
+		return ret;
+	grp = rar_sock_get(sk);
+	ret = grp ? sock_recv(sk, grp, msg, len, flags) : -ENOTCONN;
+	if (grp && ret < 0)
+		rar_msg_stop_writing(rsk, grp);
+	if (grp)
+		rar_group_put(grp);
+	mutex_unlock(&rsk->recv_lock);
+	return ret;
+}

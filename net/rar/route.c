@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Routes to the neighbours, and what depends on them: the sizes of packets, whether they
+ * are in this namespace, whether this host is cut off.
+ */
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/route.h>
+#include <net/udp.h>
+
+#include "rar.h"
+#include "route.h"
+
+static struct dst_entry *route_v4(struct net *net, struct rar_path *path,
+				  u32 mark)
+{
+	struct flowi4 fl = {
+		.daddr = rar_addr_v4(&path->dst),
+		.saddr = rar_addr_v4(&path->src),
+		.flowi4_oif = path->oif,
+		.flowi4_mark = mark,
+		.flowi4_proto = IPPROTO_UDP,
+		.fl4_sport = path->src.port,
+		.fl4_dport = path->dst.port,
+	};
+	struct rtable *rt = ip_route_output_flow(net, &fl, NULL);
+
+	if (IS_ERR(rt))
+		return ERR_CAST(rt);
+	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
+		ip_rt_put(rt);
+		return ERR_PTR(-EACCES);
+	}
+	if (!rar_addr_v4(&path->src))
+		path->src.ip.s6_addr32[0] = fl.saddr;
+	return &rt->dst;
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
+				  u32 mark)
+{
+	struct flowi6 fl = {
+		.daddr = path->dst.ip,
+		.saddr = path->src.ip,
+		.flowi6_oif = path->dst.scope ?: path->oif,
+		.flowi6_mark = mark,
+		.flowi6_proto = IPPROTO_UDP,
+		.fl6_sport = path->src.port,
+		.fl6_dport = path->dst.port,
+	};
+	struct dst_entry *dst;
+
+	if (ipv6_addr_is_multicast(&path->dst.ip))
+		return ERR_PTR(-EACCES);
+	dst = ip6_dst_lookup_flow(net, NULL, &fl, NULL);
+	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
+		path->src.ip = fl.saddr;
+	return dst;
+}
+#else
+static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
+				  u32 mark)
+{
+	return ERR_PTR(-EAFNOSUPPORT);
+}
+#endif
+
+/**
+ * rar_route_new() - look a route up
+ * @grp:  group
+ * @path: with both addresses; an "any" source becomes the route's
+ *
+ * Any context up to softirq. Return: a referenced route, or a negative errno.
+ */
+struct dst_entry *rar_route_new(struct rar_group *grp, struct rar_path *path)
+{
+	struct net *net = grp->rn->net;
+
+	return path->dst.af == AF_INET6 ? route_v6(net, path, grp->sk_mark) :
+					  route_v4(net, path, grp->sk_mark);
+}
+
+/* Chunks of the epoch's payload that a superpacket by this route may hold. */
+static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
+		   const struct dst_entry *dst)
+{
+	u32 hdrs = rar_ip_hdr_size(path) + sizeof(struct udphdr), max;
+
+	if (!grp->payload || dst_xfrm(dst))
+		return 1;
+	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
+	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + grp->payload);
+	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
+	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
+}
+
+/* What somebody set for the route; not what ICMP made of it. */
+static u32 route_mtu(const struct dst_entry *dst)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (dst->ops->family == AF_INET6 &&
+	    container_of(dst, struct rt6_info, dst)->rt6i_flags & RTF_CACHE)
+		return 0;
+#endif
+	return dst_metric_raw(dst, RTAX_MTU);
+}
+
+/**
+ * rar_route_get() - the route of a neighbour, kept as long as it is valid
+ * @grp:  group
+ * @path: to the neighbour; what depends on the route is set anew with it
+ *
+ * Bottom halves are off. Return: a referenced route, or a negative errno.
+ */
+struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path)
+{
+	struct dst_entry *dst = dst_cache_get(&path->cache);
+
+	if (dst)
+		return dst;
+	dst = rar_route_new(grp, path);
+	if (IS_ERR(dst))
+		return dst;
+	WRITE_ONCE(path->mtu, route_mtu(dst));
+	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->dst.af == AF_INET6) {
+		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);
+		return dst;
+	}
+#endif
+	dst_cache_set_ip4(&path->cache, dst, rar_addr_v4(&path->src));
+	return dst;
+}
+
+/**
+ * rar_route_find() - find the route of a path
+ * @grp:  group
+ * @path: with both addresses; an "any" source becomes the route's
+ * @mtu:  set to the path MTU, at most RAR_MAX_MTU
+ * @dev:  set to the index of the route's device
+ *
+ * Process context. Return: 0 or a negative errno of the route lookup.
+ */
+int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev)
+{
+	struct dst_entry *dst;
+
+	local_bh_disable();
+	dst_cache_reset(&path->cache);
+	dst = rar_route_get(grp, path);
+	if (!IS_ERR(dst)) {
+		*mtu = min_t(u32, dst_mtu(dst), RAR_MAX_MTU);
+		*dev = dst->dev->ifindex;
+		dst_release(dst);
+	}
+	local_bh_enable();
+	return PTR_ERR_OR_ZERO(dst);
+}
+
+static bool addr_is_ours(struct net *net, const struct rar_addr *a)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (a->af == AF_INET6)
+		return ipv6_chk_addr(net, &a->ip, NULL, 0);
+#endif
+	return inet_addr_type(net, rar_addr_v4(a)) == RTN_LOCAL;
+}
+
+/**
+ * rar_route_is_here() - is a neighbour's address one of this namespace?
+ * @grp:  group
+ * @path: to the neighbour
+ *
+ * Any context up to softirq.
+ */
+bool rar_route_is_here(const struct rar_group *grp, const struct rar_path *path)
+{
+	return addr_is_ours(grp->rn->net, &path->dst);
+}
+
+/**
+ * rar_route_cut_off() - is this host why a neighbour cannot be reached?
+ * @grp:  group
+ * @path: to the neighbour
+ *
+ * Any context up to softirq. Return: true if the own address, the route or
+ * its device is gone, or the device is down or has no carrier.
+ */
+bool rar_route_cut_off(struct rar_group *grp, struct rar_path *path)
+{
+	struct dst_entry *dst;
+	bool cut_off;
+
+	if (!addr_is_ours(grp->rn->net, &path->src))
+		return true;
+	local_bh_disable();
+	dst = rar_route_get(grp, path);
+	cut_off = IS_ERR(dst) || !netif_running(dst->dev) ||
+		  !netif_carrier_ok(dst->dev) ||
+		  (dst->dev->flags & IFF_LOOPBACK &&
+		   !addr_is_ours(grp->rn->net, &path->dst));
+	if (!IS_ERR(dst))
+		dst_release(dst);
+	local_bh_enable();
+	return cut_off;
+}

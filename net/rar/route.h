@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Routes, for who sends by them. */
+#ifndef _RAR_ROUTE_H
+#define _RAR_ROUTE_H
+
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include "rar.h"
+
+static inline __be32 rar_addr_v4(const struct rar_addr *a)
+{
+	return a->ip.s6_addr32[0];
+}
+
+static inline u32 rar_ip_hdr_size(const struct rar_path *path)
+{
+	return path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
+					  sizeof(struct iphdr);
+}
+
+struct dst_entry *rar_route_new(struct rar_group *grp, struct rar_path *path);
+struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path);
+
+#endif /* _RAR_ROUTE_H */
