@@ -1439,6 +1439,58 @@ TEST(poll_failure)
 		  poll_now(fd[0], ALL, 0) & ~POLLOUT);
 }
 
+static int collect_later(uint32_t size, void *arg)
+{
+	char *buf = malloc(size);
+
+	rar_sleep_ms(100);
+	return recv(*(int *)arg, buf, size, 0) != (ssize_t)size;
+}
+
+/* What others have of net.rar.mem poll() knows once send() has met it. */
+TEST(poll_memory)
+{
+	struct epoll_event ev = { .events = EPOLLOUT }, edge = { .events = EPOLLOUT | EPOLLET };
+	int a, b, level = epoll_create1(0), on_edge = epoll_create1(0);
+	char *buf = calloc(1, 600000);
+	pid_t pid;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("mem", "1000000"));
+	ASSERT_EQ(0, ring_up(&a, 1, 1));
+	ASSERT_EQ(0, ring_up(&b, 1, 2));
+	ASSERT_EQ(0, epoll_ctl(level, EPOLL_CTL_ADD, b, &ev));
+	ASSERT_EQ(0, epoll_ctl(on_edge, EPOLL_CTL_ADD, b, &edge));
+	ASSERT_EQ(600000, send(a, buf, 600000, 0));
+	EXPECT_EQ(1, epoll_wait(on_edge, &edge, 1, 0));
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 0));
+		ASSERT_EQ(-1, send(b, buf, 600000, MSG_DONTWAIT));
+		EXPECT_EQ(EAGAIN, errno);
+		EXPECT_EQ(0, poll_now(b, POLLOUT, 20));
+		EXPECT_EQ(0, epoll_wait(level, &ev, 1, 0));
+		EXPECT_EQ(0, epoll_wait(on_edge, &edge, 1, 0));
+		/* there is memory for shorter ones */
+		ASSERT_EQ(4000, send(b, buf, 4000, MSG_DONTWAIT));
+		EXPECT_EQ(4000, recv(b, buf, 4000, 0));
+	}
+	ASSERT_EQ(-1, send(b, buf, 600000, MSG_DONTWAIT));
+	epoll_wait(on_edge, &edge, 1, 0);
+	pid = rar_spawn(NULL, collect_later, 600000, &a);
+	EXPECT_EQ(1, epoll_wait(on_edge, &edge, 1, 5000));
+	EXPECT_EQ(1, epoll_wait(level, &ev, 1, 0));
+	EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 0));
+	EXPECT_EQ(600000, send(b, buf, 600000, MSG_DONTWAIT));
+	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
+	/* what is too long is refused, not waited for */
+	ASSERT_EQ(-1, send(a, buf, 600000, MSG_DONTWAIT));
+	EXPECT_EQ(0, poll_now(a, POLLOUT, 0));
+	ASSERT_EQ(0, sysctl_write("mem", "500000"));
+	EXPECT_EQ(POLLOUT, poll_now(a, POLLOUT, 0));
+	EXPECT_EQ(-1, send(a, buf, 600000, MSG_DONTWAIT));
+	EXPECT_EQ(EMSGSIZE, errno);
+}
+
 /* A waiter is woken: a result, room, failure. */
 static int wait_and_act(uint32_t what, void *arg)
 {

@@ -576,6 +576,7 @@ void rar_group_net_init(struct rar_net *rn)
 	rn->seed = get_random_u32();
 	spin_lock_init(&rn->lock);
 	atomic64_set(&rn->mem, 0);
+	init_waitqueue_head(&rn->mem_wait);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
 }

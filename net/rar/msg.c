@@ -174,13 +174,17 @@ static bool all_unread(struct rar_group *grp)
 	return all;
 }
 
+/* Is nothing in flight? */
+static bool is_first(const struct rar_group *grp)
+{
+	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+}
+
 static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *grp,
 				      const struct send_args *args, bool pinned)
 {
-	bool first = READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
-
 	if (!pinned)
-		return rar_op_alloc(grp->rn, args->bytes, first);
+		return rar_op_alloc(grp->rn, args->bytes, is_first(grp));
 	return rar_op_alloc_pinned(grp->rn, &rsk->regions, args->bytes, args->dst);
 }
 
@@ -198,6 +202,7 @@ static struct rar_operation *send_alloc(struct sock *sk,
 	for (;;) {
 		err = rar_group_may_post(grp);
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), grp, args, pinned);
+		WRITE_ONCE(rar_sk(sk)->wanted, !err && op == ERR_PTR(-EAGAIN) ? args->bytes : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		if (!err && all_unread(grp))
@@ -343,6 +348,26 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 	if (err && !begun)
 		rar_msg_drop(rsk);
 	return err;
+}
+
+/**
+ * rar_msg_may_send() - would send() not wait?
+ * @rsk: socket; who polls it waits on the netns' @mem_wait too
+ * @grp: its member
+ *
+ * How long the next operation is nobody knows. But if the last one found no
+ * memory it is one like that.
+ *
+ * Return: false if it would.
+ */
+bool rar_msg_may_send(const struct rar_sock *rsk, struct rar_group *grp)
+{
+	u64 wanted = READ_ONCE(rsk->wanted);
+	int err = rar_group_may_post(grp);
+
+	if (err || !wanted)
+		return err != -EAGAIN && err != -ENOBUFS;
+	return rar_op_room(grp->rn, wanted, is_first(grp));
 }
 
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \

@@ -13,18 +13,59 @@
 static struct workqueue_struct *op_wq;
 
 /*
- * Charge @bytes to the netns. Operations behind another one of their group
- * may use half of net.rar.mem only, so that they do not starve the first one
- * of a group in the same netns: neither would ever complete.
+ * Operations behind another one of their group may use half of net.rar.mem
+ * only, so that they do not starve the first one of a group in the same netns:
+ * neither would ever complete.
  */
-static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
+static u64 op_limit(const struct rar_net *rn, bool first)
 {
 	unsigned long limit = READ_ONCE(rn->sysctl_mem);
 
-	if (atomic64_add_return(bytes, &rn->mem) <= (first ? limit : limit / 2))
+	return first ? limit : limit / 2;
+}
+
+static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
+{
+	if (atomic64_add_return(bytes, &rn->mem) <= op_limit(rn, first))
 		return true;
 	atomic64_sub(bytes, &rn->mem);
 	return false;
+}
+
+static void op_uncharge(struct rar_net *rn, u64 bytes)
+{
+	if (!bytes)
+		return;
+	atomic64_sub(bytes, &rn->mem);
+	smp_mb__after_atomic();	/* pairs with the one in rar_op_room() */
+	if (!READ_ONCE(rn->mem_wanted))
+		return;
+	WRITE_ONCE(rn->mem_wanted, false);
+	wake_up_interruptible_poll(&rn->mem_wait, EPOLLOUT | EPOLLWRNORM);
+}
+
+static bool op_fits(const struct rar_net *rn, u64 bytes, bool first)
+{
+	return bytes > READ_ONCE(rn->sysctl_mem) ||
+	       atomic64_read(&rn->mem) + bytes <= op_limit(rn, first);
+}
+
+/**
+ * rar_op_room() - would rar_op_alloc() find net.rar.mem used up?
+ * @rn:    netns
+ * @bytes: length of the tensor
+ * @first: nothing of the group is in flight
+ *
+ * Any context. Return: false if so; then who waits on @rn->mem_wait is woken when
+ * anything is given back. True also for what is refused, as too long.
+ */
+bool rar_op_room(struct rar_net *rn, u64 bytes, bool first)
+{
+	if (op_fits(rn, bytes, first))
+		return true;
+	WRITE_ONCE(rn->mem_wanted, true);
+	smp_mb();	/* it is seen, or what is given back by now is */
+	return op_fits(rn, bytes, first);
 }
 
 /* Too much is the user's error, not a reason to kill anybody. */
@@ -65,7 +106,7 @@ struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
 		err = rar_buf_alloc(&op->buf, bytes);
 	if (err) {
 		kfree(op);
-		atomic64_sub(bytes, &rn->mem);
+		op_uncharge(rn, bytes);
 		return ERR_PTR(err);
 	}
 	op->charged = bytes;
@@ -204,7 +245,7 @@ void rar_op_put(struct rar_operation *op)
 {
 	if (!refcount_dec_and_test(&op->ref))
 		return;
-	atomic64_sub(op->charged, &op->rn->mem);
+	op_uncharge(op->rn, op->charged);
 	if (op->buf.linear) {
 		call_rcu(&op->free.rcu, op_free_rcu);
 	} else {
@@ -221,7 +262,7 @@ void rar_op_put(struct rar_operation *op)
  */
 void rar_op_drop(struct rar_operation *op)
 {
-	atomic64_sub(op->charged, &op->rn->mem);
+	op_uncharge(op->rn, op->charged);
 	op_free(op);
 }
 

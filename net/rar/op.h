@@ -138,6 +138,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		    u32 esize, u32 payload, const struct rar_seat *seat);
 void rar_op_put(struct rar_operation *op);
+bool rar_op_room(struct rar_net *rn, u64 bytes, bool first);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
 u32 rar_print_hash(const struct rar_print *p);

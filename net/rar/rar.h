@@ -10,6 +10,7 @@
  *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock:
  *	innermost, never nested
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
+ *	rn->mem_wait: after any spinlock; who polls is woken under it
  *
  * All spinlocks are taken with bottom halves off in process context.
  */
@@ -79,6 +80,8 @@ struct rar_net {
 	u32 seed;
 	u32 ngroups;
 	atomic64_t mem;
+	bool mem_wanted;
+	wait_queue_head_t mem_wait;
 	atomic64_t early;
 	atomic_t alive;
 	unsigned long reply_jiffy;
