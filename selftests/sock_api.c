@@ -1439,56 +1439,123 @@ TEST(poll_failure)
 		  poll_now(fd[0], ALL, 0) & ~POLLOUT);
 }
 
-static int collect_later(uint32_t size, void *arg)
-{
-	char *buf = malloc(size);
+#define LONG_OP 600000		/* two are more than net.rar.mem in these tests */
 
-	rar_sleep_ms(100);
-	return recv(*(int *)arg, buf, size, 0) != (ssize_t)size;
+static int two_groups(int *a, int *b, const char *mem)
+{
+	return rar_private_net() ?: sysctl_write("mem", mem) ?: ring_up(a, 1, 1) ?:
+	       ring_up(b, 1, 2);
+}
+
+/* Another one gives memory back, after a while, or there is more. */
+static int give_memory(uint32_t bytes, void *arg)
+{
+	char *buf = malloc(bytes + 1);
+
+	rar_sleep_ms(200);
+	if (!bytes)
+		return sysctl_write("mem", "2000000");
+	return recv(*(int *)arg, buf, bytes, 0) != (ssize_t)bytes;
 }
 
 /* What others have of net.rar.mem poll() knows once send() has met it. */
 TEST(poll_memory)
 {
-	struct epoll_event ev = { .events = EPOLLOUT }, edge = { .events = EPOLLOUT | EPOLLET };
-	int a, b, level = epoll_create1(0), on_edge = epoll_create1(0);
-	char *buf = calloc(1, 600000);
+	char *buf = calloc(1, LONG_OP);
 	pid_t pid;
+	int a, b;
 
-	ASSERT_EQ(0, rar_private_net());
-	ASSERT_EQ(0, sysctl_write("mem", "1000000"));
-	ASSERT_EQ(0, ring_up(&a, 1, 1));
-	ASSERT_EQ(0, ring_up(&b, 1, 2));
-	ASSERT_EQ(0, epoll_ctl(level, EPOLL_CTL_ADD, b, &ev));
-	ASSERT_EQ(0, epoll_ctl(on_edge, EPOLL_CTL_ADD, b, &edge));
-	ASSERT_EQ(600000, send(a, buf, 600000, 0));
-	EXPECT_EQ(1, epoll_wait(on_edge, &edge, 1, 0));
-	for (int i = 0; i < 3; i++) {
-		EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 0));
-		ASSERT_EQ(-1, send(b, buf, 600000, MSG_DONTWAIT));
-		EXPECT_EQ(EAGAIN, errno);
-		EXPECT_EQ(0, poll_now(b, POLLOUT, 20));
-		EXPECT_EQ(0, epoll_wait(level, &ev, 1, 0));
-		EXPECT_EQ(0, epoll_wait(on_edge, &edge, 1, 0));
-		/* there is memory for shorter ones */
-		ASSERT_EQ(4000, send(b, buf, 4000, MSG_DONTWAIT));
-		EXPECT_EQ(4000, recv(b, buf, 4000, 0));
-	}
-	ASSERT_EQ(-1, send(b, buf, 600000, MSG_DONTWAIT));
-	epoll_wait(on_edge, &edge, 1, 0);
-	pid = rar_spawn(NULL, collect_later, 600000, &a);
-	EXPECT_EQ(1, epoll_wait(on_edge, &edge, 1, 5000));
-	EXPECT_EQ(1, epoll_wait(level, &ev, 1, 0));
+	ASSERT_EQ(0, two_groups(&a, &b, "1000000"));
+	ASSERT_EQ(LONG_OP, send(a, buf, LONG_OP, 0));
 	EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 0));
-	EXPECT_EQ(600000, send(b, buf, 600000, MSG_DONTWAIT));
+	ASSERT_EQ(-1, send(b, buf, LONG_OP, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(0, poll_now(b, POLLOUT, 20));
+	/* there is memory for shorter ones, and then they count */
+	ASSERT_EQ(4000, send(b, buf, 4000, MSG_DONTWAIT));
+	EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 0));
+	EXPECT_EQ(4000, recv(b, buf, 4000, 0));
+	ASSERT_EQ(-1, send(b, buf, LONG_OP, MSG_DONTWAIT));
+	pid = rar_spawn(NULL, give_memory, LONG_OP, &a);
+	EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 5000));
+	EXPECT_EQ(LONG_OP, send(b, buf, LONG_OP, MSG_DONTWAIT));
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
 	/* what is too long is refused, not waited for */
-	ASSERT_EQ(-1, send(a, buf, 600000, MSG_DONTWAIT));
+	ASSERT_EQ(-1, send(a, buf, LONG_OP, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
 	EXPECT_EQ(0, poll_now(a, POLLOUT, 0));
 	ASSERT_EQ(0, sysctl_write("mem", "500000"));
 	EXPECT_EQ(POLLOUT, poll_now(a, POLLOUT, 0));
-	EXPECT_EQ(-1, send(a, buf, 600000, MSG_DONTWAIT));
+	EXPECT_EQ(-1, send(a, buf, LONG_OP, MSG_DONTWAIT));
 	EXPECT_EQ(EMSGSIZE, errno);
+}
+
+/* Nobody polls between send() and the wait: the one that is edge triggered. */
+TEST(epoll_memory)
+{
+	struct epoll_event ev = { .events = EPOLLOUT | EPOLLET };
+	char *buf = calloc(1, LONG_OP);
+	int a, b, ep = epoll_create1(0);
+	pid_t pid;
+
+	ASSERT_EQ(0, two_groups(&a, &b, "1000000"));
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, b, &ev));
+	ASSERT_EQ(1, epoll_wait(ep, &ev, 1, 1000));
+	ASSERT_EQ(0, epoll_wait(ep, &ev, 1, 0));
+	for (uint32_t bytes = LONG_OP;; bytes = 0) {
+		ASSERT_EQ(LONG_OP, send(a, buf, LONG_OP, 0));
+		while (epoll_wait(ep, &ev, 1, 0))
+			;
+		ASSERT_EQ(-1, send(b, buf, LONG_OP, MSG_DONTWAIT));
+		pid = rar_spawn(NULL, give_memory, bytes, &a);
+		EXPECT_EQ(1, epoll_wait(ep, &ev, 1, 5000)) TH_LOG("%u bytes", bytes);
+		EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
+		EXPECT_EQ(LONG_OP, send(b, buf, LONG_OP, MSG_DONTWAIT));
+		if (!bytes)
+			break;
+		EXPECT_EQ(LONG_OP, recv(b, buf, LONG_OP, 0));
+	}
+}
+
+/* A send() that waits is woken too, and not by its timeout. */
+TEST(send_waits_for_memory)
+{
+	char *buf = calloc(1, LONG_OP);
+	uint64_t begin;
+	pid_t pid;
+	int a, b;
+
+	ASSERT_EQ(0, two_groups(&a, &b, "1000000"));
+	ASSERT_EQ(LONG_OP, send(a, buf, LONG_OP, 0));
+	ASSERT_EQ(0, rar_timeout(b, SO_SNDTIMEO, 300));
+	begin = rar_now_us();
+	EXPECT_EQ(-1, send(b, buf, LONG_OP, 0));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_LT(250000, rar_now_us() - begin);
+	ASSERT_EQ(0, rar_timeout(b, SO_SNDTIMEO, 8000));
+	pid = rar_spawn(NULL, give_memory, LONG_OP, &a);
+	EXPECT_EQ(LONG_OP, send(b, buf, LONG_OP, 0));
+	EXPECT_GT(5000000, rar_now_us() - begin);
+	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 8000000));
+}
+
+/* The second operation of a group has half of it, until the first one is over. */
+TEST(poll_memory_behind_another)
+{
+	struct rar_data d = data_of(2, 0, 75000);	/* 300 kB */
+	char *buf = calloc(1, LONG_OP);
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("mem", "1000000"));
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
+	ASSERT_EQ(-1, send(fd[0], buf, 400000, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(0, poll_now(fd[0], POLLOUT, 20));
+	ASSERT_EQ(0, rar_post(fd[1], &d, 1));
+	EXPECT_EQ(POLLOUT, poll_now(fd[0], POLLOUT, 5000));
+	EXPECT_EQ(400000, send(fd[0], buf, 400000, MSG_DONTWAIT));
 }
 
 /* A waiter is woken: a result, room, failure. */

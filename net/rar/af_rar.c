@@ -141,7 +141,6 @@ static int member_replace(struct sock *sk, struct rar_group *old,
 	if (!IS_ERR(grp)) {
 		rar_msg_stop_writing(rsk, old);
 		rar_msg_drop(rsk);
-		WRITE_ONCE(rsk->wanted, 0);
 		rcu_assign_pointer(rsk->grp, grp);
 	}
 	mutex_unlock(&rsk->recv_lock);
@@ -349,7 +348,7 @@ static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
 
 /* -- poll, shutdown, release --------------------------------------------- */
 
-static __poll_t poll_group(const struct rar_sock *rsk, struct rar_group *grp)
+static __poll_t poll_group(struct rar_group *grp)
 {
 	struct rar_operation *op;
 	__poll_t mask = 0;
@@ -369,7 +368,7 @@ static __poll_t poll_group(const struct rar_sock *rsk, struct rar_group *grp)
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (!op)
 		mask |= EPOLLRDHUP;
-	if (rar_msg_may_send(rsk, grp))
+	if (rar_msg_may_send(grp))
 		mask |= EPOLLOUT | EPOLLWRNORM;
 	return mask;
 }
@@ -381,10 +380,9 @@ static __poll_t rar_poll(struct file *file, struct socket *sock,
 	__poll_t mask = 0;
 
 	sock_poll_wait(file, sock, wait);
-	poll_wait(file, &rar_net(sock_net(sock->sk))->mem_wait, wait);
 	grp = rar_sock_get(sock->sk);
 	if (grp) {
-		mask = poll_group(rar_sk(sock->sk), grp);
+		mask = poll_group(grp);
 		rar_group_put(grp);
 	}
 	return mask;

@@ -445,6 +445,35 @@ void rar_group_wake(struct rar_group *grp)
 	rcu_read_unlock();
 }
 
+static void wake_wanting(struct work_struct *work)
+{
+	struct rar_net *rn = container_of(work, struct rar_net, mem_work);
+	struct rar_group *grp;
+	int bkt;
+
+	rcu_read_lock();
+	hash_for_each_rcu(rn->groups, bkt, grp, node)
+		if (READ_ONCE(grp->wanted))
+			rar_group_wake(grp);
+	rcu_read_unlock();
+}
+
+/**
+ * rar_group_memory() - there may be more of net.rar.mem than before
+ * @rn: netns
+ *
+ * Any context. Wakes, soon, those who found too little.
+ */
+void rar_group_memory(struct rar_net *rn)
+{
+	smp_mb();	/* what is given back is seen in rar_op_room(), or its flag here */
+	/* Pairs with the release there. */
+	if (!smp_load_acquire(&rn->mem_wanted))
+		return;
+	WRITE_ONCE(rn->mem_wanted, false);
+	queue_work(group_wq, &rn->mem_work);
+}
+
 /* -- operations ---------------------------------------------------------- */
 
 static int __group_may_post(struct rar_group *grp)
@@ -576,7 +605,7 @@ void rar_group_net_init(struct rar_net *rn)
 	rn->seed = get_random_u32();
 	spin_lock_init(&rn->lock);
 	atomic64_set(&rn->mem, 0);
-	init_waitqueue_head(&rn->mem_wait);
+	INIT_WORK(&rn->mem_work, wake_wanting);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
 }
@@ -606,6 +635,7 @@ void rar_group_net_exit(struct rar_net *rn)
 		rar_group_put(grp);
 	}
 	wait_var_event(&rn->alive, !atomic_read(&rn->alive));
+	cancel_work_sync(&rn->mem_work);
 }
 
 /* Do closed members of this netns still serve their neighbours? */

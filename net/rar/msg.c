@@ -140,24 +140,33 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 	return 0;
 }
 
-/*
- * Sleep until something changed for @grp, or a little while: @memory of the
- * netns may be freed by other groups. Returns 0 to try again.
- */
-static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo,
-		     bool memory)
+/* Is nothing in flight? */
+static bool is_first(const struct rar_group *grp)
+{
+	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+}
+
+/* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
+static int may_send(struct rar_group *grp)
+{
+	u64 wanted = READ_ONCE(grp->wanted);
+	int err = rar_group_may_post(grp);
+
+	if (!err && wanted && !rar_op_room(grp->rn, wanted, is_first(grp)))
+		err = -EAGAIN;
+	return err;
+}
+
+/* Sleep until send() may go on, or should look again. Returns 0 to try again. */
+static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
-	long slice = min_t(long, *timeo, HZ / 20);
 
 	if (!*timeo)
 		return -EAGAIN;
 	add_wait_queue(sk_sleep(sk), &wait);
-	if (memory || rar_group_may_post(grp) == -EAGAIN) {
-		slice -= wait_woken(&wait, TASK_INTERRUPTIBLE, slice);
-		if (*timeo != MAX_SCHEDULE_TIMEOUT)
-			*timeo = max(*timeo - slice, 0L);
-	}
+	if (may_send(grp) == -EAGAIN)
+		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
 	remove_wait_queue(sk_sleep(sk), &wait);
 	return signal_pending(current) ? sock_intr_errno(*timeo) : 0;
 }
@@ -172,12 +181,6 @@ static bool all_unread(struct rar_group *grp)
 	      READ_ONCE(grp->op_oldest) == grp->op_next;
 	spin_unlock_bh(&grp->lock);
 	return all;
-}
-
-/* Is nothing in flight? */
-static bool is_first(const struct rar_group *grp)
-{
-	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
 }
 
 static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *grp,
@@ -195,19 +198,23 @@ static struct rar_operation *send_alloc(struct sock *sk,
 					bool pinned, long *timeo)
 {
 	struct rar_operation *op;
+	bool no_room;
 	int err;
 
-	if (!pinned && args->bytes > READ_ONCE(grp->rn->sysctl_mem))
-		return ERR_PTR(-EMSGSIZE);
 	for (;;) {
 		err = rar_group_may_post(grp);
+		if (!pinned && args->bytes > READ_ONCE(grp->rn->sysctl_mem))
+			err = -EMSGSIZE;
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), grp, args, pinned);
-		WRITE_ONCE(rar_sk(sk)->wanted, !err && op == ERR_PTR(-EAGAIN) ? args->bytes : 0);
+		no_room = !err && op == ERR_PTR(-EAGAIN);
+		WRITE_ONCE(grp->wanted, no_room ? args->bytes : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
-		if (!err && all_unread(grp))
+		if (!may_send(grp))	/* by now; if not we are woken */
+			continue;
+		if (no_room && all_unread(grp))
 			return ERR_PTR(-ENOBUFS);
-		err = send_wait(sk, grp, timeo, !err);
+		err = send_wait(sk, grp, timeo);
 		if (err)
 			return ERR_PTR(err);
 	}
@@ -219,7 +226,7 @@ static int send_post(struct sock *sk, struct rar_group *grp,
 	int err;
 
 	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
-		err = send_wait(sk, grp, timeo, false);
+		err = send_wait(sk, grp, timeo);
 		if (err)
 			break;
 	}
@@ -352,22 +359,18 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 
 /**
  * rar_msg_may_send() - would send() not wait?
- * @rsk: socket; who polls it waits on the netns' @mem_wait too
- * @grp: its member
+ * @grp: member
  *
  * How long the next operation is nobody knows. But if the last one found no
  * memory it is one like that.
  *
- * Return: false if it would.
+ * Return: false if it would, or if it waits for recv().
  */
-bool rar_msg_may_send(const struct rar_sock *rsk, struct rar_group *grp)
+bool rar_msg_may_send(struct rar_group *grp)
 {
-	u64 wanted = READ_ONCE(rsk->wanted);
-	int err = rar_group_may_post(grp);
+	int err = may_send(grp);
 
-	if (err || !wanted)
-		return err != -EAGAIN && err != -ENOBUFS;
-	return rar_op_room(grp->rn, wanted, is_first(grp));
+	return err != -EAGAIN && err != -ENOBUFS;
 }
 
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \

@@ -26,10 +26,13 @@ static u64 op_limit(const struct rar_net *rn, bool first)
 
 static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
 {
-	if (atomic64_add_return(bytes, &rn->mem) <= op_limit(rn, first))
-		return true;
-	atomic64_sub(bytes, &rn->mem);
-	return false;
+	s64 used = atomic64_read(&rn->mem);
+
+	do {
+		if (used + bytes > op_limit(rn, first))
+			return false;
+	} while (!atomic64_try_cmpxchg(&rn->mem, &used, used + bytes));
+	return true;
 }
 
 static void op_uncharge(struct rar_net *rn, u64 bytes)
@@ -37,11 +40,7 @@ static void op_uncharge(struct rar_net *rn, u64 bytes)
 	if (!bytes)
 		return;
 	atomic64_sub(bytes, &rn->mem);
-	smp_mb__after_atomic();	/* pairs with the one in rar_op_room() */
-	if (!READ_ONCE(rn->mem_wanted))
-		return;
-	WRITE_ONCE(rn->mem_wanted, false);
-	wake_up_interruptible_poll(&rn->mem_wait, EPOLLOUT | EPOLLWRNORM);
+	rar_group_memory(rn);
 }
 
 static bool op_fits(const struct rar_net *rn, u64 bytes, bool first)
@@ -56,15 +55,16 @@ static bool op_fits(const struct rar_net *rn, u64 bytes, bool first)
  * @bytes: length of the tensor
  * @first: nothing of the group is in flight
  *
- * Any context. Return: false if so; then who waits on @rn->mem_wait is woken when
- * anything is given back. True also for what is refused, as too long.
+ * Any context. Return: false if so; then the groups that want memory are woken when any
+ * is given back, see rar_group_memory(). True also for what is refused, as too long.
  */
 bool rar_op_room(struct rar_net *rn, u64 bytes, bool first)
 {
 	if (op_fits(rn, bytes, first))
 		return true;
-	WRITE_ONCE(rn->mem_wanted, true);
-	smp_mb();	/* it is seen, or what is given back by now is */
+	/* Pairs with the acquire in rar_group_memory(): @wanted of the group. */
+	smp_store_release(&rn->mem_wanted, true);
+	smp_mb();	/* it is seen there, or what is given back is seen here */
 	return op_fits(rn, bytes, first);
 }
 

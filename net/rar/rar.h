@@ -10,7 +10,6 @@
  *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock:
  *	innermost, never nested
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
- *	rn->mem_wait: after any spinlock; who polls is woken under it
  *
  * All spinlocks are taken with bottom halves off in process context.
  */
@@ -22,6 +21,7 @@
 #include <linux/if_vlan.h>
 #include <linux/ktime.h>
 #include <linux/netfilter.h>
+#include <linux/random.h>
 #include <linux/refcount.h>
 #include <linux/rar.h>
 #include <linux/rar_wire.h>
@@ -64,6 +64,8 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @seed:	of the hash, so that nobody can choose ids that collide
  * @ngroups:	groups with a socket
  * @mem:	bytes of operation buffers
+ * @mem_wanted:	somebody found too little of it since @mem_work was queued, which
+ *		wakes the groups that want some
  * @early:	bytes of packets held for operations not yet posted
  * @alive:	groups not yet freed; the netns waits for them
  * @reply_jiffy, @replies: answers to strangers in that jiffy
@@ -81,7 +83,7 @@ struct rar_net {
 	u32 ngroups;
 	atomic64_t mem;
 	bool mem_wanted;
-	wait_queue_head_t mem_wait;
+	struct work_struct mem_work;
 	atomic64_t early;
 	atomic_t alive;
 	unsigned long reply_jiffy;
@@ -434,6 +436,7 @@ struct rar_group {
 	struct rar_error error;
 	struct list_head undelivered;	/* operations, in order of send */
 	u32 nundelivered;
+	u64 wanted;			/* bytes that send() found no memory for, or 0 */
 	struct rar_join_state join;
 	struct pid *owner;
 	struct wait_queue_entry owner_wait;
@@ -589,6 +592,7 @@ void rar_group_op_done(struct rar_group *grp, struct rar_operation *op);
 void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op);
 void rar_group_hear(struct rar_group *grp, enum rar_dir dir);
 void rar_group_wake(struct rar_group *grp);
+void rar_group_memory(struct rar_net *rn);
 void rar_group_schedule(struct rar_group *grp);
 u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
 void rar_group_net_init(struct rar_net *rn);

@@ -16,7 +16,6 @@
  * @more:      record begun with MSG_MORE
  * @print:     what @more is
  * @pinned:    operations of @grp may have written to the user's memory
- * @wanted:    bytes that the last send() found no memory for, or 0
  * @dtype:     default of send()
  * @redop:     default of send()
  * @schedule:  asked for, enum rar_schedule
@@ -31,7 +30,6 @@ struct rar_sock {
 	struct rar_operation *more;
 	struct rar_print print;
 	bool pinned;
-	u64 wanted;
 	u8 dtype;
 	u8 redop;
 	u8 schedule;
@@ -76,7 +74,7 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len);
 int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags);
 struct rar_operation *rar_msg_ready(struct rar_group *grp);
-bool rar_msg_may_send(const struct rar_sock *rsk, struct rar_group *grp);
+bool rar_msg_may_send(struct rar_group *grp);
 void rar_msg_drop(struct rar_sock *rsk);
 void rar_msg_stop_writing(struct rar_sock *rsk, const struct rar_group *grp);
 

@@ -61,15 +61,25 @@ static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
 	return 0;
 }
 
+static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
+		  void *buffer, size_t *lenp, loff_t *ppos)
+{
+	int err = proc_doulongvec_minmax(table, write, buffer, lenp, ppos);
+
+	if (!err && write)
+		rar_group_memory(container_of(table->data, struct rar_net, sysctl_mem));
+	return err;
+}
+
 #define INT_ENTRY(name, min, max)					\
 	{ .procname = #name, .maxlen = sizeof(int), .mode = 0644,	\
 	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
 	  .proc_handler = proc_dointvec_minmax,				\
 	  .extra1 = (min), .extra2 = (max) }
-#define LONG_ENTRY(name, min, max)					\
+#define LONG_ENTRY(name, handler, min, max)				\
 	{ .procname = #name, .maxlen = sizeof(long), .mode = 0644,	\
 	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
-	  .proc_handler = proc_doulongvec_minmax,			\
+	  .proc_handler = (handler),					\
 	  .extra1 = (min), .extra2 = (max) }
 
 /* .data is an offset here and a pointer in each netns' copy. */
@@ -78,8 +88,8 @@ static const struct ctl_table template[] = {
 	{ .procname = "rx_path", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_rx_path),
 	  .proc_handler = do_rx_path },
-	LONG_ENTRY(window, &window_min, &window_max),
-	LONG_ENTRY(mem, &mem_min, &mem_max),
+	LONG_ENTRY(window, proc_doulongvec_minmax, &window_min, &window_max),
+	LONG_ENTRY(mem, do_mem, &mem_min, &mem_max),
 	INT_ENTRY(early_bytes, &early_min, &early_max),
 	INT_ENTRY(copy_step, SYSCTL_ZERO, &step_max),
 	INT_ENTRY(join_ms, &ms_min, &ms_max),
