@@ -15,21 +15,31 @@ op=(ring -n "$n" -t f32 -c "1M,1M,1M,1M,1M,1M,1M,1M" -p 4 -T 120)
 
 br() { rns br "$@"; }
 
-# flows WARM-UP SECONDS: both together, and what they got in $out
+# A ring that begins when TCP flows, however long that took, and outlasts it.
+ring_start()	# RECEIVER
+{
+	ring=0		# no process
+	until grep -qs connected "$dir/receive"; do
+		kill -0 "$1" 2> /dev/null || return
+		sleep 0.05
+	done
+	"${op[@]}" -d $((warm_up + seconds + 2)) > "$dir/ring" 2>&1 &
+	ring=$!
+}
+
+# flows WARM-UP SECONDS [ring]: TCP, alone or with the ring, and what they got in $out
 flows()
 {
-	local sender
+	local sender receiver
 
 	rns $n ./tcp_flow.py send 10.77.0.2 > "$dir/send" 2>&1 &
 	sender=$!
-	out=$(rns 1 ./tcp_flow.py receive "$1" "$2" 2>&1) || note "$out"
+	rns 1 ./tcp_flow.py receive "$@" > "$dir/receive" 2>&1 &
+	receiver=$!
+	[ "${3-}" != ring ] || ring_start $receiver
+	wait $receiver || quote "$(cat "$dir/receive")"
+	out=$(tail -n 1 "$dir/receive")
 	wait $sender || quote "$(cat "$dir/send")"
-}
-
-ring_start()	# SECONDS
-{
-	"${op[@]}" -d "$1" > "$dir/ring" 2>&1 &
-	ring=$!
 }
 
 # In bits per second: what each can do alone here, and a third of the lower one.
@@ -96,8 +106,7 @@ compete()	# NAME
 	touch "$dir/watch"
 	watch_queue &
 	watcher=$!
-	ring_start $((warm_up + seconds + 2))
-	flows $warm_up $seconds
+	flows $warm_up $seconds ring
 	rm "$dir/watch"
 	wait $watcher
 	quote "$out"

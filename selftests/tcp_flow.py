@@ -6,6 +6,8 @@ tcp_flow.py send ADDRESS               until the receiver closes
 tcp_flow.py receive WARM-UP SECONDS    "flow: tcp=BYTES ring=BYTES us=TIME", counted
                                        after the warm-up; ring: this namespace's
                                        RarRxBytes
+            ... ring                   says "flow: connected", and the warm-up begins
+                                       when the ring does
 """
 import socket
 import sys
@@ -51,12 +53,23 @@ def drain(s, buf, seconds):
     return n
 
 
-def receive(warm_up, seconds):
+def await_ring(s, buf):
+    print("flow: connected", flush=True)
+    before, deadline = ring_bytes(), time.monotonic() + LIMIT_S
+    while ring_bytes() == before:
+        if time.monotonic() > deadline:
+            sys.exit("the ring does not begin")
+        drain(s, buf, 0.05)
+
+
+def receive(warm_up, seconds, with_ring):
     with socket.create_server(("", PORT)) as listener:
         listener.settimeout(LIMIT_S)
         s, _ = listener.accept()
     s.settimeout(LIMIT_S)
     buf = bytearray(1 << 18)
+    if with_ring:
+        await_ring(s, buf)
     drain(s, buf, warm_up)
     ring, start = ring_bytes(), time.monotonic()
     tcp = drain(s, buf, seconds)
@@ -67,4 +80,4 @@ def receive(warm_up, seconds):
 if sys.argv[1] == "send":
     send(sys.argv[2])
 else:
-    receive(float(sys.argv[2]), float(sys.argv[3]))
+    receive(float(sys.argv[2]), float(sys.argv[3]), "ring" in sys.argv[4:])
