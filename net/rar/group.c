@@ -449,28 +449,31 @@ static void wake_wanting(struct work_struct *work)
 {
 	struct rar_net *rn = container_of(work, struct rar_net, mem_work);
 	struct rar_group *grp;
+	u64 wanted;
 	int bkt;
 
 	rcu_read_lock();
-	hash_for_each_rcu(rn->groups, bkt, grp, node)
-		if (READ_ONCE(grp->wanted))
+	hash_for_each_rcu(rn->groups, bkt, grp, node) {
+		wanted = READ_ONCE(grp->wanted);
+		if (wanted && rar_op_room(rn, wanted, rar_group_is_first(grp)))
 			rar_group_wake(grp);
+	}
 	rcu_read_unlock();
 }
 
 /**
  * rar_group_memory() - there may be more of net.rar.mem than before
- * @rn: netns
+ * @rn:  netns
+ * @all: ask everybody, else only if it is enough for somebody
  *
  * Any context. Wakes, soon, those who found too little.
  */
-void rar_group_memory(struct rar_net *rn)
+void rar_group_memory(struct rar_net *rn, bool all)
 {
-	smp_mb();	/* what is given back is seen in rar_op_room(), or its flag here */
-	/* Pairs with the release there. */
-	if (!smp_load_acquire(&rn->mem_wanted))
+	smp_mb();	/* what is given back is seen in rar_op_room(), or @mem_below here */
+	if (!all && atomic64_read(&rn->mem) > atomic64_read(&rn->mem_below))
 		return;
-	WRITE_ONCE(rn->mem_wanted, false);
+	atomic64_xchg(&rn->mem_below, -1);	/* and sees @wanted of who set it */
 	queue_work(group_wq, &rn->mem_work);
 }
 
@@ -605,6 +608,7 @@ void rar_group_net_init(struct rar_net *rn)
 	rn->seed = get_random_u32();
 	spin_lock_init(&rn->lock);
 	atomic64_set(&rn->mem, 0);
+	atomic64_set(&rn->mem_below, -1);
 	INIT_WORK(&rn->mem_work, wake_wanting);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);

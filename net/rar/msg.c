@@ -140,19 +140,13 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 	return 0;
 }
 
-/* Is nothing in flight? */
-static bool is_first(const struct rar_group *grp)
-{
-	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
-}
-
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
 static int may_send(struct rar_group *grp)
 {
 	u64 wanted = READ_ONCE(grp->wanted);
 	int err = rar_group_may_post(grp);
 
-	if (!err && wanted && !rar_op_room(grp->rn, wanted, is_first(grp)))
+	if (!err && wanted && !rar_op_room(grp->rn, wanted, rar_group_is_first(grp)))
 		err = -EAGAIN;
 	return err;
 }
@@ -187,7 +181,7 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *gr
 				      const struct send_args *args, bool pinned)
 {
 	if (!pinned)
-		return rar_op_alloc(grp->rn, args->bytes, is_first(grp));
+		return rar_op_alloc(grp->rn, args->bytes, rar_group_is_first(grp));
 	return rar_op_alloc_pinned(grp->rn, &rsk->regions, args->bytes, args->dst);
 }
 

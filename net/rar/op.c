@@ -40,7 +40,7 @@ static void op_uncharge(struct rar_net *rn, u64 bytes)
 	if (!bytes)
 		return;
 	atomic64_sub(bytes, &rn->mem);
-	rar_group_memory(rn);
+	rar_group_memory(rn, false);
 }
 
 static bool op_fits(const struct rar_net *rn, u64 bytes, bool first)
@@ -55,15 +55,20 @@ static bool op_fits(const struct rar_net *rn, u64 bytes, bool first)
  * @bytes: length of the tensor
  * @first: nothing of the group is in flight
  *
- * Any context. Return: false if so; then the groups that want memory are woken when any
- * is given back, see rar_group_memory(). True also for what is refused, as too long.
+ * Any context. Return: false if so; then it is asked again when so much was given back
+ * that it may be true, see rar_group_memory(). True also for what is refused, as too long.
  */
 bool rar_op_room(struct rar_net *rn, u64 bytes, bool first)
 {
+	s64 below = op_limit(rn, first) - bytes, old;
+
 	if (op_fits(rn, bytes, first))
 		return true;
-	/* Pairs with the acquire in rar_group_memory(): @wanted of the group. */
-	smp_store_release(&rn->mem_wanted, true);
+	smp_mb();	/* who takes @mem_below later sees @wanted of the group */
+	old = atomic64_read(&rn->mem_below);
+	/* Behind another operation it may be too long at any time. */
+	while (below > old && !atomic64_try_cmpxchg(&rn->mem_below, &old, below))
+		;
 	smp_mb();	/* it is seen there, or what is given back is seen here */
 	return op_fits(rn, bytes, first);
 }

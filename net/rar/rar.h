@@ -64,8 +64,8 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @seed:	of the hash, so that nobody can choose ids that collide
  * @ngroups:	groups with a socket
  * @mem:	bytes of operation buffers
- * @mem_wanted:	somebody found too little of it since @mem_work was queued, which
- *		wakes the groups that want some
+ * @mem_below:	when @mem is not above that @mem_work is queued, which wakes the groups
+ *		that find enough by now; -1: nobody wants any
  * @early:	bytes of packets held for operations not yet posted
  * @alive:	groups not yet freed; the netns waits for them
  * @reply_jiffy, @replies: answers to strangers in that jiffy
@@ -82,7 +82,7 @@ struct rar_net {
 	u32 seed;
 	u32 ngroups;
 	atomic64_t mem;
-	bool mem_wanted;
+	atomic64_t mem_below;
 	struct work_struct mem_work;
 	atomic64_t early;
 	atomic_t alive;
@@ -552,6 +552,12 @@ static inline u64 rar_now_us(void)
 	return ktime_to_us(ktime_get());
 }
 
+/* Has it no operation in flight? Locklessly, or under tx.lock. */
+static inline bool rar_group_is_first(const struct rar_group *grp)
+{
+	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+}
+
 static inline u8 rar_group_state(const struct rar_group *grp)
 {
 	/* Pairs with the release in rar_group_set_state(). */
@@ -592,7 +598,7 @@ void rar_group_op_done(struct rar_group *grp, struct rar_operation *op);
 void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op);
 void rar_group_hear(struct rar_group *grp, enum rar_dir dir);
 void rar_group_wake(struct rar_group *grp);
-void rar_group_memory(struct rar_net *rn);
+void rar_group_memory(struct rar_net *rn, bool all);
 void rar_group_schedule(struct rar_group *grp);
 u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
 void rar_group_net_init(struct rar_net *rn);
