@@ -1558,6 +1558,20 @@ TEST(poll_memory_behind_another)
 	EXPECT_EQ(400000, send(fd[0], buf, 400000, MSG_DONTWAIT));
 }
 
+/* Nor does an empty one wait for memory when the limit came down below what is used. */
+TEST(empty_needs_no_memory)
+{
+	struct rar_data d = data_of(2, 0, 75000);	/* 300 kB */
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
+	ASSERT_EQ(0, sysctl_write("mem", "200000"));
+	EXPECT_EQ(0, send(fd[0], "", 0, MSG_DONTWAIT));
+	EXPECT_EQ(0, send(fd[0], "", 0, 0));
+}
+
 /* A waiter is woken: a result, room, failure. */
 static int wait_and_act(uint32_t what, void *arg)
 {

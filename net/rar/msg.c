@@ -151,18 +151,25 @@ static int may_send(struct rar_group *grp)
 	return err;
 }
 
-/* Sleep until send() may go on, or should look again. Returns 0 to try again. */
+/*
+ * Sleep until send() may go on, or should look again. Returns 0 to try again: others may
+ * be faster each time, so a signal ends that too.
+ */
 static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int err = 0;
 
-	if (!*timeo)
-		return -EAGAIN;
 	add_wait_queue(sk_sleep(sk), &wait);
-	if (may_send(grp) == -EAGAIN)
-		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
+	if (may_send(grp) == -EAGAIN) {
+		if (*timeo)
+			*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
+		else
+			err = -EAGAIN;
+	}
 	remove_wait_queue(sk_sleep(sk), &wait);
-	return signal_pending(current) ? sock_intr_errno(*timeo) : 0;
+	cond_resched();
+	return !err && signal_pending(current) ? sock_intr_errno(*timeo) : err;
 }
 
 /* Everything that holds memory here waits for recv(). */
@@ -204,9 +211,8 @@ static struct rar_operation *send_alloc(struct sock *sk,
 		WRITE_ONCE(grp->wanted, no_room ? args->bytes : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
-		if (!may_send(grp))	/* by now; if not we are woken */
-			continue;
-		if (no_room && all_unread(grp))
+		/* There may be room by now; if not we are woken. */
+		if (no_room && may_send(grp) && all_unread(grp))
 			return ERR_PTR(-ENOBUFS);
 		err = send_wait(sk, grp, timeo);
 		if (err)

@@ -28,6 +28,8 @@ static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
 {
 	s64 used = atomic64_read(&rn->mem);
 
+	if (!bytes)	/* fits also when more than the limit is used */
+		return true;
 	do {
 		if (used + bytes > op_limit(rn, first))
 			return false;
