@@ -348,8 +348,8 @@ topo_netem()
 		return
 	fi
 	for ((r = 0; r < topo_n; r++)); do
-		rns br tc qdisc replace dev p$r root netem limit 10000 "$@" || return
-	done
+		echo "qdisc replace dev p$r root netem limit 10000 $*"
+	done | rns br tc -batch -
 }
 
 # topo_slow RANK DELAY|off: what it sends to its successor comes late
@@ -399,9 +399,9 @@ topo_netem_counts()
 {
 	local r
 
+	rns br tc -s qdisc show
 	for ((r = 0; r < topo_n; r++)); do
 		rns $r tc -s qdisc show dev eth0
-		rns br tc -s qdisc show dev p$r
 	done
 }
 

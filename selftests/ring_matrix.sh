@@ -7,7 +7,7 @@
 # selection: every pair (MTU, path), (MTU, address family), (path, address family)
 # occurs with all four types and all counts; the number of ranks varies along.
 #
-# ring_matrix.sh [full]; with RAR_XDP set the path xdp takes the place of ingress
+# ring_matrix.sh [large|full]; with RAR_XDP set the path xdp takes the place of ingress
 . "$(dirname "$0")/lib.sh"
 
 # MTUs        path     family ranks
@@ -123,19 +123,22 @@ huge_2()
 }
 
 need_module
-if [ "$1" = full ]; then
+if [ "$1" = large ]; then
+	plan 1
+	topo_up 4 9000
+	large
+elif [ "$1" = full ]; then
 	plan 2
 	topo_up 16 9000
 	huge_16
 	huge_2
 else
-	plan 24
+	plan 23
 	topo_up 16
 	all_ranks
 	all_modes
 	all_pairs
 	mixed_routes
 	narrow_path
-	large
 fi
 finish
