@@ -115,7 +115,7 @@ compete()	# NAME
 	quote "$(br tc -s qdisc show dev p1)"
 	[ "$(cat "$dir/backlog")" -le "$limit" ]
 	result $? "$1: the queue was never longer than $(cat "$dir/backlog") bytes (limit $limit)"
-	wait $ring
+	wait "$ring"
 	result $? "$1: all bits are right"
 	quote "$(tail -n 1 "$dir/ring")"
 }

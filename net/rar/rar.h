@@ -196,7 +196,7 @@ struct rar_base {
  *		@cwnd_acked: acknowledged towards the next increase
  * @recover:	no second reduction for what happened below this number
  * @undo_cwnd, @undo_left: what to go back to once so many of the packets given
- *		up prove to have come
+ *		up prove to have come, the first of them at @undo_us
  * @noise:	packets acknowledged that excuse losses without a queue
  * @alpha:	share of marked packets, see window.c
  * @round_end:	the number that ends the round trip that @round_acked,
@@ -253,6 +253,7 @@ struct rar_link_tx {
 	u32 recover;
 	u32 undo_cwnd;
 	u32 undo_left;
+	u64 undo_us;
 	u32 noise;
 	u32 alpha;
 	u32 round_end;

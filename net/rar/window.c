@@ -48,6 +48,7 @@
 #define RTO_SLACK_US		1000	/* lowest allowance for variation */
 #define REORDER_MIN_US		250	/* a gap is not a loss before */
 #define REORDER_MAX_US		10000	/* or two round trips */
+#define UNDO_US			50000U	/* so long may what was given up still come */
 
 /* -- lowest delay -------------------------------------------------------- */
 
@@ -156,7 +157,8 @@ void rar_window_lost(struct rar_group *grp, u32 seq, bool head)
 	struct rar_link_tx *tx = &grp->tx;
 	bool noise = tx->noise >= WINDOW_NOISE;
 
-	tx->undo_left++;
+	if (!tx->undo_left++)
+		tx->undo_us = rar_now_us();
 	if (!head)
 		return;
 	if (noise)
@@ -199,16 +201,18 @@ static void marked(struct rar_link_tx *tx)
 }
 
 /* Once per round trip. */
-static void next_round(struct rar_link_tx *tx)
+static void next_round(struct rar_link_tx *tx, u64 now)
 {
 	u32 share = (tx->round_marks << WINDOW_ALPHA_SHIFT) /
 		    max(tx->round_acked, 1U);
 
 	share = min(share, 1U << WINDOW_ALPHA_SHIFT);
 	tx->alpha += (s32)(share - tx->alpha) >> WINDOW_ALPHA_GAIN;
-	tx->reorder_us = max_t(u32, REORDER_MIN_US,
-			       tx->reorder_us - (tx->reorder_us >> 7));
-	if (!tx->round_lost) {
+	/* Patience costs time only where something is lost. */
+	if (tx->round_lost) {
+		tx->reorder_us = max_t(u32, REORDER_MIN_US,
+				       tx->reorder_us - (tx->reorder_us >> 4));
+	} else if (now - tx->undo_us > max(UNDO_US, 2 * tx->srtt_us)) {
 		tx->undo_left = 0;
 		tx->undo_cwnd = 0;
 	}
@@ -258,7 +262,7 @@ void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
 	else if (limited && !reduced(tx, tx->highest))
 		grow(tx, n);
 	if (!rar_seq_before(tx->highest, tx->round_end))
-		next_round(tx);
+		next_round(tx, rar_now_us());
 }
 
 /**
