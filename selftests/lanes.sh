@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Lanes: the chunks of a link come from several UDP ports, so that devices, switches and
-# RPS spread them; everything else, and a small operation, comes from the first one.
+# RPS spread them; everything else, and a small operation, comes from the first one. On
+# devices without queues the module spreads them over processors itself.
 . "$(dirname "$0")/lib.sh"
 
 n=3
@@ -95,10 +96,80 @@ spread()
 	result $? "flows are spread over CPUs: each has some"
 }
 
+# Own chunks that ranks gave to another processor to send.
+handed()
+{
+	local r sum=0
+
+	for ((r = 0; r < n; r++)); do
+		sum=$((sum + $(counter $r RarTxSpread)))
+	done
+	echo $sum
+}
+
+# hands NAME OPERATOR NUMBER command...: so many, as test(1) compares
+hands()
+{
+	local name=$1 op=$2 want=$3 before after
+
+	shift 3
+	before=$(handed)
+	check "$name: all bits are right" "$@" -s rx_path=ingress
+	after=$(handed)
+	note "chunks handed to another processor: $((after - before))"
+	test $((after - before)) "$op" "$want"
+	result $? "$name: chunks handed over $op $want"
+}
+
+# In the middle of operations a processor goes, comes back, and so on.
+hotplug()
+{
+	local online=/sys/devices/system/cpu/cpu1/online rounds=0 status=0
+	local name="a processor goes and comes back: all bits are right"
+
+	[ -e $online ] || { skip "$name" "this kernel keeps its processors" && return; }
+	ring -n "$n" -t f32 -c 4M -d 8 -T 100 -s rx_path=ingress > "$dir/hotplug" 2>&1 &
+	sleep 1
+	while kill -0 $! 2> /dev/null; do
+		echo 0 > $online
+		sleep 0.3
+		echo 1 > $online
+		sleep 0.3
+		rounds=$((rounds + 1))
+	done
+	wait $! || status=1
+	quote "$(< "$dir/hotplug")"
+	note "a processor was taken away and came back $rounds times"
+	[ $rounds -ge 3 ] || status=1
+	result $status "$name"
+}
+
+# Where the device has no queue, the module itself spreads long operations.
+processors()
+{
+	local name
+
+	if [ "$(nproc)" = 1 ]; then
+		for name in "long" "short" "one flow" "one processor"; do
+			skip "$name: all bits are right" "one CPU"
+			skip "$name: chunks handed over" "one CPU"
+		done
+		skip "a processor goes and comes back: all bits are right" "one CPU"
+		return
+	fi
+	topo_sysctl lanes=4
+	hands long -ge 100 "${big[@]}"
+	hands short -eq 0 "${small[@]}"
+	hands "one processor" -eq 0 taskset -c 1 "${big[@]}"
+	hotplug
+	topo_sysctl lanes=1
+	hands "one flow" -eq 0 "${big[@]}"
+}
+
 need_module
 nft list tables > /dev/null 2>&1 || skip_all "no nftables in this kernel"
 dir=$(mktemp -d)
-plan 12
+plan 21
 topo_up $n
 topo_sysctl dead_ms=1000
 expect "default" 18118,18119,18120,18121 "${big[@]}"
@@ -110,5 +181,6 @@ expect "a port is taken" 18118,18119 "${big[@]}"
 kill $occupant
 topo_sysctl lanes=1
 expect "lanes=1" 18118 "${big[@]}"
+processors
 spread
 finish

@@ -442,6 +442,7 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 	now = rar_now_us();
 	while (n < LINK_BATCH && (max = may_send(grp))) {
 		op = pick_pending(grp, &items[n].run, most, max);
+		items[n].own = !op;
 		if (!op)
 			op = pick_inject(grp, &items[n].run, most, max, now);
 		if (!op)
@@ -472,6 +473,8 @@ void rar_link_push_packets(struct rar_group *grp)
 	do {
 		n = take_batch(grp, items);
 		for (i = 0; i < n; i++) {
+			if (items[i].own && rar_spread(grp, &items[i]))
+				continue;
 			rar_output_run(grp, &items[i]);
 			if (rar_op_unuse(items[i].op))
 				rar_group_wake(grp);
@@ -623,6 +626,7 @@ void rar_link_post(struct rar_group *grp, struct rar_operation *op)
 {
 	spin_lock(&grp->tx.lock);
 	op->posted_us = rar_now_us();
+	rar_spread_plan(grp, op);
 	atomic_set(&op->users, 1);
 	if (op->later)
 		op->inject_end = op->inject;

@@ -107,6 +107,7 @@ static int __init main_init(void)
 	err = rar_sock_init();
 	if (err)
 		goto err_hook;
+	rar_spread_init();
 	rar_xdp_init();
 	return 0;
 
@@ -134,6 +135,7 @@ static void __exit main_exit(void)
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_xdp_exit();
+	rar_spread_exit();
 	rar_local_exit();
 	rar_group_exit();
 	rar_op_exit();

@@ -44,6 +44,7 @@ struct rar_run {
 };
 
 #define RAR_RUN_MAX	64
+#define RAR_MAX_LANES	8	/* ports, one after the other, that chunks come from */
 
 /* A transmission chosen under tx.lock, built and sent after it. */
 struct rar_tx_item {
@@ -53,6 +54,7 @@ struct rar_tx_item {
 	u32 una;
 	bool ack_now;
 	bool frame;			/* goes on at the XDP hook */
+	bool own;			/* injected, for the first time */
 };
 
 /*
@@ -103,6 +105,8 @@ struct rar_operation {
 	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
 	u64 posted_us;
+	bool spread;			/* see spread.c */
+	int cpu[RAR_MAX_LANES];		/* of each lane */
 	struct list_head node;
 	bool complete;
 	atomic_t left;

@@ -348,15 +348,6 @@ static void trace_tx(const struct rar_group *grp, const struct rar_tx_item *item
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 }
 
-/*
- * The flow that a run belongs to: by its number, so that a chunk keeps to one
- * lane all the way round, and to one CPU where each lane has its own.
- */
-static u32 lane_of(const struct rar_group *grp, const struct rar_run *run)
-{
-	return run->chunk / RAR_RUN_MAX % grp->nlanes;
-}
-
 static void run_sent(struct rar_group *grp, const struct rar_tx_item *item,
 		     int err)
 {
@@ -377,7 +368,7 @@ static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
 		     struct sk_buff *skb)
 {
 	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb,
-				 lane_of(grp, &item->run)));
+				 rar_lane(grp, &item->run)));
 }
 
 /**
@@ -608,7 +599,7 @@ static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
 	number_data_hdr(item, &dh, 0, len);
 	*to = dh;
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
-		      lane_of(grp, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
+		      rar_lane(grp, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
 	/* Nobody's metadata are true any more. */
 	if (xdp->data_meta <= xdp->data)
 		xdp->data_meta = (void *)to - frame_room(frame, path);

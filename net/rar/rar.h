@@ -50,7 +50,6 @@ struct xdp_buff;
 #define RAR_PAYLOAD_UNIT 16	/* bytes, of any element a multiple */
 #define RAR_ACK_EVERY	8	/* packets */
 #define RAR_ACK_DELAY_US 1000	/* longest, when fewer came */
-#define RAR_MAX_LANES	8	/* ports, one after the other, that chunks come from */
 #define RAR_MTU_LOSSES	6	/* full-size packets, before the MTU is blamed */
 
 /* The ends of a member's two links. */
@@ -131,6 +130,7 @@ struct rar_addr {
  * @oif:	device to use, 0 = any
  * @mtu:	that the route was configured with, 0 = none
  * @run_max:	chunks in a superpacket that the route's device takes
+ * @no_queue:	that device has no queue, and so no processor, of its own
  * @cache:	route
  */
 struct rar_path {
@@ -139,6 +139,7 @@ struct rar_path {
 	int oif;
 	u32 mtu;
 	u32 run_max;
+	bool no_queue;
 	struct dst_cache cache;
 };
 
@@ -406,8 +407,8 @@ struct rar_join_state {
  * member is on, see local.c.
  *
  * References (@ref): the hash table (dropped by rar_group_unhash()), the
- * socket, the armed timer, the queued work, local.c's list and xdp.c's are each one. It
- * dies
+ * socket, the armed timer, the queued work, local.c's list and xdp.c's, and each item of
+ * spread.c are each one. It dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
  *  - on close in RUN: as an orphan, until all operations are released and
@@ -551,6 +552,15 @@ static inline u64 rar_random_token(void)
 static inline u64 rar_now_us(void)
 {
 	return ktime_to_us(ktime_get());
+}
+
+/*
+ * The flow that a run belongs to: by its number, so that a chunk keeps to one
+ * lane all the way round, and to one CPU where each lane has its own.
+ */
+static inline u32 rar_lane(const struct rar_group *grp, const struct rar_run *run)
+{
+	return run->chunk / RAR_RUN_MAX % grp->nlanes;
 }
 
 /* Has it no operation in flight? Locklessly, or under tx.lock. */
@@ -738,6 +748,12 @@ void rar_early_flush(struct rar_group *grp);
 int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev);
 bool rar_route_is_here(const struct rar_group *grp, const struct rar_path *path);
 bool rar_route_cut_off(struct rar_group *grp, struct rar_path *path);
+
+/* spread.c */
+void rar_spread_init(void);
+void rar_spread_exit(void);
+void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op);
+bool rar_spread(struct rar_group *grp, const struct rar_tx_item *item);
 
 /* output.c */
 void rar_output_run(struct rar_group *grp, struct rar_tx_item *item);

@@ -125,6 +125,7 @@ struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path)
 		return dst;
 	WRITE_ONCE(path->mtu, route_mtu(dst));
 	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
+	WRITE_ONCE(path->no_queue, dst->dev->priv_flags & IFF_NO_QUEUE);
 #if IS_ENABLED(CONFIG_IPV6)
 	if (path->dst.af == AF_INET6) {
 		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);

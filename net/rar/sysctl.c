@@ -16,7 +16,7 @@
  *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   lanes        flows, each from a UDP port of its own, that the chunks of a link
- *                are spread over; for later joins
+ *                are spread over, and processors; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
  */
 #include <linux/cpumask.h>

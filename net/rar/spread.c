@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Spreads what a rank injects over processors. What a device without a queue of its own
+ * sends (veth, loopback) is received on the processor that sent it, goes on from there,
+ * and so stays there all the way round the ring: where own chunks start decides who does
+ * the work. Left alone it is soon one processor that does all of it, since acknowledgments
+ * start chunks where others arrived. So each lane of a long operation has its processor,
+ * one of those that the process that sends may run on.
+ *
+ * Other devices have interrupts and queues of their own, a queue with XDP is one
+ * processor's at a time, and a rank bound to one processor has neighbours bound to others:
+ * they are left alone.
+ */
+#include <linux/interrupt.h>
+#include <linux/llist.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/topology.h>
+
+#include "rar.h"
+
+#define SPREAD_MIN_BYTES	SZ_1M		/* shorter ones are over too soon */
+
+/* Chunks to send; holds a reference to the group. */
+struct spread_item {
+	struct llist_node node;
+	struct rar_group *grp;
+	struct rar_tx_item item;
+};
+
+/*
+ * struct spread - what a processor shall send for others
+ * @items: newest first
+ * @call:  goes there, from whoever found @items empty
+ * @send:  takes @items
+ */
+struct spread {
+	struct llist_head items;
+	call_single_data_t call;
+	struct tasklet_struct send;
+};
+
+static DEFINE_PER_CPU(struct spread, spreads);
+
+/* Bottom halves are off. */
+static void send_items(struct spread *s)
+{
+	struct llist_node *list = llist_reverse_order(llist_del_all(&s->items));
+	struct spread_item *it, *next;
+
+	rcu_read_lock();
+	llist_for_each_entry_safe(it, next, list, node) {
+		rar_output_run(it->grp, &it->item);
+		if (rar_op_unuse(it->item.op))
+			rar_group_wake(it->grp);
+		rar_group_put(it->grp);
+		kfree(it);
+	}
+	rcu_read_unlock();
+}
+
+static void spread_send(struct tasklet_struct *t)
+{
+	send_items(container_of(t, struct spread, send));
+}
+
+static void spread_called(void *info)
+{
+	struct spread *s = info;
+
+	tasklet_schedule(&s->send);
+}
+
+/**
+ * rar_spread_plan() - choose the processors of an operation's lanes
+ * @grp: group
+ * @op:  operation, not posted yet
+ *
+ * The first lane's is this one, the others' follow it on the same node, as far as the
+ * process may use them. Process context, preemption is off.
+ */
+void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op)
+{
+	int cpu = smp_processor_id();
+	const struct cpumask *near = cpumask_of_node(cpu_to_node(cpu));
+	u32 lane;
+
+	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(grp->path[RAR_NEXT].no_queue) ||
+	    READ_ONCE(grp->rn->sysctl_rx_path) == RAR_PATH_XDP)
+		return;
+	for (lane = 0; lane < grp->nlanes; lane++) {
+		op->cpu[lane] = cpu;
+		op->spread |= cpu != op->cpu[0];
+		do {
+			cpu = cpumask_next_and(cpu, near, cpu_online_mask);
+			if (cpu >= nr_cpu_ids)
+				cpu = cpumask_first_and(near, cpu_online_mask);
+		} while (cpu != op->cpu[0] && !cpumask_test_cpu(cpu, current->cpus_ptr));
+	}
+}
+
+/**
+ * rar_spread() - let another processor send chunks, if they belong there
+ * @grp:  group, RCU read side
+ * @item: own chunks; its reference passes on
+ *
+ * Bottom halves are off. Return: false if the caller shall send them.
+ */
+bool rar_spread(struct rar_group *grp, const struct rar_tx_item *item)
+{
+	struct rar_operation *op = item->op;
+	struct spread_item *it;
+	struct spread *s;
+	int cpu;
+
+	if (!op->spread)
+		return false;
+	cpu = op->cpu[rar_lane(grp, &item->run)];
+	if (cpu == smp_processor_id())
+		return false;
+	it = kmalloc(sizeof(*it), GFP_ATOMIC | __GFP_NOWARN);
+	if (!it)
+		return false;
+	refcount_inc(&grp->ref);
+	it->grp = grp;
+	it->item = *item;
+	rar_mib_add(grp->rn, TxSpread, item->run.n);
+	s = per_cpu_ptr(&spreads, cpu);
+	/* It is offline by now: what it was given is sent from here. */
+	if (llist_add(&it->node, &s->items) && smp_call_function_single_async(cpu, &s->call))
+		send_items(s);
+	return true;
+}
+
+void rar_spread_init(void)
+{
+	struct spread *s;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		s = per_cpu_ptr(&spreads, cpu);
+		init_llist_head(&s->items);
+		INIT_CSD(&s->call, spread_called, s);
+		tasklet_setup(&s->send, spread_send);
+	}
+}
+
+/* No group is left, so nothing is to be sent. */
+void rar_spread_exit(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		tasklet_kill(&per_cpu_ptr(&spreads, cpu)->send);
+}
