@@ -7,6 +7,7 @@
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/route.h>
+#include <net/sch_generic.h>
 #include <net/udp.h>
 
 #include "rar.h"
@@ -96,6 +97,14 @@ static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
 	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
 }
 
+/* Is what the device sends on its way at once, on the same processor? */
+static bool no_queue(const struct net_device *dev)
+{
+	const struct Qdisc *q = rcu_dereference_bh(netdev_get_tx_queue(dev, 0)->qdisc);
+
+	return (dev->priv_flags & IFF_NO_QUEUE) && !q->enqueue;
+}
+
 /* What somebody set for the route; not what ICMP made of it. */
 static u32 route_mtu(const struct dst_entry *dst)
 {
@@ -125,7 +134,7 @@ struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path)
 		return dst;
 	WRITE_ONCE(path->mtu, route_mtu(dst));
 	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
-	WRITE_ONCE(path->no_queue, dst->dev->priv_flags & IFF_NO_QUEUE);
+	WRITE_ONCE(path->no_queue, no_queue(dst->dev));
 #if IS_ENABLED(CONFIG_IPV6)
 	if (path->dst.af == AF_INET6) {
 		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);

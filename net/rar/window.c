@@ -399,7 +399,9 @@ void rar_window_init(struct rar_group *grp)
 	struct rar_link_tx *tx = &grp->tx;
 
 	tx->rto_us = RTO_INIT_US;
-	tx->reorder_us = REORDER_MIN_US;
+	/* What one processor sends waits for others there, and overtakes those elsewhere. */
+	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(grp->path[RAR_NEXT].no_queue) ?
+			 REORDER_MAX_US : REORDER_MIN_US;
 	tx->cwnd = clamp_t(u32, WINDOW_INIT_BYTES / grp->payload,
 			   WINDOW_INIT_MIN, WINDOW_INIT_MAX);
 	tx->ssthresh = RAR_TX_SLOTS;
