@@ -87,7 +87,7 @@ refused_while_open()
 	eval "exec ${hold[1]}>&-"
 	# shellcheck disable=SC2154 # set by coproc
 	wait "$hold_PID"
-	return $status
+	return "$status"
 }
 
 refused_while_running()
@@ -101,7 +101,7 @@ refused_while_running()
 	status=$?
 	kill -KILL "$load"
 	wait "$load" 2> /dev/null
-	return $status
+	return "$status"
 }
 
 reload_with_traffic()
@@ -146,37 +146,43 @@ memory()	# prints kB: free, of the kernel's own allocators
 		END { print free, own }' /proc/meminfo
 }
 
-sent=0
+moved=0
 kill_all()
 {
-	local load
+	local load status
 
 	ring -n 4 -m same -a lo4 -t f32 -c 8M -r 1000 -T 100 > "$log" 2>&1 &
 	load=$!
-	within 10 running
-	within 5 moving
+	within 10 running && within 10 moving
+	status=$?
 	kill -KILL "$load" || cat "$log"
 	wait "$load" 2> /dev/null
-	within 6 gone
+	within 6 gone && return "$status"
 }
 
-moving() { [ "$(here RarTxData)" -gt $((sent + 100)) ]; }
+moving() { [ "$(here RarRxLocal)" -gt $((moved + 100)) ]; }
+
+# What is freed behind a grace period takes a moment; what leaks stays away.
+memory_is_back()
+{
+	read -r free_after own_after < <(memory)
+	[ $((free - free_after)) -lt 49152 ] && [ $((own_after - own)) -lt 4096 ]
+}
 
 # Eight megabytes of each of four ranks are under way each time.
 killed()
 {
-	local i free own free_after own_after
+	local i free own free_after own_after status=0
 
 	kill_all || return
 	read -r free own < <(memory)
 	for ((i = 0; i < 3; i++)); do
-		sent=$(here RarTxData)
+		moved=$(here RarRxLocal)
 		kill_all || return
 	done
-	read -r free_after own_after < <(memory)
+	within 10 memory_is_back || status=1
 	note "kB free $free, then $free_after; slab and vmalloc $own, then $own_after"
-	[ $((free - free_after)) -lt 49152 ] && [ $((own_after - own)) -lt 4096 ] &&
-		head -n 1 /proc/net/rar | grep -q " mem 0$" && unused
+	head -n 1 /proc/net/rar | grep -q " mem 0$" && unused && return "$status"
 }
 
 # ---------------------------------------------------------------- under load
