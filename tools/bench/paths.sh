@@ -85,8 +85,8 @@ for config in "1500 open" "1500 made" "9000 open"; do
 	topo_sysctl super_chunks=1 window=262144
 	each_rank ethtool -K eth0 gro off
 	if [ "$csum" = made ]; then
-		each_rank ethtool -K eth0 tx off
-		each_rank ethtool -K prev tx off
+		each_rank ethtool -K eth0 tx off > /dev/null
+		each_rank ethtool -K prev tx off > /dev/null
 	fi
 	# The program has a user that stays: see run_in_guest.
 	rns 0 ip link add held type veth
