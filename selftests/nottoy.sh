@@ -138,9 +138,12 @@ trace_event()	# EVENT FILTER
 	echo 1 > "$tracing/events/rar/$1/enable"
 }
 
+# Without the names of processes: for them the scheduler would be patched while it runs,
+# which an emulator may not survive.
 trace_start()
 {
 	echo 0 > "$tracing/tracing_on"
+	echo 0 > "$tracing/options/record-cmd"
 	echo 16384 > "$tracing/buffer_size_kb"
 	echo > "$tracing/trace"
 	trace_event rar_reduce 'phase == 0'
@@ -156,6 +159,7 @@ trace_stop()
 		echo '!stacktrace' > "$tracing/events/rar/$event/trigger"
 		echo 0 > "$tracing/events/rar/$event/filter"
 	done
+	echo 1 > "$tracing/options/record-cmd"
 }
 
 # Per chunk: the add's stack and the forward's, from the ingress hook outwards.
