@@ -198,6 +198,22 @@ topo_down()
 	topo_n=0
 }
 
+# The ranks' addresses are those of a VLAN; the frames carry its tag both ways.
+topo_vlan()
+{
+	local r
+
+	modprobe -q 8021q
+	for ((r = 0; r < topo_n; r++)); do
+		ip -n rar$r -batch - <<-EOT || return
+			link add link eth0 name eth0.7 type vlan id 7
+			address del 10.77.0.$((r + 1))/24 dev eth0
+			link set eth0.7 up
+			address add 10.77.0.$((r + 1))/24 dev eth0.7
+		EOT
+	done
+}
+
 # In the end; a program that is pinned keeps the module.
 topo_exit()
 {

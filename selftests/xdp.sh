@@ -133,22 +133,6 @@ generic()
 	topo_xdp native
 }
 
-# The ranks' addresses are those of a VLAN; the frames carry its tag both ways.
-vlan()
-{
-	local r
-
-	modprobe -q 8021q
-	for ((r = 0; r < n; r++)); do
-		ip -n rar$r -batch - <<-EOT || return
-			link add link eth0 name eth0.7 type vlan id 7
-			address del 10.77.0.$((r + 1))/24 dev eth0
-			link set eth0.7 up
-			address add 10.77.0.$((r + 1))/24 dev eth0.7
-		EOT
-	done
-}
-
 # Neighbours at another device each: the program sends the frame there.
 redirected()	# MTU CONDITION
 {
@@ -315,7 +299,7 @@ nobody_takes_frames
 mirror
 beside_another
 replaced
-vlan
+topo_vlan
 fresh
 expect "in a VLAN" "sum[RxXdp] > 100 && sum[TxXdp] > 30" -n 3 -t all -c std,100k -T 60
 redirected 1500 "$most"

@@ -14,6 +14,7 @@
 #include "input.h"
 #include "rar.h"
 #include "reduce.h"
+#include "route.h"
 #include "trace.h"
 
 /**
@@ -157,9 +158,7 @@ static bool csum_left_open(const struct rar_pkt *pkt, const struct datagram *d)
 
 static bool from_veth(const struct rar_frame *frame)
 {
-	const struct rtnl_link_ops *ops = frame->xdp->rxq->dev->rtnl_link_ops;
-
-	return !frame->generic && ops && !strcmp(ops->kind, "veth");
+	return !frame->generic && rar_is_veth(frame->xdp->rxq->dev);
 }
 
 /* The sum of what follows the headers is kept: AG does not change it. */

@@ -86,6 +86,7 @@ static int __init main_init(void)
 {
 	int err;
 
+	rar_spread_init();
 	err = rar_reduce_init();
 	if (err)
 		return err;
@@ -107,7 +108,6 @@ static int __init main_init(void)
 	err = rar_sock_init();
 	if (err)
 		goto err_hook;
-	rar_spread_init();
 	rar_xdp_init();
 	return 0;
 

@@ -130,7 +130,7 @@ struct rar_addr {
  * @oif:	device to use, 0 = any
  * @mtu:	that the route was configured with, 0 = none
  * @run_max:	chunks in a superpacket that the route's device takes
- * @no_queue:	that device has no queue, and so no processor, of its own
+ * @no_queue:	what that device sends is received at once, on the same processor
  * @cache:	route
  */
 struct rar_path {

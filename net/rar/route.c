@@ -97,12 +97,15 @@ static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
 	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
 }
 
-/* Is what the device sends on its way at once, on the same processor? */
+/*
+ * Is what the device sends received at once, on the same processor? Of others without a
+ * queue (VLAN, bond, bridge) it goes to one that has one.
+ */
 static bool no_queue(const struct net_device *dev)
 {
 	const struct Qdisc *q = rcu_dereference_bh(netdev_get_tx_queue(dev, 0)->qdisc);
 
-	return (dev->priv_flags & IFF_NO_QUEUE) && !q->enqueue;
+	return ((dev->flags & IFF_LOOPBACK) || rar_is_veth(dev)) && !q->enqueue;
 }
 
 /* What somebody set for the route; not what ICMP made of it. */

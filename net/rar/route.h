@@ -5,6 +5,9 @@
 
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/netdevice.h>
+#include <linux/string.h>
+#include <net/rtnetlink.h>
 
 #include "rar.h"
 
@@ -17,6 +20,14 @@ static inline u32 rar_ip_hdr_size(const struct rar_path *path)
 {
 	return path->dst.af == AF_INET6 ? sizeof(struct ipv6hdr) :
 					  sizeof(struct iphdr);
+}
+
+/* Hands on what it is given, in this machine's memory. */
+static inline bool rar_is_veth(const struct net_device *dev)
+{
+	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
+
+	return ops && !strcmp(ops->kind, "veth");
 }
 
 struct dst_entry *rar_route_new(struct rar_group *grp, struct rar_path *path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Spreads what a rank injects over processors. What a device without a queue of its own
- * sends (veth, loopback) is received on the processor that sent it, goes on from there,
+ * Spreads what a rank injects over processors. What veth or loopback sends, without a
+ * queueing discipline, is received on the processor that sent it, goes on from there,
  * and so stays there all the way round the ring: where own chunks start decides who does
  * the work. Left alone it is soon one processor that does all of it, since acknowledgments
  * start chunks where others arrived. So each lane of a long operation has its processor,
@@ -53,7 +53,9 @@ static void send_items(struct spread *s)
 
 	rcu_read_lock();
 	llist_for_each_entry_safe(it, next, list, node) {
-		rar_output_run(it->grp, &it->item);
+		/* As for packets: stop_writing() waits for who does not see it. */
+		if (rar_group_runs(it->grp))
+			rar_output_run(it->grp, &it->item);
 		if (rar_op_unuse(it->item.op))
 			rar_group_wake(it->grp);
 		rar_group_put(it->grp);
@@ -89,7 +91,8 @@ void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op)
 	u32 lane;
 
 	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(grp->path[RAR_NEXT].no_queue) ||
-	    READ_ONCE(grp->rn->sysctl_rx_path) == RAR_PATH_XDP)
+	    READ_ONCE(grp->rn->sysctl_rx_path) == RAR_PATH_XDP ||
+	    !cpumask_test_cpu(cpu, near))
 		return;
 	for (lane = 0; lane < grp->nlanes; lane++) {
 		op->cpu[lane] = cpu;
@@ -98,7 +101,7 @@ void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op)
 			cpu = cpumask_next_and(cpu, near, cpu_online_mask);
 			if (cpu >= nr_cpu_ids)
 				cpu = cpumask_first_and(near, cpu_online_mask);
-		} while (cpu != op->cpu[0] && !cpumask_test_cpu(cpu, current->cpus_ptr));
+		} while (cpu != op->cpu[0] && !cpumask_test_cpu(cpu, &current->cpus_mask));
 	}
 }
 
@@ -124,7 +127,10 @@ bool rar_spread(struct rar_group *grp, const struct rar_tx_item *item)
 	it = kmalloc(sizeof(*it), GFP_ATOMIC | __GFP_NOWARN);
 	if (!it)
 		return false;
-	refcount_inc(&grp->ref);
+	if (!refcount_inc_not_zero(&grp->ref)) {
+		kfree(it);
+		return false;
+	}
 	it->grp = grp;
 	it->item = *item;
 	rar_mib_add(grp->rn, TxSpread, item->run.n);
