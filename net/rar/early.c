@@ -200,7 +200,7 @@ void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell)
 	__skb_queue_head_init(&list);
 	local_bh_disable();
 	rcu_read_lock();
-	/* As for packets: stop_writing() waits for who does not see this. */
+	/* As for packets: rar_msg_stop_writing() waits for who does not see this. */
 	if (rar_group_state(grp) == RAR_S_FAILED)
 		goto out;
 	if (grp->size == 1) {

@@ -90,7 +90,7 @@ static u64 give(struct rar_group *grp, struct rar_group *to, struct rar_tx_item 
 
 /*
  * Hand over one run. Returns false if there is nothing to do. As for packets,
- * stop_writing() waits for who does not see that the group has failed.
+ * rar_msg_stop_writing() waits for who does not see that the group has failed.
  */
 static bool hand_over(struct rar_group *grp)
 {

@@ -53,7 +53,7 @@ static void send_items(struct spread *s)
 
 	rcu_read_lock();
 	llist_for_each_entry_safe(it, next, list, node) {
-		/* As for packets: stop_writing() waits for who does not see it. */
+		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
 		if (rar_group_runs(it->grp))
 			rar_output_run(it->grp, &it->item);
 		if (rar_op_unuse(it->item.op))

@@ -171,7 +171,7 @@ static void drain(struct tasklet_struct *t)
 		list_del(&grp->xdp_node);
 		/* Another CPU may queue it from here on. */
 		todo = atomic_xchg(&grp->xdp_todo, 0);
-		/* As for packets: stop_writing() waits for who does not see it. */
+		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
 		if (rar_group_runs(grp)) {
 			if (todo & XDP_ACK)
 				rar_ack_send(grp);

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""house.py OBJECTS: measures the structure of the module.
+
+OBJECTS is a directory in which the module was built. Prints findings, one a line, then a
+summary that begins with "layers:". scripts/lib/layers.txt names the layers and
+scripts/lib/ratchet.txt the worst figures that pass.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+LIB = pathlib.Path(__file__).parent
+COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+FUNCTIONS = "T"
+PAGES = (".rst", ".md", ".7")
+
+# Functions that comments mention and no source of ours calls: of the kernel, of Python.
+OTHERS = {"dst_neigh_lookup", "hash_32", "recv_into", "recvfrom", "settimeout",
+          "udp_tunnel_sock_release"}
+
+
+def table(name):
+    """Yield the words of each line of a table beside this file."""
+    for line in (LIB / name).read_text().splitlines():
+        words = line.replace(":", " ").split()
+        if words and not line.startswith("#"):
+            yield words
+
+
+# ---------------------------------------------------------------- calls
+
+def symbols(objects):
+    """Return who defines each symbol, and what each file leaves undefined."""
+    owner, wants = {}, collections.defaultdict(set)
+    for path in objects.rglob("net/rar/**/*.o"):
+        listing = subprocess.run(["nm", path], check=True, text=True, stdout=subprocess.PIPE)
+        for line in listing.stdout.splitlines():
+            kind, name = line.split()[-2:]
+            if kind == "U":
+                wants[path.stem].add(name)
+            elif kind in FUNCTIONS:
+                owner[name] = path.stem
+    return owner, wants
+
+
+def calls(objects):
+    """Return {(file, other file): symbols}."""
+    owner, wants = symbols(objects)
+    edges = collections.defaultdict(set)
+    for caller, names in wants.items():
+        for name in names:
+            if owner.get(name, caller) != caller:
+                edges[caller, owner[name]].add(name)
+    return edges
+
+
+def upward(edges, layer_of):
+    """Yield each call that goes up."""
+    for (caller, callee), names in sorted(edges.items()):
+        if layer_of.get(callee, 0) > layer_of.get(caller, 0):
+            yield from (f"{caller} calls {callee}: {name}()" for name in sorted(names))
+
+
+def reach(start, after):
+    """Return all files that @start calls, directly or not."""
+    seen, todo = set(), [start]
+    while todo:
+        for callee in after[todo.pop()]:
+            if callee not in seen:
+                seen.add(callee)
+                todo.append(callee)
+    return seen
+
+
+def largest_circle(edges):
+    """Return the largest set of files that all reach one another."""
+    after = collections.defaultdict(set)
+    for caller, callee in edges:
+        after[caller].add(callee)
+    reached = {file: reach(file, after) for file in list(after)}
+    circles = ([other for other in reached[file] if file in reached.get(other, ())]
+               for file in reached)
+    return max(map(len, circles), default=0)
+
+
+# ---------------------------------------------------------------- text
+
+def tracked():
+    """Return all files of the repository."""
+    listing = subprocess.run(["git", "ls-files"], check=True, text=True, stdout=subprocess.PIPE)
+    return [pathlib.Path(name) for name in listing.stdout.splitlines()
+            if pathlib.Path(name).exists()]
+
+
+def stale_names():
+    """Yield each function() that a comment or a page mentions and that does not exist."""
+    known, mentions = set(OTHERS), []
+    for path in tracked():
+        text = path.read_text(errors="replace")
+        if path.suffix in (".c", ".h"):
+            code = COMMENT.sub(" ", text)
+            known.update(re.findall(r"\b[A-Za-z_]\w*\b", code))
+            prose = COMMENT.finditer(text)
+            mentions += [(path, text.count("\n", 0, part.start()) + 1, name)
+                         for part in prose if part[0].startswith("/")
+                         for name in re.findall(r"\b([A-Za-z]\w*)\(\)", part[0])]
+        elif path.suffix in PAGES:
+            mentions += [(path, text.count("\n", 0, found.start()) + 1, found[1])
+                         for found in re.finditer(r"\b([A-Za-z]\w*)(?:\\fR)?\(\)", text)]
+    for path, line, name in mentions:
+        if name not in known:
+            yield f"{path}:{line}: {name}() does not exist"
+
+
+def function_lengths():
+    """Return the lines of each function of the module, from "{" to "}" in column 1."""
+    lengths = []
+    for path in sorted(pathlib.Path("net").rglob("*.[ch]")):
+        start = None
+        for number, line in enumerate(path.read_text().splitlines()):
+            if line.startswith("{"):
+                start = number
+            elif line.startswith("}") and start is not None:
+                lengths.append(number - start - 1)
+                start = None
+    return sorted(lengths)
+
+
+def prototypes():
+    """Return how many functions rar.h declares."""
+    code = COMMENT.sub(" ", pathlib.Path("net/rar/rar.h").read_text())
+    code = re.sub(r"\{[^{}]*\}", " ", re.sub(r"^#.*$", "", code, flags=re.M))
+    return len(re.findall(r"^[a-z][^;{}]*\brar_\w+\([^;{}]*\);|^int bpf_\w+\([^;]*\);",
+                          code, flags=re.M))
+
+
+# ---------------------------------------------------------------- verdict
+
+def main():
+    """Measure, compare with the ratchet, and report."""
+    layers = list(table("layers.txt"))
+    layer_of = {file: at for at, words in enumerate(layers) for file in words[1:]}
+    edges = calls(pathlib.Path(sys.argv[1]))
+    if not edges:
+        sys.exit(f"{sys.argv[1]}: no objects")
+    ups, stale, lengths = list(upward(edges, layer_of)), list(stale_names()), function_lengths()
+    now = {"upward": len(ups), "circle": largest_circle(edges), "longest": lengths[-1],
+           "prototypes": prototypes(), "stale": len(stale)}
+    for file in sorted({file for edge in edges for file in edge} - set(layer_of)):
+        print(f"{file}.c has no layer in scripts/lib/layers.txt")
+    details = {"upward": ups, "stale": stale}
+    for name, most in table("ratchet.txt"):
+        if now[name] > int(most):
+            print(f"{name}: {now[name]}, at most {most} before", *details.get(name, ()), sep="\n")
+        elif now[name] < int(most):
+            print(f"# {name}: {now[name]}, better than the {most} of ratchet.txt")
+    print(f"# layers: {now['upward']} upward calls, largest circle of files {now['circle']}, "
+          f"functions p50/p90/max {lengths[len(lengths) // 2]}/"
+          f"{lengths[len(lengths) * 9 // 10]}/{now['longest']}, "
+          f"prototypes in rar.h {now['prototypes']}, stale names {now['stale']}")
+
+
+main()
