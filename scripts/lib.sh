@@ -335,7 +335,7 @@ rar_kernel()
 		rar_check_machine || exit 1
 	fi
 	if rar_is_uml "$1"; then
-		rar_locked uml rar_ensure_uml "$1"
+		rar_uml_ready "$1" || rar_locked uml rar_ensure_uml "$1"
 	else
 		rar_locked "$1" rar_ensure_debian "$1"
 	fi
