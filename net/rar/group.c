@@ -12,9 +12,7 @@
 #include "encap.h"
 #include "rar.h"
 #include "trace.h"
-
-#define GROUP_FEW	16	/* members of a user who has not many */
-#define GROUP_TOMBSTONES 4	/* count as one member */
+#include "user.h"
 
 static struct workqueue_struct *group_wq;
 
@@ -129,17 +127,14 @@ struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
 /* May a member with @new's identity be bound beside those that exist? */
 static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 {
-	u32 max = READ_ONCE(rn->sysctl_max_groups), own = 0, own_alive = 0;
-	u32 alive = atomic_read(&rn->alive) / GROUP_TOMBSTONES;
 	const struct rar_group *grp;
 	int bkt;
 
-	if (rn->ngroups >= max || alive > max)
+	if (!rar_user_may_bind(new->user, rn->ngroups, atomic_read(&rn->alive),
+			       READ_ONCE(rn->sysctl_max_groups)))
 		return -ENOSPC;
 	hash_for_each(rn->groups, bkt, grp, node) {
 		/* A failed member holds its socket, but no name any more. */
-		own += READ_ONCE(grp->sk) && uid_eq(grp->uid, new->uid);
-		own_alive += uid_eq(grp->uid, new->uid);
 		if (grp->id != new->id || !READ_ONCE(grp->sk) ||
 		    READ_ONCE(grp->state) == RAR_S_FAILED)
 			continue;
@@ -148,12 +143,7 @@ static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
 		if (grp->rank == new->rank)
 			return -EADDRINUSE;
 	}
-	/* The last eighth is for users who have few. */
-	if ((rn->ngroups >= max - max / 8 && own >= GROUP_FEW) ||
-	    (alive >= max - max / 8 &&
-	     own_alive >= GROUP_FEW * GROUP_TOMBSTONES))
-		return -ENOSPC;
-	return 0;
+	return rar_user_bind(new->user);
 }
 
 /**
@@ -161,7 +151,8 @@ static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
  * @grp: from rar_group_alloc()
  *
  * Return: 0, -EADDRINUSE if the rank is taken in this netns, -EACCES if the
- * group belongs to another user, -ENOSPC beyond net.rar.max_groups.
+ * group belongs to another user, -ENOSPC beyond net.rar.max_groups or the limit of
+ * the host.
  */
 int rar_group_hash(struct rar_group *grp)
 {
@@ -207,8 +198,10 @@ void rar_group_unhash(struct rar_group *grp)
 void rar_group_detach(struct rar_group *grp)
 {
 	spin_lock_bh(&grp->rn->lock);
-	if (grp->sk)
+	if (grp->sk) {
 		grp->rn->ngroups--;
+		rar_user_unbind(grp->user);
+	}
 	/* Pairs with the acquire in rar_leave_check_orphan(). */
 	smp_store_release(&grp->sk, NULL);
 	spin_unlock_bh(&grp->rn->lock);
@@ -236,6 +229,8 @@ static void group_free_work(struct work_struct *work)
 	rar_encap_put(rn, grp->port);
 	kfree(grp->tx.sent);
 	kvfree(grp->join.members);
+	rar_user_alive(grp->user, -1);
+	rar_user_put(grp->user);
 	kfree(grp);
 	if (atomic_dec_and_test(&rn->alive))
 		wake_up_var(&rn->alive);
@@ -261,6 +256,20 @@ static int group_init_paths(struct rar_group *grp)
 	return err;
 }
 
+/* What a member refers to; nothing if it fails. */
+static int group_init_refs(struct rar_group *grp)
+{
+	int err;
+
+	grp->user = rar_user_get();
+	if (!grp->user)
+		return -ENOMEM;
+	err = group_init_paths(grp);
+	if (err)
+		rar_user_put(grp->user);
+	return err;
+}
+
 /**
  * rar_group_alloc() - make a member
  * @rn:   netns
@@ -277,7 +286,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	grp = kzalloc(sizeof(*grp), GFP_KERNEL_ACCOUNT);
 	if (!grp)
 		return NULL;
-	if (group_init_paths(grp)) {
+	if (group_init_refs(grp)) {
 		kfree(grp);
 		return NULL;
 	}
@@ -296,6 +305,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	INIT_WORK(&grp->work, group_work);
 	INIT_RCU_WORK(&grp->free, group_free_work);
 	rar_link_init(grp);
+	rar_user_alive(grp->user, 1);
 	atomic_inc(&rn->alive);
 	return grp;
 }

@@ -41,6 +41,7 @@
 
 struct rar_hook;
 struct rar_port;
+struct rar_user;
 struct xdp_buff;
 
 #define RAR_TX_SLOTS	1024	/* packets in flight on a link, power of two */
@@ -397,7 +398,7 @@ struct rar_join_state {
 /*
  * struct rar_group - one member's side of a group
  *
- * Set once: before the group is hashed @rn, @id, @rank, @size, @uid; before
+ * Set once: before the group is hashed @rn, @id, @rank, @size, @uid, @user; before
  * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
  * @seat, @host_first (the first rank of this host), tx.sent.
  * @lock protects @state, @error, @join, @undelivered, the leave fields but for
@@ -427,6 +428,7 @@ struct rar_group {
 	u32 rank;
 	u32 size;
 	kuid_t uid;
+	struct rar_user *user;		/* who is charged, referenced */
 
 	spinlock_t lock; /* see above */
 	u8 state;			/* enum rar_state */

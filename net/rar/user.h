@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Users: what each of them holds on this host, in all namespaces together. */
+#ifndef _RAR_USER_H
+#define _RAR_USER_H
+
+#include <linux/atomic.h>
+#include <linux/refcount.h>
+#include <linux/types.h>
+#include <linux/uidgid.h>
+
+#define RAR_USER_FEW	16	/* members of a user who has not many */
+#define RAR_TOMBSTONES	4	/* members without a socket count as one with */
+
+/*
+ * struct rar_user - a user of this host
+ * @node:	in the hash of users, user_lock
+ * @ref:	each member
+ * @uid:	see user_of()
+ * @members:	members with a socket
+ * @alive:	members not yet freed
+ * @orphan:	bytes of operations of closed members that serve their neighbours
+ */
+struct rar_user {
+	struct hlist_node node;
+	refcount_t ref;
+	kuid_t uid;
+	atomic_t members;
+	atomic_t alive;
+	atomic64_t orphan;
+};
+
+struct rar_user *rar_user_get(void);
+void rar_user_put(struct rar_user *user);
+bool rar_user_may_bind(const struct rar_user *user, u32 bound, u32 alive, u32 max);
+int rar_user_bind(struct rar_user *user);
+void rar_user_unbind(struct rar_user *user);
+void rar_user_alive(struct rar_user *user, int n);
+
+#endif /* _RAR_USER_H */
