@@ -658,6 +658,121 @@ TEST(connect_interrupted)
 	EXPECT_EQ(0, works(fd, 2, 1));
 }
 
+/* The next member comes when the caller is asleep in connect() again, or still stopped. */
+struct stopped {
+	struct rar_ring ring;
+	bool signal;
+	bool limit;
+};
+
+static int connect_stopped(uint32_t rank, void *arg)
+{
+	struct stopped *s = arg;
+	struct sigaction sa = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
+	int fd = rar_socket(), err = rar_bind(fd, &s->ring, rank);
+
+	if (s->signal)
+		sigaction(SIGUSR1, &sa, NULL);
+	if (s->limit)
+		err = err ?: rar_timeout(fd, SO_SNDTIMEO, 6000);
+	err = err ?: rar_connect(fd, &s->ring, 0);
+	RAR_CHECK(!err, "connect: %s", strerrorname_np(-err));
+	RAR_CHECK(!s->signal || counter_of_signals, "no signal");
+	err = rar_connect(fd, &s->ring, 0);
+	RAR_CHECK(err == -EISCONN, "connect, once more: %s", strerrorname_np(-err));
+	return 0;
+}
+
+/* A connect() that is stopped, or meets a handler, goes on: the join may end meanwhile. */
+TEST(connect_restarted)
+{
+	struct stopped s = { .ring = lo_ring(2, 7) };
+	pid_t pid;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	for (int round = 0; round < 4; round++) {
+		s.ring.group = 7 + round;
+		s.signal = round == 2;
+		s.limit = round == 3;
+		pid = rar_spawn(NULL, connect_stopped, 0, &s);
+		rar_sleep_ms(150);
+		ASSERT_EQ(0, kill(pid, s.signal ? SIGUSR1 : SIGSTOP));
+		rar_sleep_ms(50);
+		if (round)	/* else it ends while the caller is stopped */
+			ASSERT_EQ(0, kill(pid, SIGCONT));
+		fd = rar_socket();
+		ASSERT_EQ(0, rar_join_start(fd, &s.ring, 1));
+		EXPECT_EQ(0, rar_join_wait(fd, 8000));
+		ASSERT_EQ(0, kill(pid, SIGCONT));
+		EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000))
+			TH_LOG("round %d", round);
+		close(fd);
+	}
+}
+
+/* Nor does it begin again if the join failed meanwhile. */
+static int connect_fails(uint32_t rank, void *arg)
+{
+	int fd = rar_socket(), err = rar_bind(fd, arg, rank);
+	uint64_t t = rar_now_us();
+
+	err = err ?: rar_connect(fd, arg, rank);
+	RAR_CHECK(err == -ETIMEDOUT, "connect: %s", strerrorname_np(-err));
+	t = rar_now_us() - t;
+	RAR_CHECK(t < 1300000, "connect: %llu us", (unsigned long long)t);
+	t = rar_now_us();
+	err = rar_connect(fd, arg, rank);
+	RAR_CHECK(err == -ETIMEDOUT, "connect, once more: %s", strerrorname_np(-err));
+	RAR_CHECK(rar_now_us() - t > 500000, "it did not join again");
+	return 0;
+}
+
+TEST(connect_fails_while_stopped)
+{
+	struct rar_ring ring = lo_ring(2, 7);
+	pid_t pid;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("join_ms", "700"));
+	pid = rar_spawn(NULL, connect_fails, 0, &ring);
+	rar_sleep_ms(150);
+	ASSERT_EQ(0, kill(pid, SIGSTOP));
+	rar_sleep_ms(900);
+	ASSERT_EQ(0, kill(pid, SIGCONT));
+	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
+}
+
+/* A join that somebody else began: waiting for it has a limit of its own. */
+TEST(connect_waits_for_another)
+{
+	struct itimerval soon = { .it_value.tv_usec = 100000 };
+	struct sigaction sa = { .sa_handler = ignore };
+	struct rar_ring ring = lo_ring(2, 7);
+	uint64_t t;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	fd[0] = rar_socket();
+	ASSERT_EQ(0, rar_join_start(fd[0], &ring, 0));
+	ASSERT_EQ(0, rar_timeout(fd[0], SO_SNDTIMEO, 300));
+	t = rar_now_us();
+	EXPECT_EQ(-EALREADY, rar_connect(fd[0], &ring, 0));
+	t = rar_now_us() - t;
+	EXPECT_LE(280000, t);
+	EXPECT_GT(2500000, t);
+	/* after a handler that does not restart calls, the next one tells the end */
+	ASSERT_EQ(0, rar_timeout(fd[0], SO_SNDTIMEO, 0));
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	EXPECT_EQ(-EINTR, rar_connect(fd[0], &ring, 0));
+	fd[1] = rar_socket();
+	ASSERT_EQ(0, rar_join_start(fd[1], &ring, 1));
+	EXPECT_EQ(0, rar_join_wait(fd[1], 8000));
+	EXPECT_EQ(0, rar_connect(fd[0], &ring, 0));
+	EXPECT_EQ(-EISCONN, rar_connect(fd[0], &ring, 0));
+}
+
 TEST(join_option)
 {
 	struct rar_ring ring = lo_ring(1, 9);

@@ -243,6 +243,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
 		ms = min_t(u64, ms, jiffies64_to_msecs(timeo));
 	sk->sk_err = 0;
+	rar_sk(sk)->interrupted = false;
 	rar_fail_set_owner(grp, get_pid(task_tgid(current)));
 	return rar_join_start(grp, &addr, ms);
 }
@@ -268,17 +269,55 @@ static int join_result(struct sock *sk, struct rar_group *grp)
 	return err;
 }
 
-static int sock_wait_join(struct sock *sk, struct rar_group *grp)
+/*
+ * Wait for the end of a join, but no longer than @timeo. A signal ends the wait and not
+ * the join, whose deadline stays: the call can be restarted, even with a time limit.
+ */
+static int sock_wait_join(struct sock *sk, struct rar_group *grp, long timeo)
 {
+	bool over;
 	int err;
 
 	refcount_inc(&grp->ref);
 	release_sock(sk);
-	err = wait_event_interruptible(*sk_sleep(sk), join_over(grp));
+	timeo = wait_event_interruptible_timeout(*sk_sleep(sk), join_over(grp), timeo);
 	lock_sock(sk);
-	err = err ? -EINTR : join_result(sk, grp);
+	over = join_over(grp);
+	rar_sk(sk)->interrupted = timeo && !over;
+	if (over)
+		err = join_result(sk, grp);
+	else
+		err = timeo ? -ERESTARTSYS : -EALREADY;
 	rar_group_put(grp);
 	return err;
+}
+
+/* Has a join ended that a signal had kept connect() from waiting for, and nobody knows? */
+static bool join_unseen(const struct sock *sk, const struct rar_group *grp)
+{
+	return rar_sk(sk)->interrupted && join_over(grp) &&
+	       (rar_group_runs(grp) || READ_ONCE(sk->sk_err));
+}
+
+static int sock_connect(struct sock *sk, const struct sockaddr_rar *next, long timeo)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+	int err;
+
+	if (!grp)
+		return -EINVAL;
+	if (join_unseen(sk, grp)) {
+		rar_sk(sk)->interrupted = false;
+		return join_result(sk, grp);
+	}
+	err = rar_sock_join(sk, next, timeo);
+	grp = rar_sock_group(sk);
+	if (!timeo && !err)
+		return join_over(grp) ? join_result(sk, grp) : -EINPROGRESS;
+	if (!timeo || (err && err != -EALREADY))
+		return err;
+	/* A join that began here has the time limit itself. */
+	return sock_wait_join(sk, grp, err ? timeo : MAX_SCHEDULE_TIMEOUT);
 }
 
 static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
@@ -301,21 +340,13 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 {
 	const struct sockaddr_rar *sa = (const struct sockaddr_rar *)uaddr;
 	struct sock *sk = sock->sk;
-	struct rar_group *grp;
-	long timeo;
 	int err;
 
 	err = rar_sock_check_addr(sa, len);
 	if (err)
 		return err;
 	lock_sock(sk);
-	timeo = sock_sndtimeo(sk, flags & O_NONBLOCK);
-	err = rar_sock_group(sk) ? rar_sock_join(sk, sa, timeo) : -EINVAL;
-	grp = rar_sock_group(sk);
-	if (!timeo && !err)
-		err = join_over(grp) ? join_result(sk, grp) : -EINPROGRESS;
-	else if (timeo && (!err || err == -EALREADY))
-		err = sock_wait_join(sk, grp);
+	err = sock_connect(sk, sa, sock_sndtimeo(sk, flags & O_NONBLOCK));
 	release_sock(sk);
 	return err;
 }

@@ -16,6 +16,7 @@
  * @more:      record begun with MSG_MORE
  * @print:     what @more is
  * @pinned:    operations of @grp may have written to the user's memory
+ * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
  * @dtype:     default of send()
  * @redop:     default of send()
  * @schedule:  asked for, enum rar_schedule
@@ -30,6 +31,7 @@ struct rar_sock {
 	struct rar_operation *more;
 	struct rar_print print;
 	bool pinned;
+	bool interrupted;
 	u8 dtype;
 	u8 redop;
 	u8 schedule;
