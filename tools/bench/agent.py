@@ -282,6 +282,15 @@ class Agent:
         command("insmod", request["module"])
         return {}
 
+    def do_load(self, request):
+        """Another build of the module, what it needs being there already"""
+        self.stop_all()
+        self.topology.remove()
+        command("modprobe", "rar")
+        command("rmmod", "rar")
+        command("insmod", request["module"])
+        return {}
+
     def do_topology(self, request):
         self.stop_all(keep=("marker",))
         self.topology.make(request["n"], request["mtu"], request["gso"])

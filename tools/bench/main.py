@@ -13,6 +13,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
+import against
 import models
 import report
 import targets
@@ -31,6 +32,7 @@ Runs AF_RAR and its competitors in turns, in the same boot, and says how they co
 Without options: the targets T1 to T8, a sweep over sizes and one training step, in under
 10 minutes. With --targets or --models: only those. With any other choice: a sweep of that.
 Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
+--against COMMIT: the module as it is here and as it was then, in turns in one boot.
 --paths [KERNEL [SECONDS]], alone: CPU time per hop by the paths ingress, udp and xdp."""
 
 EPILOG = """\
@@ -89,6 +91,8 @@ def parse(argv):
     add("--targets", type=one_of(*targets.TARGETS), help="T1,T2,...")
     add("--models", type=one_of("all", *models.MODELS), help="all, or some of "
         + ",".join(models.MODELS))
+    add("--against", metavar="COMMIT", help="what changed since: with --n, --sizes, --types, "
+        "--mtu, --gso, --contestants, --rounds, --kernel (one of each but --n, --sizes)")
     add("--kernel", type=one_of(*KERNELS), help=",".join(KERNELS))
     add("--n", type=list_of(int), help="ranks: 2,4,8")
     add("--sizes", type=list_of(size), help="4k,1M,...")
@@ -292,6 +296,28 @@ class Run:
             self.give([targets.T8.together(flat)])
 
 
+# -------------------------------------------------------------------- before and after
+
+def compare(args):
+    """This tree's module against a commit's"""
+    kernel = (args.kernel or ["uml"])[0]
+    spot = spots()[kernel]
+    ranks, sizes = args.n or against.RANKS, args.sizes or against.SIZES
+    built = subprocess.run(["scripts/bench", "--build-against", args.against, spot.kernel],
+                           cwd=TOP, check=True, stdout=subprocess.PIPE, text=True)
+    modules = dict(zip(against.BUILDS, built.stdout.split()))
+    place = spot.open(SPARE_MIB + max(ranks) * 2 * (max(sizes) // MIB + 2))
+    try:
+        turns = against.Turns(place, modules, args, say)
+        turns.compare(ranks)
+    finally:
+        place.close()
+    out = args.out or os.path.join(TOP, "build/bench/against")
+    print(against.write(out, {"before": args.against, "kernel": spot.kernel}, turns), end="")
+    print(f"bench: {out}: table.txt, result.json")
+    return bool(turns.missing)
+
+
 # -------------------------------------------------------------------- smoke
 
 def sound(out, results):
@@ -306,6 +332,8 @@ def sound(out, results):
 
 def main():
     args = parse(sys.argv[1:])
+    if args.against:
+        return compare(args)
     cases, names = plan(args)
     run = Run(cases, names, args.minutes)
     run.everything()

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -18,6 +19,7 @@ BOOT_S = 400
 CLOSE_S = 30
 LIMIT_S = 86400         # of a guest, should nobody end it
 PR_SET_PDEATHSIG = 1
+CPUCLOCK_SCHED = 2      # of the clock of a process, see clock_getcpuclockid()
 
 
 class NotHere(Exception):
@@ -43,8 +45,9 @@ class Place:
         self.name = name
         self.cpus = cpus
         self.started = {}           # contestant: None, or why not
+        self.pid = tempfile.NamedTemporaryFile("r", prefix="rarbench")
         self.process = subprocess.Popen(
-            self.command(name, cpus, on, mem), cwd=TOP, stdin=subprocess.PIPE,
+            self.command(name, cpus, on, mem, self.pid.name), cwd=TOP, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, start_new_session=True, preexec_fn=end_with_parent)
         self.pending = b""
         try:
@@ -56,18 +59,29 @@ class Place:
             raise
 
     @staticmethod
-    def command(name, cpus, on, mem):
+    def command(name, cpus, on, mem, pid):
         agent = ["python3", "-B", "tools/bench/agent.py"]
         if name == HOST:
             return [*(["sudo"] if os.geteuid() else []),
                     *(["taskset", "-c", on] if on else []), *agent]
         return ["scripts/vm", "--kernel", name, "--cpus", str(cpus), "--mem", str(mem),
-                "--timeout", str(LIMIT_S), "--module", "--stdin",
+                "--timeout", str(LIMIT_S), "--module", "--stdin", "--pid", pid,
                 *(["--on", on] if on else []), "--", *agent]
 
     def start_light(self):
-        if self.name != HOST:
-            self.ask(do="light", module=f"{TOP}/build/{self.name}.light/rar_light.ko")
+        module = f"{TOP}/build/{self.name}.light/rar_light.ko"
+        if self.name != HOST and os.path.exists(module):
+            self.ask(do="light", module=module)
+
+    def cpu_ns(self):
+        """CPU time of the guest's kernel so far; in User-Mode Linux programs have their own"""
+        self.pid.seek(0)
+        return time.clock_gettime_ns(~int(self.pid.read()) << 3 | CPUCLOCK_SCHED)
+
+    def load(self, module):
+        """Another build of the module"""
+        self.ask(do="load", module=module)
+        self.started = {}
 
     def receive(self, timeout):
         """The next answer; everything that does not begin with "@" is shown"""

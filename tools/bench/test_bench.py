@@ -6,6 +6,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+import against
 import contest
 import main
 import models
@@ -131,6 +132,57 @@ class TestContest(unittest.TestCase):
     def test_size_name(self):
         self.assertEqual([size_name(s) for s in (4096, MIB, 3 * MIB, 100)],
                          ["4KiB", "1MiB", "3MiB", "100B"])
+
+
+class Loading(FakePlace):
+    """The module that is loaded says how long operations take; half of it is CPU time"""
+
+    def __init__(self, ns):
+        super().__init__({RAR: None})
+        self.by_module, self.spent = ns, 0
+
+    def load(self, module):
+        self.log.append(("load", module))
+        self.ns = {RAR: self.by_module[module]}
+
+    def run(self, name, job, do="run"):
+        answer = super().run(name, job, do)
+        self.spent += answer["ns"] / 2
+        return answer
+
+    def cpu_ns(self):
+        return self.spent
+
+
+class TestAgainst(unittest.TestCase):
+    def compare(self, ns, *more):
+        args = main.parse(["--against", "HEAD", "--rounds", "2", "--contestants", RAR,
+                           "--sizes", "4k,1M", *more])
+        turns = against.Turns(Loading(ns), {b: b for b in against.BUILDS}, args,
+                              lambda text: None)
+        turns.compare([2, 4])
+        return turns
+
+    def test_turns(self):
+        turns = self.compare({"before": 1e6, "after": 1.5e6})
+        self.assertEqual([m for what, m, *_ in turns.place.log if what == "load"],
+                         ["after", "before", "before", "after"] * 2)
+        self.assertEqual(len(turns.cells), 4)
+        for got in turns.cells.values():
+            self.assertEqual((len(got.rounds), got.ratio("cpu")), (2, (1.5, 1.5, 1.5)))
+            self.assertEqual((got.us("before", "wall"), got.us("before", "cpu")), (1000, 500))
+
+    def test_a_mode_that_is_not_there(self):
+        turns = self.compare({"before": 1, "after": 1}, "--contestants", "rar-copy")
+        self.assertEqual(turns.cells, {})
+        self.assertIn((2, "rar-copy"), turns.missing)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as out:
+            text = against.write(out, {}, self.compare({"before": 2e6, "after": 1e6}))
+            self.assertIn("0.500", text)
+            with open(f"{out}/result.json", encoding="utf-8") as f:
+                self.assertEqual(len(json.load(f)["cells"]), 4)
 
 
 class TestTargets(unittest.TestCase):
