@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 
 #include "rar.h"
+#include "rules.h"
 
 /* After nftables' netdev filter (priority -500 .. 0 and any the user chose). */
 #define HOOK_PRIORITY	1000
@@ -31,12 +32,13 @@ static bool superpacket(const struct sk_buff *skb)
 	       skb_csum_unnecessary(skb);
 }
 
+/* What was decrypted is for the stack to judge, which knows how it came. */
 static unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
 				     const struct nf_hook_state *state)
 {
 	struct rar_net *rn = rar_net(state->net);
 
-	if (READ_ONCE(rn->sysctl_rx_path) == RAR_PATH_UDP ||
+	if (rar_rules_rx_path(rn) == RAR_PATH_UDP || secpath_exists(skb) ||
 	    skb->pkt_type != PACKET_HOST || skb_vlan_tag_present(skb) ||
 	    (skb_is_gso(skb) && !superpacket(skb)) ||
 	    (skb->protocol != htons(ETH_P_IP) &&

@@ -18,6 +18,7 @@
 #include "rar.h"
 #include "reduce.h"
 #include "route.h"
+#include "rules.h"
 #include "trace.h"
 
 #define OUTPUT_TTL	64
@@ -364,11 +365,20 @@ static void run_sent(struct rar_group *grp, const struct rar_tx_item *item,
 		rar_link_local_drop(grp);
 }
 
+/*
+ * The route was looked up for the first port. Where policies may select by port all chunks
+ * leave by that one, so that none goes by another's transform, or by none.
+ */
+static u32 run_lane(const struct rar_group *grp, const struct rar_run *run)
+{
+	return rar_rules_ipsec(grp->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(grp, run);
+}
+
 static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
 		     struct sk_buff *skb)
 {
 	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb,
-				 rar_lane(grp, &item->run)));
+				 run_lane(grp, &item->run)));
 }
 
 /**
@@ -599,7 +609,7 @@ static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
 	number_data_hdr(item, &dh, 0, len);
 	*to = dh;
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
-		      rar_lane(grp, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
+		      run_lane(grp, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
 	/* Nobody's metadata are true any more. */
 	if (xdp->data_meta <= xdp->data)
 		xdp->data_meta = (void *)to - frame_room(frame, path);

@@ -2,6 +2,7 @@
 /* Socket options of level SOL_RAR. */
 #include <linux/pid.h>
 
+#include "rules.h"
 #include "sock.h"
 
 /* What operations will use again and again. */
@@ -258,7 +259,7 @@ static void fill_info(struct rar_group *grp, struct rar_info *info)
 	bool up = rar_group_state(grp) >= RAR_S_RUN;
 
 	info->state = rar_group_state(grp);
-	info->rx_path = READ_ONCE(grp->rn->sysctl_rx_path);
+	info->rx_path = rar_rules_rx_path(grp->rn);
 	info->rank = grp->rank;
 	info->size = grp->size;
 	info->group = grp->id;

@@ -18,6 +18,7 @@
 #include <net/xdp.h>
 
 #include "rar.h"
+#include "rules.h"
 
 /* Of a group: */
 #define XDP_QUEUED	1	/* it is on a CPU's list, and referenced */
@@ -127,7 +128,7 @@ __bpf_kfunc int bpf_rar_rcv(struct xdp_md *ctx, u32 *ifindex)
 	int action;
 
 	*ifindex = 0;
-	if (READ_ONCE(rn->sysctl_rx_path) != RAR_PATH_XDP)
+	if (rar_rules_rx_path(rn) != RAR_PATH_XDP)
 		return XDP_PASS;
 	local_bh_disable();
 	rcu_read_lock();

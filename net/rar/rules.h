@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The host's rules for packets, which this module's obey as others do. */
+#ifndef _RAR_RULES_H
+#define _RAR_RULES_H
+
+#include <net/xfrm.h>
+
+#include "rar.h"
+
+/* May IPsec have a say in what goes in direction @dir, XFRM_POLICY_IN or _OUT? */
+static inline bool rar_rules_ipsec(const struct net *net, int dir)
+{
+#ifdef CONFIG_XFRM
+	return READ_ONCE(net->xfrm.policy_count[dir]) ||
+	       READ_ONCE(net->xfrm.policy_default[dir]) != XFRM_USERPOLICY_ACCEPT;
+#else
+	return false;
+#endif
+}
+
+/*
+ * The receive path in use. The UDP socket's comes after the stack has asked the policies
+ * of IPsec; the others come before.
+ */
+static inline enum rar_rx_path rar_rules_rx_path(const struct rar_net *rn)
+{
+	if (rar_rules_ipsec(rn->net, XFRM_POLICY_IN))
+		return RAR_PATH_UDP;
+	return READ_ONCE(rn->sysctl_rx_path);
+}
+
+#endif /* _RAR_RULES_H */
