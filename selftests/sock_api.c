@@ -22,6 +22,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -1032,6 +1033,76 @@ TEST(send_more)
 	EXPECT_EQ(0, rar_send(fd[0], buf, 4000, MSG_MORE, &op));
 	close(fd[0]);
 	EXPECT_TRUE(failed(fd[1]) || readable(fd[1]));
+}
+
+TEST(send_several)
+{
+	struct rar_data d[3];
+	struct mmsghdr msg[3] = { 0 };
+	struct iovec iov[3];
+	char buf[3][400];
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	for (int i = 0; i < 3; i++) {
+		d[i] = data_of(1, 10 + i, 100);
+		rar_fill(&d[i], 0, 0, 100, buf[i]);
+		iov[i] = (struct iovec){ buf[i], 400 };
+		msg[i].msg_hdr.msg_iov = &iov[i];
+		msg[i].msg_hdr.msg_iovlen = 1;
+	}
+	ASSERT_EQ(3, sendmmsg(fd, msg, 3, 0)) TH_LOG("%m");
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(400, msg[i].msg_len);
+		EXPECT_EQ(400, recv(fd, buf[0], 400, 0));
+		EXPECT_EQ(-1, rar_verify(&d[i], 0, 100, buf[0]));
+	}
+}
+
+/* Pages of a file, more than a pipe holds, become part of a record that was begun. */
+TEST(send_spliced)
+{
+	struct rar_data d = data_of(1, 3, 75000);
+	struct rar_op op = rar_op_of(RAR_F32, 300000, 3);
+	struct rar_info info;
+	char *buf = malloc(400000);
+	int fd, file, pipes[2];
+	off_t at;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	rar_fill(&d, 0, 0, 75000, buf);
+	file = memfd_create("tensor", 0);
+	ASSERT_EQ(400000, write(file, buf, 400000));
+
+	at = 0;
+	ROW(EINVAL, "sendfile, not announced", sendfile(fd, file, &at, 300000));
+	ROW(EINVAL, "sendfile, not announced, two pages", sendfile(fd, file, &at, 8192));
+	ROW(0, "begin", rar_send(fd, buf, 13, MSG_MORE, &op));
+	at = 13;
+	ASSERT_EQ(299987, sendfile(fd, file, &at, 299987)) TH_LOG("%m");
+	EXPECT_EQ(0, rar_collect(fd, &d, 0));
+
+	/* a message without data will do; more than the record is not taken */
+	ROW(0, "announce", rar_send(fd, NULL, 0, MSG_MORE, &op));
+	at = 0;
+	ASSERT_GT(300000, sendfile(fd, file, &at, 400000));
+	ROW(EAGAIN, "nothing is posted", recv(fd, buf, 4, MSG_DONTWAIT));
+	EXPECT_EQ(300000 - at, sendfile(fd, file, &at, 300000 - at));
+	EXPECT_EQ(0, rar_collect(fd, &d, 0));
+
+	ASSERT_EQ(0, pipe(pipes));
+	ROW(0, "announce", rar_send(fd, NULL, 0, MSG_MORE, &op));
+	for (loff_t from = 0; from < 300000; from += 20000) {
+		ASSERT_EQ(20000, splice(file, &from, pipes[1], NULL, 20000, 0));
+		from -= 20000;
+		ASSERT_EQ(20000, splice(pipes[0], NULL, fd, NULL, 20000, 0)) TH_LOG("%m");
+	}
+	EXPECT_EQ(0, rar_collect(fd, &d, 0));
+	EXPECT_EQ(0, rar_info(fd, &info));
+	EXPECT_EQ(3, info.ops_posted);
+	free(buf);
 }
 
 /* ------------------------------------------------------------ recv */

@@ -119,9 +119,23 @@ static inline bool rar_has_btf(void)
 #endif
 }
 
-/* 6.5 sends spliced pages with a flag. */
+/*
+ * 6.5 sends spliced pages with a flag, several at once. Before that sendpage() hands over
+ * one at a time, as memory of the kernel, and may say that it is not the last one.
+ */
 #ifndef MSG_SPLICE_PAGES
 #define MSG_SPLICE_PAGES	0
 #endif
+#ifndef MSG_SENDPAGE_NOTLAST
+#define MSG_SENDPAGE_NOTLAST	0
+#endif
+static inline bool rar_msg_is_spliced(const struct msghdr *msg)
+{
+#ifdef HAVE_SENDPAGE
+	return iov_iter_is_kvec(&msg->msg_iter);
+#else
+	return msg->msg_flags & MSG_SPLICE_PAGES;
+#endif
+}
 
 #endif /* _RAR_COMPAT_H */

@@ -335,6 +335,23 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	return err;
 }
 
+/*
+ * Whoever splices cannot say how long a record is, and the kernel cuts the data as it
+ * likes. So they belong to a record that was begun before, and end it when it is whole.
+ * Without one, one page is a record.
+ */
+static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_t len)
+{
+	int more = msg->msg_flags & (MSG_MORE | MSG_SENDPAGE_NOTLAST);
+
+	msg->msg_flags &= ~(MSG_MORE | MSG_SENDPAGE_NOTLAST);
+	if (!op)
+		return more || msg->msg_iter.nr_segs > 1 ? -EINVAL : 0;
+	if (len < op->bytes - op->filled)
+		msg->msg_flags |= MSG_MORE;
+	return 0;
+}
+
 static int sock_send(struct sock *sk, struct rar_group *grp,
 		     struct msghdr *msg, size_t len)
 {
@@ -344,12 +361,12 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 	int err;
 
 	err = rar_group_may_post(grp);
-	if (err && err != -EAGAIN)
+	if (!err || err == -EAGAIN)
+		err = rar_msg_is_spliced(msg) ? splice_into(rsk->more, msg, len) : 0;
+	if (err)
 		return err;
 	if (!begun)
 		err = send_begin(sk, grp, msg, len, &timeo);
-	else
-		err = 0;
 	if (!err)
 		err = send_piece(sk, grp, msg, len, &timeo);
 	if (err && !begun)
@@ -373,8 +390,17 @@ bool rar_msg_may_send(struct rar_group *grp)
 	return err != -EAGAIN && err != -ENOBUFS;
 }
 
-#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | \
+#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_BATCH | \
 		    MSG_CMSG_COMPAT | MSG_SPLICE_PAGES | MSG_ZEROCOPY)
+
+static bool flags_ok(const struct msghdr *msg)
+{
+	int flags = SEND_FLAGS;
+
+	if (rar_msg_is_spliced(msg))
+		flags |= MSG_SENDPAGE_NOTLAST;
+	return !(msg->msg_flags & ~flags);
+}
 
 int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
@@ -385,7 +411,7 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 
 	if (msg->msg_flags & MSG_OOB)
 		return -EOPNOTSUPP;
-	if (msg->msg_flags & ~SEND_FLAGS)
+	if (!flags_ok(msg))
 		return -EINVAL;
 	err = lock_call(&rsk->send_lock, msg->msg_flags);
 	if (err)
