@@ -139,7 +139,7 @@ static int member_replace(struct sock *sk, struct rar_group *old,
 	else
 		grp = member_new(sk, self);
 	if (!IS_ERR(grp)) {
-		rar_msg_stop_writing(rsk, old);
+		rar_msg_stop_writing(old);
 		rar_msg_drop(rsk);
 		rcu_assign_pointer(rsk->grp, grp);
 	}

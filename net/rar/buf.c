@@ -20,8 +20,12 @@
 #define BUF_UNPIN_BATCH	4096	/* pages */
 #define BUF_PIECES_MAX	65536
 
-/* Too much is the user's error, not a reason to kill anybody. */
-#define BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
+/*
+ * Too much is the user's error, not a reason to kill anybody. A process that is
+ * being killed for memory takes none of the reserves.
+ */
+#define BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | \
+		 __GFP_NOMEMALLOC)
 
 /* -- pieces -------------------------------------------------------------- */
 
@@ -123,11 +127,11 @@ void rar_buf_free(struct rar_buf *buf)
 static u32 take_block(struct page **pages, u64 want)
 {
 	u32 order = min_t(u32, ilog2(want), BUF_ORDER_MAX), i;
-	gfp_t gfp = GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM;
+	gfp_t gfp = BUF_GFP & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL);
 	struct page *page = NULL;
 
 	for (; order; order--) {
-		page = alloc_pages(gfp | __GFP_NOWARN, order);
+		page = alloc_pages(gfp, order);
 		if (page)
 			break;
 	}
@@ -138,6 +142,12 @@ static u32 take_block(struct page **pages, u64 want)
 	for (i = 0; page && i < 1U << order; i++)
 		pages[i] = page + i;
 	return page ? i : 0;
+}
+
+/* It is being killed, and not closing its descriptors yet. */
+static bool killed(void)
+{
+	return fatal_signal_pending(current) && !(current->flags & PF_EXITING);
 }
 
 static int alloc_pieces(struct rar_buf *buf, u64 bytes)
@@ -151,7 +161,7 @@ static int alloc_pieces(struct rar_buf *buf, u64 bytes)
 	buf->npieces++;
 	while (p->npages < npages) {
 		n = take_block(p->pages + p->npages, npages - p->npages);
-		if (!n || fatal_signal_pending(current))
+		if (!n || killed())
 			return -ENOBUFS;
 		p->npages += n;
 		cond_resched();

@@ -314,9 +314,12 @@ void rar_fail_check_owner(struct rar_group *grp)
 	spin_unlock_bh(&grp->lock);
 	exited = pid && pid_exited(pid);
 	put_pid(pid);
-	if (exited && !left)
-		rar_fail_pair(grp, ECONNRESET, RAR_R_DIED, grp->rank,
-			      grp->rank, READ_ONCE(grp->op_next));
+	if (!exited || left)
+		return;
+	rar_fail_pair(grp, ECONNRESET, RAR_R_DIED, grp->rank, grp->rank,
+		      READ_ONCE(grp->op_next));
+	if (rar_group_state(grp) == RAR_S_FAILED)
+		rar_pin_end(grp);
 }
 
 /* -- notices ------------------------------------------------------------- */

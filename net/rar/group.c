@@ -299,6 +299,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	grp->state = RAR_S_BOUND;
 	spin_lock_init(&grp->lock);
 	INIT_LIST_HEAD(&grp->undelivered);
+	INIT_LIST_HEAD(&grp->pinned);
 	spin_lock_init(&grp->early.lock);
 	skb_queue_head_init(&grp->early.list);
 	timer_setup(&grp->timer, group_timer, 0);
@@ -552,6 +553,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	list_add_tail(&op->node, &grp->undelivered);
 	grp->nundelivered++;
 	refcount_inc(&op->ref);
+	rar_pin_posted(grp, op);
 	rar_link_post(grp, op);
 	spin_unlock_bh(&grp->lock);
 

@@ -91,13 +91,16 @@ static bool close_unjoined(struct rar_group *grp)
 	return ends;
 }
 
-/* What remains of a member in an epoch: an orphan, or a tombstone. */
+/*
+ * What remains of a member in an epoch: an orphan, or a tombstone. An orphan serves its
+ * successor from memory of the kernel: the user's is the user's again.
+ */
 static void close_running(struct rar_group *grp)
 {
 	bool dying = current->flags & PF_EXITING, failed;
 	u32 wait;
 
-	if (!rar_group_idle(grp))
+	if (!rar_group_idle(grp) || !rar_pin_keep(grp))
 		rar_fail_pair(grp, ECONNRESET,
 			      dying ? RAR_R_DIED : RAR_R_CLOSED, grp->rank,
 			      grp->rank, grp->ops_complete);
@@ -127,6 +130,7 @@ void rar_leave_release(struct rar_group *grp)
 	ends = close_unjoined(grp);
 	if (!ends)
 		close_running(grp);
+	rar_pin_end(grp);
 	rar_fail_set_owner(grp, NULL);
 	rar_group_detach(grp);
 	drop_undelivered(grp);

@@ -30,17 +30,14 @@ void rar_msg_drop(struct rar_sock *rsk)
 
 /**
  * rar_msg_stop_writing() - the user hears that the group failed
- * @rsk: socket, @send_lock or @recv_lock held
- * @grp: its member
+ * @grp: the socket's member
  *
- * After that nobody writes to memory that was pinned. May sleep.
+ * After that nobody writes to memory that was pinned, nor reads it. May sleep.
  */
-void rar_msg_stop_writing(struct rar_sock *rsk, const struct rar_group *grp)
+void rar_msg_stop_writing(struct rar_group *grp)
 {
-	if (!READ_ONCE(rsk->pinned) || rar_group_state(grp) != RAR_S_FAILED)
-		return;
-	synchronize_rcu();
-	WRITE_ONCE(rsk->pinned, false);
+	if (rar_group_state(grp) == RAR_S_FAILED)
+		rar_pin_end(grp);
 }
 
 /* -- send ---------------------------------------------------------------- */
@@ -325,8 +322,6 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	}
 	if (op->dst && grp->size == 1)
 		rar_buf_copy(&op->buf, &op->src);
-	if (op->pinned)
-		WRITE_ONCE(rsk->pinned, true);
 	err = send_post(sk, grp, op, timeo);
 	if (!err)
 		rsk->more = NULL;
@@ -426,7 +421,7 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	else
 		err = sock_send(sk, grp, msg, len);
 	if (grp && err)
-		rar_msg_stop_writing(rsk, grp);
+		rar_msg_stop_writing(grp);
 	if (grp)
 		rar_group_put(grp);
 	mutex_unlock(&rsk->send_lock);
@@ -527,7 +522,7 @@ static int sock_recv(struct sock *sk, struct rar_group *grp,
 
 	op = recv_wait(sk, grp, &copy, timeo);
 	if (!IS_ERR_OR_NULL(op) && op->pinned) {
-		rar_op_unpin(op);
+		rar_pin_done(grp, op);
 		op->read = op->bytes;
 	}
 	n = IS_ERR_OR_NULL(op) ? PTR_ERR(op) : recv_copy(op, msg, len, &copy);
@@ -559,7 +554,7 @@ int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 	grp = rar_sock_get(sk);
 	ret = grp ? sock_recv(sk, grp, msg, len, flags) : -ENOTCONN;
 	if (grp && ret < 0)
-		rar_msg_stop_writing(rsk, grp);
+		rar_msg_stop_writing(grp);
 	if (grp)
 		rar_group_put(grp);
 	mutex_unlock(&rsk->recv_lock);

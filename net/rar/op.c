@@ -87,7 +87,9 @@ static struct rar_operation *op_new(struct rar_net *rn, u64 bytes)
 	op->rn = rn;
 	op->bytes = bytes;
 	op->own = &op->buf;
+	op->sums = &op->buf;
 	INIT_LIST_HEAD(&op->node);
+	INIT_LIST_HEAD(&op->pin_node);
 	refcount_set(&op->ref, 1);
 	return op;
 }
@@ -228,6 +230,7 @@ static void op_free(struct rar_operation *op)
 	kvfree(op->inject_us);
 	rar_buf_free(&op->buf);
 	rar_buf_free(&op->src);
+	rar_buf_free(&op->kept);
 	kfree(op);
 }
 
@@ -283,6 +286,36 @@ void rar_op_unpin(struct rar_operation *op)
 {
 	rar_buf_free(&op->buf);
 	rar_buf_free(&op->src);
+}
+
+/**
+ * rar_op_keep() - copy the sums out of the user's memory
+ * @op: pinned and complete: nobody writes to its memory
+ *
+ * Process context. What is sent from now on is read from the copy. After a grace
+ * period the caller may give the user's memory back. Return: 0, or -ENOBUFS and
+ * nothing has changed.
+ */
+int rar_op_keep(struct rar_operation *op)
+{
+	int err = -ENOBUFS;
+
+	if (!op_charge(op->rn, op->bytes, false))
+		return err;
+	err = rar_buf_alloc(&op->kept, op->bytes);
+	if (err) {
+		op_uncharge(op->rn, op->bytes);
+		return err;
+	}
+	op->charged = op->bytes;
+	rar_buf_copy(&op->kept, &op->buf);
+	/* Pairs with rar_op_source(): the copy is seen with its address. The successor
+	 * has had all contributions, and drops whatever is still sent of them.
+	 */
+	smp_store_release(&op->own, &op->kept);
+	/* The same. */
+	smp_store_release(&op->sums, &op->kept);
+	return 0;
 }
 
 /* What the history keeps of a finished operation. */

@@ -74,13 +74,14 @@ struct rar_tx_item {
  * any more. The user of pinned memory hears of it when @users is 0 as well.
  *
  * @ref: the table grp->ops until released; the list grp->undelivered until
- * delivered; each rar_tx_item. Receivers find it under RCU without a
- * reference: freed after a grace period.
+ * delivered; the list grp->pinned until its pages are given back; each
+ * rar_tx_item. Receivers find it under RCU without a reference: freed after a
+ * grace period.
  * @users: those of the references that may read @buf: table and rar_tx_items.
  * Receivers without a reference touch it only for a chunk that they claimed,
  * so before it is complete.
- * tx.lock protects the fields from @pend on; grp->lock @node and @read's
- * owner is the reader (recv_lock).
+ * tx.lock protects the fields from @pend on; grp->lock @node and @pin_node;
+ * @read's owner is the reader (recv_lock).
  */
 struct rar_operation {
 	struct rar_ring ring;
@@ -96,8 +97,11 @@ struct rar_operation {
 
 	struct rar_buf buf;		/* the sums */
 	struct rar_buf src;		/* out of place: what is contributed */
-	const struct rar_buf *own;	/* either: what is contributed */
+	struct rar_buf kept;		/* the sums of a closed member, see pin.c */
+	const struct rar_buf *own;	/* one of them: what is contributed */
+	const struct rar_buf *sums;	/* and what sums are sent from */
 	bool pinned;			/* they are the user's */
+	struct list_head pin_node;	/* grp->pinned */
 	bool later;			/* posted before it is contributed */
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
@@ -145,6 +149,7 @@ void rar_op_put(struct rar_operation *op);
 bool rar_op_room(struct rar_net *rn, u64 bytes, bool first);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
+int rar_op_keep(struct rar_operation *op);
 u32 rar_print_hash(const struct rar_print *p);
 
 /* One more may read the buffer; the caller's reference passes to it. */
@@ -172,13 +177,16 @@ static inline bool rar_op_ready(const struct rar_operation *op)
 	return op->complete && (!op->pinned || !atomic_read_acquire(&op->users));
 }
 
-/* What a run carries: the own contribution, where it begins, or sums. */
+/*
+ * What a run carries: the own contribution, where it begins, or sums. RCU read side.
+ * The dependent reads of the buffer pair with the releases in rar_op_keep().
+ */
 static inline const struct rar_buf *rar_op_source(const struct rar_operation *op,
 						  const struct rar_run *run,
 						  const struct rar_chunk *c)
 {
-	return run->phase == RAR_RS && c->block == op->ring.seat.own ? op->own :
-								   &op->buf;
+	return run->phase == RAR_RS && c->block == op->ring.seat.own ?
+	       READ_ONCE(op->own) : READ_ONCE(op->sums);
 }
 
 /* -- masks of at most 64 bits anywhere in a bitmap ------------------------ */

@@ -401,7 +401,7 @@ struct rar_join_state {
  * Set once: before the group is hashed @rn, @id, @rank, @size, @uid, @user; before
  * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
  * @seat, @host_first (the first rank of this host), tx.sent.
- * @lock protects @state, @error, @join, @undelivered, the leave fields but for
+ * @lock protects @state, @error, @join, @undelivered, @pinned, the leave fields but for
  * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
  * published with smp_store_release. @local_node belongs to the list that the
@@ -439,6 +439,7 @@ struct rar_group {
 	struct sock *sk;		/* NULL: orphan or tombstone */
 	struct rar_error error;
 	struct list_head undelivered;	/* operations, in order of send */
+	struct list_head pinned;	/* those in memory of the user, see pin.c */
 	u32 nundelivered;
 	u64 wanted;			/* bytes that send() found no memory for, or 0 */
 	struct rar_join_state join;
@@ -641,6 +642,12 @@ void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir);
 bool rar_leave_tick(struct rar_group *grp);
 void rar_leave_check_orphan(struct rar_group *grp, bool told);
+
+/* pin.c */
+void rar_pin_posted(struct rar_group *grp, struct rar_operation *op);
+void rar_pin_done(struct rar_group *grp, struct rar_operation *op);
+bool rar_pin_keep(struct rar_group *grp);
+void rar_pin_end(struct rar_group *grp);
 
 /* join.c */
 int rar_join_start(struct rar_group *grp, const struct rar_addr *next,

@@ -15,7 +15,6 @@
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
  * @print:     what @more is
- * @pinned:    operations of @grp may have written to the user's memory
  * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
  * @dtype:     default of send()
  * @redop:     default of send()
@@ -30,7 +29,6 @@ struct rar_sock {
 	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
 	struct rar_print print;
-	bool pinned;
 	bool interrupted;
 	u8 dtype;
 	u8 redop;
@@ -78,6 +76,6 @@ int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags);
 struct rar_operation *rar_msg_ready(struct rar_group *grp);
 bool rar_msg_may_send(struct rar_group *grp);
 void rar_msg_drop(struct rar_sock *rsk);
-void rar_msg_stop_writing(struct rar_sock *rsk, const struct rar_group *grp);
+void rar_msg_stop_writing(struct rar_group *grp);
 
 #endif /* _RAR_SOCK_H */
