@@ -123,38 +123,78 @@ static struct rar_group *member_new(struct sock *sk,
 }
 
 /*
+ * Keep out send() and recv(), which may be waiting for a page that does not come. A
+ * signal ends the wait, and others can use the socket meanwhile: its lock is dropped.
+ */
+static int lock_calls(struct sock *sk)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	int err;
+
+	release_sock(sk);
+	err = mutex_lock_interruptible(&rsk->send_lock);
+	if (!err) {
+		err = mutex_lock_interruptible(&rsk->recv_lock);
+		if (err)
+			mutex_unlock(&rsk->send_lock);
+	}
+	lock_sock(sk);
+	return err ? -ERESTARTSYS : 0;
+}
+
+static void unlock_calls(struct rar_sock *rsk)
+{
+	mutex_unlock(&rsk->recv_lock);
+	mutex_unlock(&rsk->send_lock);
+}
+
+/* The socket is locked, send() and recv() are kept out. */
+static int member_exchange(struct sock *sk, struct rar_group *old,
+			   const struct sockaddr_rar *self)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp;
+
+	if (rar_sock_group(sk) != old)
+		return -EALREADY;
+	if (READ_ONCE(old->nundelivered))
+		return -EBUSY;
+	grp = member_new(sk, self);
+	if (IS_ERR(grp))
+		return PTR_ERR(grp);
+	rar_msg_stop_writing(old);
+	rar_msg_drop(rsk);
+	rcu_assign_pointer(rsk->grp, grp);
+	return 0;
+}
+
+/*
  * The socket's member becomes another one. What failed before it answers as a
- * tombstone; its results must have been read.
+ * tombstone; its results must have been read. Drops the socket lock for a while.
  */
 static int member_replace(struct sock *sk, struct rar_group *old,
 			  const struct sockaddr_rar *self)
 {
-	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp = NULL;
+	int err;
 
-	mutex_lock(&rsk->send_lock);
-	mutex_lock(&rsk->recv_lock);
-	if (READ_ONCE(old->nundelivered))
-		grp = ERR_PTR(-EBUSY);
-	else
-		grp = member_new(sk, self);
-	if (!IS_ERR(grp)) {
-		rar_msg_stop_writing(old);
-		rar_msg_drop(rsk);
-		rcu_assign_pointer(rsk->grp, grp);
-	}
-	mutex_unlock(&rsk->recv_lock);
-	mutex_unlock(&rsk->send_lock);
-	if (IS_ERR(grp))
-		return PTR_ERR(grp);
+	refcount_inc(&old->ref);
+	err = lock_calls(sk);
+	if (err)
+		goto out;
+	err = member_exchange(sk, old, self);
+	unlock_calls(rar_sk(sk));
+	if (err)
+		goto out;
 	sk->sk_err = 0;
 	rar_leave_release(old);
-	return 0;
+out:
+	rar_group_put(old);
+	return err;
 }
 
 /**
  * rar_sock_bind() - make the member, anew after a failure
- * @sk:   socket, locked
+ * @sk:   socket, locked; unlocked for a while where a member failed
  * @self: its address, checked
  *
  * Return: 0 or a negative errno of bind().

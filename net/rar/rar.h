@@ -5,11 +5,15 @@
  * Lock order (take from left to right; all are leaf towards the network
  * stack: nothing is transmitted and no socket is woken under them):
  *
- *	socket lock > rsk->send_lock (mutex) > grp->lock > grp->tx.lock
- *	rsk->send_lock > rsk->recv_lock (mutex) > grp->lock
+ *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > grp->lock >
+ *	grp->tx.lock
  *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock:
- *	innermost, never nested
+ *	innermost, never nested; inside rn->lock those of its tables
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
+ *
+ * Whoever waits for send_lock or recv_lock can be interrupted: their holder may be
+ * waiting for a page of the user. Nobody touches memory of the user under the socket
+ * lock, for which everybody waits without an end.
  *
  * All spinlocks are taken with bottom halves off in process context.
  */

@@ -10,7 +10,8 @@
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
  * @grp:       the member; set by bind() under the socket lock, exchanged by the
- *             bind() or connect() after a failure with both mutexes held too
+ *             bind() or connect() after a failure with both mutexes held too, which
+ *             are taken before the socket lock
  * @send_lock: one send() at a time; protects @more
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE

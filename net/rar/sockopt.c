@@ -296,6 +296,21 @@ static int put_opt(const void *val, size_t size, char __user *optval,
 	return 0;
 }
 
+/* Of a member that has joined. Return: false when another one has taken its place. */
+static bool fill_peer(struct rar_group *grp, u32 rank, struct rar_peer *peer)
+{
+	bool known;
+
+	memset(peer, 0, sizeof(*peer));
+	peer->rank = rank;
+	spin_lock_bh(&grp->lock);
+	known = grp->join.members;
+	if (known)
+		rar_sock_addr(grp, &grp->join.members[rank].addr, rank, &peer->addr);
+	spin_unlock_bh(&grp->lock);
+	return known;
+}
+
 static int get_peers(struct rar_group *grp, char __user *optval,
 		     int __user *optlen, int len)
 {
@@ -306,9 +321,8 @@ static int get_peers(struct rar_group *grp, char __user *optval,
 		return -ENOTCONN;
 	n = min(n, grp->size);
 	for (i = 0; i < n; i++) {
-		memset(&peer, 0, sizeof(peer));
-		peer.rank = i;
-		rar_sock_addr(grp, &grp->join.members[i].addr, i, &peer.addr);
+		if (!fill_peer(grp, i, &peer))
+			return -ENOTCONN;
 		if (copy_to_user(optval + i * sizeof(peer), &peer,
 				 sizeof(peer)))
 			return -EFAULT;
@@ -316,6 +330,7 @@ static int get_peers(struct rar_group *grp, char __user *optval,
 	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
 }
 
+/* The socket is not locked: the caller's memory may be slow to come. */
 static int get_group_opt(struct rar_group *grp, int optname,
 			 char __user *optval, int __user *optlen, int len)
 {
@@ -355,6 +370,7 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_group *grp;
 	int len, err;
 	u32 val;
 
@@ -378,10 +394,10 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		val = rsk->schedule;
 		break;
 	default:
-		lock_sock(sk);
-		err = get_group_opt(rar_sock_group(sk), optname, optval,
-				    optlen, len);
-		release_sock(sk);
+		grp = rar_sock_get(sk);
+		err = get_group_opt(grp, optname, optval, optlen, len);
+		if (grp)
+			rar_group_put(grp);
 		return err;
 	}
 	return put_opt(&val, sizeof(val), optval, optlen, len);
