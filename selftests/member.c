@@ -6,6 +6,8 @@
  * member -r RANK -n RANKS -g GROUP [-d DEAD_MS] [-c COUNT] -i OPS
  *	OPS operations, all of COUNT elements if that is given, then it says "done:
  *	ops=60 mtu=9000" and leaves
+ * member ... -j JOIN_MS
+ *	a join that fails says "again" and is tried again, with the same socket
  * member ... -e
  *	until an operation fails; says "running" when the first is done, and at the
  *	end, for scripts,
@@ -88,15 +90,30 @@ static int run_until_error(int fd, uint32_t rank)
 	return KSFT_PASS;
 }
 
+/* socket, bind, connect; again, until it has joined, if @again. */
+static int join(uint32_t rank, bool again)
+{
+	int fd = rar_socket(), err = rar_bind(fd, &ring, rank);
+
+	while (!err) {
+		err = rar_connect(fd, &ring, rank);
+		if (!err || !again)
+			break;
+		printf("again\n");
+		err = 0;
+	}
+	return err ?: fd;
+}
+
 int main(int argc, char **argv)
 {
-	const char *dead_ms = "1000";
+	const char *dead_ms = "1000", *join_ms = NULL;
 	bool until_error = false;
 	uint64_t ops = 0;
 	uint32_t rank = 0;
 	int c, fd, err;
 
-	while ((c = getopt(argc, argv, "r:n:g:d:c:i:e")) != -1) {
+	while ((c = getopt(argc, argv, "r:n:g:d:c:i:ej:")) != -1) {
 		switch (c) {
 		case 'r': rank = atoi(optarg); break;
 		case 'n': ring.size = atoi(optarg); break;
@@ -105,13 +122,14 @@ int main(int argc, char **argv)
 		case 'c': same_count = atoi(optarg); break;
 		case 'i': ops = strtoull(optarg, NULL, 0); break;
 		case 'e': until_error = true; break;
+		case 'j': join_ms = optarg; break;
 		default: return KSFT_FAIL;
 		}
 	}
 	rar_init();
 	err = rar_write("/proc/sys/net/rar/dead_ms", dead_ms) ?:
-	      rar_write("/proc/sys/net/rar/join_ms", JOIN_MS);
-	fd = err ?: rar_open(&ring, rank);
+	      rar_write("/proc/sys/net/rar/join_ms", join_ms ?: JOIN_MS);
+	fd = err ?: join(rank, join_ms);
 	if (fd < 0) {
 		rar_log("rank %u: %s", rank, strerrorname_np(-fd));
 		return KSFT_FAIL;

@@ -222,7 +222,7 @@ static void group_free_work(struct work_struct *work)
 	rar_link_flush(grp);
 	rar_early_flush(grp);
 	for (i = 0; i < ARRAY_SIZE(grp->hook); i++)
-		rar_hook_put(rn, grp->hook[i]);
+		rar_hook_set(rn, &grp->hook[i], 0);
 	for (i = 0; i < RAR_DIRS; i++)
 		dst_cache_destroy(&grp->path[i].cache);
 	rar_encap_put_lanes(grp);
@@ -405,17 +405,13 @@ static void group_timer(struct timer_list *t)
 	rar_group_put(grp);
 }
 
-/* The predecessor's packets come in through a device without a hook yet. */
+/* The predecessor's packets come in through this device now. */
 static void group_hook_prev(struct rar_group *grp)
 {
-	int dev = READ_ONCE(grp->prev_dev), i;
+	int dev = READ_ONCE(grp->prev_dev);
 
-	if (!dev || grp->hook[2])
-		return;
-	for (i = 0; i < 2; i++)
-		if (grp->hook[i] && rar_hook_dev(grp->hook[i]) == dev)
-			return;
-	grp->hook[2] = rar_hook_get(grp->rn, dev);
+	if (dev)
+		rar_hook_set(grp->rn, &grp->hook[2], dev);
 }
 
 static void group_work(struct work_struct *work)

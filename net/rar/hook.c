@@ -87,18 +87,51 @@ static void hook_unregister(struct rar_net *rn, struct rar_hook *hook)
 	hook->gone = true;
 }
 
+/* The place of a hook in a member becomes another hook's, or NULL's. */
+static void hook_exchange(struct rar_net *rn, struct rar_hook **place,
+			  struct rar_hook *hook)
+{
+	struct rar_hook *old = *place;
+
+	lockdep_assert_held(&rn->hook_lock);
+	if (hook)
+		hook->users++;
+	*place = hook;
+	if (!old || --old->users)
+		return;
+	if (!old->gone)
+		hook_unregister(rn, old);
+	kfree_rcu(old, rcu);
+}
+
+/* A hook that exists will do. Return: false if there is none. */
+static bool hook_share(struct rar_net *rn, struct rar_hook **place, int ifindex)
+{
+	struct rar_hook *hook;
+
+	mutex_lock(&rn->hook_lock);
+	hook = ifindex ? hook_find(rn, ifindex) : NULL;
+	if (hook || !ifindex)
+		hook_exchange(rn, place, hook);
+	mutex_unlock(&rn->hook_lock);
+	return hook || !ifindex;
+}
+
 /**
- * rar_hook_get() - receive at the ingress hook of a device
+ * rar_hook_set() - receive at the ingress hook of this device instead of another one
  * @rn:      netns
- * @ifindex: the device
+ * @place:   one of a member's hooks, which several callers may set at once
+ * @ifindex: the device; 0: none any more
  *
- * Process context. Return: the hook, counted, or NULL if it cannot be had.
+ * Process context. Without the hook, if it cannot be had, the UDP socket receives.
  */
-struct rar_hook *rar_hook_get(struct rar_net *rn, int ifindex)
+void rar_hook_set(struct rar_net *rn, struct rar_hook **place, int ifindex)
 {
 	struct net_device *dev;
 	struct rar_hook *hook;
 
+	if (hook_share(rn, place, ifindex))
+		return;
 	/* The rtnl keeps the device registered until the hook is listed, so
 	 * that NETDEV_UNREGISTER finds it.
 	 */
@@ -108,37 +141,9 @@ struct rar_hook *rar_hook_get(struct rar_net *rn, int ifindex)
 	dev = __dev_get_by_index(rn->net, ifindex);
 	if (!hook && dev)
 		hook = hook_register(rn, dev);
-	if (hook)
-		hook->users++;
+	hook_exchange(rn, place, hook);
 	mutex_unlock(&rn->hook_lock);
 	rtnl_unlock();
-	return hook;
-}
-
-/**
- * rar_hook_put() - undo rar_hook_get()
- * @rn:   netns
- * @hook: hook or NULL
- *
- * Process context.
- */
-void rar_hook_put(struct rar_net *rn, struct rar_hook *hook)
-{
-	if (!hook)
-		return;
-	mutex_lock(&rn->hook_lock);
-	if (!--hook->users) {
-		if (!hook->gone)
-			hook_unregister(rn, hook);
-		kfree_rcu(hook, rcu);
-	}
-	mutex_unlock(&rn->hook_lock);
-}
-
-/* Index of the hook's device. */
-int rar_hook_dev(const struct rar_hook *hook)
-{
-	return hook->ifindex;
 }
 
 static int hook_netdev_event(struct notifier_block *nb, unsigned long event,

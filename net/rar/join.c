@@ -444,15 +444,10 @@ unsigned long rar_join_tick(struct rar_group *grp)
 
 static void hook_route(struct rar_group *grp, int dev)
 {
-	struct net *net = grp->rn->net;
+	int lo = grp->rn->net->loopback_dev->ifindex;
 
-	struct rar_hook *old = grp->hook[1];
-
-	if (!grp->hook[0])
-		grp->hook[0] = rar_hook_get(grp->rn, net->loopback_dev->ifindex);
-	grp->hook[1] = dev == net->loopback_dev->ifindex ? NULL :
-		       rar_hook_get(grp->rn, dev);
-	rar_hook_put(grp->rn, old);
+	rar_hook_set(grp->rn, &grp->hook[0], lo);
+	rar_hook_set(grp->rn, &grp->hook[1], dev == lo ? 0 : dev);
 }
 
 /* A port for packets to @af; softirqs go on with the old one until then. */

@@ -472,7 +472,7 @@ struct rar_group {
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;
 	struct rar_addr self;			/* as bound; af 0 = any */
-	struct rar_hook *hook[3];	/* loopback, to next, from prev */
+	struct rar_hook *hook[3];	/* loopback, to next, from prev; rn->hook_lock */
 	int prev_dev;			/* device the predecessor comes from */
 	bool next_here, prev_here;	/* neighbours in this netns, see local.c */
 	struct list_head local_node;
@@ -783,9 +783,7 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err);
 
 /* hook.c */
-struct rar_hook *rar_hook_get(struct rar_net *rn, int ifindex);
-void rar_hook_put(struct rar_net *rn, struct rar_hook *hook);
-int rar_hook_dev(const struct rar_hook *hook);
+void rar_hook_set(struct rar_net *rn, struct rar_hook **place, int ifindex);
 int rar_hook_init(void);
 void rar_hook_exit(void);
 
