@@ -22,6 +22,7 @@
 #include "rar_util.h"
 
 #define AREA	(2u << 20)
+#define DEAD_MS	2000
 #define SYNC_S	60
 
 enum how { CLOSE, EXIT, EXEC, KILL };
@@ -32,6 +33,7 @@ enum how { CLOSE, EXIT, EXEC, KILL };
  * @dst:   out of place
  * @reg:   the memory is registered
  * @short_mem: the kernel has no memory for a copy: the group fails
+ * @silent: and hears nothing any more: it does not go on for linger_ms
  * @loss:  that many percent of the packets only, so that the end comes by chance
  */
 struct plan {
@@ -42,19 +44,21 @@ struct plan {
 	bool dst;
 	bool reg;
 	bool short_mem;
+	bool silent;
 	uint32_t loss;
 };
 
 static const struct plan plans[] = {
-	{ "close, N=2", 2, CLOSE, 500 },
-	{ "close, N=3", 3, CLOSE, 500 },
-	{ "close, out of place, N=2", 2, CLOSE, 1000, .dst = true },
-	{ "close, registered memory", 2, CLOSE, 500, .reg = true },
-	{ "exit", 2, EXIT, 500 },
-	{ "exec closes the socket", 2, EXEC, 500 },
-	{ "SIGKILL", 3, KILL, 500, .dst = true },
-	{ "close, no memory for a copy", 2, CLOSE, 1000, .short_mem = true },
-	{ "close, 400 KB, a bad link", 3, CLOSE, 50000, .loss = 40 },
+	{ "close, N=2", 2, CLOSE, .count = 500 },
+	{ "close, N=3", 3, CLOSE, .count = 500 },
+	{ "close, out of place, N=2", 2, CLOSE, .count = 1000, .dst = true },
+	{ "close, registered memory", 2, CLOSE, .count = 500, .reg = true },
+	{ "exit", 2, EXIT, .count = 500 },
+	{ "exec closes the socket", 2, EXEC, .count = 500 },
+	{ "SIGKILL", 3, KILL, .count = 500, .dst = true },
+	{ "close, no memory for a copy", 2, CLOSE, .count = 1000, .short_mem = true },
+	{ "close, 400 KB, a bad link", 3, CLOSE, .count = 50000, .loss = 40 },
+	{ "the successor is silent: no orphan after dead_ms", 2, CLOSE, .count = 500, .silent = true },
 };
 
 static struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "rar" };
@@ -107,6 +111,36 @@ static int take_memory(void)
 	return fd < 0 ? fd : rar_send(fd, buf, sizeof(buf), 0, NULL);
 }
 
+/* Only its own members. */
+static bool orphans(void)
+{
+	char text[65536] = "";
+	int fd = open("/proc/net/rar", O_RDONLY | O_CLOEXEC);
+	ssize_t n = 0, got;
+
+	while (n < (ssize_t)sizeof(text) - 1 &&
+	       (got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
+		n += got;
+	close(fd);
+	return strstr(text, " orphan ");
+}
+
+/* The device is down: the orphan hears nothing. */
+static int end_of_orphan(void)
+{
+	int i;
+
+	RAR_CHECK(orphans(), "there is no orphan");
+	RAR_CHECK(!system("ip link set eth0 down"), "ip");
+	for (i = 0; i < 2 * DEAD_MS && orphans(); i += 50)
+		rar_sleep_ms(50);
+	RAR_CHECK(!system("ip link set eth0 up"), "ip");
+	rar_write("/proc/sys/net/rar/linger_ms", "5000");
+	RAR_CHECK(i < 2 * DEAD_MS, "still an orphan after %d ms", i);
+	RAR_CHECK(i > DEAD_MS / 2, "no orphan any more after %d ms", i);
+	return 0;
+}
+
 static int wait_complete(int fd)
 {
 	struct rar_info info;
@@ -134,6 +168,8 @@ static int leave(const struct plan *p)
 		RAR_CHECK(!setsockopt(fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)), "RAR_REG");
 	if (p->short_mem)
 		RAR_CHECK(!take_memory(), "net.rar.mem");
+	if (p->silent)
+		RAR_CHECK(!rar_write("/proc/sys/net/rar/linger_ms", "60000"), "linger_ms");
 	fcntl(fd, F_SETFD, p->how == EXEC ? FD_CLOEXEC : 0);
 	RAR_CHECK(!sync_ranks() && !lose(p->loss ?: 100) && !sync_ranks(), "netem");
 	rar_fill(&d, p->size - 1, 0, d.count, area);
@@ -168,6 +204,8 @@ static int last_rank(const struct plan *p)
 		_exit(leave(p));
 	status = rar_reap(pid, rar_now_us() + SYNC_S * 1000000ull);
 	memset(area, 'S', AREA);
+	if (p->silent)
+		RAR_CHECK(!end_of_orphan(), "the orphan");
 	err = lose(0);
 	rar_write("/proc/sys/net/rar/mem", "100000000");
 	RAR_CHECK(status == want && !err, "status %d, netem %d", status, err);
@@ -188,15 +226,16 @@ static int names_last(const struct plan *p, int fd)
 static int other_rank(uint32_t rank, const struct plan *p)
 {
 	struct rar_data d = data_of(p);
+	bool fails = p->short_mem || p->silent;
 	int fd = rar_open(&ring, rank), err;
 
 	RAR_CHECK(fd >= 0, "join: %d", fd);
 	RAR_CHECK(!sync_ranks() && !sync_ranks(), "meet");
 	RAR_CHECK(!rar_post(fd, &d, rank), "send");
 	err = rar_collect(fd, &d, rank);
-	if (err && !p->short_mem)
+	if (err && !fails)
 		rar_log_error(fd, err == -EBADE ? "wrong sums" : "recv", err);
-	RAR_CHECK(err == (p->short_mem ? -ECONNRESET : 0), "recv: %d", err);
+	RAR_CHECK(err == (fails ? -ECONNRESET : 0), "recv: %d", err);
 	err = p->short_mem ? names_last(p, fd) : 0;
 	RAR_CHECK(!sync_ranks(), "meet");
 	return err;
@@ -205,7 +244,10 @@ static int other_rank(uint32_t rank, const struct plan *p)
 static int rank_main(uint32_t rank, void *arg)
 {
 	const struct plan *p = arg;
+	char ms[16];
 
+	snprintf(ms, sizeof(ms), "%u", p->silent ? DEAD_MS : 5000);
+	RAR_CHECK(!rar_write("/proc/sys/net/rar/dead_ms", ms), "dead_ms");
 	return rank == p->size - 1 ? last_rank(p) : other_rank(rank, p);
 }
 

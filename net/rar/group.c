@@ -396,9 +396,7 @@ static void group_timer(struct timer_list *t)
 		next = grp->sk ? jiffies + HZ : grp->expires;
 		break;
 	}
-	/* Who failed is told nothing any more. */
-	rar_leave_check_orphan(grp, READ_ONCE(grp->state) == RAR_S_FAILED ||
-			       (!grp->fin_due[0] && !grp->fin_due[1]));
+	rar_leave_check_orphan(grp);
 	if (READ_ONCE(grp->state) != RAR_S_BOUND)
 		rar_group_kick(grp, next);
 	rcu_read_unlock();

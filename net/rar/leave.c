@@ -198,8 +198,32 @@ bool rar_leave_tick(struct rar_group *grp)
 	return false;
 }
 
+/* A neighbour that is silent for so long needs nothing any more, and hears nothing. */
+static bool silent(const struct rar_group *grp, enum rar_dir dir)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
+
+	return time_after_eq(jiffies, READ_ONCE(grp->heard[dir]) + dead);
+}
+
+/* Does a neighbour still need chunks, or to be told that this rank has left? */
+static bool needed(const struct rar_group *grp)
+{
+	int dir;
+
+	if (READ_ONCE(grp->op_oldest) != READ_ONCE(grp->op_next) && !silent(grp, RAR_NEXT))
+		return true;
+	/* Who failed is told nothing any more. */
+	if (READ_ONCE(grp->state) == RAR_S_FAILED)
+		return false;
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (READ_ONCE(grp->fin_due[dir]) && !silent(grp, dir))
+			return true;
+	return false;
+}
+
 /* An orphan that nobody needs becomes a tombstone, and that ends. */
-void rar_leave_check_orphan(struct rar_group *grp, bool told)
+void rar_leave_check_orphan(struct rar_group *grp)
 {
 	/* Pairs with the release in rar_group_detach(): @expires is set. */
 	if (smp_load_acquire(&grp->sk))
@@ -208,8 +232,7 @@ void rar_leave_check_orphan(struct rar_group *grp, bool told)
 		rar_group_unhash(grp);
 		return;
 	}
-	if (grp->tombstone || !told ||
-	    READ_ONCE(grp->op_oldest) != READ_ONCE(grp->op_next))
+	if (grp->tombstone || needed(grp))
 		return;
 	grp->expires = jiffies +
 		msecs_to_jiffies(2 * READ_ONCE(grp->rn->sysctl_dead_ms));

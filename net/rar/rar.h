@@ -645,7 +645,7 @@ void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 		       enum rar_dir dir);
 void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir);
 bool rar_leave_tick(struct rar_group *grp);
-void rar_leave_check_orphan(struct rar_group *grp, bool told);
+void rar_leave_check_orphan(struct rar_group *grp);
 
 /* pin.c */
 void rar_pin_posted(struct rar_group *grp, struct rar_operation *op);
