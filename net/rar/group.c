@@ -2,7 +2,6 @@
 /*
  * Groups: lookup, state, memory, the timer, operations. Owns struct rar_group.
  */
-#include <linux/jhash.h>
 #include <linux/pid.h>
 #include <linux/random.h>
 #include <linux/sched/signal.h>
@@ -66,10 +65,35 @@ void rar_group_set_state(struct rar_group *grp, enum rar_state to)
 
 /* -- lookup -------------------------------------------------------------- */
 
-static u32 group_key(const struct rar_net *rn, u64 id, u32 rank)
+/* The first fields of a name lie side by side in struct rar_group. */
+struct group_name {
+	u64 id;
+	u32 rank;
+} __packed;
+
+static_assert(offsetof(struct rar_group, rank) ==
+	      offsetof(struct rar_group, id) + offsetof(struct group_name, rank));
+
+static const struct rhashtable_params by_name = {
+	.head_offset = offsetof(struct rar_group, node),
+	.key_offset = offsetof(struct rar_group, id),
+	.key_len = sizeof(struct group_name),
+	.automatic_shrinking = true,
+};
+
+static const struct rhashtable_params by_id = {
+	.head_offset = offsetof(struct rar_group, id_node),
+	.key_offset = offsetof(struct rar_group, id),
+	.key_len = sizeof(u64),
+	.automatic_shrinking = true,
+};
+
+/* All members of a name. RCU read side. */
+static struct rhlist_head *group_named(struct rar_net *rn, u64 id, u32 rank)
 {
-	return jhash_3words(lower_32_bits(id), upper_32_bits(id), rank,
-			    rn->seed);
+	const struct group_name name = { id, rank };
+
+	return rhltable_lookup(&rn->groups, &name, by_name);
 }
 
 /**
@@ -87,11 +111,9 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 				   u64 token)
 {
 	struct rar_group *grp, *live = NULL;
+	struct rhlist_head *pos;
 
-	hash_for_each_possible_rcu(rn->groups, grp, node,
-				   group_key(rn, id, rank)) {
-		if (grp->id != id || grp->rank != rank)
-			continue;
+	rhl_for_each_entry_rcu(grp, pos, group_named(rn, id, rank), node) {
 		if (token && (token == READ_ONCE(grp->epoch) ||
 			      (token == READ_ONCE(grp->join.nonce) &&
 			       READ_ONCE(grp->state) <= RAR_S_RUN)))
@@ -124,51 +146,98 @@ struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
 	return grp;
 }
 
-/* May a member with @new's identity be bound beside those that exist? */
-static int group_may_hash(struct rar_net *rn, const struct rar_group *new)
+/* A failed member holds its socket, but no name any more. */
+static bool holds_name(const struct rar_group *grp)
+{
+	return READ_ONCE(grp->sk) && READ_ONCE(grp->state) != RAR_S_FAILED;
+}
+
+/* Is the name of @new free, and the group not another user's? */
+static int name_free(struct rar_net *rn, const struct rar_group *new)
 {
 	const struct rar_group *grp;
-	int bkt;
+	struct rhlist_head *pos;
+	int err = 0;
 
-	if (!rar_user_may_bind(new->user, rn->ngroups, atomic_read(&rn->alive),
+	rcu_read_lock();
+	/* All who hold a name of a group are one user's. */
+	rhl_for_each_entry_rcu(grp, pos, rhltable_lookup(&rn->ids, &new->id, by_id), id_node)
+		if (holds_name(grp)) {
+			err = uid_eq(grp->uid, new->uid) ? 0 : -EACCES;
+			break;
+		}
+	rhl_for_each_entry_rcu(grp, pos, group_named(rn, new->id, new->rank), node)
+		if (!err && holds_name(grp))
+			err = -EADDRINUSE;
+	rcu_read_unlock();
+	return err;
+}
+
+/* Into all tables: it can be found. */
+static int group_insert(struct rar_net *rn, struct rar_group *grp)
+{
+	if (rhltable_insert(&rn->groups, &grp->node, by_name))
+		return -ENOBUFS;
+	if (rhltable_insert(&rn->ids, &grp->id_node, by_id)) {
+		rhltable_remove(&rn->groups, &grp->node, by_name);
+		return -ENOBUFS;
+	}
+	/* The place is there: no memory is needed. */
+	xa_store_bh(&rn->all, grp->index, grp, GFP_ATOMIC);
+	return 0;
+}
+
+static void group_remove(struct rar_net *rn, struct rar_group *grp)
+{
+	rhltable_remove(&rn->groups, &grp->node, by_name);
+	rhltable_remove(&rn->ids, &grp->id_node, by_id);
+	xa_erase_bh(&rn->all, grp->index);
+}
+
+static int group_hash(struct rar_net *rn, struct rar_group *grp)
+{
+	int err;
+
+	lockdep_assert_held(&rn->lock);
+	if (!rar_user_may_bind(grp->user, rn->ngroups, atomic_read(&rn->alive),
 			       READ_ONCE(rn->sysctl_max_groups)))
 		return -ENOSPC;
-	hash_for_each(rn->groups, bkt, grp, node) {
-		/* A failed member holds its socket, but no name any more. */
-		if (grp->id != new->id || !READ_ONCE(grp->sk) ||
-		    READ_ONCE(grp->state) == RAR_S_FAILED)
-			continue;
-		if (!uid_eq(grp->uid, new->uid))
-			return -EACCES;
-		if (grp->rank == new->rank)
-			return -EADDRINUSE;
+	err = name_free(rn, grp);
+	if (!err)
+		err = rar_user_bind(grp->user);
+	if (err)
+		return err;
+	err = group_insert(rn, grp);
+	if (err) {
+		rar_user_unbind(grp->user);
+		return err;
 	}
-	return rar_user_bind(new->user);
+	refcount_inc(&grp->ref);
+	grp->hashed = true;
+	rn->ngroups++;
+	return 0;
 }
 
 /**
  * rar_group_hash() - make a member known under its name
  * @grp: from rar_group_alloc()
  *
- * Return: 0, -EADDRINUSE if the rank is taken in this netns, -EACCES if the
- * group belongs to another user, -ENOSPC beyond net.rar.max_groups or the limit of
- * the host.
+ * Process context. Return: 0, -EADDRINUSE if the rank is taken in this netns, -EACCES
+ * if the group belongs to another user, -ENOSPC beyond net.rar.max_groups or the limit
+ * of the host, -ENOBUFS without memory.
  */
 int rar_group_hash(struct rar_group *grp)
 {
 	struct rar_net *rn = grp->rn;
 	int err;
 
+	if (xa_alloc_bh(&rn->all, &grp->index, NULL, xa_limit_31b, GFP_KERNEL_ACCOUNT))
+		return -ENOBUFS;
 	spin_lock_bh(&rn->lock);
-	err = group_may_hash(rn, grp);
-	if (!err) {
-		refcount_inc(&grp->ref);
-		grp->hashed = true;
-		rn->ngroups++;
-		hash_add_rcu(rn->groups, &grp->node,
-			     group_key(rn, grp->id, grp->rank));
-	}
+	err = group_hash(rn, grp);
 	spin_unlock_bh(&rn->lock);
+	if (err)
+		xa_erase_bh(&rn->all, grp->index);
 	return err;
 }
 
@@ -180,7 +249,7 @@ void rar_group_unhash(struct rar_group *grp)
 	spin_lock_bh(&grp->rn->lock);
 	was = grp->hashed;
 	if (was)
-		hash_del_rcu(&grp->node);
+		group_remove(grp->rn, grp);
 	grp->hashed = false;
 	spin_unlock_bh(&grp->rn->lock);
 	if (!was)
@@ -454,11 +523,11 @@ static void wake_wanting(struct work_struct *work)
 {
 	struct rar_net *rn = container_of(work, struct rar_net, mem_work);
 	struct rar_group *grp;
+	unsigned long i;
 	u64 wanted;
-	int bkt;
 
 	rcu_read_lock();
-	hash_for_each_rcu(rn->groups, bkt, grp, node) {
+	xa_for_each(&rn->all, i, grp) {
 		wanted = READ_ONCE(grp->wanted);
 		if (wanted && rar_op_room(rn, wanted, rar_group_is_first(grp)))
 			rar_group_wake(grp);
@@ -608,39 +677,68 @@ void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op)
 
 /* -- netns and module ---------------------------------------------------- */
 
-void rar_group_net_init(struct rar_net *rn)
+int rar_group_net_init(struct rar_net *rn)
 {
-	hash_init(rn->groups);
-	rn->seed = get_random_u32();
+	int err;
+
+	xa_init_flags(&rn->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 	spin_lock_init(&rn->lock);
 	atomic64_set(&rn->mem, 0);
 	atomic64_set(&rn->mem_below, -1);
 	INIT_WORK(&rn->mem_work, wake_wanting);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
+	err = rhltable_init(&rn->groups, &by_name);
+	if (err)
+		return err;
+	err = rhltable_init(&rn->ids, &by_id);
+	if (err)
+		rhltable_destroy(&rn->groups);
+	return err;
 }
 
-static struct rar_group *group_first(struct rar_net *rn)
+/* No packet comes any more. */
+void rar_group_net_free(struct rar_net *rn)
+{
+	rhltable_destroy(&rn->ids);
+	rhltable_destroy(&rn->groups);
+	WARN_ON(!xa_empty(&rn->all));
+	xa_destroy(&rn->all);
+}
+
+/**
+ * rar_group_after() - go through the members of a namespace
+ * @rn:    netns
+ * @index: 0 at first, then as this function has set it
+ *
+ * RCU read side. Members that come or go meanwhile may be left out. Return: the next
+ * member, or NULL.
+ */
+struct rar_group *rar_group_after(struct rar_net *rn, unsigned long *index)
+{
+	return xa_find_after(&rn->all, index, ULONG_MAX, XA_PRESENT);
+}
+
+/* The same with a reference. */
+static struct rar_group *group_get_after(struct rar_net *rn, unsigned long *index)
 {
 	struct rar_group *grp;
-	int bkt;
 
-	spin_lock_bh(&rn->lock);
-	hash_for_each(rn->groups, bkt, grp, node) {
-		refcount_inc(&grp->ref);
-		spin_unlock_bh(&rn->lock);
-		return grp;
-	}
-	spin_unlock_bh(&rn->lock);
-	return NULL;
+	rcu_read_lock();
+	do {
+		grp = rar_group_after(rn, index);
+	} while (grp && !refcount_inc_not_zero(&grp->ref));
+	rcu_read_unlock();
+	return grp;
 }
 
 /* No socket is left in this netns: drop orphans and tombstones, and wait. */
 void rar_group_net_exit(struct rar_net *rn)
 {
 	struct rar_group *grp;
+	unsigned long i = 0;
 
-	while ((grp = group_first(rn))) {
+	while ((grp = group_get_after(rn, &i))) {
 		rar_group_unhash(grp);
 		rar_group_put(grp);
 	}
@@ -652,14 +750,13 @@ void rar_group_net_exit(struct rar_net *rn)
 bool rar_group_orphans(struct rar_net *rn)
 {
 	struct rar_group *grp;
+	unsigned long i = 0;
 	bool found = false;
-	int bkt;
 
-	spin_lock_bh(&rn->lock);
-	hash_for_each(rn->groups, bkt, grp, node)
-		if (!grp->tombstone)
-			found = true;
-	spin_unlock_bh(&rn->lock);
+	rcu_read_lock();
+	while (!found && (grp = rar_group_after(rn, &i)))
+		found = !READ_ONCE(grp->tombstone);
+	rcu_read_unlock();
 	return found;
 }
 

@@ -22,11 +22,13 @@ static int __net_init main_net_init(struct net *net)
 	mutex_init(&rn->hook_lock);
 	INIT_LIST_HEAD(&rn->ports);
 	mutex_init(&rn->port_lock);
-	rar_group_net_init(rn);
 	rar_resume_net_init(rn);
-	err = rar_mib_init(rn);
+	err = rar_group_net_init(rn);
 	if (err)
 		return err;
+	err = rar_mib_init(rn);
+	if (err)
+		goto err_group;
 	err = rar_sysctl_init(rn);
 	if (err)
 		goto err_mib;
@@ -39,6 +41,8 @@ err_sysctl:
 	rar_sysctl_destroy(rn);
 err_mib:
 	rar_mib_destroy(rn);
+err_group:
+	rar_group_net_free(rn);
 	return err;
 }
 
@@ -60,6 +64,7 @@ static void __net_exit main_net_exit(struct net *net)
 	WARN_ON(!list_empty(&rn->ports));
 	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
+	rar_group_net_free(rn);
 }
 
 static struct pernet_operations main_net_ops = {

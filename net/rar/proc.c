@@ -60,22 +60,62 @@ static void show_group(struct seq_file *seq, const struct rar_group *grp)
 		seq_puts(seq, " - 0\n");
 }
 
-static int rar_seq_show(struct seq_file *seq, void *v)
+/* Position 0 is the header, others are those of rn->all. RCU is held for a part only. */
+static void *rar_seq_start(struct seq_file *seq, loff_t *pos)
+	__acquires(RCU)
 {
-	struct rar_net *rn = rar_net(seq_file_single_net(seq));
+	unsigned long index = *pos - 1;
 	struct rar_group *grp;
-	int bkt;
+
+	rcu_read_lock();
+	if (!*pos)
+		return SEQ_START_TOKEN;
+	grp = rar_group_after(rar_net(seq_file_net(seq)), &index);
+	*pos = index;
+	return grp;
+}
+
+static void *rar_seq_next(struct seq_file *seq, void *v, loff_t *pos)
+{
+	unsigned long index = *pos;
+	struct rar_group *grp;
+
+	grp = rar_group_after(rar_net(seq_file_net(seq)), &index);
+	*pos = grp ? index : *pos + 1;
+	return grp;
+}
+
+static void rar_seq_stop(struct seq_file *seq, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
+static void show_header(struct seq_file *seq)
+{
+	struct rar_net *rn = rar_net(seq_file_net(seq));
 
 	seq_printf(seq, "family %d wire %d groups %u mem %lld\n", rar_family,
 		   RAR_WIRE_VERSION, READ_ONCE(rn->ngroups),
 		   (long long)atomic64_read(&rn->mem));
 	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms\n");
-	rcu_read_lock();
-	hash_for_each_rcu(rn->groups, bkt, grp, node)
-		show_group(seq, grp);
-	rcu_read_unlock();
+}
+
+static int rar_seq_show(struct seq_file *seq, void *v)
+{
+	if (v == SEQ_START_TOKEN)
+		show_header(seq);
+	else
+		show_group(seq, v);
 	return 0;
 }
+
+static const struct seq_operations rar_seq_ops = {
+	.start = rar_seq_start,
+	.next = rar_seq_next,
+	.stop = rar_seq_stop,
+	.show = rar_seq_show,
+};
 
 static int netstat_seq_show(struct seq_file *seq, void *v)
 {
@@ -111,16 +151,18 @@ static const struct {
 	const char *name;
 	int (*show)(struct seq_file *seq, void *v);
 } files[] = {
-	{ "rar", rar_seq_show },
 	{ "rar_netstat", netstat_seq_show },
 	{ "rar_reduce", reduce_seq_show },
 };
 
 int rar_proc_init(struct net *net)
 {
-	int i;
+	int i = 0;
 
-	for (i = 0; i < ARRAY_SIZE(files); i++)
+	if (!proc_create_net("rar", 0444, net->proc_net, &rar_seq_ops,
+			     sizeof(struct seq_net_private)))
+		return -ENOMEM;
+	for (; i < ARRAY_SIZE(files); i++)
 		if (!proc_create_net_single(files[i].name, 0444,
 					    net->proc_net, files[i].show,
 					    NULL))
@@ -130,6 +172,7 @@ int rar_proc_init(struct net *net)
 err_remove:
 	while (i--)
 		remove_proc_entry(files[i].name, net->proc_net);
+	remove_proc_entry("rar", net->proc_net);
 	return -ENOMEM;
 }
 
@@ -139,4 +182,5 @@ void rar_proc_destroy(struct net *net)
 
 	for (i = 0; i < ARRAY_SIZE(files); i++)
 		remove_proc_entry(files[i].name, net->proc_net);
+	remove_proc_entry("rar", net->proc_net);
 }

@@ -20,7 +20,6 @@
 #ifndef _RAR_H
 #define _RAR_H
 
-#include <linux/hashtable.h>
 #include <linux/hrtimer.h>
 #include <linux/if_vlan.h>
 #include <linux/ktime.h>
@@ -29,10 +28,12 @@
 #include <linux/refcount.h>
 #include <linux/rar.h>
 #include <linux/rar_wire.h>
+#include <linux/rhashtable.h>
 #include <linux/siphash.h>
 #include <linux/skbuff.h>
 #include <linux/timer.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <net/dst_cache.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
@@ -64,8 +65,9 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * struct rar_net - per network namespace
  * @net:	back pointer
  * @groups:	struct rar_group by id and rank; RCU readers, @lock writers
- * @lock:	protects @groups and @ngroups
- * @seed:	of the hash, so that nobody can choose ids that collide
+ * @ids:	the same by id alone
+ * @all:	the same by a number of its own, in which one goes through all of them
+ * @lock:	protects @groups, @ids, @all and @ngroups
  * @ngroups:	groups with a socket
  * @mem:	bytes of operation buffers
  * @mem_below:	when @mem is not above that @mem_work is queued, which wakes the groups
@@ -81,9 +83,10 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  */
 struct rar_net {
 	struct net *net;
-	DECLARE_HASHTABLE(groups, 8);
+	struct rhltable groups;
+	struct rhltable ids;
+	struct xarray all;
 	spinlock_t lock; /* see above */
-	u32 seed;
 	u32 ngroups;
 	atomic64_t mem;
 	atomic64_t mem_below;
@@ -402,7 +405,7 @@ struct rar_join_state {
 /*
  * struct rar_group - one member's side of a group
  *
- * Set once: before the group is hashed @rn, @id, @rank, @size, @uid, @user; before
+ * Set once: before the group is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
  * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
  * @seat, @host_first (the first rank of this host), tx.sent.
  * @lock protects @state, @error, @join, @undelivered, @pinned, the leave fields but for
@@ -424,13 +427,15 @@ struct rar_join_state {
  * given back there.
  */
 struct rar_group {
-	struct hlist_node node;
+	struct rhlist_head node;
+	struct rhlist_head id_node;
 	struct rcu_work free;
 	refcount_t ref;
 	struct rar_net *rn;
-	u64 id;
+	u64 id;				/* with @rank the key of rn->groups */
 	u32 rank;
 	u32 size;
+	u32 index;			/* in rn->all */
 	kuid_t uid;
 	struct rar_user *user;		/* who is charged, referenced */
 
@@ -619,7 +624,9 @@ void rar_group_wake(struct rar_group *grp);
 void rar_group_memory(struct rar_net *rn, bool all);
 void rar_group_schedule(struct rar_group *grp);
 u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
-void rar_group_net_init(struct rar_net *rn);
+int rar_group_net_init(struct rar_net *rn);
+void rar_group_net_free(struct rar_net *rn);
+struct rar_group *rar_group_after(struct rar_net *rn, unsigned long *index);
 void rar_group_net_exit(struct rar_net *rn);
 bool rar_group_orphans(struct rar_net *rn);
 u32 rar_group_keepalive_ms(const struct rar_group *grp);

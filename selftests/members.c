@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * 16384 members in one namespace: bind() is as fast as with few, and /proc/net/rar is
+ * read piece by piece, with every member in it once, also while others are closed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define MEMBERS	16384u
+#define SAMPLE	512u		/* the first and the last so many are timed */
+#define GROUP	0x3e3bull
+#define SIZE	4u
+
+static int fds[MEMBERS];
+static uint32_t bind_us[MEMBERS];
+static uint8_t seen[MEMBERS];
+
+static int compare(const void *a, const void *b)
+{
+	return (int)(*(const uint32_t *)a - *(const uint32_t *)b);
+}
+
+static uint32_t median(uint32_t *us)
+{
+	qsort(us, SAMPLE, sizeof(*us), compare);
+	return us[SAMPLE / 2] + 1;
+}
+
+static int bind_all(void)
+{
+	struct rar_ring ring = { .size = SIZE, .where = RAR_ON_LO4 };
+	uint64_t start;
+	int err;
+
+	for (uint32_t i = 0; i < MEMBERS; i++) {
+		ring.group = GROUP + i / SIZE;
+		fds[i] = rar_socket();
+		RAR_CHECK(fds[i] >= 0, "socket %u: %d", i, fds[i]);
+		start = rar_now_us();
+		err = rar_bind(fds[i], &ring, i % SIZE);
+		bind_us[i] = rar_now_us() - start;
+		RAR_CHECK(!err, "bind %u: %d", i, err);
+	}
+	return 0;
+}
+
+/* Another user's group, a taken rank: as with few. */
+static int refusals(void)
+{
+	struct rar_ring ring = { .size = SIZE, .where = RAR_ON_LO4, .group = GROUP };
+	int fd = rar_socket(), err;
+
+	err = rar_bind(fd, &ring, 0);
+	RAR_CHECK(err == -EADDRINUSE, "a taken rank: %d", err);
+	RAR_CHECK(!seteuid(65534), "seteuid");
+	ring.group = GROUP + MEMBERS / SIZE - 1;
+	err = rar_bind(fd, &ring, 1);
+	RAR_CHECK(err == -EACCES, "another user's group: %d", err);
+	RAR_CHECK(!seteuid(0), "seteuid");
+	close(fd);
+	return 0;
+}
+
+static int fast(void)
+{
+	uint32_t first = median(bind_us), last = median(bind_us + MEMBERS - SAMPLE);
+
+	rar_log("bind: %u us, %u us with %u members", first, last, MEMBERS);
+	RAR_CHECK(last <= 5 * first, "slow with many");
+	return 0;
+}
+
+/* A line of the table. */
+static void look(const char *line)
+{
+	unsigned long long group;
+	uint32_t rank;
+
+	if (sscanf(line, "%llx %u", &group, &rank) == 2 && group >= GROUP &&
+	    group < GROUP + MEMBERS / SIZE && rank < SIZE)
+		seen[(group - GROUP) * SIZE + rank]++;
+}
+
+/* All that is there, in pieces; each may change what there is. Returns bytes or -1. */
+static ssize_t read_all(char *text, size_t room, void (*between)(void), uint64_t *longest)
+{
+	int fd = open("/proc/net/rar", O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+	uint64_t us;
+	ssize_t got;
+
+	*longest = 0;
+	do {
+		us = rar_now_us();
+		got = read(fd, text + n, room - 1 - n < 4096 ? room - 1 - n : 4096);
+		us = rar_now_us() - us;
+		*longest = us > *longest ? us : *longest;
+		n += got > 0 ? got : 0;
+		if (between)
+			between();
+	} while (got > 0);
+	close(fd);
+	text[n] = 0;
+	return got < 0 ? -1 : (ssize_t)n;
+}
+
+static void look_all(char *text)
+{
+	memset(seen, 0, sizeof(seen));
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		look(line);
+}
+
+static int pieces(char *text, size_t room)
+{
+	uint64_t start = rar_now_us(), longest, us;
+	ssize_t n = read_all(text, room, NULL, &longest);
+
+	us = rar_now_us() - start;
+	RAR_CHECK(n > 0, "read");
+	rar_log("%zd bytes in %llu us, one piece in %llu us at most", n,
+		(unsigned long long)us, (unsigned long long)longest);
+	look_all(text);
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		RAR_CHECK(seen[i] == 1, "member %u is there %u times", i, seen[i]);
+	RAR_CHECK(longest < us / 4, "all at once");
+	return 0;
+}
+
+static uint32_t closed = 1;
+
+/* Of the odd ones. */
+static void close_some(void)
+{
+	for (int i = 0; i < 32 && closed < MEMBERS; i++, closed += 2)
+		close(fds[closed]);
+}
+
+static int while_closing(char *text, size_t room)
+{
+	uint64_t longest;
+
+	RAR_CHECK(read_all(text, room, close_some, &longest) > 0, "read");
+	look_all(text);
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		RAR_CHECK(seen[i] == 1 || (i % 2 && !seen[i]), "member %u is there %u times",
+			  i, seen[i]);
+	return 0;
+}
+
+int main(void)
+{
+	struct rlimit files = { MEMBERS + 100, MEMBERS + 100 };
+	size_t room = MEMBERS * 160;
+	char *text = malloc(room);
+	const char *why;
+
+	ksft_print_header();
+	rar_init();
+	why = rar_missing();
+	if (why)
+		ksft_exit_skip("%s\n", why);
+	if (rar_private_net() || setrlimit(RLIMIT_NOFILE, &files) ||
+	    rar_write("/proc/sys/net/rar/max_groups", "65536") ||
+	    rar_write("/sys/module/rar/parameters/max_members", "65536"))
+		ksft_exit_fail_msg("cannot be set up\n");
+	ksft_set_plan(5);
+	ksft_test_result(!bind_all(), "all are bound\n");
+	ksft_test_result(!fast(), "bind() is as fast as with few\n");
+	ksft_test_result(!refusals(), "a taken rank, another user's group\n");
+	ksft_test_result(!pieces(text, room), "/proc/net/rar comes in pieces\n");
+	ksft_test_result(!while_closing(text, room), "the same while members are closed\n");
+	rar_write("/sys/module/rar/parameters/max_members", "0");
+	ksft_finished();
+}
