@@ -275,7 +275,7 @@ static u32 whole_run(const struct rar_link_tx *tx, u32 n, u32 max)
 {
 	if (n <= max)
 		return n;
-	return 2 * max >= n || !tx->inflight ? max : 0;
+	return 2 * max >= n || !tx->inflight || tx->probe ? max : 0;
 }
 
 /*
@@ -385,6 +385,7 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 	item->una = tx->una;
 	tx->next_seq += run->n;
 	tx->inflight += run->n;
+	tx->probe = false;
 	tx->packets += run->n;
 	tx->bytes += rar_ring_bytes(&op->ring, run->chunk, run->n);
 	fresh = hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
@@ -421,12 +422,11 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 static u32 may_send(const struct rar_group *grp)
 {
 	const struct rar_link_tx *tx = &grp->tx;
-	u32 room;
+	u32 room = tx->probe;
 
-	if (tx->inflight >= tx->cwnd)
-		return 0;
-	room = min(tx->cwnd - tx->inflight,
-		   RAR_TX_SLOTS - (tx->next_seq - tx->una));
+	if (tx->inflight < tx->cwnd)
+		room = tx->cwnd - tx->inflight;
+	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
 	return min3(room, max(tx->cwnd / 2, 1U),
 		    READ_ONCE(grp->path[RAR_NEXT].run_max));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What link.c, loss.c and ack.c do for one another. */
+/* What link.c, loss.c, ack.c and window.c do for one another. */
 #ifndef _RAR_LINK_H
 #define _RAR_LINK_H
 
@@ -27,5 +27,8 @@ void rar_link_credit(struct rar_group *grp, u64 posted, u32 come, u32 credit);
 
 /* loss.c */
 enum hrtimer_restart rar_loss_timer(struct hrtimer *timer);
+
+/* window.c */
+void rar_window_late(struct rar_link_tx *tx, u64 now);
 
 #endif /* _RAR_LINK_H */

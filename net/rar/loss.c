@@ -5,15 +5,15 @@
  *
  * A packet is lost when one that was sent later came and it had the time to come as
  * well (RACK, RFC 8985). When nothing comes at all, the oldest chunk is sent once more
- * as a probe, then with doubled patience, until the silence of the successor's kernel
- * ends the group.
+ * as a probe, then with doubled patience; at the third timeout everything in flight is
+ * lost. Only the silence of the successor's kernel ends the group.
  */
 #include "link.h"
 #include "trace.h"
 
-#define LOSS_RTO_BURST		64	/* given up by one timeout */
 #define LOSS_PROBES		2	/* timeouts before the window collapses */
 #define LOSS_PROBE_MAX_US	200000	/* closed credit: ask at last that often */
+#define LOSS_KEEPALIVES		5	/* probes instead of one, while somebody waits */
 #define LOSS_MTU_MS		1000
 #define LOSS_FRAMES_LOST	8	/* in a row: XDP does not get through, */
 #define LOSS_FRAMES_OFF		HZ	/* for so long */
@@ -50,15 +50,69 @@ static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
 	return n;
 }
 
-/* A full-size chunk passed. */
+/* -- full-size chunks: does the path still take them? ---------------------- */
+
+/* One passed. */
 static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
 {
+	int alone;
+
 	if (!sent->full)
 		return;
-	tx->full_lost[false] = 0;
-	if (sent->alone)
-		tx->full_lost[true] = 0;
+	for (alone = 0; alone <= sent->alone; alone++) {
+		tx->full_lost[alone] = 0;
+		tx->full_doubt[alone] = 0;
+	}
 }
+
+/* @n did not pass, and something that was sent later did. */
+static void full_missed(struct rar_link_tx *tx, bool alone, u32 n, u64 now)
+{
+	if (!n)
+		return;
+	if (tx->full_lost[alone]) {
+		tx->full_lost[alone] += n;
+	} else {
+		tx->full_lost[alone] = 1;
+		tx->full_since_us[alone] = now;
+	}
+}
+
+/* One is given up. What an outage took says nothing of its size. */
+static void full_given_up(struct rar_link_tx *tx, u32 seq, u64 now)
+{
+	const struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
+	bool alone = sent->alone;
+
+	if (tx->full_lost[alone] && sent->time_us < tx->full_since_us[alone])
+		return;
+	if (rar_seq_before(seq, tx->highest)) {
+		full_missed(tx, alone, 1, now);
+		return;
+	}
+	if (!(tx->full_doubt[false] | tx->full_doubt[true]) ||
+	    rar_seq_before(tx->doubt_end, seq + 1))
+		tx->doubt_end = seq + 1;
+	tx->full_doubt[alone]++;
+}
+
+/*
+ * The successor waits for nothing below @cum: if that was given up, something sent
+ * afterwards told it so.
+ */
+static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
+{
+	int alone;
+
+	if (rar_seq_before(cum, tx->doubt_end))
+		return;
+	for (alone = 0; alone < ARRAY_SIZE(tx->full_doubt); alone++) {
+		full_missed(tx, alone, tx->full_doubt[alone], now);
+		tx->full_doubt[alone] = 0;
+	}
+}
+
+/* -- what an acknowledgment says ------------------------------------------ */
 
 /* The successor has the numbers from @seq on, below @end. */
 static void ack_range(struct rar_group *grp, u32 seq, u32 end,
@@ -105,8 +159,8 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 		return;
 	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
 	/* What needs credit the successor may refuse, of whatever size. */
-	if (sent->full && rar_link_welcome(tx, op, &run) && !tx->full_lost[sent->alone]++)
-		tx->full_since_us[sent->alone] = now;
+	if (sent->full && rar_link_welcome(tx, op, &run))
+		full_given_up(tx, seq, now);
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
 		tx->frames_lost = 0;
 		WRITE_ONCE(tx->frames_off, jiffies + LOSS_FRAMES_OFF);
@@ -199,8 +253,10 @@ static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
 		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
 		rar_window_rtt(grp, rtt, now);
 	}
+	tx->answered = !news.acked;
+	full_told(tx, be32_to_cpu(ah->cum), now);
 	if (dups) {
-		rar_window_spurious(grp, dups);
+		rar_window_spurious(grp, dups, now);
 		memset(tx->full_lost, 0, sizeof(tx->full_lost));
 	}
 	tx->dups += dups;
@@ -252,19 +308,28 @@ void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 
 /* -- timer --------------------------------------------------------------- */
 
-/* Give up the oldest packets, as many as the number of timeouts suggests. */
-static void give_up_oldest(struct rar_group *grp, u64 now)
+/*
+ * Give up the oldest chunk or, after several timeouts, all that is in flight: nothing of
+ * it keeps the next attempt back any more.
+ */
+static void give_up_late(struct rar_group *grp, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 seq, n = ++tx->backoff > LOSS_PROBES ? LOSS_RTO_BURST : 1;
+	bool all = ++tx->backoff > LOSS_PROBES;
+	u32 seq;
 
 	if (tx->backoff == LOSS_PROBES + 1)
 		rar_window_collapse(tx);
-	for (seq = tx->una; n && seq != tx->next_seq; seq++) {
+	tx->in_vain += tx->answered;
+	tx->answered = false;
+	tx->probe = true;
+	for (seq = tx->una; seq != tx->next_seq; seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
 		give_up(grp, seq, now);
-		n--;
+		rar_window_late(tx, now);
+		if (!all)
+			break;
 	}
 }
 
@@ -279,7 +344,7 @@ static u64 tick_timeout(struct rar_group *grp, u64 now)
 	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
 	if (due > now)
 		return due;
-	give_up_oldest(grp, now);
+	give_up_late(grp, now);
 	return now + rar_window_timeout(tx);
 }
 
@@ -361,9 +426,12 @@ static u64 probe_interval(const struct rar_group *grp, u64 now)
 	if (!tx->inflight && (tx->npend || tx->ninject))
 		return clamp_t(u64, 2 * (now - max(tx->sent_us, tx->blocked_us)),
 			       LINK_PROBE_MIN_US, LOSS_PROBE_MAX_US);
-	/* Somebody keeps us waiting: who, is told with probes. */
+	/*
+	 * Somebody keeps us waiting: who, is told with probes. So many that an outage
+	 * that is nearly as long as dead_ms does not seem to be longer.
+	 */
 	if (!rar_group_idle(grp))
-		return min_t(u64, keepalive, LOSS_PROBE_MAX_US);
+		return min_t(u64, keepalive / LOSS_KEEPALIVES, LOSS_PROBE_MAX_US);
 	return keepalive;
 }
 

@@ -194,15 +194,22 @@ struct rar_base {
  * @reorder_us:	how much later than a round trip an acknowledgment is no loss yet
  * @progress_us: when an acknowledgment last said something new
  * @backoff:	doublings of the timeout since the last progress
- * @full_lost:	full-size chunks given up since one was acknowledged: those in
- *		superpackets, which may pass where single ones do not, and
- *		[1] those alone, which pass where others do
+ * @answered:	an ACK without progress came since the last timeout; @in_vain: how many
+ *		timeouts there were after such a one
+ * @full_lost:	full-size chunks that did not come, though something sent later did,
+ *		since one was acknowledged: those in superpackets, which may pass where
+ *		single ones do not, and [1] those alone, which pass where others do.
+ *		What was sent before the first of them was found counts once
  * @full_since_us: since when
+ * @full_doubt:	full-size chunks that timeouts gave up, of which that is not known yet;
+ *		@doubt_end: one above the highest of their numbers
  * @frames_lost: frames sent by XDP and given up since one was acknowledged;
  *		@frames_off: none are sent until then, jiffies
  *
  * @cwnd:	link window, packets; @ssthresh: slow start ends here;
  *		@cwnd_acked: acknowledged towards the next increase
+ * @held:	the window held something back in this round trip
+ * @probe:	one packet may leave whatever the window says
  * @recover:	no second reduction for what happened below this number
  * @undo_cwnd, @undo_left: what to go back to once so many of the packets given
  *		up prove to have come, the first of them at @undo_us
@@ -251,14 +258,20 @@ struct rar_link_tx {
 	u32 reorder_us;
 	u64 progress_us;
 	u32 backoff;
+	bool answered;
+	u32 in_vain;
 	u32 full_lost[2];
 	u64 full_since_us[2];
+	u32 full_doubt[2];
+	u32 doubt_end;
 	u32 frames_lost;
 	unsigned long frames_off;
 
 	u32 cwnd;
 	u32 ssthresh;
 	u32 cwnd_acked;
+	bool held;
+	bool probe;
 	u32 recover;
 	u32 undo_cwnd;
 	u32 undo_left;
@@ -728,7 +741,7 @@ void rar_window_lost(struct rar_group *grp, u32 seq, bool head);
 void rar_window_collapse(struct rar_link_tx *tx);
 void rar_window_full(struct rar_link_tx *tx);
 void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks);
-void rar_window_spurious(struct rar_group *grp, u32 n);
+void rar_window_spurious(struct rar_group *grp, u32 n, u64 now);
 u32 rar_window_may_inject(struct rar_group *grp, u32 want);
 void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
 			 const struct rar_run *run, u64 now);

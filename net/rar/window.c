@@ -20,7 +20,7 @@
  * filled. Not fewer than it takes to keep a share of a queue that others fill.
  * net.rar.window caps it.
  */
-#include "rar.h"
+#include "link.h"
 
 #define WINDOW_INIT_BYTES	65536	/* link, at first */
 #define WINDOW_INIT_MIN		10	/* packets, as RFC 6928 */
@@ -43,7 +43,7 @@
 #define RTO_INIT_US		100000
 #define RTO_MIN_US		5000
 #define RTO_MAX_US		400000
-#define RTO_LONG_US		1600000	/* if so many timeouts were for nothing */
+#define RTO_LONG_US		1600000	/* if so many were for nothing */
 #define RTO_LONG_AFTER		14
 #define RTO_SLACK_US		1000	/* lowest allowance for variation */
 #define REORDER_MIN_US		250	/* a gap is not a loss before */
@@ -106,16 +106,17 @@ void rar_window_rtt(struct rar_group *grp, u32 us, u64 now)
 			     max(4 * tx->rttvar_us, RTO_SLACK_US),
 			     RTO_MIN_US, RTO_LONG_US);
 	tx->backoff = 0;
+	tx->in_vain = 0;
 }
 
 /*
  * The probe timeout now, doubled since the last progress. Short, since a link
- * that works again shall be found soon; but if it was for nothing many times,
- * the round trip may be longer than that.
+ * that works again shall be found soon; but if the successor answers, and it was for
+ * nothing many times, the round trip may be longer than that.
  */
 u64 rar_window_timeout(const struct rar_link_tx *tx)
 {
-	u32 most = tx->backoff < RTO_LONG_AFTER ? RTO_MAX_US : RTO_LONG_US;
+	u32 most = tx->in_vain < RTO_LONG_AFTER ? RTO_MAX_US : RTO_LONG_US;
 	u64 us = (u64)tx->rto_us << min(tx->backoff, 10U);
 
 	return max_t(u64, min_t(u64, us, most), tx->rto_us);
@@ -171,13 +172,27 @@ void rar_window_lost(struct rar_group *grp, u32 seq, bool head)
 		reduce_to(tx, tx->cwnd * 7 / 10);
 }
 
-/* Nothing was heard for several timeouts: begin anew. */
+/**
+ * rar_window_late() - a chunk is given up because nothing was heard for long
+ * @tx:  tx.lock held
+ * @now: us
+ */
+void rar_window_late(struct rar_link_tx *tx, u64 now)
+{
+	tx->undo_left++;
+	tx->undo_us = now;
+}
+
+/*
+ * Nothing was heard for several timeouts: begin anew. If no queue was seen before, the
+ * link itself failed, and can carry as much as then when it is back.
+ */
 void rar_window_collapse(struct rar_link_tx *tx)
 {
-	u32 half = tx->cwnd / 2;
+	u32 was = queued(tx) ? tx->cwnd / 2 : tx->cwnd;
 
 	reduce_to(tx, WINDOW_MIN);
-	tx->ssthresh = max_t(u32, half, WINDOW_MIN);
+	tx->ssthresh = max_t(u32, was, WINDOW_MIN);
 }
 
 /* A queue of this host is full. */
@@ -269,8 +284,9 @@ void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
  * rar_window_spurious() - packets given up had come after all
  * @grp: group, tx.lock held
  * @n:   chunks that the successor got twice
+ * @now: us
  */
-void rar_window_spurious(struct rar_group *grp, u32 n)
+void rar_window_spurious(struct rar_group *grp, u32 n, u64 now)
 {
 	struct rar_link_tx *tx = &grp->tx;
 
@@ -279,6 +295,7 @@ void rar_window_spurious(struct rar_group *grp, u32 n)
 	if (!tx->undo_left)
 		return;
 	tx->undo_left -= min(n, tx->undo_left);
+	tx->undo_us = now;
 	if (!tx->undo_left && tx->undo_cwnd > tx->cwnd) {
 		tx->cwnd = tx->undo_cwnd;
 		tx->ssthresh = max(tx->ssthresh, tx->cwnd);

@@ -13,7 +13,8 @@
  *
  * - What a chunk is: claim and publish are one bit, "has".
  * - Time: any number may be given up, not only what the timers would give up.
- *   It costs a fault, unless neither its packet nor any ACK is on the way.
+ *   It costs a fault, unless neither its packet nor any ACK is on the way. So do
+ *   all numbers at once, as at the third timeout.
  * - Numbers so old that they look new (half of the 32 bits later).
  *
  * Checked: what counts as acknowledged is there, the windows hold, and
@@ -74,7 +75,7 @@ bool ack[2];
 byte ack_cum[2], ack_base[2], ack_bits[2];
 byte faults = FAULTS;
 
-mtype = { ARRIVES, LOST, COPIED, GIVEN_UP, EARLY, ACK_SENT, ACK_ARRIVES,
+mtype = { ARRIVES, LOST, COPIED, GIVEN_UP, EARLY, ALL_EARLY, ACK_SENT, ACK_ARRIVES,
 	  ACK_LOST, ACK_COPIED };
 mtype what;
 byte j;
@@ -125,15 +126,33 @@ inline ack_one(s)
 	pend = pend & ~(1 << c)
 }
 
-inline give_up(s)
+inline give_up_one(s)
 {
 	resolved = resolved | TX_BIT(s);
 	c = sent[(s) % SLOTS];
 	if
 	:: !(acked & (1 << c)) && RULE(NO_REGENERATE) -> pend = pend | (1 << c)
 	:: else
-	fi;
+	fi
+}
+
+inline give_up(s)
+{
+	give_up_one(s);
 	advance_una()
+}
+
+/* give_up_late(): none that is lost keeps the next attempt back. */
+inline give_up_all()
+{
+	seq = una;
+	do
+	:: seq != next && !(resolved & TX_BIT(seq)) ->
+		give_up_one(seq); seq = ADD(seq, 1)
+	:: seq != next && (resolved & TX_BIT(seq)) -> seq = ADD(seq, 1)
+	:: else -> break
+	od;
+	una = next
 }
 
 /* rar_loss_rcv_ack() */
@@ -285,14 +304,15 @@ inline drop_ack(k)
 #define ANY(IF, WHAT) FOR8(IF, WHAT, 0) FOR8(IF, WHAT, 8) \
 		      FOR8(IF, WHAT, 16) FOR8(IF, WHAT, 24)
 
-#define COSTS(w) (w == LOST || w == COPIED || w == EARLY || w == ACK_LOST || \
-		  w == ACK_COPIED)
+#define COSTS(w) (w == LOST || w == COPIED || w == EARLY || w == ALL_EARLY || \
+		  w == ACK_LOST || w == ACK_COPIED)
 
 inline happen()
 {
 	if
 	:: what == COPIED || what == ARRIVES -> rcv_data()
 	:: what == GIVEN_UP || what == EARLY -> give_up(j)
+	:: what == ALL_EARLY -> give_up_all()
 	:: what == ACK_SENT -> send_ack()
 	:: what == ACK_ARRIVES || what == ACK_COPIED -> rcv_ack(j)
 	:: else
@@ -320,6 +340,7 @@ init
 		FOR2(MAY_LOSE_ACK, ACK_LOST, 0)
 		FOR2(MAY_LOSE_ACK, ACK_COPIED, 0)
 		:: ack_due && !(ack[0] && ack[1]) -> what = ACK_SENT
+		:: faults && una != next -> what = ALL_EARLY
 		fi;
 		d_step {
 			if
