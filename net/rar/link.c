@@ -271,10 +271,11 @@ void rar_link_credit(struct rar_group *grp, u64 posted, u32 come, u32 credit)
  * How much of a run of @n to send if the window allows @max: a small part waits
  * for more room, unless nothing is on its way that would make some.
  */
-static u32 whole_run(const struct rar_link_tx *tx, u32 n, u32 max)
+static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
 {
 	if (n <= max)
 		return n;
+	tx->held = true;
 	return 2 * max >= n || !tx->inflight || tx->probe ? max : 0;
 }
 
@@ -415,9 +416,17 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 }
 
 /*
+ * The most chunks in a packet: what the device takes. In a window that is small against
+ * that two packets are on their way.
+ */
+static u32 run_most(const struct rar_group *grp)
+{
+	return min(max(grp->tx.cwnd / 2, 1U), READ_ONCE(grp->path[RAR_NEXT].run_max));
+}
+
+/*
  * How many chunks may go as one packet: the link window, room to remember what
- * is sent, and what the device takes. In a window that is small against a
- * superpacket two of them are on their way.
+ * is sent, and run_most().
  */
 static u32 may_send(const struct rar_group *grp)
 {
@@ -426,20 +435,19 @@ static u32 may_send(const struct rar_group *grp)
 
 	if (tx->inflight < tx->cwnd)
 		room = tx->cwnd - tx->inflight;
-	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
-	return min3(room, max(tx->cwnd / 2, 1U),
-		    READ_ONCE(grp->path[RAR_NEXT].run_max));
+	return min3(room, RAR_TX_SLOTS - (tx->next_seq - tx->una), run_most(grp));
 }
 
 static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 most = READ_ONCE(grp->path[RAR_NEXT].run_max), n = 0, max;
+	u32 n = 0, max = 1, most;
 	struct rar_operation *op;
 	u64 now;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
+	most = run_most(grp);
 	while (n < LINK_BATCH && (max = may_send(grp))) {
 		op = pick_pending(grp, &items[n].run, most, max);
 		items[n].own = !op;
@@ -455,6 +463,7 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 		rar_link_timer_at(grp, now + rar_window_timeout(tx));
 	}
 	account_blocked(tx, n < LINK_BATCH && (tx->npend || tx->ninject), now);
+	tx->held |= !max && (tx->npend || tx->ninject);
 	spin_unlock_bh(&tx->lock);
 	return n;
 }

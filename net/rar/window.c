@@ -234,10 +234,17 @@ static void next_round(struct rar_link_tx *tx, u64 now)
 	/* It must not fall half the numbers behind: it would seem ahead. */
 	if (!reduced(tx, tx->una))
 		tx->recover = tx->una;
+	tx->held = false;
 	tx->round_end = tx->next_seq;
 	tx->round_acked = 0;
 	tx->round_marks = 0;
 	tx->round_lost = 0;
+}
+
+/* Is the window what limits? In slow start it is enough if half of it was in use. */
+static bool limits(const struct rar_link_tx *tx, u32 n)
+{
+	return tx->held || (tx->cwnd < tx->ssthresh && 2 * (tx->inflight + n) > tx->cwnd);
 }
 
 static void grow(struct rar_link_tx *tx, u32 n)
@@ -267,14 +274,13 @@ static void grow(struct rar_link_tx *tx, u32 n)
 void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	bool limited = 2 * (tx->inflight + n) > tx->cwnd;
 
 	tx->noise = min_t(u32, tx->noise + packets, WINDOW_NOISE_MAX);
 	tx->round_acked += n;
 	tx->round_marks += marks;
 	if (marks)
 		marked(tx);
-	else if (limited && !reduced(tx, tx->highest))
+	else if (limits(tx, n) && !reduced(tx, tx->highest))
 		grow(tx, n);
 	if (!rar_seq_before(tx->highest, tx->round_end))
 		next_round(tx, rar_now_us());
