@@ -31,6 +31,7 @@ result $? "the first join fails"
 [ "$(counter 1 RarRxIngress)" -gt 0 ]
 result $? "the hook has taken packets"
 route_by alt2
+sleep 1		# rank 0 asks several times meanwhile
 before=$(counter 1 RarRxEncap)
 rns 2 member -r 2 "${args[@]}" > "$tmp/2" 2>&1
 wait

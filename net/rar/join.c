@@ -142,11 +142,12 @@ static void accept_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	}
 	spin_unlock_bh(&grp->lock);
 	rar_group_hear(grp, RAR_PREV);
-	if (!fresh)
-		return;
-	WRITE_ONCE(grp->prev_dev, pkt->dev);
-	rar_group_schedule(grp);
-	rar_group_kick(grp, jiffies);
+	if (fresh || READ_ONCE(grp->prev_dev) != pkt->dev) {
+		WRITE_ONCE(grp->prev_dev, pkt->dev);
+		rar_group_schedule(grp);
+	}
+	if (fresh)
+		rar_group_kick(grp, jiffies);
 }
 
 /* Does the JOIN come from where the predecessor is? */
