@@ -34,6 +34,7 @@ enum how { CLOSE, EXIT, EXEC, KILL };
  * @reg:   the memory is registered
  * @short_mem: the kernel has no memory for a copy: the group fails
  * @silent: and hears nothing any more: it does not go on for linger_ms
+ * @many:  and orphans of the same user hold all they may: the group fails
  * @loss:  that many percent of the packets only, so that the end comes by chance
  */
 struct plan {
@@ -45,6 +46,7 @@ struct plan {
 	bool reg;
 	bool short_mem;
 	bool silent;
+	bool many;
 	uint32_t loss;
 };
 
@@ -59,6 +61,7 @@ static const struct plan plans[] = {
 	{ "close, no memory for a copy", 2, CLOSE, .count = 1000, .short_mem = true },
 	{ "close, 400 KB, a bad link", 3, CLOSE, .count = 50000, .loss = 40 },
 	{ "the successor is silent: no orphan after dead_ms", 2, CLOSE, .count = 500, .silent = true },
+	{ "the user's orphans hold too much", 2, CLOSE, .count = 500, .many = true },
 };
 
 static struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "rar" };
@@ -155,6 +158,30 @@ static int wait_complete(int fd)
 	return -ETIMEDOUT;
 }
 
+/* A second group of the same ranks; -1 if the plan has none. */
+static int open_second(const struct plan *p, uint32_t rank)
+{
+	struct rar_ring second = ring;
+
+	second.group += 500;
+	return p->many ? rar_open(&second, rank) : -1;
+}
+
+/* Its last member becomes an orphan that holds all that the user may. */
+static int leave_second(const struct plan *p, int fd)
+{
+	struct rar_data d = data_of(p);
+
+	if (fd < 0)
+		return 0;
+	RAR_CHECK(!rar_write("/sys/module/rar/parameters/orphan_mem", "1000"), "orphan_mem");
+	RAR_CHECK(!rar_post(fd, &d, p->size - 1), "send");
+	RAR_CHECK(!wait_complete(fd), "complete, not released");
+	close(fd);
+	RAR_CHECK(orphans(), "it is no orphan");
+	return 0;
+}
+
 /* In the child that is the last rank. */
 static int leave(const struct plan *p)
 {
@@ -162,6 +189,7 @@ static int leave(const struct plan *p)
 	struct rar_op op = rar_op_of(d.dtype, rar_bytes(&d), d.id);
 	struct rar_reg reg = { .addr = (uintptr_t)area, .len = AREA };
 	int fd = rar_open(&ring, p->size - 1), err;
+	int second = open_second(p, p->size - 1);
 
 	RAR_CHECK(fd >= 0, "join: %d", fd);
 	if (p->reg)
@@ -172,6 +200,7 @@ static int leave(const struct plan *p)
 		RAR_CHECK(!rar_write("/proc/sys/net/rar/linger_ms", "60000"), "linger_ms");
 	fcntl(fd, F_SETFD, p->how == EXEC ? FD_CLOEXEC : 0);
 	RAR_CHECK(!sync_ranks() && !lose(p->loss ?: 100) && !sync_ranks(), "netem");
+	RAR_CHECK(!leave_second(p, second), "the second group");
 	rar_fill(&d, p->size - 1, 0, d.count, area);
 	if (p->dst)
 		op.dst = (uintptr_t)area + AREA / 2;
@@ -208,6 +237,7 @@ static int last_rank(const struct plan *p)
 		RAR_CHECK(!end_of_orphan(), "the orphan");
 	err = lose(0);
 	rar_write("/proc/sys/net/rar/mem", "100000000");
+	rar_write("/sys/module/rar/parameters/orphan_mem", "0");
 	RAR_CHECK(status == want && !err, "status %d, netem %d", status, err);
 	RAR_CHECK(!sync_ranks(), "meet");
 	return 0;
@@ -226,17 +256,20 @@ static int names_last(const struct plan *p, int fd)
 static int other_rank(uint32_t rank, const struct plan *p)
 {
 	struct rar_data d = data_of(p);
-	bool fails = p->short_mem || p->silent;
-	int fd = rar_open(&ring, rank), err;
+	bool closed = p->short_mem || p->many, fails = closed || p->silent;
+	int fd = rar_open(&ring, rank), err, second = open_second(p, rank);
 
 	RAR_CHECK(fd >= 0, "join: %d", fd);
 	RAR_CHECK(!sync_ranks() && !sync_ranks(), "meet");
+	RAR_CHECK(second < 0 || !rar_post(second, &d, rank), "send");
 	RAR_CHECK(!rar_post(fd, &d, rank), "send");
 	err = rar_collect(fd, &d, rank);
 	if (err && !fails)
 		rar_log_error(fd, err == -EBADE ? "wrong sums" : "recv", err);
 	RAR_CHECK(err == (fails ? -ECONNRESET : 0), "recv: %d", err);
-	err = p->short_mem ? names_last(p, fd) : 0;
+	err = closed ? names_last(p, fd) : 0;
+	if (second >= 0)
+		RAR_CHECK(!rar_collect(second, &d, rank), "the second group");
 	RAR_CHECK(!sync_ranks(), "meet");
 	return err;
 }

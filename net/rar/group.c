@@ -289,6 +289,7 @@ static void group_free_work(struct work_struct *work)
 	int i;
 
 	rar_link_flush(grp);
+	rar_leave_forget(grp);
 	rar_early_flush(grp);
 	for (i = 0; i < ARRAY_SIZE(grp->hook); i++)
 		rar_hook_set(rn, &grp->hook[i], 0);

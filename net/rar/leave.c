@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 
 #include "rar.h"
+#include "user.h"
 
 /* Start to tell both neighbours that this rank posts nothing more. */
 void rar_leave_start(struct rar_group *grp)
@@ -54,12 +55,63 @@ static void drop_undelivered(struct rar_group *grp)
 	spin_unlock_bh(&grp->lock);
 }
 
+/* Bytes of the operations that the successor may still need. */
+static u64 needed_bytes(struct rar_group *grp)
+{
+	struct rar_operation *op;
+	u64 bytes = 0;
+	int i;
+
+	spin_lock_bh(&grp->tx.lock);
+	for (i = 0; i < RAR_MAX_OPS; i++) {
+		op = rcu_dereference_protected(grp->ops[i],
+					       lockdep_is_held(&grp->tx.lock));
+		bytes += op ? op->bytes : 0;
+	}
+	spin_unlock_bh(&grp->tx.lock);
+	return bytes;
+}
+
+/* Go on without the socket? Return: false if there is too little memory for that. */
+static bool become_orphan(struct rar_group *grp)
+{
+	u64 bytes;
+
+	if (!rar_pin_keep(grp))
+		return false;
+	bytes = needed_bytes(grp);
+	if (!rar_user_orphan(grp->user, bytes))
+		return false;
+	spin_lock_bh(&grp->lock);
+	grp->orphan_bytes = bytes;
+	spin_unlock_bh(&grp->lock);
+	return true;
+}
+
+/**
+ * rar_leave_forget() - a member has no operations any more that others need
+ * @grp: group
+ *
+ * Any context.
+ */
+void rar_leave_forget(struct rar_group *grp)
+{
+	u64 bytes;
+
+	spin_lock_bh(&grp->lock);
+	bytes = grp->orphan_bytes;
+	grp->orphan_bytes = 0;
+	spin_unlock_bh(&grp->lock);
+	rar_user_orphan_end(grp->user, bytes);
+}
+
 /* A tombstone needs no memory but its own. */
 static void bury(struct rar_group *grp)
 {
 	struct rar_member *members;
 
 	rar_link_bury(grp);
+	rar_leave_forget(grp);
 	spin_lock_bh(&grp->lock);
 	grp->tombstone = true;
 	members = grp->join.members;
@@ -100,7 +152,7 @@ static void close_running(struct rar_group *grp)
 	bool dying = current->flags & PF_EXITING, failed;
 	u32 wait;
 
-	if (!rar_group_idle(grp) || !rar_pin_keep(grp))
+	if (!rar_group_idle(grp) || !become_orphan(grp))
 		rar_fail_pair(grp, ECONNRESET,
 			      dying ? RAR_R_DIED : RAR_R_CLOSED, grp->rank,
 			      grp->rank, grp->ops_complete);

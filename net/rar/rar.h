@@ -479,6 +479,7 @@ struct rar_group {
 	u64 left_last;
 	unsigned long fin_next;
 	unsigned long expires;		/* orphan or tombstone, jiffies */
+	u64 orphan_bytes;		/* of its operations, counted by its user */
 
 	u64 epoch;
 	u32 payload;
@@ -661,6 +662,7 @@ void rar_fail_tick(struct rar_group *grp);
 void rar_leave_start(struct rar_group *grp);
 void rar_leave_shutdown(struct rar_group *grp);
 void rar_leave_release(struct rar_group *grp);
+void rar_leave_forget(struct rar_group *grp);
 void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 		       enum rar_dir dir);
 void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir);

@@ -20,10 +20,15 @@
 #define USER_MEMBER_COST	(64 << 10)	/* bytes, with its operations' structures */
 #define USER_MEMBERS_SHIFT	3		/* members take an eighth of the memory at most */
 #define USER_MEMBERS_MIN	4096U		/* so many are allowed on any machine */
+#define USER_ORPHAN_SHIFT	4		/* a user's orphans: a sixteenth of the memory */
 
 static unsigned int max_members;
 module_param(max_members, uint, 0644);
 MODULE_PARM_DESC(max_members, "members with a socket, all namespaces together; 0: by memory");
+
+static unsigned long orphan_mem;
+module_param(orphan_mem, ulong, 0644);
+MODULE_PARM_DESC(orphan_mem, "bytes of operations of a user's closed members that others need; 0: by memory");
 
 static DEFINE_HASHTABLE(users, 8);
 static DEFINE_SPINLOCK(user_lock);	/* of @users; bottom halves off */
@@ -163,4 +168,29 @@ void rar_user_alive(struct rar_user *user, int n)
 {
 	atomic_add(n, &user->alive);
 	atomic_add(n, &all_alive);
+}
+
+/**
+ * rar_user_orphan() - may a closed member go on serving its neighbours?
+ * @user:  whose it is
+ * @bytes: of its operations
+ *
+ * One may, however much it holds; then the limit decides. Return: true if so, and they
+ * are counted until rar_user_orphan_end().
+ */
+bool rar_user_orphan(struct rar_user *user, u64 bytes)
+{
+	u64 limit = READ_ONCE(orphan_mem) ?:
+		    (u64)totalram_pages() << PAGE_SHIFT >> USER_ORPHAN_SHIFT;
+
+	if (bytes && atomic64_read(&user->orphan) > limit)
+		return false;
+	atomic64_add(bytes, &user->orphan);
+	return true;
+}
+
+/* The opposite. */
+void rar_user_orphan_end(struct rar_user *user, u64 bytes)
+{
+	atomic64_sub(bytes, &user->orphan);
 }

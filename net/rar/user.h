@@ -35,5 +35,7 @@ bool rar_user_may_bind(const struct rar_user *user, u32 bound, u32 alive, u32 ma
 int rar_user_bind(struct rar_user *user);
 void rar_user_unbind(struct rar_user *user);
 void rar_user_alive(struct rar_user *user, int n);
+bool rar_user_orphan(struct rar_user *user, u64 bytes);
+void rar_user_orphan_end(struct rar_user *user, u64 bytes);
 
 #endif /* _RAR_USER_H */
