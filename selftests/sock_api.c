@@ -885,9 +885,9 @@ static void misuse_op(struct __test_metadata *_metadata, int fd)
 		  { .size = 40, .collective = RAR_BROADCAST } },
 		{ EOPNOTSUPP, "barrier",
 		  { .size = 40, .collective = RAR_BARRIER } },
-		{ EOPNOTSUPP, "i8", { .size = 40, .dtype = RAR_I8 } },
-		{ EOPNOTSUPP, "bf16", { .size = 40, .dtype = RAR_BF16 } },
-		{ EOPNOTSUPP, "max", { .size = 40, .redop = RAR_MAX } },
+		{ EOPNOTSUPP, "bitwise and of f32", { .size = 40, .redop = RAR_BAND } },
+		{ EOPNOTSUPP, "logical or of bf16",
+		  { .size = 40, .dtype = RAR_BF16, .redop = RAR_LOR } },
 		{ EOPNOTSUPP, "avg", { .size = 40, .redop = RAR_AVG } },
 	};
 
@@ -1277,10 +1277,9 @@ TEST(options)
 
 	/* the default type is what a bare send() uses */
 	EXPECT_EQ(0, works(fd, 2, 1));
-	ASSERT_EQ(0, set_u32(fd[0], RAR_DTYPE, RAR_BF16));
+	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_BXOR));
 	EXPECT_EQ(-EOPNOTSUPP, rar_send(fd[0], &v, 4, 0, NULL));
-	ASSERT_EQ(0, set_u32(fd[0], RAR_DTYPE, RAR_F32));
-	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_MAX));
+	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_AVG));
 	EXPECT_EQ(-EOPNOTSUPP, rar_send(fd[0], &v, 4, 0, NULL));
 	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_SUM));
 	d = (struct rar_data){ .id = 0, .count = 10, .size = 2, .dtype = RAR_I64 };
@@ -1433,8 +1432,11 @@ TEST(caps)
 	EXPECT_EQ(1, caps.wire_version);
 	EXPECT_EQ(1 << RAR_ALLREDUCE, caps.collectives);
 	for (int i = 0; i < 16; i++) {
-		EXPECT_EQ(i == RAR_SUM ? 1 << RAR_F32 | 1 << RAR_F64 |
-			  1 << RAR_I32 | 1 << RAR_I64 : 0, (int)caps.dtypes[i]);
+		/* Bits 1 to 12: all types; f32, f64, f16 and bf16 only as numbers. */
+		uint32_t floats = 1 << RAR_F32 | 1 << RAR_F64 | 1 << RAR_F16 | 1 << RAR_BF16;
+		uint32_t all = i < RAR_SUM || i > RAR_LXOR ? 0 : 0x1ffe;
+
+		EXPECT_EQ(i <= RAR_MAX ? all : all & ~floats, caps.dtypes[i]);
 	}
 }
 

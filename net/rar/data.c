@@ -96,8 +96,7 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 
 	rar_walk_read(&pass->in, off, in, len);
 	rar_buf_read(op->own, at, own, len);
-	rar_reduce(&pass->ctx, op->print.dtype, op->print.redop, own, in, own,
-		   len / op->esize);
+	rar_reduce(&pass->ctx, op->kind, own, own, in, own, len);
 	rar_buf_write(&op->buf, at, own, len);
 	if (pass->both)
 		rar_walk_write(&pass->in, off, own, len);
@@ -110,7 +109,6 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
 	const struct rar_operation *op = pass->op;
-	u8 dtype = op->print.dtype, redop = op->print.redop;
 	void *in, *own, *sum;
 	u32 n, m, k;
 
@@ -119,16 +117,12 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 		own = rar_walk_at(&pass->own, at, &m);
 		sum = rar_walk_at(&pass->sum, at, &k);
 		n = min(min3(n, m, k), len);
-		n -= n % op->esize;
+		n -= n % op->kind->size;
 		if (!n) {
 			n = min_t(u32, len, DATA_BOUNCE);
 			add_bounced(pass, at, off, n);
-		} else if (pass->both) {
-			rar_reduce_both(&pass->ctx, dtype, redop, sum, in, own,
-					n / op->esize);
 		} else {
-			rar_reduce(&pass->ctx, dtype, redop, sum, in, own,
-				   n / op->esize);
+			rar_reduce(&pass->ctx, op->kind, sum, pass->both ? in : sum, in, own, n);
 		}
 	}
 }

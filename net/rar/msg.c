@@ -102,7 +102,7 @@ static int check_args(const struct send_args *args)
 	    p->redop >= RAR_REDOP_NR)
 		return -EINVAL;
 	if (p->collective != RAR_ALLREDUCE ||
-	    !rar_reduce_supported(p->dtype, p->redop))
+	    !rar_reduce_kind(p->dtype, p->redop))
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -307,8 +307,7 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	if (len > op->bytes - op->filled ||
 	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
-	err = last ? rar_op_schedule(op, &rsk->print, rar_dtype_size(rsk->print.dtype),
-				     grp->payload, &grp->seat) : 0;
+	err = last ? rar_op_schedule(op, &rsk->print, grp->payload, &grp->seat) : 0;
 	if (err)
 		return err;
 	if (last && op->step && !op->filled && !op->pinned)

@@ -6,6 +6,7 @@
 
 #include "copy.h"
 #include "rar.h"
+#include "reduce.h"
 
 #define OP_BITMAPS	5		/* per phase */
 #define OP_BITMAPS_BACK	2
@@ -181,20 +182,20 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 /**
  * rar_op_schedule() - fix what the operation is and cut it into chunks
  * @op:      from rar_op_alloc(), not posted
- * @print:   collective, dtype, redop, count ...
- * @esize:   bytes of an element
+ * @print:   collective, dtype, redop, count ...; there are kernels for it
  * @payload: bytes of a chunk in this epoch
  * @seat:    of this rank in it
  *
  * Process context. Return: 0, -EMSGSIZE, or -ENOBUFS.
  */
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
-		    u32 esize, u32 payload, const struct rar_seat *seat)
+		    u32 payload, const struct rar_seat *seat)
 {
+	const struct rar_kind *kind = rar_reduce_kind(print->dtype, print->redop);
 	size_t longs, n = OP_BITMAPS * RAR_PHASES;
 	int err;
 
-	err = rar_ring_init(&op->ring, print->count * esize, payload, seat);
+	err = rar_ring_init(&op->ring, print->count * kind->size, payload, seat);
 	if (err)
 		return err;
 
@@ -210,7 +211,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 
 	op->step = rar_copy_step(op->rn, &op->ring);
 	op->print = *print;
-	op->esize = esize;
+	op->kind = kind;
 	op->inject = rar_ring_block_first(&op->ring, seat->own);
 	op->inject_first = op->inject;
 	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, seat->own);

@@ -14,6 +14,7 @@
 #include "buf.h"
 #include "ring.h"
 
+struct rar_kind;
 struct rar_net;
 
 static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
@@ -88,7 +89,7 @@ struct rar_operation {
 	struct rar_print print;
 	u64 seq;
 	u64 cookie;
-	u32 esize;
+	const struct rar_kind *kind;
 	refcount_t ref;
 	atomic_t users;
 	struct rcu_work free;
@@ -144,7 +145,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
-		    u32 esize, u32 payload, const struct rar_seat *seat);
+		    u32 payload, const struct rar_seat *seat);
 void rar_op_put(struct rar_operation *op);
 bool rar_op_room(struct rar_net *rn, u64 bytes, bool first);
 void rar_op_drop(struct rar_operation *op);

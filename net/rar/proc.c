@@ -6,6 +6,7 @@
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 
+#include "kinds.h"
 #include "rar.h"
 #include "reduce.h"
 
@@ -132,7 +133,20 @@ static int netstat_seq_show(struct seq_file *seq, void *v)
 	return 0;
 }
 
-static int reduce_seq_show(struct seq_file *seq, void *v)
+/* The reductions of a type, by name, as in kinds.h. */
+#define KIND_NAME(redop, dtype, kernel) { RAR_##redop, RAR_##dtype, #redop, #dtype },
+static const struct {
+	u8 redop, dtype;
+	char redop_name[5], dtype_name[5];
+} kind_names[] = { RAR_ALL_KINDS(KIND_NAME) };
+
+static u32 sums_mbps(u32 set, u8 dtype)
+{
+	return rar_reduce_mbps(set, rar_reduce_kind(dtype, RAR_SUM));
+}
+
+/* One line for each set of kernels. Return: how many sets there are. */
+static u32 show_sets(struct seq_file *seq)
 {
 	struct rar_reduce_info info;
 	u32 i;
@@ -140,10 +154,29 @@ static int reduce_seq_show(struct seq_file *seq, void *v)
 	seq_puts(seq, "name usable selected f32 f64 i32 i64 (MB/s of sums)\n");
 	for (i = 0; !rar_reduce_list(i, &info); i++)
 		seq_printf(seq, "%s %s %s %u %u %u %u\n", info.name,
-			   info.usable ? "yes" : "no",
-			   info.selected ? "yes" : "no", info.mbps[RAR_F32],
-			   info.mbps[RAR_F64], info.mbps[RAR_I32],
-			   info.mbps[RAR_I64]);
+			   info.usable ? "yes" : "no", info.selected ? "yes" : "no",
+			   sums_mbps(i, RAR_F32), sums_mbps(i, RAR_F64),
+			   sums_mbps(i, RAR_I32), sums_mbps(i, RAR_I64));
+	return i;
+}
+
+static int reduce_seq_show(struct seq_file *seq, void *v)
+{
+	u32 sets = show_sets(seq), set, i;
+	struct rar_reduce_info info;
+
+	seq_puts(seq, "redop dtype");
+	for (set = 0; !rar_reduce_list(set, &info); set++)
+		seq_printf(seq, " %s", info.name);
+	seq_puts(seq, " (MB/s of results)\n");
+	for (i = 0; i < ARRAY_SIZE(kind_names); i++) {
+		seq_printf(seq, "%s %s", kind_names[i].redop_name, kind_names[i].dtype_name);
+		for (set = 0; set < sets; set++)
+			seq_printf(seq, " %u",
+				   rar_reduce_mbps(set, rar_reduce_kind(kind_names[i].dtype,
+									kind_names[i].redop)));
+		seq_putc(seq, '\n');
+	}
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * The registry of reduction kernels, and the call that dispatches to one.
  *
  * At load each set of kernels that this CPU has is tested and timed; the first
- * good one in the order of preference is what the static call leads to.
+ * good one in the order of preference is in use.
  */
 #include <linux/cache.h>
 #include <linux/errno.h>
@@ -43,14 +43,30 @@ static const struct rar_reduce_impl *const impls[] = {
 /* What was found out about impls[i]. Written at load. */
 static struct {
 	bool usable;
-	u32 mbps[RAR_DTYPE_NR];
+	u32 mbps[RAR_KERNEL_NR];
 } results[ARRAY_SIZE(impls)] __ro_after_init;
 
 static const struct rar_reduce_impl *selected __ro_after_init =
 	&rar_reduce_generic;
 
-DEFINE_STATIC_CALL(rar_reduce_vector, rar_reduce_run_generic);
-DEFINE_STATIC_CALL(rar_reduce_vector_both, rar_reduce_both_generic);
+/* RAR_SIZE_F32 ...: bytes of an element */
+#define TYPE_SIZE(type, size) RAR_SIZE_##type = (size),
+enum { RAR_TYPES(TYPE_SIZE) };
+
+/* [redop][dtype]: rows are generated from kinds.h; @vec and @gen are set at load. */
+#define KIND_ROW(redop, dtype, kern)					\
+	[RAR_##redop][RAR_##dtype] = { .size = RAR_SIZE_##dtype, .kernel = RAR_K_##kern },
+
+static struct rar_kind kinds[RAR_REDOP_NR][RAR_DTYPE_NR] __ro_after_init = {
+	RAR_ALL_KINDS(KIND_ROW)
+};
+
+/* The sum of f32 is called most: its call shall be no indirect one. */
+static void no_kernel(void *dst, void *dst2, const void *in, const void *own, size_t len)
+{
+}
+
+DEFINE_STATIC_CALL(rar_reduce_sum_f32, no_kernel);
 DEFINE_STATIC_CALL(rar_reduce_vector_copy, rar_reduce_copy_generic);
 DEFINE_STATIC_CALL(rar_reduce_vector_csum, rar_reduce_csum_generic);
 
@@ -58,43 +74,31 @@ DEFINE_STATIC_CALL(rar_reduce_vector_csum, rar_reduce_csum_generic);
  * rar_dtype_size - bytes of an element
  * @dtype: enum rar_dtype, or anything
  *
- * Return: the size, also of types nothing can reduce yet; 0 if there is no
- * such type.
+ * Return: the size; 0 if there is no such type.
  */
 unsigned int rar_dtype_size(u8 dtype)
 {
-	static const u8 sizes[RAR_DTYPE_NR] = {
-		[RAR_I8]  = 1, [RAR_U8]   = 1,
-		[RAR_I16] = 2, [RAR_U16]  = 2,
-		[RAR_I32] = 4, [RAR_U32]  = 4,
-		[RAR_I64] = 8, [RAR_U64]  = 8,
-		[RAR_F16] = 2, [RAR_BF16] = 2,
-		[RAR_F32] = 4, [RAR_F64]  = 8,
-	};
+#define TYPE_ROW(type, size) [RAR_##type] = (size),
+	static const u8 sizes[RAR_DTYPE_NR] = { RAR_TYPES(TYPE_ROW) };
 
 	return dtype < RAR_DTYPE_NR ? sizes[dtype] : 0;
 }
 
 /**
- * rar_reduce_supported - can this module reduce so
+ * rar_reduce_kind - the kernels of a reduction of a type
  * @dtype: enum rar_dtype, or anything
  * @redop: enum rar_redop, or anything
  *
  * The answer does not depend on the CPU.
  *
- * Return: true if rar_reduce() may be called with them.
+ * Return: for rar_reduce(), valid as long as the module; NULL if this module cannot
+ * reduce so.
  */
-bool rar_reduce_supported(u8 dtype, u8 redop)
+const struct rar_kind *rar_reduce_kind(u8 dtype, u8 redop)
 {
-	switch (RAR_REDUCE_KEY(redop, dtype)) {
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):
-		return true;
-	default:
-		return false;
-	}
+	if (dtype >= RAR_DTYPE_NR || redop >= RAR_REDOP_NR || !kinds[redop][dtype].size)
+		return NULL;
+	return &kinds[redop][dtype];
 }
 
 /**
@@ -160,57 +164,31 @@ void rar_reduce_end(struct rar_reduce_ctx *ctx)
 }
 
 /**
- * rar_reduce - dst[i] = in[i] (redop) own[i]
- * @ctx:   an open section
- * @dtype: enum rar_dtype
- * @redop: enum rar_redop; rar_reduce_supported() has said yes to both
- * @dst:   where the results go: @own, @in, or memory apart from both
- * @in:    the arriving partial; its NaN wins
- * @own:   this rank's contribution
- * @n:     elements, which may begin at any address
+ * rar_reduce - dst[i] = dst2[i] = in[i] (redop) own[i]
+ * @ctx:  an open section
+ * @kind: from rar_reduce_kind()
+ * @dst:  where the results go: @own, @in, or memory apart from both
+ * @dst2: where they go as well: @in, or @dst for no second place
+ * @in:   the arriving partial; its NaN wins
+ * @own:  this rank's contribution
+ * @len:  bytes of each, whole elements, which may begin at any address
  */
-void rar_reduce(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
-		void *dst, const void *in, const void *own, size_t n)
+void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, void *dst,
+		void *dst2, const void *in, const void *own, size_t len)
 {
-	size_t len = n * rar_dtype_size(dtype);
-
 	DEBUG_NET_WARN_ON_ONCE(len > RAR_REDUCE_MAX);
-	/* the sanitizers do not look into assembly */
+	/* The sanitizers do not look into vector code. */
 	instrument_read(in, len);
 	instrument_read(own, len);
 	instrument_write(dst, len);
+	instrument_write(dst2, len);
 
-	if (likely(ctx->fpu))
-		static_call(rar_reduce_vector)(dtype, redop, dst, in, own, n);
+	if (unlikely(!ctx->fpu))
+		kind->gen(dst, dst2, in, own, len);
+	else if (kind->kernel == RAR_K_sum_f32)
+		static_call(rar_reduce_sum_f32)(dst, dst2, in, own, len);
 	else
-		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
-}
-
-/**
- * rar_reduce_both - dst[i] = in[i] = in[i] (redop) own[i]
- * @ctx:   an open section
- * @dtype: as for rar_reduce()
- * @redop: as for rar_reduce()
- * @dst:   where the results go: @own, or memory apart from both
- * @in:    the arriving partial, which the results replace
- * @own:   this rank's contribution
- * @n:     elements, which may begin at any address
- */
-void rar_reduce_both(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
-		     void *dst, void *in, const void *own, size_t n)
-{
-	size_t len = n * rar_dtype_size(dtype);
-
-	DEBUG_NET_WARN_ON_ONCE(len > RAR_REDUCE_MAX);
-	instrument_write(in, len);
-	instrument_read(own, len);
-	instrument_write(dst, len);
-
-	if (likely(ctx->fpu))
-		static_call(rar_reduce_vector_both)(dtype, redop, dst, in, own,
-						    n);
-	else
-		rar_reduce_both_generic(dtype, redop, dst, in, own, n);
+		kind->vec(dst, dst2, in, own, len);
 }
 
 /**
@@ -272,19 +250,30 @@ int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
 	info->name = impls[idx]->name;
 	info->usable = results[idx].usable;
 	info->selected = impls[idx] == selected;
-	memcpy(info->mbps, results[idx].mbps, sizeof(info->mbps));
 	return 0;
 }
 
+/**
+ * rar_reduce_mbps - how fast is a kernel of a set
+ * @idx:  of the set, as in rar_reduce_list()
+ * @kind: from rar_reduce_kind()
+ *
+ * Return: MB (10^6 bytes) of results per second, measured at load; 0 if the set is not
+ * usable here.
+ */
+u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
+{
+	return results[idx].mbps[kind->kernel];
+}
+
 #define BENCH_BYTES	SZ_16K
-#define BENCH_REPS	4		/* 64 KiB: the largest section allowed */
-#define BENCH_NS	(300 * NSEC_PER_USEC)
+#define BENCH_REPS	2		/* of the 64 KiB that are allowed in a section */
+#define BENCH_NS	(60 * NSEC_PER_USEC)
 
 /* One section, in place, timed without its borders. */
-static u64 __init time_section(const struct rar_reduce_impl *impl, u8 dtype,
+static u64 __init time_section(const struct rar_reduce_impl *impl, rar_reduce_fn fn,
 			       void *own, const void *in)
 {
-	size_t n = BENCH_BYTES / rar_dtype_size(dtype);
 	unsigned int i;
 	u64 start, ns;
 
@@ -292,7 +281,7 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, u8 dtype,
 		rar_fpu_begin();
 	start = ktime_get_ns();
 	for (i = 0; i < BENCH_REPS; i++)
-		impl->run(dtype, RAR_SUM, own, in, own, n);
+		fn(own, own, in, own, BENCH_BYTES);
 	ns = ktime_get_ns() - start;
 	if (impl->vector)
 		rar_fpu_end();
@@ -300,15 +289,14 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, u8 dtype,
 }
 
 /* The best of the sections that fit into BENCH_NS: MB per second. */
-static u32 __init measure(const struct rar_reduce_impl *impl, u8 dtype,
-			  void *scratch)
+static u32 __init measure(const struct rar_reduce_impl *impl, rar_reduce_fn fn, void *scratch)
 {
 	u64 best = U64_MAX, end = ktime_get_ns() + BENCH_NS;
 	void *own = scratch, *in = own + BENCH_BYTES;
 
 	memset(scratch, 0x3f, 2 * BENCH_BYTES);	/* ordinary numbers */
 	do {
-		best = min(best, time_section(impl, dtype, own, in));
+		best = min(best, time_section(impl, fn, own, in));
 		cond_resched();
 	} while (ktime_get_ns() < end);
 	return div64_u64(BENCH_BYTES * BENCH_REPS * 1000ULL, best);
@@ -316,19 +304,17 @@ static u32 __init measure(const struct rar_reduce_impl *impl, u8 dtype,
 
 static void __init probe(size_t i, void *scratch)
 {
-	u8 dtype;
+	enum rar_kernel k;
 
 	if (!impls[i]->usable())
 		return;
 	if (!rar_reduce_selftest(impls[i], scratch)) {
-		pr_err("reduce: %s gives wrong sums on this machine, disabled\n",
+		pr_err("rar: reduce: %s gives wrong results on this machine, disabled\n",
 		       impls[i]->name);
 		return;
 	}
-	for (dtype = 0; dtype < RAR_DTYPE_NR; dtype++)
-		if (rar_reduce_supported(dtype, RAR_SUM))
-			results[i].mbps[dtype] = measure(impls[i], dtype,
-							 scratch);
+	for (k = 0; k < RAR_KERNEL_NR; k++)
+		results[i].mbps[k] = measure(impls[i], impls[i]->kernels[k], scratch);
 	results[i].usable = true;
 }
 
@@ -341,12 +327,29 @@ static const struct rar_reduce_impl * __init choose(void)
 		if (results[i].usable && !strcmp(reduce, impls[i]->name))
 			return impls[i];
 	if (strcmp(reduce, "auto"))
-		pr_warn("reduce=%s is unknown or unusable here, choosing myself\n",
+		pr_warn("rar: reduce=%s is not supported by this CPU; selecting automatically\n",
 			reduce);
 	for (i = 0; i < ARRAY_SIZE(impls); i++)
 		if (results[i].usable)
 			return impls[i];
 	return NULL;
+}
+
+/* Every kind leads to the kernels of @impl, and to the scalar ones. */
+static void __init use(const struct rar_reduce_impl *impl)
+{
+	struct rar_kind *kind;
+	u8 redop, dtype;
+
+	static_call_update(rar_reduce_sum_f32, impl->kernels[RAR_K_sum_f32]);
+	for (redop = 0; redop < RAR_REDOP_NR; redop++)
+		for (dtype = 0; dtype < RAR_DTYPE_NR; dtype++) {
+			kind = &kinds[redop][dtype];
+			if (!kind->size)
+				continue;
+			kind->vec = impl->kernels[kind->kernel];
+			kind->gen = rar_reduce_generic.kernels[kind->kernel];
+		}
 }
 
 /**
@@ -374,8 +377,7 @@ int __init rar_reduce_init(void)
 	if (!results[ARRAY_SIZE(impls) - 1].usable)
 		return -EIO;
 	impl = choose();
-	static_call_update(rar_reduce_vector, impl->run);
-	static_call_update(rar_reduce_vector_both, impl->both);
+	use(impl);
 	static_call_update(rar_reduce_vector_copy, impl->copy);
 	static_call_update(rar_reduce_vector_csum, impl->csum);
 	selected = impl;

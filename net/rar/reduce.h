@@ -3,10 +3,12 @@
  * The arithmetic of a reduction: which kernels exist, which one is in use,
  * and the one call that adds.
  *
- * The same inputs give the same bits whatever is in use. A sum is in + own:
- * the arriving partial is the first operand. NaN: @in quieted, else @own
- * quieted; an invalid operation on numbers gives the negative default NaN.
- * Rounding is to nearest even, denormals are honoured, integers wrap.
+ * The same inputs give the same bits whatever is in use. The arriving partial is the
+ * first operand: a sum is in + own. NaN: @in quieted, else @own quieted, also of a
+ * minimum or maximum (IEEE 754-2019), for which -0 is below +0; an invalid operation on
+ * numbers gives the negative default NaN. Rounding is to nearest even, denormals are
+ * honoured, integers wrap. f16 and bf16 are added and multiplied as f32 and rounded each
+ * time, which gives the bits of rounding the exact result.
  */
 #ifndef _RAR_REDUCE_H
 #define _RAR_REDUCE_H
@@ -33,30 +35,35 @@ struct rar_reduce_ctx {
  * @name:     as in the module parameter reduce=
  * @usable:   this CPU has it and it passed the self-test
  * @selected: in use when the FPU is free
- * @mbps:     [dtype]: MB (10^6 bytes) of sums per second, measured at load
  */
 struct rar_reduce_info {
 	const char *name;
 	bool usable;
 	bool selected;
-	u32 mbps[RAR_DTYPE_NR];
+};
+
+/* The kernels of a reduction of a type; each as rar_reduce_fn of reduce_impl.h. */
+struct rar_kind {
+	void (*vec)(void *dst, void *dst2, const void *in, const void *own, size_t len);
+	void (*gen)(void *dst, void *dst2, const void *in, const void *own, size_t len);
+	u8 size;		/* bytes of an element; 0 = there is no such kind */
+	u8 kernel;
 };
 
 int rar_reduce_init(void);
 void rar_reduce_exit(void);
 int rar_reduce_list(u32 idx, struct rar_reduce_info *info);
 
-bool rar_reduce_supported(u8 dtype, u8 redop);
 unsigned int rar_dtype_size(u8 dtype);
+const struct rar_kind *rar_reduce_kind(u8 dtype, u8 redop);
+u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind);
 
 void rar_reduce_begin(struct rar_reduce_ctx *ctx);
 void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len);
 void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len);
 void rar_reduce_end(struct rar_reduce_ctx *ctx);
-void rar_reduce(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
-		void *dst, const void *in, const void *own, size_t n);
-void rar_reduce_both(const struct rar_reduce_ctx *ctx, u8 dtype, u8 redop,
-		     void *dst, void *in, const void *own, size_t n);
+void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, void *dst,
+		void *dst2, const void *in, const void *own, size_t len);
 void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		     const void *src, size_t len);
 __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len);

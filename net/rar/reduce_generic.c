@@ -8,14 +8,16 @@
  */
 #include "reduce_impl.h"
 
-/* Unaligned elements. */
-struct elem32 {
-	u32 v;
-} __packed __attribute__((__may_alias__));
+/* Elements at any address. */
+#define ELEMENT(bits)							\
+struct elem##bits {							\
+	u##bits v;							\
+} __packed __attribute__((__may_alias__))
 
-struct elem64 {
-	u64 v;
-} __packed __attribute__((__may_alias__));
+ELEMENT(8);
+ELEMENT(16);
+ELEMENT(32);
+ELEMENT(64);
 
 /* Bits below the fraction while adding: guard, round and sticky. */
 #define GRS	3
@@ -100,74 +102,144 @@ static __always_inline u64 add_float(u64 x, u64 y, unsigned int frac,
 	return (x & sign) | pack(m, exp_a, inf, frac);
 }
 
-static void sum_f32(void *dst, const void *in, const void *own, size_t n)
+/* As add_special(); an infinity times zero is invalid. */
+static u64 mul_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
 {
-	const struct elem32 *x = in, *y = own;
-	struct elem32 *z = dst;
-	size_t i;
+	u64 mag_x = x & (sign - 1), mag_y = y & (sign - 1);
 
-	for (i = 0; i < n; i++)
-		z[i].v = add_float(x[i].v, y[i].v, 23, 32);
+	if (mag_x > inf)
+		return x | quiet;
+	if (mag_y > inf)
+		return y | quiet;
+	if (!mag_x || !mag_y)
+		return sign | inf | quiet;
+	return ((x ^ y) & sign) | inf;
 }
 
-static void sum_f64(void *dst, const void *in, const void *own, size_t n)
+/* A magnitude with its implicit one moved to bit @frac; returns the exponent then. */
+static __always_inline int normalise(u64 *mag, unsigned int frac)
 {
-	const struct elem64 *x = in, *y = own;
-	struct elem64 *z = dst;
-	size_t i;
+	int exp = *mag >> frac, up;
+	u64 m = *mag & (BIT_ULL(frac) - 1);
 
-	for (i = 0; i < n; i++)
-		z[i].v = add_float(x[i].v, y[i].v, 52, 64);
+	if (exp)
+		m |= BIT_ULL(frac);
+	else
+		exp = 1;
+	up = frac + 1 - fls64(m);
+	*mag = m << up;
+	return exp - up;
 }
 
-static void sum_i32(void *dst, const void *in, const void *own, size_t n)
-{
-	const struct elem32 *x = in, *y = own;
-	struct elem32 *z = dst;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		z[i].v = x[i].v + y[i].v;
-}
-
-static void sum_i64(void *dst, const void *in, const void *own, size_t n)
-{
-	const struct elem64 *x = in, *y = own;
-	struct elem64 *z = dst;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		z[i].v = x[i].v + y[i].v;
-}
-
-/**
- * rar_reduce_run_generic - reduce without vector registers
- * @dtype: enum rar_dtype
- * @redop: enum rar_redop; rar_reduce_supported() has said yes to both
- * @dst:   where the results go
- * @in:    first operand, the arriving partial
- * @own:   second operand
- * @n:     elements
+/*
+ * x * y in the binary format of @width bits with @frac bits of fraction: both between 1 and
+ * 2 times a power of two, multiplied to 128 bits, of which pack() needs frac + 1 + GRS and
+ * whether anything is below.
  */
-void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
-			    const void *own, size_t n)
+static __always_inline u64 mul_float(u64 x, u64 y, unsigned int frac, unsigned int width)
 {
-	RAR_REDUCE_SWITCH(sum, WARN_ON_ONCE(1));
+	const u64 sign = BIT_ULL(width - 1), inf = sign - BIT_ULL(frac);
+	const int bias = BIT(width - frac - 2) - 1;
+	u64 a = x & (sign - 1), b = y & (sign - 1), s = (x ^ y) & sign, m;
+	unsigned __int128 p;
+	int exp;
+
+	if (unlikely(a >= inf || b >= inf))
+		return mul_special(x, y, sign, inf, BIT_ULL(frac - 1));
+	if (!a || !b)
+		return s;
+	exp = normalise(&a, frac) + normalise(&b, frac) - bias;
+	p = (unsigned __int128)a * b;
+	m = (u64)(p >> (frac - GRS)) | (((u64)p & (BIT_ULL(frac - GRS) - 1)) != 0);
+	if (exp >= (int)(inf >> frac))
+		return s | inf;
+	if (exp < 1) {
+		m = shift_sticky(m, 1 - exp);
+		exp = 1;
+	}
+	return s | pack(m, exp, inf, frac);
 }
 
-/* Bytes of an element that there is a kernel for. */
-static size_t element(u8 dtype)
+/* A number whose order as an unsigned integer is that of the float: -0 is below +0. */
+static __always_inline u64 order(u64 x, u64 sign)
 {
-	return dtype == RAR_F32 || dtype == RAR_I32 ? 4 : 8;
+	return x & sign ? ~x & (sign | (sign - 1)) : x | sign;
 }
 
-/* As rar_reduce_run_generic(); the results replace @in as well. */
-void rar_reduce_both_generic(u8 dtype, u8 redop, void *dst, void *in,
-			     const void *own, size_t n)
+/* Minimum or maximum; a NaN wins, that of @x first, and becomes quiet. */
+static __always_inline u64 extreme_float(u64 x, u64 y, unsigned int frac, unsigned int width,
+					 bool max)
 {
-	rar_reduce_run_generic(dtype, redop, dst, in, own, n);
-	memcpy(in, dst, n * element(dtype));
+	const u64 sign = BIT_ULL(width - 1), inf = sign - BIT_ULL(frac);
+	u64 a = order(x, sign), b = order(y, sign);
+
+	if ((x & (sign - 1)) > inf)
+		return x | BIT_ULL(frac - 1);
+	if ((y & (sign - 1)) > inf)
+		return y | BIT_ULL(frac - 1);
+	return (max ? a > b : a < b) ? x : y;
 }
+
+/* KERNEL(name, bits of an element, result): @x is what came, @y is ours. */
+#define KERNEL(name, bits, result)					\
+static void name(void *dst, void *dst2, const void *in, const void *own, \
+		 size_t len)						\
+{									\
+	const struct elem##bits *from = in, *mine = own;		\
+	struct elem##bits *to = dst, *to2 = dst2;			\
+	size_t i;							\
+									\
+	for (i = 0; i < len / sizeof(*to); i++) {			\
+		u##bits x = from[i].v, y = mine[i].v;			\
+									\
+		x = (result);						\
+		to[i].v = x;						\
+		to2[i].v = x;						\
+	}								\
+}
+
+KERNEL(sum_f32, 32, add_float(x, y, 23, 32))
+KERNEL(sum_f64, 64, add_float(x, y, 52, 64))
+KERNEL(sum_f16, 16, add_float(x, y, 10, 16))
+KERNEL(sum_bf16, 16, add_float(x, y, 7, 16))
+KERNEL(prod_f32, 32, mul_float(x, y, 23, 32))
+KERNEL(prod_f64, 64, mul_float(x, y, 52, 64))
+KERNEL(prod_f16, 16, mul_float(x, y, 10, 16))
+KERNEL(prod_bf16, 16, mul_float(x, y, 7, 16))
+KERNEL(min_f32, 32, extreme_float(x, y, 23, 32, false))
+KERNEL(min_f64, 64, extreme_float(x, y, 52, 64, false))
+KERNEL(min_f16, 16, extreme_float(x, y, 10, 16, false))
+KERNEL(min_bf16, 16, extreme_float(x, y, 7, 16, false))
+KERNEL(max_f32, 32, extreme_float(x, y, 23, 32, true))
+KERNEL(max_f64, 64, extreme_float(x, y, 52, 64, true))
+KERNEL(max_f16, 16, extreme_float(x, y, 10, 16, true))
+KERNEL(max_bf16, 16, extreme_float(x, y, 7, 16, true))
+
+/* A product of short elements as an int would overflow. */
+#define INTEGER(bits)							\
+	KERNEL(sum_i##bits, bits, x + y)				\
+	KERNEL(prod_i##bits, bits, x * 1ULL * y)			\
+	KERNEL(min_i##bits, bits, (s##bits)x < (s##bits)y ? x : y)	\
+	KERNEL(min_u##bits, bits, x < y ? x : y)			\
+	KERNEL(max_i##bits, bits, (s##bits)x > (s##bits)y ? x : y)	\
+	KERNEL(max_u##bits, bits, x > y ? x : y)			\
+	KERNEL(land_i##bits, bits, x && y)				\
+	KERNEL(lor_i##bits, bits, x || y)				\
+	KERNEL(lxor_i##bits, bits, !x != !y)
+
+INTEGER(8)
+INTEGER(16)
+INTEGER(32)
+INTEGER(64)
+
+KERNEL(band_u8, 8, x & y)
+KERNEL(bor_u8, 8, x | y)
+KERNEL(bxor_u8, 8, x ^ y)
+
+#define KERNEL_ROW(redop, dtype, kernel) [RAR_K_##kernel] = kernel,
+static const rar_reduce_fn kernels[RAR_KERNEL_NR] = {
+	RAR_KINDS(KERNEL_ROW, RAR_NO_ROW)
+};
 
 void rar_reduce_copy_generic(void *dst, const void *src, size_t len)
 {
@@ -193,8 +265,7 @@ static bool usable(void)
 const struct rar_reduce_impl rar_reduce_generic = {
 	.name	= "generic",
 	.usable	= usable,
-	.run	= rar_reduce_run_generic,
-	.both	= rar_reduce_both_generic,
+	.kernels = kernels,
 	.copy	= rar_reduce_copy_generic,
 	.csum	= rar_reduce_csum_generic,
 };

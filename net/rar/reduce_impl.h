@@ -21,17 +21,15 @@
 #endif
 #include <linux/rar.h>
 
-/*
- * dst[i] = in[i] (redop) own[i], i < n. No alignment is required. @dst may be
- * @in or @own; otherwise the three do not overlap. Nothing is read or written
- * beyond n elements.
- */
-typedef void (*rar_reduce_fn)(u8 dtype, u8 redop, void *dst, const void *in,
-			      const void *own, size_t n);
+#include "kinds.h"
 
-/* The same, and in[i] = dst[i]. @dst may be @own. */
-typedef void (*rar_reduce_both_fn)(u8 dtype, u8 redop, void *dst, void *in,
-				   const void *own, size_t n);
+/*
+ * dst[i] = dst2[i] = in[i] (redop) own[i], @len bytes of whole elements. No alignment is
+ * required. @dst2 is @dst, or @in; @dst may be @in or @own; otherwise none overlap.
+ * Nothing is read or written beyond @len bytes.
+ */
+typedef void (*rar_reduce_fn)(void *dst, void *dst2, const void *in, const void *own,
+			      size_t len);
 
 /* memcpy() */
 typedef void (*rar_reduce_copy_fn)(void *dst, const void *src, size_t len);
@@ -41,56 +39,30 @@ typedef u64 (*rar_reduce_csum_fn)(const void *src, size_t len);
 
 #define RAR_CSUM_STEP	128
 
-/* What a rar_reduce_fn switches on. */
-#define RAR_REDUCE_KEY(redop, dtype)	((redop) << 8 | (dtype))
-
-/* The body of one: calls @name_<type>, or @other with all it has. */
-#define RAR_REDUCE_SWITCH(name, other)					\
-do {									\
-	switch (RAR_REDUCE_KEY(redop, dtype)) {				\
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F32):				\
-		name##_f32(dst, in, own, n);				\
-		break;							\
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_F64):				\
-		name##_f64(dst, in, own, n);				\
-		break;							\
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I32):				\
-		name##_i32(dst, in, own, n);				\
-		break;							\
-	case RAR_REDUCE_KEY(RAR_SUM, RAR_I64):				\
-		name##_i64(dst, in, own, n);				\
-		break;							\
-	default:							\
-		other;							\
-	}								\
-} while (0)
+/* RAR_K_sum_f32 ...: which kernel of a set */
+#define RAR_KERNEL_ENUM(redop, dtype, kernel) RAR_K_##kernel,
+enum rar_kernel { RAR_KINDS(RAR_KERNEL_ENUM, RAR_NO_ROW) RAR_KERNEL_NR };
 
 /**
  * struct rar_reduce_impl - one set of kernels
- * @name:   as in the module parameter reduce=
- * @vector: these need an FPU section
- * @usable: does this CPU have the instructions
- * @run:    what it has no kernel for it passes to rar_reduce_run_generic()
- * @both:   for a packet that goes on: the sum is stored in it as well
- * @copy:   for what is not added
- * @csum:   for the Internet's checksum
+ * @name:    as in the module parameter reduce=
+ * @vector:  these need an FPU section
+ * @usable:  does this CPU have the instructions
+ * @kernels: [enum rar_kernel]: RAR_KERNEL_NR of them
+ * @copy:    for what is not added
+ * @csum:    for the Internet's checksum
  */
 struct rar_reduce_impl {
 	const char *name;
 	bool vector;
 	bool (*usable)(void);
-	rar_reduce_fn run;
-	rar_reduce_both_fn both;
+	const rar_reduce_fn *kernels;
 	rar_reduce_copy_fn copy;
 	rar_reduce_csum_fn csum;
 };
 
 extern const struct rar_reduce_impl rar_reduce_generic;
 
-void rar_reduce_run_generic(u8 dtype, u8 redop, void *dst, const void *in,
-			    const void *own, size_t n);
-void rar_reduce_both_generic(u8 dtype, u8 redop, void *dst, void *in,
-			     const void *own, size_t n);
 void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
 u64 rar_reduce_csum_generic(const void *src, size_t len);
 

@@ -13,90 +13,170 @@
 #define AREA		(RAR_SELFTEST_BYTES / 4)
 
 struct answer {
-	u8 dtype;
-	u64 in, own, sum;
+	u8 kernel, size;
+	u64 in, own, result;
 };
 
 static const struct answer answers[] __initconst = {
 	/* a tie goes to even; the lowest bit of the smaller one decides */
-	{ RAR_F32, 0x3f800000, 0x33800000, 0x3f800000 },
-	{ RAR_F32, 0x3f800001, 0x33800000, 0x3f800002 },
-	{ RAR_F32, 0x3f800000, 0x33800001, 0x3f800001 },
-	{ RAR_F32, 0x3f800000, 0xb3000000, 0x3f800000 },
-	{ RAR_F32, 0x3f800000, 0xb3000001, 0x3f7fffff },
+	{ RAR_K_sum_f32, 4, 0x3f800000, 0x33800000, 0x3f800000 },
+	{ RAR_K_sum_f32, 4, 0x3f800001, 0x33800000, 0x3f800002 },
+	{ RAR_K_sum_f32, 4, 0x3f800000, 0x33800001, 0x3f800001 },
+	{ RAR_K_sum_f32, 4, 0x3f800000, 0xb3000000, 0x3f800000 },
+	{ RAR_K_sum_f32, 4, 0x3f800000, 0xb3000001, 0x3f7fffff },
 	/* overflow */
-	{ RAR_F32, 0x7f7fffff, 0x73000000, 0x7f800000 },
-	{ RAR_F32, 0x7f7fffff, 0x72ffffff, 0x7f7fffff },
+	{ RAR_K_sum_f32, 4, 0x7f7fffff, 0x73000000, 0x7f800000 },
+	{ RAR_K_sum_f32, 4, 0x7f7fffff, 0x72ffffff, 0x7f7fffff },
 	/* denormals */
-	{ RAR_F32, 0x00000001, 0x00000001, 0x00000002 },
-	{ RAR_F32, 0x007fffff, 0x00000001, 0x00800000 },
-	{ RAR_F32, 0x00800000, 0x80000001, 0x007fffff },
+	{ RAR_K_sum_f32, 4, 0x00000001, 0x00000001, 0x00000002 },
+	{ RAR_K_sum_f32, 4, 0x007fffff, 0x00000001, 0x00800000 },
+	{ RAR_K_sum_f32, 4, 0x00800000, 0x80000001, 0x007fffff },
 	/* zeros */
-	{ RAR_F32, 0x80000000, 0x80000000, 0x80000000 },
-	{ RAR_F32, 0x80000000, 0x00000000, 0x00000000 },
-	{ RAR_F32, 0x3f800000, 0xbf800000, 0x00000000 },
+	{ RAR_K_sum_f32, 4, 0x80000000, 0x80000000, 0x80000000 },
+	{ RAR_K_sum_f32, 4, 0x80000000, 0x00000000, 0x00000000 },
+	{ RAR_K_sum_f32, 4, 0x3f800000, 0xbf800000, 0x00000000 },
 	/* infinities and NaNs */
-	{ RAR_F32, 0xff800000, 0x7f7fffff, 0xff800000 },
-	{ RAR_F32, 0x7f800000, 0xff800000, 0xffc00000 },
-	{ RAR_F32, 0xff800000, 0x7f800000, 0xffc00000 },
-	{ RAR_F32, 0x7f800001, 0xffc00002, 0x7fc00001 },
-	{ RAR_F32, 0xffc00003, 0x7f800004, 0xffc00003 },
-	{ RAR_F32, 0x3f800000, 0xff800005, 0xffc00005 },
-	{ RAR_F32, 0x7fc00006, 0x7f800000, 0x7fc00006 },
+	{ RAR_K_sum_f32, 4, 0xff800000, 0x7f7fffff, 0xff800000 },
+	{ RAR_K_sum_f32, 4, 0x7f800000, 0xff800000, 0xffc00000 },
+	{ RAR_K_sum_f32, 4, 0xff800000, 0x7f800000, 0xffc00000 },
+	{ RAR_K_sum_f32, 4, 0x7f800001, 0xffc00002, 0x7fc00001 },
+	{ RAR_K_sum_f32, 4, 0xffc00003, 0x7f800004, 0xffc00003 },
+	{ RAR_K_sum_f32, 4, 0x3f800000, 0xff800005, 0xffc00005 },
+	{ RAR_K_sum_f32, 4, 0x7fc00006, 0x7f800000, 0x7fc00006 },
 
-	{ RAR_F64, 0x3ff0000000000000, 0x3ca0000000000000, 0x3ff0000000000000 },
-	{ RAR_F64, 0x3ff0000000000001, 0x3ca0000000000000, 0x3ff0000000000002 },
-	{ RAR_F64, 0x3ff0000000000000, 0x3ca0000000000001, 0x3ff0000000000001 },
-	{ RAR_F64, 0x3ff0000000000000, 0xbc90000000000000, 0x3ff0000000000000 },
-	{ RAR_F64, 0x3ff0000000000000, 0xbc90000000000001, 0x3fefffffffffffff },
-	{ RAR_F64, 0x7fefffffffffffff, 0x7c90000000000000, 0x7ff0000000000000 },
-	{ RAR_F64, 0x7fefffffffffffff, 0x7c8fffffffffffff, 0x7fefffffffffffff },
-	{ RAR_F64, 0x0000000000000001, 0x0000000000000001, 0x0000000000000002 },
-	{ RAR_F64, 0x000fffffffffffff, 0x0000000000000001, 0x0010000000000000 },
-	{ RAR_F64, 0x0010000000000000, 0x8000000000000001, 0x000fffffffffffff },
-	{ RAR_F64, 0x8000000000000000, 0x8000000000000000, 0x8000000000000000 },
-	{ RAR_F64, 0x8000000000000000, 0x0000000000000000, 0x0000000000000000 },
-	{ RAR_F64, 0x3ff0000000000000, 0xbff0000000000000, 0x0000000000000000 },
-	{ RAR_F64, 0xfff0000000000000, 0x7fefffffffffffff, 0xfff0000000000000 },
-	{ RAR_F64, 0x7ff0000000000000, 0xfff0000000000000, 0xfff8000000000000 },
-	{ RAR_F64, 0xfff0000000000000, 0x7ff0000000000000, 0xfff8000000000000 },
-	{ RAR_F64, 0x7ff0000000000001, 0xfff8000000000002, 0x7ff8000000000001 },
-	{ RAR_F64, 0xfff8000000000003, 0x7ff0000000000004, 0xfff8000000000003 },
-	{ RAR_F64, 0x3ff0000000000000, 0xfff0000000000005, 0xfff8000000000005 },
-	{ RAR_F64, 0x7ff8000000000006, 0x7ff0000000000000, 0x7ff8000000000006 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000000, 0x3ca0000000000000, 0x3ff0000000000000 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000001, 0x3ca0000000000000, 0x3ff0000000000002 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000000, 0x3ca0000000000001, 0x3ff0000000000001 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000000, 0xbc90000000000000, 0x3ff0000000000000 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000000, 0xbc90000000000001, 0x3fefffffffffffff },
+	{ RAR_K_sum_f64, 8, 0x7fefffffffffffff, 0x7c90000000000000, 0x7ff0000000000000 },
+	{ RAR_K_sum_f64, 8, 0x7fefffffffffffff, 0x7c8fffffffffffff, 0x7fefffffffffffff },
+	{ RAR_K_sum_f64, 8, 0x0000000000000001, 0x0000000000000001, 0x0000000000000002 },
+	{ RAR_K_sum_f64, 8, 0x000fffffffffffff, 0x0000000000000001, 0x0010000000000000 },
+	{ RAR_K_sum_f64, 8, 0x0010000000000000, 0x8000000000000001, 0x000fffffffffffff },
+	{ RAR_K_sum_f64, 8, 0x8000000000000000, 0x8000000000000000, 0x8000000000000000 },
+	{ RAR_K_sum_f64, 8, 0x8000000000000000, 0x0000000000000000, 0x0000000000000000 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000000, 0xbff0000000000000, 0x0000000000000000 },
+	{ RAR_K_sum_f64, 8, 0xfff0000000000000, 0x7fefffffffffffff, 0xfff0000000000000 },
+	{ RAR_K_sum_f64, 8, 0x7ff0000000000000, 0xfff0000000000000, 0xfff8000000000000 },
+	{ RAR_K_sum_f64, 8, 0xfff0000000000000, 0x7ff0000000000000, 0xfff8000000000000 },
+	{ RAR_K_sum_f64, 8, 0x7ff0000000000001, 0xfff8000000000002, 0x7ff8000000000001 },
+	{ RAR_K_sum_f64, 8, 0xfff8000000000003, 0x7ff0000000000004, 0xfff8000000000003 },
+	{ RAR_K_sum_f64, 8, 0x3ff0000000000000, 0xfff0000000000005, 0xfff8000000000005 },
+	{ RAR_K_sum_f64, 8, 0x7ff8000000000006, 0x7ff0000000000000, 0x7ff8000000000006 },
 
-	{ RAR_I32, 0x7fffffff, 0x00000001, 0x80000000 },
-	{ RAR_I32, 0x80000000, 0xffffffff, 0x7fffffff },
-	{ RAR_I32, 0xffffffff, 0x00000001, 0x00000000 },
-	{ RAR_I64, 0x7fffffffffffffff, 0x0000000000000001, 0x8000000000000000 },
-	{ RAR_I64, 0x8000000000000000, 0xffffffffffffffff, 0x7fffffffffffffff },
-	{ RAR_I64, 0x00000000ffffffff, 0x0000000000000001, 0x0000000100000000 },
+	{ RAR_K_sum_i32, 4, 0x7fffffff, 0x00000001, 0x80000000 },
+	{ RAR_K_sum_i32, 4, 0x80000000, 0xffffffff, 0x7fffffff },
+	{ RAR_K_sum_i32, 4, 0xffffffff, 0x00000001, 0x00000000 },
+	{ RAR_K_sum_i64, 8, 0x7fffffffffffffff, 0x0000000000000001, 0x8000000000000000 },
+	{ RAR_K_sum_i64, 8, 0x8000000000000000, 0xffffffffffffffff, 0x7fffffffffffffff },
+	{ RAR_K_sum_i64, 8, 0x00000000ffffffff, 0x0000000000000001, 0x0000000100000000 },
+	{ RAR_K_sum_i8, 1, 0x7f, 0x01, 0x80 },
+	{ RAR_K_sum_i16, 2, 0xffff, 0x0001, 0x0000 },
+
+	/* 16 bits: ties, the largest number, denormals, an invalid sum */
+	{ RAR_K_sum_f16, 2, 0x3c00, 0x1000, 0x3c00 },
+	{ RAR_K_sum_f16, 2, 0x3c01, 0x1000, 0x3c02 },
+	{ RAR_K_sum_f16, 2, 0x7bff, 0x4c00, 0x7c00 },
+	{ RAR_K_sum_f16, 2, 0x03ff, 0x0001, 0x0400 },
+	{ RAR_K_sum_f16, 2, 0x7c00, 0xfc00, 0xfe00 },
+	{ RAR_K_sum_f16, 2, 0x7c01, 0xfe02, 0x7e01 },
+	{ RAR_K_sum_bf16, 2, 0x3f80, 0x3b80, 0x3f80 },
+	{ RAR_K_sum_bf16, 2, 0x3f81, 0x3b80, 0x3f82 },
+	{ RAR_K_sum_bf16, 2, 0x7f7f, 0x7b00, 0x7f80 },
+	{ RAR_K_sum_bf16, 2, 0x007f, 0x0001, 0x0080 },
+	{ RAR_K_sum_bf16, 2, 0x7f80, 0xff80, 0xffc0 },
+
+	/* products: ties, into the denormals, overflow, an infinity times zero */
+	{ RAR_K_prod_f32, 4, 0x3f800001, 0x3f800001, 0x3f800002 },
+	{ RAR_K_prod_f32, 4, 0x3f800001, 0x3fc00000, 0x3fc00002 },
+	{ RAR_K_prod_f32, 4, 0x00800000, 0x3f000000, 0x00400000 },
+	{ RAR_K_prod_f32, 4, 0x00000001, 0x3f000000, 0x00000000 },
+	{ RAR_K_prod_f32, 4, 0x00000003, 0xbf000000, 0x80000002 },
+	{ RAR_K_prod_f32, 4, 0x7f000000, 0x40000000, 0x7f800000 },
+	{ RAR_K_prod_f32, 4, 0xff800000, 0x00000000, 0xffc00000 },
+	{ RAR_K_prod_f32, 4, 0x7f800001, 0x00000000, 0x7fc00001 },
+	{ RAR_K_prod_f64, 8, 0x3ff0000000000001, 0x3ff8000000000000, 0x3ff8000000000002 },
+	{ RAR_K_prod_f64, 8, 0x0000000000000003, 0x3fe0000000000000, 0x0000000000000002 },
+	{ RAR_K_prod_f64, 8, 0x7fe0000000000000, 0x4000000000000000, 0x7ff0000000000000 },
+	{ RAR_K_prod_f16, 2, 0x3c01, 0x3e00, 0x3e02 },
+	{ RAR_K_prod_f16, 2, 0x0003, 0x3800, 0x0002 },
+	{ RAR_K_prod_f16, 2, 0x7800, 0x4000, 0x7c00 },
+	{ RAR_K_prod_bf16, 2, 0x3f81, 0x3fc0, 0x3fc2 },
+	{ RAR_K_prod_bf16, 2, 0x0003, 0x3f00, 0x0002 },
+	{ RAR_K_prod_i8, 1, 0x13, 0x27, 0xe5 },
+	{ RAR_K_prod_i16, 2, 0xffff, 0xffff, 0x0001 },
+	{ RAR_K_prod_i32, 4, 0x00010000, 0x00010001, 0x00010000 },
+	{ RAR_K_prod_i64, 8, 0x00000001ffffffff, 0x0000000100000001, 0x00000000ffffffff },
+
+	/* minimum and maximum: zeros, NaNs, signs */
+	{ RAR_K_min_f32, 4, 0x00000000, 0x80000000, 0x80000000 },
+	{ RAR_K_max_f32, 4, 0x80000000, 0x00000000, 0x00000000 },
+	{ RAR_K_min_f32, 4, 0xff800000, 0x7f800001, 0x7fc00001 },
+	{ RAR_K_max_f32, 4, 0xff800002, 0x7f800001, 0xffc00002 },
+	{ RAR_K_max_f32, 4, 0xbf800000, 0xc0000000, 0xbf800000 },
+	{ RAR_K_min_f64, 8, 0x0000000000000000, 0x8000000000000000, 0x8000000000000000 },
+	{ RAR_K_max_f64, 8, 0x3ff0000000000000, 0xfff0000000000001, 0xfff8000000000001 },
+	{ RAR_K_min_f16, 2, 0x8001, 0x0001, 0x8001 },
+	{ RAR_K_max_f16, 2, 0x3c00, 0x7c01, 0x7e01 },
+	{ RAR_K_min_bf16, 2, 0x3f80, 0xbf80, 0xbf80 },
+	{ RAR_K_max_bf16, 2, 0xff81, 0x7f81, 0xffc1 },
+	{ RAR_K_min_i8, 1, 0x80, 0x7f, 0x80 },
+	{ RAR_K_min_u8, 1, 0x80, 0x7f, 0x7f },
+	{ RAR_K_max_i16, 2, 0x8000, 0x7fff, 0x7fff },
+	{ RAR_K_max_u16, 2, 0x8000, 0x7fff, 0x8000 },
+	{ RAR_K_min_i32, 4, 0xffffffff, 0x00000001, 0xffffffff },
+	{ RAR_K_min_u32, 4, 0xffffffff, 0x00000001, 0x00000001 },
+	{ RAR_K_max_i64, 8, 0xffffffffffffffff, 0x0000000000000001, 0x0000000000000001 },
+	{ RAR_K_max_u64, 8, 0xffffffffffffffff, 0x0000000000000001, 0xffffffffffffffff },
+
+	/* of two NaNs that of the first operand; zeros have an order; -0 + -0 */
+	{ RAR_K_prod_f32, 4, 0x7f800001, 0xffc00002, 0x7fc00001 },
+	{ RAR_K_prod_f64, 8, 0x7ff0000000000001, 0xfff8000000000002, 0x7ff8000000000001 },
+	{ RAR_K_prod_f16, 2, 0x7c01, 0xfe02, 0x7e01 },
+	{ RAR_K_prod_bf16, 2, 0x7f81, 0xffc2, 0x7fc1 },
+	{ RAR_K_min_f32, 4, 0x7f800001, 0xffc00002, 0x7fc00001 },
+	{ RAR_K_min_f64, 8, 0x7ff0000000000001, 0xfff8000000000002, 0x7ff8000000000001 },
+	{ RAR_K_min_f16, 2, 0x7c01, 0xfe02, 0x7e01 },
+	{ RAR_K_min_bf16, 2, 0x7f81, 0xffc2, 0x7fc1 },
+	{ RAR_K_max_f32, 4, 0x7f800001, 0xffc00002, 0x7fc00001 },
+	{ RAR_K_max_f64, 8, 0x7ff0000000000001, 0xfff8000000000002, 0x7ff8000000000001 },
+	{ RAR_K_max_f16, 2, 0x7c01, 0xfe02, 0x7e01 },
+	{ RAR_K_max_bf16, 2, 0x7f81, 0xffc2, 0x7fc1 },
+	{ RAR_K_min_f32, 4, 0x80000000, 0x00000000, 0x80000000 },
+	{ RAR_K_min_f64, 8, 0x8000000000000000, 0x0000000000000000, 0x8000000000000000 },
+	{ RAR_K_min_f16, 2, 0x8000, 0x0000, 0x8000 },
+	{ RAR_K_min_bf16, 2, 0x8000, 0x0000, 0x8000 },
+	{ RAR_K_max_f32, 4, 0x00000000, 0x80000000, 0x00000000 },
+	{ RAR_K_max_f64, 8, 0x0000000000000000, 0x8000000000000000, 0x0000000000000000 },
+	{ RAR_K_max_f16, 2, 0x0000, 0x8000, 0x0000 },
+	{ RAR_K_max_bf16, 2, 0x0000, 0x8000, 0x0000 },
+	{ RAR_K_sum_f16, 2, 0x8000, 0x8000, 0x8000 },
+	{ RAR_K_sum_bf16, 2, 0x8000, 0x8000, 0x8000 },
+
+	{ RAR_K_band_u8, 1, 0xcc, 0xaa, 0x88 },
+	{ RAR_K_bor_u8, 1, 0xcc, 0xaa, 0xee },
+	{ RAR_K_bxor_u8, 1, 0xcc, 0xaa, 0x66 },
+	{ RAR_K_land_i8, 1, 0x80, 0x01, 0x01 },
+	{ RAR_K_land_i16, 2, 0x0100, 0x0000, 0x0000 },
+	{ RAR_K_lor_i32, 4, 0x00000000, 0x80000000, 0x00000001 },
+	{ RAR_K_lor_i64, 8, 0x0000000000000000, 0x0000000000000000, 0x0000000000000000 },
+	{ RAR_K_lxor_i64, 8, 0x0000000000000001, 0x8000000000000000, 0x0000000000000000 },
 };
 
-struct type {
-	u8 dtype, size;
-};
+/* RAR_SIZE_F32 ...; and of what each kernel reduces */
+#define TYPE_SIZE(type, size) RAR_SIZE_##type = (size),
+enum { RAR_TYPES(TYPE_SIZE) };
 
-static const struct type types[] __initconst = {
-	{ RAR_F32, 4 }, { RAR_F64, 8 }, { RAR_I32, 4 }, { RAR_I64, 8 },
-};
+#define KERNEL_SIZE(redop, dtype, kernel) RAR_SIZE_##dtype,
+static const u8 sizes[RAR_KERNEL_NR] __initconst = { RAR_KINDS(KERNEL_SIZE, RAR_NO_ROW) };
 
-static void __init sum(const struct rar_reduce_impl *impl, u8 dtype, void *dst,
-		       const void *in, const void *own, size_t n)
+static void __init run(const struct rar_reduce_impl *impl, enum rar_kernel k, void *dst,
+		       void *dst2, const void *in, const void *own, size_t len)
 {
 	if (impl->vector)
 		rar_fpu_begin();
-	impl->run(dtype, RAR_SUM, dst, in, own, n);
-	if (impl->vector)
-		rar_fpu_end();
-}
-
-static void __init both(const struct rar_reduce_impl *impl, u8 dtype, void *dst,
-			void *in, const void *own, size_t n)
-{
-	if (impl->vector)
-		rar_fpu_begin();
-	impl->both(dtype, RAR_SUM, dst, in, own, n);
+	impl->kernels[k](dst, dst2, in, own, len);
 	if (impl->vector)
 		rar_fpu_end();
 }
@@ -123,32 +203,28 @@ static u64 __init csum(const struct rar_reduce_impl *impl, const void *src, size
 	return sum;
 }
 
+/* x86 and arm64 are little endian: the lowest bytes come first. */
 static void __init put(void *p, size_t i, u8 size, u64 v)
 {
-	u32 v32 = v;
-
-	memcpy(p + i * size, size == 4 ? (void *)&v32 : &v, size);
+	memcpy(p + i * size, &v, size);
 }
 
 /* Every answer in every lane. */
-static bool __init check_answers(const struct rar_reduce_impl *impl,
-				 void *scratch)
+static bool __init check_answers(const struct rar_reduce_impl *impl, void *scratch)
 {
 	void *in = scratch, *own = in + AREA, *dst = own + AREA;
 	void *want = dst + AREA;
 	const struct answer *a;
-	size_t i, n = 39;
-	u8 size;
+	size_t i, n = 79;
 
 	for (a = answers; a < answers + ARRAY_SIZE(answers); a++) {
-		size = a->dtype == RAR_F32 || a->dtype == RAR_I32 ? 4 : 8;
 		for (i = 0; i < n; i++) {
-			put(in, i, size, a->in);
-			put(own, i, size, a->own);
-			put(want, i, size, a->sum);
+			put(in, i, a->size, a->in);
+			put(own, i, a->size, a->own);
+			put(want, i, a->size, a->result);
 		}
-		sum(impl, a->dtype, dst, in, own, n);
-		if (memcmp(dst, want, n * size))
+		run(impl, a->kernel, dst, dst, in, own, n * a->size);
+		if (memcmp(dst, want, n * a->size))
 			return false;
 	}
 	return true;
@@ -180,11 +256,13 @@ static u64 __init operand(u64 *state, u8 size)
 		a = &answers[(u32)r % ARRAY_SIZE(answers)];
 		return r & BIT_ULL(33) ? a->in : a->own;
 	case 1:
+		if (size == 2)
+			return (r & 0x83ff) | 0x3c00;
 		if (size == 4)
 			return (r & 0x83ffffff) | 0x3c000000;
 		return (r & 0x803fffffffffffff) | 0x3fc0000000000000;
 	default:
-		return size == 4 ? r >> 16 : r << 2;
+		return size == 8 ? r << 2 : r >> 16;
 	}
 }
 
@@ -197,58 +275,58 @@ static void __init fill(void *p, size_t n, u8 size, u64 *state)
 }
 
 /* One length, at random alignments, out of place and in place. */
-static bool __init check_length(const struct rar_reduce_impl *impl, u8 dtype,
-				u8 size, size_t n, u64 *state, void *scratch)
+static bool __init check_length(const struct rar_reduce_impl *impl, enum rar_kernel k,
+				size_t n, u64 *state, void *scratch)
 {
 	void *in = scratch + draw(state) % MARGIN;
 	void *own = scratch + AREA + MARGIN + draw(state) % MARGIN;
 	void *dst = scratch + 2 * AREA + MARGIN + draw(state) % MARGIN;
 	void *want = scratch + 3 * AREA + MARGIN;
-	size_t len = n * size + 2 * MARGIN;
+	size_t len = n * sizes[k], all = len + 2 * MARGIN;
 
-	fill(in, n, size, state);
-	fill(own, n, size, state);
+	fill(in, n, sizes[k], state);
+	fill(own, n, sizes[k], state);
 
-	memset(dst - MARGIN, 0xa5, len);
-	memset(want - MARGIN, 0xa5, len);
-	rar_reduce_run_generic(dtype, RAR_SUM, want, in, own, n);
-	sum(impl, dtype, dst, in, own, n);
-	if (memcmp(dst - MARGIN, want - MARGIN, len))
+	memset(dst - MARGIN, 0xa5, all);
+	memset(want - MARGIN, 0xa5, all);
+	rar_reduce_generic.kernels[k](want, want, in, own, len);
+	run(impl, k, dst, dst, in, own, len);
+	if (memcmp(dst - MARGIN, want - MARGIN, all))
 		return false;
 
-	memcpy(dst, own, n * size);
-	sum(impl, dtype, dst, in, dst, n);
-	if (memcmp(dst - MARGIN, want - MARGIN, len))
+	memcpy(dst, own, len);
+	run(impl, k, dst, dst, in, dst, len);
+	if (memcmp(dst - MARGIN, want - MARGIN, all))
 		return false;
 
-	memcpy(dst, in, n * size);
-	sum(impl, dtype, dst, dst, own, n);
-	return !memcmp(dst - MARGIN, want - MARGIN, len);
+	memcpy(dst, in, len);
+	run(impl, k, dst, dst, dst, own, len);
+	return !memcmp(dst - MARGIN, want - MARGIN, all);
 }
 
 /* The same with the results in two places, and their copy. */
-static bool __init check_both(const struct rar_reduce_impl *impl, u8 dtype,
-			      u8 size, size_t n, u64 *state, void *scratch)
+static bool __init check_both(const struct rar_reduce_impl *impl, enum rar_kernel k,
+			      size_t n, u64 *state, void *scratch)
 {
 	void *in = scratch + MARGIN + draw(state) % MARGIN;
 	void *own = scratch + AREA + MARGIN + draw(state) % MARGIN;
 	void *to = scratch + 2 * AREA + MARGIN + draw(state) % MARGIN;
 	void *want = scratch + 3 * AREA + MARGIN;
-	size_t len = n * size + 2 * MARGIN;
+	size_t len = n * sizes[k], all = len + 2 * MARGIN;
 
-	memset(in - MARGIN, 0xa5, len);
-	memset(own - MARGIN, 0xa5, len);
-	memset(to - MARGIN, 0xa5, len);
-	memset(want - MARGIN, 0xa5, len);
-	fill(in, n, size, state);
-	fill(own, n, size, state);
-	rar_reduce_run_generic(dtype, RAR_SUM, want, in, own, n);
+	memset(in - MARGIN, 0xa5, all);
+	memset(own - MARGIN, 0xa5, all);
+	memset(to - MARGIN, 0xa5, all);
+	memset(want - MARGIN, 0xa5, all);
+	fill(in, n, sizes[k], state);
+	fill(own, n, sizes[k], state);
+	rar_reduce_generic.kernels[k](want, want, in, own, len);
 
-	both(impl, dtype, own, in, own, n);
-	copy(impl, to, own, n * size);
-	return !memcmp(in - MARGIN, want - MARGIN, len) &&
-	       !memcmp(own - MARGIN, want - MARGIN, len) &&
-	       !memcmp(to - MARGIN, want - MARGIN, len);
+	run(impl, k, own, in, in, own, len);
+	copy(impl, to, own, len);
+	return !memcmp(in - MARGIN, want - MARGIN, all) &&
+	       !memcmp(own - MARGIN, want - MARGIN, all) &&
+	       !memcmp(to - MARGIN, want - MARGIN, all);
 }
 
 /* Any words, then the largest ones, which overflow a lane of 32 bits. */
@@ -279,7 +357,8 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 				void *scratch)
 {
 	u64 state = 0x5ca1ab1e0ddba11dULL;
-	size_t t, n;
+	enum rar_kernel k;
+	size_t n;
 
 	BUILD_BUG_ON(MAX_N * 8 + 3 * MARGIN > AREA);
 	BUILD_BUG_ON(AREA % RAR_CSUM_STEP);
@@ -287,12 +366,10 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 	if (!check_answers(impl, scratch))
 		return false;
 
-	for (t = 0; t < ARRAY_SIZE(types); t++)
-		for (n = 0; n <= MAX_N; n += n < 72 ? 1 : 37)
-			if (!check_length(impl, types[t].dtype, types[t].size,
-					  n, &state, scratch) ||
-			    !check_both(impl, types[t].dtype, types[t].size,
-					n, &state, scratch))
+	for (k = 0; k < RAR_KERNEL_NR; k++)
+		for (n = 0; n <= MAX_N; n += n < 72 ? 1 + n / 9 : 37)
+			if (!check_length(impl, k, n, &state, scratch) ||
+			    !check_both(impl, k, n, &state, scratch))
 				return false;
 	return check_csum(impl, &state, scratch);
 }

@@ -38,7 +38,7 @@ static void own_caps(struct rar_caps *caps)
 	caps->collectives = BIT(RAR_ALLREDUCE);
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
-			if (rar_reduce_supported(dtype, redop))
+			if (rar_reduce_kind(dtype, redop))
 				caps->dtypes[redop] |= BIT(dtype);
 }
 

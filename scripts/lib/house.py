@@ -17,8 +17,9 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTIONS = "T"
 PAGES = (".rst", ".md", ".7")
 
-# Functions that comments mention and no source of ours calls: of the kernel, of Python.
-OTHERS = {"dst_neigh_lookup", "hash_32", "recv_into", "recvfrom", "settimeout",
+# Functions that comments mention and no source of ours calls: of the kernel, of libc, of
+# Python.
+OTHERS = {"dst_neigh_lookup", "fminf", "hash_32", "recv_into", "recvfrom", "settimeout",
           "udp_tunnel_sock_release"}
 
 

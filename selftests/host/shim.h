@@ -31,6 +31,7 @@ typedef __s64 s64;
 #endif
 #define __packed	__attribute__((__packed__))
 #define __aligned(x)	__attribute__((__aligned__(x)))
+#define notrace
 #define __init
 #define __initconst
 #define likely(x)	__builtin_expect(!!(x), 1)
@@ -73,7 +74,11 @@ static inline int fls64(u64 x)
 
 #define X86_FEATURE_AVX		"avx"
 #define X86_FEATURE_AVX2	"avx2"
+#define X86_FEATURE_F16C	"f16c"
 #define X86_FEATURE_AVX512F	"avx512f"
+#define X86_FEATURE_AVX512BW	"avx512bw"
+#define X86_FEATURE_AVX512DQ	"avx512dq"
+#define X86_FEATURE_AVX512VL	"avx512vl"
 #define boot_cpu_has(f)		(!!__builtin_cpu_supports(f))
 
 #define irq_fpu_usable()	true

@@ -2,16 +2,18 @@
 /*
  * The reduction kernels, bit for bit.
  *
- * The yardstick is expect(): the processor's own addition, and the rule for
- * NaNs spelled out. Every set of kernels that this CPU has is held against it,
- * the scalar one with many more operands. Then kernels that are wrong on
+ * The yardstick is expect() of oracle.h. Every set of kernels that this CPU has is held
+ * against it, the scalar one with many more operands. Then kernels that are wrong on
  * purpose go through the same checks, and each must be caught.
+ *
+ * RAR_EXHAUSTIVE=1: all pairs of f16 and of bf16 are added and multiplied, instead of a
+ * 64th of them.
  */
 #include <fenv.h>
-#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 
+#include "oracle.h"
 #include "reduce_impl.h"
 #include "tap.h"
 #include "util.h"
@@ -24,22 +26,18 @@
 
 #define MAX_N		4096			/* elements in a test */
 #define AREA		(MAX_N * 8 + 4096)	/* bytes of a guarded buffer */
+#define GOLDEN		0x61586f75d145566dULL
 
-struct type {
-	const char *name;
-	u8 dtype;
-	unsigned int size;
-	unsigned int frac;			/* bits; 0 = an integer */
-	double pairs;				/* held against hardware */
-	u64 golden;				/* see golden() */
-};
+#define TYPE_SIZE(type, size) RAR_SIZE_##type = (size),
+enum { RAR_TYPES(TYPE_SIZE) };
 
-static const struct type types[] = {
-	{ "f32", RAR_F32, 4, 23, 50e6, 0xc84a83b9d749ba81 },
-	{ "f64", RAR_F64, 8, 52, 20e6, 0xbcfe3ede419cc063 },
-	{ "i32", RAR_I32, 4, 0,  5e6,  0xa7e55840c4e80956 },
-	{ "i64", RAR_I64, 8, 0,  5e6,  0xe4dbf4273d5613e0 },
-};
+#define KIND(redop, dtype, kernel)					\
+	{ #kernel, RAR_K_##kernel, RAR_##redop, RAR_##dtype,		\
+	  RAR_SIZE_##dtype, FRAC(RAR_##dtype), SIGNED(RAR_##dtype) },
+
+static const struct kind kinds[] = { RAR_KINDS(KIND, RAR_NO_ROW) };
+
+#define for_each_kind(k) for (k = kinds; k < kinds + ARRAY_SIZE(kinds); k++)
 
 static const struct rar_reduce_impl *const impls[] = {
 	&rar_reduce_generic,
@@ -54,136 +52,28 @@ static u8 want[MAX_N * 8];
 static u64 seed;
 static bool quiet;			/* failures are what we want to see */
 
-/* --- a binary format, as bits --- */
-
-static u64 sign_of(const struct type *t)
-{
-	return BIT_ULL(t->size * 8 - 1);
-}
-
-static u64 inf_of(const struct type *t)
-{
-	return sign_of(t) - BIT_ULL(t->frac);
-}
-
-static u64 quiet_of(const struct type *t)
-{
-	return BIT_ULL(t->frac - 1);
-}
-
-static u64 max_exp(const struct type *t)	/* of finite numbers */
-{
-	return (inf_of(t) >> t->frac) - 1;
-}
-
-static u64 trim(const struct type *t, u64 v)
-{
-	return t->size == 4 ? (u32)v : v;
-}
-
-static bool is_nan(const struct type *t, u64 v)
-{
-	return (v & ~sign_of(t)) > inf_of(t);
-}
-
-static u64 get(const struct type *t, const void *p, size_t i)
-{
-	u32 v32;
-	u64 v;
-
-	if (t->size == 4) {
-		memcpy(&v32, p + 4 * i, 4);
-		return v32;
-	}
-	memcpy(&v, p + 8 * i, 8);
-	return v;
-}
-
-static void put(const struct type *t, void *p, size_t i, u64 v)
-{
-	u32 v32 = v;
-
-	memcpy(p + t->size * i, t->size == 4 ? (void *)&v32 : &v, t->size);
-}
-
-/* Not inlined: mutants change the rounding mode round it. */
-__attribute__((noinline))
-static u64 hardware_add(const struct type *t, u64 x, u64 y)
-{
-	u32 x32 = x, y32 = y;
-	float f, g;
-	double d, e;
-
-	if (t->size == 4) {
-		memcpy(&f, &x32, 4);
-		memcpy(&g, &y32, 4);
-		f = f + g;
-		memcpy(&x32, &f, 4);
-		return x32;
-	}
-	memcpy(&d, &x, 8);
-	memcpy(&e, &y, 8);
-	d = d + e;
-	memcpy(&x, &d, 8);
-	return x;
-}
-
-/* What x + y must be. */
-static u64 expect(const struct type *t, u64 x, u64 y)
-{
-	u64 sign = sign_of(t), inf;
-
-	if (!t->frac)
-		return trim(t, x + y);
-	inf = inf_of(t);
-	if (is_nan(t, x))
-		return x | quiet_of(t);
-	if (is_nan(t, y))
-		return y | quiet_of(t);
-	if ((x & ~sign) == inf && (y & ~sign) == inf && x != y)
-		return sign | inf | quiet_of(t);
-	return hardware_add(t, x, y);
-}
-
 /* --- operands --- */
 
-/* Magnitudes; the sign is added. */
-static const u64 specials32[] = {
-	0, 1, 2, 3, 0x007ffffe, 0x007fffff, 0x00800000, 0x00800001, 0x00ffffff,
-	0x01000000, 0x33800000, 0x33800001, 0x34000000, 0x3f7fffff, 0x3f800000,
-	0x3f800001, 0x3fffffff, 0x4b7fffff, 0x4b800000, 0x72ffffff, 0x73000000,
-	0x73800000, 0x7f000000, 0x7f7ffffe, 0x7f7fffff, 0x7f800000, 0x7f800001,
-	0x7fa00000, 0x7fbfffff, 0x7fc00000, 0x7fc00001, 0x7fd55555, 0x7fffffff,
-};
+#define FRACS		5
+#define SPECIALS	(11 * FRACS)
 
-static const u64 specials64[] = {
-	0, 1, 2, 3, 0x000ffffffffffffe, 0x000fffffffffffff, 0x0010000000000000,
-	0x0010000000000001, 0x001fffffffffffff, 0x0020000000000000,
-	0x3ca0000000000000, 0x3ca0000000000001, 0x3cb0000000000000,
-	0x3fefffffffffffff, 0x3ff0000000000000, 0x3ff0000000000001,
-	0x3fffffffffffffff, 0x433fffffffffffff, 0x4340000000000000,
-	0x7c8fffffffffffff, 0x7c90000000000000, 0x7ca0000000000000,
-	0x7fe0000000000000, 0x7feffffffffffffe, 0x7fefffffffffffff,
-	0x7ff0000000000000, 0x7ff0000000000001, 0x7ff4000000000000,
-	0x7ff7ffffffffffff, 0x7ff8000000000000, 0x7ff8000000000001,
-	0x7ffaaaaaaaaaaaaa, 0x7fffffffffffffff,
-};
-
-#define SPECIALS	ARRAY_SIZE(specials32)
-
-_Static_assert(ARRAY_SIZE(specials64) == SPECIALS, "as many of each");
-
-/* Both signs of each. */
-static u64 special(const struct type *t, size_t i)
+/* Both signs of each: all that is next to a border of the format. */
+static u64 special(const struct kind *k, size_t i)
 {
-	u64 v = (t->size == 4 ? specials32 : specials64)[i / 2 % SPECIALS];
+	u64 mask = BIT_ULL(k->frac) - 1, bias = bias_of(k), last = max_exp(k);
+	const u64 exps[SPECIALS / FRACS] = {
+		0, 1, 2, bias > k->frac + 1 ? bias - k->frac - 1 : 3, bias - 1, bias, bias + 1,
+		last > bias + k->frac ? last - k->frac : last - 2, last - 1, last, last + 1,
+	};
+	const u64 fracs[FRACS] = { 0, 1, mask / 2 + 1, mask - 1, mask };
+	u64 v = exps[i / 2 / FRACS % (SPECIALS / FRACS)] << k->frac | fracs[i / 2 % FRACS];
 
-	return i & 1 ? v | sign_of(t) : v;
+	return i & 1 ? v | sign_of(k) : v;
 }
 
-static u64 fraction(const struct type *t, u64 *rng)
+static u64 fraction(const struct kind *k, u64 *rng)
 {
-	u64 r = rnd(rng), mask = BIT_ULL(t->frac) - 1;
+	u64 r = rnd(rng), mask = BIT_ULL(k->frac) - 1;
 
 	switch (r >> 61) {
 	case 0:
@@ -191,7 +81,7 @@ static u64 fraction(const struct type *t, u64 *rng)
 	case 1:
 		return mask;
 	case 2:
-		return BIT_ULL(r % t->frac);
+		return BIT_ULL(r % k->frac);
 	case 3:
 		return r & 7;			/* hardly above a power of two */
 	case 4:
@@ -201,7 +91,7 @@ static u64 fraction(const struct type *t, u64 *rng)
 	}
 }
 
-static u64 exponent(const struct type *t, u64 *rng)
+static u64 exponent(const struct kind *k, u64 *rng)
 {
 	u64 r = rnd(rng);
 
@@ -209,14 +99,14 @@ static u64 exponent(const struct type *t, u64 *rng)
 	case 0:
 		return r % 3;			/* denormals and neighbours */
 	case 1:
-		return max_exp(t) - r % 3;	/* near overflow */
+		return max_exp(k) - r % 3;	/* near overflow */
 	default:
-		return r % (max_exp(t) + 1);
+		return r % (max_exp(k) + 1);
 	}
 }
 
 /* How far below the larger exponent the other one is. */
-static u64 distance(const struct type *t, u64 *rng)
+static u64 distance(const struct kind *k, u64 *rng)
 {
 	u64 r = rnd(rng);
 
@@ -225,52 +115,61 @@ static u64 distance(const struct type *t, u64 *rng)
 		return r % 4;			/* cancellation, carry */
 	case 1:
 	case 2:
-		return t->frac - 1 + r % 6;	/* ties, sticky */
+		return k->frac - 1 + r % 6;	/* ties, sticky */
 	default:
-		return r % (t->frac + 8);
+		return r % (k->frac + 8);
 	}
 }
 
 /* Finite numbers that meet every case of rounding. */
-static void draw_structured(const struct type *t, u64 *rng, u64 *x, u64 *y)
+static void draw_structured(const struct kind *k, u64 *rng, u64 *x, u64 *y)
 {
-	u64 r = rnd(rng), exp_x = exponent(t, rng), d = distance(t, rng);
+	u64 r = rnd(rng), exp_x = exponent(k, rng), d = distance(k, rng);
 	u64 exp_y = exp_x > d ? exp_x - d : 0;
 
-	*x = exp_x << t->frac | fraction(t, rng);
-	*y = exp_y << t->frac | fraction(t, rng);
+	*x = exp_x << k->frac | fraction(k, rng);
+	*y = exp_y << k->frac | fraction(k, rng);
 	if (r & 1)
-		*x |= sign_of(t);
+		*x |= sign_of(k);
 	if (r & 2)
-		*y |= sign_of(t);
+		*y |= sign_of(k);
 	if (r & 4)
 		swap(*x, *y);
 }
 
-static void draw(const struct type *t, u64 *rng, u64 *x, u64 *y)
+static void draw(const struct kind *k, u64 *rng, u64 *x, u64 *y)
 {
 	u64 r = rnd(rng);
 
-	*x = trim(t, rnd(rng));
-	*y = trim(t, rnd(rng));
-	if (!t->frac)
+	*x = trim(k, rnd(rng));
+	*y = trim(k, rnd(rng));
+	if (!k->frac) {
+		if (r >> 60 < 4)		/* the logical ones look for zeros */
+			*(r & 1 ? x : y) = 0;
+		if (r >> 60 == 5)
+			*y = *x;
 		return;
+	}
 	switch (r >> 60) {
 	case 0:					/* almost -x */
-		*y = trim(t, (*x ^ sign_of(t)) + (r & 7) - 4);
+		*y = trim(k, (*x ^ sign_of(k)) + (r & 7) - 4);
 		break;
 	case 1:
-		*x = special(t, r % (2 * SPECIALS));
+		*x = special(k, r % (2 * SPECIALS));
 		break;
 	case 2:
-		*y = special(t, r % (2 * SPECIALS));
+		*y = special(k, r % (2 * SPECIALS));
 		break;
 	case 3:
-		*x = special(t, r % (2 * SPECIALS));
-		*y = special(t, (r >> 20) % (2 * SPECIALS));
+		*x = special(k, r % (2 * SPECIALS));
+		*y = special(k, (r >> 20) % (2 * SPECIALS));
 		break;
-	case 4 ... 10:
-		draw_structured(t, rng, x, y);
+	case 4:					/* two NaNs, mostly */
+		*x |= inf_of(k);
+		*y |= inf_of(k);
+		break;
+	case 5 ... 10:
+		draw_structured(k, rng, x, y);
 		break;
 	default:				/* any bits */
 		break;
@@ -290,101 +189,108 @@ static void on_fault(int sig)
 	raise(sig);
 }
 
+/* A kernel under test. */
+struct tested {
+	const char *set;
+	rar_reduce_fn fn;
+};
+
 /* Calls the kernel; false if it touched memory that it must not touch. */
-static bool call(const struct rar_reduce_impl *impl, const struct type *t,
-		 void *dst, const void *in, const void *own, size_t n)
+static bool call(const struct tested *t, const struct kind *k, void *dst, const void *in,
+		 const void *own, size_t n)
 {
 	if (sigsetjmp(fault_jmp, 1)) {
 		fault_expected = 0;
 		if (!quiet)
 			tap_note("%s %s n=%zu: read or wrote beyond the end",
-				 impl->name, t->name, n);
+				 t->set, k->name, n);
 		return false;
 	}
 	fault_expected = 1;
-	impl->run(t->dtype, RAR_SUM, dst, in, own, n);
+	t->fn(dst, dst, in, own, n * k->size);
 	fault_expected = 0;
 	return true;
 }
 
 /* Compares @got with @want; the operands are for the message. */
-static bool same(const struct rar_reduce_impl *impl, const struct type *t,
+static bool same(const struct tested *t, const struct kind *k,
 		 const void *got, const void *in, const void *own, size_t n)
 {
 	size_t i;
 
-	if (!memcmp(got, want, n * t->size))
+	if (!memcmp(got, want, n * k->size))
 		return true;
 	if (quiet)
 		return false;
-	for (i = 0; get(t, got, i) == get(t, want, i); i++)
+	for (i = 0; get(k, got, i) == get(k, want, i); i++)
 		;
-	tap_note("%s %s [%zu of %zu]: %#llx + %#llx = %#llx, got %#llx",
-		 impl->name, t->name, i, n, get(t, in, i), get(t, own, i),
-		 get(t, want, i), get(t, got, i));
+	tap_note("%s %s [%zu of %zu]: %#llx, %#llx give %#llx, got %#llx",
+		 t->set, k->name, i, n, get(k, in, i), get(k, own, i),
+		 get(k, want, i), get(k, got, i));
 	return false;
 }
 
-static void expect_all(const struct type *t, const void *in, const void *own,
+static void expect_all(const struct kind *k, const void *in, const void *own,
 		       size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		put(t, want, i, expect(t, get(t, in, i), get(t, own, i)));
+		put(k, want, i, expect(k, get(k, in, i), get(k, own, i)));
 }
 
-static void draw_all(const struct type *t, u64 *rng, void *in, void *own,
+static void draw_all(const struct kind *k, u64 *rng, void *in, void *own,
 		     size_t n)
 {
 	u64 x, y;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		draw(t, rng, &x, &y);
-		put(t, in, i, x);
-		put(t, own, i, y);
+		draw(k, rng, &x, &y);
+		put(k, in, i, x);
+		put(k, own, i, y);
 	}
 }
 
 /* Many operands, no other difficulty. */
-static bool check_operands(const struct rar_reduce_impl *impl,
-			   const struct type *t, u64 *rng, double pairs)
+static bool check_operands(const struct tested *t,
+			   const struct kind *k, u64 *rng, double pairs)
 {
 	void *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
 
 	for (; pairs > 0; pairs -= MAX_N) {
-		draw_all(t, rng, in, own, MAX_N);
-		expect_all(t, in, own, MAX_N);
-		if (!call(impl, t, dst, in, own, MAX_N) ||
-		    !same(impl, t, dst, in, own, MAX_N))
+		draw_all(k, rng, in, own, MAX_N);
+		expect_all(k, in, own, MAX_N);
+		if (!call(t, k, dst, in, own, MAX_N) ||
+		    !same(t, k, dst, in, own, MAX_N))
 			return false;
 	}
 	return true;
 }
 
 /* Every special operand with every other, in every lane. */
-static bool check_specials(const struct rar_reduce_impl *impl,
-			   const struct type *t)
+static bool check_specials(const struct tested *t, const struct kind *k)
 {
 	void *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
-	size_t m = 2 * SPECIALS, n = m * 32, first, lane, i, k;
+	size_t m = 2 * SPECIALS, n = m * 32, first, lane, i, pair;
 
 	for (first = 0; first < m * m; first += n) {
-		for (lane = 0; lane < 40; lane++) {
+		for (lane = 0; lane < 40; lane += EFFORT > 1 ? 1 : 13) {
 			for (i = 0; i < n; i++) {
-				k = first + (i + lane) % n;
-				put(t, in, i, special(t, k / m));
-				put(t, own, i, special(t, k % m));
+				pair = (first + (i + lane) % n) % (m * m);
+				put(k, in, i, special(k, pair / m));
+				put(k, own, i, special(k, pair % m));
 			}
-			expect_all(t, in, own, n);
-			if (!call(impl, t, dst, in, own, n) ||
-			    !same(impl, t, dst, in, own, n))
+			expect_all(k, in, own, n);
+			if (!call(t, k, dst, in, own, n) ||
+			    !same(t, k, dst, in, own, n))
 				return false;
 		}
 	}
 	return true;
 }
+
+_Static_assert(2 * SPECIALS * 32 <= MAX_N, "a row of pairs fits");
 
 enum place { AT_START, AT_END, ANYWHERE };
 
@@ -409,12 +315,12 @@ static bool untouched(const u8 *p, const u8 *end)
 enum alias { APART, DST_OWN, DST_IN, IN_OWN, ALL_ONE, ALIAS_NR };
 
 /* One call: @n elements at these places, with this overlap. */
-static bool check_shape(const struct rar_reduce_impl *impl,
-			const struct type *t, u64 *rng, size_t n,
+static bool check_shape(const struct tested *t,
+			const struct kind *k, u64 *rng, size_t n,
 			enum alias alias, enum place where)
 {
 	static u8 in_copy[MAX_N * 8], own_copy[MAX_N * 8];
-	size_t len = n * t->size;
+	size_t len = n * k->size;
 	u8 *in = place(&in_area, len, where, rng);
 	u8 *own = place(&own_area, len, where, rng);
 	u8 *dst = place(&dst_area, len, where, rng);
@@ -429,12 +335,12 @@ static bool check_shape(const struct rar_reduce_impl *impl,
 		y = x;
 
 	memset(dst_area.start, 0xa5, dst_area.end - dst_area.start);
-	draw_all(t, rng, x, y, n);
+	draw_all(k, rng, x, y, n);
 	memcpy(in_copy, x, len);
 	memcpy(own_copy, y, len);
-	expect_all(t, in_copy, own_copy, n);
-	if (!call(impl, t, dst, x, y, n) ||
-	    !same(impl, t, dst, in_copy, own_copy, n))
+	expect_all(k, in_copy, own_copy, n);
+	if (!call(t, k, dst, x, y, n) ||
+	    !same(t, k, dst, in_copy, own_copy, n))
 		return false;
 
 	ok = untouched(dst_area.start, dst) &&
@@ -443,32 +349,32 @@ static bool check_shape(const struct rar_reduce_impl *impl,
 	     (y == dst || !memcmp(y, own_copy, len));
 	if (!ok && !quiet)
 		tap_note("%s %s n=%zu alias=%d: wrote outside its result",
-			 impl->name, t->name, n, alias);
+			 t->set, k->name, n, alias);
 	return ok;
 }
 
 /* All short lengths, flush with the guard pages on either side. */
-static bool check_borders(const struct rar_reduce_impl *impl,
-			  const struct type *t, u64 *rng)
+static bool check_borders(const struct tested *t,
+			  const struct kind *k, u64 *rng)
 {
 	size_t n;
 
 	for (n = 0; n < 400; n++)
-		if (!check_shape(impl, t, rng, n, n % ALIAS_NR, AT_START) ||
-		    !check_shape(impl, t, rng, n, APART, AT_END) ||
-		    !check_shape(impl, t, rng, n, DST_OWN, AT_END))
+		if (!check_shape(t, k, rng, n, n % ALIAS_NR, AT_START) ||
+		    !check_shape(t, k, rng, n, APART, AT_END) ||
+		    !check_shape(t, k, rng, n, DST_OWN, AT_END))
 			return false;
 	return true;
 }
 
-static bool check_shapes(const struct rar_reduce_impl *impl,
-			 const struct type *t, u64 *rng, unsigned int rounds)
+static bool check_shapes(const struct tested *t,
+			 const struct kind *k, u64 *rng, unsigned int rounds)
 {
 	u64 r;
 
 	while (rounds--) {
 		r = rnd(rng);
-		if (!check_shape(impl, t, rng,
+		if (!check_shape(t, k, rng,
 				 (r >> 32) % (r & 1 ? 80 : MAX_N),
 				 (r >> 1) % ALIAS_NR,
 				 r & 0x300 ? ANYWHERE : AT_END))
@@ -478,92 +384,98 @@ static bool check_shapes(const struct rar_reduce_impl *impl,
 }
 
 /* In pieces, as packets come, or in one: the same bits. */
-static bool check_pieces(const struct rar_reduce_impl *impl,
-			 const struct type *t, u64 *rng, unsigned int rounds)
+static bool check_pieces(const struct tested *t,
+			 const struct kind *k, u64 *rng, unsigned int rounds)
 {
 	u8 *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
 	size_t n, i, piece;
 
 	while (rounds--) {
 		n = rnd_below(rng, MAX_N + 1);
-		draw_all(t, rng, in, own, n);
-		if (!call(impl, t, want, in, own, n))
+		draw_all(k, rng, in, own, n);
+		if (!call(t, k, want, in, own, n))
 			return false;
 		for (i = 0; i < n; i += piece) {
 			piece = 1 + rnd_below(rng, 1 + rnd_below(rng, n - i));
-			if (!call(impl, t, dst + i * t->size,
-				  in + i * t->size, own + i * t->size, piece))
+			if (!call(t, k, dst + i * k->size,
+				  in + i * k->size, own + i * k->size, piece))
 				return false;
 		}
-		if (!same(impl, t, dst, in, own, n))
+		if (!same(t, k, dst, in, own, n))
 			return false;
 	}
 	return true;
 }
 
+/* In pieces, and by one of the other ways: the checks, shorter. */
+static bool check_all(const struct tested *t, const struct kind *k)
+{
+	u64 rng = seed;
+
+	return check_operands(t, k, &rng, EFFORT * 20e3) &&
+	       (!k->frac || check_specials(t, k)) &&
+	       check_borders(t, k, &rng) &&
+	       check_shapes(t, k, &rng, 100) &&
+	       check_pieces(t, k, &rng, 10);
+}
+
+/* All of them. Return: true if nothing is wrong. */
+static bool check_well(const struct tested *t, const struct kind *k, double pairs)
+{
+	u64 rng = seed;
+
+	return check_operands(t, k, &rng, pairs) &&
+	       (!k->frac || check_specials(t, k)) &&
+	       check_borders(t, k, &rng) &&
+	       check_shapes(t, k, &rng, 150 * EFFORT) &&
+	       check_pieces(t, k, &rng, 25 * EFFORT);
+}
+
 /*
- * FNV-1a of many sums with a fixed seed: another machine, the same bits. Only a
- * change of draw() changes it; then all kernels print the same new value.
+ * FNV-1a of many results with a fixed seed: another machine, the same bits. Only a
+ * change of draw() changes it; then all sets print the same new value.
  */
-static u64 golden(const struct rar_reduce_impl *impl, const struct type *t)
+static u64 golden(const struct rar_reduce_impl *impl)
 {
 	u8 *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
 	u64 rng = 1, hash = 0xcbf29ce484222325ULL;
-	size_t round, i;
+	const struct kind *k;
+	size_t i;
 
-	for (round = 0; round < 16; round++) {
-		draw_all(t, &rng, in, own, MAX_N);
-		impl->run(t->dtype, RAR_SUM, dst, in, own, MAX_N);
-		for (i = 0; i < MAX_N * t->size; i++)
+	for_each_kind(k) {
+		draw_all(k, &rng, in, own, MAX_N);
+		impl->kernels[k->kernel](dst, dst, in, own, MAX_N * k->size);
+		for (i = 0; i < MAX_N * k->size; i++)
 			hash = (hash ^ dst[i]) * 0x100000001b3ULL;
 	}
 	return hash;
 }
 
-/* The checks of test_impl(), shorter. */
-static bool check_all(const struct rar_reduce_impl *impl, const struct type *t)
-{
-	u64 rng = seed;
-
-	return check_operands(impl, t, &rng, 200e3) &&
-	       (!t->frac || check_specials(impl, t)) &&
-	       check_borders(impl, t, &rng) &&
-	       check_shapes(impl, t, &rng, 100) &&
-	       check_pieces(impl, t, &rng, 10);
-}
-
 /* --- the results in two places, and copies --- */
 
-static const struct rar_reduce_impl *adapted;
+static rar_reduce_fn adapted;
 
-/* impl->both as if it were impl->run: wrong as soon as one of the places is. */
-static void run_by_both(u8 dtype, u8 redop, void *dst, const void *in,
-			const void *own, size_t n)
+/* Two places as if it were one: wrong as soon as one of the places is. */
+static void run_by_both(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	const struct type *t = types;
-	size_t len;
-	u8 *tmp;
+	u8 *tmp = tmp_area.end - len;
 
-	while (t->dtype != dtype)
-		t++;
-	len = n * t->size;
-	tmp = tmp_area.end - len;
 	tmp[-1] = 0xa5;
 	memcpy(tmp, in, len);
-	adapted->both(dtype, redop, dst, tmp, own, n);
-	if (n && (memcmp(tmp, dst, len) || tmp[-1] != 0xa5))
+	adapted(dst, tmp, tmp, own, len);
+	if (len && (memcmp(tmp, dst, len) || tmp[-1] != 0xa5))
 		*(u8 *)dst ^= 1;
 }
 
 static void test_both(const struct rar_reduce_impl *impl)
 {
-	struct rar_reduce_impl both = { .name = impl->name, .vector = impl->vector,
-					.run = run_by_both };
-	const struct type *t;
+	struct tested both = { .set = impl->name, .fn = run_by_both };
+	const struct kind *k;
 
-	adapted = impl;
-	for (t = types; t < types + ARRAY_SIZE(types); t++)
-		tap_ok(check_all(&both, t), "%s_%s__both", impl->name, t->name);
+	for_each_kind(k) {
+		adapted = impl->kernels[k->kernel];
+		tap_ok(check_all(&both, k), "%s_%s__both", impl->name, k->name);
+	}
 }
 
 /* Flush with a guard page on either side, and nothing else is written. */
@@ -602,9 +514,10 @@ static bool sums_up(const struct rar_reduce_impl *impl, size_t len, enum place w
 		    u64 *rng)
 {
 	u8 *in = place(&in_area, len, where, rng);
-	u64 sum = 0, got;
+	volatile u64 sum = 0;
 	size_t i;
 	u32 word;
+	u64 got;
 
 	for (i = 0; i < len; i++)
 		in[i] = rnd(rng) % 3 ? rnd(rng) : 0xff;
@@ -636,27 +549,24 @@ static void test_csum(const struct rar_reduce_impl *impl)
 
 /* --- the kernels of this CPU --- */
 
+static double pairs_of(const struct rar_reduce_impl *impl, const struct kind *k)
+{
+	double pairs = k->frac && k->redop <= RAR_PROD ? 2e6 : 500e3;
+
+	return impl->vector ? pairs / 10 : pairs;
+}
+
 static void test_impl(const struct rar_reduce_impl *impl)
 {
-	const struct type *t;
-	u64 rng = seed;
-	char name[64];
+	struct tested t = { .set = impl->name };
+	const struct kind *k;
 
-	for (t = types; t < types + ARRAY_SIZE(types); t++) {
-		snprintf(name, sizeof(name), "%s_%s", impl->name, t->name);
-		tap_ok(check_operands(impl, t, &rng, impl->vector ?
-				      t->pairs / 10 : t->pairs),
-		       "%s__operands", name);
-		if (t->frac)
-			tap_ok(check_specials(impl, t), "%s__specials", name);
-		tap_ok(check_borders(impl, t, &rng), "%s__borders", name);
-		tap_ok(check_shapes(impl, t, &rng, 500 * EFFORT),
-		       "%s__shapes", name);
-		tap_ok(check_pieces(impl, t, &rng, 100 * EFFORT),
-		       "%s__pieces", name);
-		if (!tap_ok(golden(impl, t) == t->golden, "%s__golden", name))
-			tap_note("golden %#llx", golden(impl, t));
+	for_each_kind(k) {
+		t.fn = impl->kernels[k->kernel];
+		tap_ok(check_well(&t, k, pairs_of(impl, k)), "%s_%s", impl->name, k->name);
 	}
+	if (!tap_ok(golden(impl) == GOLDEN, "%s__golden", impl->name))
+		tap_note("golden %#llx", golden(impl));
 }
 
 static void test_selftest(const struct rar_reduce_impl *impl)
@@ -672,7 +582,6 @@ static void test_selftest(const struct rar_reduce_impl *impl)
 
 static void test_impls(void)
 {
-	char name[64];
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(impls); i++) {
@@ -683,324 +592,368 @@ static void test_impls(void)
 			test_csum(impls[i]);
 			test_selftest(impls[i]);
 		} else {
-			snprintf(name, sizeof(name), "%s", impls[i]->name);
-			tap_skip(name, "not on this CPU");
+			tap_skip(impls[i]->name, "not on this CPU");
 		}
 	}
 }
 
+/* --- every pair of 16-bit numbers --- */
+
+/* Every @step-th number with all others. */
+static bool check_pairs(const struct kind *k, u64 step)
+{
+	u8 *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
+	struct tested t = { .set = "pairs" };
+	u64 x = seed % step, y;
+	size_t i, n;
+
+	for (; x < 1 << 16; x += step) {
+		for (y = 0; y < 1 << 16; y += MAX_N) {
+			for (n = 0; n < MAX_N; n++) {
+				put(k, in, n, x);
+				put(k, own, n, y + n);
+			}
+			expect_all(k, in, own, MAX_N);
+			for (i = 0; i < ARRAY_SIZE(impls); i++) {
+				if (!impls[i]->usable())
+					continue;
+				t.fn = impls[i]->kernels[k->kernel];
+				if (!call(&t, k, dst, in, own, MAX_N) ||
+				    !same(&t, k, dst, in, own, MAX_N))
+					return false;
+			}
+		}
+	}
+	return true;
+}
+
+static void test_pairs(void)
+{
+	u64 step = getenv("RAR_EXHAUSTIVE") ? 1 : 64;
+	const struct kind *k;
+
+	for_each_kind(k)
+		if (k->size == 2 && k->frac && k->redop <= RAR_PROD)
+			tap_ok(check_pairs(k, step), "%s__pairs__1_of_%llu", k->name, step);
+}
+
 /* --- kernels that are wrong on purpose --- */
 
-static u64 rounded(const struct type *t, u64 x, u64 y, int mode)
+static u64 rounded(const struct kind *k, u64 x, u64 y, int mode)
 {
 	u64 r;
 
-	if (is_nan(t, x) || is_nan(t, y))
-		return expect(t, x, y);
+	if (is_nan(k, x) || is_nan(k, y))
+		return expect(k, x, y);
 	fesetround(mode);
-	r = expect(t, x, y);
+	r = expect(k, x, y);
 	fesetround(FE_TONEAREST);
 	/* x - x is -0 when rounding down: not what this mutant is about */
-	return r & ~sign_of(t) ? r : expect(t, x, y);
+	return r & ~sign_of(k) ? r : expect(k, x, y);
 }
 
-static u64 mut_truncate(const struct type *t, u64 x, u64 y)
+static u64 mut_truncate(const struct kind *k, u64 x, u64 y)
 {
-	return rounded(t, x, y, FE_TOWARDZERO);
+	return rounded(k, x, y, FE_TOWARDZERO);
 }
 
-static u64 mut_round_up(const struct type *t, u64 x, u64 y)
+static u64 mut_round_up(const struct kind *k, u64 x, u64 y)
 {
-	return rounded(t, x, y, FE_UPWARD);
+	return rounded(k, x, y, FE_UPWARD);
 }
 
-static long double value(const struct type *t, u64 v)
+static u64 mut_ties_away(const struct kind *k, u64 x, u64 y)
 {
-	u32 v32 = v;
-	double d;
-	float f;
-
-	if (t->size == 4) {
-		memcpy(&f, &v32, 4);
-		return f;
-	}
-	memcpy(&d, &v, 8);
-	return d;
-}
-
-static u64 mut_ties_away(const struct type *t, u64 x, u64 y)
-{
-	u64 even = expect(t, x, y), lo, sign = sign_of(t);
+	u64 even = expect(k, x, y), lo, sign = sign_of(k);
 	long double sum;
 
-	if ((even & ~sign) >= inf_of(t))
+	if ((even & ~sign) >= inf_of(k))
 		return even;
-	lo = rounded(t, x, y, FE_TOWARDZERO);
-	sum = value(t, x) + value(t, y);
-	if (lo == even && sum - value(t, lo) == value(t, lo + 1) - sum &&
-	    sum != value(t, lo))
+	lo = rounded(k, x, y, FE_TOWARDZERO);
+	sum = (long double)value(k, x) + value(k, y);
+	if (lo == even && sum - value(k, lo) == value(k, lo + 1) - sum &&
+	    sum != value(k, lo))
 		return lo + 1;
 	return even;
 }
 
-static u64 mut_nan_order(const struct type *t, u64 x, u64 y)
+static u64 mut_nan_order(const struct kind *k, u64 x, u64 y)
 {
-	return expect(t, y, x);
+	return expect(k, y, x);
 }
 
-static u64 mut_nan_signalling(const struct type *t, u64 x, u64 y)
+static u64 mut_nan_signalling(const struct kind *k, u64 x, u64 y)
 {
-	return is_nan(t, x) ? x : expect(t, x, y);
+	return is_nan(k, x) ? x : expect(k, x, y);
 }
 
-static u64 mut_nan_payload(const struct type *t, u64 x, u64 y)
+static u64 mut_nan_payload(const struct kind *k, u64 x, u64 y)
 {
-	u64 r = expect(t, x, y);
+	u64 r = expect(k, x, y);
 
-	return is_nan(t, r) ? sign_of(t) | inf_of(t) | quiet_of(t) : r;
+	return is_nan(k, r) ? sign_of(k) | inf_of(k) | quiet_of(k) : r;
 }
 
-static u64 mut_nan_positive(const struct type *t, u64 x, u64 y)
+static u64 mut_nan_positive(const struct kind *k, u64 x, u64 y)
 {
-	u64 r = expect(t, x, y);
+	u64 r = expect(k, x, y);
 
-	return is_nan(t, r) && !is_nan(t, x) && !is_nan(t, y) ?
-	       r & ~sign_of(t) : r;
+	return is_nan(k, r) && !is_nan(k, x) && !is_nan(k, y) ?
+	       r & ~sign_of(k) : r;
 }
 
-static u64 flush(const struct type *t, u64 v)
+static u64 flush(const struct kind *k, u64 v)
 {
-	return (v & ~sign_of(t)) >> t->frac ? v : v & sign_of(t);
+	return (v & ~sign_of(k)) >> k->frac ? v : v & sign_of(k);
 }
 
-static u64 mut_ftz(const struct type *t, u64 x, u64 y)
+static u64 mut_ftz(const struct kind *k, u64 x, u64 y)
 {
-	return flush(t, expect(t, x, y));
+	return flush(k, expect(k, x, y));
 }
 
-static u64 mut_daz(const struct type *t, u64 x, u64 y)
+static u64 mut_daz(const struct kind *k, u64 x, u64 y)
 {
-	return expect(t, flush(t, x), flush(t, y));
+	return expect(k, flush(k, x), flush(k, y));
 }
 
-static u64 mut_from_zero(const struct type *t, u64 x, u64 y)
+static u64 mut_from_zero(const struct kind *k, u64 x, u64 y)
 {
-	return expect(t, expect(t, 0, x), y);
+	return expect(k, expect(k, 0, x), y);
 }
 
-static u64 mut_overflow(const struct type *t, u64 x, u64 y)
+static u64 mut_overflow(const struct kind *k, u64 x, u64 y)
 {
-	u64 r = expect(t, x, y);
+	u64 r = expect(k, x, y);
 
-	return (r & ~sign_of(t)) == inf_of(t) &&
-	       (x & ~sign_of(t)) != inf_of(t) &&
-	       (y & ~sign_of(t)) != inf_of(t) ? r - 1 : r;
+	return (r & ~sign_of(k)) == inf_of(k) &&
+	       (x & ~sign_of(k)) != inf_of(k) &&
+	       (y & ~sign_of(k)) != inf_of(k) ? r - 1 : r;
 }
 
-static u64 mut_saturate(const struct type *t, u64 x, u64 y)
+static u64 mut_saturate(const struct kind *k, u64 x, u64 y)
 {
-	u64 r = expect(t, x, y), sign = sign_of(t);
+	u64 r = expect(k, x, y), sign = sign_of(k);
 
 	if (!((x ^ y) & sign) && (x ^ r) & sign)
 		return x & sign ? sign : sign - 1;
 	return r;
 }
 
-static u64 mut_no_carry(const struct type *t, u64 x, u64 y)
+static u64 mut_no_carry(const struct kind *k, u64 x, u64 y)
 {
-	u64 half = BIT_ULL(t->size * 4) - 1;
+	u64 half = BIT_ULL(k->size * 4) - 1;
 
 	return ((x & ~half) + (y & ~half)) | ((x + y) & half);
 }
 
-static u64 (*mutant)(const struct type *t, u64 x, u64 y);
-
-static const struct type *type_of(u8 dtype)
+/* NaNs are left out, as fminf() does. */
+static u64 mut_nan_dropped(const struct kind *k, u64 x, u64 y)
 {
-	const struct type *t = types;
-
-	while (t->dtype != dtype)
-		t++;
-	return t;
+	if (is_nan(k, x) == is_nan(k, y))
+		return expect(k, x, y);
+	return is_nan(k, x) ? y : x;
 }
 
-static void run_mutant(u8 dtype, u8 redop, void *dst, const void *in,
-		       const void *own, size_t n)
+static u64 mut_zeros_equal(const struct kind *k, u64 x, u64 y)
 {
-	const struct type *t = type_of(dtype);
-	size_t i;
+	return (x | y) & ~sign_of(k) ? expect(k, x, y) : y;
+}
 
-	for (i = 0; i < n; i++)
-		put(t, dst, i, mutant(t, get(t, in, i), get(t, own, i)));
+static u64 mut_by_bits(const struct kind *k, u64 x, u64 y)
+{
+	return (k->redop == RAR_MIN) == (x < y) ? x : y;
+}
+
+static u64 mut_not_one(const struct kind *k, u64 x, u64 y)
+{
+	return expect(k, x, y) ? x | y : 0;
+}
+
+static u64 (*mutant)(const struct kind *k, u64 x, u64 y);
+static const struct kind *mutated;	/* the kind that is wrong now */
+
+static rar_reduce_fn right(void)
+{
+	return rar_reduce_generic.kernels[mutated->kernel];
+}
+
+static void run_mutant(void *dst, void *dst2, const void *in, const void *own, size_t len)
+{
+	size_t i;
+	u64 z;
+
+	for (i = 0; i < len / mutated->size; i++) {
+		z = mutant(mutated, get(mutated, in, i), get(mutated, own, i));
+		put(mutated, dst, i, z);
+		put(mutated, dst2, i, z);
+	}
 }
 
 /* The tail is right, the body has its operands swapped. */
-static void run_body_order(u8 dtype, u8 redop, void *dst, const void *in,
-			   const void *own, size_t n)
+static void run_body_order(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	size_t body = n & ~7UL, skip = body * type_of(dtype)->size;
+	size_t body = len & ~63UL;
 
-	rar_reduce_run_generic(dtype, redop, dst, own, in, body);
-	rar_reduce_run_generic(dtype, redop, dst + skip, in + skip, own + skip,
-			       n - body);
+	right()(dst, dst2, own, in, body);
+	right()(dst + body, dst2 + body, in + body, own + body, len - body);
 }
 
-static void run_tail_order(u8 dtype, u8 redop, void *dst, const void *in,
-			   const void *own, size_t n)
+static void run_tail_order(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	size_t body = n & ~7UL, skip = body * type_of(dtype)->size;
+	size_t body = len & ~63UL;
 
-	rar_reduce_run_generic(dtype, redop, dst, in, own, body);
-	rar_reduce_run_generic(dtype, redop, dst + skip, own + skip, in + skip,
-			       n - body);
+	right()(dst, dst2, in, own, body);
+	right()(dst + body, dst2 + body, own + body, in + body, len - body);
 }
 
-static void run_skip_last(u8 dtype, u8 redop, void *dst, const void *in,
-			  const void *own, size_t n)
+static void run_skip_last(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	rar_reduce_run_generic(dtype, redop, dst, in, own, n ? n - 1 : 0);
+	right()(dst, dst2, in, own, len ? len - mutated->size : 0);
 }
 
-static void run_clobber_own(u8 dtype, u8 redop, void *dst, const void *in,
-			    const void *own, size_t n)
+static void run_clobber_own(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	memmove(dst, in, n * type_of(dtype)->size);
-	rar_reduce_run_generic(dtype, redop, dst, dst, own, n);
+	memmove(dst, in, len);
+	right()(dst, dst2, dst, own, len);
 }
 
-static void run_clobber_in(u8 dtype, u8 redop, void *dst, const void *in,
-			   const void *own, size_t n)
+static void run_clobber_in(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	memmove(dst, own, n * type_of(dtype)->size);
-	rar_reduce_run_generic(dtype, redop, dst, in, dst, n);
+	memmove(dst, own, len);
+	right()(dst, dst2, in, dst, len);
 }
 
-static void run_write_past(u8 dtype, u8 redop, void *dst, const void *in,
-			   const void *own, size_t n)
+static void run_write_past(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	rar_reduce_run_generic(dtype, redop, dst, in, own, n);
-	if (n)
-		((volatile u8 *)dst)[n * type_of(dtype)->size] ^= 1;
+	right()(dst, dst2, in, own, len);
+	if (len)
+		((volatile u8 *)dst)[len] ^= 1;
 }
 
-static void run_write_before(u8 dtype, u8 redop, void *dst, const void *in,
-			     const void *own, size_t n)
+static void run_write_before(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	rar_reduce_run_generic(dtype, redop, dst, in, own, n);
-	if (n)
+	right()(dst, dst2, in, own, len);
+	if (len)
 		((volatile u8 *)dst)[-1] ^= 1;
 }
 
-static void run_read_past(u8 dtype, u8 redop, void *dst, const void *in,
-			  const void *own, size_t n)
+static void run_read_past(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
-	(void)((volatile const u8 *)own)[n * type_of(dtype)->size];
-	rar_reduce_run_generic(dtype, redop, dst, in, own, n);
+	(void)((volatile const u8 *)own)[len];
+	right()(dst, dst2, in, own, len);
 }
 
-#define FLOATS		(1 << RAR_F32 | 1 << RAR_F64)
-#define INTEGERS	(1 << RAR_I32 | 1 << RAR_I64)
+/* Which kinds a mutant is made of. */
+enum family { FLOAT_SUM, FLOAT_ANY, FLOAT_EXTREME, INT_SUM, SIGNED_EXTREME, LOGICAL, ANY_SUM };
+
+static bool member_of(const struct kind *k, enum family family)
+{
+	bool extreme = k->redop == RAR_MIN || k->redop == RAR_MAX;
+
+	switch (family) {
+	case FLOAT_SUM:
+		return k->frac && k->redop == RAR_SUM;
+	case FLOAT_ANY:
+		return k->frac;
+	case FLOAT_EXTREME:
+		return k->frac && extreme;
+	case INT_SUM:
+		return !k->frac && k->redop == RAR_SUM;
+	case SIGNED_EXTREME:
+		return extreme && (k->frac || k->is_signed);
+	case LOGICAL:
+		return k->redop >= RAR_LAND && k->redop <= RAR_LXOR;
+	default:
+		return k->redop == RAR_SUM;
+	}
+}
 
 static const struct {
 	const char *name;
-	u64 (*add)(const struct type *t, u64 x, u64 y);
+	u64 (*result)(const struct kind *k, u64 x, u64 y);
 	rar_reduce_fn run;
-	unsigned int dtypes;
+	enum family family;
 	bool harmless;			/* the test at load need not see it */
 } mutants[] = {
-	{ "truncate",		mut_truncate,		NULL, FLOATS, false },
-	{ "round_up",		mut_round_up,		NULL, FLOATS, false },
-	{ "ties_away",		mut_ties_away,		NULL, FLOATS, false },
-	{ "nan_order",		mut_nan_order,		NULL, FLOATS, false },
-	{ "nan_signalling",	mut_nan_signalling,	NULL, FLOATS, false },
-	{ "nan_payload",	mut_nan_payload,	NULL, FLOATS, false },
-	{ "nan_positive",	mut_nan_positive,	NULL, FLOATS, false },
-	{ "ftz",		mut_ftz,		NULL, FLOATS, false },
-	{ "daz",		mut_daz,		NULL, FLOATS, false },
-	{ "from_zero",		mut_from_zero,		NULL, FLOATS, false },
-	{ "overflow",		mut_overflow,		NULL, FLOATS, false },
-	{ "saturate",		mut_saturate,		NULL, INTEGERS, false },
-	{ "no_carry",		mut_no_carry,		NULL, INTEGERS, false },
-	{ "body_order",		NULL, run_body_order,	FLOATS, false },
-	{ "tail_order",		NULL, run_tail_order,	FLOATS, false },
-	{ "skip_last",		NULL, run_skip_last,	FLOATS | INTEGERS, false },
-	{ "clobber_own",	NULL, run_clobber_own,	FLOATS | INTEGERS, false },
-	{ "clobber_in",		NULL, run_clobber_in,	FLOATS | INTEGERS, false },
-	{ "write_past",		NULL, run_write_past,	FLOATS | INTEGERS, false },
-	{ "write_before",	NULL, run_write_before,	FLOATS | INTEGERS, false },
-	{ "read_past",		NULL, run_read_past,	FLOATS | INTEGERS, true },
+	{ "truncate",		mut_truncate,		NULL, FLOAT_SUM, false },
+	{ "round_up",		mut_round_up,		NULL, FLOAT_SUM, false },
+	{ "ties_away",		mut_ties_away,		NULL, FLOAT_SUM, false },
+	{ "nan_order",		mut_nan_order,		NULL, FLOAT_ANY, false },
+	{ "nan_signalling",	mut_nan_signalling,	NULL, FLOAT_ANY, false },
+	{ "nan_payload",	mut_nan_payload,	NULL, FLOAT_ANY, false },
+	{ "nan_positive",	mut_nan_positive,	NULL, FLOAT_SUM, false },
+	{ "nan_dropped",	mut_nan_dropped,	NULL, FLOAT_ANY, false },
+	{ "zeros_equal",	mut_zeros_equal,	NULL, FLOAT_EXTREME, false },
+	{ "by_bits",		mut_by_bits,		NULL, SIGNED_EXTREME, false },
+	{ "ftz",		mut_ftz,		NULL, FLOAT_SUM, false },
+	{ "daz",		mut_daz,		NULL, FLOAT_SUM, false },
+	{ "from_zero",		mut_from_zero,		NULL, FLOAT_SUM, false },
+	{ "overflow",		mut_overflow,		NULL, FLOAT_SUM, false },
+	{ "saturate",		mut_saturate,		NULL, INT_SUM, false },
+	{ "no_carry",		mut_no_carry,		NULL, INT_SUM, false },
+	{ "not_one",		mut_not_one,		NULL, LOGICAL, false },
+	{ "body_order",		NULL, run_body_order,	FLOAT_SUM, false },
+	{ "tail_order",		NULL, run_tail_order,	FLOAT_SUM, false },
+	{ "skip_last",		NULL, run_skip_last,	ANY_SUM, false },
+	{ "clobber_own",	NULL, run_clobber_own,	ANY_SUM, false },
+	{ "clobber_in",		NULL, run_clobber_in,	ANY_SUM, false },
+	{ "write_past",		NULL, run_write_past,	ANY_SUM, false },
+	{ "write_before",	NULL, run_write_before,	ANY_SUM, false },
+	{ "read_past",		NULL, run_read_past,	ANY_SUM, true },
 };
 
-static u8 mutated;			/* the dtype that is wrong now */
-static rar_reduce_fn mutated_run;
-
-static void run_one_wrong(u8 dtype, u8 redop, void *dst, const void *in,
-			  const void *own, size_t n)
+static void test_mutant(size_t m, const struct kind *k)
 {
-	if (dtype == mutated)
-		mutated_run(dtype, redop, dst, in, own, n);
-	else
-		rar_reduce_run_generic(dtype, redop, dst, in, own, n);
-}
-
-static void test_mutant(size_t m, const struct type *t)
-{
-	struct rar_reduce_impl impl = { .name = mutants[m].name,
-					.run = run_one_wrong,
-					.both = rar_reduce_both_generic,
-					.copy = rar_reduce_copy_generic,
-					.csum = rar_reduce_csum_generic };
+	struct tested t = { .set = mutants[m].name, .fn = mutants[m].run ?: run_mutant };
+	struct rar_reduce_impl impl = rar_reduce_generic;
 	static u64 scratch[RAR_SELFTEST_BYTES / 8];
+	rar_reduce_fn kernels[RAR_KERNEL_NR];
 
-	mutant = mutants[m].add;
-	mutated = t->dtype;
-	mutated_run = mutants[m].run ?: run_mutant;
-
-	tap_ok(!check_all(&impl, t), "mutant_%s_%s__caught", impl.name,
-	       t->name);
-	if (!mutants[m].harmless)
-		tap_ok(!rar_reduce_selftest(&impl, scratch),
-		       "mutant_%s_%s__selftest_rejects", impl.name, t->name);
-}
-
-static u64 mut_none(const struct type *t, u64 x, u64 y)
-{
-	return expect(t, x, y);
+	mutant = mutants[m].result;
+	mutated = k;
+	tap_ok(!check_all(&t, k), "mutant_%s_%s__caught", t.set, k->name);
+	if (mutants[m].harmless)
+		return;
+	memcpy(kernels, rar_reduce_generic.kernels, sizeof(kernels));
+	kernels[k->kernel] = t.fn;
+	impl.kernels = kernels;
+	tap_ok(!rar_reduce_selftest(&impl, scratch), "mutant_%s_%s__selftest_rejects",
+	       t.set, k->name);
 }
 
 static void test_mutants(void)
 {
-	struct rar_reduce_impl impl = { .name = "none", .run = run_mutant };
-	const struct type *t;
+	struct tested t = { .set = "none", .fn = run_mutant };
+	const struct kind *k;
 	size_t m;
 
 	/* the apparatus itself changes nothing */
-	mutant = mut_none;
-	for (t = types; t < types + ARRAY_SIZE(types); t++)
-		tap_ok(check_all(&impl, t), "mutant_none_%s__passes", t->name);
-
+	mutant = expect;
+	for_each_kind(k) {
+		mutated = k;
+		tap_ok(check_all(&t, k), "mutant_none_%s__passes", k->name);
+	}
 	quiet = true;
 	for (m = 0; m < ARRAY_SIZE(mutants); m++)
-		for (t = types; t < types + ARRAY_SIZE(types); t++)
-			if (mutants[m].dtypes & 1 << t->dtype)
-				test_mutant(m, t);
+		for_each_kind(k)
+			if (member_of(k, mutants[m].family))
+				test_mutant(m, k);
 	quiet = false;
 }
 
 /* --- speed, for information --- */
 
-static double rate(const struct rar_reduce_impl *impl, const struct type *t,
-		   u8 *own, const u8 *in, size_t bytes)
+static double rate(rar_reduce_fn fn, u8 *own, const u8 *in, size_t bytes)
 {
-	double start, best = 1e9, end = now() + 0.03;
+	double start, best = 1e9, end = now() + 0.01;
 	size_t reps = 1 + (1 << 18) / bytes, i;
 
 	memset(own, 0x3f, bytes);
 	do {
 		start = now();
 		for (i = 0; i < reps; i++)
-			impl->run(t->dtype, RAR_SUM, own, in, own,
-				  bytes / t->size);
+			fn(own, own, in, own, bytes);
 		start = now() - start;
 		if (start < best)
 			best = start;
@@ -1010,27 +963,23 @@ static double rate(const struct rar_reduce_impl *impl, const struct type *t,
 
 static void bench(void)
 {
-	static const size_t sizes[] = { 1 << 14, 1 << 18, 1 << 25 };
-	u8 *in = aligned_alloc(64, 1 << 25), *own = aligned_alloc(64, 1 << 25);
-	const struct type *t;
-	size_t i, s;
+	static u8 in[1 << 14], own[1 << 14];
+	const struct kind *k;
+	char line[80];
+	size_t i, at;
 
-	memset(in, 0x3f, 1 << 25);
-	tap_note("GB of sums per second, in place, 16 KiB / 256 KiB / 32 MiB:");
-	for (i = 0; i < ARRAY_SIZE(impls); i++) {
-		if (!impls[i]->usable())
-			continue;
-		for (t = types; t < types + ARRAY_SIZE(types); t++) {
-			double gb[3];
-
-			for (s = 0; s < ARRAY_SIZE(sizes); s++)
-				gb[s] = rate(impls[i], t, own, in, sizes[s]);
-			tap_note("%-8s %s %6.1f %6.1f %6.1f", impls[i]->name,
-				 t->name, gb[0], gb[1], gb[2]);
-		}
+	memset(in, 0x3f, sizeof(in));
+	tap_note("GB of results per second, in place, 16 KiB:");
+	for_each_kind(k) {
+		at = snprintf(line, sizeof(line), "%-10s", k->name);
+		for (i = 0; i < ARRAY_SIZE(impls); i++)
+			if (impls[i]->usable())
+				at += snprintf(line + at, sizeof(line) - at, " %s %6.1f",
+					       impls[i]->name,
+					       rate(impls[i]->kernels[k->kernel], own, in,
+						    sizeof(in)));
+		tap_note("%s", line);
 	}
-	free(in);
-	free(own);
 }
 
 int main(void)
@@ -1049,6 +998,8 @@ int main(void)
 	tmp_area = guarded_alloc(AREA);
 
 	test_impls();
+	if (EFFORT > 1)
+		test_pairs();
 	test_mutants();
 	if (EFFORT > 1)
 		bench();

@@ -144,6 +144,22 @@ enum rar_schedule {
 	RAR_SCHEDULE_NR
 };
 
+/**
+ * enum rar_dtype - type of an element, in the byte order of the host
+ * @RAR_F32:  IEEE 754 binary32
+ * @RAR_F64:  binary64
+ * @RAR_I32:  integers with sign
+ * @RAR_I64:  of 64 bits
+ * @RAR_I8:   of 8 bits
+ * @RAR_U8:   without sign
+ * @RAR_I16:  of 16 bits, with sign
+ * @RAR_U16:  without sign
+ * @RAR_U32:  of 32 bits, without sign
+ * @RAR_U64:  of 64 bits, without sign
+ * @RAR_F16:  IEEE 754 binary16
+ * @RAR_BF16: the upper half of an f32
+ * @RAR_DTYPE_NR: how many there are
+ */
 enum rar_dtype {
 	RAR_F32		= 1,
 	RAR_F64,
@@ -160,6 +176,23 @@ enum rar_dtype {
 	RAR_DTYPE_NR
 };
 
+/**
+ * enum rar_redop - reduction of two elements
+ * @RAR_SUM:  all types; integers wrap, each member rounds floats to nearest even
+ * @RAR_PROD: as RAR_SUM
+ * @RAR_MIN:  all types; a NaN wins and becomes quiet, -0 is below +0
+ * @RAR_MAX:  as RAR_MIN
+ * @RAR_BAND: integers only, bit by bit: and
+ * @RAR_BOR:  or
+ * @RAR_BXOR: exclusive or
+ * @RAR_LAND: integers only, the result is 0 or 1: both are not 0
+ * @RAR_LOR:  one or both are not 0
+ * @RAR_LXOR: exactly one is not 0
+ * @RAR_AVG:  not supported yet
+ * @RAR_REDOP_NR: how many there are
+ *
+ * struct rar_caps tells what all members of a group can do.
+ */
 enum rar_redop {
 	RAR_SUM		= 1,
 	RAR_PROD,

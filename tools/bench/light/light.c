@@ -35,7 +35,7 @@
  * struct light_job - one all-reduce
  * @ranks: N
  * @bytes: of the tensor, a multiple of the element
- * @dtype: enum rar_dtype
+ * @kind: a sum of f32 or i32
  * @tile:  bytes, at most MAX_TILE
  * @ntiles: of a rank
  * @cpus:  how many take part
@@ -46,7 +46,7 @@
 struct light_job {
 	u32 ranks;
 	u64 bytes;
-	u8 dtype;
+	const struct rar_kind *kind;
 	u32 tile;
 	u32 ntiles;
 	u32 cpus;
@@ -91,7 +91,7 @@ static void sum_tile(const struct light_job *job, u32 tile)
 		void *own = tile_at(job, (rank + i) % n, tile);
 
 		rar_reduce_begin(&ctx);
-		rar_reduce(&ctx, job->dtype, RAR_SUM, own, in, own, len / sizeof(u32));
+		rar_reduce(&ctx, job->kind, own, own, in, own, len);
 		rar_reduce_end(&ctx);
 	}
 }
@@ -180,8 +180,7 @@ static bool check_tile(const struct light_job *job, u32 tile)
 	fill_tile(want, first, tile, len / sizeof(u32));
 	for (i = 1; i < n; i++) {
 		fill_tile(own, (first + i) % n, tile, len / sizeof(u32));
-		rar_reduce_run_generic(job->dtype, RAR_SUM, want, want, own,
-				       len / sizeof(u32));
+		job->kind->gen(want, want, want, own, len);
 	}
 	for (i = 0; i < n; i++)
 		if (memcmp(tile_at(job, i, tile), want, len))
@@ -235,7 +234,7 @@ static int job_parse(struct light_job *job, const char *text)
 	if (sscanf(text, "%u %llu %3s %u %u", &job->ranks, &job->bytes, type, &job->tile,
 		   &job->cpus) != 5)
 		return -EINVAL;
-	job->dtype = strcmp(type, "i32") ? RAR_F32 : RAR_I32;
+	job->kind = rar_reduce_kind(strcmp(type, "i32") ? RAR_F32 : RAR_I32, RAR_SUM);
 	job->cpus = min(job->cpus, num_online_cpus());
 	if (!job->ranks || job->ranks > MAX_RANKS || !job->cpus || job->bytes % sizeof(u32) ||
 	    !job->bytes || job->bytes > SZ_1G || !job->tile || job->tile > MAX_TILE ||

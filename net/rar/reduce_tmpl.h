@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The template of all vector kernels, in GCC's vector extensions.
+ *
+ * A file for one instruction set includes it after it has defined VEC, the bytes of a
+ * register, and KERNELS, the name of its table. Such a file holds nothing but kernels,
+ * because it is compiled with vector registers (core-api/floating-point.rst); Kbuild also
+ * forbids it to fuse a multiplication with an addition, which would round once instead of
+ * twice.
+ *
+ * All loads of a turn precede its stores, so a result may lie where an operand was.
+ */
+#define INL	static __always_inline
+
+/* Lanes in a register, and the same at any address. */
+#define VTYPE(name, type)						\
+	typedef type name __attribute__((__vector_size__(VEC)));	\
+	typedef type name##_mem __attribute__((__vector_size__(VEC), __aligned__(1), __may_alias__))
+
+VTYPE(vu8, u8);
+VTYPE(vs8, s8);
+VTYPE(vu16, u16);
+VTYPE(vs16, s16);
+VTYPE(vu32, u32);
+VTYPE(vs32, s32);
+VTYPE(vu64, u64);
+VTYPE(vs64, s64);
+VTYPE(vf32, float);
+VTYPE(vf64, double);
+
+/* The lanes of @a where @mask is all ones, of @b where it is all zeros. */
+#define PICK(mask, a, b)	(((a) & (mask)) | ((b) & ~(mask)))
+
+/* -- one operation each: @x is what came, @y is ours ----------------------- */
+
+#define OP_SUM(V, x, y)	((x) + (y))
+#define OP_PROD(V, x, y)	((x) * (y))
+#define OP_BAND(V, x, y)	((x) & (y))
+#define OP_BOR(V, x, y)	((x) | (y))
+#define OP_BXOR(V, x, y)	((x) ^ (y))
+#define OP_MIN(V, x, y)	({ V m_ = (V)((x) < (y)); PICK(m_, x, y); })
+#define OP_MAX(V, x, y)	({ V m_ = (V)((x) > (y)); PICK(m_, x, y); })
+#define OP_LAND(V, x, y)	((V)((x) != 0) & (V)((y) != 0) & 1)
+#define OP_LOR(V, x, y)	((V)(((x) | (y)) != 0) & 1)
+#define OP_LXOR(V, x, y)	(((V)((x) != 0) ^ (V)((y) != 0)) & 1)
+
+/* There is no multiplication of bytes: the odd ones and the even ones in turn. */
+INL vu16 prod_bytes(vu16 x, vu16 y)
+{
+	return ((x * y) & 0xff) | ((x >> 8) * (y & 0xff00));
+}
+
+#define OP_PROD8(V, x, y)	prod_bytes(x, y)
+
+/*
+ * @y, but zero where @x is a NaN: so one operand at most is a NaN, and the order in which
+ * the processor takes them does not matter.
+ */
+INL vf32 calm_f32(vf32 x, vf32 y)
+{
+	return (vf32)((vs32)y & (x == x));
+}
+
+INL vf64 calm_f64(vf64 x, vf64 y)
+{
+	return (vf64)((vs64)y & (x == x));
+}
+
+#define OP_SUM_F32(V, x, y)	((x) + calm_f32(x, y))
+#define OP_SUM_F64(V, x, y)	((x) + calm_f64(x, y))
+#define OP_PROD_F32(V, x, y)	((x) * calm_f32(x, y))
+#define OP_PROD_F64(V, x, y)	((x) * calm_f64(x, y))
+
+/*
+ * Minimum and maximum of floats compare them as integers: -0 is below +0. A NaN wins, that
+ * of @x before that of @y, and becomes quiet.
+ */
+#define DEFINE_EXTREME(bits, inf, quiet)				\
+INL vs##bits extreme_##bits(vs##bits x, vs##bits y, bool max,		\
+			    s##bits inf, s##bits quiet)			\
+{									\
+	const s##bits abs = (s##bits)((u##bits)~0ULL >> 1);		\
+	vs##bits nan_x = (vs##bits)((x & abs) > inf);			\
+	vs##bits nan_y = (vs##bits)((y & abs) > inf);			\
+	vs##bits key_x = x ^ (vs##bits)((vu##bits)(x >> ((bits) - 1)) >> 1); \
+	vs##bits key_y = y ^ (vs##bits)((vu##bits)(y >> ((bits) - 1)) >> 1); \
+	vs##bits first = max ? (vs##bits)(key_x > key_y) :		\
+			       (vs##bits)(key_x < key_y);		\
+									\
+	first = (first & ~nan_y) | nan_x;				\
+	return PICK(first, x, y) | ((nan_x | nan_y) & quiet);		\
+}
+
+DEFINE_EXTREME(16, inf, quiet)
+DEFINE_EXTREME(32, inf, quiet)
+DEFINE_EXTREME(64, inf, quiet)
+
+#define OP_MIN_F32(V, x, y)  extreme_32(x, y, false, 0x7f800000, 0x00400000)
+#define OP_MAX_F32(V, x, y)  extreme_32(x, y, true, 0x7f800000, 0x00400000)
+#define OP_MIN_F64(V, x, y)  extreme_64(x, y, false, 0x7ff0000000000000, 0x0008000000000000)
+#define OP_MAX_F64(V, x, y)  extreme_64(x, y, true, 0x7ff0000000000000, 0x0008000000000000)
+#define OP_MIN_F16(V, x, y)  extreme_16(x, y, false, 0x7c00, 0x0200)
+#define OP_MAX_F16(V, x, y)  extreme_16(x, y, true, 0x7c00, 0x0200)
+#define OP_MIN_BF16(V, x, y) extreme_16(x, y, false, 0x7f80, 0x0040)
+#define OP_MAX_BF16(V, x, y) extreme_16(x, y, true, 0x7f80, 0x0040)
+
+/* bf16: the even and the odd lanes are f32 whose lower half is missing. */
+INL vf32 bf16_even(vu32 v)
+{
+	return (vf32)(v << 16);
+}
+
+INL vf32 bf16_odd(vu32 v)
+{
+	return (vf32)(v & 0xffff0000);
+}
+
+/* To nearest even, in the upper half. A NaN stays one, and becomes quiet. */
+INL vu32 bf16_round(vf32 f)
+{
+	vu32 u = (vu32)f, nan = (vu32)(f != f);
+
+	return PICK(nan, u | 0x00400000, u + 0x7fff + ((u >> 16) & 1));
+}
+
+INL vu32 bf16_pack(vf32 even, vf32 odd)
+{
+	return (bf16_round(even) >> 16) | (bf16_round(odd) & 0xffff0000);
+}
+
+#define BF16(op, x, y)							\
+	bf16_pack(bf16_even(x) op calm_f32(bf16_even(x), bf16_even(y)),	\
+		  bf16_odd(x) op calm_f32(bf16_odd(x), bf16_odd(y)))
+
+#define OP_SUM_BF16(V, x, y)	BF16(+, x, y)
+#define OP_PROD_BF16(V, x, y)	BF16(*, x, y)
+
+/* f16: eight at a time to f32 and back, rounded to nearest even; a NaN stays one. */
+typedef s16 v8h __attribute__((__vector_size__(16)));
+typedef float v8f __attribute__((__vector_size__(32)));
+typedef s32 v8s __attribute__((__vector_size__(32)));
+
+union halves {
+	vu16 all;
+	v8h part[VEC / sizeof(v8h)];
+};
+
+#define F16(op, x, y)							\
+({									\
+	union halves a_ = { .all = (x) }, b_ = { .all = (y) };		\
+	v8f f_, g_;							\
+	int i_;								\
+									\
+	for (i_ = 0; i_ < VEC / (int)sizeof(v8h); i_++) {		\
+		f_ = __builtin_ia32_vcvtph2ps256(a_.part[i_]);		\
+		g_ = __builtin_ia32_vcvtph2ps256(b_.part[i_]);		\
+		g_ = (v8f)((v8s)g_ & (f_ == f_));			\
+		a_.part[i_] = __builtin_ia32_vcvtps2ph256(f_ op g_, 0);	\
+	}								\
+	a_.all;								\
+})
+
+#define OP_SUM_F16(V, x, y)	F16(+, x, y)
+#define OP_PROD_F16(V, x, y)	F16(*, x, y)
+
+/*
+ * KERNEL(name, lanes, operation): two registers a turn, then one, then what is left by way
+ * of the stack.
+ */
+#define LOAD(V, p)	(*(const V##_mem *)(p))
+#define STORE(V, at, v)							\
+do {									\
+	*(V##_mem *)(dst + (at)) = (v);					\
+	*(V##_mem *)(dst2 + (at)) = (v);				\
+} while (0)
+
+#define REST(V, OP)							\
+do {									\
+	V x = {}, y = {};						\
+									\
+	__builtin_memcpy(&x, in + i, len - i);				\
+	__builtin_memcpy(&y, own + i, len - i);				\
+	x = OP(V, x, y);						\
+	__builtin_memcpy(dst + i, &x, len - i);				\
+	__builtin_memcpy(dst2 + i, &x, len - i);			\
+} while (0)
+
+#define PARAMETERS							\
+	(void *dst, void *dst2, const void *in, const void *own, size_t len)
+
+#define BODY(V, OP)							\
+	for (; i + 2 * VEC <= len; i += 2 * VEC) {			\
+		V x0 = LOAD(V, in + i), x1 = LOAD(V, in + i + VEC);	\
+		V y0 = LOAD(V, own + i), y1 = LOAD(V, own + i + VEC);	\
+		V z0 = OP(V, x0, y0), z1 = OP(V, x1, y1);		\
+									\
+		STORE(V, i, z0);					\
+		STORE(V, i + VEC, z1);					\
+	}								\
+	if (i + VEC <= len) {						\
+		V x0 = LOAD(V, in + i), y0 = LOAD(V, own + i);		\
+		V z0 = OP(V, x0, y0);					\
+									\
+		STORE(V, i, z0);					\
+		i += VEC;						\
+	}								\
+	if (i < len)							\
+		REST(V, OP)
+
+#define KERNEL(name, V, OP)						\
+static notrace void name PARAMETERS					\
+{									\
+	size_t i = 0;							\
+									\
+	BODY(V, OP);							\
+}
+
+/* With a faster way for a single place: what is added most often. */
+#define KERNEL_HOT(name, V, OP)						\
+static notrace void name PARAMETERS					\
+{									\
+	size_t i = 0;							\
+									\
+	for (; dst2 == dst && i + 4 * VEC <= len; i += 4 * VEC) {	\
+		V x0 = LOAD(V, in + i), x1 = LOAD(V, in + i + VEC);	\
+		V x2 = LOAD(V, in + i + 2 * VEC), x3 = LOAD(V, in + i + 3 * VEC); \
+		V y0 = LOAD(V, own + i), y1 = LOAD(V, own + i + VEC);	\
+		V y2 = LOAD(V, own + i + 2 * VEC), y3 = LOAD(V, own + i + 3 * VEC); \
+									\
+		*(V##_mem *)(dst + i) = OP(V, x0, y0);			\
+		*(V##_mem *)(dst + i + VEC) = OP(V, x1, y1);		\
+		*(V##_mem *)(dst + i + 2 * VEC) = OP(V, x2, y2);	\
+		*(V##_mem *)(dst + i + 3 * VEC) = OP(V, x3, y3);	\
+	}								\
+	BODY(V, OP);							\
+}
+
+KERNEL_HOT(sum_f32, vf32, OP_SUM_F32)
+KERNEL_HOT(sum_f64, vf64, OP_SUM_F64)
+KERNEL_HOT(sum_i32, vu32, OP_SUM)
+KERNEL_HOT(sum_i64, vu64, OP_SUM)
+KERNEL(sum_i8, vu8, OP_SUM)
+KERNEL(sum_i16, vu16, OP_SUM)
+KERNEL(sum_f16, vu16, OP_SUM_F16)
+KERNEL(sum_bf16, vu32, OP_SUM_BF16)
+
+KERNEL(prod_f32, vf32, OP_PROD_F32)
+KERNEL(prod_f64, vf64, OP_PROD_F64)
+KERNEL(prod_f16, vu16, OP_PROD_F16)
+KERNEL(prod_bf16, vu32, OP_PROD_BF16)
+KERNEL(prod_i8, vu16, OP_PROD8)
+KERNEL(prod_i16, vu16, OP_PROD)
+KERNEL(prod_i32, vu32, OP_PROD)
+KERNEL(prod_i64, vu64, OP_PROD)
+
+KERNEL(min_f32, vs32, OP_MIN_F32)
+KERNEL(min_f64, vs64, OP_MIN_F64)
+KERNEL(min_f16, vs16, OP_MIN_F16)
+KERNEL(min_bf16, vs16, OP_MIN_BF16)
+KERNEL(min_i8, vs8, OP_MIN)
+KERNEL(min_u8, vu8, OP_MIN)
+KERNEL(min_i16, vs16, OP_MIN)
+KERNEL(min_u16, vu16, OP_MIN)
+KERNEL(min_i32, vs32, OP_MIN)
+KERNEL(min_u32, vu32, OP_MIN)
+KERNEL(min_i64, vs64, OP_MIN)
+KERNEL(min_u64, vu64, OP_MIN)
+
+KERNEL(max_f32, vs32, OP_MAX_F32)
+KERNEL(max_f64, vs64, OP_MAX_F64)
+KERNEL(max_f16, vs16, OP_MAX_F16)
+KERNEL(max_bf16, vs16, OP_MAX_BF16)
+KERNEL(max_i8, vs8, OP_MAX)
+KERNEL(max_u8, vu8, OP_MAX)
+KERNEL(max_i16, vs16, OP_MAX)
+KERNEL(max_u16, vu16, OP_MAX)
+KERNEL(max_i32, vs32, OP_MAX)
+KERNEL(max_u32, vu32, OP_MAX)
+KERNEL(max_i64, vs64, OP_MAX)
+KERNEL(max_u64, vu64, OP_MAX)
+
+KERNEL(band_u8, vu64, OP_BAND)
+KERNEL(bor_u8, vu64, OP_BOR)
+KERNEL(bxor_u8, vu64, OP_BXOR)
+
+KERNEL(land_i8, vu8, OP_LAND)
+KERNEL(land_i16, vu16, OP_LAND)
+KERNEL(land_i32, vu32, OP_LAND)
+KERNEL(land_i64, vu64, OP_LAND)
+KERNEL(lor_i8, vu8, OP_LOR)
+KERNEL(lor_i16, vu16, OP_LOR)
+KERNEL(lor_i32, vu32, OP_LOR)
+KERNEL(lor_i64, vu64, OP_LOR)
+KERNEL(lxor_i8, vu8, OP_LXOR)
+KERNEL(lxor_i16, vu16, OP_LXOR)
+KERNEL(lxor_i32, vu32, OP_LXOR)
+KERNEL(lxor_i64, vu64, OP_LXOR)
+
+#define KERNEL_ROW(redop, dtype, kernel) [RAR_K_##kernel] = kernel,
+const rar_reduce_fn KERNELS[RAR_KERNEL_NR] = {
+	RAR_KINDS(KERNEL_ROW, RAR_NO_ROW)
+};

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every reduction of every type: those that the manual promises give the right bits, copied
+ * and in place, in one block and in several; all others are refused by send() and nothing
+ * happens. RAR_CAPS tells the same. All ranks on 127.0.0.1 of a namespace of their own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "oracle.h"
+#include "rar_util.h"
+
+#define RANKS	3
+#define SHORT	61		/* elements: one block, sizes that end in the middle of a register */
+#define LONG	9011		/* several blocks, also of one byte */
+
+static struct rar_ring ring = { .where = RAR_ON_LO4, .size = RANKS };
+
+static const struct {
+	const char *name;
+	unsigned int size;
+} types[RAR_DTYPE_NR] = {
+	[RAR_F32] = { "f32", 4 },  [RAR_F64] = { "f64", 8 },
+	[RAR_I32] = { "i32", 4 },  [RAR_I64] = { "i64", 8 },
+	[RAR_I8]  = { "i8", 1 },   [RAR_U8]  = { "u8", 1 },
+	[RAR_I16] = { "i16", 2 },  [RAR_U16] = { "u16", 2 },
+	[RAR_U32] = { "u32", 4 },  [RAR_U64] = { "u64", 8 },
+	[RAR_F16] = { "f16", 2 },  [RAR_BF16] = { "bf16", 2 },
+};
+
+static const char *const redops[RAR_REDOP_NR] = {
+	[RAR_SUM] = "sum", [RAR_PROD] = "prod", [RAR_MIN] = "min", [RAR_MAX] = "max",
+	[RAR_BAND] = "band", [RAR_BOR] = "bor", [RAR_BXOR] = "bxor",
+	[RAR_LAND] = "land", [RAR_LOR] = "lor", [RAR_LXOR] = "lxor", [RAR_AVG] = "avg",
+};
+
+/* As the manual says: bits and truth values only of integers, no average yet. */
+static bool promised(const struct kind *k)
+{
+	return k->redop <= RAR_MAX || (k->redop < RAR_AVG && !k->frac);
+}
+
+static struct kind kind_of(u8 dtype, u8 redop)
+{
+	return (struct kind){
+		.name = types[dtype].name, .redop = redop, .dtype = dtype,
+		.size = types[dtype].size, .frac = FRAC(dtype), .is_signed = SIGNED(dtype),
+	};
+}
+
+/* Element @i of @rank: any bits; floats often near 1, so that they are rounded. */
+static u64 element(const struct kind *k, uint32_t rank, size_t i)
+{
+	uint64_t state = rank * 1000003ull + i * 17 + k->redop * 7919 + k->dtype;
+	u64 x = rar_random(&state);
+
+	if (k->redop >= RAR_LAND && x >> 62 == 0)
+		return 0;
+	if (k->frac && x >> 62)
+		x = (x & ~inf_of(k)) | (bias_of(k) - (x >> 60 & 3)) << k->frac;
+	return trim(k, x);
+}
+
+static void fill(const struct kind *k, uint32_t rank, size_t n, void *buf)
+{
+	for (size_t i = 0; i < n; i++) {
+		u64 x = element(k, rank, i);
+
+		memcpy((char *)buf + i * k->size, &x, k->size);
+	}
+}
+
+/* The rank that element @i begins with; as in the manual. */
+static uint32_t first_rank(const struct kind *k, size_t n, size_t i)
+{
+	size_t bytes = n * k->size, block;
+
+	if (bytes <= 8192)
+		return 0;
+	block = ((bytes + RANKS - 1) / RANKS + 63) / 64 * 64;
+	return i * k->size / block;
+}
+
+static u64 wanted(const struct kind *k, size_t n, size_t i)
+{
+	uint32_t first = first_rank(k, n, i);
+	u64 x = element(k, first, i);
+
+	for (uint32_t r = 1; r < RANKS; r++)
+		x = expect(k, x, element(k, (first + r) % RANKS, i));
+	return x;
+}
+
+static int verify(const struct kind *k, size_t n, const void *buf)
+{
+	for (size_t i = 0; i < n; i++) {
+		u64 want = wanted(k, n, i), got = 0;
+
+		memcpy(&got, (const char *)buf + i * k->size, k->size);
+		RAR_CHECK(got == want, "%s %s: element %zu of %zu is %llx, not %llx",
+			  redops[k->redop], k->name, i, n, (unsigned long long)got,
+			  (unsigned long long)want);
+	}
+	return 0;
+}
+
+static int reduce(int fd, const struct kind *k, uint32_t rank, size_t n, bool in_place)
+{
+	static char buf[LONG * 8] __attribute__((aligned(8)));
+	struct rar_op op = rar_op_of(k->dtype, n * k->size, 0);
+	ssize_t got;
+	int err;
+
+	op.redop = k->redop;
+	fill(k, rank, n, buf);
+	err = rar_send(fd, buf, n * k->size, in_place ? MSG_ZEROCOPY : 0, &op);
+	if (err)
+		return err;
+	got = rar_recv_all(fd, buf, in_place ? 0 : n * k->size, NULL);
+	RAR_CHECK(got == (in_place ? 0 : (ssize_t)(n * k->size)), "received %zd", got);
+	return verify(k, n, buf);
+}
+
+static int one_kind(int fd, const struct kind *k, uint32_t rank, const struct rar_caps *caps)
+{
+	bool can = caps->dtypes[k->redop] & 1U << k->dtype;
+	int err;
+
+	RAR_CHECK(can == promised(k), "caps of %s %s", redops[k->redop], k->name);
+	err = reduce(fd, k, rank, SHORT, false);
+	if (!can) {
+		RAR_CHECK(err == -EOPNOTSUPP, "%s %s: %s", redops[k->redop], k->name,
+			  strerror(-err));
+		return 0;
+	}
+	if (!err)
+		err = reduce(fd, k, rank, LONG, false);
+	if (!err)
+		err = reduce(fd, k, rank, LONG, true);
+	RAR_CHECK(!err, "%s %s: %d", redops[k->redop], k->name, err);
+	return 0;
+}
+
+static int all_kinds(uint32_t rank, void *arg)
+{
+	socklen_t len = sizeof(struct rar_caps);
+	int fd = rar_open(&ring, rank), err = 0;
+	struct rar_caps caps;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "%s", strerror(-fd));
+	RAR_CHECK(!getsockopt(fd, SOL_RAR, RAR_CAPS, &caps, &len), "RAR_CAPS");
+	for (u8 redop = RAR_SUM; redop < RAR_REDOP_NR && !err; redop++)
+		for (u8 dtype = RAR_F32; dtype < RAR_DTYPE_NR && !err; dtype++) {
+			struct kind k = kind_of(dtype, redop);
+
+			err = one_kind(fd, &k, rank, &caps);
+		}
+	return err;
+}
+
+/* Two ranks add, the third wants the maximum: EBADMSG, and the reduction is named. */
+static int disagree(uint32_t rank, void *arg)
+{
+	struct rar_op op = rar_op_of(RAR_U8, SHORT, 0);
+	int fd = rar_open(&ring, rank);
+	struct rar_error error;
+	char buf[SHORT] = {};
+	ssize_t got;
+
+	(void)arg;
+	if (fd == -EBADMSG)	/* the others were faster */
+		return 0;
+	RAR_CHECK(fd >= 0, "%s", strerror(-fd));
+	op.redop = rank == 1 ? RAR_MAX : RAR_SUM;
+	got = rar_send(fd, buf, sizeof(buf), 0, &op) ?:
+	      rar_recv_all(fd, buf, sizeof(buf), NULL);
+	RAR_CHECK(got == -EBADMSG, "received %zd", got);
+	RAR_CHECK(!rar_error(fd, &error) && error.reason == RAR_R_REDOP, "reason %u",
+		  error.reason);
+	return 0;
+}
+
+/* A length that cuts an element. */
+static int cut_element(uint32_t rank, void *arg)
+{
+	struct rar_op op = rar_op_of(RAR_BF16, 3, 0);
+	int fd = rar_open(&ring, rank);
+	char buf[3] = {};
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "%s", strerror(-fd));
+	RAR_CHECK(rar_send(fd, buf, sizeof(buf), 0, &op) == -EINVAL, "3 bytes of bf16");
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	rar_rank_fn fn;
+} tests[] = {
+	{ "all_kinds", all_kinds },
+	{ "disagree_about_the_reduction", disagree },
+	{ "element_in_two_halves", cut_element },
+};
+
+int main(void)
+{
+	const char *missing;
+	size_t i;
+
+	ksft_print_header();
+	rar_init();
+	missing = rar_missing();
+	if (missing)
+		ksft_exit_skip("%s\n", missing);
+	ksft_set_plan(ARRAY_SIZE(tests));
+	if (rar_private_net())
+		ksft_exit_fail_msg("no network namespace\n");
+	for (i = 0; i < ARRAY_SIZE(tests); i++) {
+		ring.group = 7000 + i;
+		ksft_test_result(!rar_run(RANKS, NULL, 120, tests[i].fn, NULL), "%s\n",
+				 tests[i].name);
+	}
+	ksft_finished();
+}
