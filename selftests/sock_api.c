@@ -396,6 +396,48 @@ TEST(bind_conflicts)
 	EXPECT_EQ(0, as_nobody(bind_as_nobody, &group));
 }
 
+/* As a user without privileges, beside the member that holds the port: errno. */
+static int bind_port_as_nobody(void *port)
+{
+	struct sockaddr *a = ADDR(.srar_group = 2, .srar_port = *(in_port_t *)port);
+
+	return bind(rar_socket(), a, LEN) < 0 ? errno : 0;
+}
+
+/* The same where connect() takes the port, since bind() names no address. */
+static int connect_port_as_nobody(void *port)
+{
+	struct sockaddr *self = ADDR(.srar_group = 2, .srar_port = *(in_port_t *)port,
+				     .srar_af = 0, .srar_addr = { 0 });
+	struct sockaddr *next = ADDR(.srar_group = 2, .srar_rank = 1);
+	int fd = rar_socket();
+
+	rar_nonblock(fd, true);
+	if (bind(fd, self, LEN) < 0)
+		return EPROTO;
+	return connect(fd, next, LEN) < 0 ? errno : 0;
+}
+
+TEST(bind_privileged)
+{
+	in_port_t port = htons(700);
+	int root;
+
+	ASSERT_EQ(0, rar_private_net());
+	EXPECT_EQ(EACCES, as_nobody(bind_port_as_nobody, &port));
+	root = rar_socket();
+	ASSERT_EQ(0, bind(root, ADDR(.srar_port = port), LEN));
+	EXPECT_EQ(EACCES, as_nobody(bind_port_as_nobody, &port))
+		TH_LOG("a port that a member of root holds");
+	EXPECT_EQ(EACCES, as_nobody(connect_port_as_nobody, &port))
+		TH_LOG("the same by connect()");
+	/* a namespace may have no such ports */
+	ASSERT_EQ(0, rar_write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "700"));
+	EXPECT_EQ(0, as_nobody(bind_port_as_nobody, &port));
+	EXPECT_EQ(EINPROGRESS, as_nobody(connect_port_as_nobody, &port));
+	close(root);
+}
+
 TEST(bind_limit)
 {
 	int fd[3];

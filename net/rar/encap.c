@@ -4,6 +4,7 @@
  * hook did not take, and lend their struct sock to what is sent. One per
  * netns, family and port.
  */
+#include <linux/capability.h>
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 #include <linux/slab.h>
@@ -156,6 +157,13 @@ static struct rar_port *encap_new(struct rar_net *rn, u16 af, __be16 num)
 	return port;
 }
 
+/* bind() of the socket asks the same, but members share a socket that is bound. */
+static bool may_use(struct net *net, __be16 port)
+{
+	return !inet_port_requires_bind_service(net, ntohs(port)) ||
+	       ns_capable(net->user_ns, CAP_NET_BIND_SERVICE);
+}
+
 /**
  * rar_encap_get() - reserve a UDP port
  * @rn:   netns
@@ -163,12 +171,14 @@ static struct rar_port *encap_new(struct rar_net *rn, u16 af, __be16 num)
  * @port: network order
  *
  * Process context. Return: the port, counted, or ERR_PTR: -EADDRINUSE if
- * somebody else has it.
+ * somebody else has it, -EACCES if the caller may not use it, whoever holds it.
  */
 struct rar_port *rar_encap_get(struct rar_net *rn, u16 af, __be16 port)
 {
 	struct rar_port *p;
 
+	if (!may_use(rn->net, port))
+		return ERR_PTR(-EACCES);
 	mutex_lock(&rn->port_lock);
 	list_for_each_entry(p, &rn->ports, node)
 		if (p->af == af && p->port == port) {
