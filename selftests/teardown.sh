@@ -10,10 +10,10 @@ slow=1		# a kernel full of checkers takes longer
 [ "${RAR_KERNEL-}" != uml-debug ] || slow=6
 reloads=${1:-$((slow == 1 ? 20 : 5))}
 
-# python CODE: with R(rank, size, group), a socket that has started to join on lo
-python()
+# python_of CODE: with R(rank, size, group), a socket that has started to join on lo
+python_of()
 {
-	python3 -c "
+	echo "
 import socket, struct, sys
 F = int(open('/proc/net/rar').readline().split()[1])
 def A(rank, size, group):
@@ -25,6 +25,8 @@ def R(rank, size, group):
     return s
 $1"
 }
+
+python() { python3 -c "$(python_of "$1")"; }
 
 traffic=(ring -n 4 -m same -a lo4 -t f32 -c 30000)
 
@@ -129,6 +131,36 @@ except OSError as e:
     assert e.errno == 97, e
 else:
     raise SystemExit('family 22 exists too')"
+}
+
+# orphans LINGER_MS: in rar0 two members join; then their device is down, so that neither
+# hears that the other one leaves.
+orphans()
+{
+	topo_up 1 && topo_sysctl linger_ms="$1" || return
+	rns 0 python3 -c "$(python_of "
+import select, subprocess
+s = [R(0, 2, 9), R(1, 2, 9)]
+for x in s:
+    select.select([], [x], [], 10)
+    assert not x.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+subprocess.run(['ip', 'link', 'set', 'lo', 'down'], check=True)")" || return
+	[ "$(rns 0 grep -c ' orphan ' /proc/net/rar)" = 2 ] && return
+	rns 0 cat /proc/net/rar
+	return 1
+}
+
+refused_with_orphans()
+{
+	orphans 60000 || return
+	quickly 1 in_use || return
+	ip netns del rar0 && within 2 unused && unload && modprobe rar
+}
+
+orphans_end()
+{
+	orphans $((2000 * slow)) || return
+	within 6 unused && unload && modprobe rar && topo_down
 }
 
 refused_family()	# NUMBER
@@ -256,6 +288,8 @@ on_one_host()
 	result $? "rmmod works at once when all were killed"
 	"${traffic[@]}" > /dev/null && unload && modprobe rar
 	result $? "rmmod right behind a clean end"
+	check "rmmod is refused at once while orphans serve a namespace" refused_with_orphans
+	check "rmmod when orphans have lingered" orphans_end
 	check "$reloads reloads with traffic" reload_with_traffic
 
 	check "family=12" other_family
@@ -271,7 +305,7 @@ on_one_host()
 }
 
 need_module
-plan $((${RAR_XDP:+-11} + 14))
+plan $((${RAR_XDP:+-13} + 16))
 [ -n "${RAR_XDP-}" ] || on_one_host
 topo_up 4
 check "a device moves to another namespace under load" device_moves

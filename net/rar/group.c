@@ -2,6 +2,7 @@
 /*
  * Groups: lookup, state, memory, the timer, operations. Owns struct rar_group.
  */
+#include <linux/module.h>
 #include <linux/pid.h>
 #include <linux/random.h>
 #include <linux/sched/signal.h>
@@ -281,6 +282,23 @@ void rar_group_detach(struct rar_group *grp)
 static void group_timer(struct timer_list *t);
 static void group_work(struct work_struct *work);
 
+/* An orphan counts as a user of the module, as a socket does, until it ends. */
+void rar_group_hold_module(struct rar_group *grp)
+{
+	/* The socket that is being closed has a reference. */
+	__module_get(THIS_MODULE);
+	grp->holds_module = true;
+}
+
+/* Nobody needs the member any more. Timer, or the last reference is gone. */
+void rar_group_let_go(struct rar_group *grp)
+{
+	if (!grp->holds_module)
+		return;
+	grp->holds_module = false;
+	module_put(THIS_MODULE);
+}
+
 static void group_free_work(struct work_struct *work)
 {
 	struct rar_group *grp = container_of(to_rcu_work(work),
@@ -301,6 +319,7 @@ static void group_free_work(struct work_struct *work)
 	kvfree(grp->join.members);
 	rar_user_alive(grp->user, -1);
 	rar_user_put(grp->user);
+	rar_group_let_go(grp);
 	kfree(grp);
 	if (atomic_dec_and_test(&rn->alive))
 		wake_up_var(&rn->alive);
@@ -745,20 +764,6 @@ void rar_group_net_exit(struct rar_net *rn)
 	}
 	wait_var_event(&rn->alive, !atomic_read(&rn->alive));
 	cancel_work_sync(&rn->mem_work);
-}
-
-/* Do closed members of this netns still serve their neighbours? */
-bool rar_group_orphans(struct rar_net *rn)
-{
-	struct rar_group *grp;
-	unsigned long i = 0;
-	bool found = false;
-
-	rcu_read_lock();
-	while (!found && (grp = rar_group_after(rn, &i)))
-		found = !READ_ONCE(grp->tombstone);
-	rcu_read_unlock();
-	return found;
 }
 
 int rar_group_init(void)

@@ -105,7 +105,7 @@ void rar_leave_forget(struct rar_group *grp)
 	rar_user_orphan_end(grp->user, bytes);
 }
 
-/* A tombstone needs no memory but its own. */
+/* A tombstone needs no memory but its own, and ends with the module. */
 static void bury(struct rar_group *grp)
 {
 	struct rar_member *members;
@@ -119,6 +119,7 @@ static void bury(struct rar_group *grp)
 	spin_unlock_bh(&grp->lock);
 	rar_early_flush(grp);
 	kvfree(members);
+	rar_group_let_go(grp);
 }
 
 /* A member without a ring ends here: true. Neighbours it found are told. */
@@ -165,6 +166,8 @@ static void close_running(struct rar_group *grp)
 	spin_unlock_bh(&grp->lock);
 	if (failed)
 		bury(grp);
+	else
+		rar_group_hold_module(grp);
 }
 
 /**

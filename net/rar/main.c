@@ -3,7 +3,10 @@
  * Module init and exit: the only file that knows the order.
  *
  * in:  reduce, work queue, netns, device notifier, socket family, XDP
- * out: socket family, orphans, device notifier, netns, XDP, work queue, reduce
+ * out: socket family, device notifier, netns, XDP, work queue, reduce
+ *
+ * Sockets, orphans and XDP programs hold references on the module, so there are none
+ * when it goes; tombstones end with their netns.
  */
 #include <linux/module.h>
 
@@ -75,18 +78,6 @@ static struct pernet_operations main_net_ops = {
 	.size = sizeof(struct rar_net),
 };
 
-static bool any_orphans(void)
-{
-	bool found = false;
-	struct net *net;
-
-	down_read(&net_rwsem);
-	for_each_net(net)
-		found |= rar_group_orphans(rar_net(net));
-	up_read(&net_rwsem);
-	return found;
-}
-
 static int __init main_init(void)
 {
 	int err;
@@ -134,9 +125,6 @@ err_reduce:
 static void __exit main_exit(void)
 {
 	rar_sock_exit();
-	/* linger_ms bounds each of them. */
-	while (any_orphans())
-		schedule_timeout_uninterruptible(msecs_to_jiffies(20));
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_xdp_exit();

@@ -458,6 +458,7 @@ struct rar_group {
 	bool dead;			/* unhashed: no timer, no work any more */
 	bool shut;			/* no more operations from the user */
 	bool tombstone;			/* nothing left but to answer */
+	bool holds_module;		/* an orphan, see rar_group_let_go() */
 	struct sock *sk;		/* NULL: orphan or tombstone */
 	struct rar_error error;
 	struct list_head undelivered;	/* operations, in order of send */
@@ -622,6 +623,8 @@ int rar_group_hash(struct rar_group *grp);
 void rar_group_unhash(struct rar_group *grp);
 void rar_group_detach(struct rar_group *grp);
 void rar_group_put(struct rar_group *grp);
+void rar_group_hold_module(struct rar_group *grp);
+void rar_group_let_go(struct rar_group *grp);
 struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
 				   u64 token);
 struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
@@ -642,7 +645,6 @@ int rar_group_net_init(struct rar_net *rn);
 void rar_group_net_free(struct rar_net *rn);
 struct rar_group *rar_group_after(struct rar_net *rn, unsigned long *index);
 void rar_group_net_exit(struct rar_net *rn);
-bool rar_group_orphans(struct rar_net *rn);
 u32 rar_group_keepalive_ms(const struct rar_group *grp);
 int rar_group_init(void);
 void rar_group_exit(void);
