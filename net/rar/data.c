@@ -196,6 +196,33 @@ static bool frags_writable(const struct sk_buff *skb)
 	return true;
 }
 
+/* Nobody else sees its data: what is chained to it is another matter. */
+static bool alone(struct sk_buff *skb)
+{
+	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
+	       !skb_has_shared_frag(skb) && frags_writable(skb);
+}
+
+/*
+ * May what GRO chained to a superpacket go on with it? GSO cuts it again if each part
+ * holds whole segments, as they came.
+ */
+static bool chain_goes_on(struct rar_group *grp, const struct rar_pkt *pkt)
+{
+	u32 size = skb_shinfo(pkt->skb)->gso_size, left = pkt->len;
+	struct sk_buff *part;
+
+	if (!size)
+		return false;
+	skb_walk_frags(pkt->skb, part) {
+		if (!alone(part) || skb_has_frag_list(part) ||
+		    skb_headlen(part) > size || (part->next && part->len % size))
+			return false;
+		left -= part->len;
+	}
+	return !(left % size) && rar_route_takes_chains(grp, &grp->path[RAR_NEXT]);
+}
+
 /*
  * May we write to the packet and send it on? The one predicate: nobody else
  * sees its data, all of it is this run, and the headers can be made anew.
@@ -208,9 +235,8 @@ static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
 		return false;
 	if (pkt->frame)
 		return rar_output_frame_ready(grp, pkt);
-	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
-	       !skb_has_frag_list(skb) && !skb_has_shared_frag(skb) &&
-	       frags_writable(skb) && pskb_may_pull(skb, pkt->off);
+	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
+	       (!skb_has_frag_list(skb) || chain_goes_on(grp, pkt));
 }
 
 /*

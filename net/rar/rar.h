@@ -785,6 +785,7 @@ void rar_early_flush(struct rar_group *grp);
 int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev);
 bool rar_route_is_here(const struct rar_group *grp, const struct rar_path *path);
 bool rar_route_cut_off(struct rar_group *grp, struct rar_path *path);
+bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path);
 
 /* spread.c */
 void rar_spread_init(void);

@@ -149,6 +149,26 @@ struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path)
 }
 
 /**
+ * rar_route_takes_chains() - may superpackets be chains of packets?
+ * @grp:  group
+ * @path: to the neighbour
+ *
+ * Bottom halves are off. Return: true if the device takes them so, or the kernel cuts
+ * superpackets for it in any case. Others would have the kernel cut chains only.
+ */
+bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path)
+{
+	struct dst_entry *dst = rar_route_get(grp, path);
+	netdev_features_t features;
+
+	if (IS_ERR(dst))
+		return false;
+	features = READ_ONCE(dst->dev->features);
+	dst_release(dst);
+	return (features & NETIF_F_FRAGLIST) || !(features & NETIF_F_GSO_UDP_L4);
+}
+
+/**
  * rar_route_find() - find the route of a path
  * @grp:  group
  * @path: with both addresses; an "any" source becomes the route's
