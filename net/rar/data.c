@@ -419,15 +419,17 @@ static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
 
 /*
  * How many chunks from the first one of @pkt on belong together? Each has a
- * header of its own, which must say just what follows from the first one's.
+ * header of its own, which must say just what follows from the first one's; any of them
+ * may ask for an acknowledgment.
  */
-u32 rar_data_run(const struct rar_group *grp, const struct rar_pkt *pkt,
+u32 rar_data_run(const struct rar_group *grp, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh)
 {
 	u32 n, off = pkt->off, left = pkt->len, len, together;
 	struct rar_data_hdr want = *dh, buf, *h;
 	struct rar_walk walk = { .skb = pkt->skb };
 
+	pkt->ack_now = false;
 	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(grp); n++) {
 		off += rar_stride(grp);
 		left -= rar_stride(grp);
@@ -440,8 +442,10 @@ u32 rar_data_run(const struct rar_group *grp, const struct rar_pkt *pkt,
 		want.h.len = cpu_to_be16(len - sizeof(want.h));
 		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
 		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
+		want.flags = h ? (want.flags & ~RAR_F_ACK_NOW) | (h->flags & RAR_F_ACK_NOW) : 0;
 		if (!h || !same_hdr(h, &want))
 			break;
+		pkt->ack_now |= want.flags & RAR_F_ACK_NOW;
 	}
 	return n;
 }
@@ -458,6 +462,7 @@ int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 	bool early;
 
 	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
+	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_ack_check(&dh, n))
 		return RAR_MIB_DropSeq;

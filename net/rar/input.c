@@ -541,6 +541,7 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 		n = 1;
 		part.len = min(end - part.off, size);
 		part.whole = false;
+		part.ack_now = false;
 		before = part.h;
 		ret = RAR_MIB_DropShort;
 		if (part.len >= sizeof(part.h)) {

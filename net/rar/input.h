@@ -17,7 +17,7 @@ static inline u32 rar_stride(const struct rar_group *grp)
 }
 
 /* data.c */
-u32 rar_data_run(const struct rar_group *grp, const struct rar_pkt *pkt,
+u32 rar_data_run(const struct rar_group *grp, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh);
 int rar_data_check(const struct rar_ring *ring, const struct rar_run *run, u64 bytes,
 		   struct rar_chunk *c);

@@ -245,7 +245,6 @@ static void fill_data_hdr(const struct rar_group *grp,
 	dh->redop = op->print.redop;
 	dh->opflags = op->print.flags;
 	dh->root = cpu_to_be16(op->print.root);
-	dh->flags = item->ack_now ? RAR_F_ACK_NOW : 0;
 }
 
 /* What differs from chunk to chunk: the @i-th of a run, @len bytes. */
@@ -255,6 +254,8 @@ static void number_data_hdr(const struct rar_tx_item *item,
 	dh->h.len = cpu_to_be16(sizeof(*dh) - sizeof(dh->h) + len);
 	dh->seq = cpu_to_be32(item->seq + i);
 	dh->chunk = cpu_to_be32(item->run.chunk + i);
+	/* Once for all: the run may be cut on the way. */
+	dh->flags = item->ack_now && i + 1 == item->run.n ? RAR_F_ACK_NOW : 0;
 }
 
 /* It may lie in two pieces of the packet. */

@@ -557,6 +557,7 @@ struct rar_pkt {
 	bool ce;
 	bool local;			/* the stack found it to be for us */
 	bool whole;			/* there is nothing else in it */
+	bool ack_now;			/* a chunk of its run asks for it */
 	struct rar_hdr h;
 };
 
