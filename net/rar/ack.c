@@ -78,14 +78,15 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
  * @which: of the run
  * @dups:  of these, those that were there before
  * @ce:    the packet carried the congestion mark
+ * @now:   when it came
  *
  * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
  * timer does it.
  */
 bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		    u64 which, u64 dups, bool ce)
+		    u64 which, u64 dups, bool ce, u64 now)
 {
-	u64 now = rar_now_us(), due = now + RAR_ACK_DELAY_US;
+	u64 due = now + RAR_ACK_DELAY_US;
 	struct rar_link_rx *rx = &grp->rx;
 	bool at_once, first;
 
@@ -130,14 +131,13 @@ void rar_ack_send(struct rar_group *grp)
 {
 	struct rar_link_rx *rx = &grp->rx;
 	struct rar_ack_hdr ah = {};
-	u64 now;
+	u64 now = rar_now_us();
 
 	spin_lock_bh(&grp->tx.lock);
-	rar_slow_tell(grp, &ah.slow, rar_now_us());
+	rar_slow_tell(grp, &ah.slow, now);
 	spin_unlock_bh(&grp->tx.lock);
 
 	spin_lock_bh(&rx->lock);
-	now = rar_now_us();
 	ah.cum = cpu_to_be32(rx->cum);
 	ah.ce = cpu_to_be32(rx->ce);
 	ah.dups = cpu_to_be32(rx->dups);

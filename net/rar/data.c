@@ -250,7 +250,7 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 {
 	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
 	bool write = from->pkt && may_write(grp, from->pkt), forward;
-	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won, bytes;
+	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won, bytes, now;
 
 	write &= !lost;
 	*dups = lost ? rar_op_published(op, run, lost) : 0;
@@ -267,7 +267,10 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 
 	rar_mib_add(grp->rn, RxData, hweight64(won));
 	rar_mib_add(grp->rn, RxBytes, bytes);
-	forward = rar_link_publish(grp, op, run, won, c, write ? &item : NULL);
+	now = rar_now_us();
+	if (from->pkt)
+		from->pkt->now_us = now;
+	forward = rar_link_publish(grp, op, run, won, c, now, write ? &item : NULL);
 	if (forward) {
 		rar_output_forward(grp, &item, from->pkt);
 		if (rar_op_unuse(op))
@@ -479,7 +482,7 @@ int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 		return ret;
 	if (dups)
 		rar_mib_add(grp->rn, RxDup, hweight64(dups));
-	if (!rar_ack_record(grp, &dh, done, dups, pkt->ce))
+	if (!rar_ack_record(grp, &dh, done, dups, pkt->ce, pkt->now_us ?: rar_now_us()))
 		return ret;
 	if (pkt->frame)
 		rar_xdp_later(grp, true);

@@ -181,12 +181,28 @@ static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 	return !csum_with(pkt, d, csum_add(sum, frame->sum));
 }
 
+/*
+ * Did the device sum up what is right? As nf_ip_checksum(): the IP header of a packet at
+ * the ingress hook is in the sum, and a right one of IPv4 adds nothing.
+ */
+static bool csum_complete_good(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	const struct sk_buff *skb = pkt->skb;
+	__wsum sum = skb->csum;
+
+	if (skb->ip_summed != CHECKSUM_COMPLETE || skb->len != d->end)
+		return false;
+	if (pkt->from.af == AF_INET6)
+		sum = csum_sub(sum, skb_checksum(skb, 0, d->udp, 0));
+	return !csum_with(pkt, d, sum);
+}
+
 /* Sum over pseudo header, UDP header and data; zero if it is right. */
 static bool csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 {
 	if (pkt->frame)
 		return frame_csum_good(pkt, d);
-	return skb_csum_unnecessary(pkt->skb) ||
+	return skb_csum_unnecessary(pkt->skb) || csum_complete_good(pkt, d) ||
 	       !csum_with(pkt, d, skb_checksum(pkt->skb, d->udp, d->udp_len, 0));
 }
 
@@ -542,6 +558,7 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 		part.len = min(end - part.off, size);
 		part.whole = false;
 		part.ack_now = false;
+		part.now_us = 0;
 		before = part.h;
 		ret = RAR_MIB_DropShort;
 		if (part.len >= sizeof(part.h)) {

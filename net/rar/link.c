@@ -479,6 +479,10 @@ void rar_link_push_packets(struct rar_group *grp)
 	struct rar_tx_item items[LINK_BATCH];
 	u32 i, n;
 
+	/* Who makes something ready pushes it. */
+	if (!READ_ONCE(grp->tx.npend) && !READ_ONCE(grp->tx.ninject) &&
+	    !READ_ONCE(grp->tx.blocked_us))
+		return;
 	do {
 		n = take_batch(grp, items);
 		for (i = 0; i < n; i++) {
@@ -724,6 +728,7 @@ static bool may_forward(struct rar_group *grp,
  * @run:  as it came
  * @won:  which of it are new
  * @c:    where the first one lies
+ * @now:  the time
  * @item: NULL, or the packet that brought them may go on: then what it is
  *
  * Softirq, or process context with bottom halves off. Return: true if the
@@ -731,18 +736,17 @@ static bool may_forward(struct rar_group *grp,
  * then calls rar_link_published().
  */
 bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
-		      const struct rar_run *run, u64 won,
-		      const struct rar_chunk *c, struct rar_tx_item *item)
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
+		      u64 now, struct rar_tx_item *item)
 {
 	enum rar_next next = rar_ring_next(&op->ring, run->phase, c->block);
 	struct rar_link_tx *tx = &grp->tx;
 	struct rar_run out = *run;
 	bool forward = false;
-	u64 now, bytes;
+	u64 bytes;
 
 	out.phase = next == RAR_NEXT_RS ? RAR_RS : RAR_AG;
 	spin_lock_bh(&tx->lock);
-	now = rar_now_us();
 	bytes = rar_op_bytes(op, run, won);
 	grp->rx_packets += hweight64(won);
 	grp->rx_bytes += bytes;

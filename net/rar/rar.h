@@ -558,6 +558,7 @@ struct rar_pkt {
 	bool local;			/* the stack found it to be for us */
 	bool whole;			/* there is nothing else in it */
 	bool ack_now;			/* a chunk of its run asks for it */
+	u64 now_us;			/* when its data were published, 0 = they were not */
 	struct rar_hdr h;
 };
 
@@ -705,8 +706,8 @@ bool rar_link_take(struct rar_group *grp, struct rar_group *next,
 bool rar_link_take_back(struct rar_group *grp, struct rar_tx_item *item);
 void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done);
 bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
-		      const struct rar_run *run, u64 won,
-		      const struct rar_chunk *c, struct rar_tx_item *item);
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
+		      u64 now, struct rar_tx_item *item);
 void rar_link_published(struct rar_group *grp, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
 			const struct rar_chunk *c);
@@ -725,7 +726,7 @@ bool rar_loss_frames_pass(const struct rar_group *grp);
 /* ack.c */
 bool rar_ack_check(const struct rar_data_hdr *dh, u32 n);
 bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
-		    u64 which, u64 dups, bool ce);
+		    u64 which, u64 dups, bool ce, u64 now);
 void rar_ack_send(struct rar_group *grp);
 void rar_ack_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
 
