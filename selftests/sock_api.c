@@ -325,6 +325,7 @@ TEST(unbound)
 	misuse_unbound(_metadata, fd);
 	EXPECT_EQ(0, rar_info(fd, &info));
 	EXPECT_EQ(RAR_S_UNBOUND, info.state);
+	EXPECT_EQ(RAR_NO_RANK, info.slow_rank);
 	/* nothing of all this may have bound it */
 	EXPECT_EQ(0, bind(fd, ADDR(.srar_rank = 4095, .srar_size = 4096), LEN));
 }
@@ -520,6 +521,7 @@ TEST(bound)
 	misuse_bound(_metadata, fd);
 	EXPECT_EQ(0, rar_info(fd, &info));
 	EXPECT_EQ(RAR_S_BOUND, info.state);
+	EXPECT_EQ(RAR_NO_RANK, info.slow_rank);
 	EXPECT_EQ(0, info.epoch);
 }
 

@@ -395,6 +395,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	INIT_WORK(&grp->work, group_work);
 	INIT_RCU_WORK(&grp->free, group_free_work);
 	rar_link_init(grp);
+	grp->slow.rank = RAR_NO_RANK;
 	rar_user_alive(grp->user, 1);
 	atomic_inc(&rn->alive);
 	return grp;

@@ -335,7 +335,7 @@ static int get_group_opt(struct rar_group *grp, int optname,
 			 char __user *optval, int __user *optlen, int len)
 {
 	struct rar_error err = {};
-	struct rar_info info = {};
+	struct rar_info info = { .slow_rank = RAR_NO_RANK };
 	s32 nr = 0;
 
 	switch (optname) {
