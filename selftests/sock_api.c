@@ -454,6 +454,33 @@ TEST(bind_limit)
 	ROW(0, "third, one closed", bind(fd[2], ADDR(.srar_group = 3), LEN));
 }
 
+/* Who has failed and binds again takes no other place than its own. */
+TEST(bind_again_at_the_limit)
+{
+	struct rar_ring ring = lo_ring(2, 1);
+	int fd[3];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("max_groups", "2"));
+	for (int round = 0; round < 3; round++) {
+		if (!round)
+			ASSERT_EQ(0, ring_up(fd, 2, 1));
+		for (int r = 0; r < 2 && round; r++)
+			ASSERT_EQ(0, rar_join_start(fd[r], &ring, r)) TH_LOG("%d", round);
+		for (int r = 0; r < 2 && round; r++)
+			ASSERT_EQ(0, rar_join_wait(fd[r], 8000));
+		EXPECT_EQ(0, works(fd, 2, 1));
+		EXPECT_EQ(0, set_u32(fd[0], RAR_ABORT, 0));
+		EXPECT_TRUE(failed(fd[1]));
+		fd[2] = rar_socket();
+		ROW(ENOSPC, "a third one", bind(fd[2], ADDR(.srar_group = 3), LEN));
+		close(fd[2]);
+	}
+	close(fd[0]);
+	fd[2] = rar_socket();
+	ROW(0, "when one is closed", bind(fd[2], ADDR(.srar_group = 3), LEN));
+}
+
 TEST(bind_ports)
 {
 	struct rar_ring ring = lo_ring(2, 5);

@@ -91,9 +91,9 @@ static bool addr_local(struct net *net, const struct rar_addr *a)
 
 /* -- bind and connect ---------------------------------------------------- */
 
-/* A member under its name, held by @sk. Return: it or ERR_PTR. */
-static struct rar_group *member_new(struct sock *sk,
-				    const struct sockaddr_rar *self)
+/* A member under its name, held by @sk, perhaps instead of @old. Return: it or ERR_PTR. */
+static struct rar_group *member_new(struct sock *sk, const struct sockaddr_rar *self,
+				    struct rar_group *old)
 {
 	struct rar_net *rn = rar_net(sock_net(sk));
 	struct rar_group *grp;
@@ -113,7 +113,7 @@ static struct rar_group *member_new(struct sock *sk,
 	}
 	grp->sk = sk;
 	if (!err)
-		err = rar_group_hash(grp);
+		err = rar_group_hash(grp, old);
 	if (err) {
 		grp->sk = NULL;
 		rar_group_put(grp);
@@ -159,7 +159,7 @@ static int member_exchange(struct sock *sk, struct rar_group *old,
 		return -EALREADY;
 	if (READ_ONCE(old->nundelivered))
 		return -EBUSY;
-	grp = member_new(sk, self);
+	grp = member_new(sk, self, old);
 	if (IS_ERR(grp))
 		return PTR_ERR(grp);
 	rar_msg_stop_writing(old);
@@ -206,7 +206,7 @@ int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 	if (grp)
 		return rar_group_state(grp) == RAR_S_FAILED ?
 		       member_replace(sk, grp, self) : -EINVAL;
-	grp = member_new(sk, self);
+	grp = member_new(sk, self, NULL);
 	if (IS_ERR(grp))
 		return PTR_ERR(grp);
 	rcu_assign_pointer(rar_sk(sk)->grp, grp);

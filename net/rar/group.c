@@ -195,39 +195,47 @@ static void group_remove(struct rar_net *rn, struct rar_group *grp)
 	xa_erase_bh(&rn->all, grp->index);
 }
 
-static int group_hash(struct rar_net *rn, struct rar_group *grp)
+/* @old, if it counts for the same user, makes room for @grp. */
+static int group_hash(struct rar_net *rn, struct rar_group *grp, struct rar_group *old)
 {
+	bool again = old && old->counted && old->user == grp->user;
 	int err;
 
 	lockdep_assert_held(&rn->lock);
-	if (!rar_user_may_bind(grp->user, rn->ngroups, atomic_read(&rn->alive),
+	if (!rar_user_may_bind(grp->user, again ? 0 : rn->ngroups, atomic_read(&rn->alive),
 			       READ_ONCE(rn->sysctl_max_groups)))
 		return -ENOSPC;
 	err = name_free(rn, grp);
 	if (!err)
-		err = rar_user_bind(grp->user);
+		err = rar_user_bind(grp->user, again);
 	if (err)
 		return err;
 	err = group_insert(rn, grp);
 	if (err) {
-		rar_user_unbind(grp->user);
+		if (!again)
+			rar_user_unbind(grp->user);
 		return err;
 	}
 	refcount_inc(&grp->ref);
 	grp->hashed = true;
-	rn->ngroups++;
+	grp->counted = true;
+	if (again)
+		old->counted = false;
+	else
+		rn->ngroups++;
 	return 0;
 }
 
 /**
  * rar_group_hash() - make a member known under its name
  * @grp: from rar_group_alloc()
+ * @old: the failed member of the same socket, or NULL
  *
  * Process context. Return: 0, -EADDRINUSE if the rank is taken in this netns, -EACCES
  * if the group belongs to another user, -ENOSPC beyond net.rar.max_groups or the limit
  * of the host, -ENOBUFS without memory.
  */
-int rar_group_hash(struct rar_group *grp)
+int rar_group_hash(struct rar_group *grp, struct rar_group *old)
 {
 	struct rar_net *rn = grp->rn;
 	int err;
@@ -235,7 +243,7 @@ int rar_group_hash(struct rar_group *grp)
 	if (xa_alloc_bh(&rn->all, &grp->index, NULL, xa_limit_31b, GFP_KERNEL_ACCOUNT))
 		return -ENOBUFS;
 	spin_lock_bh(&rn->lock);
-	err = group_hash(rn, grp);
+	err = group_hash(rn, grp, old);
 	spin_unlock_bh(&rn->lock);
 	if (err)
 		xa_erase_bh(&rn->all, grp->index);
@@ -268,10 +276,11 @@ void rar_group_unhash(struct rar_group *grp)
 void rar_group_detach(struct rar_group *grp)
 {
 	spin_lock_bh(&grp->rn->lock);
-	if (grp->sk) {
+	if (grp->counted) {
 		grp->rn->ngroups--;
 		rar_user_unbind(grp->user);
 	}
+	grp->counted = false;
 	/* Pairs with the acquire in rar_leave_check_orphan(). */
 	smp_store_release(&grp->sk, NULL);
 	spin_unlock_bh(&grp->rn->lock);

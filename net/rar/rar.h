@@ -455,6 +455,7 @@ struct rar_group {
 	spinlock_t lock; /* see above */
 	u8 state;			/* enum rar_state */
 	bool hashed;			/* rn->lock */
+	bool counted;			/* rn->lock: among the members with a socket */
 	bool dead;			/* unhashed: no timer, no work any more */
 	bool shut;			/* no more operations from the user */
 	bool tombstone;			/* nothing left but to answer */
@@ -621,7 +622,7 @@ static inline bool rar_group_idle(const struct rar_group *grp)
 /* group.c */
 struct rar_group *rar_group_alloc(struct rar_net *rn,
 				  const struct sockaddr_rar *self);
-int rar_group_hash(struct rar_group *grp);
+int rar_group_hash(struct rar_group *grp, struct rar_group *old);
 void rar_group_unhash(struct rar_group *grp);
 void rar_group_detach(struct rar_group *grp);
 void rar_group_put(struct rar_group *grp);

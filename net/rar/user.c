@@ -140,14 +140,19 @@ static u32 members_max(void)
 
 /**
  * rar_user_bind() - a member gets its name
- * @user: whose it is
+ * @user:  whose it is
+ * @again: it takes the place of another one of this user, which was counted
  *
  * Any context. Return: 0, or -ENOSPC beyond the limit of the host.
  */
-int rar_user_bind(struct rar_user *user)
+int rar_user_bind(struct rar_user *user, bool again)
 {
-	int bound = atomic_inc_return(&all_members) - 1;
+	int bound;
 
+	if (again)
+		return rar_user_may_bind(user, 0, atomic_read(&all_alive), members_max()) ?
+		       0 : -ENOSPC;
+	bound = atomic_inc_return(&all_members) - 1;
 	if (!rar_user_may_bind(user, bound, atomic_read(&all_alive), members_max())) {
 		atomic_dec(&all_members);
 		return -ENOSPC;

@@ -32,7 +32,7 @@ struct rar_user {
 struct rar_user *rar_user_get(void);
 void rar_user_put(struct rar_user *user);
 bool rar_user_may_bind(const struct rar_user *user, u32 bound, u32 alive, u32 max);
-int rar_user_bind(struct rar_user *user);
+int rar_user_bind(struct rar_user *user, bool again);
 void rar_user_unbind(struct rar_user *user);
 void rar_user_alive(struct rar_user *user, int n);
 bool rar_user_orphan(struct rar_user *user, u64 bytes);
