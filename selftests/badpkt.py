@@ -665,11 +665,15 @@ KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
          errno.EMSGSIZE)
 ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
 UAPI = pathlib.Path(__file__).resolve().parent.parent / "include/uapi/linux/rar.h"
+RAR_R_SIZE = 10
 NO_REASON = len(re.findall(r"^\tRAR_R_\w+,", UAPI.read_text(), re.M))   # RAR_R_NR
 
 
-def notice(err, reason):
-    return struct.pack(">IIIIQII", err, reason, 0, 0, 0, 0, 0)
+NO_RANK = 2**32 - 1
+
+
+def notice(err, reason, rank=0, other=0):
+    return struct.pack(">IIIIQII", err, reason, rank, other, 0, 0, 0)
 
 
 def test_abort(err):
@@ -685,6 +689,27 @@ def test_abort(err):
         got, said, why, _, _ = ring.failure(r)
         if (got, said) != (want, want) or why >= NO_REASON:
             note(f"errno {err}: rank {r}: recv {got}, error {said} reason {why}")
+            ok = False
+    ring.close()
+    return ok
+
+
+def test_ranks(reason, named, want, kind=ABORT):
+    """A neighbour names a rank that may not exist; after a FIN like that all goes on."""
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    ring.post(1, data)
+    good = last(ring.sniff(), srank=0, drank=1, type=RS)
+    inject(ring, [Packet(**{**plain(good), "type": kind, "payload": notice(
+        errno.EBADMSG, reason, named, named)}).frame()])
+    if kind == FIN:
+        for r in (0, 2):
+            ring.post(r, data)
+        ok = all([ring.collect(r, data) for r in range(N)]) and ring.allreduce(data) and ok
+    else:
+        said = ring.failure(1)[3:5]
+        if said != (want, want):
+            note(f"reason {reason}, rank {named}: RAR_ERROR names {said}")
             ok = False
     ring.close()
     return ok
@@ -711,6 +736,10 @@ def test_refusal(err, kind, reason):
 def errors_of_others():
     result(all([test_abort(err) for err in KNOWN + ODD]),
            "ABORT: errors that calls do not take for something else")
+    result(all([test_ranks(6, N, NO_RANK), test_ranks(6, N - 1, N - 1),
+                test_ranks(6, 2**32 - 2, NO_RANK), test_ranks(RAR_R_SIZE, N, N),
+                test_ranks(RAR_R_SIZE, 4096, NO_RANK), test_ranks(0, N, N, FIN)]),
+           "ABORT, FIN: ranks that do not exist")
     result(all([test_refusal(err, kind, reason) for err in
                 (errno.EBADMSG, errno.EMSGSIZE) + ODD
                 for kind, reason in ((REJECT, 1), (ABORT, 6))]),

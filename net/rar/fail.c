@@ -331,16 +331,25 @@ static bool wire_errno_ok(u32 err)
 	       err == EADDRINUSE || err == ETIMEDOUT;
 }
 
-/* A notice of another member as an error of this one. */
-void rar_fail_from_wire(const struct rar_notice_hdr *n, struct rar_error *err)
+/* Only a member that disagrees about the size may name a rank beyond ours. */
+static u32 wire_rank(const struct rar_group *grp, __be32 rank, u32 reason)
+{
+	u32 size = reason == RAR_R_SIZE ? RAR_MAX_SIZE : grp->size;
+
+	return be32_to_cpu(rank) < size ? be32_to_cpu(rank) : RAR_NO_RANK;
+}
+
+/* A notice of another member as an error of @grp. */
+void rar_fail_from_wire(const struct rar_group *grp, const struct rar_notice_hdr *n,
+			struct rar_error *err)
 {
 	memset(err, 0, sizeof(*err));
 	err->err = wire_errno_ok(be32_to_cpu(n->err)) ? be32_to_cpu(n->err) :
 							ECONNRESET;
 	err->reason = be32_to_cpu(n->reason) < RAR_R_NR ?
 		      be32_to_cpu(n->reason) : RAR_R_NONE;
-	err->rank = be32_to_cpu(n->rank);
-	err->other = be32_to_cpu(n->other);
+	err->rank = wire_rank(grp, n->rank, err->reason);
+	err->other = wire_rank(grp, n->other, err->reason);
 	err->op_seq = be64_to_cpu(n->op_seq);
 	err->silent_ms = be32_to_cpu(n->silent_ms);
 }
@@ -364,13 +373,14 @@ void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 	}
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	rar_fail_from_wire(&n, &err);
+	rar_fail_from_wire(grp, &n, &err);
 	switch (pkt->h.type) {
 	case RAR_T_ABORT:
 		rar_fail(grp, &err);
 		break;
 	case RAR_T_FIN:
-		rar_leave_rcv_fin(grp, &err, dir);
+		if (err.rank < grp->size)
+			rar_leave_rcv_fin(grp, &err, dir);
 		break;
 	case RAR_T_LATE:
 		if (err.rank >= grp->size)

@@ -303,7 +303,7 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	if (READ_ONCE(grp->state) >= RAR_S_RUN ||
 	    skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	rar_fail_from_wire(&n, &err);
+	rar_fail_from_wire(grp, &n, &err);
 	spin_lock_bh(&grp->lock);
 	if (err.err == EADDRINUSE) {
 		if (!grp->join.refused_since)
@@ -329,7 +329,7 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	rar_fail_from_wire(&n, &err);
+	rar_fail_from_wire(grp, &n, &err);
 	if (err.err == EBADMSG || err.reason == RAR_R_ABORTED ||
 	    READ_ONCE(grp->state) == RAR_S_RUN) {
 		rar_fail(grp, &err);

@@ -658,7 +658,8 @@ void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);
 void rar_fail_tell(struct rar_group *grp, enum rar_dir dir);
 void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_fail_from_wire(const struct rar_notice_hdr *n, struct rar_error *err);
+void rar_fail_from_wire(const struct rar_group *grp, const struct rar_notice_hdr *n,
+			struct rar_error *err);
 void rar_fail_set_owner(struct rar_group *grp, struct pid *pid);
 void rar_fail_check_owner(struct rar_group *grp);
 void rar_fail_tick(struct rar_group *grp);

@@ -287,7 +287,8 @@ enum rar_reason {
  * struct rar_error - the error of a group, sticky
  * @err:       positive errno, 0 = none
  * @reason:    enum rar_reason
- * @rank:      the member that the reason names
+ * @rank:      the member that the reason names; RAR_NO_RANK: a neighbour named one
+ *             that does not exist
  * @other:     the second member of a pair, else equal to @rank
  * @op_seq:    the operation concerned, else 0
  * @cookie:    its cookie at this rank, else 0
