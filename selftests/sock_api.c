@@ -2392,6 +2392,45 @@ TEST(resume_after_close)
 }
 
 /* A group of one runs at once: it knows the epoch before, and it ends that. */
+static int failed_epochs(void)
+{
+	FILE *f = fopen("/proc/self/net/rar", "r");
+	int n = -1;
+
+	if (f && fscanf(f, "family %*d wire %*d groups %*u mem %*d resume %d", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static int fail_alone(uint32_t rank, void *arg)
+{
+	int fd;
+
+	(void)arg;
+	RAR_CHECK(!ring_up(&fd, 1, 1 + rank), "join");
+	RAR_CHECK(!set_u32(fd, RAR_ABORT, 0), "abort");
+	RAR_CHECK(failed_epochs() > 0, "%d failed epochs", failed_epochs());
+	return 0;
+}
+
+/* What a process remembers does not outlive it. */
+TEST(resume_forgotten)
+{
+	uint64_t end;
+
+	ASSERT_EQ(0, rar_private_net());
+	EXPECT_EQ(0, failed_epochs());
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(0, rar_reap(rar_spawn(NULL, fail_alone, i, NULL),
+				      rar_now_us() + 5000000));
+	end = rar_now_us() + 6000000;
+	while (failed_epochs() && rar_now_us() < end)
+		rar_sleep_ms(100);
+	EXPECT_EQ(0, failed_epochs());
+}
+
 TEST(resume_alone)
 {
 	struct rar_info info;

@@ -77,7 +77,8 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @reply_jiffy, @replies: answers to strangers in that jiffy
  * @hooks:	ingress hooks by device, @hook_lock
  * @ports:	UDP sockets, @port_lock; @port_bits: their ports, lockless readers
- * @pasts:	of processes whose groups failed, @past_lock; see resume.c
+ * @pasts:	of processes whose groups failed, @npasts of them, @past_lock; see resume.c
+ * @past_work:	looks for those that are over
  * @mib:	counters
  * The sysctls are written by sysctl.c only and read with READ_ONCE.
  */
@@ -101,6 +102,8 @@ struct rar_net {
 	struct mutex port_lock; /* see above */
 	DECLARE_BITMAP(port_bits, 1 << 16);
 	struct list_head pasts;
+	u32 npasts;
+	struct delayed_work past_work;
 	spinlock_t past_lock; /* see above */
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;

@@ -4,8 +4,9 @@
  * the survivors can agree in the next join on the first operation to repeat.
  *
  * An entry belongs to the process that owned the member and not to the socket:
- * a new socket will do as well. It lasts until the group runs again, the
- * process' entries are too many, or RESUME_LIFE is over.
+ * a new socket will do as well. It lasts until the group runs again, the process has
+ * exited, its user's entries are too many, or RESUME_LIFE is over: what ends by itself is
+ * looked for every RESUME_LOOK.
  */
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
@@ -14,6 +15,7 @@
 #include "rar.h"
 
 #define RESUME_LIFE	(3600 * HZ)
+#define RESUME_LOOK	(2 * HZ)
 #define RESUME_MAX	1024		/* entries of a user in a netns */
 
 /*
@@ -55,7 +57,24 @@ static void past_trim(struct rar_net *rn, kuid_t uid)
 			continue;
 		list_del(&past->node);
 		past_free(past);
+		rn->npasts--;
 	}
+}
+
+static void look_later(struct rar_net *rn)
+{
+	queue_delayed_work(system_power_efficient_wq, &rn->past_work, RESUME_LOOK);
+}
+
+static void past_work(struct work_struct *work)
+{
+	struct rar_net *rn = container_of(to_delayed_work(work), struct rar_net, past_work);
+
+	spin_lock_bh(&rn->past_lock);
+	past_trim(rn, INVALID_UID);
+	if (rn->npasts)
+		look_later(rn);
+	spin_unlock_bh(&rn->past_lock);
 }
 
 /**
@@ -82,7 +101,9 @@ void rar_resume_failed(struct rar_group *grp, u64 done)
 	past->since = jiffies;
 	spin_lock_bh(&rn->past_lock);
 	list_add(&past->node, &rn->pasts);
+	rn->npasts++;
 	past_trim(rn, grp->uid);
+	look_later(rn);
 	spin_unlock_bh(&rn->past_lock);
 }
 
@@ -143,6 +164,7 @@ void rar_resume_forget(struct rar_group *grp)
 			continue;
 		list_del(&past->node);
 		past_free(past);
+		rn->npasts--;
 	}
 	spin_unlock_bh(&rn->past_lock);
 }
@@ -151,12 +173,14 @@ void rar_resume_net_init(struct rar_net *rn)
 {
 	INIT_LIST_HEAD(&rn->pasts);
 	spin_lock_init(&rn->past_lock);
+	INIT_DELAYED_WORK(&rn->past_work, past_work);
 }
 
 void rar_resume_net_exit(struct rar_net *rn)
 {
 	struct rar_past *past, *tmp;
 
+	cancel_delayed_work_sync(&rn->past_work);
 	list_for_each_entry_safe(past, tmp, &rn->pasts, node)
 		past_free(past);
 }
