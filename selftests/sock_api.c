@@ -1106,6 +1106,28 @@ TEST(send_more)
 	EXPECT_TRUE(failed(fd[1]) || readable(fd[1]));
 }
 
+/* A record that was begun can be given up: copied, or in place. */
+TEST(send_cancelled)
+{
+	struct rar_op op = rar_op_of(RAR_F32, 12000, 3);
+	int64_t pinned = rar_pinned();
+	struct rar_info info;
+	char buf[8192];
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	for (int flags = 0; flags <= MSG_ZEROCOPY; flags += MSG_ZEROCOPY) {
+		ROW(0, "begin", rar_send(fd[0], buf, 8000, MSG_MORE | flags, &op));
+		ROW(EINVAL, "another", rar_send(fd[0], buf, 4004, 0, NULL));
+		EXPECT_EQ(0, set_u32(fd[0], RAR_CANCEL, 0));
+		EXPECT_TRUE(rar_unpinned(pinned));
+		EXPECT_EQ(0, works(fd, 2, 5));
+	}
+	EXPECT_EQ(0, rar_info(fd[0], &info));
+	EXPECT_EQ(2, info.ops_posted);
+}
+
 TEST(send_several)
 {
 	struct rar_data d[3];
@@ -1283,13 +1305,14 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_SCHEDULE, RAR_SCHEDULE_NR, EINVAL }, { RAR_SCHEDULE, -1, EINVAL },
 		{ RAR_SCHEDULE, RAR_BY_RANKS, EISCONN },
 		{ RAR_SCHEDULE, RAR_BY_HOSTS, EISCONN },
-		{ 14, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
+		{ RAR_CANCEL, 1, EINVAL }, { RAR_CANCEL, 0, 0 },
+		{ 99, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
 	};
-	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, 14, 32, 33 };
+	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, RAR_CANCEL, 99, 32, 33 };
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
-		RAR_SCHEDULE,
+		RAR_SCHEDULE, RAR_CANCEL,
 	};
 	char what[64];
 

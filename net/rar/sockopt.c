@@ -125,6 +125,18 @@ static int set_abort(struct sock *sk, u32 val)
 	return err;
 }
 
+/* The calls of a record so far are undone; 0 also if there were none. */
+static int set_cancel(struct rar_sock *rsk, u32 val)
+{
+	if (val)
+		return -EINVAL;
+	if (mutex_lock_interruptible(&rsk->send_lock))
+		return -ERESTARTSYS;
+	rar_msg_drop(rsk);
+	mutex_unlock(&rsk->send_lock);
+	return 0;
+}
+
 static int set_default(u8 *field, u32 val, u32 limit)
 {
 	if (!val || val >= limit)
@@ -198,6 +210,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_owner(sk, val);
 	case RAR_ABORT:
 		return set_abort(sk, val);
+	case RAR_CANCEL:
+		return set_cancel(rsk, val);
 	}
 	return -ENOPROTOOPT;
 }

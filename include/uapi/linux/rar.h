@@ -85,6 +85,7 @@ struct sockaddr_rar {
 #define RAR_SCHEDULE	13 /* get/set: __u32, enum rar_schedule, before connect;
 			    * the same on all members
 			    */
+#define RAR_CANCEL	16 /* set: __u32, 0; drops a record begun with MSG_MORE */
 
 /* Control messages, level SOL_RAR. */
 #define RAR_OP		32 /* sendmsg: struct rar_op */
