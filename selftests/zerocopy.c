@@ -1319,6 +1319,18 @@ static int get_error(int fd, bool by_send)
 	return n;
 }
 
+/* The group's error as an event loop learns it. */
+static int poll_error(int fd)
+{
+	struct pollfd p = { .fd = fd };
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (poll(&p, 1, 20000) != 1 || !(p.revents & POLLERR))
+		return -ETIMEDOUT;
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? -errno : -err;
+}
+
 /*
  * Nobody writes to memory that the error has given back. The first operation may be
  * complete, the second one rank 0 never sends.
@@ -1340,7 +1352,7 @@ static int bereaved(uint32_t rank, int round)
 	for (int i = 0; i < 2 && !err; i++)
 		err = job_send(fd, &j[i]);
 	if (!err)
-		err = get_error(fd, rank == 1);
+		err = rank == 2 ? poll_error(fd) : get_error(fd, rank == 1);
 	RAR_CHECK(err == -ECONNRESET, "%s", strerrorname_np(-err));
 	for (int i = 0; i < 2; i++)
 		memset(j[i].dst.map, 0x5a, j[i].dst.len);

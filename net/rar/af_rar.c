@@ -185,8 +185,8 @@ static int member_replace(struct sock *sk, struct rar_group *old,
 	unlock_calls(rar_sk(sk));
 	if (err)
 		goto out;
-	sk->sk_err = 0;
 	rar_leave_release(old);
+	sk->sk_err = 0;
 out:
 	rar_group_put(old);
 	return err;
@@ -432,6 +432,9 @@ static __poll_t poll_group(struct rar_group *grp)
 	case RAR_S_READY:
 		return 0;
 	case RAR_S_FAILED:
+		if (rar_group_hushed(grp))
+			return IS_ERR_OR_NULL(rar_msg_ready(grp)) ? 0 :
+			       EPOLLIN | EPOLLRDNORM;
 		return EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLRDNORM | EPOLLOUT;
 	}
 	op = rar_msg_ready(grp);

@@ -74,15 +74,37 @@ void rar_fail_tell(struct rar_group *grp, enum rar_dir dir)
 	rar_output_notice(grp, dir, RAR_T_ABORT, grp->epoch, &err);
 }
 
+/* What SO_ERROR says; a member without a socket, or that was replaced, says nothing. */
 static void set_sk_err(struct rar_group *grp, int err)
 {
-	struct sock *sk;
+	spin_lock_bh(&grp->rn->lock);
+	if (grp->sk)
+		WRITE_ONCE(grp->sk->sk_err, err);
+	spin_unlock_bh(&grp->rn->lock);
+}
 
-	rcu_read_lock();
-	sk = READ_ONCE(grp->sk);
-	if (sk)
-		WRITE_ONCE(sk->sk_err, err);
-	rcu_read_unlock();
+/* May a chunk be added to memory of the user at this moment? */
+static bool writes_to_user(const struct rar_group *grp)
+{
+	const struct rar_operation *op;
+
+	lockdep_assert_held(&grp->lock);
+	list_for_each_entry(op, &grp->undelivered, node)
+		if (op->pinned && !op->complete)
+			return true;
+	return false;
+}
+
+/* No chunk is added any more. Softirq. */
+static void announce(struct rcu_head *head)
+{
+	struct rar_group *grp = container_of(head, struct rar_group, announce);
+
+	set_sk_err(grp, grp->error.err);
+	/* Pairs with the acquire in rar_group_hushed(). */
+	smp_store_release(&grp->hushed, false);
+	rar_group_wake(grp);
+	rar_group_put(grp);
 }
 
 /* A running group is over. */
@@ -102,19 +124,25 @@ static void fail_running(struct rar_group *grp)
  * @err: why; the first one wins
  *
  * Any context, no lock held. A running group is FAILED for good; a failed
- * join goes back to BOUND and may be tried again. Tells both neighbours.
+ * join goes back to BOUND and may be tried again. Tells both neighbours. Whoever sees
+ * the failure in poll() or SO_ERROR may use memory of operations in place again.
  */
 void rar_fail(struct rar_group *grp, const struct rar_error *err)
 {
 	u64 nonce[RAR_DIRS] = {};
-	bool running, joining;
+	bool running, joining, hushed;
 	int dir;
 
 	spin_lock_bh(&grp->lock);
 	running = grp->state == RAR_S_RUN || grp->state == RAR_S_LEAVING;
 	joining = grp->state == RAR_S_JOINING || grp->state == RAR_S_READY;
-	if (running || joining) {
+	hushed = running && writes_to_user(grp);
+	if (running || joining)
 		record_error(grp, err);
+	if (hushed) {
+		refcount_inc(&grp->ref);
+		grp->hushed = true;
+	} else if (running || joining) {
 		set_sk_err(grp, err->err);
 	}
 	if (running) {
@@ -132,6 +160,8 @@ void rar_fail(struct rar_group *grp, const struct rar_error *err)
 		if (nonce[dir])
 			rar_output_notice(grp, dir, RAR_T_ABORT, nonce[dir],
 					  err);
+	if (hushed)
+		call_rcu(&grp->announce, announce);
 	if (running || joining)
 		rar_group_wake(grp);
 }

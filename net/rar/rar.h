@@ -463,6 +463,8 @@ struct rar_group {
 	bool shut;			/* no more operations from the user */
 	bool tombstone;			/* nothing left but to answer */
 	bool holds_module;		/* an orphan, see rar_group_let_go() */
+	bool hushed;			/* failed, and poll() and SO_ERROR do not say so yet */
+	struct rcu_head announce;
 	struct sock *sk;		/* NULL: orphan or tombstone */
 	struct rar_error error;
 	struct list_head undelivered;	/* operations, in order of send */
@@ -606,6 +608,13 @@ static inline u8 rar_group_state(const struct rar_group *grp)
 {
 	/* Pairs with the release in rar_group_set_state(). */
 	return smp_load_acquire(&grp->state);
+}
+
+/* Must poll() still keep quiet about the failure? */
+static inline bool rar_group_hushed(const struct rar_group *grp)
+{
+	/* Pairs with the release in fail.c: SO_ERROR is seen with it. */
+	return smp_load_acquire(&grp->hushed);
 }
 
 /* Does it move data? Who found that it does not any more leaves its buffers alone. */
