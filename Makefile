@@ -13,8 +13,16 @@ all: $(KDIR)/Makefile  ## Build rar.ko for the running kernel, or for KDIR=...
 xdp:  ## Build the XDP program (clang, libbpf-dev); scripts/xdp attaches it
 	$(MAKE) -s -C tools/xdp
 
+# The key that the kernel's modules are signed with: mostly its builder alone has it, and
+# signing would only complain.
+SIG_KEY = $(or $(CONFIG_MODULE_SIG_KEY),$(shell sed -n 's/^CONFIG_MODULE_SIG_KEY="\(.*\)"/\1/p' \
+	$(KDIR)/include/config/auto.conf 2>/dev/null))
+HAVE_KEY = $(filter pkcs11:%,$(SIG_KEY))$(wildcard $(filter /%,$(SIG_KEY)) \
+	$(addprefix $(KDIR)/,$(filter-out /%,$(SIG_KEY))))
+
 modules_install: all  ## Install it (root): then "modprobe rar" or socket() load it
-	$(O_KBUILD) modules_install
+	$(O_KBUILD) modules_install $(if $(HAVE_KEY),,CONFIG_MODULE_SIG_ALL=)
+	@$(if $(HAVE_KEY),,$(if $(SIG_KEY),echo "Not signed: no key at $(SIG_KEY); this matters with Secure Boot only.",:))
 
 clean:  ## Remove what was built, for every kernel
 	$(MAKE) -s -C selftests/host clean
@@ -47,7 +55,7 @@ test-debug:  ## On a kernel with KASAN, lockdep, kmemleak; every allocation fail
 fuzz:  ## Random calls and mutants of packets on that kernel (10 minutes; FUZZ_S=seconds SEED=n)
 	scripts/fuzz
 
-check:  ## Style and static checkers: checkpatch, sparse, W=1, kernel-doc, ...
+check:  ## Style and static checkers; says which Debian packages are missing and installs them
 	scripts/check
 
 host-test:  ## The pure parts (schedule, reductions) in user space, in seconds
