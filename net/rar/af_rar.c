@@ -577,8 +577,11 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_wire_member) == 32);
 	static_assert(sizeof(struct rar_notice_hdr) == 56);
 
-	if (rar_family <= 0 || rar_family >= AF_MAX)
+	if (rar_family <= 0 || rar_family >= AF_MAX) {
+		pr_err("rar: family=%d is no address family, 1 to %d are\n", rar_family,
+		       AF_MAX - 1);
 		return -EINVAL;
+	}
 	err = proto_register(&rar_proto, 1);
 	if (err)
 		return err;
