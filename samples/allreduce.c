@@ -11,6 +11,8 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_rar self = { .srar_family = AF_RAR, .srar_af = AF_INET, .srar_group = 42 };
 	struct sockaddr_rar next;
+	size_t got = 0;
+	ssize_t n;
 	int fd, rank = argc == 5 ? atoi(argv[1]) : 0, size = argc == 5 ? atoi(argv[2]) : 0;
 	float x[4] = { 1, 0.5, rank, rank * rank };
 
@@ -33,8 +35,14 @@ int main(int argc, char **argv)
 		err(1, "connect");		/* returns when all have come */
 	if (send(fd, x, sizeof(x), 0) != sizeof(x))
 		err(1, "send");
-	if (recv(fd, x, sizeof(x), 0) != sizeof(x))
-		err(1, "recv");
+	while (got < sizeof(x)) {		/* a signal may cut a long one into pieces */
+		n = recv(fd, (char *)x + got, sizeof(x) - got, 0);
+		if (n < 0)
+			err(1, "recv");
+		if (!n)
+			errx(1, "a member has left");
+		got += n;
+	}
 	printf("rank %d: %g %g %g %g\n", rank, x[0], x[1], x[2], x[3]);
 	return 0;
 }

@@ -43,6 +43,13 @@ two_rings()
 	rns 0 ring -n 3 -m same -a lo4 -t f64 -c 1M,100k -p 4 -d 2 -T 60 && wait "$first"
 }
 
+asyncio_sample()
+{
+	local want=$'2.0 1.0 1.0\n2.0 1.0 1.0' got
+
+	got=$(rns 0 python3 ../samples/allreduce_async.py) && [ "$got" = "$want" ]
+}
+
 # Ranks 0 and 1 live in rar0, ranks 2 and 3 in rar1: every second link is a wire.
 two_hosts() # netem-option...
 {
@@ -136,7 +143,7 @@ in_a_vrf()
 }
 
 need_module
-plan 29
+plan 30
 topo_up 4
 topo_sysctl rx_path=ingress local=0
 shares "4 ranks on one veth address" -m same -a 4
@@ -158,6 +165,7 @@ topo_sysctl local=0
 with_listeners
 topo_sysctl local=1
 check "two ranks as threads of one CPython process" rns 0 python3 ./threads.py
+check "two ranks as tasks of one asyncio loop, in place" asyncio_sample
 topo_sysctl join_ms=10000
 in_a_vrf
 check "two hosts with two ranks each" two_hosts

@@ -1257,6 +1257,46 @@ TEST(recv_pieces)
 	EXPECT_EQ(-EAGAIN, rar_recv(fd[0], buf, 4, MSG_DONTWAIT, NULL, NULL));
 }
 
+/* With RAR_NONEMPTY no result is 0 bytes: only the end of file is. */
+TEST(recv_nonempty)
+{
+	struct rar_data d = data_of(2, 8, 100), empty = data_of(2, 9, 0);
+	struct rar_done done;
+	char buf[2][400];
+	bool eor;
+
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, set_u32(fd[0], RAR_NONEMPTY, 1));
+	for (int r = 0; r < 2; r++) {
+		rar_fill(&d, r, 0, 100, buf[r]);
+		ASSERT_EQ(0, rar_send(fd[r], buf[r], 400, MSG_ZEROCOPY, NULL));
+	}
+	ASSERT_EQ(0, post_all(fd, &empty));
+	ASSERT_EQ(0, post_all(fd, &d));
+	for (int i = 0; i < 2; i++) {	/* in place, empty */
+		EXPECT_EQ(0, rar_recv(fd[0], &eor, 0, 0, &eor, NULL));
+		EXPECT_FALSE(eor);
+		ROW(EFAULT, "pointer", recv(fd[0], (void *)8, 1, 0));
+		done.op_seq = 99;
+		EXPECT_EQ(1, rar_recv(fd[0], buf[1], 400, 0, &eor, &done));
+		EXPECT_TRUE(eor);
+		EXPECT_EQ(0, buf[1][0]);
+		EXPECT_EQ(i, done.op_seq);
+		if (!i)
+			EXPECT_EQ(-1, rar_verify(&d, 0, 100, buf[0]));
+	}
+	EXPECT_EQ(0, rar_collect(fd[0], &d, 0));
+	EXPECT_EQ(0, shutdown(fd[1], SHUT_WR));
+	EXPECT_EQ(0, rar_recv(fd[1], buf[1], 1, 0, &eor, NULL));	/* as ever */
+	EXPECT_TRUE(eor);
+	EXPECT_EQ(0, rar_collect(fd[1], &empty, 1));
+	EXPECT_EQ(0, rar_collect(fd[1], &d, 1));
+	EXPECT_EQ(0, recv(fd[0], buf[0], 1, 0));	/* the end */
+}
+
 TEST(recv_without_control)
 {
 	struct rar_data d = data_of(1, 8, 16);
@@ -1306,13 +1346,15 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_SCHEDULE, RAR_BY_RANKS, EISCONN },
 		{ RAR_SCHEDULE, RAR_BY_HOSTS, EISCONN },
 		{ RAR_CANCEL, 1, EINVAL }, { RAR_CANCEL, 0, 0 },
+		{ RAR_NONEMPTY, 2, EINVAL }, { RAR_NONEMPTY, 1, 0 }, { RAR_NONEMPTY, 0, 0 },
+		{ RAR_PEERS_FROM, RAR_MAX_SIZE, EINVAL }, { RAR_PEERS_FROM, 0, 0 },
 		{ 99, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
 	};
 	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, RAR_CANCEL, 99, 32, 33 };
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
-		RAR_SCHEDULE, RAR_CANCEL,
+		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM,
 	};
 	char what[64];
 
@@ -1509,6 +1551,29 @@ TEST(peers)
 			EXPECT_EQ(htons(RAR_DEFAULT_PORT),
 				  peer[p].addr.srar_port);
 			EXPECT_EQ(127, peer[p].addr.srar_addr[0]);
+		}
+	}
+}
+
+TEST(peers_from)
+{
+	struct rar_peer peer[3];
+	socklen_t len;
+	uint32_t v;
+	int fd[3];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 3, 1));
+	for (uint32_t from = 0; from < 5; from++) {
+		ASSERT_EQ(0, set_u32(fd[0], RAR_PEERS_FROM, from));
+		EXPECT_EQ(0, get(fd[0], RAR_PEERS_FROM, &v, 4));
+		EXPECT_EQ(from, v);
+		len = 2 * sizeof(peer[0]);
+		ASSERT_EQ(0, getsockopt(fd[0], SOL_RAR, RAR_PEERS, peer, &len));
+		EXPECT_EQ((from > 2 ? 0 : from == 2 ? 1 : 2) * sizeof(peer[0]), len);
+		for (uint32_t p = 0; p < len / sizeof(peer[0]); p++) {
+			EXPECT_EQ(from + p, peer[p].rank);
+			EXPECT_EQ(from + p, peer[p].addr.srar_rank);
 		}
 	}
 }

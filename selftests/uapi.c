@@ -232,7 +232,8 @@ static const struct value socket_values[] = {
 	V(RAR_OP_TIMEOUT, 4), V(RAR_OWNER, 5), V(RAR_ABORT, 6),
 	V(RAR_ERROR, 7), V(RAR_INFO, 8), V(RAR_PEERS, 9), V(RAR_CAPS, 10),
 	V(RAR_REG, 11), V(RAR_UNREG, 12),
-	V(RAR_SCHEDULE, 13), V(RAR_CANCEL, 16), V(RAR_OP, 32), V(RAR_DONE, 33),
+	V(RAR_SCHEDULE, 13), V(RAR_CANCEL, 16),
+	V(RAR_NONEMPTY, 17), V(RAR_PEERS_FROM, 18), V(RAR_OP, 32), V(RAR_DONE, 33),
 	V(RAR_ALLREDUCE, 1), V(RAR_BROADCAST, 2), V(RAR_REDUCE, 3),
 	V(RAR_REDUCE_SCATTER, 4), V(RAR_ALLGATHER, 5), V(RAR_BARRIER, 6),
 	V(RAR_F32, 1), V(RAR_F64, 2), V(RAR_I32, 3), V(RAR_I64, 4),
@@ -344,6 +345,82 @@ static int check_python(const char *header)
 	return 0;
 }
 
+/*
+ * The formats of the other structures, in the header and in the manual page: the offset
+ * and size of every field but padding, which must be those that C has.
+ */
+static const char formats[] =
+	"import re, struct, sys\n"
+	"page = open(sys.argv[2]).read()\n"
+	"for name, text in re.findall(\n"
+	"    r' \\* struct (\\w+) -(.*?)\\*/', open(sys.argv[1]).read(), re.S):\n"
+	"    form = re.search(r'Python: struct \"(.*?)\"', text)\n"
+	"    if not form:\n"
+	"        continue\n"
+	"    if not re.search(name + r' +\"' + re.escape(form[1]) + '\"', page):\n"
+	"        print('page', name, 0, 0)\n"
+	"    at = 0\n"
+	"    for n, c in re.findall(r'(\\d*)([a-zA-Z])', form[1]):\n"
+	"        for _ in range(1 if c in 'xs' else int(n or 1)):\n"
+	"            size = struct.calcsize('=' + (n + c if c in 'xs' else c))\n"
+	"            if c != 'x':\n"
+	"                print('field', name, at, size)\n"
+	"            at += size\n"
+	"    print('sizeof', name, 0, at)\n";
+
+/* Finds the field, or structure, that Python has named, and marks it as found. */
+static int find_format(const char *kind, const char *name, size_t offset, size_t size,
+		       char *found)
+{
+	size_t len = strlen(name), i;
+
+	for (i = 0; i < ARRAY_SIZE(socket_fields); i++) {
+		const struct field *f = &socket_fields[i];
+		int whole = !strncmp(f->name, "sizeof ", 7);
+
+		if (whole ? strcmp(f->name + 7, name) || strcmp(kind, "sizeof") :
+			    strncmp(f->name, name, len) || f->name[len] != '.' ||
+			    strcmp(kind, "field"))
+			continue;
+		if (f->offset != offset || f->size != size)
+			continue;
+		found[i] = 1;
+		return 1;
+	}
+	printf("# python: %s of %s at %zu, %zu bytes\n", kind, name, offset, size);
+	return 0;
+}
+
+/* All but padding; sockaddr_rar has a test of its own. */
+static int check_found(const char *found)
+{
+	int ok = 1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(socket_fields); i++) {
+		const char *name = socket_fields[i].name;
+
+		if (found[i] || strstr(name, "__") || strstr(name, "sockaddr_rar"))
+			continue;
+		printf("# python has no %s\n", name);
+		ok = 0;
+	}
+	return ok;
+}
+
+static int check_formats(const char *header, const char *page)
+{
+	char found[ARRAY_SIZE(socket_fields)] = { 0 }, cmd[8192], kind[16], name[32];
+	size_t offset, size;
+	int ok = 1;
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "python3 - %s %s <<'EOF'\n%sEOF\n", header, page, formats);
+	f = popen(cmd, "r");
+	while (f && fscanf(f, "%15s %31s %zu %zu", kind, name, &offset, &size) == 4)
+		ok &= find_format(kind, name, offset, size, found);
+	return f && !pclose(f) && check_found(found) && ok;
+}
+
 /* From the top of the tree, or from here. */
 static const char *find_header(void)
 {
@@ -352,9 +429,16 @@ static const char *find_header(void)
 	return access(path, R_OK) ? path + 3 : path;
 }
 
+static const char *find_page(void)
+{
+	const char *path = "../Documentation/rar.7";
+
+	return access(path, R_OK) ? path + 3 : path;
+}
+
 int main(int argc, char **argv)
 {
-	printf("TAP version 13\n1..5\n");
+	printf("TAP version 13\n1..6\n");
 	report(check_fields(socket_fields, ARRAY_SIZE(socket_fields)),
 	       "socket structures");
 	report(check_fields(wire_fields, ARRAY_SIZE(wire_fields)),
@@ -366,5 +450,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	report(check_python(argc > 1 ? argv[1] : find_header()),
 	       "python format of sockaddr_rar");
+	fflush(stdout);
+	report(check_formats(argc > 1 ? argv[1] : find_header(), find_page()),
+	       "python formats of the other structures");
 	return !!test_failed;
 }

@@ -511,20 +511,42 @@ static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
 	return n;
 }
 
+static bool is_empty(const struct rar_operation *op)
+{
+	return op->pinned || !op->bytes;
+}
+
+/* A result without bytes; with RAR_NONEMPTY a byte stands for it. */
+static int recv_empty(struct rar_sock *rsk, struct rar_group *grp,
+		      struct rar_operation *op, struct msghdr *msg)
+{
+	bool byte = READ_ONCE(rsk->nonempty);
+
+	if (byte && copy_to_iter("", 1, &msg->msg_iter) != 1)
+		return -EFAULT;
+	if (op->pinned)
+		rar_pin_done(grp, op);
+	op->read = op->bytes;
+	return byte;
+}
+
 static int sock_recv(struct sock *sk, struct rar_group *grp,
 		     struct msghdr *msg, size_t len, int flags)
 {
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	struct rar_copy copy = { .to = &msg->msg_iter };
 	struct rar_operation *op;
-	int n;
+	int n = 0;
 
 	op = recv_wait(sk, grp, &copy, timeo);
-	if (!IS_ERR_OR_NULL(op) && op->pinned) {
-		rar_pin_done(grp, op);
-		op->read = op->bytes;
-	}
-	n = IS_ERR_OR_NULL(op) ? PTR_ERR(op) : recv_copy(op, msg, len, &copy);
+	if (IS_ERR_OR_NULL(op))
+		n = PTR_ERR(op);
+	else if (!is_empty(op))
+		n = recv_copy(op, msg, len, &copy);
+	else if (len || !READ_ONCE(rar_sk(sk)->nonempty))
+		n = recv_empty(rar_sk(sk), grp, op, msg);
+	else
+		op = NULL;	/* no room for the byte: the result stays */
 	if (copy.op)
 		rar_op_put(copy.op);
 	if (n < 0 || !op)

@@ -20,6 +20,8 @@
  * @dtype:     default of send()
  * @redop:     default of send()
  * @schedule:  asked for, enum rar_schedule
+ * @nonempty:  RAR_NONEMPTY
+ * @peers_from: RAR_PEERS_FROM
  * @op_timeout_ms: kept until there is a group
  * @regions:   registered memory
  */
@@ -34,6 +36,8 @@ struct rar_sock {
 	u8 dtype;
 	u8 redop;
 	u8 schedule;
+	bool nonempty;
+	u32 peers_from;
 	u32 op_timeout_ms;
 	struct rar_regions regions;
 };

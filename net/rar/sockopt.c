@@ -137,6 +137,22 @@ static int set_cancel(struct rar_sock *rsk, u32 val)
 	return 0;
 }
 
+static int set_nonempty(struct rar_sock *rsk, u32 val)
+{
+	if (val > 1)
+		return -EINVAL;
+	WRITE_ONCE(rsk->nonempty, val);
+	return 0;
+}
+
+static int set_peers_from(struct rar_sock *rsk, u32 val)
+{
+	if (val >= RAR_MAX_SIZE)
+		return -EINVAL;
+	WRITE_ONCE(rsk->peers_from, val);
+	return 0;
+}
+
 static int set_default(u8 *field, u32 val, u32 limit)
 {
 	if (!val || val >= limit)
@@ -212,6 +228,10 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_abort(sk, val);
 	case RAR_CANCEL:
 		return set_cancel(rsk, val);
+	case RAR_NONEMPTY:
+		return set_nonempty(rsk, val);
+	case RAR_PEERS_FROM:
+		return set_peers_from(rsk, val);
 	}
 	return -ENOPROTOOPT;
 }
@@ -325,7 +345,8 @@ static bool fill_peer(struct rar_group *grp, u32 rank, struct rar_peer *peer)
 	return known;
 }
 
-static int get_peers(struct rar_group *grp, char __user *optval,
+/* As many as there is room for, from rank @from on. */
+static int get_peers(struct rar_group *grp, u32 from, char __user *optval,
 		     int __user *optlen, int len)
 {
 	u32 n = len / sizeof(struct rar_peer), i;
@@ -333,9 +354,10 @@ static int get_peers(struct rar_group *grp, char __user *optval,
 
 	if (rar_group_state(grp) < RAR_S_RUN)
 		return -ENOTCONN;
-	n = min(n, grp->size);
+	from = min(from, grp->size);
+	n = min(n, grp->size - from);
 	for (i = 0; i < n; i++) {
-		if (!fill_peer(grp, i, &peer))
+		if (!fill_peer(grp, from + i, &peer))
 			return -ENOTCONN;
 		if (copy_to_user(optval + i * sizeof(peer), &peer,
 				 sizeof(peer)))
@@ -345,7 +367,7 @@ static int get_peers(struct rar_group *grp, char __user *optval,
 }
 
 /* The socket is not locked: the caller's memory may be slow to come. */
-static int get_group_opt(struct rar_group *grp, int optname,
+static int get_group_opt(struct rar_group *grp, u32 from, int optname,
 			 char __user *optval, int __user *optlen, int len)
 {
 	struct rar_error err = {};
@@ -369,7 +391,7 @@ static int get_group_opt(struct rar_group *grp, int optname,
 		}
 		return put_opt(&nr, sizeof(nr), optval, optlen, len);
 	case RAR_PEERS:
-		return grp ? get_peers(grp, optval, optlen, len) : -ENOTCONN;
+		return grp ? get_peers(grp, from, optval, optlen, len) : -ENOTCONN;
 	case RAR_CAPS:
 		if (!grp || rar_group_state(grp) < RAR_S_RUN)
 			return -ENOTCONN;
@@ -407,9 +429,16 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 	case RAR_SCHEDULE:
 		val = rsk->schedule;
 		break;
+	case RAR_NONEMPTY:
+		val = rsk->nonempty;
+		break;
+	case RAR_PEERS_FROM:
+		val = rsk->peers_from;
+		break;
 	default:
 		grp = rar_sock_get(sk);
-		err = get_group_opt(grp, optname, optval, optlen, len);
+		err = get_group_opt(grp, READ_ONCE(rsk->peers_from), optname, optval,
+				    optlen, len);
 		if (grp)
 			rar_group_put(grp);
 		return err;

@@ -86,6 +86,10 @@ struct sockaddr_rar {
 			    * the same on all members
 			    */
 #define RAR_CANCEL	16 /* set: __u32, 0; drops a record begun with MSG_MORE */
+#define RAR_NONEMPTY	17 /* get/set: __u32, 0 or 1; 1: a result without bytes is a
+			    * record of one byte, 0, so that 0 bytes are the end of file
+			    */
+#define RAR_PEERS_FROM	18 /* get/set: __u32; the first rank that RAR_PEERS returns */
 
 /* Control messages, level SOL_RAR. */
 #define RAR_OP		32 /* sendmsg: struct rar_op */
@@ -99,6 +103,8 @@ struct sockaddr_rar {
  * Its pages stay pinned, and charged to RLIMIT_MEMLOCK, until RAR_UNREG with the same
  * values or close(). An operation with MSG_ZEROCOPY whose memory, or a whole iovec of
  * it, lies in one region uses those pages: unregister before you unmap.
+ *
+ * Python: struct "=QQ"
  */
 struct rar_reg {
 	__u64	addr;
@@ -112,6 +118,8 @@ struct rar_reg {
  *
  * For languages whose sockets refuse addresses of unknown families. Never
  * blocks: POLLOUT or SO_ERROR tell how the join ended.
+ *
+ * Python: struct "=64s64s"
  */
 struct rar_join {
 	struct sockaddr_rar self;
@@ -224,6 +232,8 @@ enum rar_redop {
  * @dst:        0; with MSG_ZEROCOPY the address where the sums go
  *
  * Taken from the first call of a record.
+ *
+ * Python: struct "=IBBBxIIQQQ"
  */
 struct rar_op {
 	__u32	size;
@@ -246,6 +256,8 @@ struct rar_op {
  * @__pad:        zero
  * @cookie:       from struct rar_op, else 0
  * @op_seq:       number of the operation in this epoch, from 0
+ *
+ * Python: struct "=IiI4xQQ"
  */
 struct rar_done {
 	__u32	size;
@@ -296,6 +308,8 @@ enum rar_reason {
  * @silent_ms: how long the neighbour had been silent
  * @__pad:     zero
  * @addr:      address of @rank, all zero if not known here
+ *
+ * Python: struct "=iIIIQQI4x64s"
  */
 struct rar_error {
 	__s32	err;
@@ -365,8 +379,10 @@ enum rar_rx_path {
  * @slow_rank:    the rank that kept the group waiting most in this epoch;
  *                RAR_NO_RANK = none
  * @slow_ms:      how long in all, from hearing of an operation to posting it
- * @cwnd:         link window, packets
+ * @cwnd:         link window, chunks
  * @hosts:        with RAR_BY_HOSTS: how many hosts there are, else 0
+ *
+ * Python: struct "=4I2Q7I4x10Q2I3Q4I"
  */
 struct rar_info {
 	__u32	state;
@@ -404,7 +420,14 @@ struct rar_info {
 	__u32	hosts;
 };
 
-/* One row of RAR_PEERS. */
+/**
+ * struct rar_peer - one row of RAR_PEERS
+ * @rank:  of the member
+ * @__pad: zero
+ * @addr:  its address
+ *
+ * Python: struct "=I4x64s"
+ */
 struct rar_peer {
 	__u32	rank;
 	__u32	__pad;
@@ -418,6 +441,8 @@ struct rar_peer {
  * @dtypes:       [redop]: bit (1 << enum rar_dtype)
  *
  * The same on all ranks: the only thing an offload decision may rest on.
+ *
+ * Python: struct "=II64s"
  */
 struct rar_caps {
 	__u32	wire_version;
