@@ -488,7 +488,10 @@ static int send_iov(int fd, struct iovec *iov, uint32_t n, const struct rar_op *
 	cmsg->cmsg_level = SOL_RAR;
 	cmsg->cmsg_type = RAR_OP;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(*op));
-	memcpy(CMSG_DATA(cmsg), op, sizeof(*op));
+	if (op)
+		memcpy(CMSG_DATA(cmsg), op, sizeof(*op));
+	else
+		msg.msg_controllen = 0;
 	return sendmsg(fd, &msg, flags | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -540,6 +543,48 @@ static int iovecs(uint32_t rank, void *arg)
 		for (enum mode m = IN_PLACE; m <= MODES; m++, id++)
 			RAR_CHECK(!one_iov_op(fd, rank, m % 2 ? 64 : MAX_IOV, t, id,
 					      mode_of(m, rank, id)), "rank %u", rank);
+	return 0;
+}
+
+/* ------------------------------------------------------------ very small pieces */
+
+#define TINY	(16 * MAX_IOV)		/* pieces of an element each */
+
+static int tiny_send(int fd, char *base)
+{
+	struct rar_op op = rar_op_of(RAR_I32, 4 * TINY, 1);
+	struct iovec iov[MAX_IOV];
+	int err = 0;
+
+	for (uint32_t n = 0; n < TINY && !err; n += MAX_IOV) {
+		for (uint32_t i = 0; i < MAX_IOV; i++)
+			iov[i] = (struct iovec){ base + 4 * (n + i), 4 };
+		err = send_iov(fd, iov, MAX_IOV, n ? NULL : &op,
+			       MSG_ZEROCOPY | (n + MAX_IOV < TINY ? MSG_MORE : 0));
+	}
+	return err;
+}
+
+/* The work for a packet is bounded: it brings few pieces, so it is no superpacket. */
+static int tiny_pieces(uint32_t rank, void *arg)
+{
+	struct rar_data d = data_of(1, RAR_I32, TINY);
+	int64_t packets = rar_counter("RarRxIngress"), chunks = rar_counter("RarRxData");
+	int fd = open_rank(rank), err;
+	struct job j;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "join");
+	RAR_CHECK(!job_get(&j, &d, IN_PLACE, ANON, 4, 0), "memory");
+	put_data(&d, rank, j.src.base);
+	err = tiny_send(fd, j.src.base);
+	RAR_CHECK(!err, "send: %s", strerrorname_np(-err));
+	RAR_CHECK(!job_collect(fd, &j, rank), "bits");
+	packets = rar_counter("RarRxIngress") - packets;
+	chunks = rar_counter("RarRxData") - chunks;
+	RAR_CHECK(packets >= chunks, "%lld packets brought %lld chunks",
+		  (long long)packets, (long long)chunks);
+	job_put(&j);
 	return 0;
 }
 
@@ -1413,6 +1458,7 @@ static const struct test {
 	{ "1024 iovecs of odd counts, N=1", 1, iovecs },
 	{ "1024 iovecs of odd counts, N=2", 2, iovecs },
 	{ "1024 iovecs of odd counts, N=4", 4, iovecs },
+	{ "16384 iovecs of 4 bytes", 2, tiny_pieces },
 	{ "a record in several calls", 3, more },
 	{ "mixed modes in flight, N=1", 1, mixed, &plain },
 	{ "mixed modes in flight, N=3", 3, mixed, &plain },

@@ -357,6 +357,34 @@ static const struct rar_piece *find_piece(const struct rar_buf *buf, u64 off)
 	return &buf->pieces[low];
 }
 
+/* On a way through the pieces it is mostly the one found last, or the next one. */
+static const struct rar_piece *find_near(const struct rar_buf *buf, u64 off, u32 *near)
+{
+	const struct rar_piece *p = &buf->pieces[*near];
+
+	if (off - p->off >= p->len && *near + 1 < buf->npieces)
+		p++;
+	if (off - p->off >= p->len)
+		p = find_piece(buf, off);
+	*near = p - buf->pieces;
+	return p;
+}
+
+/* See rar_buf_span(). */
+static void *piece_span(const struct rar_piece *p, u64 off, u32 want, u32 *len)
+{
+	u64 at = p->first + (off - p->off), room = PAGE_SIZE - offset_in_page(at);
+	struct page **page = p->pages + (at >> PAGE_SHIFT);
+	void *addr = page_address(*page) + offset_in_page(at);
+
+	want = min_t(u64, want, p->len - (off - p->off));
+	for (; room < want; page++, room += PAGE_SIZE)
+		if (page_to_pfn(page[1]) != page_to_pfn(page[0]) + 1)
+			break;
+	*len = min_t(u64, want, room);
+	return addr;
+}
+
 /**
  * rar_buf_span() - where a byte lies
  * @buf:  buffer
@@ -368,26 +396,21 @@ static const struct rar_piece *find_piece(const struct rar_buf *buf, u64 off)
  */
 void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
 {
-	const struct rar_piece *p;
-	struct page **page;
-	u64 at, room;
-	void *addr;
-
 	if (buf->linear) {
 		*len = want;
 		return buf->linear + off;
 	}
-	p = find_piece(buf, off);
-	at = p->first + (off - p->off);
-	want = min_t(u64, want, p->len - (off - p->off));
-	page = p->pages + (at >> PAGE_SHIFT);
-	addr = page_address(*page) + offset_in_page(at);
-	room = PAGE_SIZE - offset_in_page(at);
-	for (; room < want; page++, room += PAGE_SIZE)
-		if (page_to_pfn(page[1]) != page_to_pfn(page[0]) + 1)
-			break;
-	*len = min_t(u64, want, room);
-	return addr;
+	return piece_span(find_piece(buf, off), off, want, len);
+}
+
+static void *buf_find(struct rar_walk *walk, u64 off)
+{
+	const struct rar_buf *buf = walk->buf;
+	u32 want = min_t(u64, buf->len - off, SZ_64K);
+
+	if (buf->linear)
+		return rar_buf_span(buf, off, want, &walk->len);
+	return piece_span(find_near(buf, off, &walk->piece), off, want, &walk->len);
 }
 
 /* Copy to a buffer on the stack; see rar_buf_span(). */
@@ -469,13 +492,9 @@ static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
 /* See rar_walk_at(). */
 void rar_walk_find(struct rar_walk *walk, u64 off)
 {
-	const struct rar_buf *buf = walk->buf;
-
 	walk->off = off;
-	if (buf)
-		walk->addr = rar_buf_span(buf, off,
-					  min_t(u64, buf->len - off, SZ_64K),
-					  &walk->len);
+	if (walk->buf)
+		walk->addr = buf_find(walk, off);
 	else if (walk->skb)
 		walk->addr = skb_span(walk->skb, off, &walk->len);
 	else
@@ -533,7 +552,7 @@ __wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u6
  * @from_off: where in it
  * @len:      bytes, which both have
  */
-void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
+void rar_walk_copy(struct rar_reduce_ctx *ctx, struct rar_walk *to,
 		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len)
 {
 	const void *src;
@@ -545,6 +564,7 @@ void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
 		src = rar_walk_at(from, from_off, &m);
 		n = min3(n, m, len);
 		rar_reduce_copy(ctx, dst, src, n);
+		rar_reduce_piece(ctx);
 	}
 }
 

@@ -68,6 +68,7 @@ struct rar_buf {
  * @off:  what was found last: the place,
  * @len:  bytes from there on
  * @addr: and where they lie
+ * @piece: of @buf, in which it was
  */
 struct rar_walk {
 	const struct rar_buf *buf;
@@ -75,6 +76,7 @@ struct rar_walk {
 	struct xdp_buff *xdp;
 	u64 off;
 	u32 len;
+	u32 piece;
 	void *addr;
 };
 
@@ -96,7 +98,7 @@ void rar_walk_read(struct rar_walk *walk, u64 off, void *to, u32 len);
 void rar_walk_write(struct rar_walk *walk, u64 off, const void *from, u32 len);
 __wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u64 off,
 		     u32 len);
-void rar_walk_copy(const struct rar_reduce_ctx *ctx, struct rar_walk *to,
+void rar_walk_copy(struct rar_reduce_ctx *ctx, struct rar_walk *to,
 		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len);
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 		      struct iov_iter *iter, u64 len);

@@ -124,10 +124,11 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 		} else {
 			rar_reduce(&pass->ctx, op->kind, sum, pass->both ? in : sum, in, own, n);
 		}
+		rar_reduce_piece(&pass->ctx);
 	}
 }
 
-/* Add the chunks of @won; the FPU is ours for 64 KiB at most. */
+/* Add the chunks of @won; the FPU is ours for RAR_REDUCE_MAX or _PIECES at most. */
 static void add_run(struct rar_group *grp, struct rar_operation *op,
 		    const struct source *from, const struct rar_run *run,
 		    u64 won, const struct rar_chunk *c, bool both)

@@ -301,7 +301,7 @@ static struct rar_operation *pick_pending(struct rar_group *grp,
 			if (!op->npend[p])
 				continue;
 			run->phase = p;
-			pend_find_welcome(tx, op, run, most);
+			pend_find_welcome(tx, op, run, min(most, op->run_max));
 			run->n = whole_run(tx, run->n, max);
 			run->n = credit_take(tx, op, run);
 			if (!run->n)
@@ -330,7 +330,7 @@ static struct rar_operation *pick_inject(struct rar_group *grp,
 			continue;
 		run->phase = RAR_RS;
 		run->chunk = op->inject;
-		run->n = min(op->inject_end - op->inject, most);
+		run->n = min3(op->inject_end - op->inject, most, op->run_max);
 		run->n = whole_run(tx, run->n, max);
 		run->n = rar_window_may_inject(grp, run->n);
 		run->n = credit_take(tx, op, run);

@@ -179,6 +179,18 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 	op->pend_from[RAR_BACK] = op->ring.nchunks;
 }
 
+/*
+ * A packet brings no more work than that of so many pieces to this rank, and to others
+ * whose memory is like its own.
+ */
+static u32 run_max(const struct rar_operation *op)
+{
+	u32 pieces = max(op->buf.npieces, op->src.npieces);
+
+	return clamp(RAR_REDUCE_PIECES / (pieces / max(op->ring.nchunks, 1U) + 1), 1U,
+		     (u32)RAR_RUN_MAX);
+}
+
 /**
  * rar_op_schedule() - fix what the operation is and cut it into chunks
  * @op:      from rar_op_alloc(), not posted
@@ -210,6 +222,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 	op_set_bitmaps(op, longs);
 
 	op->step = rar_copy_step(op->rn, &op->ring);
+	op->run_max = run_max(op);
 	op->print = *print;
 	op->kind = kind;
 	op->inject = rar_ring_block_first(&op->ring, seat->own);

@@ -107,6 +107,7 @@ struct rar_operation {
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
 	u32 step;			/* see rar_copy_step() */
+	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
 	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
 	u64 posted_us;

@@ -114,6 +114,7 @@ const struct rar_kind *rar_reduce_kind(u8 dtype, u8 redop)
  */
 void rar_reduce_begin(struct rar_reduce_ctx *ctx)
 {
+	ctx->pieces = 0;
 	ctx->fpu = selected->vector && rar_fpu_usable();
 	if (ctx->fpu)
 		rar_fpu_begin();
@@ -131,7 +132,7 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
  */
 void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
 {
-	ctx->fpu = false;
+	*ctx = (struct rar_reduce_ctx) { };
 	if (len >= COPY_MIN)
 		rar_reduce_begin(ctx);
 }
@@ -148,7 +149,7 @@ void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
  */
 void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len)
 {
-	ctx->fpu = false;
+	*ctx = (struct rar_reduce_ctx) { };
 	if (len >= CSUM_MIN)
 		rar_reduce_begin(ctx);
 }
@@ -161,6 +162,19 @@ void rar_reduce_end(struct rar_reduce_ctx *ctx)
 {
 	if (ctx->fpu)
 		rar_fpu_end();
+}
+
+/**
+ * rar_reduce_pause - close a section and open it anew
+ * @ctx: from rar_reduce_begin()
+ */
+void rar_reduce_pause(struct rar_reduce_ctx *ctx)
+{
+	ctx->pieces = 0;
+	if (!ctx->fpu)
+		return;
+	rar_reduce_end(ctx);
+	rar_reduce_begin(ctx);
 }
 
 /**

@@ -21,13 +21,18 @@
 /* Bytes that may be reduced between rar_reduce_begin() and _end(). */
 #define RAR_REDUCE_MAX	SZ_64K
 
+/* And so many pieces of them, however small: then others may have the FPU. */
+#define RAR_REDUCE_PIECES	512
+
 /**
  * struct rar_reduce_ctx - an open section, on the caller's stack
  * @fpu: vector registers are ours until rar_reduce_end(); otherwise the
  *       integer-only kernels run, with the same bits
+ * @pieces: see rar_reduce_piece()
  */
 struct rar_reduce_ctx {
 	bool fpu;
+	u32 pieces;
 };
 
 /**
@@ -62,10 +67,18 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx);
 void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len);
 void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len);
 void rar_reduce_end(struct rar_reduce_ctx *ctx);
+void rar_reduce_pause(struct rar_reduce_ctx *ctx);
 void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, void *dst,
 		void *dst2, const void *in, const void *own, size_t len);
 void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		     const void *src, size_t len);
 __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len);
+
+/* One more piece is done; the section is closed and opened anew after some of them. */
+static inline void rar_reduce_piece(struct rar_reduce_ctx *ctx)
+{
+	if (unlikely(++ctx->pieces == RAR_REDUCE_PIECES))
+		rar_reduce_pause(ctx);
+}
 
 #endif /* _RAR_REDUCE_H */
