@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # One TCP flow (cubic) and one link of a ring share a bottleneck, the way to rank 1:
 # its queue drops what does not fit, or marks. Neither gets less than 30 % of its
-# fair share, and the queue stays bounded.
+# fair share, and the queue stays bounded. The same with a shallow buffer: 100 KB.
 #
 # A queue that marks is sch_fq with all packets in one flow: a FIFO that marks what
 # waited longer than ce_threshold.
@@ -45,16 +45,18 @@ flows()
 # In bits per second: what each can do alone here, and a third of the lower one.
 choose_rate()
 {
-	local tcp alone
+	local tcp ring
 
 	flows 0.5 2
 	tcp=$(($(word tcp) * 8000000 / $(word us)))
 	out=$("${op[@]}" -r 2) || quote "$out"
 	# Of an operation a link carries 2 (n - 1) / n.
-	alone=$(($(word bytes) * 8000000 * 2 * (n - 1) / $(word total_us) / n))
-	rate=$(((tcp < alone ? tcp : alone) / 3))
+	ring=$(($(word bytes) * 8000000 * 2 * (n - 1) / $(word total_us) / n))
+	rate=$(((tcp < ring ? tcp : ring) / 3))
 	rate=$((rate < 1000000000 ? rate : 1000000000))
-	note "alone: TCP $((tcp / 1000000)), the ring's link $((alone / 1000000)) Mbit/s; bottleneck $((rate / 1000000)) Mbit/s"
+	# Of a frame of 1514 bytes on the wire both carry more than 1400.
+	alone=$((rate * 1400 / 1514 / 8))
+	note "alone: TCP $((tcp / 1000000)), the ring's link $((ring / 1000000)) Mbit/s; bottleneck $((rate / 1000000)) Mbit/s"
 }
 
 # Ten milliseconds, or what a hundred packets are.
@@ -64,6 +66,14 @@ choose_limit()
 	limit=$((limit > 150000 ? limit : 150000))
 	burst=$((rate / 8 / 250))
 	burst=$((burst > 16000 ? burst : 16000))
+}
+
+# Behind a shallow buffer TCP does not fill the link: bytes per second that it gets.
+tcp_alone()
+{
+	flows 1 3
+	alone=$((1000000 * $(word tcp) / $(word us)))
+	note "alone: TCP $((alone * 8 / 1000000)) Mbit/s"
 }
 
 tail_drop()
@@ -91,8 +101,7 @@ watch_queue()
 
 share()		# NAME WHO BYTES
 {
-	# Of a frame of 1514 bytes on the wire both carry more than 1400.
-	local fair=$((rate * 1400 / 1514 / 2 / 8)) thousandths
+	local fair=$((alone / 2)) thousandths
 
 	thousandths=$((1000 * 1000000 * $3 / $(word us) / fair))
 	[ $thousandths -ge $need ]
@@ -123,7 +132,7 @@ compete()	# NAME
 need_module
 modprobe -qa sch_tbf sch_fq || skip_all "no tbf or fq in this kernel"
 dir=$(mktemp -d)
-plan 11
+plan 16
 topo_up $((n + 1))
 topo_gso off
 choose_rate
@@ -139,4 +148,11 @@ compete ECN
 marks=$(br tc -s qdisc show dev p1 | sed -n 's/.*ce_mark \([0-9]*\).*/\1/p')
 [ "${marks:-0}" -gt 0 ]
 result $? "ECN: ${marks:-0} packets were marked"
+br tc qdisc del dev p1 root
+limit=100000 burst=16000
+tail_drop
+result $? "a queue that drops, of $limit bytes"
+each_rank sysctl -qw net.ipv4.tcp_ecn=0 net.ipv4.tcp_no_metrics_save=1
+tcp_alone
+compete "shallow"
 finish

@@ -275,7 +275,7 @@ static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
 {
 	if (n <= max)
 		return n;
-	tx->held = true;
+	tx->held |= tx->inflight + n > tx->cwnd;
 	return 2 * max >= n || !tx->inflight || tx->probe ? max : 0;
 }
 
@@ -370,7 +370,7 @@ static void number_slots(struct rar_group *grp, struct rar_operation *op,
 	}
 }
 
-/* Give the chosen chunks numbers. */
+/* Give the chosen chunks numbers. The caller sets tx->sent_us and the timer. */
 static void number(struct rar_group *grp, struct rar_operation *op,
 		   struct rar_tx_item *item, u64 now)
 {
@@ -378,6 +378,8 @@ static void number(struct rar_group *grp, struct rar_operation *op,
 	struct rar_link_tx *tx = &grp->tx;
 	u32 fresh;
 
+	if (!tx->inflight)
+		rar_window_begin(grp, now);
 	number_slots(grp, op, item, now);
 	refcount_inc(&op->ref);
 	rar_op_use(op);
@@ -426,29 +428,31 @@ static u32 run_most(const struct rar_group *grp)
 
 /*
  * How many chunks may go as one packet: the link window, room to remember what
- * is sent, and run_most().
+ * is sent, and run_most(). @burst: see rar_window_burst().
  */
-static u32 may_send(const struct rar_group *grp)
+static u32 may_send(const struct rar_group *grp, u32 burst)
 {
 	const struct rar_link_tx *tx = &grp->tx;
 	u32 room = tx->probe;
 
 	if (tx->inflight < tx->cwnd)
 		room = tx->cwnd - tx->inflight;
-	return min3(room, RAR_TX_SLOTS - (tx->next_seq - tx->una), run_most(grp));
+	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
+	return min3(room, run_most(grp), burst);
 }
 
 static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &grp->tx;
-	u32 n = 0, max = 1, most;
 	struct rar_operation *op;
-	u64 now;
+	u32 n = 0, max, most;
+	u64 now, more = 0;
+	bool left;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
 	most = run_most(grp);
-	while (n < LINK_BATCH && (max = may_send(grp))) {
+	while (n < LINK_BATCH && (max = may_send(grp, rar_window_burst(grp, now, &more)))) {
 		op = pick_pending(grp, &items[n].run, most, max);
 		items[n].own = !op;
 		if (!op)
@@ -462,8 +466,11 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 		tx->sent_us = now;
 		rar_link_timer_at(grp, now + rar_window_timeout(tx));
 	}
-	account_blocked(tx, n < LINK_BATCH && (tx->npend || tx->ninject), now);
-	tx->held |= !max && (tx->npend || tx->ninject);
+	left = tx->npend || tx->ninject;
+	if (more && left)
+		rar_link_timer_at(grp, more);
+	tx->held |= left && tx->inflight >= tx->cwnd;
+	account_blocked(tx, left && n < LINK_BATCH, now);
 	spin_unlock_bh(&tx->lock);
 	return n;
 }
@@ -710,13 +717,14 @@ static void account_starved(struct rar_link_tx *tx,
  */
 static bool may_forward(struct rar_group *grp,
 			const struct rar_operation *op,
-			const struct rar_run *run)
+			const struct rar_run *run, u64 now)
 {
 	const struct rar_link_tx *tx = &grp->tx;
-	u64 mask = rar_mask(run->n);
+	u64 mask = rar_mask(run->n), more;
 
 	return op_at(grp, op->seq) == op && !tx->npend &&
-	       may_send(grp) >= run->n && rar_link_welcome(tx, op, run) == run->n &&
+	       may_send(grp, rar_window_burst(grp, now, &more)) >= run->n &&
+	       rar_link_welcome(tx, op, run) == run->n &&
 	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
 	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
 }
@@ -760,7 +768,7 @@ bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
 		if (c->block == op->ring.seat.own)
 			rar_window_returned(grp, op, run->chunk, bytes, now);
 	}
-	if (item && next != RAR_NEXT_STOP && may_forward(grp, op, &out)) {
+	if (item && next != RAR_NEXT_STOP && may_forward(grp, op, &out, now)) {
 		item->run = out;
 		number(grp, op, item, now);
 		tx->sent_us = now;

@@ -30,5 +30,7 @@ enum hrtimer_restart rar_loss_timer(struct hrtimer *timer);
 
 /* window.c */
 void rar_window_late(struct rar_link_tx *tx, u64 now);
+void rar_window_begin(struct rar_group *grp, u64 now);
+u32 rar_window_burst(const struct rar_group *grp, u64 now, u64 *more_us);
 
 #endif /* _RAR_LINK_H */

@@ -219,7 +219,10 @@ struct rar_base {
  * @noise:	packets acknowledged that excuse losses without a queue
  * @alpha:	share of marked packets, see window.c
  * @round_end:	the number that ends the round trip that @round_acked,
- *		@round_marks and @round_lost count
+ *		@round_marks and @round_lost count; it began at @round_us
+ * @chunk_ns:	how long the link takes for a chunk, at best of late
+ * @burst_us:	since when chunks leave without an acknowledgment that makes room, 0 =
+ *		they do not; the first was @burst_seq
  * @marks, @dups: totals that the successor reported
  *
  * @inj_out:	bytes injected whose all-gather has not come back
@@ -285,6 +288,10 @@ struct rar_link_tx {
 	u32 round_acked;
 	u32 round_marks;
 	u32 round_lost;
+	u64 round_us;
+	u32 chunk_ns;
+	u64 burst_us;
+	u32 burst_seq;
 	u32 marks;
 	u32 dups;
 

@@ -30,7 +30,12 @@
 #define WINDOW_NOISE_MAX	(16 * WINDOW_NOISE)
 #define WINDOW_ALPHA_SHIFT	10	/* fixed point of the DCTCP estimate */
 #define WINDOW_ALPHA_GAIN	4	/* 1/16 of each round */
-#define WINDOW_QUEUE_US		250	/* delay that a scheduler makes */
+#define WINDOW_QUEUE_US		250	/* delay that a scheduler makes, */
+#define WINDOW_QUEUE_CHUNKS	64	/* but on a fast link that of so many chunks */
+#define WINDOW_CHUNK_MAX_NS	(100 * NSEC_PER_MSEC)
+#define WINDOW_IDLE_US		USEC_PER_SEC /* half of the window is forgotten */
+#define WINDOW_BURSTS		4	/* parts of the window, at first, */
+#define WINDOW_BURST_US		8000	/* in a round trip, or so long */
 #define WINDOW_DEEP_US		1000	/* delay of a queue that is not shallow */
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
 
@@ -68,12 +73,16 @@ static u32 base_us(const struct rar_base *base)
 	return min(base->now, base->last);
 }
 
-/* Is there a queue on the link now, and not only a scheduler's delay? */
+/*
+ * Is there a queue on the link now, and not only a scheduler's delay? The faster the
+ * link, the shorter is what its switches can hold.
+ */
 static bool queued(const struct rar_link_tx *tx)
 {
 	u32 base = base_us(&tx->rtt_base);
+	u64 few = div_u64((u64)tx->chunk_ns * WINDOW_QUEUE_CHUNKS, NSEC_PER_USEC);
 
-	return tx->rtt_us > base + base / 2 + WINDOW_QUEUE_US;
+	return tx->rtt_us > base + base / 2 + min_t(u64, few, WINDOW_QUEUE_US);
 }
 
 /* -- round trip ---------------------------------------------------------- */
@@ -215,6 +224,22 @@ static void marked(struct rar_link_tx *tx)
 	tx->undo_cwnd = 0;
 }
 
+/*
+ * What the last round trip brought; slower ones are believed by and by. Where what is
+ * sent is received at once, no switch is in the way, and delays are the scheduler's.
+ */
+static void measure_speed(struct rar_link_tx *tx, u64 now)
+{
+	const struct rar_group *grp = container_of(tx, struct rar_group, tx);
+	u64 ns = div_u64((now - tx->round_us) * NSEC_PER_USEC, max(tx->round_acked, 1U));
+
+	tx->round_us = now;
+	if (READ_ONCE(grp->path[RAR_NEXT].no_queue))
+		return;
+	tx->chunk_ns = min_t(u64, ns, tx->chunk_ns + tx->chunk_ns / 16 + 1);
+	tx->chunk_ns = min_t(u32, tx->chunk_ns, WINDOW_CHUNK_MAX_NS);
+}
+
 /* Once per round trip. */
 static void next_round(struct rar_link_tx *tx, u64 now)
 {
@@ -234,6 +259,7 @@ static void next_round(struct rar_link_tx *tx, u64 now)
 	/* It must not fall half the numbers behind: it would seem ahead. */
 	if (!reduced(tx, tx->una))
 		tx->recover = tx->una;
+	measure_speed(tx, now);
 	tx->held = false;
 	tx->round_end = tx->next_seq;
 	tx->round_acked = 0;
@@ -275,6 +301,7 @@ void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
 {
 	struct rar_link_tx *tx = &grp->tx;
 
+	tx->burst_us = 0;
 	tx->noise = min_t(u32, tx->noise + packets, WINDOW_NOISE_MAX);
 	tx->round_acked += n;
 	tx->round_marks += marks;
@@ -307,6 +334,61 @@ void rar_window_spurious(struct rar_group *grp, u32 n, u64 now)
 		tx->ssthresh = max(tx->ssthresh, tx->cwnd);
 		tx->undo_cwnd = 0;
 	}
+}
+
+/* Packets, at first and after a long pause. */
+static u32 window_init(const struct rar_group *grp)
+{
+	return clamp_t(u32, WINDOW_INIT_BYTES / grp->payload, WINDOW_INIT_MIN,
+		       WINDOW_INIT_MAX);
+}
+
+/**
+ * rar_window_begin() - a chunk leaves, and nothing is in flight
+ * @grp: group, tx.lock held
+ * @now: us
+ *
+ * What the window was is forgotten by and by (after RFC 7661, but in seconds: those who
+ * share the path come and go with their jobs); what slow start may reach is not.
+ */
+void rar_window_begin(struct rar_group *grp, u64 now)
+{
+	struct rar_link_tx *tx = &grp->tx;
+	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
+
+	tx->burst_us = now;
+	tx->burst_seq = tx->next_seq;
+	if (!halves)
+		return;
+	tx->ssthresh = max(tx->ssthresh, tx->cwnd - tx->cwnd / 4);
+	tx->cwnd = max(tx->cwnd >> min_t(u64, halves, 31U),
+		       min(tx->cwnd, window_init(grp)));
+}
+
+/**
+ * rar_window_burst() - how many more chunks may leave at once?
+ * @grp:     group, tx.lock held
+ * @now:     us
+ * @more_us: set to when it will be more, 0 = there is no limit
+ *
+ * While no acknowledgment makes room, a part of the window (and a whole superpacket) in
+ * each part of a round trip, which counts as 8 ms at most. What has no queue needs none
+ * of that.
+ */
+u32 rar_window_burst(const struct rar_group *grp, u64 now, u64 *more_us)
+{
+	const struct rar_link_tx *tx = &grp->tx;
+	u32 part = max_t(u32, tx->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
+	u32 out, parts, base = min_t(u32, base_us(&tx->rtt_base), WINDOW_BURST_US);
+
+	*more_us = 0;
+	if (!tx->burst_us || now - tx->burst_us >= base ||
+	    READ_ONCE(grp->path[RAR_NEXT].no_queue))
+		return RAR_TX_SLOTS;
+	parts = 1 + WINDOW_BURSTS * (u32)(now - tx->burst_us) / base;
+	*more_us = tx->burst_us + base * parts / WINDOW_BURSTS + 1;
+	out = tx->next_seq - tx->burst_seq;
+	return parts * part > out ? parts * part - out : 0;
 }
 
 /* -- injection window ---------------------------------------------------- */
@@ -425,9 +507,10 @@ void rar_window_init(struct rar_group *grp)
 	/* What one processor sends waits for others there, and overtakes those elsewhere. */
 	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(grp->path[RAR_NEXT].no_queue) ?
 			 REORDER_MAX_US : REORDER_MIN_US;
-	tx->cwnd = clamp_t(u32, WINDOW_INIT_BYTES / grp->payload,
-			   WINDOW_INIT_MIN, WINDOW_INIT_MAX);
+	tx->cwnd = window_init(grp);
 	tx->ssthresh = RAR_TX_SLOTS;
+	tx->chunk_ns = WINDOW_CHUNK_MAX_NS;
+	tx->round_us = rar_now_us();
 	tx->noise = WINDOW_NOISE_MAX / 4;
 	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
 	tx->inj_max = max(share, inject_unit(grp));
