@@ -6,10 +6,10 @@
  * the same one.
  *
  * failure
- *	four ranks on 127.0.0.1: close, exit, SIGKILL, and SIGKILL while a forked
- *	child holds the descriptor, at every rank. So that the operation is surely
- *	unfinished one rank never posts it; in the last cases all ranks post one
- *	after the other until one is killed.
+ *	four ranks on 127.0.0.1: close, exit, SIGKILL, also between two operations
+ *	and while a forked child holds the descriptor, at every rank. So that the
+ *	operation is surely unfinished one rank never posts it; in the last cases
+ *	all ranks post one after the other until one is killed.
  * failure --netns PREFIX --victim R --reason NAME[,NAME] [--errno NAME]
  *	[--kill] [--link] [--pair A:B[,C:D]] [--self NAME] [--within MS]
  *	[--late] --cut COMMAND
@@ -45,7 +45,8 @@
 static uint32_t dead_ms = 1500;
 
 enum how {
-	BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_CHILD_HOLDS, BY_KILL_BUSY, BY_CUT
+	BY_CLOSE, BY_EXIT, BY_KILL, BY_KILL_IDLE, BY_KILL_CHILD_HOLDS,
+	BY_KILL_BUSY, BY_CUT
 };
 
 #define REASON(name) (1ull << RAR_R_##name)
@@ -57,11 +58,12 @@ static const struct {
 	[BY_CLOSE] = { "close", REASON(CLOSED) },
 	[BY_EXIT] = { "exit", REASON(DIED) },
 	[BY_KILL] = { "SIGKILL", REASON(DIED) },
+	/* nothing of its own is missing, but it did not say that it leaves */
+	[BY_KILL_IDLE] = { "SIGKILL between operations", REASON(DIED) },
 	[BY_KILL_CHILD_HOLDS] = { "SIGKILL, a child holds the descriptor",
 				  REASON(DIED) },
-	/* it may have finished all that it had posted */
-	[BY_KILL_BUSY] = { "SIGKILL among many operations",
-			   REASON(DIED) | REASON(LEFT) },
+	/* also if it had finished all that it had posted */
+	[BY_KILL_BUSY] = { "SIGKILL among many operations", REASON(DIED) },
 };
 
 /* Shared by all processes of a case. */
@@ -272,10 +274,11 @@ static int wait_moving(int fd)
 	return -1;
 }
 
-/* In the middle of operation 1. */
+/* In the middle of operation 1, or before it. */
 static int fail(struct plan *p, int fd)
 {
-	RAR_CHECK(!post_big(fd) && !wait_moving(fd), "nothing moves");
+	RAR_CHECK(p->how == BY_KILL_IDLE || (!post_big(fd) && !wait_moving(fd)),
+		  "nothing moves");
 	if (p->how == BY_KILL_CHILD_HOLDS)
 		hold(p);
 	p->failed_us = rar_now_us();

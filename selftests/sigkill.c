@@ -29,7 +29,6 @@
 #define MAX_DEPTH	4
 #define AGAIN		3		/* operations after starting again */
 #define LAST_OP		3		/* what RANK of -l has received */
-#define REASON(name)	(1u << RAR_R_##name)
 
 static uint32_t dead_ms = 1000;
 
@@ -116,18 +115,12 @@ static int work(struct run *run, uint32_t rank, int fd)
 	return err;
 }
 
-/* Who has finished all that it had posted has left, when it is closed. */
-static uint32_t reasons(const struct run *run)
-{
-	return REASON(DIED) | (run->child ? 0 : REASON(LEFT));
-}
-
 static int check_error(struct run *run, uint32_t rank, int fd)
 {
 	struct rar_error e;
 
 	RAR_CHECK(!rar_error(fd, &e), "RAR_ERROR");
-	if (e.err == ECONNRESET && reasons(run) >> e.reason & 1 &&
+	if (e.err == ECONNRESET && e.reason == RAR_R_DIED &&
 	    e.rank == run->victim)
 		return 0;
 	rar_log("rank %u: err %d reason %s rank %u other %u silent %u ms", rank,

@@ -629,6 +629,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 {
 	u64 bytes = op->ring.bytes, seq;
 	bool steps = op->step && !op->pinned;
+	enum rar_reason left_why;
 	u32 left_rank;
 	bool late;
 	int err;
@@ -642,6 +643,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	seq = grp->op_next;
 	late = grp->left && seq >= grp->left_last;
 	left_rank = grp->left_rank;
+	left_why = grp->left_why;
 	op->seq = seq;
 	list_add_tail(&op->node, &grp->undelivered);
 	grp->nundelivered++;
@@ -653,7 +655,7 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	rar_mib_inc(grp->rn, OpsPosted);
 	rar_mib_add(grp->rn, OpBytes, bytes);
 	if (late) {
-		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT, left_rank, left_rank,
+		rar_fail_pair(grp, ECONNRESET, left_why, left_rank, left_rank,
 			      seq);
 		return 0;
 	}

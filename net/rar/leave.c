@@ -10,8 +10,8 @@
 #include "rar.h"
 #include "user.h"
 
-/* Start to tell both neighbours that this rank posts nothing more. */
-void rar_leave_start(struct rar_group *grp)
+/* Start to tell both neighbours that this rank posts nothing more, and @why. */
+static void leave_because(struct rar_group *grp, enum rar_reason why)
 {
 	lockdep_assert_held(&grp->lock);
 	if (grp->state != RAR_S_RUN)
@@ -21,10 +21,17 @@ void rar_leave_start(struct rar_group *grp)
 		return;
 	grp->left = true;
 	grp->left_rank = grp->rank;
+	grp->left_why = why;
 	grp->left_last = grp->op_next;
 	grp->fin_due[RAR_NEXT] = true;
 	grp->fin_due[RAR_PREV] = true;
 	grp->fin_next = jiffies;
+}
+
+/* Leave by the user's own will: close() or shutdown(). */
+void rar_leave_start(struct rar_group *grp)
+{
+	leave_because(grp, RAR_R_LEFT);
 }
 
 /**
@@ -158,7 +165,8 @@ static void close_running(struct rar_group *grp)
 			      dying ? RAR_R_DIED : RAR_R_CLOSED, grp->rank,
 			      grp->rank, grp->ops_complete);
 	spin_lock_bh(&grp->lock);
-	rar_leave_start(grp);
+	/* After shutdown() this changes nothing: it left by itself. */
+	leave_because(grp, dying ? RAR_R_DIED : RAR_R_LEFT);
 	failed = grp->state == RAR_S_FAILED;
 	wait = failed ? 2 * READ_ONCE(grp->rn->sysctl_dead_ms) :
 			READ_ONCE(grp->rn->sysctl_linger_ms);
@@ -196,7 +204,16 @@ void rar_leave_release(struct rar_group *grp)
 	rar_group_put(grp);
 }
 
-/* Somebody left cleanly: the news comes from @dir and goes on to the other. */
+/* Members of earlier versions give no reason. */
+static enum rar_reason why_left(const struct rar_error *fin)
+{
+	return fin->reason == RAR_R_DIED ? RAR_R_DIED : RAR_R_LEFT;
+}
+
+/*
+ * A member left, or its process exited, with all complete that it had posted: the news
+ * comes from @dir and goes on to the other neighbour.
+ */
 void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 		       enum rar_dir dir)
 {
@@ -212,6 +229,7 @@ void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 		told_both = fin->rank == rar_group_rank(grp, !dir);
 		grp->left = true;
 		grp->left_rank = fin->rank;
+		grp->left_why = why_left(fin);
 		grp->left_last = fin->op_seq;
 		grp->fin_due[!dir] = !told_both;
 		grp->fin_next = jiffies;
@@ -219,7 +237,7 @@ void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
 	late = fin->rank != grp->rank && grp->op_next > fin->op_seq;
 	spin_unlock_bh(&grp->lock);
 	if (late)
-		rar_fail_pair(grp, ECONNRESET, RAR_R_LEFT, fin->rank,
+		rar_fail_pair(grp, ECONNRESET, why_left(fin), fin->rank,
 			      fin->rank, fin->op_seq);
 	rar_group_kick(grp, jiffies);
 	rar_group_wake(grp);
@@ -236,7 +254,8 @@ void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir)
 /* Send what is due of FIN; true when both neighbours know. */
 bool rar_leave_tick(struct rar_group *grp)
 {
-	struct rar_error fin = { .rank = grp->left_rank,
+	struct rar_error fin = { .reason = grp->left_why,
+				 .rank = grp->left_rank,
 				 .other = grp->left_rank,
 				 .op_seq = grp->left_last };
 	int dir;

@@ -490,6 +490,7 @@ struct rar_group {
 	bool fin_due[RAR_DIRS];
 	bool gone[RAR_DIRS];		/* that neighbour itself left */
 	u32 left_rank;
+	u8 left_why;			/* enum rar_reason: LEFT or DIED */
 	u64 left_last;
 	unsigned long fin_next;
 	unsigned long expires;		/* orphan or tombstone, jiffies */

@@ -272,9 +272,9 @@ struct rar_done {
 enum rar_reason {
 	RAR_R_NONE,
 	RAR_R_CLOSED,		/* @rank closed with operations unfinished */
-	RAR_R_DIED,		/* the process of @rank exited */
+	RAR_R_DIED,		/* the process of @rank exited without close() */
 	RAR_R_SILENT,		/* nothing heard from @rank for @silent_ms */
-	RAR_R_LEFT,		/* @rank left before operation @op_seq */
+	RAR_R_LEFT,		/* @rank closed or shut down before @op_seq */
 	RAR_R_RESET,		/* @rank does not know this epoch (restarted) */
 	RAR_R_ABORTED,		/* @rank called RAR_ABORT */
 	RAR_R_TIMEOUT,		/* RAR_OP_TIMEOUT passed; @rank has not posted */

@@ -238,7 +238,7 @@ struct rar_table_hdr {
  * @h:      common header
  * @__pad:  zero
  * @err:       errno (Linux numbers)
- * @reason:    enum rar_reason
+ * @reason:    enum rar_reason (FIN: RAR_R_LEFT or RAR_R_DIED; 0 is RAR_R_LEFT)
  * @rank:      whom the reason names (FIN: who leaves; LATE: who asks)
  * @other:     the second member of a pair
  * @op_seq:    operation concerned (FIN: operations posted by the leaver)
