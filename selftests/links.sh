@@ -117,7 +117,7 @@ cut_off "the device is taken down" SILENT,NODEV \
 	"ip -n rar2 link set eth0 down" --self NODEV
 cut_off "the device is removed" SILENT,NODEV "ip -n rar2 link del eth0" --self NODEV
 cut_off "the address is removed" SILENT,NODEV \
-	"ip -n rar2 address del 10.77.0.3/24 dev eth0" --self NODEV,SILENT
+	"ip -n rar2 address del 10.77.0.3/24 dev eth0" --self NODEV
 
 # ---------------------------------------------------------------- the route
 cut_off "the route is removed" SILENT "ip -n rar2 route del 10.77.0.0/24" --link

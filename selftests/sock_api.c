@@ -889,7 +889,7 @@ TEST(join_option)
 	EXPECT_EQ(ETIMEDOUT, err);
 }
 
-/* Once more with another address: bind() would not change it either. */
+/* Once more with another address: of what bind() bound it changes nothing. */
 TEST(join_option_other_address)
 {
 	struct rar_ring ring = lo_ring(2, 10);
@@ -901,6 +901,7 @@ TEST(join_option_other_address)
 	fd = rar_socket();
 	rar_address(&ring, 0, &join.self);
 	rar_address(&ring, 1, &join.next);
+	ASSERT_EQ(0, bind(fd, (struct sockaddr *)&join.self, sizeof(join.self)));
 	ASSERT_EQ(0, setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
 	EXPECT_EQ(-ETIMEDOUT, rar_join_wait(fd, 5000));
 	other = join;
@@ -922,6 +923,38 @@ TEST(join_option_other_address)
 	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
 	EXPECT_EQ(-ETIMEDOUT, rar_join_wait(fd, 5000));
 	ROW(0, "the same", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+}
+
+/* A RAR_JOIN that fails leaves the socket as it was: any other one may follow. */
+TEST(join_option_repeated)
+{
+	struct rar_ring ring = lo_ring(2, 11), odd;
+	struct rar_join join, other;
+	struct sockaddr_rar name;
+	socklen_t len = sizeof(name);
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("join_ms", "100"));
+	fd = rar_socket();
+	rar_address(&ring, 0, &join.self);
+	rar_address(&ring, 1, &join.next);
+	other = join;
+	other.next.srar_addr[0] = 224;
+	ROW(EACCES, "a multicast address",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
+	ROW(ENOTCONN, "no name", getsockname(fd, (struct sockaddr *)&name, &len));
+	/* at once, and after it was tried for a while */
+	odd = lo_ring(3, 12);
+	rar_address(&odd, 2, &other.self);
+	rar_address(&odd, 0, &other.next);
+	ROW(0, "another group", setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
+	EXPECT_EQ(-ETIMEDOUT, rar_join_wait(fd, 5000));
+	ROW(0, "and another", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	EXPECT_EQ(-ETIMEDOUT, rar_join_wait(fd, 5000));
+	EXPECT_EQ(0, getsockname(fd, (struct sockaddr *)&name, &len));
+	EXPECT_EQ(11, name.srar_group);
+	close(fd);
 }
 
 /* ------------------------------------------------------------ send */

@@ -91,7 +91,15 @@ static bool addr_local(struct net *net, const struct rar_addr *a)
 
 /* -- bind and connect ---------------------------------------------------- */
 
-/* A member under its name, held by @sk, perhaps instead of @old. Return: it or ERR_PTR. */
+static bool addr_same(const struct rar_addr *a, const struct rar_addr *b)
+{
+	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
+}
+
+/*
+ * A member under its name, held by @sk. The address of the one before it, @old, may be
+ * gone: connect() waits for it. Return: it or ERR_PTR.
+ */
 static struct rar_group *member_new(struct sock *sk, const struct sockaddr_rar *self,
 				    struct rar_group *old)
 {
@@ -104,7 +112,8 @@ static struct rar_group *member_new(struct sock *sk, const struct sockaddr_rar *
 		return ERR_PTR(-ENOBUFS);
 	to_addr(rn, self, &grp->self);
 	grp->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
-	err = addr_local(sock_net(sk), &grp->self) ? 0 : -EADDRNOTAVAIL;
+	err = (old && addr_same(&old->self, &grp->self)) ||
+	      addr_local(sock_net(sk), &grp->self) ? 0 : -EADDRNOTAVAIL;
 	if (!err && grp->self.af) {
 		grp->port = rar_encap_get(rn, grp->self.af, grp->self.port);
 		err = PTR_ERR_OR_ZERO(grp->port);
@@ -211,6 +220,18 @@ int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 		return PTR_ERR(grp);
 	rcu_assign_pointer(rar_sk(sk)->grp, grp);
 	return 0;
+}
+
+/**
+ * rar_sock_unbind() - undo rar_sock_bind()
+ * @sk: socket, locked; its member is in BOUND
+ */
+void rar_sock_unbind(struct sock *sk)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+
+	RCU_INIT_POINTER(rar_sk(sk)->grp, NULL);
+	rar_leave_release(grp);
 }
 
 /* Once more under the same name. */
@@ -371,6 +392,8 @@ static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
 		return err;
 	lock_sock(sk);
 	err = rar_sock_bind(sk, sa);
+	if (!err)
+		rar_sk(sk)->by_join = false;
 	release_sock(sk);
 	return err;
 }

@@ -384,6 +384,22 @@ void rar_fail_from_wire(const struct rar_group *grp, const struct rar_notice_hdr
 	err->silent_ms = be32_to_cpu(n->silent_ms);
 }
 
+/*
+ * A neighbour has not heard us, as it says at last. Is that because we are cut off? The
+ * neighbours cannot know.
+ */
+static void own_fault(struct rar_group *grp, struct rar_error *err)
+{
+	int dir;
+
+	if (err->reason != RAR_R_SILENT || err->rank != grp->rank)
+		return;
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (err->other == rar_group_rank(grp, dir) &&
+		    rar_route_cut_off(grp, &grp->path[dir]))
+			err->reason = RAR_R_NODEV;
+}
+
 /**
  * rar_fail_rcv() - ABORT, LATE, FIN, FIN_ACK, RESET of the epoch
  * @grp: group in RUN or later
@@ -406,6 +422,7 @@ void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt)
 	rar_fail_from_wire(grp, &n, &err);
 	switch (pkt->h.type) {
 	case RAR_T_ABORT:
+		own_fault(grp, &err);
 		rar_fail(grp, &err);
 		break;
 	case RAR_T_FIN:

@@ -516,6 +516,7 @@ static void group_work(struct work_struct *work)
 	struct rar_group *grp = container_of(work, struct rar_group, work);
 
 	rar_fail_check_owner(grp);
+	rar_join_route_again(grp);
 	group_hook_prev(grp);
 	rar_group_put(grp);
 }

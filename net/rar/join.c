@@ -21,6 +21,9 @@
 #define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
 #define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
+#define JOIN_MTU_FULL		10	/* padded tries without answer, while ... */
+#define JOIN_MTU_SMALL		3	/* unpadded ones had one: they do not pass */
+#define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 {
@@ -70,6 +73,7 @@ static void send_join(struct rar_group *grp)
 	u64 token = j->unanswered++ < JOIN_FRESH ? j->peer_nonce[RAR_NEXT] : 0;
 	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
 
+	j->full_tries += !small && j->small_acks && !j->ok[RAR_NEXT];
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
 			       (grp->by_hosts ? RAR_JF_HOSTS : 0));
 	rar_output_ctl(grp, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
@@ -90,7 +94,13 @@ static void reject(struct rar_group *grp, const struct rar_pkt *pkt,
 			 be64_to_cpu(jh->nonce));
 }
 
-/* This join failed because members disagree: a late one hears it as well. */
+/* Nobody can join any more, whoever comes. */
+static bool ends_all_joins(const struct rar_error *err)
+{
+	return err->err == EBADMSG || err->reason == RAR_R_MTU;
+}
+
+/* This join failed for a reason that ends all joins: a late one hears it as well. */
 static void reject_like_others(struct rar_group *grp,
 			       const struct rar_pkt *pkt,
 			       const struct rar_join_hdr *jh)
@@ -100,7 +110,7 @@ static void reject_like_others(struct rar_group *grp,
 	spin_lock_bh(&grp->lock);
 	err = grp->error;
 	spin_unlock_bh(&grp->lock);
-	if (err.err == EBADMSG)
+	if (ends_all_joins(&err))
 		reject(grp, pkt, jh, &err);
 }
 
@@ -275,7 +285,7 @@ static void rcv_join_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 	rar_group_hear(grp, RAR_NEXT);
 	spin_lock_bh(&grp->lock);
 	if (jh.flags & cpu_to_be16(RAR_JF_SMALL)) {
-		j->small_ok = true;
+		j->small_acks++;
 	} else if (!j->ok[RAR_NEXT] || j->peer_nonce[RAR_NEXT] != nonce) {
 		j->ok[RAR_NEXT] = true;
 		j->peer_nonce[RAR_NEXT] = nonce;
@@ -317,8 +327,9 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 }
 
 /*
- * A neighbour gave up joining. If it disagrees with somebody nobody can
- * join; otherwise it, or its replacement, may come back.
+ * A neighbour gave up joining. If it disagrees with somebody, or a link does not pass
+ * full-size packets, nobody can join; if a rank had no route until the end, its
+ * predecessors need not wait; otherwise it, or its replacement, may come back.
  */
 static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 {
@@ -330,8 +341,8 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
 	rar_fail_from_wire(grp, &n, &err);
-	if (err.err == EBADMSG || err.reason == RAR_R_ABORTED ||
-	    READ_ONCE(grp->state) == RAR_S_RUN) {
+	if (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
+	    err.reason == RAR_R_NODEV || READ_ONCE(grp->state) == RAR_S_RUN) {
 		rar_fail(grp, &err);
 		return;
 	}
@@ -398,7 +409,9 @@ static void join_timed_out(struct rar_group *grp)
 	u32 next = rar_group_rank(grp, RAR_NEXT);
 	u32 prev = rar_group_rank(grp, RAR_PREV);
 
-	if (j->small_ok && !j->ok[RAR_NEXT])
+	if (j->route_err)
+		rar_fail_pair(grp, -j->route_err, RAR_R_NODEV, grp->rank, next, 0);
+	else if (j->small_acks && !j->ok[RAR_NEXT])
 		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank, next,
 			      0);
 	else if (READ_ONCE(j->odd_version) && !j->ok[RAR_PREV])
@@ -412,6 +425,13 @@ static void join_timed_out(struct rar_group *grp)
 			      0);
 }
 
+/* Do full-size packets not reach the successor, whose answers to small ones come? */
+static bool black_hole(const struct rar_join_state *j)
+{
+	return !j->ok[RAR_NEXT] && j->small_acks >= JOIN_MTU_SMALL &&
+	       j->full_tries >= JOIN_MTU_FULL;
+}
+
 /**
  * rar_join_tick() - timer while joining
  * @grp: group in JOINING or READY
@@ -423,9 +443,13 @@ unsigned long rar_join_tick(struct rar_group *grp)
 	struct rar_join_state *j = &grp->join;
 	unsigned long next;
 
-	if (time_after_eq(jiffies, j->deadline)) {
+	if (time_after_eq(jiffies, j->deadline) || black_hole(j)) {
 		join_timed_out(grp);
 		return jiffies + HZ;
+	}
+	if (READ_ONCE(j->route_err)) {
+		rar_group_schedule(grp);
+		return min(j->deadline, jiffies + msecs_to_jiffies(JOIN_ROUTE_MS));
 	}
 	if (time_after_eq(jiffies, j->next_try)) {
 		send_join(grp);
@@ -483,33 +507,77 @@ static void join_lanes(struct rar_group *grp, u16 af)
 	grp->nlanes = n;
 }
 
-/* Addresses, UDP port, route, memory: all that can fail before we send. */
+/* A link, a route or an address that is not there may come back. */
+static bool route_may_come(int err)
+{
+	return err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ENETDOWN ||
+	       err == -ENODEV || err == -EADDRNOTAVAIL;
+}
+
+/* The route to the successor, and what depends on it. */
+static int join_route(struct rar_group *grp)
+{
+	struct rar_path *path = &grp->path[RAR_NEXT];
+	u32 payload;
+	int dev, err;
+
+	path->src = grp->self;
+	path->src.af = path->dst.af;
+	err = rar_route_find(grp, path, &grp->join.mtu, &dev);
+	if (err)
+		return err;
+	payload = payload_of_mtu(path, grp->join.mtu);
+	if (!payload)
+		return -EMSGSIZE;
+	grp->join.payload = payload;
+	hook_route(grp, dev);
+	return 0;
+}
+
+/* UDP port, memory, route: all that can fail before we send, but the route may come. */
 static int join_prepare(struct rar_group *grp, const struct rar_addr *next)
 {
 	struct rar_path *path = &grp->path[RAR_NEXT];
-	int dev, err;
+	int err;
 
+	/* Of the join before this one. */
+	flush_work(&grp->work);
 	path->dst = *next;
 	path->src = grp->self;
 	path->src.af = next->af;
 	err = join_port(grp, next->af);
 	if (err)
 		return err;
-	err = rar_route_find(grp, path, &grp->join.mtu, &dev);
-	if (err)
-		return err;
-	grp->join.payload = payload_of_mtu(path, grp->join.mtu);
-	if (!grp->join.payload)
-		return -EMSGSIZE;
 	if (!grp->join.members)
 		grp->join.members = kvcalloc(grp->size,
 					     sizeof(*grp->join.members),
 					     GFP_KERNEL_ACCOUNT);
 	if (!grp->join.members)
 		return -ENOBUFS;
-	hook_route(grp, dev);
 	join_lanes(grp, next->af);
-	return rar_link_prepare(grp);
+	return rar_link_prepare(grp) ?: join_route(grp);
+}
+
+/**
+ * rar_join_route_again() - look for a route that was not there
+ * @grp: group
+ *
+ * In the group's work item.
+ */
+void rar_join_route_again(struct rar_group *grp)
+{
+	struct rar_join_state *j = &grp->join;
+	int err;
+
+	if (rar_group_state(grp) != RAR_S_JOINING || !READ_ONCE(j->route_err))
+		return;
+	err = join_route(grp);
+	WRITE_ONCE(j->route_err, err);
+	if (err && !route_may_come(err))
+		rar_fail_pair(grp, -err, err == -EMSGSIZE ? RAR_R_MTU : RAR_R_NODEV,
+			      grp->rank, rar_group_rank(grp, RAR_NEXT), 0);
+	else if (!err)
+		rar_group_kick(grp, jiffies);
 }
 
 /**
@@ -529,7 +597,7 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 	int err;
 
 	err = join_prepare(grp, next);
-	if (err)
+	if (err && (grp->size == 1 || !route_may_come(err)))
 		return err;
 	rar_resume_find(grp, &past);
 
@@ -541,7 +609,9 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 	WRITE_ONCE(j->nonce, rar_random_token());
 	get_random_bytes(&j->key, sizeof(j->key));
 	rar_table_reset(grp, &past);
-	j->small_ok = false;
+	j->small_acks = 0;
+	j->full_tries = 0;
+	j->route_err = err;
 	j->odd_version = false;
 	j->refused_since = 0;
 	j->tries = 0;

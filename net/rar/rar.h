@@ -387,7 +387,9 @@ struct rar_member {
  * @key:	of what strangers are told instead, see rar_join_token()
  * @peer_nonce:	of the neighbours
  * @ok:		the neighbour answered (next) or echoed our nonce (prev)
- * @small_ok:	small packets reach the successor
+ * @small_acks:	unpadded JOINs that the successor answered
+ * @full_tries:	padded ones sent since the first of these, all unanswered
+ * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
  * @odd_version: the predecessor asked in another version of the protocol
  * @payload:	of the own link to the successor
  * @members:	table, by rank
@@ -401,7 +403,9 @@ struct rar_join_state {
 	siphash_key_t key;
 	u64 peer_nonce[RAR_DIRS];
 	bool ok[RAR_DIRS];
-	bool small_ok;
+	u32 small_acks;
+	u32 full_tries;
+	int route_err;
 	bool odd_version;
 	u32 tries;
 	u32 unanswered;
@@ -709,6 +713,7 @@ void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
 unsigned long rar_join_tick(struct rar_group *grp);
 unsigned long rar_join_retry_in(u32 tries);
 void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
+void rar_join_route_again(struct rar_group *grp);
 
 /* table.c */
 void rar_table_rcv(struct rar_group *grp, const struct rar_pkt *pkt);

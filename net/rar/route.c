@@ -148,6 +148,15 @@ struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path)
 	return dst;
 }
 
+static bool addr_is_ours(struct net *net, const struct rar_addr *a)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (a->af == AF_INET6)
+		return ipv6_chk_addr(net, &a->ip, NULL, 0);
+#endif
+	return inet_addr_type(net, rar_addr_v4(a)) == RTN_LOCAL;
+}
+
 /**
  * rar_route_takes_chains() - may superpackets be chains of packets?
  * @grp:  group
@@ -175,12 +184,15 @@ bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path)
  * @mtu:  set to the path MTU, at most RAR_MAX_MTU
  * @dev:  set to the index of the route's device
  *
- * Process context. Return: 0 or a negative errno of the route lookup.
+ * Process context. Return: 0, -EADDRNOTAVAIL if the own address is gone, or a
+ * negative errno of the route lookup.
  */
 int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev)
 {
 	struct dst_entry *dst;
 
+	if (!ipv6_addr_any(&path->src.ip) && !addr_is_ours(grp->rn->net, &path->src))
+		return -EADDRNOTAVAIL;
 	local_bh_disable();
 	dst_cache_reset(&path->cache);
 	dst = rar_route_get(grp, path);
@@ -191,15 +203,6 @@ int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *
 	}
 	local_bh_enable();
 	return PTR_ERR_OR_ZERO(dst);
-}
-
-static bool addr_is_ours(struct net *net, const struct rar_addr *a)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	if (a->af == AF_INET6)
-		return ipv6_chk_addr(net, &a->ip, NULL, 0);
-#endif
-	return inet_addr_type(net, rar_addr_v4(a)) == RTN_LOCAL;
 }
 
 /**

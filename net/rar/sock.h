@@ -16,6 +16,7 @@
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
  * @print:     what @more is
+ * @by_join:   bound by RAR_JOIN, which may bind it to another name while it has not joined
  * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
  * @dtype:     default of send()
  * @redop:     default of send()
@@ -32,6 +33,7 @@ struct rar_sock {
 	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
 	struct rar_print print;
+	bool by_join;
 	bool interrupted;
 	u8 dtype;
 	u8 redop;
@@ -69,6 +71,7 @@ static inline struct rar_group *rar_sock_get(const struct sock *sk)
 
 int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
 int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self);
+void rar_sock_unbind(struct sock *sk);
 int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 		  long timeo);
 int rar_setsockopt(struct socket *sock, int level, int optname,

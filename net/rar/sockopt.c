@@ -42,14 +42,38 @@ static bool same_name(const struct rar_group *grp,
 	       !memcmp(&a->ip, self->srar_addr, sizeof(a->ip));
 }
 
-/* bind() where there is no member, or one that failed. */
+/* bind() where there is no member, or one that failed or that RAR_JOIN left. */
 static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 {
 	struct rar_group *grp = rar_sock_group(sk);
+	int err;
 
-	if (!grp || rar_group_state(grp) == RAR_S_FAILED)
-		return rar_sock_bind(sk, self);
-	return same_name(grp, self) ? 0 : -EINVAL;
+	if (grp && rar_group_state(grp) == RAR_S_BOUND && rar_sk(sk)->by_join &&
+	    !same_name(grp, self)) {
+		rar_sock_unbind(sk);
+		grp = NULL;
+	}
+	if (grp && rar_group_state(grp) != RAR_S_FAILED)
+		return same_name(grp, self) ? 0 : -EINVAL;
+	err = rar_sock_bind(sk, self);
+	if (!err)
+		rar_sk(sk)->by_join = true;
+	return err;
+}
+
+/* Both or neither: what this call bound is not bound after it failed. */
+static int join_both(struct sock *sk, const struct rar_join *join)
+{
+	struct rar_group *before = rar_sock_group(sk);
+	int err;
+
+	err = join_bind(sk, &join->self);
+	if (err)
+		return err;
+	err = rar_sock_join(sk, &join->next, 0);
+	if (err && rar_sock_group(sk) != before)
+		rar_sock_unbind(sk);
+	return err;
 }
 
 static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
@@ -67,9 +91,7 @@ static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	if (err)
 		return err;
 	lock_sock(sk);
-	err = join_bind(sk, &join.self);
-	if (!err)
-		err = rar_sock_join(sk, &join.next, 0);
+	err = join_both(sk, &join);
 	release_sock(sk);
 	return err;
 }
