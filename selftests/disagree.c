@@ -185,7 +185,10 @@ static int disagree(const struct disagreement *d, uint32_t n, uint32_t odd,
 	return bad;
 }
 
-/* Every rank's size but the odd one's is n; or it is the only one that adds by hosts. */
+/*
+ * Every rank's size but the odd one's is n; or it is the only one that adds by hosts. A
+ * rank whose successor is not the one that disagrees may learn it when its time is over.
+ */
 static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, bool odd_hosts,
 			 uint32_t reason)
 {
@@ -244,7 +247,7 @@ int main(void)
 		ksft_exit_skip("%s\n", why);
 	if (rar_private_net())
 		ksft_exit_fail_msg("no network namespace\n");
-	rar_write("/proc/sys/net/rar/join_ms", "5000");
+	rar_write("/proc/sys/net/rar/join_ms", "3000");
 	ksft_set_plan(NDISAGREEMENTS + 4);
 
 	for (size_t i = 0; i < NDISAGREEMENTS; i++) {

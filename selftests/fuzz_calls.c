@@ -189,7 +189,7 @@ static void do_join(struct thread *t)
 {
 	struct rar_ring ring = any_ring(t);
 	uint32_t rank = below(t, MAX_SIZE);
-	struct rar_join join;
+	struct rar_join join = {};
 
 	rar_address(&ring, rank, &join.self);
 	rar_address(&ring, ring.size ? rar_next(&ring, rank) : 0, &join.next);

@@ -310,7 +310,7 @@ int rar_join(int fd, const struct rar_ring *ring, uint32_t rank)
 int rar_join_start(int fd, const struct rar_ring *ring, uint32_t rank)
 {
 	int err = rar_set_schedule(fd, ring);
-	struct rar_join join;
+	struct rar_join join = {};
 
 	if (err)
 		return err;
@@ -375,7 +375,7 @@ const char *rar_reason_name(uint32_t reason)
 		"NONE", "CLOSED", "DIED", "SILENT", "LEFT", "RESET", "ABORTED",
 		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
 		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
-		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE",
+		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE", "KEY", "PREV",
 	};
 
 	return reason < RAR_R_NR ? names[reason] : "?";

@@ -484,7 +484,7 @@ TEST(bind_again_at_the_limit)
 TEST(bind_ports)
 {
 	struct rar_ring ring = lo_ring(2, 5);
-	struct rar_join join[2];
+	struct rar_join join[2] = {};
 	int fd[2];
 
 	/* two members with different ports on one address */
@@ -845,10 +845,75 @@ TEST(connect_waits_for_another)
 	EXPECT_EQ(-EISCONN, rar_connect(fd[0], &ring, 0));
 }
 
+static void misuse_join(struct __test_metadata *_metadata, int fd,
+			const struct rar_join *good)
+{
+	struct rar_join join = *good;
+
+	join.flags = 1;
+	ROW(EINVAL, "flags", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	join = *good;
+	join.__host = 1;
+	ROW(EINVAL, "host", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	join = *good;
+	join.__user_rank = 1;
+	ROW(EINVAL, "user rank", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	join = *good;
+	join.timeout_ms = 1u << 31;
+	ROW(EINVAL, "timeout", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	join = *good;
+	join.prev = good->self;
+	join.prev.srar_group++;
+	ROW(EINVAL, "prev of another group",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	join.prev.srar_group--;
+	join.prev.srar_family++;
+	ROW(EAFNOSUPPORT, "prev of another family",
+	    setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+}
+
+/* RAR_PREV_ADDR and RAR_KEY, and when they may be set. */
+TEST(join_prev_and_key)
+{
+	struct rar_ring ring = lo_ring(1, 13);
+	struct rar_join join = {}, later[2] = {};
+	struct sockaddr_rar prev;
+	socklen_t len = sizeof(prev);
+	char key[16] = "0123456789abcde";
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	fd = rar_socket();
+	rar_address(&ring, 0, &join.self);
+	join.next = join.self;
+	ROW(0, "prev", setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &join.self, 64));
+	EXPECT_EQ(0, getsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &prev, &len));
+	EXPECT_EQ(0, memcmp(&prev, &join.self, sizeof(prev)));
+	ROW(EINVAL, "prev, short", setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &join.self, 63));
+	ROW(0, "no prev", setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, NULL, 0));
+	EXPECT_EQ(0, getsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &prev, &len));
+	EXPECT_EQ(0, prev.srar_family);
+	ROW(0, "key", setsockopt(fd, SOL_RAR, RAR_KEY, key, 16));
+	ROW(EINVAL, "key, short", setsockopt(fd, SOL_RAR, RAR_KEY, key, 15));
+	ROW(EFAULT, "key, nowhere", setsockopt(fd, SOL_RAR, RAR_KEY, (void *)8, 16));
+	len = 16;
+	ROW(ENOPROTOOPT, "no key is read", getsockopt(fd, SOL_RAR, RAR_KEY, key, &len));
+	later[0] = join;
+	ROW(0, "a longer struct", setsockopt(fd, SOL_RAR, RAR_JOIN, later, sizeof(later)));
+	EXPECT_EQ(0, rar_join_wait(fd, 1000));
+	ROW(EISCONN, "key, late", setsockopt(fd, SOL_RAR, RAR_KEY, key, 16));
+	ROW(EISCONN, "prev, late", setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &join.self, 64));
+	close(fd);
+	fd = rar_socket();
+	ROW(0, "an earlier struct", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, 128));
+	EXPECT_EQ(0, rar_join_wait(fd, 1000));
+	close(fd);
+}
+
 TEST(join_option)
 {
 	struct rar_ring ring = lo_ring(1, 9);
-	struct rar_join join;
+	struct rar_join join = {}, later[2] = {};
 	struct pollfd p;
 	int fd, err = -1;
 	socklen_t len = sizeof(err);
@@ -857,9 +922,12 @@ TEST(join_option)
 	ASSERT_EQ(0, sysctl_write("join_ms", "300"));
 	rar_address(&ring, 0, &join.self);
 	join.next = join.self;
+	later[0] = join;
+	later[1].flags = 1;
 	fd = rar_socket();
 	ROW(EINVAL, "short", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, 127));
-	ROW(EINVAL, "long", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, 129));
+	ROW(EINVAL, "long", setsockopt(fd, SOL_RAR, RAR_JOIN, later, sizeof(later)));
+	misuse_join(_metadata, fd, &join);
 	ROW(EFAULT, "pointer",
 	    setsockopt(fd, SOL_RAR, RAR_JOIN, (void *)8, sizeof(join)));
 	join.self.srar_rank = 1;
@@ -893,7 +961,7 @@ TEST(join_option)
 TEST(join_option_other_address)
 {
 	struct rar_ring ring = lo_ring(2, 10);
-	struct rar_join join, other;
+	struct rar_join join = {}, other;
 	int fd;
 
 	ASSERT_EQ(0, rar_private_net());
@@ -929,7 +997,7 @@ TEST(join_option_other_address)
 TEST(join_option_repeated)
 {
 	struct rar_ring ring = lo_ring(2, 11), odd;
-	struct rar_join join, other;
+	struct rar_join join = {}, other;
 	struct sockaddr_rar name;
 	socklen_t len = sizeof(name);
 	int fd;

@@ -257,6 +257,39 @@ static int check_next(const struct rar_group *grp,
 	return 0;
 }
 
+static int check_prev(const struct rar_group *grp, const struct sockaddr_rar *prev,
+		      const struct sockaddr_rar *next)
+{
+	if (!prev->srar_family)
+		return 0;
+	if (prev->srar_group != grp->id || prev->srar_size != grp->size ||
+	    prev->srar_rank != rar_group_rank(grp, RAR_PREV) ||
+	    prev->srar_af != next->srar_af ||
+	    !memchr_inv(prev->srar_addr, 0, sizeof(prev->srar_addr)))
+		return -EINVAL;
+	return 0;
+}
+
+static void set_trust(struct rar_group *grp, const struct rar_join_opts *opts)
+{
+	memset(&grp->trust.prev, 0, sizeof(grp->trust.prev));
+	if (opts->prev.srar_family)
+		to_addr(grp->rn, &opts->prev, &grp->trust.prev);
+	grp->trust.key = opts->key;
+}
+
+/* How long a join may take, ms. */
+static u32 join_ms(const struct rar_net *rn, const struct rar_join_opts *opts, long timeo)
+{
+	u32 ms = READ_ONCE(rn->sysctl_join_ms);
+
+	if (opts->timeout_ms)
+		return opts->timeout_ms;
+	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
+		ms = min_t(u64, ms, jiffies64_to_msecs(timeo));
+	return ms;
+}
+
 /* What a connect() finds in states that do not allow another join. */
 static int join_state_error(const struct rar_group *grp)
 {
@@ -274,19 +307,20 @@ static int join_state_error(const struct rar_group *grp)
  * rar_sock_join() - start to join
  * @sk:    socket, locked and bound
  * @next:  the successor, checked
+ * @opts:  @prev is checked as an address
  * @timeo: jiffies until it must have ended; 0 or MAX_SCHEDULE_TIMEOUT: join_ms
  *
  * Return: 0 or a negative errno of connect().
  */
-int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
+int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
+		  const struct rar_join_opts *opts, long timeo)
 {
 	struct rar_group *grp = rar_sock_group(sk);
 	struct rar_net *rn = grp->rn;
 	struct rar_addr addr;
-	u32 ms;
 	int err;
 
-	err = check_next(grp, next);
+	err = check_next(grp, next) ?: check_prev(grp, &opts->prev, next);
 	if (!err && rar_group_state(grp) == RAR_S_FAILED)
 		err = bind_again(sk, grp);
 	if (err)
@@ -298,15 +332,13 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 	to_addr(rn, next, &addr);
 	grp->sk_mark = READ_ONCE(sk->sk_mark);
 	grp->sk_priority = READ_ONCE(sk->sk_priority);
+	set_trust(grp, opts);
 	grp->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
 	grp->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
-	ms = READ_ONCE(rn->sysctl_join_ms);
-	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
-		ms = min_t(u64, ms, jiffies64_to_msecs(timeo));
 	sk->sk_err = 0;
 	rar_sk(sk)->interrupted = false;
 	rar_fail_set_owner(grp, get_pid(task_tgid(current)));
-	return rar_join_start(grp, &addr, ms);
+	return rar_join_start(grp, &addr, join_ms(rn, opts, timeo));
 }
 
 static bool join_over(const struct rar_group *grp)
@@ -371,7 +403,7 @@ static int sock_connect(struct sock *sk, const struct sockaddr_rar *next, long t
 		rar_sk(sk)->interrupted = false;
 		return join_result(sk, grp);
 	}
-	err = rar_sock_join(sk, next, timeo);
+	err = rar_sock_join(sk, next, &rar_sk(sk)->join, timeo);
 	grp = rar_sock_group(sk);
 	if (!timeo && !err)
 		return join_over(grp) ? join_result(sk, grp) : -EINPROGRESS;
@@ -516,6 +548,7 @@ static int rar_release(struct socket *sock)
 	sock->sk = NULL;
 	rar_msg_drop(rar_sk(sk));
 	rar_region_flush(&rar_sk(sk)->regions);
+	memzero_explicit(&rar_sk(sk)->join, sizeof(rar_sk(sk)->join));
 	grp = rar_sock_group(sk);
 	RCU_INIT_POINTER(rar_sk(sk)->grp, NULL);
 	if (grp)
@@ -595,7 +628,8 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_data_hdr) == 64);
 	static_assert(sizeof(struct rar_ack_hdr) == 112);
 	static_assert(sizeof(struct rar_probe_hdr) == 48);
-	static_assert(sizeof(struct rar_join_hdr) == 48);
+	static_assert(sizeof(struct rar_join_hdr) == 56);
+	static_assert(sizeof(struct rar_join) == 232);
 	static_assert(sizeof(struct rar_table_hdr) == 136);
 	static_assert(sizeof(struct rar_wire_member) == 32);
 	static_assert(sizeof(struct rar_notice_hdr) == 56);

@@ -357,7 +357,7 @@ void rar_fail_check_owner(struct rar_group *grp)
 /* What calls return because of others: never what means something else there. */
 static bool wire_errno_ok(u32 err)
 {
-	return err == ECONNRESET || err == EMSGSIZE || err == EBADMSG ||
+	return err == ECONNRESET || err == EMSGSIZE || err == EBADMSG || err == EACCES ||
 	       err == EADDRINUSE || err == ETIMEDOUT;
 }
 

@@ -328,6 +328,7 @@ static void group_free_work(struct work_struct *work)
 	kvfree(grp->join.members);
 	rar_user_alive(grp->user, -1);
 	rar_user_put(grp->user);
+	memzero_explicit(&grp->trust, sizeof(grp->trust));
 	rar_group_let_go(grp);
 	kfree(grp);
 	if (atomic_dec_and_test(&rn->alive))

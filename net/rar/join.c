@@ -6,6 +6,11 @@
  *	i <- i+1   JOIN_ACK(nonce i+1)
  *	i -> i+1   JOIN echoing nonce i+1   now i+1 knows i's address is real
  *
+ * Whom a member believes: its successor, whose address the user gave, and a predecessor
+ * whose address the user gave too (RAR_PREV_ADDR) or that proves to have the key (RAR_KEY).
+ * Anybody else who claims the predecessor's rank is a stranger: it may have the place as
+ * long as it lives, but what it says or wants ends nobody's join.
+ *
  * JOIN is padded to the packet size it proposes, so that an answer proves
  * the path. When rank 0 has both neighbours the table goes round; see table.c.
  */
@@ -56,6 +61,90 @@ bool rar_join_token(const struct rar_group *grp, const struct rar_pkt *pkt)
 	       token == cookie(grp, &pkt->from);
 }
 
+/* -- whom to believe ------------------------------------------------------ */
+
+/* Of a JOIN that was received, and of the JOIN_ACK that answers it. */
+static u64 proof_of_prev(const struct rar_group *grp, const struct rar_pkt *pkt,
+			 const struct rar_join_hdr *jh)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(jh->nonce), .echo = be64_to_cpu(pkt->h.token),
+		.size = be32_to_cpu(jh->size),
+		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
+		.from = &pkt->from, .to = &pkt->to,
+	};
+
+	return rar_key_proof(grp, &c);
+}
+
+static u64 proof_to_prev(const struct rar_group *grp, const struct rar_pkt *pkt,
+			 const struct rar_join_hdr *jh, u64 echo)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(jh->nonce), .echo = echo, .size = grp->size,
+		.src = grp->rank, .dst = be16_to_cpu(pkt->h.src),
+		.from = &pkt->to, .to = &pkt->from,
+	};
+
+	return rar_key_proof(grp, &c);
+}
+
+/* Of a JOIN that is sent, and of the JOIN_ACK that answers it. */
+static u64 proof_to_next(const struct rar_group *grp, u64 echo)
+{
+	const struct rar_path *path = &grp->path[RAR_NEXT];
+	struct rar_claim c = {
+		.nonce = grp->join.nonce, .echo = echo, .size = grp->size,
+		.src = grp->rank, .dst = rar_group_rank(grp, RAR_NEXT),
+		.from = &path->src, .to = &path->dst,
+	};
+
+	return rar_key_proof(grp, &c);
+}
+
+static u64 proof_of_next(const struct rar_group *grp, const struct rar_pkt *pkt,
+			 const struct rar_join_hdr *jh)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(pkt->h.token), .echo = be64_to_cpu(jh->nonce),
+		.size = be32_to_cpu(jh->size),
+		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
+		.from = &pkt->from, .to = &pkt->to,
+	};
+
+	return rar_key_proof(grp, &c);
+}
+
+/* Does an address or a key tell the predecessor from strangers? */
+static bool prev_is_named(const struct rar_group *grp)
+{
+	return grp->trust.prev.af || rar_key_is_set(&grp->trust.key);
+}
+
+/* May the neighbour with this rank end the join? From READY on the table names it. */
+static bool is_believed(const struct rar_group *grp, u32 rank)
+{
+	return rank == rar_group_rank(grp, RAR_NEXT) || prev_is_named(grp) ||
+	       READ_ONCE(grp->state) >= RAR_S_READY;
+}
+
+/*
+ * Why is this not the predecessor, whatever else it says? Its JOIN echoes our nonce. The
+ * proof covers the size that it claims: what it proves may still be a disagreement.
+ */
+static enum rar_reason why_stranger(const struct rar_group *grp,
+				    const struct rar_pkt *pkt,
+				    const struct rar_join_hdr *jh)
+{
+	const struct rar_addr *prev = &grp->trust.prev;
+
+	if (prev->af && (prev->af != pkt->from.af || prev->port != pkt->from.port ||
+			 !ipv6_addr_equal(&prev->ip, &pkt->from.ip)))
+		return RAR_R_PREV;
+	return be64_to_cpu(jh->proof) == proof_of_prev(grp, pkt, jh) ? RAR_R_NONE :
+								      RAR_R_KEY;
+}
+
 /* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
 
 static void send_join(struct rar_group *grp)
@@ -74,6 +163,8 @@ static void send_join(struct rar_group *grp)
 	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
 
 	j->full_tries += !small && j->small_acks && !j->ok[RAR_NEXT];
+	if (token)
+		jh.proof = cpu_to_be64(proof_to_next(grp, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
 			       (grp->by_hosts ? RAR_JF_HOSTS : 0));
 	rar_output_ctl(grp, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
@@ -88,6 +179,7 @@ static void reject(struct rar_group *grp, const struct rar_pkt *pkt,
 		.reason = cpu_to_be32(err->reason),
 		.rank = cpu_to_be32(err->rank),
 		.other = cpu_to_be32(err->other),
+		.op_seq = cpu_to_be64(err->op_seq),
 	};
 
 	rar_output_reply(grp, pkt, &n, sizeof(n), RAR_T_REJECT,
@@ -97,7 +189,7 @@ static void reject(struct rar_group *grp, const struct rar_pkt *pkt,
 /* Nobody can join any more, whoever comes. */
 static bool ends_all_joins(const struct rar_error *err)
 {
-	return err->err == EBADMSG || err->reason == RAR_R_MTU;
+	return err->err == EBADMSG || err->err == EACCES || err->reason == RAR_R_MTU;
 }
 
 /* This join failed for a reason that ends all joins: a late one hears it as well. */
@@ -117,15 +209,18 @@ static void reject_like_others(struct rar_group *grp,
 static void join_answer(struct rar_group *grp, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
+	u64 echo = cookie(grp, &pkt->from);
 	struct rar_join_hdr ack = {
-		.nonce = cpu_to_be64(cookie(grp, &pkt->from)),
+		.nonce = cpu_to_be64(echo),
 		.size = cpu_to_be32(grp->size),
 		.payload = jh->payload,
 		.port = grp->path[RAR_NEXT].src.port,
 		.flags = jh->flags,
+		.proof = cpu_to_be64(proof_to_prev(grp, pkt, jh, echo)),
 	};
 
-	rar_output_reply(grp, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK,
+	/* No longer than the question, which has no proof in earlier versions. */
+	rar_output_reply(grp, pkt, &ack, min_t(size_t, sizeof(ack), pkt->len), RAR_T_JOIN_ACK,
 			 be64_to_cpu(jh->nonce));
 }
 
@@ -195,8 +290,11 @@ static void refuse(struct rar_group *grp, const struct rar_pkt *pkt,
 		.reason = why,
 		.rank = be16_to_cpu(pkt->h.src),
 		.other = grp->rank,
+		/* Who holds the place is the predecessor, and no stranger. */
+		.op_seq = READ_ONCE(grp->state) >= RAR_S_RUN || prev_is_named(grp),
 	};
 
+	rar_mib_inc(grp->rn, JoinsRefused);
 	reject(grp, pkt, jh, &e);
 }
 
@@ -211,13 +309,34 @@ static enum rar_reason join_differs(const struct rar_group *grp,
 	return by_hosts != grp->by_hosts ? RAR_R_SCHEDULE : RAR_R_NONE;
 }
 
+/*
+ * Is the JOIN, which echoes our nonce, not from the predecessor, or from one that disagrees
+ * with us? Then it is refused; only a predecessor that is no stranger ends our join as well.
+ */
+static bool refused(struct rar_group *grp, const struct rar_pkt *pkt,
+		    const struct rar_join_hdr *jh)
+{
+	enum rar_reason why = why_stranger(grp, pkt, jh);
+	bool stranger = why || !prev_is_named(grp);
+	int err = why ? EACCES : EBADMSG;
+
+	why = why ?: join_differs(grp, jh);
+	if (!why)
+		return false;
+	refuse(grp, pkt, jh, err, why);
+	/* For the error, should the join time out. */
+	WRITE_ONCE(grp->join.odd, why);
+	if (!stranger)
+		rar_fail_pair(grp, err, why, rar_group_rank(grp, RAR_PREV), grp->rank, 0);
+	return true;
+}
+
 /* From the predecessor, or from one that takes its rank. */
 static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 			  const struct rar_join_hdr *jh)
 {
 	bool joining = READ_ONCE(grp->state) < RAR_S_RUN;
 	u32 prev = rar_group_rank(grp, RAR_PREV);
-	enum rar_reason why;
 	bool echoed, known;
 
 	echoed = pkt->h.token;
@@ -225,6 +344,10 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 		grp->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh->nonce);
 	if (prev_held(grp, pkt, jh)) {
 		refuse(grp, pkt, jh, EADDRINUSE, RAR_R_DUPLICATE);
+		return;
+	}
+	if (!joining && echoed && why_stranger(grp, pkt, jh)) {
+		refuse(grp, pkt, jh, EACCES, why_stranger(grp, pkt, jh));
 		return;
 	}
 	if (!joining && echoed && !known) {
@@ -238,22 +361,25 @@ static void rcv_join_prev(struct rar_group *grp, const struct rar_pkt *pkt,
 	if (!joining && !known && prev_at(grp, pkt, jh) &&
 	    rar_output_budget(grp->rn))
 		rar_ack_send(grp);
-	why = join_differs(grp, jh);
-	if (joining && echoed && why) {
-		refuse(grp, pkt, jh, EBADMSG, why);
-		rar_fail_pair(grp, EBADMSG, why, prev, grp->rank, 0);
+	if (joining && echoed && refused(grp, pkt, jh))
 		return;
-	}
 	if (joining && echoed && !(jh->flags & cpu_to_be16(RAR_JF_SMALL)))
 		accept_prev(grp, pkt, jh);
 	join_answer(grp, pkt, jh);
+}
+
+/* Members of earlier versions send no proof. */
+static bool get_join_hdr(const struct rar_pkt *pkt, struct rar_join_hdr *jh)
+{
+	jh->proof = 0;
+	return !skb_copy_bits(pkt->skb, pkt->off, jh, min_t(u32, sizeof(*jh), pkt->len));
 }
 
 static void rcv_join(struct rar_group *grp, const struct rar_pkt *pkt)
 {
 	struct rar_join_hdr jh;
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &jh, sizeof(jh)))
+	if (!get_join_hdr(pkt, &jh))
 		return;
 	/* The kernel's socket holds the port, so no user forges this. */
 	if (jh.port != pkt->from.port)
@@ -279,8 +405,14 @@ static void rcv_join_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 	struct rar_join_hdr jh;
 	u64 nonce;
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &jh, sizeof(jh)))
+	if (!get_join_hdr(pkt, &jh))
 		return;
+	if (READ_ONCE(grp->state) < RAR_S_RUN &&
+	    be64_to_cpu(jh.proof) != proof_of_next(grp, pkt, &jh)) {
+		rar_fail_pair(grp, EACCES, RAR_R_KEY, grp->rank,
+			      rar_group_rank(grp, RAR_NEXT), 0);
+		return;
+	}
 	nonce = be64_to_cpu(jh.nonce);
 	rar_group_hear(grp, RAR_NEXT);
 	spin_lock_bh(&grp->lock);
@@ -300,8 +432,8 @@ static void rcv_join_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 }
 
 /*
- * The successor refuses us. A held rank may be stale and become free, so
- * that one is final only when it lasted.
+ * The successor refuses us. A held rank may be stale and become free, so that is final
+ * only when it lasted, and not before our time is over if a stranger may hold it.
  */
 static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 {
@@ -318,9 +450,10 @@ static void rcv_reject(struct rar_group *grp, const struct rar_pkt *pkt)
 	if (err.err == EADDRINUSE) {
 		if (!grp->join.refused_since)
 			grp->join.refused_since = jiffies | 1;
-		final = time_after(jiffies,
-				   grp->join.refused_since + patience);
+		final = err.op_seq && time_after(jiffies, grp->join.refused_since +
+							  patience);
 	}
+	err.op_seq = 0;
 	spin_unlock_bh(&grp->lock);
 	if (final)
 		rar_fail(grp, &err);
@@ -341,8 +474,9 @@ static void rcv_join_abort(struct rar_group *grp, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
 	rar_fail_from_wire(grp, &n, &err);
-	if (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
-	    err.reason == RAR_R_NODEV || READ_ONCE(grp->state) == RAR_S_RUN) {
+	if (is_believed(grp, src) &&
+	    (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
+	     err.reason == RAR_R_NODEV || READ_ONCE(grp->state) == RAR_S_RUN)) {
 		rar_fail(grp, &err);
 		return;
 	}
@@ -416,6 +550,9 @@ static void join_timed_out(struct rar_group *grp)
 			      0);
 	else if (READ_ONCE(j->odd_version) && !j->ok[RAR_PREV])
 		rar_fail_pair(grp, EBADMSG, RAR_R_VERSION, prev, grp->rank, 0);
+	else if (j->odd && !j->ok[RAR_PREV])
+		rar_fail_pair(grp, j->odd == RAR_R_KEY || j->odd == RAR_R_PREV ? EACCES : EBADMSG,
+			      j->odd, prev, grp->rank, 0);
 	else if (j->refused_since)
 		rar_fail_pair(grp, EADDRINUSE, RAR_R_DUPLICATE,
 			      grp->rank, next, 0);
@@ -613,6 +750,7 @@ int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
 	j->full_tries = 0;
 	j->route_err = err;
 	j->odd_version = false;
+	j->odd = RAR_R_NONE;
 	j->refused_since = 0;
 	j->tries = 0;
 	j->unanswered = 0;

@@ -36,6 +36,7 @@ struct rar_net;
 	X(ReduceSimd)	/* chunks added with SIMD */			\
 	X(ReduceScalar)	/* chunks added without: FPU busy or none */	\
 	X(GroupsJoined)	/* rings closed */				\
+	X(JoinsRefused)	/* JOINs of strangers, or of members that disagree */ \
 	X(GroupsFailed)	/* groups that ended with an error */
 
 #define RAR_DROP_LIST(X)						\

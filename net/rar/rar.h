@@ -368,6 +368,15 @@ struct rar_early {
 	u64 truesize;
 };
 
+/* What the proof of a JOIN or JOIN_ACK covers. */
+struct rar_claim {
+	u64 nonce;		/* of the one who joins */
+	u64 echo;		/* what its successor answers with */
+	u32 size;
+	u16 src, dst;		/* ranks */
+	const struct rar_addr *from, *to;
+};
+
 /* An epoch that failed, and the lowest operation to repeat; see resume.c. */
 struct rar_resume {
 	u64 epoch;		/* 0 = none */
@@ -391,6 +400,7 @@ struct rar_member {
  * @full_tries:	padded ones sent since the first of these, all unanswered
  * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
  * @odd_version: the predecessor asked in another version of the protocol
+ * @odd:	enum rar_reason: why somebody with the predecessor's rank was refused
  * @payload:	of the own link to the successor
  * @members:	table, by rank
  * @back:	slices of the table that came (rank 0: came round) in this step
@@ -407,6 +417,7 @@ struct rar_join_state {
 	u32 full_tries;
 	int route_err;
 	bool odd_version;
+	u8 odd;
 	u32 tries;
 	u32 unanswered;
 	u32 payload;
@@ -427,6 +438,12 @@ struct rar_join_state {
 	u32 min_payload;
 	u32 min_rank;
 	struct rar_caps caps;
+};
+
+/* What a joining member knows about its neighbours besides the successor's address. */
+struct rar_trust {
+	struct rar_addr prev;	/* where the predecessor is; af 0 = anywhere */
+	siphash_key_t key;	/* shared by the members; all zero = none */
 };
 
 /*
@@ -510,6 +527,7 @@ struct rar_group {
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;
 	struct rar_addr self;			/* as bound; af 0 = any */
+	struct rar_trust trust;			/* set by connect() */
 	struct rar_hook *hook[3];	/* loopback, to next, from prev; rn->hook_lock */
 	int prev_dev;			/* device the predecessor comes from */
 	bool next_here, prev_here;	/* neighbours in this netns, see local.c */
@@ -616,6 +634,11 @@ static inline bool rar_group_is_first(const struct rar_group *grp)
 	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
 }
 
+static inline bool rar_key_is_set(const siphash_key_t *key)
+{
+	return key->key[0] || key->key[1];
+}
+
 static inline u8 rar_group_state(const struct rar_group *grp)
 {
 	/* Pairs with the release in rar_group_set_state(). */
@@ -714,6 +737,10 @@ unsigned long rar_join_tick(struct rar_group *grp);
 unsigned long rar_join_retry_in(u32 tries);
 void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
 void rar_join_route_again(struct rar_group *grp);
+
+/* key.c */
+u64 rar_key_proof(const struct rar_group *grp, const struct rar_claim *claim);
+u64 rar_key_epoch(const struct rar_group *grp, u64 drawn);
 
 /* table.c */
 void rar_table_rcv(struct rar_group *grp, const struct rar_pkt *pkt);

@@ -7,6 +7,18 @@
 #include "region.h"
 
 /*
+ * struct rar_join_opts - what a join is asked for besides the successor
+ * @prev:       address of the predecessor, family 0: anywhere
+ * @key:        shared by the members; all zero: none
+ * @timeout_ms: until the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
+ */
+struct rar_join_opts {
+	struct sockaddr_rar prev;
+	siphash_key_t key;
+	u32 timeout_ms;
+};
+
+/*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
  * @grp:       the member; set by bind() under the socket lock, exchanged by the
@@ -23,6 +35,7 @@
  * @schedule:  asked for, enum rar_schedule
  * @nonempty:  RAR_NONEMPTY
  * @peers_from: RAR_PEERS_FROM
+ * @join:      RAR_PREV_ADDR and RAR_KEY, for the next join
  * @op_timeout_ms: kept until there is a group
  * @regions:   registered memory
  */
@@ -40,6 +53,7 @@ struct rar_sock {
 	u8 schedule;
 	bool nonempty;
 	u32 peers_from;
+	struct rar_join_opts join;
 	u32 op_timeout_ms;
 	struct rar_regions regions;
 };
@@ -73,7 +87,7 @@ int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
 int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self);
 void rar_sock_unbind(struct sock *sk);
 int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
-		  long timeo);
+		  const struct rar_join_opts *opts, long timeo);
 int rar_setsockopt(struct socket *sock, int level, int optname,
 		   sockptr_t optval, unsigned int optlen);
 int rar_getsockopt(struct socket *sock, int level, int optname,

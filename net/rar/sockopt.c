@@ -62,7 +62,8 @@ static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 }
 
 /* Both or neither: what this call bound is not bound after it failed. */
-static int join_both(struct sock *sk, const struct rar_join *join)
+static int join_both(struct sock *sk, const struct rar_join *join,
+		     const struct rar_join_opts *opts)
 {
 	struct rar_group *before = rar_sock_group(sk);
 	int err;
@@ -70,29 +71,121 @@ static int join_both(struct sock *sk, const struct rar_join *join)
 	err = join_bind(sk, &join->self);
 	if (err)
 		return err;
-	err = rar_sock_join(sk, &join->next, 0);
+	err = rar_sock_join(sk, &join->next, opts, sock_sndtimeo(sk, false));
 	if (err && rar_sock_group(sk) != before)
 		rar_sock_unbind(sk);
 	return err;
 }
 
+static int check_join(const struct rar_join *join)
+{
+	int err;
+
+	if (join->flags || join->__host || join->__user_rank || join->__pad ||
+	    join->timeout_ms > INT_MAX)
+		return -EINVAL;
+	err = rar_sock_check_addr(&join->self, sizeof(join->self));
+	if (!err)
+		err = rar_sock_check_addr(&join->next, sizeof(join->next));
+	if (!err && memchr_inv(&join->prev, 0, sizeof(join->prev)))
+		err = rar_sock_check_addr(&join->prev, sizeof(join->prev));
+	return err;
+}
+
+/* What this call says about the join, else what the options said. */
+static void join_opts(const struct rar_sock *rsk, const struct rar_join *join,
+		      struct rar_join_opts *opts)
+{
+	*opts = rsk->join;
+	opts->timeout_ms = join->timeout_ms;
+	if (join->prev.srar_family)
+		opts->prev = join->prev;
+	if (memchr_inv(join->key, 0, sizeof(join->key)))
+		memcpy(&opts->key, join->key, sizeof(opts->key));
+}
+
+/* Programs that know only the first fields give only these. */
+static int copy_join(struct rar_join *join, sockptr_t optval, unsigned int optlen)
+{
+	size_t len = min_t(size_t, optlen, sizeof(*join));
+	int zero = 1;
+
+	if (optlen < offsetof(struct rar_join, prev))
+		return -EINVAL;
+	memset(join, 0, sizeof(*join));
+	if (copy_from_sockptr(join, optval, len))
+		return -EFAULT;
+	if (optlen > len)
+		zero = check_zeroed_sockptr(optval, len, optlen - len);
+	return zero < 0 ? zero : zero ? check_join(join) : -EINVAL;
+}
+
 static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
+	struct rar_join_opts opts;
 	struct rar_join join;
 	int err;
 
-	if (optlen != sizeof(join))
-		return -EINVAL;
-	if (copy_from_sockptr(&join, optval, sizeof(join)))
-		return -EFAULT;
-	err = rar_sock_check_addr(&join.self, sizeof(join.self));
-	if (!err)
-		err = rar_sock_check_addr(&join.next, sizeof(join.next));
+	err = copy_join(&join, optval, optlen);
 	if (err)
 		return err;
 	lock_sock(sk);
-	err = join_both(sk, &join);
+	join_opts(rar_sk(sk), &join, &opts);
+	err = join_both(sk, &join, &opts);
 	release_sock(sk);
+	memzero_explicit(&join, sizeof(join));
+	memzero_explicit(&opts, sizeof(opts));
+	return err;
+}
+
+/* Has it no member that joins, or has joined? */
+static bool may_set_join(const struct sock *sk)
+{
+	struct rar_group *grp = rar_sock_group(sk);
+	u8 state = grp ? rar_group_state(grp) : RAR_S_UNBOUND;
+
+	return state <= RAR_S_BOUND || state == RAR_S_FAILED;
+}
+
+static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct sockaddr_rar prev = {};
+	int err = 0;
+
+	if (optlen && optlen != sizeof(prev))
+		return -EINVAL;
+	if (copy_from_sockptr(&prev, optval, optlen))
+		return -EFAULT;
+	if (optlen)
+		err = rar_sock_check_addr(&prev, optlen);
+	if (err)
+		return err;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->join.prev = prev;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
+static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	siphash_key_t key = {};
+	int err = 0;
+
+	static_assert(sizeof(key) == RAR_KEY_LEN);
+	if (optlen && optlen != sizeof(key))
+		return -EINVAL;
+	if (copy_from_sockptr(&key, optval, optlen))
+		return -EFAULT;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->join.key = key;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	memzero_explicit(&key, sizeof(key));
 	return err;
 }
 
@@ -201,19 +294,15 @@ static int set_op_timeout(struct sock *sk, u32 ms)
 /* For the next join. */
 static int set_schedule(struct sock *sk, u32 val)
 {
-	struct rar_group *grp;
 	int err = 0;
-	u8 state;
 
 	if (val >= RAR_SCHEDULE_NR)
 		return -EINVAL;
 	lock_sock(sk);
-	grp = rar_sock_group(sk);
-	state = grp ? rar_group_state(grp) : RAR_S_UNBOUND;
-	if (state > RAR_S_BOUND && state != RAR_S_FAILED)
-		err = -EISCONN;
-	else
+	if (may_set_join(sk))
 		rar_sk(sk)->schedule = val;
+	else
+		err = -EISCONN;
 	release_sock(sk);
 	return err;
 }
@@ -230,6 +319,10 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return -ENOPROTOOPT;
 	if (optname == RAR_JOIN)
 		return set_join(sk, optval, optlen);
+	if (optname == RAR_PREV_ADDR)
+		return set_prev(sk, optval, optlen);
+	if (optname == RAR_KEY)
+		return set_key(sk, optval, optlen);
 	if (optname == RAR_REG || optname == RAR_UNREG)
 		return set_region(rsk, optname, optval, optlen);
 	err = get_u32_opt(optval, optlen, &val);
@@ -423,6 +516,16 @@ static int get_group_opt(struct rar_group *grp, u32 from, int optname,
 	return -ENOPROTOOPT;
 }
 
+static int get_prev(struct sock *sk, char __user *optval, int __user *optlen, int len)
+{
+	struct sockaddr_rar prev;
+
+	lock_sock(sk);
+	prev = rar_sk(sk)->join.prev;
+	release_sock(sk);
+	return put_opt(&prev, sizeof(prev), optval, optlen, len);
+}
+
 int rar_getsockopt(struct socket *sock, int level, int optname,
 		   char __user *optval, int __user *optlen)
 {
@@ -457,6 +560,8 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 	case RAR_PEERS_FROM:
 		val = rsk->peers_from;
 		break;
+	case RAR_PREV_ADDR:
+		return get_prev(sk, optval, optlen, len);
 	default:
 		grp = rar_sock_get(sk);
 		err = get_group_opt(grp, READ_ONCE(rsk->peers_from), optname, optval,

@@ -262,7 +262,7 @@ static bool get_ready(struct rar_group *grp)
 	take_seat(grp);
 	grp->payload = grp->join.min_payload;
 	rar_link_start(grp);
-	WRITE_ONCE(grp->epoch, grp->join.epoch);
+	WRITE_ONCE(grp->epoch, rar_key_epoch(grp, grp->join.epoch));
 	rar_group_set_state(grp, RAR_S_READY);
 	return true;
 }
@@ -311,6 +311,12 @@ static bool rcv_collect(struct rar_group *grp, struct table_pkt *t)
 	return false;
 }
 
+/* Is this about the epoch that this member is ready for, or in? */
+static bool of_this_epoch(const struct rar_group *grp, const struct table_pkt *t)
+{
+	return rar_key_epoch(grp, be64_to_cpu(t->th.epoch)) == grp->epoch;
+}
+
 /* A member learns the table; @bad: what it computes is not what is claimed. */
 static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
 {
@@ -329,8 +335,8 @@ static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
 		return false;
 	}
 	if (grp->state >= RAR_S_RUN)
-		return be64_to_cpu(t->th.epoch) == grp->epoch;
-	if (be64_to_cpu(t->th.epoch) == grp->epoch)
+		return of_this_epoch(grp, t);
+	if (of_this_epoch(grp, t))
 		return true;
 	if (be64_to_cpu(t->th.epoch) != j->epoch)
 		bitmap_zero(j->back, slices(grp));
@@ -348,7 +354,7 @@ static bool rcv_propose(struct rar_group *grp, struct table_pkt *t, bool *bad)
 
 static bool rcv_commit(struct rar_group *grp, struct table_pkt *t)
 {
-	if (be64_to_cpu(t->th.epoch) != grp->epoch ||
+	if (!of_this_epoch(grp, t) ||
 	    be64_to_cpu(t->th.digest) != grp->join.digest)
 		return false;
 	if (grp->state == RAR_S_READY)

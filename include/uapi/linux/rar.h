@@ -85,11 +85,19 @@ struct sockaddr_rar {
 #define RAR_SCHEDULE	13 /* get/set: __u32, enum rar_schedule, before connect;
 			    * the same on all members
 			    */
+#define RAR_PREV_ADDR	14 /* get/set: struct sockaddr_rar, where the predecessor
+			    * is; before connect; length 0: anywhere
+			    */
+#define RAR_KEY		15 /* set: RAR_KEY_LEN bytes, before connect; the same on
+			    * all members; length 0, or all zero: none
+			    */
 #define RAR_CANCEL	16 /* set: __u32, 0; drops a record begun with MSG_MORE */
 #define RAR_NONEMPTY	17 /* get/set: __u32, 0 or 1; 1: a result without bytes is a
 			    * record of one byte, 0, so that 0 bytes are the end of file
 			    */
 #define RAR_PEERS_FROM	18 /* get/set: __u32; the first rank that RAR_PEERS returns */
+
+#define RAR_KEY_LEN	16
 
 /* Control messages, level SOL_RAR. */
 #define RAR_OP		32 /* sendmsg: struct rar_op */
@@ -115,15 +123,30 @@ struct rar_reg {
  * struct rar_join - argument of RAR_JOIN
  * @self: as for bind()
  * @next: as for connect()
+ * @prev: as for RAR_PREV_ADDR; family 0: what that says
+ * @key:  as for RAR_KEY; all zero: what that says
+ * @timeout_ms: until the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
+ * @flags: 0 (no flag is defined yet)
+ * @__host: 0
+ * @__user_rank: 0
+ * @__pad: 0
  *
  * For languages whose sockets refuse addresses of unknown families. Never
- * blocks: POLLOUT or SO_ERROR tell how the join ended.
+ * blocks: POLLOUT or SO_ERROR tell how the join ended. The first two fields
+ * alone will do; more than this is accepted if the rest is zero.
  *
- * Python: struct "=64s64s"
+ * Python: struct "=64s64s64s16sIIQI4x"
  */
 struct rar_join {
 	struct sockaddr_rar self;
 	struct sockaddr_rar next;
+	struct sockaddr_rar prev;
+	__u8	key[RAR_KEY_LEN];
+	__u32	timeout_ms;
+	__u32	flags;
+	__u64	__host;
+	__u32	__user_rank;
+	__u32	__pad;
 };
 
 enum rar_collective {
@@ -293,6 +316,8 @@ enum rar_reason {
 	RAR_R_NODEV,		/* the device to @other went away at @rank */
 	RAR_R_FAULT,		/* a fault while copying in at @rank */
 	RAR_R_SCHEDULE,		/* @rank and @other disagree about RAR_SCHEDULE */
+	RAR_R_KEY,		/* @rank and @other have different keys, or one none */
+	RAR_R_PREV,		/* @other expects @rank at another address */
 	RAR_R_NR
 };
 

@@ -170,6 +170,8 @@ struct rar_probe_hdr {
  *           size, which the padding proves
  * @port:    UDP port that answers go to
  * @flags:   RAR_JF_*
+ * @proof:   of the key, from a JOIN that echoes the receiver's nonce and from a
+ *           JOIN_ACK; 0: no key. Members of earlier versions leave it out.
  */
 struct rar_join_hdr {
 	struct rar_hdr h;
@@ -179,6 +181,7 @@ struct rar_join_hdr {
 	__be16	port;
 	__be16	flags;
 	__be32	__pad;
+	__be64	proof;
 };
 
 #define RAR_JF_SMALL	0x0001	/* not padded: only asks whether we are heard */
@@ -241,7 +244,8 @@ struct rar_table_hdr {
  * @reason:    enum rar_reason (FIN: RAR_R_LEFT or RAR_R_DIED; 0 is RAR_R_LEFT)
  * @rank:      whom the reason names (FIN: who leaves; LATE: who asks)
  * @other:     the second member of a pair
- * @op_seq:    operation concerned (FIN: operations posted by the leaver)
+ * @op_seq:    operation concerned (FIN: operations posted by the leaver; REJECT: 1 if a
+ *             rank that is held cannot be a stranger's, else 0)
  * @silent_ms: how long @rank had been silent
  */
 struct rar_notice_hdr {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The key that the members of a group may share: what proves in JOIN and JOIN_ACK that
+ * its sender has it, and the epoch that only those with the key can derive. The key is
+ * never sent. Nothing is encrypted, and packets of a running group carry no proof.
+ */
+#include "rar.h"
+
+/* What is hashed; no padding between the fields. */
+struct key_input {
+	u64 group;
+	u64 nonce;
+	u64 echo;
+	u32 size;
+	u16 src, dst;
+	struct in6_addr from, to;
+	__be16 from_port, to_port;
+	u32 zero;
+};
+
+/**
+ * rar_key_proof() - what a sender with the key sends
+ * @grp:   group
+ * @claim: what it says about itself and the receiver; JOIN and JOIN_ACK differ in the
+ *         direction, so neither can be used as the other
+ *
+ * Return: the proof; 0 without a key, never 0 with one.
+ */
+u64 rar_key_proof(const struct rar_group *grp, const struct rar_claim *claim)
+{
+	struct key_input in = {
+		.group = grp->id,
+		.nonce = claim->nonce,
+		.echo = claim->echo,
+		.size = claim->size,
+		.src = claim->src,
+		.dst = claim->dst,
+		.from = claim->from->ip,
+		.to = claim->to->ip,
+		.from_port = claim->from->port,
+		.to_port = claim->to->port,
+	};
+
+	static_assert(sizeof(in) == 72);
+	if (!rar_key_is_set(&grp->trust.key))
+		return 0;
+	return siphash(&in, sizeof(in), &grp->trust.key) ?: 1;
+}
+
+/**
+ * rar_key_epoch() - the epoch of a number that rank 0 has drawn
+ * @grp:   group
+ * @drawn: as it travels in PROPOSE and COMMIT
+ *
+ * Return: the epoch; @drawn itself without a key.
+ */
+u64 rar_key_epoch(const struct rar_group *grp, u64 drawn)
+{
+	if (!rar_key_is_set(&grp->trust.key))
+		return drawn;
+	return siphash_2u64(drawn, grp->id, &grp->trust.key) ?: 1;
+}
