@@ -194,6 +194,8 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	err = poll(&pfd, 1, 15000);
 	us = rar_now_us() - p->failed_us;
 	RAR_CHECK(err == 1, "rank %u: nothing in 15 s", rank);
+	if (p->how == BY_CUT)
+		rar_log("rank %u: after %llu ms", rank, (unsigned long long)us / 1000);
 	RAR_CHECK(p->failed_us, "rank %u: failed before the victim did", rank);
 	RAR_CHECK(us < p->within_us, "rank %u: after %llu ms",
 		  rank, (unsigned long long)us / 1000);
@@ -354,7 +356,9 @@ static struct plan *new_plan(enum how how, uint32_t victim)
 	p->how = how;
 	p->victim = victim;
 	p->err = ECONNRESET;
-	p->within_us = (dead_ms + 1000) * 1000ull;
+	/* silence, a fifth of it if news is lost, and time to run */
+	p->within_us = how == BY_CUT ? dead_ms * 1250ull + 300000 :
+				       (dead_ms + 1000) * 1000ull;
 	p->lazy = how == BY_KILL_BUSY ? SIZE : (victim + 2) % SIZE;
 	if (how != BY_CUT)
 		p->reasons = hows[how].reasons;

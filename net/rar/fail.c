@@ -273,11 +273,32 @@ static void check_op_timeout(struct rar_group *grp)
 			      grp->rank, seq);
 }
 
-/* Timer of a running group. */
-void rar_fail_tick(struct rar_group *grp)
+/* When will a neighbour have been silent for too long, if nothing comes from it? */
+static unsigned long silence_ends(const struct rar_group *grp)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms));
+	unsigned long next = jiffies + dead, end;
+	int dir;
+
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		end = READ_ONCE(grp->heard[dir]) + dead;
+		if (!grp->gone[dir] && time_after(end, jiffies) && time_before(end, next))
+			next = end;
+	}
+	return next;
+}
+
+/**
+ * rar_fail_tick() - timer of a running group
+ * @grp: group
+ *
+ * Return: jiffies of the next call, at the latest.
+ */
+unsigned long rar_fail_tick(struct rar_group *grp)
 {
 	check_silence(grp);
 	check_op_timeout(grp);
+	return silence_ends(grp);
 }
 
 /* -- the process that a member belongs to -------------------------------- */

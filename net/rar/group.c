@@ -469,7 +469,7 @@ static unsigned long group_tick_running(struct rar_group *grp)
 	}
 	if (grp->tombstone)
 		return grp->expires;
-	rar_fail_tick(grp);
+	next = min(next, rar_fail_tick(grp));
 	if (grp->left && rar_group_idle(grp) &&
 	    READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next))
 		return next;

@@ -709,7 +709,7 @@ void rar_fail_from_wire(const struct rar_group *grp, const struct rar_notice_hdr
 			struct rar_error *err);
 void rar_fail_set_owner(struct rar_group *grp, struct pid *pid);
 void rar_fail_check_owner(struct rar_group *grp);
-void rar_fail_tick(struct rar_group *grp);
+unsigned long rar_fail_tick(struct rar_group *grp);
 
 /* leave.c */
 void rar_leave_start(struct rar_group *grp);
