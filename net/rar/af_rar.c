@@ -114,13 +114,15 @@ static struct rar_group *member_new(struct sock *sk, const struct sockaddr_rar *
 	grp->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
 	err = (old && addr_same(&old->self, &grp->self)) ||
 	      addr_local(sock_net(sk), &grp->self) ? 0 : -EADDRNOTAVAIL;
+	grp->sk = sk;
+	if (!err && grp->self.af)
+		err = rar_encap_sender(grp, grp->self.af);
 	if (!err && grp->self.af) {
 		grp->port = rar_encap_get(rn, grp->self.af, grp->self.port);
 		err = PTR_ERR_OR_ZERO(grp->port);
 		if (err)
 			grp->port = NULL;
 	}
-	grp->sk = sk;
 	if (!err)
 		err = rar_group_hash(grp, old);
 	if (err) {

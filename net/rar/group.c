@@ -284,6 +284,7 @@ void rar_group_detach(struct rar_group *grp)
 	/* Pairs with the acquire in rar_leave_check_orphan(). */
 	smp_store_release(&grp->sk, NULL);
 	spin_unlock_bh(&grp->rn->lock);
+	rar_encap_detach(grp);
 }
 
 /* -- memory -------------------------------------------------------------- */
@@ -322,6 +323,7 @@ static void group_free_work(struct work_struct *work)
 		rar_hook_set(rn, &grp->hook[i], 0);
 	for (i = 0; i < RAR_DIRS; i++)
 		dst_cache_destroy(&grp->path[i].cache);
+	rar_encap_put_senders(grp);
 	rar_encap_put_lanes(grp);
 	rar_encap_put(rn, grp->port);
 	kfree(grp->tx.sent);
@@ -512,10 +514,22 @@ static void group_hook_prev(struct rar_group *grp)
 		rar_hook_set(grp->rn, &grp->hook[2], dev);
 }
 
+/* There is room for own chunks again. As for packets, who finds the group failed stops. */
+static void group_push(struct rar_group *grp)
+{
+	local_bh_disable();
+	rcu_read_lock();
+	if (rar_group_runs(grp))
+		rar_link_push(grp);
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
 static void group_work(struct work_struct *work)
 {
 	struct rar_group *grp = container_of(work, struct rar_group, work);
 
+	group_push(grp);
 	rar_fail_check_owner(grp);
 	rar_join_route_again(grp);
 	group_hook_prev(grp);

@@ -616,7 +616,11 @@ static void hook_route(struct rar_group *grp, int dev)
 static int join_port(struct rar_group *grp, u16 af)
 {
 	struct rar_port *old = grp->port, *port;
+	int err = rar_encap_sender(grp, af);
 
+	if (err)
+		return err;
+	rar_encap_sender_set(grp, grp->sk);
 	if (old && rar_encap_af(old) == af)
 		return 0;
 	port = rar_encap_get(grp->rn, af, grp->self.port);

@@ -7,6 +7,7 @@
  * comes is acknowledged in ack.c, and the windows are in window.c; for operations that
  * the successor has not posted its credit is the limit too.
  */
+#include "encap.h"
 #include "link.h"
 #include "trace.h"
 
@@ -455,7 +456,7 @@ static u32 take_batch(struct rar_group *grp, struct rar_tx_item *items)
 	while (n < LINK_BATCH && (max = may_send(grp, rar_window_burst(grp, now, &more)))) {
 		op = pick_pending(grp, &items[n].run, most, max);
 		items[n].own = !op;
-		if (!op)
+		if (!op && tx->ninject && rar_encap_room(grp, grp->path[RAR_NEXT].dst.af))
 			op = pick_inject(grp, &items[n].run, most, max, now);
 		if (!op)
 			break;

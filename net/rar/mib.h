@@ -29,6 +29,7 @@ struct rar_net;
 	X(TxAck)	/* acknowledgments sent */			\
 	X(TxCtl)	/* all other packets sent */			\
 	X(TxError)	/* packets the stack did not take */		\
+	X(TxHeldBack)	/* own chunks waited for SO_SNDBUF */		\
 	X(OpsPosted)	/* operations posted */				\
 	X(OpsDone)	/* operations complete */			\
 	X(OpBytes)	/* bytes of the operations posted */		\

@@ -172,26 +172,25 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
 static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 		    struct sk_buff *skb, struct dst_entry *dst, u32 lane)
 {
-	const struct rar_port *port = READ_ONCE(grp->port);
-	struct sock *sk = port ? rar_encap_sk(port) : NULL;
+	struct sock *sk = rar_encap_sk(grp, path->dst.af);
 	struct net *net = grp->rn->net;
 
-	if (!IS_ERR(dst) && (!port || too_long(skb, path))) {
+	if (!IS_ERR(dst) && (!sk || too_long(skb, path))) {
 		dst_release(dst);
-		dst = ERR_PTR(port ? -EMSGSIZE : -ENOTCONN);
+		dst = ERR_PTR(sk ? -EMSGSIZE : -ENOTCONN);
 	}
 	if (IS_ERR(dst)) {
 		kfree_skb(skb);
 		return PTR_ERR(dst);
 	}
-	/* IPv6 asks the owner whether to heed the path MTU. */
 	if (skb_cow_head(skb, dst->header_len + LL_RESERVED_SPACE(dst->dev) +
-			 rar_ip_hdr_size(path) + sizeof(struct udphdr)) ||
-	    !skb_set_owner_sk_safe(skb, sk)) {
+			 rar_ip_hdr_size(path) + sizeof(struct udphdr))) {
 		dst_release(dst);
 		kfree_skb(skb);
 		return -ENOMEM;
 	}
+	/* The sock lasts as long as the group, and longer by this. */
+	skb_set_owner_w(skb, sk);
 	skb_dst_set(skb, dst);
 	skb->mark = grp->sk_mark;
 	skb->priority = grp->sk_priority;

@@ -154,6 +154,18 @@ struct rar_path {
 	struct dst_cache cache;
 };
 
+/*
+ * struct rar_sender - the sock that owns what a member sends, to one address family
+ * @grp:  the member
+ * @sock: a UDP socket of the member's own that has no port, or NULL; set once
+ * @room: on the socket's wait queue while own chunks wait for its memory
+ */
+struct rar_sender {
+	struct rar_group *grp;
+	struct socket *sock;
+	wait_queue_entry_t room;
+};
+
 /* A transmission that is neither acknowledged nor given up. */
 struct rar_sent {
 	u64 time_us;
@@ -526,6 +538,7 @@ struct rar_group {
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;
+	struct rar_sender sender[2];	/* IPv4, IPv6 */
 	struct rar_addr self;			/* as bound; af 0 = any */
 	struct rar_trust trust;			/* set by connect() */
 	struct rar_hook *hook[3];	/* loopback, to next, from prev; rn->hook_lock */

@@ -3,6 +3,7 @@
  * Routes to the neighbours, and what depends on them: the sizes of packets, whether they
  * are in this namespace, whether this host is cut off.
  */
+#include <linux/security.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
@@ -10,23 +11,36 @@
 #include <net/sch_generic.h>
 #include <net/udp.h>
 
+#include "encap.h"
 #include "rar.h"
 #include "route.h"
 
-static struct dst_entry *route_v4(struct net *net, struct rar_path *path,
-				  u32 mark)
+/* Labels of IPsec select by what a security module says of the sender. */
+static void classify(const struct rar_group *grp, const struct rar_path *path,
+		     struct flowi_common *fl)
+{
+	struct sock *sk = rar_encap_sk(grp, path->dst.af);
+
+	if (sk)
+		security_sk_classify_flow(sk, fl);
+}
+
+static struct dst_entry *route_v4(const struct rar_group *grp, struct rar_path *path)
 {
 	struct flowi4 fl = {
 		.daddr = rar_addr_v4(&path->dst),
 		.saddr = rar_addr_v4(&path->src),
 		.flowi4_oif = path->oif,
-		.flowi4_mark = mark,
+		.flowi4_mark = grp->sk_mark,
+		.flowi4_uid = grp->uid,
 		.flowi4_proto = IPPROTO_UDP,
 		.fl4_sport = path->src.port,
 		.fl4_dport = path->dst.port,
 	};
-	struct rtable *rt = ip_route_output_flow(net, &fl, NULL);
+	struct rtable *rt;
 
+	classify(grp, path, flowi4_to_flowi_common(&fl));
+	rt = ip_route_output_flow(grp->rn->net, &fl, NULL);
 	if (IS_ERR(rt))
 		return ERR_CAST(rt);
 	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
@@ -39,14 +53,14 @@ static struct dst_entry *route_v4(struct net *net, struct rar_path *path,
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
-static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
-				  u32 mark)
+static struct dst_entry *route_v6(const struct rar_group *grp, struct rar_path *path)
 {
 	struct flowi6 fl = {
 		.daddr = path->dst.ip,
 		.saddr = path->src.ip,
 		.flowi6_oif = path->dst.scope ?: path->oif,
-		.flowi6_mark = mark,
+		.flowi6_mark = grp->sk_mark,
+		.flowi6_uid = grp->uid,
 		.flowi6_proto = IPPROTO_UDP,
 		.fl6_sport = path->src.port,
 		.fl6_dport = path->dst.port,
@@ -55,14 +69,14 @@ static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
 
 	if (ipv6_addr_is_multicast(&path->dst.ip))
 		return ERR_PTR(-EACCES);
-	dst = ip6_dst_lookup_flow(net, NULL, &fl, NULL);
+	classify(grp, path, flowi6_to_flowi_common(&fl));
+	dst = ip6_dst_lookup_flow(grp->rn->net, NULL, &fl, NULL);
 	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
 		path->src.ip = fl.saddr;
 	return dst;
 }
 #else
-static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
-				  u32 mark)
+static struct dst_entry *route_v6(const struct rar_group *grp, struct rar_path *path)
 {
 	return ERR_PTR(-EAFNOSUPPORT);
 }
@@ -77,10 +91,7 @@ static struct dst_entry *route_v6(struct net *net, struct rar_path *path,
  */
 struct dst_entry *rar_route_new(struct rar_group *grp, struct rar_path *path)
 {
-	struct net *net = grp->rn->net;
-
-	return path->dst.af == AF_INET6 ? route_v6(net, path, grp->sk_mark) :
-					  route_v4(net, path, grp->sk_mark);
+	return path->dst.af == AF_INET6 ? route_v6(grp, path) : route_v4(grp, path);
 }
 
 /* Chunks of the epoch's payload that a superpacket by this route may hold. */

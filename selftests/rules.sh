@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The host's rules for what a member sends: SO_SNDBUF, rules for users.
+. "$(dirname "$0")/lib.sh"
+
+port=18118
+
+# A queue of rank 0's host that holds packets for long; nobody has more in it than it may.
+held_back()
+{
+	local held most=0 now pid status
+
+	topo_sysctl window=8388608
+	each_rank tc qdisc replace dev eth0 root netem limit 10000 slot 20ms packets 40
+	held=$(counter 0 RarTxHeldBack)
+	filtered -n 3 -b 30000 -c 500000 > "$log" 2>&1 &
+	pid=$!
+	while [ -e /proc/$pid ] && kill -0 $pid 2> /dev/null; do
+		now=$(rns 0 tc -s -j qdisc show dev eth0 | grep -o '"backlog":[0-9]*')
+		now=${now#*:}
+		[ "${now:-0}" -le "$most" ] || most=$now
+		sleep 0.02
+	done
+	wait $pid
+	status=$?
+	quote "$(< "$log")"
+	result $status "a small SO_SNDBUF and a slow queue: all bits are right"
+	held=$(($(counter 0 RarTxHeldBack) - held))
+	[ $held -gt 0 ]
+	result $? "own chunks are held back $held times, at most $most bytes are queued"
+	each_rank tc qdisc del dev eth0 root
+	topo_sysctl window=1048576
+}
+
+# Rules by user see who sends, though root opened the port.
+by_user()
+{
+	local n
+
+	rns 0 nft -f - <<-EOT
+		table inet t {
+			counter other {}
+			counter nobody {}
+			chain out {
+				type filter hook output priority 0;
+				udp dport $port meta skuid 4711 counter name other
+				udp dport $port meta skuid 0 counter name nobody
+			}
+		}
+	EOT
+	topo_sysctl local=0
+	check "of another user" rns 0 setpriv --reuid 4711 --clear-groups \
+		ring -n 2 -m same -c 5,60k -t f32 -T 30
+	n=$(rns 0 nft list counter inet t other | awk '$1 == "packets" { print $2 }')
+	[ "$n" -gt 20 ] && rns 0 nft list counter inet t nobody | grep -q "packets 0 "
+	result $? "of another user: $n packets"
+	topo_sysctl local=1
+	topo_rules_off
+}
+
+need_module
+log=$(mktemp)
+plan 4
+topo_up 3
+held_back
+by_user
+finish
