@@ -5,6 +5,7 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export RAR_BPF_OTHER=${RAR_BIN:-$PWD/../build/selftests}/other.bpf.o
+export RAR_BPF_CGROUP=${RAR_BPF_OTHER/other/cgroup}
 PATH=${RAR_BIN:-$PWD/../build/selftests}:$PATH:/usr/sbin:/sbin
 
 # ---------------------------------------------------------------- TAP

@@ -1,9 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The host's rules for what a member sends: SO_SNDBUF, rules for users.
+# The host's rules for packets: socket filters, SO_SNDBUF, rules for users.
 . "$(dirname "$0")/lib.sh"
 
 port=18118
+
+# fails NAME COUNTER command...: no ring, and rank 1's counter says why
+fails()
+{
+	local name=$1 before
+
+	before=$(counter 1 "$2")
+	! out=$("${@:3}" 2>&1)
+	result $? "$name: no ring"
+	quote "$(tail -n 1 <<< "$out")"
+	[ $(($(counter 1 "$2") - before)) -gt 2 ]
+	result $? "$name: $2 counts"
+}
+
+filters() # PATH
+{
+	topo_sysctl rx_path="$1"
+	check "$1: a filter that looks at the port" filtered -f pass -n 3
+	fails "$1: a filter that drops" RarDropFilter filtered -f drop
+	fails "$1: a filter that cuts" RarDropFilter filtered -f cut
+}
 
 # A queue of rank 0's host that holds packets for long; nobody has more in it than it may.
 held_back()
@@ -60,8 +81,15 @@ by_user()
 
 need_module
 log=$(mktemp)
-plan 4
+plan 16
 topo_up 3
+for path in ingress udp; do
+	filters $path
+done
+topo_sysctl rx_path=ingress
+check "in one namespace, a filter" rns 0 filtered -m -n 3 -f pass
+[ "$(counter 0 RarRxLocal)" = 0 ]
+result $? "in one namespace, a filter: nothing goes by memory"
 held_back
 by_user
 finish

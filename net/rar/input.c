@@ -15,6 +15,7 @@
 #include "rar.h"
 #include "reduce.h"
 #include "route.h"
+#include "rules.h"
 #include "trace.h"
 
 /**
@@ -551,6 +552,8 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 	struct rar_net *rn = grp->rn;
 	struct rar_pkt part = *pkt;
 	struct rar_hdr before;
+	u32 udp = pkt->off - sizeof(struct udphdr);
+	struct rar_group *last;
 	int ret;
 
 	for (; part.off < end && part.skb; part.off += n * size) {
@@ -563,8 +566,16 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 		ret = RAR_MIB_DropShort;
 		if (part.len >= sizeof(part.h)) {
 			skb_copy_bits(part.skb, part.off, &part.h, sizeof(part.h));
+			last = grp;
 			grp = part_group(rn, grp, &before, &part);
-			ret = grp ? validate(grp, &part) : RAR_MIB_DropGroup;
+			ret = RAR_MIB_DropGroup;
+			if (grp && grp != last &&
+			    !rar_rules_receive(grp, part.skb, part.to.af, udp)) {
+				grp = NULL;
+				ret = RAR_MIB_DropFilter;
+			}
+			if (grp)
+				ret = validate(grp, &part);
 		}
 		if (ret == INPUT_OK) {
 			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
@@ -625,6 +636,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		ret = RAR_MIB_DropAddress;
 	} else if (grp) {
 		ret = check_datagram(&pkt, &d);
+		if (ret == INPUT_OK && !rar_rules_receive(grp, skb, pkt.to.af, d.udp))
+			ret = RAR_MIB_DropFilter;
 	}
 	if (grp && ret == INPUT_OK && !skb_is_gso(skb))
 		ret = validate(grp, &pkt);
@@ -666,7 +679,7 @@ static struct rar_group *frame_group(struct rar_net *rn, const struct rar_pkt *p
 			       be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
 	if (!grp || !addressed_to(grp, pkt))
 		return NULL;
-	if (brings_data(grp, pkt) && check_datagram(pkt, d) == INPUT_OK &&
+	if (!rar_rules_judged(grp) && brings_data(grp, pkt) && check_datagram(pkt, d) == INPUT_OK &&
 	    validate(grp, pkt) == INPUT_OK)
 		return grp;
 	rar_mib_inc(rn, XdpPassed);

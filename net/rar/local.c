@@ -4,7 +4,8 @@
  * adds to its buffer what lies in the predecessor's. With RAR_BY_HOSTS the last rank
  * of a host also gives sums to its first one. The ring, its order and so its
  * bits are the same as with packets; joining, leaving, probes and errors still go by
- * packets, and so do chunks while the neighbour is not there to take them.
+ * packets, and so do chunks while the neighbour is not there to take them, or somebody
+ * judges the packets of either.
  *
  * A group that has something to hand over is on the list of one CPU. The newest comes
  * first: so a run goes round before the next one starts, and its bytes stay in the
@@ -16,6 +17,7 @@
 
 #include "rar.h"
 #include "reduce.h"
+#include "rules.h"
 #include "trace.h"
 
 #define LOCAL_BUDGET_US	500	/* with bottom halves off */
@@ -104,7 +106,7 @@ static bool hand_over(struct rar_group *grp)
 	if (!grp->next_here)
 		return false;
 	next = member(grp, rar_group_rank(grp, RAR_NEXT));
-	if (!next) {
+	if (!next || rar_rules_judged(grp) || rar_rules_judged(next)) {
 		rar_link_push_packets(grp);
 		return false;
 	}

@@ -61,6 +61,7 @@ struct rar_net;
 	X(DropSeq)	/* sequence number outside the window */	\
 	X(DropClaimed)	/* chunk being added at this moment */		\
 	X(DropEarlyFull) /* no credit left for operations not posted */	\
+	X(DropFilter)	/* by a cgroup's program, a filter or an LSM */	\
 	X(DropMemory)	/* no memory */
 
 enum rar_mib {
