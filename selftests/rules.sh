@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The host's rules for packets: socket filters, SO_SNDBUF, rules for users.
+# The host's rules for packets: socket filters, SO_SNDBUF, rules for users, net.rar.strict,
+# and the firewall rules of the manual.
 . "$(dirname "$0")/lib.sh"
 
 port=18118
@@ -79,17 +80,84 @@ by_user()
 	topo_rules_off
 }
 
+strict()
+{
+	local before r
+
+	topo_sysctl strict=1
+	before=$(counter 1 RarRxIngress)
+	check "strict" ring -n 3 -c 5,60k -t f32 -T 30
+	[ $(($(counter 1 RarRxIngress) - before)) = 0 ]
+	result $? "strict: nothing is received before netfilter"
+	before=$(counter 0 RarRxLocal)
+	check "strict, in one namespace" rns 0 ring -n 3 -m same -c 5,60k -t f32 -T 30
+	[ $(($(counter 0 RarRxLocal) - before)) = 0 ]
+	result $? "strict: nothing goes by memory"
+	! out=$(ring -H 2,2 -B -c 60k -t f32 -T 10 2>&1)
+	result $? "strict: RAR_BY_HOSTS is refused"
+	rns 1 nft -f - <<-EOT
+		table inet t {
+			chain in {
+				type filter hook input priority 0;
+				udp dport $port drop
+			}
+		}
+	EOT
+	! filtered -n 2 -i 1 > /dev/null 2>&1
+	result $? "strict: an input chain that drops: no ring"
+	topo_rules_off
+	topo_sysctl strict=0
+}
+
+# What is set for the host holds for namespaces that users make, and new ones begin with it.
+strict_host()
+{
+	sysctl -qw net.rar.strict=1
+	unshare -n sysctl -n net.rar.strict | grep -qx 1
+	result $? "a new namespace begins as the host's"
+	unshare -Urn sysctl -n net.rar.strict | grep -qx 1
+	result $? "a user's namespace: strict"
+	! unshare -Urn sysctl -qw net.rar.strict=0 2> /dev/null
+	result $? "a user's namespace: stays so"
+	sysctl -qw net.rar.strict=0
+	unshare -Urn sh -c "sysctl -qw net.rar.strict=1 && sysctl -qw net.rar.strict=0"
+	result $? "not set for the host: the user decides"
+}
+
+# The rules of README.md and rar(7), as they stand there, for rank 1.
+manual()
+{
+	local rules
+
+	for hook in netdev inet; do
+		rules=$(sed -n "/^table $hook rar {/,/^}/p" ../README.md)
+		[ -n "$rules" ] && rns 1 nft -f - <<< "$rules"
+		result $? "README: the rules for $hook"
+		topo_sysctl rx_path="$1"
+		shift
+		check "$hook: neighbours may" ring -n 2 -c 5,60k -t f32 -T 30
+		rns 1 nft flush ruleset
+		rns 1 nft -f - <<< "${rules//10.77.0.0\/24/192.0.2.0\/24}"
+		! filtered -n 2 -i 1 > /dev/null 2>&1
+		result $? "$hook: others may not"
+		topo_rules_off
+	done
+}
+
 need_module
 log=$(mktemp)
-plan 16
+plan 32
 topo_up 3
 for path in ingress udp; do
 	filters $path
 done
 topo_sysctl rx_path=ingress
-check "in one namespace, a filter" rns 0 filtered -m -n 3 -f pass
+check "in one namespace, a filter" rns 0 filtered -m -f pass
 [ "$(counter 0 RarRxLocal)" = 0 ]
 result $? "in one namespace, a filter: nothing goes by memory"
 held_back
 by_user
+strict
+strict_host
+manual ingress udp
 finish

@@ -9,6 +9,7 @@
 #include <net/sock.h>
 
 #include "encap.h"
+#include "rules.h"
 #include "sock.h"
 
 int rar_family = AF_RAR;
@@ -323,6 +324,9 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	int err;
 
 	err = check_next(grp, next) ?: check_prev(grp, &opts->prev, next);
+	/* Sums for the first rank of a host have no other way than memory. */
+	if (!err && rar_sk(sk)->schedule == RAR_BY_HOSTS && rar_rules_strict(rn))
+		err = -EPERM;
 	if (!err && rar_group_state(grp) == RAR_S_FAILED)
 		err = bind_again(sk, grp);
 	if (err)

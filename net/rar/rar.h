@@ -122,6 +122,7 @@ struct rar_net {
 	int sysctl_local;
 	int sysctl_lanes;
 	int sysctl_xdp_mirror;
+	int sysctl_strict;
 };
 
 extern unsigned int rar_net_id;
@@ -897,6 +898,7 @@ void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
 		   u32 rank, struct sockaddr_rar *sa);
 
 /* sysctl.c, proc.c */
+extern int rar_strict_host;
 int rar_sysctl_init(struct rar_net *rn);
 void rar_sysctl_destroy(struct rar_net *rn);
 int rar_proc_init(struct net *net);

@@ -42,7 +42,7 @@ bool rar_rules_judged(const struct rar_group *grp)
 {
 	struct sock *sk = rar_encap_sk(grp, grp->path[RAR_NEXT].dst.af);
 
-	return filtering(grp) || (sk && cgroup_programs(sk));
+	return rar_rules_strict(grp->rn) || filtering(grp) || (sk && cgroup_programs(sk));
 }
 
 /* A filter may cut what it lets pass: a part of a packet is none. */

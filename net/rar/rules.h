@@ -3,6 +3,7 @@
 #ifndef _RAR_RULES_H
 #define _RAR_RULES_H
 
+#include <linux/user_namespace.h>
 #include <net/xfrm.h>
 
 #include "rar.h"
@@ -19,12 +20,22 @@ static inline bool rar_rules_ipsec(const struct net *net, int dir)
 }
 
 /*
- * The receive path in use. The UDP socket's comes after the stack has asked the policies
- * of IPsec; the others come before.
+ * net.rar.strict: nothing goes past the firewall. A namespace that an unprivileged user may
+ * have made is bound by what is set for the host.
+ */
+static inline bool rar_rules_strict(const struct rar_net *rn)
+{
+	return READ_ONCE(rn->sysctl_strict) ||
+	       (READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns);
+}
+
+/*
+ * The receive path in use. The UDP socket's comes after all of netfilter, and after the
+ * stack has asked the policies of IPsec; the others come before.
  */
 static inline enum rar_rx_path rar_rules_rx_path(const struct rar_net *rn)
 {
-	if (rar_rules_ipsec(rn->net, XFRM_POLICY_IN))
+	if (rar_rules_strict(rn) || rar_rules_ipsec(rn->net, XFRM_POLICY_IN))
 		return RAR_PATH_UDP;
 	return READ_ONCE(rn->sysctl_rx_path);
 }

@@ -18,6 +18,9 @@
  *   lanes        flows, each from a UDP port of its own, that the chunks of a link
  *                are spread over, and processors; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
+ *   strict       1: every packet passes all of netfilter; for rx_path and local as if they
+ *                were udp and 0. New namespaces begin with the host's value, and those that
+ *                a user namespace owns cannot have less
  */
 #include <linux/cpumask.h>
 #include <linux/mm.h>
@@ -26,6 +29,7 @@
 #include <linux/sysctl.h>
 
 #include "rar.h"
+#include "rules.h"
 
 static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
@@ -58,6 +62,28 @@ static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
 	if (i == RAR_PATH_XDP && !rar_xdp_usable())
 		return -EOPNOTSUPP;
 	WRITE_ONCE(*path, i);
+	return 0;
+}
+
+int rar_strict_host;
+
+/* Shows what is in force. */
+static int do_strict(RAR_CTL_CONST struct ctl_table *table, int write,
+		     void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_strict);
+	int val = rar_rules_strict(rn), err;
+	struct ctl_table t = { .data = &val, .maxlen = sizeof(val),
+			       .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE };
+
+	err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	if (!val && READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns)
+		return -EPERM;
+	WRITE_ONCE(rn->sysctl_strict, val);
+	if (net_eq(rn->net, &init_net))
+		WRITE_ONCE(rar_strict_host, val);
 	return 0;
 }
 
@@ -100,6 +126,9 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
 	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
+	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_strict),
+	  .proc_handler = do_strict },
 };
 
 static void sysctl_defaults(struct rar_net *rn)
@@ -118,6 +147,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;
+	rn->sysctl_strict = READ_ONCE(rar_strict_host);
 }
 
 int rar_sysctl_init(struct rar_net *rn)
