@@ -33,6 +33,7 @@
 #define A_BEFORE	6u		/* operations before the slow rank stops */
 #define A_OPS		(A_BEFORE + RAR_MAX_OPS + 8)
 #define B_COUNT		2000u
+#define B_FREEING	400u	/* operations of group B that are not yet freed */
 #define B_BATCH		20u		/* operations between two samples */
 #define B_MAX		100000u
 #define SMALL_MEM	"4194304"
@@ -269,13 +270,14 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 /*
  * A rank's bounds from its sysctls, against what was measured. Operations behind
  * another one of their group use half of net.rar.mem at most, and one group
- * cannot have more than so many.
+ * cannot have more than so many. What group B gave back counts until a grace period
+ * has passed.
  */
 static bool rank_bounded(uint32_t r, const struct sample *max, uint64_t *sum)
 {
 	uint64_t early = EARLY_TRUESIZE * sysctl_of(r, "early_bytes");
 	uint64_t mem = min_u64(sysctl_of(r, "mem") / 2 + A_BYTES,
-			       RAR_MAX_OPS * A_BYTES) + 4 * B_COUNT;
+			       RAR_MAX_OPS * A_BYTES) + B_FREEING * 4 * B_COUNT;
 	bool ok = max->early[r] <= early && max->mem[r] <= mem;
 
 	*sum += early + mem;
@@ -443,15 +445,20 @@ static bool same_pace(const uint32_t *us)
 	return ok;
 }
 
-/* All is given back: the sums were collected. */
+/* All is given back soon: the sums were collected. */
 static bool empty_again(void)
 {
-	struct sample s = {};
-	uint64_t left = 0;
+	uint64_t left = 1;
 
-	sample(&s);
-	for (uint32_t r = 0; r < SIZE; r++)
-		left += s.mem[r] + s.early[r];
+	for (int i = 0; i < 200 && left; i++) {
+		struct sample s = {};
+
+		sample(&s);
+		left = 0;
+		for (uint32_t r = 0; r < SIZE; r++)
+			left += s.mem[r] + s.early[r];
+		rar_sleep_ms(10);
+	}
 	if (left)
 		rar_log("%llu bytes are still held", (unsigned long long)left);
 	return !left;

@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "reduce.h"
 #include "region.h"
+#include "user.h"
 
 #define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
 #define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
@@ -262,6 +263,8 @@ int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 
 		return borrow(buf, region, addr, len);
 	npages = DIV_ROUND_UP(offset_in_page(addr) + len, PAGE_SIZE);
 	err = mm_account_pinned_pages(&buf->mmp, len);
+	if (err == -ENOBUFS && rar_user_settle())
+		err = mm_account_pinned_pages(&buf->mmp, len);
 	if (err)
 		return err;
 	charge = buf->mmp.num_pg - charge;

@@ -316,6 +316,7 @@ static void group_free_work(struct work_struct *work)
 	struct rar_net *rn = grp->rn;
 	int i;
 
+	rar_mem_forget(grp);
 	rar_link_flush(grp);
 	rar_leave_forget(grp);
 	rar_early_flush(grp);
@@ -401,6 +402,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	spin_lock_init(&grp->lock);
 	INIT_LIST_HEAD(&grp->undelivered);
 	INIT_LIST_HEAD(&grp->pinned);
+	INIT_LIST_HEAD(&grp->want_node);
 	spin_lock_init(&grp->early.lock);
 	skb_queue_head_init(&grp->early.list);
 	timer_setup(&grp->timer, group_timer, 0);
@@ -565,38 +567,6 @@ void rar_group_wake(struct rar_group *grp)
 	rcu_read_unlock();
 }
 
-static void wake_wanting(struct work_struct *work)
-{
-	struct rar_net *rn = container_of(work, struct rar_net, mem_work);
-	struct rar_group *grp;
-	unsigned long i;
-	u64 wanted;
-
-	rcu_read_lock();
-	xa_for_each(&rn->all, i, grp) {
-		wanted = READ_ONCE(grp->wanted);
-		if (wanted && rar_op_room(rn, wanted, rar_group_is_first(grp)))
-			rar_group_wake(grp);
-	}
-	rcu_read_unlock();
-}
-
-/**
- * rar_group_memory() - there may be more of net.rar.mem than before
- * @rn:  netns
- * @all: ask everybody, else only if it is enough for somebody
- *
- * Any context. Wakes, soon, those who found too little.
- */
-void rar_group_memory(struct rar_net *rn, bool all)
-{
-	smp_mb();	/* what is given back is seen in rar_op_room(), or @mem_below here */
-	if (!all && atomic64_read(&rn->mem) > atomic64_read(&rn->mem_below))
-		return;
-	atomic64_xchg(&rn->mem_below, -1);	/* and sees @wanted of who set it */
-	queue_work(group_wq, &rn->mem_work);
-}
-
 /* -- operations ---------------------------------------------------------- */
 
 static int __group_may_post(struct rar_group *grp)
@@ -731,9 +701,6 @@ int rar_group_net_init(struct rar_net *rn)
 
 	xa_init_flags(&rn->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 	spin_lock_init(&rn->lock);
-	atomic64_set(&rn->mem, 0);
-	atomic64_set(&rn->mem_below, -1);
-	INIT_WORK(&rn->mem_work, wake_wanting);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
 	err = rhltable_init(&rn->groups, &by_name);
@@ -791,7 +758,6 @@ void rar_group_net_exit(struct rar_net *rn)
 		rar_group_put(grp);
 	}
 	wait_var_event(&rn->alive, !atomic_read(&rn->alive));
-	cancel_work_sync(&rn->mem_work);
 }
 
 int rar_group_init(void)

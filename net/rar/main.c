@@ -57,6 +57,7 @@ static void __net_exit main_net_pre_exit(struct net *net)
 	rar_proc_destroy(net);
 	rar_sysctl_destroy(rn);
 	rar_group_net_exit(rn);
+	rar_mem_net_exit(rn);
 }
 
 static void __net_exit main_net_exit(struct net *net)
@@ -132,6 +133,7 @@ static void __exit main_exit(void)
 	rar_local_exit();
 	rar_group_exit();
 	rar_op_exit();
+	rar_mem_exit();
 	rar_reduce_exit();
 }
 

@@ -8,6 +8,7 @@
 #include "copy.h"
 #include "reduce.h"
 #include "sock.h"
+#include "user.h"
 
 /* A call that may not block does not wait for one that does. */
 static int lock_call(struct mutex *lock, int flags)
@@ -140,10 +141,9 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
 static int may_send(struct rar_group *grp)
 {
-	u64 wanted = READ_ONCE(grp->wanted);
 	int err = rar_group_may_post(grp);
 
-	if (!err && wanted && !rar_op_room(grp->rn, wanted, rar_group_is_first(grp)))
+	if (!err && !rar_mem_room(grp))
 		err = -EAGAIN;
 	return err;
 }
@@ -185,8 +185,8 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *gr
 				      const struct send_args *args, bool pinned)
 {
 	if (!pinned)
-		return rar_op_alloc(grp->rn, args->bytes, rar_group_is_first(grp));
-	return rar_op_alloc_pinned(grp->rn, &rsk->regions, args->bytes, args->dst);
+		return rar_op_alloc(grp, args->bytes);
+	return rar_op_alloc_pinned(grp, &rsk->regions, args->bytes, args->dst);
 }
 
 /* An operation with its buffer; waits for memory and for a slot. */
@@ -201,15 +201,16 @@ static struct rar_operation *send_alloc(struct sock *sk,
 
 	for (;;) {
 		err = rar_group_may_post(grp);
-		if (!pinned && args->bytes > READ_ONCE(grp->rn->sysctl_mem))
+		if (!pinned && rar_mem_too_long(grp->rn, args->bytes))
 			err = -EMSGSIZE;
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), grp, args, pinned);
 		no_room = !err && op == ERR_PTR(-EAGAIN);
-		WRITE_ONCE(grp->wanted, no_room ? args->bytes : 0);
+		rar_mem_want(grp, no_room ? args->bytes : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		/* There may be room by now; if not we are woken. */
-		if (no_room && may_send(grp) && all_unread(grp))
+		if (no_room && !atomic_read(&grp->user->freeing) && may_send(grp) &&
+		    all_unread(grp))
 			return ERR_PTR(-ENOBUFS);
 		err = send_wait(sk, grp, timeo);
 		if (err)

@@ -7,85 +7,24 @@
 #include "copy.h"
 #include "rar.h"
 #include "reduce.h"
+#include "user.h"
 
 #define OP_BITMAPS	5		/* per phase */
 #define OP_BITMAPS_BACK	2
 
 static struct workqueue_struct *op_wq;
 
-/*
- * Operations behind another one of their group may use half of net.rar.mem
- * only, so that they do not starve the first one of a group in the same netns:
- * neither would ever complete.
- */
-static u64 op_limit(const struct rar_net *rn, bool first)
-{
-	unsigned long limit = READ_ONCE(rn->sysctl_mem);
-
-	return first ? limit : limit / 2;
-}
-
-static bool op_charge(struct rar_net *rn, u64 bytes, bool first)
-{
-	s64 used = atomic64_read(&rn->mem);
-
-	if (!bytes)	/* fits also when more than the limit is used */
-		return true;
-	do {
-		if (used + bytes > op_limit(rn, first))
-			return false;
-	} while (!atomic64_try_cmpxchg(&rn->mem, &used, used + bytes));
-	return true;
-}
-
-static void op_uncharge(struct rar_net *rn, u64 bytes)
-{
-	if (!bytes)
-		return;
-	atomic64_sub(bytes, &rn->mem);
-	rar_group_memory(rn, false);
-}
-
-static bool op_fits(const struct rar_net *rn, u64 bytes, bool first)
-{
-	return bytes > READ_ONCE(rn->sysctl_mem) ||
-	       atomic64_read(&rn->mem) + bytes <= op_limit(rn, first);
-}
-
-/**
- * rar_op_room() - would rar_op_alloc() find net.rar.mem used up?
- * @rn:    netns
- * @bytes: length of the tensor
- * @first: nothing of the group is in flight
- *
- * Any context. Return: false if so; then it is asked again when so much was given back
- * that it may be true, see rar_group_memory(). True also for what is refused, as too long.
- */
-bool rar_op_room(struct rar_net *rn, u64 bytes, bool first)
-{
-	s64 below = op_limit(rn, first) - bytes, old;
-
-	if (op_fits(rn, bytes, first))
-		return true;
-	smp_mb();	/* who takes @mem_below later sees @wanted of the group */
-	old = atomic64_read(&rn->mem_below);
-	/* Behind another operation it may be too long at any time. */
-	while (below > old && !atomic64_try_cmpxchg(&rn->mem_below, &old, below))
-		;
-	smp_mb();	/* it is seen there, or what is given back is seen here */
-	return op_fits(rn, bytes, first);
-}
-
 /* Too much is the user's error, not a reason to kill anybody. */
 #define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
-static struct rar_operation *op_new(struct rar_net *rn, u64 bytes)
+static struct rar_operation *op_new(struct rar_group *grp, u64 bytes)
 {
 	struct rar_operation *op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
 
 	if (!op)
 		return NULL;
-	op->rn = rn;
+	op->rn = grp->rn;
+	op->user = rar_user_hold(grp->user);
 	op->bytes = bytes;
 	op->own = &op->buf;
 	op->sums = &op->buf;
@@ -97,35 +36,34 @@ static struct rar_operation *op_new(struct rar_net *rn, u64 bytes)
 
 /**
  * rar_op_alloc() - get an operation and its buffer
- * @rn:    netns that is charged
+ * @grp:   whose namespace and user are charged
  * @bytes: length of the tensor
- * @first: nothing of the group is in flight
  *
  * Process context. Return: the operation with one reference, or ERR_PTR:
  * -EAGAIN when net.rar.mem is used up, -ENOBUFS when memory is short.
  */
-struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
+struct rar_operation *rar_op_alloc(struct rar_group *grp, u64 bytes)
 {
 	struct rar_operation *op;
-	int err = -ENOBUFS;
 
-	if (!op_charge(rn, bytes, first))
+	if (!rar_mem_charge(grp, bytes))
 		return ERR_PTR(-EAGAIN);
-	op = op_new(rn, bytes);
-	if (op)
-		err = rar_buf_alloc(&op->buf, bytes);
-	if (err) {
-		kfree(op);
-		op_uncharge(rn, bytes);
-		return ERR_PTR(err);
+	op = op_new(grp, bytes);
+	if (!op) {
+		rar_mem_uncharge(grp->rn, grp->user, bytes);
+		return ERR_PTR(-ENOBUFS);
 	}
-	op->charged = bytes;
+	op->charged = true;
+	if (rar_buf_alloc(&op->buf, bytes)) {
+		rar_op_drop(op);
+		return ERR_PTR(-ENOBUFS);
+	}
 	return op;
 }
 
 /**
  * rar_op_alloc_pinned() - get an operation in memory of the caller
- * @rn:    netns
+ * @grp:   whose it is
  * @regions: where it may be pinned already
  * @bytes: length of the tensor
  * @dst:   where the sums go, 0 = to where the contribution lies
@@ -134,11 +72,11 @@ struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first)
  * else to @buf. Return: the operation with one reference, or ERR_PTR as
  * rar_buf_pin().
  */
-struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
+struct rar_operation *rar_op_alloc_pinned(struct rar_group *grp,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst)
 {
-	struct rar_operation *op = op_new(rn, bytes);
+	struct rar_operation *op = op_new(grp, bytes);
 	int err = 0;
 
 	if (!op)
@@ -245,31 +183,44 @@ static void op_free(struct rar_operation *op)
 	rar_buf_free(&op->buf);
 	rar_buf_free(&op->src);
 	rar_buf_free(&op->kept);
+	if (op->charged)
+		rar_mem_uncharge(op->rn, op->user, op->bytes);
+	rar_user_put(op->user);
 	kfree(op);
+}
+
+/* One that was posted. */
+static void op_free_posted(struct rar_operation *op)
+{
+	struct rar_user *user = rar_user_hold(op->user);
+
+	op_free(op);
+	rar_user_freed(user);
+	rar_user_put(user);
 }
 
 static void op_free_rcu(struct rcu_head *head)
 {
-	op_free(container_of(head, struct rar_operation, free.rcu));
+	op_free_posted(container_of(head, struct rar_operation, free.rcu));
 }
 
 static void op_free_work(struct work_struct *work)
 {
-	op_free(container_of(to_rcu_work(work), struct rar_operation, free));
+	op_free_posted(container_of(to_rcu_work(work), struct rar_operation, free));
 }
 
 /**
  * rar_op_put() - drop a reference
  * @op: operation
  *
- * Any context. The last one frees the buffer after an RCU grace period; the
- * charge to net.rar.mem ends at once.
+ * Any context. The last one frees the buffer after an RCU grace period; what was
+ * charged for it is charged until then.
  */
 void rar_op_put(struct rar_operation *op)
 {
 	if (!refcount_dec_and_test(&op->ref))
 		return;
-	op_uncharge(op->rn, op->charged);
+	atomic_inc(&op->user->freeing);
 	if (op->buf.linear) {
 		call_rcu(&op->free.rcu, op_free_rcu);
 	} else {
@@ -286,7 +237,6 @@ void rar_op_put(struct rar_operation *op)
  */
 void rar_op_drop(struct rar_operation *op)
 {
-	op_uncharge(op->rn, op->charged);
 	op_free(op);
 }
 
@@ -304,24 +254,25 @@ void rar_op_unpin(struct rar_operation *op)
 
 /**
  * rar_op_keep() - copy the sums out of the user's memory
- * @op: pinned and complete: nobody writes to its memory
+ * @grp: group
+ * @op:  pinned and complete: nobody writes to its memory
  *
  * Process context. What is sent from now on is read from the copy. After a grace
  * period the caller may give the user's memory back. Return: 0, or -ENOBUFS and
  * nothing has changed.
  */
-int rar_op_keep(struct rar_operation *op)
+int rar_op_keep(struct rar_group *grp, struct rar_operation *op)
 {
 	int err = -ENOBUFS;
 
-	if (!op_charge(op->rn, op->bytes, false))
+	if (!rar_mem_charge(grp, op->bytes))
 		return err;
 	err = rar_buf_alloc(&op->kept, op->bytes);
 	if (err) {
-		op_uncharge(op->rn, op->bytes);
+		rar_mem_uncharge(op->rn, op->user, op->bytes);
 		return err;
 	}
-	op->charged = op->bytes;
+	op->charged = true;
 	rar_buf_copy(&op->kept, &op->buf);
 	/* Pairs with rar_op_source(): the copy is seen with its address. The successor
 	 * has had all contributions, and drops whatever is still sent of them.

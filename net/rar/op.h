@@ -14,6 +14,7 @@
 #include "buf.h"
 #include "ring.h"
 
+struct rar_group;
 struct rar_kind;
 struct rar_net;
 
@@ -93,8 +94,9 @@ struct rar_operation {
 	refcount_t ref;
 	atomic_t users;
 	struct rcu_work free;
-	struct rar_net *rn;
-	u64 charged;
+	struct rar_net *rn;		/* valid as long as @bytes are charged to it */
+	struct rar_user *user;
+	bool charged;
 
 	struct rar_buf buf;		/* the sums */
 	struct rar_buf src;		/* out of place: what is contributed */
@@ -141,17 +143,16 @@ struct rar_operation {
 
 int rar_op_init(void);
 void rar_op_exit(void);
-struct rar_operation *rar_op_alloc(struct rar_net *rn, u64 bytes, bool first);
-struct rar_operation *rar_op_alloc_pinned(struct rar_net *rn,
+struct rar_operation *rar_op_alloc(struct rar_group *grp, u64 bytes);
+struct rar_operation *rar_op_alloc_pinned(struct rar_group *grp,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 		    u32 payload, const struct rar_seat *seat);
 void rar_op_put(struct rar_operation *op);
-bool rar_op_room(struct rar_net *rn, u64 bytes, bool first);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
-int rar_op_keep(struct rar_operation *op);
+int rar_op_keep(struct rar_group *grp, struct rar_operation *op);
 u32 rar_print_hash(const struct rar_print *p);
 
 /* One more may read the buffer; the caller's reference passes to it. */

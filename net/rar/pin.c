@@ -76,7 +76,7 @@ bool rar_pin_keep(struct rar_group *grp)
 	int err = 0;
 
 	while (!err && rar_group_runs(grp) && (op = find_needed(grp))) {
-		err = rar_op_keep(op);
+		err = rar_op_keep(grp, op);
 		rar_op_put(op);
 	}
 	return !err;

@@ -96,9 +96,9 @@ static void show_header(struct seq_file *seq)
 {
 	struct rar_net *rn = rar_net(seq_file_net(seq));
 
-	seq_printf(seq, "family %d wire %d groups %u mem %lld resume %u\n", rar_family,
-		   RAR_WIRE_VERSION, READ_ONCE(rn->ngroups),
-		   (long long)atomic64_read(&rn->mem), READ_ONCE(rn->npasts));
+	seq_printf(seq, "family %d wire %d groups %u mem %llu resume %u\n", rar_family,
+		   RAR_WIRE_VERSION, READ_ONCE(rn->ngroups), READ_ONCE(rn->mem),
+		   READ_ONCE(rn->npasts));
 	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms\n");
 }
 

@@ -7,8 +7,8 @@
  *
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > grp->lock >
  *	grp->tx.lock
- *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock:
- *	innermost, never nested; inside rn->lock those of its tables
+ *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock,
+ *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
  * Whoever waits for send_lock or recv_lock can be interrupted: their holder may be
@@ -69,9 +69,7 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @all:	the same by a number of its own, in which one goes through all of them
  * @lock:	protects @groups, @ids, @all and @ngroups
  * @ngroups:	groups with a socket
- * @mem:	bytes of operation buffers
- * @mem_below:	when @mem is not above that @mem_work is queued, which wakes the groups
- *		that find enough by now; -1: nobody wants any
+ * @mem:	bytes of operation buffers, mem_lock
  * @early:	bytes of packets held for operations not yet posted
  * @alive:	groups not yet freed; the netns waits for them
  * @reply_jiffy, @replies: answers to strangers in that jiffy
@@ -89,9 +87,7 @@ struct rar_net {
 	struct xarray all;
 	spinlock_t lock; /* see above */
 	u32 ngroups;
-	atomic64_t mem;
-	atomic64_t mem_below;
-	struct work_struct mem_work;
+	u64 mem;
 	atomic64_t early;
 	atomic_t alive;
 	unsigned long reply_jiffy;
@@ -511,7 +507,8 @@ struct rar_group {
 	struct list_head undelivered;	/* operations, in order of send */
 	struct list_head pinned;	/* those in memory of the user, see pin.c */
 	u32 nundelivered;
-	u64 wanted;			/* bytes that send() found no memory for, or 0 */
+	u64 wanted;			/* mem_lock: bytes that send() lacked, or 0 */
+	struct list_head want_node;	/* mem_lock: is to be told when they are there */
 	struct rar_join_state join;
 	struct pid *owner;
 	struct wait_queue_entry owner_wait;
@@ -702,7 +699,6 @@ void rar_group_op_done(struct rar_group *grp, struct rar_operation *op);
 void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op);
 void rar_group_hear(struct rar_group *grp, enum rar_dir dir);
 void rar_group_wake(struct rar_group *grp);
-void rar_group_memory(struct rar_net *rn, bool all);
 void rar_group_schedule(struct rar_group *grp);
 u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
 int rar_group_net_init(struct rar_net *rn);
@@ -712,6 +708,17 @@ void rar_group_net_exit(struct rar_net *rn);
 u32 rar_group_keepalive_ms(const struct rar_group *grp);
 int rar_group_init(void);
 void rar_group_exit(void);
+
+/* mem.c */
+bool rar_mem_too_long(const struct rar_net *rn, u64 bytes);
+bool rar_mem_charge(struct rar_group *grp, u64 bytes);
+void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes);
+void rar_mem_want(struct rar_group *grp, u64 bytes);
+bool rar_mem_room(struct rar_group *grp);
+void rar_mem_changed(void);
+void rar_mem_forget(struct rar_group *grp);
+void rar_mem_net_exit(struct rar_net *rn);
+void rar_mem_exit(void);
 
 /* fail.c */
 void rar_fail(struct rar_group *grp, const struct rar_error *err);

@@ -93,7 +93,7 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	int err = proc_doulongvec_minmax(table, write, buffer, lenp, ppos);
 
 	if (!err && write)
-		rar_group_memory(container_of(table->data, struct rar_net, sysctl_mem), true);
+		rar_mem_changed();
 	return err;
 }
 

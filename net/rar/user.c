@@ -13,6 +13,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
+#include <linux/wait_bit.h>
 
 #include "rar.h"
 #include "user.h"
@@ -21,6 +22,7 @@
 #define USER_MEMBERS_SHIFT	3		/* members take an eighth of the memory at most */
 #define USER_MEMBERS_MIN	4096U		/* so many are allowed on any machine */
 #define USER_ORPHAN_SHIFT	4		/* a user's orphans: a sixteenth of the memory */
+#define USER_SETTLE		HZ		/* jiffies: several grace periods */
 
 static unsigned int max_members;
 module_param(max_members, uint, 0644);
@@ -107,6 +109,37 @@ void rar_user_put(struct rar_user *user)
 	spin_unlock_bh(&user_lock);
 	if (last)
 		kfree(user);
+}
+
+/**
+ * rar_user_settle() - wait until what the calling user has given up is free
+ *
+ * Process context. Return: true if there was something: try again.
+ */
+bool rar_user_settle(void)
+{
+	struct rar_user *user;
+	bool any;
+
+	spin_lock_bh(&user_lock);
+	user = user_find(user_of(current_cred()));
+	any = user && atomic_read(&user->freeing);
+	if (any)
+		refcount_inc(&user->ref);
+	spin_unlock_bh(&user_lock);
+	if (!any)
+		return false;
+	wait_var_event_timeout(&user->freeing, !atomic_read(&user->freeing), USER_SETTLE);
+	rar_user_put(user);
+	return true;
+}
+
+/* One of those operations is freed. Any context. */
+void rar_user_freed(struct rar_user *user)
+{
+	/* A full barrier: its memory was given back before. */
+	if (atomic_dec_and_test(&user->freeing))
+		wake_up_var(&user->freeing);
 }
 
 /**
