@@ -376,6 +376,7 @@ const char *rar_reason_name(uint32_t reason)
 		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
 		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
 		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE", "KEY", "PREV",
+		"NOMEM",
 	};
 
 	return reason < RAR_R_NR ? names[reason] : "?";

@@ -379,7 +379,7 @@ void rar_fail_check_owner(struct rar_group *grp)
 static bool wire_errno_ok(u32 err)
 {
 	return err == ECONNRESET || err == EMSGSIZE || err == EBADMSG || err == EACCES ||
-	       err == EADDRINUSE || err == ETIMEDOUT;
+	       err == EADDRINUSE || err == ETIMEDOUT || err == ENOBUFS;
 }
 
 /* Only a member that disagrees about the size may name a rank beyond ours. */

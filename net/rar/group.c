@@ -10,6 +10,7 @@
 #include <linux/wait_bit.h>
 
 #include "encap.h"
+#include "mem.h"
 #include "rar.h"
 #include "trace.h"
 #include "user.h"
@@ -285,6 +286,7 @@ void rar_group_detach(struct rar_group *grp)
 	smp_store_release(&grp->sk, NULL);
 	spin_unlock_bh(&grp->rn->lock);
 	rar_encap_detach(grp);
+	rar_mem_want(grp, 0);
 }
 
 /* -- memory -------------------------------------------------------------- */
@@ -403,6 +405,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	INIT_LIST_HEAD(&grp->undelivered);
 	INIT_LIST_HEAD(&grp->pinned);
 	INIT_LIST_HEAD(&grp->want_node);
+	INIT_LIST_HEAD(&grp->mem_node);
 	spin_lock_init(&grp->early.lock);
 	skb_queue_head_init(&grp->early.list);
 	timer_setup(&grp->timer, group_timer, 0);
@@ -456,6 +459,17 @@ void rar_group_hear(struct rar_group *grp, enum rar_dir dir)
 	WRITE_ONCE(grp->heard[dir], jiffies);
 }
 
+/* Does send() lack memory? The group ends if that takes too long. */
+static bool group_tick_memory(struct rar_group *grp)
+{
+	int ret = rar_mem_tick(grp);
+
+	if (ret < 0)
+		rar_fail_pair(grp, -ret, ret == -ETIMEDOUT ? RAR_R_TIMEOUT : RAR_R_NOMEM,
+			      grp->rank, grp->rank, READ_ONCE(grp->op_next));
+	return ret;
+}
+
 static unsigned long group_tick_running(struct rar_group *grp)
 {
 	unsigned long next = jiffies +
@@ -466,6 +480,8 @@ static unsigned long group_tick_running(struct rar_group *grp)
 		return next;
 	if (READ_ONCE(grp->op_timeout_ms))
 		next = min(next, jiffies + HZ / 20);
+	if (group_tick_memory(grp))
+		next = min(next, jiffies + RAR_MEM_TICK);
 	if (grp->left) {
 		told = rar_leave_tick(grp);
 		if (!told && time_before(grp->fin_next, next))
@@ -701,6 +717,7 @@ int rar_group_net_init(struct rar_net *rn)
 
 	xa_init_flags(&rn->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 	spin_lock_init(&rn->lock);
+	INIT_LIST_HEAD(&rn->mem_groups);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
 	err = rhltable_init(&rn->groups, &by_name);

@@ -10,6 +10,7 @@
  */
 #include <linux/module.h>
 
+#include "mem.h"
 #include "rar.h"
 #include "reduce.h"
 

@@ -13,12 +13,15 @@
 #include <linux/module.h>
 #include <linux/wait_bit.h>
 
+#include "mem.h"
 #include "rar.h"
 #include "user.h"
 
 #define MEM_OP_COST	1024	/* bytes, of its structures */
 #define MEM_RESERVE	8	/* this part more is for users */
 #define MEM_FEW		64	/* who hold less than this part */
+#define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
+#define MEM_TAKE	HZ	/* for send() to come and take what it may have */
 
 static DEFINE_SPINLOCK(mem_lock);	/* see rar.h; bottom halves off */
 static u64 mem_all;			/* of all namespaces */
@@ -53,6 +56,65 @@ static bool mem_fits(const struct rar_group *grp, u64 bytes)
 		rn->mem + bytes <= mem_limit(READ_ONCE(rn->sysctl_mem), held, first));
 }
 
+/*
+ * Does another rank wait for what this group finds no memory for? It holds none itself: a
+ * process that reads nothing must not exceed its limits again and again.
+ */
+static bool mem_needed(const struct rar_group *grp)
+{
+	return grp->wanted && rar_group_is_first(grp) && !READ_ONCE(grp->nundelivered) &&
+	       READ_ONCE(grp->slow.wanted) > READ_ONCE(grp->op_next);
+}
+
+/* Does it hold memory that others wait for, or come before them? */
+static bool mem_competes(const struct rar_group *grp)
+{
+	if (!rar_group_runs(grp))
+		return false;
+	if (!rar_group_is_first(grp))
+		return true;
+	/* A send() that does not come back keeps nobody waiting. */
+	return mem_needed(grp) && !(grp->want_told &&
+				    time_after(jiffies, grp->want_told + MEM_TAKE));
+}
+
+/*
+ * Is it this group's turn to exceed net.rar.mem? Otherwise two hosts could each have
+ * given all of it to an operation for which the other one has none left. Of all groups
+ * that are not at their end the one with the lowest epoch is in turn at every host, so
+ * it ends; and then the next one. All members of a group know the same epoch.
+ */
+static bool mem_in_turn(const struct rar_group *grp)
+{
+	const struct rar_group *other;
+
+	lockdep_assert_held(&mem_lock);
+	if (!mem_needed(grp) || time_before(jiffies, grp->want_since + MEM_PATIENCE))
+		return false;
+	list_for_each_entry(other, &grp->rn->mem_groups, mem_node)
+		if (other->epoch < grp->epoch && mem_competes(other))
+			return false;
+	return true;
+}
+
+/* As mem_fits(); in its turn a group is limited by the host only, and has its reserve. */
+static bool mem_may(const struct rar_group *grp, u64 bytes)
+{
+	u64 cap = mem_cap();
+
+	return mem_fits(grp, bytes) ||
+	       (mem_in_turn(grp) &&
+		mem_all + bytes + MEM_OP_COST <= cap + cap / MEM_RESERVE);
+}
+
+/* It holds memory, or wants some; on the list until it ends. */
+static void mem_list(struct rar_group *grp)
+{
+	lockdep_assert_held(&mem_lock);
+	if (list_empty(&grp->mem_node))
+		list_add(&grp->mem_node, &grp->rn->mem_groups);
+}
+
 /**
  * rar_mem_too_long() - will there never be enough for an operation?
  * @rn:    netns
@@ -75,8 +137,9 @@ bool rar_mem_charge(struct rar_group *grp, u64 bytes)
 	bool fits;
 
 	spin_lock_bh(&mem_lock);
-	fits = mem_fits(grp, bytes);
+	fits = mem_may(grp, bytes);
 	if (fits) {
+		mem_list(grp);
 		mem_all += bytes + MEM_OP_COST;
 		grp->user->mem += bytes + MEM_OP_COST;
 		WRITE_ONCE(grp->rn->mem, grp->rn->mem + bytes);
@@ -124,10 +187,18 @@ void rar_mem_want(struct rar_group *grp, u64 bytes)
 	if (!bytes && !READ_ONCE(grp->wanted))
 		return;
 	spin_lock_bh(&mem_lock);
+	if (bytes && !grp->wanted) {
+		grp->want_since = jiffies;
+		grp->want_turn = jiffies;
+		grp->want_told = 0;
+		mem_list(grp);
+	}
 	WRITE_ONCE(grp->wanted, bytes);
 	if (!bytes)
 		list_del_init(&grp->want_node);
 	spin_unlock_bh(&mem_lock);
+	if (bytes)
+		rar_group_kick(grp, jiffies + RAR_MEM_TICK);
 }
 
 /**
@@ -144,7 +215,7 @@ bool rar_mem_room(struct rar_group *grp)
 	if (!READ_ONCE(grp->wanted))
 		return true;
 	spin_lock_bh(&mem_lock);
-	room = rar_mem_too_long(grp->rn, grp->wanted) || mem_fits(grp, grp->wanted);
+	room = rar_mem_too_long(grp->rn, grp->wanted) || mem_may(grp, grp->wanted);
 	if (!room && list_empty(&grp->want_node))
 		list_add_tail(&grp->want_node, &mem_waiting);
 	spin_unlock_bh(&mem_lock);
@@ -186,6 +257,51 @@ static void mem_tell(struct work_struct *work)
 	spin_unlock_bh(&mem_lock);
 }
 
+/* Has it waited too long? Return: 0, or the errno that ends the group. */
+static int mem_overdue(const struct rar_group *grp)
+{
+	unsigned long waited = jiffies - grp->want_since;
+	u32 limit = READ_ONCE(grp->op_timeout_ms);
+
+	if (limit && READ_ONCE(grp->want_sleeps) && waited > msecs_to_jiffies(limit))
+		return -ETIMEDOUT;
+	/* In its turn for so long: it is the host that has no more. */
+	if (jiffies - grp->want_turn > msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms)))
+		return -ENOBUFS;
+	return 0;
+}
+
+/**
+ * rar_mem_tick() - look after a group whose send() lacks memory
+ * @grp: group that runs
+ *
+ * Timer. Return: true if so, look again in RAR_MEM_TICK; or the errno that ends the
+ * group.
+ */
+int rar_mem_tick(struct rar_group *grp)
+{
+	int err = 0;
+	bool wake;
+
+	if (!READ_ONCE(grp->wanted))
+		return false;
+	spin_lock_bh(&mem_lock);
+	/* Behind another operation of its group it is that which is waited for. */
+	if (!rar_group_is_first(grp))
+		grp->want_since = jiffies;
+	if (!mem_in_turn(grp))
+		grp->want_turn = jiffies;
+	wake = mem_may(grp, grp->wanted);
+	if (wake && !grp->want_told)
+		grp->want_told = jiffies | 1;
+	else if (!wake)
+		err = mem_overdue(grp);
+	spin_unlock_bh(&mem_lock);
+	if (wake)
+		rar_group_wake(grp);
+	return err ?: true;
+}
+
 /* A limit was changed. */
 void rar_mem_changed(void)
 {
@@ -210,10 +326,13 @@ MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: half
 
 /* -- begin and end ------------------------------------------------------- */
 
-/* Nothing waits for memory any more on behalf of this group. */
+/* The group ends. */
 void rar_mem_forget(struct rar_group *grp)
 {
 	rar_mem_want(grp, 0);
+	spin_lock_bh(&mem_lock);
+	list_del_init(&grp->mem_node);
+	spin_unlock_bh(&mem_lock);
 }
 
 /* No group of the namespace is left: wait until its memory is free. */

@@ -6,6 +6,7 @@
 #include <net/sock.h>
 
 #include "copy.h"
+#include "mem.h"
 #include "reduce.h"
 #include "sock.h"
 #include "user.h"
@@ -212,7 +213,9 @@ static struct rar_operation *send_alloc(struct sock *sk,
 		if (no_room && !atomic_read(&grp->user->freeing) && may_send(grp) &&
 		    all_unread(grp))
 			return ERR_PTR(-ENOBUFS);
+		WRITE_ONCE(grp->want_sleeps, no_room && *timeo);
 		err = send_wait(sk, grp, timeo);
+		WRITE_ONCE(grp->want_sleeps, false);
 		if (err)
 			return ERR_PTR(err);
 	}

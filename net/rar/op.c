@@ -5,6 +5,7 @@
 #include <linux/workqueue.h>
 
 #include "copy.h"
+#include "mem.h"
 #include "rar.h"
 #include "reduce.h"
 #include "user.h"

@@ -70,6 +70,7 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  * @lock:	protects @groups, @ids, @all and @ngroups
  * @ngroups:	groups with a socket
  * @mem:	bytes of operation buffers, mem_lock
+ * @mem_groups:	those that hold, want, or had some of it, mem_lock
  * @early:	bytes of packets held for operations not yet posted
  * @alive:	groups not yet freed; the netns waits for them
  * @reply_jiffy, @replies: answers to strangers in that jiffy
@@ -88,6 +89,7 @@ struct rar_net {
 	spinlock_t lock; /* see above */
 	u32 ngroups;
 	u64 mem;
+	struct list_head mem_groups;
 	atomic64_t early;
 	atomic_t alive;
 	unsigned long reply_jiffy;
@@ -509,6 +511,11 @@ struct rar_group {
 	u32 nundelivered;
 	u64 wanted;			/* mem_lock: bytes that send() lacked, or 0 */
 	struct list_head want_node;	/* mem_lock: is to be told when they are there */
+	struct list_head mem_node;	/* mem_lock: in rn->mem_groups */
+	unsigned long want_since;	/* mem_lock: jiffies */
+	unsigned long want_turn;	/* mem_lock: since when in its turn, jiffies */
+	unsigned long want_told;	/* mem_lock: that they are there, jiffies, or 0 */
+	bool want_sleeps;		/* a send() waits for them */
 	struct rar_join_state join;
 	struct pid *owner;
 	struct wait_queue_entry owner_wait;
@@ -709,17 +716,6 @@ u32 rar_group_keepalive_ms(const struct rar_group *grp);
 int rar_group_init(void);
 void rar_group_exit(void);
 
-/* mem.c */
-bool rar_mem_too_long(const struct rar_net *rn, u64 bytes);
-bool rar_mem_charge(struct rar_group *grp, u64 bytes);
-void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes);
-void rar_mem_want(struct rar_group *grp, u64 bytes);
-bool rar_mem_room(struct rar_group *grp);
-void rar_mem_changed(void);
-void rar_mem_forget(struct rar_group *grp);
-void rar_mem_net_exit(struct rar_net *rn);
-void rar_mem_exit(void);
-
 /* fail.c */
 void rar_fail(struct rar_group *grp, const struct rar_error *err);
 void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
@@ -906,6 +902,8 @@ void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
 
 /* sysctl.c, proc.c */
 extern int rar_strict_host;
+u32 rar_sysctl_linger_ms(const struct rar_net *rn);
+u32 rar_sysctl_tombstone_ms(const struct rar_net *rn);
 int rar_sysctl_init(struct rar_net *rn);
 void rar_sysctl_destroy(struct rar_net *rn);
 int rar_proc_init(struct net *net);

@@ -18,8 +18,8 @@
 #include "rar.h"
 #include "user.h"
 
-#define USER_MEMBER_COST	(64 << 10)	/* bytes, with its operations' structures */
-#define USER_MEMBERS_SHIFT	3		/* members take an eighth of the memory at most */
+#define USER_MEMBER_COST	(64 << 10)	/* bytes, with its operations */
+#define USER_MEMBERS_SHIFT	3		/* an eighth of the memory */
 #define USER_MEMBERS_MIN	4096U		/* so many are allowed on any machine */
 #define USER_ORPHAN_SHIFT	4		/* a user's orphans: a sixteenth of the memory */
 #define USER_SETTLE		HZ		/* jiffies: several grace periods */

@@ -318,6 +318,7 @@ enum rar_reason {
 	RAR_R_SCHEDULE,		/* @rank and @other disagree about RAR_SCHEDULE */
 	RAR_R_KEY,		/* @rank and @other have different keys, or one none */
 	RAR_R_PREV,		/* @other expects @rank at another address */
+	RAR_R_NOMEM,		/* no memory at @rank for @op_seq: limits of the host */
 	RAR_R_NR
 };
 
