@@ -150,8 +150,8 @@ static bool test_unread(void)
 	return ok;
 }
 
-/* Root of an own user and network namespace, where no limit is kept. */
-static int fill_own_net(unsigned int i)
+/* Become root of an own user and network namespace. */
+static int own_net(void)
 {
 	int err = become(HOARDER);
 
@@ -160,11 +160,16 @@ static int fill_own_net(unsigned int i)
 	if (!err)
 		err = rar_write("/proc/self/setgroups", "deny") ?:
 		      rar_write("/proc/self/uid_map", "0 1000 1") ?:
-		      rar_write("/proc/self/gid_map", "0 1000 1") ?:
-		      rar_write(MEM, "1099511627776") ?:
-		      rar_write("/proc/sys/net/rar/max_groups", "1000000");
-	if (!err)
-		err = system("ip link set lo up");
+		      rar_write("/proc/self/gid_map", "0 1000 1");
+	return err ?: system("ip link set lo up");
+}
+
+/* There no limit is kept. */
+static int fill_own_net(unsigned int i)
+{
+	int err = own_net() ?: rar_write(MEM, "1099511627776") ?:
+		  rar_write("/proc/sys/net/rar/max_groups", "1000000");
+
 	if (!err)
 		shared->taken[i] = hoard(1, &err);
 	shared->result = err;
@@ -274,6 +279,57 @@ static bool test_memlock(void)
 	return !err && shared->taken[0] == PIN_ROUNDS;
 }
 
+/* Lines of /proc/net/rar about closed members. */
+static unsigned int closed_members(void)
+{
+	unsigned int n = 0;
+	char line[512];
+	FILE *f = fopen("/proc/net/rar", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		n += strstr(line, " orphan ") || strstr(line, " tombstone ");
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Closed members whose namespace has the longest times: gone with the host's. */
+static int close_early(unsigned int unused)
+{
+	struct rar_ring ring = { .group = 9, .size = 2, .where = RAR_ON_LO4 };
+	int fd[2], err;
+
+	(void)unused;
+	err = own_net() ?: rar_write("/proc/sys/net/rar/dead_ms", "86400000") ?:
+	      rar_write("/proc/sys/net/rar/linger_ms", "86400000");
+	for (uint32_t r = 0; r < 2 && !err; r++) {
+		fd[r] = rar_socket();
+		err = rar_join_start(fd[r], &ring, r);
+	}
+	for (uint32_t r = 0; r < 2 && !err; r++)
+		err = rar_join_wait(fd[r], 10000);
+	if (err || rar_send(fd[0], data, 64, 0, NULL))
+		return 1;
+	close(fd[0]);
+	close(fd[1]);
+	shared->taken[0] = closed_members();
+	for (int i = 0; i < 300 && closed_members(); i++)
+		rar_sleep_ms(10);
+	shared->taken[1] = closed_members();
+	return 0;
+}
+
+static bool test_closed(void)
+{
+	int err;
+
+	memset(shared, 0, sizeof(*shared));
+	err = finish(start(close_early, 0));
+	rar_log("shares: %u closed members in a user's namespace, then %u",
+		shared->taken[0], shared->taken[1]);
+	return !err && shared->taken[0] && !shared->taken[1];
+}
+
 int main(void)
 {
 	const char *why;
@@ -283,13 +339,17 @@ int main(void)
 	why = rar_missing();
 	if (why)
 		ksft_exit_skip("%s\n", why);
+	/* Of the initial namespace, if this is it. */
+	rar_write("/proc/sys/net/rar/dead_ms", "300");
+	rar_write("/proc/sys/net/rar/linger_ms", "300");
 	if (geteuid() || rar_private_net())
 		ksft_exit_skip("needs root\n");
 	shared = rar_shared(sizeof(*shared));
-	ksft_set_plan(4);
+	ksft_set_plan(5);
 	ksft_test_result(test_unread(), "unread results of a user leave room for others\n");
 	ksft_test_result(test_namespaces(), "namespaces of a user obey the host's limit\n");
 	ksft_test_result(test_wake(), "memory of another namespace wakes a sender\n");
 	ksft_test_result(test_memlock(), "RLIMIT_MEMLOCK does not outlive close()\n");
+	ksft_test_result(test_closed(), "closed members go when the host says so\n");
 	ksft_finished();
 }

@@ -168,8 +168,7 @@ static void close_running(struct rar_group *grp)
 	/* After shutdown() this changes nothing: it left by itself. */
 	leave_because(grp, dying ? RAR_R_DIED : RAR_R_LEFT);
 	failed = grp->state == RAR_S_FAILED;
-	wait = failed ? 2 * READ_ONCE(grp->rn->sysctl_dead_ms) :
-			READ_ONCE(grp->rn->sysctl_linger_ms);
+	wait = failed ? rar_sysctl_tombstone_ms(grp->rn) : rar_sysctl_linger_ms(grp->rn);
 	grp->expires = jiffies + msecs_to_jiffies(wait);
 	spin_unlock_bh(&grp->lock);
 	if (failed)
@@ -308,7 +307,6 @@ void rar_leave_check_orphan(struct rar_group *grp)
 	}
 	if (grp->tombstone || needed(grp))
 		return;
-	grp->expires = jiffies +
-		msecs_to_jiffies(2 * READ_ONCE(grp->rn->sysctl_dead_ms));
+	grp->expires = jiffies + msecs_to_jiffies(rar_sysctl_tombstone_ms(grp->rn));
 	bury(grp);
 }

@@ -27,7 +27,9 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
+#include <linux/user_namespace.h>
 
+#include "mem.h"
 #include "rar.h"
 #include "rules.h"
 
@@ -148,6 +150,26 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
+}
+
+/* Whoever made a user namespace may keep nothing longer than the initial one would. */
+static u32 sysctl_ms(const struct rar_net *rn, int own, int host)
+{
+	return rn->net->user_ns == &init_user_ns ? own : min(own, host);
+}
+
+/* How long may a closed member serve its neighbours? ms */
+u32 rar_sysctl_linger_ms(const struct rar_net *rn)
+{
+	return sysctl_ms(rn, READ_ONCE(rn->sysctl_linger_ms),
+			 READ_ONCE(rar_net(&init_net)->sysctl_linger_ms));
+}
+
+/* How long does a tombstone answer? ms */
+u32 rar_sysctl_tombstone_ms(const struct rar_net *rn)
+{
+	return 2 * sysctl_ms(rn, READ_ONCE(rn->sysctl_dead_ms),
+			     READ_ONCE(rar_net(&init_net)->sysctl_dead_ms));
 }
 
 int rar_sysctl_init(struct rar_net *rn)
