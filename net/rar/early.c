@@ -8,11 +8,17 @@
 #include "input.h"
 #include "rar.h"
 #include "reduce.h"
+#include "user.h"
 
 /* Held packets may cost this times early_bytes: truesize against payload. */
 #define EARLY_TRUESIZE	8
-/* All namespaces together: an eighth of the machine's memory. */
-#define EARLY_ALL_SHIFT	3
+/* All namespaces together: this part of the machine's memory, */
+#define EARLY_ALL_SHIFT	5
+/* the last eighth of it for users who hold less than a 64th. */
+#define EARLY_RESERVE	8
+#define EARLY_FEW	64
+/* So many are used, or freed, before other work has its turn. */
+#define EARLY_BATCH	32
 
 static atomic64_t early_all;
 
@@ -31,6 +37,26 @@ static struct early_cb *early_cb(struct sk_buff *skb)
 	return (struct early_cb *)skb->cb;
 }
 
+static struct sk_buff_head *early_list(struct rar_group *grp, u64 op_seq)
+{
+	return &grp->early.ops[op_seq % RAR_MAX_OPS];
+}
+
+/* Of all namespaces. */
+static bool early_charge_host(struct rar_user *user, u32 bytes)
+{
+	u64 max = (u64)totalram_pages() << PAGE_SHIFT >> EARLY_ALL_SHIFT;
+	u64 held = atomic64_add_return(bytes, &user->early);
+
+	if (held > max / EARLY_FEW)
+		max -= max / EARLY_RESERVE;
+	if (atomic64_add_return(bytes, &early_all) <= max)
+		return true;
+	atomic64_sub(bytes, &early_all);
+	atomic64_sub(bytes, &user->early);
+	return false;
+}
+
 static int early_charge(struct rar_group *grp, struct sk_buff *skb)
 {
 	u64 limit = EARLY_TRUESIZE * (u64)READ_ONCE(grp->rn->sysctl_early_bytes);
@@ -39,33 +65,42 @@ static int early_charge(struct rar_group *grp, struct sk_buff *skb)
 	if (grp->early.truesize + skb->truesize > limit)
 		return RAR_MIB_DropEarlyFull;
 	if (atomic64_add_return(skb->truesize, &grp->rn->early) >
-	    READ_ONCE(grp->rn->sysctl_mem) / 4)
-		goto undo_net;
-	if (atomic64_add_return(skb->truesize, &early_all) >
-	    (u64)totalram_pages() << PAGE_SHIFT >> EARLY_ALL_SHIFT)
-		goto undo_all;
+	    READ_ONCE(grp->rn->sysctl_mem) / 4 ||
+	    !early_charge_host(grp->user, skb->truesize)) {
+		atomic64_sub(skb->truesize, &grp->rn->early);
+		return RAR_MIB_DropEarlyFull;
+	}
 	grp->early.truesize += skb->truesize;
 	return INPUT_OK;
-undo_all:
-	atomic64_sub(skb->truesize, &early_all);
-undo_net:
-	atomic64_sub(skb->truesize, &grp->rn->early);
-	return RAR_MIB_DropEarlyFull;
 }
 
 static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
 {
 	grp->early.truesize -= skb->truesize;
 	atomic64_sub(skb->truesize, &grp->rn->early);
+	atomic64_sub(skb->truesize, &grp->user->early);
 	atomic64_sub(skb->truesize, &early_all);
 }
 
-/* What can be kept of a packet: itself, or a copy of a superpacket's part. */
+/* Does a device's driver want the pages back? Then it must not wait for a user. */
+static bool early_lent(const struct sk_buff *skb)
+{
+#ifdef CONFIG_PAGE_POOL
+	return skb->pp_recycle;
+#else
+	return false;
+#endif
+}
+
+/*
+ * What can be kept of a packet: itself, or a copy if it is part of a superpacket or lies
+ * in a device's pages.
+ */
 static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 {
 	struct sk_buff *skb;
 
-	if (!skb_is_gso(pkt->skb) || pkt->whole) {
+	if ((!skb_is_gso(pkt->skb) || pkt->whole) && !early_lent(pkt->skb)) {
 		pkt->skb = skb_share_check(pkt->skb, GFP_ATOMIC);
 		*off = pkt->off;
 		return pkt->skb;
@@ -127,7 +162,7 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 			.whole = pkt->whole || skb != pkt->skb,
 			.chunk = run->chunk, .op_seq = op_seq,
 		};
-		__skb_queue_tail(&grp->early.list, skb);
+		__skb_queue_tail(early_list(grp, op_seq), skb);
 		rar_mib_add(grp->rn, EarlyHeld, run->n);
 		ret = skb == pkt->skb ? INPUT_TAKEN : INPUT_OK;
 		skb = pkt->skb;
@@ -145,15 +180,20 @@ static bool still_early(const struct rar_group *grp, const struct early_cb *cb)
 	return rar_data_early(grp, cb->op_seq, &run);
 }
 
-static void early_take(struct rar_group *grp, bool all, struct sk_buff_head *out)
+/* Take a batch of what is held for an operation and not too early any more, or of all. */
+static void early_take(struct rar_group *grp, u64 op_seq, bool all,
+		       struct sk_buff_head *out)
 {
+	struct sk_buff_head *list = early_list(grp, op_seq);
 	struct sk_buff *skb, *tmp;
 
 	spin_lock_bh(&grp->early.lock);
-	skb_queue_walk_safe(&grp->early.list, skb, tmp) {
+	skb_queue_walk_safe(list, skb, tmp) {
+		if (skb_queue_len(out) == EARLY_BATCH)
+			break;
 		if (!all && still_early(grp, early_cb(skb)))
 			continue;
-		__skb_unlink(skb, &grp->early.list);
+		__skb_unlink(skb, list);
 		early_uncharge(grp, skb);
 		__skb_queue_tail(out, skb);
 	}
@@ -182,6 +222,27 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 		rar_input_drop(grp->rn, skb, ret);
 }
 
+/* Use a batch of what is held. Return: was there any? */
+static bool early_use(struct rar_group *grp, u64 op_seq)
+{
+	struct sk_buff_head list;
+	struct sk_buff *skb;
+	bool any;
+
+	__skb_queue_head_init(&list);
+	local_bh_disable();
+	rcu_read_lock();
+	/* As for packets: rar_msg_stop_writing() waits for who does not see this. */
+	if (rar_group_state(grp) != RAR_S_FAILED)
+		early_take(grp, op_seq, false, &list);
+	any = !skb_queue_empty(&list);
+	while ((skb = __skb_dequeue(&list)))
+		early_replay(grp, skb);
+	rcu_read_unlock();
+	local_bh_enable();
+	return any;
+}
+
 /**
  * rar_early_post() - this rank contributed: use what came early, and start
  * @grp:    group
@@ -193,14 +254,14 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell)
 {
 	struct rar_operation *op;
-	struct sk_buff_head list;
-	struct sk_buff *skb;
-	bool any;
+	bool any = false;
 
-	__skb_queue_head_init(&list);
+	while (early_use(grp, op_seq)) {
+		any = true;
+		cond_resched();
+	}
 	local_bh_disable();
 	rcu_read_lock();
-	/* As for packets: rar_msg_stop_writing() waits for who does not see this. */
 	if (rar_group_state(grp) == RAR_S_FAILED)
 		goto out;
 	if (grp->size == 1) {
@@ -211,10 +272,6 @@ void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell)
 		}
 		goto out;
 	}
-	early_take(grp, false, &list);
-	any = !skb_queue_empty(&list);
-	while ((skb = __skb_dequeue(&list)))
-		early_replay(grp, skb);
 	rar_link_push(grp);
 	/* The predecessor may wait for this opening. */
 	if (grp->prev_here)
@@ -227,13 +284,27 @@ out:
 	local_bh_enable();
 }
 
-/* Drop everything held: the group failed or ends. */
+/* Drop everything held: the group failed or ends. Process context. */
 void rar_early_flush(struct rar_group *grp)
 {
 	struct sk_buff_head list;
+	u32 i;
 
 	__skb_queue_head_init(&list);
-	early_take(grp, true, &list);
-	__skb_queue_purge(&list);
+	for (i = 0; i < RAR_MAX_OPS; i++)
+		while (!skb_queue_empty_lockless(&grp->early.ops[i])) {
+			early_take(grp, i, true, &list);
+			__skb_queue_purge(&list);
+			cond_resched();
+		}
+}
+
+void rar_early_init(struct rar_group *grp)
+{
+	u32 i;
+
+	spin_lock_init(&grp->early.lock);
+	for (i = 0; i < RAR_MAX_OPS; i++)
+		__skb_queue_head_init(&grp->early.ops[i]);
 }
 

@@ -114,7 +114,7 @@ static void fail_running(struct rar_group *grp)
 	rar_fail_tell(grp, RAR_NEXT);
 	rar_fail_tell(grp, RAR_PREV);
 	rar_link_flush(grp);
-	rar_early_flush(grp);
+	rar_group_schedule(grp);	/* gives back what is held */
 	rar_group_kick(grp, jiffies + 1);
 }
 

@@ -406,8 +406,7 @@ struct rar_group *rar_group_alloc(struct rar_net *rn,
 	INIT_LIST_HEAD(&grp->pinned);
 	INIT_LIST_HEAD(&grp->want_node);
 	INIT_LIST_HEAD(&grp->mem_node);
-	spin_lock_init(&grp->early.lock);
-	skb_queue_head_init(&grp->early.list);
+	rar_early_init(grp);
 	timer_setup(&grp->timer, group_timer, 0);
 	INIT_WORK(&grp->work, group_work);
 	INIT_RCU_WORK(&grp->free, group_free_work);
@@ -550,6 +549,8 @@ static void group_work(struct work_struct *work)
 	group_push(grp);
 	rar_fail_check_owner(grp);
 	rar_join_route_again(grp);
+	if (rar_group_state(grp) == RAR_S_FAILED)
+		rar_early_flush(grp);
 	group_hook_prev(grp);
 	rar_group_put(grp);
 }

@@ -370,12 +370,13 @@ struct rar_slow {
 
 /*
  * struct rar_early - packets of chunks to which this rank has not contributed yet
- * @lock:	protects @list and @truesize; orders a packet's "too early"
+ * @ops:	packets by operation, modulo the length of the table
+ * @lock:	protects @ops and @truesize; orders a packet's "too early"
  *		against rar_early_post() so that none is left behind
  */
 struct rar_early {
 	spinlock_t lock; /* see above */
-	struct sk_buff_head list;
+	struct sk_buff_head ops[RAR_MAX_OPS];
 	u64 truesize;
 };
 
@@ -853,6 +854,7 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item);
 void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell);
 void rar_early_flush(struct rar_group *grp);
+void rar_early_init(struct rar_group *grp);
 
 /* route.c; see also route.h */
 int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev);

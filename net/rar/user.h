@@ -19,6 +19,7 @@
  * @members:	members with a socket
  * @alive:	members not yet freed
  * @mem:	bytes of operations, mem_lock
+ * @early:	bytes of held packets
  * @freeing:	operations that nobody uses any more and that are not yet freed
  * @orphan:	bytes of operations of closed members that serve their neighbours
  */
@@ -29,6 +30,7 @@ struct rar_user {
 	atomic_t members;
 	atomic_t alive;
 	u64 mem;
+	atomic64_t early;
 	atomic_t freeing;
 	atomic64_t orphan;
 };
