@@ -214,7 +214,7 @@ killed()
 	done
 	within 10 memory_is_back || status=1
 	note "kB free $free, then $free_after; slab and vmalloc $own, then $own_after"
-	head -n 1 /proc/net/rar | grep -q " mem 0$" && unused && return "$status"
+	head -n 1 /proc/net/rar | grep -q " mem 0 " && unused && return "$status"
 }
 
 # ---------------------------------------------------------------- under load
