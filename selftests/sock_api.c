@@ -415,7 +415,7 @@ static int connect_port_as_nobody(void *port)
 
 	rar_nonblock(fd, true);
 	if (bind(fd, self, LEN) < 0)
-		return EPROTO;
+		return -1;
 	return connect(fd, next, LEN) < 0 ? errno : 0;
 }
 
@@ -479,6 +479,29 @@ TEST(bind_again_at_the_limit)
 	close(fd[0]);
 	fd[2] = rar_socket();
 	ROW(0, "when one is closed", bind(fd[2], ADDR(.srar_group = 3), LEN));
+}
+
+/*
+ * A rank that does not send keeps the credit of its predecessor closed. The two must hear
+ * each other all the same, as often as a short dead_ms demands.
+ */
+TEST(closed_credit_is_no_silence)
+{
+	struct rar_data d = data_of(2, 1, 200000);
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("local", "0"));
+	ASSERT_EQ(0, sysctl_write("early_bytes", "4096"));
+	ASSERT_EQ(0, sysctl_write("dead_ms", "150"));
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
+	rar_sleep_ms(1500);
+	EXPECT_EQ(0, poll_now(fd[0], 0, 0));
+	EXPECT_EQ(0, poll_now(fd[1], 0, 0));
+	ASSERT_EQ(0, rar_post(fd[1], &d, 1));
+	EXPECT_EQ(0, collect_all(fd, &d));
+	ring_down(fd, 2);
 }
 
 TEST(bind_ports)

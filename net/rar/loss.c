@@ -417,15 +417,21 @@ enum hrtimer_restart rar_loss_timer(struct hrtimer *timer)
 }
 
 /* How often to ask the successor for an ACK. */
-static u64 probe_interval(const struct rar_group *grp, u64 now)
+static u64 probe_interval(const struct rar_group *grp)
 {
 	u64 keepalive = rar_group_keepalive_ms(grp) * (u64)USEC_PER_MSEC;
 	const struct rar_link_tx *tx = &grp->tx;
+	u64 since = max(tx->sent_us, tx->blocked_us);
 
-	/* Closed credit: it may have opened, and the news been lost. */
-	if (!tx->inflight && (tx->npend || tx->ninject))
-		return clamp_t(u64, 2 * (now - max(tx->sent_us, tx->blocked_us)),
-			       LINK_PROBE_MIN_US, LOSS_PROBE_MAX_US);
+	/*
+	 * Closed credit: it may have opened, and the news been lost. Each time twice as
+	 * long as before, but not so long that the successor seems to be silent.
+	 */
+	if (!tx->inflight && (tx->npend || tx->ninject)) {
+		since = tx->probed_us > since ? tx->probed_us - since : 0;
+		return min(clamp_t(u64, since, LINK_PROBE_MIN_US, LOSS_PROBE_MAX_US),
+			   keepalive / LOSS_KEEPALIVES);
+	}
 	/*
 	 * Somebody keeps us waiting: who, is told with probes. So many that an outage
 	 * that is nearly as long as dead_ms does not seem to be longer.
@@ -465,7 +471,7 @@ unsigned long rar_loss_keepalive(struct rar_group *grp)
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
-	wait = probe_interval(grp, now);
+	wait = probe_interval(grp);
 	due = max(tx->sent_us, tx->probed_us) + wait;
 	fell = mtu_fell(grp, now);
 	if (due <= now) {
