@@ -32,7 +32,7 @@ COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
 # Inner functions with several callers: each of these is a place of its own.
 SHARED = re.compile(r"^(packet_alloc|route_new|xmit_dst)\b")
 # Not reached after the module is loaded: those are the business of test_load().
-AT_LOAD = re.compile(r"^(rar_group_init|rar_hook_init|rar_sock_init)\b")
+AT_LOAD = re.compile(r"^(rar_member_init|rar_hook_init|rar_sock_init)\b")
 # Not reached: these fall back to something else, a tap never leaves a packet shared,
 # what comes early comes as it was sent, an answer goes where a route is known, and there
 # is no XDP in User-Mode Linux.

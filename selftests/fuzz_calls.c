@@ -443,7 +443,7 @@ static void do_sysctl(struct thread *t)
 		{ SYSCTL "early_bytes", 0, 1 << 20 },
 		{ SYSCTL "copy_step", 0, 1 << 17 },
 		{ SYSCTL "join_ms", 50, 1500 },
-		{ SYSCTL "max_groups", 64, 4096 },
+		{ SYSCTL "max_members", 64, 4096 },
 		{ SYSCTL "port", 18118, 18118 }, { SYSCTL "port", 18118, 18121 },
 	};
 	uint32_t i = below(t, ARRAY_SIZE(table));

@@ -536,7 +536,7 @@ int main(int argc, char **argv)
 		ksft_exit_skip("%s\n", why);
 	if (access("/run/netns/rar3", F_OK) || rar_private_net())
 		ksft_exit_skip("run me as ./in_topo.sh 4 groups\n");
-	rar_write("/proc/sys/net/rar/max_groups", "4096");
+	rar_write("/proc/sys/net/rar/max_members", "4096");
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(tests));
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {

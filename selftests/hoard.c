@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A hoarder: an ordinary user without capabilities takes all groups and all
- * memory that it can get. It gets what net.rar.max_groups and net.rar.mem allow;
+ * memory that it can get. It gets what net.rar.max_members and net.rar.mem allow;
  * what it takes is charged to its memory cgroup, and bounded by that too; the
  * group of another user in the same network namespace goes on as before, and
  * other users still get groups.
@@ -26,7 +26,7 @@
 #define HOARDER		65534
 #define OTHER_USER	1000
 #define WANTED		10000u		/* groups */
-#define MAX_GROUPS	4096u		/* net.rar.max_groups */
+#define MAX_GROUPS	4096u		/* net.rar.max_members */
 #define COLLIDING	4000u
 #define GROUP_MIN	2048u		/* bytes: a member costs more than that */
 #define PAIR_OPS	100u
@@ -340,7 +340,7 @@ static int bind_one(void *group)
 	return -bind_group(*(uint64_t *)group, 0);
 }
 
-/* 10 000 groups: max_groups are to be had, charged, and nobody is disturbed. */
+/* 10 000 groups: max_members are to be had, charged, and nobody is disturbed. */
 static bool test_groups(void)
 {
 	struct pair other = { .ring.group = 1 };

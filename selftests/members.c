@@ -169,7 +169,7 @@ int main(void)
 	if (why)
 		ksft_exit_skip("%s\n", why);
 	if (rar_private_net() || setrlimit(RLIMIT_NOFILE, &files) ||
-	    rar_write("/proc/sys/net/rar/max_groups", "65536") ||
+	    rar_write("/proc/sys/net/rar/max_members", "65536") ||
 	    rar_write("/sys/module/rar/parameters/max_members", "65536"))
 		ksft_exit_fail_msg("cannot be set up\n");
 	ksft_set_plan(5);

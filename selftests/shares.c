@@ -168,7 +168,7 @@ static int own_net(void)
 static int fill_own_net(unsigned int i)
 {
 	int err = own_net() ?: rar_write(MEM, "1099511627776") ?:
-		  rar_write("/proc/sys/net/rar/max_groups", "1000000");
+		  rar_write("/proc/sys/net/rar/max_members", "1000000");
 
 	if (!err)
 		shared->taken[i] = hoard(1, &err);

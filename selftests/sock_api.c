@@ -439,6 +439,7 @@ TEST(bind_privileged)
 	close(root);
 }
 
+/* By the older name of net.rar.max_members, which still counts. */
 TEST(bind_limit)
 {
 	int fd[3];
@@ -461,7 +462,7 @@ TEST(bind_again_at_the_limit)
 	int fd[3];
 
 	ASSERT_EQ(0, rar_private_net());
-	ASSERT_EQ(0, sysctl_write("max_groups", "2"));
+	ASSERT_EQ(0, sysctl_write("max_members", "2"));
 	for (int round = 0; round < 3; round++) {
 		if (!round)
 			ASSERT_EQ(0, ring_up(fd, 2, 1));
@@ -1783,6 +1784,7 @@ static const struct {
 	{ "join_ms", "0", "-1", "5000" },
 	{ "dead_ms", "0", "-1", "3000" },
 	{ "linger_ms", "-1", "99999999999", "1000" },
+	{ "max_members", "-1", "99999999999", "7" },
 	{ "max_groups", "-1", "99999999999", "7" },
 	{ "super_chunks", "0", "65", "64" },
 	{ "local", "-1", "2", "0" },

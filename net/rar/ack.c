@@ -73,7 +73,7 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
 
 /**
  * rar_ack_record() - chunks are published, held, or were before
- * @grp:   group
+ * @m:   member
  * @dh:    header of the first
  * @which: of the run
  * @dups:  of these, those that were there before
@@ -83,11 +83,11 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
  * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
  * timer does it.
  */
-bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
 		    u64 which, u64 dups, bool ce, u64 now)
 {
 	u64 due = now + RAR_ACK_DELAY_US;
-	struct rar_link_rx *rx = &grp->rx;
+	struct rar_link_rx *rx = &m->rx;
 	bool at_once, first;
 
 	spin_lock_bh(&rx->lock);
@@ -103,9 +103,9 @@ bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
 	spin_unlock_bh(&rx->lock);
 
 	if (first) {
-		spin_lock_bh(&grp->tx.lock);
-		rar_link_timer_at(grp, due);
-		spin_unlock_bh(&grp->tx.lock);
+		spin_lock_bh(&m->tx.lock);
+		rar_link_timer_at(m, due);
+		spin_unlock_bh(&m->tx.lock);
 	}
 	return at_once;
 }
@@ -125,17 +125,17 @@ static void ack_fill_bitmap(const struct rar_link_rx *rx,
 /**
  * rar_ack_send() - tell the predecessor what came, what this rank has contributed to,
  * and how much may come early
- * @grp: group; no lock held
+ * @m: member; no lock held
  */
-void rar_ack_send(struct rar_group *grp)
+void rar_ack_send(struct rar_member *m)
 {
-	struct rar_link_rx *rx = &grp->rx;
+	struct rar_link_rx *rx = &m->rx;
 	struct rar_ack_hdr ah = {};
 	u64 now = rar_now_us();
 
-	spin_lock_bh(&grp->tx.lock);
-	rar_slow_tell(grp, &ah.slow, now);
-	spin_unlock_bh(&grp->tx.lock);
+	spin_lock_bh(&m->tx.lock);
+	rar_slow_tell(m, &ah.slow, now);
+	spin_unlock_bh(&m->tx.lock);
 
 	spin_lock_bh(&rx->lock);
 	ah.cum = cpu_to_be32(rx->cum);
@@ -149,30 +149,30 @@ void rar_ack_send(struct rar_group *grp)
 	spin_unlock_bh(&rx->lock);
 
 	/* In this order; see rar_link_contributed(). */
-	ah.posted = cpu_to_be64(smp_load_acquire(&grp->op_whole));
-	ah.come = cpu_to_be32(READ_ONCE(grp->op_come));
-	ah.credit = cpu_to_be32(READ_ONCE(grp->rn->sysctl_early_bytes));
-	rar_output_ctl(grp, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
-		       grp->epoch);
+	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
+	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
+	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
+	rar_output_ctl(m, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
+		       m->epoch);
 }
 
 /**
  * rar_ack_rcv_probe() - the predecessor asks where we are
- * @grp: group in RUN or LEAVING
+ * @m: member in RUN or LEAVING
  * @pkt: validated PROBE
  */
-void rar_ack_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt)
+void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_probe_hdr ph;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
 		return;
-	spin_lock_bh(&grp->tx.lock);
-	rar_slow_hear(grp, &ph.slow, rar_now_us());
-	spin_unlock_bh(&grp->tx.lock);
-	spin_lock_bh(&grp->rx.lock);
-	rx_advance(&grp->rx, be32_to_cpu(ph.una));
-	spin_unlock_bh(&grp->rx.lock);
-	rar_ack_send(grp);
+	spin_lock_bh(&m->tx.lock);
+	rar_slow_hear(m, &ph.slow, rar_now_us());
+	spin_unlock_bh(&m->tx.lock);
+	spin_lock_bh(&m->rx.lock);
+	rx_advance(&m->rx, be32_to_cpu(ph.una));
+	spin_unlock_bh(&m->rx.lock);
+	rar_ack_send(m);
 }
 

@@ -20,12 +20,12 @@ MODULE_PARM_DESC(family, "address family number, an unused one (22)");
 
 /**
  * rar_sock_addr() - a member's address as the user sees it
- * @grp:  group
+ * @m:  member
  * @a:    address
  * @rank: whose
  * @sa:   to fill
  */
-void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
+void rar_sock_addr(const struct rar_member *m, const struct rar_addr *a,
 		   u32 rank, struct sockaddr_rar *sa)
 {
 	memset(sa, 0, sizeof(*sa));
@@ -34,8 +34,8 @@ void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
 	sa->srar_af = a->af;
 	sa->srar_scope_id = a->scope;
 	sa->srar_rank = rank;
-	sa->srar_size = grp->size;
-	sa->srar_group = grp->id;
+	sa->srar_size = m->size;
+	sa->srar_group = m->id;
 	memcpy(sa->srar_addr, &a->ip, sizeof(sa->srar_addr));
 }
 
@@ -101,37 +101,37 @@ static bool addr_same(const struct rar_addr *a, const struct rar_addr *b)
  * A member under its name, held by @sk. The address of the one before it, @old, may be
  * gone: connect() waits for it. Return: it or ERR_PTR.
  */
-static struct rar_group *member_new(struct sock *sk, const struct sockaddr_rar *self,
-				    struct rar_group *old)
+static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar *self,
+				     struct rar_member *old)
 {
 	struct rar_net *rn = rar_net(sock_net(sk));
-	struct rar_group *grp;
+	struct rar_member *m;
 	int err;
 
-	grp = rar_group_alloc(rn, self);
-	if (!grp)
+	m = rar_member_alloc(rn, self);
+	if (!m)
 		return ERR_PTR(-ENOBUFS);
-	to_addr(rn, self, &grp->self);
-	grp->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
-	err = (old && addr_same(&old->self, &grp->self)) ||
-	      addr_local(sock_net(sk), &grp->self) ? 0 : -EADDRNOTAVAIL;
-	grp->sk = sk;
-	if (!err && grp->self.af)
-		err = rar_encap_sender(grp, grp->self.af);
-	if (!err && grp->self.af) {
-		grp->port = rar_encap_get(rn, grp->self.af, grp->self.port);
-		err = PTR_ERR_OR_ZERO(grp->port);
+	to_addr(rn, self, &m->self);
+	m->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
+	err = (old && addr_same(&old->self, &m->self)) ||
+	      addr_local(sock_net(sk), &m->self) ? 0 : -EADDRNOTAVAIL;
+	m->sk = sk;
+	if (!err && m->self.af)
+		err = rar_encap_sender(m, m->self.af);
+	if (!err && m->self.af) {
+		m->port = rar_encap_get(rn, m->self.af, m->self.port);
+		err = PTR_ERR_OR_ZERO(m->port);
 		if (err)
-			grp->port = NULL;
+			m->port = NULL;
 	}
 	if (!err)
-		err = rar_group_hash(grp, old);
+		err = rar_member_hash(m, old);
 	if (err) {
-		grp->sk = NULL;
-		rar_group_put(grp);
+		m->sk = NULL;
+		rar_member_put(m);
 		return ERR_PTR(err);
 	}
-	return grp;
+	return m;
 }
 
 /*
@@ -161,22 +161,22 @@ static void unlock_calls(struct rar_sock *rsk)
 }
 
 /* The socket is locked, send() and recv() are kept out. */
-static int member_exchange(struct sock *sk, struct rar_group *old,
+static int member_exchange(struct sock *sk, struct rar_member *old,
 			   const struct sockaddr_rar *self)
 {
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp;
+	struct rar_member *m;
 
-	if (rar_sock_group(sk) != old)
+	if (rar_sock_member(sk) != old)
 		return -EALREADY;
 	if (READ_ONCE(old->nundelivered))
 		return -EBUSY;
-	grp = member_new(sk, self, old);
-	if (IS_ERR(grp))
-		return PTR_ERR(grp);
+	m = member_new(sk, self, old);
+	if (IS_ERR(m))
+		return PTR_ERR(m);
 	rar_msg_stop_writing(old);
 	rar_msg_drop(rsk);
-	rcu_assign_pointer(rsk->grp, grp);
+	rcu_assign_pointer(rsk->member, m);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static int member_exchange(struct sock *sk, struct rar_group *old,
  * The socket's member becomes another one. What failed before it answers as a
  * tombstone; its results must have been read. Drops the socket lock for a while.
  */
-static int member_replace(struct sock *sk, struct rar_group *old,
+static int member_replace(struct sock *sk, struct rar_member *old,
 			  const struct sockaddr_rar *self)
 {
 	int err;
@@ -200,7 +200,7 @@ static int member_replace(struct sock *sk, struct rar_group *old,
 	rar_leave_release(old);
 	sk->sk_err = 0;
 out:
-	rar_group_put(old);
+	rar_member_put(old);
 	return err;
 }
 
@@ -213,15 +213,15 @@ out:
  */
 int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 {
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_member *m = rar_sock_member(sk);
 
-	if (grp)
-		return rar_group_state(grp) == RAR_S_FAILED ?
-		       member_replace(sk, grp, self) : -EINVAL;
-	grp = member_new(sk, self, NULL);
-	if (IS_ERR(grp))
-		return PTR_ERR(grp);
-	rcu_assign_pointer(rar_sk(sk)->grp, grp);
+	if (m)
+		return rar_member_state(m) == RAR_S_FAILED ?
+		       member_replace(sk, m, self) : -EINVAL;
+	m = member_new(sk, self, NULL);
+	if (IS_ERR(m))
+		return PTR_ERR(m);
+	rcu_assign_pointer(rar_sk(sk)->member, m);
 	return 0;
 }
 
@@ -231,54 +231,54 @@ int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
  */
 void rar_sock_unbind(struct sock *sk)
 {
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_member *m = rar_sock_member(sk);
 
-	RCU_INIT_POINTER(rar_sk(sk)->grp, NULL);
-	rar_leave_release(grp);
+	RCU_INIT_POINTER(rar_sk(sk)->member, NULL);
+	rar_leave_release(m);
 }
 
 /* Once more under the same name. */
-static int bind_again(struct sock *sk, const struct rar_group *grp)
+static int bind_again(struct sock *sk, const struct rar_member *m)
 {
 	struct sockaddr_rar self;
 
-	rar_sock_addr(grp, &grp->self, grp->rank, &self);
+	rar_sock_addr(m, &m->self, m->rank, &self);
 	return rar_sock_bind(sk, &self);
 }
 
-static int check_next(const struct rar_group *grp,
+static int check_next(const struct rar_member *m,
 		      const struct sockaddr_rar *next)
 {
-	if (next->srar_group != grp->id || next->srar_size != grp->size ||
-	    next->srar_rank != rar_group_rank(grp, RAR_NEXT))
+	if (next->srar_group != m->id || next->srar_size != m->size ||
+	    next->srar_rank != rar_member_rank(m, RAR_NEXT))
 		return -EINVAL;
 	if (!next->srar_af || !memchr_inv(next->srar_addr, 0,
 					  sizeof(next->srar_addr)))
 		return -EDESTADDRREQ;
-	if (grp->self.af && grp->self.af != next->srar_af)
+	if (m->self.af && m->self.af != next->srar_af)
 		return -EINVAL;
 	return 0;
 }
 
-static int check_prev(const struct rar_group *grp, const struct sockaddr_rar *prev,
+static int check_prev(const struct rar_member *m, const struct sockaddr_rar *prev,
 		      const struct sockaddr_rar *next)
 {
 	if (!prev->srar_family)
 		return 0;
-	if (prev->srar_group != grp->id || prev->srar_size != grp->size ||
-	    prev->srar_rank != rar_group_rank(grp, RAR_PREV) ||
+	if (prev->srar_group != m->id || prev->srar_size != m->size ||
+	    prev->srar_rank != rar_member_rank(m, RAR_PREV) ||
 	    prev->srar_af != next->srar_af ||
 	    !memchr_inv(prev->srar_addr, 0, sizeof(prev->srar_addr)))
 		return -EINVAL;
 	return 0;
 }
 
-static void set_trust(struct rar_group *grp, const struct rar_join_opts *opts)
+static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 {
-	memset(&grp->trust.prev, 0, sizeof(grp->trust.prev));
+	memset(&m->trust.prev, 0, sizeof(m->trust.prev));
 	if (opts->prev.srar_family)
-		to_addr(grp->rn, &opts->prev, &grp->trust.prev);
-	grp->trust.key = opts->key;
+		to_addr(m->rn, &opts->prev, &m->trust.prev);
+	m->trust.key = opts->key;
 }
 
 /* How long a join may take, ms. */
@@ -294,9 +294,9 @@ static u32 join_ms(const struct rar_net *rn, const struct rar_join_opts *opts, l
 }
 
 /* What a connect() finds in states that do not allow another join. */
-static int join_state_error(const struct rar_group *grp)
+static int join_state_error(const struct rar_member *m)
 {
-	switch (rar_group_state(grp)) {
+	switch (rar_member_state(m)) {
 	case RAR_S_BOUND:
 		return 0;
 	case RAR_S_JOINING:
@@ -318,51 +318,51 @@ static int join_state_error(const struct rar_group *grp)
 int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 		  const struct rar_join_opts *opts, long timeo)
 {
-	struct rar_group *grp = rar_sock_group(sk);
-	struct rar_net *rn = grp->rn;
+	struct rar_member *m = rar_sock_member(sk);
+	struct rar_net *rn = m->rn;
 	struct rar_addr addr;
 	int err;
 
-	err = check_next(grp, next) ?: check_prev(grp, &opts->prev, next);
+	err = check_next(m, next) ?: check_prev(m, &opts->prev, next);
 	/* Sums for the first rank of a host have no other way than memory. */
 	if (!err && rar_sk(sk)->schedule == RAR_BY_HOSTS && rar_rules_strict(rn))
 		err = -EPERM;
-	if (!err && rar_group_state(grp) == RAR_S_FAILED)
-		err = bind_again(sk, grp);
+	if (!err && rar_member_state(m) == RAR_S_FAILED)
+		err = bind_again(sk, m);
 	if (err)
 		return err;
-	grp = rar_sock_group(sk);
-	err = join_state_error(grp);
+	m = rar_sock_member(sk);
+	err = join_state_error(m);
 	if (err)
 		return err;
 	to_addr(rn, next, &addr);
-	grp->sk_mark = READ_ONCE(sk->sk_mark);
-	grp->sk_priority = READ_ONCE(sk->sk_priority);
-	set_trust(grp, opts);
-	grp->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
-	grp->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
+	m->sk_mark = READ_ONCE(sk->sk_mark);
+	m->sk_priority = READ_ONCE(sk->sk_priority);
+	set_trust(m, opts);
+	m->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
+	m->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
 	sk->sk_err = 0;
 	rar_sk(sk)->interrupted = false;
-	rar_fail_set_owner(grp, get_pid(task_tgid(current)));
-	return rar_join_start(grp, &addr, join_ms(rn, opts, timeo));
+	rar_fail_set_owner(m, get_pid(task_tgid(current)));
+	return rar_join_start(m, &addr, join_ms(rn, opts, timeo));
 }
 
-static bool join_over(const struct rar_group *grp)
+static bool join_over(const struct rar_member *m)
 {
-	u8 state = rar_group_state(grp);
+	u8 state = rar_member_state(m);
 
 	return state != RAR_S_JOINING && state != RAR_S_READY;
 }
 
 /* How did the join end? Also clears what SO_ERROR would say. */
-static int join_result(struct sock *sk, struct rar_group *grp)
+static int join_result(struct sock *sk, struct rar_member *m)
 {
 	int err = 0;
 
-	spin_lock_bh(&grp->lock);
-	if (grp->state == RAR_S_BOUND || grp->state == RAR_S_FAILED)
-		err = -grp->error.err;
-	spin_unlock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
+	if (m->state == RAR_S_BOUND || m->state == RAR_S_FAILED)
+		err = -m->error.err;
+	spin_unlock_bh(&m->lock);
 	if (err)
 		sk->sk_err = 0;
 	return err;
@@ -372,51 +372,51 @@ static int join_result(struct sock *sk, struct rar_group *grp)
  * Wait for the end of a join, but no longer than @timeo. A signal ends the wait and not
  * the join, whose deadline stays: the call can be restarted, even with a time limit.
  */
-static int sock_wait_join(struct sock *sk, struct rar_group *grp, long timeo)
+static int sock_wait_join(struct sock *sk, struct rar_member *m, long timeo)
 {
 	bool over;
 	int err;
 
-	refcount_inc(&grp->ref);
+	refcount_inc(&m->ref);
 	release_sock(sk);
-	timeo = wait_event_interruptible_timeout(*sk_sleep(sk), join_over(grp), timeo);
+	timeo = wait_event_interruptible_timeout(*sk_sleep(sk), join_over(m), timeo);
 	lock_sock(sk);
-	over = join_over(grp);
+	over = join_over(m);
 	rar_sk(sk)->interrupted = timeo && !over;
 	if (over)
-		err = join_result(sk, grp);
+		err = join_result(sk, m);
 	else
 		err = timeo ? -ERESTARTSYS : -EALREADY;
-	rar_group_put(grp);
+	rar_member_put(m);
 	return err;
 }
 
 /* Has a join ended that a signal had kept connect() from waiting for, and nobody knows? */
-static bool join_unseen(const struct sock *sk, const struct rar_group *grp)
+static bool join_unseen(const struct sock *sk, const struct rar_member *m)
 {
-	return rar_sk(sk)->interrupted && join_over(grp) &&
-	       (rar_group_runs(grp) || READ_ONCE(sk->sk_err));
+	return rar_sk(sk)->interrupted && join_over(m) &&
+	       (rar_member_runs(m) || READ_ONCE(sk->sk_err));
 }
 
 static int sock_connect(struct sock *sk, const struct sockaddr_rar *next, long timeo)
 {
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_member *m = rar_sock_member(sk);
 	int err;
 
-	if (!grp)
+	if (!m)
 		return -EINVAL;
-	if (join_unseen(sk, grp)) {
+	if (join_unseen(sk, m)) {
 		rar_sk(sk)->interrupted = false;
-		return join_result(sk, grp);
+		return join_result(sk, m);
 	}
 	err = rar_sock_join(sk, next, &rar_sk(sk)->join, timeo);
-	grp = rar_sock_group(sk);
+	m = rar_sock_member(sk);
 	if (!timeo && !err)
-		return join_over(grp) ? join_result(sk, grp) : -EINPROGRESS;
+		return join_over(m) ? join_result(sk, m) : -EINPROGRESS;
 	if (!timeo || (err && err != -EALREADY))
 		return err;
 	/* A join that began here has the time limit itself. */
-	return sock_wait_join(sk, grp, err ? timeo : MAX_SCHEDULE_TIMEOUT);
+	return sock_wait_join(sk, m, err ? timeo : MAX_SCHEDULE_TIMEOUT);
 }
 
 static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
@@ -452,18 +452,18 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 	return err;
 }
 
-static int sock_name(const struct rar_group *grp, struct sockaddr_rar *sa,
+static int sock_name(const struct rar_member *m, struct sockaddr_rar *sa,
 		     int peer)
 {
-	if (!grp || (peer && rar_group_state(grp) < RAR_S_RUN))
+	if (!m || (peer && rar_member_state(m) < RAR_S_RUN))
 		return -ENOTCONN;
 	if (peer)
-		rar_sock_addr(grp, &grp->path[RAR_NEXT].dst,
-			      rar_group_rank(grp, RAR_NEXT), sa);
+		rar_sock_addr(m, &m->path[RAR_NEXT].dst,
+			      rar_member_rank(m, RAR_NEXT), sa);
 	else
-		rar_sock_addr(grp, grp->path[RAR_NEXT].src.af ?
-			      &grp->path[RAR_NEXT].src : &grp->self,
-			      grp->rank, sa);
+		rar_sock_addr(m, m->path[RAR_NEXT].src.af ?
+			      &m->path[RAR_NEXT].src : &m->self,
+			      m->rank, sa);
 	return sizeof(*sa);
 }
 
@@ -473,37 +473,37 @@ static int rar_getname(struct socket *sock, struct sockaddr *uaddr, int peer)
 	int ret;
 
 	lock_sock(sk);
-	ret = sock_name(rar_sock_group(sk), (struct sockaddr_rar *)uaddr, peer);
+	ret = sock_name(rar_sock_member(sk), (struct sockaddr_rar *)uaddr, peer);
 	release_sock(sk);
 	return ret;
 }
 
 /* -- poll, shutdown, release --------------------------------------------- */
 
-static __poll_t poll_group(struct rar_group *grp)
+static __poll_t poll_member(struct rar_member *m)
 {
 	struct rar_operation *op;
 	__poll_t mask = 0;
 
-	switch (rar_group_state(grp)) {
+	switch (rar_member_state(m)) {
 	case RAR_S_BOUND:
-		return READ_ONCE(grp->error.err) ?
+		return READ_ONCE(m->error.err) ?
 		       EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLOUT : 0;
 	case RAR_S_JOINING:
 	case RAR_S_READY:
 		return 0;
 	case RAR_S_FAILED:
-		if (rar_group_hushed(grp))
-			return IS_ERR_OR_NULL(rar_msg_ready(grp)) ? 0 :
+		if (rar_member_hushed(m))
+			return IS_ERR_OR_NULL(rar_msg_ready(m)) ? 0 :
 			       EPOLLIN | EPOLLRDNORM;
 		return EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLRDNORM | EPOLLOUT;
 	}
-	op = rar_msg_ready(grp);
+	op = rar_msg_ready(m);
 	if (op != ERR_PTR(-EAGAIN))
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (!op)
 		mask |= EPOLLRDHUP;
-	if (rar_msg_may_send(grp))
+	if (rar_msg_may_send(m))
 		mask |= EPOLLOUT | EPOLLWRNORM;
 	return mask;
 }
@@ -511,14 +511,14 @@ static __poll_t poll_group(struct rar_group *grp)
 static __poll_t rar_poll(struct file *file, struct socket *sock,
 			 poll_table *wait)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 	__poll_t mask = 0;
 
 	sock_poll_wait(file, sock, wait);
-	grp = rar_sock_get(sock->sk);
-	if (grp) {
-		mask = poll_group(grp);
-		rar_group_put(grp);
+	m = rar_sock_get(sock->sk);
+	if (m) {
+		mask = poll_member(m);
+		rar_member_put(m);
 	}
 	return mask;
 }
@@ -526,18 +526,18 @@ static __poll_t rar_poll(struct file *file, struct socket *sock,
 static int rar_shutdown(struct socket *sock, int how)
 {
 	struct sock *sk = sock->sk;
-	struct rar_group *grp;
+	struct rar_member *m;
 	int err = 0;
 
 	if (how != SHUT_WR)
 		return how == SHUT_RD || how == SHUT_RDWR ? -EOPNOTSUPP :
 							    -EINVAL;
 	lock_sock(sk);
-	grp = rar_sock_group(sk);
-	if (!grp || rar_group_state(grp) < RAR_S_RUN)
+	m = rar_sock_member(sk);
+	if (!m || rar_member_state(m) < RAR_S_RUN)
 		err = -ENOTCONN;
 	else
-		rar_leave_shutdown(grp);
+		rar_leave_shutdown(m);
 	release_sock(sk);
 	return err;
 }
@@ -545,7 +545,7 @@ static int rar_shutdown(struct socket *sock, int how)
 static int rar_release(struct socket *sock)
 {
 	struct sock *sk = sock->sk;
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	if (!sk)
 		return 0;
@@ -555,10 +555,10 @@ static int rar_release(struct socket *sock)
 	rar_msg_drop(rar_sk(sk));
 	rar_region_flush(&rar_sk(sk)->regions);
 	memzero_explicit(&rar_sk(sk)->join, sizeof(rar_sk(sk)->join));
-	grp = rar_sock_group(sk);
-	RCU_INIT_POINTER(rar_sk(sk)->grp, NULL);
-	if (grp)
-		rar_leave_release(grp);
+	m = rar_sock_member(sk);
+	RCU_INIT_POINTER(rar_sk(sk)->member, NULL);
+	if (m)
+		rar_leave_release(m);
 	release_sock(sk);
 	sock_put(sk);
 	return 0;

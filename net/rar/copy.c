@@ -65,30 +65,30 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
 
 /**
  * rar_copy_in() - contribute to an operation, step by step
- * @grp:  group
+ * @m:  member
  * @op:   posted with @later set, referenced
  * @from: memory of the user, as long as the tensor
  *
  * Process context, send_lock held. A fault ends the group: others have added already.
  * Return: 0 or -EFAULT.
  */
-int rar_copy_in(struct rar_group *grp, struct rar_operation *op,
+int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 		const struct iov_iter *from)
 {
 	u32 done = 0, end;
 
-	while (done < op->ring.cpb && rar_group_runs(grp)) {
+	while (done < op->ring.cpb && rar_member_runs(m)) {
 		end = min(done + op->step, op->ring.cpb);
 		if (copy_part(op, from, done, end, false)) {
 			/* A process that is being killed has no memory either. */
-			rar_fail_pair(grp, ECONNRESET, fatal_signal_pending(current) ?
-				      RAR_R_DIED : RAR_R_FAULT, grp->rank, grp->rank,
+			rar_fail_pair(m, ECONNRESET, fatal_signal_pending(current) ?
+				      RAR_R_DIED : RAR_R_FAULT, m->rank, m->rank,
 				      op->seq);
 			return -EFAULT;
 		}
 		done = end;
-		rar_link_contributed(grp, op, done);
-		rar_early_post(grp, op->seq, true);
+		rar_link_contributed(m, op, done);
+		rar_early_post(m, op->seq, true);
 	}
 	return 0;
 }
@@ -128,39 +128,39 @@ static int copy_out_until(struct rar_copy *copy, u32 end)
 }
 
 /* The operation that recv() waits for, referenced, if it may be copied in steps. */
-static struct rar_operation *take_first(struct rar_group *grp, const struct iov_iter *to)
+static struct rar_operation *take_first(struct rar_member *m, const struct iov_iter *to)
 {
 	struct rar_operation *op;
 
 	/* To a pipe it goes from front to back. */
 	if (!user_backed_iter(to))
 		return NULL;
-	spin_lock_bh(&grp->lock);
-	op = list_first_entry_or_null(&grp->undelivered, struct rar_operation, node);
+	spin_lock_bh(&m->lock);
+	op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node);
 	if (op && !op->pinned && op->step && !op->read && op->bytes <= iov_iter_count(to))
 		refcount_inc(&op->ref);
 	else
 		op = NULL;
-	spin_unlock_bh(&grp->lock);
+	spin_unlock_bh(&m->lock);
 	return op;
 }
 
 /**
  * rar_copy_out() - copy what is final of the operation that recv() waits for
- * @grp:  group
+ * @m:  member
  * @copy: what was copied so far; @to set, the rest 0 at first
  *
  * Process context, recv_lock held. After it the caller waits: it is woken when there is
  * more. Return: true if something was copied, false if not; or an error.
  */
-int rar_copy_out(struct rar_group *grp, struct rar_copy *copy)
+int rar_copy_out(struct rar_member *m, struct rar_copy *copy)
 {
 	struct rar_operation *op;
 	u32 end;
 	int err;
 
 	if (!copy->op)
-		copy->op = take_first(grp, copy->to);
+		copy->op = take_first(m, copy->to);
 	op = copy->op;
 	if (!op)
 		return false;

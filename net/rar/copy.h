@@ -6,7 +6,7 @@
 #include <linux/types.h>
 
 struct iov_iter;
-struct rar_group;
+struct rar_member;
 struct rar_net;
 struct rar_operation;
 struct rar_ring;
@@ -24,9 +24,9 @@ struct rar_copy {
 };
 
 u32 rar_copy_step(const struct rar_net *rn, const struct rar_ring *ring);
-int rar_copy_in(struct rar_group *grp, struct rar_operation *op,
+int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 		const struct iov_iter *from);
-int rar_copy_out(struct rar_group *grp, struct rar_copy *copy);
+int rar_copy_out(struct rar_member *m, struct rar_copy *copy);
 int rar_copy_out_rest(struct rar_copy *copy);
 
 #endif /* _RAR_COPY_H */

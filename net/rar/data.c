@@ -54,15 +54,15 @@ static enum rar_reason print_differs(const struct rar_print *a,
 }
 
 /* An operation that is released here: a duplicate, if history agrees. */
-static int input_finished(struct rar_group *grp, u64 op_seq,
+static int input_finished(struct rar_member *m, u64 op_seq,
 			  const struct rar_print *print)
 {
 	bool agrees;
 
-	spin_lock_bh(&grp->tx.lock);
-	agrees = op_seq + RAR_HISTORY > grp->op_next &&
-		 grp->history[op_seq % RAR_HISTORY] == rar_print_hash(print);
-	spin_unlock_bh(&grp->tx.lock);
+	spin_lock_bh(&m->tx.lock);
+	agrees = op_seq + RAR_HISTORY > m->op_next &&
+		 m->history[op_seq % RAR_HISTORY] == rar_print_hash(print);
+	spin_unlock_bh(&m->tx.lock);
 	return agrees ? INPUT_OK : RAR_MIB_DropOp;
 }
 
@@ -129,7 +129,7 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 }
 
 /* Add the chunks of @won; the FPU is ours for RAR_REDUCE_MAX or _PIECES at most. */
-static void add_run(struct rar_group *grp, struct rar_operation *op,
+static void add_run(struct rar_member *m, struct rar_operation *op,
 		    const struct source *from, const struct rar_run *run,
 		    u64 won, const struct rar_chunk *c, bool both)
 {
@@ -159,9 +159,9 @@ static void add_run(struct rar_group *grp, struct rar_operation *op,
 	}
 	rar_reduce_end(&pass.ctx);
 	if (pass.ctx.fpu)
-		rar_mib_add(grp->rn, ReduceSimd, hweight64(won));
+		rar_mib_add(m->rn, ReduceSimd, hweight64(won));
 	else
-		rar_mib_add(grp->rn, ReduceScalar, hweight64(won));
+		rar_mib_add(m->rn, ReduceScalar, hweight64(won));
 }
 
 /* Store the chunks of @won in the buffer. */
@@ -208,7 +208,7 @@ static bool alone(struct sk_buff *skb)
  * May what GRO chained to a superpacket go on with it? GSO cuts it again if each part
  * holds whole segments, as they came.
  */
-static bool chain_goes_on(struct rar_group *grp, const struct rar_pkt *pkt)
+static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	u32 size = skb_shinfo(pkt->skb)->gso_size, left = pkt->len;
 	struct sk_buff *part;
@@ -221,23 +221,23 @@ static bool chain_goes_on(struct rar_group *grp, const struct rar_pkt *pkt)
 			return false;
 		left -= part->len;
 	}
-	return !(left % size) && rar_route_takes_chains(grp, &grp->path[RAR_NEXT]);
+	return !(left % size) && rar_route_takes_chains(m, &m->path[RAR_NEXT]);
 }
 
 /*
  * May we write to the packet and send it on? The one predicate: nobody else
  * sees its data, all of it is this run, and the headers can be made anew.
  */
-static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
+static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct sk_buff *skb = pkt->skb;
 
-	if (!pkt->whole || grp->next_here)
+	if (!pkt->whole || m->next_here)
 		return false;
 	if (pkt->frame)
-		return rar_output_frame_ready(grp, pkt);
+		return rar_output_frame_ready(m, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
-	       (!skb_has_frag_list(skb) || chain_goes_on(grp, pkt));
+	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
 }
 
 /*
@@ -245,12 +245,12 @@ static bool may_write(struct rar_group *grp, const struct rar_pkt *pkt)
  * on a length that check_datagram() found in it. Sets @done: what is
  * published now, and @dups: what of it was before.
  */
-static int input_run(struct rar_group *grp, struct rar_operation *op,
+static int input_run(struct rar_member *m, struct rar_operation *op,
 		     const struct source *from, const struct rar_run *run,
 		     const struct rar_chunk *c, u64 *done, u64 *dups)
 {
 	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
-	bool write = from->pkt && may_write(grp, from->pkt), forward;
+	bool write = from->pkt && may_write(m, from->pkt), forward;
 	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won, bytes, now;
 
 	write &= !lost;
@@ -259,29 +259,29 @@ static int input_run(struct rar_group *grp, struct rar_operation *op,
 	if (!won)
 		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
 	if (run->phase == RAR_RS)
-		add_run(grp, op, from, run, won, c, write);
+		add_run(m, op, from, run, won, c, write);
 	else
 		store_run(op, from, run, won, c);
 	rar_op_publish(op, run, won);
 	bytes = rar_op_bytes(op, run, won);
-	trace_rar_reduce(grp, op->seq, run->phase, run->chunk, bytes);
+	trace_rar_reduce(m, op->seq, run->phase, run->chunk, bytes);
 
-	rar_mib_add(grp->rn, RxData, hweight64(won));
-	rar_mib_add(grp->rn, RxBytes, bytes);
+	rar_mib_add(m->rn, RxData, hweight64(won));
+	rar_mib_add(m->rn, RxBytes, bytes);
 	now = rar_now_us();
 	if (from->pkt)
 		from->pkt->now_us = now;
-	forward = rar_link_publish(grp, op, run, won, c, now, write ? &item : NULL);
+	forward = rar_link_publish(m, op, run, won, c, now, write ? &item : NULL);
 	if (forward) {
-		rar_output_forward(grp, &item, from->pkt);
+		rar_output_forward(m, &item, from->pkt);
 		if (rar_op_unuse(op))
-			rar_group_wake(grp);
+			rar_member_wake(m);
 	}
 	if (item.frame)
-		rar_xdp_later(grp, false);
+		rar_xdp_later(m, false);
 	else
-		rar_link_push(grp);
-	rar_link_published(grp, op, run, won, c);
+		rar_link_push(m);
+	rar_link_published(m, op, run, won, c);
 	return forward ? INPUT_TAKEN : INPUT_OK;
 }
 
@@ -302,7 +302,7 @@ static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 }
 
 /* A run of @bytes of an operation that was posted here. */
-static int input_posted(struct rar_group *grp, const struct source *from,
+static int input_posted(struct rar_member *m, const struct source *from,
 			u64 op_seq, const struct rar_print *print,
 			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
 {
@@ -311,15 +311,15 @@ static int input_posted(struct rar_group *grp, const struct source *from,
 	struct rar_chunk c;
 	int ret;
 
-	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 	if (!op || op->seq != op_seq) {
 		*dups = rar_mask(run->n);
-		return input_finished(grp, op_seq, print);
+		return input_finished(m, op_seq, print);
 	}
 	why = print_differs(print, &op->print);
 	if (why) {
-		rar_fail_pair(grp, EBADMSG, why,
-			      rar_group_rank(grp, RAR_PREV), grp->rank,
+		rar_fail_pair(m, EBADMSG, why,
+			      rar_member_rank(m, RAR_PREV), m->rank,
 			      op_seq);
 		return RAR_MIB_DropOp;
 	}
@@ -328,7 +328,7 @@ static int input_posted(struct rar_group *grp, const struct source *from,
 		return ret;
 	if (too_soon(op, run, &c))
 		return RAR_MIB_DropChunk;
-	return input_run(grp, op, from, run, &c, done, dups);
+	return input_run(m, op, from, run, &c, done, dups);
 }
 
 static struct rar_walk packet_walk(const struct rar_pkt *pkt)
@@ -340,7 +340,7 @@ static struct rar_walk packet_walk(const struct rar_pkt *pkt)
 }
 
 /* The same for a packet. */
-int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
+int rar_data_use(struct rar_member *m, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh, const struct rar_run *run,
 		 u64 *done, u64 *dups)
 {
@@ -348,43 +348,43 @@ int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
 		.pkt = pkt,
 		.walk = packet_walk(pkt),
 		.off = pkt->off + sizeof(*dh),
-		.stride = rar_stride(grp),
+		.stride = rar_stride(m),
 	};
 	struct rar_print print;
 
 	print_of(dh, &print);
-	return input_posted(grp, &from, be64_to_cpu(dh->op_seq), &print, run,
+	return input_posted(m, &from, be64_to_cpu(dh->op_seq), &print, run,
 			    pkt->len - run->n * sizeof(*dh), done, dups);
 }
 
 /* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
-bool rar_data_early(const struct rar_group *grp, u64 op_seq, const struct rar_run *run)
+bool rar_data_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
 {
 	const struct rar_operation *op;
 	u64 whole;
 	u32 come;
 
 	/* Pairs with the releases in rar_link_post() and rar_link_contributed(). */
-	whole = smp_load_acquire(&grp->op_whole);
+	whole = smp_load_acquire(&m->op_whole);
 	if (likely(op_seq < whole))
 		return false;
 	/* Pairs with the release in rar_link_contributed(). */
-	come = smp_load_acquire(&grp->op_come);
+	come = smp_load_acquire(&m->op_come);
 	if (op_seq > whole || !come)
 		return true;
-	op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 	return op && op->seq == op_seq && run->chunk % op->ring.cpb + run->n > come;
 }
 
 /**
  * rar_data_local() - chunks come from the buffer of a rank in this namespace
- * @grp:  group in RUN or LEAVING
+ * @m:  member in RUN or LEAVING
  * @item: what comes; its operation is the predecessor's, and referenced
  *
  * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
  * for the others it is too early, or somebody is at them.
  */
-u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item)
+u64 rar_data_local(struct rar_member *m, const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
 	const struct rar_run *run = &item->run;
@@ -393,17 +393,17 @@ u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item)
 	struct rar_chunk c;
 	int ret;
 
-	if (rar_data_early(grp, op->seq, run))
+	if (rar_data_early(m, op->seq, run))
 		return 0;
 	rar_ring_chunk(&op->ring, run->chunk, &c);
 	from.walk.buf = rar_op_source(op, run, &c);
 	from.off = c.off;
-	ret = input_posted(grp, &from, op->seq, &op->print, run,
+	ret = input_posted(m, &from, op->seq, &op->print, run,
 			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
 			   &dups);
 	if (ret != INPUT_OK)
 		return 0;
-	rar_mib_inc(grp->rn, RxLocal);
+	rar_mib_inc(m->rn, RxLocal);
 	return done;
 }
 
@@ -426,7 +426,7 @@ static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
  * header of its own, which must say just what follows from the first one's; any of them
  * may ask for an acknowledgment.
  */
-u32 rar_data_run(const struct rar_group *grp, struct rar_pkt *pkt,
+u32 rar_data_run(const struct rar_member *m, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh)
 {
 	u32 n, off = pkt->off, left = pkt->len, len, together;
@@ -434,10 +434,10 @@ u32 rar_data_run(const struct rar_group *grp, struct rar_pkt *pkt,
 	struct rar_walk walk = { .skb = pkt->skb };
 
 	pkt->ack_now = false;
-	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(grp); n++) {
-		off += rar_stride(grp);
-		left -= rar_stride(grp);
-		len = min(left, rar_stride(grp));
+	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(m); n++) {
+		off += rar_stride(m);
+		left -= rar_stride(m);
+		len = min(left, rar_stride(m));
 		if (len < sizeof(buf))
 			break;
 		h = rar_walk_at(&walk, off, &together);
@@ -455,7 +455,7 @@ u32 rar_data_run(const struct rar_group *grp, struct rar_pkt *pkt,
 }
 
 /* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
-int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
+int rar_data_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
 	struct rar_walk walk = packet_walk(pkt);
@@ -470,25 +470,25 @@ int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_ack_check(&dh, n))
 		return RAR_MIB_DropSeq;
-	early = rar_data_early(grp, be64_to_cpu(dh.op_seq), &run);
+	early = rar_data_early(m, be64_to_cpu(dh.op_seq), &run);
 	if (early && pkt->frame)
 		return INPUT_LATER;
 	if (early)
-		ret = rar_early_hold(grp, pkt, &dh, &run);
+		ret = rar_early_hold(m, pkt, &dh, &run);
 	if (pkt->frame)
-		rar_xdp_mirror(grp->rn, pkt->frame);
+		rar_xdp_mirror(m->rn, pkt->frame);
 	if (ret == -EAGAIN)
-		ret = rar_data_use(grp, pkt, &dh, &run, &done, &dups);
+		ret = rar_data_use(m, pkt, &dh, &run, &done, &dups);
 	if (ret != INPUT_OK && ret != INPUT_TAKEN)
 		return ret;
 	if (dups)
-		rar_mib_add(grp->rn, RxDup, hweight64(dups));
-	if (!rar_ack_record(grp, &dh, done, dups, pkt->ce, pkt->now_us ?: rar_now_us()))
+		rar_mib_add(m->rn, RxDup, hweight64(dups));
+	if (!rar_ack_record(m, &dh, done, dups, pkt->ce, pkt->now_us ?: rar_now_us()))
 		return ret;
 	if (pkt->frame)
-		rar_xdp_later(grp, true);
+		rar_xdp_later(m, true);
 	else
-		rar_ack_send(grp);
+		rar_ack_send(m);
 	return ret;
 }
 

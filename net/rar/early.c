@@ -37,9 +37,9 @@ static struct early_cb *early_cb(struct sk_buff *skb)
 	return (struct early_cb *)skb->cb;
 }
 
-static struct sk_buff_head *early_list(struct rar_group *grp, u64 op_seq)
+static struct sk_buff_head *early_list(struct rar_member *m, u64 op_seq)
 {
-	return &grp->early.ops[op_seq % RAR_MAX_OPS];
+	return &m->early.ops[op_seq % RAR_MAX_OPS];
 }
 
 /* Of all namespaces. */
@@ -57,28 +57,28 @@ static bool early_charge_host(struct rar_user *user, u32 bytes)
 	return false;
 }
 
-static int early_charge(struct rar_group *grp, struct sk_buff *skb)
+static int early_charge(struct rar_member *m, struct sk_buff *skb)
 {
-	u64 limit = EARLY_TRUESIZE * (u64)READ_ONCE(grp->rn->sysctl_early_bytes);
+	u64 limit = EARLY_TRUESIZE * (u64)READ_ONCE(m->rn->sysctl_early_bytes);
 
-	lockdep_assert_held(&grp->early.lock);
-	if (grp->early.truesize + skb->truesize > limit)
+	lockdep_assert_held(&m->early.lock);
+	if (m->early.truesize + skb->truesize > limit)
 		return RAR_MIB_DropEarlyFull;
-	if (atomic64_add_return(skb->truesize, &grp->rn->early) >
-	    READ_ONCE(grp->rn->sysctl_mem) / 4 ||
-	    !early_charge_host(grp->user, skb->truesize)) {
-		atomic64_sub(skb->truesize, &grp->rn->early);
+	if (atomic64_add_return(skb->truesize, &m->rn->early) >
+	    READ_ONCE(m->rn->sysctl_mem) / 4 ||
+	    !early_charge_host(m->user, skb->truesize)) {
+		atomic64_sub(skb->truesize, &m->rn->early);
 		return RAR_MIB_DropEarlyFull;
 	}
-	grp->early.truesize += skb->truesize;
+	m->early.truesize += skb->truesize;
 	return INPUT_OK;
 }
 
-static void early_uncharge(struct rar_group *grp, struct sk_buff *skb)
+static void early_uncharge(struct rar_member *m, struct sk_buff *skb)
 {
-	grp->early.truesize -= skb->truesize;
-	atomic64_sub(skb->truesize, &grp->rn->early);
-	atomic64_sub(skb->truesize, &grp->user->early);
+	m->early.truesize -= skb->truesize;
+	atomic64_sub(skb->truesize, &m->rn->early);
+	atomic64_sub(skb->truesize, &m->user->early);
 	atomic64_sub(skb->truesize, &early_all);
 }
 
@@ -116,7 +116,7 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
  * A packet that is too early: keep it. It is recorded when held, so everything that
  * can be wrong with it is checked now. Returns -EAGAIN if its time came meanwhile.
  */
-int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
+int rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 		   const struct rar_data_hdr *dh, const struct rar_run *run)
 {
 	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
@@ -127,8 +127,8 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	int ret;
 
 	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
-	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, grp->payload,
-			  &grp->seat))
+	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, m->payload,
+			  &m->seat))
 		return RAR_MIB_DropOp;
 	ret = rar_data_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
 	if (ret != INPUT_OK)
@@ -137,19 +137,19 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 	if (!skb)
 		return RAR_MIB_DropMemory;
 
-	spin_lock_bh(&grp->early.lock);
-	op_next = READ_ONCE(grp->op_next);
+	spin_lock_bh(&m->early.lock);
+	op_next = READ_ONCE(m->op_next);
 	/* Pairs with rar_early_post(): contributed first, then it takes the list. */
-	if (!rar_data_early(grp, op_seq, run))
+	if (!rar_data_early(m, op_seq, run))
 		ret = -EAGAIN;
 	/* It never will be posted, and the list was flushed. */
-	else if ((op_seq >= op_next && READ_ONCE(grp->shut)) ||
-		 rar_group_state(grp) == RAR_S_FAILED)
+	else if ((op_seq >= op_next && READ_ONCE(m->shut)) ||
+		 rar_member_state(m) == RAR_S_FAILED)
 		ret = RAR_MIB_DropState;
 	else if (op_seq >= op_next + RAR_MAX_OPS)
 		ret = RAR_MIB_DropOp;
 	else
-		ret = early_charge(grp, skb);
+		ret = early_charge(m, skb);
 	if (ret == INPUT_OK) {
 		/* Nothing outside may wait for a packet that waits for a user. */
 		skb_dst_drop(skb);
@@ -162,46 +162,46 @@ int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
 			.whole = pkt->whole || skb != pkt->skb,
 			.chunk = run->chunk, .op_seq = op_seq,
 		};
-		__skb_queue_tail(early_list(grp, op_seq), skb);
-		rar_mib_add(grp->rn, EarlyHeld, run->n);
+		__skb_queue_tail(early_list(m, op_seq), skb);
+		rar_mib_add(m->rn, EarlyHeld, run->n);
 		ret = skb == pkt->skb ? INPUT_TAKEN : INPUT_OK;
 		skb = pkt->skb;
 	}
-	spin_unlock_bh(&grp->early.lock);
+	spin_unlock_bh(&m->early.lock);
 	if (skb != pkt->skb)
 		kfree_skb(skb);
 	return ret;
 }
 
-static bool still_early(const struct rar_group *grp, const struct early_cb *cb)
+static bool still_early(const struct rar_member *m, const struct early_cb *cb)
 {
 	const struct rar_run run = { .chunk = cb->chunk, .n = cb->n };
 
-	return rar_data_early(grp, cb->op_seq, &run);
+	return rar_data_early(m, cb->op_seq, &run);
 }
 
 /* Take a batch of what is held for an operation and not too early any more, or of all. */
-static void early_take(struct rar_group *grp, u64 op_seq, bool all,
+static void early_take(struct rar_member *m, u64 op_seq, bool all,
 		       struct sk_buff_head *out)
 {
-	struct sk_buff_head *list = early_list(grp, op_seq);
+	struct sk_buff_head *list = early_list(m, op_seq);
 	struct sk_buff *skb, *tmp;
 
-	spin_lock_bh(&grp->early.lock);
+	spin_lock_bh(&m->early.lock);
 	skb_queue_walk_safe(list, skb, tmp) {
 		if (skb_queue_len(out) == EARLY_BATCH)
 			break;
-		if (!all && still_early(grp, early_cb(skb)))
+		if (!all && still_early(m, early_cb(skb)))
 			continue;
 		__skb_unlink(skb, list);
-		early_uncharge(grp, skb);
+		early_uncharge(m, skb);
 		__skb_queue_tail(out, skb);
 	}
-	spin_unlock_bh(&grp->early.lock);
+	spin_unlock_bh(&m->early.lock);
 }
 
 /* A held packet was recorded when it came: it is never dropped for good. */
-static void early_replay(struct rar_group *grp, struct sk_buff *skb)
+static void early_replay(struct rar_member *m, struct sk_buff *skb)
 {
 	struct rar_pkt pkt = { .skb = skb, .off = early_cb(skb)->off,
 			       .len = early_cb(skb)->len };
@@ -215,15 +215,15 @@ static void early_replay(struct rar_group *grp, struct sk_buff *skb)
 	pkt.whole = early_cb(skb)->whole;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
 				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
-	ret = rar_data_use(grp, &pkt, &dh, &run, &done, &dups);
+	ret = rar_data_use(m, &pkt, &dh, &run, &done, &dups);
 	if (ret == INPUT_OK)
 		consume_skb(skb);
 	else if (ret != INPUT_TAKEN)
-		rar_input_drop(grp->rn, skb, ret);
+		rar_input_drop(m->rn, skb, ret);
 }
 
 /* Use a batch of what is held. Return: was there any? */
-static bool early_use(struct rar_group *grp, u64 op_seq)
+static bool early_use(struct rar_member *m, u64 op_seq)
 {
 	struct sk_buff_head list;
 	struct sk_buff *skb;
@@ -233,11 +233,11 @@ static bool early_use(struct rar_group *grp, u64 op_seq)
 	local_bh_disable();
 	rcu_read_lock();
 	/* As for packets: rar_msg_stop_writing() waits for who does not see this. */
-	if (rar_group_state(grp) != RAR_S_FAILED)
-		early_take(grp, op_seq, false, &list);
+	if (rar_member_state(m) != RAR_S_FAILED)
+		early_take(m, op_seq, false, &list);
 	any = !skb_queue_empty(&list);
 	while ((skb = __skb_dequeue(&list)))
-		early_replay(grp, skb);
+		early_replay(m, skb);
 	rcu_read_unlock();
 	local_bh_enable();
 	return any;
@@ -245,66 +245,66 @@ static bool early_use(struct rar_group *grp, u64 op_seq)
 
 /**
  * rar_early_post() - this rank contributed: use what came early, and start
- * @grp:    group
+ * @m:    member
  * @op_seq: the operation
  * @tell:   the predecessor is told in any case
  *
  * Process context.
  */
-void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell)
+void rar_early_post(struct rar_member *m, u64 op_seq, bool tell)
 {
 	struct rar_operation *op;
 	bool any = false;
 
-	while (early_use(grp, op_seq)) {
+	while (early_use(m, op_seq)) {
 		any = true;
 		cond_resched();
 	}
 	local_bh_disable();
 	rcu_read_lock();
-	if (rar_group_state(grp) == RAR_S_FAILED)
+	if (rar_member_state(m) == RAR_S_FAILED)
 		goto out;
-	if (grp->size == 1) {
-		op = rcu_dereference(grp->ops[op_seq % RAR_MAX_OPS]);
+	if (m->size == 1) {
+		op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 		if (op) {
 			atomic_set(&op->left, 0);
-			rar_group_op_done(grp, op);
+			rar_member_op_done(m, op);
 		}
 		goto out;
 	}
-	rar_link_push(grp);
+	rar_link_push(m);
 	/* The predecessor may wait for this opening. */
-	if (grp->prev_here)
-		rar_local_posted(grp);
-	if (tell || any || READ_ONCE(grp->rn->sysctl_early_bytes) <
-	    4 * (grp->payload + RAR_EARLY_COST))
-		rar_ack_send(grp);
+	if (m->prev_here)
+		rar_local_posted(m);
+	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
+	    4 * (m->payload + RAR_EARLY_COST))
+		rar_ack_send(m);
 out:
 	rcu_read_unlock();
 	local_bh_enable();
 }
 
 /* Drop everything held: the group failed or ends. Process context. */
-void rar_early_flush(struct rar_group *grp)
+void rar_early_flush(struct rar_member *m)
 {
 	struct sk_buff_head list;
 	u32 i;
 
 	__skb_queue_head_init(&list);
 	for (i = 0; i < RAR_MAX_OPS; i++)
-		while (!skb_queue_empty_lockless(&grp->early.ops[i])) {
-			early_take(grp, i, true, &list);
+		while (!skb_queue_empty_lockless(&m->early.ops[i])) {
+			early_take(m, i, true, &list);
 			__skb_queue_purge(&list);
 			cond_resched();
 		}
 }
 
-void rar_early_init(struct rar_group *grp)
+void rar_early_init(struct rar_member *m)
 {
 	u32 i;
 
-	spin_lock_init(&grp->early.lock);
+	spin_lock_init(&m->early.lock);
 	for (i = 0; i < RAR_MAX_OPS; i++)
-		__skb_queue_head_init(&grp->early.ops[i]);
+		__skb_queue_head_init(&m->early.ops[i]);
 }
 

@@ -60,7 +60,7 @@ static int encap_err(struct sock *sk, struct sk_buff *skb)
 	u32 off = skb_transport_offset(skb) + sizeof(struct udphdr);
 	struct rar_net *rn = rar_net(sock_net(sk));
 	struct rar_join_hdr buf, *jh;
-	struct rar_group *grp;
+	struct rar_member *m;
 	struct rar_hdr *h;
 	u64 id, token;
 	u32 rank;
@@ -79,13 +79,13 @@ static int encap_err(struct sock *sk, struct sk_buff *skb)
 			return -ENOENT;
 		token = be64_to_cpu(jh->nonce);
 	}
-	grp = rar_group_sender(rn, id, rank, token);
-	if (!grp)
+	m = rar_member_sender(rn, id, rank, token);
+	if (!m)
 		return -ENOENT;
 	if ((type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
-		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
-			      rar_group_rank(grp, RAR_NEXT),
-			      READ_ONCE(grp->op_oldest));
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT),
+			      READ_ONCE(m->op_oldest));
 	return 0;
 }
 
@@ -234,10 +234,10 @@ void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 }
 
 /* Those of a group's lanes but the first. Process context. */
-void rar_encap_put_lanes(struct rar_group *grp)
+void rar_encap_put_lanes(struct rar_member *m)
 {
-	while (grp->nlanes > 1)
-		rar_encap_put(grp->rn, grp->lane[--grp->nlanes - 1]);
+	while (m->nlanes > 1)
+		rar_encap_put(m->rn, m->lane[--m->nlanes - 1]);
 }
 
 /* Has any member this port? Asked of every UDP packet of a device with a hook. */
@@ -259,40 +259,40 @@ u16 rar_encap_af(const struct rar_port *port)
 static int sender_drained(wait_queue_entry_t *room, unsigned int mode, int flags, void *key)
 {
 	list_del_init(&room->entry);
-	rar_group_schedule(container_of(room, struct rar_sender, room)->grp);
+	rar_member_schedule(container_of(room, struct rar_sender, room)->member);
 	return 0;
 }
 
-static struct rar_sender *sender_of(struct rar_group *grp, u16 af)
+static struct rar_sender *sender_of(struct rar_member *m, u16 af)
 {
-	return &grp->sender[af == AF_INET6];
+	return &m->sender[af == AF_INET6];
 }
 
 /**
  * rar_encap_sender() - the sock for what a member sends
- * @grp: group, held by its socket
+ * @m: member, held by its socket
  * @af:  AF_INET or AF_INET6
  *
  * Process context, that of a process in the member's cgroups: the sock belongs to them.
  * It stays until the group is freed, since softirqs have it from there. Return: 0 or a
  * negative errno.
  */
-int rar_encap_sender(struct rar_group *grp, u16 af)
+int rar_encap_sender(struct rar_member *m, u16 af)
 {
-	struct rar_sender *sender = sender_of(grp, af);
+	struct rar_sender *sender = sender_of(m, af);
 	struct socket *sock;
 	int err;
 
 	if (sender->sock)
 		return 0;
-	err = sock_create_kern(grp->rn->net, af, SOCK_DGRAM, IPPROTO_UDP, &sock);
+	err = sock_create_kern(m->rn->net, af, SOCK_DGRAM, IPPROTO_UDP, &sock);
 	if (err)
 		return err;
-	security_sk_clone(grp->sk, sock->sk);
+	security_sk_clone(m->sk, sock->sk);
 	/* One atomic operation less for each packet that is freed. */
 	sock_set_flag(sock->sk, SOCK_RCU_FREE);
 	ignore_path_mtu(sock->sk);
-	sender->grp = grp;
+	sender->member = m;
 	init_waitqueue_func_entry(&sender->room, sender_drained);
 	INIT_LIST_HEAD(&sender->room.entry);
 	/* Pairs with the acquire in rar_encap_sk(). */
@@ -310,18 +310,18 @@ static void set_socket(struct sock *sk, struct socket *sock)
 
 /**
  * rar_encap_sender_set() - the options of the user's socket hold for what is sent
- * @grp: group
+ * @m: member
  * @sk:  the user's socket, locked
  */
-void rar_encap_sender_set(struct rar_group *grp, const struct sock *sk)
+void rar_encap_sender_set(struct rar_member *m, const struct sock *sk)
 {
 	struct sock *to;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(grp->sender); i++) {
-		if (!grp->sender[i].sock)
+	for (i = 0; i < ARRAY_SIZE(m->sender); i++) {
+		if (!m->sender[i].sock)
 			continue;
-		to = grp->sender[i].sock->sk;
+		to = m->sender[i].sock->sk;
 		WRITE_ONCE(to->sk_mark, READ_ONCE(sk->sk_mark));
 		WRITE_ONCE(to->sk_priority, READ_ONCE(sk->sk_priority));
 		WRITE_ONCE(to->sk_bound_dev_if, READ_ONCE(sk->sk_bound_dev_if));
@@ -333,27 +333,27 @@ void rar_encap_sender_set(struct rar_group *grp, const struct sock *sk)
 
 /**
  * rar_encap_detach() - the user's socket goes; what is sent from now on has no user
- * @grp: group
+ * @m: member
  *
  * Process context.
  */
-void rar_encap_detach(struct rar_group *grp)
+void rar_encap_detach(struct rar_member *m)
 {
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(grp->sender); i++)
-		if (grp->sender[i].sock)
-			set_socket(grp->sender[i].sock->sk, grp->sender[i].sock);
+	for (i = 0; i < ARRAY_SIZE(m->sender); i++)
+		if (m->sender[i].sock)
+			set_socket(m->sender[i].sock->sk, m->sender[i].sock);
 }
 
 /* No packet is sent any more; those in queues keep the sock, not the socket. */
-void rar_encap_put_senders(struct rar_group *grp)
+void rar_encap_put_senders(struct rar_member *m)
 {
 	struct rar_sender *sender;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(grp->sender); i++) {
-		sender = &grp->sender[i];
+	for (i = 0; i < ARRAY_SIZE(m->sender); i++) {
+		sender = &m->sender[i];
 		if (!sender->sock)
 			continue;
 		/* Takes the lock that sender_drained() runs under. */
@@ -362,11 +362,11 @@ void rar_encap_put_senders(struct rar_group *grp)
 	}
 }
 
-/* Owner of what @grp sends to addresses of @af, or NULL. RCU read side. */
-struct sock *rar_encap_sk(const struct rar_group *grp, u16 af)
+/* Owner of what @m sends to addresses of @af, or NULL. RCU read side. */
+struct sock *rar_encap_sk(const struct rar_member *m, u16 af)
 {
 	/* Pairs with the release in rar_encap_sender(). */
-	struct socket *sock = smp_load_acquire(&grp->sender[af == AF_INET6].sock);
+	struct socket *sock = smp_load_acquire(&m->sender[af == AF_INET6].sock);
 
 	return sock ? sock->sk : NULL;
 }
@@ -389,7 +389,7 @@ static void wait_for_room(struct rar_sender *sender)
 
 /**
  * rar_encap_room() - may own chunks be sent, or is too much in this host's queues?
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @af:  address family of the successor
  *
  * Only what a rank injects waits, never what it forwards, repeats or acknowledges: those
@@ -397,10 +397,10 @@ static void wait_for_room(struct rar_sender *sender)
  * is nobody's progress: queues of this host give packets up or back in time, whatever the
  * other ranks do. Return: false, and the group's work item pushes when there is room.
  */
-bool rar_encap_room(struct rar_group *grp, u16 af)
+bool rar_encap_room(struct rar_member *m, u16 af)
 {
-	struct rar_sender *sender = sender_of(grp, af);
-	struct sock *sk = rar_encap_sk(grp, af);
+	struct rar_sender *sender = sender_of(m, af);
+	struct sock *sk = rar_encap_sk(m, af);
 
 	if (!sk || has_room(sk))
 		return true;
@@ -409,6 +409,6 @@ bool rar_encap_room(struct rar_group *grp, u16 af)
 	smp_mb();
 	if (has_room(sk))
 		return true;
-	rar_mib_inc(grp->rn, TxHeldBack);
+	rar_mib_inc(m->rn, TxHeldBack);
 	return false;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups: lookup, state, memory, the timer, operations. Owns struct rar_group.
+ * Groups: lookup, state, memory, the timer, operations. Owns struct rar_member.
  */
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -15,20 +15,20 @@
 #include "trace.h"
 #include "user.h"
 
-static struct workqueue_struct *group_wq;
+static struct workqueue_struct *member_wq;
 
 /* The rank of the neighbour in @dir. */
-u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir)
+u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir)
 {
 	if (dir == RAR_NEXT)
-		return grp->rank + 1 == grp->size ? 0 : grp->rank + 1;
-	return grp->rank ? grp->rank - 1 : grp->size - 1;
+		return m->rank + 1 == m->size ? 0 : m->rank + 1;
+	return m->rank ? m->rank - 1 : m->size - 1;
 }
 
 /* How often a member lets its neighbours hear something, ms. */
-u32 rar_group_keepalive_ms(const struct rar_group *grp)
+u32 rar_member_keepalive_ms(const struct rar_member *m)
 {
-	return clamp(READ_ONCE(grp->rn->sysctl_dead_ms) / 5, 10, 1000);
+	return clamp(READ_ONCE(m->rn->sysctl_dead_ms) / 5, 10, 1000);
 }
 
 /* -- state --------------------------------------------------------------- */
@@ -50,56 +50,56 @@ static const u8 legal_from[RAR_S_NR] = {
 };
 
 /**
- * rar_group_set_state() - the one place that changes the state
- * @grp: group, @grp->lock held
+ * rar_member_set_state() - the one place that changes the state
+ * @m: member, @m->lock held
  * @to:  new state
  */
-void rar_group_set_state(struct rar_group *grp, enum rar_state to)
+void rar_member_set_state(struct rar_member *m, enum rar_state to)
 {
-	lockdep_assert_held(&grp->lock);
-	WARN_ON_ONCE(!(legal_from[to] & BIT(grp->state)));
-	trace_rar_state(grp, grp->state, to);
+	lockdep_assert_held(&m->lock);
+	WARN_ON_ONCE(!(legal_from[to] & BIT(m->state)));
+	trace_rar_state(m, m->state, to);
 	/* Pairs with the acquire in the receive path: what belongs to the
 	 * state is seen with it.
 	 */
-	smp_store_release(&grp->state, to);
+	smp_store_release(&m->state, to);
 }
 
 /* -- lookup -------------------------------------------------------------- */
 
-/* The first fields of a name lie side by side in struct rar_group. */
-struct group_name {
+/* The first fields of a name lie side by side in struct rar_member. */
+struct member_name {
 	u64 id;
 	u32 rank;
 } __packed;
 
-static_assert(offsetof(struct rar_group, rank) ==
-	      offsetof(struct rar_group, id) + offsetof(struct group_name, rank));
+static_assert(offsetof(struct rar_member, rank) ==
+	      offsetof(struct rar_member, id) + offsetof(struct member_name, rank));
 
 static const struct rhashtable_params by_name = {
-	.head_offset = offsetof(struct rar_group, node),
-	.key_offset = offsetof(struct rar_group, id),
-	.key_len = sizeof(struct group_name),
+	.head_offset = offsetof(struct rar_member, node),
+	.key_offset = offsetof(struct rar_member, id),
+	.key_len = sizeof(struct member_name),
 	.automatic_shrinking = true,
 };
 
 static const struct rhashtable_params by_id = {
-	.head_offset = offsetof(struct rar_group, id_node),
-	.key_offset = offsetof(struct rar_group, id),
+	.head_offset = offsetof(struct rar_member, id_node),
+	.key_offset = offsetof(struct rar_member, id),
 	.key_len = sizeof(u64),
 	.automatic_shrinking = true,
 };
 
 /* All members of a name. RCU read side. */
-static struct rhlist_head *group_named(struct rar_net *rn, u64 id, u32 rank)
+static struct rhlist_head *member_named(struct rar_net *rn, u64 id, u32 rank)
 {
-	const struct group_name name = { id, rank };
+	const struct member_name name = { id, rank };
 
-	return rhltable_lookup(&rn->groups, &name, by_name);
+	return rhltable_lookup(&rn->members, &name, by_name);
 }
 
 /**
- * rar_group_lookup() - find the member a packet is for
+ * rar_member_lookup() - find the member a packet is for
  * @rn:    netns
  * @id:    group id
  * @rank:  destination rank
@@ -109,26 +109,26 @@ static struct rhlist_head *group_named(struct rar_net *rn, u64 id, u32 rank)
  * its place, so the token decides first. Context: RCU read side. Return: the
  * member, without a reference, or NULL. The caller compares the token.
  */
-struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
-				   u64 token)
+struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
+				     u64 token)
 {
-	struct rar_group *grp, *live = NULL;
+	struct rar_member *m, *live = NULL;
 	struct rhlist_head *pos;
 
-	rhl_for_each_entry_rcu(grp, pos, group_named(rn, id, rank), node) {
-		if (token && (token == READ_ONCE(grp->epoch) ||
-			      (token == READ_ONCE(grp->join.nonce) &&
-			       READ_ONCE(grp->state) <= RAR_S_RUN)))
-			return grp;
-		if (READ_ONCE(grp->sk) &&
-		    (!live || READ_ONCE(grp->state) != RAR_S_FAILED))
-			live = grp;
+	rhl_for_each_entry_rcu(m, pos, member_named(rn, id, rank), node) {
+		if (token && (token == READ_ONCE(m->epoch) ||
+			      (token == READ_ONCE(m->join.nonce) &&
+			       READ_ONCE(m->state) <= RAR_S_RUN)))
+			return m;
+		if (READ_ONCE(m->sk) &&
+		    (!live || READ_ONCE(m->state) != RAR_S_FAILED))
+			live = m;
 	}
 	return live;
 }
 
 /**
- * rar_group_sender() - which member has sent a packet that is quoted?
+ * rar_member_sender() - which member has sent a packet that is quoted?
  * @rn:    netns
  * @id:    group id
  * @rank:  source rank of the quoted packet
@@ -136,446 +136,446 @@ struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
  *
  * Context: RCU read side. Return: the member, or NULL if none has sent that.
  */
-struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
-				   u64 token)
+struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
+				     u64 token)
 {
-	struct rar_group *grp = token ? rar_group_lookup(rn, id, rank, token) :
+	struct rar_member *m = token ? rar_member_lookup(rn, id, rank, token) :
 					NULL;
 
-	if (grp && token != READ_ONCE(grp->epoch) &&
-	    token != READ_ONCE(grp->join.nonce))
+	if (m && token != READ_ONCE(m->epoch) &&
+	    token != READ_ONCE(m->join.nonce))
 		return NULL;
-	return grp;
+	return m;
 }
 
 /* A failed member holds its socket, but no name any more. */
-static bool holds_name(const struct rar_group *grp)
+static bool holds_name(const struct rar_member *m)
 {
-	return READ_ONCE(grp->sk) && READ_ONCE(grp->state) != RAR_S_FAILED;
+	return READ_ONCE(m->sk) && READ_ONCE(m->state) != RAR_S_FAILED;
 }
 
 /* Is the name of @new free, and the group not another user's? */
-static int name_free(struct rar_net *rn, const struct rar_group *new)
+static int name_free(struct rar_net *rn, const struct rar_member *new)
 {
-	const struct rar_group *grp;
+	const struct rar_member *m;
 	struct rhlist_head *pos;
 	int err = 0;
 
 	rcu_read_lock();
 	/* All who hold a name of a group are one user's. */
-	rhl_for_each_entry_rcu(grp, pos, rhltable_lookup(&rn->ids, &new->id, by_id), id_node)
-		if (holds_name(grp)) {
-			err = uid_eq(grp->uid, new->uid) ? 0 : -EACCES;
+	rhl_for_each_entry_rcu(m, pos, rhltable_lookup(&rn->ids, &new->id, by_id), id_node)
+		if (holds_name(m)) {
+			err = uid_eq(m->uid, new->uid) ? 0 : -EACCES;
 			break;
 		}
-	rhl_for_each_entry_rcu(grp, pos, group_named(rn, new->id, new->rank), node)
-		if (!err && holds_name(grp))
+	rhl_for_each_entry_rcu(m, pos, member_named(rn, new->id, new->rank), node)
+		if (!err && holds_name(m))
 			err = -EADDRINUSE;
 	rcu_read_unlock();
 	return err;
 }
 
 /* Into all tables: it can be found. */
-static int group_insert(struct rar_net *rn, struct rar_group *grp)
+static int member_insert(struct rar_net *rn, struct rar_member *m)
 {
-	if (rhltable_insert(&rn->groups, &grp->node, by_name))
+	if (rhltable_insert(&rn->members, &m->node, by_name))
 		return -ENOBUFS;
-	if (rhltable_insert(&rn->ids, &grp->id_node, by_id)) {
-		rhltable_remove(&rn->groups, &grp->node, by_name);
+	if (rhltable_insert(&rn->ids, &m->id_node, by_id)) {
+		rhltable_remove(&rn->members, &m->node, by_name);
 		return -ENOBUFS;
 	}
 	/* The place is there: no memory is needed. */
-	xa_store_bh(&rn->all, grp->index, grp, GFP_ATOMIC);
+	xa_store_bh(&rn->all, m->index, m, GFP_ATOMIC);
 	return 0;
 }
 
-static void group_remove(struct rar_net *rn, struct rar_group *grp)
+static void member_remove(struct rar_net *rn, struct rar_member *m)
 {
-	rhltable_remove(&rn->groups, &grp->node, by_name);
-	rhltable_remove(&rn->ids, &grp->id_node, by_id);
-	xa_erase_bh(&rn->all, grp->index);
+	rhltable_remove(&rn->members, &m->node, by_name);
+	rhltable_remove(&rn->ids, &m->id_node, by_id);
+	xa_erase_bh(&rn->all, m->index);
 }
 
-/* @old, if it counts for the same user, makes room for @grp. */
-static int group_hash(struct rar_net *rn, struct rar_group *grp, struct rar_group *old)
+/* @old, if it counts for the same user, makes room for @m. */
+static int member_hash(struct rar_net *rn, struct rar_member *m, struct rar_member *old)
 {
-	bool again = old && old->counted && old->user == grp->user;
+	bool again = old && old->counted && old->user == m->user;
 	int err;
 
 	lockdep_assert_held(&rn->lock);
-	if (!rar_user_may_bind(grp->user, again ? 0 : rn->ngroups, atomic_read(&rn->alive),
-			       READ_ONCE(rn->sysctl_max_groups)))
+	if (!rar_user_may_bind(m->user, again ? 0 : rn->nmembers, atomic_read(&rn->alive),
+			       READ_ONCE(rn->sysctl_max_members)))
 		return -ENOSPC;
-	err = name_free(rn, grp);
+	err = name_free(rn, m);
 	if (!err)
-		err = rar_user_bind(grp->user, again);
+		err = rar_user_bind(m->user, again);
 	if (err)
 		return err;
-	err = group_insert(rn, grp);
+	err = member_insert(rn, m);
 	if (err) {
 		if (!again)
-			rar_user_unbind(grp->user);
+			rar_user_unbind(m->user);
 		return err;
 	}
-	refcount_inc(&grp->ref);
-	grp->hashed = true;
-	grp->counted = true;
+	refcount_inc(&m->ref);
+	m->hashed = true;
+	m->counted = true;
 	if (again)
 		old->counted = false;
 	else
-		rn->ngroups++;
+		rn->nmembers++;
 	return 0;
 }
 
 /**
- * rar_group_hash() - make a member known under its name
- * @grp: from rar_group_alloc()
+ * rar_member_hash() - make a member known under its name
+ * @m: from rar_member_alloc()
  * @old: the failed member of the same socket, or NULL
  *
  * Process context. Return: 0, -EADDRINUSE if the rank is taken in this netns, -EACCES
  * if the group belongs to another user, -ENOSPC beyond net.rar.max_groups or the limit
  * of the host, -ENOBUFS without memory.
  */
-int rar_group_hash(struct rar_group *grp, struct rar_group *old)
+int rar_member_hash(struct rar_member *m, struct rar_member *old)
 {
-	struct rar_net *rn = grp->rn;
+	struct rar_net *rn = m->rn;
 	int err;
 
-	if (xa_alloc_bh(&rn->all, &grp->index, NULL, xa_limit_31b, GFP_KERNEL_ACCOUNT))
+	if (xa_alloc_bh(&rn->all, &m->index, NULL, xa_limit_31b, GFP_KERNEL_ACCOUNT))
 		return -ENOBUFS;
 	spin_lock_bh(&rn->lock);
-	err = group_hash(rn, grp, old);
+	err = member_hash(rn, m, old);
 	spin_unlock_bh(&rn->lock);
 	if (err)
-		xa_erase_bh(&rn->all, grp->index);
+		xa_erase_bh(&rn->all, m->index);
 	return err;
 }
 
 /* The end: no packet finds it, its timer stops. Drops the table's reference. */
-void rar_group_unhash(struct rar_group *grp)
+void rar_member_unhash(struct rar_member *m)
 {
 	bool was;
 
-	spin_lock_bh(&grp->rn->lock);
-	was = grp->hashed;
+	spin_lock_bh(&m->rn->lock);
+	was = m->hashed;
 	if (was)
-		group_remove(grp->rn, grp);
-	grp->hashed = false;
-	spin_unlock_bh(&grp->rn->lock);
+		member_remove(m->rn, m);
+	m->hashed = false;
+	spin_unlock_bh(&m->rn->lock);
 	if (!was)
 		return;
 
-	WRITE_ONCE(grp->dead, true);
-	smp_mb(); /* pairs with rar_group_kick() */
-	rar_link_stop(grp);
-	if (timer_delete(&grp->timer))
-		rar_group_put(grp);
-	rar_group_put(grp);
+	WRITE_ONCE(m->dead, true);
+	smp_mb(); /* pairs with rar_member_kick() */
+	rar_link_stop(m);
+	if (timer_delete(&m->timer))
+		rar_member_put(m);
+	rar_member_put(m);
 }
 
 /* The socket no longer counts among the members of this netns. */
-void rar_group_detach(struct rar_group *grp)
+void rar_member_detach(struct rar_member *m)
 {
-	spin_lock_bh(&grp->rn->lock);
-	if (grp->counted) {
-		grp->rn->ngroups--;
-		rar_user_unbind(grp->user);
+	spin_lock_bh(&m->rn->lock);
+	if (m->counted) {
+		m->rn->nmembers--;
+		rar_user_unbind(m->user);
 	}
-	grp->counted = false;
+	m->counted = false;
 	/* Pairs with the acquire in rar_leave_check_orphan(). */
-	smp_store_release(&grp->sk, NULL);
-	spin_unlock_bh(&grp->rn->lock);
-	rar_encap_detach(grp);
-	rar_mem_want(grp, 0);
+	smp_store_release(&m->sk, NULL);
+	spin_unlock_bh(&m->rn->lock);
+	rar_encap_detach(m);
+	rar_mem_want(m, 0);
 }
 
 /* -- memory -------------------------------------------------------------- */
 
-static void group_timer(struct timer_list *t);
-static void group_work(struct work_struct *work);
+static void member_timer(struct timer_list *t);
+static void member_work(struct work_struct *work);
 
 /* An orphan counts as a user of the module, as a socket does, until it ends. */
-void rar_group_hold_module(struct rar_group *grp)
+void rar_member_hold_module(struct rar_member *m)
 {
 	/* The socket that is being closed has a reference. */
 	__module_get(THIS_MODULE);
-	grp->holds_module = true;
+	m->holds_module = true;
 }
 
 /* Nobody needs the member any more. Timer, or the last reference is gone. */
-void rar_group_let_go(struct rar_group *grp)
+void rar_member_let_go(struct rar_member *m)
 {
-	if (!grp->holds_module)
+	if (!m->holds_module)
 		return;
-	grp->holds_module = false;
+	m->holds_module = false;
 	module_put(THIS_MODULE);
 }
 
-static void group_free_work(struct work_struct *work)
+static void member_free_work(struct work_struct *work)
 {
-	struct rar_group *grp = container_of(to_rcu_work(work),
-					     struct rar_group, free);
-	struct rar_net *rn = grp->rn;
+	struct rar_member *m = container_of(to_rcu_work(work),
+					    struct rar_member, free);
+	struct rar_net *rn = m->rn;
 	int i;
 
-	rar_mem_forget(grp);
-	rar_link_flush(grp);
-	rar_leave_forget(grp);
-	rar_early_flush(grp);
-	for (i = 0; i < ARRAY_SIZE(grp->hook); i++)
-		rar_hook_set(rn, &grp->hook[i], 0);
+	rar_mem_forget(m);
+	rar_link_flush(m);
+	rar_leave_forget(m);
+	rar_early_flush(m);
+	for (i = 0; i < ARRAY_SIZE(m->hook); i++)
+		rar_hook_set(rn, &m->hook[i], 0);
 	for (i = 0; i < RAR_DIRS; i++)
-		dst_cache_destroy(&grp->path[i].cache);
-	rar_encap_put_senders(grp);
-	rar_encap_put_lanes(grp);
-	rar_encap_put(rn, grp->port);
-	kfree(grp->tx.sent);
-	kvfree(grp->join.members);
-	rar_user_alive(grp->user, -1);
-	rar_user_put(grp->user);
-	memzero_explicit(&grp->trust, sizeof(grp->trust));
-	rar_group_let_go(grp);
-	kfree(grp);
+		dst_cache_destroy(&m->path[i].cache);
+	rar_encap_put_senders(m);
+	rar_encap_put_lanes(m);
+	rar_encap_put(rn, m->port);
+	kfree(m->tx.sent);
+	kvfree(m->join.table);
+	rar_user_alive(m->user, -1);
+	rar_user_put(m->user);
+	memzero_explicit(&m->trust, sizeof(m->trust));
+	rar_member_let_go(m);
+	kfree(m);
 	if (atomic_dec_and_test(&rn->alive))
 		wake_up_var(&rn->alive);
 }
 
 /* Any context. The last reference frees the group, later, in a work item. */
-void rar_group_put(struct rar_group *grp)
+void rar_member_put(struct rar_member *m)
 {
-	if (refcount_dec_and_test(&grp->ref))
-		queue_rcu_work(group_wq, &grp->free);
+	if (refcount_dec_and_test(&m->ref))
+		queue_rcu_work(member_wq, &m->free);
 }
 
-static int group_init_paths(struct rar_group *grp)
+static int member_init_paths(struct rar_member *m)
 {
 	int err;
 
-	err = dst_cache_init(&grp->path[RAR_NEXT].cache, GFP_KERNEL_ACCOUNT);
+	err = dst_cache_init(&m->path[RAR_NEXT].cache, GFP_KERNEL_ACCOUNT);
 	if (err)
 		return err;
-	err = dst_cache_init(&grp->path[RAR_PREV].cache, GFP_KERNEL_ACCOUNT);
+	err = dst_cache_init(&m->path[RAR_PREV].cache, GFP_KERNEL_ACCOUNT);
 	if (err)
-		dst_cache_destroy(&grp->path[RAR_NEXT].cache);
+		dst_cache_destroy(&m->path[RAR_NEXT].cache);
 	return err;
 }
 
 /* What a member refers to; nothing if it fails. */
-static int group_init_refs(struct rar_group *grp)
+static int member_init_refs(struct rar_member *m)
 {
 	int err;
 
-	grp->user = rar_user_get();
-	if (!grp->user)
+	m->user = rar_user_get();
+	if (!m->user)
 		return -ENOMEM;
-	err = group_init_paths(grp);
+	err = member_init_paths(m);
 	if (err)
-		rar_user_put(grp->user);
+		rar_user_put(m->user);
 	return err;
 }
 
 /**
- * rar_group_alloc() - make a member
+ * rar_member_alloc() - make a member
  * @rn:   netns
  * @self: its address, checked
  *
  * Process context. Return: the member in state BOUND with one reference, not
  * hashed, or NULL.
  */
-struct rar_group *rar_group_alloc(struct rar_net *rn,
-				  const struct sockaddr_rar *self)
+struct rar_member *rar_member_alloc(struct rar_net *rn,
+				    const struct sockaddr_rar *self)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
-	grp = kzalloc(sizeof(*grp), GFP_KERNEL_ACCOUNT);
-	if (!grp)
+	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	if (!m)
 		return NULL;
-	if (group_init_refs(grp)) {
-		kfree(grp);
+	if (member_init_refs(m)) {
+		kfree(m);
 		return NULL;
 	}
-	refcount_set(&grp->ref, 1);
-	grp->rn = rn;
-	grp->id = self->srar_group;
-	grp->rank = self->srar_rank;
-	grp->size = self->srar_size;
-	grp->uid = current_fsuid();
-	grp->state = RAR_S_BOUND;
-	spin_lock_init(&grp->lock);
-	INIT_LIST_HEAD(&grp->undelivered);
-	INIT_LIST_HEAD(&grp->pinned);
-	INIT_LIST_HEAD(&grp->want_node);
-	INIT_LIST_HEAD(&grp->mem_node);
-	rar_early_init(grp);
-	timer_setup(&grp->timer, group_timer, 0);
-	INIT_WORK(&grp->work, group_work);
-	INIT_RCU_WORK(&grp->free, group_free_work);
-	rar_link_init(grp);
-	grp->slow.rank = RAR_NO_RANK;
-	rar_user_alive(grp->user, 1);
+	refcount_set(&m->ref, 1);
+	m->rn = rn;
+	m->id = self->srar_group;
+	m->rank = self->srar_rank;
+	m->size = self->srar_size;
+	m->uid = current_fsuid();
+	m->state = RAR_S_BOUND;
+	spin_lock_init(&m->lock);
+	INIT_LIST_HEAD(&m->undelivered);
+	INIT_LIST_HEAD(&m->pinned);
+	INIT_LIST_HEAD(&m->want_node);
+	INIT_LIST_HEAD(&m->mem_node);
+	rar_early_init(m);
+	timer_setup(&m->timer, member_timer, 0);
+	INIT_WORK(&m->work, member_work);
+	INIT_RCU_WORK(&m->free, member_free_work);
+	rar_link_init(m);
+	m->slow.rank = RAR_NO_RANK;
+	rar_user_alive(m->user, 1);
 	atomic_inc(&rn->alive);
-	return grp;
+	return m;
 }
 
 /* -- timer and work ------------------------------------------------------ */
 
 /**
- * rar_group_kick() - let the timer look at the group at @when or earlier
- * @grp:  group, RCU read side or a reference held
+ * rar_member_kick() - let the timer look at the group at @when or earlier
+ * @m:  member, RCU read side or a reference held
  * @when: jiffies
  */
-void rar_group_kick(struct rar_group *grp, unsigned long when)
+void rar_member_kick(struct rar_member *m, unsigned long when)
 {
 	/* What the handler shall see was stored before; it may run now. */
 	smp_mb();
 	/* It looks at everything, so an earlier one will do. */
-	if (timer_pending(&grp->timer) &&
-	    time_before_eq(READ_ONCE(grp->timer.expires), when))
+	if (timer_pending(&m->timer) &&
+	    time_before_eq(READ_ONCE(m->timer.expires), when))
 		return;
-	if (READ_ONCE(grp->dead) || !refcount_inc_not_zero(&grp->ref))
+	if (READ_ONCE(m->dead) || !refcount_inc_not_zero(&m->ref))
 		return;
 	/* An armed timer has its own reference already. */
-	if (timer_reduce(&grp->timer, when))
-		rar_group_put(grp);
-	/* Pairs with rar_group_unhash(): one of the two sees the other. */
+	if (timer_reduce(&m->timer, when))
+		rar_member_put(m);
+	/* Pairs with rar_member_unhash(): one of the two sees the other. */
 	smp_mb();
-	if (READ_ONCE(grp->dead) && timer_delete(&grp->timer))
-		rar_group_put(grp);
+	if (READ_ONCE(m->dead) && timer_delete(&m->timer))
+		rar_member_put(m);
 }
 
 /* Let the work item look at the group. Any context. */
-void rar_group_schedule(struct rar_group *grp)
+void rar_member_schedule(struct rar_member *m)
 {
-	if (READ_ONCE(grp->dead) || !refcount_inc_not_zero(&grp->ref))
+	if (READ_ONCE(m->dead) || !refcount_inc_not_zero(&m->ref))
 		return;
-	if (!queue_work(group_wq, &grp->work))
-		rar_group_put(grp);
+	if (!queue_work(member_wq, &m->work))
+		rar_member_put(m);
 }
 
 /* A valid packet came from the neighbour. */
-void rar_group_hear(struct rar_group *grp, enum rar_dir dir)
+void rar_member_hear(struct rar_member *m, enum rar_dir dir)
 {
-	WRITE_ONCE(grp->heard[dir], jiffies);
+	WRITE_ONCE(m->heard[dir], jiffies);
 }
 
 /* Does send() lack memory? The group ends if that takes too long. */
-static bool group_tick_memory(struct rar_group *grp)
+static bool member_tick_memory(struct rar_member *m)
 {
-	int ret = rar_mem_tick(grp);
+	int ret = rar_mem_tick(m);
 
 	if (ret < 0)
-		rar_fail_pair(grp, -ret, ret == -ETIMEDOUT ? RAR_R_TIMEOUT : RAR_R_NOMEM,
-			      grp->rank, grp->rank, READ_ONCE(grp->op_next));
+		rar_fail_pair(m, -ret, ret == -ETIMEDOUT ? RAR_R_TIMEOUT : RAR_R_NOMEM,
+			      m->rank, m->rank, READ_ONCE(m->op_next));
 	return ret;
 }
 
-static unsigned long group_tick_running(struct rar_group *grp)
+static unsigned long member_tick_running(struct rar_member *m)
 {
 	unsigned long next = jiffies +
-			     msecs_to_jiffies(rar_group_keepalive_ms(grp));
+			     msecs_to_jiffies(rar_member_keepalive_ms(m));
 	bool told = true;
 
-	if (grp->size == 1)
+	if (m->size == 1)
 		return next;
-	if (READ_ONCE(grp->op_timeout_ms))
+	if (READ_ONCE(m->op_timeout_ms))
 		next = min(next, jiffies + HZ / 20);
-	if (group_tick_memory(grp))
+	if (member_tick_memory(m))
 		next = min(next, jiffies + RAR_MEM_TICK);
-	if (grp->left) {
-		told = rar_leave_tick(grp);
-		if (!told && time_before(grp->fin_next, next))
-			next = grp->fin_next;
+	if (m->left) {
+		told = rar_leave_tick(m);
+		if (!told && time_before(m->fin_next, next))
+			next = m->fin_next;
 	}
-	if (grp->tombstone)
-		return grp->expires;
-	next = min(next, rar_fail_tick(grp));
-	if (grp->left && rar_group_idle(grp) &&
-	    READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next))
+	if (m->tombstone)
+		return m->expires;
+	next = min(next, rar_fail_tick(m));
+	if (m->left && rar_member_idle(m) &&
+	    READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next))
 		return next;
-	return min(next, rar_loss_keepalive(grp));
+	return min(next, rar_loss_keepalive(m));
 }
 
-static void group_timer(struct timer_list *t)
+static void member_timer(struct timer_list *t)
 {
-	struct rar_group *grp = container_of(t, struct rar_group, timer);
+	struct rar_member *m = container_of(t, struct rar_member, timer);
 	unsigned long next = jiffies + HZ;
 
 	rcu_read_lock();
-	/* Pairs with the release in rar_group_set_state(). */
-	switch (smp_load_acquire(&grp->state)) {
+	/* Pairs with the release in rar_member_set_state(). */
+	switch (smp_load_acquire(&m->state)) {
 	case RAR_S_JOINING:
 	case RAR_S_READY:
-		next = rar_join_tick(grp);
+		next = rar_join_tick(m);
 		break;
 	case RAR_S_RUN:
 	case RAR_S_LEAVING:
-		next = group_tick_running(grp);
+		next = member_tick_running(m);
 		break;
 	case RAR_S_FAILED:
-		next = grp->sk ? jiffies + HZ : grp->expires;
+		next = m->sk ? jiffies + HZ : m->expires;
 		break;
 	}
-	rar_leave_check_orphan(grp);
-	if (READ_ONCE(grp->state) != RAR_S_BOUND)
-		rar_group_kick(grp, next);
+	rar_leave_check_orphan(m);
+	if (READ_ONCE(m->state) != RAR_S_BOUND)
+		rar_member_kick(m, next);
 	rcu_read_unlock();
-	rar_group_put(grp);
+	rar_member_put(m);
 }
 
 /* The predecessor's packets come in through this device now. */
-static void group_hook_prev(struct rar_group *grp)
+static void member_hook_prev(struct rar_member *m)
 {
-	int dev = READ_ONCE(grp->prev_dev);
+	int dev = READ_ONCE(m->prev_dev);
 
 	if (dev)
-		rar_hook_set(grp->rn, &grp->hook[2], dev);
+		rar_hook_set(m->rn, &m->hook[2], dev);
 }
 
 /* There is room for own chunks again. As for packets, who finds the group failed stops. */
-static void group_push(struct rar_group *grp)
+static void member_push(struct rar_member *m)
 {
 	local_bh_disable();
 	rcu_read_lock();
-	if (rar_group_runs(grp))
-		rar_link_push(grp);
+	if (rar_member_runs(m))
+		rar_link_push(m);
 	rcu_read_unlock();
 	local_bh_enable();
 }
 
-static void group_work(struct work_struct *work)
+static void member_work(struct work_struct *work)
 {
-	struct rar_group *grp = container_of(work, struct rar_group, work);
+	struct rar_member *m = container_of(work, struct rar_member, work);
 
-	group_push(grp);
-	rar_fail_check_owner(grp);
-	rar_join_route_again(grp);
-	if (rar_group_state(grp) == RAR_S_FAILED)
-		rar_early_flush(grp);
-	group_hook_prev(grp);
-	rar_group_put(grp);
+	member_push(m);
+	rar_fail_check_owner(m);
+	rar_join_route_again(m);
+	if (rar_member_state(m) == RAR_S_FAILED)
+		rar_early_flush(m);
+	member_hook_prev(m);
+	rar_member_put(m);
 }
 
 /**
- * rar_group_run() - the epoch is committed
- * @grp: group in READY, or JOINING when it is alone; @grp->lock held
+ * rar_member_run() - the epoch is committed
+ * @m: member in READY, or JOINING when it is alone; @m->lock held
  */
-void rar_group_run(struct rar_group *grp)
+void rar_member_run(struct rar_member *m)
 {
-	lockdep_assert_held(&grp->lock);
-	grp->heard[RAR_NEXT] = jiffies;
-	grp->heard[RAR_PREV] = jiffies;
-	rar_group_set_state(grp, RAR_S_RUN);
-	rar_resume_forget(grp);
-	rar_mib_inc(grp->rn, GroupsJoined);
+	lockdep_assert_held(&m->lock);
+	m->heard[RAR_NEXT] = jiffies;
+	m->heard[RAR_PREV] = jiffies;
+	rar_member_set_state(m, RAR_S_RUN);
+	rar_resume_forget(m);
+	rar_mib_inc(m->rn, GroupsJoined);
 }
 
 /* Wake everybody who waits for anything on the socket. */
-void rar_group_wake(struct rar_group *grp)
+void rar_member_wake(struct rar_member *m)
 {
 	struct sock *sk;
 
 	rcu_read_lock();
-	sk = READ_ONCE(grp->sk);	/* SOCK_RCU_FREE */
+	sk = READ_ONCE(m->sk);	/* SOCK_RCU_FREE */
 	if (sk) {
 		sk->sk_state_change(sk);
 		sk->sk_data_ready(sk);
@@ -586,41 +586,41 @@ void rar_group_wake(struct rar_group *grp)
 
 /* -- operations ---------------------------------------------------------- */
 
-static int __group_may_post(struct rar_group *grp)
+static int __member_may_post(struct rar_member *m)
 {
-	lockdep_assert_held(&grp->lock);
-	if (grp->state == RAR_S_FAILED)
-		return -grp->error.err;
-	if (grp->shut || grp->state == RAR_S_LEAVING)
+	lockdep_assert_held(&m->lock);
+	if (m->state == RAR_S_FAILED)
+		return -m->error.err;
+	if (m->shut || m->state == RAR_S_LEAVING)
 		return -EPIPE;
-	if (grp->state != RAR_S_RUN)
+	if (m->state != RAR_S_RUN)
 		return -ENOTCONN;
-	if (grp->nundelivered == RAR_MAX_OPS)
-		return rar_group_idle(grp) ? -ENOBUFS : -EAGAIN;
-	if (rcu_access_pointer(grp->ops[grp->op_next % RAR_MAX_OPS]))
+	if (m->nundelivered == RAR_MAX_OPS)
+		return rar_member_idle(m) ? -ENOBUFS : -EAGAIN;
+	if (rcu_access_pointer(m->ops[m->op_next % RAR_MAX_OPS]))
 		return -EAGAIN;
 	return 0;
 }
 
 /**
- * rar_group_may_post() - could an operation be posted now?
- * @grp: group
+ * rar_member_may_post() - could an operation be posted now?
+ * @m: member
  *
- * Return: as rar_group_post().
+ * Return: as rar_member_post().
  */
-int rar_group_may_post(struct rar_group *grp)
+int rar_member_may_post(struct rar_member *m)
 {
 	int err;
 
-	spin_lock_bh(&grp->lock);
-	err = __group_may_post(grp);
-	spin_unlock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
+	err = __member_may_post(m);
+	spin_unlock_bh(&m->lock);
 	return err;
 }
 
 /**
- * rar_group_post() - hand an operation to the ring
- * @grp: group
+ * rar_member_post() - hand an operation to the ring
+ * @m: member
  * @op:  scheduled and filled; the caller's reference passes to the list of
  *       undelivered operations on success
  *
@@ -628,7 +628,7 @@ int rar_group_may_post(struct rar_group *grp)
  * -ENOBUFS if all in it are complete and unread; -EPIPE, -ENOTCONN or the
  * group's error.
  */
-int rar_group_post(struct rar_group *grp, struct rar_operation *op)
+int rar_member_post(struct rar_member *m, struct rar_operation *op)
 {
 	u64 bytes = op->ring.bytes, seq;
 	bool steps = op->step && !op->pinned;
@@ -637,156 +637,156 @@ int rar_group_post(struct rar_group *grp, struct rar_operation *op)
 	bool late;
 	int err;
 
-	spin_lock_bh(&grp->lock);
-	err = __group_may_post(grp);
+	spin_lock_bh(&m->lock);
+	err = __member_may_post(m);
 	if (err) {
-		spin_unlock_bh(&grp->lock);
+		spin_unlock_bh(&m->lock);
 		return err;
 	}
-	seq = grp->op_next;
-	late = grp->left && seq >= grp->left_last;
-	left_rank = grp->left_rank;
-	left_why = grp->left_why;
+	seq = m->op_next;
+	late = m->left && seq >= m->left_last;
+	left_rank = m->left_rank;
+	left_why = m->left_why;
 	op->seq = seq;
-	list_add_tail(&op->node, &grp->undelivered);
-	grp->nundelivered++;
+	list_add_tail(&op->node, &m->undelivered);
+	m->nundelivered++;
 	refcount_inc(&op->ref);
-	rar_pin_posted(grp, op);
-	rar_link_post(grp, op);
-	spin_unlock_bh(&grp->lock);
+	rar_pin_posted(m, op);
+	rar_link_post(m, op);
+	spin_unlock_bh(&m->lock);
 
-	rar_mib_inc(grp->rn, OpsPosted);
-	rar_mib_add(grp->rn, OpBytes, bytes);
+	rar_mib_inc(m->rn, OpsPosted);
+	rar_mib_add(m->rn, OpBytes, bytes);
 	if (late) {
-		rar_fail_pair(grp, ECONNRESET, left_why, left_rank, left_rank,
+		rar_fail_pair(m, ECONNRESET, left_why, left_rank, left_rank,
 			      seq);
 		return 0;
 	}
-	rar_early_post(grp, seq, false);
-	rar_group_kick(grp, jiffies + 1);
+	rar_early_post(m, seq, false);
+	rar_member_kick(m, jiffies + 1);
 	/* Who waits for it wants to be woken for its steps. */
 	if (steps)
-		rar_group_wake(grp);
+		rar_member_wake(m);
 	return 0;
 }
 
 /**
- * rar_group_op_done() - every chunk of an operation is published
- * @grp: group
+ * rar_member_op_done() - every chunk of an operation is published
+ * @m: member
  * @op:  operation
  *
  * Softirq, or process context with bottom halves off.
  */
-void rar_group_op_done(struct rar_group *grp, struct rar_operation *op)
+void rar_member_op_done(struct rar_member *m, struct rar_operation *op)
 {
-	spin_lock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
 	if (!list_empty(&op->node)) {
 		op->complete = true;
-		WRITE_ONCE(grp->ops_complete, grp->ops_complete + 1);
-		rar_mib_inc(grp->rn, OpsDone);
-		if (grp->shut && rar_group_idle(grp)) {
-			rar_leave_start(grp);
-			rar_group_kick(grp, jiffies);
+		WRITE_ONCE(m->ops_complete, m->ops_complete + 1);
+		rar_mib_inc(m->rn, OpsDone);
+		if (m->shut && rar_member_idle(m)) {
+			rar_leave_start(m);
+			rar_member_kick(m, jiffies);
 		}
 	}
-	spin_unlock_bh(&grp->lock);
-	trace_rar_op(grp, op->seq, op->ring.bytes);
-	rar_link_release(grp, op);
-	rar_group_wake(grp);
+	spin_unlock_bh(&m->lock);
+	trace_rar_op(m, op->seq, op->ring.bytes);
+	rar_link_release(m, op);
+	rar_member_wake(m);
 }
 
 /**
- * rar_group_op_delivered() - the user has read all of it
- * @grp: group
+ * rar_member_op_delivered() - the user has read all of it
+ * @m: member
  * @op:  complete; the list's reference is dropped
  */
-void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op)
+void rar_member_op_delivered(struct rar_member *m, struct rar_operation *op)
 {
-	spin_lock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
 	list_del_init(&op->node);
-	grp->nundelivered--;
-	spin_unlock_bh(&grp->lock);
-	rar_group_wake(grp);
+	m->nundelivered--;
+	spin_unlock_bh(&m->lock);
+	rar_member_wake(m);
 	rar_op_put(op);
 }
 
 /* -- netns and module ---------------------------------------------------- */
 
-int rar_group_net_init(struct rar_net *rn)
+int rar_member_net_init(struct rar_net *rn)
 {
 	int err;
 
 	xa_init_flags(&rn->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 	spin_lock_init(&rn->lock);
-	INIT_LIST_HEAD(&rn->mem_groups);
+	INIT_LIST_HEAD(&rn->mem_members);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
-	err = rhltable_init(&rn->groups, &by_name);
+	err = rhltable_init(&rn->members, &by_name);
 	if (err)
 		return err;
 	err = rhltable_init(&rn->ids, &by_id);
 	if (err)
-		rhltable_destroy(&rn->groups);
+		rhltable_destroy(&rn->members);
 	return err;
 }
 
 /* No packet comes any more. */
-void rar_group_net_free(struct rar_net *rn)
+void rar_member_net_free(struct rar_net *rn)
 {
 	rhltable_destroy(&rn->ids);
-	rhltable_destroy(&rn->groups);
+	rhltable_destroy(&rn->members);
 	WARN_ON(!xa_empty(&rn->all));
 	xa_destroy(&rn->all);
 }
 
 /**
- * rar_group_after() - go through the members of a namespace
+ * rar_member_after() - go through the members of a namespace
  * @rn:    netns
  * @index: 0 at first, then as this function has set it
  *
  * RCU read side. Members that come or go meanwhile may be left out. Return: the next
  * member, or NULL.
  */
-struct rar_group *rar_group_after(struct rar_net *rn, unsigned long *index)
+struct rar_member *rar_member_after(struct rar_net *rn, unsigned long *index)
 {
 	return xa_find_after(&rn->all, index, ULONG_MAX, XA_PRESENT);
 }
 
 /* The same with a reference. */
-static struct rar_group *group_get_after(struct rar_net *rn, unsigned long *index)
+static struct rar_member *member_get_after(struct rar_net *rn, unsigned long *index)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	rcu_read_lock();
 	do {
-		grp = rar_group_after(rn, index);
-	} while (grp && !refcount_inc_not_zero(&grp->ref));
+		m = rar_member_after(rn, index);
+	} while (m && !refcount_inc_not_zero(&m->ref));
 	rcu_read_unlock();
-	return grp;
+	return m;
 }
 
 /* No socket is left in this netns: drop orphans and tombstones, and wait. */
-void rar_group_net_exit(struct rar_net *rn)
+void rar_member_net_exit(struct rar_net *rn)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 	unsigned long i = 0;
 
-	while ((grp = group_get_after(rn, &i))) {
-		rar_group_unhash(grp);
-		rar_group_put(grp);
+	while ((m = member_get_after(rn, &i))) {
+		rar_member_unhash(m);
+		rar_member_put(m);
 	}
 	wait_var_event(&rn->alive, !atomic_read(&rn->alive));
 }
 
-int rar_group_init(void)
+int rar_member_init(void)
 {
-	group_wq = alloc_workqueue("rar", WQ_UNBOUND, 0);
-	return group_wq ? 0 : -ENOMEM;
+	member_wq = alloc_workqueue("rar", WQ_UNBOUND, 0);
+	return member_wq ? 0 : -ENOMEM;
 }
 
-void rar_group_exit(void)
+void rar_member_exit(void)
 {
 	rcu_barrier();
-	destroy_workqueue(group_wq);
+	destroy_workqueue(member_wq);
 	rcu_barrier();
 }

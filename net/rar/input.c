@@ -241,12 +241,12 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
  * Is the packet for this host? The ingress hook also sees what is only passing
  * through. A member bound to no address is joined at any that is local.
  */
-static bool addressed_to(const struct rar_group *grp, const struct rar_pkt *pkt)
+static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 {
-	return addr_equal(&pkt->to, &grp->path[RAR_NEXT].src) ||
-	       addr_equal(&pkt->to, &grp->path[RAR_PREV].src) ||
-	       addr_equal(&pkt->to, &grp->self) ||
-	       (pkt->local && pkt->h.type == RAR_T_JOIN && !grp->self.af);
+	return addr_equal(&pkt->to, &m->path[RAR_NEXT].src) ||
+	       addr_equal(&pkt->to, &m->path[RAR_PREV].src) ||
+	       addr_equal(&pkt->to, &m->self) ||
+	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
 }
 
 /* -- the validator ------------------------------------------------------- */
@@ -314,7 +314,7 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
  * unless somebody else there had one of them first. A JOIN may come from anywhere: it
  * is how the predecessor's address becomes known.
  */
-static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
+static int check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
 			const struct input_type *t)
 {
 	u32 src = be16_to_cpu(pkt->h.src);
@@ -322,12 +322,12 @@ static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 	int dir;
 
 	for (dir = 0; dir < RAR_DIRS; dir++) {
-		if (!(t->from & BIT(dir)) || src != rar_group_rank(grp, dir))
+		if (!(t->from & BIT(dir)) || src != rar_member_rank(m, dir))
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
-		    (port_of(&grp->path[dir], pkt, t) &&
-		     addr_equal(&pkt->from, &grp->path[dir].dst)))
+		    (port_of(&m->path[dir], pkt, t) &&
+		     addr_equal(&pkt->from, &m->path[dir].dst)))
 			return INPUT_OK;
 	}
 	/* It may believe in another size; rar_join_rcv() tells it. */
@@ -336,19 +336,19 @@ static int check_sender(const struct rar_group *grp, const struct rar_pkt *pkt,
 	return known ? RAR_MIB_DropAddress : RAR_MIB_DropRank;
 }
 
-static int check_token(struct rar_group *grp, const struct rar_pkt *pkt,
+static int check_token(struct rar_member *m, const struct rar_pkt *pkt,
 		       const struct input_type *t)
 {
 	u64 token = be64_to_cpu(pkt->h.token);
 
 	if (!token)
 		return t->token & BY_NONE ? INPUT_OK : RAR_MIB_DropEpoch;
-	if ((t->token & BY_EPOCH) && token == grp->epoch)
+	if ((t->token & BY_EPOCH) && token == m->epoch)
 		return INPUT_OK;
-	if ((t->token & BY_NONCE) && rar_join_token(grp, pkt))
+	if ((t->token & BY_NONCE) && rar_join_token(m, pkt))
 		return INPUT_OK;
 	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
-		rar_output_reset(grp, pkt);
+		rar_output_reset(m, pkt);
 	return RAR_MIB_DropEpoch;
 }
 
@@ -356,7 +356,7 @@ static int check_token(struct rar_group *grp, const struct rar_pkt *pkt,
  * The one validator: after it every byte may be trusted but the data header's
  * operation part, which rar_data_check() judges against the operation.
  */
-static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
+static int validate(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	const struct input_type *t;
 	int ret;
@@ -364,8 +364,8 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
 		/* For the error, should the join time out. */
 		if (pkt->h.type == RAR_T_JOIN &&
-		    be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_PREV))
-			WRITE_ONCE(grp->join.odd_version, true);
+		    be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
+			WRITE_ONCE(m->join.odd_version, true);
 		return RAR_MIB_DropVersion;
 	}
 	t = input_type(pkt->h.type);
@@ -375,79 +375,79 @@ static int validate(struct rar_group *grp, const struct rar_pkt *pkt)
 		return RAR_MIB_DropShort;
 	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
 		return RAR_MIB_DropLength;
-	if (rar_group_state(grp) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
+	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_MIB_DropState;
-	ret = check_token(grp, pkt, t);
+	ret = check_token(m, pkt, t);
 	if (ret != INPUT_OK)
 		return ret;
-	return check_sender(grp, pkt, t);
+	return check_sender(m, pkt, t);
 }
 
 /* -- dispatch ------------------------------------------------------------ */
 
 /* Packets of an epoch: is the group in it? A tombstone says why not. */
-static int check_running(struct rar_group *grp, const struct rar_pkt *pkt)
+static int check_running(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	enum rar_dir dir;
 
-	switch (rar_group_state(grp)) {
+	switch (rar_member_state(m)) {
 	case RAR_S_READY:
 		/* A neighbour was in RUN, so rank 0 has committed. */
-		spin_lock_bh(&grp->lock);
-		if (grp->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
+		spin_lock_bh(&m->lock);
+		if (m->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
 		    pkt->h.type != RAR_T_RESET)
-			rar_group_run(grp);
-		spin_unlock_bh(&grp->lock);
-		rar_group_wake(grp);
+			rar_member_run(m);
+		spin_unlock_bh(&m->lock);
+		rar_member_wake(m);
 		break;
 	case RAR_S_FAILED:
 		if (pkt->h.type == RAR_T_ABORT ||
 		    pkt->len < sizeof(struct rar_notice_hdr) ||
-		    time_before(jiffies, grp->told + HZ / 50))
+		    time_before(jiffies, m->told + HZ / 50))
 			return RAR_MIB_DropState;
-		grp->told = jiffies;
-		dir = be16_to_cpu(pkt->h.src) == rar_group_rank(grp, RAR_NEXT) ?
+		m->told = jiffies;
+		dir = be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_NEXT) ?
 		      RAR_NEXT : RAR_PREV;
-		rar_fail_tell(grp, dir);
+		rar_fail_tell(m, dir);
 		return RAR_MIB_DropState;
 	}
-	return rar_group_runs(grp) ? INPUT_OK : RAR_MIB_DropState;
+	return rar_member_runs(m) ? INPUT_OK : RAR_MIB_DropState;
 }
 
-static void hear(struct rar_group *grp, const struct rar_pkt *pkt)
+static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	u32 src = be16_to_cpu(pkt->h.src);
 
-	if (src == rar_group_rank(grp, RAR_NEXT))
-		rar_group_hear(grp, RAR_NEXT);
-	if (src == rar_group_rank(grp, RAR_PREV))
-		rar_group_hear(grp, RAR_PREV);
+	if (src == rar_member_rank(m, RAR_NEXT))
+		rar_member_hear(m, RAR_NEXT);
+	if (src == rar_member_rank(m, RAR_PREV))
+		rar_member_hear(m, RAR_PREV);
 }
 
-static int dispatch(struct rar_group *grp, struct rar_pkt *pkt, u32 n)
+static int dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	int ret;
 
-	if (be64_to_cpu(pkt->h.token) != grp->epoch || !grp->epoch) {
-		rar_join_rcv(grp, pkt);
+	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
+		rar_join_rcv(m, pkt);
 		return INPUT_OK;
 	}
-	ret = check_running(grp, pkt);
+	ret = check_running(m, pkt);
 	if (ret != INPUT_OK && pkt->h.type != RAR_T_ABORT)
 		return ret;
-	hear(grp, pkt);
+	hear(m, pkt);
 	switch (pkt->h.type) {
 	case RAR_T_RS:
 	case RAR_T_AG:
-		return rar_data_rcv(grp, pkt, n);
+		return rar_data_rcv(m, pkt, n);
 	case RAR_T_ACK:
-		rar_loss_rcv_ack(grp, pkt);
+		rar_loss_rcv_ack(m, pkt);
 		break;
 	case RAR_T_PROBE:
-		rar_ack_rcv_probe(grp, pkt);
+		rar_ack_rcv_probe(m, pkt);
 		break;
 	default:
-		rar_fail_rcv(grp, pkt);
+		rar_fail_rcv(m, pkt);
 	}
 	return INPUT_OK;
 }
@@ -502,7 +502,7 @@ static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
  * How many chunks from the first one of a superpacket's @part on are taken at once?
  * Sets its length, and whether it is all of @pkt.
  */
-static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
+static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 		    const struct rar_pkt *pkt)
 {
 	u32 size = part->len, end = pkt->off + pkt->len, n = 1;
@@ -510,16 +510,16 @@ static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
 	struct rar_run run;
 
 	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
-	if (size == rar_stride(grp)) {
+	if (size == rar_stride(m)) {
 		part->len = end - part->off;
-		n = rar_data_run(grp, part, &dh);
+		n = rar_data_run(m, part, &dh);
 		part->len = min(part->len, n * size);
 	}
 	part->whole = pkt->whole && part->len == pkt->len;
 	if (part->whole)
 		return n;
 	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
-	if (rar_data_early(grp, be64_to_cpu(dh.op_seq), &run)) {
+	if (rar_data_early(m, be64_to_cpu(dh.op_seq), &run)) {
 		/* It is held chunk by chunk. */
 		part->len = min(part->len, size);
 		n = 1;
@@ -528,17 +528,17 @@ static u32 part_run(struct rar_group *grp, struct rar_pkt *part,
 }
 
 /* The member that a part is for, which need not be that of the one before. */
-static struct rar_group *part_group(struct rar_net *rn, struct rar_group *grp,
-				    const struct rar_hdr *before,
-				    const struct rar_pkt *part)
+static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
+				      const struct rar_hdr *before,
+				      const struct rar_pkt *part)
 {
 	if (part->h.group == before->group && part->h.dst == before->dst &&
 	    part->h.token == before->token)
-		return grp;
-	grp = rar_group_lookup(rn, be64_to_cpu(part->h.group),
-			       be16_to_cpu(part->h.dst),
-			       be64_to_cpu(part->h.token));
-	return grp && addressed_to(grp, part) ? grp : NULL;
+		return m;
+	m = rar_member_lookup(rn, be64_to_cpu(part->h.group),
+			      be16_to_cpu(part->h.dst),
+			      be64_to_cpu(part->h.token));
+	return m && addressed_to(m, part) ? m : NULL;
 }
 
 /*
@@ -546,14 +546,14 @@ static struct rar_group *part_group(struct rar_net *rn, struct rar_group *grp,
  * and has the same addresses and ports, of any type and for any member. Chunks
  * that belong together are taken at once.
  */
-static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
+static int input_super(struct rar_member *m, struct rar_pkt *pkt)
 {
 	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
-	struct rar_net *rn = grp->rn;
+	struct rar_net *rn = m->rn;
 	struct rar_pkt part = *pkt;
 	struct rar_hdr before;
 	u32 udp = pkt->off - sizeof(struct udphdr);
-	struct rar_group *last;
+	struct rar_member *last;
 	int ret;
 
 	for (; part.off < end && part.skb; part.off += n * size) {
@@ -566,21 +566,21 @@ static int input_super(struct rar_group *grp, struct rar_pkt *pkt)
 		ret = RAR_MIB_DropShort;
 		if (part.len >= sizeof(part.h)) {
 			skb_copy_bits(part.skb, part.off, &part.h, sizeof(part.h));
-			last = grp;
-			grp = part_group(rn, grp, &before, &part);
+			last = m;
+			m = part_member(rn, m, &before, &part);
 			ret = RAR_MIB_DropGroup;
-			if (grp && grp != last &&
-			    !rar_rules_receive(grp, part.skb, part.to.af, udp)) {
-				grp = NULL;
+			if (m && m != last &&
+			    !rar_rules_receive(m, part.skb, part.to.af, udp)) {
+				m = NULL;
 				ret = RAR_MIB_DropFilter;
 			}
-			if (grp)
-				ret = validate(grp, &part);
+			if (m)
+				ret = validate(m, &part);
 		}
 		if (ret == INPUT_OK) {
 			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
-				n = part_run(grp, &part, pkt);
-			ret = dispatch(grp, &part, n);
+				n = part_run(m, &part, pkt);
+			ret = dispatch(m, &part, n);
 		}
 		if (ret == INPUT_TAKEN)
 			return ret;
@@ -606,7 +606,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	u32 nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
 	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex,
 			       .local = path == RAR_PATH_UDP };
-	struct rar_group *grp = NULL;
+	struct rar_member *m = NULL;
 	struct datagram d = {};
 	int ret;
 
@@ -623,33 +623,33 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	if (!find_headers(rn, &pkt, &d))
 		ret = why_not_ours(skb, d.udp);
 	else
-		grp = rar_group_lookup(rn, be64_to_cpu(pkt.h.group),
-				       be16_to_cpu(pkt.h.dst),
-				       be64_to_cpu(pkt.h.token));
-	if (!grp && path == RAR_PATH_INGRESS)
+		m = rar_member_lookup(rn, be64_to_cpu(pkt.h.group),
+				      be16_to_cpu(pkt.h.dst),
+				      be64_to_cpu(pkt.h.token));
+	if (!m && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
-	if (grp && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
-		pkt.from.scope = grp->path[RAR_NEXT].dst.scope;
-	if (grp && !addressed_to(grp, &pkt)) {
+	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
+		pkt.from.scope = m->path[RAR_NEXT].dst.scope;
+	if (m && !addressed_to(m, &pkt)) {
 		if (path == RAR_PATH_INGRESS)
 			return RAR_PASS;
 		ret = RAR_MIB_DropAddress;
-	} else if (grp) {
+	} else if (m) {
 		ret = check_datagram(&pkt, &d);
-		if (ret == INPUT_OK && !rar_rules_receive(grp, skb, pkt.to.af, d.udp))
+		if (ret == INPUT_OK && !rar_rules_receive(m, skb, pkt.to.af, d.udp))
 			ret = RAR_MIB_DropFilter;
 	}
-	if (grp && ret == INPUT_OK && !skb_is_gso(skb))
-		ret = validate(grp, &pkt);
-	if (grp && ret == INPUT_OK) {
+	if (m && ret == INPUT_OK && !skb_is_gso(skb))
+		ret = validate(m, &pkt);
+	if (m && ret == INPUT_OK) {
 		pkt.whole = path == RAR_PATH_INGRESS &&
 			    skb->len == pkt.off + pkt.len;
 		if (path == RAR_PATH_INGRESS)
 			rar_mib_inc(rn, RxIngress);
 		else
 			rar_mib_inc(rn, RxEncap);
-		ret = skb_is_gso(skb) ? input_super(grp, &pkt) :
-					dispatch(grp, &pkt, 1);
+		ret = skb_is_gso(skb) ? input_super(m, &pkt) :
+					dispatch(m, &pkt, 1);
 	}
 	if (ret == INPUT_OK)
 		consume_skb(pkt.skb);
@@ -661,27 +661,27 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 }
 
 /* Is it data of the epoch that runs here? No other one will, in this member. */
-static bool brings_data(const struct rar_group *grp, const struct rar_pkt *pkt)
+static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       rar_group_runs(grp) &&
-	       be64_to_cpu(pkt->h.token) == grp->epoch &&
+	       rar_member_runs(m) &&
+	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }
 
 /* A member here that the frame brings data for: the frame is good in every respect. */
-static struct rar_group *frame_group(struct rar_net *rn, const struct rar_pkt *pkt,
-				     const struct datagram *d)
+static struct rar_member *frame_member(struct rar_net *rn, const struct rar_pkt *pkt,
+				       const struct datagram *d)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
-	grp = rar_group_lookup(rn, be64_to_cpu(pkt->h.group),
-			       be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
-	if (!grp || !addressed_to(grp, pkt))
+	m = rar_member_lookup(rn, be64_to_cpu(pkt->h.group),
+			      be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
+	if (!m || !addressed_to(m, pkt))
 		return NULL;
-	if (!rar_rules_judged(grp) && brings_data(grp, pkt) && check_datagram(pkt, d) == INPUT_OK &&
-	    validate(grp, pkt) == INPUT_OK)
-		return grp;
+	if (!rar_rules_judged(m) && brings_data(m, pkt) && check_datagram(pkt, d) == INPUT_OK &&
+	    validate(m, pkt) == INPUT_OK)
+		return m;
 	rar_mib_inc(rn, XdpPassed);
 	return NULL;
 }
@@ -703,7 +703,7 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 {
 	struct net_device *dev = frame->xdp->rxq->dev;
 	struct rar_pkt pkt = { .frame = frame, .dev = dev->ifindex };
-	struct rar_group *grp;
+	struct rar_member *m;
 	struct datagram d = {};
 	int ret;
 
@@ -712,12 +712,12 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 		return XDP_PASS;
 	if (martian(dev, &pkt) || !find_headers(rn, &pkt, &d))
 		return XDP_PASS;
-	grp = frame_group(rn, &pkt, &d);
-	if (!grp)
+	m = frame_member(rn, &pkt, &d);
+	if (!m)
 		return XDP_PASS;
 	pkt.whole = pkt_len(&pkt) == pkt.off + pkt.len;
-	hear(grp, &pkt);
-	ret = rar_data_rcv(grp, &pkt, 1);
+	hear(m, &pkt);
+	ret = rar_data_rcv(m, &pkt, 1);
 	if (ret == INPUT_LATER) {
 		rar_mib_inc(rn, XdpEarly);
 		return XDP_PASS;

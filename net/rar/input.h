@@ -11,24 +11,24 @@
 #define INPUT_LATER	-3	/* a frame: untouched, for the ingress hook */
 
 /* A superpacket's chunks lie this far apart in it. */
-static inline u32 rar_stride(const struct rar_group *grp)
+static inline u32 rar_stride(const struct rar_member *m)
 {
-	return sizeof(struct rar_data_hdr) + grp->payload;
+	return sizeof(struct rar_data_hdr) + m->payload;
 }
 
 /* data.c */
-u32 rar_data_run(const struct rar_group *grp, struct rar_pkt *pkt,
+u32 rar_data_run(const struct rar_member *m, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh);
 int rar_data_check(const struct rar_ring *ring, const struct rar_run *run, u64 bytes,
 		   struct rar_chunk *c);
-bool rar_data_early(const struct rar_group *grp, u64 op_seq, const struct rar_run *run);
-int rar_data_rcv(struct rar_group *grp, struct rar_pkt *pkt, u32 n);
-int rar_data_use(struct rar_group *grp, struct rar_pkt *pkt,
+bool rar_data_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run);
+int rar_data_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);
+int rar_data_use(struct rar_member *m, struct rar_pkt *pkt,
 		 const struct rar_data_hdr *dh, const struct rar_run *run, u64 *done,
 		 u64 *dups);
 
 /* early.c */
-int rar_early_hold(struct rar_group *grp, struct rar_pkt *pkt,
+int rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 		   const struct rar_data_hdr *dh, const struct rar_run *run);
 
 #endif /* _RAR_INPUT_H */

@@ -20,16 +20,16 @@ struct key_input {
 
 /**
  * rar_key_proof() - what a sender with the key sends
- * @grp:   group
+ * @m:   member
  * @claim: what it says about itself and the receiver; JOIN and JOIN_ACK differ in the
  *         direction, so neither can be used as the other
  *
  * Return: the proof; 0 without a key, never 0 with one.
  */
-u64 rar_key_proof(const struct rar_group *grp, const struct rar_claim *claim)
+u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim)
 {
 	struct key_input in = {
-		.group = grp->id,
+		.group = m->id,
 		.nonce = claim->nonce,
 		.echo = claim->echo,
 		.size = claim->size,
@@ -42,21 +42,21 @@ u64 rar_key_proof(const struct rar_group *grp, const struct rar_claim *claim)
 	};
 
 	static_assert(sizeof(in) == 72);
-	if (!rar_key_is_set(&grp->trust.key))
+	if (!rar_key_is_set(&m->trust.key))
 		return 0;
-	return siphash(&in, sizeof(in), &grp->trust.key) ?: 1;
+	return siphash(&in, sizeof(in), &m->trust.key) ?: 1;
 }
 
 /**
  * rar_key_epoch() - the epoch of a number that rank 0 has drawn
- * @grp:   group
+ * @m:   member
  * @drawn: as it travels in PROPOSE and COMMIT
  *
  * Return: the epoch; @drawn itself without a key.
  */
-u64 rar_key_epoch(const struct rar_group *grp, u64 drawn)
+u64 rar_key_epoch(const struct rar_member *m, u64 drawn)
 {
-	if (!rar_key_is_set(&grp->trust.key))
+	if (!rar_key_is_set(&m->trust.key))
 		return drawn;
-	return siphash_2u64(drawn, grp->id, &grp->trust.key) ?: 1;
+	return siphash_2u64(drawn, m->id, &m->trust.key) ?: 1;
 }

@@ -13,24 +13,24 @@ static inline unsigned long rar_link_jiffies(u64 us)
 }
 
 /* link.c; all under tx.lock */
-void rar_link_timer_at(struct rar_group *grp, u64 when);
-struct rar_operation *rar_link_op_of(struct rar_group *grp,
+void rar_link_timer_at(struct rar_member *m, u64 when);
+struct rar_operation *rar_link_op_of(struct rar_member *m,
 				     const struct rar_sent *sent);
-bool rar_link_try_release(struct rar_group *grp, struct rar_operation *op);
+bool rar_link_try_release(struct rar_member *m, struct rar_operation *op);
 void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 chunk,
 		   u64 mask);
 void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 chunk,
 		    u64 mask);
 u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
 		     const struct rar_run *run);
-void rar_link_credit(struct rar_group *grp, u64 posted, u32 come, u32 credit);
+void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit);
 
 /* loss.c */
 enum hrtimer_restart rar_loss_timer(struct hrtimer *timer);
 
 /* window.c */
 void rar_window_late(struct rar_link_tx *tx, u64 now);
-void rar_window_begin(struct rar_group *grp, u64 now);
-u32 rar_window_burst(const struct rar_group *grp, u64 now, u64 *more_us);
+void rar_window_begin(struct rar_member *m, u64 now);
+u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us);
 
 #endif /* _RAR_LINK_H */

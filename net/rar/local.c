@@ -22,21 +22,21 @@
 
 #define LOCAL_BUDGET_US	500	/* with bottom halves off */
 
-/* Of a group: */
+/* Of a member: */
 #define LOCAL_IDLE	0	/* not queued */
 #define LOCAL_QUEUED	1
 #define LOCAL_AGAIN	2	/* queued, and there is news */
 
 /*
- * struct local - groups with something to hand over
- * @lock:   protects @groups and @active
- * @groups: newest first; each has a reference
+ * struct local - members with something to hand over
+ * @lock:   protects @members and @active
+ * @members: newest first; each has a reference
  * @active: somebody drains
  * @work:   continues
  */
 struct local {
 	spinlock_t lock; /* see above */
-	struct list_head groups;
+	struct list_head members;
 	bool active;
 	struct work_struct work;
 };
@@ -47,46 +47,46 @@ static DEFINE_PER_CPU(struct local *, draining);
 static struct workqueue_struct *local_wq;
 
 /* Chunks handed over at once: as many as may be added in one FPU section. */
-u32 rar_local_run(const struct rar_group *grp)
+u32 rar_local_run(const struct rar_member *m)
 {
-	return clamp_t(u32, RAR_REDUCE_MAX / grp->payload, 1, RAR_RUN_MAX);
+	return clamp_t(u32, RAR_REDUCE_MAX / m->payload, 1, RAR_RUN_MAX);
 }
 
 /**
  * rar_local_start() - a new epoch begins: which neighbours are here?
- * @grp: group in READY, its payload agreed; @grp->lock held
+ * @m: member in READY, its payload agreed; @m->lock held
  */
-void rar_local_start(struct rar_group *grp)
+void rar_local_start(struct rar_member *m)
 {
-	bool on = READ_ONCE(grp->rn->sysctl_local);
+	bool on = READ_ONCE(m->rn->sysctl_local);
 
-	grp->next_here = on && rar_route_is_here(grp, &grp->path[RAR_NEXT]);
+	m->next_here = on && rar_route_is_here(m, &m->path[RAR_NEXT]);
 	/* Whether it hands over in memory is its own choice. */
-	grp->prev_here = rar_route_is_here(grp, &grp->path[RAR_PREV]);
+	m->prev_here = rar_route_is_here(m, &m->path[RAR_PREV]);
 }
 
 /* Another member, if it is here and runs in our epoch. */
-static struct rar_group *member(const struct rar_group *grp, u32 rank)
+static struct rar_member *member(const struct rar_member *m, u32 rank)
 {
-	struct rar_group *peer = rar_group_lookup(grp->rn, grp->id, rank, grp->epoch);
+	struct rar_member *peer = rar_member_lookup(m->rn, m->id, rank, m->epoch);
 
-	return peer && READ_ONCE(peer->epoch) == grp->epoch &&
-	       rar_group_runs(peer) ? peer : NULL;
+	return peer && READ_ONCE(peer->epoch) == m->epoch &&
+	       rar_member_runs(peer) ? peer : NULL;
 }
 
 /* What was taken goes to @to, in @phase. Returns which chunks it has. */
-static u64 give(struct rar_group *grp, struct rar_group *to, struct rar_tx_item *item,
+static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item *item,
 		enum rar_phase phase)
 {
 	struct rar_tx_item as = *item;
 	u64 done = 0;
 
 	as.run.phase = phase;
-	trace_rar_tx(grp, as.op->seq, phase, as.run.chunk,
+	trace_rar_tx(m, as.op->seq, phase, as.run.chunk,
 		     rar_op_bytes(as.op, &as.run, rar_mask(as.run.n)));
 	if (to)
 		done = rar_data_local(to, &as);
-	rar_link_taken(grp, item, done);
+	rar_link_taken(m, item, done);
 	return done;
 }
 
@@ -94,66 +94,66 @@ static u64 give(struct rar_group *grp, struct rar_group *to, struct rar_tx_item 
  * Hand over one run. Returns false if there is nothing to do. As for packets,
  * rar_msg_stop_writing() waits for who does not see that the group has failed.
  */
-static bool hand_over(struct rar_group *grp)
+static bool hand_over(struct rar_member *m)
 {
 	struct rar_tx_item item;
-	struct rar_group *next;
+	struct rar_member *next;
 
-	if (!rar_group_runs(grp))
+	if (!rar_member_runs(m))
 		return false;
-	if (rar_link_take_back(grp, &item))
-		return give(grp, member(grp, grp->host_first), &item, RAR_AG);
-	if (!grp->next_here)
+	if (rar_link_take_back(m, &item))
+		return give(m, member(m, m->host_first), &item, RAR_AG);
+	if (!m->next_here)
 		return false;
-	next = member(grp, rar_group_rank(grp, RAR_NEXT));
-	if (!next || rar_rules_judged(grp) || rar_rules_judged(next)) {
-		rar_link_push_packets(grp);
+	next = member(m, rar_member_rank(m, RAR_NEXT));
+	if (!next || rar_rules_judged(m) || rar_rules_judged(next)) {
+		rar_link_push_packets(m);
 		return false;
 	}
-	if (!rar_link_take(grp, next, &item))
+	if (!rar_link_take(m, next, &item))
 		return false;
-	rar_group_hear(next, RAR_PREV);
-	rar_group_hear(grp, RAR_NEXT);
-	return give(grp, next, &item, item.run.phase);
+	rar_member_hear(next, RAR_PREV);
+	rar_member_hear(m, RAR_NEXT);
+	return give(m, next, &item, item.run.phase);
 }
 
-static void enqueue(struct local *l, struct rar_group *grp)
+static void enqueue(struct local *l, struct rar_member *m)
 {
 	spin_lock_bh(&l->lock);
-	list_add(&grp->local_node, &l->groups);
+	list_add(&m->local_node, &l->members);
 	spin_unlock_bh(&l->lock);
 }
 
-/* Nothing is left to do for @grp, unless somebody says so at this moment. */
-static void dequeue(struct local *l, struct rar_group *grp)
+/* Nothing is left to do for @m, unless somebody says so at this moment. */
+static void dequeue(struct local *l, struct rar_member *m)
 {
 	spin_lock_bh(&l->lock);
-	list_del(&grp->local_node);
+	list_del(&m->local_node);
 	spin_unlock_bh(&l->lock);
-	if (atomic_cmpxchg(&grp->local_state, LOCAL_QUEUED, LOCAL_IDLE) == LOCAL_QUEUED)
-		rar_group_put(grp);
+	if (atomic_cmpxchg(&m->local_state, LOCAL_QUEUED, LOCAL_IDLE) == LOCAL_QUEUED)
+		rar_member_put(m);
 	else
-		enqueue(l, grp);
+		enqueue(l, m);
 }
 
 /* The newest one, or NULL and it is over. */
-static struct rar_group *newest(struct local *l)
+static struct rar_member *newest(struct local *l)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	spin_lock_bh(&l->lock);
-	grp = list_first_entry_or_null(&l->groups, struct rar_group, local_node);
-	l->active = grp;
+	m = list_first_entry_or_null(&l->members, struct rar_member, local_node);
+	l->active = m;
 	spin_unlock_bh(&l->lock);
-	return grp;
+	return m;
 }
 
 /* Nobody waits for long, however much the others have to do. */
 static void rotate(struct local *l)
 {
 	spin_lock_bh(&l->lock);
-	if (!list_empty(&l->groups))
-		list_move(l->groups.prev, &l->groups);
+	if (!list_empty(&l->members))
+		list_move(l->members.prev, &l->members);
 	spin_unlock_bh(&l->lock);
 }
 
@@ -161,18 +161,18 @@ static void rotate(struct local *l)
 static bool drain(struct local *l)
 {
 	u64 end = rar_now_us() + LOCAL_BUDGET_US;
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	this_cpu_write(draining, l);
-	while ((grp = newest(l))) {
-		atomic_xchg(&grp->local_state, LOCAL_QUEUED);
-		if (!hand_over(grp))
-			dequeue(l, grp);
+	while ((m = newest(l))) {
+		atomic_xchg(&m->local_state, LOCAL_QUEUED);
+		if (!hand_over(m))
+			dequeue(l, m);
 		if (rar_now_us() > end)
 			break;
 	}
 	this_cpu_write(draining, NULL);
-	return !grp;
+	return !m;
 }
 
 static void drain_work(struct work_struct *work)
@@ -193,22 +193,22 @@ static void drain_work(struct work_struct *work)
 
 /**
  * rar_local_push() - hand over what is ready and may go, now or soon
- * @grp: group with a successor here, RCU read side; no lock held
+ * @m: member with a successor here, RCU read side; no lock held
  *
  * Softirq, or process context with bottom halves off.
  */
-void rar_local_push(struct rar_group *grp)
+void rar_local_push(struct rar_member *m)
 {
 	struct local *l = this_cpu_read(draining) ?: this_cpu_ptr(&locals);
 	bool active;
 
-	if (atomic_xchg(&grp->local_state, LOCAL_AGAIN) != LOCAL_IDLE)
+	if (atomic_xchg(&m->local_state, LOCAL_AGAIN) != LOCAL_IDLE)
 		return;
 	/* Who found it under RCU may come after its end. */
-	if (!refcount_inc_not_zero(&grp->ref))
+	if (!refcount_inc_not_zero(&m->ref))
 		return;
 	spin_lock_bh(&l->lock);
-	list_add(&grp->local_node, &l->groups);
+	list_add(&m->local_node, &l->members);
 	active = l->active;
 	l->active = true;
 	spin_unlock_bh(&l->lock);
@@ -218,11 +218,11 @@ void rar_local_push(struct rar_group *grp)
 
 /**
  * rar_local_posted() - an operation was posted: a predecessor here may wait for it
- * @grp: group, RCU read side; no lock held
+ * @m: member, RCU read side; no lock held
  */
-void rar_local_posted(struct rar_group *grp)
+void rar_local_posted(struct rar_member *m)
 {
-	struct rar_group *prev = member(grp, rar_group_rank(grp, RAR_PREV));
+	struct rar_member *prev = member(m, rar_member_rank(m, RAR_PREV));
 
 	if (prev)
 		rar_link_push(prev);
@@ -239,7 +239,7 @@ int __init rar_local_init(void)
 	for_each_possible_cpu(cpu) {
 		l = per_cpu_ptr(&locals, cpu);
 		spin_lock_init(&l->lock);
-		INIT_LIST_HEAD(&l->groups);
+		INIT_LIST_HEAD(&l->members);
 		INIT_WORK(&l->work, drain_work);
 	}
 	return 0;

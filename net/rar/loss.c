@@ -115,10 +115,10 @@ static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
 /* -- what an acknowledgment says ------------------------------------------ */
 
 /* The successor has the numbers from @seq on, below @end. */
-static void ack_range(struct rar_group *grp, u32 seq, u32 end,
+static void ack_range(struct rar_member *m, u32 seq, u32 end,
 		      struct ack_news *news)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	const struct rar_sent *sent;
 	struct rar_operation *op;
 	u32 n;
@@ -139,25 +139,25 @@ static void ack_range(struct rar_group *grp, u32 seq, u32 end,
 		full_came(tx, sent);
 		if (sent->frame)
 			tx->frames_lost = 0;
-		op = rar_link_op_of(grp, sent);
+		op = rar_link_op_of(m, sent);
 		if (!op)
 			continue;
 		rar_link_acked(tx, op, sent->phase, sent->chunk, rar_mask(n));
-		rar_link_try_release(grp, op);
+		rar_link_try_release(m, op);
 	}
 }
 
 /* The chunk goes out again. Its packet may arrive all the same. */
-static void give_up(struct rar_group *grp, u32 seq, u64 now)
+static void give_up(struct rar_member *m, u32 seq, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
-	struct rar_operation *op = rar_link_op_of(grp, sent);
+	struct rar_operation *op = rar_link_op_of(m, sent);
 	const struct rar_run run = { sent->chunk, 1, sent->phase };
 
 	if (!resolve(tx, seq) || !op)
 		return;
-	trace_rar_lost(grp, op->seq, sent->phase, sent->chunk, 0);
+	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
 	/* What needs credit the successor may refuse, of whatever size. */
 	if (sent->full && rar_link_welcome(tx, op, &run))
 		full_given_up(tx, seq, now);
@@ -170,14 +170,14 @@ static void give_up(struct rar_group *grp, u32 seq, u64 now)
 
 /**
  * rar_loss_frames_pass() - may frames go on at the XDP hook?
- * @grp: group
+ * @m: member
  *
  * Some devices lose what comes from there, and do not say so: veth without a program
  * at its other end. Then packets go for a while.
  */
-bool rar_loss_frames_pass(const struct rar_group *grp)
+bool rar_loss_frames_pass(const struct rar_member *m)
 {
-	return time_after_eq(jiffies, READ_ONCE(grp->tx.frames_off));
+	return time_after_eq(jiffies, READ_ONCE(m->tx.frames_off));
 }
 
 static void advance_una(struct rar_link_tx *tx)
@@ -196,9 +196,9 @@ static void advance_una(struct rar_link_tx *tx)
  * Give up what was sent before a packet that came, and is late. Returns when
  * to look again, 0 = no need.
  */
-static u64 detect_lost(struct rar_group *grp, u64 now)
+static u64 detect_lost(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u32 patience = rar_window_patience(tx), seq, last = tx->una - 2;
 	u64 sent_us;
 
@@ -208,8 +208,8 @@ static u64 detect_lost(struct rar_group *grp, u64 now)
 		sent_us = tx->sent[seq % RAR_TX_SLOTS].time_us;
 		if (sent_us + patience > now)
 			return sent_us + patience;
-		give_up(grp, seq, now);
-		rar_window_lost(grp, seq, seq != last + 1 ||
+		give_up(m, seq, now);
+		rar_window_lost(m, seq, seq != last + 1 ||
 				tx->sent[seq % RAR_TX_SLOTS].head);
 		last = seq;
 	}
@@ -217,13 +217,13 @@ static u64 detect_lost(struct rar_group *grp, u64 now)
 }
 
 /* Which numbers does the successor have? */
-static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
+static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
 			struct ack_news *news)
 {
 	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 
-	ack_range(grp, tx->una, cum, news);
+	ack_range(m, tx->una, cum, news);
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
 		seq = base + i;
 		if (!ah->bitmap[i / 8])
@@ -231,55 +231,55 @@ static void ack_numbers(struct rar_group *grp, const struct rar_ack_hdr *ah,
 		else if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
 			 !rar_seq_before(seq, tx->una) &&
 			 rar_seq_before(seq, tx->next_seq))
-			ack_range(grp, seq, seq + 1, news);
+			ack_range(m, seq, seq + 1, news);
 	}
 }
 
-static void ack_process(struct rar_group *grp, const struct rar_ack_hdr *ah,
+static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
 			u64 now)
 {
 	u32 delay = be32_to_cpu(ah->delay_us);
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	/* ACKs overtake one another: what an older one says is no news. */
 	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
 	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
 	struct ack_news news = {};
 	u64 rtt, again;
 
-	ack_numbers(grp, ah, &news);
+	ack_numbers(m, ah, &news);
 	if (news.acked) {
 		tx->progress_us = now;
 		rtt = now - news.sent_us;
 		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
-		rar_window_rtt(grp, rtt, now);
+		rar_window_rtt(m, rtt, now);
 	}
 	tx->answered = !news.acked;
 	full_told(tx, be32_to_cpu(ah->cum), now);
 	if (dups) {
-		rar_window_spurious(grp, dups, now);
+		rar_window_spurious(m, dups, now);
 		memset(tx->full_lost, 0, sizeof(tx->full_lost));
 	}
 	tx->dups += dups;
 	tx->marks += marks;
 	if (news.acked || marks)
-		rar_window_acked(grp, news.acked, news.packets, marks);
+		rar_window_acked(m, news.acked, news.packets, marks);
 	advance_una(tx);
-	again = detect_lost(grp, now);
+	again = detect_lost(m, now);
 	advance_una(tx);
 	if (again)
-		rar_link_timer_at(grp, again);
+		rar_link_timer_at(m, again);
 }
 
 /**
  * rar_loss_rcv_ack() - what the successor has
- * @grp: group in RUN or LEAVING
+ * @m: member in RUN or LEAVING
  * @pkt: validated ACK
  *
  * Softirq.
  */
-void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
+void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	struct rar_ack_hdr ah;
 	u64 released, now;
 
@@ -290,20 +290,20 @@ void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
 	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
 		/* Acknowledges what was never sent. */
 		spin_unlock_bh(&tx->lock);
-		rar_mib_inc(grp->rn, DropSeq);
+		rar_mib_inc(m->rn, DropSeq);
 		return;
 	}
 	released = tx->nreleased;
-	ack_process(grp, &ah, now);
-	rar_link_credit(grp, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
+	ack_process(m, &ah, now);
+	rar_link_credit(m, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
 			be32_to_cpu(ah.credit));
-	rar_slow_hear(grp, &ah.slow, now);
+	rar_slow_hear(m, &ah.slow, now);
 	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);
 
-	rar_link_push(grp);
+	rar_link_push(m);
 	if (released)
-		rar_group_wake(grp);
+		rar_member_wake(m);
 }
 
 /* -- timer --------------------------------------------------------------- */
@@ -312,9 +312,9 @@ void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt)
  * Give up the oldest chunk or, after several timeouts, all that is in flight: nothing of
  * it keeps the next attempt back any more.
  */
-static void give_up_late(struct rar_group *grp, u64 now)
+static void give_up_late(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	bool all = ++tx->backoff > LOSS_PROBES;
 	u32 seq;
 
@@ -326,7 +326,7 @@ static void give_up_late(struct rar_group *grp, u64 now)
 	for (seq = tx->una; seq != tx->next_seq; seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
-		give_up(grp, seq, now);
+		give_up(m, seq, now);
 		rar_window_late(tx, now);
 		if (!all)
 			break;
@@ -334,9 +334,9 @@ static void give_up_late(struct rar_group *grp, u64 now)
 }
 
 /* Nothing came for long: probe. Returns when it will have been long. */
-static u64 tick_timeout(struct rar_group *grp, u64 now)
+static u64 tick_timeout(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u64 due;
 
 	if (!tx->inflight)
@@ -344,7 +344,7 @@ static u64 tick_timeout(struct rar_group *grp, u64 now)
 	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
 	if (due > now)
 		return due;
-	give_up_late(grp, now);
+	give_up_late(m, now);
 	return now + rar_window_timeout(tx);
 }
 
@@ -364,36 +364,36 @@ static void earlier(u64 *next, u64 when)
 }
 
 /* What is due on both links. Softirq, RCU read side. */
-static void link_tick(struct rar_group *grp)
+static void link_tick(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u64 now, next, ack_us;
 	bool ack, push;
 
-	ack = tick_ack(&grp->rx, rar_now_us(), &ack_us);
+	ack = tick_ack(&m->rx, rar_now_us(), &ack_us);
 	spin_lock(&tx->lock);
 	now = rar_now_us();
-	next = detect_lost(grp, now);
-	earlier(&next, tick_timeout(grp, now));
+	next = detect_lost(m, now);
+	earlier(&next, tick_timeout(m, now));
 	advance_una(tx);
 	if (!ack)
 		earlier(&next, ack_us);
 	if (next)
-		rar_link_timer_at(grp, next);
+		rar_link_timer_at(m, next);
 	push = tx->npend || tx->ninject || tx->nback;
 	spin_unlock(&tx->lock);
 
 	if (ack)
-		rar_ack_send(grp);
+		rar_ack_send(m);
 	if (push)
-		rar_link_push(grp);
+		rar_link_push(m);
 }
 
 enum hrtimer_restart rar_loss_timer(struct hrtimer *timer)
 {
-	struct rar_group *grp = container_of(timer, struct rar_group,
-					     tx.timer);
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_member *m = container_of(timer, struct rar_member,
+					    tx.timer);
+	struct rar_link_tx *tx = &m->tx;
 	bool again;
 	u8 state;
 
@@ -407,20 +407,20 @@ enum hrtimer_restart rar_loss_timer(struct hrtimer *timer)
 		return HRTIMER_NORESTART;
 
 	rcu_read_lock();
-	/* Pairs with the release in rar_group_set_state(). */
-	state = smp_load_acquire(&grp->state);
+	/* Pairs with the release in rar_member_set_state(). */
+	state = smp_load_acquire(&m->state);
 	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
-		link_tick(grp);
+		link_tick(m);
 	rcu_read_unlock();
-	rar_group_put(grp);
+	rar_member_put(m);
 	return HRTIMER_NORESTART;
 }
 
 /* How often to ask the successor for an ACK. */
-static u64 probe_interval(const struct rar_group *grp)
+static u64 probe_interval(const struct rar_member *m)
 {
-	u64 keepalive = rar_group_keepalive_ms(grp) * (u64)USEC_PER_MSEC;
-	const struct rar_link_tx *tx = &grp->tx;
+	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
+	const struct rar_link_tx *tx = &m->tx;
 	u64 since = max(tx->sent_us, tx->blocked_us);
 
 	/*
@@ -436,61 +436,61 @@ static u64 probe_interval(const struct rar_group *grp)
 	 * Somebody keeps us waiting: who, is told with probes. So many that an outage
 	 * that is nearly as long as dead_ms does not seem to be longer.
 	 */
-	if (!rar_group_idle(grp))
+	if (!rar_member_idle(m))
 		return min_t(u64, keepalive / LOSS_KEEPALIVES, LOSS_PROBE_MAX_US);
 	return keepalive;
 }
 
 /* Full-size packets do not pass, for long, but others do. */
-static bool mtu_fell(const struct rar_group *grp, u64 now)
+static bool mtu_fell(const struct rar_member *m, u64 now)
 {
-	u32 limit = max(READ_ONCE(grp->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
-	const struct rar_link_tx *tx = &grp->tx;
+	u32 limit = max(READ_ONCE(m->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
+	const struct rar_link_tx *tx = &m->tx;
 	bool fell = false;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(tx->full_lost); i++)
 		fell |= tx->full_lost[i] >= RAR_MTU_LOSSES &&
 			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
-	return fell && time_before(jiffies, READ_ONCE(grp->heard[RAR_NEXT]) +
+	return fell && time_before(jiffies, READ_ONCE(m->heard[RAR_NEXT]) +
 					    msecs_to_jiffies(limit));
 }
 
 /**
  * rar_loss_keepalive() - let the successor hear us, and make it answer
- * @grp: group in RUN or LEAVING, RCU read side
+ * @m: member in RUN or LEAVING, RCU read side
  *
  * Softirq. Return: jiffies of the next call.
  */
-unsigned long rar_loss_keepalive(struct rar_group *grp)
+unsigned long rar_loss_keepalive(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	struct rar_probe_hdr ph = {};
 	u64 now, wait, due;
 	bool fell;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
-	wait = probe_interval(grp);
+	wait = probe_interval(m);
 	due = max(tx->sent_us, tx->probed_us) + wait;
-	fell = mtu_fell(grp, now);
+	fell = mtu_fell(m, now);
 	if (due <= now) {
 		tx->probed_us = now;
 		ph.una = cpu_to_be32(tx->una);
-		rar_slow_tell(grp, &ph.slow, now);
+		rar_slow_tell(m, &ph.slow, now);
 	}
 	spin_unlock_bh(&tx->lock);
 
 	if (fell)
-		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
-			      rar_group_rank(grp, RAR_NEXT),
-			      READ_ONCE(grp->op_oldest));
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT),
+			      READ_ONCE(m->op_oldest));
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
 	/* As long as the answer. */
-	rar_output_ctl(grp, RAR_NEXT, &ph, sizeof(ph),
+	rar_output_ctl(m, RAR_NEXT, &ph, sizeof(ph),
 		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
-		       grp->epoch);
+		       m->epoch);
 	return jiffies + rar_link_jiffies(wait);
 }
 

@@ -27,12 +27,12 @@ static int __net_init main_net_init(struct net *net)
 	INIT_LIST_HEAD(&rn->ports);
 	mutex_init(&rn->port_lock);
 	rar_resume_net_init(rn);
-	err = rar_group_net_init(rn);
+	err = rar_member_net_init(rn);
 	if (err)
 		return err;
 	err = rar_mib_init(rn);
 	if (err)
-		goto err_group;
+		goto err_member;
 	err = rar_sysctl_init(rn);
 	if (err)
 		goto err_mib;
@@ -45,8 +45,8 @@ err_sysctl:
 	rar_sysctl_destroy(rn);
 err_mib:
 	rar_mib_destroy(rn);
-err_group:
-	rar_group_net_free(rn);
+err_member:
+	rar_member_net_free(rn);
 	return err;
 }
 
@@ -57,7 +57,7 @@ static void __net_exit main_net_pre_exit(struct net *net)
 
 	rar_proc_destroy(net);
 	rar_sysctl_destroy(rn);
-	rar_group_net_exit(rn);
+	rar_member_net_exit(rn);
 	rar_mem_net_exit(rn);
 }
 
@@ -69,7 +69,7 @@ static void __net_exit main_net_exit(struct net *net)
 	WARN_ON(!list_empty(&rn->ports));
 	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
-	rar_group_net_free(rn);
+	rar_member_net_free(rn);
 }
 
 static struct pernet_operations main_net_ops = {
@@ -91,12 +91,12 @@ static int __init main_init(void)
 	err = rar_op_init();
 	if (err)
 		goto err_reduce;
-	err = rar_group_init();
+	err = rar_member_init();
 	if (err)
 		goto err_op;
 	err = rar_local_init();
 	if (err)
-		goto err_group;
+		goto err_member;
 	err = register_pernet_subsys(&main_net_ops);
 	if (err)
 		goto err_local;
@@ -115,8 +115,8 @@ err_net:
 	unregister_pernet_subsys(&main_net_ops);
 err_local:
 	rar_local_exit();
-err_group:
-	rar_group_exit();
+err_member:
+	rar_member_exit();
 err_op:
 	rar_op_exit();
 err_reduce:
@@ -132,7 +132,7 @@ static void __exit main_exit(void)
 	rar_xdp_exit();
 	rar_spread_exit();
 	rar_local_exit();
-	rar_group_exit();
+	rar_member_exit();
 	rar_op_exit();
 	rar_mem_exit();
 	rar_reduce_exit();

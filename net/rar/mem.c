@@ -43,11 +43,11 @@ static u64 mem_limit(u64 cap, u64 held, bool first)
 	return (first ? cap : cap / 2) + (held <= cap / MEM_FEW ? cap / MEM_RESERVE : 0);
 }
 
-static bool mem_fits(const struct rar_group *grp, u64 bytes)
+static bool mem_fits(const struct rar_member *m, u64 bytes)
 {
-	u64 cost = bytes + MEM_OP_COST, held = grp->user->mem + cost;
-	const struct rar_net *rn = grp->rn;
-	bool first = rar_group_is_first(grp);
+	u64 cost = bytes + MEM_OP_COST, held = m->user->mem + cost;
+	const struct rar_net *rn = m->rn;
+	bool first = rar_member_is_first(m);
 
 	lockdep_assert_held(&mem_lock);
 	/* What is empty fits also when the limit was lowered. */
@@ -60,22 +60,22 @@ static bool mem_fits(const struct rar_group *grp, u64 bytes)
  * Does another rank wait for what this group finds no memory for? It holds none itself: a
  * process that reads nothing must not exceed its limits again and again.
  */
-static bool mem_needed(const struct rar_group *grp)
+static bool mem_needed(const struct rar_member *m)
 {
-	return grp->wanted && rar_group_is_first(grp) && !READ_ONCE(grp->nundelivered) &&
-	       READ_ONCE(grp->slow.wanted) > READ_ONCE(grp->op_next);
+	return m->wanted && rar_member_is_first(m) && !READ_ONCE(m->nundelivered) &&
+	       READ_ONCE(m->slow.wanted) > READ_ONCE(m->op_next);
 }
 
 /* Does it hold memory that others wait for, or come before them? */
-static bool mem_competes(const struct rar_group *grp)
+static bool mem_competes(const struct rar_member *m)
 {
-	if (!rar_group_runs(grp))
+	if (!rar_member_runs(m))
 		return false;
-	if (!rar_group_is_first(grp))
+	if (!rar_member_is_first(m))
 		return true;
 	/* A send() that does not come back keeps nobody waiting. */
-	return mem_needed(grp) && !(grp->want_told &&
-				    time_after(jiffies, grp->want_told + MEM_TAKE));
+	return mem_needed(m) && !(m->want_told &&
+				  time_after(jiffies, m->want_told + MEM_TAKE));
 }
 
 /*
@@ -84,35 +84,35 @@ static bool mem_competes(const struct rar_group *grp)
  * that are not at their end the one with the lowest epoch is in turn at every host, so
  * it ends; and then the next one. All members of a group know the same epoch.
  */
-static bool mem_in_turn(const struct rar_group *grp)
+static bool mem_in_turn(const struct rar_member *m)
 {
-	const struct rar_group *other;
+	const struct rar_member *other;
 
 	lockdep_assert_held(&mem_lock);
-	if (!mem_needed(grp) || time_before(jiffies, grp->want_since + MEM_PATIENCE))
+	if (!mem_needed(m) || time_before(jiffies, m->want_since + MEM_PATIENCE))
 		return false;
-	list_for_each_entry(other, &grp->rn->mem_groups, mem_node)
-		if (other->epoch < grp->epoch && mem_competes(other))
+	list_for_each_entry(other, &m->rn->mem_members, mem_node)
+		if (other->epoch < m->epoch && mem_competes(other))
 			return false;
 	return true;
 }
 
 /* As mem_fits(); in its turn a group is limited by the host only, and has its reserve. */
-static bool mem_may(const struct rar_group *grp, u64 bytes)
+static bool mem_may(const struct rar_member *m, u64 bytes)
 {
 	u64 cap = mem_cap();
 
-	return mem_fits(grp, bytes) ||
-	       (mem_in_turn(grp) &&
+	return mem_fits(m, bytes) ||
+	       (mem_in_turn(m) &&
 		mem_all + bytes + MEM_OP_COST <= cap + cap / MEM_RESERVE);
 }
 
 /* It holds memory, or wants some; on the list until it ends. */
-static void mem_list(struct rar_group *grp)
+static void mem_list(struct rar_member *m)
 {
 	lockdep_assert_held(&mem_lock);
-	if (list_empty(&grp->mem_node))
-		list_add(&grp->mem_node, &grp->rn->mem_groups);
+	if (list_empty(&m->mem_node))
+		list_add(&m->mem_node, &m->rn->mem_members);
 }
 
 /**
@@ -127,22 +127,22 @@ bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
 
 /**
  * rar_mem_charge() - take memory for an operation
- * @grp:   group
+ * @m:   member
  * @bytes: of the tensor
  *
  * Process context. Return: false if there is too little at the moment.
  */
-bool rar_mem_charge(struct rar_group *grp, u64 bytes)
+bool rar_mem_charge(struct rar_member *m, u64 bytes)
 {
 	bool fits;
 
 	spin_lock_bh(&mem_lock);
-	fits = mem_may(grp, bytes);
+	fits = mem_may(m, bytes);
 	if (fits) {
-		mem_list(grp);
+		mem_list(m);
 		mem_all += bytes + MEM_OP_COST;
-		grp->user->mem += bytes + MEM_OP_COST;
-		WRITE_ONCE(grp->rn->mem, grp->rn->mem + bytes);
+		m->user->mem += bytes + MEM_OP_COST;
+		WRITE_ONCE(m->rn->mem, m->rn->mem + bytes);
 	}
 	spin_unlock_bh(&mem_lock);
 	return fits;
@@ -179,126 +179,126 @@ void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes)
 
 /**
  * rar_mem_want() - what does send() lack?
- * @grp:   group, send_lock held
+ * @m:   member, send_lock held
  * @bytes: of the tensor, for which there was too little; 0 = nothing
  */
-void rar_mem_want(struct rar_group *grp, u64 bytes)
+void rar_mem_want(struct rar_member *m, u64 bytes)
 {
-	if (!bytes && !READ_ONCE(grp->wanted))
+	if (!bytes && !READ_ONCE(m->wanted))
 		return;
 	spin_lock_bh(&mem_lock);
-	if (bytes && !grp->wanted) {
-		grp->want_since = jiffies;
-		grp->want_turn = jiffies;
-		grp->want_told = 0;
-		mem_list(grp);
+	if (bytes && !m->wanted) {
+		m->want_since = jiffies;
+		m->want_turn = jiffies;
+		m->want_told = 0;
+		mem_list(m);
 	}
-	WRITE_ONCE(grp->wanted, bytes);
+	WRITE_ONCE(m->wanted, bytes);
 	if (!bytes)
-		list_del_init(&grp->want_node);
+		list_del_init(&m->want_node);
 	spin_unlock_bh(&mem_lock);
 	if (bytes)
-		rar_group_kick(grp, jiffies + RAR_MEM_TICK);
+		rar_member_kick(m, jiffies + RAR_MEM_TICK);
 }
 
 /**
  * rar_mem_room() - is there enough by now?
- * @grp: group
+ * @m: member
  *
  * Any context. Return: true also if it wants nothing, or more than is allowed. If false
  * its socket is woken when there is enough.
  */
-bool rar_mem_room(struct rar_group *grp)
+bool rar_mem_room(struct rar_member *m)
 {
 	bool room;
 
-	if (!READ_ONCE(grp->wanted))
+	if (!READ_ONCE(m->wanted))
 		return true;
 	spin_lock_bh(&mem_lock);
-	room = rar_mem_too_long(grp->rn, grp->wanted) || mem_may(grp, grp->wanted);
-	if (!room && list_empty(&grp->want_node))
-		list_add_tail(&grp->want_node, &mem_waiting);
+	room = rar_mem_too_long(m->rn, m->wanted) || mem_may(m, m->wanted);
+	if (!room && list_empty(&m->want_node))
+		list_add_tail(&m->want_node, &mem_waiting);
 	spin_unlock_bh(&mem_lock);
 	return room;
 }
 
 /* Who waits and finds enough by now? Off the list, and referenced. */
-static struct rar_group *mem_next(struct list_head *ask)
+static struct rar_member *mem_next(struct list_head *ask)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	lockdep_assert_held(&mem_lock);
-	while ((grp = list_first_entry_or_null(ask, struct rar_group, want_node))) {
-		if (!mem_fits(grp, grp->wanted) &&
-		    !rar_mem_too_long(grp->rn, grp->wanted)) {
-			list_move_tail(&grp->want_node, &mem_waiting);
+	while ((m = list_first_entry_or_null(ask, struct rar_member, want_node))) {
+		if (!mem_fits(m, m->wanted) &&
+		    !rar_mem_too_long(m->rn, m->wanted)) {
+			list_move_tail(&m->want_node, &mem_waiting);
 			continue;
 		}
-		list_del_init(&grp->want_node);
-		if (refcount_inc_not_zero(&grp->ref))
-			return grp;
+		list_del_init(&m->want_node);
+		if (refcount_inc_not_zero(&m->ref))
+			return m;
 	}
 	return NULL;
 }
 
 static void mem_tell(struct work_struct *work)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 	LIST_HEAD(ask);
 
 	spin_lock_bh(&mem_lock);
 	list_splice_init(&mem_waiting, &ask);
-	while ((grp = mem_next(&ask))) {
+	while ((m = mem_next(&ask))) {
 		spin_unlock_bh(&mem_lock);
-		rar_group_wake(grp);
-		rar_group_put(grp);
+		rar_member_wake(m);
+		rar_member_put(m);
 		spin_lock_bh(&mem_lock);
 	}
 	spin_unlock_bh(&mem_lock);
 }
 
 /* Has it waited too long? Return: 0, or the errno that ends the group. */
-static int mem_overdue(const struct rar_group *grp)
+static int mem_overdue(const struct rar_member *m)
 {
-	unsigned long waited = jiffies - grp->want_since;
-	u32 limit = READ_ONCE(grp->op_timeout_ms);
+	unsigned long waited = jiffies - m->want_since;
+	u32 limit = READ_ONCE(m->op_timeout_ms);
 
-	if (limit && READ_ONCE(grp->want_sleeps) && waited > msecs_to_jiffies(limit))
+	if (limit && READ_ONCE(m->want_sleeps) && waited > msecs_to_jiffies(limit))
 		return -ETIMEDOUT;
 	/* In its turn for so long: it is the host that has no more. */
-	if (jiffies - grp->want_turn > msecs_to_jiffies(READ_ONCE(grp->rn->sysctl_dead_ms)))
+	if (jiffies - m->want_turn > msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms)))
 		return -ENOBUFS;
 	return 0;
 }
 
 /**
  * rar_mem_tick() - look after a group whose send() lacks memory
- * @grp: group that runs
+ * @m: member that runs
  *
  * Timer. Return: true if so, look again in RAR_MEM_TICK; or the errno that ends the
  * group.
  */
-int rar_mem_tick(struct rar_group *grp)
+int rar_mem_tick(struct rar_member *m)
 {
 	int err = 0;
 	bool wake;
 
-	if (!READ_ONCE(grp->wanted))
+	if (!READ_ONCE(m->wanted))
 		return false;
 	spin_lock_bh(&mem_lock);
 	/* Behind another operation of its group it is that which is waited for. */
-	if (!rar_group_is_first(grp))
-		grp->want_since = jiffies;
-	if (!mem_in_turn(grp))
-		grp->want_turn = jiffies;
-	wake = mem_may(grp, grp->wanted);
-	if (wake && !grp->want_told)
-		grp->want_told = jiffies | 1;
+	if (!rar_member_is_first(m))
+		m->want_since = jiffies;
+	if (!mem_in_turn(m))
+		m->want_turn = jiffies;
+	wake = mem_may(m, m->wanted);
+	if (wake && !m->want_told)
+		m->want_told = jiffies | 1;
 	else if (!wake)
-		err = mem_overdue(grp);
+		err = mem_overdue(m);
 	spin_unlock_bh(&mem_lock);
 	if (wake)
-		rar_group_wake(grp);
+		rar_member_wake(m);
 	return err ?: true;
 }
 
@@ -327,11 +327,11 @@ MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: half
 /* -- begin and end ------------------------------------------------------- */
 
 /* The group ends. */
-void rar_mem_forget(struct rar_group *grp)
+void rar_mem_forget(struct rar_member *m)
 {
-	rar_mem_want(grp, 0);
+	rar_mem_want(m, 0);
 	spin_lock_bh(&mem_lock);
-	list_del_init(&grp->mem_node);
+	list_del_init(&m->mem_node);
 	spin_unlock_bh(&mem_lock);
 }
 

@@ -5,20 +5,20 @@
 
 #include <linux/types.h>
 
-struct rar_group;
+struct rar_member;
 struct rar_net;
 struct rar_user;
 
 #define RAR_MEM_TICK	(HZ / 20)	/* see rar_mem_tick() */
 
 bool rar_mem_too_long(const struct rar_net *rn, u64 bytes);
-bool rar_mem_charge(struct rar_group *grp, u64 bytes);
+bool rar_mem_charge(struct rar_member *m, u64 bytes);
 void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes);
-void rar_mem_want(struct rar_group *grp, u64 bytes);
-bool rar_mem_room(struct rar_group *grp);
-int rar_mem_tick(struct rar_group *grp);
+void rar_mem_want(struct rar_member *m, u64 bytes);
+bool rar_mem_room(struct rar_member *m);
+int rar_mem_tick(struct rar_member *m);
 void rar_mem_changed(void);
-void rar_mem_forget(struct rar_group *grp);
+void rar_mem_forget(struct rar_member *m);
 void rar_mem_net_exit(struct rar_net *rn);
 void rar_mem_exit(void);
 

@@ -32,14 +32,14 @@ void rar_msg_drop(struct rar_sock *rsk)
 
 /**
  * rar_msg_stop_writing() - the user hears that the group failed
- * @grp: the socket's member
+ * @m: the socket's member
  *
  * After that nobody writes to memory that was pinned, nor reads it. May sleep.
  */
-void rar_msg_stop_writing(struct rar_group *grp)
+void rar_msg_stop_writing(struct rar_member *m)
 {
-	if (rar_group_state(grp) == RAR_S_FAILED)
-		rar_pin_end(grp);
+	if (rar_member_state(m) == RAR_S_FAILED)
+		rar_pin_end(m);
 }
 
 /* -- send ---------------------------------------------------------------- */
@@ -140,11 +140,11 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 }
 
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
-static int may_send(struct rar_group *grp)
+static int may_send(struct rar_member *m)
 {
-	int err = rar_group_may_post(grp);
+	int err = rar_member_may_post(m);
 
-	if (!err && !rar_mem_room(grp))
+	if (!err && !rar_mem_room(m))
 		err = -EAGAIN;
 	return err;
 }
@@ -153,13 +153,13 @@ static int may_send(struct rar_group *grp)
  * Sleep until send() may go on, or should look again. Returns 0 to try again: others may
  * be faster each time, so a signal ends that too.
  */
-static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
+static int send_wait(struct sock *sk, struct rar_member *m, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	int err = 0;
 
 	add_wait_queue(sk_sleep(sk), &wait);
-	if (may_send(grp) == -EAGAIN) {
+	if (may_send(m) == -EAGAIN) {
 		if (*timeo)
 			*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
 		else
@@ -171,28 +171,28 @@ static int send_wait(struct sock *sk, struct rar_group *grp, long *timeo)
 }
 
 /* Everything that holds memory here waits for recv(). */
-static bool all_unread(struct rar_group *grp)
+static bool all_unread(struct rar_member *m)
 {
 	bool all;
 
-	spin_lock_bh(&grp->lock);
-	all = grp->nundelivered && rar_group_idle(grp) &&
-	      READ_ONCE(grp->op_oldest) == grp->op_next;
-	spin_unlock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
+	all = m->nundelivered && rar_member_idle(m) &&
+	      READ_ONCE(m->op_oldest) == m->op_next;
+	spin_unlock_bh(&m->lock);
 	return all;
 }
 
-static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_group *grp,
+static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m,
 				      const struct send_args *args, bool pinned)
 {
 	if (!pinned)
-		return rar_op_alloc(grp, args->bytes);
-	return rar_op_alloc_pinned(grp, &rsk->regions, args->bytes, args->dst);
+		return rar_op_alloc(m, args->bytes);
+	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst);
 }
 
 /* An operation with its buffer; waits for memory and for a slot. */
 static struct rar_operation *send_alloc(struct sock *sk,
-					struct rar_group *grp,
+					struct rar_member *m,
 					const struct send_args *args,
 					bool pinned, long *timeo)
 {
@@ -201,33 +201,33 @@ static struct rar_operation *send_alloc(struct sock *sk,
 	int err;
 
 	for (;;) {
-		err = rar_group_may_post(grp);
-		if (!pinned && rar_mem_too_long(grp->rn, args->bytes))
+		err = rar_member_may_post(m);
+		if (!pinned && rar_mem_too_long(m->rn, args->bytes))
 			err = -EMSGSIZE;
-		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), grp, args, pinned);
+		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), m, args, pinned);
 		no_room = !err && op == ERR_PTR(-EAGAIN);
-		rar_mem_want(grp, no_room ? args->bytes : 0);
+		rar_mem_want(m, no_room ? args->bytes : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		/* There may be room by now; if not we are woken. */
-		if (no_room && !atomic_read(&grp->user->freeing) && may_send(grp) &&
-		    all_unread(grp))
+		if (no_room && !atomic_read(&m->user->freeing) && may_send(m) &&
+		    all_unread(m))
 			return ERR_PTR(-ENOBUFS);
-		WRITE_ONCE(grp->want_sleeps, no_room && *timeo);
-		err = send_wait(sk, grp, timeo);
-		WRITE_ONCE(grp->want_sleeps, false);
+		WRITE_ONCE(m->want_sleeps, no_room && *timeo);
+		err = send_wait(sk, m, timeo);
+		WRITE_ONCE(m->want_sleeps, false);
 		if (err)
 			return ERR_PTR(err);
 	}
 }
 
-static int send_post(struct sock *sk, struct rar_group *grp,
+static int send_post(struct sock *sk, struct rar_member *m,
 		     struct rar_operation *op, long *timeo)
 {
 	int err;
 
-	while ((err = rar_group_post(grp, op)) == -EAGAIN) {
-		err = send_wait(sk, grp, timeo);
+	while ((err = rar_member_post(m, op)) == -EAGAIN) {
+		err = send_wait(sk, m, timeo);
 		if (err)
 			break;
 	}
@@ -235,7 +235,7 @@ static int send_post(struct sock *sk, struct rar_group *grp,
 }
 
 /* The first call of a record: fix what it is. */
-static int send_begin(struct sock *sk, struct rar_group *grp,
+static int send_begin(struct sock *sk, struct rar_member *m,
 		      struct msghdr *msg, size_t len, long *timeo)
 {
 	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
@@ -247,13 +247,13 @@ static int send_begin(struct sock *sk, struct rar_group *grp,
 	err = send_parse(rsk, msg, len, &args);
 	if (err)
 		return err;
-	op = send_alloc(sk, grp, &args, pinned, timeo);
+	op = send_alloc(sk, m, &args, pinned, timeo);
 	if (IS_ERR(op))
 		return PTR_ERR(op);
 	op->cookie = args.cookie;
 	rsk->more = op;
 	rsk->print = args.print;
-	rsk->print.flags = grp->by_hosts ? RAR_OF_HOSTS : 0;
+	rsk->print.flags = m->by_hosts ? RAR_OF_HOSTS : 0;
 	return 0;
 }
 
@@ -279,7 +279,7 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
  * All of a long record: the ring begins while it is copied in. Memory that is not there
  * is found before, mostly: then the call has no effect.
  */
-static int send_long(struct sock *sk, struct rar_group *grp,
+static int send_long(struct sock *sk, struct rar_member *m,
 		     struct rar_operation *op, const struct iov_iter *from, long *timeo)
 {
 	int err;
@@ -288,10 +288,10 @@ static int send_long(struct sock *sk, struct rar_group *grp,
 		return -EFAULT;
 	op->later = true;
 	refcount_inc(&op->ref);
-	err = send_post(sk, grp, op, timeo);
+	err = send_post(sk, m, op, timeo);
 	if (!err) {
 		rar_sk(sk)->more = NULL;
-		err = rar_copy_in(grp, op, from);
+		err = rar_copy_in(m, op, from);
 	} else {
 		op->later = false;
 	}
@@ -300,7 +300,7 @@ static int send_long(struct sock *sk, struct rar_group *grp,
 }
 
 /* Take one call's data, and post the record if it is the last. */
-static int send_piece(struct sock *sk, struct rar_group *grp,
+static int send_piece(struct sock *sk, struct rar_member *m,
 		      struct msghdr *msg, size_t len, long *timeo)
 {
 	struct rar_sock *rsk = rar_sk(sk);
@@ -311,11 +311,11 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 	if (len > op->bytes - op->filled ||
 	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
-	err = last ? rar_op_schedule(op, &rsk->print, grp->payload, &grp->seat) : 0;
+	err = last ? rar_op_schedule(op, &rsk->print, m->payload, &m->seat) : 0;
 	if (err)
 		return err;
 	if (last && op->step && !op->filled && !op->pinned)
-		return send_long(sk, grp, op, &msg->msg_iter, timeo);
+		return send_long(sk, m, op, &msg->msg_iter, timeo);
 	err = contribute(rsk, msg, len);
 	if (err)
 		return err;
@@ -323,9 +323,9 @@ static int send_piece(struct sock *sk, struct rar_group *grp,
 		op->filled += len;
 		return 0;
 	}
-	if (op->dst && grp->size == 1)
+	if (op->dst && m->size == 1)
 		rar_buf_copy(&op->buf, &op->src);
-	err = send_post(sk, grp, op, timeo);
+	err = send_post(sk, m, op, timeo);
 	if (!err)
 		rsk->more = NULL;
 	else if (op->pinned)
@@ -350,7 +350,7 @@ static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_
 	return 0;
 }
 
-static int sock_send(struct sock *sk, struct rar_group *grp,
+static int sock_send(struct sock *sk, struct rar_member *m,
 		     struct msghdr *msg, size_t len)
 {
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
@@ -358,15 +358,15 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 	bool begun = rsk->more;
 	int err;
 
-	err = rar_group_may_post(grp);
+	err = rar_member_may_post(m);
 	if (!err || err == -EAGAIN)
 		err = rar_msg_is_spliced(msg) ? splice_into(rsk->more, msg, len) : 0;
 	if (err)
 		return err;
 	if (!begun)
-		err = send_begin(sk, grp, msg, len, &timeo);
+		err = send_begin(sk, m, msg, len, &timeo);
 	if (!err)
-		err = send_piece(sk, grp, msg, len, &timeo);
+		err = send_piece(sk, m, msg, len, &timeo);
 	if (err && !begun)
 		rar_msg_drop(rsk);
 	return err;
@@ -374,16 +374,16 @@ static int sock_send(struct sock *sk, struct rar_group *grp,
 
 /**
  * rar_msg_may_send() - would send() not wait?
- * @grp: member
+ * @m: member
  *
  * How long the next operation is nobody knows. But if the last one found no
  * memory it is one like that.
  *
  * Return: false if it would, or if it waits for recv().
  */
-bool rar_msg_may_send(struct rar_group *grp)
+bool rar_msg_may_send(struct rar_member *m)
 {
-	int err = may_send(grp);
+	int err = may_send(m);
 
 	return err != -EAGAIN && err != -ENOBUFS;
 }
@@ -404,7 +404,7 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp;
+	struct rar_member *m;
 	int err;
 
 	if (msg->msg_flags & MSG_OOB)
@@ -414,19 +414,19 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	err = lock_call(&rsk->send_lock, msg->msg_flags);
 	if (err)
 		return err;
-	grp = rar_sock_get(sk);
-	if (!grp)
+	m = rar_sock_get(sk);
+	if (!m)
 		err = -ENOTCONN;
 	else if (msg->msg_namelen)
 		err = -EISCONN;
 	else if (len > RAR_MAX_CALL)
 		err = -EMSGSIZE;
 	else
-		err = sock_send(sk, grp, msg, len);
-	if (grp && err)
-		rar_msg_stop_writing(grp);
-	if (grp)
-		rar_group_put(grp);
+		err = sock_send(sk, m, msg, len);
+	if (m && err)
+		rar_msg_stop_writing(m);
+	if (m)
+		rar_member_put(m);
 	mutex_unlock(&rsk->send_lock);
 	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
 		send_sig(SIGPIPE, current, 0);
@@ -437,31 +437,31 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 
 /**
  * rar_msg_ready() - what recv() would find now
- * @grp: member
+ * @m: member
  *
  * Return: the oldest operation, if it is complete; NULL: end of file; ERR_PTR:
  * -EAGAIN if it is not, or the group's error.
  */
-struct rar_operation *rar_msg_ready(struct rar_group *grp)
+struct rar_operation *rar_msg_ready(struct rar_member *m)
 {
 	struct rar_operation *op;
 
-	spin_lock_bh(&grp->lock);
-	op = list_first_entry_or_null(&grp->undelivered, struct rar_operation,
+	spin_lock_bh(&m->lock);
+	op = list_first_entry_or_null(&m->undelivered, struct rar_operation,
 				      node);
-	if (grp->state < RAR_S_RUN)
+	if (m->state < RAR_S_RUN)
 		op = ERR_PTR(-ENOTCONN);
-	else if (!op && grp->state == RAR_S_FAILED)
-		op = ERR_PTR(-grp->error.err);
-	else if (!op && !grp->shut && !grp->left)
+	else if (!op && m->state == RAR_S_FAILED)
+		op = ERR_PTR(-m->error.err);
+	else if (!op && !m->shut && !m->left)
 		op = ERR_PTR(-EAGAIN);
 	else if (op && !rar_op_ready(op))
 		op = ERR_PTR(-EAGAIN);
-	spin_unlock_bh(&grp->lock);
+	spin_unlock_bh(&m->lock);
 	return op;
 }
 
-static struct rar_operation *recv_wait(struct sock *sk, struct rar_group *grp,
+static struct rar_operation *recv_wait(struct sock *sk, struct rar_member *m,
 				       struct rar_copy *copy, long timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
@@ -469,9 +469,9 @@ static struct rar_operation *recv_wait(struct sock *sk, struct rar_group *grp,
 	int ret;
 
 	add_wait_queue(sk_sleep(sk), &wait);
-	while ((op = rar_msg_ready(grp)) == ERR_PTR(-EAGAIN) && timeo) {
+	while ((op = rar_msg_ready(m)) == ERR_PTR(-EAGAIN) && timeo) {
 		ret = signal_pending(current) ? sock_intr_errno(timeo) :
-						rar_copy_out(grp, copy);
+						rar_copy_out(m, copy);
 		if (ret < 0) {
 			op = ERR_PTR(ret);
 			break;
@@ -483,12 +483,12 @@ static struct rar_operation *recv_wait(struct sock *sk, struct rar_group *grp,
 	return op;
 }
 
-static void recv_done(struct msghdr *msg, const struct rar_group *grp,
+static void recv_done(struct msghdr *msg, const struct rar_member *m,
 		      const struct rar_operation *op)
 {
 	struct rar_done done = {
 		.size = sizeof(done),
-		.contributors = grp->size,
+		.contributors = m->size,
 		.cookie = op->cookie,
 		.op_seq = op->seq,
 	};
@@ -521,7 +521,7 @@ static bool is_empty(const struct rar_operation *op)
 }
 
 /* A result without bytes; with RAR_NONEMPTY a byte stands for it. */
-static int recv_empty(struct rar_sock *rsk, struct rar_group *grp,
+static int recv_empty(struct rar_sock *rsk, struct rar_member *m,
 		      struct rar_operation *op, struct msghdr *msg)
 {
 	bool byte = READ_ONCE(rsk->nonempty);
@@ -529,12 +529,12 @@ static int recv_empty(struct rar_sock *rsk, struct rar_group *grp,
 	if (byte && copy_to_iter("", 1, &msg->msg_iter) != 1)
 		return -EFAULT;
 	if (op->pinned)
-		rar_pin_done(grp, op);
+		rar_pin_done(m, op);
 	op->read = op->bytes;
 	return byte;
 }
 
-static int sock_recv(struct sock *sk, struct rar_group *grp,
+static int sock_recv(struct sock *sk, struct rar_member *m,
 		     struct msghdr *msg, size_t len, int flags)
 {
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
@@ -542,13 +542,13 @@ static int sock_recv(struct sock *sk, struct rar_group *grp,
 	struct rar_operation *op;
 	int n = 0;
 
-	op = recv_wait(sk, grp, &copy, timeo);
+	op = recv_wait(sk, m, &copy, timeo);
 	if (IS_ERR_OR_NULL(op))
 		n = PTR_ERR(op);
 	else if (!is_empty(op))
 		n = recv_copy(op, msg, len, &copy);
 	else if (len || !READ_ONCE(rar_sk(sk)->nonempty))
-		n = recv_empty(rar_sk(sk), grp, op, msg);
+		n = recv_empty(rar_sk(sk), m, op, msg);
 	else
 		op = NULL;	/* no room for the byte: the result stays */
 	if (copy.op)
@@ -556,8 +556,8 @@ static int sock_recv(struct sock *sk, struct rar_group *grp,
 	if (n < 0 || !op)
 		return n;
 	if (op->read == op->bytes) {
-		recv_done(msg, grp, op);
-		rar_group_op_delivered(grp, op);
+		recv_done(msg, m, op);
+		rar_member_op_delivered(m, op);
 	}
 	return n;
 }
@@ -566,7 +566,7 @@ int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp;
+	struct rar_member *m;
 	int ret;
 
 	if (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE))
@@ -576,12 +576,12 @@ int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 	ret = lock_call(&rsk->recv_lock, flags);
 	if (ret)
 		return ret;
-	grp = rar_sock_get(sk);
-	ret = grp ? sock_recv(sk, grp, msg, len, flags) : -ENOTCONN;
-	if (grp && ret < 0)
-		rar_msg_stop_writing(grp);
-	if (grp)
-		rar_group_put(grp);
+	m = rar_sock_get(sk);
+	ret = m ? sock_recv(sk, m, msg, len, flags) : -ENOTCONN;
+	if (m && ret < 0)
+		rar_msg_stop_writing(m);
+	if (m)
+		rar_member_put(m);
 	mutex_unlock(&rsk->recv_lock);
 	return ret;
 }

@@ -18,14 +18,14 @@ static struct workqueue_struct *op_wq;
 /* Too much is the user's error, not a reason to kill anybody. */
 #define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
-static struct rar_operation *op_new(struct rar_group *grp, u64 bytes)
+static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 {
 	struct rar_operation *op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
 
 	if (!op)
 		return NULL;
-	op->rn = grp->rn;
-	op->user = rar_user_hold(grp->user);
+	op->rn = m->rn;
+	op->user = rar_user_hold(m->user);
 	op->bytes = bytes;
 	op->own = &op->buf;
 	op->sums = &op->buf;
@@ -37,21 +37,21 @@ static struct rar_operation *op_new(struct rar_group *grp, u64 bytes)
 
 /**
  * rar_op_alloc() - get an operation and its buffer
- * @grp:   whose namespace and user are charged
+ * @m:   whose namespace and user are charged
  * @bytes: length of the tensor
  *
  * Process context. Return: the operation with one reference, or ERR_PTR:
  * -EAGAIN when net.rar.mem is used up, -ENOBUFS when memory is short.
  */
-struct rar_operation *rar_op_alloc(struct rar_group *grp, u64 bytes)
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
 {
 	struct rar_operation *op;
 
-	if (!rar_mem_charge(grp, bytes))
+	if (!rar_mem_charge(m, bytes))
 		return ERR_PTR(-EAGAIN);
-	op = op_new(grp, bytes);
+	op = op_new(m, bytes);
 	if (!op) {
-		rar_mem_uncharge(grp->rn, grp->user, bytes);
+		rar_mem_uncharge(m->rn, m->user, bytes);
 		return ERR_PTR(-ENOBUFS);
 	}
 	op->charged = true;
@@ -64,7 +64,7 @@ struct rar_operation *rar_op_alloc(struct rar_group *grp, u64 bytes)
 
 /**
  * rar_op_alloc_pinned() - get an operation in memory of the caller
- * @grp:   whose it is
+ * @m:   whose it is
  * @regions: where it may be pinned already
  * @bytes: length of the tensor
  * @dst:   where the sums go, 0 = to where the contribution lies
@@ -73,11 +73,11 @@ struct rar_operation *rar_op_alloc(struct rar_group *grp, u64 bytes)
  * else to @buf. Return: the operation with one reference, or ERR_PTR as
  * rar_buf_pin().
  */
-struct rar_operation *rar_op_alloc_pinned(struct rar_group *grp,
+struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst)
 {
-	struct rar_operation *op = op_new(grp, bytes);
+	struct rar_operation *op = op_new(m, bytes);
 	int err = 0;
 
 	if (!op)
@@ -255,18 +255,18 @@ void rar_op_unpin(struct rar_operation *op)
 
 /**
  * rar_op_keep() - copy the sums out of the user's memory
- * @grp: group
+ * @m: member
  * @op:  pinned and complete: nobody writes to its memory
  *
  * Process context. What is sent from now on is read from the copy. After a grace
  * period the caller may give the user's memory back. Return: 0, or -ENOBUFS and
  * nothing has changed.
  */
-int rar_op_keep(struct rar_group *grp, struct rar_operation *op)
+int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 {
 	int err = -ENOBUFS;
 
-	if (!rar_mem_charge(grp, op->bytes))
+	if (!rar_mem_charge(m, op->bytes))
 		return err;
 	err = rar_buf_alloc(&op->kept, op->bytes);
 	if (err) {

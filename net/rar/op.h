@@ -14,7 +14,7 @@
 #include "buf.h"
 #include "ring.h"
 
-struct rar_group;
+struct rar_member;
 struct rar_kind;
 struct rar_net;
 
@@ -75,14 +75,14 @@ struct rar_tx_item {
  * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
  * any more. The user of pinned memory hears of it when @users is 0 as well.
  *
- * @ref: the table grp->ops until released; the list grp->undelivered until
- * delivered; the list grp->pinned until its pages are given back; each
+ * @ref: the table m->ops until released; the list m->undelivered until
+ * delivered; the list m->pinned until its pages are given back; each
  * rar_tx_item. Receivers find it under RCU without a reference: freed after a
  * grace period.
  * @users: those of the references that may read @buf: table and rar_tx_items.
  * Receivers without a reference touch it only for a chunk that they claimed,
  * so before it is complete.
- * tx.lock protects the fields from @pend on; grp->lock @node and @pin_node;
+ * tx.lock protects the fields from @pend on; m->lock @node and @pin_node;
  * @read's owner is the reader (recv_lock).
  */
 struct rar_operation {
@@ -104,7 +104,7 @@ struct rar_operation {
 	const struct rar_buf *own;	/* one of them: what is contributed */
 	const struct rar_buf *sums;	/* and what sums are sent from */
 	bool pinned;			/* they are the user's */
-	struct list_head pin_node;	/* grp->pinned */
+	struct list_head pin_node;	/* m->pinned */
 	bool later;			/* posted before it is contributed */
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
@@ -143,8 +143,8 @@ struct rar_operation {
 
 int rar_op_init(void);
 void rar_op_exit(void);
-struct rar_operation *rar_op_alloc(struct rar_group *grp, u64 bytes);
-struct rar_operation *rar_op_alloc_pinned(struct rar_group *grp,
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
+struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
@@ -152,7 +152,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 void rar_op_put(struct rar_operation *op);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
-int rar_op_keep(struct rar_group *grp, struct rar_operation *op);
+int rar_op_keep(struct rar_member *m, struct rar_operation *op);
 u32 rar_print_hash(const struct rar_print *p);
 
 /* One more may read the buffer; the caller's reference passes to it. */
@@ -174,7 +174,7 @@ static inline bool rar_op_unuse(struct rar_operation *op)
 	return last;
 }
 
-/* May the result be delivered? grp->lock. */
+/* May the result be delivered? m->lock. */
 static inline bool rar_op_ready(const struct rar_operation *op)
 {
 	return op->complete && (!op->pinned || !atomic_read_acquire(&op->users));

@@ -169,11 +169,11 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
  * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar
  * lock is held; bottom halves are off, RCU read side.
  */
-static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
+static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 		    struct sk_buff *skb, struct dst_entry *dst, u32 lane)
 {
-	struct sock *sk = rar_encap_sk(grp, path->dst.af);
-	struct net *net = grp->rn->net;
+	struct sock *sk = rar_encap_sk(m, path->dst.af);
+	struct net *net = m->rn->net;
 
 	if (!IS_ERR(dst) && (!sk || too_long(skb, path))) {
 		dst_release(dst);
@@ -192,50 +192,50 @@ static int xmit_dst(struct rar_group *grp, const struct rar_path *path,
 	/* The sock lasts as long as the group, and longer by this. */
 	skb_set_owner_w(skb, sk);
 	skb_dst_set(skb, dst);
-	skb->mark = grp->sk_mark;
-	skb->priority = grp->sk_priority;
+	skb->mark = m->sk_mark;
+	skb->priority = m->sk_priority;
 	push_udp(skb, path, lane);
 	return path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
 					  xmit_v4(net, sk, skb, path);
 }
 
 /* The same by the route of a neighbour's @path, any context up to softirq. */
-static int xmit(struct rar_group *grp, struct rar_path *path,
+static int xmit(struct rar_member *m, struct rar_path *path,
 		struct sk_buff *skb, u32 lane)
 {
 	int err;
 
 	rcu_read_lock();
 	local_bh_disable();
-	err = xmit_dst(grp, path, skb, rar_route_get(grp, path), lane);
+	err = xmit_dst(m, path, skb, rar_route_get(m, path), lane);
 	local_bh_enable();
 	rcu_read_unlock();
 	err = net_xmit_eval(err);
 	if (err)
-		rar_mib_inc(grp->rn, TxError);
+		rar_mib_inc(m->rn, TxError);
 	return err;
 }
 
-static void fill_hdr(const struct rar_group *grp, struct rar_hdr *h, u8 type,
+static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
 		     u32 dst, u32 len, u64 token)
 {
 	h->version = RAR_WIRE_MAGIC | RAR_WIRE_VERSION;
 	h->type = type;
-	h->src = cpu_to_be16(grp->rank);
+	h->src = cpu_to_be16(m->rank);
 	h->dst = cpu_to_be16(dst);
 	h->len = cpu_to_be16(len);
-	h->group = cpu_to_be64(grp->id);
+	h->group = cpu_to_be64(m->id);
 	h->token = cpu_to_be64(token);
 }
 
-static void fill_data_hdr(const struct rar_group *grp,
+static void fill_data_hdr(const struct rar_member *m,
 			  const struct rar_tx_item *item, struct rar_data_hdr *dh)
 {
 	const struct rar_operation *op = item->op;
 
 	memset(dh, 0, sizeof(*dh));
-	fill_hdr(grp, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
-		 rar_group_rank(grp, RAR_NEXT), 0, grp->epoch);
+	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
+		 rar_member_rank(m, RAR_NEXT), 0, m->epoch);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
 	dh->count = cpu_to_be64(op->print.count);
@@ -272,25 +272,25 @@ static void store_hdr(struct rar_walk *walk, u32 off,
 }
 
 /* More than one chunk: GSO cuts between them. */
-static void set_gso(const struct rar_group *grp, struct sk_buff *skb, u32 n)
+static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
 {
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
 
-	shinfo->gso_size = n > 1 ? sizeof(struct rar_data_hdr) + grp->payload : 0;
+	shinfo->gso_size = n > 1 ? sizeof(struct rar_data_hdr) + m->payload : 0;
 	shinfo->gso_type = n > 1 ? SKB_GSO_UDP_L4 : 0;
 	shinfo->gso_segs = n > 1 ? n : 0;
 }
 
 /* Room for a run behind all headers, in large pieces. */
-static struct sk_buff *run_alloc(const struct rar_group *grp, u32 len, u32 n)
+static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
 {
-	const struct rar_path *path = &grp->path[RAR_NEXT];
+	const struct rar_path *path = &m->path[RAR_NEXT];
 	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 	int err;
 
 	if (n == 1) {
-		skb = packet_alloc(grp->rn, path, len);
+		skb = packet_alloc(m->rn, path, len);
 		if (skb)
 			skb_put(skb, len);
 		return skb;
@@ -306,7 +306,7 @@ static struct sk_buff *run_alloc(const struct rar_group *grp, u32 len, u32 n)
 }
 
 /* The payload is copied from the buffer. */
-static struct sk_buff *run_build(struct rar_group *grp,
+static struct sk_buff *run_build(struct rar_member *m,
 				 const struct rar_tx_item *item)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
@@ -317,16 +317,16 @@ static struct sk_buff *run_build(struct rar_group *grp,
 	struct rar_chunk c;
 	struct sk_buff *skb;
 
-	skb = run_alloc(grp, bytes + n * sizeof(dh), n);
+	skb = run_alloc(m, bytes + n * sizeof(dh), n);
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
 	from.buf = rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
-	fill_data_hdr(grp, item, &dh);
+	fill_data_hdr(m, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);
 	for (i = 0; i < n; i++) {
-		len = min(bytes, grp->payload);
+		len = min(bytes, m->payload);
 		number_data_hdr(item, &dh, i, len);
 		store_hdr(&to, off, &dh);
 		rar_walk_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
@@ -335,72 +335,72 @@ static struct sk_buff *run_build(struct rar_group *grp,
 		bytes -= len;
 	}
 	rar_reduce_end(&ctx);
-	set_gso(grp, skb, n);
+	set_gso(m, skb, n);
 	return skb;
 }
 
-static void trace_tx(const struct rar_group *grp, const struct rar_tx_item *item)
+static void trace_tx(const struct rar_member *m, const struct rar_tx_item *item)
 {
 	const struct rar_run *run = &item->run;
 
 	if (!trace_rar_tx_enabled())
 		return;
-	trace_rar_tx(grp, item->op->seq, run->phase, run->chunk,
+	trace_rar_tx(m, item->op->seq, run->phase, run->chunk,
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 }
 
-static void run_sent(struct rar_group *grp, const struct rar_tx_item *item,
+static void run_sent(struct rar_member *m, const struct rar_tx_item *item,
 		     int err)
 {
 	const struct rar_run *run = &item->run;
 
-	rar_mib_add(grp->rn, TxData, run->n);
-	rar_mib_add(grp->rn, TxBytes,
+	rar_mib_add(m->rn, TxData, run->n);
+	rar_mib_add(m->rn, TxBytes,
 		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
 	/* The route got narrower than the epoch's packets. */
 	if (err == -EMSGSIZE)
-		rar_fail_pair(grp, EMSGSIZE, RAR_R_MTU, grp->rank,
-			      rar_group_rank(grp, RAR_NEXT), item->op->seq);
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT), item->op->seq);
 	else if (err)
-		rar_link_local_drop(grp);
+		rar_link_local_drop(m);
 }
 
 /*
  * The route was looked up for the first port. Where policies may select by port all chunks
  * leave by that one, so that none goes by another's transform, or by none.
  */
-static u32 run_lane(const struct rar_group *grp, const struct rar_run *run)
+static u32 run_lane(const struct rar_member *m, const struct rar_run *run)
 {
-	return rar_rules_ipsec(grp->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(grp, run);
+	return rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(m, run);
 }
 
-static void run_xmit(struct rar_group *grp, const struct rar_tx_item *item,
+static void run_xmit(struct rar_member *m, const struct rar_tx_item *item,
 		     struct sk_buff *skb)
 {
-	run_sent(grp, item, xmit(grp, &grp->path[RAR_NEXT], skb,
-				 run_lane(grp, &item->run)));
+	run_sent(m, item, xmit(m, &m->path[RAR_NEXT], skb,
+			       run_lane(m, &item->run)));
 }
 
 /**
  * rar_output_run() - send chunks to the successor
- * @grp:  group
+ * @m:  member
  * @item: what to send, its sequence numbers taken, its operation referenced
  *
  * The payload is copied from the buffer. It may be overwritten meanwhile: an
  * RS chunk by its AG copy, but then the successor has had the RS chunk long
  * ago and drops this one as a duplicate.
  */
-void rar_output_run(struct rar_group *grp, struct rar_tx_item *item)
+void rar_output_run(struct rar_member *m, struct rar_tx_item *item)
 {
 	struct sk_buff *skb;
 
-	trace_tx(grp, item);
-	skb = run_build(grp, item);
+	trace_tx(m, item);
+	skb = run_build(m, item);
 	if (!skb) {
-		rar_mib_inc(grp->rn, TxError);
+		rar_mib_inc(m->rn, TxError);
 		return;
 	}
-	run_xmit(grp, item, skb);
+	run_xmit(m, item, skb);
 }
 
 /*
@@ -424,7 +424,7 @@ static void make_new(struct sk_buff *skb, u32 off)
 }
 
 /* Send the skb that brought chunks on with them; their headers start at @off. */
-static void forward_skb(struct rar_group *grp, struct rar_tx_item *item,
+static void forward_skb(struct rar_member *m, struct rar_tx_item *item,
 			struct sk_buff *skb, u32 off)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
@@ -433,16 +433,16 @@ static void forward_skb(struct rar_group *grp, struct rar_tx_item *item,
 	u32 i, len;
 
 	make_new(skb, off);
-	fill_data_hdr(grp, item, &dh);
+	fill_data_hdr(m, item, &dh);
 	for (i = 0, off = 0; i < item->run.n; i++) {
-		len = min(bytes, grp->payload);
+		len = min(bytes, m->payload);
 		number_data_hdr(item, &dh, i, len);
 		store_hdr(&walk, off, &dh);
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}
-	set_gso(grp, skb, item->run.n);
-	run_xmit(grp, item, skb);
+	set_gso(m, skb, item->run.n);
+	run_xmit(m, item, skb);
 }
 
 /* -- frames -------------------------------------------------------------- */
@@ -528,24 +528,24 @@ static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path
 
 /**
  * rar_output_frame_ready() - could a frame go on to the successor as it is?
- * @grp: group
+ * @m: member
  * @pkt: the frame
  *
  * Softirq, RCU read side. Return: false if its chunk must be sent in a packet, which
  * takes any route, waits for the neighbour's address and passes the firewall.
  */
-bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt)
+bool rar_output_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	struct rar_path *path = &grp->path[RAR_NEXT];
+	struct rar_path *path = &m->path[RAR_NEXT];
 	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
 	struct xdp_buff *xdp = pkt->frame->xdp;
 	struct dst_entry *dst;
 	u32 mtu, room;
 	bool ok;
 
-	if (!rar_loss_frames_pass(grp))
+	if (!rar_loss_frames_pass(m))
 		return false;
-	dst = rar_route_get(grp, path);
+	dst = rar_route_get(m, path);
 	if (IS_ERR(dst))
 		return false;
 	mtu = READ_ONCE(path->mtu) ?: RAR_MAX_MTU;
@@ -593,10 +593,10 @@ static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 }
 
 /* The same for a frame: it goes when the XDP program says so, with a checksum. */
-static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
+static void forward_frame(struct rar_member *m, struct rar_tx_item *item,
 			  const struct rar_pkt *pkt)
 {
-	const struct rar_path *path = &grp->path[RAR_NEXT];
+	const struct rar_path *path = &m->path[RAR_NEXT];
 	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
 	struct rar_data_hdr dh, *to;
@@ -605,11 +605,11 @@ static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
 	to = xdp->data + pkt->off;
 	if (!frame->summed)
 		frame_csum(frame, pkt->off + sizeof(dh), len);
-	fill_data_hdr(grp, item, &dh);
+	fill_data_hdr(m, item, &dh);
 	number_data_hdr(item, &dh, 0, len);
 	*to = dh;
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
-		      run_lane(grp, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
+		      run_lane(m, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
 	/* Nobody's metadata are true any more. */
 	if (xdp->data_meta <= xdp->data)
 		xdp->data_meta = (void *)to - frame_room(frame, path);
@@ -618,32 +618,32 @@ static void forward_frame(struct rar_group *grp, struct rar_tx_item *item,
 	xdp->data = (void *)to - frame_room(frame, path);
 	memcpy(xdp->data, frame->link, frame->link_len);
 	frame->sent = true;
-	rar_mib_inc(grp->rn, TxXdp);
-	run_sent(grp, item, 0);
+	rar_mib_inc(m->rn, TxXdp);
+	run_sent(m, item, 0);
 }
 
 /**
  * rar_output_forward() - send the packet that brought chunks on with them
- * @grp:  group
+ * @m:  member
  * @item: what it carries now, its sequence numbers taken
  * @pkt:  it is ours alone and holds the payload already; its skb is consumed
  */
-void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
+void rar_output_forward(struct rar_member *m, struct rar_tx_item *item,
 			const struct rar_pkt *pkt)
 {
-	trace_tx(grp, item);
-	rar_mib_add(grp->rn, TxForward, item->run.n);
+	trace_tx(m, item);
+	rar_mib_add(m->rn, TxForward, item->run.n);
 	if (pkt->frame)
-		forward_frame(grp, item, pkt);
+		forward_frame(m, item, pkt);
 	else
-		forward_skb(grp, item, pkt->skb, pkt->off);
+		forward_skb(m, item, pkt->skb, pkt->off);
 }
 
 /* -- single headers ------------------------------------------------------- */
 
 /**
  * rar_output_ctl() - send a packet that is a header and padding
- * @grp:   group
+ * @m:   member
  * @dir:   to which neighbour
  * @hdr:   the type's header; its common part is filled here
  * @len:   bytes of @hdr and what follows it
@@ -651,35 +651,35 @@ void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
  * @type:  enum rar_pkt_type
  * @token: see rar_wire.h
  */
-void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
+void rar_output_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token)
 {
-	struct sk_buff *skb = packet_alloc(grp->rn, &grp->path[dir], len + pad);
+	struct sk_buff *skb = packet_alloc(m->rn, &m->path[dir], len + pad);
 
 	if (!skb) {
-		rar_mib_inc(grp->rn, TxError);
+		rar_mib_inc(m->rn, TxError);
 		return;
 	}
-	fill_hdr(grp, hdr, type, rar_group_rank(grp, dir),
+	fill_hdr(m, hdr, type, rar_member_rank(m, dir),
 		 len + pad - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	skb_put_zero(skb, pad);
 	if (type == RAR_T_ACK)
-		rar_mib_inc(grp->rn, TxAck);
+		rar_mib_inc(m->rn, TxAck);
 	else
-		rar_mib_inc(grp->rn, TxCtl);
-	xmit(grp, &grp->path[dir], skb, 0);
+		rar_mib_inc(m->rn, TxCtl);
+	xmit(m, &m->path[dir], skb, 0);
 }
 
 /**
  * rar_output_notice() - send ABORT, LATE, FIN or FIN_ACK
- * @grp:   group
+ * @m:   member
  * @dir:   to which neighbour
  * @type:  enum rar_pkt_type
  * @token: epoch, or the neighbour's nonce before it is committed
  * @err:   content
  */
-void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
+void rar_output_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err)
 {
 	struct rar_notice_hdr n = {
@@ -691,7 +691,7 @@ void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
 		.silent_ms = cpu_to_be32(err->silent_ms),
 	};
 
-	rar_output_ctl(grp, dir, &n, sizeof(n), 0, type, token);
+	rar_output_ctl(m, dir, &n, sizeof(n), 0, type, token);
 }
 
 /**
@@ -710,20 +710,20 @@ bool rar_output_budget(struct rar_net *rn)
 }
 
 /* Who echoes our nonce or knows our epoch has heard us, and is no stranger. */
-static bool reply_allowed(const struct rar_group *grp,
+static bool reply_allowed(const struct rar_member *m,
 			  const struct rar_pkt *pkt)
 {
 	u64 token = be64_to_cpu(pkt->h.token);
 
-	if (token && (rar_join_token(grp, pkt) ||
-		      token == READ_ONCE(grp->epoch)))
+	if (token && (rar_join_token(m, pkt) ||
+		      token == READ_ONCE(m->epoch)))
 		return true;
-	return rar_output_budget(grp->rn);
+	return rar_output_budget(m->rn);
 }
 
 /**
  * rar_output_reply() - answer a packet whose sender is no neighbour (yet)
- * @grp:   group
+ * @m:   member
  * @pkt:   the packet: the answer goes to where it came from
  * @hdr:   header, common part filled here
  * @len:   its length; nothing is sent if less came
@@ -732,37 +732,37 @@ static bool reply_allowed(const struct rar_group *grp,
  *
  * Softirq.
  */
-void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
+void rar_output_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token)
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
-				 .oif = grp->path[RAR_NEXT].oif };
+				 .oif = m->path[RAR_NEXT].oif };
 	struct sk_buff *skb;
 	int err;
 
-	if (len > pkt->len || !reply_allowed(grp, pkt))
+	if (len > pkt->len || !reply_allowed(m, pkt))
 		return;
-	skb = packet_alloc(grp->rn, &path, len);
+	skb = packet_alloc(m->rn, &path, len);
 	if (!skb)
 		return;
-	fill_hdr(grp, hdr, type, be16_to_cpu(pkt->h.src),
+	fill_hdr(m, hdr, type, be16_to_cpu(pkt->h.src),
 		 len - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
-	rar_mib_inc(grp->rn, TxCtl);
-	err = xmit_dst(grp, &path, skb, rar_route_new(grp, &path), 0);
+	rar_mib_inc(m->rn, TxCtl);
+	err = xmit_dst(m, &path, skb, rar_route_new(m, &path), 0);
 	if (net_xmit_eval(err))
-		rar_mib_inc(grp->rn, TxError);
+		rar_mib_inc(m->rn, TxError);
 }
 
 /**
  * rar_output_reset() - tell the sender that its epoch is not known here
- * @grp: group that took the epoch's place
+ * @m: member that took the epoch's place
  * @pkt: the packet
  */
-void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt)
+void rar_output_reset(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_hdr h;
 
-	rar_output_reply(grp, pkt, &h, sizeof(h), RAR_T_RESET,
+	rar_output_reply(m, pkt, &h, sizeof(h), RAR_T_RESET,
 			 be64_to_cpu(pkt->h.token));
 }

@@ -2,7 +2,7 @@
 /*
  * Operations in memory of the user: until when the kernel reads and writes it.
  *
- * The list grp->pinned has those whose pages are not given back. They are when recv()
+ * The list m->pinned has those whose pages are not given back. They are when recv()
  * says that the operation is done; when a call, or the exit of the owner, says that the
  * group failed; and before close() returns. From then on no user page is touched.
  */
@@ -10,16 +10,16 @@
 
 /**
  * rar_pin_posted() - an operation begins
- * @grp: group, @grp->lock held
+ * @m: member, @m->lock held
  * @op:  operation
  */
-void rar_pin_posted(struct rar_group *grp, struct rar_operation *op)
+void rar_pin_posted(struct rar_member *m, struct rar_operation *op)
 {
-	lockdep_assert_held(&grp->lock);
+	lockdep_assert_held(&m->lock);
 	if (!op->pinned)
 		return;
 	refcount_inc(&op->ref);
-	list_add_tail(&op->pin_node, &grp->pinned);
+	list_add_tail(&op->pin_node, &m->pinned);
 }
 
 static void give_back(struct rar_operation *op)
@@ -30,94 +30,94 @@ static void give_back(struct rar_operation *op)
 
 /**
  * rar_pin_done() - recv() delivers an operation
- * @grp: group
+ * @m: member
  * @op:  pinned and ready: nobody reads its memory
  *
  * Process context.
  */
-void rar_pin_done(struct rar_group *grp, struct rar_operation *op)
+void rar_pin_done(struct rar_member *m, struct rar_operation *op)
 {
 	bool listed;
 
-	spin_lock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
 	listed = !list_empty(&op->pin_node);
 	list_del_init(&op->pin_node);
-	spin_unlock_bh(&grp->lock);
+	spin_unlock_bh(&m->lock);
 	if (listed)
 		give_back(op);
 }
 
 /* One that the successor may still need, in the user's memory only; referenced. */
-static struct rar_operation *find_needed(struct rar_group *grp)
+static struct rar_operation *find_needed(struct rar_member *m)
 {
 	struct rar_operation *op, *found = NULL;
 
-	spin_lock_bh(&grp->lock);
-	list_for_each_entry(op, &grp->pinned, pin_node)
+	spin_lock_bh(&m->lock);
+	list_for_each_entry(op, &m->pinned, pin_node)
 		if (atomic_read(&op->users) && op->sums == &op->buf) {
 			refcount_inc(&op->ref);
 			found = op;
 			break;
 		}
-	spin_unlock_bh(&grp->lock);
+	spin_unlock_bh(&m->lock);
 	return found;
 }
 
 /**
  * rar_pin_keep() - the successor is served from memory of the kernel from now on
- * @grp: group, idle, and no operation can be posted any more
+ * @m: member, idle, and no operation can be posted any more
  *
  * Process context. The caller calls rar_pin_end(). Return: false if there is too little
  * memory: then the caller ends the group.
  */
-bool rar_pin_keep(struct rar_group *grp)
+bool rar_pin_keep(struct rar_member *m)
 {
 	struct rar_operation *op;
 	int err = 0;
 
-	while (!err && rar_group_runs(grp) && (op = find_needed(grp))) {
-		err = rar_op_keep(grp, op);
+	while (!err && rar_member_runs(m) && (op = find_needed(m))) {
+		err = rar_op_keep(m, op);
 		rar_op_put(op);
 	}
 	return !err;
 }
 
-static struct rar_operation *take_first(struct rar_group *grp)
+static struct rar_operation *take_first(struct rar_member *m)
 {
 	struct rar_operation *op;
 
-	spin_lock_bh(&grp->lock);
-	op = list_first_entry_or_null(&grp->pinned, struct rar_operation, pin_node);
+	spin_lock_bh(&m->lock);
+	op = list_first_entry_or_null(&m->pinned, struct rar_operation, pin_node);
 	if (op)
 		list_del_init(&op->pin_node);
-	spin_unlock_bh(&grp->lock);
+	spin_unlock_bh(&m->lock);
 	return op;
 }
 
-static bool none_pinned(struct rar_group *grp)
+static bool none_pinned(struct rar_member *m)
 {
 	bool none;
 
-	spin_lock_bh(&grp->lock);
-	none = list_empty(&grp->pinned);
-	spin_unlock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
+	none = list_empty(&m->pinned);
+	spin_unlock_bh(&m->lock);
 	return none;
 }
 
 /**
  * rar_pin_end() - give back all memory of the user
- * @grp: group that failed, or that rar_pin_keep() has prepared
+ * @m: member that failed, or that rar_pin_keep() has prepared
  *
  * Process context. Whoever began to read or write the memory before did so in an RCU
  * read side critical section.
  */
-void rar_pin_end(struct rar_group *grp)
+void rar_pin_end(struct rar_member *m)
 {
 	struct rar_operation *op;
 
-	if (none_pinned(grp))
+	if (none_pinned(m))
 		return;
 	synchronize_rcu();
-	while ((op = take_first(grp)))
+	while ((op = take_first(m)))
 		give_back(op);
 }

@@ -31,32 +31,32 @@ static void show_addr(struct seq_file *seq, const struct rar_addr *a)
 }
 
 /* Who knows the epoch can speak for a member: it is not for everybody. */
-static u64 shown_epoch(const struct seq_file *seq, const struct rar_group *grp)
+static u64 shown_epoch(const struct seq_file *seq, const struct rar_member *m)
 {
-	return file_ns_capable(seq->file, grp->rn->net->user_ns, CAP_NET_ADMIN) ?
-	       READ_ONCE(grp->epoch) : 0;
+	return file_ns_capable(seq->file, m->rn->net->user_ns, CAP_NET_ADMIN) ?
+	       READ_ONCE(m->epoch) : 0;
 }
 
-static void show_group(struct seq_file *seq, const struct rar_group *grp)
+static void show_member(struct seq_file *seq, const struct rar_member *m)
 {
-	seq_printf(seq, "%016llx %u %u %s %016llx %u ", grp->id, grp->rank,
-		   grp->size, state_names[READ_ONCE(grp->state)], shown_epoch(seq, grp),
-		   grp->payload);
-	show_addr(seq, &grp->path[RAR_NEXT].src);
+	seq_printf(seq, "%016llx %u %u %s %016llx %u ", m->id, m->rank,
+		   m->size, state_names[READ_ONCE(m->state)], shown_epoch(seq, m),
+		   m->payload);
+	show_addr(seq, &m->path[RAR_NEXT].src);
 	seq_putc(seq, ' ');
-	show_addr(seq, &grp->path[RAR_NEXT].dst);
+	show_addr(seq, &m->path[RAR_NEXT].dst);
 	seq_putc(seq, ' ');
-	show_addr(seq, &grp->path[RAR_PREV].dst);
+	show_addr(seq, &m->path[RAR_PREV].dst);
 	seq_printf(seq, " %llu %llu %llu %u %llu %s",
-		   READ_ONCE(grp->op_next), READ_ONCE(grp->ops_complete),
-		   READ_ONCE(grp->op_oldest),
-		   from_kuid_munged(seq_user_ns(seq), grp->uid),
-		   READ_ONCE(grp->tx.retransmits),
-		   READ_ONCE(grp->sk) ? "socket" :
-		   grp->tombstone ? "tombstone" : "orphan");
-	if (READ_ONCE(grp->slow.ms))
-		seq_printf(seq, " %u %u\n", READ_ONCE(grp->slow.rank),
-			   READ_ONCE(grp->slow.ms));
+		   READ_ONCE(m->op_next), READ_ONCE(m->ops_complete),
+		   READ_ONCE(m->op_oldest),
+		   from_kuid_munged(seq_user_ns(seq), m->uid),
+		   READ_ONCE(m->tx.retransmits),
+		   READ_ONCE(m->sk) ? "socket" :
+		   m->tombstone ? "tombstone" : "orphan");
+	if (READ_ONCE(m->slow.ms))
+		seq_printf(seq, " %u %u\n", READ_ONCE(m->slow.rank),
+			   READ_ONCE(m->slow.ms));
 	else
 		seq_puts(seq, " - 0\n");
 }
@@ -66,24 +66,24 @@ static void *rar_seq_start(struct seq_file *seq, loff_t *pos)
 	__acquires(RCU)
 {
 	unsigned long index = *pos - 1;
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	rcu_read_lock();
 	if (!*pos)
 		return SEQ_START_TOKEN;
-	grp = rar_group_after(rar_net(seq_file_net(seq)), &index);
+	m = rar_member_after(rar_net(seq_file_net(seq)), &index);
 	*pos = index;
-	return grp;
+	return m;
 }
 
 static void *rar_seq_next(struct seq_file *seq, void *v, loff_t *pos)
 {
 	unsigned long index = *pos;
-	struct rar_group *grp;
+	struct rar_member *m;
 
-	grp = rar_group_after(rar_net(seq_file_net(seq)), &index);
-	*pos = grp ? index : *pos + 1;
-	return grp;
+	m = rar_member_after(rar_net(seq_file_net(seq)), &index);
+	*pos = m ? index : *pos + 1;
+	return m;
 }
 
 static void rar_seq_stop(struct seq_file *seq, void *v)
@@ -97,7 +97,7 @@ static void show_header(struct seq_file *seq)
 	struct rar_net *rn = rar_net(seq_file_net(seq));
 
 	seq_printf(seq, "family %d wire %d groups %u mem %llu resume %u\n", rar_family,
-		   RAR_WIRE_VERSION, READ_ONCE(rn->ngroups), READ_ONCE(rn->mem),
+		   RAR_WIRE_VERSION, READ_ONCE(rn->nmembers), READ_ONCE(rn->mem),
 		   READ_ONCE(rn->npasts));
 	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms\n");
 }
@@ -107,7 +107,7 @@ static int rar_seq_show(struct seq_file *seq, void *v)
 	if (v == SEQ_START_TOKEN)
 		show_header(seq);
 	else
-		show_group(seq, v);
+		show_member(seq, v);
 	return 0;
 }
 

@@ -5,9 +5,9 @@
  * Lock order (take from left to right; all are leaf towards the network
  * stack: nothing is transmitted and no socket is woken under them):
  *
- *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > grp->lock >
- *	grp->tx.lock
- *	grp->rx.lock, grp->early.lock, rn->lock, rn->past_lock, local->lock,
+ *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
+ *	m->tx.lock
+ *	m->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
  *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
@@ -64,15 +64,15 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
 /*
  * struct rar_net - per network namespace
  * @net:	back pointer
- * @groups:	struct rar_group by id and rank; RCU readers, @lock writers
+ * @members:	struct rar_member by id and rank; RCU readers, @lock writers
  * @ids:	the same by id alone
  * @all:	the same by a number of its own, in which one goes through all of them
- * @lock:	protects @groups, @ids, @all and @ngroups
- * @ngroups:	groups with a socket
+ * @lock:	protects @groups, @ids, @all and @nmembers
+ * @nmembers:	groups with a socket
  * @mem:	bytes of operation buffers, mem_lock
- * @mem_groups:	those that hold, want, or had some of it, mem_lock
+ * @mem_members:	those that hold, want, or had some of it, mem_lock
  * @early:	bytes of packets held for operations not yet posted
- * @alive:	groups not yet freed; the netns waits for them
+ * @alive:	members not yet freed; the netns waits for them
  * @reply_jiffy, @replies: answers to strangers in that jiffy
  * @hooks:	ingress hooks by device, @hook_lock
  * @ports:	UDP sockets, @port_lock; @port_bits: their ports, lockless readers
@@ -83,13 +83,13 @@ enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
  */
 struct rar_net {
 	struct net *net;
-	struct rhltable groups;
+	struct rhltable members;
 	struct rhltable ids;
 	struct xarray all;
 	spinlock_t lock; /* see above */
-	u32 ngroups;
+	u32 nmembers;
 	u64 mem;
-	struct list_head mem_groups;
+	struct list_head mem_members;
 	atomic64_t early;
 	atomic_t alive;
 	unsigned long reply_jiffy;
@@ -115,7 +115,7 @@ struct rar_net {
 	int sysctl_join_ms;
 	int sysctl_dead_ms;
 	int sysctl_linger_ms;
-	int sysctl_max_groups;
+	int sysctl_max_members;
 	int sysctl_super_chunks;
 	int sysctl_local;
 	int sysctl_lanes;
@@ -155,12 +155,12 @@ struct rar_path {
 
 /*
  * struct rar_sender - the sock that owns what a member sends, to one address family
- * @grp:  the member
+ * @member: of this side
  * @sock: a UDP socket of the member's own that has no port, or NULL; set once
  * @room: on the socket's wait queue while own chunks wait for its memory
  */
 struct rar_sender {
-	struct rar_group *grp;
+	struct rar_member *member;
 	struct socket *sock;
 	wait_queue_entry_t room;
 };
@@ -186,8 +186,8 @@ struct rar_base {
 
 /*
  * struct rar_link_tx - the link to the successor, sending side
- * @lock:	protects everything here, the operation table grp->ops and
- *		grp->history, grp->slow, and the tx fields of each operation
+ * @lock:	protects everything here, the operation table m->ops and
+ *		m->history, m->slow, and the tx fields of each operation
  * @next_seq:	next sequence number
  * @una:	lowest one not resolved
  * @highest:	one above the highest one acknowledged
@@ -396,14 +396,14 @@ struct rar_resume {
 	bool differ;		/* members come from different epochs */
 };
 
-struct rar_member {
+struct rar_row {
 	u64 nonce;
 	struct rar_addr addr;
 	u32 payload;
 };
 
 /*
- * struct rar_join_state - joining, under grp->lock; see join.c, table.c
+ * struct rar_join_state - joining, under m->lock; see join.c, table.c
  * @nonce:	own, new for each attempt; only the successor and members know it
  * @key:	of what strangers are told instead, see rar_join_token()
  * @peer_nonce:	of the neighbours
@@ -414,7 +414,7 @@ struct rar_member {
  * @odd_version: the predecessor asked in another version of the protocol
  * @odd:	enum rar_reason: why somebody with the predecessor's rank was refused
  * @payload:	of the own link to the successor
- * @members:	table, by rank
+ * @table:	by rank
  * @back:	slices of the table that came (rank 0: came round) in this step
  * @past:	what the owner remembers; @resume: what all have in common
  * @step:	rank 0: packet type that is going round
@@ -436,7 +436,7 @@ struct rar_join_state {
 	unsigned long deadline;
 	unsigned long next_try;
 	unsigned long refused_since;
-	struct rar_member *members;
+	struct rar_row *table;
 	struct rar_resume past;
 	struct rar_resume resume;
 	DECLARE_BITMAP(back, RAR_MAX_SIZE / RAR_TABLE_MAX);
@@ -459,7 +459,7 @@ struct rar_trust {
 };
 
 /*
- * struct rar_group - one member's side of a group
+ * struct rar_member - one member's side of a group
  *
  * Set once: before the group is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
  * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
@@ -470,25 +470,25 @@ struct rar_trust {
  * published with smp_store_release. @local_node belongs to the list that the
  * member is on, see local.c.
  *
- * References (@ref): the hash table (dropped by rar_group_unhash()), the
+ * References (@ref): the hash table (dropped by rar_member_unhash()), the
  * socket, the armed timer, the queued work, local.c's list and xdp.c's, and each item of
  * spread.c are each one. It dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
  *  - on close in RUN: as an orphan, until all operations are released and
  *    both neighbours know, or linger_ms passed; then as a tombstone;
- *  - with its netns: rar_group_net_exit().
+ *  - with its netns: rar_member_net_exit().
  * The last put frees it from a work item after an RCU grace period, since
  * the receive path looks it up under RCU only; hooks, ports and routes are
  * given back there.
  */
-struct rar_group {
+struct rar_member {
 	struct rhlist_head node;
 	struct rhlist_head id_node;
 	struct rcu_work free;
 	refcount_t ref;
 	struct rar_net *rn;
-	u64 id;				/* with @rank the key of rn->groups */
+	u64 id;				/* with @rank the key of rn->members */
 	u32 rank;
 	u32 size;
 	u32 index;			/* in rn->all */
@@ -502,7 +502,7 @@ struct rar_group {
 	bool dead;			/* unhashed: no timer, no work any more */
 	bool shut;			/* no more operations from the user */
 	bool tombstone;			/* nothing left but to answer */
-	bool holds_module;		/* an orphan, see rar_group_let_go() */
+	bool holds_module;		/* an orphan, see rar_member_let_go() */
 	bool hushed;			/* failed, and poll() and SO_ERROR do not say so yet */
 	struct rcu_head announce;
 	struct sock *sk;		/* NULL: orphan or tombstone */
@@ -512,7 +512,7 @@ struct rar_group {
 	u32 nundelivered;
 	u64 wanted;			/* mem_lock: bytes that send() lacked, or 0 */
 	struct list_head want_node;	/* mem_lock: is to be told when they are there */
-	struct list_head mem_node;	/* mem_lock: in rn->mem_groups */
+	struct list_head mem_node;	/* mem_lock: in rn->mem_members */
 	unsigned long want_since;	/* mem_lock: jiffies */
 	unsigned long want_turn;	/* mem_lock: since when in its turn, jiffies */
 	unsigned long want_told;	/* mem_lock: that they are there, jiffies, or 0 */
@@ -642,15 +642,15 @@ static inline u64 rar_now_us(void)
  * The flow that a run belongs to: by its number, so that a chunk keeps to one
  * lane all the way round, and to one CPU where each lane has its own.
  */
-static inline u32 rar_lane(const struct rar_group *grp, const struct rar_run *run)
+static inline u32 rar_lane(const struct rar_member *m, const struct rar_run *run)
 {
-	return run->chunk / RAR_RUN_MAX % grp->nlanes;
+	return run->chunk / RAR_RUN_MAX % m->nlanes;
 }
 
 /* Has it no operation in flight? Locklessly, or under tx.lock. */
-static inline bool rar_group_is_first(const struct rar_group *grp)
+static inline bool rar_member_is_first(const struct rar_member *m)
 {
-	return READ_ONCE(grp->op_oldest) == READ_ONCE(grp->op_next);
+	return READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next);
 }
 
 static inline bool rar_key_is_set(const siphash_key_t *key)
@@ -658,188 +658,188 @@ static inline bool rar_key_is_set(const siphash_key_t *key)
 	return key->key[0] || key->key[1];
 }
 
-static inline u8 rar_group_state(const struct rar_group *grp)
+static inline u8 rar_member_state(const struct rar_member *m)
 {
-	/* Pairs with the release in rar_group_set_state(). */
-	return smp_load_acquire(&grp->state);
+	/* Pairs with the release in rar_member_set_state(). */
+	return smp_load_acquire(&m->state);
 }
 
 /* Must poll() still keep quiet about the failure? */
-static inline bool rar_group_hushed(const struct rar_group *grp)
+static inline bool rar_member_hushed(const struct rar_member *m)
 {
 	/* Pairs with the release in fail.c: SO_ERROR is seen with it. */
-	return smp_load_acquire(&grp->hushed);
+	return smp_load_acquire(&m->hushed);
 }
 
 /* Does it move data? Who found that it does not any more leaves its buffers alone. */
-static inline bool rar_group_runs(const struct rar_group *grp)
+static inline bool rar_member_runs(const struct rar_member *m)
 {
-	u8 state = rar_group_state(grp);
+	u8 state = rar_member_state(m);
 
 	return state == RAR_S_RUN || state == RAR_S_LEAVING;
 }
 
 /* Everything posted is complete here. */
-static inline bool rar_group_idle(const struct rar_group *grp)
+static inline bool rar_member_idle(const struct rar_member *m)
 {
-	return READ_ONCE(grp->ops_complete) == READ_ONCE(grp->op_next);
+	return READ_ONCE(m->ops_complete) == READ_ONCE(m->op_next);
 }
 
 /* group.c */
-struct rar_group *rar_group_alloc(struct rar_net *rn,
-				  const struct sockaddr_rar *self);
-int rar_group_hash(struct rar_group *grp, struct rar_group *old);
-void rar_group_unhash(struct rar_group *grp);
-void rar_group_detach(struct rar_group *grp);
-void rar_group_put(struct rar_group *grp);
-void rar_group_hold_module(struct rar_group *grp);
-void rar_group_let_go(struct rar_group *grp);
-struct rar_group *rar_group_lookup(struct rar_net *rn, u64 id, u32 rank,
-				   u64 token);
-struct rar_group *rar_group_sender(struct rar_net *rn, u64 id, u32 rank,
-				   u64 token);
-void rar_group_set_state(struct rar_group *grp, enum rar_state to);
-void rar_group_run(struct rar_group *grp);
-void rar_group_kick(struct rar_group *grp, unsigned long when);
-int rar_group_may_post(struct rar_group *grp);
-int rar_group_post(struct rar_group *grp, struct rar_operation *op);
-void rar_group_op_done(struct rar_group *grp, struct rar_operation *op);
-void rar_group_op_delivered(struct rar_group *grp, struct rar_operation *op);
-void rar_group_hear(struct rar_group *grp, enum rar_dir dir);
-void rar_group_wake(struct rar_group *grp);
-void rar_group_schedule(struct rar_group *grp);
-u32 rar_group_rank(const struct rar_group *grp, enum rar_dir dir);
-int rar_group_net_init(struct rar_net *rn);
-void rar_group_net_free(struct rar_net *rn);
-struct rar_group *rar_group_after(struct rar_net *rn, unsigned long *index);
-void rar_group_net_exit(struct rar_net *rn);
-u32 rar_group_keepalive_ms(const struct rar_group *grp);
-int rar_group_init(void);
-void rar_group_exit(void);
+struct rar_member *rar_member_alloc(struct rar_net *rn,
+				    const struct sockaddr_rar *self);
+int rar_member_hash(struct rar_member *m, struct rar_member *old);
+void rar_member_unhash(struct rar_member *m);
+void rar_member_detach(struct rar_member *m);
+void rar_member_put(struct rar_member *m);
+void rar_member_hold_module(struct rar_member *m);
+void rar_member_let_go(struct rar_member *m);
+struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
+				     u64 token);
+struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
+				     u64 token);
+void rar_member_set_state(struct rar_member *m, enum rar_state to);
+void rar_member_run(struct rar_member *m);
+void rar_member_kick(struct rar_member *m, unsigned long when);
+int rar_member_may_post(struct rar_member *m);
+int rar_member_post(struct rar_member *m, struct rar_operation *op);
+void rar_member_op_done(struct rar_member *m, struct rar_operation *op);
+void rar_member_op_delivered(struct rar_member *m, struct rar_operation *op);
+void rar_member_hear(struct rar_member *m, enum rar_dir dir);
+void rar_member_wake(struct rar_member *m);
+void rar_member_schedule(struct rar_member *m);
+u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir);
+int rar_member_net_init(struct rar_net *rn);
+void rar_member_net_free(struct rar_net *rn);
+struct rar_member *rar_member_after(struct rar_net *rn, unsigned long *index);
+void rar_member_net_exit(struct rar_net *rn);
+u32 rar_member_keepalive_ms(const struct rar_member *m);
+int rar_member_init(void);
+void rar_member_exit(void);
 
 /* fail.c */
-void rar_fail(struct rar_group *grp, const struct rar_error *err);
-void rar_fail_pair(struct rar_group *grp, int err, enum rar_reason why,
+void rar_fail(struct rar_member *m, const struct rar_error *err);
+void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);
-void rar_fail_tell(struct rar_group *grp, enum rar_dir dir);
-void rar_fail_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_fail_from_wire(const struct rar_group *grp, const struct rar_notice_hdr *n,
+void rar_fail_tell(struct rar_member *m, enum rar_dir dir);
+void rar_fail_rcv(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_fail_from_wire(const struct rar_member *m, const struct rar_notice_hdr *n,
 			struct rar_error *err);
-void rar_fail_set_owner(struct rar_group *grp, struct pid *pid);
-void rar_fail_check_owner(struct rar_group *grp);
-unsigned long rar_fail_tick(struct rar_group *grp);
+void rar_fail_set_owner(struct rar_member *m, struct pid *pid);
+void rar_fail_check_owner(struct rar_member *m);
+unsigned long rar_fail_tick(struct rar_member *m);
 
 /* leave.c */
-void rar_leave_start(struct rar_group *grp);
-void rar_leave_shutdown(struct rar_group *grp);
-void rar_leave_release(struct rar_group *grp);
-void rar_leave_forget(struct rar_group *grp);
-void rar_leave_rcv_fin(struct rar_group *grp, const struct rar_error *fin,
+void rar_leave_start(struct rar_member *m);
+void rar_leave_shutdown(struct rar_member *m);
+void rar_leave_release(struct rar_member *m);
+void rar_leave_forget(struct rar_member *m);
+void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 		       enum rar_dir dir);
-void rar_leave_rcv_fin_ack(struct rar_group *grp, enum rar_dir dir);
-bool rar_leave_tick(struct rar_group *grp);
-void rar_leave_check_orphan(struct rar_group *grp);
+void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir);
+bool rar_leave_tick(struct rar_member *m);
+void rar_leave_check_orphan(struct rar_member *m);
 
 /* pin.c */
-void rar_pin_posted(struct rar_group *grp, struct rar_operation *op);
-void rar_pin_done(struct rar_group *grp, struct rar_operation *op);
-bool rar_pin_keep(struct rar_group *grp);
-void rar_pin_end(struct rar_group *grp);
+void rar_pin_posted(struct rar_member *m, struct rar_operation *op);
+void rar_pin_done(struct rar_member *m, struct rar_operation *op);
+bool rar_pin_keep(struct rar_member *m);
+void rar_pin_end(struct rar_member *m);
 
 /* join.c */
-int rar_join_start(struct rar_group *grp, const struct rar_addr *next,
+int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 		   u32 timeout_ms);
-bool rar_join_token(const struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_join_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
-unsigned long rar_join_tick(struct rar_group *grp);
+bool rar_join_token(const struct rar_member *m, const struct rar_pkt *pkt);
+void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt);
+unsigned long rar_join_tick(struct rar_member *m);
 unsigned long rar_join_retry_in(u32 tries);
-void rar_join_reset(struct rar_group *grp, u64 nonce[RAR_DIRS]);
-void rar_join_route_again(struct rar_group *grp);
+void rar_join_reset(struct rar_member *m, u64 nonce[RAR_DIRS]);
+void rar_join_route_again(struct rar_member *m);
 
 /* key.c */
-u64 rar_key_proof(const struct rar_group *grp, const struct rar_claim *claim);
-u64 rar_key_epoch(const struct rar_group *grp, u64 drawn);
+u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim);
+u64 rar_key_epoch(const struct rar_member *m, u64 drawn);
 
 /* table.c */
-void rar_table_rcv(struct rar_group *grp, const struct rar_pkt *pkt);
-bool rar_table_tick(struct rar_group *grp);
-void rar_table_reset(struct rar_group *grp, const struct rar_resume *past);
-void rar_table_alone(struct rar_group *grp);
+void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt);
+bool rar_table_tick(struct rar_member *m);
+void rar_table_reset(struct rar_member *m, const struct rar_resume *past);
+void rar_table_alone(struct rar_member *m);
 
 /* link.c */
-void rar_link_init(struct rar_group *grp);
-int rar_link_prepare(struct rar_group *grp);
-void rar_link_post(struct rar_group *grp, struct rar_operation *op);
-void rar_link_contributed(struct rar_group *grp, struct rar_operation *op, u32 come);
-void rar_link_push(struct rar_group *grp);
-void rar_link_push_packets(struct rar_group *grp);
-bool rar_link_take(struct rar_group *grp, struct rar_group *next,
+void rar_link_init(struct rar_member *m);
+int rar_link_prepare(struct rar_member *m);
+void rar_link_post(struct rar_member *m, struct rar_operation *op);
+void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
+void rar_link_push(struct rar_member *m);
+void rar_link_push_packets(struct rar_member *m);
+bool rar_link_take(struct rar_member *m, struct rar_member *next,
 		   struct rar_tx_item *item);
-bool rar_link_take_back(struct rar_group *grp, struct rar_tx_item *item);
-void rar_link_taken(struct rar_group *grp, struct rar_tx_item *item, u64 done);
-bool rar_link_publish(struct rar_group *grp, struct rar_operation *op,
+bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item);
+void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done);
+bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
 		      u64 now, struct rar_tx_item *item);
-void rar_link_published(struct rar_group *grp, struct rar_operation *op,
+void rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
 			const struct rar_chunk *c);
-void rar_link_start(struct rar_group *grp);
-void rar_link_local_drop(struct rar_group *grp);
-void rar_link_stop(struct rar_group *grp);
-void rar_link_flush(struct rar_group *grp);
-void rar_link_bury(struct rar_group *grp);
-void rar_link_release(struct rar_group *grp, struct rar_operation *op);
+void rar_link_start(struct rar_member *m);
+void rar_link_local_drop(struct rar_member *m);
+void rar_link_stop(struct rar_member *m);
+void rar_link_flush(struct rar_member *m);
+void rar_link_bury(struct rar_member *m);
+void rar_link_release(struct rar_member *m, struct rar_operation *op);
 
 /* loss.c */
-void rar_loss_rcv_ack(struct rar_group *grp, const struct rar_pkt *pkt);
-unsigned long rar_loss_keepalive(struct rar_group *grp);
-bool rar_loss_frames_pass(const struct rar_group *grp);
+void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt);
+unsigned long rar_loss_keepalive(struct rar_member *m);
+bool rar_loss_frames_pass(const struct rar_member *m);
 
 /* ack.c */
 bool rar_ack_check(const struct rar_data_hdr *dh, u32 n);
-bool rar_ack_record(struct rar_group *grp, const struct rar_data_hdr *dh,
+bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
 		    u64 which, u64 dups, bool ce, u64 now);
-void rar_ack_send(struct rar_group *grp);
-void rar_ack_rcv_probe(struct rar_group *grp, const struct rar_pkt *pkt);
+void rar_ack_send(struct rar_member *m);
+void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt);
 
 /* local.c */
-u32 rar_local_run(const struct rar_group *grp);
-void rar_local_start(struct rar_group *grp);
-void rar_local_push(struct rar_group *grp);
-void rar_local_posted(struct rar_group *grp);
+u32 rar_local_run(const struct rar_member *m);
+void rar_local_start(struct rar_member *m);
+void rar_local_push(struct rar_member *m);
+void rar_local_posted(struct rar_member *m);
 int rar_local_init(void);
 void rar_local_exit(void);
 
 /* window.c */
-void rar_window_init(struct rar_group *grp);
-void rar_window_rtt(struct rar_group *grp, u32 us, u64 now);
+void rar_window_init(struct rar_member *m);
+void rar_window_rtt(struct rar_member *m, u32 us, u64 now);
 u64 rar_window_timeout(const struct rar_link_tx *tx);
 u32 rar_window_patience(const struct rar_link_tx *tx);
-void rar_window_lost(struct rar_group *grp, u32 seq, bool head);
+void rar_window_lost(struct rar_member *m, u32 seq, bool head);
 void rar_window_collapse(struct rar_link_tx *tx);
 void rar_window_full(struct rar_link_tx *tx);
-void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks);
-void rar_window_spurious(struct rar_group *grp, u32 n, u64 now);
-u32 rar_window_may_inject(struct rar_group *grp, u32 want);
-void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
+void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks);
+void rar_window_spurious(struct rar_member *m, u32 n, u64 now);
+u32 rar_window_may_inject(struct rar_member *m, u32 want);
+void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_run *run, u64 now);
-void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
+void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now);
 
 /* resume.c */
-void rar_resume_failed(struct rar_group *grp, u64 done);
-void rar_resume_find(const struct rar_group *grp, struct rar_resume *past);
+void rar_resume_failed(struct rar_member *m, u64 done);
+void rar_resume_find(const struct rar_member *m, struct rar_resume *past);
 void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own);
-void rar_resume_forget(struct rar_group *grp);
+void rar_resume_forget(struct rar_member *m);
 void rar_resume_net_init(struct rar_net *rn);
 void rar_resume_net_exit(struct rar_net *rn);
 
 /* slow.c */
-void rar_slow_init(struct rar_group *grp);
-void rar_slow_posted(struct rar_group *grp, u64 now);
-void rar_slow_hear(struct rar_group *grp, const struct rar_slow_wire *w,
+void rar_slow_init(struct rar_member *m);
+void rar_slow_posted(struct rar_member *m, u64 now);
+void rar_slow_hear(struct rar_member *m, const struct rar_slow_wire *w,
 		   u64 now);
-void rar_slow_tell(struct rar_group *grp, struct rar_slow_wire *w, u64 now);
+void rar_slow_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now);
 
 /* input.c */
 enum rar_verdict { RAR_PASS, RAR_TAKEN };
@@ -851,35 +851,35 @@ void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 		    enum rar_mib reason);
 
 /* data.c, early.c; see also input.h */
-u64 rar_data_local(struct rar_group *grp, const struct rar_tx_item *item);
-void rar_early_post(struct rar_group *grp, u64 op_seq, bool tell);
-void rar_early_flush(struct rar_group *grp);
-void rar_early_init(struct rar_group *grp);
+u64 rar_data_local(struct rar_member *m, const struct rar_tx_item *item);
+void rar_early_post(struct rar_member *m, u64 op_seq, bool tell);
+void rar_early_flush(struct rar_member *m);
+void rar_early_init(struct rar_member *m);
 
 /* route.c; see also route.h */
-int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev);
-bool rar_route_is_here(const struct rar_group *grp, const struct rar_path *path);
-bool rar_route_cut_off(struct rar_group *grp, struct rar_path *path);
-bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path);
+int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev);
+bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path);
+bool rar_route_cut_off(struct rar_member *m, struct rar_path *path);
+bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path);
 
 /* spread.c */
 void rar_spread_init(void);
 void rar_spread_exit(void);
-void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op);
-bool rar_spread(struct rar_group *grp, const struct rar_tx_item *item);
+void rar_spread_plan(const struct rar_member *m, struct rar_operation *op);
+bool rar_spread(struct rar_member *m, const struct rar_tx_item *item);
 
 /* output.c */
-void rar_output_run(struct rar_group *grp, struct rar_tx_item *item);
-bool rar_output_frame_ready(struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_output_forward(struct rar_group *grp, struct rar_tx_item *item,
+void rar_output_run(struct rar_member *m, struct rar_tx_item *item);
+bool rar_output_frame_ready(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_output_forward(struct rar_member *m, struct rar_tx_item *item,
 			const struct rar_pkt *pkt);
-void rar_output_ctl(struct rar_group *grp, enum rar_dir dir, void *hdr,
+void rar_output_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
 bool rar_output_budget(struct rar_net *rn);
-void rar_output_reply(struct rar_group *grp, const struct rar_pkt *pkt,
+void rar_output_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token);
-void rar_output_reset(struct rar_group *grp, const struct rar_pkt *pkt);
-void rar_output_notice(struct rar_group *grp, enum rar_dir dir, u8 type,
+void rar_output_reset(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_output_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err);
 
 /* hook.c */
@@ -892,14 +892,14 @@ struct xdp_md;
 int bpf_rar_rcv(struct xdp_md *ctx, u32 *ifindex);
 bool rar_xdp_usable(void);
 void rar_xdp_mirror(struct rar_net *rn, const struct rar_frame *frame);
-void rar_xdp_later(struct rar_group *grp, bool ack);
+void rar_xdp_later(struct rar_member *m, bool ack);
 void rar_xdp_init(void);
 void rar_xdp_exit(void);
 
 /* af_rar.c */
 int rar_sock_init(void);
 void rar_sock_exit(void);
-void rar_sock_addr(const struct rar_group *grp, const struct rar_addr *a,
+void rar_sock_addr(const struct rar_member *m, const struct rar_addr *a,
 		   u32 rank, struct sockaddr_rar *sa);
 
 /* sysctl.c, proc.c */

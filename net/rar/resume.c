@@ -79,51 +79,51 @@ static void past_work(struct work_struct *work)
 
 /**
  * rar_resume_failed() - remember how far a member came
- * @grp:  group that was running, @grp->lock held
+ * @m:  member that was running, @m->lock held
  * @done: lowest operation that is not complete here
  *
  * Any context. Without memory it is forgotten, as if the process were new.
  */
-void rar_resume_failed(struct rar_group *grp, u64 done)
+void rar_resume_failed(struct rar_member *m, u64 done)
 {
-	struct rar_net *rn = grp->rn;
+	struct rar_net *rn = m->rn;
 	struct rar_past *past;
 
-	lockdep_assert_held(&grp->lock);
-	past = grp->owner ? kzalloc(sizeof(*past), GFP_ATOMIC) : NULL;
+	lockdep_assert_held(&m->lock);
+	past = m->owner ? kzalloc(sizeof(*past), GFP_ATOMIC) : NULL;
 	if (!past)
 		return;
-	past->id = grp->id;
-	past->uid = grp->uid;
-	past->owner = get_pid(grp->owner);
-	past->epoch = grp->epoch;
+	past->id = m->id;
+	past->uid = m->uid;
+	past->owner = get_pid(m->owner);
+	past->epoch = m->epoch;
 	past->done = done;
 	past->since = jiffies;
 	spin_lock_bh(&rn->past_lock);
 	list_add(&past->node, &rn->pasts);
 	rn->npasts++;
-	past_trim(rn, grp->uid);
+	past_trim(rn, m->uid);
 	look_later(rn);
 	spin_unlock_bh(&rn->past_lock);
 }
 
 /**
  * rar_resume_find() - what does the calling process remember of a group?
- * @grp:  group that begins to join
+ * @m:  member that begins to join
  * @past: set to the last epoch that failed, 0 = none; and how far all members
  *        of this process came in it
  */
-void rar_resume_find(const struct rar_group *grp, struct rar_resume *past)
+void rar_resume_find(const struct rar_member *m, struct rar_resume *past)
 {
 	struct pid *owner = task_tgid(current);
-	struct rar_net *rn = grp->rn;
+	struct rar_net *rn = m->rn;
 	const struct rar_past *p;
 
 	memset(past, 0, sizeof(*past));
 	spin_lock_bh(&rn->past_lock);
 	list_for_each_entry(p, &rn->pasts, node) {
-		if (p->id != grp->id || p->owner != owner ||
-		    !uid_eq(p->uid, grp->uid))
+		if (p->id != m->id || p->owner != owner ||
+		    !uid_eq(p->uid, m->uid))
 			continue;
 		if (!past->epoch) {
 			past->epoch = p->epoch;
@@ -153,14 +153,14 @@ void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own)
 }
 
 /* The group runs again: what its owner remembered has served. */
-void rar_resume_forget(struct rar_group *grp)
+void rar_resume_forget(struct rar_member *m)
 {
 	struct rar_past *past, *tmp;
-	struct rar_net *rn = grp->rn;
+	struct rar_net *rn = m->rn;
 
 	spin_lock_bh(&rn->past_lock);
 	list_for_each_entry_safe(past, tmp, &rn->pasts, node) {
-		if (past->id != grp->id || past->owner != grp->owner)
+		if (past->id != m->id || past->owner != m->owner)
 			continue;
 		list_del(&past->node);
 		past_free(past);

@@ -16,31 +16,31 @@
 #include "route.h"
 
 /* Labels of IPsec select by what a security module says of the sender. */
-static void classify(const struct rar_group *grp, const struct rar_path *path,
+static void classify(const struct rar_member *m, const struct rar_path *path,
 		     struct flowi_common *fl)
 {
-	struct sock *sk = rar_encap_sk(grp, path->dst.af);
+	struct sock *sk = rar_encap_sk(m, path->dst.af);
 
 	if (sk)
 		security_sk_classify_flow(sk, fl);
 }
 
-static struct dst_entry *route_v4(const struct rar_group *grp, struct rar_path *path)
+static struct dst_entry *route_v4(const struct rar_member *m, struct rar_path *path)
 {
 	struct flowi4 fl = {
 		.daddr = rar_addr_v4(&path->dst),
 		.saddr = rar_addr_v4(&path->src),
 		.flowi4_oif = path->oif,
-		.flowi4_mark = grp->sk_mark,
-		.flowi4_uid = grp->uid,
+		.flowi4_mark = m->sk_mark,
+		.flowi4_uid = m->uid,
 		.flowi4_proto = IPPROTO_UDP,
 		.fl4_sport = path->src.port,
 		.fl4_dport = path->dst.port,
 	};
 	struct rtable *rt;
 
-	classify(grp, path, flowi4_to_flowi_common(&fl));
-	rt = ip_route_output_flow(grp->rn->net, &fl, NULL);
+	classify(m, path, flowi4_to_flowi_common(&fl));
+	rt = ip_route_output_flow(m->rn->net, &fl, NULL);
 	if (IS_ERR(rt))
 		return ERR_CAST(rt);
 	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
@@ -53,14 +53,14 @@ static struct dst_entry *route_v4(const struct rar_group *grp, struct rar_path *
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
-static struct dst_entry *route_v6(const struct rar_group *grp, struct rar_path *path)
+static struct dst_entry *route_v6(const struct rar_member *m, struct rar_path *path)
 {
 	struct flowi6 fl = {
 		.daddr = path->dst.ip,
 		.saddr = path->src.ip,
 		.flowi6_oif = path->dst.scope ?: path->oif,
-		.flowi6_mark = grp->sk_mark,
-		.flowi6_uid = grp->uid,
+		.flowi6_mark = m->sk_mark,
+		.flowi6_uid = m->uid,
 		.flowi6_proto = IPPROTO_UDP,
 		.fl6_sport = path->src.port,
 		.fl6_dport = path->dst.port,
@@ -69,14 +69,14 @@ static struct dst_entry *route_v6(const struct rar_group *grp, struct rar_path *
 
 	if (ipv6_addr_is_multicast(&path->dst.ip))
 		return ERR_PTR(-EACCES);
-	classify(grp, path, flowi6_to_flowi_common(&fl));
-	dst = ip6_dst_lookup_flow(grp->rn->net, NULL, &fl, NULL);
+	classify(m, path, flowi6_to_flowi_common(&fl));
+	dst = ip6_dst_lookup_flow(m->rn->net, NULL, &fl, NULL);
 	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
 		path->src.ip = fl.saddr;
 	return dst;
 }
 #else
-static struct dst_entry *route_v6(const struct rar_group *grp, struct rar_path *path)
+static struct dst_entry *route_v6(const struct rar_member *m, struct rar_path *path)
 {
 	return ERR_PTR(-EAFNOSUPPORT);
 }
@@ -84,28 +84,28 @@ static struct dst_entry *route_v6(const struct rar_group *grp, struct rar_path *
 
 /**
  * rar_route_new() - look a route up
- * @grp:  group
+ * @m:  member
  * @path: with both addresses; an "any" source becomes the route's
  *
  * Any context up to softirq. Return: a referenced route, or a negative errno.
  */
-struct dst_entry *rar_route_new(struct rar_group *grp, struct rar_path *path)
+struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path)
 {
-	return path->dst.af == AF_INET6 ? route_v6(grp, path) : route_v4(grp, path);
+	return path->dst.af == AF_INET6 ? route_v6(m, path) : route_v4(m, path);
 }
 
 /* Chunks of the epoch's payload that a superpacket by this route may hold. */
-static u32 run_max(const struct rar_group *grp, const struct rar_path *path,
+static u32 run_max(const struct rar_member *m, const struct rar_path *path,
 		   const struct dst_entry *dst)
 {
 	u32 hdrs = rar_ip_hdr_size(path) + sizeof(struct udphdr), max;
 
-	if (!grp->payload || dst_xfrm(dst))
+	if (!m->payload || dst_xfrm(dst))
 		return 1;
 	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
-	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + grp->payload);
+	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + m->payload);
 	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
-	return clamp_t(u32, max, 1, READ_ONCE(grp->rn->sysctl_super_chunks));
+	return clamp_t(u32, max, 1, READ_ONCE(m->rn->sysctl_super_chunks));
 }
 
 /*
@@ -132,22 +132,22 @@ static u32 route_mtu(const struct dst_entry *dst)
 
 /**
  * rar_route_get() - the route of a neighbour, kept as long as it is valid
- * @grp:  group
+ * @m:  member
  * @path: to the neighbour; what depends on the route is set anew with it
  *
  * Bottom halves are off. Return: a referenced route, or a negative errno.
  */
-struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path)
+struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path)
 {
 	struct dst_entry *dst = dst_cache_get(&path->cache);
 
 	if (dst)
 		return dst;
-	dst = rar_route_new(grp, path);
+	dst = rar_route_new(m, path);
 	if (IS_ERR(dst))
 		return dst;
 	WRITE_ONCE(path->mtu, route_mtu(dst));
-	WRITE_ONCE(path->run_max, run_max(grp, path, dst));
+	WRITE_ONCE(path->run_max, run_max(m, path, dst));
 	WRITE_ONCE(path->no_queue, no_queue(dst->dev));
 #if IS_ENABLED(CONFIG_IPV6)
 	if (path->dst.af == AF_INET6) {
@@ -170,15 +170,15 @@ static bool addr_is_ours(struct net *net, const struct rar_addr *a)
 
 /**
  * rar_route_takes_chains() - may superpackets be chains of packets?
- * @grp:  group
+ * @m:  member
  * @path: to the neighbour
  *
  * Bottom halves are off. Return: true if the device takes them so, or the kernel cuts
  * superpackets for it in any case. Others would have the kernel cut chains only.
  */
-bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path)
+bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path)
 {
-	struct dst_entry *dst = rar_route_get(grp, path);
+	struct dst_entry *dst = rar_route_get(m, path);
 	netdev_features_t features;
 
 	if (IS_ERR(dst))
@@ -190,7 +190,7 @@ bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path)
 
 /**
  * rar_route_find() - find the route of a path
- * @grp:  group
+ * @m:  member
  * @path: with both addresses; an "any" source becomes the route's
  * @mtu:  set to the path MTU, at most RAR_MAX_MTU
  * @dev:  set to the index of the route's device
@@ -198,15 +198,15 @@ bool rar_route_takes_chains(struct rar_group *grp, struct rar_path *path)
  * Process context. Return: 0, -EADDRNOTAVAIL if the own address is gone, or a
  * negative errno of the route lookup.
  */
-int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *dev)
+int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev)
 {
 	struct dst_entry *dst;
 
-	if (!ipv6_addr_any(&path->src.ip) && !addr_is_ours(grp->rn->net, &path->src))
+	if (!ipv6_addr_any(&path->src.ip) && !addr_is_ours(m->rn->net, &path->src))
 		return -EADDRNOTAVAIL;
 	local_bh_disable();
 	dst_cache_reset(&path->cache);
-	dst = rar_route_get(grp, path);
+	dst = rar_route_get(m, path);
 	if (!IS_ERR(dst)) {
 		*mtu = min_t(u32, dst_mtu(dst), RAR_MAX_MTU);
 		*dev = dst->dev->ifindex;
@@ -218,37 +218,37 @@ int rar_route_find(struct rar_group *grp, struct rar_path *path, u32 *mtu, int *
 
 /**
  * rar_route_is_here() - is a neighbour's address one of this namespace?
- * @grp:  group
+ * @m:  member
  * @path: to the neighbour
  *
  * Any context up to softirq.
  */
-bool rar_route_is_here(const struct rar_group *grp, const struct rar_path *path)
+bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path)
 {
-	return addr_is_ours(grp->rn->net, &path->dst);
+	return addr_is_ours(m->rn->net, &path->dst);
 }
 
 /**
  * rar_route_cut_off() - is this host why a neighbour cannot be reached?
- * @grp:  group
+ * @m:  member
  * @path: to the neighbour
  *
  * Any context up to softirq. Return: true if the own address, the route or
  * its device is gone, or the device is down or has no carrier.
  */
-bool rar_route_cut_off(struct rar_group *grp, struct rar_path *path)
+bool rar_route_cut_off(struct rar_member *m, struct rar_path *path)
 {
 	struct dst_entry *dst;
 	bool cut_off;
 
-	if (!addr_is_ours(grp->rn->net, &path->src))
+	if (!addr_is_ours(m->rn->net, &path->src))
 		return true;
 	local_bh_disable();
-	dst = rar_route_get(grp, path);
+	dst = rar_route_get(m, path);
 	cut_off = IS_ERR(dst) || !netif_running(dst->dev) ||
 		  !netif_carrier_ok(dst->dev) ||
 		  (dst->dev->flags & IFF_LOOPBACK &&
-		   !addr_is_ours(grp->rn->net, &path->dst));
+		   !addr_is_ours(m->rn->net, &path->dst));
 	if (!IS_ERR(dst))
 		dst_release(dst);
 	local_bh_enable();

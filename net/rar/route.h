@@ -30,7 +30,7 @@ static inline bool rar_is_veth(const struct net_device *dev)
 	return ops && !strcmp(ops->kind, "veth");
 }
 
-struct dst_entry *rar_route_new(struct rar_group *grp, struct rar_path *path);
-struct dst_entry *rar_route_get(struct rar_group *grp, struct rar_path *path);
+struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path);
+struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path);
 
 #endif /* _RAR_ROUTE_H */

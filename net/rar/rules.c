@@ -25,24 +25,24 @@ static bool cgroup_programs(struct sock *sk)
 }
 
 /* The user's socket, if it has a filter. SOCK_RCU_FREE. */
-static struct sock *filtering(const struct rar_group *grp)
+static struct sock *filtering(const struct rar_member *m)
 {
-	struct sock *sk = READ_ONCE(grp->sk);
+	struct sock *sk = READ_ONCE(m->sk);
 
 	return sk && rcu_access_pointer(sk->sk_filter) ? sk : NULL;
 }
 
 /**
  * rar_rules_judged() - does anybody judge each packet of a member?
- * @grp: group that joins or runs, RCU read side
+ * @m: member that joins or runs, RCU read side
  *
  * Any context. Return: true if chunks must be packets that pass IP's hooks.
  */
-bool rar_rules_judged(const struct rar_group *grp)
+bool rar_rules_judged(const struct rar_member *m)
 {
-	struct sock *sk = rar_encap_sk(grp, grp->path[RAR_NEXT].dst.af);
+	struct sock *sk = rar_encap_sk(m, m->path[RAR_NEXT].dst.af);
 
-	return rar_rules_strict(grp->rn) || filtering(grp) || (sk && cgroup_programs(sk));
+	return rar_rules_strict(m->rn) || filtering(m) || (sk && cgroup_programs(sk));
 }
 
 /* A filter may cut what it lets pass: a part of a packet is none. */
@@ -55,16 +55,16 @@ static bool passes(struct sock *sk, struct sk_buff *skb)
 
 /**
  * rar_rules_receive() - may a member have a packet that came for it?
- * @grp: group
+ * @m: member
  * @skb: the packet
  * @af:  its address family
  * @udp: offset of its UDP header, where UDP's filters begin
  *
  * Softirq, RCU read side. Return: false if it must be dropped; it may have been cut.
  */
-bool rar_rules_receive(const struct rar_group *grp, struct sk_buff *skb, u16 af, u32 udp)
+bool rar_rules_receive(const struct rar_member *m, struct sk_buff *skb, u16 af, u32 udp)
 {
-	struct sock *sk = rar_encap_sk(grp, af), *user = filtering(grp);
+	struct sock *sk = rar_encap_sk(m, af), *user = filtering(m);
 	bool ok;
 
 	if (skb_shared(skb) && (user || skb_headlen(skb) < udp + sizeof(struct udphdr)))

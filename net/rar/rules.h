@@ -40,7 +40,7 @@ static inline enum rar_rx_path rar_rules_rx_path(const struct rar_net *rn)
 	return READ_ONCE(rn->sysctl_rx_path);
 }
 
-bool rar_rules_judged(const struct rar_group *grp);
-bool rar_rules_receive(const struct rar_group *grp, struct sk_buff *skb, u16 af, u32 udp);
+bool rar_rules_judged(const struct rar_member *m);
+bool rar_rules_receive(const struct rar_member *m, struct sk_buff *skb, u16 af, u32 udp);
 
 #endif /* _RAR_RULES_H */

@@ -11,11 +11,11 @@
 
 #define SLOW_NONE	0xffff	/* on the wire: nobody was slow */
 
-void rar_slow_init(struct rar_group *grp)
+void rar_slow_init(struct rar_member *m)
 {
-	lockdep_assert_held(&grp->tx.lock);
-	memset(&grp->slow, 0, sizeof(grp->slow));
-	grp->slow.rank = RAR_NO_RANK;
+	lockdep_assert_held(&m->tx.lock);
+	memset(&m->slow, 0, sizeof(m->slow));
+	m->slow.rank = RAR_NO_RANK;
 }
 
 static u32 own_ms(const struct rar_slow *slow, u64 now)
@@ -28,11 +28,11 @@ static u32 own_ms(const struct rar_slow *slow, u64 now)
 }
 
 /* The largest total, one's own among them. */
-static void compare(struct rar_group *grp, u32 rank, u32 ms)
+static void compare(struct rar_member *m, u32 rank, u32 ms)
 {
-	struct rar_slow *slow = &grp->slow;
+	struct rar_slow *slow = &m->slow;
 
-	if (ms <= slow->ms || rank >= grp->size)
+	if (ms <= slow->ms || rank >= m->size)
 		return;
 	slow->rank = rank;
 	slow->ms = ms;
@@ -40,55 +40,55 @@ static void compare(struct rar_group *grp, u32 rank, u32 ms)
 
 /**
  * rar_slow_posted() - an operation was posted here
- * @grp: group, tx.lock held; op_whole counts it
+ * @m: member, tx.lock held; op_whole counts it
  * @now: us
  */
-void rar_slow_posted(struct rar_group *grp, u64 now)
+void rar_slow_posted(struct rar_member *m, u64 now)
 {
-	struct rar_slow *slow = &grp->slow;
+	struct rar_slow *slow = &m->slow;
 
-	lockdep_assert_held(&grp->tx.lock);
+	lockdep_assert_held(&m->tx.lock);
 	if (slow->since_us) {
 		slow->own_us += now - slow->since_us;
-		slow->since_us = slow->wanted > grp->op_whole ? now : 0;
+		slow->since_us = slow->wanted > m->op_whole ? now : 0;
 	}
-	slow->wanted = max(slow->wanted, grp->op_whole);
+	slow->wanted = max(slow->wanted, m->op_whole);
 }
 
 /**
  * rar_slow_hear() - a neighbour's ACK or PROBE
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @w:   what it says
  * @now: us
  */
-void rar_slow_hear(struct rar_group *grp, const struct rar_slow_wire *w,
+void rar_slow_hear(struct rar_member *m, const struct rar_slow_wire *w,
 		   u64 now)
 {
-	struct rar_slow *slow = &grp->slow;
+	struct rar_slow *slow = &m->slow;
 	u64 wanted = be64_to_cpu(w->wanted);
 
-	lockdep_assert_held(&grp->tx.lock);
+	lockdep_assert_held(&m->tx.lock);
 	/* Nobody is further ahead than the table of operations is long. */
-	if (wanted > slow->wanted && wanted <= grp->op_whole + RAR_MAX_OPS) {
+	if (wanted > slow->wanted && wanted <= m->op_whole + RAR_MAX_OPS) {
 		slow->wanted = wanted;
-		if (wanted > grp->op_whole && !slow->since_us)
+		if (wanted > m->op_whole && !slow->since_us)
 			slow->since_us = now;
 	}
-	compare(grp, be16_to_cpu(w->rank), be32_to_cpu(w->ms));
+	compare(m, be16_to_cpu(w->rank), be32_to_cpu(w->ms));
 }
 
 /**
  * rar_slow_tell() - what to say to a neighbour, or to the user
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @w:   to fill
  * @now: us
  */
-void rar_slow_tell(struct rar_group *grp, struct rar_slow_wire *w, u64 now)
+void rar_slow_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now)
 {
-	struct rar_slow *slow = &grp->slow;
+	struct rar_slow *slow = &m->slow;
 
-	lockdep_assert_held(&grp->tx.lock);
-	compare(grp, grp->rank, own_ms(slow, now));
+	lockdep_assert_held(&m->tx.lock);
+	compare(m, m->rank, own_ms(slow, now));
 	w->wanted = cpu_to_be64(slow->wanted);
 	w->ms = cpu_to_be32(slow->ms);
 	w->rank = cpu_to_be16(slow->rank == RAR_NO_RANK ? SLOW_NONE :

@@ -21,7 +21,7 @@ struct rar_join_opts {
 /*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
- * @grp:       the member; set by bind() under the socket lock, exchanged by the
+ * @member:  the member; set by bind() under the socket lock, exchanged by the
  *             bind() or connect() after a failure with both mutexes held too, which
  *             are taken before the socket lock
  * @send_lock: one send() at a time; protects @more
@@ -41,7 +41,7 @@ struct rar_join_opts {
  */
 struct rar_sock {
 	struct sock sk;
-	struct rar_group __rcu *grp;
+	struct rar_member __rcu *member;
 	struct mutex send_lock;		/* also protects @more and @print */
 	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
@@ -64,23 +64,23 @@ static inline struct rar_sock *rar_sk(const struct sock *sk)
 }
 
 /* The member, or NULL; the socket is locked. */
-static inline struct rar_group *rar_sock_group(const struct sock *sk)
+static inline struct rar_member *rar_sock_member(const struct sock *sk)
 {
-	return rcu_dereference_protected(rar_sk(sk)->grp,
+	return rcu_dereference_protected(rar_sk(sk)->member,
 					 lockdep_sock_is_held(sk));
 }
 
 /* The member with a reference, or NULL. */
-static inline struct rar_group *rar_sock_get(const struct sock *sk)
+static inline struct rar_member *rar_sock_get(const struct sock *sk)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	rcu_read_lock();
-	grp = rcu_dereference(rar_sk(sk)->grp);
-	if (grp && !refcount_inc_not_zero(&grp->ref))
-		grp = NULL;
+	m = rcu_dereference(rar_sk(sk)->member);
+	if (m && !refcount_inc_not_zero(&m->ref))
+		m = NULL;
 	rcu_read_unlock();
-	return grp;
+	return m;
 }
 
 int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
@@ -95,9 +95,9 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 
 int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len);
 int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags);
-struct rar_operation *rar_msg_ready(struct rar_group *grp);
-bool rar_msg_may_send(struct rar_group *grp);
+struct rar_operation *rar_msg_ready(struct rar_member *m);
+bool rar_msg_may_send(struct rar_member *m);
 void rar_msg_drop(struct rar_sock *rsk);
-void rar_msg_stop_writing(struct rar_group *grp);
+void rar_msg_stop_writing(struct rar_member *m);
 
 #endif /* _RAR_SOCK_H */

@@ -30,13 +30,13 @@ static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
 }
 
 /* Is @self what the member is bound to? Port 0: whichever it got. */
-static bool same_name(const struct rar_group *grp,
+static bool same_name(const struct rar_member *m,
 		      const struct sockaddr_rar *self)
 {
-	const struct rar_addr *a = &grp->self;
+	const struct rar_addr *a = &m->self;
 
-	return grp->id == self->srar_group && grp->rank == self->srar_rank &&
-	       grp->size == self->srar_size && a->af == self->srar_af &&
+	return m->id == self->srar_group && m->rank == self->srar_rank &&
+	       m->size == self->srar_size && a->af == self->srar_af &&
 	       a->scope == self->srar_scope_id &&
 	       (!self->srar_port || a->port == self->srar_port) &&
 	       !memcmp(&a->ip, self->srar_addr, sizeof(a->ip));
@@ -45,16 +45,16 @@ static bool same_name(const struct rar_group *grp,
 /* bind() where there is no member, or one that failed or that RAR_JOIN left. */
 static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 {
-	struct rar_group *grp = rar_sock_group(sk);
+	struct rar_member *m = rar_sock_member(sk);
 	int err;
 
-	if (grp && rar_group_state(grp) == RAR_S_BOUND && rar_sk(sk)->by_join &&
-	    !same_name(grp, self)) {
+	if (m && rar_member_state(m) == RAR_S_BOUND && rar_sk(sk)->by_join &&
+	    !same_name(m, self)) {
 		rar_sock_unbind(sk);
-		grp = NULL;
+		m = NULL;
 	}
-	if (grp && rar_group_state(grp) != RAR_S_FAILED)
-		return same_name(grp, self) ? 0 : -EINVAL;
+	if (m && rar_member_state(m) != RAR_S_FAILED)
+		return same_name(m, self) ? 0 : -EINVAL;
 	err = rar_sock_bind(sk, self);
 	if (!err)
 		rar_sk(sk)->by_join = true;
@@ -65,14 +65,14 @@ static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 static int join_both(struct sock *sk, const struct rar_join *join,
 		     const struct rar_join_opts *opts)
 {
-	struct rar_group *before = rar_sock_group(sk);
+	struct rar_member *before = rar_sock_member(sk);
 	int err;
 
 	err = join_bind(sk, &join->self);
 	if (err)
 		return err;
 	err = rar_sock_join(sk, &join->next, opts, sock_sndtimeo(sk, false));
-	if (err && rar_sock_group(sk) != before)
+	if (err && rar_sock_member(sk) != before)
 		rar_sock_unbind(sk);
 	return err;
 }
@@ -141,8 +141,8 @@ static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 /* Has it no member that joins, or has joined? */
 static bool may_set_join(const struct sock *sk)
 {
-	struct rar_group *grp = rar_sock_group(sk);
-	u8 state = grp ? rar_group_state(grp) : RAR_S_UNBOUND;
+	struct rar_member *m = rar_sock_member(sk);
+	u8 state = m ? rar_member_state(m) : RAR_S_UNBOUND;
 
 	return state <= RAR_S_BOUND || state == RAR_S_FAILED;
 }
@@ -202,7 +202,7 @@ static bool is_process(struct pid *pid)
 
 static int set_owner(struct sock *sk, s32 nr)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 	struct pid *pid;
 	int err = 0;
 
@@ -210,13 +210,13 @@ static int set_owner(struct sock *sk, s32 nr)
 		return -EINVAL;
 	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
 	lock_sock(sk);
-	grp = rar_sock_group(sk);
-	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
+	m = rar_sock_member(sk);
+	if (!m || rar_member_state(m) < RAR_S_JOINING)
 		err = -ENOTCONN;
 	else if (!is_process(pid))
 		err = -ESRCH;
 	else
-		rar_fail_set_owner(grp, get_pid(pid));
+		rar_fail_set_owner(m, get_pid(pid));
 	release_sock(sk);
 	put_pid(pid);
 	return err;
@@ -224,18 +224,18 @@ static int set_owner(struct sock *sk, s32 nr)
 
 static int set_abort(struct sock *sk, u32 val)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 	int err = 0;
 
 	if (val)
 		return -EINVAL;
 	lock_sock(sk);
-	grp = rar_sock_group(sk);
-	if (!grp || rar_group_state(grp) < RAR_S_JOINING)
+	m = rar_sock_member(sk);
+	if (!m || rar_member_state(m) < RAR_S_JOINING)
 		err = -ENOTCONN;
 	else
-		rar_fail_pair(grp, ECONNRESET, RAR_R_ABORTED, grp->rank,
-			      grp->rank, 0);
+		rar_fail_pair(m, ECONNRESET, RAR_R_ABORTED, m->rank,
+			      m->rank, 0);
 	release_sock(sk);
 	return err;
 }
@@ -278,14 +278,14 @@ static int set_default(u8 *field, u32 val, u32 limit)
 
 static int set_op_timeout(struct sock *sk, u32 ms)
 {
-	struct rar_group *grp;
+	struct rar_member *m;
 
 	lock_sock(sk);
-	grp = rar_sock_group(sk);
+	m = rar_sock_member(sk);
 	rar_sk(sk)->op_timeout_ms = ms;
-	if (grp) {
-		WRITE_ONCE(grp->op_timeout_ms, ms);
-		rar_group_kick(grp, jiffies);
+	if (m) {
+		WRITE_ONCE(m->op_timeout_ms, ms);
+		rar_member_kick(m, jiffies);
 	}
 	release_sock(sk);
 	return 0;
@@ -351,40 +351,40 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 	return -ENOPROTOOPT;
 }
 
-static void fill_error(struct rar_group *grp, struct rar_error *err)
+static void fill_error(struct rar_member *m, struct rar_error *err)
 {
-	spin_lock_bh(&grp->lock);
-	*err = grp->error;
-	spin_unlock_bh(&grp->lock);
+	spin_lock_bh(&m->lock);
+	*err = m->error;
+	spin_unlock_bh(&m->lock);
 }
 
 /* When was the oldest operation posted that is not complete? 0 = none. */
-static u64 oldest_posted_us(struct rar_group *grp)
+static u64 oldest_posted_us(struct rar_member *m)
 {
 	struct rar_operation *op;
 	u64 us = 0;
 
-	spin_lock_bh(&grp->lock);
-	list_for_each_entry(op, &grp->undelivered, node)
+	spin_lock_bh(&m->lock);
+	list_for_each_entry(op, &m->undelivered, node)
 		if (!op->complete) {
 			us = op->posted_us;
 			break;
 		}
-	spin_unlock_bh(&grp->lock);
+	spin_unlock_bh(&m->lock);
 	return us;
 }
 
-static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
+static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 {
-	u64 waiting_us = oldest_posted_us(grp), now;
-	struct rar_link_tx *tx = &grp->tx;
+	u64 waiting_us = oldest_posted_us(m), now;
+	struct rar_link_tx *tx = &m->tx;
 	struct rar_slow_wire w = {};
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
-	rar_slow_tell(grp, &w, now);
-	info->slow_rank = grp->slow.rank;
-	info->slow_ms = grp->slow.ms;
+	rar_slow_tell(m, &w, now);
+	info->slow_rank = m->slow.rank;
+	info->slow_ms = m->slow.ms;
 	info->cwnd = tx->cwnd;
 	info->srtt_us = tx->srtt_us;
 	info->rto_us = tx->rto_us;
@@ -399,40 +399,40 @@ static void fill_tx_info(struct rar_group *grp, struct rar_info *info)
 	info->prev_wait_us = tx->starved_us;
 	if (waiting_us && now > max(waiting_us, tx->came_us))
 		info->prev_wait_us += now - max(waiting_us, tx->came_us);
-	info->ops_released = grp->op_oldest;
+	info->ops_released = m->op_oldest;
 	spin_unlock_bh(&tx->lock);
 }
 
-static void fill_info(struct rar_group *grp, struct rar_info *info)
+static void fill_info(struct rar_member *m, struct rar_info *info)
 {
-	bool up = rar_group_state(grp) >= RAR_S_RUN;
+	bool up = rar_member_state(m) >= RAR_S_RUN;
 
-	info->state = rar_group_state(grp);
-	info->rx_path = rar_rules_rx_path(grp->rn);
-	info->rank = grp->rank;
-	info->size = grp->size;
-	info->group = grp->id;
-	info->epoch = grp->epoch;
-	info->payload = grp->payload;
-	info->mtu = grp->join.mtu;
-	info->mtu_rank = grp->join.min_rank;
-	info->ops_posted = READ_ONCE(grp->op_next);
-	info->ops_complete = READ_ONCE(grp->ops_complete);
-	info->bytes_rx = READ_ONCE(grp->rx_bytes);
-	info->packets_rx = READ_ONCE(grp->rx_packets);
-	info->early_bytes = READ_ONCE(grp->early.truesize);
-	if (up && !grp->join.resume.differ) {
-		info->resume_op = grp->join.resume.op;
-		info->resume_epoch = grp->join.resume.epoch;
+	info->state = rar_member_state(m);
+	info->rx_path = rar_rules_rx_path(m->rn);
+	info->rank = m->rank;
+	info->size = m->size;
+	info->group = m->id;
+	info->epoch = m->epoch;
+	info->payload = m->payload;
+	info->mtu = m->join.mtu;
+	info->mtu_rank = m->join.min_rank;
+	info->ops_posted = READ_ONCE(m->op_next);
+	info->ops_complete = READ_ONCE(m->ops_complete);
+	info->bytes_rx = READ_ONCE(m->rx_bytes);
+	info->packets_rx = READ_ONCE(m->rx_packets);
+	info->early_bytes = READ_ONCE(m->early.truesize);
+	if (up && !m->join.resume.differ) {
+		info->resume_op = m->join.resume.op;
+		info->resume_epoch = m->join.resume.epoch;
 	}
-	fill_tx_info(grp, info);
+	fill_tx_info(m, info);
 	if (!up)
 		return;
-	info->hosts = grp->by_hosts ? grp->seat.parts : 0;
+	info->hosts = m->by_hosts ? m->seat.parts : 0;
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(grp->heard[RAR_PREV]));
+						READ_ONCE(m->heard[RAR_PREV]));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(grp->heard[RAR_NEXT]));
+						READ_ONCE(m->heard[RAR_NEXT]));
 }
 
 /* Copy a size-versioned struct: as much as the caller has room for. */
@@ -446,33 +446,33 @@ static int put_opt(const void *val, size_t size, char __user *optval,
 }
 
 /* Of a member that has joined. Return: false when another one has taken its place. */
-static bool fill_peer(struct rar_group *grp, u32 rank, struct rar_peer *peer)
+static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 {
 	bool known;
 
 	memset(peer, 0, sizeof(*peer));
 	peer->rank = rank;
-	spin_lock_bh(&grp->lock);
-	known = grp->join.members;
+	spin_lock_bh(&m->lock);
+	known = m->join.table;
 	if (known)
-		rar_sock_addr(grp, &grp->join.members[rank].addr, rank, &peer->addr);
-	spin_unlock_bh(&grp->lock);
+		rar_sock_addr(m, &m->join.table[rank].addr, rank, &peer->addr);
+	spin_unlock_bh(&m->lock);
 	return known;
 }
 
 /* As many as there is room for, from rank @from on. */
-static int get_peers(struct rar_group *grp, u32 from, char __user *optval,
+static int get_peers(struct rar_member *m, u32 from, char __user *optval,
 		     int __user *optlen, int len)
 {
 	u32 n = len / sizeof(struct rar_peer), i;
 	struct rar_peer peer;
 
-	if (rar_group_state(grp) < RAR_S_RUN)
+	if (rar_member_state(m) < RAR_S_RUN)
 		return -ENOTCONN;
-	from = min(from, grp->size);
-	n = min(n, grp->size - from);
+	from = min(from, m->size);
+	n = min(n, m->size - from);
 	for (i = 0; i < n; i++) {
-		if (!fill_peer(grp, from + i, &peer))
+		if (!fill_peer(m, from + i, &peer))
 			return -ENOTCONN;
 		if (copy_to_user(optval + i * sizeof(peer), &peer,
 				 sizeof(peer)))
@@ -482,8 +482,8 @@ static int get_peers(struct rar_group *grp, u32 from, char __user *optval,
 }
 
 /* The socket is not locked: the caller's memory may be slow to come. */
-static int get_group_opt(struct rar_group *grp, u32 from, int optname,
-			 char __user *optval, int __user *optlen, int len)
+static int get_member_opt(struct rar_member *m, u32 from, int optname,
+			  char __user *optval, int __user *optlen, int len)
 {
 	struct rar_error err = {};
 	struct rar_info info = { .slow_rank = RAR_NO_RANK };
@@ -491,26 +491,26 @@ static int get_group_opt(struct rar_group *grp, u32 from, int optname,
 
 	switch (optname) {
 	case RAR_ERROR:
-		if (grp)
-			fill_error(grp, &err);
+		if (m)
+			fill_error(m, &err);
 		return put_opt(&err, sizeof(err), optval, optlen, len);
 	case RAR_INFO:
-		if (grp)
-			fill_info(grp, &info);
+		if (m)
+			fill_info(m, &info);
 		return put_opt(&info, sizeof(info), optval, optlen, len);
 	case RAR_OWNER:
-		if (grp) {
-			spin_lock_bh(&grp->lock);
-			nr = pid_vnr(grp->owner);
-			spin_unlock_bh(&grp->lock);
+		if (m) {
+			spin_lock_bh(&m->lock);
+			nr = pid_vnr(m->owner);
+			spin_unlock_bh(&m->lock);
 		}
 		return put_opt(&nr, sizeof(nr), optval, optlen, len);
 	case RAR_PEERS:
-		return grp ? get_peers(grp, from, optval, optlen, len) : -ENOTCONN;
+		return m ? get_peers(m, from, optval, optlen, len) : -ENOTCONN;
 	case RAR_CAPS:
-		if (!grp || rar_group_state(grp) < RAR_S_RUN)
+		if (!m || rar_member_state(m) < RAR_S_RUN)
 			return -ENOTCONN;
-		return put_opt(&grp->join.caps, sizeof(grp->join.caps), optval,
+		return put_opt(&m->join.caps, sizeof(m->join.caps), optval,
 			       optlen, len);
 	}
 	return -ENOPROTOOPT;
@@ -531,7 +531,7 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_group *grp;
+	struct rar_member *m;
 	int len, err;
 	u32 val;
 
@@ -563,11 +563,11 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 	case RAR_PREV_ADDR:
 		return get_prev(sk, optval, optlen, len);
 	default:
-		grp = rar_sock_get(sk);
-		err = get_group_opt(grp, READ_ONCE(rsk->peers_from), optname, optval,
-				    optlen, len);
-		if (grp)
-			rar_group_put(grp);
+		m = rar_sock_get(sk);
+		err = get_member_opt(m, READ_ONCE(rsk->peers_from), optname, optval,
+				     optlen, len);
+		if (m)
+			rar_member_put(m);
 		return err;
 	}
 	return put_opt(&val, sizeof(val), optval, optlen, len);

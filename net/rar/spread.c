@@ -27,7 +27,7 @@
 /* Chunks to send; holds a reference to the group. */
 struct spread_item {
 	struct llist_node node;
-	struct rar_group *grp;
+	struct rar_member *member;
 	struct rar_tx_item item;
 };
 
@@ -54,11 +54,11 @@ static void send_items(struct spread *s)
 	rcu_read_lock();
 	llist_for_each_entry_safe(it, next, list, node) {
 		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
-		if (rar_group_runs(it->grp))
-			rar_output_run(it->grp, &it->item);
+		if (rar_member_runs(it->member))
+			rar_output_run(it->member, &it->item);
 		if (rar_op_unuse(it->item.op))
-			rar_group_wake(it->grp);
-		rar_group_put(it->grp);
+			rar_member_wake(it->member);
+		rar_member_put(it->member);
 		kfree(it);
 	}
 	rcu_read_unlock();
@@ -78,23 +78,23 @@ static void spread_called(void *info)
 
 /**
  * rar_spread_plan() - choose the processors of an operation's lanes
- * @grp: group
+ * @m: member
  * @op:  operation, not posted yet
  *
  * The first lane's is this one, the others' follow it on the same node, as far as the
  * process may use them. Process context, preemption is off.
  */
-void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op)
+void rar_spread_plan(const struct rar_member *m, struct rar_operation *op)
 {
 	int cpu = smp_processor_id();
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(cpu));
 	u32 lane;
 
-	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(grp->path[RAR_NEXT].no_queue) ||
-	    READ_ONCE(grp->rn->sysctl_rx_path) == RAR_PATH_XDP ||
+	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(m->path[RAR_NEXT].no_queue) ||
+	    READ_ONCE(m->rn->sysctl_rx_path) == RAR_PATH_XDP ||
 	    !cpumask_test_cpu(cpu, near))
 		return;
-	for (lane = 0; lane < grp->nlanes; lane++) {
+	for (lane = 0; lane < m->nlanes; lane++) {
 		op->cpu[lane] = cpu;
 		op->spread |= cpu != op->cpu[0];
 		do {
@@ -107,12 +107,12 @@ void rar_spread_plan(const struct rar_group *grp, struct rar_operation *op)
 
 /**
  * rar_spread() - let another processor send chunks, if they belong there
- * @grp:  group, RCU read side
+ * @m:  member, RCU read side
  * @item: own chunks; its reference passes on
  *
  * Bottom halves are off. Return: false if the caller shall send them.
  */
-bool rar_spread(struct rar_group *grp, const struct rar_tx_item *item)
+bool rar_spread(struct rar_member *m, const struct rar_tx_item *item)
 {
 	struct rar_operation *op = item->op;
 	struct spread_item *it;
@@ -121,19 +121,19 @@ bool rar_spread(struct rar_group *grp, const struct rar_tx_item *item)
 
 	if (!op->spread)
 		return false;
-	cpu = op->cpu[rar_lane(grp, &item->run)];
+	cpu = op->cpu[rar_lane(m, &item->run)];
 	if (cpu == smp_processor_id())
 		return false;
 	it = kmalloc(sizeof(*it), GFP_ATOMIC | __GFP_NOWARN);
 	if (!it)
 		return false;
-	if (!refcount_inc_not_zero(&grp->ref)) {
+	if (!refcount_inc_not_zero(&m->ref)) {
 		kfree(it);
 		return false;
 	}
-	it->grp = grp;
+	it->member = m;
 	it->item = *item;
-	rar_mib_add(grp->rn, TxSpread, item->run.n);
+	rar_mib_add(m->rn, TxSpread, item->run.n);
 	s = per_cpu_ptr(&spreads, cpu);
 	/* It is offline by now: what it was given is sent from here. */
 	if (llist_add(&it->node, &s->items) && smp_call_function_single_async(cpu, &s->call))

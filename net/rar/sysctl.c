@@ -12,7 +12,7 @@
  *   join_ms      until connect() gives up
  *   dead_ms      a neighbour silent for so long is dead
  *   linger_ms    a closed member serves its neighbours at most so long
- *   max_groups   members with a socket
+ *   max_members  members with a socket; also known by its older name, max_groups
  *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   lanes        flows, each from a UDP port of its own, that the chunks of a link
@@ -36,7 +36,7 @@
 static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
-static int groups_max = 1 << 20, step_max = 1 << 30;
+static int members_max = 1 << 20, step_max = 1 << 30;
 static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;
@@ -99,11 +99,12 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err;
 }
 
-#define INT_ENTRY(name, min, max)					\
-	{ .procname = #name, .maxlen = sizeof(int), .mode = 0644,	\
-	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
+#define INT_NAMED(field, name, min, max)				\
+	{ .procname = name, .maxlen = sizeof(int), .mode = 0644,	\
+	  .data = (void *)offsetof(struct rar_net, sysctl_##field),	\
 	  .proc_handler = proc_dointvec_minmax,				\
 	  .extra1 = (min), .extra2 = (max) }
+#define INT_ENTRY(name, min, max) INT_NAMED(name, #name, min, max)
 #define LONG_ENTRY(name, handler, min, max)				\
 	{ .procname = #name, .maxlen = sizeof(long), .mode = 0644,	\
 	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
@@ -123,7 +124,8 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(join_ms, &ms_min, &ms_max),
 	INT_ENTRY(dead_ms, &dead_min, &ms_max),
 	INT_ENTRY(linger_ms, &ms_min, &ms_max),
-	INT_ENTRY(max_groups, SYSCTL_ZERO, &groups_max),
+	INT_ENTRY(max_members, SYSCTL_ZERO, &members_max),
+	INT_NAMED(max_members, "max_groups", SYSCTL_ZERO, &members_max), /* older name */
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
@@ -145,7 +147,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_join_ms = 30000;
 	rn->sysctl_dead_ms = 5000;
 	rn->sysctl_linger_ms = 5000;
-	rn->sysctl_max_groups = 4096;
+	rn->sysctl_max_members = 4096;
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;

@@ -10,8 +10,8 @@
 #include "rar.h"
 
 TRACE_EVENT(rar_state,
-	TP_PROTO(const struct rar_group *grp, u8 from, u8 to),
-	TP_ARGS(grp, from, to),
+	TP_PROTO(const struct rar_member *m, u8 from, u8 to),
+	TP_ARGS(m, from, to),
 	TP_STRUCT__entry(
 		__field(u64, group)
 		__field(u64, epoch)
@@ -20,9 +20,9 @@ TRACE_EVENT(rar_state,
 		__field(u8, to)
 	),
 	TP_fast_assign(
-		__entry->group = grp->id;
-		__entry->epoch = grp->epoch;
-		__entry->rank = grp->rank;
+		__entry->group = m->id;
+		__entry->epoch = m->epoch;
+		__entry->rank = m->rank;
 		__entry->from = from;
 		__entry->to = to;
 	),
@@ -31,9 +31,9 @@ TRACE_EVENT(rar_state,
 );
 
 DECLARE_EVENT_CLASS(rar_chunk,
-	TP_PROTO(const struct rar_group *grp, u64 op_seq, u8 phase, u32 chunk,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u8 phase, u32 chunk,
 		 u32 len),
-	TP_ARGS(grp, op_seq, phase, chunk, len),
+	TP_ARGS(m, op_seq, phase, chunk, len),
 	TP_STRUCT__entry(
 		__field(u64, group)
 		__field(u64, op_seq)
@@ -43,9 +43,9 @@ DECLARE_EVENT_CLASS(rar_chunk,
 		__field(u8, phase)
 	),
 	TP_fast_assign(
-		__entry->group = grp->id;
+		__entry->group = m->id;
 		__entry->op_seq = op_seq;
-		__entry->rank = grp->rank;
+		__entry->rank = m->rank;
 		__entry->chunk = chunk;
 		__entry->len = len;
 		__entry->phase = phase;
@@ -57,26 +57,26 @@ DECLARE_EVENT_CLASS(rar_chunk,
 
 /* A received chunk was added to (rs) or stored in (ag) the buffer. */
 DEFINE_EVENT(rar_chunk, rar_reduce,
-	TP_PROTO(const struct rar_group *grp, u64 op_seq, u8 phase, u32 chunk,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u8 phase, u32 chunk,
 		 u32 len),
-	TP_ARGS(grp, op_seq, phase, chunk, len));
+	TP_ARGS(m, op_seq, phase, chunk, len));
 
 /* Chunks from @chunk on are handed to the network stack, @len bytes. */
 DEFINE_EVENT(rar_chunk, rar_tx,
-	TP_PROTO(const struct rar_group *grp, u64 op_seq, u8 phase, u32 chunk,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u8 phase, u32 chunk,
 		 u32 len),
-	TP_ARGS(grp, op_seq, phase, chunk, len));
+	TP_ARGS(m, op_seq, phase, chunk, len));
 
 /* A chunk was given up as lost and will be sent again. */
 DEFINE_EVENT(rar_chunk, rar_lost,
-	TP_PROTO(const struct rar_group *grp, u64 op_seq, u8 phase, u32 chunk,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u8 phase, u32 chunk,
 		 u32 len),
-	TP_ARGS(grp, op_seq, phase, chunk, len));
+	TP_ARGS(m, op_seq, phase, chunk, len));
 
 /* An operation is complete at this rank. */
 TRACE_EVENT(rar_op,
-	TP_PROTO(const struct rar_group *grp, u64 op_seq, u64 bytes),
-	TP_ARGS(grp, op_seq, bytes),
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u64 bytes),
+	TP_ARGS(m, op_seq, bytes),
 	TP_STRUCT__entry(
 		__field(u64, group)
 		__field(u64, op_seq)
@@ -84,10 +84,10 @@ TRACE_EVENT(rar_op,
 		__field(u32, rank)
 	),
 	TP_fast_assign(
-		__entry->group = grp->id;
+		__entry->group = m->id;
 		__entry->op_seq = op_seq;
 		__entry->bytes = bytes;
-		__entry->rank = grp->rank;
+		__entry->rank = m->rank;
 	),
 	TP_printk("group=%llx rank=%u op=%llu bytes=%llu", __entry->group,
 		  __entry->rank, __entry->op_seq, __entry->bytes)

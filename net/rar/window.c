@@ -89,16 +89,16 @@ static bool queued(const struct rar_link_tx *tx)
 
 /**
  * rar_window_rtt() - a round trip was measured
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @us:  exact, since no sequence number is used twice, and without the delay
  *       of the acknowledgment
  * @now: us
  *
  * RFC 6298, with the allowance for delayed acknowledgments of RFC 9002.
  */
-void rar_window_rtt(struct rar_group *grp, u32 us, u64 now)
+void rar_window_rtt(struct rar_member *m, u32 us, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u32 err;
 
 	tx->rtt_us = us;
@@ -158,13 +158,13 @@ static bool reduced(const struct rar_link_tx *tx, u32 seq)
 
 /**
  * rar_window_lost() - a chunk is given up
- * @grp:  group, tx.lock held
+ * @m:  member, tx.lock held
  * @seq:  its number
  * @head: the first one of a packet; a lost packet counts once
  */
-void rar_window_lost(struct rar_group *grp, u32 seq, bool head)
+void rar_window_lost(struct rar_member *m, u32 seq, bool head)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	bool noise = tx->noise >= WINDOW_NOISE;
 
 	if (!tx->undo_left++)
@@ -230,11 +230,11 @@ static void marked(struct rar_link_tx *tx)
  */
 static void measure_speed(struct rar_link_tx *tx, u64 now)
 {
-	const struct rar_group *grp = container_of(tx, struct rar_group, tx);
+	const struct rar_member *m = container_of(tx, struct rar_member, tx);
 	u64 ns = div_u64((now - tx->round_us) * NSEC_PER_USEC, max(tx->round_acked, 1U));
 
 	tx->round_us = now;
-	if (READ_ONCE(grp->path[RAR_NEXT].no_queue))
+	if (READ_ONCE(m->path[RAR_NEXT].no_queue))
 		return;
 	tx->chunk_ns = min_t(u64, ns, tx->chunk_ns + tx->chunk_ns / 16 + 1);
 	tx->chunk_ns = min_t(u32, tx->chunk_ns, WINDOW_CHUNK_MAX_NS);
@@ -292,14 +292,14 @@ static void grow(struct rar_link_tx *tx, u32 n)
 
 /**
  * rar_window_acked() - an acknowledgment brought news
- * @grp:     group, tx.lock held; the round trip was updated before
+ * @m:     member, tx.lock held; the round trip was updated before
  * @n:       chunks newly acknowledged
  * @packets: that carried them
  * @marks:   chunks newly reported to have carried the congestion mark
  */
-void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
+void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 
 	tx->burst_us = 0;
 	tx->noise = min_t(u32, tx->noise + packets, WINDOW_NOISE_MAX);
@@ -315,13 +315,13 @@ void rar_window_acked(struct rar_group *grp, u32 n, u32 packets, u32 marks)
 
 /**
  * rar_window_spurious() - packets given up had come after all
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @n:   chunks that the successor got twice
  * @now: us
  */
-void rar_window_spurious(struct rar_group *grp, u32 n, u64 now)
+void rar_window_spurious(struct rar_member *m, u32 n, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 
 	tx->reorder_us = min_t(u32, 2 * tx->reorder_us,
 			       max_t(u32, REORDER_MAX_US, 2 * tx->srtt_us));
@@ -337,23 +337,23 @@ void rar_window_spurious(struct rar_group *grp, u32 n, u64 now)
 }
 
 /* Packets, at first and after a long pause. */
-static u32 window_init(const struct rar_group *grp)
+static u32 window_init(const struct rar_member *m)
 {
-	return clamp_t(u32, WINDOW_INIT_BYTES / grp->payload, WINDOW_INIT_MIN,
+	return clamp_t(u32, WINDOW_INIT_BYTES / m->payload, WINDOW_INIT_MIN,
 		       WINDOW_INIT_MAX);
 }
 
 /**
  * rar_window_begin() - a chunk leaves, and nothing is in flight
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @now: us
  *
  * What the window was is forgotten by and by (after RFC 7661, but in seconds: those who
  * share the path come and go with their jobs); what slow start may reach is not.
  */
-void rar_window_begin(struct rar_group *grp, u64 now)
+void rar_window_begin(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
 
 	tx->burst_us = now;
@@ -362,12 +362,12 @@ void rar_window_begin(struct rar_group *grp, u64 now)
 		return;
 	tx->ssthresh = max(tx->ssthresh, tx->cwnd - tx->cwnd / 4);
 	tx->cwnd = max(tx->cwnd >> min_t(u64, halves, 31U),
-		       min(tx->cwnd, window_init(grp)));
+		       min(tx->cwnd, window_init(m)));
 }
 
 /**
  * rar_window_burst() - how many more chunks may leave at once?
- * @grp:     group, tx.lock held
+ * @m:     member, tx.lock held
  * @now:     us
  * @more_us: set to when it will be more, 0 = there is no limit
  *
@@ -375,15 +375,15 @@ void rar_window_begin(struct rar_group *grp, u64 now)
  * each part of a round trip, which counts as 8 ms at most. What has no queue needs none
  * of that.
  */
-u32 rar_window_burst(const struct rar_group *grp, u64 now, u64 *more_us)
+u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 {
-	const struct rar_link_tx *tx = &grp->tx;
+	const struct rar_link_tx *tx = &m->tx;
 	u32 part = max_t(u32, tx->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
 	u32 out, parts, base = min_t(u32, base_us(&tx->rtt_base), WINDOW_BURST_US);
 
 	*more_us = 0;
 	if (!tx->burst_us || now - tx->burst_us >= base ||
-	    READ_ONCE(grp->path[RAR_NEXT].no_queue))
+	    READ_ONCE(m->path[RAR_NEXT].no_queue))
 		return RAR_TX_SLOTS;
 	parts = 1 + WINDOW_BURSTS * (u32)(now - tx->burst_us) / base;
 	*more_us = tx->burst_us + base * parts / WINDOW_BURSTS + 1;
@@ -394,12 +394,12 @@ u32 rar_window_burst(const struct rar_group *grp, u64 now, u64 *more_us)
 /* -- injection window ---------------------------------------------------- */
 
 /* Bytes in which this window is counted, and its minimum. */
-static u64 inject_unit(const struct rar_group *grp)
+static u64 inject_unit(const struct rar_member *m)
 {
-	u32 run = grp->next_here ? rar_local_run(grp) :
-				   READ_ONCE(grp->path[RAR_NEXT].run_max);
+	u32 run = m->next_here ? rar_local_run(m) :
+				   READ_ONCE(m->path[RAR_NEXT].run_max);
 
-	return max_t(u32, max_t(u32, INJECT_UNIT, run) * grp->payload,
+	return max_t(u32, max_t(u32, INJECT_UNIT, run) * m->payload,
 		     INJECT_UNIT_BYTES);
 }
 
@@ -407,14 +407,14 @@ static u64 inject_unit(const struct rar_group *grp)
  * How many of @want own chunks may be injected now? The last of them may exceed
  * the window; a small part of a run waits until there is more room.
  */
-u32 rar_window_may_inject(struct rar_group *grp, u32 want)
+u32 rar_window_may_inject(struct rar_member *m, u32 want)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u64 room = 0;
 
 	if (tx->inj_out < tx->inj_wnd)
-		room = div_u64(tx->inj_wnd - tx->inj_out + grp->payload - 1,
-			       grp->payload);
+		room = div_u64(tx->inj_wnd - tx->inj_out + m->payload - 1,
+			       m->payload);
 	if (room >= want)
 		return want;
 	tx->inj_limited = true;
@@ -423,7 +423,7 @@ u32 rar_window_may_inject(struct rar_group *grp, u32 want)
 
 /**
  * rar_window_injected() - own chunks go out for the first time
- * @grp: group, tx.lock held
+ * @m: member, tx.lock held
  * @op:  operation
  * @run: the chunks
  * @now: us
@@ -431,20 +431,20 @@ u32 rar_window_may_inject(struct rar_group *grp, u32 want)
  * Their way is timed only if one came back before: then every rank has posted
  * the operation, and what they wait for are queues, not users.
  */
-void rar_window_injected(struct rar_group *grp, struct rar_operation *op,
+void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_run *run, u64 now)
 {
-	grp->tx.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	m->tx.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
 	if (op->inject_us && op->returned)
 		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
 }
 
 /* Vegas: what the window holds beyond what the way needs lies in queues. */
-static void inject_adjust(struct rar_group *grp, u64 now)
+static void inject_adjust(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u32 us = tx->inj_lowest_us, base;
-	u64 excess, unit = inject_unit(grp), half = unit / 2;
+	u64 excess, unit = inject_unit(m), half = unit / 2;
 
 	base_update(&tx->inj_base, us, now);
 	base = base_us(&tx->inj_base);
@@ -463,16 +463,16 @@ static void inject_adjust(struct rar_group *grp, u64 now)
 
 /**
  * rar_window_returned() - own chunks came back as AG
- * @grp:   group, tx.lock held
+ * @m:   member, tx.lock held
  * @op:    operation
  * @chunk: the first
  * @bytes: of all
  * @now:   us
  */
-void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
+void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now)
 {
-	struct rar_link_tx *tx = &grp->tx;
+	struct rar_link_tx *tx = &m->tx;
 	u32 sent = 0;
 
 	tx->inj_out -= min(tx->inj_out, bytes);
@@ -485,7 +485,7 @@ void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
 	tx->inj_lowest_us = min(tx->inj_lowest_us, (u32)now - sent);
 	if (now < tx->inj_round_us)
 		return;
-	inject_adjust(grp, now);
+	inject_adjust(m, now);
 	tx->inj_round_us = now + tx->inj_lowest_us;
 	tx->inj_lowest_us = U32_MAX;
 }
@@ -494,27 +494,27 @@ void rar_window_returned(struct rar_group *grp, struct rar_operation *op,
 
 /**
  * rar_window_init() - a new epoch begins
- * @grp: group, its payload agreed; tx.lock held
+ * @m: member, its payload agreed; tx.lock held
  *
  * net.rar.window is for the whole ring: each rank injects its share.
  */
-void rar_window_init(struct rar_group *grp)
+void rar_window_init(struct rar_member *m)
 {
-	u64 share = READ_ONCE(grp->rn->sysctl_window) / grp->seat.parts;
-	struct rar_link_tx *tx = &grp->tx;
+	u64 share = READ_ONCE(m->rn->sysctl_window) / m->seat.parts;
+	struct rar_link_tx *tx = &m->tx;
 
 	tx->rto_us = RTO_INIT_US;
 	/* What one processor sends waits for others there, and overtakes those elsewhere. */
-	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(grp->path[RAR_NEXT].no_queue) ?
+	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->path[RAR_NEXT].no_queue) ?
 			 REORDER_MAX_US : REORDER_MIN_US;
-	tx->cwnd = window_init(grp);
+	tx->cwnd = window_init(m);
 	tx->ssthresh = RAR_TX_SLOTS;
 	tx->chunk_ns = WINDOW_CHUNK_MAX_NS;
 	tx->round_us = rar_now_us();
 	tx->noise = WINDOW_NOISE_MAX / 4;
 	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
-	tx->inj_max = max(share, inject_unit(grp));
-	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)grp->payload);
+	tx->inj_max = max(share, inject_unit(m));
+	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)m->payload);
 	tx->inj_slow_start = true;
 	tx->inj_lowest_us = U32_MAX;
 }

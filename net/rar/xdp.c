@@ -20,13 +20,13 @@
 #include "rar.h"
 #include "rules.h"
 
-/* Of a group: */
+/* Of a member: */
 #define XDP_QUEUED	1	/* it is on a CPU's list, and referenced */
 #define XDP_ACK		2	/* an acknowledgment is due */
 
-/* Groups that frames left something to do for; bottom halves of that CPU. */
+/* Members that frames left something to do for; bottom halves of that CPU. */
 struct later {
-	struct list_head groups;
+	struct list_head members;
 	struct tasklet_struct tasklet;
 };
 
@@ -140,45 +140,45 @@ __bpf_kfunc int bpf_rar_rcv(struct xdp_md *ctx, u32 *ifindex)
 
 /**
  * rar_xdp_later() - send what is ready and may go, after the frames
- * @grp: group, RCU read side
+ * @m: member, RCU read side
  * @ack: and an acknowledgment
  *
  * Softirq.
  */
-void rar_xdp_later(struct rar_group *grp, bool ack)
+void rar_xdp_later(struct rar_member *m, bool ack)
 {
 	struct later *later = this_cpu_ptr(&laters);
 
 	/* Pairs with the exchange in drain(): it is queued, or will see this news. */
-	if (atomic_fetch_or(XDP_QUEUED | (ack ? XDP_ACK : 0), &grp->xdp_todo) &
+	if (atomic_fetch_or(XDP_QUEUED | (ack ? XDP_ACK : 0), &m->xdp_todo) &
 	    XDP_QUEUED)
 		return;
 	/* Who found it under RCU may come after its end. */
-	if (!refcount_inc_not_zero(&grp->ref))
+	if (!refcount_inc_not_zero(&m->ref))
 		return;
-	list_add_tail(&grp->xdp_node, &later->groups);
+	list_add_tail(&m->xdp_node, &later->members);
 	tasklet_schedule(&later->tasklet);
 }
 
 static void drain(struct tasklet_struct *t)
 {
 	struct later *later = container_of(t, struct later, tasklet);
-	struct rar_group *grp;
+	struct rar_member *m;
 	int todo;
 
 	rcu_read_lock();
-	while ((grp = list_first_entry_or_null(&later->groups, struct rar_group,
-					       xdp_node))) {
-		list_del(&grp->xdp_node);
+	while ((m = list_first_entry_or_null(&later->members, struct rar_member,
+					     xdp_node))) {
+		list_del(&m->xdp_node);
 		/* Another CPU may queue it from here on. */
-		todo = atomic_xchg(&grp->xdp_todo, 0);
+		todo = atomic_xchg(&m->xdp_todo, 0);
 		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
-		if (rar_group_runs(grp)) {
+		if (rar_member_runs(m)) {
 			if (todo & XDP_ACK)
-				rar_ack_send(grp);
-			rar_link_push(grp);
+				rar_ack_send(m);
+			rar_link_push(m);
 		}
-		rar_group_put(grp);
+		rar_member_put(m);
 	}
 	rcu_read_unlock();
 }
@@ -208,7 +208,7 @@ void __init rar_xdp_init(void)
 
 	for_each_possible_cpu(cpu) {
 		later = per_cpu_ptr(&laters, cpu);
-		INIT_LIST_HEAD(&later->groups);
+		INIT_LIST_HEAD(&later->members);
 		tasklet_setup(&later->tasklet, drain);
 	}
 	usable = rar_has_btf() &&

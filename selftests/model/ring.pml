@@ -518,7 +518,7 @@ inline rcv_data()
 	fi
 }
 
-/* rar_group_post() and rar_input_post(): the next operation of rank r */
+/* rar_member_post() and rar_input_post(): the next operation of rank r */
 inline post()
 {
 	o = op_next[r];
