@@ -134,7 +134,7 @@ void rar_ack_send(struct rar_member *m)
 	u64 now = rar_now_us();
 
 	spin_lock_bh(&m->tx.lock);
-	rar_slow_tell(m, &ah.slow, now);
+	rar_straggler_tell(m, &ah.slow, now);
 	spin_unlock_bh(&m->tx.lock);
 
 	spin_lock_bh(&rx->lock);
@@ -152,7 +152,7 @@ void rar_ack_send(struct rar_member *m)
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
-	rar_output_ctl(m, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
+	rar_packet_ctl(m, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
 		       m->epoch);
 }
 
@@ -168,7 +168,7 @@ void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
 		return;
 	spin_lock_bh(&m->tx.lock);
-	rar_slow_hear(m, &ph.slow, rar_now_us());
+	rar_straggler_hear(m, &ph.slow, rar_now_us());
 	spin_unlock_bh(&m->tx.lock);
 	spin_lock_bh(&m->rx.lock);
 	rx_advance(&m->rx, be32_to_cpu(ph.una));

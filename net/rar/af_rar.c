@@ -8,7 +8,7 @@
 #include <net/route.h>
 #include <net/sock.h>
 
-#include "encap.h"
+#include "port.h"
 #include "rules.h"
 #include "sock.h"
 
@@ -117,9 +117,9 @@ static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar 
 	      addr_local(sock_net(sk), &m->self) ? 0 : -EADDRNOTAVAIL;
 	m->sk = sk;
 	if (!err && m->self.af)
-		err = rar_encap_sender(m, m->self.af);
+		err = rar_sender_open(m, m->self.af);
 	if (!err && m->self.af) {
-		m->port = rar_encap_get(rn, m->self.af, m->self.port);
+		m->port = rar_port_get(rn, m->self.af, m->self.port);
 		err = PTR_ERR_OR_ZERO(m->port);
 		if (err)
 			m->port = NULL;

@@ -406,14 +406,14 @@ void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
 	return piece_span(find_piece(buf, off), off, want, len);
 }
 
-static void *buf_find(struct rar_walk *walk, u64 off)
+static void *buf_find(struct rar_cursor *cursor, u64 off)
 {
-	const struct rar_buf *buf = walk->buf;
+	const struct rar_buf *buf = cursor->buf;
 	u32 want = min_t(u64, buf->len - off, SZ_64K);
 
 	if (buf->linear)
-		return rar_buf_span(buf, off, want, &walk->len);
-	return piece_span(find_near(buf, off, &walk->piece), off, want, &walk->len);
+		return rar_buf_span(buf, off, want, &cursor->len);
+	return piece_span(find_near(buf, off, &cursor->piece), off, want, &cursor->len);
 }
 
 /* Copy to a buffer on the stack; see rar_buf_span(). */
@@ -492,54 +492,54 @@ static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
 	return frags_span(xdp_get_shared_info_from_buff(xdp), &off, len);
 }
 
-/* See rar_walk_at(). */
-void rar_walk_find(struct rar_walk *walk, u64 off)
+/* See rar_cursor_at(). */
+void rar_cursor_find(struct rar_cursor *cursor, u64 off)
 {
-	walk->off = off;
-	if (walk->buf)
-		walk->addr = buf_find(walk, off);
-	else if (walk->skb)
-		walk->addr = skb_span(walk->skb, off, &walk->len);
+	cursor->off = off;
+	if (cursor->buf)
+		cursor->addr = buf_find(cursor, off);
+	else if (cursor->skb)
+		cursor->addr = skb_span(cursor->skb, off, &cursor->len);
 	else
-		walk->addr = xdp_span(walk->xdp, off, &walk->len);
+		cursor->addr = xdp_span(cursor->xdp, off, &cursor->len);
 }
 
 /* Copy a few bytes that may lie in pieces; they are all there. */
-void rar_walk_read(struct rar_walk *walk, u64 off, void *to, u32 len)
+void rar_cursor_read(struct rar_cursor *cursor, u64 off, void *to, u32 len)
 {
 	const void *from;
 	u32 n;
 
 	for (; len; len -= n, off += n, to += n) {
-		from = rar_walk_at(walk, off, &n);
+		from = rar_cursor_at(cursor, off, &n);
 		n = min(n, len);
 		memcpy(to, from, n);
 	}
 }
 
 /* And back. */
-void rar_walk_write(struct rar_walk *walk, u64 off, const void *from, u32 len)
+void rar_cursor_write(struct rar_cursor *cursor, u64 off, const void *from, u32 len)
 {
 	void *to;
 	u32 n;
 
 	for (; len; len -= n, off += n, from += n) {
-		to = rar_walk_at(walk, off, &n);
+		to = rar_cursor_at(cursor, off, &n);
 		n = min(n, len);
 		memcpy(to, from, n);
 	}
 }
 
 /* The sum that the Internet's checksums are made of; @off counts as even. */
-__wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u64 off,
-		     u32 len)
+__wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *cursor, u64 off,
+		       u32 len)
 {
 	const void *from;
 	__wsum sum = 0;
 	u32 done, n;
 
 	for (done = 0; done < len; done += n) {
-		from = rar_walk_at(walk, off + done, &n);
+		from = rar_cursor_at(cursor, off + done, &n);
 		n = min(n, len - done);
 		sum = csum_block_add(sum, rar_reduce_csum(ctx, from, n), done);
 	}
@@ -547,7 +547,7 @@ __wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u6
 }
 
 /**
- * rar_walk_copy() - copy between a buffer and a packet
+ * rar_cursor_copy() - copy between a buffer and a packet
  * @ctx:      an open section
  * @to:       way through what is written to
  * @to_off:   where in it
@@ -555,16 +555,16 @@ __wsum rar_walk_csum(const struct rar_reduce_ctx *ctx, struct rar_walk *walk, u6
  * @from_off: where in it
  * @len:      bytes, which both have
  */
-void rar_walk_copy(struct rar_reduce_ctx *ctx, struct rar_walk *to,
-		   u64 to_off, struct rar_walk *from, u64 from_off, u32 len)
+void rar_cursor_copy(struct rar_reduce_ctx *ctx, struct rar_cursor *to,
+		     u64 to_off, struct rar_cursor *from, u64 from_off, u32 len)
 {
 	const void *src;
 	void *dst;
 	u32 n, m;
 
 	for (; len; len -= n, to_off += n, from_off += n) {
-		dst = rar_walk_at(to, to_off, &n);
-		src = rar_walk_at(from, from_off, &m);
+		dst = rar_cursor_at(to, to_off, &n);
+		src = rar_cursor_at(from, from_off, &m);
 		n = min3(n, m, len);
 		rar_reduce_copy(ctx, dst, src, n);
 		rar_reduce_piece(ctx);

@@ -4,7 +4,7 @@
  *
  * A step is so much of each block, because the chunks of all blocks go round side by
  * side. An operation is posted before the first one; to what is not copied in yet this
- * rank has not contributed, and for its chunks it is too early (rar_data_early()).
+ * rank has not contributed, and for its chunks it is too early (rar_chunk_early()).
  */
 #include <linux/sched/signal.h>
 #include <linux/uio.h>

@@ -130,7 +130,7 @@ int rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, m->payload,
 			  &m->seat))
 		return RAR_MIB_DropOp;
-	ret = rar_data_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
+	ret = rar_chunk_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
 	if (ret != INPUT_OK)
 		return ret;
 	skb = early_skb(pkt, &off);
@@ -140,7 +140,7 @@ int rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 	spin_lock_bh(&m->early.lock);
 	op_next = READ_ONCE(m->op_next);
 	/* Pairs with rar_early_post(): contributed first, then it takes the list. */
-	if (!rar_data_early(m, op_seq, run))
+	if (!rar_chunk_early(m, op_seq, run))
 		ret = -EAGAIN;
 	/* It never will be posted, and the list was flushed. */
 	else if ((op_seq >= op_next && READ_ONCE(m->shut)) ||
@@ -177,7 +177,7 @@ static bool still_early(const struct rar_member *m, const struct early_cb *cb)
 {
 	const struct rar_run run = { .chunk = cb->chunk, .n = cb->n };
 
-	return rar_data_early(m, cb->op_seq, &run);
+	return rar_chunk_early(m, cb->op_seq, &run);
 }
 
 /* Take a batch of what is held for an operation and not too early any more, or of all. */
@@ -215,7 +215,7 @@ static void early_replay(struct rar_member *m, struct sk_buff *skb)
 	pkt.whole = early_cb(skb)->whole;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), early_cb(skb)->n,
 				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
-	ret = rar_data_use(m, &pkt, &dh, &run, &done, &dups);
+	ret = rar_chunk_use(m, &pkt, &dh, &run, &done, &dups);
 	if (ret == INPUT_OK)
 		consume_skb(skb);
 	else if (ret != INPUT_TAKEN)

@@ -71,7 +71,7 @@ void rar_fail_tell(struct rar_member *m, enum rar_dir dir)
 	spin_lock_bh(&m->lock);
 	err = m->error;
 	spin_unlock_bh(&m->lock);
-	rar_output_notice(m, dir, RAR_T_ABORT, m->epoch, &err);
+	rar_packet_notice(m, dir, RAR_T_ABORT, m->epoch, &err);
 }
 
 /* What SO_ERROR says; a member without a socket, or that was replaced, says nothing. */
@@ -158,7 +158,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 		fail_running(m);
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (nonce[dir])
-			rar_output_notice(m, dir, RAR_T_ABORT, nonce[dir],
+			rar_packet_notice(m, dir, RAR_T_ABORT, nonce[dir],
 					  err);
 	if (hushed)
 		call_rcu(&m->announce, announce);
@@ -236,7 +236,7 @@ static void ask_late(struct rar_member *m, u64 seq, u32 origin)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
-		rar_output_notice(m, RAR_NEXT, RAR_T_LATE, m->epoch, &ask);
+		rar_packet_notice(m, RAR_NEXT, RAR_T_LATE, m->epoch, &ask);
 }
 
 static void check_op_timeout(struct rar_member *m)

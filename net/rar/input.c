@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Input: every packet, whichever path it came by. Headers, the one validator, and
- * who each packet is for. What follows for data is in data.c.
+ * who each packet is for. What follows for data is in chunk.c.
  */
 #include <linux/bpf.h>
 #include <net/ip.h>
@@ -10,7 +10,7 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
-#include "encap.h"
+#include "port.h"
 #include "input.h"
 #include "rar.h"
 #include "reduce.h"
@@ -117,7 +117,7 @@ static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
 	struct rar_hdr *h;
 
 	uh = header(pkt, d->udp, sizeof(buf), &buf);
-	if (!uh || !rar_encap_serves(rn, uh->dest))
+	if (!uh || !rar_port_serves(rn, uh->dest))
 		return false;
 	d->udp_len = ntohs(uh->len);
 	d->check = uh->check;
@@ -165,7 +165,7 @@ static bool from_veth(const struct rar_frame *frame)
 /* The sum of what follows the headers is kept: AG does not change it. */
 static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 {
-	struct rar_walk walk = { .xdp = pkt->frame->xdp };
+	struct rar_cursor cursor = { .xdp = pkt->frame->xdp };
 	u32 hdrs = sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
 	struct rar_frame *frame = pkt->frame;
 	struct rar_reduce_ctx ctx;
@@ -175,8 +175,8 @@ static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 		return from_veth(frame);
 	hdrs = min_t(u32, hdrs, d->udp_len);
 	rar_reduce_begin_csum(&ctx, d->udp_len);
-	sum = rar_walk_csum(&ctx, &walk, d->udp, hdrs);
-	frame->sum = rar_walk_csum(&ctx, &walk, d->udp + hdrs, d->udp_len - hdrs);
+	sum = rar_cursor_csum(&ctx, &cursor, d->udp, hdrs);
+	frame->sum = rar_cursor_csum(&ctx, &cursor, d->udp + hdrs, d->udp_len - hdrs);
 	rar_reduce_end(&ctx);
 	frame->summed = true;
 	return !csum_with(pkt, d, csum_add(sum, frame->sum));
@@ -348,13 +348,13 @@ static int check_token(struct rar_member *m, const struct rar_pkt *pkt,
 	if ((t->token & BY_NONCE) && rar_join_token(m, pkt))
 		return INPUT_OK;
 	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
-		rar_output_reset(m, pkt);
+		rar_packet_reset(m, pkt);
 	return RAR_MIB_DropEpoch;
 }
 
 /*
  * The one validator: after it every byte may be trusted but the data header's
- * operation part, which rar_data_check() judges against the operation.
+ * operation part, which rar_chunk_check() judges against the operation.
  */
 static int validate(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -439,7 +439,7 @@ static int dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	switch (pkt->h.type) {
 	case RAR_T_RS:
 	case RAR_T_AG:
-		return rar_data_rcv(m, pkt, n);
+		return rar_chunk_rcv(m, pkt, n);
 	case RAR_T_ACK:
 		rar_loss_rcv_ack(m, pkt);
 		break;
@@ -512,14 +512,14 @@ static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
 	if (size == rar_stride(m)) {
 		part->len = end - part->off;
-		n = rar_data_run(m, part, &dh);
+		n = rar_chunk_run(m, part, &dh);
 		part->len = min(part->len, n * size);
 	}
 	part->whole = pkt->whole && part->len == pkt->len;
 	if (part->whole)
 		return n;
 	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
-	if (rar_data_early(m, be64_to_cpu(dh.op_seq), &run)) {
+	if (rar_chunk_early(m, be64_to_cpu(dh.op_seq), &run)) {
 		/* It is held chunk by chunk. */
 		part->len = min(part->len, size);
 		n = 1;
@@ -717,7 +717,7 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 		return XDP_PASS;
 	pkt.whole = pkt_len(&pkt) == pkt.off + pkt.len;
 	hear(m, &pkt);
-	ret = rar_data_rcv(m, &pkt, 1);
+	ret = rar_chunk_rcv(m, &pkt, 1);
 	if (ret == INPUT_LATER) {
 		rar_mib_inc(rn, XdpEarly);
 		return XDP_PASS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What input.c, data.c and early.c do for one another. */
+/* What input.c, chunk.c and early.c do for one another. */
 #ifndef _RAR_INPUT_H
 #define _RAR_INPUT_H
 
@@ -16,16 +16,16 @@ static inline u32 rar_stride(const struct rar_member *m)
 	return sizeof(struct rar_data_hdr) + m->payload;
 }
 
-/* data.c */
-u32 rar_data_run(const struct rar_member *m, struct rar_pkt *pkt,
-		 const struct rar_data_hdr *dh);
-int rar_data_check(const struct rar_ring *ring, const struct rar_run *run, u64 bytes,
-		   struct rar_chunk *c);
-bool rar_data_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run);
-int rar_data_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);
-int rar_data_use(struct rar_member *m, struct rar_pkt *pkt,
-		 const struct rar_data_hdr *dh, const struct rar_run *run, u64 *done,
-		 u64 *dups);
+/* chunk.c */
+u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh);
+int rar_chunk_check(const struct rar_ring *ring, const struct rar_run *run, u64 bytes,
+		    struct rar_chunk *c);
+bool rar_chunk_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run);
+int rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);
+int rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh, const struct rar_run *run, u64 *done,
+		  u64 *dups);
 
 /* early.c */
 int rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,

@@ -17,7 +17,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "encap.h"
+#include "port.h"
 #include "rar.h"
 #include "route.h"
 
@@ -167,7 +167,7 @@ static void send_join(struct rar_member *m)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
 			       (m->by_hosts ? RAR_JF_HOSTS : 0));
-	rar_output_ctl(m, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
+	rar_packet_ctl(m, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
 		       RAR_T_JOIN, token);
 }
 
@@ -182,7 +182,7 @@ static void reject(struct rar_member *m, const struct rar_pkt *pkt,
 		.op_seq = cpu_to_be64(err->op_seq),
 	};
 
-	rar_output_reply(m, pkt, &n, sizeof(n), RAR_T_REJECT,
+	rar_packet_reply(m, pkt, &n, sizeof(n), RAR_T_REJECT,
 			 be64_to_cpu(jh->nonce));
 }
 
@@ -220,7 +220,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 	};
 
 	/* No longer than the question, which has no proof in earlier versions. */
-	rar_output_reply(m, pkt, &ack, min_t(size_t, sizeof(ack), pkt->len), RAR_T_JOIN_ACK,
+	rar_packet_reply(m, pkt, &ack, min_t(size_t, sizeof(ack), pkt->len), RAR_T_JOIN_ACK,
 			 be64_to_cpu(jh->nonce));
 }
 
@@ -359,7 +359,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	 * and answers with the reason before the echo comes.
 	 */
 	if (!joining && !known && prev_at(m, pkt, jh) &&
-	    rar_output_budget(m->rn))
+	    rar_packet_budget(m->rn))
 		rar_ack_send(m);
 	if (joining && echoed && refused(m, pkt, jh))
 		return;
@@ -616,18 +616,18 @@ static void hook_route(struct rar_member *m, int dev)
 static int join_port(struct rar_member *m, u16 af)
 {
 	struct rar_port *old = m->port, *port;
-	int err = rar_encap_sender(m, af);
+	int err = rar_sender_open(m, af);
 
 	if (err)
 		return err;
-	rar_encap_sender_set(m, m->sk);
-	if (old && rar_encap_af(old) == af)
+	rar_sender_set(m, m->sk);
+	if (old && rar_port_af(old) == af)
 		return 0;
-	port = rar_encap_get(m->rn, af, m->self.port);
+	port = rar_port_get(m->rn, af, m->self.port);
 	if (IS_ERR(port))
 		return PTR_ERR(port);
 	WRITE_ONCE(m->port, port);
-	rar_encap_put(m->rn, old);
+	rar_port_put(m->rn, old);
 	return 0;
 }
 
@@ -638,9 +638,9 @@ static void join_lanes(struct rar_member *m, u16 af)
 	u32 last = min_t(u32, first + READ_ONCE(m->rn->sysctl_lanes) - 1, U16_MAX);
 	struct rar_port *port;
 
-	rar_encap_put_lanes(m);
+	rar_port_put_lanes(m);
 	for (n = 1; first + n <= last; n++) {
-		port = rar_encap_get(m->rn, af, htons(first + n));
+		port = rar_port_get(m->rn, af, htons(first + n));
 		if (IS_ERR(port))
 			break;
 		m->lane[n - 1] = port;

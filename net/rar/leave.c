@@ -146,7 +146,7 @@ static bool close_unjoined(struct rar_member *m)
 
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (nonce[dir])
-			rar_output_notice(m, dir, RAR_T_ABORT, nonce[dir],
+			rar_packet_notice(m, dir, RAR_T_ABORT, nonce[dir],
 					  &bye);
 	return ends;
 }
@@ -218,7 +218,7 @@ void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 {
 	bool late, told_both;
 
-	rar_output_notice(m, dir, RAR_T_FIN_ACK, m->epoch, fin);
+	rar_packet_notice(m, dir, RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
 	if (fin->rank == rar_member_rank(m, RAR_NEXT))
 		m->gone[RAR_NEXT] = true;
@@ -266,7 +266,7 @@ bool rar_leave_tick(struct rar_member *m)
 	m->fin_next = jiffies + msecs_to_jiffies(50);
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (m->fin_due[dir])
-			rar_output_notice(m, dir, RAR_T_FIN, m->epoch,
+			rar_packet_notice(m, dir, RAR_T_FIN, m->epoch,
 					  &fin);
 	return false;
 }

@@ -7,7 +7,7 @@
  * comes is acknowledged in ack.c, and the windows are in window.c; for operations that
  * the successor has not posted its credit is the limit too.
  */
-#include "encap.h"
+#include "port.h"
 #include "link.h"
 #include "trace.h"
 
@@ -88,7 +88,7 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 
 	if (op->seq >= m->tx.posted)
 		m->tx.early_used -= op->early_cost;
-	m->history[op->seq % RAR_HISTORY] = rar_print_hash(&op->print);
+	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !op_at(m, m->op_oldest))
 		WRITE_ONCE(m->op_oldest, m->op_oldest + 1);
@@ -456,7 +456,7 @@ static u32 take_batch(struct rar_member *m, struct rar_tx_item *items)
 	while (n < LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
 		op = pick_pending(m, &items[n].run, most, max);
 		items[n].own = !op;
-		if (!op && tx->ninject && rar_encap_room(m, m->path[RAR_NEXT].dst.af))
+		if (!op && tx->ninject && rar_sender_room(m, m->path[RAR_NEXT].dst.af))
 			op = pick_inject(m, &items[n].run, most, max, now);
 		if (!op)
 			break;
@@ -494,9 +494,9 @@ void rar_link_push_packets(struct rar_member *m)
 	do {
 		n = take_batch(m, items);
 		for (i = 0; i < n; i++) {
-			if (items[i].own && rar_spread(m, &items[i]))
+			if (items[i].own && rar_steer_send(m, &items[i]))
 				continue;
-			rar_output_run(m, &items[i]);
+			rar_packet_run(m, &items[i]);
 			if (rar_op_unuse(items[i].op))
 				rar_member_wake(m);
 		}
@@ -647,7 +647,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 {
 	spin_lock(&m->tx.lock);
 	op->posted_us = rar_now_us();
-	rar_spread_plan(m, op);
+	rar_steer_plan(m, op);
 	atomic_set(&op->users, 1);
 	if (op->later)
 		op->inject_end = op->inject;
@@ -656,11 +656,11 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later) {
-		/* Pairs with the acquire in rar_data_early(): who sees the number finds
+		/* Pairs with the acquire in rar_chunk_early(): who sees the number finds
 		 * the operation in the table.
 		 */
 		smp_store_release(&m->op_whole, op->seq + 1);
-		rar_slow_posted(m, op->posted_us);
+		rar_straggler_posted(m, op->posted_us);
 	}
 	spin_unlock(&m->tx.lock);
 }
@@ -686,7 +686,7 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 		op->inject_end = end;
 	}
 	if (come < op->ring.cpb) {
-		/* Pairs with the acquire in rar_data_early(). */
+		/* Pairs with the acquire in rar_chunk_early(). */
 		smp_store_release(&m->op_come, come);
 	} else {
 		WRITE_ONCE(op->posted_us, rar_now_us());
@@ -695,7 +695,7 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 		 * never takes the one operation's chunks for the other's.
 		 */
 		smp_store_release(&m->op_whole, op->seq + 1);
-		rar_slow_posted(m, op->posted_us);
+		rar_straggler_posted(m, op->posted_us);
 	}
 	spin_unlock_bh(&tx->lock);
 }
@@ -869,7 +869,7 @@ void rar_link_start(struct rar_member *m)
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
 	rar_window_init(m);
-	rar_slow_init(m);
+	rar_straggler_init(m);
 	spin_unlock(&tx->lock);
 }
 

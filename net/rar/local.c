@@ -85,7 +85,7 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 	trace_rar_tx(m, as.op->seq, phase, as.run.chunk,
 		     rar_op_bytes(as.op, &as.run, rar_mask(as.run.n)));
 	if (to)
-		done = rar_data_local(to, &as);
+		done = rar_chunk_local(to, &as);
 	rar_link_taken(m, item, done);
 	return done;
 }

@@ -297,7 +297,7 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	ack_process(m, &ah, now);
 	rar_link_credit(m, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
 			be32_to_cpu(ah.credit));
-	rar_slow_hear(m, &ah.slow, now);
+	rar_straggler_hear(m, &ah.slow, now);
 	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);
 
@@ -477,7 +477,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m)
 	if (due <= now) {
 		tx->probed_us = now;
 		ph.una = cpu_to_be32(tx->una);
-		rar_slow_tell(m, &ph.slow, now);
+		rar_straggler_tell(m, &ph.slow, now);
 	}
 	spin_unlock_bh(&tx->lock);
 
@@ -488,7 +488,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m)
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
 	/* As long as the answer. */
-	rar_output_ctl(m, RAR_NEXT, &ph, sizeof(ph),
+	rar_packet_ctl(m, RAR_NEXT, &ph, sizeof(ph),
 		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
 		       m->epoch);
 	return jiffies + rar_link_jiffies(wait);

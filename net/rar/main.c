@@ -84,7 +84,7 @@ static int __init main_init(void)
 {
 	int err;
 
-	rar_spread_init();
+	rar_steer_init();
 	err = rar_reduce_init();
 	if (err)
 		return err;
@@ -130,7 +130,7 @@ static void __exit main_exit(void)
 	rar_hook_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_xdp_exit();
-	rar_spread_exit();
+	rar_steer_exit();
 	rar_local_exit();
 	rar_member_exit();
 	rar_op_exit();

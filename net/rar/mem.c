@@ -63,7 +63,7 @@ static bool mem_fits(const struct rar_member *m, u64 bytes)
 static bool mem_needed(const struct rar_member *m)
 {
 	return m->wanted && rar_member_is_first(m) && !READ_ONCE(m->nundelivered) &&
-	       READ_ONCE(m->slow.wanted) > READ_ONCE(m->op_next);
+	       READ_ONCE(m->straggler.wanted) > READ_ONCE(m->op_next);
 }
 
 /* Does it hold memory that others wait for, or come before them? */

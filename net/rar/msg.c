@@ -46,7 +46,7 @@ void rar_msg_stop_writing(struct rar_member *m)
 
 /* What the control message and the options ask for. */
 struct send_args {
-	struct rar_print print;
+	struct rar_fingerprint fingerprint;
 	u64 bytes;
 	u64 cookie;
 	u64 dst;
@@ -58,11 +58,11 @@ static int parse_op(const struct rar_op *req, struct send_args *args)
 	if (req->__pad || req->flags)
 		return -EINVAL;
 	if (req->collective)
-		args->print.collective = req->collective;
+		args->fingerprint.collective = req->collective;
 	if (req->dtype)
-		args->print.dtype = req->dtype;
+		args->fingerprint.dtype = req->dtype;
 	if (req->redop)
-		args->print.redop = req->redop;
+		args->fingerprint.redop = req->redop;
 	if (req->root)
 		return -EINVAL;
 	args->bytes = req->bytes;
@@ -98,7 +98,7 @@ static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 
 static int check_args(const struct send_args *args)
 {
-	const struct rar_print *p = &args->print;
+	const struct rar_fingerprint *p = &args->fingerprint;
 
 	if (p->collective >= RAR_COLLECTIVE_NR || p->dtype >= RAR_DTYPE_NR ||
 	    p->redop >= RAR_REDOP_NR)
@@ -115,9 +115,9 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 	int err;
 
 	*args = (struct send_args) {
-		.print.collective = RAR_ALLREDUCE,
-		.print.dtype = rsk->dtype,
-		.print.redop = rsk->redop,
+		.fingerprint.collective = RAR_ALLREDUCE,
+		.fingerprint.dtype = rsk->dtype,
+		.fingerprint.redop = rsk->redop,
 	};
 	err = parse_cmsgs(msg, args);
 	if (!err)
@@ -130,12 +130,12 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 					args->bytes && args->bytes != len)
 		return -EINVAL;
 	args->bytes = args->bytes ?: len;
-	args->esize = rar_dtype_size(args->print.dtype);
+	args->esize = rar_dtype_size(args->fingerprint.dtype);
 	if (args->bytes % args->esize)
 		return -EINVAL;
 	if (args->bytes > RAR_MAX_BYTES)
 		return -EMSGSIZE;
-	args->print.count = args->bytes / args->esize;
+	args->fingerprint.count = args->bytes / args->esize;
 	return 0;
 }
 
@@ -252,8 +252,8 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 		return PTR_ERR(op);
 	op->cookie = args.cookie;
 	rsk->more = op;
-	rsk->print = args.print;
-	rsk->print.flags = m->by_hosts ? RAR_OF_HOSTS : 0;
+	rsk->fingerprint = args.fingerprint;
+	rsk->fingerprint.flags = m->by_hosts ? RAR_OF_HOSTS : 0;
 	return 0;
 }
 
@@ -271,7 +271,7 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 		return -EINVAL;
 	if (pinned)
 		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
-					rar_dtype_size(rsk->print.dtype));
+					rar_dtype_size(rsk->fingerprint.dtype));
 	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
 }
 
@@ -311,7 +311,7 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 	if (len > op->bytes - op->filled ||
 	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
-	err = last ? rar_op_schedule(op, &rsk->print, m->payload, &m->seat) : 0;
+	err = last ? rar_op_schedule(op, &rsk->fingerprint, m->payload, &m->seat) : 0;
 	if (err)
 		return err;
 	if (last && op->step && !op->filled && !op->pinned)

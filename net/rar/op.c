@@ -133,20 +133,20 @@ static u32 run_max(const struct rar_operation *op)
 /**
  * rar_op_schedule() - fix what the operation is and cut it into chunks
  * @op:      from rar_op_alloc(), not posted
- * @print:   collective, dtype, redop, count ...; there are kernels for it
+ * @fingerprint:   collective, dtype, redop, count ...; there are kernels for it
  * @payload: bytes of a chunk in this epoch
  * @seat:    of this rank in it
  *
  * Process context. Return: 0, -EMSGSIZE, or -ENOBUFS.
  */
-int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
+int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_seat *seat)
 {
-	const struct rar_kind *kind = rar_reduce_kind(print->dtype, print->redop);
+	const struct rar_kind *kind = rar_reduce_kind(fingerprint->dtype, fingerprint->redop);
 	size_t longs, n = OP_BITMAPS * RAR_PHASES;
 	int err;
 
-	err = rar_ring_init(&op->ring, print->count * kind->size, payload, seat);
+	err = rar_ring_init(&op->ring, fingerprint->count * kind->size, payload, seat);
 	if (err)
 		return err;
 
@@ -162,7 +162,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
 
 	op->step = rar_copy_step(op->rn, &op->ring);
 	op->run_max = run_max(op);
-	op->print = *print;
+	op->fingerprint = *fingerprint;
 	op->kind = kind;
 	op->inject = rar_ring_block_first(&op->ring, seat->own);
 	op->inject_first = op->inject;
@@ -285,7 +285,7 @@ int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 }
 
 /* What the history keeps of a finished operation. */
-u32 rar_print_hash(const struct rar_print *p)
+u32 rar_fingerprint_hash(const struct rar_fingerprint *p)
 {
 	u32 what = p->collective | p->dtype << 8 | p->redop << 16 |
 		   (u32)p->flags << 24;

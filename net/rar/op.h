@@ -21,7 +21,7 @@ struct rar_net;
 static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
 
 /* What all members must agree on; see struct rar_data_hdr. */
-struct rar_print {
+struct rar_fingerprint {
 	u64 count;
 	u16 root;
 	u8 collective;
@@ -87,7 +87,7 @@ struct rar_tx_item {
  */
 struct rar_operation {
 	struct rar_ring ring;
-	struct rar_print print;
+	struct rar_fingerprint fingerprint;
 	u64 seq;
 	u64 cookie;
 	const struct rar_kind *kind;
@@ -113,7 +113,7 @@ struct rar_operation {
 	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
 	u64 posted_us;
-	bool spread;			/* see spread.c */
+	bool steered;			/* see steer.c */
 	int cpu[RAR_MAX_LANES];		/* of each lane */
 	struct list_head node;
 	bool complete;
@@ -147,13 +147,13 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
-int rar_op_schedule(struct rar_operation *op, const struct rar_print *print,
+int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_seat *seat);
 void rar_op_put(struct rar_operation *op);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
 int rar_op_keep(struct rar_member *m, struct rar_operation *op);
-u32 rar_print_hash(const struct rar_print *p);
+u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
 
 /* One more may read the buffer; the caller's reference passes to it. */
 static inline void rar_op_use(struct rar_operation *op)

@@ -54,9 +54,9 @@ static void show_member(struct seq_file *seq, const struct rar_member *m)
 		   READ_ONCE(m->tx.retransmits),
 		   READ_ONCE(m->sk) ? "socket" :
 		   m->tombstone ? "tombstone" : "orphan");
-	if (READ_ONCE(m->slow.ms))
-		seq_printf(seq, " %u %u\n", READ_ONCE(m->slow.rank),
-			   READ_ONCE(m->slow.ms));
+	if (READ_ONCE(m->straggler.ms))
+		seq_printf(seq, " %u %u\n", READ_ONCE(m->straggler.rank),
+			   READ_ONCE(m->straggler.ms));
 	else
 		seq_puts(seq, " - 0\n");
 }

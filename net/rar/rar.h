@@ -187,7 +187,7 @@ struct rar_base {
 /*
  * struct rar_link_tx - the link to the successor, sending side
  * @lock:	protects everything here, the operation table m->ops and
- *		m->history, m->slow, and the tx fields of each operation
+ *		m->history, m->straggler, and the tx fields of each operation
  * @next_seq:	next sequence number
  * @una:	lowest one not resolved
  * @highest:	one above the highest one acknowledged
@@ -353,14 +353,14 @@ struct rar_link_rx {
 };
 
 /*
- * struct rar_slow - who keeps the group waiting; see slow.c. Under tx.lock.
+ * struct rar_straggler - who keeps the group waiting; see straggler.c. Under tx.lock.
  * @wanted:	operations posted by the rank that posted most, as far as known
  * @since_us:	since when @wanted is more than this rank posted, 0 = it is not
  * @own_us:	how long this rank kept others waiting, up to @since_us
  * @rank:	the slowest rank, as far as known
  * @ms:		and its total
  */
-struct rar_slow {
+struct rar_straggler {
 	u64 wanted;
 	u64 since_us;
 	u64 own_us;
@@ -472,7 +472,7 @@ struct rar_trust {
  *
  * References (@ref): the hash table (dropped by rar_member_unhash()), the
  * socket, the armed timer, the queued work, local.c's list and xdp.c's, and each item of
- * spread.c are each one. It dies
+ * steer.c are each one. It dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
  *  - on close in RUN: as an orphan, until all operations are released and
@@ -568,7 +568,7 @@ struct rar_member {
 	u64 op_whole;			/* and wholly contributed; release pairs with */
 	u32 op_come;			/* rx acquire. Of the next: chunks of each block */
 	u64 ops_complete;
-	struct rar_slow slow;
+	struct rar_straggler straggler;
 	u64 rx_packets;			/* tx.lock: chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
@@ -582,7 +582,7 @@ struct rar_member {
  * @generic:	there is an skb around it all the same
  * @sum:	of its payload, as checksums have it; valid if @summed
  * @dev:	the device by which it can go on, and how, set by
- *		rar_output_frame_ready()
+ *		rar_frame_ready()
  * @link:	its new link header, @link_len bytes
  * @sent:	it holds what goes on by @dev
  */
@@ -685,7 +685,7 @@ static inline bool rar_member_idle(const struct rar_member *m)
 	return READ_ONCE(m->ops_complete) == READ_ONCE(m->op_next);
 }
 
-/* group.c */
+/* member.c */
 struct rar_member *rar_member_alloc(struct rar_net *rn,
 				    const struct sockaddr_rar *self);
 int rar_member_hash(struct rar_member *m, struct rar_member *old);
@@ -834,12 +834,12 @@ void rar_resume_forget(struct rar_member *m);
 void rar_resume_net_init(struct rar_net *rn);
 void rar_resume_net_exit(struct rar_net *rn);
 
-/* slow.c */
-void rar_slow_init(struct rar_member *m);
-void rar_slow_posted(struct rar_member *m, u64 now);
-void rar_slow_hear(struct rar_member *m, const struct rar_slow_wire *w,
-		   u64 now);
-void rar_slow_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now);
+/* straggler.c */
+void rar_straggler_init(struct rar_member *m);
+void rar_straggler_posted(struct rar_member *m, u64 now);
+void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
+			u64 now);
+void rar_straggler_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now);
 
 /* input.c */
 enum rar_verdict { RAR_PASS, RAR_TAKEN };
@@ -850,8 +850,8 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
 		    enum rar_mib reason);
 
-/* data.c, early.c; see also input.h */
-u64 rar_data_local(struct rar_member *m, const struct rar_tx_item *item);
+/* chunk.c, early.c; see also input.h */
+u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item);
 void rar_early_post(struct rar_member *m, u64 op_seq, bool tell);
 void rar_early_flush(struct rar_member *m);
 void rar_early_init(struct rar_member *m);
@@ -862,24 +862,24 @@ bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path);
 bool rar_route_cut_off(struct rar_member *m, struct rar_path *path);
 bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path);
 
-/* spread.c */
-void rar_spread_init(void);
-void rar_spread_exit(void);
-void rar_spread_plan(const struct rar_member *m, struct rar_operation *op);
-bool rar_spread(struct rar_member *m, const struct rar_tx_item *item);
+/* steer.c */
+void rar_steer_init(void);
+void rar_steer_exit(void);
+void rar_steer_plan(const struct rar_member *m, struct rar_operation *op);
+bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item);
 
-/* output.c */
-void rar_output_run(struct rar_member *m, struct rar_tx_item *item);
-bool rar_output_frame_ready(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_output_forward(struct rar_member *m, struct rar_tx_item *item,
+/* packet.c */
+void rar_packet_run(struct rar_member *m, struct rar_tx_item *item);
+bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
 			const struct rar_pkt *pkt);
-void rar_output_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
+void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token);
-bool rar_output_budget(struct rar_net *rn);
-void rar_output_reply(struct rar_member *m, const struct rar_pkt *pkt,
+bool rar_packet_budget(struct rar_net *rn);
+void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token);
-void rar_output_reset(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_output_notice(struct rar_member *m, enum rar_dir dir, u8 type,
+void rar_packet_reset(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err);
 
 /* hook.c */

@@ -11,7 +11,7 @@
 #include <net/sch_generic.h>
 #include <net/udp.h>
 
-#include "encap.h"
+#include "port.h"
 #include "rar.h"
 #include "route.h"
 
@@ -19,7 +19,7 @@
 static void classify(const struct rar_member *m, const struct rar_path *path,
 		     struct flowi_common *fl)
 {
-	struct sock *sk = rar_encap_sk(m, path->dst.af);
+	struct sock *sk = rar_sender_sk(m, path->dst.af);
 
 	if (sk)
 		security_sk_classify_flow(sk, fl);

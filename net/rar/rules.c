@@ -9,7 +9,7 @@
 #include <linux/udp.h>
 #include <net/sock.h>
 
-#include "encap.h"
+#include "port.h"
 #include "rules.h"
 
 static bool cgroup_programs(struct sock *sk)
@@ -40,7 +40,7 @@ static struct sock *filtering(const struct rar_member *m)
  */
 bool rar_rules_judged(const struct rar_member *m)
 {
-	struct sock *sk = rar_encap_sk(m, m->path[RAR_NEXT].dst.af);
+	struct sock *sk = rar_sender_sk(m, m->path[RAR_NEXT].dst.af);
 
 	return rar_rules_strict(m->rn) || filtering(m) || (sk && cgroup_programs(sk));
 }
@@ -64,7 +64,7 @@ static bool passes(struct sock *sk, struct sk_buff *skb)
  */
 bool rar_rules_receive(const struct rar_member *m, struct sk_buff *skb, u16 af, u32 udp)
 {
-	struct sock *sk = rar_encap_sk(m, af), *user = filtering(m);
+	struct sock *sk = rar_sender_sk(m, af), *user = filtering(m);
 	bool ok;
 
 	if (skb_shared(skb) && (user || skb_headlen(skb) < udp + sizeof(struct udphdr)))

@@ -27,7 +27,7 @@ struct rar_join_opts {
  * @send_lock: one send() at a time; protects @more
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
- * @print:     what @more is
+ * @fingerprint:     what @more is
  * @by_join:   bound by RAR_JOIN, which may bind it to another name while it has not joined
  * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
  * @dtype:     default of send()
@@ -42,10 +42,10 @@ struct rar_join_opts {
 struct rar_sock {
 	struct sock sk;
 	struct rar_member __rcu *member;
-	struct mutex send_lock;		/* also protects @more and @print */
+	struct mutex send_lock;		/* also protects @more and @fingerprint */
 	struct mutex recv_lock;		/* orders the pieces of results */
 	struct rar_operation *more;
-	struct rar_print print;
+	struct rar_fingerprint fingerprint;
 	bool by_join;
 	bool interrupted;
 	u8 dtype;

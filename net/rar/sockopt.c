@@ -382,9 +382,9 @@ static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
-	rar_slow_tell(m, &w, now);
-	info->slow_rank = m->slow.rank;
-	info->slow_ms = m->slow.ms;
+	rar_straggler_tell(m, &w, now);
+	info->slow_rank = m->straggler.rank;
+	info->slow_ms = m->straggler.ms;
 	info->cwnd = tx->cwnd;
 	info->srtt_us = tx->srtt_us;
 	info->rto_us = tx->rto_us;

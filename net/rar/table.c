@@ -184,7 +184,7 @@ static void table_send(struct rar_member *m, struct table_pkt *t, u8 type,
 	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
 
 	if (token)
-		rar_output_ctl(m, RAR_NEXT, t, len, 0, type, token);
+		rar_packet_ctl(m, RAR_NEXT, t, len, 0, type, token);
 }
 
 /* Rank 0: the next packet goes round. @m->lock held. */

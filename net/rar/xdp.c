@@ -43,13 +43,13 @@ static bool is_generic(const struct xdp_buff *xdp)
 /* Who looks on gets a copy. It counts as sent, whichever way the frame goes. */
 static void mirror(const struct xdp_buff *xdp)
 {
-	struct rar_walk walk = { .xdp = (struct xdp_buff *)xdp };
+	struct rar_cursor cursor = { .xdp = (struct xdp_buff *)xdp };
 	u32 len = xdp_get_buff_len((struct xdp_buff *)xdp);
 	struct sk_buff *skb = alloc_skb(len, GFP_ATOMIC);
 
 	if (!skb)
 		return;
-	rar_walk_read(&walk, 0, skb_put(skb, len), len);
+	rar_cursor_read(&cursor, 0, skb_put(skb, len), len);
 	skb->dev = xdp->rxq->dev;
 	skb_reset_mac_header(skb);
 	skb_set_network_header(skb, ETH_HLEN);

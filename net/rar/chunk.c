@@ -13,8 +13,8 @@
 #define DATA_BOUNCE	64	/* bytes added by way of the stack */
 
 /* Can the chunks come here, and are they as long as they must be? */
-int rar_data_check(const struct rar_ring *ring, const struct rar_run *run,
-		   u64 bytes, struct rar_chunk *c)
+int rar_chunk_check(const struct rar_ring *ring, const struct rar_run *run,
+		    u64 bytes, struct rar_chunk *c)
 {
 	if (run->chunk >= ring->nchunks ||
 	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
@@ -26,7 +26,7 @@ int rar_data_check(const struct rar_ring *ring, const struct rar_run *run,
 	       INPUT_OK : RAR_MIB_DropLength;
 }
 
-static void print_of(const struct rar_data_hdr *dh, struct rar_print *p)
+static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
 {
 	p->count = be64_to_cpu(dh->count);
 	p->root = be16_to_cpu(dh->root);
@@ -37,8 +37,8 @@ static void print_of(const struct rar_data_hdr *dh, struct rar_print *p)
 }
 
 /* In what do two members disagree about an operation? */
-static enum rar_reason print_differs(const struct rar_print *a,
-				     const struct rar_print *b)
+static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
+					   const struct rar_fingerprint *b)
 {
 	if (a->collective != b->collective)
 		return RAR_R_COLLECTIVE;
@@ -55,13 +55,13 @@ static enum rar_reason print_differs(const struct rar_print *a,
 
 /* An operation that is released here: a duplicate, if history agrees. */
 static int input_finished(struct rar_member *m, u64 op_seq,
-			  const struct rar_print *print)
+			  const struct rar_fingerprint *fingerprint)
 {
 	bool agrees;
 
 	spin_lock_bh(&m->tx.lock);
 	agrees = op_seq + RAR_HISTORY > m->op_next &&
-		 m->history[op_seq % RAR_HISTORY] == rar_print_hash(print);
+		 m->history[op_seq % RAR_HISTORY] == rar_fingerprint_hash(fingerprint);
 	spin_unlock_bh(&m->tx.lock);
 	return agrees ? INPUT_OK : RAR_MIB_DropOp;
 }
@@ -72,7 +72,7 @@ static int input_finished(struct rar_member *m, u64 op_seq,
  */
 struct source {
 	struct rar_pkt *pkt;		/* NULL: a buffer */
-	struct rar_walk walk;
+	struct rar_cursor cursor;
 	u64 off;
 	u32 stride;
 };
@@ -84,7 +84,7 @@ struct source {
 struct add_pass {
 	const struct rar_operation *op;
 	struct rar_reduce_ctx ctx;
-	struct rar_walk in, own, sum;
+	struct rar_cursor in, own, sum;
 	bool both;
 };
 
@@ -94,12 +94,12 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 	const struct rar_operation *op = pass->op;
 	u8 in[DATA_BOUNCE], own[DATA_BOUNCE];
 
-	rar_walk_read(&pass->in, off, in, len);
+	rar_cursor_read(&pass->in, off, in, len);
 	rar_buf_read(op->own, at, own, len);
 	rar_reduce(&pass->ctx, op->kind, own, own, in, own, len);
 	rar_buf_write(&op->buf, at, own, len);
 	if (pass->both)
-		rar_walk_write(&pass->in, off, own, len);
+		rar_cursor_write(&pass->in, off, own, len);
 }
 
 /*
@@ -113,9 +113,9 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 	u32 n, m, k;
 
 	for (; len; at += n, off += n, len -= n) {
-		in = rar_walk_at(&pass->in, off, &n);
-		own = rar_walk_at(&pass->own, at, &m);
-		sum = rar_walk_at(&pass->sum, at, &k);
+		in = rar_cursor_at(&pass->in, off, &n);
+		own = rar_cursor_at(&pass->own, at, &m);
+		sum = rar_cursor_at(&pass->sum, at, &k);
 		n = min(min3(n, m, k), len);
 		n -= n % op->kind->size;
 		if (!n) {
@@ -136,7 +136,7 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	struct add_pass pass = {
 		.op = op,
-		.in = from->walk,
+		.in = from->cursor,
 		.own.buf = op->own,
 		.sum.buf = &op->buf,
 		.both = both,
@@ -154,7 +154,7 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 	}
 	/* What goes on as a frame has a checksum; its sums are in the cache now. */
 	if (both && from->pkt->frame) {
-		from->pkt->frame->sum = rar_walk_csum(&pass.ctx, &pass.in, from->off, len);
+		from->pkt->frame->sum = rar_cursor_csum(&pass.ctx, &pass.in, from->off, len);
 		from->pkt->frame->summed = true;
 	}
 	rar_reduce_end(&pass.ctx);
@@ -169,7 +169,7 @@ static void store_run(struct rar_operation *op, const struct source *from,
 		      const struct rar_run *run, u64 won, const struct rar_chunk *c)
 {
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	struct rar_walk in = from->walk, to = { .buf = &op->buf };
+	struct rar_cursor in = from->cursor, to = { .buf = &op->buf };
 	struct rar_reduce_ctx ctx;
 	u64 at = c->off, off = from->off;
 
@@ -177,7 +177,7 @@ static void store_run(struct rar_operation *op, const struct source *from,
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
 		if (won & (1ULL << i))
-			rar_walk_copy(&ctx, &to, at, &in, off, len);
+			rar_cursor_copy(&ctx, &to, at, &in, off, len);
 		off += from->stride;
 		at += len;
 		left -= len;
@@ -235,7 +235,7 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 	if (!pkt->whole || m->next_here)
 		return false;
 	if (pkt->frame)
-		return rar_output_frame_ready(m, pkt);
+		return rar_frame_ready(m, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
 	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
 }
@@ -273,7 +273,7 @@ static int input_run(struct rar_member *m, struct rar_operation *op,
 		from->pkt->now_us = now;
 	forward = rar_link_publish(m, op, run, won, c, now, write ? &item : NULL);
 	if (forward) {
-		rar_output_forward(m, &item, from->pkt);
+		rar_packet_forward(m, &item, from->pkt);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}
@@ -303,7 +303,7 @@ static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 
 /* A run of @bytes of an operation that was posted here. */
 static int input_posted(struct rar_member *m, const struct source *from,
-			u64 op_seq, const struct rar_print *print,
+			u64 op_seq, const struct rar_fingerprint *fingerprint,
 			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
 {
 	struct rar_operation *op;
@@ -314,16 +314,16 @@ static int input_posted(struct rar_member *m, const struct source *from,
 	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 	if (!op || op->seq != op_seq) {
 		*dups = rar_mask(run->n);
-		return input_finished(m, op_seq, print);
+		return input_finished(m, op_seq, fingerprint);
 	}
-	why = print_differs(print, &op->print);
+	why = fingerprint_differs(fingerprint, &op->fingerprint);
 	if (why) {
 		rar_fail_pair(m, EBADMSG, why,
 			      rar_member_rank(m, RAR_PREV), m->rank,
 			      op_seq);
 		return RAR_MIB_DropOp;
 	}
-	ret = rar_data_check(&op->ring, run, bytes, &c);
+	ret = rar_chunk_check(&op->ring, run, bytes, &c);
 	if (ret != INPUT_OK)
 		return ret;
 	if (too_soon(op, run, &c))
@@ -331,34 +331,34 @@ static int input_posted(struct rar_member *m, const struct source *from,
 	return input_run(m, op, from, run, &c, done, dups);
 }
 
-static struct rar_walk packet_walk(const struct rar_pkt *pkt)
+static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 {
-	return (struct rar_walk){
+	return (struct rar_cursor){
 		.skb = pkt->skb,
 		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
 	};
 }
 
 /* The same for a packet. */
-int rar_data_use(struct rar_member *m, struct rar_pkt *pkt,
-		 const struct rar_data_hdr *dh, const struct rar_run *run,
-		 u64 *done, u64 *dups)
+int rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh, const struct rar_run *run,
+		  u64 *done, u64 *dups)
 {
 	const struct source from = {
 		.pkt = pkt,
-		.walk = packet_walk(pkt),
+		.cursor = packet_cursor(pkt),
 		.off = pkt->off + sizeof(*dh),
 		.stride = rar_stride(m),
 	};
-	struct rar_print print;
+	struct rar_fingerprint fingerprint;
 
-	print_of(dh, &print);
-	return input_posted(m, &from, be64_to_cpu(dh->op_seq), &print, run,
+	fingerprint_of(dh, &fingerprint);
+	return input_posted(m, &from, be64_to_cpu(dh->op_seq), &fingerprint, run,
 			    pkt->len - run->n * sizeof(*dh), done, dups);
 }
 
 /* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
-bool rar_data_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
+bool rar_chunk_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
 {
 	const struct rar_operation *op;
 	u64 whole;
@@ -377,14 +377,14 @@ bool rar_data_early(const struct rar_member *m, u64 op_seq, const struct rar_run
 }
 
 /**
- * rar_data_local() - chunks come from the buffer of a rank in this namespace
+ * rar_chunk_local() - chunks come from the buffer of a rank in this namespace
  * @m:  member in RUN or LEAVING
  * @item: what comes; its operation is the predecessor's, and referenced
  *
  * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
  * for the others it is too early, or somebody is at them.
  */
-u64 rar_data_local(struct rar_member *m, const struct rar_tx_item *item)
+u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
 	const struct rar_run *run = &item->run;
@@ -393,12 +393,12 @@ u64 rar_data_local(struct rar_member *m, const struct rar_tx_item *item)
 	struct rar_chunk c;
 	int ret;
 
-	if (rar_data_early(m, op->seq, run))
+	if (rar_chunk_early(m, op->seq, run))
 		return 0;
 	rar_ring_chunk(&op->ring, run->chunk, &c);
-	from.walk.buf = rar_op_source(op, run, &c);
+	from.cursor.buf = rar_op_source(op, run, &c);
 	from.off = c.off;
-	ret = input_posted(m, &from, op->seq, &op->print, run,
+	ret = input_posted(m, &from, op->seq, &op->fingerprint, run,
 			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
 			   &dups);
 	if (ret != INPUT_OK)
@@ -426,12 +426,12 @@ static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
  * header of its own, which must say just what follows from the first one's; any of them
  * may ask for an acknowledgment.
  */
-u32 rar_data_run(const struct rar_member *m, struct rar_pkt *pkt,
-		 const struct rar_data_hdr *dh)
+u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh)
 {
 	u32 n, off = pkt->off, left = pkt->len, len, together;
 	struct rar_data_hdr want = *dh, buf, *h;
-	struct rar_walk walk = { .skb = pkt->skb };
+	struct rar_cursor cursor = { .skb = pkt->skb };
 
 	pkt->ack_now = false;
 	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(m); n++) {
@@ -440,7 +440,7 @@ u32 rar_data_run(const struct rar_member *m, struct rar_pkt *pkt,
 		len = min(left, rar_stride(m));
 		if (len < sizeof(buf))
 			break;
-		h = rar_walk_at(&walk, off, &together);
+		h = rar_cursor_at(&cursor, off, &together);
 		if (together < sizeof(buf))
 			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
 		want.h.len = cpu_to_be16(len - sizeof(want.h));
@@ -455,22 +455,22 @@ u32 rar_data_run(const struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
-int rar_data_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+int rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
-	struct rar_walk walk = packet_walk(pkt);
+	struct rar_cursor cursor = packet_cursor(pkt);
 	u64 done = rar_mask(n), dups = 0;
 	struct rar_data_hdr dh;
 	struct rar_run run;
 	int ret = -EAGAIN;
 	bool early;
 
-	rar_walk_read(&walk, pkt->off, &dh, sizeof(dh));
+	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
 	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_ack_check(&dh, n))
 		return RAR_MIB_DropSeq;
-	early = rar_data_early(m, be64_to_cpu(dh.op_seq), &run);
+	early = rar_chunk_early(m, be64_to_cpu(dh.op_seq), &run);
 	if (early && pkt->frame)
 		return INPUT_LATER;
 	if (early)
@@ -478,7 +478,7 @@ int rar_data_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	if (pkt->frame)
 		rar_xdp_mirror(m->rn, pkt->frame);
 	if (ret == -EAGAIN)
-		ret = rar_data_use(m, pkt, &dh, &run, &done, &dups);
+		ret = rar_chunk_use(m, pkt, &dh, &run, &done, &dups);
 	if (ret != INPUT_OK && ret != INPUT_TAKEN)
 		return ret;
 	if (dups)

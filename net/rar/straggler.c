@@ -11,14 +11,14 @@
 
 #define SLOW_NONE	0xffff	/* on the wire: nobody was slow */
 
-void rar_slow_init(struct rar_member *m)
+void rar_straggler_init(struct rar_member *m)
 {
 	lockdep_assert_held(&m->tx.lock);
-	memset(&m->slow, 0, sizeof(m->slow));
-	m->slow.rank = RAR_NO_RANK;
+	memset(&m->straggler, 0, sizeof(m->straggler));
+	m->straggler.rank = RAR_NO_RANK;
 }
 
-static u32 own_ms(const struct rar_slow *slow, u64 now)
+static u32 own_ms(const struct rar_straggler *slow, u64 now)
 {
 	u64 us = slow->own_us;
 
@@ -30,7 +30,7 @@ static u32 own_ms(const struct rar_slow *slow, u64 now)
 /* The largest total, one's own among them. */
 static void compare(struct rar_member *m, u32 rank, u32 ms)
 {
-	struct rar_slow *slow = &m->slow;
+	struct rar_straggler *slow = &m->straggler;
 
 	if (ms <= slow->ms || rank >= m->size)
 		return;
@@ -39,13 +39,13 @@ static void compare(struct rar_member *m, u32 rank, u32 ms)
 }
 
 /**
- * rar_slow_posted() - an operation was posted here
+ * rar_straggler_posted() - an operation was posted here
  * @m: member, tx.lock held; op_whole counts it
  * @now: us
  */
-void rar_slow_posted(struct rar_member *m, u64 now)
+void rar_straggler_posted(struct rar_member *m, u64 now)
 {
-	struct rar_slow *slow = &m->slow;
+	struct rar_straggler *slow = &m->straggler;
 
 	lockdep_assert_held(&m->tx.lock);
 	if (slow->since_us) {
@@ -56,15 +56,15 @@ void rar_slow_posted(struct rar_member *m, u64 now)
 }
 
 /**
- * rar_slow_hear() - a neighbour's ACK or PROBE
+ * rar_straggler_hear() - a neighbour's ACK or PROBE
  * @m: member, tx.lock held
  * @w:   what it says
  * @now: us
  */
-void rar_slow_hear(struct rar_member *m, const struct rar_slow_wire *w,
-		   u64 now)
+void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
+			u64 now)
 {
-	struct rar_slow *slow = &m->slow;
+	struct rar_straggler *slow = &m->straggler;
 	u64 wanted = be64_to_cpu(w->wanted);
 
 	lockdep_assert_held(&m->tx.lock);
@@ -78,14 +78,14 @@ void rar_slow_hear(struct rar_member *m, const struct rar_slow_wire *w,
 }
 
 /**
- * rar_slow_tell() - what to say to a neighbour, or to the user
+ * rar_straggler_tell() - what to say to a neighbour, or to the user
  * @m: member, tx.lock held
  * @w:   to fill
  * @now: us
  */
-void rar_slow_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now)
+void rar_straggler_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now)
 {
-	struct rar_slow *slow = &m->slow;
+	struct rar_straggler *slow = &m->straggler;
 
 	lockdep_assert_held(&m->tx.lock);
 	compare(m, m->rank, own_ms(slow, now));

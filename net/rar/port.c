@@ -15,7 +15,7 @@
 #include <net/udp.h>
 #include <net/udp_tunnel.h>
 
-#include "encap.h"
+#include "port.h"
 #include "rar.h"
 
 struct rar_port {
@@ -168,7 +168,7 @@ static bool may_use(struct net *net, __be16 port)
 }
 
 /**
- * rar_encap_get() - reserve a UDP port
+ * rar_port_get() - reserve a UDP port
  * @rn:   netns
  * @af:   AF_INET or AF_INET6
  * @port: network order
@@ -176,7 +176,7 @@ static bool may_use(struct net *net, __be16 port)
  * Process context. Return: the port, counted, or ERR_PTR: -EADDRINUSE if
  * somebody else has it, -EACCES if the caller may not use it, whoever holds it.
  */
-struct rar_port *rar_encap_get(struct rar_net *rn, u16 af, __be16 port)
+struct rar_port *rar_port_get(struct rar_net *rn, u16 af, __be16 port)
 {
 	struct rar_port *p;
 
@@ -206,13 +206,13 @@ static bool port_in_use(const struct rar_net *rn, __be16 num)
 }
 
 /**
- * rar_encap_put() - undo rar_encap_get()
+ * rar_port_put() - undo rar_port_get()
  * @rn:   netns
  * @port: port or NULL
  *
  * Process context.
  */
-void rar_encap_put(struct rar_net *rn, struct rar_port *port)
+void rar_port_put(struct rar_net *rn, struct rar_port *port)
 {
 	if (!port)
 		return;
@@ -234,19 +234,19 @@ void rar_encap_put(struct rar_net *rn, struct rar_port *port)
 }
 
 /* Those of a group's lanes but the first. Process context. */
-void rar_encap_put_lanes(struct rar_member *m)
+void rar_port_put_lanes(struct rar_member *m)
 {
 	while (m->nlanes > 1)
-		rar_encap_put(m->rn, m->lane[--m->nlanes - 1]);
+		rar_port_put(m->rn, m->lane[--m->nlanes - 1]);
 }
 
 /* Has any member this port? Asked of every UDP packet of a device with a hook. */
-bool rar_encap_serves(const struct rar_net *rn, __be16 num)
+bool rar_port_serves(const struct rar_net *rn, __be16 num)
 {
 	return test_bit(ntohs(num), rn->port_bits);
 }
 
-u16 rar_encap_af(const struct rar_port *port)
+u16 rar_port_af(const struct rar_port *port)
 {
 	return port->af;
 }
@@ -269,7 +269,7 @@ static struct rar_sender *sender_of(struct rar_member *m, u16 af)
 }
 
 /**
- * rar_encap_sender() - the sock for what a member sends
+ * rar_sender_open() - the sock for what a member sends
  * @m: member, held by its socket
  * @af:  AF_INET or AF_INET6
  *
@@ -277,7 +277,7 @@ static struct rar_sender *sender_of(struct rar_member *m, u16 af)
  * It stays until the group is freed, since softirqs have it from there. Return: 0 or a
  * negative errno.
  */
-int rar_encap_sender(struct rar_member *m, u16 af)
+int rar_sender_open(struct rar_member *m, u16 af)
 {
 	struct rar_sender *sender = sender_of(m, af);
 	struct socket *sock;
@@ -295,7 +295,7 @@ int rar_encap_sender(struct rar_member *m, u16 af)
 	sender->member = m;
 	init_waitqueue_func_entry(&sender->room, sender_drained);
 	INIT_LIST_HEAD(&sender->room.entry);
-	/* Pairs with the acquire in rar_encap_sk(). */
+	/* Pairs with the acquire in rar_sender_sk(). */
 	smp_store_release(&sender->sock, sock);
 	return 0;
 }
@@ -309,11 +309,11 @@ static void set_socket(struct sock *sk, struct socket *sock)
 }
 
 /**
- * rar_encap_sender_set() - the options of the user's socket hold for what is sent
+ * rar_sender_set() - the options of the user's socket hold for what is sent
  * @m: member
  * @sk:  the user's socket, locked
  */
-void rar_encap_sender_set(struct rar_member *m, const struct sock *sk)
+void rar_sender_set(struct rar_member *m, const struct sock *sk)
 {
 	struct sock *to;
 	int i;
@@ -332,12 +332,12 @@ void rar_encap_sender_set(struct rar_member *m, const struct sock *sk)
 }
 
 /**
- * rar_encap_detach() - the user's socket goes; what is sent from now on has no user
+ * rar_sender_detach() - the user's socket goes; what is sent from now on has no user
  * @m: member
  *
  * Process context.
  */
-void rar_encap_detach(struct rar_member *m)
+void rar_sender_detach(struct rar_member *m)
 {
 	int i;
 
@@ -347,7 +347,7 @@ void rar_encap_detach(struct rar_member *m)
 }
 
 /* No packet is sent any more; those in queues keep the sock, not the socket. */
-void rar_encap_put_senders(struct rar_member *m)
+void rar_sender_put_all(struct rar_member *m)
 {
 	struct rar_sender *sender;
 	int i;
@@ -363,9 +363,9 @@ void rar_encap_put_senders(struct rar_member *m)
 }
 
 /* Owner of what @m sends to addresses of @af, or NULL. RCU read side. */
-struct sock *rar_encap_sk(const struct rar_member *m, u16 af)
+struct sock *rar_sender_sk(const struct rar_member *m, u16 af)
 {
-	/* Pairs with the release in rar_encap_sender(). */
+	/* Pairs with the release in rar_sender_open(). */
 	struct socket *sock = smp_load_acquire(&m->sender[af == AF_INET6].sock);
 
 	return sock ? sock->sk : NULL;
@@ -388,7 +388,7 @@ static void wait_for_room(struct rar_sender *sender)
 }
 
 /**
- * rar_encap_room() - may own chunks be sent, or is too much in this host's queues?
+ * rar_sender_room() - may own chunks be sent, or is too much in this host's queues?
  * @m: member, tx.lock held
  * @af:  address family of the successor
  *
@@ -397,10 +397,10 @@ static void wait_for_room(struct rar_sender *sender)
  * is nobody's progress: queues of this host give packets up or back in time, whatever the
  * other ranks do. Return: false, and the group's work item pushes when there is room.
  */
-bool rar_encap_room(struct rar_member *m, u16 af)
+bool rar_sender_room(struct rar_member *m, u16 af)
 {
 	struct rar_sender *sender = sender_of(m, af);
-	struct sock *sk = rar_encap_sk(m, af);
+	struct sock *sk = rar_sender_sk(m, af);
 
 	if (!sk || has_room(sk))
 		return true;

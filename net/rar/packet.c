@@ -14,7 +14,7 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
-#include "encap.h"
+#include "port.h"
 #include "rar.h"
 #include "reduce.h"
 #include "route.h"
@@ -172,7 +172,7 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
 static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 		    struct sk_buff *skb, struct dst_entry *dst, u32 lane)
 {
-	struct sock *sk = rar_encap_sk(m, path->dst.af);
+	struct sock *sk = rar_sender_sk(m, path->dst.af);
 	struct net *net = m->rn->net;
 
 	if (!IS_ERR(dst) && (!sk || too_long(skb, path))) {
@@ -238,12 +238,12 @@ static void fill_data_hdr(const struct rar_member *m,
 		 rar_member_rank(m, RAR_NEXT), 0, m->epoch);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
-	dh->count = cpu_to_be64(op->print.count);
-	dh->collective = op->print.collective;
-	dh->dtype = op->print.dtype;
-	dh->redop = op->print.redop;
-	dh->opflags = op->print.flags;
-	dh->root = cpu_to_be16(op->print.root);
+	dh->count = cpu_to_be64(op->fingerprint.count);
+	dh->collective = op->fingerprint.collective;
+	dh->dtype = op->fingerprint.dtype;
+	dh->redop = op->fingerprint.redop;
+	dh->opflags = op->fingerprint.flags;
+	dh->root = cpu_to_be16(op->fingerprint.root);
 }
 
 /* What differs from chunk to chunk: the @i-th of a run, @len bytes. */
@@ -258,17 +258,17 @@ static void number_data_hdr(const struct rar_tx_item *item,
 }
 
 /* It may lie in two pieces of the packet. */
-static void store_hdr(struct rar_walk *walk, u32 off,
+static void store_hdr(struct rar_cursor *cursor, u32 off,
 		      const struct rar_data_hdr *dh)
 {
 	void *to;
 	u32 n;
 
-	to = rar_walk_at(walk, off, &n);
+	to = rar_cursor_at(cursor, off, &n);
 	if (n >= sizeof(*dh))
 		*(struct rar_data_hdr *)to = *dh;
 	else
-		skb_store_bits(walk->skb, off, dh, sizeof(*dh));
+		skb_store_bits(cursor->skb, off, dh, sizeof(*dh));
 }
 
 /* More than one chunk: GSO cuts between them. */
@@ -311,7 +311,7 @@ static struct sk_buff *run_build(struct rar_member *m,
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	u32 off = 0, i, len, n = item->run.n;
-	struct rar_walk from = { }, to = { };
+	struct rar_cursor from = { }, to = { };
 	struct rar_reduce_ctx ctx;
 	struct rar_data_hdr dh;
 	struct rar_chunk c;
@@ -329,7 +329,7 @@ static struct sk_buff *run_build(struct rar_member *m,
 		len = min(bytes, m->payload);
 		number_data_hdr(item, &dh, i, len);
 		store_hdr(&to, off, &dh);
-		rar_walk_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
+		rar_cursor_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
 		off += sizeof(dh) + len;
 		c.off += len;
 		bytes -= len;
@@ -382,7 +382,7 @@ static void run_xmit(struct rar_member *m, const struct rar_tx_item *item,
 }
 
 /**
- * rar_output_run() - send chunks to the successor
+ * rar_packet_run() - send chunks to the successor
  * @m:  member
  * @item: what to send, its sequence numbers taken, its operation referenced
  *
@@ -390,7 +390,7 @@ static void run_xmit(struct rar_member *m, const struct rar_tx_item *item,
  * RS chunk by its AG copy, but then the successor has had the RS chunk long
  * ago and drops this one as a duplicate.
  */
-void rar_output_run(struct rar_member *m, struct rar_tx_item *item)
+void rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
 {
 	struct sk_buff *skb;
 
@@ -428,7 +428,7 @@ static void forward_skb(struct rar_member *m, struct rar_tx_item *item,
 			struct sk_buff *skb, u32 off)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
-	struct rar_walk walk = { .skb = skb };
+	struct rar_cursor cursor = { .skb = skb };
 	struct rar_data_hdr dh;
 	u32 i, len;
 
@@ -437,7 +437,7 @@ static void forward_skb(struct rar_member *m, struct rar_tx_item *item,
 	for (i = 0, off = 0; i < item->run.n; i++) {
 		len = min(bytes, m->payload);
 		number_data_hdr(item, &dh, i, len);
-		store_hdr(&walk, off, &dh);
+		store_hdr(&cursor, off, &dh);
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}
@@ -527,14 +527,14 @@ static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path
 }
 
 /**
- * rar_output_frame_ready() - could a frame go on to the successor as it is?
+ * rar_frame_ready() - could a frame go on to the successor as it is?
  * @m: member
  * @pkt: the frame
  *
  * Softirq, RCU read side. Return: false if its chunk must be sent in a packet, which
  * takes any route, waits for the neighbour's address and passes the firewall.
  */
-bool rar_output_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
+bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_path *path = &m->path[RAR_NEXT];
 	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
@@ -584,11 +584,11 @@ static void frame_headers(const struct rar_frame *frame, const struct rar_path *
 /* Of the payload, where nobody has seen it yet. */
 static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 {
-	struct rar_walk walk = { .xdp = frame->xdp };
+	struct rar_cursor cursor = { .xdp = frame->xdp };
 	struct rar_reduce_ctx ctx;
 
 	rar_reduce_begin_csum(&ctx, len);
-	frame->sum = rar_walk_csum(&ctx, &walk, off, len);
+	frame->sum = rar_cursor_csum(&ctx, &cursor, off, len);
 	rar_reduce_end(&ctx);
 }
 
@@ -623,12 +623,12 @@ static void forward_frame(struct rar_member *m, struct rar_tx_item *item,
 }
 
 /**
- * rar_output_forward() - send the packet that brought chunks on with them
+ * rar_packet_forward() - send the packet that brought chunks on with them
  * @m:  member
  * @item: what it carries now, its sequence numbers taken
  * @pkt:  it is ours alone and holds the payload already; its skb is consumed
  */
-void rar_output_forward(struct rar_member *m, struct rar_tx_item *item,
+void rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
 			const struct rar_pkt *pkt)
 {
 	trace_tx(m, item);
@@ -642,7 +642,7 @@ void rar_output_forward(struct rar_member *m, struct rar_tx_item *item,
 /* -- single headers ------------------------------------------------------- */
 
 /**
- * rar_output_ctl() - send a packet that is a header and padding
+ * rar_packet_ctl() - send a packet that is a header and padding
  * @m:   member
  * @dir:   to which neighbour
  * @hdr:   the type's header; its common part is filled here
@@ -651,7 +651,7 @@ void rar_output_forward(struct rar_member *m, struct rar_tx_item *item,
  * @type:  enum rar_pkt_type
  * @token: see rar_wire.h
  */
-void rar_output_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
+void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token)
 {
 	struct sk_buff *skb = packet_alloc(m->rn, &m->path[dir], len + pad);
@@ -672,14 +672,14 @@ void rar_output_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 }
 
 /**
- * rar_output_notice() - send ABORT, LATE, FIN or FIN_ACK
+ * rar_packet_notice() - send ABORT, LATE, FIN or FIN_ACK
  * @m:   member
  * @dir:   to which neighbour
  * @type:  enum rar_pkt_type
  * @token: epoch, or the neighbour's nonce before it is committed
  * @err:   content
  */
-void rar_output_notice(struct rar_member *m, enum rar_dir dir, u8 type,
+void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 		       u64 token, const struct rar_error *err)
 {
 	struct rar_notice_hdr n = {
@@ -691,16 +691,16 @@ void rar_output_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 		.silent_ms = cpu_to_be32(err->silent_ms),
 	};
 
-	rar_output_ctl(m, dir, &n, sizeof(n), 0, type, token);
+	rar_packet_ctl(m, dir, &n, sizeof(n), 0, type, token);
 }
 
 /**
- * rar_output_budget() - may one more packet be sent because of a stranger?
+ * rar_packet_budget() - may one more packet be sent because of a stranger?
  * @rn: netns
  *
  * Any context. Return: true if so; it is counted.
  */
-bool rar_output_budget(struct rar_net *rn)
+bool rar_packet_budget(struct rar_net *rn)
 {
 	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {
 		WRITE_ONCE(rn->reply_jiffy, jiffies);
@@ -718,11 +718,11 @@ static bool reply_allowed(const struct rar_member *m,
 	if (token && (rar_join_token(m, pkt) ||
 		      token == READ_ONCE(m->epoch)))
 		return true;
-	return rar_output_budget(m->rn);
+	return rar_packet_budget(m->rn);
 }
 
 /**
- * rar_output_reply() - answer a packet whose sender is no neighbour (yet)
+ * rar_packet_reply() - answer a packet whose sender is no neighbour (yet)
  * @m:   member
  * @pkt:   the packet: the answer goes to where it came from
  * @hdr:   header, common part filled here
@@ -732,7 +732,7 @@ static bool reply_allowed(const struct rar_member *m,
  *
  * Softirq.
  */
-void rar_output_reply(struct rar_member *m, const struct rar_pkt *pkt,
+void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token)
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
@@ -755,14 +755,14 @@ void rar_output_reply(struct rar_member *m, const struct rar_pkt *pkt,
 }
 
 /**
- * rar_output_reset() - tell the sender that its epoch is not known here
+ * rar_packet_reset() - tell the sender that its epoch is not known here
  * @m: member that took the epoch's place
  * @pkt: the packet
  */
-void rar_output_reset(struct rar_member *m, const struct rar_pkt *pkt)
+void rar_packet_reset(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_hdr h;
 
-	rar_output_reply(m, pkt, &h, sizeof(h), RAR_T_RESET,
+	rar_packet_reply(m, pkt, &h, sizeof(h), RAR_T_RESET,
 			 be64_to_cpu(pkt->h.token));
 }

@@ -25,37 +25,37 @@
 #define SPREAD_MIN_BYTES	SZ_1M		/* shorter ones are over too soon */
 
 /* Chunks to send; holds a reference to the group. */
-struct spread_item {
+struct steer_item {
 	struct llist_node node;
 	struct rar_member *member;
 	struct rar_tx_item item;
 };
 
 /*
- * struct spread - what a processor shall send for others
+ * struct steer - what a processor shall send for others
  * @items: newest first
  * @call:  goes there, from whoever found @items empty
  * @send:  takes @items
  */
-struct spread {
+struct steer {
 	struct llist_head items;
 	call_single_data_t call;
 	struct tasklet_struct send;
 };
 
-static DEFINE_PER_CPU(struct spread, spreads);
+static DEFINE_PER_CPU(struct steer, steers);
 
 /* Bottom halves are off. */
-static void send_items(struct spread *s)
+static void send_items(struct steer *s)
 {
 	struct llist_node *list = llist_reverse_order(llist_del_all(&s->items));
-	struct spread_item *it, *next;
+	struct steer_item *it, *next;
 
 	rcu_read_lock();
 	llist_for_each_entry_safe(it, next, list, node) {
 		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
 		if (rar_member_runs(it->member))
-			rar_output_run(it->member, &it->item);
+			rar_packet_run(it->member, &it->item);
 		if (rar_op_unuse(it->item.op))
 			rar_member_wake(it->member);
 		rar_member_put(it->member);
@@ -64,27 +64,27 @@ static void send_items(struct spread *s)
 	rcu_read_unlock();
 }
 
-static void spread_send(struct tasklet_struct *t)
+static void steer_send(struct tasklet_struct *t)
 {
-	send_items(container_of(t, struct spread, send));
+	send_items(container_of(t, struct steer, send));
 }
 
-static void spread_called(void *info)
+static void steer_called(void *info)
 {
-	struct spread *s = info;
+	struct steer *s = info;
 
 	tasklet_schedule(&s->send);
 }
 
 /**
- * rar_spread_plan() - choose the processors of an operation's lanes
+ * rar_steer_plan() - choose the processors of an operation's lanes
  * @m: member
  * @op:  operation, not posted yet
  *
  * The first lane's is this one, the others' follow it on the same node, as far as the
  * process may use them. Process context, preemption is off.
  */
-void rar_spread_plan(const struct rar_member *m, struct rar_operation *op)
+void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
 {
 	int cpu = smp_processor_id();
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(cpu));
@@ -96,7 +96,7 @@ void rar_spread_plan(const struct rar_member *m, struct rar_operation *op)
 		return;
 	for (lane = 0; lane < m->nlanes; lane++) {
 		op->cpu[lane] = cpu;
-		op->spread |= cpu != op->cpu[0];
+		op->steered |= cpu != op->cpu[0];
 		do {
 			cpu = cpumask_next_and(cpu, near, cpu_online_mask);
 			if (cpu >= nr_cpu_ids)
@@ -106,20 +106,20 @@ void rar_spread_plan(const struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_spread() - let another processor send chunks, if they belong there
+ * rar_steer_send() - let another processor send chunks, if they belong there
  * @m:  member, RCU read side
  * @item: own chunks; its reference passes on
  *
  * Bottom halves are off. Return: false if the caller shall send them.
  */
-bool rar_spread(struct rar_member *m, const struct rar_tx_item *item)
+bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item)
 {
 	struct rar_operation *op = item->op;
-	struct spread_item *it;
-	struct spread *s;
+	struct steer_item *it;
+	struct steer *s;
 	int cpu;
 
-	if (!op->spread)
+	if (!op->steered)
 		return false;
 	cpu = op->cpu[rar_lane(m, &item->run)];
 	if (cpu == smp_processor_id())
@@ -134,31 +134,31 @@ bool rar_spread(struct rar_member *m, const struct rar_tx_item *item)
 	it->member = m;
 	it->item = *item;
 	rar_mib_add(m->rn, TxSpread, item->run.n);
-	s = per_cpu_ptr(&spreads, cpu);
+	s = per_cpu_ptr(&steers, cpu);
 	/* It is offline by now: what it was given is sent from here. */
 	if (llist_add(&it->node, &s->items) && smp_call_function_single_async(cpu, &s->call))
 		send_items(s);
 	return true;
 }
 
-void rar_spread_init(void)
+void rar_steer_init(void)
 {
-	struct spread *s;
+	struct steer *s;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		s = per_cpu_ptr(&spreads, cpu);
+		s = per_cpu_ptr(&steers, cpu);
 		init_llist_head(&s->items);
-		INIT_CSD(&s->call, spread_called, s);
-		tasklet_setup(&s->send, spread_send);
+		INIT_CSD(&s->call, steer_called, s);
+		tasklet_setup(&s->send, steer_send);
 	}
 }
 
 /* No group is left, so nothing is to be sent. */
-void rar_spread_exit(void)
+void rar_steer_exit(void)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		tasklet_kill(&per_cpu_ptr(&spreads, cpu)->send);
+		tasklet_kill(&per_cpu_ptr(&steers, cpu)->send);
 }

@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
 
-#include "encap.h"
+#include "port.h"
 #include "mem.h"
 #include "rar.h"
 #include "trace.h"
@@ -285,7 +285,7 @@ void rar_member_detach(struct rar_member *m)
 	/* Pairs with the acquire in rar_leave_check_orphan(). */
 	smp_store_release(&m->sk, NULL);
 	spin_unlock_bh(&m->rn->lock);
-	rar_encap_detach(m);
+	rar_sender_detach(m);
 	rar_mem_want(m, 0);
 }
 
@@ -326,9 +326,9 @@ static void member_free_work(struct work_struct *work)
 		rar_hook_set(rn, &m->hook[i], 0);
 	for (i = 0; i < RAR_DIRS; i++)
 		dst_cache_destroy(&m->path[i].cache);
-	rar_encap_put_senders(m);
-	rar_encap_put_lanes(m);
-	rar_encap_put(rn, m->port);
+	rar_sender_put_all(m);
+	rar_port_put_lanes(m);
+	rar_port_put(rn, m->port);
 	kfree(m->tx.sent);
 	kvfree(m->join.table);
 	rar_user_alive(m->user, -1);
@@ -411,7 +411,7 @@ struct rar_member *rar_member_alloc(struct rar_net *rn,
 	INIT_WORK(&m->work, member_work);
 	INIT_RCU_WORK(&m->free, member_free_work);
 	rar_link_init(m);
-	m->slow.rank = RAR_NO_RANK;
+	m->straggler.rank = RAR_NO_RANK;
 	rar_user_alive(m->user, 1);
 	atomic_inc(&rn->alive);
 	return m;
