@@ -29,6 +29,21 @@
  *   RS   5 -> 6  =>  0 -> 1 -> 2  =>  3 -> 4		-> in memory
  *   AG   4  =>  5 -> 6  =>  0 -> 1 -> 2		=> between hosts
  *        4 -> 3					back
+ *
+ * Every collective is a row of one table. Block b of an operation starts at one rank,
+ * its sum is complete at another rank, and it stops at a third; RS leads from the first
+ * to the second rank, AG from the second to the third:
+ *
+ *			blocks		starts	complete  stops	hops
+ *	ALLREDUCE	size or hosts	b	b-1	  b-2	2(size-1)
+ *	 in rank order	1		0	-1	  -2	2(size-1)
+ *	REDUCE_SCATTER	size, exact	b+1	b	  b	size-1
+ *	ALLGATHER	size, exact	b	b	  b-1	size-1
+ *	BROADCAST	1		root	root	  root-1 size-1
+ *	REDUCE		1		root+1	root	  root	size-1
+ *
+ * Where two neighbours in a row are equal there is no such phase. Everything that a rank
+ * does follows from the table; see struct rar_plan.
  */
 #ifndef _RAR_RING_H
 #define _RAR_RING_H
@@ -42,17 +57,67 @@
 #else
 #include "shim.h"
 #endif
+#include <linux/rar.h>
 
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* part of what decides a sum's bits */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
+/* What travels: partial sums, or what is complete. */
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };
+
+/* What a rank does with a chunk that arrives. */
+enum rar_combine {
+	RAR_COMBINE_NONE,		/* it cannot come here */
+	RAR_COMBINE_ADD,		/* sum = in + own */
+	RAR_COMBINE_STORE,
+};
+
+#define RAR_RING_IN_ORDER 0x40		/* add in the order of the ranks, whatever the length */
+
+#define RAR_NO_BLOCK	U32_MAX
+#define RAR_ALL_BLOCKS	(U32_MAX - 1)
+
+/**
+ * struct rar_place - where a rank is in its group
+ * @size:  ranks in all, at least 1
+ * @rank:  less than @size
+ * @hosts: hosts, each with ranks that follow one another; 0 = all ranks are alike
+ * @host:  the rank's host, less than @hosts; rank 0 is on host 0
+ * @ranks: ranks on this host, at least 1
+ * @index: the rank's index among them
+ */
+struct rar_place {
+	u32 size;
+	u32 rank;
+	u32 hosts;
+	u32 host;
+	u32 ranks;
+	u32 index;
+};
+
+/**
+ * struct rar_plan - what one rank does in one operation
+ * @parts:  blocks that the tensor is cut into, each injected by one rank
+ * @starts: by phase, the block that starts here and so never arrives in that phase
+ * @ends:   by phase, the block that goes no further
+ * @exact:  all blocks are equally long, to the byte
+ * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
+ *          this host
+ *
+ * RAR_NO_BLOCK: no block does. In a phase that the operation does not have all blocks
+ * start and end here: RAR_ALL_BLOCKS.
+ */
+struct rar_plan {
+	u32 parts;
+	u32 starts[RAR_PHASES];
+	u32 ends[RAR_PHASES];
+	bool exact;
+	bool back;
+};
 
 /* What a rank does with a chunk after it has published it. */
 enum rar_next { RAR_NEXT_STOP, RAR_NEXT_RS, RAR_NEXT_AG };
-
-#define RAR_NO_BLOCK	U32_MAX
 
 /**
  * struct rar_seat - the place of a rank in the schedule of its group
@@ -82,6 +147,7 @@ struct rar_seat {
  * @nblocks: blocks that exist, at least 1 (block 0, possibly empty)
  * @cpb:     chunks of a full block
  * @nchunks: chunks of the operation
+ * @plan:    what the rank does
  * @seat:    of the rank
  */
 struct rar_ring {
@@ -91,6 +157,7 @@ struct rar_ring {
 	u32 nblocks;
 	u32 cpb;
 	u32 nchunks;
+	struct rar_plan plan;
 	struct rar_seat seat;
 };
 
@@ -101,6 +168,10 @@ struct rar_chunk {
 	u32 block;
 };
 
+int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
+		  u8 flags, u32 root);
+int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
+		 const struct rar_plan *plan);
 void rar_ring_seat(struct rar_seat *seat, u32 size, u32 rank);
 void rar_ring_seat_hosts(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
 			 u32 ranks, u32 index);
@@ -113,6 +184,7 @@ u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
 u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
+u32 rar_ring_need(const struct rar_ring *ring);
 
 /* One behind the last chunk of the block that @chunk belongs to. */
 static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
@@ -120,20 +192,95 @@ static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 	return min(chunk / ring->cpb * ring->cpb + ring->cpb, ring->nchunks);
 }
 
+/* -- what a rank does, by phase and block ---------------------------------- */
+
+static inline bool rar_plan_has(const struct rar_plan *plan, enum rar_phase phase)
+{
+	return plan->starts[phase] != RAR_ALL_BLOCKS;
+}
+
+/* The phase in which this rank injects its own block. */
+static inline enum rar_phase rar_plan_first(const struct rar_plan *plan)
+{
+	return rar_plan_has(plan, RAR_RS) ? RAR_RS : RAR_AG;
+}
+
+/* The block that this rank injects; one that does not exist if it injects none. */
+static inline u32 rar_plan_own(const struct rar_plan *plan)
+{
+	return plan->starts[rar_plan_first(plan)];
+}
+
+/* What this rank does with a chunk of @block that arrives in @phase. */
+static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
+						enum rar_phase phase, u32 block)
+{
+	u32 starts = plan->starts[phase];
+
+	if (block == starts || starts == RAR_ALL_BLOCKS)
+		return RAR_COMBINE_NONE;
+	return phase == RAR_RS ? RAR_COMBINE_ADD : RAR_COMBINE_STORE;
+}
+
+/*
+ * The phase in which this rank passes on a chunk of @block that arrived in @phase.
+ * Return: RAR_PHASES if the chunk goes no further.
+ */
+static inline enum rar_phase rar_plan_next(const struct rar_plan *plan,
+					   enum rar_phase phase, u32 block)
+{
+	if (block != plan->ends[phase])
+		return phase;
+	if (phase == RAR_RS && block == plan->starts[RAR_AG])
+		return RAR_AG;
+	return RAR_PHASES;
+}
+
+/* Is a chunk of @block that arrived in @phase part of this rank's result? */
+static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phase phase,
+				      u32 block)
+{
+	return phase == RAR_AG || block == plan->ends[RAR_RS];
+}
+
+/*
+ * Do ranks add? Then all of them have contributed to what is complete. Otherwise that is
+ * the contribution of a single rank, and says nothing of the other ranks.
+ */
+static inline bool rar_plan_adds(const struct rar_plan *plan)
+{
+	return rar_plan_has(plan, RAR_RS);
+}
+
+/* Do the own chunks of this rank come back to it as sums? */
+static inline bool rar_plan_returns(const struct rar_plan *plan)
+{
+	return rar_plan_has(plan, RAR_RS) && rar_plan_has(plan, RAR_AG);
+}
+
+/* Does this rank send nothing but its own contribution in a chunk of @block in @phase? */
+static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase phase,
+				    u32 block)
+{
+	return block == plan->starts[phase] && phase == rar_plan_first(plan);
+}
+
 /* May this rank receive a chunk of @block in @phase at all? */
 static inline bool rar_ring_receives(const struct rar_ring *ring,
 				     enum rar_phase phase, u32 block)
 {
-	return block != (phase == RAR_RS ? ring->seat.own : ring->seat.final);
+	return rar_plan_combine(&ring->plan, phase, block) != RAR_COMBINE_NONE;
 }
 
 /* What follows when a chunk of @block received in @phase is published. */
 static inline enum rar_next rar_ring_next(const struct rar_ring *ring,
 					  enum rar_phase phase, u32 block)
 {
-	if (phase == RAR_RS)
-		return block == ring->seat.final ? RAR_NEXT_AG : RAR_NEXT_RS;
-	return block == ring->seat.stops ? RAR_NEXT_STOP : RAR_NEXT_AG;
+	enum rar_phase next = rar_plan_next(&ring->plan, phase, block);
+
+	if (next == RAR_PHASES)
+		return RAR_NEXT_STOP;
+	return next == RAR_RS ? RAR_NEXT_RS : RAR_NEXT_AG;
 }
 
 #endif /* _RAR_RING_H */

@@ -5,14 +5,16 @@
  * Tensors of every awkward length are cut and the pieces held against what
  * ring.h says. Then whole operations run on paper: N ranks, packets that
  * overtake each other, and instead of numbers the list of ranks whose data a
- * chunk holds, in the order of addition. Schedules that are wrong on purpose
- * go through the same checks, and each must be caught.
+ * chunk holds, in the order of addition. So it is with every collective and every
+ * root. Schedules that are wrong on purpose go through the same checks, and each must
+ * be caught.
  */
 #include "ring.h"
 #include "tap.h"
 #include "util.h"
 
 #define SIM_SIZE	17		/* ranks in a simulation */
+#define PLAN_SIZE	9		/* ranks, with every collective and root */
 #define SIM_CHUNKS	128		/* chunks in one */
 #define FULL_CHUNKS	2048		/* more than that: only samples */
 #define SAMPLES		400
@@ -22,27 +24,32 @@
 
 /* What is tested; a mutant replaces one function. */
 static struct schedule {
-	void (*seat)(struct rar_seat *seat, u32 size, u32 rank);
-	void (*seat_hosts)(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
-			   u32 ranks, u32 index);
-	int (*init)(struct rar_ring *ring, u64 bytes, u32 payload,
-		    const struct rar_seat *seat);
+	int (*plan)(struct rar_plan *plan, const struct rar_place *place, u8 collective,
+		    u8 flags, u32 root);
+	int (*cut)(struct rar_ring *ring, u64 bytes, u32 payload,
+		   const struct rar_plan *plan);
 	void (*chunk)(const struct rar_ring *ring, u32 chunk,
 		      struct rar_chunk *c);
 	u32 (*first)(const struct rar_ring *ring, u32 block);
 	u32 (*chunks)(const struct rar_ring *ring, u32 block);
 	u32 (*ntx)(const struct rar_ring *ring);
 	u32 (*nback)(const struct rar_ring *ring);
-	bool (*receives)(const struct rar_ring *ring, enum rar_phase phase,
-			 u32 block);
-	enum rar_next (*next)(const struct rar_ring *ring,
-			      enum rar_phase phase, u32 block);
+	u32 (*need)(const struct rar_ring *ring);
+	enum rar_combine (*combine)(const struct rar_plan *plan, enum rar_phase phase,
+				    u32 block);
+	enum rar_phase (*next)(const struct rar_plan *plan, enum rar_phase phase,
+			       u32 block);
+	bool (*completes)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	bool (*injects)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	bool (*adds)(const struct rar_plan *plan);
+	bool (*returns)(const struct rar_plan *plan);
 } s;
 
 static const struct schedule real = {
-	rar_ring_seat, rar_ring_seat_hosts, rar_ring_init, rar_ring_chunk,
-	rar_ring_block_first, rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback,
-	rar_ring_receives, rar_ring_next,
+	rar_ring_plan, rar_ring_cut, rar_ring_chunk, rar_ring_block_first,
+	rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback, rar_ring_need,
+	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_injects,
+	rar_plan_adds, rar_plan_returns,
 };
 
 static const u32 sizes[] = {
@@ -68,19 +75,26 @@ static bool quiet;			/* failures are what we want to see */
 static void complain(const char *what, int line, const struct rar_ring *r)
 {
 	if (!quiet)
-		tap_note("line %d: %s: bytes=%llu payload=%u size=%u parts=%u own=%u final=%u",
-			 line, what, r->bytes, r->payload, r->seat.size,
-			 r->seat.parts, r->seat.own, r->seat.final);
+		tap_note("line %d: %s: bytes=%llu payload=%u parts=%u starts=%d,%d ends=%d,%d",
+			 line, what, r->bytes, r->payload, r->plan.parts,
+			 (int)r->plan.starts[0], (int)r->plan.starts[1],
+			 (int)r->plan.ends[0], (int)r->plan.ends[1]);
 }
 
-/* The schedule of a rank in a group without hosts. */
+/* The plan of an all-reduce of a rank in a group without hosts. */
+static int plan_of(struct rar_ring *r, u32 size, u32 rank)
+{
+	const struct rar_place place = { .size = size, .rank = rank };
+
+	return s.plan(&r->plan, &place, RAR_ALLREDUCE, 0, 0);
+}
+
 static int init(struct rar_ring *r, u64 bytes, u32 payload, u32 size, u32 rank)
 {
-	struct rar_seat seat = {};
+	struct rar_ring own = {};
+	int err = plan_of(&own, size, rank);
 
-	if (size)
-		s.seat(&seat, size, rank);
-	return s.init(r, bytes, payload, &seat);
+	return err ?: s.cut(r, bytes, payload, &own.plan);
 }
 
 static u64 lower(u64 a, u64 b)
@@ -116,7 +130,7 @@ static bool check_chunk(const struct rar_ring *r, u32 i)
 	end = lower((c.block + 1) * r->block, r->bytes);
 	CHECK(c.off + c.len <= end, r);
 	CHECK(c.off + c.len == end || c.len == r->payload, r);
-	CHECK(c.len % 4 == 0 || end % 4 || r->payload % 4, r);
+	CHECK(c.len % 4 == 0 || end % 4 || r->payload % 4 || r->block % 4, r);
 	if (!i)
 		CHECK(c.off == 0, r);
 	if (i + 1 == r->nchunks) {
@@ -150,9 +164,9 @@ static bool check_block(const struct rar_ring *r, u32 b)
 
 static bool check_tiling(const struct rar_ring *r)
 {
-	u32 i, b, n = r->nchunks, parts = r->seat.parts;
+	u32 i, b, n = r->nchunks, parts = r->plan.parts;
 
-	CHECK(r->block == block_of(r->bytes, parts), r);
+	CHECK(r->block == (r->plan.exact ? r->bytes / parts : block_of(r->bytes, parts)), r);
 	CHECK(n >= 1 && r->nblocks >= 1 && r->nblocks <= parts, r);
 	for (i = 0; i < (n <= FULL_CHUNKS ? n : SAMPLES); i++)
 		if (!check_chunk(r, n <= FULL_CHUNKS ? i :
@@ -196,27 +210,28 @@ static bool check_way(struct rar_ring *r, u32 size, u32 block)
 {
 	static u8 got[RAR_PHASES][4096];
 	u32 hop, hops = 2 * (size - 1), p, rank = block;
-	enum rar_phase phase = RAR_RS;
-	enum rar_next next;
+	enum rar_phase phase = RAR_RS, next = RAR_RS;
 
 	memset(got, 0, sizeof(got));
 	for (hop = 1; hop <= hops; hop++) {
 		rank = (rank + 1) % size;
-		s.seat(&r->seat, size, rank);
-		CHECK(s.receives(r, phase, block), r);
+		CHECK(!plan_of(r, size, rank), r);
+		CHECK(s.combine(&r->plan, phase, block) ==
+		      (hop < size ? RAR_COMBINE_ADD : RAR_COMBINE_STORE), r);
 		got[phase][rank]++;
-		next = s.next(r, phase, block);
+		next = s.next(&r->plan, phase, block);
 		if (hop == hops)
 			break;
-		CHECK(next == (hop < size - 1 ? RAR_NEXT_RS : RAR_NEXT_AG), r);
-		phase = next == RAR_NEXT_AG ? RAR_AG : RAR_RS;
+		CHECK(next == (hop < size - 1 ? RAR_RS : RAR_AG), r);
+		phase = next;
 	}
 	if (hops)
-		CHECK(next == RAR_NEXT_STOP, r);
+		CHECK(next == RAR_PHASES, r);
 	for (rank = 0; hops && rank < size; rank++) {
-		s.seat(&r->seat, size, rank);
+		CHECK(!plan_of(r, size, rank), r);
 		for (p = 0; p < RAR_PHASES; p++)
-			CHECK(got[p][rank] == s.receives(r, p, block), r);
+			CHECK(got[p][rank] ==
+			      (s.combine(&r->plan, p, block) != RAR_COMBINE_NONE), r);
 	}
 	return true;
 }
@@ -228,8 +243,9 @@ static bool check_amount(struct rar_ring *r, u32 size, u32 rank)
 	u64 sent = 2 * r->bytes;
 	u32 ntx = 2 * r->nchunks, i;
 
-	s.seat(&r->seat, size, rank);
+	CHECK(!plan_of(r, size, rank), r);
 	CHECK(!s.nback(r), r);
+	CHECK(s.need(r) == (size > 1 ? r->nchunks : 0), r);
 	if (size == 1) {
 		CHECK(!s.ntx(r), r);
 		return true;
@@ -261,6 +277,33 @@ static bool check_ways(u64 bytes, u32 payload, u32 size)
 
 /* --- whole operations --- */
 
+/*
+ * What the table in ring.h says, once more and in other words: who begins a block, who
+ * has the result, and how many hops it takes.
+ */
+static const struct collective {
+	const char *name;
+	u8 collective;
+	u8 flags;
+	bool adds;			/* else a rank's own data go round */
+	bool one;			/* block */
+	bool exact;			/* blocks */
+	bool rooted;
+	u32 begins;			/* so many ranks after the block's, or the root */
+	u32 rounds;			/* size - 1 hops each */
+} collectives[] = {
+	{ "allreduce", RAR_ALLREDUCE, .adds = true, .rounds = 2 },
+	{ "in_order", RAR_ALLREDUCE, RAR_RING_IN_ORDER, .adds = true, .one = true,
+	  .rounds = 2 },
+	{ "reduce_scatter", RAR_REDUCE_SCATTER, .adds = true, .exact = true, .begins = 1,
+	  .rounds = 1 },
+	{ "allgather", RAR_ALLGATHER, .exact = true, .rounds = 1 },
+	{ "broadcast", RAR_BROADCAST, .one = true, .rooted = true, .rounds = 1 },
+	{ "reduce", RAR_REDUCE, .adds = true, .one = true, .rooted = true, .begins = 1,
+	  .rounds = 1 },
+	{ "barrier", RAR_BARRIER, .adds = true, .rounds = 2 },
+};
+
 /* Whose data are in the sum, in the order of addition. */
 struct sum {
 	u8 n;
@@ -270,12 +313,15 @@ struct sum {
 struct packet {
 	u32 to;
 	u32 chunk;
+	u32 hops;
 	enum rar_phase phase;
 	struct sum sum;
 };
 
 static struct sim {
+	const struct collective *what;
 	struct rar_ring ring[SIM_SIZE];
+	u32 root;
 	u32 size;
 	u32 host[SIM_SIZE];		/* of each rank */
 	u32 first[SIM_SIZE];		/* rank of each host */
@@ -283,53 +329,83 @@ static struct sim {
 	struct sum buf[SIM_SIZE][SIM_CHUNKS];
 	u8 got[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
 	u8 final[SIM_SIZE][SIM_CHUNKS];
+	u32 nfinal[SIM_SIZE];
+	u32 returned[SIM_SIZE];
 	u32 ntx[SIM_SIZE];
 	u32 nback[SIM_SIZE];
 	u64 sent[SIM_SIZE];
+	u32 hops;			/* the most that a packet made */
 	struct packet net[3 * SIM_SIZE * SIM_CHUNKS];
 	u32 nnet;
 } sim;
 
-static bool sim_send(u32 rank, u32 to, enum rar_phase phase, u32 chunk)
+/* The rank that injects @block. */
+static u32 sim_injector(u32 block)
+{
+	const struct collective *w = sim.what;
+
+	if (sim.hosts && w->rounds == 2 && !w->one)
+		return sim.first[block];
+	return ((w->one ? sim.root : block) + w->begins) % sim.size;
+}
+
+/* Does @rank have @block of the result at the end? */
+static bool sim_gets(u32 rank, u32 block)
+{
+	if (sim.what->rounds == 2 || !sim.what->adds)
+		return true;
+	return rank == (sim.what->one ? sim.root : block);
+}
+
+static bool sim_send(u32 rank, u32 to, enum rar_phase phase, u32 chunk, u32 hops)
 {
 	const struct rar_ring *r = &sim.ring[rank];
+	const struct sum *sum = &sim.buf[rank][chunk];
 	struct rar_chunk c;
 
 	CHECK(sim.nnet < ARRAY_SIZE(sim.net), r);
 	s.chunk(r, chunk, &c);
+	/* What is said of a chunk that leaves is so. */
+	CHECK(sum->n, r);
+	CHECK(s.injects(&r->plan, phase, c.block) == (sum->n == 1 && sum->rank[0] == rank), r);
+	CHECK(s.adds(&r->plan) == sim.what->adds, r);
+	CHECK((phase == RAR_AG && s.adds(&r->plan)) == (sum->n == sim.size), r);
 	sim.net[sim.nnet++] = (struct packet) {
-		.to = to, .chunk = chunk, .phase = phase,
-		.sum = sim.buf[rank][chunk],
+		.to = to, .chunk = chunk, .phase = phase, .hops = hops + 1, .sum = *sum,
 	};
 	sim.sent[rank] += c.len;
 	return true;
 }
 
-static bool sim_send_next(u32 rank, enum rar_phase phase, u32 chunk)
+static bool sim_send_next(u32 rank, enum rar_phase phase, u32 chunk, u32 hops)
 {
 	sim.ntx[rank]++;
-	return sim_send(rank, (rank + 1) % sim.size, phase, chunk);
+	return sim_send(rank, (rank + 1) % sim.size, phase, chunk, hops);
 }
 
-static void sim_seat(struct rar_seat *seat, u32 rank)
+static int sim_plan(struct rar_plan *plan, u32 rank)
 {
-	u32 host = sim.host[rank], end;
+	u32 host = sim.host[rank];
+	struct rar_place place = { .size = sim.size, .rank = rank, .hosts = sim.hosts };
 
-	if (!sim.hosts) {
-		s.seat(seat, sim.size, rank);
-		return;
+	if (sim.hosts) {
+		place.host = host;
+		place.ranks = (host + 1 < sim.hosts ? sim.first[host + 1] : sim.size) -
+			      sim.first[host];
+		place.index = rank - sim.first[host];
 	}
-	end = host + 1 < sim.hosts ? sim.first[host + 1] : sim.size;
-	s.seat_hosts(seat, sim.size, sim.hosts, host, end - sim.first[host],
-		     rank - sim.first[host]);
+	return s.plan(plan, &place, sim.what->collective, sim.what->flags, sim.root);
 }
 
-/* Bit i of @borders: rank i + 1 is on another host than rank i. 0: no hosts. */
-static void sim_layout(u32 size, bool by_hosts, u32 borders)
+/* Bit i of @borders: rank i + 1 is on another host than rank i. */
+static void sim_layout(const struct collective *what, u32 size, u32 root, bool by_hosts,
+		       u32 borders)
 {
 	u32 rank;
 
 	memset(&sim, 0, sizeof(sim));
+	sim.what = what;
+	sim.root = what->rooted ? root : 0;
 	sim.size = size;
 	if (!by_hosts)
 		return;
@@ -341,70 +417,109 @@ static void sim_layout(u32 size, bool by_hosts, u32 borders)
 	}
 }
 
-static bool sim_start(u64 bytes, u32 payload)
+/* What a rank has at first: its contribution, or nothing of what another rank sends. */
+static void sim_contribute(u32 rank)
 {
-	struct rar_seat seat;
-	struct rar_ring *r;
-	u32 rank, i;
+	const struct rar_ring *r = &sim.ring[rank];
+	struct rar_chunk c;
+	u32 i;
 
-	for (rank = 0; rank < sim.size; rank++) {
-		r = &sim.ring[rank];
-		sim_seat(&seat, rank);
-		CHECK(!s.init(r, bytes, payload, &seat), r);
-		CHECK(r->nchunks <= SIM_CHUNKS, r);
-		for (i = 0; i < r->nchunks; i++)
+	for (i = 0; i < r->nchunks; i++) {
+		s.chunk(r, i, &c);
+		if (sim.what->adds || sim_injector(c.block) == rank)
 			sim.buf[rank][i] = (struct sum){ 1, { rank } };
 	}
-	for (rank = 0; sim.size > 1 && rank < sim.size; rank++) {
-		r = &sim.ring[rank];
-		for (i = 0; i < s.chunks(r, r->seat.own); i++)
-			if (!sim_send_next(rank, RAR_RS, s.first(r, r->seat.own) + i))
-				return false;
-	}
+}
+
+static bool sim_inject(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	u32 i, own = rar_plan_own(&r->plan);
+
+	for (i = 0; i < s.chunks(r, own); i++)
+		if (!sim_send_next(rank, rar_plan_first(&r->plan), s.first(r, own) + i, 0))
+			return false;
 	return true;
 }
 
-/* What data.c and link.c do: add or store, then as the schedule says. */
-static bool sim_receive(const struct packet *pkt)
+static bool sim_start(u64 bytes, u32 payload)
 {
-	const struct rar_ring *r = &sim.ring[pkt->to];
-	struct sum *own = &sim.buf[pkt->to][pkt->chunk], sum = pkt->sum;
-	enum rar_next next;
-	struct rar_chunk c;
+	struct rar_plan plan;
+	struct rar_ring *r;
+	u32 rank;
 
-	s.chunk(r, pkt->chunk, &c);
-	CHECK(s.receives(r, pkt->phase, c.block), r);
-	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
-	if (pkt->phase == RAR_RS) {
+	for (rank = 0; rank < sim.size; rank++) {
+		r = &sim.ring[rank];
+		CHECK(!sim_plan(&plan, rank), r);
+		CHECK(!s.cut(r, bytes, payload, &plan), r);
+		CHECK(r->nchunks <= SIM_CHUNKS, r);
+		sim_contribute(rank);
+	}
+	for (rank = 0; rank < sim.size; rank++)
+		if (!sim_inject(rank))
+			return false;
+	return true;
+}
+
+static bool sim_combine(const struct rar_ring *r, const struct packet *pkt, u32 block)
+{
+	struct sum *own = &sim.buf[pkt->to][pkt->chunk], sum = pkt->sum;
+
+	switch (s.combine(&r->plan, pkt->phase, block)) {
+	case RAR_COMBINE_ADD:
 		CHECK(own->n == 1 && own->rank[0] == pkt->to, r);
 		CHECK(sum.n < sim.size, r);
 		sum.rank[sum.n++] = pkt->to;		/* in + own */
+		break;
+	case RAR_COMBINE_STORE:
+		break;
+	default:
+		CHECK(!"it comes here", r);
 	}
 	*own = sum;
-	next = s.next(r, pkt->phase, c.block);
-	if (pkt->phase == RAR_AG || next == RAR_NEXT_AG)
+	return true;
+}
+
+/* What data.c and link.c do: add or store, then as the plan says. */
+static bool sim_receive(const struct packet *pkt)
+{
+	const struct rar_ring *r = &sim.ring[pkt->to];
+	enum rar_phase next;
+	struct rar_chunk c;
+
+	s.chunk(r, pkt->chunk, &c);
+	if (!sim_combine(r, pkt, c.block))
+		return false;
+	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
+	if (s.completes(&r->plan, pkt->phase, c.block)) {
+		CHECK(sim.buf[pkt->to][pkt->chunk].n == (sim.what->adds ? sim.size : 1), r);
 		sim.final[pkt->to][pkt->chunk]++;
-	if (pkt->phase == RAR_RS && next == RAR_NEXT_AG && r->seat.back) {
+		sim.nfinal[pkt->to]++;
+	}
+	if (pkt->phase == RAR_AG && c.block == rar_plan_own(&r->plan))
+		sim.returned[pkt->to]++;
+	if (pkt->hops > sim.hops)
+		sim.hops = pkt->hops;
+	next = s.next(&r->plan, pkt->phase, c.block);
+	if (pkt->phase == RAR_RS && next == RAR_AG && r->plan.back) {
 		sim.nback[pkt->to]++;
-		if (!sim_send(pkt->to, sim.first[sim.host[pkt->to]], RAR_AG, pkt->chunk))
+		if (!sim_send(pkt->to, sim.first[sim.host[pkt->to]], RAR_AG, pkt->chunk,
+			      pkt->hops))
 			return false;
 	}
-	if (next == RAR_NEXT_STOP)
-		return true;
-	return sim_send_next(pkt->to, next == RAR_NEXT_RS ? RAR_RS : RAR_AG,
-			     pkt->chunk);
+	return next == RAR_PHASES || sim_send_next(pkt->to, next, pkt->chunk, pkt->hops);
 }
 
 /* Of the block whose sums become complete here. */
-static u64 block_bytes(const struct rar_ring *r)
+static u64 complete_bytes(const struct rar_ring *r)
 {
-	u64 from = lower(r->bytes, r->seat.final * r->block);
+	u64 from = lower(r->bytes, r->plan.ends[RAR_RS] * r->block);
 
 	return lower(r->bytes, from + r->block) - from;
 }
 
-/* Every rank has every sum, once, added from the injector on. */
-static bool sim_judge(u32 rank)
+/* A rank has what it shall get, once, added from the injector on. */
+static bool sim_judge_result(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
 	const struct sum *sum;
@@ -414,20 +529,60 @@ static bool sim_judge(u32 rank)
 	for (chunk = 0; chunk < r->nchunks; chunk++) {
 		s.chunk(r, chunk, &c);
 		sum = &sim.buf[rank][chunk];
-		first = sim.hosts ? sim.first[c.block] : c.block;
-		CHECK(sim.final[rank][chunk] == (sim.size > 1), r);
-		CHECK(sum->n == sim.size, r);
+		first = sim_injector(c.block);
+		if (!sim_gets(rank, c.block)) {
+			CHECK(!sim.final[rank][chunk], r);
+			continue;
+		}
+		/* What a rank sends round it has already. */
+		CHECK(sim.final[rank][chunk] ==
+		      (sim.size > 1 && (sim.what->adds || first != rank)), r);
+		CHECK(sum->n == (sim.what->adds ? sim.size : 1), r);
 		for (i = 0; i < sum->n; i++)
 			CHECK(sum->rank[i] == (first + i) % sim.size, r);
 	}
+	return true;
+}
+
+/* What a rank sent and got is what it was told. */
+static bool sim_judge(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+
 	CHECK(sim.ntx[rank] == s.ntx(r), r);
 	CHECK(sim.nback[rank] == s.nback(r), r);
+	CHECK(sim.nfinal[rank] == s.need(r), r);
+	CHECK(sim.returned[rank] == (sim.size > 1 && s.returns(&r->plan) ?
+				     s.chunks(r, rar_plan_own(&r->plan)) : 0), r);
+	if (sim.what->rounds < 2 || sim.what->one)
+		return true;
 	if (!sim.hosts)
 		CHECK(sim.sent[rank] <= most_sent(r->bytes, sim.size), r);
 	/* What leaves a host is what hosts owe each other. */
 	else if (sim.hosts > 1 && sim.host[(rank + 1) % sim.size] != sim.host[rank])
-		CHECK(sim.sent[rank] - (r->seat.back ? block_bytes(r) : 0) <=
+		CHECK(sim.sent[rank] - (r->plan.back ? complete_bytes(r) : 0) <=
 		      most_sent(r->bytes, sim.hosts), r);
+	return true;
+}
+
+/*
+ * All ranks together. By hosts sums go back in memory, and so make more transmissions
+ * and fewer hops.
+ */
+static bool sim_judge_all(void)
+{
+	const struct rar_ring *r = &sim.ring[0];
+	u32 rank, senders = 0, hops = sim.what->rounds * (sim.size - 1);
+	u64 sent = 0;
+
+	for (rank = 0; rank < sim.size; rank++) {
+		sent += sim.sent[rank];
+		senders += sim.ntx[rank] > 0;
+	}
+	/* Ranks that disagree about the operation notice it. */
+	CHECK(senders + 1 >= sim.size, r);
+	CHECK(sim.hosts > 1 ? sim.hops <= hops : sim.hops == hops, r);
+	CHECK(sent == r->bytes * hops, r);
 	return true;
 }
 
@@ -446,9 +601,9 @@ static bool check_sim(u64 bytes, u32 payload)
 			return false;
 	}
 	for (i = 0; i < sim.size; i++)
-		if (!sim_judge(i))
+		if (!sim_judge_result(i) || !sim_judge(i))
 			return false;
-	return true;
+	return sim_judge_all();
 }
 
 /* --- cases --- */
@@ -516,22 +671,42 @@ static bool test_ways(u32 size)
 	return check_ways(1ULL << 40, 8896, size);
 }
 
-/* Operations of every length that a simulation can hold. */
-static bool sim_all(u32 size, bool by_hosts, u32 borders)
+/* One length: false if it failed. @n: counts those that a simulation can hold. */
+static bool sim_one(const struct collective *what, u32 size, u32 root, u64 bytes,
+		    u32 payload, u32 *n)
 {
+	struct rar_place place = { .size = size };
+	struct rar_plan plan = {};
 	struct rar_ring r = {};
+	int err;
+
+	s.plan(&plan, &place, what->collective, what->flags, root);
+	err = s.cut(&r, bytes, payload, &plan);
+	if (what->exact && size > 1 && bytes <= RAR_MAX_BYTES)
+		CHECK((bytes % size != 0) == (err == -EINVAL), &r);
+	if (err || r.nchunks + 2 * size > SIM_CHUNKS)
+		return true;
+	++*n;
+	return check_tiling(&r) && check_sim(bytes, payload);
+}
+
+/* Operations of every length that a simulation can hold. */
+static bool sim_all(const struct collective *what, u32 size, u32 root, bool by_hosts,
+		    u32 borders)
+{
 	u32 i, p, n = 0;
 	u64 bytes;
 
 	for (p = 1; p < 5; p++) {
 		for (i = 0; nth_length(size, i, &bytes); i++) {
-			if (init(&r, bytes, payloads[p], size, 0) ||
-			    r.nchunks + 2 * size > SIM_CHUNKS)
-				continue;
-			sim_layout(size, by_hosts, borders);
-			if (!check_sim(bytes, payloads[p]))
+			sim_layout(what, size, root, by_hosts, borders);
+			if (!sim_one(what, size, root, bytes, payloads[p], &n))
 				return false;
-			n++;
+			if (!what->exact || bytes % size == 0)
+				continue;
+			sim_layout(what, size, root, by_hosts, borders);
+			if (!sim_one(what, size, root, bytes - bytes % size, payloads[p], &n))
+				return false;
 		}
 	}
 	return n > 50;
@@ -539,7 +714,7 @@ static bool sim_all(u32 size, bool by_hosts, u32 borders)
 
 static bool test_sim(u32 size)
 {
-	return sim_all(size, false, 0);
+	return sim_all(&collectives[0], size, 0, false, 0);
 }
 
 /* All layouts of a few ranks, some of many. */
@@ -548,43 +723,96 @@ static bool test_hosts(u32 size)
 	u32 layouts = 1U << (size - 1), i;
 
 	for (i = 0; i < layouts && i < HOST_LAYOUTS; i++)
-		if (!sim_all(size, true, layouts <= HOST_LAYOUTS ? i :
-			     rnd_below(&seed, layouts)))
+		if (!sim_all(&collectives[0], size, 0, true,
+			     layouts <= HOST_LAYOUTS ? i : rnd_below(&seed, layouts)))
 			return false;
 	return true;
+}
+
+/* One collective: all roots, and in a group by hosts. */
+static bool test_collective(const struct collective *what, u32 size)
+{
+	u32 root;
+
+	for (root = 0; root < (what->rooted ? size : 1); root++)
+		if (!sim_all(what, size, root, false, 0))
+			return false;
+	return sim_all(what, size, size / 2, true, rnd_below(&seed, 1U << (size - 1)));
+}
+
+/* What has no plan. */
+static bool test_refused(u32 size)
+{
+	struct rar_place place = { .size = size }, nowhere = {};
+	struct rar_ring r = {};
+	struct rar_plan *plan = &r.plan;
+	u32 i;
+
+	CHECK(s.plan(plan, &place, 0, 0, 0) == -EOPNOTSUPP, &r);
+	CHECK(s.plan(plan, &place, RAR_COLLECTIVE_NR, 0, 0) == -EOPNOTSUPP, &r);
+	CHECK(s.plan(plan, &nowhere, RAR_ALLREDUCE, 0, 0) == -EINVAL, &r);
+	for (i = 0; i < ARRAY_SIZE(collectives); i++) {
+		const struct collective *w = &collectives[i];
+
+		CHECK(s.plan(plan, &place, w->collective, w->flags, size) ==
+		      (w->rooted ? -EINVAL : 0), &r);
+		CHECK(s.plan(plan, &place, w->collective, RAR_RING_IN_ORDER, 0) ==
+		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
+	}
+	return true;
+}
+
+static bool check_collectives(u32 size)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(collectives); i++)
+		if (!test_collective(&collectives[i], size))
+			return false;
+	return test_refused(size);
 }
 
 static bool check_all(u32 size)
 {
 	return test_tiling(size) && test_limit(size) && test_ways(size) &&
-	       test_sim(size) && test_hosts(size);
+	       test_sim(size) && test_hosts(size) && check_collectives(size);
 }
 
 /* --- mutants --- */
 
-static int mut_init_unaligned(struct rar_ring *r, u64 bytes, u32 payload,
-			      const struct rar_seat *seat)
+static int mut_cut_unaligned(struct rar_ring *r, u64 bytes, u32 payload,
+			     const struct rar_plan *plan)
 {
-	int err = rar_ring_init(r, bytes, payload, seat);
+	int err = rar_ring_cut(r, bytes, payload, plan);
 
-	if (!err && bytes % (64 * seat->size) == 0)
+	if (!err && bytes % (64 * plan->parts) == 0)
 		r->block += 4;
 	return err;
 }
 
-static int mut_init_unlimited(struct rar_ring *r, u64 bytes, u32 payload,
-			      const struct rar_seat *seat)
+static int mut_cut_unlimited(struct rar_ring *r, u64 bytes, u32 payload,
+			     const struct rar_plan *plan)
 {
-	return rar_ring_init(r, lower(bytes, 1 << 30), payload, seat);
+	return rar_ring_cut(r, lower(bytes, 1 << 30), payload, plan);
 }
 
-static int mut_init_chunk_lost(struct rar_ring *r, u64 bytes, u32 payload,
-			       const struct rar_seat *seat)
+static int mut_cut_chunk_lost(struct rar_ring *r, u64 bytes, u32 payload,
+			      const struct rar_plan *plan)
 {
-	int err = rar_ring_init(r, bytes, payload, seat);
+	int err = rar_ring_cut(r, bytes, payload, plan);
 
 	r->nchunks -= !err && r->nchunks > 1;
 	return err;
+}
+
+static int mut_cut_uneven(struct rar_ring *r, u64 bytes, u32 payload,
+			  const struct rar_plan *plan)
+{
+	struct rar_plan even = *plan;
+
+	if (plan->exact)
+		bytes -= bytes % plan->parts;
+	return rar_ring_cut(r, bytes, payload, &even);
 }
 
 static void mut_chunk_crosses(const struct rar_ring *r, u32 chunk,
@@ -619,73 +847,229 @@ static u32 mut_ntx_both(const struct rar_ring *r)
 
 static u32 mut_ntx_twice(const struct rar_ring *r)
 {
-	return 2 * (r->nchunks - rar_ring_block_chunks(r, r->seat.final));
+	return 2 * (r->nchunks - rar_ring_block_chunks(r, r->plan.ends[RAR_RS]));
 }
 
-static bool mut_receives_all(const struct rar_ring *r, enum rar_phase phase,
-			     u32 block)
+static u32 mut_need_all(const struct rar_ring *r)
+{
+	return rar_plan_has(&r->plan, RAR_AG) ? r->nchunks : rar_ring_need(r);
+}
+
+static u32 mut_need_sums(const struct rar_ring *r)
+{
+	return r->nchunks - rar_ring_block_chunks(r, r->plan.starts[RAR_AG]);
+}
+
+static enum rar_combine mut_combine_all(const struct rar_plan *plan,
+					enum rar_phase phase, u32 block)
+{
+	return phase == RAR_RS ? RAR_COMBINE_ADD : RAR_COMBINE_STORE;
+}
+
+static enum rar_combine mut_combine_less(const struct rar_plan *plan,
+					 enum rar_phase phase, u32 block)
+{
+	return block == plan->ends[RAR_AG] ? RAR_COMBINE_NONE :
+	       rar_plan_combine(plan, phase, block);
+}
+
+static enum rar_combine mut_combine_adds(const struct rar_plan *plan,
+					 enum rar_phase phase, u32 block)
+{
+	return rar_plan_combine(plan, phase, block) ? RAR_COMBINE_ADD : RAR_COMBINE_NONE;
+}
+
+static enum rar_phase mut_next_rs_far(const struct rar_plan *plan,
+				      enum rar_phase phase, u32 block)
+{
+	return phase == RAR_RS ? RAR_RS : rar_plan_next(plan, phase, block);
+}
+
+/* As if every operation were an all-reduce. */
+static enum rar_phase mut_next_always_ag(const struct rar_plan *plan,
+					 enum rar_phase phase, u32 block)
+{
+	enum rar_phase next = rar_plan_next(plan, phase, block);
+
+	return phase == RAR_RS && next == RAR_PHASES ? RAR_AG : next;
+}
+
+static enum rar_phase mut_next_ag_short(const struct rar_plan *plan,
+					enum rar_phase phase, u32 block)
+{
+	return phase == RAR_AG && block == (plan->ends[RAR_AG] + 1) % plan->parts ?
+	       RAR_PHASES : rar_plan_next(plan, phase, block);
+}
+
+static enum rar_phase mut_next_ag_far(const struct rar_plan *plan,
+				      enum rar_phase phase, u32 block)
+{
+	enum rar_phase next = rar_plan_next(plan, phase, block);
+
+	return next == RAR_PHASES ? RAR_AG : next;
+}
+
+static bool mut_completes_ag(const struct rar_plan *plan, enum rar_phase phase, u32 block)
+{
+	return phase == RAR_AG;
+}
+
+static bool mut_completes_all(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
 	return true;
 }
 
-static bool mut_receives_less(const struct rar_ring *r, enum rar_phase phase,
-			      u32 block)
+static bool mut_injects_rs(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
-	return rar_ring_receives(r, phase, block) && block != r->seat.stops;
+	return phase == RAR_RS && block == plan->starts[phase];
 }
 
-static enum rar_next mut_next_rs_far(const struct rar_ring *r,
-				     enum rar_phase phase, u32 block)
+static bool mut_injects_sums(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
-	return phase == RAR_RS ? RAR_NEXT_RS : rar_ring_next(r, phase, block);
+	return block == plan->starts[phase];
 }
 
-static enum rar_next mut_next_ag_short(const struct rar_ring *r,
-				       enum rar_phase phase, u32 block)
+static bool mut_always(const struct rar_plan *plan)
 {
-	enum rar_next next = rar_ring_next(r, phase, block);
-
-	if (phase == RAR_AG && block == (r->seat.stops + 1) % r->seat.size)
-		return RAR_NEXT_STOP;
-	return next;
+	return true;
 }
 
-static enum rar_next mut_next_ag_far(const struct rar_ring *r,
-				     enum rar_phase phase, u32 block)
+static bool mut_returns_sums(const struct rar_plan *plan)
 {
-	enum rar_next next = rar_ring_next(r, phase, block);
-
-	return next == RAR_NEXT_STOP ? RAR_NEXT_AG : next;
+	return rar_plan_adds(plan);
 }
 
-static void mut_seat_final(struct rar_seat *seat, u32 size, u32 rank)
+static bool mut_returns_gathered(const struct rar_plan *plan)
 {
-	rar_ring_seat(seat, size, rank);
-	seat->final = rank;
+	return rar_plan_has(plan, RAR_AG);
+}
+
+static int mut_plan_root_zero(struct rar_plan *plan, const struct rar_place *place,
+			      u8 collective, u8 flags, u32 root)
+{
+	return rar_ring_plan(plan, place, collective, flags, root < place->size ? 0 : root);
+}
+
+static int mut_plan_no_order(struct rar_plan *plan, const struct rar_place *place,
+			     u8 collective, u8 flags, u32 root)
+{
+	int err = rar_ring_plan(plan, place, collective, flags, root);
+
+	return err ?: rar_ring_plan(plan, place, collective, 0, root);
+}
+
+static int mut_plan_inexact(struct rar_plan *plan, const struct rar_place *place,
+			    u8 collective, u8 flags, u32 root)
+{
+	int err = rar_ring_plan(plan, place, collective, flags, root);
+
+	plan->exact = false;
+	return err;
 }
 
 /* As if the last rank of a host had nobody behind it. */
-static void mut_hosts_no_back(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
-			      u32 ranks, u32 index)
+static int mut_plan_no_back(struct rar_plan *plan, const struct rar_place *place,
+			    u8 collective, u8 flags, u32 root)
 {
-	rar_ring_seat_hosts(seat, size, hosts, host, ranks, index);
-	seat->back = false;
+	int err = rar_ring_plan(plan, place, collective, flags, root);
+
+	plan->back = false;
+	return err;
 }
 
 /* As if the sums had to come back over the last link. */
-static void mut_hosts_last_link(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
-				u32 ranks, u32 index)
+static int mut_plan_last_link(struct rar_plan *plan, const struct rar_place *place,
+			      u8 collective, u8 flags, u32 root)
 {
-	rar_ring_seat_hosts(seat, size, hosts, host, ranks, index);
-	if (index + 1 == ranks)
-		seat->stops = RAR_NO_BLOCK;
+	int err = rar_ring_plan(plan, place, collective, flags, root);
+
+	if (place->hosts && place->index + 1 == place->ranks)
+		plan->ends[RAR_AG] = RAR_NO_BLOCK;
+	return err;
 }
 
-static void mut_hosts_all_inject(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
-				 u32 ranks, u32 index)
+static int mut_plan_all_inject(struct rar_plan *plan, const struct rar_place *place,
+			       u8 collective, u8 flags, u32 root)
 {
-	rar_ring_seat_hosts(seat, size, hosts, host, ranks, index);
-	seat->own = host;
+	int err = rar_ring_plan(plan, place, collective, flags, root);
+
+	if (place->hosts && plan->parts == place->hosts)
+		plan->starts[RAR_RS] = place->host;
+	return err;
+}
+
+/* The fields of a plan that the next mutant takes from the plan of another rank. */
+static struct {
+	u8 collective;
+	u8 flags;
+	u32 field;
+} wrong;
+
+static u32 *plan_field(struct rar_plan *plan, u32 field)
+{
+	return field < RAR_PHASES ? &plan->starts[field] : &plan->ends[field - RAR_PHASES];
+}
+
+/* A row with a column that is wrong by one rank; or a phase that is none of its. */
+static int mut_plan_wrong_column(struct rar_plan *plan, const struct rar_place *place,
+				 u8 collective, u8 flags, u32 root)
+{
+	int err = rar_ring_plan(plan, place, collective, flags, root);
+	struct rar_place other = *place;
+	struct rar_plan theirs;
+
+	if (err || place->hosts || place->size == 1 || collective != wrong.collective ||
+	    flags != wrong.flags)
+		return err;
+	if (*plan_field(plan, wrong.field) == RAR_ALL_BLOCKS) {
+		*plan_field(plan, wrong.field) = plan->parts > 1 ? place->rank : 0;
+		return 0;
+	}
+	other.rank = (place->rank + 1) % place->size;
+	err = rar_ring_plan(&theirs, &other, collective, flags, root);
+	*plan_field(plan, wrong.field) = *plan_field(&theirs, wrong.field);
+	return err;
+}
+
+/* Is @field used? In a phase that a row does not have, nothing ends. */
+static bool field_matters(const struct collective *w, u32 field)
+{
+	return field < RAR_PHASES || w->rounds == 2 || field == (w->adds ? 2 : 3);
+}
+
+static void test_mutant(const struct schedule *m, const char *name, const char *of)
+{
+	s = (struct schedule) {
+		m->plan ?: real.plan, m->cut ?: real.cut, m->chunk ?: real.chunk,
+		m->first ?: real.first, m->chunks ?: real.chunks,
+		m->ntx ?: real.ntx, m->nback ?: real.nback, m->need ?: real.need,
+		m->combine ?: real.combine, m->next ?: real.next,
+		m->completes ?: real.completes, m->injects ?: real.injects,
+		m->adds ?: real.adds, m->returns ?: real.returns,
+	};
+	quiet = true;
+	tap_ok(!check_all(4), "mutant_%s%s__caught", name, of);
+	quiet = false;
+	s = real;
+}
+
+static void test_wrong_columns(void)
+{
+	static const char * const names[] = {
+		"starts_rs_of_", "starts_ag_of_", "ends_rs_of_", "ends_ag_of_",
+	};
+	const struct schedule m = { .plan = mut_plan_wrong_column };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(collectives); i++) {
+		const struct collective *w = &collectives[i];
+
+		wrong.collective = w->collective;
+		wrong.flags = w->flags;
+		for (wrong.field = 0; wrong.field < ARRAY_SIZE(names); wrong.field++)
+			if (field_matters(w, wrong.field))
+				test_mutant(&m, names[wrong.field], w->name);
+	}
 }
 
 static void test_mutants(void)
@@ -694,42 +1078,55 @@ static void test_mutants(void)
 		const char *name;
 		struct schedule s;
 	} mutants[] = {
-		{ "seat_final", { .seat = mut_seat_final } },
-		{ "hosts_no_back", { .seat_hosts = mut_hosts_no_back } },
-		{ "hosts_last_link", { .seat_hosts = mut_hosts_last_link } },
-		{ "hosts_all_inject", { .seat_hosts = mut_hosts_all_inject } },
-		{ "init_unaligned", { .init = mut_init_unaligned } },
-		{ "init_unlimited", { .init = mut_init_unlimited } },
-		{ "init_chunk_lost", { .init = mut_init_chunk_lost } },
+		{ "plan_root_zero", { .plan = mut_plan_root_zero } },
+		{ "plan_no_order", { .plan = mut_plan_no_order } },
+		{ "plan_inexact", { .plan = mut_plan_inexact } },
+		{ "plan_no_back", { .plan = mut_plan_no_back } },
+		{ "plan_last_link", { .plan = mut_plan_last_link } },
+		{ "plan_all_inject", { .plan = mut_plan_all_inject } },
+		{ "cut_unaligned", { .cut = mut_cut_unaligned } },
+		{ "cut_unlimited", { .cut = mut_cut_unlimited } },
+		{ "cut_chunk_lost", { .cut = mut_cut_chunk_lost } },
+		{ "cut_uneven", { .cut = mut_cut_uneven } },
 		{ "chunk_crosses", { .chunk = mut_chunk_crosses } },
 		{ "chunk_long", { .chunk = mut_chunk_long } },
 		{ "first_rotated", { .first = mut_first_rotated } },
 		{ "chunks_full", { .chunks = mut_chunks_full } },
 		{ "ntx_both", { .ntx = mut_ntx_both } },
 		{ "ntx_twice", { .ntx = mut_ntx_twice } },
-		{ "receives_all", { .receives = mut_receives_all } },
-		{ "receives_less", { .receives = mut_receives_less } },
+		{ "need_all", { .need = mut_need_all } },
+		{ "need_sums", { .need = mut_need_sums } },
+		{ "combine_all", { .combine = mut_combine_all } },
+		{ "combine_less", { .combine = mut_combine_less } },
+		{ "combine_adds", { .combine = mut_combine_adds } },
 		{ "next_rs_far", { .next = mut_next_rs_far } },
+		{ "next_always_ag", { .next = mut_next_always_ag } },
 		{ "next_ag_short", { .next = mut_next_ag_short } },
 		{ "next_ag_far", { .next = mut_next_ag_far } },
+		{ "completes_ag", { .completes = mut_completes_ag } },
+		{ "completes_all", { .completes = mut_completes_all } },
+		{ "injects_rs", { .injects = mut_injects_rs } },
+		{ "injects_sums", { .injects = mut_injects_sums } },
+		{ "adds_always", { .adds = mut_always } },
+		{ "returns_always", { .returns = mut_always } },
+		{ "returns_sums", { .returns = mut_returns_sums } },
+		{ "returns_gathered", { .returns = mut_returns_gathered } },
 	};
 	size_t i;
 
-	quiet = true;
-	for (i = 0; i < ARRAY_SIZE(mutants); i++) {
-		const struct schedule *m = &mutants[i].s;
+	for (i = 0; i < ARRAY_SIZE(mutants); i++)
+		test_mutant(&mutants[i].s, mutants[i].name, "");
+	test_wrong_columns();
+}
 
-		s = (struct schedule) {
-			m->seat ?: real.seat, m->seat_hosts ?: real.seat_hosts,
-			m->init ?: real.init, m->chunk ?: real.chunk,
-			m->first ?: real.first, m->chunks ?: real.chunks,
-			m->ntx ?: real.ntx, m->nback ?: real.nback,
-			m->receives ?: real.receives, m->next ?: real.next,
-		};
-		tap_ok(!check_all(4), "mutant_%s__caught", mutants[i].name);
-	}
-	quiet = false;
-	s = real;
+static void test_collectives(u32 size)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(collectives) && size <= PLAN_SIZE; i++)
+		tap_ok(test_collective(&collectives[i], size), "n%u_%s", size,
+		       collectives[i].name);
+	tap_ok(test_refused(size), "n%u_refused", size);
 }
 
 int main(void)
@@ -751,6 +1148,7 @@ int main(void)
 			continue;
 		tap_ok(test_sim(n), "n%u_every_rank_every_sum_once", n);
 		tap_ok(test_hosts(n), "n%u_by_hosts", n);
+		test_collectives(n);
 	}
 	test_mutants();
 	tap_note("%.1f s", now() - start);
