@@ -41,7 +41,9 @@ typedef __s64 s64;
 #define BIT_ULL(n)	(1ULL << (n))
 #define U32_MAX		(~(u32)0)
 #define U64_MAX		(~(u64)0)
+#ifndef ARRAY_SIZE
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#endif
 #define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)
 
 /* As in the kernel, the types must agree. */

@@ -10,7 +10,7 @@
 # Between namespaces the stack leaves checksums open; made (csum) they are as on a wire,
 # and as XDP makes them in any case.
 # Integers: an emulator makes float sums by hand, the module's and those it is checked by.
-. "$(dirname "$0")/../../selftests/lib.sh"
+. "$(dirname "$0")/../../selftests/lib/lib.sh"
 
 n=8
 seconds=${1:-5} rounds=${2:-3}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # paths_vm.sh GUEST [OPS]: what each of the two guests of paths_vms.sh does. Of a ring of
 # eight it has every second rank, all at its one device, so each hop is between guests.
-. "$(dirname "$0")/../../selftests/lib.sh"
+. "$(dirname "$0")/../../selftests/lib/lib.sh"
 
 n=8 elements=1000000
 guest=$1 ops=${2:-4}

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../selftests/rar_util.h"
+#include "../../selftests/lib/rar_util.h"
 #include "bench.h"
 
 static const char * const mode_names[] = {

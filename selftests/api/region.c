@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Registered regions (RAR_REG): operations anywhere in one, across its border, in and
+ * out of place; pinned once and not again; taken back while an operation uses it; in a
+ * process that is not the one that registered it; what is refused.
+ *
+ * lib/in_topo.sh 2 region: the ranks live in rar0 and rar1.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define PAGE	4096ul
+#define LEN	(1ul << 20)	/* of a region */
+#define SYNC_S	60
+#define NOBODY	65534
+
+static struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "rar", .size = 2 };
+static struct rar_barrier *barrier;
+
+static int sync_ranks(void)
+{
+	return rar_barrier(barrier, ring.size, SYNC_S);
+}
+
+static char *map(size_t len)
+{
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int set(int fd, int option, const void *addr, size_t len)
+{
+	struct rar_reg reg = { .addr = (uintptr_t)addr, .len = len };
+
+	return setsockopt(fd, SOL_RAR, option, &reg, sizeof(reg)) ? -errno : 0;
+}
+
+static struct rar_data data_of(uint64_t id, size_t bytes)
+{
+	return (struct rar_data){
+		.id = id, .size = ring.size, .dtype = RAR_I32, .count = bytes / 4,
+	};
+}
+
+/* Without waiting for the result. */
+static int post(int fd, uint32_t rank, const struct rar_data *d, char *src, char *dst)
+{
+	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
+
+	rar_fill(d, rank, 0, d->count, src);
+	op.dst = src == dst ? 0 : (uintptr_t)dst;
+	return rar_send(fd, src, rar_bytes(d), MSG_ZEROCOPY, &op);
+}
+
+static int collect(int fd, const struct rar_data *d, const char *dst)
+{
+	struct rar_done done = {};
+	bool eor = false;
+	char none;
+	ssize_t n;
+
+	n = rar_recv(fd, &none, sizeof(none), 0, &eor, &done);
+	if (n)
+		return n < 0 ? n : -EMSGSIZE;
+	if (!eor || done.cookie != d->id)
+		return -EBADMSG;
+	return rar_verify(d, 0, d->count, dst) >= 0 ? -EBADE : 0;
+}
+
+static int one_op(int fd, uint32_t rank, uint64_t id, char *src, char *dst, size_t bytes)
+{
+	struct rar_data d = data_of(id, bytes);
+	int err = post(fd, rank, &d, src, dst);
+
+	if (!err)
+		err = collect(fd, &d, dst);
+	if (err)
+		rar_log("rank %u: op %llu, %zu bytes: %s", rank, (unsigned long long)id, bytes,
+			strerrorname_np(-err));
+	return err;
+}
+
+/* ------------------------------------------------------------ sums */
+
+/* All places, on both sides of the borders of a region that does not begin with a page. */
+static int places(uint32_t rank, void *arg)
+{
+	static const size_t offsets[] = { 0, 4, 64, PAGE - 4, PAGE, 3 * PAGE + 20 };
+	static const size_t lengths[] = { 4, 1000, 20000, 300000 };
+	char *room = map(LEN + 4 * PAGE), *begin = room + 2 * PAGE + 100, *at;
+	int fd = rar_open(&ring, rank), err = 0;
+	uint64_t id = 0;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && room, "join");
+	RAR_CHECK(!set(fd, RAR_REG, begin, LEN - 200), "register");
+	for (size_t i = 0; i < 6 && !err; i++) {
+		for (size_t j = 0; j < 4 && !err; j++) {
+			err = one_op(fd, rank, id++, begin + offsets[i], begin + offsets[i],
+				     lengths[j]);
+			/* to its very end, and beyond */
+			at = begin + LEN - 200 - lengths[j];
+			err = err ?: one_op(fd, rank, id++, at, at, lengths[j]);
+			err = err ?: one_op(fd, rank, id++, at + 4, at + 4, lengths[j]);
+			err = err ?: one_op(fd, rank, id++, begin - offsets[i] / 2,
+					    begin - offsets[i] / 2, lengths[j]);
+			/* out of place: either of them, or both */
+			err = err ?: one_op(fd, rank, id++, begin + offsets[i],
+					    begin + LEN / 2, lengths[j]);
+			err = err ?: one_op(fd, rank, id++, room, begin + 2 * PAGE,
+					    lengths[j] % (2 * PAGE));
+			err = err ?: one_op(fd, rank, id++, begin + 2 * PAGE, room,
+					    lengths[j] % (2 * PAGE));
+		}
+	}
+	RAR_CHECK(!err, "bits");
+	RAR_CHECK(!set(fd, RAR_UNREG, begin, LEN - 200), "unregister");
+	return one_op(fd, rank, id, begin, begin, LEN / 2);
+}
+
+/* Pieces of a record, some of them in a region. */
+static int pieces(uint32_t rank, void *arg)
+{
+	char *a = map(LEN), *b = map(LEN);
+	int fd = rar_open(&ring, rank);
+	struct rar_data d = data_of(7, 3 * 40000);
+	struct rar_op op = rar_op_of(d.dtype, rar_bytes(&d), d.id);
+	struct iovec iov[] = {
+		{ a + 100, 40000 }, { b + 60, 40000 }, { a + 200000, 40000 },
+	};
+	union { struct cmsghdr hdr; char room[CMSG_SPACE(sizeof(op))]; } c = {
+		.hdr = { CMSG_LEN(sizeof(op)), SOL_RAR, RAR_OP },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3, .msg_control = &c,
+			      .msg_controllen = sizeof(c) };
+	char *all = malloc(rar_bytes(&d));
+	struct rar_done done;
+	char none;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && a && b && all, "join");
+	RAR_CHECK(!set(fd, RAR_REG, a, LEN), "register");
+	rar_fill(&d, rank, 0, d.count, all);
+	for (int i = 0; i < 3; i++)
+		memcpy(iov[i].iov_base, all + i * 40000, 40000);
+	memcpy(CMSG_DATA(&c.hdr), &op, sizeof(op));
+	RAR_CHECK(sendmsg(fd, &msg, MSG_ZEROCOPY) == 120000, "send: %m");
+	RAR_CHECK(!rar_recv_all(fd, &none, 1, &done), "recv");
+	for (int i = 0; i < 3; i++)
+		memcpy(all + i * 40000, iov[i].iov_base, 40000);
+	RAR_CHECK(rar_verify(&d, 0, d.count, all) < 0, "bits");
+	return 0;
+}
+
+/* ------------------------------------------------------------ pinned once */
+
+static int once(uint32_t rank, void *arg)
+{
+	int fd = rar_open(&ring, rank), err = 0;
+	char *buf = map(LEN);
+	int64_t before, after;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && buf, "join");
+	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
+	sync_ranks();
+	before = rar_vmstat("nr_foll_pin_acquired");
+	sync_ranks();
+	for (uint64_t id = 0; id < 50 && !err; id++)
+		err = one_op(fd, rank, id, buf, buf, LEN);
+	sync_ranks();
+	after = rar_vmstat("nr_foll_pin_acquired");
+	sync_ranks();
+	RAR_CHECK(!err, "bits");
+	if (before < 0)
+		rar_log("this kernel does not count pinned pages");
+	RAR_CHECK(after == before, "%lld pages pinned by 50 operations",
+		  (long long)(after - before));
+	return 0;
+}
+
+/* ------------------------------------------------------------ taken back */
+
+static int in_flight(uint32_t rank, void *arg)
+{
+	int fd = rar_open(&ring, rank);
+	char *buf = map(LEN), *other;
+	struct rar_data d;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && buf, "join");
+	for (uint64_t id = 0; id < 10; id++) {
+		d = data_of(id, LEN);
+		RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
+		if (!rank)
+			RAR_CHECK(!post(fd, rank, &d, buf, buf), "post");
+		sync_ranks();
+		RAR_CHECK(!set(fd, RAR_UNREG, buf, LEN), "unregister");
+		sync_ranks();
+		if (rank)
+			RAR_CHECK(!post(fd, rank, &d, buf, buf), "post");
+		RAR_CHECK(!collect(fd, &d, buf), "bits");
+	}
+	/* unmapped first: the registration is of pages that nobody else has */
+	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
+	munmap(buf, LEN);
+	other = map(LEN);
+	RAR_CHECK(other && !set(fd, RAR_UNREG, buf, LEN), "unregister");
+	return one_op(fd, rank, 100, other, other, LEN);
+}
+
+/* The descriptor is the same, and the address; the memory is not. */
+static int child(int fd, uint32_t rank, char *buf)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		memset(buf, 0, LEN);
+		if (set(fd, RAR_UNREG, buf, LEN) != -ENOENT)
+			_exit(1);
+		_exit(one_op(fd, rank, 1, buf, buf, LEN) ? 2 : 0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -ECHILD;
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EIO;
+}
+
+static int forked(uint32_t rank, void *arg)
+{
+	int fd = rar_open(&ring, rank);
+	char *buf = map(LEN);
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && buf, "join");
+	memset(buf, 0x5a, LEN);
+	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
+	RAR_CHECK(!child(fd, rank, buf), "the child's");
+	for (size_t i = 0; i < LEN; i++)
+		RAR_CHECK(buf[i] == 0x5a, "byte %zu of the parent was written to", i);
+	RAR_CHECK(!one_op(fd, rank, 2, buf, buf, LEN), "the parent's");
+	return 0;
+}
+
+/* ------------------------------------------------------------ refused */
+
+static int refused(uint32_t rank, void *arg)
+{
+	struct rlimit limit = { LEN, LEN };
+	int fd = rar_open(&ring, rank), i;
+	char *buf = map(4 * LEN), *hole = buf + 3 * LEN;
+	struct rar_reg reg = { .addr = (uintptr_t)buf, .len = LEN };
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && buf, "join");
+	munmap(hole, PAGE);
+	mprotect(hole + PAGE, PAGE, PROT_READ);
+	RAR_CHECK(set(fd, RAR_REG, buf, 0) == -EINVAL, "nothing");
+	RAR_CHECK(setsockopt(fd, SOL_RAR, RAR_REG, &reg, 8) && errno == EINVAL, "short");
+	RAR_CHECK(setsockopt(fd, SOL_RAR, RAR_REG, (void *)8, sizeof(reg)) && errno == EFAULT,
+		  "no argument");
+	RAR_CHECK(set(fd, RAR_REG, hole - PAGE, 2 * PAGE) == -EFAULT, "a hole");
+	RAR_CHECK(set(fd, RAR_REG, hole + PAGE, PAGE) == -EFAULT, "read only");
+	RAR_CHECK(set(fd, RAR_REG, (void *)-PAGE, 2 * PAGE) == -EFAULT, "wraps");
+	RAR_CHECK(set(fd, RAR_REG, (void *)8, 8) == -EFAULT, "the first page");
+	RAR_CHECK(set(fd, RAR_UNREG, buf, LEN) == -ENOENT, "not registered");
+	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
+	RAR_CHECK(set(fd, RAR_REG, buf, LEN) == -EEXIST, "again");
+	RAR_CHECK(set(fd, RAR_REG, buf + LEN - 1, 2) == -EEXIST, "overlap");
+	RAR_CHECK(set(fd, RAR_UNREG, buf, LEN / 2) == -ENOENT, "half of it");
+	RAR_CHECK(!set(fd, RAR_REG, buf + LEN, 2), "beside it");
+	for (i = 0; i < 1022; i++)
+		RAR_CHECK(!set(fd, RAR_REG, buf + LEN + 2 + i, 1), "%d", i);
+	RAR_CHECK(set(fd, RAR_REG, buf + 2 * LEN, 1) == -ENOBUFS, "one too many");
+	RAR_CHECK(!set(fd, RAR_UNREG, buf, LEN), "unregister");
+	RAR_CHECK(!set(fd, RAR_REG, buf + 2 * LEN, 1), "in its place");
+	RAR_CHECK(!one_op(fd, rank, 0, buf, buf, LEN), "the ring works");
+	close(fd);
+	/* charged once, and as long as it is registered */
+	RAR_CHECK(!setrlimit(RLIMIT_MEMLOCK, &limit) && !setresgid(NOBODY, NOBODY, NOBODY) &&
+		  !setresuid(NOBODY, NOBODY, NOBODY), "nobody");
+	fd = rar_socket();
+	RAR_CHECK(fd >= 0, "socket");
+	if (rank)
+		return 0;
+	RAR_CHECK(set(fd, RAR_REG, buf, 2 * LEN) == -ENOBUFS, "RLIMIT_MEMLOCK");
+	for (i = 0; i < 50; i++) {
+		RAR_CHECK(!set(fd, RAR_REG, buf, LEN / 2), "in it");
+		RAR_CHECK(set(fd, RAR_REG, buf + LEN, LEN) == -ENOBUFS, "RLIMIT_MEMLOCK");
+		RAR_CHECK(!set(fd, RAR_UNREG, buf, LEN / 2), "and back");
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------ */
+
+static const struct test {
+	const char *name;
+	rar_rank_fn fn;
+} tests[] = {
+	{ "sums at all places in and beside a region", places },
+	{ "pieces of a record, some in a region", pieces },
+	{ "pinned once for all operations", once },
+	{ "unregistered while an operation uses it", in_flight },
+	{ "another process with the same address", forked },
+	{ "what is refused", refused },
+};
+
+int main(void)
+{
+	const char *why;
+	int64_t pinned;
+
+	ksft_print_header();
+	rar_init();
+	why = rar_missing();
+	if (why)
+		ksft_exit_skip("%s\n", why);
+	barrier = rar_shared(sizeof(*barrier));
+	pinned = rar_pinned();
+	ksft_set_plan(ARRAY_SIZE(tests) + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+		ring.group = i + 1;
+		memset(barrier, 0, sizeof(*barrier));
+		ksft_test_result(!rar_run(ring.size, ring.netns, 100, tests[i].fn, NULL), "%s\n",
+				 tests[i].name);
+	}
+	if (pinned < 0)
+		ksft_test_result_skip("no page is pinned: this kernel does not count them\n");
+	else
+		ksft_test_result(rar_unpinned(pinned), "no page is pinned\n");
+	ksft_finished();
+}

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Every allocation of the module fails, one place at a time.
+
+alloc_fail.py [PATTERN]		sites whose name contains PATTERN; all by default
+
+The places are found in the module's code: calls of kernel functions that
+allocate or that copy from or to user space. A failure is injected where the
+return address of such a call is on the stack, in process context as in softirq:
+the first time, later, often. survive.c says what must not happen then. Besides:
+each allocation of each call in turn, each allocation while the module is loaded,
+and storms of failures anywhere in the module.
+"""
+import ctypes
+import errno
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from tap import finish, get_seed, note, result, skip_all
+
+DEBUGFS = "/sys/kernel/debug/"
+FAULTS = ("failslab", "fail_page_alloc", "fail_usercopy")
+ALLOCATES = re.compile(
+    r"alloc|dst_cache_init|skb_clone|local_out|route_output|"
+    r"dst_lookup|^(nf_|sock_|proto_)?register_|_create|setup_udp|sock_init_data|"
+    r"kvfree_call_rcu")
+# (Not put_cmsg: what it cannot copy out is lost, as on any socket.)
+COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
+# Inner functions with several callers: each of these is a place of its own.
+SHARED = re.compile(r"^(packet_alloc|route_new|xmit_dst)\b")
+# Not reached after the module is loaded: those are the business of test_load().
+AT_LOAD = re.compile(r"^(rar_member_init|rar_hook_init|rar_sock_init)\b")
+# Not reached: these fall back to something else, a tap never leaves a packet shared,
+# what comes early comes as it was sent, an answer goes where a route is known, and there
+# is no XDP in User-Mode Linux.
+MAY_BE_MISSED = re.compile(
+    r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
+    r"^early_(hold|skb)\S* __alloc_skb$|^rar_output_reply\S* route_new|"
+    r"^mirror\S* __alloc_skb$")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+# ------------------------------------------------------------------ injection
+
+def put(fault, name, value):
+    with open(f"{DEBUGFS}{fault}/{name}", "w") as f:
+        f.write(str(value))
+
+
+def left(fault):
+    """How many failures are still to come."""
+    with open(f"{DEBUGFS}{fault}/times") as f:
+        return int(f.read())
+
+
+def setup(verbose):
+    for fault in FAULTS:
+        put(fault, "probability", 0)
+        put(fault, "task-filter", "N")
+        put(fault, "stacktrace-depth", 32)
+        put(fault, "verbose", verbose)
+        put(fault, "verbose_ratelimit_interval_ms", 0)
+    for name in ("ignore-gfp-wait", "cache-filter"):
+        if os.path.exists(f"{DEBUGFS}failslab/{name}"):
+            put("failslab", name, "N")
+    put("fail_page_alloc", "ignore-gfp-wait", "N")
+    put("fail_page_alloc", "ignore-gfp-highmem", "N")
+    put("fail_page_alloc", "min-order", 0)
+
+
+def aim(faults, start, end, times=1, interval=1, probability=100):
+    for fault in faults:
+        put(fault, "require-start", start)
+        put(fault, "require-end", end)
+        put(fault, "interval", interval)
+        put(fault, "times", times)
+        put(fault, "probability", probability)
+
+
+def stop():
+    for fault in FAULTS:
+        put(fault, "probability", 0)
+        put(fault, "times", 0)
+
+
+# ------------------------------------------------------------------ the module
+
+def module_file():
+    return subprocess.run(["modinfo", "-n", "rar"], check=True, text=True,
+                          capture_output=True).stdout.strip()
+
+
+def text_start():
+    with open("/sys/module/rar/sections/.text") as f:
+        return int(f.read(), 16)
+
+
+def disassemble(path):
+    """(function, its address, address, instruction, operands) of all of .text;
+    a relocation is an instruction named "reloc"."""
+    name = base = None
+    out = subprocess.run(["objdump", "-dr", "-j", ".text", "--no-show-raw-insn",
+                          path], check=True, text=True, capture_output=True).stdout
+    own = {f".text+{int(addr, 16):#x}": name for addr, name in
+           re.findall(r"^([0-9a-f]+) <(\S+)>:$", out, re.M)}
+    for line in out.splitlines():
+        if m := re.match(r"([0-9a-f]+) <(\S+)>:", line):
+            base, name = int(m[1], 16), m[2]
+        elif m := re.match(r"\s+([0-9a-f]+): R_X86_64_\S+\s+(\S+)", line):
+            yield name, base, int(m[1], 16), "reloc", own.get(m[2], m[2])
+        elif m := re.match(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)", line):
+            yield name, base, int(m[1], 16), m[2], m[3]
+
+
+def calls(path):
+    """(name, offset of the return address, callee) of all calls. User-Mode Linux
+    calls kernel functions through a register that was loaded before."""
+    held, register, callee = {}, None, None
+    for name, base, addr, insn, operands in disassemble(path):
+        if insn == "reloc":
+            if register:
+                held[register] = operands
+            continue
+        if callee:
+            yield f"{name}+{addr - base:#x}", addr, callee
+        register = callee = None
+        if insn == "call":
+            m = re.search(r"<([^+>]+)>", operands)
+            callee = m[1] if m else held.get(operands.lstrip("*"))
+        elif m := re.search(r"(?:^|,)(%r\w+)$", operands):
+            held.pop(m[1], None)
+            if insn == "movabs":
+                register = m[1]
+
+
+def sites(path, pattern):
+    for name, addr, callee in calls(path):
+        if COPIES.search(callee):
+            kind = "copy"
+        elif ALLOCATES.search(callee) and not callee.startswith("rar_") or \
+                SHARED.search(callee):
+            kind = "alloc"
+        else:
+            continue
+        if pattern in name + " " + callee:
+            yield f"{name} {callee}", addr, kind
+
+
+# ------------------------------------------------------------------ the tests
+
+def survive(*options, local="1"):
+    out = subprocess.run(["survive", *options], text=True, stdout=subprocess.PIPE,
+                         env=os.environ | {"RAR_LOCAL": local},
+                         stderr=subprocess.STDOUT)
+    return out.returncode, out.stdout
+
+
+# kind of site: (faults, times, interval, probability, options of survive)
+MANNERS = {
+    "copy": ((("fail_usercopy",), 1, 1, 100, ("-l",)),
+             (("fail_usercopy",), 6, 1, 25, ())),
+    "alloc": ((("failslab",), 1, 1, 100, ("-l",)),
+              (("fail_page_alloc",), 1, 1, 100, ("-l",)),
+              (("failslab", "fail_page_alloc"), 1, 3, 100, ()),
+              (("failslab", "fail_page_alloc"), 6, 1, 25, ())),
+}
+
+
+def test_site(name, addr, kind):
+    """Returns whether a failure was injected at all."""
+    hits, ok = 0, True
+    for faults, times, interval, probability, options in MANNERS[kind]:
+        aim(faults, addr, addr + 1, times, interval, probability)
+        # Packets: in memory nothing is allocated.
+        status, said = survive(*options, local="0")
+        hits += sum(times - left(fault) for fault in faults)
+        stop()
+        if status:
+            note(said)
+            note(f"{faults}, {times} times: survive ended with {status}")
+            ok = False
+    result(ok and (hits or MAY_BE_MISSED.search(name)), f"{name}: {hits} failures")
+    return hits > 0
+
+
+def test_sites(path, pattern):
+    start = text_start()
+    found = [s for s in sites(path, pattern) if not AT_LOAD.search(s[0])]
+    hit = [test_site(name, start + addr, kind) for name, addr, kind in found]
+    note(f"sites hit: {sum(hit)} of {len(found)}")
+
+
+def test_calls(start, end):
+    """Each allocation of each call, in process context."""
+    aim(FAULTS, start, end, times=-1, probability=0)
+    status, said = survive("-n", "-l")
+    note(said)
+    result(not status, "each allocation of each call")
+
+
+def test_storm(start, end, probability):
+    aim(FAULTS, start, end, times=-1, probability=probability)
+    status, said = survive("-s")
+    stop()
+    note(said)
+    result(not status, f"{probability} % of all allocations")
+    status, said = survive()
+    if status:
+        note(said)
+    result(not status, "all is well afterwards")
+
+
+# ------------------------------------------------------------------ loading
+
+def symbol(name):
+    """First and last address of a kernel function."""
+    with open("/proc/kallsyms") as f:
+        text = sorted((int(a, 16), n) for a, t, n, *_ in (line.split() for line in f)
+                      if t in "tT")
+    i = next(i for i, (_, n) in enumerate(text) if n == name)
+    return text[i][0], next(a for a, _ in text[i + 1:] if a > text[i][0])
+
+
+def fail_nth(fd, n):
+    os.pwrite(fd, str(n).encode(), 0)
+
+
+def load(image, nth, fd):
+    """(errno, was a failure injected) of finit_module()."""
+    fail_nth(fd, nth)
+    ret = libc.syscall(313, image, b"", 0)
+    err = ctypes.get_errno() if ret else 0
+    injected = not int(os.pread(fd, 16, 0).rstrip(b"\0") or 0)
+    fail_nth(fd, 0)
+    return err, injected
+
+
+def unload():
+    end = time.monotonic() + 30
+    while libc.syscall(176, b"rar", 0o4000):
+        if time.monotonic() > end:
+            raise OSError(ctypes.get_errno(), "delete_module")
+        time.sleep(0.05)
+
+
+def test_load(path):
+    """Each allocation below the module's init function."""
+    image = os.open(path, os.O_RDONLY)
+    fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
+    aim(FAULTS, *symbol("do_one_initcall"), times=-1, probability=0)
+    unload()
+    nth, failed, injected, ok = 0, 0, True, True
+    while injected:
+        nth += 1
+        err, injected = load(image, nth, fd)
+        failed += bool(err)
+        if not err:
+            unload()
+        elif not injected or err not in (errno.ENOMEM, errno.ENOBUFS):
+            note(f"failure {nth}: {os.strerror(err)}")
+            ok = False
+    os.close(image)
+    os.close(fd)
+    note(f"{nth - 1} failures injected, {failed} refused to load, "
+         f"{nth - 1 - failed} were tolerated")
+    result(ok and nth > 20, "each allocation while the module is loaded")
+    subprocess.run(["modprobe", "rar"], check=True)
+    status, said = survive()
+    note(said)
+    result(not status, "it loads and works afterwards")
+
+
+def main():
+    pattern = sys.argv[1] if sys.argv[1:] else ""
+    os.environ["SEED"] = str(get_seed())        # survive's too
+    if not os.path.exists(DEBUGFS + "failslab/require-start"):
+        skip_all("no fault injection by stack trace in this kernel")
+    subprocess.run(["modprobe", "rar"], check=True)
+    setup(verbose=0)
+    path = module_file()
+    end = max(addr for _, addr, _ in calls(path)) + 4096
+    test_sites(path, pattern)
+    if not pattern:
+        start = text_start()
+        test_calls(start, start + end)
+        for probability in (2, 5, 15, 40):
+            test_storm(start, start + end, probability)
+        test_load(path)
+    stop()
+    finish()
+
+
+if __name__ == "__main__":
+    print("TAP version 13", flush=True)
+    main()

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# sigkill.sh [RUNS]: processes are killed at random moments, and at the worst one: when a
+# rank has a result that its successor still waits for. Then the module goes.
+. "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
+
+runs=${1:-8}
+
+# On one host, or with XDP from host to host.
+at_random()
+{
+	if [ -n "${RAR_XDP-}" ]; then
+		topo_up 4
+		check "$runs kills at random moments, chunks in frames" \
+			sigkill -n 4 -N rar -r "$runs"
+		return
+	fi
+	check "$runs kills at random moments, chunks in memory" sigkill -n 4 -r "$runs"
+	sysctl -qw net.rar.local=0
+	check "$runs kills at random moments, chunks in packets" sigkill -n 4 -r "$runs"
+	sysctl -qw net.rar.local=1
+	topo_up 4
+}
+
+unload()
+{
+	local i
+
+	rm -f "$xdp_pin"
+	for ((i = 0; i < 100; i++)); do
+		[ "$(< /sys/module/rar/refcnt)" != 0 ] || break
+		sleep 0.1
+	done
+	rmmod rar && modprobe rar
+}
+
+need_module
+plan $((${RAR_XDP:+-1} + 7))
+at_random
+for ((rank = 0; rank < 4; rank++)); do
+	topo_slow $rank 150ms	# so its successor is behind it
+	check "rank $rank is killed with a result that the next waits for" \
+		sigkill -N rar -l $rank
+	topo_slow $rank off
+done
+topo_down
+check "the module is unused and goes" unload
+finish

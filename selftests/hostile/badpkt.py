@@ -1,0 +1,1024 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Bad packets, thrown into a living ring.
+
+badpkt.py [ingress|udp|xdp 4|6]	by default the first two, with RAR_XDP the third
+
+Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh.  The bridge's
+namespace sees all traffic of rank 1 at its port p1: this test learns group,
+epoch, sequence numbers and addresses by sniffing there, and injects there what
+rank 0 might have sent.  Rank 1 has posted an operation and waits for rank 0, so
+every packet that got past the checks would spoil the sum.  Each must move its
+own counter by exactly the number of packets and no other, nothing may be added,
+and at the end the sums must be right to the bit and the kernel log as long as
+before.
+
+Besides: packets whose bytes lie where they are not expected; news that is false,
+odd or old; and packets that are only passing through rank 1's host.
+"""
+import array
+import ctypes
+import errno
+import mmap
+import os
+import pathlib
+import random
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK,
+                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, csum, enter, libc,
+                    sysctl, tables)
+
+RAR_JOIN, RAR_ERROR, RAR_INFO, RAR_OP = 1, 7, 8, 32
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+I32, SUM, MAX = 3, 1, 4
+N = 3
+COUNT = 2060        # elements: two chunks per block, the last one shorter
+BIG = 11900         # two chunks per block, in frames of more than a page
+COPIES = 2          # of each bad packet
+
+path, V6 = "ingress", False     # of the variant that runs
+rng = random.Random(int(os.environ.get("SEED", "1")))
+
+
+# ------------------------------------------------------------------ TAP
+
+tap_nr = tap_failed = 0
+
+
+def note(text):
+    print("#", text, flush=True)
+
+
+def result(ok, name):
+    global tap_nr, tap_failed
+    tap_nr += 1
+    tap_failed += not ok
+    print(f"{'ok' if ok else 'not ok'} {tap_nr} {path} IPv{6 if V6 else 4}: "
+          f"{name}", flush=True)
+
+
+def skip(name, why):
+    global tap_nr
+    tap_nr += 1
+    print(f"ok {tap_nr} {path} IPv{6 if V6 else 4}: {name} # SKIP {why}", flush=True)
+
+
+# ------------------------------------------------------------------ counters
+
+def snmp6():
+    with open("/proc/self/net/snmp6") as f:
+        return {k: int(v) for k, v in (line.split() for line in f)}
+
+
+def counters(stack=()):
+    """Of rank 1: all drops, what was accepted, and the named ones of the stack."""
+    enter("rar1")
+    c = tables("rar_netstat")
+    out = {k[3:]: v for k, v in c.items()
+           if k.startswith("RarDrop") or k in ("RarRxData", "RarRxDup",
+                                               "RarEarlyHeld")}
+    if stack:
+        s = tables("snmp", "netstat")
+        s.update(snmp6())
+        out.update({k: s[k] for k in stack})
+    return out
+
+
+def moved(before, after):
+    return {k: after[k] - before[k] for k in after if after[k] != before[k]}
+
+
+class Log:
+    """New lines of the kernel log."""
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def lines(self):
+        out = []
+        while True:
+            try:
+                out.append(os.read(self.fd, 8192).decode(errors="replace"))
+            except BlockingIOError:
+                return out
+
+
+# ------------------------------------------------------------------ the ring
+
+def address(rank):
+    text = f"fd77::{rank + 1}" if V6 else f"10.77.0.{rank + 1}"
+    return socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET, text)
+
+
+def sockaddr(rank, group):
+    return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2),
+                       socket.AF_INET6 if V6 else socket.AF_INET, 0, 0, rank,
+                       N, 0, group, address(rank))
+
+
+class Data:
+    """An operation: random i32, and their sums, which no order changes."""
+
+    def __init__(self, count):
+        self.count = count
+        self.x = [array.array("i", rng.randbytes(4 * count)) for _ in range(N)]
+        self.sum = self.of(*range(N))
+
+    def of(self, *ranks, first=0, end=None):
+        """Bytes of the sum over some ranks."""
+        end = self.count if end is None else end
+        return array.array("I", (
+            sum(v) % (1 << 32) for v in zip(*(self.x[r][first:end] for r in ranks))
+        )).tobytes()
+
+
+class Ring:
+    """Three members of this process, one per namespace."""
+
+    group = 0xbad0
+
+    def __init__(self):
+        self.listen()
+        self.fd = [self.member(r) for r in range(N)]
+        for s in self.fd:
+            err = self.joined(s)
+            if err:
+                raise OSError(err, "join")
+
+    def listen(self):
+        Ring.group += 1
+        self.group = Ring.group
+        self.seen = []      # frames at p1
+        enter("rarbr")
+        self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                                 socket.htons(3))
+        self.tap.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)    # SO_RCVBUFFORCE
+        self.tap.bind(("p1", 3))
+        self.tap.setblocking(False)
+
+    def member(self, rank):
+        """It begins to join."""
+        enter(f"rar{rank}")
+        sysctl("rx_path", path)
+        s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+        s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, self.group) +
+                     sockaddr((rank + 1) % N, self.group))
+        return s
+
+    def joined(self, s):
+        self.poll(s, select.POLLOUT)
+        return s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    @staticmethod
+    def poll(s, events, seconds=10):
+        p = select.poll()
+        p.register(s, events)
+        if not p.poll(seconds * 1000):
+            raise TimeoutError("poll")
+
+    def post(self, rank, data):
+        op = struct.pack("=IBBBBIIQQQ", 40, 0, I32, 0, 0, 0, 0, 0, 0, 0)
+        self.fd[rank].sendmsg([data.x[rank]], [(SOL_RAR, RAR_OP, op)])
+
+    def collect(self, rank, data):
+        self.poll(self.fd[rank], select.POLLIN)
+        return self.fd[rank].recv(4 * data.count + 4) == data.sum
+
+    def allreduce(self, data):
+        for r in range(N):
+            self.post(r, data)
+        return all([self.collect(r, data) for r in range(N)])
+
+    def error(self, rank):
+        return struct.unpack("=iIII", self.fd[rank].getsockopt(
+            SOL_RAR, RAR_ERROR, 104)[:16])
+
+    def failure(self, rank):
+        """What recv() says, never waiting, and RAR_ERROR."""
+        try:
+            self.poll(self.fd[rank], select.POLLIN)
+            self.fd[rank].recv(4, socket.MSG_DONTWAIT)
+            got = 0
+        except OSError as e:
+            got = e.errno
+        return got, *self.error(rank)
+
+    def sniff(self):
+        """All frames so far as parsed packets."""
+        while True:
+            try:
+                frame = self.tap.recv(70000)
+            except BlockingIOError:
+                return self.seen
+            p = Packet.parse(frame)
+            if p and p.group == self.group:
+                self.seen.append(p)
+
+    def close(self):
+        for s in self.fd:
+            s.close()
+        self.tap.close()
+
+
+class Lone(Ring):
+    """Rank 1 only: it looks for the others."""
+
+    def __init__(self):
+        self.listen()
+        self.fd = [self.member(1)]
+
+
+# ------------------------------------------------------------------ the cases
+
+def fragments(packet):
+    return packet.fragments(rng.randrange(1, 65536))
+
+
+def make_cases(good, dup, ack, probe):
+    """(name, frames, expected with ingress, expected with udp)
+
+    good:  the packet that rank 0 would send next, with other data
+    dup:   one of an operation that is finished, byte by byte as it was
+    ack, probe: to rank 1, as they were
+    """
+    junk = rng.randbytes(600)
+    all_data = good.payload
+    cases = []
+
+    def case(name, frames, expect, udp=None):
+        """frames: a packet or a list of frames; expect: a counter or a dict."""
+        if isinstance(frames, Packet):
+            frames = [frames.frame()]
+        expect = {expect: 1} if isinstance(expect, str) else expect
+        udp = {udp: 1} if isinstance(udp, str) else udp
+        cases.append((name, frames, expect, expect if udp is None else udp))
+
+    g = good.copy
+
+    # lengths
+    case("no payload at all", g(raw=b""), "DropShort")
+    case("one byte", g(raw=b"\xa1"), "DropShort")
+    case("half a common header", g(raw=good.rar()[:12]), "DropShort")
+    case("common header less one byte", g(raw=good.rar()[:23]), "DropShort")
+    head = good.copy(payload=b"")
+    case("common header only", g(raw=good.copy(payload=b"").rar()[:6] +
+         bytes(2) + good.rar()[8:24]), "DropShort")
+    case("data header less one byte",
+         g(raw=head.rar()[:6] + struct.pack(">H", 39) + head.rar()[8:63]),
+         "DropShort")
+    case("chunk empty", g(payload=b""), "DropLength")
+    case("chunk 4 bytes short", g(payload=all_data[:-4]), "DropLength")
+    case("chunk 1 byte short", g(payload=all_data[:-1]), "DropLength")
+    case("chunk 4 bytes long", g(payload=all_data + junk[:4]), "DropLength")
+    case("length field 1 too small", g(len_extra=-1), "DropLength")
+    case("length field 1 too large", g(len_extra=1), "DropLength")
+    case("length field 65535",
+         g(raw=good.rar()[:6] + b"\xff\xff" + good.rar()[8:]), "DropLength")
+    if V6:
+        no_check = "Udp6InCsumErrors"
+        cut_off, bad_len = "Ip6InTruncatedPkts", "Udp6InErrors"
+        bad_sum = "Udp6InCsumErrors"
+    else:
+        no_check = "DropNoChecksum"
+        cut_off, bad_len = "IpExtInTruncatedPkts", "UdpInErrors"
+        bad_sum = "UdpInCsumErrors"
+    case("IP length beyond the packet", g(ip_extra=20), "DropTruncated",
+         cut_off)
+    case("UDP length beyond the IP packet", g(udp_extra=8), "DropTruncated",
+         bad_len)
+    # the stack would cut it: a packet that does no harm when accepted
+    case("UDP length less than the IP packet",
+         dup.copy(udp_extra=-4, raw=dup.rar() + bytes(4)), "DropLength",
+         "RxDup")
+    case("behind the packet a trailer of the link", dup.copy(trailer=junk[:9]),
+         "RxDup")
+
+    # IP
+    case("first fragment", fragments(good)[:1], {} if V6 else "DropFragment", {})
+    case("both fragments", [x for _ in range(COPIES)
+                            for x in fragments(good)],
+         {"DropFragment": COPIES})
+    if V6:
+        case("atomic fragment", [good.copy(frag=(0, False, 77)).frame(
+            good.udp())], "DropFragment")
+        case("hop-by-hop options", g(ext=[(0, b"\0\0\1\4\0\0\0\0")]),
+             "DropIpOptions")
+        case("destination options", g(ext=[(60, b"\0\0\1\4\0\0\0\0")]),
+             "DropIpOptions")
+    else:
+        case("options: NOP", g(options=b"\1\1\1\0"), "DropIpOptions")
+        case("options: 40 bytes", g(options=b"\1" * 40), "DropIpOptions")
+        case("bad IP checksum", g(bad_ip_check=True), "DropChecksum",
+             "IpExtInCsumErrors")
+    case("bad UDP checksum", g(check="bad"), "DropChecksum", bad_sum)
+    case("no UDP checksum", g(check="zero"), "DropNoChecksum", no_check)
+    case("another host's MAC address",
+         g(eth=b"\2\0\0\0\0\x99" + good.eth[6:]), {})
+    case("from a member that is not the neighbour", g(src=address(2)),
+         "DropAddress")
+    case("from a stranger", g(src=address(99)), "DropAddress")
+    case("to another of our addresses", g(dst=address(50)), "DropAddress")
+
+    # common header
+    for v in (0xa0, 0xa2, 0xaf):
+        case(f"version {v & 15}", g(version=v), "DropVersion")
+    for v in (0x00, 0x11, 0xb1, 0x1a):
+        case(f"first byte {v:#04x}", g(version=v), "DropForeign")
+    case("text", g(raw=b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+         "DropForeign")
+    for t in (0, 5, 7, 14, 15, 31, 255):
+        case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +
+             good.rar()[2:]), "DropType")
+    case("group of nobody", g(group=good.group + 1000), "DropGroup")
+    case("group, high bits", g(group=good.group | 1 << 63), "DropGroup")
+    case("to a rank that is not here", g(drank=0), "DropGroup")
+    case("to a rank beyond", g(drank=N), "DropGroup")
+    case("from the rank itself", g(srank=1), "DropRank")
+    case("from a rank beyond", g(srank=N), "DropRank")
+    case("from rank 65535", g(srank=65535), "DropRank")
+    case("data from the successor", g(srank=2), "DropRank")
+    for name, token in (("0", 0), ("one bit off", good.token ^ 1),
+                        ("high bit off", good.token ^ 1 << 63),
+                        ("low half", good.token & 0xffffffff)):
+        case(f"epoch: {name}", g(token=token), "DropEpoch")
+    notice = struct.pack(">IIIIQII", errno.ECONNRESET, 1, 0, 0, 0, 0, 0)
+    wrong = good.token ^ 0x5555
+    for name, t in (("ABORT", ABORT), ("FIN", FIN), ("FIN_ACK", FIN_ACK),
+                    ("RESET", RESET)):
+        case(f"{name} of another epoch",
+             Packet(**{**plain(good), "type": t, "token": wrong,
+                       "payload": notice}), "DropEpoch")
+    for name, t, size, src in (
+            ("JOIN_ACK", JOIN_ACK, 24, 2), ("REJECT", REJECT, 32, 2),
+            ("COLLECT", COLLECT, 112, 0), ("PROPOSE", PROPOSE, 112, 0),
+            ("COMMIT", COMMIT, 112, 0)):
+        case(f"{name} with a wrong nonce",
+             Packet(**{**plain(good), "type": t, "token": wrong, "srank": src,
+                       "src": address(src), "payload": bytes(size)}),
+             "DropEpoch")
+    case("ABORT cut off", Packet(**{**plain(good), "type": ABORT,
+                                    "payload": notice[:-1]}), "DropShort")
+
+    # the operation
+    case("operation finished, other count",
+         dup.copy(count=dup.count + 1), "DropOp")
+    case("operation finished, other type", dup.copy(dtype=1), "DropOp")
+    case("operation finished, as it was", dup, "RxDup")
+    case("operation far ahead", g(op=good.op + 1 + 64), "DropOp")
+    case("operation 2^64 - 1", g(op=2**64 - 1), "DropOp")
+    ahead = good.copy(op=good.op + 1)
+    case("next operation, count 2^63", ahead.copy(count=2**63), "DropOp")
+    case("next operation, no such type", ahead.copy(dtype=99), "DropOp")
+    case("next operation, chunk beyond",
+         ahead.copy(chunk=good.nchunks), "DropChunk")
+    case("next operation, chunk short", ahead.copy(payload=all_data[:-4]),
+         "DropLength")
+    case("chunk beyond the last", g(chunk=good.nchunks), "DropChunk")
+    case("chunk 2^32 - 1", g(chunk=2**32 - 1), "DropChunk")
+    case("chunk of another block's length", g(chunk=good.nchunks - 1),
+         "DropLength")
+    case("RS of the block that rank 1 injects", g(chunk=good.per_block),
+         "DropChunk")
+    case("AG of the block that rank 1 finishes",
+         g(type=AG, chunk=2 * good.per_block), "DropChunk")
+    case("AG of a chunk that rank 1 has not added to", g(type=AG), "DropChunk")
+    case("sequence number far ahead", g(seq=(good.una + 1024) % 2**32),
+         "DropSeq")
+    case("una behind seq", g(una=(good.seq + 1) % 2**32), "DropSeq")
+
+    # acknowledgements and probes
+    body = ack.payload
+    case("ACK of what was never sent",
+         ack.copy(payload=struct.pack(">I", (struct.unpack(">I", body[:4])[0] +
+                                             500) % 2**32) + body[4:]),
+         "DropSeq")
+    case("ACK cut off", ack.copy(payload=body[:-1]), "DropShort")
+    case("ACK from the predecessor", ack.copy(srank=0, src=address(0)),
+         "DropRank")
+    case("ACK from another address", ack.copy(src=address(99)), "DropAddress")
+    case("PROBE from the successor",
+         probe.copy(srank=2, src=address(2)), "DropRank")
+    case("PROBE cut off", probe.copy(payload=probe.payload[:23]), "DropShort")
+    return cases
+
+
+def plain(p):
+    """A packet's fields without those of the data header."""
+    return {k: v for k, v in p.__dict__.items() if k not in Packet.DATA}
+
+
+def inject(ring, frames):
+    for frame in frames:
+        ring.tap.send(frame)
+
+
+def settle(before, expect, stack, seconds=1):
+    """The counters once they are as expected, or after a while."""
+    end = time.monotonic() + seconds
+    while True:
+        got = moved(before, counters(stack))
+        if got == expect and expect:
+            return got
+        if time.monotonic() > end or not expect:
+            time.sleep(0.02)
+            return moved(before, counters(stack))
+        time.sleep(0.002)
+
+
+def run_case(ring, name, frames, expect):
+    many = len(frames) > 1
+    expect = {k: v if many else v * COPIES for k, v in expect.items()}
+    stack = [k for k in expect if not k.startswith(("Drop", "Rx"))]
+    before = counters(stack)
+    inject(ring, frames if many else frames * COPIES)
+    got = settle(before, expect, stack)
+    if got != expect:
+        note(f"{name}: counters moved by {got}, not {expect}")
+    result(got == expect, name)
+
+
+# ------------------------------------------------------------------ learning
+
+def last(packets, **want):
+    for p in reversed(packets):
+        if all(getattr(p, k, None) == v for k, v in want.items()):
+            return p
+    raise LookupError(f"no packet with {want} seen")
+
+
+def next_packet(ring, data, op):
+    """What rank 0 will send first in operation op: RS of chunk 0."""
+    packets = ring.sniff()
+    seen = [p for p in packets if p.srank == 0 and p.drank == 1 and
+            p.type in (RS, AG)]
+    template = last(packets, srank=0, drank=1, type=RS, chunk=0)
+    highest = max(p.seq for p in seen)
+    block = (4 * data.count + N - 1) // N
+    block = (block + 63) // 64 * 64
+    size = len(template.payload)
+    p = template.copy(seq=highest + 1, una=highest + 1, op=op,
+                      count=data.count, flags=0,
+                      payload=data.x[0].tobytes()[:size])
+    p.block = block
+    p.per_block = (block + size - 1) // size
+    p.nchunks = 2 * p.per_block + (
+        4 * data.count - 2 * block + size - 1) // size
+    return p
+
+
+def wait_quiet(ring):
+    """Until the packets of what was posted have come and been acknowledged."""
+    n = -1
+    while n != len(ring.sniff()):
+        n = len(ring.seen)
+        time.sleep(0.03)
+
+
+def wait_for(ring, **want):
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            return last(ring.sniff(), **want)
+        except LookupError:
+            time.sleep(0.05)
+    raise LookupError(f"no packet with {want} came")
+
+
+# ------------------------------------------------------------------ the network
+
+def ip(ns, *words):
+    subprocess.run(["ip", "-n", ns, *words], check=True)
+
+
+def addresses():
+    """A second one for rank 1, one for the bridge's own namespace."""
+    for ns, dev, host in (("rar1", "eth0", 50), ("rarbr", "br0", 99)):
+        ip(ns, "address", "add", f"10.77.0.{host + 1}/24", "dev", dev)
+        ip(ns, "address", "add", f"fd77::{host + 1}/64", "dev", dev, "nodad")
+
+
+def links():
+    """Long packets for all; for rank 1 a network behind it."""
+    for r in range(N):
+        ip("rarbr", "link", "set", f"p{r}", "mtu", "9000")
+        ip(f"rar{r}", "link", "set", "eth0", "mtu", "9000")
+    ip("rarbr", "link", "add", "far", "type", "veth", "peer", "name", "near",
+       "netns", "rar1")
+    for ns, dev in (("rarbr", "far"), ("rar1", "near")):
+        ip(ns, "link", "set", dev, "addrgenmode", "none", "up")
+    ip("rar1", "address", "add", "10.78.0.1/24", "dev", "near")
+    ip("rar1", "address", "add", "fd78::1/64", "dev", "near", "nodad")
+    for far in ("10.78.0.9", "fd78::9"):
+        ip("rar1", "neigh", "add", far, "lladdr", "02:00:00:00:00:09", "dev", "near")
+
+
+# ------------------------------------------------------------------ pages
+
+def transparent_socket():
+    """A UDP socket of the bridge's namespace that sends as rank 0."""
+    enter("rarbr")
+    af = socket.AF_INET6 if V6 else socket.AF_INET
+    s = socket.socket(af, socket.SOCK_DGRAM)
+    s.setsockopt(socket.IPPROTO_IPV6 if V6 else socket.IPPROTO_IP,
+                 75 if V6 else 19, 1)
+    s.bind((socket.inet_ntop(af, address(0)), 18118))
+    s.connect((socket.inet_ntop(af, address(1)), 18118))
+    return s
+
+
+def test_stranger():
+    """Text from an ordinary socket on the network. (It also lets the bridge's
+    namespace learn rank 1's MAC address.)"""
+    before = counters()
+    enter("rarbr")
+    af = socket.AF_INET6 if V6 else socket.AF_INET
+    with socket.socket(af, socket.SOCK_DGRAM) as s:
+        s.sendto(b"hello", (socket.inet_ntop(af, address(1)), 18118))
+    expect = {"DropForeign": 1}
+    got = settle(before, expect, (), 5)
+    if got != expect:
+        note(f"text: counters moved by {got}")
+    result(got == expect, "text from a stranger's socket")
+
+
+def spliced(s, packet, how):
+    """Sends a packet whose every byte lies in pages that are not the kernel's
+    to write: of a file, or of this process. Returns the unchanged content as
+    it is now."""
+    content = packet.rar()
+    if how == "vmsplice":
+        area = mmap.mmap(-1, mmap.PAGESIZE)
+        area[:len(content)] = content
+        base = ctypes.addressof(ctypes.c_char.from_buffer(area))
+        r, w = os.pipe()
+        iov = (ctypes.c_size_t * 2)(base, len(content))
+        if libc.vmsplice(w, iov, 1, 0) != len(content):
+            raise OSError(ctypes.get_errno(), "vmsplice")
+        os.splice(r, s.fileno(), len(content))
+        return lambda: area[:len(content)] == content
+    name = f"/tmp/badpkt.{os.getpid()}"
+    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.unlink(name)
+    os.write(fd, content)
+    view = mmap.mmap(fd, len(content), access=mmap.ACCESS_READ)
+    if os.sendfile(s.fileno(), fd, 0, len(content)) != len(content):
+        raise OSError("sendfile")
+    return lambda: view[:] == content and os.pread(fd, 70000, 0) == content
+
+
+def test_spliced(ring, s, how, op):
+    """The packet that rank 0 would send, in foreign pages, with the right
+    data: it may be used, the sums must be right, the pages as before."""
+    data = Data(COUNT)
+    ring.post(1, data)
+    ring.post(2, data)
+    wait_quiet(ring)
+    packet = next_packet(ring, data, op)
+    before = counters()
+    unchanged = spliced(s, packet, how)
+    got = settle(before, {"RxData": 1}, ())
+    ok = got == {"RxData": 1}
+    if not ok:
+        note(f"{how}: counters moved by {got}")
+    ok_pages = unchanged()
+    if not ok_pages:
+        note(f"{how}: the pages were written")
+    ring.post(0, data)
+    sums = [ring.collect(r, data) for r in range(N)]
+    if not all(sums):
+        note(f"{how}: sums right: {sums}")
+    result(ok and ok_pages and all(sums) and unchanged(),
+           f"pages of others, {how}")
+
+
+# ------------------------------------------------------------------ pieces
+
+def in_pieces(frames, head):
+    """Sends frames whose first bytes lie in the skb's head and the others in
+    pages, as devices receive that split them."""
+    enter("rarbr")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+        s.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        s.bind(("p1", 0))
+        for frame in frames:
+            s.send(struct.pack("=BBHHHH", 0, 0, head, 0, 0, 0) + frame)
+
+
+def with_trailers(ring, data, op):
+    """What rank 0 would send of an operation: its first chunk, and the last one
+    of all, behind which the buffer ends; and behind both what a link appends."""
+    first = next_packet(ring, data, op)
+    chunk, size = first.nchunks - 1, len(first.payload)
+    at = 2 * first.block + (chunk - 2 * first.per_block) * size
+    final = first.copy(seq=first.seq + 1, chunk=chunk,
+                       payload=data.of(2, 0, first=at // 4))
+    return [first.copy(trailer=rng.randbytes(8)).frame(),
+            final.copy(trailer=rng.randbytes(64)).frame()]
+
+
+def test_pieces(ring, op, head, early):
+    """The right data, in pieces none of which ends where the packet does.
+    early: rank 1 has not posted the operation yet."""
+    data = Data(BIG)
+    for r in (2,) if early else (1, 2):
+        ring.post(r, data)
+    wait_quiet(ring)
+    frames = with_trailers(ring, data, op)
+    expect = {"EarlyHeld": 2} if early else {"RxData": 2}
+    before = counters()
+    in_pieces(frames, head)
+    got = settle(before, expect, ())
+    if got != expect:
+        note(f"counters moved by {got}, not {expect}")
+    for r in (0, 1) if early else (0,):
+        ring.post(r, data)
+    sums = [ring.collect(r, data) for r in range(N)]
+    if not all(sums):
+        note(f"sums right: {sums}")
+    result(got == expect and all(sums), "trailer of the link, in pieces, "
+           f"{head} bytes in the head{', early' if early else ''}")
+
+
+def pieces():
+    ring, headers = Ring(), 14 + (40 if V6 else 20) + 8 + 64
+    result(ring.allreduce(Data(BIG)), "the ring works with long packets")
+    # elements that straddle pages, and pieces that begin with one
+    for op, (head, early) in enumerate(
+            ((64, False), (headers, False), (headers + 6, False), (64, True)), 1):
+        test_pieces(ring, op, head, early)
+    ring.close()
+
+
+# ------------------------------------------------------------------ news
+
+# What calls may return because of others; what means something else to them.
+KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
+         errno.EMSGSIZE)
+ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
+UAPI = pathlib.Path(__file__).resolve().parents[2] / "include/uapi/linux/rar.h"
+RAR_R_SIZE = 10
+NO_REASON = len(re.findall(r"^\tRAR_R_\w+,", UAPI.read_text(), re.M))   # RAR_R_NR
+
+
+NO_RANK = 2**32 - 1
+
+
+def notice(err, reason, rank=0, other=0):
+    return struct.pack(">IIIIQII", err, reason, rank, other, 0, 0, 0)
+
+
+def test_abort(err):
+    """A neighbour ends the group: with an error that says so."""
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    ring.post(1, data)
+    good = last(ring.sniff(), srank=0, drank=1, type=RS)
+    inject(ring, [Packet(**{**plain(good), "type": ABORT, "payload": notice(
+        err, 1 if err in KNOWN else NO_REASON)}).frame()])
+    want = err if err in KNOWN else errno.ECONNRESET
+    for r in range(N):
+        got, said, why, _, _ = ring.failure(r)
+        if (got, said) != (want, want) or why >= NO_REASON:
+            note(f"errno {err}: rank {r}: recv {got}, error {said} reason {why}")
+            ok = False
+    ring.close()
+    return ok
+
+
+def test_ranks(reason, named, want, kind=ABORT):
+    """A neighbour names a rank that may not exist; after a FIN like that all goes on."""
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    ring.post(1, data)
+    good = last(ring.sniff(), srank=0, drank=1, type=RS)
+    inject(ring, [Packet(**{**plain(good), "type": kind, "payload": notice(
+        errno.EBADMSG, reason, named, named)}).frame()])
+    if kind == FIN:
+        for r in (0, 2):
+            ring.post(r, data)
+        ok = all([ring.collect(r, data) for r in range(N)]) and ring.allreduce(data) and ok
+    else:
+        said = ring.failure(1)[3:5]
+        if said != (want, want):
+            note(f"reason {reason}, rank {named}: RAR_ERROR names {said}")
+            ok = False
+    ring.close()
+    return ok
+
+
+def test_refusal(err, kind, reason):
+    """The successor of a member that joins refuses it, or gives up."""
+    lone = Lone()
+    while not lone.sniff():
+        time.sleep(0.01)
+    p = last(lone.seen, srank=1, drank=2, type=JOIN)
+    inject(lone, [p.copy(
+        eth=p.eth[6:12] + p.eth[:6] + p.eth[12:], src=p.dst, dst=p.src, srank=2,
+        drank=1, type=kind, token=struct.unpack(">Q", p.payload[:8])[0],
+        payload=notice(err, reason)).frame()])
+    got = lone.joined(lone.fd[0])
+    want = err if err in KNOWN else errno.ECONNRESET
+    if got != want:
+        note(f"type {kind}, errno {err}: SO_ERROR is {got}")
+    lone.close()
+    return got == want
+
+
+def errors_of_others():
+    result(all([test_abort(err) for err in KNOWN + ODD]),
+           "ABORT: errors that calls do not take for something else")
+    result(all([test_ranks(6, N, NO_RANK), test_ranks(6, N - 1, N - 1),
+                test_ranks(6, 2**32 - 2, NO_RANK), test_ranks(RAR_R_SIZE, N, N),
+                test_ranks(RAR_R_SIZE, 4096, NO_RANK), test_ranks(0, N, N, FIN)]),
+           "ABORT, FIN: ranks that do not exist")
+    result(all([test_refusal(err, kind, reason) for err in
+                (errno.EBADMSG, errno.EMSGSIZE) + ODD
+                for kind, reason in ((REJECT, 1), (ABORT, 6))]),
+           "REJECT, ABORT: the same while joining")
+
+
+def cwnd(ring, rank):
+    """RAR_INFO.cwnd"""
+    return struct.unpack_from("=I", ring.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 192),
+                              184)[0]
+
+
+def test_old_acks():
+    """An ACK that was overtaken: its counters of marks and duplicates are lower,
+    and no news. One that brings marks does close the window."""
+    ring, data = Ring(), Data(BIG)
+    ok = ring.allreduce(data)
+    for _ in range(50):
+        if cwnd(ring, 1) >= 8:      # it can become smaller twice
+            break
+        ok &= ring.allreduce(data)
+    wait_quiet(ring)
+    ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
+
+    def window_after(ce, dups):
+        body = bytearray(ack.payload)
+        for at, more in ((24, ce), (36, dups)):
+            value = struct.unpack_from(">I", body, at)[0] + more
+            struct.pack_into(">I", body, at, value % 2**32)
+        inject(ring, [ack.copy(payload=bytes(body)).frame()] * COPIES)
+        time.sleep(0.02)
+        return cwnd(ring, 1)
+
+    windows = [cwnd(ring, 1), window_after(9, 9)]
+    windows += [window_after(ce, dups) for ce, dups in
+                ((0, 0), (9, 9), (5, 2), (9, 0), (0, 9), (-2**31 + 20, -2**31 + 20))]
+    note(f"link window: {windows}")
+    ok &= windows[0] > windows[1] and len(set(windows[1:])) == 1
+    ok &= ring.allreduce(data)
+    ring.close()
+    result(ok, "ACKs that were overtaken do not change the link window")
+
+
+def too_big(p, n):
+    """A router says that a packet is too long, and quotes n bytes of it."""
+    quoted = p.frame()[14:14 + n]
+    icmp = Packet(eth=p.eth[6:12] + p.eth[:6] + p.eth[12:], src=address(98),
+                  dst=p.src, proto=58 if V6 else 1)
+    if V6:
+        body = struct.pack(">BBHI", 2, 0, 0, 1400) + quoted
+        pseudo = icmp.src + icmp.dst + struct.pack(">II", len(body), icmp.proto)
+    else:
+        body, pseudo = struct.pack(">BBHHH", 3, 4, 0, 0, 1400) + quoted, b""
+    check = struct.pack(">H", csum(pseudo + body))
+    return icmp.frame(body[:2] + check + body[4:])
+
+
+def test_too_big(name, rar, flip, lowers):
+    """rar: quoted bytes of the RAR header; flip: bits of the epoch that differ,
+    None: it is 0; lowers: it is believed, and ends a group whose packets are longer."""
+    ring, data = Ring(), Data(BIG)
+    ok = ring.allreduce(data)
+    wait_quiet(ring)
+    p = last(ring.sniff(), srank=1, drank=2, type=RS)
+    p.token = 0 if flip is None else p.token ^ flip
+    inject(ring, [too_big(p, (40 if V6 else 20) + 8 + rar)] * COPIES)
+    time.sleep(0.05)
+    try:
+        ok &= ring.allreduce(data) and not lowers
+    except OSError:
+        failures = [ring.failure(r) for r in range(N)]
+        want = (errno.EMSGSIZE, errno.EMSGSIZE, 19, 1, 2)      # RAR_R_MTU
+        if not lowers or set(failures) != {want}:
+            note(f"{name}: {failures}")
+            ok = False
+    ring.close()
+    for family in ("-4", "-6"):
+        ip("rar1", family, "route", "flush", "cache")
+    result(ok, f"packet too big, quoting {name}: "
+           f"{'believed' if lowers else 'ignored'}")
+
+
+def packets_too_big():
+    test_too_big("addresses and ports", 0, 0, False)
+    test_too_big("half a header", 12, 0, False)
+    test_too_big("another epoch", 64, 1 << 40, False)
+    test_too_big("no epoch", 64, None, False)
+    test_too_big("the epoch", 24, 0, True)
+
+
+# ------------------------------------------------------------------ passing through
+
+def set_router(on):
+    """Rank 1's host passes packets on, to a network of its own."""
+    enter("rar1")
+    for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+        with open("/proc/sys/net/" + name, "w") as f:
+            f.write(str(int(on)))
+
+
+def carried(frame):
+    """(destination, what IP carries)"""
+    if frame[12:14] == b"\x86\xdd":
+        return frame[38:54], frame[54:]
+    return frame[30:34], frame[14 + 4 * (frame[14] & 15):]
+
+
+def passes(ring, out, frames):
+    """Do they all come out behind the router, as they were?"""
+    before, want, got = counters(), sorted(map(carried, frames)), []
+    inject(ring, frames)
+    while len(got) < len(want) and select.select([out], [], [], 0.5)[0]:
+        frame = carried(out.recv(70000))
+        if frame[0] == want[0][0]:
+            got.append(frame)
+    return sorted(got) == want and not moved(before, counters())
+
+
+def test_passing(ring, out, p, ack, member):
+    """What somebody else's ring sends, whose group and rank are here as well."""
+    far = socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET,
+                           "fd78::9" if V6 else "10.78.0.9")
+    p, ack = p.copy(dst=far), ack.copy(dst=far)
+    kinds = {"data": [p.frame()], "ACK": [ack.frame()],
+             "PROBE": [Packet(**{**plain(p), "type": PROBE, "payload": bytes(24)})
+                       .frame()],
+             "bad UDP checksum": [p.copy(check="bad").frame()],
+             "no UDP checksum": [p.copy(check="zero").frame()],
+             "wrong length": [p.copy(len_extra=1).frame()],
+             "another version": [p.copy(version=0xa2).frame()],
+             "header only": [p.copy(raw=p.rar()[:24]).frame()],
+             "fragments": fragments(p)}
+    if not V6:
+        kinds["options"] = [p.copy(options=b"\1\1\1\0").frame()]
+    eaten = [name for name, frames in kinds.items()
+             if not passes(ring, out, frames)]
+    if eaten:
+        note(f"did not pass: {', '.join(eaten)}")
+    result(not eaten, f"packets only pass through the host of {member}")
+
+
+def passing_through():
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    wait_quiet(ring)
+    p = last(ring.sniff(), srank=0, drank=1, type=RS)
+    p.payload = p.payload[:960]     # room for options and a tag
+    ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
+    enter("rar1")
+    sysctl("join_ms", 100)
+    lone = Lone()
+    ok &= lone.joined(lone.fd[0]) == errno.ETIMEDOUT
+    sysctl("join_ms", 30000)
+    set_router(True)
+    enter("rarbr")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as out:
+        out.bind(("far", 3))
+        test_passing(ring, out, p, ack, "a member")
+        test_passing(ring, out, p.copy(group=lone.group),
+                     ack.copy(group=lone.group), "a member that could not join")
+    set_router(False)
+    lone.close()
+    ok &= ring.allreduce(data)
+    ring.close()
+    result(ok, "and do no harm to it")
+
+
+# ------------------------------------------------------------------ the end
+
+DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
+                 ("opflags", 1, 18))
+
+
+def test_disagreement(field, value, reason):
+    """Rank 0, it seems, wants another operation: EBADMSG for all."""
+    ring, data = Ring(), Data(COUNT)
+    ok = ring.allreduce(data)
+    ring.post(1, data)
+    packet = next_packet(ring, data, 1)
+    inject(ring, [packet.copy(**{field: value}).frame()])
+    for r in range(N):
+        got, err, why, rank, other = ring.failure(r)
+        if (got, err, why, {rank, other}) != (errno.EBADMSG, errno.EBADMSG,
+                                              reason, {0, 1}):
+            note(f"rank {r}: recv {got}, error {err} reason {why} of {rank} "
+                 f"and {other}")
+            ok = False
+    ring.close()
+    result(ok, f"ranks disagree about {field}")
+
+
+def test_join(ring, good, size, flags):
+    """A JOIN of a stranger for the predecessor's rank: no answer is larger than
+    what asked for it, and the running group does not mind."""
+    ring.sniff()
+    nonce = rng.getrandbits(64)
+    body = struct.pack(">QIIHHI", nonce, N, 1200, 18118, flags, 0)
+    join = Packet(**{**plain(good), "type": JOIN, "token": 0,
+                     "src": address(99), "payload": body.ljust(size, b"\0")})
+    before, n = counters(), len(ring.seen)
+    inject(ring, [join.frame()] * COPIES)
+    time.sleep(0.05)
+    answers = [p for p in ring.sniff()[n:] if p.dst == address(99)]
+    got = moved(before, counters())
+    ok = not got and len(answers) <= COPIES and all(
+        len(p.payload) <= size for p in answers)
+    if not ok:
+        note(f"JOIN of {size} bytes: counters moved by {got}, answers of "
+             f"{[len(p.payload) for p in answers]} bytes")
+    result(ok, f"JOIN of a stranger, {size} bytes, flags {flags}")
+
+
+def test_cases(ring, data):
+    ok = ring.allreduce(data)
+    result(ok, "the ring works")
+    wait_quiet(ring)
+    probe = wait_for(ring, srank=0, drank=1, type=PROBE)
+    ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
+    dup = last(ring.seen, srank=0, drank=1, type=RS, op=0)
+    # now only rank 0 is missing in operation 1
+    ring.post(1, data)
+    ring.post(2, data)
+    wait_quiet(ring)
+    good = next_packet(ring, data, 1)
+    good.payload = rng.randbytes(len(good.payload))
+    for name, frames, ingress, udp in make_cases(good, dup, ack, probe):
+        run_case(ring, name, frames, udp if path == "udp" else ingress)
+    for size, flags in ((24, 1), (24, 0), (1200, 0)):
+        test_join(ring, good, size, flags)
+    ring.post(0, data)
+    sums = [ring.collect(r, data) for r in range(N)]
+    result(all(sums), "the sums are right")
+
+
+def variant():
+    ring, data = Ring(), Data(COUNT)
+    log = Log()
+    test_cases(ring, data)
+    test_stranger()
+    with transparent_socket() as s:
+        for op, how in enumerate(("sendfile", "vmsplice"), 2):
+            test_spliced(ring, s, how, op)
+    ring.close()
+    pieces()
+    packets_too_big()
+    passing_through()
+    if path != "udp" and not V6:
+        errors_of_others()
+        test_old_acks()
+    lines = log.lines()
+    for line in lines:
+        note("kernel log: " + re.sub(r"\s+", " ", line))
+    result(not lines, "the kernel log is silent")
+    for field, value, reason in DISAGREEMENTS:
+        test_disagreement(field, value, reason)
+
+
+def main():
+    global path, V6
+    for r in range(N):
+        enter(f"rar{r}")
+        sysctl("dead_ms", 3000)
+    addresses()
+    links()
+    paths = ("xdp",) if os.environ.get("RAR_XDP") else ("ingress", "udp")
+    variants = [sys.argv[1:]] if sys.argv[1:] else [(p, f) for p in paths for f in "46"]
+    for path, family in variants:
+        V6 = family == "6"
+        variant()
+    print(f"1..{tap_nr}", flush=True)
+    return tap_failed > 0
+
+
+if __name__ == "__main__":
+    print("TAP version 13", flush=True)
+    try:
+        sys.exit(main())
+    except (OSError, LookupError) as e:
+        traceback.print_exc(file=sys.stdout)
+        print("Bail out!", e, flush=True)
+        sys.exit(1)

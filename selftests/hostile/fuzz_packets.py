@@ -1,0 +1,428 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Mutants of real packets, thrown into rings that run.
+
+fuzz_packets.py [SECONDS]
+
+Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh, one ring(1) run
+after the other, IPv4 and IPv6, both receive paths, with and without superpackets. The
+ports of the bridge show all packets; changed ones are sent to whom they were for.
+There are three classes:
+
+outsider   what somebody who is not on the path can send, or a broken device: another
+           token, a flipped bit, a cut, a fragment, options, a duplicate, a late copy,
+           parts of a superpacket in any order. Every run must succeed.
+insider    the token is right and any header field may be wrong, but not what says
+           which chunk the payload is. A run may fail, or stand still until it is
+           killed; a sum that is delivered is right.
+vandal     as insider, but anything may be wrong. A run may do what it likes.
+
+Always: no complaint of the kernel, and in the end no member and no memory is left.
+"""
+import os
+import pathlib
+import random
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, LATE, PROBE,
+                    PROPOSE, REJECT, RESET, RS, Packet, enter, sysctl, tables)
+from tap import finish, get_seed, note, result
+
+N = 3
+KEEP = 60               # packets of each type and destination
+OUTSIDER, INSIDER, VANDAL = "outsider", "insider", "vandal"
+WRONG = re.compile(r"is [0-9a-f]+, not [0-9a-f]+$|wrong bits|rank 0 differ$", re.M)
+
+# Fields behind the common header: (offset, bytes).
+SLOW_FIELDS = [(0, 8), (8, 4), (12, 2), (14, 2)]
+ACK_FIELDS = [(0, 4), (4, 4), (8, 8)] + [(at, 4) for at in range(16, 40, 4)] + \
+    [(40 + at, n) for at, n in SLOW_FIELDS] + [(56 + i, 1) for i in range(32)]
+PROBE_FIELDS = [(0, 4), (4, 4)] + [(8 + at, n) for at, n in SLOW_FIELDS]
+JOIN_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 2), (18, 2), (20, 4)]
+TABLE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 2), (38, 2), (40, 2), (42, 2)] + \
+    [(44 + 4 * i, 4) for i in range(17)] + \
+    [(112 + 32 * m + at, n) for m in range(N)
+     for at, n in ((0, 8), (8, 4), (24, 2), (26, 2), (28, 4))]
+NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
+FIELDS = {
+    ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,
+    COLLECT: TABLE_FIELDS, PROPOSE: TABLE_FIELDS, COMMIT: TABLE_FIELDS,
+    REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
+    FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS,
+}
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+ALONE = bytes(10)       # struct virtio_net_hdr of what is no superpacket
+TYPES = list(FIELDS) + [RS, AG, RESET]
+# Fields of the data header with their widths; the second list says which chunk.
+DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "collective": 8,
+             "dtype": 8, "redop": 8, "opflags": 8, "root": 16, "flags": 8, "pad": 8,
+             "scale": 32}
+IDENTITY = ("op", "chunk")
+
+rng = random.Random()
+
+
+# ------------------------------------------------------------------ values
+
+def other(value, bits):
+    """Another value for a field: at its borders, near, far."""
+    top = (1 << bits) - 1
+    value = rng.choice((
+        0, 1, top, top >> 1, 1 << (bits - 1), value + 1, value - 1,
+        value ^ 1 << rng.randrange(bits), rng.getrandbits(bits),
+        value + rng.randrange(2048), value - rng.randrange(2048), rng.randrange(8)))
+    return value & top
+
+
+def change_field(p):
+    """One field of the header that belongs to the packet's type."""
+    fields = [f for f in FIELDS.get(p.type, ()) if sum(f) <= len(p.payload)]
+    if not fields:
+        return
+    at, n = rng.choice(fields)
+    value = other(int.from_bytes(p.payload[at:at + n], "big"), 8 * n)
+    p.payload = p.payload[:at] + value.to_bytes(n, "big") + p.payload[at + n:]
+
+
+def change_data(p, vandal):
+    name = rng.choice([f for f in DATA_BITS if vandal or f not in IDENTITY])
+    setattr(p, name, other(getattr(p, name), DATA_BITS[name]))
+
+
+def change_common(p, vandal):
+    what = rng.randrange(6)
+    if what == 0:
+        p.version = other(p.version, 8)
+    elif what == 1 and (vandal or p.type not in (RS, AG)):
+        retype(p, rng.choice(TYPES) if rng.randrange(4) else rng.randrange(256), vandal)
+    elif what == 2:
+        p.srank = other(p.srank, 16) if rng.randrange(3) else rng.randrange(N)
+    elif what == 3:
+        p.drank = other(p.drank, 16) if rng.randrange(3) else rng.randrange(N)
+    elif what == 4:
+        p.len_extra = rng.choice((-24, -4, -1, 1, 4, 100, 65535 - 2000))
+    else:
+        p.group = other(p.group, 64)
+
+
+def retype(p, new, vandal):
+    """The packet says that it is something else; RS and AG only for a vandal."""
+    if new in (RS, AG) and not vandal:
+        new = RESET
+    if p.type in (RS, AG) and new not in (RS, AG):
+        p.payload = p.payload[:rng.choice((0, 8, 24, 32, 72, 104, 200))]
+    if p.type not in (RS, AG) and new in (RS, AG):
+        for name in DATA_BITS:
+            setattr(p, name, rng.choice((0, 1, rng.getrandbits(DATA_BITS[name]))))
+    p.type = new
+
+
+def notice(p, new):
+    """An ABORT, FIN, LATE ... that nobody has sent yet."""
+    q = plain(p)
+    q.type = new
+    q.payload = struct.pack(">IIIIQII", rng.choice((104, 110, 74, other(104, 32))),
+                            rng.randrange(24), rng.randrange(4), rng.randrange(4),
+                            other(5, 64), rng.randrange(10000), 0)
+    return q
+
+
+def plain(p):
+    return Packet(**{k: v for k, v in p.__dict__.items() if k not in Packet.DATA})
+
+
+# ------------------------------------------------------------------ mutants
+
+def insider(p, vandal):
+    """A packet with the right token and something wrong in it."""
+    if not rng.randrange(12):
+        p = notice(p, rng.choice((ABORT, FIN, FIN_ACK, LATE, REJECT, RESET)))
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if not rng.randrange(5):
+            change_common(p, vandal)
+        elif p.type in (RS, AG):
+            change_data(p, vandal)
+        else:
+            change_field(p)
+    if vandal and not rng.randrange(3):
+        p.payload = rng.choice((p.payload[:rng.randrange(len(p.payload) + 1)],
+                                p.payload + rng.randbytes(rng.randrange(64)),
+                                rng.randbytes(len(p.payload))))
+    return [p.frame()]
+
+
+def wrong_token(p, old):
+    """Anything at all, but with a token that is not the receiver's."""
+    token = rng.choice((0, p.token ^ 1 << rng.randrange(64), rng.getrandbits(64),
+                        p.token & 0xffffffff, *old))
+    if token == p.token:
+        token ^= 1
+    for _ in range(rng.randrange(4)):
+        rng.choice((lambda: change_common(p, True),
+                    lambda: change_data(p, True) if p.type in (RS, AG)
+                    else change_field(p)))()
+    if not rng.randrange(4):
+        p = notice(p, rng.choice((ABORT, FIN, FIN_ACK, LATE, REJECT, RESET, JOIN)))
+    p.token = token
+    return [p.frame()]
+
+
+def flipped(frame, first):
+    """One bit, behind the link's header; checksums stay as they were."""
+    at = rng.randrange(first, len(frame))
+    return frame[:at] + bytes([frame[at] ^ 1 << rng.randrange(8)]) + frame[at + 1:]
+
+
+def damaged(p):
+    """A packet as a broken device, an odd router or a dull attacker makes it."""
+    what = rng.randrange(9)
+    frame = p.frame()
+    if what == 0:
+        return [flipped(frame, 14)]
+    if what == 1:
+        return [frame[:rng.randrange(15, len(frame))]]
+    if what == 2 and len(p.udp()) > 520:
+        parts = p.fragments(rng.randrange(1, 65536))
+        rng.shuffle(parts)
+        return parts[:rng.randrange(1, 3)]
+    if what == 3 and not p.v6:
+        p.options = rng.choice((b"\1\1\1\1", b"\x94\4\0\0", rng.randbytes(8)))
+        return [p.frame()]
+    if what == 4 and p.v6:
+        p.ext = [(rng.choice((0, 60, 43)), b"\0\0\1\4\0\0\0\0")]
+        return [p.frame()]
+    if what == 5:
+        p.check = rng.choice(("bad", "zero"))
+        return [p.frame()]
+    if what == 6:
+        p.src = p.src[:-1] + bytes([rng.randrange(100, 250)])
+        return [p.frame()] if p.type != JOIN else []
+    if what == 7:
+        p.trailer = rng.randbytes(rng.randrange(1, 40))
+        return [p.frame()]
+    return [frame] * rng.randrange(1, 4)
+
+
+def outsider(p, old):
+    return wrong_token(p, old) if rng.randrange(3) else damaged(p)
+
+
+# ------------------------------------------------------------------ superpackets
+
+def cut_out(segs):
+    """Some that follow one another."""
+    first = rng.randrange(len(segs))
+    return segs[first:first + rng.randrange(1, len(segs) + 1)]
+
+
+def rearranged(segs):
+    """The same ones otherwise. All but the last one are of one length."""
+    what = rng.randrange(4)
+    if what == 0:
+        return cut_out(segs)
+    if what == 1:
+        first = cut_out(segs)
+        return first[:-1] + cut_out(segs) if len(first) > 1 else segs
+    if what == 2:
+        return rng.sample(segs[:-1], len(segs) - 1) + segs[-1:]
+    return segs
+
+
+def super_outsider(segs, size, old):
+    segs = rearranged([s.copy() for s in segs])
+    if rng.randrange(3):
+        some = rng.choice((1.0, 0.5, 0.05))
+        for s in segs:
+            if rng.random() < some:
+                s.token = rng.choice((0, s.token ^ 1, rng.getrandbits(64), *old))
+    return segs, size
+
+
+def super_insider(segs, size, vandal):
+    segs = rearranged([s.copy() for s in segs])
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        s = rng.choice(segs)
+        if rng.randrange(3):
+            change_data(s, vandal)
+        else:
+            change_common(s, vandal)
+        if vandal and not rng.randrange(4):
+            s.payload = rng.choice((s.payload[:rng.randrange(len(s.payload) + 1)],
+                                    rng.randbytes(len(s.payload))))
+    if vandal and not rng.randrange(4):
+        size = rng.choice((1, 63, 64, size - 1, size + 1, size // 2, 2 * size, 65535))
+    return segs, size
+
+
+def super_mutant(frame, size, kind, old):
+    segs = Packet.segments(frame, size)
+    if kind == OUTSIDER:
+        segs, size = super_outsider(segs, size, old)
+    else:
+        segs, size = super_insider(segs, size, kind == VANDAL)
+    if rng.randrange(4):
+        return [segs[0].superpacket(segs, size)]
+    return [ALONE + s.frame() for s in segs]
+
+
+# ------------------------------------------------------------------ the network
+
+class Ports:
+    """The bridge's ports: packets to a rank are seen, and sent, at its own."""
+
+    def __init__(self):
+        enter("rarbr")
+        self.sock = []
+        for r in range(N):
+            s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            s.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+            s.bind((f"p{r}", 3))
+            s.setblocking(False)
+            self.sock.append(s)
+        self.seen = {}      # (rank, type, superpacket?): the last ones
+        self.old = []       # tokens of groups that are gone
+        self.supers = self.refused = 0
+
+    def forget(self):
+        tokens = {p.token for kept in self.seen.values() for p, _, _ in kept}
+        self.old = (self.old + sorted(tokens))[-50:]
+        self.seen = {}
+
+    def sniff(self, budget=12):
+        for rank, s in enumerate(self.sock):
+            for _ in range(budget):
+                try:
+                    frame, where = s.recvfrom(70000)
+                except (BlockingIOError, OSError):
+                    break
+                # only what goes out of the port goes to this rank
+                if where[2] != socket.PACKET_OUTGOING:
+                    continue
+                size, frame = int.from_bytes(frame[4:6], sys.byteorder), frame[10:]
+                p = Packet.parse(frame)
+                if p and p.drank == rank and p.type in TYPES:
+                    kept = self.seen.setdefault((rank, p.type, size > 0), [])
+                    kept.append((p, frame, size))
+                    del kept[:-KEEP]
+
+    def inject(self, kind):
+        """One packet becomes a mutant; the rarer types as often as the others."""
+        if not self.seen:
+            return 0
+        rank, _, _ = key = rng.choice(sorted(self.seen))
+        p, frame, size = rng.choice(self.seen[key])
+        if size:
+            frames = super_mutant(frame, size, kind, self.old)
+            self.supers += len(frames) == 1
+        elif kind == OUTSIDER:
+            frames = [ALONE + f[:9014] for f in outsider(p.copy(), self.old)]
+        else:
+            frames = [ALONE + f[:9014] for f in insider(p.copy(), kind == VANDAL)]
+        for frame in frames:
+            try:
+                self.sock[rank].send(frame)
+            except OSError:
+                self.refused += 1   # too long for the device, or its queue is full
+        return len(frames)
+
+
+# ------------------------------------------------------------------ one run
+
+def start_ring(kind, v6, log):
+    repeats, limit = ("3", "60") if kind == OUTSIDER else ("30", "6")
+    env = dict(os.environ, SEED=str(rng.randrange(1 << 31)))
+    return subprocess.Popen(
+        ["ring", "-n", str(N), "-a", "6" if v6 else "4", "-t", "i32,f32,f64",
+         "-c", "std,40k", "-r", repeats, "-T", limit],
+        stdout=log, stderr=log, env=env)
+
+
+def one_run(ports, kind):
+    """Returns (exit status of ring, its output, packets injected)."""
+    v6, path, sent = rng.randrange(2), rng.choice(("ingress", "udp")), 0
+    burst, chunks = rng.choice((2, 6, 40)), rng.choice((1, 4, 64))
+    for r in range(N):
+        enter(f"rar{r}")
+        sysctl("rx_path", path)
+        sysctl("super_chunks", chunks)
+    ports.forget()
+    with tempfile.TemporaryFile("w+") as log:
+        ring = start_ring(kind, v6, log)
+        while ring.poll() is None:
+            select.select(ports.sock, [], [], 0.002)
+            ports.sniff()
+            for _ in range(rng.randrange(burst)):
+                sent += ports.inject(kind)
+        log.seek(0)
+        return ring.returncode, log.read(), sent
+
+
+def fuzz(ports, kind, seconds):
+    end, runs, failed, sent, ok = time.monotonic() + seconds, 0, 0, 0, True
+    while ok and (time.monotonic() < end or not runs):
+        status, said, n = one_run(ports, kind)
+        runs, failed, sent = runs + 1, failed + bool(status), sent + n
+        if kind == OUTSIDER:
+            ok = not status
+        elif kind == INSIDER:
+            ok = not WRONG.search(said)
+        if not ok:
+            note("\n".join(said.splitlines()[-40:]))
+    note(f"{kind}: {sent} packets, {runs} runs, {failed} of them failed")
+    result(ok and sent > 0, {OUTSIDER: "no outsider disturbs a ring",
+                             INSIDER: "no insider makes a wrong sum of right data",
+                             VANDAL: "vandals"}[kind])
+
+
+def drops():
+    """What the mutants died of, over all ranks."""
+    total = {}
+    for r in range(N):
+        enter(f"rar{r}")
+        for name, value in tables("rar_netstat").items():
+            if name.startswith("RarDrop") and value:
+                total[name[7:]] = total.get(name[7:], 0) + value
+    return total
+
+
+def empty(rank):
+    enter(f"rar{rank}")
+    with open("/proc/thread-self/net/rar") as f:
+        lines = f.read().splitlines()
+    return len(lines) == 2 and " mem 0 " in lines[0]
+
+
+def test_end():
+    end = time.monotonic() + 60
+    while not all(empty(r) for r in range(N)) and time.monotonic() < end:
+        time.sleep(0.1)
+    result(all(empty(r) for r in range(N)), "no member and no memory is left")
+
+
+def main():
+    seconds = float(sys.argv[1]) if sys.argv[1:] else 20
+    rng.seed(get_seed())
+    ports = Ports()
+    for kind, share in ((OUTSIDER, 0.4), (INSIDER, 0.3), (VANDAL, 0.3)):
+        fuzz(ports, kind, seconds * share)
+    found = drops()
+    note(f"superpackets {ports.supers}, refused by the device {ports.refused}")
+    result(ports.supers > 0, "superpackets were among them")
+    note("drops: " + " ".join(f"{k} {v}" for k, v in sorted(found.items())))
+    result(len(found) >= 10, f"{len(found)} reasons to drop a packet were met")
+    test_end()
+    finish()
+
+
+if __name__ == "__main__":
+    print("TAP version 13", flush=True)
+    main()

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Shared by the C selftests: addresses, joining, running N ranks, reproducible
+ * data, the ring-order reference, counters.
+ *
+ * Functions that can fail return 0 (or a descriptor, or a length) or a negative
+ * errno. TAP lines are printed by the programs with the kernel's kselftest.h,
+ * whose counters are static: this file only writes "# " lines.
+ */
+#ifndef RAR_UTIL_H
+#define RAR_UTIL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <linux/rar.h>
+
+/* ------------------------------------------------------------ environment */
+
+extern uint64_t rar_seed;	/* of all data; env SEED or RAR_SEED */
+
+/* Sets and prints the seed, makes stdout line buffered. */
+void rar_init(void);
+/* NULL if socket(AF_RAR) works, else why not: for ksft_exit_skip(). */
+const char *rar_missing(void);
+/* One "# " line, one write. */
+void rar_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+uint64_t rar_now_us(void);
+void rar_sleep_ms(unsigned int ms);
+/* Moves the caller into a new network namespace with lo up. */
+int rar_private_net(void);
+/* Moves the calling thread into a network namespace made by "ip netns add". */
+int rar_enter(const char *netns);
+/* Writes a string to a file, for sysctls: rar_write("/proc/sys/net/rar/...") */
+int rar_write(const char *path, const char *value);
+/* A counter of the caller's network namespace, e.g. "RarRxEncap"; -ENOENT. */
+int64_t rar_counter(const char *name);
+/* A line of /proc/vmstat; -ENOENT. */
+int64_t rar_vmstat(const char *name);
+/* User pages that are pinned; -ENOENT if this kernel does not count them. */
+int64_t rar_pinned(void);
+/* Waits until there are no more than before: closed members may serve their
+ * neighbours for a while (net.rar.linger_ms).
+ */
+bool rar_unpinned(int64_t before);
+
+/* In a rank's function: log and fail. */
+#define RAR_CHECK(cond, fmt, ...) do {					\
+	if (!(cond)) {							\
+		rar_log("%s:%d: %s: " fmt, __FILE__, __LINE__, #cond,	\
+			##__VA_ARGS__);					\
+		return 1;						\
+	}								\
+} while (0)
+
+/* ------------------------------------------------------------ groups */
+
+/* Addresses as selftests/lib/lib.sh gives them. */
+enum rar_where {
+	RAR_ON_IPV4,		/* 10.77.0.(rank + 1) */
+	RAR_ON_IPV6,		/* fd77::(rank + 1) */
+	RAR_ON_LL6,		/* fe80::77:(rank + 1), device eth0 */
+	RAR_ON_LO4,		/* 127.0.0.1 */
+	RAR_ON_LO6,		/* ::1 */
+	RAR_ON_NR
+};
+
+/* -1 if unknown; names: 4 6 ll6 lo4 lo6 */
+int rar_where_parse(const char *name);
+
+/**
+ * struct rar_ring - how the ranks of a group find each other
+ * @group: group id
+ * @size:  ranks
+ * @where: kind of address
+ * @netns: rank r lives in the network namespace "<netns>r"; NULL: all live in
+ *         the caller's, at the address of rank 0
+ * @port:  UDP port in host order, 0 = net.rar.port
+ * @place: rank r has the address of rank place[r]; NULL: its own
+ * @device: SO_BINDTODEVICE, and the address is the route's; NULL: any device
+ * @hosts: not 0: rank r lives on the host whose ranks begin at first[], which is the
+ *         namespace "<netns>host", at its address
+ * @first: first rank of each host
+ * @by_hosts: RAR_BY_HOSTS
+ */
+struct rar_ring {
+	uint64_t group;
+	uint32_t size;
+	enum rar_where where;
+	const char *netns;
+	uint16_t port;
+	const uint32_t *place;
+	const char *device;
+	uint32_t hosts;
+	const uint32_t *first;
+	bool by_hosts;
+};
+
+/* The host of a rank; 0 if there are none. */
+uint32_t rar_host(const struct rar_ring *ring, uint32_t rank);
+
+/* Address of a rank; call it in the namespace that will use it (scope id). */
+void rar_address(const struct rar_ring *ring, uint32_t rank,
+		 struct sockaddr_rar *addr);
+static inline uint32_t rar_next(const struct rar_ring *ring, uint32_t rank)
+{
+	return (rank + 1) % ring->size;
+}
+
+int rar_socket(void);
+/* bind() and connect(); waits as long as the socket does */
+int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank);
+int rar_connect(int fd, const struct rar_ring *ring, uint32_t rank);
+int rar_join(int fd, const struct rar_ring *ring, uint32_t rank);
+/* RAR_JOIN, never waits; then wait for its end: 0, SO_ERROR or -ETIMEDOUT */
+int rar_join_start(int fd, const struct rar_ring *ring, uint32_t rank);
+int rar_join_wait(int fd, int timeout_ms);
+/* socket, bind, connect: descriptor or -errno */
+int rar_open(const struct rar_ring *ring, uint32_t rank);
+
+int rar_error(int fd, struct rar_error *error);
+int rar_info(int fd, struct rar_info *info);
+const char *rar_reason_name(uint32_t reason);
+/* One line: what failed, errno, and what RAR_ERROR says about it. */
+void rar_log_error(int fd, const char *what, int err);
+int rar_nonblock(int fd, bool on);
+int rar_timeout(int fd, int option, unsigned int ms);	/* SO_RCVTIMEO ... */
+
+/* ------------------------------------------------------------ operations */
+
+/* sendmsg with an optional RAR_OP; 0 means all of it was taken. */
+int rar_send(int fd, const void *buf, size_t len, int flags,
+	     const struct rar_op *op);
+/* One recvmsg; *eor = MSG_EOR, *done filled if it came (size 0 if not). */
+ssize_t rar_recv(int fd, void *buf, size_t len, int flags, bool *eor,
+		 struct rar_done *done);
+/* Until MSG_EOR: length of the record, -EPIPE at the end of the stream. */
+ssize_t rar_recv_all(int fd, void *buf, size_t len, struct rar_done *done);
+/* A RAR_OP with the fields that tests use most, 0 = default. */
+struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
+
+/* ------------------------------------------------------------ data */
+
+/**
+ * struct rar_data - an operation's data, known to every rank from the seed
+ * @id:    tells operations apart
+ * @count: elements
+ * @size:  ranks
+ * @dtype: enum rar_dtype
+ * @hosts: not 0: RAR_BY_HOSTS, with so many
+ * @first: first rank of each
+ */
+struct rar_data {
+	uint64_t id;
+	uint64_t count;
+	uint32_t size;
+	uint32_t dtype;
+	uint32_t hosts;
+	const uint32_t *first;
+};
+
+size_t rar_element(uint32_t dtype);
+const char *rar_dtype_name(uint32_t dtype);
+uint32_t rar_dtype_parse(const char *name);	/* 0 if unknown */
+static inline uint64_t rar_bytes(const struct rar_data *d)
+{
+	return d->count * rar_element(d->dtype);
+}
+
+/* Elements first .. first + n - 1 of what a rank contributes, of the sum. */
+void rar_fill(const struct rar_data *d, uint32_t rank, uint64_t first,
+	      uint64_t n, void *buf);
+void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n,
+		void *buf);
+/* -1 if buf holds exactly these bits, else the first wrong element. */
+int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
+		   const void *buf);
+uint64_t rar_hash(uint64_t hash, const void *buf, size_t len);
+/* The next of a row of random numbers that *state, the seed, decides. */
+uint64_t rar_random(uint64_t *state);
+/* The two halves of an all-reduce of d, checked: 0 or -errno (-EBADE: bits) */
+int rar_post(int fd, const struct rar_data *d, uint32_t rank);
+int rar_collect(int fd, const struct rar_data *d, uint32_t rank);
+int rar_allreduce(int fd, const struct rar_data *d, uint32_t rank);
+
+/* ------------------------------------------------------------ running ranks */
+
+#define RAR_PROCS	64
+
+typedef int (*rar_rank_fn)(uint32_t rank, void *arg);
+
+/* Zeroed memory that forked processes share. */
+void *rar_shared(size_t len);
+
+struct rar_barrier {
+	atomic_uint arrived;
+	atomic_uint round;
+};
+
+/* Waits until n processes or threads have come here; reusable; -ETIMEDOUT. */
+int rar_barrier(struct rar_barrier *b, uint32_t n, unsigned int timeout_s);
+
+/* Forks; the child enters the namespace (if not NULL) and exits with fn's
+ * value; it is killed when the caller dies.
+ */
+pid_t rar_spawn(const char *netns, rar_rank_fn fn, uint32_t rank, void *arg);
+/* Exit value, 128 + signal, or -ETIMEDOUT (then the child is killed). */
+int rar_reap(pid_t pid, uint64_t deadline_us);
+void rar_kill(pid_t pid);	/* SIGKILL and reap */
+
+/* n ranks as processes (threads) with a time limit, each in "<netns>rank" if
+ * netns is not NULL. Returns how many did not return 0; every failure is
+ * logged, what is left is killed 10 s later (threads: the process exits).
+ */
+int rar_run(uint32_t n, const char *netns, unsigned int timeout_s,
+	    rar_rank_fn fn, void *arg);
+int rar_run_threads(uint32_t n, const char *netns, unsigned int timeout_s,
+		    rar_rank_fn fn, void *arg);
+
+#endif /* RAR_UTIL_H */

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranks post in every order: three members, two or three operations, and every
+ * way in which their calls can follow one another. One member is ahead while
+ * another still waits in an earlier operation, so its packets need credit there,
+ * while the packets of that earlier operation must pass it in turn. Nothing may
+ * stall: once all have posted the results come, without a probe that has to find
+ * out. Every bit must be right, with the smallest credit as with the usual one.
+ *
+ * crossed [full]
+ *	All 90 orders of two operations and a sample of the 1680 orders of three
+ *	(full: all of them). All members are sockets of this process; on 127.0.0.1
+ *	of a namespace of its own, then in the namespaces rar0 .. rar2 of
+ *	selftests/lib/lib.sh (lib/in_topo.sh 3 crossed).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "rar_util.h"
+
+#define SIZE		3
+#define MAX_OPS		3
+#define MAX_STEPS	(SIZE * MAX_OPS)
+#define ORDERS_2	90
+#define ORDERS_3	1680
+#define SAMPLE		60	/* of the orders of three */
+#define STALL_MS	10000	/* for hangs, not for slow machines */
+
+/* Elements of the operations in turn: one packet, many, more than any credit. */
+static const uint64_t counts[] = { 7, 24000, 1000, 110000, 3 };
+
+struct order {
+	uint32_t ops;
+	uint8_t rank[MAX_STEPS];	/* who posts next */
+};
+
+/* A ring whose operations go on from order to order. */
+struct live {
+	int fd[SIZE];
+	uint64_t next_id;
+	const char *netns;
+	uint32_t worst_ms;
+	uint64_t total_us;
+	uint64_t probes;	/* sent although all had posted */
+	uint32_t orders;
+	uint32_t crossed;	/* orders in which packets were held early */
+};
+
+static struct rar_data data_of(uint64_t id)
+{
+	return (struct rar_data){
+		.id = id, .size = SIZE, .dtype = RAR_F32,
+		.count = counts[id % (sizeof(counts) / sizeof(counts[0]))],
+	};
+}
+
+/* ------------------------------------------------------------ orders */
+
+static uint64_t orders_left(const uint32_t *left)
+{
+	uint64_t n = 1;
+	uint32_t sum = 0;
+
+	/* sum! / (left[0]! left[1]! left[2]!), as a product of binomials */
+	for (uint32_t r = 0; r < SIZE; r++)
+		for (uint32_t k = 1; k <= left[r]; k++)
+			n = n * ++sum / k;
+	return n;
+}
+
+/* Order number @nr of all those in which each rank posts @ops operations. */
+static struct order order_of(uint32_t ops, uint64_t nr)
+{
+	uint32_t left[SIZE] = { ops, ops, ops };
+	struct order o = { .ops = ops };
+	uint64_t n;
+
+	for (uint32_t step = 0; step < SIZE * ops; step++) {
+		for (uint32_t r = 0; r < SIZE; r++) {
+			if (!left[r])
+				continue;
+			left[r]--;
+			n = orders_left(left);
+			o.rank[step] = r;
+			if (nr < n)
+				break;
+			nr -= n;
+			left[r]++;
+		}
+	}
+	return o;
+}
+
+static const char *order_name(const struct order *o)
+{
+	static char text[MAX_STEPS + 1];
+
+	memset(text, 0, sizeof(text));
+	for (uint32_t step = 0; step < SIZE * o->ops; step++)
+		text[step] = '0' + o->rank[step];
+	return text;
+}
+
+/* ------------------------------------------------------------ namespaces */
+
+static int home = -1;	/* namespace that the members of one namespace live in */
+
+static int enter_home(void)
+{
+	return setns(home, CLONE_NEWNET) ? -errno : 0;
+}
+
+static int enter_rank(const char *netns, uint32_t rank)
+{
+	char name[16];
+
+	if (!netns)
+		return enter_home();
+	snprintf(name, sizeof(name), "%s%u", netns, rank);
+	return rar_enter(name);
+}
+
+/* What the links sent to find out where they are, in all namespaces. */
+static uint64_t probes(const char *netns)
+{
+	uint64_t n = 0;
+
+	for (uint32_t r = 0; r < (netns ? SIZE : 1); r++) {
+		if (enter_rank(netns, r))
+			abort();
+		n += rar_counter("RarTxCtl");
+	}
+	return n;
+}
+
+/* ------------------------------------------------------------ running one */
+
+static bool holds_early(const struct live *l)
+{
+	struct rar_info info;
+
+	for (uint32_t r = 0; r < SIZE; r++)
+		if (!rar_info(l->fd[r], &info) && info.early_bytes)
+			return true;
+	return false;
+}
+
+/* All calls of send() in this order, with time for the packets in between. */
+static int post_in_order(struct live *l, const struct order *o)
+{
+	uint64_t id[SIZE] = { l->next_id, l->next_id, l->next_id };
+	struct rar_data d;
+	bool held = false;
+	uint32_t r;
+	int err = 0;
+
+	for (uint32_t step = 0; step < SIZE * o->ops && !err; step++) {
+		r = o->rank[step];
+		d = data_of(id[r]++);
+		err = rar_post(l->fd[r], &d, r);
+		rar_sleep_ms(1);
+		held |= holds_early(l);
+	}
+	l->crossed += held;
+	return err;
+}
+
+static int collect_one(int fd, uint64_t id, uint32_t rank, uint64_t deadline_us)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct rar_data d = data_of(id);
+	uint64_t now = rar_now_us();
+	int ms = now < deadline_us ? (deadline_us - now) / 1000 : 0;
+
+	if (poll(&p, 1, ms) != 1)
+		return -ETIMEDOUT;
+	return rar_collect(fd, &d, rank);
+}
+
+/* Everything is posted: how long until all have all results? */
+static int collect_all(struct live *l, uint32_t ops)
+{
+	uint64_t before = probes(l->netns), start = rar_now_us(), us;
+	int err = 0;
+
+	for (uint32_t i = 0; i < ops && !err; i++)
+		for (uint32_t r = 0; r < SIZE && !err; r++)
+			err = collect_one(l->fd[r], l->next_id + i, r,
+					  start + STALL_MS * 1000ull);
+	us = rar_now_us() - start;
+	if (us / 1000 > l->worst_ms)
+		l->worst_ms = us / 1000;
+	l->total_us += us;
+	l->probes += probes(l->netns) - before;
+	return err;
+}
+
+static int run_order(struct live *l, uint32_t ops, uint64_t nr)
+{
+	struct order o = order_of(ops, nr);
+	int err;
+
+	err = post_in_order(l, &o) ?: collect_all(l, ops);
+	l->next_id += ops;
+	l->orders++;
+	if (err)
+		rar_log("order %s from operation %llu on: %s", order_name(&o),
+			(unsigned long long)(l->next_id - ops), strerror(-err));
+	return err;
+}
+
+/* ------------------------------------------------------------ rings */
+
+static int ring_up(struct live *l, const struct rar_ring *ring,
+		   const char *early_bytes, const char *local)
+{
+	int err = 0;
+
+	for (uint32_t r = 0; r < SIZE && !err; r++) {
+		err = enter_rank(ring->netns, r) ?:
+		      rar_write("/proc/sys/net/rar/early_bytes", early_bytes) ?:
+		      rar_write("/proc/sys/net/rar/local", local);
+		if (err)
+			break;
+		l->fd[r] = rar_socket();
+		err = rar_join_start(l->fd[r], ring, r);
+	}
+	for (uint32_t r = 0; r < SIZE && !err; r++)
+		err = rar_join_wait(l->fd[r], 20000);
+	return err;
+}
+
+static int all_orders(struct live *l, bool full)
+{
+	int err = 0;
+
+	for (uint64_t i = 0; i < ORDERS_2 && !err; i++)
+		err = run_order(l, 2, i);
+	for (uint64_t i = 0; i < (full ? ORDERS_3 : SAMPLE) && !err; i++)
+		err = run_order(l, 3, full ? i : rar_hash(rar_seed, &i, sizeof(i)) %
+				ORDERS_3);
+	return err;
+}
+
+static bool test(const struct rar_ring *ring, const char *early_bytes,
+		 const char *local, bool full)
+{
+	struct live l = { .fd = { -1, -1, -1 }, .netns = ring->netns };
+	int err;
+
+	err = ring_up(&l, ring, early_bytes, local);
+	if (err)
+		rar_log("join: %s", strerror(-err));
+	err = err ?: all_orders(&l, full);
+	rar_log("crossed early_bytes=%s orders=%u held=%u mean=%lluus worst=%ums probes=%llu",
+		early_bytes, l.orders, l.crossed,
+		(unsigned long long)l.total_us / (l.orders ?: 1), l.worst_ms,
+		(unsigned long long)l.probes);
+	for (uint32_t r = 0; r < SIZE; r++)
+		close(l.fd[r]);
+	/* In memory nothing comes early: what waits, waits at its sender. */
+	return !err && (*local == '1' ? !l.crossed : l.crossed > l.orders / 4) &&
+	       l.probes <= l.orders / 4;
+}
+
+static const struct {
+	const char *name;
+	const char *netns;
+	enum rar_where where;
+	const char *early_bytes;
+	const char *local;
+} tests[] = {
+	{ "127.0.0.1, smallest credit", NULL, RAR_ON_LO4, "4096", "0" },
+	{ "127.0.0.1, usual credit", NULL, RAR_ON_LO4, "262144", "0" },
+	{ "127.0.0.1, in memory", NULL, RAR_ON_LO4, "262144", "1" },
+	{ "namespaces, smallest credit", "rar", RAR_ON_IPV4, "4096", "0" },
+	{ "namespaces, usual credit", "rar", RAR_ON_IPV4, "262144", "0" },
+};
+
+int main(int argc, char **argv)
+{
+	bool full = argc > 1 && !strcmp(argv[1], "full");
+	struct rar_ring ring = { .size = SIZE };
+	const char *why;
+
+	ksft_print_header();
+	rar_init();
+	why = rar_missing();
+	if (why)
+		ksft_exit_skip("%s\n", why);
+	if (access("/run/netns/rar2", F_OK) || rar_private_net())
+		ksft_exit_skip("run me as lib/in_topo.sh 3 crossed\n");
+	home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	ksft_set_plan(ARRAY_SIZE(tests));
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+		ring.group = 0xc055ed + i;
+		ring.netns = tests[i].netns;
+		ring.where = tests[i].where;
+		ksft_test_result(test(&ring, tests[i].early_bytes,
+				      tests[i].local, full), "%s\n",
+				 tests[i].name);
+	}
+	ksft_finished();
+}

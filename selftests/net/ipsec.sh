@@ -1,0 +1,193 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# IPsec: what a policy demands of packets is demanded of this module's. Clear packets do not
+# pass a policy that wants ESP, on any receive path; with ESP a ring works, its superpackets
+# and lanes go through the transforms, and nothing leaves in the clear.
+. "$(dirname "$0")/../lib/lib.sh"
+
+port=18118	# RAR_DEFAULT_PORT
+
+# An address of a rank, in family 4 or 6
+addr()
+{
+	if [ "$2" = 4 ]; then echo 10.77.0.$(($1 + 1)); else echo fd77::$(($1 + 1)); fi
+}
+
+# esp FROM TO [MODE [FAMILY]]: states and policies for what one rank sends to another
+esp()
+{
+	local from=$1 to=$2 mode=${3-transport} src dst spi
+	local key=0x000102030405060708090a0b0c0d0e0f
+
+	src=$(addr "$from" "${4-4}") dst=$(addr "$to" "${4-4}")
+	spi=$((0x1000 + 16 * from + to))
+	for rank in "$from" "$to"; do
+		ip -n "rar$rank" xfrm state add src "$src" dst "$dst" proto esp spi $spi \
+			mode "$mode" auth 'hmac(sha256)' $key enc 'cbc(aes)' $key || return
+	done
+	ip -n "rar$from" xfrm policy add src "$src" dst "$dst" dir out tmpl src "$src" dst "$dst" \
+		proto esp mode "$mode" || return
+	demand "$from" "$to" "$mode" "${4-4}"
+}
+
+# demand FROM TO [MODE [FAMILY]]: the second rank takes nothing else from the first one
+demand()
+{
+	local src dst
+
+	src=$(addr "$1" "${4-4}") dst=$(addr "$2" "${4-4}")
+	ip -n "rar$2" xfrm policy add src "$src" dst "$dst" dir in tmpl src "$src" dst "$dst" \
+		proto esp mode "${3-transport}"
+}
+
+# Between all ranks.
+esp_all()
+{
+	local a b
+
+	for ((a = 0; a < topo_n; a++)); do
+		for ((b = 0; b < topo_n; b++)); do
+			[ $a = $b ] || esp $a $b "$@" || return
+		done
+	done
+}
+
+esp_off()
+{
+	each_rank ip xfrm policy flush
+	each_rank ip xfrm state flush
+	each_rank ip xfrm policy setdefault in accept
+}
+
+# Count the packets in the clear, from any port, and by ESP on their way to each rank.
+watch()
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		rns br nft -f - <<-EOT || return
+			table netdev to$r {
+				counter nclear {}
+				counter nlane {}
+				counter nesp {}
+				chain c {
+					type filter hook egress device p$r priority 0;
+					udp dport $port counter name nclear
+					udp sport $((port + 1))-$((port + 15)) counter name nlane
+					meta l4proto 50 counter name nesp
+				}
+			}
+		EOT
+	done
+}
+
+# seen clear|lane|esp [RANK]: such packets on their way to all ranks or one, since they were
+# forgotten
+seen()
+{
+	rns br nft list counters ${2:+table netdev to$2} | awk -v n="n$1" '$1 == "counter" { on = $2 == n }
+		$1 == "packets" && on { sum += $2 } END { print sum + 0 }'
+}
+
+forget() { rns br nft reset counters > /dev/null; }
+
+# refused NAME option...: clear packets do not make a ring
+refused()
+{
+	local name=$1 status=0
+
+	shift
+	out=$(ring -T 20 -c 5 -s join_ms=1000,dead_ms=1000 "$@" 2>&1) || status=$?
+	quote "$(tail -n 2 <<< "$out")"
+	[ $status != 0 ]
+	result $? "$name: no ring in the clear"
+}
+
+# encrypted NAME option...: right bits, and all by ESP
+encrypted()
+{
+	local name=$1 clear esp
+
+	shift
+	forget
+	check "$name" ring -T 100 -c 5,60k -t f32 "$@"
+	clear=$(seen clear) esp=$(seen esp)
+	[ "$clear" = 0 ] && [ "$esp" -gt 40 ]
+	result $? "$name: $clear packets in the clear, $esp by ESP"
+}
+
+# Ranks 1 and 2 only: what came in the clear, as superpackets, goes on encrypted.
+one_link()
+{
+	forget
+	esp 1 2
+	check "one link of three" ring -n 3 -T 100 -c 300k -t f32
+	[ "$(seen esp)" -gt 200 ]
+	result $? "one link of three: by ESP"
+	esp_off
+}
+
+# What leaves by another port would be what no policy has been asked about.
+one_flow()
+{
+	esp_all
+	ip -n rar0 xfrm policy add src 10.77.0.1 dst 10.77.0.2 proto udp sport $((port + 1)) \
+		dir out action block priority 1
+	encrypted "policies by port" -n 2 -c 300k
+	esp_off
+	ip -n rar0 xfrm policy add src 10.77.0.1 dst 10.77.0.2 proto udp sport $((port + 1)) \
+		dir out action block priority 1
+	forget
+	check "a lane's port is blocked" ring -n 2 -T 60 -c 300k -t f32
+	[ "$(seen lane 1)" = 0 ] && [ "$(seen lane 0)" != 0 ]
+	result $? "nothing leaves by it"
+	esp_off
+}
+
+need_module
+for module in xfrm_user esp4 esp6 authenc cbc sha256 hmac; do
+	modprobe -q $module
+done
+ip xfrm policy list > /dev/null 2>&1 || skip_all "no IPsec in this kernel"
+log=$(mktemp)
+plan 19
+topo_up 3
+watch
+for path in ingress udp; do
+	topo_sysctl rx_path=$path
+	demand 0 1
+	refused "$path: a policy" -n 2
+	esp_off
+done
+topo_sysctl rx_path=ingress
+demand 0 1 transport 6
+refused "a policy for IPv6" -n 2 -a 6
+esp_off
+rns 1 ip xfrm policy setdefault in block
+refused "no policy, and it says block" -n 2
+esp_off
+check "no policy" ring -n 3 -T 60 -c 5,60k
+
+esp_all
+encrypted "transport mode" -n 3
+esp_off
+esp_all tunnel
+encrypted "tunnels" -n 3
+esp_off
+esp_all transport 6
+encrypted "IPv6" -n 2 -a 6
+esp_off
+one_link
+one_flow
+# Policies that come while a ring runs.
+ring -n 2 -c 20000x60k -t f32 -T 30 -s dead_ms=1000 > "$log" 2>&1 &
+sleep 2
+demand 0 1
+wait $!
+status=$?
+quote "$(tail -n 2 "$log")"
+[ $status != 0 ] && ! grep -q "time limit" "$log"
+result $? "a policy that comes later: the ring ends"
+esp_off
+check "after that" ring -n 3 -T 60 -c 5,60k
+finish

@@ -1,0 +1,163 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The host's rules for packets: socket filters, SO_SNDBUF, rules for users, net.rar.strict,
+# and the firewall rules of the manual.
+. "$(dirname "$0")/../lib/lib.sh"
+
+port=18118
+
+# fails NAME COUNTER command...: no ring, and rank 1's counter says why
+fails()
+{
+	local name=$1 before
+
+	before=$(counter 1 "$2")
+	! out=$("${@:3}" 2>&1)
+	result $? "$name: no ring"
+	quote "$(tail -n 1 <<< "$out")"
+	[ $(($(counter 1 "$2") - before)) -gt 2 ]
+	result $? "$name: $2 counts"
+}
+
+filters() # PATH
+{
+	topo_sysctl rx_path="$1"
+	check "$1: a filter that looks at the port" filtered -f pass -n 3
+	fails "$1: a filter that drops" RarDropFilter filtered -f drop
+	fails "$1: a filter that cuts" RarDropFilter filtered -f cut
+}
+
+# A queue of rank 0's host that holds packets for long; nobody has more in it than it may.
+held_back()
+{
+	local held most=0 now pid status
+
+	topo_sysctl window=8388608
+	each_rank tc qdisc replace dev eth0 root netem limit 10000 slot 20ms packets 40
+	held=$(counter 0 RarTxHeldBack)
+	filtered -n 3 -b 30000 -c 500000 > "$log" 2>&1 &
+	pid=$!
+	while [ -e /proc/$pid ] && kill -0 $pid 2> /dev/null; do
+		now=$(rns 0 tc -s -j qdisc show dev eth0 | grep -o '"backlog":[0-9]*')
+		now=${now#*:}
+		[ "${now:-0}" -le "$most" ] || most=$now
+		sleep 0.02
+	done
+	wait $pid
+	status=$?
+	quote "$(< "$log")"
+	result $status "a small SO_SNDBUF and a slow queue: all bits are right"
+	held=$(($(counter 0 RarTxHeldBack) - held))
+	[ $held -gt 0 ]
+	result $? "own chunks are held back $held times, at most $most bytes are queued"
+	each_rank tc qdisc del dev eth0 root
+	topo_sysctl window=1048576
+}
+
+# Rules by user see who sends, though root opened the port.
+by_user()
+{
+	local n
+
+	rns 0 nft -f - <<-EOT
+		table inet t {
+			counter other {}
+			counter nobody {}
+			chain out {
+				type filter hook output priority 0;
+				udp dport $port meta skuid 4711 counter name other
+				udp dport $port meta skuid 0 counter name nobody
+			}
+		}
+	EOT
+	topo_sysctl local=0
+	check "of another user" rns 0 setpriv --reuid 4711 --clear-groups \
+		ring -n 2 -m same -c 5,60k -t f32 -T 30
+	n=$(rns 0 nft list counter inet t other | awk '$1 == "packets" { print $2 }')
+	[ "$n" -gt 20 ] && rns 0 nft list counter inet t nobody | grep -q "packets 0 "
+	result $? "of another user: $n packets"
+	topo_sysctl local=1
+	topo_rules_off
+}
+
+strict()
+{
+	local before r
+
+	topo_sysctl strict=1
+	before=$(counter 1 RarRxIngress)
+	check "strict" ring -n 3 -c 5,60k -t f32 -T 30
+	[ $(($(counter 1 RarRxIngress) - before)) = 0 ]
+	result $? "strict: nothing is received before netfilter"
+	before=$(counter 0 RarRxLocal)
+	check "strict, in one namespace" rns 0 ring -n 3 -m same -c 5,60k -t f32 -T 30
+	[ $(($(counter 0 RarRxLocal) - before)) = 0 ]
+	result $? "strict: nothing goes by memory"
+	! out=$(ring -H 2,2 -B -c 60k -t f32 -T 10 2>&1)
+	result $? "strict: RAR_BY_HOSTS is refused"
+	rns 1 nft -f - <<-EOT
+		table inet t {
+			chain in {
+				type filter hook input priority 0;
+				udp dport $port drop
+			}
+		}
+	EOT
+	! filtered -n 2 -i 1 > /dev/null 2>&1
+	result $? "strict: an input chain that drops: no ring"
+	topo_rules_off
+	topo_sysctl strict=0
+}
+
+# What is set for the host holds for namespaces that users make, and new ones begin with it.
+strict_host()
+{
+	sysctl -qw net.rar.strict=1
+	unshare -n sysctl -n net.rar.strict | grep -qx 1
+	result $? "a new namespace begins as the host's"
+	unshare -Urn sysctl -n net.rar.strict | grep -qx 1
+	result $? "a user's namespace: strict"
+	! unshare -Urn sysctl -qw net.rar.strict=0 2> /dev/null
+	result $? "a user's namespace: stays so"
+	sysctl -qw net.rar.strict=0
+	unshare -Urn sh -c "sysctl -qw net.rar.strict=1 && sysctl -qw net.rar.strict=0"
+	result $? "not set for the host: the user decides"
+}
+
+# The rules of README.md and rar(7), as they stand there, for rank 1.
+manual()
+{
+	local rules
+
+	for hook in netdev inet; do
+		rules=$(sed -n "/^table $hook rar {/,/^}/p" ../README.md)
+		[ -n "$rules" ] && rns 1 nft -f - <<< "$rules"
+		result $? "README: the rules for $hook"
+		topo_sysctl rx_path="$1"
+		shift
+		check "$hook: neighbours may" ring -n 2 -c 5,60k -t f32 -T 30
+		rns 1 nft flush ruleset
+		rns 1 nft -f - <<< "${rules//10.77.0.0\/24/192.0.2.0\/24}"
+		! filtered -n 2 -i 1 > /dev/null 2>&1
+		result $? "$hook: others may not"
+		topo_rules_off
+	done
+}
+
+need_module
+log=$(mktemp)
+plan 32
+topo_up 3
+for path in ingress udp; do
+	filters $path
+done
+topo_sysctl rx_path=ingress
+check "in one namespace, a filter" rns 0 filtered -m -f pass
+[ "$(counter 0 RarRxLocal)" = 0 ]
+result $? "in one namespace, a filter: nothing goes by memory"
+held_back
+by_user
+strict
+strict_host
+manual ingress udp
+finish
