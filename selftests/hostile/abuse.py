@@ -5,7 +5,7 @@
 abuse.py [case...]		names or parts of names; default: all
 
 Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh, the attacker in
-rar3 (lib/in_topo.sh 4 abuse.py).  The attacker may write any source address.  Off
+rar3 (lib/in_topo.sh 4 hostile/abuse.py).  The attacker may write any source address.  Off
 the path it knows group, ranks, addresses and ports, but no epoch and no nonce;
 an insider knows those of its own group.  Never: a wrong sum, memory without
 bounds, a crash, an answer that is larger than its question.  An insider may stop

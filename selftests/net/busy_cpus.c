@@ -6,7 +6,7 @@
  * shows in a process of a higher priority, which sleeps for a millisecond at a time and
  * notes how late it is.
  *
- * soak [-N PREFIX] [-n RANKS] [-o OPS] [-c HOGS] [-m MS] [-u]
+ * busy_cpus [-N PREFIX] [-n RANKS] [-o OPS] [-c HOGS] [-m MS] [-u]
  *	An operation of more than MS that neither a machine that stood still nor a
  *	retransmission explains is a failure.
  *	-u: ranks without priority, to see how long they wait for the CPUs; for each of the
@@ -40,7 +40,7 @@ struct gap {
 	uint64_t from_us, us;
 };
 
-struct soak {
+struct load {
 	struct rar_barrier barrier;
 	_Atomic uint32_t unexplained, late, lost;
 	uint64_t worst_us[MAX_RANKS], total_us[MAX_RANKS];
@@ -58,7 +58,7 @@ static void set_priority(int priority)
 }
 
 /* When did the last rank send it? */
-static uint64_t last_posted_us(const struct soak *s, uint64_t op)
+static uint64_t last_posted_us(const struct load *s, uint64_t op)
 {
 	uint64_t last = 0;
 
@@ -69,7 +69,7 @@ static uint64_t last_posted_us(const struct soak *s, uint64_t op)
 }
 
 /* How long the sleeper was not run between two moments. */
-static uint64_t late_us(const struct soak *s, uint64_t from, uint64_t to)
+static uint64_t late_us(const struct load *s, uint64_t from, uint64_t to)
 {
 	uint32_t n = s->ngaps < PULSES ? s->ngaps : PULSES;
 	uint64_t sum = 0;
@@ -87,7 +87,7 @@ static uint64_t late_us(const struct soak *s, uint64_t from, uint64_t to)
 static int sleeper_main(uint32_t rank, void *arg)
 {
 	uint64_t last = rar_now_us(), now;
-	struct soak *s = arg;
+	struct load *s = arg;
 
 	set_priority(20 + rank);
 	for (;; last = now) {
@@ -114,7 +114,7 @@ static int hog_main(uint32_t rank, void *arg)
 }
 
 /* An operation took long: why? */
-static void explain(struct soak *s, uint32_t rank, uint64_t op, uint64_t from, uint64_t us,
+static void explain(struct load *s, uint32_t rank, uint64_t op, uint64_t from, uint64_t us,
 		    uint64_t again)
 {
 	uint64_t late = late_us(s, from, from + us), last = last_posted_us(s, op);
@@ -143,7 +143,7 @@ static int rank_main(uint32_t rank, void *arg)
 				 .where = opt.netns ? RAR_ON_IPV4 : RAR_ON_LO4 };
 	struct rar_data d = { .count = COUNT, .size = opt.ranks, .dtype = RAR_F32 };
 	struct rar_info info = {}, before;
-	struct soak *s = arg;
+	struct load *s = arg;
 	int fd, err = 0;
 
 	fd = rar_open(&ring, rank);
@@ -174,9 +174,9 @@ static int rank_main(uint32_t rank, void *arg)
 	return err != 0;
 }
 
-static void soak(void)
+static void run(void)
 {
-	struct soak *s = rar_shared(sizeof(*s));
+	struct load *s = rar_shared(sizeof(*s));
 	uint64_t worst = 0, total = 0;
 	pid_t hog[17];
 	int bad;
@@ -221,6 +221,6 @@ int main(int argc, char **argv)
 	ksft_print_header();
 	if (why)
 		ksft_exit_skip("%s\n", why);
-	soak();
+	run();
 	ksft_finished();
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# links.sh [full]: rank 2 is cut off in the middle of a large operation: its device,
+# link_failure.sh [full]: rank 2 is cut off in the middle of a large operation: its device,
 # address, route or network namespace goes away, its MTU shrinks, a firewall drops its
 # packets for good. The survivors name it, by silence or because its kernel says so, or
 # both ends of its link if that is all they can know, within 1.25 dead_ms + 300 ms.

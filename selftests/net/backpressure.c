@@ -3,7 +3,7 @@
  * Flow control: a rank that posts nothing stalls its own group, with bounded
  * memory everywhere, and no other group.
  *
- * Two groups share the hosts rar0 .. rar2 (lib/in_topo.sh 3 flow). In group A one
+ * Two groups share the hosts rar0 .. rar2 (lib/in_topo.sh 3 backpressure). In group A one
  * rank stops: it posts no more (lazy), or its process gets SIGSTOP (stopped).
  * The others post until nothing more is taken. Meanwhile group B works; the time
  * of its operations is compared with that before and after, in the same run.
@@ -11,7 +11,7 @@
  * is closed: no data, and probes every 200 ms at most. Its windows stay as they
  * are. Then the slow rank goes on, and everything completes with the right bits.
  *
- * flow [full]
+ * backpressure [full]
  *	full: every rank, lazy and stopped, with the usual net.rar.mem and a small
  *	one; else one of each
  */
@@ -281,7 +281,7 @@ static bool rank_bounded(uint32_t r, const struct sample *max, uint64_t *sum)
 	bool ok = max->early[r] <= early && max->mem[r] <= mem;
 
 	*sum += early + mem;
-	rar_log("flow rank=%u early=%llu bound=%llu mem=%llu bound=%llu %s", r,
+	rar_log("backpressure rank=%u early=%llu bound=%llu mem=%llu bound=%llu %s", r,
 		(unsigned long long)max->early[r], (unsigned long long)early,
 		(unsigned long long)max->mem[r], (unsigned long long)mem,
 		ok ? "PASS" : "FAIL");
@@ -298,7 +298,7 @@ static bool bounded(const struct sample *max, uint64_t kernel_before)
 	if (max->kernel > kernel_before)
 		grown = max->kernel - kernel_before;
 	ok &= grown <= sum;
-	rar_log("flow kernel grown=%llu bound=%llu %s", (unsigned long long)grown,
+	rar_log("backpressure kernel grown=%llu bound=%llu %s", (unsigned long long)grown,
 		(unsigned long long)sum, grown <= sum ? "PASS" : "FAIL");
 	return ok;
 }
@@ -383,7 +383,7 @@ static bool quiet(void)
 		       is[r].retrans == was[r].retrans &&
 		       is[r].window >= was[r].window &&
 		       is[r].cwnd >= was[r].cwnd;
-		rar_log("flow rank=%u stalled for %u ms: data=%llu control=%llu bound=%llu window=%llu before=%llu cwnd=%llu before=%llu %s",
+		rar_log("backpressure rank=%u stalled for %u ms: data=%llu control=%llu bound=%llu window=%llu before=%llu cwnd=%llu before=%llu %s",
 			r, QUIET_MS, (unsigned long long)is[r].data,
 			(unsigned long long)is[r].ctl, (unsigned long long)most,
 			(unsigned long long)is[r].window,
@@ -440,7 +440,7 @@ static bool same_pace(const uint32_t *us)
 	uint32_t alone = us[BEFORE] > us[AFTER] ? us[BEFORE] : us[AFTER];
 	bool ok = us[STALLED] <= 2 * alone + 500;
 
-	rar_log("flow group B: median %u us before, %u us beside a stalled group, %u us after %s",
+	rar_log("backpressure group B: median %u us before, %u us beside a stalled group, %u us after %s",
 		us[BEFORE], us[STALLED], us[AFTER], ok ? "PASS" : "FAIL");
 	return ok;
 }
@@ -558,7 +558,7 @@ int main(int argc, char **argv)
 	if (why)
 		ksft_exit_skip("%s\n", why);
 	if (access("/run/netns/rar2", F_OK))
-		ksft_exit_skip("run me as lib/in_topo.sh 3 flow\n");
+		ksft_exit_skip("run me as lib/in_topo.sh 3 backpressure\n");
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(plans));
 	for (plan = plans; plan < plans + ARRAY_SIZE(plans); plan++) {

@@ -31,7 +31,7 @@
 #define GROUP_MIN	2048u		/* bytes: a member costs more than that */
 #define PAIR_OPS	100u
 #define OP_BYTES	(1u << 20)
-#define CGROUP		"/sys/fs/cgroup/rar_hoard"
+#define CGROUP		"/sys/fs/cgroup/rar_quota"
 #define LIMIT_S		60
 
 struct shared {
@@ -330,7 +330,7 @@ static bool same_pace(const char *what, uint32_t before, uint32_t beside)
 {
 	bool ok = before && beside && beside <= 2 * before + 300;
 
-	rar_log("hoard %s: another user's operations: median %u us before, %u us beside %s",
+	rar_log("quota %s: another user's operations: median %u us before, %u us beside %s",
 		what, before, beside, ok ? "PASS" : "FAIL");
 	return ok;
 }
@@ -359,7 +359,7 @@ static bool test_groups(void)
 	used = charged() - before;
 	pace[1] = pair_pace(&other);
 	got = as_other_user(bind_one, &one);
-	rar_log("hoard groups: taken=%u of %u, then %s; charged=%llu, %llu each; another user's bind: %s",
+	rar_log("quota groups: taken=%u of %u, then %s; charged=%llu, %llu each; another user's bind: %s",
 		shared->taken, WANTED, strerrorname_np(-shared->err),
 		(unsigned long long)used,
 		(unsigned long long)used / (shared->taken ?: 1),
@@ -390,7 +390,7 @@ static bool test_bounded(const char *what, int (*take)(uint32_t i),
 	ok &= wait_hoarder(&pid);
 	most = cgroup_number("memory.peak", NULL) ?:
 	       cgroup_number("memory.current", NULL);
-	rar_log("hoard %s: taken=%u, then %s; charged=%llu bound=%llu", what,
+	rar_log("quota %s: taken=%u, then %s; charged=%llu bound=%llu", what,
 		shared->taken, pid ? strerrorname_np(-shared->err) : "killed",
 		(unsigned long long)most, (unsigned long long)limit);
 	ok &= shared->taken && shared->taken < wanted && most <= limit &&
@@ -439,7 +439,7 @@ static bool test_ports(void)
 		us = rar_now_us() - start;
 		worst = us > worst ? us : worst;
 	}
-	rar_log("hoard ports: taken=%u; while they are given back another user's bind takes %llu us at most",
+	rar_log("quota ports: taken=%u; while they are given back another user's bind takes %llu us at most",
 		shared->taken, (unsigned long long)worst);
 	return ok && worst < 1000000;
 }

@@ -7,11 +7,11 @@
  * stall: once all have posted the results come, without a probe that has to find
  * out. Every bit must be right, with the smallest credit as with the usual one.
  *
- * crossed [full]
+ * post_order [full]
  *	All 90 orders of two operations and a sample of the 1680 orders of three
  *	(full: all of them). All members are sockets of this process; on 127.0.0.1
  *	of a namespace of its own, then in the namespaces rar0 .. rar2 of
- *	selftests/lib/lib.sh (lib/in_topo.sh 3 crossed).
+ *	selftests/lib/lib.sh (lib/in_topo.sh 3 post_order).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -259,7 +259,7 @@ static bool test(const struct rar_ring *ring, const char *early_bytes,
 	if (err)
 		rar_log("join: %s", strerror(-err));
 	err = err ?: all_orders(&l, full);
-	rar_log("crossed early_bytes=%s orders=%u held=%u mean=%lluus worst=%ums probes=%llu",
+	rar_log("post_order early_bytes=%s orders=%u held=%u mean=%lluus worst=%ums probes=%llu",
 		early_bytes, l.orders, l.crossed,
 		(unsigned long long)l.total_us / (l.orders ?: 1), l.worst_ms,
 		(unsigned long long)l.probes);
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
 	if (why)
 		ksft_exit_skip("%s\n", why);
 	if (access("/run/netns/rar2", F_OK) || rar_private_net())
-		ksft_exit_skip("run me as lib/in_topo.sh 3 crossed\n");
+		ksft_exit_skip("run me as lib/in_topo.sh 3 post_order\n");
 	home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	ksft_set_plan(ARRAY_SIZE(tests));
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {

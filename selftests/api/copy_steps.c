@@ -5,7 +5,7 @@
  * user's memory before the operation is complete; and memory that is gone when it is to be
  * copied, or comes late.
  *
- * lib/in_topo.sh 4 steps
+ * lib/in_topo.sh 4 copy_steps
  */
 #include <errno.h>
 #include <fcntl.h>

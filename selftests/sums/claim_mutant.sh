@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Are the duplicates really rejected by the claim of a chunk? dup.sh must fail on a
+# Are the duplicates really rejected by the claim of a chunk? duplicates.sh must fail on a
 # module whose claim always succeeds. scripts/test builds it and names it in
 # RAR_MUTANT_KO.
 . "$(dirname "$0")/../lib/lib.sh"
@@ -23,9 +23,9 @@ plan 2
 trap good_module EXIT
 mutant
 result $? "the mutant is loaded"
-out=$(sums/dup.sh)
+out=$(sums/duplicates.sh)
 status=$?
 quote "$out"
 [ $status = 1 ] && grep -q '^# op .* element .* is .*, not ' <<< "$out"
-result $? "dup.sh finds wrong sums on it"
+result $? "duplicates.sh finds wrong sums on it"
 finish

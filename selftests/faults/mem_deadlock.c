@@ -4,7 +4,7 @@
  * A, host 1 to job B, and each job lacks it on the other host. Both must end all the same.
  * If the hosts really have no more, RAR_OP_TIMEOUT or the error NOMEM names the rank.
  *
- * In the namespaces rar0 and rar1 of selftests/lib/lib.sh (lib/in_topo.sh 2 two_jobs).
+ * In the namespaces rar0 and rar1 of selftests/lib/lib.sh (lib/in_topo.sh 2 mem_deadlock).
  */
 #include <errno.h>
 #include <poll.h>
@@ -178,7 +178,7 @@ int main(void)
 	if (why)
 		ksft_exit_skip("%s\n", why);
 	if (prepare(0) || prepare(1))
-		ksft_exit_skip("run me as lib/in_topo.sh 2 two_jobs\n");
+		ksft_exit_skip("run me as lib/in_topo.sh 2 mem_deadlock\n");
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(plans));
 	for (uint32_t i = 0; i < ARRAY_SIZE(plans); i++) {
