@@ -12,6 +12,9 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+from map import unmapped    # noqa: E402 # beside this file
+
 LIB = pathlib.Path(__file__).parent
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTIONS = "T"
@@ -116,6 +119,18 @@ def stale_names():
             yield f"{path}:{line}: {name}() does not exist"
 
 
+def stale_files():
+    """Yield each file that a page names and that does not exist."""
+    names = {path.name for path in tracked()}
+    for path in tracked():
+        if path.suffix in PAGES:
+            text = path.read_text()
+            for found in re.finditer(r"`(?:[\w.-]+/)*([\w-]+\.(?:c|h|py|sh|rst))`", text):
+                if found[1] not in names:
+                    line = text.count("\n", 0, found.start()) + 1
+                    yield f"{path}:{line}: {found[1]} does not exist"
+
+
 def function_lengths():
     """Return the lines of each function of the module, from "{" to "}" in column 1."""
     lengths = []
@@ -138,15 +153,6 @@ def prototypes():
                           code, flags=re.M))
 
 
-def unmapped():
-    """Yield each file of the module that a list of files leaves out."""
-    for page in ("README.md", "Documentation/design.rst"):
-        text = pathlib.Path(page).read_text()
-        for path in sorted(pathlib.Path("net/rar").glob("*.c")):
-            if not path.name.startswith("reduce") and f"{path.stem}." not in text:
-                yield f"{page} does not name {path}"
-
-
 # ---------------------------------------------------------------- verdict
 
 def main():
@@ -156,8 +162,8 @@ def main():
     edges = calls(pathlib.Path(sys.argv[1]))
     if not edges:
         sys.exit(f"{sys.argv[1]}: no objects")
-    ups, stale, lengths = list(upward(edges, layer_of)), list(stale_names()), function_lengths()
-    missing = list(unmapped())
+    ups, lengths, missing = list(upward(edges, layer_of)), function_lengths(), unmapped()
+    stale = [*stale_names(), *stale_files()]
     now = {"upward": len(ups), "circle": largest_circle(edges), "longest": lengths[-1],
            "prototypes": prototypes(), "stale": len(stale), "unmapped": len(missing)}
     for file in sorted({file for edge in edges for file in edge} - set(layer_of)):

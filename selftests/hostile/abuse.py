@@ -28,7 +28,7 @@ from badpkt import (RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE
 LATE = 20
 N = bp.N
 PORT = 18118
-EARLY_TRUESIZE = 8      # held memory per credit, see design.rst
+EARLY_TRUESIZE = 8      # held memory per credit, see design/link.rst
 REPLIES = 16            # answers to strangers per tick and namespace
 TICK = time.clock_getres(6)     # CLOCK_MONOTONIC_COARSE
 # How much the kernel's memory may grow besides what is bounded. The checkers' kernel

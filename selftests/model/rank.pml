@@ -13,7 +13,7 @@
  *   and the end of the operation, which here is the end of the chunk.
  * - A section under tx.lock, grp->lock or early.lock is one step: what such a
  *   section writes nobody touches without that lock, but for single atomic bits.
- * - Memory is sequentially consistent. The barriers are listed in design.rst.
+ * - Memory is sequentially consistent. The barriers are listed in design/index.rst.
  * - The neighbours are what ring.pml shows them to be: the predecessor sends RS
  *   and, when the successor has published RS, AG; each up to EXTRA times more.
  *   The successor acknowledges what it has. A packet is lost up to EXTRA times.

@@ -40,7 +40,7 @@
 #define PHASE_MS	1500u		/* of group B, each */
 #define QUIET_MS	2000u
 #define LIMIT_S		120u		/* for hangs */
-#define EARLY_TRUESIZE	8		/* held memory per credit, see design.rst */
+#define EARLY_TRUESIZE	8		/* held memory per credit, see design/link.rst */
 #define SLACK		(16ull << 20)	/* caches, tables, what others do */
 
 enum phase { BEFORE, STALLED, AFTER, PHASES };

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""map.py [--write]: the map of files, made of the first comment of each file.
+
+The pages of design/ and the README hold a part of it each, between two marks. Prints each
+page whose part differs; with --write it corrects them instead. A layer is a folder of
+net/rar, or else what scripts/lib/layers.txt says.
+"""
+import pathlib
+import re
+import sys
+import textwrap
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+README = TOP / "README.md"
+DESIGN = TOP / "Documentation/design"
+LAYERS = TOP / "scripts/lib/layers.txt"
+MODULE = TOP / "net/rar"
+UAPI = TOP / "include/uapi/linux"
+ROOT = "main"           # the layer of files that stand in no folder
+WIDTH = 92
+MARKS = {".rst": (r"^\.\. map: (\w+)\n", r"^\.\. end of map\n"),
+         ".md": (r"^<!-- map: (\w+) -->\n", r"^<!-- end of map -->\n")}
+REST = (("include/uapi/linux/", "the socket interface and the packets, for programs"),
+        ("samples/", "programs that use the socket, and the demo's training"),
+        ("selftests/", "tests in a guest or on a host; host/: in user space; model/: for spin"),
+        ("tools/", "the bench, and the XDP program"),
+        ("scripts/", "demo, test, check, bench, fuzz, model, vm: what make calls"))
+
+
+def first_sentence(text):
+    """Return the first sentence of the first comment of a C file, without its end."""
+    comment = re.search(r"/\*\*?(?! SPDX)(.*?)\*/", text, re.S)
+    if not comment:
+        return ""
+    lines = "\n".join(line.strip().lstrip("*").strip() for line in comment[1].splitlines())
+    paragraph = re.split(r"\n\s*\n", lines.strip())[0]
+    return re.split(r"(?<=[\w)\]])[.](?:\s|$)", " ".join(paragraph.split()))[0].rstrip(":")
+
+
+def escaped(text):
+    """Return text in which nothing is markup."""
+    return re.sub(r"([*`|]|_(?!\w))", r"\\\1", text)
+
+
+def layers():
+    """Return {layer: its files by the table}, lowest layer first."""
+    lines = (line for line in LAYERS.read_text().splitlines() if not line.startswith("#"))
+    return {name: files.split() for name, colon, files in (line.partition(":") for line in lines)
+            if colon}
+
+
+def layer_of(path, table):
+    """Return the layer of a file of the module."""
+    folder = path.relative_to(MODULE).parts[0]
+    if folder in table:
+        return folder
+    return next((name for name, files in table.items() if path.stem in files), ROOT)
+
+
+def files_of(layer, table):
+    """Return the files of a layer: a header without a .c of its own, or a .c with its header."""
+    paths = sorted(path for path in MODULE.rglob("*.[ch]")
+                   if layer_of(path, table) == layer and not path.name.endswith(".mod.c"))
+    paths += sorted(UAPI.glob("*.h")) if layer == ROOT else []
+    return [path for path in paths
+            if path.suffix == ".c" or path.with_suffix(".c") not in paths]
+
+
+def name_of(path):
+    """Return how the map calls a file: below net/rar and its layer's folder."""
+    if UAPI in path.parents:
+        return str(path.relative_to(TOP))
+    parts = path.relative_to(MODULE).parts
+    return "/".join(parts[-2:] if len(parts) > 1 and parts[-2] == "x86" else parts[-1:])
+
+
+def files_map(layer, table):
+    """Return the map of a layer as a definition list."""
+    text = "\n"
+    for path in files_of(layer, table):
+        names = [name_of(path)]
+        if path.suffix == ".c" and path.with_suffix(".h").exists():
+            names.append(name_of(path.with_suffix(".h")))
+        sentence = first_sentence(path.read_text())
+        if not sentence:
+            sys.exit(f"{path.relative_to(TOP)}: no comment at its beginning")
+        text += ", ".join(f"``{name}``" for name in names) + "\n"
+        text += textwrap.fill(escaped(sentence), WIDTH, initial_indent="   ",
+                              subsequent_indent="   ", break_on_hyphens=False) + "\n"
+    return text + "\n"
+
+
+def title(layer):
+    """Return what the title of a layer's page says after the name."""
+    page = DESIGN / f"{layer}.rst"
+    return re.search(rf"^{layer}: (.*)$", page.read_text(), re.M)[1].strip()
+
+
+def folders_map(table):
+    """Return the map of folders for the README."""
+    rows = [(f"net/rar/{layer}/" if (MODULE / layer).is_dir() else f"net/rar, layer {layer}",
+             title(layer)) for layer in table if layer != ROOT]
+    rows += [("net/rar/main.c", "load and unload: the only file that knows the order"), *REST]
+    return "```\n" + "".join(f"{name:24}{words}\n" for name, words in rows) + "```\n"
+
+
+def corrected(page, table):
+    """Return the text of a page with the right map."""
+    begin, end = MARKS[page.suffix]
+    text = page.read_text()
+    marks = re.search(begin, text, re.M)
+    if not marks:
+        return text
+    stop = re.compile(end, re.M).search(text, marks.end())
+    if not stop:
+        sys.exit(f"{page.relative_to(TOP)}: the map has no end")
+    part = folders_map(table) if marks[1] == "folders" else files_map(marks[1], table)
+    return text[:marks.end()] + part + text[stop.start():]
+
+
+def unmapped(write=False):
+    """Return the pages whose map differs, and the layers that have no page."""
+    table, found = layers(), []
+    for page in [README, *sorted(DESIGN.glob("*.rst"))]:
+        text = corrected(page, table)
+        if text != page.read_text():
+            found.append(f"{page.relative_to(TOP)}: the map differs from the files: "
+                         "scripts/lib/map.py --write")
+            if write:
+                page.write_text(text)
+    return found + [f"no page describes the layer {layer}" for layer in table
+                    if layer != ROOT and not (DESIGN / f"{layer}.rst").exists()]
+
+
+if __name__ == "__main__":
+    wrong = unmapped("--write" in sys.argv[1:])
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    sys.exit(bool(wrong) and "--write" not in sys.argv[1:])
