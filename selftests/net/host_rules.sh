@@ -124,15 +124,15 @@ strict_host()
 	result $? "not set for the host: the user decides"
 }
 
-# The rules of README.md and rar(7), as they stand there, for rank 1.
+# The rules of admin.rst and rar(7), as they stand there, for rank 1.
 manual()
 {
 	local rules
 
 	for hook in netdev inet; do
-		rules=$(sed -n "/^table $hook rar {/,/^}/p" ../README.md)
+		rules=$(sed -n "/^   table $hook rar {/,/^   }/p" ../Documentation/admin.rst)
 		[ -n "$rules" ] && rns 1 nft -f - <<< "$rules"
-		result $? "README: the rules for $hook"
+		result $? "admin.rst: the rules for $hook"
 		topo_sysctl rx_path="$1"
 		shift
 		check "$hook: neighbours may" ring -n 2 -c 5,60k -t f32 -T 30
