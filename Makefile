@@ -8,7 +8,7 @@ O_KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
 .PHONY: all modules_install clean xdp
 all: $(KDIR)/Makefile  ## Build rar.ko for the running kernel, or for KDIR=...
 	$(O_KBUILD) modules
-	@scripts/module-btf rar.ko $(KDIR) $(VMLINUX) || true
+	@scripts/lib/module-btf rar.ko $(KDIR) $(VMLINUX) || true
 
 xdp:  ## Build the XDP program (clang, libbpf-dev); scripts/xdp attaches it
 	$(MAKE) -s -C tools/xdp

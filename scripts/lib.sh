@@ -166,7 +166,7 @@ rar_fetch_debian()
 	# shellcheck disable=SC2086 # a list
 	rar_unpack "$dir/root" "linux-image-$rel" "linux-headers-$rel" $deps
 	echo "$rel" > "$dir/release"
-	"$RAR_TOP/scripts/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
+	"$RAR_TOP/scripts/lib/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
 	for what in $RAR_UNUSED_MODULES; do
 		rm -rf "$dir/root/lib/modules/$rel/kernel/$what"
 	done
@@ -382,7 +382,7 @@ rar_build()
 			rar_make_log "$kernel" >&2
 			rar_die "the module does not build for $kernel"
 		fi
-		rar_is_uml "$kernel" || "$RAR_TOP/scripts/module-btf" "build/$kernel/rar.ko" \
+		rar_is_uml "$kernel" || "$RAR_TOP/scripts/lib/module-btf" "build/$kernel/rar.ko" \
 			"$(rar_kdir "$kernel")" "$RAR_CACHE/$kernel/vmlinux"
 		rar_warnings "$kernel" >&2
 	) 9> "$RAR_TOP/build/$kernel.lock"
