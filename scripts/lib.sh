@@ -399,8 +399,8 @@ rar_build_mutant()
 	(
 		cd "$RAR_TOP" || exit
 		rar_sync_sources "$1.mutant" Kbuild
-		grep -q "$claim" "build/$1.mutant/net/rar/op.h"
-		sed -i "s/$claim/$always/" "build/$1.mutant/net/rar/op.h"
+		grep -q "$claim" "build/$1.mutant/net/rar/core/op.h"
+		sed -i "s/$claim/$always/" "build/$1.mutant/net/rar/core/op.h"
 		rar_make "$1" "$1.mutant"
 	)
 }

@@ -10,9 +10,9 @@
  */
 #include <linux/module.h>
 
-#include "mem.h"
+#include "core/mem.h"
 #include "rar.h"
-#include "reduce.h"
+#include "reduce/reduce.h"
 
 unsigned int rar_net_id;
 

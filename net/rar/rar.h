@@ -39,10 +39,10 @@
 #include <net/netns/generic.h>
 #include <net/sock.h>
 
-#include "compat.h"
-#include "mib.h"
-#include "op.h"
-#include "ring.h"
+#include "core/compat.h"
+#include "core/mib.h"
+#include "core/op.h"
+#include "core/ring.h"
 
 struct rar_hook;
 struct rar_port;

@@ -3,8 +3,8 @@
 """house.py OBJECTS: measures the structure of the module.
 
 OBJECTS is a directory in which the module was built. Prints findings, one a line, then a
-summary that begins with "layers:". scripts/lib/layers.txt names the layers and
-scripts/lib/ratchet.txt the worst figures that pass.
+summary that begins with "layers:". Each folder of net/rar is a layer; scripts/lib/ratchet.txt
+holds the worst figures that pass.
 """
 import collections
 import pathlib
@@ -16,6 +16,8 @@ sys.dont_write_bytecode = True
 from map import unmapped    # noqa: E402 # beside this file
 
 LIB = pathlib.Path(__file__).parent
+# Lowest first. A function calls down or within its layer, never up.
+LAYERS = ["reduce", "core", "tx", "link", "ring", "group", "rx", "sock", "main"]
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTIONS = "T"
 PAGES = (".rst", ".md", ".7")
@@ -40,13 +42,16 @@ def symbols(objects):
     """Return who defines each symbol, and what each file leaves undefined."""
     owner, wants = {}, collections.defaultdict(set)
     for path in objects.rglob("net/rar/**/*.o"):
+        file = str(path.relative_to(objects / "net/rar").with_suffix(""))
+        if not pathlib.Path(f"net/rar/{file}.c").exists():  # of an older tree
+            continue
         listing = subprocess.run(["nm", path], check=True, text=True, stdout=subprocess.PIPE)
         for line in listing.stdout.splitlines():
             kind, name = line.split()[-2:]
             if kind == "U":
-                wants[path.stem].add(name)
+                wants[file].add(name)
             elif kind in FUNCTIONS:
-                owner[name] = path.stem
+                owner[name] = file
     return owner, wants
 
 
@@ -61,10 +66,15 @@ def calls(objects):
     return edges
 
 
-def upward(edges, layer_of):
+def layer(file):
+    """Return the height of the layer that @file is in."""
+    return LAYERS.index(file.split("/")[0])
+
+
+def upward(edges):
     """Yield each call that goes up."""
     for (caller, callee), names in sorted(edges.items()):
-        if layer_of.get(callee, 0) > layer_of.get(caller, 0):
+        if layer(callee) > layer(caller):
             yield from (f"{caller} calls {callee}: {name}()" for name in sorted(names))
 
 
@@ -157,17 +167,13 @@ def prototypes():
 
 def main():
     """Measure, compare with the ratchet, and report."""
-    layers = list(table("layers.txt"))
-    layer_of = {file: at for at, words in enumerate(layers) for file in words[1:]}
     edges = calls(pathlib.Path(sys.argv[1]))
     if not edges:
         sys.exit(f"{sys.argv[1]}: no objects")
-    ups, lengths, missing = list(upward(edges, layer_of)), function_lengths(), unmapped()
+    ups, lengths, missing = list(upward(edges)), function_lengths(), unmapped()
     stale = [*stale_names(), *stale_files()]
     now = {"upward": len(ups), "circle": largest_circle(edges), "longest": lengths[-1],
            "prototypes": prototypes(), "stale": len(stale), "unmapped": len(missing)}
-    for file in sorted({file for edge in edges for file in edge} - set(layer_of)):
-        print(f"{file}.c has no layer in scripts/lib/layers.txt")
     details = {"upward": ups, "stale": stale, "unmapped": missing}
     for name, most in table("ratchet.txt"):
         if now[name] > int(most):

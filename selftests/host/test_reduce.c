@@ -14,7 +14,7 @@
 #include <signal.h>
 
 #include "oracle.h"
-#include "reduce_impl.h"
+#include "reduce/impl.h"
 #include "tap.h"
 #include "util.h"
 

@@ -9,7 +9,7 @@
  * root. Schedules that are wrong on purpose go through the same checks, and each must
  * be caught.
  */
-#include "ring.h"
+#include "core/ring.h"
 #include "tap.h"
 #include "util.h"
 

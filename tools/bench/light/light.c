@@ -24,8 +24,8 @@
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
-#include "reduce.h"
-#include "reduce_impl.h"
+#include "reduce/reduce.h"
+#include "reduce/impl.h"
 
 #define MAX_RANKS	64
 #define MAX_TILE	RAR_REDUCE_MAX

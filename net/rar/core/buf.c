@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The memory of a tensor: pages of the kernel, or of the user, pinned. Owns
+ * struct rar_buf. All of it is reached by the kernel's own mapping.
+ */
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <net/checksum.h>
+#include <net/xdp.h>
+
+#include "core/buf.h"
+#include "core/compat.h"
+#include "reduce/reduce.h"
+#include "core/region.h"
+#include "core/user.h"
+
+#define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
+#define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
+#define BUF_PIN_BATCH	65536	/* pages */
+#define BUF_UNPIN_BATCH	4096	/* pages */
+#define BUF_PIECES_MAX	65536
+
+/*
+ * Too much is the user's error, not a reason to kill anybody. A process that is
+ * being killed for memory takes none of the reserves.
+ */
+#define BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | \
+		 __GFP_NOMEMALLOC)
+
+/* -- pieces -------------------------------------------------------------- */
+
+/* One more piece with room for @npages of its own; it counts when @npieces does. */
+static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
+{
+	u32 room = roundup_pow_of_two(buf->npieces + 1);
+	struct rar_piece *p;
+
+	if (npages > U32_MAX || room > BUF_PIECES_MAX)
+		return ERR_PTR(-EMSGSIZE);
+	if (!is_power_of_2(buf->npieces) && buf->npieces)
+		room = 0;	/* there is some left */
+	p = room ? krealloc_array(buf->pieces, room, sizeof(*p), BUF_GFP) :
+		   buf->pieces;
+	if (!p)
+		return ERR_PTR(-ENOBUFS);
+	buf->pieces = p;
+	p += buf->npieces;
+	*p = (struct rar_piece) { .off = buf->len };
+	if (!npages)
+		return p;
+	p->pages = kvmalloc_array(npages, sizeof(*p->pages), BUF_GFP);
+	return p->pages ? p : ERR_PTR(-ENOBUFS);
+}
+
+static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
+{
+	u32 i, n;
+
+	if (p->region) {
+		rar_region_put(p->region);
+		return;
+	}
+	for (i = 0; i < p->npages; i += n) {
+		n = buf->pinned ? min_t(u32, p->npages - i, BUF_UNPIN_BATCH) : 1;
+		if (buf->pinned)
+			unpin_user_pages_dirty_lock(p->pages + i, n, buf->write);
+		else
+			__free_page(p->pages[i]);
+		cond_resched();
+	}
+	kvfree(p->pages);
+}
+
+/* Part of what is charged to RLIMIT_MEMLOCK; rar_buf_free() does the rest. */
+static void uncharge(struct rar_buf *buf, u32 npages)
+{
+	if (!npages)
+		return;
+	atomic_long_sub(npages, &buf->mmp.user->locked_vm);
+	buf->mmp.num_pg -= npages;
+}
+
+static void drop_last(struct rar_buf *buf)
+{
+	struct rar_piece *p = &buf->pieces[--buf->npieces];
+
+	buf->len -= p->len;
+	uncharge(buf, p->charge);
+	piece_free(buf, p);
+}
+
+/**
+ * rar_buf_trim() - give back what was appended
+ * @buf: buffer
+ * @len: what its length was
+ *
+ * Process context.
+ */
+void rar_buf_trim(struct rar_buf *buf, u64 len)
+{
+	while (buf->npieces && buf->len > len)
+		drop_last(buf);
+}
+
+/**
+ * rar_buf_free() - give back all memory
+ * @buf: buffer, empty afterwards; nobody else uses it
+ *
+ * Process context.
+ */
+void rar_buf_free(struct rar_buf *buf)
+{
+	kfree(buf->linear);
+	while (buf->npieces)
+		drop_last(buf);
+	kfree(buf->pieces);
+	mm_unaccount_pinned_pages(&buf->mmp);
+	memset(buf, 0, sizeof(*buf));
+}
+
+/* -- memory of the kernel ------------------------------------------------ */
+
+/*
+ * A block of pages, the larger the better. Returns how many. Each of them is one of its
+ * own: what is copied to or from user space may span several blocks.
+ */
+static u32 take_block(struct page **pages, u64 want)
+{
+	u32 order = min_t(u32, ilog2(want), BUF_ORDER_MAX), i;
+	gfp_t gfp = BUF_GFP & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL);
+	struct page *page = NULL;
+
+	for (; order; order--) {
+		page = alloc_pages(gfp, order);
+		if (page)
+			break;
+	}
+	if (page)
+		split_page(page, order);
+	else
+		page = alloc_page(BUF_GFP);
+	for (i = 0; page && i < 1U << order; i++)
+		pages[i] = page + i;
+	return page ? i : 0;
+}
+
+/* It is being killed, and not closing its descriptors yet. */
+static bool killed(void)
+{
+	return fatal_signal_pending(current) && !(current->flags & PF_EXITING);
+}
+
+static int alloc_pieces(struct rar_buf *buf, u64 bytes)
+{
+	u64 npages = DIV_ROUND_UP(bytes, PAGE_SIZE);
+	struct rar_piece *p = piece_new(buf, npages);
+	u32 n;
+
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	buf->npieces++;
+	while (p->npages < npages) {
+		n = take_block(p->pages + p->npages, npages - p->npages);
+		if (!n || killed())
+			return -ENOBUFS;
+		p->npages += n;
+		cond_resched();
+	}
+	p->len = bytes;
+	buf->len = bytes;
+	return 0;
+}
+
+/**
+ * rar_buf_alloc() - take memory of the kernel
+ * @buf:   buffer, zeroed
+ * @bytes: its length
+ *
+ * Process context. Charged to the caller's memory cgroup. Return: 0, or -ENOBUFS
+ * or -EMSGSIZE and the buffer is empty.
+ */
+int rar_buf_alloc(struct rar_buf *buf, u64 bytes)
+{
+	int err = 0;
+
+	if (bytes <= BUF_LINEAR_MAX) {
+		buf->linear = kmalloc(max_t(size_t, bytes, 1), BUF_GFP);
+		if (buf->linear)
+			buf->len = bytes;
+		else
+			err = -ENOBUFS;
+	} else {
+		err = alloc_pieces(buf, bytes);
+	}
+	if (err)
+		rar_buf_free(buf);
+	return err;
+}
+
+/* -- memory of the user -------------------------------------------------- */
+
+static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
+		     u64 npages)
+{
+	unsigned int flags = FOLL_LONGTERM | (buf->write ? FOLL_WRITE : 0);
+	int n;
+
+	while (p->npages < npages) {
+		n = pin_user_pages_fast(addr + p->npages * PAGE_SIZE,
+					min_t(u64, npages - p->npages,
+					      BUF_PIN_BATCH),
+					flags, p->pages + p->npages);
+		if (n <= 0)
+			return n == -ENOMEM ? -ENOBUFS : n ?: -EFAULT;
+		p->npages += n;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* What lies in a region is pinned already; the reference to it is consumed. */
+static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 len)
+{
+	struct rar_piece *p = piece_new(buf, 0);
+
+	if (IS_ERR(p)) {
+		rar_region_put(region);
+		return PTR_ERR(p);
+	}
+	rar_region_lend(region, p, addr, len);
+	buf->npieces++;
+	buf->len += len;
+	return 0;
+}
+
+/**
+ * rar_buf_pin() - append memory of the caller
+ * @buf:  buffer, @pinned and perhaps @write set
+ * @regions: where it may be pinned already, or NULL
+ * @addr: where it lies, as the user sees it
+ * @len:  bytes
+ *
+ * Process context. Return: 0; -EFAULT if it is not there, may not be written
+ * to, or belongs to a file that must not be written to so; -ENOBUFS if memory
+ * is short or RLIMIT_MEMLOCK is reached; -EMSGSIZE if there are too many
+ * pieces. The buffer is as it was if it fails.
+ */
+int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len)
+{
+	u32 charge = buf->mmp.num_pg;
+	struct rar_region *region;
+	struct rar_piece *p;
+	u64 npages;
+	int err;
+
+	if (!len)
+		return 0;
+	if (addr + len < addr || addr + len > ULONG_MAX - PAGE_SIZE)
+		return -EFAULT;
+	region = regions ? rar_region_get(regions, addr, len) : NULL;
+	if (region)
+		return borrow(buf, region, addr, len);
+	npages = DIV_ROUND_UP(offset_in_page(addr) + len, PAGE_SIZE);
+	err = mm_account_pinned_pages(&buf->mmp, len);
+	if (err == -ENOBUFS && rar_user_settle())
+		err = mm_account_pinned_pages(&buf->mmp, len);
+	if (err)
+		return err;
+	charge = buf->mmp.num_pg - charge;
+	p = piece_new(buf, npages);
+	if (IS_ERR(p)) {
+		uncharge(buf, charge);
+		return PTR_ERR(p);
+	}
+	p->charge = charge;
+	p->first = offset_in_page(addr);
+	p->len = len;
+	buf->npieces++;
+	buf->len += len;
+	err = pin_pages(buf, p, addr & PAGE_MASK, npages);
+	if (err)
+		drop_last(buf);
+	return err;
+}
+
+/**
+ * rar_buf_pin_iter() - append all that a call passes
+ * @buf:   buffer
+ * @regions: where it may be pinned already
+ * @iter:  memory of the caller, advanced
+ * @esize: bytes of an element; none may lie in two pieces of @iter
+ *
+ * Return: as rar_buf_pin(); -EINVAL if an element would be cut; -EOPNOTSUPP if
+ * it is not memory of the user.
+ */
+int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
+		     struct iov_iter *iter, u32 esize)
+{
+	u64 len = buf->len;
+	size_t n;
+	int err;
+
+	if (!user_backed_iter(iter))
+		return -EOPNOTSUPP;
+	while (iov_iter_count(iter)) {
+		n = iov_iter_single_seg_count(iter);
+		err = n % esize ? -EINVAL :
+		      rar_buf_pin(buf, regions, (unsigned long)rar_iter_addr(iter), n);
+		if (err) {
+			rar_buf_trim(buf, len);
+			return err;
+		}
+		iov_iter_advance(iter, n);
+	}
+	return 0;
+}
+
+/**
+ * rar_buf_overlaps() - does what a call passes lie where other memory is?
+ * @buf:  what @iter is to be appended to
+ * @iter: memory of the caller
+ * @addr: the other one, as the user sees it
+ * @len:  bytes of it
+ *
+ * Return: true if a byte of both is not at the same place in both.
+ */
+bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
+		      u64 addr, u64 len)
+{
+	struct iov_iter i = *iter;
+	u64 off = buf->len, from;
+	size_t n;
+
+	if (!user_backed_iter(&i))
+		return false;
+	for (; iov_iter_count(&i); iov_iter_advance(&i, n), off += n) {
+		n = iov_iter_single_seg_count(&i);
+		from = (unsigned long)rar_iter_addr(&i);
+		if (n && from < addr + len && addr < from + n &&
+		    from != addr + off)
+			return true;
+	}
+	return false;
+}
+
+/* -- access -------------------------------------------------------------- */
+
+static const struct rar_piece *find_piece(const struct rar_buf *buf, u64 off)
+{
+	u32 low = 0, high = buf->npieces - 1, mid;
+
+	while (low < high) {
+		mid = (low + high + 1) / 2;
+		if (buf->pieces[mid].off <= off)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return &buf->pieces[low];
+}
+
+/* On a way through the pieces it is mostly the one found last, or the next one. */
+static const struct rar_piece *find_near(const struct rar_buf *buf, u64 off, u32 *near)
+{
+	const struct rar_piece *p = &buf->pieces[*near];
+
+	if (off - p->off >= p->len && *near + 1 < buf->npieces)
+		p++;
+	if (off - p->off >= p->len)
+		p = find_piece(buf, off);
+	*near = p - buf->pieces;
+	return p;
+}
+
+/* See rar_buf_span(). */
+static void *piece_span(const struct rar_piece *p, u64 off, u32 want, u32 *len)
+{
+	u64 at = p->first + (off - p->off), room = PAGE_SIZE - offset_in_page(at);
+	struct page **page = p->pages + (at >> PAGE_SHIFT);
+	void *addr = page_address(*page) + offset_in_page(at);
+
+	want = min_t(u64, want, p->len - (off - p->off));
+	for (; room < want; page++, room += PAGE_SIZE)
+		if (page_to_pfn(page[1]) != page_to_pfn(page[0]) + 1)
+			break;
+	*len = min_t(u64, want, room);
+	return addr;
+}
+
+/**
+ * rar_buf_span() - where a byte lies
+ * @buf:  buffer
+ * @off:  the byte, less than the buffer's length
+ * @want: bytes wanted, at least 1
+ * @len:  set to how many of them lie together there, at least 1
+ *
+ * Any context. Return: the address.
+ */
+void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
+{
+	if (buf->linear) {
+		*len = want;
+		return buf->linear + off;
+	}
+	return piece_span(find_piece(buf, off), off, want, len);
+}
+
+static void *buf_find(struct rar_cursor *cursor, u64 off)
+{
+	const struct rar_buf *buf = cursor->buf;
+	u32 want = min_t(u64, buf->len - off, SZ_64K);
+
+	if (buf->linear)
+		return rar_buf_span(buf, off, want, &cursor->len);
+	return piece_span(find_near(buf, off, &cursor->piece), off, want, &cursor->len);
+}
+
+/* Copy to a buffer on the stack; see rar_buf_span(). */
+void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len)
+{
+	const void *from;
+	u32 n;
+
+	for (; len; len -= n, off += n, to += n) {
+		from = rar_buf_span(buf, off, len, &n);
+		memcpy(to, from, n);
+	}
+}
+
+/* And back. */
+void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
+		   u32 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n, from += n) {
+		to = rar_buf_span(buf, off, len, &n);
+		memcpy(to, from, n);
+	}
+}
+
+/* The same in the fragments of a packet; *@off is less than before if it is behind them. */
+static void *frags_span(const struct skb_shared_info *shinfo, u32 *off, u32 *len)
+{
+	const skb_frag_t *frag;
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++) {
+		frag = &shinfo->frags[i];
+		*len = skb_frag_size(frag) - *off;
+		if (*off < skb_frag_size(frag))
+			return skb_frag_address(frag) + *off;
+		*off -= skb_frag_size(frag);
+	}
+	return NULL;
+}
+
+/* Where the byte at @off of a packet lies, and how many together with it. */
+static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
+{
+	u32 head = skb_headlen(skb);
+	const struct sk_buff *part;
+	void *addr;
+
+	*len = head - off;
+	if (off < head)
+		return skb->data + off;
+	off -= head;
+	addr = frags_span(skb_shinfo(skb), &off, len);
+	if (addr)
+		return addr;
+	/* What GRO has chained is no deeper than this. */
+	skb_walk_frags(skb, part) {
+		if (off < part->len)
+			return skb_span(part, off, len);
+		off -= part->len;
+	}
+	return NULL;
+}
+
+/* And of a frame. */
+static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
+{
+	u32 head = xdp->data_end - xdp->data;
+
+	*len = head - off;
+	if (off < head)
+		return xdp->data + off;
+	off -= head;
+	return frags_span(xdp_get_shared_info_from_buff(xdp), &off, len);
+}
+
+/* See rar_cursor_at(). */
+void rar_cursor_find(struct rar_cursor *cursor, u64 off)
+{
+	cursor->off = off;
+	if (cursor->buf)
+		cursor->addr = buf_find(cursor, off);
+	else if (cursor->skb)
+		cursor->addr = skb_span(cursor->skb, off, &cursor->len);
+	else
+		cursor->addr = xdp_span(cursor->xdp, off, &cursor->len);
+}
+
+/* Copy a few bytes that may lie in pieces; they are all there. */
+void rar_cursor_read(struct rar_cursor *cursor, u64 off, void *to, u32 len)
+{
+	const void *from;
+	u32 n;
+
+	for (; len; len -= n, off += n, to += n) {
+		from = rar_cursor_at(cursor, off, &n);
+		n = min(n, len);
+		memcpy(to, from, n);
+	}
+}
+
+/* And back. */
+void rar_cursor_write(struct rar_cursor *cursor, u64 off, const void *from, u32 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n, from += n) {
+		to = rar_cursor_at(cursor, off, &n);
+		n = min(n, len);
+		memcpy(to, from, n);
+	}
+}
+
+/* The sum that the Internet's checksums are made of; @off counts as even. */
+__wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *cursor, u64 off,
+		       u32 len)
+{
+	const void *from;
+	__wsum sum = 0;
+	u32 done, n;
+
+	for (done = 0; done < len; done += n) {
+		from = rar_cursor_at(cursor, off + done, &n);
+		n = min(n, len - done);
+		sum = csum_block_add(sum, rar_reduce_csum(ctx, from, n), done);
+	}
+	return sum;
+}
+
+/**
+ * rar_cursor_copy() - copy between a buffer and a packet
+ * @ctx:      an open section
+ * @to:       way through what is written to
+ * @to_off:   where in it
+ * @from:     way through what is read
+ * @from_off: where in it
+ * @len:      bytes, which both have
+ */
+void rar_cursor_copy(struct rar_reduce_ctx *ctx, struct rar_cursor *to,
+		     u64 to_off, struct rar_cursor *from, u64 from_off, u32 len)
+{
+	const void *src;
+	void *dst;
+	u32 n, m;
+
+	for (; len; len -= n, to_off += n, from_off += n) {
+		dst = rar_cursor_at(to, to_off, &n);
+		src = rar_cursor_at(from, from_off, &m);
+		n = min3(n, m, len);
+		rar_reduce_copy(ctx, dst, src, n);
+		rar_reduce_piece(ctx);
+	}
+}
+
+/* Copy in. Process context; return: 0 or -EFAULT. */
+int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
+		      struct iov_iter *iter, u64 len)
+{
+	void *to;
+	u32 n;
+
+	for (; len; len -= n, off += n) {
+		to = rar_buf_span(buf, off, min_t(u64, len, SZ_1M), &n);
+		if (copy_from_iter(to, n, iter) != n)
+			return -EFAULT;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Copy out. Process context; return: how many bytes. */
+u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
+		    u64 len)
+{
+	const void *from;
+	u64 done = 0;
+	u32 n;
+
+	while (done < len) {
+		from = rar_buf_span(buf, off + done,
+				    min_t(u64, len - done, SZ_1M), &n);
+		if (copy_to_iter(from, n, iter) != n)
+			break;
+		done += n;
+		cond_resched();
+	}
+	return done;
+}
+
+/* All of a buffer to another one. Process context. */
+void rar_buf_copy(const struct rar_buf *to, const struct rar_buf *from)
+{
+	u64 off = 0;
+	void *dst;
+	u32 n;
+
+	for (; off < from->len; off += n) {
+		dst = rar_buf_span(to, off, min_t(u64, from->len - off, SZ_1M), &n);
+		rar_buf_read(from, off, dst, n);
+		cond_resched();
+	}
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of operations that are copied: limits, and who waits for some. Owns the memory
+ * fields of namespaces, users and groups.
+ *
+ * A namespace may hold net.rar.mem, the host max_mem. Operations behind another one of
+ * their group may use half of either, so that they do not starve the first one of a group
+ * that both need. Users who hold little may use an eighth more, so that one user cannot
+ * starve the others.
+ */
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/wait_bit.h>
+
+#include "core/mem.h"
+#include "rar.h"
+#include "core/user.h"
+
+#define MEM_OP_COST	1024	/* bytes, of its structures */
+#define MEM_RESERVE	8	/* this part more is for users */
+#define MEM_FEW		64	/* who hold less than this part */
+#define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
+#define MEM_TAKE	HZ	/* for send() to come and take what it may have */
+
+static DEFINE_SPINLOCK(mem_lock);	/* see rar.h; bottom halves off */
+static u64 mem_all;			/* of all namespaces */
+static LIST_HEAD(mem_waiting);		/* groups that want to be told */
+static unsigned long max_mem;		/* 0 = half of the machine's */
+
+static void mem_tell(struct work_struct *work);
+static DECLARE_WORK(mem_work, mem_tell);
+
+/* -- limits (mem_lock) --------------------------------------------------- */
+
+static u64 mem_cap(void)
+{
+	return READ_ONCE(max_mem) ?: (u64)totalram_pages() / 2 * PAGE_SIZE;
+}
+
+static u64 mem_limit(u64 cap, u64 held, bool first)
+{
+	return (first ? cap : cap / 2) + (held <= cap / MEM_FEW ? cap / MEM_RESERVE : 0);
+}
+
+static bool mem_fits(const struct rar_member *m, u64 bytes)
+{
+	u64 cost = bytes + MEM_OP_COST, held = m->user->mem + cost;
+	const struct rar_net *rn = m->rn;
+	bool first = rar_member_is_first(m);
+
+	lockdep_assert_held(&mem_lock);
+	/* What is empty fits also when the limit was lowered. */
+	return !bytes ||
+	       (mem_all + cost <= mem_limit(mem_cap(), held, first) &&
+		rn->mem + bytes <= mem_limit(READ_ONCE(rn->sysctl_mem), held, first));
+}
+
+/*
+ * Does another rank wait for what this group finds no memory for? It holds none itself: a
+ * process that reads nothing must not exceed its limits again and again.
+ */
+static bool mem_needed(const struct rar_member *m)
+{
+	return m->wanted && rar_member_is_first(m) && !READ_ONCE(m->nundelivered) &&
+	       READ_ONCE(m->straggler.wanted) > READ_ONCE(m->op_next);
+}
+
+/* Does it hold memory that others wait for, or come before them? */
+static bool mem_competes(const struct rar_member *m)
+{
+	if (!rar_member_runs(m))
+		return false;
+	if (!rar_member_is_first(m))
+		return true;
+	/* A send() that does not come back keeps nobody waiting. */
+	return mem_needed(m) && !(m->want_told &&
+				  time_after(jiffies, m->want_told + MEM_TAKE));
+}
+
+/*
+ * Is it this group's turn to exceed net.rar.mem? Otherwise two hosts could each have
+ * given all of it to an operation for which the other one has none left. Of all groups
+ * that are not at their end the one with the lowest epoch is in turn at every host, so
+ * it ends; and then the next one. All members of a group know the same epoch.
+ */
+static bool mem_in_turn(const struct rar_member *m)
+{
+	const struct rar_member *other;
+
+	lockdep_assert_held(&mem_lock);
+	if (!mem_needed(m) || time_before(jiffies, m->want_since + MEM_PATIENCE))
+		return false;
+	list_for_each_entry(other, &m->rn->mem_members, mem_node)
+		if (other->epoch < m->epoch && mem_competes(other))
+			return false;
+	return true;
+}
+
+/* As mem_fits(); in its turn a group is limited by the host only, and has its reserve. */
+static bool mem_may(const struct rar_member *m, u64 bytes)
+{
+	u64 cap = mem_cap();
+
+	return mem_fits(m, bytes) ||
+	       (mem_in_turn(m) &&
+		mem_all + bytes + MEM_OP_COST <= cap + cap / MEM_RESERVE);
+}
+
+/* It holds memory, or wants some; on the list until it ends. */
+static void mem_list(struct rar_member *m)
+{
+	lockdep_assert_held(&mem_lock);
+	if (list_empty(&m->mem_node))
+		list_add(&m->mem_node, &m->rn->mem_members);
+}
+
+/**
+ * rar_mem_too_long() - will there never be enough for an operation?
+ * @rn:    netns
+ * @bytes: of the tensor
+ */
+bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
+{
+	return bytes > READ_ONCE(rn->sysctl_mem) || bytes + MEM_OP_COST > mem_cap();
+}
+
+/**
+ * rar_mem_charge() - take memory for an operation
+ * @m:   member
+ * @bytes: of the tensor
+ *
+ * Process context. Return: false if there is too little at the moment.
+ */
+bool rar_mem_charge(struct rar_member *m, u64 bytes)
+{
+	bool fits;
+
+	spin_lock_bh(&mem_lock);
+	fits = mem_may(m, bytes);
+	if (fits) {
+		mem_list(m);
+		mem_all += bytes + MEM_OP_COST;
+		m->user->mem += bytes + MEM_OP_COST;
+		WRITE_ONCE(m->rn->mem, m->rn->mem + bytes);
+	}
+	spin_unlock_bh(&mem_lock);
+	return fits;
+}
+
+/**
+ * rar_mem_uncharge() - the memory of an operation is free again
+ * @rn:    netns; it may end as soon as nothing of it is charged
+ * @user:  who was charged
+ * @bytes: of the tensor
+ *
+ * Any context. Those who wait for memory are told, soon.
+ */
+void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes)
+{
+	bool none = false;
+
+	spin_lock_bh(&mem_lock);
+	mem_all -= bytes + MEM_OP_COST;
+	user->mem -= bytes + MEM_OP_COST;
+	if (bytes) {
+		WRITE_ONCE(rn->mem, rn->mem - bytes);
+		none = !rn->mem;
+	}
+	if (!list_empty(&mem_waiting))
+		schedule_work(&mem_work);
+	spin_unlock_bh(&mem_lock);
+	smp_mb();	/* pairs with wait_var_event() in rar_mem_net_exit() */
+	if (none)
+		wake_up_var(&rn->mem);
+}
+
+/* -- waiting ------------------------------------------------------------- */
+
+/**
+ * rar_mem_want() - what does send() lack?
+ * @m:   member, send_lock held
+ * @bytes: of the tensor, for which there was too little; 0 = nothing
+ */
+void rar_mem_want(struct rar_member *m, u64 bytes)
+{
+	if (!bytes && !READ_ONCE(m->wanted))
+		return;
+	spin_lock_bh(&mem_lock);
+	if (bytes && !m->wanted) {
+		m->want_since = jiffies;
+		m->want_turn = jiffies;
+		m->want_told = 0;
+		mem_list(m);
+	}
+	WRITE_ONCE(m->wanted, bytes);
+	if (!bytes)
+		list_del_init(&m->want_node);
+	spin_unlock_bh(&mem_lock);
+	if (bytes)
+		rar_member_kick(m, jiffies + RAR_MEM_TICK);
+}
+
+/**
+ * rar_mem_room() - is there enough by now?
+ * @m: member
+ *
+ * Any context. Return: true also if it wants nothing, or more than is allowed. If false
+ * its socket is woken when there is enough.
+ */
+bool rar_mem_room(struct rar_member *m)
+{
+	bool room;
+
+	if (!READ_ONCE(m->wanted))
+		return true;
+	spin_lock_bh(&mem_lock);
+	room = rar_mem_too_long(m->rn, m->wanted) || mem_may(m, m->wanted);
+	if (!room && list_empty(&m->want_node))
+		list_add_tail(&m->want_node, &mem_waiting);
+	spin_unlock_bh(&mem_lock);
+	return room;
+}
+
+/* Who waits and finds enough by now? Off the list, and referenced. */
+static struct rar_member *mem_next(struct list_head *ask)
+{
+	struct rar_member *m;
+
+	lockdep_assert_held(&mem_lock);
+	while ((m = list_first_entry_or_null(ask, struct rar_member, want_node))) {
+		if (!mem_fits(m, m->wanted) &&
+		    !rar_mem_too_long(m->rn, m->wanted)) {
+			list_move_tail(&m->want_node, &mem_waiting);
+			continue;
+		}
+		list_del_init(&m->want_node);
+		if (refcount_inc_not_zero(&m->ref))
+			return m;
+	}
+	return NULL;
+}
+
+static void mem_tell(struct work_struct *work)
+{
+	struct rar_member *m;
+	LIST_HEAD(ask);
+
+	spin_lock_bh(&mem_lock);
+	list_splice_init(&mem_waiting, &ask);
+	while ((m = mem_next(&ask))) {
+		spin_unlock_bh(&mem_lock);
+		rar_member_wake(m);
+		rar_member_put(m);
+		spin_lock_bh(&mem_lock);
+	}
+	spin_unlock_bh(&mem_lock);
+}
+
+/* Has it waited too long? Return: 0, or the errno that ends the group. */
+static int mem_overdue(const struct rar_member *m)
+{
+	unsigned long waited = jiffies - m->want_since;
+	u32 limit = READ_ONCE(m->op_timeout_ms);
+
+	if (limit && READ_ONCE(m->want_sleeps) && waited > msecs_to_jiffies(limit))
+		return -ETIMEDOUT;
+	/* In its turn for so long: it is the host that has no more. */
+	if (jiffies - m->want_turn > msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms)))
+		return -ENOBUFS;
+	return 0;
+}
+
+/**
+ * rar_mem_tick() - look after a group whose send() lacks memory
+ * @m: member that runs
+ *
+ * Timer. Return: true if so, look again in RAR_MEM_TICK; or the errno that ends the
+ * group.
+ */
+int rar_mem_tick(struct rar_member *m)
+{
+	int err = 0;
+	bool wake;
+
+	if (!READ_ONCE(m->wanted))
+		return false;
+	spin_lock_bh(&mem_lock);
+	/* Behind another operation of its group it is that which is waited for. */
+	if (!rar_member_is_first(m))
+		m->want_since = jiffies;
+	if (!mem_in_turn(m))
+		m->want_turn = jiffies;
+	wake = mem_may(m, m->wanted);
+	if (wake && !m->want_told)
+		m->want_told = jiffies | 1;
+	else if (!wake)
+		err = mem_overdue(m);
+	spin_unlock_bh(&mem_lock);
+	if (wake)
+		rar_member_wake(m);
+	return err ?: true;
+}
+
+/* A limit was changed. */
+void rar_mem_changed(void)
+{
+	schedule_work(&mem_work);
+}
+
+static int set_max_mem(const char *val, const struct kernel_param *kp)
+{
+	int err = param_set_ulong(val, kp);
+
+	if (!err)
+		rar_mem_changed();
+	return err;
+}
+
+static const struct kernel_param_ops max_mem_ops = {
+	.set = set_max_mem,
+	.get = param_get_ulong,
+};
+module_param_cb(max_mem, &max_mem_ops, &max_mem, 0644);
+MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: half of the memory");
+
+/* -- begin and end ------------------------------------------------------- */
+
+/* The group ends. */
+void rar_mem_forget(struct rar_member *m)
+{
+	rar_mem_want(m, 0);
+	spin_lock_bh(&mem_lock);
+	list_del_init(&m->mem_node);
+	spin_unlock_bh(&mem_lock);
+}
+
+/* No group of the namespace is left: wait until its memory is free. */
+void rar_mem_net_exit(struct rar_net *rn)
+{
+	wait_var_event(&rn->mem, !READ_ONCE(rn->mem));
+}
+
+void rar_mem_exit(void)
+{
+	cancel_work_sync(&mem_work);
+	WARN_ON(mem_all);
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Operations: memory, schedule, references. Owns struct rar_operation. */
+#include <linux/jhash.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "sock/copy.h"
+#include "core/mem.h"
+#include "rar.h"
+#include "reduce/reduce.h"
+#include "core/user.h"
+
+#define OP_BITMAPS	5		/* per phase */
+#define OP_BITMAPS_BACK	2
+
+static struct workqueue_struct *op_wq;
+
+/* Too much is the user's error, not a reason to kill anybody. */
+#define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
+
+static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
+{
+	struct rar_operation *op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
+
+	if (!op)
+		return NULL;
+	op->rn = m->rn;
+	op->user = rar_user_hold(m->user);
+	op->bytes = bytes;
+	op->own = &op->buf;
+	op->sums = &op->buf;
+	INIT_LIST_HEAD(&op->node);
+	INIT_LIST_HEAD(&op->pin_node);
+	refcount_set(&op->ref, 1);
+	return op;
+}
+
+/**
+ * rar_op_alloc() - get an operation and its buffer
+ * @m:   whose namespace and user are charged
+ * @bytes: length of the tensor
+ *
+ * Process context. Return: the operation with one reference, or ERR_PTR:
+ * -EAGAIN when net.rar.mem is used up, -ENOBUFS when memory is short.
+ */
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
+{
+	struct rar_operation *op;
+
+	if (!rar_mem_charge(m, bytes))
+		return ERR_PTR(-EAGAIN);
+	op = op_new(m, bytes);
+	if (!op) {
+		rar_mem_uncharge(m->rn, m->user, bytes);
+		return ERR_PTR(-ENOBUFS);
+	}
+	op->charged = true;
+	if (rar_buf_alloc(&op->buf, bytes)) {
+		rar_op_drop(op);
+		return ERR_PTR(-ENOBUFS);
+	}
+	return op;
+}
+
+/**
+ * rar_op_alloc_pinned() - get an operation in memory of the caller
+ * @m:   whose it is
+ * @regions: where it may be pinned already
+ * @bytes: length of the tensor
+ * @dst:   where the sums go, 0 = to where the contribution lies
+ *
+ * Process context. The contribution is appended to @src if there is a @dst,
+ * else to @buf. Return: the operation with one reference, or ERR_PTR as
+ * rar_buf_pin().
+ */
+struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
+					  struct rar_regions *regions, u64 bytes,
+					  u64 dst)
+{
+	struct rar_operation *op = op_new(m, bytes);
+	int err = 0;
+
+	if (!op)
+		return ERR_PTR(-ENOBUFS);
+	op->pinned = true;
+	op->buf.pinned = true;
+	op->buf.write = true;
+	op->src.pinned = true;
+	op->dst = dst;
+	if (dst) {
+		op->own = &op->src;
+		err = rar_buf_pin(&op->buf, regions, dst, bytes);
+	}
+	if (!err)
+		return op;
+	rar_op_drop(op);
+	return ERR_PTR(err);
+}
+
+static void op_set_bitmaps(struct rar_operation *op, size_t longs)
+{
+	unsigned long *b = op->bits;
+	int p;
+
+	for (p = 0; p < RAR_PHASES; p++) {
+		op->claimed[p] = b;
+		op->published[p] = b + longs;
+		op->pend[p] = b + 2 * longs;
+		op->acked[p] = b + 3 * longs;
+		op->sent[p] = b + 4 * longs;
+		op->pend_from[p] = op->ring.nchunks;
+		b += OP_BITMAPS * longs;
+	}
+	if (!op->nback)
+		return;
+	op->pend[RAR_BACK] = b;
+	op->acked[RAR_BACK] = b + longs;
+	op->pend_from[RAR_BACK] = op->ring.nchunks;
+}
+
+/*
+ * A packet brings no more work than that of so many pieces to this rank, and to others
+ * whose memory is like its own.
+ */
+static u32 run_max(const struct rar_operation *op)
+{
+	u32 pieces = max(op->buf.npieces, op->src.npieces);
+
+	return clamp(RAR_REDUCE_PIECES / (pieces / max(op->ring.nchunks, 1U) + 1), 1U,
+		     (u32)RAR_RUN_MAX);
+}
+
+/**
+ * rar_op_schedule() - fix what the operation is and cut it into chunks
+ * @op:      from rar_op_alloc(), not posted
+ * @fingerprint:   collective, dtype, redop, count ...; there are kernels for it
+ * @payload: bytes of a chunk in this epoch
+ * @seat:    of this rank in it
+ *
+ * Process context. Return: 0, -EMSGSIZE, or -ENOBUFS.
+ */
+int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
+		    u32 payload, const struct rar_seat *seat)
+{
+	const struct rar_kind *kind = rar_reduce_kind(fingerprint->dtype, fingerprint->redop);
+	size_t longs, n = OP_BITMAPS * RAR_PHASES;
+	int err;
+
+	err = rar_ring_init(&op->ring, fingerprint->count * kind->size, payload, seat);
+	if (err)
+		return err;
+
+	longs = BITS_TO_LONGS(op->ring.nchunks);
+	op->nback = rar_ring_nback(&op->ring);
+	if (op->nback)
+		n += OP_BITMAPS_BACK;
+	kvfree(op->bits);	/* of an attempt that could not be posted */
+	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
+	if (!op->bits)
+		return -ENOBUFS;
+	op_set_bitmaps(op, longs);
+
+	op->step = rar_copy_step(op->rn, &op->ring);
+	op->run_max = run_max(op);
+	op->fingerprint = *fingerprint;
+	op->kind = kind;
+	op->inject = rar_ring_block_first(&op->ring, seat->own);
+	op->inject_first = op->inject;
+	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, seat->own);
+	/* Without it the way round is not timed. */
+	kvfree(op->inject_us);
+	op->inject_us = kvcalloc(op->inject_end - op->inject, sizeof(u32),
+				 OP_GFP);
+	op->ntx = rar_ring_ntx(&op->ring);
+	op->wake_left = -1;
+	atomic_set(&op->left, op->ring.nchunks);
+	return 0;
+}
+
+static void op_free(struct rar_operation *op)
+{
+	kvfree(op->bits);
+	kvfree(op->inject_us);
+	rar_buf_free(&op->buf);
+	rar_buf_free(&op->src);
+	rar_buf_free(&op->kept);
+	if (op->charged)
+		rar_mem_uncharge(op->rn, op->user, op->bytes);
+	rar_user_put(op->user);
+	kfree(op);
+}
+
+/* One that was posted. */
+static void op_free_posted(struct rar_operation *op)
+{
+	struct rar_user *user = rar_user_hold(op->user);
+
+	op_free(op);
+	rar_user_freed(user);
+	rar_user_put(user);
+}
+
+static void op_free_rcu(struct rcu_head *head)
+{
+	op_free_posted(container_of(head, struct rar_operation, free.rcu));
+}
+
+static void op_free_work(struct work_struct *work)
+{
+	op_free_posted(container_of(to_rcu_work(work), struct rar_operation, free));
+}
+
+/**
+ * rar_op_put() - drop a reference
+ * @op: operation
+ *
+ * Any context. The last one frees the buffer after an RCU grace period; what was
+ * charged for it is charged until then.
+ */
+void rar_op_put(struct rar_operation *op)
+{
+	if (!refcount_dec_and_test(&op->ref))
+		return;
+	atomic_inc(&op->user->freeing);
+	if (op->buf.linear) {
+		call_rcu(&op->free.rcu, op_free_rcu);
+	} else {
+		INIT_RCU_WORK(&op->free, op_free_work);
+		queue_rcu_work(op_wq, &op->free);
+	}
+}
+
+/**
+ * rar_op_drop() - free an operation that was never posted
+ * @op: operation with one reference
+ *
+ * Process context.
+ */
+void rar_op_drop(struct rar_operation *op)
+{
+	op_free(op);
+}
+
+/**
+ * rar_op_unpin() - give the user's memory back
+ * @op: pinned and ready
+ *
+ * Process context; see @users.
+ */
+void rar_op_unpin(struct rar_operation *op)
+{
+	rar_buf_free(&op->buf);
+	rar_buf_free(&op->src);
+}
+
+/**
+ * rar_op_keep() - copy the sums out of the user's memory
+ * @m: member
+ * @op:  pinned and complete: nobody writes to its memory
+ *
+ * Process context. What is sent from now on is read from the copy. After a grace
+ * period the caller may give the user's memory back. Return: 0, or -ENOBUFS and
+ * nothing has changed.
+ */
+int rar_op_keep(struct rar_member *m, struct rar_operation *op)
+{
+	int err = -ENOBUFS;
+
+	if (!rar_mem_charge(m, op->bytes))
+		return err;
+	err = rar_buf_alloc(&op->kept, op->bytes);
+	if (err) {
+		rar_mem_uncharge(op->rn, op->user, op->bytes);
+		return err;
+	}
+	op->charged = true;
+	rar_buf_copy(&op->kept, &op->buf);
+	/* Pairs with rar_op_source(): the copy is seen with its address. The successor
+	 * has had all contributions, and drops whatever is still sent of them.
+	 */
+	smp_store_release(&op->own, &op->kept);
+	/* The same. */
+	smp_store_release(&op->sums, &op->kept);
+	return 0;
+}
+
+/* What the history keeps of a finished operation. */
+u32 rar_fingerprint_hash(const struct rar_fingerprint *p)
+{
+	u32 what = p->collective | p->dtype << 8 | p->redop << 16 |
+		   (u32)p->flags << 24;
+
+	return jhash_3words(lower_32_bits(p->count), upper_32_bits(p->count),
+			    what, p->root);
+}
+
+int __init rar_op_init(void)
+{
+	op_wq = alloc_workqueue("rar_op", WQ_UNBOUND, 0);
+	return op_wq ? 0 : -ENOMEM;
+}
+
+/* No group is left. */
+void rar_op_exit(void)
+{
+	rcu_barrier();
+	destroy_workqueue(op_wq);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* An operation: its buffer, the state of its chunks, its end. */
+#ifndef _RAR_OP_H
+#define _RAR_OP_H
+
+#include <linux/atomic.h>
+#include <linux/bitmap.h>
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/workqueue.h>
+#include <linux/types.h>
+
+#include "core/buf.h"
+#include "core/ring.h"
+
+struct rar_member;
+struct rar_kind;
+struct rar_net;
+
+static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
+
+/* What all members must agree on; see struct rar_data_hdr. */
+struct rar_fingerprint {
+	u64 count;
+	u16 root;
+	u8 collective;
+	u8 dtype;
+	u8 redop;
+	u8 flags;
+};
+
+/* What a rank sends: RS and AG to its successor, sums to the first rank of its host. */
+#define RAR_BACK	RAR_PHASES
+#define RAR_WAYS	(RAR_PHASES + 1)
+
+/*
+ * A run: chunks of one phase and block that follow one another, what one packet
+ * of a few or (GSO) a superpacket carries. Sets of its chunks are masks, bit 0
+ * being the first.
+ */
+struct rar_run {
+	u32 chunk;
+	u32 n;			/* 1 .. RAR_RUN_MAX */
+	u32 phase;		/* or RAR_BACK */
+};
+
+#define RAR_RUN_MAX	64
+#define RAR_MAX_LANES	8	/* ports, one after the other, that chunks come from */
+
+/* A transmission chosen under tx.lock, built and sent after it. */
+struct rar_tx_item {
+	struct rar_operation *op;	/* referenced */
+	struct rar_run run;
+	u32 seq;			/* of the first chunk */
+	u32 una;
+	bool ack_now;
+	bool frame;			/* goes on at the XDP hook */
+	bool own;			/* injected, for the first time */
+};
+
+/*
+ * struct rar_operation - one collective call at this rank
+ *
+ * The buffer is the state: any packet can be made again from @buf and
+ * (phase, chunk). Life of a chunk:
+ *
+ *	contributed   copied in: before the operation is posted, or see copy.c
+ *	claimed[p]    one atomic test-and-set, by whoever adds or stores
+ *	published[p]  release: the sum of phase p is in @buf; pairs with the
+ *	              acquire in rar_op_published()
+ *	acked[p]      the successor has it, or provably needs it no more
+ *
+ * complete: @left is 0, every chunk is published in AG.
+ * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
+ * any more. The user of pinned memory hears of it when @users is 0 as well.
+ *
+ * @ref: the table m->ops until released; the list m->undelivered until
+ * delivered; the list m->pinned until its pages are given back; each
+ * rar_tx_item. Receivers find it under RCU without a reference: freed after a
+ * grace period.
+ * @users: those of the references that may read @buf: table and rar_tx_items.
+ * Receivers without a reference touch it only for a chunk that they claimed,
+ * so before it is complete.
+ * tx.lock protects the fields from @pend on; m->lock @node and @pin_node;
+ * @read's owner is the reader (recv_lock).
+ */
+struct rar_operation {
+	struct rar_ring ring;
+	struct rar_fingerprint fingerprint;
+	u64 seq;
+	u64 cookie;
+	const struct rar_kind *kind;
+	refcount_t ref;
+	atomic_t users;
+	struct rcu_work free;
+	struct rar_net *rn;		/* valid as long as @bytes are charged to it */
+	struct rar_user *user;
+	bool charged;
+
+	struct rar_buf buf;		/* the sums */
+	struct rar_buf src;		/* out of place: what is contributed */
+	struct rar_buf kept;		/* the sums of a closed member, see pin.c */
+	const struct rar_buf *own;	/* one of them: what is contributed */
+	const struct rar_buf *sums;	/* and what sums are sent from */
+	bool pinned;			/* they are the user's */
+	struct list_head pin_node;	/* m->pinned */
+	bool later;			/* posted before it is contributed */
+	u64 dst;			/* out of place: where @buf lies */
+	u64 bytes;			/* of the tensor */
+	u32 step;			/* see rar_copy_step() */
+	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
+	u64 filled;			/* bytes contributed (send_lock) */
+	u64 read;			/* bytes copied out (recv_lock) */
+	u64 posted_us;
+	bool steered;			/* see steer.c */
+	int cpu[RAR_MAX_LANES];		/* of each lane */
+	struct list_head node;
+	bool complete;
+	atomic_t left;
+	int wake_left;			/* so few wake the reader, once; -1 = none */
+
+	unsigned long *bits;
+	unsigned long *claimed[RAR_PHASES];
+	unsigned long *published[RAR_PHASES];
+
+	unsigned long *pend[RAR_WAYS];
+	unsigned long *acked[RAR_WAYS];
+	unsigned long *sent[RAR_PHASES];	/* at least once */
+	u32 npend[RAR_WAYS];
+	u32 pend_from[RAR_WAYS];	/* no pending bit below */
+	u32 inject;			/* next own chunk to inject */
+	u32 inject_first;
+	u32 inject_end;			/* one behind those contributed */
+	u32 *inject_us;			/* by own chunk: when, 0 = not timed */
+	bool returned;			/* an own chunk came round */
+	u32 nsent;
+	u32 nacked;
+	u32 ntx;			/* what nsent ends at */
+	u32 nback;			/* and nacked that much later */
+	u64 early_cost;			/* credit taken, see tx.early_used */
+};
+
+int rar_op_init(void);
+void rar_op_exit(void);
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
+struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
+					  struct rar_regions *regions, u64 bytes,
+					  u64 dst);
+int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
+		    u32 payload, const struct rar_seat *seat);
+void rar_op_put(struct rar_operation *op);
+void rar_op_drop(struct rar_operation *op);
+void rar_op_unpin(struct rar_operation *op);
+int rar_op_keep(struct rar_member *m, struct rar_operation *op);
+u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
+
+/* One more may read the buffer; the caller's reference passes to it. */
+static inline void rar_op_use(struct rar_operation *op)
+{
+	atomic_inc(&op->users);
+}
+
+/*
+ * The opposite, and the reference is dropped. Return: true if the user waits
+ * for just that.
+ */
+static inline bool rar_op_unuse(struct rar_operation *op)
+{
+	/* A full barrier: the reads before whatever the user does. */
+	bool last = atomic_dec_and_test(&op->users) && op->pinned;
+
+	rar_op_put(op);
+	return last;
+}
+
+/* May the result be delivered? m->lock. */
+static inline bool rar_op_ready(const struct rar_operation *op)
+{
+	return op->complete && (!op->pinned || !atomic_read_acquire(&op->users));
+}
+
+/*
+ * What a run carries: the own contribution, where it begins, or sums. RCU read side.
+ * The dependent reads of the buffer pair with the releases in rar_op_keep().
+ */
+static inline const struct rar_buf *rar_op_source(const struct rar_operation *op,
+						  const struct rar_run *run,
+						  const struct rar_chunk *c)
+{
+	return run->phase == RAR_RS && c->block == op->ring.seat.own ?
+	       READ_ONCE(op->own) : READ_ONCE(op->sums);
+}
+
+/* -- masks of at most 64 bits anywhere in a bitmap ------------------------ */
+
+static inline u64 rar_mask(u32 n)
+{
+	return n < 64 ? (1ULL << n) - 1 : ~0ULL;
+}
+
+/* The part of @mask at bit @first that lies in the next word. */
+static inline u64 rar_mask_high(u32 first, u64 mask)
+{
+	return first % 64 ? mask >> (64 - first % 64) : 0;
+}
+
+static inline u64 rar_bits_get(const unsigned long *map, u32 first, u64 mask)
+{
+	const unsigned long *w = map + first / 64;
+	u64 got = READ_ONCE(w[0]) >> first % 64;
+
+	if (rar_mask_high(first, mask))
+		got |= (u64)READ_ONCE(w[1]) << (64 - first % 64);
+	return got & mask;
+}
+
+/* Not atomic. Return: those that were clear. */
+static inline u64 rar_bits_set(unsigned long *map, u32 first, u64 mask)
+{
+	u64 high = rar_mask_high(first, mask);
+	u64 was = rar_bits_get(map, first, mask);
+
+	map[first / 64] |= mask << first % 64;
+	if (high)
+		map[first / 64 + 1] |= high;
+	return mask & ~was;
+}
+
+/* Not atomic. Return: those that were set. */
+static inline u64 rar_bits_clear(unsigned long *map, u32 first, u64 mask)
+{
+	u64 high = rar_mask_high(first, mask);
+	u64 was = rar_bits_get(map, first, mask);
+
+	map[first / 64] &= ~(mask << first % 64);
+	if (high)
+		map[first / 64 + 1] &= ~high;
+	return was;
+}
+
+/* Atomic, a full barrier. Return: those that were clear. */
+static inline u64 rar_bits_test_and_set(unsigned long *map, u32 first, u64 mask)
+{
+	atomic_long_t *w = (atomic_long_t *)(map + first / 64);
+	u64 high = rar_mask_high(first, mask);
+	u64 was = (u64)atomic_long_fetch_or(mask << first % 64, w) >> first % 64;
+
+	if (high)
+		was |= (u64)atomic_long_fetch_or(high, w + 1) << (64 - first % 64);
+	return mask & ~was;
+}
+
+/* Bytes of those chunks of a run that are in @mask; only the last may be short. */
+static inline u64 rar_op_bytes(const struct rar_operation *op,
+			       const struct rar_run *run, u64 mask)
+{
+	u32 last = run->n - 1;
+	u64 bytes = hweight64(mask) * (u64)op->ring.payload;
+
+	if (mask >> last & 1)
+		bytes -= op->ring.payload -
+			 rar_ring_bytes(&op->ring, run->chunk + last, 1);
+	return bytes;
+}
+
+/*
+ * The one claim of chunks. Whoever wins a chunk adds (RS) or stores (AG) it and
+ * publishes; there is no exit in between. Return: those won.
+ */
+static inline u64 rar_op_claim(struct rar_operation *op,
+			       const struct rar_run *run)
+{
+	return rar_bits_test_and_set(op->claimed[run->phase], run->chunk,
+				     rar_mask(run->n));
+}
+
+/* Release: pairs with rar_op_published(). */
+static inline void rar_op_publish(struct rar_operation *op,
+				  const struct rar_run *run, u64 mask)
+{
+	/* A full barrier: the buffer before the bits. */
+	rar_bits_test_and_set(op->published[run->phase], run->chunk, mask);
+}
+
+/* Acquire: pairs with rar_op_publish(). Return: which of @mask are. */
+static inline u64 rar_op_published(const struct rar_operation *op,
+				   const struct rar_run *run, u64 mask)
+{
+	u64 set = rar_bits_get(op->published[run->phase], run->chunk, mask);
+
+	smp_rmb(); /* acquire: the bits before the buffer */
+	return set;
+}
+
+#endif /* _RAR_OP_H */

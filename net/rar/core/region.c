@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Registered regions: memory of the user that is pinned once (RAR_REG) instead of
+ * by each operation. An operation in it borrows its pages. Owns struct rar_region.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "core/buf.h"
+#include "core/region.h"
+
+#define REGION_MAX	1024	/* of a socket: each operation looks through them */
+
+/*
+ * struct rar_region - pinned memory
+ * @node: in the list of its socket
+ * @ref:  the list, and each piece of an operation that lies in it
+ * @mm:   whose addresses they are; it may be gone, and is only compared
+ * @addr: as that process sees it
+ * @buf:  a single piece, which may be written to
+ */
+struct rar_region {
+	struct list_head node;
+	refcount_t ref;
+	struct mm_struct *mm;
+	u64 addr;
+	struct rar_buf buf;
+};
+
+void rar_region_init(struct rar_regions *regions)
+{
+	mutex_init(&regions->lock);
+	INIT_LIST_HEAD(&regions->list);
+	regions->n = 0;
+}
+
+static void region_free(struct rar_region *region)
+{
+	rar_buf_free(&region->buf);
+	mmdrop(region->mm);
+	kfree(region);
+}
+
+/**
+ * rar_region_put() - give back what rar_region_get() returned
+ * @region: region
+ *
+ * Process context: the last one unpins the pages.
+ */
+void rar_region_put(struct rar_region *region)
+{
+	if (refcount_dec_and_test(&region->ref))
+		region_free(region);
+}
+
+/* Is a byte of both the same one of the caller's? */
+static bool overlaps(const struct rar_region *region, u64 addr, u64 len)
+{
+	return region->mm == current->mm && addr < region->addr + region->buf.len &&
+	       region->addr < addr + len;
+}
+
+static int region_insert(struct rar_regions *regions, struct rar_region *region)
+{
+	struct rar_region *other;
+
+	lockdep_assert_held(&regions->lock);
+	if (regions->n == REGION_MAX)
+		return -ENOBUFS;
+	list_for_each_entry(other, &regions->list, node)
+		if (overlaps(other, region->addr, region->buf.len))
+			return -EEXIST;
+	list_add(&region->node, &regions->list);
+	WRITE_ONCE(regions->n, regions->n + 1);
+	return 0;
+}
+
+/**
+ * rar_region_add() - pin memory of the caller until rar_region_del()
+ * @regions: of the socket
+ * @addr:    where it lies, as the user sees it
+ * @len:     bytes, not 0
+ *
+ * Process context. Return: 0; -EEXIST if part of it is registered; -ENOBUFS if there
+ * are too many; or as rar_buf_pin().
+ */
+int rar_region_add(struct rar_regions *regions, u64 addr, u64 len)
+{
+	struct rar_region *region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!region)
+		return -ENOBUFS;
+	refcount_set(&region->ref, 1);
+	region->addr = addr;
+	region->mm = current->mm;
+	mmgrab(region->mm);
+	region->buf.pinned = true;
+	region->buf.write = true;
+	err = rar_buf_pin(&region->buf, NULL, addr, len);
+	if (!err) {
+		mutex_lock(&regions->lock);
+		err = region_insert(regions, region);
+		mutex_unlock(&regions->lock);
+	}
+	if (err)
+		region_free(region);
+	return err;
+}
+
+static void region_unlink(struct rar_regions *regions, struct rar_region *region)
+{
+	list_del(&region->node);
+	WRITE_ONCE(regions->n, regions->n - 1);
+	rar_region_put(region);
+}
+
+/**
+ * rar_region_del() - undo rar_region_add()
+ * @regions: of the socket
+ * @addr:    as in rar_region_add()
+ * @len:     as in rar_region_add()
+ *
+ * Process context. What operations have borrowed stays pinned until they give it back.
+ * Return: 0, or -ENOENT if there is no such region of the caller.
+ */
+int rar_region_del(struct rar_regions *regions, u64 addr, u64 len)
+{
+	struct rar_region *region;
+	int err = -ENOENT;
+
+	mutex_lock(&regions->lock);
+	list_for_each_entry(region, &regions->list, node)
+		if (region->mm == current->mm && region->addr == addr &&
+		    region->buf.len == len) {
+			region_unlink(regions, region);
+			err = 0;
+			break;
+		}
+	mutex_unlock(&regions->lock);
+	return err;
+}
+
+/* The socket is closed. Process context. */
+void rar_region_flush(struct rar_regions *regions)
+{
+	struct rar_region *region, *next;
+
+	mutex_lock(&regions->lock);
+	list_for_each_entry_safe(region, next, &regions->list, node)
+		region_unlink(regions, region);
+	mutex_unlock(&regions->lock);
+}
+
+/**
+ * rar_region_get() - find the region that memory of the caller lies in
+ * @regions: of the socket
+ * @addr:    as the user sees it
+ * @len:     bytes, all of which must be in it
+ *
+ * Process context. Return: the region with a reference, or NULL.
+ */
+struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len)
+{
+	struct rar_region *region, *found = NULL;
+
+	if (!READ_ONCE(regions->n))
+		return NULL;
+	mutex_lock(&regions->lock);
+	list_for_each_entry(region, &regions->list, node)
+		if (region->mm == current->mm && addr >= region->addr &&
+		    len <= region->buf.len && addr - region->addr <= region->buf.len - len) {
+			refcount_inc(&region->ref);
+			found = region;
+			break;
+		}
+	mutex_unlock(&regions->lock);
+	return found;
+}
+
+/**
+ * rar_region_lend() - make a piece of a region's pages
+ * @region: from rar_region_get(); the reference passes to the piece
+ * @p:      to fill, its place in the tensor is set
+ * @addr:   as in rar_region_get()
+ * @len:    as in rar_region_get()
+ */
+void rar_region_lend(struct rar_region *region, struct rar_piece *p, u64 addr, u64 len)
+{
+	const struct rar_piece *all = &region->buf.pieces[0];
+	u64 at = all->first + (addr - region->addr);
+
+	p->pages = all->pages + (at >> PAGE_SHIFT);
+	p->first = offset_in_page(at);
+	p->len = len;
+	p->region = region;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The ring schedule: blocks and chunks of an operation (see ring.h). */
+#include "core/ring.h"
+
+#ifdef __KERNEL__
+#define ring_div(a, b) div64_u64(a, b)
+#else
+#define ring_div(a, b) ((a) / (b))
+#endif
+
+static u64 div_up(u64 a, u64 b)
+{
+	return ring_div(a + b - 1, b);
+}
+
+/**
+ * rar_ring_seat() - the place of a rank in a group where all ranks are alike
+ * @seat: to fill
+ * @size: ranks, at least 1
+ * @rank: less than @size
+ */
+void rar_ring_seat(struct rar_seat *seat, u32 size, u32 rank)
+{
+	*seat = (struct rar_seat) {
+		.size = size,
+		.parts = size,
+		.own = rank,
+		.final = (rank + 1) % size,
+		.stops = (rank + 2) % size,
+	};
+}
+
+/**
+ * rar_ring_seat_hosts() - the place of a rank in a group that adds by hosts
+ * @seat:  to fill
+ * @size:  ranks in all
+ * @hosts: how many hosts, each with ranks that follow one another
+ * @host:  this rank's, less than @hosts; rank 0 is on host 0
+ * @ranks: on this host, at least 1
+ * @index: of this rank among them
+ */
+void rar_ring_seat_hosts(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
+			 u32 ranks, u32 index)
+{
+	bool last = index + 1 == ranks;
+
+	*seat = (struct rar_seat) {
+		.size = size,
+		.parts = hosts,
+		.own = index ? RAR_NO_BLOCK : host,
+		.final = last ? (host + 1) % hosts : RAR_NO_BLOCK,
+		.stops = RAR_NO_BLOCK,
+		.back = last && index && hosts > 1,
+	};
+	/* The successor begins with the sums, or (on the next host) gets them there. */
+	if (index + 2 == ranks)
+		seat->stops = (host + 1) % hosts;
+	else if (last && hosts > 1)
+		seat->stops = (host + 2) % hosts;
+}
+
+/* --- what a rank does ---------------------------------------------------- */
+
+/*
+ * A row of the table in ring.h. Ranks are counted from the block's number, or from @root
+ * on if there is one block only.
+ */
+struct row {
+	bool one;
+	bool exact;
+	bool rooted;
+	s8 starts;
+	s8 complete;
+	s8 stops;
+};
+
+static const struct row rows[RAR_COLLECTIVE_NR] = {
+	[RAR_ALLREDUCE]		= { .starts = 0, .complete = -1, .stops = -2 },
+	[RAR_BARRIER]		= { .starts = 0, .complete = -1, .stops = -2 },
+	[RAR_REDUCE_SCATTER]	= { .exact = true, .starts = 1 },
+	[RAR_ALLGATHER]		= { .exact = true, .stops = -1 },
+	[RAR_BROADCAST]		= { .one = true, .rooted = true, .stops = -1 },
+	[RAR_REDUCE]		= { .one = true, .rooted = true, .starts = 1 },
+};
+
+static const struct row in_order = { .one = true, .complete = -1, .stops = -2 };
+
+/* The block that has the rank at column @offset of its row. */
+static u32 block_at(const struct row *row, const struct rar_place *place, u32 root,
+		    int offset)
+{
+	u32 block = (place->rank + place->size - offset) % place->size;
+
+	if (!row->one)
+		return block;
+	return block == root ? 0 : RAR_NO_BLOCK;
+}
+
+static void set_phase(struct rar_plan *plan, enum rar_phase phase, u32 starts, u32 ends)
+{
+	plan->starts[phase] = starts;
+	plan->ends[phase] = ends;
+}
+
+/* All-reduce by hosts, see ring.h. */
+static void plan_hosts(struct rar_plan *plan, const struct rar_place *at)
+{
+	u32 next = (at->host + 1) % at->hosts, stops = RAR_NO_BLOCK;
+	bool last = at->index + 1 == at->ranks;
+
+	/* The successor begins with the sums, or (on the next host) gets them there. */
+	if (at->index + 2 == at->ranks)
+		stops = next;
+	else if (last && at->hosts > 1)
+		stops = (next + 1) % at->hosts;
+	plan->parts = at->hosts;
+	plan->back = last && at->index && at->hosts > 1;
+	set_phase(plan, RAR_RS, at->index ? RAR_NO_BLOCK : at->host,
+		  last ? next : RAR_NO_BLOCK);
+	set_phase(plan, RAR_AG, plan->ends[RAR_RS], stops);
+}
+
+static void plan_ranks(struct rar_plan *plan, const struct rar_place *place,
+		       const struct row *row, u32 root)
+{
+	u32 complete = block_at(row, place, root, row->complete);
+
+	plan->parts = row->one ? 1 : place->size;
+	plan->exact = row->exact;
+	if (row->starts != row->complete)
+		set_phase(plan, RAR_RS, block_at(row, place, root, row->starts), complete);
+	if (row->complete != row->stops)
+		set_phase(plan, RAR_AG, complete, block_at(row, place, root, row->stops));
+}
+
+/**
+ * rar_ring_plan() - make the plan of an operation
+ * @plan:       to fill
+ * @place:      the rank's place in its group
+ * @collective: enum rar_collective
+ * @flags:      RAR_RING_IN_ORDER; others are ignored
+ * @root:       rank, of a collective that has a root
+ *
+ * Only all-reduce has a plan of its own by hosts; and not in the order of ranks, which
+ * is one block, and passes each link between hosts only twice.
+ *
+ * Return: 0, -EOPNOTSUPP if there is no such collective, or -EINVAL.
+ */
+int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
+		  u8 flags, u32 root)
+{
+	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
+	bool ordered = flags & RAR_RING_IN_ORDER;
+	const struct row *row;
+
+	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums))
+		return -EOPNOTSUPP;
+	row = ordered ? &in_order : &rows[collective];
+	if (!place->size || (row->rooted && root >= place->size))
+		return -EINVAL;
+
+	*plan = (struct rar_plan) { .parts = 1 };
+	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+	if (place->size == 1)
+		return 0;
+	if (place->hosts && sums && !ordered)
+		plan_hosts(plan, place);
+	else
+		plan_ranks(plan, place, row, row->rooted ? root : 0);
+	return 0;
+}
+
+/* --- how an operation is cut --------------------------------------------- */
+
+/* Bytes of a block. */
+static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
+{
+	u64 block = bytes;
+
+	if (plan->exact)
+		return ring_div(bytes, plan->parts);
+	if (bytes > RAR_SMALL_BYTES)
+		block = div_up(bytes, plan->parts);
+	return (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
+}
+
+/**
+ * rar_ring_cut() - make the schedule of an operation
+ * @ring:    to fill
+ * @bytes:   length of the tensor
+ * @payload: bytes of tensor data a packet carries
+ * @plan:    what the rank does
+ *
+ * Return: 0, -EMSGSIZE if the operation has more chunks than can be numbered,
+ * or -EINVAL.
+ */
+int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
+		 const struct rar_plan *plan)
+{
+	u64 block, cpb, last;
+
+	if (!payload || !plan->parts)
+		return -EINVAL;
+	if (bytes > RAR_MAX_BYTES)
+		return -EMSGSIZE;
+
+	block = block_bytes(bytes, plan);
+	if (plan->exact && block * plan->parts != bytes)
+		return -EINVAL;
+	cpb = block ? div_up(block, payload) : 1;
+	if (cpb * plan->parts > U32_MAX / 2)
+		return -EMSGSIZE;
+
+	ring->bytes = bytes;
+	ring->block = block;
+	ring->payload = payload;
+	ring->plan = *plan;
+	ring->cpb = cpb;
+	ring->nblocks = 1;
+	ring->nchunks = 1;
+	if (!bytes)
+		return 0;
+
+	/* A short tensor may have fewer blocks than parts. */
+	ring->nblocks = div_up(bytes, block);
+	last = bytes - (ring->nblocks - 1) * block;
+	ring->nchunks = (ring->nblocks - 1) * cpb + div_up(last, payload);
+	return 0;
+}
+
+/* The same for a rank with a seat. */
+int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload,
+		  const struct rar_seat *seat)
+{
+	struct rar_plan plan = { .parts = seat->parts, .back = seat->back };
+
+	if (!seat->size)
+		return -EINVAL;
+	set_phase(&plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+	set_phase(&plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
+	if (seat->size > 1) {
+		set_phase(&plan, RAR_RS, seat->own, seat->final);
+		set_phase(&plan, RAR_AG, seat->final, seat->stops);
+	}
+	ring->seat = *seat;
+	return rar_ring_cut(ring, bytes, payload, &plan);
+}
+
+/**
+ * rar_ring_chunk() - find a chunk in the tensor
+ * @ring:  the schedule
+ * @chunk: index, less than @ring->nchunks
+ * @c:     to fill
+ */
+void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
+		    struct rar_chunk *c)
+{
+	u64 end, in_block;
+
+	c->block = chunk / ring->cpb;
+	in_block = (u64)(chunk % ring->cpb) * ring->payload;
+	c->off = c->block * ring->block + in_block;
+	end = min((c->block + 1) * ring->block, ring->bytes);
+	c->len = min_t(u64, end - c->off, ring->payload);
+}
+
+/* Bytes of @n chunks from @chunk on, of one block. */
+u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n)
+{
+	struct rar_chunk first, last;
+
+	rar_ring_chunk(ring, chunk, &first);
+	if (n == 1)
+		return first.len;
+	rar_ring_chunk(ring, chunk + n - 1, &last);
+	return last.off + last.len - first.off;
+}
+
+/* Index of the first chunk of @block; if there is none, @ring->nchunks. */
+u32 rar_ring_block_first(const struct rar_ring *ring, u32 block)
+{
+	return block < ring->nblocks ? block * ring->cpb : ring->nchunks;
+}
+
+/* Chunks of @block, 0 if the tensor is too short for it. */
+u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block)
+{
+	if (block >= ring->nblocks)
+		return 0;
+	return min(ring->cpb, ring->nchunks - block * ring->cpb);
+}
+
+/* Chunks of @which: a block, RAR_NO_BLOCK or RAR_ALL_BLOCKS. */
+static u32 chunks_of(const struct rar_ring *ring, u32 which)
+{
+	return which == RAR_ALL_BLOCKS ? ring->nchunks : rar_ring_block_chunks(ring, which);
+}
+
+/* Transmissions (chunk, phase) this rank owes its successor. */
+u32 rar_ring_ntx(const struct rar_ring *ring)
+{
+	return 2 * ring->nchunks - chunks_of(ring, ring->plan.ends[RAR_RS]) -
+	       chunks_of(ring, ring->plan.ends[RAR_AG]);
+}
+
+/* Chunks that this rank owes the first rank of its host. */
+u32 rar_ring_nback(const struct rar_ring *ring)
+{
+	return ring->plan.back ? chunks_of(ring, ring->plan.starts[RAR_AG]) : 0;
+}
+
+/*
+ * Chunks that must arrive before the operation is complete here: those with
+ * rar_plan_completes(). 0: it is complete as soon as this rank has contributed.
+ */
+u32 rar_ring_need(const struct rar_ring *ring)
+{
+	const struct rar_plan *plan = &ring->plan;
+	u32 need = ring->nchunks - chunks_of(ring, plan->starts[RAR_AG]);
+
+	if (rar_plan_has(plan, RAR_RS))
+		need += chunks_of(ring, plan->ends[RAR_RS]);
+	return need;
+}

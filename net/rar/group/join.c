@@ -1,0 +1,790 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Joining: from two addresses to a closed ring with one epoch.
+ *
+ *	i -> i+1   JOIN(nonce i)            until answered, any start order
+ *	i <- i+1   JOIN_ACK(nonce i+1)
+ *	i -> i+1   JOIN echoing nonce i+1   now i+1 knows i's address is real
+ *
+ * Whom a member believes: its successor, whose address the user gave, and a predecessor
+ * whose address the user gave too (RAR_PREV_ADDR) or that proves to have the key (RAR_KEY).
+ * Anybody else who claims the predecessor's rank is a stranger: it may have the place as
+ * long as it lives, but what it says or wants ends nobody's join.
+ *
+ * JOIN is padded to the packet size it proposes, so that an answer proves
+ * the path. When rank 0 has both neighbours the table goes round; see table.c.
+ */
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "tx/port.h"
+#include "rar.h"
+#include "tx/route.h"
+
+#define JOIN_RETRY_MS		10	/* doubled up to ... */
+#define JOIN_RETRY_MAX_MS	200
+#define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
+#define JOIN_MTU_MIN		1280	/* a full table packet fits */
+#define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
+#define JOIN_MTU_FULL		10	/* padded tries without answer, while ... */
+#define JOIN_MTU_SMALL		3	/* unpadded ones had one: they do not pass */
+#define JOIN_ROUTE_MS		200	/* between two looks for a route */
+
+static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
+{
+	u32 hdr = rar_ip_hdr_size(path) + sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
+
+	return mtu < JOIN_MTU_MIN ? 0 : round_down(mtu - hdr, RAR_PAYLOAD_UNIT);
+}
+
+/* -- tokens -------------------------------------------------------------- */
+
+/*
+ * What a JOIN is answered with. Anybody may ask, so it is no use from another
+ * address than the asker's.
+ */
+static u64 cookie(const struct rar_member *m, const struct rar_addr *from)
+{
+	const u32 *ip = (__force const u32 *)from->ip.s6_addr32;
+
+	return siphash_3u64((u64)ip[0] << 32 | ip[1], (u64)ip[2] << 32 | ip[3],
+			    (u64)from->af << 16 | be16_to_cpu(from->port),
+			    &m->join.key) ?: 1;
+}
+
+/* Is the token of a packet one that this member gave to its sender? */
+bool rar_join_token(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	return token == READ_ONCE(m->join.nonce) ||
+	       token == cookie(m, &pkt->from);
+}
+
+/* -- whom to believe ------------------------------------------------------ */
+
+/* Of a JOIN that was received, and of the JOIN_ACK that answers it. */
+static u64 proof_of_prev(const struct rar_member *m, const struct rar_pkt *pkt,
+			 const struct rar_join_hdr *jh)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(jh->nonce), .echo = be64_to_cpu(pkt->h.token),
+		.size = be32_to_cpu(jh->size),
+		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
+		.from = &pkt->from, .to = &pkt->to,
+	};
+
+	return rar_key_proof(m, &c);
+}
+
+static u64 proof_to_prev(const struct rar_member *m, const struct rar_pkt *pkt,
+			 const struct rar_join_hdr *jh, u64 echo)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(jh->nonce), .echo = echo, .size = m->size,
+		.src = m->rank, .dst = be16_to_cpu(pkt->h.src),
+		.from = &pkt->to, .to = &pkt->from,
+	};
+
+	return rar_key_proof(m, &c);
+}
+
+/* Of a JOIN that is sent, and of the JOIN_ACK that answers it. */
+static u64 proof_to_next(const struct rar_member *m, u64 echo)
+{
+	const struct rar_path *path = &m->path[RAR_NEXT];
+	struct rar_claim c = {
+		.nonce = m->join.nonce, .echo = echo, .size = m->size,
+		.src = m->rank, .dst = rar_member_rank(m, RAR_NEXT),
+		.from = &path->src, .to = &path->dst,
+	};
+
+	return rar_key_proof(m, &c);
+}
+
+static u64 proof_of_next(const struct rar_member *m, const struct rar_pkt *pkt,
+			 const struct rar_join_hdr *jh)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(pkt->h.token), .echo = be64_to_cpu(jh->nonce),
+		.size = be32_to_cpu(jh->size),
+		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
+		.from = &pkt->from, .to = &pkt->to,
+	};
+
+	return rar_key_proof(m, &c);
+}
+
+/* Does an address or a key tell the predecessor from strangers? */
+static bool prev_is_named(const struct rar_member *m)
+{
+	return m->trust.prev.af || rar_key_is_set(&m->trust.key);
+}
+
+/* May the neighbour with this rank end the join? From READY on the table names it. */
+static bool is_believed(const struct rar_member *m, u32 rank)
+{
+	return rank == rar_member_rank(m, RAR_NEXT) || prev_is_named(m) ||
+	       READ_ONCE(m->state) >= RAR_S_READY;
+}
+
+/*
+ * Why is this not the predecessor, whatever else it says? Its JOIN echoes our nonce. The
+ * proof covers the size that it claims: what it proves may still be a disagreement.
+ */
+static enum rar_reason why_stranger(const struct rar_member *m,
+				    const struct rar_pkt *pkt,
+				    const struct rar_join_hdr *jh)
+{
+	const struct rar_addr *prev = &m->trust.prev;
+
+	if (prev->af && (prev->af != pkt->from.af || prev->port != pkt->from.port ||
+			 !ipv6_addr_equal(&prev->ip, &pkt->from.ip)))
+		return RAR_R_PREV;
+	return be64_to_cpu(jh->proof) == proof_of_prev(m, pkt, jh) ? RAR_R_NONE :
+								      RAR_R_KEY;
+}
+
+/* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
+
+static void send_join(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	struct rar_join_hdr jh = {
+		.nonce = cpu_to_be64(j->nonce),
+		.size = cpu_to_be32(m->size),
+		.payload = cpu_to_be32(j->payload),
+		.port = m->path[RAR_NEXT].src.port,
+	};
+	bool small = !j->ok[RAR_NEXT] &&
+		     j->tries % JOIN_SMALL_EVERY == JOIN_SMALL_EVERY - 1;
+	/* Who does not answer may be another one by now, with a new nonce. */
+	u64 token = j->unanswered++ < JOIN_FRESH ? j->peer_nonce[RAR_NEXT] : 0;
+	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
+
+	j->full_tries += !small && j->small_acks && !j->ok[RAR_NEXT];
+	if (token)
+		jh.proof = cpu_to_be64(proof_to_next(m, token));
+	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
+			       (m->by_hosts ? RAR_JF_HOSTS : 0));
+	rar_packet_ctl(m, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
+		       RAR_T_JOIN, token);
+}
+
+static void reject(struct rar_member *m, const struct rar_pkt *pkt,
+		   const struct rar_join_hdr *jh, const struct rar_error *err)
+{
+	struct rar_notice_hdr n = {
+		.err = cpu_to_be32(err->err),
+		.reason = cpu_to_be32(err->reason),
+		.rank = cpu_to_be32(err->rank),
+		.other = cpu_to_be32(err->other),
+		.op_seq = cpu_to_be64(err->op_seq),
+	};
+
+	rar_packet_reply(m, pkt, &n, sizeof(n), RAR_T_REJECT,
+			 be64_to_cpu(jh->nonce));
+}
+
+/* Nobody can join any more, whoever comes. */
+static bool ends_all_joins(const struct rar_error *err)
+{
+	return err->err == EBADMSG || err->err == EACCES || err->reason == RAR_R_MTU;
+}
+
+/* This join failed for a reason that ends all joins: a late one hears it as well. */
+static void reject_like_others(struct rar_member *m,
+			       const struct rar_pkt *pkt,
+			       const struct rar_join_hdr *jh)
+{
+	struct rar_error err;
+
+	spin_lock_bh(&m->lock);
+	err = m->error;
+	spin_unlock_bh(&m->lock);
+	if (ends_all_joins(&err))
+		reject(m, pkt, jh, &err);
+}
+
+static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
+			const struct rar_join_hdr *jh)
+{
+	u64 echo = cookie(m, &pkt->from);
+	struct rar_join_hdr ack = {
+		.nonce = cpu_to_be64(echo),
+		.size = cpu_to_be32(m->size),
+		.payload = jh->payload,
+		.port = m->path[RAR_NEXT].src.port,
+		.flags = jh->flags,
+		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
+	};
+
+	/* No longer than the question, which has no proof in earlier versions. */
+	rar_packet_reply(m, pkt, &ack, min_t(size_t, sizeof(ack), pkt->len), RAR_T_JOIN_ACK,
+			 be64_to_cpu(jh->nonce));
+}
+
+/* The predecessor's address is real: it echoed our nonce in a full packet. */
+static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
+			const struct rar_join_hdr *jh)
+{
+	struct rar_path *path = &m->path[RAR_PREV];
+	bool fresh;
+
+	spin_lock_bh(&m->lock);
+	fresh = !m->join.ok[RAR_PREV] ||
+		m->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce);
+	if (fresh) {
+		path->src = pkt->to;
+		path->src.port = m->path[RAR_NEXT].src.port;
+		path->dst = pkt->from;
+		path->dst.port = jh->port;
+		dst_cache_reset(&path->cache);
+		path->oif = m->path[RAR_NEXT].oif;
+		m->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
+		m->join.ok[RAR_PREV] = true;
+		m->join.step_next = jiffies;
+	}
+	spin_unlock_bh(&m->lock);
+	rar_member_hear(m, RAR_PREV);
+	if (fresh || READ_ONCE(m->prev_dev) != pkt->dev) {
+		WRITE_ONCE(m->prev_dev, pkt->dev);
+		rar_member_schedule(m);
+	}
+	if (fresh)
+		rar_member_kick(m, jiffies);
+}
+
+/* Does the JOIN come from where the predecessor is? */
+static bool prev_at(const struct rar_member *m, const struct rar_pkt *pkt,
+		    const struct rar_join_hdr *jh)
+{
+	const struct rar_addr *prev = &m->path[RAR_PREV].dst;
+
+	return ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
+	       prev->port == jh->port;
+}
+
+/*
+ * Does another process, elsewhere, claim the rank of a predecessor that is
+ * still alive? At the same address and port it can only be its successor.
+ */
+static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
+		      const struct rar_join_hdr *jh)
+{
+	unsigned long quiet = msecs_to_jiffies(3 * rar_member_keepalive_ms(m));
+
+	return m->join.ok[RAR_PREV] &&
+	       m->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce) &&
+	       time_before(jiffies, READ_ONCE(m->heard[RAR_PREV]) + quiet) &&
+	       !prev_at(m, pkt, jh);
+}
+
+/* Refuse the sender of a JOIN for what is between it and us. */
+static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
+		   const struct rar_join_hdr *jh, int err,
+		   enum rar_reason why)
+{
+	struct rar_error e = {
+		.err = err,
+		.reason = why,
+		.rank = be16_to_cpu(pkt->h.src),
+		.other = m->rank,
+		/* Who holds the place is the predecessor, and no stranger. */
+		.op_seq = READ_ONCE(m->state) >= RAR_S_RUN || prev_is_named(m),
+	};
+
+	rar_mib_inc(m->rn, JoinsRefused);
+	reject(m, pkt, jh, &e);
+}
+
+/* In what do the predecessor and we disagree? If no two neighbours do, nobody does. */
+static enum rar_reason join_differs(const struct rar_member *m,
+				    const struct rar_join_hdr *jh)
+{
+	bool by_hosts = jh->flags & cpu_to_be16(RAR_JF_HOSTS);
+
+	if (be32_to_cpu(jh->size) != m->size)
+		return RAR_R_SIZE;
+	return by_hosts != m->by_hosts ? RAR_R_SCHEDULE : RAR_R_NONE;
+}
+
+/*
+ * Is the JOIN, which echoes our nonce, not from the predecessor, or from one that disagrees
+ * with us? Then it is refused; only a predecessor that is no stranger ends our join as well.
+ */
+static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
+		    const struct rar_join_hdr *jh)
+{
+	enum rar_reason why = why_stranger(m, pkt, jh);
+	bool stranger = why || !prev_is_named(m);
+	int err = why ? EACCES : EBADMSG;
+
+	why = why ?: join_differs(m, jh);
+	if (!why)
+		return false;
+	refuse(m, pkt, jh, err, why);
+	/* For the error, should the join time out. */
+	WRITE_ONCE(m->join.odd, why);
+	if (!stranger)
+		rar_fail_pair(m, err, why, rar_member_rank(m, RAR_PREV), m->rank, 0);
+	return true;
+}
+
+/* From the predecessor, or from one that takes its rank. */
+static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
+			  const struct rar_join_hdr *jh)
+{
+	bool joining = READ_ONCE(m->state) < RAR_S_RUN;
+	u32 prev = rar_member_rank(m, RAR_PREV);
+	bool echoed, known;
+
+	echoed = pkt->h.token;
+	known = m->join.ok[RAR_PREV] &&
+		m->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh->nonce);
+	if (prev_held(m, pkt, jh)) {
+		refuse(m, pkt, jh, EADDRINUSE, RAR_R_DUPLICATE);
+		return;
+	}
+	if (!joining && echoed && why_stranger(m, pkt, jh)) {
+		refuse(m, pkt, jh, EACCES, why_stranger(m, pkt, jh));
+		return;
+	}
+	if (!joining && echoed && !known) {
+		/* The predecessor that is in this epoch exists no more. */
+		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, prev, prev, 0);
+		return;
+	}
+	/* It starts again because of somebody else? What is left of it knows,
+	 * and answers with the reason before the echo comes.
+	 */
+	if (!joining && !known && prev_at(m, pkt, jh) &&
+	    rar_packet_budget(m->rn))
+		rar_ack_send(m);
+	if (joining && echoed && refused(m, pkt, jh))
+		return;
+	if (joining && echoed && !(jh->flags & cpu_to_be16(RAR_JF_SMALL)))
+		accept_prev(m, pkt, jh);
+	join_answer(m, pkt, jh);
+}
+
+/* Members of earlier versions send no proof. */
+static bool get_join_hdr(const struct rar_pkt *pkt, struct rar_join_hdr *jh)
+{
+	jh->proof = 0;
+	return !skb_copy_bits(pkt->skb, pkt->off, jh, min_t(u32, sizeof(*jh), pkt->len));
+}
+
+static void rcv_join(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_join_hdr jh;
+
+	if (!get_join_hdr(pkt, &jh))
+		return;
+	/* The kernel's socket holds the port, so no user forges this. */
+	if (jh.port != pkt->from.port)
+		rar_mib_inc(m->rn, DropAddress);
+	else if (READ_ONCE(m->state) > RAR_S_RUN)
+		/* Its name may be another one's by now. */
+		rar_mib_inc(m->rn, DropState);
+	else if (READ_ONCE(m->state) == RAR_S_BOUND)
+		reject_like_others(m, pkt, &jh);
+	else if (be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
+		rcv_join_prev(m, pkt, &jh);
+	else if (be32_to_cpu(jh.size) != m->size)
+		/* Who runs may be about to start again, in another size. */
+		refuse(m, pkt, &jh, READ_ONCE(m->state) == RAR_S_RUN ?
+		       EADDRINUSE : EBADMSG, RAR_R_SIZE);
+	else
+		rar_mib_inc(m->rn, DropRank);
+}
+
+static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_join_state *j = &m->join;
+	struct rar_join_hdr jh;
+	u64 nonce;
+
+	if (!get_join_hdr(pkt, &jh))
+		return;
+	if (READ_ONCE(m->state) < RAR_S_RUN &&
+	    be64_to_cpu(jh.proof) != proof_of_next(m, pkt, &jh)) {
+		rar_fail_pair(m, EACCES, RAR_R_KEY, m->rank,
+			      rar_member_rank(m, RAR_NEXT), 0);
+		return;
+	}
+	nonce = be64_to_cpu(jh.nonce);
+	rar_member_hear(m, RAR_NEXT);
+	spin_lock_bh(&m->lock);
+	if (jh.flags & cpu_to_be16(RAR_JF_SMALL)) {
+		j->small_acks++;
+	} else if (!j->ok[RAR_NEXT] || j->peer_nonce[RAR_NEXT] != nonce) {
+		j->ok[RAR_NEXT] = true;
+		j->peer_nonce[RAR_NEXT] = nonce;
+		j->tries = 0;
+		j->next_try = jiffies;
+		j->step_next = jiffies;
+	}
+	j->unanswered = 0;
+	j->refused_since = 0;
+	spin_unlock_bh(&m->lock);
+	rar_member_kick(m, jiffies);
+}
+
+/*
+ * The successor refuses us. A held rank may be stale and become free, so that is final
+ * only when it lasted, and not before our time is over if a stranger may hold it.
+ */
+static void rcv_reject(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	unsigned long patience = msecs_to_jiffies(4 * rar_member_keepalive_ms(m));
+	struct rar_notice_hdr n;
+	struct rar_error err;
+	bool final = true;
+
+	if (READ_ONCE(m->state) >= RAR_S_RUN ||
+	    skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+		return;
+	rar_fail_from_wire(m, &n, &err);
+	spin_lock_bh(&m->lock);
+	if (err.err == EADDRINUSE) {
+		if (!m->join.refused_since)
+			m->join.refused_since = jiffies | 1;
+		final = err.op_seq && time_after(jiffies, m->join.refused_since +
+							  patience);
+	}
+	err.op_seq = 0;
+	spin_unlock_bh(&m->lock);
+	if (final)
+		rar_fail(m, &err);
+}
+
+/*
+ * A neighbour gave up joining. If it disagrees with somebody, or a link does not pass
+ * full-size packets, nobody can join; if a rank had no route until the end, its
+ * predecessors need not wait; otherwise it, or its replacement, may come back.
+ */
+static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+	struct rar_notice_hdr n;
+	struct rar_error err;
+	int dir;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+		return;
+	rar_fail_from_wire(m, &n, &err);
+	if (is_believed(m, src) &&
+	    (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
+	     err.reason == RAR_R_NODEV || READ_ONCE(m->state) == RAR_S_RUN)) {
+		rar_fail(m, &err);
+		return;
+	}
+	spin_lock_bh(&m->lock);
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (src == rar_member_rank(m, dir)) {
+			m->join.ok[dir] = false;
+			m->join.peer_nonce[dir] = 0;
+		}
+	spin_unlock_bh(&m->lock);
+}
+
+/**
+ * rar_join_rcv() - a packet whose token is a nonce
+ * @m: member
+ * @pkt: validated
+ *
+ * Softirq.
+ */
+void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	switch (pkt->h.type) {
+	case RAR_T_JOIN:
+		rcv_join(m, pkt);
+		break;
+	case RAR_T_JOIN_ACK:
+		rcv_join_ack(m, pkt);
+		break;
+	case RAR_T_REJECT:
+		rcv_reject(m, pkt);
+		break;
+	case RAR_T_COLLECT:
+	case RAR_T_PROPOSE:
+	case RAR_T_COMMIT:
+		rar_table_rcv(m, pkt);
+		break;
+	case RAR_T_ABORT:
+		rcv_join_abort(m, pkt);
+		break;
+	}
+}
+
+/* -- timer --------------------------------------------------------------- */
+
+/**
+ * rar_join_retry_in() - how long to wait for an answer
+ * @tries: how often it was tried
+ *
+ * Scattered, or members that began together would always ask together, and
+ * the last ones never be answered: answers to strangers are few.
+ *
+ * Return: jiffies.
+ */
+unsigned long rar_join_retry_in(u32 tries)
+{
+	u32 ms = min(JOIN_RETRY_MS << min(tries, 8U), JOIN_RETRY_MAX_MS);
+
+	return msecs_to_jiffies(ms - ms / 4 + get_random_u32_below(ms / 2));
+}
+
+static void join_timed_out(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	u32 next = rar_member_rank(m, RAR_NEXT);
+	u32 prev = rar_member_rank(m, RAR_PREV);
+
+	if (j->route_err)
+		rar_fail_pair(m, -j->route_err, RAR_R_NODEV, m->rank, next, 0);
+	else if (j->small_acks && !j->ok[RAR_NEXT])
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, next,
+			      0);
+	else if (READ_ONCE(j->odd_version) && !j->ok[RAR_PREV])
+		rar_fail_pair(m, EBADMSG, RAR_R_VERSION, prev, m->rank, 0);
+	else if (j->odd && !j->ok[RAR_PREV])
+		rar_fail_pair(m, j->odd == RAR_R_KEY || j->odd == RAR_R_PREV ? EACCES : EBADMSG,
+			      j->odd, prev, m->rank, 0);
+	else if (j->refused_since)
+		rar_fail_pair(m, EADDRINUSE, RAR_R_DUPLICATE,
+			      m->rank, next, 0);
+	else
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
+			      j->ok[RAR_NEXT] ? prev : next, m->rank,
+			      0);
+}
+
+/* Do full-size packets not reach the successor, whose answers to small ones come? */
+static bool black_hole(const struct rar_join_state *j)
+{
+	return !j->ok[RAR_NEXT] && j->small_acks >= JOIN_MTU_SMALL &&
+	       j->full_tries >= JOIN_MTU_FULL;
+}
+
+/**
+ * rar_join_tick() - timer while joining
+ * @m: member in JOINING or READY
+ *
+ * Softirq. Return: jiffies of the next call.
+ */
+unsigned long rar_join_tick(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	unsigned long next;
+
+	if (time_after_eq(jiffies, j->deadline) || black_hole(j)) {
+		join_timed_out(m);
+		return jiffies + HZ;
+	}
+	if (READ_ONCE(j->route_err)) {
+		rar_member_schedule(m);
+		return min(j->deadline, jiffies + msecs_to_jiffies(JOIN_ROUTE_MS));
+	}
+	if (time_after_eq(jiffies, j->next_try)) {
+		send_join(m);
+		j->next_try = jiffies + rar_join_retry_in(j->tries++);
+	}
+	next = j->next_try;
+	if (!m->rank) {
+		if (!rar_table_tick(m))
+			join_timed_out(m);
+		if (j->step && time_before(j->step_next, next))
+			next = j->step_next;
+	}
+	return time_before(j->deadline, next) ? j->deadline : next;
+}
+
+/* -- begin and end ------------------------------------------------------- */
+
+static void hook_route(struct rar_member *m, int dev)
+{
+	int lo = m->rn->net->loopback_dev->ifindex;
+
+	rar_hook_set(m->rn, &m->hook[0], lo);
+	rar_hook_set(m->rn, &m->hook[1], dev == lo ? 0 : dev);
+}
+
+/* A port for packets to @af; softirqs go on with the old one until then. */
+static int join_port(struct rar_member *m, u16 af)
+{
+	struct rar_port *old = m->port, *port;
+	int err = rar_sender_open(m, af);
+
+	if (err)
+		return err;
+	rar_sender_set(m, m->sk);
+	if (old && rar_port_af(old) == af)
+		return 0;
+	port = rar_port_get(m->rn, af, m->self.port);
+	if (IS_ERR(port))
+		return PTR_ERR(port);
+	WRITE_ONCE(m->port, port);
+	rar_port_put(m->rn, old);
+	return 0;
+}
+
+/* Further ports to send chunks from; fewer where somebody else has the next one. */
+static void join_lanes(struct rar_member *m, u16 af)
+{
+	u32 first = ntohs(m->self.port), n;
+	u32 last = min_t(u32, first + READ_ONCE(m->rn->sysctl_lanes) - 1, U16_MAX);
+	struct rar_port *port;
+
+	rar_port_put_lanes(m);
+	for (n = 1; first + n <= last; n++) {
+		port = rar_port_get(m->rn, af, htons(first + n));
+		if (IS_ERR(port))
+			break;
+		m->lane[n - 1] = port;
+	}
+	m->nlanes = n;
+}
+
+/* A link, a route or an address that is not there may come back. */
+static bool route_may_come(int err)
+{
+	return err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ENETDOWN ||
+	       err == -ENODEV || err == -EADDRNOTAVAIL;
+}
+
+/* The route to the successor, and what depends on it. */
+static int join_route(struct rar_member *m)
+{
+	struct rar_path *path = &m->path[RAR_NEXT];
+	u32 payload;
+	int dev, err;
+
+	path->src = m->self;
+	path->src.af = path->dst.af;
+	err = rar_route_find(m, path, &m->join.mtu, &dev);
+	if (err)
+		return err;
+	payload = payload_of_mtu(path, m->join.mtu);
+	if (!payload)
+		return -EMSGSIZE;
+	m->join.payload = payload;
+	hook_route(m, dev);
+	return 0;
+}
+
+/* UDP port, memory, route: all that can fail before we send, but the route may come. */
+static int join_prepare(struct rar_member *m, const struct rar_addr *next)
+{
+	struct rar_path *path = &m->path[RAR_NEXT];
+	int err;
+
+	/* Of the join before this one. */
+	flush_work(&m->work);
+	path->dst = *next;
+	path->src = m->self;
+	path->src.af = next->af;
+	err = join_port(m, next->af);
+	if (err)
+		return err;
+	if (!m->join.table)
+		m->join.table = kvcalloc(m->size,
+					 sizeof(*m->join.table),
+					 GFP_KERNEL_ACCOUNT);
+	if (!m->join.table)
+		return -ENOBUFS;
+	join_lanes(m, next->af);
+	return rar_link_prepare(m) ?: join_route(m);
+}
+
+/**
+ * rar_join_route_again() - look for a route that was not there
+ * @m: member
+ *
+ * In the group's work item.
+ */
+void rar_join_route_again(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	int err;
+
+	if (rar_member_state(m) != RAR_S_JOINING || !READ_ONCE(j->route_err))
+		return;
+	err = join_route(m);
+	WRITE_ONCE(j->route_err, err);
+	if (err && !route_may_come(err))
+		rar_fail_pair(m, -err, err == -EMSGSIZE ? RAR_R_MTU : RAR_R_NODEV,
+			      m->rank, rar_member_rank(m, RAR_NEXT), 0);
+	else if (!err)
+		rar_member_kick(m, jiffies);
+}
+
+/**
+ * rar_join_start() - look for the neighbours
+ * @m:        member in BOUND
+ * @next:       address of the successor
+ * @timeout_ms: until the ring must be closed
+ *
+ * Process context, one caller at a time. Return: 0 and the group is JOINING
+ * (or in RUN, if alone), or a negative errno.
+ */
+int rar_join_start(struct rar_member *m, const struct rar_addr *next,
+		   u32 timeout_ms)
+{
+	struct rar_join_state *j = &m->join;
+	struct rar_resume past;
+	int err;
+
+	err = join_prepare(m, next);
+	if (err && (m->size == 1 || !route_may_come(err)))
+		return err;
+	rar_resume_find(m, &past);
+
+	spin_lock_bh(&m->lock);
+	memset(&m->error, 0, sizeof(m->error));
+	memset(j->ok, 0, sizeof(j->ok));
+	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
+	memset(&m->path[RAR_PREV].dst, 0, sizeof(m->path[RAR_PREV].dst));
+	WRITE_ONCE(j->nonce, rar_random_token());
+	get_random_bytes(&j->key, sizeof(j->key));
+	rar_table_reset(m, &past);
+	j->small_acks = 0;
+	j->full_tries = 0;
+	j->route_err = err;
+	j->odd_version = false;
+	j->odd = RAR_R_NONE;
+	j->refused_since = 0;
+	j->tries = 0;
+	j->unanswered = 0;
+	WRITE_ONCE(m->epoch, 0);
+	j->next_try = jiffies;
+	j->deadline = jiffies + msecs_to_jiffies(timeout_ms);
+	rar_member_set_state(m, RAR_S_JOINING);
+	if (m->size == 1)
+		rar_table_alone(m);
+	spin_unlock_bh(&m->lock);
+	rar_member_kick(m, jiffies);
+	return 0;
+}
+
+/**
+ * rar_join_reset() - the join is over without a ring
+ * @m:   member in JOINING or READY, @m->lock held; BOUND afterwards
+ * @nonce: set to the nonces of the neighbours that can be told, else 0
+ */
+void rar_join_reset(struct rar_member *m, u64 nonce[RAR_DIRS])
+{
+	int dir;
+
+	lockdep_assert_held(&m->lock);
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		nonce[dir] = m->join.ok[dir] ? m->join.peer_nonce[dir] : 0;
+		m->join.ok[dir] = false;
+		m->join.peer_nonce[dir] = 0;
+	}
+	WRITE_ONCE(m->join.nonce, 0);
+	WRITE_ONCE(m->epoch, 0);
+	rar_member_set_state(m, RAR_S_BOUND);
+}

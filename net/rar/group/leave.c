@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Leaving: a member that posts nothing more tells both neighbours (FIN), and
+ * they pass it on. A closed one serves its successor as an orphan until its
+ * operations are released, then answers as a tombstone for a while.
+ */
+#include <linux/mm.h>
+#include <linux/sched.h>
+
+#include "rar.h"
+#include "core/user.h"
+
+/* Start to tell both neighbours that this rank posts nothing more, and @why. */
+static void leave_because(struct rar_member *m, enum rar_reason why)
+{
+	lockdep_assert_held(&m->lock);
+	if (m->state != RAR_S_RUN)
+		return;
+	rar_member_set_state(m, RAR_S_LEAVING);
+	if (m->left || m->size == 1)
+		return;
+	m->left = true;
+	m->left_rank = m->rank;
+	m->left_why = why;
+	m->left_last = m->op_next;
+	m->fin_due[RAR_NEXT] = true;
+	m->fin_due[RAR_PREV] = true;
+	m->fin_next = jiffies;
+}
+
+/* Leave by the user's own will: close() or shutdown(). */
+void rar_leave_start(struct rar_member *m)
+{
+	leave_because(m, RAR_R_LEFT);
+}
+
+/**
+ * rar_leave_shutdown() - no more operations; leave after those posted
+ * @m: member
+ */
+void rar_leave_shutdown(struct rar_member *m)
+{
+	spin_lock_bh(&m->lock);
+	m->shut = true;
+	if (m->state == RAR_S_RUN && rar_member_idle(m))
+		rar_leave_start(m);
+	spin_unlock_bh(&m->lock);
+	rar_member_kick(m, jiffies);
+	rar_member_wake(m);
+}
+
+static void drop_undelivered(struct rar_member *m)
+{
+	struct rar_operation *op, *tmp;
+
+	spin_lock_bh(&m->lock);
+	list_for_each_entry_safe(op, tmp, &m->undelivered, node) {
+		list_del_init(&op->node);
+		m->nundelivered--;
+		rar_op_put(op);
+	}
+	spin_unlock_bh(&m->lock);
+}
+
+/* Bytes of the operations that the successor may still need. */
+static u64 needed_bytes(struct rar_member *m)
+{
+	struct rar_operation *op;
+	u64 bytes = 0;
+	int i;
+
+	spin_lock_bh(&m->tx.lock);
+	for (i = 0; i < RAR_MAX_OPS; i++) {
+		op = rcu_dereference_protected(m->ops[i],
+					       lockdep_is_held(&m->tx.lock));
+		bytes += op ? op->bytes : 0;
+	}
+	spin_unlock_bh(&m->tx.lock);
+	return bytes;
+}
+
+/* Go on without the socket? Return: false if there is too little memory for that. */
+static bool become_orphan(struct rar_member *m)
+{
+	u64 bytes;
+
+	if (!rar_pin_keep(m))
+		return false;
+	bytes = needed_bytes(m);
+	if (!rar_user_orphan(m->user, bytes))
+		return false;
+	spin_lock_bh(&m->lock);
+	m->orphan_bytes = bytes;
+	spin_unlock_bh(&m->lock);
+	return true;
+}
+
+/**
+ * rar_leave_forget() - a member has no operations any more that others need
+ * @m: member
+ *
+ * Any context.
+ */
+void rar_leave_forget(struct rar_member *m)
+{
+	u64 bytes;
+
+	spin_lock_bh(&m->lock);
+	bytes = m->orphan_bytes;
+	m->orphan_bytes = 0;
+	spin_unlock_bh(&m->lock);
+	rar_user_orphan_end(m->user, bytes);
+}
+
+/* A tombstone needs no memory but its own, and ends with the module. */
+static void bury(struct rar_member *m)
+{
+	struct rar_row *table;
+
+	rar_link_bury(m);
+	rar_leave_forget(m);
+	spin_lock_bh(&m->lock);
+	m->tombstone = true;
+	table = m->join.table;
+	m->join.table = NULL;
+	spin_unlock_bh(&m->lock);
+	rar_early_flush(m);
+	kvfree(table);
+	rar_member_let_go(m);
+}
+
+/* A member without a ring ends here: true. Neighbours it found are told. */
+static bool close_unjoined(struct rar_member *m)
+{
+	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
+				 .rank = m->rank, .other = m->rank };
+	u64 nonce[RAR_DIRS] = {};
+	bool ends;
+	int dir;
+
+	spin_lock_bh(&m->lock);
+	if (m->state == RAR_S_JOINING || m->state == RAR_S_READY)
+		rar_join_reset(m, nonce);
+	ends = m->state == RAR_S_BOUND || m->size == 1;
+	spin_unlock_bh(&m->lock);
+
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (nonce[dir])
+			rar_packet_notice(m, dir, RAR_T_ABORT, nonce[dir],
+					  &bye);
+	return ends;
+}
+
+/*
+ * What remains of a member in an epoch: an orphan, or a tombstone. An orphan serves its
+ * successor from memory of the kernel: the user's is the user's again.
+ */
+static void close_running(struct rar_member *m)
+{
+	bool dying = current->flags & PF_EXITING, failed;
+	u32 wait;
+
+	if (!rar_member_idle(m) || !become_orphan(m))
+		rar_fail_pair(m, ECONNRESET,
+			      dying ? RAR_R_DIED : RAR_R_CLOSED, m->rank,
+			      m->rank, m->ops_complete);
+	spin_lock_bh(&m->lock);
+	/* After shutdown() this changes nothing: it left by itself. */
+	leave_because(m, dying ? RAR_R_DIED : RAR_R_LEFT);
+	failed = m->state == RAR_S_FAILED;
+	wait = failed ? rar_sysctl_tombstone_ms(m->rn) : rar_sysctl_linger_ms(m->rn);
+	m->expires = jiffies + msecs_to_jiffies(wait);
+	spin_unlock_bh(&m->lock);
+	if (failed)
+		bury(m);
+	else
+		rar_member_hold_module(m);
+}
+
+/**
+ * rar_leave_release() - the socket is gone
+ * @m: member; the socket's reference is dropped
+ *
+ * Process context.
+ */
+void rar_leave_release(struct rar_member *m)
+{
+	bool ends;
+
+	WRITE_ONCE(m->shut, true);
+	rar_early_flush(m);
+	ends = close_unjoined(m);
+	if (!ends)
+		close_running(m);
+	rar_pin_end(m);
+	rar_fail_set_owner(m, NULL);
+	rar_member_detach(m);
+	drop_undelivered(m);
+	if (ends)
+		rar_member_unhash(m);
+	else
+		rar_member_kick(m, jiffies);
+	rar_member_put(m);
+}
+
+/* Members of earlier versions give no reason. */
+static enum rar_reason why_left(const struct rar_error *fin)
+{
+	return fin->reason == RAR_R_DIED ? RAR_R_DIED : RAR_R_LEFT;
+}
+
+/*
+ * A member left, or its process exited, with all complete that it had posted: the news
+ * comes from @dir and goes on to the other neighbour.
+ */
+void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
+		       enum rar_dir dir)
+{
+	bool late, told_both;
+
+	rar_packet_notice(m, dir, RAR_T_FIN_ACK, m->epoch, fin);
+	spin_lock_bh(&m->lock);
+	if (fin->rank == rar_member_rank(m, RAR_NEXT))
+		m->gone[RAR_NEXT] = true;
+	if (fin->rank == rar_member_rank(m, RAR_PREV))
+		m->gone[RAR_PREV] = true;
+	if (!m->left && fin->rank != m->rank) {
+		told_both = fin->rank == rar_member_rank(m, !dir);
+		m->left = true;
+		m->left_rank = fin->rank;
+		m->left_why = why_left(fin);
+		m->left_last = fin->op_seq;
+		m->fin_due[!dir] = !told_both;
+		m->fin_next = jiffies;
+	}
+	late = fin->rank != m->rank && m->op_next > fin->op_seq;
+	spin_unlock_bh(&m->lock);
+	if (late)
+		rar_fail_pair(m, ECONNRESET, why_left(fin), fin->rank,
+			      fin->rank, fin->op_seq);
+	rar_member_kick(m, jiffies);
+	rar_member_wake(m);
+}
+
+/* The neighbour in @dir knows. With two members both links lead to it. */
+void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir)
+{
+	m->fin_due[dir] = false;
+	if (m->size == 2)
+		m->fin_due[!dir] = false;
+}
+
+/* Send what is due of FIN; true when both neighbours know. */
+bool rar_leave_tick(struct rar_member *m)
+{
+	struct rar_error fin = { .reason = m->left_why,
+				 .rank = m->left_rank,
+				 .other = m->left_rank,
+				 .op_seq = m->left_last };
+	int dir;
+
+	if (!m->fin_due[RAR_NEXT] && !m->fin_due[RAR_PREV])
+		return true;
+	if (time_before(jiffies, m->fin_next))
+		return false;
+	m->fin_next = jiffies + msecs_to_jiffies(50);
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (m->fin_due[dir])
+			rar_packet_notice(m, dir, RAR_T_FIN, m->epoch,
+					  &fin);
+	return false;
+}
+
+/* A neighbour that is silent for so long needs nothing any more, and hears nothing. */
+static bool silent(const struct rar_member *m, enum rar_dir dir)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+
+	return time_after_eq(jiffies, READ_ONCE(m->heard[dir]) + dead);
+}
+
+/* Does a neighbour still need chunks, or to be told that this rank has left? */
+static bool needed(const struct rar_member *m)
+{
+	int dir;
+
+	if (READ_ONCE(m->op_oldest) != READ_ONCE(m->op_next) && !silent(m, RAR_NEXT))
+		return true;
+	/* Who failed is told nothing any more. */
+	if (READ_ONCE(m->state) == RAR_S_FAILED)
+		return false;
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (READ_ONCE(m->fin_due[dir]) && !silent(m, dir))
+			return true;
+	return false;
+}
+
+/* An orphan that nobody needs becomes a tombstone, and that ends. */
+void rar_leave_check_orphan(struct rar_member *m)
+{
+	/* Pairs with the release in rar_member_detach(): @expires is set. */
+	if (smp_load_acquire(&m->sk))
+		return;
+	if (time_after_eq(jiffies, m->expires)) {
+		rar_member_unhash(m);
+		return;
+	}
+	if (m->tombstone || needed(m))
+		return;
+	m->expires = jiffies + msecs_to_jiffies(rar_sysctl_tombstone_ms(m->rn));
+	bury(m);
+}

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The table: three packets that rank 0 sends round the ring, one after the other and again
+ * until each comes back. COLLECT gathers the members, PROPOSE tells all of them the table
+ * and the epoch, COMMIT starts. Nobody but rank 0 keeps a timer for these. A large table
+ * travels in slices of RAR_TABLE_MAX members.
+ */
+#include <linux/jhash.h>
+
+#include "rar.h"
+#include "reduce/reduce.h"
+
+#define TABLE_STUCK_MS		2000	/* a step that does not come round */
+
+/* COLLECT, PROPOSE and COMMIT as they travel. */
+struct table_pkt {
+	struct rar_table_hdr th;
+	struct rar_wire_member m[RAR_TABLE_MAX];
+};
+
+static u32 slices(const struct rar_member *m)
+{
+	return DIV_ROUND_UP(m->size, RAR_TABLE_MAX);
+}
+
+/* What rank 0 claims to be the lowest payload: chunks end between elements. */
+static bool payload_ok(u32 payload)
+{
+	return payload >= RAR_PAYLOAD_UNIT && !(payload % RAR_PAYLOAD_UNIT);
+}
+
+static void own_caps(struct rar_caps *caps)
+{
+	int dtype, redop;
+
+	memset(caps, 0, sizeof(*caps));
+	caps->wire_version = RAR_WIRE_VERSION;
+	caps->collectives = BIT(RAR_ALLREDUCE);
+	for (redop = 1; redop < RAR_REDOP_NR; redop++)
+		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
+			if (rar_reduce_kind(dtype, redop))
+				caps->dtypes[redop] |= BIT(dtype);
+}
+
+/* -- wire conversion ----------------------------------------------------- */
+
+static void row_to_wire(const struct rar_row *row,
+			struct rar_wire_member *w)
+{
+	w->nonce = cpu_to_be64(row->nonce);
+	memcpy(w->addr, &row->addr.ip, sizeof(w->addr));
+	w->af = cpu_to_be16(row->addr.af == AF_INET6 ? 6 : 4);
+	w->port = row->addr.port;
+	w->payload = cpu_to_be32(row->payload);
+}
+
+static void row_from_wire(const struct rar_wire_member *w,
+			  struct rar_row *row)
+{
+	row->nonce = be64_to_cpu(w->nonce);
+	memcpy(&row->addr.ip, w->addr, sizeof(w->addr));
+	row->addr.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET;
+	row->addr.port = w->port;
+	row->addr.scope = 0;
+	row->payload = be32_to_cpu(w->payload);
+}
+
+static void caps_to_wire(const struct rar_caps *caps, struct rar_wire_caps *w)
+{
+	int i;
+
+	w->collectives = cpu_to_be32(caps->collectives);
+	for (i = 0; i < ARRAY_SIZE(caps->dtypes); i++)
+		w->dtypes[i] = cpu_to_be32(caps->dtypes[i]);
+}
+
+static void caps_from_wire(const struct rar_wire_caps *w,
+			   struct rar_caps *caps)
+{
+	int i;
+
+	caps->wire_version = RAR_WIRE_VERSION;
+	caps->collectives = be32_to_cpu(w->collectives);
+	for (i = 0; i < ARRAY_SIZE(caps->dtypes); i++)
+		caps->dtypes[i] = be32_to_cpu(w->dtypes[i]);
+}
+
+static void caps_and(const struct rar_caps *own, struct rar_wire_caps *w)
+{
+	int i;
+
+	w->collectives &= cpu_to_be32(own->collectives);
+	for (i = 0; i < ARRAY_SIZE(own->dtypes); i++)
+		w->dtypes[i] &= cpu_to_be32(own->dtypes[i]);
+}
+
+static u64 table_digest(const struct rar_member *m)
+{
+	u32 a = m->size, b = m->join.min_payload, i;
+	struct rar_wire_member w;
+
+	for (i = 0; i < m->size; i++) {
+		row_to_wire(&m->join.table[i], &w);
+		a = jhash(&w, sizeof(w), a);
+		b = jhash(&w, sizeof(w), b ^ a);
+	}
+	return (u64)a << 32 | b;
+}
+
+static void resume_to_wire(const struct rar_resume *r,
+			   struct rar_table_hdr *th)
+{
+	th->resume = cpu_to_be64(r->op);
+	th->resume_epoch = cpu_to_be64(r->epoch);
+	th->flags = cpu_to_be16(r->differ ? RAR_TF_DIFFER : 0);
+}
+
+static void resume_from_wire(const struct rar_table_hdr *th,
+			     struct rar_resume *r)
+{
+	r->op = be64_to_cpu(th->resume);
+	r->epoch = be64_to_cpu(th->resume_epoch);
+	r->differ = th->flags & cpu_to_be16(RAR_TF_DIFFER);
+}
+
+/* -- own entry ----------------------------------------------------------- */
+
+static void own_row(struct rar_member *m)
+{
+	struct rar_row *row = &m->join.table[m->rank];
+
+	row->nonce = m->join.nonce;
+	row->addr = m->path[RAR_NEXT].src;
+	row->payload = m->join.payload;
+}
+
+static bool both_ok(const struct rar_member *m)
+{
+	return m->join.ok[RAR_NEXT] && m->join.ok[RAR_PREV];
+}
+
+/* -- COLLECT, PROPOSE, COMMIT -------------------------------------------- */
+
+static void slice_fill(struct rar_member *m, struct table_pkt *t, u32 slice)
+{
+	u32 first = slice * RAR_TABLE_MAX, i;
+	u32 n = min_t(u32, m->size - first, RAR_TABLE_MAX);
+
+	t->th.first = cpu_to_be16(first);
+	t->th.n = cpu_to_be16(n);
+	for (i = 0; i < n; i++)
+		row_to_wire(&m->join.table[first + i], &t->m[i]);
+}
+
+static bool slice_ok(const struct rar_member *m, const struct table_pkt *t,
+		     size_t members)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
+
+	if (t->th.h.type == RAR_T_COMMIT)
+		return !first && !n && !members;
+	return first < m->size && !(first % RAR_TABLE_MAX) &&
+	       n == min_t(u32, m->size - first, RAR_TABLE_MAX) &&
+	       members == n * sizeof(t->m[0]);
+}
+
+static void slice_store(struct rar_member *m, const struct table_pkt *t)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), i;
+
+	for (i = 0; i < n; i++)
+		row_from_wire(&t->m[i], &m->join.table[first + i]);
+	__set_bit(first / RAR_TABLE_MAX, m->join.back);
+}
+
+static bool slices_all(const struct rar_member *m)
+{
+	return bitmap_full(m->join.back, slices(m));
+}
+
+static void table_send(struct rar_member *m, struct table_pkt *t, u8 type,
+		       u64 token)
+{
+	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
+
+	if (token)
+		rar_packet_ctl(m, RAR_NEXT, t, len, 0, type, token);
+}
+
+/* Rank 0: the next packet goes round. @m->lock held. */
+static void step_to(struct rar_member *m, u8 type)
+{
+	struct rar_join_state *j = &m->join;
+
+	lockdep_assert_held(&m->lock);
+	j->step = type;
+	j->step_tries = 0;
+	j->step_next = jiffies;
+	j->step_since = jiffies;
+	bitmap_zero(j->back, slices(m));
+}
+
+static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
+{
+	m->join.epoch = be64_to_cpu(th->epoch);
+	m->join.digest = be64_to_cpu(th->digest);
+	m->join.min_payload = be32_to_cpu(th->payload);
+	m->join.min_rank = be16_to_cpu(th->payload_rank);
+	caps_from_wire(&th->caps, &m->join.caps);
+	resume_from_wire(th, &m->join.resume);
+}
+
+/* Is @rank on the same host as the one before it? */
+static bool same_host(const struct rar_member *m, u32 rank)
+{
+	const struct rar_addr *a = &m->join.table[rank - 1].addr;
+	const struct rar_addr *b = &m->join.table[rank].addr;
+
+	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
+}
+
+/* Hosts and who is on them, from the table: the same at every member. */
+static void seat_by_hosts(struct rar_member *m)
+{
+	u32 rank, host = 0, hosts = 0, first = 0, end = m->size;
+
+	for (rank = 0; rank < m->size; rank++) {
+		if (rank && same_host(m, rank))
+			continue;
+		if (rank <= m->rank) {
+			host = hosts;
+			first = rank;
+		} else {
+			end = min(end, rank);
+		}
+		hosts++;
+	}
+	m->host_first = first;
+	rar_ring_seat_hosts(&m->seat, m->size, hosts, host, end - first,
+			    m->rank - first);
+}
+
+static void take_seat(struct rar_member *m)
+{
+	if (m->by_hosts)
+		seat_by_hosts(m);
+	else
+		rar_ring_seat(&m->seat, m->size, m->rank);
+}
+
+/*
+ * Everybody has the table: packets of the epoch may come any moment. False: who has our
+ * address, as the table says, is not here.
+ */
+static bool get_ready(struct rar_member *m)
+{
+	lockdep_assert_held(&m->lock);
+	if (m->by_hosts && m->rank + 1 < m->size &&
+	    same_host(m, m->rank + 1) &&
+	    !rar_route_is_here(m, &m->path[RAR_NEXT]))
+		return false;
+	take_seat(m);
+	m->payload = m->join.min_payload;
+	rar_link_start(m);
+	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
+	rar_member_set_state(m, RAR_S_READY);
+	return true;
+}
+
+static void collect_add_own(struct rar_member *m, struct table_pkt *t)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
+	struct rar_resume resume;
+	struct rar_caps caps;
+
+	own_caps(&caps);
+	caps_and(&caps, &t->th.caps);
+	resume_from_wire(&t->th, &resume);
+	rar_resume_merge(&resume, &m->join.past);
+	resume_to_wire(&resume, &t->th);
+	own_row(m);
+	if (m->join.payload < be32_to_cpu(t->th.payload)) {
+		t->th.payload = cpu_to_be32(m->join.payload);
+		t->th.payload_rank = cpu_to_be16(m->rank);
+	}
+	if (m->rank >= first && m->rank < first + n)
+		row_to_wire(&m->join.table[m->rank],
+			    &t->m[m->rank - first]);
+}
+
+static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
+{
+	struct rar_join_state *j = &m->join;
+
+	if (m->state != RAR_S_JOINING && m->state != RAR_S_READY)
+		return false;
+	if (m->rank) {
+		collect_add_own(m, t);
+		return true;
+	}
+	if (j->step != RAR_T_COLLECT)
+		return false;
+	slice_store(m, t);
+	if (!slices_all(m) || !payload_ok(be32_to_cpu(t->th.payload)) ||
+	    be32_to_cpu(t->th.payload) > j->payload)
+		return false;
+	set_proposal(m, &t->th);
+	j->epoch = rar_random_token();
+	j->digest = table_digest(m);
+	step_to(m, RAR_T_PROPOSE);
+	return false;
+}
+
+/* Is this about the epoch that this member is ready for, or in? */
+static bool of_this_epoch(const struct rar_member *m, const struct table_pkt *t)
+{
+	return rar_key_epoch(m, be64_to_cpu(t->th.epoch)) == m->epoch;
+}
+
+/* A member learns the table; @bad: what it computes is not what is claimed. */
+static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
+{
+	struct rar_join_state *j = &m->join;
+
+	if (!m->rank) {
+		if (j->step != RAR_T_PROPOSE ||
+		    be64_to_cpu(t->th.epoch) != j->epoch)
+			return false;
+		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
+		if (slices_all(m)) {
+			*bad = !get_ready(m);
+			if (!*bad)
+				step_to(m, RAR_T_COMMIT);
+		}
+		return false;
+	}
+	if (m->state >= RAR_S_RUN)
+		return of_this_epoch(m, t);
+	if (of_this_epoch(m, t))
+		return true;
+	if (be64_to_cpu(t->th.epoch) != j->epoch)
+		bitmap_zero(j->back, slices(m));
+	set_proposal(m, &t->th);
+	slice_store(m, t);
+	if (!slices_all(m))
+		return true;
+	/* From before this member started again: rank 0 collects once more. */
+	if (j->table[m->rank].nonce != j->nonce)
+		return false;
+	*bad = table_digest(m) != j->digest || !payload_ok(j->min_payload) ||
+	       j->min_payload > j->payload || !get_ready(m);
+	return !*bad;
+}
+
+static bool rcv_commit(struct rar_member *m, struct table_pkt *t)
+{
+	if (!of_this_epoch(m, t) ||
+	    be64_to_cpu(t->th.digest) != m->join.digest)
+		return false;
+	if (m->state == RAR_S_READY)
+		rar_member_run(m);
+	m->join.step = 0;
+	return m->rank;
+}
+
+/**
+ * rar_table_rcv() - one of the packets that rank 0 sends round
+ * @m: member
+ * @pkt: validated
+ *
+ * Softirq.
+ */
+void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	bool relay = false, bad = false, wake;
+	u32 len = pkt->len;
+	struct table_pkt t;
+	u64 token;
+
+	if (len > sizeof(t) || skb_copy_bits(pkt->skb, pkt->off, &t, len) ||
+	    !slice_ok(m, &t, len - sizeof(t.th)))
+		return;
+	rar_member_hear(m, RAR_PREV);
+	spin_lock_bh(&m->lock);
+	if (m->state >= RAR_S_JOINING && m->state <= RAR_S_LEAVING &&
+	    both_ok(m)) {
+		if (pkt->h.type == RAR_T_COLLECT)
+			relay = rcv_collect(m, &t);
+		else if (pkt->h.type == RAR_T_PROPOSE)
+			relay = rcv_propose(m, &t, &bad);
+		else
+			relay = rcv_commit(m, &t);
+	}
+	token = m->join.peer_nonce[RAR_NEXT];
+	wake = m->state == RAR_S_RUN;
+	spin_unlock_bh(&m->lock);
+
+	if (bad)
+		rar_fail_pair(m, EBADMSG, RAR_R_TABLE, m->rank, 0, 0);
+	if (relay)
+		table_send(m, &t, pkt->h.type, token);
+	if (wake)
+		rar_member_wake(m);
+	rar_member_kick(m, jiffies);
+}
+
+/* -- rank 0 -------------------------------------------------------------- */
+
+/* Send what is going round, all slices that are not back. */
+static void step_send(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	u32 i = 0, n = slices(m);
+	struct table_pkt t;
+	u64 token;
+	u8 step;
+
+	do {
+		memset(&t, 0, sizeof(t));
+		spin_lock_bh(&m->lock);
+		step = j->step;
+		token = j->peer_nonce[RAR_NEXT];
+		if (step == RAR_T_COMMIT)
+			i = n;
+		else
+			i = find_next_zero_bit(j->back, n, i);
+		if (!step || (i == n && step != RAR_T_COMMIT))
+			token = 0;
+		if (step == RAR_T_COLLECT) {
+			own_row(m);
+			own_caps(&j->caps);
+			j->min_payload = j->payload;
+			j->min_rank = m->rank;
+			j->resume = j->past;
+		} else {
+			t.th.epoch = cpu_to_be64(j->epoch);
+			t.th.digest = cpu_to_be64(j->digest);
+		}
+		t.th.payload = cpu_to_be32(j->min_payload);
+		t.th.payload_rank = cpu_to_be16(j->min_rank);
+		caps_to_wire(&j->caps, &t.th.caps);
+		resume_to_wire(&j->resume, &t.th);
+		if (i < n)
+			slice_fill(m, &t, i);
+		spin_unlock_bh(&m->lock);
+		table_send(m, &t, step, token);
+	} while (++i < n);
+}
+
+/**
+ * rar_table_tick() - timer of rank 0 while joining
+ * @m: member in JOINING or READY
+ *
+ * Softirq. Return: false if COMMIT does not come round: somebody is gone.
+ */
+bool rar_table_tick(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+	bool send = false, stuck = false;
+
+	spin_lock_bh(&m->lock);
+	if (j->step == RAR_T_COMMIT) {
+		stuck = time_after(jiffies, j->step_since + dead);
+	} else if (!both_ok(m)) {
+		j->step = 0;
+	} else if (!j->step || time_after(jiffies, j->step_since +
+					  msecs_to_jiffies(TABLE_STUCK_MS))) {
+		step_to(m, RAR_T_COLLECT);
+	}
+	if (j->step && time_after_eq(jiffies, j->step_next)) {
+		send = true;
+		j->step_next = jiffies + rar_join_retry_in(j->step_tries++);
+	}
+	spin_unlock_bh(&m->lock);
+	if (send && !stuck)
+		step_send(m);
+	return !stuck;
+}
+
+/* -- begin --------------------------------------------------------------- */
+
+/**
+ * rar_table_reset() - forget what went round
+ * @m:  member that begins to join, @m->lock held
+ * @past: what its owner remembers
+ */
+void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
+{
+	struct rar_join_state *j = &m->join;
+
+	lockdep_assert_held(&m->lock);
+	bitmap_zero(j->back, slices(m));
+	j->past = *past;
+	j->resume = *past;	/* if alone */
+	j->step = 0;
+	j->epoch = 0;
+}
+
+/**
+ * rar_table_alone() - a group of one: nobody to ask, nothing to send
+ * @m: member in JOINING, @m->lock held; RUN afterwards
+ */
+void rar_table_alone(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+
+	lockdep_assert_held(&m->lock);
+	own_caps(&j->caps);
+	own_row(m);
+	j->min_payload = j->payload;
+	m->payload = j->payload;
+	m->epoch = rar_random_token();
+	take_seat(m);
+	rar_link_start(m);
+	rar_member_run(m);
+}

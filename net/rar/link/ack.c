@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The link, receiving side: which numbers came, and telling the predecessor.
+ * Acknowledgments are cumulative plus a bitmap, and wait for a few packets or a moment.
+ */
+#include "link/link.h"
+
+/* The sender waits for nothing below @una: stop doing so as well. */
+static void rx_advance(struct rar_link_rx *rx, u32 una)
+{
+	lockdep_assert_held(&rx->lock);
+	if ((s32)(una - rx->cum) >= RAR_RX_WIN) {
+		bitmap_zero(rx->seen, RAR_RX_WIN);
+		rx->cum = una;
+	}
+	while (rar_seq_before(rx->cum, una))
+		__clear_bit(rx->cum++ % RAR_RX_WIN, rx->seen);
+	while (test_bit(rx->cum % RAR_RX_WIN, rx->seen))
+		__clear_bit(rx->cum++ % RAR_RX_WIN, rx->seen);
+	if (rar_seq_before(rx->highest, rx->cum))
+		rx->highest = rx->cum;
+}
+
+/**
+ * rar_ack_check() - can these numbers belong together?
+ * @dh: header of a data packet
+ * @n:  chunks of the run that it begins
+ *
+ * Return: true if the run can be recorded.
+ */
+bool rar_ack_check(const struct rar_data_hdr *dh, u32 n)
+{
+	return be32_to_cpu(dh->seq) - be32_to_cpu(dh->una) + n - 1 < RAR_TX_SLOTS;
+}
+
+/*
+ * Set the number; true if it shows a gap or fills one. A new number with an
+ * old chunk means that the sender gave up too early.
+ */
+static bool rx_set(struct rar_link_rx *rx, u32 seq, bool dup)
+{
+	bool gap;
+
+	if (rar_seq_before(seq, rx->cum) || seq - rx->cum >= RAR_RX_WIN)
+		return true;
+	gap = seq != rx->highest;
+	if (dup && !test_bit(seq % RAR_RX_WIN, rx->seen))
+		rx->dups++;
+	__set_bit(seq % RAR_RX_WIN, rx->seen);
+	if (!rar_seq_before(seq, rx->highest))
+		rx->highest = seq + 1;
+	rx_advance(rx, rx->cum);
+	return gap;
+}
+
+/* The same for a run; @dups: chunks that were there before. */
+static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
+{
+	u32 n = fls64(which), i;
+	bool gap = false;
+
+	if (!dups && which == rar_mask(n) && seq == rx->cum &&
+	    seq == rx->highest) {
+		rx->cum += n;
+		rx->highest += n;
+		return false;
+	}
+	for (i = 0; i < n; i++)
+		if (which & (1ULL << i))
+			gap |= rx_set(rx, seq + i, dups & (1ULL << i));
+	return gap;
+}
+
+/**
+ * rar_ack_record() - chunks are published, held, or were before
+ * @m:   member
+ * @dh:    header of the first
+ * @which: of the run
+ * @dups:  of these, those that were there before
+ * @ce:    the packet carried the congestion mark
+ * @now:   when it came
+ *
+ * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
+ * timer does it.
+ */
+bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
+		    u64 which, u64 dups, bool ce, u64 now)
+{
+	u64 due = now + RAR_ACK_DELAY_US;
+	struct rar_link_rx *rx = &m->rx;
+	bool at_once, first;
+
+	spin_lock_bh(&rx->lock);
+	rx_advance(rx, be32_to_cpu(dh->una));
+	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), which, dups);
+	rx->newest_us = now;
+	rx->ce += ce ? hweight64(which) : 0;
+	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW))
+		at_once = true;
+	first = !at_once && !rx->ack_us;
+	if (first)
+		rx->ack_us = due;
+	spin_unlock_bh(&rx->lock);
+
+	if (first) {
+		spin_lock_bh(&m->tx.lock);
+		rar_link_timer_at(m, due);
+		spin_unlock_bh(&m->tx.lock);
+	}
+	return at_once;
+}
+
+static void ack_fill_bitmap(const struct rar_link_rx *rx,
+			    struct rar_ack_hdr *ah)
+{
+	u32 n = min_t(u32, rx->highest - rx->cum, 8 * sizeof(ah->bitmap));
+	u32 base = rx->highest - n, i;
+
+	ah->base = cpu_to_be32(base);
+	for (i = 0; i < n; i++)
+		if (test_bit((base + i) % RAR_RX_WIN, rx->seen))
+			ah->bitmap[i / 8] |= 1 << i % 8;
+}
+
+/**
+ * rar_ack_send() - tell the predecessor what came, what this rank has contributed to,
+ * and how much may come early
+ * @m: member; no lock held
+ */
+void rar_ack_send(struct rar_member *m)
+{
+	struct rar_link_rx *rx = &m->rx;
+	struct rar_ack_hdr ah = {};
+	u64 now = rar_now_us();
+
+	spin_lock_bh(&m->tx.lock);
+	rar_straggler_tell(m, &ah.slow, now);
+	spin_unlock_bh(&m->tx.lock);
+
+	spin_lock_bh(&rx->lock);
+	ah.cum = cpu_to_be32(rx->cum);
+	ah.ce = cpu_to_be32(rx->ce);
+	ah.dups = cpu_to_be32(rx->dups);
+	ah.delay_us = cpu_to_be32(rx->unacked && now > rx->newest_us ?
+				  now - rx->newest_us : 0);
+	ack_fill_bitmap(rx, &ah);
+	rx->unacked = 0;
+	rx->ack_us = 0;
+	spin_unlock_bh(&rx->lock);
+
+	/* In this order; see rar_link_contributed(). */
+	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
+	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
+	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
+	rar_packet_ctl(m, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
+		       m->epoch);
+}
+
+/**
+ * rar_ack_rcv_probe() - the predecessor asks where we are
+ * @m: member in RUN or LEAVING
+ * @pkt: validated PROBE
+ */
+void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_probe_hdr ph;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
+		return;
+	spin_lock_bh(&m->tx.lock);
+	rar_straggler_hear(m, &ph.slow, rar_now_us());
+	spin_unlock_bh(&m->tx.lock);
+	spin_lock_bh(&m->rx.lock);
+	rx_advance(&m->rx, be32_to_cpu(ph.una));
+	spin_unlock_bh(&m->rx.lock);
+	rar_ack_send(m);
+}
+

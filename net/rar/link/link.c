@@ -1,0 +1,916 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The link: a reliable hop from a rank to its successor.
+ *
+ * Every transmission has a number of its own; what is lost is not sent again, its
+ * chunk is, with a new number, from the buffer. What is lost is found in loss.c, what
+ * comes is acknowledged in ack.c, and the windows are in window.c; for operations that
+ * the successor has not posted its credit is the limit too.
+ */
+#include "tx/port.h"
+#include "link/link.h"
+#include "core/trace.h"
+
+#define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
+#define LINK_BATCH		16
+#define LINK_LOCAL_RETRY_US	1000	/* the successor was not ready after all */
+
+/* -- timer of both links (loss.c) ----------------------------------------- */
+
+/*
+ * Let the timer look at the links at @when or earlier; what it finds too early
+ * it looks at again. tx.lock held.
+ */
+void rar_link_timer_at(struct rar_member *m, u64 when)
+{
+	struct rar_link_tx *tx = &m->tx;
+
+	lockdep_assert_held(&tx->lock);
+	if (READ_ONCE(m->dead) || (tx->timer_us && tx->timer_us <= when))
+		return;
+	if (!tx->timer_us)
+		refcount_inc(&m->ref);
+	tx->timer_us = when;
+	hrtimer_start(&tx->timer, ns_to_ktime(when * NSEC_PER_USEC), HRTIMER_MODE_ABS_SOFT);
+}
+
+/**
+ * rar_link_stop() - the timer does not fire again
+ * @m: member, dead
+ */
+void rar_link_stop(struct rar_member *m)
+{
+	struct rar_link_tx *tx = &m->tx;
+	bool armed;
+
+	spin_lock_bh(&tx->lock);
+	/* One that runs finds the group dead, and drops its reference. */
+	armed = tx->timer_us && hrtimer_try_to_cancel(&tx->timer) == 1;
+	if (armed)
+		tx->timer_us = 0;
+	spin_unlock_bh(&tx->lock);
+	if (armed)
+		rar_member_put(m);
+}
+
+/* -- table of operations (tx.lock) --------------------------------------- */
+
+static struct rar_operation *op_at(struct rar_member *m, u64 seq)
+{
+	struct rar_operation *op;
+
+	op = rcu_dereference_protected(m->ops[seq % RAR_MAX_OPS],
+				       lockdep_is_held(&m->tx.lock));
+	return op && op->seq == seq ? op : NULL;
+}
+
+struct rar_operation *rar_link_op_of(struct rar_member *m,
+				     const struct rar_sent *sent)
+{
+	struct rar_operation *op;
+
+	op = rcu_dereference_protected(m->ops[sent->op % RAR_MAX_OPS],
+				       lockdep_is_held(&m->tx.lock));
+	return op && (u32)op->seq == sent->op ? op : NULL;
+}
+
+static bool op_released(const struct rar_operation *op)
+{
+	return op->nacked == op->ntx + op->nback && !atomic_read(&op->left);
+}
+
+/* Take the operation off the table if nothing will be sent from it again. */
+bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
+{
+	lockdep_assert_held(&m->tx.lock);
+	if (!op_released(op) || op_at(m, op->seq) != op)
+		return false;
+
+	if (op->seq >= m->tx.posted)
+		m->tx.early_used -= op->early_cost;
+	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
+	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
+	while (m->op_oldest < m->op_next && !op_at(m, m->op_oldest))
+		WRITE_ONCE(m->op_oldest, m->op_oldest + 1);
+	m->tx.nreleased++;
+	rar_op_unuse(op);
+	return true;
+}
+
+/**
+ * rar_link_release() - the operation is complete; is it released too?
+ * @m: member
+ * @op:  operation, RCU read side
+ */
+void rar_link_release(struct rar_member *m, struct rar_operation *op)
+{
+	spin_lock_bh(&m->tx.lock);
+	rar_link_try_release(m, op);
+	spin_unlock_bh(&m->tx.lock);
+}
+
+/* -- pending chunks (tx.lock) -------------------------------------------- */
+
+/* Of all operations: to the successor, or back. */
+static u64 *pend_count(struct rar_link_tx *tx, u32 p)
+{
+	return p == RAR_BACK ? &tx->nback : &tx->npend;
+}
+
+void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+		   u32 chunk, u64 mask)
+{
+	mask &= ~rar_bits_get(op->acked[p], chunk, mask);
+	mask = rar_bits_set(op->pend[p], chunk, mask);
+	if (!mask)
+		return;
+	op->npend[p] += hweight64(mask);
+	*pend_count(tx, p) += hweight64(mask);
+	op->pend_from[p] = min_t(u32, op->pend_from[p], chunk + __ffs64(mask));
+}
+
+static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+		       u32 chunk, u64 mask)
+{
+	u32 n;
+
+	if (!op->npend[p])
+		return;
+	n = hweight64(rar_bits_clear(op->pend[p], chunk, mask));
+	op->npend[p] -= n;
+	*pend_count(tx, p) -= n;
+}
+
+/* The pending chunks from @chunk on, which is. */
+static void pend_run(const struct rar_operation *op, struct rar_run *run, u32 chunk,
+		     u32 max)
+{
+	u32 end = min(rar_ring_block_end(&op->ring, chunk), chunk + max);
+
+	run->chunk = chunk;
+	run->n = find_next_zero_bit(op->pend[run->phase], end, chunk) - chunk;
+}
+
+/* The first pending chunks of an operation that has some; not taken. */
+static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
+{
+	u32 chunk = find_next_bit(op->pend[run->phase], op->ring.nchunks,
+				  op->pend_from[run->phase]);
+
+	op->pend_from[run->phase] = chunk;
+	pend_run(op, run, chunk, max);
+}
+
+/* Who gets these chunks has them, or provably needs them no more. */
+void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+		    u32 chunk, u64 mask)
+{
+	mask = rar_bits_set(op->acked[p], chunk, mask);
+	if (!mask)
+		return;
+	op->nacked += hweight64(mask);
+	pend_clear(tx, op, p, chunk, mask);
+}
+
+/* -- credit (tx.lock) ---------------------------------------------------- */
+
+/*
+ * How many chunks of a run has the successor contributed to, as far as known? To
+ * what is complete everybody has.
+ */
+u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
+		     const struct rar_run *run)
+{
+	u32 at;
+
+	if (op->seq < tx->posted || run->phase == RAR_AG)
+		return run->n;
+	if (op->seq > tx->posted || !tx->come)
+		return 0;
+	at = run->chunk % op->ring.cpb;
+	return at < tx->come ? min(run->n, tx->come - at) : 0;
+}
+
+/*
+ * As pend_find(), but of an operation that the successor has contributed to in part
+ * rather what it can take, in whichever block.
+ */
+static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation *op,
+			      struct rar_run *run, u32 max)
+{
+	u32 chunk, nchunks = op->ring.nchunks;
+	struct rar_run first;
+
+	pend_find(op, run, max);
+	first = *run;
+	while (op->seq == tx->posted && tx->come && !rar_link_welcome(tx, op, run)) {
+		chunk = find_next_bit(op->pend[run->phase], nchunks,
+				      rar_ring_block_end(&op->ring, run->chunk));
+		if (chunk >= nchunks) {
+			*run = first;
+			break;
+		}
+		pend_run(op, run, chunk, max);
+	}
+}
+
+/*
+ * How many chunks of a run may be sent? Those that are welcome need no credit, nor
+ * does what was sent before; else it is taken.
+ */
+static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
+		       const struct rar_run *run)
+{
+	u32 n = rar_link_welcome(tx, op, run);
+	struct rar_chunk c;
+	u64 cost, left;
+
+	if (n)
+		return n;
+	n = run->n;
+	rar_ring_chunk(&op->ring, run->chunk, &c);
+	left = tx->credit > tx->early_used ? tx->credit - tx->early_used : 0;
+	for (; n; n--) {
+		cost = n - hweight64(rar_bits_get(op->sent[run->phase], run->chunk,
+						  rar_mask(n)));
+		cost *= c.len + RAR_EARLY_COST;
+		if (cost <= left)
+			break;
+	}
+	if (n) {
+		tx->early_used += cost;
+		op->early_cost += cost;
+	}
+	return n;
+}
+
+/* The successor contributed more: give back what those operations had taken. */
+void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_operation *op;
+
+	tx->credit = credit;
+	if (tx->posted == posted)
+		tx->come = max(tx->come, come);
+	else if (tx->posted < posted)
+		tx->come = come;
+	for (; tx->posted < posted; tx->posted++) {
+		op = op_at(m, tx->posted);
+		if (op)
+			tx->early_used -= op->early_cost;
+		if (tx->posted >= m->op_next) {
+			tx->posted = posted;
+			break;
+		}
+	}
+}
+
+/* -- sending ------------------------------------------------------------- */
+
+/*
+ * How much of a run of @n to send if the window allows @max: a small part waits
+ * for more room, unless nothing is on its way that would make some.
+ */
+static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
+{
+	if (n <= max)
+		return n;
+	tx->held |= tx->inflight + n > tx->cwnd;
+	return 2 * max >= n || !tx->inflight || tx->probe ? max : 0;
+}
+
+/*
+ * Choose chunks to forward or to send again, oldest operation first: a run of at most
+ * @most, of it at most @max.
+ */
+static struct rar_operation *pick_pending(struct rar_member *m,
+					  struct rar_run *run, u32 most, u32 max)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_operation *op;
+	u64 seq;
+	int p;
+
+	if (!tx->npend)
+		return NULL;
+	for (seq = m->op_oldest; seq < m->op_next; seq++) {
+		op = op_at(m, seq);
+		if (!op)
+			continue;
+		for (p = RAR_AG; p >= RAR_RS; p--) {
+			if (!op->npend[p])
+				continue;
+			run->phase = p;
+			pend_find_welcome(tx, op, run, min(most, op->run_max));
+			run->n = whole_run(tx, run->n, max);
+			run->n = credit_take(tx, op, run);
+			if (!run->n)
+				return NULL;
+			pend_clear(tx, op, p, run->chunk, rar_mask(run->n));
+			return op;
+		}
+	}
+	return NULL;
+}
+
+/* Choose own chunks that were never sent; oldest operation first. */
+static struct rar_operation *pick_inject(struct rar_member *m,
+					 struct rar_run *run, u32 most, u32 max,
+					 u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_operation *op;
+	u64 seq;
+
+	if (!tx->ninject)
+		return NULL;
+	for (seq = m->op_oldest; seq < m->op_next; seq++) {
+		op = op_at(m, seq);
+		if (!op || op->inject == op->inject_end)
+			continue;
+		run->phase = RAR_RS;
+		run->chunk = op->inject;
+		run->n = min3(op->inject_end - op->inject, most, op->run_max);
+		run->n = whole_run(tx, run->n, max);
+		run->n = rar_window_may_inject(m, run->n);
+		run->n = credit_take(tx, op, run);
+		if (!run->n)
+			return NULL;
+		op->inject += run->n;
+		tx->ninject -= run->n;
+		rar_window_injected(m, op, run, now);
+		return op;
+	}
+	return NULL;
+}
+
+/* Remember what the numbers from tx->next_seq on stand for. */
+static void number_slots(struct rar_member *m, struct rar_operation *op,
+			 const struct rar_tx_item *item, u64 now)
+{
+	const struct rar_run *run = &item->run;
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_chunk last;
+	u32 i, slot;
+
+	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
+	for (i = 0; i < run->n; i++) {
+		slot = (tx->next_seq + i) % RAR_TX_SLOTS;
+		tx->sent[slot] = (struct rar_sent) {
+			.time_us = now,
+			.op = op->seq,
+			.chunk = run->chunk + i,
+			.phase = run->phase,
+			.full = i + 1 < run->n || last.len == m->payload,
+			.alone = run->n == 1,
+			.head = !i,
+			.frame = item->frame,
+		};
+		__clear_bit(slot, tx->resolved);
+	}
+}
+
+/* Give the chosen chunks numbers. The caller sets tx->sent_us and the timer. */
+static void number(struct rar_member *m, struct rar_operation *op,
+		   struct rar_tx_item *item, u64 now)
+{
+	const struct rar_run *run = &item->run;
+	struct rar_link_tx *tx = &m->tx;
+	u32 fresh;
+
+	if (!tx->inflight)
+		rar_window_begin(m, now);
+	number_slots(m, op, item, now);
+	refcount_inc(&op->ref);
+	rar_op_use(op);
+	item->op = op;
+	item->seq = tx->next_seq;
+	item->una = tx->una;
+	tx->next_seq += run->n;
+	tx->inflight += run->n;
+	tx->probe = false;
+	tx->packets += run->n;
+	tx->bytes += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	fresh = hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
+				       rar_mask(run->n)));
+	op->nsent += fresh;
+	if (fresh < run->n) {
+		tx->retransmits += run->n - fresh;
+		rar_mib_add(m->rn, TxRetrans, run->n - fresh);
+	}
+	/* Something lost, the last of all, credit, or much since the last time. */
+	item->ack_now = fresh < run->n || op->nsent == op->ntx ||
+			(tx->early_used > tx->credit / 2 && !rar_link_welcome(tx, op, run)) ||
+			tx->next_seq - tx->asked_seq > tx->cwnd / 4;
+	if (item->ack_now)
+		tx->asked_seq = tx->next_seq;
+}
+
+/* Since when is something ready that may not go? For RAR_INFO. */
+static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
+{
+	if (blocked && !tx->blocked_us) {
+		tx->blocked_us = now;
+	} else if (!blocked && tx->blocked_us) {
+		tx->blocked_total_us += now - tx->blocked_us;
+		tx->blocked_us = 0;
+	}
+}
+
+/*
+ * The most chunks in a packet: what the device takes. In a window that is small against
+ * that two packets are on their way.
+ */
+static u32 run_most(const struct rar_member *m)
+{
+	return min(max(m->tx.cwnd / 2, 1U), READ_ONCE(m->path[RAR_NEXT].run_max));
+}
+
+/*
+ * How many chunks may go as one packet: the link window, room to remember what
+ * is sent, and run_most(). @burst: see rar_window_burst().
+ */
+static u32 may_send(const struct rar_member *m, u32 burst)
+{
+	const struct rar_link_tx *tx = &m->tx;
+	u32 room = tx->probe;
+
+	if (tx->inflight < tx->cwnd)
+		room = tx->cwnd - tx->inflight;
+	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
+	return min3(room, run_most(m), burst);
+}
+
+static u32 take_batch(struct rar_member *m, struct rar_tx_item *items)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_operation *op;
+	u32 n = 0, max, most;
+	u64 now, more = 0;
+	bool left;
+
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	most = run_most(m);
+	while (n < LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
+		op = pick_pending(m, &items[n].run, most, max);
+		items[n].own = !op;
+		if (!op && tx->ninject && rar_sender_room(m, m->path[RAR_NEXT].dst.af))
+			op = pick_inject(m, &items[n].run, most, max, now);
+		if (!op)
+			break;
+		items[n].frame = false;
+		number(m, op, &items[n++], now);
+	}
+	if (n) {
+		tx->sent_us = now;
+		rar_link_timer_at(m, now + rar_window_timeout(tx));
+	}
+	left = tx->npend || tx->ninject;
+	if (more && left)
+		rar_link_timer_at(m, more);
+	tx->held |= left && tx->inflight >= tx->cwnd;
+	account_blocked(tx, left && n < LINK_BATCH, now);
+	spin_unlock_bh(&tx->lock);
+	return n;
+}
+
+/**
+ * rar_link_push_packets() - send what is ready and may go, as packets
+ * @m: member, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_link_push_packets(struct rar_member *m)
+{
+	struct rar_tx_item items[LINK_BATCH];
+	u32 i, n;
+
+	/* Who makes something ready pushes it. */
+	if (!READ_ONCE(m->tx.npend) && !READ_ONCE(m->tx.ninject) &&
+	    !READ_ONCE(m->tx.blocked_us))
+		return;
+	do {
+		n = take_batch(m, items);
+		for (i = 0; i < n; i++) {
+			if (items[i].own && rar_steer_send(m, &items[i]))
+				continue;
+			rar_packet_run(m, &items[i]);
+			if (rar_op_unuse(items[i].op))
+				rar_member_wake(m);
+		}
+	} while (n == LINK_BATCH);
+	/* Only the successor can open what is closed: ask it. */
+	if (READ_ONCE(m->tx.blocked_us) && !READ_ONCE(m->tx.inflight))
+		rar_member_kick(m, jiffies +
+				rar_link_jiffies(LINK_PROBE_MIN_US));
+}
+
+/**
+ * rar_link_push() - send what is ready and may go
+ * @m: member, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_link_push(struct rar_member *m)
+{
+	if (!m->next_here)
+		rar_link_push_packets(m);
+	if (m->next_here || READ_ONCE(m->tx.nback))
+		rar_local_push(m);
+}
+
+/* Chosen for who gets them in memory. */
+static void take_local(struct rar_link_tx *tx, struct rar_operation *op,
+		       struct rar_tx_item *item)
+{
+	refcount_inc(&op->ref);
+	rar_op_use(op);
+	item->op = op;
+	tx->packets += item->run.n;
+	tx->bytes += rar_ring_bytes(&op->ring, item->run.chunk, item->run.n);
+}
+
+/**
+ * rar_link_take_back() - choose sums for the first rank of this host
+ * @m:  member, RCU read side; no lock held
+ * @item: set to what was chosen, its operation referenced
+ *
+ * They go round in memory only. Softirq, or process context with bottom halves off.
+ * Return: false if nothing is ready.
+ */
+bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_operation *op = NULL;
+	u64 seq;
+
+	if (!READ_ONCE(tx->nback))
+		return false;
+	spin_lock_bh(&tx->lock);
+	for (seq = m->op_oldest; tx->nback && seq < m->op_next; seq++) {
+		op = op_at(m, seq);
+		if (op && op->npend[RAR_BACK])
+			break;
+		op = NULL;
+	}
+	if (op) {
+		item->run.phase = RAR_BACK;
+		pend_find(op, &item->run, rar_local_run(m));
+		pend_clear(tx, op, RAR_BACK, item->run.chunk, rar_mask(item->run.n));
+		take_local(tx, op, item);
+	}
+	spin_unlock_bh(&tx->lock);
+	return op;
+}
+
+/**
+ * rar_link_take() - choose chunks that the successor gets in memory
+ * @m:  member, RCU read side; no lock held
+ * @next: the successor
+ * @item: set to what was chosen, its operation referenced
+ *
+ * No window holds them back but that of injection, and no number is given: they
+ * cannot be lost. Softirq, or process context with bottom halves off. Return: false
+ * if nothing is ready that @next could use.
+ */
+bool rar_link_take(struct rar_member *m, struct rar_member *next,
+		   struct rar_tx_item *item)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_run *run = &item->run;
+	struct rar_operation *op;
+	u32 max = rar_local_run(m);
+	u64 now, posted;
+
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	/*
+	 * It has room for what it contributed to, and for nothing else. Who contributes
+	 * looks for us afterwards, under this lock. In this order; see
+	 * rar_link_contributed().
+	 */
+	posted = smp_load_acquire(&next->op_whole);
+	rar_link_credit(m, posted, READ_ONCE(next->op_come), 0);
+	op = pick_pending(m, run, max, max);
+	/* To send again needs no credit, but what a packet had brought was refused. */
+	if (op && !rar_link_welcome(tx, op, run)) {
+		rar_link_pend(tx, op, run->phase, run->chunk, rar_mask(run->n));
+		op = NULL;
+	}
+	if (!op)
+		op = pick_inject(m, run, max, max, now);
+	if (op) {
+		op->nsent += hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
+						    rar_mask(run->n)));
+		take_local(tx, op, item);
+	}
+	account_blocked(tx, !op && (tx->npend || tx->ninject), now);
+	spin_unlock_bh(&tx->lock);
+	return op;
+}
+
+/**
+ * rar_link_taken() - what was chosen was offered
+ * @m:  member, RCU read side; no lock held
+ * @item: from rar_link_take() or rar_link_take_back(); its reference is dropped
+ * @done: which chunks of it were accepted; the others go again, a little later
+ */
+void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
+{
+	u64 again = rar_mask(item->run.n) & ~done;
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_operation *op = item->op;
+	bool released = false;
+
+	spin_lock_bh(&tx->lock);
+	/* The group may have failed, and forgotten it. */
+	if (op_at(m, op->seq) == op) {
+		rar_link_acked(tx, op, item->run.phase, item->run.chunk, done);
+		rar_link_pend(tx, op, item->run.phase, item->run.chunk, again);
+		released = rar_link_try_release(m, op);
+	}
+	if (again)
+		rar_link_timer_at(m, rar_now_us() + LINK_LOCAL_RETRY_US);
+	spin_unlock_bh(&tx->lock);
+	if (rar_op_unuse(op) || released)
+		rar_member_wake(m);
+}
+
+/**
+ * rar_link_post() - put an operation on the table
+ * @m: member, @m->lock held
+ * @op:  operation; the table's reference was taken by the caller
+ */
+void rar_link_post(struct rar_member *m, struct rar_operation *op)
+{
+	spin_lock(&m->tx.lock);
+	op->posted_us = rar_now_us();
+	rar_steer_plan(m, op);
+	atomic_set(&op->users, 1);
+	if (op->later)
+		op->inject_end = op->inject;
+	if (m->size > 1)
+		m->tx.ninject += op->inject_end - op->inject;
+	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
+	WRITE_ONCE(m->op_next, op->seq + 1);
+	if (!op->later) {
+		/* Pairs with the acquire in rar_chunk_early(): who sees the number finds
+		 * the operation in the table.
+		 */
+		smp_store_release(&m->op_whole, op->seq + 1);
+		rar_straggler_posted(m, op->posted_us);
+	}
+	spin_unlock(&m->tx.lock);
+}
+
+/**
+ * rar_link_contributed() - chunks of the newest operation may be added to
+ * @m:  member
+ * @op:   posted with @later set
+ * @come: chunks of each block that lie in its buffer; the last time, all of them
+ *
+ * Process context, send_lock held. The caller calls rar_early_post().
+ */
+void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
+{
+	u32 own = rar_ring_block_chunks(&op->ring, op->ring.seat.own), end;
+	struct rar_link_tx *tx = &m->tx;
+
+	spin_lock_bh(&tx->lock);
+	/* Unless the group has failed. */
+	if (op_at(m, op->seq) == op) {
+		end = op->inject_first + min(come, own);
+		tx->ninject += end - op->inject_end;
+		op->inject_end = end;
+	}
+	if (come < op->ring.cpb) {
+		/* Pairs with the acquire in rar_chunk_early(). */
+		smp_store_release(&m->op_come, come);
+	} else {
+		WRITE_ONCE(op->posted_us, rar_now_us());
+		WRITE_ONCE(m->op_come, 0);
+		/* The same. Who reads both without the lock reads this one first, and so
+		 * never takes the one operation's chunks for the other's.
+		 */
+		smp_store_release(&m->op_whole, op->seq + 1);
+		rar_straggler_posted(m, op->posted_us);
+	}
+	spin_unlock_bh(&tx->lock);
+}
+
+/* How long had the predecessor's chunk been missing? For RAR_INFO. */
+static void account_starved(struct rar_link_tx *tx,
+			    const struct rar_operation *op, u64 now)
+{
+	u64 gap = now - max(tx->came_us, op->posted_us);
+
+	if (gap > LINK_STARVED_US)
+		tx->starved_us += gap;
+	tx->came_us = now;
+}
+
+/*
+ * May chunks that just came go on at once, in the packet that brought them?
+ * Only what was never sent and needs no credit, if nothing waits before it; and
+ * only while the table holds the operation, since the caller does not.
+ */
+static bool may_forward(struct rar_member *m,
+			const struct rar_operation *op,
+			const struct rar_run *run, u64 now)
+{
+	const struct rar_link_tx *tx = &m->tx;
+	u64 mask = rar_mask(run->n), more;
+
+	return op_at(m, op->seq) == op && !tx->npend &&
+	       may_send(m, rar_window_burst(m, now, &more)) >= run->n &&
+	       rar_link_welcome(tx, op, run) == run->n &&
+	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
+	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
+}
+
+/**
+ * rar_link_publish() - received chunks are in the buffer: what follows
+ * @m:  member
+ * @op:   operation, RCU read side
+ * @run:  as it came
+ * @won:  which of it are new
+ * @c:    where the first one lies
+ * @now:  the time
+ * @item: NULL, or the packet that brought them may go on: then what it is
+ *
+ * Softirq, or process context with bottom halves off. Return: true if the
+ * packet goes on as @item, whose reference to @op the caller drops. The caller
+ * then calls rar_link_published().
+ */
+bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
+		      u64 now, struct rar_tx_item *item)
+{
+	enum rar_next next = rar_ring_next(&op->ring, run->phase, c->block);
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_run out = *run;
+	bool forward = false;
+	u64 bytes;
+
+	out.phase = next == RAR_NEXT_RS ? RAR_RS : RAR_AG;
+	spin_lock_bh(&tx->lock);
+	bytes = rar_op_bytes(op, run, won);
+	m->rx_packets += hweight64(won);
+	m->rx_bytes += bytes;
+	account_starved(tx, op, now);
+	/* All others have added to it: the successor as well, so it has posted it. */
+	if (run->phase == RAR_AG || next == RAR_NEXT_AG)
+		rar_link_credit(m, max(tx->posted, op->seq), 0, tx->credit);
+	if (run->phase == RAR_AG) {
+		/* It went round: the successor had our RS chunks. */
+		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
+		if (c->block == op->ring.seat.own)
+			rar_window_returned(m, op, run->chunk, bytes, now);
+	}
+	if (item && next != RAR_NEXT_STOP && may_forward(m, op, &out, now)) {
+		item->run = out;
+		number(m, op, item, now);
+		tx->sent_us = now;
+		rar_link_timer_at(m, now + rar_window_timeout(tx));
+		forward = true;
+	} else if (next != RAR_NEXT_STOP) {
+		rar_link_pend(tx, op, out.phase, run->chunk, won);
+	}
+	if (op->nback && run->phase == RAR_RS && next == RAR_NEXT_AG)
+		rar_link_pend(tx, op, RAR_BACK, run->chunk, won);
+	spin_unlock_bh(&tx->lock);
+	return forward;
+}
+
+/**
+ * rar_link_published() - the second half, when the packet is on its way
+ * @m: member
+ * @op:  operation, RCU read side
+ * @run: as it came
+ * @won: which of it are new
+ * @c:   where the first one lies
+ *
+ * The caller has called rar_link_push(), or will.
+ */
+void rar_link_published(struct rar_member *m, struct rar_operation *op,
+			const struct rar_run *run, u64 won,
+			const struct rar_chunk *c)
+{
+	bool final = run->phase == RAR_AG ||
+		     rar_ring_next(&op->ring, RAR_RS, c->block) == RAR_NEXT_AG;
+	int left, wake;
+
+	if (!final || !won)
+		return;
+	/* A full barrier; pairs with that in rar_copy_out(). */
+	left = atomic_sub_return(hweight64(won), &op->left);
+	wake = READ_ONCE(op->wake_left);
+	if (!left)
+		rar_member_op_done(m, op);
+	else if (left <= wake && cmpxchg(&op->wake_left, wake, -1) == wake)
+		rar_member_wake(m);
+}
+
+/**
+ * rar_link_local_drop() - a queue of this host did not take a packet
+ * @m: member; no lock held
+ *
+ * The packet counts as sent and will be found lost; what follows slows down
+ * at once.
+ */
+void rar_link_local_drop(struct rar_member *m)
+{
+	spin_lock_bh(&m->tx.lock);
+	rar_window_full(&m->tx);
+	spin_unlock_bh(&m->tx.lock);
+}
+
+/* -- begin and end ------------------------------------------------------- */
+
+void rar_link_init(struct rar_member *m)
+{
+	spin_lock_init(&m->tx.lock);
+	spin_lock_init(&m->rx.lock);
+	hrtimer_setup(&m->tx.timer, rar_loss_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS_SOFT);
+}
+
+/**
+ * rar_link_prepare() - memory for what is in flight
+ * @m: member, before it joins
+ *
+ * Process context. Return: 0 or -ENOBUFS.
+ */
+int rar_link_prepare(struct rar_member *m)
+{
+	if (m->tx.sent)
+		return 0;
+	m->tx.sent = kcalloc(RAR_TX_SLOTS, sizeof(*m->tx.sent),
+			     GFP_KERNEL_ACCOUNT);
+	return m->tx.sent ? 0 : -ENOBUFS;
+}
+
+/**
+ * rar_link_start() - a new epoch begins
+ * @m: member in READY, its payload agreed; @m->lock held
+ */
+void rar_link_start(struct rar_member *m)
+{
+	struct rar_link_tx *tx = &m->tx;
+
+	/* With the payload it is known what a superpacket holds. */
+	dst_cache_reset(&m->path[RAR_NEXT].cache);
+	rar_local_start(m);
+	WRITE_ONCE(m->path[RAR_NEXT].run_max, 1);
+	spin_lock(&tx->lock);
+	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;
+	tx->sent_us = rar_now_us();
+	tx->frames_off = jiffies;
+	rar_window_init(m);
+	rar_straggler_init(m);
+	spin_unlock(&tx->lock);
+}
+
+/**
+ * rar_link_flush() - forget all operations
+ * @m: member, failed or at its end
+ */
+void rar_link_flush(struct rar_member *m)
+{
+	struct rar_operation *op;
+	int i;
+
+	spin_lock_bh(&m->tx.lock);
+	for (i = 0; i < RAR_MAX_OPS; i++) {
+		op = rcu_dereference_protected(m->ops[i],
+					       lockdep_is_held(&m->tx.lock));
+		RCU_INIT_POINTER(m->ops[i], NULL);
+		if (op)
+			rar_op_unuse(op);
+	}
+	m->tx.npend = 0;
+	m->tx.nback = 0;
+	m->tx.ninject = 0;
+	m->op_oldest = m->op_next;
+	m->tx.una = m->tx.next_seq;
+	m->tx.inflight = 0;
+	spin_unlock_bh(&m->tx.lock);
+}
+
+/**
+ * rar_link_bury() - forget the packets in flight as well
+ * @m: member that sends nothing any more
+ */
+void rar_link_bury(struct rar_member *m)
+{
+	struct rar_sent *sent;
+
+	rar_link_flush(m);
+	spin_lock_bh(&m->tx.lock);
+	sent = m->tx.sent;
+	m->tx.sent = NULL;
+	spin_unlock_bh(&m->tx.lock);
+	kfree(sent);
+}

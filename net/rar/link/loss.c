@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The link, sending side, afterwards: what the successor has, what got lost, and the
+ * timer that looks after both links.
+ *
+ * A packet is lost when one that was sent later came and it had the time to come as
+ * well (RACK, RFC 8985). When nothing comes at all, the oldest chunk is sent once more
+ * as a probe, then with doubled patience; at the third timeout everything in flight is
+ * lost. Only the silence of the successor's kernel ends the group.
+ */
+#include "link/link.h"
+#include "core/trace.h"
+
+#define LOSS_PROBES		2	/* timeouts before the window collapses */
+#define LOSS_PROBE_MAX_US	200000	/* closed credit: ask at last that often */
+#define LOSS_KEEPALIVES		5	/* probes instead of one, while somebody waits */
+#define LOSS_MTU_MS		1000
+#define LOSS_FRAMES_LOST	8	/* in a row: XDP does not get through, */
+#define LOSS_FRAMES_OFF		HZ	/* for so long */
+
+/* -- acknowledgments, sending side -------------------------------------- */
+
+/* What an acknowledgment changed. */
+struct ack_news {
+	u64 sent_us;		/* when the newest packet it reports was sent */
+	u32 acked;
+	u32 packets;
+};
+
+/* A number is settled, by an acknowledgment or by giving up: true if new. */
+static bool resolve(struct rar_link_tx *tx, u32 seq)
+{
+	if (__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved))
+		return false;
+	tx->inflight--;
+	return true;
+}
+
+/* How many numbers from @seq on, below @end, are one run not yet settled? */
+static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
+{
+	u32 slot = seq % RAR_TX_SLOTS, n, max;
+	const struct rar_sent *s = &tx->sent[slot];
+
+	max = min3(end - seq, (u32)RAR_TX_SLOTS - slot, (u32)RAR_RUN_MAX);
+	for (n = 1; n < max && !test_bit(slot + n, tx->resolved); n++)
+		if (s[n].op != s->op || s[n].phase != s->phase ||
+		    s[n].chunk != s->chunk + n)
+			break;
+	return n;
+}
+
+/* -- full-size chunks: does the path still take them? ---------------------- */
+
+/* One passed. */
+static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
+{
+	int alone;
+
+	if (!sent->full)
+		return;
+	for (alone = 0; alone <= sent->alone; alone++) {
+		tx->full_lost[alone] = 0;
+		tx->full_doubt[alone] = 0;
+	}
+}
+
+/* @n did not pass, and something that was sent later did. */
+static void full_missed(struct rar_link_tx *tx, bool alone, u32 n, u64 now)
+{
+	if (!n)
+		return;
+	if (tx->full_lost[alone]) {
+		tx->full_lost[alone] += n;
+	} else {
+		tx->full_lost[alone] = 1;
+		tx->full_since_us[alone] = now;
+	}
+}
+
+/* One is given up. What an outage took says nothing of its size. */
+static void full_given_up(struct rar_link_tx *tx, u32 seq, u64 now)
+{
+	const struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
+	bool alone = sent->alone;
+
+	if (tx->full_lost[alone] && sent->time_us < tx->full_since_us[alone])
+		return;
+	if (rar_seq_before(seq, tx->highest)) {
+		full_missed(tx, alone, 1, now);
+		return;
+	}
+	if (!(tx->full_doubt[false] | tx->full_doubt[true]) ||
+	    rar_seq_before(tx->doubt_end, seq + 1))
+		tx->doubt_end = seq + 1;
+	tx->full_doubt[alone]++;
+}
+
+/*
+ * The successor waits for nothing below @cum: if that was given up, something sent
+ * afterwards told it so.
+ */
+static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
+{
+	int alone;
+
+	if (rar_seq_before(cum, tx->doubt_end))
+		return;
+	for (alone = 0; alone < ARRAY_SIZE(tx->full_doubt); alone++) {
+		full_missed(tx, alone, tx->full_doubt[alone], now);
+		tx->full_doubt[alone] = 0;
+	}
+}
+
+/* -- what an acknowledgment says ------------------------------------------ */
+
+/* The successor has the numbers from @seq on, below @end. */
+static void ack_range(struct rar_member *m, u32 seq, u32 end,
+		      struct ack_news *news)
+{
+	struct rar_link_tx *tx = &m->tx;
+	const struct rar_sent *sent;
+	struct rar_operation *op;
+	u32 n;
+
+	if (rar_seq_before(tx->highest, end))
+		tx->highest = end;
+	for (; rar_seq_before(seq, end); seq += n) {
+		n = 1;
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		n = same_run(tx, seq, end);
+		sent = &tx->sent[seq % RAR_TX_SLOTS];
+		rar_bits_set(tx->resolved, seq % RAR_TX_SLOTS, rar_mask(n));
+		tx->inflight -= n;
+		news->acked += n;
+		news->packets += sent->head;
+		news->sent_us = max(news->sent_us, sent->time_us);
+		full_came(tx, sent);
+		if (sent->frame)
+			tx->frames_lost = 0;
+		op = rar_link_op_of(m, sent);
+		if (!op)
+			continue;
+		rar_link_acked(tx, op, sent->phase, sent->chunk, rar_mask(n));
+		rar_link_try_release(m, op);
+	}
+}
+
+/* The chunk goes out again. Its packet may arrive all the same. */
+static void give_up(struct rar_member *m, u32 seq, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
+	struct rar_operation *op = rar_link_op_of(m, sent);
+	const struct rar_run run = { sent->chunk, 1, sent->phase };
+
+	if (!resolve(tx, seq) || !op)
+		return;
+	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
+	/* What needs credit the successor may refuse, of whatever size. */
+	if (sent->full && rar_link_welcome(tx, op, &run))
+		full_given_up(tx, seq, now);
+	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
+		tx->frames_lost = 0;
+		WRITE_ONCE(tx->frames_off, jiffies + LOSS_FRAMES_OFF);
+	}
+	rar_link_pend(tx, op, sent->phase, sent->chunk, 1);
+}
+
+/**
+ * rar_loss_frames_pass() - may frames go on at the XDP hook?
+ * @m: member
+ *
+ * Some devices lose what comes from there, and do not say so: veth without a program
+ * at its other end. Then packets go for a while.
+ */
+bool rar_loss_frames_pass(const struct rar_member *m)
+{
+	return time_after_eq(jiffies, READ_ONCE(m->tx.frames_off));
+}
+
+static void advance_una(struct rar_link_tx *tx)
+{
+	u32 slot, end, n;
+
+	do {
+		slot = tx->una % RAR_TX_SLOTS;
+		end = min_t(u32, slot + (tx->next_seq - tx->una), RAR_TX_SLOTS);
+		n = find_next_zero_bit(tx->resolved, end, slot) - slot;
+		tx->una += n;
+	} while (n && slot + n == RAR_TX_SLOTS);
+}
+
+/*
+ * Give up what was sent before a packet that came, and is late. Returns when
+ * to look again, 0 = no need.
+ */
+static u64 detect_lost(struct rar_member *m, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u32 patience = rar_window_patience(tx), seq, last = tx->una - 2;
+	u64 sent_us;
+
+	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		sent_us = tx->sent[seq % RAR_TX_SLOTS].time_us;
+		if (sent_us + patience > now)
+			return sent_us + patience;
+		give_up(m, seq, now);
+		rar_window_lost(m, seq, seq != last + 1 ||
+				tx->sent[seq % RAR_TX_SLOTS].head);
+		last = seq;
+	}
+	return 0;
+}
+
+/* Which numbers does the successor have? */
+static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
+			struct ack_news *news)
+{
+	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
+	struct rar_link_tx *tx = &m->tx;
+
+	ack_range(m, tx->una, cum, news);
+	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
+		seq = base + i;
+		if (!ah->bitmap[i / 8])
+			i += 7;	/* and the other bits of that byte */
+		else if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
+			 !rar_seq_before(seq, tx->una) &&
+			 rar_seq_before(seq, tx->next_seq))
+			ack_range(m, seq, seq + 1, news);
+	}
+}
+
+static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
+			u64 now)
+{
+	u32 delay = be32_to_cpu(ah->delay_us);
+	struct rar_link_tx *tx = &m->tx;
+	/* ACKs overtake one another: what an older one says is no news. */
+	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
+	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
+	struct ack_news news = {};
+	u64 rtt, again;
+
+	ack_numbers(m, ah, &news);
+	if (news.acked) {
+		tx->progress_us = now;
+		rtt = now - news.sent_us;
+		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
+		rar_window_rtt(m, rtt, now);
+	}
+	tx->answered = !news.acked;
+	full_told(tx, be32_to_cpu(ah->cum), now);
+	if (dups) {
+		rar_window_spurious(m, dups, now);
+		memset(tx->full_lost, 0, sizeof(tx->full_lost));
+	}
+	tx->dups += dups;
+	tx->marks += marks;
+	if (news.acked || marks)
+		rar_window_acked(m, news.acked, news.packets, marks);
+	advance_una(tx);
+	again = detect_lost(m, now);
+	advance_una(tx);
+	if (again)
+		rar_link_timer_at(m, again);
+}
+
+/**
+ * rar_loss_rcv_ack() - what the successor has
+ * @m: member in RUN or LEAVING
+ * @pkt: validated ACK
+ *
+ * Softirq.
+ */
+void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_ack_hdr ah;
+	u64 released, now;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
+		return;
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
+		/* Acknowledges what was never sent. */
+		spin_unlock_bh(&tx->lock);
+		rar_mib_inc(m->rn, DropSeq);
+		return;
+	}
+	released = tx->nreleased;
+	ack_process(m, &ah, now);
+	rar_link_credit(m, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
+			be32_to_cpu(ah.credit));
+	rar_straggler_hear(m, &ah.slow, now);
+	released -= tx->nreleased;
+	spin_unlock_bh(&tx->lock);
+
+	rar_link_push(m);
+	if (released)
+		rar_member_wake(m);
+}
+
+/* -- timer --------------------------------------------------------------- */
+
+/*
+ * Give up the oldest chunk or, after several timeouts, all that is in flight: nothing of
+ * it keeps the next attempt back any more.
+ */
+static void give_up_late(struct rar_member *m, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	bool all = ++tx->backoff > LOSS_PROBES;
+	u32 seq;
+
+	if (tx->backoff == LOSS_PROBES + 1)
+		rar_window_collapse(tx);
+	tx->in_vain += tx->answered;
+	tx->answered = false;
+	tx->probe = true;
+	for (seq = tx->una; seq != tx->next_seq; seq++) {
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		give_up(m, seq, now);
+		rar_window_late(tx, now);
+		if (!all)
+			break;
+	}
+}
+
+/* Nothing came for long: probe. Returns when it will have been long. */
+static u64 tick_timeout(struct rar_member *m, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u64 due;
+
+	if (!tx->inflight)
+		return 0;
+	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
+	if (due > now)
+		return due;
+	give_up_late(m, now);
+	return now + rar_window_timeout(tx);
+}
+
+/* Is an ACK overdue? Sets when it will be, 0 = none is owed. */
+static bool tick_ack(struct rar_link_rx *rx, u64 now, u64 *due)
+{
+	spin_lock(&rx->lock);
+	*due = rx->ack_us;
+	spin_unlock(&rx->lock);
+	return *due && *due <= now;
+}
+
+static void earlier(u64 *next, u64 when)
+{
+	if (when && (!*next || when < *next))
+		*next = when;
+}
+
+/* What is due on both links. Softirq, RCU read side. */
+static void link_tick(struct rar_member *m)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u64 now, next, ack_us;
+	bool ack, push;
+
+	ack = tick_ack(&m->rx, rar_now_us(), &ack_us);
+	spin_lock(&tx->lock);
+	now = rar_now_us();
+	next = detect_lost(m, now);
+	earlier(&next, tick_timeout(m, now));
+	advance_una(tx);
+	if (!ack)
+		earlier(&next, ack_us);
+	if (next)
+		rar_link_timer_at(m, next);
+	push = tx->npend || tx->ninject || tx->nback;
+	spin_unlock(&tx->lock);
+
+	if (ack)
+		rar_ack_send(m);
+	if (push)
+		rar_link_push(m);
+}
+
+enum hrtimer_restart rar_loss_timer(struct hrtimer *timer)
+{
+	struct rar_member *m = container_of(timer, struct rar_member,
+					    tx.timer);
+	struct rar_link_tx *tx = &m->tx;
+	bool again;
+	u8 state;
+
+	spin_lock(&tx->lock);
+	/* Armed once more meanwhile: the reference is that one's. */
+	again = hrtimer_is_queued(timer);
+	if (!again)
+		tx->timer_us = 0;
+	spin_unlock(&tx->lock);
+	if (again)
+		return HRTIMER_NORESTART;
+
+	rcu_read_lock();
+	/* Pairs with the release in rar_member_set_state(). */
+	state = smp_load_acquire(&m->state);
+	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
+		link_tick(m);
+	rcu_read_unlock();
+	rar_member_put(m);
+	return HRTIMER_NORESTART;
+}
+
+/* How often to ask the successor for an ACK. */
+static u64 probe_interval(const struct rar_member *m)
+{
+	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
+	const struct rar_link_tx *tx = &m->tx;
+	u64 since = max(tx->sent_us, tx->blocked_us);
+
+	/*
+	 * Closed credit: it may have opened, and the news been lost. Each time twice as
+	 * long as before, but not so long that the successor seems to be silent.
+	 */
+	if (!tx->inflight && (tx->npend || tx->ninject)) {
+		since = tx->probed_us > since ? tx->probed_us - since : 0;
+		return min(clamp_t(u64, since, LINK_PROBE_MIN_US, LOSS_PROBE_MAX_US),
+			   keepalive / LOSS_KEEPALIVES);
+	}
+	/*
+	 * Somebody keeps us waiting: who, is told with probes. So many that an outage
+	 * that is nearly as long as dead_ms does not seem to be longer.
+	 */
+	if (!rar_member_idle(m))
+		return min_t(u64, keepalive / LOSS_KEEPALIVES, LOSS_PROBE_MAX_US);
+	return keepalive;
+}
+
+/* Full-size packets do not pass, for long, but others do. */
+static bool mtu_fell(const struct rar_member *m, u64 now)
+{
+	u32 limit = max(READ_ONCE(m->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
+	const struct rar_link_tx *tx = &m->tx;
+	bool fell = false;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(tx->full_lost); i++)
+		fell |= tx->full_lost[i] >= RAR_MTU_LOSSES &&
+			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
+	return fell && time_before(jiffies, READ_ONCE(m->heard[RAR_NEXT]) +
+					    msecs_to_jiffies(limit));
+}
+
+/**
+ * rar_loss_keepalive() - let the successor hear us, and make it answer
+ * @m: member in RUN or LEAVING, RCU read side
+ *
+ * Softirq. Return: jiffies of the next call.
+ */
+unsigned long rar_loss_keepalive(struct rar_member *m)
+{
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_probe_hdr ph = {};
+	u64 now, wait, due;
+	bool fell;
+
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	wait = probe_interval(m);
+	due = max(tx->sent_us, tx->probed_us) + wait;
+	fell = mtu_fell(m, now);
+	if (due <= now) {
+		tx->probed_us = now;
+		ph.una = cpu_to_be32(tx->una);
+		rar_straggler_tell(m, &ph.slow, now);
+	}
+	spin_unlock_bh(&tx->lock);
+
+	if (fell)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT),
+			      READ_ONCE(m->op_oldest));
+	if (due > now)
+		return jiffies + rar_link_jiffies(due - now);
+	/* As long as the answer. */
+	rar_packet_ctl(m, RAR_NEXT, &ph, sizeof(ph),
+		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
+		       m->epoch);
+	return jiffies + rar_link_jiffies(wait);
+}
+

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The two windows, and the clock that both read: round trip, retransmission
+ * timeout, patience with reordering. Everything here is under tx.lock.
+ *
+ * The link window limits the packets in flight to the successor. It grows as
+ * Reno's does (RFC 5681) and reacts to
+ *   - congestion marks as DCTCP does (RFC 8257), by their share of a round
+ *     trip; but not less than TCP would (RFC 8511), which they were set for
+ *     too, and as to a loss if the queue is deep;
+ *   - a loss with a queue, which the round trip shows, as CUBIC does (RFC
+ *     9438); a loss without one is noise as long as few packets are lost (after
+ *     TCP Veno, Fu and Liew 2003, and the loss threshold of BBR version 2).
+ * A reduction that turns out to be for nothing is undone (RFC 3708).
+ *
+ * The injection window limits the own chunks whose all-gather has not come
+ * back, end to end round the ring. The delay of that way steers it as in TCP
+ * Vegas (Brakmo and Peterson 1995): a few chunks of each rank may queue
+ * somewhere, so a ring on one machine stays in its cache and a long one is
+ * filled. Not fewer than it takes to keep a share of a queue that others fill.
+ * net.rar.window caps it.
+ */
+#include "link/link.h"
+
+#define WINDOW_INIT_BYTES	65536	/* link, at first */
+#define WINDOW_INIT_MIN		10	/* packets, as RFC 6928 */
+#define WINDOW_INIT_MAX		32
+#define WINDOW_MIN		4	/* packets, link */
+#define WINDOW_NOISE		50	/* one lost of so many is no congestion */
+#define WINDOW_NOISE_MAX	(16 * WINDOW_NOISE)
+#define WINDOW_ALPHA_SHIFT	10	/* fixed point of the DCTCP estimate */
+#define WINDOW_ALPHA_GAIN	4	/* 1/16 of each round */
+#define WINDOW_QUEUE_US		250	/* delay that a scheduler makes, */
+#define WINDOW_QUEUE_CHUNKS	64	/* but on a fast link that of so many chunks */
+#define WINDOW_CHUNK_MAX_NS	(100 * NSEC_PER_MSEC)
+#define WINDOW_IDLE_US		USEC_PER_SEC /* half of the window is forgotten */
+#define WINDOW_BURSTS		4	/* parts of the window, at first, */
+#define WINDOW_BURST_US		8000	/* in a round trip, or so long */
+#define WINDOW_DEEP_US		1000	/* delay of a queue that is not shallow */
+#define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
+
+#define INJECT_INIT		32	/* chunks at first */
+#define INJECT_UNIT		4	/* chunks, or what a superpacket holds, */
+#define INJECT_UNIT_BYTES	24576	/* or this much */
+#define INJECT_LOW		1	/* half units queued per rank: grow below, */
+#define INJECT_HIGH		2	/* shrink above */
+
+#define RTO_INIT_US		100000
+#define RTO_MIN_US		5000
+#define RTO_MAX_US		400000
+#define RTO_LONG_US		1600000	/* if so many were for nothing */
+#define RTO_LONG_AFTER		14
+#define RTO_SLACK_US		1000	/* lowest allowance for variation */
+#define REORDER_MIN_US		250	/* a gap is not a loss before */
+#define REORDER_MAX_US		10000	/* or two round trips */
+#define UNDO_US			50000U	/* so long may what was given up still come */
+
+/* -- lowest delay -------------------------------------------------------- */
+
+static void base_update(struct rar_base *base, u32 us, u64 now)
+{
+	if (!base->since_us || now - base->since_us > WINDOW_BASE_US / 2) {
+		base->last = base->since_us ? base->now : us;
+		base->now = us;
+		base->since_us = now;
+	}
+	base->now = min(base->now, us);
+}
+
+/* Lowest of the last 5 to 10 seconds. */
+static u32 base_us(const struct rar_base *base)
+{
+	return min(base->now, base->last);
+}
+
+/*
+ * Is there a queue on the link now, and not only a scheduler's delay? The faster the
+ * link, the shorter is what its switches can hold.
+ */
+static bool queued(const struct rar_link_tx *tx)
+{
+	u32 base = base_us(&tx->rtt_base);
+	u64 few = div_u64((u64)tx->chunk_ns * WINDOW_QUEUE_CHUNKS, NSEC_PER_USEC);
+
+	return tx->rtt_us > base + base / 2 + min_t(u64, few, WINDOW_QUEUE_US);
+}
+
+/* -- round trip ---------------------------------------------------------- */
+
+/**
+ * rar_window_rtt() - a round trip was measured
+ * @m: member, tx.lock held
+ * @us:  exact, since no sequence number is used twice, and without the delay
+ *       of the acknowledgment
+ * @now: us
+ *
+ * RFC 6298, with the allowance for delayed acknowledgments of RFC 9002.
+ */
+void rar_window_rtt(struct rar_member *m, u32 us, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u32 err;
+
+	tx->rtt_us = us;
+	base_update(&tx->rtt_base, us, now);
+	if (!tx->srtt_us) {
+		tx->srtt_us = max(us, 1U);
+		tx->rttvar_us = us / 2;
+	} else {
+		err = us > tx->srtt_us ? us - tx->srtt_us : tx->srtt_us - us;
+		tx->rttvar_us += (s32)(err - tx->rttvar_us) / 4;
+		tx->srtt_us += (s32)(us - tx->srtt_us) / 8;
+	}
+	tx->rto_us = clamp_t(u32, tx->srtt_us + RAR_ACK_DELAY_US +
+			     max(4 * tx->rttvar_us, RTO_SLACK_US),
+			     RTO_MIN_US, RTO_LONG_US);
+	tx->backoff = 0;
+	tx->in_vain = 0;
+}
+
+/*
+ * The probe timeout now, doubled since the last progress. Short, since a link
+ * that works again shall be found soon; but if the successor answers, and it was for
+ * nothing many times, the round trip may be longer than that.
+ */
+u64 rar_window_timeout(const struct rar_link_tx *tx)
+{
+	u32 most = tx->in_vain < RTO_LONG_AFTER ? RTO_MAX_US : RTO_LONG_US;
+	u64 us = (u64)tx->rto_us << min(tx->backoff, 10U);
+
+	return max_t(u64, min_t(u64, us, most), tx->rto_us);
+}
+
+/* How long after it was sent a packet is late, if a later one came. */
+u32 rar_window_patience(const struct rar_link_tx *tx)
+{
+	u32 rtt = max(tx->srtt_us, tx->rtt_us);
+
+	return rtt + max(tx->reorder_us, tx->srtt_us / 4);
+}
+
+/* -- link window --------------------------------------------------------- */
+
+/* At most one reduction per round trip: below @recover it was had. */
+static void reduce_to(struct rar_link_tx *tx, u32 packets)
+{
+	tx->undo_cwnd = max(tx->undo_cwnd, tx->cwnd);
+	tx->recover = tx->next_seq;
+	tx->cwnd = max_t(u32, packets, WINDOW_MIN);
+	tx->ssthresh = tx->cwnd;
+	tx->cwnd_acked = 0;
+}
+
+static bool reduced(const struct rar_link_tx *tx, u32 seq)
+{
+	return rar_seq_before(seq, tx->recover);
+}
+
+/**
+ * rar_window_lost() - a chunk is given up
+ * @m:  member, tx.lock held
+ * @seq:  its number
+ * @head: the first one of a packet; a lost packet counts once
+ */
+void rar_window_lost(struct rar_member *m, u32 seq, bool head)
+{
+	struct rar_link_tx *tx = &m->tx;
+	bool noise = tx->noise >= WINDOW_NOISE;
+
+	if (!tx->undo_left++)
+		tx->undo_us = rar_now_us();
+	if (!head)
+		return;
+	if (noise)
+		tx->noise -= WINDOW_NOISE;
+	tx->round_lost++;
+	if (reduced(tx, seq))
+		return;
+	/* Of the window, not of what is in flight: most of that has arrived by now. */
+	if (queued(tx) || !noise)
+		reduce_to(tx, tx->cwnd * 7 / 10);
+}
+
+/**
+ * rar_window_late() - a chunk is given up because nothing was heard for long
+ * @tx:  tx.lock held
+ * @now: us
+ */
+void rar_window_late(struct rar_link_tx *tx, u64 now)
+{
+	tx->undo_left++;
+	tx->undo_us = now;
+}
+
+/*
+ * Nothing was heard for several timeouts: begin anew. If no queue was seen before, the
+ * link itself failed, and can carry as much as then when it is back.
+ */
+void rar_window_collapse(struct rar_link_tx *tx)
+{
+	u32 was = queued(tx) ? tx->cwnd / 2 : tx->cwnd;
+
+	reduce_to(tx, WINDOW_MIN);
+	tx->ssthresh = max_t(u32, was, WINDOW_MIN);
+}
+
+/* A queue of this host is full. */
+void rar_window_full(struct rar_link_tx *tx)
+{
+	if (!reduced(tx, tx->next_seq - 1))
+		reduce_to(tx, tx->inflight / 2);
+}
+
+/* Marks came: see the top of this file. */
+static void marked(struct rar_link_tx *tx)
+{
+	bool deep = tx->rtt_us > base_us(&tx->rtt_base) + WINDOW_DEEP_US;
+	u32 cut = tx->cwnd * tx->alpha >> (WINDOW_ALPHA_SHIFT + 1);
+
+	if (reduced(tx, tx->highest))
+		return;
+	reduce_to(tx, tx->cwnd - (deep ? tx->cwnd / 2 : max(cut, tx->cwnd / 4)));
+	/* It was for something, whatever becomes of the packets given up. */
+	tx->undo_cwnd = 0;
+}
+
+/*
+ * What the last round trip brought; slower ones are believed by and by. Where what is
+ * sent is received at once, no switch is in the way, and delays are the scheduler's.
+ */
+static void measure_speed(struct rar_link_tx *tx, u64 now)
+{
+	const struct rar_member *m = container_of(tx, struct rar_member, tx);
+	u64 ns = div_u64((now - tx->round_us) * NSEC_PER_USEC, max(tx->round_acked, 1U));
+
+	tx->round_us = now;
+	if (READ_ONCE(m->path[RAR_NEXT].no_queue))
+		return;
+	tx->chunk_ns = min_t(u64, ns, tx->chunk_ns + tx->chunk_ns / 16 + 1);
+	tx->chunk_ns = min_t(u32, tx->chunk_ns, WINDOW_CHUNK_MAX_NS);
+}
+
+/* Once per round trip. */
+static void next_round(struct rar_link_tx *tx, u64 now)
+{
+	u32 share = (tx->round_marks << WINDOW_ALPHA_SHIFT) /
+		    max(tx->round_acked, 1U);
+
+	share = min(share, 1U << WINDOW_ALPHA_SHIFT);
+	tx->alpha += (s32)(share - tx->alpha) >> WINDOW_ALPHA_GAIN;
+	/* Patience costs time only where something is lost. */
+	if (tx->round_lost) {
+		tx->reorder_us = max_t(u32, REORDER_MIN_US,
+				       tx->reorder_us - (tx->reorder_us >> 4));
+	} else if (now - tx->undo_us > max(UNDO_US, 2 * tx->srtt_us)) {
+		tx->undo_left = 0;
+		tx->undo_cwnd = 0;
+	}
+	/* It must not fall half the numbers behind: it would seem ahead. */
+	if (!reduced(tx, tx->una))
+		tx->recover = tx->una;
+	measure_speed(tx, now);
+	tx->held = false;
+	tx->round_end = tx->next_seq;
+	tx->round_acked = 0;
+	tx->round_marks = 0;
+	tx->round_lost = 0;
+}
+
+/* Is the window what limits? In slow start it is enough if half of it was in use. */
+static bool limits(const struct rar_link_tx *tx, u32 n)
+{
+	return tx->held || (tx->cwnd < tx->ssthresh && 2 * (tx->inflight + n) > tx->cwnd);
+}
+
+static void grow(struct rar_link_tx *tx, u32 n)
+{
+	if (tx->cwnd < tx->ssthresh) {
+		/* Slow start ends when a queue grows, not when it overflows. */
+		if (queued(tx) && tx->rtt_us > 2 * base_us(&tx->rtt_base))
+			tx->ssthresh = tx->cwnd;
+		tx->cwnd += n;
+	} else {
+		tx->cwnd_acked += n;
+		if (tx->cwnd_acked >= tx->cwnd) {
+			tx->cwnd_acked -= tx->cwnd;
+			tx->cwnd++;
+		}
+	}
+	tx->cwnd = min_t(u32, tx->cwnd, RAR_TX_SLOTS);
+}
+
+/**
+ * rar_window_acked() - an acknowledgment brought news
+ * @m:     member, tx.lock held; the round trip was updated before
+ * @n:       chunks newly acknowledged
+ * @packets: that carried them
+ * @marks:   chunks newly reported to have carried the congestion mark
+ */
+void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
+{
+	struct rar_link_tx *tx = &m->tx;
+
+	tx->burst_us = 0;
+	tx->noise = min_t(u32, tx->noise + packets, WINDOW_NOISE_MAX);
+	tx->round_acked += n;
+	tx->round_marks += marks;
+	if (marks)
+		marked(tx);
+	else if (limits(tx, n) && !reduced(tx, tx->highest))
+		grow(tx, n);
+	if (!rar_seq_before(tx->highest, tx->round_end))
+		next_round(tx, rar_now_us());
+}
+
+/**
+ * rar_window_spurious() - packets given up had come after all
+ * @m: member, tx.lock held
+ * @n:   chunks that the successor got twice
+ * @now: us
+ */
+void rar_window_spurious(struct rar_member *m, u32 n, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+
+	tx->reorder_us = min_t(u32, 2 * tx->reorder_us,
+			       max_t(u32, REORDER_MAX_US, 2 * tx->srtt_us));
+	if (!tx->undo_left)
+		return;
+	tx->undo_left -= min(n, tx->undo_left);
+	tx->undo_us = now;
+	if (!tx->undo_left && tx->undo_cwnd > tx->cwnd) {
+		tx->cwnd = tx->undo_cwnd;
+		tx->ssthresh = max(tx->ssthresh, tx->cwnd);
+		tx->undo_cwnd = 0;
+	}
+}
+
+/* Packets, at first and after a long pause. */
+static u32 window_init(const struct rar_member *m)
+{
+	return clamp_t(u32, WINDOW_INIT_BYTES / m->payload, WINDOW_INIT_MIN,
+		       WINDOW_INIT_MAX);
+}
+
+/**
+ * rar_window_begin() - a chunk leaves, and nothing is in flight
+ * @m: member, tx.lock held
+ * @now: us
+ *
+ * What the window was is forgotten by and by (after RFC 7661, but in seconds: those who
+ * share the path come and go with their jobs); what slow start may reach is not.
+ */
+void rar_window_begin(struct rar_member *m, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
+
+	tx->burst_us = now;
+	tx->burst_seq = tx->next_seq;
+	if (!halves)
+		return;
+	tx->ssthresh = max(tx->ssthresh, tx->cwnd - tx->cwnd / 4);
+	tx->cwnd = max(tx->cwnd >> min_t(u64, halves, 31U),
+		       min(tx->cwnd, window_init(m)));
+}
+
+/**
+ * rar_window_burst() - how many more chunks may leave at once?
+ * @m:     member, tx.lock held
+ * @now:     us
+ * @more_us: set to when it will be more, 0 = there is no limit
+ *
+ * While no acknowledgment makes room, a part of the window (and a whole superpacket) in
+ * each part of a round trip, which counts as 8 ms at most. What has no queue needs none
+ * of that.
+ */
+u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
+{
+	const struct rar_link_tx *tx = &m->tx;
+	u32 part = max_t(u32, tx->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
+	u32 out, parts, base = min_t(u32, base_us(&tx->rtt_base), WINDOW_BURST_US);
+
+	*more_us = 0;
+	if (!tx->burst_us || now - tx->burst_us >= base ||
+	    READ_ONCE(m->path[RAR_NEXT].no_queue))
+		return RAR_TX_SLOTS;
+	parts = 1 + WINDOW_BURSTS * (u32)(now - tx->burst_us) / base;
+	*more_us = tx->burst_us + base * parts / WINDOW_BURSTS + 1;
+	out = tx->next_seq - tx->burst_seq;
+	return parts * part > out ? parts * part - out : 0;
+}
+
+/* -- injection window ---------------------------------------------------- */
+
+/* Bytes in which this window is counted, and its minimum. */
+static u64 inject_unit(const struct rar_member *m)
+{
+	u32 run = m->next_here ? rar_local_run(m) :
+				   READ_ONCE(m->path[RAR_NEXT].run_max);
+
+	return max_t(u32, max_t(u32, INJECT_UNIT, run) * m->payload,
+		     INJECT_UNIT_BYTES);
+}
+
+/*
+ * How many of @want own chunks may be injected now? The last of them may exceed
+ * the window; a small part of a run waits until there is more room.
+ */
+u32 rar_window_may_inject(struct rar_member *m, u32 want)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u64 room = 0;
+
+	if (tx->inj_out < tx->inj_wnd)
+		room = div_u64(tx->inj_wnd - tx->inj_out + m->payload - 1,
+			       m->payload);
+	if (room >= want)
+		return want;
+	tx->inj_limited = true;
+	return 2 * room >= want || !tx->inj_out ? room : 0;
+}
+
+/**
+ * rar_window_injected() - own chunks go out for the first time
+ * @m: member, tx.lock held
+ * @op:  operation
+ * @run: the chunks
+ * @now: us
+ *
+ * Their way is timed only if one came back before: then every rank has posted
+ * the operation, and what they wait for are queues, not users.
+ */
+void rar_window_injected(struct rar_member *m, struct rar_operation *op,
+			 const struct rar_run *run, u64 now)
+{
+	m->tx.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	if (op->inject_us && op->returned)
+		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
+}
+
+/* Vegas: what the window holds beyond what the way needs lies in queues. */
+static void inject_adjust(struct rar_member *m, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u32 us = tx->inj_lowest_us, base;
+	u64 excess, unit = inject_unit(m), half = unit / 2;
+
+	base_update(&tx->inj_base, us, now);
+	base = base_us(&tx->inj_base);
+	excess = div_u64(tx->inj_wnd * (us - base), max(us, 1U));
+	if (excess > INJECT_HIGH * half) {
+		tx->inj_slow_start = false;
+		tx->inj_wnd -= min(excess - INJECT_LOW * half, tx->inj_wnd / 4);
+	} else if (tx->inj_limited && tx->inj_slow_start) {
+		tx->inj_wnd *= 2;
+	} else if (tx->inj_limited && excess < INJECT_LOW * half) {
+		tx->inj_wnd += half;
+	}
+	tx->inj_wnd = clamp(tx->inj_wnd, unit, max(unit, tx->inj_max));
+	tx->inj_limited = false;
+}
+
+/**
+ * rar_window_returned() - own chunks came back as AG
+ * @m:   member, tx.lock held
+ * @op:    operation
+ * @chunk: the first
+ * @bytes: of all
+ * @now:   us
+ */
+void rar_window_returned(struct rar_member *m, struct rar_operation *op,
+			 u32 chunk, u64 bytes, u64 now)
+{
+	struct rar_link_tx *tx = &m->tx;
+	u32 sent = 0;
+
+	tx->inj_out -= min(tx->inj_out, bytes);
+	op->returned = true;
+	if (op->inject_us)
+		sent = op->inject_us[chunk - op->inject_first];
+	if (!sent)
+		return;
+	/* The lowest of a round: lost and late ones say nothing of queues. */
+	tx->inj_lowest_us = min(tx->inj_lowest_us, (u32)now - sent);
+	if (now < tx->inj_round_us)
+		return;
+	inject_adjust(m, now);
+	tx->inj_round_us = now + tx->inj_lowest_us;
+	tx->inj_lowest_us = U32_MAX;
+}
+
+/* -- begin --------------------------------------------------------------- */
+
+/**
+ * rar_window_init() - a new epoch begins
+ * @m: member, its payload agreed; tx.lock held
+ *
+ * net.rar.window is for the whole ring: each rank injects its share.
+ */
+void rar_window_init(struct rar_member *m)
+{
+	u64 share = READ_ONCE(m->rn->sysctl_window) / m->seat.parts;
+	struct rar_link_tx *tx = &m->tx;
+
+	tx->rto_us = RTO_INIT_US;
+	/* What one processor sends waits for others there, and overtakes those elsewhere. */
+	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->path[RAR_NEXT].no_queue) ?
+			 REORDER_MAX_US : REORDER_MIN_US;
+	tx->cwnd = window_init(m);
+	tx->ssthresh = RAR_TX_SLOTS;
+	tx->chunk_ns = WINDOW_CHUNK_MAX_NS;
+	tx->round_us = rar_now_us();
+	tx->noise = WINDOW_NOISE_MAX / 4;
+	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
+	tx->inj_max = max(share, inject_unit(m));
+	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)m->payload);
+	tx->inj_slow_start = true;
+	tx->inj_lowest_us = U32_MAX;
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The scalar kernels: every machine, every context, no FPU.
+ *
+ * They define the bits that all other kernels must give. Floating point is
+ * done with integers: the kernel is compiled without floats, and the case
+ * these are for is "somebody else owns the FPU".
+ */
+#include "reduce/impl.h"
+
+/* Elements at any address. */
+#define ELEMENT(bits)							\
+struct elem##bits {							\
+	u##bits v;							\
+} __packed __attribute__((__may_alias__))
+
+ELEMENT(8);
+ELEMENT(16);
+ELEMENT(32);
+ELEMENT(64);
+
+/* Bits below the fraction while adding: guard, round and sticky. */
+#define GRS	3
+
+/* @inf: the magnitude above which a NaN lies; @x or @y is at or above it. */
+static u64 add_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
+{
+	u64 mag_x = x & (sign - 1), mag_y = y & (sign - 1);
+
+	if (mag_x > inf)
+		return x | quiet;
+	if (mag_y > inf)
+		return y | quiet;
+	if (mag_x == mag_y && x != y)
+		return sign | inf | quiet;
+	return mag_x == inf ? x : y;
+}
+
+/* m >> n; what falls out leaves its trace in bit 0. */
+static __always_inline u64 shift_sticky(u64 m, unsigned int n)
+{
+	if (n > 63)
+		n = 63;
+	return m >> n | ((m & (BIT_ULL(n) - 1)) != 0);
+}
+
+/*
+ * @m: a sum, not zero: its lowest bit is worth 2^-GRS of the last place of a
+ * number with the exponent @exp, and it may have carried once. Normalise to
+ * where the carry goes, so that no case needs a right shift; round to nearest
+ * even; pack: the implicit one adds itself to the exponent, and so does the
+ * carry of the rounding.
+ */
+static __always_inline u64 pack(u64 m, unsigned int exp, u64 inf,
+				unsigned int frac)
+{
+	const unsigned int low = GRS + 1;
+	unsigned int up = min(frac + low + 1 - fls64(m), exp);
+	u64 r;
+
+	m <<= up;
+	m = (m + BIT_ULL(low - 1) - 1 + (m >> low & 1)) >> low;
+	r = ((u64)(exp - up) << frac) + m;
+	return min(r, inf);
+}
+
+/*
+ * x + y in the binary format of @width bits with @frac bits of fraction.
+ * The constants fold: both callers become straight code.
+ */
+static __always_inline u64 add_float(u64 x, u64 y, unsigned int frac,
+				     unsigned int width)
+{
+	const u64 sign = BIT_ULL(width - 1);
+	const u64 one = BIT_ULL(frac);
+	const u64 inf = sign - one;
+	unsigned int exp_a, exp_b;
+	u64 a, b, m, neg;
+
+	a = x & (sign - 1);
+	b = y & (sign - 1);
+	if (unlikely(a >= inf || b >= inf))
+		return add_special(x, y, sign, inf, one >> 1);
+
+	neg = (x ^ y) & sign;
+	if (a < b) {
+		swap(a, b);
+		x = y;
+	}
+	exp_a = a >> frac;
+	exp_b = b >> frac;
+	a = (a & (one - 1)) | (exp_a ? one : 0);
+	b = (b & (one - 1)) | (exp_b ? one : 0);
+	exp_a += !exp_a;
+	exp_b += !exp_b;
+
+	a <<= GRS;
+	b = shift_sticky(b << GRS, exp_a - exp_b);
+	m = neg ? a - b : a + b;
+	if (!m)
+		return neg ? 0 : x & sign;
+	return (x & sign) | pack(m, exp_a, inf, frac);
+}
+
+/* As add_special(); an infinity times zero is invalid. */
+static u64 mul_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
+{
+	u64 mag_x = x & (sign - 1), mag_y = y & (sign - 1);
+
+	if (mag_x > inf)
+		return x | quiet;
+	if (mag_y > inf)
+		return y | quiet;
+	if (!mag_x || !mag_y)
+		return sign | inf | quiet;
+	return ((x ^ y) & sign) | inf;
+}
+
+/* A magnitude with its implicit one moved to bit @frac; returns the exponent then. */
+static __always_inline int normalise(u64 *mag, unsigned int frac)
+{
+	int exp = *mag >> frac, up;
+	u64 m = *mag & (BIT_ULL(frac) - 1);
+
+	if (exp)
+		m |= BIT_ULL(frac);
+	else
+		exp = 1;
+	up = frac + 1 - fls64(m);
+	*mag = m << up;
+	return exp - up;
+}
+
+/*
+ * x * y in the binary format of @width bits with @frac bits of fraction: both between 1 and
+ * 2 times a power of two, multiplied to 128 bits, of which pack() needs frac + 1 + GRS and
+ * whether anything is below.
+ */
+static __always_inline u64 mul_float(u64 x, u64 y, unsigned int frac, unsigned int width)
+{
+	const u64 sign = BIT_ULL(width - 1), inf = sign - BIT_ULL(frac);
+	const int bias = BIT(width - frac - 2) - 1;
+	u64 a = x & (sign - 1), b = y & (sign - 1), s = (x ^ y) & sign, m;
+	unsigned __int128 p;
+	int exp;
+
+	if (unlikely(a >= inf || b >= inf))
+		return mul_special(x, y, sign, inf, BIT_ULL(frac - 1));
+	if (!a || !b)
+		return s;
+	exp = normalise(&a, frac) + normalise(&b, frac) - bias;
+	p = (unsigned __int128)a * b;
+	m = (u64)(p >> (frac - GRS)) | (((u64)p & (BIT_ULL(frac - GRS) - 1)) != 0);
+	if (exp >= (int)(inf >> frac))
+		return s | inf;
+	if (exp < 1) {
+		m = shift_sticky(m, 1 - exp);
+		exp = 1;
+	}
+	return s | pack(m, exp, inf, frac);
+}
+
+/* A number whose order as an unsigned integer is that of the float: -0 is below +0. */
+static __always_inline u64 order(u64 x, u64 sign)
+{
+	return x & sign ? ~x & (sign | (sign - 1)) : x | sign;
+}
+
+/* Minimum or maximum; a NaN wins, that of @x first, and becomes quiet. */
+static __always_inline u64 extreme_float(u64 x, u64 y, unsigned int frac, unsigned int width,
+					 bool max)
+{
+	const u64 sign = BIT_ULL(width - 1), inf = sign - BIT_ULL(frac);
+	u64 a = order(x, sign), b = order(y, sign);
+
+	if ((x & (sign - 1)) > inf)
+		return x | BIT_ULL(frac - 1);
+	if ((y & (sign - 1)) > inf)
+		return y | BIT_ULL(frac - 1);
+	return (max ? a > b : a < b) ? x : y;
+}
+
+/* KERNEL(name, bits of an element, result): @x is what came, @y is ours. */
+#define KERNEL(name, bits, result)					\
+static void name(void *dst, void *dst2, const void *in, const void *own, \
+		 size_t len)						\
+{									\
+	const struct elem##bits *from = in, *mine = own;		\
+	struct elem##bits *to = dst, *to2 = dst2;			\
+	size_t i;							\
+									\
+	for (i = 0; i < len / sizeof(*to); i++) {			\
+		u##bits x = from[i].v, y = mine[i].v;			\
+									\
+		x = (result);						\
+		to[i].v = x;						\
+		to2[i].v = x;						\
+	}								\
+}
+
+KERNEL(sum_f32, 32, add_float(x, y, 23, 32))
+KERNEL(sum_f64, 64, add_float(x, y, 52, 64))
+KERNEL(sum_f16, 16, add_float(x, y, 10, 16))
+KERNEL(sum_bf16, 16, add_float(x, y, 7, 16))
+KERNEL(prod_f32, 32, mul_float(x, y, 23, 32))
+KERNEL(prod_f64, 64, mul_float(x, y, 52, 64))
+KERNEL(prod_f16, 16, mul_float(x, y, 10, 16))
+KERNEL(prod_bf16, 16, mul_float(x, y, 7, 16))
+KERNEL(min_f32, 32, extreme_float(x, y, 23, 32, false))
+KERNEL(min_f64, 64, extreme_float(x, y, 52, 64, false))
+KERNEL(min_f16, 16, extreme_float(x, y, 10, 16, false))
+KERNEL(min_bf16, 16, extreme_float(x, y, 7, 16, false))
+KERNEL(max_f32, 32, extreme_float(x, y, 23, 32, true))
+KERNEL(max_f64, 64, extreme_float(x, y, 52, 64, true))
+KERNEL(max_f16, 16, extreme_float(x, y, 10, 16, true))
+KERNEL(max_bf16, 16, extreme_float(x, y, 7, 16, true))
+
+/* A product of short elements as an int would overflow. */
+#define INTEGER(bits)							\
+	KERNEL(sum_i##bits, bits, x + y)				\
+	KERNEL(prod_i##bits, bits, x * 1ULL * y)			\
+	KERNEL(min_i##bits, bits, (s##bits)x < (s##bits)y ? x : y)	\
+	KERNEL(min_u##bits, bits, x < y ? x : y)			\
+	KERNEL(max_i##bits, bits, (s##bits)x > (s##bits)y ? x : y)	\
+	KERNEL(max_u##bits, bits, x > y ? x : y)			\
+	KERNEL(land_i##bits, bits, x && y)				\
+	KERNEL(lor_i##bits, bits, x || y)				\
+	KERNEL(lxor_i##bits, bits, !x != !y)
+
+INTEGER(8)
+INTEGER(16)
+INTEGER(32)
+INTEGER(64)
+
+KERNEL(band_u8, 8, x & y)
+KERNEL(bor_u8, 8, x | y)
+KERNEL(bxor_u8, 8, x ^ y)
+
+#define KERNEL_ROW(redop, dtype, kernel) [RAR_K_##kernel] = kernel,
+static const rar_reduce_fn kernels[RAR_KERNEL_NR] = {
+	RAR_KINDS(KERNEL_ROW, RAR_NO_ROW)
+};
+
+void rar_reduce_copy_generic(void *dst, const void *src, size_t len)
+{
+	memcpy(dst, src, len);
+}
+
+u64 rar_reduce_csum_generic(const void *src, size_t len)
+{
+	const struct elem32 *w = src;
+	u64 sum = 0;
+	size_t i;
+
+	for (i = 0; i < len / sizeof(*w); i++)
+		sum += w[i].v;
+	return sum;
+}
+
+static bool usable(void)
+{
+	return true;
+}
+
+const struct rar_reduce_impl rar_reduce_generic = {
+	.name	= "generic",
+	.usable	= usable,
+	.kernels = kernels,
+	.copy	= rar_reduce_copy_generic,
+	.csum	= rar_reduce_csum_generic,
+};

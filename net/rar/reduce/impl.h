@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a set of reduction kernels offers to the registry in reduce.c.
+ *
+ * Whatever includes this file instead of kernel headers also builds in user
+ * space, where selftests/host compares all kernels bit for bit.
+ */
+#ifndef _RAR_REDUCE_IMPL_H
+#define _RAR_REDUCE_IMPL_H
+
+#ifdef __KERNEL__
+#include <linux/bitops.h>
+#include <linux/bug.h>
+#include <linux/compiler.h>
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#else
+#include "shim.h"
+#endif
+#include <linux/rar.h>
+
+#include "reduce/kinds.h"
+
+/*
+ * dst[i] = dst2[i] = in[i] (redop) own[i], @len bytes of whole elements. No alignment is
+ * required. @dst2 is @dst, or @in; @dst may be @in or @own; otherwise none overlap.
+ * Nothing is read or written beyond @len bytes.
+ */
+typedef void (*rar_reduce_fn)(void *dst, void *dst2, const void *in, const void *own,
+			      size_t len);
+
+/* memcpy() */
+typedef void (*rar_reduce_copy_fn)(void *dst, const void *src, size_t len);
+
+/* The 32-bit words of @src, added up; @len is a multiple of RAR_CSUM_STEP. */
+typedef u64 (*rar_reduce_csum_fn)(const void *src, size_t len);
+
+#define RAR_CSUM_STEP	128
+
+/* RAR_K_sum_f32 ...: which kernel of a set */
+#define RAR_KERNEL_ENUM(redop, dtype, kernel) RAR_K_##kernel,
+enum rar_kernel { RAR_KINDS(RAR_KERNEL_ENUM, RAR_NO_ROW) RAR_KERNEL_NR };
+
+/**
+ * struct rar_reduce_impl - one set of kernels
+ * @name:    as in the module parameter reduce=
+ * @vector:  these need an FPU section
+ * @usable:  does this CPU have the instructions
+ * @kernels: [enum rar_kernel]: RAR_KERNEL_NR of them
+ * @copy:    for what is not added
+ * @csum:    for the Internet's checksum
+ */
+struct rar_reduce_impl {
+	const char *name;
+	bool vector;
+	bool (*usable)(void);
+	const rar_reduce_fn *kernels;
+	rar_reduce_copy_fn copy;
+	rar_reduce_csum_fn csum;
+};
+
+extern const struct rar_reduce_impl rar_reduce_generic;
+
+void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
+u64 rar_reduce_csum_generic(const void *src, size_t len);
+
+#define RAR_SELFTEST_BYTES	16384	/* of scratch memory */
+
+bool rar_reduce_selftest(const struct rar_reduce_impl *impl, void *scratch);
+
+#ifdef CONFIG_X86_64
+#include "reduce/x86/arch.h"
+#else
+static inline bool rar_fpu_usable(void)
+{
+	return false;
+}
+
+static inline void rar_fpu_begin(void)
+{
+}
+
+static inline void rar_fpu_end(void)
+{
+}
+#endif
+
+#endif /* _RAR_REDUCE_IMPL_H */

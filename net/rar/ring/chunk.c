@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Chunks: claim, add or store, publish, forward, record. What every chunk goes
+ * through at this rank, whether it came in a packet, a frame or in memory.
+ */
+#include <linux/mm.h>
+
+#include "rx/input.h"
+#include "rar.h"
+#include "reduce/reduce.h"
+#include "core/trace.h"
+
+#define DATA_BOUNCE	64	/* bytes added by way of the stack */
+
+/* Can the chunks come here, and are they as long as they must be? */
+int rar_chunk_check(const struct rar_ring *ring, const struct rar_run *run,
+		    u64 bytes, struct rar_chunk *c)
+{
+	if (run->chunk >= ring->nchunks ||
+	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
+		return RAR_MIB_DropChunk;
+	rar_ring_chunk(ring, run->chunk, c);
+	if (!rar_ring_receives(ring, run->phase, c->block))
+		return RAR_MIB_DropChunk;
+	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
+	       INPUT_OK : RAR_MIB_DropLength;
+}
+
+static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
+{
+	p->count = be64_to_cpu(dh->count);
+	p->root = be16_to_cpu(dh->root);
+	p->collective = dh->collective;
+	p->dtype = dh->dtype;
+	p->redop = dh->redop;
+	p->flags = dh->opflags;
+}
+
+/* In what do two members disagree about an operation? */
+static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
+					   const struct rar_fingerprint *b)
+{
+	if (a->collective != b->collective)
+		return RAR_R_COLLECTIVE;
+	if (a->dtype != b->dtype)
+		return RAR_R_DTYPE;
+	if (a->redop != b->redop)
+		return RAR_R_REDOP;
+	if (a->count != b->count)
+		return RAR_R_COUNT;
+	if (a->root != b->root)
+		return RAR_R_ROOT;
+	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
+}
+
+/* An operation that is released here: a duplicate, if history agrees. */
+static int input_finished(struct rar_member *m, u64 op_seq,
+			  const struct rar_fingerprint *fingerprint)
+{
+	bool agrees;
+
+	spin_lock_bh(&m->tx.lock);
+	agrees = op_seq + RAR_HISTORY > m->op_next &&
+		 m->history[op_seq % RAR_HISTORY] == rar_fingerprint_hash(fingerprint);
+	spin_unlock_bh(&m->tx.lock);
+	return agrees ? INPUT_OK : RAR_MIB_DropOp;
+}
+
+/*
+ * Where the chunks of a run come from: a packet, or the buffer of a predecessor in
+ * this namespace. The first one lies at @off, the others @stride apart.
+ */
+struct source {
+	struct rar_pkt *pkt;		/* NULL: a buffer */
+	struct rar_cursor cursor;
+	u64 off;
+	u32 stride;
+};
+
+/*
+ * Chunks are added. @in: what came. @own: the contribution. @sum: where the sum goes,
+ * and into the packet as well if @both.
+ */
+struct add_pass {
+	const struct rar_operation *op;
+	struct rar_reduce_ctx ctx;
+	struct rar_cursor in, own, sum;
+	bool both;
+};
+
+/* Where an element lies in two pieces. @len: a multiple of its size. */
+static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
+{
+	const struct rar_operation *op = pass->op;
+	u8 in[DATA_BOUNCE], own[DATA_BOUNCE];
+
+	rar_cursor_read(&pass->in, off, in, len);
+	rar_buf_read(op->own, at, own, len);
+	rar_reduce(&pass->ctx, op->kind, own, own, in, own, len);
+	rar_buf_write(&op->buf, at, own, len);
+	if (pass->both)
+		rar_cursor_write(&pass->in, off, own, len);
+}
+
+/*
+ * sum = in + own for a chunk. What came, the contribution and the place of the
+ * sum may each lie in pieces of any length.
+ */
+static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
+{
+	const struct rar_operation *op = pass->op;
+	void *in, *own, *sum;
+	u32 n, m, k;
+
+	for (; len; at += n, off += n, len -= n) {
+		in = rar_cursor_at(&pass->in, off, &n);
+		own = rar_cursor_at(&pass->own, at, &m);
+		sum = rar_cursor_at(&pass->sum, at, &k);
+		n = min(min3(n, m, k), len);
+		n -= n % op->kind->size;
+		if (!n) {
+			n = min_t(u32, len, DATA_BOUNCE);
+			add_bounced(pass, at, off, n);
+		} else {
+			rar_reduce(&pass->ctx, op->kind, sum, pass->both ? in : sum, in, own, n);
+		}
+		rar_reduce_piece(&pass->ctx);
+	}
+}
+
+/* Add the chunks of @won; the FPU is ours for RAR_REDUCE_MAX or _PIECES at most. */
+static void add_run(struct rar_member *m, struct rar_operation *op,
+		    const struct source *from, const struct rar_run *run,
+		    u64 won, const struct rar_chunk *c, bool both)
+{
+	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
+	struct add_pass pass = {
+		.op = op,
+		.in = from->cursor,
+		.own.buf = op->own,
+		.sum.buf = &op->buf,
+		.both = both,
+	};
+	u64 at = c->off, off = from->off;
+
+	rar_reduce_begin(&pass.ctx);
+	for (i = 0; i < run->n; i++) {
+		len = min(left, op->ring.payload);
+		if (won & (1ULL << i))
+			add_chunk(&pass, at, off, len);
+		off += from->stride;
+		at += len;
+		left -= len;
+	}
+	/* What goes on as a frame has a checksum; its sums are in the cache now. */
+	if (both && from->pkt->frame) {
+		from->pkt->frame->sum = rar_cursor_csum(&pass.ctx, &pass.in, from->off, len);
+		from->pkt->frame->summed = true;
+	}
+	rar_reduce_end(&pass.ctx);
+	if (pass.ctx.fpu)
+		rar_mib_add(m->rn, ReduceSimd, hweight64(won));
+	else
+		rar_mib_add(m->rn, ReduceScalar, hweight64(won));
+}
+
+/* Store the chunks of @won in the buffer. */
+static void store_run(struct rar_operation *op, const struct source *from,
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c)
+{
+	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
+	struct rar_cursor in = from->cursor, to = { .buf = &op->buf };
+	struct rar_reduce_ctx ctx;
+	u64 at = c->off, off = from->off;
+
+	rar_reduce_begin_copy(&ctx, left);
+	for (i = 0; i < run->n; i++) {
+		len = min(left, op->ring.payload);
+		if (won & (1ULL << i))
+			rar_cursor_copy(&ctx, &to, at, &in, off, len);
+		off += from->stride;
+		at += len;
+		left -= len;
+	}
+	rar_reduce_end(&ctx);
+}
+
+/* No page of a file, or of a process, whatever the packet says about itself. */
+static bool frags_writable(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++)
+		if (page_folio(skb_frag_page(&shinfo->frags[i]))->mapping)
+			return false;
+	return true;
+}
+
+/* Nobody else sees its data: what is chained to it is another matter. */
+static bool alone(struct sk_buff *skb)
+{
+	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
+	       !skb_has_shared_frag(skb) && frags_writable(skb);
+}
+
+/*
+ * May what GRO chained to a superpacket go on with it? GSO cuts it again if each part
+ * holds whole segments, as they came.
+ */
+static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u32 size = skb_shinfo(pkt->skb)->gso_size, left = pkt->len;
+	struct sk_buff *part;
+
+	if (!size)
+		return false;
+	skb_walk_frags(pkt->skb, part) {
+		if (!alone(part) || skb_has_frag_list(part) ||
+		    skb_headlen(part) > size || (part->next && part->len % size))
+			return false;
+		left -= part->len;
+	}
+	return !(left % size) && rar_route_takes_chains(m, &m->path[RAR_NEXT]);
+}
+
+/*
+ * May we write to the packet and send it on? The one predicate: nobody else
+ * sees its data, all of it is this run, and the headers can be made anew.
+ */
+static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct sk_buff *skb = pkt->skb;
+
+	if (!pkt->whole || m->next_here)
+		return false;
+	if (pkt->frame)
+		return rar_frame_ready(m, pkt);
+	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
+	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
+}
+
+/*
+ * Claim, add or store, publish: no exit in between. To read the packet cannot fail
+ * on a length that check_datagram() found in it. Sets @done: what is
+ * published now, and @dups: what of it was before.
+ */
+static int input_run(struct rar_member *m, struct rar_operation *op,
+		     const struct source *from, const struct rar_run *run,
+		     const struct rar_chunk *c, u64 *done, u64 *dups)
+{
+	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
+	bool write = from->pkt && may_write(m, from->pkt), forward;
+	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won, bytes, now;
+
+	write &= !lost;
+	*dups = lost ? rar_op_published(op, run, lost) : 0;
+	*done = won | *dups;
+	if (!won)
+		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
+	if (run->phase == RAR_RS)
+		add_run(m, op, from, run, won, c, write);
+	else
+		store_run(op, from, run, won, c);
+	rar_op_publish(op, run, won);
+	bytes = rar_op_bytes(op, run, won);
+	trace_rar_reduce(m, op->seq, run->phase, run->chunk, bytes);
+
+	rar_mib_add(m->rn, RxData, hweight64(won));
+	rar_mib_add(m->rn, RxBytes, bytes);
+	now = rar_now_us();
+	if (from->pkt)
+		from->pkt->now_us = now;
+	forward = rar_link_publish(m, op, run, won, c, now, write ? &item : NULL);
+	if (forward) {
+		rar_packet_forward(m, &item, from->pkt);
+		if (rar_op_unuse(op))
+			rar_member_wake(m);
+	}
+	if (item.frame)
+		rar_xdp_later(m, false);
+	else
+		rar_link_push(m);
+	rar_link_published(m, op, run, won, c);
+	return forward ? INPUT_TAKEN : INPUT_OK;
+}
+
+/*
+ * Sums come round only after this rank has added its part. Otherwise the operation
+ * could end, and the user have his memory back, while a chunk is added to it.
+ */
+static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
+		     const struct rar_chunk *c)
+{
+	u64 mask = rar_mask(run->n);
+	struct rar_run rs = *run;
+
+	rs.phase = RAR_RS;
+	return run->phase == RAR_AG &&
+	       rar_ring_receives(&op->ring, RAR_RS, c->block) &&
+	       rar_op_published(op, &rs, mask) != mask;
+}
+
+/* A run of @bytes of an operation that was posted here. */
+static int input_posted(struct rar_member *m, const struct source *from,
+			u64 op_seq, const struct rar_fingerprint *fingerprint,
+			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
+{
+	struct rar_operation *op;
+	enum rar_reason why;
+	struct rar_chunk c;
+	int ret;
+
+	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
+	if (!op || op->seq != op_seq) {
+		*dups = rar_mask(run->n);
+		return input_finished(m, op_seq, fingerprint);
+	}
+	why = fingerprint_differs(fingerprint, &op->fingerprint);
+	if (why) {
+		rar_fail_pair(m, EBADMSG, why,
+			      rar_member_rank(m, RAR_PREV), m->rank,
+			      op_seq);
+		return RAR_MIB_DropOp;
+	}
+	ret = rar_chunk_check(&op->ring, run, bytes, &c);
+	if (ret != INPUT_OK)
+		return ret;
+	if (too_soon(op, run, &c))
+		return RAR_MIB_DropChunk;
+	return input_run(m, op, from, run, &c, done, dups);
+}
+
+static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
+{
+	return (struct rar_cursor){
+		.skb = pkt->skb,
+		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
+	};
+}
+
+/* The same for a packet. */
+int rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh, const struct rar_run *run,
+		  u64 *done, u64 *dups)
+{
+	const struct source from = {
+		.pkt = pkt,
+		.cursor = packet_cursor(pkt),
+		.off = pkt->off + sizeof(*dh),
+		.stride = rar_stride(m),
+	};
+	struct rar_fingerprint fingerprint;
+
+	fingerprint_of(dh, &fingerprint);
+	return input_posted(m, &from, be64_to_cpu(dh->op_seq), &fingerprint, run,
+			    pkt->len - run->n * sizeof(*dh), done, dups);
+}
+
+/* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
+bool rar_chunk_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
+{
+	const struct rar_operation *op;
+	u64 whole;
+	u32 come;
+
+	/* Pairs with the releases in rar_link_post() and rar_link_contributed(). */
+	whole = smp_load_acquire(&m->op_whole);
+	if (likely(op_seq < whole))
+		return false;
+	/* Pairs with the release in rar_link_contributed(). */
+	come = smp_load_acquire(&m->op_come);
+	if (op_seq > whole || !come)
+		return true;
+	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
+	return op && op->seq == op_seq && run->chunk % op->ring.cpb + run->n > come;
+}
+
+/**
+ * rar_chunk_local() - chunks come from the buffer of a rank in this namespace
+ * @m:  member in RUN or LEAVING
+ * @item: what comes; its operation is the predecessor's, and referenced
+ *
+ * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
+ * for the others it is too early, or somebody is at them.
+ */
+u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
+{
+	const struct rar_operation *op = item->op;
+	const struct rar_run *run = &item->run;
+	u64 done = rar_mask(run->n), dups = 0;
+	struct source from = { .stride = op->ring.payload };
+	struct rar_chunk c;
+	int ret;
+
+	if (rar_chunk_early(m, op->seq, run))
+		return 0;
+	rar_ring_chunk(&op->ring, run->chunk, &c);
+	from.cursor.buf = rar_op_source(op, run, &c);
+	from.off = c.off;
+	ret = input_posted(m, &from, op->seq, &op->fingerprint, run,
+			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
+			   &dups);
+	if (ret != INPUT_OK)
+		return 0;
+	rar_mib_inc(m->rn, RxLocal);
+	return done;
+}
+
+/* memcmp() of two headers, inline. */
+static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
+{
+	const struct hdr_words {
+		u64 w[sizeof(struct rar_data_hdr) / sizeof(u64)];
+	} __packed __aligned(1) *x = (const void *)a, *y = (const void *)b;
+	u64 differ = 0;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(x->w); i++)
+		differ |= x->w[i] ^ y->w[i];
+	return !differ;
+}
+
+/*
+ * How many chunks from the first one of @pkt on belong together? Each has a
+ * header of its own, which must say just what follows from the first one's; any of them
+ * may ask for an acknowledgment.
+ */
+u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh)
+{
+	u32 n, off = pkt->off, left = pkt->len, len, together;
+	struct rar_data_hdr want = *dh, buf, *h;
+	struct rar_cursor cursor = { .skb = pkt->skb };
+
+	pkt->ack_now = false;
+	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(m); n++) {
+		off += rar_stride(m);
+		left -= rar_stride(m);
+		len = min(left, rar_stride(m));
+		if (len < sizeof(buf))
+			break;
+		h = rar_cursor_at(&cursor, off, &together);
+		if (together < sizeof(buf))
+			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
+		want.h.len = cpu_to_be16(len - sizeof(want.h));
+		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
+		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
+		want.flags = h ? (want.flags & ~RAR_F_ACK_NOW) | (h->flags & RAR_F_ACK_NOW) : 0;
+		if (!h || !same_hdr(h, &want))
+			break;
+		pkt->ack_now |= want.flags & RAR_F_ACK_NOW;
+	}
+	return n;
+}
+
+/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
+int rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
+	struct rar_cursor cursor = packet_cursor(pkt);
+	u64 done = rar_mask(n), dups = 0;
+	struct rar_data_hdr dh;
+	struct rar_run run;
+	int ret = -EAGAIN;
+	bool early;
+
+	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
+	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
+	if (!rar_ack_check(&dh, n))
+		return RAR_MIB_DropSeq;
+	early = rar_chunk_early(m, be64_to_cpu(dh.op_seq), &run);
+	if (early && pkt->frame)
+		return INPUT_LATER;
+	if (early)
+		ret = rar_early_hold(m, pkt, &dh, &run);
+	if (pkt->frame)
+		rar_xdp_mirror(m->rn, pkt->frame);
+	if (ret == -EAGAIN)
+		ret = rar_chunk_use(m, pkt, &dh, &run, &done, &dups);
+	if (ret != INPUT_OK && ret != INPUT_TAKEN)
+		return ret;
+	if (dups)
+		rar_mib_add(m->rn, RxDup, hweight64(dups));
+	if (!rar_ack_record(m, &dh, done, dups, pkt->ce, pkt->now_us ?: rar_now_us()))
+		return ret;
+	if (pkt->frame)
+		rar_xdp_later(m, true);
+	else
+		rar_ack_send(m);
+	return ret;
+}
+

@@ -1,0 +1,731 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Input: every packet, whichever path it came by. Headers, the one validator, and
+ * who each packet is for. What follows for data is in chunk.c.
+ */
+#include <linux/bpf.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ipv6.h>
+#include <net/udp.h>
+#include <net/xdp.h>
+
+#include "tx/port.h"
+#include "rx/input.h"
+#include "rar.h"
+#include "reduce/reduce.h"
+#include "tx/route.h"
+#include "tx/rules.h"
+#include "core/trace.h"
+
+/**
+ * rar_input_drop() - drop a packet, with its reason
+ * @rn:     netns
+ * @skb:    consumed
+ * @reason: counter
+ */
+void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
+		    enum rar_mib reason)
+{
+	this_cpu_inc(rn->mib->v[reason]);
+	trace_rar_drop(skb, reason);
+	kfree_skb(skb);
+}
+
+/* -- IP and UDP ---------------------------------------------------------- */
+
+static u32 frame_head(const struct rar_frame *frame)
+{
+	return frame->xdp->data_end - frame->xdp->data;
+}
+
+static u32 pkt_len(const struct rar_pkt *pkt)
+{
+	return pkt->skb ? pkt->skb->len : xdp_get_buff_len(pkt->frame->xdp);
+}
+
+/*
+ * @len bytes at @off, perhaps by way of @buf; NULL: they are not there. The headers
+ * of a frame must lie together.
+ */
+static void *header(const struct rar_pkt *pkt, u32 off, u32 len, void *buf)
+{
+	if (pkt->skb)
+		return skb_header_pointer(pkt->skb, off, len, buf);
+	return off + len <= frame_head(pkt->frame) ? pkt->frame->xdp->data + off :
+						     NULL;
+}
+
+/* A datagram as found in the packet; offsets from its beginning. */
+struct datagram {
+	u32 udp;		/* offset of the UDP header */
+	u32 end;		/* of the IP payload */
+	u16 udp_len;
+	__sum16 check;
+	bool fragment;
+	bool options;
+	bool bad_ip_csum;
+};
+
+static bool dgram_v4(struct rar_pkt *pkt, u32 nhoff, struct datagram *d)
+{
+	struct iphdr buf, *iph;
+
+	iph = header(pkt, nhoff, sizeof(buf), &buf);
+	if (!iph || iph->version != 4 || iph->ihl < 5 ||
+	    iph->protocol != IPPROTO_UDP || (iph->frag_off & htons(IP_OFFSET)))
+		return false;
+	d->udp = nhoff + iph->ihl * 4;
+	d->end = nhoff + ntohs(iph->tot_len);
+	d->fragment = iph->frag_off & htons(IP_MF);
+	d->options = iph->ihl > 5;
+	d->bad_ip_csum = !d->options && ip_fast_csum(iph, 5);
+	pkt->ce = INET_ECN_is_ce(iph->tos);
+	pkt->from.af = AF_INET;
+	pkt->to.af = AF_INET;
+	pkt->from.ip.s6_addr32[0] = iph->saddr;
+	pkt->to.ip.s6_addr32[0] = iph->daddr;
+	return true;
+}
+
+static bool dgram_v6(struct rar_pkt *pkt, u32 nhoff, struct datagram *d)
+{
+	struct ipv6hdr buf, *ip6h;
+
+	ip6h = header(pkt, nhoff, sizeof(buf), &buf);
+	if (!ip6h || ip6h->version != 6)
+		return false;
+	if (ip6h->nexthdr != IPPROTO_UDP)
+		d->options = true;
+	d->udp = nhoff + sizeof(*ip6h);
+	d->end = d->udp + ntohs(ip6h->payload_len);
+	pkt->ce = INET_ECN_is_ce(ipv6_get_dsfield(ip6h));
+	pkt->from.af = AF_INET6;
+	pkt->to.af = AF_INET6;
+	pkt->from.ip = ip6h->saddr;
+	pkt->to.ip = ip6h->daddr;
+	if (ipv6_addr_type(&pkt->from.ip) & IPV6_ADDR_LINKLOCAL)
+		pkt->from.scope = pkt->dev;
+	return true;
+}
+
+/* Find UDP and the common RAR header. False: cannot be recognised as ours. */
+static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
+			 struct datagram *d)
+{
+	struct udphdr buf, *uh;
+	struct rar_hdr *h;
+
+	uh = header(pkt, d->udp, sizeof(buf), &buf);
+	if (!uh || !rar_port_serves(rn, uh->dest))
+		return false;
+	d->udp_len = ntohs(uh->len);
+	d->check = uh->check;
+	pkt->from.port = uh->source;
+	pkt->to.port = uh->dest;
+	pkt->off = d->udp + sizeof(*uh);
+	h = header(pkt, pkt->off, sizeof(*h), &pkt->h);
+	if (!h)
+		return false;
+	pkt->h = *h;
+	pkt->len = d->udp_len - sizeof(*uh);
+	return h->version >> 4 == RAR_WIRE_MAGIC >> 4;
+}
+
+/* The checksum of the pseudo header and what is in @sum. */
+static __sum16 csum_with(const struct rar_pkt *pkt, const struct datagram *d,
+			 __wsum sum)
+{
+	if (pkt->from.af == AF_INET)
+		return csum_tcpudp_magic(pkt->from.ip.s6_addr32[0],
+					 pkt->to.ip.s6_addr32[0], d->udp_len,
+					 IPPROTO_UDP, sum);
+	return csum_ipv6_magic(&pkt->from.ip, &pkt->to.ip, d->udp_len,
+			       IPPROTO_UDP, sum);
+}
+
+/*
+ * A sender that leaves the checksum to its device puts the pseudo header's sum in its
+ * place. To veth that is as good as the right one: it hands on what it is given, so
+ * the packet has been in this machine's memory only. Of other devices, or where the
+ * skb would tell, somebody else judges.
+ */
+static bool csum_left_open(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	__sum16 seed = ~csum_with(pkt, d, 0);
+
+	return d->check == seed;
+}
+
+static bool from_veth(const struct rar_frame *frame)
+{
+	return !frame->generic && rar_is_veth(frame->xdp->rxq->dev);
+}
+
+/* The sum of what follows the headers is kept: AG does not change it. */
+static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	struct rar_cursor cursor = { .xdp = pkt->frame->xdp };
+	u32 hdrs = sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
+	struct rar_frame *frame = pkt->frame;
+	struct rar_reduce_ctx ctx;
+	__wsum sum;
+
+	if (csum_left_open(pkt, d))
+		return from_veth(frame);
+	hdrs = min_t(u32, hdrs, d->udp_len);
+	rar_reduce_begin_csum(&ctx, d->udp_len);
+	sum = rar_cursor_csum(&ctx, &cursor, d->udp, hdrs);
+	frame->sum = rar_cursor_csum(&ctx, &cursor, d->udp + hdrs, d->udp_len - hdrs);
+	rar_reduce_end(&ctx);
+	frame->summed = true;
+	return !csum_with(pkt, d, csum_add(sum, frame->sum));
+}
+
+/*
+ * Did the device sum up what is right? As nf_ip_checksum(): the IP header of a packet at
+ * the ingress hook is in the sum, and a right one of IPv4 adds nothing.
+ */
+static bool csum_complete_good(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	const struct sk_buff *skb = pkt->skb;
+	__wsum sum = skb->csum;
+
+	if (skb->ip_summed != CHECKSUM_COMPLETE || skb->len != d->end)
+		return false;
+	if (pkt->from.af == AF_INET6)
+		sum = csum_sub(sum, skb_checksum(skb, 0, d->udp, 0));
+	return !csum_with(pkt, d, sum);
+}
+
+/* Sum over pseudo header, UDP header and data; zero if it is right. */
+static bool csum_good(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	if (pkt->frame)
+		return frame_csum_good(pkt, d);
+	return skb_csum_unnecessary(pkt->skb) || csum_complete_good(pkt, d) ||
+	       !csum_with(pkt, d, skb_checksum(pkt->skb, d->udp, d->udp_len, 0));
+}
+
+/* Everything about the datagram that must hold before it is looked into. */
+static int check_datagram(const struct rar_pkt *pkt, const struct datagram *d)
+{
+	if (d->fragment)
+		return RAR_MIB_DropFragment;
+	if (d->options)
+		return RAR_MIB_DropIpOptions;
+	if (d->bad_ip_csum)
+		return RAR_MIB_DropChecksum;
+	if (d->end > pkt_len(pkt) || d->udp + d->udp_len > d->end)
+		return RAR_MIB_DropTruncated;
+	if (pkt->skb && !rar_skb_readable(pkt->skb))
+		return RAR_MIB_DropMemory;
+	if (d->udp + d->udp_len != d->end)
+		return RAR_MIB_DropLength;
+	if (d->udp_len < sizeof(struct udphdr) + sizeof(struct rar_hdr))
+		return RAR_MIB_DropShort;
+	if (!d->check)
+		return RAR_MIB_DropNoChecksum;
+	return csum_good(pkt, d) ? INPUT_OK : RAR_MIB_DropChecksum;
+}
+
+static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
+{
+	if (a->af != b->af)
+		return false;
+	return a->af == AF_INET6 ? ipv6_addr_equal(&a->ip, &b->ip) :
+		a->ip.s6_addr32[0] == b->ip.s6_addr32[0];
+}
+
+/*
+ * Is the packet for this host? The ingress hook also sees what is only passing
+ * through. A member bound to no address is joined at any that is local.
+ */
+static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	return addr_equal(&pkt->to, &m->path[RAR_NEXT].src) ||
+	       addr_equal(&pkt->to, &m->path[RAR_PREV].src) ||
+	       addr_equal(&pkt->to, &m->self) ||
+	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
+}
+
+/* -- the validator ------------------------------------------------------- */
+
+#define FROM_PREV	BIT(RAR_PREV)
+#define FROM_NEXT	BIT(RAR_NEXT)
+#define BY_EPOCH	BIT(0)	/* token is the epoch */
+#define BY_NONCE	BIT(1)	/* token is our nonce */
+#define BY_NONE		BIT(2)	/* token may be 0 */
+
+/*
+ * Per type: the shortest packet, who may send it, what its token is, and from how many
+ * ports behind its own, a lane each.
+ */
+static const struct input_type {
+	u16 min;
+	u8 from;
+	u8 token;
+	u8 more_ports;
+} input_types[] = {
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV,
+			    BY_NONCE | BY_NONE },
+	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
+	[RAR_T_REJECT]	= { sizeof(struct rar_notice_hdr), FROM_NEXT,
+			    BY_NONCE },
+	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
+	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
+			    BY_EPOCH },
+	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
+			    BY_EPOCH },
+	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH },
+};
+
+static const struct input_type *input_type(u8 type)
+{
+	if (type >= ARRAY_SIZE(input_types) || !input_types[type].min)
+		return NULL;
+	return &input_types[type];
+}
+
+static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
+		    const struct input_type *t)
+{
+	u16 lane = ntohs(pkt->from.port) - ntohs(path->dst.port);
+
+	return lane <= t->more_ports;
+}
+
+/*
+ * Is the source rank a neighbour that may send this type, and does the packet come
+ * from its address and port? Its kernel holds that port, and those of the lanes
+ * unless somebody else there had one of them first. A JOIN may come from anywhere: it
+ * is how the predecessor's address becomes known.
+ */
+static int check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
+			const struct input_type *t)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+	bool known = false;
+	int dir;
+
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		if (!(t->from & BIT(dir)) || src != rar_member_rank(m, dir))
+			continue;
+		known = true;
+		if (pkt->h.type == RAR_T_JOIN ||
+		    (port_of(&m->path[dir], pkt, t) &&
+		     addr_equal(&pkt->from, &m->path[dir].dst)))
+			return INPUT_OK;
+	}
+	/* It may believe in another size; rar_join_rcv() tells it. */
+	if (pkt->h.type == RAR_T_JOIN)
+		return INPUT_OK;
+	return known ? RAR_MIB_DropAddress : RAR_MIB_DropRank;
+}
+
+static int check_token(struct rar_member *m, const struct rar_pkt *pkt,
+		       const struct input_type *t)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	if (!token)
+		return t->token & BY_NONE ? INPUT_OK : RAR_MIB_DropEpoch;
+	if ((t->token & BY_EPOCH) && token == m->epoch)
+		return INPUT_OK;
+	if ((t->token & BY_NONCE) && rar_join_token(m, pkt))
+		return INPUT_OK;
+	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
+		rar_packet_reset(m, pkt);
+	return RAR_MIB_DropEpoch;
+}
+
+/*
+ * The one validator: after it every byte may be trusted but the data header's
+ * operation part, which rar_chunk_check() judges against the operation.
+ */
+static int validate(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	const struct input_type *t;
+	int ret;
+
+	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
+		/* For the error, should the join time out. */
+		if (pkt->h.type == RAR_T_JOIN &&
+		    be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
+			WRITE_ONCE(m->join.odd_version, true);
+		return RAR_MIB_DropVersion;
+	}
+	t = input_type(pkt->h.type);
+	if (!t)
+		return RAR_MIB_DropType;
+	if (pkt->len < t->min)
+		return RAR_MIB_DropShort;
+	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
+		return RAR_MIB_DropLength;
+	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
+		return RAR_MIB_DropState;
+	ret = check_token(m, pkt, t);
+	if (ret != INPUT_OK)
+		return ret;
+	return check_sender(m, pkt, t);
+}
+
+/* -- dispatch ------------------------------------------------------------ */
+
+/* Packets of an epoch: is the group in it? A tombstone says why not. */
+static int check_running(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	enum rar_dir dir;
+
+	switch (rar_member_state(m)) {
+	case RAR_S_READY:
+		/* A neighbour was in RUN, so rank 0 has committed. */
+		spin_lock_bh(&m->lock);
+		if (m->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
+		    pkt->h.type != RAR_T_RESET)
+			rar_member_run(m);
+		spin_unlock_bh(&m->lock);
+		rar_member_wake(m);
+		break;
+	case RAR_S_FAILED:
+		if (pkt->h.type == RAR_T_ABORT ||
+		    pkt->len < sizeof(struct rar_notice_hdr) ||
+		    time_before(jiffies, m->told + HZ / 50))
+			return RAR_MIB_DropState;
+		m->told = jiffies;
+		dir = be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_NEXT) ?
+		      RAR_NEXT : RAR_PREV;
+		rar_fail_tell(m, dir);
+		return RAR_MIB_DropState;
+	}
+	return rar_member_runs(m) ? INPUT_OK : RAR_MIB_DropState;
+}
+
+static void hear(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+
+	if (src == rar_member_rank(m, RAR_NEXT))
+		rar_member_hear(m, RAR_NEXT);
+	if (src == rar_member_rank(m, RAR_PREV))
+		rar_member_hear(m, RAR_PREV);
+}
+
+static int dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	int ret;
+
+	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
+		rar_join_rcv(m, pkt);
+		return INPUT_OK;
+	}
+	ret = check_running(m, pkt);
+	if (ret != INPUT_OK && pkt->h.type != RAR_T_ABORT)
+		return ret;
+	hear(m, pkt);
+	switch (pkt->h.type) {
+	case RAR_T_RS:
+	case RAR_T_AG:
+		return rar_chunk_rcv(m, pkt, n);
+	case RAR_T_ACK:
+		rar_loss_rcv_ack(m, pkt);
+		break;
+	case RAR_T_PROBE:
+		rar_ack_rcv_probe(m, pkt);
+		break;
+	default:
+		rar_fail_rcv(m, pkt);
+	}
+	return INPUT_OK;
+}
+
+/*
+ * The hook comes before the stack's own checks: addresses that no packet from
+ * a wire may have are left to them.
+ */
+static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
+{
+	bool lo = dev->flags & IFF_LOOPBACK;
+	__be32 saddr = pkt->from.ip.s6_addr32[0];
+	__be32 daddr = pkt->to.ip.s6_addr32[0];
+
+	if (pkt->from.af == AF_INET)
+		return ipv4_is_multicast(saddr) || ipv4_is_lbcast(saddr) ||
+		       ipv4_is_zeronet(saddr) ||
+		       (!lo && (ipv4_is_loopback(saddr) ||
+				ipv4_is_loopback(daddr)));
+	return ipv6_addr_is_multicast(&pkt->from.ip) ||
+	       ipv6_addr_any(&pkt->from.ip) ||
+	       (!lo && (ipv6_addr_loopback(&pkt->from.ip) ||
+			ipv6_addr_loopback(&pkt->to.ip)));
+}
+
+/* Why a packet on our port that the ingress hook let pass is no use. */
+static enum rar_mib why_not_ours(struct sk_buff *skb, u32 udp)
+{
+	u8 buf, *first;
+
+	first = skb_header_pointer(skb, udp + sizeof(struct udphdr), 1, &buf);
+	if (first && *first >> 4 != RAR_WIRE_MAGIC >> 4)
+		return RAR_MIB_DropForeign;
+	return RAR_MIB_DropShort;
+}
+
+/* The stack has reassembled, checked the IP header and found the socket. */
+static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
+{
+	bool v4 = skb->protocol == htons(ETH_P_IP);
+
+	d->fragment = v4 ? IPCB(skb)->frag_max_size :
+			   IP6CB(skb)->frag_max_size;
+	d->options = v4 ? d->options :
+			  skb_network_header_len(skb) != sizeof(struct ipv6hdr);
+	d->udp = 0;
+	d->end = skb->len;
+	d->bad_ip_csum = false;
+}
+
+/*
+ * How many chunks from the first one of a superpacket's @part on are taken at once?
+ * Sets its length, and whether it is all of @pkt.
+ */
+static u32 part_run(struct rar_member *m, struct rar_pkt *part,
+		    const struct rar_pkt *pkt)
+{
+	u32 size = part->len, end = pkt->off + pkt->len, n = 1;
+	struct rar_data_hdr dh;
+	struct rar_run run;
+
+	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
+	if (size == rar_stride(m)) {
+		part->len = end - part->off;
+		n = rar_chunk_run(m, part, &dh);
+		part->len = min(part->len, n * size);
+	}
+	part->whole = pkt->whole && part->len == pkt->len;
+	if (part->whole)
+		return n;
+	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
+	if (rar_chunk_early(m, be64_to_cpu(dh.op_seq), &run)) {
+		/* It is held chunk by chunk. */
+		part->len = min(part->len, size);
+		n = 1;
+	}
+	return n;
+}
+
+/* The member that a part is for, which need not be that of the one before. */
+static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
+				      const struct rar_hdr *before,
+				      const struct rar_pkt *part)
+{
+	if (part->h.group == before->group && part->h.dst == before->dst &&
+	    part->h.token == before->token)
+		return m;
+	m = rar_member_lookup(rn, be64_to_cpu(part->h.group),
+			      be16_to_cpu(part->h.dst),
+			      be64_to_cpu(part->h.token));
+	return m && addressed_to(m, part) ? m : NULL;
+}
+
+/*
+ * Each part of a superpacket is a packet of its own: GRO merges whatever is as long
+ * and has the same addresses and ports, of any type and for any member. Chunks
+ * that belong together are taken at once.
+ */
+static int input_super(struct rar_member *m, struct rar_pkt *pkt)
+{
+	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
+	struct rar_net *rn = m->rn;
+	struct rar_pkt part = *pkt;
+	struct rar_hdr before;
+	u32 udp = pkt->off - sizeof(struct udphdr);
+	struct rar_member *last;
+	int ret;
+
+	for (; part.off < end && part.skb; part.off += n * size) {
+		n = 1;
+		part.len = min(end - part.off, size);
+		part.whole = false;
+		part.ack_now = false;
+		part.now_us = 0;
+		before = part.h;
+		ret = RAR_MIB_DropShort;
+		if (part.len >= sizeof(part.h)) {
+			skb_copy_bits(part.skb, part.off, &part.h, sizeof(part.h));
+			last = m;
+			m = part_member(rn, m, &before, &part);
+			ret = RAR_MIB_DropGroup;
+			if (m && m != last &&
+			    !rar_rules_receive(m, part.skb, part.to.af, udp)) {
+				m = NULL;
+				ret = RAR_MIB_DropFilter;
+			}
+			if (m)
+				ret = validate(m, &part);
+		}
+		if (ret == INPUT_OK) {
+			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
+				n = part_run(m, &part, pkt);
+			ret = dispatch(m, &part, n);
+		}
+		if (ret == INPUT_TAKEN)
+			return ret;
+		if (ret != INPUT_OK)
+			this_cpu_inc(rn->mib->v[ret]);
+	}
+	pkt->skb = part.skb;	/* it may be a clone now, or none */
+	return INPUT_OK;
+}
+
+/**
+ * rar_rcv() - a packet from any path
+ * @rn:   netns
+ * @skb:  ingress: at the network header; udp: at the UDP header
+ * @path: where it came by
+ *
+ * Softirq, RCU read side. Return: RAR_TAKEN and @skb is consumed; RAR_PASS
+ * (ingress only) and it is untouched, since it is not for a member here.
+ */
+enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
+			 enum rar_rx_path path)
+{
+	u32 nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
+	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex,
+			       .local = path == RAR_PATH_UDP };
+	struct rar_member *m = NULL;
+	struct datagram d = {};
+	int ret;
+
+	if (skb->protocol == htons(ETH_P_IP) ?
+	    !dgram_v4(&pkt, nhoff, &d) : !dgram_v6(&pkt, nhoff, &d))
+		return RAR_PASS;
+	if (path == RAR_PATH_UDP)
+		dgram_from_stack(skb, &d);
+	else if (martian(skb->dev, &pkt) ||
+		 (d.options && skb->protocol == htons(ETH_P_IPV6)))
+		return RAR_PASS;
+
+	ret = RAR_MIB_DropGroup;
+	if (!find_headers(rn, &pkt, &d))
+		ret = why_not_ours(skb, d.udp);
+	else
+		m = rar_member_lookup(rn, be64_to_cpu(pkt.h.group),
+				      be16_to_cpu(pkt.h.dst),
+				      be64_to_cpu(pkt.h.token));
+	if (!m && path == RAR_PATH_INGRESS)
+		return RAR_PASS;
+	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
+		pkt.from.scope = m->path[RAR_NEXT].dst.scope;
+	if (m && !addressed_to(m, &pkt)) {
+		if (path == RAR_PATH_INGRESS)
+			return RAR_PASS;
+		ret = RAR_MIB_DropAddress;
+	} else if (m) {
+		ret = check_datagram(&pkt, &d);
+		if (ret == INPUT_OK && !rar_rules_receive(m, skb, pkt.to.af, d.udp))
+			ret = RAR_MIB_DropFilter;
+	}
+	if (m && ret == INPUT_OK && !skb_is_gso(skb))
+		ret = validate(m, &pkt);
+	if (m && ret == INPUT_OK) {
+		pkt.whole = path == RAR_PATH_INGRESS &&
+			    skb->len == pkt.off + pkt.len;
+		if (path == RAR_PATH_INGRESS)
+			rar_mib_inc(rn, RxIngress);
+		else
+			rar_mib_inc(rn, RxEncap);
+		ret = skb_is_gso(skb) ? input_super(m, &pkt) :
+					dispatch(m, &pkt, 1);
+	}
+	if (ret == INPUT_OK)
+		consume_skb(pkt.skb);
+	else if (ret != INPUT_TAKEN && pkt.skb)
+		rar_input_drop(rn, pkt.skb, ret);
+	else if (ret != INPUT_TAKEN)
+		this_cpu_inc(rn->mib->v[ret]);
+	return RAR_TAKEN;
+}
+
+/* Is it data of the epoch that runs here? No other one will, in this member. */
+static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
+	       rar_member_runs(m) &&
+	       be64_to_cpu(pkt->h.token) == m->epoch &&
+	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
+}
+
+/* A member here that the frame brings data for: the frame is good in every respect. */
+static struct rar_member *frame_member(struct rar_net *rn, const struct rar_pkt *pkt,
+				       const struct datagram *d)
+{
+	struct rar_member *m;
+
+	m = rar_member_lookup(rn, be64_to_cpu(pkt->h.group),
+			      be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
+	if (!m || !addressed_to(m, pkt))
+		return NULL;
+	if (!rar_rules_judged(m) && brings_data(m, pkt) && check_datagram(pkt, d) == INPUT_OK &&
+	    validate(m, pkt) == INPUT_OK)
+		return m;
+	rar_mib_inc(rn, XdpPassed);
+	return NULL;
+}
+
+/**
+ * rar_rcv_frame() - a packet that has no skb yet
+ * @rn:       netns
+ * @frame:    it
+ * @nhoff:    where its IP header is
+ * @protocol: of its link header: ETH_P_IP or ETH_P_IPV6
+ *
+ * Only data that are good in every respect are taken here. The ingress hook sees all
+ * else, judges it as it does other packets, and counts it. Softirq, RCU read side.
+ * Return: XDP_PASS and it is untouched, or XDP_DROP, and @frame says whether it goes
+ * on.
+ */
+int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
+		  __be16 protocol)
+{
+	struct net_device *dev = frame->xdp->rxq->dev;
+	struct rar_pkt pkt = { .frame = frame, .dev = dev->ifindex };
+	struct rar_member *m;
+	struct datagram d = {};
+	int ret;
+
+	if (protocol == htons(ETH_P_IP) ? !dgram_v4(&pkt, nhoff, &d) :
+					  !dgram_v6(&pkt, nhoff, &d))
+		return XDP_PASS;
+	if (martian(dev, &pkt) || !find_headers(rn, &pkt, &d))
+		return XDP_PASS;
+	m = frame_member(rn, &pkt, &d);
+	if (!m)
+		return XDP_PASS;
+	pkt.whole = pkt_len(&pkt) == pkt.off + pkt.len;
+	hear(m, &pkt);
+	ret = rar_chunk_rcv(m, &pkt, 1);
+	if (ret == INPUT_LATER) {
+		rar_mib_inc(rn, XdpEarly);
+		return XDP_PASS;
+	}
+	rar_mib_inc(rn, RxXdp);
+	if (ret != INPUT_OK && ret != INPUT_TAKEN) {
+		this_cpu_inc(rn->mib->v[ret]);
+		trace_rar_drop(NULL, ret);
+	}
+	return XDP_DROP;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Copy mode, long tensors: they go in and out in steps while the ring works on them.
+ *
+ * A step is so much of each block, because the chunks of all blocks go round side by
+ * side. An operation is posted before the first one; to what is not copied in yet this
+ * rank has not contributed, and for its chunks it is too early (rar_chunk_early()).
+ */
+#include <linux/sched/signal.h>
+#include <linux/uio.h>
+
+#include "sock/copy.h"
+#include "rar.h"
+
+/**
+ * rar_copy_step() - how much of each block of an operation is copied at once?
+ * @rn:   netns
+ * @ring: the schedule of the operation
+ *
+ * Return: chunks; 0 if it is too short for steps, or they are switched off.
+ */
+u32 rar_copy_step(const struct rar_net *rn, const struct rar_ring *ring)
+{
+	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
+
+	return ring->seat.size > 1 && ring->cpb > 2 * step ? step : 0;
+}
+
+/* Where chunks @from to @to of a block lie. Returns the bytes, 0 if it has none of them. */
+static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64 *off)
+{
+	u32 first = rar_ring_block_first(ring, block) + from;
+	u32 n = min(to, rar_ring_block_chunks(ring, block));
+	struct rar_chunk c;
+
+	if (n <= from)
+		return 0;
+	rar_ring_chunk(ring, first, &c);
+	*off = c.off;
+	return rar_ring_bytes(ring, first, n - from);
+}
+
+/* Chunks @begin to @end of each block, in from the user or out to him. */
+static int copy_part(const struct rar_operation *op, const struct iov_iter *user,
+		     u32 begin, u32 end, bool out)
+{
+	struct iov_iter iter;
+	u64 off, len;
+	bool all;
+	u32 b;
+
+	for (b = 0; b < op->ring.nblocks; b++) {
+		len = part_of(&op->ring, b, begin, end, &off);
+		if (!len)
+			continue;
+		iter = *user;
+		iov_iter_advance(&iter, off);
+		all = out ? rar_buf_to_iter(&op->buf, off, &iter, len) == len :
+			    !rar_buf_from_iter(&op->buf, off, &iter, len);
+		if (!all)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/**
+ * rar_copy_in() - contribute to an operation, step by step
+ * @m:  member
+ * @op:   posted with @later set, referenced
+ * @from: memory of the user, as long as the tensor
+ *
+ * Process context, send_lock held. A fault ends the group: others have added already.
+ * Return: 0 or -EFAULT.
+ */
+int rar_copy_in(struct rar_member *m, struct rar_operation *op,
+		const struct iov_iter *from)
+{
+	u32 done = 0, end;
+
+	while (done < op->ring.cpb && rar_member_runs(m)) {
+		end = min(done + op->step, op->ring.cpb);
+		if (copy_part(op, from, done, end, false)) {
+			/* A process that is being killed has no memory either. */
+			rar_fail_pair(m, ECONNRESET, fatal_signal_pending(current) ?
+				      RAR_R_DIED : RAR_R_FAULT, m->rank, m->rank,
+				      op->seq);
+			return -EFAULT;
+		}
+		done = end;
+		rar_link_contributed(m, op, done);
+		rar_early_post(m, op->seq, true);
+	}
+	return 0;
+}
+
+/* How many chunks of @block, from @from on, are final, and in the buffer? */
+static u32 block_final(const struct rar_operation *op, u32 block, u32 from)
+{
+	u32 first = rar_ring_block_first(&op->ring, block);
+	u32 n = rar_ring_block_chunks(&op->ring, block);
+	int phase = block == op->ring.seat.final ? RAR_RS : RAR_AG;
+
+	if (from >= n)
+		return op->ring.cpb;
+	n = find_next_zero_bit(op->published[phase], first + n, first + from) - first;
+	return n == rar_ring_block_chunks(&op->ring, block) ? op->ring.cpb : n;
+}
+
+/* Of all blocks. */
+static u32 all_final(const struct rar_operation *op, u32 from)
+{
+	u32 b, n = op->ring.cpb;
+
+	for (b = 0; b < op->ring.nblocks && n > from; b++)
+		n = min(n, block_final(op, b, from));
+	/* Acquire: the bits before the buffer; pairs with rar_op_publish(). */
+	smp_rmb();
+	return n;
+}
+
+static int copy_out_until(struct rar_copy *copy, u32 end)
+{
+	int err = copy_part(copy->op, copy->to, copy->done, end, true);
+
+	if (!err)
+		copy->done = end;
+	return err;
+}
+
+/* The operation that recv() waits for, referenced, if it may be copied in steps. */
+static struct rar_operation *take_first(struct rar_member *m, const struct iov_iter *to)
+{
+	struct rar_operation *op;
+
+	/* To a pipe it goes from front to back. */
+	if (!user_backed_iter(to))
+		return NULL;
+	spin_lock_bh(&m->lock);
+	op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node);
+	if (op && !op->pinned && op->step && !op->read && op->bytes <= iov_iter_count(to))
+		refcount_inc(&op->ref);
+	else
+		op = NULL;
+	spin_unlock_bh(&m->lock);
+	return op;
+}
+
+/**
+ * rar_copy_out() - copy what is final of the operation that recv() waits for
+ * @m:  member
+ * @copy: what was copied so far; @to set, the rest 0 at first
+ *
+ * Process context, recv_lock held. After it the caller waits: it is woken when there is
+ * more. Return: true if something was copied, false if not; or an error.
+ */
+int rar_copy_out(struct rar_member *m, struct rar_copy *copy)
+{
+	struct rar_operation *op;
+	u32 end;
+	int err;
+
+	if (!copy->op)
+		copy->op = take_first(m, copy->to);
+	op = copy->op;
+	if (!op)
+		return false;
+	WRITE_ONCE(op->wake_left,
+		   atomic_read(&op->left) - (int)(op->step * op->ring.nblocks));
+	smp_mb(); /* pairs with the counting in rar_link_published() */
+	end = all_final(op, copy->done);
+	if (end < copy->done + op->step)
+		return false;
+	err = copy_out_until(copy, end);
+	return err ?: true;
+}
+
+/**
+ * rar_copy_out_rest() - the operation is complete: copy what is left of it
+ * @copy: as in rar_copy_out(), its operation set
+ *
+ * Return: 0 or -EFAULT.
+ */
+int rar_copy_out_rest(struct rar_copy *copy)
+{
+	return copy_out_until(copy, copy->op->ring.cpb);
+}

@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Records: what send() makes of a tensor, and what recv() gives back.
+ */
+#include <linux/sched/signal.h>
+#include <net/sock.h>
+
+#include "sock/copy.h"
+#include "core/mem.h"
+#include "reduce/reduce.h"
+#include "sock/sock.h"
+#include "core/user.h"
+
+/* A call that may not block does not wait for one that does. */
+static int lock_call(struct mutex *lock, int flags)
+{
+	if (flags & MSG_DONTWAIT)
+		return mutex_trylock(lock) ? 0 : -EAGAIN;
+	return mutex_lock_interruptible(lock) ? -ERESTARTSYS : 0;
+}
+
+/**
+ * rar_msg_drop() - drop a record that was begun with MSG_MORE
+ * @rsk: socket; its @send_lock is held, or nobody else has it
+ */
+void rar_msg_drop(struct rar_sock *rsk)
+{
+	if (rsk->more)
+		rar_op_drop(rsk->more);
+	rsk->more = NULL;
+}
+
+/**
+ * rar_msg_stop_writing() - the user hears that the group failed
+ * @m: the socket's member
+ *
+ * After that nobody writes to memory that was pinned, nor reads it. May sleep.
+ */
+void rar_msg_stop_writing(struct rar_member *m)
+{
+	if (rar_member_state(m) == RAR_S_FAILED)
+		rar_pin_end(m);
+}
+
+/* -- send ---------------------------------------------------------------- */
+
+/* What the control message and the options ask for. */
+struct send_args {
+	struct rar_fingerprint fingerprint;
+	u64 bytes;
+	u64 cookie;
+	u64 dst;
+	u32 esize;
+};
+
+static int parse_op(const struct rar_op *req, struct send_args *args)
+{
+	if (req->__pad || req->flags)
+		return -EINVAL;
+	if (req->collective)
+		args->fingerprint.collective = req->collective;
+	if (req->dtype)
+		args->fingerprint.dtype = req->dtype;
+	if (req->redop)
+		args->fingerprint.redop = req->redop;
+	if (req->root)
+		return -EINVAL;
+	args->bytes = req->bytes;
+	args->cookie = req->cookie;
+	args->dst = req->dst;
+	return 0;
+}
+
+static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
+{
+	struct rar_op req = {};
+	struct cmsghdr *cmsg;
+	size_t len;
+
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level != SOL_RAR)
+			continue;
+		if (req.size)	/* a second one */
+			return -EINVAL;
+		len = cmsg->cmsg_len - CMSG_ALIGN(sizeof(*cmsg));
+		if (cmsg->cmsg_type != RAR_OP || len < sizeof(req))
+			return -EINVAL;
+		memcpy(&req, CMSG_DATA(cmsg), sizeof(req));
+		if (req.size < sizeof(req) || req.size > len ||
+		    memchr_inv((u8 *)CMSG_DATA(cmsg) + sizeof(req), 0,
+			       req.size - sizeof(req)))
+			return -EINVAL;
+	}
+	return req.size ? parse_op(&req, args) : 0;
+}
+
+static int check_args(const struct send_args *args)
+{
+	const struct rar_fingerprint *p = &args->fingerprint;
+
+	if (p->collective >= RAR_COLLECTIVE_NR || p->dtype >= RAR_DTYPE_NR ||
+	    p->redop >= RAR_REDOP_NR)
+		return -EINVAL;
+	if (p->collective != RAR_ALLREDUCE ||
+	    !rar_reduce_kind(p->dtype, p->redop))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
+		      struct send_args *args)
+{
+	int err;
+
+	*args = (struct send_args) {
+		.fingerprint.collective = RAR_ALLREDUCE,
+		.fingerprint.dtype = rsk->dtype,
+		.fingerprint.redop = rsk->redop,
+	};
+	err = parse_cmsgs(msg, args);
+	if (!err)
+		err = check_args(args);
+	if (err)
+		return err;
+	if (args->dst && !(msg->msg_flags & MSG_ZEROCOPY))
+		return -EINVAL;
+	if (msg->msg_flags & MSG_MORE ? args->bytes < len || !args->bytes :
+					args->bytes && args->bytes != len)
+		return -EINVAL;
+	args->bytes = args->bytes ?: len;
+	args->esize = rar_dtype_size(args->fingerprint.dtype);
+	if (args->bytes % args->esize)
+		return -EINVAL;
+	if (args->bytes > RAR_MAX_BYTES)
+		return -EMSGSIZE;
+	args->fingerprint.count = args->bytes / args->esize;
+	return 0;
+}
+
+/* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
+static int may_send(struct rar_member *m)
+{
+	int err = rar_member_may_post(m);
+
+	if (!err && !rar_mem_room(m))
+		err = -EAGAIN;
+	return err;
+}
+
+/*
+ * Sleep until send() may go on, or should look again. Returns 0 to try again: others may
+ * be faster each time, so a signal ends that too.
+ */
+static int send_wait(struct sock *sk, struct rar_member *m, long *timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int err = 0;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	if (may_send(m) == -EAGAIN) {
+		if (*timeo)
+			*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
+		else
+			err = -EAGAIN;
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	cond_resched();
+	return !err && signal_pending(current) ? sock_intr_errno(*timeo) : err;
+}
+
+/* Everything that holds memory here waits for recv(). */
+static bool all_unread(struct rar_member *m)
+{
+	bool all;
+
+	spin_lock_bh(&m->lock);
+	all = m->nundelivered && rar_member_idle(m) &&
+	      READ_ONCE(m->op_oldest) == m->op_next;
+	spin_unlock_bh(&m->lock);
+	return all;
+}
+
+static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m,
+				      const struct send_args *args, bool pinned)
+{
+	if (!pinned)
+		return rar_op_alloc(m, args->bytes);
+	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst);
+}
+
+/* An operation with its buffer; waits for memory and for a slot. */
+static struct rar_operation *send_alloc(struct sock *sk,
+					struct rar_member *m,
+					const struct send_args *args,
+					bool pinned, long *timeo)
+{
+	struct rar_operation *op;
+	bool no_room;
+	int err;
+
+	for (;;) {
+		err = rar_member_may_post(m);
+		if (!pinned && rar_mem_too_long(m->rn, args->bytes))
+			err = -EMSGSIZE;
+		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), m, args, pinned);
+		no_room = !err && op == ERR_PTR(-EAGAIN);
+		rar_mem_want(m, no_room ? args->bytes : 0);
+		if (op != ERR_PTR(-EAGAIN))
+			return op;
+		/* There may be room by now; if not we are woken. */
+		if (no_room && !atomic_read(&m->user->freeing) && may_send(m) &&
+		    all_unread(m))
+			return ERR_PTR(-ENOBUFS);
+		WRITE_ONCE(m->want_sleeps, no_room && *timeo);
+		err = send_wait(sk, m, timeo);
+		WRITE_ONCE(m->want_sleeps, false);
+		if (err)
+			return ERR_PTR(err);
+	}
+}
+
+static int send_post(struct sock *sk, struct rar_member *m,
+		     struct rar_operation *op, long *timeo)
+{
+	int err;
+
+	while ((err = rar_member_post(m, op)) == -EAGAIN) {
+		err = send_wait(sk, m, timeo);
+		if (err)
+			break;
+	}
+	return err;
+}
+
+/* The first call of a record: fix what it is. */
+static int send_begin(struct sock *sk, struct rar_member *m,
+		      struct msghdr *msg, size_t len, long *timeo)
+{
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op;
+	struct send_args args;
+	int err;
+
+	err = send_parse(rsk, msg, len, &args);
+	if (err)
+		return err;
+	op = send_alloc(sk, m, &args, pinned, timeo);
+	if (IS_ERR(op))
+		return PTR_ERR(op);
+	op->cookie = args.cookie;
+	rsk->more = op;
+	rsk->fingerprint = args.fingerprint;
+	rsk->fingerprint.flags = m->by_hosts ? RAR_OF_HOSTS : 0;
+	return 0;
+}
+
+/* Take what one call contributes: all or nothing. */
+static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
+{
+	struct rar_operation *op = rsk->more;
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
+	struct rar_buf *own = op->dst ? &op->src : &op->buf;
+
+	if (pinned != op->pinned)
+		return -EINVAL;
+	if (pinned && op->dst &&
+	    rar_buf_overlaps(own, &msg->msg_iter, op->dst, op->bytes))
+		return -EINVAL;
+	if (pinned)
+		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
+					rar_dtype_size(rsk->fingerprint.dtype));
+	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
+}
+
+/*
+ * All of a long record: the ring begins while it is copied in. Memory that is not there
+ * is found before, mostly: then the call has no effect.
+ */
+static int send_long(struct sock *sk, struct rar_member *m,
+		     struct rar_operation *op, const struct iov_iter *from, long *timeo)
+{
+	int err;
+
+	if (fault_in_iov_iter_readable(from, op->bytes))
+		return -EFAULT;
+	op->later = true;
+	refcount_inc(&op->ref);
+	err = send_post(sk, m, op, timeo);
+	if (!err) {
+		rar_sk(sk)->more = NULL;
+		err = rar_copy_in(m, op, from);
+	} else {
+		op->later = false;
+	}
+	rar_op_put(op);
+	return err;
+}
+
+/* Take one call's data, and post the record if it is the last. */
+static int send_piece(struct sock *sk, struct rar_member *m,
+		      struct msghdr *msg, size_t len, long *timeo)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op = rsk->more;
+	bool last = !(msg->msg_flags & MSG_MORE);
+	int err;
+
+	if (len > op->bytes - op->filled ||
+	    (last && len != op->bytes - op->filled))
+		return -EINVAL;
+	err = last ? rar_op_schedule(op, &rsk->fingerprint, m->payload, &m->seat) : 0;
+	if (err)
+		return err;
+	if (last && op->step && !op->filled && !op->pinned)
+		return send_long(sk, m, op, &msg->msg_iter, timeo);
+	err = contribute(rsk, msg, len);
+	if (err)
+		return err;
+	if (!last) {
+		op->filled += len;
+		return 0;
+	}
+	if (op->dst && m->size == 1)
+		rar_buf_copy(&op->buf, &op->src);
+	err = send_post(sk, m, op, timeo);
+	if (!err)
+		rsk->more = NULL;
+	else if (op->pinned)
+		rar_buf_trim(op->dst ? &op->src : &op->buf, op->filled);
+	return err;
+}
+
+/*
+ * Whoever splices cannot say how long a record is, and the kernel cuts the data as it
+ * likes. So they belong to a record that was begun before, and end it when it is whole.
+ * Without one, one page is a record.
+ */
+static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_t len)
+{
+	int more = msg->msg_flags & (MSG_MORE | MSG_SENDPAGE_NOTLAST);
+
+	msg->msg_flags &= ~(MSG_MORE | MSG_SENDPAGE_NOTLAST);
+	if (!op)
+		return more || msg->msg_iter.nr_segs > 1 ? -EINVAL : 0;
+	if (len < op->bytes - op->filled)
+		msg->msg_flags |= MSG_MORE;
+	return 0;
+}
+
+static int sock_send(struct sock *sk, struct rar_member *m,
+		     struct msghdr *msg, size_t len)
+{
+	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
+	struct rar_sock *rsk = rar_sk(sk);
+	bool begun = rsk->more;
+	int err;
+
+	err = rar_member_may_post(m);
+	if (!err || err == -EAGAIN)
+		err = rar_msg_is_spliced(msg) ? splice_into(rsk->more, msg, len) : 0;
+	if (err)
+		return err;
+	if (!begun)
+		err = send_begin(sk, m, msg, len, &timeo);
+	if (!err)
+		err = send_piece(sk, m, msg, len, &timeo);
+	if (err && !begun)
+		rar_msg_drop(rsk);
+	return err;
+}
+
+/**
+ * rar_msg_may_send() - would send() not wait?
+ * @m: member
+ *
+ * How long the next operation is nobody knows. But if the last one found no
+ * memory it is one like that.
+ *
+ * Return: false if it would, or if it waits for recv().
+ */
+bool rar_msg_may_send(struct rar_member *m)
+{
+	int err = may_send(m);
+
+	return err != -EAGAIN && err != -ENOBUFS;
+}
+
+#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_BATCH | \
+		    MSG_CMSG_COMPAT | MSG_SPLICE_PAGES | MSG_ZEROCOPY)
+
+static bool flags_ok(const struct msghdr *msg)
+{
+	int flags = SEND_FLAGS;
+
+	if (rar_msg_is_spliced(msg))
+		flags |= MSG_SENDPAGE_NOTLAST;
+	return !(msg->msg_flags & ~flags);
+}
+
+int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_member *m;
+	int err;
+
+	if (msg->msg_flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	if (!flags_ok(msg))
+		return -EINVAL;
+	err = lock_call(&rsk->send_lock, msg->msg_flags);
+	if (err)
+		return err;
+	m = rar_sock_get(sk);
+	if (!m)
+		err = -ENOTCONN;
+	else if (msg->msg_namelen)
+		err = -EISCONN;
+	else if (len > RAR_MAX_CALL)
+		err = -EMSGSIZE;
+	else
+		err = sock_send(sk, m, msg, len);
+	if (m && err)
+		rar_msg_stop_writing(m);
+	if (m)
+		rar_member_put(m);
+	mutex_unlock(&rsk->send_lock);
+	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
+		send_sig(SIGPIPE, current, 0);
+	return err ?: len;
+}
+
+/* -- receive ------------------------------------------------------------- */
+
+/**
+ * rar_msg_ready() - what recv() would find now
+ * @m: member
+ *
+ * Return: the oldest operation, if it is complete; NULL: end of file; ERR_PTR:
+ * -EAGAIN if it is not, or the group's error.
+ */
+struct rar_operation *rar_msg_ready(struct rar_member *m)
+{
+	struct rar_operation *op;
+
+	spin_lock_bh(&m->lock);
+	op = list_first_entry_or_null(&m->undelivered, struct rar_operation,
+				      node);
+	if (m->state < RAR_S_RUN)
+		op = ERR_PTR(-ENOTCONN);
+	else if (!op && m->state == RAR_S_FAILED)
+		op = ERR_PTR(-m->error.err);
+	else if (!op && !m->shut && !m->left)
+		op = ERR_PTR(-EAGAIN);
+	else if (op && !rar_op_ready(op))
+		op = ERR_PTR(-EAGAIN);
+	spin_unlock_bh(&m->lock);
+	return op;
+}
+
+static struct rar_operation *recv_wait(struct sock *sk, struct rar_member *m,
+				       struct rar_copy *copy, long timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct rar_operation *op;
+	int ret;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	while ((op = rar_msg_ready(m)) == ERR_PTR(-EAGAIN) && timeo) {
+		ret = signal_pending(current) ? sock_intr_errno(timeo) :
+						rar_copy_out(m, copy);
+		if (ret < 0) {
+			op = ERR_PTR(ret);
+			break;
+		}
+		if (!ret)
+			timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, timeo);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return op;
+}
+
+static void recv_done(struct msghdr *msg, const struct rar_member *m,
+		      const struct rar_operation *op)
+{
+	struct rar_done done = {
+		.size = sizeof(done),
+		.contributors = m->size,
+		.cookie = op->cookie,
+		.op_seq = op->seq,
+	};
+
+	msg->msg_flags |= MSG_EOR;
+	if (msg->msg_controllen)
+		put_cmsg(msg, SOL_RAR, RAR_DONE, sizeof(done), &done);
+}
+
+/* Give the user what he has room for of a complete operation. */
+static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
+		     struct rar_copy *copy)
+{
+	size_t n = min_t(u64, len, op->bytes - op->read);
+
+	if (op == copy->op) {
+		if (rar_copy_out_rest(copy))
+			return -EFAULT;
+		iov_iter_advance(&msg->msg_iter, n);
+	} else if (rar_buf_to_iter(&op->buf, op->read, &msg->msg_iter, n) != n) {
+		return -EFAULT;
+	}
+	op->read += n;
+	return n;
+}
+
+static bool is_empty(const struct rar_operation *op)
+{
+	return op->pinned || !op->bytes;
+}
+
+/* A result without bytes; with RAR_NONEMPTY a byte stands for it. */
+static int recv_empty(struct rar_sock *rsk, struct rar_member *m,
+		      struct rar_operation *op, struct msghdr *msg)
+{
+	bool byte = READ_ONCE(rsk->nonempty);
+
+	if (byte && copy_to_iter("", 1, &msg->msg_iter) != 1)
+		return -EFAULT;
+	if (op->pinned)
+		rar_pin_done(m, op);
+	op->read = op->bytes;
+	return byte;
+}
+
+static int sock_recv(struct sock *sk, struct rar_member *m,
+		     struct msghdr *msg, size_t len, int flags)
+{
+	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	struct rar_copy copy = { .to = &msg->msg_iter };
+	struct rar_operation *op;
+	int n = 0;
+
+	op = recv_wait(sk, m, &copy, timeo);
+	if (IS_ERR_OR_NULL(op))
+		n = PTR_ERR(op);
+	else if (!is_empty(op))
+		n = recv_copy(op, msg, len, &copy);
+	else if (len || !READ_ONCE(rar_sk(sk)->nonempty))
+		n = recv_empty(rar_sk(sk), m, op, msg);
+	else
+		op = NULL;	/* no room for the byte: the result stays */
+	if (copy.op)
+		rar_op_put(copy.op);
+	if (n < 0 || !op)
+		return n;
+	if (op->read == op->bytes) {
+		recv_done(msg, m, op);
+		rar_member_op_delivered(m, op);
+	}
+	return n;
+}
+
+int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_member *m;
+	int ret;
+
+	if (flags & (MSG_OOB | MSG_PEEK | MSG_ERRQUEUE))
+		return -EOPNOTSUPP;
+	msg->msg_namelen = 0;
+	len = min_t(size_t, len, INT_MAX & PAGE_MASK);
+	ret = lock_call(&rsk->recv_lock, flags);
+	if (ret)
+		return ret;
+	m = rar_sock_get(sk);
+	ret = m ? sock_recv(sk, m, msg, len, flags) : -ENOTCONN;
+	if (m && ret < 0)
+		rar_msg_stop_writing(m);
+	if (m)
+		rar_member_put(m);
+	mutex_unlock(&rsk->recv_lock);
+	return ret;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /proc/net/rar: family number and members; rar_netstat: counters in the
+ * form that nstat reads; rar_reduce: reduction kernels.
+ */
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+
+#include "reduce/kinds.h"
+#include "rar.h"
+#include "reduce/reduce.h"
+
+static const char *const state_names[RAR_S_NR] = {
+	[RAR_S_UNBOUND] = "unbound",
+	[RAR_S_BOUND] = "bound",
+	[RAR_S_JOINING] = "joining",
+	[RAR_S_READY] = "ready",
+	[RAR_S_RUN] = "run",
+	[RAR_S_LEAVING] = "leaving",
+	[RAR_S_FAILED] = "failed",
+};
+
+static void show_addr(struct seq_file *seq, const struct rar_addr *a)
+{
+	if (a->af == AF_INET6)
+		seq_printf(seq, "[%pI6c]:%u", &a->ip, ntohs(a->port));
+	else if (a->af == AF_INET)
+		seq_printf(seq, "%pI4:%u", &a->ip, ntohs(a->port));
+	else
+		seq_puts(seq, "-");
+}
+
+/* Who knows the epoch can speak for a member: it is not for everybody. */
+static u64 shown_epoch(const struct seq_file *seq, const struct rar_member *m)
+{
+	return file_ns_capable(seq->file, m->rn->net->user_ns, CAP_NET_ADMIN) ?
+	       READ_ONCE(m->epoch) : 0;
+}
+
+static void show_member(struct seq_file *seq, const struct rar_member *m)
+{
+	seq_printf(seq, "%016llx %u %u %s %016llx %u ", m->id, m->rank,
+		   m->size, state_names[READ_ONCE(m->state)], shown_epoch(seq, m),
+		   m->payload);
+	show_addr(seq, &m->path[RAR_NEXT].src);
+	seq_putc(seq, ' ');
+	show_addr(seq, &m->path[RAR_NEXT].dst);
+	seq_putc(seq, ' ');
+	show_addr(seq, &m->path[RAR_PREV].dst);
+	seq_printf(seq, " %llu %llu %llu %u %llu %s",
+		   READ_ONCE(m->op_next), READ_ONCE(m->ops_complete),
+		   READ_ONCE(m->op_oldest),
+		   from_kuid_munged(seq_user_ns(seq), m->uid),
+		   READ_ONCE(m->tx.retransmits),
+		   READ_ONCE(m->sk) ? "socket" :
+		   m->tombstone ? "tombstone" : "orphan");
+	if (READ_ONCE(m->straggler.ms))
+		seq_printf(seq, " %u %u\n", READ_ONCE(m->straggler.rank),
+			   READ_ONCE(m->straggler.ms));
+	else
+		seq_puts(seq, " - 0\n");
+}
+
+/* Position 0 is the header, others are those of rn->all. RCU is held for a part only. */
+static void *rar_seq_start(struct seq_file *seq, loff_t *pos)
+	__acquires(RCU)
+{
+	unsigned long index = *pos - 1;
+	struct rar_member *m;
+
+	rcu_read_lock();
+	if (!*pos)
+		return SEQ_START_TOKEN;
+	m = rar_member_after(rar_net(seq_file_net(seq)), &index);
+	*pos = index;
+	return m;
+}
+
+static void *rar_seq_next(struct seq_file *seq, void *v, loff_t *pos)
+{
+	unsigned long index = *pos;
+	struct rar_member *m;
+
+	m = rar_member_after(rar_net(seq_file_net(seq)), &index);
+	*pos = m ? index : *pos + 1;
+	return m;
+}
+
+static void rar_seq_stop(struct seq_file *seq, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
+static void show_header(struct seq_file *seq)
+{
+	struct rar_net *rn = rar_net(seq_file_net(seq));
+
+	seq_printf(seq, "family %d wire %d groups %u mem %llu resume %u\n", rar_family,
+		   RAR_WIRE_VERSION, READ_ONCE(rn->nmembers), READ_ONCE(rn->mem),
+		   READ_ONCE(rn->npasts));
+	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms\n");
+}
+
+static int rar_seq_show(struct seq_file *seq, void *v)
+{
+	if (v == SEQ_START_TOKEN)
+		show_header(seq);
+	else
+		show_member(seq, v);
+	return 0;
+}
+
+static const struct seq_operations rar_seq_ops = {
+	.start = rar_seq_start,
+	.next = rar_seq_next,
+	.stop = rar_seq_stop,
+	.show = rar_seq_show,
+};
+
+static int netstat_seq_show(struct seq_file *seq, void *v)
+{
+	struct rar_net *rn = rar_net(seq_file_single_net(seq));
+	int i;
+
+	seq_puts(seq, "Rar:");
+	for (i = 0; i < RAR_MIB_NR; i++)
+		seq_printf(seq, " %s", rar_mib_name(i));
+	seq_puts(seq, "\nRar:");
+	for (i = 0; i < RAR_MIB_NR; i++)
+		seq_printf(seq, " %lu", rar_mib_read(rn, i));
+	seq_putc(seq, '\n');
+	return 0;
+}
+
+/* The reductions of a type, by name, as in kinds.h. */
+#define KIND_NAME(redop, dtype, kernel) { RAR_##redop, RAR_##dtype, #redop, #dtype },
+static const struct {
+	u8 redop, dtype;
+	char redop_name[5], dtype_name[5];
+} kind_names[] = { RAR_ALL_KINDS(KIND_NAME) };
+
+static u32 sums_mbps(u32 set, u8 dtype)
+{
+	return rar_reduce_mbps(set, rar_reduce_kind(dtype, RAR_SUM));
+}
+
+/* One line for each set of kernels. Return: how many sets there are. */
+static u32 show_sets(struct seq_file *seq)
+{
+	struct rar_reduce_info info;
+	u32 i;
+
+	seq_puts(seq, "name usable selected f32 f64 i32 i64 (MB/s of sums)\n");
+	for (i = 0; !rar_reduce_list(i, &info); i++)
+		seq_printf(seq, "%s %s %s %u %u %u %u\n", info.name,
+			   info.usable ? "yes" : "no", info.selected ? "yes" : "no",
+			   sums_mbps(i, RAR_F32), sums_mbps(i, RAR_F64),
+			   sums_mbps(i, RAR_I32), sums_mbps(i, RAR_I64));
+	return i;
+}
+
+static int reduce_seq_show(struct seq_file *seq, void *v)
+{
+	u32 sets = show_sets(seq), set, i;
+	struct rar_reduce_info info;
+
+	seq_puts(seq, "redop dtype");
+	for (set = 0; !rar_reduce_list(set, &info); set++)
+		seq_printf(seq, " %s", info.name);
+	seq_puts(seq, " (MB/s of results)\n");
+	for (i = 0; i < ARRAY_SIZE(kind_names); i++) {
+		seq_printf(seq, "%s %s", kind_names[i].redop_name, kind_names[i].dtype_name);
+		for (set = 0; set < sets; set++)
+			seq_printf(seq, " %u",
+				   rar_reduce_mbps(set, rar_reduce_kind(kind_names[i].dtype,
+									kind_names[i].redop)));
+		seq_putc(seq, '\n');
+	}
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*show)(struct seq_file *seq, void *v);
+} files[] = {
+	{ "rar_netstat", netstat_seq_show },
+	{ "rar_reduce", reduce_seq_show },
+};
+
+int rar_proc_init(struct net *net)
+{
+	int i = 0;
+
+	if (!proc_create_net("rar", 0444, net->proc_net, &rar_seq_ops,
+			     sizeof(struct seq_net_private)))
+		return -ENOMEM;
+	for (; i < ARRAY_SIZE(files); i++)
+		if (!proc_create_net_single(files[i].name, 0444,
+					    net->proc_net, files[i].show,
+					    NULL))
+			goto err_remove;
+	return 0;
+
+err_remove:
+	while (i--)
+		remove_proc_entry(files[i].name, net->proc_net);
+	remove_proc_entry("rar", net->proc_net);
+	return -ENOMEM;
+}
+
+void rar_proc_destroy(struct net *net)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		remove_proc_entry(files[i].name, net->proc_net);
+	remove_proc_entry("rar", net->proc_net);
+}

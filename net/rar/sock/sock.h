@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The socket of a member: what af_rar.c, msg.c and sockopt.c share. */
+#ifndef _RAR_SOCK_H
+#define _RAR_SOCK_H
+
+#include "rar.h"
+#include "core/region.h"
+
+/*
+ * struct rar_join_opts - what a join is asked for besides the successor
+ * @prev:       address of the predecessor, family 0: anywhere
+ * @key:        shared by the members; all zero: none
+ * @timeout_ms: until the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
+ */
+struct rar_join_opts {
+	struct sockaddr_rar prev;
+	siphash_key_t key;
+	u32 timeout_ms;
+};
+
+/*
+ * struct rar_sock - the socket of a member
+ * @sk:        first, for sk_alloc()
+ * @member:  the member; set by bind() under the socket lock, exchanged by the
+ *             bind() or connect() after a failure with both mutexes held too, which
+ *             are taken before the socket lock
+ * @send_lock: one send() at a time; protects @more
+ * @recv_lock: one recv() at a time
+ * @more:      record begun with MSG_MORE
+ * @fingerprint:     what @more is
+ * @by_join:   bound by RAR_JOIN, which may bind it to another name while it has not joined
+ * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
+ * @dtype:     default of send()
+ * @redop:     default of send()
+ * @schedule:  asked for, enum rar_schedule
+ * @nonempty:  RAR_NONEMPTY
+ * @peers_from: RAR_PEERS_FROM
+ * @join:      RAR_PREV_ADDR and RAR_KEY, for the next join
+ * @op_timeout_ms: kept until there is a group
+ * @regions:   registered memory
+ */
+struct rar_sock {
+	struct sock sk;
+	struct rar_member __rcu *member;
+	struct mutex send_lock;		/* also protects @more and @fingerprint */
+	struct mutex recv_lock;		/* orders the pieces of results */
+	struct rar_operation *more;
+	struct rar_fingerprint fingerprint;
+	bool by_join;
+	bool interrupted;
+	u8 dtype;
+	u8 redop;
+	u8 schedule;
+	bool nonempty;
+	u32 peers_from;
+	struct rar_join_opts join;
+	u32 op_timeout_ms;
+	struct rar_regions regions;
+};
+
+static inline struct rar_sock *rar_sk(const struct sock *sk)
+{
+	return (struct rar_sock *)sk;
+}
+
+/* The member, or NULL; the socket is locked. */
+static inline struct rar_member *rar_sock_member(const struct sock *sk)
+{
+	return rcu_dereference_protected(rar_sk(sk)->member,
+					 lockdep_sock_is_held(sk));
+}
+
+/* The member with a reference, or NULL. */
+static inline struct rar_member *rar_sock_get(const struct sock *sk)
+{
+	struct rar_member *m;
+
+	rcu_read_lock();
+	m = rcu_dereference(rar_sk(sk)->member);
+	if (m && !refcount_inc_not_zero(&m->ref))
+		m = NULL;
+	rcu_read_unlock();
+	return m;
+}
+
+int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
+int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self);
+void rar_sock_unbind(struct sock *sk);
+int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
+		  const struct rar_join_opts *opts, long timeo);
+int rar_setsockopt(struct socket *sock, int level, int optname,
+		   sockptr_t optval, unsigned int optlen);
+int rar_getsockopt(struct socket *sock, int level, int optname,
+		   char __user *optval, int __user *optlen);
+
+int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len);
+int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags);
+struct rar_operation *rar_msg_ready(struct rar_member *m);
+bool rar_msg_may_send(struct rar_member *m);
+void rar_msg_drop(struct rar_sock *rsk);
+void rar_msg_stop_writing(struct rar_member *m);
+
+#endif /* _RAR_SOCK_H */

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Socket options of level SOL_RAR. */
+#include <linux/pid.h>
+
+#include "tx/rules.h"
+#include "sock/sock.h"
+
+/* What operations will use again and again. */
+static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
+		      unsigned int optlen)
+{
+	struct rar_reg reg;
+
+	if (optlen != sizeof(reg))
+		return -EINVAL;
+	if (copy_from_sockptr(&reg, optval, sizeof(reg)))
+		return -EFAULT;
+	if (!reg.len)
+		return -EINVAL;
+	return optname == RAR_REG ?
+		rar_region_add(&rsk->regions, reg.addr, reg.len) :
+		rar_region_del(&rsk->regions, reg.addr, reg.len);
+}
+
+static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
+{
+	if (optlen < sizeof(*val))
+		return -EINVAL;
+	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
+}
+
+/* Is @self what the member is bound to? Port 0: whichever it got. */
+static bool same_name(const struct rar_member *m,
+		      const struct sockaddr_rar *self)
+{
+	const struct rar_addr *a = &m->self;
+
+	return m->id == self->srar_group && m->rank == self->srar_rank &&
+	       m->size == self->srar_size && a->af == self->srar_af &&
+	       a->scope == self->srar_scope_id &&
+	       (!self->srar_port || a->port == self->srar_port) &&
+	       !memcmp(&a->ip, self->srar_addr, sizeof(a->ip));
+}
+
+/* bind() where there is no member, or one that failed or that RAR_JOIN left. */
+static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
+{
+	struct rar_member *m = rar_sock_member(sk);
+	int err;
+
+	if (m && rar_member_state(m) == RAR_S_BOUND && rar_sk(sk)->by_join &&
+	    !same_name(m, self)) {
+		rar_sock_unbind(sk);
+		m = NULL;
+	}
+	if (m && rar_member_state(m) != RAR_S_FAILED)
+		return same_name(m, self) ? 0 : -EINVAL;
+	err = rar_sock_bind(sk, self);
+	if (!err)
+		rar_sk(sk)->by_join = true;
+	return err;
+}
+
+/* Both or neither: what this call bound is not bound after it failed. */
+static int join_both(struct sock *sk, const struct rar_join *join,
+		     const struct rar_join_opts *opts)
+{
+	struct rar_member *before = rar_sock_member(sk);
+	int err;
+
+	err = join_bind(sk, &join->self);
+	if (err)
+		return err;
+	err = rar_sock_join(sk, &join->next, opts, sock_sndtimeo(sk, false));
+	if (err && rar_sock_member(sk) != before)
+		rar_sock_unbind(sk);
+	return err;
+}
+
+static int check_join(const struct rar_join *join)
+{
+	int err;
+
+	if (join->flags || join->__host || join->__user_rank || join->__pad ||
+	    join->timeout_ms > INT_MAX)
+		return -EINVAL;
+	err = rar_sock_check_addr(&join->self, sizeof(join->self));
+	if (!err)
+		err = rar_sock_check_addr(&join->next, sizeof(join->next));
+	if (!err && memchr_inv(&join->prev, 0, sizeof(join->prev)))
+		err = rar_sock_check_addr(&join->prev, sizeof(join->prev));
+	return err;
+}
+
+/* What this call says about the join, else what the options said. */
+static void join_opts(const struct rar_sock *rsk, const struct rar_join *join,
+		      struct rar_join_opts *opts)
+{
+	*opts = rsk->join;
+	opts->timeout_ms = join->timeout_ms;
+	if (join->prev.srar_family)
+		opts->prev = join->prev;
+	if (memchr_inv(join->key, 0, sizeof(join->key)))
+		memcpy(&opts->key, join->key, sizeof(opts->key));
+}
+
+/* Programs that know only the first fields give only these. */
+static int copy_join(struct rar_join *join, sockptr_t optval, unsigned int optlen)
+{
+	size_t len = min_t(size_t, optlen, sizeof(*join));
+	int zero = 1;
+
+	if (optlen < offsetof(struct rar_join, prev))
+		return -EINVAL;
+	memset(join, 0, sizeof(*join));
+	if (copy_from_sockptr(join, optval, len))
+		return -EFAULT;
+	if (optlen > len)
+		zero = check_zeroed_sockptr(optval, len, optlen - len);
+	return zero < 0 ? zero : zero ? check_join(join) : -EINVAL;
+}
+
+static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct rar_join_opts opts;
+	struct rar_join join;
+	int err;
+
+	err = copy_join(&join, optval, optlen);
+	if (err)
+		return err;
+	lock_sock(sk);
+	join_opts(rar_sk(sk), &join, &opts);
+	err = join_both(sk, &join, &opts);
+	release_sock(sk);
+	memzero_explicit(&join, sizeof(join));
+	memzero_explicit(&opts, sizeof(opts));
+	return err;
+}
+
+/* Has it no member that joins, or has joined? */
+static bool may_set_join(const struct sock *sk)
+{
+	struct rar_member *m = rar_sock_member(sk);
+	u8 state = m ? rar_member_state(m) : RAR_S_UNBOUND;
+
+	return state <= RAR_S_BOUND || state == RAR_S_FAILED;
+}
+
+static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct sockaddr_rar prev = {};
+	int err = 0;
+
+	if (optlen && optlen != sizeof(prev))
+		return -EINVAL;
+	if (copy_from_sockptr(&prev, optval, optlen))
+		return -EFAULT;
+	if (optlen)
+		err = rar_sock_check_addr(&prev, optlen);
+	if (err)
+		return err;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->join.prev = prev;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
+static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	siphash_key_t key = {};
+	int err = 0;
+
+	static_assert(sizeof(key) == RAR_KEY_LEN);
+	if (optlen && optlen != sizeof(key))
+		return -EINVAL;
+	if (copy_from_sockptr(&key, optval, optlen))
+		return -EFAULT;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->join.key = key;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	memzero_explicit(&key, sizeof(key));
+	return err;
+}
+
+/* @pid is a process and not one thread of it. */
+static bool is_process(struct pid *pid)
+{
+	bool yes;
+
+	rcu_read_lock();
+	yes = pid && pid_task(pid, PIDTYPE_TGID);
+	rcu_read_unlock();
+	return yes;
+}
+
+static int set_owner(struct sock *sk, s32 nr)
+{
+	struct rar_member *m;
+	struct pid *pid;
+	int err = 0;
+
+	if (nr < 0)
+		return -EINVAL;
+	pid = nr ? find_get_pid(nr) : get_pid(task_tgid(current));
+	lock_sock(sk);
+	m = rar_sock_member(sk);
+	if (!m || rar_member_state(m) < RAR_S_JOINING)
+		err = -ENOTCONN;
+	else if (!is_process(pid))
+		err = -ESRCH;
+	else
+		rar_fail_set_owner(m, get_pid(pid));
+	release_sock(sk);
+	put_pid(pid);
+	return err;
+}
+
+static int set_abort(struct sock *sk, u32 val)
+{
+	struct rar_member *m;
+	int err = 0;
+
+	if (val)
+		return -EINVAL;
+	lock_sock(sk);
+	m = rar_sock_member(sk);
+	if (!m || rar_member_state(m) < RAR_S_JOINING)
+		err = -ENOTCONN;
+	else
+		rar_fail_pair(m, ECONNRESET, RAR_R_ABORTED, m->rank,
+			      m->rank, 0);
+	release_sock(sk);
+	return err;
+}
+
+/* The calls of a record so far are undone; 0 also if there were none. */
+static int set_cancel(struct rar_sock *rsk, u32 val)
+{
+	if (val)
+		return -EINVAL;
+	if (mutex_lock_interruptible(&rsk->send_lock))
+		return -ERESTARTSYS;
+	rar_msg_drop(rsk);
+	mutex_unlock(&rsk->send_lock);
+	return 0;
+}
+
+static int set_nonempty(struct rar_sock *rsk, u32 val)
+{
+	if (val > 1)
+		return -EINVAL;
+	WRITE_ONCE(rsk->nonempty, val);
+	return 0;
+}
+
+static int set_peers_from(struct rar_sock *rsk, u32 val)
+{
+	if (val >= RAR_MAX_SIZE)
+		return -EINVAL;
+	WRITE_ONCE(rsk->peers_from, val);
+	return 0;
+}
+
+static int set_default(u8 *field, u32 val, u32 limit)
+{
+	if (!val || val >= limit)
+		return -EINVAL;
+	*field = val;
+	return 0;
+}
+
+static int set_op_timeout(struct sock *sk, u32 ms)
+{
+	struct rar_member *m;
+
+	lock_sock(sk);
+	m = rar_sock_member(sk);
+	rar_sk(sk)->op_timeout_ms = ms;
+	if (m) {
+		WRITE_ONCE(m->op_timeout_ms, ms);
+		rar_member_kick(m, jiffies);
+	}
+	release_sock(sk);
+	return 0;
+}
+
+/* For the next join. */
+static int set_schedule(struct sock *sk, u32 val)
+{
+	int err = 0;
+
+	if (val >= RAR_SCHEDULE_NR)
+		return -EINVAL;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->schedule = val;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
+int rar_setsockopt(struct socket *sock, int level, int optname,
+		   sockptr_t optval, unsigned int optlen)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	u32 val;
+	int err;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (optname == RAR_JOIN)
+		return set_join(sk, optval, optlen);
+	if (optname == RAR_PREV_ADDR)
+		return set_prev(sk, optval, optlen);
+	if (optname == RAR_KEY)
+		return set_key(sk, optval, optlen);
+	if (optname == RAR_REG || optname == RAR_UNREG)
+		return set_region(rsk, optname, optval, optlen);
+	err = get_u32_opt(optval, optlen, &val);
+	if (err)
+		return err;
+	switch (optname) {
+	case RAR_DTYPE:
+		return set_default(&rsk->dtype, val, RAR_DTYPE_NR);
+	case RAR_REDOP:
+		return set_default(&rsk->redop, val, RAR_REDOP_NR);
+	case RAR_OP_TIMEOUT:
+		return set_op_timeout(sk, val);
+	case RAR_SCHEDULE:
+		return set_schedule(sk, val);
+	case RAR_OWNER:
+		return set_owner(sk, val);
+	case RAR_ABORT:
+		return set_abort(sk, val);
+	case RAR_CANCEL:
+		return set_cancel(rsk, val);
+	case RAR_NONEMPTY:
+		return set_nonempty(rsk, val);
+	case RAR_PEERS_FROM:
+		return set_peers_from(rsk, val);
+	}
+	return -ENOPROTOOPT;
+}
+
+static void fill_error(struct rar_member *m, struct rar_error *err)
+{
+	spin_lock_bh(&m->lock);
+	*err = m->error;
+	spin_unlock_bh(&m->lock);
+}
+
+/* When was the oldest operation posted that is not complete? 0 = none. */
+static u64 oldest_posted_us(struct rar_member *m)
+{
+	struct rar_operation *op;
+	u64 us = 0;
+
+	spin_lock_bh(&m->lock);
+	list_for_each_entry(op, &m->undelivered, node)
+		if (!op->complete) {
+			us = op->posted_us;
+			break;
+		}
+	spin_unlock_bh(&m->lock);
+	return us;
+}
+
+static void fill_tx_info(struct rar_member *m, struct rar_info *info)
+{
+	u64 waiting_us = oldest_posted_us(m), now;
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_slow_wire w = {};
+
+	spin_lock_bh(&tx->lock);
+	now = rar_now_us();
+	rar_straggler_tell(m, &w, now);
+	info->slow_rank = m->straggler.rank;
+	info->slow_ms = m->straggler.ms;
+	info->cwnd = tx->cwnd;
+	info->srtt_us = tx->srtt_us;
+	info->rto_us = tx->rto_us;
+	info->window = min_t(u64, tx->inj_wnd, U32_MAX);
+	info->inflight = tx->inflight;
+	info->bytes_tx = tx->bytes;
+	info->packets_tx = tx->packets;
+	info->retransmits = tx->retransmits;
+	info->next_wait_us = tx->blocked_total_us;
+	if (tx->blocked_us)
+		info->next_wait_us += now - tx->blocked_us;
+	info->prev_wait_us = tx->starved_us;
+	if (waiting_us && now > max(waiting_us, tx->came_us))
+		info->prev_wait_us += now - max(waiting_us, tx->came_us);
+	info->ops_released = m->op_oldest;
+	spin_unlock_bh(&tx->lock);
+}
+
+static void fill_info(struct rar_member *m, struct rar_info *info)
+{
+	bool up = rar_member_state(m) >= RAR_S_RUN;
+
+	info->state = rar_member_state(m);
+	info->rx_path = rar_rules_rx_path(m->rn);
+	info->rank = m->rank;
+	info->size = m->size;
+	info->group = m->id;
+	info->epoch = m->epoch;
+	info->payload = m->payload;
+	info->mtu = m->join.mtu;
+	info->mtu_rank = m->join.min_rank;
+	info->ops_posted = READ_ONCE(m->op_next);
+	info->ops_complete = READ_ONCE(m->ops_complete);
+	info->bytes_rx = READ_ONCE(m->rx_bytes);
+	info->packets_rx = READ_ONCE(m->rx_packets);
+	info->early_bytes = READ_ONCE(m->early.truesize);
+	if (up && !m->join.resume.differ) {
+		info->resume_op = m->join.resume.op;
+		info->resume_epoch = m->join.resume.epoch;
+	}
+	fill_tx_info(m, info);
+	if (!up)
+		return;
+	info->hosts = m->by_hosts ? m->seat.parts : 0;
+	info->prev_silent_ms = jiffies_to_msecs(jiffies -
+						READ_ONCE(m->heard[RAR_PREV]));
+	info->next_silent_ms = jiffies_to_msecs(jiffies -
+						READ_ONCE(m->heard[RAR_NEXT]));
+}
+
+/* Copy a size-versioned struct: as much as the caller has room for. */
+static int put_opt(const void *val, size_t size, char __user *optval,
+		   int __user *optlen, int len)
+{
+	len = min_t(size_t, len, size);
+	if (copy_to_user(optval, val, len) || put_user(len, optlen))
+		return -EFAULT;
+	return 0;
+}
+
+/* Of a member that has joined. Return: false when another one has taken its place. */
+static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
+{
+	bool known;
+
+	memset(peer, 0, sizeof(*peer));
+	peer->rank = rank;
+	spin_lock_bh(&m->lock);
+	known = m->join.table;
+	if (known)
+		rar_sock_addr(m, &m->join.table[rank].addr, rank, &peer->addr);
+	spin_unlock_bh(&m->lock);
+	return known;
+}
+
+/* As many as there is room for, from rank @from on. */
+static int get_peers(struct rar_member *m, u32 from, char __user *optval,
+		     int __user *optlen, int len)
+{
+	u32 n = len / sizeof(struct rar_peer), i;
+	struct rar_peer peer;
+
+	if (rar_member_state(m) < RAR_S_RUN)
+		return -ENOTCONN;
+	from = min(from, m->size);
+	n = min(n, m->size - from);
+	for (i = 0; i < n; i++) {
+		if (!fill_peer(m, from + i, &peer))
+			return -ENOTCONN;
+		if (copy_to_user(optval + i * sizeof(peer), &peer,
+				 sizeof(peer)))
+			return -EFAULT;
+	}
+	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
+}
+
+/* The socket is not locked: the caller's memory may be slow to come. */
+static int get_member_opt(struct rar_member *m, u32 from, int optname,
+			  char __user *optval, int __user *optlen, int len)
+{
+	struct rar_error err = {};
+	struct rar_info info = { .slow_rank = RAR_NO_RANK };
+	s32 nr = 0;
+
+	switch (optname) {
+	case RAR_ERROR:
+		if (m)
+			fill_error(m, &err);
+		return put_opt(&err, sizeof(err), optval, optlen, len);
+	case RAR_INFO:
+		if (m)
+			fill_info(m, &info);
+		return put_opt(&info, sizeof(info), optval, optlen, len);
+	case RAR_OWNER:
+		if (m) {
+			spin_lock_bh(&m->lock);
+			nr = pid_vnr(m->owner);
+			spin_unlock_bh(&m->lock);
+		}
+		return put_opt(&nr, sizeof(nr), optval, optlen, len);
+	case RAR_PEERS:
+		return m ? get_peers(m, from, optval, optlen, len) : -ENOTCONN;
+	case RAR_CAPS:
+		if (!m || rar_member_state(m) < RAR_S_RUN)
+			return -ENOTCONN;
+		return put_opt(&m->join.caps, sizeof(m->join.caps), optval,
+			       optlen, len);
+	}
+	return -ENOPROTOOPT;
+}
+
+static int get_prev(struct sock *sk, char __user *optval, int __user *optlen, int len)
+{
+	struct sockaddr_rar prev;
+
+	lock_sock(sk);
+	prev = rar_sk(sk)->join.prev;
+	release_sock(sk);
+	return put_opt(&prev, sizeof(prev), optval, optlen, len);
+}
+
+int rar_getsockopt(struct socket *sock, int level, int optname,
+		   char __user *optval, int __user *optlen)
+{
+	struct sock *sk = sock->sk;
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_member *m;
+	int len, err;
+	u32 val;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (get_user(len, optlen))
+		return -EFAULT;
+	if (len < (int)sizeof(u32))
+		return -EINVAL;
+	switch (optname) {
+	case RAR_DTYPE:
+		val = rsk->dtype;
+		break;
+	case RAR_REDOP:
+		val = rsk->redop;
+		break;
+	case RAR_OP_TIMEOUT:
+		val = rsk->op_timeout_ms;
+		break;
+	case RAR_SCHEDULE:
+		val = rsk->schedule;
+		break;
+	case RAR_NONEMPTY:
+		val = rsk->nonempty;
+		break;
+	case RAR_PEERS_FROM:
+		val = rsk->peers_from;
+		break;
+	case RAR_PREV_ADDR:
+		return get_prev(sk, optval, optlen, len);
+	default:
+		m = rar_sock_get(sk);
+		err = get_member_opt(m, READ_ONCE(rsk->peers_from), optname, optval,
+				     optlen, len);
+		if (m)
+			rar_member_put(m);
+		return err;
+	}
+	return put_opt(&val, sizeof(val), optval, optlen, len);
+}

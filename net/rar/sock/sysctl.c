@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * net.rar.*, per netns. Owns the sysctl_ fields of struct rar_net.
+ *
+ *   port         UDP port of addresses that name none
+ *   rx_path      "ingress", "udp" or "xdp"
+ *   window       bytes in flight in a whole ring; each rank injects its share
+ *   mem          bytes of operation buffers; a quarter more for held packets
+ *   early_bytes  per group: payload held for operations not yet posted here
+ *   copy_step    bytes of each block of a long tensor that are copied at once while the
+ *                ring works on it, 0 = it waits for all of them
+ *   join_ms      until connect() gives up
+ *   dead_ms      a neighbour silent for so long is dead
+ *   linger_ms    a closed member serves its neighbours at most so long
+ *   max_members  members with a socket; also known by its older name, max_groups
+ *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
+ *   local        1: ranks of one netns hand chunks over in memory; for later joins
+ *   lanes        flows, each from a UDP port of its own, that the chunks of a link
+ *                are spread over, and processors; for later joins
+ *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
+ *   strict       1: every packet passes all of netfilter; for rx_path and local as if they
+ *                were udp and 0. New namespaces begin with the host's value, and those that
+ *                a user namespace owns cannot have less
+ */
+#include <linux/cpumask.h>
+#include <linux/mm.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/sysctl.h>
+#include <linux/user_namespace.h>
+
+#include "core/mem.h"
+#include "rar.h"
+#include "tx/rules.h"
+
+static int port_max = 65535;
+static int early_min = 4096, early_max = 1 << 27;
+static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
+static int members_max = 1 << 20, step_max = 1 << 30;
+static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
+static unsigned long window_min = 4096, window_max = 1UL << 32;
+static unsigned long mem_min = 65536, mem_max = LONG_MAX;
+
+static const char *const path_names[] = {
+	[RAR_PATH_INGRESS] = "ingress",
+	[RAR_PATH_UDP] = "udp",
+	[RAR_PATH_XDP] = "xdp",
+};
+
+static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
+		      void *buffer, size_t *lenp, loff_t *ppos)
+{
+	int *path = table->data, i, err;
+	char name[16] = "";
+	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+
+	strscpy(name, path_names[READ_ONCE(*path)], sizeof(name));
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	i = match_string(path_names, ARRAY_SIZE(path_names), strim(name));
+	if (i < 0)
+		return i;
+	if (i == RAR_PATH_XDP && !rar_xdp_usable())
+		return -EOPNOTSUPP;
+	WRITE_ONCE(*path, i);
+	return 0;
+}
+
+int rar_strict_host;
+
+/* Shows what is in force. */
+static int do_strict(RAR_CTL_CONST struct ctl_table *table, int write,
+		     void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_strict);
+	int val = rar_rules_strict(rn), err;
+	struct ctl_table t = { .data = &val, .maxlen = sizeof(val),
+			       .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE };
+
+	err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	if (!val && READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns)
+		return -EPERM;
+	WRITE_ONCE(rn->sysctl_strict, val);
+	if (net_eq(rn->net, &init_net))
+		WRITE_ONCE(rar_strict_host, val);
+	return 0;
+}
+
+static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
+		  void *buffer, size_t *lenp, loff_t *ppos)
+{
+	int err = proc_doulongvec_minmax(table, write, buffer, lenp, ppos);
+
+	if (!err && write)
+		rar_mem_changed();
+	return err;
+}
+
+#define INT_NAMED(field, name, min, max)				\
+	{ .procname = name, .maxlen = sizeof(int), .mode = 0644,	\
+	  .data = (void *)offsetof(struct rar_net, sysctl_##field),	\
+	  .proc_handler = proc_dointvec_minmax,				\
+	  .extra1 = (min), .extra2 = (max) }
+#define INT_ENTRY(name, min, max) INT_NAMED(name, #name, min, max)
+#define LONG_ENTRY(name, handler, min, max)				\
+	{ .procname = #name, .maxlen = sizeof(long), .mode = 0644,	\
+	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
+	  .proc_handler = (handler),					\
+	  .extra1 = (min), .extra2 = (max) }
+
+/* .data is an offset here and a pointer in each netns' copy. */
+static const struct ctl_table template[] = {
+	INT_ENTRY(port, SYSCTL_ONE, &port_max),
+	{ .procname = "rx_path", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_rx_path),
+	  .proc_handler = do_rx_path },
+	LONG_ENTRY(window, proc_doulongvec_minmax, &window_min, &window_max),
+	LONG_ENTRY(mem, do_mem, &mem_min, &mem_max),
+	INT_ENTRY(early_bytes, &early_min, &early_max),
+	INT_ENTRY(copy_step, SYSCTL_ZERO, &step_max),
+	INT_ENTRY(join_ms, &ms_min, &ms_max),
+	INT_ENTRY(dead_ms, &dead_min, &ms_max),
+	INT_ENTRY(linger_ms, &ms_min, &ms_max),
+	INT_ENTRY(max_members, SYSCTL_ZERO, &members_max),
+	INT_NAMED(max_members, "max_groups", SYSCTL_ZERO, &members_max), /* older name */
+	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
+	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
+	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
+	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
+	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_strict),
+	  .proc_handler = do_strict },
+};
+
+static void sysctl_defaults(struct rar_net *rn)
+{
+	rn->sysctl_port = RAR_DEFAULT_PORT;
+	rn->sysctl_rx_path = RAR_PATH_INGRESS;
+	rn->sysctl_window = 1 << 20;
+	rn->sysctl_mem = totalram_pages() / 2 * PAGE_SIZE;
+	rn->sysctl_early_bytes = 1 << 18;
+	/* One processor would copy and add in turns: slower, if nothing else is waited for. */
+	rn->sysctl_copy_step = num_online_cpus() > 1 ? SZ_128K : 0;
+	rn->sysctl_join_ms = 30000;
+	rn->sysctl_dead_ms = 5000;
+	rn->sysctl_linger_ms = 5000;
+	rn->sysctl_max_members = 4096;
+	rn->sysctl_super_chunks = RAR_RUN_MAX;
+	rn->sysctl_local = 1;
+	rn->sysctl_lanes = 4;
+	rn->sysctl_strict = READ_ONCE(rar_strict_host);
+}
+
+/* Whoever made a user namespace may keep nothing longer than the initial one would. */
+static u32 sysctl_ms(const struct rar_net *rn, int own, int host)
+{
+	return rn->net->user_ns == &init_user_ns ? own : min(own, host);
+}
+
+/* How long may a closed member serve its neighbours? ms */
+u32 rar_sysctl_linger_ms(const struct rar_net *rn)
+{
+	return sysctl_ms(rn, READ_ONCE(rn->sysctl_linger_ms),
+			 READ_ONCE(rar_net(&init_net)->sysctl_linger_ms));
+}
+
+/* How long does a tombstone answer? ms */
+u32 rar_sysctl_tombstone_ms(const struct rar_net *rn)
+{
+	return 2 * sysctl_ms(rn, READ_ONCE(rn->sysctl_dead_ms),
+			     READ_ONCE(rar_net(&init_net)->sysctl_dead_ms));
+}
+
+int rar_sysctl_init(struct rar_net *rn)
+{
+	int i;
+
+	sysctl_defaults(rn);
+	/* One entry more: kernels without a size argument want an end. */
+	rn->table = kcalloc(ARRAY_SIZE(template) + 1, sizeof(*rn->table),
+			    GFP_KERNEL);
+	if (!rn->table)
+		return -ENOMEM;
+	memcpy(rn->table, template, sizeof(template));
+	for (i = 0; i < ARRAY_SIZE(template); i++)
+		rn->table[i].data += (unsigned long)rn;
+	rn->sysctl = rar_register_net_sysctl(rn->net, "net/rar", rn->table,
+					     ARRAY_SIZE(template));
+	if (!rn->sysctl) {
+		kfree(rn->table);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void rar_sysctl_destroy(struct rar_net *rn)
+{
+	unregister_net_sysctl_table(rn->sysctl);
+	kfree(rn->table);
+}

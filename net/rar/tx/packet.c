@@ -1,0 +1,768 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Output: builds packets from the operation buffer or a header and hands
+ * them to IP. Nothing is kept: a lost packet is built again.
+ */
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/neighbour.h>
+#include <net/route.h>
+#include <net/udp.h>
+#include <net/xdp.h>
+
+#include "tx/port.h"
+#include "rar.h"
+#include "reduce/reduce.h"
+#include "tx/route.h"
+#include "tx/rules.h"
+#include "core/trace.h"
+
+#define OUTPUT_TTL	64
+#define OUTPUT_TOS	INET_ECN_ECT_0
+#define OUTPUT_REPLIES	16	/* to strangers, per jiffy and netns */
+
+/* -- building ------------------------------------------------------------ */
+
+/*
+ * What veth can show to a program at its other end as it is: a page fragment with room in
+ * front. All else it copies first, a page for each packet.
+ */
+static struct sk_buff *frag_alloc(u32 len)
+{
+	u32 size = SKB_DATA_ALIGN(len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+	void *data = netdev_alloc_frag(size);
+	struct sk_buff *skb;
+
+	if (!data)
+		return NULL;
+	skb = build_skb(data, size);
+	if (!skb)
+		skb_free_frag(data);
+	return skb;
+}
+
+/* Room for @len bytes of UDP payload behind all headers, or NULL. */
+static struct sk_buff *packet_alloc(const struct rar_net *rn, const struct rar_path *path,
+				    u32 len)
+{
+	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
+	struct sk_buff *skb = NULL;
+
+	if (READ_ONCE(rn->sysctl_rx_path) == RAR_PATH_XDP) {
+		room = SKB_DATA_ALIGN(room - LL_MAX_HEADER + VLAN_ETH_HLEN +
+				      XDP_PACKET_HEADROOM);
+		skb = frag_alloc(room + len);
+	}
+	if (!skb)
+		skb = alloc_skb(room + len, GFP_ATOMIC);
+	if (skb)
+		skb_reserve(skb, room);
+	return skb;
+}
+
+/* @len: with the header itself, as below. */
+static void fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len)
+{
+	uh->source = htons(ntohs(path->src.port) + lane);
+	uh->dest = path->dst.port;
+	uh->len = htons(len);
+	uh->check = 0;
+}
+
+static void fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
+{
+	*iph = (struct iphdr) {
+		.version = 4,
+		.ihl = sizeof(*iph) / 4,
+		.tos = OUTPUT_TOS,
+		.tot_len = htons(len),
+		.frag_off = htons(IP_DF),
+		.ttl = OUTPUT_TTL,
+		.protocol = IPPROTO_UDP,
+		.saddr = rar_addr_v4(&path->src),
+		.daddr = rar_addr_v4(&path->dst),
+	};
+}
+
+static void fill_v6(struct ipv6hdr *ip6h, const struct rar_path *path, u32 len)
+{
+	ip6_flow_hdr(ip6h, OUTPUT_TOS, 0);
+	ip6h->payload_len = htons(len - sizeof(*ip6h));
+	ip6h->nexthdr = IPPROTO_UDP;
+	ip6h->hop_limit = OUTPUT_TTL;
+	ip6h->saddr = path->src.ip;
+	ip6h->daddr = path->dst.ip;
+}
+
+static void push_udp(struct sk_buff *skb, const struct rar_path *path, u32 lane)
+{
+	struct udphdr *uh = __skb_push(skb, sizeof(*uh));
+
+	skb_reset_transport_header(skb);
+	fill_udp(uh, path, lane, skb->len);
+}
+
+/* udp_set_csum() leaves this to its caller for GSO. */
+static void set_csum(struct sk_buff *skb)
+{
+	if (!skb_is_gso(skb))
+		return;
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_transport_header(skb) - skb->head;
+	skb->csum_offset = offsetof(struct udphdr, check);
+}
+
+static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
+		   const struct rar_path *path)
+{
+	struct iphdr *iph;
+
+	set_csum(skb);
+	udp_set_csum(false, skb, rar_addr_v4(&path->src), rar_addr_v4(&path->dst),
+		     skb->len);
+	iph = __skb_push(skb, sizeof(*iph));
+	skb_reset_network_header(skb);
+	fill_v4(iph, path, 0);	/* the length may be one of many packets: IP knows */
+	skb->protocol = htons(ETH_P_IP);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	return ip_local_out(net, sk, skb);
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
+		   const struct rar_path *path)
+{
+	struct ipv6hdr *ip6h;
+
+	set_csum(skb);
+	udp6_set_csum(false, skb, &path->src.ip, &path->dst.ip, skb->len);
+	ip6h = __skb_push(skb, sizeof(*ip6h));
+	skb_reset_network_header(skb);
+	fill_v6(ip6h, path, skb->len);
+	skb->protocol = htons(ETH_P_IPV6);
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	return ip6_local_out(net, sk, skb);
+}
+#else
+static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
+		   const struct rar_path *path)
+{
+	kfree_skb(skb);
+	return -EAFNOSUPPORT;
+}
+#endif
+
+/* Is a packet, or a segment, longer than the route was configured for? */
+static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
+{
+	u32 len = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
+	u32 mtu = READ_ONCE(path->mtu);
+
+	return mtu && rar_ip_hdr_size(path) + sizeof(struct udphdr) + len > mtu;
+}
+
+/*
+ * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar
+ * lock is held; bottom halves are off, RCU read side.
+ */
+static int xmit_dst(struct rar_member *m, const struct rar_path *path,
+		    struct sk_buff *skb, struct dst_entry *dst, u32 lane)
+{
+	struct sock *sk = rar_sender_sk(m, path->dst.af);
+	struct net *net = m->rn->net;
+
+	if (!IS_ERR(dst) && (!sk || too_long(skb, path))) {
+		dst_release(dst);
+		dst = ERR_PTR(sk ? -EMSGSIZE : -ENOTCONN);
+	}
+	if (IS_ERR(dst)) {
+		kfree_skb(skb);
+		return PTR_ERR(dst);
+	}
+	if (skb_cow_head(skb, dst->header_len + LL_RESERVED_SPACE(dst->dev) +
+			 rar_ip_hdr_size(path) + sizeof(struct udphdr))) {
+		dst_release(dst);
+		kfree_skb(skb);
+		return -ENOMEM;
+	}
+	/* The sock lasts as long as the group, and longer by this. */
+	skb_set_owner_w(skb, sk);
+	skb_dst_set(skb, dst);
+	skb->mark = m->sk_mark;
+	skb->priority = m->sk_priority;
+	push_udp(skb, path, lane);
+	return path->dst.af == AF_INET6 ? xmit_v6(net, sk, skb, path) :
+					  xmit_v4(net, sk, skb, path);
+}
+
+/* The same by the route of a neighbour's @path, any context up to softirq. */
+static int xmit(struct rar_member *m, struct rar_path *path,
+		struct sk_buff *skb, u32 lane)
+{
+	int err;
+
+	rcu_read_lock();
+	local_bh_disable();
+	err = xmit_dst(m, path, skb, rar_route_get(m, path), lane);
+	local_bh_enable();
+	rcu_read_unlock();
+	err = net_xmit_eval(err);
+	if (err)
+		rar_mib_inc(m->rn, TxError);
+	return err;
+}
+
+static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
+		     u32 dst, u32 len, u64 token)
+{
+	h->version = RAR_WIRE_MAGIC | RAR_WIRE_VERSION;
+	h->type = type;
+	h->src = cpu_to_be16(m->rank);
+	h->dst = cpu_to_be16(dst);
+	h->len = cpu_to_be16(len);
+	h->group = cpu_to_be64(m->id);
+	h->token = cpu_to_be64(token);
+}
+
+static void fill_data_hdr(const struct rar_member *m,
+			  const struct rar_tx_item *item, struct rar_data_hdr *dh)
+{
+	const struct rar_operation *op = item->op;
+
+	memset(dh, 0, sizeof(*dh));
+	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
+		 rar_member_rank(m, RAR_NEXT), 0, m->epoch);
+	dh->una = cpu_to_be32(item->una);
+	dh->op_seq = cpu_to_be64(op->seq);
+	dh->count = cpu_to_be64(op->fingerprint.count);
+	dh->collective = op->fingerprint.collective;
+	dh->dtype = op->fingerprint.dtype;
+	dh->redop = op->fingerprint.redop;
+	dh->opflags = op->fingerprint.flags;
+	dh->root = cpu_to_be16(op->fingerprint.root);
+}
+
+/* What differs from chunk to chunk: the @i-th of a run, @len bytes. */
+static void number_data_hdr(const struct rar_tx_item *item,
+			    struct rar_data_hdr *dh, u32 i, u32 len)
+{
+	dh->h.len = cpu_to_be16(sizeof(*dh) - sizeof(dh->h) + len);
+	dh->seq = cpu_to_be32(item->seq + i);
+	dh->chunk = cpu_to_be32(item->run.chunk + i);
+	/* Once for all: the run may be cut on the way. */
+	dh->flags = item->ack_now && i + 1 == item->run.n ? RAR_F_ACK_NOW : 0;
+}
+
+/* It may lie in two pieces of the packet. */
+static void store_hdr(struct rar_cursor *cursor, u32 off,
+		      const struct rar_data_hdr *dh)
+{
+	void *to;
+	u32 n;
+
+	to = rar_cursor_at(cursor, off, &n);
+	if (n >= sizeof(*dh))
+		*(struct rar_data_hdr *)to = *dh;
+	else
+		skb_store_bits(cursor->skb, off, dh, sizeof(*dh));
+}
+
+/* More than one chunk: GSO cuts between them. */
+static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
+{
+	struct skb_shared_info *shinfo = skb_shinfo(skb);
+
+	shinfo->gso_size = n > 1 ? sizeof(struct rar_data_hdr) + m->payload : 0;
+	shinfo->gso_type = n > 1 ? SKB_GSO_UDP_L4 : 0;
+	shinfo->gso_segs = n > 1 ? n : 0;
+}
+
+/* Room for a run behind all headers, in large pieces. */
+static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
+{
+	const struct rar_path *path = &m->path[RAR_NEXT];
+	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
+	struct sk_buff *skb;
+	int err;
+
+	if (n == 1) {
+		skb = packet_alloc(m->rn, path, len);
+		if (skb)
+			skb_put(skb, len);
+		return skb;
+	}
+	skb = alloc_skb_with_frags(room, len, PAGE_ALLOC_COSTLY_ORDER, &err,
+				   GFP_ATOMIC);
+	if (skb) {
+		skb_reserve(skb, room);
+		skb->data_len = len;
+		skb->len += len;
+	}
+	return skb;
+}
+
+/* The payload is copied from the buffer. */
+static struct sk_buff *run_build(struct rar_member *m,
+				 const struct rar_tx_item *item)
+{
+	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
+	u32 off = 0, i, len, n = item->run.n;
+	struct rar_cursor from = { }, to = { };
+	struct rar_reduce_ctx ctx;
+	struct rar_data_hdr dh;
+	struct rar_chunk c;
+	struct sk_buff *skb;
+
+	skb = run_alloc(m, bytes + n * sizeof(dh), n);
+	if (!skb)
+		return NULL;
+	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
+	from.buf = rar_op_source(item->op, &item->run, &c);
+	to.skb = skb;
+	fill_data_hdr(m, item, &dh);
+	rar_reduce_begin_copy(&ctx, bytes);
+	for (i = 0; i < n; i++) {
+		len = min(bytes, m->payload);
+		number_data_hdr(item, &dh, i, len);
+		store_hdr(&to, off, &dh);
+		rar_cursor_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
+		off += sizeof(dh) + len;
+		c.off += len;
+		bytes -= len;
+	}
+	rar_reduce_end(&ctx);
+	set_gso(m, skb, n);
+	return skb;
+}
+
+static void trace_tx(const struct rar_member *m, const struct rar_tx_item *item)
+{
+	const struct rar_run *run = &item->run;
+
+	if (!trace_rar_tx_enabled())
+		return;
+	trace_rar_tx(m, item->op->seq, run->phase, run->chunk,
+		     rar_op_bytes(item->op, run, rar_mask(run->n)));
+}
+
+static void run_sent(struct rar_member *m, const struct rar_tx_item *item,
+		     int err)
+{
+	const struct rar_run *run = &item->run;
+
+	rar_mib_add(m->rn, TxData, run->n);
+	rar_mib_add(m->rn, TxBytes,
+		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
+	/* The route got narrower than the epoch's packets. */
+	if (err == -EMSGSIZE)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT), item->op->seq);
+	else if (err)
+		rar_link_local_drop(m);
+}
+
+/*
+ * The route was looked up for the first port. Where policies may select by port all chunks
+ * leave by that one, so that none goes by another's transform, or by none.
+ */
+static u32 run_lane(const struct rar_member *m, const struct rar_run *run)
+{
+	return rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(m, run);
+}
+
+static void run_xmit(struct rar_member *m, const struct rar_tx_item *item,
+		     struct sk_buff *skb)
+{
+	run_sent(m, item, xmit(m, &m->path[RAR_NEXT], skb,
+			       run_lane(m, &item->run)));
+}
+
+/**
+ * rar_packet_run() - send chunks to the successor
+ * @m:  member
+ * @item: what to send, its sequence numbers taken, its operation referenced
+ *
+ * The payload is copied from the buffer. It may be overwritten meanwhile: an
+ * RS chunk by its AG copy, but then the successor has had the RS chunk long
+ * ago and drops this one as a duplicate.
+ */
+void rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
+{
+	struct sk_buff *skb;
+
+	trace_tx(m, item);
+	skb = run_build(m, item);
+	if (!skb) {
+		rar_mib_inc(m->rn, TxError);
+		return;
+	}
+	run_xmit(m, item, skb);
+}
+
+/*
+ * The one function that makes a received packet new: nothing of its way here
+ * is left. It starts at the RAR header.
+ */
+static void make_new(struct sk_buff *skb, u32 off)
+{
+	__skb_pull(skb, off);
+	skb_orphan(skb);
+	skb_scrub_packet(skb, true);
+	skb_clear_hash(skb);
+	skb_init_secmark(skb);
+	skb_reset_redirect(skb);
+	__vlan_hwaccel_clear_tag(skb);
+	skb_set_queue_mapping(skb, 0);
+	skb->encapsulation = 0;
+	skb->ip_summed = CHECKSUM_NONE;
+	skb->pkt_type = PACKET_HOST;
+	memset(skb->cb, 0, sizeof(skb->cb));
+}
+
+/* Send the skb that brought chunks on with them; their headers start at @off. */
+static void forward_skb(struct rar_member *m, struct rar_tx_item *item,
+			struct sk_buff *skb, u32 off)
+{
+	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
+	struct rar_cursor cursor = { .skb = skb };
+	struct rar_data_hdr dh;
+	u32 i, len;
+
+	make_new(skb, off);
+	fill_data_hdr(m, item, &dh);
+	for (i = 0, off = 0; i < item->run.n; i++) {
+		len = min(bytes, m->payload);
+		number_data_hdr(item, &dh, i, len);
+		store_hdr(&cursor, off, &dh);
+		off += sizeof(dh) + len;
+		bytes -= len;
+	}
+	set_gso(m, skb, item->run.n);
+	run_xmit(m, item, skb);
+}
+
+/* -- frames -------------------------------------------------------------- */
+
+/* The device under a VLAN's, and that VLAN's tag. */
+#if IS_ENABLED(CONFIG_VLAN_8021Q)
+static struct net_device *vlan_under(const struct net_device *dev,
+				     struct vlan_ethhdr *link)
+{
+	const struct vlan_dev_priv *vlan = vlan_dev_priv(dev);
+
+	link->h_vlan_proto = vlan->vlan_proto;
+	link->h_vlan_TCI = htons(vlan->vlan_id);
+	return vlan->real_dev;
+}
+#else
+static struct net_device *vlan_under(struct net_device *dev,
+				     struct vlan_ethhdr *link)
+{
+	return dev;
+}
+#endif
+
+/* By the device it came by, or by another one that takes frames. */
+static bool frame_dev_ok(const struct rar_frame *frame)
+{
+	const struct net_device *dev = frame->dev;
+
+	if (dev->type != ARPHRD_ETHER || is_vlan_dev(dev))
+		return false;
+	return frame->generic || dev == frame->xdp->rxq->dev ||
+	       rar_xdp_takes_frames(dev, xdp_buff_has_frags(frame->xdp));
+}
+
+/* As dst_neigh_lookup(), without a reference: bottom halves are off. */
+static struct neighbour *next_hop(const struct rar_path *path,
+				  const struct dst_entry *dst)
+{
+	const struct rtable *rt = container_of(dst, struct rtable, dst);
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->dst.af == AF_INET6)
+		return ip_neigh_gw6(dst->dev,
+				    rt6_nexthop(container_of(dst, struct rt6_info, dst),
+						&path->dst.ip));
+	if (rt->rt_gw_family == AF_INET6)
+		return ip_neigh_gw6(dst->dev, &rt->rt_gw6);
+#endif
+	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : rar_addr_v4(&path->dst));
+}
+
+/* The new link header: device, VLAN, and the neighbour's address as of now. */
+static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
+		       const struct dst_entry *dst)
+{
+	struct vlan_ethhdr *link = (struct vlan_ethhdr *)frame->link;
+	struct net_device *dev = dst->dev;
+	struct neighbour *n;
+	bool ok;
+
+	frame->dev = is_vlan_dev(dev) ? vlan_under(dev, link) : dev;
+	if (!frame_dev_ok(frame))
+		return false;
+	n = next_hop(path, dst);
+	if (IS_ERR(n))
+		return false;
+	/* As for any packet: it is looked for, or asked whether it is still there. */
+	ok = !neigh_event_send(n, NULL);
+	if (ok)
+		neigh_ha_snapshot(link->h_dest, n, n->dev);
+	ether_addr_copy(link->h_source, dev->dev_addr);
+	frame->link_len = is_vlan_dev(dev) ? VLAN_ETH_HLEN : ETH_HLEN;
+	*(__be16 *)(frame->link + frame->link_len - sizeof(__be16)) =
+		path->dst.af == AF_INET6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
+	return ok;
+}
+
+/* All headers before the RAR header. */
+static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
+{
+	return frame->link_len + rar_ip_hdr_size(path) + sizeof(struct udphdr);
+}
+
+/**
+ * rar_frame_ready() - could a frame go on to the successor as it is?
+ * @m: member
+ * @pkt: the frame
+ *
+ * Softirq, RCU read side. Return: false if its chunk must be sent in a packet, which
+ * takes any route, waits for the neighbour's address and passes the firewall.
+ */
+bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_path *path = &m->path[RAR_NEXT];
+	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
+	struct xdp_buff *xdp = pkt->frame->xdp;
+	struct dst_entry *dst;
+	u32 mtu, room;
+	bool ok;
+
+	if (!rar_loss_frames_pass(m))
+		return false;
+	dst = rar_route_get(m, path);
+	if (IS_ERR(dst))
+		return false;
+	mtu = READ_ONCE(path->mtu) ?: RAR_MAX_MTU;
+	ok = !dst_xfrm(dst) && len <= min(mtu, READ_ONCE(dst->dev->mtu)) &&
+	     frame_link(pkt->frame, path, dst);
+	dst_release(dst);
+	room = xdp->data - xdp->data_hard_start + pkt->off;
+	return ok && room >= sizeof(struct xdp_frame) + frame_room(pkt->frame, path);
+}
+
+/* IP and UDP, at @uh, before what @len counts with the UDP header. */
+static void frame_headers(const struct rar_frame *frame, const struct rar_path *path,
+			  struct udphdr *uh, u32 lane, u32 len)
+{
+	u32 hdrs = sizeof(*uh) + sizeof(struct rar_data_hdr);
+	struct ipv6hdr *ip6h = (void *)uh - sizeof(*ip6h);
+	struct iphdr *iph = (void *)uh - sizeof(*iph);
+	__wsum sum;
+
+	fill_udp(uh, path, lane, len);
+	sum = csum_add(csum_partial(uh, hdrs, 0), frame->sum);
+	if (path->dst.af == AF_INET6) {
+		fill_v6(ip6h, path, sizeof(*ip6h) + len);
+		uh->check = csum_ipv6_magic(&path->src.ip, &path->dst.ip, len,
+					    IPPROTO_UDP, sum);
+	} else {
+		fill_v4(iph, path, sizeof(*iph) + len);
+		iph->check = ip_fast_csum(iph, iph->ihl);
+		uh->check = csum_tcpudp_magic(iph->saddr, iph->daddr, len,
+					      IPPROTO_UDP, sum);
+	}
+	if (!uh->check)
+		uh->check = CSUM_MANGLED_0;
+}
+
+/* Of the payload, where nobody has seen it yet. */
+static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
+{
+	struct rar_cursor cursor = { .xdp = frame->xdp };
+	struct rar_reduce_ctx ctx;
+
+	rar_reduce_begin_csum(&ctx, len);
+	frame->sum = rar_cursor_csum(&ctx, &cursor, off, len);
+	rar_reduce_end(&ctx);
+}
+
+/* The same for a frame: it goes when the XDP program says so, with a checksum. */
+static void forward_frame(struct rar_member *m, struct rar_tx_item *item,
+			  const struct rar_pkt *pkt)
+{
+	const struct rar_path *path = &m->path[RAR_NEXT];
+	struct rar_frame *frame = pkt->frame;
+	struct xdp_buff *xdp = frame->xdp;
+	struct rar_data_hdr dh, *to;
+	u32 len = pkt->len - sizeof(dh);
+
+	to = xdp->data + pkt->off;
+	if (!frame->summed)
+		frame_csum(frame, pkt->off + sizeof(dh), len);
+	fill_data_hdr(m, item, &dh);
+	number_data_hdr(item, &dh, 0, len);
+	*to = dh;
+	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
+		      run_lane(m, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
+	/* Nobody's metadata are true any more. */
+	if (xdp->data_meta <= xdp->data)
+		xdp->data_meta = (void *)to - frame_room(frame, path);
+	else
+		xdp->data_meta = (void *)to - frame_room(frame, path) + 1;
+	xdp->data = (void *)to - frame_room(frame, path);
+	memcpy(xdp->data, frame->link, frame->link_len);
+	frame->sent = true;
+	rar_mib_inc(m->rn, TxXdp);
+	run_sent(m, item, 0);
+}
+
+/**
+ * rar_packet_forward() - send the packet that brought chunks on with them
+ * @m:  member
+ * @item: what it carries now, its sequence numbers taken
+ * @pkt:  it is ours alone and holds the payload already; its skb is consumed
+ */
+void rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
+			const struct rar_pkt *pkt)
+{
+	trace_tx(m, item);
+	rar_mib_add(m->rn, TxForward, item->run.n);
+	if (pkt->frame)
+		forward_frame(m, item, pkt);
+	else
+		forward_skb(m, item, pkt->skb, pkt->off);
+}
+
+/* -- single headers ------------------------------------------------------- */
+
+/**
+ * rar_packet_ctl() - send a packet that is a header and padding
+ * @m:   member
+ * @dir:   to which neighbour
+ * @hdr:   the type's header; its common part is filled here
+ * @len:   bytes of @hdr and what follows it
+ * @pad:   zero bytes to append
+ * @type:  enum rar_pkt_type
+ * @token: see rar_wire.h
+ */
+void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
+		    size_t len, size_t pad, u8 type, u64 token)
+{
+	struct sk_buff *skb = packet_alloc(m->rn, &m->path[dir], len + pad);
+
+	if (!skb) {
+		rar_mib_inc(m->rn, TxError);
+		return;
+	}
+	fill_hdr(m, hdr, type, rar_member_rank(m, dir),
+		 len + pad - sizeof(struct rar_hdr), token);
+	skb_put_data(skb, hdr, len);
+	skb_put_zero(skb, pad);
+	if (type == RAR_T_ACK)
+		rar_mib_inc(m->rn, TxAck);
+	else
+		rar_mib_inc(m->rn, TxCtl);
+	xmit(m, &m->path[dir], skb, 0);
+}
+
+/**
+ * rar_packet_notice() - send ABORT, LATE, FIN or FIN_ACK
+ * @m:   member
+ * @dir:   to which neighbour
+ * @type:  enum rar_pkt_type
+ * @token: epoch, or the neighbour's nonce before it is committed
+ * @err:   content
+ */
+void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
+		       u64 token, const struct rar_error *err)
+{
+	struct rar_notice_hdr n = {
+		.err = cpu_to_be32(err->err),
+		.reason = cpu_to_be32(err->reason),
+		.rank = cpu_to_be32(err->rank),
+		.other = cpu_to_be32(err->other),
+		.op_seq = cpu_to_be64(err->op_seq),
+		.silent_ms = cpu_to_be32(err->silent_ms),
+	};
+
+	rar_packet_ctl(m, dir, &n, sizeof(n), 0, type, token);
+}
+
+/**
+ * rar_packet_budget() - may one more packet be sent because of a stranger?
+ * @rn: netns
+ *
+ * Any context. Return: true if so; it is counted.
+ */
+bool rar_packet_budget(struct rar_net *rn)
+{
+	if (time_after(jiffies, READ_ONCE(rn->reply_jiffy))) {
+		WRITE_ONCE(rn->reply_jiffy, jiffies);
+		atomic_set(&rn->replies, 0);
+	}
+	return atomic_inc_return(&rn->replies) <= OUTPUT_REPLIES;
+}
+
+/* Who echoes our nonce or knows our epoch has heard us, and is no stranger. */
+static bool reply_allowed(const struct rar_member *m,
+			  const struct rar_pkt *pkt)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	if (token && (rar_join_token(m, pkt) ||
+		      token == READ_ONCE(m->epoch)))
+		return true;
+	return rar_packet_budget(m->rn);
+}
+
+/**
+ * rar_packet_reply() - answer a packet whose sender is no neighbour (yet)
+ * @m:   member
+ * @pkt:   the packet: the answer goes to where it came from
+ * @hdr:   header, common part filled here
+ * @len:   its length; nothing is sent if less came
+ * @type:  enum rar_pkt_type
+ * @token: the sender's nonce, or the epoch that is unknown here
+ *
+ * Softirq.
+ */
+void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
+		      void *hdr, size_t len, u8 type, u64 token)
+{
+	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
+				 .oif = m->path[RAR_NEXT].oif };
+	struct sk_buff *skb;
+	int err;
+
+	if (len > pkt->len || !reply_allowed(m, pkt))
+		return;
+	skb = packet_alloc(m->rn, &path, len);
+	if (!skb)
+		return;
+	fill_hdr(m, hdr, type, be16_to_cpu(pkt->h.src),
+		 len - sizeof(struct rar_hdr), token);
+	skb_put_data(skb, hdr, len);
+	rar_mib_inc(m->rn, TxCtl);
+	err = xmit_dst(m, &path, skb, rar_route_new(m, &path), 0);
+	if (net_xmit_eval(err))
+		rar_mib_inc(m->rn, TxError);
+}
+
+/**
+ * rar_packet_reset() - tell the sender that its epoch is not known here
+ * @m: member that took the epoch's place
+ * @pkt: the packet
+ */
+void rar_packet_reset(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_hdr h;
+
+	rar_packet_reply(m, pkt, &h, sizeof(h), RAR_T_RESET,
+			 be64_to_cpu(pkt->h.token));
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Routes to the neighbours, and what depends on them: the sizes of packets, whether they
+ * are in this namespace, whether this host is cut off.
+ */
+#include <linux/security.h>
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/route.h>
+#include <net/sch_generic.h>
+#include <net/udp.h>
+
+#include "tx/port.h"
+#include "rar.h"
+#include "tx/route.h"
+
+/* Labels of IPsec select by what a security module says of the sender. */
+static void classify(const struct rar_member *m, const struct rar_path *path,
+		     struct flowi_common *fl)
+{
+	struct sock *sk = rar_sender_sk(m, path->dst.af);
+
+	if (sk)
+		security_sk_classify_flow(sk, fl);
+}
+
+static struct dst_entry *route_v4(const struct rar_member *m, struct rar_path *path)
+{
+	struct flowi4 fl = {
+		.daddr = rar_addr_v4(&path->dst),
+		.saddr = rar_addr_v4(&path->src),
+		.flowi4_oif = path->oif,
+		.flowi4_mark = m->sk_mark,
+		.flowi4_uid = m->uid,
+		.flowi4_proto = IPPROTO_UDP,
+		.fl4_sport = path->src.port,
+		.fl4_dport = path->dst.port,
+	};
+	struct rtable *rt;
+
+	classify(m, path, flowi4_to_flowi_common(&fl));
+	rt = ip_route_output_flow(m->rn->net, &fl, NULL);
+	if (IS_ERR(rt))
+		return ERR_CAST(rt);
+	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
+		ip_rt_put(rt);
+		return ERR_PTR(-EACCES);
+	}
+	if (!rar_addr_v4(&path->src))
+		path->src.ip.s6_addr32[0] = fl.saddr;
+	return &rt->dst;
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static struct dst_entry *route_v6(const struct rar_member *m, struct rar_path *path)
+{
+	struct flowi6 fl = {
+		.daddr = path->dst.ip,
+		.saddr = path->src.ip,
+		.flowi6_oif = path->dst.scope ?: path->oif,
+		.flowi6_mark = m->sk_mark,
+		.flowi6_uid = m->uid,
+		.flowi6_proto = IPPROTO_UDP,
+		.fl6_sport = path->src.port,
+		.fl6_dport = path->dst.port,
+	};
+	struct dst_entry *dst;
+
+	if (ipv6_addr_is_multicast(&path->dst.ip))
+		return ERR_PTR(-EACCES);
+	classify(m, path, flowi6_to_flowi_common(&fl));
+	dst = ip6_dst_lookup_flow(m->rn->net, NULL, &fl, NULL);
+	if (!IS_ERR(dst) && ipv6_addr_any(&path->src.ip))
+		path->src.ip = fl.saddr;
+	return dst;
+}
+#else
+static struct dst_entry *route_v6(const struct rar_member *m, struct rar_path *path)
+{
+	return ERR_PTR(-EAFNOSUPPORT);
+}
+#endif
+
+/**
+ * rar_route_new() - look a route up
+ * @m:  member
+ * @path: with both addresses; an "any" source becomes the route's
+ *
+ * Any context up to softirq. Return: a referenced route, or a negative errno.
+ */
+struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path)
+{
+	return path->dst.af == AF_INET6 ? route_v6(m, path) : route_v4(m, path);
+}
+
+/* Chunks of the epoch's payload that a superpacket by this route may hold. */
+static u32 run_max(const struct rar_member *m, const struct rar_path *path,
+		   const struct dst_entry *dst)
+{
+	u32 hdrs = rar_ip_hdr_size(path) + sizeof(struct udphdr), max;
+
+	if (!m->payload || dst_xfrm(dst))
+		return 1;
+	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
+	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + m->payload);
+	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
+	return clamp_t(u32, max, 1, READ_ONCE(m->rn->sysctl_super_chunks));
+}
+
+/*
+ * Is what the device sends received at once, on the same processor? Of others without a
+ * queue (VLAN, bond, bridge) it goes to one that has one.
+ */
+static bool no_queue(const struct net_device *dev)
+{
+	const struct Qdisc *q = rcu_dereference_bh(netdev_get_tx_queue(dev, 0)->qdisc);
+
+	return ((dev->flags & IFF_LOOPBACK) || rar_is_veth(dev)) && !q->enqueue;
+}
+
+/* What somebody set for the route; not what ICMP made of it. */
+static u32 route_mtu(const struct dst_entry *dst)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (dst->ops->family == AF_INET6 &&
+	    container_of(dst, struct rt6_info, dst)->rt6i_flags & RTF_CACHE)
+		return 0;
+#endif
+	return dst_metric_raw(dst, RTAX_MTU);
+}
+
+/**
+ * rar_route_get() - the route of a neighbour, kept as long as it is valid
+ * @m:  member
+ * @path: to the neighbour; what depends on the route is set anew with it
+ *
+ * Bottom halves are off. Return: a referenced route, or a negative errno.
+ */
+struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path)
+{
+	struct dst_entry *dst = dst_cache_get(&path->cache);
+
+	if (dst)
+		return dst;
+	dst = rar_route_new(m, path);
+	if (IS_ERR(dst))
+		return dst;
+	WRITE_ONCE(path->mtu, route_mtu(dst));
+	WRITE_ONCE(path->run_max, run_max(m, path, dst));
+	WRITE_ONCE(path->no_queue, no_queue(dst->dev));
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->dst.af == AF_INET6) {
+		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);
+		return dst;
+	}
+#endif
+	dst_cache_set_ip4(&path->cache, dst, rar_addr_v4(&path->src));
+	return dst;
+}
+
+static bool addr_is_ours(struct net *net, const struct rar_addr *a)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (a->af == AF_INET6)
+		return ipv6_chk_addr(net, &a->ip, NULL, 0);
+#endif
+	return inet_addr_type(net, rar_addr_v4(a)) == RTN_LOCAL;
+}
+
+/**
+ * rar_route_takes_chains() - may superpackets be chains of packets?
+ * @m:  member
+ * @path: to the neighbour
+ *
+ * Bottom halves are off. Return: true if the device takes them so, or the kernel cuts
+ * superpackets for it in any case. Others would have the kernel cut chains only.
+ */
+bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path)
+{
+	struct dst_entry *dst = rar_route_get(m, path);
+	netdev_features_t features;
+
+	if (IS_ERR(dst))
+		return false;
+	features = READ_ONCE(dst->dev->features);
+	dst_release(dst);
+	return (features & NETIF_F_FRAGLIST) || !(features & NETIF_F_GSO_UDP_L4);
+}
+
+/**
+ * rar_route_find() - find the route of a path
+ * @m:  member
+ * @path: with both addresses; an "any" source becomes the route's
+ * @mtu:  set to the path MTU, at most RAR_MAX_MTU
+ * @dev:  set to the index of the route's device
+ *
+ * Process context. Return: 0, -EADDRNOTAVAIL if the own address is gone, or a
+ * negative errno of the route lookup.
+ */
+int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev)
+{
+	struct dst_entry *dst;
+
+	if (!ipv6_addr_any(&path->src.ip) && !addr_is_ours(m->rn->net, &path->src))
+		return -EADDRNOTAVAIL;
+	local_bh_disable();
+	dst_cache_reset(&path->cache);
+	dst = rar_route_get(m, path);
+	if (!IS_ERR(dst)) {
+		*mtu = min_t(u32, dst_mtu(dst), RAR_MAX_MTU);
+		*dev = dst->dev->ifindex;
+		dst_release(dst);
+	}
+	local_bh_enable();
+	return PTR_ERR_OR_ZERO(dst);
+}
+
+/**
+ * rar_route_is_here() - is a neighbour's address one of this namespace?
+ * @m:  member
+ * @path: to the neighbour
+ *
+ * Any context up to softirq.
+ */
+bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path)
+{
+	return addr_is_ours(m->rn->net, &path->dst);
+}
+
+/**
+ * rar_route_cut_off() - is this host why a neighbour cannot be reached?
+ * @m:  member
+ * @path: to the neighbour
+ *
+ * Any context up to softirq. Return: true if the own address, the route or
+ * its device is gone, or the device is down or has no carrier.
+ */
+bool rar_route_cut_off(struct rar_member *m, struct rar_path *path)
+{
+	struct dst_entry *dst;
+	bool cut_off;
+
+	if (!addr_is_ours(m->rn->net, &path->src))
+		return true;
+	local_bh_disable();
+	dst = rar_route_get(m, path);
+	cut_off = IS_ERR(dst) || !netif_running(dst->dev) ||
+		  !netif_carrier_ok(dst->dev) ||
+		  (dst->dev->flags & IFF_LOOPBACK &&
+		   !addr_is_ours(m->rn->net, &path->dst));
+	if (!IS_ERR(dst))
+		dst_release(dst);
+	local_bh_enable();
+	return cut_off;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The host's rules for a member's packets: the programs of its cgroup, its socket filter
+ * and security modules. Those for what it sends run in IP's output, because a sock of the
+ * member's own sends it; here are those for what it receives.
+ */
+#include <linux/bpf-cgroup.h>
+#include <linux/filter.h>
+#include <linux/udp.h>
+#include <net/sock.h>
+
+#include "tx/port.h"
+#include "tx/rules.h"
+
+static bool cgroup_programs(struct sock *sk)
+{
+#ifdef CONFIG_CGROUP_BPF
+	return (cgroup_bpf_enabled(CGROUP_INET_INGRESS) &&
+		cgroup_bpf_sock_enabled(sk, CGROUP_INET_INGRESS)) ||
+	       (cgroup_bpf_enabled(CGROUP_INET_EGRESS) &&
+		cgroup_bpf_sock_enabled(sk, CGROUP_INET_EGRESS));
+#else
+	return false;
+#endif
+}
+
+/* The user's socket, if it has a filter. SOCK_RCU_FREE. */
+static struct sock *filtering(const struct rar_member *m)
+{
+	struct sock *sk = READ_ONCE(m->sk);
+
+	return sk && rcu_access_pointer(sk->sk_filter) ? sk : NULL;
+}
+
+/**
+ * rar_rules_judged() - does anybody judge each packet of a member?
+ * @m: member that joins or runs, RCU read side
+ *
+ * Any context. Return: true if chunks must be packets that pass IP's hooks.
+ */
+bool rar_rules_judged(const struct rar_member *m)
+{
+	struct sock *sk = rar_sender_sk(m, m->path[RAR_NEXT].dst.af);
+
+	return rar_rules_strict(m->rn) || filtering(m) || (sk && cgroup_programs(sk));
+}
+
+/* A filter may cut what it lets pass: a part of a packet is none. */
+static bool passes(struct sock *sk, struct sk_buff *skb)
+{
+	u32 len = skb->len;
+
+	return !sk_filter_trim_cap(sk, skb, sizeof(struct udphdr)) && skb->len == len;
+}
+
+/**
+ * rar_rules_receive() - may a member have a packet that came for it?
+ * @m: member
+ * @skb: the packet
+ * @af:  its address family
+ * @udp: offset of its UDP header, where UDP's filters begin
+ *
+ * Softirq, RCU read side. Return: false if it must be dropped; it may have been cut.
+ */
+bool rar_rules_receive(const struct rar_member *m, struct sk_buff *skb, u16 af, u32 udp)
+{
+	struct sock *sk = rar_sender_sk(m, af), *user = filtering(m);
+	bool ok;
+
+	if (skb_shared(skb) && (user || skb_headlen(skb) < udp + sizeof(struct udphdr)))
+		return false;
+	if (!pskb_may_pull(skb, udp + sizeof(struct udphdr)))
+		return false;
+	__skb_pull(skb, udp);
+	skb_reset_transport_header(skb);
+	ok = (!sk || passes(sk, skb)) && (!user || passes(user, skb));
+	__skb_push(skb, udp);
+	return ok;
+}
