@@ -13,11 +13,9 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from map import unmapped    # noqa: E402 # beside this file
+from map import LAYERS, unmapped    # noqa: E402 # beside this file
 
 LIB = pathlib.Path(__file__).parent
-# Lowest first. A function calls down or within its layer, never up.
-LAYERS = ["reduce", "core", "tx", "link", "ring", "group", "rx", "sock", "main"]
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTIONS = "T"
 PAGES = (".rst", ".md", ".7")

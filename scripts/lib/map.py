@@ -4,7 +4,7 @@
 
 The pages of design/ and the README hold a part of it each, between two marks. Prints each
 page whose part differs; with --write it corrects them instead. A layer is a folder of
-net/rar, or else what scripts/lib/layers.txt says.
+net/rar; files that stand in none are of the highest layer.
 """
 import pathlib
 import re
@@ -14,10 +14,11 @@ import textwrap
 TOP = pathlib.Path(__file__).resolve().parents[2]
 README = TOP / "README.md"
 DESIGN = TOP / "Documentation/design"
-LAYERS = TOP / "scripts/lib/layers.txt"
 MODULE = TOP / "net/rar"
 UAPI = TOP / "include/uapi/linux"
-ROOT = "main"           # the layer of files that stand in no folder
+# Lowest first. A function calls down or within its layer, never up.
+LAYERS = ["reduce", "core", "tx", "link", "ring", "group", "rx", "sock", "main"]
+ROOT = LAYERS[-1]       # the layer of files that stand in no folder
 WIDTH = 92
 MARKS = {".rst": (r"^\.\. map: (\w+)\n", r"^\.\. end of map\n"),
          ".md": (r"^<!-- map: (\w+) -->\n", r"^<!-- end of map -->\n")}
@@ -43,25 +44,16 @@ def escaped(text):
     return re.sub(r"([*`|]|_(?!\w))", r"\\\1", text)
 
 
-def layers():
-    """Return {layer: its files by the table}, lowest layer first."""
-    lines = (line for line in LAYERS.read_text().splitlines() if not line.startswith("#"))
-    return {name: files.split() for name, colon, files in (line.partition(":") for line in lines)
-            if colon}
-
-
-def layer_of(path, table):
+def layer_of(path):
     """Return the layer of a file of the module."""
     folder = path.relative_to(MODULE).parts[0]
-    if folder in table:
-        return folder
-    return next((name for name, files in table.items() if path.stem in files), ROOT)
+    return folder if folder in LAYERS else ROOT
 
 
-def files_of(layer, table):
+def files_of(layer):
     """Return the files of a layer: a header without a .c of its own, or a .c with its header."""
     paths = sorted(path for path in MODULE.rglob("*.[ch]")
-                   if layer_of(path, table) == layer and not path.name.endswith(".mod.c"))
+                   if layer_of(path) == layer and not path.name.endswith(".mod.c"))
     paths += sorted(UAPI.glob("*.h")) if layer == ROOT else []
     return [path for path in paths
             if path.suffix == ".c" or path.with_suffix(".c") not in paths]
@@ -75,10 +67,10 @@ def name_of(path):
     return "/".join(parts[-2:] if len(parts) > 1 and parts[-2] == "x86" else parts[-1:])
 
 
-def files_map(layer, table):
+def files_map(layer):
     """Return the map of a layer as a definition list."""
     text = "\n"
-    for path in files_of(layer, table):
+    for path in files_of(layer):
         names = [name_of(path)]
         if path.suffix == ".c" and path.with_suffix(".h").exists():
             names.append(name_of(path.with_suffix(".h")))
@@ -97,15 +89,14 @@ def title(layer):
     return re.search(rf"^{layer}: (.*)$", page.read_text(), re.M)[1].strip()
 
 
-def folders_map(table):
+def folders_map():
     """Return the map of folders for the README."""
-    rows = [(f"net/rar/{layer}/" if (MODULE / layer).is_dir() else f"net/rar, layer {layer}",
-             title(layer)) for layer in table if layer != ROOT]
+    rows = [(f"net/rar/{layer}/", title(layer)) for layer in LAYERS if layer != ROOT]
     rows += [("net/rar/main.c", "load and unload: the only file that knows the order"), *REST]
     return "```\n" + "".join(f"{name:24}{words}\n" for name, words in rows) + "```\n"
 
 
-def corrected(page, table):
+def corrected(page):
     """Return the text of a page with the right map."""
     begin, end = MARKS[page.suffix]
     text = page.read_text()
@@ -115,21 +106,21 @@ def corrected(page, table):
     stop = re.compile(end, re.M).search(text, marks.end())
     if not stop:
         sys.exit(f"{page.relative_to(TOP)}: the map has no end")
-    part = folders_map(table) if marks[1] == "folders" else files_map(marks[1], table)
+    part = folders_map() if marks[1] == "folders" else files_map(marks[1])
     return text[:marks.end()] + part + text[stop.start():]
 
 
 def unmapped(write=False):
     """Return the pages whose map differs, and the layers that have no page."""
-    table, found = layers(), []
+    found = []
     for page in [README, *sorted(DESIGN.glob("*.rst"))]:
-        text = corrected(page, table)
+        text = corrected(page)
         if text != page.read_text():
             found.append(f"{page.relative_to(TOP)}: the map differs from the files: "
                          "scripts/lib/map.py --write")
             if write:
                 page.write_text(text)
-    return found + [f"no page describes the layer {layer}" for layer in table
+    return found + [f"no page describes the layer {layer}" for layer in LAYERS
                     if layer != ROOT and not (DESIGN / f"{layer}.rst").exists()]
 
 
