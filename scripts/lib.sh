@@ -485,7 +485,7 @@ rar_findings()
 }
 
 # ---------------------------------------------------------------- kernel tools
-# checkpatch and the kselftest headers exist in the kernel's source package only.
+# checkpatch and kselftest exist in the kernel's source package only.
 
 rar_fetch_tools()
 {
@@ -498,24 +498,25 @@ rar_fetch_tools()
 		'*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
 		'*/scripts/const_structs.checkpatch' '*/scripts/kernel-doc' \
 		'*/tools/testing/selftests/kselftest.h' \
-		'*/tools/testing/selftests/kselftest_harness.h'
+		'*/tools/testing/selftests/kselftest_harness.h' \
+		'*/tools/testing/selftests/lib.mk' '*/tools/testing/selftests/kselftest/*.*'
 	rm -rf "$tmp"/*.deb "$dir" && mv "$tmp" "$dir"
 }
 
 rar_ensure_tools()
 {
-	[ -e "$RAR_CACHE/tools/scripts/checkpatch.pl" ] ||
-		rar_step tools "fetching checkpatch and the kselftest headers" rar_fetch_tools
+	[ -e "$RAR_CACHE/tools/tools/testing/selftests/lib.mk" ] ||
+		rar_step tools "fetching checkpatch and kselftest" rar_fetch_tools
 }
 
 rar_tools() { rar_locked tools rar_ensure_tools; }
 
-# build/kselftest: for -I
+# build/kselftest: what selftests/Makefile includes
 rar_kselftest()
 {
 	rar_tools
 	mkdir -p "$RAR_TOP/build/kselftest"
-	cp -u "$RAR_CACHE"/tools/tools/testing/selftests/*.h "$RAR_TOP/build/kselftest/"
+	cp -ru "$RAR_CACHE"/tools/tools/testing/selftests/* "$RAR_TOP/build/kselftest/"
 }
 
 # build/selftests: the programs; build/xdp: that of the XDP hook

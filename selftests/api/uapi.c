@@ -7,6 +7,7 @@
  * uapi [path of include/uapi/linux/rar.h]
  */
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -430,23 +431,22 @@ static int check_formats(const char *header, const char *page)
 	return f && !pclose(f) && check_found(found) && ok;
 }
 
-/* From the top of the tree, or from here. */
-static const char *find_header(void)
+/* Where the build has put it, or in the tree: from its top, or from selftests/. */
+static const char *find(const char *name, const char *in_tree)
 {
-	const char *path = "../include/uapi/linux/rar.h";
+	static char path[PATH_MAX];
 
-	return access(path, R_OK) ? path + 3 : path;
-}
-
-static const char *find_page(void)
-{
-	const char *path = "../Documentation/rar.7";
-
-	return access(path, R_OK) ? path + 3 : path;
+	snprintf(path, sizeof(path), "%s/%s", getenv("RAR_BIN") ?: ".", name);
+	if (access(path, R_OK))
+		snprintf(path, sizeof(path), "../%s", in_tree);
+	return strdup(access(path, R_OK) ? in_tree : path);
 }
 
 int main(int argc, char **argv)
 {
+	const char *header = argc > 1 ? argv[1] : find("rar.h", "include/uapi/linux/rar.h");
+	const char *page = find("rar.7", "Documentation/rar.7");
+
 	printf("TAP version 13\n1..6\n");
 	report(check_fields(socket_fields, ARRAY_SIZE(socket_fields)),
 	       "socket structures");
@@ -457,10 +457,12 @@ int main(int argc, char **argv)
 	report(check_values(wire_values, ARRAY_SIZE(wire_values)),
 	       "wire constants");
 	fflush(stdout);
-	report(check_python(argc > 1 ? argv[1] : find_header()),
+	report(check_python(header),
 	       "python format of sockaddr_rar");
 	fflush(stdout);
-	report(check_formats(argc > 1 ? argv[1] : find_header(), find_page()),
-	       "python formats of the other structures");
+	if (access(page, R_OK))
+		printf("ok %d python formats # SKIP there is no rar.7 here\n", ++test_nr);
+	else
+		report(check_formats(header, page), "python formats of the other structures");
 	return !!test_failed;
 }

@@ -51,6 +51,7 @@ ends_well()
 }
 
 need_module
+need_file ../samples/recover.py
 log=$(mktemp -d)/log
 plan 1
 topo_up 3

@@ -665,7 +665,7 @@ def pieces():
 KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
          errno.EMSGSIZE)
 ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
-UAPI = pathlib.Path(__file__).resolve().parents[2] / "include/uapi/linux/rar.h"
+UAPI = pathlib.Path(os.environ["RAR_BIN"], "rar.h")
 RAR_R_SIZE = 10
 NO_REASON = len(re.findall(r"^\tRAR_R_\w+,", UAPI.read_text(), re.M))   # RAR_R_NR
 

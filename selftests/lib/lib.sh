@@ -4,9 +4,12 @@
 # module's counters.  Sourced, never run: the tests go on in selftests/.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-export RAR_BPF_OTHER=${RAR_BIN:-$PWD/../build/selftests}/other.bpf.o
-export RAR_BPF_CGROUP=${RAR_BPF_OTHER/other/cgroup}
-PATH=${RAR_BIN:-$PWD/../build/selftests}:$PATH:/usr/sbin:/sbin
+if [ -z "${RAR_BIN-}" ]; then
+	RAR_BIN=$PWD/../build/selftests/bin
+	[ ! -d bin ] || RAR_BIN=$PWD/bin	# built in a kernel's tree, or installed
+fi
+export RAR_BIN RAR_BPF_OTHER=$RAR_BIN/other.bpf.o RAR_BPF_CGROUP=$RAR_BIN/cgroup.bpf.o
+PATH=$RAR_BIN:$PATH:/usr/sbin:/sbin
 
 # ---------------------------------------------------------------- TAP
 
@@ -92,6 +95,12 @@ finish()
 	note "totals: pass:$((tap_run - tap_failed)) fail:$tap_failed"
 	[ "$tap_run" = "$tap_planned" ] && [ "$tap_failed" = 0 ]
 	exit
+}
+
+# What is not copied along when the tests leave the module's own tree.
+need_file()	# FILE
+{
+	[ -e "$1" ] || skip_all "there is no $1 here"
 }
 
 need_module()
@@ -231,6 +240,7 @@ need_xdp()
 {
 	[ -e /sys/kernel/btf/rar ] || skip_all "no BTF in the module, so no XDP"
 	[ -e $xdp_pin ] && return
+	need_file ../build/xdp/rar_xdp_frags.o
 	bpftool prog load ../build/xdp/rar_xdp_frags.o $xdp_pin type xdp ||
 		skip_all "the XDP program does not load"
 }

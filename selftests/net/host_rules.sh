@@ -145,6 +145,7 @@ manual()
 }
 
 need_module
+need_file ../Documentation/admin.rst
 log=$(mktemp)
 plan 32
 topo_up 3

@@ -47,6 +47,7 @@ asyncio_sample()
 {
 	local want=$'2.0 1.0 1.0\n2.0 1.0 1.0' got
 
+	[ -e ../samples/allreduce_async.py ] || { echo "SKIP there are no samples here"; return 4; }
 	got=$(rns 0 python3 ../samples/allreduce_async.py) && [ "$got" = "$want" ]
 }
 

@@ -283,6 +283,7 @@ held()
 }
 
 need_module
+need_file ../scripts/xdp
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 need_xdp
 dir=$(mktemp -d)
