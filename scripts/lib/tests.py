@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""tests.py: each line of selftests/tests.list is a test, and each test is in the list.
+
+Prints what is wrong, one finding a line.
+"""
+import os
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+TESTS = TOP / "selftests"
+SUBJECTS = ("api", "sums", "net", "faults", "hostile", "xdp")
+FLAGS = {"-", "full", "once", "6.1", "6.12", "uml", "uml-debug", "guest=module", "guest=host"}
+
+
+def listed():
+    """Yield name, limit, flags and command of each line."""
+    for line in (TESTS / "tests.list").read_text().splitlines():
+        if line and not line.startswith("#"):
+            yield (line.split(None, 3) + ["", "", ""])[:4]
+
+
+def programs():
+    """Return the path of each program that a command may name, by that name."""
+    out = {path.stem: path for path in TESTS.glob("*/*.c") if not path.stem.endswith(".bpf")}
+    for path in (*TESTS.glob("*/*.sh"), *TESTS.glob("*/*.py")):
+        out[str(path.relative_to(TESTS))] = path
+    return out
+
+
+def program_of(command):
+    """Return what a command runs, behind its variables and lib/in_topo.sh."""
+    words = re.sub(r"\bRAR_\w+=(\$\(\(.*?\)\)|\S*)\s+", "", command).split()
+    return words[2] if words[0] == "lib/in_topo.sh" and len(words) > 2 else words[0]
+
+
+def helps(path):
+    """Does a script beside it, or a command of scripts/, run it?"""
+    word = re.compile(rf"(?<![\w.]){re.escape(path.stem)}(?![\w-])")
+    others = (*path.parent.glob("*.sh"), *path.parent.glob("*.py"),
+              *(other for other in (TOP / "scripts").iterdir() if other.is_file()))
+    return any(word.search(other.read_text()) for other in others if other != path)
+
+
+def findings():
+    """Yield what is wrong."""
+    known, seen, used = programs(), set(), set()
+    for name, limit, flags, command in listed():
+        where = f"selftests/tests.list: {name}"
+        if name in seen:
+            yield f"{where}: twice"
+        seen.add(name)
+        if not limit.isdigit() or not set(flags.split(",")) <= FLAGS or not command:
+            yield f"{where}: is not NAME LIMIT WHEN COMMAND"
+            continue
+        program = program_of(command)
+        used.add(program)
+        if program not in known:
+            yield f"{where}: there is no {program}"
+        elif known[program].suffix != ".c" and not os.access(known[program], os.X_OK):
+            yield f"{where}: {program} is not executable"
+    for name, path in sorted(known.items()):
+        if path.parent.name in SUBJECTS and name not in used and not helps(path):
+            yield f"{path.relative_to(TOP)}: neither in tests.list nor used by a test beside it"
+
+
+bad = list(findings())
+print(*bad, sep="\n", end="\n" if bad else "")
+sys.exit(bool(bad))
