@@ -54,8 +54,23 @@ typedef __s64 s64;
 #define max(a, b)	({ __same(a, b); __pick(a, >, b); })
 #define min_t(t, a, b)	min((t)(a), (t)(b))
 #define max_t(t, a, b)	max((t)(a), (t)(b))
+#define clamp(x, lo, hi)	min(max(x, lo), hi)
+#define clamp_t(t, x, lo, hi)	min_t(t, max_t(t, x, lo), hi)
 #define swap(a, b)							\
 	do { typeof(a) _t = (a); (a) = (b); (b) = _t; } while (0)
+
+#define READ_ONCE(x)	(*(const volatile typeof(x) *)&(x))
+#define container_of(p, type, member)					\
+	((type *)((char *)(p) - offsetof(type, member)))
+
+#define NSEC_PER_USEC	1000L
+#define NSEC_PER_MSEC	1000000L
+#define USEC_PER_SEC	1000000L
+
+static inline u64 div_u64(u64 a, u32 b)
+{
+	return a / b;
+}
 
 static inline int fls64(u64 x)
 {
