@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Options, RAR_INFO and the other structures that a member can ask for, sysctls, /proc. */
+#include "sock.h"
+
+/* ------------------------------------------------------------ options */
+
+static void misuse_options(struct __test_metadata *_metadata, int fd)
+{
+	uint32_t v[64] = { 0 };
+	socklen_t len = 4;
+
+	static const struct {
+		int option;
+		uint32_t value;
+		int err;
+	} sets[] = {
+		{ RAR_DTYPE, 0, EINVAL }, { RAR_DTYPE, RAR_DTYPE_NR, EINVAL },
+		{ RAR_DTYPE, -1, EINVAL }, { RAR_DTYPE, RAR_F64, 0 },
+		/* known and not implemented: send() says so */
+		{ RAR_DTYPE, RAR_U8, 0 }, { RAR_DTYPE, RAR_F32, 0 },
+		{ RAR_REDOP, 0, EINVAL }, { RAR_REDOP, RAR_REDOP_NR, EINVAL },
+		{ RAR_REDOP, RAR_PROD, 0 }, { RAR_REDOP, RAR_SUM, 0 },
+		{ RAR_OP_TIMEOUT, 1000, 0 }, { RAR_OP_TIMEOUT, 0, 0 },
+		{ RAR_ABORT, 1, EINVAL },
+		{ RAR_ERROR, 0, ENOPROTOOPT }, { RAR_INFO, 0, ENOPROTOOPT },
+		{ RAR_PEERS, 0, ENOPROTOOPT }, { RAR_CAPS, 0, ENOPROTOOPT },
+		{ RAR_REG, 0, EINVAL }, { RAR_UNREG, 0, EINVAL }, { 0, 0, ENOPROTOOPT },
+		{ RAR_SCHEDULE, RAR_SCHEDULE_NR, EINVAL }, { RAR_SCHEDULE, -1, EINVAL },
+		{ RAR_SCHEDULE, RAR_BY_RANKS, EISCONN },
+		{ RAR_SCHEDULE, RAR_BY_HOSTS, EISCONN },
+		{ RAR_CANCEL, 1, EINVAL }, { RAR_CANCEL, 0, 0 },
+		{ RAR_NONEMPTY, 2, EINVAL }, { RAR_NONEMPTY, 1, 0 }, { RAR_NONEMPTY, 0, 0 },
+		{ RAR_PEERS_FROM, RAR_MAX_SIZE, EINVAL }, { RAR_PEERS_FROM, 0, 0 },
+		{ 99, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
+		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
+	};
+	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, RAR_CANCEL, 99, 32, 33 };
+	static const int words[] = {
+		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
+		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM,
+	};
+	char what[64];
+
+	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		snprintf(what, sizeof(what), "set option %d to %d",
+			 sets[i].option, (int)sets[i].value);
+		ROW(sets[i].err, what,
+		    set_u32(fd, sets[i].option, sets[i].value));
+	}
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		snprintf(what, sizeof(what), "option %d, length", words[i]);
+		ROW(EINVAL, what, setsockopt(fd, SOL_RAR, words[i], v, 3));
+		ROW(EINVAL, what, setsockopt(fd, SOL_RAR, words[i], v, 0));
+		ROW(EFAULT, what,
+		    setsockopt(fd, SOL_RAR, words[i], (void *)8, 4));
+	}
+	for (size_t i = 0; i < sizeof(gets) / sizeof(gets[0]); i++) {
+		snprintf(what, sizeof(what), "get option %d", gets[i]);
+		ROW(ENOPROTOOPT, what,
+		    getsockopt(fd, SOL_RAR, gets[i], v, &len));
+	}
+	ROW(ENOPROTOOPT, "set at level 6", setsockopt(fd, 6, RAR_DTYPE, v, 4));
+	ROW(ENOPROTOOPT, "get at level 6", getsockopt(fd, 6, RAR_DTYPE, v, &len));
+	ROW(EFAULT, "get, value",
+	    getsockopt(fd, SOL_RAR, RAR_DTYPE, (void *)8, &len));
+	ROW(EFAULT, "get, length", getsockopt(fd, SOL_RAR, RAR_DTYPE, v, NULL));
+	len = -1;
+	ROW(EINVAL, "get, length -1",
+	    getsockopt(fd, SOL_RAR, RAR_DTYPE, v, &len));
+}
+
+TEST(options)
+{
+	struct rar_data d;
+	uint32_t v;
+	int fd[2], pid;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	misuse_options(_metadata, fd[0]);
+
+	EXPECT_EQ(0, get(fd[0], RAR_DTYPE, &v, 4));
+	EXPECT_EQ(RAR_F32, v);
+	EXPECT_EQ(0, get(fd[0], RAR_REDOP, &v, 4));
+	EXPECT_EQ(RAR_SUM, v);
+	EXPECT_EQ(0, get(fd[0], RAR_OP_TIMEOUT, &v, 4));
+	EXPECT_EQ(0, v);
+	EXPECT_EQ(0, get(fd[0], RAR_OWNER, &pid, 4));
+	EXPECT_EQ(getpid(), pid);
+	EXPECT_EQ(0, set_u32(fd[0], RAR_OP_TIMEOUT, 12345));
+	EXPECT_EQ(0, get(fd[0], RAR_OP_TIMEOUT, &v, 4));
+	EXPECT_EQ(12345, v);
+
+	EXPECT_EQ(0, get(fd[0], RAR_SCHEDULE, &v, 4));
+	EXPECT_EQ(RAR_BY_RANKS, v);
+
+	/* the default type is what a bare send() uses */
+	EXPECT_EQ(0, works(fd, 2, 1));
+	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_BXOR));
+	EXPECT_EQ(-EOPNOTSUPP, rar_send(fd[0], &v, 4, 0, NULL));
+	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_AVG));
+	EXPECT_EQ(-EOPNOTSUPP, rar_send(fd[0], &v, 4, 0, NULL));
+	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_SUM));
+	d = (struct rar_data){ .id = 0, .count = 10, .size = 2, .dtype = RAR_I64 };
+	for (int r = 0; r < 2; r++) {
+		char buf[80];
+
+		ASSERT_EQ(0, set_u32(fd[r], RAR_DTYPE, RAR_I64));
+		rar_fill(&d, r, 0, 10, buf);
+		EXPECT_EQ(-EINVAL, rar_send(fd[r], buf, 76, 0, NULL));
+		EXPECT_EQ(0, rar_send(fd[r], buf, 80, 0, NULL));
+	}
+	EXPECT_EQ(0, collect_all(fd, &d));
+}
+
+TEST(options_of_sol_socket)
+{
+	struct rar_ring ring = lo_ring(2, 1);
+	int one = 1, v = 0;
+	socklen_t len = sizeof(v);
+	int pair[2], fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	for (int r = 0; r < 2; r++) {
+		pair[r] = rar_socket();
+		ASSERT_EQ(0, setsockopt(pair[r], SOL_SOCKET, SO_BINDTODEVICE,
+					"lo", 3));
+		ASSERT_EQ(0, setsockopt(pair[r], SOL_SOCKET, SO_PRIORITY, &one,
+					4));
+		ASSERT_EQ(0, setsockopt(pair[r], SOL_SOCKET, SO_MARK, &one, 4));
+		ASSERT_EQ(0, rar_join_start(pair[r], &ring, r));
+	}
+	for (int r = 0; r < 2; r++) {
+		ASSERT_EQ(0, rar_join_wait(pair[r], 8000));
+	}
+	EXPECT_EQ(0, works(pair, 2, 1));
+	ring_down(pair, 2);
+	ASSERT_EQ(0, ring_up(&fd, 1, 2));
+	EXPECT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_TYPE, &v, &len));
+	EXPECT_EQ(SOCK_SEQPACKET, v);
+	EXPECT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &v, &len));
+	EXPECT_EQ(AF_RAR, v);
+	EXPECT_EQ(0, works(&fd, 1, 1));
+}
+
+/* ------------------------------------------------------------ asking */
+
+TEST(info)
+{
+	struct rar_info info[3];
+	int fd[3];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("local", "0"));
+	ASSERT_EQ(0, ring_up(fd, 3, 0x1122334455667788ull));
+	ASSERT_EQ(0, works(fd, 3, 1));
+	ASSERT_EQ(0, works(fd, 3, 2));
+	for (uint32_t r = 0; r < 3; r++) {
+		struct rar_info *i = &info[r];
+
+		ASSERT_EQ(0, get(fd[r], RAR_INFO, i, sizeof(*i)));
+		EXPECT_EQ(RAR_S_RUN, i->state);
+		EXPECT_EQ(RAR_PATH_INGRESS, i->rx_path);
+		EXPECT_EQ(r, i->rank);
+		EXPECT_EQ(3, i->size);
+		EXPECT_EQ(0x1122334455667788ull, i->group);
+		EXPECT_NE(0, i->epoch);
+		EXPECT_EQ(info[0].epoch, i->epoch);
+		EXPECT_EQ(info[0].payload, i->payload);
+		EXPECT_LT(1000, i->payload);
+		EXPECT_EQ(0, i->payload % 16);
+		EXPECT_GT(i->mtu, i->payload);
+		EXPECT_GT(3, i->mtu_rank);
+		EXPECT_LT(0, i->srtt_us);
+		EXPECT_LT(0, i->rto_us);
+		EXPECT_LT(0, i->window);
+		EXPECT_EQ(2, i->ops_posted);
+		EXPECT_EQ(2, i->ops_complete);
+		EXPECT_GE(2, i->ops_released);
+		/* one block of 4000 bytes, in one phase or both */
+		EXPECT_LE(2 * 4000, i->bytes_tx);
+		EXPECT_LE(2 * 4000, i->bytes_rx);
+		EXPECT_GE(2 * 2 * 4000, i->bytes_rx);
+		EXPECT_LE(2, i->packets_tx);
+		EXPECT_LE(2, i->packets_rx);
+		EXPECT_EQ(0, i->early_bytes);
+		EXPECT_EQ(0, i->resume_op);
+		EXPECT_GT(10000, i->prev_silent_ms);
+		EXPECT_GT(10000, i->next_silent_ms);
+		EXPECT_EQ(0, i->__pad);
+	}
+}
+
+TEST(info_path_udp)
+{
+	struct rar_info info;
+	int64_t encap;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("rx_path", "udp"));
+	ASSERT_EQ(0, sysctl_write("local", "0"));
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	encap = rar_counter("RarRxEncap");
+	EXPECT_EQ(0, works(fd, 2, 1));
+	EXPECT_EQ(0, rar_info(fd[0], &info));
+	EXPECT_EQ(RAR_PATH_UDP, info.rx_path);
+	EXPECT_EQ(0, rar_counter("RarRxIngress"));
+	EXPECT_LT(encap, rar_counter("RarRxEncap"));
+}
+
+TEST(peers)
+{
+	struct rar_peer peer[4], zero = { 0 };
+	socklen_t len;
+	int fd[3];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 3, 1));
+	for (int r = 0; r < 3; r++) {
+		memset(peer, 0, sizeof(peer));
+		len = sizeof(peer);
+		ASSERT_EQ(0, getsockopt(fd[r], SOL_RAR, RAR_PEERS, peer, &len));
+		EXPECT_EQ(3 * sizeof(peer[0]), len);
+		EXPECT_EQ(0, memcmp(&peer[3], &zero, sizeof(zero)));
+		for (uint32_t p = 0; p < 3; p++) {
+			EXPECT_EQ(p, peer[p].rank);
+			EXPECT_EQ(0, peer[p].__pad);
+			EXPECT_EQ(AF_RAR, peer[p].addr.srar_family);
+			EXPECT_EQ(p, peer[p].addr.srar_rank);
+			EXPECT_EQ(3, peer[p].addr.srar_size);
+			EXPECT_EQ(1, peer[p].addr.srar_group);
+			EXPECT_EQ(AF_INET, peer[p].addr.srar_af);
+			EXPECT_EQ(htons(RAR_DEFAULT_PORT),
+				  peer[p].addr.srar_port);
+			EXPECT_EQ(127, peer[p].addr.srar_addr[0]);
+		}
+	}
+}
+
+TEST(peers_from)
+{
+	struct rar_peer peer[3];
+	socklen_t len;
+	uint32_t v;
+	int fd[3];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 3, 1));
+	for (uint32_t from = 0; from < 5; from++) {
+		ASSERT_EQ(0, set_u32(fd[0], RAR_PEERS_FROM, from));
+		EXPECT_EQ(0, get(fd[0], RAR_PEERS_FROM, &v, 4));
+		EXPECT_EQ(from, v);
+		len = 2 * sizeof(peer[0]);
+		ASSERT_EQ(0, getsockopt(fd[0], SOL_RAR, RAR_PEERS, peer, &len));
+		EXPECT_EQ((from > 2 ? 0 : from == 2 ? 1 : 2) * sizeof(peer[0]), len);
+		for (uint32_t p = 0; p < len / sizeof(peer[0]); p++) {
+			EXPECT_EQ(from + p, peer[p].rank);
+			EXPECT_EQ(from + p, peer[p].addr.srar_rank);
+		}
+	}
+}
+
+TEST(caps)
+{
+	struct rar_caps caps, first;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	ASSERT_EQ(0, get(fd[0], RAR_CAPS, &first, sizeof(first)));
+	ASSERT_EQ(0, get(fd[1], RAR_CAPS, &caps, sizeof(caps)));
+	EXPECT_EQ(0, memcmp(&caps, &first, sizeof(caps)));
+	EXPECT_EQ(1, caps.wire_version);
+	EXPECT_EQ(1 << RAR_ALLREDUCE, caps.collectives);
+	for (int i = 0; i < 16; i++) {
+		/* Bits 1 to 12: all types; f32, f64, f16 and bf16 only as numbers. */
+		uint32_t floats = 1 << RAR_F32 | 1 << RAR_F64 | 1 << RAR_F16 | 1 << RAR_BF16;
+		uint32_t all = i < RAR_SUM || i > RAR_LXOR ? 0 : 0x1ffe;
+
+		EXPECT_EQ(i <= RAR_MAX ? all : all & ~floats, caps.dtypes[i]);
+	}
+}
+
+/* Short reads give a prefix, long ones the size the kernel knows. */
+TEST(sized_structures)
+{
+	static const struct {
+		const char *name;
+		int option;
+		socklen_t size;
+	} rows[] = {
+		{ "RAR_INFO", RAR_INFO, sizeof(struct rar_info) },
+		{ "RAR_ERROR", RAR_ERROR, sizeof(struct rar_error) },
+		{ "RAR_CAPS", RAR_CAPS, sizeof(struct rar_caps) },
+	};
+	static const socklen_t lengths[] = { 4, 13, 24, 100, 256 };
+	unsigned char full[256], part[256];
+	socklen_t len, want;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	for (int i = 0; i < 3; i++) {
+		len = rows[i].size;
+		ASSERT_EQ(0, getsockopt(fd, SOL_RAR, rows[i].option, full, &len));
+		ASSERT_EQ(rows[i].size, len);
+		for (len = 0; len < 4; len++) {
+			ROW(EINVAL, rows[i].name,
+			    getsockopt(fd, SOL_RAR, rows[i].option, part, &len));
+		}
+		for (int k = 0; k < 5; k++) {
+			memset(part, 0xee, sizeof(part));
+			len = lengths[k];
+			want = len < rows[i].size ? len : rows[i].size;
+			ASSERT_EQ(0, getsockopt(fd, SOL_RAR, rows[i].option,
+						part, &len));
+			EXPECT_EQ(want, len)
+				TH_LOG("%s %u", rows[i].name, lengths[k]);
+			/* 24 bytes hold no time or counter that moves */
+			EXPECT_EQ(0, memcmp(part, full, want < 24 ? want : 24));
+			for (size_t b = want; b < sizeof(part); b++) {
+				ASSERT_EQ(0xee, part[b])
+					TH_LOG("%s: byte %zu written",
+					       rows[i].name, b);
+			}
+		}
+	}
+}
+
+/* ------------------------------------------------------------ sysctl */
+
+static const struct {
+	const char *name, *low, *high, *good;
+} sysctls[] = {
+	{ "port", "0", "65536", "20000" },
+	{ "rx_path", "", "tcp", "udp" },
+	{ "window", "0", "-1", "1048576" },
+	{ "mem", "0", "-1", "8388608" },
+	{ "early_bytes", "-1", "99999999999", "1048576" },
+	{ "copy_step", "-1", "1073741825", "65536" },
+	{ "join_ms", "0", "-1", "5000" },
+	{ "dead_ms", "0", "-1", "3000" },
+	{ "linger_ms", "-1", "99999999999", "1000" },
+	{ "max_members", "-1", "99999999999", "7" },
+	{ "max_groups", "-1", "99999999999", "7" },
+	{ "super_chunks", "0", "65", "64" },
+	{ "local", "-1", "2", "0" },
+	{ "lanes", "0", "9", "4" },
+};
+
+#define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))
+
+static int write_as_nobody(void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < NSYSCTLS; i++)
+		if (sysctl_write(sysctls[i].name, sysctls[i].good) != -EACCES)
+			return i + 1;
+	return 0;
+}
+
+TEST(sysctl_bounds)
+{
+	char before[64], after[64];
+
+	ASSERT_EQ(0, rar_private_net());
+	for (size_t i = 0; i < NSYSCTLS; i++) {
+		const char *name = sysctls[i].name;
+
+		ASSERT_EQ(0, sysctl_read(name, before, sizeof(before)))
+			TH_LOG("%s", name);
+		if (sysctls[i].low[0]) {
+			EXPECT_EQ(-EINVAL, sysctl_write(name, sysctls[i].low))
+				TH_LOG("%s = %s", name, sysctls[i].low);
+		}
+		EXPECT_EQ(-EINVAL, sysctl_write(name, sysctls[i].high))
+			TH_LOG("%s = %s", name, sysctls[i].high);
+		EXPECT_EQ(-EINVAL, sysctl_write(name, "rubbish"))
+			TH_LOG("%s = rubbish", name);
+		EXPECT_EQ(0, sysctl_read(name, after, sizeof(after)));
+		EXPECT_STREQ(before, after) TH_LOG("%s", name);
+		EXPECT_EQ(0, sysctl_write(name, sysctls[i].good))
+			TH_LOG("%s = %s", name, sysctls[i].good);
+		EXPECT_EQ(0, sysctl_read(name, after, sizeof(after)));
+		EXPECT_STREQ(sysctls[i].good, after) TH_LOG("%s", name);
+	}
+	EXPECT_EQ(0, as_nobody(write_as_nobody, NULL));
+	/* every namespace has its own */
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_read("port", after, sizeof(after)));
+	EXPECT_STREQ("18118", after);
+	ASSERT_EQ(0, sysctl_read("rx_path", after, sizeof(after)));
+	EXPECT_STREQ("ingress", after);
+}
+
+static int write_in_own_namespace(void *arg)
+{
+	(void)arg;
+	prctl(PR_SET_DUMPABLE, 1);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+		return errno == EPERM || errno == ENOSPC ? 77 : errno;
+	return -sysctl_write("window", "262144");
+}
+
+TEST(sysctl_user_namespace)
+{
+	int status = as_nobody(write_in_own_namespace, NULL);
+
+	if (status == 77)
+		SKIP(return, "user namespaces are closed to nobody here");
+	EXPECT_EQ(0, status);
+}
+
+/* ------------------------------------------------------------ /proc */
+
+TEST(proc_files)
+{
+	static const char *const names[] = {
+		"/proc/self/net/rar", "/proc/self/net/rar_netstat",
+		"/proc/self/net/rar_reduce",
+	};
+	char buf[8192];
+	int fd[2], f;
+	ssize_t n;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 4242));
+	for (int i = 0; i < 3; i++) {
+		f = open(names[i], O_RDONLY);
+		ASSERT_LE(0, f) TH_LOG("%s", names[i]);
+		n = read(f, buf, sizeof(buf) - 1);
+		ASSERT_LT(0, n) TH_LOG("%s", names[i]);
+		buf[n] = 0;
+		close(f);
+		if (!i) {
+			EXPECT_EQ(0, strncmp(buf, "family 22 ", 10));
+			EXPECT_NE(NULL, strstr(buf, "\n0000000000001092 0 2 run "));
+			EXPECT_NE(NULL, strstr(buf, "\n0000000000001092 1 2 run "));
+		}
+	}
+	EXPECT_EQ(-ENOENT, rar_counter("RarNoSuchCounter"));
+	EXPECT_LE(2, rar_counter("RarGroupsJoined"));
+	EXPECT_EQ(0, rar_counter("RarGroupsFailed"));
+	/* one namespace does not see another */
+	ASSERT_EQ(0, rar_private_net());
+	EXPECT_EQ(0, rar_counter("RarGroupsJoined"));
+}
+
+int main(int argc, char **argv)
+{
+	return sock_main(argc, argv);
+}
