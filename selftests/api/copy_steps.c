@@ -22,8 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define PAGE		4096ul
 #define SYNC_S		60
@@ -568,15 +567,7 @@ static void run_one(const struct test *t, uint64_t group)
 
 int main(void)
 {
-	const char *why;
-
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (rar_private_net())
-		ksft_exit_skip("no network namespaces\n");
+	rar_begin_private();
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(tests));
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++)

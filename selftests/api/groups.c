@@ -14,8 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SYNC_S	30
 
@@ -527,15 +526,9 @@ static int run(size_t i)
 
 int main(int argc, char **argv)
 {
-	const char *why;
-
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (access("/run/netns/rar3", F_OK) || rar_private_net())
-		ksft_exit_skip("run me as lib/in_topo.sh 4 groups\n");
+	rar_begin_in_topo(4, "groups");
+	if (rar_private_net())
+		ksft_exit_fail_msg("no network namespace\n");
 	rar_write("/proc/sys/net/rar/max_members", "4096");
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(tests));

@@ -11,8 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define MEMBERS	16384u
 #define SAMPLE	512u		/* the first and the last so many are timed */
@@ -161,13 +160,8 @@ int main(void)
 	struct rlimit files = { MEMBERS + 100, MEMBERS + 100 };
 	size_t room = MEMBERS * 160;
 	char *text = malloc(room);
-	const char *why;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	if (rar_private_net() || setrlimit(RLIMIT_NOFILE, &files) ||
 	    rar_write("/proc/sys/net/rar/max_members", "65536") ||
 	    rar_write("/sys/module/rar/parameters/max_members", "65536"))

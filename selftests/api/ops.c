@@ -13,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SYNC_S	60
 
@@ -472,16 +471,9 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	const char *why;
 	int failed;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (rar_private_net())
-		ksft_exit_skip("needs root\n");
+	rar_begin_private();
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(tests));
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {

@@ -17,8 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define PAGE	4096ul
 #define PATIENT_MS	3000
@@ -199,14 +198,9 @@ static int stalled_answer(void)
 int main(void)
 {
 	struct sigaction act = { .sa_handler = on_signal };
-	const char *why;
 	struct page p;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	if (page_get(&p))
 		ksft_exit_skip("no userfaultfd in this kernel\n");
 	page_give(&p);

@@ -14,8 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define OPS	300
 #define WAIT_MS	30000
@@ -326,13 +325,7 @@ int main(void)
 {
 	const char *why;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (rar_private_net())
-		ksft_exit_skip("needs root\n");
+	rar_begin_private();
 	barrier = rar_shared(sizeof(*barrier));
 	ksft_set_plan(ARRAY_SIZE(tests));
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {

@@ -16,8 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define PAGE	4096ul
 #define LEN	(1ul << 20)	/* of a region */
@@ -321,14 +320,9 @@ static const struct test {
 
 int main(void)
 {
-	const char *why;
 	int64_t pinned;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	barrier = rar_shared(sizeof(*barrier));
 	pinned = rar_pinned();
 	ksft_set_plan(ARRAY_SIZE(tests) + 1);

@@ -15,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SIZE		4
 #define DEAD_MS		500u
@@ -278,15 +277,8 @@ static bool test_none(void)
 int main(void)
 {
 	char ms[16];
-	const char *why;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (rar_private_net())
-		ksft_exit_skip("needs root\n");
+	rar_begin_private();
 	snprintf(ms, sizeof(ms), "%u", DEAD_MS);
 	rar_write("/proc/sys/net/rar/dead_ms", ms);
 	ksft_set_plan(4);

@@ -23,8 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define PAGE		4096ul
 #define HUGE		(2ul << 20)
@@ -1549,14 +1548,9 @@ static void run_one(const struct test *t, uint64_t group)
 
 int main(int argc, char **argv)
 {
-	const char *why;
 	int64_t pinned;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(tests) + 1);
 	pinned = rar_pinned();

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define MAX	4
 
@@ -238,15 +237,9 @@ static int disagree_schedule(uint32_t n, uint32_t odd)
 
 int main(void)
 {
-	const char *why = rar_missing();
 	int bad;
 
-	rar_init();
-	ksft_print_header();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (rar_private_net())
-		ksft_exit_fail_msg("no network namespace\n");
+	rar_begin_private();
 	rar_write("/proc/sys/net/rar/join_ms", "3000");
 	ksft_set_plan(NDISAGREEMENTS + 4);
 

@@ -34,8 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SIZE		4
 #define GROUP		0xfa11ed
@@ -517,7 +516,7 @@ int main(int argc, char **argv)
 		{ "self", 1, NULL, 's' }, { "within", 1, NULL, 'w' },
 		{ "unharmed", 0, NULL, 'u' }, { "late", 0, NULL, 'L' }, { 0 },
 	};
-	const char *cut = NULL, *why = rar_missing();
+	const char *cut = NULL;
 	bool kill_too = false;
 	struct plan *p;
 	int c;
@@ -548,12 +547,11 @@ int main(int argc, char **argv)
 		default: return 2;
 		}
 	}
-	rar_init();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (cut)
+	if (cut) {
+		rar_init();
 		return cut_case(p, cut, kill_too);
-	ksft_print_header();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	}
+	rar_begin();
 	all_cases();
 }

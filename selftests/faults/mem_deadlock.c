@@ -13,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define HOSTS		2
 #define JOBS		2
@@ -170,13 +169,7 @@ static int prepare(uint32_t host)
 
 int main(void)
 {
-	const char *why;
-
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	if (prepare(0) || prepare(1))
 		ksft_exit_skip("run me as lib/in_topo.sh 2 mem_deadlock\n");
 	shared = rar_shared(sizeof(*shared));

@@ -18,8 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define AREA	(2u << 20)
 #define DEAD_MS	2000
@@ -300,13 +299,8 @@ static bool run_plan(const struct plan *p)
 int main(int argc, char **argv)
 {
 	int64_t pinned;
-	const char *why;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(plans) + 1);
 	pinned = rar_pinned();

@@ -25,8 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SEATS		4
 #define RINGS		3		/* at most, one after the other */
@@ -606,7 +605,6 @@ static void partition(void)
 
 int main(int argc, char **argv)
 {
-	const char *why = rar_missing();
 	int c;
 
 	while ((c = getopt(argc, argv, "N:r:p:q:l")) != -1) {
@@ -621,12 +619,9 @@ int main(int argc, char **argv)
 	}
 	if (!opt.netns || !opt.part != !opt.unite)
 		return KSFT_FAIL;
-	rar_init();
 	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
 		dead_ms = 6000;
-	ksft_print_header();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	if (opt.part)
 		partition();
 	else

@@ -25,8 +25,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SEATS		6
 #define GROUP		0x50a4
@@ -615,7 +614,6 @@ static void all_rounds(void)
 
 int main(int argc, char **argv)
 {
-	const char *why = rar_missing();
 	int c;
 
 	while ((c = getopt(argc, argv, "N:r:f:d:c:v")) != -1) {
@@ -631,10 +629,7 @@ int main(int argc, char **argv)
 	}
 	if (!opt.netns)
 		return KSFT_FAIL;
-	rar_init();
-	ksft_print_header();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	all_rounds();
 	ksft_finished();
 }

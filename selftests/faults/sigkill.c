@@ -21,8 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define GROUP		0x6b111ed
 #define MAX_RANKS	16
@@ -352,7 +351,6 @@ static void last_delivery(void)
 
 int main(int argc, char **argv)
 {
-	const char *why = rar_missing();
 	int c;
 
 	while ((c = getopt(argc, argv, "n:r:N:l:")) != -1) {
@@ -366,13 +364,10 @@ int main(int argc, char **argv)
 	}
 	if (opt.size < 2 || opt.size > MAX_RANKS)
 		return KSFT_FAIL;
-	rar_init();
 	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
 		dead_ms = 6000;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	ksft_print_header();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	if (opt.last >= 0)
 		last_delivery();
 	else

@@ -27,8 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SYSCTL		"/proc/sys/net/rar/"
 #define PROCS_MAX	16
@@ -685,7 +684,6 @@ static void prepare(void)
 
 int main(int argc, char **argv)
 {
-	const char *why;
 	int c, holder;
 
 	while ((c = getopt(argc, argv, "t:p:")) != -1) {
@@ -696,11 +694,7 @@ int main(int argc, char **argv)
 	}
 	if (processes < 1 || processes > PROCS_MAX)
 		return KSFT_FAIL;
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	ksft_set_plan(4);
 	prepare();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -20,8 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define HOARDER		65534
 #define OTHER_USER	1000
@@ -446,14 +445,9 @@ static bool test_ports(void)
 
 int main(void)
 {
-	const char *why;
 	bool left;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	if (geteuid() || setrlimit(RLIMIT_NOFILE, &many_files) ||
 	    rar_private_net())
 		ksft_exit_skip("needs root\n");

@@ -18,8 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define HOARDER		1000
 #define OTHER_USER	1001
@@ -332,13 +331,7 @@ static bool test_closed(void)
 
 int main(void)
 {
-	const char *why;
-
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	/* Of the initial namespace, if this is it. */
 	rar_write("/proc/sys/net/rar/dead_ms", "300");
 	rar_write("/proc/sys/net/rar/linger_ms", "300");

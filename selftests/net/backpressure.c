@@ -24,8 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SIZE		3
 #define A_COUNT		32768u		/* f32: 128 KiB */
@@ -550,15 +549,8 @@ static const struct plan plans[] = {
 int main(int argc, char **argv)
 {
 	bool full = argc > 1 && !strcmp(argv[1], "full");
-	const char *why;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (access("/run/netns/rar2", F_OK))
-		ksft_exit_skip("run me as lib/in_topo.sh 3 backpressure\n");
+	rar_begin_in_topo(3, "backpressure");
 	shared = rar_shared(sizeof(*shared));
 	ksft_set_plan(ARRAY_SIZE(plans));
 	for (plan = plans; plan < plans + ARRAY_SIZE(plans); plan++) {

@@ -19,8 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define MAX_RANKS	8
 #define COUNT		1024		/* elements: 4 KiB */
@@ -203,7 +202,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	const char *why = rar_missing();
 	int c;
 
 	while ((c = getopt(argc, argv, "N:n:o:c:m:u")) != -1) {
@@ -217,10 +215,7 @@ int main(int argc, char **argv)
 		default: return KSFT_FAIL;
 		}
 	}
-	rar_init();
-	ksft_print_header();
-	if (why)
-		ksft_exit_skip("%s\n", why);
+	rar_begin();
 	run();
 	ksft_finished();
 }

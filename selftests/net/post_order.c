@@ -22,8 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
-#include "rar_util.h"
+#include "begin.h"
 
 #define SIZE		3
 #define MAX_OPS		3
@@ -288,15 +287,10 @@ int main(int argc, char **argv)
 {
 	bool full = argc > 1 && !strcmp(argv[1], "full");
 	struct rar_ring ring = { .size = SIZE };
-	const char *why;
 
-	ksft_print_header();
-	rar_init();
-	why = rar_missing();
-	if (why)
-		ksft_exit_skip("%s\n", why);
-	if (access("/run/netns/rar2", F_OK) || rar_private_net())
-		ksft_exit_skip("run me as lib/in_topo.sh 3 post_order\n");
+	rar_begin_in_topo(3, "post_order");
+	if (rar_private_net())
+		ksft_exit_fail_msg("no network namespace\n");
 	home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	ksft_set_plan(ARRAY_SIZE(tests));
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kselftest.h"
+#include "begin.h"
 #include "oracle.h"
 #include "rar_util.h"
 
@@ -208,14 +208,9 @@ static const struct {
 
 int main(void)
 {
-	const char *missing;
 	size_t i;
 
-	ksft_print_header();
-	rar_init();
-	missing = rar_missing();
-	if (missing)
-		ksft_exit_skip("%s\n", missing);
+	rar_begin();
 	ksft_set_plan(ARRAY_SIZE(tests));
 	if (rar_private_net())
 		ksft_exit_fail_msg("no network namespace\n");
