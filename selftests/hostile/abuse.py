@@ -13,6 +13,7 @@ its own group, but no other one of the same hosts.
 """
 import fcntl
 import os
+import pathlib
 import random
 import socket
 import struct
@@ -21,12 +22,15 @@ import sys
 import time
 import traceback
 
-import badpkt as bp
-from badpkt import (RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE,
-                    COMMIT, ABORT, RESET, FIN, FIN_ACK, Packet, note)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import live
+import rarpkt
+from live import note
+from rarpkt import (RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE,
+                    COMMIT, ABORT, RESET, FIN, FIN_ACK, Packet)
 
 LATE = 20
-N = bp.N
+N = live.N
 PORT = 18118
 EARLY_TRUESIZE = 8      # held memory per credit, see design/link.rst
 REPLIES = 16            # answers to strangers per tick and namespace
@@ -61,13 +65,13 @@ def test(name):
 # ------------------------------------------------------------------ wire
 
 def mac(ns, dev="eth0"):
-    bp.enter(ns)
+    rarpkt.enter(ns)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         return fcntl.ioctl(s, 0x8927, struct.pack("16s16x", dev.encode()))[18:24]
 
 
 def raw_socket(ns, dev):
-    bp.enter(ns)
+    rarpkt.enter(ns)
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     s.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)       # SO_RCVBUFFORCE
     s.bind((dev, 3))
@@ -126,7 +130,7 @@ class Wire:
 
 
 def address(host):
-    return bp.address(host)
+    return live.address(host)
 
 
 def packet(wire, victim, source, srank, kind, token, body, group):
@@ -171,8 +175,8 @@ class Flood:
 # ------------------------------------------------------------------ rings
 
 def counters(rank):
-    bp.enter(f"rar{rank}")
-    return {k[3:]: v for k, v in bp.tables("rar_netstat").items()}
+    rarpkt.enter(f"rar{rank}")
+    return {k[3:]: v for k, v in rarpkt.tables("rar_netstat").items()}
 
 
 def moved(rank, before):
@@ -186,25 +190,25 @@ def kernel_bytes():
 
 
 def sysctl(rank, name):
-    bp.enter(f"rar{rank}")
+    rarpkt.enter(f"rar{rank}")
     with open("/proc/sys/net/rar/" + name) as f:
         return int(f.read())
 
 
 def set_all(name, value):
     for r in range(N):
-        bp.enter(f"rar{r}")
-        bp.sysctl(name, value)
+        rarpkt.enter(f"rar{r}")
+        rarpkt.sysctl(name, value)
 
 
 def early_bytes(ring, rank):
     """RAR_INFO.early_bytes"""
-    info = ring.fd[rank].getsockopt(bp.SOL_RAR, 8, 512)
+    info = ring.fd[rank].getsockopt(rarpkt.SOL_RAR, 8, 512)
     return struct.unpack_from("=Q", info, 152)[0]
 
 
 def works(ring, rounds=1, count=COUNT):
-    return all(ring.allreduce(bp.Data(count)) for _ in range(rounds))
+    return all(ring.allreduce(live.Data(count)) for _ in range(rounds))
 
 
 def errors(ring):
@@ -252,7 +256,7 @@ class Known:
         self.epoch = self.last(0, type=RS).token
 
     def last(self, rank, **want):
-        return bp.last(self.packets[rank], **want)
+        return live.last(self.packets[rank], **want)
 
     def forged(self, victim, p, **change):
         """The packet from the attacker's device."""
@@ -277,12 +281,12 @@ def sized(rar, length):
 def open_member(rank, group, size=N):
     """A member that begins to join and does not wait."""
     def sockaddr(r):
-        a = bytearray(bp.sockaddr(r, group))
+        a = bytearray(live.sockaddr(r, group))
         struct.pack_into("=II", a, 12, r, size)
         return bytes(a)
-    bp.enter(f"rar{rank}")
-    s = socket.socket(bp.AF_RAR, socket.SOCK_SEQPACKET)
-    s.setsockopt(bp.SOL_RAR, bp.RAR_JOIN,
+    rarpkt.enter(f"rar{rank}")
+    s = socket.socket(rarpkt.AF_RAR, socket.SOCK_SEQPACKET)
+    s.setsockopt(rarpkt.SOL_RAR, live.RAR_JOIN,
                  sockaddr(rank) + sockaddr((rank + 1) % size))
     return s
 
@@ -292,8 +296,8 @@ class Victims:
 
     def __init__(self):
         self.rings, self.fds = [], []
-        running, failed, left = bp.Ring(), bp.Ring(), bp.Ring()
-        failed.fd[1].setsockopt(bp.SOL_RAR, 6, bytes(4))        # RAR_ABORT
+        running, failed, left = live.Ring(), live.Ring(), live.Ring()
+        failed.fd[1].setsockopt(rarpkt.SOL_RAR, 6, bytes(4))        # RAR_ABORT
         left.close()
         self.rings += [running, failed]
         for group, members in ((0x70176, ((1, N),)), (0x515e, ((1, N), (0, N + 1)))):
@@ -389,7 +393,7 @@ def amplification(wire):
 
 @test("answers to strangers are few")
 def answer_rate(wire):
-    ring = bp.Ring()
+    ring = live.Ring()
     works(ring)
     ok = True
     for name, kind, body in (("RS", RS, bytes(40)), ("JOIN", JOIN,
@@ -426,7 +430,7 @@ def spoofed(wire, ring, n):
 
 @test("spoofed packets of all types while an operation waits")
 def off_path(wire):
-    ring, data = bp.Ring(), bp.Data(COUNT)
+    ring, data = live.Ring(), live.Data(COUNT)
     ok = works(ring)
     frames = spoofed(wire, ring, 1500)
     before = counters(1)
@@ -446,19 +450,19 @@ def off_path(wire):
 
 @test("a group joins and works during a flood from outside")
 def join_in_flood(wire):
-    other = bp.Ring()
+    other = live.Ring()
     works(other)
     frames = spoofed(wire, other, 500) + [
         packet(wire, r, N, (r - 1) % N, JOIN, 0, join_body(token(), pad=8),
                other.group).frame() for r in range(N) for _ in range(100)]
     start = time.monotonic()
-    ring = bp.Ring()
+    ring = live.Ring()
     alone = time.monotonic() - start
     ring.close()
     with Flood(wire, frames):
         time.sleep(0.3)
         start = time.monotonic()
-        ring = bp.Ring()
+        ring = live.Ring()
         joined = time.monotonic() - start
         ok = fine(ring, "the new group") and fine(other, "the one that is flooded")
     note(f"abuse join takes {alone * 1000:.0f} ms, in a flood "
@@ -483,9 +487,9 @@ def ask_for_nonce(wire, group):
 
 @test("a nonce learned by asking is no weapon from another address")
 def learned_nonce(wire):
-    ring = bp.Ring.__new__(bp.Ring)
-    bp.Ring.group += 1
-    ring.group, ring.fd = bp.Ring.group, [None] * N
+    ring = live.Ring.__new__(live.Ring)
+    live.Ring.group += 1
+    ring.group, ring.fd = live.Ring.group, [None] * N
     ring.fd[1] = open_member(1, ring.group)
     nonce = ask_for_nonce(wire, ring.group)
     for r in (0, 2):
@@ -515,12 +519,12 @@ def learned_nonce(wire):
 def record(wire, tombstone_ms):
     """All that the ranks send in one life of a group: join, operations, failure."""
     wire.listen()
-    ring = bp.Ring()
+    ring = live.Ring()
     works(ring, 4)
     for r in (1, 2):
-        ring.post(r, bp.Data(COUNT))    # never complete
+        ring.post(r, live.Data(COUNT))    # never complete
     time.sleep(0.3)
-    ring.fd[1].setsockopt(bp.SOL_RAR, 6, bytes(4))      # RAR_ABORT
+    ring.fd[1].setsockopt(rarpkt.SOL_RAR, 6, bytes(4))      # RAR_ABORT
     time.sleep(0.1)
     set_all("dead_ms", tombstone_ms // 2)
     ring.close()
@@ -539,9 +543,9 @@ def replayed(wire, tombstone_ms, drop):
     if tombstone_ms < 1000:
         time.sleep(tombstone_ms / 1000 + 0.5)
     before = [counters(r) for r in range(N)]
-    bp.Ring.group = group - 1
+    live.Ring.group = group - 1
     with Flood(wire, frames):
-        ring, data = bp.Ring(), bp.Data(COUNT)
+        ring, data = live.Ring(), live.Data(COUNT)
         ok = works(ring, 10)
         for r in (1, 2):
             ring.post(r, data)
@@ -572,7 +576,7 @@ class Bystander:
     """Another group of the same hosts: it must not notice."""
 
     def __init__(self):
-        self.ring = bp.Ring()
+        self.ring = live.Ring()
         works(self.ring)
 
     def fine(self, rounds=20):
@@ -599,7 +603,7 @@ def early_frames(known, ring, op, ahead):
 
 @test("insider: a flood of early packets beyond all credit")
 def early_flood(wire):
-    by, ring = Bystander(), bp.Ring()
+    by, ring = Bystander(), live.Ring()
     known = Known(wire, ring)
     frames = early_frames(known, ring, 3, 60)
     bound = EARLY_TRUESIZE * sysctl(1, "early_bytes")
@@ -641,7 +645,7 @@ def early_many(wire):
     set_all("mem", 16 << 20)
     by = Bystander()
     for what in ("", "closed groups give it back at once: "):
-        held = hoard_early(wire, [bp.Ring() for _ in range(4)])
+        held = hoard_early(wire, [live.Ring() for _ in range(4)])
         note(f"abuse {what}early of 4 groups={held} bound={4 << 20}")
         ok &= (3 << 20) < held <= 4 << 20 and by.fine()
     by.close()
@@ -651,7 +655,7 @@ def early_many(wire):
 
 @test("insider: storms of true ACKs and PROBEs change nothing")
 def storm(wire):
-    by, ring = Bystander(), bp.Ring()
+    by, ring = Bystander(), live.Ring()
     known = Known(wire, ring, 1.5)
     frames = [known.forged(1, known.last(2, type=ACK, drank=1)).frame(),
               known.forged(1, known.last(0, type=PROBE, drank=1)).frame()] * 200
@@ -691,7 +695,7 @@ def bogus_ack(ack):
 def bogus(wire):
     by, ok = Bystander(), True
     for _ in range(3):
-        ring, data = bp.Ring(), bp.Data(40 * COUNT)
+        ring, data = live.Ring(), live.Data(40 * COUNT)
         known = Known(wire, ring)
         ack = known.last(2, type=ACK, drank=1)
         frames = [known.forged(1, ack, payload=bogus_ack(ack)).frame()
@@ -710,7 +714,7 @@ def any_content(wire):
     by, ok = Bystander(), True
     for kind in (RS, AG, ACK, PROBE, COLLECT, PROPOSE, COMMIT, ABORT, FIN,
                  FIN_ACK, LATE, JOIN, JOIN_ACK, REJECT, RESET):
-        ring, data = bp.Ring(), bp.Data(4 * COUNT)
+        ring, data = live.Ring(), live.Data(4 * COUNT)
         epoch = Known(wire, ring, 0).epoch
         for r in range(N):
             ring.post(r, data)
@@ -728,7 +732,7 @@ def any_content(wire):
 
 @test("insider: optimistic ACKs of what the successor never got")
 def optimistic(wire):
-    by, ring, data = Bystander(), bp.Ring(), bp.Data(10 * COUNT)
+    by, ring, data = Bystander(), live.Ring(), live.Data(10 * COUNT)
     known = Known(wire, ring)
     ack = known.last(2, type=ACK, drank=1)
     cum = struct.unpack(">I", ack.payload[:4])[0]
@@ -746,7 +750,7 @@ def optimistic(wire):
     ok = not_wrong(ring, data)
     ring.close()
     time.sleep(0.5)
-    again = bp.Ring()
+    again = live.Ring()
     ok &= fine(again, "the next group") and by.fine()
     again.close()
     by.close()
@@ -761,7 +765,7 @@ def chosen():
 
 
 def run(name, function, wire):
-    log = bp.Log()
+    log = live.Log()
     start = time.monotonic()
     try:
         ok = function(wire)
@@ -778,8 +782,8 @@ def run(name, function, wire):
 
 def main():
     note(f"SEED={SEED}")
-    bp.path, bp.V6 = "xdp" if os.environ.get("RAR_XDP") else "ingress", False
-    bp.Ring.group = 0xab05e0
+    live.path, live.V6 = "xdp" if os.environ.get("RAR_XDP") else "ingress", False
+    live.Ring.group = 0xab05e0
     set_all("dead_ms", 10000)
     subprocess.run(["modprobe", "-q", "sch_netem"], check=False)
     wire = Wire()

@@ -16,13 +16,11 @@ before.
 Besides: packets whose bytes lie where they are not expected; news that is false,
 odd or old; and packets that are only passing through rank 1's host.
 """
-import array
 import ctypes
 import errno
 import mmap
 import os
 import pathlib
-import random
 import re
 import select
 import socket
@@ -33,210 +31,12 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK,
-                    PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, Packet, csum, enter, libc,
-                    sysctl, tables)
-
-RAR_JOIN, RAR_ERROR, RAR_INFO, RAR_OP = 1, 7, 8, 32
-SOL_PACKET, PACKET_VNET_HDR = 263, 15
-I32, SUM, MAX = 3, 1, 4
-N = 3
-COUNT = 2060        # elements: two chunks per block, the last one shorter
-BIG = 11900         # two chunks per block, in frames of more than a page
-COPIES = 2          # of each bad packet
-
-path, V6 = "ingress", False     # of the variant that runs
-rng = random.Random(int(os.environ.get("SEED", "1")))
-
-
-# ------------------------------------------------------------------ TAP
-
-tap_nr = tap_failed = 0
-
-
-def note(text):
-    print("#", text, flush=True)
-
-
-def result(ok, name):
-    global tap_nr, tap_failed
-    tap_nr += 1
-    tap_failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {tap_nr} {path} IPv{6 if V6 else 4}: "
-          f"{name}", flush=True)
-
-
-def skip(name, why):
-    global tap_nr
-    tap_nr += 1
-    print(f"ok {tap_nr} {path} IPv{6 if V6 else 4}: {name} # SKIP {why}", flush=True)
-
-
-# ------------------------------------------------------------------ counters
-
-def snmp6():
-    with open("/proc/self/net/snmp6") as f:
-        return {k: int(v) for k, v in (line.split() for line in f)}
-
-
-def counters(stack=()):
-    """Of rank 1: all drops, what was accepted, and the named ones of the stack."""
-    enter("rar1")
-    c = tables("rar_netstat")
-    out = {k[3:]: v for k, v in c.items()
-           if k.startswith("RarDrop") or k in ("RarRxData", "RarRxDup",
-                                               "RarEarlyHeld")}
-    if stack:
-        s = tables("snmp", "netstat")
-        s.update(snmp6())
-        out.update({k: s[k] for k in stack})
-    return out
-
-
-def moved(before, after):
-    return {k: after[k] - before[k] for k in after if after[k] != before[k]}
-
-
-class Log:
-    """New lines of the kernel log."""
-
-    def __init__(self):
-        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-        os.lseek(self.fd, 0, os.SEEK_END)
-
-    def lines(self):
-        out = []
-        while True:
-            try:
-                out.append(os.read(self.fd, 8192).decode(errors="replace"))
-            except BlockingIOError:
-                return out
-
-
-# ------------------------------------------------------------------ the ring
-
-def address(rank):
-    text = f"fd77::{rank + 1}" if V6 else f"10.77.0.{rank + 1}"
-    return socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET, text)
-
-
-def sockaddr(rank, group):
-    return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2),
-                       socket.AF_INET6 if V6 else socket.AF_INET, 0, 0, rank,
-                       N, 0, group, address(rank))
-
-
-class Data:
-    """An operation: random i32, and their sums, which no order changes."""
-
-    def __init__(self, count):
-        self.count = count
-        self.x = [array.array("i", rng.randbytes(4 * count)) for _ in range(N)]
-        self.sum = self.of(*range(N))
-
-    def of(self, *ranks, first=0, end=None):
-        """Bytes of the sum over some ranks."""
-        end = self.count if end is None else end
-        return array.array("I", (
-            sum(v) % (1 << 32) for v in zip(*(self.x[r][first:end] for r in ranks))
-        )).tobytes()
-
-
-class Ring:
-    """Three members of this process, one per namespace."""
-
-    group = 0xbad0
-
-    def __init__(self):
-        self.listen()
-        self.fd = [self.member(r) for r in range(N)]
-        for s in self.fd:
-            err = self.joined(s)
-            if err:
-                raise OSError(err, "join")
-
-    def listen(self):
-        Ring.group += 1
-        self.group = Ring.group
-        self.seen = []      # frames at p1
-        enter("rarbr")
-        self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
-                                 socket.htons(3))
-        self.tap.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)    # SO_RCVBUFFORCE
-        self.tap.bind(("p1", 3))
-        self.tap.setblocking(False)
-
-    def member(self, rank):
-        """It begins to join."""
-        enter(f"rar{rank}")
-        sysctl("rx_path", path)
-        s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
-        s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, self.group) +
-                     sockaddr((rank + 1) % N, self.group))
-        return s
-
-    def joined(self, s):
-        self.poll(s, select.POLLOUT)
-        return s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-
-    @staticmethod
-    def poll(s, events, seconds=10):
-        p = select.poll()
-        p.register(s, events)
-        if not p.poll(seconds * 1000):
-            raise TimeoutError("poll")
-
-    def post(self, rank, data):
-        op = struct.pack("=IBBBBIIQQQ", 40, 0, I32, 0, 0, 0, 0, 0, 0, 0)
-        self.fd[rank].sendmsg([data.x[rank]], [(SOL_RAR, RAR_OP, op)])
-
-    def collect(self, rank, data):
-        self.poll(self.fd[rank], select.POLLIN)
-        return self.fd[rank].recv(4 * data.count + 4) == data.sum
-
-    def allreduce(self, data):
-        for r in range(N):
-            self.post(r, data)
-        return all([self.collect(r, data) for r in range(N)])
-
-    def error(self, rank):
-        return struct.unpack("=iIII", self.fd[rank].getsockopt(
-            SOL_RAR, RAR_ERROR, 104)[:16])
-
-    def failure(self, rank):
-        """What recv() says, never waiting, and RAR_ERROR."""
-        try:
-            self.poll(self.fd[rank], select.POLLIN)
-            self.fd[rank].recv(4, socket.MSG_DONTWAIT)
-            got = 0
-        except OSError as e:
-            got = e.errno
-        return got, *self.error(rank)
-
-    def sniff(self):
-        """All frames so far as parsed packets."""
-        while True:
-            try:
-                frame = self.tap.recv(70000)
-            except BlockingIOError:
-                return self.seen
-            p = Packet.parse(frame)
-            if p and p.group == self.group:
-                self.seen.append(p)
-
-    def close(self):
-        for s in self.fd:
-            s.close()
-        self.tap.close()
-
-
-class Lone(Ring):
-    """Rank 1 only: it looks for the others."""
-
-    def __init__(self):
-        self.listen()
-        self.fd = [self.member(1)]
-
+import live
+from live import (BIG, COPIES, COUNT, MAX, N, PACKET_VNET_HDR, RAR_INFO, SOL_PACKET, Data, Log,
+                  Lone, Ring, address, counters, inject, last, moved, next_packet, note, plain,
+                  result, rng, settle, wait_for, wait_quiet)
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, PROBE, PROPOSE,
+                    REJECT, RESET, RS, SOL_RAR, Packet, csum, enter, libc, sysctl)
 
 # ------------------------------------------------------------------ the cases
 
@@ -284,7 +84,7 @@ def make_cases(good, dup, ack, probe):
     case("length field 1 too large", g(len_extra=1), "DropLength")
     case("length field 65535",
          g(raw=good.rar()[:6] + b"\xff\xff" + good.rar()[8:]), "DropLength")
-    if V6:
+    if live.V6:
         no_check = "Udp6InCsumErrors"
         cut_off, bad_len = "Ip6InTruncatedPkts", "Udp6InErrors"
         bad_sum = "Udp6InCsumErrors"
@@ -304,11 +104,11 @@ def make_cases(good, dup, ack, probe):
          "RxDup")
 
     # IP
-    case("first fragment", fragments(good)[:1], {} if V6 else "DropFragment", {})
+    case("first fragment", fragments(good)[:1], {} if live.V6 else "DropFragment", {})
     case("both fragments", [x for _ in range(COPIES)
                             for x in fragments(good)],
          {"DropFragment": COPIES})
-    if V6:
+    if live.V6:
         case("atomic fragment", [good.copy(frag=(0, False, 77)).frame(
             good.udp())], "DropFragment")
         case("hop-by-hop options", g(ext=[(0, b"\0\0\1\4\0\0\0\0")]),
@@ -412,29 +212,6 @@ def make_cases(good, dup, ack, probe):
     return cases
 
 
-def plain(p):
-    """A packet's fields without those of the data header."""
-    return {k: v for k, v in p.__dict__.items() if k not in Packet.DATA}
-
-
-def inject(ring, frames):
-    for frame in frames:
-        ring.tap.send(frame)
-
-
-def settle(before, expect, stack, seconds=1):
-    """The counters once they are as expected, or after a while."""
-    end = time.monotonic() + seconds
-    while True:
-        got = moved(before, counters(stack))
-        if got == expect and expect:
-            return got
-        if time.monotonic() > end or not expect:
-            time.sleep(0.02)
-            return moved(before, counters(stack))
-        time.sleep(0.002)
-
-
 def run_case(ring, name, frames, expect):
     many = len(frames) > 1
     expect = {k: v if many else v * COPIES for k, v in expect.items()}
@@ -445,53 +222,6 @@ def run_case(ring, name, frames, expect):
     if got != expect:
         note(f"{name}: counters moved by {got}, not {expect}")
     result(got == expect, name)
-
-
-# ------------------------------------------------------------------ learning
-
-def last(packets, **want):
-    for p in reversed(packets):
-        if all(getattr(p, k, None) == v for k, v in want.items()):
-            return p
-    raise LookupError(f"no packet with {want} seen")
-
-
-def next_packet(ring, data, op):
-    """What rank 0 will send first in operation op: RS of chunk 0."""
-    packets = ring.sniff()
-    seen = [p for p in packets if p.srank == 0 and p.drank == 1 and
-            p.type in (RS, AG)]
-    template = last(packets, srank=0, drank=1, type=RS, chunk=0)
-    highest = max(p.seq for p in seen)
-    block = (4 * data.count + N - 1) // N
-    block = (block + 63) // 64 * 64
-    size = len(template.payload)
-    p = template.copy(seq=highest + 1, una=highest + 1, op=op,
-                      count=data.count, flags=0,
-                      payload=data.x[0].tobytes()[:size])
-    p.block = block
-    p.per_block = (block + size - 1) // size
-    p.nchunks = 2 * p.per_block + (
-        4 * data.count - 2 * block + size - 1) // size
-    return p
-
-
-def wait_quiet(ring):
-    """Until the packets of what was posted have come and been acknowledged."""
-    n = -1
-    while n != len(ring.sniff()):
-        n = len(ring.seen)
-        time.sleep(0.03)
-
-
-def wait_for(ring, **want):
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        try:
-            return last(ring.sniff(), **want)
-        except LookupError:
-            time.sleep(0.05)
-    raise LookupError(f"no packet with {want} came")
 
 
 # ------------------------------------------------------------------ the network
@@ -527,10 +257,10 @@ def links():
 def transparent_socket():
     """A UDP socket of the bridge's namespace that sends as rank 0."""
     enter("rarbr")
-    af = socket.AF_INET6 if V6 else socket.AF_INET
+    af = socket.AF_INET6 if live.V6 else socket.AF_INET
     s = socket.socket(af, socket.SOCK_DGRAM)
-    s.setsockopt(socket.IPPROTO_IPV6 if V6 else socket.IPPROTO_IP,
-                 75 if V6 else 19, 1)
+    s.setsockopt(socket.IPPROTO_IPV6 if live.V6 else socket.IPPROTO_IP,
+                 75 if live.V6 else 19, 1)
     s.bind((socket.inet_ntop(af, address(0)), 18118))
     s.connect((socket.inet_ntop(af, address(1)), 18118))
     return s
@@ -541,7 +271,7 @@ def test_stranger():
     namespace learn rank 1's MAC address.)"""
     before = counters()
     enter("rarbr")
-    af = socket.AF_INET6 if V6 else socket.AF_INET
+    af = socket.AF_INET6 if live.V6 else socket.AF_INET
     with socket.socket(af, socket.SOCK_DGRAM) as s:
         s.sendto(b"hello", (socket.inet_ntop(af, address(1)), 18118))
     expect = {"DropForeign": 1}
@@ -650,7 +380,7 @@ def test_pieces(ring, op, head, early):
 
 
 def pieces():
-    ring, headers = Ring(), 14 + (40 if V6 else 20) + 8 + 64
+    ring, headers = Ring(), 14 + (40 if live.V6 else 20) + 8 + 64
     result(ring.allreduce(Data(BIG)), "the ring works with long packets")
     # elements that straddle pages, and pieces that begin with one
     for op, (head, early) in enumerate(
@@ -788,8 +518,8 @@ def too_big(p, n):
     """A router says that a packet is too long, and quotes n bytes of it."""
     quoted = p.frame()[14:14 + n]
     icmp = Packet(eth=p.eth[6:12] + p.eth[:6] + p.eth[12:], src=address(98),
-                  dst=p.src, proto=58 if V6 else 1)
-    if V6:
+                  dst=p.src, proto=58 if live.V6 else 1)
+    if live.V6:
         body = struct.pack(">BBHI", 2, 0, 0, 1400) + quoted
         pseudo = icmp.src + icmp.dst + struct.pack(">II", len(body), icmp.proto)
     else:
@@ -806,7 +536,7 @@ def test_too_big(name, rar, flip, lowers):
     wait_quiet(ring)
     p = last(ring.sniff(), srank=1, drank=2, type=RS)
     p.token = 0 if flip is None else p.token ^ flip
-    inject(ring, [too_big(p, (40 if V6 else 20) + 8 + rar)] * COPIES)
+    inject(ring, [too_big(p, (40 if live.V6 else 20) + 8 + rar)] * COPIES)
     time.sleep(0.05)
     try:
         ok &= ring.allreduce(data) and not lowers
@@ -861,8 +591,8 @@ def passes(ring, out, frames):
 
 def test_passing(ring, out, p, ack, member):
     """What somebody else's ring sends, whose group and rank are here as well."""
-    far = socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET,
-                           "fd78::9" if V6 else "10.78.0.9")
+    far = socket.inet_pton(socket.AF_INET6 if live.V6 else socket.AF_INET,
+                           "fd78::9" if live.V6 else "10.78.0.9")
     p, ack = p.copy(dst=far), ack.copy(dst=far)
     kinds = {"data": [p.frame()], "ACK": [ack.frame()],
              "PROBE": [Packet(**{**plain(p), "type": PROBE, "payload": bytes(24)})
@@ -873,7 +603,7 @@ def test_passing(ring, out, p, ack, member):
              "another version": [p.copy(version=0xa2).frame()],
              "header only": [p.copy(raw=p.rar()[:24]).frame()],
              "fragments": fragments(p)}
-    if not V6:
+    if not live.V6:
         kinds["options"] = [p.copy(options=b"\1\1\1\0").frame()]
     eaten = [name for name, frames in kinds.items()
              if not passes(ring, out, frames)]
@@ -967,7 +697,7 @@ def test_cases(ring, data):
     good = next_packet(ring, data, 1)
     good.payload = rng.randbytes(len(good.payload))
     for name, frames, ingress, udp in make_cases(good, dup, ack, probe):
-        run_case(ring, name, frames, udp if path == "udp" else ingress)
+        run_case(ring, name, frames, udp if live.path == "udp" else ingress)
     for size, flags in ((24, 1), (24, 0), (1200, 0)):
         test_join(ring, good, size, flags)
     ring.post(0, data)
@@ -987,7 +717,7 @@ def variant():
     pieces()
     packets_too_big()
     passing_through()
-    if path != "udp" and not V6:
+    if live.path != "udp" and not live.V6:
         errors_of_others()
         test_old_acks()
     lines = log.lines()
@@ -999,7 +729,6 @@ def variant():
 
 
 def main():
-    global path, V6
     for r in range(N):
         enter(f"rar{r}")
         sysctl("dead_ms", 3000)
@@ -1008,10 +737,10 @@ def main():
     paths = ("xdp",) if os.environ.get("RAR_XDP") else ("ingress", "udp")
     variants = [sys.argv[1:]] if sys.argv[1:] else [(p, f) for p in paths for f in "46"]
     for path, family in variants:
-        V6 = family == "6"
+        live.path, live.V6 = path, family == "6"
         variant()
-    print(f"1..{tap_nr}", flush=True)
-    return tap_failed > 0
+    print(f"1..{live.tap_nr}", flush=True)
+    return live.tap_failed > 0
 
 
 if __name__ == "__main__":
