@@ -537,6 +537,8 @@ static void test_fair(const struct scene *both)
 
 static const struct scene fair_scenes[] = {
 	SHALLOW("100 Gbit/s, 80 us", 100000, 2, 15, 1000000, 8900, 500),
+	SHALLOW("100 Gbit/s, 80 us, a longer way", 100000, 2, 60, 1000000, 8900, 500),
+	SHALLOW("100 Gbit/s, 80 us, a long way", 100000, 2, 200, 1000000, 8900, 500),
 	SHALLOW("100 Gbit/s, 80 us, small packets", 100000, 2, 30, 1000000, 1440, 200),
 	SHALLOW("10 Gbit/s, 160 us", 10000, 4, 50, 200000, 1440, 2000),
 	SHALLOW("1 Gbit/s, 100 KB", 1000, 10, 200, 100000, 1440, 10000),

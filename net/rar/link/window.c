@@ -32,6 +32,7 @@
 #define WINDOW_ALPHA_GAIN	4	/* 1/16 of each round */
 #define WINDOW_QUEUE_US		250	/* delay that a scheduler makes, */
 #define WINDOW_QUEUE_CHUNKS	64	/* but on a fast link that of so many chunks */
+#define WINDOW_QUEUE_MIN_US	40	/* no queue is told from a delay below */
 #define WINDOW_CHUNK_MAX_NS	(100 * NSEC_PER_MSEC)
 #define WINDOW_IDLE_US		USEC_PER_SEC /* half of the window is forgotten */
 #define WINDOW_BURSTS		4	/* parts of the window, at first, */
@@ -74,15 +75,16 @@ static u32 base_us(const struct rar_base *base)
 }
 
 /*
- * Is there a queue on the link now, and not only a scheduler's delay? The faster the
- * link, the shorter is what its switches can hold.
+ * Is there a queue on the link now, and not only a scheduler's delay? The faster the link,
+ * the shorter is the queue that its switches can hold, however long the way is.
  */
 static bool queued(const struct rar_link_tx *tx)
 {
 	u32 base = base_us(&tx->rtt_base);
 	u64 few = div_u64((u64)tx->chunk_ns * WINDOW_QUEUE_CHUNKS, NSEC_PER_USEC);
+	u64 delay = base / 2 + min_t(u64, few, WINDOW_QUEUE_US);
 
-	return tx->rtt_us > base + base / 2 + min_t(u64, few, WINDOW_QUEUE_US);
+	return tx->rtt_us > base + min_t(u64, delay, max_t(u64, few, WINDOW_QUEUE_MIN_US));
 }
 
 /* -- round trip ---------------------------------------------------------- */
