@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""tests.py: each line of selftests/tests.list is a test, and each test is in the list.
+"""tests.py: each line of selftests/tests.list is a test, and each test is in the list;
+and no file of the tests is too long to be read.
 
 Prints what is wrong, one finding a line.
 """
@@ -13,6 +14,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 TESTS = TOP / "selftests"
 SUBJECTS = ("api", "sums", "net", "faults", "hostile", "xdp")
 FLAGS = {"-", "full", "once", "6.1", "6.12", "uml", "uml-debug", "guest=module", "guest=host"}
+LONGEST = 800                           # lines of a file
+LONGER = {"host/test_ring.c": 1200}     # the simulator and its mutants
 
 
 def listed():
@@ -64,6 +67,10 @@ def findings():
     for name, path in sorted(known.items()):
         if path.parent.name in SUBJECTS and name not in used and not helps(path):
             yield f"{path.relative_to(TOP)}: neither in tests.list nor used by a test beside it"
+    for path in sorted(TESTS.glob("*/*.*")):
+        name, lines = str(path.relative_to(TESTS)), path.read_bytes().count(b"\n")
+        if path.suffix in (".c", ".h", ".py", ".sh") and lines > LONGER.get(name, LONGEST):
+            yield f"selftests/{name}: {lines} lines, at most {LONGER.get(name, LONGEST)}"
 
 
 bad = list(findings())
