@@ -15,6 +15,7 @@
 
 #define SIM_SIZE	17		/* ranks in a simulation */
 #define PLAN_SIZE	9		/* ranks, with every collective and root */
+#define SIM_WINDOW	2		/* chunks of each rank that are on their way round */
 #define SIM_CHUNKS	128		/* chunks in one */
 #define FULL_CHUNKS	2048		/* more than that: only samples */
 #define SAMPLES		400
@@ -42,14 +43,19 @@ static struct schedule {
 	bool (*completes)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
 	bool (*injects)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
 	bool (*adds)(const struct rar_plan *plan);
+	bool (*summed)(const struct rar_plan *plan, enum rar_phase phase);
+	bool (*before)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	enum rar_phase (*result)(const struct rar_plan *plan, u32 block);
 	bool (*returns)(const struct rar_plan *plan);
+	u64 (*share)(const struct rar_ring *ring, u64 bytes);
 } s;
 
 static const struct schedule real = {
 	rar_ring_plan, rar_ring_cut, rar_ring_chunk, rar_ring_block_first,
 	rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback, rar_ring_need,
 	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_injects,
-	rar_plan_adds, rar_plan_returns,
+	rar_plan_adds, rar_plan_summed, rar_plan_adds_before, rar_plan_result,
+	rar_plan_returns, rar_ring_share,
 };
 
 static const u32 sizes[] = {
@@ -315,6 +321,7 @@ struct packet {
 	u32 chunk;
 	u32 hops;
 	enum rar_phase phase;
+	bool back;
 	struct sum sum;
 };
 
@@ -330,6 +337,9 @@ static struct sim {
 	u8 got[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
 	u8 final[SIM_SIZE][SIM_CHUNKS];
 	u32 nfinal[SIM_SIZE];
+	u8 acked[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
+	bool posted[SIM_SIZE];
+	u32 injected[SIM_SIZE];
 	u32 returned[SIM_SIZE];
 	u32 ntx[SIM_SIZE];
 	u32 nback[SIM_SIZE];
@@ -369,7 +379,8 @@ static bool sim_send(u32 rank, u32 to, enum rar_phase phase, u32 chunk, u32 hops
 	CHECK(sum->n, r);
 	CHECK(s.injects(&r->plan, phase, c.block) == (sum->n == 1 && sum->rank[0] == rank), r);
 	CHECK(s.adds(&r->plan) == sim.what->adds, r);
-	CHECK((phase == RAR_AG && s.adds(&r->plan)) == (sum->n == sim.size), r);
+	CHECK(s.summed(&r->plan, phase) == (sum->n == sim.size), r);
+	CHECK(!s.summed(&r->plan, phase) || sim.posted[to], r);
 	sim.net[sim.nnet++] = (struct packet) {
 		.to = to, .chunk = chunk, .phase = phase, .hops = hops + 1, .sum = *sum,
 	};
@@ -381,6 +392,16 @@ static bool sim_send_next(u32 rank, enum rar_phase phase, u32 chunk, u32 hops)
 {
 	sim.ntx[rank]++;
 	return sim_send(rank, (rank + 1) % sim.size, phase, chunk, hops);
+}
+
+/* In memory, to the first rank of this host. */
+static bool sim_send_back(u32 rank, u32 chunk, u32 hops)
+{
+	sim.nback[rank]++;
+	if (!sim_send(rank, sim.first[sim.host[rank]], RAR_AG, chunk, hops))
+		return false;
+	sim.net[sim.nnet - 1].back = true;
+	return true;
 }
 
 static int sim_plan(struct rar_plan *plan, u32 rank)
@@ -431,14 +452,20 @@ static void sim_contribute(u32 rank)
 	}
 }
 
+/* Own chunks, as many as may be on their way round. */
 static bool sim_inject(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
-	u32 i, own = rar_plan_own(&r->plan);
+	u32 own = rar_plan_own(&r->plan), n = s.chunks(r, own), chunk;
+	u64 share = s.share(r, SIM_WINDOW * sim.size);
 
-	for (i = 0; i < s.chunks(r, own); i++)
-		if (!sim_send_next(rank, rar_plan_first(&r->plan), s.first(r, own) + i, 0))
+	while (sim.injected[rank] < n &&
+	       (!s.returns(&r->plan) ||
+		sim.injected[rank] - sim.returned[rank] < share)) {
+		chunk = s.first(r, own) + sim.injected[rank]++;
+		if (!sim_send_next(rank, rar_plan_first(&r->plan), chunk, 0))
 			return false;
+	}
 	return true;
 }
 
@@ -453,12 +480,15 @@ static bool sim_start(u64 bytes, u32 payload)
 		CHECK(!sim_plan(&plan, rank), r);
 		CHECK(!s.cut(r, bytes, payload, &plan), r);
 		CHECK(r->nchunks <= SIM_CHUNKS, r);
-		sim_contribute(rank);
 	}
-	for (rank = 0; rank < sim.size; rank++)
-		if (!sim_inject(rank))
-			return false;
 	return true;
+}
+
+static bool sim_post(u32 rank)
+{
+	sim.posted[rank] = true;
+	sim_contribute(rank);
+	return sim_inject(rank);
 }
 
 static bool sim_combine(const struct rar_ring *r, const struct packet *pkt, u32 block)
@@ -480,7 +510,32 @@ static bool sim_combine(const struct rar_ring *r, const struct packet *pkt, u32 
 	return true;
 }
 
-/* What data.c and link.c do: add or store, then as the plan says. */
+/* A part of the result is here. */
+static bool sim_complete(const struct packet *pkt, u32 block)
+{
+	const struct rar_ring *r = &sim.ring[pkt->to];
+
+	CHECK(sim.buf[pkt->to][pkt->chunk].n == (sim.what->adds ? sim.size : 1), r);
+	CHECK(s.result(&r->plan, block) == pkt->phase, r);
+	/* What the successor is believed to have posted it has. */
+	CHECK(!s.adds(&r->plan) || sim.posted[(pkt->to + 1) % sim.size], r);
+	sim.final[pkt->to][pkt->chunk]++;
+	sim.nfinal[pkt->to]++;
+	return true;
+}
+
+/* The predecessor learns that its chunk came, and this rank that its own one did. */
+static void sim_acknowledge(const struct packet *pkt)
+{
+	const struct rar_ring *r = &sim.ring[pkt->to];
+
+	if (!pkt->back)
+		sim.acked[(pkt->to + sim.size - 1) % sim.size][pkt->phase][pkt->chunk] = 1;
+	if (pkt->phase == RAR_AG && s.adds(&r->plan))
+		sim.acked[pkt->to][RAR_RS][pkt->chunk] = 1;
+}
+
+/* What chunk.c and link.c do: add or store, then as the plan says. */
 static bool sim_receive(const struct packet *pkt)
 {
 	const struct rar_ring *r = &sim.ring[pkt->to];
@@ -488,26 +543,26 @@ static bool sim_receive(const struct packet *pkt)
 	struct rar_chunk c;
 
 	s.chunk(r, pkt->chunk, &c);
+	CHECK(s.before(&r->plan, pkt->phase, c.block) ==
+	      (pkt->phase == RAR_AG && sim.got[pkt->to][RAR_RS][pkt->chunk]), r);
 	if (!sim_combine(r, pkt, c.block))
 		return false;
 	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
-	if (s.completes(&r->plan, pkt->phase, c.block)) {
-		CHECK(sim.buf[pkt->to][pkt->chunk].n == (sim.what->adds ? sim.size : 1), r);
-		sim.final[pkt->to][pkt->chunk]++;
-		sim.nfinal[pkt->to]++;
-	}
-	if (pkt->phase == RAR_AG && c.block == rar_plan_own(&r->plan))
-		sim.returned[pkt->to]++;
+	sim_acknowledge(pkt);
+	if (s.completes(&r->plan, pkt->phase, c.block) && !sim_complete(pkt, c.block))
+		return false;
 	if (pkt->hops > sim.hops)
 		sim.hops = pkt->hops;
 	next = s.next(&r->plan, pkt->phase, c.block);
-	if (pkt->phase == RAR_RS && next == RAR_AG && r->plan.back) {
-		sim.nback[pkt->to]++;
-		if (!sim_send(pkt->to, sim.first[sim.host[pkt->to]], RAR_AG, pkt->chunk,
-			      pkt->hops))
-			return false;
-	}
-	return next == RAR_PHASES || sim_send_next(pkt->to, next, pkt->chunk, pkt->hops);
+	if (pkt->phase == RAR_RS && next == RAR_AG && r->plan.back &&
+	    !sim_send_back(pkt->to, pkt->chunk, pkt->hops))
+		return false;
+	if (next != RAR_PHASES && !sim_send_next(pkt->to, next, pkt->chunk, pkt->hops))
+		return false;
+	if (pkt->phase != RAR_AG || c.block != rar_plan_own(&r->plan))
+		return true;
+	sim.returned[pkt->to]++;
+	return sim_inject(pkt->to);
 }
 
 /* Of the block whose sums become complete here. */
@@ -530,13 +585,13 @@ static bool sim_judge_result(u32 rank)
 		s.chunk(r, chunk, &c);
 		sum = &sim.buf[rank][chunk];
 		first = sim_injector(c.block);
-		if (!sim_gets(rank, c.block)) {
-			CHECK(!sim.final[rank][chunk], r);
-			continue;
-		}
 		/* What a rank sends round it has already. */
 		CHECK(sim.final[rank][chunk] ==
-		      (sim.size > 1 && (sim.what->adds || first != rank)), r);
+		      (sim.size > 1 && sim_gets(rank, c.block) &&
+		       (sim.what->adds || first != rank)), r);
+		CHECK(sim.final[rank][chunk] == (s.result(&r->plan, c.block) != RAR_PHASES), r);
+		if (!sim_gets(rank, c.block))
+			continue;
 		CHECK(sum->n == (sim.what->adds ? sim.size : 1), r);
 		for (i = 0; i < sum->n; i++)
 			CHECK(sum->rank[i] == (first + i) % sim.size, r);
@@ -548,7 +603,11 @@ static bool sim_judge_result(u32 rank)
 static bool sim_judge(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
+	u32 i, nacked = 0;
 
+	for (i = 0; i < RAR_PHASES * r->nchunks; i++)
+		nacked += sim.acked[rank][i / r->nchunks][i % r->nchunks];
+	CHECK(nacked == s.ntx(r), r);
 	CHECK(sim.ntx[rank] == s.ntx(r), r);
 	CHECK(sim.nback[rank] == s.nback(r), r);
 	CHECK(sim.nfinal[rank] == s.need(r), r);
@@ -573,31 +632,55 @@ static bool sim_judge_all(void)
 {
 	const struct rar_ring *r = &sim.ring[0];
 	u32 rank, senders = 0, hops = sim.what->rounds * (sim.size - 1);
-	u64 sent = 0;
+	u64 sent = 0, shares = 0;
 
 	for (rank = 0; rank < sim.size; rank++) {
 		sent += sim.sent[rank];
 		senders += sim.ntx[rank] > 0;
+		if (sim.injected[rank])
+			shares += s.share(&sim.ring[rank], 1 << 20);
 	}
 	/* Ranks that disagree about the operation notice it. */
 	CHECK(senders + 1 >= sim.size, r);
 	CHECK(sim.hosts > 1 ? sim.hops <= hops : sim.hops == hops, r);
 	CHECK(sent == r->bytes * hops, r);
+	/* Those that inject fill the window, if there are as many blocks as can be. */
+	if (sim.size > 1 && r->nblocks == r->plan.parts)
+		CHECK(shares <= 1 << 20 && shares + sim.size > 1 << 20, r);
 	return true;
 }
 
+/* A packet arrives, or stays where it is if its rank has not posted the operation. */
+static bool sim_deliver(u32 i)
+{
+	struct packet pkt = sim.net[i];
+
+	if (!sim.posted[pkt.to])
+		return true;
+	sim.net[i] = sim.net[--sim.nnet];
+	return sim_receive(&pkt);
+}
+
+/* Ranks post the operation and packets arrive, in any order. */
 static bool check_sim(u64 bytes, u32 payload)
 {
-	struct packet pkt;
-	u32 i;
+	u32 left[SIM_SIZE], n, i, rank;
 
 	if (!sim_start(bytes, payload))
 		return false;
-	while (sim.nnet) {
-		i = rnd_below(&seed, sim.nnet);
-		pkt = sim.net[i];
-		sim.net[i] = sim.net[--sim.nnet];
-		if (!sim_receive(&pkt))
+	for (n = 0; n < sim.size; n++)
+		left[n] = n;
+	while (sim.nnet + n) {
+		i = rnd_below(&seed, sim.nnet + n);
+		if (i < sim.nnet) {
+			if (!sim_deliver(i))
+				return false;
+			continue;
+		}
+		rank = left[i - sim.nnet];
+		left[i - sim.nnet] = left[n - 1];
+		n--;
+		if (!sim_post(rank))
 			return false;
 	}
 	for (i = 0; i < sim.size; i++)
@@ -934,6 +1017,28 @@ static bool mut_always(const struct rar_plan *plan)
 	return true;
 }
 
+/* As if all had contributed to whatever is not added to any more. */
+static bool mut_summed_ag(const struct rar_plan *plan, enum rar_phase phase)
+{
+	return phase == RAR_AG;
+}
+
+static bool mut_before_ag(const struct rar_plan *plan, enum rar_phase phase, u32 block)
+{
+	return phase == RAR_AG && block != plan->starts[RAR_RS];
+}
+
+static enum rar_phase mut_result_ag(const struct rar_plan *plan, u32 block)
+{
+	return block == plan->ends[RAR_RS] ? RAR_RS : RAR_AG;
+}
+
+/* As if every rank injected. */
+static u64 mut_share_size(const struct rar_ring *ring, u64 bytes)
+{
+	return bytes / sim.size;
+}
+
 static bool mut_returns_sums(const struct rar_plan *plan)
 {
 	return rar_plan_adds(plan);
@@ -1045,7 +1150,9 @@ static void test_mutant(const struct schedule *m, const char *name, const char *
 		m->ntx ?: real.ntx, m->nback ?: real.nback, m->need ?: real.need,
 		m->combine ?: real.combine, m->next ?: real.next,
 		m->completes ?: real.completes, m->injects ?: real.injects,
-		m->adds ?: real.adds, m->returns ?: real.returns,
+		m->adds ?: real.adds, m->summed ?: real.summed,
+		m->before ?: real.before, m->result ?: real.result,
+		m->returns ?: real.returns, m->share ?: real.share,
 	};
 	quiet = true;
 	tap_ok(!check_all(4), "mutant_%s%s__caught", name, of);
@@ -1108,6 +1215,10 @@ static void test_mutants(void)
 		{ "injects_rs", { .injects = mut_injects_rs } },
 		{ "injects_sums", { .injects = mut_injects_sums } },
 		{ "adds_always", { .adds = mut_always } },
+		{ "summed_ag", { .summed = mut_summed_ag } },
+		{ "before_ag", { .before = mut_before_ag } },
+		{ "result_ag", { .result = mut_result_ag } },
+		{ "share_size", { .share = mut_share_size } },
 		{ "returns_always", { .returns = mut_always } },
 		{ "returns_sums", { .returns = mut_returns_sums } },
 		{ "returns_gathered", { .returns = mut_returns_gathered } },

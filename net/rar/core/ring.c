@@ -323,3 +323,9 @@ u32 rar_ring_need(const struct rar_ring *ring)
 		need += chunks_of(ring, plan->ends[RAR_RS]);
 	return need;
 }
+
+/* The share of a rank that injects, of @bytes which may be on their way round. */
+u64 rar_ring_share(const struct rar_ring *ring, u64 bytes)
+{
+	return ring_div(bytes, ring->plan.parts);
+}

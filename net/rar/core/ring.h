@@ -185,6 +185,7 @@ u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
 u32 rar_ring_need(const struct rar_ring *ring);
+u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
 
 /* One behind the last chunk of the block that @chunk belongs to. */
 static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
@@ -250,6 +251,33 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
 static inline bool rar_plan_adds(const struct rar_plan *plan)
 {
 	return rar_plan_has(plan, RAR_RS);
+}
+
+/*
+ * Have all ranks contributed to a chunk that travels in @phase? Whoever gets it has, then,
+ * and it needs no credit.
+ */
+static inline bool rar_plan_summed(const struct rar_plan *plan, enum rar_phase phase)
+{
+	return phase == RAR_AG && rar_plan_adds(plan);
+}
+
+/* Must this rank have added to a chunk of @block before the chunk comes in @phase? */
+static inline bool rar_plan_adds_before(const struct rar_plan *plan, enum rar_phase phase,
+					u32 block)
+{
+	return phase == RAR_AG && rar_plan_combine(plan, RAR_RS, block) == RAR_COMBINE_ADD;
+}
+
+/*
+ * The phase in which @block becomes complete here. Return: RAR_PHASES if it never does,
+ * or is what this rank itself sends round.
+ */
+static inline enum rar_phase rar_plan_result(const struct rar_plan *plan, u32 block)
+{
+	if (block == plan->ends[RAR_RS])
+		return RAR_RS;
+	return rar_plan_combine(plan, RAR_AG, block) == RAR_COMBINE_STORE ? RAR_AG : RAR_PHASES;
 }
 
 /* Do the own chunks of this rank come back to it as sums? */
