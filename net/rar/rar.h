@@ -237,7 +237,8 @@ struct rar_base {
  * @marks, @dups: totals that the successor reported
  *
  * @inj_out:	bytes injected whose all-gather has not come back
- * @inj_wnd:	injection window, limit of @inj_out, at most @inj_max
+ * @inj_wnd:	injection window, limit of @inj_out; an operation may set a lower limit
+ * @inj_max:	the most that all ranks together may have on its way round
  * @inj_base:	lowest delay round the ring
  * @inj_lowest_us: lowest of this round, which ends at @inj_round_us
  * @inj_limited: the window held something back
@@ -820,7 +821,7 @@ void rar_window_collapse(struct rar_link_tx *tx);
 void rar_window_full(struct rar_link_tx *tx);
 void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks);
 void rar_window_spurious(struct rar_member *m, u32 n, u64 now);
-u32 rar_window_may_inject(struct rar_member *m, u32 want);
+u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want);
 void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_run *run, u64 now);
 void rar_window_returned(struct rar_member *m, struct rar_operation *op,

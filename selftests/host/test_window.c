@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The link window.
+ * The link window, and the injection window.
  *
  * A sender with the window of window.c sends through a simulated bottleneck: a link of
  * some speed, a queue of some bytes that drops what does not fit, losses at random, and a
@@ -472,7 +472,6 @@ static void begin(const struct scene *scene)
 
 	m->rn = &sim.ring.net;
 	m->rn->sysctl_window = 1 << 20;
-	m->seat.parts = 1;
 	m->payload = scene->payload;
 	m->path[RAR_NEXT].run_max = scene->single ? 1 : GSO_BYTES / scene->payload;
 	m->tx.sent_us = world_us;
@@ -654,6 +653,80 @@ static void test_noise(void)
 	       RAR_TX_SLOTS);
 }
 
+/* ------------------------------------------------------------ injection */
+
+#define OWN	4096		/* own chunks of an operation */
+#define ROUND_US 100		/* a chunk's way round the ring */
+
+/* An operation of a ring of four, at a rank that injects. */
+static const struct inject_case {
+	const char *name;
+	u8 collective, flags;
+	u32 rank;
+	u32 share;		/* of the window, 1 / share; 0: it is not limited */
+} inject_cases[] = {
+	{ "all-reduce", RAR_ALLREDUCE, 0, 1, 4 },
+	{ "all-reduce in the order of ranks", RAR_ALLREDUCE, RAR_RING_IN_ORDER, 0, 1 },
+	{ "reduce-scatter", RAR_REDUCE_SCATTER, 0, 1, 0 },
+	{ "all-gather", RAR_ALLGATHER, 0, 1, 0 },
+	{ "broadcast", RAR_BROADCAST, 0, 2, 0 },
+	{ "reduce", RAR_REDUCE, 0, 3, 0 },
+};
+
+/* Inject what may be, all at once. Returns the bytes that are on their way. */
+static u64 inject(struct rar_operation *op, u32 *next, u32 end)
+{
+	struct rar_member *m = &sim.ring.m;
+	u32 from = *next, n;
+
+	while (*next < end && (n = rar_window_may_inject(m, op, min(end - *next, 4U)))) {
+		const struct rar_run run = { .chunk = *next, .n = n };
+
+		rar_window_injected(m, op, &run, world_us);
+		*next += n;
+	}
+	return (u64)(*next - from) * op->ring.payload;
+}
+
+/* Rounds in which all that was injected comes back; the last is what the window grew to. */
+static void test_inject(const struct inject_case *c)
+{
+	const struct rar_place place = { .size = 4, .rank = c->rank };
+	struct rar_member *m = &sim.ring.m;
+	static u32 times[OWN];
+	struct rar_operation op = { .inject_us = times, .returned = true };
+	u32 first, next, came, round;
+	struct rar_plan plan;
+	u64 out = 0;
+
+	memset(times, 0, sizeof(times));
+	begin(&long_way);
+	if (rar_ring_plan(&plan, &place, c->collective, c->flags, 2) ||
+	    rar_ring_cut(&op.ring, (u64)OWN * plan.parts * m->payload, m->payload, &plan))
+		exit(1);
+	first = rar_ring_block_first(&op.ring, rar_plan_own(&plan));
+	op.inject_first = first;
+	rar_window_post(m, &op);
+	for (round = 0, next = first, came = first; round < 8; round++) {
+		out = inject(&op, &next, first + OWN);
+		if (!c->share)
+			break;
+		world_us += ROUND_US;
+		for (; came < next; came++)
+			rar_window_returned(m, &op, came, m->payload, world_us);
+	}
+	if (c->share)
+		/* but for a part of a run */
+		tap_ok((out + 4 * m->payload) * c->share > m->rn->sysctl_window &&
+		       (out - 4 * m->payload) * c->share < m->rn->sysctl_window,
+		       "%s: %llu bytes on their way, of %lu", c->name, out,
+		       m->rn->sysctl_window);
+	else
+		tap_ok(next == first + OWN && !m->tx.inj_out,
+		       "%s: %u of %u chunks injected that do not come back", c->name,
+		       next - first, OWN);
+}
+
 int main(void)
 {
 	sim.rnd = seed_get();
@@ -664,5 +737,7 @@ int main(void)
 	test_burst();
 	test_trickle();
 	test_noise();
+	for (u32 i = 0; i < ARRAY_SIZE(inject_cases); i++)
+		test_inject(&inject_cases[i]);
 	return tap_end();
 }

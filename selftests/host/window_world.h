@@ -11,6 +11,7 @@
 #define _RAR_H
 #define _RAR_WINDOW_H
 
+#include "core/ring.h"
 #include "shim.h"
 
 /* As in the kernel, a constant may have another type. */
@@ -86,14 +87,6 @@ struct rar_net {
 	unsigned long sysctl_window;
 };
 
-struct rar_seat {
-	u32 parts;
-};
-
-struct rar_ring {
-	u32 payload;
-};
-
 struct rar_run {
 	u32 chunk;
 	u32 n;
@@ -104,13 +97,13 @@ struct rar_operation {
 	struct rar_ring ring;
 	u32 *inject_us;
 	u32 inject_first;
+	u64 inj_max;
 	bool returned;
 };
 
 struct rar_member {
 	struct rar_net *rn;
 	u32 payload;
-	struct rar_seat seat;
 	struct rar_path path[RAR_DIRS];
 	bool next_here;
 	struct rar_link_tx tx;
@@ -139,11 +132,6 @@ static inline u32 rar_local_run(const struct rar_member *m)
 	return m->path[RAR_NEXT].run_max;
 }
 
-static inline u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n)
-{
-	return (u64)n * ring->payload;
-}
-
 void rar_window_init(struct rar_member *m);
 void rar_window_rtt(struct rar_member *m, u32 us, u64 now);
 u64 rar_window_timeout(const struct rar_link_tx *tx);
@@ -156,5 +144,11 @@ void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks);
 void rar_window_spurious(struct rar_member *m, u32 n, u64 now);
 void rar_window_begin(struct rar_member *m, u64 now);
 u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us);
+void rar_window_post(struct rar_member *m, struct rar_operation *op);
+u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want);
+void rar_window_injected(struct rar_member *m, struct rar_operation *op,
+			 const struct rar_run *run, u64 now);
+void rar_window_returned(struct rar_member *m, struct rar_operation *op, u32 chunk,
+			 u64 bytes, u64 now);
 
 #endif /* _RAR_HOST_WINDOW_WORLD_H */

@@ -133,6 +133,7 @@ struct rar_operation {
 	u32 inject_first;
 	u32 inject_end;			/* one behind those contributed */
 	u32 *inject_us;			/* by own chunk: when, 0 = not timed */
+	u64 inj_max;			/* the most that tx.inj_wnd may be for it */
 	bool returned;			/* an own chunk came round */
 	u32 nsent;
 	u32 nacked;

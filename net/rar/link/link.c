@@ -329,11 +329,11 @@ static struct rar_operation *pick_inject(struct rar_member *m,
 		op = op_at(m, seq);
 		if (!op || op->inject == op->inject_end)
 			continue;
-		run->phase = RAR_RS;
+		run->phase = rar_plan_first(&op->ring.plan);
 		run->chunk = op->inject;
 		run->n = min3(op->inject_end - op->inject, most, op->run_max);
 		run->n = whole_run(tx, run->n, max);
-		run->n = rar_window_may_inject(m, run->n);
+		run->n = rar_window_may_inject(m, op, run->n);
 		run->n = credit_take(tx, op, run);
 		if (!run->n)
 			return NULL;
@@ -651,6 +651,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	atomic_set(&op->users, 1);
 	if (op->later)
 		op->inject_end = op->inject;
+	rar_window_post(m, op);
 	if (m->size > 1)
 		m->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);

@@ -31,6 +31,7 @@ enum hrtimer_restart rar_loss_timer(struct hrtimer *timer);
 /* window.c */
 void rar_window_late(struct rar_link_tx *tx, u64 now);
 void rar_window_begin(struct rar_member *m, u64 now);
+void rar_window_post(struct rar_member *m, struct rar_operation *op);
 u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us);
 
 #endif /* _RAR_LINK_H */

@@ -406,16 +406,28 @@ static u64 inject_unit(const struct rar_member *m)
 }
 
 /*
- * How many of @want own chunks may be injected now? The last of them may exceed
- * the window; a small part of a run waits until there is more room.
+ * An operation is posted. Its injection window is limited to this rank's share of
+ * net.rar.window: all of it for the only rank that injects.
  */
-u32 rar_window_may_inject(struct rar_member *m, u32 want)
+void rar_window_post(struct rar_member *m, struct rar_operation *op)
+{
+	op->inj_max = max(rar_ring_share(&op->ring, m->tx.inj_max), inject_unit(m));
+}
+
+/*
+ * How many of @want own chunks of an operation may be injected now? The last of them may
+ * exceed the window; a small part of a run waits until there is more room. Chunks that
+ * do not come back are limited by the link window and by credit only.
+ */
+u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want)
 {
 	struct rar_link_tx *tx = &m->tx;
-	u64 room = 0;
+	u64 wnd = min(tx->inj_wnd, op->inj_max), room = 0;
 
-	if (tx->inj_out < tx->inj_wnd)
-		room = div_u64(tx->inj_wnd - tx->inj_out + m->payload - 1,
+	if (!rar_plan_returns(&op->ring.plan))
+		return want;
+	if (tx->inj_out < wnd)
+		room = div_u64(wnd - tx->inj_out + m->payload - 1,
 			       m->payload);
 	if (room >= want)
 		return want;
@@ -436,13 +448,15 @@ u32 rar_window_may_inject(struct rar_member *m, u32 want)
 void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_run *run, u64 now)
 {
+	if (!rar_plan_returns(&op->ring.plan))
+		return;
 	m->tx.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
 	if (op->inject_us && op->returned)
 		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
 }
 
 /* Vegas: what the window holds beyond what the way needs lies in queues. */
-static void inject_adjust(struct rar_member *m, u64 now)
+static void inject_adjust(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
 	u32 us = tx->inj_lowest_us, base;
@@ -450,6 +464,7 @@ static void inject_adjust(struct rar_member *m, u64 now)
 
 	base_update(&tx->inj_base, us, now);
 	base = base_us(&tx->inj_base);
+	tx->inj_wnd = min(tx->inj_wnd, op->inj_max);
 	excess = div_u64(tx->inj_wnd * (us - base), max(us, 1U));
 	if (excess > INJECT_HIGH * half) {
 		tx->inj_slow_start = false;
@@ -459,7 +474,7 @@ static void inject_adjust(struct rar_member *m, u64 now)
 	} else if (tx->inj_limited && excess < INJECT_LOW * half) {
 		tx->inj_wnd += half;
 	}
-	tx->inj_wnd = clamp(tx->inj_wnd, unit, max(unit, tx->inj_max));
+	tx->inj_wnd = clamp(tx->inj_wnd, unit, max(unit, op->inj_max));
 	tx->inj_limited = false;
 }
 
@@ -487,7 +502,7 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 	tx->inj_lowest_us = min(tx->inj_lowest_us, (u32)now - sent);
 	if (now < tx->inj_round_us)
 		return;
-	inject_adjust(m, now);
+	inject_adjust(m, op, now);
 	tx->inj_round_us = now + tx->inj_lowest_us;
 	tx->inj_lowest_us = U32_MAX;
 }
@@ -498,11 +513,10 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
  * rar_window_init() - a new epoch begins
  * @m: member, its payload agreed; tx.lock held
  *
- * net.rar.window is for the whole ring: each rank injects its share.
+ * net.rar.window is for the whole ring: see rar_window_post().
  */
 void rar_window_init(struct rar_member *m)
 {
-	u64 share = READ_ONCE(m->rn->sysctl_window) / m->seat.parts;
 	struct rar_link_tx *tx = &m->tx;
 
 	tx->rto_us = RTO_INIT_US;
@@ -515,7 +529,7 @@ void rar_window_init(struct rar_member *m)
 	tx->round_us = rar_now_us();
 	tx->noise = WINDOW_NOISE_MAX / 4;
 	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
-	tx->inj_max = max(share, inject_unit(m));
+	tx->inj_max = READ_ONCE(m->rn->sysctl_window);
 	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)m->payload);
 	tx->inj_slow_start = true;
 	tx->inj_lowest_us = U32_MAX;
