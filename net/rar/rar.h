@@ -464,7 +464,7 @@ struct rar_trust {
  *
  * Set once: before the group is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
  * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
- * @seat, @host_first (the first rank of this host), tx.sent.
+ * @place, tx.sent.
  * @lock protects @state, @error, @join, @undelivered, @pinned, the leave fields but for
  * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
@@ -539,8 +539,7 @@ struct rar_member {
 	u64 epoch;
 	u32 payload;
 	bool by_hosts;
-	u32 host_first;
-	struct rar_seat seat;
+	struct rar_place place;
 	struct rar_path path[RAR_DIRS];
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];

@@ -135,18 +135,23 @@ static u32 run_max(const struct rar_operation *op)
  * @op:      from rar_op_alloc(), not posted
  * @fingerprint:   collective, dtype, redop, count ...; there are kernels for it
  * @payload: bytes of a chunk in this epoch
- * @seat:    of this rank in it
+ * @place:   of this rank in it
  *
- * Process context. Return: 0, -EMSGSIZE, or -ENOBUFS.
+ * Process context. Return: 0, -EINVAL, -EMSGSIZE, or -ENOBUFS.
  */
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
-		    u32 payload, const struct rar_seat *seat)
+		    u32 payload, const struct rar_place *place)
 {
 	const struct rar_kind *kind = rar_reduce_kind(fingerprint->dtype, fingerprint->redop);
 	size_t longs, n = OP_BITMAPS * RAR_PHASES;
+	struct rar_plan plan;
+	u32 own;
 	int err;
 
-	err = rar_ring_init(&op->ring, fingerprint->count * kind->size, payload, seat);
+	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->flags,
+			    fingerprint->root);
+	if (!err)
+		err = rar_ring_cut(&op->ring, fingerprint->count * kind->size, payload, &plan);
 	if (err)
 		return err;
 
@@ -164,16 +169,16 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->run_max = run_max(op);
 	op->fingerprint = *fingerprint;
 	op->kind = kind;
-	op->inject = rar_ring_block_first(&op->ring, seat->own);
+	own = rar_ring_block_chunks(&op->ring, rar_plan_own(&plan));
+	op->inject = rar_ring_block_first(&op->ring, rar_plan_own(&plan));
 	op->inject_first = op->inject;
-	op->inject_end = op->inject + rar_ring_block_chunks(&op->ring, seat->own);
+	op->inject_end = op->inject + own;
 	/* Without it the way round is not timed. */
 	kvfree(op->inject_us);
-	op->inject_us = kvcalloc(op->inject_end - op->inject, sizeof(u32),
-				 OP_GFP);
+	op->inject_us = rar_plan_returns(&plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
 	op->ntx = rar_ring_ntx(&op->ring);
 	op->wake_left = -1;
-	atomic_set(&op->left, op->ring.nchunks);
+	atomic_set(&op->left, rar_ring_need(&op->ring));
 	return 0;
 }
 

@@ -30,7 +30,10 @@ struct rar_fingerprint {
 	u8 flags;
 };
 
-/* What a rank sends: RS and AG to its successor, sums to the first rank of its host. */
+/*
+ * Ways on which a rank sends: one for each phase to its successor, and back in memory to
+ * the first rank of its host, for what is complete.
+ */
 #define RAR_BACK	RAR_PHASES
 #define RAR_WAYS	(RAR_PHASES + 1)
 
@@ -42,7 +45,7 @@ struct rar_fingerprint {
 struct rar_run {
 	u32 chunk;
 	u32 n;			/* 1 .. RAR_RUN_MAX */
-	u32 phase;		/* or RAR_BACK */
+	enum rar_phase phase;
 };
 
 #define RAR_RUN_MAX	64
@@ -57,6 +60,7 @@ struct rar_tx_item {
 	bool ack_now;
 	bool frame;			/* goes on at the XDP hook */
 	bool own;			/* injected, for the first time */
+	bool back;			/* to the first rank of this host */
 };
 
 /*
@@ -71,7 +75,7 @@ struct rar_tx_item {
  *	              acquire in rar_op_published()
  *	acked[p]      the successor has it, or provably needs it no more
  *
- * complete: @left is 0, every chunk is published in AG.
+ * complete: @left is 0, every chunk of the result is published here.
  * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
  * any more. The user of pinned memory hears of it when @users is 0 as well.
  *
@@ -149,7 +153,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
-		    u32 payload, const struct rar_seat *seat);
+		    u32 payload, const struct rar_place *place);
 void rar_op_put(struct rar_operation *op);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
@@ -189,7 +193,7 @@ static inline const struct rar_buf *rar_op_source(const struct rar_operation *op
 						  const struct rar_run *run,
 						  const struct rar_chunk *c)
 {
-	return run->phase == RAR_RS && c->block == op->ring.seat.own ?
+	return rar_plan_injects(&op->ring.plan, run->phase, c->block) ?
 	       READ_ONCE(op->own) : READ_ONCE(op->sums);
 }
 

@@ -13,52 +13,6 @@ static u64 div_up(u64 a, u64 b)
 	return ring_div(a + b - 1, b);
 }
 
-/**
- * rar_ring_seat() - the place of a rank in a group where all ranks are alike
- * @seat: to fill
- * @size: ranks, at least 1
- * @rank: less than @size
- */
-void rar_ring_seat(struct rar_seat *seat, u32 size, u32 rank)
-{
-	*seat = (struct rar_seat) {
-		.size = size,
-		.parts = size,
-		.own = rank,
-		.final = (rank + 1) % size,
-		.stops = (rank + 2) % size,
-	};
-}
-
-/**
- * rar_ring_seat_hosts() - the place of a rank in a group that adds by hosts
- * @seat:  to fill
- * @size:  ranks in all
- * @hosts: how many hosts, each with ranks that follow one another
- * @host:  this rank's, less than @hosts; rank 0 is on host 0
- * @ranks: on this host, at least 1
- * @index: of this rank among them
- */
-void rar_ring_seat_hosts(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
-			 u32 ranks, u32 index)
-{
-	bool last = index + 1 == ranks;
-
-	*seat = (struct rar_seat) {
-		.size = size,
-		.parts = hosts,
-		.own = index ? RAR_NO_BLOCK : host,
-		.final = last ? (host + 1) % hosts : RAR_NO_BLOCK,
-		.stops = RAR_NO_BLOCK,
-		.back = last && index && hosts > 1,
-	};
-	/* The successor begins with the sums, or (on the next host) gets them there. */
-	if (index + 2 == ranks)
-		seat->stops = (host + 1) % hosts;
-	else if (last && hosts > 1)
-		seat->stops = (host + 2) % hosts;
-}
-
 /* --- what a rank does ---------------------------------------------------- */
 
 /*
@@ -227,24 +181,6 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 	last = bytes - (ring->nblocks - 1) * block;
 	ring->nchunks = (ring->nblocks - 1) * cpb + div_up(last, payload);
 	return 0;
-}
-
-/* The same for a rank with a seat. */
-int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload,
-		  const struct rar_seat *seat)
-{
-	struct rar_plan plan = { .parts = seat->parts, .back = seat->back };
-
-	if (!seat->size)
-		return -EINVAL;
-	set_phase(&plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
-	set_phase(&plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
-	if (seat->size > 1) {
-		set_phase(&plan, RAR_RS, seat->own, seat->final);
-		set_phase(&plan, RAR_AG, seat->final, seat->stops);
-	}
-	ring->seat = *seat;
-	return rar_ring_cut(ring, bytes, payload, &plan);
 }
 
 /**

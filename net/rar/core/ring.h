@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The ring schedule: which chunk comes from where, goes where, and is done
- * when. Pure arithmetic on (bytes, seat, payload): no kernel objects, also built
+ * when. Pure arithmetic on (bytes, plan, payload): no kernel objects, also built
  * in user space by selftests/host.
  *
  * The tensor is cut into blocks, as many as there are ranks, of equal length rounded
@@ -116,29 +116,6 @@ struct rar_plan {
 	bool back;
 };
 
-/* What a rank does with a chunk after it has published it. */
-enum rar_next { RAR_NEXT_STOP, RAR_NEXT_RS, RAR_NEXT_AG };
-
-/**
- * struct rar_seat - the place of a rank in the schedule of its group
- * @size:  ranks
- * @parts: blocks that a long tensor is cut into
- * @own:   the block that this rank injects
- * @final: the block whose sums become complete here
- * @stops: the block whose sums go no further
- * @back:  those of @final go in memory to the first rank of this host as well
- *
- * RAR_NO_BLOCK where there is none.
- */
-struct rar_seat {
-	u32 size;
-	u32 parts;
-	u32 own;
-	u32 final;
-	u32 stops;
-	bool back;
-};
-
 /**
  * struct rar_ring - the schedule of one operation at one rank
  * @bytes:   the tensor, 0 .. RAR_MAX_BYTES
@@ -148,7 +125,6 @@ struct rar_seat {
  * @cpb:     chunks of a full block
  * @nchunks: chunks of the operation
  * @plan:    what the rank does
- * @seat:    of the rank
  */
 struct rar_ring {
 	u64 bytes;
@@ -158,7 +134,6 @@ struct rar_ring {
 	u32 cpb;
 	u32 nchunks;
 	struct rar_plan plan;
-	struct rar_seat seat;
 };
 
 /* Where a chunk lies: byte offset and length in the tensor, and its block. */
@@ -172,11 +147,6 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		  u8 flags, u32 root);
 int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 		 const struct rar_plan *plan);
-void rar_ring_seat(struct rar_seat *seat, u32 size, u32 rank);
-void rar_ring_seat_hosts(struct rar_seat *seat, u32 size, u32 hosts, u32 host,
-			 u32 ranks, u32 index);
-int rar_ring_init(struct rar_ring *ring, u64 bytes, u32 payload,
-		  const struct rar_seat *seat);
 void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 		    struct rar_chunk *c);
 u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);
@@ -195,9 +165,16 @@ static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 
 /* -- what a rank does, by phase and block ---------------------------------- */
 
+/* Does the operation have @phase? */
 static inline bool rar_plan_has(const struct rar_plan *plan, enum rar_phase phase)
 {
 	return plan->starts[phase] != RAR_ALL_BLOCKS;
+}
+
+/* Does anything travel at all? Not in a group of one rank. */
+static inline bool rar_plan_travels(const struct rar_plan *plan)
+{
+	return rar_plan_has(plan, RAR_RS) || rar_plan_has(plan, RAR_AG);
 }
 
 /* The phase in which this rank injects its own block. */
@@ -212,6 +189,12 @@ static inline u32 rar_plan_own(const struct rar_plan *plan)
 	return plan->starts[rar_plan_first(plan)];
 }
 
+/* What a rank does with a chunk that may arrive in @phase. */
+static inline enum rar_combine rar_ring_combine(enum rar_phase phase)
+{
+	return phase == RAR_RS ? RAR_COMBINE_ADD : RAR_COMBINE_STORE;
+}
+
 /* What this rank does with a chunk of @block that arrives in @phase. */
 static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 						enum rar_phase phase, u32 block)
@@ -220,7 +203,7 @@ static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 
 	if (block == starts || starts == RAR_ALL_BLOCKS)
 		return RAR_COMBINE_NONE;
-	return phase == RAR_RS ? RAR_COMBINE_ADD : RAR_COMBINE_STORE;
+	return rar_ring_combine(phase);
 }
 
 /*
@@ -291,24 +274,6 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 				    u32 block)
 {
 	return block == plan->starts[phase] && phase == rar_plan_first(plan);
-}
-
-/* May this rank receive a chunk of @block in @phase at all? */
-static inline bool rar_ring_receives(const struct rar_ring *ring,
-				     enum rar_phase phase, u32 block)
-{
-	return rar_plan_combine(&ring->plan, phase, block) != RAR_COMBINE_NONE;
-}
-
-/* What follows when a chunk of @block received in @phase is published. */
-static inline enum rar_next rar_ring_next(const struct rar_ring *ring,
-					  enum rar_phase phase, u32 block)
-{
-	enum rar_phase next = rar_plan_next(&ring->plan, phase, block);
-
-	if (next == RAR_PHASES)
-		return RAR_NEXT_STOP;
-	return next == RAR_RS ? RAR_NEXT_RS : RAR_NEXT_AG;
 }
 
 #endif /* _RAR_RING_H */

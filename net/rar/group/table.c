@@ -220,7 +220,7 @@ static bool same_host(const struct rar_member *m, u32 rank)
 }
 
 /* Hosts and who is on them, from the table: the same at every member. */
-static void seat_by_hosts(struct rar_member *m)
+static void place_by_hosts(struct rar_member *m)
 {
 	u32 rank, host = 0, hosts = 0, first = 0, end = m->size;
 
@@ -235,17 +235,17 @@ static void seat_by_hosts(struct rar_member *m)
 		}
 		hosts++;
 	}
-	m->host_first = first;
-	rar_ring_seat_hosts(&m->seat, m->size, hosts, host, end - first,
-			    m->rank - first);
+	m->place.hosts = hosts;
+	m->place.host = host;
+	m->place.ranks = end - first;
+	m->place.index = m->rank - first;
 }
 
-static void take_seat(struct rar_member *m)
+static void take_place(struct rar_member *m)
 {
+	m->place = (struct rar_place) { .size = m->size, .rank = m->rank };
 	if (m->by_hosts)
-		seat_by_hosts(m);
-	else
-		rar_ring_seat(&m->seat, m->size, m->rank);
+		place_by_hosts(m);
 }
 
 /*
@@ -259,7 +259,7 @@ static bool get_ready(struct rar_member *m)
 	    same_host(m, m->rank + 1) &&
 	    !rar_route_is_here(m, &m->path[RAR_NEXT]))
 		return false;
-	take_seat(m);
+	take_place(m);
 	m->payload = m->join.min_payload;
 	rar_link_start(m);
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
@@ -511,7 +511,7 @@ void rar_table_alone(struct rar_member *m)
 	j->min_payload = j->payload;
 	m->payload = j->payload;
 	m->epoch = rar_random_token();
-	take_seat(m);
+	take_place(m);
 	rar_link_start(m);
 	rar_member_run(m);
 }

@@ -121,14 +121,16 @@ int rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 {
 	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
 	u32 esize = rar_dtype_size(dh->dtype), off;
+	struct rar_plan plan;
 	struct rar_ring ring;
 	struct rar_chunk c;
 	struct sk_buff *skb;
 	int ret;
 
 	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
-	    rar_ring_init(&ring, be64_to_cpu(dh->count) * esize, m->payload,
-			  &m->seat))
+	    rar_ring_plan(&plan, &m->place, dh->collective, dh->opflags,
+			  be16_to_cpu(dh->root)) ||
+	    rar_ring_cut(&ring, be64_to_cpu(dh->count) * esize, m->payload, &plan))
 		return RAR_MIB_DropOp;
 	ret = rar_chunk_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
 	if (ret != INPUT_OK)
@@ -243,6 +245,19 @@ static bool early_use(struct rar_member *m, u64 op_seq)
 	return any;
 }
 
+/*
+ * Nothing needs to arrive: the operation is complete when this rank has contributed all
+ * of it.
+ */
+static void complete_without(struct rar_member *m, u64 op_seq)
+{
+	struct rar_operation *op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
+
+	if (op && op->seq == op_seq && !rar_ring_need(&op->ring) &&
+	    READ_ONCE(m->op_whole) > op_seq)
+		rar_member_op_done(m, op);
+}
+
 /**
  * rar_early_post() - this rank contributed: use what came early, and start
  * @m:    member
@@ -253,7 +268,6 @@ static bool early_use(struct rar_member *m, u64 op_seq)
  */
 void rar_early_post(struct rar_member *m, u64 op_seq, bool tell)
 {
-	struct rar_operation *op;
 	bool any = false;
 
 	while (early_use(m, op_seq)) {
@@ -264,14 +278,9 @@ void rar_early_post(struct rar_member *m, u64 op_seq, bool tell)
 	rcu_read_lock();
 	if (rar_member_state(m) == RAR_S_FAILED)
 		goto out;
-	if (m->size == 1) {
-		op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
-		if (op) {
-			atomic_set(&op->left, 0);
-			rar_member_op_done(m, op);
-		}
+	complete_without(m, op_seq);
+	if (m->size == 1)
 		goto out;
-	}
 	rar_link_push(m);
 	/* The predecessor may wait for this opening. */
 	if (m->prev_here)

@@ -112,78 +112,77 @@ void rar_link_release(struct rar_member *m, struct rar_operation *op)
 /* -- pending chunks (tx.lock) -------------------------------------------- */
 
 /* Of all operations: to the successor, or back. */
-static u64 *pend_count(struct rar_link_tx *tx, u32 p)
+static u64 *pend_count(struct rar_link_tx *tx, u32 way)
 {
-	return p == RAR_BACK ? &tx->nback : &tx->npend;
+	return way == RAR_BACK ? &tx->nback : &tx->npend;
 }
 
-void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 		   u32 chunk, u64 mask)
 {
-	mask &= ~rar_bits_get(op->acked[p], chunk, mask);
-	mask = rar_bits_set(op->pend[p], chunk, mask);
+	mask &= ~rar_bits_get(op->acked[way], chunk, mask);
+	mask = rar_bits_set(op->pend[way], chunk, mask);
 	if (!mask)
 		return;
-	op->npend[p] += hweight64(mask);
-	*pend_count(tx, p) += hweight64(mask);
-	op->pend_from[p] = min_t(u32, op->pend_from[p], chunk + __ffs64(mask));
+	op->npend[way] += hweight64(mask);
+	*pend_count(tx, way) += hweight64(mask);
+	op->pend_from[way] = min_t(u32, op->pend_from[way], chunk + __ffs64(mask));
 }
 
-static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 		       u32 chunk, u64 mask)
 {
 	u32 n;
 
-	if (!op->npend[p])
+	if (!op->npend[way])
 		return;
-	n = hweight64(rar_bits_clear(op->pend[p], chunk, mask));
-	op->npend[p] -= n;
-	*pend_count(tx, p) -= n;
+	n = hweight64(rar_bits_clear(op->pend[way], chunk, mask));
+	op->npend[way] -= n;
+	*pend_count(tx, way) -= n;
 }
 
 /* The pending chunks from @chunk on, which is. */
-static void pend_run(const struct rar_operation *op, struct rar_run *run, u32 chunk,
-		     u32 max)
+static void pend_run(const struct rar_operation *op, struct rar_run *run, u32 way,
+		     u32 chunk, u32 max)
 {
 	u32 end = min(rar_ring_block_end(&op->ring, chunk), chunk + max);
 
 	run->chunk = chunk;
-	run->n = find_next_zero_bit(op->pend[run->phase], end, chunk) - chunk;
+	run->n = find_next_zero_bit(op->pend[way], end, chunk) - chunk;
 }
 
 /* The first pending chunks of an operation that has some; not taken. */
-static void pend_find(struct rar_operation *op, struct rar_run *run, u32 max)
+static void pend_find(struct rar_operation *op, struct rar_run *run, u32 way, u32 max)
 {
-	u32 chunk = find_next_bit(op->pend[run->phase], op->ring.nchunks,
-				  op->pend_from[run->phase]);
+	u32 chunk = find_next_bit(op->pend[way], op->ring.nchunks, op->pend_from[way]);
 
-	op->pend_from[run->phase] = chunk;
-	pend_run(op, run, chunk, max);
+	op->pend_from[way] = chunk;
+	pend_run(op, run, way, chunk, max);
 }
 
 /* Who gets these chunks has them, or provably needs them no more. */
-void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p,
+void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 		    u32 chunk, u64 mask)
 {
-	mask = rar_bits_set(op->acked[p], chunk, mask);
+	mask = rar_bits_set(op->acked[way], chunk, mask);
 	if (!mask)
 		return;
 	op->nacked += hweight64(mask);
-	pend_clear(tx, op, p, chunk, mask);
+	pend_clear(tx, op, way, chunk, mask);
 }
 
 /* -- credit (tx.lock) ---------------------------------------------------- */
 
 /*
- * How many chunks of a run has the successor contributed to, as far as known? To
- * what is complete everybody has.
+ * How many chunks of a run has the successor contributed to, as far as known? To sums
+ * of all ranks it has.
  */
 u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
 		     const struct rar_run *run)
 {
 	u32 at;
 
-	if (op->seq < tx->posted || run->phase == RAR_AG)
+	if (op->seq < tx->posted || rar_plan_summed(&op->ring.plan, run->phase))
 		return run->n;
 	if (op->seq > tx->posted || !tx->come)
 		return 0;
@@ -201,7 +200,7 @@ static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation
 	u32 chunk, nchunks = op->ring.nchunks;
 	struct rar_run first;
 
-	pend_find(op, run, max);
+	pend_find(op, run, run->phase, max);
 	first = *run;
 	while (op->seq == tx->posted && tx->come && !rar_link_welcome(tx, op, run)) {
 		chunk = find_next_bit(op->pend[run->phase], nchunks,
@@ -210,7 +209,7 @@ static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation
 			*run = first;
 			break;
 		}
-		pend_run(op, run, chunk, max);
+		pend_run(op, run, run->phase, chunk, max);
 	}
 }
 
@@ -556,8 +555,9 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 		op = NULL;
 	}
 	if (op) {
-		item->run.phase = RAR_BACK;
-		pend_find(op, &item->run, rar_local_run(m));
+		item->back = true;
+		item->run.phase = RAR_AG;
+		pend_find(op, &item->run, RAR_BACK, rar_local_run(m));
 		pend_clear(tx, op, RAR_BACK, item->run.chunk, rar_mask(item->run.n));
 		take_local(tx, op, item);
 	}
@@ -602,6 +602,7 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 	if (!op)
 		op = pick_inject(m, run, max, max, now);
 	if (op) {
+		item->back = false;
 		op->nsent += hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
 						    rar_mask(run->n)));
 		take_local(tx, op, item);
@@ -619,6 +620,7 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
  */
 void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 {
+	u32 way = item->back ? RAR_BACK : item->run.phase;
 	u64 again = rar_mask(item->run.n) & ~done;
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_operation *op = item->op;
@@ -627,8 +629,8 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 	spin_lock_bh(&tx->lock);
 	/* The group may have failed, and forgotten it. */
 	if (op_at(m, op->seq) == op) {
-		rar_link_acked(tx, op, item->run.phase, item->run.chunk, done);
-		rar_link_pend(tx, op, item->run.phase, item->run.chunk, again);
+		rar_link_acked(tx, op, way, item->run.chunk, done);
+		rar_link_pend(tx, op, way, item->run.chunk, again);
 		released = rar_link_try_release(m, op);
 	}
 	if (again)
@@ -652,8 +654,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	if (op->later)
 		op->inject_end = op->inject;
 	rar_window_post(m, op);
-	if (m->size > 1)
-		m->tx.ninject += op->inject_end - op->inject;
+	m->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later) {
@@ -676,7 +677,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
  */
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
-	u32 own = rar_ring_block_chunks(&op->ring, op->ring.seat.own), end;
+	u32 own = rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)), end;
 	struct rar_link_tx *tx = &m->tx;
 
 	spin_lock_bh(&tx->lock);
@@ -749,37 +750,38 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
 		      u64 now, struct rar_tx_item *item)
 {
-	enum rar_next next = rar_ring_next(&op->ring, run->phase, c->block);
+	const struct rar_plan *plan = &op->ring.plan;
+	enum rar_phase next = rar_plan_next(plan, run->phase, c->block);
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_run out = *run;
 	bool forward = false;
 	u64 bytes;
 
-	out.phase = next == RAR_NEXT_RS ? RAR_RS : RAR_AG;
+	out.phase = next;
 	spin_lock_bh(&tx->lock);
 	bytes = rar_op_bytes(op, run, won);
 	m->rx_packets += hweight64(won);
 	m->rx_bytes += bytes;
 	account_starved(tx, op, now);
-	/* All others have added to it: the successor as well, so it has posted it. */
-	if (run->phase == RAR_AG || next == RAR_NEXT_AG)
+	/* All ranks have added to it: the successor as well, so it has posted it. */
+	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, c->block))
 		rar_link_credit(m, max(tx->posted, op->seq), 0, tx->credit);
-	if (run->phase == RAR_AG) {
+	if (rar_plan_summed(plan, run->phase)) {
 		/* It went round: the successor had our RS chunks. */
 		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
-		if (c->block == op->ring.seat.own)
+		if (c->block == rar_plan_own(plan))
 			rar_window_returned(m, op, run->chunk, bytes, now);
 	}
-	if (item && next != RAR_NEXT_STOP && may_forward(m, op, &out, now)) {
+	if (item && next != RAR_PHASES && may_forward(m, op, &out, now)) {
 		item->run = out;
 		number(m, op, item, now);
 		tx->sent_us = now;
 		rar_link_timer_at(m, now + rar_window_timeout(tx));
 		forward = true;
-	} else if (next != RAR_NEXT_STOP) {
+	} else if (next != RAR_PHASES) {
 		rar_link_pend(tx, op, out.phase, run->chunk, won);
 	}
-	if (op->nback && run->phase == RAR_RS && next == RAR_NEXT_AG)
+	if (op->nback && run->phase == RAR_RS && next == RAR_AG)
 		rar_link_pend(tx, op, RAR_BACK, run->chunk, won);
 	spin_unlock_bh(&tx->lock);
 	return forward;
@@ -799,11 +801,9 @@ void rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
 			const struct rar_chunk *c)
 {
-	bool final = run->phase == RAR_AG ||
-		     rar_ring_next(&op->ring, RAR_RS, c->block) == RAR_NEXT_AG;
 	int left, wake;
 
-	if (!final || !won)
+	if (!won || !rar_plan_completes(&op->ring.plan, run->phase, c->block))
 		return;
 	/* A full barrier; pairs with that in rar_copy_out(). */
 	left = atomic_sub_return(hweight64(won), &op->left);

@@ -17,10 +17,10 @@ void rar_link_timer_at(struct rar_member *m, u64 when);
 struct rar_operation *rar_link_op_of(struct rar_member *m,
 				     const struct rar_sent *sent);
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op);
-void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 chunk,
-		   u64 mask);
-void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 p, u32 chunk,
-		    u64 mask);
+void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
+		   u32 chunk, u64 mask);
+void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
+		    u32 chunk, u64 mask);
 u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
 		     const struct rar_run *run);
 void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit);

@@ -20,7 +20,7 @@ int rar_chunk_check(const struct rar_ring *ring, const struct rar_run *run,
 	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
 		return RAR_MIB_DropChunk;
 	rar_ring_chunk(ring, run->chunk, c);
-	if (!rar_ring_receives(ring, run->phase, c->block))
+	if (rar_plan_combine(&ring->plan, run->phase, c->block) == RAR_COMBINE_NONE)
 		return RAR_MIB_DropChunk;
 	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
 	       INPUT_OK : RAR_MIB_DropLength;
@@ -258,7 +258,7 @@ static int input_run(struct rar_member *m, struct rar_operation *op,
 	*done = won | *dups;
 	if (!won)
 		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
-	if (run->phase == RAR_RS)
+	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
 		add_run(m, op, from, run, won, c, write);
 	else
 		store_run(op, from, run, won, c);
@@ -286,8 +286,9 @@ static int input_run(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * Sums come round only after this rank has added its part. Otherwise the operation
- * could end, and the user have his memory back, while a chunk is added to it.
+ * A chunk that this rank adds to comes round as a sum only after that. If an earlier one
+ * were taken, the operation could end, and the user have his memory back, while a chunk
+ * is still added to it.
  */
 static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 		     const struct rar_chunk *c)
@@ -296,8 +297,7 @@ static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 	struct rar_run rs = *run;
 
 	rs.phase = RAR_RS;
-	return run->phase == RAR_AG &&
-	       rar_ring_receives(&op->ring, RAR_RS, c->block) &&
+	return rar_plan_adds_before(&op->ring.plan, run->phase, c->block) &&
 	       rar_op_published(op, &rs, mask) != mask;
 }
 

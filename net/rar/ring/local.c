@@ -74,18 +74,16 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
 	       rar_member_runs(peer) ? peer : NULL;
 }
 
-/* What was taken goes to @to, in @phase. Returns which chunks it has. */
-static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item *item,
-		enum rar_phase phase)
+/* What was taken goes to @to. Returns which chunks it has. */
+static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item *item)
 {
-	struct rar_tx_item as = *item;
+	const struct rar_run *run = &item->run;
 	u64 done = 0;
 
-	as.run.phase = phase;
-	trace_rar_tx(m, as.op->seq, phase, as.run.chunk,
-		     rar_op_bytes(as.op, &as.run, rar_mask(as.run.n)));
+	trace_rar_tx(m, item->op->seq, run->phase, run->chunk,
+		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 	if (to)
-		done = rar_chunk_local(to, &as);
+		done = rar_chunk_local(to, item);
 	rar_link_taken(m, item, done);
 	return done;
 }
@@ -102,7 +100,7 @@ static bool hand_over(struct rar_member *m)
 	if (!rar_member_runs(m))
 		return false;
 	if (rar_link_take_back(m, &item))
-		return give(m, member(m, m->host_first), &item, RAR_AG);
+		return give(m, member(m, m->rank - m->place.index), &item);
 	if (!m->next_here)
 		return false;
 	next = member(m, rar_member_rank(m, RAR_NEXT));
@@ -114,7 +112,7 @@ static bool hand_over(struct rar_member *m)
 		return false;
 	rar_member_hear(next, RAR_PREV);
 	rar_member_hear(m, RAR_NEXT);
-	return give(m, next, &item, item.run.phase);
+	return give(m, next, &item);
 }
 
 static void enqueue(struct local *l, struct rar_member *m)

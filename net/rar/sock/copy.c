@@ -23,7 +23,7 @@ u32 rar_copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 {
 	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
 
-	return ring->seat.size > 1 && ring->cpb > 2 * step ? step : 0;
+	return rar_plan_travels(&ring->plan) && ring->cpb > 2 * step ? step : 0;
 }
 
 /* Where chunks @from to @to of a block lie. Returns the bytes, 0 if it has none of them. */
@@ -98,9 +98,9 @@ static u32 block_final(const struct rar_operation *op, u32 block, u32 from)
 {
 	u32 first = rar_ring_block_first(&op->ring, block);
 	u32 n = rar_ring_block_chunks(&op->ring, block);
-	int phase = block == op->ring.seat.final ? RAR_RS : RAR_AG;
+	enum rar_phase phase = rar_plan_result(&op->ring.plan, block);
 
-	if (from >= n)
+	if (from >= n || phase == RAR_PHASES)
 		return op->ring.cpb;
 	n = find_next_zero_bit(op->published[phase], first + n, first + from) - first;
 	return n == rar_ring_block_chunks(&op->ring, block) ? op->ring.cpb : n;

@@ -311,7 +311,7 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 	if (len > op->bytes - op->filled ||
 	    (last && len != op->bytes - op->filled))
 		return -EINVAL;
-	err = last ? rar_op_schedule(op, &rsk->fingerprint, m->payload, &m->seat) : 0;
+	err = last ? rar_op_schedule(op, &rsk->fingerprint, m->payload, &m->place) : 0;
 	if (err)
 		return err;
 	if (last && op->step && !op->filled && !op->pinned)

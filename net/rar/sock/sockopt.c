@@ -428,7 +428,7 @@ static void fill_info(struct rar_member *m, struct rar_info *info)
 	fill_tx_info(m, info);
 	if (!up)
 		return;
-	info->hosts = m->by_hosts ? m->seat.parts : 0;
+	info->hosts = m->place.hosts;
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(m->heard[RAR_PREV]));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -
