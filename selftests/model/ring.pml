@@ -30,6 +30,10 @@
  * - Joining, leaving and failing: the model is of one epoch. A closed member
  *   is one whose user has read everything.
  *
+ * KIND leaves out a phase. Without RS a block starts at its rank as AG, and a chunk that
+ * comes says nothing of the other ranks; without AG its sum stays at the rank before, and
+ * nothing comes back.
+ *
  * MUTATION removes a rule; each must be caught.
  */
 #define UNUSED	99		/* a limit that is never reached */
@@ -39,6 +43,14 @@
 #ifndef OPS
 #define OPS	2		/* operations: 1, 2 */
 #endif
+#define REDUCE	0
+#define SCATTER	1
+#define GATHER	2
+#ifndef KIND
+#define KIND	REDUCE		/* all-reduce, reduce-scatter, all-gather */
+#endif
+#define ADDS	(KIND != GATHER)
+#define RETURNS	(KIND == REDUCE)
 #ifndef CPB
 #define CPB	1		/* chunks of a block */
 #endif
@@ -94,6 +106,13 @@
 #define NEWEST_FIRST	19	/* 7. newest operation first */
 #define INJECT_FIRST	20	/* 7. forwarding waits for injecting */
 #define RECEIVE_WAITS	21	/* 7. receiving waits for sending */
+/* What holds for all-reduce only. */
+#define AG_IS_FREE	23	/* no chunk of AG needs credit */
+#define AG_POSTED	24	/* whatever is complete, all have posted it */
+#define OUT_FOREVER	25	/* all own chunks come back */
+#define NEEDS_ALL	26	/* every chunk comes to every rank */
+#define AG_FOR_RS	27	/* AG acknowledges RS */
+#define LENT_BACK	28	/* the successor holds nothing of what is complete here */
 /*
  * Not caught: RS_AGAIN but for the assertion that forbids it. The successor has
  * that RS chunk, or its history has, and drops this one as a duplicate.
@@ -126,14 +145,24 @@
 /* The schedule. A partial sum that reaches a rank has DIST digits. */
 #define BLOCK(c) ((c) / CPB)
 #define DIST(r, c) (((r) + N - BLOCK(c)) % N)
-#define OWES(r, p, c) (BLOCK(c) != ((r) + 1 + (p)) % N)
+#define FIRST	(ADDS -> RS : AG)
+#define OWES(r, p, c) (RETURNS -> BLOCK(c) != ((r) + 1 + (p)) % N : \
+		       (p) == FIRST && BLOCK(c) != ((r) + 1) % N)
+#define STOPS(r, c) (DIST(r, c) + (ADDS -> 2 : 1) == N)
+#define NEEDS(r, c) (RETURNS || !RULE(NEEDS_ALL) || \
+		     (ADDS -> BLOCK(c) == ((r) + 1) % N : BLOCK(c) != (r)))
 #define DIGIT(c, n) ((BLOCK(c) + (n)) % N + 1)
-#if N == 2
+#if KIND == 2
+#define SUM(c)	DIGIT(c, 0)
+#elif N == 2
 #define SUM(c)	(4 * DIGIT(c, 0) + DIGIT(c, 1))
+#else
+#define SUM(c)	(16 * DIGIT(c, 0) + 4 * DIGIT(c, 1) + DIGIT(c, 2))
+#endif
+#if N == 2
 #define TOO_LONG 4
 #define SHIFT(v) 4
 #else
-#define SUM(c)	(16 * DIGIT(c, 0) + 4 * DIGIT(c, 1) + DIGIT(c, 2))
 #define TOO_LONG 16
 #define SHIFT(v) ((v) < 4 -> 4 : 16)
 #endif
@@ -155,6 +184,7 @@ bool released[N * OPS];
 byte op_next[N];
 byte posted[N];			/* by the successor, as far as known */
 byte owed[N];			/* constant: mask of items */
+byte need[N];			/* constant: mask of items whose AG completes it */
 bool sync[N];			/* constant: posts when it has read */
 
 /* The network between a rank and its successor. */
@@ -180,7 +210,10 @@ hidden byte may, wrong;
 
 #define FREEABLE(x) (read[x] && (chosen[x] == 0 || !RULE(FREE_CHOSEN)) && \
 		     (released[x] || !RULE(FREE_EARLY)))
-#define RELEASABLE(x) ((complete[x] || !RULE(INCOMPLETE)) && \
+/* The successor may hold chunks of x, for which credit was taken. */
+#define LENDS(x) (!RETURNS && RULE(LENT_BACK) && CREDIT < UNUSED && sent[x] != 0 && \
+		  (x) % OPS >= posted[r])
+#define RELEASABLE(x) (!LENDS(x) && (complete[x] || !RULE(INCOMPLETE)) && \
 		       (acked[x] == owed[r] || !RULE(RELEASE_EARLY)))
 
 inline try_free()
@@ -236,11 +269,14 @@ inline count_in_flight()
 	}
 }
 
+/* All ranks have contributed to item i. */
+#define SUMMED(i) ((i) >= C && (ADDS || !RULE(AG_IS_FREE)))
 inline count_early()
 {
 	n = 0;
 	for (k : 0 .. OPS * ITEMS - 1) {
 		n = n + ((k / ITEMS >= posted[r] || !RULE(CREDIT_ALL)) &&
+			 !SUMMED(k % ITEMS) &&
 			 (sent[X(r, k / ITEMS)] & (1 << (k % ITEMS))))
 	}
 }
@@ -250,8 +286,8 @@ inline count_out()
 {
 	n = 0;
 	for (q : 0 .. OPS * C - 1) {
-		n = n + (BLOCK(q % C) == r &&
-			 (sent[X(r, q / C)] & BIT(RS, q % C)) &&
+		n = n + ((RETURNS || !RULE(OUT_FOREVER)) && BLOCK(q % C) == r &&
+			 (sent[X(r, q / C)] & BIT(FIRST, q % C)) &&
 			 !(published[X(r, q / C)] & BIT(AG, q % C)))
 	}
 }
@@ -270,11 +306,11 @@ inline build(from)
 }
 
 /* Own chunks to inject are as good as pending ones, but come after them. */
-#define INJECT(x, k) ((k) < C && BLOCK(k) == r && !(sent[x] & BIT(RS, k)))
+#define INJECT(x, k) ((k) / C == FIRST && BLOCK((k) % C) == r && !(sent[x] & (1 << (k))))
 #define READY(x, k, own) ((own) -> INJECT(x, k) : ((pend[x] >> (k)) & 1))
 #define TURN(q)	(RULE(NEWEST_FIRST) -> (q) : OPS - 1 - (q))
 #define FREE_OF_CREDIT(x, i, o) \
-	((RULE(CREDIT_ALL) && (o) < posted[r]) || (sent[x] & (1 << (i))))
+	((RULE(CREDIT_ALL) && (o) < posted[r]) || SUMMED(i) || (sent[x] & (1 << (i))))
 
 /*
  * Choose one item of the rank, oldest operation first, AG first, lowest chunk
@@ -374,7 +410,15 @@ inline rcv_ack()
 		ack_recorded[x] = 0
 	}
 	if
-	:: ack_posted[r] > posted[r] -> posted[r] = ack_posted[r]
+	:: ack_posted[r] > posted[r] ->
+		posted[r] = ack_posted[r];
+		for (q : 0 .. OPS - 1) {
+			x = X(r, q);
+			if
+			:: !RETURNS && q < op_next[r] -> try_release()
+			:: else
+			fi
+		}
 	:: else
 	fi;
 	ack_posted[r] = 0;
@@ -386,7 +430,7 @@ inline rcv_ack()
 inline read_result()
 {
 	for (k : 0 .. C - 1) {
-		assert(buf[x * C + k] == SUM(k))
+		assert(buf[x * C + k] == SUM(k) || (!NEEDS(x / OPS, k) && ADDS))
 	}
 	read[x] = true;
 	if
@@ -398,7 +442,7 @@ inline read_result()
 inline done()
 {
 	if
-	:: !complete[x] && (published[x] & OF_AG) == OF_AG ->
+	:: !complete[x] && (published[x] & need[r]) == need[r] ->
 		complete[x] = true;
 		if
 		:: !LAZY -> read_result()
@@ -415,19 +459,28 @@ inline publish()
 	published[x] = published[x] | BIT(p, c);
 	assert(!(published[x] & BIT(AG, c)) || buf[x * C + c] == SUM(c));
 	if
+	:: (ADDS || !RULE(AG_POSTED)) && (p == AG || DIST(r, c) + 1 == N) && posted[r] < o ->
+		posted[r] = o
+	:: else
+	fi;
+	if
 	:: p == RS && DIST(r, c) + 1 == N ->
 		claimed[x] = claimed[x] | BIT(AG, c);
 		published[x] = published[x] | BIT(AG, c);
-		pend_set(BIT(AG, c))
+		if
+		:: RETURNS -> pend_set(BIT(AG, c))
+		:: else
+		fi
 	:: p == RS && DIST(r, c) + 1 != N ->
 		pend_set(BIT(RS, c))
 	:: p == AG ->
 		if
-		:: RULE(RS_AGAIN) && RULE(RS_UNCHECKED) -> mark_acked(BIT(RS, c))
+		:: (ADDS || !RULE(AG_FOR_RS)) && RULE(RS_AGAIN) && RULE(RS_UNCHECKED) ->
+			mark_acked(BIT(RS, c))
 		:: else
 		fi;
 		if
-		:: DIST(r, c) + 2 != N -> pend_set(BIT(AG, c))
+		:: !STOPS(r, c) -> pend_set(BIT(AG, c))
 		:: else
 		fi
 	fi;
@@ -461,13 +514,23 @@ inline record()
 	ack_due[PREV(r)] = true
 }
 
+inline count_held()
+{
+	n = 0;
+	for (k : 0 .. OPS * C - 1) {
+		n = n + (hold[X(r, k / C) * C + k % C] != 0)
+	}
+}
+
 inline rcv_early()
 {
-	assert(p == RS);	/* no sum is complete without this rank */
+	assert(p == FIRST);	/* no sum is complete without this rank */
 	if
 	:: o - op_next[r] < TABLE ->
 		held[x] = held[x] | BIT(p, c);
 		hold[x * C + c] = v;
+		count_held();
+		assert(n <= CREDIT);	/* there is room for no more */
 		record()
 	:: else
 	fi
@@ -525,13 +588,17 @@ inline post()
 	x = X(r, o);
 	op_next[r] = o + 1;
 	for (k : 0 .. C - 1) {
-		buf[x * C + k] = r + 1
+		buf[x * C + k] = (ADDS || BLOCK(k) == r -> r + 1 : 0)
 	}
 	if	/* the predecessor may wait for this */
 	:: held[x] != 0 || CREDIT < 4 -> ack_due[PREV(r)] = true
 	:: else
 	fi;
-	p = RS;
+	if	/* nothing has to come */
+	:: need[r] == 0 -> done()
+	:: else
+	fi;
+	p = FIRST;
 	for (c : 0 .. C - 1) {
 		v = hold[x * C + c];
 		hold[x * C + c] = 0;
@@ -747,7 +814,8 @@ init
 			for (c : 0 .. C - 1) {
 				owed[r] = owed[r] |
 					(OWES(r, RS, c) -> BIT(RS, c) : 0) |
-					(OWES(r, AG, c) -> BIT(AG, c) : 0)
+					(OWES(r, AG, c) -> BIT(AG, c) : 0);
+				need[r] = need[r] | (NEEDS(r, c) -> BIT(AG, c) : 0)
 			}
 		}
 	}

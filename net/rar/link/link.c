@@ -74,16 +74,26 @@ struct rar_operation *rar_link_op_of(struct rar_member *m,
 	return op && (u32)op->seq == sent->op ? op : NULL;
 }
 
-static bool op_released(const struct rar_operation *op)
+/*
+ * May the successor hold chunks of an operation that it has not contributed to, for which
+ * credit was taken? Not where sums came back: it has added to them.
+ */
+static bool op_lends(const struct rar_link_tx *tx, const struct rar_operation *op)
 {
-	return op->nacked == op->ntx + op->nback && !atomic_read(&op->left);
+	return op->early_cost && op->seq >= tx->posted && !rar_plan_returns(&op->ring.plan);
+}
+
+static bool op_released(const struct rar_link_tx *tx, const struct rar_operation *op)
+{
+	return op->nacked == op->ntx + op->nback && !atomic_read(&op->left) &&
+	       !op_lends(tx, op);
 }
 
 /* Take the operation off the table if nothing will be sent from it again. */
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 {
 	lockdep_assert_held(&m->tx.lock);
-	if (!op_released(op) || op_at(m, op->seq) != op)
+	if (!op_released(&m->tx, op) || op_at(m, op->seq) != op)
 		return false;
 
 	if (op->seq >= m->tx.posted)
@@ -243,7 +253,10 @@ static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 	return n;
 }
 
-/* The successor contributed more: give back what those operations had taken. */
+/*
+ * The successor contributed more: give back what those operations had taken. An operation
+ * may have waited for that only.
+ */
 void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 {
 	struct rar_link_tx *tx = &m->tx;
@@ -254,14 +267,17 @@ void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 		tx->come = max(tx->come, come);
 	else if (tx->posted < posted)
 		tx->come = come;
-	for (; tx->posted < posted; tx->posted++) {
-		op = op_at(m, tx->posted);
-		if (op)
-			tx->early_used -= op->early_cost;
+	while (tx->posted < posted) {
 		if (tx->posted >= m->op_next) {
 			tx->posted = posted;
 			break;
 		}
+		op = op_at(m, tx->posted++);
+		if (!op)
+			continue;
+		tx->early_used -= op->early_cost;
+		if (rar_link_try_release(m, op))
+			rar_member_wake(m);
 	}
 }
 
