@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What test_ring tests, and whole operations on paper: ranks post an operation and packets
+ * arrive in any order, as each rank's plan says.
+ */
+#ifndef RING_SIM_H
+#define RING_SIM_H
+
+#include "core/ring.h"
+#include "tap.h"
+#include "util.h"
+
+#define SIM_SIZE	17		/* ranks in a simulation */
+#define PLAN_SIZE	9		/* ranks, with every collective and root */
+#define SIM_WINDOW	2		/* chunks of each rank that are on their way round */
+#define SIM_CHUNKS	128		/* chunks in one */
+#define FULL_CHUNKS	2048		/* more than that: only samples */
+#define SAMPLES		400
+#define HOST_LAYOUTS	16		/* of one size */
+#define MAX_CHUNKS	(U32_MAX / 2)	/* that can be numbered */
+#define SMALL		8192		/* bytes that are one block */
+
+/* What is tested; a mutant replaces one function. */
+static struct schedule {
+	int (*plan)(struct rar_plan *plan, const struct rar_place *place, u8 collective,
+		    u8 flags, u32 root);
+	int (*cut)(struct rar_ring *ring, u64 bytes, u32 payload,
+		   const struct rar_plan *plan);
+	void (*chunk)(const struct rar_ring *ring, u32 chunk,
+		      struct rar_chunk *c);
+	u32 (*first)(const struct rar_ring *ring, u32 block);
+	u32 (*chunks)(const struct rar_ring *ring, u32 block);
+	u32 (*ntx)(const struct rar_ring *ring);
+	u32 (*nback)(const struct rar_ring *ring);
+	u32 (*need)(const struct rar_ring *ring);
+	enum rar_combine (*combine)(const struct rar_plan *plan, enum rar_phase phase,
+				    u32 block);
+	enum rar_phase (*next)(const struct rar_plan *plan, enum rar_phase phase,
+			       u32 block);
+	bool (*completes)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	bool (*injects)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	bool (*adds)(const struct rar_plan *plan);
+	bool (*summed)(const struct rar_plan *plan, enum rar_phase phase);
+	bool (*before)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	enum rar_phase (*result)(const struct rar_plan *plan, u32 block);
+	bool (*returns)(const struct rar_plan *plan);
+	u64 (*share)(const struct rar_ring *ring, u64 bytes);
+} s;
+
+static const struct schedule real = {
+	rar_ring_plan, rar_ring_cut, rar_ring_chunk, rar_ring_block_first,
+	rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback, rar_ring_need,
+	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_injects,
+	rar_plan_adds, rar_plan_summed, rar_plan_adds_before, rar_plan_result,
+	rar_plan_returns, rar_ring_share,
+};
+
+/* 1168 to 8896: what MTUs of 1280, 1500 and 9000 leave */
+static const u32 payloads[] = {
+	1, 16, 64, 80, 1168, 1376, 1408, 8880, 8896, 65504, 1 << 20,
+};
+
+static u64 seed;
+static bool quiet;			/* failures are what we want to see */
+
+/* A finding, with what it is about. */
+#define CHECK(cond, ring) do {						\
+	if (!(cond)) {							\
+		complain(#cond, __LINE__, ring);			\
+		return false;						\
+	}								\
+} while (0)
+
+static void complain(const char *what, int line, const struct rar_ring *r)
+{
+	if (!quiet)
+		tap_note("line %d: %s: bytes=%llu payload=%u parts=%u starts=%d,%d ends=%d,%d",
+			 line, what, r->bytes, r->payload, r->plan.parts,
+			 (int)r->plan.starts[0], (int)r->plan.starts[1],
+			 (int)r->plan.ends[0], (int)r->plan.ends[1]);
+}
+
+/* The plan of an all-reduce of a rank in a group without hosts. */
+static int plan_of(struct rar_ring *r, u32 size, u32 rank)
+{
+	const struct rar_place place = { .size = size, .rank = rank };
+
+	return s.plan(&r->plan, &place, RAR_ALLREDUCE, 0, 0);
+}
+
+static int init(struct rar_ring *r, u64 bytes, u32 payload, u32 size, u32 rank)
+{
+	struct rar_ring own = {};
+	int err = plan_of(&own, size, rank);
+
+	return err ?: s.cut(r, bytes, payload, &own.plan);
+}
+
+static u64 lower(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* What a block must be: the share of a rank, or all that is short, up to a border of 64. */
+static u64 block_of(u64 bytes, u32 size)
+{
+	u64 share = bytes <= SMALL ? bytes : bytes / size + (bytes % size != 0);
+
+	return share + (64 - share % 64) % 64;
+}
+
+/* Bytes that a rank sends at most: its share of the work, or both phases of all. */
+static u64 most_sent(u64 bytes, u32 size)
+{
+	return bytes <= SMALL ? 2 * bytes : 2 * (size - 1) * (bytes / size + 64);
+}
+
+/* --- whole operations --- */
+
+/*
+ * What the table in ring.h says, once more and in other words: who begins a block, who
+ * has the result, and how many hops it takes.
+ */
+static const struct collective {
+	const char *name;
+	u8 collective;
+	u8 flags;
+	bool adds;			/* else a rank's own data go round */
+	bool one;			/* block */
+	bool exact;			/* blocks */
+	bool rooted;
+	u32 begins;			/* so many ranks after the block's, or the root */
+	u32 rounds;			/* size - 1 hops each */
+} collectives[] = {
+	{ "allreduce", RAR_ALLREDUCE, .adds = true, .rounds = 2 },
+	{ "in_order", RAR_ALLREDUCE, RAR_RING_IN_ORDER, .adds = true, .one = true,
+	  .rounds = 2 },
+	{ "reduce_scatter", RAR_REDUCE_SCATTER, .adds = true, .exact = true, .begins = 1,
+	  .rounds = 1 },
+	{ "allgather", RAR_ALLGATHER, .exact = true, .rounds = 1 },
+	{ "broadcast", RAR_BROADCAST, .one = true, .rooted = true, .rounds = 1 },
+	{ "reduce", RAR_REDUCE, .adds = true, .one = true, .rooted = true, .begins = 1,
+	  .rounds = 1 },
+	{ "barrier", RAR_BARRIER, .adds = true, .rounds = 2 },
+};
+
+/* Whose data are in the sum, in the order of addition. */
+struct sum {
+	u8 n;
+	u8 rank[SIM_SIZE];
+};
+
+struct packet {
+	u32 to;
+	u32 chunk;
+	u32 hops;
+	enum rar_phase phase;
+	bool back;
+	struct sum sum;
+};
+
+static struct sim {
+	const struct collective *what;
+	struct rar_ring ring[SIM_SIZE];
+	u32 root;
+	u32 size;
+	u32 host[SIM_SIZE];		/* of each rank */
+	u32 first[SIM_SIZE];		/* rank of each host */
+	u32 hosts;			/* 0: all ranks are alike */
+	struct sum buf[SIM_SIZE][SIM_CHUNKS];
+	u8 got[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
+	u8 final[SIM_SIZE][SIM_CHUNKS];
+	u32 nfinal[SIM_SIZE];
+	u8 acked[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
+	bool posted[SIM_SIZE];
+	u32 injected[SIM_SIZE];
+	u32 returned[SIM_SIZE];
+	u32 ntx[SIM_SIZE];
+	u32 nback[SIM_SIZE];
+	u64 sent[SIM_SIZE];
+	u32 hops;			/* the most that a packet made */
+	struct packet net[3 * SIM_SIZE * SIM_CHUNKS];
+	u32 nnet;
+} sim;
+
+/* The rank that injects @block. */
+static u32 sim_injector(u32 block)
+{
+	const struct collective *w = sim.what;
+
+	if (sim.hosts && w->rounds == 2 && !w->one)
+		return sim.first[block];
+	return ((w->one ? sim.root : block) + w->begins) % sim.size;
+}
+
+/* Does @rank have @block of the result at the end? */
+static bool sim_gets(u32 rank, u32 block)
+{
+	if (sim.what->rounds == 2 || !sim.what->adds)
+		return true;
+	return rank == (sim.what->one ? sim.root : block);
+}
+
+static bool sim_send(u32 rank, u32 to, enum rar_phase phase, u32 chunk, u32 hops)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	const struct sum *sum = &sim.buf[rank][chunk];
+	struct rar_chunk c;
+
+	CHECK(sim.nnet < ARRAY_SIZE(sim.net), r);
+	s.chunk(r, chunk, &c);
+	/* What is said of a chunk that leaves is so. */
+	CHECK(sum->n, r);
+	CHECK(s.injects(&r->plan, phase, c.block) == (sum->n == 1 && sum->rank[0] == rank), r);
+	CHECK(s.adds(&r->plan) == sim.what->adds, r);
+	CHECK(s.summed(&r->plan, phase) == (sum->n == sim.size), r);
+	CHECK(!s.summed(&r->plan, phase) || sim.posted[to], r);
+	sim.net[sim.nnet++] = (struct packet) {
+		.to = to, .chunk = chunk, .phase = phase, .hops = hops + 1, .sum = *sum,
+	};
+	sim.sent[rank] += c.len;
+	return true;
+}
+
+static bool sim_send_next(u32 rank, enum rar_phase phase, u32 chunk, u32 hops)
+{
+	sim.ntx[rank]++;
+	return sim_send(rank, (rank + 1) % sim.size, phase, chunk, hops);
+}
+
+/* In memory, to the first rank of this host. */
+static bool sim_send_back(u32 rank, u32 chunk, u32 hops)
+{
+	sim.nback[rank]++;
+	if (!sim_send(rank, sim.first[sim.host[rank]], RAR_AG, chunk, hops))
+		return false;
+	sim.net[sim.nnet - 1].back = true;
+	return true;
+}
+
+static int sim_plan(struct rar_plan *plan, u32 rank)
+{
+	u32 host = sim.host[rank];
+	struct rar_place place = { .size = sim.size, .rank = rank, .hosts = sim.hosts };
+
+	if (sim.hosts) {
+		place.host = host;
+		place.ranks = (host + 1 < sim.hosts ? sim.first[host + 1] : sim.size) -
+			      sim.first[host];
+		place.index = rank - sim.first[host];
+	}
+	return s.plan(plan, &place, sim.what->collective, sim.what->flags, sim.root);
+}
+
+/* Bit i of @borders: rank i + 1 is on another host than rank i. */
+static void sim_layout(const struct collective *what, u32 size, u32 root, bool by_hosts,
+		       u32 borders)
+{
+	u32 rank;
+
+	memset(&sim, 0, sizeof(sim));
+	sim.what = what;
+	sim.root = what->rooted ? root : 0;
+	sim.size = size;
+	if (!by_hosts)
+		return;
+	sim.hosts = 1;
+	for (rank = 1; rank < size; rank++) {
+		if (borders & (1U << (rank - 1)))
+			sim.first[sim.hosts++] = rank;
+		sim.host[rank] = sim.hosts - 1;
+	}
+}
+
+/* What a rank has at first: its contribution, or nothing of what another rank sends. */
+static void sim_contribute(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	struct rar_chunk c;
+	u32 i;
+
+	for (i = 0; i < r->nchunks; i++) {
+		s.chunk(r, i, &c);
+		if (sim.what->adds || sim_injector(c.block) == rank)
+			sim.buf[rank][i] = (struct sum){ 1, { rank } };
+	}
+}
+
+/* Own chunks, as many as may be on their way round. */
+static bool sim_inject(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	u32 own = rar_plan_own(&r->plan), n = s.chunks(r, own), chunk;
+	u64 share = s.share(r, SIM_WINDOW * sim.size);
+
+	while (sim.injected[rank] < n &&
+	       (!s.returns(&r->plan) ||
+		sim.injected[rank] - sim.returned[rank] < share)) {
+		chunk = s.first(r, own) + sim.injected[rank]++;
+		if (!sim_send_next(rank, rar_plan_first(&r->plan), chunk, 0))
+			return false;
+	}
+	return true;
+}
+
+static bool sim_start(u64 bytes, u32 payload)
+{
+	struct rar_plan plan;
+	struct rar_ring *r;
+	u32 rank;
+
+	for (rank = 0; rank < sim.size; rank++) {
+		r = &sim.ring[rank];
+		CHECK(!sim_plan(&plan, rank), r);
+		CHECK(!s.cut(r, bytes, payload, &plan), r);
+		CHECK(r->nchunks <= SIM_CHUNKS, r);
+	}
+	return true;
+}
+
+static bool sim_post(u32 rank)
+{
+	sim.posted[rank] = true;
+	sim_contribute(rank);
+	return sim_inject(rank);
+}
+
+static bool sim_combine(const struct rar_ring *r, const struct packet *pkt, u32 block)
+{
+	struct sum *own = &sim.buf[pkt->to][pkt->chunk], sum = pkt->sum;
+
+	switch (s.combine(&r->plan, pkt->phase, block)) {
+	case RAR_COMBINE_ADD:
+		CHECK(own->n == 1 && own->rank[0] == pkt->to, r);
+		CHECK(sum.n < sim.size, r);
+		sum.rank[sum.n++] = pkt->to;		/* in + own */
+		break;
+	case RAR_COMBINE_STORE:
+		break;
+	default:
+		CHECK(!"it comes here", r);
+	}
+	*own = sum;
+	return true;
+}
+
+/* A part of the result is here. */
+static bool sim_complete(const struct packet *pkt, u32 block)
+{
+	const struct rar_ring *r = &sim.ring[pkt->to];
+
+	CHECK(sim.buf[pkt->to][pkt->chunk].n == (sim.what->adds ? sim.size : 1), r);
+	CHECK(s.result(&r->plan, block) == pkt->phase, r);
+	/* What the successor is believed to have posted it has. */
+	CHECK(!s.adds(&r->plan) || sim.posted[(pkt->to + 1) % sim.size], r);
+	sim.final[pkt->to][pkt->chunk]++;
+	sim.nfinal[pkt->to]++;
+	return true;
+}
+
+/* The predecessor learns that its chunk came, and this rank that its own one did. */
+static void sim_acknowledge(const struct packet *pkt)
+{
+	const struct rar_ring *r = &sim.ring[pkt->to];
+
+	if (!pkt->back)
+		sim.acked[(pkt->to + sim.size - 1) % sim.size][pkt->phase][pkt->chunk] = 1;
+	if (pkt->phase == RAR_AG && s.adds(&r->plan))
+		sim.acked[pkt->to][RAR_RS][pkt->chunk] = 1;
+}
+
+/* What chunk.c and link.c do: add or store, then as the plan says. */
+static bool sim_receive(const struct packet *pkt)
+{
+	const struct rar_ring *r = &sim.ring[pkt->to];
+	enum rar_phase next;
+	struct rar_chunk c;
+
+	s.chunk(r, pkt->chunk, &c);
+	CHECK(s.before(&r->plan, pkt->phase, c.block) ==
+	      (pkt->phase == RAR_AG && sim.got[pkt->to][RAR_RS][pkt->chunk]), r);
+	if (!sim_combine(r, pkt, c.block))
+		return false;
+	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
+	sim_acknowledge(pkt);
+	if (s.completes(&r->plan, pkt->phase, c.block) && !sim_complete(pkt, c.block))
+		return false;
+	if (pkt->hops > sim.hops)
+		sim.hops = pkt->hops;
+	next = s.next(&r->plan, pkt->phase, c.block);
+	if (pkt->phase == RAR_RS && next == RAR_AG && r->plan.back &&
+	    !sim_send_back(pkt->to, pkt->chunk, pkt->hops))
+		return false;
+	if (next != RAR_PHASES && !sim_send_next(pkt->to, next, pkt->chunk, pkt->hops))
+		return false;
+	if (pkt->phase != RAR_AG || c.block != rar_plan_own(&r->plan))
+		return true;
+	sim.returned[pkt->to]++;
+	return sim_inject(pkt->to);
+}
+
+/* Of the block whose sums become complete here. */
+static u64 complete_bytes(const struct rar_ring *r)
+{
+	u64 from = lower(r->bytes, r->plan.ends[RAR_RS] * r->block);
+
+	return lower(r->bytes, from + r->block) - from;
+}
+
+/* A rank has what it shall get, once, added from the injector on. */
+static bool sim_judge_result(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	const struct sum *sum;
+	struct rar_chunk c;
+	u32 chunk, i, first;
+
+	for (chunk = 0; chunk < r->nchunks; chunk++) {
+		s.chunk(r, chunk, &c);
+		sum = &sim.buf[rank][chunk];
+		first = sim_injector(c.block);
+		/* What a rank sends round it has already. */
+		CHECK(sim.final[rank][chunk] ==
+		      (sim.size > 1 && sim_gets(rank, c.block) &&
+		       (sim.what->adds || first != rank)), r);
+		CHECK(sim.final[rank][chunk] == (s.result(&r->plan, c.block) != RAR_PHASES), r);
+		if (!sim_gets(rank, c.block))
+			continue;
+		CHECK(sum->n == (sim.what->adds ? sim.size : 1), r);
+		for (i = 0; i < sum->n; i++)
+			CHECK(sum->rank[i] == (first + i) % sim.size, r);
+	}
+	return true;
+}
+
+/* What a rank sent and got is what it was told. */
+static bool sim_judge(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	u32 i, nacked = 0;
+
+	for (i = 0; i < RAR_PHASES * r->nchunks; i++)
+		nacked += sim.acked[rank][i / r->nchunks][i % r->nchunks];
+	CHECK(nacked == s.ntx(r), r);
+	CHECK(sim.ntx[rank] == s.ntx(r), r);
+	CHECK(sim.nback[rank] == s.nback(r), r);
+	CHECK(sim.nfinal[rank] == s.need(r), r);
+	CHECK(sim.returned[rank] == (sim.size > 1 && s.returns(&r->plan) ?
+				     s.chunks(r, rar_plan_own(&r->plan)) : 0), r);
+	if (sim.what->rounds < 2 || sim.what->one)
+		return true;
+	if (!sim.hosts)
+		CHECK(sim.sent[rank] <= most_sent(r->bytes, sim.size), r);
+	/* What leaves a host is what hosts owe each other. */
+	else if (sim.hosts > 1 && sim.host[(rank + 1) % sim.size] != sim.host[rank])
+		CHECK(sim.sent[rank] - (r->plan.back ? complete_bytes(r) : 0) <=
+		      most_sent(r->bytes, sim.hosts), r);
+	return true;
+}
+
+/*
+ * All ranks together. By hosts sums go back in memory, and so make more transmissions
+ * and fewer hops.
+ */
+static bool sim_judge_all(void)
+{
+	const struct rar_ring *r = &sim.ring[0];
+	u32 rank, senders = 0, hops = sim.what->rounds * (sim.size - 1);
+	u64 sent = 0, shares = 0;
+
+	for (rank = 0; rank < sim.size; rank++) {
+		sent += sim.sent[rank];
+		senders += sim.ntx[rank] > 0;
+		if (sim.injected[rank])
+			shares += s.share(&sim.ring[rank], 1 << 20);
+	}
+	/* Ranks that disagree about the operation notice it. */
+	CHECK(senders + 1 >= sim.size, r);
+	CHECK(sim.hosts > 1 ? sim.hops <= hops : sim.hops == hops, r);
+	CHECK(sent == r->bytes * hops, r);
+	/* Those that inject fill the window, if there are as many blocks as can be. */
+	if (sim.size > 1 && r->nblocks == r->plan.parts)
+		CHECK(shares <= 1 << 20 && shares + sim.size > 1 << 20, r);
+	return true;
+}
+
+/* A packet arrives, or stays where it is if its rank has not posted the operation. */
+static bool sim_deliver(u32 i)
+{
+	struct packet pkt = sim.net[i];
+
+	if (!sim.posted[pkt.to])
+		return true;
+	sim.net[i] = sim.net[--sim.nnet];
+	return sim_receive(&pkt);
+}
+
+/* Ranks post the operation and packets arrive, in any order. */
+static bool check_sim(u64 bytes, u32 payload)
+{
+	u32 left[SIM_SIZE], n, i, rank;
+
+	if (!sim_start(bytes, payload))
+		return false;
+	for (n = 0; n < sim.size; n++)
+		left[n] = n;
+	while (sim.nnet + n) {
+		i = rnd_below(&seed, sim.nnet + n);
+		if (i < sim.nnet) {
+			if (!sim_deliver(i))
+				return false;
+			continue;
+		}
+		rank = left[i - sim.nnet];
+		left[i - sim.nnet] = left[n - 1];
+		n--;
+		if (!sim_post(rank))
+			return false;
+	}
+	for (i = 0; i < sim.size; i++)
+		if (!sim_judge_result(i) || !sim_judge(i))
+			return false;
+	return sim_judge_all();
+}
+
+#endif /* RING_SIM_H */
