@@ -716,7 +716,7 @@ static void test_inject(const struct inject_case *c)
 			rar_window_returned(m, &op, came, m->payload, world_us);
 	}
 	if (c->share)
-		/* but for a part of a run */
+		/* except a part of a run */
 		tap_ok((out + 4 * m->payload) * c->share > m->rn->sysctl_window &&
 		       (out - 4 * m->payload) * c->share < m->rn->sysctl_window,
 		       "%s: %llu bytes on their way, of %lu", c->name, out,
