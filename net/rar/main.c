@@ -11,8 +11,23 @@
 #include <linux/module.h>
 
 #include "core/mem.h"
+#include "core/member.h"
+#include "core/mib.h"
+#include "core/op.h"
+#include "core/resume.h"
+#include "group/life.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "ring/push.h"
+#include "ring/steer.h"
+#include "rx/hook.h"
+#include "rx/udp.h"
+#include "rx/xdp.h"
+#include "sock/af_rar.h"
+#include "sock/proc.h"
+#include "sock/sysctl.h"
+#include "tx/device.h"
+#include "tx/port.h"
 
 unsigned int rar_net_id;
 
@@ -57,7 +72,7 @@ static void __net_exit main_net_pre_exit(struct net *net)
 
 	rar_proc_destroy(net);
 	rar_sysctl_destroy(rn);
-	rar_member_net_exit(rn);
+	rar_life_net_exit(rn);
 	rar_mem_net_exit(rn);
 }
 
@@ -85,6 +100,7 @@ static int __init main_init(void)
 	int err;
 
 	rar_steer_init();
+	rar_port_init(rar_udp_rcv, rar_udp_err);
 	err = rar_reduce_init();
 	if (err)
 		return err;
@@ -94,27 +110,27 @@ static int __init main_init(void)
 	err = rar_member_init();
 	if (err)
 		goto err_op;
-	err = rar_local_init();
+	err = rar_push_init();
 	if (err)
 		goto err_member;
 	err = register_pernet_subsys(&main_net_ops);
 	if (err)
-		goto err_local;
-	err = rar_hook_init();
+		goto err_push;
+	err = rar_device_init(rar_hook_ingress);
 	if (err)
 		goto err_net;
 	err = rar_sock_init();
 	if (err)
-		goto err_hook;
+		goto err_device;
 	rar_xdp_init();
 	return 0;
 
-err_hook:
-	rar_hook_exit();
+err_device:
+	rar_device_exit();
 err_net:
 	unregister_pernet_subsys(&main_net_ops);
-err_local:
-	rar_local_exit();
+err_push:
+	rar_push_exit();
 err_member:
 	rar_member_exit();
 err_op:
@@ -127,11 +143,10 @@ err_reduce:
 static void __exit main_exit(void)
 {
 	rar_sock_exit();
-	rar_hook_exit();
+	rar_device_exit();
 	unregister_pernet_subsys(&main_net_ops);
-	rar_xdp_exit();
 	rar_steer_exit();
-	rar_local_exit();
+	rar_push_exit();
 	rar_member_exit();
 	rar_op_exit();
 	rar_mem_exit();

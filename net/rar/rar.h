@@ -373,7 +373,7 @@ struct rar_straggler {
  * struct rar_early - packets of chunks to which this rank has not contributed yet
  * @ops:	packets by operation, modulo the length of the table
  * @lock:	protects @ops and @truesize; orders a packet's "too early"
- *		against rar_early_post() so that none is left behind
+ *		against rar_post_open() so that none is left behind
  */
 struct rar_early {
 	spinlock_t lock; /* see above */
@@ -406,7 +406,7 @@ struct rar_row {
 /*
  * struct rar_join_state - joining, under m->lock; see join.c, table.c
  * @nonce:	own, new for each attempt; only the successor and members know it
- * @key:	of what strangers are told instead, see rar_join_token()
+ * @key:	of what strangers are told instead, see rar_key_is_token()
  * @peer_nonce:	of the neighbours
  * @ok:		the neighbour answered (next) or echoed our nonce (prev)
  * @small_acks:	unpadded JOINs that the successor answered
@@ -471,14 +471,14 @@ struct rar_trust {
  * published with smp_store_release. @local_node belongs to the list that the
  * member is on, see local.c.
  *
- * References (@ref): the hash table (dropped by rar_member_unhash()), the
+ * References (@ref): the hash table (dropped by rar_life_end()), the
  * socket, the armed timer, the queued work, local.c's list and xdp.c's, and each item of
  * steer.c are each one. It dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
  *  - on close in RUN: as an orphan, until all operations are released and
  *    both neighbours know, or linger_ms passed; then as a tombstone;
- *  - with its netns: rar_member_net_exit().
+ *  - with its netns: rar_life_net_exit().
  * The last put frees it from a work item after an RCU grace period, since
  * the receive path looks it up under RCU only; hooks, ports and routes are
  * given back there.
@@ -647,6 +647,12 @@ static inline u32 rar_lane(const struct rar_member *m, const struct rar_run *run
 	return run->chunk / RAR_RUN_MAX % m->nlanes;
 }
 
+/* A superpacket's chunks lie this far apart in it, bytes. */
+static inline u32 rar_stride(const struct rar_member *m)
+{
+	return sizeof(struct rar_data_hdr) + m->payload;
+}
+
 /* Has it no operation in flight? Locklessly, or under tx.lock. */
 static inline bool rar_member_is_first(const struct rar_member *m)
 {
@@ -684,231 +690,5 @@ static inline bool rar_member_idle(const struct rar_member *m)
 {
 	return READ_ONCE(m->ops_complete) == READ_ONCE(m->op_next);
 }
-
-/* member.c */
-struct rar_member *rar_member_alloc(struct rar_net *rn,
-				    const struct sockaddr_rar *self);
-int rar_member_hash(struct rar_member *m, struct rar_member *old);
-void rar_member_unhash(struct rar_member *m);
-void rar_member_detach(struct rar_member *m);
-void rar_member_put(struct rar_member *m);
-void rar_member_hold_module(struct rar_member *m);
-void rar_member_let_go(struct rar_member *m);
-struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
-				     u64 token);
-struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
-				     u64 token);
-void rar_member_set_state(struct rar_member *m, enum rar_state to);
-void rar_member_run(struct rar_member *m);
-void rar_member_kick(struct rar_member *m, unsigned long when);
-int rar_member_may_post(struct rar_member *m);
-int rar_member_post(struct rar_member *m, struct rar_operation *op);
-void rar_member_op_done(struct rar_member *m, struct rar_operation *op);
-void rar_member_op_delivered(struct rar_member *m, struct rar_operation *op);
-void rar_member_hear(struct rar_member *m, enum rar_dir dir);
-void rar_member_wake(struct rar_member *m);
-void rar_member_schedule(struct rar_member *m);
-u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir);
-int rar_member_net_init(struct rar_net *rn);
-void rar_member_net_free(struct rar_net *rn);
-struct rar_member *rar_member_after(struct rar_net *rn, unsigned long *index);
-void rar_member_net_exit(struct rar_net *rn);
-u32 rar_member_keepalive_ms(const struct rar_member *m);
-int rar_member_init(void);
-void rar_member_exit(void);
-
-/* fail.c */
-void rar_fail(struct rar_member *m, const struct rar_error *err);
-void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
-		   u32 rank, u32 other, u64 op_seq);
-void rar_fail_tell(struct rar_member *m, enum rar_dir dir);
-void rar_fail_rcv(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_fail_from_wire(const struct rar_member *m, const struct rar_notice_hdr *n,
-			struct rar_error *err);
-void rar_fail_set_owner(struct rar_member *m, struct pid *pid);
-void rar_fail_check_owner(struct rar_member *m);
-unsigned long rar_fail_tick(struct rar_member *m);
-
-/* leave.c */
-void rar_leave_start(struct rar_member *m);
-void rar_leave_shutdown(struct rar_member *m);
-void rar_leave_release(struct rar_member *m);
-void rar_leave_forget(struct rar_member *m);
-void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
-		       enum rar_dir dir);
-void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir);
-bool rar_leave_tick(struct rar_member *m);
-void rar_leave_check_orphan(struct rar_member *m);
-
-/* pin.c */
-void rar_pin_posted(struct rar_member *m, struct rar_operation *op);
-void rar_pin_done(struct rar_member *m, struct rar_operation *op);
-bool rar_pin_keep(struct rar_member *m);
-void rar_pin_end(struct rar_member *m);
-
-/* join.c */
-int rar_join_start(struct rar_member *m, const struct rar_addr *next,
-		   u32 timeout_ms);
-bool rar_join_token(const struct rar_member *m, const struct rar_pkt *pkt);
-void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt);
-unsigned long rar_join_tick(struct rar_member *m);
-unsigned long rar_join_retry_in(u32 tries);
-void rar_join_reset(struct rar_member *m, u64 nonce[RAR_DIRS]);
-void rar_join_route_again(struct rar_member *m);
-
-/* key.c */
-u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim);
-u64 rar_key_epoch(const struct rar_member *m, u64 drawn);
-
-/* table.c */
-void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt);
-bool rar_table_tick(struct rar_member *m);
-void rar_table_reset(struct rar_member *m, const struct rar_resume *past);
-void rar_table_alone(struct rar_member *m);
-
-/* link.c */
-void rar_link_init(struct rar_member *m);
-int rar_link_prepare(struct rar_member *m);
-void rar_link_post(struct rar_member *m, struct rar_operation *op);
-void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
-void rar_link_push(struct rar_member *m);
-void rar_link_push_packets(struct rar_member *m);
-bool rar_link_take(struct rar_member *m, struct rar_member *next,
-		   struct rar_tx_item *item);
-bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item);
-void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done);
-bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
-		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
-		      u64 now, struct rar_tx_item *item);
-void rar_link_published(struct rar_member *m, struct rar_operation *op,
-			const struct rar_run *run, u64 won,
-			const struct rar_chunk *c);
-void rar_link_start(struct rar_member *m);
-void rar_link_local_drop(struct rar_member *m);
-void rar_link_stop(struct rar_member *m);
-void rar_link_flush(struct rar_member *m);
-void rar_link_bury(struct rar_member *m);
-void rar_link_release(struct rar_member *m, struct rar_operation *op);
-
-/* loss.c */
-void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt);
-unsigned long rar_loss_keepalive(struct rar_member *m);
-bool rar_loss_frames_pass(const struct rar_member *m);
-
-/* ack.c */
-bool rar_ack_check(const struct rar_data_hdr *dh, u32 n);
-bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
-		    u64 which, u64 dups, bool ce, u64 now);
-void rar_ack_send(struct rar_member *m);
-void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt);
-
-/* local.c */
-u32 rar_local_run(const struct rar_member *m);
-void rar_local_start(struct rar_member *m);
-void rar_local_push(struct rar_member *m);
-void rar_local_posted(struct rar_member *m);
-int rar_local_init(void);
-void rar_local_exit(void);
-
-/* window.c */
-void rar_window_init(struct rar_member *m);
-void rar_window_rtt(struct rar_member *m, u32 us, u64 now);
-u64 rar_window_timeout(const struct rar_link_tx *tx);
-u32 rar_window_patience(const struct rar_link_tx *tx);
-void rar_window_lost(struct rar_member *m, u32 seq, bool head);
-void rar_window_collapse(struct rar_link_tx *tx);
-void rar_window_full(struct rar_link_tx *tx);
-void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks);
-void rar_window_spurious(struct rar_member *m, u32 n, u64 now);
-u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want);
-void rar_window_injected(struct rar_member *m, struct rar_operation *op,
-			 const struct rar_run *run, u64 now);
-void rar_window_returned(struct rar_member *m, struct rar_operation *op,
-			 u32 chunk, u64 bytes, u64 now);
-
-/* resume.c */
-void rar_resume_failed(struct rar_member *m, u64 done);
-void rar_resume_find(const struct rar_member *m, struct rar_resume *past);
-void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own);
-void rar_resume_forget(struct rar_member *m);
-void rar_resume_net_init(struct rar_net *rn);
-void rar_resume_net_exit(struct rar_net *rn);
-
-/* straggler.c */
-void rar_straggler_init(struct rar_member *m);
-void rar_straggler_posted(struct rar_member *m, u64 now);
-void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
-			u64 now);
-void rar_straggler_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now);
-
-/* input.c */
-enum rar_verdict { RAR_PASS, RAR_TAKEN };
-enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
-			 enum rar_rx_path path);
-int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
-		  __be16 protocol);
-void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
-		    enum rar_mib reason);
-
-/* chunk.c, early.c; see also input.h */
-u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item);
-void rar_early_post(struct rar_member *m, u64 op_seq, bool tell);
-void rar_early_flush(struct rar_member *m);
-void rar_early_init(struct rar_member *m);
-
-/* route.c; see also route.h */
-int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev);
-bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path);
-bool rar_route_cut_off(struct rar_member *m, struct rar_path *path);
-bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path);
-
-/* steer.c */
-void rar_steer_init(void);
-void rar_steer_exit(void);
-void rar_steer_plan(const struct rar_member *m, struct rar_operation *op);
-bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item);
-
-/* packet.c */
-void rar_packet_run(struct rar_member *m, struct rar_tx_item *item);
-bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
-			const struct rar_pkt *pkt);
-void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
-		    size_t len, size_t pad, u8 type, u64 token);
-bool rar_packet_budget(struct rar_net *rn);
-void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
-		      void *hdr, size_t len, u8 type, u64 token);
-void rar_packet_reset(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
-		       u64 token, const struct rar_error *err);
-
-/* hook.c */
-void rar_hook_set(struct rar_net *rn, struct rar_hook **place, int ifindex);
-int rar_hook_init(void);
-void rar_hook_exit(void);
-
-/* xdp.c */
-struct xdp_md;
-int bpf_rar_rcv(struct xdp_md *ctx, u32 *ifindex);
-bool rar_xdp_usable(void);
-void rar_xdp_mirror(struct rar_net *rn, const struct rar_frame *frame);
-void rar_xdp_later(struct rar_member *m, bool ack);
-void rar_xdp_init(void);
-void rar_xdp_exit(void);
-
-/* af_rar.c */
-int rar_sock_init(void);
-void rar_sock_exit(void);
-void rar_sock_addr(const struct rar_member *m, const struct rar_addr *a,
-		   u32 rank, struct sockaddr_rar *sa);
-
-/* sysctl.c, proc.c */
-extern int rar_strict_host;
-u32 rar_sysctl_linger_ms(const struct rar_net *rn);
-u32 rar_sysctl_tombstone_ms(const struct rar_net *rn);
-int rar_sysctl_init(struct rar_net *rn);
-void rar_sysctl_destroy(struct rar_net *rn);
-int rar_proc_init(struct net *net);
-void rar_proc_destroy(struct net *net);
 
 #endif /* _RAR_H */

@@ -9,7 +9,7 @@
 
 #define _RAR_LINK_H
 #define _RAR_H
-#define _RAR_WINDOW_H
+#define _RAR_LINK_WINDOW_H
 
 #include "core/ring.h"
 #include "shim.h"
@@ -127,7 +127,7 @@ static inline bool rar_seq_before(u32 a, u32 b)
 	return (s32)(a - b) < 0;
 }
 
-static inline u32 rar_local_run(const struct rar_member *m)
+static inline u32 rar_link_local_max(const struct rar_member *m)
 {
 	return m->path[RAR_NEXT].run_max;
 }

@@ -87,7 +87,7 @@ hidden byte seq, base, bits, i, c, u;
 
 #define PENDING(c) (pend & (1 << (c)))
 
-/* rar_link_push(): the lowest pending chunk gets the next number. */
+/* rar_push(): the lowest pending chunk gets the next number. */
 inline push()
 {
 	do

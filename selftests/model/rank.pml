@@ -158,7 +158,7 @@ inline build(q)
 	}
 }
 
-/* rar_link_push() */
+/* rar_push() */
 inline push()
 {
 	do

@@ -366,7 +366,7 @@ inline pick_any()
 	fi
 }
 
-/* rar_link_push() */
+/* rar_push() */
 inline push()
 {
 	do
@@ -581,7 +581,7 @@ inline rcv_data()
 	fi
 }
 
-/* rar_member_post() and rar_input_post(): the next operation of rank r */
+/* rar_post() and rar_post_open(): the next operation of rank r */
 inline post()
 {
 	o = op_next[r];

@@ -11,9 +11,9 @@
 
 #include "core/buf.h"
 #include "core/compat.h"
-#include "reduce/reduce.h"
 #include "core/region.h"
 #include "core/user.h"
+#include "reduce/reduce.h"
 
 #define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
 #define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
@@ -406,14 +406,22 @@ void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
 	return piece_span(find_piece(buf, off), off, want, len);
 }
 
-static void *buf_find(struct rar_cursor *cursor, u64 off)
+/**
+ * rar_buf_near() - as rar_buf_span(), for a cursor that mostly goes from front to back
+ * @buf:  buffer
+ * @off:  in it
+ * @near: piece that the last byte asked for lies in; set to this one's
+ * @len:  set to how many bytes lie together there
+ *
+ * Any context. Return: the address.
+ */
+void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len)
 {
-	const struct rar_buf *buf = cursor->buf;
 	u32 want = min_t(u64, buf->len - off, SZ_64K);
 
 	if (buf->linear)
-		return rar_buf_span(buf, off, want, &cursor->len);
-	return piece_span(find_near(buf, off, &cursor->piece), off, want, &cursor->len);
+		return rar_buf_span(buf, off, want, len);
+	return piece_span(find_near(buf, off, near), off, want, len);
 }
 
 /* Copy to a buffer on the stack; see rar_buf_span(). */
@@ -438,136 +446,6 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 	for (; len; len -= n, off += n, from += n) {
 		to = rar_buf_span(buf, off, len, &n);
 		memcpy(to, from, n);
-	}
-}
-
-/* The same in the fragments of a packet; *@off is less than before if it is behind them. */
-static void *frags_span(const struct skb_shared_info *shinfo, u32 *off, u32 *len)
-{
-	const skb_frag_t *frag;
-	u32 i;
-
-	for (i = 0; i < shinfo->nr_frags; i++) {
-		frag = &shinfo->frags[i];
-		*len = skb_frag_size(frag) - *off;
-		if (*off < skb_frag_size(frag))
-			return skb_frag_address(frag) + *off;
-		*off -= skb_frag_size(frag);
-	}
-	return NULL;
-}
-
-/* Where the byte at @off of a packet lies, and how many together with it. */
-static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
-{
-	u32 head = skb_headlen(skb);
-	const struct sk_buff *part;
-	void *addr;
-
-	*len = head - off;
-	if (off < head)
-		return skb->data + off;
-	off -= head;
-	addr = frags_span(skb_shinfo(skb), &off, len);
-	if (addr)
-		return addr;
-	/* What GRO has chained is no deeper than this. */
-	skb_walk_frags(skb, part) {
-		if (off < part->len)
-			return skb_span(part, off, len);
-		off -= part->len;
-	}
-	return NULL;
-}
-
-/* And of a frame. */
-static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
-{
-	u32 head = xdp->data_end - xdp->data;
-
-	*len = head - off;
-	if (off < head)
-		return xdp->data + off;
-	off -= head;
-	return frags_span(xdp_get_shared_info_from_buff(xdp), &off, len);
-}
-
-/* See rar_cursor_at(). */
-void rar_cursor_find(struct rar_cursor *cursor, u64 off)
-{
-	cursor->off = off;
-	if (cursor->buf)
-		cursor->addr = buf_find(cursor, off);
-	else if (cursor->skb)
-		cursor->addr = skb_span(cursor->skb, off, &cursor->len);
-	else
-		cursor->addr = xdp_span(cursor->xdp, off, &cursor->len);
-}
-
-/* Copy a few bytes that may lie in pieces; they are all there. */
-void rar_cursor_read(struct rar_cursor *cursor, u64 off, void *to, u32 len)
-{
-	const void *from;
-	u32 n;
-
-	for (; len; len -= n, off += n, to += n) {
-		from = rar_cursor_at(cursor, off, &n);
-		n = min(n, len);
-		memcpy(to, from, n);
-	}
-}
-
-/* And back. */
-void rar_cursor_write(struct rar_cursor *cursor, u64 off, const void *from, u32 len)
-{
-	void *to;
-	u32 n;
-
-	for (; len; len -= n, off += n, from += n) {
-		to = rar_cursor_at(cursor, off, &n);
-		n = min(n, len);
-		memcpy(to, from, n);
-	}
-}
-
-/* The sum that the Internet's checksums are made of; @off counts as even. */
-__wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *cursor, u64 off,
-		       u32 len)
-{
-	const void *from;
-	__wsum sum = 0;
-	u32 done, n;
-
-	for (done = 0; done < len; done += n) {
-		from = rar_cursor_at(cursor, off + done, &n);
-		n = min(n, len - done);
-		sum = csum_block_add(sum, rar_reduce_csum(ctx, from, n), done);
-	}
-	return sum;
-}
-
-/**
- * rar_cursor_copy() - copy between a buffer and a packet
- * @ctx:      an open section
- * @to:       way through what is written to
- * @to_off:   where in it
- * @from:     way through what is read
- * @from_off: where in it
- * @len:      bytes, which both have
- */
-void rar_cursor_copy(struct rar_reduce_ctx *ctx, struct rar_cursor *to,
-		     u64 to_off, struct rar_cursor *from, u64 from_off, u32 len)
-{
-	const void *src;
-	void *dst;
-	u32 n, m;
-
-	for (; len; len -= n, to_off += n, from_off += n) {
-		dst = rar_cursor_at(to, to_off, &n);
-		src = rar_cursor_at(from, from_off, &m);
-		n = min3(n, m, len);
-		rar_reduce_copy(ctx, dst, src, n);
-		rar_reduce_piece(ctx);
 	}
 }
 

@@ -4,6 +4,7 @@
  * its sender has it, and the epoch that only those with the key can derive. The key is
  * never sent. Nothing is encrypted, and packets of a running group carry no proof.
  */
+#include "core/key.h"
 #include "rar.h"
 
 /* What is hashed; no padding between the fields. */
@@ -59,4 +60,26 @@ u64 rar_key_epoch(const struct rar_member *m, u64 drawn)
 	if (!rar_key_is_set(&m->trust.key))
 		return drawn;
 	return siphash_2u64(drawn, m->id, &m->trust.key) ?: 1;
+}
+
+/*
+ * What a JOIN is answered with. Anybody may ask, so it is no use from another
+ * address than the asker's.
+ */
+u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from)
+{
+	const u32 *ip = (__force const u32 *)from->ip.s6_addr32;
+
+	return siphash_3u64((u64)ip[0] << 32 | ip[1], (u64)ip[2] << 32 | ip[3],
+			    (u64)from->af << 16 | be16_to_cpu(from->port),
+			    &m->join.key) ?: 1;
+}
+
+/* Is the token of a packet one that this member gave to its sender? */
+bool rar_key_is_token(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	return token == READ_ONCE(m->join.nonce) ||
+	       token == rar_key_cookie(m, &pkt->from);
 }

@@ -14,8 +14,9 @@
 #include <linux/wait_bit.h>
 
 #include "core/mem.h"
-#include "rar.h"
+#include "core/member.h"
 #include "core/user.h"
+#include "rar.h"
 
 #define MEM_OP_COST	1024	/* bytes, of its structures */
 #define MEM_RESERVE	8	/* this part more is for users */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Counters: names, sums over CPUs, memory. */
+#include "core/mib.h"
 #include "rar.h"
 
 static const char *const mib_names[] = {

@@ -72,6 +72,23 @@ enum rar_mib {
 	RAR_MIB_NR
 };
 
+/* What became of a packet. */
+enum rar_rx {
+	RAR_RX_DONE,	/* used; the skb is still the caller's */
+	RAR_RX_TAKEN,	/* the skb is held, or on its way to the successor */
+	RAR_RX_LATER,	/* a frame: untouched, for the ingress hook */
+	RAR_RX_RETRY,	/* too early a moment ago, but not any more */
+	RAR_RX_DROP,	/* and why is added: see RAR_DROP() */
+};
+
+#define RAR_DROP(why)	((enum rar_rx)(RAR_RX_DROP + RAR_MIB_Drop##why))
+
+/* Why was it dropped, if it was? */
+static inline enum rar_mib rar_rx_why(enum rar_rx rx)
+{
+	return rx - RAR_RX_DROP;
+}
+
 struct rar_mib_cpu {
 	unsigned long v[RAR_MIB_NR];
 };
@@ -80,6 +97,8 @@ struct rar_mib_cpu {
 #define rar_mib_add(rn, name, n) \
 	this_cpu_add((rn)->mib->v[RAR_MIB_##name], (n))
 #define rar_mib_inc(rn, name)	rar_mib_add(rn, name, 1)
+
+struct sk_buff;
 
 const char *rar_mib_name(enum rar_mib i);
 unsigned long rar_mib_read(const struct rar_net *rn, enum rar_mib i);

@@ -4,11 +4,14 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "sock/copy.h"
+#include "core/buf.h"
 #include "core/mem.h"
+#include "core/op.h"
+#include "core/ring.h"
+#include "core/user.h"
 #include "rar.h"
 #include "reduce/reduce.h"
-#include "core/user.h"
+#include "sock/copy.h"
 
 #define OP_BITMAPS	5		/* per phase */
 #define OP_BITMAPS_BACK	2
@@ -130,6 +133,17 @@ static u32 run_max(const struct rar_operation *op)
 		     (u32)RAR_RUN_MAX);
 }
 
+/*
+ * How much of each block of an operation is copied at once? In chunks; 0 if it is too short
+ * for steps, or they are switched off.
+ */
+static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
+{
+	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
+
+	return rar_plan_travels(&ring->plan) && ring->cpb > 2 * step ? step : 0;
+}
+
 /**
  * rar_op_schedule() - fix what the operation is and cut it into chunks
  * @op:      from rar_op_alloc(), not posted
@@ -165,7 +179,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return -ENOBUFS;
 	op_set_bitmaps(op, longs);
 
-	op->step = rar_copy_step(op->rn, &op->ring);
+	op->step = copy_step(op->rn, &op->ring);
 	op->run_max = run_max(op);
 	op->fingerprint = *fingerprint;
 	op->kind = kind;
@@ -310,4 +324,37 @@ void rar_op_exit(void)
 {
 	rcu_barrier();
 	destroy_workqueue(op_wq);
+}
+
+/* Can the chunks come here, and are they as long as they must be? */
+enum rar_rx rar_op_check(const struct rar_ring *ring, const struct rar_run *run,
+			 u64 bytes, struct rar_chunk *c)
+{
+	if (run->chunk >= ring->nchunks ||
+	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
+		return RAR_DROP(Chunk);
+	rar_ring_chunk(ring, run->chunk, c);
+	if (rar_plan_combine(&ring->plan, run->phase, c->block) == RAR_COMBINE_NONE)
+		return RAR_DROP(Chunk);
+	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
+	       RAR_RX_DONE : RAR_DROP(Length);
+}
+
+/* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
+bool rar_op_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
+{
+	const struct rar_operation *op;
+	u64 whole;
+	u32 come;
+
+	/* Pairs with the releases in rar_link_post() and rar_link_contributed(). */
+	whole = smp_load_acquire(&m->op_whole);
+	if (likely(op_seq < whole))
+		return false;
+	/* Pairs with the release in rar_link_contributed(). */
+	come = smp_load_acquire(&m->op_come);
+	if (op_seq > whole || !come)
+		return true;
+	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
+	return op && op->seq == op_seq && run->chunk % op->ring.cpb + run->n > come;
 }

@@ -112,7 +112,7 @@ struct rar_operation {
 	bool later;			/* posted before it is contributed */
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
-	u32 step;			/* see rar_copy_step() */
+	u32 step;			/* see copy_step() */
 	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
 	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
@@ -146,25 +146,13 @@ struct rar_operation {
 	u64 early_cost;			/* credit taken, see tx.early_used */
 };
 
-int rar_op_init(void);
-void rar_op_exit(void);
-struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
-struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
-					  struct rar_regions *regions, u64 bytes,
-					  u64 dst);
-int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
-		    u32 payload, const struct rar_place *place);
-void rar_op_put(struct rar_operation *op);
-void rar_op_drop(struct rar_operation *op);
-void rar_op_unpin(struct rar_operation *op);
-int rar_op_keep(struct rar_member *m, struct rar_operation *op);
-u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
-
 /* One more may read the buffer; the caller's reference passes to it. */
 static inline void rar_op_use(struct rar_operation *op)
 {
 	atomic_inc(&op->users);
 }
+
+void rar_op_put(struct rar_operation *op);
 
 /*
  * The opposite, and the reference is dropped. Return: true if the user waits
@@ -297,5 +285,21 @@ static inline u64 rar_op_published(const struct rar_operation *op,
 	smp_rmb(); /* acquire: the bits before the buffer */
 	return set;
 }
+
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
+struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
+					  struct rar_regions *regions, u64 bytes,
+					  u64 dst);
+int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
+		    u32 payload, const struct rar_place *place);
+void rar_op_drop(struct rar_operation *op);
+void rar_op_unpin(struct rar_operation *op);
+int rar_op_keep(struct rar_member *m, struct rar_operation *op);
+u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
+int rar_op_init(void);
+void rar_op_exit(void);
+enum rar_rx rar_op_check(const struct rar_ring *ring, const struct rar_run *run,
+			 u64 bytes, struct rar_chunk *c);
+bool rar_op_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run);
 
 #endif /* _RAR_OP_H */

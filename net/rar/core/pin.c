@@ -6,6 +6,8 @@
  * says that the operation is done; when a call, or the exit of the owner, says that the
  * group failed; and before close() returns. From then on no user page is touched.
  */
+#include "core/op.h"
+#include "core/pin.h"
 #include "rar.h"
 
 /**

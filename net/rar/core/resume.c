@@ -12,6 +12,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "core/resume.h"
 #include "rar.h"
 
 #define RESUME_LIFE	(3600 * HZ)

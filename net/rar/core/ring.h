@@ -143,20 +143,6 @@ struct rar_chunk {
 	u32 block;
 };
 
-int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
-		  u8 flags, u32 root);
-int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
-		 const struct rar_plan *plan);
-void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
-		    struct rar_chunk *c);
-u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);
-u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
-u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
-u32 rar_ring_ntx(const struct rar_ring *ring);
-u32 rar_ring_nback(const struct rar_ring *ring);
-u32 rar_ring_need(const struct rar_ring *ring);
-u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
-
 /* One behind the last chunk of the block that @chunk belongs to. */
 static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 {
@@ -275,5 +261,19 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 {
 	return block == plan->starts[phase] && phase == rar_plan_first(plan);
 }
+
+int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
+		  u8 flags, u32 root);
+int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
+		 const struct rar_plan *plan);
+void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
+		    struct rar_chunk *c);
+u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);
+u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
+u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
+u32 rar_ring_ntx(const struct rar_ring *ring);
+u32 rar_ring_nback(const struct rar_ring *ring);
+u32 rar_ring_need(const struct rar_ring *ring);
+u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
 
 #endif /* _RAR_RING_H */

@@ -7,6 +7,8 @@
 
 #include <linux/tracepoint.h>
 
+#include "core/drop.h"
+#include "core/mib.h"
 #include "rar.h"
 
 TRACE_EVENT(rar_state,

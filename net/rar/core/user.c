@@ -15,8 +15,8 @@
 #include <linux/user_namespace.h>
 #include <linux/wait_bit.h>
 
-#include "rar.h"
 #include "core/user.h"
+#include "rar.h"
 
 #define USER_MEMBER_COST	(64 << 10)	/* bytes, with its operations */
 #define USER_MEMBERS_SHIFT	3		/* an eighth of the memory */

@@ -35,6 +35,12 @@ struct rar_user {
 	atomic64_t orphan;
 };
 
+static inline struct rar_user *rar_user_hold(struct rar_user *user)
+{
+	refcount_inc(&user->ref);
+	return user;
+}
+
 struct rar_user *rar_user_get(void);
 void rar_user_put(struct rar_user *user);
 bool rar_user_settle(void);
@@ -45,11 +51,5 @@ void rar_user_unbind(struct rar_user *user);
 void rar_user_alive(struct rar_user *user, int n);
 bool rar_user_orphan(struct rar_user *user, u64 bytes);
 void rar_user_orphan_end(struct rar_user *user, u64 bytes);
-
-static inline struct rar_user *rar_user_hold(struct rar_user *user)
-{
-	refcount_inc(&user->ref);
-	return user;
-}
 
 #endif /* _RAR_USER_H */

@@ -17,12 +17,22 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "tx/port.h"
+#include "core/key.h"
+#include "core/member.h"
+#include "core/resume.h"
+#include "group/join.h"
+#include "group/notice.h"
+#include "group/table.h"
+#include "link/ack.h"
+#include "link/link.h"
 #include "rar.h"
+#include "ring/fail.h"
+#include "tx/device.h"
+#include "tx/packet.h"
+#include "tx/port.h"
 #include "tx/route.h"
+#include "tx/sender.h"
 
-#define JOIN_RETRY_MS		10	/* doubled up to ... */
-#define JOIN_RETRY_MAX_MS	200
 #define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
 #define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
@@ -38,28 +48,6 @@ static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 }
 
 /* -- tokens -------------------------------------------------------------- */
-
-/*
- * What a JOIN is answered with. Anybody may ask, so it is no use from another
- * address than the asker's.
- */
-static u64 cookie(const struct rar_member *m, const struct rar_addr *from)
-{
-	const u32 *ip = (__force const u32 *)from->ip.s6_addr32;
-
-	return siphash_3u64((u64)ip[0] << 32 | ip[1], (u64)ip[2] << 32 | ip[3],
-			    (u64)from->af << 16 | be16_to_cpu(from->port),
-			    &m->join.key) ?: 1;
-}
-
-/* Is the token of a packet one that this member gave to its sender? */
-bool rar_join_token(const struct rar_member *m, const struct rar_pkt *pkt)
-{
-	u64 token = be64_to_cpu(pkt->h.token);
-
-	return token == READ_ONCE(m->join.nonce) ||
-	       token == cookie(m, &pkt->from);
-}
 
 /* -- whom to believe ------------------------------------------------------ */
 
@@ -209,7 +197,7 @@ static void reject_like_others(struct rar_member *m,
 static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
-	u64 echo = cookie(m, &pkt->from);
+	u64 echo = rar_key_cookie(m, &pkt->from);
 	struct rar_join_hdr ack = {
 		.nonce = cpu_to_be64(echo),
 		.size = cpu_to_be32(m->size),
@@ -445,7 +433,7 @@ static void rcv_reject(struct rar_member *m, const struct rar_pkt *pkt)
 	if (READ_ONCE(m->state) >= RAR_S_RUN ||
 	    skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	rar_fail_from_wire(m, &n, &err);
+	rar_notice_error(m, &n, &err);
 	spin_lock_bh(&m->lock);
 	if (err.err == EADDRINUSE) {
 		if (!m->join.refused_since)
@@ -473,7 +461,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
-	rar_fail_from_wire(m, &n, &err);
+	rar_notice_error(m, &n, &err);
 	if (is_believed(m, src) &&
 	    (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
 	     err.reason == RAR_R_NODEV || READ_ONCE(m->state) == RAR_S_RUN)) {
@@ -520,22 +508,6 @@ void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /* -- timer --------------------------------------------------------------- */
-
-/**
- * rar_join_retry_in() - how long to wait for an answer
- * @tries: how often it was tried
- *
- * Scattered, or members that began together would always ask together, and
- * the last ones never be answered: answers to strangers are few.
- *
- * Return: jiffies.
- */
-unsigned long rar_join_retry_in(u32 tries)
-{
-	u32 ms = min(JOIN_RETRY_MS << min(tries, 8U), JOIN_RETRY_MAX_MS);
-
-	return msecs_to_jiffies(ms - ms / 4 + get_random_u32_below(ms / 2));
-}
 
 static void join_timed_out(struct rar_member *m)
 {
@@ -590,7 +562,7 @@ unsigned long rar_join_tick(struct rar_member *m)
 	}
 	if (time_after_eq(jiffies, j->next_try)) {
 		send_join(m);
-		j->next_try = jiffies + rar_join_retry_in(j->tries++);
+		j->next_try = jiffies + rar_table_retry_in(j->tries++);
 	}
 	next = j->next_try;
 	if (!m->rank) {
@@ -608,8 +580,8 @@ static void hook_route(struct rar_member *m, int dev)
 {
 	int lo = m->rn->net->loopback_dev->ifindex;
 
-	rar_hook_set(m->rn, &m->hook[0], lo);
-	rar_hook_set(m->rn, &m->hook[1], dev == lo ? 0 : dev);
+	rar_device_set(m->rn, &m->hook[0], lo);
+	rar_device_set(m->rn, &m->hook[1], dev == lo ? 0 : dev);
 }
 
 /* A port for packets to @af; softirqs go on with the old one until then. */
@@ -767,24 +739,4 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	spin_unlock_bh(&m->lock);
 	rar_member_kick(m, jiffies);
 	return 0;
-}
-
-/**
- * rar_join_reset() - the join is over without a ring
- * @m:   member in JOINING or READY, @m->lock held; BOUND afterwards
- * @nonce: set to the nonces of the neighbours that can be told, else 0
- */
-void rar_join_reset(struct rar_member *m, u64 nonce[RAR_DIRS])
-{
-	int dir;
-
-	lockdep_assert_held(&m->lock);
-	for (dir = 0; dir < RAR_DIRS; dir++) {
-		nonce[dir] = m->join.ok[dir] ? m->join.peer_nonce[dir] : 0;
-		m->join.ok[dir] = false;
-		m->join.peer_nonce[dir] = 0;
-	}
-	WRITE_ONCE(m->join.nonce, 0);
-	WRITE_ONCE(m->epoch, 0);
-	rar_member_set_state(m, RAR_S_BOUND);
 }

@@ -6,32 +6,39 @@
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/user_namespace.h>
 
-#include "rar.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "core/pin.h"
 #include "core/user.h"
+#include "group/leave.h"
+#include "group/life.h"
+#include "group/watch.h"
+#include "link/early.h"
+#include "link/link.h"
+#include "rar.h"
+#include "ring/fail.h"
+#include "tx/packet.h"
 
-/* Start to tell both neighbours that this rank posts nothing more, and @why. */
-static void leave_because(struct rar_member *m, enum rar_reason why)
+/* Whoever made a user namespace may keep nothing longer than the initial one would. */
+static u32 bounded_ms(const struct rar_net *rn, int own, int host)
 {
-	lockdep_assert_held(&m->lock);
-	if (m->state != RAR_S_RUN)
-		return;
-	rar_member_set_state(m, RAR_S_LEAVING);
-	if (m->left || m->size == 1)
-		return;
-	m->left = true;
-	m->left_rank = m->rank;
-	m->left_why = why;
-	m->left_last = m->op_next;
-	m->fin_due[RAR_NEXT] = true;
-	m->fin_due[RAR_PREV] = true;
-	m->fin_next = jiffies;
+	return rn->net->user_ns == &init_user_ns ? own : min(own, host);
 }
 
-/* Leave by the user's own will: close() or shutdown(). */
-void rar_leave_start(struct rar_member *m)
+/* How long may a closed member serve its neighbours? ms */
+static u32 linger_ms(const struct rar_net *rn)
 {
-	leave_because(m, RAR_R_LEFT);
+	return bounded_ms(rn, READ_ONCE(rn->sysctl_linger_ms),
+			 READ_ONCE(rar_net(&init_net)->sysctl_linger_ms));
+}
+
+/* How long does a tombstone answer? ms */
+static u32 tombstone_ms(const struct rar_net *rn)
+{
+	return 2 * bounded_ms(rn, READ_ONCE(rn->sysctl_dead_ms),
+			     READ_ONCE(rar_net(&init_net)->sysctl_dead_ms));
 }
 
 /**
@@ -43,7 +50,7 @@ void rar_leave_shutdown(struct rar_member *m)
 	spin_lock_bh(&m->lock);
 	m->shut = true;
 	if (m->state == RAR_S_RUN && rar_member_idle(m))
-		rar_leave_start(m);
+		rar_member_leave(m, RAR_R_LEFT);
 	spin_unlock_bh(&m->lock);
 	rar_member_kick(m, jiffies);
 	rar_member_wake(m);
@@ -95,30 +102,13 @@ static bool become_orphan(struct rar_member *m)
 	return true;
 }
 
-/**
- * rar_leave_forget() - a member has no operations any more that others need
- * @m: member
- *
- * Any context.
- */
-void rar_leave_forget(struct rar_member *m)
-{
-	u64 bytes;
-
-	spin_lock_bh(&m->lock);
-	bytes = m->orphan_bytes;
-	m->orphan_bytes = 0;
-	spin_unlock_bh(&m->lock);
-	rar_user_orphan_end(m->user, bytes);
-}
-
 /* A tombstone needs no memory but its own, and ends with the module. */
 static void bury(struct rar_member *m)
 {
 	struct rar_row *table;
 
 	rar_link_bury(m);
-	rar_leave_forget(m);
+	rar_life_forget(m);
 	spin_lock_bh(&m->lock);
 	m->tombstone = true;
 	table = m->join.table;
@@ -140,7 +130,7 @@ static bool close_unjoined(struct rar_member *m)
 
 	spin_lock_bh(&m->lock);
 	if (m->state == RAR_S_JOINING || m->state == RAR_S_READY)
-		rar_join_reset(m, nonce);
+		rar_fail_join(m, nonce);
 	ends = m->state == RAR_S_BOUND || m->size == 1;
 	spin_unlock_bh(&m->lock);
 
@@ -166,9 +156,9 @@ static void close_running(struct rar_member *m)
 			      m->rank, m->ops_complete);
 	spin_lock_bh(&m->lock);
 	/* After shutdown() this changes nothing: it left by itself. */
-	leave_because(m, dying ? RAR_R_DIED : RAR_R_LEFT);
+	rar_member_leave(m, dying ? RAR_R_DIED : RAR_R_LEFT);
 	failed = m->state == RAR_S_FAILED;
-	wait = failed ? rar_sysctl_tombstone_ms(m->rn) : rar_sysctl_linger_ms(m->rn);
+	wait = failed ? tombstone_ms(m->rn) : linger_ms(m->rn);
 	m->expires = jiffies + msecs_to_jiffies(wait);
 	spin_unlock_bh(&m->lock);
 	if (failed)
@@ -193,11 +183,11 @@ void rar_leave_release(struct rar_member *m)
 	if (!ends)
 		close_running(m);
 	rar_pin_end(m);
-	rar_fail_set_owner(m, NULL);
-	rar_member_detach(m);
+	rar_watch_owner(m, NULL);
+	rar_life_detach(m);
 	drop_undelivered(m);
 	if (ends)
-		rar_member_unhash(m);
+		rar_life_end(m);
 	else
 		rar_member_kick(m, jiffies);
 	rar_member_put(m);
@@ -298,15 +288,15 @@ static bool needed(const struct rar_member *m)
 /* An orphan that nobody needs becomes a tombstone, and that ends. */
 void rar_leave_check_orphan(struct rar_member *m)
 {
-	/* Pairs with the release in rar_member_detach(): @expires is set. */
+	/* Pairs with the release in rar_life_detach(): @expires is set. */
 	if (smp_load_acquire(&m->sk))
 		return;
 	if (time_after_eq(jiffies, m->expires)) {
-		rar_member_unhash(m);
+		rar_life_end(m);
 		return;
 	}
 	if (m->tombstone || needed(m))
 		return;
-	m->expires = jiffies + msecs_to_jiffies(rar_sysctl_tombstone_ms(m->rn));
+	m->expires = jiffies + msecs_to_jiffies(tombstone_ms(m->rn));
 	bury(m);
 }

@@ -7,9 +7,22 @@
  */
 #include <linux/jhash.h>
 
+#include "core/key.h"
+#include "core/member.h"
+#include "core/resume.h"
+#include "core/ring.h"
+#include "group/join.h"
+#include "group/table.h"
+#include "link/link.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "ring/fail.h"
+#include "ring/push.h"
+#include "tx/packet.h"
+#include "tx/route.h"
 
+#define TABLE_RETRY_MS		10	/* doubled up to ... */
+#define TABLE_RETRY_MAX_MS	200
 #define TABLE_STUCK_MS		2000	/* a step that does not come round */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
@@ -40,6 +53,22 @@ static void own_caps(struct rar_caps *caps)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))
 				caps->dtypes[redop] |= BIT(dtype);
+}
+
+/**
+ * rar_table_retry_in() - how long to wait for an answer
+ * @tries: how often it was tried
+ *
+ * Scattered, or members that began together would always ask together, and
+ * the last ones never be answered: answers to strangers are few.
+ *
+ * Return: jiffies.
+ */
+unsigned long rar_table_retry_in(u32 tries)
+{
+	u32 ms = min(TABLE_RETRY_MS << min(tries, 8U), TABLE_RETRY_MAX_MS);
+
+	return msecs_to_jiffies(ms - ms / 4 + get_random_u32_below(ms / 2));
 }
 
 /* -- wire conversion ----------------------------------------------------- */
@@ -262,6 +291,7 @@ static bool get_ready(struct rar_member *m)
 	take_place(m);
 	m->payload = m->join.min_payload;
 	rar_link_start(m);
+	rar_push_start(m);
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
 	rar_member_set_state(m, RAR_S_READY);
 	return true;
@@ -470,7 +500,7 @@ bool rar_table_tick(struct rar_member *m)
 	}
 	if (j->step && time_after_eq(jiffies, j->step_next)) {
 		send = true;
-		j->step_next = jiffies + rar_join_retry_in(j->step_tries++);
+		j->step_next = jiffies + rar_table_retry_in(j->step_tries++);
 	}
 	spin_unlock_bh(&m->lock);
 	if (send && !stuck)

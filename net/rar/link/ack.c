@@ -3,7 +3,10 @@
  * The link, receiving side: which numbers came, and telling the predecessor.
  * Acknowledgments are cumulative plus a bitmap, and wait for a few packets or a moment.
  */
+#include "link/ack.h"
 #include "link/link.h"
+#include "link/straggler.h"
+#include "tx/packet.h"
 
 /* The sender waits for nothing below @una: stop doing so as well. */
 static void rx_advance(struct rar_link_rx *rx, u32 una)

@@ -7,12 +7,17 @@
  * comes is acknowledged in ack.c, and the windows are in window.c; for operations that
  * the successor has not posted its credit is the limit too.
  */
-#include "tx/port.h"
-#include "link/link.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "core/ring.h"
 #include "core/trace.h"
+#include "link/link.h"
+#include "link/straggler.h"
+#include "link/window.h"
+#include "tx/port.h"
+#include "tx/sender.h"
 
 #define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
-#define LINK_BATCH		16
 #define LINK_LOCAL_RETRY_US	1000	/* the successor was not ready after all */
 
 /* -- timer of both links (loss.c) ----------------------------------------- */
@@ -457,7 +462,15 @@ static u32 may_send(const struct rar_member *m, u32 burst)
 	return min3(room, run_most(m), burst);
 }
 
-static u32 take_batch(struct rar_member *m, struct rar_tx_item *items)
+/**
+ * rar_link_batch() - choose chunks for packets
+ * @m: member, RCU read side; no lock held
+ * @items: set to what was chosen, RAR_LINK_BATCH at most: numbered, operations referenced
+ *
+ * Softirq, or process context with bottom halves off. Return: how many; fewer than
+ * RAR_LINK_BATCH if nothing else is ready that may go.
+ */
+u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 {
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_operation *op;
@@ -468,7 +481,7 @@ static u32 take_batch(struct rar_member *m, struct rar_tx_item *items)
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
 	most = run_most(m);
-	while (n < LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
+	while (n < RAR_LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
 		op = pick_pending(m, &items[n].run, most, max);
 		items[n].own = !op;
 		if (!op && tx->ninject && rar_sender_room(m, m->path[RAR_NEXT].dst.af))
@@ -486,54 +499,9 @@ static u32 take_batch(struct rar_member *m, struct rar_tx_item *items)
 	if (more && left)
 		rar_link_timer_at(m, more);
 	tx->held |= left && tx->inflight >= tx->cwnd;
-	account_blocked(tx, left && n < LINK_BATCH, now);
+	account_blocked(tx, left && n < RAR_LINK_BATCH, now);
 	spin_unlock_bh(&tx->lock);
 	return n;
-}
-
-/**
- * rar_link_push_packets() - send what is ready and may go, as packets
- * @m: member, RCU read side; no lock held
- *
- * Softirq, or process context with bottom halves off.
- */
-void rar_link_push_packets(struct rar_member *m)
-{
-	struct rar_tx_item items[LINK_BATCH];
-	u32 i, n;
-
-	/* Who makes something ready pushes it. */
-	if (!READ_ONCE(m->tx.npend) && !READ_ONCE(m->tx.ninject) &&
-	    !READ_ONCE(m->tx.blocked_us))
-		return;
-	do {
-		n = take_batch(m, items);
-		for (i = 0; i < n; i++) {
-			if (items[i].own && rar_steer_send(m, &items[i]))
-				continue;
-			rar_packet_run(m, &items[i]);
-			if (rar_op_unuse(items[i].op))
-				rar_member_wake(m);
-		}
-	} while (n == LINK_BATCH);
-	/* Only the successor can open what is closed: ask it. */
-	if (READ_ONCE(m->tx.blocked_us) && !READ_ONCE(m->tx.inflight))
-		rar_member_kick(m, jiffies +
-				rar_link_jiffies(LINK_PROBE_MIN_US));
-}
-
-/**
- * rar_link_push() - send what is ready and may go
- * @m: member, RCU read side; no lock held
- *
- * Softirq, or process context with bottom halves off.
- */
-void rar_link_push(struct rar_member *m)
-{
-	if (!m->next_here)
-		rar_link_push_packets(m);
-	if (m->next_here || READ_ONCE(m->tx.nback))
-		rar_local_push(m);
 }
 
 /* Chosen for who gets them in memory. */
@@ -573,7 +541,7 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 	if (op) {
 		item->back = true;
 		item->run.phase = RAR_AG;
-		pend_find(op, &item->run, RAR_BACK, rar_local_run(m));
+		pend_find(op, &item->run, RAR_BACK, rar_link_local_max(m));
 		pend_clear(tx, op, RAR_BACK, item->run.chunk, rar_mask(item->run.n));
 		take_local(tx, op, item);
 	}
@@ -597,7 +565,7 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_run *run = &item->run;
 	struct rar_operation *op;
-	u32 max = rar_local_run(m);
+	u32 max = rar_link_local_max(m);
 	u64 now, posted;
 
 	spin_lock_bh(&tx->lock);
@@ -665,7 +633,6 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 {
 	spin_lock(&m->tx.lock);
 	op->posted_us = rar_now_us();
-	rar_steer_plan(m, op);
 	atomic_set(&op->users, 1);
 	if (op->later)
 		op->inject_end = op->inject;
@@ -674,7 +641,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later) {
-		/* Pairs with the acquire in rar_chunk_early(): who sees the number finds
+		/* Pairs with the acquire in rar_op_early(): who sees the number finds
 		 * the operation in the table.
 		 */
 		smp_store_release(&m->op_whole, op->seq + 1);
@@ -689,7 +656,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
  * @op:   posted with @later set
  * @come: chunks of each block that lie in its buffer; the last time, all of them
  *
- * Process context, send_lock held. The caller calls rar_early_post().
+ * Process context, send_lock held. The caller calls rar_post_open().
  */
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
@@ -704,7 +671,7 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 		op->inject_end = end;
 	}
 	if (come < op->ring.cpb) {
-		/* Pairs with the acquire in rar_chunk_early(). */
+		/* Pairs with the acquire in rar_op_early(). */
 		smp_store_release(&m->op_come, come);
 	} else {
 		WRITE_ONCE(op->posted_us, rar_now_us());
@@ -811,23 +778,22 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
  * @won: which of it are new
  * @c:   where the first one lies
  *
- * The caller has called rar_link_push(), or will.
+ * The caller has called rar_push(), or will. Return: is the operation complete here?
  */
-void rar_link_published(struct rar_member *m, struct rar_operation *op,
+bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
 			const struct rar_chunk *c)
 {
 	int left, wake;
 
 	if (!won || !rar_plan_completes(&op->ring.plan, run->phase, c->block))
-		return;
+		return false;
 	/* A full barrier; pairs with that in rar_copy_out(). */
 	left = atomic_sub_return(hweight64(won), &op->left);
 	wake = READ_ONCE(op->wake_left);
-	if (!left)
-		rar_member_op_done(m, op);
-	else if (left <= wake && cmpxchg(&op->wake_left, wake, -1) == wake)
+	if (left && left <= wake && cmpxchg(&op->wake_left, wake, -1) == wake)
 		rar_member_wake(m);
+	return !left;
 }
 
 /**
@@ -850,8 +816,6 @@ void rar_link_init(struct rar_member *m)
 {
 	spin_lock_init(&m->tx.lock);
 	spin_lock_init(&m->rx.lock);
-	hrtimer_setup(&m->tx.timer, rar_loss_timer, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_ABS_SOFT);
 }
 
 /**
@@ -879,7 +843,6 @@ void rar_link_start(struct rar_member *m)
 
 	/* With the payload it is known what a superpacket holds. */
 	dst_cache_reset(&m->path[RAR_NEXT].cache);
-	rar_local_start(m);
 	WRITE_ONCE(m->path[RAR_NEXT].run_max, 1);
 	spin_lock(&tx->lock);
 	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;

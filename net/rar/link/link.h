@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What link.c, loss.c, ack.c and window.c do for one another. */
 #ifndef _RAR_LINK_H
 #define _RAR_LINK_H
 
 #include "rar.h"
+#include "reduce/reduce.h"
 
+#define RAR_LINK_BATCH		16
 #define LINK_PROBE_MIN_US	20000	/* closed credit: ask at first that often */
 
 static inline unsigned long rar_link_jiffies(u64 us)
@@ -12,11 +13,18 @@ static inline unsigned long rar_link_jiffies(u64 us)
 	return usecs_to_jiffies(min_t(u64, us, USEC_PER_SEC)) + 1;
 }
 
-/* link.c; all under tx.lock */
+/* Chunks handed over in memory at once: as many as may be added in one FPU section. */
+static inline u32 rar_link_local_max(const struct rar_member *m)
+{
+	return clamp_t(u32, RAR_REDUCE_MAX / m->payload, 1, RAR_RUN_MAX);
+}
+
 void rar_link_timer_at(struct rar_member *m, u64 when);
+void rar_link_stop(struct rar_member *m);
 struct rar_operation *rar_link_op_of(struct rar_member *m,
 				     const struct rar_sent *sent);
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op);
+void rar_link_release(struct rar_member *m, struct rar_operation *op);
 void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 		   u32 chunk, u64 mask);
 void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
@@ -24,14 +32,24 @@ void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
 		     const struct rar_run *run);
 void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit);
-
-/* loss.c */
-enum hrtimer_restart rar_loss_timer(struct hrtimer *timer);
-
-/* window.c */
-void rar_window_late(struct rar_link_tx *tx, u64 now);
-void rar_window_begin(struct rar_member *m, u64 now);
-void rar_window_post(struct rar_member *m, struct rar_operation *op);
-u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us);
+u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items);
+bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item);
+bool rar_link_take(struct rar_member *m, struct rar_member *next,
+		   struct rar_tx_item *item);
+void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done);
+void rar_link_post(struct rar_member *m, struct rar_operation *op);
+void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
+bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
+		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
+		      u64 now, struct rar_tx_item *item);
+bool rar_link_published(struct rar_member *m, struct rar_operation *op,
+			const struct rar_run *run, u64 won,
+			const struct rar_chunk *c);
+void rar_link_local_drop(struct rar_member *m);
+void rar_link_init(struct rar_member *m);
+int rar_link_prepare(struct rar_member *m);
+void rar_link_start(struct rar_member *m);
+void rar_link_flush(struct rar_member *m);
+void rar_link_bury(struct rar_member *m);
 
 #endif /* _RAR_LINK_H */

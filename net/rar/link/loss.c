@@ -8,8 +8,14 @@
  * as a probe, then with doubled patience; at the third timeout everything in flight is
  * lost. Only the silence of the successor's kernel ends the group.
  */
-#include "link/link.h"
+#include "core/member.h"
 #include "core/trace.h"
+#include "link/ack.h"
+#include "link/link.h"
+#include "link/loss.h"
+#include "link/straggler.h"
+#include "link/window.h"
+#include "tx/packet.h"
 
 #define LOSS_PROBES		2	/* timeouts before the window collapses */
 #define LOSS_PROBE_MAX_US	200000	/* closed credit: ask at last that often */
@@ -275,7 +281,7 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
  * @m: member in RUN or LEAVING
  * @pkt: validated ACK
  *
- * Softirq.
+ * Softirq. The caller pushes what may go now.
  */
 void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -301,7 +307,6 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);
 
-	rar_link_push(m);
 	if (released)
 		rar_member_wake(m);
 }
@@ -363,8 +368,13 @@ static void earlier(u64 *next, u64 when)
 		*next = when;
 }
 
-/* What is due on both links. Softirq, RCU read side. */
-static void link_tick(struct rar_member *m)
+/**
+ * rar_loss_tick() - what is due on both links
+ * @m: member in RUN or LEAVING, RCU read side
+ *
+ * Softirq. Return: does anything wait to be pushed?
+ */
+bool rar_loss_tick(struct rar_member *m)
 {
 	struct rar_link_tx *tx = &m->tx;
 	u64 now, next, ack_us;
@@ -385,35 +395,7 @@ static void link_tick(struct rar_member *m)
 
 	if (ack)
 		rar_ack_send(m);
-	if (push)
-		rar_link_push(m);
-}
-
-enum hrtimer_restart rar_loss_timer(struct hrtimer *timer)
-{
-	struct rar_member *m = container_of(timer, struct rar_member,
-					    tx.timer);
-	struct rar_link_tx *tx = &m->tx;
-	bool again;
-	u8 state;
-
-	spin_lock(&tx->lock);
-	/* Armed once more meanwhile: the reference is that one's. */
-	again = hrtimer_is_queued(timer);
-	if (!again)
-		tx->timer_us = 0;
-	spin_unlock(&tx->lock);
-	if (again)
-		return HRTIMER_NORESTART;
-
-	rcu_read_lock();
-	/* Pairs with the release in rar_member_set_state(). */
-	state = smp_load_acquire(&m->state);
-	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
-		link_tick(m);
-	rcu_read_unlock();
-	rar_member_put(m);
-	return HRTIMER_NORESTART;
+	return push;
 }
 
 /* How often to ask the successor for an ACK. */
@@ -460,20 +442,21 @@ static bool mtu_fell(const struct rar_member *m, u64 now)
  * rar_loss_keepalive() - let the successor hear us, and make it answer
  * @m: member in RUN or LEAVING, RCU read side
  *
+ * @fell: set: full-size packets do not pass any more, though others do
+ *
  * Softirq. Return: jiffies of the next call.
  */
-unsigned long rar_loss_keepalive(struct rar_member *m)
+unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 {
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_probe_hdr ph = {};
 	u64 now, wait, due;
-	bool fell;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
 	wait = probe_interval(m);
 	due = max(tx->sent_us, tx->probed_us) + wait;
-	fell = mtu_fell(m, now);
+	*fell = mtu_fell(m, now);
 	if (due <= now) {
 		tx->probed_us = now;
 		ph.una = cpu_to_be32(tx->una);
@@ -481,10 +464,6 @@ unsigned long rar_loss_keepalive(struct rar_member *m)
 	}
 	spin_unlock_bh(&tx->lock);
 
-	if (fell)
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      rar_member_rank(m, RAR_NEXT),
-			      READ_ONCE(m->op_oldest));
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
 	/* As long as the answer. */

@@ -7,6 +7,7 @@
  * with its rank. So every rank knows the name while the job runs, without a
  * common clock.
  */
+#include "link/straggler.h"
 #include "rar.h"
 
 #define SLOW_NONE	0xffff	/* on the wire: nobody was slow */

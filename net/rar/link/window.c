@@ -20,7 +20,9 @@
  * filled. Not fewer than it takes to keep a share of a queue that others fill.
  * net.rar.window caps it.
  */
+#include "core/ring.h"
 #include "link/link.h"
+#include "link/window.h"
 
 #define WINDOW_INIT_BYTES	65536	/* link, at first */
 #define WINDOW_INIT_MIN		10	/* packets, as RFC 6928 */
@@ -398,7 +400,7 @@ u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 /* Bytes in which this window is counted, and its minimum. */
 static u64 inject_unit(const struct rar_member *m)
 {
-	u32 run = m->next_here ? rar_local_run(m) :
+	u32 run = m->next_here ? rar_link_local_max(m) :
 				   READ_ONCE(m->path[RAR_NEXT].run_max);
 
 	return max_t(u32, max_t(u32, INJECT_UNIT, run) * m->payload,

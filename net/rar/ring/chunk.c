@@ -5,26 +5,28 @@
  */
 #include <linux/mm.h>
 
-#include "rx/input.h"
+#include "core/buf.h"
+#include "core/cursor.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "core/ring.h"
+#include "core/trace.h"
+#include "link/ack.h"
+#include "link/early.h"
+#include "link/link.h"
+#include "link/loss.h"
 #include "rar.h"
 #include "reduce/reduce.h"
-#include "core/trace.h"
+#include "ring/chunk.h"
+#include "ring/done.h"
+#include "ring/fail.h"
+#include "ring/push.h"
+#include "rx/input.h"
+#include "tx/frame.h"
+#include "tx/packet.h"
+#include "tx/route.h"
 
 #define DATA_BOUNCE	64	/* bytes added by way of the stack */
-
-/* Can the chunks come here, and are they as long as they must be? */
-int rar_chunk_check(const struct rar_ring *ring, const struct rar_run *run,
-		    u64 bytes, struct rar_chunk *c)
-{
-	if (run->chunk >= ring->nchunks ||
-	    run->n > rar_ring_block_end(ring, run->chunk) - run->chunk)
-		return RAR_MIB_DropChunk;
-	rar_ring_chunk(ring, run->chunk, c);
-	if (rar_plan_combine(&ring->plan, run->phase, c->block) == RAR_COMBINE_NONE)
-		return RAR_MIB_DropChunk;
-	return rar_ring_bytes(ring, run->chunk, run->n) == bytes ?
-	       INPUT_OK : RAR_MIB_DropLength;
-}
 
 static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
 {
@@ -54,8 +56,8 @@ static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
 }
 
 /* An operation that is released here: a duplicate, if history agrees. */
-static int input_finished(struct rar_member *m, u64 op_seq,
-			  const struct rar_fingerprint *fingerprint)
+static enum rar_rx input_finished(struct rar_member *m, u64 op_seq,
+				  const struct rar_fingerprint *fingerprint)
 {
 	bool agrees;
 
@@ -63,7 +65,7 @@ static int input_finished(struct rar_member *m, u64 op_seq,
 	agrees = op_seq + RAR_HISTORY > m->op_next &&
 		 m->history[op_seq % RAR_HISTORY] == rar_fingerprint_hash(fingerprint);
 	spin_unlock_bh(&m->tx.lock);
-	return agrees ? INPUT_OK : RAR_MIB_DropOp;
+	return agrees ? RAR_RX_DONE : RAR_DROP(Op);
 }
 
 /*
@@ -235,9 +237,19 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 	if (!pkt->whole || m->next_here)
 		return false;
 	if (pkt->frame)
-		return rar_frame_ready(m, pkt);
+		return rar_loss_frames_pass(m) && rar_frame_ready(m, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
 	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
+}
+
+static void forward_packet(struct rar_member *m, struct rar_tx_item *item,
+			   const struct rar_pkt *pkt)
+{
+	if (pkt->frame)
+		rar_frame_forward(m, item, pkt);
+	else
+		rar_fail_sent(m, item->op->seq,
+			      rar_packet_forward(m, item, pkt->skb, pkt->off));
 }
 
 /*
@@ -245,9 +257,9 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
  * on a length that check_datagram() found in it. Sets @done: what is
  * published now, and @dups: what of it was before.
  */
-static int input_run(struct rar_member *m, struct rar_operation *op,
-		     const struct source *from, const struct rar_run *run,
-		     const struct rar_chunk *c, u64 *done, u64 *dups)
+static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
+			     const struct source *from, const struct rar_run *run,
+			     const struct rar_chunk *c, u64 *done, u64 *dups)
 {
 	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
 	bool write = from->pkt && may_write(m, from->pkt), forward;
@@ -257,7 +269,7 @@ static int input_run(struct rar_member *m, struct rar_operation *op,
 	*dups = lost ? rar_op_published(op, run, lost) : 0;
 	*done = won | *dups;
 	if (!won)
-		return *dups == lost ? INPUT_OK : RAR_MIB_DropClaimed;
+		return *dups == lost ? RAR_RX_DONE : RAR_DROP(Claimed);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
 		add_run(m, op, from, run, won, c, write);
 	else
@@ -273,16 +285,17 @@ static int input_run(struct rar_member *m, struct rar_operation *op,
 		from->pkt->now_us = now;
 	forward = rar_link_publish(m, op, run, won, c, now, write ? &item : NULL);
 	if (forward) {
-		rar_packet_forward(m, &item, from->pkt);
+		forward_packet(m, &item, from->pkt);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}
 	if (item.frame)
-		rar_xdp_later(m, false);
+		rar_push_later(m, false);
 	else
-		rar_link_push(m);
-	rar_link_published(m, op, run, won, c);
-	return forward ? INPUT_TAKEN : INPUT_OK;
+		rar_push(m);
+	if (rar_link_published(m, op, run, won, c))
+		rar_done(m, op);
+	return forward ? RAR_RX_TAKEN : RAR_RX_DONE;
 }
 
 /*
@@ -302,14 +315,14 @@ static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 }
 
 /* A run of @bytes of an operation that was posted here. */
-static int input_posted(struct rar_member *m, const struct source *from,
-			u64 op_seq, const struct rar_fingerprint *fingerprint,
-			const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
+static enum rar_rx input_posted(struct rar_member *m, const struct source *from,
+				u64 op_seq, const struct rar_fingerprint *fingerprint,
+				const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
 {
 	struct rar_operation *op;
 	enum rar_reason why;
 	struct rar_chunk c;
-	int ret;
+	enum rar_rx ret;
 
 	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 	if (!op || op->seq != op_seq) {
@@ -321,13 +334,13 @@ static int input_posted(struct rar_member *m, const struct source *from,
 		rar_fail_pair(m, EBADMSG, why,
 			      rar_member_rank(m, RAR_PREV), m->rank,
 			      op_seq);
-		return RAR_MIB_DropOp;
+		return RAR_DROP(Op);
 	}
-	ret = rar_chunk_check(&op->ring, run, bytes, &c);
-	if (ret != INPUT_OK)
+	ret = rar_op_check(&op->ring, run, bytes, &c);
+	if (ret != RAR_RX_DONE)
 		return ret;
 	if (too_soon(op, run, &c))
-		return RAR_MIB_DropChunk;
+		return RAR_DROP(Chunk);
 	return input_run(m, op, from, run, &c, done, dups);
 }
 
@@ -340,9 +353,9 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 }
 
 /* The same for a packet. */
-int rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
-		  const struct rar_data_hdr *dh, const struct rar_run *run,
-		  u64 *done, u64 *dups)
+enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
+			  const struct rar_data_hdr *dh, const struct rar_run *run,
+			  u64 *done, u64 *dups)
 {
 	const struct source from = {
 		.pkt = pkt,
@@ -355,25 +368,6 @@ int rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
 	fingerprint_of(dh, &fingerprint);
 	return input_posted(m, &from, be64_to_cpu(dh->op_seq), &fingerprint, run,
 			    pkt->len - run->n * sizeof(*dh), done, dups);
-}
-
-/* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
-bool rar_chunk_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
-{
-	const struct rar_operation *op;
-	u64 whole;
-	u32 come;
-
-	/* Pairs with the releases in rar_link_post() and rar_link_contributed(). */
-	whole = smp_load_acquire(&m->op_whole);
-	if (likely(op_seq < whole))
-		return false;
-	/* Pairs with the release in rar_link_contributed(). */
-	come = smp_load_acquire(&m->op_come);
-	if (op_seq > whole || !come)
-		return true;
-	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
-	return op && op->seq == op_seq && run->chunk % op->ring.cpb + run->n > come;
 }
 
 /**
@@ -391,9 +385,9 @@ u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
 	u64 done = rar_mask(run->n), dups = 0;
 	struct source from = { .stride = op->ring.payload };
 	struct rar_chunk c;
-	int ret;
+	enum rar_rx ret;
 
-	if (rar_chunk_early(m, op->seq, run))
+	if (rar_op_early(m, op->seq, run))
 		return 0;
 	rar_ring_chunk(&op->ring, run->chunk, &c);
 	from.cursor.buf = rar_op_source(op, run, &c);
@@ -401,7 +395,7 @@ u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
 	ret = input_posted(m, &from, op->seq, &op->fingerprint, run,
 			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
 			   &dups);
-	if (ret != INPUT_OK)
+	if (ret != RAR_RX_DONE)
 		return 0;
 	rar_mib_inc(m->rn, RxLocal);
 	return done;
@@ -454,39 +448,39 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 	return n;
 }
 
-/* RS or AG, validated. May take pkt->skb (INPUT_TAKEN), or leave a frame alone. */
-int rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+/* RS or AG, validated. May take pkt->skb (RAR_RX_TAKEN), or leave a frame alone. */
+enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
 	struct rar_cursor cursor = packet_cursor(pkt);
 	u64 done = rar_mask(n), dups = 0;
 	struct rar_data_hdr dh;
 	struct rar_run run;
-	int ret = -EAGAIN;
+	enum rar_rx ret = RAR_RX_RETRY;
 	bool early;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
 	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
 	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_ack_check(&dh, n))
-		return RAR_MIB_DropSeq;
-	early = rar_chunk_early(m, be64_to_cpu(dh.op_seq), &run);
+		return RAR_DROP(Seq);
+	early = rar_op_early(m, be64_to_cpu(dh.op_seq), &run);
 	if (early && pkt->frame)
-		return INPUT_LATER;
+		return RAR_RX_LATER;
 	if (early)
 		ret = rar_early_hold(m, pkt, &dh, &run);
 	if (pkt->frame)
-		rar_xdp_mirror(m->rn, pkt->frame);
-	if (ret == -EAGAIN)
+		rar_frame_mirror(m->rn, pkt->frame);
+	if (ret == RAR_RX_RETRY)
 		ret = rar_chunk_use(m, pkt, &dh, &run, &done, &dups);
-	if (ret != INPUT_OK && ret != INPUT_TAKEN)
+	if (ret != RAR_RX_DONE && ret != RAR_RX_TAKEN)
 		return ret;
 	if (dups)
 		rar_mib_add(m->rn, RxDup, hweight64(dups));
 	if (!rar_ack_record(m, &dh, done, dups, pkt->ce, pkt->now_us ?: rar_now_us()))
 		return ret;
 	if (pkt->frame)
-		rar_xdp_later(m, true);
+		rar_push_later(m, true);
 	else
 		rar_ack_send(m);
 	return ret;

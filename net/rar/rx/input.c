@@ -10,27 +10,28 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
-#include "tx/port.h"
-#include "rx/input.h"
+#include "core/buf.h"
+#include "core/cursor.h"
+#include "core/drop.h"
+#include "core/key.h"
+#include "core/member.h"
+#include "core/mib.h"
+#include "core/op.h"
+#include "core/trace.h"
+#include "group/join.h"
+#include "group/notice.h"
+#include "link/ack.h"
+#include "link/loss.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "ring/chunk.h"
+#include "ring/fail.h"
+#include "ring/push.h"
+#include "rx/input.h"
+#include "tx/packet.h"
+#include "tx/port.h"
 #include "tx/route.h"
 #include "tx/rules.h"
-#include "core/trace.h"
-
-/**
- * rar_input_drop() - drop a packet, with its reason
- * @rn:     netns
- * @skb:    consumed
- * @reason: counter
- */
-void rar_input_drop(struct rar_net *rn, struct sk_buff *skb,
-		    enum rar_mib reason)
-{
-	this_cpu_inc(rn->mib->v[reason]);
-	trace_rar_drop(skb, reason);
-	kfree_skb(skb);
-}
 
 /* -- IP and UDP ---------------------------------------------------------- */
 
@@ -208,25 +209,25 @@ static bool csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 }
 
 /* Everything about the datagram that must hold before it is looked into. */
-static int check_datagram(const struct rar_pkt *pkt, const struct datagram *d)
+static enum rar_rx check_datagram(const struct rar_pkt *pkt, const struct datagram *d)
 {
 	if (d->fragment)
-		return RAR_MIB_DropFragment;
+		return RAR_DROP(Fragment);
 	if (d->options)
-		return RAR_MIB_DropIpOptions;
+		return RAR_DROP(IpOptions);
 	if (d->bad_ip_csum)
-		return RAR_MIB_DropChecksum;
+		return RAR_DROP(Checksum);
 	if (d->end > pkt_len(pkt) || d->udp + d->udp_len > d->end)
-		return RAR_MIB_DropTruncated;
+		return RAR_DROP(Truncated);
 	if (pkt->skb && !rar_skb_readable(pkt->skb))
-		return RAR_MIB_DropMemory;
+		return RAR_DROP(Memory);
 	if (d->udp + d->udp_len != d->end)
-		return RAR_MIB_DropLength;
+		return RAR_DROP(Length);
 	if (d->udp_len < sizeof(struct udphdr) + sizeof(struct rar_hdr))
-		return RAR_MIB_DropShort;
+		return RAR_DROP(Short);
 	if (!d->check)
-		return RAR_MIB_DropNoChecksum;
-	return csum_good(pkt, d) ? INPUT_OK : RAR_MIB_DropChecksum;
+		return RAR_DROP(NoChecksum);
+	return csum_good(pkt, d) ? RAR_RX_DONE : RAR_DROP(Checksum);
 }
 
 static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
@@ -314,8 +315,8 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
  * unless somebody else there had one of them first. A JOIN may come from anywhere: it
  * is how the predecessor's address becomes known.
  */
-static int check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
-			const struct input_type *t)
+static enum rar_rx check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
+				const struct input_type *t)
 {
 	u32 src = be16_to_cpu(pkt->h.src);
 	bool known = false;
@@ -328,57 +329,57 @@ static int check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
 		if (pkt->h.type == RAR_T_JOIN ||
 		    (port_of(&m->path[dir], pkt, t) &&
 		     addr_equal(&pkt->from, &m->path[dir].dst)))
-			return INPUT_OK;
+			return RAR_RX_DONE;
 	}
 	/* It may believe in another size; rar_join_rcv() tells it. */
 	if (pkt->h.type == RAR_T_JOIN)
-		return INPUT_OK;
-	return known ? RAR_MIB_DropAddress : RAR_MIB_DropRank;
+		return RAR_RX_DONE;
+	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
 }
 
-static int check_token(struct rar_member *m, const struct rar_pkt *pkt,
-		       const struct input_type *t)
+static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
+			       const struct input_type *t)
 {
 	u64 token = be64_to_cpu(pkt->h.token);
 
 	if (!token)
-		return t->token & BY_NONE ? INPUT_OK : RAR_MIB_DropEpoch;
+		return t->token & BY_NONE ? RAR_RX_DONE : RAR_DROP(Epoch);
 	if ((t->token & BY_EPOCH) && token == m->epoch)
-		return INPUT_OK;
-	if ((t->token & BY_NONCE) && rar_join_token(m, pkt))
-		return INPUT_OK;
+		return RAR_RX_DONE;
+	if ((t->token & BY_NONCE) && rar_key_is_token(m, pkt))
+		return RAR_RX_DONE;
 	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
 		rar_packet_reset(m, pkt);
-	return RAR_MIB_DropEpoch;
+	return RAR_DROP(Epoch);
 }
 
 /*
  * The one validator: after it every byte may be trusted but the data header's
- * operation part, which rar_chunk_check() judges against the operation.
+ * operation part, which rar_op_check() judges against the operation.
  */
-static int validate(struct rar_member *m, const struct rar_pkt *pkt)
+static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	const struct input_type *t;
-	int ret;
+	enum rar_rx ret;
 
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
 		/* For the error, should the join time out. */
 		if (pkt->h.type == RAR_T_JOIN &&
 		    be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
 			WRITE_ONCE(m->join.odd_version, true);
-		return RAR_MIB_DropVersion;
+		return RAR_DROP(Version);
 	}
 	t = input_type(pkt->h.type);
 	if (!t)
-		return RAR_MIB_DropType;
+		return RAR_DROP(Type);
 	if (pkt->len < t->min)
-		return RAR_MIB_DropShort;
+		return RAR_DROP(Short);
 	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
-		return RAR_MIB_DropLength;
+		return RAR_DROP(Length);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
-		return RAR_MIB_DropState;
+		return RAR_DROP(State);
 	ret = check_token(m, pkt, t);
-	if (ret != INPUT_OK)
+	if (ret != RAR_RX_DONE)
 		return ret;
 	return check_sender(m, pkt, t);
 }
@@ -386,7 +387,7 @@ static int validate(struct rar_member *m, const struct rar_pkt *pkt)
 /* -- dispatch ------------------------------------------------------------ */
 
 /* Packets of an epoch: is the group in it? A tombstone says why not. */
-static int check_running(struct rar_member *m, const struct rar_pkt *pkt)
+static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	enum rar_dir dir;
 
@@ -404,14 +405,14 @@ static int check_running(struct rar_member *m, const struct rar_pkt *pkt)
 		if (pkt->h.type == RAR_T_ABORT ||
 		    pkt->len < sizeof(struct rar_notice_hdr) ||
 		    time_before(jiffies, m->told + HZ / 50))
-			return RAR_MIB_DropState;
+			return RAR_DROP(State);
 		m->told = jiffies;
 		dir = be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_NEXT) ?
 		      RAR_NEXT : RAR_PREV;
 		rar_fail_tell(m, dir);
-		return RAR_MIB_DropState;
+		return RAR_DROP(State);
 	}
-	return rar_member_runs(m) ? INPUT_OK : RAR_MIB_DropState;
+	return rar_member_runs(m) ? RAR_RX_DONE : RAR_DROP(State);
 }
 
 static void hear(struct rar_member *m, const struct rar_pkt *pkt)
@@ -424,16 +425,16 @@ static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 		rar_member_hear(m, RAR_PREV);
 }
 
-static int dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
-	int ret;
+	enum rar_rx ret;
 
 	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
 		rar_join_rcv(m, pkt);
-		return INPUT_OK;
+		return RAR_RX_DONE;
 	}
 	ret = check_running(m, pkt);
-	if (ret != INPUT_OK && pkt->h.type != RAR_T_ABORT)
+	if (ret != RAR_RX_DONE && pkt->h.type != RAR_T_ABORT)
 		return ret;
 	hear(m, pkt);
 	switch (pkt->h.type) {
@@ -442,14 +443,15 @@ static int dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		return rar_chunk_rcv(m, pkt, n);
 	case RAR_T_ACK:
 		rar_loss_rcv_ack(m, pkt);
+		rar_push(m);
 		break;
 	case RAR_T_PROBE:
 		rar_ack_rcv_probe(m, pkt);
 		break;
 	default:
-		rar_fail_rcv(m, pkt);
+		rar_notice_rcv(m, pkt);
 	}
-	return INPUT_OK;
+	return RAR_RX_DONE;
 }
 
 /*
@@ -474,14 +476,14 @@ static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
 }
 
 /* Why a packet on our port that the ingress hook let pass is no use. */
-static enum rar_mib why_not_ours(struct sk_buff *skb, u32 udp)
+static enum rar_rx why_not_ours(struct sk_buff *skb, u32 udp)
 {
 	u8 buf, *first;
 
 	first = skb_header_pointer(skb, udp + sizeof(struct udphdr), 1, &buf);
 	if (first && *first >> 4 != RAR_WIRE_MAGIC >> 4)
-		return RAR_MIB_DropForeign;
-	return RAR_MIB_DropShort;
+		return RAR_DROP(Foreign);
+	return RAR_DROP(Short);
 }
 
 /* The stack has reassembled, checked the IP header and found the socket. */
@@ -519,7 +521,7 @@ static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 	if (part->whole)
 		return n;
 	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
-	if (rar_chunk_early(m, be64_to_cpu(dh.op_seq), &run)) {
+	if (rar_op_early(m, be64_to_cpu(dh.op_seq), &run)) {
 		/* It is held chunk by chunk. */
 		part->len = min(part->len, size);
 		n = 1;
@@ -546,7 +548,7 @@ static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
  * and has the same addresses and ports, of any type and for any member. Chunks
  * that belong together are taken at once.
  */
-static int input_super(struct rar_member *m, struct rar_pkt *pkt)
+static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 {
 	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
 	struct rar_net *rn = m->rn;
@@ -554,7 +556,7 @@ static int input_super(struct rar_member *m, struct rar_pkt *pkt)
 	struct rar_hdr before;
 	u32 udp = pkt->off - sizeof(struct udphdr);
 	struct rar_member *last;
-	int ret;
+	enum rar_rx ret;
 
 	for (; part.off < end && part.skb; part.off += n * size) {
 		n = 1;
@@ -563,32 +565,32 @@ static int input_super(struct rar_member *m, struct rar_pkt *pkt)
 		part.ack_now = false;
 		part.now_us = 0;
 		before = part.h;
-		ret = RAR_MIB_DropShort;
+		ret = RAR_DROP(Short);
 		if (part.len >= sizeof(part.h)) {
 			skb_copy_bits(part.skb, part.off, &part.h, sizeof(part.h));
 			last = m;
 			m = part_member(rn, m, &before, &part);
-			ret = RAR_MIB_DropGroup;
+			ret = RAR_DROP(Group);
 			if (m && m != last &&
 			    !rar_rules_receive(m, part.skb, part.to.af, udp)) {
 				m = NULL;
-				ret = RAR_MIB_DropFilter;
+				ret = RAR_DROP(Filter);
 			}
 			if (m)
 				ret = validate(m, &part);
 		}
-		if (ret == INPUT_OK) {
+		if (ret == RAR_RX_DONE) {
 			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
 				n = part_run(m, &part, pkt);
 			ret = dispatch(m, &part, n);
 		}
-		if (ret == INPUT_TAKEN)
+		if (ret == RAR_RX_TAKEN)
 			return ret;
-		if (ret != INPUT_OK)
-			this_cpu_inc(rn->mib->v[ret]);
+		if (ret != RAR_RX_DONE)
+			this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);
 	}
 	pkt->skb = part.skb;	/* it may be a clone now, or none */
-	return INPUT_OK;
+	return RAR_RX_DONE;
 }
 
 /**
@@ -608,7 +610,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			       .local = path == RAR_PATH_UDP };
 	struct rar_member *m = NULL;
 	struct datagram d = {};
-	int ret;
+	enum rar_rx ret;
 
 	if (skb->protocol == htons(ETH_P_IP) ?
 	    !dgram_v4(&pkt, nhoff, &d) : !dgram_v6(&pkt, nhoff, &d))
@@ -619,7 +621,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		 (d.options && skb->protocol == htons(ETH_P_IPV6)))
 		return RAR_PASS;
 
-	ret = RAR_MIB_DropGroup;
+	ret = RAR_DROP(Group);
 	if (!find_headers(rn, &pkt, &d))
 		ret = why_not_ours(skb, d.udp);
 	else
@@ -633,15 +635,15 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	if (m && !addressed_to(m, &pkt)) {
 		if (path == RAR_PATH_INGRESS)
 			return RAR_PASS;
-		ret = RAR_MIB_DropAddress;
+		ret = RAR_DROP(Address);
 	} else if (m) {
 		ret = check_datagram(&pkt, &d);
-		if (ret == INPUT_OK && !rar_rules_receive(m, skb, pkt.to.af, d.udp))
-			ret = RAR_MIB_DropFilter;
+		if (ret == RAR_RX_DONE && !rar_rules_receive(m, skb, pkt.to.af, d.udp))
+			ret = RAR_DROP(Filter);
 	}
-	if (m && ret == INPUT_OK && !skb_is_gso(skb))
+	if (m && ret == RAR_RX_DONE && !skb_is_gso(skb))
 		ret = validate(m, &pkt);
-	if (m && ret == INPUT_OK) {
+	if (m && ret == RAR_RX_DONE) {
 		pkt.whole = path == RAR_PATH_INGRESS &&
 			    skb->len == pkt.off + pkt.len;
 		if (path == RAR_PATH_INGRESS)
@@ -651,12 +653,12 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		ret = skb_is_gso(skb) ? input_super(m, &pkt) :
 					dispatch(m, &pkt, 1);
 	}
-	if (ret == INPUT_OK)
+	if (ret == RAR_RX_DONE)
 		consume_skb(pkt.skb);
-	else if (ret != INPUT_TAKEN && pkt.skb)
-		rar_input_drop(rn, pkt.skb, ret);
-	else if (ret != INPUT_TAKEN)
-		this_cpu_inc(rn->mib->v[ret]);
+	else if (ret != RAR_RX_TAKEN && pkt.skb)
+		rar_drop(rn, pkt.skb, rar_rx_why(ret));
+	else if (ret != RAR_RX_TAKEN)
+		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);
 	return RAR_TAKEN;
 }
 
@@ -679,8 +681,8 @@ static struct rar_member *frame_member(struct rar_net *rn, const struct rar_pkt 
 			      be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
 	if (!m || !addressed_to(m, pkt))
 		return NULL;
-	if (!rar_rules_judged(m) && brings_data(m, pkt) && check_datagram(pkt, d) == INPUT_OK &&
-	    validate(m, pkt) == INPUT_OK)
+	if (!rar_rules_judged(m) && brings_data(m, pkt) && check_datagram(pkt, d) == RAR_RX_DONE &&
+	    validate(m, pkt) == RAR_RX_DONE)
 		return m;
 	rar_mib_inc(rn, XdpPassed);
 	return NULL;
@@ -705,7 +707,7 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 	struct rar_pkt pkt = { .frame = frame, .dev = dev->ifindex };
 	struct rar_member *m;
 	struct datagram d = {};
-	int ret;
+	enum rar_rx ret;
 
 	if (protocol == htons(ETH_P_IP) ? !dgram_v4(&pkt, nhoff, &d) :
 					  !dgram_v6(&pkt, nhoff, &d))
@@ -718,14 +720,14 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 	pkt.whole = pkt_len(&pkt) == pkt.off + pkt.len;
 	hear(m, &pkt);
 	ret = rar_chunk_rcv(m, &pkt, 1);
-	if (ret == INPUT_LATER) {
+	if (ret == RAR_RX_LATER) {
 		rar_mib_inc(rn, XdpEarly);
 		return XDP_PASS;
 	}
 	rar_mib_inc(rn, RxXdp);
-	if (ret != INPUT_OK && ret != INPUT_TAKEN) {
-		this_cpu_inc(rn->mib->v[ret]);
-		trace_rar_drop(NULL, ret);
+	if (ret != RAR_RX_DONE && ret != RAR_RX_TAKEN) {
+		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);
+		trace_rar_drop(NULL, rar_rx_why(ret));
 	}
 	return XDP_DROP;
 }

@@ -8,344 +8,28 @@
 #include <net/route.h>
 #include <net/sock.h>
 
+#include "core/addr.h"
+#include "core/member.h"
+#include "core/region.h"
+#include "group/join.h"
+#include "group/leave.h"
+#include "group/life.h"
+#include "group/watch.h"
+#include "ring/done.h"
+#include "sock/af_rar.h"
+#include "sock/bind.h"
+#include "sock/msg.h"
+#include "sock/sock.h"
+#include "sock/sockopt.h"
 #include "tx/port.h"
 #include "tx/rules.h"
-#include "sock/sock.h"
+#include "tx/sender.h"
 
 int rar_family = AF_RAR;
 module_param_named(family, rar_family, int, 0444);
 MODULE_PARM_DESC(family, "address family number, an unused one (22)");
 
-/* -- addresses ----------------------------------------------------------- */
-
-/**
- * rar_sock_addr() - a member's address as the user sees it
- * @m:  member
- * @a:    address
- * @rank: whose
- * @sa:   to fill
- */
-void rar_sock_addr(const struct rar_member *m, const struct rar_addr *a,
-		   u32 rank, struct sockaddr_rar *sa)
-{
-	memset(sa, 0, sizeof(*sa));
-	sa->srar_family = rar_family;
-	sa->srar_port = a->port;
-	sa->srar_af = a->af;
-	sa->srar_scope_id = a->scope;
-	sa->srar_rank = rank;
-	sa->srar_size = m->size;
-	sa->srar_group = m->id;
-	memcpy(sa->srar_addr, &a->ip, sizeof(sa->srar_addr));
-}
-
-/* Is @sa a well-formed address? Return: 0, -EINVAL or -EAFNOSUPPORT. */
-int rar_sock_check_addr(const struct sockaddr_rar *sa, int len)
-{
-	if (len < (int)sizeof(*sa))
-		return -EINVAL;
-	if (sa->srar_family != rar_family)
-		return -EAFNOSUPPORT;
-	if (sa->__srar_pad0 || sa->__srar_pad1 ||
-	    memchr_inv(sa->__srar_zero, 0, sizeof(sa->__srar_zero)))
-		return -EINVAL;
-	if (!sa->srar_size || sa->srar_size > RAR_MAX_SIZE ||
-	    sa->srar_rank >= sa->srar_size)
-		return -EINVAL;
-	if (sa->srar_af && sa->srar_af != AF_INET && sa->srar_af != AF_INET6)
-		return -EINVAL;
-	if (sa->srar_scope_id && sa->srar_af != AF_INET6)
-		return -EINVAL;
-	if (sa->srar_af != AF_INET6 &&
-	    memchr_inv(sa->srar_addr + (sa->srar_af ? 4 : 0), 0,
-		       sizeof(sa->srar_addr) - (sa->srar_af ? 4 : 0)))
-		return -EINVAL;
-	return 0;
-}
-
-static void to_addr(const struct rar_net *rn, const struct sockaddr_rar *sa,
-		    struct rar_addr *a)
-{
-	a->af = sa->srar_af;
-	a->port = sa->srar_port ?: htons(READ_ONCE(rn->sysctl_port));
-	a->scope = sa->srar_scope_id;
-	memcpy(&a->ip, sa->srar_addr, sizeof(a->ip));
-}
-
-static bool addr_any(const struct rar_addr *a)
-{
-	return !a->af || ipv6_addr_any(&a->ip);
-}
-
-static bool addr_local(struct net *net, const struct rar_addr *a)
-{
-	if (addr_any(a))
-		return true;
-	if (a->af == AF_INET)
-		return inet_addr_type(net, a->ip.s6_addr32[0]) == RTN_LOCAL;
-#if IS_ENABLED(CONFIG_IPV6)
-	return ipv6_chk_addr(net, &a->ip, NULL, 0);
-#else
-	return false;
-#endif
-}
-
 /* -- bind and connect ---------------------------------------------------- */
-
-static bool addr_same(const struct rar_addr *a, const struct rar_addr *b)
-{
-	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
-}
-
-/*
- * A member under its name, held by @sk. The address of the one before it, @old, may be
- * gone: connect() waits for it. Return: it or ERR_PTR.
- */
-static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar *self,
-				     struct rar_member *old)
-{
-	struct rar_net *rn = rar_net(sock_net(sk));
-	struct rar_member *m;
-	int err;
-
-	m = rar_member_alloc(rn, self);
-	if (!m)
-		return ERR_PTR(-ENOBUFS);
-	to_addr(rn, self, &m->self);
-	m->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
-	err = (old && addr_same(&old->self, &m->self)) ||
-	      addr_local(sock_net(sk), &m->self) ? 0 : -EADDRNOTAVAIL;
-	m->sk = sk;
-	if (!err && m->self.af)
-		err = rar_sender_open(m, m->self.af);
-	if (!err && m->self.af) {
-		m->port = rar_port_get(rn, m->self.af, m->self.port);
-		err = PTR_ERR_OR_ZERO(m->port);
-		if (err)
-			m->port = NULL;
-	}
-	if (!err)
-		err = rar_member_hash(m, old);
-	if (err) {
-		m->sk = NULL;
-		rar_member_put(m);
-		return ERR_PTR(err);
-	}
-	return m;
-}
-
-/*
- * Keep out send() and recv(), which may be waiting for a page that does not come. A
- * signal ends the wait, and others can use the socket meanwhile: its lock is dropped.
- */
-static int lock_calls(struct sock *sk)
-{
-	struct rar_sock *rsk = rar_sk(sk);
-	int err;
-
-	release_sock(sk);
-	err = mutex_lock_interruptible(&rsk->send_lock);
-	if (!err) {
-		err = mutex_lock_interruptible(&rsk->recv_lock);
-		if (err)
-			mutex_unlock(&rsk->send_lock);
-	}
-	lock_sock(sk);
-	return err ? -ERESTARTSYS : 0;
-}
-
-static void unlock_calls(struct rar_sock *rsk)
-{
-	mutex_unlock(&rsk->recv_lock);
-	mutex_unlock(&rsk->send_lock);
-}
-
-/* The socket is locked, send() and recv() are kept out. */
-static int member_exchange(struct sock *sk, struct rar_member *old,
-			   const struct sockaddr_rar *self)
-{
-	struct rar_sock *rsk = rar_sk(sk);
-	struct rar_member *m;
-
-	if (rar_sock_member(sk) != old)
-		return -EALREADY;
-	if (READ_ONCE(old->nundelivered))
-		return -EBUSY;
-	m = member_new(sk, self, old);
-	if (IS_ERR(m))
-		return PTR_ERR(m);
-	rar_msg_stop_writing(old);
-	rar_msg_drop(rsk);
-	rcu_assign_pointer(rsk->member, m);
-	return 0;
-}
-
-/*
- * The socket's member becomes another one. What failed before it answers as a
- * tombstone; its results must have been read. Drops the socket lock for a while.
- */
-static int member_replace(struct sock *sk, struct rar_member *old,
-			  const struct sockaddr_rar *self)
-{
-	int err;
-
-	refcount_inc(&old->ref);
-	err = lock_calls(sk);
-	if (err)
-		goto out;
-	err = member_exchange(sk, old, self);
-	unlock_calls(rar_sk(sk));
-	if (err)
-		goto out;
-	rar_leave_release(old);
-	sk->sk_err = 0;
-out:
-	rar_member_put(old);
-	return err;
-}
-
-/**
- * rar_sock_bind() - make the member, anew after a failure
- * @sk:   socket, locked; unlocked for a while where a member failed
- * @self: its address, checked
- *
- * Return: 0 or a negative errno of bind().
- */
-int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
-{
-	struct rar_member *m = rar_sock_member(sk);
-
-	if (m)
-		return rar_member_state(m) == RAR_S_FAILED ?
-		       member_replace(sk, m, self) : -EINVAL;
-	m = member_new(sk, self, NULL);
-	if (IS_ERR(m))
-		return PTR_ERR(m);
-	rcu_assign_pointer(rar_sk(sk)->member, m);
-	return 0;
-}
-
-/**
- * rar_sock_unbind() - undo rar_sock_bind()
- * @sk: socket, locked; its member is in BOUND
- */
-void rar_sock_unbind(struct sock *sk)
-{
-	struct rar_member *m = rar_sock_member(sk);
-
-	RCU_INIT_POINTER(rar_sk(sk)->member, NULL);
-	rar_leave_release(m);
-}
-
-/* Once more under the same name. */
-static int bind_again(struct sock *sk, const struct rar_member *m)
-{
-	struct sockaddr_rar self;
-
-	rar_sock_addr(m, &m->self, m->rank, &self);
-	return rar_sock_bind(sk, &self);
-}
-
-static int check_next(const struct rar_member *m,
-		      const struct sockaddr_rar *next)
-{
-	if (next->srar_group != m->id || next->srar_size != m->size ||
-	    next->srar_rank != rar_member_rank(m, RAR_NEXT))
-		return -EINVAL;
-	if (!next->srar_af || !memchr_inv(next->srar_addr, 0,
-					  sizeof(next->srar_addr)))
-		return -EDESTADDRREQ;
-	if (m->self.af && m->self.af != next->srar_af)
-		return -EINVAL;
-	return 0;
-}
-
-static int check_prev(const struct rar_member *m, const struct sockaddr_rar *prev,
-		      const struct sockaddr_rar *next)
-{
-	if (!prev->srar_family)
-		return 0;
-	if (prev->srar_group != m->id || prev->srar_size != m->size ||
-	    prev->srar_rank != rar_member_rank(m, RAR_PREV) ||
-	    prev->srar_af != next->srar_af ||
-	    !memchr_inv(prev->srar_addr, 0, sizeof(prev->srar_addr)))
-		return -EINVAL;
-	return 0;
-}
-
-static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
-{
-	memset(&m->trust.prev, 0, sizeof(m->trust.prev));
-	if (opts->prev.srar_family)
-		to_addr(m->rn, &opts->prev, &m->trust.prev);
-	m->trust.key = opts->key;
-}
-
-/* How long a join may take, ms. */
-static u32 join_ms(const struct rar_net *rn, const struct rar_join_opts *opts, long timeo)
-{
-	u32 ms = READ_ONCE(rn->sysctl_join_ms);
-
-	if (opts->timeout_ms)
-		return opts->timeout_ms;
-	if (timeo && timeo != MAX_SCHEDULE_TIMEOUT)
-		ms = min_t(u64, ms, jiffies64_to_msecs(timeo));
-	return ms;
-}
-
-/* What a connect() finds in states that do not allow another join. */
-static int join_state_error(const struct rar_member *m)
-{
-	switch (rar_member_state(m)) {
-	case RAR_S_BOUND:
-		return 0;
-	case RAR_S_JOINING:
-	case RAR_S_READY:
-		return -EALREADY;
-	}
-	return -EISCONN;
-}
-
-/**
- * rar_sock_join() - start to join
- * @sk:    socket, locked and bound
- * @next:  the successor, checked
- * @opts:  @prev is checked as an address
- * @timeo: jiffies until it must have ended; 0 or MAX_SCHEDULE_TIMEOUT: join_ms
- *
- * Return: 0 or a negative errno of connect().
- */
-int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
-		  const struct rar_join_opts *opts, long timeo)
-{
-	struct rar_member *m = rar_sock_member(sk);
-	struct rar_net *rn = m->rn;
-	struct rar_addr addr;
-	int err;
-
-	err = check_next(m, next) ?: check_prev(m, &opts->prev, next);
-	/* Sums for the first rank of a host have no other way than memory. */
-	if (!err && rar_sk(sk)->schedule == RAR_BY_HOSTS && rar_rules_strict(rn))
-		err = -EPERM;
-	if (!err && rar_member_state(m) == RAR_S_FAILED)
-		err = bind_again(sk, m);
-	if (err)
-		return err;
-	m = rar_sock_member(sk);
-	err = join_state_error(m);
-	if (err)
-		return err;
-	to_addr(rn, next, &addr);
-	m->sk_mark = READ_ONCE(sk->sk_mark);
-	m->sk_priority = READ_ONCE(sk->sk_priority);
-	set_trust(m, opts);
-	m->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
-	m->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
-	sk->sk_err = 0;
-	rar_sk(sk)->interrupted = false;
-	rar_fail_set_owner(m, get_pid(task_tgid(current)));
-	return rar_join_start(m, &addr, join_ms(rn, opts, timeo));
-}
 
 static bool join_over(const struct rar_member *m)
 {
@@ -458,12 +142,12 @@ static int sock_name(const struct rar_member *m, struct sockaddr_rar *sa,
 	if (!m || (peer && rar_member_state(m) < RAR_S_RUN))
 		return -ENOTCONN;
 	if (peer)
-		rar_sock_addr(m, &m->path[RAR_NEXT].dst,
-			      rar_member_rank(m, RAR_NEXT), sa);
+		rar_addr_to_sock(m, &m->path[RAR_NEXT].dst,
+				 rar_member_rank(m, RAR_NEXT), sa);
 	else
-		rar_sock_addr(m, m->path[RAR_NEXT].src.af ?
-			      &m->path[RAR_NEXT].src : &m->self,
-			      m->rank, sa);
+		rar_addr_to_sock(m, m->path[RAR_NEXT].src.af ?
+				 &m->path[RAR_NEXT].src : &m->self,
+				 m->rank, sa);
 	return sizeof(*sa);
 }
 

@@ -4,27 +4,18 @@
  *
  * A step is so much of each block, because the chunks of all blocks go round side by
  * side. An operation is posted before the first one; to what is not copied in yet this
- * rank has not contributed, and for its chunks it is too early (rar_chunk_early()).
+ * rank has not contributed, and for its chunks it is too early (rar_op_early()).
  */
 #include <linux/sched/signal.h>
 #include <linux/uio.h>
 
-#include "sock/copy.h"
+#include "core/buf.h"
+#include "core/ring.h"
+#include "link/link.h"
 #include "rar.h"
-
-/**
- * rar_copy_step() - how much of each block of an operation is copied at once?
- * @rn:   netns
- * @ring: the schedule of the operation
- *
- * Return: chunks; 0 if it is too short for steps, or they are switched off.
- */
-u32 rar_copy_step(const struct rar_net *rn, const struct rar_ring *ring)
-{
-	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
-
-	return rar_plan_travels(&ring->plan) && ring->cpb > 2 * step ? step : 0;
-}
+#include "ring/fail.h"
+#include "ring/post.h"
+#include "sock/copy.h"
 
 /* Where chunks @from to @to of a block lie. Returns the bytes, 0 if it has none of them. */
 static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64 *off)
@@ -88,7 +79,7 @@ int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 		}
 		done = end;
 		rar_link_contributed(m, op, done);
-		rar_early_post(m, op->seq, true);
+		rar_post_open(m, op->seq, true);
 	}
 	return 0;
 }

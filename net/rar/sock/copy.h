@@ -23,7 +23,6 @@ struct rar_copy {
 	u32 done;
 };
 
-u32 rar_copy_step(const struct rar_net *rn, const struct rar_ring *ring);
 int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 		const struct iov_iter *from);
 int rar_copy_out(struct rar_member *m, struct rar_copy *copy);

@@ -5,11 +5,18 @@
 #include <linux/sched/signal.h>
 #include <net/sock.h>
 
-#include "sock/copy.h"
+#include "core/buf.h"
 #include "core/mem.h"
-#include "reduce/reduce.h"
-#include "sock/sock.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "core/pin.h"
 #include "core/user.h"
+#include "reduce/reduce.h"
+#include "ring/done.h"
+#include "ring/post.h"
+#include "sock/copy.h"
+#include "sock/msg.h"
+#include "sock/sock.h"
 
 /* A call that may not block does not wait for one that does. */
 static int lock_call(struct mutex *lock, int flags)
@@ -142,7 +149,7 @@ static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
 static int may_send(struct rar_member *m)
 {
-	int err = rar_member_may_post(m);
+	int err = rar_post_may(m);
 
 	if (!err && !rar_mem_room(m))
 		err = -EAGAIN;
@@ -201,7 +208,7 @@ static struct rar_operation *send_alloc(struct sock *sk,
 	int err;
 
 	for (;;) {
-		err = rar_member_may_post(m);
+		err = rar_post_may(m);
 		if (!pinned && rar_mem_too_long(m->rn, args->bytes))
 			err = -EMSGSIZE;
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), m, args, pinned);
@@ -226,7 +233,7 @@ static int send_post(struct sock *sk, struct rar_member *m,
 {
 	int err;
 
-	while ((err = rar_member_post(m, op)) == -EAGAIN) {
+	while ((err = rar_post(m, op)) == -EAGAIN) {
 		err = send_wait(sk, m, timeo);
 		if (err)
 			break;
@@ -358,7 +365,7 @@ static int sock_send(struct sock *sk, struct rar_member *m,
 	bool begun = rsk->more;
 	int err;
 
-	err = rar_member_may_post(m);
+	err = rar_post_may(m);
 	if (!err || err == -EAGAIN)
 		err = rar_msg_is_spliced(msg) ? splice_into(rsk->more, msg, len) : 0;
 	if (err)
@@ -557,7 +564,7 @@ static int sock_recv(struct sock *sk, struct rar_member *m,
 		return n;
 	if (op->read == op->bytes) {
 		recv_done(msg, m, op);
-		rar_member_op_delivered(m, op);
+		rar_done_delivered(m, op);
 	}
 	return n;
 }

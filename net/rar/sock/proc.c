@@ -6,9 +6,12 @@
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 
-#include "reduce/kinds.h"
+#include "core/member.h"
+#include "core/mib.h"
 #include "rar.h"
+#include "reduce/kinds.h"
 #include "reduce/reduce.h"
+#include "sock/proc.h"
 
 static const char *const state_names[RAR_S_NR] = {
 	[RAR_S_UNBOUND] = "unbound",

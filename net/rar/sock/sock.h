@@ -21,13 +21,13 @@ struct rar_join_opts {
 /*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
- * @member:  the member; set by bind() under the socket lock, exchanged by the
+ * @member:    the member; set by bind() under the socket lock, exchanged by the
  *             bind() or connect() after a failure with both mutexes held too, which
  *             are taken before the socket lock
  * @send_lock: one send() at a time; protects @more
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
- * @fingerprint:     what @more is
+ * @fingerprint: what @more is
  * @by_join:   bound by RAR_JOIN, which may bind it to another name while it has not joined
  * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
  * @dtype:     default of send()
@@ -82,22 +82,5 @@ static inline struct rar_member *rar_sock_get(const struct sock *sk)
 	rcu_read_unlock();
 	return m;
 }
-
-int rar_sock_check_addr(const struct sockaddr_rar *sa, int len);
-int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self);
-void rar_sock_unbind(struct sock *sk);
-int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
-		  const struct rar_join_opts *opts, long timeo);
-int rar_setsockopt(struct socket *sock, int level, int optname,
-		   sockptr_t optval, unsigned int optlen);
-int rar_getsockopt(struct socket *sock, int level, int optname,
-		   char __user *optval, int __user *optlen);
-
-int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len);
-int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags);
-struct rar_operation *rar_msg_ready(struct rar_member *m);
-bool rar_msg_may_send(struct rar_member *m);
-void rar_msg_drop(struct rar_sock *rsk);
-void rar_msg_stop_writing(struct rar_member *m);
 
 #endif /* _RAR_SOCK_H */

@@ -2,8 +2,18 @@
 /* Socket options of level SOL_RAR. */
 #include <linux/pid.h>
 
-#include "tx/rules.h"
+#include "core/addr.h"
+#include "core/member.h"
+#include "core/region.h"
+#include "group/watch.h"
+#include "link/straggler.h"
+#include "ring/fail.h"
+#include "sock/af_rar.h"
+#include "sock/bind.h"
+#include "sock/msg.h"
 #include "sock/sock.h"
+#include "sock/sockopt.h"
+#include "tx/rules.h"
 
 /* What operations will use again and again. */
 static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
@@ -216,7 +226,7 @@ static int set_owner(struct sock *sk, s32 nr)
 	else if (!is_process(pid))
 		err = -ESRCH;
 	else
-		rar_fail_set_owner(m, get_pid(pid));
+		rar_watch_owner(m, get_pid(pid));
 	release_sock(sk);
 	put_pid(pid);
 	return err;
@@ -455,7 +465,7 @@ static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 	spin_lock_bh(&m->lock);
 	known = m->join.table;
 	if (known)
-		rar_sock_addr(m, &m->join.table[rank].addr, rank, &peer->addr);
+		rar_addr_to_sock(m, &m->join.table[rank].addr, rank, &peer->addr);
 	spin_unlock_bh(&m->lock);
 	return known;
 }

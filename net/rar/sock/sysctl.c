@@ -31,6 +31,8 @@
 
 #include "core/mem.h"
 #include "rar.h"
+#include "rx/xdp.h"
+#include "sock/sysctl.h"
 #include "tx/rules.h"
 
 static int port_max = 65535;
@@ -66,8 +68,6 @@ static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
 	WRITE_ONCE(*path, i);
 	return 0;
 }
-
-int rar_strict_host;
 
 /* Shows what is in force. */
 static int do_strict(RAR_CTL_CONST struct ctl_table *table, int write,
@@ -152,26 +152,6 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
-}
-
-/* Whoever made a user namespace may keep nothing longer than the initial one would. */
-static u32 sysctl_ms(const struct rar_net *rn, int own, int host)
-{
-	return rn->net->user_ns == &init_user_ns ? own : min(own, host);
-}
-
-/* How long may a closed member serve its neighbours? ms */
-u32 rar_sysctl_linger_ms(const struct rar_net *rn)
-{
-	return sysctl_ms(rn, READ_ONCE(rn->sysctl_linger_ms),
-			 READ_ONCE(rar_net(&init_net)->sysctl_linger_ms));
-}
-
-/* How long does a tombstone answer? ms */
-u32 rar_sysctl_tombstone_ms(const struct rar_net *rn)
-{
-	return 2 * sysctl_ms(rn, READ_ONCE(rn->sysctl_dead_ms),
-			     READ_ONCE(rar_net(&init_net)->sysctl_dead_ms));
 }
 
 int rar_sysctl_init(struct rar_net *rn)

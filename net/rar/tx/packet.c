@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Output: builds packets from the operation buffer or a header and hands
- * them to IP. Nothing is kept: a lost packet is built again.
+ * Builds packets from the operation buffer or a header and hands them to IP. Nothing is
+ * kept: a lost packet is built again.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -14,12 +14,19 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
-#include "tx/port.h"
+#include "core/buf.h"
+#include "core/cursor.h"
+#include "core/key.h"
+#include "core/member.h"
+#include "core/ring.h"
+#include "core/trace.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "tx/packet.h"
+#include "tx/port.h"
 #include "tx/route.h"
 #include "tx/rules.h"
-#include "core/trace.h"
+#include "tx/sender.h"
 
 #define OUTPUT_TTL	64
 #define OUTPUT_TOS	INET_ECN_ECT_0
@@ -65,7 +72,7 @@ static struct sk_buff *packet_alloc(const struct rar_net *rn, const struct rar_p
 }
 
 /* @len: with the header itself, as below. */
-static void fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len)
+void rar_packet_fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len)
 {
 	uh->source = htons(ntohs(path->src.port) + lane);
 	uh->dest = path->dst.port;
@@ -73,7 +80,7 @@ static void fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u
 	uh->check = 0;
 }
 
-static void fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
+void rar_packet_fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
 {
 	*iph = (struct iphdr) {
 		.version = 4,
@@ -88,7 +95,7 @@ static void fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
 	};
 }
 
-static void fill_v6(struct ipv6hdr *ip6h, const struct rar_path *path, u32 len)
+void rar_packet_fill_v6(struct ipv6hdr *ip6h, const struct rar_path *path, u32 len)
 {
 	ip6_flow_hdr(ip6h, OUTPUT_TOS, 0);
 	ip6h->payload_len = htons(len - sizeof(*ip6h));
@@ -103,7 +110,7 @@ static void push_udp(struct sk_buff *skb, const struct rar_path *path, u32 lane)
 	struct udphdr *uh = __skb_push(skb, sizeof(*uh));
 
 	skb_reset_transport_header(skb);
-	fill_udp(uh, path, lane, skb->len);
+	rar_packet_fill_udp(uh, path, lane, skb->len);
 }
 
 /* udp_set_csum() leaves this to its caller for GSO. */
@@ -126,7 +133,8 @@ static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
 		     skb->len);
 	iph = __skb_push(skb, sizeof(*iph));
 	skb_reset_network_header(skb);
-	fill_v4(iph, path, 0);	/* the length may be one of many packets: IP knows */
+	/* The length may be that of many packets: IP knows. */
+	rar_packet_fill_v4(iph, path, 0);
 	skb->protocol = htons(ETH_P_IP);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 	return ip_local_out(net, sk, skb);
@@ -142,7 +150,7 @@ static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 	udp6_set_csum(false, skb, &path->src.ip, &path->dst.ip, skb->len);
 	ip6h = __skb_push(skb, sizeof(*ip6h));
 	skb_reset_network_header(skb);
-	fill_v6(ip6h, path, skb->len);
+	rar_packet_fill_v6(ip6h, path, skb->len);
 	skb->protocol = htons(ETH_P_IPV6);
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	return ip6_local_out(net, sk, skb);
@@ -228,7 +236,7 @@ static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
 	h->token = cpu_to_be64(token);
 }
 
-static void fill_data_hdr(const struct rar_member *m,
+void rar_packet_fill_data(const struct rar_member *m,
 			  const struct rar_tx_item *item, struct rar_data_hdr *dh)
 {
 	const struct rar_operation *op = item->op;
@@ -247,8 +255,8 @@ static void fill_data_hdr(const struct rar_member *m,
 }
 
 /* What differs from chunk to chunk: the @i-th of a run, @len bytes. */
-static void number_data_hdr(const struct rar_tx_item *item,
-			    struct rar_data_hdr *dh, u32 i, u32 len)
+void rar_packet_number(const struct rar_tx_item *item,
+		       struct rar_data_hdr *dh, u32 i, u32 len)
 {
 	dh->h.len = cpu_to_be16(sizeof(*dh) - sizeof(dh->h) + len);
 	dh->seq = cpu_to_be32(item->seq + i);
@@ -323,11 +331,11 @@ static struct sk_buff *run_build(struct rar_member *m,
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
 	from.buf = rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
-	fill_data_hdr(m, item, &dh);
+	rar_packet_fill_data(m, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);
 	for (i = 0; i < n; i++) {
 		len = min(bytes, m->payload);
-		number_data_hdr(item, &dh, i, len);
+		rar_packet_number(item, &dh, i, len);
 		store_hdr(&to, off, &dh);
 		rar_cursor_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
 		off += sizeof(dh) + len;
@@ -339,7 +347,7 @@ static struct sk_buff *run_build(struct rar_member *m,
 	return skb;
 }
 
-static void trace_tx(const struct rar_member *m, const struct rar_tx_item *item)
+void rar_packet_trace(const struct rar_member *m, const struct rar_tx_item *item)
 {
 	const struct rar_run *run = &item->run;
 
@@ -349,36 +357,29 @@ static void trace_tx(const struct rar_member *m, const struct rar_tx_item *item)
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 }
 
-static void run_sent(struct rar_member *m, const struct rar_tx_item *item,
-		     int err)
+void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item)
 {
 	const struct rar_run *run = &item->run;
 
 	rar_mib_add(m->rn, TxData, run->n);
 	rar_mib_add(m->rn, TxBytes,
 		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
-	/* The route got narrower than the epoch's packets. */
-	if (err == -EMSGSIZE)
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      rar_member_rank(m, RAR_NEXT), item->op->seq);
-	else if (err)
-		rar_link_local_drop(m);
 }
 
 /*
  * The route was looked up for the first port. Where policies may select by port all chunks
  * leave by that one, so that none goes by another's transform, or by none.
  */
-static u32 run_lane(const struct rar_member *m, const struct rar_run *run)
+u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run)
 {
 	return rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(m, run);
 }
 
-static void run_xmit(struct rar_member *m, const struct rar_tx_item *item,
-		     struct sk_buff *skb)
+static int run_xmit(struct rar_member *m, const struct rar_tx_item *item,
+		    struct sk_buff *skb)
 {
-	run_sent(m, item, xmit(m, &m->path[RAR_NEXT], skb,
-			       run_lane(m, &item->run)));
+	rar_packet_count(m, item);
+	return xmit(m, &m->path[RAR_NEXT], skb, rar_packet_lane(m, &item->run));
 }
 
 /**
@@ -389,18 +390,22 @@ static void run_xmit(struct rar_member *m, const struct rar_tx_item *item,
  * The payload is copied from the buffer. It may be overwritten meanwhile: an
  * RS chunk by its AG copy, but then the successor has had the RS chunk long
  * ago and drops this one as a duplicate.
+ *
+ * Return: 0; -EMSGSIZE if the route got narrower than the epoch's packets; another negative
+ * errno if a queue of this host did not take it. A packet for which there is no memory
+ * counts as lost on the way.
  */
-void rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
+int rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
 {
 	struct sk_buff *skb;
 
-	trace_tx(m, item);
+	rar_packet_trace(m, item);
 	skb = run_build(m, item);
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
-		return;
+		return 0;
 	}
-	run_xmit(m, item, skb);
+	return run_xmit(m, item, skb);
 }
 
 /*
@@ -423,220 +428,36 @@ static void make_new(struct sk_buff *skb, u32 off)
 	memset(skb->cb, 0, sizeof(skb->cb));
 }
 
-/* Send the skb that brought chunks on with them; their headers start at @off. */
-static void forward_skb(struct rar_member *m, struct rar_tx_item *item,
-			struct sk_buff *skb, u32 off)
+/**
+ * rar_packet_forward() - send the packet that brought chunks on with them
+ * @m:  member
+ * @item: what it carries now, its sequence numbers taken
+ * @skb:  it is ours alone and holds the payload already; consumed
+ * @off:  of its first RAR header
+ *
+ * Return: as rar_packet_run().
+ */
+int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
+		       struct sk_buff *skb, u32 off)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	struct rar_cursor cursor = { .skb = skb };
 	struct rar_data_hdr dh;
 	u32 i, len;
 
+	rar_packet_trace(m, item);
+	rar_mib_add(m->rn, TxForward, item->run.n);
 	make_new(skb, off);
-	fill_data_hdr(m, item, &dh);
+	rar_packet_fill_data(m, item, &dh);
 	for (i = 0, off = 0; i < item->run.n; i++) {
 		len = min(bytes, m->payload);
-		number_data_hdr(item, &dh, i, len);
+		rar_packet_number(item, &dh, i, len);
 		store_hdr(&cursor, off, &dh);
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}
 	set_gso(m, skb, item->run.n);
-	run_xmit(m, item, skb);
-}
-
-/* -- frames -------------------------------------------------------------- */
-
-/* The device under a VLAN's, and that VLAN's tag. */
-#if IS_ENABLED(CONFIG_VLAN_8021Q)
-static struct net_device *vlan_under(const struct net_device *dev,
-				     struct vlan_ethhdr *link)
-{
-	const struct vlan_dev_priv *vlan = vlan_dev_priv(dev);
-
-	link->h_vlan_proto = vlan->vlan_proto;
-	link->h_vlan_TCI = htons(vlan->vlan_id);
-	return vlan->real_dev;
-}
-#else
-static struct net_device *vlan_under(struct net_device *dev,
-				     struct vlan_ethhdr *link)
-{
-	return dev;
-}
-#endif
-
-/* By the device it came by, or by another one that takes frames. */
-static bool frame_dev_ok(const struct rar_frame *frame)
-{
-	const struct net_device *dev = frame->dev;
-
-	if (dev->type != ARPHRD_ETHER || is_vlan_dev(dev))
-		return false;
-	return frame->generic || dev == frame->xdp->rxq->dev ||
-	       rar_xdp_takes_frames(dev, xdp_buff_has_frags(frame->xdp));
-}
-
-/* As dst_neigh_lookup(), without a reference: bottom halves are off. */
-static struct neighbour *next_hop(const struct rar_path *path,
-				  const struct dst_entry *dst)
-{
-	const struct rtable *rt = container_of(dst, struct rtable, dst);
-
-#if IS_ENABLED(CONFIG_IPV6)
-	if (path->dst.af == AF_INET6)
-		return ip_neigh_gw6(dst->dev,
-				    rt6_nexthop(container_of(dst, struct rt6_info, dst),
-						&path->dst.ip));
-	if (rt->rt_gw_family == AF_INET6)
-		return ip_neigh_gw6(dst->dev, &rt->rt_gw6);
-#endif
-	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : rar_addr_v4(&path->dst));
-}
-
-/* The new link header: device, VLAN, and the neighbour's address as of now. */
-static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
-		       const struct dst_entry *dst)
-{
-	struct vlan_ethhdr *link = (struct vlan_ethhdr *)frame->link;
-	struct net_device *dev = dst->dev;
-	struct neighbour *n;
-	bool ok;
-
-	frame->dev = is_vlan_dev(dev) ? vlan_under(dev, link) : dev;
-	if (!frame_dev_ok(frame))
-		return false;
-	n = next_hop(path, dst);
-	if (IS_ERR(n))
-		return false;
-	/* As for any packet: it is looked for, or asked whether it is still there. */
-	ok = !neigh_event_send(n, NULL);
-	if (ok)
-		neigh_ha_snapshot(link->h_dest, n, n->dev);
-	ether_addr_copy(link->h_source, dev->dev_addr);
-	frame->link_len = is_vlan_dev(dev) ? VLAN_ETH_HLEN : ETH_HLEN;
-	*(__be16 *)(frame->link + frame->link_len - sizeof(__be16)) =
-		path->dst.af == AF_INET6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
-	return ok;
-}
-
-/* All headers before the RAR header. */
-static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
-{
-	return frame->link_len + rar_ip_hdr_size(path) + sizeof(struct udphdr);
-}
-
-/**
- * rar_frame_ready() - could a frame go on to the successor as it is?
- * @m: member
- * @pkt: the frame
- *
- * Softirq, RCU read side. Return: false if its chunk must be sent in a packet, which
- * takes any route, waits for the neighbour's address and passes the firewall.
- */
-bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
-{
-	struct rar_path *path = &m->path[RAR_NEXT];
-	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
-	struct xdp_buff *xdp = pkt->frame->xdp;
-	struct dst_entry *dst;
-	u32 mtu, room;
-	bool ok;
-
-	if (!rar_loss_frames_pass(m))
-		return false;
-	dst = rar_route_get(m, path);
-	if (IS_ERR(dst))
-		return false;
-	mtu = READ_ONCE(path->mtu) ?: RAR_MAX_MTU;
-	ok = !dst_xfrm(dst) && len <= min(mtu, READ_ONCE(dst->dev->mtu)) &&
-	     frame_link(pkt->frame, path, dst);
-	dst_release(dst);
-	room = xdp->data - xdp->data_hard_start + pkt->off;
-	return ok && room >= sizeof(struct xdp_frame) + frame_room(pkt->frame, path);
-}
-
-/* IP and UDP, at @uh, before what @len counts with the UDP header. */
-static void frame_headers(const struct rar_frame *frame, const struct rar_path *path,
-			  struct udphdr *uh, u32 lane, u32 len)
-{
-	u32 hdrs = sizeof(*uh) + sizeof(struct rar_data_hdr);
-	struct ipv6hdr *ip6h = (void *)uh - sizeof(*ip6h);
-	struct iphdr *iph = (void *)uh - sizeof(*iph);
-	__wsum sum;
-
-	fill_udp(uh, path, lane, len);
-	sum = csum_add(csum_partial(uh, hdrs, 0), frame->sum);
-	if (path->dst.af == AF_INET6) {
-		fill_v6(ip6h, path, sizeof(*ip6h) + len);
-		uh->check = csum_ipv6_magic(&path->src.ip, &path->dst.ip, len,
-					    IPPROTO_UDP, sum);
-	} else {
-		fill_v4(iph, path, sizeof(*iph) + len);
-		iph->check = ip_fast_csum(iph, iph->ihl);
-		uh->check = csum_tcpudp_magic(iph->saddr, iph->daddr, len,
-					      IPPROTO_UDP, sum);
-	}
-	if (!uh->check)
-		uh->check = CSUM_MANGLED_0;
-}
-
-/* Of the payload, where nobody has seen it yet. */
-static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
-{
-	struct rar_cursor cursor = { .xdp = frame->xdp };
-	struct rar_reduce_ctx ctx;
-
-	rar_reduce_begin_csum(&ctx, len);
-	frame->sum = rar_cursor_csum(&ctx, &cursor, off, len);
-	rar_reduce_end(&ctx);
-}
-
-/* The same for a frame: it goes when the XDP program says so, with a checksum. */
-static void forward_frame(struct rar_member *m, struct rar_tx_item *item,
-			  const struct rar_pkt *pkt)
-{
-	const struct rar_path *path = &m->path[RAR_NEXT];
-	struct rar_frame *frame = pkt->frame;
-	struct xdp_buff *xdp = frame->xdp;
-	struct rar_data_hdr dh, *to;
-	u32 len = pkt->len - sizeof(dh);
-
-	to = xdp->data + pkt->off;
-	if (!frame->summed)
-		frame_csum(frame, pkt->off + sizeof(dh), len);
-	fill_data_hdr(m, item, &dh);
-	number_data_hdr(item, &dh, 0, len);
-	*to = dh;
-	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
-		      run_lane(m, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
-	/* Nobody's metadata are true any more. */
-	if (xdp->data_meta <= xdp->data)
-		xdp->data_meta = (void *)to - frame_room(frame, path);
-	else
-		xdp->data_meta = (void *)to - frame_room(frame, path) + 1;
-	xdp->data = (void *)to - frame_room(frame, path);
-	memcpy(xdp->data, frame->link, frame->link_len);
-	frame->sent = true;
-	rar_mib_inc(m->rn, TxXdp);
-	run_sent(m, item, 0);
-}
-
-/**
- * rar_packet_forward() - send the packet that brought chunks on with them
- * @m:  member
- * @item: what it carries now, its sequence numbers taken
- * @pkt:  it is ours alone and holds the payload already; its skb is consumed
- */
-void rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
-			const struct rar_pkt *pkt)
-{
-	trace_tx(m, item);
-	rar_mib_add(m->rn, TxForward, item->run.n);
-	if (pkt->frame)
-		forward_frame(m, item, pkt);
-	else
-		forward_skb(m, item, pkt->skb, pkt->off);
+	return run_xmit(m, item, skb);
 }
 
 /* -- single headers ------------------------------------------------------- */
@@ -715,7 +536,7 @@ static bool reply_allowed(const struct rar_member *m,
 {
 	u64 token = be64_to_cpu(pkt->h.token);
 
-	if (token && (rar_join_token(m, pkt) ||
+	if (token && (rar_key_is_token(m, pkt) ||
 		      token == READ_ONCE(m->epoch)))
 		return true;
 	return rar_packet_budget(m->rn);

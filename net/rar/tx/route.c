@@ -11,9 +11,10 @@
 #include <net/sch_generic.h>
 #include <net/udp.h>
 
-#include "tx/port.h"
 #include "rar.h"
+#include "tx/port.h"
 #include "tx/route.h"
+#include "tx/sender.h"
 
 /* Labels of IPsec select by what a security module says of the sender. */
 static void classify(const struct rar_member *m, const struct rar_path *path,

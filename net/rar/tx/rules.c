@@ -11,6 +11,9 @@
 
 #include "tx/port.h"
 #include "tx/rules.h"
+#include "tx/sender.h"
+
+int rar_strict_host;
 
 static bool cgroup_programs(struct sock *sk)
 {

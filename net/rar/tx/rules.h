@@ -19,6 +19,8 @@ static inline bool rar_rules_ipsec(const struct net *net, int dir)
 #endif
 }
 
+extern int rar_strict_host;
+
 /*
  * net.rar.strict: nothing goes past the firewall. A namespace that an unprivileged user may
  * have made is bound by what is set for the host.

@@ -20,7 +20,11 @@
 #include <linux/smp.h>
 #include <linux/topology.h>
 
+#include "core/member.h"
 #include "rar.h"
+#include "ring/fail.h"
+#include "ring/steer.h"
+#include "tx/packet.h"
 
 #define SPREAD_MIN_BYTES	SZ_1M		/* shorter ones are over too soon */
 
@@ -55,7 +59,8 @@ static void send_items(struct steer *s)
 	llist_for_each_entry_safe(it, next, list, node) {
 		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
 		if (rar_member_runs(it->member))
-			rar_packet_run(it->member, &it->item);
+			rar_fail_sent(it->member, it->item.op->seq,
+				      rar_packet_run(it->member, &it->item));
 		if (rar_op_unuse(it->item.op))
 			rar_member_wake(it->member);
 		rar_member_put(it->member);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
+ * What may go, goes: as packets, in memory, or after the frames that came together.
+ *
  * Neighbours in one network namespace hand chunks over in memory: the successor
  * adds to its buffer what lies in the predecessor's. With RAR_BY_HOSTS the last rank
  * of a host also gives sums to its first one. The ring, its order and so its
@@ -7,18 +9,33 @@
  * packets, and so do chunks while the neighbour is not there to take them, or somebody
  * judges the packets of either.
  *
- * A group that has something to hand over is on the list of one CPU. The newest comes
+ * A member that has something to hand over is on the list of one CPU. The newest comes
  * first: so a run goes round before the next one starts, and its bytes stay in the
- * cache. Whoever queues drains, for a moment; then it is a work item's turn, on any CPU,
- * which begins with the oldest.
+ * cache. The first to queue a member drains the list, for a moment; then it is a work
+ * item's turn, on any CPU, which begins with the oldest.
+ *
+ * Frames leave when the driver has gone through all that came. A packet that is sent
+ * in between would overtake them, and look like a loss to the successor. So what
+ * else there is to send, acknowledgments and chunks that waited, is sent afterwards,
+ * by a tasklet, and once for all frames that came together.
  */
+#include <linux/interrupt.h>
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
 
+#include "core/member.h"
+#include "core/trace.h"
+#include "link/ack.h"
+#include "link/link.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "ring/chunk.h"
+#include "ring/fail.h"
+#include "ring/push.h"
+#include "ring/steer.h"
+#include "tx/packet.h"
+#include "tx/route.h"
 #include "tx/rules.h"
-#include "core/trace.h"
 
 #define LOCAL_BUDGET_US	500	/* with bottom halves off */
 
@@ -46,17 +63,11 @@ static DEFINE_PER_CPU(struct local, locals);
 static DEFINE_PER_CPU(struct local *, draining);
 static struct workqueue_struct *local_wq;
 
-/* Chunks handed over at once: as many as may be added in one FPU section. */
-u32 rar_local_run(const struct rar_member *m)
-{
-	return clamp_t(u32, RAR_REDUCE_MAX / m->payload, 1, RAR_RUN_MAX);
-}
-
 /**
- * rar_local_start() - a new epoch begins: which neighbours are here?
+ * rar_push_start() - a new epoch begins: which neighbours are here?
  * @m: member in READY, its payload agreed; @m->lock held
  */
-void rar_local_start(struct rar_member *m)
+void rar_push_start(struct rar_member *m)
 {
 	bool on = READ_ONCE(m->rn->sysctl_local);
 
@@ -73,6 +84,39 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
 	return peer && READ_ONCE(peer->epoch) == m->epoch &&
 	       rar_member_runs(peer) ? peer : NULL;
 }
+
+/* -- packets ------------------------------------------------------------------ */
+
+/*
+ * Send what is ready and may go as packets. RCU read side, no lock held; softirq, or
+ * process context with bottom halves off.
+ */
+static void push_packets(struct rar_member *m)
+{
+	struct rar_tx_item items[RAR_LINK_BATCH];
+	u32 i, n;
+
+	/* Who makes something ready pushes it. */
+	if (!READ_ONCE(m->tx.npend) && !READ_ONCE(m->tx.ninject) &&
+	    !READ_ONCE(m->tx.blocked_us))
+		return;
+	do {
+		n = rar_link_batch(m, items);
+		for (i = 0; i < n; i++) {
+			if (items[i].own && rar_steer_send(m, &items[i]))
+				continue;
+			rar_fail_sent(m, items[i].op->seq, rar_packet_run(m, &items[i]));
+			if (rar_op_unuse(items[i].op))
+				rar_member_wake(m);
+		}
+	} while (n == RAR_LINK_BATCH);
+	/* Only the successor can open what is closed: ask it. */
+	if (READ_ONCE(m->tx.blocked_us) && !READ_ONCE(m->tx.inflight))
+		rar_member_kick(m, jiffies +
+				rar_link_jiffies(LINK_PROBE_MIN_US));
+}
+
+/* -- memory ------------------------------------------------------------------- */
 
 /* What was taken goes to @to. Returns which chunks it has. */
 static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item *item)
@@ -105,7 +149,7 @@ static bool hand_over(struct rar_member *m)
 		return false;
 	next = member(m, rar_member_rank(m, RAR_NEXT));
 	if (!next || rar_rules_judged(m) || rar_rules_judged(next)) {
-		rar_link_push_packets(m);
+		push_packets(m);
 		return false;
 	}
 	if (!rar_link_take(m, next, &item))
@@ -189,13 +233,8 @@ static void drain_work(struct work_struct *work)
 	} while (!done);
 }
 
-/**
- * rar_local_push() - hand over what is ready and may go, now or soon
- * @m: member with a successor here, RCU read side; no lock held
- *
- * Softirq, or process context with bottom halves off.
- */
-void rar_local_push(struct rar_member *m)
+/* Hand over what is ready and may go, now or soon. As push_packets(). */
+static void push_local(struct rar_member *m)
 {
 	struct local *l = this_cpu_read(draining) ?: this_cpu_ptr(&locals);
 	bool active;
@@ -215,19 +254,95 @@ void rar_local_push(struct rar_member *m)
 }
 
 /**
- * rar_local_posted() - an operation was posted: a predecessor here may wait for it
+ * rar_push() - send what is ready and may go
+ * @m: member, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_push(struct rar_member *m)
+{
+	if (!m->next_here)
+		push_packets(m);
+	if (m->next_here || READ_ONCE(m->tx.nback))
+		push_local(m);
+}
+
+/**
+ * rar_push_posted() - an operation was posted: a predecessor here may wait for it
  * @m: member, RCU read side; no lock held
  */
-void rar_local_posted(struct rar_member *m)
+void rar_push_posted(struct rar_member *m)
 {
 	struct rar_member *prev = member(m, rar_member_rank(m, RAR_PREV));
 
 	if (prev)
-		rar_link_push(prev);
+		rar_push(prev);
 }
 
-int __init rar_local_init(void)
+/* -- after frames ---------------------------------------------------------------- */
+
+/* Of a member: */
+#define XDP_QUEUED	1	/* it is on a CPU's list, and referenced */
+#define XDP_ACK		2	/* an acknowledgment is due */
+
+/* Members that frames left something to do for; bottom halves of that CPU. */
+struct later {
+	struct list_head members;
+	struct tasklet_struct tasklet;
+};
+
+static DEFINE_PER_CPU(struct later, laters);
+
+/**
+ * rar_push_later() - send what is ready and may go, after the frames
+ * @m: member, RCU read side
+ * @ack: and an acknowledgment
+ *
+ * Softirq.
+ */
+void rar_push_later(struct rar_member *m, bool ack)
 {
+	struct later *later = this_cpu_ptr(&laters);
+
+	/* Pairs with the exchange in send_later(): it is queued, or will see this news. */
+	if (atomic_fetch_or(XDP_QUEUED | (ack ? XDP_ACK : 0), &m->xdp_todo) &
+	    XDP_QUEUED)
+		return;
+	/* Who found it under RCU may come after its end. */
+	if (!refcount_inc_not_zero(&m->ref))
+		return;
+	list_add_tail(&m->xdp_node, &later->members);
+	tasklet_schedule(&later->tasklet);
+}
+
+static void send_later(struct tasklet_struct *t)
+{
+	struct later *later = container_of(t, struct later, tasklet);
+	struct rar_member *m;
+	int todo;
+
+	rcu_read_lock();
+	while ((m = list_first_entry_or_null(&later->members, struct rar_member,
+					     xdp_node))) {
+		list_del(&m->xdp_node);
+		/* Another CPU may queue it from here on. */
+		todo = atomic_xchg(&m->xdp_todo, 0);
+		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
+		if (rar_member_runs(m)) {
+			if (todo & XDP_ACK)
+				rar_ack_send(m);
+			rar_push(m);
+		}
+		rar_member_put(m);
+	}
+	rcu_read_unlock();
+}
+
+/* -- begin and end --------------------------------------------------------------- */
+
+int __init rar_push_init(void)
+{
+	struct later *later;
 	struct local *l;
 	int cpu;
 
@@ -239,12 +354,19 @@ int __init rar_local_init(void)
 		spin_lock_init(&l->lock);
 		INIT_LIST_HEAD(&l->members);
 		INIT_WORK(&l->work, drain_work);
+		later = per_cpu_ptr(&laters, cpu);
+		INIT_LIST_HEAD(&later->members);
+		tasklet_setup(&later->tasklet, send_later);
 	}
 	return 0;
 }
 
-/* No group is left. */
-void rar_local_exit(void)
+/* No member is left, and no XDP program. */
+void rar_push_exit(void)
 {
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		tasklet_kill(&per_cpu_ptr(&laters, cpu)->tasklet);
 	destroy_workqueue(local_wq);
 }

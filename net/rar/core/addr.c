@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Addresses: of the wire, of the stack, of the user.
+ */
+#include "core/addr.h"
+#include "rar.h"
+
+/**
+ * rar_addr_to_sock() - a member's address as the user sees it
+ * @m:  member
+ * @a:    address
+ * @rank: whose
+ * @sa:   to fill
+ */
+void rar_addr_to_sock(const struct rar_member *m, const struct rar_addr *a,
+		      u32 rank, struct sockaddr_rar *sa)
+{
+	memset(sa, 0, sizeof(*sa));
+	sa->srar_family = rar_family;
+	sa->srar_port = a->port;
+	sa->srar_af = a->af;
+	sa->srar_scope_id = a->scope;
+	sa->srar_rank = rank;
+	sa->srar_size = m->size;
+	sa->srar_group = m->id;
+	memcpy(sa->srar_addr, &a->ip, sizeof(sa->srar_addr));
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Drops a packet, with its reason.
+ */
+#include "core/drop.h"
+#include "core/trace.h"
+#include "rar.h"
+
+/**
+ * rar_drop() - drop a packet, with its reason
+ * @rn:     netns
+ * @skb:    consumed
+ * @reason: counter
+ */
+void rar_drop(struct rar_net *rn, struct sk_buff *skb, enum rar_mib reason)
+{
+	this_cpu_inc(rn->mib->v[reason]);
+	trace_rar_drop(skb, reason);
+	kfree_skb(skb);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_CORE_KEY_H
+#define _RAR_CORE_KEY_H
+
+#include "rar.h"
+
+u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim);
+u64 rar_key_epoch(const struct rar_member *m, u64 drawn);
+u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from);
+bool rar_key_is_token(const struct rar_member *m, const struct rar_pkt *pkt);
+
+#endif /* _RAR_CORE_KEY_H */

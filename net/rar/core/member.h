@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_CORE_MEMBER_H
+#define _RAR_CORE_MEMBER_H
+
+#include "rar.h"
+
+u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir);
+u32 rar_member_keepalive_ms(const struct rar_member *m);
+void rar_member_set_state(struct rar_member *m, enum rar_state to);
+struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
+				     u64 token);
+struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
+				     u64 token);
+int rar_member_hash(struct rar_member *m, struct rar_member *old);
+void rar_member_hold_module(struct rar_member *m);
+bool rar_member_unhash(struct rar_member *m);
+void rar_member_let_go(struct rar_member *m);
+void rar_member_put(struct rar_member *m);
+void rar_member_kick(struct rar_member *m, unsigned long when);
+void rar_member_schedule(struct rar_member *m);
+void rar_member_hear(struct rar_member *m, enum rar_dir dir);
+void rar_member_wake(struct rar_member *m);
+int rar_member_net_init(struct rar_net *rn);
+void rar_member_net_free(struct rar_net *rn);
+struct rar_member *rar_member_after(struct rar_net *rn, unsigned long *index);
+struct rar_member *rar_member_get_after(struct rar_net *rn, unsigned long *index);
+int rar_member_init(void);
+void rar_member_exit(void);
+void rar_member_leave(struct rar_member *m, enum rar_reason why);
+void rar_member_run(struct rar_member *m);
+
+#endif /* _RAR_CORE_MEMBER_H */

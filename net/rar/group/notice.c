@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Notices of other members: ABORT, LATE, FIN, FIN_ACK, RESET.
+ */
+#include "core/member.h"
+#include "group/leave.h"
+#include "group/notice.h"
+#include "group/watch.h"
+#include "rar.h"
+#include "ring/fail.h"
+#include "tx/route.h"
+
+/* What calls return because of others: never what means something else there. */
+static bool wire_errno_ok(u32 err)
+{
+	return err == ECONNRESET || err == EMSGSIZE || err == EBADMSG || err == EACCES ||
+	       err == EADDRINUSE || err == ETIMEDOUT || err == ENOBUFS;
+}
+
+/* Only a member that disagrees about the size may name a rank beyond ours. */
+static u32 wire_rank(const struct rar_member *m, __be32 rank, u32 reason)
+{
+	u32 size = reason == RAR_R_SIZE ? RAR_MAX_SIZE : m->size;
+
+	return be32_to_cpu(rank) < size ? be32_to_cpu(rank) : RAR_NO_RANK;
+}
+
+/* A notice of another member as an error of @m. */
+void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n,
+		      struct rar_error *err)
+{
+	memset(err, 0, sizeof(*err));
+	err->err = wire_errno_ok(be32_to_cpu(n->err)) ? be32_to_cpu(n->err) :
+							ECONNRESET;
+	err->reason = be32_to_cpu(n->reason) < RAR_R_NR ?
+		      be32_to_cpu(n->reason) : RAR_R_NONE;
+	err->rank = wire_rank(m, n->rank, err->reason);
+	err->other = wire_rank(m, n->other, err->reason);
+	err->op_seq = be64_to_cpu(n->op_seq);
+	err->silent_ms = be32_to_cpu(n->silent_ms);
+}
+
+/*
+ * A neighbour has not heard us, as it says at last. Is that because we are cut off? The
+ * neighbours cannot know.
+ */
+static void own_fault(struct rar_member *m, struct rar_error *err)
+{
+	int dir;
+
+	if (err->reason != RAR_R_SILENT || err->rank != m->rank)
+		return;
+	for (dir = 0; dir < RAR_DIRS; dir++)
+		if (err->other == rar_member_rank(m, dir) &&
+		    rar_route_cut_off(m, &m->path[dir]))
+			err->reason = RAR_R_NODEV;
+}
+
+/**
+ * rar_notice_rcv() - ABORT, LATE, FIN, FIN_ACK, RESET of the epoch
+ * @m: member in RUN or later
+ * @pkt: validated: from a neighbour's address, token is the epoch
+ */
+void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u32 src = be16_to_cpu(pkt->h.src);
+	struct rar_notice_hdr n = {};
+	struct rar_error err;
+	enum rar_dir dir;
+
+	dir = src == rar_member_rank(m, RAR_NEXT) ? RAR_NEXT : RAR_PREV;
+	if (pkt->h.type == RAR_T_RESET) {
+		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, src, src, 0);
+		return;
+	}
+	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+		return;
+	rar_notice_error(m, &n, &err);
+	switch (pkt->h.type) {
+	case RAR_T_ABORT:
+		own_fault(m, &err);
+		rar_fail(m, &err);
+		break;
+	case RAR_T_FIN:
+		if (err.rank < m->size)
+			rar_leave_rcv_fin(m, &err, dir);
+		break;
+	case RAR_T_LATE:
+		if (err.rank >= m->size)
+			break;
+		rar_watch_ask(m, err.op_seq, err.rank);
+		break;
+	case RAR_T_FIN_ACK:
+		rar_leave_rcv_fin_ack(m, dir);
+		break;
+	}
+}

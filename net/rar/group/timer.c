@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What happens by itself: the timer of a member, that of its links, and its work item.
+ */
+#include "core/mem.h"
+#include "core/member.h"
+#include "group/join.h"
+#include "group/leave.h"
+#include "group/timer.h"
+#include "group/watch.h"
+#include "link/early.h"
+#include "link/loss.h"
+#include "rar.h"
+#include "ring/fail.h"
+#include "ring/push.h"
+#include "tx/device.h"
+
+/* Does send() lack memory? The group ends if that takes too long. */
+static bool tick_memory(struct rar_member *m)
+{
+	int ret = rar_mem_tick(m);
+
+	if (ret < 0)
+		rar_fail_pair(m, -ret, ret == -ETIMEDOUT ? RAR_R_TIMEOUT : RAR_R_NOMEM,
+			      m->rank, m->rank, READ_ONCE(m->op_next));
+	return ret;
+}
+
+static unsigned long keepalive(struct rar_member *m)
+{
+	unsigned long next;
+	bool fell;
+
+	next = rar_loss_keepalive(m, &fell);
+	if (fell)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT), READ_ONCE(m->op_oldest));
+	return next;
+}
+
+static unsigned long tick_running(struct rar_member *m)
+{
+	unsigned long next = jiffies +
+			     msecs_to_jiffies(rar_member_keepalive_ms(m));
+	bool told = true;
+
+	if (m->size == 1)
+		return next;
+	if (READ_ONCE(m->op_timeout_ms))
+		next = min(next, jiffies + HZ / 20);
+	if (tick_memory(m))
+		next = min(next, jiffies + RAR_MEM_TICK);
+	if (m->left) {
+		told = rar_leave_tick(m);
+		if (!told && time_before(m->fin_next, next))
+			next = m->fin_next;
+	}
+	if (m->tombstone)
+		return m->expires;
+	next = min(next, rar_watch_tick(m));
+	if (m->left && rar_member_idle(m) &&
+	    READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next))
+		return next;
+	return min(next, keepalive(m));
+}
+
+/* The predecessor's packets come in through this device now. */
+static void hook_prev(struct rar_member *m)
+{
+	int dev = READ_ONCE(m->prev_dev);
+
+	if (dev)
+		rar_device_set(m->rn, &m->hook[2], dev);
+}
+
+/* There is room for own chunks again. As for packets, who finds the group failed stops. */
+static void push(struct rar_member *m)
+{
+	local_bh_disable();
+	rcu_read_lock();
+	if (rar_member_runs(m))
+		rar_push(m);
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+static void timer_fired(struct timer_list *t)
+{
+	struct rar_member *m = container_of(t, struct rar_member, timer);
+	unsigned long next = jiffies + HZ;
+
+	rcu_read_lock();
+	/* Pairs with the release in rar_member_set_state(). */
+	switch (smp_load_acquire(&m->state)) {
+	case RAR_S_JOINING:
+	case RAR_S_READY:
+		next = rar_join_tick(m);
+		break;
+	case RAR_S_RUN:
+	case RAR_S_LEAVING:
+		next = tick_running(m);
+		break;
+	case RAR_S_FAILED:
+		next = m->sk ? jiffies + HZ : m->expires;
+		break;
+	}
+	rar_leave_check_orphan(m);
+	if (READ_ONCE(m->state) != RAR_S_BOUND)
+		rar_member_kick(m, next);
+	rcu_read_unlock();
+	rar_member_put(m);
+}
+
+static void do_work(struct work_struct *work)
+{
+	struct rar_member *m = container_of(work, struct rar_member, work);
+
+	push(m);
+	rar_watch_check_owner(m);
+	rar_join_route_again(m);
+	if (rar_member_state(m) == RAR_S_FAILED)
+		rar_early_flush(m);
+	hook_prev(m);
+	rar_member_put(m);
+}
+
+/* Softirq, RCU read side. */
+static void link_tick(struct rar_member *m)
+{
+	if (rar_loss_tick(m))
+		rar_push(m);
+}
+
+static enum hrtimer_restart link_timer(struct hrtimer *timer)
+{
+	struct rar_member *m = container_of(timer, struct rar_member,
+					    tx.timer);
+	struct rar_link_tx *tx = &m->tx;
+	bool again;
+	u8 state;
+
+	spin_lock(&tx->lock);
+	/* Armed once more meanwhile: the reference is that one's. */
+	again = hrtimer_is_queued(timer);
+	if (!again)
+		tx->timer_us = 0;
+	spin_unlock(&tx->lock);
+	if (again)
+		return HRTIMER_NORESTART;
+
+	rcu_read_lock();
+	/* Pairs with the release in rar_member_set_state(). */
+	state = smp_load_acquire(&m->state);
+	if (state == RAR_S_RUN || state == RAR_S_LEAVING)
+		link_tick(m);
+	rcu_read_unlock();
+	rar_member_put(m);
+	return HRTIMER_NORESTART;
+}
+
+/* Of a new member. */
+void rar_timer_init(struct rar_member *m)
+{
+	timer_setup(&m->timer, timer_fired, 0);
+	INIT_WORK(&m->work, do_work);
+	hrtimer_setup(&m->tx.timer, link_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What ends a running group from here: the silence of a neighbour, an overdue operation,
+ * the exit of the owner.
+ */
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
+
+#include "core/member.h"
+#include "core/pin.h"
+#include "group/watch.h"
+#include "rar.h"
+#include "ring/fail.h"
+#include "tx/packet.h"
+#include "tx/route.h"
+
+/* Does anything posted still depend on the neighbour in @dir? */
+static bool needs(const struct rar_member *m, enum rar_dir dir)
+{
+	if (dir == RAR_PREV)
+		return !rar_member_idle(m);
+	return READ_ONCE(m->op_oldest) != READ_ONCE(m->op_next);
+}
+
+/* Fail the group if a neighbour has been silent for too long. */
+static void check_silence(struct rar_member *m)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
+	u32 other;
+	int dir;
+
+	if (!m->sk || (m->left && rar_member_idle(m)))
+		return;
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		unsigned long heard = READ_ONCE(m->heard[dir]);
+
+		if ((m->gone[dir] && !needs(m, dir)) ||
+		    time_before(jiffies, heard + dead))
+			continue;
+		other = rar_member_rank(m, dir);
+		err.rank = other;
+		err.other = m->rank;
+		/* Not its fault but ours: both ends of the link are named. */
+		if (rar_route_cut_off(m, &m->path[dir])) {
+			err.reason = RAR_R_NODEV;
+			err.rank = m->rank;
+			err.other = other;
+		}
+		err.silent_ms = jiffies_to_msecs(jiffies - heard);
+		rar_fail(m, &err);
+		return;
+	}
+}
+
+/*
+ * Operation @seq is overdue at rank @origin: the first rank behind it that
+ * has not contributed to it is named. A rank knows that of itself and, from ACKs, of
+ * its successor; else the question goes on round the ring.
+ */
+void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
+{
+	u32 next = rar_member_rank(m, RAR_NEXT);
+	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
+				 .rank = origin, .other = origin,
+				 .op_seq = seq };
+
+	if (READ_ONCE(m->op_whole) <= seq)
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, m->rank,
+			      m->rank, seq);
+	else if (READ_ONCE(m->tx.posted) <= seq)
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
+			      seq);
+	else if (next != origin)
+		rar_packet_notice(m, RAR_NEXT, RAR_T_LATE, m->epoch, &ask);
+}
+
+static void check_op_timeout(struct rar_member *m)
+{
+	u32 limit = READ_ONCE(m->op_timeout_ms);
+	struct rar_operation *op;
+	bool late = false;
+	u64 seq = 0;
+
+	if (!limit)
+		return;
+	spin_lock_bh(&m->lock);
+	list_for_each_entry(op, &m->undelivered, node) {
+		if (op->complete)
+			continue;
+		seq = op->seq;
+		/* As long as it is copied in it is the others who wait; the acquire, for
+		 * @posted_us, pairs with the release in rar_link_contributed().
+		 */
+		late = seq < smp_load_acquire(&m->op_whole) &&
+		       rar_now_us() - READ_ONCE(op->posted_us) > limit * 1000ULL;
+		break;
+	}
+	spin_unlock_bh(&m->lock);
+	if (!late) {
+		m->late_since = 0;
+		return;
+	}
+	if (!m->late_since)
+		m->late_since = jiffies | 1;
+	rar_watch_ask(m, seq, m->rank);
+	if (time_after(jiffies, m->late_since + HZ))
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, m->rank,
+			      m->rank, seq);
+}
+
+/* When will a neighbour have been silent for too long, if nothing comes from it? */
+static unsigned long silence_ends(const struct rar_member *m)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+	unsigned long next = jiffies + dead, end;
+	int dir;
+
+	for (dir = 0; dir < RAR_DIRS; dir++) {
+		end = READ_ONCE(m->heard[dir]) + dead;
+		if (!m->gone[dir] && time_after(end, jiffies) && time_before(end, next))
+			next = end;
+	}
+	return next;
+}
+
+/**
+ * rar_watch_tick() - timer of a running group
+ * @m: member
+ *
+ * Return: jiffies of the next call, at the latest.
+ */
+unsigned long rar_watch_tick(struct rar_member *m)
+{
+	check_silence(m);
+	check_op_timeout(m);
+	return silence_ends(m);
+}
+
+static int owner_wake(struct wait_queue_entry *wait, unsigned int mode,
+		      int sync, void *key)
+{
+	struct rar_member *m = container_of(wait, struct rar_member,
+					    owner_wait);
+
+	rar_member_schedule(m);
+	return 0;
+}
+
+static bool pid_exited(struct pid *pid)
+{
+	struct task_struct *task;
+	bool exited;
+
+	rcu_read_lock();
+	task = pid_task(pid, PIDTYPE_TGID);
+	exited = !task ||
+		 (READ_ONCE(task->exit_state) && thread_group_empty(task));
+	rcu_read_unlock();
+	return exited;
+}
+
+/**
+ * rar_watch_owner() - bind the member's life to a process
+ * @m: member
+ * @pid: process, a reference is taken over; NULL = none any more
+ *
+ * Process context. A descriptor inherited by a child does not keep a member
+ * alive: when its process exits the group is told so.
+ */
+void rar_watch_owner(struct rar_member *m, struct pid *pid)
+{
+	struct pid *old;
+
+	spin_lock_bh(&m->lock);
+	old = m->owner;
+	m->owner = pid;
+	spin_unlock_bh(&m->lock);
+	if (old) {
+		remove_wait_queue(&old->wait_pidfd, &m->owner_wait);
+		put_pid(old);
+	}
+	if (!pid)
+		return;
+	init_waitqueue_func_entry(&m->owner_wait, owner_wake);
+	add_wait_queue(&pid->wait_pidfd, &m->owner_wait);
+	if (pid_exited(pid))
+		rar_member_schedule(m);
+}
+
+void rar_watch_check_owner(struct rar_member *m)
+{
+	struct pid *pid;
+	bool exited, left;
+
+	spin_lock_bh(&m->lock);
+	pid = get_pid(m->owner);
+	left = m->state == RAR_S_LEAVING;	/* nobody waits for it */
+	spin_unlock_bh(&m->lock);
+	exited = pid && pid_exited(pid);
+	put_pid(pid);
+	if (!exited || left)
+		return;
+	rar_fail_pair(m, ECONNRESET, RAR_R_DIED, m->rank, m->rank,
+		      READ_ONCE(m->op_next));
+	if (rar_member_state(m) == RAR_S_FAILED)
+		rar_pin_end(m);
+}

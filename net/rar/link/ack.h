@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_LINK_ACK_H
+#define _RAR_LINK_ACK_H
+
+#include "rar.h"
+
+bool rar_ack_check(const struct rar_data_hdr *dh, u32 n);
+bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
+		    u64 which, u64 dups, bool ce, u64 now);
+void rar_ack_send(struct rar_member *m);
+void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt);
+
+#endif /* _RAR_LINK_ACK_H */

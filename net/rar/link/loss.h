@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_LINK_LOSS_H
+#define _RAR_LINK_LOSS_H
+
+#include "rar.h"
+
+bool rar_loss_frames_pass(const struct rar_member *m);
+void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt);
+bool rar_loss_tick(struct rar_member *m);
+unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell);
+
+#endif /* _RAR_LINK_LOSS_H */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_RING_CHUNK_H
+#define _RAR_RING_CHUNK_H
+
+#include "rar.h"
+
+enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
+			  const struct rar_data_hdr *dh, const struct rar_run *run,
+			  u64 *done, u64 *dups);
+u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item);
+u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
+		  const struct rar_data_hdr *dh);
+enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);
+
+#endif /* _RAR_RING_CHUNK_H */

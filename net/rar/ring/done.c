@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of an operation: complete here, then read by the user.
+ */
+#include "core/member.h"
+#include "core/op.h"
+#include "core/trace.h"
+#include "link/link.h"
+#include "rar.h"
+#include "ring/done.h"
+
+/**
+ * rar_done() - every chunk of an operation is published
+ * @m: member
+ * @op:  operation
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_done(struct rar_member *m, struct rar_operation *op)
+{
+	spin_lock_bh(&m->lock);
+	if (!list_empty(&op->node)) {
+		op->complete = true;
+		WRITE_ONCE(m->ops_complete, m->ops_complete + 1);
+		rar_mib_inc(m->rn, OpsDone);
+		if (m->shut && rar_member_idle(m)) {
+			rar_member_leave(m, RAR_R_LEFT);
+			rar_member_kick(m, jiffies);
+		}
+	}
+	spin_unlock_bh(&m->lock);
+	trace_rar_op(m, op->seq, op->ring.bytes);
+	rar_link_release(m, op);
+	rar_member_wake(m);
+}
+
+/**
+ * rar_done_delivered() - the user has read all of it
+ * @m: member
+ * @op:  complete; the list's reference is dropped
+ */
+void rar_done_delivered(struct rar_member *m, struct rar_operation *op)
+{
+	spin_lock_bh(&m->lock);
+	list_del_init(&op->node);
+	m->nundelivered--;
+	spin_unlock_bh(&m->lock);
+	rar_member_wake(m);
+	rar_op_put(op);
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Posting: an operation is put on the table, and what came early for it is used.
+ */
+#include <linux/sched.h>
+
+#include "core/drop.h"
+#include "core/member.h"
+#include "core/mib.h"
+#include "core/pin.h"
+#include "link/ack.h"
+#include "link/early.h"
+#include "link/link.h"
+#include "rar.h"
+#include "ring/chunk.h"
+#include "ring/done.h"
+#include "ring/fail.h"
+#include "ring/post.h"
+#include "ring/push.h"
+#include "ring/steer.h"
+
+/* A held packet was recorded when it came: it is never dropped for good. */
+static void replay(struct rar_member *m, struct sk_buff *skb)
+{
+	struct rar_pkt pkt = { .skb = skb, .off = rar_early_cb(skb)->off,
+			       .len = rar_early_cb(skb)->len };
+	struct rar_data_hdr dh;
+	struct rar_run run;
+	u64 done, dups;
+	enum rar_rx ret;
+
+	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
+	pkt.h = dh.h;
+	pkt.whole = rar_early_cb(skb)->whole;
+	run = (struct rar_run){ be32_to_cpu(dh.chunk), rar_early_cb(skb)->n,
+				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
+	ret = rar_chunk_use(m, &pkt, &dh, &run, &done, &dups);
+	if (ret == RAR_RX_DONE)
+		consume_skb(skb);
+	else if (ret != RAR_RX_TAKEN)
+		rar_drop(m->rn, skb, rar_rx_why(ret));
+}
+
+/* Use a batch of what is held. Return: was there any? */
+static bool use_early(struct rar_member *m, u64 op_seq)
+{
+	struct sk_buff_head list;
+	struct sk_buff *skb;
+	bool any;
+
+	__skb_queue_head_init(&list);
+	local_bh_disable();
+	rcu_read_lock();
+	/* As for packets: rar_msg_stop_writing() waits for who does not see this. */
+	if (rar_member_state(m) != RAR_S_FAILED)
+		rar_early_take(m, op_seq, false, &list);
+	any = !skb_queue_empty(&list);
+	while ((skb = __skb_dequeue(&list)))
+		replay(m, skb);
+	rcu_read_unlock();
+	local_bh_enable();
+	return any;
+}
+
+/*
+ * Nothing needs to arrive: the operation is complete when this rank has contributed all
+ * of it.
+ */
+static void complete_without(struct rar_member *m, u64 op_seq)
+{
+	struct rar_operation *op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
+
+	if (op && op->seq == op_seq && !rar_ring_need(&op->ring) &&
+	    READ_ONCE(m->op_whole) > op_seq)
+		rar_done(m, op);
+}
+
+/**
+ * rar_post_open() - this rank contributed: use what came early, and start
+ * @m:    member
+ * @op_seq: the operation
+ * @tell:   the predecessor is told in any case
+ *
+ * Process context.
+ */
+void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
+{
+	bool any = false;
+
+	while (use_early(m, op_seq)) {
+		any = true;
+		cond_resched();
+	}
+	local_bh_disable();
+	rcu_read_lock();
+	if (rar_member_state(m) == RAR_S_FAILED)
+		goto out;
+	complete_without(m, op_seq);
+	if (m->size == 1)
+		goto out;
+	rar_push(m);
+	/* The predecessor may wait for this opening. */
+	if (m->prev_here)
+		rar_push_posted(m);
+	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
+	    4 * (m->payload + RAR_EARLY_COST))
+		rar_ack_send(m);
+out:
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+static int may_post(struct rar_member *m)
+{
+	lockdep_assert_held(&m->lock);
+	if (m->state == RAR_S_FAILED)
+		return -m->error.err;
+	if (m->shut || m->state == RAR_S_LEAVING)
+		return -EPIPE;
+	if (m->state != RAR_S_RUN)
+		return -ENOTCONN;
+	if (m->nundelivered == RAR_MAX_OPS)
+		return rar_member_idle(m) ? -ENOBUFS : -EAGAIN;
+	if (rcu_access_pointer(m->ops[m->op_next % RAR_MAX_OPS]))
+		return -EAGAIN;
+	return 0;
+}
+
+/**
+ * rar_post_may() - could an operation be posted now?
+ * @m: member
+ *
+ * Return: as rar_post().
+ */
+int rar_post_may(struct rar_member *m)
+{
+	int err;
+
+	spin_lock_bh(&m->lock);
+	err = may_post(m);
+	spin_unlock_bh(&m->lock);
+	return err;
+}
+
+/**
+ * rar_post() - hand an operation to the ring
+ * @m: member
+ * @op:  scheduled and filled; the caller's reference passes to the list of
+ *       undelivered operations on success
+ *
+ * Process context, send_lock held. Return: 0; -EAGAIN if the table is full;
+ * -ENOBUFS if all in it are complete and unread; -EPIPE, -ENOTCONN or the
+ * group's error.
+ */
+int rar_post(struct rar_member *m, struct rar_operation *op)
+{
+	u64 bytes = op->ring.bytes, seq;
+	bool steps = op->step && !op->pinned;
+	enum rar_reason left_why;
+	u32 left_rank;
+	bool late;
+	int err;
+
+	spin_lock_bh(&m->lock);
+	err = may_post(m);
+	if (err) {
+		spin_unlock_bh(&m->lock);
+		return err;
+	}
+	seq = m->op_next;
+	late = m->left && seq >= m->left_last;
+	left_rank = m->left_rank;
+	left_why = m->left_why;
+	op->seq = seq;
+	list_add_tail(&op->node, &m->undelivered);
+	m->nundelivered++;
+	refcount_inc(&op->ref);
+	rar_pin_posted(m, op);
+	rar_steer_plan(m, op);
+	rar_link_post(m, op);
+	spin_unlock_bh(&m->lock);
+
+	rar_mib_inc(m->rn, OpsPosted);
+	rar_mib_add(m->rn, OpBytes, bytes);
+	if (late) {
+		rar_fail_pair(m, ECONNRESET, left_why, left_rank, left_rank,
+			      seq);
+		return 0;
+	}
+	rar_post_open(m, seq, false);
+	rar_member_kick(m, jiffies + 1);
+	/* Who waits for it wants to be woken for its steps. */
+	if (steps)
+		rar_member_wake(m);
+	return 0;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The UDP receive path, for what the ingress hook did not take; and ICMP errors that quote
+ * our packets.
+ */
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+
+#include "core/drop.h"
+#include "core/member.h"
+#include "core/mib.h"
+#include "rar.h"
+#include "ring/fail.h"
+#include "rx/input.h"
+#include "rx/udp.h"
+
+int rar_udp_rcv(struct sock *sk, struct sk_buff *skb)
+{
+	struct rar_net *rn = rar_net(sock_net(sk));
+
+	if (rar_rcv(rn, skb, RAR_PATH_UDP) == RAR_PASS)
+		rar_drop(rn, skb, RAR_MIB_DropForeign);
+	return 0;
+}
+
+/* The ICMP header comes before what it quotes. */
+static bool too_big(const struct sock *sk, const struct sk_buff *skb)
+{
+	const u8 *icmp = skb_network_header(skb) - sizeof(struct icmphdr);
+
+	static_assert(sizeof(struct icmphdr) == sizeof(struct icmp6hdr));
+	if (sk->sk_family == AF_INET6)
+		return icmp[0] == ICMPV6_PKT_TOOBIG;
+	return icmp[0] == ICMP_DEST_UNREACH && icmp[1] == ICMP_FRAG_NEEDED;
+}
+
+/*
+ * An ICMP error quotes one of our packets. Who has not seen it knows addresses
+ * and ports, but not the token: without one that is ours it is forged, or too
+ * short to tell. Since some kernels believe it without asking, an epoch does
+ * not heed the path MTU that they keep, and ends here if a chunk did not pass;
+ * a join begins with it. Returns 0 to let a true one lower it.
+ */
+int rar_udp_err(struct sock *sk, struct sk_buff *skb)
+{
+	u32 off = skb_transport_offset(skb) + sizeof(struct udphdr);
+	struct rar_net *rn = rar_net(sock_net(sk));
+	struct rar_join_hdr buf, *jh;
+	struct rar_member *m;
+	struct rar_hdr *h;
+	u64 id, token;
+	u32 rank;
+	u8 type;
+
+	h = skb_header_pointer(skb, off, sizeof(*h), &buf);
+	if (!h)
+		return -ENOENT;
+	type = h->type;
+	rank = be16_to_cpu(h->src);
+	id = be64_to_cpu(h->group);
+	token = be64_to_cpu(h->token);
+	if (type == RAR_T_JOIN) {
+		jh = skb_header_pointer(skb, off, sizeof(*jh), &buf);
+		if (!jh)
+			return -ENOENT;
+		token = be64_to_cpu(jh->nonce);
+	}
+	m = rar_member_sender(rn, id, rank, token);
+	if (!m)
+		return -ENOENT;
+	if ((type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+			      rar_member_rank(m, RAR_NEXT),
+			      READ_ONCE(m->op_oldest));
+	return 0;
+}
