@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The link, receiving side: which numbers came, and telling the predecessor.
- * Acknowledgments are cumulative plus a bitmap, and wait for a few packets or a moment.
+ * Acknowledgments, receiving side: records the numbers that came and tells the predecessor.
+ * An acknowledgment is cumulative plus a bitmap. It is sent after RAR_ACK_EVERY packets, or
+ * after RAR_ACK_DELAY_US if fewer packets came.
  */
 #include "link/ack.h"
 #include "link/link.h"
 #include "link/straggler.h"
 #include "tx/packet.h"
 
-/* The sender waits for nothing below @una: stop doing so as well. */
+/* The sender has given up everything below @una, so the receiver stops waiting for it, too. */
 static void rx_advance(struct rar_link_rx *rx, u32 una)
 {
 	lockdep_assert_held(&rx->lock);
@@ -25,9 +26,9 @@ static void rx_advance(struct rar_link_rx *rx, u32 una)
 }
 
 /**
- * rar_ack_check() - can these numbers belong together?
- * @dh: header of a data packet
- * @n:  chunks of the run that it begins
+ * rar_ack_check() - can the numbers of a run belong to the window?
+ * @dh: header of the run's first packet
+ * @n:  chunks of the run
  *
  * Return: true if the run can be recorded.
  */
@@ -37,8 +38,8 @@ bool rar_ack_check(const struct rar_data_hdr *dh, u32 n)
 }
 
 /*
- * Set the number; true if it shows a gap or fills one. A new number with an
- * old chunk means that the sender gave up too early.
+ * Set the bit of a number. Returns true if the number shows a gap or fills one. A new number
+ * that brings an old chunk means that the sender gave up too early.
  */
 static bool rx_set(struct rar_link_rx *rx, u32 seq, bool dup)
 {
@@ -56,7 +57,7 @@ static bool rx_set(struct rar_link_rx *rx, u32 seq, bool dup)
 	return gap;
 }
 
-/* The same for a run; @dups: chunks that were there before. */
+/* Set the bits of a run as rx_set() does. @dups: chunks of it that this rank had before. */
 static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
 {
 	u32 n = fls64(which), i;
@@ -75,16 +76,17 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
 }
 
 /**
- * rar_ack_record() - chunks are published, held, or were before
- * @m:   member
- * @dh:    header of the first
- * @which: of the run
- * @dups:  of these, those that were there before
+ * rar_ack_record() - chunks were published or held, now or earlier
+ * @m:     member
+ * @dh:    header of the run's first chunk
+ * @which: chunks of the run that came, one bit each
+ * @dups:  chunks of @which that this rank had before
  * @ce:    the packet carried the congestion mark
- * @now:   when it came
+ * @now:   when the packet came, us
  *
- * Softirq. Return: true if the caller shall send an acknowledgment now; otherwise the
- * timer does it.
+ * Softirq.
+ *
+ * Return: true if the caller must send an acknowledgment now. Otherwise the timer sends it.
  */
 bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
 		    u64 which, u64 dups, bool ce, u64 now)
@@ -126,9 +128,11 @@ static void ack_fill_bitmap(const struct rar_link_rx *rx,
 }
 
 /**
- * rar_ack_send() - tell the predecessor what came, what this rank has contributed to,
- * and how much may come early
+ * rar_ack_send() - send an acknowledgment to the predecessor
  * @m: member; no lock held
+ *
+ * It says which packets came, how much this rank has contributed, and how many chunks may
+ * come early.
  */
 void rar_ack_send(struct rar_member *m)
 {
@@ -151,7 +155,7 @@ void rar_ack_send(struct rar_member *m)
 	rx->ack_us = 0;
 	spin_unlock_bh(&rx->lock);
 
-	/* In this order; see rar_link_contributed(). */
+		/* `posted` is read before `come`; see rar_link_contributed(). */
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
@@ -160,8 +164,8 @@ void rar_ack_send(struct rar_member *m)
 }
 
 /**
- * rar_ack_rcv_probe() - the predecessor asks where we are
- * @m: member in RUN or LEAVING
+ * rar_ack_rcv_probe() - answer a probe of the predecessor
+ * @m:   member in RUN or LEAVING
  * @pkt: validated PROBE
  */
 void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets of chunks to which this rank has not contributed yet, mostly because the
- * operation is not posted: they are held, within bounds, and used when it has.
+ * Unexpected messages: packets of chunks to which this rank has not contributed yet. Mostly
+ * their operation is not posted yet. They are held, within bounds, and used once this rank
+ * has contributed.
  */
 #include <linux/mm.h>
 
@@ -13,14 +14,14 @@
 #include "reduce/reduce.h"
 #include "rx/input.h"
 
-/* Held packets may cost this times early_bytes: truesize against payload. */
+/* Held packets may cost this many times early_bytes: their truesize counts, not their payload. */
 #define EARLY_TRUESIZE	8
-/* All namespaces together: this part of the machine's memory, */
+/* All namespaces together may hold the machine's memory shifted right by this, */
 #define EARLY_ALL_SHIFT	5
-/* the last eighth of it for users who hold less than a 64th. */
+/* but the last eighth of it is for users that hold less than a 64th. */
 #define EARLY_RESERVE	8
 #define EARLY_FEW	64
-/* So many are used, or freed, before other work has its turn. */
+/* Packets that are used, or freed, before other work has its turn. */
 #define EARLY_BATCH	32
 
 static atomic64_t early_all;
@@ -30,7 +31,7 @@ static struct sk_buff_head *early_list(struct rar_member *m, u64 op_seq)
 	return &m->early.ops[op_seq % RAR_MAX_OPS];
 }
 
-/* Of all namespaces. */
+/* Charge the user and the limit of all namespaces together. */
 static bool early_charge_host(struct rar_user *user, u32 bytes)
 {
 	u64 max = (u64)totalram_pages() << PAGE_SHIFT >> EARLY_ALL_SHIFT;
@@ -70,7 +71,7 @@ static void early_uncharge(struct rar_member *m, struct sk_buff *skb)
 	atomic64_sub(skb->truesize, &early_all);
 }
 
-/* Does a device's driver want the pages back? Then it must not wait for a user. */
+/* Does a device's driver want the pages back? Then they must not wait for a user. */
 static bool early_lent(const struct sk_buff *skb)
 {
 #ifdef CONFIG_PAGE_POOL
@@ -81,8 +82,8 @@ static bool early_lent(const struct sk_buff *skb)
 }
 
 /*
- * What can be kept of a packet: itself, or a copy if it is part of a superpacket or lies
- * in a device's pages.
+ * The part of a packet to hold: the packet itself, or a copy if the packet belongs to a
+ * superpacket or lies in a device's pages.
  */
 static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 {
@@ -101,8 +102,8 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 }
 
 /*
- * A packet that is too early: keep it. It is recorded when held, so everything that
- * can be wrong with it is checked now. RAR_RX_RETRY: its time came meanwhile.
+ * Hold a packet that is too early. It is recorded when it is held, so its length and its
+ * operation are checked now. Returns RAR_RX_RETRY if it is not too early any more.
  */
 enum rar_rx rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 			   const struct rar_data_hdr *dh, const struct rar_run *run)
@@ -129,10 +130,10 @@ enum rar_rx rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 
 	spin_lock_bh(&m->early.lock);
 	op_next = READ_ONCE(m->op_next);
-	/* Pairs with rar_post_open(): contributed first, then it takes the list. */
+	/* Pairs with rar_post_open(), which contributes first and then takes the list. */
 	if (!rar_op_early(m, op_seq, run))
 		ret = RAR_RX_RETRY;
-	/* It never will be posted, and the list was flushed. */
+	/* The operation will never be posted, and the list was flushed. */
 	else if ((op_seq >= op_next && READ_ONCE(m->shut)) ||
 		 rar_member_state(m) == RAR_S_FAILED)
 		ret = RAR_DROP(State);
@@ -141,7 +142,7 @@ enum rar_rx rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
 	else
 		ret = early_charge(m, skb);
 	if (ret == RAR_RX_DONE) {
-		/* Nothing outside may wait for a packet that waits for a user. */
+		/* Nothing outside may be kept waiting by a packet that waits for a user. */
 		skb_dst_drop(skb);
 		skb_orphan(skb);
 		nf_reset_ct(skb);
@@ -171,11 +172,11 @@ static bool still_early(const struct rar_member *m, const struct rar_early_cb *c
 }
 
 /**
- * rar_early_take() - take a batch of what is held for an operation
- * @m: member
+ * rar_early_take() - take a batch of the packets held for an operation
+ * @m:      member
  * @op_seq: the operation
- * @all: too early or not; else only what is not too early any more
- * @out: packets are added to it, up to EARLY_BATCH
+ * @all:    take every packet; otherwise only those that are not too early any more
+ * @out:    taken packets are added to this list, up to EARLY_BATCH
  */
 void rar_early_take(struct rar_member *m, u64 op_seq, bool all,
 		    struct sk_buff_head *out)
@@ -196,7 +197,7 @@ void rar_early_take(struct rar_member *m, u64 op_seq, bool all,
 	spin_unlock_bh(&m->early.lock);
 }
 
-/* Drop everything held: the group failed or ends. Process context. */
+/* Drop every held packet: the member failed or ends. Process context. */
 void rar_early_flush(struct rar_member *m)
 {
 	struct sk_buff_head list;

@@ -4,7 +4,7 @@
 
 #include "rar.h"
 
-/* Of a held packet. */
+/* What skb->cb says of a held packet. */
 struct rar_early_cb {
 	u32 off;
 	u32 len;

@@ -6,14 +6,14 @@
 #include "reduce/reduce.h"
 
 #define RAR_LINK_BATCH		16
-#define LINK_PROBE_MIN_US	20000	/* closed credit: ask at first that often */
+#define LINK_PROBE_MIN_US	20000	/* first interval of probes while credit is closed */
 
 static inline unsigned long rar_link_jiffies(u64 us)
 {
 	return usecs_to_jiffies(min_t(u64, us, USEC_PER_SEC)) + 1;
 }
 
-/* Chunks handed over in memory at once: as many as may be added in one FPU section. */
+/* Chunks handed over in memory at once: as many as one FPU section may add. */
 static inline u32 rar_link_local_max(const struct rar_member *m)
 {
 	return clamp_t(u32, RAR_REDUCE_MAX / m->payload, 1, RAR_RUN_MAX);

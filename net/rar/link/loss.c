@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The link, sending side, afterwards: what the successor has, what got lost, and the
- * timer that looks after both links.
+ * Loss, sending side: which packets the successor has and which got lost, and the timer of
+ * both links.
  *
- * A packet is lost when one that was sent later came and it had the time to come as
- * well (RACK, RFC 8985). When nothing comes at all, the oldest chunk is sent once more
- * as a probe, then with doubled patience; at the third timeout everything in flight is
- * lost. Only the silence of the successor's kernel ends the group.
+ * A packet is lost when a packet sent later has come, and this one had the time to come as
+ * well (RACK, RFC 8985). When nothing comes at all, the oldest chunk is sent again as a
+ * probe, and the timeout doubles. At the third timeout everything in flight is lost. Only
+ * the silence of the successor's kernel ends the group.
  */
 #include "core/member.h"
 #include "core/trace.h"
@@ -18,11 +18,11 @@
 #include "tx/packet.h"
 
 #define LOSS_PROBES		2	/* timeouts before the window collapses */
-#define LOSS_PROBE_MAX_US	200000	/* closed credit: ask at last that often */
-#define LOSS_KEEPALIVES		5	/* probes instead of one, while somebody waits */
+#define LOSS_PROBE_MAX_US	200000	/* longest interval of probes while credit is closed */
+#define LOSS_KEEPALIVES		5	/* probes per keepalive interval while a rank waits */
 #define LOSS_MTU_MS		1000
-#define LOSS_FRAMES_LOST	8	/* in a row: XDP does not get through, */
-#define LOSS_FRAMES_OFF		HZ	/* for so long */
+#define LOSS_FRAMES_LOST	8	/* frames lost in a row before XDP is given up, */
+#define LOSS_FRAMES_OFF		HZ	/* for this many jiffies */
 
 /* -- acknowledgments, sending side -------------------------------------- */
 
@@ -33,7 +33,7 @@ struct ack_news {
 	u32 packets;
 };
 
-/* A number is settled, by an acknowledgment or by giving up: true if new. */
+/* Settle a number: it is acknowledged or given up. Returns true if it was not settled before. */
 static bool resolve(struct rar_link_tx *tx, u32 seq)
 {
 	if (__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved))
@@ -42,7 +42,7 @@ static bool resolve(struct rar_link_tx *tx, u32 seq)
 	return true;
 }
 
-/* How many numbers from @seq on, below @end, are one run not yet settled? */
+/* The count of unsettled numbers in [@seq, @end) that belong to one run with @seq. */
 static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
 {
 	u32 slot = seq % RAR_TX_SLOTS, n, max;
@@ -58,7 +58,7 @@ static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
 
 /* -- full-size chunks: does the path still take them? ---------------------- */
 
-/* One passed. */
+/* A chunk passed: if it is full-size, the path takes full-size chunks. */
 static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
 {
 	int alone;
@@ -71,7 +71,7 @@ static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
 	}
 }
 
-/* @n did not pass, and something that was sent later did. */
+/* @n full-size chunks did not pass, and a packet that was sent later did. */
 static void full_missed(struct rar_link_tx *tx, bool alone, u32 n, u64 now)
 {
 	if (!n)
@@ -84,7 +84,7 @@ static void full_missed(struct rar_link_tx *tx, bool alone, u32 n, u64 now)
 	}
 }
 
-/* One is given up. What an outage took says nothing of its size. */
+/* A full-size chunk is given up. A chunk lost in an outage says nothing about sizes. */
 static void full_given_up(struct rar_link_tx *tx, u32 seq, u64 now)
 {
 	const struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
@@ -103,8 +103,8 @@ static void full_given_up(struct rar_link_tx *tx, u32 seq, u64 now)
 }
 
 /*
- * The successor waits for nothing below @cum: if that was given up, something sent
- * afterwards told it so.
+ * The successor waits for nothing below @cum. If a chunk below it was given up, the successor
+ * learned so from a packet that was sent later, so that packet passed.
  */
 static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
 {
@@ -120,7 +120,7 @@ static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
 
 /* -- what an acknowledgment says ------------------------------------------ */
 
-/* The successor has the numbers from @seq on, below @end. */
+/* The successor has the numbers in [@seq, @end). */
 static void ack_range(struct rar_member *m, u32 seq, u32 end,
 		      struct ack_news *news)
 {
@@ -153,7 +153,7 @@ static void ack_range(struct rar_member *m, u32 seq, u32 end,
 	}
 }
 
-/* The chunk goes out again. Its packet may arrive all the same. */
+/* Give up a packet: its chunk is sent again. The packet may still arrive. */
 static void give_up(struct rar_member *m, u32 seq, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
@@ -164,7 +164,7 @@ static void give_up(struct rar_member *m, u32 seq, u64 now)
 	if (!resolve(tx, seq) || !op)
 		return;
 	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
-	/* What needs credit the successor may refuse, of whatever size. */
+		/* The successor may refuse a chunk that needs credit, whatever its size. */
 	if (sent->full && rar_link_welcome(tx, op, &run))
 		full_given_up(tx, seq, now);
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
@@ -178,8 +178,10 @@ static void give_up(struct rar_member *m, u32 seq, u64 now)
  * rar_loss_frames_pass() - may frames go on at the XDP hook?
  * @m: member
  *
- * Some devices lose what comes from there, and do not say so: veth without a program
- * at its other end. Then packets go for a while.
+ * Some devices lose frames sent from the hook without saying so, for example veth without a
+ * program at its other end. After such losses packets are sent instead, for a while.
+ *
+ * Return: true if frames may be sent.
  */
 bool rar_loss_frames_pass(const struct rar_member *m)
 {
@@ -199,8 +201,8 @@ static void advance_una(struct rar_link_tx *tx)
 }
 
 /*
- * Give up what was sent before a packet that came, and is late. Returns when
- * to look again, 0 = no need.
+ * Give up every packet that is late and was sent before a packet that came. Returns when to
+ * look again, us, or 0 if there is no need.
  */
 static u64 detect_lost(struct rar_member *m, u64 now)
 {
@@ -222,7 +224,7 @@ static u64 detect_lost(struct rar_member *m, u64 now)
 	return 0;
 }
 
-/* Which numbers does the successor have? */
+/* Settle the numbers that the acknowledgment reports. */
 static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
 			struct ack_news *news)
 {
@@ -233,7 +235,7 @@ static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
 		seq = base + i;
 		if (!ah->bitmap[i / 8])
-			i += 7;	/* and the other bits of that byte */
+			i += 7;	/* skip the other bits of that byte */
 		else if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
 			 !rar_seq_before(seq, tx->una) &&
 			 rar_seq_before(seq, tx->next_seq))
@@ -246,7 +248,7 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
 {
 	u32 delay = be32_to_cpu(ah->delay_us);
 	struct rar_link_tx *tx = &m->tx;
-	/* ACKs overtake one another: what an older one says is no news. */
+	/* ACKs overtake one another: a total that is below the last one is no news. */
 	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
 	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
 	struct ack_news news = {};
@@ -277,7 +279,7 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
 }
 
 /**
- * rar_loss_rcv_ack() - what the successor has
+ * rar_loss_rcv_ack() - take in the successor's acknowledgment
  * @m: member in RUN or LEAVING
  * @pkt: validated ACK
  *
@@ -294,7 +296,7 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
 	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
-		/* Acknowledges what was never sent. */
+		/* It acknowledges a number that was never sent. */
 		spin_unlock_bh(&tx->lock);
 		rar_mib_inc(m->rn, DropSeq);
 		return;
@@ -314,8 +316,8 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 /* -- timer --------------------------------------------------------------- */
 
 /*
- * Give up the oldest chunk or, after several timeouts, all that is in flight: nothing of
- * it keeps the next attempt back any more.
+ * Give up the oldest chunk or, after several timeouts, everything in flight, so that it does
+ * not keep the next attempt back.
  */
 static void give_up_late(struct rar_member *m, u64 now)
 {
@@ -338,7 +340,7 @@ static void give_up_late(struct rar_member *m, u64 now)
 	}
 }
 
-/* Nothing came for long: probe. Returns when it will have been long. */
+/* Probe if nothing came for the timeout. Returns when the timeout ends, us, or 0 for none. */
 static u64 tick_timeout(struct rar_member *m, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
@@ -353,7 +355,7 @@ static u64 tick_timeout(struct rar_member *m, u64 now)
 	return now + rar_window_timeout(tx);
 }
 
-/* Is an ACK overdue? Sets when it will be, 0 = none is owed. */
+/* Is an ACK overdue? Sets @due to when it is due, 0 = none is owed. */
 static bool tick_ack(struct rar_link_rx *rx, u64 now, u64 *due)
 {
 	spin_lock(&rx->lock);
@@ -369,10 +371,12 @@ static void earlier(u64 *next, u64 when)
 }
 
 /**
- * rar_loss_tick() - what is due on both links
+ * rar_loss_tick() - do what is due on both links
  * @m: member in RUN or LEAVING, RCU read side
  *
- * Softirq. Return: does anything wait to be pushed?
+ * Softirq.
+ *
+ * Return: true if anything waits to be pushed.
  */
 bool rar_loss_tick(struct rar_member *m)
 {
@@ -398,7 +402,7 @@ bool rar_loss_tick(struct rar_member *m)
 	return push;
 }
 
-/* How often to ask the successor for an ACK. */
+/* The interval after which to ask the successor for an ACK, us. */
 static u64 probe_interval(const struct rar_member *m)
 {
 	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
@@ -406,8 +410,9 @@ static u64 probe_interval(const struct rar_member *m)
 	u64 since = max(tx->sent_us, tx->blocked_us);
 
 	/*
-	 * Closed credit: it may have opened, and the news been lost. Each time twice as
-	 * long as before, but not so long that the successor seems to be silent.
+	 * Credit is closed. The ACK that opened it may have been lost, so ask again. Each
+	 * interval is twice the last one, but short enough that the successor does not seem
+	 * silent.
 	 */
 	if (!tx->inflight && (tx->npend || tx->ninject)) {
 		since = tx->probed_us > since ? tx->probed_us - since : 0;
@@ -415,15 +420,15 @@ static u64 probe_interval(const struct rar_member *m)
 			   keepalive / LOSS_KEEPALIVES);
 	}
 	/*
-	 * Somebody keeps us waiting: who, is told with probes. So many that an outage
-	 * that is nearly as long as dead_ms does not seem to be longer.
+	 * A rank keeps us waiting, and probes tell which rank it is. There are enough of them
+	 * that an outage a little shorter than dead_ms does not seem longer.
 	 */
 	if (!rar_member_idle(m))
 		return min_t(u64, keepalive / LOSS_KEEPALIVES, LOSS_PROBE_MAX_US);
 	return keepalive;
 }
 
-/* Full-size packets do not pass, for long, but others do. */
+/* Have full-size packets been lost for long, while others pass? */
 static bool mtu_fell(const struct rar_member *m, u64 now)
 {
 	u32 limit = max(READ_ONCE(m->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
@@ -439,12 +444,13 @@ static bool mtu_fell(const struct rar_member *m, u64 now)
 }
 
 /**
- * rar_loss_keepalive() - let the successor hear us, and make it answer
+ * rar_loss_keepalive() - probe the successor if nothing was sent for the interval
  * @m: member in RUN or LEAVING, RCU read side
+ * @fell: set to whether full-size packets do not pass any more, though others do
  *
- * @fell: set: full-size packets do not pass any more, though others do
+ * Softirq.
  *
- * Softirq. Return: jiffies of the next call.
+ * Return: jiffies of the next call.
  */
 unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 {
@@ -466,7 +472,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
-	/* As long as the answer. */
+	/* Padded to the length of the answer. */
 	rar_packet_ctl(m, RAR_NEXT, &ph, sizeof(ph),
 		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
 		       m->epoch);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The slowest rank. Each rank measures how long it has kept the others
- * waiting: from hearing that somebody has posted an operation until it has
- * contributed to it. Two facts travel with ACKs and PROBEs, both ways round the ring:
- * how many operations the foremost rank has posted, and the largest such total
- * with its rank. So every rank knows the name while the job runs, without a
- * common clock.
+ * The straggler: which rank kept the others waiting for longest. Each rank measures how
+ * long it has kept the others waiting: from hearing that a rank has posted an operation
+ * until it has contributed to it. ACKs and PROBEs carry two facts both ways round the ring:
+ * how many operations the foremost rank has posted, and the largest waiting time with its
+ * rank. So every rank can name the straggler while the job runs, without a common clock.
  */
 #include "link/straggler.h"
 #include "rar.h"
 
-#define SLOW_NONE	0xffff	/* on the wire: nobody was slow */
+#define SLOW_NONE	0xffff	/* on the wire: no rank was slow */
 
 void rar_straggler_init(struct rar_member *m)
 {
@@ -28,7 +27,7 @@ static u32 own_ms(const struct rar_straggler *slow, u64 now)
 	return min_t(u64, div_u64(us, USEC_PER_MSEC), U32_MAX);
 }
 
-/* The largest total, one's own among them. */
+/* Keep the larger total and its rank. */
 static void compare(struct rar_member *m, u32 rank, u32 ms)
 {
 	struct rar_straggler *slow = &m->straggler;
@@ -40,7 +39,7 @@ static void compare(struct rar_member *m, u32 rank, u32 ms)
 }
 
 /**
- * rar_straggler_posted() - an operation was posted here
+ * rar_straggler_posted() - count an operation that was posted here
  * @m: member, tx.lock held; op_whole counts it
  * @now: us
  */
@@ -57,9 +56,9 @@ void rar_straggler_posted(struct rar_member *m, u64 now)
 }
 
 /**
- * rar_straggler_hear() - a neighbour's ACK or PROBE
+ * rar_straggler_hear() - take in what a neighbour's ACK or PROBE says
  * @m: member, tx.lock held
- * @w:   what it says
+ * @w:   the straggler as the neighbour knows it
  * @now: us
  */
 void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
@@ -69,7 +68,7 @@ void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
 	u64 wanted = be64_to_cpu(w->wanted);
 
 	lockdep_assert_held(&m->tx.lock);
-	/* Nobody is further ahead than the table of operations is long. */
+	/* No rank is further ahead than the table of operations is long. */
 	if (wanted > slow->wanted && wanted <= m->op_whole + RAR_MAX_OPS) {
 		slow->wanted = wanted;
 		if (wanted > m->op_whole && !slow->since_us)
@@ -79,7 +78,7 @@ void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
 }
 
 /**
- * rar_straggler_tell() - what to say to a neighbour, or to the user
+ * rar_straggler_tell() - fill in the straggler for a neighbour or for the user
  * @m: member, tx.lock held
  * @w:   to fill
  * @now: us
