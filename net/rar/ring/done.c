@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of an operation: complete here, then read by the user.
+ * The end of an operation: it is complete at this rank, then the user has read it.
  */
 #include "core/member.h"
 #include "core/op.h"
@@ -10,7 +10,7 @@
 #include "ring/done.h"
 
 /**
- * rar_done() - every chunk of an operation is published
+ * rar_done() - complete an operation whose chunks are all published
  * @m: member
  * @op:  operation
  *
@@ -35,9 +35,9 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_done_delivered() - the user has read all of it
+ * rar_done_delivered() - give up an operation that the user has read to its end
  * @m: member
- * @op:  complete; the list's reference is dropped
+ * @op:  complete; the reference of the list of undelivered operations is dropped
  */
 void rar_done_delivered(struct rar_member *m, struct rar_operation *op)
 {

@@ -13,9 +13,9 @@
 #include "tx/packet.h"
 
 /*
- * Forget what will never be complete, and all behind it: recv() delivers in
- * the order of send. What is complete before it stays. Returns the first
- * operation that is not complete.
+ * Drop the first operation that will never be complete, and all operations after it, since
+ * recv() delivers in the order of send. Complete operations before it stay. Returns the
+ * number of the first operation that is not complete.
  */
 static u64 drop_incomplete(struct rar_member *m)
 {
@@ -35,7 +35,7 @@ static u64 drop_incomplete(struct rar_member *m)
 	return done;
 }
 
-/* The cookie that this rank gave the operation. */
+/* The cookie that this rank gave an operation. */
 static u64 cookie_of(struct rar_member *m, u64 op_seq)
 {
 	struct rar_operation *op;
@@ -64,7 +64,7 @@ static void record_error(struct rar_member *m,
 				 &m->error.addr);
 }
 
-/* Tell the neighbour in @dir that the running group failed, and why. */
+/* Tell the neighbour in @dir that this running member failed, and why. */
 void rar_fail_tell(struct rar_member *m, enum rar_dir dir)
 {
 	struct rar_error err;
@@ -75,7 +75,7 @@ void rar_fail_tell(struct rar_member *m, enum rar_dir dir)
 	rar_packet_notice(m, dir, RAR_T_ABORT, m->epoch, &err);
 }
 
-/* What SO_ERROR says; a member without a socket, or that was replaced, says nothing. */
+/* Set what SO_ERROR says. A member that has no socket or was replaced sets nothing. */
 static void set_sk_err(struct rar_member *m, int err)
 {
 	spin_lock_bh(&m->rn->lock);
@@ -84,7 +84,7 @@ static void set_sk_err(struct rar_member *m, int err)
 	spin_unlock_bh(&m->rn->lock);
 }
 
-/* May a chunk be added to memory of the user at this moment? */
+/* May a chunk still be added to memory of the user? */
 static bool writes_to_user(const struct rar_member *m)
 {
 	const struct rar_operation *op;
@@ -96,7 +96,7 @@ static bool writes_to_user(const struct rar_member *m)
 	return false;
 }
 
-/* No chunk is added any more. Softirq. */
+/* No chunk is added any more: let the user see the failure. Softirq. */
 static void announce(struct rcu_head *head)
 {
 	struct rar_member *m = container_of(head, struct rar_member, announce);
@@ -108,21 +108,21 @@ static void announce(struct rcu_head *head)
 	rar_member_put(m);
 }
 
-/* A running group is over. */
+/* End a running member that failed. */
 static void fail_running(struct rar_member *m)
 {
 	rar_mib_inc(m->rn, GroupsFailed);
 	rar_fail_tell(m, RAR_NEXT);
 	rar_fail_tell(m, RAR_PREV);
 	rar_link_flush(m);
-	rar_member_schedule(m);	/* gives back what is held */
+	rar_member_schedule(m);	/* gives back the held packets */
 	rar_member_kick(m, jiffies + 1);
 }
 
 /**
- * rar_fail_join() - the join is over without a ring
+ * rar_fail_join() - end a join without a ring
  * @m:   member in JOINING or READY, @m->lock held; BOUND afterwards
- * @nonce: set to the nonces of the neighbours that can be told, else 0
+ * @nonce: set to the nonces of the neighbours that can be told, 0 for the others
  */
 void rar_fail_join(struct rar_member *m, u64 nonce[RAR_DIRS])
 {
@@ -140,13 +140,13 @@ void rar_fail_join(struct rar_member *m, u64 nonce[RAR_DIRS])
 }
 
 /**
- * rar_fail() - the group cannot go on
+ * rar_fail() - end a member that cannot go on
  * @m: member
- * @err: why; the first one wins
+ * @err: why; the first error stays
  *
- * Any context, no lock held. A running group is FAILED for good; a failed
- * join goes back to BOUND and may be tried again. Tells both neighbours. Whoever sees
- * the failure in poll() or SO_ERROR may use memory of operations in place again.
+ * Any context, no lock held. A running member is FAILED for good. A member whose join
+ * failed goes back to BOUND and may join again. Both neighbours are told. Once poll() or
+ * SO_ERROR shows the failure, the user may use the memory of operations in place again.
  */
 void rar_fail(struct rar_member *m, const struct rar_error *err)
 {
@@ -167,7 +167,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 		set_sk_err(m, err->err);
 	}
 	if (running) {
-		/* Before anybody sees the state, and joins again. */
+		/* Before any thread sees the new state and joins again. */
 		rar_resume_failed(m, drop_incomplete(m));
 		rar_member_set_state(m, RAR_S_FAILED);
 	} else if (joining) {
@@ -187,7 +187,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 		rar_member_wake(m);
 }
 
-/* rar_fail() for reasons that are no more than two ranks and an op. */
+/* rar_fail() for errors that consist of a reason, two ranks and an operation. */
 void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq)
 {
@@ -198,13 +198,13 @@ void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 }
 
 /**
- * rar_fail_sent() - what a queue of this host says of a packet
+ * rar_fail_sent() - act on the error of a packet that a queue of this host refused
  * @m: member, no lock held
- * @op_seq: the operation that the packet was of
+ * @op_seq: the packet's operation
  * @err: as rar_packet_run() returns it
  *
- * A packet that was not taken counts as sent and will be found lost; what follows slows
- * down at once. If the route got narrower than the epoch's packets the group fails.
+ * A refused packet counts as sent and will be found lost; sending slows down at once. If
+ * the route became narrower than the epoch's packets, the group fails.
  */
 void rar_fail_sent(struct rar_member *m, u64 op_seq, int err)
 {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What may go, goes: as packets, in memory, or after the frames that came together.
+ * Sends whatever may go: as packets, in memory, or after the frames that came together.
  *
- * Neighbours in one network namespace hand chunks over in memory: the successor
- * adds to its buffer what lies in the predecessor's. With RAR_BY_HOSTS the last rank
- * of a host also gives sums to its first one. The ring, its order and so its
- * bits are the same as with packets; joining, leaving, probes and errors still go by
- * packets, and so do chunks while the neighbour is not there to take them, or somebody
- * judges the packets of either.
+ * Neighbours in one network namespace hand chunks over in memory: the successor adds the
+ * predecessor's chunks to its own buffer. With RAR_BY_HOSTS the last rank of a host also
+ * gives sums to the host's first rank. The ring and its order, and so the results, are
+ * bit-identical to those with packets. Joining, leaving, probes and errors still use
+ * packets. So do chunks while the neighbour cannot take them, or while the packets of either
+ * rank are filtered.
  *
- * A member that has something to hand over is on the list of one CPU. The newest comes
- * first: so a run goes round before the next one starts, and its bytes stay in the
- * cache. The first to queue a member drains the list, for a moment; then it is a work
- * item's turn, on any CPU, which begins with the oldest.
+ * A member that has chunks to hand over is on the list of one CPU. The newest member comes
+ * first: so a run goes round before the next run starts, and its bytes stay in the cache.
+ * The caller that queues the first member drains the list, for a short time. Then a work
+ * item continues, on any CPU, and begins with the oldest member.
  *
- * Frames leave when the driver has gone through all that came. A packet that is sent
- * in between would overtake them, and look like a loss to the successor. So what
- * else there is to send, acknowledgments and chunks that waited, is sent afterwards,
- * by a tasklet, and once for all frames that came together.
+ * Frames leave when the driver has gone through all frames that came. A packet sent before
+ * that would overtake them, and the successor would take that for a loss. So a tasklet sends
+ * the rest afterwards, once for all frames that came together: acknowledgments, and
+ * chunks that waited.
  */
 #include <linux/interrupt.h>
 #include <linux/percpu.h>
@@ -39,17 +39,17 @@
 
 #define LOCAL_BUDGET_US	500	/* with bottom halves off */
 
-/* Of a member: */
+/* States of rar_member.local_state: */
 #define LOCAL_IDLE	0	/* not queued */
 #define LOCAL_QUEUED	1
-#define LOCAL_AGAIN	2	/* queued, and there is news */
+#define LOCAL_AGAIN	2	/* queued, and there is something new to do */
 
 /*
- * struct local - members with something to hand over
+ * struct local - members with chunks to hand over
  * @lock:   protects @members and @active
  * @members: newest first; each has a reference
- * @active: somebody drains
- * @work:   continues
+ * @active: a caller or @work drains the list
+ * @work:   drains the list after the caller's time is over
  */
 struct local {
 	spinlock_t lock; /* see above */
@@ -59,12 +59,12 @@ struct local {
 };
 
 static DEFINE_PER_CPU(struct local, locals);
-/* What is being drained on this CPU just now, whosever it is. */
+/* The list that is being drained on this CPU, whichever CPU owns the list. */
 static DEFINE_PER_CPU(struct local *, draining);
 static struct workqueue_struct *local_wq;
 
 /**
- * rar_push_start() - a new epoch begins: which neighbours are here?
+ * rar_push_start() - find the neighbours in this namespace when an epoch begins
  * @m: member in READY, its payload agreed; @m->lock held
  */
 void rar_push_start(struct rar_member *m)
@@ -72,11 +72,11 @@ void rar_push_start(struct rar_member *m)
 	bool on = READ_ONCE(m->rn->sysctl_local);
 
 	m->next_here = on && rar_route_is_here(m, &m->path[RAR_NEXT]);
-	/* Whether it hands over in memory is its own choice. */
+	/* The predecessor itself decides whether it hands over in memory. */
 	m->prev_here = rar_route_is_here(m, &m->path[RAR_PREV]);
 }
 
-/* Another member, if it is here and runs in our epoch. */
+/* The member of another rank, or NULL if it is not here or not running in our epoch. */
 static struct rar_member *member(const struct rar_member *m, u32 rank)
 {
 	struct rar_member *peer = rar_member_lookup(m->rn, m->id, rank, m->epoch);
@@ -88,15 +88,15 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
 /* -- packets ------------------------------------------------------------------ */
 
 /*
- * Send what is ready and may go as packets. RCU read side, no lock held; softirq, or
- * process context with bottom halves off.
+ * Send as packets the chunks that are ready and may go. RCU read side, no lock held;
+ * softirq, or process context with bottom halves off.
  */
 static void push_packets(struct rar_member *m)
 {
 	struct rar_tx_item items[RAR_LINK_BATCH];
 	u32 i, n;
 
-	/* Who makes something ready pushes it. */
+	/* A caller that makes a chunk ready pushes it, so a stale read is harmless. */
 	if (!READ_ONCE(m->tx.npend) && !READ_ONCE(m->tx.ninject) &&
 	    !READ_ONCE(m->tx.blocked_us))
 		return;
@@ -110,7 +110,7 @@ static void push_packets(struct rar_member *m)
 				rar_member_wake(m);
 		}
 	} while (n == RAR_LINK_BATCH);
-	/* Only the successor can open what is closed: ask it. */
+	/* Only the successor can open credit or a window that is closed: ask it. */
 	if (READ_ONCE(m->tx.blocked_us) && !READ_ONCE(m->tx.inflight))
 		rar_member_kick(m, jiffies +
 				rar_link_jiffies(LINK_PROBE_MIN_US));
@@ -118,7 +118,7 @@ static void push_packets(struct rar_member *m)
 
 /* -- memory ------------------------------------------------------------------- */
 
-/* What was taken goes to @to. Returns which chunks it has. */
+/* Give chunks to @to. Returns the chunks of the run that @to has. */
 static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item *item)
 {
 	const struct rar_run *run = &item->run;
@@ -133,8 +133,8 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 }
 
 /*
- * Hand over one run. Returns false if there is nothing to do. As for packets,
- * rar_msg_stop_writing() waits for who does not see that the group has failed.
+ * Hand over one run. Returns false if there is nothing to do. If this misses a failure
+ * of the member, rar_msg_stop_writing() waits for it, as for packets.
  */
 static bool hand_over(struct rar_member *m)
 {
@@ -166,7 +166,7 @@ static void enqueue(struct local *l, struct rar_member *m)
 	spin_unlock_bh(&l->lock);
 }
 
-/* Nothing is left to do for @m, unless somebody says so at this moment. */
+/* Take @m off the list, unless something new to do came at this moment. */
 static void dequeue(struct local *l, struct rar_member *m)
 {
 	spin_lock_bh(&l->lock);
@@ -178,7 +178,7 @@ static void dequeue(struct local *l, struct rar_member *m)
 		enqueue(l, m);
 }
 
-/* The newest one, or NULL and it is over. */
+/* The newest member, or NULL if the list is empty: then draining ends. */
 static struct rar_member *newest(struct local *l)
 {
 	struct rar_member *m;
@@ -190,7 +190,7 @@ static struct rar_member *newest(struct local *l)
 	return m;
 }
 
-/* Nobody waits for long, however much the others have to do. */
+/* Start at the oldest member, so that none waits for long. */
 static void rotate(struct local *l)
 {
 	spin_lock_bh(&l->lock);
@@ -199,7 +199,7 @@ static void rotate(struct local *l)
 	spin_unlock_bh(&l->lock);
 }
 
-/* RCU read side, bottom halves off. Returns false if something may be left. */
+/* RCU read side, bottom halves off. Returns false if members may be left. */
 static bool drain(struct local *l)
 {
 	u64 end = rar_now_us() + LOCAL_BUDGET_US;
@@ -233,7 +233,7 @@ static void drain_work(struct work_struct *work)
 	} while (!done);
 }
 
-/* Hand over what is ready and may go, now or soon. As push_packets(). */
+/* Hand over what may go, now or soon. Context as in push_packets(). */
 static void push_local(struct rar_member *m)
 {
 	struct local *l = this_cpu_read(draining) ?: this_cpu_ptr(&locals);
@@ -241,7 +241,7 @@ static void push_local(struct rar_member *m)
 
 	if (atomic_xchg(&m->local_state, LOCAL_AGAIN) != LOCAL_IDLE)
 		return;
-	/* Who found it under RCU may come after its end. */
+	/* A caller that found the member under RCU may come after its end. */
 	if (!refcount_inc_not_zero(&m->ref))
 		return;
 	spin_lock_bh(&l->lock);
@@ -254,7 +254,7 @@ static void push_local(struct rar_member *m)
 }
 
 /**
- * rar_push() - send what is ready and may go
+ * rar_push() - send the chunks that are ready and may go
  * @m: member, RCU read side; no lock held
  *
  * Softirq, or process context with bottom halves off.
@@ -268,8 +268,8 @@ void rar_push(struct rar_member *m)
 }
 
 /**
- * rar_push_posted() - an operation was posted: a predecessor here may wait for it
- * @m: member, RCU read side; no lock held
+ * rar_push_posted() - let a predecessor in this namespace push after a post
+ * @m: member that posted an operation, RCU read side; no lock held
  */
 void rar_push_posted(struct rar_member *m)
 {
@@ -281,11 +281,11 @@ void rar_push_posted(struct rar_member *m)
 
 /* -- after frames ---------------------------------------------------------------- */
 
-/* Of a member: */
-#define XDP_QUEUED	1	/* it is on a CPU's list, and referenced */
+/* Bits of rar_member.xdp_todo: */
+#define XDP_QUEUED	1	/* the member is on a CPU's list, and referenced */
 #define XDP_ACK		2	/* an acknowledgment is due */
 
-/* Members that frames left something to do for; bottom halves of that CPU. */
+/* Members that have something to send after the frames; used in bottom halves of that CPU. */
 struct later {
 	struct list_head members;
 	struct tasklet_struct tasklet;
@@ -294,9 +294,9 @@ struct later {
 static DEFINE_PER_CPU(struct later, laters);
 
 /**
- * rar_push_later() - send what is ready and may go, after the frames
+ * rar_push_later() - after the frames, send the chunks that are ready and may go
  * @m: member, RCU read side
- * @ack: and an acknowledgment
+ * @ack: also send an acknowledgment
  *
  * Softirq.
  */
@@ -304,11 +304,11 @@ void rar_push_later(struct rar_member *m, bool ack)
 {
 	struct later *later = this_cpu_ptr(&laters);
 
-	/* Pairs with the exchange in send_later(): it is queued, or will see this news. */
+	/* Pairs with the exchange in send_later(), which sees this if the member is queued. */
 	if (atomic_fetch_or(XDP_QUEUED | (ack ? XDP_ACK : 0), &m->xdp_todo) &
 	    XDP_QUEUED)
 		return;
-	/* Who found it under RCU may come after its end. */
+	/* A caller that found the member under RCU may come after its end. */
 	if (!refcount_inc_not_zero(&m->ref))
 		return;
 	list_add_tail(&m->xdp_node, &later->members);
@@ -325,9 +325,9 @@ static void send_later(struct tasklet_struct *t)
 	while ((m = list_first_entry_or_null(&later->members, struct rar_member,
 					     xdp_node))) {
 		list_del(&m->xdp_node);
-		/* Another CPU may queue it from here on. */
+		/* From here on another CPU may queue the member. */
 		todo = atomic_xchg(&m->xdp_todo, 0);
-		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
+		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
 		if (rar_member_runs(m)) {
 			if (todo & XDP_ACK)
 				rar_ack_send(m);
@@ -361,7 +361,7 @@ int __init rar_push_init(void)
 	return 0;
 }
 
-/* No member is left, and no XDP program. */
+/* At module unload: no member and no XDP program is left. */
 void rar_push_exit(void)
 {
 	int cpu;

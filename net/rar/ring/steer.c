@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Spreads what a rank injects over processors. What veth or loopback sends, without a
- * queueing discipline, is received on the processor that sent it, goes on from there,
- * and so stays there all the way round the ring: where own chunks start decides who does
- * the work. Left alone it is soon one processor that does all of it, since acknowledgments
- * start chunks where others arrived. So each lane of a long operation has its processor,
- * one of those that the process that sends may run on.
+ * Steering: spreads the chunks that a rank injects over CPUs.
  *
- * Other devices have interrupts and queues of their own, a queue with XDP is one
- * processor's at a time, and a rank bound to one processor has neighbours bound to others:
- * they are left alone.
+ * veth or loopback, without a queueing discipline, receives a packet on the CPU that sent it.
+ * The chunk goes on from there, and stays on that CPU all the way round the ring. So the CPU
+ * on which own chunks start does the work. Without steering one CPU soon does all of it,
+ * because acknowledgments start chunks on the CPU where other chunks arrived. Therefore each
+ * lane of a long operation has its own CPU, among those that the sending process may use.
+ *
+ * Other devices have interrupts and queues of their own, and a queue with XDP belongs to one
+ * CPU at a time. A rank bound to one CPU has neighbours bound to other CPUs. None of these is
+ * steered.
  */
 #include <linux/interrupt.h>
 #include <linux/llist.h>
@@ -26,9 +27,9 @@
 #include "ring/steer.h"
 #include "tx/packet.h"
 
-#define SPREAD_MIN_BYTES	SZ_1M		/* shorter ones are over too soon */
+#define SPREAD_MIN_BYTES	SZ_1M		/* shorter operations are over too soon */
 
-/* Chunks to send; holds a reference to the group. */
+/* Own chunks to send; holds a reference to the member. */
 struct steer_item {
 	struct llist_node node;
 	struct rar_member *member;
@@ -36,10 +37,10 @@ struct steer_item {
 };
 
 /*
- * struct steer - what a processor shall send for others
+ * struct steer - chunks that a CPU sends for other CPUs
  * @items: newest first
- * @call:  goes there, from whoever found @items empty
- * @send:  takes @items
+ * @call:  interrupts that CPU; sent by a CPU that found @items empty
+ * @send:  tasklet that sends @items
  */
 struct steer {
 	struct llist_head items;
@@ -49,7 +50,7 @@ struct steer {
 
 static DEFINE_PER_CPU(struct steer, steers);
 
-/* Bottom halves are off. */
+/* Send the queued chunks. Bottom halves are off. */
 static void send_items(struct steer *s)
 {
 	struct llist_node *list = llist_reverse_order(llist_del_all(&s->items));
@@ -57,7 +58,7 @@ static void send_items(struct steer *s)
 
 	rcu_read_lock();
 	llist_for_each_entry_safe(it, next, list, node) {
-		/* As for packets: rar_msg_stop_writing() waits for who does not see it. */
+		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
 		if (rar_member_runs(it->member))
 			rar_fail_sent(it->member, it->item.op->seq,
 				      rar_packet_run(it->member, &it->item));
@@ -82,12 +83,12 @@ static void steer_called(void *info)
 }
 
 /**
- * rar_steer_plan() - choose the processors of an operation's lanes
+ * rar_steer_plan() - choose the CPUs of an operation's lanes
  * @m: member
  * @op:  operation, not posted yet
  *
- * The first lane's is this one, the others' follow it on the same node, as far as the
- * process may use them. Process context, preemption is off.
+ * The first lane gets this CPU. The other lanes get the next CPUs of the same node that the
+ * process may use. Process context, preemption is off.
  */
 void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
 {
@@ -111,11 +112,13 @@ void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_steer_send() - let another processor send chunks, if they belong there
+ * rar_steer_send() - let another CPU send own chunks whose lane belongs to it
  * @m:  member, RCU read side
- * @item: own chunks; its reference passes on
+ * @item: own chunks; the item's reference passes on
  *
- * Bottom halves are off. Return: false if the caller shall send them.
+ * Bottom halves are off.
+ *
+ * Return: false if the caller must send them.
  */
 bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item)
 {
@@ -140,7 +143,7 @@ bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item)
 	it->item = *item;
 	rar_mib_add(m->rn, TxSpread, item->run.n);
 	s = per_cpu_ptr(&steers, cpu);
-	/* It is offline by now: what it was given is sent from here. */
+	/* If the CPU is offline by now, its chunks are sent from here. */
 	if (llist_add(&it->node, &s->items) && smp_call_function_single_async(cpu, &s->call))
 		send_items(s);
 	return true;
@@ -159,7 +162,7 @@ void rar_steer_init(void)
 	}
 }
 
-/* No group is left, so nothing is to be sent. */
+/* At module unload: no member is left, so nothing is to be sent. */
 void rar_steer_exit(void)
 {
 	int cpu;
