@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Internal objects of AF_RAR.
+ * The objects of AF_RAR: network namespace, member, link, packet.
  *
- * Lock order (take from left to right; all are leaf towards the network
- * stack: nothing is transmitted and no socket is woken under them):
+ * Lock order (take from left to right). Nothing is transmitted and no socket is woken
+ * under these spinlocks:
  *
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
  *	m->tx.lock
@@ -11,9 +11,9 @@
  *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
- * Whoever waits for send_lock or recv_lock can be interrupted: their holder may be
- * waiting for a page of the user. Nobody touches memory of the user under the socket
- * lock, for which everybody waits without an end.
+ * The holder of send_lock or recv_lock may be waiting for a page of the user, so a thread
+ * that waits for one of them can be interrupted. Threads wait for the socket lock without
+ * an end, so no thread touches memory of the user under it.
  *
  * All spinlocks are taken with bottom halves off in process context.
  */
@@ -50,36 +50,43 @@ struct rar_user;
 struct xdp_buff;
 
 #define RAR_TX_SLOTS	1024	/* packets in flight on a link, power of two */
-#define RAR_RX_WIN	2048	/* sequence numbers a receiver tells apart */
+#define RAR_RX_WIN	2048	/* sequence numbers that a receiver keeps apart */
 #define RAR_HISTORY	256	/* finished operations remembered */
-#define RAR_MAX_MTU	9000	/* larger MTUs are not used: linear skbs */
-#define RAR_PAYLOAD_UNIT 16	/* bytes, of any element a multiple */
-#define RAR_ACK_EVERY	8	/* packets */
-#define RAR_ACK_DELAY_US 1000	/* longest, when fewer came */
-#define RAR_MTU_LOSSES	6	/* full-size packets, before the MTU is blamed */
+#define RAR_MAX_MTU	9000	/* bytes; larger MTUs are not used, as skbs are linear */
+#define RAR_PAYLOAD_UNIT 16	/* bytes; a multiple of every element size */
+#define RAR_ACK_EVERY	8	/* packets per acknowledgment */
+#define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
+#define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
 
 /* The ends of a member's two links. */
 enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
 
 /*
  * struct rar_net - per network namespace
- * @net:	back pointer
- * @members:	struct rar_member by id and rank; RCU readers, @lock writers
- * @ids:	the same by id alone
- * @all:	the same by a number of its own, in which one goes through all of them
- * @lock:	protects @groups, @ids, @all and @nmembers
- * @nmembers:	groups with a socket
+ * @net:	the namespace
+ * @members:	struct rar_member by group id and rank; RCU readers, @lock writers
+ * @ids:	struct rar_member by group id alone; RCU readers, @lock writers
+ * @all:	struct rar_member by @index, to go through all of them
+ * @lock:	protects @members, @ids, @all and @nmembers
+ * @nmembers:	members with a socket
  * @mem:	bytes of operation buffers, mem_lock
- * @mem_members:	those that hold, want, or had some of it, mem_lock
- * @early:	bytes of packets held for operations not yet posted
- * @alive:	members not yet freed; the netns waits for them
- * @reply_jiffy, @replies: answers to strangers in that jiffy
+ * @mem_members: members that hold, want, or had such bytes, mem_lock
+ * @early:	bytes of unexpected messages held
+ * @alive:	members not yet freed; the end of the namespace waits for them
+ * @reply_jiffy: the jiffy in which @replies is counted
+ * @replies:	answers to strangers in @reply_jiffy
  * @hooks:	ingress hooks by device, @hook_lock
- * @ports:	UDP sockets, @port_lock; @port_bits: their ports, lockless readers
- * @pasts:	of processes whose groups failed, @npasts of them, @past_lock; see resume.c
- * @past_work:	looks for those that are over
+ * @hook_lock:	protects @hooks
+ * @ports:	UDP sockets, @port_lock
+ * @port_lock:	protects @ports
+ * @port_bits:	the UDP ports of @ports; lockless readers, @port_lock writers
+ * @pasts:	failed epochs that processes remember, @past_lock; see resume.c
+ * @npasts:	entries in @pasts
+ * @past_lock:	protects @pasts and @npasts
+ * @past_work:	drops entries of @pasts that no process can ask for any more
  * @mib:	counters
- * The sysctls are written by sysctl.c only and read with READ_ONCE.
+ *
+ * Only sysctl.c writes the sysctls; all others read them with READ_ONCE.
  */
 struct rar_net {
 	struct net *net;
@@ -135,13 +142,14 @@ struct rar_addr {
 };
 
 /*
- * struct rar_path - one direction's addressing, set before it is used
- * @src, @dst:	own and the neighbour's address and port
+ * struct rar_path - the addressing of one direction, set before it is used
+ * @src:	own address and port
+ * @dst:	the neighbour's address and port
  * @oif:	device to use, 0 = any
- * @mtu:	that the route was configured with, 0 = none
- * @run_max:	chunks in a superpacket that the route's device takes
- * @no_queue:	what that device sends is received at once, on the same processor
- * @cache:	route
+ * @mtu:	MTU configured in the route, bytes, 0 = none
+ * @run_max:	chunks per superpacket that the route's device takes
+ * @no_queue:	packets sent by that device are received at once, on the same CPU
+ * @cache:	the route
  */
 struct rar_path {
 	struct rar_addr src;
@@ -154,10 +162,10 @@ struct rar_path {
 };
 
 /*
- * struct rar_sender - the sock that owns what a member sends, to one address family
- * @member: of this side
+ * struct rar_sender - the sock that owns the packets a member sends, per address family
+ * @member: the member that sends
  * @sock: a UDP socket of the member's own that has no port, or NULL; set once
- * @room: on the socket's wait queue while own chunks wait for its memory
+ * @room: entry in the socket's wait queue while own chunks wait for its memory
  */
 struct rar_sender {
 	struct rar_member *member;
@@ -165,19 +173,19 @@ struct rar_sender {
 	wait_queue_entry_t room;
 };
 
-/* A transmission that is neither acknowledged nor given up. */
+/* A transmission that is neither acknowledged nor given up, and how it was sent. */
 struct rar_sent {
 	u64 time_us;
-	u32 op;			/* low bits of op_seq */
+	u32 op;			/* low bits of the operation's number */
 	u32 chunk;
 	u8 phase;
-	bool full;		/* carries a whole payload */
-	bool alone;		/* in a packet of its own */
-	bool head;		/* the first chunk of a packet */
-	bool frame;		/* went on at the XDP hook */
+	bool full;		/* the chunk fills a payload */
+	bool alone;		/* the chunk was sent in a packet of its own */
+	bool head;		/* the first chunk of its packet */
+	bool frame;		/* forwarded at the XDP hook */
 };
 
-/* The lowest delay of late: of the present spell and of the one before. */
+/* The lowest delay seen lately: in the present spell and in the one before. */
 struct rar_base {
 	u32 now;
 	u32 last;
@@ -185,70 +193,91 @@ struct rar_base {
 };
 
 /*
- * struct rar_link_tx - the link to the successor, sending side
- * @lock:	protects everything here, the operation table m->ops and
- *		m->history, m->straggler, and the tx fields of each operation
- * @next_seq:	next sequence number
- * @una:	lowest one not resolved
- * @highest:	one above the highest one acknowledged
- * @sent:	by seq modulo RAR_TX_SLOTS; valid in [una, next_seq)
- * @resolved:	bit per slot: acknowledged or given up
- * @asked_seq:	one above the last one that asked for an acknowledgment
- * @inflight:	packets in [una, next_seq) that are not resolved
- * @npend:	chunks pending in all operations: to forward or to send again
- * @nback:	the same, to the first rank of this host
- * @ninject:	own chunks not yet injected in all operations
+ * struct rar_link_tx - the sending side of the link to the successor
+ * @lock:	protects this struct, the operation table m->ops, m->history,
+ *		m->straggler, and the tx fields of each operation
+ * @next_seq:	next sequence number to use
+ * @una:	lowest number neither acknowledged nor given up
+ * @highest:	highest acknowledged number, plus 1
+ * @sent:	transmissions by number modulo RAR_TX_SLOTS; valid in [una, next_seq)
+ * @resolved:	bit per slot of @sent: acknowledged or given up
+ * @asked_seq:	last number that asked for an acknowledgment, plus 1
+ * @inflight:	chunks in [una, next_seq) that are not resolved
+ * @npend:	chunks that wait to be forwarded or sent again, all operations
+ * @nback:	chunks that wait to go to the first rank of this host, all operations
+ * @ninject:	own chunks not yet injected, all operations
  * @nreleased:	operations taken off the table
- * @posted:	the successor's `posted`; @come: its `come`
- * @credit:	its credit
- * @early_used:	credit taken by chunks of operations from @posted on
+ * @posted:	operations the successor has contributed to in full, as last advertised
+ * @early_used:	bytes of @credit used by chunks of operations from @posted on
+ * @come:	chunks of each block of the next operation that the successor has
+ *		contributed to, as last advertised
+ * @credit:	bytes of unexpected messages the successor accepts, as last advertised
  *
- * @srtt_us, @rttvar_us, @rto_us: as in RFC 6298; @rtt_us: the last sample
- * @rtt_base:	lowest round trip
- * @reorder_us:	how much later than a round trip an acknowledgment is no loss yet
- * @progress_us: when an acknowledgment last said something new
- * @backoff:	doublings of the timeout since the last progress
- * @answered:	an ACK without progress came since the last timeout; @in_vain: how many
- *		timeouts there were after such a one
- * @full_lost:	full-size chunks that did not come, though something sent later did,
- *		since one was acknowledged: those in superpackets, which may pass where
- *		single ones do not, and [1] those alone, which pass where others do.
- *		What was sent before the first of them was found counts once
- * @full_since_us: since when
- * @full_doubt:	full-size chunks that timeouts gave up, of which that is not known yet;
- *		@doubt_end: one above the highest of their numbers
- * @frames_lost: frames sent by XDP and given up since one was acknowledged;
- *		@frames_off: none are sent until then, jiffies
+ * @srtt_us:	smoothed round trip, RFC 6298
+ * @rttvar_us:	round-trip variation, RFC 6298
+ * @rto_us:	timeout without doublings, RFC 6298
+ * @rtt_us:	last round trip measured
+ * @rtt_base:	lowest round trip seen lately, us
+ * @reorder_us:	time beyond a round trip that an acknowledgment may take before a
+ *		chunk counts as lost
+ * @progress_us: when an acknowledgment last acknowledged a new number
+ * @backoff:	doublings of the timeout since then
+ * @answered:	the last acknowledgment acknowledged nothing new, and no timeout followed
+ * @in_vain:	timeouts that followed such an acknowledgment
+ * @full_lost:	full-size chunks lost, though a packet sent later came, since the last
+ *		acknowledged one. [0] counts superpackets' chunks, which may pass where
+ *		single packets do not. [1] counts chunks sent alone, which may pass where
+ *		superpackets do not. All chunks sent before the first loss was found
+ *		count as one.
+ * @full_since_us: when the first loss in each of @full_lost was found
+ * @full_doubt:	full-size chunks given up at a timeout, of which it is not known yet
+ *		whether a packet sent later came; indexed as @full_lost
+ * @doubt_end:	highest number in @full_doubt, plus 1
+ * @frames_lost: frames sent by XDP that were given up since the last acknowledged one
+ * @frames_off:	no frames are sent by XDP until then, jiffies
  *
- * @cwnd:	link window, packets; @ssthresh: slow start ends here;
- *		@cwnd_acked: acknowledged towards the next increase
- * @held:	the window held something back in this round trip
- * @probe:	one packet may leave whatever the window says
- * @recover:	no second reduction for what happened below this number
- * @undo_cwnd, @undo_left: what to go back to once so many of the packets given
- *		up prove to have come, the first of them at @undo_us
+ * @cwnd:	link window, chunks
+ * @ssthresh:	window at which slow start ends, chunks
+ * @cwnd_acked:	chunks acknowledged towards the next increase of the window
+ * @held:	the window held a chunk back in this round trip
+ * @probe:	one chunk may leave whatever the window says
+ * @recover:	number below which losses and marks do not reduce the window again
+ * @undo_cwnd:	window to restore when the losses prove to be none, chunks, 0 = none
+ * @undo_left:	chunks given up that have not proved to have arrived
+ * @undo_us:	when @undo_left last left 0, was raised by a timeout, or fell
  * @noise:	packets acknowledged that excuse losses without a queue
- * @alpha:	share of marked packets, see window.c
- * @round_end:	the number that ends the round trip that @round_acked,
- *		@round_marks and @round_lost count; it began at @round_us
- * @chunk_ns:	how long the link takes for a chunk, at best of late
- * @burst_us:	since when chunks leave without an acknowledgment that makes room, 0 =
- *		they do not; the first was @burst_seq
- * @marks, @dups: totals that the successor reported
+ * @alpha:	share of marked chunks, see window.c
+ * @round_end:	number that ends this round trip
+ * @round_acked: chunks acknowledged in it
+ * @round_marks: chunks reported to be marked in it
+ * @round_lost:	packets given up in it
+ * @round_us:	when it began
+ * @chunk_ns:	time that the link takes for a chunk, lowest seen lately
+ * @burst_us:	when the first chunk left that no acknowledgment made room for, 0 = none
+ * @burst_seq:	number of that chunk
+ * @marks:	marked chunks, total that the successor reported
+ * @dups:	chunks received twice, total that the successor reported
  *
- * @inj_out:	bytes injected whose all-gather has not come back
+ * @inj_out:	bytes injected whose result has not come back
  * @inj_wnd:	injection window, limit of @inj_out; an operation may set a lower limit
- * @inj_max:	the most that all ranks together may have on its way round
- * @inj_base:	lowest delay round the ring
- * @inj_lowest_us: lowest of this round, which ends at @inj_round_us
- * @inj_limited: the window held something back
- * @inj_slow_start: doubling
+ * @inj_max:	bytes that all ranks together may have under way (net.rar.window)
+ * @inj_base:	lowest delay round the ring seen lately
+ * @inj_lowest_us: lowest delay round the ring in this round
+ * @inj_round_us: when this round ends
+ * @inj_limited: the injection window held a chunk back
+ * @inj_slow_start: the injection window still doubles
  *
- * @timer:	of both links; @timer_us: when it is due, 0 = not armed. An armed
- *		one holds a reference on the group.
- * @blocked_us:	since when something is ready to go and may not, 0 = not
+ * @timer:	of both links; while armed it holds a reference on the member
+ * @timer_us:	when @timer is due, 0 = not armed
+ * @blocked_us:	since when a chunk is ready to go and may not go, 0 = none is
+ * @blocked_total_us: time that ready chunks could not go, up to @blocked_us
  * @came_us:	when the predecessor's last chunk came
- * @starved_us:	how long operations waited for the predecessor's chunks
+ * @starved_us:	time that operations waited for the predecessor's chunks
+ * @probed_us:	when the last probe was sent
+ * @sent_us:	when the last chunk was sent
+ * @retransmits: chunks sent again
+ * @packets:	chunks sent
+ * @bytes:	payload bytes sent
  */
 struct rar_link_tx {
 	spinlock_t lock; /* see above */
@@ -330,16 +359,16 @@ struct rar_link_tx {
 };
 
 /*
- * struct rar_link_rx - the link from the predecessor, receiving side
- * @lock:	protects everything here
- * @cum:	all below are received or given up by the sender
- * @highest:	one above the highest received
- * @seen:	by seq modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
- * @unacked:	packets since the last acknowledgment
- * @ack_us:	when the timer shall send one, 0 = none is due
+ * struct rar_link_rx - the receiving side of the link from the predecessor
+ * @lock:	protects this struct
+ * @cum:	all numbers below it are received, or given up by the sender
+ * @highest:	highest number received, plus 1
+ * @seen:	received numbers modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
+ * @unacked:	packets since the last acknowledgment; a superpacket counts once
+ * @ack_us:	when the timer sends the next acknowledgment, 0 = none is due
  * @newest_us:	arrival of the newest packet
- * @ce:		packets with the CE mark
- * @dups:	new numbers that brought an old chunk
+ * @ce:		chunks that came in packets with the CE mark
+ * @dups:	new numbers that brought a chunk this rank had before
  */
 struct rar_link_rx {
 	spinlock_t lock; /* see above */
@@ -354,12 +383,12 @@ struct rar_link_rx {
 };
 
 /*
- * struct rar_straggler - who keeps the group waiting; see straggler.c. Under tx.lock.
+ * struct rar_straggler - the rank that keeps the group waiting; see straggler.c. Under tx.lock.
  * @wanted:	operations posted by the rank that posted most, as far as known
- * @since_us:	since when @wanted is more than this rank posted, 0 = it is not
- * @own_us:	how long this rank kept others waiting, up to @since_us
- * @rank:	the slowest rank, as far as known
- * @ms:		and its total
+ * @since_us:	since when this rank has posted fewer than @wanted, 0 = it has not
+ * @own_us:	time this rank kept others waiting, up to @since_us
+ * @rank:	the straggler: the rank with the largest such time, as far as known
+ * @ms:		time the straggler kept others waiting
  */
 struct rar_straggler {
 	u64 wanted;
@@ -370,10 +399,11 @@ struct rar_straggler {
 };
 
 /*
- * struct rar_early - packets of chunks to which this rank has not contributed yet
+ * struct rar_early - unexpected messages: packets of chunks this rank has not contributed to
  * @ops:	packets by operation, modulo the length of the table
- * @lock:	protects @ops and @truesize; orders a packet's "too early"
- *		against rar_post_open() so that none is left behind
+ * @lock:	protects @ops and @truesize; a packet is either seen by rar_post_open() or
+ *		sees that it is not too early any more
+ * @truesize:	bytes of memory that the packets hold
  */
 struct rar_early {
 	spinlock_t lock; /* see above */
@@ -381,22 +411,23 @@ struct rar_early {
 	u64 truesize;
 };
 
-/* What the proof of a JOIN or JOIN_ACK covers. */
+/* The values that the proof of a JOIN or JOIN_ACK covers. */
 struct rar_claim {
-	u64 nonce;		/* of the one who joins */
-	u64 echo;		/* what its successor answers with */
+	u64 nonce;		/* of the joining rank */
+	u64 echo;		/* nonce with which its successor answers */
 	u32 size;
 	u16 src, dst;		/* ranks */
 	const struct rar_addr *from, *to;
 };
 
-/* An epoch that failed, and the lowest operation to repeat; see resume.c. */
+/* An epoch that failed, and the lowest operation to repeat after it; see resume.c. */
 struct rar_resume {
 	u64 epoch;		/* 0 = none */
 	u64 op;
-	bool differ;		/* members come from different epochs */
+	bool differ;		/* the members come from different epochs */
 };
 
+/* One rank in the join table. */
 struct rar_row {
 	u64 nonce;
 	struct rar_addr addr;
@@ -406,20 +437,34 @@ struct rar_row {
 /*
  * struct rar_join_state - joining, under m->lock; see join.c, table.c
  * @nonce:	own, new for each attempt; only the successor and members know it
- * @key:	of what strangers are told instead, see rar_key_is_token()
- * @peer_nonce:	of the neighbours
+ * @key:	makes the tokens that strangers get instead of @nonce, see rar_key_is_token()
+ * @peer_nonce:	nonces of the neighbours
  * @ok:		the neighbour answered (next) or echoed our nonce (prev)
  * @small_acks:	unpadded JOINs that the successor answered
- * @full_tries:	padded ones sent since the first of these, all unanswered
+ * @full_tries:	padded JOINs sent since the first of @small_acks, all unanswered
  * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
  * @odd_version: the predecessor asked in another version of the protocol
- * @odd:	enum rar_reason: why somebody with the predecessor's rank was refused
- * @payload:	of the own link to the successor
- * @table:	by rank
+ * @odd:	enum rar_reason: why a sender with the predecessor's rank was refused
+ * @tries:	JOINs sent
+ * @unanswered:	JOINs sent since the successor's last answer
+ * @payload:	bytes that the link to the successor carries in a packet
+ * @deadline:	when the join times out, jiffies
+ * @next_try:	when the next JOIN is due, jiffies
+ * @refused_since: since when the successor refuses this rank, jiffies, 0 = it does not
+ * @table:	rows by rank
+ * @past:	failed epoch that the owner remembers
+ * @resume:	failed epoch that all members so far have in common
  * @back:	slices of the table that came (rank 0: came round) in this step
- * @past:	what the owner remembers; @resume: what all have in common
  * @step:	rank 0: packet type that is going round
- * @epoch:	proposed
+ * @step_tries:	rank 0: times that the packets of @step were sent
+ * @step_next:	rank 0: when they are sent again, jiffies
+ * @step_since:	when this step began, jiffies
+ * @epoch:	proposed epoch
+ * @digest:	of the table
+ * @mtu:	smallest MTU so far, bytes
+ * @min_payload: smallest @payload so far, bytes
+ * @min_rank:	rank that has it
+ * @caps:	what all members so far support
  */
 struct rar_join_state {
 	u64 nonce;
@@ -453,35 +498,36 @@ struct rar_join_state {
 	struct rar_caps caps;
 };
 
-/* What a joining member knows about its neighbours besides the successor's address. */
+/* What a joining member knows about its neighbours, besides the successor's address. */
 struct rar_trust {
-	struct rar_addr prev;	/* where the predecessor is; af 0 = anywhere */
+	struct rar_addr prev;	/* the predecessor's address; af 0 = any */
 	siphash_key_t key;	/* shared by the members; all zero = none */
 };
 
 /*
  * struct rar_member - one member's side of a group
  *
- * Set once: before the group is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
- * RUN @epoch, @payload, @path, @lane (the ports behind @port's), @nlanes, @by_hosts,
+ * Set once: before the member is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
+ * RUN @epoch, @payload, @path, @lane (the ports after @port's), @nlanes, @by_hosts,
  * @place, tx.sent.
- * @lock protects @state, @error, @join, @undelivered, @pinned, the leave fields but for
- * @fin_due and @fin_next, which only repeat a packet; rn->lock protects @sk. They
+ *
+ * @lock protects @state, @error, @join, @undelivered, @pinned, and the leave fields except
+ * @fin_due and @fin_next, which only repeat a packet. rn->lock protects @sk. These fields
  * are read locklessly with READ_ONCE where a stale value does no harm. @state is
  * published with smp_store_release. @local_node belongs to the list that the
- * member is on, see local.c.
+ * member is on, see push.c.
  *
- * References (@ref): the hash table (dropped by rar_life_end()), the
- * socket, the armed timer, the queued work, local.c's list and xdp.c's, and each item of
- * steer.c are each one. It dies
+ * References (@ref): one each for the hash table (dropped by rar_life_end()), the socket,
+ * the armed timer, the queued work, each of push.c's lists, and each item of steer.c. A
+ * member dies
  *  - on close before RUN: at once;
  *  - on close after a failure: as a tombstone that answers for 2 x dead_ms;
- *  - on close in RUN: as an orphan, until all operations are released and
- *    both neighbours know, or linger_ms passed; then as a tombstone;
- *  - with its netns: rar_life_net_exit().
- * The last put frees it from a work item after an RCU grace period, since
- * the receive path looks it up under RCU only; hooks, ports and routes are
- * given back there.
+ *  - on close in RUN: as an orphan, until all operations are released and both neighbours
+ *    know, or until linger_ms has passed; then as a tombstone;
+ *  - with its namespace: rar_life_net_exit().
+ *
+ * The receive path looks a member up under RCU only. So the last put frees it from a work
+ * item, after an RCU grace period; hooks, ports and routes are given back there.
  */
 struct rar_member {
 	struct rhlist_head node;
@@ -492,32 +538,32 @@ struct rar_member {
 	u64 id;				/* with @rank the key of rn->members */
 	u32 rank;
 	u32 size;
-	u32 index;			/* in rn->all */
+	u32 index;			/* key in rn->all */
 	kuid_t uid;
-	struct rar_user *user;		/* who is charged, referenced */
+	struct rar_user *user;		/* the user that is charged, referenced */
 
 	spinlock_t lock; /* see above */
 	u8 state;			/* enum rar_state */
 	bool hashed;			/* rn->lock */
-	bool counted;			/* rn->lock: among the members with a socket */
-	bool dead;			/* unhashed: no timer, no work any more */
-	bool shut;			/* no more operations from the user */
-	bool tombstone;			/* nothing left but to answer */
+	bool counted;			/* rn->lock: counted in rn->nmembers */
+	bool dead;			/* unhashed: no timer and no work starts any more */
+	bool shut;			/* the user posts no more operations */
+	bool tombstone;			/* only answers packets of its epoch */
 	bool holds_module;		/* an orphan, see rar_member_let_go() */
-	bool hushed;			/* failed, and poll() and SO_ERROR do not say so yet */
+	bool hushed;			/* failed; poll() and SO_ERROR do not say so yet */
 	struct rcu_head announce;
 	struct sock *sk;		/* NULL: orphan or tombstone */
 	struct rar_error error;
 	struct list_head undelivered;	/* operations, in order of send */
-	struct list_head pinned;	/* those in memory of the user, see pin.c */
+	struct list_head pinned;	/* operations in memory of the user, see pin.c */
 	u32 nundelivered;
 	u64 wanted;			/* mem_lock: bytes that send() lacked, or 0 */
-	struct list_head want_node;	/* mem_lock: is to be told when they are there */
+	struct list_head want_node;	/* mem_lock: among the members that lack bytes */
 	struct list_head mem_node;	/* mem_lock: in rn->mem_members */
-	unsigned long want_since;	/* mem_lock: jiffies */
-	unsigned long want_turn;	/* mem_lock: since when in its turn, jiffies */
-	unsigned long want_told;	/* mem_lock: that they are there, jiffies, or 0 */
-	bool want_sleeps;		/* a send() waits for them */
+	unsigned long want_since;	/* mem_lock: since when it lacks bytes, jiffies */
+	unsigned long want_turn;	/* mem_lock: since when it is its turn, jiffies */
+	unsigned long want_told;	/* mem_lock: when told the bytes are there, jiffies, or 0 */
+	bool want_sleeps;		/* a send() waits for the bytes */
 	struct rar_join_state join;
 	struct pid *owner;
 	struct wait_queue_entry owner_wait;
@@ -525,16 +571,16 @@ struct rar_member {
 	u32 op_timeout_ms;
 	unsigned long late_since;	/* jiffies, 0 = nothing is overdue */
 
-	/* leaving: who left first, told to both neighbours until they ack */
+	/* leaving: the rank that left first, told to both neighbours until they ack */
 	bool left;
 	bool fin_due[RAR_DIRS];
-	bool gone[RAR_DIRS];		/* that neighbour itself left */
+	bool gone[RAR_DIRS];		/* the neighbour itself left */
 	u32 left_rank;
 	u8 left_why;			/* enum rar_reason: LEFT or DIED */
-	u64 left_last;
+	u64 left_last;			/* operations that rank had posted */
 	unsigned long fin_next;
 	unsigned long expires;		/* orphan or tombstone, jiffies */
-	u64 orphan_bytes;		/* of its operations, counted by its user */
+	u64 orphan_bytes;		/* of the orphan's operations, charged to its user */
 
 	u64 epoch;
 	u32 payload;
@@ -545,28 +591,28 @@ struct rar_member {
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;
 	struct rar_sender sender[2];	/* IPv4, IPv6 */
-	struct rar_addr self;			/* as bound; af 0 = any */
+	struct rar_addr self;			/* own address as bound; af 0 = any */
 	struct rar_trust trust;			/* set by connect() */
 	struct rar_hook *hook[3];	/* loopback, to next, from prev; rn->hook_lock */
-	int prev_dev;			/* device the predecessor comes from */
-	bool next_here, prev_here;	/* neighbours in this netns, see local.c */
+	int prev_dev;			/* device the predecessor's packets come in by */
+	bool next_here, prev_here;	/* neighbours in this netns, see push.c */
 	struct list_head local_node;
 	atomic_t local_state;
-	struct list_head xdp_node;	/* what frames left to do, see xdp.c */
+	struct list_head xdp_node;	/* members with work after frames, see push.c */
 	atomic_t xdp_todo;
 	u32 sk_mark;
 	u32 sk_priority;
 
 	struct timer_list timer;
-	unsigned long heard[RAR_DIRS];	/* jiffies of the last valid packet */
-	unsigned long told;		/* jiffies of the last abort echo */
+	unsigned long heard[RAR_DIRS];	/* when the last valid packet came, jiffies */
+	unsigned long told;		/* when an ABORT was last answered, jiffies */
 
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_operation __rcu *ops[RAR_MAX_OPS];	/* by op_seq */
-	u64 op_oldest;			/* tx.lock: lowest not released */
-	u64 op_next;			/* posted */
-	u64 op_whole;			/* and wholly contributed; release pairs with */
-	u32 op_come;			/* rx acquire. Of the next: chunks of each block */
+	u64 op_oldest;			/* tx.lock: lowest operation not released */
+	u64 op_next;			/* operations posted */
+	u64 op_whole;			/* contributed in full: store release, load acquire */
+	u32 op_come;			/* chunks of each block contributed to the next one */
 	u64 ops_complete;
 	struct rar_straggler straggler;
 	u64 rx_packets;			/* tx.lock: chunks accepted */
@@ -577,14 +623,15 @@ struct rar_member {
 };
 
 /*
- * struct rar_frame - a packet in a driver's receive path, ours alone; see xdp.c
- * @xdp:	it, at its link header
- * @generic:	there is an skb around it all the same
- * @sum:	of its payload, as checksums have it; valid if @summed
- * @dev:	the device by which it can go on, and how, set by
- *		rar_frame_ready()
- * @link:	its new link header, @link_len bytes
- * @sent:	it holds what goes on by @dev
+ * struct rar_frame - a packet in a driver's receive path, owned by us; see xdp.c
+ * @xdp:	the packet, from its link header on
+ * @generic:	an skb holds the packet all the same
+ * @summed:	@sum is valid
+ * @sent:	the packet was rewritten and will be forwarded by @dev
+ * @link_len:	bytes of @link
+ * @link:	link header to forward it with, set by rar_frame_ready()
+ * @sum:	checksum of the payload
+ * @dev:	device to forward it by, set by rar_frame_ready()
  */
 struct rar_frame {
 	struct xdp_buff *xdp;
@@ -598,8 +645,8 @@ struct rar_frame {
 };
 
 /*
- * A packet, where it came from, and its parsed common header. Its data are in @skb,
- * or in @frame.
+ * A received packet, where it came from, and its parsed common header. Its data are in
+ * @skb, or in @frame.
  */
 struct rar_pkt {
 	struct sk_buff *skb;
@@ -607,12 +654,12 @@ struct rar_pkt {
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
 	int dev;
-	u32 off;			/* of the RAR header */
-	u32 len;			/* RAR header and payload */
+	u32 off;			/* where the RAR header begins, bytes */
+	u32 len;			/* RAR header and payload, bytes */
 	bool ce;
-	bool local;			/* the stack found it to be for us */
-	bool whole;			/* there is nothing else in it */
-	bool ack_now;			/* a chunk of its run asks for it */
+	bool local;			/* the stack found the packet to be for this host */
+	bool whole;			/* nothing else is in the skb or frame */
+	bool ack_now;			/* a chunk of its run asks for an acknowledgment */
 	u64 now_us;			/* when its data were published, 0 = they were not */
 	struct rar_hdr h;
 };
@@ -639,21 +686,21 @@ static inline u64 rar_now_us(void)
 }
 
 /*
- * The flow that a run belongs to: by its number, so that a chunk keeps to one
- * lane all the way round, and to one CPU where each lane has its own.
+ * The lane of a run, by the run's number. So a chunk keeps its lane all the way round, and
+ * its CPU where each lane has its own.
  */
 static inline u32 rar_lane(const struct rar_member *m, const struct rar_run *run)
 {
 	return run->chunk / RAR_RUN_MAX % m->nlanes;
 }
 
-/* A superpacket's chunks lie this far apart in it, bytes. */
+/* Distance between the chunks of a superpacket, bytes. */
 static inline u32 rar_stride(const struct rar_member *m)
 {
 	return sizeof(struct rar_data_hdr) + m->payload;
 }
 
-/* Has it no operation in flight? Locklessly, or under tx.lock. */
+/* Has the member no operation in flight? Locklessly, or under tx.lock. */
 static inline bool rar_member_is_first(const struct rar_member *m)
 {
 	return READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next);
@@ -670,14 +717,14 @@ static inline u8 rar_member_state(const struct rar_member *m)
 	return smp_load_acquire(&m->state);
 }
 
-/* Must poll() still keep quiet about the failure? */
+/* Must poll() and SO_ERROR not show the failure yet? */
 static inline bool rar_member_hushed(const struct rar_member *m)
 {
-	/* Pairs with the release in fail.c: SO_ERROR is seen with it. */
+	/* Pairs with the release in fail.c: a reader that sees it also sees SO_ERROR. */
 	return smp_load_acquire(&m->hushed);
 }
 
-/* Does it move data? Who found that it does not any more leaves its buffers alone. */
+/* Does the member move data? A caller that sees it does not leaves its buffers alone. */
 static inline bool rar_member_runs(const struct rar_member *m)
 {
 	u8 state = rar_member_state(m);
@@ -685,7 +732,7 @@ static inline bool rar_member_runs(const struct rar_member *m)
 	return state == RAR_S_RUN || state == RAR_S_LEAVING;
 }
 
-/* Everything posted is complete here. */
+/* Is every operation that was posted complete here? */
 static inline bool rar_member_idle(const struct rar_member *m)
 {
 	return READ_ONCE(m->ops_complete) == READ_ONCE(m->op_next);
