@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Addresses: of the wire, of the stack, of the user.
+ * Converts addresses between the wire, the stack and the user.
  */
 #include "core/addr.h"
 #include "rar.h"
 
 /**
- * rar_addr_to_sock() - a member's address as the user sees it
+ * rar_addr_to_sock() - convert a member's address to the user's form
  * @m:  member
  * @a:    address
- * @rank: whose
+ * @rank: rank it belongs to
  * @sa:   to fill
  */
 void rar_addr_to_sock(const struct rar_member *m, const struct rar_addr *a,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The memory of a tensor: pages of the kernel, or of the user, pinned. Owns
- * struct rar_buf. All of it is reached by the kernel's own mapping.
+ * The memory of a tensor: pages of the kernel or pinned pages of the user. Owns
+ * struct rar_buf. The kernel uses all of it through its own mapping.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -15,22 +15,22 @@
 #include "core/user.h"
 #include "reduce/reduce.h"
 
-#define BUF_LINEAR_MAX	(32 << 10)	/* larger ones are pages */
-#define BUF_ORDER_MAX	4		/* pages are taken in such blocks */
+#define BUF_LINEAR_MAX	(32 << 10)	/* bytes; larger tensors are pages */
+#define BUF_ORDER_MAX	4		/* order of the blocks in which pages are taken */
 #define BUF_PIN_BATCH	65536	/* pages */
 #define BUF_UNPIN_BATCH	4096	/* pages */
 #define BUF_PIECES_MAX	65536
 
 /*
- * Too much is the user's error, not a reason to kill anybody. A process that is
- * being killed for memory takes none of the reserves.
+ * A user that asks for too much gets an error; no process is killed for it. A process
+ * that is being killed for memory takes none of the reserves.
  */
 #define BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | \
 		 __GFP_NOMEMALLOC)
 
 /* -- pieces -------------------------------------------------------------- */
 
-/* One more piece with room for @npages of its own; it counts when @npieces does. */
+/* Make a piece with room for @npages of its own; it counts once @npieces does. */
 static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
 {
 	u32 room = roundup_pow_of_two(buf->npieces + 1);
@@ -39,7 +39,7 @@ static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
 	if (npages > U32_MAX || room > BUF_PIECES_MAX)
 		return ERR_PTR(-EMSGSIZE);
 	if (!is_power_of_2(buf->npieces) && buf->npieces)
-		room = 0;	/* there is some left */
+		room = 0;	/* there is room left */
 	p = room ? krealloc_array(buf->pieces, room, sizeof(*p), BUF_GFP) :
 		   buf->pieces;
 	if (!p)
@@ -72,7 +72,7 @@ static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
 	kvfree(p->pages);
 }
 
-/* Part of what is charged to RLIMIT_MEMLOCK; rar_buf_free() does the rest. */
+/* Give back part of the charge to RLIMIT_MEMLOCK; rar_buf_free() gives back the rest. */
 static void uncharge(struct rar_buf *buf, u32 npages)
 {
 	if (!npages)
@@ -91,9 +91,9 @@ static void drop_last(struct rar_buf *buf)
 }
 
 /**
- * rar_buf_trim() - give back what was appended
+ * rar_buf_trim() - give back the memory that was appended
  * @buf: buffer
- * @len: what its length was
+ * @len: the length to return to
  *
  * Process context.
  */
@@ -122,8 +122,8 @@ void rar_buf_free(struct rar_buf *buf)
 /* -- memory of the kernel ------------------------------------------------ */
 
 /*
- * A block of pages, the larger the better. Returns how many. Each of them is one of its
- * own: what is copied to or from user space may span several blocks.
+ * Take a block of pages, as large as possible. Returns the number of pages. Each is a page of
+ * its own, because a copy to or from user space may span several blocks.
  */
 static u32 take_block(struct page **pages, u64 want)
 {
@@ -145,7 +145,7 @@ static u32 take_block(struct page **pages, u64 want)
 	return page ? i : 0;
 }
 
-/* It is being killed, and not closing its descriptors yet. */
+/* Is the process being killed, and not closing its descriptors yet? */
 static bool killed(void)
 {
 	return fatal_signal_pending(current) && !(current->flags & PF_EXITING);
@@ -177,8 +177,9 @@ static int alloc_pieces(struct rar_buf *buf, u64 bytes)
  * @buf:   buffer, zeroed
  * @bytes: its length
  *
- * Process context. Charged to the caller's memory cgroup. Return: 0, or -ENOBUFS
- * or -EMSGSIZE and the buffer is empty.
+ * Process context. The memory is charged to the caller's memory cgroup.
+ *
+ * Return: 0, or -ENOBUFS or -EMSGSIZE and the buffer is empty.
  */
 int rar_buf_alloc(struct rar_buf *buf, u64 bytes)
 {
@@ -219,7 +220,7 @@ static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
 	return 0;
 }
 
-/* What lies in a region is pinned already; the reference to it is consumed. */
+/* Borrow pages of a region, which are pinned already. Consumes the reference to @region. */
 static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 len)
 {
 	struct rar_piece *p = piece_new(buf, 0);
@@ -236,15 +237,16 @@ static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 
 
 /**
  * rar_buf_pin() - append memory of the caller
- * @buf:  buffer, @pinned and perhaps @write set
- * @regions: where it may be pinned already, or NULL
- * @addr: where it lies, as the user sees it
+ * @buf:  buffer, with @pinned and perhaps @write set
+ * @regions: regions where it may be pinned already, or NULL
+ * @addr: start, as the user sees it
  * @len:  bytes
  *
- * Process context. Return: 0; -EFAULT if it is not there, may not be written
- * to, or belongs to a file that must not be written to so; -ENOBUFS if memory
- * is short or RLIMIT_MEMLOCK is reached; -EMSGSIZE if there are too many
- * pieces. The buffer is as it was if it fails.
+ * Process context. If it fails the buffer is as it was before.
+ *
+ * Return: 0; -EFAULT if the memory is not there, may not be written to, or belongs to a file
+ * that must not be written to through pages; -ENOBUFS if memory is short or RLIMIT_MEMLOCK is
+ * reached; -EMSGSIZE if there are too many pieces.
  */
 int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len)
 {
@@ -285,14 +287,14 @@ int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 
 }
 
 /**
- * rar_buf_pin_iter() - append all that a call passes
+ * rar_buf_pin_iter() - append all memory that a call passes
  * @buf:   buffer
- * @regions: where it may be pinned already
+ * @regions: regions where it may be pinned already
  * @iter:  memory of the caller, advanced
- * @esize: bytes of an element; none may lie in two pieces of @iter
+ * @esize: bytes of an element; no element may lie in two pieces of @iter
  *
- * Return: as rar_buf_pin(); -EINVAL if an element would be cut; -EOPNOTSUPP if
- * it is not memory of the user.
+ * Return: as rar_buf_pin(); -EINVAL if an element would be cut; -EOPNOTSUPP if @iter is not
+ * memory of the user.
  */
 int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 		     struct iov_iter *iter, u32 esize)
@@ -317,13 +319,13 @@ int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 }
 
 /**
- * rar_buf_overlaps() - does what a call passes lie where other memory is?
- * @buf:  what @iter is to be appended to
+ * rar_buf_overlaps() - does memory that a call passes overlap other memory differently?
+ * @buf:  the buffer to which @iter is to be appended
  * @iter: memory of the caller
- * @addr: the other one, as the user sees it
- * @len:  bytes of it
+ * @addr: start of the other memory, as the user sees it
+ * @len:  bytes of the other memory
  *
- * Return: true if a byte of both is not at the same place in both.
+ * Return: true if a byte belongs to both but lies at a different place in each.
  */
 bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
 		      u64 addr, u64 len)
@@ -360,7 +362,7 @@ static const struct rar_piece *find_piece(const struct rar_buf *buf, u64 off)
 	return &buf->pieces[low];
 }
 
-/* On a way through the pieces it is mostly the one found last, or the next one. */
+/* Find a piece near the one found last: mostly it is that piece, or the next one. */
 static const struct rar_piece *find_near(const struct rar_buf *buf, u64 off, u32 *near)
 {
 	const struct rar_piece *p = &buf->pieces[*near];
@@ -373,7 +375,7 @@ static const struct rar_piece *find_near(const struct rar_buf *buf, u64 off, u32
 	return p;
 }
 
-/* See rar_buf_span(). */
+/* The bytes of a piece at @off; see rar_buf_span(). */
 static void *piece_span(const struct rar_piece *p, u64 off, u32 want, u32 *len)
 {
 	u64 at = p->first + (off - p->off), room = PAGE_SIZE - offset_in_page(at);
@@ -389,13 +391,15 @@ static void *piece_span(const struct rar_piece *p, u64 off, u32 want, u32 *len)
 }
 
 /**
- * rar_buf_span() - where a byte lies
+ * rar_buf_span() - find the address of a byte
  * @buf:  buffer
  * @off:  the byte, less than the buffer's length
  * @want: bytes wanted, at least 1
  * @len:  set to how many of them lie together there, at least 1
  *
- * Any context. Return: the address.
+ * Any context.
+ *
+ * Return: the address.
  */
 void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
 {
@@ -407,13 +411,15 @@ void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len)
 }
 
 /**
- * rar_buf_near() - as rar_buf_span(), for a cursor that mostly goes from front to back
+ * rar_buf_near() - find a byte for a cursor that mostly goes from front to back
  * @buf:  buffer
- * @off:  in it
- * @near: piece that the last byte asked for lies in; set to this one's
+ * @off:  the byte, less than the buffer's length
+ * @near: piece that holds the byte found last; set to the piece of this byte
  * @len:  set to how many bytes lie together there
  *
- * Any context. Return: the address.
+ * Any context.
+ *
+ * Return: the address.
  */
 void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len)
 {
@@ -424,7 +430,7 @@ void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len)
 	return piece_span(find_near(buf, off, near), off, want, len);
 }
 
-/* Copy to a buffer on the stack; see rar_buf_span(). */
+/* Copy out a few bytes, to the stack; see rar_buf_span(). */
 void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len)
 {
 	const void *from;
@@ -436,7 +442,7 @@ void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len)
 	}
 }
 
-/* And back. */
+/* Copy in a few bytes, from the stack. */
 void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 		   u32 len)
 {
@@ -449,7 +455,7 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 	}
 }
 
-/* Copy in. Process context; return: 0 or -EFAULT. */
+/* Copy in from @iter. Process context; returns 0 or -EFAULT. */
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 		      struct iov_iter *iter, u64 len)
 {
@@ -465,7 +471,7 @@ int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 	return 0;
 }
 
-/* Copy out. Process context; return: how many bytes. */
+/* Copy out to @iter. Process context; returns how many bytes. */
 u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
 		    u64 len)
 {
@@ -484,7 +490,7 @@ u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
 	return done;
 }
 
-/* All of a buffer to another one. Process context. */
+/* Copy all bytes of a buffer to another buffer. Process context. */
 void rar_buf_copy(const struct rar_buf *to, const struct rar_buf *from)
 {
 	u64 off = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The memory of a tensor: the kernel's, or the user's, pinned. */
+/* The memory of a tensor: the kernel's pages, or the user's, pinned. */
 #ifndef _RAR_BUF_H
 #define _RAR_BUF_H
 
@@ -13,14 +13,14 @@ struct rar_regions;
 struct xdp_buff;
 
 /*
- * Bytes that follow one another in the tensor and in @pages.
+ * A piece: bytes that follow one another in the tensor and in @pages.
  *
- * @off:    of the first one in the tensor
+ * @off:    where the piece begins in the tensor, bytes
  * @len:    bytes
- * @first:  where it lies in the first page
- * @npages: in @pages
+ * @first:  where the piece begins in the first page, bytes
+ * @npages: entries of @pages
  * @charge: pages charged to RLIMIT_MEMLOCK
- * @region: whose pages they are, else NULL
+ * @region: the region that owns the pages, else NULL
  */
 struct rar_piece {
 	u64 off;
@@ -35,16 +35,16 @@ struct rar_piece {
 /*
  * struct rar_buf - memory of a tensor
  *
- * Written by its owner in process context before the operation is posted; then
- * it does not change until nobody uses it any more.
+ * Its owner writes this struct in process context before the operation is posted. Then it
+ * does not change until nobody uses it any more.
  *
- * @linear:  all of it if it is small and the kernel's, else NULL
+ * @linear:  the whole tensor if it is small and in memory of the kernel, else NULL
  * @pieces:  in the order of the tensor
- * @npieces: of them
+ * @npieces: entries of @pieces
  * @len:     bytes in all pieces
- * @pinned:  the user's pages
- * @write:   and they are written to
- * @mmp:     what is charged to RLIMIT_MEMLOCK
+ * @pinned:  the pages are the user's
+ * @write:   the user's pages are written to
+ * @mmp:     account of RLIMIT_MEMLOCK
  */
 struct rar_buf {
 	void *linear;

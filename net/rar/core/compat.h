@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The only place for differences between kernels (6.1 to 7.2), by feature:
- * HAVE_* come from the probes in Kbuild.
+ * Compatibility: the only place for differences between kernels (6.1 to 7.2).
+ * They are told by feature: HAVE_* come from the probes in Kbuild.
  */
 #ifndef _RAR_COMPAT_H
 #define _RAR_COMPAT_H
@@ -88,7 +88,7 @@ static inline void __user *rar_iter_addr(const struct iov_iter *iter)
 }
 #endif
 
-/* 6.3 says which devices take frames from others, and whether in pieces. */
+/* 6.3 says which devices take frames from others, and whether in fragments. */
 static inline bool rar_xdp_takes_frames(const struct net_device *dev, bool pieces)
 {
 #ifdef HAVE_XDP_FEATURES
@@ -120,8 +120,8 @@ static inline bool rar_has_btf(void)
 }
 
 /*
- * 6.5 sends spliced pages with a flag, several at once. Before that sendpage() hands over
- * one at a time, as memory of the kernel, and may say that it is not the last one.
+ * 6.5 splices several pages at once, with a flag. Before that sendpage() hands over one page
+ * at a time, as memory of the kernel, and may say that more pages follow.
  */
 #ifndef MSG_SPLICE_PAGES
 #define MSG_SPLICE_PAGES	0

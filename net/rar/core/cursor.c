@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A cursor: a way through a buffer or a packet, whatever pieces it lies in.
+ * Cursors: walk through a buffer or a packet, whatever pieces it lies in.
  */
 #include <linux/skbuff.h>
 #include <net/checksum.h>
@@ -11,7 +11,7 @@
 #include "core/cursor.h"
 #include "reduce/reduce.h"
 
-/* The same in the fragments of a packet; *@off is less than before if it is behind them. */
+/* Find a byte in the fragments of a packet; if it lies after them *@off is reduced. */
 static void *frags_span(const struct skb_shared_info *shinfo, u32 *off, u32 *len)
 {
 	const skb_frag_t *frag;
@@ -27,7 +27,7 @@ static void *frags_span(const struct skb_shared_info *shinfo, u32 *off, u32 *len
 	return NULL;
 }
 
-/* Where the byte at @off of a packet lies, and how many together with it. */
+/* Find the byte at @off of a packet, and how many bytes lie together from there on. */
 static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 {
 	u32 head = skb_headlen(skb);
@@ -41,7 +41,7 @@ static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 	addr = frags_span(skb_shinfo(skb), &off, len);
 	if (addr)
 		return addr;
-	/* What GRO has chained is no deeper than this. */
+	/* Packets that GRO has chained are no deeper than this. */
 	skb_walk_frags(skb, part) {
 		if (off < part->len)
 			return skb_span(part, off, len);
@@ -50,7 +50,7 @@ static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
 	return NULL;
 }
 
-/* And of a frame. */
+/* Find the byte at @off of a frame. */
 static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
 {
 	u32 head = xdp->data_end - xdp->data;
@@ -74,7 +74,7 @@ void rar_cursor_find(struct rar_cursor *cursor, u64 off)
 		cursor->addr = xdp_span(cursor->xdp, off, &cursor->len);
 }
 
-/* Copy a few bytes that may lie in pieces; they are all there. */
+/* Copy out a few bytes that may lie in pieces; the buffer or packet has them all. */
 void rar_cursor_read(struct rar_cursor *cursor, u64 off, void *to, u32 len)
 {
 	const void *from;
@@ -87,7 +87,7 @@ void rar_cursor_read(struct rar_cursor *cursor, u64 off, void *to, u32 len)
 	}
 }
 
-/* And back. */
+/* Copy in a few bytes. */
 void rar_cursor_write(struct rar_cursor *cursor, u64 off, const void *from, u32 len)
 {
 	void *to;
@@ -100,7 +100,7 @@ void rar_cursor_write(struct rar_cursor *cursor, u64 off, const void *from, u32 
 	}
 }
 
-/* The sum that the Internet's checksums are made of; @off counts as even. */
+/* The sum of bytes as Internet checksums use it; @off counts as even. */
 __wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *cursor, u64 off,
 		       u32 len)
 {
@@ -119,11 +119,11 @@ __wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *curs
 /**
  * rar_cursor_copy() - copy between a buffer and a packet
  * @ctx:      an open section
- * @to:       way through what is written to
- * @to_off:   where in it
- * @from:     way through what is read
- * @from_off: where in it
- * @len:      bytes, which both have
+ * @to:       cursor of the buffer or packet that is written to
+ * @to_off:   where to write, bytes
+ * @from:     cursor of the buffer or packet that is read
+ * @from_off: where to read, bytes
+ * @len:      bytes; both have them
  */
 void rar_cursor_copy(struct rar_reduce_ctx *ctx, struct rar_cursor *to,
 		     u64 to_off, struct rar_cursor *from, u64 from_off, u32 len)

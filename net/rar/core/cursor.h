@@ -10,18 +10,18 @@ struct sk_buff;
 struct xdp_buff;
 
 /*
- * struct rar_cursor - a way through a buffer or a packet, mostly from front to back
+ * struct rar_cursor - a walk through a buffer or a packet, mostly from front to back
  *
- * Set one of the first three, the rest to 0. What it leads through does not change
- * meanwhile.
+ * Set one of the first three fields, and the rest to 0. The buffer or packet does not
+ * change during the walk.
  *
- * @buf:  buffer, or
- * @skb:  packet, or
- * @xdp:  packet in a driver's receive path
- * @off:  what was found last: the place,
- * @len:  bytes from there on
- * @addr: and where they lie
- * @piece: of @buf, in which it was
+ * @buf:  the buffer, or
+ * @skb:  the packet, or
+ * @xdp:  the packet in a driver's receive path
+ * @off:  where the bytes found last begin
+ * @len:  how many of them lie together
+ * @addr: their address
+ * @piece: index of the piece of @buf that holds them
  */
 struct rar_cursor {
 	const struct rar_buf *buf;
@@ -36,12 +36,14 @@ struct rar_cursor {
 void rar_cursor_find(struct rar_cursor *cursor, u64 off);
 
 /**
- * rar_cursor_at() - where a byte lies
- * @cursor: a way
+ * rar_cursor_at() - find the address of a byte
+ * @cursor: cursor
  * @off:  the byte, less than the length of the buffer or packet
- * @len:  set to how many lie together from there on, at least 1
+ * @len:  set to how many bytes lie together from there on, at least 1
  *
- * Any context. Return: the address.
+ * Any context.
+ *
+ * Return: the address.
  */
 static inline void *rar_cursor_at(struct rar_cursor *cursor, u64 off, u32 *len)
 {

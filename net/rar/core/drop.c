@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Drops a packet, with its reason.
+ * Drops a packet and counts the reason.
  */
 #include "core/drop.h"
 #include "core/trace.h"
 #include "rar.h"
 
 /**
- * rar_drop() - drop a packet, with its reason
+ * rar_drop() - drop a packet and count the reason
  * @rn:     netns
  * @skb:    consumed
  * @reason: counter

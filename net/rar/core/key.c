@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The key that the members of a group may share: what proves in JOIN and JOIN_ACK that
- * its sender has it, and the epoch that only those with the key can derive. The key is
- * never sent. Nothing is encrypted, and packets of a running group carry no proof.
+ * The key that the members of a group may share, the proofs made with it, and epochs.
+ *
+ * A proof in JOIN and JOIN_ACK shows that its sender has the key. Only ranks with the key can
+ * derive the epoch. The key is never sent. Nothing is encrypted, and packets of a running
+ * group carry no proof.
  */
 #include "core/key.h"
 #include "rar.h"
 
-/* What is hashed; no padding between the fields. */
+/* The fields that are hashed, without padding between them. */
 struct key_input {
 	u64 group;
 	u64 nonce;
@@ -20,10 +22,10 @@ struct key_input {
 };
 
 /**
- * rar_key_proof() - what a sender with the key sends
+ * rar_key_proof() - the proof for a JOIN or JOIN_ACK
  * @m:   member
- * @claim: what it says about itself and the receiver; JOIN and JOIN_ACK differ in the
- *         direction, so neither can be used as the other
+ * @claim: what the sender says about itself and the receiver; JOIN and JOIN_ACK differ in the
+ *         direction, so one can never be used as the other
  *
  * Return: the proof; 0 without a key, never 0 with one.
  */
@@ -49,9 +51,9 @@ u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim)
 }
 
 /**
- * rar_key_epoch() - the epoch of a number that rank 0 has drawn
+ * rar_key_epoch() - the epoch that follows from the number rank 0 has drawn
  * @m:   member
- * @drawn: as it travels in PROPOSE and COMMIT
+ * @drawn: number as it travels in PROPOSE and COMMIT
  *
  * Return: the epoch; @drawn itself without a key.
  */
@@ -63,8 +65,8 @@ u64 rar_key_epoch(const struct rar_member *m, u64 drawn)
 }
 
 /*
- * What a JOIN is answered with. Anybody may ask, so it is no use from another
- * address than the asker's.
+ * The token that answers a JOIN. Any host may ask for it, so it is worthless from an
+ * address other than the asker's.
  */
 u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from)
 {
@@ -75,7 +77,7 @@ u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from)
 			    &m->join.key) ?: 1;
 }
 
-/* Is the token of a packet one that this member gave to its sender? */
+/* Did this member give the packet's token to its sender? */
 bool rar_key_is_token(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	u64 token = be64_to_cpu(pkt->h.token);

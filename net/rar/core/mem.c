@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of operations that are copied: limits, and who waits for some. Owns the memory
- * fields of namespaces, users and groups.
+ * Memory of copied operations: limits, and members that wait for memory. Owns the memory
+ * fields of namespaces, users and members.
  *
- * A namespace may hold net.rar.mem, the host max_mem. Operations behind another one of
- * their group may use half of either, so that they do not starve the first one of a group
- * that both need. Users who hold little may use an eighth more, so that one user cannot
- * starve the others.
+ * A namespace may hold net.rar.mem, and the host max_mem. An operation queued after another
+ * one of its group may use only half of either limit, so that such operations do not starve
+ * the first operation of a group that needs both. Users that hold little may use an eighth
+ * more, so that one user cannot starve the others.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -18,16 +18,16 @@
 #include "core/user.h"
 #include "rar.h"
 
-#define MEM_OP_COST	1024	/* bytes, of its structures */
-#define MEM_RESERVE	8	/* this part more is for users */
-#define MEM_FEW		64	/* who hold less than this part */
+#define MEM_OP_COST	1024	/* bytes, of an operation's structures */
+#define MEM_RESERVE	8	/* one part in this many is added for users */
+#define MEM_FEW		64	/* that hold less than one part in this many */
 #define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
-#define MEM_TAKE	HZ	/* for send() to come and take what it may have */
+#define MEM_TAKE	HZ	/* jiffies in which send() must take the memory it was offered */
 
 static DEFINE_SPINLOCK(mem_lock);	/* see rar.h; bottom halves off */
-static u64 mem_all;			/* of all namespaces */
-static LIST_HEAD(mem_waiting);		/* groups that want to be told */
-static unsigned long max_mem;		/* 0 = half of the machine's */
+static u64 mem_all;			/* bytes, over all namespaces */
+static LIST_HEAD(mem_waiting);		/* members to wake when there is memory */
+static unsigned long max_mem;		/* bytes; 0 = half of the machine's memory */
 
 static void mem_tell(struct work_struct *work);
 static DECLARE_WORK(mem_work, mem_tell);
@@ -51,15 +51,16 @@ static bool mem_fits(const struct rar_member *m, u64 bytes)
 	bool first = rar_member_is_first(m);
 
 	lockdep_assert_held(&mem_lock);
-	/* What is empty fits also when the limit was lowered. */
+	/* An operation alone fits even after the limit was lowered. */
 	return !bytes ||
 	       (mem_all + cost <= mem_limit(mem_cap(), held, first) &&
 		rn->mem + bytes <= mem_limit(READ_ONCE(rn->sysctl_mem), held, first));
 }
 
 /*
- * Does another rank wait for what this group finds no memory for? It holds none itself: a
- * process that reads nothing must not exceed its limits again and again.
+ * Does the group lack memory for an operation that another rank waits for? A member that
+ * holds memory itself does not count: a process that reads nothing must not exceed its
+ * limits again and again.
  */
 static bool mem_needed(const struct rar_member *m)
 {
@@ -67,23 +68,23 @@ static bool mem_needed(const struct rar_member *m)
 	       READ_ONCE(m->straggler.wanted) > READ_ONCE(m->op_next);
 }
 
-/* Does it hold memory that others wait for, or come before them? */
+/* Does it hold memory that others wait for, or does it come before them? */
 static bool mem_competes(const struct rar_member *m)
 {
 	if (!rar_member_runs(m))
 		return false;
 	if (!rar_member_is_first(m))
 		return true;
-	/* A send() that does not come back keeps nobody waiting. */
+	/* A send() that does not come back keeps no member waiting. */
 	return mem_needed(m) && !(m->want_told &&
 				  time_after(jiffies, m->want_told + MEM_TAKE));
 }
 
 /*
- * Is it this group's turn to exceed net.rar.mem? Otherwise two hosts could each have
- * given all of it to an operation for which the other one has none left. Of all groups
- * that are not at their end the one with the lowest epoch is in turn at every host, so
- * it ends; and then the next one. All members of a group know the same epoch.
+ * May this group exceed net.rar.mem now? The members of a group all know its epoch. At every
+ * host the group with the lowest epoch that has not ended has its turn, so it ends, and then
+ * the next group has its turn. Without turns two hosts could each give all of net.rar.mem to
+ * an operation for which the other host has none left.
  */
 static bool mem_in_turn(const struct rar_member *m)
 {
@@ -98,7 +99,7 @@ static bool mem_in_turn(const struct rar_member *m)
 	return true;
 }
 
-/* As mem_fits(); in its turn a group is limited by the host only, and has its reserve. */
+/* Like mem_fits(), but in its turn a group is limited by the host only, with its reserve. */
 static bool mem_may(const struct rar_member *m, u64 bytes)
 {
 	u64 cap = mem_cap();
@@ -108,7 +109,7 @@ static bool mem_may(const struct rar_member *m, u64 bytes)
 		mem_all + bytes + MEM_OP_COST <= cap + cap / MEM_RESERVE);
 }
 
-/* It holds memory, or wants some; on the list until it ends. */
+/* List a member that holds memory or wants some; it stays on the list until it ends. */
 static void mem_list(struct rar_member *m)
 {
 	lockdep_assert_held(&mem_lock);
@@ -117,9 +118,11 @@ static void mem_list(struct rar_member *m)
 }
 
 /**
- * rar_mem_too_long() - will there never be enough for an operation?
+ * rar_mem_too_long() - will there never be enough memory for an operation?
  * @rn:    netns
- * @bytes: of the tensor
+ * @bytes: length of the tensor
+ *
+ * Return: true if the operation exceeds the limits even when it is alone.
  */
 bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
 {
@@ -129,9 +132,11 @@ bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
 /**
  * rar_mem_charge() - take memory for an operation
  * @m:   member
- * @bytes: of the tensor
+ * @bytes: length of the tensor
  *
- * Process context. Return: false if there is too little at the moment.
+ * Process context.
+ *
+ * Return: false if there is too little at the moment.
  */
 bool rar_mem_charge(struct rar_member *m, u64 bytes)
 {
@@ -150,12 +155,12 @@ bool rar_mem_charge(struct rar_member *m, u64 bytes)
 }
 
 /**
- * rar_mem_uncharge() - the memory of an operation is free again
+ * rar_mem_uncharge() - give back the memory of an operation
  * @rn:    netns; it may end as soon as nothing of it is charged
- * @user:  who was charged
- * @bytes: of the tensor
+ * @user:  user that was charged
+ * @bytes: length of the tensor
  *
- * Any context. Those who wait for memory are told, soon.
+ * Any context. Members that wait for memory are woken, soon.
  */
 void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes)
 {
@@ -179,9 +184,9 @@ void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes)
 /* -- waiting ------------------------------------------------------------- */
 
 /**
- * rar_mem_want() - what does send() lack?
+ * rar_mem_want() - note how much memory send() lacks
  * @m:   member, send_lock held
- * @bytes: of the tensor, for which there was too little; 0 = nothing
+ * @bytes: length of the tensor for which there was too little; 0 = it lacks nothing
  */
 void rar_mem_want(struct rar_member *m, u64 bytes)
 {
@@ -203,11 +208,12 @@ void rar_mem_want(struct rar_member *m, u64 bytes)
 }
 
 /**
- * rar_mem_room() - is there enough by now?
+ * rar_mem_room() - is there enough memory by now?
  * @m: member
  *
- * Any context. Return: true also if it wants nothing, or more than is allowed. If false
- * its socket is woken when there is enough.
+ * Any context. If there is not, the member's socket is woken when there is.
+ *
+ * Return: true also if the member wants nothing, or more than is allowed.
  */
 bool rar_mem_room(struct rar_member *m)
 {
@@ -223,7 +229,7 @@ bool rar_mem_room(struct rar_member *m)
 	return room;
 }
 
-/* Who waits and finds enough by now? Off the list, and referenced. */
+/* The next waiting member that finds enough memory: off the list, and referenced. */
 static struct rar_member *mem_next(struct list_head *ask)
 {
 	struct rar_member *m;
@@ -258,7 +264,7 @@ static void mem_tell(struct work_struct *work)
 	spin_unlock_bh(&mem_lock);
 }
 
-/* Has it waited too long? Return: 0, or the errno that ends the group. */
+/* Has it waited too long? Returns 0, or the errno that ends the group. */
 static int mem_overdue(const struct rar_member *m)
 {
 	unsigned long waited = jiffies - m->want_since;
@@ -266,18 +272,20 @@ static int mem_overdue(const struct rar_member *m)
 
 	if (limit && READ_ONCE(m->want_sleeps) && waited > msecs_to_jiffies(limit))
 		return -ETIMEDOUT;
-	/* In its turn for so long: it is the host that has no more. */
+	/* It had its turn for so long that the host must have no more memory. */
 	if (jiffies - m->want_turn > msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms)))
 		return -ENOBUFS;
 	return 0;
 }
 
 /**
- * rar_mem_tick() - look after a group whose send() lacks memory
+ * rar_mem_tick() - look after a member whose send() lacks memory
  * @m: member that runs
  *
- * Timer. Return: true if so, look again in RAR_MEM_TICK; or the errno that ends the
- * group.
+ * Timer.
+ *
+ * Return: true if send() lacks memory, and the caller looks again in RAR_MEM_TICK; the errno
+ * that ends the group; or 0.
  */
 int rar_mem_tick(struct rar_member *m)
 {
@@ -287,7 +295,7 @@ int rar_mem_tick(struct rar_member *m)
 	if (!READ_ONCE(m->wanted))
 		return false;
 	spin_lock_bh(&mem_lock);
-	/* Behind another operation of its group it is that which is waited for. */
+	/* After another operation of its group, that operation is the one waited for. */
 	if (!rar_member_is_first(m))
 		m->want_since = jiffies;
 	if (!mem_in_turn(m))
@@ -303,7 +311,7 @@ int rar_mem_tick(struct rar_member *m)
 	return err ?: true;
 }
 
-/* A limit was changed. */
+/* A limit was changed: wake the members that wait. */
 void rar_mem_changed(void)
 {
 	schedule_work(&mem_work);
@@ -327,7 +335,7 @@ MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: half
 
 /* -- begin and end ------------------------------------------------------- */
 
-/* The group ends. */
+/* The member ends. */
 void rar_mem_forget(struct rar_member *m)
 {
 	rar_mem_want(m, 0);
@@ -336,7 +344,7 @@ void rar_mem_forget(struct rar_member *m)
 	spin_unlock_bh(&mem_lock);
 }
 
-/* No group of the namespace is left: wait until its memory is free. */
+/* No member of the namespace is left: wait until its memory is free. */
 void rar_mem_net_exit(struct rar_net *rn)
 {
 	wait_var_event(&rn->mem, !READ_ONCE(rn->mem));

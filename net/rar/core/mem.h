@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory of operations that are copied: limits, and who waits for some. */
+/* Limits of the memory that copied operations use, and the members that wait for some. */
 #ifndef _RAR_MEM_H
 #define _RAR_MEM_H
 

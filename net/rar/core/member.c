@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups: lookup, state, memory, the timer, operations. Owns struct rar_member.
+ * Members: names, lookup, references, state. Owns struct rar_member.
  */
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -27,7 +27,7 @@ u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir)
 	return m->rank ? m->rank - 1 : m->size - 1;
 }
 
-/* How often a member lets its neighbours hear something, ms. */
+/* The interval at which a member lets its neighbours hear it, ms. */
 u32 rar_member_keepalive_ms(const struct rar_member *m)
 {
 	return clamp(READ_ONCE(m->rn->sysctl_dead_ms) / 5, 10, 1000);
@@ -52,7 +52,7 @@ static const u8 legal_from[RAR_S_NR] = {
 };
 
 /**
- * rar_member_set_state() - the one place that changes the state
+ * rar_member_set_state() - change the state; nothing else changes it
  * @m: member, @m->lock held
  * @to:  new state
  */
@@ -61,15 +61,15 @@ void rar_member_set_state(struct rar_member *m, enum rar_state to)
 	lockdep_assert_held(&m->lock);
 	WARN_ON_ONCE(!(legal_from[to] & BIT(m->state)));
 	trace_rar_state(m, m->state, to);
-	/* Pairs with the acquire in the receive path: what belongs to the
-	 * state is seen with it.
+	/* Pairs with the acquire in the receive path: a reader of the state also
+	 * sees the fields written before it.
 	 */
 	smp_store_release(&m->state, to);
 }
 
 /* -- lookup -------------------------------------------------------------- */
 
-/* The first fields of a name lie side by side in struct rar_member. */
+/* A name: the first fields lie in this order in struct rar_member. */
 struct member_name {
 	u64 id;
 	u32 rank;
@@ -92,7 +92,7 @@ static const struct rhashtable_params by_id = {
 	.automatic_shrinking = true,
 };
 
-/* All members of a name. RCU read side. */
+/* All members with this name. RCU read side. */
 static struct rhlist_head *member_named(struct rar_net *rn, u64 id, u32 rank)
 {
 	const struct member_name name = { id, rank };
@@ -107,9 +107,10 @@ static struct rhlist_head *member_named(struct rar_net *rn, u64 id, u32 rank)
  * @rank:  destination rank
  * @token: epoch or nonce of the packet
  *
- * A member that left may still answer for its epoch beside the one that took
- * its place, so the token decides first. Context: RCU read side. Return: the
- * member, without a reference, or NULL. The caller compares the token.
+ * A member that left may still answer for its epoch beside the member that replaced it,
+ * so the token decides first. The caller compares the token. RCU read side.
+ *
+ * Return: the member, without a reference, or NULL.
  */
 struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token)
@@ -130,13 +131,15 @@ struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 }
 
 /**
- * rar_member_sender() - which member has sent a packet that is quoted?
+ * rar_member_sender() - find the member that sent a quoted packet
  * @rn:    netns
  * @id:    group id
  * @rank:  source rank of the quoted packet
- * @token: its epoch, or in a JOIN the nonce
+ * @token: epoch of the quoted packet, or the nonce of a JOIN
  *
- * Context: RCU read side. Return: the member, or NULL if none has sent that.
+ * RCU read side.
+ *
+ * Return: the member, without a reference, or NULL if no member sent it.
  */
 struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token)
@@ -150,13 +153,13 @@ struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 	return m;
 }
 
-/* A failed member holds its socket, but no name any more. */
+/* A failed member has its socket, but no longer its name. */
 static bool holds_name(const struct rar_member *m)
 {
 	return READ_ONCE(m->sk) && READ_ONCE(m->state) != RAR_S_FAILED;
 }
 
-/* Is the name of @new free, and the group not another user's? */
+/* Is the name of @new free, and does its group belong to no other user? */
 static int name_free(struct rar_net *rn, const struct rar_member *new)
 {
 	const struct rar_member *m;
@@ -164,7 +167,7 @@ static int name_free(struct rar_net *rn, const struct rar_member *new)
 	int err = 0;
 
 	rcu_read_lock();
-	/* All who hold a name of a group are one user's. */
+	/* One user owns all members that hold a name of a group. */
 	rhl_for_each_entry_rcu(m, pos, rhltable_lookup(&rn->ids, &new->id, by_id), id_node)
 		if (holds_name(m)) {
 			err = uid_eq(m->uid, new->uid) ? 0 : -EACCES;
@@ -177,7 +180,7 @@ static int name_free(struct rar_net *rn, const struct rar_member *new)
 	return err;
 }
 
-/* Into all tables: it can be found. */
+/* Put a member into all tables, so that it can be found. */
 static int member_insert(struct rar_net *rn, struct rar_member *m)
 {
 	if (rhltable_insert(&rn->members, &m->node, by_name))
@@ -186,7 +189,7 @@ static int member_insert(struct rar_net *rn, struct rar_member *m)
 		rhltable_remove(&rn->members, &m->node, by_name);
 		return -ENOBUFS;
 	}
-	/* The place is there: no memory is needed. */
+	/* The entry is reserved, so no memory is needed. */
 	xa_store_bh(&rn->all, m->index, m, GFP_ATOMIC);
 	return 0;
 }
@@ -198,7 +201,7 @@ static void member_remove(struct rar_net *rn, struct rar_member *m)
 	xa_erase_bh(&rn->all, m->index);
 }
 
-/* @old, if it counts for the same user, makes room for @m. */
+/* Name @m. If @old counts for the same user it makes room for @m. */
 static int member_hash(struct rar_net *rn, struct rar_member *m, struct rar_member *old)
 {
 	bool again = old && old->counted && old->user == m->user;
@@ -234,9 +237,11 @@ static int member_hash(struct rar_net *rn, struct rar_member *m, struct rar_memb
  * @m: from rar_life_alloc()
  * @old: the failed member of the same socket, or NULL
  *
- * Process context. Return: 0, -EADDRINUSE if the rank is taken in this netns, -EACCES
- * if the group belongs to another user, -ENOSPC beyond net.rar.max_groups or the limit
- * of the host, -ENOBUFS without memory.
+ * Process context.
+ *
+ * Return: 0; -EADDRINUSE if the rank is taken in this netns; -EACCES if the group belongs
+ * to another user; -ENOSPC beyond net.rar.max_members or the limit of the host; -ENOBUFS
+ * without memory.
  */
 int rar_member_hash(struct rar_member *m, struct rar_member *old)
 {
@@ -253,19 +258,19 @@ int rar_member_hash(struct rar_member *m, struct rar_member *old)
 	return err;
 }
 
-/* An orphan counts as a user of the module, as a socket does, until it ends. */
+/* Hold the module: until it ends, an orphan uses it as a socket does. */
 void rar_member_hold_module(struct rar_member *m)
 {
-	/* The socket that is being closed has a reference. */
+	/* The socket that is being closed holds a reference already. */
 	__module_get(THIS_MODULE);
 	m->holds_module = true;
 }
 
 /**
- * rar_member_unhash() - no packet finds the member any more
+ * rar_member_unhash() - let no packet find the member any more
  * @m: member
  *
- * Return: true once; the caller drops the table's reference.
+ * Return: true on the first call; the caller drops the table's reference.
  */
 bool rar_member_unhash(struct rar_member *m)
 {
@@ -280,7 +285,7 @@ bool rar_member_unhash(struct rar_member *m)
 	return was;
 }
 
-/* Nobody needs the member any more. Timer, or the last reference is gone. */
+/* Let go of the module: nobody needs the member any more. Timer, or last put. */
 void rar_member_let_go(struct rar_member *m)
 {
 	if (!m->holds_module)
@@ -289,7 +294,7 @@ void rar_member_let_go(struct rar_member *m)
 	module_put(THIS_MODULE);
 }
 
-/* Any context. The last reference frees the group, later, in a work item. */
+/* Drop a reference. The last put frees the member later, in a work item. Any context. */
 void rar_member_put(struct rar_member *m)
 {
 	if (refcount_dec_and_test(&m->ref))
@@ -297,21 +302,21 @@ void rar_member_put(struct rar_member *m)
 }
 
 /**
- * rar_member_kick() - let the timer look at the group at @when or earlier
+ * rar_member_kick() - let the member's timer run at @when or earlier
  * @m:  member, RCU read side or a reference held
  * @when: jiffies
  */
 void rar_member_kick(struct rar_member *m, unsigned long when)
 {
-	/* What the handler shall see was stored before; it may run now. */
+	/* The handler may run now; it must see what was stored before. */
 	smp_mb();
-	/* It looks at everything, so an earlier one will do. */
+	/* The handler looks at everything, so an earlier run is enough. */
 	if (timer_pending(&m->timer) &&
 	    time_before_eq(READ_ONCE(m->timer.expires), when))
 		return;
 	if (READ_ONCE(m->dead) || !refcount_inc_not_zero(&m->ref))
 		return;
-	/* An armed timer has its own reference already. */
+	/* A timer that is armed already has its own reference. */
 	if (timer_reduce(&m->timer, when))
 		rar_member_put(m);
 	/* Pairs with rar_life_end(): one of the two sees the other. */
@@ -320,7 +325,7 @@ void rar_member_kick(struct rar_member *m, unsigned long when)
 		rar_member_put(m);
 }
 
-/* Let the work item look at the group. Any context. */
+/* Let the member's work item run. Any context. */
 void rar_member_schedule(struct rar_member *m)
 {
 	if (READ_ONCE(m->dead) || !refcount_inc_not_zero(&m->ref))
@@ -329,13 +334,13 @@ void rar_member_schedule(struct rar_member *m)
 		rar_member_put(m);
 }
 
-/* A valid packet came from the neighbour. */
+/* Note that a valid packet came from the neighbour in @dir. */
 void rar_member_hear(struct rar_member *m, enum rar_dir dir)
 {
 	WRITE_ONCE(m->heard[dir], jiffies);
 }
 
-/* Wake everybody who waits for anything on the socket. */
+/* Wake every thread that waits for anything on the socket. */
 void rar_member_wake(struct rar_member *m)
 {
 	struct sock *sk;
@@ -368,7 +373,7 @@ int rar_member_net_init(struct rar_net *rn)
 	return err;
 }
 
-/* No packet comes any more. */
+/* Free the tables, when no packet comes any more. */
 void rar_member_net_free(struct rar_net *rn)
 {
 	rhltable_destroy(&rn->ids);
@@ -382,15 +387,16 @@ void rar_member_net_free(struct rar_net *rn)
  * @rn:    netns
  * @index: 0 at first, then as this function has set it
  *
- * RCU read side. Members that come or go meanwhile may be left out. Return: the next
- * member, or NULL.
+ * RCU read side. Members that come or go meanwhile may be left out.
+ *
+ * Return: the next member, or NULL.
  */
 struct rar_member *rar_member_after(struct rar_net *rn, unsigned long *index)
 {
 	return xa_find_after(&rn->all, index, ULONG_MAX, XA_PRESENT);
 }
 
-/* The same with a reference. */
+/* Like rar_member_after(), but returns the member with a reference. */
 struct rar_member *rar_member_get_after(struct rar_net *rn, unsigned long *index)
 {
 	struct rar_member *m;
@@ -417,9 +423,9 @@ void rar_member_exit(void)
 }
 
 /**
- * rar_member_leave() - start to tell both neighbours that this rank posts nothing more
+ * rar_member_leave() - begin to tell both neighbours that this rank posts nothing more
  * @m: member, @m->lock held
- * @why: RAR_R_LEFT, or RAR_R_DIED if its process is at its end
+ * @why: RAR_R_LEFT, or RAR_R_DIED if its process exits
  */
 void rar_member_leave(struct rar_member *m, enum rar_reason why)
 {
@@ -439,7 +445,7 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
 }
 
 /**
- * rar_member_run() - the epoch is committed
+ * rar_member_run() - enter RUN when the epoch is committed
  * @m: member in READY, or JOINING when it is alone; @m->lock held
  */
 void rar_member_run(struct rar_member *m)

@@ -25,7 +25,7 @@ struct rar_net;
 	X(TxRetrans)	/* chunks sent again */				\
 	X(TxForward)	/* chunks sent in the packet that brought them */ \
 	X(TxXdp)	/* of these, sent by XDP */			\
-	X(TxSpread)	/* own chunks sent by another processor */	\
+	X(TxSpread)	/* own chunks sent by another CPU */		\
 	X(TxAck)	/* acknowledgments sent */			\
 	X(TxCtl)	/* all other packets sent */			\
 	X(TxError)	/* packets the stack did not take */		\

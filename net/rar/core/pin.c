@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Operations in memory of the user: until when the kernel reads and writes it.
+ * Operations in memory of the user: until when the kernel reads and writes that memory.
  *
- * The list m->pinned has those whose pages are not given back. They are when recv()
- * says that the operation is done; when a call, or the exit of the owner, says that the
- * group failed; and before close() returns. From then on no user page is touched.
+ * The list m->pinned holds the operations whose pages are not given back yet. Pages are given
+ * back when recv() says that the operation is done, when a call or the owner's exit says that
+ * the group failed, and before close() returns. From then on no page of the user is touched.
  */
 #include "core/op.h"
 #include "core/pin.h"
 #include "rar.h"
 
 /**
- * rar_pin_posted() - an operation begins
+ * rar_pin_posted() - list a posted operation whose memory is the user's
  * @m: member, @m->lock held
  * @op:  operation
  */
@@ -31,7 +31,7 @@ static void give_back(struct rar_operation *op)
 }
 
 /**
- * rar_pin_done() - recv() delivers an operation
+ * rar_pin_done() - give back the pages of an operation that recv() delivers
  * @m: member
  * @op:  pinned and ready: nobody reads its memory
  *
@@ -49,7 +49,7 @@ void rar_pin_done(struct rar_member *m, struct rar_operation *op)
 		give_back(op);
 }
 
-/* One that the successor may still need, in the user's memory only; referenced. */
+/* An operation that the successor may still need and only the user has; referenced. */
 static struct rar_operation *find_needed(struct rar_member *m)
 {
 	struct rar_operation *op, *found = NULL;
@@ -66,11 +66,12 @@ static struct rar_operation *find_needed(struct rar_member *m)
 }
 
 /**
- * rar_pin_keep() - the successor is served from memory of the kernel from now on
+ * rar_pin_keep() - copy what the successor needs to memory of the kernel
  * @m: member, idle, and no operation can be posted any more
  *
- * Process context. The caller calls rar_pin_end(). Return: false if there is too little
- * memory: then the caller ends the group.
+ * Process context. The caller calls rar_pin_end().
+ *
+ * Return: false if there is too little memory; then the caller ends the group.
  */
 bool rar_pin_keep(struct rar_member *m)
 {
@@ -110,8 +111,8 @@ static bool none_pinned(struct rar_member *m)
  * rar_pin_end() - give back all memory of the user
  * @m: member that failed, or that rar_pin_keep() has prepared
  *
- * Process context. Whoever began to read or write the memory before did so in an RCU
- * read side critical section.
+ * Process context. A reader or writer that began before is in an RCU read side critical
+ * section.
  */
 void rar_pin_end(struct rar_member *m)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registered regions: memory of the user that is pinned once (RAR_REG) instead of
- * by each operation. An operation in it borrows its pages. Owns struct rar_region.
+ * Registered regions: memory of the user that is pinned once (RAR_REG) instead of by each
+ * operation. An operation in a region borrows its pages. Owns struct rar_region.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -10,14 +10,14 @@
 #include "core/buf.h"
 #include "core/region.h"
 
-#define REGION_MAX	1024	/* of a socket: each operation looks through them */
+#define REGION_MAX	1024	/* per socket; each operation looks through them */
 
 /*
  * struct rar_region - pinned memory
  * @node: in the list of its socket
- * @ref:  the list, and each piece of an operation that lies in it
- * @mm:   whose addresses they are; it may be gone, and is only compared
- * @addr: as that process sees it
+ * @ref:  one for the list, one per piece of an operation that lies in the region
+ * @mm:   the address space of @addr; it may be gone, and is only compared
+ * @addr: where that process sees the memory
  * @buf:  a single piece, which may be written to
  */
 struct rar_region {
@@ -43,10 +43,10 @@ static void region_free(struct rar_region *region)
 }
 
 /**
- * rar_region_put() - give back what rar_region_get() returned
+ * rar_region_put() - give back a reference from rar_region_get()
  * @region: region
  *
- * Process context: the last one unpins the pages.
+ * Process context: the last put unpins the pages.
  */
 void rar_region_put(struct rar_region *region)
 {
@@ -54,7 +54,7 @@ void rar_region_put(struct rar_region *region)
 		region_free(region);
 }
 
-/* Is a byte of both the same one of the caller's? */
+/* Is any byte of the region also one of the caller's @len bytes at @addr? */
 static bool overlaps(const struct rar_region *region, u64 addr, u64 len)
 {
 	return region->mm == current->mm && addr < region->addr + region->buf.len &&
@@ -78,12 +78,14 @@ static int region_insert(struct rar_regions *regions, struct rar_region *region)
 
 /**
  * rar_region_add() - pin memory of the caller until rar_region_del()
- * @regions: of the socket
- * @addr:    where it lies, as the user sees it
+ * @regions: regions of the socket
+ * @addr:    start, as the user sees it
  * @len:     bytes, not 0
  *
- * Process context. Return: 0; -EEXIST if part of it is registered; -ENOBUFS if there
- * are too many; or as rar_buf_pin().
+ * Process context.
+ *
+ * Return: 0; -EEXIST if part of it is registered; -ENOBUFS if there are too many regions; or
+ * as rar_buf_pin().
  */
 int rar_region_add(struct rar_regions *regions, u64 addr, u64 len)
 {
@@ -118,12 +120,13 @@ static void region_unlink(struct rar_regions *regions, struct rar_region *region
 
 /**
  * rar_region_del() - undo rar_region_add()
- * @regions: of the socket
+ * @regions: regions of the socket
  * @addr:    as in rar_region_add()
  * @len:     as in rar_region_add()
  *
- * Process context. What operations have borrowed stays pinned until they give it back.
- * Return: 0, or -ENOENT if there is no such region of the caller.
+ * Process context. Pages that operations have borrowed stay pinned until they are given back.
+ *
+ * Return: 0, or -ENOENT if the caller has no such region.
  */
 int rar_region_del(struct rar_regions *regions, u64 addr, u64 len)
 {
@@ -142,7 +145,7 @@ int rar_region_del(struct rar_regions *regions, u64 addr, u64 len)
 	return err;
 }
 
-/* The socket is closed. Process context. */
+/* Drop all regions of a socket that is closed. Process context. */
 void rar_region_flush(struct rar_regions *regions)
 {
 	struct rar_region *region, *next;
@@ -155,11 +158,13 @@ void rar_region_flush(struct rar_regions *regions)
 
 /**
  * rar_region_get() - find the region that memory of the caller lies in
- * @regions: of the socket
- * @addr:    as the user sees it
- * @len:     bytes, all of which must be in it
+ * @regions: regions of the socket
+ * @addr:    start, as the user sees it
+ * @len:     bytes, all of which must be in the region
  *
- * Process context. Return: the region with a reference, or NULL.
+ * Process context.
+ *
+ * Return: the region with a reference, or NULL.
  */
 struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len)
 {
@@ -182,7 +187,7 @@ struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len
 /**
  * rar_region_lend() - make a piece of a region's pages
  * @region: from rar_region_get(); the reference passes to the piece
- * @p:      to fill, its place in the tensor is set
+ * @p:      piece to fill; its place in the tensor is set
  * @addr:   as in rar_region_get()
  * @len:    as in rar_region_get()
  */

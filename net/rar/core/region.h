@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory of the user that is pinned once and used by many operations. */
+/* Registered regions: user memory that is pinned once and used by many operations. */
 #ifndef _RAR_REGION_H
 #define _RAR_REGION_H
 
@@ -10,10 +10,10 @@ struct rar_piece;
 struct rar_region;
 
 /*
- * struct rar_regions - those of a socket
- * @lock: protects all of it
+ * struct rar_regions - the regions of a socket
+ * @lock: protects this struct
  * @list: struct rar_region
- * @n:    how many
+ * @n:    entries of @list
  */
 struct rar_regions {
 	struct mutex lock;		/* of the list */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Starting again: what a process remembers of an epoch that failed, so that
- * the survivors can agree in the next join on the first operation to repeat.
+ * Resuming: a process remembers an epoch that failed, so that the survivors can agree in the
+ * next join on the first operation to repeat.
  *
- * An entry belongs to the process that owned the member and not to the socket:
- * a new socket will do as well. It lasts until the group runs again, the process has
- * exited, its user's entries are too many, or RESUME_LIFE is over: what ends by itself is
- * looked for every RESUME_LOOK.
+ * An entry belongs to the process that owned the member and not to the socket: a new socket
+ * may use it as well. It ends when the group runs again, when the process has exited, when
+ * its user has too many entries, or after RESUME_LIFE. A work item looks every RESUME_LOOK
+ * for entries that end without an event.
  */
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
@@ -20,12 +20,12 @@
 #define RESUME_MAX	1024		/* entries of a user in a netns */
 
 /*
- * struct rar_past - a failed member
- * @node:  rn->pasts, newest first, rn->past_lock
+ * struct rar_past - a failed epoch of a process
+ * @node:  in rn->pasts, newest first, rn->past_lock
  * @owner: the process, referenced
- * @epoch: that failed
- * @done:  its operations below this one were complete
- * @since: jiffies
+ * @epoch: the epoch that failed
+ * @done:  lowest operation of it that was not complete
+ * @since: when it failed, jiffies
  */
 struct rar_past {
 	struct list_head node;
@@ -43,7 +43,7 @@ static void past_free(struct rar_past *past)
 	kfree(past);
 }
 
-/* Drop what nobody can ask for, and the oldest of a user who has too many. */
+/* Drop entries that no process can ask for, and the oldest of a user that has too many. */
 static void past_trim(struct rar_net *rn, kuid_t uid)
 {
 	struct rar_past *past, *tmp;
@@ -83,7 +83,7 @@ static void past_work(struct work_struct *work)
  * @m:  member that was running, @m->lock held
  * @done: lowest operation that is not complete here
  *
- * Any context. Without memory it is forgotten, as if the process were new.
+ * Any context. Without memory there is no entry, as if the process were new.
  */
 void rar_resume_failed(struct rar_member *m, u64 done)
 {
@@ -109,7 +109,7 @@ void rar_resume_failed(struct rar_member *m, u64 done)
 }
 
 /**
- * rar_resume_find() - what does the calling process remember of a group?
+ * rar_resume_find() - find what the calling process remembers of a group
  * @m:  member that begins to join
  * @past: set to the last epoch that failed, 0 = none; and how far all members
  *        of this process came in it
@@ -137,9 +137,9 @@ void rar_resume_find(const struct rar_member *m, struct rar_resume *past)
 }
 
 /**
- * rar_resume_merge() - what members so far and this one have in common
- * @all: of the members so far
- * @own: of this one
+ * rar_resume_merge() - merge one member's failed epoch into that of all members so far
+ * @all: the failed epoch that the members so far have in common
+ * @own: the failed epoch that this member remembers
  */
 void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own)
 {
@@ -153,7 +153,7 @@ void rar_resume_merge(struct rar_resume *all, const struct rar_resume *own)
 		*all = (struct rar_resume) { .differ = true };
 }
 
-/* The group runs again: what its owner remembered has served. */
+/* Forget what the owner remembered, since the group runs again. */
 void rar_resume_forget(struct rar_member *m)
 {
 	struct rar_past *past, *tmp;

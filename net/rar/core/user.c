@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Users: what each of them holds on this host, in all namespaces together, and how much
- * all of them may hold. Owns struct rar_user.
+ * Users: what each user holds on this host, over all namespaces, and the limits of that.
+ * Owns struct rar_user.
  *
- * Limits of a namespace (net.rar.*) can be set by its owner, who may be anybody. The
- * limits of the host are module parameters. Every limit leaves something to users who
+ * The owner of a namespace sets its limits (net.rar.*), and any user may own one. The
+ * limits of the host are module parameters. Every limit leaves something to users that
  * hold little.
  */
 #include <linux/cred.h>
@@ -18,9 +18,9 @@
 #include "core/user.h"
 #include "rar.h"
 
-#define USER_MEMBER_COST	(64 << 10)	/* bytes, with its operations */
-#define USER_MEMBERS_SHIFT	3		/* an eighth of the memory */
-#define USER_MEMBERS_MIN	4096U		/* so many are allowed on any machine */
+#define USER_MEMBER_COST	(64 << 10)	/* bytes of a member with its operations */
+#define USER_MEMBERS_SHIFT	3		/* members may hold an eighth of the memory */
+#define USER_MEMBERS_MIN	4096U		/* members allowed on any machine */
 #define USER_ORPHAN_SHIFT	4		/* a user's orphans: a sixteenth of the memory */
 #define USER_SETTLE		HZ		/* jiffies: several grace periods */
 
@@ -33,13 +33,14 @@ module_param(orphan_mem, ulong, 0644);
 MODULE_PARM_DESC(orphan_mem, "bytes of operations of a user's closed members that others need; 0: by memory");
 
 static DEFINE_HASHTABLE(users, 8);
-static DEFINE_SPINLOCK(user_lock);	/* of @users; bottom halves off */
+static DEFINE_SPINLOCK(user_lock);	/* protects @users; bottom halves off */
 static atomic_t all_members;
 static atomic_t all_alive;
 
 /*
- * Whoever makes a user namespace can make any number of users in it: what they hold
- * counts as its maker's, unless that is root, who makes them for others.
+ * The user that is charged. The maker of a user namespace can make any number of users in
+ * it, so what they hold counts as the maker's. An exception is root, who makes namespaces
+ * for others.
  */
 static kuid_t user_of(const struct cred *cred)
 {
@@ -75,9 +76,11 @@ static struct rar_user *user_new(kuid_t uid)
 }
 
 /**
- * rar_user_get() - the calling user
+ * rar_user_get() - find the calling user
  *
- * Process context. Return: the user with a reference, or NULL without memory.
+ * Process context.
+ *
+ * Return: the user with a reference, or NULL without memory.
  */
 struct rar_user *rar_user_get(void)
 {
@@ -97,7 +100,7 @@ struct rar_user *rar_user_get(void)
 	return user;
 }
 
-/* Any context. */
+/* Drop a reference. Any context. */
 void rar_user_put(struct rar_user *user)
 {
 	bool last;
@@ -112,9 +115,11 @@ void rar_user_put(struct rar_user *user)
 }
 
 /**
- * rar_user_settle() - wait until what the calling user has given up is free
+ * rar_user_settle() - wait until the memory that the calling user gave up is free
  *
- * Process context. Return: true if there was something: try again.
+ * Process context.
+ *
+ * Return: true if there was such memory, so that the caller may try again.
  */
 bool rar_user_settle(void)
 {
@@ -134,22 +139,24 @@ bool rar_user_settle(void)
 	return true;
 }
 
-/* One of those operations is freed. Any context. */
+/* An operation that was counted in @freeing is freed. Any context. */
 void rar_user_freed(struct rar_user *user)
 {
-	/* A full barrier: its memory was given back before. */
+	/* A full barrier: the operation's memory was given back before. */
 	if (atomic_dec_and_test(&user->freeing))
 		wake_up_var(&user->freeing);
 }
 
 /**
- * rar_user_may_bind() - is there room for one more member?
- * @user:  whose it is
- * @bound: members with a socket there
- * @alive: members there
- * @max:   how many with a socket are allowed there
+ * rar_user_may_bind() - is there room for another member?
+ * @user:  the user it belongs to
+ * @bound: members with a socket in the namespace or on the host
+ * @alive: all members there
+ * @max:   members with a socket that are allowed there
  *
- * The last eighth is for users who have few. Return: true if so.
+ * The last eighth is for users that have few members.
+ *
+ * Return: true if there is room.
  */
 bool rar_user_may_bind(const struct rar_user *user, u32 bound, u32 alive, u32 max)
 {
@@ -172,11 +179,13 @@ static u32 members_max(void)
 }
 
 /**
- * rar_user_bind() - a member gets its name
- * @user:  whose it is
- * @again: it takes the place of another one of this user, which was counted
+ * rar_user_bind() - count a member that gets its name
+ * @user:  the user it belongs to
+ * @again: it replaces a member of this user that was counted
  *
- * Any context. Return: 0, or -ENOSPC beyond the limit of the host.
+ * Any context.
+ *
+ * Return: 0, or -ENOSPC beyond the limit of the host.
  */
 int rar_user_bind(struct rar_user *user, bool again)
 {
@@ -194,14 +203,14 @@ int rar_user_bind(struct rar_user *user, bool again)
 	return 0;
 }
 
-/* The opposite. */
+/* Undo rar_user_bind(). */
 void rar_user_unbind(struct rar_user *user)
 {
 	atomic_dec(&user->members);
 	atomic_dec(&all_members);
 }
 
-/* A member begins or ends to exist. */
+/* Count members that begin (@n = 1) or cease (-1) to exist. */
 void rar_user_alive(struct rar_user *user, int n)
 {
 	atomic_add(n, &user->alive);
@@ -210,11 +219,13 @@ void rar_user_alive(struct rar_user *user, int n)
 
 /**
  * rar_user_orphan() - may a closed member go on serving its neighbours?
- * @user:  whose it is
- * @bytes: of its operations
+ * @user:  the user it belongs to
+ * @bytes: bytes of its operations
  *
- * One may, however much it holds; then the limit decides. Return: true if so, and they
+ * A user's first orphan may, however much it holds; after that the limit decides. The bytes
  * are counted until rar_user_orphan_end().
+ *
+ * Return: true if it may.
  */
 bool rar_user_orphan(struct rar_user *user, u64 bytes)
 {
@@ -227,7 +238,7 @@ bool rar_user_orphan(struct rar_user *user, u64 bytes)
 	return true;
 }
 
-/* The opposite. */
+/* Undo rar_user_orphan(). */
 void rar_user_orphan_end(struct rar_user *user, u64 bytes)
 {
 	atomic64_sub(bytes, &user->orphan);

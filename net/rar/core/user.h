@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Users: what each of them holds on this host, in all namespaces together. */
+/* What each user holds on this host, over all namespaces. */
 #ifndef _RAR_USER_H
 #define _RAR_USER_H
 
@@ -8,13 +8,13 @@
 #include <linux/types.h>
 #include <linux/uidgid.h>
 
-#define RAR_USER_FEW	16	/* members of a user who has not many */
-#define RAR_TOMBSTONES	4	/* members without a socket count as one with */
+#define RAR_USER_FEW	16	/* a user with this many members has few */
+#define RAR_TOMBSTONES	4	/* members without a socket that count as one with a socket */
 
 /*
  * struct rar_user - a user of this host
  * @node:	in the hash of users, user_lock
- * @ref:	each member and each operation
+ * @ref:	one per member and per operation
  * @uid:	see user_of()
  * @members:	members with a socket
  * @alive:	members not yet freed
