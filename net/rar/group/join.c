@@ -6,13 +6,13 @@
  *	i <- i+1   JOIN_ACK(nonce i+1)
  *	i -> i+1   JOIN echoing nonce i+1   now i+1 knows i's address is real
  *
- * Whom a member believes: its successor, whose address the user gave, and a predecessor
- * whose address the user gave too (RAR_PREV_ADDR) or that proves to have the key (RAR_KEY).
- * Anybody else who claims the predecessor's rank is a stranger: it may have the place as
- * long as it lives, but what it says or wants ends nobody's join.
+ * A member believes its successor, whose address the user gave. It believes a predecessor
+ * whose address the user gave, too (RAR_PREV_ADDR), or that proves to have the key (RAR_KEY).
+ * Any other sender that claims the predecessor's rank is a stranger: it may have the place
+ * as long as it lives, but nothing it says ends a member's join.
  *
- * JOIN is padded to the packet size it proposes, so that an answer proves
- * the path. When rank 0 has both neighbours the table goes round; see table.c.
+ * JOIN is padded to the packet size it proposes, so that an answer proves that the path
+ * carries this size. When rank 0 has both neighbours the table goes round; see table.c.
  */
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -33,11 +33,11 @@
 #include "tx/route.h"
 #include "tx/sender.h"
 
-#define JOIN_SMALL_EVERY	4	/* tries; the rest is padded */
+#define JOIN_SMALL_EVERY	4	/* one JOIN in so many is not padded */
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
-#define JOIN_FRESH		4	/* tries without answer before a nonce is stale */
-#define JOIN_MTU_FULL		10	/* padded tries without answer, while ... */
-#define JOIN_MTU_SMALL		3	/* unpadded ones had one: they do not pass */
+#define JOIN_FRESH		4	/* JOINs without an answer before a nonce is stale */
+#define JOIN_MTU_FULL		10	/* padded JOINs without an answer, while ... */
+#define JOIN_MTU_SMALL		3	/* this many unpadded ones had one: the path is too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
@@ -51,7 +51,7 @@ static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 
 /* -- whom to believe ------------------------------------------------------ */
 
-/* Of a JOIN that was received, and of the JOIN_ACK that answers it. */
+/* The proof in a received JOIN, and in the JOIN_ACK that answers it. */
 static u64 proof_of_prev(const struct rar_member *m, const struct rar_pkt *pkt,
 			 const struct rar_join_hdr *jh)
 {
@@ -77,7 +77,7 @@ static u64 proof_to_prev(const struct rar_member *m, const struct rar_pkt *pkt,
 	return rar_key_proof(m, &c);
 }
 
-/* Of a JOIN that is sent, and of the JOIN_ACK that answers it. */
+/* The proof in a JOIN that is sent, and in the JOIN_ACK that answers it. */
 static u64 proof_to_next(const struct rar_member *m, u64 echo)
 {
 	const struct rar_path *path = &m->path[RAR_NEXT];
@@ -117,8 +117,8 @@ static bool is_believed(const struct rar_member *m, u32 rank)
 }
 
 /*
- * Why is this not the predecessor, whatever else it says? Its JOIN echoes our nonce. The
- * proof covers the size that it claims: what it proves may still be a disagreement.
+ * Why the sender is not the predecessor, or RAR_R_NONE. Its JOIN echoes our nonce. The proof
+ * covers the size that it claims, so a proven sender may still disagree about the size.
  */
 static enum rar_reason why_stranger(const struct rar_member *m,
 				    const struct rar_pkt *pkt,
@@ -146,7 +146,7 @@ static void send_join(struct rar_member *m)
 	};
 	bool small = !j->ok[RAR_NEXT] &&
 		     j->tries % JOIN_SMALL_EVERY == JOIN_SMALL_EVERY - 1;
-	/* Who does not answer may be another one by now, with a new nonce. */
+	/* A successor that does not answer may have been replaced, with a new nonce. */
 	u64 token = j->unanswered++ < JOIN_FRESH ? j->peer_nonce[RAR_NEXT] : 0;
 	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
 
@@ -174,13 +174,13 @@ static void reject(struct rar_member *m, const struct rar_pkt *pkt,
 			 be64_to_cpu(jh->nonce));
 }
 
-/* Nobody can join any more, whoever comes. */
+/* Does this error let no rank join any more? */
 static bool ends_all_joins(const struct rar_error *err)
 {
 	return err->err == EBADMSG || err->err == EACCES || err->reason == RAR_R_MTU;
 }
 
-/* This join failed for a reason that ends all joins: a late one hears it as well. */
+/* This join failed for a reason that ends all joins: tell a sender that comes late. */
 static void reject_like_others(struct rar_member *m,
 			       const struct rar_pkt *pkt,
 			       const struct rar_join_hdr *jh)
@@ -212,7 +212,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 			 be64_to_cpu(jh->nonce));
 }
 
-/* The predecessor's address is real: it echoed our nonce in a full packet. */
+/* Take the predecessor, whose address is real: it echoed our nonce in a full packet. */
 static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
@@ -254,8 +254,8 @@ static bool prev_at(const struct rar_member *m, const struct rar_pkt *pkt,
 }
 
 /*
- * Does another process, elsewhere, claim the rank of a predecessor that is
- * still alive? At the same address and port it can only be its successor.
+ * Does another process at another address claim the rank of a predecessor that is still
+ * alive? At the address and port of the predecessor it can only be its replacement.
  */
 static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
 		      const struct rar_join_hdr *jh)
@@ -268,7 +268,7 @@ static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
 	       !prev_at(m, pkt, jh);
 }
 
-/* Refuse the sender of a JOIN for what is between it and us. */
+/* Refuse the sender of a JOIN, with the reason that lies between it and this rank. */
 static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 		   const struct rar_join_hdr *jh, int err,
 		   enum rar_reason why)
@@ -278,7 +278,7 @@ static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 		.reason = why,
 		.rank = be16_to_cpu(pkt->h.src),
 		.other = m->rank,
-		/* Who holds the place is the predecessor, and no stranger. */
+		/* The process that holds the place is the predecessor, and no stranger. */
 		.op_seq = READ_ONCE(m->state) >= RAR_S_RUN || prev_is_named(m),
 	};
 
@@ -286,7 +286,7 @@ static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 	reject(m, pkt, jh, &e);
 }
 
-/* In what do the predecessor and we disagree? If no two neighbours do, nobody does. */
+/* What the predecessor and we disagree in. If no two neighbours disagree, no ranks do. */
 static enum rar_reason join_differs(const struct rar_member *m,
 				    const struct rar_join_hdr *jh)
 {
@@ -298,8 +298,8 @@ static enum rar_reason join_differs(const struct rar_member *m,
 }
 
 /*
- * Is the JOIN, which echoes our nonce, not from the predecessor, or from one that disagrees
- * with us? Then it is refused; only a predecessor that is no stranger ends our join as well.
+ * Refuse a JOIN that echoes our nonce if its sender is not the predecessor, or disagrees with
+ * us. Only a predecessor that is no stranger then ends our join as well.
  */
 static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
 		    const struct rar_join_hdr *jh)
@@ -312,14 +312,14 @@ static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
 	if (!why)
 		return false;
 	refuse(m, pkt, jh, err, why);
-	/* For the error, should the join time out. */
+	/* Kept for the error in case the join times out. */
 	WRITE_ONCE(m->join.odd, why);
 	if (!stranger)
 		rar_fail_pair(m, err, why, rar_member_rank(m, RAR_PREV), m->rank, 0);
 	return true;
 }
 
-/* From the predecessor, or from one that takes its rank. */
+/* Take a JOIN of the predecessor, or of the process that replaces it. */
 static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			  const struct rar_join_hdr *jh)
 {
@@ -339,12 +339,12 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		return;
 	}
 	if (!joining && echoed && !known) {
-		/* The predecessor that is in this epoch exists no more. */
+		/* The predecessor of this epoch exists no more. */
 		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, prev, prev, 0);
 		return;
 	}
-	/* It starts again because of somebody else? What is left of it knows,
-	 * and answers with the reason before the echo comes.
+	/* If it starts again because of another rank, what is left of its old member
+	 * knows the reason, and sends it before the echo comes.
 	 */
 	if (!joining && !known && prev_at(m, pkt, jh) &&
 	    rar_packet_budget(m->rn))
@@ -356,7 +356,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	join_answer(m, pkt, jh);
 }
 
-/* Members of earlier versions send no proof. */
+/* Read the header of a JOIN. Members of earlier versions send no proof. */
 static bool get_join_hdr(const struct rar_pkt *pkt, struct rar_join_hdr *jh)
 {
 	jh->proof = 0;
@@ -369,18 +369,18 @@ static void rcv_join(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (!get_join_hdr(pkt, &jh))
 		return;
-	/* The kernel's socket holds the port, so no user forges this. */
+		/* The kernel's socket holds the port, so no user can forge this. */
 	if (jh.port != pkt->from.port)
 		rar_mib_inc(m->rn, DropAddress);
 	else if (READ_ONCE(m->state) > RAR_S_RUN)
-		/* Its name may be another one's by now. */
+		/* The name may belong to another member by now. */
 		rar_mib_inc(m->rn, DropState);
 	else if (READ_ONCE(m->state) == RAR_S_BOUND)
 		reject_like_others(m, pkt, &jh);
 	else if (be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
 		rcv_join_prev(m, pkt, &jh);
 	else if (be32_to_cpu(jh.size) != m->size)
-		/* Who runs may be about to start again, in another size. */
+		/* A running member may be about to start again, in another size. */
 		refuse(m, pkt, &jh, READ_ONCE(m->state) == RAR_S_RUN ?
 		       EADDRINUSE : EBADMSG, RAR_R_SIZE);
 	else
@@ -420,8 +420,9 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /*
- * The successor refuses us. A held rank may be stale and become free, so that is final
- * only when it lasted, and not before our time is over if a stranger may hold it.
+ * The successor refuses us. The process that holds our rank may be stale, and the rank may
+ * become free. So a refusal ends the join only when it has lasted, and not before the join
+ * times out if a stranger may hold the rank.
  */
 static void rcv_reject(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -448,9 +449,9 @@ static void rcv_reject(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /*
- * A neighbour gave up joining. If it disagrees with somebody, or a link does not pass
- * full-size packets, nobody can join; if a rank had no route until the end, its
- * predecessors need not wait; otherwise it, or its replacement, may come back.
+ * A neighbour gave up joining. No rank can join if it disagrees with another rank, or if a
+ * link does not pass full-size packets. If a rank had no route until the end, its
+ * predecessors need not wait. Otherwise the neighbour, or its replacement, may come back.
  */
 static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -478,7 +479,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /**
- * rar_join_rcv() - a packet whose token is a nonce
+ * rar_join_rcv() - take in a packet whose token is a nonce
  * @m: member
  * @pkt: validated
  *
@@ -534,7 +535,7 @@ static void join_timed_out(struct rar_member *m)
 			      0);
 }
 
-/* Do full-size packets not reach the successor, whose answers to small ones come? */
+/* Do full-size packets not reach the successor, though it answers small ones? */
 static bool black_hole(const struct rar_join_state *j)
 {
 	return !j->ok[RAR_NEXT] && j->small_acks >= JOIN_MTU_SMALL &&
@@ -542,10 +543,12 @@ static bool black_hole(const struct rar_join_state *j)
 }
 
 /**
- * rar_join_tick() - timer while joining
+ * rar_join_tick() - send what is due while joining; the member's timer
  * @m: member in JOINING or READY
  *
- * Softirq. Return: jiffies of the next call.
+ * Softirq.
+ *
+ * Return: jiffies of the next call.
  */
 unsigned long rar_join_tick(struct rar_member *m)
 {
@@ -584,7 +587,7 @@ static void hook_route(struct rar_member *m, int dev)
 	rar_device_set(m->rn, &m->hook[1], dev == lo ? 0 : dev);
 }
 
-/* A port for packets to @af; softirqs go on with the old one until then. */
+/* Get a port for packets to @af; until then softirqs go on with the old port. */
 static int join_port(struct rar_member *m, u16 af)
 {
 	struct rar_port *old = m->port, *port;
@@ -603,7 +606,7 @@ static int join_port(struct rar_member *m, u16 af)
 	return 0;
 }
 
-/* Further ports to send chunks from; fewer where somebody else has the next one. */
+/* Get further ports to send chunks from: fewer where another socket has the next port. */
 static void join_lanes(struct rar_member *m, u16 af)
 {
 	u32 first = ntohs(m->self.port), n;
@@ -620,14 +623,14 @@ static void join_lanes(struct rar_member *m, u16 af)
 	m->nlanes = n;
 }
 
-/* A link, a route or an address that is not there may come back. */
+/* May a link, a route or an address that is missing come back? */
 static bool route_may_come(int err)
 {
 	return err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ENETDOWN ||
 	       err == -ENODEV || err == -EADDRNOTAVAIL;
 }
 
-/* The route to the successor, and what depends on it. */
+/* Look up the route to the successor, and set what depends on it. */
 static int join_route(struct rar_member *m)
 {
 	struct rar_path *path = &m->path[RAR_NEXT];
@@ -647,13 +650,13 @@ static int join_route(struct rar_member *m)
 	return 0;
 }
 
-/* UDP port, memory, route: all that can fail before we send, but the route may come. */
+/* Get port, memory and route: all that can fail before we send, except a late route. */
 static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 {
 	struct rar_path *path = &m->path[RAR_NEXT];
 	int err;
 
-	/* Of the join before this one. */
+	/* Work of the join before this one. */
 	flush_work(&m->work);
 	path->dst = *next;
 	path->src = m->self;
@@ -672,10 +675,10 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 }
 
 /**
- * rar_join_route_again() - look for a route that was not there
+ * rar_join_route_again() - look again for a route that was missing
  * @m: member
  *
- * In the group's work item.
+ * In the member's work item.
  */
 void rar_join_route_again(struct rar_member *m)
 {
@@ -694,13 +697,14 @@ void rar_join_route_again(struct rar_member *m)
 }
 
 /**
- * rar_join_start() - look for the neighbours
+ * rar_join_start() - begin to look for the neighbours
  * @m:        member in BOUND
  * @next:       address of the successor
- * @timeout_ms: until the ring must be closed
+ * @timeout_ms: time in which the ring must be closed
  *
- * Process context, one caller at a time. Return: 0 and the group is JOINING
- * (or in RUN, if alone), or a negative errno.
+ * Process context, one caller at a time.
+ *
+ * Return: 0 and the member is JOINING (or in RUN, if alone), or a negative errno.
  */
 int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 		   u32 timeout_ms)

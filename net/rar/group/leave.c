@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Leaving: a member that posts nothing more tells both neighbours (FIN), and
- * they pass it on. A closed one serves its successor as an orphan until its
- * operations are released, then answers as a tombstone for a while.
+ * Leaving: a member that posts nothing more tells both neighbours (FIN), and they pass the
+ * notice on. A closed member serves its successor as an orphan until its operations are
+ * released, then answers as a tombstone for a while.
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
@@ -21,20 +21,20 @@
 #include "ring/fail.h"
 #include "tx/packet.h"
 
-/* Whoever made a user namespace may keep nothing longer than the initial one would. */
+/* The maker of a user namespace may keep nothing longer than the initial namespace would. */
 static u32 bounded_ms(const struct rar_net *rn, int own, int host)
 {
 	return rn->net->user_ns == &init_user_ns ? own : min(own, host);
 }
 
-/* How long may a closed member serve its neighbours? ms */
+/* The longest time a closed member may serve its neighbours, ms. */
 static u32 linger_ms(const struct rar_net *rn)
 {
 	return bounded_ms(rn, READ_ONCE(rn->sysctl_linger_ms),
 			 READ_ONCE(rar_net(&init_net)->sysctl_linger_ms));
 }
 
-/* How long does a tombstone answer? ms */
+/* The time a tombstone answers, ms. */
 static u32 tombstone_ms(const struct rar_net *rn)
 {
 	return 2 * bounded_ms(rn, READ_ONCE(rn->sysctl_dead_ms),
@@ -42,7 +42,7 @@ static u32 tombstone_ms(const struct rar_net *rn)
 }
 
 /**
- * rar_leave_shutdown() - no more operations; leave after those posted
+ * rar_leave_shutdown() - accept no more operations, and leave after those posted
  * @m: member
  */
 void rar_leave_shutdown(struct rar_member *m)
@@ -86,7 +86,7 @@ static u64 needed_bytes(struct rar_member *m)
 	return bytes;
 }
 
-/* Go on without the socket? Return: false if there is too little memory for that. */
+/* Go on without the socket. Returns false if there is too little memory for that. */
 static bool become_orphan(struct rar_member *m)
 {
 	u64 bytes;
@@ -102,7 +102,7 @@ static bool become_orphan(struct rar_member *m)
 	return true;
 }
 
-/* A tombstone needs no memory but its own, and ends with the module. */
+/* Make a tombstone. It needs no memory except its own, and ends with the module. */
 static void bury(struct rar_member *m)
 {
 	struct rar_row *table;
@@ -119,7 +119,7 @@ static void bury(struct rar_member *m)
 	rar_member_let_go(m);
 }
 
-/* A member without a ring ends here: true. Neighbours it found are told. */
+/* End a member without a ring, and tell the neighbours it found. True if it had no ring. */
 static bool close_unjoined(struct rar_member *m)
 {
 	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
@@ -142,8 +142,8 @@ static bool close_unjoined(struct rar_member *m)
 }
 
 /*
- * What remains of a member in an epoch: an orphan, or a tombstone. An orphan serves its
- * successor from memory of the kernel: the user's is the user's again.
+ * Leave an orphan or a tombstone of a member in an epoch. An orphan serves its successor
+ * from memory of the kernel: the user gets its own memory back.
  */
 static void close_running(struct rar_member *m)
 {
@@ -155,7 +155,7 @@ static void close_running(struct rar_member *m)
 			      dying ? RAR_R_DIED : RAR_R_CLOSED, m->rank,
 			      m->rank, m->ops_complete);
 	spin_lock_bh(&m->lock);
-	/* After shutdown() this changes nothing: it left by itself. */
+	/* After shutdown() this changes nothing, since the member left already. */
 	rar_member_leave(m, dying ? RAR_R_DIED : RAR_R_LEFT);
 	failed = m->state == RAR_S_FAILED;
 	wait = failed ? tombstone_ms(m->rn) : linger_ms(m->rn);
@@ -168,7 +168,7 @@ static void close_running(struct rar_member *m)
 }
 
 /**
- * rar_leave_release() - the socket is gone
+ * rar_leave_release() - close a member whose socket is gone
  * @m: member; the socket's reference is dropped
  *
  * Process context.
@@ -193,15 +193,15 @@ void rar_leave_release(struct rar_member *m)
 	rar_member_put(m);
 }
 
-/* Members of earlier versions give no reason. */
+/* The reason of a FIN; members of earlier versions send none. */
 static enum rar_reason why_left(const struct rar_error *fin)
 {
 	return fin->reason == RAR_R_DIED ? RAR_R_DIED : RAR_R_LEFT;
 }
 
 /*
- * A member left, or its process exited, with all complete that it had posted: the news
- * comes from @dir and goes on to the other neighbour.
+ * A member left, or its process exited, after all operations that it had posted were
+ * complete. The notice came from @dir and goes on to the other neighbour.
  */
 void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 		       enum rar_dir dir)
@@ -232,7 +232,7 @@ void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 	rar_member_wake(m);
 }
 
-/* The neighbour in @dir knows. With two members both links lead to it. */
+/* The neighbour in @dir knows of the FIN. With two members both links lead to it. */
 void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir)
 {
 	m->fin_due[dir] = false;
@@ -240,7 +240,7 @@ void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir)
 		m->fin_due[!dir] = false;
 }
 
-/* Send what is due of FIN; true when both neighbours know. */
+/* Send the FINs that are due. Returns true when both neighbours know. */
 bool rar_leave_tick(struct rar_member *m)
 {
 	struct rar_error fin = { .reason = m->left_why,
@@ -261,7 +261,7 @@ bool rar_leave_tick(struct rar_member *m)
 	return false;
 }
 
-/* A neighbour that is silent for so long needs nothing any more, and hears nothing. */
+/* Has the neighbour been silent for so long that it needs and hears nothing any more? */
 static bool silent(const struct rar_member *m, enum rar_dir dir)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
@@ -269,14 +269,14 @@ static bool silent(const struct rar_member *m, enum rar_dir dir)
 	return time_after_eq(jiffies, READ_ONCE(m->heard[dir]) + dead);
 }
 
-/* Does a neighbour still need chunks, or to be told that this rank has left? */
+/* Does a neighbour still need chunks, or a notice that this rank has left? */
 static bool needed(const struct rar_member *m)
 {
 	int dir;
 
 	if (READ_ONCE(m->op_oldest) != READ_ONCE(m->op_next) && !silent(m, RAR_NEXT))
 		return true;
-	/* Who failed is told nothing any more. */
+	/* A failed member has nothing more to tell. */
 	if (READ_ONCE(m->state) == RAR_S_FAILED)
 		return false;
 	for (dir = 0; dir < RAR_DIRS; dir++)
@@ -285,7 +285,7 @@ static bool needed(const struct rar_member *m)
 	return false;
 }
 
-/* An orphan that nobody needs becomes a tombstone, and that ends. */
+/* Turn an orphan that no rank needs into a tombstone, and end one that has expired. */
 void rar_leave_check_orphan(struct rar_member *m)
 {
 	/* Pairs with the release in rar_life_detach(): @expires is set. */

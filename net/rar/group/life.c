@@ -18,7 +18,7 @@
 #include "tx/port.h"
 #include "tx/sender.h"
 
-/* The end: no packet finds it, its timer stops. Drops the table's reference. */
+/* End a member: no packet finds it, its timer stops. Drops the table's reference. */
 void rar_life_end(struct rar_member *m)
 {
 	if (!rar_member_unhash(m))
@@ -32,7 +32,7 @@ void rar_life_end(struct rar_member *m)
 	rar_member_put(m);
 }
 
-/* The socket no longer counts among the members of this netns. */
+/* Detach the socket, which no longer counts among the members of this namespace. */
 void rar_life_detach(struct rar_member *m)
 {
 	spin_lock_bh(&m->rn->lock);
@@ -49,7 +49,7 @@ void rar_life_detach(struct rar_member *m)
 }
 
 /**
- * rar_life_forget() - a member has no operations any more that others need
+ * rar_life_forget() - drop all operations of a member, which no rank needs any more
  * @m: member
  *
  * Any context.
@@ -107,7 +107,7 @@ static int init_paths(struct rar_member *m)
 	return err;
 }
 
-/* What a member refers to; nothing if it fails. */
+/* Take what a member refers to; takes nothing if it fails. */
 static int init_refs(struct rar_member *m)
 {
 	int err;
@@ -126,8 +126,9 @@ static int init_refs(struct rar_member *m)
  * @rn:   netns
  * @self: its address, checked
  *
- * The caller calls rar_timer_init(). Process context. Return: the member in state BOUND
- * with one reference, not hashed, or NULL.
+ * Process context. The caller calls rar_timer_init().
+ *
+ * Return: the member in state BOUND with one reference, not hashed, or NULL.
  */
 struct rar_member *rar_life_alloc(struct rar_net *rn,
 				  const struct sockaddr_rar *self)
@@ -162,7 +163,7 @@ struct rar_member *rar_life_alloc(struct rar_net *rn,
 	return m;
 }
 
-/* No socket is left in this netns: drop orphans and tombstones, and wait. */
+/* At the end of a namespace, which has no socket left: drop orphans and tombstones, wait. */
 void rar_life_net_exit(struct rar_net *rn)
 {
 	struct rar_member *m;

@@ -10,14 +10,14 @@
 #include "ring/fail.h"
 #include "tx/route.h"
 
-/* What calls return because of others: never what means something else there. */
+/* Is it an errno that another rank may cause here, and that means nothing else here? */
 static bool wire_errno_ok(u32 err)
 {
 	return err == ECONNRESET || err == EMSGSIZE || err == EBADMSG || err == EACCES ||
 	       err == EADDRINUSE || err == ETIMEDOUT || err == ENOBUFS;
 }
 
-/* Only a member that disagrees about the size may name a rank beyond ours. */
+/* The rank that a notice names. Only a member of another size may name one beyond ours. */
 static u32 wire_rank(const struct rar_member *m, __be32 rank, u32 reason)
 {
 	u32 size = reason == RAR_R_SIZE ? RAR_MAX_SIZE : m->size;
@@ -25,7 +25,7 @@ static u32 wire_rank(const struct rar_member *m, __be32 rank, u32 reason)
 	return be32_to_cpu(rank) < size ? be32_to_cpu(rank) : RAR_NO_RANK;
 }
 
-/* A notice of another member as an error of @m. */
+/* Turn the notice of another member into an error of @m. */
 void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n,
 		      struct rar_error *err)
 {
@@ -41,8 +41,8 @@ void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n
 }
 
 /*
- * A neighbour has not heard us, as it says at last. Is that because we are cut off? The
- * neighbours cannot know.
+ * A neighbour reports that it has not heard us for too long. If this host is cut off, name
+ * this rank: the neighbours cannot know.
  */
 static void own_fault(struct rar_member *m, struct rar_error *err)
 {
@@ -57,7 +57,7 @@ static void own_fault(struct rar_member *m, struct rar_error *err)
 }
 
 /**
- * rar_notice_rcv() - ABORT, LATE, FIN, FIN_ACK, RESET of the epoch
+ * rar_notice_rcv() - act on an ABORT, LATE, FIN, FIN_ACK or RESET of the epoch
  * @m: member in RUN or later
  * @pkt: validated: from a neighbour's address, token is the epoch
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happens by itself: the timer of a member, that of its links, and its work item.
+ * What happens without a packet or a call: a member's timer, its links' timer, its work item.
  */
 #include "core/mem.h"
 #include "core/member.h"
@@ -15,7 +15,7 @@
 #include "ring/push.h"
 #include "tx/device.h"
 
-/* Does send() lack memory? The group ends if that takes too long. */
+/* Does send() lack memory? If it lacks it for too long the group ends. */
 static bool tick_memory(struct rar_member *m)
 {
 	int ret = rar_mem_tick(m);
@@ -64,7 +64,7 @@ static unsigned long tick_running(struct rar_member *m)
 	return min(next, keepalive(m));
 }
 
-/* The predecessor's packets come in through this device now. */
+/* Receive at the hook of the device by which the predecessor's packets come in now. */
 static void hook_prev(struct rar_member *m)
 {
 	int dev = READ_ONCE(m->prev_dev);
@@ -73,7 +73,7 @@ static void hook_prev(struct rar_member *m)
 		rar_device_set(m->rn, &m->hook[2], dev);
 }
 
-/* There is room for own chunks again. As for packets, who finds the group failed stops. */
+/* Push own chunks, for which there is room again. A member that has failed stops here. */
 static void push(struct rar_member *m)
 {
 	local_bh_disable();
@@ -140,7 +140,7 @@ static enum hrtimer_restart link_timer(struct hrtimer *timer)
 	u8 state;
 
 	spin_lock(&tx->lock);
-	/* Armed once more meanwhile: the reference is that one's. */
+	/* If the timer was armed again meanwhile, the reference belongs to that. */
 	again = hrtimer_is_queued(timer);
 	if (!again)
 		tx->timer_us = 0;
@@ -158,7 +158,7 @@ static enum hrtimer_restart link_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Of a new member. */
+/* Set up the timers and the work item of a new member. */
 void rar_timer_init(struct rar_member *m)
 {
 	timer_setup(&m->timer, timer_fired, 0);

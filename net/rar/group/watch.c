@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What ends a running group from here: the silence of a neighbour, an overdue operation,
- * the exit of the owner.
+ * What ends a running group from this rank: a silent neighbour, an overdue operation, or the
+ * exit of the owner.
  */
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
@@ -14,7 +14,7 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-/* Does anything posted still depend on the neighbour in @dir? */
+/* Does any posted operation still depend on the neighbour in @dir? */
 static bool needs(const struct rar_member *m, enum rar_dir dir)
 {
 	if (dir == RAR_PREV)
@@ -41,7 +41,7 @@ static void check_silence(struct rar_member *m)
 		other = rar_member_rank(m, dir);
 		err.rank = other;
 		err.other = m->rank;
-		/* Not its fault but ours: both ends of the link are named. */
+		/* Not the neighbour's fault but ours: name both ends of the link. */
 		if (rar_route_cut_off(m, &m->path[dir])) {
 			err.reason = RAR_R_NODEV;
 			err.rank = m->rank;
@@ -54,9 +54,9 @@ static void check_silence(struct rar_member *m)
 }
 
 /*
- * Operation @seq is overdue at rank @origin: the first rank behind it that
- * has not contributed to it is named. A rank knows that of itself and, from ACKs, of
- * its successor; else the question goes on round the ring.
+ * Operation @seq is overdue at rank @origin: name the first rank after it that has not
+ * contributed. A rank knows that of itself, and of its successor from ACKs. If both have
+ * contributed, the question goes on round the ring.
  */
 void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 {
@@ -89,8 +89,8 @@ static void check_op_timeout(struct rar_member *m)
 		if (op->complete)
 			continue;
 		seq = op->seq;
-		/* As long as it is copied in it is the others who wait; the acquire, for
-		 * @posted_us, pairs with the release in rar_link_contributed().
+		/* While the operation is still copied in, the others wait for this rank. The
+		 * acquire, for @posted_us, pairs with the release in rar_link_contributed().
 		 */
 		late = seq < smp_load_acquire(&m->op_whole) &&
 		       rar_now_us() - READ_ONCE(op->posted_us) > limit * 1000ULL;
@@ -109,7 +109,7 @@ static void check_op_timeout(struct rar_member *m)
 			      m->rank, seq);
 }
 
-/* When will a neighbour have been silent for too long, if nothing comes from it? */
+/* The time when a neighbour will have been silent for too long if nothing comes from it. */
 static unsigned long silence_ends(const struct rar_member *m)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
@@ -125,7 +125,7 @@ static unsigned long silence_ends(const struct rar_member *m)
 }
 
 /**
- * rar_watch_tick() - timer of a running group
+ * rar_watch_tick() - look for what ends a running group; part of its timer
  * @m: member
  *
  * Return: jiffies of the next call, at the latest.
@@ -163,10 +163,10 @@ static bool pid_exited(struct pid *pid)
 /**
  * rar_watch_owner() - bind the member's life to a process
  * @m: member
- * @pid: process, a reference is taken over; NULL = none any more
+ * @pid: process, whose reference is taken over; NULL = none any more
  *
- * Process context. A descriptor inherited by a child does not keep a member
- * alive: when its process exits the group is told so.
+ * Process context. A descriptor that a child inherited does not keep a member alive: when
+ * the owner exits the group is told so.
  */
 void rar_watch_owner(struct rar_member *m, struct pid *pid)
 {
@@ -195,7 +195,7 @@ void rar_watch_check_owner(struct rar_member *m)
 
 	spin_lock_bh(&m->lock);
 	pid = get_pid(m->owner);
-	left = m->state == RAR_S_LEAVING;	/* nobody waits for it */
+	left = m->state == RAR_S_LEAVING;	/* no rank waits for this one */
 	spin_unlock_bh(&m->lock);
 	exited = pid && pid_exited(pid);
 	put_pid(pid);
