@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ingress hooks held: one per device and netns, counted by the members that use it. It ends
- * with its device, its memory with the last member: another device may get the same index.
+ * Ingress hooks held: one per device and namespace, counted by the members that use it.
+ *
+ * A hook ends with its device, and its memory with the last member that uses it, since
+ * another device may get the same index.
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter_netdev.h>
@@ -63,7 +65,7 @@ static void hook_unregister(struct rar_net *rn, struct rar_hook *hook)
 	hook->gone = true;
 }
 
-/* The place of a hook in a member becomes another hook's, or NULL's. */
+/* Put @hook, which may be NULL, into the member's @place and drop the hook that was there. */
 static void hook_exchange(struct rar_net *rn, struct rar_hook **place,
 			  struct rar_hook *hook)
 {
@@ -80,7 +82,7 @@ static void hook_exchange(struct rar_net *rn, struct rar_hook **place,
 	kfree_rcu(old, rcu);
 }
 
-/* A hook that exists will do. Return: false if there is none. */
+/* Share a hook that exists. Returns false if there is none. */
 static bool hook_share(struct rar_net *rn, struct rar_hook **place, int ifindex)
 {
 	struct rar_hook *hook;
@@ -94,12 +96,12 @@ static bool hook_share(struct rar_net *rn, struct rar_hook **place, int ifindex)
 }
 
 /**
- * rar_device_set() - receive at the ingress hook of this device instead of another one
+ * rar_device_set() - receive at the ingress hook of a device
  * @rn:      netns
  * @place:   one of a member's hooks, which several callers may set at once
- * @ifindex: the device; 0: none any more
+ * @ifindex: the device, instead of the one before; 0: no device any more
  *
- * Process context. Without the hook, if it cannot be had, the UDP socket receives.
+ * Process context. If the hook cannot be had, the UDP socket receives.
  */
 void rar_device_set(struct rar_net *rn, struct rar_hook **place, int ifindex)
 {
@@ -144,8 +146,8 @@ static struct notifier_block hook_notifier = {
 };
 
 /**
- * rar_device_init() - devices may have hooks from now on
- * @fn: what receives at them
+ * rar_device_init() - let devices have hooks from now on
+ * @fn: the function that receives at them
  */
 int __init rar_device_init(nf_hookfn *fn)
 {

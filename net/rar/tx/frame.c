@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Frames at the XDP hook: may one go on to the successor as it is, and its new headers.
+ * Frames at the XDP hook: decides whether a frame can be forwarded as it is, and builds its
+ * new headers.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -21,7 +22,7 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-/* The device under a VLAN's, and that VLAN's tag. */
+/* The device below a VLAN device, and the VLAN's tag. */
 #if IS_ENABLED(CONFIG_VLAN_8021Q)
 static struct net_device *vlan_under(const struct net_device *dev,
 				     struct vlan_ethhdr *link)
@@ -40,7 +41,7 @@ static struct net_device *vlan_under(struct net_device *dev,
 }
 #endif
 
-/* By the device it came by, or by another one that takes frames. */
+/* Can the frame leave by the device it came by, or by another one that takes frames? */
 static bool frame_dev_ok(const struct rar_frame *frame)
 {
 	const struct net_device *dev = frame->dev;
@@ -51,7 +52,7 @@ static bool frame_dev_ok(const struct rar_frame *frame)
 	       rar_xdp_takes_frames(dev, xdp_buff_has_frags(frame->xdp));
 }
 
-/* As dst_neigh_lookup(), without a reference: bottom halves are off. */
+/* Like dst_neigh_lookup(), but without a reference, as bottom halves are off. */
 static struct neighbour *next_hop(const struct rar_path *path,
 				  const struct dst_entry *dst)
 {
@@ -68,7 +69,7 @@ static struct neighbour *next_hop(const struct rar_path *path,
 	return ip_neigh_gw4(dst->dev, rt->rt_gw_family ? rt->rt_gw4 : rar_addr_v4(&path->dst));
 }
 
-/* The new link header: device, VLAN, and the neighbour's address as of now. */
+/* Build the new link header from the device, the VLAN and the neighbour's address now. */
 static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 		       const struct dst_entry *dst)
 {
@@ -83,7 +84,7 @@ static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 	n = next_hop(path, dst);
 	if (IS_ERR(n))
 		return false;
-	/* As for any packet: it is looked for, or asked whether it is still there. */
+		/* As for any packet this looks up the neighbour, or probes it. */
 	ok = !neigh_event_send(n, NULL);
 	if (ok)
 		neigh_ha_snapshot(link->h_dest, n, n->dev);
@@ -94,19 +95,21 @@ static bool frame_link(struct rar_frame *frame, const struct rar_path *path,
 	return ok;
 }
 
-/* All headers before the RAR header. */
+/* Bytes of all headers before the RAR header. */
 static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path)
 {
 	return frame->link_len + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 }
 
 /**
- * rar_frame_ready() - could a frame go on to the successor as it is?
+ * rar_frame_ready() - can a frame be forwarded to the successor as it is?
  * @m: member
  * @pkt: the frame
  *
- * Softirq, RCU read side. Return: false if its chunk must be sent in a packet, which
- * takes any route, waits for the neighbour's address and passes the firewall.
+ * Softirq, RCU read side.
+ *
+ * Return: false if its chunk must be sent in a packet, which takes any route, waits for the
+ * neighbour's address and passes the firewall.
  */
 bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -128,7 +131,7 @@ bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
 	return ok && room >= sizeof(struct xdp_frame) + frame_room(pkt->frame, path);
 }
 
-/* IP and UDP, at @uh, before what @len counts with the UDP header. */
+/* Write IP and UDP headers, UDP at @uh; @len counts the UDP header and what follows it. */
 static void frame_headers(const struct rar_frame *frame, const struct rar_path *path,
 			  struct udphdr *uh, u32 lane, u32 len)
 {
@@ -153,7 +156,7 @@ static void frame_headers(const struct rar_frame *frame, const struct rar_path *
 		uh->check = CSUM_MANGLED_0;
 }
 
-/* Of the payload, where nobody has seen it yet. */
+/* Sum up the payload, if no checksum of it is known yet. */
 static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 {
 	struct rar_cursor cursor = { .xdp = frame->xdp };
@@ -165,12 +168,12 @@ static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 }
 
 /**
- * rar_frame_forward() - let the frame that brought a chunk go on with it
+ * rar_frame_forward() - forward the frame that brought a chunk
  * @m:  member
- * @item: what it carries now, its sequence number taken
+ * @item: the chunk to carry, with its sequence number
  * @pkt:  the frame, for which rar_frame_ready() was true
  *
- * It goes when the XDP program says so, with a checksum. Softirq.
+ * The frame leaves with a checksum when the XDP program returns. Softirq.
  */
 void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
 		       const struct rar_pkt *pkt)
@@ -191,7 +194,7 @@ void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
 	*to = dh;
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
 		      rar_packet_lane(m, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
-	/* Nobody's metadata are true any more. */
+	/* Metadata of other programs do not hold any more. */
 	if (xdp->data_meta <= xdp->data)
 		xdp->data_meta = (void *)to - frame_room(frame, path);
 	else
@@ -203,7 +206,7 @@ void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
 	rar_packet_count(m, item);
 }
 
-/* Who looks on gets a copy. It counts as sent, whichever way the frame goes. */
+/* Give packet sockets a copy, as of a sent packet, whichever way the frame goes. */
 static void mirror(const struct xdp_buff *xdp)
 {
 	struct rar_cursor cursor = { .xdp = (struct xdp_buff *)xdp };
@@ -222,7 +225,7 @@ static void mirror(const struct xdp_buff *xdp)
 }
 
 /**
- * rar_frame_mirror() - a frame is about to be taken: show it, if that is asked for
+ * rar_frame_mirror() - show a frame that is about to be taken, if net.rar.xdp_mirror is set
  * @rn:    netns
  * @frame: as it came
  */

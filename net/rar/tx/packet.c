@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Builds packets from the operation buffer or a header and hands them to IP. Nothing is
+ * Builds packets from the operation buffer or a header and hands them to IP. No packet is
  * kept: a lost packet is built again.
  */
 #include <linux/etherdevice.h>
@@ -30,13 +30,13 @@
 
 #define OUTPUT_TTL	64
 #define OUTPUT_TOS	INET_ECN_ECT_0
-#define OUTPUT_REPLIES	16	/* to strangers, per jiffy and netns */
+#define OUTPUT_REPLIES	16	/* answers to strangers, per jiffy and namespace */
 
 /* -- building ------------------------------------------------------------ */
 
 /*
- * What veth can show to a program at its other end as it is: a page fragment with room in
- * front. All else it copies first, a page for each packet.
+ * Memory that veth can show to an XDP program at its other end without copying: a page
+ * fragment with room in front. veth copies other packets first, to a page for each.
  */
 static struct sk_buff *frag_alloc(u32 len)
 {
@@ -52,7 +52,7 @@ static struct sk_buff *frag_alloc(u32 len)
 	return skb;
 }
 
-/* Room for @len bytes of UDP payload behind all headers, or NULL. */
+/* Allocate a packet for @len bytes of UDP payload after all headers. Returns it or NULL. */
 static struct sk_buff *packet_alloc(const struct rar_net *rn, const struct rar_path *path,
 				    u32 len)
 {
@@ -71,7 +71,7 @@ static struct sk_buff *packet_alloc(const struct rar_net *rn, const struct rar_p
 	return skb;
 }
 
-/* @len: with the header itself, as below. */
+/* Fill in a UDP header; @len counts this header, too. */
 void rar_packet_fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len)
 {
 	uh->source = htons(ntohs(path->src.port) + lane);
@@ -113,7 +113,7 @@ static void push_udp(struct sk_buff *skb, const struct rar_path *path, u32 lane)
 	rar_packet_fill_udp(uh, path, lane, skb->len);
 }
 
-/* udp_set_csum() leaves this to its caller for GSO. */
+/* udp_set_csum() leaves the checksum to its caller for GSO. */
 static void set_csum(struct sk_buff *skb)
 {
 	if (!skb_is_gso(skb))
@@ -133,7 +133,7 @@ static int xmit_v4(struct net *net, struct sock *sk, struct sk_buff *skb,
 		     skb->len);
 	iph = __skb_push(skb, sizeof(*iph));
 	skb_reset_network_header(skb);
-	/* The length may be that of many packets: IP knows. */
+	/* The length may be that of many packets, which IP sets for each. */
 	rar_packet_fill_v4(iph, path, 0);
 	skb->protocol = htons(ETH_P_IP);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
@@ -164,7 +164,7 @@ static int xmit_v6(struct net *net, struct sock *sk, struct sk_buff *skb,
 }
 #endif
 
-/* Is a packet, or a segment, longer than the route was configured for? */
+/* Is a packet, or a segment, longer than the MTU configured in the route? */
 static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
 {
 	u32 len = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
@@ -174,8 +174,8 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
 }
 
 /*
- * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar
- * lock is held; bottom halves are off, RCU read side.
+ * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar lock is held;
+ * bottom halves are off, RCU read side.
  */
 static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 		    struct sk_buff *skb, struct dst_entry *dst, u32 lane)
@@ -197,7 +197,7 @@ static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 		kfree_skb(skb);
 		return -ENOMEM;
 	}
-	/* The sock lasts as long as the group, and longer by this. */
+	/* The sock lasts as long as the member, and as long as this packet. */
 	skb_set_owner_w(skb, sk);
 	skb_dst_set(skb, dst);
 	skb->mark = m->sk_mark;
@@ -207,7 +207,7 @@ static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 					  xmit_v4(net, sk, skb, path);
 }
 
-/* The same by the route of a neighbour's @path, any context up to softirq. */
+/* Send @skb by the route of a neighbour's @path. Any context up to softirq. */
 static int xmit(struct rar_member *m, struct rar_path *path,
 		struct sk_buff *skb, u32 lane)
 {
@@ -254,18 +254,18 @@ void rar_packet_fill_data(const struct rar_member *m,
 	dh->root = cpu_to_be16(op->fingerprint.root);
 }
 
-/* What differs from chunk to chunk: the @i-th of a run, @len bytes. */
+/* Fill in the fields that differ from chunk to chunk: the @i-th of a run, @len bytes. */
 void rar_packet_number(const struct rar_tx_item *item,
 		       struct rar_data_hdr *dh, u32 i, u32 len)
 {
 	dh->h.len = cpu_to_be16(sizeof(*dh) - sizeof(dh->h) + len);
 	dh->seq = cpu_to_be32(item->seq + i);
 	dh->chunk = cpu_to_be32(item->run.chunk + i);
-	/* Once for all: the run may be cut on the way. */
+	/* One request per run; the run may be cut on the way. */
 	dh->flags = item->ack_now && i + 1 == item->run.n ? RAR_F_ACK_NOW : 0;
 }
 
-/* It may lie in two pieces of the packet. */
+/* Store a header, which may lie in two pieces of the packet. */
 static void store_hdr(struct rar_cursor *cursor, u32 off,
 		      const struct rar_data_hdr *dh)
 {
@@ -279,7 +279,7 @@ static void store_hdr(struct rar_cursor *cursor, u32 off,
 		skb_store_bits(cursor->skb, off, dh, sizeof(*dh));
 }
 
-/* More than one chunk: GSO cuts between them. */
+/* Let GSO cut between the chunks if there are several. */
 static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
 {
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
@@ -289,7 +289,7 @@ static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
 	shinfo->gso_segs = n > 1 ? n : 0;
 }
 
-/* Room for a run behind all headers, in large pieces. */
+/* Allocate a packet for a run, after all headers, in large pieces. */
 static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
 {
 	const struct rar_path *path = &m->path[RAR_NEXT];
@@ -313,7 +313,7 @@ static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
 	return skb;
 }
 
-/* The payload is copied from the buffer. */
+/* Build a packet for a run, whose payload is copied from the buffer. */
 static struct sk_buff *run_build(struct rar_member *m,
 				 const struct rar_tx_item *item)
 {
@@ -367,8 +367,9 @@ void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item)
 }
 
 /*
- * The route was looked up for the first port. Where policies may select by port all chunks
- * leave by that one, so that none goes by another's transform, or by none.
+ * The lane by which chunks leave. The route was looked up for the first port. Where IPsec
+ * policies may select by port, all chunks leave by that port. Otherwise a chunk could leave by
+ * another port's transform, or by none.
  */
 u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run)
 {
@@ -387,13 +388,13 @@ static int run_xmit(struct rar_member *m, const struct rar_tx_item *item,
  * @m:  member
  * @item: what to send, its sequence numbers taken, its operation referenced
  *
- * The payload is copied from the buffer. It may be overwritten meanwhile: an
- * RS chunk by its AG copy, but then the successor has had the RS chunk long
- * ago and drops this one as a duplicate.
+ * The payload is copied from the buffer. Meanwhile it may be overwritten: an RS chunk by its
+ * AG copy. Then the successor had the RS chunk long before, and drops this one as a
+ * duplicate.
  *
- * Return: 0; -EMSGSIZE if the route got narrower than the epoch's packets; another negative
- * errno if a queue of this host did not take it. A packet for which there is no memory
- * counts as lost on the way.
+ * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets; another
+ * negative errno if a queue of this host did not take the packet. A packet for which there is
+ * no memory counts as lost on the way.
  */
 int rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
 {
@@ -409,8 +410,8 @@ int rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
 }
 
 /*
- * The one function that makes a received packet new: nothing of its way here
- * is left. It starts at the RAR header.
+ * Make a received packet new: it keeps nothing of its way here. It starts at the RAR header.
+ * No other function does this.
  */
 static void make_new(struct sk_buff *skb, u32 off)
 {
@@ -429,11 +430,11 @@ static void make_new(struct sk_buff *skb, u32 off)
 }
 
 /**
- * rar_packet_forward() - send the packet that brought chunks on with them
+ * rar_packet_forward() - forward the packet that brought chunks
  * @m:  member
- * @item: what it carries now, its sequence numbers taken
- * @skb:  it is ours alone and holds the payload already; consumed
- * @off:  of its first RAR header
+ * @item: the chunks to carry, with their sequence numbers
+ * @skb:  owned by us alone, with the payload in place already; consumed
+ * @off:  offset of its first RAR header
  *
  * Return: as rar_packet_run().
  */
@@ -465,9 +466,9 @@ int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
 /**
  * rar_packet_ctl() - send a packet that is a header and padding
  * @m:   member
- * @dir:   to which neighbour
+ * @dir:   neighbour to send to
  * @hdr:   the type's header; its common part is filled here
- * @len:   bytes of @hdr and what follows it
+ * @len:   bytes of @hdr and of what follows it
  * @pad:   zero bytes to append
  * @type:  enum rar_pkt_type
  * @token: see rar_wire.h
@@ -495,9 +496,9 @@ void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 /**
  * rar_packet_notice() - send ABORT, LATE, FIN or FIN_ACK
  * @m:   member
- * @dir:   to which neighbour
+ * @dir:   neighbour to send to
  * @type:  enum rar_pkt_type
- * @token: epoch, or the neighbour's nonce before it is committed
+ * @token: epoch, or the neighbour's nonce before the epoch is committed
  * @err:   content
  */
 void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
@@ -516,10 +517,12 @@ void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 }
 
 /**
- * rar_packet_budget() - may one more packet be sent because of a stranger?
+ * rar_packet_budget() - may another packet be sent because of a stranger?
  * @rn: netns
  *
- * Any context. Return: true if so; it is counted.
+ * Any context.
+ *
+ * Return: true if it may; the packet is counted.
  */
 bool rar_packet_budget(struct rar_net *rn)
 {
@@ -530,7 +533,7 @@ bool rar_packet_budget(struct rar_net *rn)
 	return atomic_inc_return(&rn->replies) <= OUTPUT_REPLIES;
 }
 
-/* Who echoes our nonce or knows our epoch has heard us, and is no stranger. */
+/* May the sender get an answer? One that echoes our nonce or epoch heard us: no stranger. */
 static bool reply_allowed(const struct rar_member *m,
 			  const struct rar_pkt *pkt)
 {
@@ -545,9 +548,9 @@ static bool reply_allowed(const struct rar_member *m,
 /**
  * rar_packet_reply() - answer a packet whose sender is no neighbour (yet)
  * @m:   member
- * @pkt:   the packet: the answer goes to where it came from
- * @hdr:   header, common part filled here
- * @len:   its length; nothing is sent if less came
+ * @pkt:   the packet; the answer goes to its source
+ * @hdr:   header; its common part is filled here
+ * @len:   its length; nothing is sent if the packet was shorter
  * @type:  enum rar_pkt_type
  * @token: the sender's nonce, or the epoch that is unknown here
  *
@@ -577,7 +580,7 @@ void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 
 /**
  * rar_packet_reset() - tell the sender that its epoch is not known here
- * @m: member that took the epoch's place
+ * @m: member that has the place of the epoch's member
  * @pkt: the packet
  */
 void rar_packet_reset(struct rar_member *m, const struct rar_pkt *pkt)

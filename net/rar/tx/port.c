@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * UDP ports held: a socket of the kernel per netns, family and port, which receives what the
- * ingress hook did not take.
+ * UDP ports held: a kernel socket per namespace, family and port. It receives packets that
+ * the ingress hook did not take.
  */
 #include <linux/capability.h>
 #include <linux/security.h>
@@ -17,7 +17,7 @@
 
 struct rar_port {
 	struct list_head node;		/* rn->ports */
-	struct rcu_head rcu;		/* softirqs have it from a group */
+	struct rcu_head rcu;		/* softirqs get it from a member */
 	struct socket *sock;
 	struct sock *sk;		/* SOCK_RCU_FREE */
 	__be16 port;
@@ -26,8 +26,8 @@ struct rar_port {
 };
 
 /*
- * What a device received in packets of its MTU becomes superpackets before the
- * ingress hook sees it. What comes here is cut again.
+ * Let GRO merge what a device received in packets of its MTU to superpackets, before the
+ * ingress hook sees them. Superpackets that reach this socket are cut again.
  */
 static int merge(struct socket *sock)
 {
@@ -41,9 +41,9 @@ static int (*port_rcv)(struct sock *sk, struct sk_buff *skb) __ro_after_init;
 static int (*port_err)(struct sock *sk, struct sk_buff *skb) __ro_after_init;
 
 /**
- * rar_port_init() - ports may be opened from now on
- * @rcv: what receives their packets
- * @err: whether an ICMP error is believed, see rar_udp_err()
+ * rar_port_init() - let ports be opened from now on
+ * @rcv: the function that receives their packets
+ * @err: decides whether an ICMP error is believed, see rar_udp_err()
  */
 void __init rar_port_init(int (*rcv)(struct sock *sk, struct sk_buff *skb),
 			  int (*err)(struct sock *sk, struct sk_buff *skb))
@@ -101,7 +101,7 @@ static struct rar_port *port_new(struct rar_net *rn, u16 af, __be16 num)
 	return port;
 }
 
-/* bind() of the socket asks the same, but members share a socket that is bound. */
+/* May the caller use the port? bind() asks too, but members share a bound socket. */
 static bool may_use(struct net *net, __be16 port)
 {
 	return !inet_port_requires_bind_service(net, ntohs(port)) ||
@@ -114,8 +114,10 @@ static bool may_use(struct net *net, __be16 port)
  * @af:   AF_INET or AF_INET6
  * @port: network order
  *
- * Process context. Return: the port, counted, or ERR_PTR: -EADDRINUSE if
- * somebody else has it, -EACCES if the caller may not use it, whoever holds it.
+ * Process context.
+ *
+ * Return: the port, counted; or ERR_PTR: -EADDRINUSE if another socket has it, -EACCES if the
+ * caller may not use it, whichever socket has it.
  */
 struct rar_port *rar_port_get(struct rar_net *rn, u16 af, __be16 port)
 {
@@ -163,9 +165,9 @@ void rar_port_put(struct rar_net *rn, struct rar_port *port)
 		if (!port_in_use(rn, port->port))
 			clear_bit(ntohs(port->port), rn->port_bits);
 		/*
-		 * Not udp_tunnel_sock_release(), which waits for readers:
-		 * there may be thousands. rar_udp_rcv() needs nothing that goes
-		 * before the socket, which is freed by RCU.
+		 * udp_tunnel_sock_release() would wait for readers, and there may be
+		 * thousands of ports. rar_udp_rcv() needs nothing that goes before the
+		 * socket, which is freed by RCU.
 		 */
 		kernel_sock_shutdown(port->sock, SHUT_RDWR);
 		sock_release(port->sock);
@@ -174,14 +176,14 @@ void rar_port_put(struct rar_net *rn, struct rar_port *port)
 	mutex_unlock(&rn->port_lock);
 }
 
-/* Those of a group's lanes but the first. Process context. */
+/* Put the ports of a member's lanes except the first. Process context. */
 void rar_port_put_lanes(struct rar_member *m)
 {
 	while (m->nlanes > 1)
 		rar_port_put(m->rn, m->lane[--m->nlanes - 1]);
 }
 
-/* Has any member this port? Asked of every UDP packet of a device with a hook. */
+/* Does any member have this port? Asked for every UDP packet of a device with a hook. */
 bool rar_port_serves(const struct rar_net *rn, __be16 num)
 {
 	return test_bit(ntohs(num), rn->port_bits);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Routes to the neighbours, and what depends on them: the sizes of packets, whether they
- * are in this namespace, whether this host is cut off.
+ * Routes to the neighbours, and what depends on them: packet sizes, whether a neighbour is
+ * in this namespace, whether this host is cut off.
  */
 #include <linux/security.h>
 #include <net/ip.h>
@@ -16,7 +16,7 @@
 #include "tx/route.h"
 #include "tx/sender.h"
 
-/* Labels of IPsec select by what a security module says of the sender. */
+/* Set the label by which IPsec policies select; a security module derives it. */
 static void classify(const struct rar_member *m, const struct rar_path *path,
 		     struct flowi_common *fl)
 {
@@ -84,18 +84,20 @@ static struct dst_entry *route_v6(const struct rar_member *m, struct rar_path *p
 #endif
 
 /**
- * rar_route_new() - look a route up
+ * rar_route_new() - look up a route
  * @m:  member
  * @path: with both addresses; an "any" source becomes the route's
  *
- * Any context up to softirq. Return: a referenced route, or a negative errno.
+ * Any context up to softirq.
+ *
+ * Return: a referenced route, or a negative errno.
  */
 struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path)
 {
 	return path->dst.af == AF_INET6 ? route_v6(m, path) : route_v4(m, path);
 }
 
-/* Chunks of the epoch's payload that a superpacket by this route may hold. */
+/* Chunks of the epoch's payload that a superpacket on this route may hold. */
 static u32 run_max(const struct rar_member *m, const struct rar_path *path,
 		   const struct dst_entry *dst)
 {
@@ -110,8 +112,8 @@ static u32 run_max(const struct rar_member *m, const struct rar_path *path,
 }
 
 /*
- * Is what the device sends received at once, on the same processor? Of others without a
- * queue (VLAN, bond, bridge) it goes to one that has one.
+ * Are the device's packets received at once, on the same CPU? Of other devices without a
+ * queue (VLAN, bond, bridge) the packets go to a device that has one.
  */
 static bool no_queue(const struct net_device *dev)
 {
@@ -120,7 +122,7 @@ static bool no_queue(const struct net_device *dev)
 	return ((dev->flags & IFF_LOOPBACK) || rar_is_veth(dev)) && !q->enqueue;
 }
 
-/* What somebody set for the route; not what ICMP made of it. */
+/* The MTU that was configured for the route, not the one that ICMP set. */
 static u32 route_mtu(const struct dst_entry *dst)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -132,11 +134,13 @@ static u32 route_mtu(const struct dst_entry *dst)
 }
 
 /**
- * rar_route_get() - the route of a neighbour, kept as long as it is valid
+ * rar_route_get() - get the route to a neighbour, kept as long as it is valid
  * @m:  member
- * @path: to the neighbour; what depends on the route is set anew with it
+ * @path: to the neighbour; what depends on the route is set again with it
  *
- * Bottom halves are off. Return: a referenced route, or a negative errno.
+ * Bottom halves are off.
+ *
+ * Return: a referenced route, or a negative errno.
  */
 struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path)
 {
@@ -174,8 +178,11 @@ static bool addr_is_ours(struct net *net, const struct rar_addr *a)
  * @m:  member
  * @path: to the neighbour
  *
- * Bottom halves are off. Return: true if the device takes them so, or the kernel cuts
- * superpackets for it in any case. Others would have the kernel cut chains only.
+ * Bottom halves are off. For some devices the kernel would cut chains but not other
+ * superpackets.
+ *
+ * Return: true if the device takes chains, or the kernel cuts superpackets for it in any
+ * case.
  */
 bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path)
 {
@@ -196,8 +203,10 @@ bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path)
  * @mtu:  set to the path MTU, at most RAR_MAX_MTU
  * @dev:  set to the index of the route's device
  *
- * Process context. Return: 0, -EADDRNOTAVAIL if the own address is gone, or a
- * negative errno of the route lookup.
+ * Process context.
+ *
+ * Return: 0, -EADDRNOTAVAIL if the own address is gone, or a negative errno of the route
+ * lookup.
  */
 int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev)
 {
@@ -218,11 +227,13 @@ int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *d
 }
 
 /**
- * rar_route_is_here() - is a neighbour's address one of this namespace?
+ * rar_route_is_here() - does a neighbour's address belong to this namespace?
  * @m:  member
  * @path: to the neighbour
  *
  * Any context up to softirq.
+ *
+ * Return: true if it does.
  */
 bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path)
 {
@@ -230,12 +241,14 @@ bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path)
 }
 
 /**
- * rar_route_cut_off() - is this host why a neighbour cannot be reached?
+ * rar_route_cut_off() - is it this host's fault that a neighbour cannot be reached?
  * @m:  member
  * @path: to the neighbour
  *
- * Any context up to softirq. Return: true if the own address, the route or
- * its device is gone, or the device is down or has no carrier.
+ * Any context up to softirq.
+ *
+ * Return: true if the own address, the route or its device is gone, or the device is down or
+ * has no carrier.
  */
 bool rar_route_cut_off(struct rar_member *m, struct rar_path *path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Routes, for who sends by them. */
+/* Routes to the neighbours, for the files that send by them. */
 #ifndef _RAR_ROUTE_H
 #define _RAR_ROUTE_H
 
@@ -22,7 +22,7 @@ static inline u32 rar_ip_hdr_size(const struct rar_path *path)
 					  sizeof(struct iphdr);
 }
 
-/* Hands on what it is given, in this machine's memory. */
+/* Does the device hand packets on in this machine's memory? */
 static inline bool rar_is_veth(const struct net_device *dev)
 {
 	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The host's rules for a member's packets: the programs of its cgroup, its socket filter
- * and security modules. Those for what it sends run in IP's output, because a sock of the
- * member's own sends it; here are those for what it receives.
+ * The host's rules for packets that a member receives: the programs of its cgroup, its socket
+ * filter and security modules. The rules for packets that it sends run in IP's output,
+ * because a sock of the member's own sends them.
  */
 #include <linux/bpf-cgroup.h>
 #include <linux/filter.h>
@@ -36,10 +36,12 @@ static struct sock *filtering(const struct rar_member *m)
 }
 
 /**
- * rar_rules_judged() - does anybody judge each packet of a member?
+ * rar_rules_judged() - does any rule of the host judge a member's packets?
  * @m: member that joins or runs, RCU read side
  *
- * Any context. Return: true if chunks must be packets that pass IP's hooks.
+ * Any context.
+ *
+ * Return: true if chunks must be packets that pass IP's hooks.
  */
 bool rar_rules_judged(const struct rar_member *m)
 {
@@ -48,7 +50,7 @@ bool rar_rules_judged(const struct rar_member *m)
 	return rar_rules_strict(m->rn) || filtering(m) || (sk && cgroup_programs(sk));
 }
 
-/* A filter may cut what it lets pass: a part of a packet is none. */
+/* Does the filter let the whole packet pass? It may cut a packet, which is then no use. */
 static bool passes(struct sock *sk, struct sk_buff *skb)
 {
 	u32 len = skb->len;
@@ -63,7 +65,9 @@ static bool passes(struct sock *sk, struct sk_buff *skb)
  * @af:  its address family
  * @udp: offset of its UDP header, where UDP's filters begin
  *
- * Softirq, RCU read side. Return: false if it must be dropped; it may have been cut.
+ * Softirq, RCU read side.
+ *
+ * Return: false if the packet must be dropped; it may have been cut.
  */
 bool rar_rules_receive(const struct rar_member *m, struct sk_buff *skb, u16 af, u32 udp)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The host's rules for packets, which this module's obey as others do. */
+/* The host's rules for packets, which packets of this module obey as others do. */
 #ifndef _RAR_RULES_H
 #define _RAR_RULES_H
 
@@ -8,7 +8,7 @@
 
 #include "rar.h"
 
-/* May IPsec have a say in what goes in direction @dir, XFRM_POLICY_IN or _OUT? */
+/* May IPsec judge packets in direction @dir, XFRM_POLICY_IN or _OUT? */
 static inline bool rar_rules_ipsec(const struct net *net, int dir)
 {
 #ifdef CONFIG_XFRM
@@ -22,8 +22,8 @@ static inline bool rar_rules_ipsec(const struct net *net, int dir)
 extern int rar_strict_host;
 
 /*
- * net.rar.strict: nothing goes past the firewall. A namespace that an unprivileged user may
- * have made is bound by what is set for the host.
+ * net.rar.strict: no packet bypasses the firewall. A namespace that an unprivileged user may
+ * have made is bound by the host's setting.
  */
 static inline bool rar_rules_strict(const struct rar_net *rn)
 {
@@ -32,8 +32,8 @@ static inline bool rar_rules_strict(const struct rar_net *rn)
 }
 
 /*
- * The receive path in use. The UDP socket's comes after all of netfilter, and after the
- * stack has asked the policies of IPsec; the others come before.
+ * The receive path in use. The UDP socket comes after all of netfilter, and after the stack
+ * has asked IPsec's policies; the other paths come before.
  */
 static inline enum rar_rx_path rar_rules_rx_path(const struct rar_net *rn)
 {

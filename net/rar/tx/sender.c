@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Senders: UDP sockets of the kernel that own what a member sends, so that the rules for its
- * cgroup, its user and its marks find it, and its memory is counted. One per member and
- * family, without a port.
+ * Senders: kernel UDP sockets that own the packets a member sends. So the rules for the
+ * member's cgroup, user and marks find a packet, and its memory is counted. There is one
+ * sender per member and family, without a port.
  */
 #include <linux/security.h>
 #include <linux/sizes.h>
@@ -13,9 +13,9 @@
 #include "rar.h"
 #include "tx/sender.h"
 
-#define SENDER_BYTES	SZ_4M	/* like TCP's limit, unless the user set SO_SNDBUF */
+#define SENDER_BYTES	SZ_4M	/* as TCP's limit, unless the user set SO_SNDBUF */
 
-/* Only the device's MTU counts; see rar_udp_err(). */
+/* Ignore path MTUs from ICMP: only the device's MTU counts; see rar_udp_err(). */
 void rar_sender_fix_mtu(struct sock *sk)
 {
 	ip_sock_set_mtu_discover(sk, IP_PMTUDISC_PROBE);
@@ -25,7 +25,7 @@ void rar_sender_fix_mtu(struct sock *sk)
 #endif
 }
 
-/* The queue has drained: own chunks may follow. Any context, under its lock. */
+/* The queue has drained: let own chunks follow. Any context, under the queue's lock. */
 static int sender_drained(wait_queue_entry_t *room, unsigned int mode, int flags, void *key)
 {
 	list_del_init(&room->entry);
@@ -39,13 +39,14 @@ static struct rar_sender *sender_of(struct rar_member *m, u16 af)
 }
 
 /**
- * rar_sender_open() - the sock for what a member sends
+ * rar_sender_open() - make the sock that owns what a member sends
  * @m: member, held by its socket
  * @af:  AF_INET or AF_INET6
  *
- * Process context, that of a process in the member's cgroups: the sock belongs to them.
- * It stays until the group is freed, since softirqs have it from there. Return: 0 or a
- * negative errno.
+ * The sock belongs to the cgroups of the calling process. It stays until the member is freed,
+ * since softirqs get it from the member. Process context.
+ *
+ * Return: 0 or a negative errno.
  */
 int rar_sender_open(struct rar_member *m, u16 af)
 {
@@ -59,7 +60,7 @@ int rar_sender_open(struct rar_member *m, u16 af)
 	if (err)
 		return err;
 	security_sk_clone(m->sk, sock->sk);
-	/* One atomic operation less for each packet that is freed. */
+	/* This saves an atomic operation for each packet that is freed. */
 	sock_set_flag(sock->sk, SOCK_RCU_FREE);
 	rar_sender_fix_mtu(sock->sk);
 	sender->member = m;
@@ -70,7 +71,7 @@ int rar_sender_open(struct rar_member *m, u16 af)
 	return 0;
 }
 
-/* Whose files and user the netfilter rules see. */
+/* Set the socket whose files and user the netfilter rules see. */
 static void set_socket(struct sock *sk, struct socket *sock)
 {
 	write_lock_bh(&sk->sk_callback_lock);
@@ -79,7 +80,7 @@ static void set_socket(struct sock *sk, struct socket *sock)
 }
 
 /**
- * rar_sender_set() - the options of the user's socket hold for what is sent
+ * rar_sender_set() - apply the options of the user's socket to what is sent
  * @m: member
  * @sk:  the user's socket, locked
  */
@@ -102,7 +103,7 @@ void rar_sender_set(struct rar_member *m, const struct sock *sk)
 }
 
 /**
- * rar_sender_detach() - the user's socket goes; what is sent from now on has no user
+ * rar_sender_detach() - let what is sent from now on have no user, as its socket goes
  * @m: member
  *
  * Process context.
@@ -116,7 +117,7 @@ void rar_sender_detach(struct rar_member *m)
 			set_socket(m->sender[i].sock->sk, m->sender[i].sock);
 }
 
-/* No packet is sent any more; those in queues keep the sock, not the socket. */
+/* No packet is sent any more; packets in queues keep the sock, not the socket. */
 void rar_sender_put_all(struct rar_member *m)
 {
 	struct rar_sender *sender;
@@ -126,13 +127,13 @@ void rar_sender_put_all(struct rar_member *m)
 		sender = &m->sender[i];
 		if (!sender->sock)
 			continue;
-		/* Takes the lock that sender_drained() runs under. */
+		/* It takes the lock that sender_drained() runs under. */
 		remove_wait_queue(sk_sleep(sender->sock->sk), &sender->room);
 		sock_release(sender->sock);
 	}
 }
 
-/* Owner of what @m sends to addresses of @af, or NULL. RCU read side. */
+/* The owner of packets that @m sends to addresses of @af, or NULL. RCU read side. */
 struct sock *rar_sender_sk(const struct rar_member *m, u16 af)
 {
 	/* Pairs with the release in rar_sender_open(). */
@@ -158,14 +159,16 @@ static void wait_for_room(struct rar_sender *sender)
 }
 
 /**
- * rar_sender_room() - may own chunks be sent, or is too much in this host's queues?
+ * rar_sender_room() - may own chunks be sent, or do the queues of this host hold too much?
  * @m: member, tx.lock held
  * @af:  address family of the successor
  *
- * Only what a rank injects waits, never what it forwards, repeats or acknowledges: those
- * are bounded by the link's window, and other ranks wait for them. And what it waits for
- * is nobody's progress: queues of this host give packets up or back in time, whatever the
- * other ranks do. Return: false, and the group's work item pushes when there is room.
+ * Only chunks that a rank injects wait. Chunks that it forwards or repeats, and
+ * acknowledgments, do not: the link's window limits them, and other ranks wait for them. The
+ * wait ends whatever other ranks do, because the queues of this host give packets up or back
+ * in time.
+ *
+ * Return: false if they must wait; the member's work item pushes when there is room.
  */
 bool rar_sender_room(struct rar_member *m, u16 af)
 {
