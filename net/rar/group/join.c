@@ -37,7 +37,7 @@
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
 #define JOIN_FRESH		4	/* JOINs without an answer before a nonce is stale */
 #define JOIN_MTU_FULL		10	/* padded JOINs without an answer, while ... */
-#define JOIN_MTU_SMALL		3	/* this many unpadded ones had one: the path is too narrow */
+#define JOIN_MTU_SMALL		3	/* unpadded ones that had one: too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)

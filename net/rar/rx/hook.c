@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The netfilter ingress hook, the default receive path: verdicts only. Devices that hold
- * hooks are in tx/device.c. Without a hook the UDP socket receives, more slowly.
+ * The netfilter ingress hook, the default receive path: verdicts only. tx/device.c holds the
+ * hooks. Without a hook the UDP socket receives, more slowly.
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter_netdev.h>
@@ -11,7 +11,7 @@
 #include "rx/input.h"
 #include "tx/rules.h"
 
-/* Of what GSO and GRO make, what we can read as it is. */
+/* Is it a superpacket of GSO or GRO that can be read as it is? */
 static bool superpacket(const struct sk_buff *skb)
 {
 	return (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) &&
@@ -19,7 +19,7 @@ static bool superpacket(const struct sk_buff *skb)
 	       skb_csum_unnecessary(skb);
 }
 
-/* What was decrypted is for the stack to judge, which knows how it came. */
+/* The stack judges packets that were decrypted, as it knows how they came. */
 unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
 			      const struct nf_hook_state *state)
 {

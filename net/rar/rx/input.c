@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Input: every packet, whichever path it came by. Headers, the one validator, and
- * who each packet is for. What follows for data is in chunk.c.
+ * Input: every packet of every path. Parses headers, validates, and finds the member a
+ * packet is for. What follows for data is in chunk.c.
  */
 #include <linux/bpf.h>
 #include <net/ip.h>
@@ -46,8 +46,8 @@ static u32 pkt_len(const struct rar_pkt *pkt)
 }
 
 /*
- * @len bytes at @off, perhaps by way of @buf; NULL: they are not there. The headers
- * of a frame must lie together.
+ * Find @len bytes at @off. They may be copied to @buf; NULL if they are not there. The
+ * headers of a frame must lie together.
  */
 static void *header(const struct rar_pkt *pkt, u32 off, u32 len, void *buf)
 {
@@ -57,10 +57,10 @@ static void *header(const struct rar_pkt *pkt, u32 off, u32 len, void *buf)
 						     NULL;
 }
 
-/* A datagram as found in the packet; offsets from its beginning. */
+/* A datagram in the packet; offsets from the packet's beginning. */
 struct datagram {
 	u32 udp;		/* offset of the UDP header */
-	u32 end;		/* of the IP payload */
+	u32 end;		/* offset of the end of the IP payload */
 	u16 udp_len;
 	__sum16 check;
 	bool fragment;
@@ -110,7 +110,7 @@ static bool dgram_v6(struct rar_pkt *pkt, u32 nhoff, struct datagram *d)
 	return true;
 }
 
-/* Find UDP and the common RAR header. False: cannot be recognised as ours. */
+/* Find UDP and the common RAR header. Returns false if the packet is not recognised as ours. */
 static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
 			 struct datagram *d)
 {
@@ -133,7 +133,7 @@ static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
 	return h->version >> 4 == RAR_WIRE_MAGIC >> 4;
 }
 
-/* The checksum of the pseudo header and what is in @sum. */
+/* The checksum of the pseudo header and of the bytes summed up in @sum. */
 static __sum16 csum_with(const struct rar_pkt *pkt, const struct datagram *d,
 			 __wsum sum)
 {
@@ -146,10 +146,9 @@ static __sum16 csum_with(const struct rar_pkt *pkt, const struct datagram *d,
 }
 
 /*
- * A sender that leaves the checksum to its device puts the pseudo header's sum in its
- * place. To veth that is as good as the right one: it hands on what it is given, so
- * the packet has been in this machine's memory only. Of other devices, or where the
- * skb would tell, somebody else judges.
+ * Has the sender left the checksum to its device, with the pseudo header's sum in place of
+ * it? veth hands such a packet on in this machine's memory, so there it is as good as
+ * a right checksum. If other devices bring it, or an skb tells, the stack judges.
  */
 static bool csum_left_open(const struct rar_pkt *pkt, const struct datagram *d)
 {
@@ -163,7 +162,7 @@ static bool from_veth(const struct rar_frame *frame)
 	return !frame->generic && rar_is_veth(frame->xdp->rxq->dev);
 }
 
-/* The sum of what follows the headers is kept: AG does not change it. */
+/* Check a frame. The sum of the bytes after the headers is kept: AG does not change it. */
 static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 {
 	struct rar_cursor cursor = { .xdp = pkt->frame->xdp };
@@ -184,8 +183,8 @@ static bool frame_csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 }
 
 /*
- * Did the device sum up what is right? As nf_ip_checksum(): the IP header of a packet at
- * the ingress hook is in the sum, and a right one of IPv4 adds nothing.
+ * Is the sum right that the device computed? As nf_ip_checksum(): at the ingress hook it
+ * covers the packet's IP header, and a right IPv4 header adds nothing.
  */
 static bool csum_complete_good(const struct rar_pkt *pkt, const struct datagram *d)
 {
@@ -199,7 +198,7 @@ static bool csum_complete_good(const struct rar_pkt *pkt, const struct datagram 
 	return !csum_with(pkt, d, sum);
 }
 
-/* Sum over pseudo header, UDP header and data; zero if it is right. */
+/* Check the sum over pseudo header, UDP header and data; the sum is zero if it is right. */
 static bool csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 {
 	if (pkt->frame)
@@ -208,7 +207,7 @@ static bool csum_good(const struct rar_pkt *pkt, const struct datagram *d)
 	       !csum_with(pkt, d, skb_checksum(pkt->skb, d->udp, d->udp_len, 0));
 }
 
-/* Everything about the datagram that must hold before it is looked into. */
+/* Check everything about the datagram that must hold before its payload is read. */
 static enum rar_rx check_datagram(const struct rar_pkt *pkt, const struct datagram *d)
 {
 	if (d->fragment)
@@ -239,8 +238,8 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
 }
 
 /*
- * Is the packet for this host? The ingress hook also sees what is only passing
- * through. A member bound to no address is joined at any that is local.
+ * Is the packet for this host? The ingress hook also sees packets that only pass through. A
+ * member bound to no address can be joined at any local address.
  */
 static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -259,8 +258,8 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 #define BY_NONE		BIT(2)	/* token may be 0 */
 
 /*
- * Per type: the shortest packet, who may send it, what its token is, and from how many
- * ports behind its own, a lane each.
+ * Per type: the shortest packet, which neighbours may send it, which token it has, and from
+ * how many ports after the neighbour's own it may come, one per lane.
  */
 static const struct input_type {
 	u16 min;
@@ -310,10 +309,10 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
 }
 
 /*
- * Is the source rank a neighbour that may send this type, and does the packet come
- * from its address and port? Its kernel holds that port, and those of the lanes
- * unless somebody else there had one of them first. A JOIN may come from anywhere: it
- * is how the predecessor's address becomes known.
+ * Is the source rank a neighbour that may send this type, and does the packet come from its
+ * address and port? The neighbour's kernel holds that port. It also holds the ports of the
+ * lanes, unless another process there had one of them first. A JOIN may come from any
+ * address, because that is how the predecessor's address becomes known.
  */
 static enum rar_rx check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
 				const struct input_type *t)
@@ -331,7 +330,7 @@ static enum rar_rx check_sender(const struct rar_member *m, const struct rar_pkt
 		     addr_equal(&pkt->from, &m->path[dir].dst)))
 			return RAR_RX_DONE;
 	}
-	/* It may believe in another size; rar_join_rcv() tells it. */
+	/* The sender may believe in another size; rar_join_rcv() tells it. */
 	if (pkt->h.type == RAR_T_JOIN)
 		return RAR_RX_DONE;
 	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
@@ -354,8 +353,8 @@ static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
 }
 
 /*
- * The one validator: after it every byte may be trusted but the data header's
- * operation part, which rar_op_check() judges against the operation.
+ * Validate a packet. After that every byte may be trusted, except the operation part of the
+ * data header, which rar_op_check() judges against the operation.
  */
 static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -363,7 +362,7 @@ static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 	enum rar_rx ret;
 
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
-		/* For the error, should the join time out. */
+		/* Kept for the error in case the join times out. */
 		if (pkt->h.type == RAR_T_JOIN &&
 		    be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
 			WRITE_ONCE(m->join.odd_version, true);
@@ -386,14 +385,14 @@ static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 
 /* -- dispatch ------------------------------------------------------------ */
 
-/* Packets of an epoch: is the group in it? A tombstone says why not. */
+/* Is the member in the packet's epoch? A tombstone tells the sender why it is not. */
 static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	enum rar_dir dir;
 
 	switch (rar_member_state(m)) {
 	case RAR_S_READY:
-		/* A neighbour was in RUN, so rank 0 has committed. */
+		/* A neighbour was in RUN, so rank 0 has committed the epoch. */
 		spin_lock_bh(&m->lock);
 		if (m->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
 		    pkt->h.type != RAR_T_RESET)
@@ -455,8 +454,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 }
 
 /*
- * The hook comes before the stack's own checks: addresses that no packet from
- * a wire may have are left to them.
+ * Does the packet have an address that no packet from a wire may have? The hook comes before
+ * the stack's own checks, so such packets are left to them.
  */
 static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
 {
@@ -475,7 +474,7 @@ static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
 			ipv6_addr_loopback(&pkt->to.ip)));
 }
 
-/* Why a packet on our port that the ingress hook let pass is no use. */
+/* Why a packet on our port that the ingress hook passed is of no use. */
 static enum rar_rx why_not_ours(struct sk_buff *skb, u32 udp)
 {
 	u8 buf, *first;
@@ -486,7 +485,7 @@ static enum rar_rx why_not_ours(struct sk_buff *skb, u32 udp)
 	return RAR_DROP(Short);
 }
 
-/* The stack has reassembled, checked the IP header and found the socket. */
+/* The stack has reassembled the packet, checked its IP header and found the socket. */
 static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
 {
 	bool v4 = skb->protocol == htons(ETH_P_IP);
@@ -501,8 +500,8 @@ static void dgram_from_stack(struct sk_buff *skb, struct datagram *d)
 }
 
 /*
- * How many chunks from the first one of a superpacket's @part on are taken at once?
- * Sets its length, and whether it is all of @pkt.
+ * Count the chunks that are taken at once, from the first chunk of a superpacket's @part on.
+ * Sets the length of @part, and whether it is all of @pkt.
  */
 static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 		    const struct rar_pkt *pkt)
@@ -522,14 +521,14 @@ static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 		return n;
 	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
 	if (rar_op_early(m, be64_to_cpu(dh.op_seq), &run)) {
-		/* It is held chunk by chunk. */
+		/* Chunks that are too early are held one by one. */
 		part->len = min(part->len, size);
 		n = 1;
 	}
 	return n;
 }
 
-/* The member that a part is for, which need not be that of the one before. */
+/* The member that a part is for; it need not be the member of the part before. */
 static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
 				      const struct rar_hdr *before,
 				      const struct rar_pkt *part)
@@ -544,9 +543,9 @@ static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
 }
 
 /*
- * Each part of a superpacket is a packet of its own: GRO merges whatever is as long
- * and has the same addresses and ports, of any type and for any member. Chunks
- * that belong together are taken at once.
+ * Take a superpacket. Each part of it is a packet of its own: GRO merges packets of the same
+ * length, addresses and ports, of any type and for any member. Chunks that belong together
+ * are taken at once.
  */
 static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 {
@@ -594,13 +593,15 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 }
 
 /**
- * rar_rcv() - a packet from any path
+ * rar_rcv() - take in a packet from any path
  * @rn:   netns
  * @skb:  ingress: at the network header; udp: at the UDP header
- * @path: where it came by
+ * @path: the path it came by
  *
- * Softirq, RCU read side. Return: RAR_TAKEN and @skb is consumed; RAR_PASS
- * (ingress only) and it is untouched, since it is not for a member here.
+ * Softirq, RCU read side.
+ *
+ * Return: RAR_TAKEN and @skb is consumed; RAR_PASS (ingress only) and it is untouched, since
+ * it is not for a member here.
  */
 enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path)
@@ -662,7 +663,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	return RAR_TAKEN;
 }
 
-/* Is it data of the epoch that runs here? No other one will, in this member. */
+/* Does it bring data of the epoch that runs here? This member has no other epoch. */
 static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
@@ -671,7 +672,7 @@ static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }
 
-/* A member here that the frame brings data for: the frame is good in every respect. */
+/* The member that the frame brings data for, if the frame is good in every respect. */
 static struct rar_member *frame_member(struct rar_net *rn, const struct rar_pkt *pkt,
 				       const struct datagram *d)
 {
@@ -689,16 +690,17 @@ static struct rar_member *frame_member(struct rar_net *rn, const struct rar_pkt 
 }
 
 /**
- * rar_rcv_frame() - a packet that has no skb yet
+ * rar_rcv_frame() - take in a packet that has no skb yet
  * @rn:       netns
- * @frame:    it
- * @nhoff:    where its IP header is
+ * @frame:    the packet
+ * @nhoff:    offset of its IP header
  * @protocol: of its link header: ETH_P_IP or ETH_P_IPV6
  *
- * Only data that are good in every respect are taken here. The ingress hook sees all
- * else, judges it as it does other packets, and counts it. Softirq, RCU read side.
- * Return: XDP_PASS and it is untouched, or XDP_DROP, and @frame says whether it goes
- * on.
+ * Only data that are good in every respect are taken here. The ingress hook sees all other
+ * frames, judges them as it does other packets, and counts them. Softirq, RCU read side.
+ *
+ * Return: XDP_PASS and the frame is untouched, or XDP_DROP, and @frame says whether it is
+ * forwarded.
  */
 int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
 		  __be16 protocol)

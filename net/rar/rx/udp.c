@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The UDP receive path, for what the ingress hook did not take; and ICMP errors that quote
- * our packets.
+ * The UDP receive path, for packets that the ingress hook did not take, and ICMP errors that
+ * quote our packets.
  */
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
@@ -23,7 +23,7 @@ int rar_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* The ICMP header comes before what it quotes. */
+/* Is it a "too big" error? The ICMP header comes before the packet that it quotes. */
 static bool too_big(const struct sock *sk, const struct sk_buff *skb)
 {
 	const u8 *icmp = skb_network_header(skb) - sizeof(struct icmphdr);
@@ -35,11 +35,11 @@ static bool too_big(const struct sock *sk, const struct sk_buff *skb)
 }
 
 /*
- * An ICMP error quotes one of our packets. Who has not seen it knows addresses
- * and ports, but not the token: without one that is ours it is forged, or too
- * short to tell. Since some kernels believe it without asking, an epoch does
- * not heed the path MTU that they keep, and ends here if a chunk did not pass;
- * a join begins with it. Returns 0 to let a true one lower it.
+ * Judge an ICMP error that quotes one of our packets. A sender that has not seen our packet
+ * knows addresses and ports, but not the token. Without a token of ours the error is forged,
+ * or too short to tell. Some kernels believe such an error without asking, so an epoch
+ * does not use the path MTU that they keep: it ends here if a chunk did not pass. A join
+ * begins with that path MTU. Returns 0 to let a true error lower it.
  */
 int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The XDP receive path: a function that XDP programs call (tools/xdp has one). What
- * it takes goes the way of every packet, through input.c, and goes on, if it can, as
- * the frame that it came in.
+ * The XDP receive path: a function that XDP programs call (tools/xdp has one). A frame that it
+ * takes is handled in input.c like every packet. If it can, the chunk is forwarded in the
+ * frame in which it came.
  */
 #include <linux/bpf.h>
 #include <linux/btf.h>
@@ -16,7 +16,7 @@
 #include "tx/frame.h"
 #include "tx/rules.h"
 
-/* Did the frame come as an skb, behind the driver? Then the queue is the core's. */
+/* Did the frame come as an skb, after the driver? Then the queue belongs to the core. */
 static bool is_generic(const struct xdp_buff *xdp)
 {
 	const struct xdp_rxq_info *rxq = xdp->rxq;
@@ -24,7 +24,7 @@ static bool is_generic(const struct xdp_buff *xdp)
 	return rxq == &__netif_get_rx_queue(rxq->dev, rxq->queue_index)->xdp_rxq;
 }
 
-/* Where is the IP header, and of which version? 0: not for this host, or not IP. */
+/* The offset of the IP header, and its version. 0: not for this host, or not IP. */
 static u32 find_ip(const struct xdp_buff *xdp, __be16 *protocol)
 {
 	const struct vlan_ethhdr *link = xdp->data;
@@ -66,13 +66,13 @@ static int receive(struct rar_net *rn, struct rar_frame *frame, u32 *ifindex)
 }
 
 /**
- * bpf_rar_rcv() - for an XDP program: is the frame for a member here?
- * @ctx:     the program's
- * @ifindex: set for XDP_REDIRECT, which is for the program to do
+ * bpf_rar_rcv() - take a frame for a member here, for an XDP program
+ * @ctx:     the program's context
+ * @ifindex: set for XDP_REDIRECT, which the program must do
  *
- * With net.rar.rx_path=xdp the frame is used, if it brings data that can be used at
- * once, and it may have become what the member sends to its successor, of another
- * length in front: what the program knows of the packet's bytes is void.
+ * With net.rar.rx_path=xdp the frame is used if it brings data that can be used at once. It
+ * may then hold the packet that the member sends to its successor, with headers of another
+ * length. So the program must not rely on what it read from the packet before.
  *
  * Return: enum xdp_action. XDP_PASS: not for us, or not at this hook; untouched.
  */
@@ -104,13 +104,13 @@ static const struct btf_kfunc_id_set rar_kfunc_set = {
 
 static bool usable __ro_after_init;
 
-/* Can there be a program that calls us? */
+/* Can there be a program that calls bpf_rar_rcv()? */
 bool rar_xdp_usable(void)
 {
 	return usable;
 }
 
-/* Without XDP the module is as good as with it. */
+/* Without XDP the module works as well as with it. */
 void __init rar_xdp_init(void)
 {
 	usable = rar_has_btf() &&
