@@ -5,8 +5,8 @@
  * in:  reduce, work queue, netns, device notifier, socket family, XDP
  * out: socket family, device notifier, netns, XDP, work queue, reduce
  *
- * Sockets, orphans and XDP programs hold references on the module, so there are none
- * when it goes; tombstones end with their netns.
+ * Sockets, orphans and XDP programs hold references on the module, so none of them is left
+ * at exit; tombstones end with their namespace.
  */
 #include <linux/module.h>
 
@@ -65,7 +65,7 @@ err_member:
 	return err;
 }
 
-/* The core waits for RCU readers between this and main_net_exit(). */
+/* The core waits for RCU readers between this function and main_net_exit(). */
 static void __net_exit main_net_pre_exit(struct net *net)
 {
 	struct rar_net *rn = rar_net(net);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The socket family: names, joining, state; no protocol logic. Owns struct rar_sock.
+ * The socket family: names, joining, state. It has no protocol logic. Owns struct rar_sock.
  */
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -38,7 +38,7 @@ static bool join_over(const struct rar_member *m)
 	return state != RAR_S_JOINING && state != RAR_S_READY;
 }
 
-/* How did the join end? Also clears what SO_ERROR would say. */
+/* The result of the join, as an errno. Also clears what SO_ERROR would say. */
 static int join_result(struct sock *sk, struct rar_member *m)
 {
 	int err = 0;
@@ -53,8 +53,8 @@ static int join_result(struct sock *sk, struct rar_member *m)
 }
 
 /*
- * Wait for the end of a join, but no longer than @timeo. A signal ends the wait and not
- * the join, whose deadline stays: the call can be restarted, even with a time limit.
+ * Wait for the end of a join, but no longer than @timeo. A signal ends the wait, but not the
+ * join, whose deadline stays. So the call can be restarted, even with a time limit.
  */
 static int sock_wait_join(struct sock *sk, struct rar_member *m, long timeo)
 {
@@ -75,7 +75,7 @@ static int sock_wait_join(struct sock *sk, struct rar_member *m, long timeo)
 	return err;
 }
 
-/* Has a join ended that a signal had kept connect() from waiting for, and nobody knows? */
+/* Has a join ended that connect() could not wait for because of a signal, unreported yet? */
 static bool join_unseen(const struct sock *sk, const struct rar_member *m)
 {
 	return rar_sk(sk)->interrupted && join_over(m) &&
@@ -99,7 +99,7 @@ static int sock_connect(struct sock *sk, const struct sockaddr_rar *next, long t
 		return join_over(m) ? join_result(sk, m) : -EINPROGRESS;
 	if (!timeo || (err && err != -EALREADY))
 		return err;
-	/* A join that began here has the time limit itself. */
+	/* A join that began in this call has the time limit itself. */
 	return sock_wait_join(sk, m, err ? timeo : MAX_SCHEDULE_TIMEOUT);
 }
 
@@ -334,7 +334,7 @@ int rar_sock_init(void)
 		return err;
 	rar_proto_family.family = rar_family;
 	err = sock_register(&rar_proto_family);
-	if (err == -EEXIST)	/* modprobe would take it for success */
+	if (err == -EEXIST)	/* modprobe would take EEXIST for success */
 		err = -EBUSY;
 	if (err) {
 		pr_err("rar: address family %d is in use, choose another one with family=\n",

@@ -22,7 +22,7 @@
 #include "tx/rules.h"
 #include "tx/sender.h"
 
-/* Is @sa a well-formed address? Return: 0, -EINVAL or -EAFNOSUPPORT. */
+/* Check that @sa is a well-formed address. Returns 0, -EINVAL or -EAFNOSUPPORT. */
 int rar_sock_check_addr(const struct sockaddr_rar *sa, int len)
 {
 	if (len < (int)sizeof(*sa))
@@ -79,8 +79,8 @@ static bool addr_same(const struct rar_addr *a, const struct rar_addr *b)
 }
 
 /*
- * A member under its name, held by @sk. The address of the one before it, @old, may be
- * gone: connect() waits for it. Return: it or ERR_PTR.
+ * Make a member under a name, held by @sk. The address of @old, the member before it, may be
+ * gone: connect() waits for it. Returns the member or ERR_PTR.
  */
 static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar *self,
 				     struct rar_member *old)
@@ -117,8 +117,8 @@ static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar 
 }
 
 /*
- * Keep out send() and recv(), which may be waiting for a page that does not come. A
- * signal ends the wait, and others can use the socket meanwhile: its lock is dropped.
+ * Keep out send() and recv(), which may be waiting for a page that does not come. A signal
+ * ends the wait. The socket's lock is dropped meanwhile, so that others can use the socket.
  */
 static int lock_calls(struct sock *sk)
 {
@@ -142,7 +142,7 @@ static void unlock_calls(struct rar_sock *rsk)
 	mutex_unlock(&rsk->send_lock);
 }
 
-/* The socket is locked, send() and recv() are kept out. */
+/* Exchange the member. The socket is locked; send() and recv() are kept out. */
 static int member_exchange(struct sock *sk, struct rar_member *old,
 			   const struct sockaddr_rar *self)
 {
@@ -163,8 +163,8 @@ static int member_exchange(struct sock *sk, struct rar_member *old,
 }
 
 /*
- * The socket's member becomes another one. What failed before it answers as a
- * tombstone; its results must have been read. Drops the socket lock for a while.
+ * Replace the socket's member. The failed one answers as a tombstone; its results must have
+ * been read. Drops the socket lock for a while.
  */
 static int member_replace(struct sock *sk, struct rar_member *old,
 			  const struct sockaddr_rar *self)
@@ -187,7 +187,7 @@ out:
 }
 
 /**
- * rar_sock_bind() - make the member, anew after a failure
+ * rar_sock_bind() - make the member, or make it again after a failure
  * @sk:   socket, locked; unlocked for a while where a member failed
  * @self: its address, checked
  *
@@ -219,7 +219,7 @@ void rar_sock_unbind(struct sock *sk)
 	rar_leave_release(m);
 }
 
-/* Once more under the same name. */
+/* Bind again under the same name. */
 static int bind_again(struct sock *sk, const struct rar_member *m)
 {
 	struct sockaddr_rar self;
@@ -263,7 +263,7 @@ static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 	m->trust.key = opts->key;
 }
 
-/* How long a join may take, ms. */
+/* The time that a join may take, ms. */
 static u32 join_ms(const struct rar_net *rn, const struct rar_join_opts *opts, long timeo)
 {
 	u32 ms = READ_ONCE(rn->sysctl_join_ms);
@@ -275,7 +275,7 @@ static u32 join_ms(const struct rar_net *rn, const struct rar_join_opts *opts, l
 	return ms;
 }
 
-/* What a connect() finds in states that do not allow another join. */
+/* The errno of connect() in states that do not allow another join. */
 static int join_state_error(const struct rar_member *m)
 {
 	switch (rar_member_state(m)) {
@@ -293,7 +293,7 @@ static int join_state_error(const struct rar_member *m)
  * @sk:    socket, locked and bound
  * @next:  the successor, checked
  * @opts:  @prev is checked as an address
- * @timeo: jiffies until it must have ended; 0 or MAX_SCHEDULE_TIMEOUT: join_ms
+ * @timeo: jiffies in which the join must end; 0 or MAX_SCHEDULE_TIMEOUT: join_ms
  *
  * Return: 0 or a negative errno of connect().
  */
@@ -306,7 +306,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	int err;
 
 	err = check_next(m, next) ?: check_prev(m, &opts->prev, next);
-	/* Sums for the first rank of a host have no other way than memory. */
+	/* Sums for a host's first rank go in memory, and no other way. */
 	if (!err && rar_sk(sk)->schedule == RAR_BY_HOSTS && rar_rules_strict(rn))
 		err = -EPERM;
 	if (!err && rar_member_state(m) == RAR_S_FAILED)

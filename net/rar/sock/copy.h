@@ -12,10 +12,10 @@ struct rar_operation;
 struct rar_ring;
 
 /*
- * struct rar_copy - a result on its way to the user
- * @op:   operation, referenced, NULL before the first step
+ * struct rar_copy - a result that is being copied to the user
+ * @op:   operation, referenced; NULL before the first step
  * @to:   memory of the user; not advanced
- * @done: chunks of each block that are copied
+ * @done: chunks of each block that have been copied
  */
 struct rar_copy {
 	struct rar_operation *op;

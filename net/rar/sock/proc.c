@@ -33,7 +33,7 @@ static void show_addr(struct seq_file *seq, const struct rar_addr *a)
 		seq_puts(seq, "-");
 }
 
-/* Who knows the epoch can speak for a member: it is not for everybody. */
+/* The epoch as shown: knowing it lets a packet speak for a member, so few users see it. */
 static u64 shown_epoch(const struct seq_file *seq, const struct rar_member *m)
 {
 	return file_ns_capable(seq->file, m->rn->net->user_ns, CAP_NET_ADMIN) ?
@@ -64,7 +64,7 @@ static void show_member(struct seq_file *seq, const struct rar_member *m)
 		seq_puts(seq, " - 0\n");
 }
 
-/* Position 0 is the header, others are those of rn->all. RCU is held for a part only. */
+/* Position 0 is the header; later positions are those of rn->all. RCU is held for a part. */
 static void *rar_seq_start(struct seq_file *seq, loff_t *pos)
 	__acquires(RCU)
 {
@@ -136,7 +136,7 @@ static int netstat_seq_show(struct seq_file *seq, void *v)
 	return 0;
 }
 
-/* The reductions of a type, by name, as in kinds.h. */
+/* The reductions of a type, by name, in the order of kinds.h. */
 #define KIND_NAME(redop, dtype, kernel) { RAR_##redop, RAR_##dtype, #redop, #dtype },
 static const struct {
 	u8 redop, dtype;
@@ -148,7 +148,7 @@ static u32 sums_mbps(u32 set, u8 dtype)
 	return rar_reduce_mbps(set, rar_reduce_kind(dtype, RAR_SUM));
 }
 
-/* One line for each set of kernels. Return: how many sets there are. */
+/* Print one line for each set of kernels. Returns the number of sets. */
 static u32 show_sets(struct seq_file *seq)
 {
 	struct rar_reduce_info info;

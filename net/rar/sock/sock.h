@@ -7,10 +7,10 @@
 #include "core/region.h"
 
 /*
- * struct rar_join_opts - what a join is asked for besides the successor
- * @prev:       address of the predecessor, family 0: anywhere
+ * struct rar_join_opts - options of a join, besides the successor's address
+ * @prev:       address of the predecessor; family 0: any
  * @key:        shared by the members; all zero: none
- * @timeout_ms: until the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
+ * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  */
 struct rar_join_opts {
 	struct sockaddr_rar prev;
@@ -21,22 +21,23 @@ struct rar_join_opts {
 /*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
- * @member:    the member; set by bind() under the socket lock, exchanged by the
- *             bind() or connect() after a failure with both mutexes held too, which
- *             are taken before the socket lock
- * @send_lock: one send() at a time; protects @more
+ * @member:    the member; bind() sets it under the socket lock. After a failure bind() or
+ *             connect() exchanges it with both mutexes held as well, which are taken before
+ *             the socket lock
+ * @send_lock: one send() at a time; protects @more and @fingerprint
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
- * @fingerprint: what @more is
- * @by_join:   bound by RAR_JOIN, which may bind it to another name while it has not joined
- * @interrupted: a connect() was, which has not yet said how its join ended; socket lock
+ * @fingerprint: fingerprint of @more
+ * @by_join:   bound by RAR_JOIN, which may bind another name as long as it has not joined
+ * @interrupted: a signal ended a connect(), and no call has said yet how its join ended;
+ *             socket lock
  * @dtype:     default of send()
  * @redop:     default of send()
- * @schedule:  asked for, enum rar_schedule
+ * @schedule:  enum rar_schedule that the user asked for
  * @nonempty:  RAR_NONEMPTY
  * @peers_from: RAR_PEERS_FROM
  * @join:      RAR_PREV_ADDR and RAR_KEY, for the next join
- * @op_timeout_ms: kept until there is a group
+ * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
  */
 struct rar_sock {

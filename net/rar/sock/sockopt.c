@@ -15,7 +15,7 @@
 #include "sock/sockopt.h"
 #include "tx/rules.h"
 
-/* What operations will use again and again. */
+/* RAR_REG and RAR_UNREG: register memory that operations will use again. */
 static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
 		      unsigned int optlen)
 {
@@ -39,7 +39,7 @@ static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
 	return copy_from_sockptr(val, optval, sizeof(*val)) ? -EFAULT : 0;
 }
 
-/* Is @self what the member is bound to? Port 0: whichever it got. */
+/* Is the member bound to @self? Port 0 matches whichever port it got. */
 static bool same_name(const struct rar_member *m,
 		      const struct sockaddr_rar *self)
 {
@@ -52,7 +52,7 @@ static bool same_name(const struct rar_member *m,
 	       !memcmp(&a->ip, self->srar_addr, sizeof(a->ip));
 }
 
-/* bind() where there is no member, or one that failed or that RAR_JOIN left. */
+/* bind() for RAR_JOIN: where there is no member, or one that failed or RAR_JOIN left. */
 static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 {
 	struct rar_member *m = rar_sock_member(sk);
@@ -71,7 +71,7 @@ static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 	return err;
 }
 
-/* Both or neither: what this call bound is not bound after it failed. */
+/* Bind and connect, or neither: if the join fails, the name that this call bound is undone. */
 static int join_both(struct sock *sk, const struct rar_join *join,
 		     const struct rar_join_opts *opts)
 {
@@ -102,7 +102,7 @@ static int check_join(const struct rar_join *join)
 	return err;
 }
 
-/* What this call says about the join, else what the options said. */
+/* The options of this call, where they are set; otherwise those of the socket. */
 static void join_opts(const struct rar_sock *rsk, const struct rar_join *join,
 		      struct rar_join_opts *opts)
 {
@@ -114,7 +114,7 @@ static void join_opts(const struct rar_sock *rsk, const struct rar_join *join,
 		memcpy(&opts->key, join->key, sizeof(opts->key));
 }
 
-/* Programs that know only the first fields give only these. */
+/* Copy the argument. Programs that know only the first fields give only these. */
 static int copy_join(struct rar_join *join, sockptr_t optval, unsigned int optlen)
 {
 	size_t len = min_t(size_t, optlen, sizeof(*join));
@@ -148,7 +148,7 @@ static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-/* Has it no member that joins, or has joined? */
+/* May options of the join be set: is there no member that joins or has joined? */
 static bool may_set_join(const struct sock *sk)
 {
 	struct rar_member *m = rar_sock_member(sk);
@@ -199,7 +199,7 @@ static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-/* @pid is a process and not one thread of it. */
+/* Does @pid name a process, and not only one thread of it? */
 static bool is_process(struct pid *pid)
 {
 	bool yes;
@@ -250,7 +250,7 @@ static int set_abort(struct sock *sk, u32 val)
 	return err;
 }
 
-/* The calls of a record so far are undone; 0 also if there were none. */
+/* Undo the calls of a record begun with MSG_MORE. Returns 0 also if there were none. */
 static int set_cancel(struct rar_sock *rsk, u32 val)
 {
 	if (val)
@@ -301,7 +301,7 @@ static int set_op_timeout(struct sock *sk, u32 ms)
 	return 0;
 }
 
-/* For the next join. */
+/* Set the schedule of the next join. */
 static int set_schedule(struct sock *sk, u32 val)
 {
 	int err = 0;
@@ -368,7 +368,7 @@ static void fill_error(struct rar_member *m, struct rar_error *err)
 	spin_unlock_bh(&m->lock);
 }
 
-/* When was the oldest operation posted that is not complete? 0 = none. */
+/* When the oldest incomplete operation was posted, us. 0 = there is none. */
 static u64 oldest_posted_us(struct rar_member *m)
 {
 	struct rar_operation *op;
@@ -455,7 +455,7 @@ static int put_opt(const void *val, size_t size, char __user *optval,
 	return 0;
 }
 
-/* Of a member that has joined. Return: false when another one has taken its place. */
+/* Fill the row of a rank of a member that has joined. False if another took its place. */
 static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 {
 	bool known;
@@ -470,7 +470,7 @@ static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 	return known;
 }
 
-/* As many as there is room for, from rank @from on. */
+/* Copy out the rows from rank @from on, as many as there is room for. */
 static int get_peers(struct rar_member *m, u32 from, char __user *optval,
 		     int __user *optlen, int len)
 {
@@ -491,7 +491,7 @@ static int get_peers(struct rar_member *m, u32 from, char __user *optval,
 	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
 }
 
-/* The socket is not locked: the caller's memory may be slow to come. */
+/* The socket is not locked, because the caller's memory may be slow to come. */
 static int get_member_opt(struct rar_member *m, u32 from, int optname,
 			  char __user *optval, int __user *optlen, int len)
 {

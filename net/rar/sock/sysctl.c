@@ -6,19 +6,19 @@
  *   rx_path      "ingress", "udp" or "xdp"
  *   window       bytes in flight in a whole ring; each rank injects its share
  *   mem          bytes of operation buffers; a quarter more for held packets
- *   early_bytes  per group: payload held for operations not yet posted here
+ *   early_bytes  per member: payload held for operations not yet posted here
  *   copy_step    bytes of each block of a long tensor that are copied at once while the
- *                ring works on it, 0 = it waits for all of them
- *   join_ms      until connect() gives up
- *   dead_ms      a neighbour silent for so long is dead
- *   linger_ms    a closed member serves its neighbours at most so long
+ *                ring works on it, 0 = the ring starts after the whole tensor
+ *   join_ms      time until connect() gives up
+ *   dead_ms      a neighbour that is silent for this long is dead
+ *   linger_ms    longest time that a closed member serves its neighbours
  *   max_members  members with a socket; also known by its older name, max_groups
- *   super_chunks chunks in a superpacket, 1 = none are sent; for later routes
+ *   super_chunks chunks in a superpacket, 1 = no superpackets are sent; for later routes
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
- *   lanes        flows, each from a UDP port of its own, that the chunks of a link
- *                are spread over, and processors; for later joins
+ *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
+ *                its own and, on one machine, a CPU; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
- *   strict       1: every packet passes all of netfilter; for rx_path and local as if they
+ *   strict       1: every packet passes all of netfilter; rx_path and local act as if they
  *                were udp and 0. New namespaces begin with the host's value, and those that
  *                a user namespace owns cannot have less
  */
@@ -69,7 +69,7 @@ static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
 	return 0;
 }
 
-/* Shows what is in force. */
+/* Show the value that is in force. */
 static int do_strict(RAR_CTL_CONST struct ctl_table *table, int write,
 		     void *buffer, size_t *lenp, loff_t *ppos)
 {
@@ -111,7 +111,7 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	  .proc_handler = (handler),					\
 	  .extra1 = (min), .extra2 = (max) }
 
-/* .data is an offset here and a pointer in each netns' copy. */
+/* .data is an offset here, and a pointer in the copy of each namespace. */
 static const struct ctl_table template[] = {
 	INT_ENTRY(port, SYSCTL_ONE, &port_max),
 	{ .procname = "rx_path", .maxlen = sizeof(int), .mode = 0644,
@@ -142,7 +142,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_window = 1 << 20;
 	rn->sysctl_mem = totalram_pages() / 2 * PAGE_SIZE;
 	rn->sysctl_early_bytes = 1 << 18;
-	/* One processor would copy and add in turns: slower, if nothing else is waited for. */
+	/* One CPU would copy and add in turns, which is slower if nothing else waits. */
 	rn->sysctl_copy_step = num_online_cpus() > 1 ? SZ_128K : 0;
 	rn->sysctl_join_ms = 30000;
 	rn->sysctl_dead_ms = 5000;
@@ -159,7 +159,7 @@ int rar_sysctl_init(struct rar_net *rn)
 	int i;
 
 	sysctl_defaults(rn);
-	/* One entry more: kernels without a size argument want an end. */
+	/* Kernels without a size argument need an empty entry at the end. */
 	rn->table = kcalloc(ARRAY_SIZE(template) + 1, sizeof(*rn->table),
 			    GFP_KERNEL);
 	if (!rn->table)
