@@ -2,13 +2,13 @@
 /*
  * The scalar kernels: every machine, every context, no FPU.
  *
- * They define the bits that all other kernels must give. Floating point is
- * done with integers: the kernel is compiled without floats, and the case
- * these are for is "somebody else owns the FPU".
+ * All other kernels must be bit-identical to them. They compute floating point with integers,
+ * because the Linux kernel is compiled without floats, and because they run when another
+ * context owns the FPU.
  */
 #include "reduce/impl.h"
 
-/* Elements at any address. */
+/* Load and store an element at any address. */
 #define ELEMENT(bits)							\
 struct elem##bits {							\
 	u##bits v;							\
@@ -22,7 +22,7 @@ ELEMENT(64);
 /* Bits below the fraction while adding: guard, round and sticky. */
 #define GRS	3
 
-/* @inf: the magnitude above which a NaN lies; @x or @y is at or above it. */
+/* Add where @x or @y is at or above @inf, the magnitude above which a NaN lies. */
 static u64 add_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
 {
 	u64 mag_x = x & (sign - 1), mag_y = y & (sign - 1);
@@ -36,7 +36,7 @@ static u64 add_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
 	return mag_x == inf ? x : y;
 }
 
-/* m >> n; what falls out leaves its trace in bit 0. */
+/* m >> n; the bits that fall out are kept as bit 0. */
 static __always_inline u64 shift_sticky(u64 m, unsigned int n)
 {
 	if (n > 63)
@@ -45,11 +45,10 @@ static __always_inline u64 shift_sticky(u64 m, unsigned int n)
 }
 
 /*
- * @m: a sum, not zero: its lowest bit is worth 2^-GRS of the last place of a
- * number with the exponent @exp, and it may have carried once. Normalise to
- * where the carry goes, so that no case needs a right shift; round to nearest
- * even; pack: the implicit one adds itself to the exponent, and so does the
- * carry of the rounding.
+ * Normalise, round to nearest even and pack a sum @m, which is not zero. Its lowest bit is
+ * worth 2^-GRS of the last place of a number with the exponent @exp, and it may have
+ * carried once. It is normalised to the place of the carry, so that no case needs a right
+ * shift. The implicit one adds itself to the exponent, and so does the carry of rounding.
  */
 static __always_inline u64 pack(u64 m, unsigned int exp, u64 inf,
 				unsigned int frac)
@@ -65,8 +64,8 @@ static __always_inline u64 pack(u64 m, unsigned int exp, u64 inf,
 }
 
 /*
- * x + y in the binary format of @width bits with @frac bits of fraction.
- * The constants fold: both callers become straight code.
+ * x + y in the binary format of @width bits with @frac bits of fraction. The constants fold:
+ * both callers become straight code.
  */
 static __always_inline u64 add_float(u64 x, u64 y, unsigned int frac,
 				     unsigned int width)
@@ -102,7 +101,7 @@ static __always_inline u64 add_float(u64 x, u64 y, unsigned int frac,
 	return (x & sign) | pack(m, exp_a, inf, frac);
 }
 
-/* As add_special(); an infinity times zero is invalid. */
+/* Multiply special values, as add_special() adds them; infinity times zero is invalid. */
 static u64 mul_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
 {
 	u64 mag_x = x & (sign - 1), mag_y = y & (sign - 1);
@@ -116,7 +115,7 @@ static u64 mul_special(u64 x, u64 y, u64 sign, u64 inf, u64 quiet)
 	return ((x ^ y) & sign) | inf;
 }
 
-/* A magnitude with its implicit one moved to bit @frac; returns the exponent then. */
+/* Move a magnitude's implicit one to bit @frac; returns the exponent after that. */
 static __always_inline int normalise(u64 *mag, unsigned int frac)
 {
 	int exp = *mag >> frac, up;
@@ -132,9 +131,9 @@ static __always_inline int normalise(u64 *mag, unsigned int frac)
 }
 
 /*
- * x * y in the binary format of @width bits with @frac bits of fraction: both between 1 and
- * 2 times a power of two, multiplied to 128 bits, of which pack() needs frac + 1 + GRS and
- * whether anything is below.
+ * x * y in the binary format of @width bits with @frac bits of fraction. Both are between 1
+ * and 2 times a power of two. Their product has 128 bits; pack() needs frac + 1 + GRS of
+ * them, and whether any bit below is set.
  */
 static __always_inline u64 mul_float(u64 x, u64 y, unsigned int frac, unsigned int width)
 {
@@ -160,13 +159,13 @@ static __always_inline u64 mul_float(u64 x, u64 y, unsigned int frac, unsigned i
 	return s | pack(m, exp, inf, frac);
 }
 
-/* A number whose order as an unsigned integer is that of the float: -0 is below +0. */
+/* An unsigned integer whose order is that of the float: -0 is below +0. */
 static __always_inline u64 order(u64 x, u64 sign)
 {
 	return x & sign ? ~x & (sign | (sign - 1)) : x | sign;
 }
 
-/* Minimum or maximum; a NaN wins, that of @x first, and becomes quiet. */
+/* Minimum or maximum; a NaN wins, the NaN of @x first, and becomes quiet. */
 static __always_inline u64 extreme_float(u64 x, u64 y, unsigned int frac, unsigned int width,
 					 bool max)
 {
@@ -180,7 +179,7 @@ static __always_inline u64 extreme_float(u64 x, u64 y, unsigned int frac, unsign
 	return (max ? a > b : a < b) ? x : y;
 }
 
-/* KERNEL(name, bits of an element, result): @x is what came, @y is ours. */
+/* KERNEL(name, bits of an element, result): @x is the arriving partial, @y is ours. */
 #define KERNEL(name, bits, result)					\
 static void name(void *dst, void *dst2, const void *in, const void *own, \
 		 size_t len)						\
@@ -215,7 +214,7 @@ KERNEL(max_f64, 64, extreme_float(x, y, 52, 64, true))
 KERNEL(max_f16, 16, extreme_float(x, y, 10, 16, true))
 KERNEL(max_bf16, 16, extreme_float(x, y, 7, 16, true))
 
-/* A product of short elements as an int would overflow. */
+/* A product of short elements would overflow as an int. */
 #define INTEGER(bits)							\
 	KERNEL(sum_i##bits, bits, x + y)				\
 	KERNEL(prod_i##bits, bits, x * 1ULL * y)			\

@@ -2,8 +2,8 @@
 /*
  * What a set of reduction kernels offers to the registry in reduce.c.
  *
- * Whatever includes this file instead of kernel headers also builds in user
- * space, where selftests/host compares all kernels bit for bit.
+ * A file that includes this header instead of kernel headers also builds in user space,
+ * where selftests/host compares all kernels bit for bit.
  */
 #ifndef _RAR_REDUCE_IMPL_H
 #define _RAR_REDUCE_IMPL_H
@@ -39,18 +39,18 @@ typedef u64 (*rar_reduce_csum_fn)(const void *src, size_t len);
 
 #define RAR_CSUM_STEP	128
 
-/* RAR_K_sum_f32 ...: which kernel of a set */
+/* RAR_K_sum_f32 ...: index of a kernel in a set */
 #define RAR_KERNEL_ENUM(redop, dtype, kernel) RAR_K_##kernel,
 enum rar_kernel { RAR_KINDS(RAR_KERNEL_ENUM, RAR_NO_ROW) RAR_KERNEL_NR };
 
 /**
  * struct rar_reduce_impl - one set of kernels
  * @name:    as in the module parameter reduce=
- * @vector:  these need an FPU section
+ * @vector:  the kernels need an FPU section
  * @usable:  does this CPU have the instructions
- * @kernels: [enum rar_kernel]: RAR_KERNEL_NR of them
- * @copy:    for what is not added
- * @csum:    for the Internet's checksum
+ * @kernels: [enum rar_kernel]: RAR_KERNEL_NR kernels
+ * @copy:    copies bytes that are not added
+ * @csum:    sums bytes for the Internet checksum
  */
 struct rar_reduce_impl {
 	const char *name;
@@ -66,7 +66,7 @@ extern const struct rar_reduce_impl rar_reduce_generic;
 void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
 u64 rar_reduce_csum_generic(const void *src, size_t len);
 
-#define RAR_SELFTEST_BYTES	16384	/* of scratch memory */
+#define RAR_SELFTEST_BYTES	16384	/* bytes of scratch memory */
 
 bool rar_reduce_selftest(const struct rar_reduce_impl *impl, void *scratch);
 

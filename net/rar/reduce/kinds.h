@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The one list of types, and the one list of reductions: what follows from them
- * (dispatch, capabilities, self-test, /proc/net/rar_reduce, tests) is generated.
+ * The list of types, and the list of reductions. Dispatch, capabilities, self-test,
+ * /proc/net/rar_reduce and tests are generated from them.
  *
- * To add a reduction of a type, add a row here, and its kernel to reduce_tmpl.h and
- * reduce_generic.c. A row of a kernel that another row has already named needs no kernel.
+ * To add a reduction of a type, add a row here, and its kernel to tmpl.h and generic.c. A
+ * row whose kernel another row names already needs no new kernel.
  */
 #ifndef _RAR_KINDS_H
 #define _RAR_KINDS_H
@@ -17,8 +17,8 @@
 
 /*
  * X(reduction, type, kernel): the row that brings the kernel.
- * A(reduction, type, kernel): another row that the same kernel serves, because it gives
- * the same bits.
+ * A(reduction, type, kernel): another row that this kernel serves, because its results are
+ * bit-identical.
  */
 #define RAR_KINDS(X, A)							\
 	X(SUM, F32, sum_f32)	X(SUM, F64, sum_f64)			\
@@ -70,10 +70,10 @@
 	X(LXOR, I32, lxor_i32)	A(LXOR, U32, lxor_i32)			\
 	X(LXOR, I64, lxor_i64)	A(LXOR, U64, lxor_i64)
 
-/* For the argument that a list does not need. */
+/* Stands for a list that a user of the rows does not need. */
 #define RAR_NO_ROW(...)
 
-/* For a list of all rows, whichever brings the kernel. */
+/* All rows, whichever of them brings the kernel. */
 #define RAR_ALL_KINDS(X)	RAR_KINDS(X, X)
 
 #endif /* _RAR_KINDS_H */

@@ -28,9 +28,8 @@ MODULE_PARM_DESC(reduce,
 		 "Kernels that add: auto (default), avx2, avx512, generic");
 
 /*
- * In the order of preference: 512-bit registers gain nothing once the data
- * comes from L2, and they lower the clock of some CPUs. The last one always
- * works.
+ * In the order of preference: 512-bit registers gain nothing once the data comes from L2,
+ * and they lower the clock of some CPUs. The last set always works.
  */
 static const struct rar_reduce_impl *const impls[] = {
 #ifdef CONFIG_X86_64
@@ -40,7 +39,7 @@ static const struct rar_reduce_impl *const impls[] = {
 	&rar_reduce_generic,
 };
 
-/* What was found out about impls[i]. Written at load. */
+/* Results of the test of impls[i]. Written at load. */
 static struct {
 	bool usable;
 	u32 mbps[RAR_KERNEL_NR];
@@ -61,7 +60,7 @@ static struct rar_kind kinds[RAR_REDOP_NR][RAR_DTYPE_NR] __ro_after_init = {
 	RAR_ALL_KINDS(KIND_ROW)
 };
 
-/* The sum of f32 is called most: its call shall be no indirect one. */
+/* The f32 sum is called most, so its call must not be indirect. */
 static void no_kernel(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
 }
@@ -105,10 +104,10 @@ const struct rar_kind *rar_reduce_kind(u8 dtype, u8 redop)
  * rar_reduce_begin - open a section for rar_reduce()
  * @ctx: the caller's, filled in here
  *
- * Takes the FPU if it can be had; if not, the section works all the same,
- * slower, and @ctx->fpu is false. The caller does nothing but reduce and copy
- * until rar_reduce_end(): no sleeping, no allocation, no lock, no transmit,
- * and at most RAR_REDUCE_MAX bytes, because preemption is off.
+ * Takes the FPU if it can be had. If not, the section works all the same, slower, and
+ * @ctx->fpu is false. Until rar_reduce_end() the caller only reduces and copies: it does
+ * not sleep, allocate, lock or transmit, and handles at most RAR_REDUCE_MAX bytes, because
+ * preemption is off.
  *
  * Context: any up to softirq.
  */
@@ -120,7 +119,7 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
 		rar_fpu_begin();
 }
 
-/* Fewer bytes are copied in less time than it takes to get the FPU. */
+/* Copying fewer bytes takes less time than getting the FPU. */
 #define COPY_MIN	SZ_4K
 
 /**
@@ -128,7 +127,7 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
  * @ctx: the caller's, filled in here
  * @len: bytes that will be copied
  *
- * As rar_reduce_begin().
+ * As rar_reduce_begin(), but takes the FPU only for enough bytes.
  */
 void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
 {
@@ -137,7 +136,7 @@ void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
 		rar_reduce_begin(ctx);
 }
 
-/* The same for bytes that are summed up, by csum_partial() or faster. */
+/* The limit for bytes that are summed up, by csum_partial() or faster. */
 #define CSUM_MIN	SZ_1K
 
 /**
@@ -145,7 +144,7 @@ void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
  * @ctx: the caller's, filled in here
  * @len: bytes that will be summed up
  *
- * As rar_reduce_begin().
+ * As rar_reduce_begin(), but takes the FPU only for enough bytes.
  */
 void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len)
 {
@@ -165,7 +164,7 @@ void rar_reduce_end(struct rar_reduce_ctx *ctx)
 }
 
 /**
- * rar_reduce_pause - close a section and open it anew
+ * rar_reduce_pause - close a section and open it again
  * @ctx: from rar_reduce_begin()
  */
 void rar_reduce_pause(struct rar_reduce_ctx *ctx)
@@ -182,7 +181,7 @@ void rar_reduce_pause(struct rar_reduce_ctx *ctx)
  * @ctx:  an open section
  * @kind: from rar_reduce_kind()
  * @dst:  where the results go: @own, @in, or memory apart from both
- * @dst2: where they go as well: @in, or @dst for no second place
+ * @dst2: second place for the results: @in; or @dst if there is none
  * @in:   the arriving partial; its NaN wins
  * @own:  this rank's contribution
  * @len:  bytes of each, whole elements, which may begin at any address
@@ -208,8 +207,8 @@ void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, v
 /**
  * rar_reduce_copy - memcpy()
  * @ctx: an open section
- * @dst: to
- * @src: from
+ * @dst: copy to
+ * @src: copy from
  * @len: bytes
  */
 void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
@@ -228,10 +227,10 @@ void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 /**
  * rar_reduce_csum - csum_partial() from 0
  * @ctx: an open section
- * @src: bytes
- * @len: how many
+ * @src: where the bytes begin
+ * @len: bytes
  *
- * Return: the sum that the Internet's checksums are made of.
+ * Return: the sum that Internet checksums are made of.
  */
 __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len)
 {
@@ -249,11 +248,11 @@ __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t
 }
 
 /**
- * rar_reduce_list - what is there and how fast is it
+ * rar_reduce_list - describe a set of kernels and its speed
  * @idx:  from 0, in the order of preference
  * @info: filled in
  *
- * Return: 0, or -ENOENT behind the last one.
+ * Return: 0, or -ENOENT after the last set.
  */
 int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
 {
@@ -268,7 +267,7 @@ int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
 }
 
 /**
- * rar_reduce_mbps - how fast is a kernel of a set
+ * rar_reduce_mbps - the speed of a kernel of a set
  * @idx:  of the set, as in rar_reduce_list()
  * @kind: from rar_reduce_kind()
  *
@@ -281,10 +280,10 @@ u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
 }
 
 #define BENCH_BYTES	SZ_16K
-#define BENCH_REPS	2		/* of the 64 KiB that are allowed in a section */
+#define BENCH_REPS	2		/* passes in a section, which may hold 64 KiB */
 #define BENCH_NS	(60 * NSEC_PER_USEC)
 
-/* One section, in place, timed without its borders. */
+/* Time a section, in place, without opening and closing it. */
 static u64 __init time_section(const struct rar_reduce_impl *impl, rar_reduce_fn fn,
 			       void *own, const void *in)
 {
@@ -302,7 +301,7 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, rar_reduce_fn
 	return max_t(u64, ns, 1);
 }
 
-/* The best of the sections that fit into BENCH_NS: MB per second. */
+/* The speed of the best of the sections that fit into BENCH_NS, MB per second. */
 static u32 __init measure(const struct rar_reduce_impl *impl, rar_reduce_fn fn, void *scratch)
 {
 	u64 best = U64_MAX, end = ktime_get_ns() + BENCH_NS;
@@ -332,7 +331,7 @@ static void __init probe(size_t i, void *scratch)
 	results[i].usable = true;
 }
 
-/* The one that the parameter names, or else the first usable one. */
+/* The set that the parameter names, or else the first usable one. */
 static const struct rar_reduce_impl * __init choose(void)
 {
 	size_t i;
@@ -349,7 +348,7 @@ static const struct rar_reduce_impl * __init choose(void)
 	return NULL;
 }
 
-/* Every kind leads to the kernels of @impl, and to the scalar ones. */
+/* Let every kind lead to the kernels of @impl, and to the scalar kernels. */
 static void __init use(const struct rar_reduce_impl *impl)
 {
 	struct rar_kind *kind;

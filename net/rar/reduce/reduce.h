@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The arithmetic of a reduction: which kernels exist, which one is in use,
- * and the one call that adds.
+ * The arithmetic of a reduction: which kernels exist, which one is in use, and the call that
+ * reduces.
  *
- * The same inputs give the same bits whatever is in use. The arriving partial is the
- * first operand: a sum is in + own. NaN: @in quieted, else @own quieted, also of a
- * minimum or maximum (IEEE 754-2019), for which -0 is below +0; an invalid operation on
- * numbers gives the negative default NaN. Rounding is to nearest even, denormals are
- * honoured, integers wrap. f16 and bf16 are added and multiplied as f32 and rounded each
- * time, which gives the bits of rounding the exact result.
+ * Results are bit-identical, whichever kernel is in use. The arriving partial is the first
+ * operand: a sum is in + own. NaN: @in quieted, else @own quieted, also for a minimum or
+ * maximum (IEEE 754-2019), for which -0 is below +0; an invalid operation on numbers gives
+ * the negative default NaN. Rounding is to nearest even, denormals are honoured, integers
+ * wrap. f16 and bf16 are added and multiplied as f32 and rounded each time, which gives the
+ * bits of rounding the exact result.
  */
 #ifndef _RAR_REDUCE_H
 #define _RAR_REDUCE_H
@@ -21,13 +21,13 @@
 /* Bytes that may be reduced between rar_reduce_begin() and _end(). */
 #define RAR_REDUCE_MAX	SZ_64K
 
-/* And so many pieces of them, however small: then others may have the FPU. */
+/* Pieces that may be reduced in a section, however small: then others may have the FPU. */
 #define RAR_REDUCE_PIECES	512
 
 /**
  * struct rar_reduce_ctx - an open section, on the caller's stack
- * @fpu: vector registers are ours until rar_reduce_end(); otherwise the
- *       integer-only kernels run, with the same bits
+ * @fpu: vector registers are ours until rar_reduce_end(); otherwise the integer-only
+ *       kernels run, with bit-identical results
  * @pieces: see rar_reduce_piece()
  */
 struct rar_reduce_ctx {
@@ -47,7 +47,7 @@ struct rar_reduce_info {
 	bool selected;
 };
 
-/* The kernels of a reduction of a type; each as rar_reduce_fn of reduce_impl.h. */
+/* The kernels of a reduction of a type; each is a rar_reduce_fn of impl.h. */
 struct rar_kind {
 	void (*vec)(void *dst, void *dst2, const void *in, const void *own, size_t len);
 	void (*gen)(void *dst, void *dst2, const void *in, const void *own, size_t len);
@@ -74,7 +74,7 @@ void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		     const void *src, size_t len);
 __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len);
 
-/* One more piece is done; the section is closed and opened anew after some of them. */
+/* Count a piece; the section is closed and opened again after some of them. */
 static inline void rar_reduce_piece(struct rar_reduce_ctx *ctx)
 {
 	if (unlikely(++ctx->pieces == RAR_REDUCE_PIECES))

@@ -2,14 +2,14 @@
 /*
  * The test that a set of kernels passes before it may touch anybody's data.
  *
- * Known answers first, so that the scalar kernels are tested too; then many
- * lengths, alignments and operands against the scalar kernels. The seed is
- * fixed: a machine passes always or never.
+ * Known answers come first, so that the scalar kernels are tested too. Then many lengths,
+ * alignments and operands are compared with the scalar kernels. The seed is fixed: a machine
+ * passes always or never.
  */
 #include "reduce/impl.h"
 
 #define MAX_N		257	/* elements: several turns and every tail */
-#define MARGIN		64	/* bytes round a result that must not change */
+#define MARGIN		64	/* bytes before and after a result, which must not change */
 #define AREA		(RAR_SELFTEST_BYTES / 4)
 
 struct answer {
@@ -130,7 +130,7 @@ static const struct answer answers[] __initconst = {
 	{ RAR_K_max_i64, 8, 0xffffffffffffffff, 0x0000000000000001, 0x0000000000000001 },
 	{ RAR_K_max_u64, 8, 0xffffffffffffffff, 0x0000000000000001, 0xffffffffffffffff },
 
-	/* of two NaNs that of the first operand; zeros have an order; -0 + -0 */
+	/* of two NaNs the first operand's wins; zeros have an order; -0 + -0 */
 	{ RAR_K_prod_f32, 4, 0x7f800001, 0xffc00002, 0x7fc00001 },
 	{ RAR_K_prod_f64, 8, 0x7ff0000000000001, 0xfff8000000000002, 0x7ff8000000000001 },
 	{ RAR_K_prod_f16, 2, 0x7c01, 0xfe02, 0x7e01 },
@@ -164,7 +164,7 @@ static const struct answer answers[] __initconst = {
 	{ RAR_K_lxor_i64, 8, 0x0000000000000001, 0x8000000000000000, 0x0000000000000000 },
 };
 
-/* RAR_SIZE_F32 ...; and of what each kernel reduces */
+/* RAR_SIZE_F32 ..., and the size of what each kernel reduces */
 #define TYPE_SIZE(type, size) RAR_SIZE_##type = (size),
 enum { RAR_TYPES(TYPE_SIZE) };
 
@@ -209,7 +209,7 @@ static void __init put(void *p, size_t i, u8 size, u64 v)
 	memcpy(p + i * size, &v, size);
 }
 
-/* Every answer in every lane. */
+/* Check every known answer in every lane. */
 static bool __init check_answers(const struct rar_reduce_impl *impl, void *scratch)
 {
 	void *in = scratch, *own = in + AREA, *dst = own + AREA;
@@ -243,8 +243,8 @@ static u64 __init draw(u64 *state)
 }
 
 /*
- * An operand: any bits, or an exponent near the others' so that all rounding
- * is met, or one that the known answers found interesting.
+ * Draw an operand: any bits, an exponent near the others' so that all cases of rounding
+ * occur, or an operand of the known answers.
  */
 static u64 __init operand(u64 *state, u8 size)
 {
@@ -274,7 +274,7 @@ static void __init fill(void *p, size_t n, u8 size, u64 *state)
 		put(p, i, size, operand(state, size));
 }
 
-/* One length, at random alignments, out of place and in place. */
+/* Check one length, at random alignments, out of place and in place. */
 static bool __init check_length(const struct rar_reduce_impl *impl, enum rar_kernel k,
 				size_t n, u64 *state, void *scratch)
 {
@@ -304,7 +304,7 @@ static bool __init check_length(const struct rar_reduce_impl *impl, enum rar_ker
 	return !memcmp(dst - MARGIN, want - MARGIN, all);
 }
 
-/* The same with the results in two places, and their copy. */
+/* Check one length with the results in two places, and check the copy. */
 static bool __init check_both(const struct rar_reduce_impl *impl, enum rar_kernel k,
 			      size_t n, u64 *state, void *scratch)
 {
@@ -329,7 +329,7 @@ static bool __init check_both(const struct rar_reduce_impl *impl, enum rar_kerne
 	       !memcmp(to - MARGIN, want - MARGIN, all);
 }
 
-/* Any words, then the largest ones, which overflow a lane of 32 bits. */
+/* Check the sum of any words, then of the largest ones, which overflow a lane of 32 bits. */
 static bool __init check_csum(const struct rar_reduce_impl *impl, u64 *state,
 			      void *scratch)
 {
@@ -346,7 +346,7 @@ static bool __init check_csum(const struct rar_reduce_impl *impl, u64 *state,
 }
 
 /**
- * rar_reduce_selftest - does @impl give the bits it should
+ * rar_reduce_selftest - does @impl give the right bits?
  * @impl:    the kernels; the CPU has what they need
  * @scratch: RAR_SELFTEST_BYTES bytes, 8-byte aligned
  *

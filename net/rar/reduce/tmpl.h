@@ -2,17 +2,16 @@
 /*
  * The template of all vector kernels, in GCC's vector extensions.
  *
- * A file for one instruction set includes it after it has defined VEC, the bytes of a
- * register, and KERNELS, the name of its table. Such a file holds nothing but kernels,
- * because it is compiled with vector registers (core-api/floating-point.rst); Kbuild also
- * forbids it to fuse a multiplication with an addition, which would round once instead of
- * twice.
+ * A file for one instruction set includes it after defining VEC, the bytes of a register,
+ * and KERNELS, the name of its table. Such a file holds nothing except kernels, because it is
+ * compiled with vector registers (core-api/floating-point.rst). Kbuild also forbids it to
+ * fuse a multiplication with an addition, which would round once instead of twice.
  *
  * All loads of a turn precede its stores, so a result may lie where an operand was.
  */
 #define INL	static __always_inline
 
-/* Lanes in a register, and the same at any address. */
+/* Lanes in a register, and in memory at any address. */
 #define VTYPE(name, type)						\
 	typedef type name __attribute__((__vector_size__(VEC)));	\
 	typedef type name##_mem __attribute__((__vector_size__(VEC), __aligned__(1), __may_alias__))
@@ -31,7 +30,7 @@ VTYPE(vf64, double);
 /* The lanes of @a where @mask is all ones, of @b where it is all zeros. */
 #define PICK(mask, a, b)	(((a) & (mask)) | ((b) & ~(mask)))
 
-/* -- one operation each: @x is what came, @y is ours ----------------------- */
+/* -- one operation each: @x is the arriving partial, @y is ours ------------ */
 
 #define OP_SUM(V, x, y)	((x) + (y))
 #define OP_PROD(V, x, y)	((x) * (y))
@@ -44,7 +43,7 @@ VTYPE(vf64, double);
 #define OP_LOR(V, x, y)	((V)(((x) | (y)) != 0) & 1)
 #define OP_LXOR(V, x, y)	(((V)((x) != 0) ^ (V)((y) != 0)) & 1)
 
-/* There is no multiplication of bytes: the odd ones and the even ones in turn. */
+/* Bytes cannot be multiplied as such: the odd ones and the even ones are, in turn. */
 INL vu16 prod_bytes(vu16 x, vu16 y)
 {
 	return ((x * y) & 0xff) | ((x >> 8) * (y & 0xff00));
@@ -53,8 +52,8 @@ INL vu16 prod_bytes(vu16 x, vu16 y)
 #define OP_PROD8(V, x, y)	prod_bytes(x, y)
 
 /*
- * @y, but zero where @x is a NaN: so one operand at most is a NaN, and the order in which
- * the processor takes them does not matter.
+ * @y, but zero where @x is a NaN. So at most one operand is a NaN, and the order in which the
+ * CPU takes them does not matter.
  */
 INL vf32 calm_f32(vf32 x, vf32 y)
 {
@@ -72,7 +71,7 @@ INL vf64 calm_f64(vf64 x, vf64 y)
 #define OP_PROD_F64(V, x, y)	((x) * calm_f64(x, y))
 
 /*
- * Minimum and maximum of floats compare them as integers: -0 is below +0. A NaN wins, that
+ * Minimum and maximum of floats compare them as integers: -0 is below +0. A NaN wins, the NaN
  * of @x before that of @y, and becomes quiet.
  */
 #define DEFINE_EXTREME(bits, inf, quiet)				\
@@ -115,7 +114,7 @@ INL vf32 bf16_odd(vu32 v)
 	return (vf32)(v & 0xffff0000);
 }
 
-/* To nearest even, in the upper half. A NaN stays one, and becomes quiet. */
+/* Round to nearest even, in the upper half. A NaN stays a NaN, and becomes quiet. */
 INL vu32 bf16_round(vf32 f)
 {
 	vu32 u = (vu32)f, nan = (vu32)(f != f);
@@ -135,7 +134,7 @@ INL vu32 bf16_pack(vf32 even, vf32 odd)
 #define OP_SUM_BF16(V, x, y)	BF16(+, x, y)
 #define OP_PROD_BF16(V, x, y)	BF16(*, x, y)
 
-/* f16: eight at a time to f32 and back, rounded to nearest even; a NaN stays one. */
+/* f16: eight at a time to f32 and back, rounded to nearest even; a NaN stays a NaN. */
 typedef s16 v8h __attribute__((__vector_size__(16)));
 typedef float v8f __attribute__((__vector_size__(32)));
 typedef s32 v8s __attribute__((__vector_size__(32)));
@@ -164,8 +163,8 @@ union halves {
 #define OP_PROD_F16(V, x, y)	F16(*, x, y)
 
 /*
- * KERNEL(name, lanes, operation): two registers a turn, then one, then what is left by way
- * of the stack.
+ * KERNEL(name, lanes, operation): two registers a turn, then one register, then the rest via
+ * the stack.
  */
 #define LOAD(V, p)	(*(const V##_mem *)(p))
 #define STORE(V, at, v)							\
@@ -215,7 +214,7 @@ static notrace void name PARAMETERS					\
 	BODY(V, OP);							\
 }
 
-/* With a faster way for a single place: what is added most often. */
+/* KERNEL() with a faster way for results in a single place: for the kernels used most. */
 #define KERNEL_HOT(name, V, OP)						\
 static notrace void name PARAMETERS					\
 {									\

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernels that x86-64 offers, and how to own its vector registers.
+ * The kernels that x86-64 offers, and how a section takes its vector registers.
  */
 #ifndef _RAR_X86_REDUCE_ARCH_H
 #define _RAR_X86_REDUCE_ARCH_H
@@ -18,9 +18,9 @@ extern const rar_reduce_fn rar_reduce_avx2_kernels[];
 extern const rar_reduce_fn rar_reduce_avx512_kernels[];
 
 /*
- * The kernel is compiled without vector registers, so the compiler keeps
- * nothing in them and refuses them as clobbers. Old compilers build
- * User-Mode Linux with SSE, and there they must be named.
+ * The Linux kernel is compiled without vector registers, so the compiler keeps nothing in
+ * them and refuses them as clobbers. Old compilers build User-Mode Linux with SSE, and there
+ * the registers must be named.
  */
 #ifdef __SSE__
 #define RAR_CLOBBERS	"memory", "xmm0", "xmm1", "xmm2", "xmm3",	\

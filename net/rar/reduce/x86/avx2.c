@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The set of kernels for AVX2; those that add are in vec_avx2.c. */
+/* The set of kernels for AVX2; the kernels that reduce are in vec_avx2.c. */
 #include "reduce/impl.h"
 
 #define VEC	32

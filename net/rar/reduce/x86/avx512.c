@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The set of kernels for AVX-512; those that add are in vec_avx512.c. */
+/* The set of kernels for AVX-512; the kernels that reduce are in vec_avx512.c. */
 #include "reduce/impl.h"
 
 #define VEC	64
@@ -22,7 +22,7 @@ static void copy(void *dst, const void *src, size_t len)
 	memcpy(dst + i, src + i, len - i);
 }
 
-/* As in reduce_avx2.c. */
+/* As in avx2.c. */
 #define CSUM(reg)							\
 	"vpandq	%%zmm7, " reg ", %%zmm6\n\t"				\
 	"vpsrlq	$32, " reg ", " reg "\n\t"				\
