@@ -18,9 +18,9 @@
 #include <linux/socket.h>
 
 /*
- * AF_MAX is closed to modules, so the family takes a slot that Linux reserved
- * and never implemented. Another one: module parameter family=, published in
- * the first line of /proc/net/rar.
+ * AF_MAX is closed to modules, so the family takes a number that Linux reserved
+ * and never implemented. The module parameter family= sets another number; the
+ * first line of /proc/net/rar shows it.
  */
 #ifndef AF_RAR
 #define AF_RAR		22	/* AF_SNA */
@@ -29,7 +29,7 @@
 
 #define SOL_RAR		522	/* level of all options and control messages */
 
-#define RAR_DEFAULT_PORT 18118	/* UDP, net.rar.port */
+#define RAR_DEFAULT_PORT 18118	/* UDP port, default of net.rar.port */
 #define RAR_MAX_SIZE	4096	/* ranks in a group */
 #define RAR_NO_RANK	0xffffffffU
 #define RAR_MAX_OPS	64	/* operations of one socket in flight */
@@ -39,8 +39,8 @@
  * struct sockaddr_rar - a member's address
  * @srar_family:  AF_RAR
  * @srar_port:    UDP port, network order; 0 = net.rar.port
- * @srar_af:      AF_INET, AF_INET6, or 0 in bind(): the source address that
- *                the route to the successor gives
+ * @srar_af:      AF_INET, AF_INET6, or 0 in bind(): take the source address of
+ *                the route to the successor
  * @srar_scope_id: interface index of an IPv6 link-local address, else 0
  * @srar_rank:    0 .. size - 1
  * @srar_size:    members of the group, 1 .. RAR_MAX_SIZE
@@ -75,25 +75,26 @@ struct sockaddr_rar {
 #define RAR_OWNER	5  /* get/set: __s32 pid that the member belongs to;
 			    * set 0 = the caller
 			    */
-#define RAR_ABORT	6  /* set: __u32, 0; ends the group for all members */
+#define RAR_ABORT	6  /* set: __u32, 0; fail the group for all members */
 #define RAR_ERROR	7  /* get: struct rar_error */
 #define RAR_INFO	8  /* get: struct rar_info */
 #define RAR_PEERS	9  /* get: array of struct rar_peer, by rank */
 #define RAR_CAPS	10 /* get: struct rar_caps */
 #define RAR_REG		11 /* set: struct rar_reg; pin memory for many operations */
-#define RAR_UNREG	12 /* set: struct rar_reg; the opposite */
+#define RAR_UNREG	12 /* set: struct rar_reg; undo RAR_REG */
 #define RAR_SCHEDULE	13 /* get/set: __u32, enum rar_schedule, before connect;
-			    * the same on all members
+			    * all members must use the same value
 			    */
-#define RAR_PREV_ADDR	14 /* get/set: struct sockaddr_rar, where the predecessor
-			    * is; before connect; length 0: anywhere
+#define RAR_PREV_ADDR	14 /* get/set: struct sockaddr_rar, the predecessor's
+			    * address; before connect; length 0: any address
 			    */
-#define RAR_KEY		15 /* set: RAR_KEY_LEN bytes, before connect; the same on
-			    * all members; length 0, or all zero: none
+#define RAR_KEY		15 /* set: RAR_KEY_LEN bytes, before connect; all members
+			    * must use the same key; length 0, or all zero: none
 			    */
 #define RAR_CANCEL	16 /* set: __u32, 0; drops a record begun with MSG_MORE */
-#define RAR_NONEMPTY	17 /* get/set: __u32, 0 or 1; 1: a result without bytes is a
-			    * record of one byte, 0, so that 0 bytes are the end of file
+#define RAR_NONEMPTY	17 /* get/set: __u32, 0 or 1; 1: an empty result is delivered
+			    * as a record of one zero byte, so that a read of 0
+			    * bytes always means end of file
 			    */
 #define RAR_PEERS_FROM	18 /* get/set: __u32; the first rank that RAR_PEERS returns */
 
@@ -108,9 +109,9 @@ struct sockaddr_rar {
  * @addr: memory of the caller that may be written to
  * @len:  bytes, not 0
  *
- * Its pages stay pinned, and charged to RLIMIT_MEMLOCK, until RAR_UNREG with the same
- * values or close(). An operation with MSG_ZEROCOPY whose memory, or a whole iovec of
- * it, lies in one region uses those pages: unregister before you unmap.
+ * The pages stay pinned, and charged to RLIMIT_MEMLOCK, until RAR_UNREG with the same
+ * values or close(). An operation with MSG_ZEROCOPY uses these pages if its memory, or
+ * a whole iovec of it, lies in one region. So unregister memory before you unmap it.
  *
  * Python: struct "=QQ"
  */
@@ -123,9 +124,9 @@ struct rar_reg {
  * struct rar_join - argument of RAR_JOIN
  * @self: as for bind()
  * @next: as for connect()
- * @prev: as for RAR_PREV_ADDR; family 0: what that says
- * @key:  as for RAR_KEY; all zero: what that says
- * @timeout_ms: until the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
+ * @prev: as for RAR_PREV_ADDR; family 0: use the option's value
+ * @key:  as for RAR_KEY; all zero: use the option's value
+ * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  * @flags: 0 (no flag is defined yet)
  * @__host: 0
  * @__user_rank: 0
@@ -133,7 +134,7 @@ struct rar_reg {
  *
  * For languages whose sockets refuse addresses of unknown families. Never
  * blocks: POLLOUT or SO_ERROR tell how the join ended. The first two fields
- * alone will do; more than this is accepted if the rest is zero.
+ * alone are enough. A longer argument is accepted if the rest is zero.
  *
  * Python: struct "=64s64s64s16sIIQI4x"
  */
@@ -160,15 +161,15 @@ enum rar_collective {
 };
 
 /**
- * enum rar_schedule - in which order ranks add, and where a tensor is cut
+ * enum rar_schedule - the order in which ranks add, and where a tensor is cut
  * @RAR_BY_RANKS: the ring: block b of N starts at rank b
  * @RAR_BY_HOSTS: the ranks of a host, which follow one another and have the same
- *                address, add in memory before anything leaves it: block b starts at
+ *                address, add in memory before a sum leaves the host: block b starts at
  *                the first rank of host b. For several ranks on each of several hosts.
- * @RAR_SCHEDULE_NR: how many there are
+ * @RAR_SCHEDULE_NR: number of schedules
  *
- * The order of the additions, and so the bits of floating point sums, depend on it,
- * and with RAR_BY_HOSTS on which ranks are on which host.
+ * The schedule decides the order of the additions, and so the bits of floating point
+ * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
@@ -179,18 +180,18 @@ enum rar_schedule {
 /**
  * enum rar_dtype - type of an element, in the byte order of the host
  * @RAR_F32:  IEEE 754 binary32
- * @RAR_F64:  binary64
- * @RAR_I32:  integers with sign
- * @RAR_I64:  of 64 bits
- * @RAR_I8:   of 8 bits
- * @RAR_U8:   without sign
- * @RAR_I16:  of 16 bits, with sign
- * @RAR_U16:  without sign
- * @RAR_U32:  of 32 bits, without sign
- * @RAR_U64:  of 64 bits, without sign
+ * @RAR_F64:  IEEE 754 binary64
+ * @RAR_I32:  signed integer, 32 bits
+ * @RAR_I64:  signed integer, 64 bits
+ * @RAR_I8:   signed integer, 8 bits
+ * @RAR_U8:   unsigned integer, 8 bits
+ * @RAR_I16:  signed integer, 16 bits
+ * @RAR_U16:  unsigned integer, 16 bits
+ * @RAR_U32:  unsigned integer, 32 bits
+ * @RAR_U64:  unsigned integer, 64 bits
  * @RAR_F16:  IEEE 754 binary16
- * @RAR_BF16: the upper half of an f32
- * @RAR_DTYPE_NR: how many there are
+ * @RAR_BF16: bfloat16, the upper half of a binary32
+ * @RAR_DTYPE_NR: first unused value
  */
 enum rar_dtype {
 	RAR_F32		= 1,
@@ -214,16 +215,16 @@ enum rar_dtype {
  * @RAR_PROD: as RAR_SUM
  * @RAR_MIN:  all types; a NaN wins and becomes quiet, -0 is below +0
  * @RAR_MAX:  as RAR_MIN
- * @RAR_BAND: integers only, bit by bit: and
- * @RAR_BOR:  or
- * @RAR_BXOR: exclusive or
- * @RAR_LAND: integers only, the result is 0 or 1: both are not 0
- * @RAR_LOR:  one or both are not 0
- * @RAR_LXOR: exactly one is not 0
+ * @RAR_BAND: integers only: bitwise and
+ * @RAR_BOR:  integers only: bitwise or
+ * @RAR_BXOR: integers only: bitwise exclusive or
+ * @RAR_LAND: integers only: 1 if both are not 0, else 0
+ * @RAR_LOR:  integers only: 1 if one or both are not 0, else 0
+ * @RAR_LXOR: integers only: 1 if exactly one is not 0, else 0
  * @RAR_AVG:  not supported yet
- * @RAR_REDOP_NR: how many there are
+ * @RAR_REDOP_NR: first unused value
  *
- * struct rar_caps tells what all members of a group can do.
+ * struct rar_caps tells what all members of a group support.
  */
 enum rar_redop {
 	RAR_SUM		= 1,
@@ -241,8 +242,8 @@ enum rar_redop {
 };
 
 /**
- * struct rar_op - what one send() asks for
- * @size:       sizeof(struct rar_op); larger is accepted if the rest is zero
+ * struct rar_op - the operation that a send() asks for
+ * @size:       sizeof(struct rar_op); a larger size is accepted if the rest is zero
  * @collective: enum rar_collective, 0 = RAR_ALLREDUCE
  * @dtype:      enum rar_dtype, 0 = the socket's default
  * @redop:      enum rar_redop, 0 = the socket's default
@@ -251,10 +252,10 @@ enum rar_redop {
  * @flags:      0 (no flag is defined yet)
  * @bytes:      total length of the record; required with MSG_MORE, else 0 or
  *              the length of the call
- * @cookie:     returned in struct rar_done
- * @dst:        0; with MSG_ZEROCOPY the address where the sums go
+ * @cookie:     chosen by the user, returned in struct rar_done
+ * @dst:        0, or with MSG_ZEROCOPY the address where the sums go
  *
- * Taken from the first call of a record.
+ * Only the first call of a record takes it.
  *
  * Python: struct "=IBBBxIIQQQ"
  */
@@ -277,7 +278,7 @@ struct rar_op {
  * @status:       0 or a positive errno
  * @contributors: ranks whose data are in the result
  * @__pad:        zero
- * @cookie:       from struct rar_op, else 0
+ * @cookie:       the operation's, from struct rar_op, else 0
  * @op_seq:       number of the operation in this epoch, from 0
  *
  * Python: struct "=IiI4xQQ"
@@ -307,31 +308,31 @@ enum rar_reason {
 	RAR_R_VERSION,		/* ... about the protocol version */
 	RAR_R_TABLE,		/* ... about the table of members */
 	RAR_R_COLLECTIVE,	/* ... about the collective of @op_seq */
-	RAR_R_DTYPE,		/* ... about its element type */
-	RAR_R_REDOP,		/* ... about its reduction */
-	RAR_R_COUNT,		/* ... about its number of elements */
-	RAR_R_ROOT,		/* ... about its root */
-	RAR_R_FLAGS,		/* ... about its flags */
+	RAR_R_DTYPE,		/* ... about the element type of @op_seq */
+	RAR_R_REDOP,		/* ... about the reduction of @op_seq */
+	RAR_R_COUNT,		/* ... about the number of elements of @op_seq */
+	RAR_R_ROOT,		/* ... about the root of @op_seq */
+	RAR_R_FLAGS,		/* ... about the flags of @op_seq */
 	RAR_R_MTU,		/* a full-size packet does not pass @rank -> @other */
 	RAR_R_NODEV,		/* the device to @other went away at @rank */
 	RAR_R_FAULT,		/* a fault while copying in at @rank */
 	RAR_R_SCHEDULE,		/* @rank and @other disagree about RAR_SCHEDULE */
-	RAR_R_KEY,		/* @rank and @other have different keys, or one none */
+	RAR_R_KEY,		/* @rank and @other have different keys, or only one has a key */
 	RAR_R_PREV,		/* @other expects @rank at another address */
 	RAR_R_NOMEM,		/* no memory at @rank for @op_seq: limits of the host */
 	RAR_R_NR
 };
 
 /**
- * struct rar_error - the error of a group, sticky
+ * struct rar_error - the error of a group; the first error stays
  * @err:       positive errno, 0 = none
  * @reason:    enum rar_reason
- * @rank:      the member that the reason names; RAR_NO_RANK: a neighbour named one
- *             that does not exist
- * @other:     the second member of a pair, else equal to @rank
+ * @rank:      rank that the reason names; RAR_NO_RANK: a neighbour named a rank that
+ *             does not exist
+ * @other:     second rank of a pair, else equal to @rank
  * @op_seq:    the operation concerned, else 0
- * @cookie:    its cookie at this rank, else 0
- * @silent_ms: how long the neighbour had been silent
+ * @cookie:    cookie of that operation at this rank, else 0
+ * @silent_ms: time for which the neighbour had been silent
  * @__pad:     zero
  * @addr:      address of @rank, all zero if not known here
  *
@@ -356,7 +357,7 @@ enum rar_state {
 	RAR_S_JOINING,		/* looking for the neighbours */
 	RAR_S_READY,		/* epoch proposed, waiting for the commit */
 	RAR_S_RUN,
-	RAR_S_LEAVING,		/* shut down or closed, others may need us */
+	RAR_S_LEAVING,		/* shut down or closed, other ranks may need this one */
 	RAR_S_FAILED,
 	RAR_S_NR
 };
@@ -370,43 +371,44 @@ enum rar_rx_path {
 };
 
 /**
- * struct rar_info - like struct tcp_info; new fields are appended
+ * struct rar_info - state and statistics of a member; new fields are appended
  * @state:        enum rar_state
  * @rx_path:      enum rar_rx_path in use
  * @rank:         own rank
- * @size:         members
+ * @size:         members of the group
  * @group:        group id
- * @epoch:        epoch id, 0 before the ring is closed
+ * @epoch:        epoch id; 0 before the ring is closed
  * @payload:      bytes of tensor data a packet carries in this epoch
  * @mtu:          MTU towards the successor, bytes
- * @mtu_rank:     the rank whose link lowers @payload for all
+ * @mtu_rank:     rank whose link limits @payload for all
  * @srtt_us:      smoothed round trip to the successor, 0 = none measured
- * @rto_us:       retransmission timeout
+ * @rto_us:       retransmission timeout to the successor
  * @window:       injection window, bytes
  * @inflight:     packets sent to the successor and not acknowledged
  * @__pad:        zero
  * @ops_posted:   operations posted
  * @ops_complete: operations complete
- * @ops_released: operations whose buffer nobody needs any more
- * @bytes_tx:     payload bytes sent, retransmissions too
- * @bytes_rx:     payload bytes accepted, duplicates not
+ * @ops_released: operations whose buffer no rank needs any more
+ * @bytes_tx:     payload bytes sent, with retransmissions
+ * @bytes_rx:     payload bytes accepted, without duplicates
  * @packets_tx:   data packets sent
  * @packets_rx:   data packets accepted
  * @retransmits:  data packets sent again
- * @prev_wait_us: time operations waited for packets from the predecessor
- * @next_wait_us: time chunks waited for the successor (credit or window)
- * @prev_silent_ms: since the last packet from the predecessor
- * @next_silent_ms: since the last packet from the successor
+ * @prev_wait_us: time that operations waited for packets from the predecessor
+ * @next_wait_us: time that chunks waited for the successor (credit or window)
+ * @prev_silent_ms: time since the last packet from the predecessor
+ * @next_silent_ms: time since the last packet from the successor
  * @early_bytes:  memory held for operations not yet posted here, bytes
- * @resume_op:    lowest operation of @resume_epoch that is not complete on
- *                every member that was in it
- * @resume_epoch: the failed epoch that the members of this one have in common;
- *                0 = none, or not the same
- * @slow_rank:    the rank that kept the group waiting most in this epoch;
- *                RAR_NO_RANK = none
- * @slow_ms:      how long in all, from hearing of an operation to posting it
+ * @resume_op:    lowest operation of @resume_epoch that is not complete on every
+ *                member that was in that epoch
+ * @resume_epoch: failed epoch that the members of this epoch have in common;
+ *                0 = none, or the members come from different epochs
+ * @slow_rank:    straggler: the rank that kept the group waiting most in this
+ *                epoch; RAR_NO_RANK = none
+ * @slow_ms:      time @slow_rank took, over all operations, from hearing of an
+ *                operation to posting it
  * @cwnd:         link window, chunks
- * @hosts:        with RAR_BY_HOSTS: how many hosts there are, else 0
+ * @hosts:        number of hosts with RAR_BY_HOSTS, else 0
  *
  * Python: struct "=4I2Q7I4x10Q2I3Q4I"
  */
@@ -448,9 +450,9 @@ struct rar_info {
 
 /**
  * struct rar_peer - one row of RAR_PEERS
- * @rank:  of the member
+ * @rank:  rank of the member
  * @__pad: zero
- * @addr:  its address
+ * @addr:  address of the member
  *
  * Python: struct "=I4x64s"
  */
@@ -461,12 +463,13 @@ struct rar_peer {
 };
 
 /**
- * struct rar_caps - what every member of this group can do
+ * struct rar_caps - what every member of this group supports
  * @wire_version: lowest protocol version
  * @collectives:  bit (1 << enum rar_collective)
  * @dtypes:       [redop]: bit (1 << enum rar_dtype)
  *
- * The same on all ranks: the only thing an offload decision may rest on.
+ * All ranks of a group get the same value. Base decisions on what to offload on this
+ * value only.
  *
  * Python: struct "=II64s"
  */

@@ -18,8 +18,8 @@
  *
  * token: the epoch in RS, AG, ACK, PROBE, LATE, FIN, FIN_ACK, and in ABORT and
  * RESET of a running group; before the epoch is committed, the nonce that the
- * receiver gave to the sender (0 in the first JOIN). Compared in full: who is
- * not on the path cannot guess it.
+ * receiver gave to the sender (0 in the first JOIN). It is compared in full, and a
+ * host that is not on the path cannot guess it.
  *
  * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
  * travel to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
@@ -30,7 +30,7 @@
 
 #include <linux/types.h>
 
-/* First byte: a magic nibble, so that foreign UDP is told from other versions. */
+/* First byte: a magic nibble, which tells other versions from foreign UDP. */
 #define RAR_WIRE_MAGIC		0xa0
 #define RAR_WIRE_VERSION	1
 
@@ -49,7 +49,7 @@ enum rar_pkt_type {
 	RAR_T_RESET	= 17,	/* struct rar_hdr; echoes the unknown token */
 	RAR_T_FIN	= 18,	/* struct rar_notice_hdr: rank left after op_seq */
 	RAR_T_FIN_ACK	= 19,	/* struct rar_notice_hdr */
-	RAR_T_LATE	= 20,	/* struct rar_notice_hdr: who has not posted op_seq? */
+	RAR_T_LATE	= 20,	/* struct rar_notice_hdr: asks which rank has not posted op_seq */
 };
 
 struct rar_hdr {
@@ -67,15 +67,15 @@ struct rar_hdr {
  * @h:      common header
  * @__pad:  zero
  * @seq:    sequence number of this transmission; a chunk that is sent again
- *          gets a new one
- * @una:    lowest sequence number the sender still waits for; all below are
- *          acknowledged or given up
+ *          gets a new number
+ * @una:    lowest sequence number the sender still waits for; all numbers below
+ *          it are acknowledged or given up
  * @op_seq: operation
  * @count:  elements of the whole operation
  * @chunk:  index of the chunk in the operation: block by block, each block
  *          cut into pieces of the epoch's payload size
- * @collective: with @dtype, @redop, @opflags, @root and @count the fingerprint
- *          on which all members must agree
+ * @collective: enum rar_collective. With @dtype, @redop, @opflags, @root and
+ *          @count it is the fingerprint on which all members must agree
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
  * @opflags: RAR_OF_*
@@ -105,10 +105,10 @@ struct rar_data_hdr {
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 
 /**
- * struct rar_slow_wire - what each rank tells its neighbours of the slowest one
+ * struct rar_slow_wire - what each rank tells its neighbours about the straggler
  * @wanted: operations posted by the rank that posted most, as far as known
- * @ms:     how long @rank kept others waiting in this epoch
- * @rank:   the slowest rank, as far as known; 0xffff = none
+ * @ms:     time that @rank kept others waiting in this epoch
+ * @rank:   the straggler, as far as known; 0xffff = none
  * @__pad:  zero
  */
 struct rar_slow_wire {
@@ -119,19 +119,20 @@ struct rar_slow_wire {
 };
 
 /**
- * struct rar_ack_hdr - what the receiver of a link has
- * @h:      common header
- * @cum:      all sequence numbers below are received (or given up by @una)
+ * struct rar_ack_hdr - what the receiver of a link has received and accepts
+ * @h:        common header
+ * @cum:      all sequence numbers below it are received (or given up by @una)
  * @base:     sequence number of bit 0 of @bitmap
- * @posted:   operations contributed to: op_seq below this need no credit
- * @credit:   bytes that chunks of operations not posted may cost, each
+ * @posted:   operations the receiver has contributed to in full; chunks of these
+ *            need no credit
+ * @credit:   bytes that chunks of operations after @posted may cost, each
  *            RAR_EARLY_COST more than its payload; not cumulative
- * @delay_us: from the arrival of the newest packet to this ACK
- * @ce:       packets received with the CE mark, modulo 2^32
- * @come:     chunks of each block that are contributed to the next one: nor do these
+ * @delay_us: time from the arrival of the newest packet to this ACK
+ * @ce:       chunks received with the CE mark, modulo 2^32
+ * @come:     chunks of each block of operation @posted that the receiver has
+ *            contributed to; these need no credit either
  * @__pad:    zero
- * @dups:     packets whose chunk had come before under another number, modulo
- *            2^32
+ * @dups:     chunks received again under another sequence number, modulo 2^32
  * @slow:     see struct rar_slow_wire
  * @bitmap:   bit n (of byte n / 8, lowest first): @base + n is received
  */
@@ -152,7 +153,7 @@ struct rar_ack_hdr {
 
 #define RAR_EARLY_COST	512
 
-/* PROBE: @una as in struct rar_data_hdr, so that given-up numbers can close. */
+/* PROBE: @una as in struct rar_data_hdr, so that the receiver stops waiting below it. */
 struct rar_probe_hdr {
 	struct rar_hdr h;
 	__be32	una;
@@ -165,13 +166,14 @@ struct rar_probe_hdr {
  * @h:      common header
  * @__pad:  zero
  * @nonce:   the sender's own nonce for this attempt
- * @size:    members
- * @payload: JOIN: largest payload of a data packet that fits this packet's
- *           size, which the padding proves
+ * @size:    members of the group
+ * @payload: JOIN: largest payload of a data packet of this packet's size; the
+ *           padding proves that the path carries it
  * @port:    UDP port that answers go to
  * @flags:   RAR_JF_*
- * @proof:   of the key, from a JOIN that echoes the receiver's nonce and from a
- *           JOIN_ACK; 0: no key. Members of earlier versions leave it out.
+ * @proof:   proves that the sender has the key; in a JOIN that echoes the
+ *           receiver's nonce and in a JOIN_ACK; 0: no key. Members of earlier
+ *           versions leave it out.
  */
 struct rar_join_hdr {
 	struct rar_hdr h;
@@ -184,7 +186,7 @@ struct rar_join_hdr {
 	__be64	proof;
 };
 
-#define RAR_JF_SMALL	0x0001	/* not padded: only asks whether we are heard */
+#define RAR_JF_SMALL	0x0001	/* not padded: only asks for an answer */
 #define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
 
 struct rar_wire_caps {
@@ -198,25 +200,24 @@ struct rar_wire_member {
 	__u8	addr[16];
 	__be16	af;		/* 4 or 6 */
 	__be16	port;
-	__be32	payload;	/* of the link to the successor */
+	__be32	payload;	/* bytes that the link to the successor carries in a packet */
 };
 
 /**
- * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: rank 0 sends it, it goes
- * round the ring once
+ * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: sent by rank 0 once round the ring
  * @h:      common header
  * @epoch:    PROPOSE, COMMIT: the new epoch
- * @digest:   PROPOSE, COMMIT: of the whole table
- * @resume:   lowest operation not complete on every member that was in
+ * @digest:   PROPOSE, COMMIT: digest of the whole table
+ * @resume:   lowest operation that is not complete on every member that was in
  *            @resume_epoch
- * @resume_epoch: the last epoch of those members so far that remember one,
- *            0 = none does
- * @payload:  lowest payload so far
- * @payload_rank: and whose link that is
+ * @resume_epoch: last epoch of those members so far that remember one,
+ *            0 = no member does
+ * @payload:  lowest payload of the members so far, bytes
+ * @payload_rank: rank whose link has @payload
  * @first:    rank of the first member carried
  * @n:        members carried
  * @flags:    RAR_TF_*
- * @caps:     what all members so far can do
+ * @caps:     what all members so far support
  */
 struct rar_table_hdr {
 	struct rar_hdr h;
@@ -242,11 +243,12 @@ struct rar_table_hdr {
  * @__pad:  zero
  * @err:       errno (Linux numbers)
  * @reason:    enum rar_reason (FIN: RAR_R_LEFT or RAR_R_DIED; 0 is RAR_R_LEFT)
- * @rank:      whom the reason names (FIN: who leaves; LATE: who asks)
- * @other:     the second member of a pair
- * @op_seq:    operation concerned (FIN: operations posted by the leaver; REJECT: 1 if a
- *             rank that is held cannot be a stranger's, else 0)
- * @silent_ms: how long @rank had been silent
+ * @rank:      rank that the reason names (FIN: the rank that leaves; LATE: the rank
+ *             that asks)
+ * @other:     second rank of a pair
+ * @op_seq:    operation concerned (FIN: operations posted by the rank that leaves;
+ *             REJECT: 1 if no stranger can hold the rank, else 0)
+ * @silent_ms: time for which @rank had been silent
  */
 struct rar_notice_hdr {
 	struct rar_hdr h;
