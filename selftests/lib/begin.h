@@ -11,7 +11,7 @@
 #include "kselftest.h"
 #include "rar_util.h"
 
-/* Prints the header and the seed; skips all if there is no module. */
+/* Prints the TAP header and the seed; skips all tests if there is no module. */
 static inline void rar_begin(void)
 {
 	const char *why;
@@ -23,7 +23,7 @@ static inline void rar_begin(void)
 		ksft_exit_skip("%s\n", why);
 }
 
-/* The same, and moves into a network namespace of its own. */
+/* rar_begin(), then moves into a network namespace of its own. */
 static inline void rar_begin_private(void)
 {
 	rar_begin();
@@ -31,7 +31,7 @@ static inline void rar_begin_private(void)
 		ksft_exit_skip("needs root\n");
 }
 
-/* The same, for a test whose ranks live in the namespaces rar0 ... rar(n - 1). */
+/* rar_begin() for a test whose ranks live in the namespaces rar0 ... rar(n - 1). */
 static inline void rar_begin_in_topo(unsigned int n, const char *test)
 {
 	char last[32];

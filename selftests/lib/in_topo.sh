@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # in_topo.sh N program...: runs a program that needs the namespaces rar0 ...
-# RAR_SUPER=1: without superpackets, for what looks at single packets.
+# RAR_SUPER=1: without superpackets, for programs that look at single packets.
 . "$(dirname "$0")/lib.sh"
 
 need_module

@@ -15,7 +15,7 @@ PATH=$RAR_BIN:$PATH:/usr/sbin:/sbin
 
 tap_planned=0 tap_run=0 tap_failed=0
 
-# With RAR_XDP there is one more at the end: XDP has taken packets.
+# With RAR_XDP a further test comes last: XDP has taken packets.
 plan()
 {
 	tap_planned=$1
@@ -28,7 +28,7 @@ skip_all() { echo "1..0 # SKIP $*"; exit 4; }
 
 note() { echo "# $*"; }
 
-# A program's output as comments.
+# Prints a program's output as comments.
 # shellcheck disable=SC2001 # every line
 quote() { [ -z "$1" ] || sed 's/^\(# \)\?/# /' <<< "$1"; }
 
@@ -49,7 +49,7 @@ skip()		# NAME REASON
 	echo "ok $tap_run $1 # SKIP $2"
 }
 
-# check NAME command...: its output becomes comments; exit status 4 = skip.
+# check NAME command...: the command's output becomes comments; exit status 4 = skip.
 # The output stays in $out.
 check()
 {
@@ -69,7 +69,7 @@ check()
 # word NAME: the value after NAME= in $out
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" <<< "$out" | tail -n 1; }
 
-# until_says FILE WORD: until what runs in the background has written it, at most 30 s
+# until_says FILE WORD: waits until a background program has written it, at most 30 s
 until_says()
 {
 	local i
@@ -81,7 +81,7 @@ until_says()
 	return 1
 }
 
-# percentile P: of the numbers in stdin
+# percentile P: the percentile of the numbers on stdin
 percentile()
 {
 	sort -n | awk -v p="$1" '{ a[NR] = $1 } END { print a[int((NR - 1) * p / 100) + 1] }'
@@ -97,7 +97,7 @@ finish()
 	exit
 }
 
-# What is not copied along when the tests leave the module's own tree.
+# Skips if a file is missing: some stay behind when the tests leave the module's tree.
 need_file()	# FILE
 {
 	[ -e "$1" ] || skip_all "there is no $1 here"
@@ -194,7 +194,7 @@ topo_up()	# N [MTU...]: as topo_mtu
 	[ -z "${RAR_XDP-}" ] || { need_xdp && topo_by_xdp; }
 }
 
-# As RAR_XDP says; again where a device is new.
+# Attaches XDP as RAR_XDP says; call it again for a new device.
 topo_by_xdp() { topo_xdp "$RAR_XDP" && topo_sysctl rx_path=xdp; }
 
 topo_down()
@@ -208,7 +208,7 @@ topo_down()
 	topo_n=0
 }
 
-# The ranks' addresses are those of a VLAN; the frames carry its tag both ways.
+# Moves the ranks' addresses to a VLAN; the frames carry its tag both ways.
 topo_vlan()
 {
 	local r
@@ -224,7 +224,7 @@ topo_vlan()
 	done
 }
 
-# In the end; a program that is pinned keeps the module.
+# Call it in the end: a pinned program would keep the module loaded.
 topo_exit()
 {
 	topo_down
@@ -235,7 +235,7 @@ topo_exit()
 
 xdp_pin=/sys/fs/bpf/rar-test
 
-# Ends the test where there is no XDP; its program is loaded once, for all devices.
+# Skips the test where there is no XDP. The program is loaded once, for all devices.
 need_xdp()
 {
 	[ -e /sys/kernel/btf/rar ] || skip_all "no BTF in the module, so no XDP"
@@ -245,7 +245,7 @@ need_xdp()
 		skip_all "the XDP program does not load"
 }
 
-# What ranks that are about to go have received by XDP, besides those that are there.
+# Packets received by XDP on ranks that are gone.
 xdp_taken=0
 
 xdp_count()
@@ -267,8 +267,8 @@ xdp_took()
 	[ $xdp_taken -gt 100 ]
 }
 
-# topo_xdp native|generic|off: of the ranks' devices. veth takes what XDP sends back
-# only where the other end has an XDP program, too: there it passes everything.
+# topo_xdp native|generic|off: sets XDP on the ranks' devices. veth takes frames that XDP
+# sends back only if its other end has an XDP program, too; that program passes everything.
 topo_xdp()
 {
 	local r
@@ -295,8 +295,8 @@ topo_xdp_ports()	# on|off
 	done
 }
 
-# topo_ring N MTU: instead of the bridge a veth from each rank to the next one: eth0 goes
-# there, prev comes from its predecessor. IPv4 only.
+# topo_ring N MTU: a ring of veths instead of the bridge: eth0 leads to the next rank, prev
+# comes from the predecessor. IPv4 only.
 topo_ring()
 {
 	local r n=$1 next
@@ -323,8 +323,8 @@ topo_ring()
 	done
 }
 
-# topo_mtu MTU...: of rank 0, 1, ...; the last one is for all further ranks.  The
-# bridge's ports get the same: a path that is narrower than its sender's device.
+# topo_mtu MTU...: sets the MTU of rank 0, 1, ...; the last MTU is for all further ranks. The
+# bridge's port gets it, too, so a path may be narrower than its sender's device.
 topo_mtu()
 {
 	local r mtu
@@ -336,7 +336,7 @@ topo_mtu()
 	done | ip -n rarbr -batch -
 }
 
-# topo_route_mtu MTU...: devices keep theirs, the routes to the others get this
+# topo_route_mtu MTU...: sets the MTU of the routes to the other ranks, not of the devices
 topo_route_mtu()
 {
 	local r mtu
@@ -350,7 +350,7 @@ topo_route_mtu()
 	done
 }
 
-# What answers the question for a link address may arrive corrupted: do not ask.
+# Sets the link addresses, because an answer to a question for one may arrive corrupted.
 topo_neighbours()
 {
 	local r s mac
@@ -364,8 +364,8 @@ topo_neighbours()
 	done
 }
 
-# topo_netem parameters...: on what every rank sends, data and acknowledgments; with
-# XDP, which no queue sees, on what it receives
+# topo_netem parameters...: netem on all packets that every rank sends; with XDP, whose
+# packets no queue sees, on all packets that it receives
 topo_netem()
 {
 	local r
@@ -379,7 +379,7 @@ topo_netem()
 	done | rns br tc -batch -
 }
 
-# topo_slow RANK DELAY|off: what it sends to its successor comes late
+# topo_slow RANK DELAY|off: delays the packets that it sends to its successor
 topo_slow()
 {
 	local ns=$1 dev=eth0
@@ -392,8 +392,8 @@ topo_slow()
 	fi
 }
 
-# topo_rules RANK: rules for what it receives, one in each line: before the module's
-# hook in the same place or, with XDP, which comes before both, where the bridge sends it
+# topo_rules RANK: rules on stdin, one per line, for the packets that it receives. They run
+# before the module's ingress hook, or with XDP where the bridge sends the packets.
 topo_rules()
 {
 	local ns=$1 hook="ingress device eth0"
@@ -406,7 +406,7 @@ topo_rules()
 	} | rns "$ns" nft -f -
 }
 
-# Those of a rank, with their counters.
+# Lists the rules of a rank, with their counters.
 topo_rules_of()
 {
 	local ns=$1
@@ -421,7 +421,7 @@ topo_rules_off()
 	rns br nft flush ruleset
 }
 
-# The counters of its queues.
+# Shows the counters of the queues.
 topo_netem_counts()
 {
 	local r
@@ -446,7 +446,7 @@ topo_sysctl()	# NAME=VALUE...: net.rar.* of every rank
 
 declare -A mib
 
-# counters RANK: all counters of a rank's namespace into mib, e.g. mib[RarRxDup]
+# counters RANK: reads all counters of a rank's namespace into mib, e.g. mib[RarRxDup]
 counters()
 {
 	local names values i

@@ -49,7 +49,7 @@ def snmp6():
 
 
 def counters(stack=()):
-    """Of rank 1: all drops, what was accepted, and the named ones of the stack."""
+    """Counters of rank 1: all drops, chunks accepted, and those named of the stack."""
     enter("rar1")
     c = tables("rar_netstat")
     out = {k[3:]: v for k, v in c.items()
@@ -67,7 +67,7 @@ def moved(before, after):
 
 
 class Log:
-    """New lines of the kernel log."""
+    """The lines of the kernel log that are new."""
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -96,7 +96,7 @@ def sockaddr(rank, group):
 
 
 class Data:
-    """An operation: random i32, and their sums, which no order changes."""
+    """An operation on random i32: their sums do not depend on the order."""
 
     def __init__(self, count):
         self.count = count
@@ -104,7 +104,7 @@ class Data:
         self.sum = self.of(*range(N))
 
     def of(self, *ranks, first=0, end=None):
-        """Bytes of the sum over some ranks."""
+        """The bytes of the sum over some ranks."""
         end = self.count if end is None else end
         return array.array("I", (
             sum(v) % (1 << 32) for v in zip(*(self.x[r][first:end] for r in ranks))
@@ -136,7 +136,7 @@ class Ring:
         self.tap.setblocking(False)
 
     def member(self, rank):
-        """It begins to join."""
+        """Begin to join."""
         enter(f"rar{rank}")
         sysctl("rx_path", path)
         s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
@@ -173,7 +173,7 @@ class Ring:
             SOL_RAR, RAR_ERROR, 104)[:16])
 
     def failure(self, rank):
-        """What recv() says, never waiting, and RAR_ERROR."""
+        """The result of recv(), which never waits, and RAR_ERROR."""
         try:
             self.poll(self.fd[rank], select.POLLIN)
             self.fd[rank].recv(4, socket.MSG_DONTWAIT)
@@ -183,7 +183,7 @@ class Ring:
         return got, *self.error(rank)
 
     def sniff(self):
-        """All frames so far as parsed packets."""
+        """All frames captured so far, as parsed packets."""
         while True:
             try:
                 frame = self.tap.recv(70000)
@@ -200,7 +200,7 @@ class Ring:
 
 
 class Lone(Ring):
-    """Rank 1 only: it looks for the others."""
+    """Rank 1 alone: it looks for the others."""
 
     def __init__(self):
         self.listen()
@@ -210,7 +210,7 @@ class Lone(Ring):
 # ------------------------------------------------------------------ packets of it
 
 def plain(p):
-    """A packet's fields without those of the data header."""
+    """The fields of a packet, without those of the data header."""
     return {k: v for k, v in p.__dict__.items() if k not in Packet.DATA}
 
 
@@ -240,7 +240,7 @@ def last(packets, **want):
 
 
 def next_packet(ring, data, op):
-    """What rank 0 will send first in operation op: RS of chunk 0."""
+    """The packet that rank 0 will send first in operation op: RS of chunk 0."""
     packets = ring.sniff()
     seen = [p for p in packets if p.srank == 0 and p.drank == 1 and
             p.type in (RS, AG)]
@@ -260,7 +260,7 @@ def next_packet(ring, data, op):
 
 
 def wait_quiet(ring):
-    """Until the packets of what was posted have come and been acknowledged."""
+    """Wait until all packets of posted operations have come and are acknowledged."""
     n = -1
     while n != len(ring.sniff()):
         n = len(ring.seen)

@@ -2,8 +2,8 @@
 /*
  * What a reduction must give: the yardstick of the tests in user space and in guests.
  *
- * The processor's own arithmetic on f32 and f64, exact arithmetic and one rounding for the
- * 16-bit formats, and the rules for NaNs and zeros spelled out.
+ * It uses the CPU's own arithmetic for f32 and f64, and exact arithmetic with one rounding
+ * for the 16-bit formats. The rules for NaNs and zeros are spelled out.
  */
 #ifndef _RAR_ORACLE_H
 #define _RAR_ORACLE_H
@@ -19,7 +19,7 @@ struct kind {
 	const char *name;
 	u8 kernel, redop, dtype;
 	unsigned int size;			/* bytes */
-	unsigned int frac;			/* bits; 0 = an integer */
+	unsigned int frac;			/* bits of the fraction; 0 = an integer */
 	bool is_signed;
 };
 
@@ -44,7 +44,7 @@ static inline u64 quiet_of(const struct kind *k)
 	return BIT_ULL(k->frac - 1);
 }
 
-static inline u64 max_exp(const struct kind *k)	/* of finite numbers */
+static inline u64 max_exp(const struct kind *k)	/* largest exponent of finite numbers */
 {
 	return (inf_of(k) >> k->frac) - 1;
 }
@@ -64,7 +64,7 @@ static inline bool is_nan(const struct kind *k, u64 v)
 	return (v & ~sign_of(k)) > inf_of(k);
 }
 
-/* Little endian. */
+/* The element @i of little-endian memory. */
 static inline u64 get(const struct kind *k, const void *p, size_t i)
 {
 	u64 v = 0;
@@ -78,7 +78,7 @@ static inline void put(const struct kind *k, void *p, size_t i, u64 v)
 	memcpy(p + k->size * i, &v, k->size);
 }
 
-/* A finite number of at most 53 bits. */
+/* The value of a finite number, which has at most 53 bits. */
 static inline double value(const struct kind *k, u64 v)
 {
 	int exp = (v & ~sign_of(k)) >> k->frac;
@@ -115,7 +115,7 @@ static inline bool product(const struct kind *k)
 	return k->redop == RAR_PROD;
 }
 
-/* Exact, and rounded once. */
+/* The exact result, rounded once. */
 static inline u64 short_arithmetic(const struct kind *k, u64 x, u64 y)
 {
 	double a = value(k, x), b = value(k, y);
@@ -125,13 +125,13 @@ static inline u64 short_arithmetic(const struct kind *k, u64 x, u64 y)
 		return rounded_to(k, a * b, (x ^ y) & sign_of(k));
 	frexp(a, &exp_a);
 	frexp(b, &exp_b);
-	/* Too far apart for 53 bits: so far below, nothing changes the larger one. */
+	/* Too far apart for 53 bits: then the smaller number does not change the larger. */
 	if (a && b && abs(exp_a - exp_b) > 40)
 		return exp_a > exp_b ? x : y;
 	return rounded_to(k, a + b, x & y & sign_of(k));
 }
 
-/* Not inlined: mutants change the rounding mode round it. */
+/* Not inlined, because mutants change the rounding mode around it. */
 __attribute__((noinline, unused))
 static u64 hardware(const struct kind *k, u64 x, u64 y)
 {
@@ -160,7 +160,7 @@ static inline bool is_inf(const struct kind *k, u64 v)
 	return (v & ~sign_of(k)) == inf_of(k);
 }
 
-/* Is there no result? */
+/* Is the operation invalid, so that it has no result? */
 static inline bool invalid(const struct kind *k, u64 x, u64 y)
 {
 	u64 sign = sign_of(k);
@@ -170,7 +170,7 @@ static inline bool invalid(const struct kind *k, u64 x, u64 y)
 	return is_inf(k, x) && is_inf(k, y) && x != y;
 }
 
-/* With infinities, which short_arithmetic() does not know. */
+/* Handles infinities, which short_arithmetic() does not know. */
 static inline u64 arithmetic(const struct kind *k, u64 x, u64 y)
 {
 	u64 sign = sign_of(k);

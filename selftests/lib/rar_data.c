@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The data of the tests: what each rank contributes, and the sum in ring order, from the
- * seed. See rar_util.h.
+ * The data of the tests, computed from the seed: what each rank contributes, and the sum in
+ * ring order. See rar_util.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,8 +51,8 @@ uint64_t rar_random(uint64_t *state)
 }
 
 /*
- * Floats spread over 2^-16 .. 2^15, so that the order of a sum shows in its
- * bits; one in 256 is special: zeros of both signs, denormals, infinities,
+ * A float between 2^-16 and 2^15, so that the order of a sum shows in the sum's
+ * bits. One in 256 is special: zeros of both signs, denormals, infinities,
  * quiet and signalling NaNs with payloads, the largest finite number.
  */
 static uint32_t rar_make_f32(uint64_t x)
@@ -104,9 +104,9 @@ void rar_fill(const struct rar_data *d, uint32_t rank, uint64_t first,
 }
 
 /*
- * The module's rule for sums, whatever this compiler does with operands: a NaN
- * of the arriving partial sum, quieted; else one of our own, quieted; an
- * invalid operation gives the negative default NaN.
+ * The module's rule for sums, whatever this compiler does with operands. A NaN
+ * of the arriving partial sum wins and becomes quiet; else a NaN of our own does.
+ * An invalid operation gives the negative default NaN.
  */
 static uint32_t rar_add_f32(uint32_t in, uint32_t own)
 {
@@ -149,9 +149,9 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 	}
 }
 
-#define RAR_SMALL 8192	/* bytes that are one block */
+#define RAR_SMALL 8192	/* bytes that make a single block */
 
-/* Elements in one block: ceil(bytes / parts), or all that is short, up to 64 bytes. */
+/* Elements in one block: ceil(bytes / parts), or the whole operation if it is short. */
 static uint64_t rar_block(const struct rar_data *d)
 {
 	uint64_t bytes = rar_bytes(d), parts = d->hosts ?: d->size;
@@ -163,7 +163,7 @@ static uint64_t rar_block(const struct rar_data *d)
 
 #define RAR_TILE 1024	/* elements */
 
-/* n <= RAR_TILE elements of one block: x_r + x_(r+1) + ..., r being who injects it */
+/* The sum of n <= RAR_TILE elements of a block: x_r + x_(r+1) + ...; rank r injects it. */
 static void rar_expect_tile(const struct rar_data *d, uint32_t block,
 			    uint64_t first, uint64_t n, void *buf)
 {

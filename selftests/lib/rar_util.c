@@ -504,7 +504,7 @@ ssize_t rar_recv_all(int fd, void *buf, size_t len, struct rar_done *done)
 
 /* ------------------------------------------------------------ running ranks */
 
-#define RAR_GRACE_US	10000000ull	/* for the others after the first failure */
+#define RAR_GRACE_US	10000000ull	/* time for the other ranks after the first failure */
 
 void *rar_shared(size_t len)
 {
@@ -605,7 +605,7 @@ static uint64_t rar_earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Reaps what has ended; how many of them failed. */
+/* Reaps the processes that have ended. Returns how many of them failed. */
 static int rar_sweep(pid_t *pid, uint32_t n, uint32_t *left)
 {
 	int failed = 0, status;

@@ -4,8 +4,8 @@
  * data, the ring-order reference, counters.
  *
  * Functions that can fail return 0 (or a descriptor, or a length) or a negative
- * errno. TAP lines are printed by the programs with the kernel's kselftest.h,
- * whose counters are static: this file only writes "# " lines.
+ * errno. The programs print TAP lines with the kernel's kselftest.h, whose
+ * counters are static, so this file writes only lines that begin with "# ".
  */
 #ifndef RAR_UTIL_H
 #define RAR_UTIL_H
@@ -25,9 +25,9 @@ extern uint64_t rar_seed;	/* of all data; env SEED or RAR_SEED */
 
 /* Sets and prints the seed, makes stdout line buffered. */
 void rar_init(void);
-/* NULL if socket(AF_RAR) works, else why not: for ksft_exit_skip(). */
+/* NULL if socket(AF_RAR) works, else the reason why it does not, for ksft_exit_skip(). */
 const char *rar_missing(void);
-/* One "# " line, one write. */
+/* Writes one line that begins with "# ", in one write. */
 void rar_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t rar_now_us(void);
 void rar_sleep_ms(unsigned int ms);
@@ -37,13 +37,13 @@ int rar_private_net(void);
 int rar_enter(const char *netns);
 /* Writes a string to a file, for sysctls: rar_write("/proc/sys/net/rar/...") */
 int rar_write(const char *path, const char *value);
-/* A counter of the caller's network namespace, e.g. "RarRxEncap"; -ENOENT. */
+/* A counter of the caller's network namespace, e.g. "RarRxEncap"; -ENOENT if unknown. */
 int64_t rar_counter(const char *name);
-/* A line of /proc/vmstat; -ENOENT. */
+/* The value of a line of /proc/vmstat; -ENOENT if there is none. */
 int64_t rar_vmstat(const char *name);
-/* User pages that are pinned; -ENOENT if this kernel does not count them. */
+/* User pages pinned now; -ENOENT if this kernel does not count them. */
 int64_t rar_pinned(void);
-/* Waits until there are no more than before: closed members may serve their
+/* Waits until no more pages are pinned than before: closed members may serve their
  * neighbours for a while (net.rar.linger_ms).
  */
 bool rar_unpinned(int64_t before);
@@ -59,7 +59,7 @@ bool rar_unpinned(int64_t before);
 
 /* ------------------------------------------------------------ groups */
 
-/* Addresses as selftests/lib/lib.sh gives them. */
+/* Addresses that selftests/lib/lib.sh assigns. */
 enum rar_where {
 	RAR_ON_IPV4,		/* 10.77.0.(rank + 1) */
 	RAR_ON_IPV6,		/* fd77::(rank + 1) */
@@ -69,7 +69,7 @@ enum rar_where {
 	RAR_ON_NR
 };
 
-/* -1 if unknown; names: 4 6 ll6 lo4 lo6 */
+/* The address kind of a name (4 6 ll6 lo4 lo6); -1 if unknown. */
 int rar_where_parse(const char *name);
 
 /**
@@ -77,13 +77,13 @@ int rar_where_parse(const char *name);
  * @group: group id
  * @size:  ranks
  * @where: kind of address
- * @netns: rank r lives in the network namespace "<netns>r"; NULL: all live in
- *         the caller's, at the address of rank 0
+ * @netns: rank r lives in the network namespace "<netns>r"; NULL: all ranks
+ *         live in the caller's namespace, at the address of rank 0
  * @port:  UDP port in host order, 0 = net.rar.port
- * @place: rank r has the address of rank place[r]; NULL: its own
- * @device: SO_BINDTODEVICE, and the address is the route's; NULL: any device
- * @hosts: not 0: rank r lives on the host whose ranks begin at first[], which is the
- *         namespace "<netns>host", at its address
+ * @place: rank r has the address of rank place[r]; NULL: the address of rank r
+ * @device: device for SO_BINDTODEVICE; the address is then the route's; NULL: any device
+ * @hosts: number of hosts; rank r lives at the address of its host, in the namespace
+ *         "<netns>host"; 0: there are no hosts
  * @first: first rank of each host
  * @by_hosts: RAR_BY_HOSTS
  */
@@ -103,7 +103,7 @@ struct rar_ring {
 /* The host of a rank; 0 if there are none. */
 uint32_t rar_host(const struct rar_ring *ring, uint32_t rank);
 
-/* Address of a rank; call it in the namespace that will use it (scope id). */
+/* The address of a rank. Call it in the namespace that will use it, for the scope id. */
 void rar_address(const struct rar_ring *ring, uint32_t rank,
 		 struct sockaddr_rar *addr);
 static inline uint32_t rar_next(const struct rar_ring *ring, uint32_t rank)
@@ -112,47 +112,47 @@ static inline uint32_t rar_next(const struct rar_ring *ring, uint32_t rank)
 }
 
 int rar_socket(void);
-/* bind() and connect(); waits as long as the socket does */
+/* bind() and connect(); waits as long as the socket does. */
 int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank);
 int rar_connect(int fd, const struct rar_ring *ring, uint32_t rank);
 int rar_join(int fd, const struct rar_ring *ring, uint32_t rank);
-/* RAR_JOIN, never waits; then wait for its end: 0, SO_ERROR or -ETIMEDOUT */
+/* RAR_JOIN, which never waits; then waits for its end: 0, SO_ERROR or -ETIMEDOUT. */
 int rar_join_start(int fd, const struct rar_ring *ring, uint32_t rank);
 int rar_join_wait(int fd, int timeout_ms);
-/* socket, bind, connect: descriptor or -errno */
+/* socket(), bind(), connect(): a descriptor or -errno. */
 int rar_open(const struct rar_ring *ring, uint32_t rank);
 
 int rar_error(int fd, struct rar_error *error);
 int rar_info(int fd, struct rar_info *info);
 const char *rar_reason_name(uint32_t reason);
-/* One line: what failed, errno, and what RAR_ERROR says about it. */
+/* Logs one line: what failed, errno, and what RAR_ERROR says about it. */
 void rar_log_error(int fd, const char *what, int err);
 int rar_nonblock(int fd, bool on);
 int rar_timeout(int fd, int option, unsigned int ms);	/* SO_RCVTIMEO ... */
 
 /* ------------------------------------------------------------ operations */
 
-/* sendmsg with an optional RAR_OP; 0 means all of it was taken. */
+/* sendmsg() with an optional RAR_OP; 0 means that all bytes were taken. */
 int rar_send(int fd, const void *buf, size_t len, int flags,
 	     const struct rar_op *op);
-/* One recvmsg; *eor = MSG_EOR, *done filled if it came (size 0 if not). */
+/* One recvmsg(); *eor is MSG_EOR, *done is filled if it came (size 0 if not). */
 ssize_t rar_recv(int fd, void *buf, size_t len, int flags, bool *eor,
 		 struct rar_done *done);
-/* Until MSG_EOR: length of the record, -EPIPE at the end of the stream. */
+/* Receives until MSG_EOR: the length of the record, -EPIPE at the end of the stream. */
 ssize_t rar_recv_all(int fd, void *buf, size_t len, struct rar_done *done);
-/* A RAR_OP with the fields that tests use most, 0 = default. */
+/* A struct rar_op with the fields that tests use most, 0 = default. */
 struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
 
 /* ------------------------------------------------------------ data */
 
 /**
  * struct rar_data - an operation's data, known to every rank from the seed
- * @id:    tells operations apart
+ * @id:    number that tells operations apart
  * @count: elements
  * @size:  ranks
  * @dtype: enum rar_dtype
- * @hosts: not 0: RAR_BY_HOSTS, with so many
- * @first: first rank of each
+ * @hosts: hosts of RAR_BY_HOSTS, 0 without it
+ * @first: first rank of each host
  */
 struct rar_data {
 	uint64_t id;
@@ -171,18 +171,18 @@ static inline uint64_t rar_bytes(const struct rar_data *d)
 	return d->count * rar_element(d->dtype);
 }
 
-/* Elements first .. first + n - 1 of what a rank contributes, of the sum. */
+/* Elements first .. first + n - 1 of the contribution of a rank, and of the sum. */
 void rar_fill(const struct rar_data *d, uint32_t rank, uint64_t first,
 	      uint64_t n, void *buf);
 void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n,
 		void *buf);
-/* -1 if buf holds exactly these bits, else the first wrong element. */
+/* -1 if buf holds exactly the bits of the sum, else the first wrong element. */
 int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
 		   const void *buf);
 uint64_t rar_hash(uint64_t hash, const void *buf, size_t len);
-/* The next of a row of random numbers that *state, the seed, decides. */
+/* The next random number of a sequence that *state, the seed, decides. */
 uint64_t rar_random(uint64_t *state);
-/* The two halves of an all-reduce of d, checked: 0 or -errno (-EBADE: bits) */
+/* The two halves of an all-reduce of d, checked: 0 or -errno (-EBADE: wrong bits). */
 int rar_post(int fd, const struct rar_data *d, uint32_t rank);
 int rar_collect(int fd, const struct rar_data *d, uint32_t rank);
 int rar_allreduce(int fd, const struct rar_data *d, uint32_t rank);
@@ -201,20 +201,20 @@ struct rar_barrier {
 	atomic_uint round;
 };
 
-/* Waits until n processes or threads have come here; reusable; -ETIMEDOUT. */
+/* Waits until n processes or threads are here; reusable. Returns 0 or -ETIMEDOUT. */
 int rar_barrier(struct rar_barrier *b, uint32_t n, unsigned int timeout_s);
 
-/* Forks; the child enters the namespace (if not NULL) and exits with fn's
- * value; it is killed when the caller dies.
+/* Forks. The child enters the namespace (if not NULL) and exits with fn's value.
+ * It is killed when the caller dies.
  */
 pid_t rar_spawn(const char *netns, rar_rank_fn fn, uint32_t rank, void *arg);
-/* Exit value, 128 + signal, or -ETIMEDOUT (then the child is killed). */
+/* The exit value, 128 + signal, or -ETIMEDOUT (then the child is killed). */
 int rar_reap(pid_t pid, uint64_t deadline_us);
-void rar_kill(pid_t pid);	/* SIGKILL and reap */
+void rar_kill(pid_t pid);	/* sends SIGKILL and reaps */
 
-/* n ranks as processes (threads) with a time limit, each in "<netns>rank" if
- * netns is not NULL. Returns how many did not return 0; every failure is
- * logged, what is left is killed 10 s later (threads: the process exits).
+/* Runs n ranks as processes (threads) with a time limit, each in "<netns>rank" if
+ * netns is not NULL. Returns how many did not return 0. Every failure is logged;
+ * ranks that are left are killed 10 s later (threads: the process exits).
  */
 int rar_run(uint32_t n, const char *netns, unsigned int timeout_s,
 	    rar_rank_fn fn, void *arg);

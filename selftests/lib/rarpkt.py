@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Shared by the tests in Python: network namespaces, counters, and RAR packets
-with all that lies below them."""
+with all layers below them."""
 import ctypes
 import os
 import struct
@@ -51,7 +51,7 @@ def csum(data):
 
 
 class Packet:
-    """A RAR packet and all that lies below it; fields are changed at will."""
+    """A RAR packet and all layers below it; tests change any field."""
 
     DATA = ("seq", "una", "op", "count", "chunk", "collective", "dtype",
             "redop", "opflags", "root", "flags", "pad", "scale")
@@ -131,7 +131,7 @@ class Packet:
         rar = self.rar()
         n = 8 + len(rar) + self.udp_extra
         head = struct.pack(">HHH", self.sport, self.dport, n)
-        # right for what the length says
+        # the right checksum for the length field
         check = csum(self.pseudo(n) + head + b"\0\0" + rar[:n - 8]) or 0xffff
         if self.check == "bad":
             check ^= 0x0100
@@ -171,14 +171,14 @@ class Packet:
             self.trailer
 
     def pseudo(self, n):
-        """What UDP's checksum covers of the layer below; @n: its length."""
+        """The pseudo header that UDP's checksum covers; @n: its length field."""
         return self.src + self.dst + (
             struct.pack(">IHBB", n, 0, 0, 17) if self.v6 else
             struct.pack(">BBH", 0, 17, n))
 
     def superpacket(self, segments, size):
-        """@segments in one, behind this one's headers, for a socket with
-        PACKET_VNET_HDR: whoever needs it cuts it up and makes the checksums."""
+        """@segments in one packet, after the headers of this one, for a socket with
+        PACKET_VNET_HDR: the receiving device cuts it up and makes the checksums."""
         rar = b"".join(s.rar() for s in segments)
         n = 8 + len(rar)
         check = csum(self.pseudo(n)) ^ 0xffff

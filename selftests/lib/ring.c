@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One group of N ranks, a list of operations, every bit checked against the
+ * Runs a list of operations on one group of N ranks, and checks every bit against the
  * ring-order reference. A tool for the shell tests: exit status 0, 1, 4 (skip),
  * and one last line for scripts:
  *
  *	ring: n=4 ops=28 payload=1408 ... ingress=900 encap=0 us=1234 ... hash=...
  *
- * us: the fastest repeat, from the common start until the last rank has received
- * its last result; total_us: all repeats. bytes: of all operations. retrans: sent
- * again, by all ranks; rto: the longest retransmission timeout of a rank, in us.
- * hash: of all results. ingress, encap: packets received on either path between
- * joining and leaving, if all ranks are in one namespace.
+ * us: time of the fastest repeat, from the common start until the last rank has
+ * received its last result; total_us: time of all repeats. bytes: size of all
+ * operations. retrans: chunks sent again, by all ranks; rto: the longest
+ * retransmission timeout of a rank, in us. hash: hash of all results. ingress, encap:
+ * packets received by each path between joining and leaving, if all ranks are in one
+ * namespace.
  *
- * Small results are compared whole on every rank. Of large ones each rank compares
- * its own 1/N and hashes all; equal hashes then say that every rank has the bits
- * that one of them has compared. Data pass in pieces (MSG_MORE, short receive
- * buffers), so that memory in user space does not grow with the operation, except on
- * ranks that work in place or out of place (-z). In the end every operation must be
- * released on every rank.
+ * Small results are compared whole on every rank. Of a large result each rank compares
+ * its own 1/N and hashes all of it. If the hashes are equal, every rank has the bits that
+ * one of the ranks has compared. Data pass in pieces (MSG_MORE, short receive buffers), so
+ * that memory in user space does not grow with the operation. An exception are ranks
+ * that work in place or out of place (-z). In the end every operation must be released
+ * on every rank.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -30,7 +31,7 @@
 #include "rar_util.h"
 
 #define MAX_OPS		32768
-#define WHOLE		(256u << 10)	/* bytes compared whole on every rank */
+#define WHOLE		(256u << 10)	/* bytes; results up to this size are compared whole */
 #define BARRIER_S	300
 #define RELEASE_S	20
 
@@ -39,7 +40,7 @@ struct report {
 	uint64_t start, end;
 };
 
-/* What the ranks share; hash[rank * MAX_OPS + op]. */
+/* Memory that the ranks share; hash[rank * MAX_OPS + op]. */
 struct shared {
 	struct rar_barrier barrier;
 	struct report report[RAR_PROCS];
@@ -65,7 +66,7 @@ static struct {
 
 static struct shared *shared;
 
-/* Of an operation that is not copied: @sums is @data in place. At any alignment. */
+/* Memory of an operation that is not copied; in place @sums is @data. At any alignment. */
 struct memory {
 	void *room;
 	char *data, *sums;
@@ -76,12 +77,12 @@ struct rank {
 	int fd;
 	uint32_t rank;
 	uint32_t nops;
-	uint64_t list_random;	/* the same on all ranks: the list */
-	uint64_t turn_random;	/* its own: when to send and when to receive */
+	uint64_t list_random;	/* equal on all ranks: decides the list */
+	uint64_t turn_random;	/* the rank's own: decides when to send and when to receive */
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation that buf holds, or 0 */
-	struct memory memory[RAR_MAX_OPS];	/* of those in flight, by id */
+	struct memory memory[RAR_MAX_OPS];	/* of the operations in flight, by id */
 };
 
 /* ------------------------------------------------------------ the list */
@@ -101,8 +102,8 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	return 0;
 }
 
-/* The borders: nothing, fewer elements than ranks, primes, one chunk +-1 as
- * the whole operation and as one block of it.
+/* Operations of border sizes: nothing, fewer elements than ranks, primes, one chunk
+ * +-1 as the whole operation and as one block of it.
  */
 static int add_std(struct rank *r, uint32_t dtype, uint32_t payload)
 {
@@ -134,7 +135,7 @@ static int64_t parse_count(const char *word, uint32_t dtype)
 	return -1;
 }
 
-/* "std", a count, or TIMESxCOUNT: so many operations of random size up to it */
+/* "std", a count, or TIMESxCOUNT: TIMES operations of random size up to COUNT */
 static int add_counts(struct rank *r, uint32_t dtype, uint32_t payload,
 		      const char *word)
 {
@@ -206,7 +207,7 @@ static uint64_t piece_elements(const struct rar_data *d, uint64_t done)
 	return d->count - done < n ? d->count - done : n;
 }
 
-/* c(opied), i(n place) or o(ut of place), by rank; r(andom): by operation too. */
+/* The mode of a rank: c(opied), i(n place), o(ut of place); r(andom): by operation, too. */
 static char mode_of(const struct rank *r, const struct rar_data *d)
 {
 	char mode = opt.modes[r->rank % strlen(opt.modes)];
@@ -215,7 +216,7 @@ static char mode_of(const struct rank *r, const struct rar_data *d)
 	return mode == 'r' ? "cio"[rar_random(&random) % 3] : mode;
 }
 
-/* Memory of an operation, NULL if it is copied. */
+/* The memory of an operation; NULL if it is copied. */
 static struct memory *memory_of(struct rank *r, const struct rar_data *d)
 {
 	return mode_of(r, d) == 'c' ? NULL : &r->memory[d->id % RAR_MAX_OPS];
@@ -264,7 +265,7 @@ static int post(struct rank *r, const struct rar_data *d)
 	return 0;
 }
 
-/* The part that this rank compares: all of it, or its share. */
+/* Compares the part that this rank checks: the whole result, or its share. */
 static int verify(struct rank *r, const struct rar_data *d, uint64_t first,
 		  uint64_t n)
 {
@@ -296,7 +297,7 @@ static int check_done(const struct rar_data *d, const struct rar_done *done,
 	return 0;
 }
 
-/* Receives exactly one piece; the record may hand it out in several. */
+/* Receives exactly one piece, which may come in several recv() calls. */
 static int receive(struct rank *r, const struct rar_data *d, uint64_t len,
 		   bool last)
 {
@@ -360,7 +361,7 @@ static int fail(struct rank *r, const struct rar_data *d, const char *what,
 	return err;
 }
 
-/* How many operations may be in flight now: each rank its own choice. */
+/* The number of operations that may be in flight now; each rank chooses its own. */
 static uint32_t depth(struct rank *r)
 {
 	if (!opt.mixed)
@@ -368,7 +369,7 @@ static uint32_t depth(struct rank *r)
 	return 1 + rar_random(&r->turn_random) % opt.inflight;
 }
 
-/* All operations once, up to opt.inflight of them at a time. */
+/* Runs all operations once, up to opt.inflight of them at a time. */
 static int run_list(struct rank *r)
 {
 	uint32_t posted = 0, collected = 0, inflight = depth(r);
@@ -391,7 +392,7 @@ static int run_list(struct rank *r)
 	return 0;
 }
 
-/* The first operation's data are made before the common start. */
+/* Makes the first operation's data before the common start. */
 static void prefill(struct rank *r)
 {
 	const struct rar_data *d = &r->op[0];
@@ -422,7 +423,7 @@ static void note_time(void)
 	shared->rounds++;
 }
 
-/* By rank 0 before the barrier after which all ranks look. */
+/* Called by rank 0 before the barrier after which all ranks look. */
 static void note_stop(void)
 {
 	uint64_t now = rar_now_us();
@@ -452,7 +453,7 @@ static int repeat(struct rank *r)
 	return err;
 }
 
-/* "name=value,..." into /proc/sys/net/rar of the rank's namespace */
+/* Writes "name=value,..." to /proc/sys/net/rar of the rank's namespace. */
 static int set_sysctls(void)
 {
 	char *list = strdup(opt.sysctl), *save, *word, *value, path[128];
@@ -474,8 +475,8 @@ static int set_sysctls(void)
 }
 
 /*
- * By rank 0, after the join: a JOIN that comes while its destination binds goes
- * to the socket; and before any rank leaves.
+ * Called by rank 0 after the join and before any rank leaves. A JOIN that comes while
+ * its destination binds goes to the socket.
  */
 static void count_packets(int sign)
 {
@@ -519,8 +520,8 @@ static int enter_group(struct rank *r)
 }
 
 /*
- * All ranks have all results: then nobody needs any buffer of any operation, once
- * the last acknowledgments have come.
+ * Called when all ranks have all results. Then no rank needs any buffer of any
+ * operation, once the last acknowledgments have come.
  */
 static int wait_released(struct rank *r)
 {
@@ -547,7 +548,7 @@ static bool more(uint32_t done)
 	return opt.seconds ? !shared->stop : done < opt.repeats;
 }
 
-/* Where hosts are listed rar_run() does not know where a rank lives. */
+/* Enters the namespace of a rank's host, which rar_run() does not know. */
 static int enter_host(uint32_t rank)
 {
 	char netns[32];
@@ -660,7 +661,7 @@ static void set_where(const char *name)
 	opt.ring.where = where;
 }
 
-/* So many ranks on each: the group's size is their sum. */
+/* Parses the number of ranks on each host; the group's size is their sum. */
 static void set_hosts(char *list)
 {
 	char *save, *word;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the tests of the socket's calls, sock_*.c: every call, what it does, and for every
- * misuse the documented errno. The tables of errors are the functions misuse_*; a row is
- * ROW(errno, "what", call).
+ * Shared by the tests of the socket's calls, sock_*.c. They test what every call does, and
+ * that every misuse returns its documented errno. The functions misuse_* are the tables of
+ * errors; a row is ROW(errno, "what", call).
  *
- * All members of a group live in one process here, in a network namespace of its own, on
- * 127.0.0.1: RAR_JOIN does not block, and send() takes the data at once, so no second thread is
- * needed unless a call is to wait.
+ * All members of a group live in one process, in a network namespace of its own, on
+ * 127.0.0.1. RAR_JOIN does not block, and send() takes the data at once. So a second thread is
+ * needed only where a call has to wait.
  */
 #ifndef RAR_SOCK_H
 #define RAR_SOCK_H
@@ -41,7 +41,7 @@
 
 #define SYSCTL	"/proc/sys/net/rar/"
 #define NOBODY	65534
-#define MAX	4	/* members of the largest group here */
+#define MAX	4	/* members of the largest group in these tests */
 #define ALL	(POLLIN | POLLOUT | POLLPRI)
 
 #define ROW(want, what, call) do {					\
@@ -60,7 +60,7 @@ static inline struct rar_ring lo_ring(uint32_t size, uint64_t group)
 	};
 }
 
-/* A group of n members in this process: 0 or -errno. */
+/* Joins a group of n members in this process: 0 or -errno. */
 static inline int ring_up(int *fd, uint32_t n, uint64_t group)
 {
 	struct rar_ring ring = lo_ring(n, group);
@@ -106,7 +106,7 @@ static inline int collect_all(const int *fd, const struct rar_data *d)
 	return err;
 }
 
-/* A complete all-reduce, checked bit by bit: 0 or -errno. */
+/* Does a complete all-reduce, checked bit by bit: 0 or -errno. */
 static inline int works(const int *fd, uint32_t n, uint64_t id)
 {
 	struct rar_data d = data_of(n, id, 1000);
@@ -121,7 +121,7 @@ static inline int poll_now(int fd, short events, int timeout_ms)
 	return poll(&p, 1, timeout_ms) < 0 ? -errno : p.revents;
 }
 
-/* Until a result or an error waits; false after five seconds. */
+/* Waits until there is a result or an error; false after five seconds. */
 static inline bool readable(int fd)
 {
 	return poll_now(fd, POLLIN, 5000) & POLLIN;
@@ -147,7 +147,7 @@ static inline void count_signal(int sig)
 	counter_of_signals++;
 }
 
-/* Runs fn in a child as nobody; its value. */
+/* Runs fn in a child as the user nobody. Returns its value. */
 static inline int as_nobody(int (*fn)(void *), void *arg)
 {
 	pid_t pid = fork();
@@ -187,7 +187,7 @@ static inline int sysctl_write(const char *name, const char *value)
 	return rar_write(path, value);
 }
 
-/* getsockopt of a level SOL_RAR structure at full length: 0 or -errno. */
+/* getsockopt() of a SOL_RAR structure at full length: 0 or -errno. */
 static inline int get(int fd, int option, void *value, socklen_t len)
 {
 	socklen_t got = len;
@@ -202,7 +202,7 @@ static inline int set_u32(int fd, int option, uint32_t value)
 	return setsockopt(fd, SOL_RAR, option, &value, sizeof(value));
 }
 
-/* An address on 127.0.0.1 of rank 0 of 2 in group 1, changed. */
+/* The address of rank 0 of 2 in group 1 on 127.0.0.1, with some fields changed. */
 #define ADDR(...) ((struct sockaddr *)&(struct sockaddr_rar){		\
 	.srar_family = AF_RAR, .srar_af = AF_INET, .srar_rank = 0,	\
 	.srar_size = 2, .srar_group = 1, .srar_addr = { 127, 0, 0, 1 },	\
@@ -218,7 +218,7 @@ static inline int bound_socket(void)
 	return fd;
 }
 
-/* sendmsg with any control data */
+/* sendmsg() with any control data. */
 static inline ssize_t send_control(int fd, const void *buf, size_t len, int flags,
 			    int level, int type, const void *data, size_t size)
 {

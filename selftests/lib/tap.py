@@ -30,7 +30,7 @@ def finish():
 
 
 def get_seed():
-    """Of all random choices, given or drawn; printed."""
+    """The seed of all random choices, given or drawn; it is printed."""
     seed = int(os.environ.get("SEED") or os.environ.get("RAR_SEED") or
                random.randrange(1 << 31))
     note(f"SEED={seed}")

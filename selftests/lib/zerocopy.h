@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Shared by the tests of MSG_ZEROCOPY, zerocopy*.c: memory of every kind and alignment between
- * guards; operations in place, out of place (RAR_OP.dst) and by copying; the tests one by one.
- * The ranks live in the namespaces rar0 ... rar3.
+ * guards, and operations in place, out of place (RAR_OP.dst) and by copying. The ranks live in
+ * the namespaces rar0 ... rar3.
  */
 #ifndef RAR_ZEROCOPY_H
 #define RAR_ZEROCOPY_H
@@ -44,7 +44,7 @@ static inline int sync_ranks(void)
 	return rar_barrier(&shared->barrier, ring.size, SYNC_S);
 }
 
-/* Emulated, or with all checkers on. */
+/* Is this kernel emulated, or built with all checkers? */
 static inline bool slow(void)
 {
 	return strcmp(getenv("RAR_KERNEL") ?: "uml", "uml");
@@ -55,12 +55,12 @@ static inline bool slow(void)
 enum kind {
 	ANON,
 	SHARED,			/* of a memfd */
-	SCRAMBLED,		/* the same, each page from elsewhere in the file */
+	SCRAMBLED,		/* of a memfd, the pages in another order than in the file */
 	TLB,			/* MAP_HUGETLB */
-	THP,			/* huge if the kernel wants */
+	THP,			/* huge pages if the kernel gives them */
 };
 
-/* @bytes at @base, with GUARD before and behind it. */
+/* @bytes at @base, with GUARD before and after them. */
 struct area {
 	char *map, *base;
 	size_t len, bytes;
@@ -73,8 +73,8 @@ static inline size_t page_up(size_t n)
 }
 
 /*
- * Neighbours in memory are never neighbours in the file, and so, most likely, not in
- * the machine's memory.
+ * Reorder the pages: neighbours in memory are never neighbours in the file. So most
+ * likely they are not neighbours in the machine's memory either.
  */
 static inline int scramble(struct area *a)
 {
@@ -107,7 +107,7 @@ static inline int area_map(struct area *a, enum kind kind)
 		return -errno;
 	if (kind != THP)
 		return kind == SCRAMBLED ? scramble(a) : 0;
-	/* A huge page begins where a multiple of its size lies. */
+	/* A huge page begins at a multiple of its size. */
 	len = -(unsigned long)a->map % HUGE;
 	if (len)
 		munmap(a->map, len);
@@ -118,7 +118,7 @@ static inline int area_map(struct area *a, enum kind kind)
 	return 0;
 }
 
-/* Begins @off bytes behind the border of a page. */
+/* Makes an area that begins @off bytes after the border of a page. */
 static inline int area_get(struct area *a, enum kind of, size_t bytes, size_t off)
 {
 	size_t unit = of == TLB || of == THP ? HUGE : PAGE;
@@ -157,7 +157,7 @@ static inline bool area_guarded(const struct area *a)
 	       only(a->base + a->bytes, a->map + a->len, (char)GUARD);
 }
 
-/* Data are made where they are aligned: C wants that. */
+/* Makes the data in aligned memory, as C demands, and copies them to @to. */
 static inline void put_data(const struct rar_data *d, uint32_t rank, char *to)
 {
 	void *tmp = malloc(rar_bytes(d) + 1);
@@ -188,7 +188,7 @@ static const char * const mode_names[] = { "in place", "out of place", "copy" };
 struct job {
 	struct rar_data d;
 	enum mode mode;
-	struct area src, dst;		/* the same in place */
+	struct area src, dst;		/* in place both are one area */
 };
 
 static inline int job_get(struct job *j, const struct rar_data *d, enum mode mode,
@@ -239,7 +239,7 @@ static inline int job_post(int fd, struct job *j, uint32_t rank)
 	return job_send(fd, j);
 }
 
-/* What recv() says at the end of it. */
+/* Receives the result of a job: 0 or -errno. */
 static inline int job_recv(int fd, struct job *j)
 {
 	struct rar_done done = {};
@@ -300,7 +300,7 @@ static inline int one_op(int fd, uint32_t rank, const struct rar_data *d, enum m
 	return err;
 }
 
-/* All ranks in @mode; MODES: each in another one. */
+/* The mode of a rank: @mode, or with MODES another mode for each rank. */
 static inline enum mode mode_of(enum mode mode, uint32_t rank, uint64_t id)
 {
 	return mode < MODES ? mode : (rank + id) % MODES;
@@ -313,7 +313,7 @@ static inline struct rar_data data_of(uint64_t id, uint32_t dtype, uint64_t coun
 	};
 }
 
-/* A small operation shows that nothing was left behind. */
+/* Does a small operation, which shows that the failed one left nothing behind. */
 static inline int healthy(int fd, uint32_t rank, uint64_t id)
 {
 	struct rar_data d = data_of(id, RAR_I32, 1001);
@@ -362,9 +362,9 @@ struct test {
 	uint32_t ranks;
 	rar_rank_fn fn;
 	const void *arg;
-	const char *netem;		/* of rank 1 alone if it begins with "1 " */
-	const char *(*missing)(void);	/* gets what the test needs: NULL, or why not */
-	void (*put)(void);		/* gives that back */
+	const char *netem;		/* for rank 1 alone if it begins with "1 " */
+	const char *(*missing)(void);	/* gets the resources of the test: NULL, or why not */
+	void (*put)(void);		/* gives the resources back */
 };
 
 static inline int set_netem(uint32_t rank, const char *parameters)
@@ -413,7 +413,7 @@ static inline void run_one(const struct test *t, uint64_t group)
 	ksft_test_result(!failed, "%s\n", t->name);
 }
 
-/* All tests, or those whose name contains the pattern; in the end no page is pinned. */
+/* Runs all tests, or those whose name contains the pattern. In the end no page is pinned. */
 static inline int zerocopy_main(const char *program, const struct test *tests, size_t n,
 				const char *pattern)
 {
