@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Two builds of the module in turns, in one boot: what a change costs, or gains.
 
-A round is a turn of each build: it is loaded, and each mode does operations of each
-size. What counts is the CPU time of the process that is the guest: most of all that
-somebody else on the machine does is not in it. The time on the clock stands beside it.
+A round is a turn of each build: the build is loaded, and each mode does operations of each
+size. The CPU time of the guest's process is compared; it includes little of what
+other programs on the machine do. The time on the clock is shown beside it.
 """
 import dataclasses
 import json
@@ -28,7 +28,7 @@ HEADER = ("N", "size", "mode", "us before", "us after", "clock", "cpu us before"
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What two builds are compared in"""
+    """The values in which two builds are compared"""
     n: int
     size: int
     mode: str
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclasses.dataclass
 class Sample:
-    """Nanoseconds of an operation: on the clock, and of the guest's CPU time"""
+    """Nanoseconds of an operation: on the clock, and CPU time of the guest"""
     wall: float
     cpu: float
 
@@ -63,7 +63,7 @@ class Compared:
 
 
 class Turns:
-    """Lets both builds have their turns at a place; modules: paths by build"""
+    """Gives both builds their turns at a place; modules: paths by build"""
 
     def __init__(self, place, modules, args, progress):
         self.place, self.modules, self.progress = place, modules, progress
@@ -80,7 +80,7 @@ class Turns:
         return Sample(wall / times, (self.place.cpu_ns() - cpu) / times)
 
     def times_for(self, cell):
-        """The same in all turns"""
+        """Set what is equal in all turns"""
         if cell not in self.times:
             self.sample(cell, 1)
             most = MAX_TIMES if self.kind == "i32" else 16
@@ -107,7 +107,7 @@ class Turns:
         return found
 
     def one_round(self, n, number):
-        """Who begins changes from round to round"""
+        """Change the build that begins, from round to round"""
         found = {build: self.turn(build, n)
                  for build in (BUILDS if number % 2 else reversed(BUILDS))}
         for cell in found["before"].keys() & found["after"].keys():
@@ -141,7 +141,7 @@ def table(cells):
 
 
 def write(directory, commits, turns):
-    """table.txt and result.json with all rounds: the table"""
+    """Write table.txt and result.json with all rounds; return the table"""
     os.makedirs(directory, exist_ok=True)
     text = table(turns.cells) + "".join(
         f"N={n} {mode}: {why}\n" for (n, mode), why in turns.missing.items())

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""agent.py: the hands of the bench where the contest takes place, in a guest or on
+"""agent.py: does the work of the bench where the contest takes place, in a guest or on
 the machine itself. Makes network namespaces, starts contestants in them, lets them do
 jobs and times them.
 
 One request per line on stdin, as JSON: {"do": "run", ...}; one answer per line on
-stdout, "@" and JSON: the result, {"no": "reason"} or {"error": "reason"}. What it made
-and started is gone when it ends.
+stdout, "@" and JSON: the result, {"no": "reason"} or {"error": "reason"}. Everything
+that it made and started is gone when it ends.
 """
 import contextlib
 import glob
@@ -28,7 +28,7 @@ LAUNCH = os.path.join(TOP, "tools/bench/launch")
 LIGHT = "/sys/kernel/debug/rar_light"
 NETNS = f"rarbench{os.getpid()}-"
 PORTS = itertools.count(5201)
-MESH = 8            # up to so many ranks, everyone has a device towards everyone
+MESH = 8            # ranks up to which every rank has a device to every other
 
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
@@ -36,11 +36,11 @@ RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
 
 
 class Refused(Exception):
-    """Not to be had here: the reason is for the reader."""
+    """Not supported here; the reason is for the reader."""
 
 
 class Failed(Exception):
-    """It should have worked."""
+    """A failure of something that should have worked."""
 
 
 def command(*args, text=None):
@@ -61,14 +61,14 @@ def in_rank(rank, *args):
 # -------------------------------------------------------------------- topology
 
 def links_of(n):
-    """Pairs of ranks that have a cable: all, or if they are many the neighbours"""
+    """Pairs of ranks with a cable: all pairs, or only neighbours if there are many ranks"""
     if n <= MESH:
         return list(itertools.combinations(range(n), 2))
     return [(r, (r + 1) % n) for r in range(n)]
 
 
 def rank_setup(rank, peers, mtu):
-    """Its one address is on the first device; a route to everyone it has a device to"""
+    """A rank has its address on its first device, and a route to every rank it has a cable to"""
     yield "link set lo up"
     for i, peer in enumerate(peers):
         dev = f"to{peer}"
@@ -80,7 +80,7 @@ def rank_setup(rank, peers, mtu):
 
 
 class Topology:
-    """N namespaces, veth between them"""
+    """N namespaces with veth between them"""
 
     def __init__(self):
         self.key = None
@@ -102,7 +102,7 @@ class Topology:
 
     @staticmethod
     def settings(rank, peers, gso):
-        """A connection that has paused keeps its window; offloads as asked for"""
+        """Let a connection that paused keep its window, and set offloads"""
         lines = ["echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle"]
         if not gso:
             lines += [f"ethtool -K to{p} tso off gso off tx-udp-segmentation off gro on"
@@ -183,7 +183,7 @@ class Contestant:
                                *{"openmpi": open_mpi, "mpich": mpich}[name](self.n, ctl)))
 
     def ask(self, line):
-        """One line to "lead", the rest of its "ok" answer"""
+        """Send one line to "lead"; return the rest of its "ok" answer"""
         try:
             self.lead.stdin.write(line + "\n")
             self.lead.stdin.flush()
@@ -222,7 +222,7 @@ class Contestant:
 
 
 class Light:
-    """The speed of light: rar_light.ko does it when its file is written to"""
+    """The speed of light: rar_light.ko does a job when its file is written to"""
 
     def __init__(self, n, cpus):
         if not os.path.exists(LIGHT):
@@ -252,7 +252,7 @@ def free_kib():
 
 
 class MemoryWatch(threading.Thread):
-    """The least free memory while it runs"""
+    """Records the least free memory while it runs"""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -283,7 +283,7 @@ class Agent:
         return {}
 
     def do_load(self, request):
-        """Another build of the module, what it needs being there already"""
+        """Load another build of the module; what it needs is loaded already"""
         self.stop_all()
         self.topology.remove()
         command("modprobe", "rar")
@@ -321,7 +321,7 @@ class Agent:
             raise
 
     def do_memory(self, request):
-        """How much memory was taken in the middle of a job, in KiB"""
+        """The memory taken in the middle of a job, in KiB"""
         self.do_run(request)        # its own buffers are there from now on
         before, watch = free_kib(), MemoryWatch()
         watch.start()

@@ -17,7 +17,7 @@
 
 #include "bench.h"
 
-#define WHOLE	(256u << 10)	/* bytes that every rank checks in full */
+#define WHOLE	(256u << 10)	/* bytes; results up to this size are checked whole */
 #define NEVER	UINT64_MAX
 
 /* ------------------------------------------------------------ clock, futexes */
@@ -81,7 +81,7 @@ static void barrier(struct bench_ctl *ctl)
 
 #define VECTOR	__attribute__((target_clones("avx2", "default"), optimize("O3")))
 
-/* The rank's number and one of 256 values that no shift of a few chunks repeats. */
+/* One of 256 values for element i; no shift by a few chunks repeats the sequence. */
 static inline uint32_t pattern(uint32_t i)
 {
 	return i * 2654435761u >> 24;
@@ -114,8 +114,8 @@ VECTOR static void fill_i32(uint32_t *buf, uint32_t rank, size_t n)
 		buf[i] = pattern(i) + rank;
 }
 
-/* Elements that are not factor * (size * pattern + base): the result of the first
- * operation, and size times as much with every further one.
+/* Counts elements that are not factor * (size * pattern + base). That is the result of
+ * the first operation; every further operation multiplies it by size.
  */
 VECTOR static size_t wrong_f32(const float *buf, uint32_t first, size_t n, float size, float base,
 			       float factor)
@@ -157,7 +157,7 @@ void bench_fill(enum bench_type type, uint32_t rank, void *buf, size_t bytes)
 		fill_i32(buf, rank, bytes / 4);
 }
 
-/* UNIT * size^ops; more than a float holds is infinite, as the sums are. */
+/* UNIT * size^ops; infinite if a float cannot hold it, as the sums are then. */
 static float factor_f32(uint32_t size, uint32_t ops)
 {
 	double factor = UNIT;
@@ -259,7 +259,7 @@ static size_t largest(const struct bench_job *job)
 	return most;
 }
 
-/* Memory that is there, in huge pages where the kernel likes to give them. */
+/* Grows memory and touches it, in huge pages where the kernel gives them. */
 static void *more_room(void *old, size_t had, size_t bytes)
 {
 	void *buf;
@@ -314,7 +314,7 @@ static int run_list(struct bench_rank *r, const struct bench_peer *peer)
 	return 0;
 }
 
-/* Operations that reach beyond an offset, and the next offset where that changes. */
+/* Counts operations that reach beyond an offset; sets the next offset where that changes. */
 static uint32_t ops_beyond(const struct bench_job *job, size_t offset, size_t *until)
 {
 	uint32_t ops = 0;
@@ -330,7 +330,7 @@ static uint32_t ops_beyond(const struct bench_job *job, size_t offset, size_t *u
 	return ops;
 }
 
-/* Small results in full; of a large one a share, every time another one. */
+/* Checks small results whole, and of a large result a share, another one every time. */
 static int verify(struct bench_rank *r)
 {
 	const struct bench_job *job = &r->ctl->job;

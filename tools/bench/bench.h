@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What all contestants of the bench share: the same data, the same clock, the
- * same checks. A contestant is N processes that map one file, the control block;
- * "lead" puts a job there, the ranks do it together, and "lead" reads how long
- * it took. Whoever has no job sleeps.
+ * Data, clock and checks, shared by all contestants of the bench. A contestant is N
+ * processes that map one file, the control block. "lead" puts a job there, the ranks
+ * do it together, and "lead" reads how long it took. Ranks without a job sleep.
  *
  * Functions that can fail return 0 or a negative errno. Also used from C++.
  */
@@ -22,16 +21,16 @@ extern "C" {
 #define BENCH_OPS	512
 #define BENCH_KNOBS	3
 
-enum bench_type { BENCH_F32, BENCH_I32 };	/* both of four bytes */
+enum bench_type { BENCH_F32, BENCH_I32 };	/* both have four bytes */
 
 /**
  * struct bench_job - one sample: a list of all-reduces, several times over
  * @type:   enum bench_type
- * @times:  how often the list
+ * @times:  times that the list is done
  * @nops:   operations in the list
- * @number: of this job: decides which part of a large result a rank checks
- * @knob:   what a contestant may vary, see there
- * @bytes:  of each operation
+ * @number: number of this job; decides which part of a large result a rank checks
+ * @knob:   values that a contestant may vary, see there
+ * @bytes:  length of each operation
  */
 struct bench_job {
 	uint32_t type;
@@ -42,7 +41,7 @@ struct bench_job {
 	uint64_t bytes[BENCH_OPS];
 };
 
-/* What a rank says about a job: when it began and ended, or why not. */
+/* The report of a rank on a job: when it began and ended, or why it failed. */
 struct bench_report {
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -70,9 +69,9 @@ struct bench_ctl {
  * @rank:  0 .. size - 1
  * @size:  ranks
  * @buf:   the data, replaced by the sum
- * @spare: as large; for contestants that put the sum elsewhere and swap
- * @room:  bytes of each
- * @priv:  the contestant's own
+ * @spare: as large as @buf; for contestants that put the sum there and swap both
+ * @room:  bytes of @buf and of @spare
+ * @priv:  data of the contestant
  */
 struct bench_rank {
 	struct bench_ctl *ctl;
@@ -86,9 +85,9 @@ struct bench_rank {
 
 /**
  * struct bench_peer - a contestant
- * @prepare:   before a job, untimed; may be NULL
- * @allreduce: of the first bytes of rank->buf
- * @spare:     it needs rank->spare
+ * @prepare:   called before a job, untimed; may be NULL
+ * @allreduce: sums the first bytes of rank->buf
+ * @spare:     the contestant needs rank->spare
  */
 struct bench_peer {
 	int (*prepare)(struct bench_rank *rank, const struct bench_job *job);
@@ -98,20 +97,20 @@ struct bench_peer {
 
 /* Does jobs until "lead" is gone. Returns the exit status of the process. */
 int bench_serve(const char *ctl, uint32_t rank, const struct bench_peer *peer, void *priv);
-/* Instead: this rank cannot take part. "lead" passes the reason on. */
+/* Instead of bench_serve(): this rank cannot take part. "lead" passes the reason on. */
 int bench_refuse(const char *ctl, uint32_t rank, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 struct bench_ctl *bench_map(const char *path, bool create);
 uint64_t bench_now_ns(void);
 void bench_wake(uint32_t *word);
-/* Sleeps while *word is value, at most until then; false if that has passed. */
+/* Sleeps while *word is value, at most until until_ns. Returns false if that has passed. */
 bool bench_sleep(uint32_t *word, uint32_t value, uint64_t until_ns);
 
-/* dst[i] = in[i] + dst[i], with the widest registers that this CPU has */
+/* dst[i] = in[i] + dst[i], with the widest registers of this CPU. */
 void bench_add(enum bench_type type, void *dst, const void *in, size_t bytes);
 
-/* A rank's data; what they must be after "ops" operations (-1: all are right). */
+/* Fills in a rank's data. bench_verify() checks them after "ops" operations: -1 if right. */
 void bench_fill(enum bench_type type, uint32_t rank, void *buf, size_t bytes);
 int64_t bench_verify(enum bench_type type, uint32_t size, uint32_t ops, const void *buf,
 		     size_t first, size_t bytes);

@@ -12,7 +12,7 @@ from place import Broken, NotHere
 
 KIB, MIB = 1 << 10, 1 << 20
 
-MARKER_LIMIT = 1.25     # a marker above so many times the usual one: something else ran
+MARKER_LIMIT = 1.25     # times its usual value: then another program ran
 PAUSE_S = 0.3           # after such a round: perhaps it is over then
 PATIENCE_S = 6          # beyond TRIES times the rounds asked for, more are tried for so long
 TRIES = 3
@@ -20,14 +20,14 @@ MIN_ROUNDS = 2          # however late it is
 SMALL = 64 * KIB
 MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c
 SAMPLE_S = 0.02         # a sample of small operations shall take so long
-MAX_TIMES = 16          # operations in a sample: floats have room for so many sums
+MAX_TIMES = 16          # operations in a sample: the sums of more do not fit a float
 SLOW_S = 1.0            # operations above are tuned with a smaller size
 LIGHT_TILES = (16 * KIB, 32 * KIB, 64 * KIB)
 
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A contestant at a place; label: how it is called in the results"""
+    """A contestant at a place; label: its name in the results"""
     place: str
     name: str
 
@@ -41,7 +41,7 @@ class Side:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is measured: ops are the bytes of the operations"""
+    """The operations that are measured; ops: the bytes of each operation"""
     n: int
     ops: tuple
     sides: tuple
@@ -79,13 +79,13 @@ def size_name(size):
 
 @dataclasses.dataclass
 class Round:
-    """ns of an operation by the label of the side, and the marker beside it"""
+    """ns of an operation and of the marker, by the label of the side"""
     ns: dict
     marker: dict
 
 
 class Markers:
-    """How long the fixed work takes before each contestant's turn, so far"""
+    """The times so far of the fixed work before each contestant's turn"""
 
     def __init__(self):
         self.seen = {}
@@ -94,7 +94,7 @@ class Markers:
         self.seen.setdefault(side, []).append(ns)
 
     def usual(self, side):
-        """The lower quartile: most of them, on a machine that is not all ours"""
+        """The usual time: the lower quartile, as other programs may use the machine"""
         values = sorted(self.seen[side])
         return values[len(values) // 4]
 
@@ -103,7 +103,7 @@ class Markers:
 
 
 class Result:
-    """The rounds of a case, those that count, and why sides are missing"""
+    """The rounds of a case, the good rounds, and why sides are missing"""
 
     def __init__(self, case):
         self.case = case
@@ -116,7 +116,7 @@ class Result:
 
     @property
     def counted(self):
-        """The good rounds; if there is none, all of them, and the report says so"""
+        """The good rounds; if there are none, all rounds, and the report says so"""
         return self.good or self.rounds
 
     @property
@@ -134,7 +134,7 @@ class Result:
         return statistics.median(r.ns[above] / r.ns[below] for r in self.counted)
 
     def best(self, labels):
-        """The fastest of those that took part, or None"""
+        """The fastest side that took part, or None"""
         return min((x for x in labels if self.has(x)), key=self.ns, default=None)
 
     def as_json(self):
@@ -152,11 +152,11 @@ class Result:
 # -------------------------------------------------------------------- tuning
 
 def steps_of(name, size, n, cpus):
-    """What the knobs may be: lists to try one after the other, knob by knob. The first
+    """The values of the knobs: lists to try one after the other, knob by knob. The first
     of each is where the search begins.
     """
     if name in ("tcp-ring", "tcp-chain"):
-        # bytes of a call (0: step by step), socket buffers, microseconds of spinning
+        # bytes per call (0: step by step), socket buffers, microseconds of spinning
         chunks = [64 * KIB, 16 * KIB, 256 * KIB, MIB]
         if size <= SMALL and n > 1:
             return [[0, 16 * KIB], [0], [0, 50] if n <= cpus else [0]]
@@ -171,7 +171,7 @@ def steps_of(name, size, n, cpus):
 
 
 def tune(time_of, steps):
-    """The knobs with which time_of(knobs) is least: one knob at a time"""
+    """The knobs for which time_of(knobs) is least, found one knob at a time"""
     knobs = [values[0] for values in steps]
     best = time_of(knobs)
     for i, values in enumerate(steps):
@@ -189,7 +189,7 @@ def times_for(ns):
 
 
 class Contest:
-    """Runs cases at places; progress(text) is called as it goes on"""
+    """Runs cases at places; calls progress(text) meanwhile"""
 
     def __init__(self, places, progress, limit=60):
         self.places, self.progress, self.limit = places, progress, limit
@@ -209,7 +209,7 @@ class Contest:
         return ns
 
     def prepare(self, case, result):
-        """Namespaces and contestants; those that cannot take part are noted"""
+        """Set up namespaces and contestants; note the contestants that cannot take part"""
         present = []
         for name in case.places:
             if self.topology.get(name) != case.topology:
@@ -227,7 +227,7 @@ class Contest:
         return present
 
     def dismiss(self, case):
-        """Who is not in this case gives its memory back"""
+        """Let the contestants that are not in this case give their memory back"""
         if case.size < 16 * MIB:
             return
         keep = {(side.place, side.name) for side in case.sides}
@@ -237,7 +237,7 @@ class Contest:
                     place.stop(name)
 
     def knobs_for(self, side, case, result):
-        """Tuned for this size, with less of it where an operation takes long"""
+        """Tune for this size, with less effort where an operation takes long"""
         steps = steps_of(side.name, max(case.ops), case.n, self.places[side.place].cpus)
         knobs = [values[0] for values in steps]
         if all(len(values) == 1 for values in steps):
@@ -256,7 +256,7 @@ class Contest:
         return self.knobs[key]
 
     def ready(self, case, result, present):
-        """(side, knobs, times) of those whose first operation went well"""
+        """(side, knobs, times) of the sides whose first operation went well"""
         lineup = []
         for side in present:
             try:
@@ -279,7 +279,7 @@ class Contest:
         return rnd
 
     def measure(self, case, seconds=math.inf):
-        """Until enough good rounds are there, or it is no use, or it has taken so long"""
+        """Measure until there are enough good rounds, or more are no use, or time is over"""
         result = Result(case)
         result.markers = self.markers
         begin = time.monotonic()
@@ -305,7 +305,7 @@ class Contest:
         return len(result.good) < wanted and (tried < TRIES * wanted or spent < PATIENCE_S)
 
     def without_lost(self, lineup, result):
-        """A contestant that failed is out, and so are its figures"""
+        """Drop a contestant that failed, and its figures"""
         for side, _, _ in lineup:
             why = self.places[side.place].started.get(side.name)
             if why:
@@ -315,7 +315,7 @@ class Contest:
         return [entry for entry in lineup if entry[0].label not in result.missing]
 
     def memory(self, side, case):
-        """KiB taken during an operation, at its place"""
+        """KiB that an operation takes while it runs, at its place"""
         result = Result(case)
         if not self.prepare(case, result):
             raise NotHere(result.missing[side.label])

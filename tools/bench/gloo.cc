@@ -17,7 +17,7 @@
 
 #include "bench.h"
 
-/* The knob: which of its algorithms. */
+/* The knob: which of Gloo's algorithms. */
 enum { GLOO_RING, GLOO_BCUBE };
 
 struct contestant {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lead CTL N: makes the control block of N ranks and drives them, one answer on
- * stdout for each line on stdin; they leave when it ends.
+ * lead CTL N: makes the control block of N ranks and drives them. It writes one answer
+ * to stdout for each line on stdin. The ranks leave when it ends.
  *
- *	wait SECONDS					"ok" when all have come
+ *	wait SECONDS					"ok" when all ranks are there
  *	run f32|i32 TIMES SECONDS KNOB,KNOB,.. BYTES..	"ok NANOSECONDS" for TIMES
  *							times the list of operations
  *
- * The time is from the first rank's start to the last one's end. Otherwise the
- * answer is "no ..." (a rank cannot do this kind of thing) or "error ...".
+ * The time is from the first rank's start to the last rank's end. The answer is "no ..."
+ * if a rank does not support the job, and "error ..." if it failed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static uint64_t deadline(const char *seconds)
 	return bench_now_ns() + (uint64_t)(strtod(seconds ?: "0", NULL) * 1e9);
 }
 
-/* Until all ranks have counted themselves; false if it is too late. */
+/* Waits until all ranks have counted themselves; false if it is too late. */
 static bool all_counted(uint32_t *counter, uint64_t until)
 {
 	uint32_t have;
@@ -36,7 +36,7 @@ static bool all_counted(uint32_t *counter, uint64_t until)
 	return true;
 }
 
-/* The first rank that failed; a rank that only waited for it is not asked. */
+/* Reports the first rank that failed, and no rank that only waited for it. */
 static bool complain(void)
 {
 	for (uint32_t r = 0; r < ctl->n; r++) {

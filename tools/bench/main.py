@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The bench: plans the cases, runs them where they belong, reports. See scripts/bench."""
+"""The bench: plans the cases, runs them at their places, reports. See scripts/bench."""
 import argparse
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ Runs AF_RAR and its competitors in turns, in the same boot, and says how they co
 Without options: the targets T1 to T8, a sweep over sizes and one training step, in under
 10 minutes. With --targets or --models: only those. With any other choice: a sweep of that.
 Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
---against COMMIT: the module as it is here and as it was then, in turns in one boot.
+--against COMMIT: this tree's module and that of COMMIT, in turns in one boot.
 --paths [KERNEL [SECONDS]], alone: CPU time per hop by the paths ingress, udp and xdp."""
 
 EPILOG = """\
@@ -55,7 +55,7 @@ class Spot:
 
 
 def spots():
-    """Where cases can take place: one CPU means the same one, in the guest and natively"""
+    """The places for cases; one CPU is the same CPU in the guest and natively"""
     one = str(max(os.sched_getaffinity(0)))
     both = len(os.sched_getaffinity(0))
     return {"uml": Spot("uml-up", 1, one), "host": Spot(HOST, 1, one),
@@ -127,7 +127,7 @@ def sweep(args):
 
 
 def steps(names, args):
-    """A training step: the operations of each layer, one after the other"""
+    """A training step: the operations of all layers, one after the other"""
     names = models.MODELS if "all" in names else names
     return [Case(n, tuple(models.operations(name)), sides_of(kernel, args.contestants or
                                                             [*RAR, *targets.TCP]),
@@ -179,7 +179,7 @@ def plan(args):
 # -------------------------------------------------------------------- running
 
 def memory_mib(case, place):
-    """What a case takes at a place: a buffer of every rank and contestant, and as much
+    """The memory of a case at a place: a buffer of every rank and contestant, and as much
     again inside the kernel or a library of the one that runs
     """
     names = [side.name for side in case.sides if side.place == place]
@@ -193,7 +193,7 @@ def available_mib():
 
 
 def that_fit(cases):
-    """Cases that this machine has the memory for"""
+    """The cases for which this machine has enough memory"""
     room = available_mib() * 3 // 4 - SPARE_MIB
     for case in cases:
         need = sum(memory_mib(case, place) for place in case.places)
@@ -205,7 +205,7 @@ def that_fit(cases):
 
 @contextlib.contextmanager
 def opened(names, cases, infos):
-    """The places that cases need, closed in the end; those that do not come are left out"""
+    """Open the places that cases need, and close them in the end; leave out those that fail"""
     places = {}
     try:
         for name in names:
@@ -221,7 +221,7 @@ def opened(names, cases, infos):
 
 
 class Run:
-    """All cases, place by place; verdicts as soon as they can be given"""
+    """Run all cases, place by place; give verdicts as soon as possible"""
 
     def __init__(self, cases, names, minutes):
         self.cases, self.names = list(that_fit(cases)), names
@@ -231,7 +231,7 @@ class Run:
         self.done = 0
 
     def allowance(self):
-        """Seconds for the next case: its share of what is left, and half as much again"""
+        """Seconds for the next case: one and a half times its share of the time left"""
         left = self.seconds - (time.monotonic() - self.start)
         return 1.5 * left / (len(self.cases) - self.done)
 
@@ -243,7 +243,7 @@ class Run:
         subprocess.run(["scripts/bench", "--build", *sorted(kernels)], cwd=TOP, check=True)
 
     def groups(self):
-        """Cases by the places that are open together: a guest, and this machine with it"""
+        """Cases by the places that are open together: a guest, and this machine"""
         found = {}
         for case in self.cases:
             guest = next(p for p in case.places if not p.startswith(HOST))
@@ -299,7 +299,7 @@ class Run:
 # -------------------------------------------------------------------- before and after
 
 def compare(args):
-    """This tree's module against a commit's"""
+    """Compare this tree's module with that of a commit"""
     kernel = (args.kernel or ["uml"])[0]
     spot = spots()[kernel]
     ranks, sizes = args.n or against.RANKS, args.sizes or against.SIZES
@@ -321,7 +321,7 @@ def compare(args):
 # -------------------------------------------------------------------- smoke
 
 def sound(out, results):
-    """What a smoke run must have left"""
+    """Check the results that a smoke run must have left"""
     with open(f"{out}/result.json", encoding="utf-8") as f:
         data = json.load(f)
     xml.etree.ElementTree.parse(f"{out}/plot.svg")

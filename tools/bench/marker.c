@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * marker CTL: a contestant of one rank whose job is fixed memory work. It takes
- * longer when something else uses the memory or the CPU: then the figures beside it
- * are not to be believed.
+ * marker CTL: a contestant of one rank whose job is fixed memory work. The job takes
+ * longer when another program uses the memory or the CPU. Then the figures measured
+ * beside it are not to be believed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static int work(struct bench_rank *r, size_t bytes, enum bench_type type)
 	return 0;
 }
 
-/* Untimed: after a pause caches are cold and clocks are low, which is nobody's fault. */
+/* Untimed, because after a pause caches are cold and clocks are low. */
 static int warm_up(struct bench_rank *r, const struct bench_job *job)
 {
 	uint64_t end = bench_now_ns() + WARM_NS;

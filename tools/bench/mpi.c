@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpi CTL: MPI_Allreduce of whatever library this was built for, by its own choice. */
+/* mpi CTL: MPI_Allreduce of the library this was built for, with the algorithm it chooses. */
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # paths.sh [SECONDS [ROUNDS]]: what a hop costs by each receive path, in a guest.
 #
-# A ring of eight namespaces, a veth from each to the next one, packets of the MTU. Told
-# are, per chunk received: the CPU time of softirqs (all of them, so a few hundredths are
-# timers and RCU), of that what the sums take (every second chunk is added, at the speed
-# measured when the module was loaded), and the rest; and how many chunks went on in the
-# packet that brought them. The paths take turns; the median of the rounds is told.
-# Between namespaces the stack leaves checksums open; made (csum) they are as on a wire,
-# and as XDP makes them in any case.
-# Integers: an emulator makes float sums by hand, the module's and those it is checked by.
+# A ring of eight namespaces with a veth from each to the next, and packets of the MTU. The
+# output gives, per chunk received: the CPU time of softirqs (of all softirqs, so a few
+# hundredths are timers and RCU), the part of it that the sums take (every second chunk is
+# added, at the speed measured when the module was loaded), the rest, and how many chunks were
+# forwarded in the packet that brought them. The paths take turns; figures are medians of
+# the rounds. Between namespaces the stack leaves checksums open. With csum they are computed,
+# as on a wire, and as XDP does in any case.
+# The data are integers, because an emulator computes float sums in software.
 . "$(dirname "$0")/../../selftests/lib/lib.sh"
 
 n=8
 seconds=${1:-5} rounds=${2:-3}
 header="path     mtu   csum chunks   by_xdp%  on% ns/hop  sum_ns  rest_ns  hops/s/cpu rest/ingress"
 
-# Ticks of softirqs
+# Prints the ticks of softirqs.
 cpu() { awk '/^cpu / { print $8 }' /proc/stat; }
 
 total()	# COUNTER
@@ -27,7 +27,7 @@ total()	# COUNTER
 	echo $sum
 }
 
-# One round: "ns chunks bytes frames on" is appended to a file of the path's.
+# One round: appends "ns chunks bytes frames on" to the file of its path.
 turn()	# PATH MTU CSUM ROUND
 {
 	local ticks chunks frames bytes on
@@ -88,7 +88,7 @@ for config in "1500 open" "1500 made" "9000 open"; do
 		each_rank ethtool -K eth0 tx off > /dev/null
 		each_rank ethtool -K prev tx off > /dev/null
 	fi
-	# The program has a user that stays: see run_in_guest.
+	# Another user keeps the program loaded: see run_in_guest.
 	rns 0 ip link add held type veth
 	rns 0 ip link set held xdpdrv pinned "$xdp_pin"
 	for ((round = 1; round <= rounds; round++)); do

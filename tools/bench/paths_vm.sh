@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# paths_vm.sh GUEST [OPS]: what each of the two guests of paths_vms.sh does. Of a ring of
-# eight it has every second rank, all at its one device, so each hop is between guests.
+# paths_vm.sh GUEST [OPS]: runs in each of the two guests of paths_vms.sh. A guest has every
+# second rank of a ring of eight, all at its one device, so each hop is between guests.
 . "$(dirname "$0")/../../selftests/lib/lib.sh"
 
 n=8 elements=1000000
@@ -62,7 +62,7 @@ row()	# PATH MTU
 		}'
 }
 
-export SEED=${RAR_SEED:?}	# the same data everywhere
+export SEED=${RAR_SEED:?}	# both guests use the same data
 modprobe virtio_net && need_module && need_xdp || exit
 for mtu in 1500 9000; do
 	network $mtu

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # paths_vms.sh KERNEL [OPS]: what a hop costs by each receive path between two guests with
-# a processor and a virtio-net device each, on a network of QEMU's: no offloads, one queue.
+# a CPU and a virtio-net device each, on a network of QEMU's: no offloads, one queue.
 set -eu -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 

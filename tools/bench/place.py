@@ -23,11 +23,11 @@ CPUCLOCK_SCHED = 2      # of the clock of a process, see clock_getcpuclockid()
 
 
 class NotHere(Exception):
-    """The place cannot do this kind of thing; the reason is for the reader."""
+    """The place does not support the request; the reason is for the reader."""
 
 
 class Broken(Exception):
-    """It should have worked."""
+    """A failure of something that should have worked."""
 
 
 def end_with_parent():
@@ -39,7 +39,7 @@ def say(text):
 
 
 class Place:
-    """name: host, uml, 6.12, 6.1; cpus: how many; on: this machine's processors"""
+    """name: host, uml, 6.12, 6.1; cpus: how many; on: which CPUs of this machine"""
 
     def __init__(self, name, cpus, on, mem):
         self.name = name
@@ -74,17 +74,17 @@ class Place:
             self.ask(do="light", module=module)
 
     def cpu_ns(self):
-        """CPU time of the guest's kernel so far; in User-Mode Linux programs have their own"""
+        """CPU time of the guest's kernel so far; in User-Mode Linux without its programs"""
         self.pid.seek(0)
         return time.clock_gettime_ns(~int(self.pid.read()) << 3 | CPUCLOCK_SCHED)
 
     def load(self, module):
-        """Another build of the module"""
+        """Load another build of the module"""
         self.ask(do="load", module=module)
         self.started = {}
 
     def receive(self, timeout):
-        """The next answer; everything that does not begin with "@" is shown"""
+        """The next answer; lines that do not begin with "@" are shown"""
         end = time.monotonic() + timeout
         while True:
             while b"\n" in self.pending:
@@ -142,7 +142,7 @@ class Place:
             raise
 
     def close(self):
-        """Its input stays open until it is gone: User-Mode Linux dies of a closed console"""
+        """Keep its input open until it has ended: User-Mode Linux dies of a closed console"""
         with contextlib.suppress(Broken):
             self.ask(do="quit")
         try:

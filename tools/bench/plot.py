@@ -13,7 +13,7 @@ COLOURS = ("#c0392b", "#1f77b4", "#2ca02c", "#8e44ad", "#e67e22", "#17a2b8", "#7
 
 
 class Axis:
-    """Logarithmic, from whole powers of its base"""
+    """A logarithmic axis, between whole powers of its base"""
 
     def __init__(self, values, base, length):
         self.base = base
@@ -80,7 +80,7 @@ def legend(names, left, top, colours):
 
 
 def pair(title, curves, left, top, colours):
-    """Both panels of a group, and what its lines are"""
+    """Both panels of a group, with a legend"""
     rates = {n: [(size, size / ns) for size, ns in c] for n, c in curves.items()}
     times = {n: [(size, ns / 1000) for size, ns in c] for n, c in curves.items()}
     yield text(left + WIDTH / 2, top - 38, title, 14)

@@ -2,10 +2,10 @@
 /*
  * rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP: a rank of AF_RAR,
  * at 10.77.0.(RANK + 1). "registered": in place, in memory that is pinned once. "local":
- * in place, and all ranks live in one namespace, at 127.0.0.1.
+ * in place, with all ranks in one namespace, at 127.0.0.1.
  *
- * A module that refuses MSG_ZEROCOPY or RAR_OP.dst has no such mode: the rank says
- * so and leaves.
+ * If the module refuses MSG_ZEROCOPY or RAR_OP.dst it does not support the mode: the
+ * rank says so and leaves.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum mode { COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, LOCAL, MODES };
 struct member {
 	int fd;
 	enum mode mode;
-	struct rar_reg reg;		/* what is registered; len 0: nothing */
+	struct rar_reg reg;		/* registered memory; len 0: none */
 };
 
 static uint8_t dtype_of(enum bench_type type)
@@ -45,7 +45,7 @@ static int copy(struct member *m, void *buf, size_t bytes, enum bench_type type)
 	return n < 0 ? n : (size_t)n == bytes ? 0 : -EMSGSIZE;
 }
 
-/* The sum is where it shall be when an empty record comes. */
+/* When an empty record comes, the sum is in its place. */
 static int zero_copy(struct member *m, void *src, void *dst, size_t bytes, enum bench_type type)
 {
 	struct rar_op op = rar_op_of(dtype_of(type), 0, 0);
@@ -62,7 +62,7 @@ static int zero_copy(struct member *m, void *src, void *dst, size_t bytes, enum 
 	return n < 0 ? n : n || done.status ? -EIO : 0;
 }
 
-/* All of the buffer; its length changes with the buffer. */
+/* Registers the whole buffer, again when its address or length has changed. */
 static int pin_once(struct member *m, void *buf, size_t room)
 {
 	struct rar_reg reg = { .addr = (uintptr_t)buf, .len = room };
@@ -96,7 +96,7 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 	return err;
 }
 
-/* One small operation of all ranks. */
+/* Does one small operation with all ranks. */
 static int probe(struct member *m)
 {
 	static char data[2][4096] __attribute__((aligned(4096)));

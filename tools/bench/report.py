@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the reader gets: a table, JSON, a plot."""
+"""Writes the results: a table, JSON, a plot."""
 import json
 import os
 
@@ -33,7 +33,7 @@ def table(results):
 
 
 def groups(results):
-    """What belongs into one column of the plot: everything alike but the size"""
+    """The key of a column of the plot: everything except the size"""
     found = {}
     for result in results:
         case = result.case

@@ -53,17 +53,17 @@ def note(*parts):
 
 
 def noise(result):
-    """Said when no round was quiet"""
+    """The remark for a case without a quiet round"""
     return "" if result.good else "noisy=all-rounds"
 
 
 def missing(result, label):
-    """Why there are no figures of this one, with those of copy mode if that is it"""
+    """The reason why a side has no figures, with those of copy mode if it has none"""
     return f"({result.missing.get(label, f'no figures of {label}')})"
 
 
 def copy_note(result, ratio):
-    """What copy mode would have given: for the reader, not for the verdict"""
+    """The figures of copy mode: for the reader, not for the verdict"""
     if not result.has("rar-copy"):
         return ""
     return f"copy={ratio('rar-copy'):.2f}"
@@ -85,7 +85,7 @@ def lacks(target, result, need, label, kind=False):
 # -------------------------------------------------------------------- the targets
 
 class T1:
-    """64 MiB on one CPU against the speed of light; T7 looks at the same figures"""
+    """64 MiB on one CPU against the speed of light; T7 uses these figures, too"""
     place = TIMED
 
     @staticmethod
@@ -101,7 +101,7 @@ class T1:
 
 
 class T7:
-    """Copy mode against in place"""
+    """Copy mode compared with in place"""
     place = TIMED
     cases = T1.cases
 
@@ -115,7 +115,7 @@ class T7:
 
 
 def against_host(target, result, need, extra):
-    """The TCP ring decides; what the chain would have said stands beside it"""
+    """The TCP ring decides; the figures of the chain are shown beside it"""
     if not result.has("host:tcp-ring"):
         return lacks(target, result, need, "host:tcp-ring")
     if result.has("host:tcp-chain") and result.has("rar-in-place"):
@@ -141,7 +141,7 @@ class T2:
 
 
 class T3(T2):
-    """1 MiB, the same"""
+    """1 MiB: in User-Mode Linux against TCP natively, one CPU each"""
     size, need, extra = MIB, 5.0, ""
 
 
@@ -165,7 +165,7 @@ class T4:
 
 
 class T5:
-    """The same kernel, i32 and f32, against the best of all peers"""
+    """All contestants in one kernel, i32 and f32, against the best of all peers"""
     place = SAME
     sizes = (4 * KIB, MIB, BIG)
 
@@ -221,7 +221,7 @@ class T8:
 
     @staticmethod
     def cost(result, label):
-        """ns of each byte that a rank sends: it sends 2(N-1)/N of the tensor"""
+        """ns per byte that a rank sends, which is 2(N-1)/N of the tensor"""
         n = result.case.n
         return result.ns(label) / (2 * (n - 1) * result.case.size)
 

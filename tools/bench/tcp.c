@@ -22,7 +22,7 @@ struct contestant {
 	struct tcp tcp;
 	bool ring;
 	uint16_t port;
-	uint64_t buffer;	/* of the connections as they are */
+	uint64_t buffer;	/* socket buffers of the present connections, bytes */
 };
 
 /* ------------------------------------------------------------ moving bytes */
@@ -39,7 +39,7 @@ int tcp_send_all(int fd, const void *buf, size_t len)
 	return 0;
 }
 
-/* Spinning first, if the knob says so. */
+/* Receives; spins before it sleeps if the knob says so. */
 static ssize_t recv_soon(struct tcp *t, int fd, void *buf, size_t len)
 {
 	uint64_t end = t->spin_ns ? bench_now_ns() + t->spin_ns : 0;
@@ -123,7 +123,7 @@ static struct sockaddr_in address(uint32_t rank, uint16_t port)
 	};
 }
 
-/* Before connecting, or the window is scaled for less; as root beyond the limits. */
+/* Sets the buffers before it connects, for the window scale; as root beyond the limits. */
 static int new_socket(uint64_t buffer)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -154,7 +154,7 @@ static int listen_at(const struct contestant *c, uint64_t buffer)
 	return -errno;
 }
 
-/* The other one may not listen yet. */
+/* Connects to a rank, which may not listen yet. */
 static int connect_to(const struct contestant *c, uint32_t rank, uint64_t buffer)
 {
 	struct sockaddr_in peer = address(rank, c->port);
@@ -196,7 +196,7 @@ static void disconnect(struct tcp *t)
 	t->next = -1;
 }
 
-/* Everyone listens, connects forward, accepts from behind. */
+/* Every rank listens, connects to its successor, accepts its predecessor. */
 static int reconnect(struct contestant *c, uint64_t buffer)
 {
 	struct tcp *t = &c->tcp;

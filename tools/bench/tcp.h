@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All-reduce over TCP in user space, as good as we can: the ring and the chain.
- * Both are streams that flow through a rank: bytes that have come are added to (or
- * stored in) the buffer and go on from there at once, chunk by chunk, in both
- * directions at a time. Small operations go step by step with blocking calls
- * instead, which costs the fewest system calls.
+ * All-reduce over TCP in user space, as fast as we can make it: the ring and the chain.
+ * Both are streams that flow through a rank. Bytes that have come are added to the
+ * buffer, or stored there, and go on at once, chunk by chunk, in both directions at the
+ * same time. Small operations go step by step with blocking calls, which costs the
+ * fewest system calls.
  */
 #ifndef RAR_BENCH_TCP_H
 #define RAR_BENCH_TCP_H
 
 #include "bench.h"
 
-/* Knobs: bytes of a system call (0: step by step), socket buffers, spinning. */
+/* Knobs: bytes per system call (0: step by step), socket buffers, spinning. */
 enum { TCP_CHUNK, TCP_BUFFER, TCP_SPIN_US };
 
 #define TCP_MAX_CHUNK	(4u << 20)
 
 /**
  * struct tcp - a rank and its connections
- * @rank, @size: its place
+ * @rank, @size: its rank, and the number of ranks
  * @prev, @next: sockets, -1 where there is no neighbour
  * @chunk:       knob, 1 .. TCP_MAX_CHUNK
- * @spin_ns:     knob: look again for so long before sleeping
- * @scratch:     TCP_MAX_CHUNK bytes: what has come and is to be added
+ * @spin_ns:     knob: time to look again before sleeping
+ * @scratch:     TCP_MAX_CHUNK bytes that have come and are to be added
  * @held:        bytes in @scratch, less than an element
  */
 struct tcp {
@@ -36,14 +36,14 @@ struct tcp {
 	size_t held;
 };
 
-/* Whole lengths, blocking. */
+/* Send and receive whole lengths; they block. */
 int tcp_send_all(int fd, const void *buf, size_t len);
 int tcp_recv_all(struct tcp *t, int fd, void *buf, size_t len);
 
-/* At most one chunk, now: bytes, 0 if it would block, -errno. */
+/* Moves at most one chunk now. Returns bytes, 0 if it would block, or -errno. */
 ssize_t tcp_push(struct tcp *t, int fd, const void *buf, size_t len);
 ssize_t tcp_pull(struct tcp *t, int fd, void *buf, size_t len);
-/* The same, added to dst; counts whole elements, the rest is held. */
+/* Receives as tcp_pull() does, and adds to dst; counts whole elements, holds the rest. */
 ssize_t tcp_pull_add(struct tcp *t, int fd, void *dst, size_t len, enum bench_type type);
 
 /* Waits until a socket can be read, or (POLLOUT) written. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The chain over TCP: sums travel from rank 0 to the last one, which sends what is
- * complete back at once. Half as many messages as the ring has steps and ranks,
- * each with the whole vector: better where the CPUs are few or the vector short.
+ * The chain over TCP: sums travel from rank 0 to the last rank, which sends complete sums
+ * back at once. It has half as many messages as the ring, each with the whole vector. So it
+ * is better where the CPUs are few or the vector is short.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,10 +16,10 @@ struct chain {
 	char *buf;
 	size_t bytes;
 	enum bench_type type;
-	size_t added;		/* from the previous rank */
-	size_t passed;		/* to the next one */
-	size_t stored;		/* sums from the next one */
-	size_t returned;	/* to the previous one */
+	size_t added;		/* partial sums from the previous rank */
+	size_t passed;		/* partial sums sent to the next rank */
+	size_t stored;		/* complete sums from the next rank */
+	size_t returned;	/* complete sums sent to the previous rank */
 };
 
 static bool is_last(const struct chain *c)
@@ -65,7 +65,7 @@ static ssize_t push_prev(struct chain *c)
 					    c->stored - c->returned));
 }
 
-/* Everything that can move now; bytes moved. */
+/* Moves all bytes that can move now. Returns how many. */
 static ssize_t move(struct chain *c)
 {
 	ssize_t (*const part[])(struct chain *) = { pull_prev, push_next, pull_next, push_prev };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The ring over TCP: reduce-scatter, then all-gather. In step s a rank sends block
- * rank - s and receives block rank - s - 1, which is the one it sends in the next
- * step: so what comes in goes out again one block later in the stream.
+ * rank - s and receives block rank - s - 1, which it sends in the next step. So bytes
+ * that come in go out again one block later in the stream.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ struct ring {
 	struct place in, out;
 };
 
-/* As even as whole elements allow. */
+/* Where a block begins; blocks are as even as whole elements allow. */
 static size_t border(const struct ring *g, uint32_t block)
 {
 	return (uint64_t)(g->bytes / 4) * block / g->tcp->size * 4;
@@ -74,7 +74,7 @@ static ssize_t pull(struct ring *g)
 	return n;
 }
 
-/* What may go out: the own block at once, the others as far as they have come. */
+/* Bytes that may go out: of the own block all, of other blocks those that have come. */
 static size_t ready(const struct ring *g)
 {
 	size_t len;
@@ -121,8 +121,8 @@ static int stream(struct ring *g)
 }
 
 /*
- * One block after the other. As all ranks may be sending at the same time, at least one
- * block must fit between each two of them, also in the smallest of buffers.
+ * Does one block after the other. All ranks may be sending at the same time, so at least
+ * one block must fit between two ranks, also in the smallest socket buffers.
  */
 #define MAX_STEP	(32u << 10)
 

@@ -21,7 +21,7 @@ RAR, TCP = "rar-in-place", "host:tcp-ring"
 
 
 def result_of(case, rounds, missing=None):
-    """rounds: {label: ns} each, with quiet markers"""
+    """A result of rounds, each {label: ns}, with quiet markers"""
     result = Result(case)
     result.markers = Markers()
     for ns in rounds:
@@ -34,7 +34,7 @@ def result_of(case, rounds, missing=None):
 
 
 class FakePlace:
-    """Every operation takes what a table says; the marker is taken from a list"""
+    """Every operation takes the time of a table; the marker comes from a list"""
     cpus = 1
 
     def __init__(self, ns, marks=(), name="uml"):
@@ -135,7 +135,7 @@ class TestContest(unittest.TestCase):
 
 
 class Loading(FakePlace):
-    """The module that is loaded says how long operations take; half of it is CPU time"""
+    """The loaded module decides how long operations take; half of it is CPU time"""
 
     def __init__(self, ns):
         super().__init__({RAR: None})

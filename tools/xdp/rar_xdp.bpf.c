@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The XDP program of AF_RAR. The module does the work, here is what only a program
- * may do: to send a frame to another device, and to ask the next program. Loaded by
- * scripts/xdp.
+ * The XDP program of AF_RAR. The module does most of the work. This program does what only
+ * a program may do: send a frame to another device, and call the next program.
+ * scripts/xdp loads it.
  *
  * RAR_SECTION: "xdp.frags" takes frames in several pieces (MTUs above a page).
  */
@@ -11,7 +11,7 @@
 
 extern int bpf_rar_rcv(struct xdp_md *ctx, __u32 *ifindex) __ksym;
 
-/* Whose frames it is, if they are not ours: the program that was there before. */
+/* The program that was on the device before, which gets the frames that are not ours. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The speed of light of a ring on one machine: the adds and the copies that an
- * all-reduce of N ranks consists of, with the module's own kernels, tile by tile so
- * that a tile stays in the cache until all ranks have had it, and without a single
- * packet.
+ * The speed of light of a ring on one machine: only the additions and copies of an
+ * all-reduce of N ranks, with the module's own kernels and without a single packet. It
+ * works tile by tile, so that a tile stays in the cache until all ranks have had it.
  *
  *	echo "RANKS BYTES f32|i32 TILE CPUS" > /sys/kernel/debug/rar_light
  *	cat /sys/kernel/debug/rar_light			nanoseconds
  *
- * For every tile of the block that rank b would inject: rank b+1 adds what rank b
- * has to its own and stores it, b+2 adds that, and so on; then all others copy what
- * the last one has. These are the ring's sums with the ring's bits, which are
+ * Take a tile of the block that rank b would inject. Rank b+1 adds rank b's tile to its
+ * own and stores the sum, rank b+2 adds that sum to its own, and so on. Then all other
+ * ranks copy the last rank's sum. The sums are bit-identical to the ring's, and are
  * checked. CPUS work on tiles of their own.
  */
 #include <linux/cpu.h>
@@ -33,15 +32,15 @@
 
 /**
  * struct light_job - one all-reduce
- * @ranks: N
- * @bytes: of the tensor, a multiple of the element
- * @kind: a sum of f32 or i32
- * @tile:  bytes, at most MAX_TILE
- * @ntiles: of a rank
- * @cpus:  how many take part
+ * @ranks: number of ranks
+ * @bytes: length of the tensor, a multiple of the element
+ * @kind: sum of f32 or of i32
+ * @tile:  length of a tile, bytes, at most MAX_TILE
+ * @ntiles: tiles of a rank
+ * @cpus:  CPUs that take part
  * @data:  [rank * @ntiles + tile]: memory of @tile bytes
- * @work:  one per CPU
- * @ns:    how long it took
+ * @work:  one work item per CPU
+ * @ns:    time that the job took
  */
 struct light_job {
 	u32 ranks;
@@ -73,7 +72,7 @@ static u32 tile_len(const struct light_job *job, u32 tile)
 	return min_t(u64, job->tile, job->bytes - (u64)tile * job->tile);
 }
 
-/* The rank that injects it: blocks as even as whole tiles allow. */
+/* The rank that injects a tile; blocks are as even as whole tiles allow. */
 static u32 injector(const struct light_job *job, u32 tile)
 {
 	return (u64)tile * job->ranks / job->ntiles;
@@ -144,7 +143,7 @@ static void run(struct light_job *job)
 
 /* ------------------------------------------------------------ data */
 
-/* As floats: 0.5 and a little more, different at every place. */
+/* The initial element: as a float 0.5 and a little more, different at every place. */
 static u32 element(u32 rank, u32 tile, u32 i)
 {
 	return 0x3f000000 | ((tile * 8191 + i * 31 + rank * 127) & 0xffff);
@@ -170,7 +169,7 @@ static void fill(const struct light_job *job)
 		}
 }
 
-/* The beginning of a tile at all ranks, against sums by the scalar kernels. */
+/* Checks the beginning of a tile at all ranks against sums of the scalar kernels. */
 static bool check_tile(const struct light_job *job, u32 tile)
 {
 	u32 n = job->ranks, first = injector(job, tile), len, i;
