@@ -32,10 +32,10 @@ int main(int argc, char **argv)
 	if (bind(fd, (struct sockaddr *)&self, sizeof(self)))
 		err(1, "bind");
 	if (connect(fd, (struct sockaddr *)&next, sizeof(next)))
-		err(1, "connect");		/* returns when all have come */
+		err(1, "connect");		/* returns when all members are there */
 	if (send(fd, x, sizeof(x), 0) != sizeof(x))
 		err(1, "send");
-	while (got < sizeof(x)) {		/* a signal may cut a long one into pieces */
+	while (got < sizeof(x)) {		/* a signal may cut a long result into pieces */
 		n = recv(fd, (char *)x + got, sizeof(x) - got, 0);
 		if (n < 0)
 			err(1, "recv");

@@ -11,7 +11,7 @@ SIZE = 2
 
 
 def member(rank):
-    """struct sockaddr_rar: group 42, everyone on this host"""
+    """struct sockaddr_rar: group 42, all ranks on this host"""
     return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2), socket.AF_INET, 0, 0,
                        rank, SIZE, 0, 42, socket.inet_aton("127.0.0.1"))
 

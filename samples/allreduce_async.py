@@ -12,7 +12,7 @@ SIZE = 2
 
 
 def member(rank):
-    """struct sockaddr_rar: group 43, everyone on this host"""
+    """struct sockaddr_rar: group 43, all ranks on this host"""
     return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2), socket.AF_INET, 0, 0,
                        rank, SIZE, 0, 43, socket.inet_aton("127.0.0.1"))
 
@@ -38,7 +38,7 @@ async def join(rank):
 
 
 async def allreduce(s, numbers):
-    """The sums replace the numbers, which are the kernel's until this returns."""
+    """The sums replace the numbers, which the kernel owns until this returns."""
     while True:
         try:
             s.send(numbers, MSG_ZEROCOPY)

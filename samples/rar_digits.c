@@ -3,14 +3,13 @@
  * rar_digits: data-parallel training over AF_RAR.
  *
  * A small neural network learns to read handwritten digits. Every rank is a
- * process with its own share of the images; what ties them together is one
- * socket: per step each rank sends its gradient and receives the sum of all.
- * Since all start from the same weights and add the same sum, all have the
- * same weights for ever, and that is checked in every step by a second
- * operation, an integer sum of a hash.
+ * process with its own share of the images and one socket. In each step a rank
+ * sends its gradient and receives the sum of all gradients. All ranks start
+ * from equal weights and add equal sums, so their weights stay equal. A second
+ * operation checks that in every step: an integer sum of a hash.
  *
- *	rar_digits FILE SIZE                       the same training in one
- *	                                           process, to compare with
+ *	rar_digits FILE SIZE                       the training of SIZE ranks in one
+ *	                                           process, for comparison
  *	rar_digits FILE SIZE RANK SELF NEXT [DIR]  one rank of SIZE; SELF and NEXT
  *	                                           are IPv4 or IPv6 addresses; DIR
  *	                                           is for logs (rar_digits.h)
@@ -31,7 +30,7 @@
 
 enum {
 	IMAGES_MAX = 2000,
-	HELD_OUT = 360,		/* images that nobody trains with */
+	HELD_OUT = 360,		/* images that no rank trains with */
 	BATCH = 64,		/* images per step, of all ranks together */
 	EPOCHS = 20,
 	HASHES = 3,
@@ -48,10 +47,10 @@ static int n_images;
 
 static struct model weights, velocity;
 
-static int size, rank = -1;		/* rank -1: all of them in this process */
+static int size, rank = -1;		/* rank -1: all ranks in this process */
 static int fd = -1;
 static const char *logdir;
-static uint64_t ops, bytes;		/* that this rank has posted */
+static uint64_t ops, bytes;		/* posted by this rank */
 
 /* ------------------------------------------------------------ failure */
 
@@ -81,7 +80,7 @@ fail(const char *format, ...)
 	exit(1);
 }
 
-/* A call on the socket failed: errno says what, RAR_ERROR who and why. */
+/* A call on the socket failed: errno says how, RAR_ERROR which rank and why. */
 static void __attribute__((noreturn)) fail_socket(const char *call)
 {
 	struct rar_error e = { 0 };
@@ -131,7 +130,7 @@ static void join_group(const char *self_address, const char *next_address)
 		fail_socket("connect");
 }
 
-/* Contributes to the next operation: f32 sum unless a control message says so. */
+/* Contributes to the next operation: an f32 sum, unless dtype is another type. */
 static void post(const void *data, size_t len, int dtype)
 {
 	struct rar_op op = { .size = sizeof(op), .dtype = dtype };
@@ -158,7 +157,7 @@ static void post(const void *data, size_t len, int dtype)
 	bytes += len;
 }
 
-/* Results come in the order in which operations were posted. */
+/* Receives the next result; results come in the order of the posts. */
 static void result(void *data, size_t len)
 {
 	ssize_t n = recv(fd, data, len, 0);
@@ -227,8 +226,9 @@ static uint64_t hash_weights(void)
 }
 
 /*
- * SIZE equal hashes sum to SIZE times the hash; three rotations of it, so that
- * neither a carry nor a factor of 2 in SIZE can hide a difference.
+ * Fills in the hash and rotations of it: SIZE equal hashes sum to SIZE times the
+ * hash. Thanks to the rotations neither a carry nor a factor of 2 in SIZE can hide
+ * a difference.
  */
 static void fill_hashes(uint64_t *h, uint64_t hash)
 {
@@ -259,7 +259,7 @@ static void finish_weights_check(int step, uint64_t hash)
 
 /* ------------------------------------------------------------ data */
 
-/* The same numbers on every rank: seeds are constants. */
+/* A random number; every rank gets the same sequence, because seeds are constants. */
 static uint32_t random_below(uint64_t *seed, uint32_t n)
 {
 	*seed = *seed * 6364136223846793005 + 1442695040888963407;
@@ -278,7 +278,7 @@ static void shuffle(int *order, int n, uint64_t seed)
 	}
 }
 
-/* A line is 64 pixels and a label. Shuffled, since the file is sorted by writer. */
+/* Reads lines of 64 pixels and a label, and shuffles them: they are sorted by writer. */
 static void load_images(const char *path)
 {
 	static struct image file[IMAGES_MAX];
@@ -348,7 +348,7 @@ static void forward(const float *x, float *hidden, float *p)
 		p[k] /= sum;
 }
 
-/* Adds the gradient of the cross-entropy of one image. */
+/* Adds the gradient of one image's cross-entropy to grad. */
 static void backward(const struct image *im, struct model *grad)
 {
 	float hidden[HIDDEN], d1[HIDDEN], d2[CLASSES];
@@ -371,7 +371,7 @@ static void backward(const struct image *im, struct model *grad)
 			grad->w1[i][j] += im->pixel[i] * d1[j];
 }
 
-/* On the images that nobody trains with. Returns the accuracy. */
+/* Returns the accuracy on the images that no rank trains with; sets the loss. */
 static double evaluate(double *loss)
 {
 	float hidden[HIDDEN], p[CLASSES];
@@ -410,7 +410,7 @@ static void local_gradient(const int *order, int batch, struct model *grad)
 			backward(shard(r, order[i]), grad);
 }
 
-/* Momentum; the rate falls to 0, so that the end does not depend on luck. */
+/* Updates with momentum; the rate falls to 0, so that the end does not depend on luck. */
 static void update(const struct model *grad, int images_in_sum, float rate)
 {
 	float *w = (float *)&weights, *v = (float *)&velocity;
@@ -423,8 +423,8 @@ static void update(const struct model *grad, int images_in_sum, float rate)
 }
 
 /*
- * Two operations per step: the sum of the gradients and, running while they
- * are computed, the check that all ranks start the step from equal weights.
+ * Does two operations: the sum of the gradients, and the check that all ranks start
+ * the step from equal weights, which runs while the gradients are computed.
  */
 static void train_step(int step, const int *order, int batch, float rate)
 {
@@ -492,5 +492,5 @@ int main(int argc, char **argv)
 		join_group(argv[4], argv[5]);
 	}
 	train();
-	return 0;		/* which leaves the group: all is received */
+	return 0;		/* the exit leaves the group; all results are received */
 }

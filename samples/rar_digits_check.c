@@ -2,9 +2,9 @@
 /*
  * rar_digits_check DIR SIZE STEPS: judges the logs of rar_digits.
  *
- * Every rank must have had the same weights before each step and at the end,
- * and the logged sums must be, bit for bit, what additions in the order of the
- * ring give. Nothing here uses the socket.
+ * All ranks must have had equal weights before each step and at the end. The
+ * logged sums must be bit-identical to additions in the order of the ring. This
+ * program does not use the socket.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -74,8 +74,8 @@ static void check_hashes(int rank, int steps)
 
 /*
  * The tensor is cut into SIZE blocks, borders rounded up to 64 bytes, or is one block
- * if it is short. Block b starts at rank b and collects the others on its way round
- * the ring.
+ * if it is short. Block b starts at rank b and adds the contributions of the other ranks
+ * on its way round the ring.
  */
 static void ring_sum(const struct model *grad, struct model *sum)
 {

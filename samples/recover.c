@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * recover RANK STEPS ADDRESS...: goes on after ranks were killed. A rank for each ADDRESS;
- * what a rank computes in STEPS steps is a total. A rank that is started again in the
- * place of a dead one gets step and total from the others, however many died, as long as
- * one rank lives.
+ * recover RANK STEPS ADDRESS...: goes on after ranks were killed. There is a rank for each
+ * ADDRESS. A rank computes a total in STEPS steps. A rank that replaces a dead rank gets
+ * step and total from the other ranks, however many died, as long as one rank lives.
  *
- * Each ring begins with an operation of its own, number 0, in which those that have a
- * state contribute it. So operation n of a ring is step first + n - 1.
+ * Each ring begins with an extra operation, number 0, in which ranks that have a state
+ * contribute it. So operation n of a ring is step first + n - 1.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -21,13 +20,13 @@
 
 static struct sockaddr_rar self, next;
 
-/* What must survive: the next step, and the total before it and before the last one. */
+/* What must survive: the next step, and the totals before it and before the last step. */
 static struct state {
 	int known;
 	long step;
 	float total, before;
-	__u64 epoch;			/* the last ring's, */
-	long first;			/* and the step that its operation 1 was */
+	__u64 epoch;			/* epoch of the last ring, */
+	long first;			/* and the step of its operation 1 */
 } state;
 
 static void address(struct sockaddr_rar *a, char **list, int rank, int size)
@@ -38,7 +37,7 @@ static void address(struct sockaddr_rar *a, char **list, int rank, int size)
 		errx(2, "%s is no IPv4 address", list[rank]);
 }
 
-/* All of @x becomes the sum: 0, or -1 when the ring has failed. */
+/* Replaces all of @x by the sum: 0, or -1 if the ring has failed. */
 static int allreduce(int fd, float *x, size_t bytes)
 {
 	size_t done = 0;
@@ -48,7 +47,7 @@ static int allreduce(int fd, float *x, size_t bytes)
 		return -1;
 	while (done < bytes) {
 		n = recv(fd, (char *)x + done, bytes - done, 0);
-		if (n <= 0)		/* 0: another rank is through, and has left */
+		if (n <= 0)		/* 0: another rank has finished and left */
 			return -1;
 		done += n;
 	}
@@ -65,18 +64,18 @@ static void say_why(int fd)
 		state.step, strerror(e.err), e.reason, e.rank);
 }
 
-/* Bound already, or bound again: connect() after a failure makes a new member. */
+/* Joins. After a failure connect() makes a new member under the old name. */
 static void join(int fd)
 {
 	while (connect(fd, (struct sockaddr *)&next, sizeof(next))) {
 		if (errno != ETIMEDOUT && errno != ECONNRESET && errno != EADDRINUSE &&
 		    errno != ENETUNREACH)
 			err(1, "connect");
-		say_why(fd);		/* others are not there yet */
+		say_why(fd);		/* other ranks are not there yet */
 	}
 }
 
-/* Back to the first operation that is not complete on all ranks that were there. */
+/* Goes back to the first operation not complete on all ranks that were in the ring. */
 static void go_back(const struct rar_info *info)
 {
 	long step = state.first + (long)info->resume_op - 1;
@@ -91,7 +90,7 @@ static void go_back(const struct rar_info *info)
 	state.total = state.before;
 }
 
-/* Operation 0: whoever knows tells it, the others learn it. */
+/* Operation 0: ranks that have a state contribute it, the others learn it. */
 static int agree(int fd)
 {
 	float x[3] = { state.known, state.known ? state.step : 0,
@@ -119,7 +118,7 @@ static int agree(int fd)
 	return 0;
 }
 
-/* The same contribution whenever, and by whomever, the step is done. */
+/* Does a step. Its contribution does not depend on when or which process does it. */
 static int one_step(int fd)
 {
 	float x = (self.srar_rank + 1) * (state.step % 100);
@@ -154,6 +153,6 @@ int main(int argc, char **argv)
 			say_why(fd);
 	} while (state.step < steps);
 	printf("rank %d: %ld steps, total %.0f\n", rank, state.step, state.total);
-	close(fd);			/* it leaves, and has not died */
+	close(fd);			/* leaves the group */
 	return 0;
 }

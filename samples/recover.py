@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""recover.py RANK STEPS ADDRESS...: as recover.c, and may be in a ring with it."""
+"""recover.py RANK STEPS ADDRESS...: like recover.c, and may share a ring with it."""
 import errno
 import select
 import socket
@@ -18,7 +18,7 @@ size = len(addresses)
 
 
 class Failed(Exception):
-    """The ring has"""
+    """The ring has failed"""
 
 
 def address(r):
@@ -27,7 +27,7 @@ def address(r):
 
 
 def allreduce(s, *numbers):
-    """Their sums, or Failed"""
+    """Return the sums, or raise Failed"""
     data, got = struct.pack(f"{len(numbers)}f", *numbers), b""
     try:
         s.sendall(data)
@@ -42,7 +42,7 @@ def allreduce(s, *numbers):
 
 
 def join(s):
-    """After a failure RAR_JOIN makes a new member, like connect()"""
+    """Join. After a failure RAR_JOIN makes a new member, like connect()"""
     while True:
         s.setsockopt(SOL_RAR, RAR_JOIN, address(rank) + address((rank + 1) % size))
         poll = select.poll()
@@ -56,14 +56,14 @@ def join(s):
 
 
 class State:
-    """What must survive: the next step, the totals before it and before the last one"""
+    """What must survive: the next step, the totals before it and before the last step"""
 
     def __init__(self):
         self.known, self.step, self.total, self.before = 0, 0, 0.0, 0.0
         self.epoch = self.first = 0     # the last ring's; step of its operation 1
 
     def go_back(self, info):
-        """To the first operation that is not complete on all ranks that were there"""
+        """Go to the first operation not complete on all ranks that were in the ring"""
         step = self.first + info[RESUME_OP] - 1
         if info[RESUME_EPOCH] != self.epoch:
             sys.exit("the ranks come from different rings: start all from a checkpoint")
@@ -74,7 +74,7 @@ class State:
         self.step, self.total = step, self.before
 
     def agree(self, s):
-        """Operation 0: whoever knows tells it, the others learn it"""
+        """Operation 0: ranks that have a state contribute it, the others learn it"""
         info = INFO.unpack(s.getsockopt(SOL_RAR, RAR_INFO, INFO.size))
         if self.known:
             self.go_back(info)
@@ -86,7 +86,7 @@ class State:
         self.known, self.before, self.first = 1, self.total, self.step
 
     def one_step(self, s):
-        """The same contribution whenever, and by whomever, the step is done"""
+        """Do a step. Its contribution does not depend on when or which process does it"""
         x, = allreduce(s, (rank + 1) * (self.step % 100))
         self.before, self.total, self.step = self.total, self.total + x, self.step + 1
         time.sleep(0.01)
