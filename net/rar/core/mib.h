@@ -72,18 +72,18 @@ enum rar_mib {
 	RAR_MIB_NR
 };
 
-/* What became of a packet. */
+/* The fate of a packet. */
 enum rar_rx {
 	RAR_RX_DONE,	/* used; the skb is still the caller's */
 	RAR_RX_TAKEN,	/* the skb is held, or on its way to the successor */
 	RAR_RX_LATER,	/* a frame: untouched, for the ingress hook */
 	RAR_RX_RETRY,	/* too early a moment ago, but not any more */
-	RAR_RX_DROP,	/* and why is added: see RAR_DROP() */
+	RAR_RX_DROP,	/* dropped; the reason is added, see RAR_DROP() */
 };
 
 #define RAR_DROP(why)	((enum rar_rx)(RAR_RX_DROP + RAR_MIB_Drop##why))
 
-/* Why was it dropped, if it was? */
+/* The counter of the reason for a drop. */
 static inline enum rar_mib rar_rx_why(enum rar_rx rx)
 {
 	return rx - RAR_RX_DROP;

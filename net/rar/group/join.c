@@ -33,7 +33,7 @@
 #include "tx/route.h"
 #include "tx/sender.h"
 
-#define JOIN_SMALL_EVERY	4	/* one JOIN in so many is not padded */
+#define JOIN_SMALL_EVERY	4	/* every 4th JOIN is not padded */
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
 #define JOIN_FRESH		4	/* JOINs without an answer before a nonce is stale */
 #define JOIN_MTU_FULL		10	/* padded JOINs without an answer, while ... */
@@ -49,7 +49,7 @@ static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 
 /* -- tokens -------------------------------------------------------------- */
 
-/* -- whom to believe ------------------------------------------------------ */
+/* -- trust ---------------------------------------------------------------- */
 
 /* The proof in a received JOIN, and in the JOIN_ACK that answers it. */
 static u64 proof_of_prev(const struct rar_member *m, const struct rar_pkt *pkt,

@@ -4,7 +4,7 @@
 
 #include "rar.h"
 
-/* What skb->cb says of a held packet. */
+/* Where a held packet belongs, in skb->cb. */
 struct rar_early_cb {
 	u32 off;
 	u32 len;

@@ -26,7 +26,7 @@
 
 /* -- acknowledgments, sending side -------------------------------------- */
 
-/* What an acknowledgment changed. */
+/* The news in an acknowledgment. */
 struct ack_news {
 	u64 sent_us;		/* when the newest packet it reports was sent */
 	u32 acked;

@@ -325,7 +325,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_notice_hdr) == 56);
 
 	if (rar_family <= 0 || rar_family >= AF_MAX) {
-		pr_err("rar: family=%d is no address family, 1 to %d are\n", rar_family,
+		pr_err("rar: family=%d is out of range (1 to %d)\n", rar_family,
 		       AF_MAX - 1);
 		return -EINVAL;
 	}
@@ -337,7 +337,7 @@ int rar_sock_init(void)
 	if (err == -EEXIST)	/* modprobe would take EEXIST for success */
 		err = -EBUSY;
 	if (err) {
-		pr_err("rar: address family %d is in use, choose another one with family=\n",
+		pr_err("rar: address family %d is in use, choose another with family=\n",
 		       rar_family);
 		proto_unregister(&rar_proto);
 	}
