@@ -144,6 +144,29 @@ static bool mut_completes_all(const struct rar_plan *plan, enum rar_phase phase,
 	return true;
 }
 
+/* As if all that comes here were complete. */
+static bool mut_last_completes(const struct rar_plan *plan, enum rar_phase phase, u32 block)
+{
+	return rar_plan_completes(plan, phase, block);
+}
+
+static struct rar_span mut_given_all(const struct rar_plan *plan, u64 bytes)
+{
+	return (struct rar_span) { .len = bytes };
+}
+
+static struct rar_span mut_got_given(const struct rar_plan *plan, u64 bytes)
+{
+	return rar_plan_given(plan, bytes);
+}
+
+static struct rar_span mut_got_first(const struct rar_plan *plan, u64 bytes)
+{
+	struct rar_span span = rar_plan_got(plan, bytes);
+
+	return (struct rar_span) { .len = span.len };
+}
+
 static bool mut_injects_rs(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
 	return phase == RAR_RS && block == plan->starts[phase];

@@ -38,6 +38,9 @@ static struct schedule {
 	enum rar_phase (*next)(const struct rar_plan *plan, enum rar_phase phase,
 			       u32 block);
 	bool (*completes)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	bool (*last)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
+	struct rar_span (*given)(const struct rar_plan *plan, u64 bytes);
+	struct rar_span (*got)(const struct rar_plan *plan, u64 bytes);
 	bool (*injects)(const struct rar_plan *plan, enum rar_phase phase, u32 block);
 	bool (*adds)(const struct rar_plan *plan);
 	bool (*summed)(const struct rar_plan *plan, enum rar_phase phase);
@@ -50,7 +53,8 @@ static struct schedule {
 static const struct schedule real = {
 	rar_ring_plan, rar_ring_cut, rar_ring_chunk, rar_ring_block_first,
 	rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback, rar_ring_need,
-	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_injects,
+	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_last,
+	rar_plan_given, rar_plan_got, rar_plan_injects,
 	rar_plan_adds, rar_plan_summed, rar_plan_adds_before, rar_plan_result,
 	rar_plan_returns, rar_ring_share,
 };
@@ -170,7 +174,7 @@ static struct sim {
 	struct sum buf[SIM_SIZE][SIM_CHUNKS];
 	u8 got[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
 	u8 final[SIM_SIZE][SIM_CHUNKS];
-	u32 nfinal[SIM_SIZE];
+	u32 nlast[SIM_SIZE];
 	u8 acked[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
 	bool posted[SIM_SIZE];
 	u32 injected[SIM_SIZE];
@@ -354,7 +358,6 @@ static bool sim_complete(const struct packet *pkt, u32 block)
 	/* What the successor is believed to have posted it has. */
 	CHECK(!s.adds(&r->plan) || sim.posted[(pkt->to + 1) % sim.size], r);
 	sim.final[pkt->to][pkt->chunk]++;
-	sim.nfinal[pkt->to]++;
 	return true;
 }
 
@@ -382,6 +385,9 @@ static bool sim_receive(const struct packet *pkt)
 	if (!sim_combine(r, pkt, c.block))
 		return false;
 	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
+	/* Nothing comes when all was there. */
+	CHECK(sim.nlast[pkt->to] < s.need(r), r);
+	sim.nlast[pkt->to] += s.last(&r->plan, pkt->phase, c.block);
 	sim_acknowledge(pkt);
 	if (s.completes(&r->plan, pkt->phase, c.block) && !sim_complete(pkt, c.block))
 		return false;
@@ -405,6 +411,29 @@ static u64 complete_bytes(const struct rar_ring *r)
 	u64 from = lower(r->bytes, r->plan.ends[RAR_RS] * r->block);
 
 	return lower(r->bytes, from + r->block) - from;
+}
+
+static bool in_span(struct rar_span span, const struct rar_chunk *c)
+{
+	return c->off >= span.off && c->off + c->len <= span.off + span.len;
+}
+
+/* What the user of a rank gives and gets is what his rank sends and has. */
+static bool sim_judge_spans(u32 rank)
+{
+	const struct rar_ring *r = &sim.ring[rank];
+	struct rar_span given = s.given(&r->plan, r->bytes), got = s.got(&r->plan, r->bytes);
+	struct rar_chunk c;
+	u32 chunk;
+
+	for (chunk = 0; r->bytes && chunk < r->nchunks; chunk++) {
+		s.chunk(r, chunk, &c);
+		CHECK(in_span(given, &c) ==
+		      (sim.what->adds || sim_injector(c.block) == rank), r);
+		CHECK(in_span(got, &c) == sim_gets(rank, c.block), r);
+	}
+	CHECK(r->bytes || (!given.len && !got.len), r);
+	return true;
 }
 
 /* A rank has what it shall get, once, added from the injector on. */
@@ -444,7 +473,7 @@ static bool sim_judge(u32 rank)
 	CHECK(nacked == s.ntx(r), r);
 	CHECK(sim.ntx[rank] == s.ntx(r), r);
 	CHECK(sim.nback[rank] == s.nback(r), r);
-	CHECK(sim.nfinal[rank] == s.need(r), r);
+	CHECK(sim.nlast[rank] == s.need(r), r);
 	CHECK(sim.returned[rank] == (sim.size > 1 && s.returns(&r->plan) ?
 				     s.chunks(r, rar_plan_own(&r->plan)) : 0), r);
 	if (sim.what->rounds < 2 || sim.what->one)
@@ -518,7 +547,7 @@ static bool check_sim(u64 bytes, u32 payload)
 			return false;
 	}
 	for (i = 0; i < sim.size; i++)
-		if (!sim_judge_result(i) || !sim_judge(i))
+		if (!sim_judge_result(i) || !sim_judge_spans(i) || !sim_judge(i))
 			return false;
 	return sim_judge_all();
 }

@@ -125,6 +125,31 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	return 0;
 }
 
+static struct rar_span span_of(const struct rar_plan *plan, u64 bytes, u32 block)
+{
+	u64 len = plan->exact ? ring_div(bytes, plan->parts) : bytes;
+
+	if (block == RAR_NO_BLOCK)
+		return (struct rar_span) {};
+	return (struct rar_span) { .off = block * len, .len = len };
+}
+
+/* Of a tensor of @bytes, what this rank contributes: it adds to all, or sends its block. */
+struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
+{
+	if (rar_plan_adds(plan) || !rar_plan_travels(plan))
+		return (struct rar_span) { .len = bytes };
+	return span_of(plan, bytes, plan->starts[RAR_AG]);
+}
+
+/* Of a tensor of @bytes, the result of this rank: all, or the block that is complete here. */
+struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
+{
+	if (rar_plan_has(plan, RAR_AG) || !rar_plan_travels(plan))
+		return (struct rar_span) { .len = bytes };
+	return span_of(plan, bytes, plan->ends[RAR_RS]);
+}
+
 /* --- how an operation is cut --------------------------------------------- */
 
 /* Bytes of a block. */
@@ -247,17 +272,17 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 }
 
 /*
- * Chunks that must arrive before the operation is complete here: those with
- * rar_plan_completes(). 0: it is complete as soon as this rank has contributed.
+ * Chunks that must arrive before the operation is complete here, each as often as
+ * rar_plan_last() says: once. 0: it is complete as soon as this rank has contributed.
  */
 u32 rar_ring_need(const struct rar_ring *ring)
 {
 	const struct rar_plan *plan = &ring->plan;
-	u32 need = ring->nchunks - chunks_of(ring, plan->starts[RAR_AG]);
 
-	if (rar_plan_has(plan, RAR_RS))
-		need += chunks_of(ring, plan->ends[RAR_RS]);
-	return need;
+	/* What starts here comes back, or never comes. */
+	if (rar_plan_returns(plan))
+		return ring->nchunks;
+	return ring->nchunks - chunks_of(ring, rar_plan_own(plan));
 }
 
 /* The share of a rank that injects, of @bytes which may be on their way round. */

@@ -116,6 +116,12 @@ struct rar_plan {
 	bool back;
 };
 
+/* Bytes of a tensor, from @off on. */
+struct rar_span {
+	u64 off;
+	u64 len;
+};
+
 /**
  * struct rar_ring - the schedule of one operation at one rank
  * @bytes:   the tensor, 0 .. RAR_MAX_BYTES
@@ -214,6 +220,15 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
 }
 
 /*
+ * Does nothing of a chunk of @block arrive here after it came in @phase? When that is so
+ * of all chunks the operation is complete here: only sending is left.
+ */
+static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase phase, u32 block)
+{
+	return phase == RAR_AG || rar_plan_combine(plan, RAR_AG, block) == RAR_COMBINE_NONE;
+}
+
+/*
  * Do ranks add? Then all of them have contributed to what is complete. Otherwise that is
  * the contribution of a single rank, and says nothing of the other ranks.
  */
@@ -264,6 +279,8 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 
 int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
 		  u8 flags, u32 root);
+struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);
+struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes);
 int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 		 const struct rar_plan *plan);
 void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,

@@ -786,7 +786,7 @@ bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 {
 	int left, wake;
 
-	if (!won || !rar_plan_completes(&op->ring.plan, run->phase, c->block))
+	if (!won || !rar_plan_last(&op->ring.plan, run->phase, c->block))
 		return false;
 	/* A full barrier; pairs with that in rar_copy_out(). */
 	left = atomic_sub_return(hweight64(won), &op->left);
