@@ -281,8 +281,7 @@ void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 		if (!op)
 			continue;
 		tx->early_used -= op->early_cost;
-		if (rar_link_try_release(m, op))
-			rar_member_wake(m);
+		rar_link_try_release(m, op);
 	}
 }
 
@@ -566,10 +565,11 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 	struct rar_run *run = &item->run;
 	struct rar_operation *op;
 	u32 max = rar_link_local_max(m);
-	u64 now, posted;
+	u64 now, posted, released;
 
 	spin_lock_bh(&tx->lock);
 	now = rar_now_us();
+	released = tx->nreleased;
 	/*
 	 * It has room for what it contributed to, and for nothing else. Who contributes
 	 * looks for us afterwards, under this lock. In this order; see
@@ -592,7 +592,10 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 		take_local(tx, op, item);
 	}
 	account_blocked(tx, !op && (tx->npend || tx->ninject), now);
+	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);
+	if (released)
+		rar_member_wake(m);
 	return op;
 }
 
@@ -738,10 +741,11 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_run out = *run;
 	bool forward = false;
-	u64 bytes;
+	u64 bytes, released;
 
 	out.phase = next;
 	spin_lock_bh(&tx->lock);
+	released = tx->nreleased;
 	bytes = rar_op_bytes(op, run, won);
 	m->rx_packets += hweight64(won);
 	m->rx_bytes += bytes;
@@ -766,7 +770,10 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	}
 	if (op->nback && run->phase == RAR_RS && next == RAR_AG)
 		rar_link_pend(tx, op, RAR_BACK, run->chunk, won);
+	released -= tx->nreleased;
 	spin_unlock_bh(&tx->lock);
+	if (released)
+		rar_member_wake(m);
 	return forward;
 }
 
