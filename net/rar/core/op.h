@@ -75,7 +75,7 @@ struct rar_tx_item {
  *	              acquire in rar_op_published()
  *	acked[p]      the successor has it, or provably needs it no more
  *
- * complete: @left is 0, all that arrives here is published here.
+ * complete: @left is 0, every chunk of the result is published here.
  * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
  * any more. The user of pinned memory hears of it when @users is 0 as well.
  *
@@ -112,8 +112,6 @@ struct rar_operation {
 	bool later;			/* posted before it is contributed */
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
-	struct rar_span given;		/* what this rank contributes of it */
-	struct rar_span got;		/* its result */
 	u32 step;			/* see copy_step() */
 	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
 	u64 filled;			/* bytes contributed (send_lock) */
