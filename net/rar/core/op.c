@@ -192,7 +192,8 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->inject_us = rar_plan_returns(&plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
 	op->ntx = rar_ring_ntx(&op->ring);
 	op->wake_left = -1;
-	atomic_set(&op->left, rar_ring_need(&op->ring));
+	/* If nothing arrives, this rank's contribution is left: see complete_without(). */
+	atomic_set(&op->left, rar_ring_need(&op->ring) ?: 1);
 	return 0;
 }
 

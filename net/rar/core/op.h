@@ -75,7 +75,8 @@ struct rar_tx_item {
  *	              acquire in rar_op_published()
  *	acked[p]      the successor has it, or provably needs it no more
  *
- * complete: @left is 0, every chunk of the result is published here.
+ * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
+ * rank has contributed all, and send() has counted that.
  * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
  * any more. The user of pinned memory hears of it when @users is 0 as well.
  *

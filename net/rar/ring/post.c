@@ -64,14 +64,15 @@ static bool use_early(struct rar_member *m, u64 op_seq)
 
 /*
  * Nothing needs to arrive: the operation is complete when this rank has contributed all
- * of it.
+ * of it. The successor may have acknowledged all of it before this is called, so @left
+ * keeps the operation in the table.
  */
 static void complete_without(struct rar_member *m, u64 op_seq)
 {
 	struct rar_operation *op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 
 	if (op && op->seq == op_seq && !rar_ring_need(&op->ring) &&
-	    READ_ONCE(m->op_whole) > op_seq)
+	    READ_ONCE(m->op_whole) > op_seq && atomic_dec_and_test(&op->left))
 		rar_done(m, op);
 }
 
