@@ -150,6 +150,16 @@ struct rar_join {
 	__u32	__pad;
 };
 
+/**
+ * enum rar_collective - what N ranks do with a tensor of S bytes
+ * @RAR_ALLREDUCE: each sends S, and gets the sum
+ * @RAR_BROADCAST: the root sends S, the others nothing; each gets S
+ * @RAR_REDUCE: each sends S; the root gets the sum, the others an empty record
+ * @RAR_REDUCE_SCATTER: each sends S, and gets block rank of N of the sum
+ * @RAR_ALLGATHER: each sends S/N, and gets all of them, by rank
+ * @RAR_BARRIER: nothing; it is complete when all have sent it
+ * @RAR_COLLECTIVE_NR: how many there are
+ */
 enum rar_collective {
 	RAR_ALLREDUCE	= 1,
 	RAR_BROADCAST,
@@ -250,8 +260,8 @@ enum rar_redop {
  * @__pad:      zero
  * @root:       root rank of rooted collectives, else 0
  * @flags:      0 (no flag is defined yet)
- * @bytes:      total length of the record; required with MSG_MORE, else 0 or
- *              the length of the call
+ * @bytes:      S, the length of the tensor; required with MSG_MORE and where the caller
+ *              sends less of it, else 0 or the length of the call
  * @cookie:     chosen by the user, returned in struct rar_done
  * @dst:        0, or with MSG_ZEROCOPY the address where the sums go
  *

@@ -113,6 +113,8 @@ struct rar_operation {
 	bool later;			/* posted before it is contributed */
 	u64 dst;			/* out of place: where @buf lies */
 	u64 bytes;			/* of the tensor */
+	struct rar_span given;		/* what this rank contributes of it */
+	struct rar_span got;		/* its result */
 	u32 step;			/* see copy_step() */
 	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
 	u64 filled;			/* bytes contributed (send_lock) */

@@ -31,10 +31,14 @@ static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64
 	return rar_ring_bytes(ring, first, n - from);
 }
 
-/* Chunks @begin to @end of each block, in from the user or out to him. */
+/*
+ * Chunks @begin to @end of each block, in from the user or out to him: of the blocks that
+ * he gives, or gets.
+ */
 static int copy_part(const struct rar_operation *op, const struct iov_iter *user,
 		     u32 begin, u32 end, bool out)
 {
+	const struct rar_span *span = out ? &op->got : &op->given;
 	struct iov_iter iter;
 	u64 off, len;
 	bool all;
@@ -42,10 +46,10 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
 
 	for (b = 0; b < op->ring.nblocks; b++) {
 		len = part_of(&op->ring, b, begin, end, &off);
-		if (!len)
+		if (!len || off < span->off || off - span->off >= span->len)
 			continue;
 		iter = *user;
-		iov_iter_advance(&iter, off);
+		iov_iter_advance(&iter, off - span->off);
 		all = out ? rar_buf_to_iter(&op->buf, off, &iter, len) == len :
 			    !rar_buf_from_iter(&op->buf, off, &iter, len);
 		if (!all)
@@ -58,7 +62,7 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
  * rar_copy_in() - contribute to an operation, step by step
  * @m:  member
  * @op:   posted with @later set, referenced
- * @from: memory of the user, as long as the tensor
+ * @from: memory of the user, as long as what he contributes
  *
  * Process context, send_lock held. A fault ends the group: others have added already.
  * Return: 0 or -EFAULT.
@@ -118,7 +122,10 @@ static int copy_out_until(struct rar_copy *copy, u32 end)
 	return err;
 }
 
-/* The operation that recv() waits for, referenced, if it may be copied in steps. */
+/*
+ * The operation that recv() waits for, referenced, if it may be copied in steps: not if
+ * nothing comes here, because all of it is what send() may still be copying in.
+ */
 static struct rar_operation *take_first(struct rar_member *m, const struct iov_iter *to)
 {
 	struct rar_operation *op;
@@ -128,7 +135,8 @@ static struct rar_operation *take_first(struct rar_member *m, const struct iov_i
 		return NULL;
 	spin_lock_bh(&m->lock);
 	op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node);
-	if (op && !op->pinned && op->step && !op->read && op->bytes <= iov_iter_count(to))
+	if (op && !op->pinned && op->step && !op->read && op->got.len &&
+	    rar_ring_need(&op->ring) && op->got.len <= iov_iter_count(to))
 		refcount_inc(&op->ref);
 	else
 		op = NULL;

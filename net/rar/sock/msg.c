@@ -10,6 +10,7 @@
 #include "core/member.h"
 #include "core/op.h"
 #include "core/pin.h"
+#include "core/ring.h"
 #include "core/user.h"
 #include "reduce/reduce.h"
 #include "ring/done.h"
@@ -54,10 +55,12 @@ void rar_msg_stop_writing(struct rar_member *m)
 /* What the control message and the options ask for. */
 struct send_args {
 	struct rar_fingerprint fingerprint;
+	struct rar_span given;		/* what this rank sends */
+	struct rar_span got;		/* its result */
 	u64 bytes;
 	u64 cookie;
 	u64 dst;
-	u32 esize;
+	u32 root;
 };
 
 static int parse_op(const struct rar_op *req, struct send_args *args)
@@ -70,8 +73,7 @@ static int parse_op(const struct rar_op *req, struct send_args *args)
 		args->fingerprint.dtype = req->dtype;
 	if (req->redop)
 		args->fingerprint.redop = req->redop;
-	if (req->root)
-		return -EINVAL;
+	args->root = req->root;
 	args->bytes = req->bytes;
 	args->cookie = req->cookie;
 	args->dst = req->dst;
@@ -103,47 +105,102 @@ static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 	return req.size ? parse_op(&req, args) : 0;
 }
 
-static int check_args(const struct send_args *args)
+/* Ranks need not agree about what makes no difference. */
+static void drop_unused(struct rar_fingerprint *p)
 {
-	const struct rar_fingerprint *p = &args->fingerprint;
+	if (p->collective == RAR_BARRIER)
+		p->dtype = RAR_U8;
+	if (p->collective == RAR_BARRIER || p->collective == RAR_BROADCAST ||
+	    p->collective == RAR_ALLGATHER)
+		p->redop = RAR_SUM;
+}
 
-	if (p->collective >= RAR_COLLECTIVE_NR || p->dtype >= RAR_DTYPE_NR ||
-	    p->redop >= RAR_REDOP_NR)
+/* Can all members do it? */
+static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
+{
+	if (p->dtype >= RAR_DTYPE_NR || p->redop >= RAR_REDOP_NR)
 		return -EINVAL;
-	if (p->collective != RAR_ALLREDUCE ||
+	drop_unused(p);
+	if (p->collective >= RAR_COLLECTIVE_NR ||
+	    !(m->join.caps.collectives & BIT(p->collective)) ||
 	    !rar_reduce_kind(p->dtype, p->redop))
 		return -EOPNOTSUPP;
 	return 0;
 }
 
-static int send_parse(struct rar_sock *rsk, struct msghdr *msg, size_t len,
-		      struct send_args *args)
+static int check_root(const struct rar_member *m, struct send_args *args)
 {
+	struct rar_fingerprint *p = &args->fingerprint;
+	bool rooted = p->collective == RAR_BROADCAST || p->collective == RAR_REDUCE;
+
+	if (args->root >= (rooted ? m->size : 1))
+		return -EINVAL;
+	p->root = args->root;
+	return 0;
+}
+
+/* What this rank sends and gets. In the user's memory each block lies in its place. */
+static int find_spans(const struct rar_member *m, struct send_args *args, bool pinned)
+{
+	const struct rar_fingerprint *p = &args->fingerprint;
+	u32 esize = rar_dtype_size(p->dtype);
+	struct rar_plan plan;
+	int err;
+
+	err = rar_ring_plan(&plan, &m->place, p->collective, p->flags, p->root);
+	if (err)
+		return err;
+	if (args->bytes % (plan.exact ? (u64)esize * plan.parts : esize))
+		return -EINVAL;
+	args->got = rar_plan_got(&plan, args->bytes);
+	args->given = rar_plan_given(&plan, args->bytes);
+	if (pinned)
+		args->given = (struct rar_span) { .len = args->bytes };
+	return 0;
+}
+
+static int check_length(const struct send_args *args, const struct msghdr *msg, size_t len,
+			bool told)
+{
+	if (msg->msg_flags & MSG_MORE ? !told || len > args->given.len :
+					len != args->given.len)
+		return -EINVAL;
+	if (args->fingerprint.collective == RAR_BARRIER && args->bytes)
+		return -EINVAL;
+	return args->bytes > RAR_MAX_BYTES ? -EMSGSIZE : 0;
+}
+
+static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *msg,
+		      size_t len, struct send_args *args)
+{
+	bool pinned = msg->msg_flags & MSG_ZEROCOPY, told;
+	struct rar_fingerprint *p = &args->fingerprint;
 	int err;
 
 	*args = (struct send_args) {
 		.fingerprint.collective = RAR_ALLREDUCE,
 		.fingerprint.dtype = rsk->dtype,
 		.fingerprint.redop = rsk->redop,
+		.fingerprint.flags = m->by_hosts ? RAR_OF_HOSTS : 0,
 	};
 	err = parse_cmsgs(msg, args);
 	if (!err)
-		err = check_args(args);
+		err = check_kind(m, p);
+	if (!err)
+		err = check_root(m, args);
 	if (err)
 		return err;
-	if (args->dst && !(msg->msg_flags & MSG_ZEROCOPY))
+	if (args->dst && !pinned)
 		return -EINVAL;
-	if (msg->msg_flags & MSG_MORE ? args->bytes < len || !args->bytes :
-					args->bytes && args->bytes != len)
-		return -EINVAL;
+	if (args->dst && p->collective != RAR_ALLREDUCE)
+		return -EOPNOTSUPP;
+	told = args->bytes;
 	args->bytes = args->bytes ?: len;
-	args->esize = rar_dtype_size(args->fingerprint.dtype);
-	if (args->bytes % args->esize)
-		return -EINVAL;
-	if (args->bytes > RAR_MAX_BYTES)
-		return -EMSGSIZE;
-	args->fingerprint.count = args->bytes / args->esize;
-	return 0;
+	err = find_spans(m, args, pinned);
+	if (!err)
+		err = check_length(args, msg, len, told);
+	p->count = args->bytes / rar_dtype_size(p->dtype);
+	return err;
 }
 
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
@@ -251,16 +308,17 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	struct send_args args;
 	int err;
 
-	err = send_parse(rsk, msg, len, &args);
+	err = send_parse(rsk, m, msg, len, &args);
 	if (err)
 		return err;
 	op = send_alloc(sk, m, &args, pinned, timeo);
 	if (IS_ERR(op))
 		return PTR_ERR(op);
 	op->cookie = args.cookie;
+	op->given = args.given;
+	op->got = args.got;
 	rsk->more = op;
 	rsk->fingerprint = args.fingerprint;
-	rsk->fingerprint.flags = m->by_hosts ? RAR_OF_HOSTS : 0;
 	return 0;
 }
 
@@ -279,7 +337,7 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 	if (pinned)
 		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
 					rar_dtype_size(rsk->fingerprint.dtype));
-	return rar_buf_from_iter(own, op->filled, &msg->msg_iter, len);
+	return rar_buf_from_iter(own, op->given.off + op->filled, &msg->msg_iter, len);
 }
 
 /*
@@ -291,7 +349,7 @@ static int send_long(struct sock *sk, struct rar_member *m,
 {
 	int err;
 
-	if (fault_in_iov_iter_readable(from, op->bytes))
+	if (fault_in_iov_iter_readable(from, op->given.len))
 		return -EFAULT;
 	op->later = true;
 	refcount_inc(&op->ref);
@@ -315,13 +373,13 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 	bool last = !(msg->msg_flags & MSG_MORE);
 	int err;
 
-	if (len > op->bytes - op->filled ||
-	    (last && len != op->bytes - op->filled))
+	if (len > op->given.len - op->filled ||
+	    (last && len != op->given.len - op->filled))
 		return -EINVAL;
 	err = last ? rar_op_schedule(op, &rsk->fingerprint, m->payload, &m->place) : 0;
 	if (err)
 		return err;
-	if (last && op->step && !op->filled && !op->pinned)
+	if (last && op->step && len && !op->filled && !op->pinned)
 		return send_long(sk, m, op, &msg->msg_iter, timeo);
 	err = contribute(rsk, msg, len);
 	if (err)
@@ -352,7 +410,7 @@ static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_
 	msg->msg_flags &= ~(MSG_MORE | MSG_SENDPAGE_NOTLAST);
 	if (!op)
 		return more || msg->msg_iter.nr_segs > 1 ? -EINVAL : 0;
-	if (len < op->bytes - op->filled)
+	if (len < op->given.len - op->filled)
 		msg->msg_flags |= MSG_MORE;
 	return 0;
 }
@@ -495,7 +553,7 @@ static void recv_done(struct msghdr *msg, const struct rar_member *m,
 {
 	struct rar_done done = {
 		.size = sizeof(done),
-		.contributors = m->size,
+		.contributors = op->fingerprint.collective == RAR_BROADCAST ? 1 : m->size,
 		.cookie = op->cookie,
 		.op_seq = op->seq,
 	};
@@ -509,13 +567,14 @@ static void recv_done(struct msghdr *msg, const struct rar_member *m,
 static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
 		     struct rar_copy *copy)
 {
-	size_t n = min_t(u64, len, op->bytes - op->read);
+	size_t n = min_t(u64, len, op->got.len - op->read);
 
 	if (op == copy->op) {
 		if (rar_copy_out_rest(copy))
 			return -EFAULT;
 		iov_iter_advance(&msg->msg_iter, n);
-	} else if (rar_buf_to_iter(&op->buf, op->read, &msg->msg_iter, n) != n) {
+	} else if (rar_buf_to_iter(&op->buf, op->got.off + op->read,
+				   &msg->msg_iter, n) != n) {
 		return -EFAULT;
 	}
 	op->read += n;
@@ -524,7 +583,7 @@ static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
 
 static bool is_empty(const struct rar_operation *op)
 {
-	return op->pinned || !op->bytes;
+	return op->pinned || !op->got.len;
 }
 
 /* A result without bytes; with RAR_NONEMPTY a byte stands for it. */
@@ -537,7 +596,7 @@ static int recv_empty(struct rar_sock *rsk, struct rar_member *m,
 		return -EFAULT;
 	if (op->pinned)
 		rar_pin_done(m, op);
-	op->read = op->bytes;
+	op->read = op->got.len;
 	return byte;
 }
 
@@ -562,7 +621,7 @@ static int sock_recv(struct sock *sk, struct rar_member *m,
 		rar_op_put(copy.op);
 	if (n < 0 || !op)
 		return n;
-	if (op->read == op->bytes) {
+	if (op->read == op->got.len) {
 		recv_done(msg, m, op);
 		rar_done_delivered(m, op);
 	}
