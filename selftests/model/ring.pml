@@ -113,6 +113,7 @@
 #define NEEDS_ALL	26	/* every chunk comes to every rank */
 #define AG_FOR_RS	27	/* AG acknowledges RS */
 #define LENT_BACK	28	/* the successor holds nothing of what is complete here */
+#define NOT_DONE	29	/* what nothing arrives for is complete when it is posted */
 /*
  * Not caught: RS_AGAIN but for the assertion that forbids it. The successor has
  * that RS chunk, or its history has, and drops this one as a duplicate.
@@ -197,7 +198,7 @@ byte ack_posted[N];
 byte faults = FAULTS;
 
 /* What happens, chosen here and done in one step. */
-mtype = { ARRIVES, OVERTAKES, BUILT, TIMEOUT, POSTED, PROBED, ACK_SENT,
+mtype = { ARRIVES, OVERTAKES, BUILT, TIMEOUT, POSTED, DONE, PROBED, ACK_SENT,
 	  ACK_ARRIVES, READ, COPIED, LOST, CORRUPT, STRANGER, SLOW, ACK_LOST };
 mtype what;
 byte j;
@@ -213,7 +214,8 @@ hidden byte may, wrong;
 /* The successor may hold chunks of x, for which credit was taken. */
 #define LENDS(x) (!RETURNS && RULE(LENT_BACK) && CREDIT < UNUSED && sent[x] != 0 && \
 		  (x) % OPS >= posted[r])
-#define RELEASABLE(x) (!LENDS(x) && (complete[x] || !RULE(INCOMPLETE)) && \
+#define RELEASABLE(x) (!LENDS(x) && (complete[x] || !RULE(INCOMPLETE) || \
+				      (need[r] == 0 && !RULE(NOT_DONE))) && \
 		       (acked[x] == owed[r] || !RULE(RELEASE_EARLY)))
 
 inline try_free()
@@ -581,7 +583,7 @@ inline rcv_data()
 	fi
 }
 
-/* rar_post() and rar_post_open(): the next operation of rank r */
+/* rar_post() and rar_post_open(): the next operation of rank r; see MAY_END() */
 inline post()
 {
 	o = op_next[r];
@@ -592,10 +594,6 @@ inline post()
 	}
 	if	/* the predecessor may wait for this */
 	:: held[x] != 0 || CREDIT < 4 -> ack_due[PREV(r)] = true
-	:: else
-	fi;
-	if	/* nothing has to come */
-	:: need[r] == 0 -> done()
 	:: else
 	fi;
 	p = FIRST;
@@ -660,8 +658,12 @@ inline lose_ack()
 		    !ack_due[RANK(j)] && !ack[RANK(j)])
 #define IS_STRANGE(j) (faults && OWES(RANK(j), ((j) % ITEMS) / C, (j) % C))
 #define MAY_POST(r) (op_next[r] < OPS && \
+		     (op_next[r] == 0 || !MAY_END(X(r, op_next[r] - 1))) && \
 		     (op_next[r] < TABLE || released[X(r, op_next[r] - TABLE)]) && \
 		     (!sync[r] || op_next[r] == 0 || read[X(r, op_next[r] - 1)]))
+/* complete_without(): nothing arrives, so send() itself completes the operation. */
+#define MAY_END(x) (need[(x) / OPS] == 0 && (x) % OPS < op_next[(x) / OPS] && \
+		    !complete[x] && !released[x])
 #define MAY_PROBE(r) (CREDIT < UNUSED && op_next[NEXT(r)] > posted[r] && posted[r] < op_next[r] && \
 		      !ack_due[r] && !ack[r])
 #define MAY_READ(x) (complete[x] && !read[x] && \
@@ -782,6 +784,7 @@ inline happen()
 	:: COMES(what) || what == LOST -> carry()
 	:: what == BUILT || what == TIMEOUT || what == SLOW -> timeout_of_item()
 	:: what == POSTED -> r = j; post()
+	:: what == DONE -> r = j / OPS; x = j; done()
 	:: what == PROBED -> r = j; ack_due[r] = true
 	:: what == ACK_SENT -> r = j; send_ack()
 	:: what == ACK_ARRIVES -> r = j; rcv_ack()
@@ -832,6 +835,7 @@ init
 		ANY_ITEM(IS_STRANGE, STRANGER)
 		ANY_ITEM(IS_SLOW, SLOW)
 		ANY_RANK(MAY_POST, POSTED)
+		ANY_OP(MAY_END, DONE)
 		ANY_RANK(MAY_PROBE, PROBED)
 		ANY_RANK(MAY_ACK, ACK_SENT)
 		ANY_RANK(HAS_ACK, ACK_ARRIVES)
