@@ -35,7 +35,8 @@ static void misuse_op(struct __test_metadata *_metadata, int fd)
 		{ EOPNOTSUPP, "bitwise and of f32", { .size = 40, .redop = RAR_BAND } },
 		{ EOPNOTSUPP, "logical or of bf16",
 		  { .size = 40, .dtype = RAR_BF16, .redop = RAR_LOR } },
-		{ EOPNOTSUPP, "avg", { .size = 40, .redop = RAR_AVG } },
+		{ EOPNOTSUPP, "logical exclusive or of f64",
+		  { .size = 40, .dtype = RAR_F64, .redop = RAR_LXOR } },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -206,6 +206,7 @@ static inline u64 integers(const struct kind *k, u64 x, u64 y)
 {
 	switch (k->redop) {
 	case RAR_SUM:
+	case RAR_AVG:
 		return x + y;
 	case RAR_PROD:
 		return x * y;
@@ -235,6 +236,36 @@ static inline u64 expect(const struct kind *k, u64 x, u64 y)
 	if (k->redop == RAR_MAX)
 		return compare(k, x, y) > 0 ? x : y;
 	return k->frac ? arithmetic(k, x, y) : trim(k, integers(k, x, y));
+}
+
+/* What the sum @x of @n ranks gives as their average. */
+static inline u64 expect_average(const struct kind *k, u64 x, u32 n)
+{
+	int up = 64 - 8 * k->size;
+	u32 bits = x;
+	double d;
+	float f;
+
+	if (!k->frac && k->is_signed)
+		return trim(k, ((s64)(x << up) >> up) / (s64)n);
+	if (!k->frac)
+		return x / n;
+	if (is_nan(k, x))
+		return x | quiet_of(k);
+	if (is_inf(k, x))
+		return x;
+	if (k->size == 2)
+		return rounded_to(k, value(k, x) / n, x & sign_of(k));
+	if (k->size == 4) {
+		memcpy(&f, &bits, 4);
+		f /= n;
+		memcpy(&bits, &f, 4);
+		return bits;
+	}
+	memcpy(&d, &x, 8);
+	d /= n;
+	memcpy(&x, &d, 8);
+	return x;
 }
 
 #endif /* _RAR_ORACLE_H */

@@ -37,10 +37,10 @@ static const char *const redops[RAR_REDOP_NR] = {
 	[RAR_LAND] = "land", [RAR_LOR] = "lor", [RAR_LXOR] = "lxor", [RAR_AVG] = "avg",
 };
 
-/* As the manual says: bits and truth values only of integers, no average yet. */
+/* As the manual says: bits and truth values only of integers. */
 static bool promised(const struct kind *k)
 {
-	return k->redop <= RAR_MAX || (k->redop < RAR_AVG && !k->frac);
+	return k->redop <= RAR_MAX || k->redop == RAR_AVG || !k->frac;
 }
 
 static struct kind kind_of(u8 dtype, u8 redop)
@@ -91,7 +91,7 @@ static u64 wanted(const struct kind *k, size_t n, size_t i)
 
 	for (uint32_t r = 1; r < RANKS; r++)
 		x = expect(k, x, element(k, (first + r) % RANKS, i));
-	return x;
+	return k->redop == RAR_AVG ? expect_average(k, x, RANKS) : x;
 }
 
 static int verify(const struct kind *k, size_t n, const void *buf)

@@ -231,7 +231,8 @@ enum rar_dtype {
  * @RAR_LAND: integers only: 1 if both are not 0, else 0
  * @RAR_LOR:  integers only: 1 if one or both are not 0, else 0
  * @RAR_LXOR: integers only: 1 if exactly one is not 0, else 0
- * @RAR_AVG:  not supported yet
+ * @RAR_AVG:  all types; as RAR_SUM, then divided by the number of ranks and rounded once,
+ *            integers towards zero; unchanged in a group of one
  * @RAR_REDOP_NR: first unused value
  *
  * struct rar_caps tells what all members of a group support.

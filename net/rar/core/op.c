@@ -183,6 +183,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->run_max = run_max(op);
 	op->fingerprint = *fingerprint;
 	op->kind = kind;
+	op->divisor = fingerprint->redop == RAR_AVG ? place->size : 0;
 	own = rar_ring_block_chunks(&op->ring, rar_plan_own(&plan));
 	op->inject = rar_ring_block_first(&op->ring, rar_plan_own(&plan));
 	op->inject_first = op->inject;

@@ -115,6 +115,7 @@ struct rar_operation {
 	u64 bytes;			/* of the tensor */
 	struct rar_span given;		/* what this rank contributes of it */
 	struct rar_span got;		/* its result */
+	u32 divisor;			/* of complete sums: the number of ranks, 0 = none */
 	u32 step;			/* see copy_step() */
 	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
 	u64 filled;			/* bytes contributed (send_lock) */

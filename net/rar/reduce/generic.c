@@ -179,6 +179,78 @@ static __always_inline u64 extreme_float(u64 x, u64 y, unsigned int frac, unsign
 	return (max ? a > b : a < b) ? x : y;
 }
 
+/*
+ * x / n. Both the quotient of 64 bits and the remainder are of a magnitude that was shifted
+ * up to bit 63; pack() needs frac + 1 + GRS bits, and whether any bit below is set.
+ */
+static __always_inline u64 div_float(u64 x, u32 n, unsigned int frac, unsigned int width)
+{
+	const u64 sign = BIT_ULL(width - 1), inf = sign - BIT_ULL(frac);
+	unsigned int up = fls64(n) - 1;
+	u64 a = x & (sign - 1), q, rest;
+	int exp;
+
+	if (unlikely(a >= inf))
+		return a > inf ? x | BIT_ULL(frac - 1) : x;
+	if (!a)
+		return x;
+	exp = normalise(&a, frac) - (int)up - 1;
+	a <<= 63 - frac;
+	rest = a % n << up;
+	q = (a / n << up) + rest / n;
+	a = shift_sticky(q, 62 - frac - GRS) | (rest % n != 0);
+	if (exp < 1) {
+		a = shift_sticky(a, 1 - exp);
+		exp = 1;
+	}
+	return (x & sign) | pack(a, exp, inf, frac);
+}
+
+/*
+ * Division by a number that stays the same is a multiplication: T. Granlund and P. Montgomery,
+ * "Division by Invariant Integers using Multiplication", PLDI 1994; figure 4.1 for 64 bits.
+ */
+struct inverse {
+	u32 n;
+	u64 mul;		/* for 64 bits, with @shift */
+	unsigned int shift;
+	u64 mul32;		/* for up to 32 bits */
+};
+
+static struct inverse inverse_of(u32 n)
+{
+	unsigned int shift = fls64(n - 1);
+	u64 a = (BIT_ULL(shift) - n) << 32;
+
+	return (struct inverse) {
+		.n = n,
+		.mul = (a / n << 32) + (a % n << 32) / n + 1,
+		.shift = shift - 1,
+		.mul32 = ~0ULL / n + 1,
+	};
+}
+
+static __always_inline u64 mul_high(u64 x, u64 y)
+{
+	return (unsigned __int128)x * y >> 64;
+}
+
+static __always_inline u64 div_u32_by(u32 x, const struct inverse *inv)
+{
+	return mul_high(x, inv->mul32);
+}
+
+static __always_inline u64 div_u64_by(u64 x, const struct inverse *inv)
+{
+	u64 t = mul_high(x, inv->mul);
+
+	return (t + ((x - t) >> 1)) >> inv->shift;
+}
+
+/* The same with a sign, towards zero. */
+#define DIV_SIGNED(bits, x, inv)					\
+	((s##bits)(x) < 0 ? -div_u##bits##_by(-(x), inv) : div_u##bits##_by(x, inv))
+
 /* KERNEL(name, bits of an element, result): @x is the arriving partial, @y is ours. */
 #define KERNEL(name, bits, result)					\
 static void name(void *dst, void *dst2, const void *in, const void *own, \
@@ -235,6 +307,39 @@ KERNEL(band_u8, 8, x & y)
 KERNEL(bor_u8, 8, x | y)
 KERNEL(bxor_u8, 8, x ^ y)
 
+/* DIVIDE(name, bits of an element, result): @x is a complete sum. */
+#define DIVIDE(name, bits, result)					\
+void name(void *dst, void *dst2, u32 n, size_t len)			\
+{									\
+	struct elem##bits *to = dst, *to2 = dst2;			\
+	const struct inverse inv = inverse_of(n);			\
+	size_t i;							\
+									\
+	for (i = 0; i < len / sizeof(*to); i++) {			\
+		u##bits x = to[i].v;					\
+									\
+		x = (result);						\
+		to[i].v = x;						\
+		to2[i].v = x;						\
+	}								\
+}
+
+static DIVIDE(div_f32, 32, div_float(x, inv.n, 23, 32))
+static DIVIDE(div_f64, 64, div_float(x, inv.n, 52, 64))
+static DIVIDE(div_f16, 16, div_float(x, inv.n, 10, 16))
+static DIVIDE(div_bf16, 16, div_float(x, inv.n, 7, 16))
+static DIVIDE(div_i8, 8, DIV_SIGNED(32, (s8)x, &inv))
+static DIVIDE(div_u8, 8, div_u32_by(x, &inv))
+static DIVIDE(div_i16, 16, DIV_SIGNED(32, (s16)x, &inv))
+static DIVIDE(div_u16, 16, div_u32_by(x, &inv))
+DIVIDE(rar_div_i32, 32, DIV_SIGNED(32, x, &inv))
+DIVIDE(rar_div_u32, 32, div_u32_by(x, &inv))
+DIVIDE(rar_div_i64, 64, DIV_SIGNED(64, x, &inv))
+DIVIDE(rar_div_u64, 64, div_u64_by(x, &inv))
+
+#define DIVIDE_ROW(dtype, kernel) [RAR_##dtype] = kernel,
+static const rar_divide_fn divisions[RAR_DTYPE_NR] = { RAR_DIVISIONS(DIVIDE_ROW) };
+
 #define KERNEL_ROW(redop, dtype, kernel) [RAR_K_##kernel] = kernel,
 static const rar_reduce_fn kernels[RAR_KERNEL_NR] = {
 	RAR_KINDS(KERNEL_ROW, RAR_NO_ROW)
@@ -265,6 +370,7 @@ const struct rar_reduce_impl rar_reduce_generic = {
 	.name	= "generic",
 	.usable	= usable,
 	.kernels = kernels,
+	.divide	= divisions,
 	.copy	= rar_reduce_copy_generic,
 	.csum	= rar_reduce_csum_generic,
 };

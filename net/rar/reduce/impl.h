@@ -31,6 +31,13 @@
 typedef void (*rar_reduce_fn)(void *dst, void *dst2, const void *in, const void *own,
 			      size_t len);
 
+/*
+ * dst[i] = dst2[i] = dst[i] / n, @len bytes of whole elements; @n is 2 .. RAR_MAX_SIZE.
+ * Integers are rounded towards zero, floats once, to nearest even. @dst2 is @dst, or does
+ * not overlap it.
+ */
+typedef void (*rar_divide_fn)(void *dst, void *dst2, u32 n, size_t len);
+
 /* memcpy() */
 typedef void (*rar_reduce_copy_fn)(void *dst, const void *src, size_t len);
 
@@ -49,6 +56,7 @@ enum rar_kernel { RAR_KINDS(RAR_KERNEL_ENUM, RAR_NO_ROW) RAR_KERNEL_NR };
  * @vector:  the kernels need an FPU section
  * @usable:  does this CPU have the instructions
  * @kernels: [enum rar_kernel]: RAR_KERNEL_NR kernels
+ * @divide:  [enum rar_dtype]: RAR_DTYPE_NR kernels
  * @copy:    copies bytes that are not added
  * @csum:    sums bytes for the Internet checksum
  */
@@ -57,12 +65,18 @@ struct rar_reduce_impl {
 	bool vector;
 	bool (*usable)(void);
 	const rar_reduce_fn *kernels;
+	const rar_divide_fn *divide;
 	rar_reduce_copy_fn copy;
 	rar_reduce_csum_fn csum;
 };
 
 extern const struct rar_reduce_impl rar_reduce_generic;
 
+/* generic.c: no vector instructions do this faster. */
+void rar_div_i32(void *dst, void *dst2, u32 n, size_t len);
+void rar_div_u32(void *dst, void *dst2, u32 n, size_t len);
+void rar_div_i64(void *dst, void *dst2, u32 n, size_t len);
+void rar_div_u64(void *dst, void *dst2, u32 n, size_t len);
 void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
 u64 rar_reduce_csum_generic(const void *src, size_t len);
 

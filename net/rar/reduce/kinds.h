@@ -68,7 +68,19 @@
 	X(LXOR, I8, lxor_i8)	A(LXOR, U8, lxor_i8)			\
 	X(LXOR, I16, lxor_i16)	A(LXOR, U16, lxor_i16)			\
 	X(LXOR, I32, lxor_i32)	A(LXOR, U32, lxor_i32)			\
-	X(LXOR, I64, lxor_i64)	A(LXOR, U64, lxor_i64)
+	X(LXOR, I64, lxor_i64)	A(LXOR, U64, lxor_i64)			\
+	A(AVG, F32, sum_f32)	A(AVG, F64, sum_f64)			\
+	A(AVG, F16, sum_f16)	A(AVG, BF16, sum_bf16)			\
+	A(AVG, I8, sum_i8)	A(AVG, U8, sum_i8)			\
+	A(AVG, I16, sum_i16)	A(AVG, U16, sum_i16)			\
+	A(AVG, I32, sum_i32)	A(AVG, U32, sum_i32)			\
+	A(AVG, I64, sum_i64)	A(AVG, U64, sum_i64)
+
+/* D(type, kernel): what divides a complete sum by the number of ranks, for an average */
+#define RAR_DIVISIONS(D)						\
+	D(F32, div_f32)	D(F64, div_f64)	D(F16, div_f16)	D(BF16, div_bf16) \
+	D(I8, div_i8)	D(I16, div_i16)	D(I32, rar_div_i32) D(I64, rar_div_i64) \
+	D(U8, div_u8)	D(U16, div_u16)	D(U32, rar_div_u32) D(U64, rar_div_u64)
 
 /* Stands for a list that a user of the rows does not need. */
 #define RAR_NO_ROW(...)

@@ -43,6 +43,7 @@ static const struct rar_reduce_impl *const impls[] = {
 static struct {
 	bool usable;
 	u32 mbps[RAR_KERNEL_NR];
+	u32 divide_mbps[RAR_DTYPE_NR];
 } results[ARRAY_SIZE(impls)] __ro_after_init;
 
 static const struct rar_reduce_impl *selected __ro_after_init =
@@ -205,6 +206,29 @@ void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, v
 }
 
 /**
+ * rar_reduce_divide - dst[i] = dst2[i] = dst[i] / n: a complete sum becomes an average
+ * @ctx:  an open section
+ * @kind: from rar_reduce_kind(), of RAR_AVG
+ * @dst:  complete sums, and where the averages go
+ * @dst2: second place for the averages; or @dst if there is none
+ * @n:    ranks that were added, 2 .. RAR_MAX_SIZE
+ * @len:  bytes, whole elements, which may begin at any address
+ */
+void rar_reduce_divide(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind,
+		       void *dst, void *dst2, u32 n, size_t len)
+{
+	/* Up to here it makes no difference that 16 bits are rounded twice, see tmpl.h. */
+	BUILD_BUG_ON(RAR_MAX_SIZE > 4096);
+	instrument_write(dst, len);
+	instrument_write(dst2, len);
+
+	if (unlikely(!ctx->fpu))
+		kind->div_gen(dst, dst2, n, len);
+	else
+		kind->div_vec(dst, dst2, n, len);
+}
+
+/**
  * rar_reduce_copy - memcpy()
  * @ctx: an open section
  * @dst: copy to
@@ -272,10 +296,12 @@ int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
  * @kind: from rar_reduce_kind()
  *
  * Return: MB (10^6 bytes) of results per second, measured at load; 0 if the set is not
- * usable here.
+ * usable here. Of an average: its division, which only one rank does for each element.
  */
 u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
 {
+	if (kind->div_gen)
+		return results[idx].divide_mbps[kind - kinds[RAR_AVG]];
 	return results[idx].mbps[kind->kernel];
 }
 
@@ -283,8 +309,14 @@ u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
 #define BENCH_REPS	2		/* passes in a section, which may hold 64 KiB */
 #define BENCH_NS	(60 * NSEC_PER_USEC)
 
+/* A kernel to measure: one that reduces, or one that divides. */
+struct timed {
+	rar_reduce_fn reduce;
+	rar_divide_fn divide;
+};
+
 /* Time a section, in place, without opening and closing it. */
-static u64 __init time_section(const struct rar_reduce_impl *impl, rar_reduce_fn fn,
+static u64 __init time_section(const struct rar_reduce_impl *impl, const struct timed *fn,
 			       void *own, const void *in)
 {
 	unsigned int i;
@@ -294,7 +326,10 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, rar_reduce_fn
 		rar_fpu_begin();
 	start = ktime_get_ns();
 	for (i = 0; i < BENCH_REPS; i++)
-		fn(own, own, in, own, BENCH_BYTES);
+		if (fn->reduce)
+			fn->reduce(own, own, in, own, BENCH_BYTES);
+		else
+			fn->divide(own, own, 3, BENCH_BYTES);
 	ns = ktime_get_ns() - start;
 	if (impl->vector)
 		rar_fpu_end();
@@ -302,7 +337,8 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, rar_reduce_fn
 }
 
 /* The speed of the best of the sections that fit into BENCH_NS, MB per second. */
-static u32 __init measure(const struct rar_reduce_impl *impl, rar_reduce_fn fn, void *scratch)
+static u32 __init measure(const struct rar_reduce_impl *impl, const struct timed *fn,
+			  void *scratch)
 {
 	u64 best = U64_MAX, end = ktime_get_ns() + BENCH_NS;
 	void *own = scratch, *in = own + BENCH_BYTES;
@@ -317,7 +353,9 @@ static u32 __init measure(const struct rar_reduce_impl *impl, rar_reduce_fn fn, 
 
 static void __init probe(size_t i, void *scratch)
 {
+	struct timed fn = { };
 	enum rar_kernel k;
+	u8 dtype;
 
 	if (!impls[i]->usable())
 		return;
@@ -326,8 +364,15 @@ static void __init probe(size_t i, void *scratch)
 		       impls[i]->name);
 		return;
 	}
-	for (k = 0; k < RAR_KERNEL_NR; k++)
-		results[i].mbps[k] = measure(impls[i], impls[i]->kernels[k], scratch);
+	for (k = 0; k < RAR_KERNEL_NR; k++) {
+		fn.reduce = impls[i]->kernels[k];
+		results[i].mbps[k] = measure(impls[i], &fn, scratch);
+	}
+	fn.reduce = NULL;
+	for (dtype = RAR_F32; dtype < RAR_DTYPE_NR; dtype++) {
+		fn.divide = impls[i]->divide[dtype];
+		results[i].divide_mbps[dtype] = measure(impls[i], &fn, scratch);
+	}
 	results[i].usable = true;
 }
 
@@ -362,6 +407,10 @@ static void __init use(const struct rar_reduce_impl *impl)
 				continue;
 			kind->vec = impl->kernels[kind->kernel];
 			kind->gen = rar_reduce_generic.kernels[kind->kernel];
+			if (redop != RAR_AVG)
+				continue;
+			kind->div_vec = impl->divide[dtype];
+			kind->div_gen = rar_reduce_generic.divide[dtype];
 		}
 }
 

@@ -7,7 +7,8 @@
  * operand: a sum is in + own. NaN: @in quieted, else @own quieted, also for a minimum or
  * maximum (IEEE 754-2019), for which -0 is below +0; an invalid operation on numbers gives
  * the negative default NaN. Rounding is to nearest even, denormals are honoured, integers
- * wrap. f16 and bf16 are added and multiplied as f32 and rounded each time, which gives the
+ * wrap. An average is the sum, divided by the number of ranks once it is complete: rounded
+ * once, integers towards zero. f16 and bf16 are added and multiplied as f32 and rounded each time, which gives the
  * bits of rounding the exact result.
  */
 #ifndef _RAR_REDUCE_H
@@ -47,10 +48,15 @@ struct rar_reduce_info {
 	bool selected;
 };
 
-/* The kernels of a reduction of a type; each is a rar_reduce_fn of impl.h. */
+/*
+ * The kernels of a reduction of a type: each is a rar_reduce_fn of impl.h, or for averages a
+ * rar_divide_fn.
+ */
 struct rar_kind {
 	void (*vec)(void *dst, void *dst2, const void *in, const void *own, size_t len);
 	void (*gen)(void *dst, void *dst2, const void *in, const void *own, size_t len);
+	void (*div_vec)(void *dst, void *dst2, u32 n, size_t len);
+	void (*div_gen)(void *dst, void *dst2, u32 n, size_t len);
 	u8 size;		/* bytes of an element; 0 = there is no such kind */
 	u8 kernel;
 };
@@ -70,6 +76,8 @@ void rar_reduce_end(struct rar_reduce_ctx *ctx);
 void rar_reduce_pause(struct rar_reduce_ctx *ctx);
 void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, void *dst,
 		void *dst2, const void *in, const void *own, size_t len);
+void rar_reduce_divide(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind,
+		       void *dst, void *dst2, u32 n, size_t len);
 void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		     const void *src, size_t len);
 __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len);

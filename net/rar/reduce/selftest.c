@@ -164,6 +164,46 @@ static const struct answer answers[] __initconst = {
 	{ RAR_K_lxor_i64, 8, 0x0000000000000001, 0x8000000000000000, 0x0000000000000000 },
 };
 
+struct quotient {
+	u8 dtype, size;
+	u32 n;
+	u64 sum, result;
+};
+
+static const struct quotient quotients[] __initconst = {
+	/* ties to even, a third, into and among the denormals, infinities, NaNs, zeros */
+	{ RAR_F32, 4, 2, 0x00000001, 0x00000000 },
+	{ RAR_F32, 4, 2, 0x00000003, 0x00000002 },
+	{ RAR_F32, 4, 3, 0x3f800000, 0x3eaaaaab },
+	{ RAR_F32, 4, 4096, 0x00800000, 0x00000800 },
+	{ RAR_F32, 4, 4095, 0xff7fffff, 0xf9800800 },
+	{ RAR_F32, 4, 7, 0xff800000, 0xff800000 },
+	{ RAR_F32, 4, 7, 0xff800001, 0xffc00001 },
+	{ RAR_F32, 4, 7, 0x80000000, 0x80000000 },
+	{ RAR_F64, 8, 2, 0x0000000000000003, 0x0000000000000002 },
+	{ RAR_F64, 8, 3, 0x3ff0000000000000, 0x3fd5555555555555 },
+	{ RAR_F64, 8, 3, 0x4008000000000000, 0x3ff0000000000000 },
+	{ RAR_F64, 8, 7, 0x7ff0000000000001, 0x7ff8000000000001 },
+	{ RAR_F16, 2, 2, 0x0003, 0x0002 },
+	{ RAR_F16, 2, 3, 0x3c00, 0x3555 },
+	{ RAR_F16, 2, 9, 0xfc01, 0xfe01 },
+	{ RAR_BF16, 2, 2, 0x0003, 0x0002 },
+	{ RAR_BF16, 2, 3, 0xbf80, 0xbeab },
+	{ RAR_BF16, 2, 9, 0x7f81, 0x7fc1 },
+	/* integers towards zero, at their borders, and at and next to multiples */
+	{ RAR_I8, 1, 2, 0x80, 0xc0 }, { RAR_I8, 1, 3, 0xff, 0x00 }, { RAR_I8, 1, 127, 0x81, 0xff },
+	{ RAR_U8, 1, 2, 0xff, 0x7f }, { RAR_U8, 1, 256, 0xff, 0x00 },
+	{ RAR_I16, 2, 3, 0x8000, 0xd556 }, { RAR_U16, 2, 3, 0xffff, 0x5555 },
+	{ RAR_U16, 2, 4095, 0xeff1, 0x000f }, { RAR_U16, 2, 4095, 0xeff0, 0x000e },
+	{ RAR_I32, 4, 3, 0x80000000, 0xd5555556 }, { RAR_I32, 4, 7, 0x7fffffff, 0x12492492 },
+	{ RAR_U32, 4, 3, 0xffffffff, 0x55555555 }, { RAR_U32, 4, 5, 0xfffffffe, 0x33333332 },
+	{ RAR_I64, 8, 2, 0x8000000000000000, 0xc000000000000000 },
+	{ RAR_I64, 8, 3, 0xfffffffffffffffe, 0x0000000000000000 },
+	{ RAR_U64, 8, 3, 0xffffffffffffffff, 0x5555555555555555 },
+	{ RAR_U64, 8, 7, 0xfffffffffffffffe, 0x2492492492492492 },
+	{ RAR_U64, 8, 4095, 0xffffffffffffffff, 0x0010010010010010 },
+};
+
 /* RAR_SIZE_F32 ..., and the size of what each kernel reduces */
 #define TYPE_SIZE(type, size) RAR_SIZE_##type = (size),
 enum { RAR_TYPES(TYPE_SIZE) };
@@ -203,6 +243,16 @@ static u64 __init csum(const struct rar_reduce_impl *impl, const void *src, size
 	return sum;
 }
 
+static void __init divide(const struct rar_reduce_impl *impl, u8 dtype, void *dst, void *dst2,
+			  u32 n, size_t len)
+{
+	if (impl->vector)
+		rar_fpu_begin();
+	impl->divide[dtype](dst, dst2, n, len);
+	if (impl->vector)
+		rar_fpu_end();
+}
+
 /* x86 and arm64 are little endian: the lowest bytes come first. */
 static void __init put(void *p, size_t i, u8 size, u64 v)
 {
@@ -225,6 +275,25 @@ static bool __init check_answers(const struct rar_reduce_impl *impl, void *scrat
 		}
 		run(impl, a->kernel, dst, dst, in, own, n * a->size);
 		if (memcmp(dst, want, n * a->size))
+			return false;
+	}
+	return true;
+}
+
+/* The same for divisions. */
+static bool __init check_quotients(const struct rar_reduce_impl *impl, void *scratch)
+{
+	void *dst = scratch, *want = dst + AREA;
+	const struct quotient *q;
+	size_t i, n = 79;
+
+	for (q = quotients; q < quotients + ARRAY_SIZE(quotients); q++) {
+		for (i = 0; i < n; i++) {
+			put(dst, i, q->size, q->sum);
+			put(want, i, q->size, q->result);
+		}
+		divide(impl, q->dtype, dst, dst, q->n, n * q->size);
+		if (memcmp(dst, want, n * q->size))
 			return false;
 	}
 	return true;
@@ -329,6 +398,49 @@ static bool __init check_both(const struct rar_reduce_impl *impl, enum rar_kerne
 	       !memcmp(to - MARGIN, want - MARGIN, all);
 }
 
+/* Check the division of one length, in place and with the results in two places. */
+static bool __init check_division(const struct rar_reduce_impl *impl, u8 dtype, u8 size,
+				  size_t n, u64 *state, void *scratch)
+{
+	void *dst = scratch + MARGIN + draw(state) % MARGIN;
+	void *dst2 = scratch + AREA + MARGIN + draw(state) % MARGIN;
+	void *want = scratch + 2 * AREA + MARGIN;
+	u32 by = 2 + draw(state) % (draw(state) & 1 ? 9 : RAR_MAX_SIZE - 1);
+	size_t len = n * size, all = len + 2 * MARGIN;
+
+	memset(dst - MARGIN, 0xa5, all);
+	memset(dst2 - MARGIN, 0xa5, all);
+	memset(want - MARGIN, 0xa5, all);
+	fill(dst, n, size, state);
+	memcpy(want, dst, len);
+	rar_reduce_generic.divide[dtype](want, want, by, len);
+
+	if (n % 2) {
+		divide(impl, dtype, dst, dst2, by, len);
+		return !memcmp(dst - MARGIN, want - MARGIN, all) &&
+		       !memcmp(dst2 - MARGIN, want - MARGIN, all);
+	}
+	divide(impl, dtype, dst, dst, by, len);
+	return !memcmp(dst - MARGIN, want - MARGIN, all);
+}
+
+static bool __init check_divisions(const struct rar_reduce_impl *impl, u64 *state,
+				   void *scratch)
+{
+#define DTYPE_SIZE(type, size) [RAR_##type] = (size),
+	static const u8 of[RAR_DTYPE_NR] __initconst = { RAR_TYPES(DTYPE_SIZE) };
+	u8 dtype;
+	size_t n;
+
+	if (!check_quotients(impl, scratch))
+		return false;
+	for (dtype = RAR_F32; dtype < RAR_DTYPE_NR; dtype++)
+		for (n = 0; n <= MAX_N; n += n < 72 ? 1 + n / 9 : 37)
+			if (!check_division(impl, dtype, of[dtype], n, state, scratch))
+				return false;
+	return true;
+}
+
 /* Check the sum of any words, then of the largest ones, which overflow a lane of 32 bits. */
 static bool __init check_csum(const struct rar_reduce_impl *impl, u64 *state,
 			      void *scratch)
@@ -371,5 +483,5 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 			if (!check_length(impl, k, n, &state, scratch) ||
 			    !check_both(impl, k, n, &state, scratch))
 				return false;
-	return check_csum(impl, &state, scratch);
+	return check_divisions(impl, &state, scratch) && check_csum(impl, &state, scratch);
 }

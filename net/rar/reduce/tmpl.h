@@ -2,8 +2,8 @@
 /*
  * The template of all vector kernels, in GCC's vector extensions.
  *
- * A file for one instruction set includes it after defining VEC, the bytes of a register,
- * and KERNELS, the name of its table. Such a file holds nothing except kernels, because it is
+ * A file for one instruction set includes it after defining VEC, the bytes of a register, and
+ * KERNELS and DIVISIONS, the names of its tables. Such a file holds nothing except kernels, because it is
  * compiled with vector registers (core-api/floating-point.rst). Kbuild also forbids it to
  * fuse a multiplication with an addition, which would round once instead of twice.
  *
@@ -294,6 +294,78 @@ KERNEL(lxor_i8, vu8, OP_LXOR)
 KERNEL(lxor_i16, vu16, OP_LXOR)
 KERNEL(lxor_i32, vu32, OP_LXOR)
 KERNEL(lxor_i64, vu64, OP_LXOR)
+
+/* -- division by the number of ranks -------------------------------------- */
+
+/*
+ * An integer @x, as a float that holds it exactly, divided and rounded towards zero. Half a
+ * unit more keeps multiples of the divisor on the right side, and is too little to reach the
+ * next multiple: the error of @inv and of the product is far below half a unit by n.
+ */
+#define HALF_F32(x)	((vf32)(((vs32)(x) & (s32)0x80000000) | 0x3f000000))
+#define TRUNC_DIV(x, inv) \
+	__builtin_convertvector(((x) + HALF_F32(x)) * (inv), vs32)
+#define DIV_LANE(lane, inv) \
+	TRUNC_DIV(__builtin_convertvector((vs32)(lane), vf32), inv)
+
+/* The short elements of each lane of 32 bits in turn, with their sign or without. */
+#define DIV_BYTES(v, type, inv)						\
+	((DIV_LANE((type)((v) << 24) >> 24, inv) & 0xff) |		\
+	 (DIV_LANE((type)((v) << 16) >> 24, inv) & 0xff) << 8 |		\
+	 (DIV_LANE((type)((v) << 8) >> 24, inv) & 0xff) << 16 |		\
+	 DIV_LANE((type)(v) >> 24, inv) << 24)
+#define DIV_WORDS(v, type, inv)						\
+	((DIV_LANE((type)((v) << 16) >> 16, inv) & 0xffff) |		\
+	 DIV_LANE((type)(v) >> 16, inv) << 16)
+
+/*
+ * 16 bits are divided as f32 and rounded again. That gives the bits of rounding once, because
+ * the exact quotient by n <= 4096 is never so close to a tie that rounding to f32 makes it one.
+ */
+#define DIV_BF16(v, f)	bf16_pack(bf16_even(v) / (f), bf16_odd(v) / (f))
+#define DIV_F16(v, f)							\
+({									\
+	union halves a_ = { .all = (v) };				\
+	int i_;								\
+									\
+	for (i_ = 0; i_ < VEC / (int)sizeof(v8h); i_++)			\
+		a_.part[i_] = __builtin_ia32_vcvtps2ph256(		\
+			__builtin_ia32_vcvtph2ps256(a_.part[i_]) / (f), 0); \
+	a_.all;								\
+})
+
+/* DIVIDE(name, lanes, result): @v is a register of complete sums. */
+#define DIVIDE(name, V, result)						\
+static notrace void name(void *dst, void *dst2, u32 n, size_t len)	\
+{									\
+	size_t i = 0;							\
+	V v = {};							\
+									\
+	for (; i + VEC <= len; i += VEC) {				\
+		v = LOAD(V, dst + i);					\
+		v = (V)(result);					\
+		STORE(V, i, v);						\
+	}								\
+	if (i < len) {							\
+		v = (V){};						\
+		__builtin_memcpy(&v, dst + i, len - i);			\
+		v = (V)(result);					\
+		__builtin_memcpy(dst + i, &v, len - i);			\
+		__builtin_memcpy(dst2 + i, &v, len - i);		\
+	}								\
+}
+
+DIVIDE(div_f32, vf32, v / (float)n)
+DIVIDE(div_f64, vf64, v / (double)n)
+DIVIDE(div_f16, vu16, DIV_F16(v, (float)n))
+DIVIDE(div_bf16, vu32, DIV_BF16(v, (float)n))
+DIVIDE(div_i8, vu32, DIV_BYTES(v, vs32, 1.0f / n))
+DIVIDE(div_u8, vu32, DIV_BYTES(v, vu32, 1.0f / n))
+DIVIDE(div_i16, vu32, DIV_WORDS(v, vs32, 1.0f / n))
+DIVIDE(div_u16, vu32, DIV_WORDS(v, vu32, 1.0f / n))
+
+#define DIVIDE_ROW(dtype, kernel) [RAR_##dtype] = kernel,
+const rar_divide_fn DIVISIONS[RAR_DTYPE_NR] = { RAR_DIVISIONS(DIVIDE_ROW) };
 
 #define KERNEL_ROW(redop, dtype, kernel) [RAR_K_##kernel] = kernel,
 const rar_reduce_fn KERNELS[RAR_KERNEL_NR] = {

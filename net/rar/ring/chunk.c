@@ -81,14 +81,26 @@ struct source {
 
 /*
  * Chunks are added. @in: what came. @own: the contribution. @sum: where the sum goes,
- * and into the packet as well if @both.
+ * and into the packet as well if @both. @divisor: for an average, when the sum is complete
+ * here; otherwise 0.
  */
 struct add_pass {
 	const struct rar_operation *op;
 	struct rar_reduce_ctx ctx;
 	struct rar_cursor in, own, sum;
 	bool both;
+	u32 divisor;
 };
+
+static void add_piece(struct add_pass *pass, void *sum, void *sum2, const void *in,
+		      const void *own, u32 len)
+{
+	const struct rar_kind *kind = pass->op->kind;
+
+	rar_reduce(&pass->ctx, kind, sum, sum2, in, own, len);
+	if (pass->divisor)
+		rar_reduce_divide(&pass->ctx, kind, sum, sum2, pass->divisor, len);
+}
 
 /* Where an element lies in two pieces. @len: a multiple of its size. */
 static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
@@ -98,7 +110,7 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 
 	rar_cursor_read(&pass->in, off, in, len);
 	rar_buf_read(op->own, at, own, len);
-	rar_reduce(&pass->ctx, op->kind, own, own, in, own, len);
+	add_piece(pass, own, own, in, own, len);
 	rar_buf_write(&op->buf, at, own, len);
 	if (pass->both)
 		rar_cursor_write(&pass->in, off, own, len);
@@ -124,7 +136,7 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 			n = min_t(u32, len, DATA_BOUNCE);
 			add_bounced(pass, at, off, n);
 		} else {
-			rar_reduce(&pass->ctx, op->kind, sum, pass->both ? in : sum, in, own, n);
+			add_piece(pass, sum, pass->both ? in : sum, in, own, n);
 		}
 		rar_reduce_piece(&pass->ctx);
 	}
@@ -142,6 +154,7 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 		.own.buf = op->own,
 		.sum.buf = &op->buf,
 		.both = both,
+		.divisor = rar_plan_completes(&op->ring.plan, RAR_RS, c->block) ? op->divisor : 0,
 	};
 	u64 at = c->off, off = from->off;
 

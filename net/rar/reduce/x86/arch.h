@@ -16,6 +16,8 @@ extern const struct rar_reduce_impl rar_reduce_avx512;
 /* vec_avx2.c, vec_avx512.c */
 extern const rar_reduce_fn rar_reduce_avx2_kernels[];
 extern const rar_reduce_fn rar_reduce_avx512_kernels[];
+extern const rar_divide_fn rar_reduce_avx2_divisions[];
+extern const rar_divide_fn rar_reduce_avx512_divisions[];
 
 /*
  * The Linux kernel is compiled without vector registers, so the compiler keeps nothing in

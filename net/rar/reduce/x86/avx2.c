@@ -67,6 +67,7 @@ const struct rar_reduce_impl rar_reduce_avx2 = {
 	.vector	= true,
 	.usable	= usable,
 	.kernels = rar_reduce_avx2_kernels,
+	.divide	= rar_reduce_avx2_divisions,
 	.copy	= copy,
 	.csum	= csum,
 };

@@ -68,6 +68,7 @@ const struct rar_reduce_impl rar_reduce_avx512 = {
 	.vector	= true,
 	.usable	= usable,
 	.kernels = rar_reduce_avx512_kernels,
+	.divide	= rar_reduce_avx512_divisions,
 	.copy	= copy,
 	.csum	= csum,
 };

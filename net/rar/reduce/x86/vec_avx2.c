@@ -4,6 +4,7 @@
 
 #define VEC	32
 #define KERNELS	rar_reduce_avx2_kernels
+#define DIVISIONS	rar_reduce_avx2_divisions
 
 /* sparse knows no vectors. */
 #ifndef __CHECKER__

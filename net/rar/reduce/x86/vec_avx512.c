@@ -4,6 +4,7 @@
 
 #define VEC	64
 #define KERNELS	rar_reduce_avx512_kernels
+#define DIVISIONS	rar_reduce_avx512_divisions
 
 /* sparse knows no vectors. */
 #ifndef __CHECKER__
