@@ -43,12 +43,22 @@ two_rings()
 	rns 0 ring -n 3 -m same -a lo4 -t f64 -c 1M,100k -p 4 -d 2 -T 60 && wait "$first"
 }
 
-asyncio_sample()
+# Both ranks of a sample in Python print the same line.
+python_sample() # SAMPLE LINE
 {
-	local want=$'2.0 1.0 1.0\n2.0 1.0 1.0' got
+	local got
 
-	[ -e ../samples/allreduce_async.py ] || { echo "SKIP there are no samples here"; return 4; }
-	got=$(rns 0 python3 ../samples/allreduce_async.py) && [ "$got" = "$want" ]
+	[ -e "../samples/$1" ] || { echo "SKIP there are no samples here"; return 4; }
+	got=$(rns 0 python3 "../samples/$1") || return
+	echo "$got"
+	[ "$got" = "$2"$'\n'"$2" ]
+}
+
+numpy_sample()
+{
+	python3 -c "import numpy" 2> /dev/null || { echo "SKIP no NumPy"; return 4; }
+	# 2/3 in bf16, rounded before it was added
+	python_sample allreduce_numpy.py "3.0 0.5 1000.0 2.0 1.0 1.0 -3.0 0.66796875 2000.0"
 }
 
 # Ranks 0 and 1 live in rar0, ranks 2 and 3 in rar1: every second link is a wire.
@@ -144,7 +154,7 @@ in_a_vrf()
 }
 
 need_module
-plan 30
+plan 31
 topo_up 4
 topo_sysctl rx_path=ingress local=0
 shares "4 ranks on one veth address" -m same -a 4
@@ -166,7 +176,9 @@ topo_sysctl local=0
 with_listeners
 topo_sysctl local=1
 check "two ranks as threads of one CPython process" rns 0 net/threads.py
-check "two ranks as tasks of one asyncio loop, in place" asyncio_sample
+check "two ranks as tasks of one asyncio loop, in place" \
+	python_sample allreduce_async.py "2.0 1.0 1.0"
+check "two ranks with NumPy arrays, in place" numpy_sample
 topo_sysctl join_ms=10000
 in_a_vrf
 check "two hosts with two ranks each" two_hosts
