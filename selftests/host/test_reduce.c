@@ -659,7 +659,7 @@ static size_t odd_size;
 static void off_by_one(void *dst, void *dst2, u32 n, size_t len)
 {
 	divided(dst, dst2, n, len);
-	if (n == 3071 && len > odd_size) {
+	if (n == 67 && len > odd_size) {
 		*(u8 *)dst ^= 1;
 		*(u8 *)dst2 = *(u8 *)dst;
 	}
