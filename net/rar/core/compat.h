@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Compatibility: the only place for differences between kernels (6.1 to 7.2).
- * They are told by feature: HAVE_* come from the probes in Kbuild.
+ * Compatibility: the only place for differences between kernels (6.1 to 7.2). Kbuild
+ * probes the kernel's headers for each feature and defines HAVE_*.
  */
 #ifndef _RAR_COMPAT_H
 #define _RAR_COMPAT_H

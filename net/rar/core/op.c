@@ -18,7 +18,7 @@
 
 static struct workqueue_struct *op_wq;
 
-/* Too much is the user's error, not a reason to kill anybody. */
+/* A user that asks for too much gets an error; no process is killed for it. */
 #define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
 static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
@@ -40,11 +40,13 @@ static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 
 /**
  * rar_op_alloc() - get an operation and its buffer
- * @m:   whose namespace and user are charged
+ * @m:   member whose namespace and user are charged
  * @bytes: length of the tensor
  *
- * Process context. Return: the operation with one reference, or ERR_PTR:
- * -EAGAIN when net.rar.mem is used up, -ENOBUFS when memory is short.
+ * Process context.
+ *
+ * Return: the operation with one reference, or ERR_PTR: -EAGAIN when net.rar.mem is used
+ * up, -ENOBUFS when memory is short.
  */
 struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
 {
@@ -67,14 +69,15 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
 
 /**
  * rar_op_alloc_pinned() - get an operation in memory of the caller
- * @m:   whose it is
- * @regions: where it may be pinned already
+ * @m:   member
+ * @regions: regions where the memory may be pinned already
  * @bytes: length of the tensor
- * @dst:   where the sums go, 0 = to where the contribution lies
+ * @dst:   address for the sums, 0 = they overwrite the contribution
  *
- * Process context. The contribution is appended to @src if there is a @dst,
- * else to @buf. Return: the operation with one reference, or ERR_PTR as
- * rar_buf_pin().
+ * Process context. The caller appends the contribution to @src if there is a @dst, and to
+ * @buf otherwise.
+ *
+ * Return: the operation with one reference, or ERR_PTR as rar_buf_pin().
  */
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
@@ -122,8 +125,8 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 }
 
 /*
- * A packet brings no more work than that of so many pieces to this rank, and to others
- * whose memory is like its own.
+ * The longest run of an operation, chunks. It lies in at most RAR_REDUCE_PIECES pieces here,
+ * and at other ranks with similar memory, so the work that a packet brings is bounded.
  */
 static u32 run_max(const struct rar_operation *op)
 {
@@ -134,8 +137,8 @@ static u32 run_max(const struct rar_operation *op)
 }
 
 /*
- * How much of each block of an operation is copied at once? In chunks; 0 if it is too short
- * for steps, or they are switched off.
+ * The length of a copy step, in chunks of each block. 0 if the operation is too short for
+ * steps, or if steps are switched off.
  */
 static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 {
@@ -145,13 +148,15 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 }
 
 /**
- * rar_op_schedule() - fix what the operation is and cut it into chunks
+ * rar_op_schedule() - give an operation its fingerprint and cut it into chunks
  * @op:      from rar_op_alloc(), not posted
  * @fingerprint:   collective, dtype, redop, count ...; there are kernels for it
  * @payload: bytes of a chunk in this epoch
- * @place:   of this rank in it
+ * @place:   this rank's place in the epoch
  *
- * Process context. Return: 0, -EINVAL, -EMSGSIZE, or -ENOBUFS.
+ * Process context.
+ *
+ * Return: 0, -ENOBUFS, or as rar_ring_plan() and rar_ring_cut().
  */
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
@@ -188,7 +193,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->inject = rar_ring_block_first(&op->ring, rar_plan_own(&plan));
 	op->inject_first = op->inject;
 	op->inject_end = op->inject + own;
-	/* Without it the way round is not timed. */
+	/* Without this memory the way round is not timed. */
 	kvfree(op->inject_us);
 	op->inject_us = rar_plan_returns(&plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
 	op->ntx = rar_ring_ntx(&op->ring);
@@ -211,7 +216,7 @@ static void op_free(struct rar_operation *op)
 	kfree(op);
 }
 
-/* One that was posted. */
+/* Free an operation that was posted. */
 static void op_free_posted(struct rar_operation *op)
 {
 	struct rar_user *user = rar_user_hold(op->user);
@@ -235,8 +240,8 @@ static void op_free_work(struct work_struct *work)
  * rar_op_put() - drop a reference
  * @op: operation
  *
- * Any context. The last one frees the buffer after an RCU grace period; what was
- * charged for it is charged until then.
+ * Any context. The last put frees the buffer after an RCU grace period. Until then its
+ * memory stays charged.
  */
 void rar_op_put(struct rar_operation *op)
 {
@@ -266,7 +271,7 @@ void rar_op_drop(struct rar_operation *op)
  * rar_op_unpin() - give the user's memory back
  * @op: pinned and ready
  *
- * Process context; see @users.
+ * Process context.
  */
 void rar_op_unpin(struct rar_operation *op)
 {
@@ -279,9 +284,10 @@ void rar_op_unpin(struct rar_operation *op)
  * @m: member
  * @op:  pinned and complete: nobody writes to its memory
  *
- * Process context. What is sent from now on is read from the copy. After a grace
- * period the caller may give the user's memory back. Return: 0, or -ENOBUFS and
- * nothing has changed.
+ * Process context. From now on packets are built from the copy. After a grace period the
+ * caller may give the user's memory back.
+ *
+ * Return: 0, or -ENOBUFS and nothing has changed.
  */
 int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 {
@@ -296,16 +302,16 @@ int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 	}
 	op->charged = true;
 	rar_buf_copy(&op->kept, &op->buf);
-	/* Pairs with rar_op_source(): the copy is seen with its address. The successor
-	 * has had all contributions, and drops whatever is still sent of them.
+	/* Pairs with rar_op_source(): a reader of the address sees the copy. The copy has
+	 * no contributions, but the successor has had all of them, and drops repeats.
 	 */
 	smp_store_release(&op->own, &op->kept);
-	/* The same. */
+	/* Pairs with rar_op_source(). */
 	smp_store_release(&op->sums, &op->kept);
 	return 0;
 }
 
-/* What the history keeps of a finished operation. */
+/* The hash of a fingerprint, which the history keeps of a finished operation. */
 u32 rar_fingerprint_hash(const struct rar_fingerprint *p)
 {
 	u32 what = p->collective | p->dtype << 8 | p->redop << 16 |
@@ -321,14 +327,17 @@ int __init rar_op_init(void)
 	return op_wq ? 0 : -ENOMEM;
 }
 
-/* No group is left. */
+/* At module unload: no group is left. */
 void rar_op_exit(void)
 {
 	rcu_barrier();
 	destroy_workqueue(op_wq);
 }
 
-/* Can the chunks come here, and are they as long as they must be? */
+/*
+ * Check that the chunks of a run can come here and have the right length. Sets @c to the
+ * first chunk. Return: RAR_RX_DONE, or the drop with its reason.
+ */
 enum rar_rx rar_op_check(const struct rar_ring *ring, const struct rar_run *run,
 			 u64 bytes, struct rar_chunk *c)
 {
@@ -342,7 +351,7 @@ enum rar_rx rar_op_check(const struct rar_ring *ring, const struct rar_run *run,
 	       RAR_RX_DONE : RAR_DROP(Length);
 }
 
-/* Has this rank not contributed to all chunks of a run yet? Then it is too early for it. */
+/* Is a run too early: has this rank not contributed to all of its chunks yet? */
 bool rar_op_early(const struct rar_member *m, u64 op_seq, const struct rar_run *run)
 {
 	const struct rar_operation *op;

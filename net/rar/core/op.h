@@ -20,7 +20,7 @@ struct rar_net;
 
 static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
 
-/* What all members must agree on; see struct rar_data_hdr. */
+/* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
 struct rar_fingerprint {
 	u64 count;
 	u16 root;
@@ -31,16 +31,15 @@ struct rar_fingerprint {
 };
 
 /*
- * Ways on which a rank sends: one for each phase to its successor, and back in memory to
- * the first rank of its host, for what is complete.
+ * Ways on which a rank sends: one per phase to its successor, and one (RAR_BACK) on which
+ * complete chunks go in memory to the first rank of its host.
  */
 #define RAR_BACK	RAR_PHASES
 #define RAR_WAYS	(RAR_PHASES + 1)
 
 /*
- * A run: chunks of one phase and block that follow one another, what one packet
- * of a few or (GSO) a superpacket carries. Sets of its chunks are masks, bit 0
- * being the first.
+ * A run: consecutive chunks of one phase and block. A packet carries a run of one chunk, a
+ * superpacket (GSO) a longer run. A set of its chunks is a mask; bit 0 is the first chunk.
  */
 struct rar_run {
 	u32 chunk;
@@ -49,16 +48,16 @@ struct rar_run {
 };
 
 #define RAR_RUN_MAX	64
-#define RAR_MAX_LANES	8	/* ports, one after the other, that chunks come from */
+#define RAR_MAX_LANES	8	/* consecutive ports that chunks come from */
 
-/* A transmission chosen under tx.lock, built and sent after it. */
+/* A transmission: chosen under tx.lock, then built and sent without it. */
 struct rar_tx_item {
 	struct rar_operation *op;	/* referenced */
 	struct rar_run run;
 	u32 seq;			/* of the first chunk */
 	u32 una;
 	bool ack_now;
-	bool frame;			/* goes on at the XDP hook */
+	bool frame;			/* forwarded at the XDP hook */
 	bool own;			/* injected, for the first time */
 	bool back;			/* to the first rank of this host */
 };
@@ -66,29 +65,29 @@ struct rar_tx_item {
 /*
  * struct rar_operation - one collective call at this rank
  *
- * The buffer is the state: any packet can be made again from @buf and
- * (phase, chunk). Life of a chunk:
+ * No packet is kept, because any packet can be built again from @buf, a phase and a chunk.
+ * The life of a chunk in phase p:
  *
- *	contributed   copied in: before the operation is posted, or see copy.c
- *	claimed[p]    one atomic test-and-set, by whoever adds or stores
- *	published[p]  release: the sum of phase p is in @buf; pairs with the
+ *	contributed   copied in, before the operation is posted or in steps (copy.c)
+ *	claimed[p]    by an atomic test-and-set; the winner adds or stores
+ *	published[p]  the result of phase p is in @buf; a release that pairs with the
  *	              acquire in rar_op_published()
- *	acked[p]      the successor has it, or provably needs it no more
+ *	acked[p]      the successor has it, or certainly needs it no more
  *
  * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
  * rank has contributed all, and send() has counted that.
  * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
- * any more. The user of pinned memory hears of it when @users is 0 as well.
+ * any more. An operation in pinned memory is delivered when @users is 0 as well.
  *
- * @ref: the table m->ops until released; the list m->undelivered until
- * delivered; the list m->pinned until its pages are given back; each
- * rar_tx_item. Receivers find it under RCU without a reference: freed after a
- * grace period.
- * @users: those of the references that may read @buf: table and rar_tx_items.
- * Receivers without a reference touch it only for a chunk that they claimed,
- * so before it is complete.
- * tx.lock protects the fields from @pend on; m->lock @node and @pin_node;
- * @read's owner is the reader (recv_lock).
+ * @ref: one reference each for the table m->ops until released, for the list
+ * m->undelivered until delivered, for the list m->pinned until the pages are given back,
+ * and for each rar_tx_item. A receiver finds the operation under RCU without a reference,
+ * so it is freed after a grace period.
+ * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
+ * without a reference touches @buf only for a chunk that it claimed, which is before the
+ * operation is complete.
+ * tx.lock protects the fields from @pend on; m->lock protects @node and @pin_node;
+ * recv_lock protects @read.
  */
 struct rar_operation {
 	struct rar_ring ring;
@@ -104,29 +103,29 @@ struct rar_operation {
 	bool charged;
 
 	struct rar_buf buf;		/* the sums */
-	struct rar_buf src;		/* out of place: what is contributed */
+	struct rar_buf src;		/* out of place: the contribution */
 	struct rar_buf kept;		/* the sums of a closed member, see pin.c */
-	const struct rar_buf *own;	/* one of them: what is contributed */
-	const struct rar_buf *sums;	/* and what sums are sent from */
-	bool pinned;			/* they are the user's */
+	const struct rar_buf *own;	/* the buffer that holds the contribution */
+	const struct rar_buf *sums;	/* the buffer that sums are sent from */
+	bool pinned;			/* @buf and @src are memory of the user */
 	struct list_head pin_node;	/* m->pinned */
-	bool later;			/* posted before it is contributed */
-	u64 dst;			/* out of place: where @buf lies */
+	bool later;			/* posted before the contribution is copied in */
+	u64 dst;			/* out of place: address of @buf at the user */
 	u64 bytes;			/* of the tensor */
 	struct rar_span given;		/* what this rank contributes of it */
 	struct rar_span got;		/* its result */
 	u32 divisor;			/* of complete sums: the number of ranks, 0 = none */
 	u32 step;			/* see copy_step() */
-	u32 run_max;			/* chunks that hold RAR_REDUCE_PIECES pieces */
+	u32 run_max;			/* chunks in a run at most, see run_max() */
 	u64 filled;			/* bytes contributed (send_lock) */
 	u64 read;			/* bytes copied out (recv_lock) */
 	u64 posted_us;
 	bool steered;			/* see steer.c */
-	int cpu[RAR_MAX_LANES];		/* of each lane */
+	int cpu[RAR_MAX_LANES];		/* by lane */
 	struct list_head node;
 	bool complete;
 	atomic_t left;
-	int wake_left;			/* so few wake the reader, once; -1 = none */
+	int wake_left;			/* @left that wakes the reader, -1 = none */
 
 	unsigned long *bits;
 	unsigned long *claimed[RAR_PHASES];
@@ -139,18 +138,18 @@ struct rar_operation {
 	u32 pend_from[RAR_WAYS];	/* no pending bit below */
 	u32 inject;			/* next own chunk to inject */
 	u32 inject_first;
-	u32 inject_end;			/* one behind those contributed */
-	u32 *inject_us;			/* by own chunk: when, 0 = not timed */
-	u64 inj_max;			/* the most that tx.inj_wnd may be for it */
+	u32 inject_end;			/* after the last own chunk contributed */
+	u32 *inject_us;			/* by own chunk: when injected, 0 = not timed */
+	u64 inj_max;			/* limit of tx.inj_wnd for this operation */
 	bool returned;			/* an own chunk came round */
-	u32 nsent;
-	u32 nacked;
-	u32 ntx;			/* what nsent ends at */
-	u32 nback;			/* and nacked that much later */
+	u32 nsent;			/* transmissions to the successor, without repeats */
+	u32 nacked;			/* transmissions acknowledged, also those back */
+	u32 ntx;			/* transmissions owed to the successor */
+	u32 nback;			/* chunks owed to the first rank of this host */
 	u64 early_cost;			/* credit taken, see tx.early_used */
 };
 
-/* One more may read the buffer; the caller's reference passes to it. */
+/* Let the holder of a reference read the buffer, until rar_op_unuse(). */
 static inline void rar_op_use(struct rar_operation *op)
 {
 	atomic_inc(&op->users);
@@ -159,12 +158,12 @@ static inline void rar_op_use(struct rar_operation *op)
 void rar_op_put(struct rar_operation *op);
 
 /*
- * The opposite, and the reference is dropped. Return: true if the user waits
- * for just that.
+ * Undo rar_op_use() and drop the reference. Return: true if nobody reads the user's memory
+ * any more, which the user may be waiting for.
  */
 static inline bool rar_op_unuse(struct rar_operation *op)
 {
-	/* A full barrier: the reads before whatever the user does. */
+	/* A full barrier: we have read the buffer before the user may write to it. */
 	bool last = atomic_dec_and_test(&op->users) && op->pinned;
 
 	rar_op_put(op);
@@ -178,8 +177,8 @@ static inline bool rar_op_ready(const struct rar_operation *op)
 }
 
 /*
- * What a run carries: the own contribution, where it begins, or sums. RCU read side.
- * The dependent reads of the buffer pair with the releases in rar_op_keep().
+ * The buffer that a run is sent from: the contribution where the run begins, sums
+ * elsewhere. RCU read side. The dependent reads pair with the releases in rar_op_keep().
  */
 static inline const struct rar_buf *rar_op_source(const struct rar_operation *op,
 						  const struct rar_run *run,
@@ -212,7 +211,7 @@ static inline u64 rar_bits_get(const unsigned long *map, u32 first, u64 mask)
 	return got & mask;
 }
 
-/* Not atomic. Return: those that were clear. */
+/* Not atomic. Return: the bits of @mask that were clear. */
 static inline u64 rar_bits_set(unsigned long *map, u32 first, u64 mask)
 {
 	u64 high = rar_mask_high(first, mask);
@@ -224,7 +223,7 @@ static inline u64 rar_bits_set(unsigned long *map, u32 first, u64 mask)
 	return mask & ~was;
 }
 
-/* Not atomic. Return: those that were set. */
+/* Not atomic. Return: the bits of @mask that were set. */
 static inline u64 rar_bits_clear(unsigned long *map, u32 first, u64 mask)
 {
 	u64 high = rar_mask_high(first, mask);
@@ -236,7 +235,7 @@ static inline u64 rar_bits_clear(unsigned long *map, u32 first, u64 mask)
 	return was;
 }
 
-/* Atomic, a full barrier. Return: those that were clear. */
+/* Atomic, a full barrier. Return: the bits of @mask that were clear. */
 static inline u64 rar_bits_test_and_set(unsigned long *map, u32 first, u64 mask)
 {
 	atomic_long_t *w = (atomic_long_t *)(map + first / 64);
@@ -248,7 +247,7 @@ static inline u64 rar_bits_test_and_set(unsigned long *map, u32 first, u64 mask)
 	return mask & ~was;
 }
 
-/* Bytes of those chunks of a run that are in @mask; only the last may be short. */
+/* Bytes of the chunks in @mask of a run; only its last chunk may be short. */
 static inline u64 rar_op_bytes(const struct rar_operation *op,
 			       const struct rar_run *run, u64 mask)
 {
@@ -262,8 +261,8 @@ static inline u64 rar_op_bytes(const struct rar_operation *op,
 }
 
 /*
- * The one claim of chunks. Whoever wins a chunk adds (RS) or stores (AG) it and
- * publishes; there is no exit in between. Return: those won.
+ * Claim chunks: nothing else does. The winner of a chunk adds (RS) or stores (AG) it and
+ * publishes it, without an exit in between. Return: the chunks won.
  */
 static inline u64 rar_op_claim(struct rar_operation *op,
 			       const struct rar_run *run)
@@ -276,17 +275,17 @@ static inline u64 rar_op_claim(struct rar_operation *op,
 static inline void rar_op_publish(struct rar_operation *op,
 				  const struct rar_run *run, u64 mask)
 {
-	/* A full barrier: the buffer before the bits. */
+	/* A full barrier: the buffer is written before the bits. */
 	rar_bits_test_and_set(op->published[run->phase], run->chunk, mask);
 }
 
-/* Acquire: pairs with rar_op_publish(). Return: which of @mask are. */
+/* Acquire: pairs with rar_op_publish(). Return: the published chunks of @mask. */
 static inline u64 rar_op_published(const struct rar_operation *op,
 				   const struct rar_run *run, u64 mask)
 {
 	u64 set = rar_bits_get(op->published[run->phase], run->chunk, mask);
 
-	smp_rmb(); /* acquire: the bits before the buffer */
+	smp_rmb(); /* acquire: the bits are read before the buffer */
 	return set;
 }
 

@@ -16,8 +16,8 @@ static u64 div_up(u64 a, u64 b)
 /* --- what a rank does ---------------------------------------------------- */
 
 /*
- * A row of the table in ring.h. Ranks are counted from the block's number, or from @root
- * on if there is one block only.
+ * A row of the table in ring.h. Ranks count from the block's number on, or from the root
+ * on if there is a single block.
  */
 struct row {
 	bool one;
@@ -39,7 +39,7 @@ static const struct row rows[RAR_COLLECTIVE_NR] = {
 
 static const struct row in_order = { .one = true, .complete = -1, .stops = -2 };
 
-/* The block that has the rank at column @offset of its row. */
+/* The block that this rank starts, completes or stops, by the column's offset in its row. */
 static u32 block_at(const struct row *row, const struct rar_place *place, u32 root,
 		    int offset)
 {
@@ -62,7 +62,10 @@ static void plan_hosts(struct rar_plan *plan, const struct rar_place *at)
 	u32 next = (at->host + 1) % at->hosts, stops = RAR_NO_BLOCK;
 	bool last = at->index + 1 == at->ranks;
 
-	/* The successor begins with the sums, or (on the next host) gets them there. */
+	/*
+	 * Sums stop before the rank that has them already: the last rank of a host, where
+	 * they are complete, or the next host's first rank, which gets them in memory.
+	 */
 	if (at->index + 2 == at->ranks)
 		stops = next;
 	else if (last && at->hosts > 1)
@@ -95,8 +98,8 @@ static void plan_ranks(struct rar_plan *plan, const struct rar_place *place,
  * @flags:      RAR_RING_IN_ORDER; others are ignored
  * @root:       rank, of a collective that has a root
  *
- * Only all-reduce has a plan of its own by hosts; and not in the order of ranks, which
- * is one block, and passes each link between hosts only twice.
+ * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
+ * need one: a single block crosses each link between hosts at most twice.
  *
  * Return: 0, -EOPNOTSUPP if there is no such collective, or -EINVAL.
  */
@@ -134,7 +137,10 @@ static struct rar_span span_of(const struct rar_plan *plan, u64 bytes, u32 block
 	return (struct rar_span) { .off = block * len, .len = len };
 }
 
-/* Of a tensor of @bytes, what this rank contributes: it adds to all, or sends its block. */
+/*
+ * The part of a tensor of @bytes that this rank contributes: all of it where ranks add,
+ * otherwise the block that it sends.
+ */
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 {
 	if (rar_plan_adds(plan) || !rar_plan_travels(plan))
@@ -142,7 +148,7 @@ struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 	return span_of(plan, bytes, plan->starts[RAR_AG]);
 }
 
-/* Of a tensor of @bytes, the result of this rank: all, or the block that is complete here. */
+/* The part of a tensor of @bytes that is this rank's result: all, or its complete block. */
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 {
 	if (rar_plan_has(plan, RAR_AG) || !rar_plan_travels(plan))
@@ -152,7 +158,6 @@ struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 
 /* --- how an operation is cut --------------------------------------------- */
 
-/* Bytes of a block. */
 static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
 {
 	u64 block = bytes;
@@ -258,7 +263,7 @@ static u32 chunks_of(const struct rar_ring *ring, u32 which)
 	return which == RAR_ALL_BLOCKS ? ring->nchunks : rar_ring_block_chunks(ring, which);
 }
 
-/* Transmissions (chunk, phase) this rank owes its successor. */
+/* Transmissions that this rank owes its successor: one per chunk and phase. */
 u32 rar_ring_ntx(const struct rar_ring *ring)
 {
 	return 2 * ring->nchunks - chunks_of(ring, ring->plan.ends[RAR_RS]) -
@@ -272,20 +277,20 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 }
 
 /*
- * Chunks that must arrive before the operation is complete here, each as often as
- * rar_plan_last() says: once. 0: it is complete as soon as this rank has contributed.
+ * Chunks that must arrive in their last phase before the operation is complete here. 0: it
+ * is complete as soon as this rank has contributed.
  */
 u32 rar_ring_need(const struct rar_ring *ring)
 {
 	const struct rar_plan *plan = &ring->plan;
 
-	/* What starts here comes back, or never comes. */
+	/* The block that starts here comes back, or never arrives. */
 	if (rar_plan_returns(plan))
 		return ring->nchunks;
 	return ring->nchunks - chunks_of(ring, rar_plan_own(plan));
 }
 
-/* The share of a rank that injects, of @bytes which may be on their way round. */
+/* A rank's share if all ranks together may have @bytes on their way round. */
 u64 rar_ring_share(const struct rar_ring *ring, u64 bytes)
 {
 	return ring_div(bytes, ring->plan.parts);

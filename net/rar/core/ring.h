@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ring schedule: which chunk comes from where, goes where, and is done
- * when. Pure arithmetic on (bytes, plan, payload): no kernel objects, also built
- * in user space by selftests/host.
+ * The ring schedule: where each chunk comes from, where it goes, and when it is done. Pure
+ * arithmetic on (bytes, plan, payload) without kernel objects; selftests/host also builds
+ * it in user space.
  *
- * The tensor is cut into blocks, as many as there are ranks, of equal length rounded
- * up to RAR_BLOCK_ALIGN; block b is injected by rank b. One of up to RAR_SMALL_BYTES
- * is not cut: what counts there is the number of packets, 2(size-1) for a block, and
- * all ranks but two would wait for them as long. "dist" is how many hops a rank is
- * behind the injector.
+ * The tensor is cut into as many blocks as there are ranks. Their equal length is rounded
+ * up to RAR_BLOCK_ALIGN, and rank b injects block b. A tensor of up to RAR_SMALL_BYTES is
+ * not cut: a block takes 2(size-1) packets however short it is, and with several blocks
+ * all ranks except two would wait as long. "dist" is the number of hops from the injector
+ * to a rank.
  *
  *   dist       0        1        ...      size-2      size-1
  *   RS      inject -> add+fwd -> ...  -> add+fwd ->  add, final
@@ -18,21 +18,21 @@
  * Every sum is therefore ((x_b + x_b+1) + x_b+2) + ... whatever the payload,
  * the MTU or the path of the packets.
  *
- * By hosts: ranks that follow one another on one host pass chunks on in memory, so only
- * the links between hosts count. There are as many blocks as hosts, and block b is
- * injected by the first rank of host b, so it leaves a host when all of it have added.
- * The sums are complete at the last rank of the host before. From there they go round
- * as always, but for the last link, and in memory "back" to the first rank of this
- * host. So 2(hosts-1)/hosts of a tensor cross each link between hosts, instead of
- * 2(size-1)/size. Block 2 of three hosts with the ranks 0-2, 3-4 and 5-6:
+ * By hosts: consecutive ranks on one host pass chunks on in memory, so only the links
+ * between hosts count. There are as many blocks as hosts. The first rank of host b injects
+ * block b, so a block leaves a host when all ranks of the host have added to it. Its sums
+ * are complete at the last rank of the host before b. From there they go round as always,
+ * except over the last link, and in memory "back" to the first rank of that host. So
+ * 2(hosts-1)/hosts of a tensor cross each link between hosts, instead of 2(size-1)/size.
+ * Block 2 of three hosts with the ranks 0-2, 3-4 and 5-6:
  *
  *   RS   5 -> 6  =>  0 -> 1 -> 2  =>  3 -> 4		-> in memory
  *   AG   4  =>  5 -> 6  =>  0 -> 1 -> 2		=> between hosts
  *        4 -> 3					back
  *
- * Every collective is a row of one table. Block b of an operation starts at one rank,
- * its sum is complete at another rank, and it stops at a third; RS leads from the first
- * to the second rank, AG from the second to the third:
+ * Every collective is a row of one table. Block b of an operation starts at one rank, is
+ * complete at another, and stops at a third. RS leads from start to completion, AG from
+ * there to the stop:
  *
  *			blocks		starts	complete  stops	hops
  *	ALLREDUCE	size or hosts	b	b-1	  b-2	2(size-1)
@@ -42,8 +42,8 @@
  *	BROADCAST	1		root	root	  root-1 size-1
  *	REDUCE		1		root+1	root	  root	size-1
  *
- * Where two neighbours in a row are equal there is no such phase. Everything that a rank
- * does follows from the table; see struct rar_plan.
+ * If a block starts where it is complete there is no RS; if it stops there, no AG.
+ * Everything that a rank does follows from the table; see struct rar_plan.
  */
 #ifndef _RAR_RING_H
 #define _RAR_RING_H
@@ -60,13 +60,13 @@
 #include <linux/rar.h>
 
 #define RAR_BLOCK_ALIGN	64
-#define RAR_SMALL_BYTES	8192		/* part of what decides a sum's bits */
+#define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
-/* What travels: partial sums, or what is complete. */
+/* Partial sums travel (reduce-scatter), or complete data (all-gather). */
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };
 
-/* What a rank does with a chunk that arrives. */
+/* How a rank combines a chunk that arrives with its buffer. */
 enum rar_combine {
 	RAR_COMBINE_NONE,		/* it cannot come here */
 	RAR_COMBINE_ADD,		/* sum = in + own */
@@ -105,8 +105,8 @@ struct rar_place {
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
  *
- * RAR_NO_BLOCK: no block does. In a phase that the operation does not have all blocks
- * start and end here: RAR_ALL_BLOCKS.
+ * RAR_NO_BLOCK in @starts or @ends: no block starts or ends here. RAR_ALL_BLOCKS in both:
+ * the operation does not have that phase.
  */
 struct rar_plan {
 	u32 parts;
@@ -149,7 +149,7 @@ struct rar_chunk {
 	u32 block;
 };
 
-/* One behind the last chunk of the block that @chunk belongs to. */
+/* Index of the chunk after the block that @chunk belongs to. */
 static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 {
 	return min(chunk / ring->cpb * ring->cpb + ring->cpb, ring->nchunks);
@@ -163,7 +163,7 @@ static inline bool rar_plan_has(const struct rar_plan *plan, enum rar_phase phas
 	return plan->starts[phase] != RAR_ALL_BLOCKS;
 }
 
-/* Does anything travel at all? Not in a group of one rank. */
+/* Does the operation move any data? Not in a group of one rank. */
 static inline bool rar_plan_travels(const struct rar_plan *plan)
 {
 	return rar_plan_has(plan, RAR_RS) || rar_plan_has(plan, RAR_AG);
@@ -181,13 +181,13 @@ static inline u32 rar_plan_own(const struct rar_plan *plan)
 	return plan->starts[rar_plan_first(plan)];
 }
 
-/* What a rank does with a chunk that may arrive in @phase. */
+/* How a chunk that arrives in @phase is combined. */
 static inline enum rar_combine rar_ring_combine(enum rar_phase phase)
 {
 	return phase == RAR_RS ? RAR_COMBINE_ADD : RAR_COMBINE_STORE;
 }
 
-/* What this rank does with a chunk of @block that arrives in @phase. */
+/* How this rank combines a chunk of @block in @phase; NONE if no such chunk arrives. */
 static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 						enum rar_phase phase, u32 block)
 {
@@ -220,8 +220,8 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
 }
 
 /*
- * Does nothing of a chunk of @block arrive here after it came in @phase? When that is so
- * of all chunks the operation is complete here: only sending is left.
+ * Is @phase the last in which a chunk of @block arrives here? When every chunk has come in
+ * its last phase the operation is complete here, and only sending is left.
  */
 static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
@@ -229,8 +229,8 @@ static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase pha
 }
 
 /*
- * Do ranks add? Then all of them have contributed to what is complete. Otherwise that is
- * the contribution of a single rank, and says nothing of the other ranks.
+ * Do ranks add? If they do, all of them have contributed to a complete chunk. If not, one
+ * rank has, and the chunk says nothing about the other ranks.
  */
 static inline bool rar_plan_adds(const struct rar_plan *plan)
 {
@@ -238,8 +238,8 @@ static inline bool rar_plan_adds(const struct rar_plan *plan)
 }
 
 /*
- * Have all ranks contributed to a chunk that travels in @phase? Whoever gets it has, then,
- * and it needs no credit.
+ * Have all ranks contributed to a chunk that travels in @phase? Such a chunk needs no
+ * credit, as the successor has contributed, too.
  */
 static inline bool rar_plan_summed(const struct rar_plan *plan, enum rar_phase phase)
 {
@@ -254,8 +254,8 @@ static inline bool rar_plan_adds_before(const struct rar_plan *plan, enum rar_ph
 }
 
 /*
- * The phase in which @block becomes complete here. Return: RAR_PHASES if it never does,
- * or is what this rank itself sends round.
+ * The phase in which @block becomes complete here. Return: RAR_PHASES if it never does, or
+ * if this rank itself sends it round.
  */
 static inline enum rar_phase rar_plan_result(const struct rar_plan *plan, u32 block)
 {
@@ -264,7 +264,7 @@ static inline enum rar_phase rar_plan_result(const struct rar_plan *plan, u32 bl
 	return rar_plan_combine(plan, RAR_AG, block) == RAR_COMBINE_STORE ? RAR_AG : RAR_PHASES;
 }
 
-/* Do the own chunks of this rank come back to it as sums? */
+/* Do this rank's own chunks come back to it as sums? */
 static inline bool rar_plan_returns(const struct rar_plan *plan)
 {
 	return rar_plan_has(plan, RAR_RS) && rar_plan_has(plan, RAR_AG);
