@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Chunks: claim, add or store, publish, forward, record. What every chunk goes
- * through at this rank, whether it came in a packet, a frame or in memory.
+ * Chunks: claim, add or store, publish, forward, record. Every chunk goes through these
+ * steps at this rank, whether it comes in a packet, in a frame or in memory.
  */
 #include <linux/mm.h>
 
@@ -26,7 +26,7 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-#define DATA_BOUNCE	64	/* bytes added by way of the stack */
+#define DATA_BOUNCE	64	/* bytes added via the stack */
 
 static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
 {
@@ -38,7 +38,7 @@ static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint
 	p->flags = dh->opflags;
 }
 
-/* In what do two members disagree about an operation? */
+/* The first field in which two members disagree about an operation, as a reason. */
 static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
 					   const struct rar_fingerprint *b)
 {
@@ -55,7 +55,7 @@ static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
 	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
 }
 
-/* An operation that is released here: a duplicate, if history agrees. */
+/* Judge chunks of an operation that is released here: duplicates, if the history agrees. */
 static enum rar_rx input_finished(struct rar_member *m, u64 op_seq,
 				  const struct rar_fingerprint *fingerprint)
 {
@@ -69,8 +69,8 @@ static enum rar_rx input_finished(struct rar_member *m, u64 op_seq,
 }
 
 /*
- * Where the chunks of a run come from: a packet, or the buffer of a predecessor in
- * this namespace. The first one lies at @off, the others @stride apart.
+ * The source of a run: a packet, or the buffer of a predecessor in this namespace. The
+ * first chunk lies at @off; from chunk to chunk it is @stride bytes.
  */
 struct source {
 	struct rar_pkt *pkt;		/* NULL: a buffer */
@@ -80,9 +80,9 @@ struct source {
 };
 
 /*
- * Chunks are added. @in: what came. @own: the contribution. @sum: where the sum goes,
- * and into the packet as well if @both. @divisor: for an average, when the sum is complete
- * here; otherwise 0.
+ * The addition of chunks. @in: the partial sum that came. @own: the contribution. @sum:
+ * where the sum goes; if @both, it also replaces @in in the packet. @divisor: of an average
+ * whose sum is complete here, otherwise 0.
  */
 struct add_pass {
 	const struct rar_operation *op;
@@ -102,7 +102,7 @@ static void add_piece(struct add_pass *pass, void *sum, void *sum2, const void *
 		rar_reduce_divide(&pass->ctx, kind, sum, sum2, pass->divisor, len);
 }
 
-/* Where an element lies in two pieces. @len: a multiple of its size. */
+/* Add via the stack, because an element lies in two pieces. @len: a multiple of its size. */
 static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
 	const struct rar_operation *op = pass->op;
@@ -116,10 +116,7 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 		rar_cursor_write(&pass->in, off, own, len);
 }
 
-/*
- * sum = in + own for a chunk. What came, the contribution and the place of the
- * sum may each lie in pieces of any length.
- */
+/* sum = in + own for a chunk. Each of the three may lie in pieces of any length. */
 static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
 	const struct rar_operation *op = pass->op;
@@ -142,7 +139,7 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 	}
 }
 
-/* Add the chunks of @won; the FPU is ours for RAR_REDUCE_MAX or _PIECES at most. */
+/* Add the chunks of @won. The FPU is held for RAR_REDUCE_MAX or RAR_REDUCE_PIECES at most. */
 static void add_run(struct rar_member *m, struct rar_operation *op,
 		    const struct source *from, const struct rar_run *run,
 		    u64 won, const struct rar_chunk *c, bool both)
@@ -167,7 +164,7 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 		at += len;
 		left -= len;
 	}
-	/* What goes on as a frame has a checksum; its sums are in the cache now. */
+	/* A forwarded frame needs a checksum: compute it while the sums are in the cache. */
 	if (both && from->pkt->frame) {
 		from->pkt->frame->sum = rar_cursor_csum(&pass.ctx, &pass.in, from->off, len);
 		from->pkt->frame->summed = true;
@@ -200,7 +197,7 @@ static void store_run(struct rar_operation *op, const struct source *from,
 	rar_reduce_end(&ctx);
 }
 
-/* No page of a file, or of a process, whatever the packet says about itself. */
+/* Has the packet no page of a file or process? Its flags do not always say so. */
 static bool frags_writable(const struct sk_buff *skb)
 {
 	const struct skb_shared_info *shinfo = skb_shinfo(skb);
@@ -212,7 +209,7 @@ static bool frags_writable(const struct sk_buff *skb)
 	return true;
 }
 
-/* Nobody else sees its data: what is chained to it is another matter. */
+/* Does nobody else see the packet's data? Packets chained to it are not examined. */
 static bool alone(struct sk_buff *skb)
 {
 	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
@@ -220,8 +217,8 @@ static bool alone(struct sk_buff *skb)
 }
 
 /*
- * May what GRO chained to a superpacket go on with it? GSO cuts it again if each part
- * holds whole segments, as they came.
+ * May the packets that GRO chained to a superpacket be forwarded with it? GSO can cut the
+ * superpacket again if each part holds whole segments.
  */
 static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -240,8 +237,8 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /*
- * May we write to the packet and send it on? The one predicate: nobody else
- * sees its data, all of it is this run, and the headers can be made anew.
+ * May we write to the packet and forward it? Nobody else may see its data, all of it must
+ * be this run, and new headers must fit.
  */
 static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -266,9 +263,9 @@ static void forward_packet(struct rar_member *m, struct rar_tx_item *item,
 }
 
 /*
- * Claim, add or store, publish: no exit in between. To read the packet cannot fail
- * on a length that check_datagram() found in it. Sets @done: what is
- * published now, and @dups: what of it was before.
+ * Claim, add or store, publish: no exit in between. Reading the packet cannot fail, since
+ * check_datagram() has found its length. Sets @done to the chunks that are published now,
+ * and @dups to those of them that were published before.
  */
 static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 			     const struct source *from, const struct rar_run *run,
@@ -312,9 +309,9 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * A chunk that this rank adds to comes round as a sum only after that. If an earlier one
- * were taken, the operation could end, and the user have his memory back, while a chunk
- * is still added to it.
+ * Does a chunk come as a complete sum before this rank has added to it? No honest rank
+ * sends such a chunk. If it were taken the operation could end, and give the user's memory
+ * back, while this rank still adds to that memory.
  */
 static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 		     const struct rar_chunk *c)
@@ -327,7 +324,10 @@ static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
 	       rar_op_published(op, &rs, mask) != mask;
 }
 
-/* A run of @bytes of an operation that was posted here. */
+/*
+ * Take a run of @bytes of an operation that was posted here; input_run() sets @done and
+ * @dups.
+ */
 static enum rar_rx input_posted(struct rar_member *m, const struct source *from,
 				u64 op_seq, const struct rar_fingerprint *fingerprint,
 				const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
@@ -365,7 +365,10 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 	};
 }
 
-/* The same for a packet. */
+/*
+ * Take the run of a packet whose operation was posted here. Sets @done to its chunks that
+ * are published now, and @dups to those of them that were published before.
+ */
 enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
 			  const struct rar_data_hdr *dh, const struct rar_run *run,
 			  u64 *done, u64 *dups)
@@ -384,12 +387,14 @@ enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /**
- * rar_chunk_local() - chunks come from the buffer of a rank in this namespace
+ * rar_chunk_local() - take chunks from the buffer of a rank in this namespace
  * @m:  member in RUN or LEAVING
- * @item: what comes; its operation is the predecessor's, and referenced
+ * @item: the chunks; their operation is the predecessor's, and referenced
  *
- * Bottom halves off, RCU read side. Return: which chunks of the run are here now;
- * for the others it is too early, or somebody is at them.
+ * Bottom halves off, RCU read side.
+ *
+ * Return: the chunks of the run that are here now. The others came too early, or another
+ * CPU is adding them.
  */
 u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
 {
@@ -429,9 +434,8 @@ static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
 }
 
 /*
- * How many chunks from the first one of @pkt on belong together? Each has a
- * header of its own, which must say just what follows from the first one's; any of them
- * may ask for an acknowledgment.
+ * Count the chunks that form a run with the first chunk of @pkt. Each has a header of its
+ * own, which must follow from the first header; any of them may ask for an acknowledgment.
  */
 u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
@@ -461,7 +465,11 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 	return n;
 }
 
-/* RS or AG, validated. May take pkt->skb (RAR_RX_TAKEN), or leave a frame alone. */
+/*
+ * Take in a validated RS or AG packet that holds a run of @n chunks. Return: RAR_RX_DONE,
+ * RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_LATER for a frame that comes too early, or the
+ * drop with its reason.
+ */
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Posting: an operation is put on the table, and what came early for it is used.
+ * Posting: puts an operation on the table, and uses the packets that came early for it.
  */
 #include <linux/sched.h>
 
@@ -19,7 +19,10 @@
 #include "ring/push.h"
 #include "ring/steer.h"
 
-/* A held packet was recorded when it came: it is never dropped for good. */
+/*
+ * Use a held packet. It was acknowledged when it came, so nobody will repeat it: only
+ * duplicates and wrong chunks may be dropped here.
+ */
 static void replay(struct rar_member *m, struct sk_buff *skb)
 {
 	struct rar_pkt pkt = { .skb = skb, .off = rar_early_cb(skb)->off,
@@ -41,7 +44,7 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 		rar_drop(m->rn, skb, rar_rx_why(ret));
 }
 
-/* Use a batch of what is held. Return: was there any? */
+/* Use a batch of the packets held. Return: true if there were any. */
 static bool use_early(struct rar_member *m, u64 op_seq)
 {
 	struct sk_buff_head list;
@@ -51,7 +54,7 @@ static bool use_early(struct rar_member *m, u64 op_seq)
 	__skb_queue_head_init(&list);
 	local_bh_disable();
 	rcu_read_lock();
-	/* As for packets: rar_msg_stop_writing() waits for who does not see this. */
+	/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
 	if (rar_member_state(m) != RAR_S_FAILED)
 		rar_early_take(m, op_seq, false, &list);
 	any = !skb_queue_empty(&list);
@@ -77,10 +80,10 @@ static void complete_without(struct rar_member *m, u64 op_seq)
 }
 
 /**
- * rar_post_open() - this rank contributed: use what came early, and start
+ * rar_post_open() - after this rank contributed, use what came early and start
  * @m:    member
  * @op_seq: the operation
- * @tell:   the predecessor is told in any case
+ * @tell:   tell the predecessor in any case, not only if it may lack credit
  *
  * Process context.
  */
@@ -100,7 +103,7 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 	if (m->size == 1)
 		goto out;
 	rar_push(m);
-	/* The predecessor may wait for this opening. */
+	/* The predecessor may have been waiting for this contribution. */
 	if (m->prev_here)
 		rar_push_posted(m);
 	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
@@ -128,7 +131,7 @@ static int may_post(struct rar_member *m)
 }
 
 /**
- * rar_post_may() - could an operation be posted now?
+ * rar_post_may() - may an operation be posted now?
  * @m: member
  *
  * Return: as rar_post().
@@ -149,9 +152,10 @@ int rar_post_may(struct rar_member *m)
  * @op:  scheduled and filled; the caller's reference passes to the list of
  *       undelivered operations on success
  *
- * Process context, send_lock held. Return: 0; -EAGAIN if the table is full;
- * -ENOBUFS if all in it are complete and unread; -EPIPE, -ENOTCONN or the
- * group's error.
+ * Process context, send_lock held.
+ *
+ * Return: 0; -EAGAIN if the table is full; -ENOBUFS if all its operations are complete and
+ * unread; -EPIPE, -ENOTCONN or the group's error.
  */
 int rar_post(struct rar_member *m, struct rar_operation *op)
 {
@@ -190,7 +194,7 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	}
 	rar_post_open(m, seq, false);
 	rar_member_kick(m, jiffies + 1);
-	/* Who waits for it wants to be woken for its steps. */
+	/* A reader that waits already must ask to be woken for this operation's steps. */
 	if (steps)
 		rar_member_wake(m);
 	return 0;
