@@ -47,8 +47,6 @@ static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 	return mtu < JOIN_MTU_MIN ? 0 : round_down(mtu - hdr, RAR_PAYLOAD_UNIT);
 }
 
-/* -- tokens -------------------------------------------------------------- */
-
 /* -- trust ---------------------------------------------------------------- */
 
 /* The proof in a received JOIN, and in the JOIN_ACK that answers it. */
@@ -286,7 +284,7 @@ static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 	reject(m, pkt, jh, &e);
 }
 
-/* What the predecessor and we disagree in. If no two neighbours disagree, no ranks do. */
+/* In what do the predecessor and we disagree? If no neighbours disagree, no ranks do. */
 static enum rar_reason join_differs(const struct rar_member *m,
 				    const struct rar_join_hdr *jh)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The table: three packets that rank 0 sends round the ring, one after the other and again
- * until each comes back. COLLECT gathers the members, PROPOSE tells all of them the table
- * and the epoch, COMMIT starts. Nobody but rank 0 keeps a timer for these. A large table
- * travels in slices of RAR_TABLE_MAX members.
+ * The table: rank 0 sends three packets round the ring, each again and again until it comes
+ * back. COLLECT gathers the members, PROPOSE tells all of them the table and the epoch, and
+ * COMMIT starts the epoch. Only rank 0 has a timer for these packets. A large table travels
+ * in slices of RAR_TABLE_MAX members.
  */
 #include <linux/jhash.h>
 
@@ -21,9 +21,9 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-#define TABLE_RETRY_MS		10	/* doubled up to ... */
-#define TABLE_RETRY_MAX_MS	200
-#define TABLE_STUCK_MS		2000	/* a step that does not come round */
+#define TABLE_RETRY_MS		10	/* first interval of a repetition, then doubled */
+#define TABLE_RETRY_MAX_MS	200	/* longest interval */
+#define TABLE_STUCK_MS		2000	/* until rank 0 gives a step up and collects again */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
 struct table_pkt {
@@ -36,7 +36,7 @@ static u32 slices(const struct rar_member *m)
 	return DIV_ROUND_UP(m->size, RAR_TABLE_MAX);
 }
 
-/* What rank 0 claims to be the lowest payload: chunks end between elements. */
+/* Is a claimed payload possible? Chunks must end between elements. */
 static bool payload_ok(u32 payload)
 {
 	return payload >= RAR_PAYLOAD_UNIT && !(payload % RAR_PAYLOAD_UNIT);
@@ -56,11 +56,11 @@ static void own_caps(struct rar_caps *caps)
 }
 
 /**
- * rar_table_retry_in() - how long to wait for an answer
- * @tries: how often it was tried
+ * rar_table_retry_in() - the time to wait for an answer
+ * @tries: packets sent before
  *
- * Scattered, or members that began together would always ask together, and
- * the last ones never be answered: answers to strangers are few.
+ * The time is partly random. Otherwise members that began together would always ask
+ * together, and since answers to strangers are limited, some would never get one.
  *
  * Return: jiffies.
  */
@@ -216,7 +216,7 @@ static void table_send(struct rar_member *m, struct table_pkt *t, u8 type,
 		rar_packet_ctl(m, RAR_NEXT, t, len, 0, type, token);
 }
 
-/* Rank 0: the next packet goes round. @m->lock held. */
+/* Rank 0: let a packet of @type be the next to go round. @m->lock held. */
 static void step_to(struct rar_member *m, u8 type)
 {
 	struct rar_join_state *j = &m->join;
@@ -239,7 +239,7 @@ static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
 	resume_from_wire(th, &m->join.resume);
 }
 
-/* Is @rank on the same host as the one before it? */
+/* Is @rank on the same host as the rank before it? */
 static bool same_host(const struct rar_member *m, u32 rank)
 {
 	const struct rar_addr *a = &m->join.table[rank - 1].addr;
@@ -248,7 +248,7 @@ static bool same_host(const struct rar_member *m, u32 rank)
 	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
 }
 
-/* Hosts and who is on them, from the table: the same at every member. */
+/* Derive the hosts and their ranks from the table. All members get the same result. */
 static void place_by_hosts(struct rar_member *m)
 {
 	u32 rank, host = 0, hosts = 0, first = 0, end = m->size;
@@ -278,8 +278,9 @@ static void take_place(struct rar_member *m)
 }
 
 /*
- * Everybody has the table: packets of the epoch may come any moment. False: who has our
- * address, as the table says, is not here.
+ * Enter READY: all members have the table, so packets of the epoch may come at any moment.
+ * Returns false if by the table the successor has our address, but is not in this
+ * namespace.
  */
 static bool get_ready(struct rar_member *m)
 {
@@ -341,13 +342,13 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	return false;
 }
 
-/* Is this about the epoch that this member is ready for, or in? */
+/* Is the packet about the epoch that this member is ready for, or in? */
 static bool of_this_epoch(const struct rar_member *m, const struct table_pkt *t)
 {
 	return rar_key_epoch(m, be64_to_cpu(t->th.epoch)) == m->epoch;
 }
 
-/* A member learns the table; @bad: what it computes is not what is claimed. */
+/* Learn the table. Sets @bad if it cannot be right. Returns true if the packet goes on. */
 static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 {
 	struct rar_join_state *j = &m->join;
@@ -374,7 +375,7 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 	slice_store(m, t);
 	if (!slices_all(m))
 		return true;
-	/* From before this member started again: rank 0 collects once more. */
+	/* The table is from before this member started again: rank 0 will collect again. */
 	if (j->table[m->rank].nonce != j->nonce)
 		return false;
 	*bad = table_digest(m) != j->digest || !payload_ok(j->min_payload) ||
@@ -394,7 +395,7 @@ static bool rcv_commit(struct rar_member *m, struct table_pkt *t)
 }
 
 /**
- * rar_table_rcv() - one of the packets that rank 0 sends round
+ * rar_table_rcv() - take in a packet that rank 0 sends round
  * @m: member
  * @pkt: validated
  *
@@ -436,7 +437,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 
 /* -- rank 0 -------------------------------------------------------------- */
 
-/* Send what is going round, all slices that are not back. */
+/* Send the packets of this step; slices that have come back are left out. */
 static void step_send(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
@@ -481,7 +482,9 @@ static void step_send(struct rar_member *m)
  * rar_table_tick() - timer of rank 0 while joining
  * @m: member in JOINING or READY
  *
- * Softirq. Return: false if COMMIT does not come round: somebody is gone.
+ * Softirq.
+ *
+ * Return: false if COMMIT has not come round in dead_ms, so that a member must be gone.
  */
 bool rar_table_tick(struct rar_member *m)
 {
@@ -511,9 +514,9 @@ bool rar_table_tick(struct rar_member *m)
 /* -- begin --------------------------------------------------------------- */
 
 /**
- * rar_table_reset() - forget what went round
+ * rar_table_reset() - forget the steps of an earlier join
  * @m:  member that begins to join, @m->lock held
- * @past: what its owner remembers
+ * @past: failed epoch that its owner remembers
  */
 void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 {
@@ -528,7 +531,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 }
 
 /**
- * rar_table_alone() - a group of one: nobody to ask, nothing to send
+ * rar_table_alone() - start a group of one, without packets
  * @m: member in JOINING, @m->lock held; RUN afterwards
  */
 void rar_table_alone(struct rar_member *m)
