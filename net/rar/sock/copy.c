@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copy mode, long tensors: they go in and out in steps while the ring works on them.
+ * Copy mode, long tensors: copied in and out in steps while the ring works on them.
  *
- * A step is so much of each block, because the chunks of all blocks go round side by
- * side. An operation is posted before the first one; to what is not copied in yet this
- * rank has not contributed, and for its chunks it is too early (rar_op_early()).
+ * A step copies the same number of chunks of every block, because the chunks of all blocks
+ * go round side by side. The operation is posted before the first step. This rank has not
+ * contributed to chunks that are not copied in yet, so they may not come yet
+ * (rar_op_early()).
  */
 #include <linux/sched/signal.h>
 #include <linux/uio.h>
@@ -17,7 +18,7 @@
 #include "ring/post.h"
 #include "sock/copy.h"
 
-/* Where chunks @from to @to of a block lie. Returns the bytes, 0 if it has none of them. */
+/* The bytes of chunks @from to @to of a block; sets @off to where they begin. */
 static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64 *off)
 {
 	u32 first = rar_ring_block_first(ring, block) + from;
@@ -64,7 +65,9 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
  * @op:   posted with @later set, referenced
  * @from: memory of the user, as long as what he contributes
  *
- * Process context, send_lock held. A fault ends the group: others have added already.
+ * Process context, send_lock held. A fault ends the group, because other ranks have already
+ * added to chunks of this rank.
+ *
  * Return: 0 or -EFAULT.
  */
 int rar_copy_in(struct rar_member *m, struct rar_operation *op,
@@ -75,7 +78,7 @@ int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 	while (done < op->ring.cpb && rar_member_runs(m)) {
 		end = min(done + op->step, op->ring.cpb);
 		if (copy_part(op, from, done, end, false)) {
-			/* A process that is being killed has no memory either. */
+			/* For a process that is being killed memory is missing, too. */
 			rar_fail_pair(m, ECONNRESET, fatal_signal_pending(current) ?
 				      RAR_R_DIED : RAR_R_FAULT, m->rank, m->rank,
 				      op->seq);
@@ -88,7 +91,10 @@ int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 	return 0;
 }
 
-/* How many chunks of @block, from @from on, are final, and in the buffer? */
+/*
+ * Index in @block of the first chunk, from @from on, that is not final in the buffer; the
+ * length of a full block if there is none.
+ */
 static u32 block_final(const struct rar_operation *op, u32 block, u32 from)
 {
 	u32 first = rar_ring_block_first(&op->ring, block);
@@ -101,14 +107,14 @@ static u32 block_final(const struct rar_operation *op, u32 block, u32 from)
 	return n == rar_ring_block_chunks(&op->ring, block) ? op->ring.cpb : n;
 }
 
-/* Of all blocks. */
+/* The lowest block_final() of all blocks. */
 static u32 all_final(const struct rar_operation *op, u32 from)
 {
 	u32 b, n = op->ring.cpb;
 
 	for (b = 0; b < op->ring.nblocks && n > from; b++)
 		n = min(n, block_final(op, b, from));
-	/* Acquire: the bits before the buffer; pairs with rar_op_publish(). */
+	/* Acquire: the bits are read before the buffer; pairs with rar_op_publish(). */
 	smp_rmb();
 	return n;
 }
@@ -130,7 +136,7 @@ static struct rar_operation *take_first(struct rar_member *m, const struct iov_i
 {
 	struct rar_operation *op;
 
-	/* To a pipe it goes from front to back. */
+	/* A pipe takes the bytes from front to back only. */
 	if (!user_backed_iter(to))
 		return NULL;
 	spin_lock_bh(&m->lock);
@@ -145,12 +151,13 @@ static struct rar_operation *take_first(struct rar_member *m, const struct iov_i
 }
 
 /**
- * rar_copy_out() - copy what is final of the operation that recv() waits for
+ * rar_copy_out() - copy the final chunks of the operation that recv() waits for
  * @m:  member
- * @copy: what was copied so far; @to set, the rest 0 at first
+ * @copy: progress; at first only @to is set
  *
- * Process context, recv_lock held. After it the caller waits: it is woken when there is
- * more. Return: true if something was copied, false if not; or an error.
+ * Process context, recv_lock held. The caller then waits, and is woken when there is more.
+ *
+ * Return: true if something was copied, false if not, or a negative errno.
  */
 int rar_copy_out(struct rar_member *m, struct rar_copy *copy)
 {
@@ -174,8 +181,10 @@ int rar_copy_out(struct rar_member *m, struct rar_copy *copy)
 }
 
 /**
- * rar_copy_out_rest() - the operation is complete: copy what is left of it
- * @copy: as in rar_copy_out(), its operation set
+ * rar_copy_out_rest() - copy the rest of a complete operation
+ * @copy: as in rar_copy_out(), with an operation
+ *
+ * Process context, recv_lock held.
  *
  * Return: 0 or -EFAULT.
  */

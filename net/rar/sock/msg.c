@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records: what send() makes of a tensor, and what recv() gives back.
+ * Records: send() turns a tensor into an operation, recv() returns its result.
  */
 #include <linux/sched/signal.h>
 #include <net/sock.h>
@@ -19,7 +19,7 @@
 #include "sock/msg.h"
 #include "sock/sock.h"
 
-/* A call that may not block does not wait for one that does. */
+/* Lock out other calls. A call that must not block does not wait for them. */
 static int lock_call(struct mutex *lock, int flags)
 {
 	if (flags & MSG_DONTWAIT)
@@ -29,7 +29,7 @@ static int lock_call(struct mutex *lock, int flags)
 
 /**
  * rar_msg_drop() - drop a record that was begun with MSG_MORE
- * @rsk: socket; its @send_lock is held, or nobody else has it
+ * @rsk: socket; @send_lock is held, or no other thread can use the socket
  */
 void rar_msg_drop(struct rar_sock *rsk)
 {
@@ -39,10 +39,10 @@ void rar_msg_drop(struct rar_sock *rsk)
 }
 
 /**
- * rar_msg_stop_writing() - the user hears that the group failed
+ * rar_msg_stop_writing() - give back the user's memory before a call reports a failure
  * @m: the socket's member
  *
- * After that nobody writes to memory that was pinned, nor reads it. May sleep.
+ * If the group failed, nobody reads or writes pinned memory any more afterwards. May sleep.
  */
 void rar_msg_stop_writing(struct rar_member *m)
 {
@@ -52,7 +52,7 @@ void rar_msg_stop_writing(struct rar_member *m)
 
 /* -- send ---------------------------------------------------------------- */
 
-/* What the control message and the options ask for. */
+/* The operation that the control message and the options ask for. */
 struct send_args {
 	struct rar_fingerprint fingerprint;
 	struct rar_span given;		/* what this rank sends */
@@ -203,7 +203,7 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 	return err;
 }
 
-/* Return: 0 if send() may go on, -EAGAIN if it would wait, or what it would say. */
+/* Return: 0 if send() may go on, -EAGAIN if it would wait, or the errno it would return. */
 static int may_send(struct rar_member *m)
 {
 	int err = rar_post_may(m);
@@ -214,8 +214,8 @@ static int may_send(struct rar_member *m)
 }
 
 /*
- * Sleep until send() may go on, or should look again. Returns 0 to try again: others may
- * be faster each time, so a signal ends that too.
+ * Sleep until send() should try again. Returns 0 to try again, or the errno to return. Other
+ * threads may take the room each time, so a signal ends the attempts.
  */
 static int send_wait(struct sock *sk, struct rar_member *m, long *timeo)
 {
@@ -234,7 +234,7 @@ static int send_wait(struct sock *sk, struct rar_member *m, long *timeo)
 	return !err && signal_pending(current) ? sock_intr_errno(*timeo) : err;
 }
 
-/* Everything that holds memory here waits for recv(). */
+/* Do all operations of the member wait for recv(), so that only recv() frees memory? */
 static bool all_unread(struct rar_member *m)
 {
 	bool all;
@@ -254,7 +254,7 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m
 	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst);
 }
 
-/* An operation with its buffer; waits for memory and for a slot. */
+/* Get an operation with its buffer; waits for memory and for a slot. */
 static struct rar_operation *send_alloc(struct sock *sk,
 					struct rar_member *m,
 					const struct send_args *args,
@@ -273,7 +273,7 @@ static struct rar_operation *send_alloc(struct sock *sk,
 		rar_mem_want(m, no_room ? args->bytes : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
-		/* There may be room by now; if not we are woken. */
+		/* may_send() looks for room again; if there is none we are woken. */
 		if (no_room && !atomic_read(&m->user->freeing) && may_send(m) &&
 		    all_unread(m))
 			return ERR_PTR(-ENOBUFS);
@@ -298,7 +298,7 @@ static int send_post(struct sock *sk, struct rar_member *m,
 	return err;
 }
 
-/* The first call of a record: fix what it is. */
+/* The first call of a record: get the operation, and set its fingerprint. */
 static int send_begin(struct sock *sk, struct rar_member *m,
 		      struct msghdr *msg, size_t len, long *timeo)
 {
@@ -322,7 +322,7 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	return 0;
 }
 
-/* Take what one call contributes: all or nothing. */
+/* Take the contribution of one call, all of it or nothing. */
 static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 {
 	struct rar_operation *op = rsk->more;
@@ -341,8 +341,8 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 }
 
 /*
- * All of a long record: the ring begins while it is copied in. Memory that is not there
- * is found before, mostly: then the call has no effect.
+ * Send a long record in one call: the ring begins while the record is copied in. A fault
+ * then ends the group, so memory that is not there is looked for first.
  */
 static int send_long(struct sock *sk, struct rar_member *m,
 		     struct rar_operation *op, const struct iov_iter *from, long *timeo)
@@ -364,7 +364,7 @@ static int send_long(struct sock *sk, struct rar_member *m,
 	return err;
 }
 
-/* Take one call's data, and post the record if it is the last. */
+/* Take one call's data, and post the record if the call is its last. */
 static int send_piece(struct sock *sk, struct rar_member *m,
 		      struct msghdr *msg, size_t len, long *timeo)
 {
@@ -399,9 +399,9 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 }
 
 /*
- * Whoever splices cannot say how long a record is, and the kernel cuts the data as it
- * likes. So they belong to a record that was begun before, and end it when it is whole.
- * Without one, one page is a record.
+ * splice() cannot say how long a record is, and the kernel cuts the data as it likes. So
+ * spliced data belong to a record that was begun before, and end it when it is whole.
+ * Without such a record, one page is a record.
  */
 static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_t len)
 {
@@ -438,13 +438,13 @@ static int sock_send(struct sock *sk, struct rar_member *m,
 }
 
 /**
- * rar_msg_may_send() - would send() not wait?
+ * rar_msg_may_send() - may send() be called without waiting?
  * @m: member
  *
- * How long the next operation is nobody knows. But if the last one found no
- * memory it is one like that.
+ * The length of the next operation is not known. If the last send() found too little
+ * memory, the next is expected to need as much.
  *
- * Return: false if it would, or if it waits for recv().
+ * Return: false if send() would wait, or if it needs a recv() first.
  */
 bool rar_msg_may_send(struct rar_member *m)
 {
@@ -501,11 +501,11 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 /* -- receive ------------------------------------------------------------- */
 
 /**
- * rar_msg_ready() - what recv() would find now
+ * rar_msg_ready() - find the operation that recv() delivers next
  * @m: member
  *
- * Return: the oldest operation, if it is complete; NULL: end of file; ERR_PTR:
- * -EAGAIN if it is not, or the group's error.
+ * Return: the oldest operation if it is complete; NULL at the end of file; ERR_PTR with
+ * -EAGAIN if it is not complete, -ENOTCONN, or the group's error.
  */
 struct rar_operation *rar_msg_ready(struct rar_member *m)
 {
@@ -563,7 +563,7 @@ static void recv_done(struct msghdr *msg, const struct rar_member *m,
 		put_cmsg(msg, SOL_RAR, RAR_DONE, sizeof(done), &done);
 }
 
-/* Give the user what he has room for of a complete operation. */
+/* Give the user as much of a complete operation as there is room for. */
 static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
 		     struct rar_copy *copy)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /proc/net/rar: family number and members; rar_netstat: counters in the
- * form that nstat reads; rar_reduce: reduction kernels.
+ * Files in /proc/net. rar: family number and members. rar_netstat: counters in the form
+ * that nstat reads. rar_reduce: reduction kernels.
  */
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
