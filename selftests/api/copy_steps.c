@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Long tensors in copy mode go in and out in steps while the ring works on them: right
- * bits whatever the length, the mode of the others and the network; sums that lie in the
- * user's memory before the operation is complete; and memory that is gone when it is to be
- * copied, or comes late.
+ * Long tensors in copy mode are copied in and out in steps while the ring works on them. The
+ * bits are right for every length, network and mode of the other ranks. Sums are in the
+ * user's memory before the operation is complete. Memory may be gone when its step is
+ * copied, or come late.
  *
  * lib/in_topo.sh 4 copy_steps
  */
@@ -28,7 +28,7 @@
 #define SYNC_S		60
 #define LONG_BYTES	(24ul << 20)	/* many steps */
 #define TRIES		20
-#define EARLY		(2 << 20)	/* more than goes ahead without this rank */
+#define EARLY		(2 << 20)	/* bytes; unexpected messages alone are fewer */
 #define TAIL		(LONG_BYTES / 16)	/* a part of the last block */
 
 static struct rar_ring ring;
@@ -52,7 +52,7 @@ static int open_rank(uint32_t rank)
 	char step[12];
 	int fd;
 
-	/* Each its own. */
+	/* Each rank has steps of its own length. */
 	snprintf(step, sizeof(step), "%u", 131072 >> rank);
 	if (rar_write("/proc/sys/net/rar/copy_step", step))
 		return -ENOENT;
@@ -82,7 +82,7 @@ static int send_long(int fd, const struct rar_data *d, char *buf)
 
 /* ------------------------------------------------------------ bits */
 
-/* An odd number of pieces of odd lengths. */
+/* Send an odd number of pieces of odd lengths in one call. */
 static int send_pieces(int fd, char *buf, size_t len, const struct rar_op *op)
 {
 	char control[CMSG_SPACE(sizeof(*op))]
@@ -107,7 +107,7 @@ static int send_pieces(int fd, char *buf, size_t len, const struct rar_op *op)
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* One way or another; in place they are at @buf as well. */
+/* Send in one of four ways. In place (way 0) the sums replace the contribution at @buf. */
 static int send_some_way(int fd, const struct rar_data *d, char *buf, uint64_t way)
 {
 	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
@@ -121,7 +121,7 @@ static int send_some_way(int fd, const struct rar_data *d, char *buf, uint64_t w
 	}
 }
 
-/* recv() with room for all, for more, or twice. */
+/* recv() with room for the whole result, with more room, or in two calls. */
 static int recv_some_way(int fd, const struct rar_data *d, char *buf, bool in_place, int way)
 {
 	size_t bytes = rar_bytes(d);
@@ -139,7 +139,7 @@ static int recv_some_way(int fd, const struct rar_data *d, char *buf, bool in_pl
 static int one_op(int fd, uint32_t rank, uint64_t id, uint64_t bytes)
 {
 	struct rar_data d = data_of(id, RAR_F32 + id % 4, bytes);
-	uint64_t way = id / 4 + rank;	/* the type is of id % 4 */
+	uint64_t way = id / 4 + rank;	/* id % 4 chooses the type */
 	char *buf = map(rar_bytes(&d) + 3 * PAGE);
 	int err;
 
@@ -154,7 +154,7 @@ static int one_op(int fd, uint32_t rank, uint64_t id, uint64_t bytes)
 	return 0;
 }
 
-/* From one that is too short for steps to many; ends that are no step's or block's. */
+/* Tensors too short for steps up to many steps; most do not end with a step or block. */
 static int bits(uint32_t rank, void *arg)
 {
 	uint64_t block = 270 << 10;
@@ -177,14 +177,14 @@ struct side {
 	atomic_bool over;	/* the call has returned */
 	char *buf;
 	size_t len;
-	char sums[PAGE];	/* that it begins with */
+	char sums[PAGE];	/* the first page of the result */
 	const struct rar_data *d;
-	uint64_t before;	/* operations */
+	uint64_t before;	/* earlier operations */
 	int err;
 	bool seen;
 };
 
-/* Sums are in the user's memory, and the operation is not complete. */
+/* Watch for sums in the user's memory while the operation is not complete. */
 static void *watch_sums(void *arg)
 {
 	struct side *s = arg;
@@ -199,7 +199,7 @@ static void *watch_sums(void *arg)
 	return NULL;
 }
 
-/* How long rank 0 takes for the same, us. */
+/* Measure how long a rank takes for an operation, copied or in place, us. */
 static int timed(int fd, uint32_t rank, char *buf, bool copy, uint64_t *us)
 {
 	struct rar_data d = data_of(3, RAR_I32, LONG_BYTES / 4);
@@ -227,7 +227,7 @@ static void *read_sums(void *arg)
 	return NULL;
 }
 
-/* Whether recv() is called before send() or after it. */
+/* recv() gives sums early, whether it is called before send() or after it. */
 static int sums_early(int fd, uint32_t rank, char *buf, uint64_t id, bool recv_first)
 {
 	struct rar_data d = data_of(id, RAR_I32, LONG_BYTES);
@@ -278,7 +278,7 @@ static int out_early(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ memory that is gone */
 
-/* When the operation is posted the end of its memory goes. */
+/* Unmap the end of an operation's memory once the operation is posted. */
 static void *take_away(void *arg)
 {
 	struct side *s = arg;
@@ -302,7 +302,10 @@ static int named(int fd, uint32_t rank)
 	return 0;
 }
 
-/* Rank 1's. All ranks are told, and send() says so if it was not through. */
+/*
+ * The end of rank 1's memory is unmapped. If send() has not copied it yet, send() fails and
+ * all ranks are told.
+ */
 static int gone(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(1, RAR_F32, LONG_BYTES);
@@ -334,7 +337,7 @@ static int gone(uint32_t rank, void *arg)
 		munmap(side.buf, side.len);
 		RAR_CHECK(!sync_ranks(), "meet");
 	}
-	RAR_CHECK(shared->hits, "it was never gone in time");
+	RAR_CHECK(shared->hits, "the memory was never gone in time");
 	return one_op(open_rank(rank), rank, 3, 5000000);
 }
 
@@ -359,12 +362,12 @@ enum meanwhile { NOTHING, ONE_DIES, OVERDUE };
 struct late {
 	struct side side;
 	int uffd;
-	const char *data;	/* of the end */
+	const char *data;	/* contents of the memory that comes late */
 	enum meanwhile what;
 	int err;
 };
 
-/* What it has contributed goes round, and is held nowhere for long. */
+/* The chunks contributed so far go round until nothing more comes. */
 static int goes_round(int fd)
 {
 	struct rar_info info = {};
@@ -392,7 +395,7 @@ static int fails(int fd)
 	return 0;
 }
 
-/* The end goes when the operation is posted, and comes back a while later. */
+/* Take the end of the memory away once the operation is posted; give it back later. */
 static void *come_late(void *arg)
 {
 	struct late *l = arg;
@@ -408,7 +411,7 @@ static void *come_late(void *arg)
 	while (!s->over && !info.ops_posted)
 		rar_info(s->fd, &info);
 	madvise(tail, TAIL, MADV_DONTNEED);
-	/* Nobody touches it but the kernel. */
+	/* Only the kernel touches this memory. */
 	while (!s->over && !s->seen)
 		s->seen = poll(&pfd, 1, 1) == 1 && read(l->uffd, &msg, sizeof(msg)) == sizeof(msg);
 	if (s->seen) {
@@ -420,7 +423,7 @@ static void *come_late(void *arg)
 	return NULL;
 }
 
-/* What the others see of it. */
+/* Check the error that the other ranks get. */
 static int survivor(int fd, enum meanwhile what)
 {
 	struct rar_error e = {};
@@ -457,7 +460,7 @@ static int send_late(uint32_t rank, struct late *l, const struct rar_data *d)
 	return 0;
 }
 
-/* One try. Rank 2 dies, and the timeout is rank 0's. */
+/* One try. If one dies it is rank 2; if the operation is overdue rank 0 sees that. */
 static int try_late(uint32_t rank, struct late *l, const struct rar_data *d)
 {
 	int fd = l->side.fd, tries = shared->returned;
@@ -502,13 +505,13 @@ static int comes_late(uint32_t rank, void *arg)
 			close(l.uffd);
 		munmap(l.side.buf, len);
 	}
-	RAR_CHECK(shared->hits, "it never came late");
+	RAR_CHECK(shared->hits, "the memory never came late");
 	return 0;
 }
 
 /* ------------------------------------------------------------ all tests */
 
-#define HERE	""	/* all in one network namespace */
+#define HERE	""	/* all ranks in one network namespace */
 
 static const struct test {
 	const char *name;
@@ -524,8 +527,8 @@ static const struct test {
 	{ "sums come before the operation is complete", 3, out_early, "rate 100mbit", NOTHING },
 	{ "memory that is gone", 3, gone, NULL, NOTHING },
 	{ "memory that comes late", 4, comes_late, NULL, NOTHING },
-	{ "it comes late, and another rank dies", 3, comes_late, NULL, ONE_DIES },
-	{ "it comes too late", 3, comes_late, NULL, OVERDUE },
+	{ "memory that comes late, and another rank dies", 3, comes_late, NULL, ONE_DIES },
+	{ "memory that comes too late", 3, comes_late, NULL, OVERDUE },
 };
 
 static int set_netem(const struct test *t, bool on)

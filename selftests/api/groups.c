@@ -3,8 +3,8 @@
  * Groups: several per process, many made by halving, any order of starting,
  * restarts, duplicates, members of an earlier run, disagreement about the size.
  *
- * Needs the namespaces rar0 .. rar3 of selftests/lib/lib.sh (lib/in_topo.sh 4 groups);
- * what needs only one runs on 127.0.0.1 of a namespace of its own.
+ * Needs the namespaces rar0 .. rar3 of selftests/lib/lib.sh (lib/in_topo.sh 4 groups).
+ * Tests that need only one namespace run on 127.0.0.1 in a namespace of their own.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 #define SYNC_S	30
 
-static struct rar_ring ring;	/* of the test that runs */
+static struct rar_ring ring;	/* of the current test */
 
 struct shared {
 	struct rar_barrier barrier;
@@ -46,7 +46,7 @@ static int wait_stage(uint32_t stage)
 	return 0;
 }
 
-/* Reproducible, different on every rank. */
+/* A random number below @below: reproducible, different on every rank. */
 static uint32_t chance(uint32_t rank, uint32_t i, uint32_t below)
 {
 	uint32_t key[] = { rank, i };
@@ -69,7 +69,7 @@ static int one_op(int fd, uint64_t id, uint64_t count, uint32_t rank,
 #define STALL_OPS	8
 #define STALL_COUNT	50000
 
-/* Operations alternating between two groups; time on rank 0. */
+/* Measure operations that alternate between two groups, on rank 0. */
 static int pace(const int *fd, uint64_t first, uint32_t rank, uint64_t *us)
 {
 	uint64_t start;
@@ -116,7 +116,7 @@ static int stalled(uint32_t rank, void *arg)
 		fd[i] = rar_open(&r, rank);
 		RAR_CHECK(fd[i] >= 0, "group %d: %s", i, strerror(-fd[i]));
 	}
-	err = pace(fd, 0, rank, &shared->us[0]) ?:	/* warms up */
+	err = pace(fd, 0, rank, &shared->us[0]) ?:	/* warm-up */
 	      pace(fd, 1000, rank, &shared->us[1]);
 	RAR_CHECK(!err, "alone: %s", strerror(-err));
 	if (rank != 1)
@@ -143,7 +143,7 @@ static int stalled(uint32_t rank, void *arg)
 #define ROUNDS	14	/* of 1 + 2 + 4 + 8 groups */
 #define LEVELS	4
 
-/* The group of 8 >> level ranks that a rank belongs to; all stay open. */
+/* A rank joins its group of 8 >> level ranks for each level; all stay open. */
 static int halve(uint32_t rank, void *arg)
 {
 	int fd[ROUNDS][LEVELS];
@@ -174,7 +174,7 @@ static int halve(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ any order */
 
-/* Everybody comes when it likes; some bind long before they connect. */
+/* Every rank starts at a random time; some bind long before they connect. */
 static int shuffled(uint32_t rank, void *arg)
 {
 	struct rar_ring r = ring;
@@ -235,7 +235,7 @@ static int join_and_reduce(uint32_t rank, uint64_t id)
 	RAR_CHECK(fd >= 0, "rank %u: %s", rank, strerror(-fd));
 	err = one_op(fd, id, 5000, rank, ring.size);
 	RAR_CHECK(!err, "rank %u: %s", rank, strerror(-err));
-	/* Nobody leaves before all have their result. */
+	/* No rank leaves before all have their result. */
 	RAR_CHECK(!sync_ranks(), "meet");
 	close(fd);
 	return 0;
@@ -271,7 +271,7 @@ static int restart(uint32_t rank, void *arg)
 	return join_and_reduce(rank, 1);
 }
 
-/* The same with close(): a join given up and begun again. */
+/* A join is given up with close() and begun again. */
 static int restart_by_close(uint32_t rank, void *arg)
 {
 	int fd;
@@ -305,7 +305,7 @@ static int duplicate_here(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* Ranks 0 and 1 run; the third process claims to be rank 1 from elsewhere. */
+/* Ranks 0 and 1 run; a third process claims to be rank 1 from another address. */
 static int impostor(const struct rar_ring *pair)
 {
 	struct sockaddr_rar self, next;
@@ -350,7 +350,7 @@ static int duplicate_elsewhere(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ earlier run */
 
-/* A first run: one operation is done, another cannot be without rank 2. */
+/* A first run: one operation completes, another cannot without rank 2. */
 static int first_run(int fd, uint32_t rank)
 {
 	struct rar_data d = { .id = 1, .count = 100, .size = ring.size,
@@ -374,7 +374,7 @@ static int lives_until_killed(uint32_t rank, void *arg)
 	return 1;
 }
 
-/* Waits for the end of the epoch; *e says what the kernel knows of it. */
+/* Waits for the end of the epoch; sets *e to the kernel's error. */
 static int expect_reset(int fd, struct rar_error *e)
 {
 	char byte;
@@ -386,7 +386,7 @@ static int expect_reset(int fd, struct rar_error *e)
 	return 0;
 }
 
-/* Rank 1 is killed; everybody else sees it and starts again. */
+/* Rank 1 is killed; the other ranks see it, and all start again. */
 static int killed_peer(uint32_t rank, void *arg)
 {
 	struct rar_error e;
@@ -418,9 +418,9 @@ static int port_of_rank_2(const char *state)
 }
 
 /*
- * Rank 2 runs on in the old epoch: it was cut off while the others were killed
- * and started again. Its packets must not reach the new run, and it learns that
- * its run is over.
+ * Rank 2 was cut off while the others were killed and started again, so it still runs in
+ * the old epoch. Its packets must not reach the new run, and it must learn that its run is
+ * over.
  */
 static int old_member(void)
 {
@@ -476,7 +476,7 @@ static int sizes(uint32_t rank, void *arg)
 	RAR_CHECK(e.reason == RAR_R_SIZE && (e.rank == 1 || e.other == 1) &&
 		  e.rank != e.other, "rank %u: %s rank %u other %u", rank,
 		  rar_reason_name(e.reason), e.rank, e.other);
-	/* Closing early would let the others wait for the address. */
+	/* If one closed early the others could not reach it, and would wait. */
 	RAR_CHECK(!sync_ranks(), "meet");
 	return 0;
 }
@@ -491,18 +491,18 @@ static const struct {
 } tests[] = {
 	{ "3 groups, one stalled: the others keep their pace", stalled, 3, false },
 	{ "210 groups made by halving, all open", halve, 8, false },
-	{ "start orders shuffled", shuffled, 4, true },
-	{ "20 joins at once, shuffled", joins_at_once, 4, true },
+	{ "ranks start in any order", shuffled, 4, true },
+	{ "20 joins at once, in any order", joins_at_once, 4, true },
 	{ "a rank killed during join starts again", restart, 3, true },
 	{ "a join closed and begun again", restart_by_close, 3, true },
 	{ "duplicate rank in the same namespace", duplicate_here, 1, true },
-	{ "duplicate rank elsewhere", duplicate_elsewhere, 3, true },
-	{ "a killed peer, everybody starts again", killed_peer, 3, true },
+	{ "duplicate rank at another address", duplicate_elsewhere, 3, true },
+	{ "a killed rank, all start again", killed_peer, 3, true },
 	{ "a member still in the old epoch", stale_member, 3, true },
 	{ "different sizes", sizes, 3, true },
 };
 
-/* The rank's function, in its namespace, with a join limit that suits a test. */
+/* Run the rank's function in its namespace, with a join limit that suits a test. */
 static int rank_main(uint32_t rank, void *arg)
 {
 	rar_rank_fn fn = *(rar_rank_fn *)arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * 16384 members in one namespace: bind() is as fast as with few, and /proc/net/rar is
- * read piece by piece, with every member in it once, also while others are closed.
+ * 16384 members in one namespace: bind() is as fast as with few members. /proc/net/rar is
+ * read piece by piece and lists every member once, also while other members are closed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "begin.h"
 
 #define MEMBERS	16384u
-#define SAMPLE	512u		/* the first and the last so many are timed */
+#define SAMPLE	512u		/* number of first, and of last, binds that are timed */
 #define GROUP	0x3e3bull
 #define SIZE	4u
 
@@ -51,7 +51,7 @@ static int bind_all(void)
 	return 0;
 }
 
-/* Another user's group, a taken rank: as with few. */
+/* bind() refuses a taken rank and another user's group, as with few members. */
 static int refusals(void)
 {
 	struct rar_ring ring = { .size = SIZE, .where = RAR_ON_LO4, .group = GROUP };
@@ -73,11 +73,11 @@ static int fast(void)
 	uint32_t first = median(bind_us), last = median(bind_us + MEMBERS - SAMPLE);
 
 	rar_log("bind: %u us, %u us with %u members", first, last, MEMBERS);
-	RAR_CHECK(last <= 5 * first, "slow with many");
+	RAR_CHECK(last <= 5 * first, "slow with many members");
 	return 0;
 }
 
-/* A line of the table. */
+/* Count the member of a line of the table. */
 static void look(const char *line)
 {
 	unsigned long long group;
@@ -88,7 +88,7 @@ static void look(const char *line)
 		seen[(group - GROUP) * SIZE + rank]++;
 }
 
-/* All that is there, in pieces; each may change what there is. Returns bytes or -1. */
+/* Read the whole file in pieces, and call @between after each. Returns bytes or -1. */
 static ssize_t read_all(char *text, size_t room, void (*between)(void), uint64_t *longest)
 {
 	int fd = open("/proc/net/rar", O_RDONLY | O_CLOEXEC);
@@ -130,13 +130,13 @@ static int pieces(char *text, size_t room)
 	look_all(text);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		RAR_CHECK(seen[i] == 1, "member %u is there %u times", i, seen[i]);
-	RAR_CHECK(longest < us / 4, "all at once");
+	RAR_CHECK(longest < us / 4, "the file comes all at once");
 	return 0;
 }
 
 static uint32_t closed = 1;
 
-/* Of the odd ones. */
+/* Close some of the members with odd numbers. */
 static void close_some(void)
 {
 	for (int i = 0; i < 32 && closed < MEMBERS; i++, closed += 2)
@@ -167,11 +167,12 @@ int main(void)
 	    rar_write("/sys/module/rar/parameters/max_members", "65536"))
 		ksft_exit_fail_msg("cannot be set up\n");
 	ksft_set_plan(5);
-	ksft_test_result(!bind_all(), "all are bound\n");
-	ksft_test_result(!fast(), "bind() is as fast as with few\n");
+	ksft_test_result(!bind_all(), "all members are bound\n");
+	ksft_test_result(!fast(), "bind() is as fast as with few members\n");
 	ksft_test_result(!refusals(), "a taken rank, another user's group\n");
 	ksft_test_result(!pieces(text, room), "/proc/net/rar comes in pieces\n");
-	ksft_test_result(!while_closing(text, room), "the same while members are closed\n");
+	ksft_test_result(!while_closing(text, room),
+			 "/proc/net/rar while members are closed\n");
 	rar_write("/sys/module/rar/parameters/max_members", "0");
 	ksft_finished();
 }

@@ -44,7 +44,7 @@ static struct rar_data small_op(uint64_t id)
 
 /* ------------------------------------------------------------ many */
 
-/* A kernel with all checkers on is a hundred times slower. */
+/* Number of operations: fewer on debug kernels, which are a hundred times slower. */
 static uint64_t how_many(void)
 {
 	const char *kernel = getenv("RAR_KERNEL");
@@ -115,7 +115,7 @@ static int post_all(int fd, uint32_t rank)
 	return err;
 }
 
-/* Fills its table while rank 1 waits, then while results lie unread. */
+/* Rank 0 fills its table while rank 1 posts nothing, then while results are unread. */
 static int limit_of_rank_0(int fd)
 {
 	struct rar_data d = small_op(RAR_MAX_OPS);
@@ -171,7 +171,7 @@ static int limit(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ blocking send */
 
-/* A send that finds no place waits no longer than SO_SNDTIMEO. */
+/* A send() to a full table waits no longer than SO_SNDTIMEO. */
 static int slow_reader(uint32_t rank, void *arg)
 {
 	int fd = rar_open(&ring, rank);
@@ -254,7 +254,7 @@ static int send_pieces(int fd, const char *buf)
 	return err;
 }
 
-/* One rank sends its record in pieces, the other at once. */
+/* One rank sends its record in pieces, the other in one call. */
 static int more(uint32_t rank, void *arg)
 {
 	struct rar_data d = { .id = 5, .count = PIECES_BYTES / 4,
@@ -278,7 +278,7 @@ static int more(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* A last call of the wrong length takes nothing; the record can be finished. */
+/* A last call of the wrong length has no effect; the record can still be finished. */
 static int more_wrong_end(uint32_t rank, void *arg)
 {
 	struct rar_data d = { .id = 6, .count = 100, .size = ring.size,
@@ -375,7 +375,7 @@ static int empty(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* Only the kernel works for an empty record: every rank waits for the last. */
+/* An empty record is complete at every rank only when the last rank has sent it. */
 static int barrier_op(uint32_t rank, void *arg)
 {
 	struct rar_data d = { .id = 1, .size = ring.size, .dtype = RAR_F32 };
@@ -395,7 +395,7 @@ static int barrier_op(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ stopped */
 
-/* "pid (name) state ..." */
+/* /proc/PID/stat: "pid (name) state ..." */
 static bool is_stopped(pid_t pid)
 {
 	char path[32], line[256] = "", *state;
@@ -420,7 +420,7 @@ static int wait_stopped(pid_t pid)
 	return -ETIMEDOUT;
 }
 
-/* Rank 1 stops after its send, the others send then: its kernel goes on. */
+/* Rank 1 stops after its send(). The others send then, and its kernel serves them. */
 static int stopped(uint32_t rank, void *arg)
 {
 	struct rar_data d = { .id = 1, .count = 300001, .size = ring.size,

@@ -45,7 +45,7 @@ static int page_get(struct page *p)
 	return 0;
 }
 
-/* Somebody waits for it. */
+/* Does a thread wait for the page? */
 static bool page_wanted(const struct page *p)
 {
 	struct pollfd pfd = { .fd = p->uffd, .events = POLLIN };
@@ -140,7 +140,7 @@ static int bind_waits(struct page *p, int fd, bool *bound)
 	pthread_join(bind.thread, NULL);
 	pthread_join(ask.thread, NULL);
 	*bound = !bind.ret;
-	RAR_CHECK(asked && !ask.ret, "getsockopt() hangs behind bind()");
+	RAR_CHECK(asked && !ask.ret, "getsockopt() waits for bind()");
 	RAR_CHECK(interrupted && bind.ret == -EINTR, "bind() cannot be interrupted: %d",
 		  bind.ret);
 	return 0;
@@ -168,7 +168,7 @@ static int stalled_send(void)
 	return 0;
 }
 
-/* getsockopt() waits for where its answer goes. */
+/* getsockopt() waits for the page to which its answer goes. */
 static int stalled_answer(void)
 {
 	struct page p;

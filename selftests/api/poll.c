@@ -78,7 +78,7 @@ static int serve(struct progress *p, uint32_t events)
 
 	if (events & EPOLLIN)
 		err = collect_some(p);
-	/* Reading made room: an edge need not come for it. */
+	/* Reading has made room for operations, perhaps without another edge. */
 	if (!err && events & (EPOLLIN | EPOLLOUT))
 		err = post_some(p);
 	if (!err && events & (EPOLLERR | EPOLLHUP))
@@ -101,7 +101,7 @@ static int epoll_loop(uint32_t rank, uint32_t mode)
 			  (unsigned long long)p.collected);
 		err = serve(&p, ev.events);
 		RAR_CHECK(!err, "events %x: %s", ev.events, strerror(-err));
-		/* Level-triggered room for more is no news once all is sent. */
+		/* After the last send, level-triggered EPOLLOUT would never stop. */
 		if (!mode && p.posted == OPS) {
 			ev.events = EPOLLIN;
 			epoll_ctl(ep, EPOLL_CTL_MOD, p.fd, &ev);
@@ -122,7 +122,7 @@ static int epoll_edge(uint32_t rank, void *arg)
 	return epoll_loop(rank, EPOLLET);
 }
 
-/* Many groups in one epoll set: the join's end and one result of each. */
+/* Many groups in one epoll set: each reports the end of its join and one result. */
 #define GROUPS	10
 
 static int epoll_groups(uint32_t rank, void *arg)
@@ -157,7 +157,7 @@ static int epoll_groups(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* poll() wakes up for a failure, with all three bits. */
+/* poll() returns at a failure, with POLLIN, POLLERR and POLLHUP. */
 static int failure_events(uint32_t rank, void *arg)
 {
 	struct rar_data d = op(1);

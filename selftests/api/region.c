@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registered regions (RAR_REG): operations anywhere in one, across its border, in and
- * out of place; pinned once and not again; taken back while an operation uses it; in a
- * process that is not the one that registered it; what is refused.
+ * Registered regions (RAR_REG). Operations lie anywhere in a region or across its border,
+ * in and out of place. A region is pinned once, may be unregistered while an operation uses
+ * it, and belongs to the process that registered it. Bad registrations are refused.
  *
  * lib/in_topo.sh 2 region: the ranks live in rar0 and rar1.
  */
@@ -19,7 +19,7 @@
 #include "begin.h"
 
 #define PAGE	4096ul
-#define LEN	(1ul << 20)	/* of a region */
+#define LEN	(1ul << 20)	/* bytes of a region */
 #define SYNC_S	60
 #define NOBODY	65534
 
@@ -52,7 +52,7 @@ static struct rar_data data_of(uint64_t id, size_t bytes)
 	};
 }
 
-/* Without waiting for the result. */
+/* Post an operation, without waiting for its result. */
 static int post(int fd, uint32_t rank, const struct rar_data *d, char *src, char *dst)
 {
 	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
@@ -92,7 +92,7 @@ static int one_op(int fd, uint32_t rank, uint64_t id, char *src, char *dst, size
 
 /* ------------------------------------------------------------ sums */
 
-/* All places, on both sides of the borders of a region that does not begin with a page. */
+/* Operations at many places in and across the borders of an unaligned region. */
 static int places(uint32_t rank, void *arg)
 {
 	static const size_t offsets[] = { 0, 4, 64, PAGE - 4, PAGE, 3 * PAGE + 20 };
@@ -108,13 +108,13 @@ static int places(uint32_t rank, void *arg)
 		for (size_t j = 0; j < 4 && !err; j++) {
 			err = one_op(fd, rank, id++, begin + offsets[i], begin + offsets[i],
 				     lengths[j]);
-			/* to its very end, and beyond */
+			/* to the end of the region, and beyond */
 			at = begin + LEN - 200 - lengths[j];
 			err = err ?: one_op(fd, rank, id++, at, at, lengths[j]);
 			err = err ?: one_op(fd, rank, id++, at + 4, at + 4, lengths[j]);
 			err = err ?: one_op(fd, rank, id++, begin - offsets[i] / 2,
 					    begin - offsets[i] / 2, lengths[j]);
-			/* out of place: either of them, or both */
+			/* out of place: source, place of the sums, or both in the region */
 			err = err ?: one_op(fd, rank, id++, begin + offsets[i],
 					    begin + LEN / 2, lengths[j]);
 			err = err ?: one_op(fd, rank, id++, room, begin + 2 * PAGE,
@@ -211,7 +211,7 @@ static int in_flight(uint32_t rank, void *arg)
 			RAR_CHECK(!post(fd, rank, &d, buf, buf), "post");
 		RAR_CHECK(!collect(fd, &d, buf), "bits");
 	}
-	/* unmapped first: the registration is of pages that nobody else has */
+	/* unmap first, so that only the registration holds the pages */
 	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
 	munmap(buf, LEN);
 	other = map(LEN);
@@ -219,7 +219,7 @@ static int in_flight(uint32_t rank, void *arg)
 	return one_op(fd, rank, 100, other, other, LEN);
 }
 
-/* The descriptor is the same, and the address; the memory is not. */
+/* A child has the same descriptor and address, but other memory. */
 static int child(int fd, uint32_t rank, char *buf)
 {
 	int status;
@@ -247,10 +247,10 @@ static int forked(uint32_t rank, void *arg)
 	RAR_CHECK(fd >= 0 && buf, "join");
 	memset(buf, 0x5a, LEN);
 	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
-	RAR_CHECK(!child(fd, rank, buf), "the child's");
+	RAR_CHECK(!child(fd, rank, buf), "the child's operation");
 	for (size_t i = 0; i < LEN; i++)
 		RAR_CHECK(buf[i] == 0x5a, "byte %zu of the parent was written to", i);
-	RAR_CHECK(!one_op(fd, rank, 2, buf, buf, LEN), "the parent's");
+	RAR_CHECK(!one_op(fd, rank, 2, buf, buf, LEN), "the parent's operation");
 	return 0;
 }
 
@@ -288,7 +288,7 @@ static int refused(uint32_t rank, void *arg)
 	RAR_CHECK(!set(fd, RAR_REG, buf + 2 * LEN, 1), "in its place");
 	RAR_CHECK(!one_op(fd, rank, 0, buf, buf, LEN), "the ring works");
 	close(fd);
-	/* charged once, and as long as it is registered */
+	/* a region is charged once, as long as it is registered */
 	RAR_CHECK(!setrlimit(RLIMIT_MEMLOCK, &limit) && !setresgid(NOBODY, NOBODY, NOBODY) &&
 		  !setresuid(NOBODY, NOBODY, NOBODY), "nobody");
 	fd = rar_socket();
@@ -315,7 +315,7 @@ static const struct test {
 	{ "pinned once for all operations", once },
 	{ "unregistered while an operation uses it", in_flight },
 	{ "another process with the same address", forked },
-	{ "what is refused", refused },
+	{ "bad registrations are refused", refused },
 };
 
 int main(void)

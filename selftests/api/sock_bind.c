@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* socket(), and bind(): who may have which rank, port and group, and how many. */
+/* socket() and bind(): which ranks, ports and groups a user may have, and how many. */
 #include "sock.h"
 
 /* ------------------------------------------------------------ socket() */
@@ -94,7 +94,7 @@ TEST(unbound)
 	EXPECT_EQ(0, rar_info(fd, &info));
 	EXPECT_EQ(RAR_S_UNBOUND, info.state);
 	EXPECT_EQ(RAR_NO_RANK, info.slow_rank);
-	/* nothing of all this may have bound it */
+	/* none of these calls may have bound the socket */
 	EXPECT_EQ(0, bind(fd, ADDR(.srar_rank = 4095, .srar_size = 4096), LEN));
 }
 
@@ -139,7 +139,7 @@ TEST(bind_conflicts)
 	ASSERT_LE(0, udp);
 	ROW(EADDRINUSE, "bind: UDP port taken",
 	    bind(b, ADDR(.srar_rank = 1, .srar_port = htons(20001)), LEN));
-	/* without an address the port is taken when the route is known */
+	/* without an address connect() takes the port, when the route is known */
 	ROW(0, "bind: UDP port taken, no address yet",
 	    bind(b, ADDR(.srar_rank = 1, .srar_port = htons(20001),
 			 .srar_af = 0, .srar_addr = { 0 }), LEN));
@@ -157,7 +157,7 @@ TEST(bind_conflicts)
 	EXPECT_EQ(0, as_nobody(bind_as_nobody, &group));
 	close(a);
 
-	/* what close() frees is free at once */
+	/* close() frees the rank at once */
 	b = rar_socket();
 	ROW(0, "bind: rank free again", bind(b, ADDR(), LEN));
 	close(b);
@@ -165,7 +165,7 @@ TEST(bind_conflicts)
 	EXPECT_EQ(0, as_nobody(bind_as_nobody, &group));
 }
 
-/* As a user without privileges, beside the member that holds the port: errno. */
+/* bind() by an unprivileged user to a port that another member holds. Returns errno. */
 static int bind_port_as_nobody(void *port)
 {
 	struct sockaddr *a = ADDR(.srar_group = 2, .srar_port = *(in_port_t *)port);
@@ -173,7 +173,7 @@ static int bind_port_as_nobody(void *port)
 	return bind(rar_socket(), a, LEN) < 0 ? errno : 0;
 }
 
-/* The same where connect() takes the port, since bind() names no address. */
+/* As bind_port_as_nobody(), but connect() takes the port, as bind() names no address. */
 static int connect_port_as_nobody(void *port)
 {
 	struct sockaddr *self = ADDR(.srar_group = 2, .srar_port = *(in_port_t *)port,
@@ -199,15 +199,15 @@ TEST(bind_privileged)
 	EXPECT_EQ(EACCES, as_nobody(bind_port_as_nobody, &port))
 		TH_LOG("a port that a member of root holds");
 	EXPECT_EQ(EACCES, as_nobody(connect_port_as_nobody, &port))
-		TH_LOG("the same by connect()");
-	/* a namespace may have no such ports */
+		TH_LOG("a port that a member of root holds, by connect()");
+	/* a namespace may allow these ports to all users */
 	ASSERT_EQ(0, rar_write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "700"));
 	EXPECT_EQ(0, as_nobody(bind_port_as_nobody, &port));
 	EXPECT_EQ(EINPROGRESS, as_nobody(connect_port_as_nobody, &port));
 	close(root);
 }
 
-/* By the older name of net.rar.max_members, which still counts. */
+/* The limit is set by the older name of net.rar.max_members, which still works. */
 TEST(bind_limit)
 {
 	int fd[3];
@@ -223,7 +223,7 @@ TEST(bind_limit)
 	ROW(0, "third, one closed", bind(fd[2], ADDR(.srar_group = 3), LEN));
 }
 
-/* Who has failed and binds again takes no other place than its own. */
+/* A member that failed and binds again takes its own place, not another. */
 TEST(bind_again_at_the_limit)
 {
 	struct rar_ring ring = lo_ring(2, 1);
@@ -251,8 +251,8 @@ TEST(bind_again_at_the_limit)
 }
 
 /*
- * A rank that does not send keeps the credit of its predecessor closed. The two must hear
- * each other all the same, as often as a short dead_ms demands.
+ * A rank that does not send gives its predecessor no credit. The two must still hear each
+ * other as often as a short dead_ms demands.
  */
 TEST(closed_credit_is_no_silence)
 {

@@ -48,7 +48,7 @@ TEST(bound)
 	EXPECT_EQ(0, info.epoch);
 }
 
-/* Not one host. Nothing is sent, so the socket may try again. */
+/* A multicast or broadcast address is no host. Nothing is sent; the socket may try again. */
 TEST(connect_to_many)
 {
 	int fd[2];
@@ -108,7 +108,7 @@ TEST(connect_times_out_and_tries_again)
 	EXPECT_EQ(-ETIMEDOUT, rar_connect(fd[0], &ring, 0));
 	EXPECT_GT(2500000, rar_now_us() - t) TH_LOG("join_ms does not count");
 
-	/* 2^32 ms and a little more are not a little */
+	/* a little more than 2^32 ms must not become a little */
 	ASSERT_EQ(0, sysctl_write("join_ms", "1500"));
 	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDTIMEO,
 				&(struct timeval){ 4294968, 0 },
@@ -118,7 +118,7 @@ TEST(connect_times_out_and_tries_again)
 	EXPECT_LE(1400000, rar_now_us() - t);
 	ASSERT_EQ(0, rar_timeout(fd[0], SO_SNDTIMEO, 0));
 
-	/* the same socket joins once the other one comes */
+	/* the socket joins once the other rank comes */
 	ASSERT_EQ(0, sysctl_write("join_ms", "8000"));
 	fd[1] = rar_socket();
 	ASSERT_EQ(0, rar_join_start(fd[1], &ring, 1));
@@ -162,7 +162,7 @@ TEST(connect_nonblocking)
 	EXPECT_EQ(AF_INET, name.srar_af);
 	EXPECT_EQ(htonl(INADDR_LOOPBACK), *(uint32_t *)name.srar_addr);
 	EXPECT_EQ(htons(RAR_DEFAULT_PORT), name.srar_port);
-	len = 16;	/* a short buffer is told the whole length */
+	len = 16;	/* even for a short buffer the whole length is returned */
 	EXPECT_EQ(0, getpeername(fd[0], (void *)&name, &len));
 	EXPECT_EQ(LEN, len);
 	len = sizeof(name);
@@ -173,10 +173,10 @@ TEST(connect_nonblocking)
 }
 
 /*
- * A join may be over before connect() looks: a tick of the timer comes in
- * between, and the next member, whose own join has failed, refuses at once.
- * Then connect() says so, or the caller takes a socket that is only bound for
- * one that is joined. Over the seconds some ticks find a connect() there.
+ * A join may fail before connect() returns: a tick of the timer comes in between, and the
+ * next member, whose own join has failed, refuses at once. connect() must report that, or
+ * the caller would take a socket that is only bound for one that is joined. In a few
+ * seconds some ticks hit a connect().
  */
 TEST(connect_nonblocking_that_failed)
 {
@@ -218,7 +218,7 @@ TEST(connect_interrupted)
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &soon, NULL);
 	EXPECT_EQ(-EINTR, rar_connect(fd[0], &ring, 0));
-	/* as everywhere: the join goes on */
+	/* the join goes on */
 	fd[1] = rar_socket();
 	ASSERT_EQ(0, rar_join_start(fd[1], &ring, 1));
 	EXPECT_EQ(0, rar_join_wait(fd[0], 8000));
@@ -226,7 +226,7 @@ TEST(connect_interrupted)
 	EXPECT_EQ(0, works(fd, 2, 1));
 }
 
-/* The next member comes when the caller is asleep in connect() again, or still stopped. */
+/* The next member comes while the caller sleeps in connect() again, or is still stopped. */
 struct stopped {
 	struct rar_ring ring;
 	bool signal;
@@ -247,11 +247,11 @@ static int connect_stopped(uint32_t rank, void *arg)
 	RAR_CHECK(!err, "connect: %s", strerrorname_np(-err));
 	RAR_CHECK(!s->signal || counter_of_signals, "no signal");
 	err = rar_connect(fd, &s->ring, 0);
-	RAR_CHECK(err == -EISCONN, "connect, once more: %s", strerrorname_np(-err));
+	RAR_CHECK(err == -EISCONN, "second connect: %s", strerrorname_np(-err));
 	return 0;
 }
 
-/* A connect() that is stopped, or meets a handler, goes on: the join may end meanwhile. */
+/* connect() goes on after a stop or a signal handler, even if the join ended meanwhile. */
 TEST(connect_restarted)
 {
 	struct stopped s = { .ring = lo_ring(2, 7) };
@@ -267,7 +267,7 @@ TEST(connect_restarted)
 		rar_sleep_ms(150);
 		ASSERT_EQ(0, kill(pid, s.signal ? SIGUSR1 : SIGSTOP));
 		rar_sleep_ms(50);
-		if (round)	/* else it ends while the caller is stopped */
+		if (round)	/* in round 0 the join ends while the caller is stopped */
 			ASSERT_EQ(0, kill(pid, SIGCONT));
 		fd = rar_socket();
 		ASSERT_EQ(0, rar_join_start(fd, &s.ring, 1));
@@ -279,7 +279,7 @@ TEST(connect_restarted)
 	}
 }
 
-/* Nor does it begin again if the join failed meanwhile. */
+/* If the join failed meanwhile, the restarted connect() does not begin another. */
 static int connect_fails(uint32_t rank, void *arg)
 {
 	int fd = rar_socket(), err = rar_bind(fd, arg, rank);
@@ -291,7 +291,7 @@ static int connect_fails(uint32_t rank, void *arg)
 	RAR_CHECK(t < 1300000, "connect: %llu us", (unsigned long long)t);
 	t = rar_now_us();
 	err = rar_connect(fd, arg, rank);
-	RAR_CHECK(err == -ETIMEDOUT, "connect, once more: %s", strerrorname_np(-err));
+	RAR_CHECK(err == -ETIMEDOUT, "second connect: %s", strerrorname_np(-err));
 	RAR_CHECK(rar_now_us() - t > 500000, "it did not join again");
 	return 0;
 }
@@ -311,7 +311,7 @@ TEST(connect_fails_while_stopped)
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
 }
 
-/* A join that somebody else began: waiting for it has a limit of its own. */
+/* connect() that waits for a join another call began has a time limit of its own. */
 TEST(connect_waits_for_another)
 {
 	struct itimerval soon = { .it_value.tv_usec = 100000 };
@@ -329,7 +329,7 @@ TEST(connect_waits_for_another)
 	t = rar_now_us() - t;
 	EXPECT_LE(280000, t);
 	EXPECT_GT(2500000, t);
-	/* after a handler that does not restart calls, the next one tells the end */
+	/* without SA_RESTART a signal ends connect(); the next one reports the join */
 	ASSERT_EQ(0, rar_timeout(fd[0], SO_SNDTIMEO, 0));
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &soon, NULL);
@@ -453,7 +453,7 @@ TEST(join_option)
 	EXPECT_EQ(ETIMEDOUT, err);
 }
 
-/* Once more with another address: of what bind() bound it changes nothing. */
+/* A second RAR_JOIN with another address does not change what bind() has bound. */
 TEST(join_option_other_address)
 {
 	struct rar_ring ring = lo_ring(2, 10);
@@ -489,7 +489,7 @@ TEST(join_option_other_address)
 	ROW(0, "the same", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
 }
 
-/* A RAR_JOIN that fails leaves the socket as it was: any other one may follow. */
+/* A RAR_JOIN that fails leaves the socket as it was: any other RAR_JOIN may follow. */
 TEST(join_option_repeated)
 {
 	struct rar_ring ring = lo_ring(2, 11), odd;
@@ -508,7 +508,7 @@ TEST(join_option_repeated)
 	ROW(EACCES, "a multicast address",
 	    setsockopt(fd, SOL_RAR, RAR_JOIN, &other, sizeof(other)));
 	ROW(ENOTCONN, "no name", getsockname(fd, (struct sockaddr *)&name, &len));
-	/* at once, and after it was tried for a while */
+	/* RAR_JOIN may follow one that failed at once, and one that was tried for a while */
 	odd = lo_ring(3, 12);
 	rar_address(&odd, 2, &other.self);
 	rar_address(&odd, 0, &other.next);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* send() and recv(): records in several calls and in pieces, and all that is refused. */
+/* send() and recv(): records in several calls and in pieces, and calls that are refused. */
 #include "sock.h"
 
 /* ------------------------------------------------------------ send */
@@ -96,7 +96,7 @@ TEST(send_misuse)
 	ASSERT_EQ(0, ring_up(fd, 2, 1));
 	misuse_send(_metadata, fd[0]);
 	misuse_op(_metadata, fd[0]);
-	/* none of it left a trace */
+	/* none of these calls had an effect */
 	EXPECT_EQ(0, rar_info(fd[0], &info));
 	EXPECT_EQ(0, info.ops_posted);
 	EXPECT_EQ(0, works(fd, 2, 1));
@@ -122,7 +122,7 @@ TEST(send_accepts)
 	EXPECT_EQ(64, rar_recv(fd, buf, 64, 0, &eor, &done));
 	EXPECT_TRUE(eor);
 	EXPECT_EQ(5, done.cookie);
-	/* all fields spelled out */
+	/* all fields given */
 	big.op = (struct rar_op){
 		.size = 40, .collective = RAR_ALLREDUCE, .dtype = RAR_I64,
 		.redop = RAR_SUM, .bytes = 64, .cookie = ~0ull,
@@ -142,10 +142,10 @@ TEST(send_accepts)
 	memset(buf, 0, 8);
 	EXPECT_EQ(8, recv(fd, buf, 64, 0));
 	EXPECT_EQ(0, memcmp(buf, "abcdefgh", 8));
-	/* write() and read() are send and recv */
+	/* write() and read() act as send() and recv() */
 	EXPECT_EQ(8, write(fd, buf, 8));
 	EXPECT_EQ(8, read(fd, buf, 8));
-	/* an empty op too, but not through write(), which does not call us */
+	/* an empty operation needs send(), as an empty write() does not reach the socket */
 	EXPECT_EQ(0, send(fd, buf, 0, 0));
 	EXPECT_EQ(0, rar_recv(fd, buf, 64, 0, &eor, &done));
 	EXPECT_TRUE(eor);
@@ -164,9 +164,9 @@ TEST(send_more)
 	ASSERT_EQ(0, ring_up(fd, 2, 1));
 	rar_fill(&d, 0, 0, 3000, buf);
 	EXPECT_EQ(0, rar_send(fd[0], buf, 4000, MSG_MORE, &op));
-	/* cutting an element is allowed inside a record */
+	/* a call inside a record may end within an element */
 	EXPECT_EQ(0, rar_send(fd[0], buf + 4000, 5, MSG_MORE, NULL));
-	/* too much, too little: refused, nothing taken */
+	/* calls with too much or too little data are refused and have no effect */
 	EXPECT_EQ(-EINVAL, rar_send(fd[0], buf + 4005, 7996, 0, NULL));
 	EXPECT_EQ(-EINVAL, rar_send(fd[0], buf + 4005, 7994, 0, NULL));
 	EXPECT_EQ(-EINVAL, rar_send(fd[0], buf + 4005, 7996, MSG_MORE, NULL));
@@ -177,13 +177,13 @@ TEST(send_more)
 	EXPECT_EQ(0, rar_info(fd[0], &info));
 	EXPECT_EQ(1, info.ops_posted);
 
-	/* an unfinished record: closing it is a departure, not an operation */
+	/* closing with an unfinished record is leaving; the record is no operation */
 	EXPECT_EQ(0, rar_send(fd[0], buf, 4000, MSG_MORE, &op));
 	close(fd[0]);
 	EXPECT_TRUE(failed(fd[1]) || readable(fd[1]));
 }
 
-/* A record that was begun can be given up: copied, or in place. */
+/* A record that was begun, copied or in place, can be cancelled. */
 TEST(send_cancelled)
 {
 	struct rar_op op = rar_op_of(RAR_F32, 12000, 3);
@@ -230,7 +230,7 @@ TEST(send_several)
 	}
 }
 
-/* Pages of a file, more than a pipe holds, become part of a record that was begun. */
+/* sendfile() adds pages of a file, more than a pipe holds, to a record that was begun. */
 TEST(send_spliced)
 {
 	struct rar_data d = data_of(1, 3, 75000);
@@ -254,7 +254,7 @@ TEST(send_spliced)
 	ASSERT_EQ(299987, sendfile(fd, file, &at, 299987)) TH_LOG("%m");
 	EXPECT_EQ(0, rar_collect(fd, &d, 0));
 
-	/* a message without data will do; more than the record is not taken */
+	/* a message without data begins the record; sendfile() adds no more than fits */
 	ROW(0, "announce", rar_send(fd, NULL, 0, MSG_MORE, &op));
 	at = 0;
 	ASSERT_GT(300000, sendfile(fd, file, &at, 400000));
@@ -309,7 +309,7 @@ TEST(recv_pieces)
 	ASSERT_EQ(0, ring_up(fd, 2, 1));
 	ASSERT_EQ(0, post_all(fd, &d));
 	ASSERT_EQ(0, post_all(fd, &empty));
-	/* 0 bytes, 7 bytes, the exact rest: EOR and RAR_DONE with the last */
+	/* 0 bytes, 7 bytes, the exact rest: MSG_EOR and RAR_DONE come with the last call */
 	EXPECT_EQ(0, rar_recv(fd[0], buf, 0, 0, &eor, &done));
 	EXPECT_FALSE(eor);
 	EXPECT_EQ(7, rar_recv(fd[0], buf, 7, 0, &eor, &done));
@@ -323,18 +323,18 @@ TEST(recv_pieces)
 	EXPECT_EQ(8, done.cookie);
 	EXPECT_EQ(0, done.op_seq);
 	EXPECT_EQ(-1, rar_verify(&d, 0, 100, buf));
-	/* the empty one is a record of its own */
+	/* the empty operation is a record of its own */
 	EXPECT_EQ(0, rar_recv(fd[0], buf, sizeof(buf), 0, &eor, &done));
 	EXPECT_TRUE(eor);
 	EXPECT_EQ(9, done.cookie);
 	EXPECT_EQ(1, done.op_seq);
-	/* a recv never crosses an operation */
+	/* a recv() never returns bytes of two operations */
 	EXPECT_EQ(0, rar_collect(fd[1], &d, 1));
 	EXPECT_EQ(0, rar_collect(fd[1], &empty, 1));
 	EXPECT_EQ(-EAGAIN, rar_recv(fd[0], buf, 4, MSG_DONTWAIT, NULL, NULL));
 }
 
-/* With RAR_NONEMPTY no result is 0 bytes: only the end of file is. */
+/* With RAR_NONEMPTY no result has 0 bytes; only the end of file has. */
 TEST(recv_nonempty)
 {
 	struct rar_data d = data_of(2, 8, 100), empty = data_of(2, 9, 0);
@@ -353,7 +353,7 @@ TEST(recv_nonempty)
 	}
 	ASSERT_EQ(0, post_all(fd, &empty));
 	ASSERT_EQ(0, post_all(fd, &d));
-	for (int i = 0; i < 2; i++) {	/* in place, empty */
+	for (int i = 0; i < 2; i++) {	/* an operation in place, an empty one */
 		EXPECT_EQ(0, rar_recv(fd[0], &eor, 0, 0, &eor, NULL));
 		EXPECT_FALSE(eor);
 		ROW(EFAULT, "pointer", recv(fd[0], (void *)8, 1, 0));
@@ -367,11 +367,11 @@ TEST(recv_nonempty)
 	}
 	EXPECT_EQ(0, rar_collect(fd[0], &d, 0));
 	EXPECT_EQ(0, shutdown(fd[1], SHUT_WR));
-	EXPECT_EQ(0, rar_recv(fd[1], buf[1], 1, 0, &eor, NULL));	/* as ever */
+	EXPECT_EQ(0, rar_recv(fd[1], buf[1], 1, 0, &eor, NULL));	/* without RAR_NONEMPTY */
 	EXPECT_TRUE(eor);
 	EXPECT_EQ(0, rar_collect(fd[1], &empty, 1));
 	EXPECT_EQ(0, rar_collect(fd[1], &d, 1));
-	EXPECT_EQ(0, recv(fd[0], buf[0], 1, 0));	/* the end */
+	EXPECT_EQ(0, recv(fd[0], buf[0], 1, 0));	/* end of file */
 }
 
 TEST(recv_without_control)
@@ -389,7 +389,7 @@ TEST(recv_without_control)
 	iov = (struct iovec){ buf, 64 };
 	EXPECT_EQ(64, recvmsg(fd, &msg, 0));
 	EXPECT_EQ(MSG_EOR, msg.msg_flags & ~MSG_CMSG_CLOEXEC);
-	/* too little room for RAR_DONE is said */
+	/* MSG_CTRUNC reports too little room for RAR_DONE */
 	msg.msg_control = control;
 	msg.msg_controllen = sizeof(control);
 	EXPECT_EQ(64, recvmsg(fd, &msg, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* shutdown(), close() and failure: which results still come; owners; starting again. */
+/* shutdown(), close(), failure: the results that still come, owners, starting again. */
 #include "sock.h"
 
 /* ------------------------------------------------------------ leaving */
@@ -34,7 +34,7 @@ TEST(shutdown_write)
 	ROW(EINVAL, "how 3", shutdown(fd[0], 3));
 	ASSERT_EQ(0, works(fd, 2, 0));
 
-	/* what is posted still gets its result, then comes the end */
+	/* posted operations still get their results, then comes the end of file */
 	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
 	ASSERT_EQ(0, shutdown(fd[0], SHUT_WR));
 	misuse_shut(_metadata, fd[0]);
@@ -44,12 +44,12 @@ TEST(shutdown_write)
 	EXPECT_FALSE(eor);
 	EXPECT_EQ(0, rar_recv(fd[0], buf, 64, 0, &eor, NULL));
 
-	/* the other one: the end of file too, and no more operations */
+	/* the other rank gets the end of file, too, and can post nothing more */
 	EXPECT_TRUE(readable(fd[1]));
 	eor = true;
 	EXPECT_EQ(0, rar_recv(fd[1], buf, 64, 0, &eor, NULL));
 	EXPECT_FALSE(eor);
-	/* a further operation fails, at send or at recv, and then all do */
+	/* a further operation fails at send() or at recv(), and then every call does */
 	send(fd[1], buf, 64, MSG_NOSIGNAL);
 	ROW(ECONNRESET, "recv after the other left", recv(fd[1], buf, 64, 0));
 	ROW(ECONNRESET, "send after the other left",
@@ -60,7 +60,10 @@ TEST(shutdown_write)
 	EXPECT_EQ(0, error.rank);
 }
 
-/* One that posted more than the leaver: an error, its name, the operation. */
+/*
+ * A rank that posted more than the leaver gets an error that names the leaver and the
+ * operation.
+ */
 TEST(left_before)
 {
 	struct rar_data d = data_of(3, 1, 500);
@@ -103,11 +106,11 @@ TEST(sticky_after_results)
 	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
 	EXPECT_EQ(0, set_u32(fd[1], RAR_ABORT, 0));
 	ASSERT_TRUE(failed(fd[0]));
-	/* SO_ERROR takes nothing away */
+	/* reading SO_ERROR does not change RAR_ERROR or the results */
 	len = sizeof(err);
 	EXPECT_EQ(0, getsockopt(fd[0], SOL_SOCKET, SO_ERROR, &err, &len));
 	EXPECT_EQ(ECONNRESET, err);
-	/* a result cut in two by the failure */
+	/* a result of which a part was read before the failure */
 	d.id = 0;
 	EXPECT_EQ(4, recv(fd[0], buf, 4, 0));
 	EXPECT_EQ(1996, recv(fd[0], malloc(2000), 2000, 0));
@@ -156,7 +159,7 @@ TEST(abort_names_its_author)
 		EXPECT_EQ(0, rar_info(fd[r], &info));
 		EXPECT_EQ(RAR_S_FAILED, info.state);
 	}
-	/* the name is free for the next group at once */
+	/* the name can be bound again at once */
 	ring_down(fd, 4);
 	ASSERT_EQ(0, ring_up(fd, 4, 1));
 	EXPECT_EQ(0, works(fd, 4, 9));
@@ -200,9 +203,9 @@ TEST(operation_timeout)
 /* ------------------------------------------------------------ ownership */
 
 /*
- * Rank 0 joins and forks; the child holds the descriptor.  take: the child
- * becomes the owner; leave: rank 0 has left before.  Then the parent exits, and
- * the child that is the owner does one operation.
+ * Rank 0 joins and forks, and the child inherits the descriptor. @take: the child becomes
+ * the owner. @leave: rank 0 has left before. Then the parent exits. A child that is the
+ * owner does one operation.
  */
 struct family {
 	struct rar_ring ring;
@@ -304,7 +307,7 @@ TEST(owner_handed_over)
 	EXPECT_EQ(0, rar_barrier(&f->end, 2, 10));
 }
 
-/* Whose operations are complete has nothing left to fail. */
+/* If all its operations are complete, an owner that exits fails nothing. */
 TEST(owner_left_child_holds)
 {
 	struct rar_data d = data_of(2, 0, 16);
@@ -346,7 +349,7 @@ TEST(owner_misuse)
 
 /* ------------------------------------------------------------ starting again */
 
-/* One operation as rank 1; then it waits for the end of the group. */
+/* Do one operation as rank 1, then wait for the end of the group. */
 static int until_the_end(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(2, 0, 16);
@@ -359,8 +362,8 @@ static int until_the_end(uint32_t rank, void *arg)
 }
 
 /*
- * close() with an operation under way is a failure as any other: the process
- * remembers its epoch. Rank 1 is another process each time and remembers nothing.
+ * close() with an operation under way counts as a failure, so the process remembers the
+ * epoch. Rank 1 is another process each time and remembers nothing.
  */
 TEST(resume_after_close)
 {
@@ -372,7 +375,7 @@ TEST(resume_after_close)
 
 	ASSERT_EQ(0, rar_private_net());
 	for (int i = 0; i < 2; i++) {
-		/* it must not hold what is closed here */
+		/* spawn before the socket is made, or the child would hold it open */
 		pid[i] = rar_spawn(NULL, until_the_end, 1, &ring);
 		fd[i] = rar_socket();
 		ASSERT_EQ(0, rar_join_start(fd[i], &ring, 0));
@@ -388,7 +391,7 @@ TEST(resume_after_close)
 	EXPECT_EQ(1, info.resume_op);
 }
 
-/* A group of one runs at once: it knows the epoch before, and it ends that. */
+/* The number of failed epochs that processes of this namespace remember. */
 static int failed_epochs(void)
 {
 	FILE *f = fopen("/proc/self/net/rar", "r");
@@ -412,7 +415,7 @@ static int fail_alone(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* What a process remembers does not outlive it. */
+/* Failed epochs are forgotten when their process exits. */
 TEST(resume_forgotten)
 {
 	uint64_t end;
@@ -428,6 +431,7 @@ TEST(resume_forgotten)
 	EXPECT_EQ(0, failed_epochs());
 }
 
+/* A group of one resumes after an epoch that failed, too, and ends the memory of it. */
 TEST(resume_alone)
 {
 	struct rar_info info;
@@ -455,7 +459,7 @@ TEST(resume_alone)
 	EXPECT_EQ(0, info.resume_op);
 	ring_down(fd, 2);
 
-	/* and when it fails itself */
+	/* the epoch that failed may be that of a group of one */
 	ASSERT_EQ(0, ring_up(fd, 1, 2));
 	ASSERT_EQ(0, works(fd, 1, 1));
 	ASSERT_EQ(0, works(fd, 1, 2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Options, RAR_INFO and the other structures that a member can ask for, sysctls, /proc. */
+/* Options, RAR_INFO and other structures that getsockopt() returns, sysctls, /proc. */
 #include "sock.h"
 
 /* ------------------------------------------------------------ options */
@@ -16,7 +16,6 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 	} sets[] = {
 		{ RAR_DTYPE, 0, EINVAL }, { RAR_DTYPE, RAR_DTYPE_NR, EINVAL },
 		{ RAR_DTYPE, -1, EINVAL }, { RAR_DTYPE, RAR_F64, 0 },
-		/* known and not implemented: send() says so */
 		{ RAR_DTYPE, RAR_U8, 0 }, { RAR_DTYPE, RAR_F32, 0 },
 		{ RAR_REDOP, 0, EINVAL }, { RAR_REDOP, RAR_REDOP_NR, EINVAL },
 		{ RAR_REDOP, RAR_PROD, 0 }, { RAR_REDOP, RAR_SUM, 0 },
@@ -94,7 +93,7 @@ TEST(options)
 	EXPECT_EQ(0, get(fd[0], RAR_SCHEDULE, &v, 4));
 	EXPECT_EQ(RAR_BY_RANKS, v);
 
-	/* the default type is what a bare send() uses */
+	/* a send() without RAR_OP uses the default type */
 	EXPECT_EQ(0, works(fd, 2, 1));
 	ASSERT_EQ(0, set_u32(fd[0], RAR_REDOP, RAR_BXOR));
 	EXPECT_EQ(-EOPNOTSUPP, rar_send(fd[0], &v, 4, 0, NULL));
@@ -175,7 +174,7 @@ TEST(info)
 		EXPECT_EQ(2, i->ops_posted);
 		EXPECT_EQ(2, i->ops_complete);
 		EXPECT_GE(2, i->ops_released);
-		/* one block of 4000 bytes, in one phase or both */
+		/* an operation is a block of 4000 bytes, sent in one phase or in both */
 		EXPECT_LE(2 * 4000, i->bytes_tx);
 		EXPECT_LE(2 * 4000, i->bytes_rx);
 		EXPECT_GE(2 * 2 * 4000, i->bytes_rx);
@@ -273,7 +272,7 @@ TEST(caps)
 	/* Bits 1 to 6: all of enum rar_collective. */
 	EXPECT_EQ(0x7e, caps.collectives);
 	for (int i = 0; i < 16; i++) {
-		/* Bits 1 to 12: all types; f32, f64, f16 and bf16 only as numbers. */
+		/* Bits 1 to 12 are all types; floats have no bitwise or logical reductions. */
 		uint32_t floats = 1 << RAR_F32 | 1 << RAR_F64 | 1 << RAR_F16 | 1 << RAR_BF16;
 		uint32_t all = i < RAR_SUM || i > RAR_AVG ? 0 : 0x1ffe;
 
@@ -281,7 +280,7 @@ TEST(caps)
 	}
 }
 
-/* Short reads give a prefix, long ones the size the kernel knows. */
+/* A short buffer gets a prefix, a long buffer the structure that the kernel has. */
 TEST(sized_structures)
 {
 	static const struct {
@@ -316,7 +315,7 @@ TEST(sized_structures)
 						part, &len));
 			EXPECT_EQ(want, len)
 				TH_LOG("%s %u", rows[i].name, lengths[k]);
-			/* 24 bytes hold no time or counter that moves */
+			/* the first 24 bytes hold no time and no counter that changes */
 			EXPECT_EQ(0, memcmp(part, full, want < 24 ? want : 24));
 			for (size_t b = want; b < sizeof(part); b++) {
 				ASSERT_EQ(0xee, part[b])
@@ -385,7 +384,7 @@ TEST(sysctl_bounds)
 		EXPECT_STREQ(sysctls[i].good, after) TH_LOG("%s", name);
 	}
 	EXPECT_EQ(0, as_nobody(write_as_nobody, NULL));
-	/* every namespace has its own */
+	/* every namespace has its own sysctls */
 	ASSERT_EQ(0, rar_private_net());
 	ASSERT_EQ(0, sysctl_read("port", after, sizeof(after)));
 	EXPECT_STREQ("18118", after);
@@ -441,7 +440,7 @@ TEST(proc_files)
 	EXPECT_EQ(-ENOENT, rar_counter("RarNoSuchCounter"));
 	EXPECT_LE(2, rar_counter("RarGroupsJoined"));
 	EXPECT_EQ(0, rar_counter("RarGroupsFailed"));
-	/* one namespace does not see another */
+	/* a namespace does not see another namespace's counters */
 	ASSERT_EQ(0, rar_private_net());
 	EXPECT_EQ(0, rar_counter("RarGroupsJoined"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* poll(), epoll and blocking calls: when they return, and that none waits for ever. */
+/* poll(), epoll and blocking calls return when they should; none waits for ever. */
 #include "sock.h"
 
 /* ------------------------------------------------------------ waiting */
@@ -23,13 +23,13 @@ TEST(poll_states)
 	ASSERT_EQ(0, rar_join_wait(fd[0], 8000));
 	ASSERT_EQ(0, rar_join_wait(fd[1], 8000));
 	EXPECT_EQ(POLLOUT, poll_now(fd[0], ALL, 0));
-	/* full: 64 posted here, none there */
+	/* full: rank 0 has posted 64 operations, rank 1 none */
 	for (d.id = 0; d.id < RAR_MAX_OPS; d.id++) {
 		EXPECT_EQ(POLLOUT, poll_now(fd[0], ALL, 0));
 		ASSERT_EQ(0, rar_post(fd[0], &d, 0));
 	}
 	EXPECT_EQ(0, poll_now(fd[0], ALL, 20));
-	/* a result waits, the table is still full */
+	/* a result is ready, the table is still full */
 	for (d.id = 0; d.id < RAR_MAX_OPS; d.id++) {
 		ASSERT_EQ(0, rar_post(fd[1], &d, 1));
 	}
@@ -58,7 +58,7 @@ TEST(poll_failure)
 		  poll_now(fd[0], ALL, 0) & ~POLLOUT);
 }
 
-#define LONG_OP 600000		/* two are more than net.rar.mem in these tests */
+#define LONG_OP 600000		/* bytes; two exceed net.rar.mem in these tests */
 
 static int two_groups(int *a, int *b, const char *mem)
 {
@@ -66,7 +66,7 @@ static int two_groups(int *a, int *b, const char *mem)
 	       ring_up(b, 1, 2);
 }
 
-/* Another one gives memory back, after a while, or there is more. */
+/* After a while recv() gives @bytes back, or, if that is 0, the limit is raised. */
 static int give_memory(uint32_t bytes, void *arg)
 {
 	char *buf = malloc(bytes + 1);
@@ -77,7 +77,7 @@ static int give_memory(uint32_t bytes, void *arg)
 	return recv(*(int *)arg, buf, bytes, 0) != (ssize_t)bytes;
 }
 
-/* What others have of net.rar.mem poll() knows once send() has met it. */
+/* After a send() that found too little of net.rar.mem, poll() waits for memory. */
 TEST(poll_memory)
 {
 	char *buf = calloc(1, LONG_OP);
@@ -90,7 +90,7 @@ TEST(poll_memory)
 	ASSERT_EQ(-1, send(b, buf, LONG_OP, MSG_DONTWAIT));
 	EXPECT_EQ(EAGAIN, errno);
 	EXPECT_EQ(0, poll_now(b, POLLOUT, 20));
-	/* there is memory for shorter ones, and then they count */
+	/* a shorter operation finds memory, and then poll() goes by its length */
 	ASSERT_EQ(4000, send(b, buf, 4000, MSG_DONTWAIT));
 	EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 0));
 	EXPECT_EQ(4000, recv(b, buf, 4000, 0));
@@ -99,7 +99,7 @@ TEST(poll_memory)
 	EXPECT_EQ(POLLOUT, poll_now(b, POLLOUT, 5000));
 	EXPECT_EQ(LONG_OP, send(b, buf, LONG_OP, MSG_DONTWAIT));
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
-	/* what is too long is refused, not waited for */
+	/* an operation above the limit is refused, not waited for */
 	ASSERT_EQ(-1, send(a, buf, LONG_OP, MSG_DONTWAIT));
 	EXPECT_EQ(EAGAIN, errno);
 	EXPECT_EQ(0, poll_now(a, POLLOUT, 0));
@@ -109,7 +109,7 @@ TEST(poll_memory)
 	EXPECT_EQ(EMSGSIZE, errno);
 }
 
-/* Nobody polls between send() and the wait: the one that is edge triggered. */
+/* Edge-triggered epoll sees memory come back, without a poll() after the send(). */
 TEST(epoll_memory)
 {
 	struct epoll_event ev = { .events = EPOLLOUT | EPOLLET };
@@ -136,7 +136,7 @@ TEST(epoll_memory)
 	}
 }
 
-/* A send() that waits is woken too, and not by its timeout. */
+/* A blocking send() is woken by memory that comes back, before its timeout. */
 TEST(send_waits_for_memory)
 {
 	char *buf = calloc(1, LONG_OP);
@@ -158,7 +158,7 @@ TEST(send_waits_for_memory)
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 8000000));
 }
 
-/* The second operation of a group has half of it, until the first one is over. */
+/* A group's second operation may use half of net.rar.mem until the first is over. */
 TEST(poll_memory_behind_another)
 {
 	struct rar_data d = data_of(2, 0, 75000);	/* 300 kB */
@@ -177,7 +177,7 @@ TEST(poll_memory_behind_another)
 	EXPECT_EQ(400000, send(fd[0], buf, 400000, MSG_DONTWAIT));
 }
 
-/* Nor does an empty one wait for memory when the limit came down below what is used. */
+/* An empty operation needs no memory, even after the limit fell below the use. */
 TEST(empty_needs_no_memory)
 {
 	struct rar_data d = data_of(2, 0, 75000);	/* 300 kB */
@@ -191,7 +191,7 @@ TEST(empty_needs_no_memory)
 	EXPECT_EQ(0, send(fd[0], "", 0, 0));
 }
 
-/* A waiter is woken: a result, room, failure. */
+/* After a while, end a wait: with a failure if @what is 2, otherwise with a result. */
 static int wait_and_act(uint32_t what, void *arg)
 {
 	int *fd = arg;
@@ -220,7 +220,7 @@ TEST(epoll_wakes)
 	EXPECT_EQ(EPOLLIN, got.events);
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
 	EXPECT_EQ(0, collect_all(fd, &d));
-	/* the same for a sleeping recv, and for one that fails */
+	/* a sleeping recv() is woken by a result, and by a failure */
 	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
 	pid = rar_spawn(NULL, wait_and_act, 1, fd);
 	EXPECT_EQ(0, collect_all(fd, &d));
@@ -256,7 +256,7 @@ TEST(receive_timeout)
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &soon, NULL);
 	ROW(EINTR, "a signal", recv(fd[0], buf, 64, 0));
-	/* none of it cancelled anything */
+	/* none of these calls cancelled the operation */
 	ASSERT_EQ(0, rar_post(fd[1], &d, 1));
 	EXPECT_EQ(0, collect_all(fd, &d));
 }
@@ -279,7 +279,7 @@ TEST(send_table_full)
 	ROW(EAGAIN, "65th, SO_SNDTIMEO", send(fd[0], &t, 8, MSG_NOSIGNAL));
 	EXPECT_LE(95000, rar_now_us() - t);
 	EXPECT_GT(2000000, rar_now_us() - t);
-	/* complete and unread: waiting would be for ever */
+	/* all complete and unread: send() would wait for ever */
 	for (d.id = 0; d.id < RAR_MAX_OPS; d.id++) {
 		ASSERT_EQ(0, rar_post(fd[1], &d, 1));
 	}
@@ -303,7 +303,7 @@ TEST(send_table_full)
 	EXPECT_EQ(0, works(fd, 2, 65));
 }
 
-/* A send that waits for room goes on when a result is taken. */
+/* A send() that waits for room goes on when a result is read. */
 static int take_one(uint32_t rank, void *arg)
 {
 	int *fd = arg;
@@ -311,7 +311,7 @@ static int take_one(uint32_t rank, void *arg)
 
 	(void)rank;
 	rar_sleep_ms(100);
-	/* not the last one: if all were complete waiting would be for ever */
+	/* not the last operation: if all were complete send() would not wait */
 	for (d.id = 0; d.id < RAR_MAX_OPS - 1; d.id++)
 		if (rar_post(fd[1], &d, 1))
 			return 1;
@@ -339,9 +339,9 @@ TEST(send_waits_for_room)
 }
 
 /*
- * A rank that is late has no room for what comes early: it refuses full-size
- * packets, again and again, and takes the small ones. That is no fault of the
- * path, and not the end of the group.
+ * A late rank has no room for unexpected messages, so it refuses full-size packets again
+ * and again, and takes small ones. The sender must not take that for a narrow path and end
+ * the group.
  */
 TEST(late_with_little_memory)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A rank that sleeps for ten times dead_ms before send() is slow, not dead: no
- * error, and everybody can read its name while it sleeps, in RAR_INFO and in
- * /proc/net/rar, the same on every rank within a second.
+ * A rank that sleeps for ten times dead_ms before send() is slow, not dead: the group has
+ * no error. While it sleeps every rank names it in RAR_INFO and /proc/net/rar within a
+ * second.
  *
- * All members are sockets of this process, on 127.0.0.1 of a namespace of its
- * own.
+ * All members are sockets of this process, on 127.0.0.1 of a namespace of its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,10 +19,10 @@
 #define SIZE		4
 #define DEAD_MS		500u
 #define SLEEP_MS	(10 * DEAD_MS)
-#define NEWS_MS		1000u	/* until everybody has heard */
+#define NEWS_MS		1000u	/* until every rank knows the straggler */
 #define SLACK_MS	1000u	/* for slow machines */
-#define SMALL		1000u	/* elements: the credit covers it */
-#define LARGE		1000000u /* ... does not */
+#define SMALL		1000u	/* elements; the credit covers an operation */
+#define LARGE		1000000u /* elements; the credit does not */
 
 struct live {
 	struct rar_ring ring;
@@ -73,7 +72,7 @@ static int post(struct live *l, uint32_t rank)
 	return err;
 }
 
-/* All but the ranks of a mask. */
+/* Post at all ranks except those of a mask. */
 static int post_but(struct live *l, uint32_t mask)
 {
 	int err = 0;
@@ -138,7 +137,7 @@ static bool near(uint32_t ms, uint32_t want)
 	return ms + NEWS_MS + SLACK_MS / 2 >= want && ms <= want + SLACK_MS;
 }
 
-/* Every rank names the same one and says about how long; nobody has an error. */
+/* Does every rank name @rank, with about the right time, and has none an error? */
 static bool all_name(const char *when, struct live *l, uint32_t rank, uint32_t ms)
 {
 	uint32_t proc_rank = 0, proc_ms = 0;
@@ -173,7 +172,7 @@ static void sleep_until(uint64_t start_us, uint32_t ms)
 		rar_sleep_ms(ms - now);
 }
 
-/* The sleeper's neighbours waited for it: nearly all of its sleep. */
+/* Did the sleeper's neighbours wait for it during nearly all of its sleep? */
 static bool waited(struct live *l, uint32_t sleeper)
 {
 	struct rar_info next, prev;
@@ -195,7 +194,7 @@ static bool waited(struct live *l, uint32_t sleeper)
 
 /* ------------------------------------------------------------ the tests */
 
-/* In four groups at a time, each rank in turn sleeps. */
+/* Four groups run at a time; in each another rank sleeps. */
 static bool test_sleepers(uint64_t count)
 {
 	struct live l[SIZE];
@@ -227,7 +226,7 @@ static bool test_sleepers(uint64_t count)
 	return ok;
 }
 
-/* Two are late, one for longer: first it is not known which, then it is. */
+/* Two ranks are late; the one that is late for longer must be named in the end. */
 static bool test_two(void)
 {
 	struct live l;
@@ -242,7 +241,7 @@ static bool test_two(void)
 	sleep_until(start, 4000);
 	ok = ok && all_name("two are late", &l, 3, ms_since(start)) &&
 	     !post(&l, 3) && !collect_all(&l);
-	/* now the other one takes the lead */
+	/* now the other rank becomes the straggler */
 	start = rar_now_us();
 	ok = ok && !post_but(&l, 1 << 1);
 	sleep_until(start, 6000);
@@ -252,7 +251,7 @@ static bool test_two(void)
 	return ok;
 }
 
-/* Nobody is named in a new group, nobody much in one that works in step. */
+/* A new group names no straggler. A group that works in step names one with little time. */
 static bool test_none(void)
 {
 	struct rar_info i;
@@ -286,7 +285,7 @@ int main(void)
 			 "asleep for 10 dead_ms before a small operation\n");
 	ksft_test_result(test_sleepers(LARGE),
 			 "asleep for 10 dead_ms before a large operation\n");
-	ksft_test_result(test_two(), "the slower one of two\n");
-	ksft_test_result(test_none(), "nobody is slow\n");
+	ksft_test_result(test_two(), "two late ranks, the slower is named\n");
+	ksft_test_result(test_none(), "no rank is slow\n");
 	ksft_finished();
 }

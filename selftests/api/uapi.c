@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The user ABI and the wire format do not move: sizes and offsets of every
- * structure, values of every constant, and the Python format string in the
- * comment of struct sockaddr_rar.  Needs no kernel module.
+ * The user ABI and the wire format do not change: sizes and offsets of every structure,
+ * values of every constant, and the Python formats in comments. Needs no kernel module.
  *
  * uapi [path of include/uapi/linux/rar.h]
  */
@@ -305,8 +304,8 @@ static int check_values(const struct value *v, size_t n)
 }
 
 /*
- * The first struct.pack(...) of the header, comment characters removed, with
- * the names in it bound to known values, must give the bytes that C gives.
+ * Evaluates the first struct.pack(...) of the header, without comment characters and with
+ * its names bound to known values. It must give the bytes that C gives.
  */
 static const char python[] =
 	"import re, struct, sys\n"
@@ -356,8 +355,8 @@ static int check_python(const char *header)
 }
 
 /*
- * The formats of the other structures, in the header and in the manual page: the offset
- * and size of every field but padding, which must be those that C has.
+ * Prints offset and size of every field, except padding, of the other structures' formats in
+ * the header and the manual page. They must be those that C has.
  */
 static const char formats[] =
 	"import re, struct, sys\n"
@@ -401,7 +400,7 @@ static int find_format(const char *kind, const char *name, size_t offset, size_t
 	return 0;
 }
 
-/* All but padding; sockaddr_rar has a test of its own. */
+/* Check that all fields were found, except padding; sockaddr_rar has a test of its own. */
 static int check_found(const char *found)
 {
 	int ok = 1;
@@ -431,7 +430,7 @@ static int check_formats(const char *header, const char *page)
 	return f && !pclose(f) && check_found(found) && ok;
 }
 
-/* Where the build has put it, or in the tree: from its top, or from selftests/. */
+/* Find a file where the build has put it, or in the tree, from its top or selftests/. */
 static const char *find(const char *name, const char *in_tree)
 {
 	static char path[PATH_MAX];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * In place (MSG_ZEROCOPY) and out of place (RAR_OP.dst): every size, alignment and kind of
- * memory, each rank with a mode of its own, every bit compared.
+ * memory, each rank with a mode of its own. Every bit is compared.
  *
- * lib/in_topo.sh 4 zerocopy [PATTERN]: tests whose name contains PATTERN only.
+ * lib/in_topo.sh 4 zerocopy [PATTERN]: only the tests whose names contain PATTERN.
  */
 #include "zerocopy.h"
 
@@ -14,7 +14,7 @@
 
 static const uint32_t offsets[] = { 0, 1, 3, 4, 64, 4095 };
 
-/* Every type and size; all ranks in one mode, then each in its own. */
+/* Every type and size; all ranks in one mode, then each rank in its own. */
 static int sizes(uint32_t rank, void *arg)
 {
 	uint64_t bytes[] = { 0, 8, 999 * 8, 64 << 10, 1 << 20 }, id = 0;
@@ -42,8 +42,8 @@ static int sizes(uint32_t rank, void *arg)
 }
 
 /*
- * Elements that lie on two pages which do not follow one another in the machine's
- * memory, of the contribution, of the place of the sums, or of both.
+ * Elements that lie on two pages apart from each other in physical memory, in the
+ * contribution, in the place of the sums, or in both.
  */
 static int straddle(uint32_t rank, void *arg)
 {
@@ -62,7 +62,7 @@ static int straddle(uint32_t rank, void *arg)
 			RAR_CHECK(!one_op(fd, rank, &d, m, SCRAMBLED, off[a],
 					  off[(a * 3 + t) % ARRAY_SIZE(off)]), "bits");
 		}
-	/* The only element there is */
+	/* Tensors of a single element, which lies on two pages */
 	for (uint32_t t = RAR_F32; t <= RAR_I64; t++, id++) {
 		d = data_of(id, t, 1);
 		RAR_CHECK(!one_op(fd, rank, &d, mode_of(IN_PLACE, rank, id), SCRAMBLED,
@@ -84,7 +84,7 @@ static int huge_pages(uint32_t rank, void *arg)
 	for (uint64_t id = 0; id < 4; id++) {
 		d = data_of(id, RAR_F32, (3 << 20) / 4 + id);
 		kind = shared->hugetlb && id < 2 ? TLB : THP;
-		/* Two areas of two or three of them, and there are not many. */
+		/* Only two areas of two or three huge pages, as there are few. */
 		RAR_CHECK(!one_op(fd, rank, &d, rank ? COPY : id % 2, rank ? ANON : kind,
 				  offsets[id], 4095), "bits");
 	}
@@ -95,12 +95,12 @@ static int huge_pages(uint32_t rank, void *arg)
 
 struct pieces {
 	struct iovec iov[MAX_IOV];
-	char *data;			/* as one */
+	char *data;			/* the pieces' bytes in order */
 	char *room;
 	size_t room_len;
 };
 
-/* Odd numbers of elements at any alignment, in an order of their own; some empty. */
+/* Make pieces of odd numbers of elements, at any alignment and in any order; some empty. */
 static uint64_t pieces_get(struct pieces *p, uint32_t n, size_t element, uint64_t seed)
 {
 	uint64_t at = 0, count = 0;
@@ -136,7 +136,7 @@ static void pieces_copy(struct pieces *p, uint32_t n, bool in)
 	}
 }
 
-/* All that is no piece is as it was. */
+/* Are all bytes outside the pieces unchanged? */
 static bool pieces_guarded(struct pieces *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -165,7 +165,7 @@ static int one_iov_op(int fd, uint32_t rank, uint32_t n, uint32_t dtype, uint64_
 		  "memory");
 	rar_fill(&d, rank, 0, count, p.data);
 	pieces_copy(&p, n, true);
-	put_data(&d, rank, j.src.base);		/* only to be compared later */
+	put_data(&d, rank, j.src.base);		/* only compared later */
 	if (mode == OUT_OF_PLACE)
 		op.dst = (uintptr_t)j.dst.base;
 	err = send_iov(fd, p.iov, n, &op, mode == COPY ? 0 : MSG_ZEROCOPY);
@@ -203,7 +203,7 @@ static int iovecs(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ very small pieces */
 
-#define TINY	(16 * MAX_IOV)		/* pieces of an element each */
+#define TINY	(16 * MAX_IOV)		/* pieces of one element */
 
 static int tiny_send(int fd, char *base)
 {
@@ -220,7 +220,7 @@ static int tiny_send(int fd, char *base)
 	return err;
 }
 
-/* The work for a packet is bounded: it brings few pieces, so it is no superpacket. */
+/* The work per packet is bounded: with tiny pieces there are no superpackets. */
 static int tiny_pieces(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(1, RAR_I32, TINY);
@@ -249,7 +249,7 @@ static int tiny_pieces(uint32_t rank, void *arg)
 #define MORE_FIRST	100000
 #define MORE_SECOND	65536
 
-/* Between the calls of a record some that fail: what came before them counts. */
+/* Send a record in several calls; calls that fail in between have no effect. */
 static int more_calls(int fd, struct job *j, int mode_flags)
 {
 	struct rar_op op = job_op(j);
@@ -296,7 +296,7 @@ static int more(uint32_t rank, void *arg)
 
 		RAR_CHECK(!job_get(&j, &d, m, SCRAMBLED, 4 * d.id, 3), "memory");
 		put_data(&d, rank, j.src.base);
-		/* One rank begins with an error; the others need not. */
+		/* One rank begins with a call that fails. */
 		if (rank == d.id % ring.size) {
 			struct rar_op op = job_op(&j);
 
@@ -328,7 +328,7 @@ static struct rar_data mix_op(uint64_t id, uint32_t max_bytes)
 	return data_of(id, RAR_F32 + id % 4, bytes / rar_element(RAR_F32 + id % 4));
 }
 
-/* Random sizes, modes and depths, each rank its own. */
+/* Random sizes, modes and depths, different at each rank. */
 static int mixed(uint32_t rank, void *arg)
 {
 	uint64_t posted = 0, collected = 0, random = rar_seed + rank, depth = 1;
@@ -373,7 +373,7 @@ static const struct mix lossy_super = { "64", 80, 60000 };
 
 #define BAD_LINK	"delay 1ms reorder 25% loss 3% duplicate 5%"
 
-/* Huge pages of one kind or the other; NULL, or why not. */
+/* Are there huge pages of either kind? Returns NULL, or why not. */
 static const char *huge_missing(void)
 {
 	struct area a = {};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * In place and out of place: whose memory it is, and when; which memory is refused, without a
- * trace; files, and the limits of pinned memory.
+ * In place and out of place: when the memory belongs to the user again, memory that is
+ * refused without any effect, files, and the limits of pinned memory.
  *
- * lib/in_topo.sh 4 zerocopy_owner [PATTERN]: tests whose name contains PATTERN only.
+ * lib/in_topo.sh 4 zerocopy_owner [PATTERN]: only the tests whose names contain PATTERN.
  */
 #include "zerocopy.h"
 
@@ -24,8 +24,8 @@ static int wait_complete(int fd, uint64_t ops, struct rar_info *info)
 }
 
 /*
- * What rank 1 says comes late. So rank 0 has all its sums long before it knows that
- * rank 1 has everything: only then it may have its memory back.
+ * Acknowledgments of rank 1 come late, so rank 0 has all its sums long before it knows that
+ * rank 1 has everything. Only then does rank 0 get its memory back.
  */
 static int released(uint32_t rank, void *arg)
 {
@@ -57,7 +57,7 @@ static int released(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* Rank 0 closes when it has its sums, which the others may still need from it. */
+/* Rank 0 closes when it has its sums, while others may still need sums from it. */
 static int orphan(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(1, RAR_F64, 100001);
@@ -119,11 +119,12 @@ static int all_bad(int fd)
 		{ .want = EFAULT, "dst at the end of everything", rw, PAGE, -64ull },
 		{ .want = EFAULT, "dst beyond the end", rw, PAGE, -(uint64_t)PAGE },
 		{ .want = EINVAL, "dst without MSG_ZEROCOPY", rw, 64, a + PAGE, -MSG_ZEROCOPY },
-		{ .want = EINVAL, "dst an element behind", rw, PAGE, a + 4 },
-		{ .want = EINVAL, "dst an element before", rw + 4, PAGE, a },
-		{ .want = EINVAL, "the last element of one the first of the other", rw, PAGE,
+		{ .want = EINVAL, "dst an element after the source", rw, PAGE, a + 4 },
+		{ .want = EINVAL, "dst an element before the source", rw + 4, PAGE, a },
+		{ .want = EINVAL, "dst begins with the last element of the source", rw, PAGE,
 		  a + PAGE - 4 },
-		{ .want = EINVAL, "and the other way round", rw + PAGE - 4, PAGE, a },
+		{ .want = EINVAL, "dst ends with the first element of the source",
+		  rw + PAGE - 4, PAGE, a },
 		{ .want = EINVAL, "no multiple of an element", rw, 7 },
 		{ .want = EINVAL, "no multiple of an element, dst", rw, 7, a + PAGE },
 		{ .want = EOPNOTSUPP, "MSG_OOB", rw, 64, 0, MSG_OOB },
@@ -171,7 +172,7 @@ static int bad_iovecs(int fd)
 	return 0;
 }
 
-/* The source may be where the sums go: byte for byte. */
+/* Source and dst may be exactly the same bytes. */
 static int same_place(int fd, uint32_t rank, uint64_t id)
 {
 	struct rar_data d = data_of(id, RAR_F32, 5001);
@@ -270,7 +271,7 @@ static int constant(int fd, uint32_t rank, uint64_t id, int flags)
 	return 0;
 }
 
-/* Memory that was never touched is zero: the sum of two is the other one. */
+/* Memory that was never touched is zero, so the sum equals the other rank's contribution. */
 static int untouched(int fd, uint32_t rank, uint64_t id)
 {
 	struct rar_data d = data_of(id, RAR_I32, 9999);
@@ -303,7 +304,7 @@ static int files(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* Pages that are not the user's own: the data are copied, as without zero copy. */
+/* Spliced pages are not the user's own, so the data are copied. */
 static int spliced(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(0, RAR_F32, 1000);
@@ -335,7 +336,7 @@ static int spliced(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ limits */
 
-/* net.rar.mem is for memory of the kernel. */
+/* net.rar.mem limits memory of the kernel only. */
 static int no_mem(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(1, RAR_F32, 1 << 18);
@@ -353,7 +354,7 @@ static int no_mem(uint32_t rank, void *arg)
 	return healthy(fd, rank, 3);
 }
 
-/* 1 MiB for all of a user's sockets; rank 1 copies, so rank 0 has it alone. */
+/* Limit for all of a user's sockets. Rank 1 copies, so rank 0 has all of it. */
 #define MEMLOCK		(1 << 20)
 #define MOST		((MEMLOCK / 4096 - 2) * 4096 / 4)	/* elements */
 
@@ -372,7 +373,7 @@ static int most_of_it(int fd, uint32_t rank, uint64_t id)
 	return one_op(fd, rank, &d, rank ? COPY : IN_PLACE, ANON, 0, 0);
 }
 
-/* Calls that are refused, too long or in the middle of a record, are not charged. */
+/* Refused calls, too long or in the middle of a record, are not charged. */
 static int refused_memlock(int fd)
 {
 	char *buf = map_anon(2 * MEMLOCK, PROT_READ | PROT_WRITE);
@@ -391,7 +392,7 @@ static int refused_memlock(int fd)
 	return 0;
 }
 
-/* A record that cannot go on for a while, and then can. */
+/* A call of a record fails for lack of memory; later the record goes on. */
 static int more_memlock(int fd, uint32_t rank, uint64_t id)
 {
 	struct rar_data d = data_of(id, RAR_I32, MOST - 2048);
@@ -416,7 +417,7 @@ static int more_memlock(int fd, uint32_t rank, uint64_t id)
 	return 0;
 }
 
-/* What a closed socket held is given back, if not at once. */
+/* A closed socket's charge is given back, perhaps not at once. */
 static int closed_memlock(void)
 {
 	struct rar_ring alone = ring;
