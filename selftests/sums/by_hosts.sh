@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# RAR_BY_HOSTS: the ranks of a host add in memory before anything leaves it. Right bits in
-# the order that this means, and no more between the hosts than they owe each other.
+# RAR_BY_HOSTS: the ranks of a host add in memory before anything leaves it. The bits are
+# right for this order of adding, and links between hosts carry no more than their share.
 . "$(dirname "$0")/../lib/lib.sh"
 
 mix=(-t "i32,f32" -c "std,300k")
 
-# by_hosts NAME RANKS,... option...: right bits, and the hosts are what they are
+# by_hosts NAME RANKS,... option...: right bits, and the right number of hosts
 by_hosts()
 {
 	local name=$1 layout=$2 commas=${2//[^,]/}
@@ -17,7 +17,7 @@ by_hosts()
 	result $? "$name: $(word hosts) hosts"
 }
 
-# Payload that left any host in packets, of all retransmissions too.
+# Payload that all hosts sent in packets, retransmissions included.
 sent()
 {
 	local r sum=0
@@ -28,7 +28,8 @@ sent()
 	echo $sum
 }
 
-# wire NAME RANKS,... PERCENT ring-option...: of a tensor that cross each link between hosts
+# wire NAME RANKS,... PERCENT ring-option...: PERCENT of a tensor cross each link between
+# hosts
 wire()
 {
 	local name=$1 layout=$2 want=$3 commas=${2//[^,]/} before share
@@ -41,7 +42,8 @@ wire()
 	result $? "$name: $share % of the tensor on each link, should be $want"
 }
 
-# The links are what takes time: 8 ranks on 2 hosts, 1.75 of the tensor against 1.0.
+# Slow links decide the time. With 8 ranks on 2 hosts they carry 1.75 tensors by ranks and 1.0
+# by hosts.
 slow_wire()
 {
 	local flat hosts
@@ -57,7 +59,7 @@ slow_wire()
 	each_rank tc qdisc del dev eth0 root
 }
 
-# One dies in the middle: the others are told, whatever they were about to hand over.
+# A rank dies in the middle: the others are told, also those that hand over in memory.
 one_dies()
 {
 	local pid status=0
@@ -83,7 +85,7 @@ by_hosts "1 and 4 ranks, IPv6" 1,4 -a 6 -t f64,i64 -c std
 topo_sysctl rx_path=udp
 by_hosts "by the UDP socket" 2,2 "${mix[@]}"
 topo_sysctl rx_path=ingress local=0
-by_hosts "hosts hand over by packets where they can" 3,2 "${mix[@]}"
+by_hosts "packets within a host, except back" 3,2 "${mix[@]}"
 topo_sysctl local=1
 by_hosts "one host" 4 "${mix[@]}"
 by_hosts "a rank on each host" 1,1,1 "${mix[@]}"
@@ -107,7 +109,7 @@ wire "2 hosts, by hosts" 2,2 100 -B
 wire "3 hosts, by hosts" 3,1,2 133 -B
 slow_wire
 one_dies
-result $? "one dies: the others do not wait"
-check "after that" ring -H 3,2 -B -t f32 -c 300k
+result $? "a rank dies: the others do not wait"
+check "a new ring after that" ring -H 3,2 -B -t f32 -c 300k
 by_hosts "one host in memory, 2 ranks" 2 -t f32 -c 1M
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Every packet arrives twice, or twice and late, or not at all: the sums are right
-# and every duplicate is counted.
+# Packets arrive twice, late or not at all: the sums are right and every duplicate is
+# counted.
 . "$(dirname "$0")/../lib/lib.sh"
 
 received_twice()

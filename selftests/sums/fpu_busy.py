@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Packets come while the kernel itself holds the FPU.
 
-Processes keep a CPU in the vector code of the crypto layer (sockets of AF_ALG). A
-ring runs on the same CPU, and its packets are delayed, so that a timer's interrupt
-brings them in the middle of such a section. The chunks must then be added without
-the FPU, with the same bits, and neither side may spoil the other's registers.
+Processes keep a CPU in the vector code of the crypto layer (AF_ALG sockets). A ring
+runs on the same CPU. Its packets are delayed, so a timer interrupt delivers them in the
+middle of an FPU section. The chunks must then be added without the FPU and with the same
+bits, and neither side may spoil the other's registers.
 """
 import errno
 import hashlib
@@ -23,7 +23,7 @@ from rarpkt import libc, tables
 from tap import finish, note, result, skip_all
 
 CPU = 0
-SECONDS = 60                    # until a busy FPU was met often enough
+SECONDS = 60                    # time to meet a busy FPU often enough
 ENOUGH = 5
 HASH, CIPHER = "sha256", "xts(aes)"
 MODULES = "sha256_ssse3", "aesni_intel"     # not loaded by themselves
@@ -41,7 +41,7 @@ def algorithm(kind, name):
 
 
 def driver(name):
-    """Who serves an algorithm: the one of the highest priority."""
+    """The driver that serves an algorithm: the one with the highest priority."""
     found = []
     with open("/proc/crypto") as f:
         for entry in f.read().split("\n\n"):
@@ -93,7 +93,7 @@ def start(hog):
 
 
 def stop(pid):
-    """Was it still content?"""
+    """Kill a hog. Was it still running, without an error?"""
     if os.waitpid(pid, os.WNOHANG)[0]:
         return False
     os.kill(pid, signal.SIGKILL)
@@ -126,7 +126,7 @@ def test_busy():
     note(f"{runs} runs, chunks added with the FPU {simd}, without {scalar}")
     result(ok, "the sums are right")
     result(scalar > 0, "packets came while the FPU was busy")
-    result(simd > 0, "and while it was not")
+    result(simd > 0, "packets came while the FPU was free")
 
 
 def main():

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What makes it a ring in the kernel: the bytes a rank sends, chunks that do not
-# wait for steps, addition and forwarding in one softirq.
+# The properties of a ring in the kernel: a rank sends few bytes, chunks do not wait for
+# steps, one softirq adds and forwards.
 . "$(dirname "$0")/../lib/lib.sh"
 
-# An emulated CPU of a busy machine may stand still for longer than a timer of the
-# ring: status 1 of the function is tried again, others not; 4 is a skip. It says
-# more in $said.
+# An emulated CPU of a busy machine may stand still for longer than a timer of the ring. So a
+# function that returns 1 is tried again; 4 is a skip, other values are final. The function
+# sets $said to details.
 best_of_3()	# NAME function argument...
 {
 	local name=$1 try status
@@ -25,7 +25,7 @@ best_of_3()	# NAME function argument...
 	fi
 }
 
-cpus=ff		# mask of those that "ring" may use
+cpus=ff		# mask of the CPUs that "ring" may use
 
 run_ring()	# ring-option...: output in $out
 {
@@ -65,9 +65,9 @@ snapshot_all()
 	done
 }
 
-# What a rank sent since snapshot_all: payload, chunks, and the bounds of what that
-# makes on the wire: headers (Ethernet, IPv4, UDP and 64 bytes with every chunk, at
-# most 200 with an ACK, a JOIN as long as the MTU).
+# The payload that a rank sent since snapshot_all, in $sent, and the bytes of the wire, in
+# $wire, with their bounds. Headers are Ethernet, IPv4, UDP and 64 bytes for every chunk. An
+# ACK has 200 bytes at most, and a JOIN is as long as the MTU.
 measure()	# RANK
 {
 	local r=$1
@@ -121,7 +121,7 @@ delayed()	# N
 	one_mib_takes "$1" pfifo || return
 	plain=$took
 	one_mib_takes "$1" netem delay 10ms || return
-	# The work itself may take a little longer when it is spread over time.
+	# The CPU's work may take a little longer when it is spread over time.
 	limit=$(((2 * ($1 - 1) + 2) * 10000 + plain * 5 / 4))
 	said="$took us < $limit us, without delay $plain us"
 	[ "$took" -lt "$limit" ]
@@ -138,8 +138,8 @@ trace_event()	# EVENT FILTER
 	echo 1 > "$tracing/events/rar/$1/enable"
 }
 
-# Without the names of processes: for them the scheduler would be patched while it runs,
-# which an emulator may not survive.
+# Process names are not recorded: that would patch the scheduler while it runs, and an
+# emulator may not survive it.
 trace_start()
 {
 	echo 0 > "$tracing/tracing_on"
@@ -162,11 +162,11 @@ trace_stop()
 	echo 1 > "$tracing/options/record-cmd"
 }
 
-# Per chunk: the add's stack and the forward's, from the ingress hook outwards.
-# They belong together if they are the same and nothing else happened on that CPU
-# in between. A chunk that came before its operation was posted is added by send()
-# and does not count; that holds of about half of them, in whatever order the ranks
-# post. Prints "pairs ADDED TOGETHER" and one pair of stacks.
+# Compares the stacks of adding and of forwarding each chunk, from the ingress hook outwards.
+# They belong together if they are equal and nothing else happened on that CPU in between. A
+# chunk that came before its operation was posted is added by send() and does not count. Such
+# are about half of the chunks, whatever the order in which ranks post. Prints the numbers
+# and one pair of stacks.
 trace_judge()
 {
 	awk '
@@ -211,8 +211,8 @@ trace_judge()
 	}' "$tracing/trace"
 }
 
-# On one CPU, or another one may forward what this one has added; and operations so
-# small that no window limits them, however long the traces make a round trip.
+# On one CPU, since another CPU might forward what this one has added. The operations are so
+# small that no window limits them, however long tracing makes a round trip.
 one_softirq()
 {
 	local cpus=1
@@ -237,7 +237,7 @@ plan 6
 topo_up 4
 topo_sysctl rx_path=ingress
 each_rank tc qdisc replace dev eth0 root pfifo limit 10000
-run_ring -n 4 -c "std,1M"	# everything has run once
+run_ring -n 4 -c "std,1M"	# warm-up
 for mib in 1 4 16; do
 	best_of_3 "$mib MiB: at most 1.1 x 2(N-1)/N x S per rank, tc agrees" bytes_of $mib
 done

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every reduction of every type: those that the manual promises give the right bits, copied
- * and in place, in one block and in several; all others are refused by send() and nothing
- * happens. RAR_CAPS tells the same. All ranks on 127.0.0.1 of a namespace of their own.
+ * Every reduction of every type. Those that the manual promises give the right bits, copied
+ * and in place, in one block and in several; send() refuses all others. RAR_CAPS agrees. All
+ * ranks on 127.0.0.1 of a namespace of their own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include "rar_util.h"
 
 #define RANKS	3
-#define SHORT	61		/* elements: one block, sizes that end in the middle of a register */
-#define LONG	9011		/* several blocks, also of one byte */
+#define SHORT	61		/* elements: one block, which ends in the middle of a register */
+#define LONG	9011		/* elements: several blocks, even with one byte each */
 
 static struct rar_ring ring = { .where = RAR_ON_LO4, .size = RANKS };
 
@@ -37,7 +37,7 @@ static const char *const redops[RAR_REDOP_NR] = {
 	[RAR_LAND] = "land", [RAR_LOR] = "lor", [RAR_LXOR] = "lxor", [RAR_AVG] = "avg",
 };
 
-/* As the manual says: bits and truth values only of integers. */
+/* By the manual bitwise and logical reductions need integers. */
 static bool promised(const struct kind *k)
 {
 	return k->redop <= RAR_MAX || k->redop == RAR_AVG || !k->frac;
@@ -51,7 +51,7 @@ static struct kind kind_of(u8 dtype, u8 redop)
 	};
 }
 
-/* Element @i of @rank: any bits; floats often near 1, so that they are rounded. */
+/* Element @i of @rank: random bits; floats are often near 1, so that sums are rounded. */
 static u64 element(const struct kind *k, uint32_t rank, size_t i)
 {
 	uint64_t state = rank * 1000003ull + i * 17 + k->redop * 7919 + k->dtype;
@@ -73,7 +73,7 @@ static void fill(const struct kind *k, uint32_t rank, size_t n, void *buf)
 	}
 }
 
-/* The rank that element @i begins with; as in the manual. */
+/* The rank with which the sum of element @i begins, as in the manual. */
 static uint32_t first_rank(const struct kind *k, size_t n, size_t i)
 {
 	size_t bytes = n * k->size, block;
@@ -162,7 +162,7 @@ static int all_kinds(uint32_t rank, void *arg)
 	return err;
 }
 
-/* Two ranks add, the third wants the maximum: EBADMSG, and the reduction is named. */
+/* Two ranks add, the third takes the maximum: EBADMSG with RAR_R_REDOP. */
 static int disagree(uint32_t rank, void *arg)
 {
 	struct rar_op op = rar_op_of(RAR_U8, SHORT, 0);
@@ -172,7 +172,7 @@ static int disagree(uint32_t rank, void *arg)
 	ssize_t got;
 
 	(void)arg;
-	if (fd == -EBADMSG)	/* the others were faster */
+	if (fd == -EBADMSG)	/* the other ranks have failed already */
 		return 0;
 	RAR_CHECK(fd >= 0, "%s", strerror(-fd));
 	op.redop = rank == 1 ? RAR_MAX : RAR_SUM;
@@ -184,7 +184,7 @@ static int disagree(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* A length that cuts an element. */
+/* send() refuses a length that cuts an element. */
 static int cut_element(uint32_t rank, void *arg)
 {
 	struct rar_op op = rar_op_of(RAR_BF16, 3, 0);

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Every number of ranks, the borders of counts, types, MTUs and receive paths:
-# each result equals the ring-order reference bit for bit.
+# Every number of ranks, with borderline counts, types, MTUs and receive paths: each result
+# equals the reference, which adds in ring order, bit for bit.
 #
-# At MTU 1500 all numbers of ranks meet all counts in i32 and f32.  Beyond that a
-# selection: every pair (MTU, path), (MTU, address family), (path, address family)
-# occurs with all four types and all counts; the number of ranks varies along.
+# At MTU 1500 all numbers of ranks run all counts in i32 and f32. Otherwise a selection runs
+# in which every pair (MTU, path), (MTU, address family) and (path, address family) occurs
+# with all types and all counts. The number of ranks varies with the rows.
 #
 # ring_matrix.sh [large|full]; with RAR_XDP set the path xdp takes the place of ingress
 . "$(dirname "$0")/../lib/lib.sh"
@@ -21,7 +21,7 @@ pairs="
 1500,9000     ingress  6      4
 9000,1280     udp      4      3
 "
-# Several MTUs: those of the ranks' routes to each other, on devices of 9000.
+# Several MTUs: MTUs of the ranks' routes to each other, on devices of MTU 9000.
 
 all_ranks()
 {
@@ -32,7 +32,7 @@ all_ranks()
 	done
 }
 
-# Modes of the ranks: in place, out of place, each its own.
+# All ranks in place, all out of place, each rank in its own mode.
 all_modes()
 {
 	check "N=3 all types in place" ring -n 3 -t all -c std,100k -z i
@@ -92,7 +92,7 @@ narrow_path()
 	topo_sysctl join_ms=30000
 }
 
-memory_for()	# MB NAME: enough, or a skip line
+memory_for()	# MB NAME: skips the test NAME if less memory is free
 {
 	local mb=$(($(awk '/^MemAvailable/ { print $2 }' /proc/meminfo) / 1024))
 

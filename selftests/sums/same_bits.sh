@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The same operation gives the same bits whatever carries and adds it: MTU,
-# segmentation and receive offloads, receive path, reduction kernel, whose memory.
+# An operation gives the same bits whatever the MTU, offloads, receive path, reduction kernel
+# and kind of memory.
 . "$(dirname "$0")/../lib/lib.sh"
 
 op=(ring -n 4 -t f32 -c "100003,300k" -p 2)
 export SEED=${SEED:-20260720}
 bits=
-within=()		# where to run it
+within=()		# command that runs the ring, none by default
 
 same()	# NAME option...
 {
@@ -36,7 +36,7 @@ reload()	# [parameter]
 	rmmod rar && modprobe rar "$@"
 }
 
-# A kernel that this CPU lacks is not in the list.
+# Reload the module with a reduction kernel, if this CPU supports it.
 with_kernel()	# NAME
 {
 	local name="reduce=$1"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Superpackets: consecutive chunks in one packet, which goes on as it came. When it
-# may not be written to, comes in parts, or twice, the sums are the same.
+# Superpackets: consecutive chunks in one packet, which is forwarded as it came. The sums are
+# also right if a superpacket must not be written to, comes in parts, or comes twice.
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=4
 op=(ring -n "$n" -t f32 -c "1M,300k,1M" -r 3)
 
-# Holds a clone of each packet that comes to rank 1 until it has looked whether the
-# header is still that of a packet to rank 1.
+# Holds a clone of each packet that comes to rank 1, and checks that the clone still has the
+# header of a packet to rank 1.
 onlooker='
 import socket
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -29,7 +29,7 @@ while True:
 print(f"onlooker: seen={seen} written={written}")
 '
 
-# Sums of the counters of all ranks since the last call, in $packets, $chunks ...
+# The counters of all ranks, summed up since the last call: in $packets, $chunks ...
 since()
 {
 	local r now_packets=0 now_chunks=0 now_forward=0 now_dup=0 now_acks=0
@@ -50,7 +50,7 @@ since()
 	note "$1: packets=$packets chunks=$chunks forwarded=$forward twice=$dup acks=$acks"
 }
 
-# A run of the ring, then a condition on what the counters say.
+# Run a ring, then check a condition on the counters.
 expect()	# NAME CONDITION
 {
 	check "$1" "${op[@]}" -s rx_path=ingress
@@ -59,7 +59,7 @@ expect()	# NAME CONDITION
 	result $? "$1: $2"
 }
 
-# Packets of both, with the same addresses and ports; in the end their members leave.
+# Two groups send packets with the same addresses and ports; in the end their members leave.
 two_groups()	# N
 {
 	local one status=0
@@ -71,7 +71,7 @@ two_groups()	# N
 	return "$status"
 }
 
-# What packets were dropped for, of those reasons that there is no cause for.
+# Print drops for reasons that must not occur here.
 dropped()
 {
 	local r name
@@ -101,7 +101,7 @@ old_packets=0 old_chunks=0 old_forward=0 old_dup=0 old_acks=0
 plan 19
 topo_up $n
 topo_neighbours
-# Also those that come before their operation is posted stay together.
+# Superpackets that come before their operation is posted stay whole, too.
 expect "GSO" "packets < chunks / 10 && forward > chunks / 8"
 topo_gso off
 each_rank ethtool -K eth0 sg off tx-udp-segmentation off
@@ -109,11 +109,11 @@ expect "no GSO, no scatter-gather" "packets > chunks && forward > 0"
 each_rank ethtool -K eth0 sg on tx-udp-segmentation on
 topo_gso on
 each_rank ethtool -K eth0 tx-udp-segmentation off
-# On emulated processors packets overtake one another, and gaps ask for acknowledgments too.
+# On emulated processors packets overtake one another, and gaps cause more acknowledgments.
 [[ ${RAR_KERNEL-} == uml* ]] && few=4 || few=2
 expect "cut by the sender's kernel" "packets > chunks && forward > 0 && acks < chunks / $few"
 each_rank ethtool -K eth0 tx-udp-segmentation on
-# veth merges only what comes from a device that cannot segment TCP.
+# veth merges packets only if they come from a device that cannot segment TCP.
 ports_tso off
 each_rank ethtool -K eth0 tx-udp-segmentation off gro on
 expect "cut by the sender's kernel, merged by the receiver's" \
@@ -126,7 +126,7 @@ done
 out=$(dropped)
 quote "$out"
 [ -z "$out" ]
-result $? "whatever is merged is told apart"
+result $? "merged packets of two groups are told apart"
 each_rank ethtool -K eth0 tx-udp-segmentation on gro off
 ports_tso on
 topo_netem duplicate 30%
@@ -137,12 +137,12 @@ each_rank tc qdisc replace dev eth0 root pfifo limit 10000
 rns 1 python3 -c "$onlooker" > "$dir/onlooker" &
 onlooker=$!
 until_says "$dir/onlooker" ready
-check "somebody looks on" "${op[@]}" -s rx_path=ingress
+check "a packet socket holds clones" "${op[@]}" -s rx_path=ingress
 wait $onlooker
-since "somebody looks on"
+since "a packet socket holds clones"
 out=$(cat "$dir/onlooker")
 quote "$out"
 [ "$(word seen)" -gt 100 ] && [ "$(word written)" = 0 ]
-result $? "what others hold is not written to"
-expect "nobody does" "packets < chunks / 2 && forward > chunks / 8"
+result $? "packets that others hold are not written to"
+expect "nobody holds clones" "packets < chunks / 2 && forward > chunks / 8"
 finish
