@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Flow control: a rank that posts nothing stalls its own group, with bounded
- * memory everywhere, and no other group.
+ * Flow control: a rank that posts nothing stalls its own group and no other group, and memory
+ * stays bounded everywhere.
  *
  * Two groups share the hosts rar0 .. rar2 (lib/in_topo.sh 3 backpressure). In group A one
- * rank stops: it posts no more (lazy), or its process gets SIGSTOP (stopped).
- * The others post until nothing more is taken. Meanwhile group B works; the time
- * of its operations is compared with that before and after, in the same run.
- * Then it pauses, so that the counters show what group A sends while its credit
- * is closed: no data, and probes every 200 ms at most. Its windows stay as they
- * are. Then the slow rank goes on, and everything completes with the right bits.
+ * rank stops: it posts no more (lazy), or its process gets SIGSTOP (stopped). The other
+ * ranks post until the kernel takes nothing more. Meanwhile group B works; its operations
+ * must be as fast as before and afterwards. Then group B pauses, so that the counters show
+ * what group A sends while its credit is closed: no data, and a probe every 200 ms at most.
+ * The windows of group A do not change. Then the slow rank goes on, and all operations
+ * complete with the right bits.
  *
  * backpressure [full]
- *	full: every rank, lazy and stopped, with the usual net.rar.mem and a small
- *	one; else one of each
+ *	full: every rank, lazy and stopped, with the usual and a small net.rar.mem; otherwise
+ *	a selection
  */
 #include <errno.h>
 #include <poll.h>
@@ -36,18 +36,18 @@
 #define B_BATCH		20u		/* operations between two samples */
 #define B_MAX		100000u
 #define SMALL_MEM	"4194304"
-#define PHASE_MS	1500u		/* of group B, each */
+#define PHASE_MS	1500u		/* length of each phase of group B */
 #define QUIET_MS	2000u
 #define LIMIT_S		120u		/* for hangs */
 #define EARLY_TRUESIZE	8		/* held memory per credit, see design/link.rst */
-#define SLACK		(16ull << 20)	/* caches, tables, what others do */
+#define SLACK		(16ull << 20)	/* bytes for caches, tables and other processes */
 
 enum phase { BEFORE, STALLED, AFTER, PHASES };
 
 struct plan {
 	const char *name;
 	uint32_t slow;
-	bool stop;		/* SIGSTOP, else it posts nothing */
+	bool stop;		/* SIGSTOP; otherwise the rank posts nothing */
 	bool small_mem;
 	bool full_only;
 };
@@ -88,8 +88,8 @@ static bool a_may_post(uint32_t rank, uint32_t posted)
 }
 
 /*
- * Posts operation @id if there is room: 1, 0 or -errno. @buf is filled once. ENOBUFS:
- * as many as there can be have become complete since we looked, and wait to be read.
+ * Posts operation @id. Returns 1, 0 if there is no room, or -errno. @buf is filled once.
+ * ENOBUFS also means no room: all operations have become complete and wait to be read.
  */
 static int a_post(int fd, uint32_t rank, uint64_t id, void *buf, uint64_t *filled)
 {
@@ -104,7 +104,7 @@ static int a_post(int fd, uint32_t rank, uint64_t id, void *buf, uint64_t *fille
 	return err == -EAGAIN || err == -ENOBUFS ? 0 : err ?: 1;
 }
 
-/* As many operations in flight as the kernel takes. */
+/* Keeps as many operations in flight as the kernel takes. */
 static int a_work(int fd, uint32_t rank, void *buf)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -131,7 +131,7 @@ static int a_work(int fd, uint32_t rank, void *buf)
 	return 0;
 }
 
-/* Without disturbing group B; the parent has a time limit. */
+/* Sleeps without disturbing group B; the parent has a time limit. */
 static void a_sleep_until(const _Atomic bool *flag)
 {
 	while (!*flag)
@@ -153,7 +153,7 @@ static int a_main(uint32_t rank, void *arg)
 	free(buf);
 	if (err)
 		rar_log_error(fd, "group A", err);
-	/* Nobody leaves before all have their results. */
+	/* No rank leaves before all have their results. */
 	a_sleep_until(&shared->over);
 	return err || rar_barrier(&shared->barrier, 2 * SIZE + 1, LIMIT_S);
 }
@@ -198,7 +198,7 @@ struct sample {
 	uint64_t kernel;	/* slabs and vmalloc of the whole machine */
 };
 
-/* The number behind @key in a file, 0 if there is none. */
+/* The number after @key in a file, 0 if there is none. */
 static uint64_t number_in(const char *path, const char *key)
 {
 	char line[256], *at;
@@ -267,10 +267,9 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 }
 
 /*
- * A rank's bounds from its sysctls, against what was measured. Operations behind
- * another one of their group use half of net.rar.mem at most, and one group
- * cannot have more than so many. What group B gave back counts until a grace period
- * has passed.
+ * Compares the measured maxima of a rank with the bounds from its sysctls. Operations queued
+ * after another of their group use half of net.rar.mem at most, and their number is limited.
+ * Memory that group B gave back counts until a grace period has passed.
  */
 static bool rank_bounded(uint32_t r, const struct sample *max, uint64_t *sum)
 {
@@ -362,8 +361,8 @@ static void traffic_of(uint32_t rank, struct traffic *t)
 }
 
 /*
- * Nothing but the stalled group can want to send anything. It probes, and
- * acknowledges probes, every 200 ms; both groups' keepalives are rarer.
+ * Only the stalled group may send. It probes, and acknowledges probes, every 200 ms; both
+ * groups' keepalives are rarer.
  */
 static bool quiet(void)
 {
@@ -396,7 +395,7 @@ static bool quiet(void)
 
 /* ------------------------------------------------------------ one run */
 
-/* Until all ranks but the slow one are full, or all have collected all. */
+/* Waits until all ranks except the slow rank are full, or until all have all results. */
 static int a_wait(bool full)
 {
 	uint64_t deadline = rar_now_us() + LIMIT_S * 1000000ull;
@@ -417,7 +416,7 @@ static int a_wait(bool full)
 	return 0;
 }
 
-/* SIGSTOP somewhere in the middle of the first operations. */
+/* Stops the slow rank during the first operations. */
 static void stop_slow(void)
 {
 	uint64_t deadline = rar_now_us() + LIMIT_S * 1000000ull;
@@ -444,7 +443,7 @@ static bool same_pace(const uint32_t *us)
 	return ok;
 }
 
-/* All is given back soon: the sums were collected. */
+/* All memory is given back soon after the sums were collected. */
 static bool empty_again(void)
 {
 	uint64_t left = 1;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Many small operations beside processes that use up the CPUs. The ranks have a real-time
- * priority, so they run whenever they are woken: a rank that nobody wakes, or chunks that
- * nobody sends until a timer comes, show as a long operation. A machine that stands still
- * shows in a process of a higher priority, which sleeps for a millisecond at a time and
- * notes how late it is.
+ * priority, so they run whenever they are woken. A wake-up that is forgotten, or a chunk that
+ * is not sent until a timer runs, shows as a long operation. A sleeper, a process of higher
+ * priority that sleeps for a millisecond at a time, notes how late it is: so it sees when the
+ * whole machine stood still.
  *
  * busy_cpus [-N PREFIX] [-n RANKS] [-o OPS] [-c HOGS] [-m MS] [-u]
- *	An operation of more than MS that neither a machine that stood still nor a
- *	retransmission explains is a failure.
- *	-u: ranks without priority, to see how long they wait for the CPUs; for each of the
- *	longest operations it says how much passed until the last rank had sent.
+ *	The test fails if an operation takes more than MS, unless a retransmission or a
+ *	machine that stood still explains it.
+ *	-u: ranks without priority, to see how long they wait for the CPUs. For each of the
+ *	longest operations prints the time until the last rank had sent.
  */
 #include <errno.h>
 #include <sched.h>
@@ -24,8 +24,8 @@
 #define MAX_RANKS	8
 #define COUNT		1024		/* elements: 4 KiB */
 #define PULSES		65536		/* remembered */
-#define LATE_US		4000		/* and more: the machine stood still */
-#define POSTS		256		/* operations of which is known who sent when */
+#define LATE_US		4000		/* a sleeper this late: the machine stood still */
+#define POSTS		256		/* operations whose times of sending are kept */
 #define SHOWN		10
 
 static struct {
@@ -56,7 +56,7 @@ static void set_priority(int priority)
 		rar_log("no real-time priority: %s", strerror(errno));
 }
 
-/* When did the last rank send it? */
+/* The time at which the last rank sent an operation, us. */
 static uint64_t last_posted_us(const struct load *s, uint64_t op)
 {
 	uint64_t last = 0;
@@ -67,7 +67,7 @@ static uint64_t last_posted_us(const struct load *s, uint64_t op)
 	return last;
 }
 
-/* How long the sleeper was not run between two moments. */
+/* How long the sleeper did not run between two times, us. */
 static uint64_t late_us(const struct load *s, uint64_t from, uint64_t to)
 {
 	uint32_t n = s->ngaps < PULSES ? s->ngaps : PULSES;
@@ -112,7 +112,7 @@ static int hog_main(uint32_t rank, void *arg)
 	return rank;
 }
 
-/* An operation took long: why? */
+/* Finds and prints the reason why an operation took long. */
 static void explain(struct load *s, uint32_t rank, uint64_t op, uint64_t from, uint64_t us,
 		    uint64_t again)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Programs of a cgroup: they count what passes, or let nothing pass. */
+/* Programs of a cgroup: they count packets, or drop all. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# BPF programs of cgroups: a member's packets pass those of its own cgroup, both ways and on
-# every receive path, whoever opened the UDP port first; nobody else's packets do.
+# BPF programs of cgroups: a member's packets pass the programs of its own cgroup, in both
+# directions and on every receive path, whoever opened the UDP port first. Packets of members
+# in other cgroups do not.
 . "$(dirname "$0")/../lib/lib.sh"
 
 pins=/sys/fs/bpf/rar-cgroup
 group=100
-export SEED=${SEED:-20261123}	# all members know the data
+export SEED=${SEED:-20261123}	# separate "member" processes use the same data
 
-# in_cgroup NAME RANK command...: in a rank's namespace
+# in_cgroup NAME RANK command...: runs in the cgroup and in a rank's namespace
 in_cgroup()
 {
 	local cgroup=$1
@@ -34,7 +35,7 @@ seen()
 }
 last=(0 0)
 
-# pair CGROUP: a ring of rank 0 in this cgroup and rank 1 in none
+# pair CGROUP: a ring of rank 0 in this cgroup and rank 1 in no cgroup of the test
 pair()
 {
 	local status=0
@@ -72,7 +73,7 @@ plan 15
 topo_up 2
 topo_sysctl local=1
 
-# Somebody else opens the port first and is never judged.
+# A member outside the cgroup opens the port first; its packets are never judged.
 for r in 0 1; do
 	rns $r member -r $r -n 2 -g 99 -e > /dev/null 2>&1 &
 done
@@ -82,8 +83,8 @@ attach test count_ingress
 sleep 1
 seen
 [ "$egress" = 0 ] && [ "$ingress" = 0 ]
-result $? "another's packets: $egress sent, $ingress received"
-pkill -STOP -x member	# it keeps the port, and the processor is free
+result $? "packets of a member outside: $egress sent, $ingress received"
+pkill -STOP -x member	# it keeps the port but uses no CPU
 for path in ingress udp; do
 	topo_sysctl rx_path=$path
 	counted "$path"
@@ -107,7 +108,7 @@ for path in ingress udp; do
 	none "$path: nothing may be received" drop_ingress
 done
 [ "$(counter 0 RarDropFilter)" -gt 5 ]
-result $? "what is dropped is counted"
+result $? "dropped packets are counted"
 pkill -KILL -x member
 rm -r $pins
 check "after that" pair test

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A join that fails is tried again with the same socket; meanwhile the predecessor's
-# packets begin to come through another device. The ingress hook takes them there too.
+# A failed join is tried again with the same socket. Meanwhile the predecessor's packets begin
+# to come through another device. The ingress hook must take them there, too.
 . "$(dirname "$0")/../lib/lib.sh"
 
-# between 0 and 1: DEVICE
+# Route packets between ranks 0 and 1 through DEVICE.
 route_by()
 {
 	ip -n rar0 route replace 10.77.0.2/32 dev "$1" src 10.77.0.1 &&

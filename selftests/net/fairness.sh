@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# One TCP flow (cubic) and one link of a ring share a bottleneck, the way to rank 1:
-# its queue drops what does not fit, or marks. Neither gets less than 30 % of its
-# fair share, and the queue stays bounded. The same with a shallow buffer: 100 KB.
+# A TCP flow (cubic) and a link of a ring share a bottleneck on the way to rank 1, whose queue
+# drops or marks packets. Each gets at least 30 % of its fair share, and the queue stays
+# bounded; also with a shallow buffer of 100 KB.
 #
-# A queue that marks is sch_fq with all packets in one flow: a FIFO that marks what
+# The queue that marks is sch_fq with all packets in one flow: a FIFO that marks packets that
 # waited longer than ce_threshold.
 . "$(dirname "$0")/../lib/lib.sh"
 
-n=3				# ranks; the TCP flow comes from the namespace behind them
+n=3				# ranks; the TCP flow comes from the namespace after theirs
 warm_up=3 seconds=10
 need=300			# thousandths of the fair share
 op=(ring -n "$n" -t f32 -c "1M,1M,1M,1M,1M,1M,1M,1M" -p 4 -T 120)
 
 br() { rns br "$@"; }
 
-# A ring that begins when TCP flows, however long that took, and outlasts it.
+# Start a ring that begins once TCP flows, and runs longer than TCP.
 ring_start()	# RECEIVER
 {
 	ring=0		# no process
@@ -27,7 +27,7 @@ ring_start()	# RECEIVER
 	ring=$!
 }
 
-# flows WARM-UP SECONDS [ring]: TCP, alone or with the ring, and what they got in $out
+# flows WARM-UP SECONDS [ring]: runs TCP, alone or with the ring; sets $out to their bytes
 flows()
 {
 	local sender receiver
@@ -42,7 +42,7 @@ flows()
 	wait $sender || quote "$(cat "$dir/send")"
 }
 
-# In bits per second: what each can do alone here, and a third of the lower one.
+# Measure TCP and the ring alone, in bits per second. The bottleneck is a third of the slower.
 choose_rate()
 {
 	local tcp ring
@@ -50,16 +50,16 @@ choose_rate()
 	flows 0.5 2
 	tcp=$(($(word tcp) * 8000000 / $(word us)))
 	out=$("${op[@]}" -r 2) || quote "$out"
-	# Of an operation a link carries 2 (n - 1) / n.
+	# A link carries 2 (n - 1) / n of a tensor.
 	ring=$(($(word bytes) * 8000000 * 2 * (n - 1) / $(word total_us) / n))
 	rate=$(((tcp < ring ? tcp : ring) / 3))
 	rate=$((rate < 1000000000 ? rate : 1000000000))
-	# Of a frame of 1514 bytes on the wire both carry more than 1400.
+	# More than 1400 of the 1514 bytes of a frame are payload, for both.
 	alone=$((rate * 1400 / 1514 / 8))
 	note "alone: TCP $((tcp / 1000000)), the ring's link $((ring / 1000000)) Mbit/s; bottleneck $((rate / 1000000)) Mbit/s"
 }
 
-# Ten milliseconds, or what a hundred packets are.
+# The queue holds ten milliseconds, or a hundred packets if that is more.
 choose_limit()
 {
 	limit=$((rate / 8 / 100))
@@ -68,7 +68,7 @@ choose_limit()
 	burst=$((burst > 16000 ? burst : 16000))
 }
 
-# Behind a shallow buffer TCP does not fill the link: bytes per second that it gets.
+# Measure TCP alone, in bytes per second: with a shallow buffer it does not fill the link.
 tcp_alone()
 {
 	flows 1 3
@@ -81,7 +81,7 @@ tail_drop()
 	br tc qdisc replace dev p1 root handle 1: tbf rate $rate burst $burst limit $limit
 }
 
-# Marks from two fifths of the limit on; it could hold four times the limit.
+# The queue marks from two fifths of the limit on, and could hold four times the limit.
 marking()
 {
 	tail_drop &&
@@ -90,7 +90,7 @@ marking()
 			limit $((4 * limit / 1500)) flow_limit $((4 * limit / 1500))
 }
 
-# The longest queue, sampled until the file is gone.
+# Record the longest queue until the file "watch" is gone.
 watch_queue()
 {
 	while [ -e "$dir/watch" ]; do
@@ -138,11 +138,11 @@ topo_gso off
 choose_rate
 choose_limit
 tail_drop
-result $? "a queue that drops"
+result $? "set up a queue that drops"
 each_rank sysctl -qw net.ipv4.tcp_congestion_control=cubic net.ipv4.tcp_ecn=0
 compete "tail drop"
 marking
-result $? "a queue that marks"
+result $? "set up a queue that marks"
 each_rank sysctl -qw net.ipv4.tcp_ecn=1
 compete ECN
 marks=$(br tc -s qdisc show dev p1 | sed -n 's/.*ce_mark \([0-9]*\).*/\1/p')
@@ -151,7 +151,7 @@ result $? "ECN: ${marks:-0} packets were marked"
 br tc qdisc del dev p1 root
 limit=100000 burst=16000
 tail_drop
-result $? "a queue that drops, of $limit bytes"
+result $? "set up a queue of $limit bytes that drops"
 each_rank sysctl -qw net.ipv4.tcp_ecn=0 net.ipv4.tcp_no_metrics_save=1
 tcp_alone
 compete "shallow"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A ring in which rank 1 has a socket filter, or all have a small SO_SNDBUF. A tool for
+ * A ring in which rank 1 has a socket filter, or all ranks have a small SO_SNDBUF. A tool for
  * the shell tests: exit status 0 if all results are right, else 1.
  *
  * filtered [-n ranks] [-m] [-f pass|drop|cut] [-b SO_SNDBUF] [-c elements] [-i ops]
  *	-m: all ranks are in the caller's namespace, at 10.77.0.1
- *	pass: what is for the UDP port, drop: nothing, cut: 50 bytes of everything
+ *	pass: lets packets to the UDP port pass; drop: lets none pass; cut: cuts to 50 bytes
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What random loss costs: the time of an operation on links that lose 0.1 % or 1 %
-# of all packets against that on links of the same delay that lose none. Rounds with
-# and without loss alternate, the medians are compared.
+# The cost of random loss: an operation's time on links that lose 0.1 % or 1 % of all packets,
+# compared with its time on links of the same delay without loss. Rounds with and without
+# loss alternate, and the medians are compared.
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=4
 rounds=3
-tries=3			# a machine that others use as well needs more rounds
-repeats=4		# in each; the first one does not count
+tries=3			# more rounds if the machine is shared with others
+repeats=4		# operations in each round; the first does not count
 aim_us=400000		# for an operation without loss; at most 16 MiB
 size=$((16 << 20))
-# Thousandths of the goodput without loss. In an emulated machine delays of many
-# milliseconds come and go, which look like queues: there it is a rough check.
+# Thousandths of the goodput without loss. In an emulated machine delays of many milliseconds
+# come and go and look like queues, so there the check is rough.
 need_01=900 need_1=600
 [[ ${RAR_KERNEL-} == uml* ]] || need_01=700 need_1=450
 
-# measure DELAY LOSS: appends times in us
+# measure DELAY LOSS: appends times in us to a file
 measure()
 {
 	topo_netem delay "$1" loss "$2%" || return
@@ -25,7 +25,7 @@ measure()
 	sed -n 's/^repeat: i=[1-9][0-9]* us=//p' <<< "$out" >> "$dir/$1 $2"
 }
 
-# An emulated machine is slow: an operation that takes it not much longer than aim_us.
+# Choose the size of an operation that takes about aim_us on this machine.
 choose_size()
 {
 	local us
@@ -40,13 +40,13 @@ choose_size()
 	note "operations of $((size >> 20)) MiB"
 }
 
-# ratio_of DELAY LOSS: of the medians, in thousandths
+# ratio_of DELAY LOSS: prints the ratio of the medians, in thousandths
 ratio_of()
 {
 	echo $((1000 * $(percentile 50 < "$dir/$1 0") / $(percentile 50 < "$dir/$1 $2")))
 }
 
-# verdict DELAY LOSS NEED: at least so many thousandths
+# verdict DELAY LOSS NEED: the ratio must be at least NEED thousandths
 verdict()
 {
 	local ratio

@@ -6,7 +6,7 @@
 
 port=18118
 
-# fails NAME COUNTER command...: no ring, and rank 1's counter says why
+# fails NAME COUNTER command...: there is no ring, and rank 1's COUNTER tells the reason
 fails()
 {
 	local name=$1 before
@@ -27,7 +27,7 @@ filters() # PATH
 	fails "$1: a filter that cuts" RarDropFilter filtered -f cut
 }
 
-# A queue of rank 0's host that holds packets for long; nobody has more in it than it may.
+# A queue of rank 0's host holds packets for long. SO_SNDBUF limits rank 0's bytes in it.
 held_back()
 {
 	local held most=0 now pid status
@@ -54,7 +54,7 @@ held_back()
 	topo_sysctl window=1048576
 }
 
-# Rules by user see who sends, though root opened the port.
+# Firewall rules by user see the sending user, though root opened the port.
 by_user()
 {
 	local n
@@ -71,11 +71,11 @@ by_user()
 		}
 	EOT
 	topo_sysctl local=0
-	check "of another user" rns 0 setpriv --reuid 4711 --clear-groups \
+	check "a rule by user: all bits are right" rns 0 setpriv --reuid 4711 --clear-groups \
 		ring -n 2 -m same -c 5,60k -t f32 -T 30
 	n=$(rns 0 nft list counter inet t other | awk '$1 == "packets" { print $2 }')
 	[ "$n" -gt 20 ] && rns 0 nft list counter inet t nobody | grep -q "packets 0 "
-	result $? "of another user: $n packets"
+	result $? "a rule by user: $n packets are the user's, none another user's"
 	topo_sysctl local=1
 	topo_rules_off
 }
@@ -109,22 +109,22 @@ strict()
 	topo_sysctl strict=0
 }
 
-# What is set for the host holds for namespaces that users make, and new ones begin with it.
+# The host's net.rar.strict binds namespaces that users make, and new namespaces begin with it.
 strict_host()
 {
 	sysctl -qw net.rar.strict=1
 	unshare -n sysctl -n net.rar.strict | grep -qx 1
-	result $? "a new namespace begins as the host's"
+	result $? "a new namespace begins with the host's value"
 	unshare -Urn sysctl -n net.rar.strict | grep -qx 1
 	result $? "a user's namespace: strict"
 	! unshare -Urn sysctl -qw net.rar.strict=0 2> /dev/null
-	result $? "a user's namespace: stays so"
+	result $? "a user's namespace: cannot be changed"
 	sysctl -qw net.rar.strict=0
 	unshare -Urn sh -c "sysctl -qw net.rar.strict=1 && sysctl -qw net.rar.strict=0"
-	result $? "not set for the host: the user decides"
+	result $? "the host is not strict: the user decides"
 }
 
-# The rules of admin.rst and rar(7), as they stand there, for rank 1.
+# Rank 1 gets the firewall rules of admin.rst as they are printed there.
 manual()
 {
 	local rules

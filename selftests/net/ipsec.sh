@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# IPsec: what a policy demands of packets is demanded of this module's. Clear packets do not
-# pass a policy that wants ESP, on any receive path; with ESP a ring works, its superpackets
-# and lanes go through the transforms, and nothing leaves in the clear.
+# IPsec policies bind the packets of this module. A policy that demands ESP lets no clear
+# packet pass, on any receive path. With ESP a ring works: superpackets and lanes go through
+# the transforms, and nothing leaves in the clear.
 . "$(dirname "$0")/../lib/lib.sh"
 
 port=18118	# RAR_DEFAULT_PORT
 
-# An address of a rank, in family 4 or 6
+# addr RANK FAMILY: prints the rank's address; FAMILY is 4 or 6
 addr()
 {
 	if [ "$2" = 4 ]; then echo 10.77.0.$(($1 + 1)); else echo fd77::$(($1 + 1)); fi
 }
 
-# esp FROM TO [MODE [FAMILY]]: states and policies for what one rank sends to another
+# esp FROM TO [MODE [FAMILY]]: adds states and policies for packets from one rank to another
 esp()
 {
 	local from=$1 to=$2 mode=${3-transport} src dst spi
@@ -30,7 +30,7 @@ esp()
 	demand "$from" "$to" "$mode" "${4-4}"
 }
 
-# demand FROM TO [MODE [FAMILY]]: the second rank takes nothing else from the first one
+# demand FROM TO [MODE [FAMILY]]: rank TO accepts only ESP from rank FROM
 demand()
 {
 	local src dst
@@ -40,7 +40,7 @@ demand()
 		proto esp mode "${3-transport}"
 }
 
-# Between all ranks.
+# ESP between all ranks.
 esp_all()
 {
 	local a b
@@ -59,7 +59,7 @@ esp_off()
 	each_rank ip xfrm policy setdefault in accept
 }
 
-# Count the packets in the clear, from any port, and by ESP on their way to each rank.
+# Count packets to each rank: in the clear, from a lane's port, and ESP.
 watch()
 {
 	local r
@@ -81,8 +81,7 @@ watch()
 	done
 }
 
-# seen clear|lane|esp [RANK]: such packets on their way to all ranks or one, since they were
-# forgotten
+# seen clear|lane|esp [RANK]: prints how many went to all ranks or one, since "forget"
 seen()
 {
 	rns br nft list counters ${2:+table netdev to$2} | awk -v n="n$1" '$1 == "counter" { on = $2 == n }
@@ -103,7 +102,7 @@ refused()
 	result $? "$name: no ring in the clear"
 }
 
-# encrypted NAME option...: right bits, and all by ESP
+# encrypted NAME option...: the bits are right, and all packets are ESP
 encrypted()
 {
 	local name=$1 clear esp
@@ -116,7 +115,7 @@ encrypted()
 	result $? "$name: $clear packets in the clear, $esp by ESP"
 }
 
-# Ranks 1 and 2 only: what came in the clear, as superpackets, goes on encrypted.
+# ESP between ranks 1 and 2 only: superpackets that come in the clear go on encrypted.
 one_link()
 {
 	forget
@@ -127,7 +126,7 @@ one_link()
 	esp_off
 }
 
-# What leaves by another port would be what no policy has been asked about.
+# Policies may select by port, so no chunk may leave by a port that no policy was asked about.
 one_flow()
 {
 	esp_all
@@ -140,7 +139,7 @@ one_flow()
 	forget
 	check "a lane's port is blocked" ring -n 2 -T 60 -c 300k -t f32
 	[ "$(seen lane 1)" = 0 ] && [ "$(seen lane 0)" != 0 ]
-	result $? "nothing leaves by it"
+	result $? "a lane's port is blocked: nothing leaves by it"
 	esp_off
 }
 
@@ -179,7 +178,7 @@ encrypted "IPv6" -n 2 -a 6
 esp_off
 one_link
 one_flow
-# Policies that come while a ring runs.
+# A policy is added while a ring runs.
 ring -n 2 -c 20000x60k -t f32 -T 30 -s dead_ms=1000 > "$log" 2>&1 &
 sleep 2
 demand 0 1
@@ -187,7 +186,7 @@ wait $!
 status=$?
 quote "$(tail -n 2 "$log")"
 [ $status != 0 ] && ! grep -q "time limit" "$log"
-result $? "a policy that comes later: the ring ends"
+result $? "a policy added while a ring runs: the ring ends"
 esp_off
 check "after that" ring -n 3 -T 60 -c 5,60k
 finish

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Lanes: the chunks of a link come from several UDP ports, so that devices, switches and
-# RPS spread them; everything else, and a small operation, comes from the first one. On
-# veth the module spreads them over processors itself.
+# Lanes: the chunks of a link come from several UDP ports, so that devices, switches and RPS
+# spread them. Small operations and all other packets come from the first port. On veth the
+# module itself spreads the lanes over CPUs.
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=3
 big=(ring -n "$n" -t f32 -c "1M,300k" -r 3)
 small=(ring -n "$n" -t f32 -c "1k,16" -r 20)
 
-# Into rank 1, before the module's hook: packets by source port, chunks and others.
+# Count packets to rank 1 before the module's hook, by source port: chunks and others.
 watch()
 {
 	local port
@@ -25,14 +25,14 @@ watch()
 	EOT
 }
 
-# chunks|others: the source ports that there were packets from
+# ports chunks|others: prints the source ports that packets came from
 ports()
 {
 	rns 1 nft list ruleset |
 		sed -n "s/.*counter packets [1-9].*comment \"$1=\([0-9]*\)\"/\1/p" | paste -sd ,
 }
 
-# expect NAME CHUNKS command...: what the chunks came from; all else from the first
+# expect NAME CHUNKS command...: chunks come from these ports, all else from the first port
 expect()
 {
 	local name=$1 want=$2
@@ -45,8 +45,8 @@ expect()
 	result $? "$name: chunks come from $want, others from 18118"
 }
 
-# Somebody has this port of rank 0, until killed; members that were closed have it for
-# a while.
+# occupy PORT: another process has this port of rank 0 until it is killed. It may have to
+# wait, as closed members keep their ports for a while.
 occupy()
 {
 	rns 0 python3 -c "
@@ -64,7 +64,7 @@ time.sleep(1000)" > "$dir/occupied" &
 	until_says "$dir/occupied" ready
 }
 
-# Packets that came to each CPU by way of another one.
+# Print the packets that each CPU got from another CPU.
 steered()
 {
 	local line
@@ -74,7 +74,7 @@ steered()
 	done < /proc/net/softnet_stat
 }
 
-# Receive packet steering: each flow to a CPU of its own.
+# Receive packet steering (RPS) spreads the flows over the CPUs.
 spread()
 {
 	local before after r
@@ -96,7 +96,7 @@ spread()
 	result $? "flows are spread over CPUs: each has some"
 }
 
-# Own chunks that ranks gave to another processor to send.
+# Print the own chunks that ranks let another CPU send.
 handed()
 {
 	local r sum=0
@@ -107,7 +107,7 @@ handed()
 	echo $sum
 }
 
-# hands NAME OPERATOR NUMBER command...: so many, as test(1) compares
+# hands NAME OPERATOR NUMBER command...: compares, as test(1), the chunks another CPU sends
 hands()
 {
 	local name=$1 op=$2 want=$3 before after
@@ -121,7 +121,7 @@ hands()
 	result $? "$name: chunks handed over $op $want"
 }
 
-# In the middle of operations a processor goes, comes back, and so on.
+# While operations run a CPU goes offline and comes back, again and again.
 hotplug()
 {
 	local online=/sys/devices/system/cpu/cpu1/online rounds=0 status=0 before
@@ -143,7 +143,7 @@ hotplug()
 	result $status "$name"
 }
 
-# Where the device has no queue, the module itself spreads long operations.
+# On a device without a queue the module itself spreads long operations.
 processors()
 {
 	local name
@@ -165,7 +165,7 @@ processors()
 	hands "one flow" -eq 0 "${big[@]}"
 }
 
-# A VLAN has no queue either, but what is below it mostly has.
+# A VLAN device has no queue, but the device below it usually has, so nothing is spread.
 vlan()
 {
 	if [ "$(nproc)" = 1 ]; then

@@ -1,29 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Every single packet of a small operation is lost, one at a time, data and
-# acknowledgments of all links, 5 ms from rank to rank. How much longer does the
-# operation take than one without loss? And: the last packet of all is lost while
-# its sender overwrites its buffer, or closes; operations are released in another
-# order than they were sent, or late.
+# Every packet of a small operation is lost, one at a time: data and acknowledgments of all
+# links, 5 ms from rank to rank. An operation that loses a packet must not take much longer
+# than an operation without loss. Besides, the last packet of all is lost while its sender
+# overwrites its buffer or closes, and operations are released out of order or late.
 #
-# A rule per packet: nftables drops the k-th data packet of operation K, or the
-# k-th acknowledgment that says that K is the last one posted, on its way into a
-# rank. Two rules for each packet, and the shorter delay counts: a busy machine only
-# adds to it.
+# There is a rule per packet: on the way into a rank nftables drops the k-th data packet of
+# an operation, or the k-th acknowledgment that reports it as the last operation posted.
+# Each packet has two rules and the shorter delay counts, as a busy machine only adds to it.
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=3
-chunks=8			# of each rank
+chunks=8			# own chunks of each rank
 hop_ms=5
-warmup=8			# operations, then those without loss to compare with
+warmup=8			# operations; then come those without loss, to compare with
 lossless=40
 tails=6				# rules for each last packet
 data=$((2 * (n - 1) * chunks))	# packets on a link
-acks=$((data / 2))		# rules for them: there are no more than that
+acks=$((data / 2))		# rules for acknowledgments: there are fewer packets
 elements=$((n * chunks * 1408 / 4))
 op=(ring -n "$n" -t f32 -c "$elements")
 
-# rule OPERATION data|ack K: the operations are numbered from 0
+# rule OPERATION data|ack K: operations are numbered from 0
 rule()
 {
 	local match="@th,72,8 <= 2 @th,320,64 $1"	# RS or AG; op_seq
@@ -32,8 +30,8 @@ rule()
 	echo "udp dport 18118 $match numgen inc mod 2147483648 == $3 counter drop comment \"$1 $2 $3\""
 }
 
-# Rules for a rank; every second operation loses nothing, so that each begins with
-# all of the one before released.
+# Rules for a rank. Every second operation loses nothing, so that all earlier operations are
+# released when one with a loss begins.
 rules()		# FIRST-OPERATION
 {
 	local seq=$1 k
@@ -49,7 +47,7 @@ tail_rules()	# FIRST-OPERATION
 	for ((i = 0; i < tails; i++, seq += 2)); do rule "$seq" data $((data - 1)); done
 }
 
-# Two rounds of all packets, then the last ones again; sets $next.
+# Load rules for two rounds of all packets, then for the last packets again; sets $next.
 load_rules()
 {
 	local r each=$((2 * (data + acks))) first=$((warmup + lossless))
@@ -77,7 +75,7 @@ dropped()
 
 # ---------------------------------------------------------------- every packet
 
-# "us rank data|ack k" for each packet: what its loss cost
+# Print "us rank data|ack k" for each packet: the delay that its loss caused.
 delays()
 {
 	awk -v base="$clean_us" '
@@ -88,7 +86,7 @@ delays()
 		"$dir/repeats" "$dir/dropped" | sort -n
 }
 
-# The time of an operation without loss.
+# Print the time of an operation without loss.
 clean()
 {
 	tail -n +$((warmup + 1)) "$dir/repeats" | head -n $lossless |
@@ -130,7 +128,7 @@ one_at_a_time()
 	at_most 99 6
 }
 
-# Behind the last packet of an operation nothing follows.
+# No packet follows the last packet of an operation, so only a timeout finds its loss.
 tail_loss()
 {
 	local us pto
@@ -143,7 +141,7 @@ tail_loss()
 
 # ---------------------------------------------------------------- the last packet
 
-# lose_last RANK FIRST-OPERATION STEP COUNT: what comes last into this rank
+# lose_last RANK FIRST-OPERATION STEP COUNT: the last data packets into this rank are lost
 lose_last()
 {
 	local seq i
@@ -153,7 +151,7 @@ lose_last()
 	done | topo_rules "$1"
 }
 
-# One operation after the other: what was sent from is overwritten at once.
+# One operation at a time, so that its buffer is overwritten at once.
 overwritten()
 {
 	local r count=30 list
@@ -162,26 +160,27 @@ overwritten()
 		lose_last $r $r $n $((count / n))
 	done
 	list=$(yes $elements | head -n $count | paste -sd ,)
-	check "its sender overwrites its buffer" ring -n $n -t f32 -c "$list" -p 1 -T 60
+	check "the sender of a lost packet overwrites its buffer" \
+		ring -n $n -t f32 -c "$list" -p 1 -T 60
 	[ "$(dropped | wc -l)" = $count ]
-	result $? "it was lost in $(dropped | wc -l) operations"
+	result $? "a packet was lost in $(dropped | wc -l) operations"
 	topo_rules_off
 }
 
-# closed RANK: and its predecessor closes
+# closed RANK: the last packet into RANK is lost and its predecessor closes
 closed()
 {
 	lose_last "$1" 0 1 1
-	check "its sender closes, to rank $1" "${op[@]}" -q -T 60
+	check "the sender of a lost packet to rank $1 closes" "${op[@]}" -q -T 60
 	[ "$(dropped | wc -l)" = 1 ]
-	result $? "it was lost"
+	result $? "the packet was lost"
 	topo_rules_off
 }
 
 # ---------------------------------------------------------------- released
 
-# Into each rank six packets of operation 0's all-gather are lost (each rule drops the
-# first one that it sees): those behind it are released before it.
+# Each rank loses six packets of operation 0's all-gather, so later operations are released
+# before it. Each rule drops the first packet that it sees.
 lose_six()
 {
 	local r k
@@ -193,8 +192,8 @@ lose_six()
 	done
 }
 
-# With hop_ms of delay an operation is complete here before all of it is acknowledged.
-# Then send() waits for its end, though all that was sent waits for recv().
+# With hop_ms of delay an operation is complete before all of it is acknowledged. send() must
+# then wait for its release, although all operations wait for recv().
 released()
 {
 	lose_six

@@ -1,21 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Links that lose, repeat, reorder, corrupt and delay what every rank sends, data
-# and acknowledgments: no wrong bit, and nobody hangs. Under each condition rings of
-# 2, 4 and 8 ranks run at the same time over the same links, with operations of
-# random size, a random number of them in flight.
+# Links lose, repeat, reorder, corrupt and delay data and acknowledgments of every rank: no bit
+# is wrong and no rank hangs. Under each condition rings of 2, 4 and 8 ranks run at the same
+# time over the same links. Operations have random sizes, and a random number is in flight.
 #
-# netem.sh [debug|full]: debug and full are 100 000 operations together, 100 of
-# them of 16 MiB. One SEED decides sizes, turns and data; netem's choices are its
-# own.
+# netem.sh [debug|full]: together debug and full are 100 000 operations, 100 of them of
+# 16 MiB. SEED decides sizes, order and data, but not netem's choices.
 . "$(dirname "$0")/../lib/lib.sh"
 
 sizes=(2 4 8)
 declare -A types=([2]="i32,f64" [4]="f32,i64" [8]="i32,f32")
 declare -A modes=([2]=r [4]=c [8]=cior)		# see ring -z
 
-# Operations of each type, by number of ranks; "large" not where a fifth of the packets is
-# lost. With 8 ranks each takes 28 times as many packets as with 2.
+# Operations of each type, by number of ranks. $large is left out where 20 % of packets are
+# lost. With 8 ranks an operation takes 28 times as many packets as with 2.
 declare -A small
 large='' limit=900
 case ${1:-short} in
@@ -27,8 +25,8 @@ full)
 	;;
 esac
 
-# name, how its effect shows (netem's own count of losses, a counter of the module,
-# or - not at all), netem's parameters
+# name, evidence of the effect (netem's count of losses, a counter of the module, or - for
+# none), netem's parameters
 conditions="
 loss_0.1	-		loss 0.1%
 loss_1		netem		loss 1%
@@ -41,7 +39,7 @@ jitter_5ms	-		delay 2500us 2500us
 all		RarDropChecksum	delay 2500us 2500us loss 5% duplicate 5% reorder 25% corrupt 1%
 "
 
-# effect netem|COUNTER: so far, of all ranks together
+# effect netem|COUNTER: prints the count so far of all ranks together
 effect()
 {
 	local r sum=0
@@ -101,8 +99,8 @@ condition()
 	result $? "$name: $before seen by $what"
 }
 
-# A round trip that is longer than the timeout may be: one of 500 ms at each hop. Then
-# everything is sent again before it is acknowledged, but not for ever.
+# A round trip of 500 ms per hop is longer than the longest timeout. Every chunk is then sent
+# again before it is acknowledged, but not for ever.
 far_away()
 {
 	topo_netem delay 250ms

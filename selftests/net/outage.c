@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A ring works without a pause while its links fail for a while, again and again.
- * Nobody gets an error, all bits are right, and soon after each outage the operations
- * take no longer than before it.
+ * A ring works without a pause while its links fail for a while, again and again. No rank
+ * gets an error and all bits are right. Soon after each outage operations take no longer
+ * than before it.
  *
  * outage -n RANKS -c COUNT -p INFLIGHT -g GRACE_MS -k COMMAND LENGTH_MS...
- *	ranks in rar0 ...; COMMAND LENGTH_MS makes an outage and returns after it;
- *	GRACE_MS: when the speed is to be back. The last line for each outage:
+ *	Ranks are in rar0 ...; COMMAND LENGTH_MS makes an outage and returns after it. The
+ *	speed should be back GRACE_MS after it. The last line for each outage is:
  *
  *	outage: ms=600 before=1234 after=1300 back=20 cwnd=100
  *
- * before, after: us that INFLIGHT operations take, the median; back: ms from the end of
- * the outage until they took at most a quarter longer than before. Exit status 1 after
- * an error; the caller judges the speed. -w MS: warm-up.
+ * before, after: median time of INFLIGHT operations, us. back: time from the end of the
+ * outage until they took at most a quarter longer than before, ms. Exit status 1 after an
+ * error; the caller judges the speed. -w MS: warm-up.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -27,18 +27,18 @@
 
 #define MAX_TURNS	(1u << 20)
 #define MAX_OUTAGES	16
-#define LEAST_US	800000u		/* a median is that of so long, */
-#define LEAST_TURNS	3u		/* and of so many turns */
+#define LEAST_US	800000u		/* shortest time over which a median is taken, */
+#define LEAST_TURNS	3u		/* and fewest turns */
 #define SILENT_MS	20000u		/* an operation that takes longer hangs */
 
 struct shared {
 	struct rar_barrier barrier;
-	atomic_uint last;		/* operations in all, once it is known */
-	atomic_uint posted;		/* by rank 0 */
-	atomic_uint done;		/* there */
-	atomic_uint ended;		/* ranks */
+	atomic_uint last;		/* number of operations, once it is known */
+	atomic_uint posted;		/* operations that rank 0 posted */
+	atomic_uint done;		/* operations that rank 0 completed */
+	atomic_uint ended;		/* ranks that ended */
 	_Atomic uint32_t cwnd;
-	uint64_t at[MAX_TURNS];		/* when each was complete there, us */
+	uint64_t at[MAX_TURNS];		/* when rank 0 completed each, us */
 };
 
 static struct {
@@ -55,7 +55,7 @@ static struct shared *shared;
 
 /* ------------------------------------------------------------ a rank */
 
-/* The first result is compared with what is right, the others with it. */
+/* Collects a result. The first is compared with the reference, later ones with the first. */
 static int collect(int fd, uint32_t rank, uint32_t i, char *first, char *buf)
 {
 	struct rar_data d = { .id = 1, .count = opt.count, .size = opt.ring.size,
@@ -124,7 +124,7 @@ static int rank_main(uint32_t rank, void *arg)
 	ret = rar_barrier(&shared->barrier, opt.ring.size + 1, 60) ?:
 	      work(fd, rank, data, first, buf);
 	shared->ended++;
-	/* The others see the error themselves, not that this one is gone. */
+	/* Wait, so that the others see the error and not that this rank is gone. */
 	rar_barrier(&shared->barrier, opt.ring.size, 30);
 	close(fd);
 	return !!ret;
@@ -154,7 +154,7 @@ static uint64_t turn(uint32_t i)
 	return shared->at[i + opt.inflight] - shared->at[i];
 }
 
-/* The median of the turns between two moments; 0: there are too few. */
+/* The median of the turns between two times, 0 if there are too few. */
 static uint64_t median(uint64_t from, uint64_t to)
 {
 	uint32_t i = op_after(from), end = op_after(to), n = 0;
@@ -171,7 +171,7 @@ static uint64_t median(uint64_t from, uint64_t to)
 	return median;
 }
 
-/* From @from on until there are enough turns: their median, 0 after an error. */
+/* Waits for enough turns after @from. Returns their median, 0 after an error. */
 static uint64_t watch(uint64_t from)
 {
 	uint64_t us, start = from;
@@ -185,7 +185,7 @@ static uint64_t watch(uint64_t from)
 	return 0;
 }
 
-/* ms from @end on until a turn is short enough; -1: never */
+/* Time from @end until a turn is short enough, ms; -1: never. */
 static int back_ms(uint64_t end, uint64_t before)
 {
 	uint32_t i;
@@ -196,7 +196,7 @@ static int back_ms(uint64_t end, uint64_t before)
 	return -1;
 }
 
-/* A function of bash, or a program. */
+/* Runs the command, which may be a function exported by bash. */
 static int run(const char *ms)
 {
 	pid_t pid = fork();
@@ -238,7 +238,7 @@ static int outages(char **ms)
 	rar_sleep_ms(opt.warm_ms);
 	for (; *ms && !err; ms++)
 		err = outage(*ms);
-	/* None is further ahead of rank 0 than all that is in flight. */
+	/* No rank is further ahead of rank 0 than the operations in flight. */
 	shared->last = shared->posted + 4 * opt.inflight;
 	return err;
 }

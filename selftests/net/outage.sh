@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Short outages: for a part of dead_ms nothing passes from or to rank 1. There is no
-# error, and after 10 round trips + 1 s the ring is at 80 % of its speed again.
+# Short outages: for a part of dead_ms no packet passes from or to rank 1. There is no error,
+# and after 10 round trips + 1 s the ring has 80 % of its speed again.
 #
 # outage.sh [full [RTT...]]: full: all round trips (us), windows and numbers of ranks
 . "$(dirname "$0")/../lib/lib.sh"
@@ -14,7 +14,7 @@ short="
 200	64k	4	2000	16384	100,700
 "
 
-# every WINDOW RANKS of a round trip
+# full RTT...: prints the cells of all windows and numbers of ranks
 full()
 {
 	local rtt window n
@@ -28,7 +28,7 @@ full()
 	done
 }
 
-# Nothing passes for so many ms, neither way; what is on its way does.
+# nothing_passes MS: drops new packets in both directions; packets on their way arrive.
 nothing_passes()
 {
 	local ms=$1
@@ -40,7 +40,7 @@ nothing_passes()
 	rns br tc qdisc change dev p1 root netem limit 10000 loss 0%
 }
 
-# Are all outages of this run over in time?
+# Was the speed back in time after all outages of this run?
 in_time()
 {
 	awk '/^outage:/ {
@@ -68,7 +68,7 @@ cell()
 		out=$(outage -n "$n" -c "$count" -p 4 -g $((1000 + rtt / 100)) \
 			-w $((500 + rtt / 50)) -k nothing_passes "${list[@]}" 2>&1) || status=1
 		quote "$out"
-		# A machine that others use as well may be slow, but has no errors.
+		# A shared machine may be slow, but has no errors.
 		if [ $status = 1 ] || in_time; then
 			break
 		fi

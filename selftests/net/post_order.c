@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ranks post in every order: three members, two or three operations, and every
- * way in which their calls can follow one another. One member is ahead while
- * another still waits in an earlier operation, so its packets need credit there,
- * while the packets of that earlier operation must pass it in turn. Nothing may
- * stall: once all have posted the results come, without a probe that has to find
- * out. Every bit must be right, with the smallest credit as with the usual one.
+ * Ranks post in every order: three members post two or three operations, in all orders of
+ * their calls. A member that is ahead needs credit for its packets at a member that still
+ * waits in an earlier operation, and packets of that earlier operation must pass the member
+ * ahead. Nothing may stall: once all have posted the results come, without probes. Every bit
+ * must be right, with the smallest credit and with the usual credit.
  *
  * post_order [full]
- *	All 90 orders of two operations and a sample of the 1680 orders of three
- *	(full: all of them). All members are sockets of this process; on 127.0.0.1
- *	of a namespace of its own, then in the namespaces rar0 .. rar2 of
- *	selftests/lib/lib.sh (lib/in_topo.sh 3 post_order).
+ *	All 90 orders of two operations and a sample of the 1680 orders of three (full: all
+ *	orders). All members are sockets of this process, first on 127.0.0.1 of a namespace
+ *	of its own, then in the namespaces rar0 .. rar2 of selftests/lib/lib.sh
+ *	(lib/in_topo.sh 3 post_order).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +28,7 @@
 #define MAX_STEPS	(SIZE * MAX_OPS)
 #define ORDERS_2	90
 #define ORDERS_3	1680
-#define SAMPLE		60	/* of the orders of three */
+#define SAMPLE		60	/* orders of three operations that are tested */
 #define STALL_MS	10000	/* for hangs, not for slow machines */
 
 /* Elements of the operations in turn: one packet, many, more than any credit. */
@@ -37,7 +36,7 @@ static const uint64_t counts[] = { 7, 24000, 1000, 110000, 3 };
 
 struct order {
 	uint32_t ops;
-	uint8_t rank[MAX_STEPS];	/* who posts next */
+	uint8_t rank[MAX_STEPS];	/* rank that posts at each step */
 };
 
 /* A ring whose operations go on from order to order. */
@@ -47,7 +46,7 @@ struct live {
 	const char *netns;
 	uint32_t worst_ms;
 	uint64_t total_us;
-	uint64_t probes;	/* sent although all had posted */
+	uint64_t probes;	/* probes sent although all had posted */
 	uint32_t orders;
 	uint32_t crossed;	/* orders in which packets were held early */
 };
@@ -74,7 +73,7 @@ static uint64_t orders_left(const uint32_t *left)
 	return n;
 }
 
-/* Order number @nr of all those in which each rank posts @ops operations. */
+/* Order number @nr of the orders in which each rank posts @ops operations. */
 static struct order order_of(uint32_t ops, uint64_t nr)
 {
 	uint32_t left[SIZE] = { ops, ops, ops };
@@ -109,7 +108,7 @@ static const char *order_name(const struct order *o)
 
 /* ------------------------------------------------------------ namespaces */
 
-static int home = -1;	/* namespace that the members of one namespace live in */
+static int home = -1;	/* namespace of the tests that need only one */
 
 static int enter_home(void)
 {
@@ -126,7 +125,7 @@ static int enter_rank(const char *netns, uint32_t rank)
 	return rar_enter(name);
 }
 
-/* What the links sent to find out where they are, in all namespaces. */
+/* Probes that the links sent in all namespaces. */
 static uint64_t probes(const char *netns)
 {
 	uint64_t n = 0;
@@ -151,7 +150,7 @@ static bool holds_early(const struct live *l)
 	return false;
 }
 
-/* All calls of send() in this order, with time for the packets in between. */
+/* Calls send() in this order, with time for the packets in between. */
 static int post_in_order(struct live *l, const struct order *o)
 {
 	uint64_t id[SIZE] = { l->next_id, l->next_id, l->next_id };
@@ -183,7 +182,7 @@ static int collect_one(int fd, uint64_t id, uint32_t rank, uint64_t deadline_us)
 	return rar_collect(fd, &d, rank);
 }
 
-/* Everything is posted: how long until all have all results? */
+/* After the last post, collects all results and measures how long they take. */
 static int collect_all(struct live *l, uint32_t ops)
 {
 	uint64_t before = probes(l->netns), start = rar_now_us(), us;
@@ -264,7 +263,7 @@ static bool test(const struct rar_ring *ring, const char *early_bytes,
 		(unsigned long long)l.probes);
 	for (uint32_t r = 0; r < SIZE; r++)
 		close(l.fd[r]);
-	/* In memory nothing comes early: what waits, waits at its sender. */
+	/* In memory nothing comes early: chunks wait at their sender. */
 	return !err && (*local == '1' ? !l.crossed : l.crossed > l.orders / 4) &&
 	       l.probes <= l.orders / 4;
 }

@@ -6,8 +6,8 @@
 
 mix=(-t "i32,f32" -c "std,300k")
 
-# Four ranks in rar0 that send packets to each other: right bits, and not one on the UDP
-# socket's path.
+# Four ranks in rar0 send packets to each other: the bits are right, and no packet takes the
+# UDP socket's path.
 shares() # NAME ring-option...
 {
 	local name=$1
@@ -18,7 +18,7 @@ shares() # NAME ring-option...
 	result $? "$name: $(word ingress) packets at the ingress hook, $(word encap) at the socket"
 }
 
-# Ranks in rar0 that hand over in memory: right bits, and not one packet with data.
+# Ranks in rar0 hand over in memory: the bits are right, and no packet carries data.
 in_memory() # NAME ring-option...
 {
 	local name=$1 data runs
@@ -33,7 +33,7 @@ in_memory() # NAME ring-option...
 	result $? "$name: $runs runs in memory, $data chunks in packets"
 }
 
-# Neither keeps the other one waiting.
+# Two rings at once; neither keeps the other waiting.
 two_rings()
 {
 	local first
@@ -61,7 +61,7 @@ numpy_sample()
 	python_sample allreduce_numpy.py "3.0 0.5 1000.0 2.0 1.0 1.0 -3.0 0.66796875 2000.0"
 }
 
-# Ranks 0 and 1 live in rar0, ranks 2 and 3 in rar1: every second link is a wire.
+# Ranks 0 and 1 are in rar0, ranks 2 and 3 in rar1: every second link goes over veth.
 two_hosts() # netem-option...
 {
 	local r status=0 pids=() sent before
@@ -127,14 +127,14 @@ with_listeners()
 		return
 	fi
 	listen
-	# With all checkers on, the taps can keep one CPU busy for seconds.
+	# On a debug kernel the taps can keep a CPU busy for seconds.
 	topo_sysctl dead_ms=30000
 	check "tcpdump on all devices" ring -n 4 "${mix[@]}"
 	check "tcpdump in one namespace" rns 0 ring -n 4 -m same -a lo4 "${mix[@]}"
 	stop_listening 2> /dev/null
 }
 
-# The ordinary tables know no way to the others.
+# Only the VRF's routing table has routes to the other ranks.
 in_a_vrf()
 {
 	local r
@@ -182,6 +182,6 @@ check "two ranks with NumPy arrays, in place" numpy_sample
 topo_sysctl join_ms=10000
 in_a_vrf
 check "two hosts with two ranks each" two_hosts
-check "the same, with loss, duplicates and reordering" \
+check "two hosts with two ranks each, with loss, duplicates and reordering" \
 	two_hosts delay 1ms reorder 25% loss 2% duplicate 5%
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""One TCP flow, and how much of it and of a ring's link arrive in the same time.
+"""A TCP flow; counts the bytes of it and of a ring's link that arrive in the same time.
 
 tcp_flow.py send ADDRESS               until the receiver closes
 tcp_flow.py receive WARM-UP SECONDS    "flow: tcp=BYTES ring=BYTES us=TIME", counted
