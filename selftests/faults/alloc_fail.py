@@ -4,12 +4,12 @@
 
 alloc_fail.py [PATTERN]		sites whose name contains PATTERN; all by default
 
-The places are found in the module's code: calls of kernel functions that
-allocate or that copy from or to user space. A failure is injected where the
-return address of such a call is on the stack, in process context as in softirq:
-the first time, later, often. survive.c says what must not happen then. Besides:
-each allocation of each call in turn, each allocation while the module is loaded,
-and storms of failures anywhere in the module.
+The places are found in the module's code: calls of kernel functions that allocate,
+or that copy from or to user space. A failure is injected where the return address
+of such a call is on the stack, in process context and in softirq: the first time,
+later, or often. survive.c checks that the module survives it. Also tested are each
+allocation of each call in turn, each allocation while the module is loaded, and
+storms of failures anywhere in the module.
 """
 import ctypes
 import errno
@@ -29,15 +29,15 @@ ALLOCATES = re.compile(
     r"alloc|dst_cache_init|skb_clone|local_out|route_output|"
     r"dst_lookup|^(nf_|sock_|proto_)?register_|_create|setup_udp|sock_init_data|"
     r"kvfree_call_rcu")
-# (Not put_cmsg: what it cannot copy out is lost, as on any socket.)
+# put_cmsg() is left out: a control message that it cannot copy is lost, as on any socket.
 COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
-# Inner functions with several callers: each of these is a place of its own.
+# Inner functions with several callers: each call of them is a place of its own.
 SHARED = re.compile(r"^(packet_alloc|route_new|xmit_dst)\b")
-# Not reached after the module is loaded: those are the business of test_load().
+# Called only while the module is loaded: test_load() covers them.
 AT_LOAD = re.compile(r"^(rar_member_init|rar_hook_init|rar_sock_init)\b")
-# Not reached: these fall back to something else, a tap never leaves a packet shared,
-# what comes early comes as it was sent, an answer goes where a route is known, and there
-# is no XDP in User-Mode Linux.
+# Places that may not be reached. Some kernel functions fall back to something else, and a
+# tap never leaves a packet shared. Early packets come as they were sent, answers have a
+# known route, and User-Mode Linux has no XDP.
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
     r"^early_(hold|skb)\S* __alloc_skb$|^rar_output_reply\S* route_new|"
@@ -54,7 +54,7 @@ def put(fault, name, value):
 
 
 def left(fault):
-    """How many failures are still to come."""
+    """The number of failures still to be injected."""
     with open(f"{DEBUGFS}{fault}/times") as f:
         return int(f.read())
 
@@ -102,8 +102,8 @@ def text_start():
 
 
 def disassemble(path):
-    """(function, its address, address, instruction, operands) of all of .text;
-    a relocation is an instruction named "reloc"."""
+    """(function, its address, address, instruction, operands) for all of .text.
+    A relocation is an instruction named "reloc"."""
     name = base = None
     out = subprocess.run(["objdump", "-dr", "-j", ".text", "--no-show-raw-insn",
                           path], check=True, text=True, capture_output=True).stdout
@@ -173,11 +173,11 @@ MANNERS = {
 
 
 def test_site(name, addr, kind):
-    """Returns whether a failure was injected at all."""
+    """Returns whether any failure was injected."""
     hits, ok = 0, True
     for faults, times, interval, probability, options in MANNERS[kind]:
         aim(faults, addr, addr + 1, times, interval, probability)
-        # Packets: in memory nothing is allocated.
+        # Send packets: a hand-over in memory allocates nothing.
         status, said = survive(*options, local="0")
         hits += sum(times - left(fault) for fault in faults)
         stop()
@@ -213,7 +213,7 @@ def test_storm(start, end, probability):
     status, said = survive()
     if status:
         note(said)
-    result(not status, "all is well afterwards")
+    result(not status, f"the module works after a storm of {probability} %")
 
 
 # ------------------------------------------------------------------ loading
@@ -267,18 +267,18 @@ def test_load(path):
             ok = False
     os.close(image)
     os.close(fd)
-    note(f"{nth - 1} failures injected, {failed} refused to load, "
-         f"{nth - 1 - failed} were tolerated")
+    note(f"{nth - 1} failures injected: {failed} loads were refused, "
+         f"{nth - 1 - failed} failures were tolerated")
     result(ok and nth > 20, "each allocation while the module is loaded")
     subprocess.run(["modprobe", "rar"], check=True)
     status, said = survive()
     note(said)
-    result(not status, "it loads and works afterwards")
+    result(not status, "the module loads and works after failed loads")
 
 
 def main():
     pattern = sys.argv[1] if sys.argv[1:] else ""
-    os.environ["SEED"] = str(get_seed())        # survive's too
+    os.environ["SEED"] = str(get_seed())        # for survive, too
     if not os.path.exists(DEBUGFS + "failslab/require-start"):
         skip_all("no fault injection by stack trace in this kernel")
     subprocess.run(["modprobe", "rar"], check=True)

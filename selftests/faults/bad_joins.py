@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Joins that go wrong: which member learns what, and when.
+"""Joins that go wrong: the error that each member gets, and how soon.
 
-Ranks join in the namespaces rar0 ... of selftests/lib/lib.sh, each a process of its own. Links,
-routes and addresses come and go meanwhile, and strangers send what anybody can send who
-knows a group and its addresses: from a UDP socket on the host of rank 3.
+Ranks join in the namespaces rar0 ... of selftests/lib/lib.sh, each a process of its own.
+Meanwhile links, routes and addresses come and go. Strangers who know a group and its
+addresses send packets from a UDP socket on the host of rank 3.
 """
 import errno
 import json
@@ -40,13 +40,13 @@ def result(ok, name):
 
 
 def run(rank, command, **kw):
-    """A command in a rank's namespace"""
+    """Run a command in a rank's namespace"""
     subprocess.run(["nsenter", f"--net=/run/netns/rar{rank}", *command.split()],
                    check=True, **kw)
 
 
 def rules(rank, text):
-    """For what a rank receives"""
+    """Filter the packets that a rank receives"""
     run(rank, "nft -f -", text=True, input=f"""add table netdev t
 add chain netdev t in {{ type filter hook ingress device eth0 priority -500; }}
 add rule netdev t in {text}
@@ -71,7 +71,7 @@ def outcome(s):
 
 
 class Member:
-    """A process that joins; @prev: its predecessor is there"""
+    """A process that joins; @prev: host number of its predecessor's address"""
 
     def __init__(self, rank, size, join_ms=20000, af=socket.AF_INET, prev=None, key=b""):
         self.rank = rank
@@ -103,7 +103,7 @@ class Member:
             if not said["err"]:
                 time.sleep(1)       # until all have joined
             else:
-                time.sleep(3)       # who is told later finds this one here
+                time.sleep(3)       # still here for members that get the error later
         return said
 
     def end(self):
@@ -115,7 +115,7 @@ class Member:
 
 
 def all_say(members, within=15, **what):
-    """Does each of them say this in time?"""
+    """Has each member's join ended like this, and in time?"""
     said = [m.end() for m in members]
     return all(all(s.get(k) == v for k, v in what.items()) and s.get("s", 99) < within
                for s in said)
@@ -131,7 +131,7 @@ def black_hole():
     rules(2, "ip saddr 10.77.0.2 ip length > 1400 drop")
     members = [Member(r, 4) for r in range(4)]
     result(all_say(members, err="EMSGSIZE", reason="MTU", rank=1, other=2),
-           "an MTU black hole: all learn of it, and which link it is")
+           "an MTU black hole: all get EMSGSIZE with the ranks of the link")
     run(2, "nft flush ruleset")
 
 
@@ -152,14 +152,14 @@ def gives_up():
     others = all_say([m for m in members if m.rank != 2], within=8, err="ECONNRESET",
                      reason="NODEV", rank=2, other=3)
     result(own.get("err") == "EHOSTUNREACH" and own.get("reason") == "NODEV" and others,
-           "a rank without a route gives up: all learn of it")
+           "a rank without a route gives up: all get an error that names it")
     run(2, "ip route del unreachable 10.77.0.4/32")
 
 
 # ------------------------------------------------------------------ strangers
 
 class Stranger:
-    """On rank 3's host: claims to be @rank of @size to the member behind it"""
+    """On rank 3's host: claims to be @rank of @size to that rank's successor"""
 
     def __init__(self, rank, size):
         self.rank, self.size, self.nonce, self.token = rank, size, rank + 0x51, 0
@@ -174,7 +174,7 @@ class Stranger:
         self.s.settimeout(0.3)
 
     def ask(self):
-        """A padded JOIN that echoes the last nonce; the type of the answer, or 0"""
+        """Send a padded JOIN that echoes the last nonce. Returns the answer's type, or 0"""
         body = struct.pack(">QIIHHIQ", self.nonce, self.size, 1408, self.s.getsockname()[1], 0,
                            0, 0).ljust(1448, b"\0")
         self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, JOIN, self.rank, self.dst, len(body),
@@ -206,7 +206,7 @@ def refused_count(rank):
 
 
 def stranger_disagrees():
-    """A stranger with another size: refused, and the join goes on."""
+    """A stranger with another size is refused, and the join goes on."""
     before = refused_count(1)
     members = [Member(r, 3) for r in (0, 1)]
     time.sleep(0.5)
@@ -220,7 +220,7 @@ def stranger_disagrees():
 
 
 def stranger_takes(name, told_apart, **kw):
-    """A stranger has the place of rank 0 before that one comes, for two seconds."""
+    """For two seconds a stranger has the place of rank 0, before rank 0 comes."""
     member = Member(1, 3, **{"prev": 0} if "prev" in kw else kw)
     time.sleep(0.3)
     stranger = Stranger(0, 3)
@@ -250,7 +250,7 @@ def place_by_key():
 
 
 def one_key():
-    """The same key everywhere, sums are right: the epoch comes from it, too."""
+    """All members have the same key; they agree about the epoch that is derived from it."""
     members = [Member(r, 3, key=b"0123456789abcdef") for r in range(3)]
     result(all_say(members, err=0), "one key: all join")
 
@@ -263,15 +263,15 @@ def other_key():
         members = [Member(r, 3, key=key if r == 1 else b"0123456789abcdef")
                    for r in range(3)]
         ok &= all_say(members, err="EACCES", reason="KEY")
-    result(ok, "another key, or none: all learn of it")
+    result(ok, "another key, or none: all get EACCES")
 
 
 def other_address():
-    """Rank 1 expects its predecessor elsewhere."""
+    """Rank 1 expects its predecessor at another address."""
     members = [Member(r, 3, prev=3 if r == 1 else None) for r in range(3)]
     said = [m.end() for m in members]
     result(said[0].get("err") == "EACCES" and said[0].get("reason") == "PREV",
-           "the predecessor is not where it is expected: it learns of it")
+           "a predecessor at an unexpected address gets EACCES")
 
 
 CASES = [black_hole, link_blinks, gives_up, stranger_disagrees, place_taken, place_by_address,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ranks that disagree: EBADMSG on all of them, RAR_ERROR names the two ranks,
- * the field and the operation, and results completed before are delivered
- * first.  (Disagreement about the reduction, collective, root or flags cannot
- * be had from the sockets of one kernel that knows one of each: badpkt.py.)
+ * Ranks that disagree: all get EBADMSG. RAR_ERROR names the two ranks, the field and the
+ * operation. Results completed before are delivered first. (badpkt.py tests disagreement
+ * about the collective, root and flags, sums/reductions.c about the reduction.)
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 
 #define MAX	4
 
-/* what one rank, the odd one, and all others post */
+/* operations of the odd rank and of all other ranks */
 static const struct disagreement {
 	const char *name;
 	uint32_t dtype, odd_dtype;
@@ -28,11 +27,11 @@ static const struct disagreement {
 	  RAR_R_COUNT },
 	{ "count, many chunks to one", RAR_F32, RAR_F32, 50000, 10,
 	  RAR_R_COUNT },
-	{ "count 0 at one", RAR_F32, RAR_F32, 1000, 0, RAR_R_COUNT },
-	{ "count 0 at all but one", RAR_F32, RAR_F32, 0, 1000, RAR_R_COUNT },
+	{ "count 0 at one rank", RAR_F32, RAR_F32, 1000, 0, RAR_R_COUNT },
+	{ "count 0 at all ranks except one", RAR_F32, RAR_F32, 0, 1000, RAR_R_COUNT },
 	{ "dtype of the same size", RAR_F32, RAR_I32, 1000, 1000, RAR_R_DTYPE },
 	{ "dtype of another size", RAR_I64, RAR_I32, 1000, 1000, RAR_R_DTYPE },
-	{ "dtype, nothing in it", RAR_F32, RAR_F64, 0, 0, RAR_R_DTYPE },
+	{ "dtype of empty operations", RAR_F32, RAR_F64, 0, 0, RAR_R_DTYPE },
 };
 
 #define NDISAGREEMENTS (sizeof(disagreements) / sizeof(disagreements[0]))
@@ -61,7 +60,7 @@ static void ring_down(int *fd, uint32_t n)
 		close(fd[r]);
 }
 
-/* Ranks a and b, in this order, are neighbours and one of them is odd. */
+/* Does the error name two neighbours, of which one is the odd rank? */
 static bool names(uint32_t n, const struct rar_error *e, uint32_t odd)
 {
 	bool next = e->other == (e->rank + 1) % n;
@@ -87,7 +86,7 @@ static int check_error(int fd, uint32_t rank, uint32_t n, uint32_t odd,
 	return 1;
 }
 
-/* Posts operation 1 at all ranks, the odd one first or last. */
+/* Posts operation 1 at all ranks, at the odd rank first or last. */
 static int post(const struct disagreement *d, const int *fd, uint32_t n,
 		uint32_t odd, bool first)
 {
@@ -100,7 +99,7 @@ static int post(const struct disagreement *d, const int *fd, uint32_t n,
 		};
 		int err = rar_post(fd[r], &data, r);
 
-		/* the news may be faster than the last rank's send */
+		/* the error may be known before the last rank sends */
 		if (err && err != -EBADMSG)
 			return err;
 		if (!err && i + 1 < n)
@@ -122,7 +121,7 @@ static int judge(const struct disagreement *d, const int *fd, uint32_t n,
 		ssize_t err;
 
 		rar_timeout(fd[r], SO_RCVTIMEO, 5000);
-		/* operation 0 was complete everywhere, and nobody read it */
+		/* operation 0 was complete at all ranks, and is still unread */
 		err = rar_collect(fd[r], &before, r);
 		if (err) {
 			rar_log("rank %u: result before: %s", r,
@@ -185,8 +184,8 @@ static int disagree(const struct disagreement *d, uint32_t n, uint32_t odd,
 }
 
 /*
- * Every rank's size but the odd one's is n; or it is the only one that adds by hosts. A
- * rank whose successor is not the one that disagrees may learn it when its time is over.
+ * The odd rank alone joins with another size than n, or adds by hosts. A rank whose successor
+ * does not disagree may get the error only when its join times out.
  */
 static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, bool odd_hosts,
 			 uint32_t reason)
@@ -254,7 +253,7 @@ int main(void)
 	bad = 0;
 	for (uint32_t odd = 0; odd < 4; odd++)
 		bad |= disagree(&disagreements[0], 4, odd, !(odd & 1));
-	ksft_test_result(!bad, "count + 1, each of four ranks\n");
+	ksft_test_result(!bad, "count + 1 at each of four ranks in turn\n");
 
 	bad = disagree_size(2, 0, 3) | disagree_size(2, 1, 3);
 	ksft_test_result(!bad, "size, two ranks\n");

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A member fails in the middle of a large operation. Every survivor learns
- * within dead_ms + 1 s which one and why, reads the results that were complete
- * before, and the same group id can be used again at once: all cases here use
- * the same one.
+ * A member fails in the middle of a large operation. Within dead_ms + 1 s every survivor
+ * learns which member failed and why, and reads the results that were complete before. The
+ * group id can be used again at once: all cases here use the same id.
  *
  * failure
- *	four ranks on 127.0.0.1: close, exit, SIGKILL, also between two operations
- *	and while a forked child holds the descriptor, at every rank. So that the
- *	operation is surely unfinished one rank never posts it; in the last cases
- *	all ranks post one after the other until one is killed.
+ *	Four ranks on 127.0.0.1; at every rank close, exit and SIGKILL, also between two
+ *	operations and while a forked child holds the descriptor. One rank never posts the
+ *	operation, so that it is surely unfinished. In the last cases all ranks post one
+ *	operation after the other until a rank is killed.
  * failure --netns PREFIX --victim R --reason NAME[,NAME] [--errno NAME]
  *	[--kill] [--link] [--pair A:B[,C:D]] [--self NAME] [--within MS]
  *	[--late] --cut COMMAND
- *	one case with the ranks in namespaces PREFIX0 ...: COMMAND cuts rank R
- *	off; --kill: and its process is killed after the command; --link: it can
- *	still be heard, so the accusation may be of its links' other ends; --pair:
- *	of rank A by, or on its link to, B; --self: rank R too must name itself,
- *	for this reason; --within: instead of dead_ms + 1 s; --late: the rank that
- *	holds the operation up does so until the command is done
+ *	One case with the ranks in namespaces PREFIX0 ...: COMMAND cuts rank R off. --kill:
+ *	R's process is killed after the command. --link: R can still be heard, so the error
+ *	may name the other ends of its links. --pair: the error names A, and B as the rank
+ *	that reports it or as the other end of the link. --self: rank R must name itself for
+ *	this reason, too. --within: limit instead of dead_ms + 1 s. --late: the rank that holds
+ *	the operation up posts it after the command.
  * failure --netns PREFIX --victim R --unharmed --cut COMMAND
- *	COMMAND must do no harm, however long it takes; $VICTIM is R's process
+ *	COMMAND must do no harm, however long it takes; $VICTIM is R's process.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -40,7 +39,7 @@
 #define GROUP		0xfa11ed
 #define BIG		(4u << 20)	/* bytes */
 
-/* A kernel full of checkers on one CPU may be silent for longer. */
+/* Longer on debug kernels, which may be silent for a while on one CPU. */
 static uint32_t dead_ms = 1500;
 
 enum how {
@@ -57,11 +56,11 @@ static const struct {
 	[BY_CLOSE] = { "close", REASON(CLOSED) },
 	[BY_EXIT] = { "exit", REASON(DIED) },
 	[BY_KILL] = { "SIGKILL", REASON(DIED) },
-	/* nothing of its own is missing, but it did not say that it leaves */
+	/* no contribution of it is missing, but it did not say that it leaves */
 	[BY_KILL_IDLE] = { "SIGKILL between operations", REASON(DIED) },
 	[BY_KILL_CHILD_HOLDS] = { "SIGKILL, a child holds the descriptor",
 				  REASON(DIED) },
-	/* also if it had finished all that it had posted */
+	/* even if all its operations were complete */
 	[BY_KILL_BUSY] = { "SIGKILL among many operations", REASON(DIED) },
 };
 
@@ -70,19 +69,19 @@ struct plan {
 	struct rar_ring ring;
 	enum how how;
 	uint32_t victim;
-	uint32_t lazy;			/* posts no operation 1; SIZE: nobody */
-	uint64_t reasons;		/* bit mask */
-	uint64_t self;			/* what the victim may see, if any */
+	uint32_t lazy;			/* rank that does not post operation 1; SIZE: none */
+	uint64_t reasons;		/* bit mask of allowed reasons */
+	uint64_t self;			/* bit mask of reasons that the victim may see */
 	int err;
-	bool link;			/* a link failed: one of two ends */
-	uint32_t pairs;			/* which, bit mask of pair_bit() */
+	bool link;			/* a link failed: either end may be named */
+	uint32_t pairs;			/* pairs that may be named, bit mask of pair_bit() */
 	uint64_t within_us;
-	struct rar_barrier armed;	/* operation 0 complete everywhere */
+	struct rar_barrier armed;	/* operation 0 is complete at all ranks */
 	_Atomic bool moving;		/* operation 1 is on its way */
 	_Atomic uint64_t failed_us;	/* when the victim failed */
 	bool unharmed;
 	bool late;			/* rank lazy posts after the command */
-	_Atomic bool done;		/* the command */
+	_Atomic bool done;		/* the command has ended */
 	_Atomic bool over;
 };
 
@@ -100,7 +99,7 @@ static int ops_complete(int fd)
 	return rar_info(fd, &info) ? -1 : (int)info.ops_complete;
 }
 
-/* Posts an operation of zeros: 0 or -errno. */
+/* Posts an operation of zeros. Returns 0 or -errno. */
 static int post_big(int fd)
 {
 	char *big = calloc(1, BIG);
@@ -110,7 +109,7 @@ static int post_big(int fd)
 	return err;
 }
 
-/* Joined, operation 0 complete but unread. */
+/* Joins and completes operation 0, without reading it. */
 static int prepare(struct plan *p, uint32_t rank)
 {
 	struct rar_data d = first_op();
@@ -157,7 +156,7 @@ static int check_error(struct plan *p, int fd, uint32_t rank)
 	return 1;
 }
 
-/* Takes part in further operations until one fails; its errno. */
+/* Takes part in further operations until one fails. Returns its errno. */
 static ssize_t work(int fd)
 {
 	char *big = malloc(BIG);
@@ -184,7 +183,7 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	char buf[8];
 	ssize_t err;
 
-	/* the news of a very early failure may come before this */
+	/* send() may fail already if the failure came very early */
 	if (rank == p->lazy && p->late)
 		wait_done(p);
 	err = rank == p->lazy && !p->late ? 0 : post_big(fd);
@@ -208,7 +207,7 @@ static int survive(struct plan *p, uint32_t rank, int fd)
 	return check_error(p, fd, rank);
 }
 
-/* One operation after the other until the end. */
+/* Does one operation after the other until the group fails, and checks the error. */
 static int survive_busy(struct plan *p, uint32_t rank, int fd)
 {
 	struct rar_data d = first_op();
@@ -234,7 +233,7 @@ static void die(int sig)
 	raise(SIGKILL);
 }
 
-/* Killed somewhere between its sends and receives. */
+/* The victim is killed somewhere between its sends and receives. */
 static int fail_busy(struct plan *p, int fd)
 {
 	struct itimerval soon = {
@@ -260,7 +259,7 @@ static void hold(struct plan *p)
 	_exit(0);
 }
 
-/* Some of the operation has left. */
+/* Waits until some of the operation was sent. */
 static int wait_moving(int fd)
 {
 	struct rar_info info;
@@ -275,7 +274,7 @@ static int wait_moving(int fd)
 	return -1;
 }
 
-/* In the middle of operation 1, or before it. */
+/* The victim fails in the middle of operation 1, or before it. */
 static int fail(struct plan *p, int fd)
 {
 	RAR_CHECK(p->how == BY_KILL_IDLE || (!post_big(fd) && !wait_moving(fd)),
@@ -287,7 +286,7 @@ static int fail(struct plan *p, int fd)
 		close(fd);
 	else if (p->how != BY_EXIT)
 		raise(SIGKILL);
-	return 0;	/* and exit with the descriptor open */
+	return 0;	/* the process exits with the descriptor open */
 }
 
 static int cut_off(struct plan *p, int fd)
@@ -296,12 +295,12 @@ static int cut_off(struct plan *p, int fd)
 
 	RAR_CHECK(!post_big(fd) && !wait_moving(fd), "nothing moves");
 	p->moving = true;
-	/* it too must learn that it is alone, not hang */
+	/* the rank that is cut off must get an error, too, and not hang */
 	RAR_CHECK(poll(&pfd, 1, 15000) == 1, "the cut off rank saw nothing");
 	return p->self || p->pairs ? check_error(p, fd, p->victim) : 0;
 }
 
-/* The rank that had not posted does, when all is over: everything is right. */
+/* The lazy rank posts after the command; then all results must be right. */
 static int no_harm(struct plan *p, uint32_t rank, int fd)
 {
 	struct rar_data d = first_op();
@@ -355,7 +354,7 @@ static struct plan *new_plan(enum how how, uint32_t victim)
 	p->how = how;
 	p->victim = victim;
 	p->err = ECONNRESET;
-	/* silence, a fifth of it if news is lost, and time to run */
+	/* dead_ms of silence, a quarter more if a notice is lost, and time to run */
 	p->within_us = how == BY_CUT ? dead_ms * 1250ull + 300000 :
 				       (dead_ms + 1000) * 1000ull;
 	p->lazy = how == BY_KILL_BUSY ? SIZE : (victim + 2) % SIZE;
@@ -374,7 +373,7 @@ static void start(struct plan *p, pid_t *pid)
 	}
 }
 
-/* Number of ranks that did not see what they should. */
+/* Waits for all ranks. Returns how many did not see what they should. */
 static int finish(struct plan *p, pid_t *pid, bool victim_killed)
 {
 	uint64_t deadline = rar_now_us() + 40000000;
@@ -391,7 +390,7 @@ static int finish(struct plan *p, pid_t *pid, bool victim_killed)
 		bad++;
 	}
 	p->over = true;
-	/* who held a descriptor is ours now (subreaper) */
+	/* as a subreaper, reap children that held a descriptor */
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 	return bad;
@@ -410,7 +409,7 @@ static int one_case(enum how how, uint32_t victim)
 	return bad;
 }
 
-/* After all these failures the group id serves a group that works. */
+/* After all these failures a group with this id works. */
 static int healthy(uint32_t rank, void *arg)
 {
 	struct rar_ring ring = {
@@ -473,7 +472,7 @@ static int parse_errno(const char *name)
 	return 0;
 }
 
-/* In bash, whose exported functions sh would drop. */
+/* Runs the command in bash, as sh would drop exported functions. */
 static int run_command(const char *command, pid_t victim)
 {
 	pid_t pid = fork();

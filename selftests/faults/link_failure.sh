@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# link_failure.sh [full]: rank 2 is cut off in the middle of a large operation: its device,
-# address, route or network namespace goes away, its MTU shrinks, a firewall drops its
-# packets for good. The survivors name it, by silence or because its kernel says so, or
-# both ends of its link if that is all they can know, within 1.25 dead_ms + 300 ms.
+# link_failure.sh [full]: rank 2 is cut off in the middle of a large operation. Its device,
+# address, route or network namespace goes away, its MTU shrinks, or a firewall drops its
+# packets. Within 1.25 dead_ms + 300 ms the survivors name rank 2, because it is silent or
+# because its kernel says so. If they cannot know more they name both ends of its link.
 # shellcheck disable=SC2317 # functions are called by name
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
@@ -22,7 +22,7 @@ failing()
 		--cut "$command" "$@"
 }
 
-# cut_off: the same, and what needs nftables
+# cut_off: as failing, but skips commands that need nftables where it is missing
 cut_off()
 {
 	if [[ $3 != drop_* ]] || nft list tables > /dev/null 2>&1; then
@@ -50,10 +50,10 @@ drop_sent()
 
 drop_received() { topo_rules 2 <<< drop; }
 
-# drop_from RANK RANK: the first one receives nothing from the second.
+# drop_from RANK RANK: the first rank receives nothing from the second.
 drop_from() { topo_rules "$1" <<< "ip saddr 10.77.0.$(($2 + 1)) drop"; }
 
-# Ranks 2 and 3 on a bridge of their own.
+# Put ranks 2 and 3 on a bridge of their own.
 partition()
 {
 	ip -n rarbr -batch - <<-EOT
@@ -64,8 +64,8 @@ partition()
 	EOT
 }
 
-# All as it was before the cut. The new device of rank 2 has another address, which
-# the others would take some 8 s to notice.
+# Undo the cut. The new device of rank 2 has another link address, which the other ranks
+# would take some 8 s to notice.
 repair()
 {
 	local r
@@ -87,7 +87,8 @@ repair()
 	[ -z "${RAR_XDP-}" ] || topo_by_xdp
 }
 
-# Blocks of 45 chunks: the first 44 pass as one packet, the last one alone does not.
+# Blocks have 45 chunks: the first 44 pass as a superpacket, but the last chunk, which is
+# sent alone, does not.
 alone()
 {
 	local ring said
@@ -133,7 +134,7 @@ cut_off "the device's MTU shrinks" MTU "ip -n rar2 link set eth0 mtu 1400" \
 in_full cut_off "the route's MTU shrinks" MTU \
 	"ip -n rar2 route replace 10.77.0.0/24 dev eth0 src 10.77.0.3 mtu 1400" \
 	--late --errno EMSGSIZE --pair 2:3
-# (Superpackets pass: nothing between here and there cuts them.)
+# Without superpackets, which would pass: nothing on the path cuts them.
 topo_sysctl super_chunks=1
 cut_off "the MTU of the path shrinks" MTU "ip -n rarbr link set p2 mtu 1400" \
 	--late --errno EMSGSIZE --pair 1:2,2:3 --within 10000
@@ -141,8 +142,8 @@ topo_sysctl super_chunks=64
 check "the MTU of the path shrinks, but superpackets pass" alone
 
 # ---------------------------------------------------------------- the path
-in_full cut_off "nft drops what it sends" SILENT drop_sent
-in_full cut_off "nft drops what it receives" SILENT drop_received --link
+in_full cut_off "nft drops the packets it sends" SILENT drop_sent
+in_full cut_off "nft drops the packets it receives" SILENT drop_received --link
 cut_off "a link is broken forwards" SILENT "drop_from 3 2" --pair 2:3,3:2
 in_full cut_off "a link is broken backwards" SILENT "drop_from 2 3" --pair 2:3,3:2
 cut_off "the network falls into two parts" SILENT partition \
@@ -153,12 +154,12 @@ harmless "its process is stopped for a while" \
 	"kill -STOP \$VICTIM; sleep $freeze; kill -CONT \$VICTIM"
 
 # ---------------------------------------------------------------- the namespace
-in_full cut_off "its namespace's name is deleted and its device" SILENT,NODEV \
+in_full cut_off "its device and its namespace's name are deleted" SILENT,NODEV \
 	"ip netns del rar2 && ip -n rarbr link del p2"
 cut_off "its namespace dies with it" DIED,CLOSED,SILENT,RESET,NODEV \
 	"ip netns del rar2" --kill
-sleep 0.5	# until the dead namespace has taken p2 along
+sleep 0.5	# until p2 is gone with the dead namespace
 in_full cut_off "its namespace dies unheard" SILENT \
 	"ip -n rarbr link set p2 down && ip netns del rar2" --kill
-failing "and the group id still works" DIED true --kill
+failing "the group id still works" DIED true --kill
 finish

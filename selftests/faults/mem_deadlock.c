@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Two jobs on two hosts whose memory is enough for one operation: host 0 gives it to job
- * A, host 1 to job B, and each job lacks it on the other host. Both must end all the same.
- * If the hosts really have no more, RAR_OP_TIMEOUT or the error NOMEM names the rank.
+ * Two jobs run on two hosts whose memory is enough for one operation. Host 0 gives it to job
+ * A and host 1 to job B, so each job lacks memory on the other host. Both jobs must still
+ * end. If a host has no more memory at all, RAR_OP_TIMEOUT or the error NOMEM names the rank.
  *
  * In the namespaces rar0 and rar1 of selftests/lib/lib.sh (lib/in_topo.sh 2 mem_deadlock).
  */
@@ -19,7 +19,7 @@
 #define JOBS		2
 #define COUNT		175000u		/* elements: 700 KB */
 #define NET_MEM		"1048576"	/* net.rar.mem of each host */
-#define HOST_MEM	"1572864"	/* max_mem: both hosts are on one */
+#define HOST_MEM	"1572864"	/* max_mem: both "hosts" are on one machine */
 #define MAX_MEM		"/sys/module/rar/parameters/max_mem"
 #define ROUNDS		3u
 #define LIMIT_S		40
@@ -29,7 +29,7 @@ struct plan {
 	const char *max_mem;
 	uint32_t op_timeout;
 	bool nonblock;
-	uint32_t err;		/* that one of the jobs may end with */
+	uint32_t err;		/* errno that one of the jobs may end with */
 	uint32_t reason;
 };
 
@@ -52,7 +52,7 @@ struct shared {
 static struct shared *shared;
 static const struct plan *plan;
 
-/* Posts when poll() says that it can. */
+/* Posts once poll() reports POLLOUT. */
 static int post_by_poll(int fd, const struct rar_data *d, uint32_t rank)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -66,7 +66,7 @@ static int post_by_poll(int fd, const struct rar_data *d, uint32_t rank)
 	return err ?: rar_nonblock(fd, false);
 }
 
-/* Each host gives its memory to the job of the same number first. */
+/* Each host gives its memory first to the job of its own number. */
 static int work(int fd, uint32_t job, uint32_t host)
 {
 	struct rar_data d = { .id = job, .count = COUNT, .size = HOSTS, .dtype = RAR_F32 };

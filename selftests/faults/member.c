@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One rank of a ring whose others live on other machines: at 10.77.0.(rank + 1).
- * Every result is checked.
+ * One rank of a ring whose other ranks may be on other machines, at 10.77.0.(rank + 1). Every
+ * result is checked.
  *
  * member -r RANK -n RANKS -g GROUP [-d DEAD_MS] [-c COUNT] -i OPS
- *	OPS operations, all of COUNT elements if that is given, then it says "done:
- *	ops=60 mtu=9000" and leaves
+ *	Does OPS operations, all of COUNT elements if that is given. Then prints "done:
+ *	ops=60 mtu=9000" and leaves.
  * member ... -j JOIN_MS
- *	a join that fails says "again" and is tried again, with the same socket
+ *	If a join fails prints "again" and tries again, with the same socket.
  * member ... -e
- *	until an operation fails; says "running" when the first is done, and at the
- *	end, for scripts,
+ *	Does operations until one fails. Prints "running" when the first is done, and at the
+ *	end one line for scripts:
  *	error: errno=ECONNRESET reason=SILENT rank=1 other=0 silent_ms=4004
  *		after_ms=4210 longest_ms=35 ops=712
- *	(one line): after_ms since the last result, longest_ms between two of them
+ *	after_ms: time since the last result; longest_ms: longest time between two results.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "" };
 
 static uint32_t same_count;
 
-/* A few bytes, a few packets, many. */
+/* Operations of a few bytes, of a few packets, and of many packets. */
 static struct rar_data data_of(uint64_t number)
 {
 	static const uint32_t counts[] = { 7, 5000, 50000 };
@@ -90,7 +90,7 @@ static int run_until_error(int fd, uint32_t rank)
 	return KSFT_PASS;
 }
 
-/* socket, bind, connect; again, until it has joined, if @again. */
+/* Calls socket(), bind() and connect(); if @again, repeats connect() until it succeeds. */
 static int join(uint32_t rank, bool again)
 {
 	int fd = rar_socket(), err = rar_bind(fd, &ring, rank);

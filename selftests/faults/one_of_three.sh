@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# one_of_three.sh RANK DEAD_MS: what each guest of scripts/three-vms does. The host
-# reads /run/out and freezes or kills guests meanwhile; the ranks wait for each other
-# where they join.
+# one_of_three.sh RANK DEAD_MS: the program of each guest of scripts/three-vms. Meanwhile the
+# host reads /run/out, and freezes or kills guests. The ranks wait for each other when they
+# join.
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
 rank=$1 dead_ms=$2
@@ -24,7 +24,7 @@ stage()
 		echo "failed: $?" >> "/run/out/$name.$rank"
 }
 
-export SEED=${RAR_SEED:?}	# the same data everywhere
+export SEED=${RAR_SEED:?}	# all guests use the same data
 modprobe virtio_net && modprobe rar || exit
 network 9000
 stage mtu9000 1 -i 60

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A member closes, exits, execs or is killed while an operation in its user's memory is
- * complete at that member and its successor has not received all of it. From then on the
- * memory is the user's, who overwrites it. The successor gets the right bits, or the group
- * an error that names the member; and no page stays pinned.
+ * complete at that member, but its successor has not received all of it. The user gets the
+ * memory back and overwrites it. The successor must get the right bits, or the group an
+ * error that names the member. No page stays pinned.
  *
- * lib/in_topo.sh 3 orphan [PATTERN]: the ranks live in rar0 ... rar2. Tests whose name
- * contains PATTERN only.
+ * lib/in_topo.sh 3 orphan [PATTERN]: the ranks are in rar0 ... rar2; runs only the tests
+ * whose names contain PATTERN.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@
 enum how { CLOSE, EXIT, EXEC, KILL };
 
 /*
- * @how:   the last rank ends; all packets it sends are lost until then
- * @bytes: of the tensor
+ * @how:   how the last rank ends; until then all packets it sends are lost
+ * @count: elements of the tensor
  * @dst:   out of place
  * @reg:   the memory is registered
- * @short_mem: the kernel has no memory for a copy: the group fails
- * @silent: and hears nothing any more: it does not go on for linger_ms
- * @many:  and orphans of the same user hold all they may: the group fails
- * @loss:  that many percent of the packets only, so that the end comes by chance
+ * @short_mem: the kernel has no memory for a copy, so the group fails
+ * @silent: the orphan hears nothing any more, so it ends before linger_ms
+ * @many:  orphans of the user hold as much as they may, so the group fails
+ * @loss:  only this percentage of the packets is lost, so that the state at the end is random
  */
 struct plan {
 	const char *name;
@@ -71,7 +71,7 @@ struct shared {
 };
 
 static struct shared *shared;
-static char *area;		/* of the rank that ends; its parent has it too */
+static char *area;		/* memory of the rank that ends, shared with its parent */
 
 static int sync_ranks(void)
 {
@@ -95,7 +95,7 @@ static int lose(uint32_t percent)
 	return system(command);
 }
 
-/* Takes half of net.rar.mem and keeps it: the result of a group of one. */
+/* Keeps half of net.rar.mem in use: the unread result of a group of one. */
 static int take_memory(void)
 {
 	struct rar_ring alone = ring;
@@ -113,7 +113,7 @@ static int take_memory(void)
 	return fd < 0 ? fd : rar_send(fd, buf, sizeof(buf), 0, NULL);
 }
 
-/* Only its own members. */
+/* Does this namespace have orphans? */
 static bool orphans(void)
 {
 	char text[65536] = "";
@@ -127,7 +127,7 @@ static bool orphans(void)
 	return strstr(text, " orphan ");
 }
 
-/* The device is down: the orphan hears nothing. */
+/* Takes the device down, so that the orphan hears nothing, and waits for its end. */
 static int end_of_orphan(void)
 {
 	int i;
@@ -157,7 +157,7 @@ static int wait_complete(int fd)
 	return -ETIMEDOUT;
 }
 
-/* A second group of the same ranks; -1 if the plan has none. */
+/* Joins a second group of the same ranks; -1 if the plan has none. */
 static int open_second(const struct plan *p, uint32_t rank)
 {
 	struct rar_ring second = ring;
@@ -166,7 +166,7 @@ static int open_second(const struct plan *p, uint32_t rank)
 	return p->many ? rar_open(&second, rank) : -1;
 }
 
-/* Its last member becomes an orphan that holds all that the user may. */
+/* The second group's last member becomes an orphan, which holds as much as the user may. */
 static int leave_second(const struct plan *p, int fd)
 {
 	struct rar_data d = data_of(p);
@@ -181,7 +181,7 @@ static int leave_second(const struct plan *p, int fd)
 	return 0;
 }
 
-/* In the child that is the last rank. */
+/* The last rank, in a child. */
 static int leave(const struct plan *p)
 {
 	struct rar_data d = data_of(p);

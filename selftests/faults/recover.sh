@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The samples of recovery: ranks in C and in Python, in one ring, are killed and started
-# again, one of them, two at once. Every rank has the right total in the end.
+# The recovery samples: ranks in C and in Python form one ring. One rank, or two at once, are
+# killed and started again. In the end every rank has the right total.
 # shellcheck disable=SC2317 # functions are called by name
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
@@ -19,7 +19,7 @@ start()	# RANK
 	pid[$1]=$!
 }
 
-# Another rank has done so many steps more, or a second is over.
+# Let the ranks work for a while, then kill some and start them again.
 again()	# RANK...
 {
 	local r

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Starting again after a failure. Four seats in the namespaces PREFIX0 .. PREFIX3
- * take ranks in one ring after the other. All reduce, several operations
- * deep, until one is killed. The others start again in one of four ways, agree on the first operation that one of them lacks, redo from there, and
- * every result is that of the ring in which it was received.
+ * Starting again after a failure. A seat is a namespace PREFIX0 .. PREFIX3 whose process has
+ * a rank in one ring after the other. All reduce, several operations deep, until one is
+ * killed. The others start again in one of four ways. They agree on the first operation that
+ * any of them lacks, and repeat from there. Every result must be the sum of the ring in which
+ * it was received.
  *
  * rejoin -N PREFIX [-r RUNS]
  *	bind    the same socket binds and connects, as a ring of three
- *	join    the same with RAR_JOIN
- *	new     a new socket each, some with the old one still open
+ *	join    the same socket calls RAR_JOIN, as a ring of three
+ *	new     each opens a new socket, some with the old socket still open
  *	connect the same socket connects: a ring of four, with a replacement
- *	in turn; the rings of three are aborted and take the replacement in, in
- *	the same way. Some get another group id, of which nobody remembers anything.
+ *	The runs use these ways in turn. Rings of three are then aborted, and start again in
+ *	the same way with the replacement. Some get another group id, for which no process
+ *	remembers an epoch.
  * rejoin -N PREFIX -p COMMAND -q COMMAND [-l]
- *	the first COMMAND parts seats 0, 1 from 2, 3; either half becomes a ring of two of
- *	the same group. Then the other one brings them together, with -l
- *	before the second half has noticed anything.
+ *	The first COMMAND parts seats 0, 1 from 2, 3, and each half becomes a ring of two of
+ *	the same group. Then the second COMMAND brings them together; with -l before the
+ *	second half has noticed anything.
  */
 #include <errno.h>
 #include <signal.h>
@@ -28,9 +30,9 @@
 #include "begin.h"
 
 #define SEATS		4
-#define RINGS		3		/* at most, one after the other */
+#define RINGS		3		/* rings of a run at most, one after the other */
 #define MAX_DEPTH	4
-#define LAST_OPS	12		/* of the last ring */
+#define LAST_OPS	12		/* operations of the last ring */
 #define GROUP		0x4e301
 
 static uint32_t dead_ms = 1000;
@@ -45,13 +47,13 @@ enum how { BY_BIND, BY_JOIN, BY_NEW, BY_CONNECT, HOWS };
 
 static const char * const how_names[] = { "bind", "join", "new", "connect" };
 
-/* One ring of a run: who sits where. */
+/* One ring of a run, and the seats of its ranks. */
 struct circle {
 	struct rar_ring ring;
 	uint32_t place[SEATS];		/* seat of each rank */
 };
 
-/* What a seat saw of a ring. */
+/* Results of a seat in a ring. */
 struct seen {
 	uint64_t epoch, resume_epoch, resume_op;
 	uint64_t first;			/* number of its operation 0 */
@@ -66,12 +68,12 @@ struct run {
 	uint32_t depth;
 	uint32_t rings;
 	struct circle circle[RINGS];
-	struct circle half[2];		/* a partition's */
+	struct circle half[2];		/* the rings of a partition */
 	struct seen seen[SEATS][RINGS];
 	struct rar_barrier joined;
-	_Atomic bool vacant;		/* the last ring but one is over */
+	_Atomic bool vacant;		/* the ring before the last is over */
 	_Atomic bool stop;
-	_Atomic uint64_t end[2];	/* ... a half after so many operations */
+	_Atomic uint64_t end[2];	/* by half: operations after which it stops */
 };
 
 /* A process. */
@@ -82,7 +84,7 @@ struct rank {
 	uint32_t me;
 	int fd;
 	uint64_t posted, done;		/* in this ring */
-	uint64_t salt;			/* of the data of a half */
+	uint64_t salt;			/* makes the data of the halves differ */
 };
 
 static uint64_t mix(uint64_t x)
@@ -91,7 +93,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
-/* The data of an operation are the same in each ring that does it. */
+/* The data of an operation; the same in each ring that repeats it. */
 static struct rar_data data_of(const struct rank *r, uint64_t op)
 {
 	uint64_t number = r->run->seen[r->seat][r->ring].first + op;
@@ -135,14 +137,14 @@ static int post(struct rank *r)
 	return err;
 }
 
-/* @ops operations, 0: until one fails. What is complete may remain unread. */
+/* Does @ops operations, 0: until one fails. Complete results may remain unread. */
 static int work(struct rank *r, uint64_t ops)
 {
 	uint32_t zero = 0;
 	int err = 0;
 
 	while (!err && (!ops || r->done < ops)) {
-		/* each seat dawdles where it likes */
+		/* each seat pauses at random */
 		if (!(mix(r->run->number + r->seat * 7919 + r->done) % 4))
 			usleep(mix(r->done) % 3000);
 		if (r->posted - r->done < r->run->depth &&
@@ -150,14 +152,14 @@ static int work(struct rank *r, uint64_t ops)
 			err = post(r);
 		else
 			err = collect(r);
-		/* the first seat ends a ring of three */
+		/* rank 0 aborts a ring of three */
 		if (!ops && r->ring && !r->me && r->done == 9)
 			setsockopt(r->fd, SOL_RAR, RAR_ABORT, &zero, sizeof(zero));
 	}
 	return err;
 }
 
-/* Up to the error; number of results. */
+/* Reads all results up to the error. Returns their number, or a negative errno. */
 static int drain(struct rank *r)
 {
 	int n = 0, err;
@@ -171,7 +173,7 @@ static int drain(struct rank *r)
 	return err == -ECONNRESET ? n : err;
 }
 
-/* Joined: whose numbers go on from where the last ring's did. */
+/* Notes the new ring: its operation numbers go on from the last ring's. */
 static int note_ring(struct rank *r)
 {
 	struct seen *seen = &r->run->seen[r->seat][r->ring];
@@ -184,7 +186,7 @@ static int note_ring(struct rank *r)
 	seen->resume_epoch = info.resume_epoch;
 	seen->resume_op = info.resume_op;
 	if (r->ring) {
-		/* a replacement learns from another seat what they did */
+		/* a replacement takes the numbers from another seat */
 		bool was = r->run->seen[r->seat][r->ring - 1].was;
 		uint32_t from = was ? r->seat : r->circle->place[r->me ? 0 : 1];
 
@@ -217,7 +219,7 @@ static int begin(struct rank *r, const struct circle *next, uint32_t me)
 	}
 }
 
-/* ... and the rest of it. */
+/* The second call of a way to start again. */
 static int go_on(struct rank *r, const struct circle *next, uint32_t me)
 {
 	switch (r->run->how) {
@@ -227,7 +229,7 @@ static int go_on(struct rank *r, const struct circle *next, uint32_t me)
 	}
 }
 
-/* What is complete has to be read first. */
+/* Starts again with the same socket. Complete results have to be read first. */
 static int same_socket(struct rank *r, const struct circle *next, uint32_t me)
 {
 	int err = begin(r, next, me), n;
@@ -296,7 +298,7 @@ static int set_dead_ms(uint32_t ms)
 	return rar_write("/proc/sys/net/rar/dead_ms", text);
 }
 
-/* From ring to ring, the last one of which nothing disturbs. */
+/* Goes from ring to ring; nothing disturbs the last ring. */
 static int live(struct rank *r)
 {
 	int err;
@@ -344,7 +346,10 @@ static int replacement_main(uint32_t seat, void *arg)
 
 /* ------------------------------------------------------------ the verdict */
 
-/* Of all that were in both rings, how far had the one come that was behind? */
+/*
+ * The lowest number of results of a seat that was in both rings. Sets @differ if the seats had
+ * different numbers.
+ */
 static uint64_t behind(const struct run *run, const struct circle *c,
 		       uint32_t ring, bool *differ)
 {
@@ -362,7 +367,7 @@ static uint64_t behind(const struct run *run, const struct circle *c,
 	return low;
 }
 
-/* All members of a ring agree on its epoch and on where to resume which one. */
+/* Do all members of a ring agree on its epoch, the failed epoch and where to resume? */
 static int judge_ring(const struct run *run, const struct circle *c,
 		      uint32_t ring, bool *differ)
 {
@@ -392,7 +397,7 @@ static int judge_ring(const struct run *run, const struct circle *c,
 
 /* ------------------------------------------------------------ a run */
 
-/* All seats but @without, RAR_PROCS: all. */
+/* Make a ring of all seats except @without; RAR_PROCS: of all seats. */
 static void make_circle(struct circle *c, uint64_t group, uint32_t without)
 {
 	uint32_t n = 0;
@@ -478,7 +483,7 @@ static void all_runs(void)
 	bool differ = false;
 
 	ksft_set_plan(HOWS + 1);
-	/* When they lost each other is chance: some more, if it was always the same. */
+	/* When a rank dies is random: more runs if all seats always had the same results. */
 	for (uint32_t i = 0; i < opt.runs || (!differ && i < 5 * opt.runs); i++) {
 		bad[i % HOWS] += one_run(new_run(i), &differ);
 		n[i % HOWS]++;
@@ -486,14 +491,14 @@ static void all_runs(void)
 	for (int how = 0; how < HOWS; how++)
 		ksft_test_result(!bad[how], "%d runs, again by %s\n", n[how],
 				 how_names[how]);
-	ksft_test_result(differ, "not all had received the same\n");
+	ksft_test_result(differ, "in some run survivors had different numbers of results\n");
 }
 
 /* ------------------------------------------------------------ a partition */
 
 /*
- * In lock step until both halves have run a while after they came together. Its
- * second rank can be one operation ahead of the first, which says where to end.
+ * A half works in lock step until both halves have run for a while after they came together.
+ * Its second rank can be one operation ahead of the first rank, which decides the end.
  */
 static int work_on(struct rank *r)
 {
@@ -514,7 +519,7 @@ static int half_main(uint32_t seat, void *arg)
 	struct rar_error e;
 	int err;
 
-	/* -l: the second half does not notice by itself */
+	/* -l: the second half does not notice the partition by itself */
 	err = set_dead_ms(opt.late && seat / 2 ? 20 * dead_ms : dead_ms) ?:
 	      set_circle(&r, 0);
 	RAR_CHECK(!err, "seat %u: %d", seat, err);
@@ -544,7 +549,7 @@ static int half_main(uint32_t seat, void *arg)
 	return 0;
 }
 
-/* In bash, whose exported functions sh would drop. */
+/* Runs the command in bash, as sh would drop exported functions. */
 static int run_command(const char *command)
 {
 	pid_t pid = fork();
@@ -570,7 +575,7 @@ static int part_and_unite(struct run *run, pid_t *pid)
 	rar_sleep_ms(200);
 	err = run_command(opt.part);
 	wait_halves(run, opt.late ? SEATS / 2 : SEATS);
-	/* until nobody answers for the old epoch; the other half still runs in it */
+	/* until no tombstone answers for the old epoch; the other half still runs in it */
 	if (opt.late)
 		rar_sleep_ms(3 * dead_ms);
 	err = err ?: run_command(opt.unite);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# rejoin.sh [RUNS]: after failures and partitions groups start again. One link is slow,
-# so that the survivors differ in what they have completed.
+# rejoin.sh [RUNS]: after failures and partitions groups start again. One link is slow, so
+# that the survivors have completed different numbers of operations.
 # shellcheck disable=SC2317 # functions are called by name
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
@@ -24,8 +24,8 @@ unite()
 	EOT
 }
 
-# The packets of other epochs that were refused, in all namespaces: by a member of
-# a new one, or by what is left of the old one.
+# Print the packets of other epochs that were refused in all namespaces, by members of a new
+# epoch or by tombstones of an old epoch.
 strangers()
 {
 	local r sum=0
@@ -51,5 +51,5 @@ check "a partition that ends before one half notices" rejoin -N rar -p part -q u
 refused=$(($(strangers) - before))
 note "$refused packets of other epochs refused"
 [ $refused -gt 0 ]
-result $? "the halves had met"
+result $? "packets of the halves met"
 finish

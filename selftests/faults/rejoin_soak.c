@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random rounds of death and starting again, beside processes that use up the CPUs.
- * Seats 0 .. 5 are the namespaces PREFIX0 .. PREFIX5. In each round three to six of
- * them reduce until one or two die: by SIGKILL, because their device is down, or by
- * close(). Those that are left start again, alone or with new processes in the seats of
- * the dead, agree where to resume, and every result is checked.
+ * Random rounds of death and starting again, beside processes that use up the CPUs. Seats
+ * 0 .. 5 are the namespaces PREFIX0 .. PREFIX5. In each round three to six seats reduce until
+ * one or two die by SIGKILL, close() or a device that is down. The survivors start again,
+ * alone or with new processes in the seats of the dead, and agree where to resume. Every
+ * result is checked.
  *
  * rejoin_soak -N PREFIX [-r ROUNDS] [-f FIRST] [-d DEAD_MS] [-c HOGS] [-v]
- *	What a round does is a function of its number and of the seed; when, is not quite.
- *	Each keeps a log, which is printed if the round fails, with -v always. Without -d
- *	each round draws its dead_ms.
+ *	The number of a round and the seed decide its steps, but not their exact times. Each
+ *	round keeps a log, which is printed if the round fails, or always with -v. Without
+ *	-d each round draws its dead_ms.
  *
  * A round that fails is excused only if the whole machine stood still for half of dead_ms
- * before the first thing went wrong, and never if a result is wrong, if operations are
- * said to disagree, if the MTU is blamed, or if members that joined do not agree.
+ * before the first error. It is never excused if a result is wrong, if an error says that
+ * operations disagree or names the MTU, or if members that joined do not agree.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -29,7 +29,7 @@
 
 #define SEATS		6
 #define GROUP		0x50a4
-#define LAST_OPS	8	/* of the second ring */
+#define LAST_OPS	8	/* operations of the second ring */
 #define LOG_BYTES	(1 << 18)
 #define JOIN_S		20
 #define ROUND_S		60
@@ -51,7 +51,7 @@ struct circle {
 	uint32_t place[SEATS];
 };
 
-/* What a seat knows of a ring. */
+/* Results of a seat in a ring. */
 struct seen {
 	uint64_t epoch, resume_epoch, resume_op, received;
 };
@@ -59,16 +59,16 @@ struct seen {
 struct round {
 	uint32_t number;
 	uint64_t start_us, death_us;
-	enum how how[SEATS];		/* of the first ring's seats */
+	enum how how[SEATS];		/* how the first ring's seats end */
 	bool renew, same_socket;	/* replacements come; sockets are used again */
 	uint32_t depth, dead_ms;
 	struct circle circle[2];
 	struct seen seen[SEATS][2];
 	struct rar_barrier joined;
-	_Atomic bool die;		/* by close() */
+	_Atomic bool die;		/* the victims of close() may close */
 	_Atomic uint32_t failed;	/* seats that have their error */
 	_Atomic uint64_t wrong_us;	/* when the first thing went wrong */
-	_Atomic bool unsound;		/* in a way that no stand-still explains */
+	_Atomic bool unsound;		/* an error that no stand-still excuses */
 	_Atomic uint64_t pulse_us;	/* when the pulse came last */
 	_Atomic uint64_t worst_pulse_us;	/* until the first thing went wrong */
 	_Atomic uint32_t used;
@@ -210,12 +210,12 @@ static int join(struct rank *r, bool again)
 			   strerrorname_np(-err), e.err, rar_reason_name(e.reason), e.rank,
 			   e.other, e.silent_ms);
 	}
-	/* A receive that waits for ever is a failure, too. */
+	/* A recv() that never returns must be a failure, too. */
 	rar_timeout(r->fd, SO_RCVTIMEO, JOIN_S * 1000);
 	return joined(r);
 }
 
-/* All results that are left, then the error. */
+/* Reads all results that are left. Returns the error after them. */
 static int drain(struct rank *r)
 {
 	int err;
@@ -226,7 +226,7 @@ static int drain(struct rank *r)
 	return err;
 }
 
-/* Does an error name one that died? A device that is down also hits its neighbours' link. */
+/* Does an error name a dead rank? A device that is down also hits its neighbours' links. */
 static bool names_dead(const struct round *round, const struct rar_error *e)
 {
 	const struct circle *c = &round->circle[0];
@@ -342,7 +342,7 @@ static char *seat_netns(uint32_t seat)
 	return name;
 }
 
-/* A function in a seat's namespace. */
+/* Runs a function in a seat's namespace. */
 static int in_seat(uint32_t seat, rar_rank_fn fn, uint32_t value, void *arg)
 {
 	return rar_reap(rar_spawn(seat_netns(seat), fn, value, arg), rar_now_us() + 10000000);
@@ -360,7 +360,10 @@ static int show_proc(uint32_t seat, void *arg)
 	return 0;
 }
 
-/* How long is a process that sleeps for 5 ms not woken? What follows an error excuses nothing. */
+/*
+ * The pulse: measures how late a process that sleeps for 5 ms is woken. A stop after the first
+ * error excuses nothing.
+ */
 static int pulse_main(uint32_t rank, void *arg)
 {
 	struct round *round = arg;
@@ -443,7 +446,7 @@ static void kill_seats(struct round *round, pid_t *pid)
 	}
 }
 
-/* The dead leave their seats; the others wait for their successors. */
+/* Waits until the dead have left their seats, and the others have their errors. */
 static int bury(struct round *round, pid_t *pid)
 {
 	uint64_t deadline = rar_now_us() + 3 * JOIN_S * 1000000ull / 2;
@@ -470,7 +473,7 @@ static int bury(struct round *round, pid_t *pid)
 	return bad;
 }
 
-/* All agree on the epoch and on what to resume: where the last survivor stopped. */
+/* Do all agree on the epoch, and to resume where the slowest survivor stopped? */
 static int judge(struct round *round)
 {
 	const struct circle *c = &round->circle[1];
@@ -581,7 +584,7 @@ static int one_round(struct round *round, uint32_t number)
 	return bad;
 }
 
-/* A machine that stood still for half of dead_ms before the failure proves nothing. */
+/* A failure after the machine stood still for half of dead_ms proves nothing. */
 static bool excused(const struct round *round)
 {
 	return !round->unsound && round->worst_pulse_us > round->dead_ms * 500ull;

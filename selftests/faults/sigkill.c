@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A rank is killed at a random moment while all of them reduce, several
- * operations deep; in every second run a forked child goes on holding its
- * descriptor. Each survivor receives right results up to some operation, then an
- * error that names the victim, within dead_ms + 1 s; then the survivors start
- * again without it, in the same group. At the end nothing is left of anybody.
+ * A rank is killed at a random moment while all ranks reduce, several operations deep. In
+ * every second run a forked child still holds its descriptor. Each survivor receives right
+ * results up to some operation, then within dead_ms + 1 s an error that names the victim.
+ * Then the survivors start again in the same group, without the victim. In the end no member,
+ * memory or socket is left.
  *
  * sigkill [-n RANKS] [-r RUNS]
- *	on 127.0.0.1; the victims are rank 0, 1, ... in turn
+ *	On 127.0.0.1; the victims are rank 0, 1, ... in turn.
  * sigkill -N PREFIX -l RANK [-n RANKS]
- *	with the ranks in namespaces PREFIX0 ...: RANK is killed when it has received
- *	a result for which its successor, behind a slow link, still waits
+ *	With the ranks in namespaces PREFIX0 ...: RANK is killed when it has received a result
+ *	that its successor, at the end of a slow link, still waits for.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +27,7 @@
 #define MAX_RANKS	16
 #define MAX_DEPTH	4
 #define AGAIN		3		/* operations after starting again */
-#define LAST_OP		3		/* what RANK of -l has received */
+#define LAST_OP		3		/* operation that RANK of -l has received */
 
 static uint32_t dead_ms = 1000;
 
@@ -40,15 +40,15 @@ static struct {
 /* One run, shared by its processes. */
 struct run {
 	struct rar_ring ring, again;
-	uint32_t place[MAX_RANKS];	/* in the second ring */
+	uint32_t place[MAX_RANKS];	/* rank in the second ring */
 	uint32_t number;
 	uint32_t victim;
 	uint32_t depth;
-	bool child;			/* ... holds the descriptor */
+	bool child;			/* a child holds the descriptor */
 	struct rar_barrier joined, level, noticed;
 	atomic_uint received[MAX_RANKS];
 	_Atomic uint64_t killed_us;
-	_Atomic bool ahead;		/* -l: its successor still waited */
+	_Atomic bool ahead;		/* -l: the victim's successor still waited */
 	_Atomic bool over;
 };
 
@@ -58,7 +58,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
-/* Mostly small, some of a megabyte; known to all ranks. */
+/* Operations, known to all ranks: most are small, some have a megabyte. */
 static struct rar_data data_of(const struct run *run, uint64_t number,
 			       uint32_t size)
 {
@@ -75,7 +75,7 @@ static struct rar_data data_of(const struct run *run, uint64_t number,
 
 /* ------------------------------------------------------------ a rank */
 
-/* Right when its successor has not got what it has. */
+/* The rank dies; its successor should lack a result that the rank has. */
 static void die_ahead(struct run *run, uint32_t rank)
 {
 	run->ahead = run->received[rar_next(&run->ring, rank)] <
@@ -84,7 +84,7 @@ static void die_ahead(struct run *run, uint32_t rank)
 	raise(SIGKILL);
 }
 
-/* Until an operation fails: its errno. */
+/* Does operations until one fails. Returns its errno. */
 static int work(struct run *run, uint32_t rank, int fd)
 {
 	uint64_t posted = 0, done = 0;
@@ -93,7 +93,7 @@ static int work(struct run *run, uint32_t rank, int fd)
 
 	while (!err) {
 		if (posted - done < run->depth) {
-			/* -l: who is slow must not be behind already */
+			/* -l: the slow rank must have caught up before the last operation */
 			if (opt.last >= 0 && posted == LAST_OP - 1)
 				rar_barrier(&run->level, run->ring.size, 20);
 			d = data_of(run, posted++, run->ring.size);
@@ -106,7 +106,7 @@ static int work(struct run *run, uint32_t rank, int fd)
 		if (opt.last == (int)rank && done == LAST_OP)
 			die_ahead(run, rank);
 	}
-	/* what was complete before can still be read */
+	/* earlier complete results can still be read */
 	for (; err == -ECONNRESET && done < posted; done++) {
 		d = data_of(run, done, run->ring.size);
 		err = rar_collect(fd, &d, rank) ?: -ECONNRESET;
@@ -158,7 +158,7 @@ static int survive(struct run *run, uint32_t rank, int fd)
 	RAR_CHECK(err == -ECONNRESET, "rank %u: send: %d", rank, err);
 	if (check_error(run, rank, fd))
 		return 1;
-	/* one namespace has each name once: nobody may still run */
+	/* a name exists once in a namespace, so all must have failed before */
 	err = rar_barrier(&run->noticed, run->ring.size - 1, 20);
 	RAR_CHECK(!err, "rank %u: the others have not noticed", rank);
 	return start_again(run, rank);
@@ -190,7 +190,7 @@ static int rank_main(uint32_t rank, void *arg)
 	if (rank != run->victim)
 		return survive(run, rank, fd);
 	work(run, rank, fd);
-	rar_sleep_ms(20000);	/* the kill is due */
+	rar_sleep_ms(20000);	/* the kill comes meanwhile */
 	return 1;
 }
 
@@ -222,7 +222,7 @@ static void wait_joined(struct run *run)
 		rar_sleep_ms(1);
 }
 
-/* From the very start to some operations deep. */
+/* Kills the victim at a random time from the start on. */
 static void kill_victim(struct run *run, pid_t pid)
 {
 	wait_joined(run);
@@ -233,7 +233,7 @@ static void kill_victim(struct run *run, pid_t pid)
 	kill(pid, SIGKILL);
 }
 
-/* Number of ranks that did not see what they should. */
+/* Runs the ranks. Returns how many did not see what they should. */
 static int one_run(struct run *run)
 {
 	uint64_t deadline = rar_now_us() + 60000000;
@@ -256,7 +256,7 @@ static int one_run(struct run *run)
 		bad++;
 	}
 	run->over = true;
-	/* who held a descriptor is ours now (subreaper) */
+	/* as a subreaper, reap children that held a descriptor */
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 	if (bad)
@@ -268,7 +268,7 @@ static int one_run(struct run *run)
 
 /* ------------------------------------------------------------ what is left */
 
-/* "NAME value" in the first line of /proc/net/rar, whose members it counts. */
+/* Read the members and the memory in /proc/net/rar. */
 static int left_over(long *members, long long *mem)
 {
 	FILE *f = fopen("/proc/thread-self/net/rar", "re");
@@ -287,7 +287,7 @@ static int left_over(long *members, long long *mem)
 	return *members < 0 ? -EPROTO : 0;
 }
 
-/* Of all namespaces. */
+/* Open sockets in all namespaces. */
 static long open_sockets(void)
 {
 	FILE *f = fopen("/proc/net/protocols", "re");
@@ -302,7 +302,7 @@ static long open_sockets(void)
 	return n;
 }
 
-/* Tombstones stand for 2 x dead_ms, orphans for linger_ms. */
+/* Wait until nothing is left: tombstones last 2 x dead_ms, orphans linger_ms. */
 static bool nothing_left(void)
 {
 	uint64_t deadline = rar_now_us() + (2 * dead_ms + 20000) * 1000ull;

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# sigkill.sh [RUNS]: processes are killed at random moments, and at the worst one: when a
-# rank has a result that its successor still waits for. Then the module goes.
+# sigkill.sh [RUNS]: processes are killed at random moments, and at the worst moment: when a
+# rank has a result that its successor still waits for. Then the module is unloaded.
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
 runs=${1:-8}
 
-# On one host, or with XDP from host to host.
+# Kill ranks on one host, or with XDP on several hosts.
 at_random()
 {
 	if [ -n "${RAR_XDP-}" ]; then
@@ -38,11 +38,11 @@ need_module
 plan $((${RAR_XDP:+-1} + 7))
 at_random
 for ((rank = 0; rank < 4; rank++)); do
-	topo_slow $rank 150ms	# so its successor is behind it
-	check "rank $rank is killed with a result that the next waits for" \
+	topo_slow $rank 150ms	# so its successor gets results later
+	check "rank $rank is killed with a result that its successor waits for" \
 		sigkill -N rar -l $rank
 	topo_slow $rank off
 done
 topo_down
-check "the module is unused and goes" unload
+check "the module is unused and can be unloaded" unload
 finish

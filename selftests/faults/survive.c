@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * survive [-n | -s] [-l]: one life of a group of three on lo, while memory
- * allocations and copies from and to user space fail. alloc_fail.py makes them
- * fail; this program says what must not happen.
+ * survive [-n | -s] [-l]: the life of a group of three on lo, while memory allocations and
+ * copies from and to user space fail. alloc_fail.py makes them fail; this program checks the
+ * effects.
  *
- * A call that fails does so with an errno that says why, leaves no trace, and
- * works when it is repeated; a packet that could not be built is lost, no more.
- * So after a single failure every sum arrives and is right.
+ * A call that fails returns an errno that tells the reason, has no effect, and works when it
+ * is repeated. A packet that cannot be built counts as lost. So after a single failure every
+ * sum arrives and is right.
  *
  *	-n	the first, second, third ... allocation of each call fails
- *	-s	many fail: a group may end with an error, sums are right or absent
+ *	-s	many allocations fail: a group may end with an error; sums are right or missing
  *	-l	the network loses no packets
  */
 #include <errno.h>
@@ -28,10 +28,10 @@
 #include "rar_util.h"
 
 #define N	3
-#define TRIES	1000	/* of a call; a failing one is repeated at once */
+#define TRIES	1000	/* of a call, which is repeated at once when it fails */
 #define LABELS	32
-#define ROUNDS	40	/* of operations, at most, with -n */
-#define PINNED	5000	/* elements in place */
+#define ROUNDS	40	/* rounds of operations at most, with -n */
+#define PINNED	5000	/* elements of an operation in place */
 #define LARGEST	120000	/* bytes of an operation */
 #define LIMIT_S	100
 
@@ -85,7 +85,7 @@ static void arm(struct label *l)
 		nth_write(l->nth);
 }
 
-/* Did the failure come? If not the call has no more to fail. */
+/* If no failure was injected the call has no more allocations that can fail. */
 static void disarm(struct label *l)
 {
 	if (!nth_mode || l->done)
@@ -99,9 +99,8 @@ static void disarm(struct label *l)
 }
 
 /*
- * An errno that says that memory, or a user's page, was not there. (To IPv6 a
- * route for which there is no memory is a network that cannot be reached; a
- * socket without an inode is a file too many.)
+ * Does an errno say that memory, or a user's page, was missing? If IPv6 has no memory for a
+ * route it returns ENETUNREACH; without an inode a socket fails with ENFILE.
  */
 static bool is_clear(long err)
 {
@@ -114,12 +113,12 @@ static bool again(const char *what, long ret, int tries)
 	if (ret >= 0 || !is_clear(ret) || tries >= TRIES)
 		return false;
 	if (!tries)
-		rar_log("%s: %s, once more", what, strerror(-ret));
+		rar_log("%s: %s, trying again", what, strerror(-ret));
 	rar_sleep_ms(1);
 	return true;
 }
 
-/* TRY("label", call): the call's value, a negative one is an errno. */
+/* TRY("label", call): the call's value; a negative value is an errno. */
 #define TRY(what, call) ({						\
 	struct label *l_ = label_of(what);				\
 	int tries_ = 0;							\
@@ -156,7 +155,7 @@ static int net_up(void)
 	return err;
 }
 
-/* Who listens to all packets shares them: what is kept must be cloned. */
+/* A packet socket shares all packets, so that the module must clone those it holds. */
 static int tap_open(void)
 {
 	return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
@@ -214,7 +213,7 @@ static int group_up(int *fd, const struct rar_ring *ring)
 	return err;
 }
 
-/* What a failure keeps from RAR_DONE is lost, as with other control messages. */
+/* Collect a result. If RAR_DONE cannot be copied it is lost, as all control messages. */
 static int collect(int fd, const struct rar_data *d)
 {
 	static char buf[LARGEST + 1];
@@ -227,7 +226,7 @@ static int collect(int fd, const struct rar_data *d)
 	return rar_verify(d, 0, d->count, buf) < 0 ? 0 : -EBADE;
 }
 
-/* The last rank is late: the packets of the others are held for it. */
+/* An all-reduce. The last rank is late, so packets of the others are held for it. */
 static int allreduce(const char *label, int *fd, uint32_t dtype, uint64_t count)
 {
 	struct rar_data d = {
@@ -249,7 +248,7 @@ static int allreduce(const char *label, int *fd, uint32_t dtype, uint64_t count)
 
 static uint32_t memory[N][2][PINNED];
 
-/* The same in the memory of the caller, whose sums lie apart or where it was. */
+/* An all-reduce in memory of the caller: in place, or out of place if @apart. */
 static int pinned(const char *label, int *fd, bool apart)
 {
 	struct rar_data d = {
@@ -275,7 +274,7 @@ static int pinned(const char *label, int *fd, bool apart)
 	return err;
 }
 
-/* RAR_REG or RAR_UNREG of all that memory. */
+/* RAR_REG or RAR_UNREG of all memory of the operations. */
 static int regions(const char *label, int *fd, int option)
 {
 	struct rar_reg reg = { .len = sizeof(memory[0]) };
@@ -288,7 +287,7 @@ static int regions(const char *label, int *fd, int option)
 	return err;
 }
 
-/* 6500 f64: an odd number of pages. */
+/* All operations of a round. 6500 f64 have an odd number of pages. */
 static int operations(int *fd)
 {
 	return allreduce("send 5 f32", fd, RAR_F32, 5) ?:
@@ -301,7 +300,7 @@ static int operations(int *fd)
 	       regions("RAR_UNREG", fd, RAR_UNREG);
 }
 
-/* The calls of a round have no more allocations to fail. */
+/* Have the calls of a round no more allocations that can fail? */
 static bool nth_done(void)
 {
 	for (struct label *l = labels; l->name; l++)
@@ -328,7 +327,7 @@ static int options(int fd)
 		ERRNO(setsockopt(fd, SOL_RAR, RAR_OWNER, &owner, sizeof(owner))));
 }
 
-/* A child with all the descriptors comes and goes. */
+/* Fork a child, which inherits all descriptors and exits. */
 static int forked(void)
 {
 	pid_t pid = fork();
@@ -338,7 +337,7 @@ static int forked(void)
 	return waitpid(pid, NULL, 0) == pid ? 0 : -ECHILD;
 }
 
-/* From the first socket to the last close, with nothing lost on the way. */
+/* A group's life from the first socket to the last close, in which no sum is lost. */
 static int good_life(const struct rar_ring *ring)
 {
 	int fd[N], err, rounds = nth_mode ? ROUNDS : 1;
@@ -357,7 +356,7 @@ static int good_life(const struct rar_ring *ring)
 	return err;
 }
 
-/* A rank closes in the middle: the others must hear of it. */
+/* A rank closes in the middle; the others must be told. */
 static int bad_end(const struct rar_ring *ring)
 {
 	struct rar_data d = {

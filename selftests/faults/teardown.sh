@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# teardown.sh [RELOADS]: the module goes away when it may and not before; devices,
-# namespaces and processes go away under load; nothing is left behind.
+# teardown.sh [RELOADS]: the module can be unloaded when nothing uses it, and not before.
+# Devices, namespaces and processes go away under load. No memory or member is left.
 # shellcheck disable=SC2317 # functions are called by name
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
 log=$(mktemp)
-slow=1		# a kernel full of checkers takes longer
+slow=1		# factor for times; debug kernels take longer
 [ "${RAR_KERNEL-}" != uml-debug ] || slow=6
 reloads=${1:-$((slow == 1 ? 20 : 5))}
 
-# python_of CODE: with R(rank, size, group), a socket that has started to join on lo
+# python_of CODE: prints CODE after R(rank, size, group), which makes a socket that joins on lo
 python_of()
 {
 	echo "
@@ -30,7 +30,7 @@ python() { python3 -c "$(python_of "$1")"; }
 
 traffic=(ring -n 4 -m same -a lo4 -t f32 -c 30000)
 
-here()		# COUNTER: of this namespace
+here()		# COUNTER: prints the counter of this namespace
 {
 	awk -v name="${1#Rar}" '!n { n = split($0, names); next }
 		{ for (i in names) if (names[i] == name) print $i }' \
@@ -42,7 +42,7 @@ running() { [ "$(grep -c ' run ' /proc/net/rar)" -ge 4 ]; }
 gone() { [ "$(members)" = 0 ]; }
 unused() { [ "$(< /sys/module/rar/refcnt)" = 0 ]; }
 
-# within SECONDS command...: until it holds
+# within SECONDS command...: waits until the command succeeds
 within()
 {
 	local end=$((SECONDS + $1 * slow))
@@ -57,7 +57,7 @@ within()
 # A socket holds the module for an RCU grace period after its close.
 unload() { within 2 unused && quickly 3 rmmod rar; }
 
-# quickly SECONDS command...: it succeeds, and within that time
+# quickly SECONDS command...: the command succeeds within that time
 quickly()
 {
 	local limit=$(($1 * slow)) start=$SECONDS
@@ -133,8 +133,8 @@ else:
     raise SystemExit('family 22 exists too')"
 }
 
-# orphans LINGER_MS: in rar0 two members join; then their device is down, so that neither
-# hears that the other one leaves.
+# orphans LINGER_MS: in rar0 two members join. Then their device goes down, so that neither
+# hears that the other leaves.
 orphans()
 {
 	topo_up 1 && topo_sysctl linger_ms="$1" || return
@@ -194,14 +194,14 @@ kill_all()
 
 moving() { [ "$(here RarRxLocal)" -gt $((moved + 100)) ]; }
 
-# What is freed behind a grace period takes a moment; what leaks stays away.
+# Memory that is freed after a grace period comes back in a moment; leaked memory does not.
 memory_is_back()
 {
 	read -r free_after own_after < <(memory)
 	[ $((free - free_after)) -lt 49152 ] && [ $((own_after - own)) -lt 4096 ]
 }
 
-# Eight megabytes of each of four ranks are under way each time.
+# Each time all ranks are killed with 8 MB of each of four ranks under way.
 killed()
 {
 	local i free own free_after own_after status=0
@@ -228,7 +228,7 @@ start_load()	# RANKS
 	within 10 rns $(($1 - 1)) grep -q " run " /proc/net/rar || { cat "$log"; return 1; }
 }
 
-# The load fails by itself, and nobody stays behind in any namespace.
+# The load fails by itself, and no member is left in any namespace.
 load_ends()
 {
 	local r
@@ -273,7 +273,7 @@ namespaces_are_deleted()
 
 # ---------------------------------------------------------------- the tests
 
-# Without devices.
+# The tests without devices.
 on_one_host()
 {
 	local family
@@ -285,11 +285,11 @@ on_one_host()
 	refused_while_running
 	result $? "rmmod is refused while a ring runs"
 	unload && modprobe rar
-	result $? "rmmod works at once when all were killed"
+	result $? "rmmod works at once after all ranks were killed"
 	"${traffic[@]}" > /dev/null && unload && modprobe rar
-	result $? "rmmod right behind a clean end"
+	result $? "rmmod works right after a clean end"
 	check "rmmod is refused at once while orphans serve a namespace" refused_with_orphans
-	check "rmmod when orphans have lingered" orphans_end
+	check "rmmod works after linger_ms of orphans" orphans_end
 	check "$reloads reloads with traffic" reload_with_traffic
 
 	check "family=12" other_family
@@ -310,7 +310,7 @@ plan $((${RAR_XDP:+-13} + 16))
 topo_up 4
 check "a device moves to another namespace under load" device_moves
 check "a device is removed under load" device_is_removed
-xdp_count			# before they are gone
+xdp_count			# while the namespaces exist
 rm -f "$xdp_pin"		# the program must not hold the module
 check "all namespaces are deleted under load" namespaces_are_deleted
 topo_down

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * In place and out of place: memory that goes away while it is reduced, and groups that end
- * meanwhile: afterwards nobody writes.
+ * In place and out of place: the user's memory goes away while it is reduced, or the group
+ * ends meanwhile. Nothing is written to the memory after the user has it back.
  *
- * lib/in_topo.sh 4 zerocopy_lost [PATTERN]: tests whose name contains PATTERN only.
+ * lib/in_topo.sh 4 zerocopy_lost [PATTERN]: only the tests whose names contain PATTERN.
  */
 #include "zerocopy.h"
 
 /* ------------------------------------------------------------ memory goes away */
 
-/* Rank 0 does something to its memory between its send and those of the others. */
+/* A trick of rank 0 with its memory, between its send() and the other ranks' send(). */
 struct trick {
 	const char *name;
 	int (*fn)(struct job *j);
 	enum kind kind;
-	bool lost;			/* it does not see its sums */
+	bool lost;			/* rank 0 does not see its sums */
 };
 
 static int trick_munmap(struct job *j)
 {
 	munmap(j->dst.map, j->dst.len);
-	/* Something else at the same place is not what was pinned. */
+	/* Map other memory at the same address; it is not the pinned memory. */
 	return mmap(j->dst.map, j->dst.len, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
 }
@@ -95,7 +95,7 @@ static const struct trick tricks[] = {
 	{ "writing", trick_scribble, ANON, true },
 };
 
-/* Who writes to contributions or sums spoils them for all; the group goes on. */
+/* A rank that writes to its contribution or sums spoils them for all; the group goes on. */
 static int trick_one(int fd, uint32_t rank, const struct trick *t, enum mode m, uint64_t id)
 {
 	struct rar_data d = data_of(id, RAR_F32, 200001);
@@ -119,7 +119,7 @@ static int trick_one(int fd, uint32_t rank, const struct trick *t, enum mode m, 
 	RAR_CHECK(!sync_ranks(), "meet");
 	shared->stop = true;
 	if (t->fn != trick_scribble || rank)
-		job_put(&j);		/* else the thread may still write */
+		job_put(&j);		/* otherwise the thread may still write */
 	else
 		rar_sleep_ms(50);
 	return 0;
@@ -145,7 +145,7 @@ static int goes_away(uint32_t rank, void *arg)
 
 enum end { CLOSE, EXIT, KILL, ABORT, ENDS };
 
-/* Rank 0 ends in the middle; a child, so that the rank can go on. */
+/* Rank 0 ends in the middle. It is a child, so that the rank's process can go on. */
 static int end_early(enum end end, bool posts)
 {
 	struct rar_data d = data_of(1, RAR_F32, 500001);
@@ -180,7 +180,7 @@ static int victim(enum end end, bool posts)
 	return 0;
 }
 
-/* recv() says it, or send(). */
+/* The group's error from recv(), or from send(). */
 static int get_error(int fd, bool by_send)
 {
 	struct pollfd pfd = { .fd = fd };
@@ -196,7 +196,7 @@ static int get_error(int fd, bool by_send)
 	return n;
 }
 
-/* The group's error as an event loop learns it. */
+/* The group's error from poll() and SO_ERROR, as in an event loop. */
 static int poll_error(int fd)
 {
 	struct pollfd p = { .fd = fd };
@@ -209,8 +209,8 @@ static int poll_error(int fd)
 }
 
 /*
- * Nobody writes to memory that the error has given back. The first operation may be
- * complete, the second one rank 0 never sends.
+ * Once a call has reported the error nothing is written to the memory any more. The first
+ * operation may be complete; rank 0 never sends the second.
  */
 static int bereaved(uint32_t rank, int round)
 {
@@ -219,7 +219,7 @@ static int bereaved(uint32_t rank, int round)
 	int fd, err = 0;
 
 	fd = open_rank(rank);
-	if (fd == -ECONNRESET)		/* rank 0 was through, and is gone already */
+	if (fd == -ECONNRESET)		/* rank 0 has joined, and is gone already */
 		return 0;
 	RAR_CHECK(fd >= 0, "join");
 	for (int i = 0; i < 2; i++) {
@@ -265,7 +265,7 @@ static int ends(uint32_t rank, void *arg)
 
 static const struct test tests[] = {
 	{ .name = "memory that goes away", 3, goes_away },
-	{ .name = "after the error nobody writes", 4, ends },
+	{ .name = "after the error nothing is written", 4, ends },
 };
 
 int main(int argc, char **argv)

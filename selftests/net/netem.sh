@@ -99,8 +99,8 @@ condition()
 	result $? "$name: $before seen by $what"
 }
 
-# A round trip of 500 ms per hop is longer than the longest timeout. Every chunk is then sent
-# again before it is acknowledged, but not for ever.
+# A round trip of 500 ms is longer than the usual limit of the timeout. Every chunk is then
+# sent again before it is acknowledged, but not for ever.
 far_away()
 {
 	topo_netem delay 250ms
