@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Abuse: what an attacker can do to a group, and to others by way of it.
+"""Abuse: attacks on a group, and attacks on others via a group.
 
 abuse.py [case...]		names or parts of names; default: all
 
-Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh, the attacker in
-rar3 (lib/in_topo.sh 4 hostile/abuse.py).  The attacker may write any source address.  Off
-the path it knows group, ranks, addresses and ports, but no epoch and no nonce;
-an insider knows those of its own group.  Never: a wrong sum, memory without
-bounds, a crash, an answer that is larger than its question.  An insider may stop
-its own group, but no other one of the same hosts.
+Three ranks are in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh, the attacker is
+in rar3 (lib/in_topo.sh 4 hostile/abuse.py). The attacker may forge any source address.
+Off the path it knows group, ranks, addresses and ports, but no epoch and no nonce. An
+insider knows epoch and nonces of its own group. There must never be a wrong sum, a crash,
+unbounded memory, or an answer that is larger than its question. An insider may stop its
+own group, but no other group of the same hosts.
 """
 import fcntl
 import os
@@ -35,8 +35,8 @@ PORT = 18118
 EARLY_TRUESIZE = 8      # held memory per credit, see design/link.rst
 REPLIES = 16            # answers to strangers per tick and namespace
 TICK = time.clock_getres(6)     # CLOCK_MONOTONIC_COARSE
-# How much the kernel's memory may grow besides what is bounded. The checkers' kernel
-# keeps what is freed for a while.
+# Growth of the kernel's memory that is allowed beyond the bounds. The debug kernel keeps
+# freed memory for a while.
 GROWN = (256 if os.environ.get("RAR_KERNEL") == "uml-debug" else 64) << 20
 COUNT = 6000            # elements of an operation: several chunks per block
 
@@ -55,7 +55,7 @@ def result(ok, name):
 
 
 def test(name):
-    """Marks a test: a function that returns whether all was well."""
+    """Marks a function as a test; it returns True for a pass."""
     def add(function):
         tests.append((name, function))
         return function
@@ -80,7 +80,7 @@ def raw_socket(ns, dev):
 
 
 class Wire:
-    """The attacker's device, and what each rank sends, seen at the bridge."""
+    """The attacker's device, and the packets of each rank, seen at the bridge."""
 
     def __init__(self):
         self.mac = [mac(f"rar{r}") for r in range(N + 1)]
@@ -95,7 +95,7 @@ class Wire:
                      "dev", "eth0", "nud", "permanent"], check=True)
 
     def listen(self):
-        """From now on; what is not fetched takes memory."""
+        """Record packets from now on; until they are fetched they take memory."""
         self.deaf()
         self.ports = [raw_socket("rarbr", f"p{r}") for r in range(N)]
 
@@ -106,7 +106,7 @@ class Wire:
         self.ports = [None] * N
 
     def frames(self, rank):
-        """What a rank has sent since listen(), or since the last call."""
+        """The frames that a rank sent since listen(), or since the last call."""
         out = []
         while True:
             try:
@@ -216,7 +216,7 @@ def errors(ring):
 
 
 def fine(ring, what):
-    """No error, and the sums are right; the error is told."""
+    """Has the ring no error, and are the sums right? Prints errors."""
     try:
         ok = not errors(ring) and works(ring)
     except (OSError, TimeoutError) as e:
@@ -242,8 +242,8 @@ def not_wrong(ring, data):
 
 
 class Known:
-    """What an insider knows of its ring: all that was sent in some operations,
-    and in the idle time that follows, which ends with a keepalive."""
+    """What an insider knows of its ring: the packets of some operations, and of the
+    idle time after them, up to a keepalive."""
 
     def __init__(self, wire, ring, idle=0.05):
         wire.listen()
@@ -271,7 +271,7 @@ LENGTHS = (0, 1, 23, 24, 25, 31, 32, 47, 48, 55, 56, 64, 95, 96, 112, 128, 160,
 
 
 def sized(rar, length):
-    """Cut or padded to a length, with a length field that agrees."""
+    """Cut or pad a packet to a length, with a length field that agrees."""
     rar = rar[:length].ljust(length, b"\0")
     if length >= 8:
         rar = rar[:6] + struct.pack(">H", max(length - 24, 0)) + rar[8:]
@@ -316,7 +316,7 @@ class Victims:
 
 
 def questions(wire, victims):
-    """(packet, how its answers can be told) in random order"""
+    """(packet, mark that its answers carry), in random order"""
     out = []
     for _, group in victims.all:
         for kind in TYPES:
@@ -335,7 +335,7 @@ def questions(wire, victims):
 
 
 def ask(wire, asked):
-    """All questions, not faster than they are answered; what rank 1 sent."""
+    """Send all questions, not faster than they are answered. Returns rank 1's frames."""
     sent = []
     wire.listen()
     for i in range(0, len(asked), REPLIES // 2):
@@ -349,12 +349,12 @@ def ask(wire, asked):
 
 
 def own_affairs(p, victims):
-    """What rank 1 sends without being asked."""
+    """Does rank 1 send this packet without being asked?"""
     return p.type in (ACK, PROBE, JOIN) and p.group in (g for _, g in victims.all)
 
 
 def answers(wire, frames, asked, victims):
-    """{mark: IP bytes of all answers}; None if something is no answer."""
+    """{mark: IP bytes of all answers}; None if a packet is no answer."""
     source = {mark: p.src for p, mark in asked}
     size, strange = {}, 0
     for frame in frames:
@@ -391,7 +391,7 @@ def amplification(wire):
     return not larger and len(size) > 50
 
 
-@test("answers to strangers are few")
+@test("answers to strangers are limited")
 def answer_rate(wire):
     ring = live.Ring()
     works(ring)
@@ -464,7 +464,7 @@ def join_in_flood(wire):
         start = time.monotonic()
         ring = live.Ring()
         joined = time.monotonic() - start
-        ok = fine(ring, "the new group") and fine(other, "the one that is flooded")
+        ok = fine(ring, "the new group") and fine(other, "the flooded group")
     note(f"abuse join takes {alone * 1000:.0f} ms, in a flood "
          f"{joined * 1000:.0f} ms")
     ring.close()
@@ -473,7 +473,7 @@ def join_in_flood(wire):
 
 
 def ask_for_nonce(wire, group):
-    """While rank 1 joins, anybody may ask to be its predecessor."""
+    """While rank 1 joins, any host may claim to be its predecessor and get its nonce."""
     wire.listen()
     wire.send([packet(wire, 1, N, 0, JOIN, 0, join_body(token(), pad=1200),
                       group).frame()])
@@ -517,7 +517,7 @@ def learned_nonce(wire):
 # ------------------------------------------------------------------ replay
 
 def record(wire, tombstone_ms):
-    """All that the ranks send in one life of a group: join, operations, failure."""
+    """All packets of a group's life: join, operations, failure."""
     wire.listen()
     ring = live.Ring()
     works(ring, 4)
@@ -529,7 +529,7 @@ def record(wire, tombstone_ms):
     set_all("dead_ms", tombstone_ms // 2)
     ring.close()
     set_all("dead_ms", 10000)
-    # built anew, since the checksums of what a veth carries are not filled in
+    # built again, since packets on veth lack checksums
     frames = [p.copy(eth=p.eth[:6] + wire.mac[N] + p.eth[12:]).frame()
               for r in range(N) for p in map(Packet.parse, wire.frames(r))
               if p and p.group == ring.group]
@@ -554,7 +554,7 @@ def replayed(wire, tombstone_ms, drop):
         ok &= all([ring.collect(r, data) for r in range(N)])
         ok &= fine(ring, "during the replay")
         ring.close()
-        time.sleep(0.5)                 # into its tombstones
+        time.sleep(0.5)                 # replayed to its tombstones
     got = [moved(r, before[r]).get(drop, 0) for r in range(N)]
     note(f"abuse replayed {len(frames)} packets again and again: {drop}={got}")
     return ok and all(got)
@@ -573,7 +573,7 @@ def replay_tombstones(wire):
 # ------------------------------------------------------------------ insiders
 
 class Bystander:
-    """Another group of the same hosts: it must not notice."""
+    """Another group of the same hosts, which must not be disturbed."""
 
     def __init__(self):
         self.ring = live.Ring()
@@ -610,7 +610,7 @@ def early_flood(wire):
     before, slab, most = counters(1), kernel_bytes(), 0
     ok = True
     with Flood(wire, frames):
-        for i in range(200):    # a slow machine takes longer to fill it
+        for i in range(200):    # a slow machine takes longer to use up the credit
             ok &= by.fine(5)
             most = max(most, early_bytes(ring, 1))
             got = moved(1, before)
@@ -629,7 +629,7 @@ def early_flood(wire):
 
 
 def hoard_early(wire, rings):
-    """Fills what there is for early packets at rank 1; how much is held."""
+    """Uses up rank 1's memory for early packets. Returns the bytes held."""
     for ring in rings:
         known = Known(wire, ring)
         wire.send(early_frames(known, ring, 3, 60) * 4)
@@ -677,7 +677,7 @@ def storm(wire):
 
 
 def bogus_ack(ack):
-    """Fields of an ACK: any of them near, far, or beyond all that was sent."""
+    """An ACK with some fields near their values, far, or beyond all numbers sent."""
     body = bytearray(ack.payload)
     cum = struct.unpack(">I", body[:4])[0]
     for offset in rng.sample((0, 4, 16, 20, 24, 28, 32), rng.randrange(1, 4)):
@@ -691,7 +691,7 @@ def bogus_ack(ack):
     return bytes(body)
 
 
-@test("insider: bogus ACKs: wrong for nobody, felt by no other group")
+@test("insider: bogus ACKs: no wrong sum, no other group is disturbed")
 def bogus(wire):
     by, ok = Bystander(), True
     for _ in range(3):
@@ -722,7 +722,7 @@ def any_content(wire):
             wire.send([packet(wire, 1, source, source, kind, epoch, rng.randbytes(
                 rng.choice((0, 8, 24, 32, 40, 72, 88, 104, 136, 1400))),
                 ring.group).frame() for _ in range(30)])
-        # a chunk with the right token and foreign content is a contribution
+        # a chunk with the right token and random content is a contribution
         ok &= kind in (RS, AG) or not_wrong(ring, data)
         ok &= by.fine(1)
         ring.close()
@@ -730,7 +730,7 @@ def any_content(wire):
     return ok
 
 
-@test("insider: optimistic ACKs of what the successor never got")
+@test("insider: optimistic ACKs of packets the successor never got")
 def optimistic(wire):
     by, ring, data = Bystander(), live.Ring(), live.Data(10 * COUNT)
     known = Known(wire, ring)

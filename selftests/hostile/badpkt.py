@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Bad packets, thrown into a living ring.
+"""Bad packets are injected into a running ring.
 
-badpkt.py [ingress|udp|xdp 4|6]	by default the first two, with RAR_XDP the third
+badpkt.py [ingress|udp|xdp 4|6]	ingress and udp by default, xdp with RAR_XDP
 
-Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh.  The bridge's
-namespace sees all traffic of rank 1 at its port p1: this test learns group,
-epoch, sequence numbers and addresses by sniffing there, and injects there what
-rank 0 might have sent.  Rank 1 has posted an operation and waits for rank 0, so
-every packet that got past the checks would spoil the sum.  Each must move its
-own counter by exactly the number of packets and no other, nothing may be added,
-and at the end the sums must be right to the bit and the kernel log as long as
-before.
+Three ranks are in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh. The bridge's
+namespace sees all traffic of rank 1 at its port p1. There the test learns group, epoch,
+sequence numbers and addresses, and injects packets that rank 0 might have sent. Rank 1
+has posted an operation and waits for rank 0, so every packet that got past the checks
+would spoil the sum. Each packet must move its own counter, and no other. In the end the
+sums must be bit-identical to the reference, and the kernel log must have no new lines.
 
-Besides: packets whose bytes lie where they are not expected; news that is false,
-odd or old; and packets that are only passing through rank 1's host.
+Also tested are packets whose bytes lie in unusual memory, false, odd and old notices,
+and packets that only pass through rank 1's host.
 """
 import ctypes
 import errno
@@ -48,8 +46,8 @@ def make_cases(good, dup, ack, probe):
     """(name, frames, expected with ingress, expected with udp)
 
     good:  the packet that rank 0 would send next, with other data
-    dup:   one of an operation that is finished, byte by byte as it was
-    ack, probe: to rank 1, as they were
+    dup:   an unchanged packet of a finished operation
+    ack, probe: unchanged packets to rank 1
     """
     junk = rng.randbytes(600)
     all_data = good.payload
@@ -96,11 +94,11 @@ def make_cases(good, dup, ack, probe):
          cut_off)
     case("UDP length beyond the IP packet", g(udp_extra=8), "DropTruncated",
          bad_len)
-    # the stack would cut it: a packet that does no harm when accepted
+    # the stack would cut such a packet, so use one that does no harm when accepted
     case("UDP length less than the IP packet",
          dup.copy(udp_extra=-4, raw=dup.rar() + bytes(4)), "DropLength",
          "RxDup")
-    case("behind the packet a trailer of the link", dup.copy(trailer=junk[:9]),
+    case("a trailer of the link after the packet", dup.copy(trailer=junk[:9]),
          "RxDup")
 
     # IP
@@ -139,7 +137,7 @@ def make_cases(good, dup, ack, probe):
     for t in (0, 5, 7, 14, 15, 31, 255):
         case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +
              good.rar()[2:]), "DropType")
-    case("group of nobody", g(group=good.group + 1000), "DropGroup")
+    case("a group without members", g(group=good.group + 1000), "DropGroup")
     case("group, high bits", g(group=good.group | 1 << 63), "DropGroup")
     case("to a rank that is not here", g(drank=0), "DropGroup")
     case("to a rank beyond", g(drank=N), "DropGroup")
@@ -173,7 +171,7 @@ def make_cases(good, dup, ack, probe):
     case("operation finished, other count",
          dup.copy(count=dup.count + 1), "DropOp")
     case("operation finished, other type", dup.copy(dtype=1), "DropOp")
-    case("operation finished, as it was", dup, "RxDup")
+    case("operation finished, unchanged packet", dup, "RxDup")
     case("operation far ahead", g(op=good.op + 1 + 64), "DropOp")
     case("operation 2^64 - 1", g(op=2**64 - 1), "DropOp")
     ahead = good.copy(op=good.op + 1)
@@ -194,11 +192,11 @@ def make_cases(good, dup, ack, probe):
     case("AG of a chunk that rank 1 has not added to", g(type=AG), "DropChunk")
     case("sequence number far ahead", g(seq=(good.una + 1024) % 2**32),
          "DropSeq")
-    case("una behind seq", g(una=(good.seq + 1) % 2**32), "DropSeq")
+    case("una beyond seq", g(una=(good.seq + 1) % 2**32), "DropSeq")
 
     # acknowledgements and probes
     body = ack.payload
-    case("ACK of what was never sent",
+    case("ACK of a number never sent",
          ack.copy(payload=struct.pack(">I", (struct.unpack(">I", body[:4])[0] +
                                              500) % 2**32) + body[4:]),
          "DropSeq")
@@ -231,14 +229,14 @@ def ip(ns, *words):
 
 
 def addresses():
-    """A second one for rank 1, one for the bridge's own namespace."""
+    """Add a second address to rank 1, and an address to the bridge's namespace."""
     for ns, dev, host in (("rar1", "eth0", 50), ("rarbr", "br0", 99)):
         ip(ns, "address", "add", f"10.77.0.{host + 1}/24", "dev", dev)
         ip(ns, "address", "add", f"fd77::{host + 1}/64", "dev", dev, "nodad")
 
 
 def links():
-    """Long packets for all; for rank 1 a network behind it."""
+    """Allow long packets, and give rank 1 a network to which it can route."""
     for r in range(N):
         ip("rarbr", "link", "set", f"p{r}", "mtu", "9000")
         ip(f"rar{r}", "link", "set", "eth0", "mtu", "9000")
@@ -267,8 +265,8 @@ def transparent_socket():
 
 
 def test_stranger():
-    """Text from an ordinary socket on the network. (It also lets the bridge's
-    namespace learn rank 1's MAC address.)"""
+    """An ordinary socket sends text, which also lets the bridge's namespace learn
+    rank 1's MAC address."""
     before = counters()
     enter("rarbr")
     af = socket.AF_INET6 if live.V6 else socket.AF_INET
@@ -282,9 +280,9 @@ def test_stranger():
 
 
 def spliced(s, packet, how):
-    """Sends a packet whose every byte lies in pages that are not the kernel's
-    to write: of a file, or of this process. Returns the unchanged content as
-    it is now."""
+    """Sends a packet whose bytes all lie in pages that the kernel must not write to:
+    of a file, or of this process. Returns a function that tells whether they are
+    unchanged."""
     content = packet.rar()
     if how == "vmsplice":
         area = mmap.mmap(-1, mmap.PAGESIZE)
@@ -307,8 +305,8 @@ def spliced(s, packet, how):
 
 
 def test_spliced(ring, s, how, op):
-    """The packet that rank 0 would send, in foreign pages, with the right
-    data: it may be used, the sums must be right, the pages as before."""
+    """The packet that rank 0 would send, with the right data, in foreign pages. It may
+    be used; the sums must be right, and the pages unchanged."""
     data = Data(COUNT)
     ring.post(1, data)
     ring.post(2, data)
@@ -328,14 +326,14 @@ def test_spliced(ring, s, how, op):
     if not all(sums):
         note(f"{how}: sums right: {sums}")
     result(ok and ok_pages and all(sums) and unchanged(),
-           f"pages of others, {how}")
+           f"a packet in foreign pages, {how}")
 
 
 # ------------------------------------------------------------------ pieces
 
 def in_pieces(frames, head):
-    """Sends frames whose first bytes lie in the skb's head and the others in
-    pages, as devices receive that split them."""
+    """Sends frames whose first bytes lie in the skb's head and the rest in pages, as
+    from devices that split packets."""
     enter("rarbr")
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
         s.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
@@ -345,8 +343,8 @@ def in_pieces(frames, head):
 
 
 def with_trailers(ring, data, op):
-    """What rank 0 would send of an operation: its first chunk, and the last one
-    of all, behind which the buffer ends; and behind both what a link appends."""
+    """Packets that rank 0 would send of an operation: its first chunk, and the last
+    chunk, where the buffer ends. Both are followed by a trailer of the link."""
     first = next_packet(ring, data, op)
     chunk, size = first.nchunks - 1, len(first.payload)
     at = 2 * first.block + (chunk - 2 * first.per_block) * size
@@ -357,7 +355,7 @@ def with_trailers(ring, data, op):
 
 
 def test_pieces(ring, op, head, early):
-    """The right data, in pieces none of which ends where the packet does.
+    """The right data, in pieces that do not end where the packet ends.
     early: rank 1 has not posted the operation yet."""
     data = Data(BIG)
     for r in (2,) if early else (1, 2):
@@ -389,9 +387,9 @@ def pieces():
     ring.close()
 
 
-# ------------------------------------------------------------------ news
+# ------------------------------------------------------------------ notices
 
-# What calls may return because of others; what means something else to them.
+# Errors that calls may return because of other ranks, and errors that they may not.
 KNOWN = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADMSG, errno.EADDRINUSE,
          errno.EMSGSIZE)
 ODD = (0, errno.EAGAIN, errno.EPIPE, 512, 529, 4095, 4096, 2**32 - 1)
@@ -408,7 +406,7 @@ def notice(err, reason, rank=0, other=0):
 
 
 def test_abort(err):
-    """A neighbour ends the group: with an error that says so."""
+    """A neighbour ends the group with an errno. Other errnos become ECONNRESET."""
     ring, data = Ring(), Data(COUNT)
     ok = ring.allreduce(data)
     ring.post(1, data)
@@ -426,7 +424,7 @@ def test_abort(err):
 
 
 def test_ranks(reason, named, want, kind=ABORT):
-    """A neighbour names a rank that may not exist; after a FIN like that all goes on."""
+    """A neighbour names a rank that may not exist. After such a FIN the ring goes on."""
     ring, data = Ring(), Data(COUNT)
     ok = ring.allreduce(data)
     ring.post(1, data)
@@ -466,7 +464,7 @@ def test_refusal(err, kind, reason):
 
 def errors_of_others():
     result(all([test_abort(err) for err in KNOWN + ODD]),
-           "ABORT: errors that calls do not take for something else")
+           "ABORT: an unexpected errno becomes ECONNRESET")
     result(all([test_ranks(6, N, NO_RANK), test_ranks(6, N - 1, N - 1),
                 test_ranks(6, 2**32 - 2, NO_RANK), test_ranks(RAR_R_SIZE, N, N),
                 test_ranks(RAR_R_SIZE, 4096, NO_RANK), test_ranks(0, N, N, FIN)]),
@@ -474,7 +472,7 @@ def errors_of_others():
     result(all([test_refusal(err, kind, reason) for err in
                 (errno.EBADMSG, errno.EMSGSIZE) + ODD
                 for kind, reason in ((REJECT, 1), (ABORT, 6))]),
-           "REJECT, ABORT: the same while joining")
+           "REJECT, ABORT: an unexpected errno while joining")
 
 
 def cwnd(ring, rank):
@@ -484,12 +482,12 @@ def cwnd(ring, rank):
 
 
 def test_old_acks():
-    """An ACK that was overtaken: its counters of marks and duplicates are lower,
-    and no news. One that brings marks does close the window."""
+    """An ACK that was overtaken has lower counters of marks and duplicates, which must
+    have no effect. An ACK that brings new marks closes the window."""
     ring, data = Ring(), Data(BIG)
     ok = ring.allreduce(data)
     for _ in range(50):
-        if cwnd(ring, 1) >= 8:      # it can become smaller twice
+        if cwnd(ring, 1) >= 8:      # large enough to be reduced twice
             break
         ok &= ring.allreduce(data)
     wait_quiet(ring)
@@ -529,8 +527,8 @@ def too_big(p, n):
 
 
 def test_too_big(name, rar, flip, lowers):
-    """rar: quoted bytes of the RAR header; flip: bits of the epoch that differ,
-    None: it is 0; lowers: it is believed, and ends a group whose packets are longer."""
+    """rar: quoted bytes of the RAR header; flip: bits of the epoch that differ, None:
+    the epoch is 0; lowers: the error is believed and ends the group."""
     ring, data = Ring(), Data(BIG)
     ok = ring.allreduce(data)
     wait_quiet(ring)
@@ -564,7 +562,7 @@ def packets_too_big():
 # ------------------------------------------------------------------ passing through
 
 def set_router(on):
-    """Rank 1's host passes packets on, to a network of its own."""
+    """Let rank 1's host route packets, or not."""
     enter("rar1")
     for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
         with open("/proc/sys/net/" + name, "w") as f:
@@ -572,14 +570,14 @@ def set_router(on):
 
 
 def carried(frame):
-    """(destination, what IP carries)"""
+    """(destination, IP payload)"""
     if frame[12:14] == b"\x86\xdd":
         return frame[38:54], frame[54:]
     return frame[30:34], frame[14 + 4 * (frame[14] & 15):]
 
 
 def passes(ring, out, frames):
-    """Do they all come out behind the router, as they were?"""
+    """Do all frames pass the router unchanged?"""
     before, want, got = counters(), sorted(map(carried, frames)), []
     inject(ring, frames)
     while len(got) < len(want) and select.select([out], [], [], 0.5)[0]:
@@ -590,7 +588,7 @@ def passes(ring, out, frames):
 
 
 def test_passing(ring, out, p, ack, member):
-    """What somebody else's ring sends, whose group and rank are here as well."""
+    """Packets of a foreign ring with a group and rank that exist here, too."""
     far = socket.inet_pton(socket.AF_INET6 if live.V6 else socket.AF_INET,
                            "fd78::9" if live.V6 else "10.78.0.9")
     p, ack = p.copy(dst=far), ack.copy(dst=far)
@@ -635,7 +633,7 @@ def passing_through():
     lone.close()
     ok &= ring.allreduce(data)
     ring.close()
-    result(ok, "and do no harm to it")
+    result(ok, "packets that pass through do no harm to the member")
 
 
 # ------------------------------------------------------------------ the end
@@ -645,7 +643,7 @@ DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
 
 
 def test_disagreement(field, value, reason):
-    """Rank 0, it seems, wants another operation: EBADMSG for all."""
+    """A forged packet says that rank 0 posted another operation: all get EBADMSG."""
     ring, data = Ring(), Data(COUNT)
     ok = ring.allreduce(data)
     ring.post(1, data)
@@ -663,8 +661,8 @@ def test_disagreement(field, value, reason):
 
 
 def test_join(ring, good, size, flags):
-    """A JOIN of a stranger for the predecessor's rank: no answer is larger than
-    what asked for it, and the running group does not mind."""
+    """A stranger sends a JOIN for the predecessor's rank. No answer is larger than the
+    JOIN, and the running group is not disturbed."""
     ring.sniff()
     nonce = rng.getrandbits(64)
     body = struct.pack(">QIIHHI", nonce, N, 1200, 18118, flags, 0)
@@ -690,7 +688,7 @@ def test_cases(ring, data):
     probe = wait_for(ring, srank=0, drank=1, type=PROBE)
     ack = last(ring.sniff(), srank=2, drank=1, type=ACK)
     dup = last(ring.seen, srank=0, drank=1, type=RS, op=0)
-    # now only rank 0 is missing in operation 1
+    # now operation 1 waits only for rank 0
     ring.post(1, data)
     ring.post(2, data)
     wait_quiet(ring)
@@ -723,7 +721,7 @@ def variant():
     lines = log.lines()
     for line in lines:
         note("kernel log: " + re.sub(r"\s+", " ", line))
-    result(not lines, "the kernel log is silent")
+    result(not lines, "the kernel log has no new lines")
     for field, value, reason in DISAGREEMENTS:
         test_disagreement(field, value, reason)
 

@@ -2,14 +2,12 @@
 /*
  * fuzz_calls [-t seconds] [-p processes]: random calls of the socket interface.
  *
- * Some processes of two threads each make and use sockets on lo: mostly with
- * arguments that are right, so that groups form and work, and that go wrong at
- * random moments. Processes are killed and replaced. All data are 32-bit words
- * of value 1; taken as integers or as (denormal) floats their sum over a group
- * has the group's size in every word, so each result that is delivered can be
- * judged whoever sent it.
+ * Processes of two threads each make and use sockets on lo. Most arguments are right, so that
+ * groups form and work, and then fail at random moments. Processes are killed and replaced.
+ * All data are 32-bit words of value 1. As integers or as (denormal) floats their sum over a
+ * group has the group's size in every word, so each result can be checked, whoever sent it.
  *
- * At the end all can be killed, no member is left and no memory is held.
+ * At the end all processes can be killed, and no member and no memory is left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,18 +31,18 @@
 #define PROCS_MAX	16
 #define THREADS		2
 #define SLOTS		12		/* descriptors of a thread */
-#define MAX_SIZE	3		/* of a group */
+#define MAX_SIZE	3		/* largest size of a group */
 #define BYTES		(3u << 20)	/* longest send */
 #define TICK_MS		30
 #define DEAD_MS		1500
 #define LINGER_MS	500
-#define END_S		60		/* for the last members to go */
+#define END_S		60		/* time for the last members to go */
 
 enum what {
 	W_CALLS, W_GROUPS, W_SENDS, W_RESULTS, W_SUMS, W_ERRORS, W_WRONG, W_NR
 };
 
-/* Results are pieces of records, sums those that more than one rank is in. */
+/* Results are pieces of records; sums are results of more than one rank. */
 static const char * const what_names[W_NR] = {
 	"calls", "groups", "sends", "results", "sums", "errors", "wrong",
 };
@@ -60,16 +58,16 @@ static int base_netns;
 
 /* ------------------------------------------------------------ one thread */
 
-/* The members of a group of this thread's own lie side by side. */
+/* A descriptor. The members of a group of the thread's own are in consecutive slots. */
 struct slot {
 	int fd;			/* -1: empty */
-	uint32_t rank, size;	/* size 1 if it is not one of those */
+	uint32_t rank, size;	/* size 1 if it is in no group of the thread's own */
 };
 
 struct thread {
 	uint64_t rng;
 	struct slot slot[SLOTS];
-	char *buf;		/* BYTES of ones, read-only, then nothing */
+	char *buf;		/* BYTES of ones, read-only; unmapped after them */
 	int pair[2];		/* descriptors travel through it */
 };
 
@@ -108,7 +106,7 @@ static void put_slot(struct slot *s, int fd)
 	*s = (struct slot){ .fd = fd, .size = 1 };
 }
 
-/* Mostly short, sometimes long, often at a border. */
+/* A random length: mostly short, sometimes long, often at a border. */
 static uint32_t any_length(struct thread *t)
 {
 	uint32_t len = 1u << below(t, 17);
@@ -125,11 +123,11 @@ static uint32_t any_length(struct thread *t)
 static void *any_buffer(struct thread *t, uint32_t len)
 {
 	if (one_in(t, 30))
-		return t->buf + BYTES - below(t, len + 1);	/* runs into it */
+		return t->buf + BYTES - below(t, len + 1);	/* may end unmapped */
 	return one_in(t, 60) ? (void *)(uintptr_t)below(t, 4096) : t->buf;
 }
 
-/* Four groups; who is in one agrees about its size, mostly. */
+/* One of four groups, mostly with the size that its other members have. */
 static struct rar_ring any_ring(struct thread *t)
 {
 	uint32_t nr = below(t, 4);
@@ -141,7 +139,7 @@ static struct rar_ring any_ring(struct thread *t)
 	};
 }
 
-/* A few bytes of something are spoilt. */
+/* Overwrite a few bytes with random values. */
 static void spoil(struct thread *t, void *p, size_t len)
 {
 	for (uint32_t n = 1 + below(t, 3); n; n--)
@@ -197,7 +195,7 @@ static void do_join(struct thread *t)
 	setsockopt(any_slot(t)->fd, SOL_RAR, RAR_JOIN, &join, sizeof(join));
 }
 
-/* A whole group of this thread's own, in as many slots as it has members. */
+/* Open all members of a group of this thread's own, in consecutive slots. */
 static void do_group(struct thread *t)
 {
 	struct rar_ring ring = {
@@ -266,7 +264,7 @@ static void do_send(struct thread *t)
 		count(W_SENDS);
 }
 
-/* How many ranks are in the sum, or 0: it is said with the last piece. */
+/* The number of ranks in the sum, or 0: it comes with the last piece. */
 static uint32_t contributors(struct msghdr *msg)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
@@ -280,7 +278,7 @@ static uint32_t contributors(struct msghdr *msg)
 	return done.contributors;
 }
 
-/* Every word is the size of one and the same group. */
+/* Check that every word has the value @size, or if that is 0 of the first word. */
 static void judge(const uint32_t *x, size_t bytes, uint32_t size)
 {
 	if (!size && bytes >= 4)
@@ -316,7 +314,7 @@ static void receive(struct thread *t, int fd, uint32_t len, int flags)
 	free(own);
 }
 
-/* Pieces of a result begin at a word, unless a receiver wants them not to. */
+/* Receive a piece of a result, of whole words. */
 static void do_recv(struct thread *t)
 {
 	int flags = one_in(t, 5) ? 0 : MSG_DONTWAIT;
@@ -326,7 +324,7 @@ static void do_recv(struct thread *t)
 	receive(t, any_slot(t)->fd, one_in(t, 4) ? any_length(t) & ~3u : BYTES, flags);
 }
 
-/* All members of a group post the same and receive it; now and then not all. */
+/* All members of a group, sometimes not all, post an operation and receive the result. */
 static void do_allreduce(struct thread *t)
 {
 	uint32_t len = any_length(t), at = below(t, SLOTS), n = t->slot[at].size, i;
@@ -400,7 +398,7 @@ static void do_getsockopt(struct thread *t)
 		   any_buffer(t, 1) : value, &len);
 }
 
-/* A descriptor goes through a socket pair and comes back as another one. */
+/* Pass a descriptor through a socket pair; it comes back with another number. */
 static void do_pass(struct thread *t)
 {
 	char control[CMSG_SPACE(sizeof(int))]
@@ -421,7 +419,7 @@ static void do_pass(struct thread *t)
 	};
 	memcpy(CMSG_DATA(cmsg), &s->fd, sizeof(int));
 	if (sendmsg(t->pair[0], &msg, MSG_DONTWAIT) < 0 || one_in(t, 3))
-		return;		/* it stays in flight for a while */
+		return;		/* the descriptor stays in flight for a while */
 	iov.iov_base = &byte;
 	msg.msg_controllen = sizeof(control);
 	if (recvmsg(t->pair[1], &msg, MSG_DONTWAIT) <= 0 || !CMSG_FIRSTHDR(&msg))
@@ -457,7 +455,7 @@ static void do_sysctl(struct thread *t)
 	rar_write(table[i].path, value);
 }
 
-/* A network namespace that dies when the last socket in it does. */
+/* Make a network namespace, which dies with its last socket. */
 static void do_netns(struct thread *t)
 {
 	if (unshare(CLONE_NEWNET) < 0)
@@ -509,7 +507,7 @@ static void any_call(struct thread *t)
 	count(W_CALLS);
 }
 
-/* The child owns nothing and uses all of it, then dies one way or the other. */
+/* Fork a child that uses the inherited descriptors, then exits or is killed. */
 static void do_fork(struct thread *t)
 {
 	pid_t pid = fork();
@@ -561,7 +559,7 @@ static void on_tick(int sig)
 	(void)sig;
 }
 
-/* What blocks is interrupted now and then. */
+/* A process with its threads; signals interrupt blocking calls. */
 static int process_main(uint32_t seed, void *arg)
 {
 	struct sigaction sa = { .sa_handler = on_tick };
@@ -582,7 +580,7 @@ static int process_main(uint32_t seed, void *arg)
 	return 0;
 }
 
-/* Keeps so many of them going; each one's calls follow from its number. */
+/* Keep the processes running; the number of a process decides its calls. */
 static void run(void)
 {
 	uint64_t end = rar_now_us() + seconds * 1000000ull;
@@ -625,7 +623,7 @@ static bool reap_all(void)
 	return all;
 }
 
-/* How many members /proc/net/rar shows; *mem: what its first line says. */
+/* The number of members in /proc/net/rar; sets *mem from its first line. */
 static int members(long long *mem)
 {
 	FILE *f = fopen("/proc/thread-self/net/rar", "re");
@@ -699,7 +697,7 @@ int main(int argc, char **argv)
 	prepare();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 
-	holder = rar_socket();	/* the module stays */
+	holder = rar_socket();	/* holds the module */
 	run();
 	ksft_test_result(reap_all(), "every process can be killed\n");
 	while (waitpid(-1, NULL, WNOHANG) > 0)

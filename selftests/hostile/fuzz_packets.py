@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Mutants of real packets, thrown into rings that run.
+"""Mutants of real packets are injected into running rings.
 
 fuzz_packets.py [SECONDS]
 
-Three ranks in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh, one ring(1) run
-after the other, IPv4 and IPv6, both receive paths, with and without superpackets. The
-ports of the bridge show all packets; changed ones are sent to whom they were for.
-There are three classes:
+Three ranks are in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh. The program
+"ring" runs again and again: IPv4 and IPv6, both receive paths, with and without
+superpackets. The ports of the bridge show all packets, and mutants are sent to the
+packets' destinations. There are three classes:
 
-outsider   what somebody who is not on the path can send, or a broken device: another
+outsider   packets that a host off the path or a broken device can send: another
            token, a flipped bit, a cut, a fragment, options, a duplicate, a late copy,
            parts of a superpacket in any order. Every run must succeed.
-insider    the token is right and any header field may be wrong, but not what says
-           which chunk the payload is. A run may fail, or stand still until it is
-           killed; a sum that is delivered is right.
-vandal     as insider, but anything may be wrong. A run may do what it likes.
+insider    the token is right and any header field may be wrong, except the fields
+           that say which chunk the payload is. A run may fail, or stall until it is
+           killed, but a sum that is delivered is right.
+vandal     as insider, but any field may be wrong. A run may end in any way.
 
-Always: no complaint of the kernel, and in the end no member and no memory is left.
+The kernel must never complain, and in the end no member and no memory is left.
 """
 import os
 import pathlib
@@ -41,7 +41,7 @@ KEEP = 60               # packets of each type and destination
 OUTSIDER, INSIDER, VANDAL = "outsider", "insider", "vandal"
 WRONG = re.compile(r"is [0-9a-f]+, not [0-9a-f]+$|wrong bits|rank 0 differ$", re.M)
 
-# Fields behind the common header: (offset, bytes).
+# Fields after the common header: (offset, bytes).
 SLOW_FIELDS = [(0, 8), (8, 4), (12, 2), (14, 2)]
 ACK_FIELDS = [(0, 4), (4, 4), (8, 8)] + [(at, 4) for at in range(16, 40, 4)] + \
     [(40 + at, n) for at, n in SLOW_FIELDS] + [(56 + i, 1) for i in range(32)]
@@ -59,9 +59,9 @@ FIELDS = {
     FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS,
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
-ALONE = bytes(10)       # struct virtio_net_hdr of what is no superpacket
+ALONE = bytes(10)       # struct virtio_net_hdr of a single packet
 TYPES = list(FIELDS) + [RS, AG, RESET]
-# Fields of the data header with their widths; the second list says which chunk.
+# Fields of the data header with their widths; IDENTITY says which chunk it is.
 DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "collective": 8,
              "dtype": 8, "redop": 8, "opflags": 8, "root": 16, "flags": 8, "pad": 8,
              "scale": 32}
@@ -73,7 +73,7 @@ rng = random.Random()
 # ------------------------------------------------------------------ values
 
 def other(value, bits):
-    """Another value for a field: at its borders, near, far."""
+    """Another value for a field: at its borders, near its value, or far."""
     top = (1 << bits) - 1
     value = rng.choice((
         0, 1, top, top >> 1, 1 << (bits - 1), value + 1, value - 1,
@@ -83,7 +83,7 @@ def other(value, bits):
 
 
 def change_field(p):
-    """One field of the header that belongs to the packet's type."""
+    """Change a field of the header of the packet's type."""
     fields = [f for f in FIELDS.get(p.type, ()) if sum(f) <= len(p.payload)]
     if not fields:
         return
@@ -114,7 +114,7 @@ def change_common(p, vandal):
 
 
 def retype(p, new, vandal):
-    """The packet says that it is something else; RS and AG only for a vandal."""
+    """Change the packet's type; only a vandal makes RS and AG of other types."""
     if new in (RS, AG) and not vandal:
         new = RESET
     if p.type in (RS, AG) and new not in (RS, AG):
@@ -126,7 +126,7 @@ def retype(p, new, vandal):
 
 
 def notice(p, new):
-    """An ABORT, FIN, LATE ... that nobody has sent yet."""
+    """A forged ABORT, FIN, LATE ..."""
     q = plain(p)
     q.type = new
     q.payload = struct.pack(">IIIIQII", rng.choice((104, 110, 74, other(104, 32))),
@@ -142,7 +142,7 @@ def plain(p):
 # ------------------------------------------------------------------ mutants
 
 def insider(p, vandal):
-    """A packet with the right token and something wrong in it."""
+    """A packet with the right token and other fields wrong."""
     if not rng.randrange(12):
         p = notice(p, rng.choice((ABORT, FIN, FIN_ACK, LATE, REJECT, RESET)))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -160,7 +160,7 @@ def insider(p, vandal):
 
 
 def wrong_token(p, old):
-    """Anything at all, but with a token that is not the receiver's."""
+    """A packet with any changes, and a token that is not the receiver's."""
     token = rng.choice((0, p.token ^ 1 << rng.randrange(64), rng.getrandbits(64),
                         p.token & 0xffffffff, *old))
     if token == p.token:
@@ -176,13 +176,13 @@ def wrong_token(p, old):
 
 
 def flipped(frame, first):
-    """One bit, behind the link's header; checksums stay as they were."""
+    """Flip a bit after the link header, without correcting checksums."""
     at = rng.randrange(first, len(frame))
     return frame[:at] + bytes([frame[at] ^ 1 << rng.randrange(8)]) + frame[at + 1:]
 
 
 def damaged(p):
-    """A packet as a broken device, an odd router or a dull attacker makes it."""
+    """A packet as damaged by a broken device, an odd router or a simple attacker."""
     what = rng.randrange(9)
     frame = p.frame()
     if what == 0:
@@ -218,13 +218,13 @@ def outsider(p, old):
 # ------------------------------------------------------------------ superpackets
 
 def cut_out(segs):
-    """Some that follow one another."""
+    """Some consecutive segments."""
     first = rng.randrange(len(segs))
     return segs[first:first + rng.randrange(1, len(segs) + 1)]
 
 
 def rearranged(segs):
-    """The same ones otherwise. All but the last one are of one length."""
+    """The segments in another order or number; all except the last are equally long."""
     what = rng.randrange(4)
     if what == 0:
         return cut_out(segs)
@@ -276,7 +276,7 @@ def super_mutant(frame, size, kind, old):
 # ------------------------------------------------------------------ the network
 
 class Ports:
-    """The bridge's ports: packets to a rank are seen, and sent, at its own."""
+    """The bridge's ports: each shows the packets to its rank, and takes mutants for it."""
 
     def __init__(self):
         enter("rarbr")
@@ -288,7 +288,7 @@ class Ports:
             s.bind((f"p{r}", 3))
             s.setblocking(False)
             self.sock.append(s)
-        self.seen = {}      # (rank, type, superpacket?): the last ones
+        self.seen = {}      # (rank, type, superpacket?): the last packets
         self.old = []       # tokens of groups that are gone
         self.supers = self.refused = 0
 
@@ -304,7 +304,7 @@ class Ports:
                     frame, where = s.recvfrom(70000)
                 except (BlockingIOError, OSError):
                     break
-                # only what goes out of the port goes to this rank
+                # packets to this rank go out of the port
                 if where[2] != socket.PACKET_OUTGOING:
                     continue
                 size, frame = int.from_bytes(frame[4:6], sys.byteorder), frame[10:]
@@ -315,7 +315,7 @@ class Ports:
                     del kept[:-KEEP]
 
     def inject(self, kind):
-        """One packet becomes a mutant; the rarer types as often as the others."""
+        """Send a mutant of a packet; rare types are chosen as often as common ones."""
         if not self.seen:
             return 0
         rank, _, _ = key = rng.choice(sorted(self.seen))
@@ -380,11 +380,11 @@ def fuzz(ports, kind, seconds):
     note(f"{kind}: {sent} packets, {runs} runs, {failed} of them failed")
     result(ok and sent > 0, {OUTSIDER: "no outsider disturbs a ring",
                              INSIDER: "no insider makes a wrong sum of right data",
-                             VANDAL: "vandals"}[kind])
+                             VANDAL: "rings ran with vandals"}[kind])
 
 
 def drops():
-    """What the mutants died of, over all ranks."""
+    """The reasons for which mutants were dropped, over all ranks."""
     total = {}
     for r in range(N):
         enter(f"rar{r}")
@@ -416,9 +416,9 @@ def main():
         fuzz(ports, kind, seconds * share)
     found = drops()
     note(f"superpackets {ports.supers}, refused by the device {ports.refused}")
-    result(ports.supers > 0, "superpackets were among them")
+    result(ports.supers > 0, "some mutants were superpackets")
     note("drops: " + " ".join(f"{k} {v}" for k, v in sorted(found.items())))
-    result(len(found) >= 10, f"{len(found)} reasons to drop a packet were met")
+    result(len(found) >= 10, f"packets were dropped for {len(found)} reasons")
     test_end()
     finish()
 

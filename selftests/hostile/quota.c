@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A hoarder: an ordinary user without capabilities takes all groups and all
- * memory that it can get. It gets what net.rar.max_members and net.rar.mem allow;
- * what it takes is charged to its memory cgroup, and bounded by that too; the
- * group of another user in the same network namespace goes on as before, and
- * other users still get groups.
+ * A hoarder: an ordinary user without capabilities takes all groups and all memory that it
+ * can get. net.rar.max_members and net.rar.mem limit it. Its memory is charged to its memory
+ * cgroup, which limits it, too. A group of another user in the same network namespace goes
+ * on as before, and other users still get groups.
  *
- * All in a network namespace of its own, on 127.0.0.1. Needs root, for the
- * namespace, the cgroup and the users.
+ * Runs on 127.0.0.1 in a network namespace of its own. Needs root for the namespace, the
+ * cgroup and the users.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 
 #define HOARDER		65534
 #define OTHER_USER	1000
-#define WANTED		10000u		/* groups */
+#define WANTED		10000u		/* groups that the hoarder tries to take */
 #define MAX_GROUPS	4096u		/* net.rar.max_members */
 #define COLLIDING	4000u
 #define GROUP_MIN	2048u		/* bytes: a member costs more than that */
@@ -35,7 +34,7 @@
 
 struct shared {
 	atomic_uint taken;	/* groups or operations */
-	_Atomic int err;	/* why not more */
+	_Atomic int err;	/* errno that ended it */
 	_Atomic bool done;
 };
 
@@ -67,7 +66,7 @@ static int make_cgroup(const char *max)
 	return err;
 }
 
-/* A number from a file of the cgroup: behind @key, or the whole file's. */
+/* A number from a file of the cgroup: after @key, or the first number. */
 static uint64_t cgroup_number(const char *file, const char *key)
 {
 	char path[96], line[128];
@@ -87,7 +86,7 @@ static uint64_t cgroup_number(const char *file, const char *key)
 	return value;
 }
 
-/* Charged to the cgroup for the kernel's objects. Old kernels name no sum. */
+/* Bytes charged to the cgroup for kernel objects; on old kernels all its bytes. */
 static uint64_t charged(void)
 {
 	return cgroup_number("memory.stat", "kernel ") ?:
@@ -102,7 +101,7 @@ static void remove_cgroup(void)
 
 /* ------------------------------------------------------------ another user */
 
-/* Two members of another user, which work while somebody hoards. */
+/* Two members of another user, which work while the hoarder takes all it can. */
 struct pair {
 	struct rar_ring ring;
 	int fd[2];
@@ -165,7 +164,7 @@ static uint32_t pair_median(struct pair *p)
 	return us[PAIR_OPS / 2] ?: 1;
 }
 
-/* The best of three: what else the machine does is no matter here. */
+/* The best of three medians, to leave out other load of the machine. */
 static uint32_t pair_pace(struct pair *p)
 {
 	uint32_t best = UINT32_MAX, us;
@@ -177,7 +176,7 @@ static uint32_t pair_pace(struct pair *p)
 	return best;
 }
 
-/* Runs fn in a child as another user in the same namespace; its value. */
+/* Runs fn in a child as another user in the same namespace. Returns its value. */
 static int as_other_user(int (*fn)(void *), void *arg)
 {
 	pid_t pid = fork();
@@ -191,7 +190,7 @@ static int as_other_user(int (*fn)(void *), void *arg)
 
 static struct rlimit many_files = { WANTED + 100, WANTED + 100 };
 
-/* Takes something again and again until it is refused, and holds it. */
+/* Calls @take again and again until it is refused, and keeps what it got. */
 static void hoard(int (*take)(uint32_t i), uint32_t wanted)
 {
 	int err = 0;
@@ -225,7 +224,7 @@ static pid_t start_hoarder(int (*take)(uint32_t i), uint32_t wanted,
 	_exit(0);
 }
 
-/* Until it got all it can; its cgroup may have killed it: then it is reaped. */
+/* Waits until the hoarder has all it can get, or was killed by its cgroup. */
 static bool wait_hoarder(pid_t *pid)
 {
 	uint64_t deadline = rar_now_us() + LIMIT_S * 1000000ull;
@@ -246,7 +245,7 @@ static void stop_hoarder(pid_t pid)
 		rar_kill(pid);
 }
 
-/* A member of a group of two, bound and no more. */
+/* Binds a member of a group of two, without joining. */
 static int bind_group(uint64_t group, uint16_t port)
 {
 	struct rar_ring ring = { .group = group, .size = 2,
@@ -261,7 +260,7 @@ static int take_group(uint32_t i)
 	return bind_group(0x40a4d00000 + i, 0);
 }
 
-/* Each on a UDP port of its own. */
+/* Takes a group on a UDP port of its own. */
 static int take_port(uint32_t i)
 {
 	return bind_group(0x40a4d00000 + i, 20000 + i);
@@ -291,7 +290,7 @@ static uint32_t bucket(uint64_t id, uint32_t rank)
 
 static uint64_t victim_group;
 
-/* A group both of whose members are in one bucket. */
+/* A group whose members are both in one bucket of an unkeyed hash. */
 static uint64_t find_victim(void)
 {
 	uint64_t id = 3;
@@ -301,7 +300,7 @@ static uint64_t find_victim(void)
 	return id;
 }
 
-/* Groups that a hash without a secret puts where another user's group is. */
+/* Takes a group that an unkeyed hash puts into the bucket of another user's group. */
 static int take_collision(uint32_t i)
 {
 	static uint64_t id = 0x40a4d00000;
@@ -312,7 +311,7 @@ static int take_collision(uint32_t i)
 	return bind_group(id, 0);
 }
 
-/* An operation of 1 MiB in a group whose other member posts nothing. */
+/* Takes an operation of 1 MiB in a group whose other member posts nothing. */
 static int take_memory(uint32_t i)
 {
 	static struct pair own = { .ring.group = 0x40a4d };
@@ -339,7 +338,7 @@ static int bind_one(void *group)
 	return -bind_group(*(uint64_t *)group, 0);
 }
 
-/* 10 000 groups: max_members are to be had, charged, and nobody is disturbed. */
+/* Of 10 000 groups the hoarder gets max_members, is charged, and disturbs nobody. */
 static bool test_groups(void)
 {
 	struct pair other = { .ring.group = 1 };
@@ -373,7 +372,7 @@ static bool test_groups(void)
 	return !got;
 }
 
-/* A small cgroup bounds it before net.rar does. */
+/* A small cgroup limits the hoarder before net.rar does. */
 static bool test_bounded(const char *what, int (*take)(uint32_t i),
 			 uint32_t wanted, const char *max)
 {
@@ -401,7 +400,7 @@ static bool test_bounded(const char *what, int (*take)(uint32_t i),
 	return ok & same_pace(what, pace[0], pace[1]);
 }
 
-/* The hash of members has a secret, or else this bucket is long. */
+/* The hash of members must be keyed; otherwise all these groups are in one bucket. */
 static bool test_collisions(void)
 {
 	struct pair other = { .ring.group = find_victim() };
@@ -410,7 +409,7 @@ static bool test_collisions(void)
 	bool ok;
 
 	victim_group = other.ring.group;
-	rar_sleep_ms(500);	/* what others held is given back */
+	rar_sleep_ms(500);	/* until earlier members are freed */
 	ok = !open_pair(&other);
 	pace[0] = pair_pace(&other);
 	pid = start_hoarder(take_collision, COLLIDING, NULL);
@@ -421,7 +420,7 @@ static bool test_collisions(void)
 	return ok & same_pace("colliding ids", pace[0], pace[1]);
 }
 
-/* Thousands of ports are given back; others need not wait for that. */
+/* Thousands of ports are given back; other users' bind() must not wait for that. */
 static bool test_ports(void)
 {
 	uint64_t start, worst = 0, one, us;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shares: what one user holds leaves something to other users, in a namespace and on the
- * host, whoever owns the namespaces; and what was given back is there again at once.
+ * Shares: one user cannot take everything, neither in a namespace nor on the host, whoever
+ * owns the namespaces. Memory that was given back can be used again at once.
  *
- * Needs root, for the users and the limits of the host.
+ * Needs root for the users and the limits of the host.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define HOST_MEM	(64u << 20)
 #define NET_MEM		(8u << 20)
 #define OP_BYTES	(256u << 10)
-#define OPS_MAX		1024u	/* of a filler: four times HOST_MEM */
+#define OPS_MAX		1024u	/* operations of a filler: four times HOST_MEM */
 #define LIMIT_S		60
 #define PIN_BYTES	(6u << 20)
 #define PIN_LIMIT	(8u << 20)
@@ -47,7 +47,7 @@ static char data[OP_BYTES];
 static int become(uid_t uid)
 {
 	if (setgroups(0, NULL) || setgid(uid) || setuid(uid) ||
-	    prctl(PR_SET_DUMPABLE, 1))	/* else /proc/self is root's */
+	    prctl(PR_SET_DUMPABLE, 1))	/* otherwise /proc/self belongs to root */
 		return -errno;
 	return 0;
 }
@@ -61,7 +61,7 @@ static int open_alone(uint64_t group)
 	return fd;
 }
 
-/* Takes results and reads none, until no more is to be had. */
+/* Posts operations and reads no results, until there is no more memory. */
 static unsigned int hoard(uint64_t group, int *err)
 {
 	unsigned int taken = 0;
@@ -127,7 +127,7 @@ static const char *name_of(int err)
 	return err ? strerrorname_np(err) : "ok";
 }
 
-/* One user's unread results fill net.rar.mem: another user's operation finds room. */
+/* One user's unread results fill net.rar.mem, but another user's operation finds room. */
 static bool test_unread(void)
 {
 	int small, large;
@@ -163,7 +163,7 @@ static int own_net(void)
 	return err ?: system("ip link set lo up");
 }
 
-/* There no limit is kept. */
+/* Fill a namespace of one's own, whose limits are lifted. */
 static int fill_own_net(unsigned int i)
 {
 	int err = own_net() ?: rar_write(MEM, "1099511627776") ?:
@@ -177,7 +177,7 @@ static int fill_own_net(unsigned int i)
 	return 0;
 }
 
-/* Fillers in their own namespaces take what the host allows, all together. */
+/* Fillers in their own namespaces together get no more than the host allows. */
 static bool test_namespaces(void)
 {
 	pid_t pid[FILLERS];
@@ -204,7 +204,7 @@ static bool test_namespaces(void)
 	return ok;
 }
 
-/* Waits in a namespace of its own for what another namespace holds. */
+/* Waits in a namespace of its own for memory that another namespace holds. */
 static int wait_for_memory(unsigned int unused)
 {
 	struct rar_op op = rar_op_of(RAR_F32, 0, 0);
@@ -220,7 +220,7 @@ static int wait_for_memory(unsigned int unused)
 	return -(err ?: rar_send(fd, data, sizeof(data), 0, &op));
 }
 
-/* Memory given back in one namespace wakes who waits in another one. */
+/* Memory given back in one namespace wakes a sender in another namespace. */
 static bool test_wake(void)
 {
 	uint64_t begin;
@@ -246,7 +246,7 @@ static bool test_wake(void)
 	return ok && !err && rar_now_us() - begin < 5000000;
 }
 
-/* Each round pins most of what RLIMIT_MEMLOCK allows, and closes. */
+/* Each round pins most of RLIMIT_MEMLOCK, and closes. */
 static int pin_rounds(unsigned int rounds)
 {
 	static struct rlimit limit = { PIN_LIMIT, PIN_LIMIT };
@@ -278,7 +278,7 @@ static bool test_memlock(void)
 	return !err && shared->taken[0] == PIN_ROUNDS;
 }
 
-/* Lines of /proc/net/rar about closed members. */
+/* The number of closed members in /proc/net/rar. */
 static unsigned int closed_members(void)
 {
 	unsigned int n = 0;
@@ -292,7 +292,7 @@ static unsigned int closed_members(void)
 	return n;
 }
 
-/* Closed members whose namespace has the longest times: gone with the host's. */
+/* Closed members of a namespace with the longest times end at the host's times. */
 static int close_early(unsigned int unused)
 {
 	struct rar_ring ring = { .group = 9, .size = 2, .where = RAR_ON_LO4 };
@@ -332,7 +332,7 @@ static bool test_closed(void)
 int main(void)
 {
 	rar_begin();
-	/* Of the initial namespace, if this is it. */
+	/* The host's times, if this is the initial namespace. */
 	rar_write("/proc/sys/net/rar/dead_ms", "300");
 	rar_write("/proc/sys/net/rar/linger_ms", "300");
 	if (geteuid() || rar_private_net())
@@ -343,6 +343,6 @@ int main(void)
 	ksft_test_result(test_namespaces(), "namespaces of a user obey the host's limit\n");
 	ksft_test_result(test_wake(), "memory of another namespace wakes a sender\n");
 	ksft_test_result(test_memlock(), "RLIMIT_MEMLOCK does not outlive close()\n");
-	ksft_test_result(test_closed(), "closed members go when the host says so\n");
+	ksft_test_result(test_closed(), "closed members end at the host's times\n");
 	ksft_finished();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* For xdp_frames.sh: a program that was there before. It drops ICMP over IPv4. */
+/* For xdp_frames.sh: another XDP program on the device. It drops ICMP over IPv4. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The XDP path: frames are added to and go on at the driver's hook. Native and generic,
-# small and in pieces, by the device they came by and by another one, in a VLAN; with
-# losses, beside other paths and other programs; while programs come and go.
+# The XDP path: at the driver's hook ranks add to frames and forward them. Frames are native
+# and generic, in one and in several pieces, and leave by the device they came by, another
+# device or a VLAN. There are losses, other receive paths and other programs, and programs
+# come and go.
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=4
@@ -11,7 +12,7 @@ export SEED=${SEED:-20261122}
 declare -A old sum
 xdp=(../scripts/xdp)
 
-# What the counters of all ranks say since the last call, in ${sum[...]}
+# The counters of all ranks, summed up since the last call: in ${sum[...]}
 since()
 {
 	local r name
@@ -32,7 +33,7 @@ since()
 
 fresh() { old=(); since > /dev/null; }	# after a topology was made
 
-# expect NAME CONDITION ring-option...: right bits, then a condition on ${sum[...]}
+# expect NAME CONDITION ring-option...: right bits, and a condition on ${sum[...]}
 expect()
 {
 	local name=$1 condition=$2
@@ -44,7 +45,7 @@ expect()
 	result $? "$name: $condition"
 }
 
-# The more is in flight the more waits, and is then sent from the buffer.
+# The more chunks are in flight the more must wait; those are then sent from the buffer.
 most="sum[RxXdp] > sum[RxData] / 2 && sum[TxXdp] > sum[RxXdp] / 20"
 
 # ---------------------------------------------------------------- how they come
@@ -72,7 +73,7 @@ on_a_bridge()
 	expect "MTU 9000" "$most" -n 3 -t all -c std,300k -T 60
 }
 
-# What xdp gets from the other paths at MTU 9000 is in pieces.
+# At MTU 9000 frames from ranks with the other paths come in pieces.
 mixed_paths()	# MTU
 {
 	local paths=(xdp ingress udp xdp) r
@@ -98,8 +99,8 @@ lossy()
 	topo_netem delay 0
 }
 
-# Each packet from rank to rank comes a second time, by another queue, and the queues
-# are served by threads, which run at the same time.
+# Each packet from rank to rank comes a second time by another queue. Threads serve the
+# queues at the same time.
 on_two_cpus()
 {
 	local topo_queues="numtxqueues 2 numrxqueues 2" r
@@ -121,7 +122,7 @@ on_two_cpus()
 		-n $n -t i32,f32 -c std,300k -T 100
 }
 
-# The checksums of veth's packets are known to their skb only: they are computed first.
+# A veth packet's checksum is left to its skb; with "tx off" it is in the packet.
 generic()
 {
 	each_rank ethtool -K eth0 tx off > /dev/null
@@ -133,7 +134,7 @@ generic()
 	topo_xdp native
 }
 
-# Neighbours at another device each: the program sends the frame there.
+# Each neighbour is at another device, to which the program redirects frames.
 redirected()	# MTU CONDITION
 {
 	local r
@@ -147,7 +148,7 @@ redirected()	# MTU CONDITION
 	expect "a veth from rank to rank, MTU $1" "$2" -n $n -t all -c std,300k -T 60
 }
 
-# veth does not say that it loses what XDP sends to an end without a program.
+# veth silently loses frames that XDP sends to a peer without a program.
 nobody_takes_frames()
 {
 	topo_xdp_ports off
@@ -158,8 +159,8 @@ nobody_takes_frames()
 
 # ---------------------------------------------------------------- who looks on
 
-# What a packet socket of rank 1 sees: data on the way to it (in) or to rank 2 (out), as
-# outgoing packets. Without the mirror nothing goes out that is addressed to this host.
+# Counts what a packet socket of rank 1 sees: data to rank 1 (in), and data to rank 2 (out) as
+# outgoing packets. Without the mirror no outgoing packet is addressed to this host.
 onlooker='
 import socket
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -179,7 +180,7 @@ while True:
 print("onlooker: in={} out={}".format(*seen.values()))
 '
 
-# look_on MIRROR: sets $in and $out, and what the counters say, $received and $sent
+# look_on MIRROR: sets $in and $out, and from the counters $received and $sent
 look_on()
 {
 	local pid
@@ -212,7 +213,7 @@ mirror()
 
 ping1() { rns 0 ping -q -c 1 -W 1 10.77.0.2 > /dev/null; }
 
-# The helper script; another program that was there before.
+# scripts/xdp on a device that has another program.
 beside_another()
 {
 	rns 0 ip link set eth0 xdp off
@@ -238,9 +239,9 @@ beside_another()
 	rns 0 ip link set eth0 xdpdrv pinned "$xdp_pin"
 }
 
-# Under load: off, another program, on again; the module cannot be removed. Both programs
-# are on devices that stay: when the first user of one comes or the last one goes the
-# kernel patches its code, which an emulated machine may not survive (see run_in_guest).
+# Under load the program is taken off, replaced and put on again; the module cannot be
+# removed. Both programs are also on devices that stay: for a program's first and last user
+# the kernel patches its code, which an emulated machine may not survive (see run_in_guest).
 replaced()
 {
 	local load r turns=0 refused=0 status=0
@@ -269,7 +270,7 @@ replaced()
 	result $? "and XDP has taken frames"
 }
 
-# The program alone holds the module as well.
+# The program alone holds the module, too.
 held()
 {
 	! rmmod rar 2> /dev/null
