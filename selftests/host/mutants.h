@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Kernels of reductions that are wrong on purpose, for test_reduce.c: wrong results, wrong orders
- * of the operands, and accesses beyond the ends.
+ * Reduction kernels that are wrong on purpose, for test_reduce.c: wrong results, wrong order of
+ * the operands, and accesses beyond the ends.
  */
 #ifndef MUTANTS_H
 #define MUTANTS_H
@@ -21,7 +21,7 @@ static u64 rounded(const struct kind *k, u64 x, u64 y, int mode)
 	fesetround(mode);
 	r = expect(k, x, y);
 	fesetround(FE_TONEAREST);
-	/* x - x is -0 when rounding down: not what this mutant is about */
+	/* x - x is -0 when rounding down; this mutant does not test that */
 	return r & ~sign_of(k) ? r : expect(k, x, y);
 }
 
@@ -120,7 +120,7 @@ static u64 mut_no_carry(const struct kind *k, u64 x, u64 y)
 	return ((x & ~half) + (y & ~half)) | ((x + y) & half);
 }
 
-/* NaNs are left out, as fminf() does. */
+/* A NaN loses against a number, as in fminf(). */
 static u64 mut_nan_dropped(const struct kind *k, u64 x, u64 y)
 {
 	if (is_nan(k, x) == is_nan(k, y))
@@ -144,7 +144,7 @@ static u64 mut_not_one(const struct kind *k, u64 x, u64 y)
 }
 
 static u64 (*mutant)(const struct kind *k, u64 x, u64 y);
-static const struct kind *mutated;	/* the kind that is wrong now */
+static const struct kind *mutated;	/* the kind of the current mutant */
 
 static rar_reduce_fn right(void)
 {
@@ -217,7 +217,7 @@ static void run_read_past(void *dst, void *dst2, const void *in, const void *own
 	right()(dst, dst2, in, own, len);
 }
 
-/* Which kinds a mutant is made of. */
+/* The kinds of which a mutant is made. */
 enum family { FLOAT_SUM, FLOAT_ANY, FLOAT_EXTREME, INT_SUM, SIGNED_EXTREME, LOGICAL, ANY_SUM };
 
 static bool member_of(const struct kind *k, enum family family)
@@ -247,7 +247,7 @@ static const struct {
 	u64 (*result)(const struct kind *k, u64 x, u64 y);
 	rar_reduce_fn run;
 	enum family family;
-	bool harmless;			/* the test at load need not see it */
+	bool harmless;			/* the self-test at load need not find it */
 } mutants[] = {
 	{ "truncate",		mut_truncate,		NULL, FLOAT_SUM, false },
 	{ "round_up",		mut_round_up,		NULL, FLOAT_SUM, false },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Schedules that are wrong on purpose, for test_ring; "mut_" and what is wrong. */
+/* Schedules that are wrong on purpose, for test_ring: "mut_" and the error. */
 #ifndef RING_MUTANTS_H
 #define RING_MUTANTS_H
 
@@ -144,7 +144,7 @@ static bool mut_completes_all(const struct rar_plan *plan, enum rar_phase phase,
 	return true;
 }
 
-/* As if all that comes here were complete. */
+/* As if every chunk that comes here were complete. */
 static bool mut_last_completes(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
 	return rar_plan_completes(plan, phase, block);
@@ -182,7 +182,7 @@ static bool mut_always(const struct rar_plan *plan)
 	return true;
 }
 
-/* As if all had contributed to whatever is not added to any more. */
+/* As if all ranks had contributed to every chunk of AG. */
 static bool mut_summed_ag(const struct rar_plan *plan, enum rar_phase phase)
 {
 	return phase == RAR_AG;
@@ -237,7 +237,7 @@ static int mut_plan_inexact(struct rar_plan *plan, const struct rar_place *place
 	return err;
 }
 
-/* As if the last rank of a host had nobody behind it. */
+/* As if the last rank of a host sent nothing back to the first. */
 static int mut_plan_no_back(struct rar_plan *plan, const struct rar_place *place,
 			    u8 collective, u8 flags, u32 root)
 {
@@ -247,7 +247,7 @@ static int mut_plan_no_back(struct rar_plan *plan, const struct rar_place *place
 	return err;
 }
 
-/* As if the sums had to come back over the last link. */
+/* As if sums went over the last link between hosts as well. */
 static int mut_plan_last_link(struct rar_plan *plan, const struct rar_place *place,
 			      u8 collective, u8 flags, u32 root)
 {
@@ -280,7 +280,7 @@ static u32 *plan_field(struct rar_plan *plan, u32 field)
 	return field < RAR_PHASES ? &plan->starts[field] : &plan->ends[field - RAR_PHASES];
 }
 
-/* A row with a column that is wrong by one rank; or a phase that is none of its. */
+/* A row with a column that is wrong by one rank, or with a phase that it does not have. */
 static int mut_plan_wrong_column(struct rar_plan *plan, const struct rar_place *place,
 				 u8 collective, u8 flags, u32 root)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What test_ring tests, and whole operations on paper: ranks post an operation and packets
- * arrive in any order, as each rank's plan says.
+ * The functions that test_ring tests, and a simulation of whole operations: ranks post an
+ * operation, follow their plans, and packets arrive in any order.
  */
 #ifndef RING_SIM_H
 #define RING_SIM_H
@@ -12,15 +12,15 @@
 
 #define SIM_SIZE	17		/* ranks in a simulation */
 #define PLAN_SIZE	9		/* ranks, with every collective and root */
-#define SIM_WINDOW	2		/* chunks of each rank that are on their way round */
-#define SIM_CHUNKS	128		/* chunks in one */
-#define FULL_CHUNKS	2048		/* more than that: only samples */
+#define SIM_WINDOW	2		/* own chunks of a rank on their way round at most */
+#define SIM_CHUNKS	128		/* chunks in a simulation at most */
+#define FULL_CHUNKS	2048		/* of operations with more chunks samples are tested */
 #define SAMPLES		400
-#define HOST_LAYOUTS	16		/* of one size */
-#define MAX_CHUNKS	(U32_MAX / 2)	/* that can be numbered */
-#define SMALL		8192		/* bytes that are one block */
+#define HOST_LAYOUTS	16		/* layouts by hosts for each number of ranks */
+#define MAX_CHUNKS	(U32_MAX / 2)	/* chunks that can be numbered */
+#define SMALL		8192		/* bytes of a tensor that is a single block */
 
-/* What is tested; a mutant replaces one function. */
+/* The functions under test; a mutant replaces one of them. */
 static struct schedule {
 	int (*plan)(struct rar_plan *plan, const struct rar_place *place, u8 collective,
 		    u8 flags, u32 root);
@@ -59,15 +59,15 @@ static const struct schedule real = {
 	rar_plan_returns, rar_ring_share,
 };
 
-/* 1168 to 8896: what MTUs of 1280, 1500 and 9000 leave */
+/* 1168 to 8896: payloads at MTUs of 1280, 1500 and 9000 */
 static const u32 payloads[] = {
 	1, 16, 64, 80, 1168, 1376, 1408, 8880, 8896, 65504, 1 << 20,
 };
 
 static u64 seed;
-static bool quiet;			/* failures are what we want to see */
+static bool quiet;			/* mutants: failures are expected */
 
-/* A finding, with what it is about. */
+/* Report a failed condition with the operation's schedule, and return false. */
 #define CHECK(cond, ring) do {						\
 	if (!(cond)) {							\
 		complain(#cond, __LINE__, ring);			\
@@ -105,7 +105,7 @@ static u64 lower(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
-/* What a block must be: the share of a rank, or all that is short, up to a border of 64. */
+/* The right length of a block: a rank's share, or all of a short tensor, rounded up to 64. */
 static u64 block_of(u64 bytes, u32 size)
 {
 	u64 share = bytes <= SMALL ? bytes : bytes / size + (bytes % size != 0);
@@ -113,7 +113,7 @@ static u64 block_of(u64 bytes, u32 size)
 	return share + (64 - share % 64) % 64;
 }
 
-/* Bytes that a rank sends at most: its share of the work, or both phases of all. */
+/* The most bytes a rank may send: its share of the work, or a short tensor in both phases. */
 static u64 most_sent(u64 bytes, u32 size)
 {
 	return bytes <= SMALL ? 2 * bytes : 2 * (size - 1) * (bytes / size + 64);
@@ -122,19 +122,19 @@ static u64 most_sent(u64 bytes, u32 size)
 /* --- whole operations --- */
 
 /*
- * What the table in ring.h says, once more and in other words: who begins a block, who
- * has the result, and how many hops it takes.
+ * The table of ring.h in another form, as a reference: the rank that begins a block, the
+ * ranks that get the result, and the number of hops.
  */
 static const struct collective {
 	const char *name;
 	u8 collective;
 	u8 flags;
-	bool adds;			/* else a rank's own data go round */
-	bool one;			/* block */
-	bool exact;			/* blocks */
+	bool adds;			/* ranks add; otherwise their own data go round */
+	bool one;			/* a single block */
+	bool exact;			/* equal blocks */
 	bool rooted;
-	u32 begins;			/* so many ranks after the block's, or the root */
-	u32 rounds;			/* size - 1 hops each */
+	u32 begins;			/* from the block's rank, or the root, to the injector */
+	u32 rounds;			/* rounds of size - 1 hops */
 } collectives[] = {
 	{ "allreduce", RAR_ALLREDUCE, .adds = true, .rounds = 2 },
 	{ "in_order", RAR_ALLREDUCE, RAR_RING_IN_ORDER, .adds = true, .one = true,
@@ -148,7 +148,7 @@ static const struct collective {
 	{ "barrier", RAR_BARRIER, .adds = true, .rounds = 2 },
 };
 
-/* Whose data are in the sum, in the order of addition. */
+/* The ranks whose data are in a sum, in the order of addition. */
 struct sum {
 	u8 n;
 	u8 rank[SIM_SIZE];
@@ -168,8 +168,8 @@ static struct sim {
 	struct rar_ring ring[SIM_SIZE];
 	u32 root;
 	u32 size;
-	u32 host[SIM_SIZE];		/* of each rank */
-	u32 first[SIM_SIZE];		/* rank of each host */
+	u32 host[SIM_SIZE];		/* host of each rank */
+	u32 first[SIM_SIZE];		/* first rank of each host */
 	u32 hosts;			/* 0: all ranks are alike */
 	struct sum buf[SIM_SIZE][SIM_CHUNKS];
 	u8 got[SIM_SIZE][RAR_PHASES][SIM_CHUNKS];
@@ -182,7 +182,7 @@ static struct sim {
 	u32 ntx[SIM_SIZE];
 	u32 nback[SIM_SIZE];
 	u64 sent[SIM_SIZE];
-	u32 hops;			/* the most that a packet made */
+	u32 hops;			/* most hops of a packet */
 	struct packet net[3 * SIM_SIZE * SIM_CHUNKS];
 	u32 nnet;
 } sim;
@@ -213,7 +213,7 @@ static bool sim_send(u32 rank, u32 to, enum rar_phase phase, u32 chunk, u32 hops
 
 	CHECK(sim.nnet < ARRAY_SIZE(sim.net), r);
 	s.chunk(r, chunk, &c);
-	/* What is said of a chunk that leaves is so. */
+	/* The plan is right about the contributions in a chunk that leaves. */
 	CHECK(sum->n, r);
 	CHECK(s.injects(&r->plan, phase, c.block) == (sum->n == 1 && sum->rank[0] == rank), r);
 	CHECK(s.adds(&r->plan) == sim.what->adds, r);
@@ -232,7 +232,7 @@ static bool sim_send_next(u32 rank, enum rar_phase phase, u32 chunk, u32 hops)
 	return sim_send(rank, (rank + 1) % sim.size, phase, chunk, hops);
 }
 
-/* In memory, to the first rank of this host. */
+/* Send back in memory, to the first rank of this host. */
 static bool sim_send_back(u32 rank, u32 chunk, u32 hops)
 {
 	sim.nback[rank]++;
@@ -276,7 +276,7 @@ static void sim_layout(const struct collective *what, u32 size, u32 root, bool b
 	}
 }
 
-/* What a rank has at first: its contribution, or nothing of what another rank sends. */
+/* Set a rank's buffer: its contribution, and nothing in chunks that another rank sends. */
 static void sim_contribute(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
@@ -290,7 +290,7 @@ static void sim_contribute(u32 rank)
 	}
 }
 
-/* Own chunks, as many as may be on their way round. */
+/* Inject own chunks, as many as may be on their way round. */
 static bool sim_inject(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
@@ -348,20 +348,20 @@ static bool sim_combine(const struct rar_ring *r, const struct packet *pkt, u32 
 	return true;
 }
 
-/* A part of the result is here. */
+/* Take a chunk that is part of the result. */
 static bool sim_complete(const struct packet *pkt, u32 block)
 {
 	const struct rar_ring *r = &sim.ring[pkt->to];
 
 	CHECK(sim.buf[pkt->to][pkt->chunk].n == (sim.what->adds ? sim.size : 1), r);
 	CHECK(s.result(&r->plan, block) == pkt->phase, r);
-	/* What the successor is believed to have posted it has. */
+	/* A complete sum means that the successor has posted the operation. */
 	CHECK(!s.adds(&r->plan) || sim.posted[(pkt->to + 1) % sim.size], r);
 	sim.final[pkt->to][pkt->chunk]++;
 	return true;
 }
 
-/* The predecessor learns that its chunk came, and this rank that its own one did. */
+/* Acknowledge the predecessor's chunk, and what AG implies: the own RS chunk came, too. */
 static void sim_acknowledge(const struct packet *pkt)
 {
 	const struct rar_ring *r = &sim.ring[pkt->to];
@@ -372,7 +372,7 @@ static void sim_acknowledge(const struct packet *pkt)
 		sim.acked[pkt->to][RAR_RS][pkt->chunk] = 1;
 }
 
-/* What chunk.c and link.c do: add or store, then as the plan says. */
+/* As chunk.c and link.c: add or store, then follow the plan. */
 static bool sim_receive(const struct packet *pkt)
 {
 	const struct rar_ring *r = &sim.ring[pkt->to];
@@ -385,7 +385,7 @@ static bool sim_receive(const struct packet *pkt)
 	if (!sim_combine(r, pkt, c.block))
 		return false;
 	CHECK(!sim.got[pkt->to][pkt->phase][pkt->chunk]++, r);
-	/* Nothing comes when all was there. */
+	/* No chunk comes after the operation is complete. */
 	CHECK(sim.nlast[pkt->to] < s.need(r), r);
 	sim.nlast[pkt->to] += s.last(&r->plan, pkt->phase, c.block);
 	sim_acknowledge(pkt);
@@ -405,7 +405,7 @@ static bool sim_receive(const struct packet *pkt)
 	return sim_inject(pkt->to);
 }
 
-/* Of the block whose sums become complete here. */
+/* Bytes of the block whose sums become complete here. */
 static u64 complete_bytes(const struct rar_ring *r)
 {
 	u64 from = lower(r->bytes, r->plan.ends[RAR_RS] * r->block);
@@ -418,7 +418,7 @@ static bool in_span(struct rar_span span, const struct rar_chunk *c)
 	return c->off >= span.off && c->off + c->len <= span.off + span.len;
 }
 
-/* What the user of a rank gives and gets is what his rank sends and has. */
+/* The user gives what the rank contributes, and gets what the rank has in the end. */
 static bool sim_judge_spans(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
@@ -436,7 +436,7 @@ static bool sim_judge_spans(u32 rank)
 	return true;
 }
 
-/* A rank has what it shall get, once, added from the injector on. */
+/* Has a rank each chunk of its result exactly once, added from the injector on? */
 static bool sim_judge_result(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
@@ -448,7 +448,7 @@ static bool sim_judge_result(u32 rank)
 		s.chunk(r, chunk, &c);
 		sum = &sim.buf[rank][chunk];
 		first = sim_injector(c.block);
-		/* What a rank sends round it has already. */
+		/* A rank does not get the chunks that it sends round itself. */
 		CHECK(sim.final[rank][chunk] ==
 		      (sim.size > 1 && sim_gets(rank, c.block) &&
 		       (sim.what->adds || first != rank)), r);
@@ -462,7 +462,7 @@ static bool sim_judge_result(u32 rank)
 	return true;
 }
 
-/* What a rank sent and got is what it was told. */
+/* Has a rank sent and got as many chunks as its schedule says? */
 static bool sim_judge(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
@@ -480,7 +480,7 @@ static bool sim_judge(u32 rank)
 		return true;
 	if (!sim.hosts)
 		CHECK(sim.sent[rank] <= most_sent(r->bytes, sim.size), r);
-	/* What leaves a host is what hosts owe each other. */
+	/* A host sends no more than its share. */
 	else if (sim.hosts > 1 && sim.host[(rank + 1) % sim.size] != sim.host[rank])
 		CHECK(sim.sent[rank] - (r->plan.back ? complete_bytes(r) : 0) <=
 		      most_sent(r->bytes, sim.hosts), r);
@@ -488,8 +488,8 @@ static bool sim_judge(u32 rank)
 }
 
 /*
- * All ranks together. By hosts sums go back in memory, and so make more transmissions
- * and fewer hops.
+ * Check all ranks together. By hosts sums also go back in memory: more transmissions, fewer
+ * hops.
  */
 static bool sim_judge_all(void)
 {
@@ -503,17 +503,17 @@ static bool sim_judge_all(void)
 		if (sim.injected[rank])
 			shares += s.share(&sim.ring[rank], 1 << 20);
 	}
-	/* Ranks that disagree about the operation notice it. */
+	/* All ranks except one send, so ranks that disagree about the operation notice it. */
 	CHECK(senders + 1 >= sim.size, r);
 	CHECK(sim.hosts > 1 ? sim.hops <= hops : sim.hops == hops, r);
 	CHECK(sent == r->bytes * hops, r);
-	/* Those that inject fill the window, if there are as many blocks as can be. */
+	/* With all blocks there, the shares of the ranks that inject fill the window. */
 	if (sim.size > 1 && r->nblocks == r->plan.parts)
 		CHECK(shares <= 1 << 20 && shares + sim.size > 1 << 20, r);
 	return true;
 }
 
-/* A packet arrives, or stays where it is if its rank has not posted the operation. */
+/* Deliver a packet; it stays in the network if its rank has not posted the operation. */
 static bool sim_deliver(u32 i)
 {
 	struct packet pkt = sim.net[i];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the pure files of net/rar need from the kernel, for user space.
- *
- * Only types, arithmetic and compiler words: a file that needs more than this
- * is not pure and is tested in a kernel instead.
+ * The parts of the kernel that the pure files of net/rar need, for user space: types,
+ * arithmetic and compiler attributes. A file that needs more is not pure, and is tested in a
+ * kernel.
  */
 #ifndef _RAR_HOST_SHIM_H
 #define _RAR_HOST_SHIM_H
@@ -77,7 +76,7 @@ static inline int fls64(u64 x)
 	return x ? 64 - __builtin_clzll(x) : 0;
 }
 
-/* A kernel would warn and go on; here the test ends. */
+/* The kernel would warn and go on; here the test ends. */
 #define WARN_ON_ONCE(x)							\
 	({ bool _w = (x);						\
 	   if (_w) {							\

@@ -2,12 +2,12 @@
 /*
  * The reduction kernels, bit for bit.
  *
- * The yardstick is expect() of oracle.h. Every set of kernels that this CPU has is held
- * against it, the scalar one with many more operands. Then kernels that are wrong on
- * purpose go through the same checks, and each must be caught.
+ * Every set of kernels that this CPU has is compared with expect() of oracle.h, the scalar set
+ * with many more operands. Then kernels that are wrong on purpose go through the same checks,
+ * and each must be caught.
  *
- * RAR_EXHAUSTIVE=1: all pairs of f16 and of bf16 are added and multiplied, instead of a
- * 64th of them.
+ * RAR_EXHAUSTIVE=1: all pairs of f16 and of bf16 are added and multiplied, instead of a 64th
+ * of them.
  */
 #include <fenv.h>
 #include <setjmp.h>
@@ -51,14 +51,14 @@ static const struct rar_reduce_impl *const impls[] = {
 static struct guarded in_area, own_area, dst_area, tmp_area;
 static u8 want[MAX_N * 8];
 static u64 seed;
-static bool quiet;			/* failures are what we want to see */
+static bool quiet;			/* mutants: failures are expected */
 
 /* --- operands --- */
 
 #define FRACS		5
 #define SPECIALS	(11 * FRACS)
 
-/* Both signs of each: all that is next to a border of the format. */
+/* Numbers next to the borders of the format, with both signs. */
 static u64 special(const struct kind *k, size_t i)
 {
 	u64 mask = BIT_ULL(k->frac) - 1, bias = bias_of(k), last = max_exp(k);
@@ -84,9 +84,9 @@ static u64 fraction(const struct kind *k, u64 *rng)
 	case 2:
 		return BIT_ULL(r % k->frac);
 	case 3:
-		return r & 7;			/* hardly above a power of two */
+		return r & 7;			/* just above a power of two */
 	case 4:
-		return mask - (r & 7);		/* hardly below the next */
+		return mask - (r & 7);		/* just below the next */
 	default:
 		return r & mask;
 	}
@@ -106,7 +106,7 @@ static u64 exponent(const struct kind *k, u64 *rng)
 	}
 }
 
-/* How far below the larger exponent the other one is. */
+/* The difference of the two exponents. */
 static u64 distance(const struct kind *k, u64 *rng)
 {
 	u64 r = rnd(rng);
@@ -145,7 +145,7 @@ static void draw(const struct kind *k, u64 *rng, u64 *x, u64 *y)
 	*x = trim(k, rnd(rng));
 	*y = trim(k, rnd(rng));
 	if (!k->frac) {
-		if (r >> 60 < 4)		/* the logical ones look for zeros */
+		if (r >> 60 < 4)		/* zeros, for the logical reductions */
 			*(r & 1 ? x : y) = 0;
 		if (r >> 60 == 5)
 			*y = *x;
@@ -253,7 +253,7 @@ static void draw_all(const struct kind *k, u64 *rng, void *in, void *own,
 	}
 }
 
-/* Many operands, no other difficulty. */
+/* Check many operands, without pieces or borders. */
 static bool check_operands(const struct tested *t,
 			   const struct kind *k, u64 *rng, double pairs)
 {
@@ -269,7 +269,7 @@ static bool check_operands(const struct tested *t,
 	return true;
 }
 
-/* Every special operand with every other, in every lane. */
+/* Check every special operand with every other, in every lane. */
 static bool check_specials(const struct tested *t, const struct kind *k)
 {
 	void *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
@@ -315,7 +315,7 @@ static bool untouched(const u8 *p, const u8 *end)
 
 enum alias { APART, DST_OWN, DST_IN, IN_OWN, ALL_ONE, ALIAS_NR };
 
-/* One call: @n elements at these places, with this overlap. */
+/* Check one call: @n elements at these places, with this overlap. */
 static bool check_shape(const struct tested *t,
 			const struct kind *k, u64 *rng, size_t n,
 			enum alias alias, enum place where)
@@ -354,7 +354,7 @@ static bool check_shape(const struct tested *t,
 	return ok;
 }
 
-/* All short lengths, flush with the guard pages on either side. */
+/* Check all short lengths, next to the guard pages on either side. */
 static bool check_borders(const struct tested *t,
 			  const struct kind *k, u64 *rng)
 {
@@ -384,7 +384,7 @@ static bool check_shapes(const struct tested *t,
 	return true;
 }
 
-/* In pieces, as packets come, or in one: the same bits. */
+/* Check that pieces, as packets bring them, give the bits of a single call. */
 static bool check_pieces(const struct tested *t,
 			 const struct kind *k, u64 *rng, unsigned int rounds)
 {
@@ -408,7 +408,7 @@ static bool check_pieces(const struct tested *t,
 	return true;
 }
 
-/* In pieces, and by one of the other ways: the checks, shorter. */
+/* All checks except most operands: quick, for mutants. */
 static bool check_all(const struct tested *t, const struct kind *k)
 {
 	u64 rng = seed;
@@ -420,7 +420,7 @@ static bool check_all(const struct tested *t, const struct kind *k)
 	       check_pieces(t, k, &rng, 10);
 }
 
-/* All of them. Return: true if nothing is wrong. */
+/* All checks. Return: true if nothing is wrong. */
 static bool check_well(const struct tested *t, const struct kind *k, double pairs)
 {
 	u64 rng = seed;
@@ -433,8 +433,8 @@ static bool check_well(const struct tested *t, const struct kind *k, double pair
 }
 
 /*
- * FNV-1a of many results with a fixed seed: another machine, the same bits. Only a
- * change of draw() changes it; then all sets print the same new value.
+ * The FNV-1a hash of many results with a fixed seed, which is the same on every machine. If
+ * draw() is changed it changes, and all sets print the same new value.
  */
 static u64 golden(const struct rar_reduce_impl *impl)
 {
@@ -456,7 +456,7 @@ static u64 golden(const struct rar_reduce_impl *impl)
 
 static rar_reduce_fn adapted;
 
-/* Two places as if it were one: wrong as soon as one of the places is. */
+/* Write the results to two places. If the two differ the result is made wrong. */
 static void run_by_both(void *dst, void *dst2, const void *in, const void *own, size_t len)
 {
 	u8 *tmp = tmp_area.end - len;
@@ -479,7 +479,7 @@ static void test_both(const struct rar_reduce_impl *impl)
 	}
 }
 
-/* Flush with a guard page on either side, and nothing else is written. */
+/* Check a copy next to a guard page on either side; nothing else may be written. */
 static bool copies(const struct rar_reduce_impl *impl, size_t len, enum place where, u64 *rng)
 {
 	u8 *in = place(&in_area, len, where, rng), *dst = place(&dst_area, len, where, rng);
@@ -773,7 +773,7 @@ static void test_impls(void)
 
 /* --- every pair of 16-bit numbers --- */
 
-/* Every @step-th number with all others. */
+/* Check every @step-th number with all others. */
 static bool check_pairs(const struct kind *k, u64 step)
 {
 	u8 *in = in_area.start, *own = own_area.start, *dst = dst_area.start;
@@ -838,7 +838,7 @@ static void test_mutants(void)
 	const struct kind *k;
 	size_t m;
 
-	/* the apparatus itself changes nothing */
+	/* the mutant that changes nothing must pass */
 	mutant = expect;
 	for_each_kind(k) {
 		mutated = k;

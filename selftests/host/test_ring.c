@@ -2,12 +2,11 @@
 /*
  * The ring schedule.
  *
- * Tensors of every awkward length are cut and the pieces held against what
- * ring.h says. Then whole operations run on paper: N ranks, packets that
- * overtake each other, and instead of numbers the list of ranks whose data a
- * chunk holds, in the order of addition. So it is with every collective and every
- * root. Schedules that are wrong on purpose go through the same checks, and each must
- * be caught.
+ * Tensors of every awkward length are cut, and the pieces are compared with ring.h. Then whole
+ * operations are simulated: N ranks, packets that overtake each other, and instead of numbers
+ * the list of the ranks whose data a chunk holds, in the order of addition. This is done for
+ * every collective and every root. Schedules that are wrong on purpose go through the same
+ * checks, and each must be caught.
  */
 #include "ring_mutants.h"
 #include "ring_sim.h"
@@ -42,7 +41,7 @@ static bool check_chunk(const struct rar_ring *r, u32 i)
 	return true;
 }
 
-/* The chunks of a block are those, and only those, that lie in it. */
+/* Check that exactly the chunks of a block lie in it. */
 static bool check_block(const struct rar_ring *r, u32 b)
 {
 	u32 first = s.first(r, b), n = s.chunks(r, b);
@@ -85,7 +84,7 @@ static bool check_tiling(const struct rar_ring *r)
 
 /* --- the limits --- */
 
-/* The longest tensor that can be cut, and one byte more. */
+/* Check the longest tensor that can be cut, and a tensor one byte longer. */
 static bool check_limit(u32 size, u32 payload)
 {
 	u64 block = MAX_CHUNKS / size * (u64)payload / 64 * 64;
@@ -103,8 +102,8 @@ static bool check_limit(u32 size, u32 payload)
 /* --- the way of a block --- */
 
 /*
- * From rank to rank: RS until everybody has added, AG until everybody has the
- * sum; and the ranks that the way leads to are those that may receive.
+ * Follow a block from rank to rank: RS until all ranks have added, AG until all have the sum.
+ * Exactly the ranks on this way may receive the block.
  */
 static bool check_way(struct rar_ring *r, u32 size, u32 block)
 {
@@ -136,7 +135,7 @@ static bool check_way(struct rar_ring *r, u32 size, u32 block)
 	return true;
 }
 
-/* What a rank sends, in chunks and bytes, if it sends what it owes. */
+/* Check the chunks and bytes that a rank owes. */
 static bool check_amount(struct rar_ring *r, u32 size, u32 rank)
 {
 	u32 ends[] = { (rank + 1) % size, (rank + 2) % size };
@@ -177,7 +176,7 @@ static bool check_ways(u64 bytes, u32 payload, u32 size)
 
 /* --- cases --- */
 
-/* The i-th length for @size ranks; false behind the last. */
+/* The i-th length for @size ranks; false after the last. */
 static bool nth_length(u32 size, u32 i, u64 *bytes)
 {
 	const u64 b = 64 * (u64)size;
@@ -193,7 +192,7 @@ static bool nth_length(u32 size, u32 i, u64 *bytes)
 		return false;
 	if (i < ARRAY_SIZE(lengths))
 		*bytes = lengths[i];
-	else		/* all magnitudes alike */
+	else		/* all magnitudes are equally likely */
 		*bytes = rnd(&seed) >> (24 + rnd_below(&seed, 40));
 	return true;
 }
@@ -208,7 +207,7 @@ static bool test_tiling(u32 size)
 		for (i = 0; nth_length(size, i, &bytes); i++) {
 			if (init(&r, bytes, payloads[p], size,
 				   rnd_below(&seed, size)))
-				continue;	/* the limits are test_limit's */
+				continue;	/* test_limit() tests the limits */
 			if (!check_tiling(&r))
 				return false;
 		}
@@ -240,7 +239,7 @@ static bool test_ways(u32 size)
 	return check_ways(1ULL << 40, 8896, size);
 }
 
-/* One length: false if it failed. @n: counts those that a simulation can hold. */
+/* Simulate one length. Returns false if it fails; counts in @n if it can be simulated. */
 static bool sim_one(const struct collective *what, u32 size, u32 root, u64 bytes,
 		    u32 payload, u32 *n)
 {
@@ -259,7 +258,7 @@ static bool sim_one(const struct collective *what, u32 size, u32 root, u64 bytes
 	return check_tiling(&r) && check_sim(bytes, payload);
 }
 
-/* Operations of every length that a simulation can hold. */
+/* Simulate operations of every length that a simulation can hold. */
 static bool sim_all(const struct collective *what, u32 size, u32 root, bool by_hosts,
 		    u32 borders)
 {
@@ -286,7 +285,7 @@ static bool test_sim(u32 size)
 	return sim_all(&collectives[0], size, 0, false, 0);
 }
 
-/* All layouts of a few ranks, some of many. */
+/* All layouts of few ranks on hosts, some layouts of many ranks. */
 static bool test_hosts(u32 size)
 {
 	u32 layouts = 1U << (size - 1), i;
@@ -298,7 +297,7 @@ static bool test_hosts(u32 size)
 	return true;
 }
 
-/* One collective: all roots, and in a group by hosts. */
+/* Test a collective with all roots, and in a group by hosts. */
 static bool test_collective(const struct collective *what, u32 size)
 {
 	u32 root;
@@ -309,7 +308,7 @@ static bool test_collective(const struct collective *what, u32 size)
 	return sim_all(what, size, size / 2, true, rnd_below(&seed, 1U << (size - 1)));
 }
 
-/* What has no plan. */
+/* Operations without a plan must be refused. */
 static bool test_refused(u32 size)
 {
 	struct rar_place place = { .size = size }, nowhere = {};

@@ -2,10 +2,10 @@
 /*
  * The link window, and the injection window.
  *
- * A sender with the window of window.c sends through a simulated bottleneck: a link of
- * some speed, a queue of some bytes that drops what does not fit, losses at random, and a
- * TCP flow beside it that reacts as Reno does. Time is virtual. The sender does what
- * link.c and loss.c do with the window: runs, credit for losses, patience, timeouts.
+ * A sender with the window of window.c sends through a simulated bottleneck: a link with a
+ * limited speed, a queue that drops packets that do not fit, random losses, and a TCP flow
+ * beside it that reacts as Reno does. Time is virtual. The sender uses the window as link.c
+ * and loss.c do: runs, credit for losses, patience, timeouts.
  */
 #include "tap.h"
 #include "util.h"
@@ -16,7 +16,7 @@
 #define PS_PER_S	(1000 * PS_PER_MS)
 #define FRAME		66	/* bytes on the wire around a payload */
 #define ACK_EVERY	8
-#define PROBES		2	/* timeouts before all is given up */
+#define PROBES		2	/* timeouts before all chunks are given up */
 #define GSO_BYTES	65536
 #define TCP_SLOTS	16384
 #define TCP_DUPS	3
@@ -30,22 +30,22 @@ enum kind { RING_ARRIVES, RING_COMES, RING_ACK_DUE, RING_ACK, RING_TIMER,
 	    TCP_ARRIVES, TCP_ACK, TCP_TIMER, RING_STARTS };
 
 struct event {
-	u64 at, order;		/* ps; first come, first served */
+	u64 at, order;		/* time, ps; order of events at one time */
 	enum kind kind;
 	u32 seq, delay_us;
 };
 
-/* A bottleneck, and what sends through it. */
+/* A bottleneck and its senders. */
 struct scene {
 	const char *name;
 	u64 mbit;
-	u32 faster;		/* how many times, the senders' own wires */
-	u32 rtt_us;		/* without a queue */
-	u32 buffer;		/* bytes */
+	u32 faster;		/* speed of the senders' own wires, times @mbit */
+	u32 rtt_us;		/* round trip without a queue */
+	u32 buffer;		/* bytes of the queue */
 	u32 payload;
 	bool ring, tcp;
 	u32 ms, warm_up_ms;
-	u32 loss;		/* one of so many at random, 0 = none */
+	u32 loss;		/* one of this many packets is lost at random, 0 = none */
 	bool single;		/* no superpackets */
 };
 
@@ -56,7 +56,7 @@ struct ring {
 	bool head[RAR_TX_SLOTS], done[RAR_TX_SLOTS];
 	u64 left;		/* chunks to send, new or again */
 	u64 wire_free;		/* when its own wire is free, ps */
-	u64 timer;		/* armed for, ps; 0 = not */
+	u64 timer;		/* when the timer is due, ps; 0 = not armed */
 	u32 came[CAME];
 	u32 ncame, nacked, unacked;
 	u64 newest_us, ack_due;
@@ -126,7 +126,7 @@ static u64 wire(void)		/* one packet */
 	return (sim.scene->payload + FRAME) * sim.ps_per_byte;
 }
 
-/* A packet at the bottleneck: when it comes at the other end, 0 = never. */
+/* Send a packet through the bottleneck. Returns when it arrives, 0 = never. */
 static u64 through(void)
 {
 	u64 start = max(sim.now, sim.link_free);
@@ -167,7 +167,7 @@ static u32 ring_may_send(const struct rar_member *m, u32 burst)
 	return min(min(room, ring_run_most(m)), burst);
 }
 
-/* As much of a run of @n as whole_run() in link.c lets go. */
+/* The part of a run of @n that whole_run() in link.c lets go. */
 static u32 ring_whole_run(struct rar_link_tx *tx, u32 n, u32 most)
 {
 	if (n <= most)
@@ -360,7 +360,7 @@ static void tcp_resolve(struct tcp *t, u32 seq)
 		t->una++;
 }
 
-/* Nothing overtakes here: what is missing below a number that came is lost. */
+/* No packet overtakes another here, so numbers missing below one that came are lost. */
 static void tcp_ack(struct tcp *t, u32 seq)
 {
 	t->heard = sim.now;
@@ -406,7 +406,7 @@ static void handle(const struct event *e)
 		comes = through();
 		if (comes && e->kind == RING_ARRIVES)
 			at(comes, RING_COMES, e->seq, 0);
-		else if (comes)		/* and its ACK goes back at once */
+		else if (comes)		/* its ACK goes back at once */
 			at(comes + way(), TCP_ACK, e->seq, 0);
 		return;
 	case RING_COMES:
@@ -481,7 +481,7 @@ static void begin(const struct scene *scene)
 	sim.tcp.heard = sim.now;
 }
 
-/* A whole scene: counts begin after the warm-up. */
+/* Play a scene; counts begin after the warm-up. */
 static void play(const struct scene *scene)
 {
 	u64 start;
@@ -511,7 +511,7 @@ static u64 mbit(u64 bytes)
 
 /* ------------------------------------------------------------ tests */
 
-/* Neither gets less than NEED percent of half of what TCP gets alone. */
+/* TCP and the ring each get at least NEED percent of half of TCP's speed alone. */
 static void test_fair(const struct scene *both)
 {
 	struct scene alone = *both;
@@ -543,7 +543,7 @@ static const struct scene fair_scenes[] = {
 	SHALLOW("1 Gbit/s, 100 KB", 1000, 10, 200, 100000, 1440, 10000),
 };
 
-/* A way so long that the largest window makes no queue. */
+/* A path so long that the largest window makes no queue. */
 static const struct scene long_way = {
 	.name = "10 Gbit/s, 20 ms", .mbit = 10000, .faster = 4, .rtt_us = 20000,
 	.buffer = 4000000, .payload = 1440, .ring = true, .ms = 2000, .warm_up_ms = 1000,
@@ -567,7 +567,7 @@ static void resume_after(u32 ms)
 	run_until(sim.now);
 }
 
-/* Half of the window is forgotten with each second, and slow start leads back. */
+/* With each idle second the window is halved, and slow start leads back. */
 static void test_idle(void)
 {
 	static const struct {
@@ -588,7 +588,7 @@ static void test_idle(void)
 	}
 }
 
-/* A quarter of the window in each quarter of the time that counts as a round trip: 8 ms. */
+/* After idling a burst is spread: in each quarter of 8 ms a quarter of the window is sent. */
 static void test_burst(void)
 {
 	for (int no_queue = 0; no_queue < 2; no_queue++) {
@@ -610,8 +610,8 @@ static void test_burst(void)
 }
 
 /*
- * A ring that has little to send: its window does not grow, and what it believes of the
- * speed of the link is not what it sends.
+ * A ring that has little to send must not grow its window, nor take its own rate for the
+ * speed of the link.
  */
 static void test_trickle(void)
 {
@@ -634,7 +634,7 @@ static void test_trickle(void)
 	       tx->chunk_ns);
 }
 
-/* Few losses without a queue are noise, many are not. */
+/* Few losses without a queue are noise and do not reduce the window; many losses do. */
 static void test_noise(void)
 {
 	struct scene scene = long_way;
@@ -663,7 +663,7 @@ static const struct inject_case {
 	const char *name;
 	u8 collective, flags;
 	u32 rank;
-	u32 share;		/* of the window, 1 / share; 0: it is not limited */
+	u32 share;		/* the rank may use 1 / share of the window; 0: no limit */
 } inject_cases[] = {
 	{ "all-reduce", RAR_ALLREDUCE, 0, 1, 4 },
 	{ "all-reduce in the order of ranks", RAR_ALLREDUCE, RAR_RING_IN_ORDER, 0, 1 },
@@ -673,7 +673,7 @@ static const struct inject_case {
 	{ "reduce", RAR_REDUCE, 0, 3, 0 },
 };
 
-/* Inject what may be, all at once. Returns the bytes that are on their way. */
+/* Inject as much as the window allows. Returns the bytes that are on their way. */
 static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 {
 	struct rar_member *m = &sim.ring.m;
@@ -688,7 +688,7 @@ static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 	return (u64)(*next - from) * op->ring.payload;
 }
 
-/* Rounds in which all that was injected comes back; the last is what the window grew to. */
+/* In each round all injected chunks come back; the last round shows the grown window. */
 static void test_inject(const struct inject_case *c)
 {
 	const struct rar_place place = { .size = 4, .rank = c->rank };
@@ -716,7 +716,7 @@ static void test_inject(const struct inject_case *c)
 			rar_window_returned(m, &op, came, m->payload, world_us);
 	}
 	if (c->share)
-		/* except a part of a run */
+		/* the window may be missed by a part of a run */
 		tap_ok((out + 4 * m->payload) * c->share > m->rn->sysctl_window &&
 		       (out - 4 * m->payload) * c->share < m->rn->sysctl_window,
 		       "%s: %llu bytes on their way, of %lu", c->name, out,

@@ -25,7 +25,7 @@ static inline u64 seed_get(void)
 	return (u64)ts.tv_nsec << 20 ^ ts.tv_sec ^ (u64)getpid() << 40;
 }
 
-/* splitmix64, Steele, Lea and Flood: any seed is a good one */
+/* splitmix64, Steele, Lea and Flood: any seed is good */
 static inline u64 rnd(u64 *state)
 {
 	u64 z = *state += 0x9e3779b97f4a7c15ULL;
@@ -48,7 +48,7 @@ static inline double now(void)
 	return ts.tv_sec + ts.tv_nsec * 1e-9;
 }
 
-/* [start, end) is ours; the byte before and the byte at end fault. */
+/* [start, end) can be used; the byte before start and the byte at end fault. */
 struct guarded {
 	u8 *start, *end;
 };
