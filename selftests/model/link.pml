@@ -2,23 +2,22 @@
 /*
  * The link: numbers, acknowledgements, una, giving up and sending again.
  *
- * Modelled, line by line: number(), ack_process(), give_up(), advance_una(),
- * rx_advance(), rx_set() and ack_fill_bitmap() of link.c, with small windows:
- * SLOTS in flight, RX_WIN = 2 * SLOTS, a bitmap of BITMAP numbers, and numbers
- * of five bits that wrap. A data packet or an ACK is lost, duplicated or
- * delayed beyond its timeout FAULTS times in all; both overtake each other
- * without limit, ACKs two at a time.
+ * Modelled line by line: number() of link.c; ack_process(), give_up() and advance_una() of
+ * loss.c; rx_advance(), rx_set() and ack_fill_bitmap() of ack.c. The windows are small: SLOTS
+ * in flight, RX_WIN = 2 * SLOTS, a bitmap of BITMAP numbers, and numbers of five bits that
+ * wrap. FAULTS times in all a data packet or an ACK is lost, duplicated, or delayed beyond its
+ * timeout. Packets and ACKs overtake each other without limit, ACKs two at a time.
  *
  * Left out, and why that is sound:
  *
- * - What a chunk is: claim and publish are one bit, "has".
- * - Time: any number may be given up, not only what the timers would give up.
- *   It costs a fault, unless neither its packet nor any ACK is on the way. So do
- *   all numbers at once, as at the third timeout.
+ * - The contents of a chunk: claim and publish are one bit, "has".
+ * - Time: any number may be given up, not only those that the timers would give up. That
+ *   costs a fault, unless neither its packet nor any ACK is on the way. All numbers may also
+ *   be given up at once, as at the third timeout.
  * - Numbers so old that they look new (half of the 32 bits later).
  *
- * Checked: what counts as acknowledged is there, the windows hold, and
- * everything is acknowledged in the end. MUTATION removes a rule.
+ * Checked: a chunk that counts as acknowledged is there, the windows hold, and everything is
+ * acknowledged in the end. MUTATION removes a rule.
  */
 #ifndef CHUNKS
 #define CHUNKS	5
@@ -34,12 +33,12 @@
 #endif
 #define RX_WIN	(2 * SLOTS)
 
-#define NO_REGENERATE	1	/* 1. what is given up is forgotten */
+#define NO_REGENERATE	1	/* 1. chunks given up are not sent again */
 #define CUM_SKIPS	2	/* 3. cum passes a gap by itself */
 #define NO_RANGE	3	/* 4. record numbers outside the window */
 #define OLD_BITS	4	/* 4. take bits below una */
 #define NO_CLEAR	5	/* 4. keep the bits that cum has passed */
-#define NO_UNA		6	/* 7. the receiver waits for what is given up */
+#define NO_UNA		6	/* 7. the receiver waits for numbers given up */
 #ifndef MUTATION
 #define MUTATION	0
 #endif
@@ -80,7 +79,7 @@ mtype = { ARRIVES, LOST, COPIED, GIVEN_UP, EARLY, ALL_EARLY, ACK_SENT, ACK_ARRIV
 mtype what;
 byte j;
 
-/* Of one step only. */
+/* Variables of one step. */
 hidden byte seq, base, bits, i, c, u;
 
 /* -- the sender ----------------------------------------------------------- */
@@ -121,7 +120,7 @@ inline ack_one(s)
 {
 	resolved = resolved | TX_BIT(s);
 	c = sent[(s) % SLOTS];
-	assert(has & (1 << c));		/* acknowledged is there */
+	assert(has & (1 << c));		/* an acknowledged chunk is there */
 	acked = acked | (1 << c);
 	pend = pend & ~(1 << c)
 }
@@ -142,7 +141,7 @@ inline give_up(s)
 	advance_una()
 }
 
-/* give_up_late(): none that is lost keeps the next attempt back. */
+/* give_up_late(): no lost number keeps the next attempt back. */
 inline give_up_all()
 {
 	seq = una;
@@ -158,7 +157,7 @@ inline give_up_all()
 /* rar_loss_rcv_ack() */
 inline rcv_ack(k)
 {
-	assert(!BEFORE(next, ack_cum[k]));	/* else dropped: DropSeq */
+	assert(!BEFORE(next, ack_cum[k]));	/* otherwise dropped: DropSeq */
 	seq = una;
 	do
 	:: BEFORE(seq, ack_cum[k]) -> ack_one(seq); seq = ADD(seq, 1)
@@ -227,7 +226,7 @@ inline rx_set(s)
 	fi
 }
 
-/* input_data() and rar_ack_record() */
+/* rar_chunk_rcv() and rar_ack_record() */
 inline rcv_data()
 {
 	assert(SUB(j, with_una[j]) < SLOTS);	/* rar_ack_check() */

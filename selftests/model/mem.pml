@@ -3,9 +3,9 @@
  * net.rar.mem: jobs that span the same hosts, each host with a limit of its own.
  *
  * Every host has a member of every job. A member calls send() for one operation after
- * another, each of which takes SIZE bytes of its host from send() until the result is
- * read; there is a result when all members of the job have posted the operation. So
- * host 0 can give all it has to job 0 and host 1 to job 1, and neither ever ends.
+ * another. Each takes SIZE bytes of its host from send() until the result is read, and there
+ * is a result when all members of the job have posted the operation. Without a rule host 0
+ * could give all its memory to job 0 and host 1 to job 1, and neither job would ever end.
  *
  * The rule: a send() that finds too little memory goes beyond the limit if
  *
@@ -14,24 +14,24 @@
  * - its epoch is the lowest of the groups of this host that hold memory of an operation
  *   that is not complete, or want memory for one that is needed.
  *
- * Why that is enough: of all operations that are posted anywhere and not complete take
- * the one with the lowest epoch. Each member that has not posted it will hear that it is
- * needed, and then nothing on its host is before it.
+ * Why that is enough: take, of all operations that are posted anywhere and not complete, the
+ * operation with the lowest epoch. Each member that has not posted it will hear that it is
+ * needed, and then no group on its host comes before it.
  *
- * An operation that is wanted everywhere and posted nowhere must not count (WANT_COUNTS):
- * with three jobs it stands before those that are needed, and is not needed itself.
+ * An operation that is wanted everywhere and posted nowhere must not count (WANT_COUNTS): with
+ * three jobs it would come before needed operations without being needed itself.
  *
- * How much: a group that goes beyond the limit holds nothing else, so all groups of a host
- * but one may do so at a time, each by one operation. One is not a bound (ONE_EXTRA):
- * while the first group waits for another host, one with a lower epoch may come. A CAP
- * that is lower than all that needs an error instead of a wait: send() fails, the group
- * fails with it and gives all it has back.
+ * How far beyond the limit: a group that goes beyond it holds nothing else. So all groups of
+ * a host except one may do so at a time, each by one operation. A bound of one operation is
+ * not enough (ONE_EXTRA): while the first group waits for another host, a group with a lower
+ * epoch may come. If CAP is lower than all these operations an error must replace the wait:
+ * send() fails, and its group fails and gives back all its memory.
  *
- * Left out: how long things take; members that read one job's result only after they
- * have posted for another one (such a program can wait for itself).
+ * Left out: times; and programs that read one job's result only after they have posted for
+ * another job, since such a program can wait for itself.
  *
- * Checked: the limits hold, and every operation of every job is read in the end, or its
- * job has failed. MUTATION removes a rule.
+ * Checked: the limits hold, and in the end every operation of every job is read, or its job
+ * has failed. MUTATION removes a rule.
  */
 #ifndef HOSTS
 #define HOSTS	2
@@ -49,23 +49,23 @@
 #define SIZE	2
 #endif
 #ifndef BIG
-#define BIG	SIZE		/* of the job with the lowest epoch */
+#define BIG	SIZE		/* SIZE of the job with the lowest epoch */
 #endif
 #define BEYOND	((JOBS - 1) * SIZE + BIG - SIZE)
 #ifndef CAP
 #define CAP	200
 #endif
 
-#define NO_EXCESS	1	/* nobody goes beyond the limit */
-#define LONGEST		2	/* not the lowest epoch but whoever came first here */
+#define NO_EXCESS	1	/* no group goes beyond the limit */
+#define LONGEST		2	/* the order of the calls on this host decides, not the epochs */
 #define OTHER_ORDER	3	/* hosts do not agree on the order */
-#define WANT_COUNTS	4	/* also those that want and are not needed are in the order */
+#define WANT_COUNTS	4	/* operations that are not needed are in the order, too */
 #define NOT_FIRST	5	/* the group may hold memory already */
-#define UNREAD		6	/* ... of results that nobody has read */
+#define UNREAD		6	/* the group may hold memory of unread results */
 #define ONE_EXTRA	7	/* no more than one operation goes beyond the limit */
 #define CAP_WAITS	8	/* beyond CAP send() waits, and does not fail */
-#define UNNEEDED	9	/* what nobody has posted goes beyond the limit as well */
-#define COMPLETE_COUNTS	10	/* also results not yet read are in the order */
+#define UNNEEDED	9	/* operations that are not needed go beyond the limit, too */
+#define COMPLETE_COUNTS	10	/* unread results are in the order, too */
 #ifndef MUTATION
 #define MUTATION	0
 #endif
@@ -117,7 +117,7 @@ hidden byte h, j;
 	(!HOLDS(x) || !RULE(NOT_FIRST) || (!RULE(UNREAD) && !INCOMPLETE(x)))
 #define MAY_EXCEED(x) (RULE(NO_EXCESS) && MAY_EXCEED_HOLDING(x) && NEEDED(x) && LOWEST(x))
 
-/* Behind another operation of its group there is half of it. */
+/* An operation queued after another of its group may use half of the limit. */
 #define FITS(x) (used[HOST(x)] + BYTES(JOB(x)) <= (INCOMPLETE(x) -> LIMIT / 2 : LIMIT))
 #define BELOW_CAP(x) (used[HOST(x)] + BYTES(JOB(x)) <= CAP)
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One rank: what several CPUs do to one chunk of one operation at a time.
+ * One rank: several CPUs work on one chunk of one operation at the same time.
  *
- * Modelled, each step of its own: hold, look up, claim, add or store, publish,
- * set pending, choose, build, complete, release, record (input.c, link.c,
- * group.c), two softirqs and the process that posts at once, references and
- * RCU (op.c), and the user who reads. What ring.pml takes for one step.
+ * Modelled are the steps that ring.pml takes as one, each as a step of its own: hold, look up,
+ * claim, add or store, publish, set pending, choose, build, complete, release, record
+ * (chunk.c, early.c, link.c). Two softirqs and the process that posts run at the same time.
+ * Also modelled are references and RCU (op.c), and the user who reads.
  *
  * Left out, and why that is sound:
  *
- * - Other chunks and operations share nothing with this one but locks, counters
- *   and the end of the operation, which here is the end of the chunk.
- * - A section under tx.lock, grp->lock or early.lock is one step: what such a
- *   section writes nobody touches without that lock, but for single atomic bits.
+ * - Other chunks and operations share with this chunk only locks, counters and the end of the
+ *   operation, which here is the end of the chunk.
+ * - A section under tx.lock, m->lock or early.lock is one step, since no other code touches
+ *   its data without the lock, except single atomic bits.
  * - Memory is sequentially consistent. The barriers are listed in design/index.rst.
- * - The neighbours are what ring.pml shows them to be: the predecessor sends RS
- *   and, when the successor has published RS, AG; each up to EXTRA times more.
- *   The successor acknowledges what it has. A packet is lost up to EXTRA times.
+ * - The neighbours act as ring.pml shows: the predecessor sends RS and, when the successor
+ *   has published RS, AG; each up to EXTRA times more. The successor acknowledges what it
+ *   has. A packet is lost up to EXTRA times.
  *
- * FINAL: the rank where RS ends and AG begins; else RS and AG both come and go.
+ * FINAL: the rank where RS ends and AG begins; otherwise RS and AG both come and go.
  * MUTATION removes a rule; each must be caught.
  */
 #ifndef FINAL
@@ -30,14 +30,14 @@
 
 #define SPLIT_CLAIM	1	/* 3. test, then set */
 #define EARLY_PUBLISH	2	/* 3. publish, then add */
-#define EARLY_PEND	3	/* 3. send what is not published */
+#define EARLY_PEND	3	/* 3. send a chunk that is not published */
 #define RECORD_CLAIMED	4	/* 3. record while another CPU adds */
 #define UNLOCKED_HOLD	5	/* 3. hold without looking again */
 #define EARLY_DONE	6	/* 2. complete, then store */
 #define NO_GRACE	7	/* 2. free while receivers read */
 /*
- * Not caught: chosen packets without a reference. They are built in the RCU read
- * side that chose them, and the grace period waits for that too.
+ * Not caught: chosen packets without a reference. They are built in the RCU read side section
+ * in which they were chosen, and the grace period waits for that section, too.
  */
 #define NO_REF		8
 #ifndef MUTATION
@@ -53,7 +53,7 @@
 #define OWN	1
 #define PARTIAL	2
 #define SUM	3
-#define TORN	4		/* somebody is writing */
+#define TORN	4		/* a CPU is writing */
 #define WRONG	5
 byte buf = FREED;
 
@@ -68,7 +68,7 @@ byte held;			/* RS packets on the early list */
 byte recorded;
 #define OWED	(FINAL -> 1 << AG : 3)
 
-/* Readers under RCU: a bit for each CPU; those the last put waits for. */
+/* Readers under RCU, and those that the last put waits for: a bit for each CPU. */
 byte readers, waits_for;
 
 /* The neighbours. */
@@ -135,7 +135,7 @@ inline try_release()
 	}
 }
 
-/* Build the chosen packet of phase q and let it go. */
+/* Build the chosen packet of phase q and send it. */
 inline build(q)
 {
 	atomic {
@@ -182,7 +182,7 @@ inline push()
 
 /* -- receiving (input.c) -------------------------------------------------- */
 
-/* Add or store, in two steps, so that who reads meanwhile sees it. */
+/* Add or store, in two steps, so that a reader in between shows. */
 inline write()
 {
 	atomic { assert(OP_IS_THERE); got = buf; buf = TORN };
@@ -228,7 +228,7 @@ inline publish()
 	}
 }
 
-/* The claim is this CPU's: from here to the end there is no exit. */
+/* This CPU has the claim: from here to the end there is no exit. */
 inline add_and_publish()
 {
 	if
@@ -288,7 +288,7 @@ inline rcv_posted()
 	fi
 }
 
-/* early_hold(): ok = held, else it was posted meanwhile */
+/* rar_early_hold(): ok = held; otherwise the operation was posted meanwhile */
 inline hold()
 {
 	if
@@ -316,7 +316,7 @@ inline rcv_data(phase)
 	:: ok
 	:: else ->
 		rcv_posted();
-		/* What is recorded is published, or the end of it all. */
+		/* A recorded chunk is published, or its operation is released. */
 		assert(!ok || !on_table || (published & (1 << p)))
 	fi;
 	if
@@ -399,7 +399,7 @@ active proctype user()
 	(complete);
 	assert(buf == SUM);
 	put();
-	/* All that is owed is delivered, and then the buffer is freed. */
+	/* The result and all packets are delivered, and then the buffer is freed. */
 	(buf == FREED);
 	assert((succ_has & OWED) == OWED)
 }

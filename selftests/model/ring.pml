@@ -2,37 +2,35 @@
 /*
  * The ring: operations from post to release at N members.
  *
- * Modelled: the schedule (ring.c); hold, verify, claim, add or store, publish,
- * record (input.c); pending, sent and acknowledged chunks, credit, windows,
- * the choice of what to send, completion and release (link.c, op.c, group.c);
- * a user who reads a result late. The network loses, duplicates, corrupts or
- * delays beyond its timeout a packet, loses an ACK, or brings one of another
- * epoch, FAULTS times in all; it reorders without limit.
+ * Modelled: the schedule (ring.c); hold, verify, claim, add or store, publish, record
+ * (input.c, chunk.c, early.c, ack.c); pending, sent and acknowledged chunks, credit, windows,
+ * choosing what to send, completion and release (link.c, op.c, done.c); a user who reads a
+ * result late. FAULTS times in all the network loses, duplicates, corrupts a packet or delays
+ * it beyond its timeout, loses an ACK, or brings a packet of another epoch. It reorders
+ * without limit.
  *
  * Left out, and why that is sound:
  *
- * - A sum is the list of the ranks added, in order, two bits each. So a
- *   contribution added twice, left out or in another order shows.
+ * - A sum is the list of the ranks added, in order, two bits each. So a contribution added
+ *   twice, left out or in another order shows.
  * - A packet is received in one step; rank.pml takes that step apart.
- * - Transmissions have no numbers, an ACK names chunks; link.pml shows that
- *   cum, bitmap and una say just that.
- * - Time. A packet is found lost when neither it nor an ACK that names it is on
- *   the way; to find it lost earlier is a fault. So a run that stops before all
- *   is released is a stall, and a run that does not end is a livelock: no
- *   fairness is assumed.
- * - PROBE and its ACK are one step, taken only if the ACK would tell news.
- * - At most two packets of one chunk and phase are on the way on a link, a
- *   third is lost; and one ACK, behind which the next one waits, as the timer
- *   makes it. An ACK overtaken by a later one tells nothing.
- * - Hand-over in memory (local.c): packets that are received and acknowledged the
- *   moment they are sent, and sent only for operations posted; those runs are among
- *   these.
- * - Joining, leaving and failing: the model is of one epoch. A closed member
- *   is one whose user has read everything.
+ * - Transmissions have no numbers, and an ACK names chunks; link.pml shows that cum, bitmap
+ *   and una do exactly that.
+ * - Time. A packet is found lost when neither it nor an ACK that names it is on the way; to
+ *   find it lost earlier is a fault. So a run that stops before all operations are released
+ *   is a stall, and a run that does not end is a livelock: no fairness is assumed.
+ * - PROBE and its ACK are one step, taken only if the ACK has news.
+ * - On a link at most two packets of one chunk and phase are on the way; a third is lost. One
+ *   ACK is on the way, and the next waits for it, as the timer makes it. An ACK overtaken by
+ *   a later one has no effect.
+ * - Hand-over in memory (push.c): its runs are those in which packets are sent only for
+ *   posted operations, and are received and acknowledged the moment they are sent.
+ * - Joining, leaving and failing: the model is of one epoch. A closed member is a member
+ *   whose user has read everything.
  *
- * KIND leaves out a phase. Without RS a block starts at its rank as AG, and a chunk that
- * comes says nothing of the other ranks; without AG its sum stays at the rank before, and
- * nothing comes back.
+ * KIND leaves out a phase. Without RS a block starts at its rank as AG, and a chunk that comes
+ * says nothing about the other ranks. Without AG a block's sum stays at the rank before its
+ * own, and nothing comes back.
  *
  * MUTATION removes a rule; each must be caught.
  */
@@ -70,32 +68,32 @@
 #define WINDOW	UNUSED		/* own chunks on their way round */
 #endif
 #ifndef LATE
-#define LATE	0		/* a packet is built after others came in */
+#define LATE	0		/* 1: a packet may be built after others came in */
 #endif
 #ifndef SLOW_ACK
-#define SLOW_ACK 1		/* an ACK is on its way for some time */
+#define SLOW_ACK 1		/* 1: an ACK is on its way for some time */
 #endif
 #ifndef LAZY
-#define LAZY	1		/* the user reads a result some time */
+#define LAZY	1		/* 1: the user reads a result at any time */
 #endif
 #ifndef SYNC
-#define SYNC	0		/* some users post when they have read */
+#define SYNC	0		/* 1: some users post only after they have read */
 #endif
 #ifndef FAULTS
 #define FAULTS	1
 #endif
 
 #define NO_STORE	1	/* 1. forward the sum, do not keep it */
-#define RS_AGAIN	2	/* 1. send RS again although AG came */
+#define RS_AGAIN	2	/* 1. send RS again after AG came */
 #define RELEASE_EARLY	3	/* 2. off the table when complete */
-#define FREE_EARLY	4	/* 2. free what is complete and read */
+#define FREE_EARLY	4	/* 2. free an operation that is complete and read */
 #define CLOSE_FREES	5	/* 2. no orphan */
 #define FREE_CHOSEN	6	/* 2. free under packets yet to be built */
-#define INCOMPLETE	7	/* 2. release what is acknowledged */
+#define INCOMPLETE	7	/* 2. release an operation once it is acknowledged */
 #define NO_CLAIM	8	/* 3. duplicates are added */
 #define LATE_VERIFY	9	/* 3. verify between claim and publish */
 #define EARLY_RECORD	10	/* 3. record before verifying */
-#define DROP_HELD	11	/* 3. drop what was held and acknowledged */
+#define DROP_HELD	11	/* 3. drop a packet that was held and acknowledged */
 #define NO_PHASE	12	/* 4. one claim for both phases */
 #define MODULO		13	/* 4. op_seq modulo the table */
 #define NO_EPOCH	14	/* 4. any epoch will do */
@@ -106,17 +104,17 @@
 #define NEWEST_FIRST	19	/* 7. newest operation first */
 #define INJECT_FIRST	20	/* 7. forwarding waits for injecting */
 #define RECEIVE_WAITS	21	/* 7. receiving waits for sending */
-/* What holds for all-reduce only. */
+/* Rules that hold for all-reduce only. */
 #define AG_IS_FREE	23	/* no chunk of AG needs credit */
-#define AG_POSTED	24	/* whatever is complete, all have posted it */
+#define AG_POSTED	24	/* all ranks have posted an operation of which AG comes */
 #define OUT_FOREVER	25	/* all own chunks come back */
 #define NEEDS_ALL	26	/* every chunk comes to every rank */
 #define AG_FOR_RS	27	/* AG acknowledges RS */
-#define LENT_BACK	28	/* the successor holds nothing of what is complete here */
-#define NOT_DONE	29	/* what nothing arrives for is complete when it is posted */
+#define LENT_BACK	28	/* the successor holds no packets of an operation complete here */
+#define NOT_DONE	29	/* complete when posted, if nothing arrives for an operation */
 /*
- * Not caught: RS_AGAIN but for the assertion that forbids it. The successor has
- * that RS chunk, or its history has, and drops this one as a duplicate.
+ * Not caught: RS_AGAIN without the assertion that forbids it. The successor, or its history,
+ * has that RS chunk, and drops the repetition as a duplicate.
  */
 #define RS_UNCHECKED	22
 #ifndef MUTATION
@@ -128,10 +126,7 @@
 #define AG	1
 #define GARBAGE	255
 
-/*
- * Operation x = X(rank, op) at a rank; item i of it = phase * C + chunk; item
- * j of all.
- */
+/* Operation x = X(rank, op) at a rank; item i of it = phase * C + chunk; j: item of all. */
 #define ITEMS	(2 * C)
 #define ALL	(N * OPS * ITEMS)
 #define X(r, o)	((r) * OPS + (o))
@@ -190,20 +185,20 @@ bool sync[N];			/* constant: posts when it has read */
 
 /* The network between a rank and its successor. */
 byte one[ALL];			/* what a packet carries, 0 = no packet */
-byte two[ALL];			/* another packet of that item */
+byte two[ALL];			/* a second packet of the item */
 bool ack_due[N];
 bool ack[N];
 byte ack_recorded[N * OPS];
 byte ack_posted[N];
 byte faults = FAULTS;
 
-/* What happens, chosen here and done in one step. */
+/* The events. One is chosen, and done in one step. */
 mtype = { ARRIVES, OVERTAKES, BUILT, TIMEOUT, POSTED, DONE, PROBED, ACK_SENT,
 	  ACK_ARRIVES, READ, COPIED, LOST, CORRUPT, STRANGER, SLOW, ACK_LOST };
 mtype what;
 byte j;
 
-/* Of that step only. */
+/* Variables of one step. */
 hidden byte r, o, x, p, c, i, v, k, n, q, at, item;
 hidden byte may, wrong;
 
@@ -385,7 +380,7 @@ inline push()
 		fi;
 		x = at;
 		i = item;
-		/* Never RS again once its AG copy came. */
+		/* RS is never sent again once its AG copy came. */
 		assert(i >= C || !(published[x] & BIT(AG, i)) ||
 		       !RULE(RS_UNCHECKED));
 		assert(owed[r] & (1 << i));
@@ -526,7 +521,7 @@ inline count_held()
 
 inline rcv_early()
 {
-	assert(p == FIRST);	/* no sum is complete without this rank */
+	assert(p == FIRST);	/* no sum is complete before this rank has added */
 	if
 	:: o - op_next[r] < TABLE ->
 		held[x] = held[x] | BIT(p, c);
@@ -538,11 +533,11 @@ inline rcv_early()
 	fi
 }
 
-/* The operation on the table that a packet of a finished one hits modulo it. */
+/* The operation whose place in the table a packet of a finished operation has. */
 #define ALIAS(r, o) (!RULE(MODULO) && op_next[r] > (o) + 1 && \
 		     (op_next[r] - 1) % TABLE == (o) % TABLE)
 
-/* An operation that was posted here: a duplicate if it is released. */
+/* A packet of an operation that was posted here; a duplicate if that is released. */
 inline rcv_posted()
 {
 	if
@@ -561,7 +556,7 @@ inline rcv_posted()
 	fi
 }
 
-/* input_data(): a packet of item j, which carries v, at the successor. */
+/* rar_chunk_rcv(): a packet of item j, which carries v, arrives at the successor. */
 inline rcv_data()
 {
 	r = NEXT(RANK(j));
@@ -592,7 +587,7 @@ inline post()
 	for (k : 0 .. C - 1) {
 		buf[x * C + k] = (ADDS || BLOCK(k) == r -> r + 1 : 0)
 	}
-	if	/* the predecessor may wait for this */
+	if	/* the predecessor may be waiting for this post */
 	:: held[x] != 0 || CREDIT < 4 -> ack_due[PREV(r)] = true
 	:: else
 	fi;
@@ -608,7 +603,7 @@ inline post()
 	held[x] = 0
 }
 
-/* rar_ack_send(): what the predecessor r does not know yet */
+/* rar_ack_send(): does the predecessor r not know something yet? */
 inline send_ack()
 {
 	ack_due[r] = false;
@@ -669,7 +664,7 @@ inline lose_ack()
 #define MAY_READ(x) (complete[x] && !read[x] && \
 		     ((x) % OPS == 0 || read[(x) - 1]))
 
-/* One option for each j for which IF(j) holds. ALL is a multiple of STEP. */
+/* An option for each j for which IF(j) holds. ALL is a multiple of STEP. */
 #define FOR2(IF, WHAT, b) \
 	:: IF(b) -> what = WHAT; j = b \
 	:: IF(b + 1) -> what = WHAT; j = b + 1
@@ -734,7 +729,7 @@ inline lose_ack()
 		  w == CORRUPT || w == STRANGER)
 #define IS_BAD(w) (w == CORRUPT || w == STRANGER)
 
-/* The packet that was chosen: where it goes, and what it carries. */
+/* Find out where the chosen packet goes, and what it carries. */
 inline carry()
 {
 	v = (what == OVERTAKES -> two[j] : one[j]);
@@ -764,7 +759,7 @@ inline timeout_of_item()
 	fi
 }
 
-/* NO_STORE: a sum that went on is not kept. */
+/* NO_STORE: a sum that was forwarded is not kept. */
 inline forget()
 {
 	x = X(NEXT(RANK(j)), X_OF(j) % OPS);
@@ -776,7 +771,7 @@ inline forget()
 	fi
 }
 
-/* What was chosen happens; then the rank sends what may go. */
+/* Do the chosen event; then the rank sends what may go. */
 inline happen()
 {
 	r = RANK(j);
