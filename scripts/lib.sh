@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Shared by the scripts in this directory: where things are, how kernels are
-# fetched and how the module is built for one of them.  Sourced, never run.
+# Shared by the scripts in this directory: paths, fetching kernels, building the module for
+# a kernel. Sourced, never run.
 #
-# Kernels are named 6.1, 6.12 (Debian 12), uml, uml-up (not SMP, for timing) and uml-debug
-# (User-Mode Linux
-# 7.2).  Everything fetched or built for them lives in one cache directory that
-# may be deleted at any time.
+# The kernels are 6.1 and 6.12 (Debian 12), and uml, uml-up (not SMP, for timing) and
+# uml-debug (User-Mode Linux 7.2). Everything fetched or built for them is in one cache
+# directory, which may be deleted at any time.
 
 RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
@@ -18,8 +17,8 @@ mkdir -p "$RAR_CACHE/log"
 rar_say() { echo "# $*" >&2; }
 rar_die() { echo "error: $*" >&2; exit 1; }
 
-# rar_step LOGNAME TEXT function...: a progress line, output only on failure.
-# A shell of its own, because "set -e" is off wherever a caller tests a result.
+# rar_step LOGNAME TEXT function...: prints a progress line, and the output only on failure.
+# Runs in a shell of its own, because "set -e" is off where a caller tests a result.
 rar_step()
 {
 	local log=$RAR_CACHE/log/$1.log text=$2 t0=$SECONDS
@@ -35,7 +34,7 @@ rar_step()
 	rar_say "$text: done, $((SECONDS - t0)) s"
 }
 
-# rar_locked NAME command...: one process at a time
+# rar_locked NAME command...: runs the command in one process at a time
 rar_locked()
 {
 	local lock=$RAR_CACHE/$1.lock
@@ -52,7 +51,7 @@ rar_match() { [[ " $1 " == *" $2 "* ]]; }
 
 # ---------------------------------------------------------------- machine
 
-# rar_check_machine: says everything that is missing, not only the first thing
+# rar_check_machine: prints everything that the machine lacks
 rar_check_machine()
 {
 	local miss=() kb
@@ -82,7 +81,7 @@ rar_root()
 	fi
 }
 
-# Package lists younger than an hour are good enough.
+# Update the package lists if they are older than an hour.
 rar_apt_update()
 {
 	[ -n "$(find "$RAR_CACHE/apt-updated" -mmin -60 2>/dev/null)" ] && return
@@ -97,7 +96,7 @@ rar_install()
 		install --no-install-recommends "$@"
 }
 
-# rar_unpack DIR package...: downloads packages and unpacks them, installs nothing
+# rar_unpack DIR package...: downloads and unpacks packages without installing them
 rar_unpack()
 {
 	local dir=$1 tmp
@@ -118,7 +117,7 @@ rar_is_uml() { [[ $1 == uml* ]]; }
 rar_release() { cat "$RAR_CACHE/$1/release"; }
 rar_moddir() { echo "$RAR_CACHE/$1/root/lib/modules/$(rar_release "$1")"; }
 
-# rar_kdir KERNEL: what a module is built against
+# rar_kdir KERNEL: prints the directory that a module is built against
 rar_kdir()
 {
 	if rar_is_uml "$1"; then
@@ -128,11 +127,11 @@ rar_kdir()
 	fi
 }
 
-# No test loads these, and depmod reads every module there is.
+# Modules that no test loads; without them depmod is faster.
 RAR_UNUSED_MODULES="sound drivers/gpu drivers/media drivers/staging drivers/iio
 drivers/hwmon drivers/usb drivers/scsi drivers/hid drivers/net/wireless"
 
-# The newest ordinary (not cloud, not rt) kernel that has image and headers.
+# Print the newest ordinary (not cloud, not rt) kernel that has image and headers.
 rar_debian_release()
 {
 	local re
@@ -148,7 +147,7 @@ rar_debian_release()
 	rar_die "no linux-image-$1.* with headers in the configured Debian mirror"
 }
 
-# The headers' Makefile names /usr/src: make it point into the cache.
+# The headers' Makefile contains /usr/src: make it point into the cache.
 rar_relocate_headers()
 {
 	sed -i "s|/usr/src/|$1/usr/src/|g" "$1/usr/src/linux-headers-$2/Makefile"
@@ -177,12 +176,12 @@ rar_fetch_debian()
 }
 
 # ---------------------------------------------------------------- User-Mode Linux
-# One source tree from Debian sid, fetched through a private package list (the
-# machine's own lists never see sid), built once plain and once with checkers.
+# A source tree from Debian sid, fetched with a private package list so that the machine's own
+# lists never see sid. It is built once plain and once with checkers.
 
 RAR_UML_SOURCE=linux-source-7.2
 
-# The mirror this machine already uses for Debian proper.
+# Print the mirror that this machine uses for Debian 12.
 rar_mirror()
 {
 	# shellcheck disable=SC2016 # apt expands it
@@ -209,17 +208,17 @@ rar_sid_config()
 	EOF
 }
 
-# rar_source_tar DIR: the compressed source tree of the one package in DIR
+# rar_source_tar DIR: prints the source tree of the package in DIR, as tar
 rar_source_tar()
 {
 	dpkg --fsys-tarfile "$1"/linux-source-*.deb |
 		tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | xz -dc
 }
 
-# Looking up every word of the stack with __kernel_text_address() makes a boot
-# with checkers five times as long: ask first whether it can be code at all.
-# And KASAN must not clear all that lies between the first and the last area that
-# vfree() gives back: that may be terabytes, and areas in use.
+# Patch two functions. Looking up every word of the stack with __kernel_text_address() makes a
+# boot with checkers five times as long, so check first whether the word can be code at all.
+# KASAN must not clear everything between the first and the last area that vfree() gives back:
+# that may be terabytes, and contain areas in use.
 rar_uml_patch()
 {
 	sed -i \
@@ -253,7 +252,7 @@ rar_fetch_uml_source()
 	rm -r "$tmp" && mv "$dir.new" "$dir"
 }
 
-# Every line of the fragments must survive, or a check is silently missing.
+# Every line of the fragments must take effect; otherwise a check would silently be missing.
 rar_uml_configure()
 {
 	local dir=$1 src=$2
@@ -267,7 +266,7 @@ rar_uml_configure()
 	fi
 }
 
-# Nothing is modular, but modprobe shall know what is built in.
+# There are no modules, but modprobe must know what is built in.
 rar_uml_modules()
 {
 	mkdir -p "$1/kernel"
@@ -275,8 +274,8 @@ rar_uml_modules()
 	depmod -b "${1%/lib/*}" "$(basename "$1")"
 }
 
-# rar_uml_fragments KERNEL: what is in its configuration. With SMP each change of the
-# interrupt mask is a system call, even on one CPU: timings are taken without.
+# rar_uml_fragments KERNEL: prints the fragments of its configuration. With SMP each change of
+# the interrupt mask is a system call, even on one CPU, so uml-up has no SMP.
 rar_uml_fragments()
 {
 	local config=$RAR_TOP/scripts/config
@@ -289,7 +288,7 @@ rar_uml_fragments()
 	esac
 }
 
-# A guest that runs keeps the old binary: it is replaced, not written to.
+# The binary is replaced, not overwritten, so that running guests keep the old one.
 rar_build_uml()
 {
 	local dir=$RAR_CACHE/$1 src=$RAR_CACHE/uml-source
@@ -303,7 +302,7 @@ rar_build_uml()
 	touch "$dir/ready"
 }
 
-# Is it built, and from the configuration as it is now?
+# Is the kernel built, and from its present configuration?
 rar_uml_ready()
 {
 	[ -e "$RAR_CACHE/$1/ready" ] &&
@@ -327,7 +326,7 @@ rar_ensure_debian()
 	rar_step "fetch-$1" "fetching the newest $1 kernel of Debian 12" rar_fetch_debian "$1"
 }
 
-# rar_kernel KERNEL: afterwards it can be booted and built against
+# rar_kernel KERNEL: makes sure that the kernel can be booted and built against
 rar_kernel()
 {
 	rar_match "$RAR_KERNELS" "$1" || rar_die "unknown kernel '$1', one of: $RAR_KERNELS"
@@ -342,8 +341,7 @@ rar_kernel()
 }
 
 # ---------------------------------------------------------------- the module
-# Built in build/<kernel>/ from copies, so that several kernels do not disturb
-# each other's objects.
+# Built in build/<kernel>/ from copies of the sources, so that each kernel has its own objects.
 
 # rar_make KERNEL DIRECTORY [make arguments]
 rar_make()
@@ -356,7 +354,8 @@ rar_make()
 		"${arch[@]}" "$@" modules > "$dir/make.log" 2>&1
 }
 
-# rar_sync_sources DIRECTORY Kbuild [file...]: both directories of the sources, too
+# rar_sync_sources DIRECTORY Kbuild [file...]: copies these files, include and net to
+# build/DIRECTORY
 rar_sync_sources()
 {
 	local dir=$1
@@ -367,7 +366,7 @@ rar_sync_sources()
 		--include=Kbuild --exclude='*' "$@" include net "build/$dir/"
 }
 
-# rar_build KERNEL [make arguments]: build/KERNEL/rar.ko, its warnings on stderr
+# rar_build KERNEL [make arguments]: builds build/KERNEL/rar.ko, with warnings on stderr
 rar_build()
 {
 	local kernel=$1
@@ -388,8 +387,8 @@ rar_build()
 	) 9> "$RAR_TOP/build/$kernel.lock"
 }
 
-# rar_build_mutant KERNEL: build/KERNEL.mutant/rar.ko, whose claim of a chunk
-# always succeeds; a test that passes on it does not test for duplicates.
+# rar_build_mutant KERNEL: builds build/KERNEL.mutant/rar.ko, in which every claim of a chunk
+# succeeds. A test that passes on it does not test for duplicates.
 rar_build_mutant()
 {
 	local claim='return rar_bits_test_and_set(op->claimed'
@@ -405,8 +404,8 @@ rar_build_mutant()
 	)
 }
 
-# rar_build_light KERNEL [make arguments]: build/KERNEL.light/rar_light.ko, the sums
-# of the module without its packets, which scripts/bench measures against.
+# rar_build_light KERNEL [make arguments]: builds build/KERNEL.light/rar_light.ko, the module's
+# sums without its packets, as a reference for scripts/bench.
 rar_build_light()
 {
 	local kernel=$1
@@ -425,12 +424,12 @@ rar_build_light()
 	) 9> "$RAR_TOP/build/$kernel.light.lock"
 }
 
-# The log of the last build for a kernel, naming the files that one edits.
+# Print the log of the last build for a kernel, with paths in this tree.
 rar_make_log() { sed "s|$RAR_TOP/build/$1/||g" "$RAR_TOP/build/$1/make.log"; }
 rar_warnings() { rar_make_log "$1" | grep -E 'warning:|WARNING:|error:' || true; }
 
-# rar_depmod KERNEL: build/KERNEL/modules, what /lib/modules/<release> becomes in
-# a guest that may load rar.  Reading all modules takes seconds: only if need be.
+# rar_depmod KERNEL: makes build/KERNEL/modules, which is /lib/modules/<release> in a guest
+# that may load rar. Reading all modules takes seconds, so it is only done when needed.
 rar_depmod()
 {
 	local dir=$RAR_TOP/build/$1 rel tree stamp
@@ -455,7 +454,7 @@ RAR_LOG_BAD+='|INFO: task .* blocked|rcu.*(stall|detected)|sleeping function cal
 RAR_LOG_BAD+='|scheduling while atomic|KASAN|UBSAN|ODEBUG:|refcount_t:|list_(add|del) corruption'
 RAR_LOG_BAD+='|kmemleak: [0-9]+ new|unreferenced object|unregister_netdevice: waiting|Bad page'
 
-# A memory cgroup that kills at its limit does what a test asked it to do.
+# Leave out reports of memory cgroups that kill at their limit: tests cause them.
 rar_without_memcg_oom()
 {
 	awk '/invoked oom-killer/ { held = 1; text = "" }
@@ -470,22 +469,22 @@ rar_without_memcg_oom()
 	     END { if (held) printf "%s", text }' "$1"
 }
 
-# A cache that could not be created for want of memory is what alloc_fail.py injects;
-# the kernel says EINVAL where the memory was to be per CPU.
+# Leave out reports of caches that could not be created: alloc_fail.py makes their memory
+# fail. The kernel reports EINVAL where per-CPU memory failed.
 rar_without_injected()
 {
 	awk '/kmem_cache_create.* failed with error -(12|22)$/ { injected = 1 }
 		injected && /Call Trace:/ { injected = 0; next } 1'
 }
 
-# rar_findings LOG: the lines of a kernel log that fail a test
+# rar_findings LOG: prints the lines of a kernel log that fail a test
 rar_findings()
 {
 	rar_without_memcg_oom "$1" | rar_without_injected | grep -aE "$RAR_LOG_BAD"
 }
 
 # ---------------------------------------------------------------- kernel tools
-# checkpatch and kselftest exist in the kernel's source package only.
+# checkpatch and kselftest are only in the kernel's source package.
 
 rar_fetch_tools()
 {
@@ -511,7 +510,7 @@ rar_ensure_tools()
 
 rar_tools() { rar_locked tools rar_ensure_tools; }
 
-# build/kselftest: what selftests/Makefile includes
+# Make build/kselftest, which selftests/Makefile includes.
 rar_kselftest()
 {
 	rar_tools
@@ -519,7 +518,7 @@ rar_kselftest()
 	cp -ru "$RAR_CACHE"/tools/tools/testing/selftests/* "$RAR_TOP/build/kselftest/"
 }
 
-# build/selftests: the programs; build/xdp: that of the XDP hook
+# Build the tests in build/selftests, and the XDP program in build/xdp.
 rar_selftests()
 {
 	rar_kselftest

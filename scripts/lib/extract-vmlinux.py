@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""extract-vmlinux.py VMLINUZ OUT: unpack a bzImage, an emulated CPU is slow at it.
+"""extract-vmlinux.py VMLINUZ OUT: unpack a bzImage, which is slow on an emulated CPU.
 
-The x86 boot protocol (2.08 on) says where the compressed payload lies.
+The x86 boot protocol (2.08 on) tells where the compressed payload is.
 """
 import struct
 import subprocess

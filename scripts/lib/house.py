@@ -20,8 +20,7 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTIONS = "T"
 PAGES = (".rst", ".md", ".7")
 
-# Functions that comments mention and no source of ours calls: of the kernel, of libc, of
-# Python.
+# Functions of the kernel, libc and Python that comments mention and our sources do not call.
 OTHERS = {"dst_neigh_lookup", "fminf", "hash_32", "nf_ip_checksum", "recv_into", "recvfrom",
           "sendpage", "settimeout", "sock_wfree", "udp_tunnel_sock_release"}
 
@@ -37,11 +36,11 @@ def table(name):
 # ---------------------------------------------------------------- calls
 
 def symbols(objects):
-    """Return who defines each symbol, and what each file leaves undefined."""
+    """Return the file that defines each symbol, and the undefined symbols of each file."""
     owner, wants = {}, collections.defaultdict(set)
     for path in objects.rglob("net/rar/**/*.o"):
         file = str(path.relative_to(objects / "net/rar").with_suffix(""))
-        if not pathlib.Path(f"net/rar/{file}.c").exists():  # of an older tree
+        if not pathlib.Path(f"net/rar/{file}.c").exists():  # left from an older tree
             continue
         listing = subprocess.run(["nm", path], check=True, text=True, stdout=subprocess.PIPE)
         for line in listing.stdout.splitlines():

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """map.py [--write]: the map of files, made of the first comment of each file.
 
-The pages of design/ and the README hold a part of it each, between two marks. Prints each
-page whose part differs; with --write it corrects them instead. A layer is a folder of
-net/rar; files that stand in none are of the highest layer.
+Each page of design/ and the README has a part of the map between two marks. Prints the
+pages whose part is outdated; with --write it also corrects them. A layer is a folder of
+net/rar; files outside these folders belong to the highest layer.
 """
 import pathlib
 import re
@@ -18,7 +18,7 @@ MODULE = TOP / "net/rar"
 UAPI = TOP / "include/uapi/linux"
 # Lowest first. A function calls down or within its layer, never up.
 LAYERS = ["reduce", "core", "tx", "link", "ring", "group", "rx", "sock", "main"]
-ROOT = LAYERS[-1]       # the layer of files that stand in no folder
+ROOT = LAYERS[-1]       # the layer of files outside the folders
 WIDTH = 92
 MARKS = {".rst": (r"^\.\. map: (\w+)\n", r"^\.\. end of map\n"),
          ".md": (r"^<!-- map: (\w+) -->\n", r"^<!-- end of map -->\n")}
@@ -40,7 +40,7 @@ def first_sentence(text):
 
 
 def escaped(text):
-    """Return text in which nothing is markup."""
+    """Return text with its markup characters escaped."""
     return re.sub(r"([*`|]|_(?!\w))", r"\\\1", text)
 
 
@@ -60,7 +60,7 @@ def files_of(layer):
 
 
 def name_of(path):
-    """Return how the map calls a file: below net/rar and its layer's folder."""
+    """Return the name of a file in the map: its path in its layer's folder."""
     if UAPI in path.parents:
         return str(path.relative_to(TOP))
     parts = path.relative_to(MODULE).parts
@@ -84,7 +84,7 @@ def files_map(layer):
 
 
 def title(layer):
-    """Return what the title of a layer's page says after the name."""
+    """Return the title of a layer's page, without the layer's name."""
     page = DESIGN / f"{layer}.rst"
     return re.search(rf"^{layer}: (.*)$", page.read_text(), re.M)[1].strip()
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""results.py FILE GROUP [-v]: count the test results that arrive on stdin.
-results.py FILE --summary: print what all groups gave; exit 0 if that is a pass.
+"""results.py FILE GROUP [-v]: count the test results on stdin.
+results.py FILE --summary: print the results of all groups; exit 0 if they are a pass.
 
-The stream is what one test prints (TAP), or what selftests/run_in_guest
-prints: the output of each test between "@rar begin" and "@rar end".  A test
-speaks TAP, or its exit status counts: 0 pass, 4 skip.
+The input is the output of one test (TAP), or of selftests/run_in_guest, which prints the
+output of each test between "@rar begin" and "@rar end". If a test does not speak TAP its
+exit status counts: 0 pass, 4 skip.
 """
 import json
 import re
@@ -18,7 +18,7 @@ PLAIN = ("host", "three-vms")     # groups of one test, without "@rar begin"
 
 
 class Test:
-    """One program: its cases as [verdict, name, why], and what it printed."""
+    """One program: its cases as [verdict, name, why], and its output."""
 
     def __init__(self, group, name):
         self.group, self.name = group, name
@@ -50,7 +50,7 @@ class Test:
         return next((t.lstrip("# ") for t in reversed(self.lines) if t), "no reason")
 
     def end(self, status):
-        """Judge what the cases do not say themselves."""
+        """Judge the exit status and the plan, which the cases do not tell."""
         ran, failed = len(self.cases), any(c[0] == "fail" for c in self.cases)
         if status in TIMED_OUT:
             self.fail("time limit")
@@ -114,7 +114,7 @@ class Reader:
             print("    " + text, flush=True)
 
     def close(self, status):
-        """The stream is over: whatever did not end or start has failed."""
+        """At the end of the stream: tests that did not end or start have failed."""
         if self.test and self.test.name != "after the tests":
             self.test.fail("the guest died")
         if self.test:

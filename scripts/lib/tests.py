@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""tests.py: each line of selftests/tests.list is a test, and each test is in the list;
-and no file of the tests is too long to be read.
+"""tests.py: checks that each line of selftests/tests.list is a test, that each test is in
+the list, and that no file of the tests is too long.
 
-Prints what is wrong, one finding a line.
+Prints one finding a line.
 """
 import os
 import pathlib
@@ -26,7 +26,7 @@ def listed():
 
 
 def programs():
-    """Return the path of each program that a command may name, by that name."""
+    """Return {name: path} of the programs that a command may run."""
     out = {path.stem: path for path in TESTS.glob("*/*.c") if not path.stem.endswith(".bpf")}
     for path in (*TESTS.glob("*/*.sh"), *TESTS.glob("*/*.py")):
         out[str(path.relative_to(TESTS))] = path
@@ -34,13 +34,13 @@ def programs():
 
 
 def program_of(command):
-    """Return what a command runs, behind its variables and lib/in_topo.sh."""
+    """Return the program that a command runs, without variables and lib/in_topo.sh."""
     words = re.sub(r"\bRAR_\w+=(\$\(\(.*?\)\)|\S*)\s+", "", command).split()
     return words[2] if words[0] == "lib/in_topo.sh" and len(words) > 2 else words[0]
 
 
 def helps(path):
-    """Does a script beside it, or a command of scripts/, run it?"""
+    """Is a program run by a script in its directory, or by a command of scripts/?"""
     word = re.compile(rf"(?<![\w.]){re.escape(path.stem)}(?![\w-])")
     others = (*path.parent.glob("*.sh"), *path.parent.glob("*.py"),
               *(other for other in (TOP / "scripts").iterdir() if other.is_file()))
@@ -48,7 +48,7 @@ def helps(path):
 
 
 def findings():
-    """Yield what is wrong."""
+    """Yield each finding."""
     known, seen, used = programs(), set(), set()
     for name, limit, flags, command in listed():
         where = f"selftests/tests.list: {name}"
