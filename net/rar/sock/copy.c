@@ -33,8 +33,8 @@ static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64
 }
 
 /*
- * Chunks @begin to @end of each block, in from the user or out to him: of the blocks that
- * he gives, or gets.
+ * Copy chunks @begin to @end of each block in from the user, or out to the user, if the user
+ * gives or gets the block.
  */
 static int copy_part(const struct rar_operation *op, const struct iov_iter *user,
 		     u32 begin, u32 end, bool out)
@@ -63,7 +63,7 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
  * rar_copy_in() - contribute to an operation, step by step
  * @m:  member
  * @op:   posted with @later set, referenced
- * @from: memory of the user, as long as what he contributes
+ * @from: memory of the user with the whole contribution
  *
  * Process context, send_lock held. A fault ends the group, because other ranks have already
  * added to chunks of this rank.
@@ -129,8 +129,8 @@ static int copy_out_until(struct rar_copy *copy, u32 end)
 }
 
 /*
- * The operation that recv() waits for, referenced, if it may be copied in steps: not if
- * nothing comes here, because all of it is what send() may still be copying in.
+ * The operation that recv() waits for, referenced, if it may be copied in steps. It may not
+ * if nothing arrives for it: then the result is what send() may still be copying in.
  */
 static struct rar_operation *take_first(struct rar_member *m, const struct iov_iter *to)
 {

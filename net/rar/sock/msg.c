@@ -105,7 +105,7 @@ static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 	return req.size ? parse_op(&req, args) : 0;
 }
 
-/* Ranks need not agree about what makes no difference. */
+/* Overwrite fields that make no difference to a collective: ranks need not agree on them. */
 static void drop_unused(struct rar_fingerprint *p)
 {
 	if (p->collective == RAR_BARRIER)
@@ -115,7 +115,7 @@ static void drop_unused(struct rar_fingerprint *p)
 		p->redop = RAR_SUM;
 }
 
-/* Can all members do it? */
+/* Check that all members support the operation. */
 static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 {
 	if (p->dtype >= RAR_DTYPE_NR || p->redop >= RAR_REDOP_NR)
@@ -139,7 +139,7 @@ static int check_root(const struct rar_member *m, struct send_args *args)
 	return 0;
 }
 
-/* What this rank sends and gets. In the user's memory each block lies in its place. */
+/* Set the parts that this rank sends and gets. In pinned memory it passes the whole tensor. */
 static int find_spans(const struct rar_member *m, struct send_args *args, bool pinned)
 {
 	const struct rar_fingerprint *p = &args->fingerprint;
