@@ -67,7 +67,7 @@ static bool use_early(struct rar_member *m, u64 op_seq)
 
 /*
  * Nothing needs to arrive: the operation is complete when this rank has contributed all
- * of it. The successor may have acknowledged all of it before this is called, so @left
+ * of it. The successor may have acknowledged all of it before, so until this call @left
  * keeps the operation in the table.
  */
 static void complete_without(struct rar_member *m, u64 op_seq)
