@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All collectives: groups of 1 to 5 ranks ("full": and 9 and 16), every root, copied and in
- * place, i32 and f32, against what C adds in the order that the manual says. More data than
- * several windows, roots that are far ahead, collectives and all-reduces in flight together,
- * send() and recv() at the same time, ranks that disagree, and all that is refused.
+ * All collectives: groups of 1 to 5 ranks ("full": also 9 and 16), every root, copied and in
+ * place, i32 and f32. Results are compared with sums that C adds in the order of the manual.
+ * There is more data than several windows, roots are far ahead, collectives and all-reduces
+ * are in flight together, send() and recv() run at the same time, ranks disagree, and calls
+ * are refused.
  *
  * coll [-N NETNS] [-H] [full|short]: all ranks on 127.0.0.1 of a namespace of their own, or
- * rank r in the namespace NETNSr. -H: by hosts. short: where packets are lost.
+ * rank r in the namespace NETNSr. -H: by hosts. short: for links that lose packets.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,7 +22,7 @@
 #define MANY		40u		/* operations in flight */
 #define QUICK		6000u		/* short operations, one after the other */
 #define GUARD		0x5a
-#define WINDOW		"65536"		/* bytes, net.rar.window of the test that needs a small one */
+#define WINDOW		"65536"		/* bytes, net.rar.window for test windows() */
 #define SYNC_S		100
 
 static struct rar_ring ring = { .where = RAR_ON_LO4 };
@@ -137,7 +138,7 @@ static uint32_t cut(const struct job *j)
 	return bytes <= 8192 ? j->count + 1 : (share + 63) / 64 * 16;
 }
 
-/* The rank that element @i begins with, and is added to until all ranks have. */
+/* The rank with which the sum of element @i begins; the next ranks add in turn. */
 static uint32_t first_rank(const struct job *j, uint32_t i)
 {
 	if (j->collective == RAR_REDUCE)
@@ -172,7 +173,7 @@ static struct rar_op op_of(const struct job *j)
 	return op;
 }
 
-/* Memory of all the tensor, and of one element more. */
+/* Memory for the whole tensor and one element after it. */
 static uint32_t *room_for(const struct job *j)
 {
 	uint32_t *x = malloc(j->count * 4ul + 4);
@@ -181,7 +182,7 @@ static uint32_t *room_for(const struct job *j)
 	return x;
 }
 
-/* The same with a contribution in it. */
+/* Memory for the whole tensor, with a rank's contribution in it. */
 static uint32_t *memory_of(const struct job *j, uint32_t rank)
 {
 	struct part span = given(j, rank);
@@ -192,7 +193,7 @@ static uint32_t *memory_of(const struct job *j, uint32_t rank)
 	return x;
 }
 
-/* In several calls, now and then. */
+/* Send a contribution, sometimes in several calls. */
 static int send_copy(int fd, const struct job *j, const uint32_t *x, struct part span, int flags)
 {
 	struct rar_op op = op_of(j);
@@ -226,7 +227,7 @@ static int verify(const struct job *j, struct part span, const uint32_t *x)
 	return 0;
 }
 
-/* @x: memory of a job in place, or any as long as a tensor. */
+/* Collect and check a result. @x: the job's memory, or any memory of a tensor's length. */
 static int collect(int fd, const struct job *j, uint32_t rank, uint32_t *x)
 {
 	struct part span = got(j, rank);
@@ -244,7 +245,7 @@ static int collect(int fd, const struct job *j, uint32_t rank, uint32_t *x)
 	return verify(j, span, x + (j->in_place ? span.first : 0));
 }
 
-/* Those of a row, @flight of them at a time. */
+/* Run a row of jobs, @flight of them at a time. */
 static int run_jobs(int fd, uint32_t rank, const struct job *jobs, uint32_t n, uint32_t flight)
 {
 	uint32_t *x[MANY];
@@ -289,7 +290,7 @@ static uint32_t count_of(uint8_t collective, uint32_t count)
 	return cuts(collective) ? count * ring.size : count;
 }
 
-/* Nothing, one element, one block, a block that ends in a chunk, many chunks. */
+/* Jobs without elements, of one element, one block, a part of a chunk, and many chunks. */
 static uint32_t all_jobs(struct job *jobs)
 {
 	static const uint32_t counts[] = { 0, 1, 61, 3007, 20011 };
@@ -320,7 +321,7 @@ static int every_root(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ many at a time */
 
-/* Each in an order and of a kind that the seed decides, the same on all ranks. */
+/* Jobs whose order and kinds the seed decides, the same on all ranks. */
 static int mixed(uint32_t rank, void *arg)
 {
 	uint64_t state = rar_seed + ring.group;
@@ -343,8 +344,8 @@ static int mixed(uint32_t rank, void *arg)
 }
 
 /*
- * Broadcasts from every root in turn, and many: the others may have an operation's data, and
- * say so, before the root's send() returns.
+ * Many broadcasts, from every root in turn: the other ranks may have an operation's data, and
+ * acknowledge them, before the root's send() returns.
  */
 static int quick_acks(uint32_t rank, void *arg)
 {
@@ -360,7 +361,7 @@ static int quick_acks(uint32_t rank, void *arg)
 	return fd < 0 || run_jobs(fd, rank, jobs, QUICK, 8);
 }
 
-/* What does not come back is not limited by the window, and is never counted in it. */
+/* Chunks that do not come back are not limited by the window, and never counted in it. */
 static int windows(uint32_t rank, void *arg)
 {
 	static const uint8_t order[] = {
@@ -385,9 +386,9 @@ static int windows(uint32_t rank, void *arg)
 /* ------------------------------------------------------------ ahead of the others */
 
 /*
- * The root of broadcasts has posted 64 and has their results when the others begin; and so
- * has the rank behind the root of reductions, which is the first to send. As many again,
- * and the last ones close at once: they still serve their successors.
+ * The root of broadcasts has posted 64 and has their results when the others begin. So has
+ * the rank after the root of reductions, which is the first to send. Then come 64 more, after
+ * which ranks close at once: they still serve their successors.
  */
 static int ahead(uint32_t rank, void *arg)
 {
@@ -444,7 +445,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* Long tensors go in and out in steps, at the same time. */
+/* Long tensors are copied in and out in steps at the same time. */
 static int both_ways(uint32_t rank, void *arg)
 {
 	struct half h = { .rank = rank, .n = 10 };
@@ -496,7 +497,7 @@ static const struct disagreement {
 
 #define ODD 1u
 
-/* Rank 1 is the odd one. The error names it and a neighbour, and what they differ in. */
+/* Rank 1 is the odd rank. The error names it, a neighbour and the field. */
 static int disagree(uint32_t rank, void *arg)
 {
 	const struct disagreement *d = arg;
@@ -511,13 +512,13 @@ static int disagree(uint32_t rank, void *arg)
 	ssize_t n;
 	uint32_t *x;
 
-	if (fd == -EBADMSG)	/* the others were faster */
+	if (fd == -EBADMSG)	/* the other ranks have failed already */
 		return 0;
 	RAR_CHECK(fd >= 0, "no group");
 	x = memory_of(&j, rank);
 	err = post(fd, &j, rank, x, 0);
 	RAR_CHECK(!err || err == -EBADMSG, "send: %s", strerrorname_np(-err));
-	/* A root has its result before anybody knows. */
+	/* A root has its result before any rank notices. */
 	rar_timeout(fd, SO_RCVTIMEO, 10000);
 	while ((n = rar_recv(fd, x, j.count * 4ul, 0, NULL, NULL)) >= 0)
 		;
@@ -529,7 +530,7 @@ static int disagree(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* What makes no difference may differ: the reduction where nobody adds. */
+/* Ranks may name different reductions if no rank adds. */
 static int agree(uint32_t rank, void *arg)
 {
 	static const uint8_t order[] = { RAR_BROADCAST, RAR_ALLGATHER, RAR_BARRIER };
@@ -560,14 +561,14 @@ static int agree(uint32_t rank, void *arg)
 
 #define SOME		48u		/* bytes: four elements of each of three ranks */
 
-/* What one rank calls, and what it gets for it. */
+/* A rank's call, and the errno that it gets. */
 static const struct refused {
 	const char *what;
 	int err;
 	uint32_t rank;
 	uint32_t len;
 	int flags;
-	struct rar_op op;		/* @dst: not 0: where there is memory */
+	struct rar_op op;		/* @dst other than 0: use memory that is there */
 } refused[] = {
 	{ "broadcast: no such root", EINVAL, 0, SOME, 0,
 	  { .collective = RAR_BROADCAST, .root = 3, .bytes = SOME } },
@@ -716,7 +717,7 @@ int main(int argc, char **argv)
 	run("ahead: ", names[rows[0]], 3, ahead, &rows[0]);
 	run("ahead: ", names[rows[1]], 3, ahead, &rows[1]);
 	if (!brief) {
-		run("what makes no difference", "", 3, agree, NULL);
+		run("different reductions where no rank adds", "", 3, agree, NULL);
 		run("refused", "", 3, refusals, NULL);
 		run("caps", "", 3, caps, NULL);
 		run_disagreements();

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Collectives over links that lose, repeat and reorder what every rank sends.
+# Collectives over links that lose, repeat and reorder packets.
 . "$(dirname "$0")/../lib/lib.sh"
 
 need_module
