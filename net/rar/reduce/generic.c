@@ -180,8 +180,8 @@ static __always_inline u64 extreme_float(u64 x, u64 y, unsigned int frac, unsign
 }
 
 /*
- * x / n. Both the quotient of 64 bits and the remainder are of a magnitude that was shifted
- * up to bit 63; pack() needs frac + 1 + GRS bits, and whether any bit below is set.
+ * x / n. The magnitude is shifted up to bit 63, and then by @up, so the quotient has at least
+ * 63 bits; pack() needs frac + 1 + GRS. A remainder sets the lowest bit.
  */
 static __always_inline u64 div_float(u64 x, u32 n, unsigned int frac, unsigned int width)
 {
@@ -247,7 +247,7 @@ static __always_inline u64 div_u64_by(u64 x, const struct inverse *inv)
 	return (t + ((x - t) >> 1)) >> inv->shift;
 }
 
-/* The same with a sign, towards zero. */
+/* Divide signed numbers, rounded towards zero. */
 #define DIV_SIGNED(bits, x, inv)					\
 	((s##bits)(x) < 0 ? -div_u##bits##_by(-(x), inv) : div_u##bits##_by(x, inv))
 

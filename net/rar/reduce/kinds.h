@@ -76,7 +76,7 @@
 	A(AVG, I32, sum_i32)	A(AVG, U32, sum_i32)			\
 	A(AVG, I64, sum_i64)	A(AVG, U64, sum_i64)
 
-/* D(type, kernel): what divides a complete sum by the number of ranks, for an average */
+/* D(type, kernel): the kernel divides complete sums by the number of ranks, for averages */
 #define RAR_DIVISIONS(D)						\
 	D(F32, div_f32)	D(F64, div_f64)	D(F16, div_f16)	D(BF16, div_bf16) \
 	D(I8, div_i8)	D(I16, div_i16)	D(I32, rar_div_i32) D(I64, rar_div_i64) \

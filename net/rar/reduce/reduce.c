@@ -296,7 +296,7 @@ int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
  * @kind: from rar_reduce_kind()
  *
  * Return: MB (10^6 bytes) of results per second, measured at load; 0 if the set is not
- * usable here. Of an average: its division, which only one rank does for each element.
+ * usable here. For an average it is the speed of the division.
  */
 u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
 {
@@ -309,7 +309,7 @@ u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
 #define BENCH_REPS	2		/* passes in a section, which may hold 64 KiB */
 #define BENCH_NS	(60 * NSEC_PER_USEC)
 
-/* A kernel to measure: one that reduces, or one that divides. */
+/* The kernel to measure: @reduce, or @divide if @reduce is NULL. */
 struct timed {
 	rar_reduce_fn reduce;
 	rar_divide_fn divide;

@@ -7,9 +7,9 @@
  * operand: a sum is in + own. NaN: @in quieted, else @own quieted, also for a minimum or
  * maximum (IEEE 754-2019), for which -0 is below +0; an invalid operation on numbers gives
  * the negative default NaN. Rounding is to nearest even, denormals are honoured, integers
- * wrap. An average is the sum, divided by the number of ranks once it is complete: rounded
- * once, integers towards zero. f16 and bf16 are added and multiplied as f32 and rounded each time, which gives the
- * bits of rounding the exact result.
+ * wrap. f16 and bf16 are added and multiplied as f32 and rounded each time, which gives the
+ * bits of rounding the exact result. An average is the complete sum divided by the number of
+ * ranks, rounded once; integers are rounded towards zero.
  */
 #ifndef _RAR_REDUCE_H
 #define _RAR_REDUCE_H

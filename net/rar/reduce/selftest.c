@@ -280,7 +280,7 @@ static bool __init check_answers(const struct rar_reduce_impl *impl, void *scrat
 	return true;
 }
 
-/* The same for divisions. */
+/* Check every known quotient in every lane. */
 static bool __init check_quotients(const struct rar_reduce_impl *impl, void *scratch)
 {
 	void *dst = scratch, *want = dst + AREA;

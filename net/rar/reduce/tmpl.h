@@ -3,9 +3,10 @@
  * The template of all vector kernels, in GCC's vector extensions.
  *
  * A file for one instruction set includes it after defining VEC, the bytes of a register, and
- * KERNELS and DIVISIONS, the names of its tables. Such a file holds nothing except kernels, because it is
- * compiled with vector registers (core-api/floating-point.rst). Kbuild also forbids it to
- * fuse a multiplication with an addition, which would round once instead of twice.
+ * KERNELS and DIVISIONS, the names of its tables. Such a file holds nothing except kernels,
+ * because it is compiled with vector registers (core-api/floating-point.rst). Kbuild also
+ * forbids it to fuse a multiplication with an addition, which would round once instead of
+ * twice.
  *
  * All loads of a turn precede its stores, so a result may lie where an operand was.
  */
@@ -298,9 +299,9 @@ KERNEL(lxor_i64, vu64, OP_LXOR)
 /* -- division by the number of ranks -------------------------------------- */
 
 /*
- * An integer @x, as a float that holds it exactly, divided and rounded towards zero. Half a
- * unit more keeps multiples of the divisor on the right side, and is too little to reach the
- * next multiple: the error of @inv and of the product is far below half a unit by n.
+ * Divide an integer by n and round towards zero. @x: a float that holds the integer exactly.
+ * @inv: 1 / n. Adding 1/2 to the magnitude keeps multiples of n on the right side. It never
+ * reaches the next multiple, since all rounding errors are far below 1 / 2n.
  */
 #define HALF_F32(x)	((vf32)(((vs32)(x) & (s32)0x80000000) | 0x3f000000))
 #define TRUNC_DIV(x, inv) \
@@ -308,7 +309,7 @@ KERNEL(lxor_i64, vu64, OP_LXOR)
 #define DIV_LANE(lane, inv) \
 	TRUNC_DIV(__builtin_convertvector((vs32)(lane), vf32), inv)
 
-/* The short elements of each lane of 32 bits in turn, with their sign or without. */
+/* Divide each element of a 32-bit lane in turn. @type: vs32 for signed, else vu32. */
 #define DIV_BYTES(v, type, inv)						\
 	((DIV_LANE((type)((v) << 24) >> 24, inv) & 0xff) |		\
 	 (DIV_LANE((type)((v) << 16) >> 24, inv) & 0xff) << 8 |		\
