@@ -558,7 +558,7 @@ static const struct kind averages[] = { RAR_TYPES(TYPE) };
 #define for_each_average(k)						\
 	for (k = averages; k < averages + ARRAY_SIZE(averages); k++)
 
-/* One call: what is at @dst, divided, comes to @dst and @dst2; nothing else is touched. */
+/* Check that a call writes quotients of the sums at @dst to @dst and @dst2, and nothing else. */
 static bool divides(rar_divide_fn fn, const struct kind *k, u8 *dst, u8 *dst2, u32 by,
 		    size_t n)
 {
@@ -586,7 +586,7 @@ static bool divides(rar_divide_fn fn, const struct kind *k, u8 *dst, u8 *dst2, u
 	return true;
 }
 
-/* A sum: any bits, special ones, and of integers those next to multiples of @by. */
+/* Draw a sum: any bits, special values, and integers next to multiples of @by. */
 static u64 draw_sum(const struct kind *k, u64 *rng, u32 by)
 {
 	u64 r = rnd(rng), x, y;
@@ -618,7 +618,7 @@ static bool check_division(rar_divide_fn fn, const struct kind *k, u64 *rng, u32
 			  untouched(dst2 + len, in_area.end)));
 }
 
-/* All numbers of ranks, then all short lengths, flush with the guard pages and elsewhere. */
+/* Check many numbers of ranks, then all short lengths, at the guard pages and elsewhere. */
 static bool check_divisions(rar_divide_fn fn, const struct kind *k)
 {
 	u64 rng = seed;
@@ -635,7 +635,7 @@ static bool check_divisions(rar_divide_fn fn, const struct kind *k)
 	return true;
 }
 
-/* Every number of 16 bits, by every @step-th number of ranks. */
+/* Check every 16-bit sum, divided by every @step-th number of ranks. */
 static bool check_each_sum(rar_divide_fn fn, const struct kind *k, u32 step)
 {
 	u64 x;
@@ -655,7 +655,7 @@ static bool check_each_sum(rar_divide_fn fn, const struct kind *k, u32 step)
 static rar_divide_fn divided;
 static size_t odd_size;
 
-/* Wrong on purpose: one more, now and then; and a second place that is forgotten. */
+/* Wrong on purpose: a flipped bit, a second place not written, and a wrong divisor. */
 static void off_by_one(void *dst, void *dst2, u32 n, size_t len)
 {
 	divided(dst, dst2, n, len);
