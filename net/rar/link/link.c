@@ -2,10 +2,10 @@
 /*
  * The link: a reliable hop from a rank to its successor.
  *
- * Every transmission has a number of its own; what is lost is not sent again, its
- * chunk is, with a new number, from the buffer. What is lost is found in loss.c, what
- * comes is acknowledged in ack.c, and the windows are in window.c; for operations that
- * the successor has not posted its credit is the limit too.
+ * Every transmission has a number of its own. When a packet is lost its chunk is sent again
+ * from the buffer, with a new number. loss.c finds lost packets, ack.c acknowledges packets
+ * that came, and window.c has the windows. The successor's credit also limits the chunks of
+ * operations that the successor has not posted.
  */
 #include "core/member.h"
 #include "core/op.h"
@@ -17,14 +17,14 @@
 #include "tx/port.h"
 #include "tx/sender.h"
 
-#define LINK_STARVED_US		1000	/* shorter gaps are no waiting */
-#define LINK_LOCAL_RETRY_US	1000	/* the successor was not ready after all */
+#define LINK_STARVED_US		1000	/* shorter gaps do not count as waiting */
+#define LINK_LOCAL_RETRY_US	1000	/* wait before chunks are offered again in memory */
 
 /* -- timer of both links (loss.c) ----------------------------------------- */
 
 /*
- * Let the timer look at the links at @when or earlier; what it finds too early
- * it looks at again. tx.lock held.
+ * Let the timer look at the links at @when, us, or earlier. The timer looks again later at
+ * everything that it finds too early. tx.lock held.
  */
 void rar_link_timer_at(struct rar_member *m, u64 when)
 {
@@ -40,7 +40,7 @@ void rar_link_timer_at(struct rar_member *m, u64 when)
 }
 
 /**
- * rar_link_stop() - the timer does not fire again
+ * rar_link_stop() - stop the timer, which does not fire again
  * @m: member, dead
  */
 void rar_link_stop(struct rar_member *m)
@@ -49,7 +49,7 @@ void rar_link_stop(struct rar_member *m)
 	bool armed;
 
 	spin_lock_bh(&tx->lock);
-	/* One that runs finds the group dead, and drops its reference. */
+	/* A timer that runs now finds the member dead, and drops its own reference. */
 	armed = tx->timer_us && hrtimer_try_to_cancel(&tx->timer) == 1;
 	if (armed)
 		tx->timer_us = 0;
@@ -60,6 +60,7 @@ void rar_link_stop(struct rar_member *m)
 
 /* -- table of operations (tx.lock) --------------------------------------- */
 
+/* The operation with number @seq, or NULL if it is not on the table. */
 static struct rar_operation *op_at(struct rar_member *m, u64 seq)
 {
 	struct rar_operation *op;
@@ -69,6 +70,7 @@ static struct rar_operation *op_at(struct rar_member *m, u64 seq)
 	return op && op->seq == seq ? op : NULL;
 }
 
+/* The operation of a transmission, or NULL if it is not on the table any more. */
 struct rar_operation *rar_link_op_of(struct rar_member *m,
 				     const struct rar_sent *sent)
 {
@@ -80,21 +82,22 @@ struct rar_operation *rar_link_op_of(struct rar_member *m,
 }
 
 /*
- * May the successor hold chunks of an operation that it has not contributed to, for which
- * credit was taken? Not where sums came back: it has added to them.
+ * May the successor hold early chunks of the operation, which took credit? It holds none if
+ * sums came back, because it has added to the sums.
  */
 static bool op_lends(const struct rar_link_tx *tx, const struct rar_operation *op)
 {
 	return op->early_cost && op->seq >= tx->posted && !rar_plan_returns(&op->ring.plan);
 }
 
+/* Will nothing be sent from the operation again? */
 static bool op_released(const struct rar_link_tx *tx, const struct rar_operation *op)
 {
 	return op->nacked == op->ntx + op->nback && !atomic_read(&op->left) &&
 	       !op_lends(tx, op);
 }
 
-/* Take the operation off the table if nothing will be sent from it again. */
+/* Take the operation off the table if it is released. Returns true if it took it off. */
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 {
 	lockdep_assert_held(&m->tx.lock);
@@ -113,9 +116,9 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_link_release() - the operation is complete; is it released too?
- * @m: member
- * @op:  operation, RCU read side
+ * rar_link_release() - take a complete operation off the table if it is released
+ * @m:  member
+ * @op: operation, RCU read side
  */
 void rar_link_release(struct rar_member *m, struct rar_operation *op)
 {
@@ -126,12 +129,13 @@ void rar_link_release(struct rar_member *m, struct rar_operation *op)
 
 /* -- pending chunks (tx.lock) -------------------------------------------- */
 
-/* Of all operations: to the successor, or back. */
+/* The count of pending chunks of all operations: to the successor, or back. */
 static u64 *pend_count(struct rar_link_tx *tx, u32 way)
 {
 	return way == RAR_BACK ? &tx->nback : &tx->npend;
 }
 
+/* Make chunks pending: they will be sent, unless they were acknowledged. */
 void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 		   u32 chunk, u64 mask)
 {
@@ -156,7 +160,7 @@ static void pend_clear(struct rar_link_tx *tx, struct rar_operation *op, u32 way
 	*pend_count(tx, way) -= n;
 }
 
-/* The pending chunks from @chunk on, which is. */
+/* Set @run to the pending chunks from @chunk on. @chunk is pending. */
 static void pend_run(const struct rar_operation *op, struct rar_run *run, u32 way,
 		     u32 chunk, u32 max)
 {
@@ -166,7 +170,7 @@ static void pend_run(const struct rar_operation *op, struct rar_run *run, u32 wa
 	run->n = find_next_zero_bit(op->pend[way], end, chunk) - chunk;
 }
 
-/* The first pending chunks of an operation that has some; not taken. */
+/* Set @run to the first pending chunks of an operation that has some. They stay pending. */
 static void pend_find(struct rar_operation *op, struct rar_run *run, u32 way, u32 max)
 {
 	u32 chunk = find_next_bit(op->pend[way], op->ring.nchunks, op->pend_from[way]);
@@ -175,7 +179,7 @@ static void pend_find(struct rar_operation *op, struct rar_run *run, u32 way, u3
 	pend_run(op, run, way, chunk, max);
 }
 
-/* Who gets these chunks has them, or provably needs them no more. */
+/* Note that the receiver has these chunks, or provably does not need them any more. */
 void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 		    u32 chunk, u64 mask)
 {
@@ -189,8 +193,8 @@ void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 /* -- credit (tx.lock) ---------------------------------------------------- */
 
 /*
- * How many chunks of a run has the successor contributed to, as far as known? To sums
- * of all ranks it has.
+ * How many chunks of a run has the successor contributed to, as far as known? It has
+ * contributed to all chunks that are sums of all ranks.
  */
 u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
 		     const struct rar_run *run)
@@ -206,8 +210,8 @@ u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *o
 }
 
 /*
- * As pend_find(), but of an operation that the successor has contributed to in part
- * rather what it can take, in whichever block.
+ * Like pend_find(). But if the successor has contributed to a part of the operation, chunks
+ * of that part are preferred, in whichever block they lie.
  */
 static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation *op,
 			      struct rar_run *run, u32 max)
@@ -229,8 +233,8 @@ static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation
 }
 
 /*
- * How many chunks of a run may be sent? Those that are welcome need no credit, nor
- * does what was sent before; else it is taken.
+ * How many chunks of a run may be sent? Chunks that are welcome, or that were sent before,
+ * need no credit. The other chunks take credit.
  */
 static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 		       const struct rar_run *run)
@@ -259,8 +263,8 @@ static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 }
 
 /*
- * The successor contributed more: give back what those operations had taken. An operation
- * may have waited for that only.
+ * Take in what the successor advertises. Operations to which it has contributed in full give
+ * their credit back. Such an operation may have waited only for that, so it may be released.
  */
 void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 {
@@ -288,8 +292,8 @@ void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 /* -- sending ------------------------------------------------------------- */
 
 /*
- * How much of a run of @n to send if the window allows @max: a small part waits
- * for more room, unless nothing is on its way that would make some.
+ * How many chunks of a run of @n may be sent if the window allows @max? A small part of the
+ * run waits for more room, unless nothing is in flight that would make room.
  */
 static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
 {
@@ -300,8 +304,8 @@ static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
 }
 
 /*
- * Choose chunks to forward or to send again, oldest operation first: a run of at most
- * @most, of it at most @max.
+ * Choose chunks to forward or to send again, oldest operation first. A run has at most @most
+ * chunks, of which at most @max are chosen.
  */
 static struct rar_operation *pick_pending(struct rar_member *m,
 					  struct rar_run *run, u32 most, u32 max)
@@ -333,7 +337,7 @@ static struct rar_operation *pick_pending(struct rar_member *m,
 	return NULL;
 }
 
-/* Choose own chunks that were never sent; oldest operation first. */
+/* Choose own chunks that were never sent, oldest operation first. */
 static struct rar_operation *pick_inject(struct rar_member *m,
 					 struct rar_run *run, u32 most, u32 max,
 					 u64 now)
@@ -364,7 +368,7 @@ static struct rar_operation *pick_inject(struct rar_member *m,
 	return NULL;
 }
 
-/* Remember what the numbers from tx->next_seq on stand for. */
+/* Remember which chunks the numbers from tx->next_seq on stand for. */
 static void number_slots(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_tx_item *item, u64 now)
 {
@@ -418,7 +422,10 @@ static void number(struct rar_member *m, struct rar_operation *op,
 		tx->retransmits += run->n - fresh;
 		rar_mib_add(m->rn, TxRetrans, run->n - fresh);
 	}
-	/* Something lost, the last of all, credit, or much since the last time. */
+	/*
+	 * Ask for an ACK with a chunk that is sent again, with the last chunk owed, when half
+	 * of the credit is used, and after each quarter of the window.
+	 */
 	item->ack_now = fresh < run->n || op->nsent == op->ntx ||
 			(tx->early_used > tx->credit / 2 && !rar_link_welcome(tx, op, run)) ||
 			tx->next_seq - tx->asked_seq > tx->cwnd / 4;
@@ -426,7 +433,7 @@ static void number(struct rar_member *m, struct rar_operation *op,
 		tx->asked_seq = tx->next_seq;
 }
 
-/* Since when is something ready that may not go? For RAR_INFO. */
+/* Measure for how long chunks are ready and may not go, for RAR_INFO. */
 static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 {
 	if (blocked && !tx->blocked_us) {
@@ -438,8 +445,8 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 }
 
 /*
- * The most chunks in a packet: what the device takes. In a window that is small against
- * that two packets are on their way.
+ * The most chunks in a packet: as many as the device takes, but at most half of the window,
+ * so that two packets are in flight.
  */
 static u32 run_most(const struct rar_member *m)
 {
@@ -447,8 +454,8 @@ static u32 run_most(const struct rar_member *m)
 }
 
 /*
- * How many chunks may go as one packet: the link window, room to remember what
- * is sent, and run_most(). @burst: see rar_window_burst().
+ * How many chunks may go as one packet? Limits are the link window, the free slots of
+ * @sent, run_most(), and @burst from rar_window_burst().
  */
 static u32 may_send(const struct rar_member *m, u32 burst)
 {
@@ -463,11 +470,12 @@ static u32 may_send(const struct rar_member *m, u32 burst)
 
 /**
  * rar_link_batch() - choose chunks for packets
- * @m: member, RCU read side; no lock held
- * @items: set to what was chosen, RAR_LINK_BATCH at most: numbered, operations referenced
+ * @m:     member, RCU read side; no lock held
+ * @items: set to the chosen runs, RAR_LINK_BATCH at most; numbered, operations referenced
  *
- * Softirq, or process context with bottom halves off. Return: how many; fewer than
- * RAR_LINK_BATCH if nothing else is ready that may go.
+ * Softirq, or process context with bottom halves off.
+ *
+ * Return: the number of runs; fewer than RAR_LINK_BATCH if no other chunk may go now.
  */
 u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 {
@@ -503,7 +511,7 @@ u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 	return n;
 }
 
-/* Chosen for who gets them in memory. */
+/* Count a run that is chosen to be handed over in memory, and reference its operation. */
 static void take_local(struct rar_link_tx *tx, struct rar_operation *op,
 		       struct rar_tx_item *item)
 {
@@ -516,11 +524,12 @@ static void take_local(struct rar_link_tx *tx, struct rar_operation *op,
 
 /**
  * rar_link_take_back() - choose sums for the first rank of this host
- * @m:  member, RCU read side; no lock held
- * @item: set to what was chosen, its operation referenced
+ * @m:    member, RCU read side; no lock held
+ * @item: set to the chosen run, its operation referenced
  *
- * They go round in memory only. Softirq, or process context with bottom halves off.
- * Return: false if nothing is ready.
+ * These sums go in memory only. Softirq, or process context with bottom halves off.
+ *
+ * Return: false if no sum is ready.
  */
 bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 {
@@ -550,13 +559,14 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 
 /**
  * rar_link_take() - choose chunks that the successor gets in memory
- * @m:  member, RCU read side; no lock held
+ * @m:    member, RCU read side; no lock held
  * @next: the successor
- * @item: set to what was chosen, its operation referenced
+ * @item: set to the chosen run, its operation referenced
  *
- * No window holds them back but that of injection, and no number is given: they
- * cannot be lost. Softirq, or process context with bottom halves off. Return: false
- * if nothing is ready that @next could use.
+ * Only the injection window limits these chunks. They get no numbers, because they cannot be
+ * lost. Softirq, or process context with bottom halves off.
+ *
+ * Return: false if no chunk is ready that @next could use.
  */
 bool rar_link_take(struct rar_member *m, struct rar_member *next,
 		   struct rar_tx_item *item)
@@ -571,14 +581,14 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 	now = rar_now_us();
 	released = tx->nreleased;
 	/*
-	 * It has room for what it contributed to, and for nothing else. Who contributes
-	 * looks for us afterwards, under this lock. In this order; see
-	 * rar_link_contributed().
+	 * The successor has room only for chunks to which it has contributed. When it has
+	 * contributed more, it makes this rank push again, and that push takes this lock.
+	 * @op_whole is read before @op_come; see rar_link_contributed().
 	 */
 	posted = smp_load_acquire(&next->op_whole);
 	rar_link_credit(m, posted, READ_ONCE(next->op_come), 0);
 	op = pick_pending(m, run, max, max);
-	/* To send again needs no credit, but what a packet had brought was refused. */
+	/* A chunk sent before needs no credit, but the successor would refuse it in memory. */
 	if (op && !rar_link_welcome(tx, op, run)) {
 		rar_link_pend(tx, op, run->phase, run->chunk, rar_mask(run->n));
 		op = NULL;
@@ -600,10 +610,10 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 }
 
 /**
- * rar_link_taken() - what was chosen was offered
- * @m:  member, RCU read side; no lock held
+ * rar_link_taken() - settle a run that was offered in memory
+ * @m:    member, RCU read side; no lock held
  * @item: from rar_link_take() or rar_link_take_back(); its reference is dropped
- * @done: which chunks of it were accepted; the others go again, a little later
+ * @done: chunks of the run that were accepted; the others are offered again a little later
  */
 void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 {
@@ -614,7 +624,7 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 	bool released = false;
 
 	spin_lock_bh(&tx->lock);
-	/* The group may have failed, and forgotten it. */
+	/* The group may have failed, and the table forgotten the operation. */
 	if (op_at(m, op->seq) == op) {
 		rar_link_acked(tx, op, way, item->run.chunk, done);
 		rar_link_pend(tx, op, way, item->run.chunk, again);
@@ -629,8 +639,8 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 
 /**
  * rar_link_post() - put an operation on the table
- * @m: member, @m->lock held
- * @op:  operation; the table's reference was taken by the caller
+ * @m:  member, @m->lock held
+ * @op: operation; the caller has taken the table's reference
  */
 void rar_link_post(struct rar_member *m, struct rar_operation *op)
 {
@@ -644,7 +654,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later) {
-		/* Pairs with the acquire in rar_op_early(): who sees the number finds
+		/* Pairs with the acquire in rar_op_early(): a reader of the number finds
 		 * the operation in the table.
 		 */
 		smp_store_release(&m->op_whole, op->seq + 1);
@@ -654,10 +664,10 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_link_contributed() - chunks of the newest operation may be added to
- * @m:  member
- * @op:   posted with @later set
- * @come: chunks of each block that lie in its buffer; the last time, all of them
+ * rar_link_contributed() - note that more of the newest operation is contributed
+ * @m:    member
+ * @op:   operation, posted with @later set
+ * @come: chunks of each block that lie in its buffer; all chunks in the last call
  *
  * Process context, send_lock held. The caller calls rar_post_open().
  */
@@ -679,8 +689,9 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 	} else {
 		WRITE_ONCE(op->posted_us, rar_now_us());
 		WRITE_ONCE(m->op_come, 0);
-		/* The same. Who reads both without the lock reads this one first, and so
-		 * never takes the one operation's chunks for the other's.
+		/* Pairs with the acquire in rar_op_early(). A reader without the lock reads
+		 * @op_whole before @op_come, so it never takes chunks of one operation for
+		 * chunks of the next one.
 		 */
 		smp_store_release(&m->op_whole, op->seq + 1);
 		rar_straggler_posted(m, op->posted_us);
@@ -688,7 +699,7 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 	spin_unlock_bh(&tx->lock);
 }
 
-/* How long had the predecessor's chunk been missing? For RAR_INFO. */
+/* Measure for how long the predecessor's chunk was missing, for RAR_INFO. */
 static void account_starved(struct rar_link_tx *tx,
 			    const struct rar_operation *op, u64 now)
 {
@@ -700,9 +711,9 @@ static void account_starved(struct rar_link_tx *tx,
 }
 
 /*
- * May chunks that just came go on at once, in the packet that brought them?
- * Only what was never sent and needs no credit, if nothing waits before it; and
- * only while the table holds the operation, since the caller does not.
+ * May chunks that just came go on at once, in the packet that brought them? Only if they were
+ * never sent, need no credit, and no other chunk is pending. The caller has no reference, so
+ * the operation must still be on the table.
  */
 static bool may_forward(struct rar_member *m,
 			const struct rar_operation *op,
@@ -719,18 +730,20 @@ static bool may_forward(struct rar_member *m,
 }
 
 /**
- * rar_link_publish() - received chunks are in the buffer: what follows
- * @m:  member
+ * rar_link_publish() - note that received chunks are in the buffer, and let them go on
+ * @m:    member
  * @op:   operation, RCU read side
- * @run:  as it came
- * @won:  which of it are new
- * @c:    where the first one lies
- * @now:  the time
- * @item: NULL, or the packet that brought them may go on: then what it is
+ * @run:  the run as it came
+ * @won:  chunks of the run that are new
+ * @c:    place of the first chunk
+ * @now:  us
+ * @item: set if the packet that brought the run goes on; NULL if it must not
  *
- * Softirq, or process context with bottom halves off. Return: true if the
- * packet goes on as @item, whose reference to @op the caller drops. The caller
- * then calls rar_link_published().
+ * Softirq, or process context with bottom halves off. The caller calls rar_link_published()
+ * afterwards.
+ *
+ * Return: true if the packet goes on as @item. The caller then drops the reference of @item
+ * to the operation.
  */
 bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
@@ -750,11 +763,11 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	m->rx_packets += hweight64(won);
 	m->rx_bytes += bytes;
 	account_starved(tx, op, now);
-	/* All ranks have added to it: the successor as well, so it has posted it. */
+	/* A sum of all ranks proves that the successor, too, has posted the operation. */
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, c->block))
 		rar_link_credit(m, max(tx->posted, op->seq), 0, tx->credit);
 	if (rar_plan_summed(plan, run->phase)) {
-		/* It went round: the successor had our RS chunks. */
+		/* The sum went round, so the successor had the RS chunks of this rank. */
 		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
 		if (c->block == rar_plan_own(plan))
 			rar_window_returned(m, op, run->chunk, bytes, now);
@@ -778,14 +791,16 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 }
 
 /**
- * rar_link_published() - the second half, when the packet is on its way
- * @m: member
+ * rar_link_published() - count received chunks of the result, after the packet has gone on
+ * @m:   member
  * @op:  operation, RCU read side
- * @run: as it came
- * @won: which of it are new
- * @c:   where the first one lies
+ * @run: the run as it came
+ * @won: chunks of the run that are new
+ * @c:   place of the first chunk
  *
- * The caller has called rar_push(), or will. Return: is the operation complete here?
+ * The caller calls rar_push() before or after.
+ *
+ * Return: true if the operation is complete here.
  */
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_run *run, u64 won,
@@ -795,7 +810,7 @@ bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 
 	if (!won || !rar_plan_last(&op->ring.plan, run->phase, c->block))
 		return false;
-	/* A full barrier; pairs with that in rar_copy_out(). */
+	/* A full barrier; pairs with the barrier in rar_copy_out(). */
 	left = atomic_sub_return(hweight64(won), &op->left);
 	wake = READ_ONCE(op->wake_left);
 	if (left && left <= wake && cmpxchg(&op->wake_left, wake, -1) == wake)
@@ -804,11 +819,10 @@ bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 }
 
 /**
- * rar_link_local_drop() - a queue of this host did not take a packet
+ * rar_link_local_drop() - slow down, because a queue of this host did not take a packet
  * @m: member; no lock held
  *
- * The packet counts as sent and will be found lost; what follows slows down
- * at once.
+ * The packet counts as sent, and loss.c will find it lost.
  */
 void rar_link_local_drop(struct rar_member *m)
 {
@@ -826,10 +840,12 @@ void rar_link_init(struct rar_member *m)
 }
 
 /**
- * rar_link_prepare() - memory for what is in flight
+ * rar_link_prepare() - allocate the memory for transmissions in flight
  * @m: member, before it joins
  *
- * Process context. Return: 0 or -ENOBUFS.
+ * Process context.
+ *
+ * Return: 0 or -ENOBUFS.
  */
 int rar_link_prepare(struct rar_member *m)
 {
@@ -841,14 +857,14 @@ int rar_link_prepare(struct rar_member *m)
 }
 
 /**
- * rar_link_start() - a new epoch begins
+ * rar_link_start() - prepare the link when a new epoch begins
  * @m: member in READY, its payload agreed; @m->lock held
  */
 void rar_link_start(struct rar_member *m)
 {
 	struct rar_link_tx *tx = &m->tx;
 
-	/* With the payload it is known what a superpacket holds. */
+	/* The payload decides how many chunks a superpacket holds: look up the route again. */
 	dst_cache_reset(&m->path[RAR_NEXT].cache);
 	WRITE_ONCE(m->path[RAR_NEXT].run_max, 1);
 	spin_lock(&tx->lock);
@@ -887,7 +903,7 @@ void rar_link_flush(struct rar_member *m)
 }
 
 /**
- * rar_link_bury() - forget the packets in flight as well
+ * rar_link_bury() - forget all operations and all packets in flight
  * @m: member that sends nothing any more
  */
 void rar_link_bury(struct rar_member *m)

@@ -1,62 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The two windows, and the clock that both read: round trip, retransmission
- * timeout, patience with reordering. Everything here is under tx.lock.
+ * The two windows, and the clock that both read: round trip, retransmission timeout,
+ * patience with reordering. Everything here is under tx.lock.
  *
- * The link window limits the packets in flight to the successor. It grows as
- * Reno's does (RFC 5681) and reacts to
- *   - congestion marks as DCTCP does (RFC 8257), by their share of a round
- *     trip; but not less than TCP would (RFC 8511), which they were set for
- *     too, and as to a loss if the queue is deep;
- *   - a loss with a queue, which the round trip shows, as CUBIC does (RFC
- *     9438); a loss without one is noise as long as few packets are lost (after
- *     TCP Veno, Fu and Liew 2003, and the loss threshold of BBR version 2).
- * A reduction that turns out to be for nothing is undone (RFC 3708).
+ * The link window limits the chunks in flight to the neighbour. It grows like the window of
+ * Reno (RFC 5681). Two signs of congestion reduce it:
+ *   - Congestion marks reduce it by their share of a round trip, as in DCTCP (RFC 8257). A
+ *     TCP flow in the same queue gets the same marks, so the reduction is never smaller than
+ *     that of TCP (RFC 8511). If the queue is deep, marks count as a loss.
+ *   - A loss reduces it as in CUBIC (RFC 9438), if the round trip shows a queue. A loss
+ *     without a queue is noise as long as few packets are lost (after TCP Veno, Fu and Liew
+ *     2003, and the loss threshold of BBR version 2).
+ * A reduction that turns out to be unnecessary is undone (RFC 3708).
  *
- * The injection window limits the own chunks whose all-gather has not come
- * back, end to end round the ring. The delay of that way steers it as in TCP
- * Vegas (Brakmo and Peterson 1995): a few chunks of each rank may queue
- * somewhere, so a ring on one machine stays in its cache and a long one is
- * filled. Not fewer than it takes to keep a share of a queue that others fill.
- * net.rar.window caps it.
+ * The injection window limits the own chunks that are on their way round the ring: injected,
+ * and not yet back as AG. Their delay steers the window, as in TCP Vegas (Brakmo and Peterson
+ * 1995): a few chunks of each rank may queue somewhere. So a ring on one machine stays in the
+ * machine's cache, and a long ring is filled. The window never becomes so small that other
+ * flows push the ring out of a queue that they fill. net.rar.window is its upper limit.
  */
 #include "core/ring.h"
 #include "link/link.h"
 #include "link/window.h"
 
-#define WINDOW_INIT_BYTES	65536	/* link, at first */
-#define WINDOW_INIT_MIN		10	/* packets, as RFC 6928 */
-#define WINDOW_INIT_MAX		32
-#define WINDOW_MIN		4	/* packets, link */
-#define WINDOW_NOISE		50	/* one lost of so many is no congestion */
+#define WINDOW_INIT_BYTES	65536	/* link window at first, */
+#define WINDOW_INIT_MIN		10	/* at least this many chunks, as RFC 6928, */
+#define WINDOW_INIT_MAX		32	/* at most this many */
+#define WINDOW_MIN		4	/* chunks, smallest link window */
+#define WINDOW_NOISE		50	/* one lost packet in this many is noise */
 #define WINDOW_NOISE_MAX	(16 * WINDOW_NOISE)
 #define WINDOW_ALPHA_SHIFT	10	/* fixed point of the DCTCP estimate */
-#define WINDOW_ALPHA_GAIN	4	/* 1/16 of each round */
-#define WINDOW_QUEUE_US		250	/* delay that a scheduler makes, */
-#define WINDOW_QUEUE_CHUNKS	64	/* but on a fast link that of so many chunks */
-#define WINDOW_QUEUE_MIN_US	40	/* no queue is told from a delay below */
+#define WINDOW_ALPHA_GAIN	4	/* a round trip weighs 1/16 in it */
+#define WINDOW_QUEUE_US		250	/* delay that a scheduler may cause; longer is a queue, */
+#define WINDOW_QUEUE_CHUNKS	64	/* on a fast link the time of this many chunks, */
+#define WINDOW_QUEUE_MIN_US	40	/* but never less than this */
 #define WINDOW_CHUNK_MAX_NS	(100 * NSEC_PER_MSEC)
-#define WINDOW_IDLE_US		USEC_PER_SEC /* half of the window is forgotten */
-#define WINDOW_BURSTS		4	/* parts of the window, at first, */
-#define WINDOW_BURST_US		8000	/* in a round trip, or so long */
-#define WINDOW_DEEP_US		1000	/* delay of a queue that is not shallow */
+#define WINDOW_IDLE_US		USEC_PER_SEC /* idle time that halves the window */
+#define WINDOW_BURSTS		4	/* parts in which the first window leaves */
+#define WINDOW_BURST_US		8000	/* longest time over which they are spread */
+#define WINDOW_DEEP_US		1000	/* delay of a deep queue */
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
 
-#define INJECT_INIT		32	/* chunks at first */
-#define INJECT_UNIT		4	/* chunks, or what a superpacket holds, */
-#define INJECT_UNIT_BYTES	24576	/* or this much */
+#define INJECT_INIT		32	/* chunks, injection window at first */
+#define INJECT_UNIT		4	/* a unit is this many chunks, or a superpacket, */
+#define INJECT_UNIT_BYTES	24576	/* or this many bytes, whichever is most */
 #define INJECT_LOW		1	/* half units queued per rank: grow below, */
 #define INJECT_HIGH		2	/* shrink above */
 
 #define RTO_INIT_US		100000
 #define RTO_MIN_US		5000
 #define RTO_MAX_US		400000
-#define RTO_LONG_US		1600000	/* if so many were for nothing */
-#define RTO_LONG_AFTER		14
+#define RTO_LONG_US		1600000	/* limit after many unnecessary timeouts: */
+#define RTO_LONG_AFTER		14	/* this many */
 #define RTO_SLACK_US		1000	/* lowest allowance for variation */
-#define REORDER_MIN_US		250	/* a gap is not a loss before */
-#define REORDER_MAX_US		10000	/* or two round trips */
-#define UNDO_US			50000U	/* so long may what was given up still come */
+#define REORDER_MIN_US		250	/* least patience with a gap */
+#define REORDER_MAX_US		10000	/* most patience, if two round trips are shorter */
+#define UNDO_US			50000U	/* a chunk given up may still arrive for this long */
 
 /* -- lowest delay -------------------------------------------------------- */
 
@@ -70,15 +69,15 @@ static void base_update(struct rar_base *base, u32 us, u64 now)
 	base->now = min(base->now, us);
 }
 
-/* Lowest of the last 5 to 10 seconds. */
+/* The lowest delay of the last 5 to 10 seconds, us. */
 static u32 base_us(const struct rar_base *base)
 {
 	return min(base->now, base->last);
 }
 
 /*
- * Is there a queue on the link now, and not only a scheduler's delay? The faster the link,
- * the shorter is the queue that its switches can hold, however long the way is.
+ * Is there a queue on the link now, and not only the delay of a scheduler? The faster the
+ * link, the shorter is the queue that its switches can hold, however long the path is.
  */
 static bool queued(const struct rar_link_tx *tx)
 {
@@ -92,10 +91,10 @@ static bool queued(const struct rar_link_tx *tx)
 /* -- round trip ---------------------------------------------------------- */
 
 /**
- * rar_window_rtt() - a round trip was measured
- * @m: member, tx.lock held
- * @us:  exact, since no sequence number is used twice, and without the delay
- *       of the acknowledgment
+ * rar_window_rtt() - take in a measured round trip
+ * @m:   member, tx.lock held
+ * @us:  the round trip without the delay of the acknowledgment; exact, since no sequence
+ *       number is used twice
  * @now: us
  *
  * RFC 6298, with the allowance for delayed acknowledgments of RFC 9002.
@@ -123,9 +122,10 @@ void rar_window_rtt(struct rar_member *m, u32 us, u64 now)
 }
 
 /*
- * The probe timeout now, doubled since the last progress. Short, since a link
- * that works again shall be found soon; but if the successor answers, and it was for
- * nothing many times, the round trip may be longer than that.
+ * The probe timeout now, us. It doubles with each timeout until something new is
+ * acknowledged. Its limit is short, so that a link that works again is found soon. The limit
+ * is longer after many unnecessary timeouts that the neighbour answered: the round trip may
+ * be longer than was measured.
  */
 u64 rar_window_timeout(const struct rar_link_tx *tx)
 {
@@ -135,7 +135,7 @@ u64 rar_window_timeout(const struct rar_link_tx *tx)
 	return max_t(u64, min_t(u64, us, most), tx->rto_us);
 }
 
-/* How long after it was sent a packet is late, if a later one came. */
+/* The time after which a packet is late if a packet sent later came, us. */
 u32 rar_window_patience(const struct rar_link_tx *tx)
 {
 	u32 rtt = max(tx->srtt_us, tx->rtt_us);
@@ -145,7 +145,7 @@ u32 rar_window_patience(const struct rar_link_tx *tx)
 
 /* -- link window --------------------------------------------------------- */
 
-/* At most one reduction per round trip: below @recover it was had. */
+/* Reduce the window. It is not reduced again for losses or marks below @recover. */
 static void reduce_to(struct rar_link_tx *tx, u32 packets)
 {
 	tx->undo_cwnd = max(tx->undo_cwnd, tx->cwnd);
@@ -155,16 +155,17 @@ static void reduce_to(struct rar_link_tx *tx, u32 packets)
 	tx->cwnd_acked = 0;
 }
 
+/* Was the window reduced after @seq was sent? */
 static bool reduced(const struct rar_link_tx *tx, u32 seq)
 {
 	return rar_seq_before(seq, tx->recover);
 }
 
 /**
- * rar_window_lost() - a chunk is given up
- * @m:  member, tx.lock held
- * @seq:  its number
- * @head: the first one of a packet; a lost packet counts once
+ * rar_window_lost() - take in that a chunk is given up
+ * @m:    member, tx.lock held
+ * @seq:  number of the chunk
+ * @head: the chunk is the first one of its packet; a lost packet counts once
  */
 void rar_window_lost(struct rar_member *m, u32 seq, bool head)
 {
@@ -180,14 +181,14 @@ void rar_window_lost(struct rar_member *m, u32 seq, bool head)
 	tx->round_lost++;
 	if (reduced(tx, seq))
 		return;
-	/* Of the window, not of what is in flight: most of that has arrived by now. */
+	/* A part of the window, not of the chunks in flight: most of them have arrived. */
 	if (queued(tx) || !noise)
 		reduce_to(tx, tx->cwnd * 7 / 10);
 }
 
 /**
- * rar_window_late() - a chunk is given up because nothing was heard for long
- * @tx:  tx.lock held
+ * rar_window_late() - take in that a chunk is given up at a timeout
+ * @tx:  sending side, tx.lock held
  * @now: us
  */
 void rar_window_late(struct rar_link_tx *tx, u64 now)
@@ -197,8 +198,9 @@ void rar_window_late(struct rar_link_tx *tx, u64 now)
 }
 
 /*
- * Nothing was heard for several timeouts: begin anew. If no queue was seen before, the
- * link itself failed, and can carry as much as then when it is back.
+ * Several timeouts passed without an acknowledgment: start again from the smallest window.
+ * If there was no queue before, the link itself failed. It can carry the same window when it
+ * is back, so slow start may lead that far.
  */
 void rar_window_collapse(struct rar_link_tx *tx)
 {
@@ -208,14 +210,14 @@ void rar_window_collapse(struct rar_link_tx *tx)
 	tx->ssthresh = max_t(u32, was, WINDOW_MIN);
 }
 
-/* A queue of this host is full. */
+/* Take in that a queue of this host is full. */
 void rar_window_full(struct rar_link_tx *tx)
 {
 	if (!reduced(tx, tx->next_seq - 1))
 		reduce_to(tx, tx->inflight / 2);
 }
 
-/* Marks came: see the top of this file. */
+/* Reduce the window because marks came, see the first comment of this file. */
 static void marked(struct rar_link_tx *tx)
 {
 	bool deep = tx->rtt_us > base_us(&tx->rtt_base) + WINDOW_DEEP_US;
@@ -224,13 +226,14 @@ static void marked(struct rar_link_tx *tx)
 	if (reduced(tx, tx->highest))
 		return;
 	reduce_to(tx, tx->cwnd - (deep ? tx->cwnd / 2 : max(cut, tx->cwnd / 4)));
-	/* It was for something, whatever becomes of the packets given up. */
+	/* The marks justify this reduction even if the packets given up arrive. */
 	tx->undo_cwnd = 0;
 }
 
 /*
- * What the last round trip brought; slower ones are believed by and by. Where what is
- * sent is received at once, no switch is in the way, and delays are the scheduler's.
+ * Measure the time of a chunk in the last round trip. A longer time than before is believed
+ * only gradually. Where the device delivers packets at once, no switch is on the path and a
+ * scheduler causes the delays, so nothing is measured.
  */
 static void measure_speed(struct rar_link_tx *tx, u64 now)
 {
@@ -244,7 +247,7 @@ static void measure_speed(struct rar_link_tx *tx, u64 now)
 	tx->chunk_ns = min_t(u32, tx->chunk_ns, WINDOW_CHUNK_MAX_NS);
 }
 
-/* Once per round trip. */
+/* A round trip ends: update the estimates, and start the next round trip. */
 static void next_round(struct rar_link_tx *tx, u64 now)
 {
 	u32 share = (tx->round_marks << WINDOW_ALPHA_SHIFT) /
@@ -252,7 +255,7 @@ static void next_round(struct rar_link_tx *tx, u64 now)
 
 	share = min(share, 1U << WINDOW_ALPHA_SHIFT);
 	tx->alpha += (s32)(share - tx->alpha) >> WINDOW_ALPHA_GAIN;
-	/* Patience costs time only where something is lost. */
+	/* Patience costs time only when something is lost. */
 	if (tx->round_lost) {
 		tx->reorder_us = max_t(u32, REORDER_MIN_US,
 				       tx->reorder_us - (tx->reorder_us >> 4));
@@ -260,7 +263,7 @@ static void next_round(struct rar_link_tx *tx, u64 now)
 		tx->undo_left = 0;
 		tx->undo_cwnd = 0;
 	}
-	/* It must not fall half the numbers behind: it would seem ahead. */
+	/* If @recover fell behind by half of all numbers, it would seem to be ahead. */
 	if (!reduced(tx, tx->una))
 		tx->recover = tx->una;
 	measure_speed(tx, now);
@@ -271,16 +274,20 @@ static void next_round(struct rar_link_tx *tx, u64 now)
 	tx->round_lost = 0;
 }
 
-/* Is the window what limits? In slow start it is enough if half of it was in use. */
+/*
+ * Was it the window that limited the chunks in flight? In slow start it is enough that half
+ * of the window was in use.
+ */
 static bool limits(const struct rar_link_tx *tx, u32 n)
 {
 	return tx->held || (tx->cwnd < tx->ssthresh && 2 * (tx->inflight + n) > tx->cwnd);
 }
 
+/* Grow the window for @n acknowledged chunks. */
 static void grow(struct rar_link_tx *tx, u32 n)
 {
 	if (tx->cwnd < tx->ssthresh) {
-		/* Slow start ends when a queue grows, not when it overflows. */
+		/* Slow start ends when a queue grows, before the queue overflows. */
 		if (queued(tx) && tx->rtt_us > 2 * base_us(&tx->rtt_base))
 			tx->ssthresh = tx->cwnd;
 		tx->cwnd += n;
@@ -295,10 +302,10 @@ static void grow(struct rar_link_tx *tx, u32 n)
 }
 
 /**
- * rar_window_acked() - an acknowledgment brought news
- * @m:     member, tx.lock held; the round trip was updated before
+ * rar_window_acked() - take in the news of an acknowledgment
+ * @m:       member, tx.lock held; the caller has updated the round trip
  * @n:       chunks newly acknowledged
- * @packets: that carried them
+ * @packets: packets that carried these chunks
  * @marks:   chunks newly reported to have carried the congestion mark
  */
 void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
@@ -318,9 +325,9 @@ void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
 }
 
 /**
- * rar_window_spurious() - packets given up had come after all
- * @m: member, tx.lock held
- * @n:   chunks that the successor got twice
+ * rar_window_spurious() - take in that chunks were given up although they arrived
+ * @m:   member, tx.lock held
+ * @n:   chunks that the neighbour received twice
  * @now: us
  */
 void rar_window_spurious(struct rar_member *m, u32 n, u64 now)
@@ -340,7 +347,7 @@ void rar_window_spurious(struct rar_member *m, u32 n, u64 now)
 	}
 }
 
-/* Packets, at first and after a long pause. */
+/* The window at first and after a long pause, chunks. */
 static u32 window_init(const struct rar_member *m)
 {
 	return clamp_t(u32, WINDOW_INIT_BYTES / m->payload, WINDOW_INIT_MIN,
@@ -348,12 +355,13 @@ static u32 window_init(const struct rar_member *m)
 }
 
 /**
- * rar_window_begin() - a chunk leaves, and nothing is in flight
- * @m: member, tx.lock held
+ * rar_window_begin() - prepare to send a chunk while nothing is in flight
+ * @m:   member, tx.lock held
  * @now: us
  *
- * What the window was is forgotten by and by (after RFC 7661, but in seconds: those who
- * share the path come and go with their jobs); what slow start may reach is not.
+ * An idle link gradually forgets its window (after RFC 7661, but within seconds, because the
+ * jobs that share the path come and go). It does not forget the window that slow start may
+ * reach.
  */
 void rar_window_begin(struct rar_member *m, u64 now)
 {
@@ -370,14 +378,16 @@ void rar_window_begin(struct rar_member *m, u64 now)
 }
 
 /**
- * rar_window_burst() - how many more chunks may leave at once?
- * @m:     member, tx.lock held
+ * rar_window_burst() - limit the chunks that leave before the first acknowledgment
+ * @m:       member, tx.lock held
  * @now:     us
- * @more_us: set to when it will be more, 0 = there is no limit
+ * @more_us: set to the time at which more chunks may leave, 0 = there is no limit
  *
- * While no acknowledgment makes room, a part of the window (and a whole superpacket) in
- * each part of a round trip, which counts as 8 ms at most. What has no queue needs none
- * of that.
+ * Until an acknowledgment makes room, each part of a round trip lets a part of the window
+ * leave, at least a whole superpacket. A round trip counts as 8 ms at most. A device that has
+ * no queue needs no such limit.
+ *
+ * Return: the number of chunks that may leave now.
  */
 u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 {
@@ -397,7 +407,7 @@ u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 
 /* -- injection window ---------------------------------------------------- */
 
-/* Bytes in which this window is counted, and its minimum. */
+/* The unit of the injection window, and its minimum, bytes. */
 static u64 inject_unit(const struct rar_member *m)
 {
 	u32 run = m->next_here ? rar_link_local_max(m) :
@@ -408,8 +418,8 @@ static u64 inject_unit(const struct rar_member *m)
 }
 
 /*
- * An operation is posted. Its injection window is limited to this rank's share of
- * net.rar.window: all of it for the only rank that injects.
+ * Limit the injection window for an operation that is posted: to this rank's share of
+ * net.rar.window. The share is the whole for the only rank that injects.
  */
 void rar_window_post(struct rar_member *m, struct rar_operation *op)
 {
@@ -417,9 +427,9 @@ void rar_window_post(struct rar_member *m, struct rar_operation *op)
 }
 
 /*
- * How many of @want own chunks of an operation may be injected now? The last of them may
- * exceed the window; a small part of a run waits until there is more room. Chunks that
- * do not come back are limited by the link window and by credit only.
+ * How many of @want own chunks of an operation may be injected now? The last chunk may
+ * exceed the window. A small part of a run waits until there is more room. Only the link
+ * window and credit limit chunks that do not come back.
  */
 u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want)
 {
@@ -438,14 +448,14 @@ u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, 
 }
 
 /**
- * rar_window_injected() - own chunks go out for the first time
- * @m: member, tx.lock held
+ * rar_window_injected() - count own chunks that leave for the first time
+ * @m:   member, tx.lock held
  * @op:  operation
  * @run: the chunks
  * @now: us
  *
- * Their way is timed only if one came back before: then every rank has posted
- * the operation, and what they wait for are queues, not users.
+ * The chunks are timed only if a chunk of the operation came back before. Then every rank has
+ * posted the operation, so the chunks wait in queues and not for a user.
  */
 void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_run *run, u64 now)
@@ -457,7 +467,7 @@ void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
 }
 
-/* Vegas: what the window holds beyond what the way needs lies in queues. */
+/* As in Vegas: the bytes of the window that are not on the wire lie in queues. */
 static void inject_adjust(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
@@ -481,11 +491,11 @@ static void inject_adjust(struct rar_member *m, const struct rar_operation *op, 
 }
 
 /**
- * rar_window_returned() - own chunks came back as AG
- * @m:   member, tx.lock held
+ * rar_window_returned() - count own chunks that came back as AG
+ * @m:     member, tx.lock held
  * @op:    operation
- * @chunk: the first
- * @bytes: of all
+ * @chunk: the first of these chunks
+ * @bytes: bytes of these chunks
  * @now:   us
  */
 void rar_window_returned(struct rar_member *m, struct rar_operation *op,
@@ -500,7 +510,7 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 		sent = op->inject_us[chunk - op->inject_first];
 	if (!sent)
 		return;
-	/* The lowest of a round: lost and late ones say nothing of queues. */
+	/* The lowest delay of a round counts: lost and late chunks say nothing of queues. */
 	tx->inj_lowest_us = min(tx->inj_lowest_us, (u32)now - sent);
 	if (now < tx->inj_round_us)
 		return;
@@ -512,17 +522,17 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 /* -- begin --------------------------------------------------------------- */
 
 /**
- * rar_window_init() - a new epoch begins
+ * rar_window_init() - open the windows when a new epoch begins
  * @m: member, its payload agreed; tx.lock held
  *
- * net.rar.window is for the whole ring: see rar_window_post().
+ * net.rar.window is the limit of the whole ring, see rar_window_post().
  */
 void rar_window_init(struct rar_member *m)
 {
 	struct rar_link_tx *tx = &m->tx;
 
 	tx->rto_us = RTO_INIT_US;
-	/* What one processor sends waits for others there, and overtakes those elsewhere. */
+	/* Packets of different CPUs overtake one another in the CPUs' own queues. */
 	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->path[RAR_NEXT].no_queue) ?
 			 REORDER_MAX_US : REORDER_MIN_US;
 	tx->cwnd = window_init(m);
