@@ -43,6 +43,7 @@
 #include "core/mib.h"
 #include "core/op.h"
 #include "core/ring.h"
+#include "link/window.h"
 
 struct rar_hook;
 struct rar_port;
@@ -185,13 +186,6 @@ struct rar_sent {
 	bool frame;		/* forwarded at the XDP hook */
 };
 
-/* The lowest delay seen lately: in the present spell and in the one before. */
-struct rar_base {
-	u32 now;
-	u32 last;
-	u64 since_us;
-};
-
 /*
  * struct rar_link_tx - the sending side of the link to the successor
  * @lock:	protects this struct, the operation table m->ops, m->history,
@@ -213,17 +207,8 @@ struct rar_base {
  *		contributed to, as last advertised
  * @credit:	bytes of unexpected messages the successor accepts, as last advertised
  *
- * @srtt_us:	smoothed round trip, RFC 6298
- * @rttvar_us:	round-trip variation, RFC 6298
- * @rto_us:	timeout without doublings, RFC 6298
- * @rtt_us:	last round trip measured
- * @rtt_base:	lowest round trip seen lately, us
- * @reorder_us:	time beyond a round trip that an acknowledgment may take before a
- *		chunk counts as lost
  * @progress_us: when an acknowledgment last acknowledged a new number
- * @backoff:	doublings of the timeout since then
  * @answered:	the last acknowledgment acknowledged nothing new, and no timeout followed
- * @in_vain:	timeouts that followed such an acknowledgment
  * @full_lost:	full-size chunks lost, though a packet sent later came, since the last
  *		acknowledged one. [0] counts superpackets' chunks, which may pass where
  *		single packets do not. [1] counts chunks sent alone, which may pass where
@@ -236,36 +221,10 @@ struct rar_base {
  * @frames_lost: frames sent by XDP that were given up since the last acknowledged one
  * @frames_off:	no frames are sent by XDP until then, jiffies
  *
- * @cwnd:	link window, chunks
- * @ssthresh:	window at which slow start ends, chunks
- * @cwnd_acked:	chunks acknowledged towards the next increase of the window
- * @held:	the window held a chunk back in this round trip
- * @probe:	one chunk may leave whatever the window says
- * @recover:	number below which losses and marks do not reduce the window again
- * @undo_cwnd:	window to restore when the losses prove to be none, chunks, 0 = none
- * @undo_left:	chunks given up that have not proved to have arrived
- * @undo_us:	when @undo_left last left 0, was raised by a timeout, or fell
- * @noise:	packets acknowledged that excuse losses without a queue
- * @alpha:	share of marked chunks, see window.c
- * @round_end:	number that ends this round trip
- * @round_acked: chunks acknowledged in it
- * @round_marks: chunks reported to be marked in it
- * @round_lost:	packets given up in it
- * @round_us:	when it began
- * @chunk_ns:	time that the link takes for a chunk, lowest seen lately
- * @burst_us:	when the first chunk left that no acknowledgment made room for, 0 = none
- * @burst_seq:	number of that chunk
+ * @win:	windows, and the clock that they read
+ * @probe:	one chunk may leave regardless of the window
  * @marks:	marked chunks, total that the successor reported
  * @dups:	chunks received twice, total that the successor reported
- *
- * @inj_out:	bytes injected whose result has not come back
- * @inj_wnd:	injection window, limit of @inj_out; an operation may set a lower limit
- * @inj_max:	bytes that all ranks together may have under way (net.rar.window)
- * @inj_base:	lowest delay round the ring seen lately
- * @inj_lowest_us: lowest delay round the ring in this round
- * @inj_round_us: when this round ends
- * @inj_limited: the injection window held a chunk back
- * @inj_slow_start: the injection window still doubles
  *
  * @timer:	of both links; while armed it holds a reference on the member
  * @timer_us:	when @timer is due, 0 = not armed
@@ -297,16 +256,8 @@ struct rar_link_tx {
 	u32 come;
 	u32 credit;
 
-	u32 srtt_us;
-	u32 rttvar_us;
-	u32 rto_us;
-	u32 rtt_us;
-	struct rar_base rtt_base;
-	u32 reorder_us;
 	u64 progress_us;
-	u32 backoff;
 	bool answered;
-	u32 in_vain;
 	u32 full_lost[2];
 	u64 full_since_us[2];
 	u32 full_doubt[2];
@@ -314,36 +265,10 @@ struct rar_link_tx {
 	u32 frames_lost;
 	unsigned long frames_off;
 
-	u32 cwnd;
-	u32 ssthresh;
-	u32 cwnd_acked;
-	bool held;
+	struct rar_window win;
 	bool probe;
-	u32 recover;
-	u32 undo_cwnd;
-	u32 undo_left;
-	u64 undo_us;
-	u32 noise;
-	u32 alpha;
-	u32 round_end;
-	u32 round_acked;
-	u32 round_marks;
-	u32 round_lost;
-	u64 round_us;
-	u32 chunk_ns;
-	u64 burst_us;
-	u32 burst_seq;
 	u32 marks;
 	u32 dups;
-
-	u64 inj_out;
-	u64 inj_wnd;
-	u64 inj_max;
-	struct rar_base inj_base;
-	u32 inj_lowest_us;
-	u64 inj_round_us;
-	bool inj_limited;
-	bool inj_slow_start;
 
 	struct hrtimer timer;
 	u64 timer_us;

@@ -153,7 +153,7 @@ static void ring_timer_at(u64 us)
 
 static u32 ring_run_most(const struct rar_member *m)
 {
-	return min(max(m->tx.cwnd / 2, 1U), m->path[RAR_NEXT].run_max);
+	return min(max(m->tx.win.cwnd / 2, 1U), m->path[RAR_NEXT].run_max);
 }
 
 static u32 ring_may_send(const struct rar_member *m, u32 burst)
@@ -161,8 +161,8 @@ static u32 ring_may_send(const struct rar_member *m, u32 burst)
 	const struct rar_link_tx *tx = &m->tx;
 	u32 room = tx->probe;
 
-	if (tx->inflight < tx->cwnd)
-		room = tx->cwnd - tx->inflight;
+	if (tx->inflight < tx->win.cwnd)
+		room = tx->win.cwnd - tx->inflight;
 	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
 	return min(min(room, ring_run_most(m)), burst);
 }
@@ -172,7 +172,7 @@ static u32 ring_whole_run(struct rar_link_tx *tx, u32 n, u32 most)
 {
 	if (n <= most)
 		return n;
-	tx->held |= tx->inflight + n > tx->cwnd;
+	tx->win.held |= tx->inflight + n > tx->win.cwnd;
 	return 2 * most >= n || !tx->inflight || tx->probe ? most : 0;
 }
 
@@ -213,11 +213,11 @@ static void ring_push(struct ring *r)
 	}
 	if (any) {
 		tx->sent_us = world_us;
-		ring_timer_at(world_us + rar_window_timeout(tx));
+		ring_timer_at(world_us + rar_window_timeout(&tx->win));
 	}
 	if (more && r->left)
 		ring_timer_at(more);
-	tx->held |= r->left && tx->inflight >= tx->cwnd;
+	tx->win.held |= r->left && tx->inflight >= tx->win.cwnd;
 }
 
 static void ring_resolve(struct ring *r, u32 seq)
@@ -244,7 +244,7 @@ static void ring_give_up(struct ring *r, u32 seq)
 static void ring_detect_lost(struct ring *r)
 {
 	struct rar_link_tx *tx = &r->m.tx;
-	u32 patience = rar_window_patience(tx), last = tx->una - 2;
+	u32 patience = rar_window_patience(&tx->win), last = tx->una - 2;
 
 	for (u32 seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
 		u32 slot = seq % RAR_TX_SLOTS;
@@ -256,7 +256,7 @@ static void ring_detect_lost(struct ring *r)
 			break;
 		}
 		ring_give_up(r, seq);
-		rar_window_lost(&r->m, seq, seq != last + 1 || r->head[slot]);
+		rar_window_lost(tx, seq, seq != last + 1 || r->head[slot]);
 		last = seq;
 	}
 	ring_advance(r);
@@ -265,7 +265,7 @@ static void ring_detect_lost(struct ring *r)
 static void ring_timeout(struct ring *r)
 {
 	struct rar_link_tx *tx = &r->m.tx;
-	u64 due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
+	u64 due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(&tx->win);
 	bool all;
 
 	if (!tx->inflight)
@@ -274,20 +274,20 @@ static void ring_timeout(struct ring *r)
 		ring_timer_at(due);
 		return;
 	}
-	all = ++tx->backoff > PROBES;
-	if (tx->backoff == PROBES + 1)
+	all = ++tx->win.backoff > PROBES;
+	if (tx->win.backoff == PROBES + 1)
 		rar_window_collapse(tx);
 	tx->probe = true;
 	for (u32 seq = tx->una; seq != tx->next_seq; seq++) {
 		if (r->done[seq % RAR_TX_SLOTS])
 			continue;
 		ring_give_up(r, seq);
-		rar_window_late(tx, world_us);
+		rar_window_late(&tx->win, world_us);
 		if (!all)
 			break;
 	}
 	ring_advance(r);
-	ring_timer_at(world_us + rar_window_timeout(tx));
+	ring_timer_at(world_us + rar_window_timeout(&tx->win));
 }
 
 static void ring_ack(struct ring *r, u32 upto, u32 delay_us)
@@ -312,7 +312,7 @@ static void ring_ack(struct ring *r, u32 upto, u32 delay_us)
 		return;
 	tx->progress_us = world_us;
 	rtt = world_us - sent_us;
-	rar_window_rtt(&r->m, rtt > delay_us ? rtt - delay_us : 1, world_us);
+	rar_window_rtt(&tx->win, rtt > delay_us ? rtt - delay_us : 1, world_us);
 	rar_window_acked(&r->m, n, packets, 0);
 	ring_advance(r);
 	ring_detect_lost(r);
@@ -418,7 +418,7 @@ static void handle(const struct event *e)
 		return;
 	case RING_ACK:
 		ring_ack(r, e->seq, e->delay_us);
-		sim.cwnd_sum += r->m.tx.cwnd;
+		sim.cwnd_sum += r->m.tx.win.cwnd;
 		sim.cwnd_samples++;
 		break;
 	case RING_TIMER:
@@ -555,7 +555,7 @@ static u32 grown(void)
 	play(&long_way);
 	sim.ring.left = 0;
 	run_until(sim.now + PS_PER_S / 2);
-	return sim.ring.m.tx.cwnd;
+	return sim.ring.m.tx.win.cwnd;
 }
 
 static void resume_after(u32 ms)
@@ -579,9 +579,9 @@ static void test_idle(void)
 		u32 was = grown(), now, later;
 
 		resume_after(idle[i].ms);
-		now = tx->cwnd;
+		now = tx->win.cwnd;
 		run_until(sim.now + 8 * long_way.rtt_us * PS_PER_US);
-		later = tx->cwnd;
+		later = tx->win.cwnd;
 		tap_ok(was == RAR_TX_SLOTS && now == was >> idle[i].halves && 4 * later >= 3 * was,
 		       "idle for %u ms: a window of %u is %u, and %u after 8 round trips",
 		       idle[i].ms, was, now, later);
@@ -622,16 +622,16 @@ static void test_trickle(void)
 	sim.ring.left = 500;
 	at(sim.now, RING_STARTS, 0, 0);
 	run_until(sim.now + 6 * long_way.rtt_us * PS_PER_US);
-	was = tx->cwnd;
-	ns = tx->chunk_ns;
+	was = tx->win.cwnd;
+	ns = tx->win.chunk_ns;
 	for (int i = 0; i < 16; i++) {
 		sim.ring.left = 4;
 		at(sim.now, RING_STARTS, 0, 0);
 		run_until(sim.now + 2 * long_way.rtt_us * PS_PER_US);
 	}
-	tap_ok(tx->cwnd == was, "little to send: a window of %u is %u", was, tx->cwnd);
-	tap_ok(tx->chunk_ns < 4 * ns, "little to send: a chunk of %u ns takes %u", ns,
-	       tx->chunk_ns);
+	tap_ok(tx->win.cwnd == was, "little to send: a window of %u is %u", was, tx->win.cwnd);
+	tap_ok(tx->win.chunk_ns < 4 * ns, "little to send: a chunk of %u ns takes %u", ns,
+	       tx->win.chunk_ns);
 }
 
 /* Few losses without a queue are noise and do not reduce the window; many losses do. */
@@ -682,7 +682,7 @@ static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 	while (*next < end && (n = rar_window_may_inject(m, op, min(end - *next, 4U)))) {
 		const struct rar_run run = { .chunk = *next, .n = n };
 
-		rar_window_injected(m, op, &run, world_us);
+		rar_window_injected(&m->tx.win, op, &run, world_us);
 		*next += n;
 	}
 	return (u64)(*next - from) * op->ring.payload;
@@ -722,7 +722,7 @@ static void test_inject(const struct inject_case *c)
 		       "%s: %llu bytes on their way, of %lu", c->name, out,
 		       m->rn->sysctl_window);
 	else
-		tap_ok(next == first + OWN && !m->tx.inj_out,
+		tap_ok(next == first + OWN && !m->tx.win.inj_out,
 		       "%s: %u of %u chunks injected that do not come back", c->name,
 		       next - first, OWN);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of a member that window.c sees, for user space: the compiler reads this before
- * window.c, in place of the headers whose guards are defined here. The fields have the
- * names and the types that they have in the kernel.
+ * The part of a member that window.c sees beside its own struct rar_window, for user space:
+ * the compiler reads this before window.c, in place of the headers whose guards are defined
+ * here. The fields have the names and the types that they have in the kernel.
  */
 #ifndef _RAR_HOST_WINDOW_WORLD_H
 #define _RAR_HOST_WINDOW_WORLD_H
 
 #define _RAR_LINK_H
 #define _RAR_H
-#define _RAR_LINK_WINDOW_H
 
 #include "core/ring.h"
+#include "link/window.h"
 #include "shim.h"
 
 /* As in the kernel, a constant may have another type. */
@@ -24,57 +24,15 @@
 
 enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
 
-struct rar_base {
-	u32 now;
-	u32 last;
-	u64 since_us;
-};
-
 struct rar_link_tx {
 	u32 next_seq;
 	u32 una;
 	u32 highest;
 	u32 inflight;
 
-	u32 srtt_us;
-	u32 rttvar_us;
-	u32 rto_us;
-	u32 rtt_us;
-	struct rar_base rtt_base;
-	u32 reorder_us;
 	u64 progress_us;
-	u32 backoff;
-	u32 in_vain;
-
-	u32 cwnd;
-	u32 ssthresh;
-	u32 cwnd_acked;
-	bool held;
+	struct rar_window win;
 	bool probe;
-	u32 recover;
-	u32 undo_cwnd;
-	u32 undo_left;
-	u64 undo_us;
-	u32 noise;
-	u32 alpha;
-	u32 round_end;
-	u32 round_acked;
-	u32 round_marks;
-	u32 round_lost;
-	u64 round_us;
-	u32 chunk_ns;
-	u64 burst_us;
-	u32 burst_seq;
-
-	u64 inj_out;
-	u64 inj_wnd;
-	u64 inj_max;
-	struct rar_base inj_base;
-	u32 inj_lowest_us;
-	u64 inj_round_us;
-	bool inj_limited;
-	bool inj_slow_start;
-
 	u64 sent_us;
 };
 
@@ -131,24 +89,5 @@ static inline u32 rar_link_local_max(const struct rar_member *m)
 {
 	return m->path[RAR_NEXT].run_max;
 }
-
-void rar_window_init(struct rar_member *m);
-void rar_window_rtt(struct rar_member *m, u32 us, u64 now);
-u64 rar_window_timeout(const struct rar_link_tx *tx);
-u32 rar_window_patience(const struct rar_link_tx *tx);
-void rar_window_lost(struct rar_member *m, u32 seq, bool head);
-void rar_window_late(struct rar_link_tx *tx, u64 now);
-void rar_window_collapse(struct rar_link_tx *tx);
-void rar_window_full(struct rar_link_tx *tx);
-void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks);
-void rar_window_spurious(struct rar_member *m, u32 n, u64 now);
-void rar_window_begin(struct rar_member *m, u64 now);
-u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us);
-void rar_window_post(struct rar_member *m, struct rar_operation *op);
-u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want);
-void rar_window_injected(struct rar_member *m, struct rar_operation *op,
-			 const struct rar_run *run, u64 now);
-void rar_window_returned(struct rar_member *m, struct rar_operation *op, u32 chunk,
-			 u64 bytes, u64 now);
 
 #endif /* _RAR_HOST_WINDOW_WORLD_H */

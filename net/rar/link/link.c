@@ -299,7 +299,7 @@ static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
 {
 	if (n <= max)
 		return n;
-	tx->held |= tx->inflight + n > tx->cwnd;
+	tx->win.held |= tx->inflight + n > tx->win.cwnd;
 	return 2 * max >= n || !tx->inflight || tx->probe ? max : 0;
 }
 
@@ -362,7 +362,7 @@ static struct rar_operation *pick_inject(struct rar_member *m,
 			return NULL;
 		op->inject += run->n;
 		tx->ninject -= run->n;
-		rar_window_injected(m, op, run, now);
+		rar_window_injected(&tx->win, op, run, now);
 		return op;
 	}
 	return NULL;
@@ -428,7 +428,7 @@ static void number(struct rar_member *m, struct rar_operation *op,
 	 */
 	item->ack_now = fresh < run->n || op->nsent == op->ntx ||
 			(tx->early_used > tx->credit / 2 && !rar_link_welcome(tx, op, run)) ||
-			tx->next_seq - tx->asked_seq > tx->cwnd / 4;
+			tx->next_seq - tx->asked_seq > tx->win.cwnd / 4;
 	if (item->ack_now)
 		tx->asked_seq = tx->next_seq;
 }
@@ -450,7 +450,7 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
  */
 static u32 run_most(const struct rar_member *m)
 {
-	return min(max(m->tx.cwnd / 2, 1U), READ_ONCE(m->path[RAR_NEXT].run_max));
+	return min(max(m->tx.win.cwnd / 2, 1U), READ_ONCE(m->path[RAR_NEXT].run_max));
 }
 
 /*
@@ -462,8 +462,8 @@ static u32 may_send(const struct rar_member *m, u32 burst)
 	const struct rar_link_tx *tx = &m->tx;
 	u32 room = tx->probe;
 
-	if (tx->inflight < tx->cwnd)
-		room = tx->cwnd - tx->inflight;
+	if (tx->inflight < tx->win.cwnd)
+		room = tx->win.cwnd - tx->inflight;
 	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
 	return min3(room, run_most(m), burst);
 }
@@ -500,12 +500,12 @@ u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 	}
 	if (n) {
 		tx->sent_us = now;
-		rar_link_timer_at(m, now + rar_window_timeout(tx));
+		rar_link_timer_at(m, now + rar_window_timeout(&tx->win));
 	}
 	left = tx->npend || tx->ninject;
 	if (more && left)
 		rar_link_timer_at(m, more);
-	tx->held |= left && tx->inflight >= tx->cwnd;
+	tx->win.held |= left && tx->inflight >= tx->win.cwnd;
 	account_blocked(tx, left && n < RAR_LINK_BATCH, now);
 	spin_unlock_bh(&tx->lock);
 	return n;
@@ -776,7 +776,7 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 		item->run = out;
 		number(m, op, item, now);
 		tx->sent_us = now;
-		rar_link_timer_at(m, now + rar_window_timeout(tx));
+		rar_link_timer_at(m, now + rar_window_timeout(&tx->win));
 		forward = true;
 	} else if (next != RAR_PHASES) {
 		rar_link_pend(tx, op, out.phase, run->chunk, won);

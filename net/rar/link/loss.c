@@ -207,7 +207,7 @@ static void advance_una(struct rar_link_tx *tx)
 static u64 detect_lost(struct rar_member *m, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
-	u32 patience = rar_window_patience(tx), seq, last = tx->una - 2;
+	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2;
 	u64 sent_us;
 
 	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
@@ -217,7 +217,7 @@ static u64 detect_lost(struct rar_member *m, u64 now)
 		if (sent_us + patience > now)
 			return sent_us + patience;
 		give_up(m, seq, now);
-		rar_window_lost(m, seq, seq != last + 1 ||
+		rar_window_lost(tx, seq, seq != last + 1 ||
 				tx->sent[seq % RAR_TX_SLOTS].head);
 		last = seq;
 	}
@@ -259,12 +259,12 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
 		tx->progress_us = now;
 		rtt = now - news.sent_us;
 		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
-		rar_window_rtt(m, rtt, now);
+		rar_window_rtt(&tx->win, rtt, now);
 	}
 	tx->answered = !news.acked;
 	full_told(tx, be32_to_cpu(ah->cum), now);
 	if (dups) {
-		rar_window_spurious(m, dups, now);
+		rar_window_spurious(&tx->win, dups, now);
 		memset(tx->full_lost, 0, sizeof(tx->full_lost));
 	}
 	tx->dups += dups;
@@ -322,19 +322,19 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 static void give_up_late(struct rar_member *m, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
-	bool all = ++tx->backoff > LOSS_PROBES;
+	bool all = ++tx->win.backoff > LOSS_PROBES;
 	u32 seq;
 
-	if (tx->backoff == LOSS_PROBES + 1)
+	if (tx->win.backoff == LOSS_PROBES + 1)
 		rar_window_collapse(tx);
-	tx->in_vain += tx->answered;
+	tx->win.in_vain += tx->answered;
 	tx->answered = false;
 	tx->probe = true;
 	for (seq = tx->una; seq != tx->next_seq; seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
 		give_up(m, seq, now);
-		rar_window_late(tx, now);
+		rar_window_late(&tx->win, now);
 		if (!all)
 			break;
 	}
@@ -348,11 +348,11 @@ static u64 tick_timeout(struct rar_member *m, u64 now)
 
 	if (!tx->inflight)
 		return 0;
-	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(tx);
+	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(&tx->win);
 	if (due > now)
 		return due;
 	give_up_late(m, now);
-	return now + rar_window_timeout(tx);
+	return now + rar_window_timeout(&tx->win);
 }
 
 /* Is an ACK overdue? Sets @due to when it is due, 0 = none is owed. */

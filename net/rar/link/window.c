@@ -79,46 +79,45 @@ static u32 base_us(const struct rar_base *base)
  * Is there a queue on the link now, and not only the delay of a scheduler? The faster the
  * link, the shorter is the queue that its switches can hold, however long the path is.
  */
-static bool queued(const struct rar_link_tx *tx)
+static bool queued(const struct rar_window *win)
 {
-	u32 base = base_us(&tx->rtt_base);
-	u64 few = div_u64((u64)tx->chunk_ns * WINDOW_QUEUE_CHUNKS, NSEC_PER_USEC);
+	u32 base = base_us(&win->rtt_base);
+	u64 few = div_u64((u64)win->chunk_ns * WINDOW_QUEUE_CHUNKS, NSEC_PER_USEC);
 	u64 delay = base / 2 + min_t(u64, few, WINDOW_QUEUE_US);
 
-	return tx->rtt_us > base + min_t(u64, delay, max_t(u64, few, WINDOW_QUEUE_MIN_US));
+	return win->rtt_us > base + min_t(u64, delay, max_t(u64, few, WINDOW_QUEUE_MIN_US));
 }
 
 /* -- round trip ---------------------------------------------------------- */
 
 /**
  * rar_window_rtt() - take in a measured round trip
- * @m:   member, tx.lock held
+ * @win: window, tx.lock held
  * @us:  the round trip without the delay of the acknowledgment; exact, since no sequence
  *       number is used twice
  * @now: us
  *
  * RFC 6298, with the allowance for delayed acknowledgments of RFC 9002.
  */
-void rar_window_rtt(struct rar_member *m, u32 us, u64 now)
+void rar_window_rtt(struct rar_window *win, u32 us, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
 	u32 err;
 
-	tx->rtt_us = us;
-	base_update(&tx->rtt_base, us, now);
-	if (!tx->srtt_us) {
-		tx->srtt_us = max(us, 1U);
-		tx->rttvar_us = us / 2;
+	win->rtt_us = us;
+	base_update(&win->rtt_base, us, now);
+	if (!win->srtt_us) {
+		win->srtt_us = max(us, 1U);
+		win->rttvar_us = us / 2;
 	} else {
-		err = us > tx->srtt_us ? us - tx->srtt_us : tx->srtt_us - us;
-		tx->rttvar_us += (s32)(err - tx->rttvar_us) / 4;
-		tx->srtt_us += (s32)(us - tx->srtt_us) / 8;
+		err = us > win->srtt_us ? us - win->srtt_us : win->srtt_us - us;
+		win->rttvar_us += (s32)(err - win->rttvar_us) / 4;
+		win->srtt_us += (s32)(us - win->srtt_us) / 8;
 	}
-	tx->rto_us = clamp_t(u32, tx->srtt_us + RAR_ACK_DELAY_US +
-			     max(4 * tx->rttvar_us, RTO_SLACK_US),
-			     RTO_MIN_US, RTO_LONG_US);
-	tx->backoff = 0;
-	tx->in_vain = 0;
+	win->rto_us = clamp_t(u32, win->srtt_us + RAR_ACK_DELAY_US +
+			      max(4 * win->rttvar_us, RTO_SLACK_US),
+			      RTO_MIN_US, RTO_LONG_US);
+	win->backoff = 0;
+	win->in_vain = 0;
 }
 
 /*
@@ -127,74 +126,76 @@ void rar_window_rtt(struct rar_member *m, u32 us, u64 now)
  * is longer after many unnecessary timeouts that the neighbour answered: the round trip may
  * be longer than was measured.
  */
-u64 rar_window_timeout(const struct rar_link_tx *tx)
+u64 rar_window_timeout(const struct rar_window *win)
 {
-	u32 most = tx->in_vain < RTO_LONG_AFTER ? RTO_MAX_US : RTO_LONG_US;
-	u64 us = (u64)tx->rto_us << min(tx->backoff, 10U);
+	u32 most = win->in_vain < RTO_LONG_AFTER ? RTO_MAX_US : RTO_LONG_US;
+	u64 us = (u64)win->rto_us << min(win->backoff, 10U);
 
-	return max_t(u64, min_t(u64, us, most), tx->rto_us);
+	return max_t(u64, min_t(u64, us, most), win->rto_us);
 }
 
 /* The time after which a packet is late if a packet sent later came, us. */
-u32 rar_window_patience(const struct rar_link_tx *tx)
+u32 rar_window_patience(const struct rar_window *win)
 {
-	u32 rtt = max(tx->srtt_us, tx->rtt_us);
+	u32 rtt = max(win->srtt_us, win->rtt_us);
 
-	return rtt + max(tx->reorder_us, tx->srtt_us / 4);
+	return rtt + max(win->reorder_us, win->srtt_us / 4);
 }
 
 /* -- link window --------------------------------------------------------- */
 
 /* Reduce the window. It is not reduced again for losses or marks below @recover. */
-static void reduce_to(struct rar_link_tx *tx, u32 packets)
+static void reduce_to(struct rar_link_tx *tx, u32 chunks)
 {
-	tx->undo_cwnd = max(tx->undo_cwnd, tx->cwnd);
-	tx->recover = tx->next_seq;
-	tx->cwnd = max_t(u32, packets, WINDOW_MIN);
-	tx->ssthresh = tx->cwnd;
-	tx->cwnd_acked = 0;
+	struct rar_window *win = &tx->win;
+
+	win->undo_cwnd = max(win->undo_cwnd, win->cwnd);
+	win->recover = tx->next_seq;
+	win->cwnd = max_t(u32, chunks, WINDOW_MIN);
+	win->ssthresh = win->cwnd;
+	win->cwnd_acked = 0;
 }
 
 /* Was the window reduced after @seq was sent? */
-static bool reduced(const struct rar_link_tx *tx, u32 seq)
+static bool reduced(const struct rar_window *win, u32 seq)
 {
-	return rar_seq_before(seq, tx->recover);
+	return rar_seq_before(seq, win->recover);
 }
 
 /**
  * rar_window_lost() - take in that a chunk is given up
- * @m:    member, tx.lock held
+ * @tx:   sending side of the link, @tx->lock held
  * @seq:  number of the chunk
  * @head: the chunk is the first one of its packet; a lost packet counts once
  */
-void rar_window_lost(struct rar_member *m, u32 seq, bool head)
+void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 {
-	struct rar_link_tx *tx = &m->tx;
-	bool noise = tx->noise >= WINDOW_NOISE;
+	struct rar_window *win = &tx->win;
+	bool noise = win->noise >= WINDOW_NOISE;
 
-	if (!tx->undo_left++)
-		tx->undo_us = rar_now_us();
+	if (!win->undo_left++)
+		win->undo_us = rar_now_us();
 	if (!head)
 		return;
 	if (noise)
-		tx->noise -= WINDOW_NOISE;
-	tx->round_lost++;
-	if (reduced(tx, seq))
+		win->noise -= WINDOW_NOISE;
+	win->round_lost++;
+	if (reduced(win, seq))
 		return;
 	/* A part of the window, not of the chunks in flight: most of them have arrived. */
-	if (queued(tx) || !noise)
-		reduce_to(tx, tx->cwnd * 7 / 10);
+	if (queued(win) || !noise)
+		reduce_to(tx, win->cwnd * 7 / 10);
 }
 
 /**
  * rar_window_late() - take in that a chunk is given up at a timeout
- * @tx:  sending side, tx.lock held
+ * @win: window, tx.lock held
  * @now: us
  */
-void rar_window_late(struct rar_link_tx *tx, u64 now)
+void rar_window_late(struct rar_window *win, u64 now)
 {
-	tx->undo_left++;
-	tx->undo_us = now;
+	win->undo_left++;
+	win->undo_us = now;
 }
 
 /*
@@ -204,30 +205,32 @@ void rar_window_late(struct rar_link_tx *tx, u64 now)
  */
 void rar_window_collapse(struct rar_link_tx *tx)
 {
-	u32 was = queued(tx) ? tx->cwnd / 2 : tx->cwnd;
+	struct rar_window *win = &tx->win;
+	u32 was = queued(win) ? win->cwnd / 2 : win->cwnd;
 
 	reduce_to(tx, WINDOW_MIN);
-	tx->ssthresh = max_t(u32, was, WINDOW_MIN);
+	win->ssthresh = max_t(u32, was, WINDOW_MIN);
 }
 
 /* Take in that a queue of this host is full. */
 void rar_window_full(struct rar_link_tx *tx)
 {
-	if (!reduced(tx, tx->next_seq - 1))
+	if (!reduced(&tx->win, tx->next_seq - 1))
 		reduce_to(tx, tx->inflight / 2);
 }
 
 /* Reduce the window because marks came, see the first comment of this file. */
 static void marked(struct rar_link_tx *tx)
 {
-	bool deep = tx->rtt_us > base_us(&tx->rtt_base) + WINDOW_DEEP_US;
-	u32 cut = tx->cwnd * tx->alpha >> (WINDOW_ALPHA_SHIFT + 1);
+	struct rar_window *win = &tx->win;
+	bool deep = win->rtt_us > base_us(&win->rtt_base) + WINDOW_DEEP_US;
+	u32 cut = win->cwnd * win->alpha >> (WINDOW_ALPHA_SHIFT + 1);
 
-	if (reduced(tx, tx->highest))
+	if (reduced(win, tx->highest))
 		return;
-	reduce_to(tx, tx->cwnd - (deep ? tx->cwnd / 2 : max(cut, tx->cwnd / 4)));
+	reduce_to(tx, win->cwnd - (deep ? win->cwnd / 2 : max(cut, win->cwnd / 4)));
 	/* The marks justify this reduction even if the packets given up arrive. */
-	tx->undo_cwnd = 0;
+	win->undo_cwnd = 0;
 }
 
 /*
@@ -235,43 +238,45 @@ static void marked(struct rar_link_tx *tx)
  * only gradually. Where the device delivers packets at once, no switch is on the path and a
  * scheduler causes the delays, so nothing is measured.
  */
-static void measure_speed(struct rar_link_tx *tx, u64 now)
+static void measure_speed(struct rar_member *m, u64 now)
 {
-	const struct rar_member *m = container_of(tx, struct rar_member, tx);
-	u64 ns = div_u64((now - tx->round_us) * NSEC_PER_USEC, max(tx->round_acked, 1U));
+	struct rar_window *win = &m->tx.win;
+	u64 ns = div_u64((now - win->round_us) * NSEC_PER_USEC, max(win->round_acked, 1U));
 
-	tx->round_us = now;
+	win->round_us = now;
 	if (READ_ONCE(m->path[RAR_NEXT].no_queue))
 		return;
-	tx->chunk_ns = min_t(u64, ns, tx->chunk_ns + tx->chunk_ns / 16 + 1);
-	tx->chunk_ns = min_t(u32, tx->chunk_ns, WINDOW_CHUNK_MAX_NS);
+	win->chunk_ns = min_t(u64, ns, win->chunk_ns + win->chunk_ns / 16 + 1);
+	win->chunk_ns = min_t(u32, win->chunk_ns, WINDOW_CHUNK_MAX_NS);
 }
 
 /* A round trip ends: update the estimates, and start the next round trip. */
-static void next_round(struct rar_link_tx *tx, u64 now)
+static void next_round(struct rar_member *m, u64 now)
 {
-	u32 share = (tx->round_marks << WINDOW_ALPHA_SHIFT) /
-		    max(tx->round_acked, 1U);
+	struct rar_link_tx *tx = &m->tx;
+	struct rar_window *win = &tx->win;
+	u32 share = (win->round_marks << WINDOW_ALPHA_SHIFT) /
+		    max(win->round_acked, 1U);
 
 	share = min(share, 1U << WINDOW_ALPHA_SHIFT);
-	tx->alpha += (s32)(share - tx->alpha) >> WINDOW_ALPHA_GAIN;
+	win->alpha += (s32)(share - win->alpha) >> WINDOW_ALPHA_GAIN;
 	/* Patience costs time only when something is lost. */
-	if (tx->round_lost) {
-		tx->reorder_us = max_t(u32, REORDER_MIN_US,
-				       tx->reorder_us - (tx->reorder_us >> 4));
-	} else if (now - tx->undo_us > max(UNDO_US, 2 * tx->srtt_us)) {
-		tx->undo_left = 0;
-		tx->undo_cwnd = 0;
+	if (win->round_lost) {
+		win->reorder_us = max_t(u32, REORDER_MIN_US,
+					win->reorder_us - (win->reorder_us >> 4));
+	} else if (now - win->undo_us > max(UNDO_US, 2 * win->srtt_us)) {
+		win->undo_left = 0;
+		win->undo_cwnd = 0;
 	}
 	/* If @recover fell behind by half of all numbers, it would seem to be ahead. */
-	if (!reduced(tx, tx->una))
-		tx->recover = tx->una;
-	measure_speed(tx, now);
-	tx->held = false;
-	tx->round_end = tx->next_seq;
-	tx->round_acked = 0;
-	tx->round_marks = 0;
-	tx->round_lost = 0;
+	if (!reduced(win, tx->una))
+		win->recover = tx->una;
+	measure_speed(m, now);
+	win->held = false;
+	win->round_end = tx->next_seq;
+	win->round_acked = 0;
+	win->round_marks = 0;
+	win->round_lost = 0;
 }
 
 /*
@@ -280,25 +285,27 @@ static void next_round(struct rar_link_tx *tx, u64 now)
  */
 static bool limits(const struct rar_link_tx *tx, u32 n)
 {
-	return tx->held || (tx->cwnd < tx->ssthresh && 2 * (tx->inflight + n) > tx->cwnd);
+	const struct rar_window *win = &tx->win;
+
+	return win->held || (win->cwnd < win->ssthresh && 2 * (tx->inflight + n) > win->cwnd);
 }
 
 /* Grow the window for @n acknowledged chunks. */
-static void grow(struct rar_link_tx *tx, u32 n)
+static void grow(struct rar_window *win, u32 n)
 {
-	if (tx->cwnd < tx->ssthresh) {
+	if (win->cwnd < win->ssthresh) {
 		/* Slow start ends when a queue grows, before the queue overflows. */
-		if (queued(tx) && tx->rtt_us > 2 * base_us(&tx->rtt_base))
-			tx->ssthresh = tx->cwnd;
-		tx->cwnd += n;
+		if (queued(win) && win->rtt_us > 2 * base_us(&win->rtt_base))
+			win->ssthresh = win->cwnd;
+		win->cwnd += n;
 	} else {
-		tx->cwnd_acked += n;
-		if (tx->cwnd_acked >= tx->cwnd) {
-			tx->cwnd_acked -= tx->cwnd;
-			tx->cwnd++;
+		win->cwnd_acked += n;
+		if (win->cwnd_acked >= win->cwnd) {
+			win->cwnd_acked -= win->cwnd;
+			win->cwnd++;
 		}
 	}
-	tx->cwnd = min_t(u32, tx->cwnd, RAR_TX_SLOTS);
+	win->cwnd = min_t(u32, win->cwnd, RAR_TX_SLOTS);
 }
 
 /**
@@ -311,39 +318,38 @@ static void grow(struct rar_link_tx *tx, u32 n)
 void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
 {
 	struct rar_link_tx *tx = &m->tx;
+	struct rar_window *win = &tx->win;
 
-	tx->burst_us = 0;
-	tx->noise = min_t(u32, tx->noise + packets, WINDOW_NOISE_MAX);
-	tx->round_acked += n;
-	tx->round_marks += marks;
+	win->burst_us = 0;
+	win->noise = min_t(u32, win->noise + packets, WINDOW_NOISE_MAX);
+	win->round_acked += n;
+	win->round_marks += marks;
 	if (marks)
 		marked(tx);
-	else if (limits(tx, n) && !reduced(tx, tx->highest))
-		grow(tx, n);
-	if (!rar_seq_before(tx->highest, tx->round_end))
-		next_round(tx, rar_now_us());
+	else if (limits(tx, n) && !reduced(win, tx->highest))
+		grow(win, n);
+	if (!rar_seq_before(tx->highest, win->round_end))
+		next_round(m, rar_now_us());
 }
 
 /**
  * rar_window_spurious() - take in that chunks were given up although they arrived
- * @m:   member, tx.lock held
+ * @win: window, tx.lock held
  * @n:   chunks that the neighbour received twice
  * @now: us
  */
-void rar_window_spurious(struct rar_member *m, u32 n, u64 now)
+void rar_window_spurious(struct rar_window *win, u32 n, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
-
-	tx->reorder_us = min_t(u32, 2 * tx->reorder_us,
-			       max_t(u32, REORDER_MAX_US, 2 * tx->srtt_us));
-	if (!tx->undo_left)
+	win->reorder_us = min_t(u32, 2 * win->reorder_us,
+				max_t(u32, REORDER_MAX_US, 2 * win->srtt_us));
+	if (!win->undo_left)
 		return;
-	tx->undo_left -= min(n, tx->undo_left);
-	tx->undo_us = now;
-	if (!tx->undo_left && tx->undo_cwnd > tx->cwnd) {
-		tx->cwnd = tx->undo_cwnd;
-		tx->ssthresh = max(tx->ssthresh, tx->cwnd);
-		tx->undo_cwnd = 0;
+	win->undo_left -= min(n, win->undo_left);
+	win->undo_us = now;
+	if (!win->undo_left && win->undo_cwnd > win->cwnd) {
+		win->cwnd = win->undo_cwnd;
+		win->ssthresh = max(win->ssthresh, win->cwnd);
+		win->undo_cwnd = 0;
 	}
 }
 
@@ -366,15 +372,16 @@ static u32 window_init(const struct rar_member *m)
 void rar_window_begin(struct rar_member *m, u64 now)
 {
 	struct rar_link_tx *tx = &m->tx;
+	struct rar_window *win = &tx->win;
 	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
 
-	tx->burst_us = now;
-	tx->burst_seq = tx->next_seq;
+	win->burst_us = now;
+	win->burst_seq = tx->next_seq;
 	if (!halves)
 		return;
-	tx->ssthresh = max(tx->ssthresh, tx->cwnd - tx->cwnd / 4);
-	tx->cwnd = max(tx->cwnd >> min_t(u64, halves, 31U),
-		       min(tx->cwnd, window_init(m)));
+	win->ssthresh = max(win->ssthresh, win->cwnd - win->cwnd / 4);
+	win->cwnd = max(win->cwnd >> min_t(u64, halves, 31U),
+			min(win->cwnd, window_init(m)));
 }
 
 /**
@@ -392,16 +399,17 @@ void rar_window_begin(struct rar_member *m, u64 now)
 u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 {
 	const struct rar_link_tx *tx = &m->tx;
-	u32 part = max_t(u32, tx->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
-	u32 out, parts, base = min_t(u32, base_us(&tx->rtt_base), WINDOW_BURST_US);
+	const struct rar_window *win = &tx->win;
+	u32 part = max_t(u32, win->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
+	u32 out, parts, base = min_t(u32, base_us(&win->rtt_base), WINDOW_BURST_US);
 
 	*more_us = 0;
-	if (!tx->burst_us || now - tx->burst_us >= base ||
+	if (!win->burst_us || now - win->burst_us >= base ||
 	    READ_ONCE(m->path[RAR_NEXT].no_queue))
 		return RAR_TX_SLOTS;
-	parts = 1 + WINDOW_BURSTS * (u32)(now - tx->burst_us) / base;
-	*more_us = tx->burst_us + base * parts / WINDOW_BURSTS + 1;
-	out = tx->next_seq - tx->burst_seq;
+	parts = 1 + WINDOW_BURSTS * (u32)(now - win->burst_us) / base;
+	*more_us = win->burst_us + base * parts / WINDOW_BURSTS + 1;
+	out = tx->next_seq - win->burst_seq;
 	return parts * part > out ? parts * part - out : 0;
 }
 
@@ -423,7 +431,7 @@ static u64 inject_unit(const struct rar_member *m)
  */
 void rar_window_post(struct rar_member *m, struct rar_operation *op)
 {
-	op->inj_max = max(rar_ring_share(&op->ring, m->tx.inj_max), inject_unit(m));
+	op->inj_max = max(rar_ring_share(&op->ring, m->tx.win.inj_max), inject_unit(m));
 }
 
 /*
@@ -433,23 +441,23 @@ void rar_window_post(struct rar_member *m, struct rar_operation *op)
  */
 u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want)
 {
-	struct rar_link_tx *tx = &m->tx;
-	u64 wnd = min(tx->inj_wnd, op->inj_max), room = 0;
+	struct rar_window *win = &m->tx.win;
+	u64 wnd = min(win->inj_wnd, op->inj_max), room = 0;
 
 	if (!rar_plan_returns(&op->ring.plan))
 		return want;
-	if (tx->inj_out < wnd)
-		room = div_u64(wnd - tx->inj_out + m->payload - 1,
+	if (win->inj_out < wnd)
+		room = div_u64(wnd - win->inj_out + m->payload - 1,
 			       m->payload);
 	if (room >= want)
 		return want;
-	tx->inj_limited = true;
-	return 2 * room >= want || !tx->inj_out ? room : 0;
+	win->inj_limited = true;
+	return 2 * room >= want || !win->inj_out ? room : 0;
 }
 
 /**
  * rar_window_injected() - count own chunks that leave for the first time
- * @m:   member, tx.lock held
+ * @win: window, tx.lock held
  * @op:  operation
  * @run: the chunks
  * @now: us
@@ -457,12 +465,12 @@ u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, 
  * The chunks are timed only if a chunk of the operation came back before. Then every rank has
  * posted the operation, so the chunks wait in queues and not for a user.
  */
-void rar_window_injected(struct rar_member *m, struct rar_operation *op,
+void rar_window_injected(struct rar_window *win, struct rar_operation *op,
 			 const struct rar_run *run, u64 now)
 {
 	if (!rar_plan_returns(&op->ring.plan))
 		return;
-	m->tx.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	win->inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
 	if (op->inject_us && op->returned)
 		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
 }
@@ -470,24 +478,24 @@ void rar_window_injected(struct rar_member *m, struct rar_operation *op,
 /* As in Vegas: the bytes of the window that are not on the wire lie in queues. */
 static void inject_adjust(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
-	u32 us = tx->inj_lowest_us, base;
+	struct rar_window *win = &m->tx.win;
+	u32 us = win->inj_lowest_us, base;
 	u64 excess, unit = inject_unit(m), half = unit / 2;
 
-	base_update(&tx->inj_base, us, now);
-	base = base_us(&tx->inj_base);
-	tx->inj_wnd = min(tx->inj_wnd, op->inj_max);
-	excess = div_u64(tx->inj_wnd * (us - base), max(us, 1U));
+	base_update(&win->inj_base, us, now);
+	base = base_us(&win->inj_base);
+	win->inj_wnd = min(win->inj_wnd, op->inj_max);
+	excess = div_u64(win->inj_wnd * (us - base), max(us, 1U));
 	if (excess > INJECT_HIGH * half) {
-		tx->inj_slow_start = false;
-		tx->inj_wnd -= min(excess - INJECT_LOW * half, tx->inj_wnd / 4);
-	} else if (tx->inj_limited && tx->inj_slow_start) {
-		tx->inj_wnd *= 2;
-	} else if (tx->inj_limited && excess < INJECT_LOW * half) {
-		tx->inj_wnd += half;
+		win->inj_slow_start = false;
+		win->inj_wnd -= min(excess - INJECT_LOW * half, win->inj_wnd / 4);
+	} else if (win->inj_limited && win->inj_slow_start) {
+		win->inj_wnd *= 2;
+	} else if (win->inj_limited && excess < INJECT_LOW * half) {
+		win->inj_wnd += half;
 	}
-	tx->inj_wnd = clamp(tx->inj_wnd, unit, max(unit, op->inj_max));
-	tx->inj_limited = false;
+	win->inj_wnd = clamp(win->inj_wnd, unit, max(unit, op->inj_max));
+	win->inj_limited = false;
 }
 
 /**
@@ -501,22 +509,22 @@ static void inject_adjust(struct rar_member *m, const struct rar_operation *op, 
 void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_window *win = &m->tx.win;
 	u32 sent = 0;
 
-	tx->inj_out -= min(tx->inj_out, bytes);
+	win->inj_out -= min(win->inj_out, bytes);
 	op->returned = true;
 	if (op->inject_us)
 		sent = op->inject_us[chunk - op->inject_first];
 	if (!sent)
 		return;
 	/* The lowest delay of a round counts: lost and late chunks say nothing of queues. */
-	tx->inj_lowest_us = min(tx->inj_lowest_us, (u32)now - sent);
-	if (now < tx->inj_round_us)
+	win->inj_lowest_us = min(win->inj_lowest_us, (u32)now - sent);
+	if (now < win->inj_round_us)
 		return;
 	inject_adjust(m, op, now);
-	tx->inj_round_us = now + tx->inj_lowest_us;
-	tx->inj_lowest_us = U32_MAX;
+	win->inj_round_us = now + win->inj_lowest_us;
+	win->inj_lowest_us = U32_MAX;
 }
 
 /* -- begin --------------------------------------------------------------- */
@@ -529,20 +537,20 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
  */
 void rar_window_init(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_window *win = &m->tx.win;
 
-	tx->rto_us = RTO_INIT_US;
+	win->rto_us = RTO_INIT_US;
 	/* Packets of different CPUs overtake one another in the CPUs' own queues. */
-	tx->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->path[RAR_NEXT].no_queue) ?
+	win->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->path[RAR_NEXT].no_queue) ?
 			 REORDER_MAX_US : REORDER_MIN_US;
-	tx->cwnd = window_init(m);
-	tx->ssthresh = RAR_TX_SLOTS;
-	tx->chunk_ns = WINDOW_CHUNK_MAX_NS;
-	tx->round_us = rar_now_us();
-	tx->noise = WINDOW_NOISE_MAX / 4;
-	tx->alpha = 1 << WINDOW_ALPHA_SHIFT;
-	tx->inj_max = READ_ONCE(m->rn->sysctl_window);
-	tx->inj_wnd = min(tx->inj_max, INJECT_INIT * (u64)m->payload);
-	tx->inj_slow_start = true;
-	tx->inj_lowest_us = U32_MAX;
+	win->cwnd = window_init(m);
+	win->ssthresh = RAR_TX_SLOTS;
+	win->chunk_ns = WINDOW_CHUNK_MAX_NS;
+	win->round_us = rar_now_us();
+	win->noise = WINDOW_NOISE_MAX / 4;
+	win->alpha = 1 << WINDOW_ALPHA_SHIFT;
+	win->inj_max = READ_ONCE(m->rn->sysctl_window);
+	win->inj_wnd = min(win->inj_max, INJECT_INIT * (u64)m->payload);
+	win->inj_slow_start = true;
+	win->inj_lowest_us = U32_MAX;
 }

@@ -395,10 +395,10 @@ static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 	rar_straggler_tell(m, &w, now);
 	info->slow_rank = m->straggler.rank;
 	info->slow_ms = m->straggler.ms;
-	info->cwnd = tx->cwnd;
-	info->srtt_us = tx->srtt_us;
-	info->rto_us = tx->rto_us;
-	info->window = min_t(u64, tx->inj_wnd, U32_MAX);
+	info->cwnd = tx->win.cwnd;
+	info->srtt_us = tx->win.srtt_us;
+	info->rto_us = tx->win.rto_us;
+	info->window = min_t(u64, tx->win.inj_wnd, U32_MAX);
 	info->inflight = tx->inflight;
 	info->bytes_tx = tx->bytes;
 	info->packets_tx = tx->packets;
