@@ -423,6 +423,30 @@ struct rar_join_state {
 	struct rar_caps caps;
 };
 
+/*
+ * struct rar_leave - leaving, under m->lock except @fin_due and @fin_next; see leave.c
+ * @left:	a rank left, and both neighbours are told until they acknowledge it
+ * @fin_due:	the neighbour in this direction has not acknowledged it yet
+ * @gone:	the neighbour in this direction itself left
+ * @rank:	the rank that left first
+ * @why:	enum rar_reason: RAR_R_LEFT or RAR_R_DIED
+ * @last:	operations that @rank had posted
+ * @fin_next:	when the neighbours are told again, jiffies
+ * @expires:	when the orphan or tombstone ends, jiffies
+ * @orphan_bytes: bytes of the orphan's operations, charged to its user
+ */
+struct rar_leave {
+	bool left;
+	bool fin_due[RAR_DIRS];
+	bool gone[RAR_DIRS];
+	u32 rank;
+	u8 why;
+	u64 last;
+	unsigned long fin_next;
+	unsigned long expires;
+	u64 orphan_bytes;
+};
+
 /* What a joining member knows about its neighbours, besides the successor's address. */
 struct rar_trust {
 	struct rar_addr prev;	/* the predecessor's address; af 0 = any */
@@ -436,11 +460,10 @@ struct rar_trust {
  * RUN @epoch, @payload, @path, @lane (the ports after @port's), @nlanes, @by_hosts,
  * @place, tx.sent.
  *
- * @lock protects @state, @error, @join, @undelivered, @pinned, and the leave fields except
- * @fin_due and @fin_next, which only repeat a packet. rn->lock protects @sk. These fields
- * are read locklessly with READ_ONCE where a stale value does no harm. @state is
- * published with smp_store_release. @local_node belongs to the list that the
- * member is on, see push.c.
+ * @lock protects @state, @error, @join, @undelivered, @pinned, and @leave except @fin_due and
+ * @fin_next, which only repeat a packet. rn->lock protects @sk. These fields are read
+ * locklessly with READ_ONCE where a stale value does no harm. @state is published with
+ * smp_store_release. @local_node belongs to the list that the member is on, see push.c.
  *
  * References (@ref): one each for the hash table (dropped by rar_life_end()), the socket,
  * the armed timer, the queued work, each of push.c's lists, and each item of steer.c. A
@@ -496,17 +519,7 @@ struct rar_member {
 	u32 op_timeout_ms;
 	unsigned long late_since;	/* jiffies, 0 = nothing is overdue */
 
-	/* leaving: the rank that left first, told to both neighbours until they ack */
-	bool left;
-	bool fin_due[RAR_DIRS];
-	bool gone[RAR_DIRS];		/* the neighbour itself left */
-	u32 left_rank;
-	u8 left_why;			/* enum rar_reason: LEFT or DIED */
-	u64 left_last;			/* operations that rank had posted */
-	unsigned long fin_next;
-	unsigned long expires;		/* orphan or tombstone, jiffies */
-	u64 orphan_bytes;		/* of the orphan's operations, charged to its user */
-
+	struct rar_leave leave;
 	u64 epoch;
 	u32 payload;
 	bool by_hosts;

@@ -429,19 +429,21 @@ void rar_member_exit(void)
  */
 void rar_member_leave(struct rar_member *m, enum rar_reason why)
 {
+	struct rar_leave *leave = &m->leave;
+
 	lockdep_assert_held(&m->lock);
 	if (m->state != RAR_S_RUN)
 		return;
 	rar_member_set_state(m, RAR_S_LEAVING);
-	if (m->left || m->size == 1)
+	if (leave->left || m->size == 1)
 		return;
-	m->left = true;
-	m->left_rank = m->rank;
-	m->left_why = why;
-	m->left_last = m->op_next;
-	m->fin_due[RAR_NEXT] = true;
-	m->fin_due[RAR_PREV] = true;
-	m->fin_next = jiffies;
+	leave->left = true;
+	leave->rank = m->rank;
+	leave->why = why;
+	leave->last = m->op_next;
+	leave->fin_due[RAR_NEXT] = true;
+	leave->fin_due[RAR_PREV] = true;
+	leave->fin_next = jiffies;
 }
 
 /**

@@ -97,7 +97,7 @@ static bool become_orphan(struct rar_member *m)
 	if (!rar_user_orphan(m->user, bytes))
 		return false;
 	spin_lock_bh(&m->lock);
-	m->orphan_bytes = bytes;
+	m->leave.orphan_bytes = bytes;
 	spin_unlock_bh(&m->lock);
 	return true;
 }
@@ -159,7 +159,7 @@ static void close_running(struct rar_member *m)
 	rar_member_leave(m, dying ? RAR_R_DIED : RAR_R_LEFT);
 	failed = m->state == RAR_S_FAILED;
 	wait = failed ? tombstone_ms(m->rn) : linger_ms(m->rn);
-	m->expires = jiffies + msecs_to_jiffies(wait);
+	m->leave.expires = jiffies + msecs_to_jiffies(wait);
 	spin_unlock_bh(&m->lock);
 	if (failed)
 		bury(m);
@@ -206,22 +206,23 @@ static enum rar_reason why_left(const struct rar_error *fin)
 void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 		       enum rar_dir dir)
 {
+	struct rar_leave *leave = &m->leave;
 	bool late, told_both;
 
 	rar_packet_notice(m, dir, RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
 	if (fin->rank == rar_member_rank(m, RAR_NEXT))
-		m->gone[RAR_NEXT] = true;
+		leave->gone[RAR_NEXT] = true;
 	if (fin->rank == rar_member_rank(m, RAR_PREV))
-		m->gone[RAR_PREV] = true;
-	if (!m->left && fin->rank != m->rank) {
+		leave->gone[RAR_PREV] = true;
+	if (!leave->left && fin->rank != m->rank) {
 		told_both = fin->rank == rar_member_rank(m, !dir);
-		m->left = true;
-		m->left_rank = fin->rank;
-		m->left_why = why_left(fin);
-		m->left_last = fin->op_seq;
-		m->fin_due[!dir] = !told_both;
-		m->fin_next = jiffies;
+		leave->left = true;
+		leave->rank = fin->rank;
+		leave->why = why_left(fin);
+		leave->last = fin->op_seq;
+		leave->fin_due[!dir] = !told_both;
+		leave->fin_next = jiffies;
 	}
 	late = fin->rank != m->rank && m->op_next > fin->op_seq;
 	spin_unlock_bh(&m->lock);
@@ -235,27 +236,28 @@ void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 /* The neighbour in @dir knows of the FIN. With two members both links lead to it. */
 void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir)
 {
-	m->fin_due[dir] = false;
+	m->leave.fin_due[dir] = false;
 	if (m->size == 2)
-		m->fin_due[!dir] = false;
+		m->leave.fin_due[!dir] = false;
 }
 
 /* Send the FINs that are due. Returns true when both neighbours know. */
 bool rar_leave_tick(struct rar_member *m)
 {
-	struct rar_error fin = { .reason = m->left_why,
-				 .rank = m->left_rank,
-				 .other = m->left_rank,
-				 .op_seq = m->left_last };
+	struct rar_leave *leave = &m->leave;
+	struct rar_error fin = { .reason = leave->why,
+				 .rank = leave->rank,
+				 .other = leave->rank,
+				 .op_seq = leave->last };
 	int dir;
 
-	if (!m->fin_due[RAR_NEXT] && !m->fin_due[RAR_PREV])
+	if (!leave->fin_due[RAR_NEXT] && !leave->fin_due[RAR_PREV])
 		return true;
-	if (time_before(jiffies, m->fin_next))
+	if (time_before(jiffies, leave->fin_next))
 		return false;
-	m->fin_next = jiffies + msecs_to_jiffies(50);
+	leave->fin_next = jiffies + msecs_to_jiffies(50);
 	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (m->fin_due[dir])
+		if (leave->fin_due[dir])
 			rar_packet_notice(m, dir, RAR_T_FIN, m->epoch,
 					  &fin);
 	return false;
@@ -280,7 +282,7 @@ static bool needed(const struct rar_member *m)
 	if (READ_ONCE(m->state) == RAR_S_FAILED)
 		return false;
 	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (READ_ONCE(m->fin_due[dir]) && !silent(m, dir))
+		if (READ_ONCE(m->leave.fin_due[dir]) && !silent(m, dir))
 			return true;
 	return false;
 }
@@ -291,12 +293,12 @@ void rar_leave_check_orphan(struct rar_member *m)
 	/* Pairs with the release in rar_life_detach(): @expires is set. */
 	if (smp_load_acquire(&m->sk))
 		return;
-	if (time_after_eq(jiffies, m->expires)) {
+	if (time_after_eq(jiffies, m->leave.expires)) {
 		rar_life_end(m);
 		return;
 	}
 	if (m->tombstone || needed(m))
 		return;
-	m->expires = jiffies + msecs_to_jiffies(tombstone_ms(m->rn));
+	m->leave.expires = jiffies + msecs_to_jiffies(tombstone_ms(m->rn));
 	bury(m);
 }

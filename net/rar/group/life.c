@@ -59,8 +59,8 @@ void rar_life_forget(struct rar_member *m)
 	u64 bytes;
 
 	spin_lock_bh(&m->lock);
-	bytes = m->orphan_bytes;
-	m->orphan_bytes = 0;
+	bytes = m->leave.orphan_bytes;
+	m->leave.orphan_bytes = 0;
 	spin_unlock_bh(&m->lock);
 	rar_user_orphan_end(m->user, bytes);
 }

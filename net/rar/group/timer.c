@@ -50,15 +50,15 @@ static unsigned long tick_running(struct rar_member *m)
 		next = min(next, jiffies + HZ / 20);
 	if (tick_memory(m))
 		next = min(next, jiffies + RAR_MEM_TICK);
-	if (m->left) {
+	if (m->leave.left) {
 		told = rar_leave_tick(m);
-		if (!told && time_before(m->fin_next, next))
-			next = m->fin_next;
+		if (!told && time_before(m->leave.fin_next, next))
+			next = m->leave.fin_next;
 	}
 	if (m->tombstone)
-		return m->expires;
+		return m->leave.expires;
 	next = min(next, rar_watch_tick(m));
-	if (m->left && rar_member_idle(m) &&
+	if (m->leave.left && rar_member_idle(m) &&
 	    READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next))
 		return next;
 	return min(next, keepalive(m));
@@ -101,7 +101,7 @@ static void timer_fired(struct timer_list *t)
 		next = tick_running(m);
 		break;
 	case RAR_S_FAILED:
-		next = m->sk ? jiffies + HZ : m->expires;
+		next = m->sk ? jiffies + HZ : m->leave.expires;
 		break;
 	}
 	rar_leave_check_orphan(m);

@@ -30,12 +30,12 @@ static void check_silence(struct rar_member *m)
 	u32 other;
 	int dir;
 
-	if (!m->sk || (m->left && rar_member_idle(m)))
+	if (!m->sk || (m->leave.left && rar_member_idle(m)))
 		return;
 	for (dir = 0; dir < RAR_DIRS; dir++) {
 		unsigned long heard = READ_ONCE(m->heard[dir]);
 
-		if ((m->gone[dir] && !needs(m, dir)) ||
+		if ((m->leave.gone[dir] && !needs(m, dir)) ||
 		    time_before(jiffies, heard + dead))
 			continue;
 		other = rar_member_rank(m, dir);
@@ -118,7 +118,7 @@ static unsigned long silence_ends(const struct rar_member *m)
 
 	for (dir = 0; dir < RAR_DIRS; dir++) {
 		end = READ_ONCE(m->heard[dir]) + dead;
-		if (!m->gone[dir] && time_after(end, jiffies) && time_before(end, next))
+		if (!m->leave.gone[dir] && time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}
 	return next;

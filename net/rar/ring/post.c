@@ -173,9 +173,9 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 		return err;
 	}
 	seq = m->op_next;
-	late = m->left && seq >= m->left_last;
-	left_rank = m->left_rank;
-	left_why = m->left_why;
+	late = m->leave.left && seq >= m->leave.last;
+	left_rank = m->leave.rank;
+	left_why = m->leave.why;
 	op->seq = seq;
 	list_add_tail(&op->node, &m->undelivered);
 	m->nundelivered++;

@@ -518,7 +518,7 @@ struct rar_operation *rar_msg_ready(struct rar_member *m)
 		op = ERR_PTR(-ENOTCONN);
 	else if (!op && m->state == RAR_S_FAILED)
 		op = ERR_PTR(-m->error.err);
-	else if (!op && !m->shut && !m->left)
+	else if (!op && !m->shut && !m->leave.left)
 		op = ERR_PTR(-EAGAIN);
 	else if (op && !rar_op_ready(op))
 		op = ERR_PTR(-EAGAIN);
