@@ -598,7 +598,6 @@ struct rar_pkt {
 	bool local;			/* the stack found the packet to be for this host */
 	bool whole;			/* nothing else is in the skb or frame */
 	bool ack_now;			/* a chunk of its run asks for an acknowledgment */
-	u64 now_us;			/* when its data were published, 0 = they were not */
 	struct rar_hdr h;
 };
 

@@ -4,6 +4,7 @@
  * An acknowledgment is cumulative plus a bitmap. It is sent after RAR_ACK_EVERY packets, or
  * after RAR_ACK_DELAY_US if fewer packets came.
  */
+#include "core/arrival.h"
 #include "link/ack.h"
 #include "link/link.h"
 #include "link/straggler.h"
@@ -76,30 +77,26 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
 }
 
 /**
- * rar_ack_record() - chunks were published or held, now or earlier
- * @m:     member
- * @dh:    header of the run's first chunk
- * @which: chunks of the run that came, one bit each
- * @dups:  chunks of @which that this rank had before
- * @ce:    the packet carried the congestion mark
- * @now:   when the packet came, us
+ * rar_ack_record() - record the numbers of a run whose chunks were published or held
+ * @m: member
+ * @a: the run; @done says which of its chunks came, @dups which of them came before
  *
  * Softirq.
  *
  * Return: true if the caller must send an acknowledgment now. Otherwise the timer sends it.
  */
-bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
-		    u64 which, u64 dups, bool ce, u64 now)
+bool rar_ack_record(struct rar_member *m, const struct rar_arrival *a)
 {
-	u64 due = now + RAR_ACK_DELAY_US;
+	u64 now = a->now_us ?: rar_now_us(), due = now + RAR_ACK_DELAY_US;
+	const struct rar_data_hdr *dh = a->dh;
 	struct rar_link_rx *rx = &m->rx;
 	bool at_once, first;
 
 	spin_lock_bh(&rx->lock);
 	rx_advance(rx, be32_to_cpu(dh->una));
-	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), which, dups);
+	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), a->done, a->dups);
 	rx->newest_us = now;
-	rx->ce += ce ? hweight64(which) : 0;
+	rx->ce += a->pkt->ce ? hweight64(a->done) : 0;
 	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW))
 		at_once = true;
 	first = !at_once && !rx->ack_us;

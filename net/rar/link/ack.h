@@ -4,9 +4,10 @@
 
 #include "rar.h"
 
+struct rar_arrival;
+
 bool rar_ack_check(const struct rar_data_hdr *dh, u32 n);
-bool rar_ack_record(struct rar_member *m, const struct rar_data_hdr *dh,
-		    u64 which, u64 dups, bool ce, u64 now);
+bool rar_ack_record(struct rar_member *m, const struct rar_arrival *a);
 void rar_ack_send(struct rar_member *m);
 void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt);
 

@@ -6,6 +6,7 @@
  */
 #include <linux/mm.h>
 
+#include "core/arrival.h"
 #include "core/op.h"
 #include "core/ring.h"
 #include "core/user.h"
@@ -105,11 +106,13 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
  * Hold a packet that is too early. It is recorded when it is held, so its length and its
  * operation are checked now. Returns RAR_RX_RETRY if it is not too early any more.
  */
-enum rar_rx rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
-			   const struct rar_data_hdr *dh, const struct rar_run *run)
+enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 {
-	u64 op_seq = be64_to_cpu(dh->op_seq), op_next;
+	const struct rar_data_hdr *dh = a->dh;
+	const struct rar_run *run = &a->run;
 	u32 esize = rar_dtype_size(dh->dtype), off;
+	u64 op_seq = a->op_seq, op_next;
+	struct rar_pkt *pkt = a->pkt;
 	struct rar_plan plan;
 	struct rar_ring ring;
 	struct rar_chunk c;

@@ -4,6 +4,8 @@
 
 #include "rar.h"
 
+struct rar_arrival;
+
 /* Where a held packet belongs, in skb->cb. */
 struct rar_early_cb {
 	u32 off;
@@ -20,8 +22,7 @@ static inline struct rar_early_cb *rar_early_cb(struct sk_buff *skb)
 	return (struct rar_early_cb *)skb->cb;
 }
 
-enum rar_rx rar_early_hold(struct rar_member *m, struct rar_pkt *pkt,
-			   const struct rar_data_hdr *dh, const struct rar_run *run);
+enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a);
 void rar_early_take(struct rar_member *m, u64 op_seq, bool all,
 		    struct sk_buff_head *out);
 void rar_early_flush(struct rar_member *m);

@@ -7,6 +7,7 @@
  * that came, and window.c has the windows. The successor's credit also limits the chunks of
  * operations that the successor has not posted.
  */
+#include "core/arrival.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
@@ -733,10 +734,7 @@ static bool may_forward(struct rar_member *m,
  * rar_link_publish() - note that received chunks are in the buffer, and let them go on
  * @m:    member
  * @op:   operation, RCU read side
- * @run:  the run as it came
- * @won:  chunks of the run that are new
- * @c:    place of the first chunk
- * @now:  us
+ * @a:    the run, whose new chunks are published
  * @item: set if the packet that brought the run goes on; NULL if it must not
  *
  * Softirq, or process context with bottom halves off. The caller calls rar_link_published()
@@ -746,15 +744,15 @@ static bool may_forward(struct rar_member *m,
  * to the operation.
  */
 bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
-		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
-		      u64 now, struct rar_tx_item *item)
+		      const struct rar_arrival *a, struct rar_tx_item *item)
 {
 	const struct rar_plan *plan = &op->ring.plan;
-	enum rar_phase next = rar_plan_next(plan, run->phase, c->block);
+	const struct rar_run *run = &a->run;
+	enum rar_phase next = rar_plan_next(plan, run->phase, a->c.block);
+	u64 won = a->won, now = a->now_us, bytes, released;
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_run out = *run;
 	bool forward = false;
-	u64 bytes, released;
 
 	out.phase = next;
 	spin_lock_bh(&tx->lock);
@@ -764,12 +762,12 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	m->rx_bytes += bytes;
 	account_starved(tx, op, now);
 	/* A sum of all ranks proves that the successor, too, has posted the operation. */
-	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, c->block))
+	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
 		rar_link_credit(m, max(tx->posted, op->seq), 0, tx->credit);
 	if (rar_plan_summed(plan, run->phase)) {
 		/* The sum went round, so the successor had the RS chunks of this rank. */
 		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
-		if (c->block == rar_plan_own(plan))
+		if (a->c.block == rar_plan_own(plan))
 			rar_window_returned(m, op, run->chunk, bytes, now);
 	}
 	if (item && next != RAR_PHASES && may_forward(m, op, &out, now)) {
@@ -792,26 +790,23 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 
 /**
  * rar_link_published() - count received chunks of the result, after the packet has gone on
- * @m:   member
- * @op:  operation, RCU read side
- * @run: the run as it came
- * @won: chunks of the run that are new
- * @c:   place of the first chunk
+ * @m:  member
+ * @op: operation, RCU read side
+ * @a:  the run, whose new chunks are published
  *
  * The caller calls rar_push() before or after.
  *
  * Return: true if the operation is complete here.
  */
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,
-			const struct rar_run *run, u64 won,
-			const struct rar_chunk *c)
+			const struct rar_arrival *a)
 {
 	int left, wake;
 
-	if (!won || !rar_plan_last(&op->ring.plan, run->phase, c->block))
+	if (!a->won || !rar_plan_last(&op->ring.plan, a->run.phase, a->c.block))
 		return false;
 	/* A full barrier; pairs with the barrier in rar_copy_out(). */
-	left = atomic_sub_return(hweight64(won), &op->left);
+	left = atomic_sub_return(hweight64(a->won), &op->left);
 	wake = READ_ONCE(op->wake_left);
 	if (left && left <= wake && cmpxchg(&op->wake_left, wake, -1) == wake)
 		rar_member_wake(m);

@@ -5,6 +5,8 @@
 #include "rar.h"
 #include "reduce/reduce.h"
 
+struct rar_arrival;
+
 #define RAR_LINK_BATCH		16
 #define LINK_PROBE_MIN_US	20000	/* first interval of probes while credit is closed */
 
@@ -40,11 +42,9 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done);
 void rar_link_post(struct rar_member *m, struct rar_operation *op);
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
 bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
-		      const struct rar_run *run, u64 won, const struct rar_chunk *c,
-		      u64 now, struct rar_tx_item *item);
+		      const struct rar_arrival *a, struct rar_tx_item *item);
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,
-			const struct rar_run *run, u64 won,
-			const struct rar_chunk *c);
+			const struct rar_arrival *a);
 void rar_link_local_drop(struct rar_member *m);
 void rar_link_init(struct rar_member *m);
 int rar_link_prepare(struct rar_member *m);

@@ -5,6 +5,7 @@
  */
 #include <linux/mm.h>
 
+#include "core/arrival.h"
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/member.h"
@@ -55,34 +56,26 @@ static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
 	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
 }
 
-/* Judge chunks of an operation that is released here: duplicates, if the history agrees. */
-static enum rar_rx input_finished(struct rar_member *m, u64 op_seq,
-				  const struct rar_fingerprint *fingerprint)
+/* A run of an operation that is released here. It is a duplicate, if the history agrees. */
+static enum rar_rx input_finished(struct rar_member *m, const struct rar_arrival *a)
 {
 	bool agrees;
 
 	spin_lock_bh(&m->tx.lock);
-	agrees = op_seq + RAR_HISTORY > m->op_next &&
-		 m->history[op_seq % RAR_HISTORY] == rar_fingerprint_hash(fingerprint);
+	agrees = a->op_seq + RAR_HISTORY > m->op_next &&
+		 m->history[a->op_seq % RAR_HISTORY] == rar_fingerprint_hash(&a->fingerprint);
 	spin_unlock_bh(&m->tx.lock);
 	return agrees ? RAR_RX_DONE : RAR_DROP(Op);
 }
 
 /*
- * The source of a run: a packet, or the buffer of a predecessor in this namespace. The
- * first chunk lies at @off; from chunk to chunk it is @stride bytes.
- */
-struct source {
-	struct rar_pkt *pkt;		/* NULL: a buffer */
-	struct rar_cursor cursor;
-	u64 off;
-	u32 stride;
-};
-
-/*
- * The addition of chunks. @in: the partial sum that came. @own: the contribution. @sum:
- * where the sum goes; if @both, it also replaces @in in the packet. @divisor: of an average
- * whose sum is complete here, otherwise 0.
+ * struct add_pass - chunks of a run while they are added
+ * @op:		the operation
+ * @ctx:	of the reduction
+ * @in:		the chunks that came
+ * @own:	the contribution of this rank
+ * @sum:	the buffer that gets the sum
+ * @both:	the packet gets the sum as well
  */
 struct add_pass {
 	const struct rar_operation *op;
@@ -141,56 +134,56 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 
 /* Add the chunks of @won. The FPU is held for RAR_REDUCE_MAX or RAR_REDUCE_PIECES at most. */
 static void add_run(struct rar_member *m, struct rar_operation *op,
-		    const struct source *from, const struct rar_run *run,
-		    u64 won, const struct rar_chunk *c, bool both)
+		    const struct rar_arrival *a, bool both)
 {
+	const struct rar_run *run = &a->run;
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	struct add_pass pass = {
 		.op = op,
-		.in = from->cursor,
+		.in = a->from,
 		.own.buf = op->own,
 		.sum.buf = &op->buf,
 		.both = both,
-		.divisor = rar_plan_completes(&op->ring.plan, RAR_RS, c->block) ? op->divisor : 0,
+		.divisor = rar_plan_completes(&op->ring.plan, RAR_RS, a->c.block) ? op->divisor : 0,
 	};
-	u64 at = c->off, off = from->off;
+	u64 at = a->c.off, off = a->off;
 
 	rar_reduce_begin(&pass.ctx);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
-		if (won & (1ULL << i))
+		if (a->won & (1ULL << i))
 			add_chunk(&pass, at, off, len);
-		off += from->stride;
+		off += a->stride;
 		at += len;
 		left -= len;
 	}
-	/* A forwarded frame needs a checksum: compute it while the sums are in the cache. */
-	if (both && from->pkt->frame) {
-		from->pkt->frame->sum = rar_cursor_csum(&pass.ctx, &pass.in, from->off, len);
-		from->pkt->frame->summed = true;
+	/* A frame goes on with a checksum; the bytes to sum up are in the cache now. */
+	if (both && a->pkt->frame) {
+		a->pkt->frame->sum = rar_cursor_csum(&pass.ctx, &pass.in, a->off, len);
+		a->pkt->frame->summed = true;
 	}
 	rar_reduce_end(&pass.ctx);
 	if (pass.ctx.fpu)
-		rar_mib_add(m->rn, ReduceSimd, hweight64(won));
+		rar_mib_add(m->rn, ReduceSimd, hweight64(a->won));
 	else
-		rar_mib_add(m->rn, ReduceScalar, hweight64(won));
+		rar_mib_add(m->rn, ReduceScalar, hweight64(a->won));
 }
 
-/* Store the chunks of @won in the buffer. */
-static void store_run(struct rar_operation *op, const struct source *from,
-		      const struct rar_run *run, u64 won, const struct rar_chunk *c)
+/* Store the chunks that are new in the buffer. */
+static void store_run(struct rar_operation *op, const struct rar_arrival *a)
 {
+	const struct rar_run *run = &a->run;
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	struct rar_cursor in = from->cursor, to = { .buf = &op->buf };
+	struct rar_cursor in = a->from, to = { .buf = &op->buf };
+	u64 at = a->c.off, off = a->off;
 	struct rar_reduce_ctx ctx;
-	u64 at = c->off, off = from->off;
 
 	rar_reduce_begin_copy(&ctx, left);
 	for (i = 0; i < run->n; i++) {
 		len = min(left, op->ring.payload);
-		if (won & (1ULL << i))
+		if (a->won & (1ULL << i))
 			rar_cursor_copy(&ctx, &to, at, &in, off, len);
-		off += from->stride;
+		off += a->stride;
 		at += len;
 		left -= len;
 	}
@@ -268,34 +261,34 @@ static void forward_packet(struct rar_member *m, struct rar_tx_item *item,
  * and @dups to those of them that were published before.
  */
 static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
-			     const struct source *from, const struct rar_run *run,
-			     const struct rar_chunk *c, u64 *done, u64 *dups)
+			     struct rar_arrival *a)
 {
-	struct rar_tx_item item = { .frame = from->pkt && from->pkt->frame };
-	bool write = from->pkt && may_write(m, from->pkt), forward;
-	u64 won = rar_op_claim(op, run), lost = rar_mask(run->n) & ~won, bytes, now;
+	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
+	bool write = a->pkt && may_write(m, a->pkt), forward;
+	const struct rar_run *run = &a->run;
+	u64 lost, bytes;
 
+	a->won = rar_op_claim(op, run);
+	lost = rar_mask(run->n) & ~a->won;
 	write &= !lost;
-	*dups = lost ? rar_op_published(op, run, lost) : 0;
-	*done = won | *dups;
-	if (!won)
-		return *dups == lost ? RAR_RX_DONE : RAR_DROP(Claimed);
+	a->dups = lost ? rar_op_published(op, run, lost) : 0;
+	a->done = a->won | a->dups;
+	if (!a->won)
+		return a->dups == lost ? RAR_RX_DONE : RAR_DROP(Claimed);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
-		add_run(m, op, from, run, won, c, write);
+		add_run(m, op, a, write);
 	else
-		store_run(op, from, run, won, c);
-	rar_op_publish(op, run, won);
-	bytes = rar_op_bytes(op, run, won);
+		store_run(op, a);
+	rar_op_publish(op, run, a->won);
+	bytes = rar_op_bytes(op, run, a->won);
 	trace_rar_reduce(m, op->seq, run->phase, run->chunk, bytes);
 
-	rar_mib_add(m->rn, RxData, hweight64(won));
+	rar_mib_add(m->rn, RxData, hweight64(a->won));
 	rar_mib_add(m->rn, RxBytes, bytes);
-	now = rar_now_us();
-	if (from->pkt)
-		from->pkt->now_us = now;
-	forward = rar_link_publish(m, op, run, won, c, now, write ? &item : NULL);
+	a->now_us = rar_now_us();
+	forward = rar_link_publish(m, op, a, write ? &item : NULL);
 	if (forward) {
-		forward_packet(m, &item, from->pkt);
+		forward_packet(m, &item, a->pkt);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}
@@ -303,7 +296,7 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 		rar_push_later(m, false);
 	else
 		rar_push(m);
-	if (rar_link_published(m, op, run, won, c))
+	if (rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward ? RAR_RX_TAKEN : RAR_RX_DONE;
 }
@@ -313,48 +306,41 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
  * sends such a chunk. If it were taken the operation could end, and give the user's memory
  * back, while this rank still adds to that memory.
  */
-static bool too_soon(const struct rar_operation *op, const struct rar_run *run,
-		     const struct rar_chunk *c)
+static bool too_soon(const struct rar_operation *op, const struct rar_arrival *a)
 {
-	u64 mask = rar_mask(run->n);
-	struct rar_run rs = *run;
+	u64 mask = rar_mask(a->run.n);
+	struct rar_run rs = a->run;
 
 	rs.phase = RAR_RS;
-	return rar_plan_adds_before(&op->ring.plan, run->phase, c->block) &&
+	return rar_plan_adds_before(&op->ring.plan, a->run.phase, a->c.block) &&
 	       rar_op_published(op, &rs, mask) != mask;
 }
 
-/*
- * Take a run of @bytes of an operation that was posted here; input_run() sets @done and
- * @dups.
- */
-static enum rar_rx input_posted(struct rar_member *m, const struct source *from,
-				u64 op_seq, const struct rar_fingerprint *fingerprint,
-				const struct rar_run *run, u64 bytes, u64 *done, u64 *dups)
+/* Take in a run of an operation that was posted here. */
+static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 {
 	struct rar_operation *op;
 	enum rar_reason why;
-	struct rar_chunk c;
 	enum rar_rx ret;
 
-	op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
-	if (!op || op->seq != op_seq) {
-		*dups = rar_mask(run->n);
-		return input_finished(m, op_seq, fingerprint);
+	op = rcu_dereference(m->ops[a->op_seq % RAR_MAX_OPS]);
+	if (!op || op->seq != a->op_seq) {
+		a->dups = rar_mask(a->run.n);
+		return input_finished(m, a);
 	}
-	why = fingerprint_differs(fingerprint, &op->fingerprint);
+	why = fingerprint_differs(&a->fingerprint, &op->fingerprint);
 	if (why) {
 		rar_fail_pair(m, EBADMSG, why,
 			      rar_member_rank(m, RAR_PREV), m->rank,
-			      op_seq);
+			      a->op_seq);
 		return RAR_DROP(Op);
 	}
-	ret = rar_op_check(&op->ring, run, bytes, &c);
+	ret = rar_op_check(&op->ring, &a->run, a->bytes, &a->c);
 	if (ret != RAR_RX_DONE)
 		return ret;
-	if (too_soon(op, run, &c))
+	if (too_soon(op, a))
 		return RAR_DROP(Chunk);
-	return input_run(m, op, from, run, &c, done, dups);
+	return input_run(m, op, a);
 }
 
 static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
@@ -365,25 +351,23 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 	};
 }
 
-/*
- * Take the run of a packet whose operation was posted here. Sets @done to its chunks that
- * are published now, and @dups to those of them that were published before.
+/**
+ * rar_chunk_use() - take in a run that came in a packet, and that is not too early
+ * @m: member in RUN or LEAVING
+ * @a: the run; @pkt, @dh, @op_seq, @run and @done are set, the rest is 0
+ *
+ * Bottom halves off, RCU read side.
+ *
+ * Return: RAR_RX_DONE; RAR_RX_TAKEN and the packet is consumed; or why the run is dropped.
  */
-enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
-			  const struct rar_data_hdr *dh, const struct rar_run *run,
-			  u64 *done, u64 *dups)
+enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 {
-	const struct source from = {
-		.pkt = pkt,
-		.cursor = packet_cursor(pkt),
-		.off = pkt->off + sizeof(*dh),
-		.stride = rar_stride(m),
-	};
-	struct rar_fingerprint fingerprint;
-
-	fingerprint_of(dh, &fingerprint);
-	return input_posted(m, &from, be64_to_cpu(dh->op_seq), &fingerprint, run,
-			    pkt->len - run->n * sizeof(*dh), done, dups);
+	fingerprint_of(a->dh, &a->fingerprint);
+	a->bytes = a->pkt->len - a->run.n * sizeof(*a->dh);
+	a->from = packet_cursor(a->pkt);
+	a->off = a->pkt->off + sizeof(*a->dh);
+	a->stride = rar_stride(m);
+	return input_posted(m, a);
 }
 
 /**
@@ -399,27 +383,28 @@ enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
 u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
-	const struct rar_run *run = &item->run;
-	u64 done = rar_mask(run->n), dups = 0;
-	struct source from = { .stride = op->ring.payload };
+	struct rar_arrival a = {
+		.op_seq = op->seq,
+		.fingerprint = op->fingerprint,
+		.run = item->run,
+		.stride = op->ring.payload,
+		.done = rar_mask(item->run.n),
+	};
 	struct rar_chunk c;
-	enum rar_rx ret;
 
-	if (rar_op_early(m, op->seq, run))
+	if (rar_op_early(m, op->seq, &a.run))
 		return 0;
-	rar_ring_chunk(&op->ring, run->chunk, &c);
-	from.cursor.buf = rar_op_source(op, run, &c);
-	from.off = c.off;
-	ret = input_posted(m, &from, op->seq, &op->fingerprint, run,
-			   rar_ring_bytes(&op->ring, run->chunk, run->n), &done,
-			   &dups);
-	if (ret != RAR_RX_DONE)
+	rar_ring_chunk(&op->ring, a.run.chunk, &c);
+	a.bytes = rar_ring_bytes(&op->ring, a.run.chunk, a.run.n);
+	a.from.buf = rar_op_source(op, &a.run, &c);
+	a.off = c.off;
+	if (input_posted(m, &a) != RAR_RX_DONE)
 		return 0;
 	rar_mib_inc(m->rn, RxLocal);
-	return done;
+	return a.done;
 }
 
-/* memcmp() of two headers, inline. */
+/* Are two headers equal? Inline, unlike memcmp(). */
 static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
 {
 	const struct hdr_words {
@@ -474,31 +459,34 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
 	struct rar_cursor cursor = packet_cursor(pkt);
-	u64 done = rar_mask(n), dups = 0;
-	struct rar_data_hdr dh;
-	struct rar_run run;
 	enum rar_rx ret = RAR_RX_RETRY;
+	struct rar_arrival a = { };
+	struct rar_data_hdr dh;
 	bool early;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
 	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
-	run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	if (!rar_ack_check(&dh, n))
 		return RAR_DROP(Seq);
-	early = rar_op_early(m, be64_to_cpu(dh.op_seq), &run);
+	a.pkt = pkt;
+	a.dh = &dh;
+	a.op_seq = be64_to_cpu(dh.op_seq);
+	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
+	a.done = rar_mask(n);
+	early = rar_op_early(m, a.op_seq, &a.run);
 	if (early && pkt->frame)
 		return RAR_RX_LATER;
 	if (early)
-		ret = rar_early_hold(m, pkt, &dh, &run);
+		ret = rar_early_hold(m, &a);
 	if (pkt->frame)
 		rar_frame_mirror(m->rn, pkt->frame);
 	if (ret == RAR_RX_RETRY)
-		ret = rar_chunk_use(m, pkt, &dh, &run, &done, &dups);
+		ret = rar_chunk_use(m, &a);
 	if (ret != RAR_RX_DONE && ret != RAR_RX_TAKEN)
 		return ret;
-	if (dups)
-		rar_mib_add(m->rn, RxDup, hweight64(dups));
-	if (!rar_ack_record(m, &dh, done, dups, pkt->ce, pkt->now_us ?: rar_now_us()))
+	if (a.dups)
+		rar_mib_add(m->rn, RxDup, hweight64(a.dups));
+	if (!rar_ack_record(m, &a))
 		return ret;
 	if (pkt->frame)
 		rar_push_later(m, true);
@@ -506,4 +494,3 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rar_ack_send(m);
 	return ret;
 }
-

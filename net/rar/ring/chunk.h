@@ -4,9 +4,9 @@
 
 #include "rar.h"
 
-enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_pkt *pkt,
-			  const struct rar_data_hdr *dh, const struct rar_run *run,
-			  u64 *done, u64 *dups);
+struct rar_arrival;
+
+enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a);
 u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item);
 u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh);

@@ -4,6 +4,7 @@
  */
 #include <linux/sched.h>
 
+#include "core/arrival.h"
 #include "core/drop.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -28,16 +29,17 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 	struct rar_pkt pkt = { .skb = skb, .off = rar_early_cb(skb)->off,
 			       .len = rar_early_cb(skb)->len };
 	struct rar_data_hdr dh;
-	struct rar_run run;
-	u64 done, dups;
+	struct rar_arrival a = { .pkt = &pkt, .dh = &dh };
 	enum rar_rx ret;
 
 	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
 	pkt.h = dh.h;
 	pkt.whole = rar_early_cb(skb)->whole;
-	run = (struct rar_run){ be32_to_cpu(dh.chunk), rar_early_cb(skb)->n,
-				dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
-	ret = rar_chunk_use(m, &pkt, &dh, &run, &done, &dups);
+	a.op_seq = be64_to_cpu(dh.op_seq);
+	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), rar_early_cb(skb)->n,
+				  dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };
+	a.done = rar_mask(a.run.n);
+	ret = rar_chunk_use(m, &a);
 	if (ret == RAR_RX_DONE)
 		consume_skb(skb);
 	else if (ret != RAR_RX_TAKEN)

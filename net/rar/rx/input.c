@@ -562,7 +562,6 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 		part.len = min(end - part.off, size);
 		part.whole = false;
 		part.ack_now = false;
-		part.now_us = 0;
 		before = part.h;
 		ret = RAR_DROP(Short);
 		if (part.len >= sizeof(part.h)) {
