@@ -6,7 +6,7 @@
  * under these spinlocks:
  *
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
- *	m->tx.lock
+ *	m->tx_lock
  *	m->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
  *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
@@ -187,9 +187,7 @@ struct rar_sent {
 };
 
 /*
- * struct rar_link_tx - the sending side of the link to the successor
- * @lock:	protects this struct, the operation table m->ops, m->history,
- *		m->straggler, and the tx fields of each operation
+ * struct rar_link_tx - the sending side of the link to the successor, under tx_lock
  * @next_seq:	next sequence number to use
  * @una:	lowest number neither acknowledged nor given up
  * @highest:	highest acknowledged number, plus 1
@@ -200,7 +198,6 @@ struct rar_sent {
  * @npend:	chunks that wait to be forwarded or sent again, all operations
  * @nback:	chunks that wait to go to the first rank of this host, all operations
  * @ninject:	own chunks not yet injected, all operations
- * @nreleased:	operations taken off the table
  * @posted:	operations the successor has contributed to in full, as last advertised
  * @early_used:	bytes of @credit used by chunks of operations from @posted on
  * @come:	chunks of each block of the next operation that the successor has
@@ -226,12 +223,8 @@ struct rar_sent {
  * @marks:	marked chunks, total that the successor reported
  * @dups:	chunks received twice, total that the successor reported
  *
- * @timer:	of both links; while armed it holds a reference on the member
- * @timer_us:	when @timer is due, 0 = not armed
  * @blocked_us:	since when a chunk is ready to go and may not go, 0 = none is
  * @blocked_total_us: time that ready chunks could not go, up to @blocked_us
- * @came_us:	when the predecessor's last chunk came
- * @starved_us:	time that operations waited for the predecessor's chunks
  * @probed_us:	when the last probe was sent
  * @sent_us:	when the last chunk was sent
  * @retransmits: chunks sent again
@@ -239,7 +232,6 @@ struct rar_sent {
  * @bytes:	payload bytes sent
  */
 struct rar_link_tx {
-	spinlock_t lock; /* see above */
 	u32 next_seq;
 	u32 una;
 	u32 highest;
@@ -250,7 +242,6 @@ struct rar_link_tx {
 	u64 npend;
 	u64 nback;
 	u64 ninject;
-	u64 nreleased;
 	u64 posted;
 	u64 early_used;
 	u32 come;
@@ -270,12 +261,8 @@ struct rar_link_tx {
 	u32 marks;
 	u32 dups;
 
-	struct hrtimer timer;
-	u64 timer_us;
 	u64 blocked_us;
 	u64 blocked_total_us;
-	u64 came_us;
-	u64 starved_us;
 	u64 probed_us;
 	u64 sent_us;
 	u64 retransmits;
@@ -308,7 +295,7 @@ struct rar_link_rx {
 };
 
 /*
- * struct rar_straggler - the rank that keeps the group waiting; see straggler.c. Under tx.lock.
+ * struct rar_straggler - the rank that keeps the group waiting; see straggler.c. Under tx_lock.
  * @wanted:	operations posted by the rank that posted most, as far as known
  * @since_us:	since when this rank has posted fewer than @wanted, 0 = it has not
  * @own_us:	time this rank kept others waiting, up to @since_us
@@ -465,6 +452,11 @@ struct rar_trust {
  * locklessly with READ_ONCE where a stale value does no harm. @state is published with
  * smp_store_release. @local_node belongs to the list that the member is on, see push.c.
  *
+ * @tx_lock protects the operation table: @ops, @op_oldest, @op_next, @op_whole, @op_come,
+ * @ops_released and @history. It also protects the tx fields of each operation, the sending
+ * sides of the links, @straggler, the times and counts of received chunks, and
+ * @link_timer_us. The armed @link_timer holds a reference.
+ *
  * References (@ref): one each for the hash table (dropped by rar_life_end()), the socket,
  * the armed timer, the queued work, each of push.c's lists, and each item of steer.c. A
  * member dies
@@ -545,15 +537,21 @@ struct rar_member {
 	unsigned long heard[RAR_DIRS];	/* when the last valid packet came, jiffies */
 	unsigned long told;		/* when an ABORT was last answered, jiffies */
 
+	spinlock_t tx_lock ____cacheline_aligned; /* see above */
+	u64 link_timer_us;		/* when link_timer is due, 0 = not armed */
+	u64 ops_released;		/* operations taken off the table */
+	u64 came_us;			/* when the predecessor's last chunk came */
+	u64 starved_us;			/* time that operations waited for its chunks */
+	struct hrtimer link_timer;	/* of all links */
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_operation __rcu *ops[RAR_MAX_OPS];	/* by op_seq */
-	u64 op_oldest;			/* tx.lock: lowest operation not released */
+	u64 op_oldest;			/* lowest operation not released */
 	u64 op_next;			/* operations posted */
 	u64 op_whole;			/* contributed in full: store release, load acquire */
 	u32 op_come;			/* chunks of each block contributed to the next one */
 	u64 ops_complete;
 	struct rar_straggler straggler;
-	u64 rx_packets;			/* tx.lock: chunks accepted */
+	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
 	struct rar_link_rx rx ____cacheline_aligned;
@@ -637,7 +635,7 @@ static inline u32 rar_stride(const struct rar_member *m)
 	return sizeof(struct rar_data_hdr) + m->payload;
 }
 
-/* Has the member no operation in flight? Locklessly, or under tx.lock. */
+/* Has the member no operation in flight? Locklessly, or under tx_lock. */
 static inline bool rar_member_is_first(const struct rar_member *m)
 {
 	return READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next);

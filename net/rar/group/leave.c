@@ -76,13 +76,13 @@ static u64 needed_bytes(struct rar_member *m)
 	u64 bytes = 0;
 	int i;
 
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	for (i = 0; i < RAR_MAX_OPS; i++) {
 		op = rcu_dereference_protected(m->ops[i],
-					       lockdep_is_held(&m->tx.lock));
+					       lockdep_is_held(&m->tx_lock));
 		bytes += op ? op->bytes : 0;
 	}
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 	return bytes;
 }
 

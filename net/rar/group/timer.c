@@ -133,18 +133,16 @@ static void link_tick(struct rar_member *m)
 
 static enum hrtimer_restart link_timer(struct hrtimer *timer)
 {
-	struct rar_member *m = container_of(timer, struct rar_member,
-					    tx.timer);
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_member *m = container_of(timer, struct rar_member, link_timer);
 	bool again;
 	u8 state;
 
-	spin_lock(&tx->lock);
+	spin_lock(&m->tx_lock);
 	/* If the timer was armed again meanwhile, the reference belongs to that. */
 	again = hrtimer_is_queued(timer);
 	if (!again)
-		tx->timer_us = 0;
-	spin_unlock(&tx->lock);
+		m->link_timer_us = 0;
+	spin_unlock(&m->tx_lock);
 	if (again)
 		return HRTIMER_NORESTART;
 
@@ -163,5 +161,5 @@ void rar_timer_init(struct rar_member *m)
 {
 	timer_setup(&m->timer, timer_fired, 0);
 	INIT_WORK(&m->work, do_work);
-	hrtimer_setup(&m->tx.timer, link_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	hrtimer_setup(&m->link_timer, link_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }

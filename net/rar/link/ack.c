@@ -105,9 +105,9 @@ bool rar_ack_record(struct rar_member *m, const struct rar_arrival *a)
 	spin_unlock_bh(&rx->lock);
 
 	if (first) {
-		spin_lock_bh(&m->tx.lock);
+		spin_lock_bh(&m->tx_lock);
 		rar_link_timer_at(m, due);
-		spin_unlock_bh(&m->tx.lock);
+		spin_unlock_bh(&m->tx_lock);
 	}
 	return at_once;
 }
@@ -137,9 +137,9 @@ void rar_ack_send(struct rar_member *m)
 	struct rar_ack_hdr ah = {};
 	u64 now = rar_now_us();
 
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	rar_straggler_tell(m, &ah.slow, now);
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 
 	spin_lock_bh(&rx->lock);
 	ah.cum = cpu_to_be32(rx->cum);
@@ -171,9 +171,9 @@ void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
 		return;
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	rar_straggler_hear(m, &ph.slow, rar_now_us());
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 	spin_lock_bh(&m->rx.lock);
 	rx_advance(&m->rx, be32_to_cpu(ph.una));
 	spin_unlock_bh(&m->rx.lock);

@@ -21,23 +21,21 @@
 #define LINK_STARVED_US		1000	/* shorter gaps do not count as waiting */
 #define LINK_LOCAL_RETRY_US	1000	/* wait before chunks are offered again in memory */
 
-/* -- timer of both links (loss.c) ----------------------------------------- */
+/* -- timer of all links (loss.c) ----------------------------------------- */
 
 /*
  * Let the timer look at the links at @when, us, or earlier. The timer looks again later at
- * everything that it finds too early. tx.lock held.
+ * everything that it finds too early. tx_lock held.
  */
 void rar_link_timer_at(struct rar_member *m, u64 when)
 {
-	struct rar_link_tx *tx = &m->tx;
-
-	lockdep_assert_held(&tx->lock);
-	if (READ_ONCE(m->dead) || (tx->timer_us && tx->timer_us <= when))
+	lockdep_assert_held(&m->tx_lock);
+	if (READ_ONCE(m->dead) || (m->link_timer_us && m->link_timer_us <= when))
 		return;
-	if (!tx->timer_us)
+	if (!m->link_timer_us)
 		refcount_inc(&m->ref);
-	tx->timer_us = when;
-	hrtimer_start(&tx->timer, ns_to_ktime(when * NSEC_PER_USEC), HRTIMER_MODE_ABS_SOFT);
+	m->link_timer_us = when;
+	hrtimer_start(&m->link_timer, ns_to_ktime(when * NSEC_PER_USEC), HRTIMER_MODE_ABS_SOFT);
 }
 
 /**
@@ -46,20 +44,19 @@ void rar_link_timer_at(struct rar_member *m, u64 when)
  */
 void rar_link_stop(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->tx;
 	bool armed;
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	/* A timer that runs now finds the member dead, and drops its own reference. */
-	armed = tx->timer_us && hrtimer_try_to_cancel(&tx->timer) == 1;
+	armed = m->link_timer_us && hrtimer_try_to_cancel(&m->link_timer) == 1;
 	if (armed)
-		tx->timer_us = 0;
-	spin_unlock_bh(&tx->lock);
+		m->link_timer_us = 0;
+	spin_unlock_bh(&m->tx_lock);
 	if (armed)
 		rar_member_put(m);
 }
 
-/* -- table of operations (tx.lock) --------------------------------------- */
+/* -- table of operations (tx_lock) --------------------------------------- */
 
 /* The operation with number @seq, or NULL if it is not on the table. */
 static struct rar_operation *op_at(struct rar_member *m, u64 seq)
@@ -67,7 +64,7 @@ static struct rar_operation *op_at(struct rar_member *m, u64 seq)
 	struct rar_operation *op;
 
 	op = rcu_dereference_protected(m->ops[seq % RAR_MAX_OPS],
-				       lockdep_is_held(&m->tx.lock));
+				       lockdep_is_held(&m->tx_lock));
 	return op && op->seq == seq ? op : NULL;
 }
 
@@ -78,7 +75,7 @@ struct rar_operation *rar_link_op_of(struct rar_member *m,
 	struct rar_operation *op;
 
 	op = rcu_dereference_protected(m->ops[sent->op % RAR_MAX_OPS],
-				       lockdep_is_held(&m->tx.lock));
+				       lockdep_is_held(&m->tx_lock));
 	return op && (u32)op->seq == sent->op ? op : NULL;
 }
 
@@ -101,7 +98,7 @@ static bool op_released(const struct rar_link_tx *tx, const struct rar_operation
 /* Take the operation off the table if it is released. Returns true if it took it off. */
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 {
-	lockdep_assert_held(&m->tx.lock);
+	lockdep_assert_held(&m->tx_lock);
 	if (!op_released(&m->tx, op) || op_at(m, op->seq) != op)
 		return false;
 
@@ -111,7 +108,7 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !op_at(m, m->op_oldest))
 		WRITE_ONCE(m->op_oldest, m->op_oldest + 1);
-	m->tx.nreleased++;
+	m->ops_released++;
 	rar_op_unuse(op);
 	return true;
 }
@@ -123,12 +120,12 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
  */
 void rar_link_release(struct rar_member *m, struct rar_operation *op)
 {
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	rar_link_try_release(m, op);
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 }
 
-/* -- pending chunks (tx.lock) -------------------------------------------- */
+/* -- pending chunks (tx_lock) -------------------------------------------- */
 
 /* The count of pending chunks of all operations: to the successor, or back. */
 static u64 *pend_count(struct rar_link_tx *tx, u32 way)
@@ -191,7 +188,7 @@ void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 	pend_clear(tx, op, way, chunk, mask);
 }
 
-/* -- credit (tx.lock) ---------------------------------------------------- */
+/* -- credit (tx_lock) ---------------------------------------------------- */
 
 /*
  * How many chunks of a run has the successor contributed to, as far as known? It has
@@ -486,7 +483,7 @@ u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 	u64 now, more = 0;
 	bool left;
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	most = run_most(m);
 	while (n < RAR_LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
@@ -508,7 +505,7 @@ u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 		rar_link_timer_at(m, more);
 	tx->win.held |= left && tx->inflight >= tx->win.cwnd;
 	account_blocked(tx, left && n < RAR_LINK_BATCH, now);
-	spin_unlock_bh(&tx->lock);
+	spin_unlock_bh(&m->tx_lock);
 	return n;
 }
 
@@ -540,7 +537,7 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 
 	if (!READ_ONCE(tx->nback))
 		return false;
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	for (seq = m->op_oldest; tx->nback && seq < m->op_next; seq++) {
 		op = op_at(m, seq);
 		if (op && op->npend[RAR_BACK])
@@ -554,7 +551,7 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 		pend_clear(tx, op, RAR_BACK, item->run.chunk, rar_mask(item->run.n));
 		take_local(tx, op, item);
 	}
-	spin_unlock_bh(&tx->lock);
+	spin_unlock_bh(&m->tx_lock);
 	return op;
 }
 
@@ -578,9 +575,9 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 	u32 max = rar_link_local_max(m);
 	u64 now, posted, released;
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
-	released = tx->nreleased;
+	released = m->ops_released;
 	/*
 	 * The successor has room only for chunks to which it has contributed. When it has
 	 * contributed more, it makes this rank push again, and that push takes this lock.
@@ -603,8 +600,8 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 		take_local(tx, op, item);
 	}
 	account_blocked(tx, !op && (tx->npend || tx->ninject), now);
-	released -= tx->nreleased;
-	spin_unlock_bh(&tx->lock);
+	released -= m->ops_released;
+	spin_unlock_bh(&m->tx_lock);
 	if (released)
 		rar_member_wake(m);
 	return op;
@@ -624,7 +621,7 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 	struct rar_operation *op = item->op;
 	bool released = false;
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	/* The group may have failed, and the table forgotten the operation. */
 	if (op_at(m, op->seq) == op) {
 		rar_link_acked(tx, op, way, item->run.chunk, done);
@@ -633,7 +630,7 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 	}
 	if (again)
 		rar_link_timer_at(m, rar_now_us() + LINK_LOCAL_RETRY_US);
-	spin_unlock_bh(&tx->lock);
+	spin_unlock_bh(&m->tx_lock);
 	if (rar_op_unuse(op) || released)
 		rar_member_wake(m);
 }
@@ -645,7 +642,7 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
  */
 void rar_link_post(struct rar_member *m, struct rar_operation *op)
 {
-	spin_lock(&m->tx.lock);
+	spin_lock(&m->tx_lock);
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
 	if (op->later)
@@ -661,7 +658,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 		smp_store_release(&m->op_whole, op->seq + 1);
 		rar_straggler_posted(m, op->posted_us);
 	}
-	spin_unlock(&m->tx.lock);
+	spin_unlock(&m->tx_lock);
 }
 
 /**
@@ -677,7 +674,7 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 	u32 own = rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)), end;
 	struct rar_link_tx *tx = &m->tx;
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	/* Unless the group has failed. */
 	if (op_at(m, op->seq) == op) {
 		end = op->inject_first + min(come, own);
@@ -697,18 +694,17 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 		smp_store_release(&m->op_whole, op->seq + 1);
 		rar_straggler_posted(m, op->posted_us);
 	}
-	spin_unlock_bh(&tx->lock);
+	spin_unlock_bh(&m->tx_lock);
 }
 
 /* Measure for how long the predecessor's chunk was missing, for RAR_INFO. */
-static void account_starved(struct rar_link_tx *tx,
-			    const struct rar_operation *op, u64 now)
+static void account_starved(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
-	u64 gap = now - max(tx->came_us, op->posted_us);
+	u64 gap = now - max(m->came_us, op->posted_us);
 
 	if (gap > LINK_STARVED_US)
-		tx->starved_us += gap;
-	tx->came_us = now;
+		m->starved_us += gap;
+	m->came_us = now;
 }
 
 /*
@@ -755,12 +751,12 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	bool forward = false;
 
 	out.phase = next;
-	spin_lock_bh(&tx->lock);
-	released = tx->nreleased;
+	spin_lock_bh(&m->tx_lock);
+	released = m->ops_released;
 	bytes = rar_op_bytes(op, run, won);
 	m->rx_packets += hweight64(won);
 	m->rx_bytes += bytes;
-	account_starved(tx, op, now);
+	account_starved(m, op, now);
 	/* A sum of all ranks proves that the successor, too, has posted the operation. */
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
 		rar_link_credit(m, max(tx->posted, op->seq), 0, tx->credit);
@@ -781,8 +777,8 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	}
 	if (op->nback && run->phase == RAR_RS && next == RAR_AG)
 		rar_link_pend(tx, op, RAR_BACK, run->chunk, won);
-	released -= tx->nreleased;
-	spin_unlock_bh(&tx->lock);
+	released -= m->ops_released;
+	spin_unlock_bh(&m->tx_lock);
 	if (released)
 		rar_member_wake(m);
 	return forward;
@@ -821,16 +817,16 @@ bool rar_link_published(struct rar_member *m, struct rar_operation *op,
  */
 void rar_link_local_drop(struct rar_member *m)
 {
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	rar_window_full(&m->tx);
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 }
 
 /* -- begin and end ------------------------------------------------------- */
 
 void rar_link_init(struct rar_member *m)
 {
-	spin_lock_init(&m->tx.lock);
+	spin_lock_init(&m->tx_lock);
 	spin_lock_init(&m->rx.lock);
 }
 
@@ -862,13 +858,13 @@ void rar_link_start(struct rar_member *m)
 	/* The payload decides how many chunks a superpacket holds: look up the route again. */
 	dst_cache_reset(&m->path[RAR_NEXT].cache);
 	WRITE_ONCE(m->path[RAR_NEXT].run_max, 1);
-	spin_lock(&tx->lock);
+	spin_lock(&m->tx_lock);
 	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
 	rar_window_init(m);
 	rar_straggler_init(m);
-	spin_unlock(&tx->lock);
+	spin_unlock(&m->tx_lock);
 }
 
 /**
@@ -880,10 +876,10 @@ void rar_link_flush(struct rar_member *m)
 	struct rar_operation *op;
 	int i;
 
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	for (i = 0; i < RAR_MAX_OPS; i++) {
 		op = rcu_dereference_protected(m->ops[i],
-					       lockdep_is_held(&m->tx.lock));
+					       lockdep_is_held(&m->tx_lock));
 		RCU_INIT_POINTER(m->ops[i], NULL);
 		if (op)
 			rar_op_unuse(op);
@@ -894,7 +890,7 @@ void rar_link_flush(struct rar_member *m)
 	m->op_oldest = m->op_next;
 	m->tx.una = m->tx.next_seq;
 	m->tx.inflight = 0;
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 }
 
 /**
@@ -906,9 +902,9 @@ void rar_link_bury(struct rar_member *m)
 	struct rar_sent *sent;
 
 	rar_link_flush(m);
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	sent = m->tx.sent;
 	m->tx.sent = NULL;
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 	kfree(sent);
 }

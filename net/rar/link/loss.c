@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Loss, sending side: which packets the successor has and which got lost, and the timer of
- * both links.
+ * all links.
  *
  * A packet is lost when a packet sent later has come, and this one had the time to come as
  * well (RACK, RFC 8985). When nothing comes at all, the oldest chunk is sent again as a
@@ -293,21 +293,21 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
 		return;
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
 		/* It acknowledges a number that was never sent. */
-		spin_unlock_bh(&tx->lock);
+		spin_unlock_bh(&m->tx_lock);
 		rar_mib_inc(m->rn, DropSeq);
 		return;
 	}
-	released = tx->nreleased;
+	released = m->ops_released;
 	ack_process(m, &ah, now);
 	rar_link_credit(m, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
 			be32_to_cpu(ah.credit));
 	rar_straggler_hear(m, &ah.slow, now);
-	released -= tx->nreleased;
-	spin_unlock_bh(&tx->lock);
+	released -= m->ops_released;
+	spin_unlock_bh(&m->tx_lock);
 
 	if (released)
 		rar_member_wake(m);
@@ -371,7 +371,7 @@ static void earlier(u64 *next, u64 when)
 }
 
 /**
- * rar_loss_tick() - do what is due on both links
+ * rar_loss_tick() - do what is due on the links
  * @m: member in RUN or LEAVING, RCU read side
  *
  * Softirq.
@@ -385,7 +385,7 @@ bool rar_loss_tick(struct rar_member *m)
 	bool ack, push;
 
 	ack = tick_ack(&m->rx, rar_now_us(), &ack_us);
-	spin_lock(&tx->lock);
+	spin_lock(&m->tx_lock);
 	now = rar_now_us();
 	next = detect_lost(m, now);
 	earlier(&next, tick_timeout(m, now));
@@ -395,7 +395,7 @@ bool rar_loss_tick(struct rar_member *m)
 	if (next)
 		rar_link_timer_at(m, next);
 	push = tx->npend || tx->ninject || tx->nback;
-	spin_unlock(&tx->lock);
+	spin_unlock(&m->tx_lock);
 
 	if (ack)
 		rar_ack_send(m);
@@ -458,7 +458,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 	struct rar_probe_hdr ph = {};
 	u64 now, wait, due;
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	wait = probe_interval(m);
 	due = max(tx->sent_us, tx->probed_us) + wait;
@@ -468,7 +468,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 		ph.una = cpu_to_be32(tx->una);
 		rar_straggler_tell(m, &ph.slow, now);
 	}
-	spin_unlock_bh(&tx->lock);
+	spin_unlock_bh(&m->tx_lock);
 
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);

@@ -13,7 +13,7 @@
 
 void rar_straggler_init(struct rar_member *m)
 {
-	lockdep_assert_held(&m->tx.lock);
+	lockdep_assert_held(&m->tx_lock);
 	memset(&m->straggler, 0, sizeof(m->straggler));
 	m->straggler.rank = RAR_NO_RANK;
 }
@@ -40,14 +40,14 @@ static void compare(struct rar_member *m, u32 rank, u32 ms)
 
 /**
  * rar_straggler_posted() - count an operation that was posted here
- * @m: member, tx.lock held; op_whole counts it
+ * @m: member, tx_lock held; op_whole counts it
  * @now: us
  */
 void rar_straggler_posted(struct rar_member *m, u64 now)
 {
 	struct rar_straggler *slow = &m->straggler;
 
-	lockdep_assert_held(&m->tx.lock);
+	lockdep_assert_held(&m->tx_lock);
 	if (slow->since_us) {
 		slow->own_us += now - slow->since_us;
 		slow->since_us = slow->wanted > m->op_whole ? now : 0;
@@ -57,7 +57,7 @@ void rar_straggler_posted(struct rar_member *m, u64 now)
 
 /**
  * rar_straggler_hear() - take in what a neighbour's ACK or PROBE says
- * @m: member, tx.lock held
+ * @m: member, tx_lock held
  * @w:   the straggler as the neighbour knows it
  * @now: us
  */
@@ -67,7 +67,7 @@ void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
 	struct rar_straggler *slow = &m->straggler;
 	u64 wanted = be64_to_cpu(w->wanted);
 
-	lockdep_assert_held(&m->tx.lock);
+	lockdep_assert_held(&m->tx_lock);
 	/* No rank is further ahead than the table of operations is long. */
 	if (wanted > slow->wanted && wanted <= m->op_whole + RAR_MAX_OPS) {
 		slow->wanted = wanted;
@@ -79,7 +79,7 @@ void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
 
 /**
  * rar_straggler_tell() - fill in the straggler for a neighbour or for the user
- * @m: member, tx.lock held
+ * @m: member, tx_lock held
  * @w:   to fill
  * @now: us
  */
@@ -87,7 +87,7 @@ void rar_straggler_tell(struct rar_member *m, struct rar_slow_wire *w, u64 now)
 {
 	struct rar_straggler *slow = &m->straggler;
 
-	lockdep_assert_held(&m->tx.lock);
+	lockdep_assert_held(&m->tx_lock);
 	compare(m, m->rank, own_ms(slow, now));
 	w->wanted = cpu_to_be64(slow->wanted);
 	w->ms = cpu_to_be32(slow->ms);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The two windows, and the clock that both read: round trip, retransmission timeout,
- * patience with reordering. Everything here is under tx.lock.
+ * patience with reordering. Everything here is under tx_lock.
  *
  * The link window limits the chunks in flight to the neighbour. It grows like the window of
  * Reno (RFC 5681). Two signs of congestion reduce it:
@@ -92,7 +92,7 @@ static bool queued(const struct rar_window *win)
 
 /**
  * rar_window_rtt() - take in a measured round trip
- * @win: window, tx.lock held
+ * @win: window, tx_lock held
  * @us:  the round trip without the delay of the acknowledgment; exact, since no sequence
  *       number is used twice
  * @now: us
@@ -164,7 +164,7 @@ static bool reduced(const struct rar_window *win, u32 seq)
 
 /**
  * rar_window_lost() - take in that a chunk is given up
- * @tx:   sending side of the link, @tx->lock held
+ * @tx:   sending side of the link, tx_lock held
  * @seq:  number of the chunk
  * @head: the chunk is the first one of its packet; a lost packet counts once
  */
@@ -189,7 +189,7 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 
 /**
  * rar_window_late() - take in that a chunk is given up at a timeout
- * @win: window, tx.lock held
+ * @win: window, tx_lock held
  * @now: us
  */
 void rar_window_late(struct rar_window *win, u64 now)
@@ -310,7 +310,7 @@ static void grow(struct rar_window *win, u32 n)
 
 /**
  * rar_window_acked() - take in the news of an acknowledgment
- * @m:       member, tx.lock held; the caller has updated the round trip
+ * @m:       member, tx_lock held; the caller has updated the round trip
  * @n:       chunks newly acknowledged
  * @packets: packets that carried these chunks
  * @marks:   chunks newly reported to have carried the congestion mark
@@ -334,7 +334,7 @@ void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
 
 /**
  * rar_window_spurious() - take in that chunks were given up although they arrived
- * @win: window, tx.lock held
+ * @win: window, tx_lock held
  * @n:   chunks that the neighbour received twice
  * @now: us
  */
@@ -362,7 +362,7 @@ static u32 window_init(const struct rar_member *m)
 
 /**
  * rar_window_begin() - prepare to send a chunk while nothing is in flight
- * @m:   member, tx.lock held
+ * @m:   member, tx_lock held
  * @now: us
  *
  * An idle link gradually forgets its window (after RFC 7661, but within seconds, because the
@@ -386,7 +386,7 @@ void rar_window_begin(struct rar_member *m, u64 now)
 
 /**
  * rar_window_burst() - limit the chunks that leave before the first acknowledgment
- * @m:       member, tx.lock held
+ * @m:       member, tx_lock held
  * @now:     us
  * @more_us: set to the time at which more chunks may leave, 0 = there is no limit
  *
@@ -457,7 +457,7 @@ u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, 
 
 /**
  * rar_window_injected() - count own chunks that leave for the first time
- * @win: window, tx.lock held
+ * @win: window, tx_lock held
  * @op:  operation
  * @run: the chunks
  * @now: us
@@ -500,7 +500,7 @@ static void inject_adjust(struct rar_member *m, const struct rar_operation *op, 
 
 /**
  * rar_window_returned() - count own chunks that came back as AG
- * @m:     member, tx.lock held
+ * @m:     member, tx_lock held
  * @op:    operation
  * @chunk: the first of these chunks
  * @bytes: bytes of these chunks
@@ -531,7 +531,7 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 
 /**
  * rar_window_init() - open the windows when a new epoch begins
- * @m: member, its payload agreed; tx.lock held
+ * @m: member, its payload agreed; tx_lock held
  *
  * net.rar.window is the limit of the whole ring, see rar_window_post().
  */

@@ -61,10 +61,10 @@ static enum rar_rx input_finished(struct rar_member *m, const struct rar_arrival
 {
 	bool agrees;
 
-	spin_lock_bh(&m->tx.lock);
+	spin_lock_bh(&m->tx_lock);
 	agrees = a->op_seq + RAR_HISTORY > m->op_next &&
 		 m->history[a->op_seq % RAR_HISTORY] == rar_fingerprint_hash(&a->fingerprint);
-	spin_unlock_bh(&m->tx.lock);
+	spin_unlock_bh(&m->tx_lock);
 	return agrees ? RAR_RX_DONE : RAR_DROP(Op);
 }
 

@@ -390,7 +390,7 @@ static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 	struct rar_link_tx *tx = &m->tx;
 	struct rar_slow_wire w = {};
 
-	spin_lock_bh(&tx->lock);
+	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	rar_straggler_tell(m, &w, now);
 	info->slow_rank = m->straggler.rank;
@@ -406,11 +406,11 @@ static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 	info->next_wait_us = tx->blocked_total_us;
 	if (tx->blocked_us)
 		info->next_wait_us += now - tx->blocked_us;
-	info->prev_wait_us = tx->starved_us;
-	if (waiting_us && now > max(waiting_us, tx->came_us))
-		info->prev_wait_us += now - max(waiting_us, tx->came_us);
+	info->prev_wait_us = m->starved_us;
+	if (waiting_us && now > max(waiting_us, m->came_us))
+		info->prev_wait_us += now - max(waiting_us, m->came_us);
 	info->ops_released = m->op_oldest;
-	spin_unlock_bh(&tx->lock);
+	spin_unlock_bh(&m->tx_lock);
 }
 
 static void fill_info(struct rar_member *m, struct rar_info *info)

@@ -160,7 +160,7 @@ static void wait_for_room(struct rar_sender *sender)
 
 /**
  * rar_sender_room() - may own chunks be sent, or do the queues of this host hold too much?
- * @m: member, tx.lock held
+ * @m: member, tx_lock held
  * @af:  address family of the successor
  *
  * Only chunks that a rank injects wait. Chunks that it forwards or repeats, and
