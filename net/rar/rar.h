@@ -7,7 +7,7 @@
  *
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
  *	m->tx_lock
- *	m->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
+ *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
  *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
  *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
@@ -46,6 +46,7 @@
 #include "link/window.h"
 
 struct rar_hook;
+struct rar_member;
 struct rar_port;
 struct rar_user;
 struct xdp_buff;
@@ -59,7 +60,7 @@ struct xdp_buff;
 #define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
 
-/* The ends of a member's two links. */
+/* The links of a member: to its successor, and to its predecessor. */
 enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
 
 /*
@@ -187,7 +188,7 @@ struct rar_sent {
 };
 
 /*
- * struct rar_link_tx - the sending side of the link to the successor, under tx_lock
+ * struct rar_link_tx - the sending side of a link, under tx_lock
  * @next_seq:	next sequence number to use
  * @una:	lowest number neither acknowledged nor given up
  * @highest:	highest acknowledged number, plus 1
@@ -271,7 +272,7 @@ struct rar_link_tx {
 };
 
 /*
- * struct rar_link_rx - the receiving side of the link from the predecessor
+ * struct rar_link_rx - the receiving side of a link
  * @lock:	protects this struct
  * @cum:	all numbers below it are received, or given up by the sender
  * @highest:	highest number received, plus 1
@@ -292,6 +293,31 @@ struct rar_link_rx {
 	u32 ce;
 	u32 dups;
 	u64 newest_us;
+};
+
+/*
+ * struct rar_link - a member's end of the link to a neighbour
+ * @member:	the member, set once
+ * @rank:	the neighbour's rank, set once
+ * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
+ *		push.c
+ * @dev:	device by which the neighbour's packets come in, 0 = not known
+ * @path:	the addresses of both ends
+ * @hook:	ingress hook of the device by which packets come or go, rn->hook_lock
+ * @tx:		the sending side, of a link by which chunks go
+ * @rx:		the receiving side, of a link by which chunks come
+ * @heard:	when the last valid packet came from the neighbour, jiffies
+ */
+struct rar_link {
+	struct rar_member *member;
+	u32 rank;
+	bool here;
+	int dev;
+	struct rar_path path;
+	struct rar_hook *hook;
+	struct rar_link_tx tx ____cacheline_aligned;
+	struct rar_link_rx rx ____cacheline_aligned;
+	unsigned long heard;
 };
 
 /*
@@ -444,8 +470,8 @@ struct rar_trust {
  * struct rar_member - one member's side of a group
  *
  * Set once: before the member is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
- * RUN @epoch, @payload, @path, @lane (the ports after @port's), @nlanes, @by_hosts,
- * @place, tx.sent.
+ * RUN @epoch, @payload, @lane (the ports after @port's), @nlanes, @by_hosts, @place, and of
+ * the links @path and tx.sent.
  *
  * @lock protects @state, @error, @join, @undelivered, @pinned, and @leave except @fin_due and
  * @fin_next, which only repeat a packet. rn->lock protects @sk. These fields are read
@@ -516,16 +542,13 @@ struct rar_member {
 	u32 payload;
 	bool by_hosts;
 	struct rar_place place;
-	struct rar_path path[RAR_DIRS];
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;
 	struct rar_sender sender[2];	/* IPv4, IPv6 */
 	struct rar_addr self;			/* own address as bound; af 0 = any */
 	struct rar_trust trust;			/* set by connect() */
-	struct rar_hook *hook[3];	/* loopback, to next, from prev; rn->hook_lock */
-	int prev_dev;			/* device the predecessor's packets come in by */
-	bool next_here, prev_here;	/* neighbours in this netns, see push.c */
+	struct rar_hook *hook_lo;		/* of the loopback device; rn->hook_lock */
 	struct list_head local_node;
 	atomic_t local_state;
 	struct list_head xdp_node;	/* members with work after frames, see push.c */
@@ -534,7 +557,6 @@ struct rar_member {
 	u32 sk_priority;
 
 	struct timer_list timer;
-	unsigned long heard[RAR_DIRS];	/* when the last valid packet came, jiffies */
 	unsigned long told;		/* when an ABORT was last answered, jiffies */
 
 	spinlock_t tx_lock ____cacheline_aligned; /* see above */
@@ -543,7 +565,6 @@ struct rar_member {
 	u64 came_us;			/* when the predecessor's last chunk came */
 	u64 starved_us;			/* time that operations waited for its chunks */
 	struct hrtimer link_timer;	/* of all links */
-	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_operation __rcu *ops[RAR_MAX_OPS];	/* by op_seq */
 	u64 op_oldest;			/* lowest operation not released */
 	u64 op_next;			/* operations posted */
@@ -554,7 +575,7 @@ struct rar_member {
 	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
-	struct rar_link_rx rx ____cacheline_aligned;
+	struct rar_link link[RAR_DIRS];
 	struct rar_early early;
 };
 

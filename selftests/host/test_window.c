@@ -153,12 +153,12 @@ static void ring_timer_at(u64 us)
 
 static u32 ring_run_most(const struct rar_member *m)
 {
-	return min(max(m->tx.win.cwnd / 2, 1U), m->path[RAR_NEXT].run_max);
+	return min(max(m->link[RAR_NEXT].tx.win.cwnd / 2, 1U), m->link[RAR_NEXT].path.run_max);
 }
 
 static u32 ring_may_send(const struct rar_member *m, u32 burst)
 {
-	const struct rar_link_tx *tx = &m->tx;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u32 room = tx->probe;
 
 	if (tx->inflight < tx->win.cwnd)
@@ -178,7 +178,7 @@ static u32 ring_whole_run(struct rar_link_tx *tx, u32 n, u32 most)
 
 static void ring_number(struct ring *r, u32 n)
 {
-	struct rar_link_tx *tx = &r->m.tx;
+	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
 
 	if (!tx->inflight)
 		rar_window_begin(&r->m, world_us);
@@ -199,7 +199,7 @@ static void ring_number(struct ring *r, u32 n)
 
 static void ring_push(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.tx;
+	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
 	bool any = false;
 	u64 more = 0;
 	u32 most, n;
@@ -223,12 +223,12 @@ static void ring_push(struct ring *r)
 static void ring_resolve(struct ring *r, u32 seq)
 {
 	r->done[seq % RAR_TX_SLOTS] = true;
-	r->m.tx.inflight--;
+	r->m.link[RAR_NEXT].tx.inflight--;
 }
 
 static void ring_advance(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.tx;
+	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
 
 	while (tx->una != tx->next_seq && r->done[tx->una % RAR_TX_SLOTS])
 		tx->una++;
@@ -243,7 +243,7 @@ static void ring_give_up(struct ring *r, u32 seq)
 
 static void ring_detect_lost(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.tx;
+	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
 	u32 patience = rar_window_patience(&tx->win), last = tx->una - 2;
 
 	for (u32 seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
@@ -264,7 +264,7 @@ static void ring_detect_lost(struct ring *r)
 
 static void ring_timeout(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.tx;
+	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
 	u64 due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(&tx->win);
 	bool all;
 
@@ -292,7 +292,7 @@ static void ring_timeout(struct ring *r)
 
 static void ring_ack(struct ring *r, u32 upto, u32 delay_us)
 {
-	struct rar_link_tx *tx = &r->m.tx;
+	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
 	u32 n = 0, packets = 0;
 	u64 sent_us = 0, rtt;
 
@@ -418,7 +418,7 @@ static void handle(const struct event *e)
 		return;
 	case RING_ACK:
 		ring_ack(r, e->seq, e->delay_us);
-		sim.cwnd_sum += r->m.tx.win.cwnd;
+		sim.cwnd_sum += r->m.link[RAR_NEXT].tx.win.cwnd;
 		sim.cwnd_samples++;
 		break;
 	case RING_TIMER:
@@ -473,8 +473,8 @@ static void begin(const struct scene *scene)
 	m->rn = &sim.ring.net;
 	m->rn->sysctl_window = 1 << 20;
 	m->payload = scene->payload;
-	m->path[RAR_NEXT].run_max = scene->single ? 1 : GSO_BYTES / scene->payload;
-	m->tx.sent_us = world_us;
+	m->link[RAR_NEXT].path.run_max = scene->single ? 1 : GSO_BYTES / scene->payload;
+	m->link[RAR_NEXT].tx.sent_us = world_us;
 	rar_window_init(m);
 	sim.tcp.cwnd = 10;
 	sim.tcp.ssthresh = TCP_SLOTS;
@@ -555,12 +555,12 @@ static u32 grown(void)
 	play(&long_way);
 	sim.ring.left = 0;
 	run_until(sim.now + PS_PER_S / 2);
-	return sim.ring.m.tx.win.cwnd;
+	return sim.ring.m.link[RAR_NEXT].tx.win.cwnd;
 }
 
 static void resume_after(u32 ms)
 {
-	run_until((sim.ring.m.tx.sent_us + 1000ull * ms) * PS_PER_US);
+	run_until((sim.ring.m.link[RAR_NEXT].tx.sent_us + 1000ull * ms) * PS_PER_US);
 	sim.ring.left = U64_MAX / 2;
 	sim.ring.sent = 0;
 	at(sim.now, RING_STARTS, 0, 0);
@@ -573,7 +573,7 @@ static void test_idle(void)
 	static const struct {
 		u32 ms, halves;
 	} idle[] = { { 900, 0 }, { 1100, 1 }, { 2900, 2 }, { 4500, 4 }, { 7500, 5 }, { 600000, 5 } };
-	const struct rar_link_tx *tx = &sim.ring.m.tx;
+	const struct rar_link_tx *tx = &sim.ring.m.link[RAR_NEXT].tx;
 
 	for (u32 i = 0; i < ARRAY_SIZE(idle); i++) {
 		u32 was = grown(), now, later;
@@ -595,7 +595,7 @@ static void test_burst(void)
 		u32 was = grown();
 		u64 start;
 
-		sim.ring.m.path[RAR_NEXT].no_queue = no_queue;
+		sim.ring.m.link[RAR_NEXT].path.no_queue = no_queue;
 		resume_after(500);
 		start = sim.now;
 		for (u32 part = 1; part <= 5; part++) {
@@ -615,7 +615,7 @@ static void test_burst(void)
  */
 static void test_trickle(void)
 {
-	struct rar_link_tx *tx = &sim.ring.m.tx;
+	struct rar_link_tx *tx = &sim.ring.m.link[RAR_NEXT].tx;
 	u32 was, ns;
 
 	begin(&long_way);
@@ -682,7 +682,7 @@ static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 	while (*next < end && (n = rar_window_may_inject(m, op, min(end - *next, 4U)))) {
 		const struct rar_run run = { .chunk = *next, .n = n };
 
-		rar_window_injected(&m->tx.win, op, &run, world_us);
+		rar_window_injected(&m->link[RAR_NEXT].tx.win, op, &run, world_us);
 		*next += n;
 	}
 	return (u64)(*next - from) * op->ring.payload;
@@ -722,7 +722,7 @@ static void test_inject(const struct inject_case *c)
 		       "%s: %llu bytes on their way, of %lu", c->name, out,
 		       m->rn->sysctl_window);
 	else
-		tap_ok(next == first + OWN && !m->tx.win.inj_out,
+		tap_ok(next == first + OWN && !m->link[RAR_NEXT].tx.win.inj_out,
 		       "%s: %u of %u chunks injected that do not come back", c->name,
 		       next - first, OWN);
 }

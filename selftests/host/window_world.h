@@ -59,12 +59,16 @@ struct rar_operation {
 	bool returned;
 };
 
+struct rar_link {
+	bool here;
+	struct rar_path path;
+	struct rar_link_tx tx;
+};
+
 struct rar_member {
 	struct rar_net *rn;
 	u32 payload;
-	struct rar_path path[RAR_DIRS];
-	bool next_here;
-	struct rar_link_tx tx;
+	struct rar_link link[RAR_DIRS];
 };
 
 /* Virtual time. */
@@ -87,7 +91,7 @@ static inline bool rar_seq_before(u32 a, u32 b)
 
 static inline u32 rar_link_local_max(const struct rar_member *m)
 {
-	return m->path[RAR_NEXT].run_max;
+	return m->link[RAR_NEXT].path.run_max;
 }
 
 #endif /* _RAR_HOST_WINDOW_WORLD_H */

@@ -19,14 +19,6 @@
 
 static struct workqueue_struct *member_wq;
 
-/* The rank of the neighbour in @dir. */
-u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir)
-{
-	if (dir == RAR_NEXT)
-		return m->rank + 1 == m->size ? 0 : m->rank + 1;
-	return m->rank ? m->rank - 1 : m->size - 1;
-}
-
 /* The interval at which a member lets its neighbours hear it, ms. */
 u32 rar_member_keepalive_ms(const struct rar_member *m)
 {
@@ -337,7 +329,7 @@ void rar_member_schedule(struct rar_member *m)
 /* Note that a valid packet came from the neighbour in @dir. */
 void rar_member_hear(struct rar_member *m, enum rar_dir dir)
 {
-	WRITE_ONCE(m->heard[dir], jiffies);
+	WRITE_ONCE(m->link[dir].heard, jiffies);
 }
 
 /* Wake every thread that waits for anything on the socket. */
@@ -453,8 +445,8 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
 void rar_member_run(struct rar_member *m)
 {
 	lockdep_assert_held(&m->lock);
-	m->heard[RAR_NEXT] = jiffies;
-	m->heard[RAR_PREV] = jiffies;
+	m->link[RAR_NEXT].heard = jiffies;
+	m->link[RAR_PREV].heard = jiffies;
 	rar_member_set_state(m, RAR_S_RUN);
 	rar_resume_forget(m);
 	rar_mib_inc(m->rn, GroupsJoined);

@@ -4,7 +4,6 @@
 
 #include "rar.h"
 
-u32 rar_member_rank(const struct rar_member *m, enum rar_dir dir);
 u32 rar_member_keepalive_ms(const struct rar_member *m);
 void rar_member_set_state(struct rar_member *m, enum rar_state to);
 struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,

@@ -78,10 +78,10 @@ static u64 proof_to_prev(const struct rar_member *m, const struct rar_pkt *pkt,
 /* The proof in a JOIN that is sent, and in the JOIN_ACK that answers it. */
 static u64 proof_to_next(const struct rar_member *m, u64 echo)
 {
-	const struct rar_path *path = &m->path[RAR_NEXT];
+	const struct rar_path *path = &m->link[RAR_NEXT].path;
 	struct rar_claim c = {
 		.nonce = m->join.nonce, .echo = echo, .size = m->size,
-		.src = m->rank, .dst = rar_member_rank(m, RAR_NEXT),
+		.src = m->rank, .dst = m->link[RAR_NEXT].rank,
 		.from = &path->src, .to = &path->dst,
 	};
 
@@ -110,7 +110,7 @@ static bool prev_is_named(const struct rar_member *m)
 /* May the neighbour with this rank end the join? From READY on the table names it. */
 static bool is_believed(const struct rar_member *m, u32 rank)
 {
-	return rank == rar_member_rank(m, RAR_NEXT) || prev_is_named(m) ||
+	return rank == m->link[RAR_NEXT].rank || prev_is_named(m) ||
 	       READ_ONCE(m->state) >= RAR_S_READY;
 }
 
@@ -140,7 +140,7 @@ static void send_join(struct rar_member *m)
 		.nonce = cpu_to_be64(j->nonce),
 		.size = cpu_to_be32(m->size),
 		.payload = cpu_to_be32(j->payload),
-		.port = m->path[RAR_NEXT].src.port,
+		.port = m->link[RAR_NEXT].path.src.port,
 	};
 	bool small = !j->ok[RAR_NEXT] &&
 		     j->tries % JOIN_SMALL_EVERY == JOIN_SMALL_EVERY - 1;
@@ -200,7 +200,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 		.nonce = cpu_to_be64(echo),
 		.size = cpu_to_be32(m->size),
 		.payload = jh->payload,
-		.port = m->path[RAR_NEXT].src.port,
+		.port = m->link[RAR_NEXT].path.src.port,
 		.flags = jh->flags,
 		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
 	};
@@ -214,7 +214,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
-	struct rar_path *path = &m->path[RAR_PREV];
+	struct rar_path *path = &m->link[RAR_PREV].path;
 	bool fresh;
 
 	spin_lock_bh(&m->lock);
@@ -222,19 +222,19 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		m->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce);
 	if (fresh) {
 		path->src = pkt->to;
-		path->src.port = m->path[RAR_NEXT].src.port;
+		path->src.port = m->link[RAR_NEXT].path.src.port;
 		path->dst = pkt->from;
 		path->dst.port = jh->port;
 		dst_cache_reset(&path->cache);
-		path->oif = m->path[RAR_NEXT].oif;
+		path->oif = m->link[RAR_NEXT].path.oif;
 		m->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
 		m->join.ok[RAR_PREV] = true;
 		m->join.step_next = jiffies;
 	}
 	spin_unlock_bh(&m->lock);
 	rar_member_hear(m, RAR_PREV);
-	if (fresh || READ_ONCE(m->prev_dev) != pkt->dev) {
-		WRITE_ONCE(m->prev_dev, pkt->dev);
+	if (fresh || READ_ONCE(m->link[RAR_PREV].dev) != pkt->dev) {
+		WRITE_ONCE(m->link[RAR_PREV].dev, pkt->dev);
 		rar_member_schedule(m);
 	}
 	if (fresh)
@@ -245,7 +245,7 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 static bool prev_at(const struct rar_member *m, const struct rar_pkt *pkt,
 		    const struct rar_join_hdr *jh)
 {
-	const struct rar_addr *prev = &m->path[RAR_PREV].dst;
+	const struct rar_addr *prev = &m->link[RAR_PREV].path.dst;
 
 	return ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
 	       prev->port == jh->port;
@@ -262,7 +262,7 @@ static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
 
 	return m->join.ok[RAR_PREV] &&
 	       m->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce) &&
-	       time_before(jiffies, READ_ONCE(m->heard[RAR_PREV]) + quiet) &&
+	       time_before(jiffies, READ_ONCE(m->link[RAR_PREV].heard) + quiet) &&
 	       !prev_at(m, pkt, jh);
 }
 
@@ -313,7 +313,7 @@ static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
 	/* Kept for the error in case the join times out. */
 	WRITE_ONCE(m->join.odd, why);
 	if (!stranger)
-		rar_fail_pair(m, err, why, rar_member_rank(m, RAR_PREV), m->rank, 0);
+		rar_fail_pair(m, err, why, m->link[RAR_PREV].rank, m->rank, 0);
 	return true;
 }
 
@@ -322,7 +322,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			  const struct rar_join_hdr *jh)
 {
 	bool joining = READ_ONCE(m->state) < RAR_S_RUN;
-	u32 prev = rar_member_rank(m, RAR_PREV);
+	u32 prev = m->link[RAR_PREV].rank;
 	bool echoed, known;
 
 	echoed = pkt->h.token;
@@ -375,7 +375,7 @@ static void rcv_join(struct rar_member *m, const struct rar_pkt *pkt)
 		rar_mib_inc(m->rn, DropState);
 	else if (READ_ONCE(m->state) == RAR_S_BOUND)
 		reject_like_others(m, pkt, &jh);
-	else if (be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
+	else if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV].rank)
 		rcv_join_prev(m, pkt, &jh);
 	else if (be32_to_cpu(jh.size) != m->size)
 		/* A running member may be about to start again, in another size. */
@@ -396,7 +396,7 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	if (READ_ONCE(m->state) < RAR_S_RUN &&
 	    be64_to_cpu(jh.proof) != proof_of_next(m, pkt, &jh)) {
 		rar_fail_pair(m, EACCES, RAR_R_KEY, m->rank,
-			      rar_member_rank(m, RAR_NEXT), 0);
+			      m->link[RAR_NEXT].rank, 0);
 		return;
 	}
 	nonce = be64_to_cpu(jh.nonce);
@@ -469,7 +469,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	}
 	spin_lock_bh(&m->lock);
 	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (src == rar_member_rank(m, dir)) {
+		if (src == m->link[dir].rank) {
 			m->join.ok[dir] = false;
 			m->join.peer_nonce[dir] = 0;
 		}
@@ -511,8 +511,8 @@ void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 static void join_timed_out(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
-	u32 next = rar_member_rank(m, RAR_NEXT);
-	u32 prev = rar_member_rank(m, RAR_PREV);
+	u32 next = m->link[RAR_NEXT].rank;
+	u32 prev = m->link[RAR_PREV].rank;
 
 	if (j->route_err)
 		rar_fail_pair(m, -j->route_err, RAR_R_NODEV, m->rank, next, 0);
@@ -581,8 +581,8 @@ static void hook_route(struct rar_member *m, int dev)
 {
 	int lo = m->rn->net->loopback_dev->ifindex;
 
-	rar_device_set(m->rn, &m->hook[0], lo);
-	rar_device_set(m->rn, &m->hook[1], dev == lo ? 0 : dev);
+	rar_device_set(m->rn, &m->hook_lo, lo);
+	rar_device_set(m->rn, &m->link[RAR_NEXT].hook, dev == lo ? 0 : dev);
 }
 
 /* Get a port for packets to @af; until then softirqs go on with the old port. */
@@ -631,7 +631,7 @@ static bool route_may_come(int err)
 /* Look up the route to the successor, and set what depends on it. */
 static int join_route(struct rar_member *m)
 {
-	struct rar_path *path = &m->path[RAR_NEXT];
+	struct rar_path *path = &m->link[RAR_NEXT].path;
 	u32 payload;
 	int dev, err;
 
@@ -651,7 +651,7 @@ static int join_route(struct rar_member *m)
 /* Get port, memory and route: all that can fail before we send, except a late route. */
 static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 {
-	struct rar_path *path = &m->path[RAR_NEXT];
+	struct rar_path *path = &m->link[RAR_NEXT].path;
 	int err;
 
 	/* Work of the join before this one. */
@@ -689,7 +689,7 @@ void rar_join_route_again(struct rar_member *m)
 	WRITE_ONCE(j->route_err, err);
 	if (err && !route_may_come(err))
 		rar_fail_pair(m, -err, err == -EMSGSIZE ? RAR_R_MTU : RAR_R_NODEV,
-			      m->rank, rar_member_rank(m, RAR_NEXT), 0);
+			      m->rank, m->link[RAR_NEXT].rank, 0);
 	else if (!err)
 		rar_member_kick(m, jiffies);
 }
@@ -720,7 +720,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	memset(&m->error, 0, sizeof(m->error));
 	memset(j->ok, 0, sizeof(j->ok));
 	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
-	memset(&m->path[RAR_PREV].dst, 0, sizeof(m->path[RAR_PREV].dst));
+	m->link[RAR_PREV].path.dst = (struct rar_addr){ };
 	WRITE_ONCE(j->nonce, rar_random_token());
 	get_random_bytes(&j->key, sizeof(j->key));
 	rar_table_reset(m, &past);

@@ -211,12 +211,12 @@ void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 
 	rar_packet_notice(m, dir, RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
-	if (fin->rank == rar_member_rank(m, RAR_NEXT))
+	if (fin->rank == m->link[RAR_NEXT].rank)
 		leave->gone[RAR_NEXT] = true;
-	if (fin->rank == rar_member_rank(m, RAR_PREV))
+	if (fin->rank == m->link[RAR_PREV].rank)
 		leave->gone[RAR_PREV] = true;
 	if (!leave->left && fin->rank != m->rank) {
-		told_both = fin->rank == rar_member_rank(m, !dir);
+		told_both = fin->rank == m->link[!dir].rank;
 		leave->left = true;
 		leave->rank = fin->rank;
 		leave->why = why_left(fin);
@@ -268,7 +268,7 @@ static bool silent(const struct rar_member *m, enum rar_dir dir)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
 
-	return time_after_eq(jiffies, READ_ONCE(m->heard[dir]) + dead);
+	return time_after_eq(jiffies, READ_ONCE(m->link[dir].heard) + dead);
 }
 
 /* Does a neighbour still need chunks, or a notice that this rank has left? */

@@ -70,20 +70,21 @@ static void free_work(struct work_struct *work)
 	struct rar_member *m = container_of(to_rcu_work(work),
 					    struct rar_member, free);
 	struct rar_net *rn = m->rn;
-	int i;
+	struct rar_link *link;
 
 	rar_mem_forget(m);
 	rar_link_flush(m);
 	rar_life_forget(m);
 	rar_early_flush(m);
-	for (i = 0; i < ARRAY_SIZE(m->hook); i++)
-		rar_device_set(rn, &m->hook[i], 0);
-	for (i = 0; i < RAR_DIRS; i++)
-		dst_cache_destroy(&m->path[i].cache);
+	rar_device_set(rn, &m->hook_lo, 0);
+	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
+		rar_device_set(rn, &link->hook, 0);
+		dst_cache_destroy(&link->path.cache);
+		kfree(link->tx.sent);
+	}
 	rar_sender_put_all(m);
 	rar_port_put_lanes(m);
 	rar_port_put(rn, m->port);
-	kfree(m->tx.sent);
 	kvfree(m->join.table);
 	rar_user_alive(m->user, -1);
 	rar_user_put(m->user);
@@ -94,16 +95,23 @@ static void free_work(struct work_struct *work)
 		wake_up_var(&rn->alive);
 }
 
-static int init_paths(struct rar_member *m)
+/* Make the links to the neighbours. */
+static int init_links(struct rar_member *m)
 {
-	int err;
+	u32 last = m->size - 1;
+	int i, err;
 
-	err = dst_cache_init(&m->path[RAR_NEXT].cache, GFP_KERNEL_ACCOUNT);
-	if (err)
-		return err;
-	err = dst_cache_init(&m->path[RAR_PREV].cache, GFP_KERNEL_ACCOUNT);
-	if (err)
-		dst_cache_destroy(&m->path[RAR_NEXT].cache);
+	m->link[RAR_NEXT].rank = m->rank == last ? 0 : m->rank + 1;
+	m->link[RAR_PREV].rank = m->rank ? m->rank - 1 : last;
+	for (i = 0; i < ARRAY_SIZE(m->link); i++) {
+		err = dst_cache_init(&m->link[i].path.cache, GFP_KERNEL_ACCOUNT);
+		if (err)
+			goto undo;
+	}
+	return 0;
+undo:
+	while (i--)
+		dst_cache_destroy(&m->link[i].path.cache);
 	return err;
 }
 
@@ -115,7 +123,7 @@ static int init_refs(struct rar_member *m)
 	m->user = rar_user_get();
 	if (!m->user)
 		return -ENOMEM;
-	err = init_paths(m);
+	err = init_links(m);
 	if (err)
 		rar_user_put(m->user);
 	return err;
@@ -138,15 +146,15 @@ struct rar_member *rar_life_alloc(struct rar_net *rn,
 	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
 	if (!m)
 		return NULL;
+	m->rn = rn;
+	m->id = self->srar_group;
+	m->rank = self->srar_rank;
+	m->size = self->srar_size;
 	if (init_refs(m)) {
 		kfree(m);
 		return NULL;
 	}
 	refcount_set(&m->ref, 1);
-	m->rn = rn;
-	m->id = self->srar_group;
-	m->rank = self->srar_rank;
-	m->size = self->srar_size;
 	m->uid = current_fsuid();
 	m->state = RAR_S_BOUND;
 	spin_lock_init(&m->lock);

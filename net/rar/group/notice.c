@@ -51,8 +51,8 @@ static void own_fault(struct rar_member *m, struct rar_error *err)
 	if (err->reason != RAR_R_SILENT || err->rank != m->rank)
 		return;
 	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (err->other == rar_member_rank(m, dir) &&
-		    rar_route_cut_off(m, &m->path[dir]))
+		if (err->other == m->link[dir].rank &&
+		    rar_route_cut_off(m, &m->link[dir].path))
 			err->reason = RAR_R_NODEV;
 }
 
@@ -68,7 +68,7 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_error err;
 	enum rar_dir dir;
 
-	dir = src == rar_member_rank(m, RAR_NEXT) ? RAR_NEXT : RAR_PREV;
+	dir = src == m->link[RAR_NEXT].rank ? RAR_NEXT : RAR_PREV;
 	if (pkt->h.type == RAR_T_RESET) {
 		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, src, src, 0);
 		return;

@@ -159,7 +159,7 @@ static void own_row(struct rar_member *m)
 	struct rar_row *row = &m->join.table[m->rank];
 
 	row->nonce = m->join.nonce;
-	row->addr = m->path[RAR_NEXT].src;
+	row->addr = m->link[RAR_NEXT].path.src;
 	row->payload = m->join.payload;
 }
 
@@ -287,7 +287,7 @@ static bool get_ready(struct rar_member *m)
 	lockdep_assert_held(&m->lock);
 	if (m->by_hosts && m->rank + 1 < m->size &&
 	    same_host(m, m->rank + 1) &&
-	    !rar_route_is_here(m, &m->path[RAR_NEXT]))
+	    !rar_route_is_here(m, &m->link[RAR_NEXT].path))
 		return false;
 	take_place(m);
 	m->payload = m->join.min_payload;

@@ -34,7 +34,7 @@ static unsigned long keepalive(struct rar_member *m)
 	next = rar_loss_keepalive(m, &fell);
 	if (fell)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      rar_member_rank(m, RAR_NEXT), READ_ONCE(m->op_oldest));
+			      m->link[RAR_NEXT].rank, READ_ONCE(m->op_oldest));
 	return next;
 }
 
@@ -67,10 +67,10 @@ static unsigned long tick_running(struct rar_member *m)
 /* Receive at the hook of the device by which the predecessor's packets come in now. */
 static void hook_prev(struct rar_member *m)
 {
-	int dev = READ_ONCE(m->prev_dev);
+	int dev = READ_ONCE(m->link[RAR_PREV].dev);
 
 	if (dev)
-		rar_device_set(m->rn, &m->hook[2], dev);
+		rar_device_set(m->rn, &m->link[RAR_PREV].hook, dev);
 }
 
 /* Push own chunks, for which there is room again. A member that has failed stops here. */

@@ -33,16 +33,16 @@ static void check_silence(struct rar_member *m)
 	if (!m->sk || (m->leave.left && rar_member_idle(m)))
 		return;
 	for (dir = 0; dir < RAR_DIRS; dir++) {
-		unsigned long heard = READ_ONCE(m->heard[dir]);
+		unsigned long heard = READ_ONCE(m->link[dir].heard);
 
 		if ((m->leave.gone[dir] && !needs(m, dir)) ||
 		    time_before(jiffies, heard + dead))
 			continue;
-		other = rar_member_rank(m, dir);
+		other = m->link[dir].rank;
 		err.rank = other;
 		err.other = m->rank;
 		/* Not the neighbour's fault but ours: name both ends of the link. */
-		if (rar_route_cut_off(m, &m->path[dir])) {
+		if (rar_route_cut_off(m, &m->link[dir].path)) {
 			err.reason = RAR_R_NODEV;
 			err.rank = m->rank;
 			err.other = other;
@@ -60,7 +60,7 @@ static void check_silence(struct rar_member *m)
  */
 void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 {
-	u32 next = rar_member_rank(m, RAR_NEXT);
+	u32 next = m->link[RAR_NEXT].rank;
 	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
 				 .rank = origin, .other = origin,
 				 .op_seq = seq };
@@ -68,7 +68,7 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 	if (READ_ONCE(m->op_whole) <= seq)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, m->rank,
 			      m->rank, seq);
-	else if (READ_ONCE(m->tx.posted) <= seq)
+	else if (READ_ONCE(m->link[RAR_NEXT].tx.posted) <= seq)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
@@ -117,7 +117,7 @@ static unsigned long silence_ends(const struct rar_member *m)
 	int dir;
 
 	for (dir = 0; dir < RAR_DIRS; dir++) {
-		end = READ_ONCE(m->heard[dir]) + dead;
+		end = READ_ONCE(m->link[dir].heard) + dead;
 		if (!m->leave.gone[dir] && time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}

@@ -89,7 +89,7 @@ bool rar_ack_record(struct rar_member *m, const struct rar_arrival *a)
 {
 	u64 now = a->now_us ?: rar_now_us(), due = now + RAR_ACK_DELAY_US;
 	const struct rar_data_hdr *dh = a->dh;
-	struct rar_link_rx *rx = &m->rx;
+	struct rar_link_rx *rx = &m->link[RAR_PREV].rx;
 	bool at_once, first;
 
 	spin_lock_bh(&rx->lock);
@@ -133,7 +133,7 @@ static void ack_fill_bitmap(const struct rar_link_rx *rx,
  */
 void rar_ack_send(struct rar_member *m)
 {
-	struct rar_link_rx *rx = &m->rx;
+	struct rar_link_rx *rx = &m->link[RAR_PREV].rx;
 	struct rar_ack_hdr ah = {};
 	u64 now = rar_now_us();
 
@@ -167,6 +167,7 @@ void rar_ack_send(struct rar_member *m)
  */
 void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 {
+	struct rar_link_rx *rx = &m->link[RAR_PREV].rx;
 	struct rar_probe_hdr ph;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
@@ -174,9 +175,9 @@ void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 	spin_lock_bh(&m->tx_lock);
 	rar_straggler_hear(m, &ph.slow, rar_now_us());
 	spin_unlock_bh(&m->tx_lock);
-	spin_lock_bh(&m->rx.lock);
-	rx_advance(&m->rx, be32_to_cpu(ph.una));
-	spin_unlock_bh(&m->rx.lock);
+	spin_lock_bh(&rx->lock);
+	rx_advance(rx, be32_to_cpu(ph.una));
+	spin_unlock_bh(&rx->lock);
 	rar_ack_send(m);
 }
 

@@ -98,12 +98,14 @@ static bool op_released(const struct rar_link_tx *tx, const struct rar_operation
 /* Take the operation off the table if it is released. Returns true if it took it off. */
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 {
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+
 	lockdep_assert_held(&m->tx_lock);
-	if (!op_released(&m->tx, op) || op_at(m, op->seq) != op)
+	if (!op_released(tx, op) || op_at(m, op->seq) != op)
 		return false;
 
-	if (op->seq >= m->tx.posted)
-		m->tx.early_used -= op->early_cost;
+	if (op->seq >= tx->posted)
+		tx->early_used -= op->early_cost;
 	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !op_at(m, m->op_oldest))
@@ -266,7 +268,7 @@ static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
  */
 void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op;
 
 	tx->credit = credit;
@@ -308,7 +310,7 @@ static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
 static struct rar_operation *pick_pending(struct rar_member *m,
 					  struct rar_run *run, u32 most, u32 max)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op;
 	u64 seq;
 	int p;
@@ -340,7 +342,7 @@ static struct rar_operation *pick_inject(struct rar_member *m,
 					 struct rar_run *run, u32 most, u32 max,
 					 u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op;
 	u64 seq;
 
@@ -371,7 +373,7 @@ static void number_slots(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_tx_item *item, u64 now)
 {
 	const struct rar_run *run = &item->run;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_chunk last;
 	u32 i, slot;
 
@@ -397,7 +399,7 @@ static void number(struct rar_member *m, struct rar_operation *op,
 		   struct rar_tx_item *item, u64 now)
 {
 	const struct rar_run *run = &item->run;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u32 fresh;
 
 	if (!tx->inflight)
@@ -448,7 +450,9 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
  */
 static u32 run_most(const struct rar_member *m)
 {
-	return min(max(m->tx.win.cwnd / 2, 1U), READ_ONCE(m->path[RAR_NEXT].run_max));
+	const struct rar_link *link = &m->link[RAR_NEXT];
+
+	return min(max(link->tx.win.cwnd / 2, 1U), READ_ONCE(link->path.run_max));
 }
 
 /*
@@ -457,7 +461,7 @@ static u32 run_most(const struct rar_member *m)
  */
 static u32 may_send(const struct rar_member *m, u32 burst)
 {
-	const struct rar_link_tx *tx = &m->tx;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u32 room = tx->probe;
 
 	if (tx->inflight < tx->win.cwnd)
@@ -477,7 +481,7 @@ static u32 may_send(const struct rar_member *m, u32 burst)
  */
 u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op;
 	u32 n = 0, max, most;
 	u64 now, more = 0;
@@ -489,7 +493,7 @@ u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 	while (n < RAR_LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
 		op = pick_pending(m, &items[n].run, most, max);
 		items[n].own = !op;
-		if (!op && tx->ninject && rar_sender_room(m, m->path[RAR_NEXT].dst.af))
+		if (!op && tx->ninject && rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
 			op = pick_inject(m, &items[n].run, most, max, now);
 		if (!op)
 			break;
@@ -531,7 +535,7 @@ static void take_local(struct rar_link_tx *tx, struct rar_operation *op,
  */
 bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op = NULL;
 	u64 seq;
 
@@ -569,7 +573,7 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 bool rar_link_take(struct rar_member *m, struct rar_member *next,
 		   struct rar_tx_item *item)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_run *run = &item->run;
 	struct rar_operation *op;
 	u32 max = rar_link_local_max(m);
@@ -617,7 +621,7 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 {
 	u32 way = item->back ? RAR_BACK : item->run.phase;
 	u64 again = rar_mask(item->run.n) & ~done;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op = item->op;
 	bool released = false;
 
@@ -648,7 +652,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	if (op->later)
 		op->inject_end = op->inject;
 	rar_window_post(m, op);
-	m->tx.ninject += op->inject_end - op->inject;
+	m->link[RAR_NEXT].tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later) {
@@ -672,7 +676,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
 	u32 own = rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)), end;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 
 	spin_lock_bh(&m->tx_lock);
 	/* Unless the group has failed. */
@@ -716,7 +720,7 @@ static bool may_forward(struct rar_member *m,
 			const struct rar_operation *op,
 			const struct rar_run *run, u64 now)
 {
-	const struct rar_link_tx *tx = &m->tx;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u64 mask = rar_mask(run->n), more;
 
 	return op_at(m, op->seq) == op && !tx->npend &&
@@ -746,7 +750,7 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	const struct rar_run *run = &a->run;
 	enum rar_phase next = rar_plan_next(plan, run->phase, a->c.block);
 	u64 won = a->won, now = a->now_us, bytes, released;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_run out = *run;
 	bool forward = false;
 
@@ -818,7 +822,7 @@ bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 void rar_link_local_drop(struct rar_member *m)
 {
 	spin_lock_bh(&m->tx_lock);
-	rar_window_full(&m->tx);
+	rar_window_full(&m->link[RAR_NEXT].tx);
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -826,8 +830,13 @@ void rar_link_local_drop(struct rar_member *m)
 
 void rar_link_init(struct rar_member *m)
 {
+	struct rar_link *link;
+
 	spin_lock_init(&m->tx_lock);
-	spin_lock_init(&m->rx.lock);
+	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
+		link->member = m;
+		spin_lock_init(&link->rx.lock);
+	}
 }
 
 /**
@@ -840,11 +849,12 @@ void rar_link_init(struct rar_member *m)
  */
 int rar_link_prepare(struct rar_member *m)
 {
-	if (m->tx.sent)
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+
+	if (tx->sent)
 		return 0;
-	m->tx.sent = kcalloc(RAR_TX_SLOTS, sizeof(*m->tx.sent),
-			     GFP_KERNEL_ACCOUNT);
-	return m->tx.sent ? 0 : -ENOBUFS;
+	tx->sent = kcalloc(RAR_TX_SLOTS, sizeof(*tx->sent), GFP_KERNEL_ACCOUNT);
+	return tx->sent ? 0 : -ENOBUFS;
 }
 
 /**
@@ -853,11 +863,11 @@ int rar_link_prepare(struct rar_member *m)
  */
 void rar_link_start(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 
 	/* The payload decides how many chunks a superpacket holds: look up the route again. */
-	dst_cache_reset(&m->path[RAR_NEXT].cache);
-	WRITE_ONCE(m->path[RAR_NEXT].run_max, 1);
+	dst_cache_reset(&m->link[RAR_NEXT].path.cache);
+	WRITE_ONCE(m->link[RAR_NEXT].path.run_max, 1);
 	spin_lock(&m->tx_lock);
 	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();
@@ -873,6 +883,7 @@ void rar_link_start(struct rar_member *m)
  */
 void rar_link_flush(struct rar_member *m)
 {
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op;
 	int i;
 
@@ -884,12 +895,12 @@ void rar_link_flush(struct rar_member *m)
 		if (op)
 			rar_op_unuse(op);
 	}
-	m->tx.npend = 0;
-	m->tx.nback = 0;
-	m->tx.ninject = 0;
+	tx->npend = 0;
+	tx->nback = 0;
+	tx->ninject = 0;
 	m->op_oldest = m->op_next;
-	m->tx.una = m->tx.next_seq;
-	m->tx.inflight = 0;
+	tx->una = tx->next_seq;
+	tx->inflight = 0;
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -899,12 +910,13 @@ void rar_link_flush(struct rar_member *m)
  */
 void rar_link_bury(struct rar_member *m)
 {
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_sent *sent;
 
 	rar_link_flush(m);
 	spin_lock_bh(&m->tx_lock);
-	sent = m->tx.sent;
-	m->tx.sent = NULL;
+	sent = tx->sent;
+	tx->sent = NULL;
 	spin_unlock_bh(&m->tx_lock);
 	kfree(sent);
 }

@@ -124,7 +124,7 @@ static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
 static void ack_range(struct rar_member *m, u32 seq, u32 end,
 		      struct ack_news *news)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	const struct rar_sent *sent;
 	struct rar_operation *op;
 	u32 n;
@@ -156,7 +156,7 @@ static void ack_range(struct rar_member *m, u32 seq, u32 end,
 /* Give up a packet: its chunk is sent again. The packet may still arrive. */
 static void give_up(struct rar_member *m, u32 seq, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
 	struct rar_operation *op = rar_link_op_of(m, sent);
 	const struct rar_run run = { sent->chunk, 1, sent->phase };
@@ -185,7 +185,7 @@ static void give_up(struct rar_member *m, u32 seq, u64 now)
  */
 bool rar_loss_frames_pass(const struct rar_member *m)
 {
-	return time_after_eq(jiffies, READ_ONCE(m->tx.frames_off));
+	return time_after_eq(jiffies, READ_ONCE(m->link[RAR_NEXT].tx.frames_off));
 }
 
 static void advance_una(struct rar_link_tx *tx)
@@ -206,7 +206,7 @@ static void advance_una(struct rar_link_tx *tx)
  */
 static u64 detect_lost(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2;
 	u64 sent_us;
 
@@ -229,7 +229,7 @@ static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
 			struct ack_news *news)
 {
 	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 
 	ack_range(m, tx->una, cum, news);
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
@@ -247,7 +247,7 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
 			u64 now)
 {
 	u32 delay = be32_to_cpu(ah->delay_us);
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	/* ACKs overtake one another: a total that is below the last one is no news. */
 	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
 	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
@@ -287,7 +287,7 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
  */
 void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_ack_hdr ah;
 	u64 released, now;
 
@@ -321,7 +321,7 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
  */
 static void give_up_late(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	bool all = ++tx->win.backoff > LOSS_PROBES;
 	u32 seq;
 
@@ -343,7 +343,7 @@ static void give_up_late(struct rar_member *m, u64 now)
 /* Probe if nothing came for the timeout. Returns when the timeout ends, us, or 0 for none. */
 static u64 tick_timeout(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u64 due;
 
 	if (!tx->inflight)
@@ -380,11 +380,11 @@ static void earlier(u64 *next, u64 when)
  */
 bool rar_loss_tick(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u64 now, next, ack_us;
 	bool ack, push;
 
-	ack = tick_ack(&m->rx, rar_now_us(), &ack_us);
+	ack = tick_ack(&m->link[RAR_PREV].rx, rar_now_us(), &ack_us);
 	spin_lock(&m->tx_lock);
 	now = rar_now_us();
 	next = detect_lost(m, now);
@@ -406,7 +406,7 @@ bool rar_loss_tick(struct rar_member *m)
 static u64 probe_interval(const struct rar_member *m)
 {
 	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
-	const struct rar_link_tx *tx = &m->tx;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u64 since = max(tx->sent_us, tx->blocked_us);
 
 	/*
@@ -432,14 +432,14 @@ static u64 probe_interval(const struct rar_member *m)
 static bool mtu_fell(const struct rar_member *m, u64 now)
 {
 	u32 limit = max(READ_ONCE(m->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
-	const struct rar_link_tx *tx = &m->tx;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	bool fell = false;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(tx->full_lost); i++)
 		fell |= tx->full_lost[i] >= RAR_MTU_LOSSES &&
 			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
-	return fell && time_before(jiffies, READ_ONCE(m->heard[RAR_NEXT]) +
+	return fell && time_before(jiffies, READ_ONCE(m->link[RAR_NEXT].heard) +
 					    msecs_to_jiffies(limit));
 }
 
@@ -454,7 +454,7 @@ static bool mtu_fell(const struct rar_member *m, u64 now)
  */
 unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_probe_hdr ph = {};
 	u64 now, wait, due;
 

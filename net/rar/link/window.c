@@ -240,11 +240,11 @@ static void marked(struct rar_link_tx *tx)
  */
 static void measure_speed(struct rar_member *m, u64 now)
 {
-	struct rar_window *win = &m->tx.win;
+	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
 	u64 ns = div_u64((now - win->round_us) * NSEC_PER_USEC, max(win->round_acked, 1U));
 
 	win->round_us = now;
-	if (READ_ONCE(m->path[RAR_NEXT].no_queue))
+	if (READ_ONCE(m->link[RAR_NEXT].path.no_queue))
 		return;
 	win->chunk_ns = min_t(u64, ns, win->chunk_ns + win->chunk_ns / 16 + 1);
 	win->chunk_ns = min_t(u32, win->chunk_ns, WINDOW_CHUNK_MAX_NS);
@@ -253,7 +253,7 @@ static void measure_speed(struct rar_member *m, u64 now)
 /* A round trip ends: update the estimates, and start the next round trip. */
 static void next_round(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_window *win = &tx->win;
 	u32 share = (win->round_marks << WINDOW_ALPHA_SHIFT) /
 		    max(win->round_acked, 1U);
@@ -317,7 +317,7 @@ static void grow(struct rar_window *win, u32 n)
  */
 void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_window *win = &tx->win;
 
 	win->burst_us = 0;
@@ -371,7 +371,7 @@ static u32 window_init(const struct rar_member *m)
  */
 void rar_window_begin(struct rar_member *m, u64 now)
 {
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_window *win = &tx->win;
 	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
 
@@ -398,14 +398,14 @@ void rar_window_begin(struct rar_member *m, u64 now)
  */
 u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 {
-	const struct rar_link_tx *tx = &m->tx;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	const struct rar_window *win = &tx->win;
 	u32 part = max_t(u32, win->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
 	u32 out, parts, base = min_t(u32, base_us(&win->rtt_base), WINDOW_BURST_US);
 
 	*more_us = 0;
 	if (!win->burst_us || now - win->burst_us >= base ||
-	    READ_ONCE(m->path[RAR_NEXT].no_queue))
+	    READ_ONCE(m->link[RAR_NEXT].path.no_queue))
 		return RAR_TX_SLOTS;
 	parts = 1 + WINDOW_BURSTS * (u32)(now - win->burst_us) / base;
 	*more_us = win->burst_us + base * parts / WINDOW_BURSTS + 1;
@@ -418,8 +418,8 @@ u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 /* The unit of the injection window, and its minimum, bytes. */
 static u64 inject_unit(const struct rar_member *m)
 {
-	u32 run = m->next_here ? rar_link_local_max(m) :
-				   READ_ONCE(m->path[RAR_NEXT].run_max);
+	const struct rar_link *link = &m->link[RAR_NEXT];
+	u32 run = link->here ? rar_link_local_max(m) : READ_ONCE(link->path.run_max);
 
 	return max_t(u32, max_t(u32, INJECT_UNIT, run) * m->payload,
 		     INJECT_UNIT_BYTES);
@@ -431,7 +431,9 @@ static u64 inject_unit(const struct rar_member *m)
  */
 void rar_window_post(struct rar_member *m, struct rar_operation *op)
 {
-	op->inj_max = max(rar_ring_share(&op->ring, m->tx.win.inj_max), inject_unit(m));
+	u64 all = m->link[RAR_NEXT].tx.win.inj_max;
+
+	op->inj_max = max(rar_ring_share(&op->ring, all), inject_unit(m));
 }
 
 /*
@@ -441,7 +443,7 @@ void rar_window_post(struct rar_member *m, struct rar_operation *op)
  */
 u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want)
 {
-	struct rar_window *win = &m->tx.win;
+	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
 	u64 wnd = min(win->inj_wnd, op->inj_max), room = 0;
 
 	if (!rar_plan_returns(&op->ring.plan))
@@ -478,7 +480,7 @@ void rar_window_injected(struct rar_window *win, struct rar_operation *op,
 /* As in Vegas: the bytes of the window that are not on the wire lie in queues. */
 static void inject_adjust(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
-	struct rar_window *win = &m->tx.win;
+	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
 	u32 us = win->inj_lowest_us, base;
 	u64 excess, unit = inject_unit(m), half = unit / 2;
 
@@ -509,7 +511,7 @@ static void inject_adjust(struct rar_member *m, const struct rar_operation *op, 
 void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now)
 {
-	struct rar_window *win = &m->tx.win;
+	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
 	u32 sent = 0;
 
 	win->inj_out -= min(win->inj_out, bytes);
@@ -537,11 +539,11 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
  */
 void rar_window_init(struct rar_member *m)
 {
-	struct rar_window *win = &m->tx.win;
+	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
 
 	win->rto_us = RTO_INIT_US;
 	/* Packets of different CPUs overtake one another in the CPUs' own queues. */
-	win->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->path[RAR_NEXT].no_queue) ?
+	win->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->link[RAR_NEXT].path.no_queue) ?
 			 REORDER_MAX_US : REORDER_MIN_US;
 	win->cwnd = window_init(m);
 	win->ssthresh = RAR_TX_SLOTS;

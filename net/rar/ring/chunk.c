@@ -226,7 +226,7 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 			return false;
 		left -= part->len;
 	}
-	return !(left % size) && rar_route_takes_chains(m, &m->path[RAR_NEXT]);
+	return !(left % size) && rar_route_takes_chains(m, &m->link[RAR_NEXT].path);
 }
 
 /*
@@ -237,7 +237,7 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct sk_buff *skb = pkt->skb;
 
-	if (!pkt->whole || m->next_here)
+	if (!pkt->whole || m->link[RAR_NEXT].here)
 		return false;
 	if (pkt->frame)
 		return rar_loss_frames_pass(m) && rar_frame_ready(m, pkt);
@@ -331,7 +331,7 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 	why = fingerprint_differs(&a->fingerprint, &op->fingerprint);
 	if (why) {
 		rar_fail_pair(m, EBADMSG, why,
-			      rar_member_rank(m, RAR_PREV), m->rank,
+			      m->link[RAR_PREV].rank, m->rank,
 			      a->op_seq);
 		return RAR_DROP(Op);
 	}

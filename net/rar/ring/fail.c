@@ -49,7 +49,7 @@ static u64 cookie_of(struct rar_member *m, u64 op_seq)
 static void record_error(struct rar_member *m,
 			 const struct rar_error *err)
 {
-	enum rar_dir dir = err->rank == rar_member_rank(m, RAR_NEXT) ?
+	enum rar_dir dir = err->rank == m->link[RAR_NEXT].rank ?
 			   RAR_NEXT : RAR_PREV;
 
 	m->error = *err;
@@ -59,8 +59,8 @@ static void record_error(struct rar_member *m,
 	    m->join.table[err->rank].addr.af)
 		rar_addr_to_sock(m, &m->join.table[err->rank].addr,
 				 err->rank, &m->error.addr);
-	else if (err->rank == rar_member_rank(m, dir))
-		rar_addr_to_sock(m, &m->path[dir].dst, err->rank,
+	else if (err->rank == m->link[dir].rank)
+		rar_addr_to_sock(m, &m->link[dir].path.dst, err->rank,
 				 &m->error.addr);
 }
 
@@ -210,7 +210,7 @@ void rar_fail_sent(struct rar_member *m, u64 op_seq, int err)
 {
 	if (err == -EMSGSIZE)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      rar_member_rank(m, RAR_NEXT), op_seq);
+			      m->link[RAR_NEXT].rank, op_seq);
 	else if (err)
 		rar_link_local_drop(m);
 }

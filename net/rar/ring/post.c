@@ -105,8 +105,8 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 	if (m->size == 1)
 		goto out;
 	rar_push(m);
-	/* The predecessor may have been waiting for this contribution. */
-	if (m->prev_here)
+	/* The predecessor may wait for this opening. */
+	if (m->link[RAR_PREV].here)
 		rar_push_posted(m);
 	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
 	    4 * (m->payload + RAR_EARLY_COST))

@@ -71,9 +71,9 @@ void rar_push_start(struct rar_member *m)
 {
 	bool on = READ_ONCE(m->rn->sysctl_local);
 
-	m->next_here = on && rar_route_is_here(m, &m->path[RAR_NEXT]);
+	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
 	/* The predecessor itself decides whether it hands over in memory. */
-	m->prev_here = rar_route_is_here(m, &m->path[RAR_PREV]);
+	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
 }
 
 /* The member of another rank, or NULL if it is not here or not running in our epoch. */
@@ -93,12 +93,12 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
  */
 static void push_packets(struct rar_member *m)
 {
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_tx_item items[RAR_LINK_BATCH];
 	u32 i, n;
 
 	/* A caller that makes a chunk ready pushes it, so a stale read is harmless. */
-	if (!READ_ONCE(m->tx.npend) && !READ_ONCE(m->tx.ninject) &&
-	    !READ_ONCE(m->tx.blocked_us))
+	if (!READ_ONCE(tx->npend) && !READ_ONCE(tx->ninject) && !READ_ONCE(tx->blocked_us))
 		return;
 	do {
 		n = rar_link_batch(m, items);
@@ -111,7 +111,7 @@ static void push_packets(struct rar_member *m)
 		}
 	} while (n == RAR_LINK_BATCH);
 	/* Only the successor can open credit or a window that is closed: ask it. */
-	if (READ_ONCE(m->tx.blocked_us) && !READ_ONCE(m->tx.inflight))
+	if (READ_ONCE(tx->blocked_us) && !READ_ONCE(tx->inflight))
 		rar_member_kick(m, jiffies +
 				rar_link_jiffies(LINK_PROBE_MIN_US));
 }
@@ -145,9 +145,9 @@ static bool hand_over(struct rar_member *m)
 		return false;
 	if (rar_link_take_back(m, &item))
 		return give(m, member(m, m->rank - m->place.index), &item);
-	if (!m->next_here)
+	if (!m->link[RAR_NEXT].here)
 		return false;
-	next = member(m, rar_member_rank(m, RAR_NEXT));
+	next = member(m, m->link[RAR_NEXT].rank);
 	if (!next || rar_rules_judged(m) || rar_rules_judged(next)) {
 		push_packets(m);
 		return false;
@@ -261,9 +261,9 @@ static void push_local(struct rar_member *m)
  */
 void rar_push(struct rar_member *m)
 {
-	if (!m->next_here)
+	if (!m->link[RAR_NEXT].here)
 		push_packets(m);
-	if (m->next_here || READ_ONCE(m->tx.nback))
+	if (m->link[RAR_NEXT].here || READ_ONCE(m->link[RAR_NEXT].tx.nback))
 		push_local(m);
 }
 
@@ -273,7 +273,7 @@ void rar_push(struct rar_member *m)
  */
 void rar_push_posted(struct rar_member *m)
 {
-	struct rar_member *prev = member(m, rar_member_rank(m, RAR_PREV));
+	struct rar_member *prev = member(m, m->link[RAR_PREV].rank);
 
 	if (prev)
 		rar_push(prev);

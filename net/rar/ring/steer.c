@@ -96,7 +96,7 @@ void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(cpu));
 	u32 lane;
 
-	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(m->path[RAR_NEXT].no_queue) ||
+	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(m->link[RAR_NEXT].path.no_queue) ||
 	    READ_ONCE(m->rn->sysctl_rx_path) == RAR_PATH_XDP ||
 	    !cpumask_test_cpu(cpu, near))
 		return;

@@ -243,8 +243,8 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
  */
 static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 {
-	return addr_equal(&pkt->to, &m->path[RAR_NEXT].src) ||
-	       addr_equal(&pkt->to, &m->path[RAR_PREV].src) ||
+	return addr_equal(&pkt->to, &m->link[RAR_NEXT].path.src) ||
+	       addr_equal(&pkt->to, &m->link[RAR_PREV].path.src) ||
 	       addr_equal(&pkt->to, &m->self) ||
 	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
 }
@@ -322,12 +322,12 @@ static enum rar_rx check_sender(const struct rar_member *m, const struct rar_pkt
 	int dir;
 
 	for (dir = 0; dir < RAR_DIRS; dir++) {
-		if (!(t->from & BIT(dir)) || src != rar_member_rank(m, dir))
+		if (!(t->from & BIT(dir)) || src != m->link[dir].rank)
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
-		    (port_of(&m->path[dir], pkt, t) &&
-		     addr_equal(&pkt->from, &m->path[dir].dst)))
+		    (port_of(&m->link[dir].path, pkt, t) &&
+		     addr_equal(&pkt->from, &m->link[dir].path.dst)))
 			return RAR_RX_DONE;
 	}
 	/* The sender may believe in another size; rar_join_rcv() tells it. */
@@ -364,7 +364,7 @@ static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
 		/* Kept for the error in case the join times out. */
 		if (pkt->h.type == RAR_T_JOIN &&
-		    be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_PREV))
+		    be16_to_cpu(pkt->h.src) == m->link[RAR_PREV].rank)
 			WRITE_ONCE(m->join.odd_version, true);
 		return RAR_DROP(Version);
 	}
@@ -406,7 +406,7 @@ static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt
 		    time_before(jiffies, m->told + HZ / 50))
 			return RAR_DROP(State);
 		m->told = jiffies;
-		dir = be16_to_cpu(pkt->h.src) == rar_member_rank(m, RAR_NEXT) ?
+		dir = be16_to_cpu(pkt->h.src) == m->link[RAR_NEXT].rank ?
 		      RAR_NEXT : RAR_PREV;
 		rar_fail_tell(m, dir);
 		return RAR_DROP(State);
@@ -418,9 +418,9 @@ static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	u32 src = be16_to_cpu(pkt->h.src);
 
-	if (src == rar_member_rank(m, RAR_NEXT))
+	if (src == m->link[RAR_NEXT].rank)
 		rar_member_hear(m, RAR_NEXT);
-	if (src == rar_member_rank(m, RAR_PREV))
+	if (src == m->link[RAR_PREV].rank)
 		rar_member_hear(m, RAR_PREV);
 }
 
@@ -631,7 +631,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	if (!m && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
 	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
-		pkt.from.scope = m->path[RAR_NEXT].dst.scope;
+		pkt.from.scope = m->link[RAR_NEXT].path.dst.scope;
 	if (m && !addressed_to(m, &pkt)) {
 		if (path == RAR_PATH_INGRESS)
 			return RAR_PASS;

@@ -70,7 +70,7 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 		return -ENOENT;
 	if ((type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      rar_member_rank(m, RAR_NEXT),
+			      m->link[RAR_NEXT].rank,
 			      READ_ONCE(m->op_oldest));
 	return 0;
 }

@@ -232,7 +232,7 @@ static int check_next(const struct rar_member *m,
 		      const struct sockaddr_rar *next)
 {
 	if (next->srar_group != m->id || next->srar_size != m->size ||
-	    next->srar_rank != rar_member_rank(m, RAR_NEXT))
+	    next->srar_rank != m->link[RAR_NEXT].rank)
 		return -EINVAL;
 	if (!next->srar_af || !memchr_inv(next->srar_addr, 0,
 					  sizeof(next->srar_addr)))
@@ -248,7 +248,7 @@ static int check_prev(const struct rar_member *m, const struct sockaddr_rar *pre
 	if (!prev->srar_family)
 		return 0;
 	if (prev->srar_group != m->id || prev->srar_size != m->size ||
-	    prev->srar_rank != rar_member_rank(m, RAR_PREV) ||
+	    prev->srar_rank != m->link[RAR_PREV].rank ||
 	    prev->srar_af != next->srar_af ||
 	    !memchr_inv(prev->srar_addr, 0, sizeof(prev->srar_addr)))
 		return -EINVAL;
@@ -322,7 +322,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	m->sk_priority = READ_ONCE(sk->sk_priority);
 	set_trust(m, opts);
 	m->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
-	m->path[RAR_NEXT].oif = sk->sk_bound_dev_if;
+	m->link[RAR_NEXT].path.oif = sk->sk_bound_dev_if;
 	sk->sk_err = 0;
 	rar_sk(sk)->interrupted = false;
 	rar_watch_owner(m, get_pid(task_tgid(current)));

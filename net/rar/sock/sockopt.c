@@ -387,7 +387,7 @@ static u64 oldest_posted_us(struct rar_member *m)
 static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 {
 	u64 waiting_us = oldest_posted_us(m), now;
-	struct rar_link_tx *tx = &m->tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_slow_wire w = {};
 
 	spin_lock_bh(&m->tx_lock);
@@ -440,9 +440,9 @@ static void fill_info(struct rar_member *m, struct rar_info *info)
 		return;
 	info->hosts = m->place.hosts;
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(m->heard[RAR_PREV]));
+						READ_ONCE(m->link[RAR_PREV].heard));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(m->heard[RAR_NEXT]));
+						READ_ONCE(m->link[RAR_NEXT].heard));
 }
 
 /* Copy a size-versioned struct: as much as the caller has room for. */

@@ -113,7 +113,7 @@ static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path
  */
 bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	struct rar_path *path = &m->path[RAR_NEXT];
+	struct rar_path *path = &m->link[RAR_NEXT].path;
 	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
 	struct xdp_buff *xdp = pkt->frame->xdp;
 	struct dst_entry *dst;
@@ -178,7 +178,7 @@ static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
 		       const struct rar_pkt *pkt)
 {
-	const struct rar_path *path = &m->path[RAR_NEXT];
+	const struct rar_path *path = &m->link[RAR_NEXT].path;
 	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
 	struct rar_data_hdr dh, *to;

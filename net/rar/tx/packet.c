@@ -243,7 +243,7 @@ void rar_packet_fill_data(const struct rar_member *m,
 
 	memset(dh, 0, sizeof(*dh));
 	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
-		 rar_member_rank(m, RAR_NEXT), 0, m->epoch);
+		 m->link[RAR_NEXT].rank, 0, m->epoch);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
 	dh->count = cpu_to_be64(op->fingerprint.count);
@@ -292,7 +292,7 @@ static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
 /* Allocate a packet for a run, after all headers, in large pieces. */
 static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
 {
-	const struct rar_path *path = &m->path[RAR_NEXT];
+	const struct rar_path *path = &m->link[RAR_NEXT].path;
 	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 	int err;
@@ -380,7 +380,7 @@ static int run_xmit(struct rar_member *m, const struct rar_tx_item *item,
 		    struct sk_buff *skb)
 {
 	rar_packet_count(m, item);
-	return xmit(m, &m->path[RAR_NEXT], skb, rar_packet_lane(m, &item->run));
+	return xmit(m, &m->link[RAR_NEXT].path, skb, rar_packet_lane(m, &item->run));
 }
 
 /**
@@ -476,13 +476,13 @@ int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
 void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		    size_t len, size_t pad, u8 type, u64 token)
 {
-	struct sk_buff *skb = packet_alloc(m->rn, &m->path[dir], len + pad);
+	struct sk_buff *skb = packet_alloc(m->rn, &m->link[dir].path, len + pad);
 
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
 		return;
 	}
-	fill_hdr(m, hdr, type, rar_member_rank(m, dir),
+	fill_hdr(m, hdr, type, m->link[dir].rank,
 		 len + pad - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	skb_put_zero(skb, pad);
@@ -490,7 +490,7 @@ void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		rar_mib_inc(m->rn, TxAck);
 	else
 		rar_mib_inc(m->rn, TxCtl);
-	xmit(m, &m->path[dir], skb, 0);
+	xmit(m, &m->link[dir].path, skb, 0);
 }
 
 /**
@@ -560,7 +560,7 @@ void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token)
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
-				 .oif = m->path[RAR_NEXT].oif };
+				 .oif = m->link[RAR_NEXT].path.oif };
 	struct sk_buff *skb;
 	int err;
 
