@@ -153,7 +153,7 @@ static void send_join(struct rar_member *m)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
 			       (m->by_hosts ? RAR_JF_HOSTS : 0));
-	rar_packet_ctl(m, RAR_NEXT, &jh, sizeof(jh), small ? 0 : pad,
+	rar_packet_ctl(&m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
 		       RAR_T_JOIN, token);
 }
 

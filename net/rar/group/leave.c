@@ -136,8 +136,7 @@ static bool close_unjoined(struct rar_member *m)
 
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (nonce[dir])
-			rar_packet_notice(m, dir, RAR_T_ABORT, nonce[dir],
-					  &bye);
+			rar_packet_notice(&m->link[dir], RAR_T_ABORT, nonce[dir], &bye);
 	return ends;
 }
 
@@ -209,7 +208,7 @@ void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 	struct rar_leave *leave = &m->leave;
 	bool late, told_both;
 
-	rar_packet_notice(m, dir, RAR_T_FIN_ACK, m->epoch, fin);
+	rar_packet_notice(&m->link[dir], RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
 	if (fin->rank == m->link[RAR_NEXT].rank)
 		leave->gone[RAR_NEXT] = true;
@@ -258,8 +257,7 @@ bool rar_leave_tick(struct rar_member *m)
 	leave->fin_next = jiffies + msecs_to_jiffies(50);
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (leave->fin_due[dir])
-			rar_packet_notice(m, dir, RAR_T_FIN, m->epoch,
-					  &fin);
+			rar_packet_notice(&m->link[dir], RAR_T_FIN, m->epoch, &fin);
 	return false;
 }
 

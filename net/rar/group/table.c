@@ -213,7 +213,7 @@ static void table_send(struct rar_member *m, struct table_pkt *t, u8 type,
 	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
 
 	if (token)
-		rar_packet_ctl(m, RAR_NEXT, t, len, 0, type, token);
+		rar_packet_ctl(&m->link[RAR_NEXT], t, len, 0, type, token);
 }
 
 /* Rank 0: let a packet of @type be the next to go round. @m->lock held. */

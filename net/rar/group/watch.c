@@ -72,7 +72,7 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
-		rar_packet_notice(m, RAR_NEXT, RAR_T_LATE, m->epoch, &ask);
+		rar_packet_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch, &ask);
 }
 
 static void check_op_timeout(struct rar_member *m)

@@ -156,8 +156,7 @@ void rar_ack_send(struct rar_member *m)
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
-	rar_packet_ctl(m, RAR_PREV, &ah, sizeof(ah), 0, RAR_T_ACK,
-		       m->epoch);
+	rar_packet_ctl(&m->link[RAR_PREV], &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
 }
 
 /**

@@ -473,7 +473,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
 	/* Padded to the length of the answer. */
-	rar_packet_ctl(m, RAR_NEXT, &ph, sizeof(ph),
+	rar_packet_ctl(&m->link[RAR_NEXT], &ph, sizeof(ph),
 		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
 		       m->epoch);
 	return jiffies + rar_link_jiffies(wait);

@@ -235,24 +235,25 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
  */
 static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 {
+	struct rar_link *next = &m->link[RAR_NEXT];
 	struct sk_buff *skb = pkt->skb;
 
-	if (!pkt->whole || m->link[RAR_NEXT].here)
+	if (!pkt->whole || next->here)
 		return false;
 	if (pkt->frame)
-		return rar_loss_frames_pass(m) && rar_frame_ready(m, pkt);
+		return rar_loss_frames_pass(m) && rar_frame_ready(next, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
 	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
 }
 
-static void forward_packet(struct rar_member *m, struct rar_tx_item *item,
+static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
 			   const struct rar_pkt *pkt)
 {
 	if (pkt->frame)
-		rar_frame_forward(m, item, pkt);
+		rar_frame_forward(link, item, pkt);
 	else
-		rar_fail_sent(m, item->op->seq,
-			      rar_packet_forward(m, item, pkt->skb, pkt->off));
+		rar_fail_sent(link, item->op->seq,
+			      rar_packet_forward(link, item, pkt->skb, pkt->off));
 }
 
 /*
@@ -288,7 +289,7 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 	a->now_us = rar_now_us();
 	forward = rar_link_publish(m, op, a, write ? &item : NULL);
 	if (forward) {
-		forward_packet(m, &item, a->pkt);
+		forward_packet(&m->link[RAR_NEXT], &item, a->pkt);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}

@@ -64,15 +64,16 @@ static void record_error(struct rar_member *m,
 				 &m->error.addr);
 }
 
-/* Tell the neighbour in @dir that this running member failed, and why. */
-void rar_fail_tell(struct rar_member *m, enum rar_dir dir)
+/* Tell a neighbour that this running member failed, and why. */
+void rar_fail_tell(struct rar_link *link)
 {
+	struct rar_member *m = link->member;
 	struct rar_error err;
 
 	spin_lock_bh(&m->lock);
 	err = m->error;
 	spin_unlock_bh(&m->lock);
-	rar_packet_notice(m, dir, RAR_T_ABORT, m->epoch, &err);
+	rar_packet_notice(link, RAR_T_ABORT, m->epoch, &err);
 }
 
 /* Set what SO_ERROR says. A member that has no socket or was replaced sets nothing. */
@@ -112,8 +113,8 @@ static void announce(struct rcu_head *head)
 static void fail_running(struct rar_member *m)
 {
 	rar_mib_inc(m->rn, GroupsFailed);
-	rar_fail_tell(m, RAR_NEXT);
-	rar_fail_tell(m, RAR_PREV);
+	rar_fail_tell(&m->link[RAR_NEXT]);
+	rar_fail_tell(&m->link[RAR_PREV]);
 	rar_link_flush(m);
 	rar_member_schedule(m);	/* gives back the held packets */
 	rar_member_kick(m, jiffies + 1);
@@ -179,8 +180,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 		fail_running(m);
 	for (dir = 0; dir < RAR_DIRS; dir++)
 		if (nonce[dir])
-			rar_packet_notice(m, dir, RAR_T_ABORT, nonce[dir],
-					  err);
+			rar_packet_notice(&m->link[dir], RAR_T_ABORT, nonce[dir], err);
 	if (hushed)
 		call_rcu(&m->announce, announce);
 	if (running || joining)
@@ -199,18 +199,19 @@ void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 
 /**
  * rar_fail_sent() - act on the error of a packet that a queue of this host refused
- * @m: member, no lock held
+ * @link:   link that the packet was sent by; no lock held
  * @op_seq: the packet's operation
- * @err: as rar_packet_run() returns it
+ * @err:    as rar_packet_run() returns it
  *
- * A refused packet counts as sent and will be found lost; sending slows down at once. If
- * the route became narrower than the epoch's packets, the group fails.
+ * A refused packet counts as sent, and the link will find it lost. Sending slows down at once.
+ * If the route became narrower than the epoch's packets, the group fails.
  */
-void rar_fail_sent(struct rar_member *m, u64 op_seq, int err)
+void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 {
+	struct rar_member *m = link->member;
+
 	if (err == -EMSGSIZE)
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      m->link[RAR_NEXT].rank, op_seq);
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);
 	else if (err)
 		rar_link_local_drop(m);
 }

@@ -4,11 +4,11 @@
 
 #include "rar.h"
 
-void rar_fail_tell(struct rar_member *m, enum rar_dir dir);
+void rar_fail_tell(struct rar_link *link);
 void rar_fail_join(struct rar_member *m, u64 nonce[RAR_DIRS]);
 void rar_fail(struct rar_member *m, const struct rar_error *err);
 void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);
-void rar_fail_sent(struct rar_member *m, u64 op_seq, int err);
+void rar_fail_sent(struct rar_link *link, u64 op_seq, int err);
 
 #endif /* _RAR_RING_FAIL_H */

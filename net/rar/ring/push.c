@@ -93,7 +93,8 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
  */
 static void push_packets(struct rar_member *m)
 {
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link *link = &m->link[RAR_NEXT];
+	const struct rar_link_tx *tx = &link->tx;
 	struct rar_tx_item items[RAR_LINK_BATCH];
 	u32 i, n;
 
@@ -103,9 +104,9 @@ static void push_packets(struct rar_member *m)
 	do {
 		n = rar_link_batch(m, items);
 		for (i = 0; i < n; i++) {
-			if (items[i].own && rar_steer_send(m, &items[i]))
+			if (items[i].own && rar_steer_send(link, &items[i]))
 				continue;
-			rar_fail_sent(m, items[i].op->seq, rar_packet_run(m, &items[i]));
+			rar_fail_sent(link, items[i].op->seq, rar_packet_run(link, &items[i]));
 			if (rar_op_unuse(items[i].op))
 				rar_member_wake(m);
 		}

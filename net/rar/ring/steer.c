@@ -29,10 +29,10 @@
 
 #define SPREAD_MIN_BYTES	SZ_1M		/* shorter operations are over too soon */
 
-/* Own chunks to send; holds a reference to the member. */
+/* Own chunks to send by a link; holds a reference to the link's member. */
 struct steer_item {
 	struct llist_node node;
-	struct rar_member *member;
+	struct rar_link *link;
 	struct rar_tx_item item;
 };
 
@@ -55,16 +55,18 @@ static void send_items(struct steer *s)
 {
 	struct llist_node *list = llist_reverse_order(llist_del_all(&s->items));
 	struct steer_item *it, *next;
+	struct rar_member *m;
 
 	rcu_read_lock();
 	llist_for_each_entry_safe(it, next, list, node) {
+		m = it->link->member;
 		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
-		if (rar_member_runs(it->member))
-			rar_fail_sent(it->member, it->item.op->seq,
-				      rar_packet_run(it->member, &it->item));
+		if (rar_member_runs(m))
+			rar_fail_sent(it->link, it->item.op->seq,
+				      rar_packet_run(it->link, &it->item));
 		if (rar_op_unuse(it->item.op))
-			rar_member_wake(it->member);
-		rar_member_put(it->member);
+			rar_member_wake(m);
+		rar_member_put(m);
 		kfree(it);
 	}
 	rcu_read_unlock();
@@ -113,15 +115,16 @@ void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
 
 /**
  * rar_steer_send() - let another CPU send own chunks whose lane belongs to it
- * @m:  member, RCU read side
+ * @link: link that they leave by, RCU read side
  * @item: own chunks; the item's reference passes on
  *
  * Bottom halves are off.
  *
  * Return: false if the caller must send them.
  */
-bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item)
+bool rar_steer_send(struct rar_link *link, const struct rar_tx_item *item)
 {
+	struct rar_member *m = link->member;
 	struct rar_operation *op = item->op;
 	struct steer_item *it;
 	struct steer *s;
@@ -139,7 +142,7 @@ bool rar_steer_send(struct rar_member *m, const struct rar_tx_item *item)
 		kfree(it);
 		return false;
 	}
-	it->member = m;
+	it->link = link;
 	it->item = *item;
 	rar_mib_add(m->rn, TxSpread, item->run.n);
 	s = per_cpu_ptr(&steers, cpu);

@@ -408,7 +408,7 @@ static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt
 		m->told = jiffies;
 		dir = be16_to_cpu(pkt->h.src) == m->link[RAR_NEXT].rank ?
 		      RAR_NEXT : RAR_PREV;
-		rar_fail_tell(m, dir);
+		rar_fail_tell(&m->link[dir]);
 		return RAR_DROP(State);
 	}
 	return rar_member_runs(m) ? RAR_RX_DONE : RAR_DROP(State);

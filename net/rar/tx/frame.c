@@ -102,25 +102,25 @@ static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path
 }
 
 /**
- * rar_frame_ready() - can a frame be forwarded to the successor as it is?
- * @m: member
- * @pkt: the frame
+ * rar_frame_ready() - can a frame be forwarded to the neighbour as it is?
+ * @link: link to the neighbour
+ * @pkt:  the frame
  *
  * Softirq, RCU read side.
  *
  * Return: false if its chunk must be sent in a packet, which takes any route, waits for the
  * neighbour's address and passes the firewall.
  */
-bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt)
+bool rar_frame_ready(struct rar_link *link, const struct rar_pkt *pkt)
 {
-	struct rar_path *path = &m->link[RAR_NEXT].path;
+	struct rar_path *path = &link->path;
 	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
 	struct xdp_buff *xdp = pkt->frame->xdp;
 	struct dst_entry *dst;
 	u32 mtu, room;
 	bool ok;
 
-	dst = rar_route_get(m, path);
+	dst = rar_route_get(link->member, path);
 	if (IS_ERR(dst))
 		return false;
 	mtu = READ_ONCE(path->mtu) ?: RAR_MAX_MTU;
@@ -169,16 +169,17 @@ static void frame_csum(struct rar_frame *frame, u32 off, u32 len)
 
 /**
  * rar_frame_forward() - forward the frame that brought a chunk
- * @m:  member
+ * @link: link to the neighbour that gets it
  * @item: the chunk to carry, with its sequence number
  * @pkt:  the frame, for which rar_frame_ready() was true
  *
  * The frame leaves with a checksum when the XDP program returns. Softirq.
  */
-void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
+void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 		       const struct rar_pkt *pkt)
 {
-	const struct rar_path *path = &m->link[RAR_NEXT].path;
+	const struct rar_path *path = &link->path;
+	struct rar_member *m = link->member;
 	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
 	struct rar_data_hdr dh, *to;
@@ -189,7 +190,7 @@ void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
 	to = xdp->data + pkt->off;
 	if (!frame->summed)
 		frame_csum(frame, pkt->off + sizeof(dh), len);
-	rar_packet_fill_data(m, item, &dh);
+	rar_packet_fill_data(link, item, &dh);
 	rar_packet_number(item, &dh, 0, len);
 	*to = dh;
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),

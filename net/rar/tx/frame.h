@@ -4,8 +4,8 @@
 
 #include "rar.h"
 
-bool rar_frame_ready(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_frame_forward(struct rar_member *m, struct rar_tx_item *item,
+bool rar_frame_ready(struct rar_link *link, const struct rar_pkt *pkt);
+void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 		       const struct rar_pkt *pkt);
 void rar_frame_mirror(struct rar_net *rn, const struct rar_frame *frame);
 

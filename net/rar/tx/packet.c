@@ -236,14 +236,16 @@ static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
 	h->token = cpu_to_be64(token);
 }
 
-void rar_packet_fill_data(const struct rar_member *m,
+/* Fill in the fields that all chunks of a run have in common; the rest is 0. */
+void rar_packet_fill_data(const struct rar_link *link,
 			  const struct rar_tx_item *item, struct rar_data_hdr *dh)
 {
+	const struct rar_member *m = link->member;
 	const struct rar_operation *op = item->op;
 
 	memset(dh, 0, sizeof(*dh));
 	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
-		 m->link[RAR_NEXT].rank, 0, m->epoch);
+		 link->rank, 0, m->epoch);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
 	dh->count = cpu_to_be64(op->fingerprint.count);
@@ -290,15 +292,15 @@ static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
 }
 
 /* Allocate a packet for a run, after all headers, in large pieces. */
-static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
+static struct sk_buff *run_alloc(const struct rar_link *link, u32 len, u32 n)
 {
-	const struct rar_path *path = &m->link[RAR_NEXT].path;
+	const struct rar_path *path = &link->path;
 	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 	int err;
 
 	if (n == 1) {
-		skb = packet_alloc(m->rn, path, len);
+		skb = packet_alloc(link->member->rn, path, len);
 		if (skb)
 			skb_put(skb, len);
 		return skb;
@@ -314,9 +316,10 @@ static struct sk_buff *run_alloc(const struct rar_member *m, u32 len, u32 n)
 }
 
 /* Build a packet for a run, whose payload is copied from the buffer. */
-static struct sk_buff *run_build(struct rar_member *m,
+static struct sk_buff *run_build(const struct rar_link *link,
 				 const struct rar_tx_item *item)
 {
+	const struct rar_member *m = link->member;
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	u32 off = 0, i, len, n = item->run.n;
 	struct rar_cursor from = { }, to = { };
@@ -325,13 +328,13 @@ static struct sk_buff *run_build(struct rar_member *m,
 	struct rar_chunk c;
 	struct sk_buff *skb;
 
-	skb = run_alloc(m, bytes + n * sizeof(dh), n);
+	skb = run_alloc(link, bytes + n * sizeof(dh), n);
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
 	from.buf = rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
-	rar_packet_fill_data(m, item, &dh);
+	rar_packet_fill_data(link, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);
 	for (i = 0; i < n; i++) {
 		len = min(bytes, m->payload);
@@ -376,37 +379,40 @@ u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run)
 	return rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(m, run);
 }
 
-static int run_xmit(struct rar_member *m, const struct rar_tx_item *item,
+static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
 		    struct sk_buff *skb)
 {
+	struct rar_member *m = link->member;
+
 	rar_packet_count(m, item);
-	return xmit(m, &m->link[RAR_NEXT].path, skb, rar_packet_lane(m, &item->run));
+	return xmit(m, &link->path, skb, rar_packet_lane(m, &item->run));
 }
 
 /**
- * rar_packet_run() - send chunks to the successor
- * @m:  member
- * @item: what to send, its sequence numbers taken, its operation referenced
+ * rar_packet_run() - send chunks to the neighbour
+ * @link: link to the neighbour
+ * @item: the chunks, with their sequence numbers; their operation is referenced
  *
- * The payload is copied from the buffer. Meanwhile it may be overwritten: an RS chunk by its
- * AG copy. Then the successor had the RS chunk long before, and drops this one as a
+ * The payload is copied from the buffer. Meanwhile the AG copy of an RS chunk may overwrite
+ * the chunk. Then the neighbour had the RS chunk long before, and drops this packet as a
  * duplicate.
  *
  * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets; another
  * negative errno if a queue of this host did not take the packet. A packet for which there is
  * no memory counts as lost on the way.
  */
-int rar_packet_run(struct rar_member *m, struct rar_tx_item *item)
+int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 {
+	struct rar_member *m = link->member;
 	struct sk_buff *skb;
 
 	rar_packet_trace(m, item);
-	skb = run_build(m, item);
+	skb = run_build(link, item);
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
 		return 0;
 	}
-	return run_xmit(m, item, skb);
+	return run_xmit(link, item, skb);
 }
 
 /*
@@ -431,16 +437,17 @@ static void make_new(struct sk_buff *skb, u32 off)
 
 /**
  * rar_packet_forward() - forward the packet that brought chunks
- * @m:  member
+ * @link: link to the neighbour that gets it
  * @item: the chunks to carry, with their sequence numbers
- * @skb:  owned by us alone, with the payload in place already; consumed
+ * @skb:  the packet, owned by us alone, with the payload in place already; consumed
  * @off:  offset of its first RAR header
  *
  * Return: as rar_packet_run().
  */
-int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
+int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 		       struct sk_buff *skb, u32 off)
 {
+	struct rar_member *m = link->member;
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	struct rar_cursor cursor = { .skb = skb };
 	struct rar_data_hdr dh;
@@ -449,7 +456,7 @@ int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
 	rar_packet_trace(m, item);
 	rar_mib_add(m->rn, TxForward, item->run.n);
 	make_new(skb, off);
-	rar_packet_fill_data(m, item, &dh);
+	rar_packet_fill_data(link, item, &dh);
 	for (i = 0, off = 0; i < item->run.n; i++) {
 		len = min(bytes, m->payload);
 		rar_packet_number(item, &dh, i, len);
@@ -458,31 +465,31 @@ int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
 		bytes -= len;
 	}
 	set_gso(m, skb, item->run.n);
-	return run_xmit(m, item, skb);
+	return run_xmit(link, item, skb);
 }
 
 /* -- single headers ------------------------------------------------------- */
 
 /**
  * rar_packet_ctl() - send a packet that is a header and padding
- * @m:   member
- * @dir:   neighbour to send to
+ * @link:  link to the neighbour
  * @hdr:   the type's header; its common part is filled here
- * @len:   bytes of @hdr and of what follows it
+ * @len:   bytes of @hdr and of the data after it
  * @pad:   zero bytes to append
  * @type:  enum rar_pkt_type
  * @token: see rar_wire.h
  */
-void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
-		    size_t len, size_t pad, u8 type, u64 token)
+void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type,
+		    u64 token)
 {
-	struct sk_buff *skb = packet_alloc(m->rn, &m->link[dir].path, len + pad);
+	struct rar_member *m = link->member;
+	struct sk_buff *skb = packet_alloc(m->rn, &link->path, len + pad);
 
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
 		return;
 	}
-	fill_hdr(m, hdr, type, m->link[dir].rank,
+	fill_hdr(m, hdr, type, link->rank,
 		 len + pad - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	skb_put_zero(skb, pad);
@@ -490,19 +497,18 @@ void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
 		rar_mib_inc(m->rn, TxAck);
 	else
 		rar_mib_inc(m->rn, TxCtl);
-	xmit(m, &m->link[dir].path, skb, 0);
+	xmit(m, &link->path, skb, 0);
 }
 
 /**
  * rar_packet_notice() - send ABORT, LATE, FIN or FIN_ACK
- * @m:   member
- * @dir:   neighbour to send to
+ * @link:  link to the neighbour
  * @type:  enum rar_pkt_type
  * @token: epoch, or the neighbour's nonce before the epoch is committed
  * @err:   content
  */
-void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
-		       u64 token, const struct rar_error *err)
+void rar_packet_notice(struct rar_link *link, u8 type, u64 token,
+		       const struct rar_error *err)
 {
 	struct rar_notice_hdr n = {
 		.err = cpu_to_be32(err->err),
@@ -513,7 +519,7 @@ void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
 		.silent_ms = cpu_to_be32(err->silent_ms),
 	};
 
-	rar_packet_ctl(m, dir, &n, sizeof(n), 0, type, token);
+	rar_packet_ctl(link, &n, sizeof(n), 0, type, token);
 }
 
 /**

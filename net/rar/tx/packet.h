@@ -7,20 +7,20 @@
 void rar_packet_fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len);
 void rar_packet_fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len);
 void rar_packet_fill_v6(struct ipv6hdr *ip6h, const struct rar_path *path, u32 len);
-void rar_packet_fill_data(const struct rar_member *m,
+void rar_packet_fill_data(const struct rar_link *link,
 			  const struct rar_tx_item *item, struct rar_data_hdr *dh);
 void rar_packet_number(const struct rar_tx_item *item,
 		       struct rar_data_hdr *dh, u32 i, u32 len);
 void rar_packet_trace(const struct rar_member *m, const struct rar_tx_item *item);
 void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item);
 u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run);
-int rar_packet_run(struct rar_member *m, struct rar_tx_item *item);
-int rar_packet_forward(struct rar_member *m, struct rar_tx_item *item,
+int rar_packet_run(struct rar_link *link, struct rar_tx_item *item);
+int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 		       struct sk_buff *skb, u32 off);
-void rar_packet_ctl(struct rar_member *m, enum rar_dir dir, void *hdr,
-		    size_t len, size_t pad, u8 type, u64 token);
-void rar_packet_notice(struct rar_member *m, enum rar_dir dir, u8 type,
-		       u64 token, const struct rar_error *err);
+void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type,
+		    u64 token);
+void rar_packet_notice(struct rar_link *link, u8 type, u64 token,
+		       const struct rar_error *err);
 bool rar_packet_budget(struct rar_net *rn);
 void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token);
