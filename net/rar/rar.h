@@ -199,11 +199,11 @@ struct rar_sent {
  * @npend:	chunks that wait to be forwarded or sent again, all operations
  * @nback:	chunks that wait to go to the first rank of this host, all operations
  * @ninject:	own chunks not yet injected, all operations
- * @posted:	operations the successor has contributed to in full, as last advertised
+ * @posted:	operations the neighbour has contributed to in full, as last advertised
  * @early_used:	bytes of @credit used by chunks of operations from @posted on
- * @come:	chunks of each block of the next operation that the successor has
+ * @come:	chunks of each block of the next operation that the neighbour has
  *		contributed to, as last advertised
- * @credit:	bytes of unexpected messages the successor accepts, as last advertised
+ * @credit:	bytes of unexpected messages the neighbour accepts, as last advertised
  *
  * @progress_us: when an acknowledgment last acknowledged a new number
  * @answered:	the last acknowledgment acknowledged nothing new, and no timeout followed
@@ -221,8 +221,8 @@ struct rar_sent {
  *
  * @win:	windows, and the clock that they read
  * @probe:	one chunk may leave regardless of the window
- * @marks:	marked chunks, total that the successor reported
- * @dups:	chunks received twice, total that the successor reported
+ * @marks:	marked chunks, total that the neighbour reported
+ * @dups:	chunks received twice, total that the neighbour reported
  *
  * @blocked_us:	since when a chunk is ready to go and may not go, 0 = none is
  * @blocked_total_us: time that ready chunks could not go, up to @blocked_us

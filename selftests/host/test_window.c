@@ -51,6 +51,7 @@ struct scene {
 
 struct ring {
 	struct rar_member m;
+	struct rar_link link;
 	struct rar_net net;
 	u64 time_us[RAR_TX_SLOTS];
 	bool head[RAR_TX_SLOTS], done[RAR_TX_SLOTS];
@@ -151,20 +152,20 @@ static void ring_timer_at(u64 us)
 	at(when, RING_TIMER, 0, 0);
 }
 
-static u32 ring_run_most(const struct rar_member *m)
+static u32 ring_run_most(const struct rar_link *link)
 {
-	return min(max(m->link[RAR_NEXT].tx.win.cwnd / 2, 1U), m->link[RAR_NEXT].path.run_max);
+	return min(max(link->tx.win.cwnd / 2, 1U), link->path.run_max);
 }
 
-static u32 ring_may_send(const struct rar_member *m, u32 burst)
+static u32 ring_may_send(const struct rar_link *link, u32 burst)
 {
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	const struct rar_link_tx *tx = &link->tx;
 	u32 room = tx->probe;
 
 	if (tx->inflight < tx->win.cwnd)
 		room = tx->win.cwnd - tx->inflight;
 	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
-	return min(min(room, ring_run_most(m)), burst);
+	return min(min(room, ring_run_most(link)), burst);
 }
 
 /* The part of a run of @n that whole_run() in link.c lets go. */
@@ -178,10 +179,10 @@ static u32 ring_whole_run(struct rar_link_tx *tx, u32 n, u32 most)
 
 static void ring_number(struct ring *r, u32 n)
 {
-	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &r->link.tx;
 
 	if (!tx->inflight)
-		rar_window_begin(&r->m, world_us);
+		rar_window_begin(&r->link, world_us);
 	for (u32 i = 0; i < n; i++) {
 		u32 slot = tx->next_seq % RAR_TX_SLOTS;
 
@@ -199,13 +200,13 @@ static void ring_number(struct ring *r, u32 n)
 
 static void ring_push(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &r->link.tx;
 	bool any = false;
 	u64 more = 0;
 	u32 most, n;
 
-	while ((most = ring_may_send(&r->m, rar_window_burst(&r->m, world_us, &more)))) {
-		n = ring_whole_run(tx, min_t(u64, ring_run_most(&r->m), r->left), most);
+	while ((most = ring_may_send(&r->link, rar_window_burst(&r->link, world_us, &more)))) {
+		n = ring_whole_run(tx, min_t(u64, ring_run_most(&r->link), r->left), most);
 		if (!n)
 			break;
 		ring_number(r, n);
@@ -223,12 +224,12 @@ static void ring_push(struct ring *r)
 static void ring_resolve(struct ring *r, u32 seq)
 {
 	r->done[seq % RAR_TX_SLOTS] = true;
-	r->m.link[RAR_NEXT].tx.inflight--;
+	r->link.tx.inflight--;
 }
 
 static void ring_advance(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &r->link.tx;
 
 	while (tx->una != tx->next_seq && r->done[tx->una % RAR_TX_SLOTS])
 		tx->una++;
@@ -243,7 +244,7 @@ static void ring_give_up(struct ring *r, u32 seq)
 
 static void ring_detect_lost(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &r->link.tx;
 	u32 patience = rar_window_patience(&tx->win), last = tx->una - 2;
 
 	for (u32 seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
@@ -264,7 +265,7 @@ static void ring_detect_lost(struct ring *r)
 
 static void ring_timeout(struct ring *r)
 {
-	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &r->link.tx;
 	u64 due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(&tx->win);
 	bool all;
 
@@ -292,7 +293,7 @@ static void ring_timeout(struct ring *r)
 
 static void ring_ack(struct ring *r, u32 upto, u32 delay_us)
 {
-	struct rar_link_tx *tx = &r->m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &r->link.tx;
 	u32 n = 0, packets = 0;
 	u64 sent_us = 0, rtt;
 
@@ -313,7 +314,7 @@ static void ring_ack(struct ring *r, u32 upto, u32 delay_us)
 	tx->progress_us = world_us;
 	rtt = world_us - sent_us;
 	rar_window_rtt(&tx->win, rtt > delay_us ? rtt - delay_us : 1, world_us);
-	rar_window_acked(&r->m, n, packets, 0);
+	rar_window_acked(&r->link, n, packets, 0);
 	ring_advance(r);
 	ring_detect_lost(r);
 }
@@ -418,7 +419,7 @@ static void handle(const struct event *e)
 		return;
 	case RING_ACK:
 		ring_ack(r, e->seq, e->delay_us);
-		sim.cwnd_sum += r->m.link[RAR_NEXT].tx.win.cwnd;
+		sim.cwnd_sum += r->link.tx.win.cwnd;
 		sim.cwnd_samples++;
 		break;
 	case RING_TIMER:
@@ -456,6 +457,7 @@ static void run_until(u64 end)
 
 static void begin(const struct scene *scene)
 {
+	struct rar_link *link = &sim.ring.link;
 	struct rar_member *m = &sim.ring.m;
 	struct event *heap = sim.heap;
 	u32 room = sim.room;
@@ -473,9 +475,10 @@ static void begin(const struct scene *scene)
 	m->rn = &sim.ring.net;
 	m->rn->sysctl_window = 1 << 20;
 	m->payload = scene->payload;
-	m->link[RAR_NEXT].path.run_max = scene->single ? 1 : GSO_BYTES / scene->payload;
-	m->link[RAR_NEXT].tx.sent_us = world_us;
-	rar_window_init(m);
+	link->member = m;
+	link->path.run_max = scene->single ? 1 : GSO_BYTES / scene->payload;
+	link->tx.sent_us = world_us;
+	rar_window_init(link);
 	sim.tcp.cwnd = 10;
 	sim.tcp.ssthresh = TCP_SLOTS;
 	sim.tcp.heard = sim.now;
@@ -555,12 +558,12 @@ static u32 grown(void)
 	play(&long_way);
 	sim.ring.left = 0;
 	run_until(sim.now + PS_PER_S / 2);
-	return sim.ring.m.link[RAR_NEXT].tx.win.cwnd;
+	return sim.ring.link.tx.win.cwnd;
 }
 
 static void resume_after(u32 ms)
 {
-	run_until((sim.ring.m.link[RAR_NEXT].tx.sent_us + 1000ull * ms) * PS_PER_US);
+	run_until((sim.ring.link.tx.sent_us + 1000ull * ms) * PS_PER_US);
 	sim.ring.left = U64_MAX / 2;
 	sim.ring.sent = 0;
 	at(sim.now, RING_STARTS, 0, 0);
@@ -573,7 +576,7 @@ static void test_idle(void)
 	static const struct {
 		u32 ms, halves;
 	} idle[] = { { 900, 0 }, { 1100, 1 }, { 2900, 2 }, { 4500, 4 }, { 7500, 5 }, { 600000, 5 } };
-	const struct rar_link_tx *tx = &sim.ring.m.link[RAR_NEXT].tx;
+	const struct rar_link_tx *tx = &sim.ring.link.tx;
 
 	for (u32 i = 0; i < ARRAY_SIZE(idle); i++) {
 		u32 was = grown(), now, later;
@@ -595,7 +598,7 @@ static void test_burst(void)
 		u32 was = grown();
 		u64 start;
 
-		sim.ring.m.link[RAR_NEXT].path.no_queue = no_queue;
+		sim.ring.link.path.no_queue = no_queue;
 		resume_after(500);
 		start = sim.now;
 		for (u32 part = 1; part <= 5; part++) {
@@ -615,7 +618,7 @@ static void test_burst(void)
  */
 static void test_trickle(void)
 {
-	struct rar_link_tx *tx = &sim.ring.m.link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &sim.ring.link.tx;
 	u32 was, ns;
 
 	begin(&long_way);
@@ -676,13 +679,13 @@ static const struct inject_case {
 /* Inject as much as the window allows. Returns the bytes that are on their way. */
 static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 {
-	struct rar_member *m = &sim.ring.m;
+	struct rar_link *link = &sim.ring.link;
 	u32 from = *next, n;
 
-	while (*next < end && (n = rar_window_may_inject(m, op, min(end - *next, 4U)))) {
+	while (*next < end && (n = rar_window_may_inject(link, op, min(end - *next, 4U)))) {
 		const struct rar_run run = { .chunk = *next, .n = n };
 
-		rar_window_injected(&m->link[RAR_NEXT].tx.win, op, &run, world_us);
+		rar_window_injected(&link->tx.win, op, &run, world_us);
 		*next += n;
 	}
 	return (u64)(*next - from) * op->ring.payload;
@@ -692,6 +695,7 @@ static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 static void test_inject(const struct inject_case *c)
 {
 	const struct rar_place place = { .size = 4, .rank = c->rank };
+	struct rar_link *link = &sim.ring.link;
 	struct rar_member *m = &sim.ring.m;
 	static u32 times[OWN];
 	struct rar_operation op = { .inject_us = times, .returned = true };
@@ -706,14 +710,14 @@ static void test_inject(const struct inject_case *c)
 		exit(1);
 	first = rar_ring_block_first(&op.ring, rar_plan_own(&plan));
 	op.inject_first = first;
-	rar_window_post(m, &op);
+	rar_window_post(link, &op);
 	for (round = 0, next = first, came = first; round < 8; round++) {
 		out = inject(&op, &next, first + OWN);
 		if (!c->share)
 			break;
 		world_us += ROUND_US;
 		for (; came < next; came++)
-			rar_window_returned(m, &op, came, m->payload, world_us);
+			rar_window_returned(link, &op, came, m->payload, world_us);
 	}
 	if (c->share)
 		/* the window may be missed by a part of a run */
@@ -722,7 +726,7 @@ static void test_inject(const struct inject_case *c)
 		       "%s: %llu bytes on their way, of %lu", c->name, out,
 		       m->rn->sysctl_window);
 	else
-		tap_ok(next == first + OWN && !m->link[RAR_NEXT].tx.win.inj_out,
+		tap_ok(next == first + OWN && !link->tx.win.inj_out,
 		       "%s: %u of %u chunks injected that do not come back", c->name,
 		       next - first, OWN);
 }

@@ -22,8 +22,6 @@
 #define RAR_RUN_MAX	 64
 #define RAR_ACK_DELAY_US 1000
 
-enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
-
 struct rar_link_tx {
 	u32 next_seq;
 	u32 una;
@@ -59,16 +57,16 @@ struct rar_operation {
 	bool returned;
 };
 
-struct rar_link {
-	bool here;
-	struct rar_path path;
-	struct rar_link_tx tx;
-};
-
 struct rar_member {
 	struct rar_net *rn;
 	u32 payload;
-	struct rar_link link[RAR_DIRS];
+};
+
+struct rar_link {
+	struct rar_member *member;
+	bool here;
+	struct rar_path path;
+	struct rar_link_tx tx;
 };
 
 /* Virtual time. */
@@ -91,7 +89,7 @@ static inline bool rar_seq_before(u32 a, u32 b)
 
 static inline u32 rar_link_local_max(const struct rar_member *m)
 {
-	return m->link[RAR_NEXT].path.run_max;
+	return RAR_RUN_MAX;
 }
 
 #endif /* _RAR_HOST_WINDOW_WORLD_H */

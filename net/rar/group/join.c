@@ -346,7 +346,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	 */
 	if (!joining && !known && prev_at(m, pkt, jh) &&
 	    rar_packet_budget(m->rn))
-		rar_ack_send(m);
+		rar_ack_send(&m->link[RAR_PREV]);
 	if (joining && echoed && refused(m, pkt, jh))
 		return;
 	if (joining && echoed && !(jh->flags & cpu_to_be16(RAR_JF_SMALL)))
@@ -669,7 +669,7 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 	if (!m->join.table)
 		return -ENOBUFS;
 	join_lanes(m, next->af);
-	return rar_link_prepare(m) ?: join_route(m);
+	return rar_link_prepare(&m->link[RAR_NEXT]) ?: join_route(m);
 }
 
 /**

@@ -291,7 +291,7 @@ static bool get_ready(struct rar_member *m)
 		return false;
 	take_place(m);
 	m->payload = m->join.min_payload;
-	rar_link_start(m);
+	rar_link_start(&m->link[RAR_NEXT]);
 	rar_push_start(m);
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
 	rar_member_set_state(m, RAR_S_READY);
@@ -545,6 +545,6 @@ void rar_table_alone(struct rar_member *m)
 	m->payload = j->payload;
 	m->epoch = rar_random_token();
 	take_place(m);
-	rar_link_start(m);
+	rar_link_start(&m->link[RAR_NEXT]);
 	rar_member_run(m);
 }

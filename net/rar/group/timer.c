@@ -31,7 +31,7 @@ static unsigned long keepalive(struct rar_member *m)
 	unsigned long next;
 	bool fell;
 
-	next = rar_loss_keepalive(m, &fell);
+	next = rar_loss_keepalive(&m->link[RAR_NEXT], &fell);
 	if (fell)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
 			      m->link[RAR_NEXT].rank, READ_ONCE(m->op_oldest));

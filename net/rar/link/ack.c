@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Acknowledgments, receiving side: records the numbers that came and tells the predecessor.
+ * Acknowledgments, receiving side: records the numbers that came and tells the neighbour.
  * An acknowledgment is cumulative plus a bitmap. It is sent after RAR_ACK_EVERY packets, or
  * after RAR_ACK_DELAY_US if fewer packets came.
  */
@@ -78,18 +78,19 @@ static bool rx_set_run(struct rar_link_rx *rx, u32 seq, u64 which, u64 dups)
 
 /**
  * rar_ack_record() - record the numbers of a run whose chunks were published or held
- * @m: member
- * @a: the run; @done says which of its chunks came, @dups which of them came before
+ * @link: link by which it came
+ * @a:    the run; @done says which of its chunks came, @dups which of them came before
  *
  * Softirq.
  *
  * Return: true if the caller must send an acknowledgment now. Otherwise the timer sends it.
  */
-bool rar_ack_record(struct rar_member *m, const struct rar_arrival *a)
+bool rar_ack_record(struct rar_link *link, const struct rar_arrival *a)
 {
 	u64 now = a->now_us ?: rar_now_us(), due = now + RAR_ACK_DELAY_US;
 	const struct rar_data_hdr *dh = a->dh;
-	struct rar_link_rx *rx = &m->link[RAR_PREV].rx;
+	struct rar_member *m = link->member;
+	struct rar_link_rx *rx = &link->rx;
 	bool at_once, first;
 
 	spin_lock_bh(&rx->lock);
@@ -125,15 +126,16 @@ static void ack_fill_bitmap(const struct rar_link_rx *rx,
 }
 
 /**
- * rar_ack_send() - send an acknowledgment to the predecessor
- * @m: member; no lock held
+ * rar_ack_send() - acknowledge the packets that came by a link
+ * @link: the link; no lock held
  *
  * It says which packets came, how much this rank has contributed, and how many chunks may
  * come early.
  */
-void rar_ack_send(struct rar_member *m)
+void rar_ack_send(struct rar_link *link)
 {
-	struct rar_link_rx *rx = &m->link[RAR_PREV].rx;
+	struct rar_member *m = link->member;
+	struct rar_link_rx *rx = &link->rx;
 	struct rar_ack_hdr ah = {};
 	u64 now = rar_now_us();
 
@@ -152,21 +154,22 @@ void rar_ack_send(struct rar_member *m)
 	rx->ack_us = 0;
 	spin_unlock_bh(&rx->lock);
 
-		/* `posted` is read before `come`; see rar_link_contributed(). */
+	/* `posted` is read before `come`; see rar_link_contributed(). */
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
-	rar_packet_ctl(&m->link[RAR_PREV], &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
+	rar_packet_ctl(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
 }
 
 /**
- * rar_ack_rcv_probe() - answer a probe of the predecessor
- * @m:   member in RUN or LEAVING
- * @pkt: validated PROBE
+ * rar_ack_rcv_probe() - answer a probe of the neighbour
+ * @link: link of a member in RUN or LEAVING
+ * @pkt:  validated PROBE
  */
-void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
+void rar_ack_rcv_probe(struct rar_link *link, const struct rar_pkt *pkt)
 {
-	struct rar_link_rx *rx = &m->link[RAR_PREV].rx;
+	struct rar_member *m = link->member;
+	struct rar_link_rx *rx = &link->rx;
 	struct rar_probe_hdr ph;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
@@ -177,6 +180,6 @@ void rar_ack_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 	spin_lock_bh(&rx->lock);
 	rx_advance(rx, be32_to_cpu(ph.una));
 	spin_unlock_bh(&rx->lock);
-	rar_ack_send(m);
+	rar_ack_send(link);
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The link: a reliable hop from a rank to its successor.
+ * The link: a reliable hop from a rank to a neighbour.
  *
  * Every transmission has a number of its own. When a packet is lost its chunk is sent again
  * from the buffer, with a new number. loss.c finds lost packets, ack.c acknowledges packets
- * that came, and window.c has the windows. The successor's credit also limits the chunks of
- * operations that the successor has not posted.
+ * that came, and window.c has the windows. The neighbour's credit also limits the chunks of
+ * operations that the neighbour has not posted.
+ *
+ * Layers above decide by which link chunks go, and which rank is at its other end.
  */
 #include "core/arrival.h"
 #include "core/member.h"
@@ -80,7 +82,7 @@ struct rar_operation *rar_link_op_of(struct rar_member *m,
 }
 
 /*
- * May the successor hold early chunks of the operation, which took credit? It holds none if
+ * May the neighbour hold early chunks of the operation, which took credit? It holds none if
  * sums came back, because it has added to the sums.
  */
 static bool op_lends(const struct rar_link_tx *tx, const struct rar_operation *op)
@@ -95,10 +97,11 @@ static bool op_released(const struct rar_link_tx *tx, const struct rar_operation
 	       !op_lends(tx, op);
 }
 
-/* Take the operation off the table if it is released. Returns true if it took it off. */
-bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
+/* Take an operation sent by @link off the table if it is released. Returns true if it is. */
+bool rar_link_try_release(struct rar_link *link, struct rar_operation *op)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 
 	lockdep_assert_held(&m->tx_lock);
 	if (!op_released(tx, op) || op_at(m, op->seq) != op)
@@ -117,19 +120,21 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 
 /**
  * rar_link_release() - take a complete operation off the table if it is released
- * @m:  member
- * @op: operation, RCU read side
+ * @link: link by which its chunks go
+ * @op:   operation, RCU read side
  */
-void rar_link_release(struct rar_member *m, struct rar_operation *op)
+void rar_link_release(struct rar_link *link, struct rar_operation *op)
 {
+	struct rar_member *m = link->member;
+
 	spin_lock_bh(&m->tx_lock);
-	rar_link_try_release(m, op);
+	rar_link_try_release(link, op);
 	spin_unlock_bh(&m->tx_lock);
 }
 
 /* -- pending chunks (tx_lock) -------------------------------------------- */
 
-/* The count of pending chunks of all operations: to the successor, or back. */
+/* The count of pending chunks of all operations: to the neighbour, or back. */
 static u64 *pend_count(struct rar_link_tx *tx, u32 way)
 {
 	return way == RAR_BACK ? &tx->nback : &tx->npend;
@@ -193,7 +198,7 @@ void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
 /* -- credit (tx_lock) ---------------------------------------------------- */
 
 /*
- * How many chunks of a run has the successor contributed to, as far as known? It has
+ * How many chunks of a run has the neighbour contributed to, as far as known? It has
  * contributed to all chunks that are sums of all ranks.
  */
 u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
@@ -210,7 +215,7 @@ u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *o
 }
 
 /*
- * Like pend_find(). But if the successor has contributed to a part of the operation, chunks
+ * Like pend_find(). But if the neighbour has contributed to a part of the operation, chunks
  * of that part are preferred, in whichever block they lie.
  */
 static void pend_find_welcome(const struct rar_link_tx *tx, struct rar_operation *op,
@@ -263,12 +268,13 @@ static u32 credit_take(struct rar_link_tx *tx, struct rar_operation *op,
 }
 
 /*
- * Take in what the successor advertises. Operations to which it has contributed in full give
+ * Take in what the neighbour advertises. Operations to which it has contributed in full give
  * their credit back. Such an operation may have waited only for that, so it may be released.
  */
-void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
+void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op;
 
 	tx->credit = credit;
@@ -285,7 +291,7 @@ void rar_link_credit(struct rar_member *m, u64 posted, u32 come, u32 credit)
 		if (!op)
 			continue;
 		tx->early_used -= op->early_cost;
-		rar_link_try_release(m, op);
+		rar_link_try_release(link, op);
 	}
 }
 
@@ -307,10 +313,11 @@ static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
  * Choose chunks to forward or to send again, oldest operation first. A run has at most @most
  * chunks, of which at most @max are chosen.
  */
-static struct rar_operation *pick_pending(struct rar_member *m,
+static struct rar_operation *pick_pending(struct rar_link *link,
 					  struct rar_run *run, u32 most, u32 max)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op;
 	u64 seq;
 	int p;
@@ -338,11 +345,12 @@ static struct rar_operation *pick_pending(struct rar_member *m,
 }
 
 /* Choose own chunks that were never sent, oldest operation first. */
-static struct rar_operation *pick_inject(struct rar_member *m,
+static struct rar_operation *pick_inject(struct rar_link *link,
 					 struct rar_run *run, u32 most, u32 max,
 					 u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op;
 	u64 seq;
 
@@ -356,7 +364,7 @@ static struct rar_operation *pick_inject(struct rar_member *m,
 		run->chunk = op->inject;
 		run->n = min3(op->inject_end - op->inject, most, op->run_max);
 		run->n = whole_run(tx, run->n, max);
-		run->n = rar_window_may_inject(m, op, run->n);
+		run->n = rar_window_may_inject(link, op, run->n);
 		run->n = credit_take(tx, op, run);
 		if (!run->n)
 			return NULL;
@@ -369,11 +377,12 @@ static struct rar_operation *pick_inject(struct rar_member *m,
 }
 
 /* Remember which chunks the numbers from tx->next_seq on stand for. */
-static void number_slots(struct rar_member *m, struct rar_operation *op,
+static void number_slots(struct rar_link *link, struct rar_operation *op,
 			 const struct rar_tx_item *item, u64 now)
 {
 	const struct rar_run *run = &item->run;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	u32 payload = link->member->payload;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_chunk last;
 	u32 i, slot;
 
@@ -385,7 +394,7 @@ static void number_slots(struct rar_member *m, struct rar_operation *op,
 			.op = op->seq,
 			.chunk = run->chunk + i,
 			.phase = run->phase,
-			.full = i + 1 < run->n || last.len == m->payload,
+			.full = i + 1 < run->n || last.len == payload,
 			.alone = run->n == 1,
 			.head = !i,
 			.frame = item->frame,
@@ -395,16 +404,16 @@ static void number_slots(struct rar_member *m, struct rar_operation *op,
 }
 
 /* Give the chosen chunks numbers. The caller sets tx->sent_us and the timer. */
-static void number(struct rar_member *m, struct rar_operation *op,
+static void number(struct rar_link *link, struct rar_operation *op,
 		   struct rar_tx_item *item, u64 now)
 {
 	const struct rar_run *run = &item->run;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	u32 fresh;
 
 	if (!tx->inflight)
-		rar_window_begin(m, now);
-	number_slots(m, op, item, now);
+		rar_window_begin(link, now);
+	number_slots(link, op, item, now);
 	refcount_inc(&op->ref);
 	rar_op_use(op);
 	item->op = op;
@@ -420,7 +429,7 @@ static void number(struct rar_member *m, struct rar_operation *op,
 	op->nsent += fresh;
 	if (fresh < run->n) {
 		tx->retransmits += run->n - fresh;
-		rar_mib_add(m->rn, TxRetrans, run->n - fresh);
+		rar_mib_add(link->member->rn, TxRetrans, run->n - fresh);
 	}
 	/*
 	 * Ask for an ACK with a chunk that is sent again, with the last chunk owed, when half
@@ -448,10 +457,8 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
  * The most chunks in a packet: as many as the device takes, but at most half of the window,
  * so that two packets are in flight.
  */
-static u32 run_most(const struct rar_member *m)
+static u32 run_most(const struct rar_link *link)
 {
-	const struct rar_link *link = &m->link[RAR_NEXT];
-
 	return min(max(link->tx.win.cwnd / 2, 1U), READ_ONCE(link->path.run_max));
 }
 
@@ -459,29 +466,30 @@ static u32 run_most(const struct rar_member *m)
  * How many chunks may go as one packet? Limits are the link window, the free slots of
  * @sent, run_most(), and @burst from rar_window_burst().
  */
-static u32 may_send(const struct rar_member *m, u32 burst)
+static u32 may_send(const struct rar_link *link, u32 burst)
 {
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	const struct rar_link_tx *tx = &link->tx;
 	u32 room = tx->probe;
 
 	if (tx->inflight < tx->win.cwnd)
 		room = tx->win.cwnd - tx->inflight;
 	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
-	return min3(room, run_most(m), burst);
+	return min3(room, run_most(link), burst);
 }
 
 /**
  * rar_link_batch() - choose chunks for packets
- * @m:     member, RCU read side; no lock held
+ * @link:  link by which the chunks go, RCU read side; no lock held
  * @items: set to the chosen runs, RAR_LINK_BATCH at most; numbered, operations referenced
  *
  * Softirq, or process context with bottom halves off.
  *
  * Return: the number of runs; fewer than RAR_LINK_BATCH if no other chunk may go now.
  */
-u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
+u32 rar_link_batch(struct rar_link *link, struct rar_tx_item *items)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op;
 	u32 n = 0, max, most;
 	u64 now, more = 0;
@@ -489,16 +497,16 @@ u32 rar_link_batch(struct rar_member *m, struct rar_tx_item *items)
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
-	most = run_most(m);
-	while (n < RAR_LINK_BATCH && (max = may_send(m, rar_window_burst(m, now, &more)))) {
-		op = pick_pending(m, &items[n].run, most, max);
+	most = run_most(link);
+	while (n < RAR_LINK_BATCH && (max = may_send(link, rar_window_burst(link, now, &more)))) {
+		op = pick_pending(link, &items[n].run, most, max);
 		items[n].own = !op;
-		if (!op && tx->ninject && rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
-			op = pick_inject(m, &items[n].run, most, max, now);
+		if (!op && tx->ninject && rar_sender_room(m, link->path.dst.af))
+			op = pick_inject(link, &items[n].run, most, max, now);
 		if (!op)
 			break;
 		items[n].frame = false;
-		number(m, op, &items[n++], now);
+		number(link, op, &items[n++], now);
 	}
 	if (n) {
 		tx->sent_us = now;
@@ -526,16 +534,17 @@ static void take_local(struct rar_link_tx *tx, struct rar_operation *op,
 
 /**
  * rar_link_take_back() - choose sums for the first rank of this host
- * @m:    member, RCU read side; no lock held
+ * @link: link by which the other chunks go, RCU read side; no lock held
  * @item: set to the chosen run, its operation referenced
  *
  * These sums go in memory only. Softirq, or process context with bottom halves off.
  *
  * Return: false if no sum is ready.
  */
-bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
+bool rar_link_take_back(struct rar_link *link, struct rar_tx_item *item)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op = NULL;
 	u64 seq;
 
@@ -560,9 +569,9 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
 }
 
 /**
- * rar_link_take() - choose chunks that the successor gets in memory
- * @m:    member, RCU read side; no lock held
- * @next: the successor
+ * rar_link_take() - choose chunks that the neighbour gets in memory
+ * @link: link to the neighbour, RCU read side; no lock held
+ * @next: the neighbour
  * @item: set to the chosen run, its operation referenced
  *
  * Only the injection window limits these chunks. They get no numbers, because they cannot be
@@ -570,10 +579,11 @@ bool rar_link_take_back(struct rar_member *m, struct rar_tx_item *item)
  *
  * Return: false if no chunk is ready that @next could use.
  */
-bool rar_link_take(struct rar_member *m, struct rar_member *next,
+bool rar_link_take(struct rar_link *link, struct rar_member *next,
 		   struct rar_tx_item *item)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_run *run = &item->run;
 	struct rar_operation *op;
 	u32 max = rar_link_local_max(m);
@@ -583,20 +593,20 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 	now = rar_now_us();
 	released = m->ops_released;
 	/*
-	 * The successor has room only for chunks to which it has contributed. When it has
+	 * The neighbour has room only for chunks to which it has contributed. When it has
 	 * contributed more, it makes this rank push again, and that push takes this lock.
 	 * @op_whole is read before @op_come; see rar_link_contributed().
 	 */
 	posted = smp_load_acquire(&next->op_whole);
-	rar_link_credit(m, posted, READ_ONCE(next->op_come), 0);
-	op = pick_pending(m, run, max, max);
-	/* A chunk sent before needs no credit, but the successor would refuse it in memory. */
+	rar_link_credit(link, posted, READ_ONCE(next->op_come), 0);
+	op = pick_pending(link, run, max, max);
+	/* A chunk sent before needs no credit, but the neighbour would refuse it in memory. */
 	if (op && !rar_link_welcome(tx, op, run)) {
 		rar_link_pend(tx, op, run->phase, run->chunk, rar_mask(run->n));
 		op = NULL;
 	}
 	if (!op)
-		op = pick_inject(m, run, max, max, now);
+		op = pick_inject(link, run, max, max, now);
 	if (op) {
 		item->back = false;
 		op->nsent += hweight64(rar_bits_set(op->sent[run->phase], run->chunk,
@@ -613,15 +623,16 @@ bool rar_link_take(struct rar_member *m, struct rar_member *next,
 
 /**
  * rar_link_taken() - settle a run that was offered in memory
- * @m:    member, RCU read side; no lock held
+ * @link: as for the function that chose it
  * @item: from rar_link_take() or rar_link_take_back(); its reference is dropped
  * @done: chunks of the run that were accepted; the others are offered again a little later
  */
-void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
+void rar_link_taken(struct rar_link *link, struct rar_tx_item *item, u64 done)
 {
 	u32 way = item->back ? RAR_BACK : item->run.phase;
 	u64 again = rar_mask(item->run.n) & ~done;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op = item->op;
 	bool released = false;
 
@@ -630,7 +641,7 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 	if (op_at(m, op->seq) == op) {
 		rar_link_acked(tx, op, way, item->run.chunk, done);
 		rar_link_pend(tx, op, way, item->run.chunk, again);
-		released = rar_link_try_release(m, op);
+		released = rar_link_try_release(link, op);
 	}
 	if (again)
 		rar_link_timer_at(m, rar_now_us() + LINK_LOCAL_RETRY_US);
@@ -641,18 +652,20 @@ void rar_link_taken(struct rar_member *m, struct rar_tx_item *item, u64 done)
 
 /**
  * rar_link_post() - put an operation on the table
- * @m:  member, @m->lock held
- * @op: operation; the caller has taken the table's reference
+ * @link: link by which its chunks go; the member's lock is held
+ * @op:   operation; the caller has taken the table's reference
  */
-void rar_link_post(struct rar_member *m, struct rar_operation *op)
+void rar_link_post(struct rar_link *link, struct rar_operation *op)
 {
+	struct rar_member *m = link->member;
+
 	spin_lock(&m->tx_lock);
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
 	if (op->later)
 		op->inject_end = op->inject;
-	rar_window_post(m, op);
-	m->link[RAR_NEXT].tx.ninject += op->inject_end - op->inject;
+	rar_window_post(link, op);
+	link->tx.ninject += op->inject_end - op->inject;
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later) {
@@ -667,16 +680,17 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 
 /**
  * rar_link_contributed() - note that more of the newest operation is contributed
- * @m:    member
+ * @link: link by which its chunks go
  * @op:   operation, posted with @later set
  * @come: chunks of each block that lie in its buffer; all chunks in the last call
  *
  * Process context, send_lock held. The caller calls rar_post_open().
  */
-void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
+void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 come)
 {
 	u32 own = rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)), end;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 
 	spin_lock_bh(&m->tx_lock);
 	/* Unless the group has failed. */
@@ -701,7 +715,7 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 	spin_unlock_bh(&m->tx_lock);
 }
 
-/* Measure for how long the predecessor's chunk was missing, for RAR_INFO. */
+/* Measure for how long a neighbour's chunk was missing, for RAR_INFO. */
 static void account_starved(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
 	u64 gap = now - max(m->came_us, op->posted_us);
@@ -716,15 +730,15 @@ static void account_starved(struct rar_member *m, const struct rar_operation *op
  * never sent, need no credit, and no other chunk is pending. The caller has no reference, so
  * the operation must still be on the table.
  */
-static bool may_forward(struct rar_member *m,
+static bool may_forward(struct rar_link *link,
 			const struct rar_operation *op,
 			const struct rar_run *run, u64 now)
 {
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	const struct rar_link_tx *tx = &link->tx;
 	u64 mask = rar_mask(run->n), more;
 
-	return op_at(m, op->seq) == op && !tx->npend &&
-	       may_send(m, rar_window_burst(m, now, &more)) >= run->n &&
+	return op_at(link->member, op->seq) == op && !tx->npend &&
+	       may_send(link, rar_window_burst(link, now, &more)) >= run->n &&
 	       rar_link_welcome(tx, op, run) == run->n &&
 	       !rar_bits_get(op->sent[run->phase], run->chunk, mask) &&
 	       !rar_bits_get(op->acked[run->phase], run->chunk, mask);
@@ -732,7 +746,7 @@ static bool may_forward(struct rar_member *m,
 
 /**
  * rar_link_publish() - note that received chunks are in the buffer, and let them go on
- * @m:    member
+ * @link: link by which the chunks go on
  * @op:   operation, RCU read side
  * @a:    the run, whose new chunks are published
  * @item: set if the packet that brought the run goes on; NULL if it must not
@@ -743,14 +757,15 @@ static bool may_forward(struct rar_member *m,
  * Return: true if the packet goes on as @item. The caller then drops the reference of @item
  * to the operation.
  */
-bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
+bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 		      const struct rar_arrival *a, struct rar_tx_item *item)
 {
 	const struct rar_plan *plan = &op->ring.plan;
 	const struct rar_run *run = &a->run;
 	enum rar_phase next = rar_plan_next(plan, run->phase, a->c.block);
 	u64 won = a->won, now = a->now_us, bytes, released;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_run out = *run;
 	bool forward = false;
 
@@ -761,18 +776,18 @@ bool rar_link_publish(struct rar_member *m, struct rar_operation *op,
 	m->rx_packets += hweight64(won);
 	m->rx_bytes += bytes;
 	account_starved(m, op, now);
-	/* A sum of all ranks proves that the successor, too, has posted the operation. */
+	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
-		rar_link_credit(m, max(tx->posted, op->seq), 0, tx->credit);
+		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
 	if (rar_plan_summed(plan, run->phase)) {
-		/* The sum went round, so the successor had the RS chunks of this rank. */
+		/* The sum went round, so the neighbour had the RS chunks of this rank. */
 		rar_link_acked(tx, op, RAR_RS, run->chunk, won);
 		if (a->c.block == rar_plan_own(plan))
-			rar_window_returned(m, op, run->chunk, bytes, now);
+			rar_window_returned(link, op, run->chunk, bytes, now);
 	}
-	if (item && next != RAR_PHASES && may_forward(m, op, &out, now)) {
+	if (item && next != RAR_PHASES && may_forward(link, op, &out, now)) {
 		item->run = out;
-		number(m, op, item, now);
+		number(link, op, item, now);
 		tx->sent_us = now;
 		rar_link_timer_at(m, now + rar_window_timeout(&tx->win));
 		forward = true;
@@ -815,19 +830,20 @@ bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 
 /**
  * rar_link_local_drop() - slow down, because a queue of this host did not take a packet
- * @m: member; no lock held
+ * @link: link by which the packet went; no lock held
  *
  * The packet counts as sent, and loss.c will find it lost.
  */
-void rar_link_local_drop(struct rar_member *m)
+void rar_link_local_drop(struct rar_link *link)
 {
-	spin_lock_bh(&m->tx_lock);
-	rar_window_full(&m->link[RAR_NEXT].tx);
-	spin_unlock_bh(&m->tx_lock);
+	spin_lock_bh(&link->member->tx_lock);
+	rar_window_full(&link->tx);
+	spin_unlock_bh(&link->member->tx_lock);
 }
 
 /* -- begin and end ------------------------------------------------------- */
 
+/* Prepare the links of a new member. */
 void rar_link_init(struct rar_member *m)
 {
 	struct rar_link *link;
@@ -841,15 +857,15 @@ void rar_link_init(struct rar_member *m)
 
 /**
  * rar_link_prepare() - allocate the memory for transmissions in flight
- * @m: member, before it joins
+ * @link: link by which chunks will go, before its member joins
  *
  * Process context.
  *
  * Return: 0 or -ENOBUFS.
  */
-int rar_link_prepare(struct rar_member *m)
+int rar_link_prepare(struct rar_link *link)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 
 	if (tx->sent)
 		return 0;
@@ -858,23 +874,34 @@ int rar_link_prepare(struct rar_member *m)
 }
 
 /**
- * rar_link_start() - prepare the link when a new epoch begins
- * @m: member in READY, its payload agreed; @m->lock held
+ * rar_link_start() - prepare to send by a link when a new epoch begins
+ * @link: link of a member in READY, whose payload is agreed and whose lock is held
  */
-void rar_link_start(struct rar_member *m)
+void rar_link_start(struct rar_link *link)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 
 	/* The payload decides how many chunks a superpacket holds: look up the route again. */
-	dst_cache_reset(&m->link[RAR_NEXT].path.cache);
-	WRITE_ONCE(m->link[RAR_NEXT].path.run_max, 1);
+	dst_cache_reset(&link->path.cache);
+	WRITE_ONCE(link->path.run_max, 1);
 	spin_lock(&m->tx_lock);
 	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
-	rar_window_init(m);
+	rar_window_init(link);
 	rar_straggler_init(m);
 	spin_unlock(&m->tx_lock);
+}
+
+/* Forget the packets in flight, and the chunks that wait. */
+static void flush_tx(struct rar_link_tx *tx)
+{
+	tx->npend = 0;
+	tx->nback = 0;
+	tx->ninject = 0;
+	tx->una = tx->next_seq;
+	tx->inflight = 0;
 }
 
 /**
@@ -883,7 +910,6 @@ void rar_link_start(struct rar_member *m)
  */
 void rar_link_flush(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_operation *op;
 	int i;
 
@@ -895,12 +921,9 @@ void rar_link_flush(struct rar_member *m)
 		if (op)
 			rar_op_unuse(op);
 	}
-	tx->npend = 0;
-	tx->nback = 0;
-	tx->ninject = 0;
 	m->op_oldest = m->op_next;
-	tx->una = tx->next_seq;
-	tx->inflight = 0;
+	for (i = 0; i < ARRAY_SIZE(m->link); i++)
+		flush_tx(&m->link[i].tx);
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -910,13 +933,15 @@ void rar_link_flush(struct rar_member *m)
  */
 void rar_link_bury(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link *link;
 	struct rar_sent *sent;
 
 	rar_link_flush(m);
-	spin_lock_bh(&m->tx_lock);
-	sent = tx->sent;
-	tx->sent = NULL;
-	spin_unlock_bh(&m->tx_lock);
-	kfree(sent);
+	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
+		spin_lock_bh(&m->tx_lock);
+		sent = link->tx.sent;
+		link->tx.sent = NULL;
+		spin_unlock_bh(&m->tx_lock);
+		kfree(sent);
+	}
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loss, sending side: which packets the successor has and which got lost, and the timer of
+ * Loss, sending side: which packets the neighbour has and which got lost, and the timer of
  * all links.
  *
  * A packet is lost when a packet sent later has come, and this one had the time to come as
  * well (RACK, RFC 8985). When nothing comes at all, the oldest chunk is sent again as a
  * probe, and the timeout doubles. At the third timeout everything in flight is lost. Only
- * the silence of the successor's kernel ends the group.
+ * the silence of the neighbour's kernel ends the group.
  */
 #include "core/member.h"
 #include "core/trace.h"
@@ -103,7 +103,7 @@ static void full_given_up(struct rar_link_tx *tx, u32 seq, u64 now)
 }
 
 /*
- * The successor waits for nothing below @cum. If a chunk below it was given up, the successor
+ * The neighbour waits for nothing below @cum. If a chunk below it was given up, the neighbour
  * learned so from a packet that was sent later, so that packet passed.
  */
 static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
@@ -120,11 +120,11 @@ static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
 
 /* -- what an acknowledgment says ------------------------------------------ */
 
-/* The successor has the numbers in [@seq, @end). */
-static void ack_range(struct rar_member *m, u32 seq, u32 end,
+/* The neighbour has the numbers in [@seq, @end). */
+static void ack_range(struct rar_link *link, u32 seq, u32 end,
 		      struct ack_news *news)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	const struct rar_sent *sent;
 	struct rar_operation *op;
 	u32 n;
@@ -145,18 +145,19 @@ static void ack_range(struct rar_member *m, u32 seq, u32 end,
 		full_came(tx, sent);
 		if (sent->frame)
 			tx->frames_lost = 0;
-		op = rar_link_op_of(m, sent);
+		op = rar_link_op_of(link->member, sent);
 		if (!op)
 			continue;
 		rar_link_acked(tx, op, sent->phase, sent->chunk, rar_mask(n));
-		rar_link_try_release(m, op);
+		rar_link_try_release(link, op);
 	}
 }
 
 /* Give up a packet: its chunk is sent again. The packet may still arrive. */
-static void give_up(struct rar_member *m, u32 seq, u64 now)
+static void give_up(struct rar_link *link, u32 seq, u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
 	struct rar_operation *op = rar_link_op_of(m, sent);
 	const struct rar_run run = { sent->chunk, 1, sent->phase };
@@ -164,7 +165,7 @@ static void give_up(struct rar_member *m, u32 seq, u64 now)
 	if (!resolve(tx, seq) || !op)
 		return;
 	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
-		/* The successor may refuse a chunk that needs credit, whatever its size. */
+	/* The neighbour may refuse a chunk that needs credit, whatever its size. */
 	if (sent->full && rar_link_welcome(tx, op, &run))
 		full_given_up(tx, seq, now);
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
@@ -176,16 +177,16 @@ static void give_up(struct rar_member *m, u32 seq, u64 now)
 
 /**
  * rar_loss_frames_pass() - may frames go on at the XDP hook?
- * @m: member
+ * @link: link to the neighbour that would get them
  *
  * Some devices lose frames sent from the hook without saying so, for example veth without a
  * program at its other end. After such losses packets are sent instead, for a while.
  *
  * Return: true if frames may be sent.
  */
-bool rar_loss_frames_pass(const struct rar_member *m)
+bool rar_loss_frames_pass(const struct rar_link *link)
 {
-	return time_after_eq(jiffies, READ_ONCE(m->link[RAR_NEXT].tx.frames_off));
+	return time_after_eq(jiffies, READ_ONCE(link->tx.frames_off));
 }
 
 static void advance_una(struct rar_link_tx *tx)
@@ -204,9 +205,9 @@ static void advance_una(struct rar_link_tx *tx)
  * Give up every packet that is late and was sent before a packet that came. Returns when to
  * look again, us, or 0 if there is no need.
  */
-static u64 detect_lost(struct rar_member *m, u64 now)
+static u64 detect_lost(struct rar_link *link, u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2;
 	u64 sent_us;
 
@@ -216,7 +217,7 @@ static u64 detect_lost(struct rar_member *m, u64 now)
 		sent_us = tx->sent[seq % RAR_TX_SLOTS].time_us;
 		if (sent_us + patience > now)
 			return sent_us + patience;
-		give_up(m, seq, now);
+		give_up(link, seq, now);
 		rar_window_lost(tx, seq, seq != last + 1 ||
 				tx->sent[seq % RAR_TX_SLOTS].head);
 		last = seq;
@@ -225,13 +226,13 @@ static u64 detect_lost(struct rar_member *m, u64 now)
 }
 
 /* Settle the numbers that the acknowledgment reports. */
-static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
+static void ack_numbers(struct rar_link *link, const struct rar_ack_hdr *ah,
 			struct ack_news *news)
 {
 	u32 cum = be32_to_cpu(ah->cum), base = be32_to_cpu(ah->base), seq, i;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 
-	ack_range(m, tx->una, cum, news);
+	ack_range(link, tx->una, cum, news);
 	for (i = 0; i < 8 * sizeof(ah->bitmap); i++) {
 		seq = base + i;
 		if (!ah->bitmap[i / 8])
@@ -239,22 +240,22 @@ static void ack_numbers(struct rar_member *m, const struct rar_ack_hdr *ah,
 		else if ((ah->bitmap[i / 8] & (1 << i % 8)) &&
 			 !rar_seq_before(seq, tx->una) &&
 			 rar_seq_before(seq, tx->next_seq))
-			ack_range(m, seq, seq + 1, news);
+			ack_range(link, seq, seq + 1, news);
 	}
 }
 
-static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
+static void ack_process(struct rar_link *link, const struct rar_ack_hdr *ah,
 			u64 now)
 {
 	u32 delay = be32_to_cpu(ah->delay_us);
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	/* ACKs overtake one another: a total that is below the last one is no news. */
 	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
 	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
 	struct ack_news news = {};
 	u64 rtt, again;
 
-	ack_numbers(m, ah, &news);
+	ack_numbers(link, ah, &news);
 	if (news.acked) {
 		tx->progress_us = now;
 		rtt = now - news.sent_us;
@@ -270,24 +271,25 @@ static void ack_process(struct rar_member *m, const struct rar_ack_hdr *ah,
 	tx->dups += dups;
 	tx->marks += marks;
 	if (news.acked || marks)
-		rar_window_acked(m, news.acked, news.packets, marks);
+		rar_window_acked(link, news.acked, news.packets, marks);
 	advance_una(tx);
-	again = detect_lost(m, now);
+	again = detect_lost(link, now);
 	advance_una(tx);
 	if (again)
-		rar_link_timer_at(m, again);
+		rar_link_timer_at(link->member, again);
 }
 
 /**
- * rar_loss_rcv_ack() - take in the successor's acknowledgment
- * @m: member in RUN or LEAVING
- * @pkt: validated ACK
+ * rar_loss_rcv_ack() - take in the neighbour's acknowledgment
+ * @link: link of a member in RUN or LEAVING
+ * @pkt:  validated ACK
  *
  * Softirq. The caller pushes what may go now.
  */
-void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
+void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_ack_hdr ah;
 	u64 released, now;
 
@@ -302,8 +304,8 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 		return;
 	}
 	released = m->ops_released;
-	ack_process(m, &ah, now);
-	rar_link_credit(m, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
+	ack_process(link, &ah, now);
+	rar_link_credit(link, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
 			be32_to_cpu(ah.credit));
 	rar_straggler_hear(m, &ah.slow, now);
 	released -= m->ops_released;
@@ -319,9 +321,9 @@ void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
  * Give up the oldest chunk or, after several timeouts, everything in flight, so that it does
  * not keep the next attempt back.
  */
-static void give_up_late(struct rar_member *m, u64 now)
+static void give_up_late(struct rar_link *link, u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	bool all = ++tx->win.backoff > LOSS_PROBES;
 	u32 seq;
 
@@ -333,7 +335,7 @@ static void give_up_late(struct rar_member *m, u64 now)
 	for (seq = tx->una; seq != tx->next_seq; seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
-		give_up(m, seq, now);
+		give_up(link, seq, now);
 		rar_window_late(&tx->win, now);
 		if (!all)
 			break;
@@ -341,9 +343,9 @@ static void give_up_late(struct rar_member *m, u64 now)
 }
 
 /* Probe if nothing came for the timeout. Returns when the timeout ends, us, or 0 for none. */
-static u64 tick_timeout(struct rar_member *m, u64 now)
+static u64 tick_timeout(struct rar_link *link, u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	u64 due;
 
 	if (!tx->inflight)
@@ -351,23 +353,40 @@ static u64 tick_timeout(struct rar_member *m, u64 now)
 	due = max(tx->sent_us, tx->progress_us) + rar_window_timeout(&tx->win);
 	if (due > now)
 		return due;
-	give_up_late(m, now);
+	give_up_late(link, now);
 	return now + rar_window_timeout(&tx->win);
 }
 
-/* Is an ACK overdue? Sets @due to when it is due, 0 = none is owed. */
-static bool tick_ack(struct rar_link_rx *rx, u64 now, u64 *due)
-{
-	spin_lock(&rx->lock);
-	*due = rx->ack_us;
-	spin_unlock(&rx->lock);
-	return *due && *due <= now;
-}
-
+/* Bring @next forward to @when; 0 = never. */
 static void earlier(u64 *next, u64 when)
 {
 	if (when && (!*next || when < *next))
 		*next = when;
+}
+
+/* Is an ACK overdue on @rx? If one is due later, brings @next forward. */
+static bool tick_ack(struct rar_link_rx *rx, u64 now, u64 *next)
+{
+	u64 due;
+
+	spin_lock(&rx->lock);
+	due = rx->ack_us;
+	spin_unlock(&rx->lock);
+	if (due && due <= now)
+		return true;
+	earlier(next, due);
+	return false;
+}
+
+/* Do what is due on the sending side. Returns true if anything waits to be pushed. */
+static bool tick_tx(struct rar_link *link, u64 now, u64 *next)
+{
+	struct rar_link_tx *tx = &link->tx;
+
+	earlier(next, detect_lost(link, now));
+	earlier(next, tick_timeout(link, now));
+	advance_una(tx);
+	return tx->npend || tx->ninject || tx->nback;
 }
 
 /**
@@ -380,38 +399,37 @@ static void earlier(u64 *next, u64 when)
  */
 bool rar_loss_tick(struct rar_member *m)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
-	u64 now, next, ack_us;
-	bool ack, push;
+	bool ack[ARRAY_SIZE(m->link)], push = false;
+	u64 now = rar_now_us(), next = 0;
+	int i;
 
-	ack = tick_ack(&m->link[RAR_PREV].rx, rar_now_us(), &ack_us);
+	for (i = 0; i < ARRAY_SIZE(m->link); i++)
+		ack[i] = tick_ack(&m->link[i].rx, now, &next);
 	spin_lock(&m->tx_lock);
 	now = rar_now_us();
-	next = detect_lost(m, now);
-	earlier(&next, tick_timeout(m, now));
-	advance_una(tx);
-	if (!ack)
-		earlier(&next, ack_us);
+	for (i = 0; i < ARRAY_SIZE(m->link); i++)
+		push |= tick_tx(&m->link[i], now, &next);
 	if (next)
 		rar_link_timer_at(m, next);
-	push = tx->npend || tx->ninject || tx->nback;
 	spin_unlock(&m->tx_lock);
 
-	if (ack)
-		rar_ack_send(m);
+	for (i = 0; i < ARRAY_SIZE(m->link); i++)
+		if (ack[i])
+			rar_ack_send(&m->link[i]);
 	return push;
 }
 
-/* The interval after which to ask the successor for an ACK, us. */
-static u64 probe_interval(const struct rar_member *m)
+/* The interval after which to ask the neighbour for an ACK, us. */
+static u64 probe_interval(const struct rar_link *link)
 {
+	const struct rar_member *m = link->member;
 	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	const struct rar_link_tx *tx = &link->tx;
 	u64 since = max(tx->sent_us, tx->blocked_us);
 
 	/*
 	 * Credit is closed. The ACK that opened it may have been lost, so ask again. Each
-	 * interval is twice the last one, but short enough that the successor does not seem
+	 * interval is twice the last one, but short enough that the neighbour does not seem
 	 * silent.
 	 */
 	if (!tx->inflight && (tx->npend || tx->ninject)) {
@@ -429,40 +447,41 @@ static u64 probe_interval(const struct rar_member *m)
 }
 
 /* Have full-size packets been lost for long, while others pass? */
-static bool mtu_fell(const struct rar_member *m, u64 now)
+static bool mtu_fell(const struct rar_link *link, u64 now)
 {
-	u32 limit = max(READ_ONCE(m->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	u32 limit = max(READ_ONCE(link->member->rn->sysctl_dead_ms) / 2, LOSS_MTU_MS);
+	const struct rar_link_tx *tx = &link->tx;
 	bool fell = false;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(tx->full_lost); i++)
 		fell |= tx->full_lost[i] >= RAR_MTU_LOSSES &&
 			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
-	return fell && time_before(jiffies, READ_ONCE(m->link[RAR_NEXT].heard) +
+	return fell && time_before(jiffies, READ_ONCE(link->heard) +
 					    msecs_to_jiffies(limit));
 }
 
 /**
- * rar_loss_keepalive() - probe the successor if nothing was sent for the interval
- * @m: member in RUN or LEAVING, RCU read side
+ * rar_loss_keepalive() - probe the neighbour if nothing was sent for the interval
+ * @link: link of a member in RUN or LEAVING, RCU read side
  * @fell: set to whether full-size packets do not pass any more, though others do
  *
  * Softirq.
  *
  * Return: jiffies of the next call.
  */
-unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
+unsigned long rar_loss_keepalive(struct rar_link *link, bool *fell)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_member *m = link->member;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_probe_hdr ph = {};
 	u64 now, wait, due;
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
-	wait = probe_interval(m);
+	wait = probe_interval(link);
 	due = max(tx->sent_us, tx->probed_us) + wait;
-	*fell = mtu_fell(m, now);
+	*fell = mtu_fell(link, now);
 	if (due <= now) {
 		tx->probed_us = now;
 		ph.una = cpu_to_be32(tx->una);
@@ -473,7 +492,7 @@ unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell)
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
 	/* Padded to the length of the answer. */
-	rar_packet_ctl(&m->link[RAR_NEXT], &ph, sizeof(ph),
+	rar_packet_ctl(link, &ph, sizeof(ph),
 		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
 		       m->epoch);
 	return jiffies + rar_link_jiffies(wait);

@@ -4,9 +4,9 @@
 
 #include "rar.h"
 
-bool rar_loss_frames_pass(const struct rar_member *m);
-void rar_loss_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt);
+bool rar_loss_frames_pass(const struct rar_link *link);
+void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt);
 bool rar_loss_tick(struct rar_member *m);
-unsigned long rar_loss_keepalive(struct rar_member *m, bool *fell);
+unsigned long rar_loss_keepalive(struct rar_link *link, bool *fell);
 
 #endif /* _RAR_LINK_LOSS_H */

@@ -238,22 +238,22 @@ static void marked(struct rar_link_tx *tx)
  * only gradually. Where the device delivers packets at once, no switch is on the path and a
  * scheduler causes the delays, so nothing is measured.
  */
-static void measure_speed(struct rar_member *m, u64 now)
+static void measure_speed(struct rar_link *link, u64 now)
 {
-	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+	struct rar_window *win = &link->tx.win;
 	u64 ns = div_u64((now - win->round_us) * NSEC_PER_USEC, max(win->round_acked, 1U));
 
 	win->round_us = now;
-	if (READ_ONCE(m->link[RAR_NEXT].path.no_queue))
+	if (READ_ONCE(link->path.no_queue))
 		return;
 	win->chunk_ns = min_t(u64, ns, win->chunk_ns + win->chunk_ns / 16 + 1);
 	win->chunk_ns = min_t(u32, win->chunk_ns, WINDOW_CHUNK_MAX_NS);
 }
 
 /* A round trip ends: update the estimates, and start the next round trip. */
-static void next_round(struct rar_member *m, u64 now)
+static void next_round(struct rar_link *link, u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
 	u32 share = (win->round_marks << WINDOW_ALPHA_SHIFT) /
 		    max(win->round_acked, 1U);
@@ -271,7 +271,7 @@ static void next_round(struct rar_member *m, u64 now)
 	/* If @recover fell behind by half of all numbers, it would seem to be ahead. */
 	if (!reduced(win, tx->una))
 		win->recover = tx->una;
-	measure_speed(m, now);
+	measure_speed(link, now);
 	win->held = false;
 	win->round_end = tx->next_seq;
 	win->round_acked = 0;
@@ -310,14 +310,14 @@ static void grow(struct rar_window *win, u32 n)
 
 /**
  * rar_window_acked() - take in the news of an acknowledgment
- * @m:       member, tx_lock held; the caller has updated the round trip
+ * @link:    link, tx_lock held; the caller has updated the round trip
  * @n:       chunks newly acknowledged
  * @packets: packets that carried these chunks
  * @marks:   chunks newly reported to have carried the congestion mark
  */
-void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
+void rar_window_acked(struct rar_link *link, u32 n, u32 packets, u32 marks)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
 
 	win->burst_us = 0;
@@ -329,7 +329,7 @@ void rar_window_acked(struct rar_member *m, u32 n, u32 packets, u32 marks)
 	else if (limits(tx, n) && !reduced(win, tx->highest))
 		grow(win, n);
 	if (!rar_seq_before(tx->highest, win->round_end))
-		next_round(m, rar_now_us());
+		next_round(link, rar_now_us());
 }
 
 /**
@@ -362,16 +362,16 @@ static u32 window_init(const struct rar_member *m)
 
 /**
  * rar_window_begin() - prepare to send a chunk while nothing is in flight
- * @m:   member, tx_lock held
- * @now: us
+ * @link: link, tx_lock held
+ * @now:  us
  *
  * An idle link gradually forgets its window (after RFC 7661, but within seconds, because the
  * jobs that share the path come and go). It does not forget the window that slow start may
  * reach.
  */
-void rar_window_begin(struct rar_member *m, u64 now)
+void rar_window_begin(struct rar_link *link, u64 now)
 {
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
 	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
 
@@ -381,12 +381,12 @@ void rar_window_begin(struct rar_member *m, u64 now)
 		return;
 	win->ssthresh = max(win->ssthresh, win->cwnd - win->cwnd / 4);
 	win->cwnd = max(win->cwnd >> min_t(u64, halves, 31U),
-			min(win->cwnd, window_init(m)));
+			min(win->cwnd, window_init(link->member)));
 }
 
 /**
  * rar_window_burst() - limit the chunks that leave before the first acknowledgment
- * @m:       member, tx_lock held
+ * @link:    link, tx_lock held
  * @now:     us
  * @more_us: set to the time at which more chunks may leave, 0 = there is no limit
  *
@@ -396,16 +396,16 @@ void rar_window_begin(struct rar_member *m, u64 now)
  *
  * Return: the number of chunks that may leave now.
  */
-u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
+u32 rar_window_burst(const struct rar_link *link, u64 now, u64 *more_us)
 {
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	const struct rar_link_tx *tx = &link->tx;
 	const struct rar_window *win = &tx->win;
 	u32 part = max_t(u32, win->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
 	u32 out, parts, base = min_t(u32, base_us(&win->rtt_base), WINDOW_BURST_US);
 
 	*more_us = 0;
 	if (!win->burst_us || now - win->burst_us >= base ||
-	    READ_ONCE(m->link[RAR_NEXT].path.no_queue))
+	    READ_ONCE(link->path.no_queue))
 		return RAR_TX_SLOTS;
 	parts = 1 + WINDOW_BURSTS * (u32)(now - win->burst_us) / base;
 	*more_us = win->burst_us + base * parts / WINDOW_BURSTS + 1;
@@ -416,9 +416,9 @@ u32 rar_window_burst(const struct rar_member *m, u64 now, u64 *more_us)
 /* -- injection window ---------------------------------------------------- */
 
 /* The unit of the injection window, and its minimum, bytes. */
-static u64 inject_unit(const struct rar_member *m)
+static u64 inject_unit(const struct rar_link *link)
 {
-	const struct rar_link *link = &m->link[RAR_NEXT];
+	const struct rar_member *m = link->member;
 	u32 run = link->here ? rar_link_local_max(m) : READ_ONCE(link->path.run_max);
 
 	return max_t(u32, max_t(u32, INJECT_UNIT, run) * m->payload,
@@ -429,11 +429,11 @@ static u64 inject_unit(const struct rar_member *m)
  * Limit the injection window for an operation that is posted: to this rank's share of
  * net.rar.window. The share is the whole for the only rank that injects.
  */
-void rar_window_post(struct rar_member *m, struct rar_operation *op)
+void rar_window_post(const struct rar_link *link, struct rar_operation *op)
 {
-	u64 all = m->link[RAR_NEXT].tx.win.inj_max;
+	u64 share = rar_ring_share(&op->ring, link->tx.win.inj_max);
 
-	op->inj_max = max(rar_ring_share(&op->ring, all), inject_unit(m));
+	op->inj_max = max(share, inject_unit(link));
 }
 
 /*
@@ -441,16 +441,16 @@ void rar_window_post(struct rar_member *m, struct rar_operation *op)
  * exceed the window. A small part of a run waits until there is more room. Only the link
  * window and credit limit chunks that do not come back.
  */
-u32 rar_window_may_inject(struct rar_member *m, const struct rar_operation *op, u32 want)
+u32 rar_window_may_inject(struct rar_link *link, const struct rar_operation *op, u32 want)
 {
-	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+	struct rar_window *win = &link->tx.win;
+	u32 payload = link->member->payload;
 	u64 wnd = min(win->inj_wnd, op->inj_max), room = 0;
 
 	if (!rar_plan_returns(&op->ring.plan))
 		return want;
 	if (win->inj_out < wnd)
-		room = div_u64(wnd - win->inj_out + m->payload - 1,
-			       m->payload);
+		room = div_u64(wnd - win->inj_out + payload - 1, payload);
 	if (room >= want)
 		return want;
 	win->inj_limited = true;
@@ -478,11 +478,11 @@ void rar_window_injected(struct rar_window *win, struct rar_operation *op,
 }
 
 /* As in Vegas: the bytes of the window that are not on the wire lie in queues. */
-static void inject_adjust(struct rar_member *m, const struct rar_operation *op, u64 now)
+static void inject_adjust(struct rar_link *link, const struct rar_operation *op, u64 now)
 {
-	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+	struct rar_window *win = &link->tx.win;
 	u32 us = win->inj_lowest_us, base;
-	u64 excess, unit = inject_unit(m), half = unit / 2;
+	u64 excess, unit = inject_unit(link), half = unit / 2;
 
 	base_update(&win->inj_base, us, now);
 	base = base_us(&win->inj_base);
@@ -502,16 +502,16 @@ static void inject_adjust(struct rar_member *m, const struct rar_operation *op, 
 
 /**
  * rar_window_returned() - count own chunks that came back as AG
- * @m:     member, tx_lock held
+ * @link:  link, tx_lock held
  * @op:    operation
  * @chunk: the first of these chunks
  * @bytes: bytes of these chunks
  * @now:   us
  */
-void rar_window_returned(struct rar_member *m, struct rar_operation *op,
+void rar_window_returned(struct rar_link *link, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now)
 {
-	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+	struct rar_window *win = &link->tx.win;
 	u32 sent = 0;
 
 	win->inj_out -= min(win->inj_out, bytes);
@@ -524,7 +524,7 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 	win->inj_lowest_us = min(win->inj_lowest_us, (u32)now - sent);
 	if (now < win->inj_round_us)
 		return;
-	inject_adjust(m, op, now);
+	inject_adjust(link, op, now);
 	win->inj_round_us = now + win->inj_lowest_us;
 	win->inj_lowest_us = U32_MAX;
 }
@@ -533,17 +533,18 @@ void rar_window_returned(struct rar_member *m, struct rar_operation *op,
 
 /**
  * rar_window_init() - open the windows when a new epoch begins
- * @m: member, its payload agreed; tx_lock held
+ * @link: link of a member whose payload is agreed; tx_lock held
  *
  * net.rar.window is the limit of the whole ring, see rar_window_post().
  */
-void rar_window_init(struct rar_member *m)
+void rar_window_init(struct rar_link *link)
 {
-	struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+	const struct rar_member *m = link->member;
+	struct rar_window *win = &link->tx.win;
 
 	win->rto_us = RTO_INIT_US;
 	/* Packets of different CPUs overtake one another in the CPUs' own queues. */
-	win->reorder_us = num_online_cpus() > 1 && READ_ONCE(m->link[RAR_NEXT].path.no_queue) ?
+	win->reorder_us = num_online_cpus() > 1 && READ_ONCE(link->path.no_queue) ?
 			 REORDER_MAX_US : REORDER_MIN_US;
 	win->cwnd = window_init(m);
 	win->ssthresh = RAR_TX_SLOTS;

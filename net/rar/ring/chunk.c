@@ -241,7 +241,7 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
 	if (!pkt->whole || next->here)
 		return false;
 	if (pkt->frame)
-		return rar_loss_frames_pass(m) && rar_frame_ready(next, pkt);
+		return rar_loss_frames_pass(next) && rar_frame_ready(next, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
 	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
 }
@@ -266,6 +266,7 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 {
 	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
 	bool write = a->pkt && may_write(m, a->pkt), forward;
+	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
 	u64 lost, bytes;
 
@@ -287,9 +288,9 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 	rar_mib_add(m->rn, RxData, hweight64(a->won));
 	rar_mib_add(m->rn, RxBytes, bytes);
 	a->now_us = rar_now_us();
-	forward = rar_link_publish(m, op, a, write ? &item : NULL);
+	forward = rar_link_publish(next, op, a, write ? &item : NULL);
 	if (forward) {
-		forward_packet(&m->link[RAR_NEXT], &item, a->pkt);
+		forward_packet(next, &item, a->pkt);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}
@@ -487,11 +488,11 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		return ret;
 	if (a.dups)
 		rar_mib_add(m->rn, RxDup, hweight64(a.dups));
-	if (!rar_ack_record(m, &a))
+	if (!rar_ack_record(&m->link[RAR_PREV], &a))
 		return ret;
 	if (pkt->frame)
 		rar_push_later(m, true);
 	else
-		rar_ack_send(m);
+		rar_ack_send(&m->link[RAR_PREV]);
 	return ret;
 }

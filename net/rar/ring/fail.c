@@ -213,5 +213,5 @@ void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 	if (err == -EMSGSIZE)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);
 	else if (err)
-		rar_link_local_drop(m);
+		rar_link_local_drop(link);
 }

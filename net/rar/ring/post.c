@@ -110,7 +110,7 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 		rar_push_posted(m);
 	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
 	    4 * (m->payload + RAR_EARLY_COST))
-		rar_ack_send(m);
+		rar_ack_send(&m->link[RAR_PREV]);
 out:
 	rcu_read_unlock();
 	local_bh_enable();
@@ -184,7 +184,7 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	refcount_inc(&op->ref);
 	rar_pin_posted(m, op);
 	rar_steer_plan(m, op);
-	rar_link_post(m, op);
+	rar_link_post(&m->link[RAR_NEXT], op);
 	spin_unlock_bh(&m->lock);
 
 	rar_mib_inc(m->rn, OpsPosted);

@@ -102,7 +102,7 @@ static void push_packets(struct rar_member *m)
 	if (!READ_ONCE(tx->npend) && !READ_ONCE(tx->ninject) && !READ_ONCE(tx->blocked_us))
 		return;
 	do {
-		n = rar_link_batch(m, items);
+		n = rar_link_batch(link, items);
 		for (i = 0; i < n; i++) {
 			if (items[i].own && rar_steer_send(link, &items[i]))
 				continue;
@@ -129,7 +129,7 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 	if (to)
 		done = rar_chunk_local(to, item);
-	rar_link_taken(m, item, done);
+	rar_link_taken(&m->link[RAR_NEXT], item, done);
 	return done;
 }
 
@@ -139,21 +139,22 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
  */
 static bool hand_over(struct rar_member *m)
 {
+	struct rar_link *link = &m->link[RAR_NEXT];
 	struct rar_tx_item item;
 	struct rar_member *next;
 
 	if (!rar_member_runs(m))
 		return false;
-	if (rar_link_take_back(m, &item))
+	if (rar_link_take_back(link, &item))
 		return give(m, member(m, m->rank - m->place.index), &item);
-	if (!m->link[RAR_NEXT].here)
+	if (!link->here)
 		return false;
-	next = member(m, m->link[RAR_NEXT].rank);
+	next = member(m, link->rank);
 	if (!next || rar_rules_judged(m) || rar_rules_judged(next)) {
 		push_packets(m);
 		return false;
 	}
-	if (!rar_link_take(m, next, &item))
+	if (!rar_link_take(link, next, &item))
 		return false;
 	rar_member_hear(next, RAR_PREV);
 	rar_member_hear(m, RAR_NEXT);
@@ -331,7 +332,7 @@ static void send_later(struct tasklet_struct *t)
 		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
 		if (rar_member_runs(m)) {
 			if (todo & XDP_ACK)
-				rar_ack_send(m);
+				rar_ack_send(&m->link[RAR_PREV]);
 			rar_push(m);
 		}
 		rar_member_put(m);

@@ -441,11 +441,11 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_AG:
 		return rar_chunk_rcv(m, pkt, n);
 	case RAR_T_ACK:
-		rar_loss_rcv_ack(m, pkt);
+		rar_loss_rcv_ack(&m->link[RAR_NEXT], pkt);
 		rar_push(m);
 		break;
 	case RAR_T_PROBE:
-		rar_ack_rcv_probe(m, pkt);
+		rar_ack_rcv_probe(&m->link[RAR_PREV], pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);
