@@ -11,7 +11,7 @@
  *
  * - Other chunks and operations share with this chunk only locks, counters and the end of the
  *   operation, which here is the end of the chunk.
- * - A section under tx.lock, m->lock or early.lock is one step, since no other code touches
+ * - A section under tx_lock, m->lock or early.lock is one step, since no other code touches
  *   its data without the lock, except single atomic bits.
  * - Memory is sequentially consistent. The barriers are listed in design/index.rst.
  * - The neighbours act as ring.pml shows: the predecessor sends RS and, when the successor

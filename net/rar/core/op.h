@@ -50,7 +50,7 @@ struct rar_run {
 #define RAR_RUN_MAX	64
 #define RAR_MAX_LANES	8	/* consecutive ports that chunks come from */
 
-/* A transmission: chosen under tx.lock, then built and sent without it. */
+/* A transmission: chosen under tx_lock, then built and sent without it. */
 struct rar_tx_item {
 	struct rar_operation *op;	/* referenced */
 	struct rar_run run;
@@ -86,7 +86,7 @@ struct rar_tx_item {
  * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
- * tx.lock protects the fields from @pend on; m->lock protects @node and @pin_node;
+ * tx_lock protects the fields from @pend on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
 struct rar_operation {
