@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The aggregation box (planned, see design/box.rst): operations from post to release at
+ * N members that have a ring, and a box beside it that adds for them.
+ *
+ * Words:
+ *
+ * - box: a host that adds for the members. All it knows may be lost at any time.
+ * - leg: the pair of links between a member and the box.
+ * - UP: a packet with a member's own contribution to a chunk, from member to box.
+ * - turn: the number of ranks whose contributions a slot of the box has added.
+ * - slot: what the box knows of one packet's worth of one block of one operation.
+ * - row: the memory of one packet's worth at the box. The box has POOL rows.
+ * - return: the box gives a chunk up, and tells all members (RETURN).
+ * - settled: this rank has the sum of the chunk.
+ * - ringed: the chunk goes by the ring at this rank.
+ * - WANT: "I have no sum of this chunk", from a rank to its predecessor.
+ * - done: the number of operations that are complete at a rank, with all before them. A
+ *   rank tells its predecessor and the box. The lowest of all ranks is "posted" of the box.
+ *
+ * Modelled: UP, in turn, held, no room; the box's sum; eviction in any state, with the
+ * partial sum handed to the rank that is next in the ring; a box that forgets everything
+ * and goes on; RS and AG of the ring; claims of chunks that come by both ways; building a
+ * packet while other packets come in (LATE); fallback, WANT; done, release.
+ *
+ * Left out, and why that is sound:
+ *
+ * - A sum is the set of the ranks added, and the operation. An addition to anything else
+ *   than the sum of all ranks before this one, in the order of the ring, gives GARBAGE. So
+ *   a contribution added twice, left out, in another order or to another operation shows.
+ * - The network loses, duplicates, delays and reorders without limit: a packet, once sent,
+ *   may come at any later time, any number of times, or never. Of equal packets one is
+ *   remembered, and none that could tell its receiver nothing new.
+ * - Time, RETURN and old WANTs: any chunk may become ringed at any time.
+ * - Losses end: in any state, once, all packets on the way are lost (what = DARK, or
+ *   DARK_ALIVE if the box goes on). From there nothing is lost, chunks become ringed only
+ *   by the rules, and every run must end. To lose less is no harder: packets only add to
+ *   what members know, so a state in which they stall after some packets came is one in
+ *   which they stall when all of them are lost. No step can be taken back, so no run is
+ *   without end.
+ * - The links repeat what is not recorded: RS and AG until the successor has the chunk, UP
+ *   until the box has it, the sum until the member has it. link.pml shows that.
+ * - A rank answers WANT, or is ringed by it and asks its own predecessor. That is as good
+ *   as passing WANT on.
+ * - A member sends UP for a returned chunk, and on a new leg for an old operation, if it
+ *   likes. A member without a leg, or from which or to which the box's packets never come,
+ *   is one of these runs.
+ * - A packet that comes before its operation is posted waits. Credit, windows: ring.pml.
+ * - One CPU owns a slot of the box, so what the box does is one step. A member stores a
+ *   sum in one step: the code that could see half of it looks at the claim first.
+ *
+ * Checked: no rank settles with anything but the sum; every packet carries what its kind
+ * and its receiver say (not asserted of mutations, which have to show in sums); nothing is
+ * read or written outside the time from post to release; the box never uses more than POOL
+ * rows; every run ends with all operations released everywhere, and with an empty box if
+ * the box lives.
+ * MUTATION removes a rule; the numbers are those of design/box.rst.
+ */
+#ifndef N
+#define N	2		/* members: 2, 3, 4 */
+#endif
+#ifndef OPS
+#define OPS	1		/* operations: 1, 2 */
+#endif
+#ifndef C
+#define C	1		/* chunks of an operation: 1, 2 */
+#endif
+#ifndef CPB
+#define CPB	1		/* chunks of a block */
+#endif
+#ifndef TABLE
+#define TABLE	OPS		/* operations of a member at a time */
+#endif
+#ifndef POOL
+#define POOL	2		/* rows */
+#endif
+#ifndef BOXES
+#define BOXES	2		/* the box forgets everything BOXES - 1 times */
+#endif
+#ifndef ANY_ORDER
+#define ANY_ORDER 0		/* integers: the box adds what is not in turn as well */
+#endif
+#ifndef LATE
+#define LATE	1		/* a packet is built, and a chunk added, while others come in */
+#endif
+#ifndef ALIVE
+#define ALIVE	1		/* the box may go on after the last losses */
+#endif
+
+#define NO_FALLBACK	1	/* 1. wait for the box for ever */
+#define UNACKED_ONLY	2	/* 1. fall back only while UP is not acknowledged */
+#define NO_INJECT	3	/* 2. inject nothing, ringed or not */
+#define ADD_TWICE	4	/* 3. duplicates are added */
+#define SUM_ONLY	5	/* 4. a sum claims AG and not RS */
+#define SUM_IN_ADD	6	/* 4. store a sum while RS is being added */
+#define NO_AG		7	/* 5. ringed or not, no AG */
+#define WANT_IGNORED	8	/* 5. WANT does not make a settled chunk ringed */
+#define STOPS		9	/* 5. no AG to the rank where the ring's sums end */
+#define NO_WANT		10	/* 6. no WANT */
+#define NO_LOOK_UP	11	/* 7. send UP although a claim came meanwhile */
+#define NO_LOOK_INJECT	12	/* 7. inject although a claim came meanwhile */
+#define NO_LOOK_RS	13	/* 7. forward RS although a claim came meanwhile */
+#define NO_DONE		14	/* 8. release what is complete and acknowledged */
+#define IN_FLIGHT	15	/* 8. release under packets yet to be built */
+#define DONE_COUNTS	16	/* 8. done counts any complete operations */
+#define DONE_ONCE	17	/* 8. done is told once, and nobody asks */
+#define POSTED_SOME	18	/* 8. posted leaves out ranks that have not entered again */
+#define NO_TURN		19	/* box: add what comes, as it comes */
+#define SLOT_TURN	20	/* box: one turn for all packets of a block */
+#define NO_ROOM		21	/* box: take rows that are not there */
+#define MODULO		22	/* box: a slot for the chunk of any operation */
+#define REST_TOO	23	/* box: hand over what was added out of turn, too */
+#define NO_BASE		24	/* box: keep slots of operations complete everywhere */
+/* Not caught: they save time or memory. */
+#define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
+#define AG_QUIET	26	/* 4. AG does not make ringed */
+#define NO_DONE_BIT	27	/* box: forget which sums all members have */
+#define NO_GONE_BIT	28	/* box: forget which chunks were returned */
+#define OLD_LEG		29	/* box: take UP of an older leg of this epoch */
+#define NO_HANDOVER	30	/* box: drop an evicted partial sum */
+#ifndef MUTATION
+#define MUTATION	0
+#endif
+#define RULE(m)	(MUTATION != m)
+
+/* Slot q is (operation, chunk). Item j is (slot, rank). */
+#define SLOTS	(OPS * C)
+#define ITEMS	(SLOTS * N)
+#define OP(q)	((q) / C)
+#define START(q) ((q) % C / CPB)
+#define J(q, x)	((q) * N + (x))
+#define Q(j)	((j) / N)
+#define X(j)	((j) % N)
+#define NEXT(x)	(((x) + 1) % N)
+#define PREV(x)	(((x) + N - 1) % N)
+#define TO(j)	J(Q(j), NEXT(X(j)))
+
+/* How many ranks are before this one: its turn at the box, and the ring's RS. */
+#define TURN(q, x) (((x) + N - START(q)) % N)
+#define FIRST(j) (TURN(Q(j), X(j)) == 0)
+#define LAST(j)	(TURN(Q(j), X(j)) == N - 1)
+
+/* Values: a bit for each rank, and one for the operation. */
+#define EVERYONE ((1 << N) - 1)
+#define OF(q)	(OP(q) << N)
+#define OWN(q, x) ((1 << (x)) | OF(q))
+#define LOWEST(n) ((1 << (n)) - 1)
+#define PARTIAL(q, n) ((n) == 0 -> 0 : OF(q) | (EVERYONE & \
+		       ((LOWEST(n) << START(q)) | (LOWEST(n) >> (N - START(q))))))
+#define TOTAL(q) (EVERYONE | OF(q))
+#define GARBAGE	255
+
+/* Members. */
+#define RS	1		/* claimed, as AG below */
+#define HAS_RS	2		/* published */
+#define AG	4		/* settled */
+#define RINGED	8
+#define UP_BUILD 16		/* a packet is being built */
+#define RS_BUILD 32
+#define AG_BUILD 64
+#define BUILDS	(UP_BUILD | RS_BUILD | AG_BUILD)
+#define UP_ACKED 128		/* of UNACKED_ONLY */
+byte state[ITEMS];
+byte buf[ITEMS];		/* 0 = not this operation's memory */
+byte adding[ITEMS];		/* what RS brought */
+byte op_next[N];
+byte released[N];		/* mask of operations */
+byte done[N];			/* of the successor, as far as known */
+
+/* The network: what a packet carries, 0 = no packet. By receiver, but for up. */
+byte up[ITEMS];
+byte rs[ITEMS];
+byte ag[ITEMS];
+byte sum[ITEMS];
+byte news[N];			/* done, by sender */
+bool calm;			/* nothing is lost any more */
+
+/* The box. */
+#define FREE	0
+#define ADD	1
+#define SUM	2
+#define DONE	3
+#define GONE	4
+byte slot[SLOTS];
+byte turn[SLOTS];
+byte part[SLOTS];
+byte held[SLOTS];		/* mask of ranks, out of turn; their packets are in up */
+byte base;			/* operations complete everywhere */
+byte box = 1;			/* which box, 0 = none */
+
+/* What happens, chosen here and done in one step. */
+mtype = { UP_CHOSEN, UP_BUILT, UP_COMES, INJECTED, RS_CHOSEN, RS_BUILT, RS_COMES, ADDED,
+	  AG_CHOSEN, AG_BUILT, AG_COMES, SUM_COMES, RING, EVICTED, SUM_ACKED, SUM_AGAIN,
+	  POSTED, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ALIVE };
+mtype what;
+byte j;
+
+/* Of that step only. */
+hidden byte q, x, y, o, i, k, n, v;
+
+#define HAS(j, bits) (state[j] & (bits))
+#define IS_POSTED(j) (OP(Q(j)) < op_next[X(j)])
+#define IS_RELEASED(j) ((released[X(j)] >> OP(Q(j))) & 1)
+#define IS_LIVE(j) (IS_POSTED(j) && !IS_RELEASED(j))
+
+/* UP can tell the box something. */
+#define TAKES_UP(q, x) (slot[q] <= ADD && TURN(q, x) >= turn[q] && !(held[q] & (1 << (x))))
+#define UP_HELPS(j) (box && OP(Q(j)) >= base && TAKES_UP(Q(j), X(j)))
+
+/* MODULO: UP of operation 0 that comes late is taken for one of operation 1. */
+#define LATER(q) (((q) + C) % SLOTS)
+#define IS_ALIAS(j) (!RULE(MODULO) && up[j] && box && OP(Q(j)) < OPS - 1 && \
+		     slot[Q(j)] >= DONE && TAKES_UP(LATER(Q(j)), X(j)))
+#define UP_SLOT(j) (IS_ALIAS(j) -> LATER(Q(j)) : Q(j))
+
+/* -- a member ------------------------------------------------------------- */
+
+#define HAS_OP(o, x) (HAS(J((o) * C, x), AG) && HAS(J((o) * C + C - 1, x), AG))
+#define BUILDS_OP(o, x) ((HAS(J((o) * C, x), BUILDS) || HAS(J((o) * C + C - 1, x), BUILDS)) && \
+			 RULE(IN_FLIGHT))
+
+/* NO_DONE: released when no chunk is to be sent. */
+#define PENDS(j) (HAS(j, RINGED) && !HAS(TO(j), AG))
+#define MAY_RELEASE(o, x) (done[x] > o || (!RULE(NO_DONE) && !PENDS(J((o) * C, x)) && \
+					   !PENDS(J((o) * C + C - 1, x))))
+
+/* n = done of rank r, as it counts it */
+inline count_done(r)
+{
+	n = 0;
+	for (o : 0 .. OPS - 1) {
+		n = n + (HAS_OP(o, r) && (n == o || !RULE(DONE_COUNTS)))
+	}
+}
+
+inline release(o, r)
+{
+	released[r] = released[r] | (1 << o);
+	for (i : o * C .. o * C + C - 1) {
+		buf[J(i, r)] = 0;
+		state[J(i, r)] = RS | HAS_RS | AG | RINGED | (state[J(i, r)] & BUILDS)
+	}
+}
+
+inline try_release(r)
+{
+	for (o : 0 .. OPS - 1) {
+		if
+		:: !((released[r] >> o) & 1) && HAS_OP(o, r) && !BUILDS_OP(o, r) &&
+		   MAY_RELEASE(o, r) -> release(o, r)
+		:: else
+		fi
+	}
+}
+
+inline settle()
+{
+	assert(buf[j] == TOTAL(q));
+	count_done(x);
+	if
+	:: n > done[PREV(x)] -> news[x] = n
+	:: else
+	fi
+}
+
+inline finish_add()
+{
+	assert(buf[j] != 0);
+	buf[j] = (adding[j] == PARTIAL(q, TURN(q, x)) && buf[j] == OWN(q, x) ->
+		  adding[j] | buf[j] : GARBAGE);
+	adding[j] = 0;
+	state[j] = state[j] | HAS_RS;
+	if
+	:: LAST(j) -> state[j] = state[j] | AG; settle()
+	:: else
+	fi
+}
+
+inline rcv_rs()
+{
+	if
+	:: !HAS(j, RS) || !RULE(ADD_TWICE) ->
+		state[j] = state[j] | RS | RINGED;
+		adding[j] = rs[j];
+		if
+		:: LATE
+		:: else -> finish_add()
+		fi
+	:: else -> state[j] = state[j] | RINGED
+	fi
+}
+
+/* A sum that carries @val, by the ring or from the box. */
+inline rcv_sum(val, bits)
+{
+	assert(IS_POSTED(j));	/* no sum is complete without this rank */
+	if
+	:: !HAS(j, AG) ->
+		assert(buf[j] != 0);
+		buf[j] = val;
+		state[j] = state[j] | AG | bits | (RULE(SUM_ONLY) -> RS | HAS_RS : 0);
+		settle()
+	:: else -> state[j] = state[j] | bits
+	fi
+}
+
+inline post()
+{
+	for (q : op_next[x] * C .. op_next[x] * C + C - 1) {
+		buf[J(q, x)] = OWN(q, x)
+	}
+	op_next[x]++
+}
+
+#define MAY_SEND_UP(j)	(!HAS(j, RS | AG) || !RULE(NO_LOOK_UP))
+#define MAY_SEND_RS(j)	(!HAS(j, AG) || \
+			 (FIRST(j) -> !RULE(NO_LOOK_INJECT) : !RULE(NO_LOOK_RS)))
+
+/* Copy into a packet, then look whether that was this rank's to send. */
+inline build()
+{
+	assert(buf[j] != 0);
+	if
+	:: what == UP_BUILT ->
+		state[j] = state[j] & ~UP_BUILD;
+		up[j] = (MAY_SEND_UP(j) && UP_HELPS(j) -> buf[j] : 0)
+	:: what == RS_BUILT ->
+		state[j] = state[j] & ~RS_BUILD;
+		rs[TO(j)] = (MAY_SEND_RS(j) -> buf[j] : rs[TO(j)])
+	:: what == AG_BUILT ->
+		state[j] = state[j] & ~AG_BUILD;
+		ag[TO(j)] = buf[j]
+	fi
+}
+
+inline choose()
+{
+	if
+	:: what == UP_CHOSEN -> state[j] = state[j] | UP_BUILD; what = UP_BUILT
+	:: what == RS_CHOSEN -> state[j] = state[j] | RS_BUILD; what = RS_BUILT
+	:: what == AG_CHOSEN -> state[j] = state[j] | AG_BUILD; what = AG_BUILT
+	fi;
+	if
+	:: LATE
+	:: else -> build()
+	fi
+}
+
+/* -- the box -------------------------------------------------------------- */
+
+inline count_held(s)
+{
+	for (k : 0 .. N - 1) {
+		n = n + ((held[s] >> k) & 1)
+	}
+}
+
+/* n = rows in use */
+inline count_rows()
+{
+	n = 0;
+	for (i : 0 .. SLOTS - 1) {
+		n = n + (turn[i] > 0);
+		if
+		:: ANY_ORDER -> n = n + (held[i] != 0)
+		:: else -> count_held(i)
+		fi
+	}
+}
+
+inline clear(s, to)
+{
+	slot[s] = to;
+	turn[s] = 0;
+	part[s] = 0;
+	held[s] = 0
+}
+
+/* The packet of the same block that has come least far. */
+#define TWIN(q)	(C == 2 && CPB == 2 -> ((q) % C == 0 -> (q) + 1 : (q) - 1) : (q))
+#define LEAST(q) (turn[TWIN(q)] < turn[q] -> turn[TWIN(q)] : turn[q])
+#define HAND_TURN(q) (RULE(SLOT_TURN) -> turn[q] : LEAST(q))
+#define HAND_OVER(q) (RULE(REST_TOO) -> part[q] : part[q] | held[q])
+
+/* A partial sum is the RS that the rank next in turn waits for. */
+inline evict()
+{
+	if
+	:: slot[q] == ADD && HAND_TURN(q) > 0 && RULE(NO_HANDOVER) ->
+		rs[J(q, (START(q) + HAND_TURN(q)) % N)] = HAND_OVER(q)
+	:: else
+	fi;
+	clear(q, (RULE(NO_GONE_BIT) -> GONE : FREE))
+}
+
+/* UP of rank y, which carries @val */
+inline add_turn(val)
+{
+	assert(slot[q] == ADD);
+	part[q] = (val == OWN(q, y) && part[q] == PARTIAL(q, TURN(q, y)) ->
+		   part[q] | val : GARBAGE);
+	turn[q]++
+}
+
+inline send_sum()
+{
+	assert(slot[q] == SUM);
+	for (y : 0 .. N - 1) {
+		sum[J(q, y)] = part[q]
+	}
+}
+
+#define TURN_IS(y) (turn[q] < N && TURN(q, y) == turn[q])
+#define WHOSE_TURN ((START(q) + turn[q]) % N)
+
+/* Add what was held and is in turn now; in any order, if nothing is missing. */
+inline add_held()
+{
+	n = turn[q];
+	count_held(q);
+	do
+	:: turn[q] < N && (held[q] & (1 << WHOSE_TURN)) && (!ANY_ORDER || n == N) ->
+		y = WHOSE_TURN;
+		held[q] = held[q] & ~(1 << y);
+		add_turn(up[J(q, y)])
+	:: else -> break
+	od;
+	if
+	:: turn[q] == N -> slot[q] = SUM; send_sum()
+	:: else
+	fi
+}
+
+#define HAS_ROOM (n < POOL || !RULE(NO_ROOM))
+
+inline rcv_up()
+{
+	v = up[j];
+	q = UP_SLOT(j);
+	state[j] = state[j] | (RULE(UNACKED_ONLY) -> 0 : UP_ACKED);
+	slot[q] = ADD;
+	count_rows();
+	if
+	:: (TURN_IS(x) || !RULE(NO_TURN)) && (turn[q] > 0 || HAS_ROOM) ->
+		y = x;
+		add_turn(v);
+		add_held()
+	:: !TURN_IS(x) && RULE(NO_TURN) && (HAS_ROOM || (ANY_ORDER && held[q] != 0)) ->
+		held[q] = held[q] | (1 << x);
+		add_held()
+	:: else -> evict()
+	fi;
+	count_rows();
+	assert(n <= POOL)
+}
+
+inline forget()
+{
+	base = 0;
+	for (q : 0 .. SLOTS - 1) {
+		clear(q, FREE)
+	}
+	for (i : 0 .. ITEMS - 1) {
+		up[i] = (RULE(OLD_LEG) -> 0 : up[i])
+	}
+}
+
+/* All packets are lost, but for those the box holds. */
+inline lose_all()
+{
+	calm = true;
+	for (i : 0 .. ITEMS - 1) {
+		up[i] = (held[Q(i)] & (1 << X(i)) -> up[i] : 0);
+		rs[i] = 0;
+		ag[i] = 0;
+		sum[i] = 0
+	}
+	for (i : 0 .. N - 1) {
+		news[i] = 0
+	}
+}
+
+inline complete()
+{
+	for (q : base * C .. base * C + C - 1) {
+		clear(q, DONE)
+	}
+	base++
+}
+
+/* -- what may happen ------------------------------------------------------ */
+
+#define IF_UP(j) (IS_LIVE(j) && !HAS(j, RS | AG | UP_BUILD) && !up[j] && \
+		  (UP_HELPS(j) || !RULE(OLD_LEG)))
+#define IF_UP_COMES(j) (up[j] && \
+			(UP_HELPS(j) || IS_ALIAS(j) || (!RULE(NO_TURN) && slot[Q(j)] <= ADD)))
+#define IF_INJECT(j) (IS_LIVE(j) && FIRST(j) && HAS(j, RINGED) && !HAS(j, RS | AG) && \
+		      RULE(NO_INJECT))
+
+/* A chunk that is no news there makes it ringed, which matters when all is calm. */
+#define TELLS(j, bit) (!HAS(j, bit) || (calm && !HAS(j, RINGED)))
+#define IF_RS(j) (IS_LIVE(j) && !LAST(j) && HAS(j, HAS_RS) && !HAS(j, AG | RS_BUILD) && \
+		  !rs[TO(j)] && TELLS(TO(j), RS))
+#define IF_AG(j) (IS_LIVE(j) && HAS(j, AG) && HAS(j, RINGED) && !HAS(j, AG_BUILD) && \
+		  !ag[TO(j)] && TELLS(TO(j), AG) && \
+		  RULE(NO_AG) && (RULE(STOPS) || !LAST(TO(j))))
+#define IF_UP_BUILT(j) (LATE && HAS(j, UP_BUILD))
+#define IF_RS_BUILT(j) (LATE && HAS(j, RS_BUILD))
+#define IF_AG_BUILT(j) (LATE && HAS(j, AG_BUILD))
+
+#define IF_RS_COMES(j) (rs[j] && IS_LIVE(j) && \
+			(!HAS(j, RS) || (calm && !HAS(j, RINGED) && RULE(RS_QUIET)) || \
+			 (!RULE(ADD_TWICE) && !adding[j] && !HAS(j, AG))))
+#define IF_ADDED(j) (adding[j])
+#define MAY_STORE(j) (!adding[j] || !RULE(SUM_IN_ADD))
+#define IF_AG_COMES(j) (ag[j] && !IS_RELEASED(j) && MAY_STORE(j) && \
+			(!HAS(j, AG) || (calm && !HAS(j, RINGED) && RULE(AG_QUIET))))
+#define IF_SUM_COMES(j) (sum[j] && !IS_RELEASED(j) && MAY_STORE(j) && !HAS(j, AG))
+
+#define FALLS_BACK(j) (!HAS(j, AG) && RULE(NO_FALLBACK) && (!HAS(j, UP_ACKED) || !box))
+#define IS_WANTED(j) (IS_POSTED(TO(j)) && HAS(TO(j), RINGED) && !HAS(TO(j), AG) && \
+		      RULE(NO_WANT) && (!HAS(j, AG) || RULE(WANT_IGNORED)))
+#define IF_RING(j) (IS_LIVE(j) && !HAS(j, RINGED) && (!calm || FALLS_BACK(j) || IS_WANTED(j)))
+
+#define EVERYWHERE(q) (HAS(J(q, 0), AG) && HAS(J(q, 1), AG) && \
+		       HAS(J(q, N - 2), AG) && HAS(J(q, N - 1), AG))
+#define IS_SENT(q) (sum[J(q, 0)] || sum[J(q, 1)] || sum[J(q, N - 2)] || sum[J(q, N - 1)])
+#define IF_EVICT(q) (!calm && (slot[q] == ADD || slot[q] == SUM))
+#define IF_SUM_ACKED(q) (slot[q] == SUM && EVERYWHERE(q))
+#define IF_SUM_AGAIN(q) (slot[q] == SUM && !EVERYWHERE(q) && !IS_SENT(q))
+
+#define IF_POST(x) (op_next[x] < OPS && \
+		    (op_next[x] < TABLE || ((released[x] >> (op_next[x] - TABLE)) & 1)))
+#define IF_NEWS_COMES(x) (news[x] != 0)
+/* Complete here, as far as the successor's done goes, and more is complete there. */
+#define IF_PROBE(x) (calm && done[x] < OPS && !news[NEXT(x)] && HAS_OP(done[x], x) && \
+		     HAS_OP(done[x], NEXT(x)) && \
+		     (done[x] == 0 || HAS_OP(0, NEXT(x))) && RULE(DONE_ONCE))
+
+#define OP_EVERYWHERE(o) (EVERYWHERE((o) * C) && EVERYWHERE((o) * C + C - 1))
+#define OP_SOMEWHERE(o) (!RULE(POSTED_SOME) && box > 1 && HAS_OP(o, 0))
+#define IF_COMPLETE (box && base < OPS && RULE(NO_BASE) && \
+		     (OP_EVERYWHERE(base) || OP_SOMEWHERE(base)))
+#define IF_LEG_ACK(x) (box && base > done[x])
+
+#define RELEASED_ALL(x) (released[x] == (1 << OPS) - 1)
+#define ENDED (RELEASED_ALL(0) && RELEASED_ALL(1) && RELEASED_ALL(N - 2) && RELEASED_ALL(N - 1))
+#define IS_EMPTY (!box || base == OPS)
+
+/* One option for each j for which IF(j) holds. */
+#define FOR1(IF, WHAT, b) :: IF(b) -> what = WHAT; j = b
+#if N == 2
+#define ROW(IF, WHAT, b) FOR1(IF, WHAT, b) FOR1(IF, WHAT, b + 1)
+#elif N == 3
+#define ROW(IF, WHAT, b) FOR1(IF, WHAT, b) FOR1(IF, WHAT, b + 1) FOR1(IF, WHAT, b + 2)
+#else
+#define ROW(IF, WHAT, b) FOR1(IF, WHAT, b) FOR1(IF, WHAT, b + 1) \
+			 FOR1(IF, WHAT, b + 2) FOR1(IF, WHAT, b + 3)
+#endif
+#define ANY_RANK(IF, WHAT) ROW(IF, WHAT, 0)
+#if SLOTS == 1
+#define ANY_SLOT(IF, WHAT) FOR1(IF, WHAT, 0)
+#define ANY_ITEM(IF, WHAT) ROW(IF, WHAT, 0)
+#elif SLOTS == 2
+#define ANY_SLOT(IF, WHAT) FOR1(IF, WHAT, 0) FOR1(IF, WHAT, 1)
+#define ANY_ITEM(IF, WHAT) ROW(IF, WHAT, 0) ROW(IF, WHAT, N)
+#else
+#define ANY_SLOT(IF, WHAT) FOR1(IF, WHAT, 0) FOR1(IF, WHAT, 1) \
+			   FOR1(IF, WHAT, 2) FOR1(IF, WHAT, 3)
+#define ANY_ITEM(IF, WHAT) ROW(IF, WHAT, 0) ROW(IF, WHAT, N) \
+			   ROW(IF, WHAT, 2 * N) ROW(IF, WHAT, 3 * N)
+#endif
+
+/* Packets that can tell nothing new, now or later, are forgotten. */
+#define UP_LATER (!RULE(NO_TURN) || !RULE(MODULO) || !RULE(NO_DONE_BIT) || \
+		  !RULE(NO_GONE_BIT) || !RULE(OLD_LEG))
+#define IS_OLD_UP(j) (!UP_HELPS(j) && !(held[Q(j)] & (1 << X(j))) && !UP_LATER)
+#define IS_OLD(j, bit) (HAS(j, bit) && (!calm || HAS(j, RINGED)))
+inline drop_old()
+{
+	for (i : 0 .. ITEMS - 1) {
+		up[i] = (IS_OLD_UP(i) -> 0 : up[i]);
+		rs[i] = (IS_OLD(i, RS) && (RULE(ADD_TWICE) || HAS(i, AG)) -> 0 : rs[i]);
+		ag[i] = (IS_OLD(i, AG) -> 0 : ag[i]);
+		sum[i] = (HAS(i, AG) -> 0 : sum[i])
+	}
+	for (i : 0 .. N - 1) {
+		news[i] = (news[i] > done[PREV(i)] -> news[i] : 0)
+	}
+}
+
+/* Why sums cannot be wrong: each packet carries what its kind and receiver say. */
+#define IS_RIGHT(val, want) ((val) == 0 || (val) == (want) || MUTATION)
+inline check_packets()
+{
+	for (i : 0 .. ITEMS - 1) {
+		assert(IS_RIGHT(up[i], OWN(Q(i), X(i))));
+		assert(IS_RIGHT(rs[i], PARTIAL(Q(i), TURN(Q(i), X(i)))));
+		assert(IS_RIGHT(ag[i], TOTAL(Q(i))));
+		assert(IS_RIGHT(sum[i], TOTAL(Q(i))))
+	}
+}
+
+inline happen_at_item()
+{
+	q = Q(j);
+	x = X(j);
+	if
+	:: what == UP_CHOSEN || what == RS_CHOSEN || what == AG_CHOSEN -> choose()
+	:: what == UP_BUILT || what == RS_BUILT || what == AG_BUILT -> build()
+	:: what == UP_COMES -> rcv_up()
+	:: what == INJECTED -> state[j] = state[j] | RS | HAS_RS
+	:: what == RS_COMES -> rcv_rs()
+	:: what == ADDED -> finish_add()
+	:: what == AG_COMES -> rcv_sum(ag[j], (RULE(AG_QUIET) -> RINGED : 0))
+	:: what == SUM_COMES -> rcv_sum(sum[j], 0)
+	:: what == RING -> state[j] = state[j] | RINGED
+	:: else
+	fi
+}
+
+inline happen_elsewhere()
+{
+	q = j;
+	x = j;
+	if
+	:: what == EVICTED -> evict()
+	:: what == SUM_ACKED -> clear(q, (RULE(NO_DONE_BIT) -> DONE : FREE))
+	:: what == SUM_AGAIN -> send_sum()
+	:: what == POSTED -> post()
+	:: what == NEWS_COMES -> done[PREV(x)] = news[x]
+	:: what == PROBED -> count_done(NEXT(x)); news[NEXT(x)] = n
+	:: what == LEG_ACK -> done[x] = base
+	:: what == COMPLETE -> complete()
+	:: what == FORGOTTEN -> box++; forget()
+	:: what == DARK -> lose_all(); box = 0; forget()
+	:: what == DARK_ALIVE -> lose_all()
+	:: else
+	fi
+}
+
+inline happen()
+{
+	happen_at_item();
+	happen_elsewhere();
+	for (y : 0 .. N - 1) {
+		try_release(y)
+	}
+	check_packets();
+	drop_old()
+}
+
+init
+{
+	do
+	:: atomic {
+		if
+		ANY_ITEM(IF_UP, UP_CHOSEN)
+		ANY_ITEM(IF_UP_BUILT, UP_BUILT)
+		ANY_ITEM(IF_UP_COMES, UP_COMES)
+		ANY_ITEM(IF_INJECT, INJECTED)
+		ANY_ITEM(IF_RS, RS_CHOSEN)
+		ANY_ITEM(IF_RS_BUILT, RS_BUILT)
+		ANY_ITEM(IF_RS_COMES, RS_COMES)
+		ANY_ITEM(IF_ADDED, ADDED)
+		ANY_ITEM(IF_AG, AG_CHOSEN)
+		ANY_ITEM(IF_AG_BUILT, AG_BUILT)
+		ANY_ITEM(IF_AG_COMES, AG_COMES)
+		ANY_ITEM(IF_SUM_COMES, SUM_COMES)
+		ANY_ITEM(IF_RING, RING)
+		ANY_SLOT(IF_EVICT, EVICTED)
+		ANY_SLOT(IF_SUM_ACKED, SUM_ACKED)
+		ANY_SLOT(IF_SUM_AGAIN, SUM_AGAIN)
+		ANY_RANK(IF_POST, POSTED)
+		ANY_RANK(IF_NEWS_COMES, NEWS_COMES)
+		ANY_RANK(IF_PROBE, PROBED)
+		ANY_RANK(IF_LEG_ACK, LEG_ACK)
+		:: IF_COMPLETE -> what = COMPLETE
+		:: box && box < BOXES && !calm && !ENDED -> what = FORGOTTEN
+		:: !calm && !ENDED -> what = DARK
+		:: ALIVE && !calm && !ENDED -> what = DARK_ALIVE
+		fi;
+		d_step {
+			happen();
+			what = 0;
+			j = 0
+		}
+	}
+	:: ENDED && IS_EMPTY -> break
+	od
+}
