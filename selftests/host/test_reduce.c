@@ -10,27 +10,11 @@
  * of them.
  */
 #include <fenv.h>
-#include <setjmp.h>
-#include <signal.h>
 
+#include "kernels.h"
 #include "mutants.h"
-#include "oracle.h"
-#include "reduce/impl.h"
-#include "tap.h"
-#include "util.h"
 
-#ifdef SANITIZED
-#define EFFORT	1
-#else
-#define EFFORT	4
-#endif
-
-#define MAX_N		4096			/* elements in a test */
-#define AREA		(MAX_N * 8 + 4096)	/* bytes of a guarded buffer */
 #define GOLDEN		0x61586f75d145566dULL
-
-#define TYPE_SIZE(type, size) RAR_SIZE_##type = (size),
-enum { RAR_TYPES(TYPE_SIZE) };
 
 #define KIND(redop, dtype, kernel)					\
 	{ #kernel, RAR_K_##kernel, RAR_##redop, RAR_##dtype,		\
@@ -38,157 +22,11 @@ enum { RAR_TYPES(TYPE_SIZE) };
 
 static const struct kind kinds[] = { RAR_KINDS(KIND, RAR_NO_ROW) };
 
+static struct guarded own_area, tmp_area;
+
 #define for_each_kind(k) for (k = kinds; k < kinds + ARRAY_SIZE(kinds); k++)
 
-static const struct rar_reduce_impl *const impls[] = {
-	&rar_reduce_generic,
-#ifdef CONFIG_X86_64
-	&rar_reduce_avx2,
-	&rar_reduce_avx512,
-#endif
-};
-
-static struct guarded in_area, own_area, dst_area, tmp_area;
-static u8 want[MAX_N * 8];
-static u64 seed;
-static bool quiet;			/* mutants: failures are expected */
-
-/* --- operands --- */
-
-#define FRACS		5
-#define SPECIALS	(11 * FRACS)
-
-/* Numbers next to the borders of the format, with both signs. */
-static u64 special(const struct kind *k, size_t i)
-{
-	u64 mask = BIT_ULL(k->frac) - 1, bias = bias_of(k), last = max_exp(k);
-	const u64 exps[SPECIALS / FRACS] = {
-		0, 1, 2, bias > k->frac + 1 ? bias - k->frac - 1 : 3, bias - 1, bias, bias + 1,
-		last > bias + k->frac ? last - k->frac : last - 2, last - 1, last, last + 1,
-	};
-	const u64 fracs[FRACS] = { 0, 1, mask / 2 + 1, mask - 1, mask };
-	u64 v = exps[i / 2 / FRACS % (SPECIALS / FRACS)] << k->frac | fracs[i / 2 % FRACS];
-
-	return i & 1 ? v | sign_of(k) : v;
-}
-
-static u64 fraction(const struct kind *k, u64 *rng)
-{
-	u64 r = rnd(rng), mask = BIT_ULL(k->frac) - 1;
-
-	switch (r >> 61) {
-	case 0:
-		return 0;
-	case 1:
-		return mask;
-	case 2:
-		return BIT_ULL(r % k->frac);
-	case 3:
-		return r & 7;			/* just above a power of two */
-	case 4:
-		return mask - (r & 7);		/* just below the next */
-	default:
-		return r & mask;
-	}
-}
-
-static u64 exponent(const struct kind *k, u64 *rng)
-{
-	u64 r = rnd(rng);
-
-	switch (r >> 61) {
-	case 0:
-		return r % 3;			/* denormals and neighbours */
-	case 1:
-		return max_exp(k) - r % 3;	/* near overflow */
-	default:
-		return r % (max_exp(k) + 1);
-	}
-}
-
-/* The difference of the two exponents. */
-static u64 distance(const struct kind *k, u64 *rng)
-{
-	u64 r = rnd(rng);
-
-	switch (r >> 62) {
-	case 0:
-		return r % 4;			/* cancellation, carry */
-	case 1:
-	case 2:
-		return k->frac - 1 + r % 6;	/* ties, sticky */
-	default:
-		return r % (k->frac + 8);
-	}
-}
-
-/* Finite numbers that meet every case of rounding. */
-static void draw_structured(const struct kind *k, u64 *rng, u64 *x, u64 *y)
-{
-	u64 r = rnd(rng), exp_x = exponent(k, rng), d = distance(k, rng);
-	u64 exp_y = exp_x > d ? exp_x - d : 0;
-
-	*x = exp_x << k->frac | fraction(k, rng);
-	*y = exp_y << k->frac | fraction(k, rng);
-	if (r & 1)
-		*x |= sign_of(k);
-	if (r & 2)
-		*y |= sign_of(k);
-	if (r & 4)
-		swap(*x, *y);
-}
-
-static void draw(const struct kind *k, u64 *rng, u64 *x, u64 *y)
-{
-	u64 r = rnd(rng);
-
-	*x = trim(k, rnd(rng));
-	*y = trim(k, rnd(rng));
-	if (!k->frac) {
-		if (r >> 60 < 4)		/* zeros, for the logical reductions */
-			*(r & 1 ? x : y) = 0;
-		if (r >> 60 == 5)
-			*y = *x;
-		return;
-	}
-	switch (r >> 60) {
-	case 0:					/* almost -x */
-		*y = trim(k, (*x ^ sign_of(k)) + (r & 7) - 4);
-		break;
-	case 1:
-		*x = special(k, r % (2 * SPECIALS));
-		break;
-	case 2:
-		*y = special(k, r % (2 * SPECIALS));
-		break;
-	case 3:
-		*x = special(k, r % (2 * SPECIALS));
-		*y = special(k, (r >> 20) % (2 * SPECIALS));
-		break;
-	case 4:					/* two NaNs, mostly */
-		*x |= inf_of(k);
-		*y |= inf_of(k);
-		break;
-	case 5 ... 10:
-		draw_structured(k, rng, x, y);
-		break;
-	default:				/* any bits */
-		break;
-	}
-}
-
 /* --- checks: each returns true if it found nothing wrong --- */
-
-static sigjmp_buf fault_jmp;
-static volatile sig_atomic_t fault_expected;
-
-static void on_fault(int sig)
-{
-	if (fault_expected)
-		siglongjmp(fault_jmp, 1);
-	signal(sig, SIG_DFL);
-	raise(sig);
-}
 
 /* A kernel under test. */
 struct tested {
@@ -292,26 +130,6 @@ static bool check_specials(const struct tested *t, const struct kind *k)
 }
 
 _Static_assert(2 * SPECIALS * 32 <= MAX_N, "a row of pairs fits");
-
-enum place { AT_START, AT_END, ANYWHERE };
-
-static void *place(const struct guarded *g, size_t len, enum place where,
-		   u64 *rng)
-{
-	if (where == AT_START)
-		return g->start;
-	if (where == AT_END)
-		return g->end - len;
-	return g->start + rnd_below(rng, g->end - g->start - len + 1);
-}
-
-static bool untouched(const u8 *p, const u8 *end)
-{
-	for (; p < end; p++)
-		if (*p != 0xa5)
-			return false;
-	return true;
-}
 
 enum alias { APART, DST_OWN, DST_IN, IN_OWN, ALL_ONE, ALIAS_NR };
 
@@ -548,178 +366,6 @@ static void test_csum(const struct rar_reduce_impl *impl)
 	tap_ok(ok, "%s__csum", impl->name);
 }
 
-/* --- averages --- */
-
-#define TYPE(type, bytes)						\
-	{ "avg_" #type, 0, RAR_AVG, RAR_##type, bytes, FRAC(RAR_##type), SIGNED(RAR_##type) },
-
-static const struct kind averages[] = { RAR_TYPES(TYPE) };
-
-#define for_each_average(k)						\
-	for (k = averages; k < averages + ARRAY_SIZE(averages); k++)
-
-/* Check that a call writes quotients of the sums at @dst to @dst and @dst2, and nothing else. */
-static bool divides(rar_divide_fn fn, const struct kind *k, u8 *dst, u8 *dst2, u32 by,
-		    size_t n)
-{
-	static u8 sums[MAX_N * 8];
-	size_t len = n * k->size, i;
-
-	memcpy(sums, dst, len);
-	for (i = 0; i < n; i++)
-		put(k, want, i, expect_average(k, get(k, sums, i), by));
-	if (sigsetjmp(fault_jmp, 1)) {
-		fault_expected = 0;
-		return false;
-	}
-	fault_expected = 1;
-	fn(dst, dst2, by, len);
-	fault_expected = 0;
-	for (i = 0; i < n; i++)
-		if (get(k, dst, i) != get(k, want, i) || get(k, dst2, i) != get(k, want, i)) {
-			if (!quiet)
-				tap_note("%s: %#llx by %u gives %#llx, got %#llx and %#llx",
-					 k->name, get(k, sums, i), by, get(k, want, i),
-					 get(k, dst, i), get(k, dst2, i));
-			return false;
-		}
-	return true;
-}
-
-/* Draw a sum: any bits, special values, and integers next to multiples of @by. */
-static u64 draw_sum(const struct kind *k, u64 *rng, u32 by)
-{
-	u64 r = rnd(rng), x, y;
-
-	draw(k, rng, &x, &y);
-	if (!k->frac && r & 1)
-		x = trim(k, x - x % by + r % 3 - 1);
-	if (k->frac && r % 7 == 0)
-		x = special(k, r % (2 * SPECIALS));
-	return x;
-}
-
-static bool check_division(rar_divide_fn fn, const struct kind *k, u64 *rng, u32 by, size_t n,
-			   enum place where)
-{
-	size_t len = n * k->size, i;
-	u8 *dst = place(&dst_area, len, where, rng), *dst2 = place(&in_area, len, where, rng);
-	bool both = rnd(rng) & 1;
-
-	memset(dst_area.start, 0xa5, dst_area.end - dst_area.start);
-	memset(in_area.start, 0xa5, in_area.end - in_area.start);
-	for (i = 0; i < n; i++)
-		put(k, dst, i, draw_sum(k, rng, by));
-	if (!both)
-		dst2 = dst;
-	return divides(fn, k, dst, dst2, by, n) &&
-	       untouched(dst_area.start, dst) && untouched(dst + len, dst_area.end) &&
-	       (!both || (untouched(in_area.start, dst2) &&
-			  untouched(dst2 + len, in_area.end)));
-}
-
-/* Check many numbers of ranks, then all short lengths, at the guard pages and elsewhere. */
-static bool check_divisions(rar_divide_fn fn, const struct kind *k)
-{
-	u64 rng = seed;
-	u32 by;
-	size_t n;
-
-	for (by = 2; by <= RAR_MAX_SIZE; by += EFFORT > 1 || by < 70 ? 1 : 61)
-		if (!check_division(fn, k, &rng, by, 200, ANYWHERE))
-			return false;
-	for (n = 0; n < 300; n++)
-		if (!check_division(fn, k, &rng, 2 + n % 9, n, AT_START) ||
-		    !check_division(fn, k, &rng, 2 + n % 9, n, AT_END))
-			return false;
-	return true;
-}
-
-/* Check every 16-bit sum, divided by every @step-th number of ranks. */
-static bool check_each_sum(rar_divide_fn fn, const struct kind *k, u32 step)
-{
-	u64 x;
-	size_t i;
-	u32 by;
-
-	for (by = 2 + seed % step; by <= RAR_MAX_SIZE; by += step)
-		for (x = 0; x < 1 << 16; x += MAX_N) {
-			for (i = 0; i < MAX_N; i++)
-				put(k, dst_area.start, i, x + i);
-			if (!divides(fn, k, dst_area.start, dst_area.start, by, MAX_N))
-				return false;
-		}
-	return true;
-}
-
-static rar_divide_fn divided;
-static size_t odd_size;
-
-/* Wrong on purpose: a flipped bit, a second place not written, and a wrong divisor. */
-static void off_by_one(void *dst, void *dst2, u32 n, size_t len)
-{
-	divided(dst, dst2, n, len);
-	if (n == 67 && len > odd_size) {
-		*(u8 *)dst ^= 1;
-		*(u8 *)dst2 = *(u8 *)dst;
-	}
-}
-
-static void one_place(void *dst, void *dst2, u32 n, size_t len)
-{
-	divided(dst, dst, n, len);
-}
-
-static void by_next(void *dst, void *dst2, u32 n, size_t len)
-{
-	divided(dst, dst2, n > 2 ? n + 1 : n, len);
-}
-
-static void test_wrong_divisions(const struct rar_reduce_impl *impl, const struct kind *k)
-{
-	static const struct {
-		const char *name;
-		rar_divide_fn fn;
-	} wrong[] = {
-		{ "off_by_one", off_by_one }, { "one_place", one_place }, { "by_next", by_next },
-	};
-	struct rar_reduce_impl copy = *impl;
-	static u64 scratch[RAR_SELFTEST_BYTES / 8];
-	rar_divide_fn divide[RAR_DTYPE_NR];
-	size_t i;
-
-	divided = impl->divide[k->dtype];
-	odd_size = k->size;
-	quiet = true;
-	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
-		tap_ok(!check_divisions(wrong[i].fn, k), "mutant_%s_%s__caught", wrong[i].name,
-		       k->name);
-		if (wrong[i].fn == off_by_one)
-			continue;
-		memcpy(divide, impl->divide, sizeof(divide));
-		divide[k->dtype] = wrong[i].fn;
-		copy.divide = divide;
-		tap_ok(!rar_reduce_selftest(&copy, scratch), "mutant_%s_%s__selftest_rejects",
-		       wrong[i].name, k->name);
-	}
-	quiet = false;
-}
-
-static void test_averages(const struct rar_reduce_impl *impl)
-{
-	u32 step = getenv("RAR_EXHAUSTIVE") ? 1 : 64;
-	const struct kind *k;
-
-	for_each_average(k) {
-		tap_ok(check_divisions(impl->divide[k->dtype], k), "%s_%s", impl->name, k->name);
-		if (k->size == 2 && EFFORT > 1)
-			tap_ok(check_each_sum(impl->divide[k->dtype], k, step),
-			       "%s_%s__each__1_of_%u", impl->name, k->name, step);
-		if (!impl->vector)
-			test_wrong_divisions(impl, k);
-	}
-}
-
 /* --- the kernels of this CPU --- */
 
 static double pairs_of(const struct rar_reduce_impl *impl, const struct kind *k)
@@ -761,7 +407,6 @@ static void test_impls(void)
 		if (impls[i]->usable()) {
 			test_impl(impls[i]);
 			test_both(impls[i]);
-			test_averages(impls[i]);
 			test_copy(impls[i]);
 			test_csum(impls[i]);
 			test_selftest(impls[i]);
@@ -871,21 +516,6 @@ static double rate(rar_reduce_fn fn, u8 *own, const u8 *in, size_t bytes)
 	return bytes * reps / best * 1e-9;
 }
 
-static double divide_rate(rar_divide_fn fn, u8 *own, size_t bytes)
-{
-	double start, best = 1e9, end = now() + 0.01;
-
-	do {
-		memset(own, 0x3f, bytes);
-		start = now();
-		fn(own, own, 3, bytes);
-		start = now() - start;
-		if (start < best)
-			best = start;
-	} while (now() < end);
-	return bytes / best * 1e-9;
-}
-
 static void bench(void)
 {
 	static u8 in[1 << 14], own[1 << 14];
@@ -905,31 +535,14 @@ static void bench(void)
 						    sizeof(in)));
 		tap_note("%s", line);
 	}
-	for_each_average(k) {
-		at = snprintf(line, sizeof(line), "%-10s", k->name);
-		for (i = 0; i < ARRAY_SIZE(impls); i++)
-			if (impls[i]->usable())
-				at += snprintf(line + at, sizeof(line) - at, " %s %6.1f",
-					       impls[i]->name,
-					       divide_rate(impls[i]->divide[k->dtype], own,
-							   sizeof(own)));
-		tap_note("%s", line);
-	}
 }
 
 int main(void)
 {
-	struct sigaction act = { .sa_handler = on_fault };
 	double start = now();
 
-	tap_begin();
-	seed = seed_get();
-	tap_note("SEED=%#llx", seed);
-	sigaction(SIGSEGV, &act, NULL);
-	sigaction(SIGBUS, &act, NULL);
-	in_area = guarded_alloc(AREA);
+	kernels_begin();
 	own_area = guarded_alloc(AREA);
-	dst_area = guarded_alloc(AREA);
 	tmp_area = guarded_alloc(AREA);
 
 	test_impls();
