@@ -32,16 +32,16 @@ ALLOCATES = re.compile(
 # put_cmsg() is left out: a control message that it cannot copy is lost, as on any socket.
 COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
 # Inner functions with several callers: each call of them is a place of its own.
-SHARED = re.compile(r"^(packet_alloc|route_new|xmit_dst)\b")
+SHARED = re.compile(r"^(packet_alloc|rar_route_new|xmit_dst)\b")
 # Called only while the module is loaded: test_load() covers them.
-AT_LOAD = re.compile(r"^(rar_member_init|rar_hook_init|rar_sock_init)\b")
+AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init)\b")
 # Places that may not be reached. Some kernel functions fall back to something else, and a
 # tap never leaves a packet shared. Early packets come as they were sent, answers have a
-# known route, and User-Mode Linux has no XDP.
+# known route, and User-Mode Linux has no XDP and, here, a single CPU, so nothing is steered.
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
-    r"^early_(hold|skb)\S* __alloc_skb$|^rar_output_reply\S* route_new|"
-    r"^mirror\S* __alloc_skb$")
+    r"^rar_early_hold\S* __alloc_skb$|^rar_packet_reply\S* rar_route_new|"
+    r"^packet_alloc\S* __netdev_alloc_frag|^rar_frame_(mirror|ready)\b|^rar_steer_send\b")
 
 libc = ctypes.CDLL(None, use_errno=True)
 

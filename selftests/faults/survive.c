@@ -248,24 +248,38 @@ static int allreduce(const char *label, int *fd, uint32_t dtype, uint64_t count)
 
 static uint32_t memory[N][2][PINNED];
 
-/* An all-reduce in memory of the caller: in place, or out of place if @apart. */
+/* Collect a result that lies in memory of the caller. */
+static int read_byte(int fd, ssize_t bytes)
+{
+	char byte;
+	ssize_t n = rar_recv_all(fd, &byte, sizeof(byte), NULL);
+
+	return n < 0 ? n : n == bytes ? 0 : -EMSGSIZE;
+}
+
+/*
+ * An all-reduce in memory of the caller: in place, or out of place if @apart. Then recv()
+ * copies a byte, too.
+ */
 static int pinned(const char *label, int *fd, bool apart)
 {
 	struct rar_data d = {
 		.id = ++op_id, .count = PINNED, .size = N, .dtype = RAR_F32,
 	};
 	struct rar_op op = rar_op_of(d.dtype, 0, d.id);
+	uint32_t nonempty = apart;
 	int err = 0;
-	char none;
 
 	for (int r = 0; r < N && !err; r++) {
 		rar_fill(&d, r, 0, d.count, memory[r][0]);
 		op.dst = apart ? (uintptr_t)memory[r][1] : 0;
-		err = TRY(label, rar_send(fd[r], memory[r][0], rar_bytes(&d),
+		err = TRY("RAR_NONEMPTY", ERRNO(setsockopt(fd[r], SOL_RAR, RAR_NONEMPTY, &nonempty,
+							   sizeof(nonempty))));
+		err = err ?: TRY(label, rar_send(fd[r], memory[r][0], rar_bytes(&d),
 					  MSG_ZEROCOPY, &op));
 	}
 	for (int r = 0; r < N && !err; r++) {
-		err = TRY("recv", rar_recv_all(fd[r], &none, sizeof(none), NULL));
+		err = TRY("recv", read_byte(fd[r], nonempty));
 		if (!err && rar_verify(&d, 0, d.count, memory[r][apart]) >= 0)
 			err = -EBADE;
 	}
