@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -476,6 +477,44 @@ static int both_ways(uint32_t rank, void *arg)
 	return err;
 }
 
+/* ------------------------------------------------------------ death */
+
+#define VICTIM		1u
+#define LAST_POST	5u		/* after this post the victim dies */
+#define WAIT_MS		10000		/* a survivor must know by then */
+
+/*
+ * A rank dies by SIGKILL in the middle of an operation of which its successor is the root. The
+ * survivors go on until they are told, and all of them are told which rank died.
+ */
+static int dies(uint32_t rank, void *arg)
+{
+	struct job j = { .collective = *(const uint8_t *)arg, .dtype = RAR_I32 };
+	int fd = open_rank(rank);
+	struct rar_error e;
+	ssize_t n = 0;
+	uint32_t *x;
+
+	RAR_CHECK(fd >= 0, "no group");
+	rar_timeout(fd, SO_RCVTIMEO, WAIT_MS);
+	rar_timeout(fd, SO_SNDTIMEO, WAIT_MS);
+	j.root = (VICTIM + 1) % ring.size;
+	j.count = count_of(j.collective, 60000);
+	for (j.id = 1; n >= 0; j.id++) {
+		x = memory_of(&j, rank);
+		n = post(fd, &j, rank, x, 0);
+		if (!n && rank == VICTIM && j.id == LAST_POST)
+			raise(SIGKILL);
+		if (!n)
+			n = rar_recv_all(fd, x, j.count * 4, NULL);
+		free(x);
+	}
+	RAR_CHECK(n == -ECONNRESET, "%s", strerrorname_np(-n));
+	RAR_CHECK(!rar_error(fd, &e) && e.reason == RAR_R_DIED && e.rank == VICTIM,
+		  "reason %s rank %u", rar_reason_name(e.reason), e.rank);
+	return 0;
+}
+
 /* ------------------------------------------------------------ disagreement */
 
 static const struct disagreement {
@@ -669,7 +708,9 @@ static int caps(uint32_t rank, void *arg)
 
 static uint64_t group;
 
-static void run(const char *what, const char *name, uint32_t n, rar_rank_fn fn, const void *arg)
+/* @killed: ranks that end by a signal. */
+static void run_killed(const char *what, const char *name, uint32_t n, rar_rank_fn fn,
+		       const void *arg, int killed)
 {
 	uint64_t start = rar_now_us();
 	int failed;
@@ -679,7 +720,22 @@ static void run(const char *what, const char *name, uint32_t n, rar_rank_fn fn, 
 	memset(&shared->barrier, 0, sizeof(shared->barrier));
 	failed = rar_run(n, ring.netns, 180, fn, (void *)arg);
 	rar_log("%llu ms", (unsigned long long)(rar_now_us() - start) / 1000);
-	ksft_test_result(!failed, "%s%s, %u ranks\n", what, name, n);
+	ksft_test_result(failed == killed, "%s%s, %u ranks\n", what, name, n);
+}
+
+static void run(const char *what, const char *name, uint32_t n, rar_rank_fn fn, const void *arg)
+{
+	run_killed(what, name, n, fn, arg, 0);
+}
+
+static void run_deaths(void)
+{
+	static const uint8_t all[] = {
+		RAR_BROADCAST, RAR_REDUCE, RAR_REDUCE_SCATTER, RAR_ALLGATHER, RAR_BARRIER,
+	};
+
+	for (size_t i = 0; i < sizeof(all); i++)
+		run_killed("a rank dies: ", names[all[i]], 4, dies, &all[i], 1);
 }
 
 static void run_disagreements(void)
@@ -707,7 +763,7 @@ int main(int argc, char **argv)
 		ksft_exit_skip("needs root\n");
 	shared = rar_shared(sizeof(*shared));
 	nsizes = full ? 7 : brief ? 3 : 5;
-	ksft_set_plan(nsizes + 6 + (brief ? 0 : 3 + sizeof(disagreements) / sizeof(disagreements[0])));
+	ksft_set_plan(nsizes + 6 + (brief ? 0 : 8 + sizeof(disagreements) / sizeof(disagreements[0])));
 	for (size_t i = 0; i < nsizes; i++)
 		run("every collective, root and mode", "", sizes[i], every_root, NULL);
 	run("many at a time", "", 3, mixed, NULL);
@@ -720,6 +776,7 @@ int main(int argc, char **argv)
 		run("different reductions where no rank adds", "", 3, agree, NULL);
 		run("refused", "", 3, refusals, NULL);
 		run("caps", "", 3, caps, NULL);
+		run_deaths();
 		run_disagreements();
 	}
 	ksft_finished();
