@@ -111,17 +111,17 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 	for (p = 0; p < RAR_PHASES; p++) {
 		op->claimed[p] = b;
 		op->published[p] = b + longs;
-		op->pend[p] = b + 2 * longs;
-		op->acked[p] = b + 3 * longs;
-		op->sent[p] = b + 4 * longs;
-		op->pend_from[p] = op->ring.nchunks;
+		op->out.pend[p] = b + 2 * longs;
+		op->out.acked[p] = b + 3 * longs;
+		op->out.sent[p] = b + 4 * longs;
+		op->out.pend_from[p] = op->ring.nchunks;
 		b += OP_BITMAPS * longs;
 	}
-	if (!op->nback)
+	if (!op->out.nback)
 		return;
-	op->pend[RAR_BACK] = b;
-	op->acked[RAR_BACK] = b + longs;
-	op->pend_from[RAR_BACK] = op->ring.nchunks;
+	op->out.pend[RAR_BACK] = b;
+	op->out.acked[RAR_BACK] = b + longs;
+	op->out.pend_from[RAR_BACK] = op->ring.nchunks;
 }
 
 /*
@@ -175,8 +175,8 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
-	op->nback = rar_ring_nback(&op->ring);
-	if (op->nback)
+	op->out.nback = rar_ring_nback(&op->ring);
+	if (op->out.nback)
 		n += OP_BITMAPS_BACK;
 	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
@@ -190,13 +190,13 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->kind = kind;
 	op->divisor = fingerprint->redop == RAR_AVG ? place->size : 0;
 	own = rar_ring_block_chunks(&op->ring, rar_plan_own(&plan));
-	op->inject = rar_ring_block_first(&op->ring, rar_plan_own(&plan));
-	op->inject_first = op->inject;
-	op->inject_end = op->inject + own;
+	op->inject_first = rar_ring_block_first(&op->ring, rar_plan_own(&plan));
+	op->out.inject = op->inject_first;
+	op->out.inject_end = op->inject_first + own;
 	/* Without this memory the way round is not timed. */
 	kvfree(op->inject_us);
 	op->inject_us = rar_plan_returns(&plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
-	op->ntx = rar_ring_ntx(&op->ring);
+	op->out.ntx = rar_ring_ntx(&op->ring);
 	op->wake_left = -1;
 	/* If nothing arrives, this rank's contribution is left: see complete_without(). */
 	atomic_set(&op->left, rar_ring_need(&op->ring) ?: 1);

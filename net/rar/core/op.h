@@ -63,6 +63,36 @@ struct rar_tx_item {
 };
 
 /*
+ * struct rar_out - what a link sends of an operation; all under tx_lock
+ * @pend:	by way, the chunks that wait to be sent
+ * @acked:	by way, the chunks that the neighbour has, or certainly needs no more
+ * @sent:	by phase, the chunks that were sent at least once
+ * @npend:	by way, the number of bits in @pend
+ * @pend_from:	by way, no bit is set in @pend below
+ * @inject:	next own chunk to inject
+ * @inject_end:	after the last own chunk contributed
+ * @nsent:	transmissions to the neighbour, without repeats
+ * @nacked:	transmissions acknowledged, also those back
+ * @ntx:	transmissions owed to the neighbour
+ * @nback:	chunks owed to the first rank of this host
+ * @early_cost:	credit taken, see tx.early_used
+ */
+struct rar_out {
+	unsigned long *pend[RAR_WAYS];
+	unsigned long *acked[RAR_WAYS];
+	unsigned long *sent[RAR_PHASES];
+	u32 npend[RAR_WAYS];
+	u32 pend_from[RAR_WAYS];
+	u32 inject;
+	u32 inject_end;
+	u32 nsent;
+	u32 nacked;
+	u32 ntx;
+	u32 nback;
+	u64 early_cost;
+};
+
+/*
  * struct rar_operation - one collective call at this rank
  *
  * No packet is kept, because any packet can be built again from @buf, a phase and a chunk.
@@ -72,11 +102,11 @@ struct rar_tx_item {
  *	claimed[p]    by an atomic test-and-set; the winner adds or stores
  *	published[p]  the result of phase p is in @buf; a release that pairs with the
  *	              acquire in rar_op_published()
- *	acked[p]      the successor has it, or certainly needs it no more
+ *	out.acked[p]  the successor has it, or certainly needs it no more
  *
  * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
  * rank has contributed all, and send() has counted that.
- * released: complete, and @nacked is @ntx + @nback; nothing is sent from @buf
+ * released: complete, and of @out @nacked is @ntx + @nback; nothing is sent from @buf
  * any more. An operation in pinned memory is delivered when @users is 0 as well.
  *
  * @ref: one reference each for the table m->ops until released, for the list
@@ -86,7 +116,7 @@ struct rar_tx_item {
  * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
- * tx_lock protects the fields from @pend on; m->lock protects @node and @pin_node;
+ * tx_lock protects the fields from @out on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
 struct rar_operation {
@@ -131,22 +161,11 @@ struct rar_operation {
 	unsigned long *claimed[RAR_PHASES];
 	unsigned long *published[RAR_PHASES];
 
-	unsigned long *pend[RAR_WAYS];
-	unsigned long *acked[RAR_WAYS];
-	unsigned long *sent[RAR_PHASES];	/* at least once */
-	u32 npend[RAR_WAYS];
-	u32 pend_from[RAR_WAYS];	/* no pending bit below */
-	u32 inject;			/* next own chunk to inject */
-	u32 inject_first;
-	u32 inject_end;			/* after the last own chunk contributed */
+	struct rar_out out;
+	u32 inject_first;		/* first own chunk */
 	u32 *inject_us;			/* by own chunk: when injected, 0 = not timed */
 	u64 inj_max;			/* limit of tx.inj_wnd for this operation */
 	bool returned;			/* an own chunk came round */
-	u32 nsent;			/* transmissions to the successor, without repeats */
-	u32 nacked;			/* transmissions acknowledged, also those back */
-	u32 ntx;			/* transmissions owed to the successor */
-	u32 nback;			/* chunks owed to the first rank of this host */
-	u64 early_cost;			/* credit taken, see tx.early_used */
 };
 
 /* Let the holder of a reference read the buffer, until rar_op_unuse(). */

@@ -7,12 +7,18 @@
 
 struct rar_arrival;
 
-#define RAR_LINK_BATCH		16
 #define LINK_PROBE_MIN_US	20000	/* first interval of probes while credit is closed */
 
 static inline unsigned long rar_link_jiffies(u64 us)
 {
 	return usecs_to_jiffies(min_t(u64, us, USEC_PER_SEC)) + 1;
+}
+
+/* What a link sends of an operation. tx_lock. */
+static inline struct rar_out *rar_link_out(const struct rar_link *link,
+					   struct rar_operation *op)
+{
+	return &op->out;
 }
 
 /* Chunks handed over in memory at once: as many as one FPU section may add. */
@@ -23,22 +29,12 @@ static inline u32 rar_link_local_max(const struct rar_member *m)
 
 void rar_link_timer_at(struct rar_member *m, u64 when);
 void rar_link_stop(struct rar_member *m);
+struct rar_operation *rar_link_op_at(struct rar_member *m, u64 seq);
 struct rar_operation *rar_link_op_of(struct rar_member *m,
 				     const struct rar_sent *sent);
 bool rar_link_try_release(struct rar_link *link, struct rar_operation *op);
 void rar_link_release(struct rar_link *link, struct rar_operation *op);
-void rar_link_pend(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
-		   u32 chunk, u64 mask);
-void rar_link_acked(struct rar_link_tx *tx, struct rar_operation *op, u32 way,
-		    u32 chunk, u64 mask);
-u32 rar_link_welcome(const struct rar_link_tx *tx, const struct rar_operation *op,
-		     const struct rar_run *run);
 void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit);
-u32 rar_link_batch(struct rar_link *link, struct rar_tx_item *items);
-bool rar_link_take_back(struct rar_link *link, struct rar_tx_item *item);
-bool rar_link_take(struct rar_link *link, struct rar_member *next,
-		   struct rar_tx_item *item);
-void rar_link_taken(struct rar_link *link, struct rar_tx_item *item, u64 done);
 void rar_link_post(struct rar_link *link, struct rar_operation *op);
 void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 come);
 bool rar_link_publish(struct rar_link *link, struct rar_operation *op,

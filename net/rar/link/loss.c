@@ -13,6 +13,7 @@
 #include "link/ack.h"
 #include "link/link.h"
 #include "link/loss.h"
+#include "link/out.h"
 #include "link/straggler.h"
 #include "link/window.h"
 #include "tx/packet.h"
@@ -148,7 +149,7 @@ static void ack_range(struct rar_link *link, u32 seq, u32 end,
 		op = rar_link_op_of(link->member, sent);
 		if (!op)
 			continue;
-		rar_link_acked(tx, op, sent->phase, sent->chunk, rar_mask(n));
+		rar_out_acked(link, op, sent->phase, sent->chunk, rar_mask(n));
 		rar_link_try_release(link, op);
 	}
 }
@@ -166,13 +167,13 @@ static void give_up(struct rar_link *link, u32 seq, u64 now)
 		return;
 	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
 	/* The neighbour may refuse a chunk that needs credit, whatever its size. */
-	if (sent->full && rar_link_welcome(tx, op, &run))
+	if (sent->full && rar_out_welcome(link, op, &run))
 		full_given_up(tx, seq, now);
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
 		tx->frames_lost = 0;
 		WRITE_ONCE(tx->frames_off, jiffies + LOSS_FRAMES_OFF);
 	}
-	rar_link_pend(tx, op, sent->phase, sent->chunk, 1);
+	rar_out_pend(link, op, sent->phase, sent->chunk, 1);
 }
 
 /**

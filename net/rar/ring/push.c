@@ -27,6 +27,7 @@
 #include "core/trace.h"
 #include "link/ack.h"
 #include "link/link.h"
+#include "link/pick.h"
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
@@ -95,14 +96,14 @@ static void push_packets(struct rar_member *m)
 {
 	struct rar_link *link = &m->link[RAR_NEXT];
 	const struct rar_link_tx *tx = &link->tx;
-	struct rar_tx_item items[RAR_LINK_BATCH];
+	struct rar_tx_item items[RAR_PICK_BATCH];
 	u32 i, n;
 
 	/* A caller that makes a chunk ready pushes it, so a stale read is harmless. */
 	if (!READ_ONCE(tx->npend) && !READ_ONCE(tx->ninject) && !READ_ONCE(tx->blocked_us))
 		return;
 	do {
-		n = rar_link_batch(link, items);
+		n = rar_pick_batch(link, items);
 		for (i = 0; i < n; i++) {
 			if (items[i].own && rar_steer_send(link, &items[i]))
 				continue;
@@ -110,7 +111,7 @@ static void push_packets(struct rar_member *m)
 			if (rar_op_unuse(items[i].op))
 				rar_member_wake(m);
 		}
-	} while (n == RAR_LINK_BATCH);
+	} while (n == RAR_PICK_BATCH);
 	/* Only the successor can open credit or a window that is closed: ask it. */
 	if (READ_ONCE(tx->blocked_us) && !READ_ONCE(tx->inflight))
 		rar_member_kick(m, jiffies +
@@ -129,7 +130,7 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 	if (to)
 		done = rar_chunk_local(to, item);
-	rar_link_taken(&m->link[RAR_NEXT], item, done);
+	rar_pick_taken(&m->link[RAR_NEXT], item, done);
 	return done;
 }
 
@@ -145,7 +146,7 @@ static bool hand_over(struct rar_member *m)
 
 	if (!rar_member_runs(m))
 		return false;
-	if (rar_link_take_back(link, &item))
+	if (rar_pick_take_back(link, &item))
 		return give(m, member(m, m->rank - m->place.index), &item);
 	if (!link->here)
 		return false;
@@ -154,7 +155,7 @@ static bool hand_over(struct rar_member *m)
 		push_packets(m);
 		return false;
 	}
-	if (!rar_link_take(link, next, &item))
+	if (!rar_pick_take(link, next, &item))
 		return false;
 	rar_member_hear(next, RAR_PREV);
 	rar_member_hear(m, RAR_NEXT);
