@@ -28,16 +28,28 @@ full()
 	done
 }
 
+# lose SECONDS RANK DEVICE [DELAY]: DEVICE drops new packets. Each tc is started before the
+# outage, so the time that a start takes does not make the outage longer.
+lose()
+{
+	local seconds=$1 change="qdisc change dev $3 root netem limit 10000 ${4:+delay $4}"
+
+	{
+		echo "$change loss 100%"
+		sleep "$seconds"
+		echo "$change loss 0%"
+	} | rns "$2" tc -batch -
+}
+
 # nothing_passes MS: drops new packets in both directions; packets on their way arrive.
 nothing_passes()
 {
-	local ms=$1
+	local seconds
 
-	rns 1 tc qdisc change dev eth0 root netem limit 10000 delay "${delay}us" loss 100%
-	rns br tc qdisc change dev p1 root netem limit 10000 loss 100%
-	sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
-	rns 1 tc qdisc change dev eth0 root netem limit 10000 delay "${delay}us" loss 0%
-	rns br tc qdisc change dev p1 root netem limit 10000 loss 0%
+	seconds=$(($1 / 1000)).$(printf %03d $(($1 % 1000)))
+	lose "$seconds" 1 eth0 "${delay}us" &
+	lose "$seconds" br p1
+	wait $!
 }
 
 # Was the speed back in time after all outages of this run?
@@ -100,7 +112,7 @@ plan $((2 * $(grep -c . <<< "$cells")))
 topo_up 8
 topo_neighbours
 rns br tc qdisc add dev p1 root netem limit 10000
-export -f rns nothing_passes
+export -f rns lose nothing_passes
 while read -r rtt rest; do
 	# shellcheck disable=SC2086 # a list
 	[ -z "$rtt" ] || cell "$rtt" $rest
