@@ -28,6 +28,7 @@ LAUNCH = os.path.join(TOP, "tools/bench/launch")
 LIGHT = "/sys/kernel/debug/rar_light"
 NETNS = f"rarbench{os.getpid()}-"
 PORTS = itertools.count(5201)
+UNLOAD_S = 30
 MESH = 8            # ranks up to which every rank has a device to every other
 
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
@@ -48,6 +49,16 @@ def command(*args, text=None):
     if done.returncode:
         raise Failed(f"{' '.join(args)}: {done.stderr.strip()}")
     return done.stdout
+
+
+def unload():
+    """Unload the module; closed sockets may hold it until their last sums are acknowledged"""
+    end = time.monotonic() + UNLOAD_S
+    with open("/sys/module/rar/refcnt", encoding="ascii") as refcnt:
+        while int(refcnt.read()) and time.monotonic() < end:
+            time.sleep(0.05)
+            refcnt.seek(0)
+    command("rmmod", "rar")
 
 
 def address(rank):
@@ -287,7 +298,7 @@ class Agent:
         self.stop_all()
         self.topology.remove()
         command("modprobe", "rar")
-        command("rmmod", "rar")
+        unload()
         command("insmod", request["module"])
         return {}
 
