@@ -260,7 +260,7 @@ enum rar_redop {
  * @redop:      enum rar_redop, 0 = the socket's default
  * @__pad:      zero
  * @root:       root rank of rooted collectives, else 0
- * @flags:      0 (no flag is defined yet)
+ * @flags:      RAR_OPF_* (no flag is defined yet); all ranks must pass the same flags
  * @bytes:      S, the length of the tensor; required with MSG_MORE and where the caller
  *              sends less of it, else 0 or the length of the call
  * @cookie:     chosen by the user, returned in struct rar_done
@@ -477,7 +477,7 @@ struct rar_peer {
  * struct rar_caps - what every member of this group supports
  * @wire_version: lowest protocol version
  * @collectives:  bit (1 << enum rar_collective)
- * @dtypes:       [redop]: bit (1 << enum rar_dtype)
+ * @dtypes:       [redop]: bit (1 << enum rar_dtype); [0]: the flags of struct rar_op
  *
  * All ranks of a group get the same value. Base decisions on what to offload on this
  * value only.

@@ -78,7 +78,7 @@ struct rar_hdr {
  *          @count it is the fingerprint on which all members must agree
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
- * @opflags: RAR_OF_*
+ * @opflags: RAR_OF_HOSTS, and struct rar_op.flags
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @scale:  0; block exponent of quantised formats
@@ -100,7 +100,7 @@ struct rar_data_hdr {
 	__be32	scale;
 };
 
-#define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
+#define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS; no flag of struct rar_op has this bit */
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 

@@ -6,6 +6,7 @@
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/list.h>
+#include <linux/rar_wire.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/workqueue.h>
@@ -19,6 +20,14 @@ struct rar_kind;
 struct rar_net;
 
 static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
+
+/*
+ * The flags of struct rar_op that this module knows. They travel in the fingerprint, and
+ * RAR_CAPS tells which of them all members know.
+ */
+#define RAR_OP_FLAGS	0
+
+static_assert(!(RAR_OP_FLAGS & ~(U8_MAX & ~RAR_OF_HOSTS)));
 
 /* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
 struct rar_fingerprint {

@@ -49,6 +49,7 @@ static void own_caps(struct rar_caps *caps)
 	memset(caps, 0, sizeof(*caps));
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
+	caps->dtypes[0] = RAR_OP_FLAGS;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))

@@ -65,7 +65,7 @@ struct send_args {
 
 static int parse_op(const struct rar_op *req, struct send_args *args)
 {
-	if (req->__pad || req->flags)
+	if (req->__pad || req->flags & ~RAR_OP_FLAGS)
 		return -EINVAL;
 	if (req->collective)
 		args->fingerprint.collective = req->collective;
@@ -73,6 +73,7 @@ static int parse_op(const struct rar_op *req, struct send_args *args)
 		args->fingerprint.dtype = req->dtype;
 	if (req->redop)
 		args->fingerprint.redop = req->redop;
+	args->fingerprint.flags |= req->flags;
 	args->root = req->root;
 	args->bytes = req->bytes;
 	args->cookie = req->cookie;
@@ -123,6 +124,7 @@ static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 	drop_unused(p);
 	if (p->collective >= RAR_COLLECTIVE_NR ||
 	    !(m->join.caps.collectives & BIT(p->collective)) ||
+	    p->flags & RAR_OP_FLAGS & ~m->join.caps.dtypes[0] ||
 	    !rar_reduce_kind(p->dtype, p->redop))
 		return -EOPNOTSUPP;
 	return 0;
