@@ -7,6 +7,8 @@
 #ifndef _RAR_HOST_SHIM_H
 #define _RAR_HOST_SHIM_H
 
+#include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <linux/types.h>
 #include <stdbool.h>
@@ -35,6 +37,12 @@ typedef __s64 s64;
 #define __initconst
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
+
+#define cpu_to_be16(x)	((__be16)htobe16(x))
+#define cpu_to_be32(x)	((__be32)htobe32(x))
+#define cpu_to_be64(x)	((__be64)htobe64(x))
+#define be32_to_cpu(x)	be32toh(x)
+#define be64_to_cpu(x)	be64toh(x)
 
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))

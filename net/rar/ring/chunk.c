@@ -8,6 +8,7 @@
 #include "core/arrival.h"
 #include "core/buf.h"
 #include "core/cursor.h"
+#include "core/hdr.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
@@ -406,20 +407,6 @@ u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
 	return a.done;
 }
 
-/* Are two headers equal? Inline, unlike memcmp(). */
-static bool same_hdr(const struct rar_data_hdr *a, const struct rar_data_hdr *b)
-{
-	const struct hdr_words {
-		u64 w[sizeof(struct rar_data_hdr) / sizeof(u64)];
-	} __packed __aligned(1) *x = (const void *)a, *y = (const void *)b;
-	u64 differ = 0;
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(x->w); i++)
-		differ |= x->w[i] ^ y->w[i];
-	return !differ;
-}
-
 /*
  * Count the chunks that form a run with the first chunk of @pkt. Each has a header of its
  * own, which must follow from the first header; any of them may ask for an acknowledgment.
@@ -428,8 +415,9 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
 {
 	u32 n, off = pkt->off, left = pkt->len, len, together;
-	struct rar_data_hdr want = *dh, buf, *h;
+	const struct rar_hdr_words *first = (const void *)dh, *h;
 	struct rar_cursor cursor = { .skb = pkt->skb };
+	struct rar_hdr_words buf;
 
 	pkt->ack_now = false;
 	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(m); n++) {
@@ -441,13 +429,9 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 		h = rar_cursor_at(&cursor, off, &together);
 		if (together < sizeof(buf))
 			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
-		want.h.len = cpu_to_be16(len - sizeof(want.h));
-		want.seq = cpu_to_be32(be32_to_cpu(dh->seq) + n);
-		want.chunk = cpu_to_be32(be32_to_cpu(dh->chunk) + n);
-		want.flags = h ? (want.flags & ~RAR_F_ACK_NOW) | (h->flags & RAR_F_ACK_NOW) : 0;
-		if (!h || !same_hdr(h, &want))
+		if (!h || !rar_hdr_is_nth(first, n, len - sizeof(buf), h))
 			break;
-		pkt->ack_now |= want.flags & RAR_F_ACK_NOW;
+		pkt->ack_now |= rar_hdr_ack_now(h);
 	}
 	return n;
 }

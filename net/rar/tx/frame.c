@@ -182,7 +182,8 @@ void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 	struct rar_member *m = link->member;
 	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
-	struct rar_data_hdr dh, *to;
+	struct rar_hdr_words *to;
+	struct rar_data_hdr dh;
 	u32 len = pkt->len - sizeof(dh);
 
 	rar_packet_trace(m, item);
@@ -191,8 +192,7 @@ void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 	if (!frame->summed)
 		frame_csum(frame, pkt->off + sizeof(dh), len);
 	rar_packet_fill_data(link, item, &dh);
-	rar_packet_number(item, &dh, 0, len);
-	*to = dh;
+	rar_packet_hdr(item, &dh, 0, len, to);
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
 		      rar_packet_lane(m, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
 	/* Metadata of other programs do not hold any more. */

@@ -236,7 +236,10 @@ static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
 	h->token = cpu_to_be64(token);
 }
 
-/* Fill in the fields that all chunks of a run have in common; the rest is 0. */
+/*
+ * Fill in the header of the first chunk of a run. rar_packet_hdr() makes the others of it,
+ * and completes this one.
+ */
 void rar_packet_fill_data(const struct rar_link *link,
 			  const struct rar_tx_item *item, struct rar_data_hdr *dh)
 {
@@ -246,9 +249,11 @@ void rar_packet_fill_data(const struct rar_link *link,
 	memset(dh, 0, sizeof(*dh));
 	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
 		 link->rank, 0, m->epoch);
+	dh->seq = cpu_to_be32(item->seq);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
 	dh->count = cpu_to_be64(op->fingerprint.count);
+	dh->chunk = cpu_to_be32(item->run.chunk);
 	dh->collective = op->fingerprint.collective;
 	dh->dtype = op->fingerprint.dtype;
 	dh->redop = op->fingerprint.redop;
@@ -256,29 +261,38 @@ void rar_packet_fill_data(const struct rar_link *link,
 	dh->root = cpu_to_be16(op->fingerprint.root);
 }
 
-/* Fill in the fields that differ from chunk to chunk: the @i-th of a run, @len bytes. */
-void rar_packet_number(const struct rar_tx_item *item,
-		       struct rar_data_hdr *dh, u32 i, u32 len)
+/* The request for an ACK in the header of chunk @i: one per run, which may be cut on the way. */
+static __be64 ask(const struct rar_tx_item *item, u32 i)
 {
-	dh->h.len = cpu_to_be16(sizeof(*dh) - sizeof(dh->h) + len);
-	dh->seq = cpu_to_be32(item->seq + i);
-	dh->chunk = cpu_to_be32(item->run.chunk + i);
-	/* One request per run; the run may be cut on the way. */
-	dh->flags = item->ack_now && i + 1 == item->run.n ? RAR_F_ACK_NOW : 0;
+	return item->ack_now && i + 1 == item->run.n ? RAR_HDR_ACK_NOW : 0;
 }
 
-/* Store a header, which may lie in two pieces of the packet. */
-static void store_hdr(struct rar_cursor *cursor, u32 off,
-		      const struct rar_data_hdr *dh)
+/*
+ * Write the header of chunk @i of a run, with @len bytes of payload, to @hdr. @dh is from
+ * rar_packet_fill_data().
+ */
+void rar_packet_hdr(const struct rar_tx_item *item, const struct rar_data_hdr *dh, u32 i,
+		    u32 len, struct rar_hdr_words *hdr)
 {
+	rar_hdr_nth((const void *)dh, i, len, hdr);
+	hdr->w[7] |= ask(item, i);
+}
+
+/* The same at an offset of a packet, where the header may lie in two pieces. */
+static void store_hdr(struct rar_cursor *cursor, u32 off, const struct rar_tx_item *item,
+		      const struct rar_data_hdr *dh, u32 i, u32 len)
+{
+	struct rar_hdr_words buf;
 	void *to;
 	u32 n;
 
 	to = rar_cursor_at(cursor, off, &n);
-	if (n >= sizeof(*dh))
-		*(struct rar_data_hdr *)to = *dh;
-	else
-		skb_store_bits(cursor->skb, off, dh, sizeof(*dh));
+	if (n >= sizeof(buf)) {
+		rar_packet_hdr(item, dh, i, len, to);
+	} else {
+		rar_packet_hdr(item, dh, i, len, &buf);
+		skb_store_bits(cursor->skb, off, &buf, sizeof(buf));
+	}
 }
 
 /* Let GSO cut between the chunks if there are several. */
@@ -338,8 +352,7 @@ static struct sk_buff *run_build(const struct rar_link *link,
 	rar_reduce_begin_copy(&ctx, bytes);
 	for (i = 0; i < n; i++) {
 		len = min(bytes, m->payload);
-		rar_packet_number(item, &dh, i, len);
-		store_hdr(&to, off, &dh);
+		store_hdr(&to, off, item, &dh, i, len);
 		rar_cursor_copy(&ctx, &to, off + sizeof(dh), &from, c.off, len);
 		off += sizeof(dh) + len;
 		c.off += len;
@@ -459,8 +472,7 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 	rar_packet_fill_data(link, item, &dh);
 	for (i = 0, off = 0; i < item->run.n; i++) {
 		len = min(bytes, m->payload);
-		rar_packet_number(item, &dh, i, len);
-		store_hdr(&cursor, off, &dh);
+		store_hdr(&cursor, off, item, &dh, i, len);
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}

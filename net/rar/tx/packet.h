@@ -2,6 +2,7 @@
 #ifndef _RAR_TX_PACKET_H
 #define _RAR_TX_PACKET_H
 
+#include "core/hdr.h"
 #include "rar.h"
 
 void rar_packet_fill_udp(struct udphdr *uh, const struct rar_path *path, u32 lane, u32 len);
@@ -9,8 +10,8 @@ void rar_packet_fill_v4(struct iphdr *iph, const struct rar_path *path, u32 len)
 void rar_packet_fill_v6(struct ipv6hdr *ip6h, const struct rar_path *path, u32 len);
 void rar_packet_fill_data(const struct rar_link *link,
 			  const struct rar_tx_item *item, struct rar_data_hdr *dh);
-void rar_packet_number(const struct rar_tx_item *item,
-		       struct rar_data_hdr *dh, u32 i, u32 len);
+void rar_packet_hdr(const struct rar_tx_item *item, const struct rar_data_hdr *dh, u32 i,
+		    u32 len, struct rar_hdr_words *hdr);
 void rar_packet_trace(const struct rar_member *m, const struct rar_tx_item *item);
 void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item);
 u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run);
