@@ -137,7 +137,7 @@ static const struct collective {
 	u32 rounds;			/* rounds of size - 1 hops */
 } collectives[] = {
 	{ "allreduce", RAR_ALLREDUCE, .adds = true, .rounds = 2 },
-	{ "in_order", RAR_ALLREDUCE, RAR_RING_IN_ORDER, .adds = true, .one = true,
+	{ "in_order", RAR_ALLREDUCE, RAR_OPF_IN_ORDER, .adds = true, .one = true,
 	  .rounds = 2 },
 	{ "reduce_scatter", RAR_REDUCE_SCATTER, .adds = true, .exact = true, .begins = 1,
 	  .rounds = 1 },

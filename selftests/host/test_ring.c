@@ -324,7 +324,7 @@ static bool test_refused(u32 size)
 
 		CHECK(s.plan(plan, &place, w->collective, w->flags, size) ==
 		      (w->rooted ? -EINVAL : 0), &r);
-		CHECK(s.plan(plan, &place, w->collective, RAR_RING_IN_ORDER, 0) ==
+		CHECK(s.plan(plan, &place, w->collective, RAR_OPF_IN_ORDER, 0) ==
 		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
 	}
 	return true;

@@ -669,7 +669,7 @@ static const struct inject_case {
 	u32 share;		/* the rank may use 1 / share of the window; 0: no limit */
 } inject_cases[] = {
 	{ "all-reduce", RAR_ALLREDUCE, 0, 1, 4 },
-	{ "all-reduce in the order of ranks", RAR_ALLREDUCE, RAR_RING_IN_ORDER, 0, 1 },
+	{ "all-reduce in the order of ranks", RAR_ALLREDUCE, RAR_OPF_IN_ORDER, 0, 1 },
 	{ "reduce-scatter", RAR_REDUCE_SCATTER, 0, 1, 0 },
 	{ "all-gather", RAR_ALLGATHER, 0, 1, 0 },
 	{ "broadcast", RAR_BROADCAST, 0, 2, 0 },

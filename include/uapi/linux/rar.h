@@ -252,6 +252,12 @@ enum rar_redop {
 	RAR_REDOP_NR
 };
 
+/*
+ * struct rar_op.flags: how the ranks do the operation. rar_caps.dtypes[0] tells the flags that
+ * all members know.
+ */
+#define RAR_OPF_IN_ORDER	0x40	/* all-reduce: add in the order of the ranks everywhere */
+
 /**
  * struct rar_op - the operation that a send() asks for
  * @size:       sizeof(struct rar_op); a larger size is accepted if the rest is zero
@@ -260,7 +266,7 @@ enum rar_redop {
  * @redop:      enum rar_redop, 0 = the socket's default
  * @__pad:      zero
  * @root:       root rank of rooted collectives, else 0
- * @flags:      RAR_OPF_* (no flag is defined yet); all ranks must pass the same flags
+ * @flags:      RAR_OPF_*; all ranks must pass the same flags
  * @bytes:      S, the length of the tensor; required with MSG_MORE and where the caller
  *              sends less of it, else 0 or the length of the call
  * @cookie:     chosen by the user, returned in struct rar_done

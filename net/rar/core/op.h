@@ -25,7 +25,7 @@ static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
  * The flags of struct rar_op that this module knows. They travel in the fingerprint, and
  * RAR_CAPS tells which of them all members know.
  */
-#define RAR_OP_FLAGS	0
+#define RAR_OP_FLAGS	RAR_OPF_IN_ORDER
 
 static_assert(!(RAR_OP_FLAGS & ~(U8_MAX & ~RAR_OF_HOSTS)));
 

@@ -95,7 +95,7 @@ static void plan_ranks(struct rar_plan *plan, const struct rar_place *place,
  * @plan:       to fill
  * @place:      the rank's place in its group
  * @collective: enum rar_collective
- * @flags:      RAR_RING_IN_ORDER; others are ignored
+ * @flags:      RAR_OPF_IN_ORDER; others are ignored
  * @root:       rank, of a collective that has a root
  *
  * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
@@ -107,7 +107,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		  u8 flags, u32 root)
 {
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
-	bool ordered = flags & RAR_RING_IN_ORDER;
+	bool ordered = flags & RAR_OPF_IN_ORDER;
 	const struct row *row;
 
 	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums))

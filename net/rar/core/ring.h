@@ -73,8 +73,6 @@ enum rar_combine {
 	RAR_COMBINE_STORE,
 };
 
-#define RAR_RING_IN_ORDER 0x40		/* add in the order of the ranks, whatever the length */
-
 #define RAR_NO_BLOCK	U32_MAX
 #define RAR_ALL_BLOCKS	(U32_MAX - 1)
 
