@@ -75,6 +75,15 @@ def upward(edges):
             yield from (f"{caller} calls {callee}: {name}()" for name in sorted(names))
 
 
+def upward_includes():
+    """Yield each header of a higher layer that a file includes."""
+    for path in sorted(pathlib.Path("net/rar").rglob("*.[ch]")):
+        file = str(path.relative_to("net/rar"))
+        for header in re.findall(r'^#include "(\w+/[\w/]+\.h)"', path.read_text(), re.M):
+            if file not in ("rar.h", "main.c") and layer(header) > layer(file):
+                yield f"{path} includes {header}"
+
+
 def reach(start, after):
     """Return all files that @start calls, directly or not."""
     seen, todo = set(), [start]
@@ -167,11 +176,13 @@ def main():
     edges = calls(pathlib.Path(sys.argv[1]))
     if not edges:
         sys.exit(f"{sys.argv[1]}: no objects")
-    ups, lengths, missing = list(upward(edges)), function_lengths(), unmapped()
+    lengths, missing = function_lengths(), unmapped()
+    ups, includes = list(upward(edges)), list(upward_includes())
     stale = [*stale_names(), *stale_files()]
-    now = {"upward": len(ups), "circle": largest_circle(edges), "longest": lengths[-1],
+    now = {"upward": len(ups), "includes": len(includes),
+           "circle": largest_circle(edges), "longest": lengths[-1],
            "prototypes": prototypes(), "stale": len(stale), "unmapped": len(missing)}
-    details = {"upward": ups, "stale": stale, "unmapped": missing}
+    details = {"upward": ups, "includes": includes, "stale": stale, "unmapped": missing}
     for name, most in table("ratchet.txt"):
         if now[name] > int(most):
             print(f"{name}: {now[name]}, at most {most} before", *details.get(name, ()), sep="\n")

@@ -15,7 +15,6 @@
 #include "core/trace.h"
 #include "core/user.h"
 #include "rar.h"
-#include "tx/port.h"
 
 static struct workqueue_struct *member_wq;
 

@@ -11,7 +11,6 @@
 #include "core/user.h"
 #include "rar.h"
 #include "reduce/reduce.h"
-#include "sock/copy.h"
 
 #define OP_BITMAPS	5		/* per phase */
 #define OP_BITMAPS_BACK	2

@@ -13,7 +13,6 @@
 #include "link/early.h"
 #include "rar.h"
 #include "reduce/reduce.h"
-#include "rx/input.h"
 
 /* Held packets may cost this many times early_bytes: their truesize counts, not their payload. */
 #define EARLY_TRUESIZE	8

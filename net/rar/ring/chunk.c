@@ -23,7 +23,6 @@
 #include "ring/done.h"
 #include "ring/fail.h"
 #include "ring/push.h"
-#include "rx/input.h"
 #include "tx/frame.h"
 #include "tx/packet.h"
 #include "tx/route.h"
