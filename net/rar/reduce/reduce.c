@@ -371,7 +371,8 @@ static void __init probe(size_t i, void *scratch)
 	fn.reduce = NULL;
 	for (dtype = RAR_F32; dtype < RAR_DTYPE_NR; dtype++) {
 		fn.divide = impls[i]->divide[dtype];
-		results[i].divide_mbps[dtype] = measure(impls[i], &fn, scratch);
+		if (fn.divide)
+			results[i].divide_mbps[dtype] = measure(impls[i], &fn, scratch);
 	}
 	results[i].usable = true;
 }

@@ -424,6 +424,19 @@ static bool __init check_division(const struct rar_reduce_impl *impl, u8 dtype, 
 	return !memcmp(dst - MARGIN, want - MARGIN, all);
 }
 
+/* Does each type that has averages have a division? */
+static bool __init divides_all(const struct rar_reduce_impl *impl)
+{
+#define ROW(redop, dtype, kernel) { RAR_##redop, RAR_##dtype },
+	static const u8 rows[][2] __initconst = { RAR_ALL_KINDS(ROW) };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i][0] == RAR_AVG && !impl->divide[rows[i][1]])
+			return false;
+	return true;
+}
+
 static bool __init check_divisions(const struct rar_reduce_impl *impl, u64 *state,
 				   void *scratch)
 {
@@ -432,10 +445,10 @@ static bool __init check_divisions(const struct rar_reduce_impl *impl, u64 *stat
 	u8 dtype;
 	size_t n;
 
-	if (!check_quotients(impl, scratch))
+	if (!divides_all(impl) || !check_quotients(impl, scratch))
 		return false;
 	for (dtype = RAR_F32; dtype < RAR_DTYPE_NR; dtype++)
-		for (n = 0; n <= MAX_N; n += n < 72 ? 1 + n / 9 : 37)
+		for (n = 0; impl->divide[dtype] && n <= MAX_N; n += n < 72 ? 1 + n / 9 : 37)
 			if (!check_division(impl, dtype, of[dtype], n, state, scratch))
 				return false;
 	return true;
