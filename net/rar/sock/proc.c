@@ -140,7 +140,7 @@ static int netstat_seq_show(struct seq_file *seq, void *v)
 #define KIND_NAME(redop, dtype, kernel) { RAR_##redop, RAR_##dtype, #redop, #dtype },
 static const struct {
 	u8 redop, dtype;
-	char redop_name[5], dtype_name[5];
+	const char *redop_name, *dtype_name;
 } kind_names[] = { RAR_ALL_KINDS(KIND_NAME) };
 
 static u32 sums_mbps(u32 set, u8 dtype)
