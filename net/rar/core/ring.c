@@ -90,6 +90,12 @@ static void plan_ranks(struct rar_plan *plan, const struct rar_place *place,
 		set_phase(plan, RAR_AG, complete, block_at(row, place, root, row->stops));
 }
 
+/* Does @collective, which may be anything, have a root? */
+bool rar_ring_rooted(u8 collective)
+{
+	return collective < RAR_COLLECTIVE_NR && rows[collective].rooted;
+}
+
 /**
  * rar_ring_plan() - make the plan of an operation
  * @plan:       to fill

@@ -133,9 +133,8 @@ static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 static int check_root(const struct rar_member *m, struct send_args *args)
 {
 	struct rar_fingerprint *p = &args->fingerprint;
-	bool rooted = p->collective == RAR_BROADCAST || p->collective == RAR_REDUCE;
 
-	if (args->root >= (rooted ? m->size : 1))
+	if (args->root >= (rar_ring_rooted(p->collective) ? m->size : 1))
 		return -EINVAL;
 	p->root = args->root;
 	return 0;
