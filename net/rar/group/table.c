@@ -46,6 +46,8 @@ static void own_caps(struct rar_caps *caps)
 {
 	int dtype, redop;
 
+	BUILD_BUG_ON(ARRAY_SIZE(caps->dtypes) < RAR_REDOP_NR || RAR_DTYPE_NR > 32 ||
+		     RAR_COLLECTIVE_NR > 32);
 	memset(caps, 0, sizeof(*caps));
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
