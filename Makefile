@@ -58,7 +58,7 @@ fuzz:  ## Random calls and mutants of packets on that kernel (10 minutes; FUZZ_S
 check:  ## Style and static checkers; says which Debian packages are missing and installs them
 	scripts/check
 
-host-test:  ## The pure parts (schedule, reductions) in user space, in seconds
+host-test:  ## The pure parts (schedule, reductions) in user space, in 2 minutes
 	$(MAKE) -s -C selftests/host test
 
 bench:  ## Against TCP, Gloo, MPI and the speed of light (10 minutes; BENCH="--help")
