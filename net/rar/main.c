@@ -10,7 +10,6 @@
  */
 #include <linux/module.h>
 
-#include "box/box.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -43,7 +42,6 @@ static int __net_init main_net_init(struct net *net)
 	INIT_LIST_HEAD(&rn->ports);
 	mutex_init(&rn->port_lock);
 	rar_resume_net_init(rn);
-	rar_box_net_init(rn);
 	err = rar_member_net_init(rn);
 	if (err)
 		return err;
@@ -74,7 +72,6 @@ static void __net_exit main_net_pre_exit(struct net *net)
 
 	rar_proc_destroy(net);
 	rar_sysctl_destroy(rn);
-	rar_box_net_exit(rn);
 	rar_life_net_exit(rn);
 	rar_mem_net_exit(rn);
 }
@@ -85,7 +82,6 @@ static void __net_exit main_net_exit(struct net *net)
 
 	WARN_ON(!list_empty(&rn->hooks));
 	WARN_ON(!list_empty(&rn->ports));
-	rar_box_net_free(rn);
 	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
 	rar_member_net_free(rn);

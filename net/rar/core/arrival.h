@@ -29,7 +29,6 @@ struct rar_pkt;
  * @won:	chunks that are new at this rank
  * @done:	chunks that are at this rank now, or were before
  * @dups:	chunks of @done that were at this rank before
- * @by_box:	a sum that came from the box
  * @now_us:	when the new chunks were published, 0 = no chunk was new
  */
 struct rar_arrival {
@@ -46,7 +45,6 @@ struct rar_arrival {
 	u64 won;
 	u64 done;
 	u64 dups;
-	bool by_box;
 	u64 now_us;
 };
 

@@ -14,7 +14,6 @@
 
 #define OP_BITMAPS	5		/* per phase */
 #define OP_BITMAPS_BACK	2
-#define OP_BITMAPS_BOX	4
 
 static struct workqueue_struct *op_wq;
 
@@ -124,18 +123,6 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 	op->out.pend_from[RAR_BACK] = op->ring.nchunks;
 }
 
-/* The bitmaps for a box: as the first ones of struct rar_out, and @ringed. */
-static void op_set_box_bitmaps(struct rar_operation *op, size_t longs)
-{
-	unsigned long *b = op->bits + OP_BITMAPS * RAR_PHASES * longs;
-
-	op->up.pend[RAR_RS] = b;
-	op->up.acked[RAR_RS] = b + longs;
-	op->up.sent[RAR_RS] = b + 2 * longs;
-	op->up.pend_from[RAR_RS] = op->ring.nchunks;
-	op->ringed = b + 3 * longs;
-}
-
 /*
  * The longest run of an operation, chunks. It lies in at most RAR_REDUCE_PIECES pieces here,
  * and at other ranks with similar memory, so the work that a packet brings is bounded.
@@ -156,8 +143,7 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 {
 	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
 
-	return rar_plan_travels(&ring->plan) && !ring->plan.box && ring->cpb > 2 * step ?
-	       step : 0;
+	return rar_plan_travels(&ring->plan) && ring->cpb > 2 * step ? step : 0;
 }
 
 /**
@@ -191,15 +177,11 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->out.nback = rar_ring_nback(&op->ring);
 	if (op->out.nback)
 		n += OP_BITMAPS_BACK;
-	if (plan.box)
-		n += OP_BITMAPS_BOX;
 	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
 	if (!op->bits)
 		return -ENOBUFS;
 	op_set_bitmaps(op, longs);
-	if (plan.box)
-		op_set_box_bitmaps(op, longs);
 
 	op->step = copy_step(op->rn, &op->ring);
 	op->run_max = run_max(op);
@@ -326,18 +308,6 @@ int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 	/* Pairs with rar_op_source(). */
 	smp_store_release(&op->sums, &op->kept);
 	return 0;
-}
-
-/* The fingerprint of the operation that a chunk belongs to. */
-void rar_fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
-{
-	memset(p, 0, sizeof(*p));
-	p->count = be64_to_cpu(dh->count);
-	p->root = be16_to_cpu(dh->root);
-	p->collective = dh->collective;
-	p->dtype = dh->dtype;
-	p->redop = dh->redop;
-	p->flags = dh->opflags;
 }
 
 /* The hash of a fingerprint, which the history keeps of a finished operation. */

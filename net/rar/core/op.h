@@ -125,11 +125,6 @@ struct rar_out {
  * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
- * In a group with a box (see design/box.rst) a chunk may become a sum here in two ways, and is
- * complete when its AG is published. A receiver claims RS before AG, so a sum is never stored
- * while a partial sum is being added. Released: complete, and the successor has completed
- * this operation and all before it.
- *
  * tx_lock protects the fields from @out on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
@@ -176,10 +171,6 @@ struct rar_operation {
 	unsigned long *published[RAR_PHASES];
 
 	struct rar_out out;
-	struct rar_out up;		/* to the box: RS are contributions of this rank */
-	unsigned long *ringed;		/* chunks that go by the ring, if there is a box */
-	u64 moved_us;			/* when a chunk was last added or stored, if there is a box */
-	u64 asked_us;			/* when the predecessor was last asked for sums */
 	u32 inject_first;		/* first own chunk */
 	u32 *inject_us;			/* by own chunk: when injected, 0 = not timed */
 	u64 inj_max;			/* limit of tx.inj_wnd for this operation */
@@ -335,7 +326,6 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
 int rar_op_keep(struct rar_member *m, struct rar_operation *op);
-void rar_fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p);
 u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
 int rar_op_init(void);
 void rar_op_exit(void);

@@ -131,7 +131,6 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
-	plan->box = place->box && collective == RAR_ALLREDUCE;
 	return 0;
 }
 

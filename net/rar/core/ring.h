@@ -84,7 +84,6 @@ enum rar_combine {
  * @host:  the rank's host, less than @hosts; rank 0 is on host 0
  * @ranks: ranks on this host, at least 1
  * @index: the rank's index among them
- * @box:   the group named a box, see design/box.rst
  */
 struct rar_place {
 	u32 size;
@@ -93,7 +92,6 @@ struct rar_place {
 	u32 host;
 	u32 ranks;
 	u32 index;
-	bool box;
 };
 
 /**
@@ -104,8 +102,6 @@ struct rar_place {
  * @exact:  all blocks are equally long, to the byte
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
- * @box:    a box may make any of the sums, too. Then a sum may come here of any block, and
- *          may be wanted by the successor
  *
  * RAR_NO_BLOCK in @starts or @ends: no block starts or ends here. RAR_ALL_BLOCKS in both:
  * the operation does not have that phase.
@@ -116,7 +112,6 @@ struct rar_plan {
 	u32 ends[RAR_PHASES];
 	bool exact;
 	bool back;
-	bool box;
 };
 
 /* Bytes of a tensor, from @off on. */
@@ -196,8 +191,6 @@ static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 {
 	u32 starts = plan->starts[phase];
 
-	if (plan->box && phase == RAR_AG)
-		return RAR_COMBINE_STORE;
 	if (block == starts || starts == RAR_ALL_BLOCKS)
 		return RAR_COMBINE_NONE;
 	return rar_ring_combine(phase);
@@ -230,7 +223,7 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
  */
 static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
-	return phase == RAR_AG || !rar_plan_has(plan, RAR_AG) || block == plan->starts[RAR_AG];
+	return phase == RAR_AG || rar_plan_combine(plan, RAR_AG, block) == RAR_COMBINE_NONE;
 }
 
 /*
@@ -255,8 +248,7 @@ static inline bool rar_plan_summed(const struct rar_plan *plan, enum rar_phase p
 static inline bool rar_plan_adds_before(const struct rar_plan *plan, enum rar_phase phase,
 					u32 block)
 {
-	return phase == RAR_AG && !plan->box &&
-	       rar_plan_combine(plan, RAR_RS, block) == RAR_COMBINE_ADD;
+	return phase == RAR_AG && rar_plan_combine(plan, RAR_RS, block) == RAR_COMBINE_ADD;
 }
 
 /*

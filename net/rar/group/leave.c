@@ -17,7 +17,6 @@
 #include "group/watch.h"
 #include "link/early.h"
 #include "link/link.h"
-#include "link/ringed.h"
 #include "rar.h"
 #include "ring/fail.h"
 #include "tx/packet.h"
@@ -108,7 +107,6 @@ static void bury(struct rar_member *m)
 {
 	struct rar_row *table;
 
-	rar_ringed_leave(m);
 	rar_link_bury(m);
 	rar_life_forget(m);
 	spin_lock_bh(&m->lock);

@@ -157,24 +157,8 @@ void rar_ack_send(struct rar_link *link)
 	/* `posted` is read before `come`; see rar_link_contributed(). */
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
-	ah.done = cpu_to_be32(READ_ONCE(m->ops_done));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
 	rar_packet_ctl(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
-}
-
-/* Tell the box how many operations are complete here, and that this rank lives. */
-void rar_ack_tell_box(struct rar_member *m)
-{
-	struct rar_link *link = &m->link[RAR_LEG];
-	u64 epoch = READ_ONCE(m->leg.epoch);
-	struct rar_probe_hdr ph = {
-		.una = cpu_to_be32(READ_ONCE(link->tx.una)),
-		.done = cpu_to_be32(READ_ONCE(m->ops_done)),
-	};
-
-	if (epoch)
-		rar_packet_ctl(link, &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
-			       RAR_T_PROBE, epoch);
 }
 
 /**

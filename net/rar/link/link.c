@@ -98,35 +98,8 @@ static bool op_released(struct rar_link *link, struct rar_operation *op)
 {
 	const struct rar_out *out = rar_link_out(link, op);
 
-	if (atomic_read(&op->left))
-		return false;
-	/* The successor may want any sum until it has all of them. */
-	if (op->ring.plan.box)
-		return op->seq < link->tx.done;
-	return out->nacked == out->ntx + out->nback && !op_lends(link, op);
-}
-
-/* Send nothing more of an operation by a link. */
-void rar_link_forget(struct rar_link *link, struct rar_operation *op)
-{
-	struct rar_out *out = rar_link_out(link, op);
-	struct rar_link_tx *tx = &link->tx;
-
-	lockdep_assert_held(&link->member->tx_lock);
-	tx->npend -= out->npend[RAR_RS] + out->npend[RAR_AG];
-	tx->ninject -= out->inject_end - out->inject;
-	out->npend[RAR_RS] = 0;
-	out->npend[RAR_AG] = 0;
-	out->inject = out->inject_end;
-}
-
-/* What a released operation still has to send in a group with a box: nobody needs it. */
-static void forget_both(struct rar_member *m, struct rar_operation *op)
-{
-	if (!op->ring.plan.box)
-		return;
-	rar_link_forget(&m->link[RAR_NEXT], op);
-	rar_link_forget(&m->link[RAR_LEG], op);
+	return out->nacked == out->ntx + out->nback && !atomic_read(&op->left) &&
+	       !op_lends(link, op);
 }
 
 /* Take an operation sent by @link off the table if it is released. Returns true if it is. */
@@ -141,7 +114,6 @@ bool rar_link_try_release(struct rar_link *link, struct rar_operation *op)
 
 	if (op->seq >= tx->posted)
 		tx->early_used -= rar_link_out(link, op)->early_cost;
-	forget_both(m, op);
 	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !rar_link_op_at(m, m->op_oldest))
@@ -195,21 +167,6 @@ void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit)
 	}
 }
 
-/* In a group with a box, chunks go to the box, or all by the ring while it is away. */
-static void post_both(struct rar_member *m, struct rar_operation *op)
-{
-	lockdep_assert_held(&m->tx_lock);
-	op->moved_us = op->posted_us;
-	op->asked_us = op->posted_us;
-	if (!m->leg.epoch) {
-		bitmap_set(op->ringed, 0, op->ring.nchunks);
-		return;
-	}
-	op->out.inject_end = op->out.inject;
-	op->up.inject_end = op->ring.nchunks;
-	m->link[RAR_LEG].tx.ninject += op->ring.nchunks;
-}
-
 /**
  * rar_link_post() - put an operation on the table
  * @link: link by which its chunks go; the member's lock is held
@@ -225,8 +182,6 @@ void rar_link_post(struct rar_link *link, struct rar_operation *op)
 	atomic_set(&op->users, 1);
 	if (op->later)
 		out->inject_end = out->inject;
-	if (op->ring.plan.box)
-		post_both(m, op);
 	rar_window_post(link, op);
 	link->tx.ninject += out->inject_end - out->inject;
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
@@ -278,17 +233,14 @@ void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 c
 	spin_unlock_bh(&m->tx_lock);
 }
 
-/* Count chunks that came, and for how long they were missing, for RAR_INFO. tx_lock held. */
-void rar_link_account(struct rar_member *m, const struct rar_operation *op,
-		      const struct rar_arrival *a)
+/* Measure for how long a neighbour's chunk was missing, for RAR_INFO. */
+static void account_starved(struct rar_member *m, const struct rar_operation *op, u64 now)
 {
-	u64 gap = a->now_us - max(m->came_us, op->posted_us);
+	u64 gap = now - max(m->came_us, op->posted_us);
 
-	m->rx_packets += hweight64(a->won);
-	m->rx_bytes += rar_op_bytes(op, &a->run, a->won);
 	if (gap > LINK_STARVED_US)
 		m->starved_us += gap;
-	m->came_us = a->now_us;
+	m->came_us = now;
 }
 
 /**
@@ -320,7 +272,9 @@ bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 	spin_lock_bh(&m->tx_lock);
 	released = m->ops_released;
 	bytes = rar_op_bytes(op, run, won);
-	rar_link_account(m, op, a);
+	m->rx_packets += hweight64(won);
+	m->rx_bytes += bytes;
+	account_starved(m, op, now);
 	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
 		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
@@ -416,7 +370,7 @@ int rar_link_prepare(struct rar_link *link)
 
 /**
  * rar_link_start() - prepare to send by a link when a new epoch begins
- * @link: link of a member whose payload is agreed; bottom halves are off
+ * @link: link of a member in READY, whose payload is agreed and whose lock is held
  */
 void rar_link_start(struct rar_link *link)
 {
@@ -431,17 +385,13 @@ void rar_link_start(struct rar_link *link)
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
 	rar_window_init(link);
-	if (link == &m->link[RAR_NEXT])
-		rar_straggler_init(m);
+	rar_straggler_init(m);
 	spin_unlock(&m->tx_lock);
 }
 
 /* Forget the packets in flight, and the chunks that wait. */
-void rar_link_flush_tx(struct rar_link *link)
+static void flush_tx(struct rar_link_tx *tx)
 {
-	struct rar_link_tx *tx = &link->tx;
-
-	lockdep_assert_held(&link->member->tx_lock);
 	tx->npend = 0;
 	tx->nback = 0;
 	tx->ninject = 0;
@@ -468,7 +418,7 @@ void rar_link_flush(struct rar_member *m)
 	}
 	m->op_oldest = m->op_next;
 	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		rar_link_flush_tx(&m->link[i]);
+		flush_tx(&m->link[i].tx);
 	spin_unlock_bh(&m->tx_lock);
 }
 

@@ -18,7 +18,7 @@ static inline unsigned long rar_link_jiffies(u64 us)
 static inline struct rar_out *rar_link_out(const struct rar_link *link,
 					   struct rar_operation *op)
 {
-	return link == &link->member->link[RAR_LEG] ? &op->up : &op->out;
+	return &op->out;
 }
 
 /* Chunks handed over in memory at once: as many as one FPU section may add. */
@@ -39,16 +39,12 @@ void rar_link_post(struct rar_link *link, struct rar_operation *op);
 void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 come);
 bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 		      const struct rar_arrival *a, struct rar_tx_item *item);
-void rar_link_account(struct rar_member *m, const struct rar_operation *op,
-		      const struct rar_arrival *a);
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_arrival *a);
 void rar_link_local_drop(struct rar_link *link);
 void rar_link_init(struct rar_member *m);
 int rar_link_prepare(struct rar_link *link);
 void rar_link_start(struct rar_link *link);
-void rar_link_forget(struct rar_link *link, struct rar_operation *op);
-void rar_link_flush_tx(struct rar_link *link);
 void rar_link_flush(struct rar_member *m);
 void rar_link_bury(struct rar_member *m);
 

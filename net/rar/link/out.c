@@ -90,36 +90,6 @@ u32 rar_out_sent(struct rar_link *link, struct rar_operation *op, const struct r
 	return fresh;
 }
 
-/* -- own chunks where a box may make sums, too ------------------------------ */
-
-/*
- * Claim RS of own chunks, which are then published: the contribution is a partial sum. Return:
- * the chunks won.
- */
-u64 rar_out_claim_own(struct rar_operation *op, u32 chunk, u64 mask)
-{
-	const struct rar_run run = { chunk, fls64(mask), RAR_RS };
-	u64 won = rar_bits_test_and_set(op->claimed[RAR_RS], chunk, mask);
-
-	rar_op_publish(op, &run, won);
-	rar_bits_set(op->up.acked[RAR_RS], chunk, won);
-	return won;
-}
-
-/*
- * Claim a run of own chunks that was chosen to be injected. A sum may have come for some of
- * them a moment ago. Then the run is cut, and what is claimed after the cut waits. Return:
- * false if nothing of the run is left.
- */
-bool rar_out_claim_run(struct rar_link *link, struct rar_operation *op, struct rar_run *run)
-{
-	u64 won = rar_out_claim_own(op, run->chunk, rar_mask(run->n));
-
-	run->n = won == rar_mask(run->n) ? run->n : __ffs64(~won);
-	rar_out_pend(link, op, RAR_RS, run->chunk, won & ~rar_mask(run->n));
-	return run->n;
-}
-
 /* -- credit -------------------------------------------------------------- */
 
 /*

@@ -17,8 +17,6 @@ u32 rar_out_welcome(const struct rar_link *link, const struct rar_operation *op,
 		    const struct rar_run *run);
 void rar_out_find_welcome(struct rar_link *link, struct rar_operation *op,
 			  struct rar_run *run, u32 max);
-u64 rar_out_claim_own(struct rar_operation *op, u32 chunk, u64 mask);
-bool rar_out_claim_run(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
 u32 rar_out_take_credit(struct rar_link *link, struct rar_operation *op,
 			const struct rar_run *run);
 

@@ -64,35 +64,6 @@ static struct rar_operation *next_pending(struct rar_link *link,
 	return NULL;
 }
 
-static bool is_leg(const struct rar_link *link)
-{
-	return link == &link->member->link[RAR_LEG];
-}
-
-/*
- * Set @run to the next own chunks of an operation, at most @max. Chunks that came as sums by
- * another way are left out. Returns false if there is none.
- */
-static bool next_own(struct rar_link *link, struct rar_operation *op,
-		     struct rar_run *run, u32 max)
-{
-	const struct rar_ring *ring = &op->ring;
-	struct rar_out *out = rar_link_out(link, op);
-	u32 from = out->inject, end = out->inject_end;
-
-	run->phase = rar_plan_first(&ring->plan);
-	if (ring->plan.box && from < end) {
-		out->inject = find_next_zero_bit(op->claimed[RAR_RS], end, from);
-		link->tx.ninject -= out->inject - from;
-		from = out->inject;
-		end = min3(end, rar_ring_block_end(ring, from), from + max);
-		end = find_next_bit(op->claimed[RAR_RS], end, from);
-	}
-	run->chunk = from;
-	run->n = min(end - from, max);
-	return run->n;
-}
-
 /* Choose own chunks that were never sent, oldest operation first. */
 static struct rar_operation *next_inject(struct rar_link *link,
 					 struct rar_run *run, u32 most, u32 max,
@@ -111,20 +82,18 @@ static struct rar_operation *next_inject(struct rar_link *link,
 		if (!op)
 			continue;
 		out = rar_link_out(link, op);
-		if (!next_own(link, op, run, min(most, op->run_max)))
+		if (out->inject == out->inject_end)
 			continue;
+		run->phase = rar_plan_first(&op->ring.plan);
+		run->chunk = out->inject;
+		run->n = min3(out->inject_end - out->inject, most, op->run_max);
 		run->n = whole_run(tx, run->n, max);
-		if (!is_leg(link))
-			run->n = rar_window_may_inject(link, op, run->n);
+		run->n = rar_window_may_inject(link, op, run->n);
 		run->n = rar_out_take_credit(link, op, run);
 		if (!run->n)
 			return NULL;
 		out->inject += run->n;
 		tx->ninject -= run->n;
-		if (is_leg(link))
-			return op;
-		if (op->ring.plan.box && !rar_out_claim_run(link, op, run))
-			continue;
 		rar_window_injected(&tx->win, op, run, now);
 		return op;
 	}

@@ -17,7 +17,6 @@
 #include "link/early.h"
 #include "link/link.h"
 #include "link/loss.h"
-#include "link/ringed.h"
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
@@ -29,6 +28,16 @@
 #include "tx/route.h"
 
 #define DATA_BOUNCE	64	/* bytes added via the stack */
+
+static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
+{
+	p->count = be64_to_cpu(dh->count);
+	p->root = be16_to_cpu(dh->root);
+	p->collective = dh->collective;
+	p->dtype = dh->dtype;
+	p->redop = dh->redop;
+	p->flags = dh->opflags;
+}
 
 /* The first field in which two members disagree about an operation, as a reason. */
 static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
@@ -248,69 +257,6 @@ static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
 }
 
 /*
- * Claim a sum where a box may make sums, too. RS is claimed before AG, so this rank adds
- * nothing after it stores the sum. A chunk to which it is adding at this moment is not claimed.
- */
-static void claim_sum(struct rar_operation *op, struct rar_arrival *a)
-{
-	struct rar_run rs = a->run;
-	u64 mask;
-
-	rs.phase = RAR_RS;
-	mask = rar_op_claim(op, &rs);
-	mask |= rar_op_published(op, &rs, rar_mask(rs.n) & ~mask);
-	a->won = rar_bits_test_and_set(op->claimed[RAR_AG], a->run.chunk, mask);
-}
-
-/* Where a box may make sums, too: a sum is AG, whether it came or was made here. */
-static void publish_sum(struct rar_operation *op, const struct rar_arrival *a)
-{
-	struct rar_run run = a->run;
-
-	run.phase = RAR_AG;
-	rar_bits_test_and_set(op->claimed[RAR_AG], run.chunk, a->won);
-	rar_op_publish(op, &run, a->won);
-	/* After the claim of AG, for claim_sum(). */
-	run.phase = RAR_RS;
-	rar_op_publish(op, &run, a->won);
-}
-
-static void claim(struct rar_operation *op, struct rar_arrival *a)
-{
-	u64 lost;
-
-	if (op->ring.plan.box && a->run.phase == RAR_AG)
-		claim_sum(op, a);
-	else
-		a->won = rar_op_claim(op, &a->run);
-	lost = rar_mask(a->run.n) & ~a->won;
-	a->dups = lost ? rar_op_published(op, &a->run, lost) : 0;
-	a->done = a->won | a->dups;
-}
-
-static void publish(struct rar_operation *op, const struct rar_arrival *a)
-{
-	if (op->ring.plan.box && rar_plan_last(&op->ring.plan, a->run.phase, a->c.block))
-		publish_sum(op, a);
-	else
-		rar_op_publish(op, &a->run, a->won);
-}
-
-/* Nothing of a run is new. In a group with a box it may still tell where its chunks go. */
-static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
-			     struct rar_arrival *a)
-{
-	if (a->done != rar_mask(a->run.n))
-		return RAR_DROP(Claimed);
-	if (op->ring.plan.box) {
-		a->now_us = rar_now_us();
-		rar_ringed_arrived(m, op, a, NULL);
-		rar_push(m);
-	}
-	return RAR_RX_DONE;
-}
-
-/*
  * Claim, add or store, publish: no exit in between. Reading the packet cannot fail, since
  * check_datagram() has found its length. Sets @done to the chunks that are published now,
  * and @dups to those of them that were published before.
@@ -319,29 +265,30 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a)
 {
 	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
-	bool write = a->pkt && !a->by_box && may_write(m, a->pkt), forward;
+	bool write = a->pkt && may_write(m, a->pkt), forward;
 	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
-	u64 bytes;
+	u64 lost, bytes;
 
-	claim(op, a);
+	a->won = rar_op_claim(op, run);
+	lost = rar_mask(run->n) & ~a->won;
+	write &= !lost;
+	a->dups = lost ? rar_op_published(op, run, lost) : 0;
+	a->done = a->won | a->dups;
 	if (!a->won)
-		return input_old(m, op, a);
-	write &= a->won == rar_mask(run->n);
+		return a->dups == lost ? RAR_RX_DONE : RAR_DROP(Claimed);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
 		add_run(m, op, a, write);
 	else
 		store_run(op, a);
-	publish(op, a);
+	rar_op_publish(op, run, a->won);
 	bytes = rar_op_bytes(op, run, a->won);
 	trace_rar_reduce(m, op->seq, run->phase, run->chunk, bytes);
 
 	rar_mib_add(m->rn, RxData, hweight64(a->won));
 	rar_mib_add(m->rn, RxBytes, bytes);
 	a->now_us = rar_now_us();
-	forward = op->ring.plan.box ?
-		  rar_ringed_arrived(m, op, a, write ? &item : NULL) :
-		  rar_link_publish(next, op, a, write ? &item : NULL);
+	forward = rar_link_publish(next, op, a, write ? &item : NULL);
 	if (forward) {
 		forward_packet(next, &item, a->pkt);
 		if (rar_op_unuse(op))
@@ -384,8 +331,6 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 		return input_finished(m, a);
 	}
 	why = fingerprint_differs(&a->fingerprint, &op->fingerprint);
-	if (why && a->by_box)
-		return RAR_DROP(Op);
 	if (why) {
 		rar_fail_pair(m, EBADMSG, why,
 			      m->link[RAR_PREV].rank, m->rank,
@@ -419,7 +364,7 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
  */
 enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 {
-	rar_fingerprint_of(a->dh, &a->fingerprint);
+	fingerprint_of(a->dh, &a->fingerprint);
 	a->bytes = a->pkt->len - a->run.n * sizeof(*a->dh);
 	a->from = packet_cursor(a->pkt);
 	a->off = a->pkt->off + sizeof(*a->dh);

@@ -8,7 +8,6 @@
 #include "core/op.h"
 #include "core/resume.h"
 #include "link/link.h"
-#include "link/ringed.h"
 #include "rar.h"
 #include "ring/fail.h"
 #include "tx/packet.h"
@@ -116,7 +115,6 @@ static void fail_running(struct rar_member *m)
 	rar_mib_inc(m->rn, GroupsFailed);
 	rar_fail_tell(&m->link[RAR_NEXT]);
 	rar_fail_tell(&m->link[RAR_PREV]);
-	rar_ringed_leave(m);
 	rar_link_flush(m);
 	rar_member_schedule(m);	/* gives back the held packets */
 	rar_member_kick(m, jiffies + 1);
@@ -212,9 +210,7 @@ void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 {
 	struct rar_member *m = link->member;
 
-	if (err == -EMSGSIZE && link->rank == RAR_BOX_RANK)
-		WRITE_ONCE(m->leg.silent, true);	/* the timer closes the leg */
-	else if (err == -EMSGSIZE)
+	if (err == -EMSGSIZE)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);
 	else if (err)
 		rar_link_local_drop(link);

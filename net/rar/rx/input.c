@@ -10,7 +10,6 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
-#include "box/box.h"
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/drop.h"
@@ -19,7 +18,6 @@
 #include "core/mib.h"
 #include "core/op.h"
 #include "core/trace.h"
-#include "group/enter.h"
 #include "group/join.h"
 #include "group/notice.h"
 #include "link/ack.h"
@@ -28,7 +26,6 @@
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
 #include "ring/fail.h"
-#include "ring/leg.h"
 #include "ring/push.h"
 #include "rx/input.h"
 #include "tx/packet.h"
@@ -256,12 +253,9 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 
 #define FROM_PREV	BIT(RAR_PREV)
 #define FROM_NEXT	BIT(RAR_NEXT)
-#define TO_BOX		BIT(RAR_LEG)	/* from a member to a box */
-#define FROM_BOX	BIT(RAR_LINKS)
-#define BY_EPOCH	BIT(0)	/* token is the epoch; on a leg, the leg's */
+#define BY_EPOCH	BIT(0)	/* token is the epoch */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
-#define BY_GROUP	BIT(3)	/* on a leg: token is the group's epoch */
 
 /*
  * Per type: the shortest packet, which neighbours may send it, which token it has, and from
@@ -273,15 +267,12 @@ static const struct input_type {
 	u8 token;
 	u8 more_ports;
 } input_types[] = {
-	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV | TO_BOX, BY_EPOCH,
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
-	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV | FROM_BOX, BY_EPOCH,
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
-	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH },
-	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH },
-	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT, BY_EPOCH },
-	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), FROM_BOX, BY_EPOCH },
-	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
 	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV,
 			    BY_NONCE | BY_NONE },
 	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
@@ -292,8 +283,8 @@ static const struct input_type {
 	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
 	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
-	[RAR_T_RESET]	= { sizeof(struct rar_hdr),
-			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX, BY_EPOCH },
+	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
+			    BY_EPOCH },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH },
 	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
@@ -345,33 +336,6 @@ static enum rar_rx check_sender(const struct rar_member *m, const struct rar_pkt
 	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
 }
 
-/* Is a packet between a member and a box? */
-static bool on_leg(const struct rar_pkt *pkt)
-{
-	return pkt->h.src == cpu_to_be16(RAR_BOX_RANK) || pkt->h.dst == cpu_to_be16(RAR_BOX_RANK);
-}
-
-/* Does the packet come from the other end of a leg, and have its token? */
-static enum rar_rx check_leg(struct rar_member *m, const struct rar_pkt *pkt,
-			     const struct input_type *t)
-{
-	u32 src = be16_to_cpu(pkt->h.src);
-	bool box = m->rank == RAR_BOX_RANK;
-	u64 token = be64_to_cpu(pkt->h.token), epoch;
-	struct rar_link *link;
-
-	if (!(t->from & (box ? TO_BOX : FROM_BOX)))
-		return RAR_DROP(Rank);
-	link = box ? rar_box_leg(m, src) : &m->link[RAR_LEG];
-	if (!link || link->rank != src || !link->path.dst.af)
-		return RAR_DROP(Rank);
-	epoch = box || t->token == BY_GROUP ? m->epoch : READ_ONCE(m->leg.epoch);
-	if (!epoch || token != epoch)
-		return RAR_DROP(Epoch);
-	return port_of(&link->path, pkt, t) && addr_equal(&pkt->from, &link->path.dst) ?
-	       RAR_RX_DONE : RAR_DROP(Address);
-}
-
 static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
 			       const struct input_type *t)
 {
@@ -413,8 +377,6 @@ static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 		return RAR_DROP(Length);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
-	if (on_leg(pkt))
-		return check_leg(m, pkt, t);
 	ret = check_token(m, pkt, t);
 	if (ret != RAR_RX_DONE)
 		return ret;
@@ -462,26 +424,10 @@ static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 		rar_member_hear(m, RAR_PREV);
 }
 
-/* A packet between a member and a box. */
-static enum rar_rx dispatch_leg(struct rar_member *m, struct rar_pkt *pkt, u32 n)
-{
-	if (m->rank == RAR_BOX_RANK)
-		rar_box_rcv(m, pkt, n);
-	else if (!rar_member_runs(m))
-		return RAR_DROP(State);
-	else if (pkt->h.type == RAR_T_ENTERED)
-		rar_enter_rcv(m, pkt);
-	else
-		return rar_leg_rcv(m, pkt, n);
-	return RAR_RX_DONE;
-}
-
 static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_rx ret;
 
-	if (on_leg(pkt))
-		return dispatch_leg(m, pkt, n);
 	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
 		rar_join_rcv(m, pkt);
 		return RAR_RX_DONE;
@@ -500,9 +446,6 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_PROBE:
 		rar_ack_rcv_probe(&m->link[RAR_PREV], pkt);
-		break;
-	case RAR_T_WANT:
-		rar_leg_rcv_want(m, pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);
@@ -648,13 +591,6 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 	return RAR_RX_DONE;
 }
 
-/* Take a packet of a member that the box does not know, or not any more. */
-static bool for_box(struct rar_net *rn, struct rar_pkt *pkt, const struct datagram *d)
-{
-	return pkt->h.dst == cpu_to_be16(RAR_BOX_RANK) &&
-	       check_datagram(pkt, d) == RAR_RX_DONE && rar_box_stranger(rn, pkt);
-}
-
 /**
  * rar_rcv() - take in a packet from any path
  * @rn:   netns
@@ -694,8 +630,6 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 				      be64_to_cpu(pkt.h.token));
 	if (!m && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
-	if (!m && ret == RAR_DROP(Group) && for_box(rn, &pkt, &d))
-		ret = RAR_RX_DONE;
 	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
 		pkt.from.scope = m->link[RAR_NEXT].path.dst.scope;
 	if (m && !addressed_to(m, &pkt)) {
@@ -732,7 +666,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       rar_member_runs(m) && !on_leg(pkt) &&
+	       rar_member_runs(m) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }
