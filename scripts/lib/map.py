@@ -64,7 +64,7 @@ def name_of(path):
     if UAPI in path.parents:
         return str(path.relative_to(TOP))
     parts = path.relative_to(MODULE).parts
-    return "/".join(parts[-2:] if len(parts) > 1 and parts[-2] == "x86" else parts[-1:])
+    return "/".join(parts[-2:] if len(parts) > 1 and parts[-2] in ("x86", "arm64") else parts[-1:])
 
 
 def files_map(layer):

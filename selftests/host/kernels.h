@@ -14,7 +14,7 @@
 #include "tap.h"
 #include "util.h"
 
-#ifdef SANITIZED
+#if defined(SANITIZED) || defined(EMULATED)
 #define EFFORT	1
 #else
 #define EFFORT	4
@@ -31,6 +31,9 @@ static const struct rar_reduce_impl *const impls[] = {
 #ifdef CONFIG_X86_64
 	&rar_reduce_avx2,
 	&rar_reduce_avx512,
+#endif
+#ifdef CONFIG_ARM64
+	&rar_reduce_neon,
 #endif
 };
 

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # run.sh PROGRAM...: run test programs side by side, one TAP result for each; what
-# they print is kept as comments. Exit status 4 of a program is a skip.
+# they print is kept as comments. Exit status 4 of a program is a skip. RUN: runs a program of
+# another architecture.
 
 [ $# -gt 0 ] || { echo "usage: $0 program..." >&2; exit 2; }
 
 dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT
 i=0 failed=0 skipped=0
+# shellcheck disable=SC2086 # RUN may be nothing
 for program; do
 	i=$((i + 1))
-	{ timeout "${TIMEOUT:-300}" "$program" > "$dir/$i" 2>&1; echo $? > "$dir/$i.status"; } &
+	{ timeout "${TIMEOUT:-300}" ${RUN:-} "$program" > "$dir/$i" 2>&1; echo $? > "$dir/$i.status"; } &
 done
 wait
 

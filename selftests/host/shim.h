@@ -110,4 +110,17 @@ static inline int fls64(u64 x)
 #define kernel_fpu_end()	((void)0)
 #endif
 
+#ifdef __aarch64__
+#define CONFIG_ARM64 1
+
+#define cpu_has_neon()		true
+#define may_use_simd()		true
+#define kernel_neon_begin(...) ((void)0)
+#define kernel_neon_end(...) ((void)0)
+#define read_sysreg(reg) \
+	({ u64 _v; asm volatile("mrs %0, " #reg : "=r" (_v)); _v; })
+#define write_sysreg(v, reg) \
+	asm volatile("msr " #reg ", %0" : : "r" ((u64)(v)))
+#endif
+
 #endif /* _RAR_HOST_SHIM_H */

@@ -53,7 +53,7 @@ with_kernel()	# NAME
 }
 
 need_module
-plan 32
+plan 34
 topo_up 4
 both_offloads 1280
 both_offloads 9000
@@ -70,5 +70,6 @@ within=()
 with_kernel generic
 with_kernel avx2
 with_kernel avx512
+with_kernel neon
 reload
 finish

@@ -21,6 +21,7 @@
 #endif
 #include <linux/rar.h>
 
+#include "reduce/fpu.h"
 #include "reduce/kinds.h"
 
 /*
@@ -70,6 +71,11 @@ struct rar_reduce_impl {
 	rar_reduce_csum_fn csum;
 };
 
+/* Elements travel as little endian. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error AF_RAR needs a little-endian machine
+#endif
+
 extern const struct rar_reduce_impl rar_reduce_generic;
 
 /* generic.c: no vector instructions do this faster. */
@@ -86,19 +92,9 @@ bool rar_reduce_selftest(const struct rar_reduce_impl *impl, void *scratch);
 
 #ifdef CONFIG_X86_64
 #include "reduce/x86/arch.h"
-#else
-static inline bool rar_fpu_usable(void)
-{
-	return false;
-}
-
-static inline void rar_fpu_begin(void)
-{
-}
-
-static inline void rar_fpu_end(void)
-{
-}
+#endif
+#ifdef CONFIG_ARM64
+#include "reduce/arm64/arch.h"
 #endif
 
 #endif /* _RAR_REDUCE_IMPL_H */

@@ -25,7 +25,7 @@
 static char *reduce = "auto";
 module_param(reduce, charp, 0444);
 MODULE_PARM_DESC(reduce,
-		 "Kernels that add: auto (default), avx2, avx512, generic");
+		 "Kernels that add: auto (default), avx2, avx512, neon, generic");
 
 /*
  * In the order of preference: 512-bit registers gain nothing once the data comes from L2,
@@ -35,6 +35,9 @@ static const struct rar_reduce_impl *const impls[] = {
 #ifdef CONFIG_X86_64
 	&rar_reduce_avx2,
 	&rar_reduce_avx512,
+#endif
+#ifdef CONFIG_ARM64
+	&rar_reduce_neon,
 #endif
 	&rar_reduce_generic,
 };
@@ -108,7 +111,7 @@ const struct rar_kind *rar_reduce_kind(u8 dtype, u8 redop)
  * Takes the FPU if it can be had. If not, the section works all the same, slower, and
  * @ctx->fpu is false. Until rar_reduce_end() the caller only reduces and copies: it does
  * not sleep, allocate, lock or transmit, and handles at most RAR_REDUCE_MAX bytes, because
- * preemption is off.
+ * preemption may be off.
  *
  * Context: any up to softirq.
  */
@@ -117,7 +120,7 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
 	ctx->pieces = 0;
 	ctx->fpu = selected->vector && rar_fpu_usable();
 	if (ctx->fpu)
-		rar_fpu_begin();
+		rar_fpu_begin(&ctx->regs);
 }
 
 /* Copying fewer bytes takes less time than getting the FPU. */
@@ -132,7 +135,8 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
  */
 void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
 {
-	*ctx = (struct rar_reduce_ctx) { };
+	ctx->fpu = false;
+	ctx->pieces = 0;
 	if (len >= COPY_MIN)
 		rar_reduce_begin(ctx);
 }
@@ -149,7 +153,8 @@ void rar_reduce_begin_copy(struct rar_reduce_ctx *ctx, size_t len)
  */
 void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len)
 {
-	*ctx = (struct rar_reduce_ctx) { };
+	ctx->fpu = false;
+	ctx->pieces = 0;
 	if (len >= CSUM_MIN)
 		rar_reduce_begin(ctx);
 }
@@ -161,7 +166,7 @@ void rar_reduce_begin_csum(struct rar_reduce_ctx *ctx, size_t len)
 void rar_reduce_end(struct rar_reduce_ctx *ctx)
 {
 	if (ctx->fpu)
-		rar_fpu_end();
+		rar_fpu_end(&ctx->regs);
 }
 
 /**
@@ -319,11 +324,12 @@ struct timed {
 static u64 __init time_section(const struct rar_reduce_impl *impl, const struct timed *fn,
 			       void *own, const void *in)
 {
+	struct rar_fpu regs;
 	unsigned int i;
 	u64 start, ns;
 
 	if (impl->vector)
-		rar_fpu_begin();
+		rar_fpu_begin(&regs);
 	start = ktime_get_ns();
 	for (i = 0; i < BENCH_REPS; i++)
 		if (fn->reduce)
@@ -332,7 +338,7 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, const struct 
 			fn->divide(own, own, 3, BENCH_BYTES);
 	ns = ktime_get_ns() - start;
 	if (impl->vector)
-		rar_fpu_end();
+		rar_fpu_end(&regs);
 	return max_t(u64, ns, 1);
 }
 

@@ -19,6 +19,8 @@
 #include <net/checksum.h>
 #include <linux/rar.h>
 
+#include "reduce/fpu.h"
+
 /* Bytes that may be reduced between rar_reduce_begin() and _end(). */
 #define RAR_REDUCE_MAX	SZ_64K
 
@@ -30,10 +32,12 @@
  * @fpu: vector registers are ours until rar_reduce_end(); otherwise the integer-only
  *       kernels run, with bit-identical results
  * @pieces: see rar_reduce_piece()
+ * @regs: what the architecture keeps for the registers that were interrupted
  */
 struct rar_reduce_ctx {
 	bool fpu;
 	u32 pieces;
+	struct rar_fpu regs;
 };
 
 /**

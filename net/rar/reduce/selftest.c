@@ -214,43 +214,50 @@ static const u8 sizes[RAR_KERNEL_NR] __initconst = { RAR_KINDS(KERNEL_SIZE, RAR_
 static void __init run(const struct rar_reduce_impl *impl, enum rar_kernel k, void *dst,
 		       void *dst2, const void *in, const void *own, size_t len)
 {
+	struct rar_fpu regs;
+
 	if (impl->vector)
-		rar_fpu_begin();
+		rar_fpu_begin(&regs);
 	impl->kernels[k](dst, dst2, in, own, len);
 	if (impl->vector)
-		rar_fpu_end();
+		rar_fpu_end(&regs);
 }
 
 static void __init copy(const struct rar_reduce_impl *impl, void *dst,
 			const void *src, size_t len)
 {
+	struct rar_fpu regs;
+
 	if (impl->vector)
-		rar_fpu_begin();
+		rar_fpu_begin(&regs);
 	impl->copy(dst, src, len);
 	if (impl->vector)
-		rar_fpu_end();
+		rar_fpu_end(&regs);
 }
 
 static u64 __init csum(const struct rar_reduce_impl *impl, const void *src, size_t len)
 {
+	struct rar_fpu regs;
 	u64 sum;
 
 	if (impl->vector)
-		rar_fpu_begin();
+		rar_fpu_begin(&regs);
 	sum = impl->csum(src, len);
 	if (impl->vector)
-		rar_fpu_end();
+		rar_fpu_end(&regs);
 	return sum;
 }
 
 static void __init divide(const struct rar_reduce_impl *impl, u8 dtype, void *dst, void *dst2,
 			  u32 n, size_t len)
 {
+	struct rar_fpu regs;
+
 	if (impl->vector)
-		rar_fpu_begin();
+		rar_fpu_begin(&regs);
 	impl->divide[dtype](dst, dst2, n, len);
 	if (impl->vector)
-		rar_fpu_end();
+		rar_fpu_end(&regs);
 }
 
 /* x86 and arm64 are little endian: the lowest bytes come first. */

@@ -3,10 +3,10 @@
  * The template of all vector kernels, in GCC's vector extensions.
  *
  * A file for one instruction set includes it after defining VEC, the bytes of a register, and
- * KERNELS and DIVISIONS, the names of its tables. Such a file holds nothing except kernels,
- * because it is compiled with vector registers (core-api/floating-point.rst). Kbuild also
- * forbids it to fuse a multiplication with an addition, which would round once instead of
- * twice.
+ * KERNELS and DIVISIONS, the names of its tables, and including the vec.h of its architecture.
+ * Such a file holds nothing except kernels, because it is compiled with vector registers
+ * (core-api/floating-point.rst). Kbuild also forbids it to fuse a multiplication with an
+ * addition, which would round once instead of twice.
  *
  * All loads of a turn precede its stores, so a result may lie where an operand was.
  */
@@ -52,24 +52,45 @@ INL vu16 prod_bytes(vu16 x, vu16 y)
 
 #define OP_PROD8(V, x, y)	prod_bytes(x, y)
 
+typedef s16 vhalf __attribute__((__vector_size__(2 * HALVES)));
+typedef s32 vmask __attribute__((__vector_size__(4 * HALVES)));
+typedef float vwide __attribute__((__vector_size__(4 * HALVES)));
+
 /*
- * @y, but zero where @x is a NaN. So at most one operand is a NaN, and the order in which the
- * CPU takes them does not matter.
+ * calm: @y, but zero where @x is a NaN. So at most one operand is a NaN, and the order in which
+ * the CPU takes them does not matter.
+ * settle: @r, the result for @x and @y, but with the negative default NaN where there is a NaN
+ * though both are numbers.
  */
-INL vf32 calm_f32(vf32 x, vf32 y)
-{
-	return (vf32)((vs32)y & (x == x));
+#define DEFINE_NAN(name, V, M, sign)					\
+INL V calm_##name(V x, V y)						\
+{									\
+	return (V)((M)y & (x == x));					\
+}									\
+									\
+INL V settle_##name(V r, V x, V y)					\
+{									\
+	if (NAN_IS_NEGATIVE)						\
+		return r;						\
+	return (V)((M)r | ((x == x) & (y == y) & (r != r) & (sign)));	\
 }
 
-INL vf64 calm_f64(vf64 x, vf64 y)
-{
-	return (vf64)((vs64)y & (x == x));
-}
+DEFINE_NAN(f32, vf32, vs32, (s32)0x80000000)
+DEFINE_NAN(f64, vf64, vs64, (s64)0x8000000000000000)
+DEFINE_NAN(wide, vwide, vmask, (s32)0x80000000)
 
-#define OP_SUM_F32(V, x, y)	((x) + calm_f32(x, y))
-#define OP_SUM_F64(V, x, y)	((x) + calm_f64(x, y))
-#define OP_PROD_F32(V, x, y)	((x) * calm_f32(x, y))
-#define OP_PROD_F64(V, x, y)	((x) * calm_f64(x, y))
+/* @x op @y for floats of a type. */
+#define FLOAT(name, V, op, x, y)					\
+({									\
+	V x_ = (x), y_ = (y);						\
+									\
+	settle_##name(x_ op calm_##name(x_, y_), x_, y_);		\
+})
+
+#define OP_SUM_F32(V, x, y)	FLOAT(f32, V, +, x, y)
+#define OP_SUM_F64(V, x, y)	FLOAT(f64, V, +, x, y)
+#define OP_PROD_F32(V, x, y)	FLOAT(f32, V, *, x, y)
+#define OP_PROD_F64(V, x, y)	FLOAT(f64, V, *, x, y)
 
 /*
  * Minimum and maximum of floats compare them as integers: -0 is below +0. A NaN wins, the NaN
@@ -129,34 +150,27 @@ INL vu32 bf16_pack(vf32 even, vf32 odd)
 }
 
 #define BF16(op, x, y)							\
-	bf16_pack(bf16_even(x) op calm_f32(bf16_even(x), bf16_even(y)),	\
-		  bf16_odd(x) op calm_f32(bf16_odd(x), bf16_odd(y)))
+	bf16_pack(FLOAT(f32, vf32, op, bf16_even(x), bf16_even(y)),	\
+		  FLOAT(f32, vf32, op, bf16_odd(x), bf16_odd(y)))
 
 #define OP_SUM_BF16(V, x, y)	BF16(+, x, y)
 #define OP_PROD_BF16(V, x, y)	BF16(*, x, y)
 
-/* f16: eight at a time to f32 and back, rounded to nearest even; a NaN stays a NaN. */
-typedef s16 v8h __attribute__((__vector_size__(16)));
-typedef float v8f __attribute__((__vector_size__(32)));
-typedef s32 v8s __attribute__((__vector_size__(32)));
-
+/* f16 are added and multiplied as f32. */
 union halves {
 	vu16 all;
-	v8h part[VEC / sizeof(v8h)];
+	vhalf part[VEC / sizeof(vhalf)];
 };
 
 #define F16(op, x, y)							\
 ({									\
 	union halves a_ = { .all = (x) }, b_ = { .all = (y) };		\
-	v8f f_, g_;							\
 	int i_;								\
 									\
-	for (i_ = 0; i_ < VEC / (int)sizeof(v8h); i_++) {		\
-		f_ = __builtin_ia32_vcvtph2ps256(a_.part[i_]);		\
-		g_ = __builtin_ia32_vcvtph2ps256(b_.part[i_]);		\
-		g_ = (v8f)((v8s)g_ & (f_ == f_));			\
-		a_.part[i_] = __builtin_ia32_vcvtps2ph256(f_ op g_, 0);	\
-	}								\
+	for (i_ = 0; i_ < VEC / (int)sizeof(vhalf); i_++)		\
+		a_.part[i_] = NARROW(FLOAT(wide, vwide, op,		\
+					   WIDEN(a_.part[i_]),		\
+					   WIDEN(b_.part[i_])));	\
 	a_.all;								\
 })
 
@@ -329,9 +343,8 @@ KERNEL(lxor_i64, vu64, OP_LXOR)
 	union halves a_ = { .all = (v) };				\
 	int i_;								\
 									\
-	for (i_ = 0; i_ < VEC / (int)sizeof(v8h); i_++)			\
-		a_.part[i_] = __builtin_ia32_vcvtps2ph256(		\
-			__builtin_ia32_vcvtph2ps256(a_.part[i_]) / (f), 0); \
+	for (i_ = 0; i_ < VEC / (int)sizeof(vhalf); i_++)		\
+		a_.part[i_] = NARROW(WIDEN(a_.part[i_]) / (f));		\
 	a_.all;								\
 })
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernels that x86-64 offers, and how a section takes its vector registers.
+ * The kernels that x86-64 offers.
  */
 #ifndef _RAR_X86_REDUCE_ARCH_H
 #define _RAR_X86_REDUCE_ARCH_H
 
 #ifdef __KERNEL__
 #include <asm/cpufeature.h>
-#include <asm/fpu/api.h>
 #endif
 
 extern const struct rar_reduce_impl rar_reduce_avx2;
@@ -30,20 +29,5 @@ extern const rar_divide_fn rar_reduce_avx512_divisions[];
 #else
 #define RAR_CLOBBERS	"memory"
 #endif
-
-static inline bool rar_fpu_usable(void)
-{
-	return irq_fpu_usable();
-}
-
-static inline void rar_fpu_begin(void)
-{
-	kernel_fpu_begin();
-}
-
-static inline void rar_fpu_end(void)
-{
-	kernel_fpu_end();
-}
 
 #endif /* _RAR_X86_REDUCE_ARCH_H */

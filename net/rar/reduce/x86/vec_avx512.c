@@ -8,5 +8,6 @@
 
 /* sparse knows no vectors. */
 #ifndef __CHECKER__
+#include "reduce/x86/vec.h"
 #include "reduce/tmpl.h"
 #endif

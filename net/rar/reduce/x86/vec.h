@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the template of the vector kernels must know about x86-64.
+ */
+
+/* The default NaN has the sign that the contract gives it. */
+#define NAN_IS_NEGATIVE	1
+
+/* f16 to f32 and back, so many at a time, rounded to nearest even; a NaN stays a NaN. */
+#define HALVES	8
+#define WIDEN(h)	__builtin_ia32_vcvtph2ps256(h)
+#define NARROW(f)	__builtin_ia32_vcvtps2ph256(f, 0)
