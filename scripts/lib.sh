@@ -3,13 +3,13 @@
 # Shared by the scripts in this directory: paths, fetching kernels, building the module for
 # a kernel. Sourced, never run.
 #
-# The kernels are 6.1 and 6.12 (Debian 12), and uml, uml-up (not SMP, for timing) and
-# uml-debug (User-Mode Linux 7.2). Everything fetched or built for them is in one cache
-# directory, which may be deleted at any time.
+# The kernels are 6.1 and 6.12 (Debian 12), arm64 (Debian's 6.12 for that architecture), and
+# uml, uml-up (not SMP, for timing) and uml-debug (User-Mode Linux 7.2). Everything fetched or
+# built for them is in one cache directory, which may be deleted at any time.
 
 RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
-RAR_KERNELS="6.1 6.12 uml uml-up uml-debug"
+RAR_KERNELS="6.1 6.12 arm64 uml uml-up uml-debug"
 mkdir -p "$RAR_CACHE/log"
 
 # ---------------------------------------------------------------- messages
@@ -110,10 +110,45 @@ rar_unpack()
 	rm -r "$tmp"
 }
 
+# Print the mirrors that this machine uses for Debian 12, each with the name of its suite.
+rar_mirrors()
+{
+	# shellcheck disable=SC2016 # apt expands it
+	apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+		awk '$2 ~ /^bookworm/'
+}
+
+# rar_apt_elsewhere DIR ARCHITECTURE...: makes DIR/apt.conf, for APT_CONFIG: with it apt knows
+# the mirrors that stdin lists (URL and suite), in package lists of its own. So the lists of
+# this machine never see another suite or architecture.
+rar_apt_elsewhere()
+{
+	local dir=$1
+
+	shift
+	mkdir -p "$dir/lists/partial" "$dir/archives/partial"
+	sed 's|.*|deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] & main|' \
+		> "$dir/sources.list"
+	cat > "$dir/apt.conf" <<-EOF
+	APT::Architecture "$1";
+	APT::Architectures { $(printf '"%s"; ' "$@")};
+	Dir::State "$dir";
+	Dir::State::lists "$dir/lists";
+	Dir::State::status "/dev/null";
+	Dir::Cache "$dir";
+	Dir::Etc::SourceList "$dir/sources.list";
+	Dir::Etc::SourceParts "/dev/null";
+	APT::Sandbox::User "$(id -un)";
+	Acquire::Languages "none";
+	EOF
+	APT_CONFIG=$dir/apt.conf apt-get -qq update
+}
+
 # ---------------------------------------------------------------- Debian kernels
 # $RAR_CACHE/<kernel>/: version, root/ (image and headers unpacked), vmlinux
 
 rar_is_uml() { [[ $1 == uml* ]]; }
+rar_is_arm64() { [[ $1 == arm64 ]]; }
 rar_release() { cat "$RAR_CACHE/$1/release"; }
 rar_moddir() { echo "$RAR_CACHE/$1/root/lib/modules/$(rar_release "$1")"; }
 
@@ -131,12 +166,13 @@ rar_kdir()
 RAR_UNUSED_MODULES="sound drivers/gpu drivers/media drivers/staging drivers/iio
 drivers/hwmon drivers/usb drivers/scsi drivers/hid drivers/net/wireless"
 
-# Print the newest ordinary (not cloud, not rt) kernel that has image and headers.
+# rar_debian_release SERIES ARCHITECTURE: prints the newest ordinary (not cloud, not rt)
+# kernel that has image and headers
 rar_debian_release()
 {
 	local re
 
-	re="linux-headers-${1/./\\.}\.[0-9.]+(\+deb12|-[0-9]+)-amd64"
+	re="linux-headers-${1/./\\.}\.[0-9.]+(\+deb12|-[0-9]+)-$2"
 	for pkg in $(apt-cache pkgnames "linux-headers-$1." | grep -E "^$re\$" | sort -rV); do
 		pkg=${pkg#linux-headers-}
 		if apt-cache show "linux-image-$pkg" > /dev/null 2>&1; then
@@ -153,60 +189,85 @@ rar_relocate_headers()
 	sed -i "s|/usr/src/|$1/usr/src/|g" "$1/usr/src/linux-headers-$2/Makefile"
 }
 
-rar_fetch_debian()
+# rar_unpack_kernel DIR SERIES ARCHITECTURE: unpacks image and headers of the newest kernel.
+# The programs that build modules (kbuild) are this machine's.
+rar_unpack_kernel()
 {
-	local kernel=$1 dir=$RAR_CACHE/$1.new rel deps
+	local dir=$1 rel deps
 
-	rar_apt_update
-	rel=$(rar_debian_release "$kernel")
+	rel=$(rar_debian_release "$2" "$3")
 	rm -rf "$dir" && mkdir -p "$dir/root"
 	deps=$(apt-cache show --no-all-versions "linux-headers-$rel" | sed -n 's/^Depends: //p' |
-		grep -oE 'linux-(headers-[^ ,]*-common|kbuild-[^ ,]*)')
+		grep -oE 'linux-(headers-[^ ,]*-common|kbuild-[^ ,]*)' | sed '/kbuild/s/$/:amd64/')
 	# shellcheck disable=SC2086 # a list
 	rar_unpack "$dir/root" "linux-image-$rel" "linux-headers-$rel" $deps
 	echo "$rel" > "$dir/release"
-	"$RAR_TOP/scripts/lib/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
 	for what in $RAR_UNUSED_MODULES; do
 		rm -rf "$dir/root/lib/modules/$rel/kernel/$what"
 	done
 	depmod -b "$dir/root" "$rel"
-	rm -rf "${RAR_CACHE:?}/$kernel" && mv "$dir" "$RAR_CACHE/$kernel"
-	rar_relocate_headers "$RAR_CACHE/$kernel/root" "$rel"
-	touch "$RAR_CACHE/$kernel/ready"
+}
+
+# rar_keep_kernel KERNEL: what was made in the directory KERNEL.new is complete
+rar_keep_kernel()
+{
+	rm -rf "${RAR_CACHE:?}/$1" && mv "$RAR_CACHE/$1.new" "$RAR_CACHE/$1"
+	rar_relocate_headers "$RAR_CACHE/$1/root" "$(rar_release "$1")"
+	touch "$RAR_CACHE/$1/ready"
+}
+
+rar_fetch_debian()
+{
+	local dir=$RAR_CACHE/$1.new rel
+
+	rar_apt_update
+	rar_unpack_kernel "$dir" "$1" amd64
+	rel=$(cat "$dir/release")
+	"$RAR_TOP/scripts/lib/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
+	rar_keep_kernel "$1"
+}
+
+# ---------------------------------------------------------------- arm64
+# Debian's 6.12 for arm64, which this machine emulates. Its guest cannot run this machine's
+# programs, so $RAR_CACHE/arm64/userland has Debian's for arm64, unpacked.
+
+RAR_ARM64_PACKAGES="bash busybox-static coreutils dash diffutils ethtool findutils gawk grep
+iproute2 iputils-ping kmod mount nftables procps python3 sed tcpdump util-linux"
+
+# rar_unpack_userland DIR: unpacks the packages and all that they depend on
+rar_unpack_userland()
+{
+	local dir=$1 archives deb
+
+	# shellcheck disable=SC2086 # a list
+	apt-get -qq -y --no-install-recommends --download-only install $RAR_ARM64_PACKAGES
+	eval "$(apt-config shell archives Dir::Cache::archives/d)"
+	mkdir -p "$dir"/{mnt,run,tmp,root}
+	for deb in "$archives"*.deb; do
+		dpkg -x "$deb" "$dir"
+	done
+	ln -s gawk "$dir/usr/bin/awk"
+}
+
+rar_fetch_arm64()
+{
+	local dir=$RAR_CACHE/arm64.new tmp=$RAR_CACHE/arm64.apt
+
+	rar_apt_update
+	rm -rf "$tmp"
+	rar_mirrors | rar_apt_elsewhere "$tmp" arm64 amd64
+	export APT_CONFIG=$tmp/apt.conf
+	rar_unpack_kernel "$dir" 6.12 arm64
+	ln -s "root/boot/vmlinuz-$(cat "$dir/release")" "$dir/vmlinux"
+	rar_unpack_userland "$dir/userland"
+	rar_keep_kernel arm64
+	rm -r "$tmp"
 }
 
 # ---------------------------------------------------------------- User-Mode Linux
-# A source tree from Debian sid, fetched with a private package list so that the machine's own
-# lists never see sid. It is built once plain and once with checkers.
+# A source tree from Debian sid. It is built once plain and once with checkers.
 
 RAR_UML_SOURCE=linux-source-7.2
-
-# Print the mirror that this machine uses for Debian 12.
-rar_mirror()
-{
-	# shellcheck disable=SC2016 # apt expands it
-	apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-		awk '$2 == "bookworm" { print $1; exit }'
-}
-
-rar_sid_config()
-{
-	local dir=$1
-
-	mkdir -p "$dir/lists/partial" "$dir/archives/partial"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(rar_mirror) sid main" \
-		> "$dir/sources.list"
-	cat > "$dir/apt.conf" <<-EOF
-	Dir::State "$dir";
-	Dir::State::lists "$dir/lists";
-	Dir::State::status "/dev/null";
-	Dir::Cache "$dir";
-	Dir::Etc::SourceList "$dir/sources.list";
-	Dir::Etc::SourceParts "/dev/null";
-	APT::Sandbox::User "$(id -un)";
-	Acquire::Languages "none";
-	EOF
-}
 
 # rar_source_tar DIR: prints the source tree of the package in DIR, as tar
 rar_source_tar()
@@ -240,8 +301,7 @@ rar_fetch_uml_source()
 	local dir=$RAR_CACHE/uml-source tmp=$RAR_CACHE/sid
 
 	rm -rf "$tmp" "$dir" "$dir.new" && mkdir -p "$tmp" "$dir.new"
-	rar_sid_config "$tmp"
-	APT_CONFIG=$tmp/apt.conf apt-get -qq update
+	rar_mirrors | awk '$2 == "bookworm" { print $1, "sid"; exit }' | rar_apt_elsewhere "$tmp" amd64
 	(cd "$tmp" && APT_CONFIG=$tmp/apt.conf apt-get -qq download "$RAR_UML_SOURCE")
 	rar_source_tar "$tmp" | tar -x -C "$dir.new" --strip-components=1 \
 		--exclude='*/Documentation' --exclude='*/tools/perf' \
@@ -323,7 +383,11 @@ rar_ensure_uml()
 rar_ensure_debian()
 {
 	[ -e "$RAR_CACHE/$1/ready" ] && return
-	rar_step "fetch-$1" "fetching the newest $1 kernel of Debian 12" rar_fetch_debian "$1"
+	if rar_is_arm64 "$1"; then
+		rar_step "fetch-$1" "fetching the newest 6.12 kernel of Debian 12 for arm64" rar_fetch_arm64
+	else
+		rar_step "fetch-$1" "fetching the newest $1 kernel of Debian 12" rar_fetch_debian "$1"
+	fi
 }
 
 # rar_kernel KERNEL: makes sure that the kernel can be booted and built against
@@ -350,6 +414,7 @@ rar_make()
 
 	shift 2
 	rar_is_uml "$kernel" && arch=(ARCH=um)
+	rar_is_arm64 "$kernel" && arch=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
 	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/$dir" -j"$(nproc)" W=1 \
 		"${arch[@]}" "$@" modules > "$dir/make.log" 2>&1
 }
@@ -524,5 +589,14 @@ rar_selftests()
 	rar_kselftest
 	rar_step xdp "building the XDP program" make -C "$RAR_TOP/tools/xdp"
 	rar_step selftests "building the selftests" make -C "$RAR_TOP/selftests" \
+		KSELFTEST_DIR="$RAR_TOP/build/kselftest" -j"$(nproc)"
+}
+
+# Build the tests in build/selftests.arm64.
+rar_selftests_arm64()
+{
+	rar_kselftest
+	rar_step selftests.arm64 "building the selftests for arm64" make -C "$RAR_TOP/selftests" \
+		CROSS_COMPILE=aarch64-linux-gnu- OUTPUT="$RAR_TOP/build/selftests.arm64" \
 		KSELFTEST_DIR="$RAR_TOP/build/kselftest" -j"$(nproc)"
 }
