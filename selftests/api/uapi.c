@@ -258,7 +258,7 @@ static const struct value socket_values[] = {
 	V(RAR_R_REDOP, 15), V(RAR_R_COUNT, 16), V(RAR_R_ROOT, 17),
 	V(RAR_R_FLAGS, 18), V(RAR_R_MTU, 19), V(RAR_R_NODEV, 20),
 	V(RAR_R_FAULT, 21), V(RAR_R_SCHEDULE, 22), V(RAR_R_KEY, 23),
-	V(RAR_R_PREV, 24), V(RAR_R_NOMEM, 25),
+	V(RAR_R_PREV, 24), V(RAR_R_NOMEM, 25), V(RAR_R_BYTE_ORDER, 26),
 	V(RAR_S_UNBOUND, 0), V(RAR_S_BOUND, 1), V(RAR_S_JOINING, 2),
 	V(RAR_S_READY, 3), V(RAR_S_RUN, 4), V(RAR_S_LEAVING, 5),
 	V(RAR_S_FAILED, 6),
@@ -272,7 +272,8 @@ static const struct value wire_values[] = {
 	V(RAR_T_COLLECT, 11), V(RAR_T_PROPOSE, 12), V(RAR_T_COMMIT, 13),
 	V(RAR_T_ABORT, 16), V(RAR_T_RESET, 17), V(RAR_T_FIN, 18),
 	V(RAR_T_FIN_ACK, 19), V(RAR_T_LATE, 20), V(RAR_F_ACK_NOW, 1), V(RAR_EARLY_COST, 512),
-	V(RAR_JF_SMALL, 1), V(RAR_TABLE_MAX, 32),
+	V(RAR_JF_SMALL, 1), V(RAR_JF_HOSTS, 2), V(RAR_JF_BIG, 4),
+	V(RAR_TABLE_MAX, 32),
 };
 
 static int check_fields(const struct field *f, size_t n)

@@ -21,8 +21,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from rarpkt import AF_RAR, JOIN, JOIN_ACK, REJECT, SOL_RAR, enter, sysctl, tables
 
 RAR_JOIN, RAR_ERROR = 1, 7
+RAR_JF_BIG = 4
 PORT = 18118
-REASONS = {23: "KEY", 24: "PREV", 8: "JOIN_TIMEOUT", 9: "DUPLICATE", 10: "SIZE", 19: "MTU", 20: "NODEV"}
+REASONS = {8: "JOIN_TIMEOUT", 9: "DUPLICATE", 10: "SIZE", 19: "MTU", 20: "NODEV", 23: "KEY",
+           24: "PREV", 26: "BYTE_ORDER"}
 
 tap_nr = tap_failed = 0
 group = 0x10145
@@ -161,22 +163,23 @@ def gives_up():
 class Stranger:
     """On rank 3's host: claims to be @rank of @size to that rank's successor"""
 
-    def __init__(self, rank, size):
+    def __init__(self, rank, size, port=0, flags=0):
         self.rank, self.size, self.nonce, self.token = rank, size, rank + 0x51, 0
+        self.flags = flags
         self.to = (f"10.77.0.{(rank + 1) % 3 + 1}", PORT)
         self.dst = (rank + 1) % 3
         self.answers = []
         ours = os.open("/proc/self/ns/net", os.O_RDONLY)
         enter("rar3")
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.s.bind((f"10.77.0.{3 + 1}", 0))
+        self.s.bind((f"10.77.0.{3 + 1}", port))
         enter_fd(ours)
         self.s.settimeout(0.3)
 
     def ask(self):
         """Send a padded JOIN that echoes the last nonce. Returns the answer's type, or 0"""
-        body = struct.pack(">QIIHHIQ", self.nonce, self.size, 1408, self.s.getsockname()[1], 0,
-                           0, 0).ljust(1448, b"\0")
+        body = struct.pack(">QIIHHIQ", self.nonce, self.size, 1408, self.s.getsockname()[1],
+                           self.flags, 0, 0).ljust(1448, b"\0")
         self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, JOIN, self.rank, self.dst, len(body),
                                   group, self.token) + body, self.to)
         try:
@@ -274,8 +277,19 @@ def other_address():
            "a predecessor at an unexpected address gets EACCES")
 
 
+def big_endian():
+    """The predecessor of rank 1 says that its elements are big endian."""
+    member = Member(1, 3, prev=3)
+    time.sleep(0.3)
+    other = Stranger(0, 3, PORT, RAR_JF_BIG)
+    for _ in range(3):
+        other.ask()
+    result(all_say([member], err="EBADMSG", reason="BYTE_ORDER", rank=0, other=1) and
+           REJECT in other.answers, "a big-endian predecessor: EBADMSG that names it")
+
+
 CASES = [black_hole, link_blinks, gives_up, stranger_disagrees, place_taken, place_by_address,
-         place_by_key, one_key, other_key, other_address]
+         place_by_key, one_key, other_key, other_address, big_endian]
 
 print(f"TAP version 13\n1..{len(CASES)}", flush=True)
 for case in CASES:

@@ -337,6 +337,7 @@ enum rar_reason {
 	RAR_R_KEY,		/* @rank and @other have different keys, or only one has a key */
 	RAR_R_PREV,		/* @other expects @rank at another address */
 	RAR_R_NOMEM,		/* no memory at @rank for @op_seq: limits of the host */
+	RAR_R_BYTE_ORDER,	/* @rank is big endian, @other is not */
 	RAR_R_NR
 };
 

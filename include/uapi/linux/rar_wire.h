@@ -2,7 +2,8 @@
 /*
  * AF_RAR wire format, version 1: UDP payload over IPv4 or IPv6.
  *
- * Every packet starts with the common header; all integers are big endian.
+ * Every packet starts with the common header; all integers are big endian. The elements of
+ * chunks are little endian.
  *
  *  0                   1                   2                   3
  *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -188,6 +189,7 @@ struct rar_join_hdr {
 
 #define RAR_JF_SMALL	0x0001	/* not padded: only asks for an answer */
 #define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
+#define RAR_JF_BIG	0x0004	/* the sender's elements are big endian: refused */
 
 struct rar_wire_caps {
 	__be32	collectives;

@@ -292,6 +292,8 @@ static enum rar_reason join_differs(const struct rar_member *m,
 
 	if (be32_to_cpu(jh->size) != m->size)
 		return RAR_R_SIZE;
+	if (jh->flags & cpu_to_be16(RAR_JF_BIG))
+		return RAR_R_BYTE_ORDER;
 	return by_hosts != m->by_hosts ? RAR_R_SCHEDULE : RAR_R_NONE;
 }
 
