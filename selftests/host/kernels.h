@@ -127,6 +127,7 @@ static void draw_structured(const struct kind *k, u64 *rng, u64 *x, u64 *y)
 		swap(*x, *y);
 }
 
+__attribute__((unused))
 static void draw(const struct kind *k, u64 *rng, u64 *x, u64 *y)
 {
 	u64 r = rnd(rng);

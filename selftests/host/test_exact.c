@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The arithmetic of exact sums (samples/exact.h) against integers of 352 bits.
+ * The arithmetic of exact sums (samples/exact.h, and the kernel's conversions) against integers
+ * of 352 bits.
  *
  * The reference uses no floating point: it reads the bits of the floats, counts in units of
  * 2^-177, and rounds once in the end. Then arithmetic that is wrong on purpose goes through
  * the same checks, and each must be caught.
  */
 #include "../../samples/exact.h"
+#include "reduce/impl.h"
 #include "tap.h"
 #include "util.h"
 
@@ -30,6 +32,58 @@ struct exact {
 };
 
 static const struct exact sample = { "sample", exact_scan, exact_encode, exact_decode };
+
+/* --- the kernel's --- */
+
+static struct rar_convert_how how_of(struct exact_block b)
+{
+	return (struct rar_convert_how){ .block = { b.exponent, b.special } };
+}
+
+static struct exact_block kernel_scan(const float *x, size_t n)
+{
+	struct rar_exact_block b = { .exponent = 1 };
+
+	/* Pieces of a block may lie in several places. */
+	rar_exact_scan(&b, x, n / 3);
+	rar_exact_scan(&b, x + n / 3, n - n / 3);
+	return (struct exact_block){ b.exponent, b.special };
+}
+
+static void kernel_encode(int64_t *sum, const float *x, size_t n, struct exact_block b)
+{
+	struct rar_convert_how how = how_of(b);
+
+	rar_convert_generic[RAR_C_exact_encode](sum, x, n, &how);
+}
+
+static void kernel_decode(float *x, const int64_t *sum, size_t n, struct exact_block b)
+{
+	struct rar_convert_how how = how_of(b);
+
+	rar_convert_generic[RAR_C_exact_decode](x, sum, n, &how);
+}
+
+static const struct exact kernel = { "kernel", kernel_scan, kernel_encode, kernel_decode };
+
+#ifdef CONFIG_X86_64
+/* As rar_reduce_convert() chooses. */
+static void avx2_encode(int64_t *sum, const float *x, size_t n, struct exact_block b)
+{
+	struct rar_convert_how how = how_of(b);
+
+	(b.special ? rar_convert_generic : rar_convert_avx2)[RAR_C_exact_encode](sum, x, n, &how);
+}
+
+static void avx2_decode(float *x, const int64_t *sum, size_t n, struct exact_block b)
+{
+	struct rar_convert_how how = how_of(b);
+
+	(b.special ? rar_convert_generic : rar_convert_avx2)[RAR_C_exact_decode](x, sum, n, &how);
+}
+
+static const struct exact avx2 = { "avx2", kernel_scan, avx2_encode, avx2_decode };
+#endif
 
 static u64 seed;
 static bool quiet;			/* failures are what we want to see */
@@ -705,20 +759,30 @@ static void test_mutants(void)
 	quiet = false;
 }
 
-int main(void)
+static void test_all(const struct exact *x)
 {
 	size_t i;
 
+	for (i = 0; i < SHAPE_NR; i++)
+		tap_ok(check_shape(x, i), "%s__sets__%s", x->name, shape_name[i]);
+	tap_ok(check_large_sets(x), "%s__sets__most_ranks", x->name);
+	tap_ok(check_crowds(x), "%s__crowds", x->name);
+	tap_ok(check_specials(x), "%s__specials", x->name);
+	tap_ok(check_alone(x), "%s__alone", x->name);
+	tap_ok(check_decode(x), "%s__decode", x->name);
+}
+
+int main(void)
+{
 	tap_begin();
 	seed = seed_get();
 	tap_note("SEED=%#llx", seed);
-	for (i = 0; i < SHAPE_NR; i++)
-		tap_ok(check_shape(&sample, i), "sets__%s", shape_name[i]);
-	tap_ok(check_large_sets(&sample), "sets__most_ranks");
-	tap_ok(check_crowds(&sample), "crowds");
-	tap_ok(check_specials(&sample), "specials");
-	tap_ok(check_alone(&sample), "alone");
-	tap_ok(check_decode(&sample), "decode");
+	test_all(&sample);
+	test_all(&kernel);
+#ifdef CONFIG_X86_64
+	if (rar_reduce_avx2.usable())
+		test_all(&avx2);
+#endif
 	test_mutants();
 	return tap_end();
 }

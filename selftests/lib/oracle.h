@@ -268,4 +268,39 @@ static inline u64 expect_average(const struct kind *k, u64 x, u32 n)
 	return x;
 }
 
+/* --- RAR_OPF_WIDE: 16-bit floats travel as f32 --- */
+
+static const struct kind oracle_f32 = { .name = "f32", .dtype = RAR_F32, .size = 4, .frac = 23 };
+
+/* A 16-bit float as f32. A NaN of f16 becomes quiet. */
+static inline u64 widened(const struct kind *k, u64 x)
+{
+	const struct kind *f32 = &oracle_f32;
+	u64 sign = x & sign_of(k) ? sign_of(f32) : 0, frac = x & (BIT_ULL(k->frac) - 1);
+	float f;
+	u32 bits;
+
+	if (is_nan(k, x))
+		return sign | inf_of(f32) | frac << (23 - k->frac) |
+		       (k->dtype == RAR_F16 ? quiet_of(f32) : 0);
+	if (is_inf(k, x))
+		return sign | inf_of(f32);
+	f = value(k, x);
+	memcpy(&bits, &f, 4);
+	return bits | sign;
+}
+
+/* The 16-bit float nearest to an f32. A NaN keeps its upper bits, and becomes quiet. */
+static inline u64 narrowed(const struct kind *k, u64 x)
+{
+	const struct kind *f32 = &oracle_f32;
+	u64 sign = x & sign_of(f32) ? sign_of(k) : 0;
+
+	if (is_nan(f32, x))
+		return sign | inf_of(k) | quiet_of(k) | (x & 0x7fffff) >> (23 - k->frac);
+	if (is_inf(f32, x))
+		return sign | inf_of(k);
+	return rounded_to(k, value(f32, x), sign);
+}
+
 #endif /* _RAR_ORACLE_H */

@@ -371,6 +371,7 @@ const struct rar_reduce_impl rar_reduce_generic = {
 	.usable	= usable,
 	.kernels = kernels,
 	.divide	= divisions,
+	.convert = rar_convert_generic,
 	.copy	= rar_reduce_copy_generic,
 	.csum	= rar_reduce_csum_generic,
 };

@@ -22,6 +22,7 @@
 #include <linux/rar.h>
 
 #include "reduce/fpu.h"
+#include "reduce/convert.h"
 #include "reduce/kinds.h"
 
 /*
@@ -58,6 +59,7 @@ enum rar_kernel { RAR_KINDS(RAR_KERNEL_ENUM, RAR_NO_ROW) RAR_KERNEL_NR };
  * @usable:  does this CPU have the instructions
  * @kernels: [enum rar_kernel]: RAR_KERNEL_NR kernels
  * @divide:  [enum rar_dtype]: RAR_DTYPE_NR kernels
+ * @convert: [enum rar_convert]: RAR_CONVERT_NR conversions
  * @copy:    copies bytes that are not added
  * @csum:    sums bytes for the Internet checksum
  */
@@ -67,6 +69,7 @@ struct rar_reduce_impl {
 	bool (*usable)(void);
 	const rar_reduce_fn *kernels;
 	const rar_divide_fn *divide;
+	const rar_convert_fn *convert;
 	rar_reduce_copy_fn copy;
 	rar_reduce_csum_fn csum;
 };

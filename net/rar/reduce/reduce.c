@@ -234,6 +234,31 @@ void rar_reduce_divide(const struct rar_reduce_ctx *ctx, const struct rar_kind *
 }
 
 /**
+ * rar_reduce_convert - convert elements for or from the ranks that add them
+ * @ctx:   an open section
+ * @which: the conversion; see convert.h
+ * @dst:   where the results go
+ * @src:   the elements; see rar_convert_fn for where they may lie
+ * @n:     number of elements
+ * @how:   what exact sums need
+ */
+void rar_reduce_convert(const struct rar_reduce_ctx *ctx, enum rar_convert which, void *dst,
+			const void *src, size_t n, const struct rar_convert_how *how)
+{
+#define CONVERT_SIZES(name, from, to) { from, to },
+	static const u8 sizes[RAR_CONVERT_NR][2] = { RAR_CONVERSIONS(CONVERT_SIZES) };
+
+	DEBUG_NET_WARN_ON_ONCE(n * sizes[which][0] > RAR_REDUCE_MAX);
+	instrument_read(src, n * sizes[which][0]);
+	instrument_write(dst, n * sizes[which][1]);
+
+	if (likely(ctx->fpu && !how->block.special && !how->divisor))
+		selected->convert[which](dst, src, n, how);
+	else
+		rar_convert_generic[which](dst, src, n, how);
+}
+
+/**
  * rar_reduce_copy - memcpy()
  * @ctx: an open section
  * @dst: copy to

@@ -20,6 +20,7 @@
 #include <linux/rar.h>
 
 #include "reduce/fpu.h"
+#include "reduce/convert.h"
 
 /* Bytes that may be reduced between rar_reduce_begin() and _end(). */
 #define RAR_REDUCE_MAX	SZ_64K
@@ -82,6 +83,8 @@ void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, v
 		void *dst2, const void *in, const void *own, size_t len);
 void rar_reduce_divide(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind,
 		       void *dst, void *dst2, u32 n, size_t len);
+void rar_reduce_convert(const struct rar_reduce_ctx *ctx, enum rar_convert which, void *dst,
+			const void *src, size_t n, const struct rar_convert_how *how);
 void rar_reduce_copy(const struct rar_reduce_ctx *ctx, void *dst,
 		     const void *src, size_t len);
 __wsum rar_reduce_csum(const struct rar_reduce_ctx *ctx, const void *src, size_t len);

@@ -503,5 +503,6 @@ bool __init rar_reduce_selftest(const struct rar_reduce_impl *impl,
 			if (!check_length(impl, k, n, &state, scratch) ||
 			    !check_both(impl, k, n, &state, scratch))
 				return false;
-	return check_divisions(impl, &state, scratch) && check_csum(impl, &state, scratch);
+	return check_divisions(impl, &state, scratch) && check_csum(impl, &state, scratch) &&
+	       rar_convert_selftest(impl, scratch);
 }

@@ -7,13 +7,14 @@ static bool usable(void)
 	return cpu_has_neon();
 }
 
-/* memcpy() copies with general registers, as fast as with vector registers. */
+/* memcpy() and conversions use general registers; memcpy() is as fast as with vector registers. */
 const struct rar_reduce_impl rar_reduce_neon = {
 	.name	= "neon",
 	.vector	= true,
 	.usable	= usable,
 	.kernels = rar_reduce_neon_kernels,
 	.divide	= rar_reduce_neon_divisions,
+	.convert = rar_convert_generic,
 	.copy	= rar_reduce_copy_generic,
 	.csum	= rar_reduce_neon_csum,
 };

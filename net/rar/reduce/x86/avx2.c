@@ -68,6 +68,7 @@ const struct rar_reduce_impl rar_reduce_avx2 = {
 	.usable	= usable,
 	.kernels = rar_reduce_avx2_kernels,
 	.divide	= rar_reduce_avx2_divisions,
+	.convert = rar_convert_avx2,
 	.copy	= copy,
 	.csum	= csum,
 };

@@ -69,6 +69,7 @@ const struct rar_reduce_impl rar_reduce_avx512 = {
 	.usable	= usable,
 	.kernels = rar_reduce_avx512_kernels,
 	.divide	= rar_reduce_avx512_divisions,
+	.convert = rar_convert_avx2,
 	.copy	= copy,
 	.csum	= csum,
 };
