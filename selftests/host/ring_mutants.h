@@ -40,6 +40,39 @@ static int mut_cut_uneven(struct rar_ring *r, u64 bytes, u32 payload,
 	return rar_ring_cut(r, bytes, payload, &even);
 }
 
+/* The parts of the lead are not rounded up. */
+static int mut_lead_uneven(struct rar_ring *r, u64 bytes)
+{
+	int err = rar_ring_lead(r, bytes);
+
+	r->bytes -= r->lead_bytes;
+	r->lead_block = (bytes + r->nblocks - 1) / r->nblocks;
+	r->lead_bytes = r->lead_block * r->nblocks;
+	r->bytes += r->lead_bytes;
+	return err;
+}
+
+static int mut_lead_chunk_lost(struct rar_ring *r, u64 bytes)
+{
+	int err = rar_ring_lead(r, bytes);
+
+	r->nchunks -= r->nblocks > 1;
+	return err;
+}
+
+static int mut_lead_unlimited(struct rar_ring *r, u64 bytes)
+{
+	return rar_ring_lead(r, lower(bytes, 1 << 20));
+}
+
+/* A run of chunks of the lead goes on with chunks of the tensor. */
+static u32 mut_end_of_block(const struct rar_ring *r, u32 chunk)
+{
+	u32 first = chunk / r->cpb * r->cpb;
+
+	return first + rar_ring_block_chunks(r, chunk / r->cpb);
+}
+
 static void mut_chunk_crosses(const struct rar_ring *r, u32 chunk,
 			      struct rar_chunk *c)
 {

@@ -26,6 +26,8 @@ static struct schedule {
 		    u8 flags, u32 root);
 	int (*cut)(struct rar_ring *ring, u64 bytes, u32 payload,
 		   const struct rar_plan *plan);
+	int (*lead)(struct rar_ring *ring, u64 bytes);
+	u32 (*end)(const struct rar_ring *ring, u32 chunk);
 	void (*chunk)(const struct rar_ring *ring, u32 chunk,
 		      struct rar_chunk *c);
 	u32 (*first)(const struct rar_ring *ring, u32 block);
@@ -51,7 +53,8 @@ static struct schedule {
 } s;
 
 static const struct schedule real = {
-	rar_ring_plan, rar_ring_cut, rar_ring_chunk, rar_ring_block_first,
+	rar_ring_plan, rar_ring_cut, rar_ring_lead, rar_ring_block_end, rar_ring_chunk,
+	rar_ring_block_first,
 	rar_ring_block_chunks, rar_ring_ntx, rar_ring_nback, rar_ring_need,
 	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_last,
 	rar_plan_given, rar_plan_got, rar_plan_injects,

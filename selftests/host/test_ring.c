@@ -82,6 +82,65 @@ static bool check_tiling(const struct rar_ring *r)
 	return check_chunk(r, 0) && check_chunk(r, n - 1);
 }
 
+/* --- the lead --- */
+
+/* The place where the next chunk of a block begins: in the lead, then in the tensor. */
+struct lead_place {
+	u64 at[2];
+};
+
+/* Check a chunk of a block; chunks of the lead come first, and a run ends with them. */
+static bool check_lead_chunk(const struct rar_ring *r, u32 chunk, struct lead_place *next)
+{
+	u32 at = chunk % r->cpb, first = chunk - at, last = s.end(r, chunk);
+	bool leads = at < r->lead;
+	struct rar_chunk c;
+
+	s.chunk(r, chunk, &c);
+	CHECK(rar_ring_leads(r, chunk) == leads, r);
+	CHECK(c.block == chunk / r->cpb && c.off == next->at[!leads], r);
+	CHECK(c.len && c.len <= r->payload && c.off + c.len <= (leads ? r->lead_bytes : r->bytes), r);
+	CHECK(c.len == r->payload || chunk + 1 == last, r);
+	CHECK(last == (leads ? first + r->lead : first + s.chunks(r, c.block)), r);
+	next->at[!leads] += c.len;
+	return true;
+}
+
+/*
+ * All parts of the lead are equal, as are those of the tensor except the last. Without the
+ * lead the schedule is @plain.
+ */
+static bool check_lead(u64 bytes, u64 lead, u32 payload, u32 size)
+{
+	struct lead_place next = {};
+	struct rar_ring r = {}, plain;
+	u32 chunk;
+
+	CHECK(!init(&plain, bytes, payload, size, 0), &r);
+	r = plain;
+	CHECK(!s.lead(&r, lead), &r);
+	if (!bytes) {
+		CHECK(!memcmp(&r, &plain, sizeof(r)), &r);
+		return true;
+	}
+	CHECK(r.lead && r.lead_bytes >= lead && r.lead_bytes < lead + 65 * r.nblocks, &r);
+	CHECK(r.lead_block % 64 == 0 && r.lead_bytes == r.lead_block * r.nblocks, &r);
+	CHECK(r.bytes == bytes + r.lead_bytes && r.block == plain.block, &r);
+	CHECK(r.cpb == plain.cpb + r.lead, &r);
+	CHECK(r.nchunks == plain.nchunks + r.lead * r.nblocks, &r);
+	if (r.nchunks > FULL_CHUNKS)
+		return true;
+	next.at[1] = r.lead_bytes;
+	for (chunk = 0; chunk < r.nchunks; chunk++) {
+		if (!check_lead_chunk(&r, chunk, &next))
+			return false;
+		if (chunk + 1 == s.end(&r, chunk) && rar_ring_leads(&r, chunk))
+			CHECK(next.at[0] == (chunk / r.cpb + 1) * r.lead_block, &r);
+	}
+	CHECK(next.at[0] == r.lead_bytes && next.at[1] == r.bytes, &r);
+	return true;
+}
+
 /* --- the limits --- */
 
 /* Check the longest tensor that can be cut, and a tensor one byte longer. */
@@ -215,6 +274,26 @@ static bool test_tiling(u32 size)
 	return true;
 }
 
+/* The lead of exact sums, and longer ones. */
+static bool test_lead(u32 size)
+{
+	struct rar_ring r;
+	u64 bytes;
+	u32 i, p;
+
+	for (p = 1; p < ARRAY_SIZE(payloads); p++)
+		for (i = 0; nth_length(size, i, &bytes); i++) {
+			if (init(&r, bytes, payloads[p], size, 0) || r.nchunks > 1 << 20)
+				continue;
+			if (!check_lead(bytes, bytes / 1024 + 2, payloads[p], size) ||
+			    !check_lead(bytes, 1 + rnd_below(&seed, 10000), payloads[p], size))
+				return false;
+		}
+	CHECK(!init(&r, 1 << 20, 16, size, 0), &r);
+	CHECK(s.lead(&r, 1ULL << 36) == -EMSGSIZE, &r);
+	return true;
+}
+
 static bool test_limit(u32 size)
 {
 	struct rar_ring r = {};
@@ -342,7 +421,7 @@ static bool check_collectives(u32 size)
 
 static bool check_all(u32 size)
 {
-	return test_tiling(size) && test_limit(size) && test_ways(size) &&
+	return test_tiling(size) && test_lead(size) && test_limit(size) && test_ways(size) &&
 	       test_sim(size) && test_hosts(size) && check_collectives(size);
 }
 
@@ -351,8 +430,8 @@ static bool check_all(u32 size)
 static void test_mutant(const struct schedule *m, const char *name, const char *of)
 {
 	s = (struct schedule) {
-		m->plan ?: real.plan, m->cut ?: real.cut, m->chunk ?: real.chunk,
-		m->first ?: real.first, m->chunks ?: real.chunks,
+		m->plan ?: real.plan, m->cut ?: real.cut, m->lead ?: real.lead,
+		m->end ?: real.end, m->chunk ?: real.chunk, m->first ?: real.first, m->chunks ?: real.chunks,
 		m->ntx ?: real.ntx, m->nback ?: real.nback, m->need ?: real.need,
 		m->combine ?: real.combine, m->next ?: real.next,
 		m->completes ?: real.completes, m->last ?: real.last,
@@ -402,6 +481,10 @@ static void test_mutants(void)
 		{ "cut_unlimited", { .cut = mut_cut_unlimited } },
 		{ "cut_chunk_lost", { .cut = mut_cut_chunk_lost } },
 		{ "cut_uneven", { .cut = mut_cut_uneven } },
+		{ "lead_uneven", { .lead = mut_lead_uneven } },
+		{ "lead_chunk_lost", { .lead = mut_lead_chunk_lost } },
+		{ "lead_in_run", { .end = mut_end_of_block } },
+		{ "lead_unlimited", { .lead = mut_lead_unlimited } },
 		{ "chunk_crosses", { .chunk = mut_chunk_crosses } },
 		{ "chunk_long", { .chunk = mut_chunk_long } },
 		{ "first_rotated", { .first = mut_first_rotated } },
@@ -465,6 +548,7 @@ int main(void)
 		u32 n = sizes[i];
 
 		tap_ok(test_tiling(n), "n%u_chunks_tile_the_tensor", n);
+		tap_ok(test_lead(n), "n%u_lead", n);
 		tap_ok(test_limit(n), "n%u_limits", n);
 		tap_ok(test_ways(n), "n%u_way_of_a_block", n);
 		if (n > SIM_SIZE)

@@ -206,6 +206,9 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 	ring->block = block;
 	ring->payload = payload;
 	ring->plan = *plan;
+	ring->lead = 0;
+	ring->lead_block = 0;
+	ring->lead_bytes = 0;
 	ring->cpb = cpb;
 	ring->nblocks = 1;
 	ring->nchunks = 1;
@@ -220,6 +223,37 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 }
 
 /**
+ * rar_ring_lead() - put a lead before the tensor
+ * @ring:  from rar_ring_cut()
+ * @bytes: bytes of the lead, at least 1
+ *
+ * The lead is data that all ranks reduce before they can contribute the tensor. It has as many
+ * equal parts as there are blocks, each a multiple of RAR_BLOCK_ALIGN. The first chunks of a
+ * block are those of its part of the lead. So a rank that has contributed the lead only has
+ * contributed the same number of chunks of every block. An empty tensor has no lead.
+ *
+ * Return: 0, or -EMSGSIZE.
+ */
+int rar_ring_lead(struct rar_ring *ring, u64 bytes)
+{
+	u64 part = div_up(bytes, ring->nblocks), n;
+
+	if (!ring->bytes)
+		return 0;
+	part = (part + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
+	n = div_up(part, ring->payload);
+	if ((ring->cpb + n) * ring->plan.parts > U32_MAX / 2)
+		return -EMSGSIZE;
+	ring->lead = n;
+	ring->lead_block = part;
+	ring->lead_bytes = part * ring->nblocks;
+	ring->bytes += ring->lead_bytes;
+	ring->cpb += n;
+	ring->nchunks += n * ring->nblocks;
+	return 0;
+}
+
+/**
  * rar_ring_chunk() - find a chunk in the tensor
  * @ring:  the schedule
  * @chunk: index, less than @ring->nchunks
@@ -228,12 +262,19 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 		    struct rar_chunk *c)
 {
-	u64 end, in_block;
+	u32 at = chunk % ring->cpb;
+	u64 end;
 
 	c->block = chunk / ring->cpb;
-	in_block = (u64)(chunk % ring->cpb) * ring->payload;
-	c->off = c->block * ring->block + in_block;
-	end = min((c->block + 1) * ring->block, ring->bytes);
+	if (at < ring->lead) {
+		c->off = c->block * ring->lead_block;
+		end = c->off + ring->lead_block;
+	} else {
+		at -= ring->lead;
+		c->off = ring->lead_bytes + c->block * ring->block;
+		end = min(c->off + ring->block, ring->bytes);
+	}
+	c->off += (u64)at * ring->payload;
 	c->len = min_t(u64, end - c->off, ring->payload);
 }
 

@@ -129,6 +129,9 @@ struct rar_span {
  * @cpb:     chunks of a full block
  * @nchunks: chunks of the operation
  * @plan:    what the rank does
+ * @lead:    the first chunks of each block, which lie in the lead; see rar_ring_lead()
+ * @lead_block: bytes of the lead that go with a block
+ * @lead_bytes: bytes of the lead, which lies before all blocks and counts in @bytes
  */
 struct rar_ring {
 	u64 bytes;
@@ -138,6 +141,9 @@ struct rar_ring {
 	u32 cpb;
 	u32 nchunks;
 	struct rar_plan plan;
+	u32 lead;
+	u64 lead_block;
+	u64 lead_bytes;
 };
 
 /* Where a chunk lies: byte offset and length in the tensor, and its block. */
@@ -147,10 +153,20 @@ struct rar_chunk {
 	u32 block;
 };
 
-/* Index of the chunk after the block that @chunk belongs to. */
+/* Index of the chunk after the block that @chunk belongs to, or after the block's lead. */
 static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 {
-	return min(chunk / ring->cpb * ring->cpb + ring->cpb, ring->nchunks);
+	u32 first = chunk / ring->cpb * ring->cpb;
+
+	if (chunk - first < ring->lead)
+		return first + ring->lead;
+	return min(first + ring->cpb, ring->nchunks);
+}
+
+/* Does @chunk lie in the lead? */
+static inline bool rar_ring_leads(const struct rar_ring *ring, u32 chunk)
+{
+	return ring->lead && chunk % ring->cpb < ring->lead;
 }
 
 /* -- what a rank does, by phase and block ---------------------------------- */
@@ -282,6 +298,7 @@ struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes);
 int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 		 const struct rar_plan *plan);
+int rar_ring_lead(struct rar_ring *ring, u64 bytes);
 void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 		    struct rar_chunk *c);
 u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);

@@ -87,6 +87,7 @@ static struct rar_operation *next_inject(struct rar_link *link,
 		run->phase = rar_plan_first(&op->ring.plan);
 		run->chunk = out->inject;
 		run->n = min3(out->inject_end - out->inject, most, op->run_max);
+		run->n = min(run->n, rar_ring_block_end(&op->ring, run->chunk) - run->chunk);
 		run->n = whole_run(tx, run->n, max);
 		run->n = rar_window_may_inject(link, op, run->n);
 		run->n = rar_out_take_credit(link, op, run);
