@@ -271,7 +271,7 @@ TEST(caps)
 	EXPECT_EQ(1, caps.wire_version);
 	/* Bits 1 to 6: all of enum rar_collective. */
 	EXPECT_EQ(0x7e, caps.collectives);
-	/* The test "modes" looks at dtypes[0], the flags. */
+	/* modes_calls tests dtypes[0], the flags. */
 	for (int i = RAR_SUM; i < 16; i++) {
 		/* Bits 1 to 12 are all types; floats have no bitwise or logical reductions. */
 		uint32_t floats = 1 << RAR_F32 | 1 << RAR_F64 | 1 << RAR_F16 | 1 << RAR_BF16;

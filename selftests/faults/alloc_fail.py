@@ -37,11 +37,13 @@ SHARED = re.compile(r"^(packet_alloc|rar_route_new|xmit_dst)\b")
 AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init)\b")
 # Places that may not be reached. Some kernel functions fall back to something else, and a
 # tap never leaves a packet shared. Early packets come as they were sent, answers have a
-# known route, and User-Mode Linux has no XDP and, here, a single CPU, so nothing is steered.
+# known route, and User-Mode Linux has no XDP and, here, a single CPU, so nothing is steered or
+# copied in steps.
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
     r"^rar_early_hold\S* __alloc_skb$|^rar_packet_reply\S* rar_route_new|"
-    r"^packet_alloc\S* __netdev_alloc_frag|^rar_frame_(mirror|ready)\b|^rar_steer_send\b")
+    r"^packet_alloc\S* __netdev_alloc_frag|^rar_frame_(mirror|ready)\b|^rar_steer_send\b|"
+    r"^(rar_codec_)?from_iter\b")
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -288,6 +288,40 @@ static int pinned(const char *label, int *fd, bool apart)
 	return err;
 }
 
+/* Collect an exact sum of small integers. */
+static int collect_exact(int fd)
+{
+	float x[PINNED];
+	ssize_t n = rar_recv_all(fd, x, sizeof(x), NULL);
+
+	if (n < 0)
+		return n;
+	for (uint32_t i = 0; i < PINNED; i++)
+		if (n != sizeof(x) || x[i] != N * i + N)
+			return -EBADE;
+	return 0;
+}
+
+/* An all-reduce whose numbers travel as integers. */
+static int exact(const char *label, int *fd)
+{
+	struct rar_op op = rar_op_of(RAR_F32, 0, ++op_id);
+	float x[PINNED];
+	int err = 0;
+
+	op.flags = RAR_OPF_EXACT;
+	for (int r = 0; r < N && !err; r++) {
+		for (uint32_t i = 0; i < PINNED; i++)
+			x[i] = i + r;
+		err = TRY(label, rar_send(fd[r], x, sizeof(x), 0, &op));
+	}
+	for (int r = 0; r < N && !err; r++)
+		err = TRY("recv", collect_exact(fd[r]));
+	if (err)
+		rar_log_error(fd[0], label, err);
+	return err;
+}
+
 /* RAR_REG or RAR_UNREG of all memory of the operations. */
 static int regions(const char *label, int *fd, int option)
 {
@@ -307,6 +341,7 @@ static int operations(int *fd)
 	return allreduce("send 5 f32", fd, RAR_F32, 5) ?:
 	       allreduce("send 6500 f64", fd, RAR_F64, 6500) ?:
 	       allreduce("send 30000 i32", fd, RAR_I32, 30000) ?:
+	       exact("send 5000 exact", fd) ?:
 	       pinned("send in place", fd, false) ?:
 	       pinned("send out of place", fd, true) ?:
 	       regions("RAR_REG", fd, RAR_REG) ?:

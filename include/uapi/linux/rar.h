@@ -257,6 +257,8 @@ enum rar_redop {
  * all members know.
  */
 #define RAR_OPF_IN_ORDER	0x40	/* all-reduce: add in the order of the ranks everywhere */
+#define RAR_OPF_WIDE		0x20	/* 16-bit floats: add as f32, round the result once */
+#define RAR_OPF_EXACT		0x10	/* all-reduce of f32: the order of addition has no effect */
 
 /**
  * struct rar_op - the operation that a send() asks for

@@ -143,7 +143,65 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 {
 	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
 
-	return rar_plan_travels(&ring->plan) && ring->cpb > 2 * step ? step : 0;
+	/* All of an operation with a lead is contributed at once, after the lead. */
+	return rar_plan_travels(&ring->plan) && !ring->lead && ring->cpb > 2 * step ? step : 0;
+}
+
+/**
+ * rar_op_kind() - how the numbers of an operation are reduced as they travel
+ * @fingerprint: collective, dtype, redop, flags, from anywhere
+ *
+ * Return: NULL if there is no such reduction.
+ */
+const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint)
+{
+	u8 dtype = fingerprint->dtype, redop = fingerprint->redop;
+
+	if (fingerprint->flags & RAR_OPF_EXACT) {
+		if (dtype != RAR_F32 || (redop != RAR_SUM && redop != RAR_AVG))
+			return NULL;
+		return rar_reduce_kind(RAR_I64, RAR_SUM);
+	}
+	if (fingerprint->flags & RAR_OPF_WIDE)
+		dtype = dtype == RAR_F16 || dtype == RAR_BF16 ? RAR_F32 : 0;
+	return rar_reduce_kind(dtype, redop);
+}
+
+/* Bytes of what the ranks agree on before they can contribute the numbers; 0 = nothing. */
+static u64 lead_bytes(const struct rar_fingerprint *fingerprint)
+{
+	if (!(fingerprint->flags & RAR_OPF_EXACT))
+		return 0;
+	return DIV_ROUND_UP_ULL(fingerprint->count, RAR_EXACT_BLOCK) *
+	       sizeof(struct rar_exact_block);
+}
+
+/**
+ * rar_op_cut() - make the schedule of an operation
+ * @ring:        to fill
+ * @fingerprint: of the operation, from anywhere
+ * @payload:     bytes of a chunk in this epoch
+ * @place:       this rank's place in the epoch
+ *
+ * Return: 0, -EOPNOTSUPP if there is no such operation, or as rar_ring_cut().
+ */
+int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint, u32 payload,
+	       const struct rar_place *place)
+{
+	const struct rar_kind *kind = rar_op_kind(fingerprint);
+	u64 lead = lead_bytes(fingerprint);
+	struct rar_plan plan;
+	int err;
+
+	if (!kind)
+		return -EOPNOTSUPP;
+	if (fingerprint->count > RAR_MAX_BYTES / kind->size)
+		return -EMSGSIZE;
+	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->flags,
+			    fingerprint->root);
+	if (!err)
+		err = rar_ring_cut(ring, fingerprint->count * kind->size, payload, &plan);
+	return err || !lead ? err : rar_ring_lead(ring, lead);
 }
 
 /**
@@ -155,21 +213,17 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
  *
  * Process context.
  *
- * Return: 0, -ENOBUFS, or as rar_ring_plan() and rar_ring_cut().
+ * Return: 0, -ENOBUFS, or as rar_op_cut().
  */
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
 {
-	const struct rar_kind *kind = rar_reduce_kind(fingerprint->dtype, fingerprint->redop);
+	const struct rar_plan *plan = &op->ring.plan;
 	size_t longs, n = OP_BITMAPS * RAR_PHASES;
-	struct rar_plan plan;
 	u32 own;
 	int err;
 
-	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->flags,
-			    fingerprint->root);
-	if (!err)
-		err = rar_ring_cut(&op->ring, fingerprint->count * kind->size, payload, &plan);
+	err = rar_op_cut(&op->ring, fingerprint, payload, place);
 	if (err)
 		return err;
 
@@ -186,15 +240,18 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->step = copy_step(op->rn, &op->ring);
 	op->run_max = run_max(op);
 	op->fingerprint = *fingerprint;
-	op->kind = kind;
-	op->divisor = fingerprint->redop == RAR_AVG ? place->size : 0;
-	own = rar_ring_block_chunks(&op->ring, rar_plan_own(&plan));
-	op->inject_first = rar_ring_block_first(&op->ring, rar_plan_own(&plan));
+	op->kind = rar_op_kind(fingerprint);
+	/* The codec divides exact sums. */
+	op->divisor = fingerprint->redop == RAR_AVG && op->kind->div_gen ? place->size : 0;
+	op->lead.kind = op->ring.lead ? rar_reduce_kind(RAR_U8, RAR_MAX) : NULL;
+	atomic_set(&op->lead.left, op->ring.lead * op->ring.nblocks);
+	own = rar_ring_block_chunks(&op->ring, rar_plan_own(plan));
+	op->inject_first = rar_ring_block_first(&op->ring, rar_plan_own(plan));
 	op->out.inject = op->inject_first;
 	op->out.inject_end = op->inject_first + own;
 	/* Without this memory the way round is not timed. */
 	kvfree(op->inject_us);
-	op->inject_us = rar_plan_returns(&plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
+	op->inject_us = rar_plan_returns(plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
 	op->out.ntx = rar_ring_ntx(&op->ring);
 	op->wake_left = -1;
 	/* If nothing arrives, this rank's contribution is left: see complete_without(). */
@@ -320,6 +377,12 @@ u32 rar_fingerprint_hash(const struct rar_fingerprint *p)
 			    what, p->root);
 }
 
+/* Let a work item of an operation run soon; the last one ends before the module does. */
+void rar_op_queue(struct work_struct *work)
+{
+	queue_work(op_wq, work);
+}
+
 int __init rar_op_init(void)
 {
 	op_wq = alloc_workqueue("rar_op", WQ_UNBOUND, 0);
@@ -357,11 +420,11 @@ bool rar_op_early(const struct rar_member *m, u64 op_seq, const struct rar_run *
 	u64 whole;
 	u32 come;
 
-	/* Pairs with the releases in rar_link_post() and rar_link_contributed(). */
+	/* Pairs with the releases in publish_whole(). */
 	whole = smp_load_acquire(&m->op_whole);
 	if (likely(op_seq < whole))
 		return false;
-	/* Pairs with the release in rar_link_contributed(). */
+	/* Pairs with the releases in publish_whole(). */
 	come = smp_load_acquire(&m->op_come);
 	if (op_seq > whole || !come)
 		return true;

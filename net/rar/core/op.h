@@ -15,6 +15,7 @@
 #include "core/buf.h"
 #include "core/ring.h"
 
+struct rar_codec;
 struct rar_member;
 struct rar_kind;
 struct rar_net;
@@ -25,7 +26,7 @@ static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
  * The flags of struct rar_op that this module knows. They travel in the fingerprint, and
  * RAR_CAPS tells which of them all members know.
  */
-#define RAR_OP_FLAGS	RAR_OPF_IN_ORDER
+#define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT)
 
 static_assert(!(RAR_OP_FLAGS & ~(U8_MAX & ~RAR_OF_HOSTS)));
 
@@ -102,12 +103,27 @@ struct rar_out {
 };
 
 /*
+ * struct rar_lead - the lead of an operation, which is complete before the rest begins
+ * @kind:   its reduction; NULL: there is no lead
+ * @left:   chunks that have not arrived in their last phase
+ * @member: referenced once @work is queued
+ * @work:   contributes the rest; set by sock/codec.c
+ */
+struct rar_lead {
+	const struct rar_kind *kind;
+	atomic_t left;
+	struct rar_member *member;
+	struct work_struct work;
+};
+
+/*
  * struct rar_operation - one collective call at this rank
  *
  * No packet is kept, because any packet can be built again from @buf, a phase and a chunk.
  * The life of a chunk in phase p:
  *
- *	contributed   copied in, before the operation is posted or in steps (copy.c)
+ *	contributed   copied in, before the operation is posted or in steps (copy.c), or
+ *	              encoded after it is posted (codec.c)
  *	claimed[p]    by an atomic test-and-set; the winner adds or stores
  *	published[p]  the result of phase p is in @buf; a release that pairs with the
  *	              acquire in rar_op_published()
@@ -125,7 +141,7 @@ struct rar_out {
  * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
- * tx_lock protects the fields from @out on; m->lock protects @node and @pin_node;
+ * tx_lock protects @come and the fields from @out on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
 struct rar_operation {
@@ -150,14 +166,17 @@ struct rar_operation {
 	struct list_head pin_node;	/* m->pinned */
 	bool later;			/* posted before the contribution is copied in */
 	u64 dst;			/* out of place: address of @buf at the user */
-	u64 bytes;			/* of the tensor */
-	struct rar_span given;		/* what this rank contributes of it */
+	u64 bytes;			/* of the tensor as it travels */
+	const struct rar_codec *codec;	/* NULL: the user's numbers travel as they are */
+	u32 contributors;		/* ranks; only with a codec */
+	struct rar_span given;		/* what this rank contributes of the user's tensor */
 	struct rar_span got;		/* its result */
 	u32 divisor;			/* of complete sums: the number of ranks, 0 = none */
+	struct rar_lead lead;
 	u32 step;			/* see copy_step() */
 	u32 run_max;			/* chunks in a run at most, see run_max() */
-	u64 filled;			/* bytes contributed (send_lock) */
-	u64 read;			/* bytes copied out (recv_lock) */
+	u64 filled;			/* bytes that the user has passed (send_lock) */
+	u64 read;			/* bytes copied out to the user (recv_lock) */
 	u64 posted_us;
 	bool steered;			/* see steer.c */
 	int cpu[RAR_MAX_LANES];		/* by lane */
@@ -165,6 +184,7 @@ struct rar_operation {
 	bool complete;
 	atomic_t left;
 	int wake_left;			/* @left that wakes the reader, -1 = none */
+	u32 come;			/* chunks of each block that this rank contributed */
 
 	unsigned long *bits;
 	unsigned long *claimed[RAR_PHASES];
@@ -176,6 +196,19 @@ struct rar_operation {
 	u64 inj_max;			/* limit of tx.inj_wnd for this operation */
 	bool returned;			/* an own chunk came round */
 };
+
+/* The operation that a data packet describes. */
+static inline struct rar_fingerprint rar_op_described(const struct rar_data_hdr *dh)
+{
+	return (struct rar_fingerprint) {
+		.count = be64_to_cpu(dh->count),
+		.root = be16_to_cpu(dh->root),
+		.collective = dh->collective,
+		.dtype = dh->dtype,
+		.redop = dh->redop,
+		.flags = dh->opflags,
+	};
+}
 
 /* Let the holder of a reference read the buffer, until rar_op_unuse(). */
 static inline void rar_op_use(struct rar_operation *op)
@@ -196,6 +229,12 @@ static inline bool rar_op_unuse(struct rar_operation *op)
 
 	rar_op_put(op);
 	return last;
+}
+
+/* The reduction of a chunk. */
+static inline const struct rar_kind *rar_op_kind_at(const struct rar_operation *op, u32 chunk)
+{
+	return rar_ring_leads(&op->ring, chunk) ? op->lead.kind : op->kind;
 }
 
 /* May the result be delivered? m->lock. */
@@ -321,12 +360,16 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst);
+const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint);
+int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint, u32 payload,
+	       const struct rar_place *place);
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place);
 void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
 int rar_op_keep(struct rar_member *m, struct rar_operation *op);
 u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
+void rar_op_queue(struct work_struct *work);
 int rar_op_init(void);
 void rar_op_exit(void);
 enum rar_rx rar_op_check(const struct rar_ring *ring, const struct rar_run *run,

@@ -54,21 +54,40 @@ static void check_silence(struct rar_member *m)
 }
 
 /*
+ * Has a rank done what it can for operation @seq, if it has contributed @whole operations and
+ * @come chunks of each block of the next one? A rank that has contributed the lead waits for
+ * the leads of others. All ranks have the same operations, so this rank knows whether there
+ * is a lead.
+ */
+static bool has_posted(struct rar_member *m, u64 whole, u32 come, u64 seq)
+{
+	const struct rar_operation *op;
+	bool leads;
+
+	rcu_read_lock();
+	op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
+	leads = op && op->seq == seq && op->ring.lead;
+	rcu_read_unlock();
+	return seq < whole || (seq == whole && come && leads);
+}
+
+/*
  * Operation @seq is overdue at rank @origin: name the first rank after it that has not
  * contributed. A rank knows that of itself, and of its successor from ACKs. If both have
  * contributed, the question goes on round the ring.
  */
 void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 {
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	u32 next = m->link[RAR_NEXT].rank;
 	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
 				 .rank = origin, .other = origin,
 				 .op_seq = seq };
 
-	if (READ_ONCE(m->op_whole) <= seq)
+	if (!has_posted(m, READ_ONCE(m->op_whole), READ_ONCE(m->op_come), seq))
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, m->rank,
 			      m->rank, seq);
-	else if (READ_ONCE(m->link[RAR_NEXT].tx.posted) <= seq)
+	else if (!has_posted(m, READ_ONCE(tx->posted), READ_ONCE(tx->come), seq))
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
@@ -90,9 +109,10 @@ static void check_op_timeout(struct rar_member *m)
 			continue;
 		seq = op->seq;
 		/* While the operation is still copied in, the others wait for this rank. The
-		 * acquire, for @posted_us, pairs with the release in rar_link_contributed().
+		 * acquire, for @posted_us, pairs with the release in publish_whole().
 		 */
-		late = seq < smp_load_acquire(&m->op_whole) &&
+		late = (seq < smp_load_acquire(&m->op_whole) ||
+			(op->ring.lead && READ_ONCE(op->come))) &&
 		       rar_now_us() - READ_ONCE(op->posted_us) > limit * 1000ULL;
 		break;
 	}

@@ -154,7 +154,7 @@ void rar_ack_send(struct rar_link *link)
 	rx->ack_us = 0;
 	spin_unlock_bh(&rx->lock);
 
-	/* `posted` is read before `come`; see rar_link_contributed(). */
+	/* `posted` is read before `come`; see publish_whole(). */
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));

@@ -12,7 +12,6 @@
 #include "core/user.h"
 #include "link/early.h"
 #include "rar.h"
-#include "reduce/reduce.h"
 
 /* Held packets may cost this many times early_bytes: their truesize counts, not their payload. */
 #define EARLY_TRUESIZE	8
@@ -109,19 +108,16 @@ enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 {
 	const struct rar_data_hdr *dh = a->dh;
 	const struct rar_run *run = &a->run;
-	u32 esize = rar_dtype_size(dh->dtype), off;
+	struct rar_fingerprint fingerprint = rar_op_described(dh);
 	u64 op_seq = a->op_seq, op_next;
 	struct rar_pkt *pkt = a->pkt;
-	struct rar_plan plan;
 	struct rar_ring ring;
 	struct rar_chunk c;
 	struct sk_buff *skb;
 	enum rar_rx ret;
+	u32 off;
 
-	if (!esize || be64_to_cpu(dh->count) > RAR_MAX_BYTES / esize ||
-	    rar_ring_plan(&plan, &m->place, dh->collective, dh->opflags,
-			  be16_to_cpu(dh->root)) ||
-	    rar_ring_cut(&ring, be64_to_cpu(dh->count) * esize, m->payload, &plan))
+	if (rar_op_cut(&ring, &fingerprint, m->payload, &m->place))
 		return RAR_DROP(Op);
 	ret = rar_op_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
 	if (ret != RAR_RX_DONE)

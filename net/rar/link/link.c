@@ -167,6 +167,36 @@ void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit)
 	}
 }
 
+/*
+ * Publish how much this rank has contributed: the operations that are whole, up to the first
+ * one that is not, and of that one the chunks of each block. An operation that is off the
+ * table is whole. A reader reads @op_whole first. So when it takes chunks of one operation
+ * for chunks of the operation before, that one is whole. tx_lock.
+ */
+static void publish_whole(struct rar_member *m, u64 now)
+{
+	struct rar_operation *op = NULL;
+	u64 whole = m->op_whole;
+
+	while (whole < m->op_next) {
+		op = rar_link_op_at(m, whole);
+		if (op && op->come < op->ring.cpb)
+			break;
+		op = NULL;
+		whole++;
+	}
+	if (whole != m->op_whole) {
+		WRITE_ONCE(m->op_come, 0);
+		/* Pairs with the acquire in rar_op_early(): a reader of the number finds
+		 * the operations in the table, and no greater @op_come of an older one.
+		 */
+		smp_store_release(&m->op_whole, whole);
+	}
+	/* Pairs with the acquire in rar_op_early(). */
+	smp_store_release(&m->op_come, op ? op->come : 0);
+	rar_straggler_posted(m, now);
+}
+
 /**
  * rar_link_post() - put an operation on the table
  * @link: link by which its chunks go; the member's lock is held
@@ -180,35 +210,33 @@ void rar_link_post(struct rar_link *link, struct rar_operation *op)
 	spin_lock(&m->tx_lock);
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
+	op->come = op->later ? 0 : op->ring.cpb;
 	if (op->later)
 		out->inject_end = out->inject;
 	rar_window_post(link, op);
 	link->tx.ninject += out->inject_end - out->inject;
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
-	if (!op->later) {
-		/* Pairs with the acquire in rar_op_early(): a reader of the number finds
-		 * the operation in the table.
-		 */
-		smp_store_release(&m->op_whole, op->seq + 1);
-		rar_straggler_posted(m, op->posted_us);
-	}
+	if (!op->later)
+		publish_whole(m, op->posted_us);
 	spin_unlock(&m->tx_lock);
 }
 
 /**
- * rar_link_contributed() - note that more of the newest operation is contributed
+ * rar_link_contributed() - note that more of an operation is contributed
  * @link: link by which its chunks go
  * @op:   operation, posted with @later set
  * @come: chunks of each block that lie in its buffer; all chunks in the last call
  *
- * Process context, send_lock held. The caller calls rar_post_open().
+ * Process context, one call at a time for an operation. The caller calls rar_post_open(), for
+ * this operation and for those after it that were posted meanwhile.
  */
 void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 come)
 {
 	u32 own = rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)), end;
 	struct rar_out *out = rar_link_out(link, op);
 	struct rar_member *m = link->member;
+	u64 now = rar_now_us();
 
 	spin_lock_bh(&m->tx_lock);
 	/* Unless the group has failed. */
@@ -217,19 +245,11 @@ void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 c
 		link->tx.ninject += end - out->inject_end;
 		out->inject_end = end;
 	}
-	if (come < op->ring.cpb) {
-		/* Pairs with the acquire in rar_op_early(). */
-		smp_store_release(&m->op_come, come);
-	} else {
-		WRITE_ONCE(op->posted_us, rar_now_us());
-		WRITE_ONCE(m->op_come, 0);
-		/* Pairs with the acquire in rar_op_early(). A reader without the lock reads
-		 * @op_whole before @op_come, so it never takes chunks of one operation for
-		 * chunks of the next one.
-		 */
-		smp_store_release(&m->op_whole, op->seq + 1);
-		rar_straggler_posted(m, op->posted_us);
-	}
+	WRITE_ONCE(op->come, come);
+	/* After a lead the others do not wait for this rank. */
+	if (come == op->ring.cpb && !op->ring.lead)
+		WRITE_ONCE(op->posted_us, now);
+	publish_whole(m, now);
 	spin_unlock_bh(&m->tx_lock);
 }
 

@@ -319,7 +319,7 @@ bool rar_pick_take(struct rar_link *link, struct rar_member *next,
 	/*
 	 * The neighbour has room only for chunks to which it has contributed. When it has
 	 * contributed more, it makes this rank push again, and that push takes this lock.
-	 * @op_whole is read before @op_come; see rar_link_contributed().
+	 * @op_whole is read before @op_come; see publish_whole().
 	 */
 	posted = smp_load_acquire(&next->op_whole);
 	rar_link_credit(link, posted, READ_ONCE(next->op_come), 0);

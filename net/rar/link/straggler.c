@@ -38,9 +38,15 @@ static void compare(struct rar_member *m, u32 rank, u32 ms)
 	slow->ms = ms;
 }
 
+/* Operations to which this rank has contributed, in full or in part. */
+static u64 posted(const struct rar_member *m)
+{
+	return m->op_whole + !!m->op_come;
+}
+
 /**
  * rar_straggler_posted() - count an operation that was posted here
- * @m: member, tx_lock held; op_whole counts it
+ * @m: member, tx_lock held; op_whole or op_come counts it
  * @now: us
  */
 void rar_straggler_posted(struct rar_member *m, u64 now)
@@ -50,9 +56,9 @@ void rar_straggler_posted(struct rar_member *m, u64 now)
 	lockdep_assert_held(&m->tx_lock);
 	if (slow->since_us) {
 		slow->own_us += now - slow->since_us;
-		slow->since_us = slow->wanted > m->op_whole ? now : 0;
+		slow->since_us = slow->wanted > posted(m) ? now : 0;
 	}
-	slow->wanted = max(slow->wanted, m->op_whole);
+	slow->wanted = max(slow->wanted, posted(m));
 }
 
 /**
@@ -71,7 +77,7 @@ void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
 	/* No rank is further ahead than the table of operations is long. */
 	if (wanted > slow->wanted && wanted <= m->op_whole + RAR_MAX_OPS) {
 		slow->wanted = wanted;
-		if (wanted > m->op_whole && !slow->since_us)
+		if (wanted > posted(m) && !slow->since_us)
 			slow->since_us = now;
 	}
 	compare(m, be16_to_cpu(w->rank), be32_to_cpu(w->ms));

@@ -29,16 +29,6 @@
 
 #define DATA_BOUNCE	64	/* bytes added via the stack */
 
-static void fingerprint_of(const struct rar_data_hdr *dh, struct rar_fingerprint *p)
-{
-	p->count = be64_to_cpu(dh->count);
-	p->root = be16_to_cpu(dh->root);
-	p->collective = dh->collective;
-	p->dtype = dh->dtype;
-	p->redop = dh->redop;
-	p->flags = dh->opflags;
-}
-
 /* The first field in which two members disagree about an operation, as a reason. */
 static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
 					   const struct rar_fingerprint *b)
@@ -76,9 +66,12 @@ static enum rar_rx input_finished(struct rar_member *m, const struct rar_arrival
  * @own:	the contribution of this rank
  * @sum:	the buffer that gets the sum
  * @both:	the packet gets the sum as well
+ * @kind:	the reduction
+ * @divisor:	of the sums, 0 = none
  */
 struct add_pass {
 	const struct rar_operation *op;
+	const struct rar_kind *kind;
 	struct rar_reduce_ctx ctx;
 	struct rar_cursor in, own, sum;
 	bool both;
@@ -88,7 +81,7 @@ struct add_pass {
 static void add_piece(struct add_pass *pass, void *sum, void *sum2, const void *in,
 		      const void *own, u32 len)
 {
-	const struct rar_kind *kind = pass->op->kind;
+	const struct rar_kind *kind = pass->kind;
 
 	rar_reduce(&pass->ctx, kind, sum, sum2, in, own, len);
 	if (pass->divisor)
@@ -112,7 +105,6 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 /* sum = in + own for a chunk. Each of the three may lie in pieces of any length. */
 static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
-	const struct rar_operation *op = pass->op;
 	void *in, *own, *sum;
 	u32 n, m, k;
 
@@ -121,7 +113,7 @@ static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 		own = rar_cursor_at(&pass->own, at, &m);
 		sum = rar_cursor_at(&pass->sum, at, &k);
 		n = min(min3(n, m, k), len);
-		n -= n % op->kind->size;
+		n -= n % pass->kind->size;
 		if (!n) {
 			n = min_t(u32, len, DATA_BOUNCE);
 			add_bounced(pass, at, off, n);
@@ -140,6 +132,7 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	struct add_pass pass = {
 		.op = op,
+		.kind = rar_op_kind_at(op, run->chunk),
 		.in = a->from,
 		.own.buf = op->own,
 		.sum.buf = &op->buf,
@@ -298,6 +291,7 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 		rar_push_later(m, false);
 	else
 		rar_push(m);
+	rar_done_lead(m, op, a);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward ? RAR_RX_TAKEN : RAR_RX_DONE;
@@ -364,7 +358,7 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
  */
 enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 {
-	fingerprint_of(a->dh, &a->fingerprint);
+	a->fingerprint = rar_op_described(a->dh);
 	a->bytes = a->pkt->len - a->run.n * sizeof(*a->dh);
 	a->from = packet_cursor(a->pkt);
 	a->off = a->pkt->off + sizeof(*a->dh);

@@ -2,6 +2,7 @@
 /*
  * The end of an operation: it is complete at this rank, then the user has read it.
  */
+#include "core/arrival.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/trace.h"
@@ -32,6 +33,31 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 	trace_rar_op(m, op->seq, op->ring.bytes);
 	rar_link_release(&m->link[RAR_NEXT], op);
 	rar_member_wake(m);
+}
+
+/**
+ * rar_done_lead() - count chunks of a lead, and let the rest begin when all are there
+ * @m:  member
+ * @op: operation, RCU read side
+ * @a:  a run, whose new chunks are published
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_done_lead(struct rar_member *m, struct rar_operation *op, const struct rar_arrival *a)
+{
+	if (!rar_ring_leads(&op->ring, a->run.chunk) ||
+	    !rar_plan_last(&op->ring.plan, a->run.phase, a->c.block) ||
+	    !atomic_sub_and_test(hweight64(a->won), &op->lead.left))
+		return;
+	/* If the group has failed meanwhile, nobody may hold a reference any more. */
+	if (!refcount_inc_not_zero(&op->ref))
+		return;
+	if (!refcount_inc_not_zero(&m->ref)) {
+		rar_op_put(op);
+		return;
+	}
+	op->lead.member = m;
+	rar_op_queue(&op->lead.work);
 }
 
 /**

@@ -77,7 +77,7 @@ static void complete_without(struct rar_member *m, u64 op_seq)
 	struct rar_operation *op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 
 	if (op && op->seq == op_seq && !rar_ring_need(&op->ring) &&
-	    READ_ONCE(m->op_whole) > op_seq && atomic_dec_and_test(&op->left))
+	    READ_ONCE(m->op_whole) > op_seq && atomic_cmpxchg(&op->left, 1, 0) == 1)
 		rar_done(m, op);
 }
 
@@ -114,6 +114,21 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 out:
 	rcu_read_unlock();
 	local_bh_enable();
+}
+
+/**
+ * rar_post_open_from() - rar_post_open() for an operation and for those after it
+ * @m:      member
+ * @op_seq: the operation; those after it were posted while it was not contributed in full
+ *
+ * Process context.
+ */
+void rar_post_open_from(struct rar_member *m, u64 op_seq)
+{
+	rar_post_open(m, op_seq++, false);
+	/* The last one may be contributed in part. */
+	for (; op_seq <= READ_ONCE(m->op_whole) && op_seq < READ_ONCE(m->op_next); op_seq++)
+		rar_post_open(m, op_seq, false);
 }
 
 static int may_post(struct rar_member *m)

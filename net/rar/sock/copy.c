@@ -16,6 +16,7 @@
 #include "rar.h"
 #include "ring/fail.h"
 #include "ring/post.h"
+#include "sock/codec.h"
 #include "sock/copy.h"
 
 /* The bytes of chunks @from to @to of a block; sets @off to where they begin. */
@@ -25,6 +26,7 @@ static u64 part_of(const struct rar_ring *ring, u32 block, u32 from, u32 to, u64
 	u32 n = min(to, rar_ring_block_chunks(ring, block));
 	struct rar_chunk c;
 
+	*off = 0;
 	if (n <= from)
 		return 0;
 	rar_ring_chunk(ring, first, &c);
@@ -42,19 +44,20 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
 	const struct rar_span *span = out ? &op->got : &op->given;
 	struct iov_iter iter;
 	u64 off, len;
-	bool all;
+	int err;
 	u32 b;
 
 	for (b = 0; b < op->ring.nblocks; b++) {
-		len = part_of(&op->ring, b, begin, end, &off);
+		len = rar_codec_user(op, part_of(&op->ring, b, begin, end, &off));
+		off = rar_codec_user(op, off);
 		if (!len || off < span->off || off - span->off >= span->len)
 			continue;
 		iter = *user;
 		iov_iter_advance(&iter, off - span->off);
-		all = out ? rar_buf_to_iter(&op->buf, off, &iter, len) == len :
-			    !rar_buf_from_iter(&op->buf, off, &iter, len);
-		if (!all)
-			return -EFAULT;
+		err = out ? rar_codec_to_iter(op, off, &iter, len) :
+			    rar_codec_from_iter(op, off, &iter, len);
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -68,21 +71,23 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
  * Process context, send_lock held. A fault ends the group, because other ranks have already
  * added to chunks of this rank.
  *
- * Return: 0 or -EFAULT.
+ * Return: 0, -EFAULT, or -ENOBUFS if there is no memory to convert the numbers.
  */
 int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 		const struct iov_iter *from)
 {
 	u32 done = 0, end;
+	int err;
 
 	while (done < op->ring.cpb && rar_member_runs(m)) {
 		end = min(done + op->step, op->ring.cpb);
-		if (copy_part(op, from, done, end, false)) {
+		err = copy_part(op, from, done, end, false);
+		if (err) {
 			/* For a process that is being killed memory is missing, too. */
 			rar_fail_pair(m, ECONNRESET, fatal_signal_pending(current) ?
 				      RAR_R_DIED : RAR_R_FAULT, m->rank, m->rank,
 				      op->seq);
-			return -EFAULT;
+			return err;
 		}
 		done = end;
 		rar_link_contributed(&m->link[RAR_NEXT], op, done);
@@ -186,7 +191,7 @@ int rar_copy_out(struct rar_member *m, struct rar_copy *copy)
  *
  * Process context, recv_lock held.
  *
- * Return: 0 or -EFAULT.
+ * Return: 0, -EFAULT or -ENOBUFS.
  */
 int rar_copy_out_rest(struct rar_copy *copy)
 {

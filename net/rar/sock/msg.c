@@ -15,6 +15,7 @@
 #include "reduce/reduce.h"
 #include "ring/done.h"
 #include "ring/post.h"
+#include "sock/codec.h"
 #include "sock/copy.h"
 #include "sock/msg.h"
 #include "sock/sock.h"
@@ -58,6 +59,7 @@ struct send_args {
 	struct rar_span given;		/* what this rank sends */
 	struct rar_span got;		/* its result */
 	u64 bytes;
+	u64 room;			/* bytes of the tensor as it travels */
 	u64 cookie;
 	u64 dst;
 	u32 root;
@@ -130,6 +132,25 @@ static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 	return 0;
 }
 
+/* May the operation have its flags? */
+static int check_flags(const struct rar_fingerprint *p, bool pinned)
+{
+	bool adds = p->collective == RAR_ALLREDUCE || p->collective == RAR_REDUCE ||
+		    p->collective == RAR_REDUCE_SCATTER;
+
+	if (!(p->flags & (RAR_OPF_WIDE | RAR_OPF_EXACT)))
+		return 0;
+	if (!adds || pinned)
+		return -EOPNOTSUPP;
+	if (!rar_op_kind(p) || p->redop == RAR_MIN || p->redop == RAR_MAX)
+		return -EINVAL;
+	if (!(p->flags & RAR_OPF_EXACT))
+		return 0;
+	if (p->flags & (RAR_OPF_IN_ORDER | RAR_OPF_WIDE))
+		return -EINVAL;
+	return p->collective == RAR_ALLREDUCE ? 0 : -EOPNOTSUPP;
+}
+
 static int check_root(const struct rar_member *m, struct send_args *args)
 {
 	struct rar_fingerprint *p = &args->fingerprint;
@@ -171,6 +192,21 @@ static int check_length(const struct send_args *args, const struct msghdr *msg, 
 	return args->bytes > RAR_MAX_BYTES ? -EMSGSIZE : 0;
 }
 
+/* Find how long the tensor is as it travels. */
+static int find_room(const struct rar_member *m, struct send_args *args)
+{
+	struct rar_ring ring;
+	int err;
+
+	args->room = args->bytes;
+	if (!rar_codec_of(&args->fingerprint))
+		return 0;
+	err = rar_op_cut(&ring, &args->fingerprint, m->payload, &m->place);
+	if (!err)
+		args->room = ring.bytes;
+	return err;
+}
+
 static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *msg,
 		      size_t len, struct send_args *args)
 {
@@ -188,6 +224,8 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 	if (!err)
 		err = check_kind(m, p);
 	if (!err)
+		err = check_flags(p, pinned);
+	if (!err)
 		err = check_root(m, args);
 	if (err)
 		return err;
@@ -201,7 +239,7 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 	if (!err)
 		err = check_length(args, msg, len, told);
 	p->count = args->bytes / rar_dtype_size(p->dtype);
-	return err;
+	return err ?: find_room(m, args);
 }
 
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or the errno it would return. */
@@ -251,7 +289,7 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m
 				      const struct send_args *args, bool pinned)
 {
 	if (!pinned)
-		return rar_op_alloc(m, args->bytes);
+		return rar_op_alloc(m, args->room);
 	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst);
 }
 
@@ -267,11 +305,11 @@ static struct rar_operation *send_alloc(struct sock *sk,
 
 	for (;;) {
 		err = rar_post_may(m);
-		if (!pinned && rar_mem_too_long(m->rn, args->bytes))
+		if (!pinned && rar_mem_too_long(m->rn, args->room))
 			err = -EMSGSIZE;
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), m, args, pinned);
 		no_room = !err && op == ERR_PTR(-EAGAIN);
-		rar_mem_want(m, no_room ? args->bytes : 0);
+		rar_mem_want(m, no_room ? args->room : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		/* may_send() looks for room again; if there is none we are woken. */
@@ -316,6 +354,7 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	if (IS_ERR(op))
 		return PTR_ERR(op);
 	op->cookie = args.cookie;
+	op->codec = rar_codec_of(&args.fingerprint);
 	op->given = args.given;
 	op->got = args.got;
 	rsk->more = op;
@@ -338,7 +377,27 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 	if (pinned)
 		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
 					rar_dtype_size(rsk->fingerprint.dtype));
+	if (op->codec)
+		return rar_codec_gather(op, &msg->msg_iter, len);
 	return rar_buf_from_iter(own, op->given.off + op->filled, &msg->msg_iter, len);
+}
+
+/* Post a record to which this rank contributes afterwards. The caller gets a reference. */
+static int send_later(struct sock *sk, struct rar_member *m, struct rar_operation *op,
+		      long *timeo)
+{
+	int err;
+
+	op->later = true;
+	refcount_inc(&op->ref);
+	err = send_post(sk, m, op, timeo);
+	if (!err) {
+		rar_sk(sk)->more = NULL;
+	} else {
+		op->later = false;
+		rar_op_put(op);
+	}
+	return err;
 }
 
 /*
@@ -352,17 +411,27 @@ static int send_long(struct sock *sk, struct rar_member *m,
 
 	if (fault_in_iov_iter_readable(from, op->given.len))
 		return -EFAULT;
-	op->later = true;
-	refcount_inc(&op->ref);
-	err = send_post(sk, m, op, timeo);
-	if (!err) {
-		rar_sk(sk)->more = NULL;
-		err = rar_copy_in(m, op, from);
-	} else {
-		op->later = false;
-	}
+	err = send_later(sk, m, op, timeo);
+	if (err)
+		return err;
+	err = rar_copy_in(m, op, from);
 	rar_op_put(op);
 	return err;
+}
+
+/* Send a record that is gathered. Until it is posted its last call may be repeated. */
+static int send_gathered(struct sock *sk, struct rar_member *m, struct rar_operation *op,
+			 long *timeo)
+{
+	int err;
+
+	rar_codec_prepare(op, m->size);
+	err = send_later(sk, m, op, timeo);
+	if (err)
+		return err;
+	rar_codec_begin(m, op);
+	rar_op_put(op);
+	return 0;
 }
 
 /* Take one call's data, and post the record if the call is its last. */
@@ -389,6 +458,8 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 		op->filled += len;
 		return 0;
 	}
+	if (op->codec)
+		return send_gathered(sk, m, op, timeo);
 	if (op->dst && m->size == 1)
 		rar_buf_copy(&op->buf, &op->src);
 	err = send_post(sk, m, op, timeo);
@@ -569,15 +640,17 @@ static int recv_copy(struct rar_operation *op, struct msghdr *msg, size_t len,
 		     struct rar_copy *copy)
 {
 	size_t n = min_t(u64, len, op->got.len - op->read);
+	int err;
 
 	if (op == copy->op) {
-		if (rar_copy_out_rest(copy))
-			return -EFAULT;
-		iov_iter_advance(&msg->msg_iter, n);
-	} else if (rar_buf_to_iter(&op->buf, op->got.off + op->read,
-				   &msg->msg_iter, n) != n) {
-		return -EFAULT;
+		err = rar_copy_out_rest(copy);
+		if (!err)
+			iov_iter_advance(&msg->msg_iter, n);
+	} else {
+		err = rar_codec_to_iter(op, op->got.off + op->read, &msg->msg_iter, n);
 	}
+	if (err)
+		return err;
 	op->read += n;
 	return n;
 }
