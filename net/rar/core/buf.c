@@ -290,11 +290,10 @@ int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 
  * rar_buf_pin_iter() - append all memory that a call passes
  * @buf:   buffer
  * @regions: regions where it may be pinned already
- * @iter:  memory of the caller, advanced
+ * @iter:  memory of the user, advanced
  * @esize: bytes of an element; no element may lie in two pieces of @iter
  *
- * Return: as rar_buf_pin(); -EINVAL if an element would be cut; -EOPNOTSUPP if @iter is not
- * memory of the user.
+ * Return: as rar_buf_pin(); -EINVAL if an element would be cut.
  */
 int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 		     struct iov_iter *iter, u32 esize)
@@ -303,8 +302,6 @@ int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 	size_t n;
 	int err;
 
-	if (!user_backed_iter(iter))
-		return -EOPNOTSUPP;
 	while (iov_iter_count(iter)) {
 		n = iov_iter_single_seg_count(iter);
 		err = n % esize ? -EINVAL :
@@ -319,23 +316,20 @@ int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 }
 
 /**
- * rar_buf_overlaps() - does memory that a call passes overlap other memory differently?
- * @buf:  the buffer to which @iter is to be appended
+ * rar_buf_overlaps() - does memory that a call passes overlap a tensor differently?
  * @iter: memory of the caller
- * @addr: start of the other memory, as the user sees it
- * @len:  bytes of the other memory
+ * @off:  its offset in the tensor
+ * @addr: start of the memory for the tensor, as the user sees it
+ * @len:  bytes of the tensor
  *
  * Return: true if a byte belongs to both but lies at a different place in each.
  */
-bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
-		      u64 addr, u64 len)
+bool rar_buf_overlaps(const struct iov_iter *iter, u64 off, u64 addr, u64 len)
 {
 	struct iov_iter i = *iter;
-	u64 off = buf->len, from;
+	u64 from;
 	size_t n;
 
-	if (!user_backed_iter(&i))
-		return false;
 	for (; iov_iter_count(&i); iov_iter_advance(&i, n), off += n) {
 		n = iov_iter_single_seg_count(&i);
 		from = (unsigned long)rar_iter_addr(&i);

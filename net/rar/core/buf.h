@@ -62,8 +62,7 @@ int rar_buf_alloc(struct rar_buf *buf, u64 bytes);
 int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len);
 int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 		     struct iov_iter *iter, u32 esize);
-bool rar_buf_overlaps(const struct rar_buf *buf, const struct iov_iter *iter,
-		      u64 addr, u64 len);
+bool rar_buf_overlaps(const struct iov_iter *iter, u64 off, u64 addr, u64 len);
 void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len);
 void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len);
 void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len);

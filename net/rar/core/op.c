@@ -73,8 +73,8 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
  * @bytes: length of the tensor
  * @dst:   address for the sums, 0 = they overwrite the contribution
  *
- * Process context. The caller appends the contribution to @src if there is a @dst, and to
- * @buf otherwise.
+ * Process context. The caller appends the contribution to @buf if there is no @dst.
+ * Otherwise it copies the contribution there, or appends it to @src and sets @own.
  *
  * Return: the operation with one reference, or ERR_PTR as rar_buf_pin().
  */
@@ -92,10 +92,8 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 	op->buf.write = true;
 	op->src.pinned = true;
 	op->dst = dst;
-	if (dst) {
-		op->own = &op->src;
+	if (dst)
 		err = rar_buf_pin(&op->buf, regions, dst, bytes);
-	}
 	if (!err)
 		return op;
 	rar_op_drop(op);

@@ -63,6 +63,7 @@ struct send_args {
 	u64 cookie;
 	u64 dst;
 	u32 root;
+	bool apart;			/* the contribution stays out of the place of the sums */
 };
 
 static int parse_op(const struct rar_op *req, struct send_args *args)
@@ -161,7 +162,10 @@ static int check_root(const struct rar_member *m, struct send_args *args)
 	return 0;
 }
 
-/* Set the parts that this rank sends and gets. In pinned memory it passes the whole tensor. */
+/*
+ * Set the parts that this rank sends and gets. In place it passes the whole tensor. Out of
+ * place, where ranks do not add, what it sends belongs to the result and is copied there.
+ */
 static int find_spans(const struct rar_member *m, struct send_args *args, bool pinned)
 {
 	const struct rar_fingerprint *p = &args->fingerprint;
@@ -176,7 +180,8 @@ static int find_spans(const struct rar_member *m, struct send_args *args, bool p
 		return -EINVAL;
 	args->got = rar_plan_got(&plan, args->bytes);
 	args->given = rar_plan_given(&plan, args->bytes);
-	if (pinned)
+	args->apart = args->dst && rar_plan_adds(&plan);
+	if (pinned && !args->dst)
 		args->given = (struct rar_span) { .len = args->bytes };
 	return 0;
 }
@@ -207,6 +212,22 @@ static int find_room(const struct rar_member *m, struct send_args *args)
 	return err;
 }
 
+/*
+ * Where ranks add, but most of the tensor is not part of the result, sums on their way would
+ * need other memory.
+ */
+static int check_dst(const struct send_args *args, bool pinned)
+{
+	u8 collective = args->fingerprint.collective;
+
+	if (!args->dst)
+		return 0;
+	if (!pinned)
+		return -EINVAL;
+	return collective == RAR_ALLREDUCE || collective == RAR_BROADCAST ||
+	       collective == RAR_ALLGATHER ? 0 : -EOPNOTSUPP;
+}
+
 static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *msg,
 		      size_t len, struct send_args *args)
 {
@@ -227,12 +248,10 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 		err = check_flags(p, pinned);
 	if (!err)
 		err = check_root(m, args);
+	if (!err)
+		err = check_dst(args, pinned);
 	if (err)
 		return err;
-	if (args->dst && !pinned)
-		return -EINVAL;
-	if (args->dst && p->collective != RAR_ALLREDUCE)
-		return -EOPNOTSUPP;
 	told = args->bytes;
 	args->bytes = args->bytes ?: len;
 	err = find_spans(m, args, pinned);
@@ -353,6 +372,8 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	op = send_alloc(sk, m, &args, pinned, timeo);
 	if (IS_ERR(op))
 		return PTR_ERR(op);
+	if (args.apart)
+		op->own = &op->src;
 	op->cookie = args.cookie;
 	op->codec = rar_codec_of(&args.fingerprint);
 	op->given = args.given;
@@ -362,24 +383,34 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	return 0;
 }
 
+/* The pinned buffer that calls append their contribution to; NULL if they copy it. */
+static struct rar_buf *pinned_own(struct rar_operation *op)
+{
+	if (op->own == &op->src)
+		return &op->src;
+	return op->pinned && !op->dst ? &op->buf : NULL;
+}
+
 /* Take the contribution of one call, all of it or nothing. */
 static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 {
 	struct rar_operation *op = rsk->more;
 	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
-	struct rar_buf *own = op->dst ? &op->src : &op->buf;
+	struct rar_buf *own = pinned_own(op);
+	u64 at = op->given.off + op->filled;
 
 	if (pinned != op->pinned)
 		return -EINVAL;
-	if (pinned && op->dst &&
-	    rar_buf_overlaps(own, &msg->msg_iter, op->dst, op->bytes))
+	if (pinned && !user_backed_iter(&msg->msg_iter))
+		return -EOPNOTSUPP;
+	if (op->dst && rar_buf_overlaps(&msg->msg_iter, at, op->dst, op->bytes))
 		return -EINVAL;
-	if (pinned)
+	if (own)
 		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
 					rar_dtype_size(rsk->fingerprint.dtype));
 	if (op->codec)
 		return rar_codec_gather(op, &msg->msg_iter, len);
-	return rar_buf_from_iter(own, op->given.off + op->filled, &msg->msg_iter, len);
+	return rar_buf_from_iter(&op->buf, at, &msg->msg_iter, len);
 }
 
 /* Post a record to which this rank contributes afterwards. The caller gets a reference. */
@@ -441,6 +472,7 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_operation *op = rsk->more;
 	bool last = !(msg->msg_flags & MSG_MORE);
+	struct rar_buf *own = pinned_own(op);
 	int err;
 
 	if (len > op->given.len - op->filled ||
@@ -460,13 +492,11 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 	}
 	if (op->codec)
 		return send_gathered(sk, m, op, timeo);
-	if (op->dst && m->size == 1)
-		rar_buf_copy(&op->buf, &op->src);
 	err = send_post(sk, m, op, timeo);
 	if (!err)
 		rsk->more = NULL;
-	else if (op->pinned)
-		rar_buf_trim(op->dst ? &op->src : &op->buf, op->filled);
+	else if (own)
+		rar_buf_trim(own, op->filled);
 	return err;
 }
 
