@@ -272,7 +272,8 @@ enum rar_redop {
  * @bytes:      S, the length of the tensor; required with MSG_MORE and where the caller
  *              sends less of it, else 0 or the length of the call
  * @cookie:     chosen by the user, returned in struct rar_done
- * @dst:        0, or with MSG_ZEROCOPY the address where the sums go
+ * @dst:        0, or with MSG_ZEROCOPY the address where the result goes: S bytes. Not with
+ *              RAR_REDUCE, RAR_REDUCE_SCATTER and RAR_BARRIER
  *
  * Only the first call of a record takes it.
  *
