@@ -119,7 +119,7 @@ static void drop_unused(struct rar_fingerprint *p)
 		p->redop = RAR_SUM;
 }
 
-/* Check that all members support the operation. */
+/* Check that this member and all others support the operation. */
 static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 {
 	if (p->dtype >= RAR_DTYPE_NR || p->redop >= RAR_REDOP_NR)
@@ -128,6 +128,7 @@ static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 	if (p->collective >= RAR_COLLECTIVE_NR ||
 	    !(m->join.caps.collectives & BIT(p->collective)) ||
 	    p->flags & RAR_OP_FLAGS & ~m->join.caps.dtypes[0] ||
+	    !(m->join.caps.dtypes[p->redop] & BIT(p->dtype)) ||
 	    !rar_reduce_kind(p->dtype, p->redop))
 		return -EOPNOTSUPP;
 	return 0;

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A member of an earlier version in the group: what it does not know fails with EOPNOTSUPP
+at all other ranks, at the call. RAR_CAPS says what is left.
+
+Ranks 0 and 1 are real, in rar0 and rar1. Rank 2 is a process of this test in rar2 that speaks
+the protocol of the join, and takes its own abilities out of COLLECT.
+"""
+import contextlib
+import errno
+import os
+import pathlib
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from rarpkt import AF_RAR, COLLECT, COMMIT, JOIN, JOIN_ACK, PROPOSE, SOL_RAR, enter
+from tap import finish, note, result
+
+SIZE, OLD, PORT, PAYLOAD = 3, 2, 18118, 1408
+RAR_JOIN, RAR_CAPS, RAR_OP = 1, 10, 32
+ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER = range(1, 7)
+IN_ORDER = 0x40
+F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16 = range(1, 13)
+SUM, PROD, MIN, MAX, BAND, BOR, BXOR, LAND, LOR, LXOR, AVG = range(1, 12)
+ROW = struct.Struct(">Q16sHHI")         # struct rar_wire_member
+CAPS = struct.Struct(">I16I")           # struct rar_wire_caps
+CAPS_AT, ROWS_AT = 24 + 44, 136         # in COLLECT
+
+
+def bits(*numbers):
+    return sum(1 << n for n in numbers)
+
+
+def caps(collectives, dtypes):
+    return (bits(*collectives), *(bits(*dtypes.get(redop, ())) for redop in range(16)))
+
+
+# The first version, and one that lacks a barrier, averages and products of bfloat16.
+ALL = tuple(range(F32, BF16 + 1))
+INTEGERS = tuple(range(I32, U64 + 1))
+FIRST = caps([ALLREDUCE], {SUM: (F32, F64, I32, I64)})
+LATER = caps([ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER],
+             {SUM: ALL, MIN: ALL, MAX: ALL, PROD: ALL[:-1]}
+             | {redop: INTEGERS for redop in range(BAND, AVG)})
+
+
+class OldMember:
+    """Rank 2: joins with what it knows, and passes the table on"""
+
+    def __init__(self, group, knows):
+        self.group, self.knows, self.nonce, self.next_nonce = group, knows, 0x01d, 0
+        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.s.bind((f"10.77.0.{OLD + 1}", PORT))
+
+    def send(self, rank, type, token, body):
+        self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, type, OLD, rank, len(body), self.group,
+                                  token) + body, (f"10.77.0.{rank + 1}", PORT))
+
+    def join_body(self, flags=0):
+        return struct.pack(">QIIHHIQ", self.nonce, SIZE, PAYLOAD, PORT, flags, 0, 0)
+
+    def ask(self):
+        self.send(0, JOIN, self.next_nonce, self.join_body().ljust(PAYLOAD + 40, b"\0"))
+
+    def collect(self, packet):
+        """Add the own row, and take out of the abilities what this member does not know"""
+        p = bytearray(packet)
+        those = CAPS.unpack_from(p, CAPS_AT)
+        CAPS.pack_into(p, CAPS_AT, *(a & b for a, b in zip(those, self.knows)))
+        ROW.pack_into(p, ROWS_AT + OLD * ROW.size, self.nonce, socket.inet_aton(
+            f"10.77.0.{OLD + 1}") + bytes(12), 4, PORT, PAYLOAD)
+        return bytes(p)
+
+    def receive(self, packet):
+        type, source = packet[1], struct.unpack_from(">H", packet, 2)[0]
+        if type == JOIN and source == 1:
+            nonce, flags = struct.unpack_from(">Q10xH", packet, 24)
+            self.send(1, JOIN_ACK, nonce, self.join_body(flags & 1))
+        elif type == JOIN_ACK and source == 0:
+            self.next_nonce = struct.unpack_from(">Q", packet, 24)[0]
+        elif type in (COLLECT, PROPOSE, COMMIT) and source == 1:
+            packet = self.collect(packet) if type == COLLECT else packet
+            self.send(0, type, self.next_nonce, packet[24:])
+
+    def serve(self):
+        while True:
+            self.ask()
+            end = time.monotonic() + 0.05
+            while (left := end - time.monotonic()) > 0:
+                if select.select([self.s], [], [], left)[0]:
+                    self.receive(self.s.recv(2048))
+
+
+@contextlib.contextmanager
+def old_member(group, knows):
+    pid = os.fork()
+    if not pid:
+        try:
+            enter(f"rar{OLD}")
+            OldMember(group, knows).serve()
+        finally:
+            os._exit(1)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def sockaddr(rank, size, group):
+    return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2), socket.AF_INET, 0, 0, rank, size,
+                       0, group, socket.inet_aton(f"10.77.0.{rank + 1}"))
+
+
+def member(rank, size, group):
+    enter(f"rar{rank}")
+    s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+    s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, size, group)
+                 + sockaddr((rank + 1) % size, size, group))
+    return s
+
+
+def joined(s):
+    return bool(select.select([], [s], [], 15)[1]) and not s.getsockopt(socket.SOL_SOCKET,
+                                                                        socket.SO_ERROR)
+
+
+def caps_of(s):
+    return struct.unpack("=4xI16I", s.getsockopt(SOL_RAR, RAR_CAPS, 72))
+
+
+def call(s, rank, collective, redop, dtype, flags):
+    """The errno of an operation on 24 bytes, 0 if it is accepted"""
+    given = {BARRIER: 0, ALLGATHER: 8, BROADCAST: 0 if rank else 24}.get(collective, 24)
+    op = struct.pack("=IBBBxIIQQQ", 40, collective, dtype, redop, 0, flags,
+                     0 if collective == BARRIER else 24, 0, 0)
+    try:
+        s.sendmsg([bytes(given)], [(SOL_RAR, RAR_OP, op)], socket.MSG_DONTWAIT)
+    except OSError as e:
+        return e.errno
+    return 0
+
+
+def wanted(knows, collective, redop, dtype, flags):
+    adds = collective in (ALLREDUCE, REDUCE, REDUCE_SCATTER)
+    redop, dtype = redop if adds else SUM, U8 if collective == BARRIER else dtype
+    known = knows[0] >> collective & 1 and knows[1 + redop] >> dtype & 1 and not (
+        flags & ~knows[1])
+    return 0 if known else errno.EOPNOTSUPP
+
+
+def all_calls():
+    for collective in range(ALLREDUCE, BARRIER + 1):
+        for redop, dtype in ((SUM, I32), (SUM, F32), (MAX, F32), (SUM, BF16), (PROD, BF16),
+                             (AVG, F32), (LXOR, U64)):
+            yield collective, redop, dtype, 0
+    yield ALLREDUCE, SUM, F32, IN_ORDER
+
+
+def test(name, group, knows):
+    with old_member(group, knows):
+        ranks = [member(r, SIZE, group) for r in (0, 1)]
+        result(all([joined(s) for s in ranks]), f"{name}: the ring closes")
+        found = [caps_of(s) for s in ranks]
+        result(found == [knows, knows], f"{name}: RAR_CAPS says what all members know")
+        wrong = [(rank, *what, got) for what in all_calls() for rank, s in enumerate(ranks)
+                 if (got := call(s, rank, *what)) != wanted(knows, *what)]
+        if wrong:
+            note(f"rank, collective, redop, dtype, flags, errno: {wrong}")
+        result(not wrong, f"{name}: what it does not know fails at every other rank")
+        for s in ranks:
+            s.close()
+
+
+def alone():
+    """How to find out what one host knows: a group of one"""
+    s = member(0, 1, 0x01d0)
+    ok = joined(s) and caps_of(s)[0] == bits(*range(ALLREDUCE, BARRIER + 1))
+    result(ok, "a group of one says what this host knows")
+    s.close()
+
+
+test("first version", 0x01d1, FIRST)
+test("later version", 0x01d2, LATER)
+alone()
+finish()
