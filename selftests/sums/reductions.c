@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every reduction of every type. Those that the manual promises give the right bits, copied
- * and in place, in one block and in several; send() refuses all others. RAR_CAPS agrees. How the
- * program itself rounds makes no difference. All ranks on 127.0.0.1 of a namespace of their own.
+ * Every reduction of every type in every collective. Those that the manual promises give the
+ * right bits, copied and in place, in one block and in several; send() refuses all others.
+ * RAR_CAPS agrees. How the program itself rounds makes no difference. All ranks on 127.0.0.1 of a
+ * namespace of their own.
  *
  * "reductions RANK" is one rank of three, at 10.77.0.(RANK + 1): the others may be machines of
  * another architecture. It prints a hash of all results.
@@ -18,6 +19,8 @@
 
 #define RANKS	3
 #define SHORT	61		/* elements: one block, which ends in the middle of a register */
+#define SHARE	41		/* elements: a rank's block, where all blocks are equal */
+#define ROOT	1
 #define LONG	9011		/* elements: several blocks, even with one byte each */
 
 static struct rar_ring ring = { .where = RAR_ON_LO4, .size = RANKS };
@@ -100,35 +103,46 @@ static void fill(const struct kind *k, uint32_t rank, size_t n, void *buf)
 }
 
 /* The rank with which the sum of element @i begins, as in the manual. */
-static uint32_t first_rank(const struct kind *k, size_t n, size_t i)
+static uint32_t first_rank(const struct kind *k, u8 collective, size_t n, size_t i)
 {
 	size_t bytes = n * k->size, block;
 
+	if (collective == RAR_REDUCE)
+		return ROOT + 1;
+	if (collective == RAR_REDUCE_SCATTER)
+		return i / SHARE + 1;
 	if (bytes <= 8192)
 		return 0;
 	block = ((bytes + RANKS - 1) / RANKS + 63) / 64 * 64;
 	return i * k->size / block;
 }
 
-static u64 wanted(const struct kind *k, size_t n, size_t i)
+static u64 wanted(const struct kind *k, u8 collective, size_t n, size_t i)
 {
-	uint32_t first = first_rank(k, n, i);
-	u64 x = element(k, first, i);
+	uint32_t first = first_rank(k, collective, n, i);
+	u64 x = element(k, first % RANKS, i);
+
+	if (collective == RAR_BROADCAST)
+		return element(k, ROOT, i);
+	if (collective == RAR_ALLGATHER)
+		return element(k, i / SHARE, i);
 
 	for (uint32_t r = 1; r < RANKS; r++)
 		x = expect(k, x, element(k, (first + r) % RANKS, i));
 	return k->redop == RAR_AVG ? expect_average(k, x, RANKS) : x;
 }
 
-static int verify(const struct kind *k, size_t n, const void *buf)
+/* Check elements @first to @end of @n, which begin at @buf. */
+static int verify(const struct kind *k, u8 collective, size_t n, size_t first, size_t end,
+		  const void *buf)
 {
-	for (size_t i = 0; i < n; i++) {
-		u64 want = wanted(k, n, i), got = 0;
+	for (size_t i = first; i < end; i++) {
+		u64 want = wanted(k, collective, n, i), got = 0;
 
-		memcpy(&got, (const char *)buf + i * k->size, k->size);
-		RAR_CHECK(got == want, "%s %s: element %zu of %zu is %llx, not %llx",
-			  redops[k->redop], k->name, i, n, (unsigned long long)got,
-			  (unsigned long long)want);
+		memcpy(&got, (const char *)buf + (i - first) * k->size, k->size);
+		RAR_CHECK(got == want, "%u: %s %s: element %zu of %zu is %llx, not %llx",
+			  collective, redops[k->redop], k->name, i, n,
+			  (unsigned long long)got, (unsigned long long)want);
 	}
 	return 0;
 }
@@ -150,7 +164,59 @@ static int reduce(int fd, const struct kind *k, uint32_t rank, size_t n, bool in
 		return err;
 	results = rar_hash(results, buf, n * k->size);
 	RAR_CHECK(got == (in_place ? 0 : (ssize_t)(n * k->size)), "received %zd", got);
-	return verify(k, n, buf);
+	return verify(k, RAR_ALLREDUCE, n, 0, n, buf);
+}
+
+/* Elements that a rank sends and gets in a collective; @first: of its block. */
+static size_t given(u8 collective, uint32_t rank, size_t *first)
+{
+	*first = collective == RAR_ALLGATHER ? rank * SHARE : 0;
+	if (collective == RAR_ALLGATHER)
+		return SHARE;
+	return collective == RAR_BROADCAST && rank != ROOT ? 0 : RANKS * SHARE;
+}
+
+static size_t result(u8 collective, uint32_t rank, size_t *first)
+{
+	*first = collective == RAR_REDUCE_SCATTER ? rank * SHARE : 0;
+	if (collective == RAR_REDUCE_SCATTER)
+		return SHARE;
+	return collective == RAR_REDUCE && rank != ROOT ? 0 : RANKS * SHARE;
+}
+
+/* A short operation of another collective, copied. */
+static int collective(int fd, const struct kind *k, uint32_t rank, u8 which)
+{
+	size_t n = RANKS * SHARE, first, count = given(which, rank, &first);
+	static char buf[RANKS * SHARE * 8] __attribute__((aligned(8)));
+	struct rar_op op = rar_op_of(k->dtype, n * k->size, 0);
+	ssize_t got;
+	int err;
+
+	op.redop = k->redop;
+	op.collective = which;
+	op.root = which == RAR_BROADCAST || which == RAR_REDUCE ? ROOT : 0;
+	fill(k, rank, n, buf);
+	err = rar_send(fd, buf + first * k->size, count * k->size, 0, &op);
+	if (err)
+		return err;
+	count = result(which, rank, &first);
+	got = rar_recv_all(fd, buf, sizeof(buf), NULL);
+	RAR_CHECK(got == (ssize_t)(count * k->size), "received %zd", got);
+	return verify(k, which, n, first, first + count, buf);
+}
+
+/* All collectives but all-reduce. Where no rank adds, the reduction is ignored. */
+static int collectives(int fd, const struct kind *k, uint32_t rank, bool can)
+{
+	for (u8 which = RAR_BROADCAST; which <= RAR_ALLGATHER; which++) {
+		bool adds = which == RAR_REDUCE || which == RAR_REDUCE_SCATTER;
+		int err = collective(fd, k, rank, which);
+
+		RAR_CHECK(err == (can || !adds ? 0 : -EOPNOTSUPP), "collective %u, %s %s: %d",
+			  which, redops[k->redop], k->name, err);
+	}
+	return 0;
 }
 
 static int one_kind(int fd, const struct kind *k, uint32_t rank, const struct rar_caps *caps)
@@ -159,6 +225,8 @@ static int one_kind(int fd, const struct kind *k, uint32_t rank, const struct ra
 	int err;
 
 	RAR_CHECK(can == promised(k), "caps of %s %s", redops[k->redop], k->name);
+	if (collectives(fd, k, rank, can))
+		return 1;
 	err = reduce(fd, k, rank, SHORT, false, false);
 	if (!can) {
 		RAR_CHECK(err == -EOPNOTSUPP, "%s %s: %s", redops[k->redop], k->name,
