@@ -27,9 +27,9 @@ BIN = os.path.join(TOP, "build/bench/bin")
 LAUNCH = os.path.join(TOP, "tools/bench/launch")
 LIGHT = "/sys/kernel/debug/rar_light"
 NETNS = f"rarbench{os.getpid()}-"
-PORTS = itertools.count(5201)
+PORTS = itertools.count(5201, 64)    # a contestant may use as many ports as it has ranks
 UNLOAD_S = 30
-MESH = 8            # ranks up to which every rank has a device to every other
+MESH = 16           # ranks up to which every rank has a device to every other
 
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
@@ -185,6 +185,9 @@ class Contestant:
         elif name in ("tcp-ring", "tcp-chain"):
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/tcp", name[4:], ctl, str(r), n, port])
+        elif name in ("tcp-loop", "udp-loop"):
+            port = str(next(PORTS))
+            self.spawn_ranks(lambda r: [f"{BIN}/fanout", name[:3], ctl, str(r), n, port])
         elif not os.path.exists(f"{BIN}/{name}"):
             raise Refused(f"{name} is not installed here")
         elif name == "gloo":

@@ -18,7 +18,8 @@
 #include "bench.h"
 
 #define WHOLE	(256u << 10)	/* bytes; results up to this size are checked whole */
-#define NEVER	UINT64_MAX
+#define KEEP	(16u << 20)	/* bytes; after a broadcast a rank gives back more memory */
+#define BLOCK_US 500		/* until the ranks that receive a broadcast wait for it */
 
 /* ------------------------------------------------------------ clock, futexes */
 
@@ -51,7 +52,7 @@ bool bench_sleep(uint32_t *word, uint32_t value, uint64_t until_ns)
 	uint64_t now;
 
 	while (load(word) == value) {
-		if (until_ns != NEVER) {
+		if (until_ns != BENCH_NEVER) {
 			now = bench_now_ns();
 			if (now >= until_ns)
 				return false;
@@ -64,17 +65,16 @@ bool bench_sleep(uint32_t *word, uint32_t value, uint64_t until_ns)
 	return true;
 }
 
-static void barrier(struct bench_ctl *ctl)
+bool bench_meet(struct bench_barrier *b, uint32_t n, uint64_t until_ns)
 {
-	uint32_t gen = load(&ctl->gen);
+	uint32_t gen = load(&b->gen);
 
-	if (increment(&ctl->arrived) < ctl->n) {
-		bench_sleep(&ctl->gen, gen, NEVER);
-		return;
-	}
-	ctl->arrived = 0;
-	increment(&ctl->gen);
-	bench_wake(&ctl->gen);
+	if (increment(&b->arrived) < n)
+		return bench_sleep(&b->gen, gen, until_ns);
+	b->arrived = 0;
+	increment(&b->gen);
+	bench_wake(&b->gen);
+	return true;
 }
 
 /* ------------------------------------------------------------ data */
@@ -271,6 +271,15 @@ static void *more_room(void *old, size_t had, size_t bytes)
 	return buf == MAP_FAILED ? NULL : buf;
 }
 
+static void give_back(struct bench_rank *r)
+{
+	munmap(r->buf, r->room);
+	if (r->spare)
+		munmap(r->spare, r->room);
+	r->buf = r->spare = NULL;
+	r->room = 0;
+}
+
 static int make_room(struct bench_rank *r, const struct bench_peer *peer, size_t bytes)
 {
 	const size_t huge = 2u << 20;
@@ -295,6 +304,8 @@ static int prepare(struct bench_rank *r, const struct bench_peer *peer)
 	if (err)
 		return err;
 	bench_fill(job->type, r->rank, r->buf, largest(job));
+	if (job->broadcast ? !peer->broadcast : !peer->allreduce)
+		return fail(r, -EOPNOTSUPP, "no such operation");
 	err = peer->prepare ? peer->prepare(r, job) : 0;
 	return err ? fail(r, err, "preparing: %s", strerror(-err)) : 0;
 }
@@ -312,6 +323,39 @@ static int run_list(struct bench_rank *r, const struct bench_peer *peer)
 					    (unsigned long long)job->bytes[i], strerror(-err));
 		}
 	return 0;
+}
+
+/* One broadcast. Rank 0 begins when the others wait for the data. */
+static int broadcast(struct bench_rank *r, const struct bench_peer *peer, size_t bytes)
+{
+	uint64_t start, *end = &r->ctl->report[r->rank].end_ns, last = 0;
+	int err;
+
+	bench_meet(&r->ctl->barrier, r->size, BENCH_NEVER);
+	if (r->rank == 0)
+		usleep(BLOCK_US);
+	start = bench_now_ns();
+	err = peer->broadcast(r, bytes);
+	*end = bench_now_ns();
+	if (err)
+		return fail(r, err, "%zu bytes: %s", bytes, strerror(-err));
+	bench_meet(&r->ctl->barrier, r->size, BENCH_NEVER);
+	for (uint32_t i = 1; i < r->size && r->rank == 0; i++)
+		last = r->ctl->report[i].end_ns > last ? r->ctl->report[i].end_ns : last;
+	if (r->rank == 0)
+		r->ctl->broadcast_ns += last - start;
+	return 0;
+}
+
+static int broadcast_list(struct bench_rank *r, const struct bench_peer *peer)
+{
+	const struct bench_job *job = &r->ctl->job;
+	int err = 0;
+
+	for (uint32_t t = 0; t < job->times; t++)
+		for (uint32_t i = 0; i < job->nops && !err; i++)
+			err = broadcast(r, peer, job->bytes[i]);
+	return err;
 }
 
 /* Counts operations that reach beyond an offset; sets the next offset where that changes. */
@@ -344,12 +388,14 @@ static int verify(struct bench_rank *r)
 		hi = lo + share;
 	}
 	for (; lo < hi && bad < 0; lo = end) {
-		uint32_t ops = ops_beyond(job, lo, &until);
+		uint32_t ops = ops_beyond(job, lo, &until), sources = r->size;
 
+		if (job->broadcast)	/* the data of one rank, unchanged */
+			ops = sources = 1;
 		end = until < hi ? until : hi;
-		bad = bench_verify(job->type, r->size, ops, r->buf, lo, end - lo);
+		bad = bench_verify(job->type, sources, ops, r->buf, lo, end - lo);
 	}
-	return bad < 0 ? 0 : fail(r, -EBADE, "wrong sum at byte %lld", (long long)bad);
+	return bad < 0 ? 0 : fail(r, -EBADE, "wrong result at byte %lld", (long long)bad);
 }
 
 static void do_job(struct bench_rank *r, const struct bench_peer *peer)
@@ -357,14 +403,16 @@ static void do_job(struct bench_rank *r, const struct bench_peer *peer)
 	struct bench_report *report = &r->ctl->report[r->rank];
 
 	report->err = prepare(r, peer);
-	barrier(r->ctl);
+	bench_meet(&r->ctl->barrier, r->ctl->n, BENCH_NEVER);
 	if (load(&r->ctl->failed))
 		return;
 	report->start_ns = bench_now_ns();
-	report->err = run_list(r, peer);
+	report->err = r->ctl->job.broadcast ? broadcast_list(r, peer) : run_list(r, peer);
 	report->end_ns = bench_now_ns();
 	if (!report->err)
 		report->err = verify(r);
+	if (r->ctl->job.broadcast && r->room > KEEP)
+		give_back(r);
 }
 
 int bench_serve(const char *path, uint32_t rank, const struct bench_peer *peer, void *priv)
@@ -379,7 +427,7 @@ int bench_serve(const char *path, uint32_t rank, const struct bench_peer *peer, 
 	increment(&r.ctl->attached);
 	bench_wake(&r.ctl->attached);
 	for (;;) {
-		bench_sleep(&r.ctl->round, round++, NEVER);
+		bench_sleep(&r.ctl->round, round++, BENCH_NEVER);
 		if (load(&r.ctl->quit))
 			return 0;
 		do_job(&r, peer);

@@ -24,8 +24,9 @@ extern "C" {
 enum bench_type { BENCH_F32, BENCH_I32 };	/* both have four bytes */
 
 /**
- * struct bench_job - one sample: a list of all-reduces, several times over
+ * struct bench_job - one sample: a list of operations, several times over
  * @type:   enum bench_type
+ * @broadcast: broadcasts from rank 0, otherwise all-reduces
  * @times:  times that the list is done
  * @nops:   operations in the list
  * @number: number of this job; decides which part of a large result a rank checks
@@ -34,6 +35,7 @@ enum bench_type { BENCH_F32, BENCH_I32 };	/* both have four bytes */
  */
 struct bench_job {
 	uint32_t type;
+	uint32_t broadcast;
 	uint32_t times;
 	uint32_t nops;
 	uint32_t number;
@@ -49,16 +51,25 @@ struct bench_report {
 	char text[124];
 };
 
-/* The control block. "round" counts jobs, "gen" barriers: both are futexes. */
+/* Where processes meet that share it; "gen" is a futex. */
+struct bench_barrier {
+	uint32_t arrived;
+	uint32_t gen;
+};
+
+/*
+ * The control block. "round", a futex, counts jobs. "broadcast_ns" is the time of all
+ * broadcasts of a job, each from its start at rank 0 until the last other rank has the data.
+ */
 struct bench_ctl {
 	uint32_t n;
 	uint32_t attached;
 	uint32_t round;
 	uint32_t quit;
 	uint32_t done;
-	uint32_t arrived;
-	uint32_t gen;
 	uint32_t failed;
+	struct bench_barrier barrier;
+	uint64_t broadcast_ns;
 	struct bench_job job;
 	struct bench_report report[BENCH_RANKS];
 };
@@ -86,13 +97,15 @@ struct bench_rank {
 /**
  * struct bench_peer - a contestant
  * @prepare:   called before a job, untimed; may be NULL
- * @allreduce: sums the first bytes of rank->buf
+ * @allreduce: sums the first bytes of rank->buf; NULL if it only broadcasts
+ * @broadcast: sends the first bytes of rank 0's buf to all others; may be NULL
  * @spare:     the contestant needs rank->spare
  */
 struct bench_peer {
 	int (*prepare)(struct bench_rank *rank, const struct bench_job *job);
 	int (*allreduce)(struct bench_rank *rank, size_t bytes, enum bench_type type);
 	bool spare;
+	int (*broadcast)(struct bench_rank *rank, size_t bytes);
 };
 
 /* Does jobs until "lead" is gone. Returns the exit status of the process. */
@@ -104,8 +117,11 @@ int bench_refuse(const char *ctl, uint32_t rank, const char *fmt, ...)
 struct bench_ctl *bench_map(const char *path, bool create);
 uint64_t bench_now_ns(void);
 void bench_wake(uint32_t *word);
+#define BENCH_NEVER	UINT64_MAX
 /* Sleeps while *word is value, at most until until_ns. Returns false if that has passed. */
 bool bench_sleep(uint32_t *word, uint32_t value, uint64_t until_ns);
+/* Sleeps until n processes have called it. Returns false if it is too late. */
+bool bench_meet(struct bench_barrier *barrier, uint32_t n, uint64_t until_ns);
 
 /* dst[i] = in[i] + dst[i], with the widest registers of this CPU. */
 void bench_add(enum bench_type type, void *dst, const void *in, size_t bytes);

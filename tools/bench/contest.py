@@ -165,6 +165,10 @@ def steps_of(name, size, n, cpus):
         return [chunks, [512 * KIB, 0, 4 * MIB], [0]]
     if name == "gloo":
         return [[0, 1], [0], [0]]
+    if name == "tcp-loop":      # bytes for each receiver in turn; 0: all
+        return [[0] if size <= SMALL else [0, 64 * KIB, 256 * KIB, MIB], [0], [0]]
+    if name == "udp-loop":      # datagrams on their way to a receiver
+        return [[128] if size <= SMALL else [128, 44, 512, 2048], [0], [0]]
     if name == "light":
         return [list(LIGHT_TILES), [0], [0]]
     return [[0], [0], [0]]

@@ -4,10 +4,11 @@
  * to stdout for each line on stdin. The ranks leave when it ends.
  *
  *	wait SECONDS					"ok" when all ranks are there
- *	run f32|i32 TIMES SECONDS KNOB,KNOB,.. BYTES..	"ok NANOSECONDS" for TIMES
+ *	run f32|i32|bcast TIMES SECONDS KNOB,KNOB,.. BYTES..	"ok NANOSECONDS" for TIMES
  *							times the list of operations
  *
- * The time is from the first rank's start to the last rank's end. The answer is "no ..."
+ * The time is from the first rank's start to the last rank's end; see bench.h for "bcast",
+ * broadcasts of i32. The answer is "no ..."
  * if a rank does not support the job, and "error ..." if it failed.
  */
 #include <errno.h>
@@ -71,7 +72,8 @@ static bool parse_job(struct bench_job *job, char *words)
 {
 	char *save, *word = strtok_r(words, " \n", &save);
 
-	job->type = word && !strcmp(word, "i32") ? BENCH_I32 : BENCH_F32;
+	job->broadcast = word && !strcmp(word, "bcast");
+	job->type = word && (job->broadcast || !strcmp(word, "i32")) ? BENCH_I32 : BENCH_F32;
 	word = strtok_r(NULL, " \n", &save);
 	job->times = word ? strtoul(word, NULL, 0) : 0;
 	strtok_r(NULL, " \n", &save);		/* the time limit */
@@ -98,6 +100,8 @@ static void print_time(void)
 		start = report->start_ns < start ? report->start_ns : start;
 		end = report->end_ns > end ? report->end_ns : end;
 	}
+	if (ctl->job.broadcast)
+		end = start + ctl->broadcast_ns;
 	printf("ok %llu\n", (unsigned long long)(end - start));
 }
 
@@ -116,6 +120,7 @@ static void do_run(char *words)
 	}
 	ctl->done = 0;
 	ctl->failed = 0;
+	ctl->broadcast_ns = 0;
 	__atomic_add_fetch(&ctl->round, 1, __ATOMIC_RELEASE);
 	bench_wake(&ctl->round);
 	if (!all_counted(&ctl->done, until))

@@ -14,6 +14,7 @@ import time
 import xml.etree.ElementTree
 
 import against
+import broadcast
 import models
 import report
 import targets
@@ -25,6 +26,7 @@ LIBRARIES = ("gloo", "openmpi", "mpich")
 KERNELS = ("uml", "6.12", "6.1", "native")
 ROUNDS = 5
 SPARE_MIB = 640             # what a guest needs beside the data
+TARGETS = targets.TARGETS | {"B": broadcast.Broadcast}
 
 DESCRIPTION = """\
 Runs AF_RAR and its competitors in turns, in the same boot, and says how they compare.
@@ -91,6 +93,8 @@ def parse(argv):
     add("--targets", type=one_of(*targets.TARGETS), help="T1,T2,...")
     add("--models", type=one_of("all", *models.MODELS), help="all, or some of "
         + ",".join(models.MODELS))
+    add("--broadcast", action="store_true", help="broadcasts and the targets B1, B2; with "
+        "--n, --sizes, --rounds, --kernel (uml, 6.12)")
     add("--against", metavar="COMMIT", help="what changed since: with --n, --sizes, --types, "
         "--mtu, --gso, --contestants, --rounds, --kernel (one of each but --n, --sizes)")
     add("--kernel", type=one_of(*KERNELS), help=",".join(KERNELS))
@@ -153,8 +157,16 @@ def full_sweeps(args):
     yield from two_cpus(args)
 
 
+def broadcasts(args):
+    kernels, ranks, sizes = args.kernel or ["uml"], args.n, args.sizes
+    return [c for c in broadcast.Broadcast.cases(args.rounds or ROUNDS)
+            if c.places[0] in kernels and c.n in (ranks or [c.n]) and c.size in (sizes or [c.size])]
+
+
 def plan(args):
     """The cases, and the targets to judge"""
+    if args.broadcast:
+        return broadcasts(args), ["B"]
     chosen = [args.kernel, args.n, args.sizes, args.types, args.mtu, args.gso, args.contestants]
     names = args.targets or []
     if args.smoke:
@@ -183,6 +195,8 @@ def memory_mib(case, place):
     again inside the kernel or a library of the one that runs
     """
     names = [side.name for side in case.sides if side.place == place]
+    if case.type == "bcast":        # ranks give large buffers back
+        return 2 * case.n * (case.size // MIB + 2)
     buffers = sum(2 if name in ("rar-out-of-place", *LIBRARIES) else 1 for name in names)
     return (buffers + bool(names)) * case.n * (max(case.ops) // MIB + 2)
 
@@ -270,8 +284,8 @@ class Run:
             self.done += 1
             self.results.append(result)
             for name in self.names:
-                if name != "T8" and case in targets.TARGETS[name].cases(case.rounds):
-                    self.give(targets.TARGETS[name].verdicts(result))
+                if name != "T8" and (name == "B" or case in TARGETS[name].cases(case.rounds)):
+                    self.give(TARGETS[name].verdicts(result))
         if "T8" in self.names and "uml" in places:
             self.give([self.memory(contest)])
 

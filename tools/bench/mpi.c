@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpi CTL: MPI_Allreduce of the library this was built for, with the algorithm it chooses. */
+/*
+ * mpi CTL: MPI_Allreduce and MPI_Bcast of the library this was built for, with the algorithms
+ * that it chooses.
+ */
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -14,9 +17,16 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 	return err == MPI_SUCCESS ? 0 : -EIO;
 }
 
+static int broadcast(struct bench_rank *r, size_t bytes)
+{
+	return MPI_Bcast(r->buf, bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS ? 0 : -EIO;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct bench_peer peer = { .allreduce = allreduce };
+	static const struct bench_peer peer = {
+		.allreduce = allreduce, .broadcast = broadcast,
+	};
 	int rank, status = 2;
 
 	MPI_Init(&argc, &argv);

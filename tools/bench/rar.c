@@ -96,6 +96,27 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 	return err;
 }
 
+/* Only rank 0 sends when it copies; in its own memory each rank passes all of it. */
+static int broadcast(struct bench_rank *r, size_t bytes)
+{
+	struct rar_op op = rar_op_of(RAR_I32, bytes, 0);
+	struct member *m = r->priv;
+	bool copies = m->mode == COPY;
+	ssize_t n;
+	int err = m->mode == REGISTERED ? pin_once(m, r->buf, r->room) : 0;
+
+	op.collective = RAR_BROADCAST;
+	if (m->mode == OUT_OF_PLACE)
+		return -EOPNOTSUPP;
+	if (!err)
+		err = rar_send(m->fd, r->buf, copies && r->rank ? 0 : bytes,
+			       copies ? 0 : MSG_ZEROCOPY, &op);
+	if (err)
+		return err;
+	n = rar_recv_all(m->fd, r->buf, copies ? bytes : 0, NULL);
+	return n < 0 ? n : (size_t)n == (copies ? bytes : 0) ? 0 : -EMSGSIZE;
+}
+
 /* Does one small operation with all ranks. */
 static int probe(struct member *m)
 {
@@ -122,7 +143,7 @@ static int parse_mode(const char *name)
 int main(int argc, char **argv)
 {
 	struct rar_ring ring = { .where = RAR_ON_IPV4, .netns = "" };
-	struct bench_peer peer = { .allreduce = allreduce };
+	struct bench_peer peer = { .allreduce = allreduce, .broadcast = broadcast };
 	struct member m = {};
 	uint32_t rank;
 	int err;

@@ -19,6 +19,7 @@ EMULATION = 0.75        # T5: of what is possible at all
 FLAT_RANKS = (2, 4, 8, 16, 32, 64)
 FLAT_SIZE = 8 * MIB
 MEMORY_SIZES = (4 * MIB, 64 * MIB)
+NOISY = "noisy=all-rounds"
 
 
 @dataclasses.dataclass
@@ -33,10 +34,15 @@ class Verdict:
     def passed(self):
         return self.ratio is not None and self.ratio >= self.need
 
+    @property
+    def word(self):
+        if self.ratio is None or NOISY in self.note:
+            return "INVALID"
+        return "PASS" if self.passed else "FAIL"
+
     def __str__(self):
         ratio = "none" if self.ratio is None else f"{self.ratio:.2f}"
-        verdict = "PASS" if self.passed else "FAIL"
-        return (f"{self.target} {self.where} ratio={ratio} need={self.need:.2f} {verdict}"
+        return (f"{self.target} {self.where} ratio={ratio} need={self.need:.2f} {self.word}"
                 + (f" {self.note}" if self.note else ""))
 
 
@@ -54,7 +60,7 @@ def note(*parts):
 
 def noise(result):
     """The remark for a case without a quiet round"""
-    return "" if result.good else "noisy=all-rounds"
+    return "" if result.good else NOISY
 
 
 def missing(result, label):

@@ -199,7 +199,7 @@ class TestTargets(unittest.TestCase):
         why = "mode=in-place not in this module"
         line = self.verdict("T1", targets.T1.cases(5)[0], {"rar-copy": 200, "light": 50},
                             {RAR: why})
-        self.assertEqual(line, "T1 N=2 size=64MiB ratio=none need=0.75 FAIL"
+        self.assertEqual(line, "T1 N=2 size=64MiB ratio=none need=0.75 INVALID"
                                f" ({why}) copy=0.25 stretch=0.85")
 
     def test_ceiling(self):
