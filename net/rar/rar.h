@@ -470,8 +470,8 @@ struct rar_trust {
  * struct rar_member - one member's side of a group
  *
  * Set once: before the member is hashed @rn, @id, @rank, @size, @index, @uid, @user; before
- * RUN @epoch, @payload, @lane (the ports after @port's), @nlanes, @by_hosts, @place, and of
- * the links @path and tx.sent.
+ * RUN @epoch, @payload, @lane (the ports after @port's), @nlanes, @schedule, @place,
+ * @gather_below, and of the links @path and tx.sent.
  *
  * @lock protects @state, @error, @join, @undelivered, @pinned, and @leave except @fin_due and
  * @fin_next, which only repeat a packet. rn->lock protects @sk. These fields are read
@@ -540,8 +540,9 @@ struct rar_member {
 	struct rar_leave leave;
 	u64 epoch;
 	u32 payload;
-	bool by_hosts;
+	u8 schedule;			/* enum rar_schedule */
 	struct rar_place place;
+	u32 gather_below;		/* sums of fewer bytes are gathered */
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;

@@ -184,11 +184,11 @@ static int disagree(const struct disagreement *d, uint32_t n, uint32_t odd,
 }
 
 /*
- * The odd rank alone joins with another size than n, or adds by hosts. A rank whose successor
+ * The odd rank alone joins with another size than n, or another schedule. A rank whose successor
  * does not disagree may get the error only when its join times out.
  */
-static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, bool odd_hosts,
-			 uint32_t reason)
+static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, uint32_t schedule,
+			 uint32_t odd_schedule, uint32_t reason)
 {
 	struct rar_error e;
 	int fd[MAX], bad = 0, err;
@@ -198,7 +198,7 @@ static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, bool odd_h
 		struct rar_ring ring = {
 			.group = group, .where = RAR_ON_LO4,
 			.size = r == odd ? odd_size : n,
-			.by_hosts = r == odd && odd_hosts,
+			.schedule = r == odd ? odd_schedule : schedule,
 		};
 
 		fd[r] = rar_socket();
@@ -226,12 +226,18 @@ static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, bool odd_h
 
 static int disagree_size(uint32_t n, uint32_t odd, uint32_t odd_size)
 {
-	return disagree_join(n, odd, odd_size, false, RAR_R_SIZE);
+	return disagree_join(n, odd, odd_size, 0, 0, RAR_R_SIZE);
 }
 
+/* Every schedule, and another one at the odd rank. */
 static int disagree_schedule(uint32_t n, uint32_t odd)
 {
-	return disagree_join(n, odd, n, true, RAR_R_SCHEDULE);
+	int bad = 0;
+
+	for (uint32_t s = 0; s < RAR_SCHEDULE_NR; s++)
+		bad |= disagree_join(n, odd, n, s, (s + 1) % RAR_SCHEDULE_NR,
+				     RAR_R_SCHEDULE);
+	return bad;
 }
 
 int main(void)

@@ -237,6 +237,29 @@ static u64 mut_share_size(const struct rar_ring *ring, u64 bytes)
 	return bytes / sim.size;
 }
 
+/* No room for the sum of what was gathered. */
+static u64 mut_room_gathered(const struct rar_plan *plan, u64 bytes)
+{
+	return plan->gathered ? bytes * plan->parts : bytes;
+}
+
+/* The sum overwrites a contribution. */
+static struct rar_span mut_got_own(const struct rar_plan *plan, u64 bytes)
+{
+	return plan->gathered ? rar_plan_given(plan, bytes) : rar_plan_got(plan, bytes);
+}
+
+/* Only one rank sends in a barrier that is gathered. */
+static int mut_cut_one_empty(struct rar_ring *r, u64 bytes, u32 payload,
+			     const struct rar_plan *plan)
+{
+	int err = rar_ring_cut(r, bytes, payload, plan);
+
+	if (!err && !bytes)
+		r->nblocks = r->nchunks = 1;
+	return err;
+}
+
 static bool mut_returns_sums(const struct rar_plan *plan)
 {
 	return rar_plan_adds(plan);

@@ -50,6 +50,7 @@ static struct schedule {
 	enum rar_phase (*result)(const struct rar_plan *plan, u32 block);
 	bool (*returns)(const struct rar_plan *plan);
 	u64 (*share)(const struct rar_ring *ring, u64 bytes);
+	u64 (*room)(const struct rar_plan *plan, u64 bytes);
 } s;
 
 static const struct schedule real = {
@@ -59,7 +60,7 @@ static const struct schedule real = {
 	rar_plan_combine, rar_plan_next, rar_plan_completes, rar_plan_last,
 	rar_plan_given, rar_plan_got, rar_plan_injects,
 	rar_plan_adds, rar_plan_summed, rar_plan_adds_before, rar_plan_result,
-	rar_plan_returns, rar_ring_share,
+	rar_plan_returns, rar_ring_share, rar_plan_room,
 };
 
 /* 1168 to 8896: payloads at MTUs of 1280, 1500 and 9000 */
@@ -135,6 +136,7 @@ static const struct collective {
 	bool adds;			/* ranks add; otherwise their own data go round */
 	bool one;			/* a single block */
 	bool exact;			/* equal blocks */
+	bool gathered;			/* a block is a whole contribution */
 	bool rooted;
 	u32 begins;			/* from the block's rank, or the root, to the injector */
 	u32 rounds;			/* rounds of size - 1 hops */
@@ -149,6 +151,9 @@ static const struct collective {
 	{ "reduce", RAR_REDUCE, .adds = true, .one = true, .rooted = true, .begins = 1,
 	  .rounds = 1 },
 	{ "barrier", RAR_BARRIER, .adds = true, .rounds = 2 },
+	{ "gathered", RAR_ALLREDUCE, RAR_RING_GATHERED, .gathered = true, .rounds = 1 },
+	{ "gathered_in_order", RAR_ALLREDUCE, RAR_RING_GATHERED | RAR_OPF_IN_ORDER,
+	  .gathered = true, .rounds = 1 },
 };
 
 /* The ranks whose data are in a sum, in the order of addition. */
@@ -425,15 +430,20 @@ static bool in_span(struct rar_span span, const struct rar_chunk *c)
 static bool sim_judge_spans(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
-	struct rar_span given = s.given(&r->plan, r->bytes), got = s.got(&r->plan, r->bytes);
+	u64 bytes = r->bytes / (sim.what->gathered ? sim.size : 1);
+	struct rar_span given = s.given(&r->plan, bytes), got = s.got(&r->plan, bytes);
+	bool apart = sim.what->gathered && sim.size > 1;
 	struct rar_chunk c;
 	u32 chunk;
 
+	/* The sum of what was gathered lies after all contributions, and nothing after it. */
+	CHECK(s.room(&r->plan, bytes) == (apart ? r->bytes + bytes : r->bytes), r);
+	CHECK(!apart || (got.off == r->bytes && got.len == bytes), r);
 	for (chunk = 0; r->bytes && chunk < r->nchunks; chunk++) {
 		s.chunk(r, chunk, &c);
 		CHECK(in_span(given, &c) ==
 		      (sim.what->adds || sim_injector(c.block) == rank), r);
-		CHECK(in_span(got, &c) == sim_gets(rank, c.block), r);
+		CHECK(apart || in_span(got, &c) == sim_gets(rank, c.block), r);
 	}
 	CHECK(r->bytes || (!given.len && !got.len), r);
 	return true;
@@ -479,6 +489,8 @@ static bool sim_judge(u32 rank)
 	CHECK(sim.nlast[rank] == s.need(r), r);
 	CHECK(sim.returned[rank] == (sim.size > 1 && s.returns(&r->plan) ?
 				     s.chunks(r, rar_plan_own(&r->plan)) : 0), r);
+	/* All ranks contribute, even if there are no bytes: nobody is done before. */
+	CHECK(!sim.what->gathered || sim.size == 1 || sim.injected[rank], r);
 	if (sim.what->rounds < 2 || sim.what->one)
 		return true;
 	if (!sim.hosts)

@@ -65,7 +65,7 @@ static bool check_tiling(const struct rar_ring *r)
 {
 	u32 i, b, n = r->nchunks, parts = r->plan.parts;
 
-	CHECK(r->block == (r->plan.exact ? r->bytes / parts : block_of(r->bytes, parts)), r);
+	CHECK(r->block == (r->plan.exact || r->plan.gathered ? r->bytes / parts : block_of(r->bytes, parts)), r);
 	CHECK(n >= 1 && r->nblocks >= 1 && r->nblocks <= parts, r);
 	for (i = 0; i < (n <= FULL_CHUNKS ? n : SAMPLES); i++)
 		if (!check_chunk(r, n <= FULL_CHUNKS ? i :
@@ -404,7 +404,9 @@ static bool test_refused(u32 size)
 		CHECK(s.plan(plan, &place, w->collective, w->flags, size) ==
 		      (w->rooted ? -EINVAL : 0), &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_OPF_IN_ORDER, 0) ==
-		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
+		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
+		CHECK(s.plan(plan, &place, w->collective, RAR_RING_GATHERED, 0) ==
+		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
 	}
 	return true;
 }
@@ -439,6 +441,7 @@ static void test_mutant(const struct schedule *m, const char *name, const char *
 		m->adds ?: real.adds, m->summed ?: real.summed,
 		m->before ?: real.before, m->result ?: real.result,
 		m->returns ?: real.returns, m->share ?: real.share,
+		m->room ?: real.room,
 	};
 	quiet = true;
 	tap_ok(!check_all(4), "mutant_%s%s__caught", name, of);
@@ -514,6 +517,9 @@ static void test_mutants(void)
 		{ "before_ag", { .before = mut_before_ag } },
 		{ "result_ag", { .result = mut_result_ag } },
 		{ "share_size", { .share = mut_share_size } },
+		{ "room_gathered", { .room = mut_room_gathered } },
+		{ "got_own", { .got = mut_got_own } },
+		{ "cut_one_empty", { .cut = mut_cut_one_empty } },
 		{ "returns_always", { .returns = mut_always } },
 		{ "returns_sums", { .returns = mut_returns_sums } },
 		{ "returns_gathered", { .returns = mut_returns_gathered } },

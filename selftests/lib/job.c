@@ -123,7 +123,7 @@ static uint32_t first_rank(const struct rar_job *j, uint32_t i)
 		return j->root + 1;
 	if (j->collective == RAR_REDUCE_SCATTER)
 		return i / (j->count / j->ring->size) + 1;
-	return j->ring->by_hosts ? 0 : i / cut(j);
+	return j->ring->schedule == RAR_BY_HOSTS ? 0 : i / cut(j);
 }
 
 static uint32_t wanted(const struct rar_job *j, uint32_t i)

@@ -387,7 +387,7 @@ static inline void run_test(const struct test *t, uint32_t n)
 	ring.size = t->ranks;
 	ring.hosts = t->hosts;
 	ring.first = t->hosts ? first : NULL;
-	ring.by_hosts = t->hosts;
+	ring.schedule = t->hosts ? RAR_BY_HOSTS : RAR_BY_RANKS;
 	memset(&shared->barrier, 0, sizeof(shared->barrier));
 	failed = rar_run(ring.size, t->hosts ? NULL : ring.netns, 120, t->fn, (void *)t->arg);
 	ksft_test_result(failed == t->lost, "%s, %u ranks\n", t->name, t->ranks);

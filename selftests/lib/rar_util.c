@@ -268,9 +268,12 @@ int rar_socket(void)
 
 static int rar_set_schedule(int fd, const struct rar_ring *ring)
 {
-	uint32_t schedule = RAR_BY_HOSTS;
+	const char *all = getenv("RAR_SCHEDULE");
+	uint32_t schedule = ring->schedule;
 
-	if (!ring->by_hosts)
+	if (!schedule && all)
+		schedule = atoi(all);
+	if (!schedule)
 		return 0;
 	return setsockopt(fd, SOL_RAR, RAR_SCHEDULE, &schedule, sizeof(schedule)) < 0 ?
 	       -errno : 0;

@@ -85,7 +85,7 @@ int rar_where_parse(const char *name);
  * @hosts: number of hosts; rank r lives at the address of its host, in the namespace
  *         "<netns>host"; 0: there are no hosts
  * @first: first rank of each host
- * @by_hosts: RAR_BY_HOSTS
+ * @schedule: RAR_SCHEDULE; 0: the number in the environment variable RAR_SCHEDULE, if any
  */
 struct rar_ring {
 	uint64_t group;
@@ -97,7 +97,7 @@ struct rar_ring {
 	const char *device;
 	uint32_t hosts;
 	const uint32_t *first;
-	bool by_hosts;
+	uint32_t schedule;
 };
 
 /* The host of a rank; 0 if there are none. */

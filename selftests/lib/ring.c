@@ -97,7 +97,7 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->dtype = dtype;
 	d->count = count;
 	d->size = opt.ring.size;
-	d->hosts = opt.ring.by_hosts ? opt.ring.hosts : 0;
+	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.ring.hosts : 0;
 	d->first = opt.first;
 	return 0;
 }
@@ -634,6 +634,7 @@ static void usage(void)
 		"     [-D device] (SO_BINDTODEVICE)\n"
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
+		"     [-G]  RAR_GATHERED\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
@@ -680,7 +681,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BP:s:T:z:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGP:s:T:z:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -694,7 +695,8 @@ static void parse(int argc, char **argv)
 		case 'd': opt.seconds = atoi(optarg); break;
 		case 'D': opt.ring.device = optarg; break;
 		case 'H': set_hosts(optarg); break;
-		case 'B': opt.ring.by_hosts = true; break;
+		case 'B': opt.ring.schedule = RAR_BY_HOSTS; break;
+		case 'G': opt.ring.schedule = RAR_GATHERED; break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;
@@ -705,7 +707,7 @@ static void parse(int argc, char **argv)
 		default: usage();
 		}
 	}
-	if (opt.ring.by_hosts && !opt.ring.hosts)
+	if (opt.ring.schedule == RAR_BY_HOSTS && !opt.ring.hosts)
 		usage();
 	if (optind < argc || !opt.ring.size || opt.ring.size > RAR_PROCS ||
 	    !*opt.modes || opt.modes[strspn(opt.modes, "cior")] ||

@@ -6,8 +6,9 @@
  * far ahead, collectives and all-reduces are in flight together, send() and recv() run at the
  * same time, ranks die.
  *
- * coll [-N NETNS] [-H] [full|short]: all ranks on 127.0.0.1 of a namespace of their own, or
- * rank r in the namespace NETNSr. -H: by hosts. short: for links that lose packets.
+ * coll [-N NETNS] [-H|-G] [full|short]: all ranks on 127.0.0.1 of a namespace of their own, or
+ * rank r in the namespace NETNSr. -H: by hosts. -G: gathered. short: for links that lose
+ * packets.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -303,7 +304,8 @@ static int dies(uint32_t rank, void *arg)
 	rar_timeout(fd, SO_RCVTIMEO, WAIT_MS);
 	rar_timeout(fd, SO_SNDTIMEO, WAIT_MS);
 	j.root = (VICTIM + 1) % ring.size;
-	j.count = rar_job_count(&ring, j.collective, 60000);
+	j.count = rar_job_count(&ring, j.collective,
+				j.collective == RAR_ALLREDUCE ? 500 : 60000);
 	for (j.id = 1; n >= 0; j.id++) {
 		m = rar_job_memory(&j, rank);
 		n = rar_job_post(fd, &j, rank, &m);
@@ -347,6 +349,7 @@ static void run_deaths(void)
 {
 	static const uint8_t all[] = {
 		RAR_BROADCAST, RAR_REDUCE, RAR_REDUCE_SCATTER, RAR_ALLGATHER, RAR_BARRIER,
+		RAR_ALLREDUCE,
 	};
 
 	for (size_t i = 0; i < sizeof(all); i++)
@@ -360,8 +363,8 @@ int main(int argc, char **argv)
 	size_t nsizes;
 	int c;
 
-	while ((c = getopt(argc, argv, "HN:")) != -1) {
-		ring.by_hosts |= c == 'H';
+	while ((c = getopt(argc, argv, "GHN:")) != -1) {
+		ring.schedule = c == 'H' ? RAR_BY_HOSTS : c == 'G' ? RAR_GATHERED : ring.schedule;
 		ring.netns = c == 'N' ? optarg : ring.netns;
 	}
 	full = argv[optind] && !strcmp(argv[optind], "full");
@@ -372,7 +375,7 @@ int main(int argc, char **argv)
 		ksft_exit_skip("needs root\n");
 	shared = rar_shared(sizeof(*shared));
 	nsizes = full ? 10 : brief ? 3 : 5;
-	ksft_set_plan(nsizes + 6 + (brief ? 0 : 5));
+	ksft_set_plan(nsizes + 6 + (brief ? 0 : 6));
 	for (size_t i = 0; i < nsizes; i++)
 		run("every collective, root and mode", "", sizes[i], every_root, NULL);
 	run("many at a time", "", 3, mixed, NULL);

@@ -171,19 +171,24 @@ enum rar_collective {
 };
 
 /**
- * enum rar_schedule - the order in which ranks add, and where a tensor is cut
+ * enum rar_schedule - how ranks add: who sends what to whom, and in which order
  * @RAR_BY_RANKS: the ring: block b of N starts at rank b
  * @RAR_BY_HOSTS: the ranks of a host, which follow one another and have the same
  *                address, add in memory before a sum leaves the host: block b starts at
  *                the first rank of host b. For several ranks on each of several hosts.
+ * @RAR_GATHERED: RAR_BY_RANKS, but an all-reduce of up to 8 KiB in a group of up to 16
+ *                ranks gathers what all ranks contribute, and each rank adds it: half the
+ *                hops, more packets. For networks with a long delay.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
- * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host.
+ * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
+ * gives the bits of RAR_BY_RANKS.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
 	RAR_BY_HOSTS,
+	RAR_GATHERED,
 	RAR_SCHEDULE_NR
 };
 

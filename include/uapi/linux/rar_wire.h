@@ -79,7 +79,7 @@ struct rar_hdr {
  *          @count it is the fingerprint on which all members must agree
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
- * @opflags: RAR_OF_HOSTS, and struct rar_op.flags
+ * @opflags: RAR_OF_*, and struct rar_op.flags
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @scale:  0; block exponent of quantised formats
@@ -101,7 +101,9 @@ struct rar_data_hdr {
 	__be32	scale;
 };
 
-#define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS; no flag of struct rar_op has this bit */
+/* How the ranks add; no flag of struct rar_op has these bits. */
+#define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
+#define RAR_OF_GATHERED	0x08	/* all contributions go round, and each rank adds them */
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 
@@ -190,6 +192,7 @@ struct rar_join_hdr {
 #define RAR_JF_SMALL	0x0001	/* not padded: only asks for an answer */
 #define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
 #define RAR_JF_BIG	0x0004	/* the sender's elements are big endian: refused */
+#define RAR_JF_GATHERED	0x0008	/* RAR_GATHERED */
 
 struct rar_wire_caps {
 	__be32	collectives;

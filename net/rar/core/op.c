@@ -37,33 +37,43 @@ static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 	return op;
 }
 
+/* Get a buffer of the kernel's memory, charged. Returns 0, -EAGAIN or -ENOBUFS. */
+static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
+		  u64 room)
+{
+	if (!rar_mem_charge(m, room))
+		return -EAGAIN;
+	op->charged = !rar_buf_alloc(buf, room);
+	op->room = op->charged ? room : 0;
+	if (op->charged)
+		return 0;
+	rar_mem_uncharge(op->rn, op->user, room);
+	return -ENOBUFS;
+}
+
 /**
  * rar_op_alloc() - get an operation and its buffer
  * @m:   member whose namespace and user are charged
  * @bytes: length of the tensor
+ * @room: bytes of the buffer
  *
  * Process context.
  *
  * Return: the operation with one reference, or ERR_PTR: -EAGAIN when net.rar.mem is used
  * up, -ENOBUFS when memory is short.
  */
-struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room)
 {
-	struct rar_operation *op;
+	struct rar_operation *op = op_new(m, bytes);
+	int err;
 
-	if (!rar_mem_charge(m, bytes))
-		return ERR_PTR(-EAGAIN);
-	op = op_new(m, bytes);
-	if (!op) {
-		rar_mem_uncharge(m->rn, m->user, bytes);
+	if (!op)
 		return ERR_PTR(-ENOBUFS);
-	}
-	op->charged = true;
-	if (rar_buf_alloc(&op->buf, bytes)) {
-		rar_op_drop(op);
-		return ERR_PTR(-ENOBUFS);
-	}
-	return op;
+	err = op_buf(m, op, &op->buf, room);
+	if (!err)
+		return op;
+	rar_op_drop(op);
+	return ERR_PTR(err);
 }
 
 /**
@@ -72,15 +82,16 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes)
  * @regions: regions where the memory may be pinned already
  * @bytes: length of the tensor
  * @dst:   address for the sums, 0 = they overwrite the contribution
+ * @room:  bytes that are needed in memory of the kernel as well, 0 = none
  *
  * Process context. The caller appends the contribution to @buf if there is no @dst.
  * Otherwise it copies the contribution there, or appends it to @src and sets @own.
  *
- * Return: the operation with one reference, or ERR_PTR as rar_buf_pin().
+ * Return: the operation with one reference, or ERR_PTR as rar_buf_pin() and rar_op_alloc().
  */
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
-					  u64 dst)
+					  u64 dst, u64 room)
 {
 	struct rar_operation *op = op_new(m, bytes);
 	int err = 0;
@@ -94,6 +105,11 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 	op->dst = dst;
 	if (dst)
 		err = rar_buf_pin(&op->buf, regions, dst, bytes);
+	if (!err && room) {
+		op->own = &op->kept;
+		op->sums = &op->kept;
+		err = op_buf(m, op, &op->kept, room);
+	}
 	if (!err)
 		return op;
 	rar_op_drop(op);
@@ -142,7 +158,8 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 	u32 step = DIV_ROUND_UP(READ_ONCE(rn->sysctl_copy_step), ring->payload);
 
 	/* All of an operation with a lead is contributed at once, after the lead. */
-	return rar_plan_travels(&ring->plan) && !ring->lead && ring->cpb > 2 * step ? step : 0;
+	return rar_plan_travels(&ring->plan) && !ring->lead && !ring->plan.gathered &&
+	       ring->cpb > 2 * step ? step : 0;
 }
 
 /**
@@ -265,7 +282,7 @@ static void op_free(struct rar_operation *op)
 	rar_buf_free(&op->src);
 	rar_buf_free(&op->kept);
 	if (op->charged)
-		rar_mem_uncharge(op->rn, op->user, op->bytes);
+		rar_mem_uncharge(op->rn, op->user, op->room);
 	rar_user_put(op->user);
 	kfree(op);
 }
@@ -345,16 +362,8 @@ void rar_op_unpin(struct rar_operation *op)
  */
 int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 {
-	int err = -ENOBUFS;
-
-	if (!rar_mem_charge(m, op->bytes))
-		return err;
-	err = rar_buf_alloc(&op->kept, op->bytes);
-	if (err) {
-		rar_mem_uncharge(op->rn, op->user, op->bytes);
-		return err;
-	}
-	op->charged = true;
+	if (op_buf(m, op, &op->kept, op->bytes))
+		return -ENOBUFS;
 	rar_buf_copy(&op->kept, &op->buf);
 	/* Pairs with rar_op_source(): a reader of the address sees the copy. The copy has
 	 * no contributions, but the successor has had all of them, and drops repeats.

@@ -28,7 +28,8 @@ static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
  */
 #define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT)
 
-static_assert(!(RAR_OP_FLAGS & ~(U8_MAX & ~RAR_OF_HOSTS)));
+static_assert(!(RAR_OP_FLAGS & ~(U8_MAX & ~(RAR_OF_HOSTS | RAR_OF_GATHERED))));
+static_assert(RAR_RING_GATHERED == RAR_OF_GATHERED);
 
 /* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
 struct rar_fingerprint {
@@ -153,19 +154,23 @@ struct rar_operation {
 	refcount_t ref;
 	atomic_t users;
 	struct rcu_work free;
-	struct rar_net *rn;		/* valid as long as @bytes are charged to it */
+	struct rar_net *rn;		/* valid as long as bytes are charged to it */
 	struct rar_user *user;
 	bool charged;
+	u64 room;			/* bytes of the buffer that @rn is charged for */
 
 	struct rar_buf buf;		/* the sums */
 	struct rar_buf src;		/* out of place: the contribution */
-	struct rar_buf kept;		/* the sums of a closed member, see pin.c */
+	struct rar_buf kept;		/* pinned: memory of the kernel that packets are built
+					 * from, if gathered or the member is closed (pin.c)
+					 */
 	const struct rar_buf *own;	/* the buffer that holds the contribution */
-	const struct rar_buf *sums;	/* the buffer that sums are sent from */
+	const struct rar_buf *sums;	/* the buffer that chunks are stored in and sent from */
 	bool pinned;			/* @buf and @src are memory of the user */
 	struct list_head pin_node;	/* m->pinned */
 	bool later;			/* posted before the contribution is copied in */
 	u64 dst;			/* out of place: address of @buf at the user */
+	bool apart;			/* the user's contribution stays in @src */
 	u64 bytes;			/* of the tensor as it travels */
 	const struct rar_codec *codec;	/* NULL: the user's numbers travel as they are */
 	u32 contributors;		/* ranks; only with a codec */
@@ -237,10 +242,11 @@ static inline const struct rar_kind *rar_op_kind_at(const struct rar_operation *
 	return rar_ring_leads(&op->ring, chunk) ? op->lead.kind : op->kind;
 }
 
-/* May the result be delivered? m->lock. */
+/* May the result be delivered? No packet of a gathered operation needs pinned memory. m->lock. */
 static inline bool rar_op_ready(const struct rar_operation *op)
 {
-	return op->complete && (!op->pinned || !atomic_read_acquire(&op->users));
+	return op->complete && (!op->pinned || op->ring.plan.gathered ||
+				!atomic_read_acquire(&op->users));
 }
 
 /*
@@ -356,10 +362,10 @@ static inline u64 rar_op_published(const struct rar_operation *op,
 	return set;
 }
 
-struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes);
+struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room);
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
-					  u64 dst);
+					  u64 dst, u64 room);
 const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint);
 int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint, u32 payload,
 	       const struct rar_place *place);

@@ -38,6 +38,7 @@ static const struct row rows[RAR_COLLECTIVE_NR] = {
 };
 
 static const struct row in_order = { .one = true, .complete = -1, .stops = -2 };
+static const struct row gathered = { .stops = -1 };
 
 /* The block that this rank starts, completes or stops, by the column's offset in its row. */
 static u32 block_at(const struct row *row, const struct rar_place *place, u32 root,
@@ -101,11 +102,12 @@ bool rar_ring_rooted(u8 collective)
  * @plan:       to fill
  * @place:      the rank's place in its group
  * @collective: enum rar_collective
- * @flags:      RAR_OPF_IN_ORDER; others are ignored
+ * @flags:      RAR_OPF_IN_ORDER, RAR_RING_GATHERED; others are ignored
  * @root:       rank, of a collective that has a root
  *
  * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
- * need one: a single block crosses each link between hosts at most twice.
+ * need one: a single block crosses each link between hosts at most twice. Gathered, they are
+ * in rank order anyway.
  *
  * Return: 0, -EOPNOTSUPP if there is no such collective, or -EINVAL.
  */
@@ -113,12 +115,14 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		  u8 flags, u32 root)
 {
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
-	bool ordered = flags & RAR_OPF_IN_ORDER;
+	bool ordered = flags & (RAR_OPF_IN_ORDER | RAR_RING_GATHERED);
 	const struct row *row;
 
 	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
+	if (flags & RAR_RING_GATHERED)
+		row = &gathered;
 	if (!place->size || (row->rooted && root >= place->size))
 		return -EINVAL;
 
@@ -127,6 +131,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	if (place->size == 1)
 		return 0;
+	plan->gathered = row == &gathered;
 	if (place->hosts && sums && !ordered)
 		plan_hosts(plan, place);
 	else
@@ -145,7 +150,7 @@ static struct rar_span span_of(const struct rar_plan *plan, u64 bytes, u32 block
 
 /*
  * The part of a tensor of @bytes that this rank contributes: all of it where ranks add,
- * otherwise the block that it sends.
+ * otherwise the block that it sends. Gathered: where the contribution lies in the buffer.
  */
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 {
@@ -154,12 +159,23 @@ struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 	return span_of(plan, bytes, plan->starts[RAR_AG]);
 }
 
-/* The part of a tensor of @bytes that is this rank's result: all, or its complete block. */
+/*
+ * The part of a tensor of @bytes that is this rank's result: all, or its complete block.
+ * Gathered: the sum, which lies after all contributions in the buffer.
+ */
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 {
+	if (plan->gathered)
+		return span_of(plan, bytes, plan->parts);
 	if (rar_plan_has(plan, RAR_AG) || !rar_plan_travels(plan))
 		return (struct rar_span) { .len = bytes };
 	return span_of(plan, bytes, plan->ends[RAR_RS]);
+}
+
+/* The bytes of the buffer for a tensor of @bytes; gathered: all contributions and the sum. */
+u64 rar_plan_room(const struct rar_plan *plan, u64 bytes)
+{
+	return plan->gathered ? bytes * (plan->parts + 1) : bytes;
 }
 
 /* --- how an operation is cut --------------------------------------------- */
@@ -168,7 +184,7 @@ static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
 {
 	u64 block = bytes;
 
-	if (plan->exact)
+	if (plan->exact || plan->gathered)
 		return ring_div(bytes, plan->parts);
 	if (bytes > RAR_SMALL_BYTES)
 		block = div_up(bytes, plan->parts);
@@ -195,6 +211,8 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 	if (bytes > RAR_MAX_BYTES)
 		return -EMSGSIZE;
 
+	if (plan->gathered)
+		bytes *= plan->parts;
 	block = block_bytes(bytes, plan);
 	if (plan->exact && block * plan->parts != bytes)
 		return -EINVAL;
@@ -210,8 +228,9 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 	ring->lead_block = 0;
 	ring->lead_bytes = 0;
 	ring->cpb = cpb;
-	ring->nblocks = 1;
-	ring->nchunks = 1;
+	/* Without bytes, too, the contributions of all ranks are gathered. */
+	ring->nblocks = plan->gathered ? plan->parts : 1;
+	ring->nchunks = ring->nblocks;
 	if (!bytes)
 		return 0;
 

@@ -44,6 +44,10 @@
  *
  * If a block starts where it is complete there is no RS; if it stops there, no AG.
  * Everything that a rank does follows from the table; see struct rar_plan.
+ *
+ * Gathered: a short all-reduce may go round as an all-gather of all contributions instead,
+ * size-1 hops. Block b is the whole contribution of rank b. Every rank then adds all of
+ * them in rank order (core/gather.c), as a single block is added that goes round.
  */
 #ifndef _RAR_RING_H
 #define _RAR_RING_H
@@ -73,6 +77,8 @@ enum rar_combine {
 	RAR_COMBINE_STORE,
 };
 
+#define RAR_RING_GATHERED 0x08		/* all contributions go round, and each rank adds them */
+
 #define RAR_NO_BLOCK	U32_MAX
 #define RAR_ALL_BLOCKS	(U32_MAX - 1)
 
@@ -100,6 +106,7 @@ struct rar_place {
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
+ * @gathered: each block is a whole contribution of the tensor's length
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
  *
@@ -111,6 +118,7 @@ struct rar_plan {
 	u32 starts[RAR_PHASES];
 	u32 ends[RAR_PHASES];
 	bool exact;
+	bool gathered;
 	bool back;
 };
 
@@ -122,10 +130,11 @@ struct rar_span {
 
 /**
  * struct rar_ring - the schedule of one operation at one rank
- * @bytes:   the tensor, 0 .. RAR_MAX_BYTES
+ * @bytes:   all blocks together: the tensor, 0 .. RAR_MAX_BYTES; if gathered, as many times
+ *           the tensor as there are blocks
  * @block:   bytes of a block (the last one may be short); 0 if @bytes is 0
  * @payload: bytes of a chunk (a block's last one may be short)
- * @nblocks: blocks that exist, at least 1 (block 0, possibly empty)
+ * @nblocks: blocks that exist, at least 1 (block 0, possibly empty); all blocks if gathered
  * @cpb:     chunks of a full block
  * @nchunks: chunks of the operation
  * @plan:    what the rank does
@@ -296,6 +305,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		  u8 flags, u32 root);
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes);
+u64 rar_plan_room(const struct rar_plan *plan, u64 bytes);
 int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 		 const struct rar_plan *plan);
 int rar_ring_lead(struct rar_ring *ring, u64 bytes);

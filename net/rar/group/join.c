@@ -40,6 +40,9 @@
 #define JOIN_MTU_SMALL		3	/* unpadded ones that had one: too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
+/* At most one of them is in a JOIN. */
+#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED)
+
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 {
 	u32 hdr = rar_ip_hdr_size(path) + sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
@@ -133,6 +136,18 @@ static enum rar_reason why_stranger(const struct rar_member *m,
 
 /* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
 
+/* The flag of the schedule that this member asks for. */
+static u16 schedule_flag(const struct rar_member *m)
+{
+	switch (m->schedule) {
+	case RAR_BY_HOSTS:
+		return RAR_JF_HOSTS;
+	case RAR_GATHERED:
+		return RAR_JF_GATHERED;
+	}
+	return 0;
+}
+
 static void send_join(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
@@ -152,7 +167,7 @@ static void send_join(struct rar_member *m)
 	if (token)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
-			       (m->by_hosts ? RAR_JF_HOSTS : 0));
+			       schedule_flag(m));
 	rar_packet_ctl(&m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
 		       RAR_T_JOIN, token);
 }
@@ -288,13 +303,13 @@ static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 static enum rar_reason join_differs(const struct rar_member *m,
 				    const struct rar_join_hdr *jh)
 {
-	bool by_hosts = jh->flags & cpu_to_be16(RAR_JF_HOSTS);
+	u16 flags = be16_to_cpu(jh->flags) & JOIN_SCHEDULES;
 
 	if (be32_to_cpu(jh->size) != m->size)
 		return RAR_R_SIZE;
 	if (jh->flags & cpu_to_be16(RAR_JF_BIG))
 		return RAR_R_BYTE_ORDER;
-	return by_hosts != m->by_hosts ? RAR_R_SCHEDULE : RAR_R_NONE;
+	return flags != schedule_flag(m) ? RAR_R_SCHEDULE : RAR_R_NONE;
 }
 
 /*

@@ -69,7 +69,7 @@ static void drop_undelivered(struct rar_member *m)
 	spin_unlock_bh(&m->lock);
 }
 
-/* Bytes of the operations that the successor may still need. */
+/* The kernel's bytes of the operations that the successor may still need. */
 static u64 needed_bytes(struct rar_member *m)
 {
 	struct rar_operation *op;
@@ -80,7 +80,7 @@ static u64 needed_bytes(struct rar_member *m)
 	for (i = 0; i < RAR_MAX_OPS; i++) {
 		op = rcu_dereference_protected(m->ops[i],
 					       lockdep_is_held(&m->tx_lock));
-		bytes += op ? op->bytes : 0;
+		bytes += op ? op->room : 0;
 	}
 	spin_unlock_bh(&m->tx_lock);
 	return bytes;

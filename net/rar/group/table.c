@@ -7,6 +7,7 @@
  */
 #include <linux/jhash.h>
 
+#include "core/gather.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -276,8 +277,10 @@ static void place_by_hosts(struct rar_member *m)
 static void take_place(struct rar_member *m)
 {
 	m->place = (struct rar_place) { .size = m->size, .rank = m->rank };
-	if (m->by_hosts)
+	if (m->schedule == RAR_BY_HOSTS)
 		place_by_hosts(m);
+	m->gather_below = m->schedule == RAR_GATHERED && m->size > 1 &&
+			  m->size <= RAR_GATHER_RANKS ? RAR_SMALL_BYTES + 1 : 0;
 }
 
 /*
@@ -288,7 +291,7 @@ static void take_place(struct rar_member *m)
 static bool get_ready(struct rar_member *m)
 {
 	lockdep_assert_held(&m->lock);
-	if (m->by_hosts && m->rank + 1 < m->size &&
+	if (m->schedule == RAR_BY_HOSTS && m->rank + 1 < m->size &&
 	    same_host(m, m->rank + 1) &&
 	    !rar_route_is_here(m, &m->link[RAR_NEXT].path))
 		return false;

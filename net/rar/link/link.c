@@ -298,6 +298,9 @@ bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
 		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
+	/* The neighbour's contribution proves that it has posted the operation. */
+	if (plan->gathered && a->c.block == link->rank)
+		rar_link_credit(link, max(tx->posted, op->seq + 1), 0, tx->credit);
 	if (rar_plan_summed(plan, run->phase)) {
 		/* The sum went round, so the neighbour had the RS chunks of this rank. */
 		rar_out_acked(link, op, RAR_RS, run->chunk, won);

@@ -167,7 +167,7 @@ static void store_run(struct rar_operation *op, const struct rar_arrival *a)
 {
 	const struct rar_run *run = &a->run;
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
-	struct rar_cursor in = a->from, to = { .buf = &op->buf };
+	struct rar_cursor in = a->from, to = { .buf = op->sums };
 	u64 at = a->c.off, off = a->off;
 	struct rar_reduce_ctx ctx;
 

@@ -3,6 +3,7 @@
  * The end of an operation: it is complete at this rank, then the user has read it.
  */
 #include "core/arrival.h"
+#include "core/gather.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/trace.h"
@@ -15,10 +16,12 @@
  * @m: member
  * @op:  operation
  *
- * Softirq, or process context with bottom halves off.
+ * Softirq, or process context with bottom halves off. RCU read side.
  */
 void rar_done(struct rar_member *m, struct rar_operation *op)
 {
+	if (op->ring.plan.gathered)
+		rar_gather_add(m, op);
 	spin_lock_bh(&m->lock);
 	if (!list_empty(&op->node)) {
 		op->complete = true;
@@ -30,7 +33,7 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 		}
 	}
 	spin_unlock_bh(&m->lock);
-	trace_rar_op(m, op->seq, op->ring.bytes);
+	trace_rar_op(m, op->seq, op->bytes);
 	rar_link_release(&m->link[RAR_NEXT], op);
 	rar_member_wake(m);
 }

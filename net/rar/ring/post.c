@@ -176,7 +176,7 @@ int rar_post_may(struct rar_member *m)
  */
 int rar_post(struct rar_member *m, struct rar_operation *op)
 {
-	u64 bytes = op->ring.bytes, seq;
+	u64 bytes = op->bytes, seq;
 	bool steps = op->step && !op->pinned;
 	enum rar_reason left_why;
 	u32 left_rank;

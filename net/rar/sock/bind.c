@@ -321,7 +321,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	m->sk_mark = READ_ONCE(sk->sk_mark);
 	m->sk_priority = READ_ONCE(sk->sk_priority);
 	set_trust(m, opts);
-	m->by_hosts = rar_sk(sk)->schedule == RAR_BY_HOSTS;
+	m->schedule = rar_sk(sk)->schedule;
 	m->link[RAR_NEXT].path.oif = sk->sk_bound_dev_if;
 	sk->sk_err = 0;
 	rar_sk(sk)->interrupted = false;

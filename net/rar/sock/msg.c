@@ -6,6 +6,7 @@
 #include <net/sock.h>
 
 #include "core/buf.h"
+#include "core/gather.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/op.h"
@@ -59,7 +60,8 @@ struct send_args {
 	struct rar_span given;		/* what this rank sends */
 	struct rar_span got;		/* its result */
 	u64 bytes;
-	u64 room;			/* bytes of the tensor as it travels */
+	u64 travels;			/* bytes of the tensor as it travels */
+	u64 room;			/* bytes in memory of the kernel */
 	u64 cookie;
 	u64 dst;
 	u32 root;
@@ -163,9 +165,20 @@ static int check_root(const struct rar_member *m, struct send_args *args)
 	return 0;
 }
 
+/* Gather a short sum, if this group does. Flags other than that of the order add elsewhere. */
+static void choose_gathered(const struct rar_member *m, struct send_args *args)
+{
+	struct rar_fingerprint *p = &args->fingerprint;
+
+	if ((p->collective == RAR_ALLREDUCE || p->collective == RAR_BARRIER) &&
+	    args->bytes < m->gather_below && !(p->flags & ~RAR_OPF_IN_ORDER))
+		p->flags |= RAR_OF_GATHERED;
+}
+
 /*
- * Set the parts that this rank sends and gets. In place it passes the whole tensor. Out of
- * place, where ranks do not add, what it sends belongs to the result and is copied there.
+ * Set the parts that this rank sends and gets, and the memory needed. In place, and gathered,
+ * it passes the whole tensor. Out of place, where ranks do not add, what it sends belongs to
+ * the result and is copied there.
  */
 static int find_spans(const struct rar_member *m, struct send_args *args, bool pinned)
 {
@@ -181,8 +194,10 @@ static int find_spans(const struct rar_member *m, struct send_args *args, bool p
 		return -EINVAL;
 	args->got = rar_plan_got(&plan, args->bytes);
 	args->given = rar_plan_given(&plan, args->bytes);
-	args->apart = args->dst && rar_plan_adds(&plan);
-	if (pinned && !args->dst)
+	args->apart = args->dst && (rar_plan_adds(&plan) || plan.gathered);
+	if (!pinned || plan.gathered)
+		args->room = rar_plan_room(&plan, args->bytes);
+	if (pinned && (!args->dst || plan.gathered))
 		args->given = (struct rar_span) { .len = args->bytes };
 	return 0;
 }
@@ -199,18 +214,20 @@ static int check_length(const struct send_args *args, const struct msghdr *msg, 
 }
 
 /* Find how long the tensor is as it travels. */
-static int find_room(const struct rar_member *m, struct send_args *args)
+static int find_travels(const struct rar_member *m, struct send_args *args)
 {
 	struct rar_ring ring;
 	int err;
 
-	args->room = args->bytes;
+	args->travels = args->bytes;
 	if (!rar_codec_of(&args->fingerprint))
 		return 0;
 	err = rar_op_cut(&ring, &args->fingerprint, m->payload, &m->place);
-	if (!err)
-		args->room = ring.bytes;
-	return err;
+	if (err)
+		return err;
+	args->travels = ring.bytes;
+	args->room = ring.bytes;
+	return 0;
 }
 
 /*
@@ -240,7 +257,7 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 		.fingerprint.collective = RAR_ALLREDUCE,
 		.fingerprint.dtype = rsk->dtype,
 		.fingerprint.redop = rsk->redop,
-		.fingerprint.flags = m->by_hosts ? RAR_OF_HOSTS : 0,
+		.fingerprint.flags = m->schedule == RAR_BY_HOSTS ? RAR_OF_HOSTS : 0,
 	};
 	err = parse_cmsgs(msg, args);
 	if (!err)
@@ -255,11 +272,12 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 		return err;
 	told = args->bytes;
 	args->bytes = args->bytes ?: len;
+	choose_gathered(m, args);
 	err = find_spans(m, args, pinned);
 	if (!err)
 		err = check_length(args, msg, len, told);
 	p->count = args->bytes / rar_dtype_size(p->dtype);
-	return err ?: find_room(m, args);
+	return err ?: find_travels(m, args);
 }
 
 /* Return: 0 if send() may go on, -EAGAIN if it would wait, or the errno it would return. */
@@ -309,8 +327,8 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m
 				      const struct send_args *args, bool pinned)
 {
 	if (!pinned)
-		return rar_op_alloc(m, args->room);
-	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst);
+		return rar_op_alloc(m, args->travels, args->room);
+	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst, args->room);
 }
 
 /* Get an operation with its buffer; waits for memory and for a slot. */
@@ -325,7 +343,7 @@ static struct rar_operation *send_alloc(struct sock *sk,
 
 	for (;;) {
 		err = rar_post_may(m);
-		if (!pinned && rar_mem_too_long(m->rn, args->room))
+		if ((args->room || !pinned) && rar_mem_too_long(m->rn, args->room))
 			err = -EMSGSIZE;
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), m, args, pinned);
 		no_room = !err && op == ERR_PTR(-EAGAIN);
@@ -373,7 +391,8 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	op = send_alloc(sk, m, &args, pinned, timeo);
 	if (IS_ERR(op))
 		return PTR_ERR(op);
-	if (args.apart)
+	op->apart = args.apart;
+	if (op->apart && op->own == &op->buf)
 		op->own = &op->src;
 	op->cookie = args.cookie;
 	op->codec = rar_codec_of(&args.fingerprint);
@@ -387,7 +406,7 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 /* The pinned buffer that calls append their contribution to; NULL if they copy it. */
 static struct rar_buf *pinned_own(struct rar_operation *op)
 {
-	if (op->own == &op->src)
+	if (op->apart)
 		return &op->src;
 	return op->pinned && !op->dst ? &op->buf : NULL;
 }
@@ -493,6 +512,8 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 	}
 	if (op->codec)
 		return send_gathered(sk, m, op, timeo);
+	if (op->pinned && op->ring.plan.gathered)
+		rar_gather_give(op);
 	err = send_post(sk, m, op, timeo);
 	if (!err)
 		rsk->more = NULL;
