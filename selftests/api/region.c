@@ -42,7 +42,16 @@ static int set(int fd, int option, const void *addr, size_t len)
 {
 	struct rar_reg reg = { .addr = (uintptr_t)addr, .len = len };
 
-	return setsockopt(fd, SOL_RAR, option, &reg, sizeof(reg)) ? -errno : 0;
+	/* as programs do that know only these fields */
+	return setsockopt(fd, SOL_RAR, option, &reg, offsetof(struct rar_reg, flags)) ?
+	       -errno : 0;
+}
+
+static int reg_to_read(int fd, const void *addr, size_t len)
+{
+	struct rar_reg reg = { .addr = (uintptr_t)addr, .len = len, .flags = RAR_REG_READ };
+
+	return setsockopt(fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)) ? -errno : 0;
 }
 
 static struct rar_data data_of(uint64_t id, size_t bytes)
@@ -189,6 +198,56 @@ static int once(uint32_t rank, void *arg)
 	return 0;
 }
 
+/* ------------------------------------------------------------ only read */
+
+/* Memory that nobody may write to is a region for contributions. It is pinned once. */
+static int only_read(uint32_t rank, void *arg)
+{
+	struct rar_data d = data_of(1, LEN);
+	int fd = rar_open(&ring, rank), err = 0;
+	char *src = map(LEN), *dst = map(LEN);
+	struct rar_op op = rar_op_of(d.dtype, LEN, d.id);
+	int64_t before, after;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && src && dst, "join");
+	op.dst = (uintptr_t)dst;
+	rar_fill(&d, rank, 0, d.count, src);
+	mprotect(src, LEN, PROT_READ);
+	RAR_CHECK(set(fd, RAR_REG, src, LEN) == -EFAULT, "to be written to");
+	RAR_CHECK(!reg_to_read(fd, src, LEN), "to be read");
+	RAR_CHECK(!set(fd, RAR_REG, dst, LEN), "the place of the sums");
+	sync_ranks();
+	before = rar_vmstat("nr_foll_pin_acquired");
+	sync_ranks();
+	for (int i = 0; i < 10 && !err; i++)
+		err = rar_send(fd, src, LEN, MSG_ZEROCOPY, &op) ?: collect(fd, &d, dst);
+	sync_ranks();
+	after = rar_vmstat("nr_foll_pin_acquired");
+	sync_ranks();
+	RAR_CHECK(!err, "bits");
+	RAR_CHECK(before < 0 || after == before, "pinned again");
+	op.dst = 0;
+	RAR_CHECK(rar_send(fd, src, LEN, MSG_ZEROCOPY, &op) == -EFAULT, "in place");
+	RAR_CHECK(!set(fd, RAR_UNREG, src, LEN), "unregister");
+	return 0;
+}
+
+/* Contributions that are written after the memory was registered to be read are the ones sent. */
+static int written_later(uint32_t rank, void *arg)
+{
+	int fd = rar_open(&ring, rank), err = 0;
+	char *src = map(LEN), *dst = map(LEN);
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && src && dst, "join");
+	RAR_CHECK(!reg_to_read(fd, src, LEN), "never touched before");
+	for (uint64_t id = 0; id < 3 && !err; id++)
+		err = one_op(fd, rank, id, src, dst, LEN);
+	/* the region does not serve operations that write to it */
+	return err ?: one_op(fd, rank, 3, src, src, LEN);
+}
+
 /* ------------------------------------------------------------ taken back */
 
 static int in_flight(uint32_t rank, void *arg)
@@ -276,6 +335,12 @@ static int refused(uint32_t rank, void *arg)
 	RAR_CHECK(set(fd, RAR_REG, (void *)-PAGE, 2 * PAGE) == -EFAULT, "wraps");
 	RAR_CHECK(set(fd, RAR_REG, (void *)8, 8) == -EFAULT, "the first page");
 	RAR_CHECK(set(fd, RAR_UNREG, buf, LEN) == -ENOENT, "not registered");
+	reg.flags = 2;
+	RAR_CHECK(setsockopt(fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)) && errno == EINVAL, "a flag");
+	reg.flags = 0;
+	reg.__pad = 1;
+	RAR_CHECK(setsockopt(fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)) && errno == EINVAL, "padding");
+	RAR_CHECK(reg_to_read(fd, hole - PAGE, 2 * PAGE) == -EFAULT, "a hole, to be read");
 	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
 	RAR_CHECK(set(fd, RAR_REG, buf, LEN) == -EEXIST, "again");
 	RAR_CHECK(set(fd, RAR_REG, buf + LEN - 1, 2) == -EEXIST, "overlap");
@@ -313,6 +378,8 @@ static const struct test {
 	{ "sums at all places in and beside a region", places },
 	{ "pieces of a record, some in a region", pieces },
 	{ "pinned once for all operations", once },
+	{ "memory that is only read", only_read },
+	{ "registered to be read, written by its user later", written_later },
 	{ "unregistered while an operation uses it", in_flight },
 	{ "another process with the same address", forked },
 	{ "bad registrations are refused", refused },

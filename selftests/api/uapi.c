@@ -64,9 +64,10 @@ static const struct field socket_fields[] = {
 	F(rar_join, __host, 216, 8),
 	F(rar_join, __user_rank, 224, 4),
 
-	S(rar_reg, 16),
+	S(rar_reg, 24),
 	F(rar_reg, addr, 0, 8),
 	F(rar_reg, len, 8, 8),
+	F(rar_reg, flags, 16, 4),
 
 	S(rar_op, 40),
 	F(rar_op, size, 0, 4),

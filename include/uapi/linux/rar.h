@@ -104,20 +104,28 @@ struct sockaddr_rar {
 #define RAR_OP		32 /* sendmsg: struct rar_op */
 #define RAR_DONE	33 /* recvmsg: struct rar_done */
 
+/* Flags of struct rar_reg. */
+#define RAR_REG_READ	1	/* operations only read this memory, which may be read-only */
+
 /**
  * struct rar_reg - argument of RAR_REG and RAR_UNREG
- * @addr: memory of the caller that may be written to
+ * @addr: memory of the caller that may be written to, or with RAR_REG_READ read
  * @len:  bytes, not 0
+ * @flags: 0 or RAR_REG_READ; ignored by RAR_UNREG
+ * @__pad: 0
  *
  * The pages stay pinned, and charged to RLIMIT_MEMLOCK, until RAR_UNREG with the same
- * values or close(). An operation with MSG_ZEROCOPY uses these pages if its memory, or
- * a whole iovec of it, lies in one region. So unregister memory before you unmap it.
+ * address and length or close(). An operation with MSG_ZEROCOPY uses these pages if its
+ * memory, or a whole iovec of it, lies in one region. So unregister memory before you unmap
+ * it. The first two fields alone are enough.
  *
- * Python: struct "=QQ"
+ * Python: struct "=QQI4x"
  */
 struct rar_reg {
 	__u64	addr;
 	__u64	len;
+	__u32	flags;
+	__u32	__pad;
 };
 
 /**

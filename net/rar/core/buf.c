@@ -201,17 +201,25 @@ int rar_buf_alloc(struct rar_buf *buf, u64 bytes)
 
 /* -- memory of the user -------------------------------------------------- */
 
+/*
+ * Before Linux 6.2 a page that is pinned to be read is replaced when the user writes to it
+ * later. So where the user may write, memory that stays pinned is pinned like a writer does.
+ */
 static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
 		     u64 npages)
 {
-	unsigned int flags = FOLL_LONGTERM | (buf->write ? FOLL_WRITE : 0);
+	unsigned int write = buf->write || buf->kept ? FOLL_WRITE : 0;
 	int n;
 
 	while (p->npages < npages) {
 		n = pin_user_pages_fast(addr + p->npages * PAGE_SIZE,
 					min_t(u64, npages - p->npages,
 					      BUF_PIN_BATCH),
-					flags, p->pages + p->npages);
+					FOLL_LONGTERM | write, p->pages + p->npages);
+		if (n == -EFAULT && write && !buf->write) {
+			write = 0;
+			continue;
+		}
 		if (n <= 0)
 			return n == -ENOMEM ? -ENOBUFS : n ?: -EFAULT;
 		p->npages += n;
@@ -260,7 +268,7 @@ int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 
 		return 0;
 	if (addr + len < addr || addr + len > ULONG_MAX - PAGE_SIZE)
 		return -EFAULT;
-	region = regions ? rar_region_get(regions, addr, len) : NULL;
+	region = regions ? rar_region_get(regions, addr, len, buf->write) : NULL;
 	if (region)
 		return borrow(buf, region, addr, len);
 	npages = DIV_ROUND_UP(offset_in_page(addr) + len, PAGE_SIZE);

@@ -44,6 +44,7 @@ struct rar_piece {
  * @len:     bytes in all pieces
  * @pinned:  the pages are the user's
  * @write:   the user's pages are written to
+ * @kept:    the pages stay pinned while the user goes on using them: a region
  * @mmp:     account of RLIMIT_MEMLOCK
  */
 struct rar_buf {
@@ -53,6 +54,7 @@ struct rar_buf {
 	u64 len;
 	bool pinned;
 	bool write;
+	bool kept;
 	struct mmpin mmp;
 };
 

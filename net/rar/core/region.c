@@ -18,7 +18,7 @@
  * @ref:  one for the list, one per piece of an operation that lies in the region
  * @mm:   the address space of @addr; it may be gone, and is only compared
  * @addr: where that process sees the memory
- * @buf:  a single piece, which may be written to
+ * @buf:  a single piece
  */
 struct rar_region {
 	struct list_head node;
@@ -81,13 +81,14 @@ static int region_insert(struct rar_regions *regions, struct rar_region *region)
  * @regions: regions of the socket
  * @addr:    start, as the user sees it
  * @len:     bytes, not 0
+ * @write:   operations may write to it
  *
  * Process context.
  *
  * Return: 0; -EEXIST if part of it is registered; -ENOBUFS if there are too many regions; or
  * as rar_buf_pin().
  */
-int rar_region_add(struct rar_regions *regions, u64 addr, u64 len)
+int rar_region_add(struct rar_regions *regions, u64 addr, u64 len, bool write)
 {
 	struct rar_region *region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 	int err;
@@ -99,7 +100,8 @@ int rar_region_add(struct rar_regions *regions, u64 addr, u64 len)
 	region->mm = current->mm;
 	mmgrab(region->mm);
 	region->buf.pinned = true;
-	region->buf.write = true;
+	region->buf.kept = true;
+	region->buf.write = write;
 	err = rar_buf_pin(&region->buf, NULL, addr, len);
 	if (!err) {
 		mutex_lock(&regions->lock);
@@ -161,12 +163,14 @@ void rar_region_flush(struct rar_regions *regions)
  * @regions: regions of the socket
  * @addr:    start, as the user sees it
  * @len:     bytes, all of which must be in the region
+ * @write:   they will be written to
  *
  * Process context.
  *
  * Return: the region with a reference, or NULL.
  */
-struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len)
+struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len,
+				  bool write)
 {
 	struct rar_region *region, *found = NULL;
 
@@ -175,7 +179,8 @@ struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len
 	mutex_lock(&regions->lock);
 	list_for_each_entry(region, &regions->list, node)
 		if (region->mm == current->mm && addr >= region->addr &&
-		    len <= region->buf.len && addr - region->addr <= region->buf.len - len) {
+		    len <= region->buf.len && addr - region->addr <= region->buf.len - len &&
+		    (region->buf.write || !write)) {
 			refcount_inc(&region->ref);
 			found = region;
 			break;

@@ -23,10 +23,11 @@ struct rar_regions {
 
 void rar_region_init(struct rar_regions *regions);
 void rar_region_put(struct rar_region *region);
-int rar_region_add(struct rar_regions *regions, u64 addr, u64 len);
+int rar_region_add(struct rar_regions *regions, u64 addr, u64 len, bool write);
 int rar_region_del(struct rar_regions *regions, u64 addr, u64 len);
 void rar_region_flush(struct rar_regions *regions);
-struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len);
+struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len,
+				  bool write);
 void rar_region_lend(struct rar_region *region, struct rar_piece *p, u64 addr, u64 len);
 
 #endif /* _RAR_REGION_H */

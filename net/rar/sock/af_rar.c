@@ -320,6 +320,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_probe_hdr) == 48);
 	static_assert(sizeof(struct rar_join_hdr) == 56);
 	static_assert(sizeof(struct rar_join) == 232);
+	static_assert(sizeof(struct rar_reg) == 24);
 	static_assert(sizeof(struct rar_table_hdr) == 136);
 	static_assert(sizeof(struct rar_wire_member) == 32);
 	static_assert(sizeof(struct rar_notice_hdr) == 56);

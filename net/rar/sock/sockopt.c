@@ -15,21 +15,41 @@
 #include "sock/sockopt.h"
 #include "tx/rules.h"
 
+/*
+ * Copy an argument of @size bytes, zeroed before. Programs that know only its first fields give
+ * only these, at least @least bytes. A longer argument may have only zeros in the rest.
+ */
+static int copy_grown(void *arg, size_t size, size_t least, sockptr_t optval,
+		      unsigned int optlen)
+{
+	size_t len = min_t(size_t, optlen, size);
+	int zero = 1;
+
+	if (optlen < least)
+		return -EINVAL;
+	if (copy_from_sockptr(arg, optval, len))
+		return -EFAULT;
+	if (optlen > len)
+		zero = check_zeroed_sockptr(optval, len, optlen - len);
+	return zero < 0 ? zero : zero ? 0 : -EINVAL;
+}
+
 /* RAR_REG and RAR_UNREG: register memory that operations will use again. */
 static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
 		      unsigned int optlen)
 {
-	struct rar_reg reg;
+	struct rar_reg reg = {};
+	int err;
 
-	if (optlen != sizeof(reg))
+	err = copy_grown(&reg, sizeof(reg), offsetof(struct rar_reg, flags), optval, optlen);
+	if (err)
+		return err;
+	if (!reg.len || reg.flags & ~RAR_REG_READ || reg.__pad)
 		return -EINVAL;
-	if (copy_from_sockptr(&reg, optval, sizeof(reg)))
-		return -EFAULT;
-	if (!reg.len)
-		return -EINVAL;
-	return optname == RAR_REG ?
-		rar_region_add(&rsk->regions, reg.addr, reg.len) :
-		rar_region_del(&rsk->regions, reg.addr, reg.len);
+	if (optname == RAR_UNREG)
+		return rar_region_del(&rsk->regions, reg.addr, reg.len);
+	return rar_region_add(&rsk->regions, reg.addr, reg.len,
+			      !(reg.flags & RAR_REG_READ));
 }
 
 static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
@@ -114,29 +134,14 @@ static void join_opts(const struct rar_sock *rsk, const struct rar_join *join,
 		memcpy(&opts->key, join->key, sizeof(opts->key));
 }
 
-/* Copy the argument. Programs that know only the first fields give only these. */
-static int copy_join(struct rar_join *join, sockptr_t optval, unsigned int optlen)
-{
-	size_t len = min_t(size_t, optlen, sizeof(*join));
-	int zero = 1;
-
-	if (optlen < offsetof(struct rar_join, prev))
-		return -EINVAL;
-	memset(join, 0, sizeof(*join));
-	if (copy_from_sockptr(join, optval, len))
-		return -EFAULT;
-	if (optlen > len)
-		zero = check_zeroed_sockptr(optval, len, optlen - len);
-	return zero < 0 ? zero : zero ? check_join(join) : -EINVAL;
-}
-
 static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
 	struct rar_join_opts opts;
-	struct rar_join join;
+	struct rar_join join = {};
 	int err;
 
-	err = copy_join(&join, optval, optlen);
+	err = copy_grown(&join, sizeof(join), offsetof(struct rar_join, prev), optval, optlen) ?:
+	      check_join(&join);
 	if (err)
 		return err;
 	lock_sock(sk);
