@@ -473,7 +473,8 @@ struct rar_trust {
  * RUN @epoch, @payload, @lane (the ports after @port's), @nlanes, @schedule, @place,
  * @gather_below, and of the links @path and tx.sent.
  *
- * @lock protects @state, @error, @join, @undelivered, @pinned, and @leave except @fin_due and
+ * @lock protects @state, @error, @join, @undelivered, @ops_delivered, @counters and what it
+ * points to, @pinned, and @leave except @fin_due and
  * @fin_next, which only repeat a packet. rn->lock protects @sk. These fields are read
  * locklessly with READ_ONCE where a stale value does no harm. @state is published with
  * smp_store_release. @local_node belongs to the list that the member is on, see push.c.
@@ -521,6 +522,8 @@ struct rar_member {
 	struct sock *sk;		/* NULL: orphan or tombstone */
 	struct rar_error error;
 	struct list_head undelivered;	/* operations, in order of send */
+	u64 ops_delivered;		/* operations whose results were read */
+	struct rar_counters *counters;	/* page of the socket, NULL = nobody has mapped it */
 	struct list_head pinned;	/* operations in memory of the user, see pin.c */
 	u32 nundelivered;
 	u64 wanted;			/* mem_lock: bytes that send() lacked, or 0 */

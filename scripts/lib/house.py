@@ -21,7 +21,7 @@ FUNCTIONS = "T"
 PAGES = (".rst", ".md", ".7")
 
 # Functions of the kernel, libc and Python that comments mention and our sources do not call.
-OTHERS = {"dst_neigh_lookup", "fminf", "hash_32", "nf_ip_checksum", "recv_into", "recvfrom",
+OTHERS = {"dst_neigh_lookup", "fileno", "fminf", "hash_32", "nf_ip_checksum", "recv_into", "recvfrom",
           "sendpage", "settimeout", "sock_wfree", "udp_tunnel_sock_release"}
 
 

@@ -69,6 +69,16 @@ static const struct field socket_fields[] = {
 	F(rar_reg, len, 8, 8),
 	F(rar_reg, flags, 16, 4),
 
+	S(rar_counters, 48),
+	F(rar_counters, version, 0, 4),
+	F(rar_counters, size, 4, 4),
+	F(rar_counters, members, 8, 4),
+	F(rar_counters, error, 12, 4),
+	F(rar_counters, posted, 16, 8),
+	F(rar_counters, complete, 24, 8),
+	F(rar_counters, ready, 32, 8),
+	F(rar_counters, delivered, 40, 8),
+
 	S(rar_op, 40),
 	F(rar_op, size, 0, 4),
 	F(rar_op, collective, 4, 1),

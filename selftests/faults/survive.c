@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,6 +360,17 @@ static bool nth_done(void)
 	return true;
 }
 
+/* Map the page of counters, and give it back. */
+static int page(int fd)
+{
+	size_t len = sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	return ERRNO(munmap(p, len));
+}
+
 static int options(int fd)
 {
 	struct rar_peer peers[N];
@@ -370,6 +382,7 @@ static int options(int fd)
 
 	err = TRY("RAR_INFO", rar_info(fd, &info)) ?:
 	      TRY("RAR_ERROR", rar_error(fd, &error));
+	err = err ?: TRY("mmap", page(fd));
 	err = err ?: TRY("RAR_PEERS", (len = sizeof(peers),
 		ERRNO(getsockopt(fd, SOL_RAR, RAR_PEERS, peers, &len))));
 	return err ?: TRY("RAR_OWNER",

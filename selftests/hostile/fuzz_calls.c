@@ -455,6 +455,26 @@ static void do_sysctl(struct thread *t)
 	rar_write(table[i].path, value);
 }
 
+/* The page of counters, mapped rightly or not; it may outlive its socket. */
+static void do_mmap(struct thread *t)
+{
+	size_t len = sysconf(_SC_PAGESIZE);
+	struct slot *slot = any_slot(t);
+	struct rar_counters *page;
+
+	page = mmap(NULL, len << one_in(t, 8), one_in(t, 8) ? PROT_READ | PROT_WRITE : PROT_READ,
+		    one_in(t, 8) ? MAP_PRIVATE : MAP_SHARED, slot->fd, 0);
+	if (page == MAP_FAILED)
+		return;
+	if (one_in(t, 2))
+		do_allreduce(t);
+	if (one_in(t, 8))
+		put_slot(slot, -1);
+	if (page->version != RAR_COUNTERS_VERSION)
+		count(W_WRONG);
+	munmap(page, len);
+}
+
 /* Make a network namespace, which dies with its last socket. */
 static void do_netns(struct thread *t)
 {
@@ -490,7 +510,7 @@ static const struct {
 	{ do_group, 8 }, { do_send, 20 }, { do_recv, 20 }, { do_allreduce, 30 },
 	{ do_poll, 3 }, { do_shutdown, 2 }, { do_close, 5 }, { do_dup, 2 },
 	{ do_setsockopt, 8 }, { do_getsockopt, 8 }, { do_pass, 3 },
-	{ do_sysctl, 2 }, { do_netns, 1 }, { do_unload, 1 }, { do_kill, 1 },
+	{ do_mmap, 2 }, { do_sysctl, 2 }, { do_netns, 1 }, { do_unload, 1 }, { do_kill, 1 },
 	{ do_fork, 2 },
 };
 

@@ -128,6 +128,37 @@ struct rar_reg {
 	__u32	__pad;
 };
 
+#define RAR_COUNTERS_VERSION 1
+
+/**
+ * struct rar_counters - the page that mmap() of a socket shows
+ * @version:  RAR_COUNTERS_VERSION
+ * @size:     bytes of this structure that the kernel fills; new fields are appended
+ * @members:  grows when the socket gets another member, by bind() or by joining again after a
+ *            failure; then the counters begin at 0
+ * @error:    0, or the positive errno with which the group failed
+ * @posted:   operations that send() has posted
+ * @complete: operations complete, in any order
+ * @ready:    operation n, counted from 0, has a result that recv() would return without
+ *            waiting, or has returned, if n < @ready
+ * @delivered: operations whose results were read
+ *
+ * The kernel writes @error and @ready with release semantics. After a load of @ready with
+ * acquire semantics, the memory of the operations in place below it holds the sums.
+ *
+ * Python: struct "=4I4Q"
+ */
+struct rar_counters {
+	__u32	version;
+	__u32	size;
+	__u32	members;
+	__u32	error;
+	__u64	posted;
+	__u64	complete;
+	__u64	ready;
+	__u64	delivered;
+};
+
 /**
  * struct rar_join - argument of RAR_JOIN
  * @self: as for bind()

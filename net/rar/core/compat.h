@@ -8,6 +8,7 @@
 
 #include <linux/btf_ids.h>
 #include <linux/hrtimer.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/sysctl.h>
@@ -67,6 +68,15 @@ hrtimer_setup(struct hrtimer *timer,
 {
 	hrtimer_init(timer, clock, mode);
 	timer->function = function;
+}
+#endif
+
+/* 6.3 wants the flags of a mapping to be changed by functions. */
+#ifndef HAVE_VM_FLAGS_MOD
+static inline void vm_flags_mod(struct vm_area_struct *vma, unsigned long set,
+				unsigned long clear)
+{
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
 }
 #endif
 

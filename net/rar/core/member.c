@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
 
+#include "core/counters.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -331,11 +332,21 @@ void rar_member_hear(struct rar_member *m, enum rar_dir dir)
 	WRITE_ONCE(m->link[dir].heard, jiffies);
 }
 
+static void update_counters(struct rar_member *m)
+{
+	if (!READ_ONCE(m->counters))
+		return;
+	spin_lock_bh(&m->lock);
+	rar_counters_update(m);
+	spin_unlock_bh(&m->lock);
+}
+
 /* Wake every thread that waits for anything on the socket. */
 void rar_member_wake(struct rar_member *m)
 {
 	struct sock *sk;
 
+	update_counters(m);
 	rcu_read_lock();
 	sk = READ_ONCE(m->sk);	/* SOCK_RCU_FREE */
 	if (sk) {

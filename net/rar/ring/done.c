@@ -73,6 +73,7 @@ void rar_done_delivered(struct rar_member *m, struct rar_operation *op)
 	spin_lock_bh(&m->lock);
 	list_del_init(&op->node);
 	m->nundelivered--;
+	m->ops_delivered = op->seq + 1;
 	spin_unlock_bh(&m->lock);
 	rar_member_wake(m);
 	rar_op_put(op);

@@ -5,6 +5,7 @@
 #include <linux/sched.h>
 
 #include "core/arrival.h"
+#include "core/counters.h"
 #include "core/drop.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -200,6 +201,7 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	rar_pin_posted(m, op);
 	rar_steer_plan(m, op);
 	rar_link_post(&m->link[RAR_NEXT], op);
+	rar_counters_update(m);
 	spin_unlock_bh(&m->lock);
 
 	rar_mib_inc(m->rn, OpsPosted);

@@ -18,6 +18,7 @@
 #include "ring/done.h"
 #include "sock/af_rar.h"
 #include "sock/bind.h"
+#include "sock/mmap.h"
 #include "sock/msg.h"
 #include "sock/sock.h"
 #include "sock/sockopt.h"
@@ -240,7 +241,8 @@ static int rar_release(struct socket *sock)
 	rar_region_flush(&rar_sk(sk)->regions);
 	memzero_explicit(&rar_sk(sk)->join, sizeof(rar_sk(sk)->join));
 	m = rar_sock_member(sk);
-	RCU_INIT_POINTER(rar_sk(sk)->member, NULL);
+	rar_mmap_set_member(rar_sk(sk), NULL);
+	rar_mmap_end(rar_sk(sk));
 	if (m)
 		rar_leave_release(m);
 	release_sock(sk);
@@ -266,7 +268,7 @@ static const struct proto_ops rar_proto_ops = {
 	.getsockopt	= rar_getsockopt,
 	.sendmsg	= rar_sendmsg,
 	.recvmsg	= rar_recvmsg,
-	.mmap		= sock_no_mmap,
+	.mmap		= rar_mmap,
 };
 
 static struct proto rar_proto = {
@@ -298,6 +300,7 @@ static int rar_create(struct net *net, struct socket *sock, int protocol,
 	mutex_init(&rsk->send_lock);
 	mutex_init(&rsk->recv_lock);
 	rar_region_init(&rsk->regions);
+	spin_lock_init(&rsk->counters_lock);
 	return 0;
 }
 
@@ -321,6 +324,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_join_hdr) == 56);
 	static_assert(sizeof(struct rar_join) == 232);
 	static_assert(sizeof(struct rar_reg) == 24);
+	static_assert(sizeof(struct rar_counters) == 48);
 	static_assert(sizeof(struct rar_table_hdr) == 136);
 	static_assert(sizeof(struct rar_wire_member) == 32);
 	static_assert(sizeof(struct rar_notice_hdr) == 56);

@@ -16,6 +16,7 @@
 #include "group/watch.h"
 #include "rar.h"
 #include "sock/bind.h"
+#include "sock/mmap.h"
 #include "sock/msg.h"
 #include "sock/sock.h"
 #include "tx/port.h"
@@ -158,7 +159,7 @@ static int member_exchange(struct sock *sk, struct rar_member *old,
 		return PTR_ERR(m);
 	rar_msg_stop_writing(old);
 	rar_msg_drop(rsk);
-	rcu_assign_pointer(rsk->member, m);
+	rar_mmap_set_member(rsk, m);
 	return 0;
 }
 
@@ -203,7 +204,7 @@ int rar_sock_bind(struct sock *sk, const struct sockaddr_rar *self)
 	m = member_new(sk, self, NULL);
 	if (IS_ERR(m))
 		return PTR_ERR(m);
-	rcu_assign_pointer(rar_sk(sk)->member, m);
+	rar_mmap_set_member(rar_sk(sk), m);
 	return 0;
 }
 
@@ -215,7 +216,7 @@ void rar_sock_unbind(struct sock *sk)
 {
 	struct rar_member *m = rar_sock_member(sk);
 
-	RCU_INIT_POINTER(rar_sk(sk)->member, NULL);
+	rar_mmap_set_member(rar_sk(sk), NULL);
 	rar_leave_release(m);
 }
 

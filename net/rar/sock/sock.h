@@ -21,9 +21,9 @@ struct rar_join_opts {
 /*
  * struct rar_sock - the socket of a member
  * @sk:        first, for sk_alloc()
- * @member:    the member; bind() sets it under the socket lock. After a failure bind() or
- *             connect() exchanges it with both mutexes held as well, which are taken before
- *             the socket lock
+ * @member:    the member; bind() sets it under the socket lock, rar_mmap_set_member() writes
+ *             it. After a failure bind() or connect() exchanges it with both mutexes held as
+ *             well, which are taken before the socket lock
  * @send_lock: one send() at a time; protects @more and @fingerprint
  * @recv_lock: one recv() at a time
  * @more:      record begun with MSG_MORE
@@ -39,6 +39,8 @@ struct rar_join_opts {
  * @join:      RAR_PREV_ADDR and RAR_KEY, for the next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
+ * @counters:  the page that mmap() shows, see mmap.c; NULL before the first mmap()
+ * @counters_lock: protects @counters, and makes @member the only writer of it
  */
 struct rar_sock {
 	struct sock sk;
@@ -57,6 +59,8 @@ struct rar_sock {
 	struct rar_join_opts join;
 	u32 op_timeout_ms;
 	struct rar_regions regions;
+	struct page *counters;
+	spinlock_t counters_lock; /* see above */
 };
 
 static inline struct rar_sock *rar_sk(const struct sock *sk)
