@@ -37,6 +37,11 @@ $(KDIR)/Makefile:
 	@echo "or name another kernel's: make KDIR=..." >&2
 	@false
 
+# --------------------------------------------------------------------- the library
+.PHONY: lib
+lib:  ## Build librar, the library for programs; make -C lib install installs it
+	$(MAKE) -s -C lib
+
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.
 .PHONY: demo test test-full test-debug fuzz model check host-test bench

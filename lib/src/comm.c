@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Communicators: joining, joining again, leaving.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "librar.h"
+
+/* -- start ----------------------------------------------------------------- */
+
+/* Number the hosts: ranks get the number of the first rank with the same host id. */
+static int number_hosts(rar_comm_t *c, const struct card *cards)
+{
+	uint32_t i, j;
+
+	free(c->hosts);
+	c->hosts = calloc(c->size, sizeof(*c->hosts));
+	if (!c->hosts)
+		return -ENOMEM;
+	for (i = 0; i < c->size; i++) {
+		/* mostly the host of the rank before */
+		j = i && cards[i].host == cards[i - 1].host ? c->hosts[i - 1] : 0;
+		while (cards[j].host != cards[i].host)
+			j++;
+		c->hosts[i] = j;
+	}
+	return 0;
+}
+
+/* Take the cards, and begin to join. */
+static int begin(rar_comm_t *c, const struct rar_card *cards, uint32_t size, uint32_t rank,
+		 uint64_t group)
+{
+	struct card *list;
+	int err;
+
+	if (!cards || !size || size > RAR_MAX_SIZE || rank >= size)
+		return -EINVAL;
+	list = calloc(size, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	c->size = size;
+	c->rank = rank;
+	err = rar_cards_read(cards, size, list);
+	c->group = group ? group : list[0].group;
+	c->card = list[rank];
+	c->card.group = c->group;
+	memcpy(c->card.key, list[0].key, sizeof(c->card.key));
+	if (!err)
+		err = number_hosts(c, list);
+	if (!err)
+		err = c->transport->start(c, list);
+	rar_debug(c, "group %016llx by %s: %s", (unsigned long long)c->group,
+		  c->transport->name, err ? strerror(-err) : "joining");
+	explicit_bzero(list, size * sizeof(*list));
+	free(list);
+	return err;
+}
+
+static void init(rar_comm_t *c, const struct rar_opts *opts)
+{
+	const char *stub = getenv("RAR_STUB");
+	pthread_condattr_t attr;
+
+	c->fd = -1;
+	c->flags = opts->flags;
+	c->join_ms = opts->join_ms;
+	c->op_ms = opts->op_ms;
+	if (stub && *stub && strcmp(stub, "0"))
+		c->flags |= RAR_O_STUB;
+	c->transport = c->flags & RAR_O_STUB ? &stub_transport : &kernel_transport;
+	pthread_mutex_init(&c->post_lock, NULL);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->turn, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void destroy(rar_comm_t *c)
+{
+	pthread_mutex_destroy(&c->post_lock);
+	pthread_mutex_destroy(&c->lock);
+	pthread_cond_destroy(&c->turn);
+	free(c->hosts);
+	free(c);
+}
+
+/* Copy the options that the caller knows; -EINVAL if it knows more than this library. */
+static int read_opts(const struct rar_opts *opts, struct rar_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	if (!opts || !opts->size)
+		return 0;
+	if (opts->size > sizeof(*o))
+		return -EINVAL;
+	memcpy(o, opts, opts->size);
+	return o->flags & ~(RAR_O_BY_HOSTS | RAR_O_STUB | RAR_O_KEY) ? -EINVAL : 0;
+}
+
+int rar_comm_start(rar_comm_t **out, const struct rar_card *cards, uint32_t size,
+		   uint32_t rank, const struct rar_opts *opts)
+{
+	struct rar_opts o;
+	rar_comm_t *c;
+	int err;
+
+	*out = NULL;
+	err = read_opts(opts, &o);
+	if (err)
+		return err;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	init(c, &o);
+	c->born = rar_generation();
+	err = c->born ? begin(c, cards, size, rank, o.group) : -ENOMEM;
+	if (err)
+		destroy(c);
+	else
+		*out = c;
+	return err;
+}
+
+int rar_comm_ready(rar_comm_t *c, int timeout_ms)
+{
+	struct rar_error error;
+	int err;
+
+	if (rar_inherited(c))
+		return -ECHILD;
+	if (c->err || c->up)
+		return c->err ? c->err : rar_comm_error(c, &error);
+	err = c->transport->ready(c, timeout_ms);
+	if (err == -EAGAIN)
+		return err;
+	c->err = err;
+	c->up = !err;
+	rar_debug(c, "the ring is %s", err ? "not closed" : "closed");
+	return err;
+}
+
+/* -- a file of addresses --------------------------------------------------- */
+
+struct table {
+	struct rar_card *cards;
+	uint32_t n;
+	uint64_t group;
+};
+
+/* ADDRESS, IPV4:PORT or [IPV6]:PORT */
+static int parse_line(char *text, struct card *card)
+{
+	char *port = NULL, *end;
+	unsigned long n = 0;
+
+	if (*text == '[') {
+		end = strchr(++text, ']');
+		if (!end)
+			return -EINVAL;
+		port = end[1] == ':' ? end + 2 : NULL;
+		*end = '\0';
+	} else if (strchr(text, ':') && strchr(text, ':') == strrchr(text, ':')) {
+		port = strchr(text, ':');
+		*port++ = '\0';
+	}
+	if (port) {
+		n = strtoul(port, &end, 10);
+		if (*end || !n || n > 65535)
+			return -EINVAL;
+	}
+	*card = (struct card) { .magic = CARD_MAGIC, .version = CARD_VERSION,
+				.port = htons(n) };
+	if (rar_local_address(text, card))
+		return -EINVAL;
+	/* One address is one host. */
+	memcpy(&card->host, card->addr + (card->af == AF_INET ? 0 : 8), card->af == AF_INET ? 4 : 8);
+	return 0;
+}
+
+static int add_line(struct table *t, char *line)
+{
+	struct rar_card *more;
+	struct card card;
+	char *end;
+
+	line[strcspn(line, "#\n")] = '\0';
+	line += strspn(line, " \t");
+	line[strcspn(line, " \t")] = '\0';
+	if (!*line)
+		return 0;
+	if (!strncmp(line, "group=", 6)) {
+		t->group = strtoull(line + 6, &end, 0);
+		return *end || !t->group ? -EINVAL : 0;
+	}
+	more = realloc(t->cards, (t->n + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	t->cards = more;
+	if (!strpbrk(line, ".:") || strchr(line, '/') || parse_line(line, &card))
+		return -EINVAL;
+	memcpy(&t->cards[t->n++], &card, sizeof(card));
+	return t->n <= RAR_MAX_SIZE ? 0 : -EINVAL;
+}
+
+static int read_table(const char *path, struct table *t)
+{
+	FILE *f = fopen(path, "re");
+	char line[256];
+	int err = 0, nr = 0;
+
+	if (!f)
+		return -errno;
+	while (!err && fgets(line, sizeof(line), f)) {
+		nr++;
+		err = add_line(t, line);
+	}
+	fclose(f);
+	if (err)
+		rar_debug(NULL, "%s:%d: %s", path, nr, strerror(-err));
+	return err;
+}
+
+/* Without "group=" the group is a number for the addresses, which anyone can work out. */
+static uint64_t table_group(const struct table *t)
+{
+	const uint8_t *p = (const void *)t->cards;
+	uint64_t hash = 0xcbf29ce484222325u;
+	size_t i;
+
+	for (i = 0; i < t->n * sizeof(*t->cards); i++)
+		hash = (hash ^ p[i]) * 0x100000001b3u;
+	return hash ? hash : 1;
+}
+
+int rar_comm_from_file(rar_comm_t **out, const char *path, uint32_t rank,
+		       const struct rar_opts *opts)
+{
+	struct table t = {};
+	struct rar_opts o;
+	int err;
+
+	*out = NULL;
+	err = read_opts(opts, &o);
+	if (!err)
+		err = read_table(path, &t);
+	if (!err && !t.n)
+		err = -EINVAL;
+	if (!err) {
+		o.size = sizeof(o);
+		if (!o.group)
+			o.group = t.group ? t.group : table_group(&t);
+		err = rar_comm_start(out, t.cards, t.n, rank, &o);
+	}
+	free(t.cards);
+	return err;
+}
+
+/* -- again, and the end ---------------------------------------------------- */
+
+/* A card for joining again: the kernel remembers by the group's name what is to be repeated. */
+int rar_comm_card(const rar_comm_t *c, struct rar_card *card)
+{
+	if (rar_inherited(c))
+		return -ECHILD;
+	memcpy(card, &c->card, sizeof(*card));
+	return 0;
+}
+
+/* Start anew after a failure. Results that were complete before it stay complete. */
+int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, uint32_t rank)
+{
+	struct rar_error error;
+	int err;
+
+	if (rar_inherited(c))
+		return -ECHILD;
+	rar_wait(c, c->posted, 0);	/* take the results that are left, then the error */
+	if (!rar_comm_error(c, &error))
+		return -EISCONN;
+	c->past_base = c->base;
+	c->base = c->posted;
+	c->done = c->posted;
+	c->reported = c->posted;
+	c->up = false;
+	c->err = 0;
+	c->no_pin = 0;
+	err = begin(c, cards, size, rank, 0);
+	c->err = err;
+	return err;
+}
+
+int rar_comm_resume(rar_comm_t *c, rar_req_t *first)
+{
+	uint64_t op;
+	int err;
+
+	if (rar_inherited(c))
+		return -ECHILD;
+	err = c->up ? c->transport->resume(c, &op) : -ENOTCONN;
+	if (!err)
+		*first = c->past_base + op + 1;
+	return err;
+}
+
+void rar_comm_abort(rar_comm_t *c)
+{
+	if (!rar_inherited(c))
+		c->transport->abort(c);
+}
+
+void rar_comm_free(rar_comm_t *c)
+{
+	if (!c)
+		return;
+	rar_debug(c, "leaves after %llu requests, %llu complete",
+		  (unsigned long long)c->posted, (unsigned long long)c->done);
+	c->transport->close(c, rar_inherited(c));
+	destroy(c);
+}
+
+/* -- questions ------------------------------------------------------------- */
+
+uint32_t rar_comm_rank(const rar_comm_t *c) { return c->rank; }
+uint32_t rar_comm_size(const rar_comm_t *c) { return c->size; }
+int rar_comm_fd(const rar_comm_t *c) { return c->fd; }
+
+uint32_t rar_comm_host(const rar_comm_t *c, uint32_t rank)
+{
+	return rank < c->size ? c->hosts[rank] : RAR_NO_RANK;
+}
+
+const struct rar_caps *rar_comm_caps(const rar_comm_t *c)
+{
+	return c->up ? &c->caps : NULL;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Operations: started in an order, complete in that order.
+ *
+ * One thread at a time waits in the transport for the next result. The others wait for it to
+ * come back, and then one of them goes on. So a result is taken once, whoever waits for it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "librar.h"
+
+/* Sleep until another thread has taken a result; c->lock is held. False: time is up. */
+static bool sleep_turn(rar_comm_t *c, int64_t deadline)
+{
+	struct timespec t = { .tv_sec = deadline / 1000, .tv_nsec = deadline % 1000 * 1000000 };
+
+	if (deadline < 0)
+		return !pthread_cond_wait(&c->turn, &c->lock);
+	return !pthread_cond_timedwait(&c->turn, &c->lock, &t);
+}
+
+/* Take the next result, without c->lock; it is held before and afterwards. */
+static int take(rar_comm_t *c, int timeout_ms)
+{
+	struct work *work = &c->work[c->done % RAR_MAX_OPS];
+	int err;
+
+	c->taking = true;
+	pthread_mutex_unlock(&c->lock);
+	err = c->transport->take(c, work, timeout_ms);
+	pthread_mutex_lock(&c->lock);
+	c->taking = false;
+	if (!err)
+		c->done++;
+	else if (err != -EAGAIN)
+		c->err = err;
+	pthread_cond_broadcast(&c->turn);
+	return err;
+}
+
+/* Wait until @want requests are complete. c->lock is held. */
+static int wait_done(rar_comm_t *c, uint64_t want, int timeout_ms)
+{
+	int64_t deadline = rar_deadline(timeout_ms);
+	int err;
+
+	while (c->done < want) {
+		if (c->err)
+			return c->err;
+		if (!c->taking) {
+			err = take(c, timeout_ms ? rar_left_ms(deadline) : 0);
+			if (err == -EAGAIN && !rar_left_ms(deadline))
+				return err;
+		} else if (!timeout_ms || !sleep_turn(c, deadline)) {
+			return -EAGAIN;
+		}
+	}
+	return 0;
+}
+
+static int wait_request(rar_comm_t *c, rar_req_t req, int timeout_ms)
+{
+	int err;
+
+	if (rar_inherited(c))
+		return -ECHILD;
+	pthread_mutex_lock(&c->lock);
+	err = req > c->posted ? -EINVAL : wait_done(c, req, timeout_ms);
+	if (!err && req > c->reported)
+		c->reported = req;
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+int rar_wait(rar_comm_t *c, rar_req_t req, int timeout_ms)
+{
+	return wait_request(c, req, timeout_ms);
+}
+
+int rar_test(rar_comm_t *c, rar_req_t req)
+{
+	return wait_request(c, req, 0);
+}
+
+int rar_next(rar_comm_t *c, rar_req_t *req, int timeout_ms)
+{
+	uint64_t want;
+	int err = -ENOENT;
+
+	if (rar_inherited(c))
+		return -ECHILD;
+	pthread_mutex_lock(&c->lock);
+	want = c->reported + 1;
+	if (want <= c->posted)
+		err = wait_done(c, want, timeout_ms);
+	else if (c->err)
+		err = c->err;
+	if (!err) {
+		*req = want;
+		if (c->reported < want)
+			c->reported = want;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+/* -- start ----------------------------------------------------------------- */
+
+/* Wait until one of the requests in flight is complete. post_lock is held. */
+static int make_room(rar_comm_t *c, int timeout_ms)
+{
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	err = c->done == c->posted ? 0 : wait_done(c, c->done + 1, timeout_ms);
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+static uint64_t in_flight(rar_comm_t *c)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&c->lock);
+	n = c->posted - c->done;
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+static int state_error(rar_comm_t *c)
+{
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	err = c->err ? c->err : c->up ? 0 : -ENOTCONN;
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+/* Where the kernel works in the memory of the result, this rank's share must be there. */
+static void place_share(const rar_comm_t *c, const struct work *w)
+{
+	char *to = w->collective == RAR_ALLGATHER ? w->pin + c->rank * w->send_len : w->pin;
+
+	if (w->pin && w->send_len && (w->collective == RAR_ALLGATHER ||
+				      w->collective == RAR_BROADCAST) && to != w->send)
+		memcpy(to, w->send, w->send_len);
+}
+
+/* Post, and take results where the kernel needs the room that they hold. */
+static int post(rar_comm_t *c, struct work *w)
+{
+	int timeout_ms = w->nowait ? 0 : -1, err;
+
+	while (in_flight(c) == RAR_MAX_OPS) {
+		err = make_room(c, timeout_ms);
+		if (err)
+			return err;
+	}
+	if (w->pin && c->posted < c->no_pin)
+		w->pin = NULL;
+	place_share(c, w);
+	while ((err = c->transport->post(c, w)) == -ENOBUFS && in_flight(c)) {
+		err = make_room(c, timeout_ms);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+int rar_start(rar_comm_t *c, const struct rar_call *call, rar_req_t *req)
+{
+	struct work w;
+	int err;
+
+	if (rar_inherited(c))
+		return -ECHILD;
+	pthread_mutex_lock(&c->post_lock);
+	err = state_error(c);
+	if (!err)
+		err = rar_plan(c, call, &w);
+	if (!err)
+		err = post(c, &w);
+	if (!err) {
+		pthread_mutex_lock(&c->lock);
+		c->work[c->posted % RAR_MAX_OPS] = w;
+		*req = ++c->posted;
+		pthread_mutex_unlock(&c->lock);
+	}
+	pthread_mutex_unlock(&c->post_lock);
+	return err;
+}
+
+/* -- start and wait -------------------------------------------------------- */
+
+static int call_and_wait(rar_comm_t *c, const struct rar_call *call)
+{
+	rar_req_t req;
+	int err = rar_start(c, call, &req);
+
+	return err ? err : rar_wait(c, req, -1);
+}
+
+int rar_allreduce(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype,
+		  int redop)
+{
+	return call_and_wait(c, &(struct rar_call) {
+		.collective = RAR_ALLREDUCE, .dtype = dtype, .redop = redop,
+		.src = src, .dst = dst, .count = count });
+}
+
+int rar_reduce(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype,
+	       int redop, uint32_t root)
+{
+	return call_and_wait(c, &(struct rar_call) {
+		.collective = RAR_REDUCE, .dtype = dtype, .redop = redop, .root = root,
+		.src = src, .dst = dst, .count = count });
+}
+
+int rar_broadcast(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype,
+		  uint32_t root)
+{
+	return call_and_wait(c, &(struct rar_call) {
+		.collective = RAR_BROADCAST, .dtype = dtype, .root = root,
+		.src = src, .dst = dst, .count = count });
+}
+
+int rar_allgather(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype)
+{
+	return call_and_wait(c, &(struct rar_call) {
+		.collective = RAR_ALLGATHER, .dtype = dtype,
+		.src = src, .dst = dst, .count = count });
+}
+
+int rar_reduce_scatter(rar_comm_t *c, const void *src, void *dst, uint64_t count,
+		       int dtype, int redop)
+{
+	return call_and_wait(c, &(struct rar_call) {
+		.collective = RAR_REDUCE_SCATTER, .dtype = dtype, .redop = redop,
+		.src = src, .dst = dst, .count = count });
+}
+
+int rar_barrier(rar_comm_t *c)
+{
+	return call_and_wait(c, &(struct rar_call) { .collective = RAR_BARRIER });
+}
+
+/* -- memory ---------------------------------------------------------------- */
+
+int rar_mem_reg(rar_comm_t *c, const void *addr, size_t len, uint32_t flags)
+{
+	if (rar_inherited(c))
+		return -ECHILD;
+	return c->transport->reg(c, RAR_REG, addr, len, flags);
+}
+
+int rar_mem_unreg(rar_comm_t *c, const void *addr, size_t len)
+{
+	if (rar_inherited(c))
+		return -ECHILD;
+	return c->transport->reg(c, RAR_UNREG, addr, len, 0);
+}

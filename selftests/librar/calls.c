@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Calls: every collective, type and reduction against plain loops; requests in flight.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "librar_test.h"
+
+/* -- data ------------------------------------------------------------------ */
+
+/* Small whole numbers: every type holds them and their sums exactly. */
+static int number(uint32_t rank, uint64_t i)
+{
+	return (rank * 5 + i * 3 + rank * i) % 4 + 1;
+}
+
+static void put(int dtype, void *p, uint64_t i, int x)
+{
+	switch (dtype) {
+	case RAR_F32: ((float *)p)[i] = x; break;
+	case RAR_F64: ((double *)p)[i] = x; break;
+	case RAR_I32: case RAR_U32: ((uint32_t *)p)[i] = x; break;
+	case RAR_I64: case RAR_U64: ((uint64_t *)p)[i] = x; break;
+	case RAR_I8: case RAR_U8: ((uint8_t *)p)[i] = x; break;
+	case RAR_I16: case RAR_U16: ((uint16_t *)p)[i] = x; break;
+	case RAR_BF16: {
+		float f = x;
+		uint32_t bits;
+
+		memcpy(&bits, &f, 4);
+		((uint16_t *)p)[i] = bits >> 16;
+		break;
+	}
+	case RAR_F16: {	/* 1 .. 2047 */
+		int e = 31 - __builtin_clz(x);
+
+		((uint16_t *)p)[i] = x ? (e + 15) << 10 | ((x << 10 >> e) & 1023) : 0;
+		break;
+	}
+	}
+}
+
+static int combine(int redop, int a, int b)
+{
+	switch (redop) {
+	case RAR_PROD: return a * b;
+	case RAR_MIN: return a < b ? a : b;
+	case RAR_MAX: return a > b ? a : b;
+	case RAR_BAND: return a & b;
+	case RAR_BOR: return a | b;
+	case RAR_BXOR: return a ^ b;
+	case RAR_LAND: return a && b;
+	case RAR_LOR: return a || b;
+	case RAR_LXOR: return !a != !b;
+	}
+	return a + b;
+}
+
+/* Element i of the reduction over all ranks. */
+static int reduced(int redop, uint64_t i)
+{
+	int x = number(0, i);
+
+	for (uint32_t r = 1; r < RANKS; r++)
+		x = combine(redop, x, number(r, i));
+	return x;
+}
+
+/* An average of whole numbers may be none: floats have the fraction. */
+static void put_reduced(int dtype, int redop, void *p, uint64_t at, uint64_t i)
+{
+	double avg = reduced(RAR_SUM, i) / (double)RANKS;
+
+	if (redop != RAR_AVG)
+		put(dtype, p, at, reduced(redop, i));
+	else if (dtype == RAR_F32)
+		((float *)p)[at] = avg;
+	else if (dtype == RAR_F64)
+		((double *)p)[at] = avg;
+	else
+		put(dtype, p, at, reduced(RAR_SUM, i) / RANKS);
+}
+
+static bool float16(int dtype)
+{
+	return dtype == RAR_F16 || dtype == RAR_BF16;
+}
+
+/* -- collectives ----------------------------------------------------------- */
+
+/* One kind of call, and what it is about to be compared with. */
+struct kind {
+	int collective, dtype, redop;
+	uint64_t count;
+	bool in_place;
+	uint32_t root;
+	uint32_t op_flags;
+};
+
+static uint64_t given_count(const struct kind *k)
+{
+	return k->collective == RAR_REDUCE_SCATTER ? k->count * RANKS : k->count;
+}
+
+static uint64_t got_count(const struct kind *k, uint32_t rank)
+{
+	if (k->collective == RAR_ALLGATHER)
+		return k->count * RANKS;
+	return k->collective == RAR_REDUCE && rank != k->root ? 0 : k->count;
+}
+
+static void put_want(const struct kind *k, uint32_t rank, void *p)
+{
+	for (uint64_t i = 0; i < got_count(k, rank); i++)
+		switch (k->collective) {
+		case RAR_ALLGATHER:
+			put(k->dtype, p, i, number(i / k->count, i % k->count));
+			break;
+		case RAR_BROADCAST:
+			put(k->dtype, p, i, number(k->root, i));
+			break;
+		case RAR_REDUCE_SCATTER:
+			put_reduced(k->dtype, k->redop, p, i, rank * k->count + i);
+			break;
+		default:
+			put_reduced(k->dtype, k->redop, p, i, i);
+		}
+}
+
+/* The memory of a call in place: the share lies where the collective wants it. */
+static void place(const struct kind *k, uint32_t rank, char *mem, char **src, char **dst)
+{
+	size_t block = k->count * rar_dtype_size(k->dtype);
+
+	*src = *dst = mem;
+	if (k->collective == RAR_ALLGATHER)
+		*src = mem + rank * block;
+	else if (k->collective == RAR_REDUCE_SCATTER)
+		*dst = mem + rank * block;
+}
+
+static int one_call(rar_comm_t *c, const struct kind *k)
+{
+	size_t esize = rar_dtype_size(k->dtype), room = (k->count * RANKS + 1) * esize;
+	uint32_t rank = rar_comm_rank(c);
+	char *mem = malloc(room), *other = malloc(room), *want = malloc(room), *src, *dst;
+	struct rar_call call = { .collective = k->collective, .dtype = k->dtype,
+				 .redop = k->redop, .root = k->root, .count = k->count,
+				 .op_flags = k->op_flags };
+	rar_req_t req;
+	int err;
+
+	place(k, rank, mem, &src, &dst);
+	if (!k->in_place) {
+		src = mem;
+		dst = other;
+	}
+	for (uint64_t i = 0; i < given_count(k); i++)
+		put(k->dtype, src, i, number(rank, i));
+	call.src = src;
+	call.dst = dst;
+	err = rar_start(c, &call, &req);
+	if (!err)
+		err = rar_wait(c, req, WAIT_MS);
+	put_want(k, rank, want);
+	if (!err && memcmp(dst, want, got_count(k, rank) * esize))
+		err = -EBADE;
+	if (err)
+		printf("# rank %u: collective %d %s %s count %llu%s: %s\n", rank, k->collective,
+		       rar_dtype_name(k->dtype), rar_redop_name(k->redop),
+		       (unsigned long long)k->count, k->in_place ? " in place" : "",
+		       err == -EBADE ? "wrong bits" : text(c, err));
+	free(mem);
+	free(other);
+	free(want);
+	return err;
+}
+
+static int kinds(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	int failed = 0, tried = 0;
+	struct kind k = { .count = 100 };
+
+	CHECK(c, "join");
+	for (k.redop = RAR_SUM; k.redop < RAR_REDOP_NR; k.redop++)
+		for (k.dtype = RAR_F32; k.dtype < RAR_DTYPE_NR; k.dtype++) {
+			if (!rar_can(c, RAR_ALLREDUCE, k.dtype, k.redop, k.count))
+				continue;
+			/* their averages are tested elsewhere, with the bits of fractions */
+			if (k.redop == RAR_AVG && float16(k.dtype))
+				continue;
+			tried++;
+			k.collective = RAR_ALLREDUCE;
+			failed += !!one_call(c, &k);
+			k.collective = RAR_REDUCE_SCATTER;
+			failed += !!one_call(c, &k);
+		}
+	rar_comm_free(c);
+	CHECK(tried == 5 * 12 + 6 * 8 - 2, "%d combinations", tried);
+	return failed != 0;
+}
+
+static int shapes(uint32_t rank)
+{
+	static const uint64_t counts[] = { 1, 3, 1000, LONG };
+	rar_comm_t *c = join_all(rank);
+	struct kind k = { .dtype = RAR_I32, .redop = RAR_SUM };
+	int failed = 0;
+
+	CHECK(c, "join");
+	for (k.collective = RAR_ALLREDUCE; k.collective < RAR_BARRIER; k.collective++)
+		for (int i = 0; i < 4; i++)
+			for (int in_place = 0; in_place < 2; in_place++) {
+				bool rooted = k.collective == RAR_BROADCAST ||
+					      k.collective == RAR_REDUCE;
+
+				k.count = counts[i];
+				k.in_place = in_place;
+				for (k.root = 0; k.root < (rooted ? RANKS : 1); k.root++)
+					failed += !!one_call(c, &k);
+			}
+	failed += !!rar_barrier(c);
+	k = (struct kind) { .collective = RAR_ALLREDUCE, .dtype = RAR_F64, .redop = RAR_SUM,
+			    .count = LONG, .op_flags = RAR_OPF_IN_ORDER };
+	failed += !!one_call(c, &k);
+	k = (struct kind) { .collective = RAR_ALLREDUCE, .dtype = RAR_F64, .redop = RAR_SUM };
+	failed += !!one_call(c, &k);	/* no elements */
+	rar_comm_free(c);
+	return failed != 0;
+}
+
+/* The short forms, with an array that they leave alone. */
+static int short_forms(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	const int own[RANKS] = { 1, 2, 3, (int)rank };
+	int all[RANKS * RANKS], sum[RANKS] = {}, one = -1;
+
+	CHECK(c, "join");
+	CHECK(!rar_allreduce(c, own, sum, RANKS, RAR_I32, RAR_MAX), "allreduce");
+	CHECK(sum[0] == 1 && sum[3] == RANKS - 1, "allreduce");
+	CHECK(!rar_reduce(c, own, sum, RANKS, RAR_I32, RAR_SUM, 2), "reduce");
+	CHECK(rank != 2 || (sum[0] == RANKS && sum[3] == 6), "reduce");
+	CHECK(!rar_broadcast(c, own, sum, RANKS, RAR_I32, 1) && sum[3] == 1, "broadcast");
+	CHECK(!rar_allgather(c, own, all, RANKS, RAR_I32), "allgather");
+	for (int r = 0; r < RANKS; r++)
+		CHECK(all[r * RANKS + 3] == r, "allgather, rank %d", r);
+	CHECK(!rar_reduce_scatter(c, own, &one, 1, RAR_I32, RAR_SUM), "reduce-scatter");
+	CHECK(one == (rank == 3 ? 6 : own[rank] * RANKS), "reduce-scatter: %d", one);
+	CHECK(own[0] == 1 && own[3] == (int)rank, "the contribution was written to");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* -- requests -------------------------------------------------------------- */
+
+#define MANY	200
+
+static int requests(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	int64_t x[MANY];
+	rar_req_t req = 0, last;
+	int err;
+
+	CHECK(c, "join");
+	CHECK(rar_next(c, &req, 0) == -ENOENT, "nothing in flight");
+	for (int i = 0; i < MANY; i++) {	/* more than fit in flight */
+		x[i] = rank + i;
+		CHECK(!start_sum(c, &x[i], 0, &req) && req == i + 1u, "start %d", i);
+	}
+	last = req;
+	CHECK(rar_test(c, last + 1) == -EINVAL, "not started");
+	for (rar_req_t want = 1; want <= 50; want++)
+		CHECK(!rar_next(c, &req, WAIT_MS) && req == want, "in order");
+	CHECK(!rar_wait(c, 100, WAIT_MS), "a later one");
+	CHECK(!rar_test(c, 60) && !rar_test(c, 100), "earlier ones are complete");
+	CHECK(!rar_next(c, &req, WAIT_MS) && req == 101, "waiting reports, too");
+	CHECK(!rar_wait(c, last, -1), "the last");
+	for (int i = 0; i < MANY; i++)
+		CHECK(x[i] == RANKS * i + 6, "sum %d", i);
+	sync_ranks();
+	if (!rank) {		/* the others have not started it */
+		CHECK(!start_sum(c, &x[0], 0, &req), "start");
+		CHECK(rar_test(c, req) == -EAGAIN, "test");
+		CHECK(rar_wait(c, req, 50) == -EAGAIN, "wait");
+		CHECK(rar_next(c, &req, 20) == -EAGAIN, "next");
+		for (err = 0; !err; )
+			err = start_sum(c, &x[1], RAR_C_NOWAIT, &last);
+		CHECK(err == -EAGAIN && last == req + 63, "64 in flight");
+	}
+	sync_ranks();
+	for (int i = 0; i < 64 && rank; i++)
+		CHECK(!start_sum(c, &x[i], 0, &last), "start");
+	CHECK(!rar_wait(c, last, WAIT_MS), "all");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* The descriptor is readable when there is something to take. */
+static int descriptor(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	struct pollfd p = { .events = POLLIN };
+	int64_t x = 1;
+	rar_req_t req;
+
+	CHECK(c, "join");
+	p.fd = rar_comm_fd(c);
+	sync_ranks();
+	CHECK(!poll(&p, 1, 0), "readable too early");
+	sync_ranks();
+	CHECK(!start_sum(c, &x, 0, &req), "start");
+	CHECK(poll(&p, 1, WAIT_MS) == 1 && p.revents & POLLIN, "not readable");
+	CHECK(!rar_test(c, req) && x == RANKS, "complete");
+	CHECK(!poll(&p, 1, 0), "still readable");
+	sync_ranks();		/* it is readable when a rank has left, too */
+	rar_comm_free(c);
+	return 0;
+}
+
+struct waiter {
+	pthread_t thread;
+	rar_comm_t *c;
+	rar_req_t first;
+	int err;
+};
+
+static void *wait_some(void *arg)
+{
+	struct waiter *w = arg;
+
+	for (rar_req_t r = w->first; r <= MANY && !w->err; r += 4)
+		do {	/* -EINVAL: it has not been started */
+			w->err = rar_wait(w->c, r, r % 8 == 1 ? -1 : WAIT_MS);
+			sched_yield();
+		} while (w->err == -EINVAL);
+	return NULL;
+}
+
+/* Threads wait for different requests, while another starts them. */
+static int threads(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	struct waiter w[4] = {};
+	static int64_t x[MANY];
+	rar_req_t req;
+
+	CHECK(c, "join");
+	for (int i = 0; i < 4; i++) {
+		w[i] = (struct waiter) { .c = c, .first = i + 1 };
+		pthread_create(&w[i].thread, NULL, wait_some, &w[i]);
+	}
+	for (int i = 0; i < MANY; i++) {
+		x[i] = i;
+		CHECK(!start_sum(c, &x[i], 0, &req), "start");
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(w[i].thread, NULL);
+		CHECK(!w[i].err, "thread %d: %s", i, text(c, w[i].err));
+	}
+	CHECK(!rar_wait(c, req, WAIT_MS), "all");
+	for (int i = 0; i < MANY; i++)
+		CHECK(x[i] == RANKS * i, "sum %d", i);
+	rar_comm_free(c);
+	return 0;
+}
+
+int check_sums(rar_comm_t *c, uint64_t count)
+{
+	struct kind k = { .collective = RAR_ALLREDUCE, .dtype = RAR_I32, .redop = RAR_SUM,
+			  .count = count };
+
+	return one_call(c, &k);
+}
+
+const struct test call_tests[] = {
+	{ "types and reductions", kinds },
+	{ "collectives, lengths, places, roots", shapes },
+	{ "short forms", short_forms },
+	{ "requests in flight", requests },
+	{ "the descriptor", descriptor },
+	{ "threads", threads },
+	{}
+};

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Failures with their names, and joining again; processes; cards, files and arguments.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "librar_test.h"
+
+#define NOBODY	65534
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
+}
+
+/* -- failures -------------------------------------------------------------- */
+
+/* Does the error name this rank, in numbers and in words? */
+static int named(rar_comm_t *c, int err, int want, unsigned int reason, uint32_t rank)
+{
+	struct rar_error e;
+	char words[16];
+
+	snprintf(words, sizeof(words), "rank %u ", rank);
+	rar_comm_error(c, &e);
+	CHECK(err == want && e.err == -want, "%s", strerror(-err));
+	CHECK(e.reason == reason && e.rank == rank, "%s", text(c, err));
+	CHECK(strstr(text(c, err), words) && strstr(text(c, err), rar_reason_name(reason)), "%s",
+	      text(c, err));
+	return 0;
+}
+
+/* Rank 2 is killed in the middle. The survivors go on, and agree what to repeat. */
+static int killed(uint32_t rank)
+{
+	uint32_t now = rank > 2 ? rank - 1 : rank;
+	rar_comm_t *c = join_all(rank);
+	rar_req_t req, first = 0;
+	int64_t x[3] = { 1, 1, 1 };
+	int err;
+
+	CHECK(c, "join");
+	for (int i = 0; i < 3; i++)
+		CHECK(!start_sum(c, &x[i], 0, &req) && !rar_wait(c, req, WAIT_MS), "start");
+	CHECK(!rar_comm_card(c, &shared->cards[RANKS + now]), "card");
+	sync_ranks();
+	if (rank == 2)
+		_exit(0);
+	err = check_sums(c, 300000);	/* more than a queue holds */
+	if (named(c, err, -ECONNRESET, RAR_R_DIED, 2))
+		return 1;
+	CHECK(start_sum(c, &x[0], 0, &req) == err && rar_comm_ready(c, 0) == err, "sticky");
+	CHECK(!rar_comm_again(c, shared->cards + RANKS, RANKS - 1, now), "again");
+	err = rar_comm_ready(c, WAIT_MS);
+	CHECK(!err, "%s", text(c, err));
+	CHECK(rar_comm_size(c) == RANKS - 1 && rar_comm_rank(c) == now, "new numbers");
+	CHECK(!rar_comm_resume(c, &first) && first == 4, "resume from request %d", (int)first);
+	x[0] = 1;
+	CHECK(!start_sum(c, &x[0], 0, &req) && req >= 4 && !rar_wait(c, req, WAIT_MS), "start");
+	CHECK(x[0] == RANKS - 1, "sum");
+	CHECK(rar_comm_again(c, shared->cards, RANKS, rank) == -EISCONN, "again, without failure");
+	rar_comm_free(c);
+	return 0;
+}
+
+static void *abort_later(void *arg)
+{
+	usleep(200000);
+	rar_comm_abort(arg);
+	return NULL;
+}
+
+/* A thread of rank 1 aborts; all ranks wait, rank 1 too. */
+static int aborted(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	pthread_t thread;
+	int64_t x = 1;
+	rar_req_t req;
+	int err = 0;
+
+	CHECK(c, "join");
+	sync_ranks();
+	if (rank)		/* rank 0 never starts it, so it cannot complete */
+		err = start_sum(c, &x, 0, &req);
+	if (rank == 1)
+		pthread_create(&thread, NULL, abort_later, c);
+	if (!rank)
+		usleep(600000);
+	if (!rank)
+		err = start_sum(c, &x, 0, &req);
+	if (!err)
+		err = rar_wait(c, req, WAIT_MS);
+	if (rank == 1)
+		pthread_join(thread, NULL);
+	if (named(c, err, -ECONNRESET, RAR_R_ABORTED, 1))
+		return 1;
+	rar_comm_free(c);
+	return 0;
+}
+
+static int disagreed(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	struct rar_error e;
+	int64_t x[2] = {};
+	int err;
+
+	CHECK(c, "join");
+	err = rar_allreduce(c, x, x, rank == 3 ? 2 : 1, RAR_I64, RAR_SUM);
+	CHECK(err == -EBADMSG && rar_comm_error(c, &e) == err, "%s", text(c, err));
+	CHECK(e.reason == RAR_R_COUNT && (e.rank == 3 || e.other == 3), "%s", text(c, err));
+	rar_comm_free(c);
+	return 0;
+}
+
+/* Rank 3 never comes. */
+static int missing(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	int64_t begin = now_ms();
+	rar_comm_t *c = NULL;
+	int err;
+
+	opts.join_ms = 700;
+	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "card");
+	sync_ranks();
+	if (rank == 3)
+		return 0;
+	CHECK(!rar_comm_start(&c, shared->cards, RANKS, rank, &opts), "start");
+	CHECK(rar_comm_ready(c, 0) == -EAGAIN, "not yet");
+	CHECK(rar_barrier(c) == -ENOTCONN, "operation");
+	err = rar_comm_ready(c, WAIT_MS);
+	CHECK(err == -ETIMEDOUT, "%s", text(c, err));
+	CHECK(now_ms() - begin < 10000, "after %d ms", (int)(now_ms() - begin));
+	CHECK(stub && rank ? 1 : strstr(text(c, err), "rank") != NULL, "%s", text(c, err));
+	rar_comm_free(c);
+	return 0;
+}
+
+/* Rank 0 does not start the operation in time. */
+static int late(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c = NULL;
+	int64_t x = 1;
+	int err;
+
+	opts.op_ms = 500;
+	CHECK(!join(&c, rank, RANKS, &opts), "join");
+	if (!rank)
+		usleep(3000000);
+	err = rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM);
+	CHECK(err == -ETIMEDOUT || (!rank && err), "%s", text(c, err));
+	if (rank && named(c, err, -ETIMEDOUT, RAR_R_TIMEOUT, 0))
+		return 1;
+	rar_comm_free(c);
+	return 0;
+}
+
+/* -- processes ------------------------------------------------------------- */
+
+/* A child cannot use its parent's communicator, and does it no harm; it can make its own. */
+static int in_child(rar_comm_t *c)
+{
+	struct rar_opts opts = local_opts();
+	struct rar_card card;
+	rar_comm_t *own;
+	rar_req_t req;
+	int64_t x = 1;
+
+	CHECK(start_sum(c, &x, 0, &req) == -ECHILD && rar_test(c, 1) == -ECHILD, "the parent's");
+	CHECK(rar_comm_ready(c, 0) == -ECHILD, "the parent's");
+	CHECK(strstr(text(c, -ECHILD), "parent"), "%s", text(c, -ECHILD));
+	rar_comm_abort(c);
+	rar_comm_free(c);
+	CHECK(!rar_card_make(&opts, &card) && !rar_comm_start(&own, &card, 1, 0, &opts), "own");
+	CHECK(!rar_comm_ready(own, WAIT_MS), "own");
+	CHECK(!rar_allreduce(own, &x, &x, 1, RAR_I64, RAR_SUM) && x == 1, "own");
+	rar_comm_free(own);
+	return 0;
+}
+
+static int forked(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	int64_t x = 1;
+	int status;
+	pid_t pid;
+
+	CHECK(c && !rar_barrier(c), "join");
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		status = in_child(c);
+		fflush(NULL);
+		_exit(status);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && !status, "child");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "parent");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* Nothing may be pinned: long tensors are copied. */
+static int no_memlock(uint32_t rank)
+{
+	static const struct rlimit none;
+	rar_comm_t *c = join_all(rank);
+	char room[4096];
+
+	CHECK(c, "join");
+	if (!geteuid())
+		CHECK(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY),
+		      "nobody");
+	CHECK(!setrlimit(RLIMIT_MEMLOCK, &none), "limit");
+	CHECK(stub || rar_mem_reg(c, room, sizeof(room), 0) == -ENOBUFS, "register");
+	for (int i = 0; i < 3; i++)
+		CHECK(!check_sums(c, 1 << 20), "copied");
+	rar_comm_free(c);
+	return 0;
+}
+
+static int registered(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	size_t len = LONG * sizeof(int);
+	int *src = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int *dst = malloc(len);
+
+	CHECK(c && dst && src != MAP_FAILED, "join");
+	for (int i = 0; i < LONG; i++)
+		src[i] = rank;
+	mprotect(src, len, PROT_READ);
+	CHECK(!rar_mem_reg(c, src, len, RAR_REG_READ), "source");
+	CHECK(!rar_mem_reg(c, dst, len, 0), "result");
+	for (int i = 0; i < 3; i++)
+		CHECK(!rar_allreduce(c, src, dst, LONG, RAR_I32, RAR_SUM) && dst[LONG - 1] == 6,
+		      "sum");
+	CHECK(rar_mem_reg(c, NULL, 0, 0) < 0 && rar_mem_reg(c, src, len, 8) < 0, "refused");
+	CHECK(!rar_mem_unreg(c, src, len) && !rar_mem_unreg(c, dst, len), "unregister");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* -- cards, files, arguments ----------------------------------------------- */
+
+static int keys(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c = NULL;
+	int64_t x = 1;
+
+	opts.flags = RAR_O_KEY;
+	CHECK(!join(&c, rank, RANKS, &opts), "join");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* The same rank of the same group twice on one host. */
+static int taken(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c = join_all(rank), *second = NULL;
+	int err;
+
+	CHECK(c, "join");
+	sync_ranks();
+	if (!rank || !stub) {
+		err = rar_comm_start(&second, shared->cards, RANKS, rank, &opts);
+		CHECK(err == -EADDRINUSE && !second, "%s", text(NULL, err));
+		CHECK(strstr(text(NULL, err), "taken"), "%s", text(NULL, err));
+	}
+	CHECK(!rar_barrier(c), "the first is undisturbed");
+	rar_comm_free(c);
+	return 0;
+}
+
+static int write_file(const char *path, const char *lines)
+{
+	FILE *f = fopen(path, "w");
+
+	return f && fputs(lines, f) >= 0 && !fclose(f) ? 0 : -1;
+}
+
+static int from_file(uint32_t rank)
+{
+	char path[64];
+	rar_comm_t *c;
+	int64_t x = 1;
+
+	snprintf(path, sizeof(path), "/tmp/librar-%d-%u", getppid(), rank);
+	CHECK(!write_file(path, "# four ranks\ngroup=0x1234567\n127.0.0.1\n127.0.0.1\n"
+				"\n127.0.0.1  # third\n127.0.0.1\n"), "write");
+	CHECK(!rar_comm_from_file(&c, path, rank, NULL), "start");
+	CHECK(!rar_comm_ready(c, WAIT_MS) && rar_comm_size(c) == 4, "join");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
+	rar_comm_free(c);
+	CHECK(!write_file(path, "nonsense\n"), "write");
+	CHECK(rar_comm_from_file(&c, path, 0, NULL) == -EINVAL, "no address");
+	CHECK(!write_file(path, "127.0.0.1:99999\n"), "write");
+	CHECK(rar_comm_from_file(&c, path, 0, NULL) == -EINVAL, "no port");
+	CHECK(!write_file(path, "127.0.0.1\n") && rar_comm_from_file(&c, path, 1, NULL) == -EINVAL,
+	      "no such rank");
+	unlink(path);
+	CHECK(rar_comm_from_file(&c, path, 0, NULL) == -ENOENT, "no file");
+	return 0;
+}
+
+static int arguments(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c = join_all(rank), *none;
+	int64_t x[8] = {};
+	struct rar_call call = { .collective = RAR_ALLREDUCE, .dtype = RAR_I64, .count = 4,
+				 .src = x, .dst = x };
+	struct rar_call bad;
+	struct rar_card card = {};
+	rar_req_t req;
+
+	CHECK(c, "join");
+#define REFUSED(want, ...)						\
+	(bad = call, __VA_ARGS__, rar_start(c, &bad, &req) == (want))
+	CHECK(REFUSED(-EINVAL, bad.dtype = 99), "type");
+	CHECK(REFUSED(-EINVAL, bad.flags = 128), "flag");
+	CHECK(REFUSED(-EINVAL, bad.root = 1), "root without need");
+	CHECK(REFUSED(-EINVAL, bad.collective = RAR_REDUCE, bad.root = RANKS), "root");
+	CHECK(REFUSED(-EINVAL, bad.dst = x + 1), "overlap");
+	CHECK(REFUSED(-EINVAL, bad.dst = NULL), "no place");
+	CHECK(REFUSED(-EINVAL, bad.collective = RAR_BARRIER), "a barrier of elements");
+	CHECK(REFUSED(-EOPNOTSUPP, bad.collective = 77), "collective");
+	CHECK(REFUSED(-EOPNOTSUPP, bad.redop = 77), "reduction");
+	CHECK(REFUSED(-EOPNOTSUPP, bad.dtype = RAR_F32, bad.redop = RAR_BAND), "bits of floats");
+	CHECK(REFUSED(-EOPNOTSUPP, bad.count = 1ull << 40), "too long");
+	CHECK(REFUSED(-EOPNOTSUPP, bad.op_flags = 1u << 31), "flag of the operation");
+	CHECK(rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "can");
+	CHECK(!rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_LOR, 1), "cannot");
+	CHECK(rar_comm_host(c, 3) == rar_comm_host(c, 0), "one host");
+	CHECK(!rar_barrier(c), "works as before");
+	CHECK(rar_comm_start(&none, &card, 1, 0, &opts) == -EPROTO && !none, "no card");
+	CHECK(rar_comm_start(&none, shared->cards, 0, 0, &opts) == -EINVAL, "no ranks");
+	CHECK(rar_comm_start(&none, shared->cards, 2, 2, &opts) == -EINVAL, "rank");
+	opts.flags = 1 << 20;
+	CHECK(rar_comm_start(&none, shared->cards, 1, 0, &opts) == -EINVAL, "flags");
+	opts = local_opts();
+	opts.local = "no such device";
+	CHECK(rar_card_make(&opts, &card) == -EADDRNOTAVAIL, "device");
+	opts.local = "127.0.0.0/8";
+	CHECK(!rar_card_make(&opts, &card), "network");
+	opts.local = "lo";
+	CHECK(!rar_card_make(&opts, &card), "device");
+	opts.local = "10.0.0.0/99";
+	CHECK(rar_card_make(&opts, &card) == -EINVAL, "bits");
+	rar_comm_free(c);
+	rar_comm_free(NULL);
+	return 0;
+}
+
+const struct test failure_tests[] = {
+	{ "a rank is killed, the others go on", killed },
+	{ "abort", aborted },
+	{ "ranks disagree", disagreed },
+	{ "a rank never comes", missing },
+	{ "an operation is late", late },
+	{ "fork", forked },
+	{ "nothing may be pinned", no_memlock },
+	{ "registered memory", registered },
+	{ "a key", keys },
+	{ "a rank that is taken", taken },
+	{ "a file of addresses", from_file },
+	{ "arguments", arguments },
+	{}
+};
