@@ -64,7 +64,11 @@ static struct rar_operation *next_pending(struct rar_link *link,
 	return NULL;
 }
 
-/* Choose own chunks that were never sent, oldest operation first. */
+/*
+ * Choose own chunks that were never sent, oldest operation first. A chunk tells the other ranks
+ * that this rank has contributed to all operations before; see rar_link_publish(). So none goes
+ * of an operation behind one that is not contributed in full.
+ */
 static struct rar_operation *next_inject(struct rar_link *link,
 					 struct rar_run *run, u32 most, u32 max,
 					 u64 now)
@@ -77,7 +81,7 @@ static struct rar_operation *next_inject(struct rar_link *link,
 
 	if (!tx->ninject)
 		return NULL;
-	for (seq = m->op_oldest; seq < m->op_next; seq++) {
+	for (seq = m->op_oldest; seq < m->op_next && seq <= m->op_whole; seq++) {
 		op = rar_link_op_at(m, seq);
 		if (!op)
 			continue;
