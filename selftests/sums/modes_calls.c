@@ -132,14 +132,14 @@ static int ends(uint32_t rank, void *arg)
 	rar_timeout(fd, SO_RCVTIMEO, 10000);
 	for (j.id = 1; n >= 0; j.id++) {
 		x = memory_of(&j, rank);
+		/* The others send it after rank 1 has closed. */
+		if (j.id == 3 && rank != 1 && !killed)
+			RAR_CHECK(!sync_ranks(), "too late");
 		n = post(fd, &j, x);
 		if (!n && rank == 1 && j.id == 3 && killed)
 			raise(SIGKILL);
 		if (!n && rank == 1 && j.id == 3)
-			return close(fd);
-		/* The others have not sent it yet when rank 1 closes. */
-		if (j.id == 2 && rank != 1 && !killed)
-			rar_sleep_ms(100);
+			return close(fd) || sync_ranks();
 		if (!n)
 			n = rar_recv_all(fd, x, bytes_of(&j), NULL);
 		free(x);
