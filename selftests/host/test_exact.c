@@ -12,7 +12,7 @@
 #include "tap.h"
 #include "util.h"
 
-#ifdef SANITIZED
+#if defined(SANITIZED) || defined(EMULATED)
 #define EFFORT	1
 #else
 #define EFFORT	6
