@@ -67,7 +67,9 @@ static void misuse_unbound(struct __test_metadata *_metadata, int fd)
 	ROW(EOPNOTSUPP, "listen", listen(fd, 1));
 	ROW(EOPNOTSUPP, "accept", accept(fd, NULL, NULL));
 	ROW(EOPNOTSUPP, "ioctl", ioctl(fd, FIONREAD, buf));
-	ROW(ENODEV, "mmap", (long)mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0));
+	ROW(EACCES, "mmap: to write",
+	    (long)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	ROW(EINVAL, "mmap: private", (long)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
 	len = sizeof(name);
 	ROW(ENOTCONN, "getsockname: unbound",
 	    getsockname(fd, (void *)&name, &len));

@@ -38,10 +38,18 @@ static void compare(struct rar_member *m, u32 rank, u32 ms)
 	slow->ms = ms;
 }
 
-/* Operations to which this rank has contributed, in full or in part. */
+/*
+ * Operations to which this rank has contributed in full, or of which it has contributed the
+ * lead: then it waits for the leads of others. tx_lock.
+ */
 static u64 posted(const struct rar_member *m)
 {
-	return m->op_whole + !!m->op_come;
+	u64 whole = m->op_whole;
+	const struct rar_operation *op;
+
+	op = rcu_dereference_protected(m->ops[whole % RAR_MAX_OPS],
+				       lockdep_is_held(&m->tx_lock));
+	return whole + (m->op_come && op && op->seq == whole && op->ring.lead);
 }
 
 /**

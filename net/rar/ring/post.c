@@ -126,7 +126,8 @@ out:
  */
 void rar_post_open_from(struct rar_member *m, u64 op_seq)
 {
-	rar_post_open(m, op_seq++, false);
+	/* What the predecessor sent early may be of the lead, or of operations after this one. */
+	rar_post_open(m, op_seq++, true);
 	/* The last one may be contributed in part. */
 	for (; op_seq <= READ_ONCE(m->op_whole) && op_seq < READ_ONCE(m->op_next); op_seq++)
 		rar_post_open(m, op_seq, false);

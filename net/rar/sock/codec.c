@@ -102,19 +102,20 @@ static u32 encode_some(const struct rar_operation *op, const struct rar_reduce_c
 	void *dst = rar_buf_span(&op->buf, travels_at(op, i), n * codec->to, &room);
 
 	n = room / codec->to;
+	how.divisor = 0;	/* the result is divided, not what a rank contributes */
 	rar_reduce_convert(ctx, codec->encode, dst, src, n, &how);
 	return n;
 }
 
-/* Encode what is gathered, from front to back. */
-static void encode_gathered(const struct rar_operation *op)
+/* Encode what is gathered, from front to back, unless the group fails meanwhile. */
+static void encode_gathered(const struct rar_member *m, const struct rar_operation *op)
 {
 	u64 n = op->given.len / op->codec->from, i, end;
 	struct rar_reduce_ctx ctx;
 	const void *src;
 	u32 now;
 
-	for (i = 0; i < n;) {
+	for (i = 0; i < n && rar_member_runs(m);) {
 		end = min_t(u64, n, i + CODEC_SECTION / op->codec->from);
 		rar_reduce_begin(&ctx);
 		while (i < end) {
@@ -153,7 +154,7 @@ static void scan_gathered(const struct rar_operation *op)
 /* Contribute all numbers. */
 static void contribute(struct rar_member *m, struct rar_operation *op)
 {
-	encode_gathered(op);
+	encode_gathered(m, op);
 	rar_link_contributed(&m->link[RAR_NEXT], op, op->ring.cpb);
 	rar_post_open_from(m, op->seq);
 }
