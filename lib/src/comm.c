@@ -83,11 +83,14 @@ static void init(rar_comm_t *c, const struct rar_opts *opts)
 	pthread_condattr_destroy(&attr);
 }
 
-static void destroy(rar_comm_t *c)
+/* In a forked child threads of the parent seem to wait for ever: nothing is destroyed there. */
+static void destroy(rar_comm_t *c, bool inherited)
 {
-	pthread_mutex_destroy(&c->post_lock);
-	pthread_mutex_destroy(&c->lock);
-	pthread_cond_destroy(&c->turn);
+	if (!inherited) {
+		pthread_mutex_destroy(&c->post_lock);
+		pthread_mutex_destroy(&c->lock);
+		pthread_cond_destroy(&c->turn);
+	}
 	free(c->hosts);
 	free(c);
 }
@@ -121,10 +124,13 @@ int rar_comm_start(rar_comm_t **out, const struct rar_card *cards, uint32_t size
 	init(c, &o);
 	c->born = rar_generation();
 	err = c->born ? begin(c, cards, size, rank, o.group) : -ENOMEM;
-	if (err)
-		destroy(c);
-	else
+	if (!err) {
 		*out = c;
+		return 0;
+	}
+	if (c->fd >= 0)
+		close(c->fd);
+	destroy(c, false);
 	return err;
 }
 
@@ -282,9 +288,10 @@ int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, u
 	if (rar_inherited(c))
 		return -ECHILD;
 	rar_wait(c, c->posted, 0);	/* take the results that are left, then the error */
-	if (!rar_comm_error(c, &error))
+	if (!c->err && !rar_comm_error(c, &error))
 		return -EISCONN;
-	c->past_base = c->base;
+	if (c->up)	/* after a join that failed, what came before it counts */
+		c->past_base = c->base;
 	c->base = c->posted;
 	c->done = c->posted;
 	c->reported = c->posted;
@@ -322,7 +329,7 @@ void rar_comm_free(rar_comm_t *c)
 	rar_debug(c, "leaves after %llu requests, %llu complete",
 		  (unsigned long long)c->posted, (unsigned long long)c->done);
 	c->transport->close(c, rar_inherited(c));
-	destroy(c);
+	destroy(c, rar_inherited(c));
 }
 
 /* -- questions ------------------------------------------------------------- */

@@ -98,7 +98,8 @@ static int open_socket(rar_comm_t *c, int family)
 
 	if (c->fd >= 0) {	/* it failed; remember its epoch, for rar_comm_resume() */
 		get(c, RAR_INFO, &info, sizeof(info));
-		c->past = info.epoch;
+		if (info.epoch)		/* 0: it never joined */
+			c->past = info.epoch;
 		return 0;
 	}
 	c->fd = socket(family, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -22,10 +22,14 @@ static bool sleep_turn(rar_comm_t *c, int64_t deadline)
 	return !pthread_cond_timedwait(&c->turn, &c->lock, &t);
 }
 
-/* Take the next result, without c->lock; it is held before and afterwards. */
+/*
+ * Take the next result, without c->lock; it is held before and afterwards. An error of the
+ * group stays. After another one, such as a bad address, the result can be taken again.
+ */
 static int take(rar_comm_t *c, int timeout_ms)
 {
 	struct work *work = &c->work[c->done % RAR_MAX_OPS];
+	struct rar_error error;
 	int err;
 
 	c->taking = true;
@@ -35,7 +39,7 @@ static int take(rar_comm_t *c, int timeout_ms)
 	c->taking = false;
 	if (!err)
 		c->done++;
-	else if (err != -EAGAIN)
+	else if (err != -EAGAIN && (err == -EPIPE || rar_comm_error(c, &error)))
 		c->err = err;
 	pthread_cond_broadcast(&c->turn);
 	return err;
@@ -52,7 +56,7 @@ static int wait_done(rar_comm_t *c, uint64_t want, int timeout_ms)
 			return c->err;
 		if (!c->taking) {
 			err = take(c, timeout_ms ? rar_left_ms(deadline) : 0);
-			if (err == -EAGAIN && !rar_left_ms(deadline))
+			if (err && !c->err && (err != -EAGAIN || !rar_left_ms(deadline)))
 				return err;
 		} else if (!timeout_ms || !sleep_turn(c, deadline)) {
 			return -EAGAIN;
@@ -87,21 +91,23 @@ int rar_test(rar_comm_t *c, rar_req_t req)
 
 int rar_next(rar_comm_t *c, rar_req_t *req, int timeout_ms)
 {
+	int64_t deadline = rar_deadline(timeout_ms);
 	uint64_t want;
-	int err = -ENOENT;
+	int err;
 
 	if (rar_inherited(c))
 		return -ECHILD;
 	pthread_mutex_lock(&c->lock);
-	want = c->reported + 1;
-	if (want <= c->posted)
-		err = wait_done(c, want, timeout_ms);
-	else if (c->err)
-		err = c->err;
+	do {	/* again if another thread reports it meanwhile */
+		want = c->reported + 1;
+		if (want <= c->posted)
+			err = wait_done(c, want, rar_left_ms(deadline));
+		else
+			err = c->err ?: -ENOENT;
+	} while (!err && c->reported >= want);
 	if (!err) {
 		*req = want;
-		if (c->reported < want)
-			c->reported = want;
+		c->reported = want;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return err;
@@ -178,7 +184,11 @@ int rar_start(rar_comm_t *c, const struct rar_call *call, rar_req_t *req)
 
 	if (rar_inherited(c))
 		return -ECHILD;
-	pthread_mutex_lock(&c->post_lock);
+	/* Another thread may hold the lock while it waits for room. */
+	if (!(call->flags & RAR_C_NOWAIT))
+		pthread_mutex_lock(&c->post_lock);
+	else if (pthread_mutex_trylock(&c->post_lock))
+		return -EAGAIN;
 	err = state_error(c);
 	if (!err)
 		err = rar_plan(c, call, &w);

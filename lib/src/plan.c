@@ -8,7 +8,8 @@
 
 static bool overlap(const void *a, uint64_t a_len, const void *b, uint64_t b_len)
 {
-	return (const char *)a < (const char *)b + b_len && (const char *)b < (const char *)a + a_len;
+	return a_len && b_len && (const char *)a < (const char *)b + b_len &&
+	       (const char *)b < (const char *)a + a_len;
 }
 
 /* In memory of the caller: where the tensor lies with this rank's share in its place. */
@@ -83,12 +84,14 @@ int rar_plan(const rar_comm_t *c, const struct rar_call *call, struct work *w)
 {
 	bool rooted = call->collective == RAR_BROADCAST || call->collective == RAR_REDUCE;
 	bool barrier = call->collective == RAR_BARRIER;
+	bool adds = !barrier && call->collective != RAR_BROADCAST &&
+		    call->collective != RAR_ALLGATHER;
 	uint64_t esize = barrier ? 1 : rar_dtype_size(call->dtype);
 
 	*w = (struct work) {
 		.collective = call->collective,
 		.dtype = barrier ? RAR_U8 : call->dtype,
-		.redop = call->redop ? call->redop : RAR_SUM,
+		.redop = adds && call->redop ? call->redop : RAR_SUM,
 		.root = call->root,
 		.op_flags = call->op_flags,
 		.count = call->count,
@@ -103,7 +106,9 @@ int rar_plan(const rar_comm_t *c, const struct rar_call *call, struct work *w)
 	plan_spans(c, call, w, w->count * esize);
 	if (!memory_ok(c, w))
 		return -EINVAL;
-	if (w->bytes > COPY_MAX && !(call->flags & RAR_C_COPY))
+	/* With these flags other numbers travel than the caller's. */
+	if (w->bytes > COPY_MAX && !(call->flags & RAR_C_COPY) &&
+	    !(w->op_flags & (RAR_OPF_WIDE | RAR_OPF_EXACT)))
 		plan_pin(c, call, w);
 	return 0;
 }

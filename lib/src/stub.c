@@ -627,6 +627,8 @@ static void complete(rar_comm_t *c, struct queued *q)
 	struct stub *s = c->stub;
 	uint64_t one = 1;
 
+	if (!s)		/* joining again failed */
+		return;
 	free(q->given);
 	q->given = NULL;
 	pthread_mutex_lock(&s->lock);
