@@ -4,7 +4,8 @@
  *
  *	librar DIR SIZE RANK
  *
- * All ranks see DIR: on one host, or by NFS. Rank r contributes r + 1 to each element.
+ * All ranks see DIR: on one host, or by NFS. It must hold no cards of an earlier run. Rank r
+ * contributes r + 1 to each element.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -50,6 +51,15 @@ static int read_card(const char *dir, unsigned int rank, struct rar_card *card)
 	return left_ms > 0 ? 0 : -EIO;
 }
 
+/* When the ring is closed all ranks have read the card. */
+static void remove_card(const char *dir, unsigned int rank)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/card.%u", dir, rank);
+	unlink(path);
+}
+
 int main(int argc, char **argv)
 {
 	struct rar_card cards[64];
@@ -72,6 +82,7 @@ int main(int argc, char **argv)
 		err = rar_comm_start(&comm, cards, size, rank, NULL);
 	if (!err)
 		err = rar_comm_ready(comm, WAIT_MS);
+	remove_card(argv[1], rank);
 
 	for (r = 0; r < COUNT; r++)
 		x[r] = rank + 1;
