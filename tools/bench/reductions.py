@@ -58,7 +58,7 @@ def measure(kernel, rounds):
     command = ["scripts/vm", "--kernel", kernel, "--module", "--mem", "1024", "--timeout", "600",
                "--on", on, "--cpus", "1", "--", "sh", "-c",
                "modprobe rar && cat /proc/net/rar_reduce && selftests/lib/in_topo.sh"
-               f" {N} build/bench/bin/reductions {N} {BYTES} {rounds}"]
+               f" {N} {TOP}/build/bench/bin/reductions {N} {BYTES} {rounds}"]
     out = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=True).stdout
     found, mbps, column = Rounds(), {}, {}
     for line in out.splitlines():
