@@ -374,13 +374,16 @@ int rar_info(int fd, struct rar_info *info)
 
 const char *rar_reason_name(uint32_t reason)
 {
-	static const char * const names[RAR_R_NR] = {
+	static const char * const names[] = {
 		"NONE", "CLOSED", "DIED", "SILENT", "LEFT", "RESET", "ABORTED",
 		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
 		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
 		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE", "KEY", "PREV",
-		"NOMEM",
+		"NOMEM", "BYTE_ORDER",
 	};
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == RAR_R_NR,
+		       "a reason has no name");
 
 	return reason < RAR_R_NR ? names[reason] : "?";
 }
