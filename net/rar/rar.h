@@ -60,9 +60,6 @@ struct xdp_buff;
 #define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
 
-/* The links of a member: to its successor, and to its predecessor. */
-enum rar_dir { RAR_NEXT, RAR_PREV, RAR_DIRS };
-
 /*
  * struct rar_net - per network namespace
  * @net:	the namespace
@@ -298,6 +295,7 @@ struct rar_link_rx {
 /*
  * struct rar_link - a member's end of the link to a neighbour
  * @member:	the member, set once
+ * @index:	its index in @member->link, set once
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
@@ -310,6 +308,7 @@ struct rar_link_rx {
  */
 struct rar_link {
 	struct rar_member *member;
+	enum rar_link_index index;
 	u32 rank;
 	bool here;
 	int dev;
@@ -407,8 +406,8 @@ struct rar_row {
 struct rar_join_state {
 	u64 nonce;
 	siphash_key_t key;
-	u64 peer_nonce[RAR_DIRS];
-	bool ok[RAR_DIRS];
+	u64 peer_nonce[RAR_LINKS];
+	bool ok[RAR_LINKS];
 	u32 small_acks;
 	u32 full_tries;
 	int route_err;
@@ -439,8 +438,8 @@ struct rar_join_state {
 /*
  * struct rar_leave - leaving, under m->lock except @fin_due and @fin_next; see leave.c
  * @left:	a rank left, and both neighbours are told until they acknowledge it
- * @fin_due:	the neighbour in this direction has not acknowledged it yet
- * @gone:	the neighbour in this direction itself left
+ * @fin_due:	by link, the neighbour has not acknowledged it yet
+ * @gone:	by link, the neighbour itself left
  * @rank:	the rank that left first
  * @why:	enum rar_reason: RAR_R_LEFT or RAR_R_DIED
  * @last:	operations that @rank had posted
@@ -450,8 +449,8 @@ struct rar_join_state {
  */
 struct rar_leave {
 	bool left;
-	bool fin_due[RAR_DIRS];
-	bool gone[RAR_DIRS];
+	bool fin_due[RAR_LINKS];
+	bool gone[RAR_LINKS];
 	u32 rank;
 	u8 why;
 	u64 last;
@@ -579,7 +578,7 @@ struct rar_member {
 	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
-	struct rar_link link[RAR_DIRS];
+	struct rar_link link[RAR_LINKS];
 	struct rar_early early;
 };
 
@@ -612,6 +611,7 @@ struct rar_frame {
 struct rar_pkt {
 	struct sk_buff *skb;
 	struct rar_frame *frame;
+	struct rar_link *link;		/* to its sender, NULL = no neighbour; set by input.c */
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
 	int dev;
@@ -690,6 +690,12 @@ static inline bool rar_member_runs(const struct rar_member *m)
 	u8 state = rar_member_state(m);
 
 	return state == RAR_S_RUN || state == RAR_S_LEAVING;
+}
+
+/* The scope of link-local neighbours: all are on the device of the successor's address. */
+static inline u32 rar_member_scope(const struct rar_member *m)
+{
+	return m->link[RAR_NEXT].path.dst.scope;
 }
 
 /* Is every operation that was posted complete here? */

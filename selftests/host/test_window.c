@@ -685,7 +685,7 @@ static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 	while (*next < end && (n = rar_window_may_inject(link, op, min(end - *next, 4U)))) {
 		const struct rar_run run = { .chunk = *next, .n = n };
 
-		rar_window_injected(&link->tx.win, op, &run, world_us);
+		rar_window_injected(link, op, &run, world_us);
 		*next += n;
 	}
 	return (u64)(*next - from) * op->ring.payload;
@@ -698,7 +698,7 @@ static void test_inject(const struct inject_case *c)
 	struct rar_link *link = &sim.ring.link;
 	struct rar_member *m = &sim.ring.m;
 	static u32 times[OWN];
-	struct rar_operation op = { .inject_us = times, .returned = true };
+	struct rar_operation op = { .out = { .inject_us = times, .returned = true } };
 	u32 first, next, came, round;
 	struct rar_plan plan;
 	u64 out = 0;
@@ -708,8 +708,8 @@ static void test_inject(const struct inject_case *c)
 	if (rar_ring_plan(&plan, &place, c->collective, c->flags, 2) ||
 	    rar_ring_cut(&op.ring, (u64)OWN * plan.parts * m->payload, m->payload, &plan))
 		exit(1);
-	first = rar_ring_block_first(&op.ring, rar_plan_own(&plan));
-	op.inject_first = first;
+	op.out.owed = rar_ring_owed(&op.ring, RAR_NEXT);
+	first = op.out.owed.first;
 	rar_window_post(link, &op);
 	for (round = 0, next = first, came = first; round < 8; round++) {
 		out = inject(&op, &next, first + OWN);

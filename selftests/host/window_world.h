@@ -49,12 +49,16 @@ struct rar_run {
 	u8 phase;
 };
 
-struct rar_operation {
-	struct rar_ring ring;
+struct rar_out {
+	struct rar_owed owed;
 	u32 *inject_us;
-	u32 inject_first;
 	u64 inj_max;
 	bool returned;
+};
+
+struct rar_operation {
+	struct rar_ring ring;
+	struct rar_out out;
 };
 
 struct rar_member {
@@ -68,6 +72,12 @@ struct rar_link {
 	struct rar_path path;
 	struct rar_link_tx tx;
 };
+
+static inline struct rar_out *rar_link_out(const struct rar_link *link,
+					   struct rar_operation *op)
+{
+	return &op->out;
+}
 
 /* Virtual time. */
 extern u64 world_us;

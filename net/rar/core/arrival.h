@@ -7,14 +7,16 @@
 #include "core/op.h"
 #include "core/ring.h"
 
+struct rar_link;
 struct rar_pkt;
 
 /*
  * struct rar_arrival - a run of chunks that came, on the stack of the code that takes it in
  *
- * The code that receives the run sets @pkt, @dh, @op_seq and @run, and all bits of the run in
- * @done. chunk.c sets the other fields.
+ * The code that receives the run sets @link, @pkt, @dh, @op_seq and @run, and all bits of the
+ * run in @done. chunk.c sets the other fields.
  *
+ * @link:	the link by which the run came
  * @pkt:	the packet that brought the run; NULL: it lies in the buffer of a rank in this
  *		namespace
  * @dh:		header of the first chunk; NULL without a packet
@@ -32,6 +34,7 @@ struct rar_pkt;
  * @now_us:	when the new chunks were published, 0 = no chunk was new
  */
 struct rar_arrival {
+	struct rar_link *link;
 	struct rar_pkt *pkt;
 	const struct rar_data_hdr *dh;
 	u64 op_seq;

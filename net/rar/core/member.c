@@ -326,10 +326,21 @@ void rar_member_schedule(struct rar_member *m)
 		rar_member_put(m);
 }
 
-/* Note that a valid packet came from the neighbour in @dir. */
-void rar_member_hear(struct rar_member *m, enum rar_dir dir)
+/* Note that a valid packet came from the neighbour. */
+void rar_member_hear(struct rar_link *link)
 {
-	WRITE_ONCE(m->link[dir].heard, jiffies);
+	WRITE_ONCE(link->heard, jiffies);
+}
+
+/* The link to a rank, the first one if there are two; NULL if it is no neighbour. */
+struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank)
+{
+	u32 i;
+
+	for (i = 0; i < RAR_LINKS; i++)
+		if (m->link[i].rank == rank)
+			return &m->link[i];
+	return NULL;
 }
 
 static void update_counters(struct rar_member *m)
@@ -432,6 +443,7 @@ void rar_member_exit(void)
 void rar_member_leave(struct rar_member *m, enum rar_reason why)
 {
 	struct rar_leave *leave = &m->leave;
+	u32 i;
 
 	lockdep_assert_held(&m->lock);
 	if (m->state != RAR_S_RUN)
@@ -443,8 +455,8 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
 	leave->rank = m->rank;
 	leave->why = why;
 	leave->last = m->op_next;
-	leave->fin_due[RAR_NEXT] = true;
-	leave->fin_due[RAR_PREV] = true;
+	for (i = 0; i < RAR_LINKS; i++)
+		leave->fin_due[i] = true;
 	leave->fin_next = jiffies;
 }
 
@@ -454,9 +466,11 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
  */
 void rar_member_run(struct rar_member *m)
 {
+	u32 i;
+
 	lockdep_assert_held(&m->lock);
-	m->link[RAR_NEXT].heard = jiffies;
-	m->link[RAR_PREV].heard = jiffies;
+	for (i = 0; i < RAR_LINKS; i++)
+		m->link[i].heard = jiffies;
 	rar_member_set_state(m, RAR_S_RUN);
 	rar_resume_forget(m);
 	rar_mib_inc(m->rn, GroupsJoined);

@@ -12,9 +12,6 @@
 #include "rar.h"
 #include "reduce/reduce.h"
 
-#define OP_BITMAPS	5		/* per phase */
-#define OP_BITMAPS_BACK	2
-
 static struct workqueue_struct *op_wq;
 
 /* A user that asks for too much gets an error; no process is killed for it. */
@@ -119,22 +116,47 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 {
 	unsigned long *b = op->bits;
+	struct rar_out *out;
 	int p;
 
-	for (p = 0; p < RAR_PHASES; p++) {
+	for (p = 0; p < RAR_PHASES; p++, b += 2 * longs) {
 		op->claimed[p] = b;
 		op->published[p] = b + longs;
-		op->out.pend[p] = b + 2 * longs;
-		op->out.acked[p] = b + 3 * longs;
-		op->out.sent[p] = b + 4 * longs;
-		op->out.pend_from[p] = op->ring.nchunks;
-		b += OP_BITMAPS * longs;
 	}
-	if (!op->out.nback)
-		return;
-	op->out.pend[RAR_BACK] = b;
-	op->out.acked[RAR_BACK] = b + longs;
-	op->out.pend_from[RAR_BACK] = op->ring.nchunks;
+	for (out = op->out; out < op->out + RAR_OUTS; out++) {
+		for (p = 0; p < RAR_PHASES; p++, b += 3 * longs) {
+			out->pend[p] = b;
+			out->acked[p] = b + longs;
+			out->sent[p] = b + 2 * longs;
+			out->pend_from[p] = op->ring.nchunks;
+		}
+		if (!out->owed.nback)
+			continue;
+		out->pend[RAR_BACK] = b;
+		out->acked[RAR_BACK] = b + longs;
+		out->pend_from[RAR_BACK] = op->ring.nchunks;
+		b += 2 * longs;
+	}
+}
+
+/* Prepare what each link sends. Return: the bitmaps that it takes. */
+static u32 op_set_outs(struct rar_operation *op)
+{
+	struct rar_out *out;
+	u32 i, bitmaps = 0;
+
+	for (i = 0; i < RAR_OUTS; i++) {
+		out = &op->out[i];
+		out->owed = rar_ring_owed(&op->ring, i);
+		out->inject = out->owed.first;
+		out->inject_end = out->owed.first;
+		/* Without this memory the way round is not timed. */
+		kvfree(out->inject_us);
+		out->inject_us = rar_plan_returns(&op->ring.plan) ?
+				 kvcalloc(out->owed.own, sizeof(u32), OP_GFP) : NULL;
+		bitmaps += 3 * RAR_PHASES + (out->owed.nback ? 2 : 0);
+	}
+	return bitmaps;
 }
 
 /*
@@ -233,9 +255,7 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
 {
-	const struct rar_plan *plan = &op->ring.plan;
-	size_t longs, n = OP_BITMAPS * RAR_PHASES;
-	u32 own;
+	size_t longs, n = 2 * RAR_PHASES;
 	int err;
 
 	err = rar_op_cut(&op->ring, fingerprint, payload, place);
@@ -243,9 +263,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
-	op->out.nback = rar_ring_nback(&op->ring);
-	if (op->out.nback)
-		n += OP_BITMAPS_BACK;
+	n += op_set_outs(op);
 	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
 	if (!op->bits)
@@ -260,14 +278,6 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->divisor = fingerprint->redop == RAR_AVG && op->kind->div_gen ? place->size : 0;
 	op->lead.kind = op->ring.lead ? rar_reduce_kind(RAR_U8, RAR_MAX) : NULL;
 	atomic_set(&op->lead.left, op->ring.lead * op->ring.nblocks);
-	own = rar_ring_block_chunks(&op->ring, rar_plan_own(plan));
-	op->inject_first = rar_ring_block_first(&op->ring, rar_plan_own(plan));
-	op->out.inject = op->inject_first;
-	op->out.inject_end = op->inject_first + own;
-	/* Without this memory the way round is not timed. */
-	kvfree(op->inject_us);
-	op->inject_us = rar_plan_returns(plan) ? kvcalloc(own, sizeof(u32), OP_GFP) : NULL;
-	op->out.ntx = rar_ring_ntx(&op->ring);
 	op->wake_left = -1;
 	/* If nothing arrives, this rank's contribution is left: see complete_without(). */
 	atomic_set(&op->left, rar_ring_need(&op->ring) ?: 1);
@@ -276,8 +286,11 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 
 static void op_free(struct rar_operation *op)
 {
+	struct rar_out *out;
+
+	for (out = op->out; out < op->out + RAR_OUTS; out++)
+		kvfree(out->inject_us);
 	kvfree(op->bits);
-	kvfree(op->inject_us);
 	rar_buf_free(&op->buf);
 	rar_buf_free(&op->src);
 	rar_buf_free(&op->kept);

@@ -80,12 +80,14 @@ struct rar_tx_item {
  * @sent:	by phase, the chunks that were sent at least once
  * @npend:	by way, the number of bits in @pend
  * @pend_from:	by way, no bit is set in @pend below
+ * @owed:	what the link sends in all
  * @inject:	next own chunk to inject
- * @inject_end:	after the last own chunk contributed
+ * @inject_end:	after the last own chunk contributed; @owed.first before it is posted
+ * @inject_us:	by own chunk: when injected, 0 = not timed; NULL: no chunk is timed
+ * @inj_max:	limit of the link's injection window for this operation, bytes
+ * @returned:	an own chunk came round
  * @nsent:	transmissions to the neighbour, without repeats
  * @nacked:	transmissions acknowledged, also those back
- * @ntx:	transmissions owed to the neighbour
- * @nback:	chunks owed to the first rank of this host
  * @early_cost:	credit taken, see tx.early_used
  */
 struct rar_out {
@@ -94,12 +96,14 @@ struct rar_out {
 	unsigned long *sent[RAR_PHASES];
 	u32 npend[RAR_WAYS];
 	u32 pend_from[RAR_WAYS];
+	struct rar_owed owed;
 	u32 inject;
 	u32 inject_end;
+	u32 *inject_us;
+	u64 inj_max;
+	bool returned;
 	u32 nsent;
 	u32 nacked;
-	u32 ntx;
-	u32 nback;
 	u64 early_cost;
 };
 
@@ -128,11 +132,11 @@ struct rar_lead {
  *	claimed[p]    by an atomic test-and-set; the winner adds or stores
  *	published[p]  the result of phase p is in @buf; a release that pairs with the
  *	              acquire in rar_op_published()
- *	out.acked[p]  the successor has it, or certainly needs it no more
+ *	acked[p]      of @out: the neighbour has it, or certainly needs it no more
  *
  * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
  * rank has contributed all, and send() has counted that.
- * released: complete, and of @out @nacked is @ntx + @nback; nothing is sent from @buf
+ * released: complete, and all that each @out owes is acknowledged; nothing is sent from @buf
  * any more. An operation in pinned memory is delivered when @users is 0 as well.
  *
  * @ref: one reference each for the table m->ops until released, for the list
@@ -195,11 +199,7 @@ struct rar_operation {
 	unsigned long *claimed[RAR_PHASES];
 	unsigned long *published[RAR_PHASES];
 
-	struct rar_out out;
-	u32 inject_first;		/* first own chunk */
-	u32 *inject_us;			/* by own chunk: when injected, 0 = not timed */
-	u64 inj_max;			/* limit of tx.inj_wnd for this operation */
-	bool returned;			/* an own chunk came round */
+	struct rar_out out[RAR_OUTS];	/* by link */
 };
 
 /* The operation that a data packet describes. */

@@ -342,6 +342,21 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 	return ring->plan.back ? chunks_of(ring, ring->plan.starts[RAR_AG]) : 0;
 }
 
+/* What this rank sends by a link: everything goes to the successor. */
+struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link)
+{
+	const struct rar_plan *plan = &ring->plan;
+	struct rar_owed owed = { };
+
+	if (link != RAR_NEXT)
+		return owed;
+	owed.first = rar_ring_block_first(ring, rar_plan_own(plan));
+	owed.own = rar_ring_block_chunks(ring, rar_plan_own(plan));
+	owed.ntx = rar_ring_ntx(ring);
+	owed.nback = rar_ring_nback(ring);
+	return owed;
+}
+
 /*
  * Chunks that must arrive in their last phase before the operation is complete here. 0: it
  * is complete as soon as this rank has contributed.

@@ -70,6 +70,12 @@
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };
 
+/*
+ * The links of a member: to its successor and from its predecessor. Links by which a member
+ * sends chunks come first; there are RAR_OUTS of them.
+ */
+enum rar_link_index { RAR_NEXT, RAR_OUTS, RAR_PREV = RAR_OUTS, RAR_LINKS };
+
 /* How a rank combines a chunk that arrives with its buffer. */
 enum rar_combine {
 	RAR_COMBINE_NONE,		/* it cannot come here */
@@ -153,6 +159,20 @@ struct rar_ring {
 	u32 lead;
 	u64 lead_block;
 	u64 lead_bytes;
+};
+
+/**
+ * struct rar_owed - what a rank sends of an operation by one of its links
+ * @first: first own chunk that it injects
+ * @own:   own chunks that it injects
+ * @ntx:   transmissions: one per chunk and phase
+ * @nback: chunks that go in memory to the first rank of this host
+ */
+struct rar_owed {
+	u32 first;
+	u32 own;
+	u32 ntx;
+	u32 nback;
 };
 
 /* Where a chunk lies: byte offset and length in the tensor, and its block. */
@@ -316,6 +336,7 @@ u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
 u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
+struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link);
 u32 rar_ring_need(const struct rar_ring *ring);
 u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
 

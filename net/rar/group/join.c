@@ -247,7 +247,7 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		m->join.step_next = jiffies;
 	}
 	spin_unlock_bh(&m->lock);
-	rar_member_hear(m, RAR_PREV);
+	rar_member_hear(&m->link[RAR_PREV]);
 	if (fresh || READ_ONCE(m->link[RAR_PREV].dev) != pkt->dev) {
 		WRITE_ONCE(m->link[RAR_PREV].dev, pkt->dev);
 		rar_member_schedule(m);
@@ -417,7 +417,7 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 		return;
 	}
 	nonce = be64_to_cpu(jh.nonce);
-	rar_member_hear(m, RAR_NEXT);
+	rar_member_hear(&m->link[RAR_NEXT]);
 	spin_lock_bh(&m->lock);
 	if (jh.flags & cpu_to_be16(RAR_JF_SMALL)) {
 		j->small_acks++;
@@ -473,7 +473,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	u32 src = be16_to_cpu(pkt->h.src);
 	struct rar_notice_hdr n;
 	struct rar_error err;
-	int dir;
+	u32 i;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
@@ -485,12 +485,19 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 		return;
 	}
 	spin_lock_bh(&m->lock);
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (src == m->link[dir].rank) {
-			m->join.ok[dir] = false;
-			m->join.peer_nonce[dir] = 0;
+	for (i = 0; i < RAR_LINKS; i++)
+		if (src == m->link[i].rank) {
+			m->join.ok[i] = false;
+			m->join.peer_nonce[i] = 0;
 		}
 	spin_unlock_bh(&m->lock);
+}
+
+/* A JOIN of another version is dropped. The error says so in case the join times out. */
+void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV].rank)
+		WRITE_ONCE(m->join.odd_version, true);
 }
 
 /**

@@ -124,9 +124,9 @@ static bool close_unjoined(struct rar_member *m)
 {
 	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
 				 .rank = m->rank, .other = m->rank };
-	u64 nonce[RAR_DIRS] = {};
+	u64 nonce[RAR_LINKS] = {};
 	bool ends;
-	int dir;
+	u32 i;
 
 	spin_lock_bh(&m->lock);
 	if (m->state == RAR_S_JOINING || m->state == RAR_S_READY)
@@ -134,9 +134,9 @@ static bool close_unjoined(struct rar_member *m)
 	ends = m->state == RAR_S_BOUND || m->size == 1;
 	spin_unlock_bh(&m->lock);
 
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (nonce[dir])
-			rar_packet_notice(&m->link[dir], RAR_T_ABORT, nonce[dir], &bye);
+	for (i = 0; i < RAR_LINKS; i++)
+		if (nonce[i])
+			rar_packet_notice(&m->link[i], RAR_T_ABORT, nonce[i], &bye);
 	return ends;
 }
 
@@ -198,31 +198,36 @@ static enum rar_reason why_left(const struct rar_error *fin)
 	return fin->reason == RAR_R_DIED ? RAR_R_DIED : RAR_R_LEFT;
 }
 
-/*
- * A member left, or its process exited, after all operations that it had posted were
- * complete. The notice came from @dir and goes on to the other neighbour.
- */
-void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
-		       enum rar_dir dir)
+/* Note that a rank left. Its notice came by @link and goes on to the other neighbours. */
+static void rank_left(struct rar_link *link, const struct rar_error *fin)
 {
+	struct rar_member *m = link->member;
 	struct rar_leave *leave = &m->leave;
-	bool late, told_both;
+	u32 i;
 
-	rar_packet_notice(&m->link[dir], RAR_T_FIN_ACK, m->epoch, fin);
+	leave->left = true;
+	leave->rank = fin->rank;
+	leave->why = why_left(fin);
+	leave->last = fin->op_seq;
+	for (i = 0; i < RAR_LINKS; i++)
+		leave->fin_due[i] = i != link->index && m->link[i].rank != fin->rank;
+	leave->fin_next = jiffies;
+}
+
+/* A member left, or its process exited, after all operations that it had posted were complete. */
+void rar_leave_rcv_fin(struct rar_link *link, const struct rar_error *fin)
+{
+	struct rar_member *m = link->member;
+	bool late;
+	u32 i;
+
+	rar_packet_notice(link, RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
-	if (fin->rank == m->link[RAR_NEXT].rank)
-		leave->gone[RAR_NEXT] = true;
-	if (fin->rank == m->link[RAR_PREV].rank)
-		leave->gone[RAR_PREV] = true;
-	if (!leave->left && fin->rank != m->rank) {
-		told_both = fin->rank == m->link[!dir].rank;
-		leave->left = true;
-		leave->rank = fin->rank;
-		leave->why = why_left(fin);
-		leave->last = fin->op_seq;
-		leave->fin_due[!dir] = !told_both;
-		leave->fin_next = jiffies;
-	}
+	for (i = 0; i < RAR_LINKS; i++)
+		if (fin->rank == m->link[i].rank)
+			m->leave.gone[i] = true;
+	if (!m->leave.left && fin->rank != m->rank)
+		rank_left(link, fin);
 	late = fin->rank != m->rank && m->op_next > fin->op_seq;
 	spin_unlock_bh(&m->lock);
 	if (late)
@@ -232,15 +237,18 @@ void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
 	rar_member_wake(m);
 }
 
-/* The neighbour in @dir knows of the FIN. With two members both links lead to it. */
-void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir)
+/* A neighbour knows of the FIN. With two members both links lead to it. */
+void rar_leave_rcv_fin_ack(struct rar_link *link)
 {
-	m->leave.fin_due[dir] = false;
-	if (m->size == 2)
-		m->leave.fin_due[!dir] = false;
+	struct rar_member *m = link->member;
+	u32 i;
+
+	for (i = 0; i < RAR_LINKS; i++)
+		if (m->link[i].rank == link->rank)
+			m->leave.fin_due[i] = false;
 }
 
-/* Send the FINs that are due. Returns true when both neighbours know. */
+/* Send the FINs that are due. Returns true when all neighbours know. */
 bool rar_leave_tick(struct rar_member *m)
 {
 	struct rar_leave *leave = &m->leave;
@@ -248,39 +256,50 @@ bool rar_leave_tick(struct rar_member *m)
 				 .rank = leave->rank,
 				 .other = leave->rank,
 				 .op_seq = leave->last };
-	int dir;
+	u32 i;
 
-	if (!leave->fin_due[RAR_NEXT] && !leave->fin_due[RAR_PREV])
+	if (!memchr_inv(leave->fin_due, 0, sizeof(leave->fin_due)))
 		return true;
 	if (time_before(jiffies, leave->fin_next))
 		return false;
 	leave->fin_next = jiffies + msecs_to_jiffies(50);
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (leave->fin_due[dir])
-			rar_packet_notice(&m->link[dir], RAR_T_FIN, m->epoch, &fin);
+	for (i = 0; i < RAR_LINKS; i++)
+		if (leave->fin_due[i])
+			rar_packet_notice(&m->link[i], RAR_T_FIN, m->epoch, &fin);
 	return false;
 }
 
 /* Has the neighbour been silent for so long that it needs and hears nothing any more? */
-static bool silent(const struct rar_member *m, enum rar_dir dir)
+static bool silent(const struct rar_link *link)
 {
-	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(link->member->rn->sysctl_dead_ms));
 
-	return time_after_eq(jiffies, READ_ONCE(m->link[dir].heard) + dead);
+	return time_after_eq(jiffies, READ_ONCE(link->heard) + dead);
 }
 
-/* Does a neighbour still need chunks, or a notice that this rank has left? */
-static bool needed(const struct rar_member *m)
+/* Does a neighbour still need chunks? */
+static bool needs_chunks(const struct rar_member *m)
 {
-	int dir;
+	u32 i;
 
-	if (READ_ONCE(m->op_oldest) != READ_ONCE(m->op_next) && !silent(m, RAR_NEXT))
-		return true;
+	if (rar_member_is_first(m))
+		return false;
+	for (i = 0; i < RAR_OUTS; i++)
+		if (!silent(&m->link[i]))
+			return true;
+	return false;
+}
+
+/* Does a neighbour still need a notice that this rank has left? */
+static bool needs_notice(const struct rar_member *m)
+{
+	u32 i;
+
 	/* A failed member has nothing more to tell. */
 	if (READ_ONCE(m->state) == RAR_S_FAILED)
 		return false;
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (READ_ONCE(m->leave.fin_due[dir]) && !silent(m, dir))
+	for (i = 0; i < RAR_LINKS; i++)
+		if (READ_ONCE(m->leave.fin_due[i]) && !silent(&m->link[i]))
 			return true;
 	return false;
 }
@@ -295,7 +314,7 @@ void rar_leave_check_orphan(struct rar_member *m)
 		rar_life_end(m);
 		return;
 	}
-	if (m->tombstone || needed(m))
+	if (m->tombstone || needs_chunks(m) || needs_notice(m))
 		return;
 	m->leave.expires = jiffies + msecs_to_jiffies(tombstone_ms(m->rn));
 	bury(m);

@@ -6,9 +6,8 @@
 
 void rar_leave_shutdown(struct rar_member *m);
 void rar_leave_release(struct rar_member *m);
-void rar_leave_rcv_fin(struct rar_member *m, const struct rar_error *fin,
-		       enum rar_dir dir);
-void rar_leave_rcv_fin_ack(struct rar_member *m, enum rar_dir dir);
+void rar_leave_rcv_fin(struct rar_link *link, const struct rar_error *fin);
+void rar_leave_rcv_fin_ack(struct rar_link *link);
 bool rar_leave_tick(struct rar_member *m);
 void rar_leave_check_orphan(struct rar_member *m);
 

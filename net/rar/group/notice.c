@@ -46,13 +46,13 @@ void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n
  */
 static void own_fault(struct rar_member *m, struct rar_error *err)
 {
-	int dir;
+	u32 i;
 
 	if (err->reason != RAR_R_SILENT || err->rank != m->rank)
 		return;
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (err->other == m->link[dir].rank &&
-		    rar_route_cut_off(m, &m->link[dir].path))
+	for (i = 0; i < RAR_LINKS; i++)
+		if (err->other == m->link[i].rank &&
+		    rar_route_cut_off(m, &m->link[i].path))
 			err->reason = RAR_R_NODEV;
 }
 
@@ -66,9 +66,7 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	u32 src = be16_to_cpu(pkt->h.src);
 	struct rar_notice_hdr n = {};
 	struct rar_error err;
-	enum rar_dir dir;
 
-	dir = src == m->link[RAR_NEXT].rank ? RAR_NEXT : RAR_PREV;
 	if (pkt->h.type == RAR_T_RESET) {
 		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, src, src, 0);
 		return;
@@ -83,7 +81,7 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		break;
 	case RAR_T_FIN:
 		if (err.rank < m->size)
-			rar_leave_rcv_fin(m, &err, dir);
+			rar_leave_rcv_fin(pkt->link, &err);
 		break;
 	case RAR_T_LATE:
 		if (err.rank >= m->size)
@@ -91,7 +89,7 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		rar_watch_ask(m, err.op_seq, err.rank);
 		break;
 	case RAR_T_FIN_ACK:
-		rar_leave_rcv_fin_ack(m, dir);
+		rar_leave_rcv_fin_ack(pkt->link);
 		break;
 	}
 }

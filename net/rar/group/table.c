@@ -15,6 +15,7 @@
 #include "group/join.h"
 #include "group/table.h"
 #include "link/link.h"
+#include "link/straggler.h"
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/fail.h"
@@ -298,6 +299,7 @@ static bool get_ready(struct rar_member *m)
 	take_place(m);
 	m->payload = m->join.min_payload;
 	rar_link_start(&m->link[RAR_NEXT]);
+	rar_straggler_start(m);
 	rar_push_start(m);
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
 	rar_member_set_state(m, RAR_S_READY);
@@ -417,7 +419,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	if (len > sizeof(t) || skb_copy_bits(pkt->skb, pkt->off, &t, len) ||
 	    !slice_ok(m, &t, len - sizeof(t.th)))
 		return;
-	rar_member_hear(m, RAR_PREV);
+	rar_member_hear(&m->link[RAR_PREV]);
 	spin_lock_bh(&m->lock);
 	if (m->state >= RAR_S_JOINING && m->state <= RAR_S_LEAVING &&
 	    both_ok(m)) {
@@ -552,5 +554,6 @@ void rar_table_alone(struct rar_member *m)
 	m->epoch = rar_random_token();
 	take_place(m);
 	rar_link_start(&m->link[RAR_NEXT]);
+	rar_straggler_start(m);
 	rar_member_run(m);
 }

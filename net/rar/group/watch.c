@@ -14,12 +14,10 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-/* Does any posted operation still depend on the neighbour in @dir? */
-static bool needs(const struct rar_member *m, enum rar_dir dir)
+/* Does any posted operation still depend on a neighbour? */
+static bool needs(const struct rar_member *m, const struct rar_link *link)
 {
-	if (dir == RAR_PREV)
-		return !rar_member_idle(m);
-	return READ_ONCE(m->op_oldest) != READ_ONCE(m->op_next);
+	return link->index < RAR_OUTS ? !rar_member_is_first(m) : !rar_member_idle(m);
 }
 
 /* Fail the group if a neighbour has been silent for too long. */
@@ -27,22 +25,21 @@ static void check_silence(struct rar_member *m)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
 	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
-	u32 other;
-	int dir;
+	u32 other, i;
 
 	if (!m->sk || (m->leave.left && rar_member_idle(m)))
 		return;
-	for (dir = 0; dir < RAR_DIRS; dir++) {
-		unsigned long heard = READ_ONCE(m->link[dir].heard);
+	for (i = 0; i < RAR_LINKS; i++) {
+		unsigned long heard = READ_ONCE(m->link[i].heard);
 
-		if ((m->leave.gone[dir] && !needs(m, dir)) ||
+		if ((m->leave.gone[i] && !needs(m, &m->link[i])) ||
 		    time_before(jiffies, heard + dead))
 			continue;
-		other = m->link[dir].rank;
+		other = m->link[i].rank;
 		err.rank = other;
 		err.other = m->rank;
 		/* Not the neighbour's fault but ours: name both ends of the link. */
-		if (rar_route_cut_off(m, &m->link[dir].path)) {
+		if (rar_route_cut_off(m, &m->link[i].path)) {
 			err.reason = RAR_R_NODEV;
 			err.rank = m->rank;
 			err.other = other;
@@ -134,11 +131,11 @@ static unsigned long silence_ends(const struct rar_member *m)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
 	unsigned long next = jiffies + dead, end;
-	int dir;
+	u32 i;
 
-	for (dir = 0; dir < RAR_DIRS; dir++) {
-		end = READ_ONCE(m->link[dir].heard) + dead;
-		if (!m->leave.gone[dir] && time_after(end, jiffies) && time_before(end, next))
+	for (i = 0; i < RAR_LINKS; i++) {
+		end = READ_ONCE(m->link[i].heard) + dead;
+		if (!m->leave.gone[i] && time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}
 	return next;

@@ -149,7 +149,7 @@ enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 		*rar_early_cb(skb) = (struct rar_early_cb) {
 			.off = off, .len = pkt->len, .n = run->n,
 			.whole = pkt->whole || skb != pkt->skb,
-			.chunk = run->chunk, .op_seq = op_seq,
+			.link = a->link->index, .chunk = run->chunk, .op_seq = op_seq,
 		};
 		__skb_queue_tail(early_list(m, op_seq), skb);
 		rar_mib_add(m->rn, EarlyHeld, run->n);

@@ -12,6 +12,7 @@ struct rar_early_cb {
 	u32 len;
 	u32 n;			/* chunks */
 	bool whole;		/* as in struct rar_pkt */
+	u8 link;		/* index of the link by which it came */
 	u32 chunk;
 	u64 op_seq;
 };

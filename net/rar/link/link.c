@@ -93,27 +93,43 @@ static bool op_lends(struct rar_link *link, struct rar_operation *op)
 	       !rar_plan_returns(&op->ring.plan);
 }
 
-/* Will nothing be sent from the operation again? */
-static bool op_released(struct rar_link *link, struct rar_operation *op)
+/* Is all that a link sends of an operation acknowledged? */
+static bool link_released(struct rar_link *link, struct rar_operation *op)
 {
 	const struct rar_out *out = rar_link_out(link, op);
 
-	return out->nacked == out->ntx + out->nback && !atomic_read(&op->left) &&
-	       !op_lends(link, op);
+	return out->nacked == out->owed.ntx + out->owed.nback && !op_lends(link, op);
 }
 
-/* Take an operation sent by @link off the table if it is released. Returns true if it is. */
-bool rar_link_try_release(struct rar_link *link, struct rar_operation *op)
+/* Will nothing be sent from the operation again? */
+static bool op_released(struct rar_member *m, struct rar_operation *op)
 {
-	struct rar_member *m = link->member;
-	struct rar_link_tx *tx = &link->tx;
+	u32 i;
+
+	for (i = 0; i < RAR_OUTS; i++)
+		if (!link_released(&m->link[i], op))
+			return false;
+	return !atomic_read(&op->left);
+}
+
+/* Give back the credit that an operation took of a link. */
+static void return_credit(struct rar_link *link, struct rar_operation *op)
+{
+	if (op->seq >= link->tx.posted)
+		link->tx.early_used -= rar_link_out(link, op)->early_cost;
+}
+
+/* Take an operation off the table if it is released. Returns true if it is. */
+bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
+{
+	u32 i;
 
 	lockdep_assert_held(&m->tx_lock);
-	if (!op_released(link, op) || rar_link_op_at(m, op->seq) != op)
+	if (!op_released(m, op) || rar_link_op_at(m, op->seq) != op)
 		return false;
 
-	if (op->seq >= tx->posted)
-		tx->early_used -= rar_link_out(link, op)->early_cost;
+	for (i = 0; i < RAR_OUTS; i++)
+		return_credit(&m->link[i], op);
 	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !rar_link_op_at(m, m->op_oldest))
@@ -125,15 +141,13 @@ bool rar_link_try_release(struct rar_link *link, struct rar_operation *op)
 
 /**
  * rar_link_release() - take a complete operation off the table if it is released
- * @link: link by which its chunks go
- * @op:   operation, RCU read side
+ * @m:  member
+ * @op: operation, RCU read side
  */
-void rar_link_release(struct rar_link *link, struct rar_operation *op)
+void rar_link_release(struct rar_member *m, struct rar_operation *op)
 {
-	struct rar_member *m = link->member;
-
 	spin_lock_bh(&m->tx_lock);
-	rar_link_try_release(link, op);
+	rar_link_try_release(m, op);
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -163,7 +177,7 @@ void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit)
 		if (!op)
 			continue;
 		tx->early_used -= rar_link_out(link, op)->early_cost;
-		rar_link_try_release(link, op);
+		rar_link_try_release(m, op);
 	}
 }
 
@@ -197,24 +211,33 @@ static void publish_whole(struct rar_member *m, u64 now)
 	rar_straggler_posted(m, now);
 }
 
-/**
- * rar_link_post() - put an operation on the table
- * @link: link by which its chunks go; the member's lock is held
- * @op:   operation; the caller has taken the table's reference
- */
-void rar_link_post(struct rar_link *link, struct rar_operation *op)
+/* The first @n own chunks of an operation are contributed and may be injected. tx_lock. */
+static void may_inject(struct rar_link *link, struct rar_operation *op, u32 n)
 {
 	struct rar_out *out = rar_link_out(link, op);
-	struct rar_member *m = link->member;
+	u32 end = out->owed.first + min(n, out->owed.own);
+
+	link->tx.ninject += end - out->inject_end;
+	out->inject_end = end;
+}
+
+/**
+ * rar_link_post() - put an operation on the table
+ * @m:  member, its lock is held
+ * @op: operation; the caller has taken the table's reference
+ */
+void rar_link_post(struct rar_member *m, struct rar_operation *op)
+{
+	u32 i;
 
 	spin_lock(&m->tx_lock);
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
 	op->come = op->later ? 0 : op->ring.cpb;
-	if (op->later)
-		out->inject_end = out->inject;
-	rar_window_post(link, op);
-	link->tx.ninject += out->inject_end - out->inject;
+	for (i = 0; i < RAR_OUTS; i++) {
+		rar_window_post(&m->link[i], op);
+		may_inject(&m->link[i], op, op->come);
+	}
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later)
@@ -224,27 +247,22 @@ void rar_link_post(struct rar_link *link, struct rar_operation *op)
 
 /**
  * rar_link_contributed() - note that more of an operation is contributed
- * @link: link by which its chunks go
+ * @m:    member
  * @op:   operation, posted with @later set
  * @come: chunks of each block that lie in its buffer; all chunks in the last call
  *
  * Process context, one call at a time for an operation. The caller calls rar_post_open(), for
  * this operation and for those after it that were posted meanwhile.
  */
-void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 come)
+void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
-	u32 own = rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)), end;
-	struct rar_out *out = rar_link_out(link, op);
-	struct rar_member *m = link->member;
 	u64 now = rar_now_us();
+	u32 i;
 
 	spin_lock_bh(&m->tx_lock);
 	/* Unless the group has failed. */
-	if (rar_link_op_at(m, op->seq) == op) {
-		end = op->inject_first + min(come, own);
-		link->tx.ninject += end - out->inject_end;
-		out->inject_end = end;
-	}
+	for (i = 0; i < RAR_OUTS && rar_link_op_at(m, op->seq) == op; i++)
+		may_inject(&m->link[i], op, come);
 	WRITE_ONCE(op->come, come);
 	/* After a lead the others do not wait for this rank. */
 	if (come == op->ring.cpb && !op->ring.lead)
@@ -312,7 +330,7 @@ bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 		if (!forward)
 			rar_out_pend(link, op, next, run->chunk, won);
 	}
-	if (rar_link_out(link, op)->nback && run->phase == RAR_RS && next == RAR_AG)
+	if (rar_link_out(link, op)->owed.nback && run->phase == RAR_RS && next == RAR_AG)
 		rar_out_pend(link, op, RAR_BACK, run->chunk, won);
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
@@ -369,6 +387,7 @@ void rar_link_init(struct rar_member *m)
 	spin_lock_init(&m->tx_lock);
 	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
 		link->member = m;
+		link->index = link - m->link;
 		spin_lock_init(&link->rx.lock);
 	}
 }
@@ -408,7 +427,6 @@ void rar_link_start(struct rar_link *link)
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
 	rar_window_init(link);
-	rar_straggler_init(m);
 	spin_unlock(&m->tx_lock);
 }
 

@@ -18,7 +18,7 @@ static inline unsigned long rar_link_jiffies(u64 us)
 static inline struct rar_out *rar_link_out(const struct rar_link *link,
 					   struct rar_operation *op)
 {
-	return &op->out;
+	return &op->out[link->index];
 }
 
 /* Chunks handed over in memory at once: as many as one FPU section may add. */
@@ -32,11 +32,11 @@ void rar_link_stop(struct rar_member *m);
 struct rar_operation *rar_link_op_at(struct rar_member *m, u64 seq);
 struct rar_operation *rar_link_op_of(struct rar_member *m,
 				     const struct rar_sent *sent);
-bool rar_link_try_release(struct rar_link *link, struct rar_operation *op);
-void rar_link_release(struct rar_link *link, struct rar_operation *op);
+bool rar_link_try_release(struct rar_member *m, struct rar_operation *op);
+void rar_link_release(struct rar_member *m, struct rar_operation *op);
 void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit);
-void rar_link_post(struct rar_link *link, struct rar_operation *op);
-void rar_link_contributed(struct rar_link *link, struct rar_operation *op, u32 come);
+void rar_link_post(struct rar_member *m, struct rar_operation *op);
+void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
 bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 		      const struct rar_arrival *a, struct rar_tx_item *item);
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,

@@ -150,7 +150,7 @@ static void ack_range(struct rar_link *link, u32 seq, u32 end,
 		if (!op)
 			continue;
 		rar_out_acked(link, op, sent->phase, sent->chunk, rar_mask(n));
-		rar_link_try_release(link, op);
+		rar_link_try_release(link->member, op);
 	}
 }
 

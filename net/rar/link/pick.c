@@ -99,7 +99,7 @@ static struct rar_operation *next_inject(struct rar_link *link,
 			return NULL;
 		out->inject += run->n;
 		tx->ninject -= run->n;
-		rar_window_injected(&tx->win, op, run, now);
+		rar_window_injected(link, op, run, now);
 		return op;
 	}
 	return NULL;
@@ -163,7 +163,7 @@ static void number(struct rar_link *link, struct rar_operation *op,
 	 * Ask for an ACK with a chunk that is sent again, with the last chunk owed, when half
 	 * of the credit is used, and after each quarter of the window.
 	 */
-	item->ack_now = fresh < run->n || out->nsent == out->ntx ||
+	item->ack_now = fresh < run->n || out->nsent == out->owed.ntx ||
 			(tx->early_used > tx->credit / 2 && !rar_out_welcome(link, op, run)) ||
 			tx->next_seq - tx->asked_seq > tx->win.cwnd / 4;
 	if (item->ack_now)
@@ -367,7 +367,7 @@ void rar_pick_taken(struct rar_link *link, struct rar_tx_item *item, u64 done)
 	if (rar_link_op_at(m, op->seq) == op) {
 		rar_out_acked(link, op, way, item->run.chunk, done);
 		rar_out_pend(link, op, way, item->run.chunk, again);
-		released = rar_link_try_release(link, op);
+		released = rar_link_try_release(m, op);
 	}
 	if (again)
 		rar_link_timer_at(m, rar_now_us() + PICK_LOCAL_RETRY_US);

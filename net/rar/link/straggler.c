@@ -11,11 +11,13 @@
 
 #define SLOW_NONE	0xffff	/* on the wire: no rank was slow */
 
-void rar_straggler_init(struct rar_member *m)
+/* A new epoch begins: no rank kept the others waiting. @m->lock held. */
+void rar_straggler_start(struct rar_member *m)
 {
-	lockdep_assert_held(&m->tx_lock);
+	spin_lock(&m->tx_lock);
 	memset(&m->straggler, 0, sizeof(m->straggler));
 	m->straggler.rank = RAR_NO_RANK;
+	spin_unlock(&m->tx_lock);
 }
 
 static u32 own_ms(const struct rar_straggler *slow, u64 now)

@@ -4,7 +4,7 @@
 
 #include "rar.h"
 
-void rar_straggler_init(struct rar_member *m);
+void rar_straggler_start(struct rar_member *m);
 void rar_straggler_posted(struct rar_member *m, u64 now);
 void rar_straggler_hear(struct rar_member *m, const struct rar_slow_wire *w,
 			u64 now);

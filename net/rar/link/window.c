@@ -433,7 +433,7 @@ void rar_window_post(const struct rar_link *link, struct rar_operation *op)
 {
 	u64 share = rar_ring_share(&op->ring, link->tx.win.inj_max);
 
-	op->inj_max = max(share, inject_unit(link));
+	rar_link_out(link, op)->inj_max = max(share, inject_unit(link));
 }
 
 /*
@@ -441,11 +441,11 @@ void rar_window_post(const struct rar_link *link, struct rar_operation *op)
  * exceed the window. A small part of a run waits until there is more room. Only the link
  * window and credit limit chunks that do not come back.
  */
-u32 rar_window_may_inject(struct rar_link *link, const struct rar_operation *op, u32 want)
+u32 rar_window_may_inject(struct rar_link *link, struct rar_operation *op, u32 want)
 {
 	struct rar_window *win = &link->tx.win;
 	u32 payload = link->member->payload;
-	u64 wnd = min(win->inj_wnd, op->inj_max), room = 0;
+	u64 wnd = min(win->inj_wnd, rar_link_out(link, op)->inj_max), room = 0;
 
 	if (!rar_plan_returns(&op->ring.plan))
 		return want;
@@ -459,26 +459,28 @@ u32 rar_window_may_inject(struct rar_link *link, const struct rar_operation *op,
 
 /**
  * rar_window_injected() - count own chunks that leave for the first time
- * @win: window, tx_lock held
- * @op:  operation
- * @run: the chunks
- * @now: us
+ * @link: link, tx_lock held
+ * @op:   operation
+ * @run:  the chunks
+ * @now:  us
  *
  * The chunks are timed only if a chunk of the operation came back before. Then every rank has
  * posted the operation, so the chunks wait in queues and not for a user.
  */
-void rar_window_injected(struct rar_window *win, struct rar_operation *op,
+void rar_window_injected(struct rar_link *link, struct rar_operation *op,
 			 const struct rar_run *run, u64 now)
 {
+	const struct rar_out *out = rar_link_out(link, op);
+
 	if (!rar_plan_returns(&op->ring.plan))
 		return;
-	win->inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
-	if (op->inject_us && op->returned)
-		op->inject_us[run->chunk - op->inject_first] = (u32)now | 1;
+	link->tx.win.inj_out += rar_ring_bytes(&op->ring, run->chunk, run->n);
+	if (out->inject_us && out->returned)
+		out->inject_us[run->chunk - out->owed.first] = (u32)now | 1;
 }
 
 /* As in Vegas: the bytes of the window that are not on the wire lie in queues. */
-static void inject_adjust(struct rar_link *link, const struct rar_operation *op, u64 now)
+static void inject_adjust(struct rar_link *link, u64 inj_max, u64 now)
 {
 	struct rar_window *win = &link->tx.win;
 	u32 us = win->inj_lowest_us, base;
@@ -486,7 +488,7 @@ static void inject_adjust(struct rar_link *link, const struct rar_operation *op,
 
 	base_update(&win->inj_base, us, now);
 	base = base_us(&win->inj_base);
-	win->inj_wnd = min(win->inj_wnd, op->inj_max);
+	win->inj_wnd = min(win->inj_wnd, inj_max);
 	excess = div_u64(win->inj_wnd * (us - base), max(us, 1U));
 	if (excess > INJECT_HIGH * half) {
 		win->inj_slow_start = false;
@@ -496,7 +498,7 @@ static void inject_adjust(struct rar_link *link, const struct rar_operation *op,
 	} else if (win->inj_limited && excess < INJECT_LOW * half) {
 		win->inj_wnd += half;
 	}
-	win->inj_wnd = clamp(win->inj_wnd, unit, max(unit, op->inj_max));
+	win->inj_wnd = clamp(win->inj_wnd, unit, max(unit, inj_max));
 	win->inj_limited = false;
 }
 
@@ -511,20 +513,21 @@ static void inject_adjust(struct rar_link *link, const struct rar_operation *op,
 void rar_window_returned(struct rar_link *link, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now)
 {
+	struct rar_out *out = rar_link_out(link, op);
 	struct rar_window *win = &link->tx.win;
 	u32 sent = 0;
 
 	win->inj_out -= min(win->inj_out, bytes);
-	op->returned = true;
-	if (op->inject_us)
-		sent = op->inject_us[chunk - op->inject_first];
+	out->returned = true;
+	if (out->inject_us)
+		sent = out->inject_us[chunk - out->owed.first];
 	if (!sent)
 		return;
 	/* The lowest delay of a round counts: lost and late chunks say nothing of queues. */
 	win->inj_lowest_us = min(win->inj_lowest_us, (u32)now - sent);
 	if (now < win->inj_round_us)
 		return;
-	inject_adjust(link, op, now);
+	inject_adjust(link, out->inj_max, now);
 	win->inj_round_us = now + win->inj_lowest_us;
 	win->inj_lowest_us = U32_MAX;
 }

@@ -118,9 +118,9 @@ void rar_window_acked(struct rar_link *link, u32 n, u32 packets, u32 marks);
 void rar_window_spurious(struct rar_window *win, u32 n, u64 now);
 void rar_window_begin(struct rar_link *link, u64 now);
 u32 rar_window_burst(const struct rar_link *link, u64 now, u64 *more_us);
-u32 rar_window_may_inject(struct rar_link *link, const struct rar_operation *op, u32 want);
+u32 rar_window_may_inject(struct rar_link *link, struct rar_operation *op, u32 want);
 void rar_window_post(const struct rar_link *link, struct rar_operation *op);
-void rar_window_injected(struct rar_window *win, struct rar_operation *op,
+void rar_window_injected(struct rar_link *link, struct rar_operation *op,
 			 const struct rar_run *run, u64 now);
 void rar_window_returned(struct rar_link *link, struct rar_operation *op,
 			 u32 chunk, u64 bytes, u64 now);

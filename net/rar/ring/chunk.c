@@ -326,9 +326,7 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 	}
 	why = fingerprint_differs(&a->fingerprint, &op->fingerprint);
 	if (why) {
-		rar_fail_pair(m, EBADMSG, why,
-			      m->link[RAR_PREV].rank, m->rank,
-			      a->op_seq);
+		rar_fail_pair(m, EBADMSG, why, a->link->rank, m->rank, a->op_seq);
 		return RAR_DROP(Op);
 	}
 	ret = rar_op_check(&op->ring, &a->run, a->bytes, &a->c);
@@ -350,7 +348,7 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 /**
  * rar_chunk_use() - take in a run that came in a packet, and that is not too early
  * @m: member in RUN or LEAVING
- * @a: the run; @pkt, @dh, @op_seq, @run and @done are set, the rest is 0
+ * @a: the run; @link, @pkt, @dh, @op_seq, @run and @done are set, the rest is 0
  *
  * Bottom halves off, RCU read side.
  *
@@ -368,18 +366,20 @@ enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 
 /**
  * rar_chunk_local() - take chunks from the buffer of a rank in this namespace
- * @m:  member in RUN or LEAVING
- * @item: the chunks; their operation is the predecessor's, and referenced
+ * @link: to the rank, of a member in RUN or LEAVING
+ * @item: the chunks; their operation is that rank's, and referenced
  *
  * Bottom halves off, RCU read side.
  *
  * Return: the chunks of the run that are here now. The others came too early, or another
  * CPU is adding them.
  */
-u64 rar_chunk_local(struct rar_member *m, const struct rar_tx_item *item)
+u64 rar_chunk_local(struct rar_link *link, const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
+	struct rar_member *m = link->member;
 	struct rar_arrival a = {
+		.link = link,
 		.op_seq = op->seq,
 		.fingerprint = op->fingerprint,
 		.run = item->run,
@@ -447,6 +447,7 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
 	if (!rar_ack_check(&dh, n))
 		return RAR_DROP(Seq);
+	a.link = pkt->link;
 	a.pkt = pkt;
 	a.dh = &dh;
 	a.op_seq = be64_to_cpu(dh.op_seq);
@@ -465,11 +466,11 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		return ret;
 	if (a.dups)
 		rar_mib_add(m->rn, RxDup, hweight64(a.dups));
-	if (!rar_ack_record(&m->link[RAR_PREV], &a))
+	if (!rar_ack_record(a.link, &a))
 		return ret;
 	if (pkt->frame)
 		rar_push_later(m, true);
 	else
-		rar_ack_send(&m->link[RAR_PREV]);
+		rar_ack_send(a.link);
 	return ret;
 }

@@ -34,7 +34,7 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 	}
 	spin_unlock_bh(&m->lock);
 	trace_rar_op(m, op->seq, op->bytes);
-	rar_link_release(&m->link[RAR_NEXT], op);
+	rar_link_release(m, op);
 	rar_member_wake(m);
 }
 

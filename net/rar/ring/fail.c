@@ -49,8 +49,7 @@ static u64 cookie_of(struct rar_member *m, u64 op_seq)
 static void record_error(struct rar_member *m,
 			 const struct rar_error *err)
 {
-	enum rar_dir dir = err->rank == m->link[RAR_NEXT].rank ?
-			   RAR_NEXT : RAR_PREV;
+	const struct rar_link *link = rar_member_link_to(m, err->rank);
 
 	m->error = *err;
 	m->error.cookie = cookie_of(m, err->op_seq);
@@ -59,9 +58,8 @@ static void record_error(struct rar_member *m,
 	    m->join.table[err->rank].addr.af)
 		rar_addr_to_sock(m, &m->join.table[err->rank].addr,
 				 err->rank, &m->error.addr);
-	else if (err->rank == m->link[dir].rank)
-		rar_addr_to_sock(m, &m->link[dir].path.dst, err->rank,
-				 &m->error.addr);
+	else if (link)
+		rar_addr_to_sock(m, &link->path.dst, err->rank, &m->error.addr);
 }
 
 /* Tell a neighbour that this running member failed, and why. */
@@ -112,9 +110,11 @@ static void announce(struct rcu_head *head)
 /* End a running member that failed. */
 static void fail_running(struct rar_member *m)
 {
+	u32 i;
+
 	rar_mib_inc(m->rn, GroupsFailed);
-	rar_fail_tell(&m->link[RAR_NEXT]);
-	rar_fail_tell(&m->link[RAR_PREV]);
+	for (i = 0; i < RAR_LINKS; i++)
+		rar_fail_tell(&m->link[i]);
 	rar_link_flush(m);
 	rar_member_schedule(m);	/* gives back the held packets */
 	rar_member_kick(m, jiffies + 1);
@@ -125,15 +125,15 @@ static void fail_running(struct rar_member *m)
  * @m:   member in JOINING or READY, @m->lock held; BOUND afterwards
  * @nonce: set to the nonces of the neighbours that can be told, 0 for the others
  */
-void rar_fail_join(struct rar_member *m, u64 nonce[RAR_DIRS])
+void rar_fail_join(struct rar_member *m, u64 nonce[RAR_LINKS])
 {
-	int dir;
+	u32 i;
 
 	lockdep_assert_held(&m->lock);
-	for (dir = 0; dir < RAR_DIRS; dir++) {
-		nonce[dir] = m->join.ok[dir] ? m->join.peer_nonce[dir] : 0;
-		m->join.ok[dir] = false;
-		m->join.peer_nonce[dir] = 0;
+	for (i = 0; i < RAR_LINKS; i++) {
+		nonce[i] = m->join.ok[i] ? m->join.peer_nonce[i] : 0;
+		m->join.ok[i] = false;
+		m->join.peer_nonce[i] = 0;
 	}
 	WRITE_ONCE(m->join.nonce, 0);
 	WRITE_ONCE(m->epoch, 0);
@@ -151,9 +151,9 @@ void rar_fail_join(struct rar_member *m, u64 nonce[RAR_DIRS])
  */
 void rar_fail(struct rar_member *m, const struct rar_error *err)
 {
-	u64 nonce[RAR_DIRS] = {};
+	u64 nonce[RAR_LINKS] = {};
 	bool running, joining, hushed;
-	int dir;
+	u32 i;
 
 	spin_lock_bh(&m->lock);
 	running = m->state == RAR_S_RUN || m->state == RAR_S_LEAVING;
@@ -178,9 +178,9 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 
 	if (running)
 		fail_running(m);
-	for (dir = 0; dir < RAR_DIRS; dir++)
-		if (nonce[dir])
-			rar_packet_notice(&m->link[dir], RAR_T_ABORT, nonce[dir], err);
+	for (i = 0; i < RAR_LINKS; i++)
+		if (nonce[i])
+			rar_packet_notice(&m->link[i], RAR_T_ABORT, nonce[i], err);
 	if (hushed)
 		call_rcu(&m->announce, announce);
 	if (running || joining)

@@ -30,7 +30,11 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 	struct rar_pkt pkt = { .skb = skb, .off = rar_early_cb(skb)->off,
 			       .len = rar_early_cb(skb)->len };
 	struct rar_data_hdr dh;
-	struct rar_arrival a = { .pkt = &pkt, .dh = &dh };
+	struct rar_arrival a = {
+		.link = &m->link[rar_early_cb(skb)->link],
+		.pkt = &pkt,
+		.dh = &dh,
+	};
 	enum rar_rx ret;
 
 	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
@@ -201,7 +205,7 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	refcount_inc(&op->ref);
 	rar_pin_posted(m, op);
 	rar_steer_plan(m, op);
-	rar_link_post(&m->link[RAR_NEXT], op);
+	rar_link_post(m, op);
 	rar_counters_update(m);
 	spin_unlock_bh(&m->lock);
 

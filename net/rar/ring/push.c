@@ -129,7 +129,7 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 	trace_rar_tx(m, item->op->seq, run->phase, run->chunk,
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 	if (to)
-		done = rar_chunk_local(to, item);
+		done = rar_chunk_local(&to->link[RAR_PREV], item);
 	rar_pick_taken(&m->link[RAR_NEXT], item, done);
 	return done;
 }
@@ -157,8 +157,8 @@ static bool hand_over(struct rar_member *m)
 	}
 	if (!rar_pick_take(link, next, &item))
 		return false;
-	rar_member_hear(next, RAR_PREV);
-	rar_member_hear(m, RAR_NEXT);
+	rar_member_hear(&next->link[RAR_PREV]);
+	rar_member_hear(&m->link[RAR_NEXT]);
 	return give(m, next, &item);
 }
 

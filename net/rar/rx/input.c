@@ -243,9 +243,12 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
  */
 static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 {
-	return addr_equal(&pkt->to, &m->link[RAR_NEXT].path.src) ||
-	       addr_equal(&pkt->to, &m->link[RAR_PREV].path.src) ||
-	       addr_equal(&pkt->to, &m->self) ||
+	u32 i;
+
+	for (i = 0; i < RAR_LINKS; i++)
+		if (addr_equal(&pkt->to, &m->link[i].path.src))
+			return true;
+	return addr_equal(&pkt->to, &m->self) ||
 	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
 }
 
@@ -312,23 +315,27 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
  * Is the source rank a neighbour that may send this type, and does the packet come from its
  * address and port? The neighbour's kernel holds that port. It also holds the ports of the
  * lanes, unless another process there had one of them first. A JOIN may come from any
- * address, because that is how the predecessor's address becomes known.
+ * address, because that is how the predecessor's address becomes known. Sets @pkt->link.
  */
-static enum rar_rx check_sender(const struct rar_member *m, const struct rar_pkt *pkt,
+static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 				const struct input_type *t)
 {
-	u32 src = be16_to_cpu(pkt->h.src);
+	u32 src = be16_to_cpu(pkt->h.src), i;
+	struct rar_link *link;
 	bool known = false;
-	int dir;
 
-	for (dir = 0; dir < RAR_DIRS; dir++) {
-		if (!(t->from & BIT(dir)) || src != m->link[dir].rank)
+	pkt->link = NULL;
+	for (i = 0; i < RAR_LINKS; i++) {
+		link = &m->link[i];
+		if (!(t->from & BIT(i)) || src != link->rank)
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
-		    (port_of(&m->link[dir].path, pkt, t) &&
-		     addr_equal(&pkt->from, &m->link[dir].path.dst)))
+		    (port_of(&link->path, pkt, t) &&
+		     addr_equal(&pkt->from, &link->path.dst))) {
+			pkt->link = link;
 			return RAR_RX_DONE;
+		}
 	}
 	/* The sender may believe in another size; rar_join_rcv() tells it. */
 	if (pkt->h.type == RAR_T_JOIN)
@@ -356,16 +363,14 @@ static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
  * Validate a packet. After that every byte may be trusted, except the operation part of the
  * data header, which rar_op_check() judges against the operation.
  */
-static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
+static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 {
 	const struct input_type *t;
 	enum rar_rx ret;
 
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
-		/* Kept for the error in case the join times out. */
-		if (pkt->h.type == RAR_T_JOIN &&
-		    be16_to_cpu(pkt->h.src) == m->link[RAR_PREV].rank)
-			WRITE_ONCE(m->join.odd_version, true);
+		if (pkt->h.type == RAR_T_JOIN)
+			rar_join_rcv_odd(m, pkt);
 		return RAR_DROP(Version);
 	}
 	t = input_type(pkt->h.type);
@@ -388,8 +393,6 @@ static enum rar_rx validate(struct rar_member *m, const struct rar_pkt *pkt)
 /* Is the member in the packet's epoch? A tombstone tells the sender why it is not. */
 static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	enum rar_dir dir;
-
 	switch (rar_member_state(m)) {
 	case RAR_S_READY:
 		/* A neighbour was in RUN, so rank 0 has committed the epoch. */
@@ -401,27 +404,25 @@ static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt
 		rar_member_wake(m);
 		break;
 	case RAR_S_FAILED:
-		if (pkt->h.type == RAR_T_ABORT ||
+		if (pkt->h.type == RAR_T_ABORT || !pkt->link ||
 		    pkt->len < sizeof(struct rar_notice_hdr) ||
 		    time_before(jiffies, m->told + HZ / 50))
 			return RAR_DROP(State);
 		m->told = jiffies;
-		dir = be16_to_cpu(pkt->h.src) == m->link[RAR_NEXT].rank ?
-		      RAR_NEXT : RAR_PREV;
-		rar_fail_tell(&m->link[dir]);
+		rar_fail_tell(pkt->link);
 		return RAR_DROP(State);
 	}
 	return rar_member_runs(m) ? RAR_RX_DONE : RAR_DROP(State);
 }
 
+/* The sender is alive. With two members both links lead to it. */
 static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	u32 src = be16_to_cpu(pkt->h.src);
+	u32 src = be16_to_cpu(pkt->h.src), i;
 
-	if (src == m->link[RAR_NEXT].rank)
-		rar_member_hear(m, RAR_NEXT);
-	if (src == m->link[RAR_PREV].rank)
-		rar_member_hear(m, RAR_PREV);
+	for (i = 0; i < RAR_LINKS; i++)
+		if (src == m->link[i].rank)
+			rar_member_hear(&m->link[i]);
 }
 
 static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
@@ -441,11 +442,11 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_AG:
 		return rar_chunk_rcv(m, pkt, n);
 	case RAR_T_ACK:
-		rar_loss_rcv_ack(&m->link[RAR_NEXT], pkt);
+		rar_loss_rcv_ack(pkt->link, pkt);
 		rar_push(m);
 		break;
 	case RAR_T_PROBE:
-		rar_ack_rcv_probe(&m->link[RAR_PREV], pkt);
+		rar_ack_rcv_probe(pkt->link, pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);
@@ -631,7 +632,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	if (!m && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
 	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
-		pkt.from.scope = m->link[RAR_NEXT].path.dst.scope;
+		pkt.from.scope = rar_member_scope(m);
 	if (m && !addressed_to(m, &pkt)) {
 		if (path == RAR_PATH_INGRESS)
 			return RAR_PASS;
@@ -672,7 +673,7 @@ static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /* The member that the frame brings data for, if the frame is good in every respect. */
-static struct rar_member *frame_member(struct rar_net *rn, const struct rar_pkt *pkt,
+static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
 				       const struct datagram *d)
 {
 	struct rar_member *m;

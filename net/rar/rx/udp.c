@@ -48,8 +48,9 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	struct rar_join_hdr buf, *jh;
 	struct rar_member *m;
 	struct rar_hdr *h;
+	struct rar_link *link;
 	u64 id, token;
-	u32 rank;
+	u32 rank, dst;
 	u8 type;
 
 	h = skb_header_pointer(skb, off, sizeof(*h), &buf);
@@ -57,6 +58,7 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 		return -ENOENT;
 	type = h->type;
 	rank = be16_to_cpu(h->src);
+	dst = be16_to_cpu(h->dst);
 	id = be64_to_cpu(h->group);
 	token = be64_to_cpu(h->token);
 	if (type == RAR_T_JOIN) {
@@ -68,9 +70,9 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)
 		return -ENOENT;
-	if ((type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      m->link[RAR_NEXT].rank,
+	link = rar_member_link_to(m, dst);
+	if (link && (type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank,
 			      READ_ONCE(m->op_oldest));
 	return 0;
 }

@@ -155,7 +155,7 @@ static void scan_gathered(const struct rar_operation *op)
 static void contribute(struct rar_member *m, struct rar_operation *op)
 {
 	encode_gathered(m, op);
-	rar_link_contributed(&m->link[RAR_NEXT], op, op->ring.cpb);
+	rar_link_contributed(m, op, op->ring.cpb);
 	rar_post_open_from(m, op->seq);
 }
 
@@ -200,7 +200,7 @@ void rar_codec_begin(struct rar_member *m, struct rar_operation *op)
 		contribute(m, op);
 		return;
 	}
-	rar_link_contributed(&m->link[RAR_NEXT], op, op->ring.lead);
+	rar_link_contributed(m, op, op->ring.lead);
 	rar_post_open(m, op->seq, false);
 }
 

@@ -90,7 +90,7 @@ int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 			return err;
 		}
 		done = end;
-		rar_link_contributed(&m->link[RAR_NEXT], op, done);
+		rar_link_contributed(m, op, done);
 		rar_post_open(m, op->seq, true);
 	}
 	return 0;
