@@ -32,7 +32,8 @@ enum how { CLOSE, EXIT, EXEC, KILL };
  * @dst:   out of place
  * @reg:   the memory is registered
  * @short_mem: the kernel has no memory for a copy, so the group fails
- * @silent: the orphan hears nothing any more, so it ends before linger_ms
+ * @silent: the orphan hears nothing any more, so it ends before linger_ms. Its neighbour waits
+ *	for longer, hears it again after that, and is told that it gave up
  * @many:  orphans of the user hold as much as they may, so the group fails
  * @loss:  only this percentage of the packets is lost, so that the state at the end is random
  */
@@ -255,7 +256,7 @@ static int names_last(const struct plan *p, int fd)
 static int other_rank(uint32_t rank, const struct plan *p)
 {
 	struct rar_data d = data_of(p);
-	bool closed = p->short_mem || p->many, fails = closed || p->silent;
+	bool fails = p->short_mem || p->many || p->silent;
 	int fd = rar_open(&ring, rank), err, second = open_second(p, rank);
 
 	RAR_CHECK(fd >= 0, "join: %d", fd);
@@ -266,7 +267,7 @@ static int other_rank(uint32_t rank, const struct plan *p)
 	if (err && !fails)
 		rar_log_error(fd, err == -EBADE ? "wrong sums" : "recv", err);
 	RAR_CHECK(err == (fails ? -ECONNRESET : 0), "recv: %d", err);
-	err = closed ? names_last(p, fd) : 0;
+	err = fails ? names_last(p, fd) : 0;
 	if (second >= 0)
 		RAR_CHECK(!rar_collect(second, &d, rank), "the second group");
 	RAR_CHECK(!sync_ranks(), "meet");
@@ -276,11 +277,12 @@ static int other_rank(uint32_t rank, const struct plan *p)
 static int rank_main(uint32_t rank, void *arg)
 {
 	const struct plan *p = arg;
+	bool last = rank == p->size - 1;
 	char ms[16];
 
-	snprintf(ms, sizeof(ms), "%u", p->silent ? DEAD_MS : 5000);
+	snprintf(ms, sizeof(ms), "%u", p->silent ? (last ? DEAD_MS : 8 * DEAD_MS) : 5000);
 	RAR_CHECK(!rar_write("/proc/sys/net/rar/dead_ms", ms), "dead_ms");
-	return rank == p->size - 1 ? last_rank(p) : other_rank(rank, p);
+	return last ? last_rank(p) : other_rank(rank, p);
 }
 
 static bool run_plan(const struct plan *p)

@@ -304,6 +304,15 @@ static bool needs_notice(const struct rar_member *m)
 	return false;
 }
 
+/* A neighbour was silent for so long that it is given up. If it lives, it must not wait. */
+static void give_up(struct rar_member *m)
+{
+	enum rar_reason why = m->leave.rank == m->rank && m->leave.why == RAR_R_DIED ?
+			      RAR_R_DIED : RAR_R_CLOSED;
+
+	rar_fail_pair(m, ECONNRESET, why, m->rank, m->rank, READ_ONCE(m->op_oldest));
+}
+
 /* Turn an orphan that no rank needs into a tombstone, and end one that has expired. */
 void rar_leave_check_orphan(struct rar_member *m)
 {
@@ -316,6 +325,8 @@ void rar_leave_check_orphan(struct rar_member *m)
 	}
 	if (m->tombstone || needs_chunks(m) || needs_notice(m))
 		return;
+	if (!rar_member_is_first(m))
+		give_up(m);
 	m->leave.expires = jiffies + msecs_to_jiffies(tombstone_ms(m->rn));
 	bury(m);
 }
