@@ -575,6 +575,28 @@ rar_ensure_tools()
 
 rar_tools() { rar_locked tools rar_ensure_tools; }
 
+# Debian has promtool only in the package of the Prometheus server, which would run on this
+# machine if it were installed. So promtool is unpacked.
+RAR_PROMTOOL=$RAR_CACHE/promtool/usr/bin/promtool
+
+rar_fetch_promtool()
+{
+	local dir=$RAR_CACHE/promtool
+
+	rar_apt_update
+	rm -rf "$dir" "$dir.new" && mkdir -p "$dir.new"
+	rar_unpack "$dir.new" prometheus
+	mkdir -p "$dir/usr/bin" && mv "$dir.new/usr/bin/promtool" "$dir/usr/bin/"
+	rm -r "$dir.new"
+}
+
+rar_ensure_promtool()
+{
+	[ -x "$RAR_PROMTOOL" ] || rar_step promtool "fetching promtool" rar_fetch_promtool
+}
+
+rar_promtool() { rar_locked promtool rar_ensure_promtool; }
+
 # Make build/kselftest, which selftests/Makefile includes.
 rar_kselftest()
 {
