@@ -92,6 +92,7 @@ static void destroy(rar_comm_t *c, bool inherited)
 		pthread_cond_destroy(&c->turn);
 	}
 	free(c->hosts);
+	free(c->lost);
 	free(c);
 }
 
@@ -279,7 +280,26 @@ int rar_comm_card(const rar_comm_t *c, struct rar_card *card)
 	return 0;
 }
 
-/* Start anew after a failure. Results that were complete before it stay complete. */
+/* Remember the requests that are not complete. */
+static int note_lost(rar_comm_t *c, int error)
+{
+	struct lost *lost;
+
+	if (c->done == c->posted)
+		return 0;
+	lost = realloc(c->lost, (c->nr_lost + 1) * sizeof(*lost));
+	if (!lost)
+		return -ENOMEM;
+	lost[c->nr_lost++] = (struct lost) { c->done + 1, c->posted, error };
+	c->lost = lost;
+	c->done = c->posted;
+	return 0;
+}
+
+/*
+ * Start again after a failure. Requests that were complete before the failure stay complete,
+ * the others keep its error.
+ */
 int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, uint32_t rank)
 {
 	struct rar_error error;
@@ -290,10 +310,12 @@ int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, u
 	rar_wait(c, c->posted, 0);	/* take the results that are left, then the error */
 	if (!c->err && !rar_comm_error(c, &error))
 		return -EISCONN;
+	err = note_lost(c, c->err ? c->err : -error.err);
+	if (err)
+		return err;
 	if (c->up)	/* after a join that failed, what came before it counts */
 		c->past_base = c->base;
 	c->base = c->posted;
-	c->done = c->posted;
 	c->reported = c->posted;
 	c->up = false;
 	c->err = 0;

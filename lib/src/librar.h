@@ -84,6 +84,12 @@ struct transport {
 
 extern const struct transport kernel_transport, stub_transport;
 
+/* Requests @first to @last were not complete when their group failed with @err. */
+struct lost {
+	uint64_t first, last;
+	int err;
+};
+
 /*
  * struct rar_comm - a communicator
  * @post_lock:	one rar_start() at a time
@@ -96,6 +102,7 @@ extern const struct transport kernel_transport, stub_transport;
  * @err:	sticky error of the group
  * @base:	requests of earlier epochs: operation 0 is request @base + 1
  * @past:	epoch that failed, and @past_base of it; for rar_comm_resume()
+ * @lost:	requests of earlier epochs that a failure ended, @nr_lost ranges, ascending
  * @work:	operations in flight, by request
  * @born:	generation of the process that joined; see life.c
  * @no_pin:	copy until this request, as pinning was refused
@@ -122,6 +129,8 @@ struct rar_comm {
 	int err;
 	uint64_t base;
 	uint64_t past, past_base;
+	struct lost *lost;
+	uint32_t nr_lost;
 	struct work work[RAR_MAX_OPS];
 
 	const struct rar_counters *page;	/* kernel.c */

@@ -65,6 +65,16 @@ static int wait_done(rar_comm_t *c, uint64_t want, int timeout_ms)
 	return 0;
 }
 
+/* The error that ended a request of an earlier epoch; 0: none did. c->lock is held. */
+static int lost_error(const rar_comm_t *c, rar_req_t req)
+{
+	uint32_t i = c->nr_lost;
+
+	while (i && req < c->lost[i - 1].first)
+		i--;
+	return i && req <= c->lost[i - 1].last ? c->lost[i - 1].err : 0;
+}
+
 static int wait_request(rar_comm_t *c, rar_req_t req, int timeout_ms)
 {
 	int err;
@@ -72,7 +82,9 @@ static int wait_request(rar_comm_t *c, rar_req_t req, int timeout_ms)
 	if (rar_inherited(c))
 		return -ECHILD;
 	pthread_mutex_lock(&c->lock);
-	err = req > c->posted ? -EINVAL : wait_done(c, req, timeout_ms);
+	err = req > c->posted ? -EINVAL : lost_error(c, req);
+	if (!err)
+		err = wait_done(c, req, timeout_ms);
 	if (!err && req > c->reported)
 		c->reported = req;
 	pthread_mutex_unlock(&c->lock);

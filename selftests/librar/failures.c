@@ -47,13 +47,14 @@ static int killed(uint32_t rank)
 {
 	uint32_t now = rank > 2 ? rank - 1 : rank;
 	rar_comm_t *c = join_all(rank);
-	rar_req_t req, first = 0;
+	rar_req_t req, lost, first = 0;
 	int64_t x[3] = { 1, 1, 1 };
 	int err;
 
 	CHECK(c, "join");
 	for (int i = 0; i < 3; i++)
 		CHECK(!start_sum(c, &x[i], 0, &req) && !rar_wait(c, req, WAIT_MS), "start");
+	lost = req + 1;
 	CHECK(!rar_comm_card(c, &shared->cards[RANKS + now]), "card");
 	sync_ranks();
 	if (rank == 2)
@@ -67,9 +68,12 @@ static int killed(uint32_t rank)
 	CHECK(!err, "%s", text(c, err));
 	CHECK(rar_comm_size(c) == RANKS - 1 && rar_comm_rank(c) == now, "new numbers");
 	CHECK(!rar_comm_resume(c, &first) && first == 4, "resume from request %d", (int)first);
+	CHECK(!rar_test(c, lost - 1) && rar_test(c, lost) == -ECONNRESET, "the lost request");
+	CHECK(rar_wait(c, lost, -1) == -ECONNRESET, "the lost request");
 	x[0] = 1;
 	CHECK(!start_sum(c, &x[0], 0, &req) && req >= 4 && !rar_wait(c, req, WAIT_MS), "start");
 	CHECK(x[0] == RANKS - 1, "sum");
+	CHECK(rar_test(c, lost) == -ECONNRESET, "the lost request");
 	CHECK(rar_comm_again(c, shared->cards, RANKS, rank) == -EISCONN, "again, without failure");
 	rar_comm_free(c);
 	return 0;
