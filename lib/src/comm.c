@@ -14,52 +14,73 @@
 
 /* -- start ----------------------------------------------------------------- */
 
+/* The ranks of a group to join: their cards, and the numbers of their hosts. */
+struct roster {
+	struct card *cards;
+	uint32_t *hosts;
+	uint32_t size, rank;
+};
+
 /* Number the hosts: ranks get the number of the first rank with the same host id. */
-static int number_hosts(rar_comm_t *c, const struct card *cards)
+static void number_hosts(struct roster *r)
 {
+	const struct card *cards = r->cards;
 	uint32_t i, j;
 
-	free(c->hosts);
-	c->hosts = calloc(c->size, sizeof(*c->hosts));
-	if (!c->hosts)
-		return -ENOMEM;
-	for (i = 0; i < c->size; i++) {
+	for (i = 0; i < r->size; i++) {
 		/* mostly the host of the rank before */
-		j = i && cards[i].host == cards[i - 1].host ? c->hosts[i - 1] : 0;
+		j = i && cards[i].host == cards[i - 1].host ? r->hosts[i - 1] : 0;
 		while (cards[j].host != cards[i].host)
 			j++;
-		c->hosts[i] = j;
+		r->hosts[i] = j;
 	}
-	return 0;
 }
 
-/* Take the cards, and begin to join. */
-static int begin(rar_comm_t *c, const struct rar_card *cards, uint32_t size, uint32_t rank,
-		 uint64_t group)
+static void drop_roster(struct roster *r)
 {
-	struct card *list;
+	if (r->cards)
+		explicit_bzero(r->cards, r->size * sizeof(*r->cards));
+	free(r->cards);
+	free(r->hosts);
+	*r = (struct roster) {};
+}
+
+/* The caller drops the roster, even after an error. */
+static int read_roster(struct roster *r, const struct rar_card *cards, uint32_t size,
+		       uint32_t rank)
+{
 	int err;
 
+	*r = (struct roster) { .size = size, .rank = rank };
 	if (!cards || !size || size > RAR_MAX_SIZE || rank >= size)
 		return -EINVAL;
-	list = calloc(size, sizeof(*list));
-	if (!list)
+	r->cards = calloc(size, sizeof(*r->cards));
+	r->hosts = calloc(size, sizeof(*r->hosts));
+	if (!r->cards || !r->hosts)
 		return -ENOMEM;
-	c->size = size;
-	c->rank = rank;
-	err = rar_cards_read(cards, size, list);
-	c->group = group ? group : list[0].group;
-	c->card = list[rank];
+	err = rar_cards_read(cards, size, r->cards);
+	if (!err)
+		number_hosts(r);
+	return err;
+}
+
+/* Begin to join. The communicator takes the hosts of the roster. */
+static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
+{
+	int err;
+
+	c->size = r->size;
+	c->rank = r->rank;
+	c->group = group ? group : r->cards[0].group;
+	c->card = r->cards[r->rank];
 	c->card.group = c->group;
-	memcpy(c->card.key, list[0].key, sizeof(c->card.key));
-	if (!err)
-		err = number_hosts(c, list);
-	if (!err)
-		err = c->transport->start(c, list);
+	memcpy(c->card.key, r->cards[0].key, sizeof(c->card.key));
+	free(c->hosts);
+	c->hosts = r->hosts;
+	r->hosts = NULL;
+	err = c->transport->start(c, r->cards);
 	rar_debug(c, "group %016llx by %s: %s", (unsigned long long)c->group,
 		  c->transport->name, err ? strerror(-err) : "joining");
-	explicit_bzero(list, size * sizeof(*list));
-	free(list);
 	return err;
 }
 
@@ -111,6 +132,7 @@ static int read_opts(const struct rar_opts *opts, struct rar_opts *o)
 int rar_comm_start(rar_comm_t **out, const struct rar_card *cards, uint32_t size,
 		   uint32_t rank, const struct rar_opts *opts)
 {
+	struct roster roster;
 	struct rar_opts o;
 	rar_comm_t *c;
 	int err;
@@ -124,7 +146,10 @@ int rar_comm_start(rar_comm_t **out, const struct rar_card *cards, uint32_t size
 		return -ENOMEM;
 	init(c, &o);
 	c->born = rar_generation();
-	err = c->born ? begin(c, cards, size, rank, o.group) : -ENOMEM;
+	err = read_roster(&roster, cards, size, rank);
+	if (!err)
+		err = c->born ? begin(c, &roster, o.group) : -ENOMEM;
+	drop_roster(&roster);
 	if (!err) {
 		*out = c;
 		return 0;
@@ -298,10 +323,12 @@ static int note_lost(rar_comm_t *c, int error)
 
 /*
  * Start again after a failure. Requests that were complete before the failure stay complete,
- * the others keep its error.
+ * the others keep its error. If the arguments are refused, or if there is no memory, nothing
+ * changes.
  */
 int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, uint32_t rank)
 {
+	struct roster roster;
 	struct rar_error error;
 	int err;
 
@@ -310,9 +337,13 @@ int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, u
 	rar_wait(c, c->posted, 0);	/* take the results that are left, then the error */
 	if (!c->err && !rar_comm_error(c, &error))
 		return -EISCONN;
-	err = note_lost(c, c->err ? c->err : -error.err);
-	if (err)
+	err = read_roster(&roster, cards, size, rank);
+	if (!err)
+		err = note_lost(c, c->err ? c->err : -error.err);
+	if (err) {
+		drop_roster(&roster);
 		return err;
+	}
 	if (c->up)	/* after a join that failed, what came before it counts */
 		c->past_base = c->base;
 	c->base = c->posted;
@@ -320,8 +351,9 @@ int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, u
 	c->up = false;
 	c->err = 0;
 	c->no_pin = 0;
-	err = begin(c, cards, size, rank, 0);
+	err = begin(c, &roster, 0);
 	c->err = err;
+	drop_roster(&roster);
 	return err;
 }
 

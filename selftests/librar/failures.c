@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,63 @@ static int killed(uint32_t rank)
 	CHECK(x[0] == RANKS - 1, "sum");
 	CHECK(rar_test(c, lost) == -ECONNRESET, "the lost request");
 	CHECK(rar_comm_again(c, shared->cards, RANKS, rank) == -EISCONN, "again, without failure");
+	rar_comm_free(c);
+	return 0;
+}
+
+#ifdef SANITIZED			/* the sanitizer needs memory of its own */
+static int again_without_memory(rar_comm_t *c)
+{
+	(void)c;
+	return -ENOMEM;
+}
+#else
+static int again_without_memory(rar_comm_t *c)
+{
+	struct rar_card *cards = calloc(RAR_MAX_SIZE, sizeof(*cards));
+	struct rlimit memory;
+	rlim_t usual;
+	int err;
+
+	if (!cards || getrlimit(RLIMIT_AS, &memory))
+		return -errno;
+	usual = memory.rlim_cur;
+	memory.rlim_cur = 0;
+	setrlimit(RLIMIT_AS, &memory);
+	err = rar_comm_again(c, cards, RAR_MAX_SIZE, 0);
+	memory.rlim_cur = usual;
+	setrlimit(RLIMIT_AS, &memory);
+	free(cards);
+	return err;
+}
+#endif
+
+/* rar_comm_again() that is refused changes nothing; one that succeeds may follow. */
+static int again_refused(uint32_t rank)
+{
+	struct rar_card bad[RANKS + 1] = {};
+	int64_t x = 1;
+	rar_comm_t *c;
+	int err;
+
+	mallopt(M_ARENA_MAX, 1);	/* an arena of another thread might have memory left */
+	c = join_all(rank);
+	CHECK(c && !rar_barrier(c), "join");
+	CHECK(!rar_comm_card(c, &shared->cards[RANKS + rank]), "card");
+	sync_ranks();
+	rar_comm_abort(c);
+	err = rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM);
+	CHECK(err == -ECONNRESET, "%s", text(c, err));
+	CHECK(rar_comm_again(c, bad, RANKS + 1, RANKS) == -EPROTO, "no cards");
+	CHECK(rar_comm_again(c, shared->cards, 0, 0) == -EINVAL, "no ranks");
+	CHECK(again_without_memory(c) == -ENOMEM, "no memory");
+	CHECK(rar_comm_ready(c, 0) == -ECONNRESET, "the error stays");
+	CHECK(rar_comm_size(c) == RANKS && rar_comm_rank(c) == rank, "numbers");
+	CHECK(rar_comm_host(c, 1) == 0 && rar_comm_host(c, RANKS) == RAR_NO_RANK, "hosts");
+	sync_ranks();
+	CHECK(!rar_comm_again(c, shared->cards + RANKS, RANKS, rank), "again");
+	CHECK(!rar_comm_ready(c, WAIT_MS), "ready");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
 	rar_comm_free(c);
 	return 0;
 }
@@ -375,6 +433,7 @@ static int arguments(uint32_t rank)
 
 const struct test failure_tests[] = {
 	{ "a rank is killed, the others go on", killed },
+	{ "joining again is refused", again_refused },
 	{ "abort", aborted },
 	{ "ranks disagree", disagreed },
 	{ "a rank never comes", missing },
