@@ -344,6 +344,7 @@ int rar_comm_again(rar_comm_t *c, const struct rar_card *cards, uint32_t size, u
 		drop_roster(&roster);
 		return err;
 	}
+	c->transport->renew(c);
 	if (c->up)	/* after a join that failed, what came before it counts */
 		c->past_base = c->base;
 	c->base = c->posted;

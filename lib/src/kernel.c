@@ -92,16 +92,21 @@ static void fill_join(const rar_comm_t *c, int family, const struct card *cards,
 	join->timeout_ms = c->join_ms;
 }
 
-static int open_socket(rar_comm_t *c, int family)
+/* The socket of a failed group can join again. */
+static void kernel_renew(rar_comm_t *c)
 {
 	struct rar_info info = {};
 
-	if (c->fd >= 0) {	/* it failed; remember its epoch, for rar_comm_resume() */
+	if (c->fd >= 0)
 		get(c, RAR_INFO, &info, sizeof(info));
-		if (info.epoch)		/* 0: it never joined */
-			c->past = info.epoch;
+	if (info.epoch)		/* 0: it never joined */
+		c->past = info.epoch;
+}
+
+static int open_socket(rar_comm_t *c, int family)
+{
+	if (c->fd >= 0)
 		return 0;
-	}
 	c->fd = socket(family, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	return c->fd < 0 ? -errno : 0;
 }
@@ -378,6 +383,7 @@ static void kernel_close(rar_comm_t *c, bool inherited)
 
 const struct transport kernel_transport = {
 	.name = "AF_RAR",
+	.renew = kernel_renew,
 	.start = kernel_start,
 	.ready = kernel_ready,
 	.post = kernel_post,

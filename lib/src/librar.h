@@ -60,7 +60,8 @@ struct work {
 
 /*
  * struct transport - the kernel, or the stub
- * @start:  begin to join the group of comm->cards; does not wait
+ * @renew:  before joining again: end the failed membership, and set comm->past
+ * @start:  begin to join the group of @cards; does not wait
  * @ready:  wait for the end of the join
  * @post:   hand over an operation; post_lock is held
  * @take:   wait for the next result: 0, -EAGAIN after timeout_ms, or the group's error; one
@@ -70,6 +71,7 @@ struct work {
  */
 struct transport {
 	const char *name;
+	void (*renew)(rar_comm_t *c);
 	int (*start)(rar_comm_t *c, const struct card *cards);
 	int (*ready)(rar_comm_t *c, int timeout_ms);
 	int (*post)(rar_comm_t *c, struct work *work);
@@ -101,7 +103,8 @@ struct lost {
  * @reported:	requests that rar_next(), rar_test() or rar_wait() has reported
  * @err:	sticky error of the group
  * @base:	requests of earlier epochs: operation 0 is request @base + 1
- * @past:	epoch that failed, and @past_base of it; for rar_comm_resume()
+ * @past:	epoch that failed, @past_base of it, and for the stub the operations that
+ *		were complete in it; for rar_comm_resume()
  * @lost:	requests of earlier epochs that a failure ended, @nr_lost ranges, ascending
  * @work:	operations in flight, by request
  * @born:	generation of the process that joined; see life.c
@@ -128,7 +131,7 @@ struct rar_comm {
 	uint64_t posted, done, reported;
 	int err;
 	uint64_t base;
-	uint64_t past, past_base;
+	uint64_t past, past_base, past_complete;
 	struct lost *lost;
 	uint32_t nr_lost;
 	struct work work[RAR_MAX_OPS];

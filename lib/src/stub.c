@@ -627,8 +627,6 @@ static void complete(rar_comm_t *c, struct queued *q)
 	struct stub *s = c->stub;
 	uint64_t one = 1;
 
-	if (!s)		/* joining again failed */
-		return;
 	free(q->given);
 	q->given = NULL;
 	pthread_mutex_lock(&s->lock);
@@ -754,6 +752,23 @@ static void drain(int fd)
 		;
 }
 
+/* The thread ends before the communicator gets another size, rank and group. */
+static void stub_renew(rar_comm_t *c)
+{
+	struct stub *s = c->stub;
+
+	if (s) {
+		pthread_mutex_lock(&s->lock);
+		if (s->joined) {
+			c->past = s->welcome.epoch;
+			c->past_complete = s->complete;
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	stop(c, false);
+	drain(c->fd);
+}
+
 static int stub_start(rar_comm_t *c, const struct card *cards)
 {
 	struct stub *s = calloc(1, sizeof(*s));
@@ -762,15 +777,9 @@ static int stub_start(rar_comm_t *c, const struct card *cards)
 	(void)cards;
 	if (!s)
 		return -ENOMEM;
-	s->hello = (struct hello) { .rank = c->rank, .size = c->size };
-	if (c->stub && c->stub->joined) {
-		c->past = c->stub->welcome.epoch;
-		s->hello.past = c->past;
-		s->hello.complete = c->stub->complete;
-	}
+	s->hello = (struct hello) { .rank = c->rank, .size = c->size, .past = c->past,
+				    .complete = c->past_complete };
 	s->stop = s->listen = -1;
-	stop(c, false);
-	drain(c->fd);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->news, NULL);
 	c->stub = s;
@@ -905,6 +914,8 @@ static void stub_abort(rar_comm_t *c)
 	struct stub *s = c->stub;
 	uint64_t one = 1;
 
+	if (!s)		/* joining again failed */
+		return;
 	pthread_mutex_lock(&s->lock);
 	s->aborted = true;
 	s->quit = true;
@@ -923,6 +934,7 @@ static void stub_close(rar_comm_t *c, bool inherited)
 
 const struct transport stub_transport = {
 	.name = "the stub",
+	.renew = stub_renew,
 	.start = stub_start,
 	.ready = stub_ready,
 	.post = stub_post,

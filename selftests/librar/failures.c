@@ -137,6 +137,86 @@ static int again_refused(uint32_t rank)
 	return 0;
 }
 
+/* Groups of one fail, and their ranks join one group. */
+static int grown(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c = NULL;
+	rar_req_t first;
+	int64_t x = 1;
+
+	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "card");
+	CHECK(!rar_comm_start(&c, &shared->cards[rank], 1, 0, &opts), "start");
+	CHECK(!rar_comm_ready(c, WAIT_MS), "ready");
+	rar_comm_abort(c);
+	CHECK(rar_barrier(c) == -ECONNRESET, "abort");
+	CHECK(!rar_comm_card(c, &shared->cards[rank]), "card");
+	sync_ranks();
+	CHECK(!rar_comm_again(c, shared->cards, RANKS, rank), "again");
+	CHECK(!rar_comm_ready(c, WAIT_MS), "ready");
+	CHECK(rar_comm_resume(c, &first) == -ENOENT, "no epoch in common");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* The second join fails, as rank 2 is dead. The third knows what the first group completed. */
+static int again_twice(uint32_t rank)
+{
+	uint32_t now = rank > 2 ? rank - 1 : rank;
+	struct rar_opts opts = local_opts();
+	rar_req_t first = 0;
+	rar_comm_t *c;
+	int64_t x = 1;
+	int err;
+
+	opts.join_ms = 1000;
+	CHECK(!join(&c, rank, RANKS, &opts), "join");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM), "sum");
+	CHECK(!rar_comm_card(c, &shared->cards[RANKS + now]), "card");
+	sync_ranks();
+	if (rank == 2)
+		_exit(0);
+	err = rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM);
+	CHECK(err == -ECONNRESET, "%s", text(c, err));
+	CHECK(!rar_comm_again(c, shared->cards, RANKS, rank), "again");
+	err = rar_comm_ready(c, WAIT_MS);
+	CHECK(err == -ETIMEDOUT, "%s", text(c, err));
+	CHECK(!rar_comm_again(c, shared->cards + RANKS, RANKS - 1, now), "once more");
+	err = rar_comm_ready(c, WAIT_MS);
+	CHECK(!err, "%s", text(c, err));
+	CHECK(!rar_comm_resume(c, &first) && first == 2, "resume from request %d", (int)first);
+	CHECK(rar_test(c, 2) == -ECONNRESET, "the lost request");
+	rar_comm_free(c);
+	return 0;
+}
+
+/* After a join that cannot begin, the communicator can still be aborted and freed. */
+static int again_taken(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c = join_all(rank), *other;
+	struct rar_card card;
+	int err;
+
+	CHECK(c, "join");
+	sync_ranks();
+	rar_comm_abort(c);
+	err = rar_barrier(c);
+	CHECK(err == -ECONNRESET, "%s", text(c, err));
+	CHECK(!rar_card_make(&opts, &card) && !rar_comm_start(&other, &card, 1, 0, &opts),
+	      "another group");
+	CHECK(!rar_comm_ready(other, WAIT_MS), "another group");
+	err = rar_comm_again(c, &card, 1, 0);
+	CHECK(err == -EADDRINUSE, "%s", text(c, err));
+	CHECK(rar_barrier(c) == err && rar_comm_ready(c, 0) == err, "sticky");
+	rar_comm_abort(c);
+	rar_comm_free(c);
+	CHECK(!rar_barrier(other), "undisturbed");
+	rar_comm_free(other);
+	return 0;
+}
+
 static void *abort_later(void *arg)
 {
 	usleep(200000);
@@ -434,6 +514,9 @@ static int arguments(uint32_t rank)
 const struct test failure_tests[] = {
 	{ "a rank is killed, the others go on", killed },
 	{ "joining again is refused", again_refused },
+	{ "joining again in a larger group", grown },
+	{ "joining again after a join that failed", again_twice },
+	{ "joining again in a group that is taken", again_taken },
 	{ "abort", aborted },
 	{ "ranks disagree", disagreed },
 	{ "a rank never comes", missing },
