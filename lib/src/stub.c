@@ -586,8 +586,11 @@ static int run_at_hub(rar_comm_t *c, const struct queued *q)
 	/* Why the hub did not take it, it may have written before. */
 	if (err != -ECANCELED)
 		err = get(s, s->peer[0], &f, sizeof(f), deadline);
-	if (!err && f.kind == OPERATION && !f.error.err)
-		return get(s, s->peer[0], q->work.recv, q->work.recv_len, deadline);
+	if (!err && f.kind == OPERATION && !f.error.err) {
+		err = get(s, s->peer[0], q->work.recv, q->work.recv_len, deadline);
+		if (!err)
+			return 0;
+	}
 	if (err == -ECANCELED)
 		return err;
 	if (err || !f.error.err)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -356,6 +357,43 @@ static int forked(uint32_t rank)
 	return 0;
 }
 
+/* Rank 0 of the stub dies in the middle of the result for rank 3, which is stopped meanwhile. */
+static int half_result(uint32_t rank)
+{
+	static int x[1 << 18];
+	struct rar_call call = { .collective = RAR_BROADCAST, .dtype = RAR_I32,
+				 .count = 1 << 18, .src = x, .dst = x };
+	pid_t parent = getpid();
+	rar_comm_t *c;
+	rar_req_t req;
+	int err;
+
+	if (!stub)
+		return 0;
+	c = join_all(rank);
+	CHECK(c && !rar_barrier(c), "join");
+	sync_ranks();
+	if (rank == 3) {
+		CHECK(!rar_start(c, &call, &req), "start");
+		usleep(200000);
+		if (!fork()) {
+			sleep(2);
+			_exit(kill(parent, SIGCONT));
+		}
+		raise(SIGSTOP);
+		err = rar_wait(c, req, 20000);
+		CHECK(err == -ECONNRESET, "%s", text(c, err));
+	} else {
+		usleep(400000);
+		CHECK(!rar_start(c, &call, &req), "start");
+		sleep(1);
+		if (!rank)
+			_exit(0);
+	}
+	rar_comm_free(c);
+	return 0;
+}
+
 /* Nothing may be pinned: long tensors are copied. */
 static int no_memlock(uint32_t rank)
 {
@@ -522,6 +560,7 @@ const struct test failure_tests[] = {
 	{ "a rank never comes", missing },
 	{ "an operation is late", late },
 	{ "fork", forked },
+	{ "rank 0 dies in the middle of a result", half_result },
 	{ "nothing may be pinned", no_memlock },
 	{ "registered memory", registered },
 	{ "a key", keys },
