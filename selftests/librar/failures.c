@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Failures with their names, and joining again; processes; cards, files and arguments.
+ * Failures with their names, and joining again; processes; memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -435,120 +435,6 @@ static int registered(uint32_t rank)
 	return 0;
 }
 
-/* -- cards, files, arguments ----------------------------------------------- */
-
-static int keys(uint32_t rank)
-{
-	struct rar_opts opts = local_opts();
-	rar_comm_t *c = NULL;
-	int64_t x = 1;
-
-	opts.flags = RAR_O_KEY;
-	CHECK(!join(&c, rank, RANKS, &opts), "join");
-	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
-	rar_comm_free(c);
-	return 0;
-}
-
-/* The same rank of the same group twice on one host. */
-static int taken(uint32_t rank)
-{
-	struct rar_opts opts = local_opts();
-	rar_comm_t *c = join_all(rank), *second = NULL;
-	int err;
-
-	CHECK(c, "join");
-	sync_ranks();
-	if (!rank || !stub) {
-		err = rar_comm_start(&second, shared->cards, RANKS, rank, &opts);
-		CHECK(err == -EADDRINUSE && !second, "%s", text(NULL, err));
-		CHECK(strstr(text(NULL, err), "taken"), "%s", text(NULL, err));
-	}
-	CHECK(!rar_barrier(c), "the first is undisturbed");
-	rar_comm_free(c);
-	return 0;
-}
-
-static int write_file(const char *path, const char *lines)
-{
-	FILE *f = fopen(path, "w");
-
-	return f && fputs(lines, f) >= 0 && !fclose(f) ? 0 : -1;
-}
-
-static int from_file(uint32_t rank)
-{
-	char path[64];
-	rar_comm_t *c;
-	int64_t x = 1;
-
-	snprintf(path, sizeof(path), "/tmp/librar-%d-%u", getppid(), rank);
-	CHECK(!write_file(path, "# four ranks\ngroup=0x1234567\n127.0.0.1\n127.0.0.1\n"
-				"\n127.0.0.1  # third\n127.0.0.1\n"), "write");
-	CHECK(!rar_comm_from_file(&c, path, rank, NULL), "start");
-	CHECK(!rar_comm_ready(c, WAIT_MS) && rar_comm_size(c) == 4, "join");
-	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
-	rar_comm_free(c);
-	CHECK(!write_file(path, "nonsense\n"), "write");
-	CHECK(rar_comm_from_file(&c, path, 0, NULL) == -EINVAL, "no address");
-	CHECK(!write_file(path, "127.0.0.1:99999\n"), "write");
-	CHECK(rar_comm_from_file(&c, path, 0, NULL) == -EINVAL, "no port");
-	CHECK(!write_file(path, "127.0.0.1\n") && rar_comm_from_file(&c, path, 1, NULL) == -EINVAL,
-	      "no such rank");
-	unlink(path);
-	CHECK(rar_comm_from_file(&c, path, 0, NULL) == -ENOENT, "no file");
-	return 0;
-}
-
-static int arguments(uint32_t rank)
-{
-	struct rar_opts opts = local_opts();
-	rar_comm_t *c = join_all(rank), *none;
-	int64_t x[8] = {};
-	struct rar_call call = { .collective = RAR_ALLREDUCE, .dtype = RAR_I64, .count = 4,
-				 .src = x, .dst = x };
-	struct rar_call bad;
-	struct rar_card card = {};
-	rar_req_t req;
-
-	CHECK(c, "join");
-#define REFUSED(want, ...)						\
-	(bad = call, __VA_ARGS__, rar_start(c, &bad, &req) == (want))
-	CHECK(REFUSED(-EINVAL, bad.dtype = 99), "type");
-	CHECK(REFUSED(-EINVAL, bad.flags = 128), "flag");
-	CHECK(REFUSED(-EINVAL, bad.root = 1), "root without need");
-	CHECK(REFUSED(-EINVAL, bad.collective = RAR_REDUCE, bad.root = RANKS), "root");
-	CHECK(REFUSED(-EINVAL, bad.dst = x + 1), "overlap");
-	CHECK(REFUSED(-EINVAL, bad.dst = NULL), "no place");
-	CHECK(REFUSED(-EINVAL, bad.collective = RAR_BARRIER), "a barrier of elements");
-	CHECK(REFUSED(-EOPNOTSUPP, bad.collective = 77), "collective");
-	CHECK(REFUSED(-EOPNOTSUPP, bad.redop = 77), "reduction");
-	CHECK(REFUSED(-EOPNOTSUPP, bad.dtype = RAR_F32, bad.redop = RAR_BAND), "bits of floats");
-	CHECK(REFUSED(-EOPNOTSUPP, bad.count = 1ull << 40), "too long");
-	CHECK(REFUSED(-EOPNOTSUPP, bad.op_flags = 1u << 31), "flag of the operation");
-	CHECK(rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "can");
-	CHECK(!rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_LOR, 1), "cannot");
-	CHECK(rar_comm_host(c, 3) == rar_comm_host(c, 0), "one host");
-	CHECK(!rar_barrier(c), "works as before");
-	CHECK(rar_comm_start(&none, &card, 1, 0, &opts) == -EPROTO && !none, "no card");
-	CHECK(rar_comm_start(&none, shared->cards, 0, 0, &opts) == -EINVAL, "no ranks");
-	CHECK(rar_comm_start(&none, shared->cards, 2, 2, &opts) == -EINVAL, "rank");
-	opts.flags = 1 << 20;
-	CHECK(rar_comm_start(&none, shared->cards, 1, 0, &opts) == -EINVAL, "flags");
-	opts = local_opts();
-	opts.local = "no such device";
-	CHECK(rar_card_make(&opts, &card) == -EADDRNOTAVAIL, "device");
-	opts.local = "127.0.0.0/8";
-	CHECK(!rar_card_make(&opts, &card), "network");
-	opts.local = "lo";
-	CHECK(!rar_card_make(&opts, &card), "device");
-	opts.local = "10.0.0.0/99";
-	CHECK(rar_card_make(&opts, &card) == -EINVAL, "bits");
-	rar_comm_free(c);
-	rar_comm_free(NULL);
-	return 0;
-}
-
 const struct test failure_tests[] = {
 	{ "a rank is killed, the others go on", killed },
 	{ "joining again is refused", again_refused },
@@ -563,9 +449,5 @@ const struct test failure_tests[] = {
 	{ "rank 0 dies in the middle of a result", half_result },
 	{ "nothing may be pinned", no_memlock },
 	{ "registered memory", registered },
-	{ "a key", keys },
-	{ "a rank that is taken", taken },
-	{ "a file of addresses", from_file },
-	{ "arguments", arguments },
 	{}
 };

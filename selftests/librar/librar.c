@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * librar, with the kernel module or with RAR_STUB=1: runs the tests of calls.c and failures.c,
- * each with four ranks as processes. Prints TAP.
+ * librar, with the kernel module or with RAR_STUB=1: runs the tests of calls.c, failures.c and
+ * cards.c, each with four ranks as processes. Prints TAP.
  *
  * librar [PATTERN]: only the tests whose name contains PATTERN
  */
@@ -173,8 +173,10 @@ int main(int argc, char **argv)
 		return 4;
 	}
 	private_net();
-	printf("1..%d\n", count(call_tests, pattern) + count(failure_tests, pattern));
+	printf("1..%d\n", count(call_tests, pattern) + count(failure_tests, pattern) +
+	       count(card_tests, pattern));
 	failed += run_all(call_tests, pattern, &nr);
 	failed += run_all(failure_tests, pattern, &nr);
+	failed += run_all(card_tests, pattern, &nr);
 	return failed != 0;
 }

@@ -50,6 +50,6 @@ struct test {
 	int (*fn)(uint32_t rank);
 };
 
-extern const struct test call_tests[], failure_tests[];	/* until a name is NULL */
+extern const struct test call_tests[], failure_tests[], card_tests[];	/* until a name is NULL */
 
 #endif /* LIBRAR_TEST_H */
