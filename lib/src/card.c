@@ -214,26 +214,55 @@ int rar_local_address(const char *local, struct card *card)
 	return find_address(&wish, card);
 }
 
+/* -- options --------------------------------------------------------------- */
+
+/* Copy the options that the caller knows; -EINVAL if it knows more than this library. */
+int rar_opts_read(const struct rar_opts *opts, struct rar_opts *o)
+{
+	static const uint16_t zero[3];
+
+	memset(o, 0, sizeof(*o));
+	if (!opts || !opts->size)
+		return 0;
+	if (opts->size > sizeof(*o)) {
+		rar_debug(NULL, "options of %u bytes: this librar knows %zu", opts->size,
+			  sizeof(*o));
+		return -EINVAL;
+	}
+	memcpy(o, opts, opts->size);
+	if (o->flags & ~(RAR_O_BY_HOSTS | RAR_O_STUB | RAR_O_KEY) ||
+	    memcmp(o->__pad, zero, sizeof(zero))) {
+		rar_debug(NULL, "options with an unknown flag (%#x) or padding that is not 0",
+			  o->flags);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* -- cards ----------------------------------------------------------------- */
 
 int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 {
 	struct card card = { .magic = CARD_MAGIC, .version = CARD_VERSION };
 	char text[INET6_ADDRSTRLEN] = "";
+	struct rar_opts o;
 	int err;
 
+	err = rar_opts_read(opts, &o);
+	if (err)
+		return err;
 	card.host = host_id();
-	card.group = opts && opts->group ? opts->group : rar_random();
-	card.port = opts ? htons(opts->port) : 0;
-	if (opts && opts->flags & RAR_O_KEY) {
+	card.group = o.group ? o.group : rar_random();
+	card.port = htons(o.port);
+	if (o.flags & RAR_O_KEY) {
 		uint64_t key[2] = { rar_random(), rar_random() };
 
 		memcpy(card.key, key, sizeof(card.key));
 	}
-	err = rar_local_address(opts ? opts->local : NULL, &card);
+	err = rar_local_address(o.local, &card);
 	if (err) {
 		rar_debug(NULL, "no own address for \"%s\"",
-			  opts && opts->local ? opts->local : "the default");
+			  o.local ? o.local : "the default");
 		return err;
 	}
 	inet_ntop(card.af, card.addr, text, sizeof(text));

@@ -117,18 +117,6 @@ static void destroy(rar_comm_t *c, bool inherited)
 	free(c);
 }
 
-/* Copy the options that the caller knows; -EINVAL if it knows more than this library. */
-static int read_opts(const struct rar_opts *opts, struct rar_opts *o)
-{
-	memset(o, 0, sizeof(*o));
-	if (!opts || !opts->size)
-		return 0;
-	if (opts->size > sizeof(*o))
-		return -EINVAL;
-	memcpy(o, opts, opts->size);
-	return o->flags & ~(RAR_O_BY_HOSTS | RAR_O_STUB | RAR_O_KEY) ? -EINVAL : 0;
-}
-
 int rar_comm_start(rar_comm_t **out, const struct rar_card *cards, uint32_t size,
 		   uint32_t rank, const struct rar_opts *opts)
 {
@@ -138,7 +126,7 @@ int rar_comm_start(rar_comm_t **out, const struct rar_card *cards, uint32_t size
 	int err;
 
 	*out = NULL;
-	err = read_opts(opts, &o);
+	err = rar_opts_read(opts, &o);
 	if (err)
 		return err;
 	c = calloc(1, sizeof(*c));
@@ -184,13 +172,13 @@ struct table {
 	struct rar_card *cards;
 	uint32_t n;
 	uint64_t group;
+	uint16_t port;		/* of lines without one */
 };
 
-/* ADDRESS, IPV4:PORT or [IPV6]:PORT */
-static int parse_line(char *text, struct card *card)
+/* ADDRESS, IPV4:PORT or [IPV6]:PORT; @n is the port if there is none */
+static int parse_line(char *text, unsigned long n, struct card *card)
 {
 	char *port = NULL, *end;
-	unsigned long n = 0;
 
 	if (*text == '[') {
 		end = strchr(++text, ']');
@@ -235,7 +223,8 @@ static int add_line(struct table *t, char *line)
 	if (!more)
 		return -ENOMEM;
 	t->cards = more;
-	if (!strpbrk(line, ".:") || strchr(line, '/') || parse_line(line, &card))
+	if (!strpbrk(line, ".:") || strchr(line, '/') ||
+	    parse_line(line, t->port, &card))
 		return -EINVAL;
 	memcpy(&t->cards[t->n++], &card, sizeof(card));
 	return t->n <= RAR_MAX_SIZE ? 0 : -EINVAL;
@@ -271,6 +260,18 @@ static uint64_t table_group(const struct table *t)
 	return hash ? hash : 1;
 }
 
+/* A file has the addresses, also the caller's, and no key. */
+static int file_options(const struct rar_opts *o)
+{
+	if (o->flags & RAR_O_KEY)
+		rar_debug(NULL, "a file of addresses has no key: RAR_O_KEY is refused");
+	else if (o->local)
+		rar_debug(NULL, "the file has the own address: opts->local is refused");
+	else
+		return 0;
+	return -EINVAL;
+}
+
 int rar_comm_from_file(rar_comm_t **out, const char *path, uint32_t rank,
 		       const struct rar_opts *opts)
 {
@@ -279,7 +280,10 @@ int rar_comm_from_file(rar_comm_t **out, const char *path, uint32_t rank,
 	int err;
 
 	*out = NULL;
-	err = read_opts(opts, &o);
+	err = rar_opts_read(opts, &o);
+	if (!err)
+		err = file_options(&o);
+	t.port = o.port;
 	if (!err)
 		err = read_table(path, &t);
 	if (!err && !t.n)

@@ -145,6 +145,7 @@ unsigned int rar_generation(void);
 bool rar_inherited(const rar_comm_t *c);
 
 /* card.c */
+int rar_opts_read(const struct rar_opts *opts, struct rar_opts *o);
 int rar_cards_read(const struct rar_card *cards, uint32_t size, struct card *out);
 uint64_t rar_random(void);
 int rar_local_address(const char *local, struct card *card);

@@ -73,6 +73,27 @@ static int from_file(uint32_t rank)
 	return 0;
 }
 
+/* The port of the options counts; what a file cannot honour is refused. */
+static int file_options(uint32_t rank)
+{
+	struct rar_opts opts = { .size = sizeof(opts), .port = 4001 };
+	char path[64];
+	rar_comm_t *c;
+
+	snprintf(path, sizeof(path), "/tmp/librar-%d-%u", getppid(), rank);
+	CHECK(!write_file(path, "127.0.0.1\n127.0.0.1\n127.0.0.1\n127.0.0.1\n"), "write");
+	CHECK(!rar_comm_from_file(&c, path, rank, &opts), "a port");
+	CHECK(!rar_comm_ready(c, WAIT_MS) && rar_comm_size(c) == RANKS, "join");
+	rar_comm_free(c);
+	opts.flags = RAR_O_KEY;
+	CHECK(rar_comm_from_file(&c, path, rank, &opts) == -EINVAL && !c, "a file has no key");
+	opts.flags = 0;
+	opts.local = "127.0.0.1";
+	CHECK(rar_comm_from_file(&c, path, rank, &opts) == -EINVAL && !c, "the file says it");
+	unlink(path);
+	return 0;
+}
+
 static int arguments(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
@@ -117,6 +138,20 @@ static int arguments(uint32_t rank)
 	CHECK(!rar_card_make(&opts, &card), "device");
 	opts.local = "10.0.0.0/99";
 	CHECK(rar_card_make(&opts, &card) == -EINVAL, "bits");
+	opts.size = 0;
+	CHECK(!rar_card_make(&opts, &card), "no options");
+	opts.size = offsetof(struct rar_opts, local);
+	CHECK(!rar_card_make(&opts, &card), "options of an earlier version");
+	opts = local_opts();
+	opts.size++;
+	CHECK(rar_card_make(&opts, &card) == -EINVAL, "options of a later version");
+	opts = local_opts();
+	opts.flags = 1 << 20;
+	CHECK(rar_card_make(&opts, &card) == -EINVAL, "flags");
+	opts = local_opts();
+	opts.__pad[1] = 1;
+	CHECK(rar_card_make(&opts, &card) == -EINVAL, "pad");
+	CHECK(rar_comm_start(&none, shared->cards, 1, 0, &opts) == -EINVAL, "pad");
 	rar_comm_free(c);
 	rar_comm_free(NULL);
 	return 0;
@@ -126,6 +161,7 @@ const struct test card_tests[] = {
 	{ "a key", keys },
 	{ "a rank that is taken", taken },
 	{ "a file of addresses", from_file },
+	{ "options of a file", file_options },
 	{ "arguments", arguments },
 	{}
 };
