@@ -375,9 +375,26 @@ static void kernel_abort(rar_comm_t *c)
 	set_u32(c, RAR_ABORT, 0);
 }
 
+/*
+ * End the membership, which close() does not do while a child of this process has the
+ * descriptor, too. With requests in flight only an abort gives back their memory: when
+ * poll() shows the failure, the kernel uses it no more.
+ */
+static void leave(rar_comm_t *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	if (c->done == c->posted)
+		shutdown(c->fd, SHUT_WR);
+	else if (!set_u32(c, RAR_ABORT, 0))
+		while (poll(&p, 1, -1) < 0 && errno == EINTR)
+			;
+}
+
 static void kernel_close(rar_comm_t *c, bool inherited)
 {
-	(void)inherited;	/* the last close() counts, which is the parent's */
+	if (c->up && !inherited)
+		leave(c);
 	close_socket(c);
 }
 

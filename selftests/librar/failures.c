@@ -394,6 +394,73 @@ static int half_result(uint32_t rank)
 	return 0;
 }
 
+/* A child that lives until @end is closed, with all that it inherited. */
+static pid_t fork_holder(int *end)
+{
+	int p[2];
+	pid_t pid;
+	char x;
+
+	if (pipe(p))
+		return -1;
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		close(p[1]);
+		while (read(p[0], &x, 1) > 0)
+			;
+		_exit(0);
+	}
+	close(p[0]);
+	*end = p[1];
+	return pid;
+}
+
+/*
+ * A rank leaves, with a request in flight or without, while its child holds the descriptor. The
+ * others must learn it from the next operation.
+ */
+static int leave_child(uint32_t rank, bool in_flight)
+{
+	rar_comm_t *c = join_all(rank);
+	int64_t x = 1, y = 1;
+	int end, err;
+	rar_req_t req;
+	pid_t child;
+
+	CHECK(c && !rar_barrier(c), "join");
+	sync_ranks();
+	if (rank == 1) {
+		child = fork_holder(&end);
+		CHECK(child > 0, "fork");
+		CHECK(!in_flight || !start_sum(c, &y, 0, &req), "start");
+		rar_comm_free(c);
+		sync_ranks();
+		sync_ranks();
+		close(end);
+		CHECK(waitpid(child, NULL, 0) == child, "child");
+		return 0;
+	}
+	sync_ranks();
+	err = start_sum(c, &x, 0, &req);
+	if (!err)
+		err = rar_wait(c, req, 20000);
+	sync_ranks();
+	CHECK(err && err != -EAGAIN, "%s", text(c, err));
+	rar_comm_free(c);
+	return 0;
+}
+
+static int left_child(uint32_t rank)
+{
+	return leave_child(rank, false);
+}
+
+static int left_child_busy(uint32_t rank)
+{
+	return leave_child(rank, true);
+}
+
 /* Nothing may be pinned: long tensors are copied. */
 static int no_memlock(uint32_t rank)
 {
@@ -447,6 +514,8 @@ const struct test failure_tests[] = {
 	{ "an operation is late", late },
 	{ "fork", forked },
 	{ "rank 0 dies in the middle of a result", half_result },
+	{ "a rank leaves, its child lives", left_child },
+	{ "a rank leaves with a request in flight, its child lives", left_child_busy },
 	{ "nothing may be pinned", no_memlock },
 	{ "registered memory", registered },
 	{}
