@@ -84,16 +84,23 @@ static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
 	return err;
 }
 
-static void init(rar_comm_t *c, const struct rar_opts *opts)
+/* Does the environment ask for the stub? */
+bool rar_stub_asked(void)
 {
 	const char *stub = getenv("RAR_STUB");
+
+	return stub && *stub && strcmp(stub, "0");
+}
+
+static void init(rar_comm_t *c, const struct rar_opts *opts)
+{
 	pthread_condattr_t attr;
 
 	c->fd = -1;
 	c->flags = opts->flags;
 	c->join_ms = opts->join_ms;
 	c->op_ms = opts->op_ms;
-	if (stub && *stub && strcmp(stub, "0"))
+	if (rar_stub_asked())
 		c->flags |= RAR_O_STUB;
 	c->transport = c->flags & RAR_O_STUB ? &stub_transport : &kernel_transport;
 	pthread_mutex_init(&c->post_lock, NULL);

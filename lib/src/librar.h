@@ -140,6 +140,9 @@ struct rar_comm {
 	struct stub *stub;			/* stub.c */
 };
 
+/* comm.c */
+bool rar_stub_asked(void);
+
 /* life.c */
 unsigned int rar_generation(void);
 bool rar_inherited(const rar_comm_t *c);

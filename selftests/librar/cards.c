@@ -94,6 +94,19 @@ static int file_options(uint32_t rank)
 	return 0;
 }
 
+/* With RAR_STUB=1 the stub is what can be used. */
+static int probe(uint32_t rank)
+{
+	struct rar_caps caps = {};
+	rar_comm_t *c = join_all(rank);
+
+	CHECK(c, "join");
+	CHECK(!rar_probe(NULL) && !rar_probe(&caps), "probe");
+	CHECK(!memcmp(&caps, rar_comm_caps(c), sizeof(caps)), "what it can do");
+	rar_comm_free(c);
+	return 0;
+}
+
 static int arguments(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
@@ -162,6 +175,7 @@ const struct test card_tests[] = {
 	{ "a rank that is taken", taken },
 	{ "a file of addresses", from_file },
 	{ "options of a file", file_options },
+	{ "probe", probe },
 	{ "arguments", arguments },
 	{}
 };
