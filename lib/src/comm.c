@@ -217,7 +217,7 @@ static int add_line(struct table *t, char *line)
 	struct card card;
 	char *end;
 
-	line[strcspn(line, "#\n")] = '\0';
+	line[strcspn(line, "#\r\n")] = '\0';
 	line += strspn(line, " \t");
 	line[strcspn(line, " \t")] = '\0';
 	if (!*line)
@@ -240,15 +240,19 @@ static int add_line(struct table *t, char *line)
 static int read_table(const char *path, struct table *t)
 {
 	FILE *f = fopen(path, "re");
-	char line[256];
+	char *line = NULL;
+	size_t room = 0;
 	int err = 0, nr = 0;
 
 	if (!f)
 		return -errno;
-	while (!err && fgets(line, sizeof(line), f)) {
+	while (!err && getline(&line, &room, f) >= 0) {
 		nr++;
 		err = add_line(t, line);
 	}
+	if (!err && !feof(f))
+		err = -errno;
+	free(line);
 	fclose(f);
 	if (err)
 		rar_debug(NULL, "%s:%d: %s", path, nr, strerror(-err));

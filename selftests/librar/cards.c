@@ -107,6 +107,32 @@ static int probe(uint32_t rank)
 	return 0;
 }
 
+/* Lines as other systems end them, and long lines. */
+static int file_lines(uint32_t rank)
+{
+	char path[64], lines[2048];
+	rar_comm_t *c;
+
+	snprintf(path, sizeof(path), "/tmp/librar-%d-%u", getppid(), rank);
+	CHECK(!write_file(path, "group=0x1234567\r\n127.0.0.1\r\n\r\n127.0.0.1 \t\r\n"
+				"127.0.0.1\n127.0.0.1"), "write");
+	CHECK(!rar_comm_from_file(&c, path, rank, NULL), "CRLF");
+	CHECK(!rar_comm_ready(c, WAIT_MS) && !rar_barrier(c), "join");
+	rar_comm_free(c);
+	sync_ranks();
+	memset(lines, ' ', sizeof(lines));
+	lines[0] = '#';
+	strcpy(lines + 400, "\n127.0.0.1 #");
+	memset(lines + 413, 'x', 1000);
+	strcpy(lines + 1413, "\n127.0.0.1\n127.0.0.1\n127.0.0.1\n");
+	CHECK(!write_file(path, lines), "write");
+	CHECK(!rar_comm_from_file(&c, path, rank, NULL), "long lines");
+	CHECK(!rar_comm_ready(c, WAIT_MS) && rar_comm_size(c) == RANKS, "join");
+	rar_comm_free(c);
+	unlink(path);
+	return 0;
+}
+
 static int arguments(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
@@ -176,6 +202,7 @@ const struct test card_tests[] = {
 	{ "a file of addresses", from_file },
 	{ "options of a file", file_options },
 	{ "probe", probe },
+	{ "lines of a file", file_lines },
 	{ "arguments", arguments },
 	{}
 };
