@@ -32,19 +32,20 @@ uint64_t rar_random(void)
 
 /* -- which host ------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t len)
+/* FNV-1a, which begins with HASH_START. */
+uint64_t rar_hash(uint64_t hash, const void *data, size_t len)
 {
 	const uint8_t *p = data;
 
 	while (len--)
-		hash = (hash ^ *p++) * 0x100000001b3u;	/* FNV-1a */
+		hash = (hash ^ *p++) * 0x100000001b3u;
 	return hash;
 }
 
 /* A number for this boot of this host and the caller's network namespace. */
 static uint64_t host_id(void)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = HASH_START;
 	char boot[64] = "";
 	struct stat st;
 	FILE *f;
@@ -52,11 +53,11 @@ static uint64_t host_id(void)
 	f = fopen("/proc/sys/kernel/random/boot_id", "re");
 	if (f) {
 		if (fgets(boot, sizeof(boot), f))
-			hash = mix(hash, boot, strlen(boot));
+			hash = rar_hash(hash, boot, strlen(boot));
 		fclose(f);
 	}
 	if (!stat("/proc/self/ns/net", &st))
-		hash = mix(hash, &st.st_ino, sizeof(st.st_ino));
+		hash = rar_hash(hash, &st.st_ino, sizeof(st.st_ino));
 	return hash;
 }
 

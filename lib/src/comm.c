@@ -207,7 +207,7 @@ static int parse_line(char *text, unsigned long n, struct card *card)
 	if (rar_local_address(text, card))
 		return -EINVAL;
 	/* One address is one host. */
-	memcpy(&card->host, card->addr + (card->af == AF_INET ? 0 : 8), card->af == AF_INET ? 4 : 8);
+	card->host = rar_hash(HASH_START, card->addr, sizeof(card->addr));
 	return 0;
 }
 
@@ -259,15 +259,20 @@ static int read_table(const char *path, struct table *t)
 	return err;
 }
 
-/* Without "group=" the group is a number for the addresses, which anyone can work out. */
+/*
+ * Without "group=" the group is a number for the addresses and ports, which anyone can work
+ * out. The device of a link-local address has another number on each host.
+ */
 static uint64_t table_group(const struct table *t)
 {
-	const uint8_t *p = (const void *)t->cards;
-	uint64_t hash = 0xcbf29ce484222325u;
-	size_t i;
+	uint64_t hash = HASH_START;
+	struct card card;
 
-	for (i = 0; i < t->n * sizeof(*t->cards); i++)
-		hash = (hash ^ p[i]) * 0x100000001b3u;
+	for (uint32_t i = 0; i < t->n; i++) {
+		memcpy(&card, &t->cards[i], sizeof(card));
+		card.scope = 0;
+		hash = rar_hash(hash, &card, sizeof(card));
+	}
 	return hash ? hash : 1;
 }
 

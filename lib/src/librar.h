@@ -16,6 +16,8 @@
 #define CARD_MAGIC	0x52415243u	/* "RARC" in the byte order of the host */
 #define CARD_VERSION	1
 
+#define HASH_START	0xcbf29ce484222325u	/* of rar_hash() */
+
 /* What a card holds. All ranks read the key and the group from rank 0's card. */
 struct card {
 	uint32_t magic;
@@ -151,6 +153,7 @@ bool rar_inherited(const rar_comm_t *c);
 int rar_opts_read(const struct rar_opts *opts, struct rar_opts *o);
 int rar_cards_read(const struct rar_card *cards, uint32_t size, struct card *out);
 uint64_t rar_random(void);
+uint64_t rar_hash(uint64_t hash, const void *data, size_t len);
 int rar_local_address(const char *local, struct card *card);
 
 /* kernel.c */

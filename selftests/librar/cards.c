@@ -133,6 +133,44 @@ static int file_lines(uint32_t rank)
 	return 0;
 }
 
+/* One line for each rank, but what one rank writes may differ: then it is another group. */
+static int file_group(uint32_t rank, uint16_t port, const char *line, rar_comm_t **c)
+{
+	struct rar_opts opts = { .size = sizeof(opts), .port = port, .join_ms = 700 };
+	char path[64], lines[256];
+	int err;
+
+	snprintf(path, sizeof(path), "/tmp/librar-%d-%u", getppid(), rank);
+	snprintf(lines, sizeof(lines), "fe80::1:2%s\nfe80::1\nfd00::1\nfd00:0:0:1::1\n", line);
+	CHECK(!write_file(path, lines), "write");
+	err = rar_comm_from_file(c, path, rank, &opts);
+	unlink(path);
+	if (!err)
+		err = rar_comm_ready(*c, WAIT_MS);
+	return err;
+}
+
+/*
+ * The device of a link-local address has another number on each host, so it is no part of the
+ * group's name. The port is. Hosts are told apart by all of the address.
+ */
+static int file_hosts(uint32_t rank)
+{
+	rar_comm_t *c;
+
+	if (!stub)		/* nobody has these addresses */
+		return 0;
+	CHECK(!file_group(rank, 0, rank ? "" : "%lo", &c), "one group");
+	for (uint32_t r = 0; r < RANKS; r++)
+		CHECK(rar_comm_host(c, r) == r, "host of rank %u: %u", r, rar_comm_host(c, r));
+	CHECK(!rar_barrier(c), "barrier");
+	rar_comm_free(c);
+	sync_ranks();
+	CHECK(file_group(rank, rank ? 4001 : 4002, "", &c) == -ETIMEDOUT, "two groups");
+	rar_comm_free(c);
+	return 0;
+}
+
 static int arguments(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
@@ -203,6 +241,7 @@ const struct test card_tests[] = {
 	{ "options of a file", file_options },
 	{ "probe", probe },
 	{ "lines of a file", file_lines },
+	{ "hosts and group of a file", file_hosts },
 	{ "arguments", arguments },
 	{}
 };
