@@ -226,43 +226,52 @@ static int call_and_wait(rar_comm_t *c, const struct rar_call *call)
 	return err ? err : rar_wait(c, req, -1);
 }
 
+/* Check what does not fit into the fields of struct rar_call. */
+static int call_typed(rar_comm_t *c, int dtype, int redop, struct rar_call call)
+{
+	if (!rar_dtype_size(dtype))
+		return -EINVAL;
+	if (redop < 0 || redop >= RAR_REDOP_NR)
+		return -EOPNOTSUPP;
+	call.dtype = dtype;
+	call.redop = redop;
+	return call_and_wait(c, &call);
+}
+
 int rar_allreduce(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype,
 		  int redop)
 {
-	return call_and_wait(c, &(struct rar_call) {
-		.collective = RAR_ALLREDUCE, .dtype = dtype, .redop = redop,
-		.src = src, .dst = dst, .count = count });
+	return call_typed(c, dtype, redop, (struct rar_call) {
+		.collective = RAR_ALLREDUCE, .src = src, .dst = dst, .count = count });
 }
 
 int rar_reduce(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype,
 	       int redop, uint32_t root)
 {
-	return call_and_wait(c, &(struct rar_call) {
-		.collective = RAR_REDUCE, .dtype = dtype, .redop = redop, .root = root,
+	return call_typed(c, dtype, redop, (struct rar_call) {
+		.collective = RAR_REDUCE, .root = root,
 		.src = src, .dst = dst, .count = count });
 }
 
 int rar_broadcast(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype,
 		  uint32_t root)
 {
-	return call_and_wait(c, &(struct rar_call) {
-		.collective = RAR_BROADCAST, .dtype = dtype, .root = root,
+	return call_typed(c, dtype, RAR_SUM, (struct rar_call) {
+		.collective = RAR_BROADCAST, .root = root,
 		.src = src, .dst = dst, .count = count });
 }
 
 int rar_allgather(rar_comm_t *c, const void *src, void *dst, uint64_t count, int dtype)
 {
-	return call_and_wait(c, &(struct rar_call) {
-		.collective = RAR_ALLGATHER, .dtype = dtype,
-		.src = src, .dst = dst, .count = count });
+	return call_typed(c, dtype, RAR_SUM, (struct rar_call) {
+		.collective = RAR_ALLGATHER, .src = src, .dst = dst, .count = count });
 }
 
 int rar_reduce_scatter(rar_comm_t *c, const void *src, void *dst, uint64_t count,
 		       int dtype, int redop)
 {
-	return call_and_wait(c, &(struct rar_call) {
-		.collective = RAR_REDUCE_SCATTER, .dtype = dtype, .redop = redop,
-		.src = src, .dst = dst, .count = count });
+	return call_typed(c, dtype, redop, (struct rar_call) {
+		.collective = RAR_REDUCE_SCATTER, .src = src, .dst = dst, .count = count });
 }
 
 int rar_barrier(rar_comm_t *c)

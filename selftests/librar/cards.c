@@ -197,6 +197,10 @@ static int arguments(uint32_t rank)
 	CHECK(REFUSED(-EOPNOTSUPP, bad.dtype = RAR_F32, bad.redop = RAR_BAND), "bits of floats");
 	CHECK(REFUSED(-EOPNOTSUPP, bad.count = 1ull << 40), "too long");
 	CHECK(REFUSED(-EOPNOTSUPP, bad.op_flags = 1u << 31), "flag of the operation");
+	CHECK(rar_allreduce(c, x, x, 1, 256 + RAR_I64, RAR_SUM) == -EINVAL, "type");
+	CHECK(rar_broadcast(c, x, x, 1, -250, 0) == -EINVAL, "type");
+	CHECK(rar_allreduce(c, x, x, 1, RAR_I64, 256 + RAR_SUM) == -EOPNOTSUPP, "reduction");
+	CHECK(rar_reduce(c, x, x, 1, RAR_I64, 256, 0) == -EOPNOTSUPP, "reduction");
 	CHECK(rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "can");
 	CHECK(!rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_LOR, 1), "cannot");
 	CHECK(rar_comm_host(c, 3) == rar_comm_host(c, 0), "one host");
