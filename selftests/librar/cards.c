@@ -171,6 +171,22 @@ static int file_hosts(uint32_t rank)
 	return 0;
 }
 
+/* rar_can() is 0 until the ring is closed. Nobody can know before what the other ranks can do. */
+static int can_later(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c;
+
+	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "card");
+	sync_ranks();
+	CHECK(!rar_comm_start(&c, shared->cards, RANKS, rank, &opts), "start");
+	CHECK(!rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "before");
+	CHECK(!rar_comm_ready(c, WAIT_MS), "ready");
+	CHECK(rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "after");
+	rar_comm_free(c);
+	return 0;
+}
+
 static int arguments(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
@@ -246,6 +262,7 @@ const struct test card_tests[] = {
 	{ "probe", probe },
 	{ "lines of a file", file_lines },
 	{ "hosts and group of a file", file_hosts },
+	{ "capabilities before the ring is closed", can_later },
 	{ "arguments", arguments },
 	{}
 };

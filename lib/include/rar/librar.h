@@ -74,7 +74,10 @@ uint32_t rar_comm_host(const rar_comm_t *comm, uint32_t rank);
 int rar_comm_fd(const rar_comm_t *comm);
 const struct rar_caps *rar_comm_caps(const rar_comm_t *comm);
 
-/* Can the group do this? The answer is the same on all ranks. */
+/*
+ * Can the group do this? The answer is the same on all ranks, once rar_comm_ready() has
+ * returned 0 on each of them. Before that it is 0.
+ */
 int rar_can(const rar_comm_t *comm, int collective, int dtype, int redop, uint64_t count);
 
 /* ------------------------------------------------------------ operations */
