@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -755,6 +756,19 @@ static void drain(int fd)
 		;
 }
 
+/* Signals of the process are for the threads of the program. */
+static int start_thread(rar_comm_t *c)
+{
+	sigset_t all, usual;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &usual);
+	err = -pthread_create(&c->stub->thread, NULL, serve, c);
+	pthread_sigmask(SIG_SETMASK, &usual, NULL);
+	return err;
+}
+
 /* The thread ends before the communicator gets another size, rank and group. */
 static void stub_renew(rar_comm_t *c)
 {
@@ -789,7 +803,7 @@ static int stub_start(rar_comm_t *c, const struct card *cards)
 	rar_stub_caps(&c->caps);
 	err = open_stub(c);
 	if (!err)
-		err = -pthread_create(&s->thread, NULL, serve, c);
+		err = start_thread(c);
 	if (err)
 		stop(c, true);
 	return err;

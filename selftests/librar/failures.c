@@ -461,6 +461,33 @@ static int left_child_busy(uint32_t rank)
 	return leave_child(rank, true);
 }
 
+static volatile sig_atomic_t signals;
+
+static void count_signal(int nr)
+{
+	(void)nr;
+	signals++;
+}
+
+/* Signals of the process go to the threads of the program, not to one of the library. */
+static int unsignalled(uint32_t rank)
+{
+	struct sigaction action = { .sa_handler = count_signal };
+	rar_comm_t *c = join_all(rank);
+	sigset_t set;
+
+	CHECK(c && !sigaction(SIGUSR1, &action, NULL), "join");
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &set, NULL), "block");
+	CHECK(!kill(getpid(), SIGUSR1), "signal");
+	usleep(100000);
+	CHECK(!signals && !sigpending(&set) && sigismember(&set, SIGUSR1), "%d", (int)signals);
+	CHECK(!rar_barrier(c), "barrier");
+	rar_comm_free(c);
+	return 0;
+}
+
 /* Nothing may be pinned: long tensors are copied. */
 static int no_memlock(uint32_t rank)
 {
@@ -516,6 +543,7 @@ const struct test failure_tests[] = {
 	{ "rank 0 dies in the middle of a result", half_result },
 	{ "a rank leaves, its child lives", left_child },
 	{ "a rank leaves with a request in flight, its child lives", left_child_busy },
+	{ "signals", unsignalled },
 	{ "nothing may be pinned", no_memlock },
 	{ "registered memory", registered },
 	{}
