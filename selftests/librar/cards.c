@@ -84,6 +84,7 @@ static int file_options(uint32_t rank)
 	CHECK(!write_file(path, "127.0.0.1\n127.0.0.1\n127.0.0.1\n127.0.0.1\n"), "write");
 	CHECK(!rar_comm_from_file(&c, path, rank, &opts), "a port");
 	CHECK(!rar_comm_ready(c, WAIT_MS) && rar_comm_size(c) == RANKS, "join");
+	CHECK(!rar_barrier(c), "barrier");
 	rar_comm_free(c);
 	opts.flags = RAR_O_KEY;
 	CHECK(rar_comm_from_file(&c, path, rank, &opts) == -EINVAL && !c, "a file has no key");
@@ -103,6 +104,7 @@ static int probe(uint32_t rank)
 	CHECK(c, "join");
 	CHECK(!rar_probe(NULL) && !rar_probe(&caps), "probe");
 	CHECK(!memcmp(&caps, rar_comm_caps(c), sizeof(caps)), "what it can do");
+	CHECK(!rar_barrier(c), "barrier");
 	rar_comm_free(c);
 	return 0;
 }
@@ -122,12 +124,12 @@ static int file_lines(uint32_t rank)
 	sync_ranks();
 	memset(lines, ' ', sizeof(lines));
 	lines[0] = '#';
-	strcpy(lines + 400, "\n127.0.0.1 #");
-	memset(lines + 413, 'x', 1000);
-	strcpy(lines + 1413, "\n127.0.0.1\n127.0.0.1\n127.0.0.1\n");
+	snprintf(lines + 400, sizeof(lines) - 400, "\n127.0.0.1 #%01000d\n127.0.0.1\n127.0.0.1\n"
+		 "127.0.0.1\n", 0);
 	CHECK(!write_file(path, lines), "write");
 	CHECK(!rar_comm_from_file(&c, path, rank, NULL), "long lines");
 	CHECK(!rar_comm_ready(c, WAIT_MS) && rar_comm_size(c) == RANKS, "join");
+	CHECK(!rar_barrier(c), "barrier");
 	rar_comm_free(c);
 	unlink(path);
 	return 0;
@@ -183,6 +185,7 @@ static int can_later(uint32_t rank)
 	CHECK(!rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "before");
 	CHECK(!rar_comm_ready(c, WAIT_MS), "ready");
 	CHECK(rar_can(c, RAR_ALLREDUCE, RAR_F32, RAR_SUM, 1), "after");
+	CHECK(!rar_barrier(c), "barrier");
 	rar_comm_free(c);
 	return 0;
 }
