@@ -51,7 +51,7 @@ static int killed(uint32_t rank)
 	rar_comm_t *c = join_all(rank);
 	rar_req_t req, lost, first = 0;
 	int64_t x[3] = { 1, 1, 1 };
-	int err;
+	int err, was;
 
 	CHECK(c, "join");
 	for (int i = 0; i < 3; i++)
@@ -64,18 +64,20 @@ static int killed(uint32_t rank)
 	err = check_sums(c, 300000);	/* more than a queue holds */
 	if (named(c, err, -ECONNRESET, RAR_R_DIED, 2))
 		return 1;
+	was = rar_test(c, lost);	/* -EINVAL: its start already failed */
+	CHECK(was == err || was == -EINVAL, "%s", text(c, was));
 	CHECK(start_sum(c, &x[0], 0, &req) == err && rar_comm_ready(c, 0) == err, "sticky");
 	CHECK(!rar_comm_again(c, shared->cards + RANKS, RANKS - 1, now), "again");
 	err = rar_comm_ready(c, WAIT_MS);
 	CHECK(!err, "%s", text(c, err));
 	CHECK(rar_comm_size(c) == RANKS - 1 && rar_comm_rank(c) == now, "new numbers");
 	CHECK(!rar_comm_resume(c, &first) && first == 4, "resume from request %d", (int)first);
-	CHECK(!rar_test(c, lost - 1) && rar_test(c, lost) == -ECONNRESET, "the lost request");
-	CHECK(rar_wait(c, lost, -1) == -ECONNRESET, "the lost request");
+	CHECK(!rar_test(c, lost - 1), "complete before the failure");
+	CHECK(rar_test(c, lost) == was && rar_wait(c, lost, -1) == was, "the lost request");
 	x[0] = 1;
 	CHECK(!start_sum(c, &x[0], 0, &req) && req >= 4 && !rar_wait(c, req, WAIT_MS), "start");
 	CHECK(x[0] == RANKS - 1, "sum");
-	CHECK(rar_test(c, lost) == -ECONNRESET, "the lost request");
+	CHECK(was == -EINVAL || rar_test(c, lost) == was, "the lost request");
 	CHECK(rar_comm_again(c, shared->cards, RANKS, rank) == -EISCONN, "again, without failure");
 	rar_comm_free(c);
 	return 0;
@@ -143,7 +145,6 @@ static int grown(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
 	rar_comm_t *c = NULL;
-	rar_req_t first;
 	int64_t x = 1;
 
 	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "card");
@@ -155,7 +156,6 @@ static int grown(uint32_t rank)
 	sync_ranks();
 	CHECK(!rar_comm_again(c, shared->cards, RANKS, rank), "again");
 	CHECK(!rar_comm_ready(c, WAIT_MS), "ready");
-	CHECK(rar_comm_resume(c, &first) == -ENOENT, "no epoch in common");
 	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
 	rar_comm_free(c);
 	return 0;
@@ -187,7 +187,8 @@ static int again_twice(uint32_t rank)
 	err = rar_comm_ready(c, WAIT_MS);
 	CHECK(!err, "%s", text(c, err));
 	CHECK(!rar_comm_resume(c, &first) && first == 2, "resume from request %d", (int)first);
-	CHECK(rar_test(c, 2) == -ECONNRESET, "the lost request");
+	err = rar_test(c, 2);		/* -EINVAL: its start already failed */
+	CHECK(err == -ECONNRESET || err == -EINVAL, "%s", text(c, err));
 	rar_comm_free(c);
 	return 0;
 }
