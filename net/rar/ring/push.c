@@ -70,8 +70,7 @@ static struct workqueue_struct *local_wq;
  */
 void rar_push_start(struct rar_member *m)
 {
-	/* A box's sum may overwrite a chunk while the successor would read it. */
-	bool on = READ_ONCE(m->rn->sysctl_local) && !m->leg.addr.af;
+	bool on = READ_ONCE(m->rn->sysctl_local);
 
 	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
 	/* The predecessor itself decides whether it hands over in memory. */
@@ -93,9 +92,9 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
  * Send as packets the chunks that are ready and may go. RCU read side, no lock held;
  * softirq, or process context with bottom halves off.
  */
-static void push_packets(struct rar_link *link)
+static void push_packets(struct rar_member *m)
 {
-	struct rar_member *m = link->member;
+	struct rar_link *link = &m->link[RAR_NEXT];
 	const struct rar_link_tx *tx = &link->tx;
 	struct rar_tx_item items[RAR_PICK_BATCH];
 	u32 i, n;
@@ -153,7 +152,7 @@ static bool hand_over(struct rar_member *m)
 		return false;
 	next = member(m, link->rank);
 	if (!next || rar_rules_judged(m) || rar_rules_judged(next)) {
-		push_packets(link);
+		push_packets(m);
 		return false;
 	}
 	if (!rar_pick_take(link, next, &item))
@@ -266,9 +265,7 @@ static void push_local(struct rar_member *m)
 void rar_push(struct rar_member *m)
 {
 	if (!m->link[RAR_NEXT].here)
-		push_packets(&m->link[RAR_NEXT]);
-	if (READ_ONCE(m->link[RAR_LEG].epoch))
-		push_packets(&m->link[RAR_LEG]);
+		push_packets(m);
 	if (m->link[RAR_NEXT].here || READ_ONCE(m->link[RAR_NEXT].tx.nback))
 		push_local(m);
 }
