@@ -51,7 +51,7 @@ struct rar_opts {
 typedef struct rar_comm rar_comm_t;	/* communicator: a rank's side of a group */
 typedef uint64_t rar_req_t;		/* request: 1, 2, 3 ... in the order of rar_start() */
 
-/* Is AF_RAR, or with RAR_STUB=1 the stub, usable here? *caps (if not NULL): what it can do. */
+/* Is AF_RAR, or with RAR_STUB=1 the stub, usable here? *caps (if not NULL): its abilities. */
 int rar_probe(struct rar_caps *caps);
 const char *rar_version(void);
 
