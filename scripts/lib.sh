@@ -335,7 +335,8 @@ rar_uml_modules()
 }
 
 # rar_uml_fragments KERNEL: prints the fragments of its configuration. With SMP each change of
-# the interrupt mask is a system call, even on one CPU, so uml-up has no SMP.
+# the interrupt mask is a system call, even on one CPU. So uml-up has no SMP, for timing, and
+# uml-debug neither: its guests have one CPU, and two thirds of the time went into these calls.
 rar_uml_fragments()
 {
 	local config=$RAR_TOP/scripts/config
@@ -343,10 +344,12 @@ rar_uml_fragments()
 	echo "# Sources changed by $(rar_uml_patch_id)"
 	case $1 in
 	uml) cat "$config/uml.config" ;;
-	uml-up) grep -vE '^CONFIG_(SMP|NR_CPUS)=' "$config/uml.config" ;;
-	*) cat "$config/uml.config" "$config/$1.config" ;;
+	uml-up) rar_without_smp ;;
+	*) rar_without_smp && cat "$config/$1.config" ;;
 	esac
 }
+
+rar_without_smp() { grep -vE '^CONFIG_(SMP|NR_CPUS)=' "$RAR_TOP/scripts/config/uml.config"; }
 
 # The binary is replaced, not overwritten, so that running guests keep the old one.
 rar_build_uml()
