@@ -28,14 +28,19 @@ static bool tick_memory(struct rar_member *m)
 
 static unsigned long keepalive(struct rar_member *m)
 {
-	unsigned long next;
+	unsigned long next, first = jiffies + MAX_JIFFY_OFFSET;
 	bool fell;
+	u32 i;
 
-	next = rar_loss_keepalive(&m->link[RAR_NEXT], &fell);
-	if (fell)
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-			      m->link[RAR_NEXT].rank, READ_ONCE(m->op_oldest));
-	return next;
+	for (i = 0; i < RAR_OUTS; i++) {
+		next = rar_loss_keepalive(&m->link[i], &fell);
+		if (fell)
+			rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+				      m->link[i].rank, READ_ONCE(m->op_oldest));
+		if (time_before(next, first))
+			first = next;
+	}
+	return first;
 }
 
 static unsigned long tick_running(struct rar_member *m)

@@ -161,6 +161,15 @@ void rar_ack_send(struct rar_link *link)
 	rar_packet_ctl(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
 }
 
+/* rar_ack_send() on every link by which chunks come. */
+void rar_ack_send_all(struct rar_member *m)
+{
+	u32 i;
+
+	for (i = RAR_OUTS; i < RAR_LINKS; i++)
+		rar_ack_send(&m->link[i]);
+}
+
 /**
  * rar_ack_rcv_probe() - answer a probe of the neighbour
  * @link: link of a member in RUN or LEAVING

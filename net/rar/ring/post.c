@@ -115,7 +115,7 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 		rar_push_posted(m);
 	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
 	    4 * (m->payload + RAR_EARLY_COST))
-		rar_ack_send(&m->link[RAR_PREV]);
+		rar_ack_send_all(m);
 out:
 	rcu_read_unlock();
 	local_bh_enable();

@@ -88,14 +88,10 @@ static struct rar_member *member(const struct rar_member *m, u32 rank)
 
 /* -- packets ------------------------------------------------------------------ */
 
-/*
- * Send as packets the chunks that are ready and may go. RCU read side, no lock held;
- * softirq, or process context with bottom halves off.
- */
-static void push_packets(struct rar_member *m)
+static void push_link(struct rar_link *link)
 {
-	struct rar_link *link = &m->link[RAR_NEXT];
 	const struct rar_link_tx *tx = &link->tx;
+	struct rar_member *m = link->member;
 	struct rar_tx_item items[RAR_PICK_BATCH];
 	u32 i, n;
 
@@ -112,10 +108,22 @@ static void push_packets(struct rar_member *m)
 				rar_member_wake(m);
 		}
 	} while (n == RAR_PICK_BATCH);
-	/* Only the successor can open credit or a window that is closed: ask it. */
+	/* Only the neighbour can open credit or a window that is closed: ask it. */
 	if (READ_ONCE(tx->blocked_us) && !READ_ONCE(tx->inflight))
 		rar_member_kick(m, jiffies +
 				rar_link_jiffies(LINK_PROBE_MIN_US));
+}
+
+/*
+ * Send as packets the chunks that are ready and may go. RCU read side, no lock held;
+ * softirq, or process context with bottom halves off.
+ */
+static void push_packets(struct rar_member *m)
+{
+	u32 i;
+
+	for (i = 0; i < RAR_OUTS; i++)
+		push_link(&m->link[i]);
 }
 
 /* -- memory ------------------------------------------------------------------- */
@@ -333,7 +341,7 @@ static void send_later(struct tasklet_struct *t)
 		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
 		if (rar_member_runs(m)) {
 			if (todo & XDP_ACK)
-				rar_ack_send(&m->link[RAR_PREV]);
+				rar_ack_send_all(m);
 			rar_push(m);
 		}
 		rar_member_put(m);
