@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Which calls go by the ring: sizes in bytes, from the environment, equal on all ranks.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload.h"
+
+const char *const call_names[CALLS] = {
+	"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block", "barrier",
+};
+
+struct limits limits;
+bool enabled;		/* after MPI_Init(), if the ranks agree */
+
+static int parse_number(const char *text, uint64_t *n)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	*n = strtoull(text, &end, 0);
+	return *end || errno ? -EINVAL : 0;
+}
+
+/* Set the limit of the call @name, or with NULL of all calls. */
+static int set_limit(const char *name, uint64_t bytes)
+{
+	int i, found = -EINVAL;
+
+	for (i = 0; i < CALLS; i++)
+		if (!name || !strcmp(name, call_names[i])) {
+			limits.min[i] = bytes;
+			found = 0;
+		}
+	return found;
+}
+
+/* NAME=BYTES,... with "off" for never; BYTES alone counts for all calls. */
+static int parse_limits(const char *text)
+{
+	char copy[512], *item, *rest, *value;
+	uint64_t bytes;
+
+	if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
+		return -EINVAL;
+	for (item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+		value = strchr(item, '=');
+		if (value)
+			*value++ = '\0';
+		bytes = NEVER;
+		if (strcmp(value ? value : item, "off") &&
+		    parse_number(value ? value : item, &bytes))
+			return -EINVAL;
+		if (set_limit(value ? item : NULL, bytes))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* Read the environment; NULL, or what is wrong with it. */
+static const char *read_limits(void)
+{
+	const char *min = getenv("RAR_MPI_MIN"), *one = getenv("RAR_MPI_ONE_HOST");
+	const char *after = getenv("RAR_MPI_AFTER");
+
+	set_limit(NULL, NEVER);
+	limits.min[ALLREDUCE] = 256 << 10;
+	limits.one_host = one && !strcmp(one, "1");
+	limits.after = 4;
+	limits.version = 1;
+	if (min && parse_limits(min))
+		return "RAR_MPI_MIN is not BYTES or NAME=BYTES,...";
+	if (after && parse_number(after, &limits.after))
+		return "RAR_MPI_AFTER is not a number";
+	return NULL;
+}
+
+/* May this process lock more memory than its RLIMIT_MEMLOCK says? */
+static bool may_lock(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = {};
+
+	return !syscall(SYS_capget, &head, data) && data[0].effective & 1u << CAP_IPC_LOCK;
+}
+
+/* Why this rank cannot take part in a ring, or NULL. */
+static const char *obstacle(char *buf, size_t len)
+{
+	const char *stub = getenv("RAR_STUB");
+	struct rlimit lock;
+	int err = rar_probe(NULL);
+
+	if (err)
+		return rar_strerror(NULL, err, buf, len);
+	if ((stub && *stub && strcmp(stub, "0")) || may_lock())
+		return NULL;
+	if (getrlimit(RLIMIT_MEMLOCK, &lock) || lock.rlim_cur >= PIECES * PIECE)
+		return NULL;
+	snprintf(buf, len, "it may lock %lu KiB of memory (ulimit -l), and needs %u",
+		 (unsigned long)lock.rlim_cur >> 10, PIECES * PIECE >> 10);
+	return buf;
+}
+
+/* Are the limits of all ranks equal? The maximum of a number is the minimum of its inverse. */
+static bool limits_equal(void)
+{
+	enum { NUMBERS = sizeof(limits) / sizeof(uint64_t) };
+	uint64_t own[2 * NUMBERS], all[2 * NUMBERS];
+	size_t i;
+
+	memcpy(own, &limits, sizeof(limits));
+	for (i = 0; i < NUMBERS; i++)
+		own[NUMBERS + i] = ~own[i];
+	if (PMPI_Allreduce(own, all, 2 * NUMBERS, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD))
+		return false;
+	return !memcmp(own, all, sizeof(own));
+}
+
+/* Called by all ranks, in MPI_Init(). */
+void limits_agree(void)
+{
+	const char *why = read_limits();
+	char buf[256];
+	int i, rank;
+
+	if (!why)
+		why = obstacle(buf, sizeof(buf));
+	if (!agree(MPI_COMM_WORLD, why))
+		return;
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	why = limits_equal() ? NULL : "the variables RAR_MPI_* are not equal on all ranks";
+	if (!agree(MPI_COMM_WORLD, why))
+		return;
+	enabled = true;
+	for (i = 0; i < CALLS && !rank; i++)
+		if (limits.min[i] != NEVER)
+			debug(rank, "%s: by the ring from %llu bytes", call_names[i],
+			      (unsigned long long)limits.min[i]);
+}

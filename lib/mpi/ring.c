@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The ring of a communicator: all ranks have it, or none.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ring *rings;
+static int key = MPI_KEYVAL_INVALID;
+
+/* -- messages -------------------------------------------------------------- */
+
+bool debugging(void)
+{
+	const char *text = getenv("RAR_DEBUG");
+
+	return text && *text && strcmp(text, "0");
+}
+
+void debug(int rank, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (!debugging())
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	fprintf(stderr, "librar-mpi: rank %d: %s\n", rank, text);
+}
+
+/*
+ * Have all ranks said NULL? If not, rank 0 of the communicator prints what the first of the
+ * others has said, once in a process.
+ */
+bool agree(MPI_Comm comm, const char *why)
+{
+	char text[256] = "";
+	static bool told;
+	int rank, size, mine, first;
+
+	PMPI_Comm_rank(comm, &rank);
+	PMPI_Comm_size(comm, &size);
+	mine = why ? rank : size;
+	if (PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm))
+		return false;
+	if (first == size)
+		return true;
+	if (why) {
+		debug(rank, "%s", why);
+		snprintf(text, sizeof(text), "%s", why);
+	}
+	if (PMPI_Bcast(text, sizeof(text), MPI_CHAR, first, comm))
+		return false;
+	if (!rank && !told)
+		fprintf(stderr, "librar-mpi: rank %d: %s: MPI's own collectives are used\n",
+			first, text);
+	told = true;
+	return false;
+}
+
+/* -- progress -------------------------------------------------------------- */
+
+/*
+ * While a rank waits for the ring, other ranks may wait for its messages before they come
+ * there. So the MPI library must work meanwhile. It does so when it is asked about a request
+ * that is never complete; MPICH does nothing for a probe of MPI_COMM_SELF.
+ */
+static MPI_Request never = MPI_REQUEST_NULL;
+static MPI_Comm self = MPI_COMM_NULL;
+
+void progress(void)
+{
+	int flag;
+
+	PMPI_Request_get_status(never, &flag, MPI_STATUS_IGNORE);
+}
+
+void rings_begin(void)
+{
+	PMPI_Comm_dup(MPI_COMM_SELF, &self);
+	PMPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, self, &never);
+}
+
+/* Has this rank a ring that works? */
+static bool is_alive(const struct ring *r)
+{
+	struct rar_error error;
+
+	return r->comm && !rar_comm_error(r->comm, &error);
+}
+
+/*
+ * Called by all ranks before they leave the ring of a communicator. A rank may have its result
+ * long before another rank comes to the call. The kernel keeps what the late rank needs only for
+ * net.rar.linger_ms after the socket is closed.
+ */
+void ring_settle(MPI_Comm comm)
+{
+	struct ring *r;
+	int found = 0;
+
+	if (comm != MPI_COMM_NULL && key != MPI_KEYVAL_INVALID &&
+	    !PMPI_Comm_get_attr(comm, key, &r, &found) && found && is_alive(r))
+		PMPI_Barrier(comm);
+}
+
+/* Called by all ranks in MPI_Finalize(); @on: they have agreed on the limits. */
+void rings_end(bool on)
+{
+	bool alive = on;
+	struct ring *r;
+
+	for (r = rings; r; r = r->next)
+		alive &= !r->comm || is_alive(r);
+	if (alive)
+		PMPI_Barrier(MPI_COMM_WORLD);	/* see ring_settle() */
+	for (r = rings; r; r = r->next) {
+		rar_comm_free(r->comm);
+		r->comm = NULL;
+	}
+	PMPI_Cancel(&never);
+	PMPI_Wait(&never, MPI_STATUS_IGNORE);
+	PMPI_Comm_free(&self);
+}
+
+/* -- begin and end --------------------------------------------------------- */
+
+/* MPI_Comm_free() of the communicator. */
+static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+	struct ring *r = value, **p;
+
+	(void)comm;
+	(void)keyval;
+	(void)extra;
+	pthread_mutex_lock(&lock);
+	for (p = &rings; *p && *p != r; p = &(*p)->next)
+		;
+	if (*p)
+		*p = r->next;
+	pthread_mutex_unlock(&lock);
+	rar_comm_free(r->comm);
+	free(r->scratch);
+	free(r);
+	return MPI_SUCCESS;
+}
+
+/* Exchange cards and begin to join. @hosts: how many the ranks are on. */
+static int start(struct ring *r, MPI_Comm comm, int *hosts)
+{
+	struct rar_card own, *cards = calloc(r->size, sizeof(*cards));
+	int err, i;
+
+	*hosts = 0;
+	if (!cards)		/* the other ranks would wait for this one */
+		PMPI_Abort(comm, 1);
+	err = rar_card_make(NULL, &own);
+	if (err)		/* no rank starts with a card that is not valid */
+		memset(&own, 0, sizeof(own));
+	if (PMPI_Allgather(&own, sizeof(own), MPI_BYTE, cards, sizeof(own), MPI_BYTE, comm))
+		err = -EIO;
+	if (!err)
+		err = rar_comm_start(&r->comm, cards, r->size, r->rank, NULL);
+	for (i = 0; !err && i < r->size; i++)
+		*hosts += rar_comm_host(r->comm, i) == (uint32_t)i;
+	free(cards);
+	return err;
+}
+
+static bool agree_error(struct ring *r, MPI_Comm comm, int err)
+{
+	char text[256];
+
+	return agree(comm, err ? rar_strerror(r->comm, err, text, sizeof(text)) : NULL);
+}
+
+static bool join(struct ring *r, MPI_Comm comm)
+{
+	int err, hosts;
+
+	err = start(r, comm, &hosts);
+	if (!agree_error(r, comm, err))
+		return false;
+	if (hosts == 1 && !limits.one_host) {
+		debug(r->rank, "%d ranks on one host: no ring (RAR_MPI_ONE_HOST=1 makes one)",
+		      r->size);
+		return false;
+	}
+	while ((err = rar_comm_ready(r->comm, 1)) == -EAGAIN)
+		progress();
+	if (!agree_error(r, comm, err))
+		return false;
+	debug(r->rank, "ring of %d ranks on %d hosts", r->size, hosts);
+	return true;
+}
+
+static void make_ring(struct ring *r, MPI_Comm comm)
+{
+	r->tried = true;
+	if (!join(r, comm)) {
+		rar_comm_free(r->comm);
+		r->comm = NULL;
+	}
+}
+
+/* -- of a communicator ----------------------------------------------------- */
+
+static struct ring *add_ring(MPI_Comm comm)
+{
+	struct ring *r = calloc(1, sizeof(*r));
+	int inter = 0;
+
+	if (!r)			/* the other ranks would wait for this one */
+		PMPI_Abort(comm, 1);
+	PMPI_Comm_test_inter(comm, &inter);
+	PMPI_Comm_size(comm, &r->size);
+	PMPI_Comm_rank(comm, &r->rank);
+	r->tried = inter || r->size < 2;
+	PMPI_Comm_set_attr(comm, key, r);
+	pthread_mutex_lock(&lock);
+	r->next = rings;
+	rings = r;
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/*
+ * The ring of a communicator, or NULL. It is made by the limits.after-th call that asks for it:
+ * communicators that a program uses only a few times do not pay for one.
+ */
+struct ring *ring_of(MPI_Comm comm)
+{
+	struct ring *r = NULL;
+	int found = 0;
+
+	pthread_mutex_lock(&lock);
+	if (key == MPI_KEYVAL_INVALID)
+		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
+	pthread_mutex_unlock(&lock);
+	if (PMPI_Comm_get_attr(comm, key, &r, &found))
+		return NULL;
+	if (!found)
+		r = add_ring(comm);
+	if (!r->tried && ++r->calls >= limits.after)
+		make_ring(r, comm);
+	return r->comm ? r : NULL;
+}
+
+/* Memory for @len bytes, until the next call of the communicator. */
+char *ring_scratch(struct ring *r, MPI_Comm comm, size_t len)
+{
+	if (r->room < len) {
+		free(r->scratch);
+		r->scratch = malloc(len);
+		r->room = r->scratch ? len : 0;
+	}
+	if (!r->scratch)
+		PMPI_Abort(comm, 1);
+	return r->scratch;
+}
