@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# mpi_preload.sh: an MPI program with and without the preloaded library, with the stub instead of
+# the module, for each MPI library that is installed. A killed rank has a name; what cannot work is
+# said once, and MPI does the work. Prints TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit
+lib=$PWD/build/lib
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 RAR_STUB=1 RAR_LOCAL=127.0.0.1
+nr=0 failed=0
+
+result()	# STATUS NAME
+{
+	nr=$((nr + 1))
+	[ "$1" = 0 ] || { failed=1 && printf 'not '; }
+	echo "ok $nr $2"
+	# shellcheck disable=SC2001 # every line
+	[ "$1" = 0 ] || sed 's/^/# /' <<< "$out"
+}
+
+# run RANKS VARIABLE=VALUE... PROGRAM ARGUMENT...: the output is in $out
+run()
+{
+	local n=$1 command
+
+	shift
+	case $mpi in
+	openmpi) command=(mpirun.openmpi --oversubscribe --mca plm isolated --mca btl "self,vader"
+		--mca btl_vader_single_copy_mechanism none --mca mpi_yield_when_idle 1) ;;
+	mpich) command=(mpiexec.mpich -launcher fork -genv MPIR_CVAR_POLLS_BEFORE_YIELD 1) ;;
+	esac
+	out=$(timeout 100 "${command[@]}" -n "$n" env "$@" 2>&1)
+}
+
+# said PATTERN TIMES
+said() { [ "$(grep -c "$1" <<< "$out")" = "$2" ]; }
+right() { grep -qx "$1 ranks: 0 bad" <<< "$out"; }
+works() { said 'rank 0: allreduce: [1-9][0-9]* by the ring' 1; }
+falls_back() { said "$1: MPI's own collectives are used" 1 && ! works; }
+
+tests_of()
+{
+	local mpi=$1 program=$lib/mpi_calls.$1
+	local on=("LD_PRELOAD=$lib/librar-$1.so" RAR_MPI_MIN=0 RAR_MPI_AFTER=1 RAR_MPI_ONE_HOST=1
+		RAR_MPI_STAT=1)
+
+	run 3 "$program" short
+	right 3
+	result $? "$mpi: without the library"
+	run 3 "${on[@]}" "$program" types
+	right 3 && works && said 'rank 0: bcast: [1-9][0-9]* by the ring' 1
+	result $? "$mpi: by the ring"
+	run 3 "${on[@]}" RAR_MPI_MIN=allreduce=40000 RAR_MPI_AFTER=3 "$program" short
+	right 3 && works && said 'rank 0: bcast: 0 by the ring' 1
+	result $? "$mpi: some calls by the ring, others by MPI"
+	# A shell outlives the rank, so that the launcher does not end the other ranks at once.
+	# shellcheck disable=SC2016 # for the shell of each rank
+	run 3 "${on[@]}" sh -c '"$@"; sleep 2' - "$program" die
+	grep -q 'librar-mpi: rank [01]: rank 2 .*died' <<< "$out"
+	result $? "$mpi: the error names the killed rank"
+	run 2 "${on[@]}" RAR_STUB=0 "$program" few
+	right 2 && falls_back "no AF_RAR here.*"
+	result $? "$mpi: no module: said once, and MPI does the work"
+	# shellcheck disable=SC2016 # for the shell of each rank
+	run 2 "${on[@]}" sh -c 'RAR_MPI_MIN=${PMI_RANK-$OMPI_COMM_WORLD_RANK} exec "$@"' - \
+		"$program" few
+	right 2 && falls_back "the variables RAR_MPI_\* are not equal on all ranks"
+	result $? "$mpi: other limits on each rank: said once, and MPI does the work"
+}
+
+mpis=()
+for mpi in openmpi mpich; do
+	! command -v "mpicc.$mpi" > /dev/null || mpis+=("$mpi")
+done
+if [ ${#mpis[@]} = 0 ]; then
+	echo "1..0 # SKIP no MPI library is installed: scripts/deps mpi"
+	exit 4
+fi
+echo "TAP version 13"
+out=$(make -s -C lib/mpi 2>&1)
+result $? "build"
+for mpi in "${mpis[@]}"; do
+	out=$("mpicc.$mpi" -O1 -g -std=gnu11 -Wall -Wextra -o "$lib/mpi_calls.$mpi" \
+		selftests/sums/mpi_calls.c 2>&1)
+	result $? "build for $mpi"
+	tests_of "$mpi"
+done
+echo "1..$nr"
+exit $failed

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * An MPI program like any other, for mpi_preload.sh: every call that may go by the ring, with all
+ * types, against values known beforehand; other communicators; a message that must go on while a
+ * rank waits.
+ *
+ * mpi_calls [short | types | few | late | die]: with fewer sizes and types, with fewer sizes;
+ * only a few calls; the last rank comes late; rank 2 is killed. With RAR_NETNS=PREFIX each rank
+ * goes to a network namespace of its own after MPI_Init().
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size, bad;
+static int sizes = 4, all_types = 1;
+
+#define CHECK(cond, ...)						\
+	do {								\
+		if (!(cond)) {						\
+			printf("# rank %d: %s: ", rank, #cond);		\
+			printf(__VA_ARGS__);				\
+			printf("\n");					\
+			bad++;						\
+		}							\
+	} while (0)
+
+static int number(int r, int i) { return (r * 5 + i * 3 + r * i) % 4 + 1; }
+
+static int sum(int i)
+{
+	int s = 0;
+
+	for (int r = 0; r < size; r++)
+		s += number(r, i);
+	return s;
+}
+
+#define TYPE(T, mpi)							\
+	do {								\
+		for (int n = 0; n < sizes; n++)			\
+			type_##T(counts[n], mpi, #mpi);			\
+	} while (0)
+
+#define DEFINE(T)							\
+static void type_##T(int count, MPI_Datatype t, const char *name)	\
+{									\
+	T *x = malloc((count * size + 1) * sizeof(T)), *y = malloc((count * size + 1) * sizeof(T)); \
+	int i, ok = 1, root = count % size;				\
+									\
+	for (i = 0; i < count * size; i++)				\
+		x[i] = number(rank, i);					\
+	MPI_Allreduce(x, y, count, t, MPI_SUM, MPI_COMM_WORLD);		\
+	for (i = 0; i < count; i++)					\
+		ok &= y[i] == (T)sum(i);				\
+	CHECK(ok, "allreduce %s %d", name, count);			\
+	memcpy(y, x, count * sizeof(T));				\
+	MPI_Allreduce(MPI_IN_PLACE, y, count, t, MPI_SUM, MPI_COMM_WORLD); \
+	for (i = 0; i < count; i++)					\
+		ok &= y[i] == (T)sum(i);				\
+	CHECK(ok, "allreduce in place %s %d", name, count);		\
+	MPI_Reduce(x, y, count, t, MPI_SUM, root, MPI_COMM_WORLD);	\
+	for (i = 0; i < count && rank == root; i++)			\
+		ok &= y[i] == (T)sum(i);				\
+	memcpy(y, x, count * sizeof(T));				\
+	MPI_Reduce(rank ? x : MPI_IN_PLACE, y, count, t, MPI_SUM, 0, MPI_COMM_WORLD); \
+	for (i = 0; i < count && !rank; i++)				\
+		ok &= y[i] == (T)sum(i);				\
+	CHECK(ok, "reduce %s %d", name, count);				\
+	memcpy(y, x, count * sizeof(T));				\
+	MPI_Bcast(y, count, t, root, MPI_COMM_WORLD);			\
+	for (i = 0; i < count; i++)					\
+		ok &= y[i] == (T)number(root, i);			\
+	CHECK(ok, "bcast %s %d", name, count);				\
+	MPI_Allgather(x, count, t, y, count, t, MPI_COMM_WORLD);	\
+	for (i = 0; i < count * size; i++)				\
+		ok &= y[i] == (T)number(i / count, i % count);		\
+	memset(y, 0, count * size * sizeof(T));				\
+	memcpy(y + rank * count, x, count * sizeof(T));			\
+	MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, y, count, t, MPI_COMM_WORLD); \
+	for (i = 0; i < count * size; i++)				\
+		ok &= y[i] == (T)number(i / count, i % count);		\
+	CHECK(ok, "allgather %s %d", name, count);			\
+	MPI_Reduce_scatter_block(x, y, count, t, MPI_SUM, MPI_COMM_WORLD); \
+	for (i = 0; i < count; i++)					\
+		ok &= y[i] == (T)sum(rank * count + i);			\
+	memcpy(y, x, count * size * sizeof(T));				\
+	MPI_Reduce_scatter_block(MPI_IN_PLACE, y, count, t, MPI_SUM, MPI_COMM_WORLD); \
+	for (i = 0; i < count; i++)					\
+		ok &= y[i] == (T)sum(rank * count + i);			\
+	CHECK(ok, "reduce-scatter %s %d", name, count);			\
+	free(x);							\
+	free(y);							\
+}
+
+DEFINE(float)
+DEFINE(double)
+DEFINE(int8_t)
+DEFINE(uint8_t)
+DEFINE(int16_t)
+DEFINE(uint16_t)
+DEFINE(int32_t)
+DEFINE(uint32_t)
+DEFINE(int64_t)
+DEFINE(uint64_t)
+
+static void types(void)
+{
+	static const int counts[] = { 3, 20011, 1, 1000 };
+
+	TYPE(float, MPI_FLOAT);
+	TYPE(int32_t, MPI_INT);
+	if (!all_types)
+		return;
+	TYPE(double, MPI_DOUBLE);
+	TYPE(int8_t, MPI_INT8_T);
+	TYPE(uint8_t, MPI_UNSIGNED_CHAR);
+	TYPE(int16_t, MPI_SHORT);
+	TYPE(uint16_t, MPI_UINT16_T);
+	TYPE(uint32_t, MPI_UNSIGNED);
+	TYPE(int64_t, MPI_LONG);
+	TYPE(uint64_t, MPI_UINT64_T);
+}
+
+static void user_max(void *in, void *out, int *n, MPI_Datatype *t)
+{
+	(void)t;
+	for (int i = 0; i < *n; i++)
+		if (((int *)in)[i] > ((int *)out)[i])
+			((int *)out)[i] = ((int *)in)[i];
+}
+
+/* A call that is cut into pieces. */
+static void large(void)
+{
+	int i, n = (9 << 20) / sizeof(float), ok = 1;
+	float *x = malloc(n * sizeof(float)), *y = malloc(n * sizeof(float));
+
+	for (i = 0; i < n; i++)
+		x[i] = number(rank, i);
+	MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	for (i = 0; i < n; i++)
+		ok &= y[i] == sum(i);
+	MPI_Allreduce(MPI_IN_PLACE, x, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	ok &= !memcmp(x, y, n * sizeof(float));
+	CHECK(ok, "allreduce of %d", n);
+	for (i = 0; i < n; i++)
+		x[i] = number(rank, i);
+	MPI_Bcast(x, n, MPI_FLOAT, size - 1, MPI_COMM_WORLD);
+	for (i = 0; i < n; i++)
+		ok &= x[i] == number(size - 1, i);
+	CHECK(ok, "bcast of %d", n);
+	for (i = 0; i < n; i++)
+		x[i] = number(rank, i);
+	MPI_Reduce(x, y, n, MPI_FLOAT, MPI_SUM, 1 % size, MPI_COMM_WORLD);
+	for (i = 0; i < n && rank == 1 % size; i++)
+		ok &= y[i] == sum(i);
+	CHECK(ok, "reduce of %d", n);
+	free(x);
+	free(y);
+}
+
+/* Reductions, and what the ring does not have. */
+static void reductions(void)
+{
+	double c[4] = { rank, 1, 2, rank }, d[4];
+	int x[3] = { rank, 1, rank == 1 }, y[3];
+	struct { double v; int at; } in = { rank, rank }, out;
+	MPI_Op op;
+
+	MPI_Allreduce(x, y, 3, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	CHECK(y[0] == size - 1 && y[1] == 1 && y[2] == (size > 1), "max");
+	MPI_Allreduce(x, y, 3, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+	CHECK(!y[0] && y[1] == 1, "land");
+	MPI_Allreduce(x, y, 3, MPI_INT, MPI_BXOR, MPI_COMM_WORLD);
+	CHECK(y[2] == (size > 1), "bxor");
+	MPI_Allreduce(c, d, 2, MPI_C_DOUBLE_COMPLEX, MPI_SUM, MPI_COMM_WORLD);
+	CHECK(d[0] == size * (size - 1) / 2 && d[2] == 2 * size && d[3] == d[0], "complex");
+	MPI_Allreduce(&in, &out, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+	CHECK(out.at == size - 1, "maxloc");
+	MPI_Op_create(user_max, 1, &op);
+	MPI_Allreduce(x, y, 3, MPI_INT, op, MPI_COMM_WORLD);
+	CHECK(y[0] == size - 1, "user operation");
+	MPI_Op_free(&op);
+	for (int i = 0; i < 5; i++)
+		MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Every second number of a vector; other ranks say the same with another type. */
+static void derived(void)
+{
+	int x[2000], y[1000], *all = malloc(1000 * size * sizeof(int)), ok = 1;
+	MPI_Datatype vector;
+
+	MPI_Type_vector(1000, 1, 2, MPI_INT, &vector);
+	MPI_Type_commit(&vector);
+	for (int i = 0; i < 2000; i++)
+		x[i] = rank ? -1 : i;
+	if (rank % 2) {
+		MPI_Bcast(y, 1000, MPI_INT, 0, MPI_COMM_WORLD);
+		for (int i = 0; i < 1000; i++)
+			ok &= y[i] == 2 * i;
+	} else {
+		MPI_Bcast(x, 1, vector, 0, MPI_COMM_WORLD);
+		for (int i = 0; i < 1000; i++)
+			ok &= x[2 * i] == 2 * i && x[2 * i + 1] == (rank ? -1 : 2 * i + 1);
+	}
+	CHECK(ok, "bcast");
+	for (int i = 0; i < 2000; i++)
+		x[i] = rank * 2000 + i;
+	MPI_Allgather(x, 1, vector, all, 1000, MPI_INT, MPI_COMM_WORLD);
+	for (int i = 0; i < 1000 * size; i++)
+		ok &= all[i] == i / 1000 * 2000 + i % 1000 * 2;
+	CHECK(ok, "allgather");
+	MPI_Type_free(&vector);
+	free(all);
+}
+
+static void communicators(void)
+{
+	MPI_Comm half, copy[3];
+	MPI_Request req[3];
+	MPI_Status status[3];
+	float x = 1, y, z[3];
+	int n;
+
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+	MPI_Comm_size(half, &n);
+	MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_SUM, half);
+	CHECK(y == n, "split");
+	for (int i = 0; i < 3; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &copy[i]);
+	for (int i = 0; i < 3; i++)
+		MPI_Iallreduce(&x, &z[i], 1, MPI_FLOAT, MPI_SUM, copy[i], &req[i]);
+	MPI_Waitall(3, req, status);
+	for (int i = 0; i < 3; i++) {
+		MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_SUM, copy[i]);
+		CHECK(y == size && z[i] == size, "dup %d", i);
+	}
+	for (int i = 2; i >= 0; i--)
+		MPI_Comm_free(&copy[i]);
+	MPI_Comm_free(&half);
+}
+
+/* Rank 1 receives a long message from rank 0 before it comes to the call in which 0 waits. */
+static void messages(void)
+{
+	int n = 2 << 20;
+	char *buf = calloc(1, n);
+	float x = 1, y = 0;
+	MPI_Request req;
+
+	if (size > 1 && !rank)
+		MPI_Isend(buf, n, MPI_CHAR, 1, 0, MPI_COMM_WORLD, &req);
+	if (rank == 1)
+		MPI_Recv(buf, n, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	if (size > 1 && !rank)
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+	CHECK(y == size, "%g", y);
+	free(buf);
+}
+
+/* The last rank comes to a broadcast long after the others have left the communicator. */
+static void late(void)
+{
+	int n = 1 << 18, ok = 1;	/* more than net.rar.early_bytes */
+	float *x = malloc(n * sizeof(*x));
+	MPI_Comm copy;
+
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < n; k++)
+			x[k] = rank + k;
+		MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+		MPI_Barrier(i ? MPI_COMM_WORLD : copy);		/* makes the ring */
+		if (rank == size - 1)
+			sleep(7);	/* more than net.rar.linger_ms */
+		MPI_Bcast(x, n, MPI_FLOAT, 0, i ? MPI_COMM_WORLD : copy);
+		for (int k = 0; k < n; k++)
+			ok &= x[k] == k;
+		CHECK(ok, "bcast %d", i);
+		MPI_Comm_free(&copy);
+	}
+	free(x);
+}
+
+/* Rank 2 is killed; the errors that the other ranks print name it. */
+static void die(void)
+{
+	float x = 1, y;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 2)
+		raise(SIGKILL);
+	MPI_Allreduce(&x, &y, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	_exit(0);
+}
+
+static void all_calls(void)
+{
+	types();
+	large();
+	reductions();
+	derived();
+	communicators();
+	messages();
+}
+
+/* Go to another network namespace; returns the old one, or -1. */
+static int go_to(int fd)
+{
+	int old = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || old < 0 || setns(fd, CLONE_NEWNET)) {
+		perror("setns");
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	close(fd);
+	return old;
+}
+
+/* With RAR_NETNS the ranks are on hosts of their own, as far as the ring is concerned. */
+static int leave_namespace(void)
+{
+	const char *prefix = getenv("RAR_NETNS");
+	char path[256];
+
+	if (!prefix)
+		return -1;
+	snprintf(path, sizeof(path), "/run/netns/%s%d", prefix, rank);
+	return go_to(open(path, O_RDONLY | O_CLOEXEC));
+}
+
+int main(int argc, char **argv)
+{
+	int provided, all, home;
+
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	home = leave_namespace();
+	if (argc > 1 && !strcmp(argv[1], "die"))
+		die();
+	if (argc > 1)
+		sizes = 2;
+	all_types = argc < 2 || strcmp(argv[1], "short");
+	if (argc > 1 && !strcmp(argv[1], "late"))
+		late();
+	else if (argc > 1 && !strcmp(argv[1], "few"))
+		communicators();
+	else
+		all_calls();
+	PMPI_Reduce(&bad, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (!rank)
+		printf("%d ranks: %d bad\n", size, all);
+	if (home >= 0)		/* MPICH may have connections to close there */
+		close(go_to(home));
+	MPI_Finalize();
+	return bad != 0;
+}

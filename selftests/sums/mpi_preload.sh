@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The preloaded library for MPI on the module: an MPI program whose ranks are in one network
+# namespace, and in one each. The module's counters say who did the work. See mpi_calls.c.
+. "$(dirname "$0")/../lib/lib.sh"
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+ranks=3
+
+# mpi RANKS VARIABLE=VALUE... PROGRAM ARGUMENT...: in the namespace rar0
+mpi()
+{
+	local n=$1 command
+
+	shift
+	case $library in
+	mpich) command=(mpiexec.mpich -launcher fork -genv MPIR_CVAR_POLLS_BEFORE_YIELD 1) ;;
+	openmpi) command=(mpirun.openmpi --oversubscribe --mca plm isolated --mca btl "self,vader"
+		--mca btl_vader_single_copy_mechanism none --mca op ^avx
+		--mca mpi_yield_when_idle 1) ;;
+	esac
+	rns 0 timeout 100 "${command[@]}" -n "$n" env "LD_PRELOAD=$RAR_BIN/librar-$library.so" \
+		RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
+}
+
+# Operations that the module has completed, in all namespaces.
+done_ops()
+{
+	local r sum=0
+
+	for ((r = 0; r < topo_n; r++)); do
+		sum=$((sum + $(counter $r RarOpsDone)))
+	done
+	echo $sum
+}
+
+# The calls that the ranks say went by the ring.
+said_ops()
+{
+	sed -n 's/.*: \([0-9]*\) by the ring.*/\1/p' <<< "$out" |
+		awk '{ n += $1 } END { print n + 0 }'
+}
+
+# by_ring NAME VARIABLE=VALUE...: results are right, and the module did the work
+by_ring()
+{
+	local name=$1 before ops said
+
+	shift
+	before=$(done_ops)
+	check "$name: results" mpi $ranks RAR_MPI_MIN=0 "$@" "mpi_calls.$library" short
+	ops=$(($(done_ops) - before)) said=$(said_ops)
+	# A long call is several operations.
+	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$said" -gt 100 ] && [ "$ops" -ge "$said" ]
+	result $? "$name: $ops operations of the module for $said calls"
+}
+
+# A rank that has its result stays until all have theirs, however late they come.
+one_is_late()
+{
+	check "$library, a rank comes late" mpi $ranks RAR_MPI_MIN=0 RAR_NETNS=rar \
+		"mpi_calls.$library" late
+	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(said_ops)" -ge $((2 * ranks)) ]
+	result $? "$library, a rank comes late: the others wait for it"
+}
+
+# Short calls, and those of one host, stay with MPI.
+by_mpi()
+{
+	local before
+
+	before=$(done_ops)
+	check "$library, without variables: results" mpi $ranks "mpi_calls.$library" few
+	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(done_ops)" = "$before" ]
+	result $? "$library, without variables: no operation of the module on one host"
+}
+
+# The launcher ends the other ranks as soon as a child of it is killed: a shell is its child.
+# shellcheck disable=SC2016 # for the shell of each rank
+one_dies()
+{
+	out=$(mpi $ranks RAR_MPI_MIN=0 RAR_NETNS=rar sh -c '"$@"; sleep 2' - \
+		"mpi_calls.$library" die 2>&1)
+	quote "$out"
+	grep -q 'librar-mpi: rank [01]: rank 2 (10.77.0.3) died' <<< "$out"
+	result $? "$library, rank 2 is killed: the error names it"
+}
+
+# shellcheck disable=SC2016 # for the shell of each rank
+no_lock()
+{
+	check "$library, no memory may be locked" mpi $ranks RAR_MPI_MIN=0 RAR_MPI_ONE_HOST=1 \
+		setpriv --bounding-set=-ipc_lock sh -c 'ulimit -l 0 && exec "$@"' - \
+		"mpi_calls.$library" few
+	[[ $out == *"$ranks ranks: 0 bad"* ]] &&
+		[ "$(grep -c 'it may lock 0 KiB.*own collectives are used' <<< "$out")" = 1 ]
+	result $? "$library, no memory may be locked: said once, and MPI does the work"
+}
+
+need_module
+libraries=()
+for library in openmpi mpich; do
+	[ ! -x "$RAR_BIN/mpi_calls.$library" ] || libraries+=("$library")
+done
+[ ${#libraries[@]} != 0 ] || skip_all "no MPI library is installed: scripts/deps mpi"
+plan $((11 * ${#libraries[@]}))
+topo_up $ranks
+for library in "${libraries[@]}"; do
+	by_ring "$library, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1
+	by_ring "$library, a namespace each" RAR_NETNS=rar RAR_LOCAL=10.77.0.0/24
+	by_mpi
+	one_is_late
+	one_dies
+	no_lock
+done
+finish
