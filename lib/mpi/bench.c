@@ -7,17 +7,10 @@
  * host). It calls MPI_Allreduce(), which goes by the ring, and PMPI_Allreduce(), which does not,
  * in turns, and prints the medians of the slowest rank, and the limits that follow from them.
  */
-#include <mpi.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, BARRIER, CALLS };
-
-static const char *const names[CALLS] = {
-	"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block", "barrier",
-};
+#include "preload.h"
 
 static int rank, size;
 static float *in, *out;
@@ -92,7 +85,7 @@ static int cell(int call, int n, int rounds)
 		free(t[way]);
 	}
 	if (!rank)
-		printf("%-21s %9d %11.1f %11.1f %7.2f\n", names[call], bytes, median[1],
+		printf("%-21s %9d %11.1f %11.1f %7.2f\n", call_names[call], bytes, median[1],
 		       median[0], median[1] / median[0]);
 	fflush(stdout);
 	PMPI_Bcast(median, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -140,9 +133,9 @@ int main(int argc, char **argv)
 		printf("RAR_MPI_MIN=");
 		for (call = 0; call < CALLS; call++)
 			if (limits[call] < 0)
-				printf("%s%s=off", call ? "," : "", names[call]);
+				printf("%s%s=off", call ? "," : "", call_names[call]);
 			else
-				printf("%s%s=%ld", call ? "," : "", names[call], limits[call]);
+				printf("%s%s=%ld", call ? "," : "", call_names[call], limits[call]);
 		printf("\n");
 	}
 	MPI_Finalize();

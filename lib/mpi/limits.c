@@ -13,10 +13,6 @@
 
 #include "preload.h"
 
-const char *const call_names[CALLS] = {
-	"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block", "barrier",
-};
-
 struct limits limits;
 bool enabled;		/* after MPI_Init(), if the ranks agree */
 

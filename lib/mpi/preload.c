@@ -4,8 +4,8 @@
  * worth it, and all else goes to the MPI library. One source, built for each MPI library.
  *
  * All ranks of a communicator must take the same way without talking. So the way depends only on
- * what they have in common: the collective, the bytes, the type and reduction, the root, the
- * communicator, and the limits, which the ranks have compared in MPI_Init().
+ * values that are equal on all of them: the collective, the bytes, the type and reduction, the
+ * root, the communicator, and the limits, which the ranks have compared in MPI_Init().
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -150,16 +150,21 @@ static int run(struct ring *r, MPI_Comm comm, struct rar_call call)
 
 /* -- reductions ------------------------------------------------------------ */
 
-int MPI_Allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
-		  MPI_Comm comm)
+static struct ask reduction(enum call call, int collective, int count, MPI_Datatype t, MPI_Op op)
 {
-	struct ask a = { .call = ALLREDUCE, .collective = RAR_ALLREDUCE,
-			 .bytes = bytes_of(count, t) };
-	struct ring *r;
+	struct ask a = { .call = call, .collective = collective, .bytes = bytes_of(count, t) };
 
 	kind_of(t, op, &a.kind);
 	a.count = (uint64_t)count * a.kind.parts;
-	r = pick(&a, comm);
+	return a;
+}
+
+int MPI_Allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
+		  MPI_Comm comm)
+{
+	struct ask a = reduction(ALLREDUCE, RAR_ALLREDUCE, count, t, op);
+	struct ring *r = pick(&a, comm);
+
 	if (!r)
 		return PMPI_Allreduce(src, dst, count, t, op, comm);
 	return run(r, comm, (struct rar_call) {
@@ -170,12 +175,10 @@ int MPI_Allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op 
 int MPI_Reduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op, int root,
 	       MPI_Comm comm)
 {
-	struct ask a = { .call = REDUCE, .collective = RAR_REDUCE, .root = root,
-			 .bytes = bytes_of(count, t) };
+	struct ask a = reduction(REDUCE, RAR_REDUCE, count, t, op);
 	struct ring *r;
 
-	kind_of(t, op, &a.kind);
-	a.count = (uint64_t)count * a.kind.parts;
+	a.root = root;
 	r = pick(&a, comm);
 	if (!r)
 		return PMPI_Reduce(src, dst, count, t, op, root, comm);
@@ -188,17 +191,15 @@ int MPI_Reduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
 int MPI_Reduce_scatter_block(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
 			     MPI_Comm comm)
 {
-	struct ask a = { .call = REDUCE_SCATTER_BLOCK, .collective = RAR_REDUCE_SCATTER };
-	uint64_t bytes = bytes_of(count, t);
+	struct ask a = reduction(REDUCE_SCATTER_BLOCK, RAR_REDUCE_SCATTER, count, t, op);
+	uint64_t bytes = a.bytes;
 	struct ring *r = NULL;
 	char *to = dst;
 	int ret, size = 0;
 
 	if (bytes && comm != MPI_COMM_NULL)
 		PMPI_Comm_size(comm, &size);
-	kind_of(t, op, &a.kind);
 	a.bytes = bytes * size;
-	a.count = (uint64_t)count * a.kind.parts;
 	if (a.bytes <= PIECE)
 		r = pick(&a, comm);
 	else

@@ -22,11 +22,15 @@
 
 enum call { ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, BARRIER, CALLS };
 
+static const char *const call_names[CALLS] = {
+	"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block", "barrier",
+};
+
 /*
  * struct limits - which calls go by the ring, equal on all ranks
  * @min:	smallest size in bytes of each call
  * @one_host:	also where all ranks are on one host
- * @after:	the ring is made by this call of a communicator that it may do, counted from 1
+ * @after:	the ring is made by this call of a communicator; those that it may do count, from 1
  * @version:	of this structure and of the ways that the calls take
  */
 struct limits {
@@ -58,8 +62,6 @@ struct kind {
 	int dtype, redop;
 	int parts;
 };
-
-extern const char *const call_names[CALLS];
 
 /* limits.c */
 extern struct limits limits;

@@ -38,8 +38,8 @@ void debug(int rank, const char *fmt, ...)
 }
 
 /*
- * Have all ranks said NULL? If not, rank 0 of the communicator prints what the first of the
- * others has said, once in a process.
+ * Does no rank object, that is, have all said NULL? If some do, rank 0 of the communicator prints
+ * the objection of the lowest of them, once in a process.
  */
 bool agree(MPI_Comm comm, const char *why)
 {

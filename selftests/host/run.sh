@@ -28,7 +28,9 @@ for program; do
 	status=$(cat "$dir/$i.status")
 	case $status in
 	0) echo "ok $i $name" ;;
-	4) echo "ok $i $name # SKIP $(sed -n 's/^1\.\.0 # SKIP //p' "$dir/$i")"; skipped=$((skipped + 1)) ;;
+	4)
+		echo "ok $i $name # SKIP $(sed -n 's/^1\.\.0 # SKIP //p' "$dir/$i")"
+		skipped=$((skipped + 1)) ;;
 	*) echo "not ok $i $name # exit=$status"; failed=$((failed + 1)) ;;
 	esac
 done

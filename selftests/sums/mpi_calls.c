@@ -193,7 +193,7 @@ static void reductions(void)
 		MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Every second number of a vector; other ranks say the same with another type. */
+/* Every second number of a vector; other ranks describe the same numbers by another type. */
 static void derived(void)
 {
 	int x[2000], y[1000], *all = malloc(1000 * size * sizeof(int)), ok = 1;
