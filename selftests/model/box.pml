@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The aggregation box (planned, see design/box.rst): operations from post to release at
+ * The aggregation box (see design/box.rst): operations from post to release at
  * N members that have a ring, and a box beside it that adds for them.
  *
  * Words:
@@ -503,7 +503,8 @@ inline complete()
 		  !rs[TO(j)] && TELLS(TO(j), RS))
 #define IF_AG(j) (IS_LIVE(j) && HAS(j, AG) && HAS(j, RINGED) && !HAS(j, AG_BUILD) && \
 		  !ag[TO(j)] && TELLS(TO(j), AG) && \
-		  RULE(NO_AG) && (RULE(STOPS) || !LAST(TO(j))))
+		  RULE(NO_AG) && (!LAST(TO(j)) || (HAS(TO(j), RINGED) && !HAS(TO(j), AG) && \
+						   RULE(STOPS))))
 #define IF_UP_BUILT(j) (LATE && HAS(j, UP_BUILD))
 #define IF_RS_BUILT(j) (LATE && HAS(j, RS_BUILD))
 #define IF_AG_BUILT(j) (LATE && HAS(j, AG_BUILD))

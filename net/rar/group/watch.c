@@ -32,7 +32,8 @@ static void check_silence(struct rar_member *m)
 	for (i = 0; i < RAR_LINKS; i++) {
 		unsigned long heard = READ_ONCE(m->link[i].heard);
 
-		if ((m->leave.gone[i] && !needs(m, &m->link[i])) ||
+		if (!rar_link_to_rank(&m->link[i]) ||
+		    (m->leave.gone[i] && !needs(m, &m->link[i])) ||
 		    time_before(jiffies, heard + dead))
 			continue;
 		other = m->link[i].rank;
@@ -135,7 +136,7 @@ static unsigned long silence_ends(const struct rar_member *m)
 
 	for (i = 0; i < RAR_LINKS; i++) {
 		end = READ_ONCE(m->link[i].heard) + dead;
-		if (!m->leave.gone[i] && time_after(end, jiffies) && time_before(end, next))
+		if (rar_link_to_rank(&m->link[i]) && !m->leave.gone[i] && time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}
 	return next;

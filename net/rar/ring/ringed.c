@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Chunks of a group with a box: which go by the ring at this rank. The rules, their numbers
+ * and the words are those of Documentation/design/box.rst.
+ *
+ * With an open leg every chunk goes to the box first (1). A chunk is "ringed" when the box
+ * returns it, when it comes by the ring, when the successor wants it, or when the box is
+ * silent. Of a ringed chunk this rank injects its own contribution (2) and passes sums on (5).
+ */
+#include "core/arrival.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "core/ring.h"
+#include "link/link.h"
+#include "link/out.h"
+#include "link/pick.h"
+#include "link/window.h"
+#include "ring/ringed.h"
+#include "tx/packet.h"
+
+#define RINGED_RETRY	HZ	/* before a member enters again */
+
+/* Is the successor owed the sums of @block, without asking? It makes those that end there. */
+static bool owes_sums(const struct rar_operation *op, u32 block)
+{
+	return block != op->ring.plan.ends[RAR_AG];
+}
+
+/* Make chunks of one block ringed. Return: the chunks that were not. */
+static u64 set_ringed(struct rar_operation *op, u32 chunk, u64 mask)
+{
+	return rar_bits_set(op->ringed, chunk, mask);
+}
+
+/*
+ * Claim RS of own chunks, which are then published: the contribution is a partial sum. Return:
+ * the chunks won.
+ */
+static u64 claim_own(struct rar_operation *op, u32 chunk, u64 mask)
+{
+	const struct rar_run run = { chunk, fls64(mask), RAR_RS };
+	u64 won = rar_bits_test_and_set(op->claimed[RAR_RS], chunk, mask);
+
+	rar_op_publish(op, &run, won);
+	rar_bits_set(op->out[RAR_LEG].acked[RAR_RS], chunk, won);
+	return won;
+}
+
+/**
+ * rar_ringed_claim() - claim a run of own chunks that was chosen to be injected (2)
+ * @link: link to the successor, tx_lock held
+ * @op:   operation
+ * @run:  the run. A sum may have come for some of its chunks a moment ago. Then the run is cut,
+ *        and what is claimed after the cut waits
+ *
+ * Return: false if nothing of the run is left.
+ */
+bool rar_ringed_claim(struct rar_link *link, struct rar_operation *op, struct rar_run *run)
+{
+	u64 won = claim_own(op, run->chunk, rar_mask(run->n));
+	u32 n = run->n;
+
+	if (won != rar_mask(n))
+		run->n = __ffs64(~won);
+	rar_out_pend(link, op, RAR_RS, run->chunk, won & ~rar_mask(run->n));
+	return run->n;
+}
+
+/**
+ * rar_ringed_post() - let a new operation go to the box, or by the ring while it is away (1)
+ * @m:  member, tx_lock held
+ * @op: operation of a group with a box
+ */
+void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
+{
+	lockdep_assert_held(&m->tx_lock);
+	op->moved_us = op->posted_us;
+	op->asked_us = op->posted_us;
+	if (m->link[RAR_LEG].epoch) {
+		rar_link_inject(&m->link[RAR_LEG], op, op->ring.nchunks);
+		return;
+	}
+	bitmap_set(op->ringed, 0, op->ring.nchunks);
+	rar_link_inject(&m->link[RAR_NEXT], op, op->ring.cpb);
+}
+
+/* Chunks of one block are ringed now: inject those that start here, pass sums on. */
+static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	u32 block = chunk / op->ring.cpb;
+	struct rar_link *next = &m->link[RAR_NEXT];
+	u64 settled = rar_bits_get(op->published[RAR_AG], chunk, mask);
+
+	if (owes_sums(op, block))
+		rar_out_pend(next, op, RAR_AG, chunk, settled);
+	mask &= ~settled;
+	if (mask && block == rar_plan_own(&op->ring.plan))
+		rar_out_pend(next, op, RAR_RS, chunk, claim_own(op, chunk, mask));
+}
+
+/* Sums came, or were made here: of the ringed ones the successor gets AG (5). */
+static bool sums_go_on(struct rar_member *m, struct rar_operation *op,
+		       const struct rar_arrival *a, struct rar_tx_item *item)
+{
+	u64 mask = rar_bits_get(op->ringed, a->run.chunk, a->won);
+	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_run out = a->run;
+
+	out.phase = RAR_AG;
+	if (!owes_sums(op, a->c.block))
+		return false;
+	if (item && mask == rar_mask(out.n) && rar_pick_forward(next, op, &out, item, a->now_us))
+		return true;
+	rar_out_pend(next, op, RAR_AG, out.chunk, mask);
+	return false;
+}
+
+/* The sums of own chunks are here: the injected ones are under way no more. */
+static void own_returned(struct rar_member *m, struct rar_operation *op,
+			 const struct rar_arrival *a)
+{
+	struct rar_link *next = &m->link[RAR_NEXT];
+	u64 sent = rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], a->run.chunk, a->won);
+
+	if (sent && a->c.block == rar_plan_own(&op->ring.plan))
+		rar_window_returned(next, op, a->run.chunk,
+				    rar_op_bytes(op, &a->run, sent), a->now_us);
+}
+
+/* Chunks are sums here. Partial sums and contributions are not sent any more. */
+static void settled(struct rar_member *m, struct rar_operation *op,
+		    const struct rar_arrival *a)
+{
+	struct rar_link *next = &m->link[RAR_NEXT];
+
+	if (a->link->index == RAR_LEG)
+		m->leg.sums += hweight64(a->won);
+	else
+		m->leg.ringed += hweight64(a->won);
+	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
+	rar_link_credit(next, max(next->tx.posted, op->seq), 0, next->tx.credit);
+	rar_out_acked(next, op, RAR_RS, a->run.chunk, a->won);
+	own_returned(m, op, a);
+}
+
+/**
+ * rar_ringed_arrived() - note that received chunks are in the buffer, and let them go on
+ * @m:    member
+ * @op:   operation of a group with a box, RCU read side
+ * @a:    the run; its new chunks are published, sums as AG
+ * @item: as in rar_link_publish()
+ *
+ * Return: as rar_link_publish().
+ */
+bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
+			const struct rar_arrival *a, struct rar_tx_item *item)
+{
+	bool sums = rar_plan_last(&op->ring.plan, a->run.phase, a->c.block);
+	u64 news = 0, released, mask = rar_mask(a->run.n);
+	struct rar_link *next = &m->link[RAR_NEXT];
+	bool forward = false;
+
+	spin_lock_bh(&m->tx_lock);
+	released = m->ops_released;
+	op->moved_us = a->now_us;
+	rar_link_account(m, op, a);
+	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, a->run.chunk, a->done);
+	if (a->link->index != RAR_LEG)
+		news = set_ringed(op, a->run.chunk, mask);
+	if (sums)
+		settled(m, op, a);
+	if (sums)
+		forward = sums_go_on(m, op, a, item);
+	else if (a->won)
+		forward = item && rar_pick_forward(next, op, &a->run, item, a->now_us);
+	if (!sums && !forward)
+		rar_out_pend(next, op, RAR_RS, a->run.chunk, a->won);
+	/* Sums that were here before may be ringed for the first time. */
+	news &= rar_bits_get(op->published[RAR_AG], a->run.chunk, mask) & ~(sums ? a->won : 0);
+	if (news)
+		go_by_ring(m, op, a->run.chunk, news);
+	released -= m->ops_released;
+	spin_unlock_bh(&m->tx_lock);
+	if (released)
+		rar_member_wake(m);
+	return forward;
+}
+
+/**
+ * rar_ringed_returned() - take in that the box gave chunks up (1)
+ * @m:     member, tx_lock held
+ * @op:    operation of a group with a box
+ * @chunk: the first of the chunks, all of one block
+ * @mask:  which of the chunks from there on
+ */
+void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	u64 news = set_ringed(op, chunk, mask);
+
+	lockdep_assert_held(&m->tx_lock);
+	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, chunk, mask);
+	if (news)
+		go_by_ring(m, op, chunk, news);
+}
+
+/**
+ * rar_ringed_wanted() - take in that the successor has no sum of some chunks (5)
+ * @m:     member, tx_lock held
+ * @op:    operation of a group with a box
+ * @chunk: the first of the chunks, all of one block
+ * @mask:  which of the chunks from there on
+ */
+void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	u64 sums = rar_bits_get(op->published[RAR_AG], chunk, mask);
+
+	lockdep_assert_held(&m->tx_lock);
+	set_ringed(op, chunk, mask);
+	rar_out_pend(&m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
+	if (mask & ~sums)
+		go_by_ring(m, op, chunk, mask & ~sums);
+}
+
+/**
+ * rar_ringed_rest() - let all chunks that are not sums here go by the ring (1)
+ * @m:  member, tx_lock held
+ * @op: operation of a group with a box
+ */
+void rar_ringed_rest(struct rar_member *m, struct rar_operation *op)
+{
+	u32 i;
+
+	lockdep_assert_held(&m->tx_lock);
+	rar_link_forget(&m->link[RAR_LEG], op);
+	for (i = 0; i < BITS_TO_LONGS(op->ring.nchunks); i++)
+		op->ringed[i] |= ~READ_ONCE(op->published[RAR_AG][i]);
+	rar_link_inject(&m->link[RAR_NEXT], op, op->ring.cpb);
+}
+
+/**
+ * rar_ringed_close() - send nothing more by the leg, and enter again later
+ * @m: member
+ *
+ * The caller pushes what goes by the ring now.
+ *
+ * Return: the epoch that the leg had, or 0 if it was not open.
+ */
+u64 rar_ringed_close(struct rar_member *m)
+{
+	struct rar_link *link = &m->link[RAR_LEG];
+	struct rar_operation *op;
+	u64 epoch, seq;
+
+	spin_lock_bh(&m->tx_lock);
+	epoch = link->epoch;
+	WRITE_ONCE(link->epoch, 0);
+	for (seq = m->op_oldest; epoch && seq < m->op_next; seq++) {
+		op = rar_link_op_at(m, seq);
+		if (op && op->ring.plan.aside)
+			rar_ringed_rest(m, op);
+	}
+	if (epoch)
+		rar_link_flush_tx(link);
+	link->silent = false;
+	m->leg.next_try = jiffies + RINGED_RETRY;
+	m->leg.tries = 0;
+	m->leg.nonce = rar_random_token();
+	spin_unlock_bh(&m->tx_lock);
+	return epoch;
+}
+
+/* The member ends: the box need not keep anything for it. */
+void rar_ringed_leave(struct rar_member *m)
+{
+	u64 epoch = rar_ringed_close(m);
+	struct rar_hdr h;
+
+	if (epoch)
+		rar_packet_ctl(&m->link[RAR_LEG], &h, sizeof(h), 0, RAR_T_RESET, epoch);
+}

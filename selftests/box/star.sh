@@ -1,0 +1,250 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The aggregation box: every result has the bits of the ring, whoever makes it: the box, the
+# ring because the box is away, full, slow or killed, or each of them a part.
+#
+# Ranks 0, 1, ... are the members; the last namespace of the topology is the box.
+. "$(dirname "$0")/../lib/lib.sh"
+
+members=4
+box=$members			# its namespace
+address=10.77.0.$((box + 1))
+
+box_is()	# BYTES
+{
+	rns $box sysctl -qw net.rar.box_mem="$1"
+}
+
+# The sum of a counter over all members
+all_members()	# NAME
+{
+	local r sum=0
+
+	for ((r = 0; r < members; r++)); do
+		sum=$((sum + $(counter $r "$1")))
+	done
+	echo $sum
+}
+
+# star [options of ring]: sums through the box, if it takes part; some members in place, some
+# out of place
+star()
+{
+	ring -n $members -s box=$address "$@"
+}
+
+# tell COMMAND...: what the box and the members counted during the command
+tell()
+{
+	local name before status
+
+	declare -A before
+	for name in Taken Sums GaveUp; do
+		before[$name]=$(counter $box RarBox$name)
+	done
+	for name in Opened Lost Returned Wants; do
+		before[$name]=$(all_members RarBox$name)
+	done
+	"$@"
+	status=$?
+	echo "# box: taken $(($(counter $box RarBoxTaken) - before[Taken]))," \
+		"sums $(($(counter $box RarBoxSums) - before[Sums]))," \
+		"gave up $(($(counter $box RarBoxGaveUp) - before[GaveUp]));" \
+		"members: opened $(($(all_members RarBoxOpened) - before[Opened]))," \
+		"lost $(($(all_members RarBoxLost) - before[Lost]))," \
+		"returned $(($(all_members RarBoxReturned) - before[Returned]))," \
+		"wants $(($(all_members RarBoxWants) - before[Wants]))"
+	return $status
+}
+
+# by_box COMMAND...: it succeeds, and the box makes sums meanwhile
+by_box()
+{
+	local before after
+
+	before=$(counter $box RarBoxSums)
+	tell "$@" || return
+	after=$(counter $box RarBoxSums)
+	[ $((after - before)) -gt 0 ]
+}
+
+# The line of an open job with sums in the box's /proc file, after the memory in use
+open_job()
+{
+	rns $box awk 'NR == 1 { used = $4 } NR > 2 && $4 == "open" && $8 > 0 && used > 0' \
+		/proc/net/rar_box
+}
+
+# While members work the box shows their job, its sums and memory; afterwards nothing is used.
+shown()
+{
+	local pid i seen=''
+
+	star -t f32 -c 1M -p 4 -d 2 &
+	pid=$!
+	for ((i = 0; i < 100 && ${#seen} == 0; i++)); do
+		seen=$(open_job)
+		sleep 0.02
+	done
+	wait $pid || return
+	echo "# job: ${seen:-never seen}"
+	for ((i = 0; i < 100; i++)); do
+		rns $box grep -q 'used 0 jobs 0$' /proc/net/rar_box && break
+		sleep 0.05
+	done
+	[ -n "$seen" ] && [ $i -lt 100 ]
+}
+
+# The box of a group is named, but nobody is there: the ring does all.
+dead()
+{
+	box_is 0
+	star -t all -c std,100k -z cior &&
+		[ "$(counter $box RarBoxSums)" = 0 ]
+}
+
+# There is room for so few rows that most chunks are returned.
+tight()
+{
+	local returned
+
+	box_is "$1"
+	returned=$(counter $box RarBoxGaveUp)
+	star -t i32,f32 -c std,1M -p 4 -z cio || return
+	returned=$(($(counter $box RarBoxGaveUp) - returned))
+	echo "# returned: $returned"
+	box_is 64M
+	[ $returned -gt 0 ]
+}
+
+# The box is killed and comes back, again and again, while the members work.
+restarts()
+{
+	local i pid status lost
+
+	lost=$(all_members RarBoxLost)
+	star -t f32 -c 100k,1M,3001 -p 4 -z cio -d 6 &
+	pid=$!
+	for ((i = 0; i < 3; i++)); do
+		sleep 1.2
+		box_is 0
+		sleep 0.3
+		box_is 64M
+	done
+	wait $pid
+	status=$?
+	lost=$(($(all_members RarBoxLost) - lost))
+	echo "# legs lost: $lost"
+	[ $status = 0 ] && [ $lost -gt 0 ]
+}
+
+# The box says nothing any more, in the middle.
+vanishes()
+{
+	local pid status lost
+
+	lost=$(all_members RarBoxLost)
+	star -t f32,i32 -c 100k,1M -p 4 -z cio -d 4 &
+	pid=$!
+	sleep 1.5
+	ip -n rar$box link set eth0 down
+	wait $pid
+	status=$?
+	ip -n rar$box link set eth0 up
+	lost=$(($(all_members RarBoxLost) - lost))
+	echo "# legs lost: $lost"
+	[ $status = 0 ] && [ $lost -gt 0 ]
+}
+
+# One member cannot reach the box, so the box opens for none.
+unreachable()
+{
+	local status
+
+	rns 2 ip route add blackhole $address/32
+	star -t i32,f32 -c std,100k -z cio
+	status=$?
+	rns 2 ip route del blackhole $address/32
+	return $status
+}
+
+# The path to the box is too narrow for the ring's packets.
+narrow()
+{
+	local status before
+
+	before=$(counter $box RarBoxSums)
+	rns br ip link set p$box mtu 1280
+	rns $box ip link set eth0 mtu 1280
+	star -t i32 -c std,100k
+	status=$?
+	rns $box ip link set eth0 mtu 1500
+	rns br ip link set p$box mtu 1500
+	[ $status = 0 ] && [ "$(counter $box RarBoxSums)" = "$before" ]
+}
+
+legs_netem()	# parameters...
+{
+	rns $box tc qdisc replace dev eth0 root netem limit 10000 "$@"
+	rns br tc qdisc replace dev p$box root netem limit 10000 "$@"
+}
+
+# Packets from and to the box are lost, duplicated, reordered.
+bad_legs()	# parameters...
+{
+	local status
+
+	legs_netem "$@"
+	by_box star -t i32,f32 -c std,300k -p 4 -z cio -r 2
+	status=$?
+	rns $box tc qdisc del dev eth0 root
+	rns br tc qdisc del dev p$box root
+	return $status
+}
+
+# Packets everywhere are lost.
+bad_everywhere()
+{
+	local status
+
+	each_rank tc qdisc replace dev eth0 root netem limit 10000 loss 1% delay 1ms 1ms
+	star -t i32,f32 -c std,300k -p 4 -z cio -r 2
+	status=$?
+	each_rank tc qdisc del dev eth0 root
+	return $status
+}
+
+# The namespace of the box goes while jobs run.
+box_goes()
+{
+	local pid status
+
+	star -t f32 -c 100k,1M -p 4 -d 3 &
+	pid=$!
+	sleep 1
+	ip netns del rar$box
+	wait $pid
+	status=$?
+	return $status
+}
+
+need_module
+plan 14
+topo_up $((members + 1))
+topo_sysctl dead_ms=2000
+check "a box that is away" dead
+box_is 64M
+check "all types, in place and out of place" by_box star -t all -c std,100k,1M -p 4 -z cior
+check "IPv6" by_box ring -n $members -a 6 -s "box=fd77::$((box + 1))" -t all -c std,100k
+check "jobs and rows are shown and given back" shown
+check "no room for anything" tight 4096
+check "room for a few chunks" tight 100000
+check "loss on the legs" bad_legs loss 2%
+check "duplicates and reordering on the legs" bad_legs delay 2ms 2ms duplicate 5%
+check "loss everywhere" bad_everywhere
+check "a member cannot reach the box" unreachable
+check "a narrow path to the box" narrow
+check "the box is killed and restarted" restarts
+check "the box vanishes" vanishes
+check "the namespace of the box goes" box_goes
+finish
