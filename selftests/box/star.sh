@@ -3,12 +3,15 @@
 # The aggregation box: every result has the bits of the ring, whoever makes it: the box, the
 # ring because the box is away, full, slow or killed, or each of them a part.
 #
-# Ranks 0, 1, ... are the members; the last namespace of the topology is the box.
+# Ranks 0, 1, ... are the members; the last namespace of the topology is the box. "star.sh full"
+# takes longer: more types, sizes and restarts.
 . "$(dirname "$0")/../lib/lib.sh"
 
 members=4
 box=$members			# its namespace
 address=10.77.0.$((box + 1))
+types=i32,f32 count=100k repeats=1 kills=1
+[ "${1-}" != full ] || types=all count=300k repeats=2 kills=3
 
 box_is()	# BYTES
 {
@@ -57,7 +60,8 @@ tell()
 	return $status
 }
 
-# by_box COMMAND...: it succeeds, and the box makes sums meanwhile
+# by_box COMMAND...: it succeeds, and the box makes sums meanwhile. With -w it waits until the
+# legs are open, or the operations may all be over before.
 by_box()
 {
 	local before after
@@ -66,6 +70,17 @@ by_box()
 	tell "$@" || return
 	after=$(counter $box RarBoxSums)
 	[ $((after - before)) -gt 0 ]
+}
+
+# until_open BEFORE: waits until each member has opened its leg once more, at most 10 s
+until_open()
+{
+	local i
+
+	for ((i = 0; i < 100; i++)); do
+		[ "$(all_members RarBoxOpened)" -lt $(($1 + members)) ] || return 0
+		sleep 0.1
+	done
 }
 
 # The line of an open job with sums in the box's /proc file, after the memory in use
@@ -82,7 +97,7 @@ shown()
 
 	star -t f32 -c 1M -p 4 -d 2 &
 	pid=$!
-	for ((i = 0; i < 100 && ${#seen} == 0; i++)); do
+	while [ -z "$seen" ] && kill -0 $pid 2> /dev/null; do
 		seen=$(open_job)
 		sleep 0.02
 	done
@@ -99,7 +114,7 @@ shown()
 dead()
 {
 	box_is 0
-	star -t all -c std,100k -z cior &&
+	star -t "$types" -c std,$count -z cior &&
 		[ "$(counter $box RarBoxSums)" = 0 ]
 }
 
@@ -120,13 +135,16 @@ tight()
 # The box is killed and comes back, again and again, while the members work.
 restarts()
 {
-	local i pid status lost
+	local i pid status lost opened
 
+	opened=$(all_members RarBoxOpened)
 	lost=$(all_members RarBoxLost)
-	star -t f32 -c 100k,1M,3001 -p 4 -z cio -d 6 &
+	star -t f32 -c 100k,1M,3001 -p 4 -z cio -d $((3 * kills)) &
 	pid=$!
-	for ((i = 0; i < 3; i++)); do
-		sleep 1.2
+	for ((i = 0; i < kills; i++)); do
+		until_open "$opened"
+		opened=$(all_members RarBoxOpened)
+		sleep 0.3
 		box_is 0
 		sleep 0.3
 		box_is 64M
@@ -141,12 +159,14 @@ restarts()
 # The box says nothing any more, in the middle.
 vanishes()
 {
-	local pid status lost
+	local pid status lost opened
 
+	opened=$(all_members RarBoxOpened)
 	lost=$(all_members RarBoxLost)
-	star -t f32,i32 -c 100k,1M -p 4 -z cio -d 4 &
+	star -t f32,i32 -c 100k,1M -p 4 -z cio -d 3 &
 	pid=$!
-	sleep 1.5
+	until_open "$opened"
+	sleep 0.2
 	ip -n rar$box link set eth0 down
 	wait $pid
 	status=$?
@@ -195,7 +215,7 @@ bad_legs()	# parameters...
 	local status
 
 	legs_netem "$@"
-	by_box star -t i32,f32 -c std,300k -p 4 -z cio -r 2
+	by_box star -w -t i32,f32 -c std,$count -p 4 -z cio -r $repeats
 	status=$?
 	rns $box tc qdisc del dev eth0 root
 	rns br tc qdisc del dev p$box root
@@ -208,7 +228,7 @@ bad_everywhere()
 	local status
 
 	each_rank tc qdisc replace dev eth0 root netem limit 10000 loss 1% delay 1ms 1ms
-	star -t i32,f32 -c std,300k -p 4 -z cio -r 2
+	star -t i32,f32 -c std,$count -p 4 -z cio -r $repeats
 	status=$?
 	each_rank tc qdisc del dev eth0 root
 	return $status
@@ -219,7 +239,7 @@ box_goes()
 {
 	local pid status
 
-	star -t f32 -c 100k,1M -p 4 -d 3 &
+	star -t f32 -c 100k,1M -p 4 -d 2 &
 	pid=$!
 	sleep 1
 	ip netns del rar$box
@@ -234,8 +254,8 @@ topo_up $((members + 1))
 topo_sysctl dead_ms=2000
 check "a box that is away" dead
 box_is 64M
-check "all types, in place and out of place" by_box star -t all -c std,100k,1M -p 4 -z cior
-check "IPv6" by_box ring -n $members -a 6 -s "box=fd77::$((box + 1))" -t all -c std,100k
+check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
+check "IPv6" by_box ring -w -n $members -a 6 -s "box=fd77::$((box + 1))" -t "$types" -c std,$count
 check "jobs and rows are shown and given back" shown
 check "no room for anything" tight 4096
 check "room for a few chunks" tight 100000

@@ -101,7 +101,8 @@ static int rar_lo_up(void)
 int rar_private_net(void)
 {
 	const char *local = getenv("RAR_LOCAL");
-	int err = unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
+	bool here = getenv("RAR_NETNS_HERE");
+	int err = !here && unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
 
 	if (!err && local)
 		err = rar_write("/proc/sys/net/rar/local", local);

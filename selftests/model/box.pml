@@ -503,8 +503,7 @@ inline complete()
 		  !rs[TO(j)] && TELLS(TO(j), RS))
 #define IF_AG(j) (IS_LIVE(j) && HAS(j, AG) && HAS(j, RINGED) && !HAS(j, AG_BUILD) && \
 		  !ag[TO(j)] && TELLS(TO(j), AG) && \
-		  RULE(NO_AG) && (!LAST(TO(j)) || (HAS(TO(j), RINGED) && !HAS(TO(j), AG) && \
-						   RULE(STOPS))))
+		  RULE(NO_AG) && (RULE(STOPS) || !LAST(TO(j))))
 #define IF_UP_BUILT(j) (LATE && HAS(j, UP_BUILD))
 #define IF_RS_BUILT(j) (LATE && HAS(j, RS_BUILD))
 #define IF_AG_BUILT(j) (LATE && HAS(j, AG_BUILD))

@@ -78,7 +78,8 @@ struct rar_hdr {
  * @seq:    sequence number of this transmission; a chunk that is sent again
  *          gets a new number
  * @una:    lowest sequence number the sender still waits for; all numbers below
- *          it are acknowledged or given up
+ *          it are acknowledged or given up. In a sum that a box sends: for how
+ *          long the box had the contribution @seq before the sum was made, us
  * @op_seq: operation
  * @count:  elements of the whole operation
  * @chunk:  index of the chunk in the operation: block by block, each block

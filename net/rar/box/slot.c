@@ -4,7 +4,9 @@
  * all members. A slot that finds no room gives its chunk up. See Documentation/design/box.rst.
  *
  * A slot is one chunk. Its row is taken when the first contribution comes, and given back when
- * all members have the sum: then each member's @una is past the number of its contribution.
+ * all members have completed the operation. When memory gets short it is given back sooner: when
+ * each member's @una is past the number of its contribution, so that the member has the sum or
+ * has given that packet up.
  * Contributions that come before their turn are held, each in memory of its own. All of it is
  * limited by net.rar.box_mem.
  */
@@ -39,8 +41,8 @@ struct box_held {
  * @got:	mask of the ranks that contributed
  * @turn:	contributions added
  * @held:	struct box_held
- * @sum:	the partial sum, then the sum; after the entries of @seq
- * @seq:	by rank, the number of its newest contribution
+ * @sum:	the partial sum, then the sum; after the entries of @come
+ * @come:	by rank, its newest contribution: see come_at()
  */
 struct box_slot {
 	struct list_head node;
@@ -53,8 +55,14 @@ struct box_slot {
 	u32 turn;
 	struct list_head held;
 	void *sum;
-	u32 seq[];
+	u64 come[];
 };
+
+/* A contribution: its number, and in the upper half when it came, us. */
+static u64 come_at(u32 seq, u32 now)
+{
+	return (u64)now << 32 | seq;
+}
 
 /*
  * struct box_op - an operation
@@ -76,6 +84,7 @@ struct box_op {
 
 /* What to send after job->lock is dropped. Chunks by their place in a run. */
 struct box_out {
+	u32 now;		/* when the run came, us */
 	struct box_slot *sums[RAR_RUN_MAX];	/* referenced */
 	u64 fresh;		/* of @sums, those that go to all members */
 	u64 gone;		/* chunks given up */
@@ -104,10 +113,10 @@ static void uncharge(struct box_job *job, u64 bytes)
 	atomic64_sub(bytes, &job->box->used);
 }
 
-/* Where the row begins after the entries of @seq. */
+/* Where the row begins after the entries of @come. */
 static size_t slot_head(const struct box_job *job)
 {
-	return ALIGN(offsetof(struct box_slot, seq) + job->nlegs * sizeof(u32), 64);
+	return ALIGN(offsetof(struct box_slot, come) + job->nlegs * sizeof(u64), 64);
 }
 
 static void slot_put(struct box_slot *slot)
@@ -382,7 +391,7 @@ static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 ran
 		give_up(job, out, i, bit);
 		return;
 	}
-	slot->seq[rank] = seq;
+	WRITE_ONCE(slot->come[rank], come_at(seq, out->now));
 	if (slot->got & bit) {
 		/* It asks again. */
 		out->wait |= slot->turn < job->nlegs;
@@ -401,18 +410,26 @@ static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 ran
 	}
 }
 
-/* Have all members the sum of a slot? */
+/* Does no member wait for the sum of a slot any more? */
 static bool all_have(const struct box_job *job, const struct box_slot *slot)
 {
 	u32 i;
 
 	for (i = 0; i < job->nlegs; i++)
-		if (!rar_seq_before(slot->seq[i], job->leg[i].una))
+		if (!rar_seq_before((u32)slot->come[i], job->leg[i].una))
 			return false;
 	return true;
 }
 
-/* A member needs nothing below @una any more: give rows back. */
+/* Is so much of the memory in use that rows are given back early? */
+static bool memory_short(const struct box_job *job)
+{
+	u64 limit = READ_ONCE(job->m.rn->sysctl_box_mem);
+
+	return atomic64_read(&job->box->used) > limit / 2;
+}
+
+/* A member waits for nothing below @una any more: give rows back if memory is short. */
 static void advance(struct box_job *job, struct box_leg *leg, u32 una)
 {
 	struct box_slot *slot, *tmp;
@@ -421,7 +438,7 @@ static void advance(struct box_job *job, struct box_leg *leg, u32 una)
 		return;
 	leg->una = una;
 	list_for_each_entry_safe(slot, tmp, &job->sums, node) {
-		if (!all_have(job, slot))
+		if (!memory_short(job) || !all_have(job, slot))
 			break;
 		slot_end(job, slot);
 	}
@@ -429,11 +446,15 @@ static void advance(struct box_job *job, struct box_leg *leg, u32 una)
 
 /* -- sending -------------------------------------------------------------------- */
 
-static void send_sum(struct box_job *job, const struct box_slot *slot, u32 rank)
+/* Send a sum. It says how long the contribution that it answers waited for those of others. */
+static void send_sum(struct box_job *job, const struct box_slot *slot, u32 rank, u32 now)
 {
+	u64 come = READ_ONCE(slot->come[rank]);
 	struct rar_data_hdr dh = slot->dh;
 
-	dh.seq = cpu_to_be32(READ_ONCE(slot->seq[rank]));
+	dh.seq = cpu_to_be32((u32)come);
+	/* A contribution of another run may have come after @now. */
+	dh.una = cpu_to_be32(max((s32)(now - (u32)(come >> 32)), 0));
 	rar_packet_sum(&job->leg[rank].link, &dh, slot->sum, slot->len, job->m.epoch);
 }
 
@@ -464,7 +485,7 @@ static void send_out(struct box_job *job, u32 from, const struct rar_data_hdr *d
 	for (rank = 0; rank < job->nlegs; rank++) {
 		for (i = 0; i < n; i++)
 			if (out->sums[i] && (rank == from || out->fresh >> i & 1))
-				send_sum(job, out->sums[i], rank);
+				send_sum(job, out->sums[i], rank, out->now);
 		if (out->gone_to >> rank & 1)
 			send_gone(job, rank, dh, out->gone);
 	}
@@ -515,7 +536,7 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
  */
 void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
 {
-	struct box_out out = {};
+	struct box_out out = { .now = rar_now_us() };
 	struct rar_data_hdr dh;
 	u64 sums;
 

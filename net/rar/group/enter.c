@@ -29,7 +29,11 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 	    !READ_ONCE(m->link[RAR_LEG].tx.sent))
 		return;
 	if (eh.epoch) {
-		rar_leg_open(m, be64_to_cpu(eh.epoch));
+		spin_lock_bh(&m->lock);
+		/* Another CPU may have opened it: numbers must not begin again. */
+		if (!m->link[RAR_LEG].epoch)
+			rar_leg_open(m, be64_to_cpu(eh.epoch));
+		spin_unlock_bh(&m->lock);
 	} else if (eh.cookie && READ_ONCE(m->leg.cookie) != be64_to_cpu(eh.cookie)) {
 		WRITE_ONCE(m->leg.cookie, be64_to_cpu(eh.cookie));
 		WRITE_ONCE(m->leg.next_try, jiffies);

@@ -136,7 +136,8 @@ static unsigned long silence_ends(const struct rar_member *m)
 
 	for (i = 0; i < RAR_LINKS; i++) {
 		end = READ_ONCE(m->link[i].heard) + dead;
-		if (rar_link_to_rank(&m->link[i]) && !m->leave.gone[i] && time_after(end, jiffies) && time_before(end, next))
+		if (rar_link_to_rank(&m->link[i]) && !m->leave.gone[i] &&
+		    time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}
 	return next;

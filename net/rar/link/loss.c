@@ -319,23 +319,30 @@ static void ack_process(struct rar_link *link, const struct rar_ack_hdr *ah,
 /**
  * rar_loss_rcv_numbers() - take in that numbers are acknowledged, without an ACK
  * @link: link of a member in RUN or LEAVING
- * @seq:  the first number
- * @n:    how many
+ * @seq:  number of bit 0 of @which
+ * @which: the acknowledged numbers, not 0
+ * @delay: how long their packets waited at the neighbour for something else, us
  *
  * Softirq. The caller pushes what may go now.
  */
-void rar_loss_rcv_numbers(struct rar_link *link, u32 seq, u32 n)
+void rar_loss_rcv_numbers(struct rar_link *link, u32 seq, u64 which, u32 delay)
 {
 	struct rar_link_tx *tx = &link->tx;
 	struct ack_news news = {};
+	u32 first, n;
 	u64 now;
 
 	spin_lock_bh(&link->member->tx_lock);
 	now = rar_now_us();
-	if (seq - tx->una < RAR_TX_SLOTS && !rar_seq_before(tx->next_seq, seq + n))
-		ack_range(link, seq, seq + n, &news);
+	if (seq - tx->una >= RAR_TX_SLOTS || rar_seq_before(tx->next_seq, seq + fls64(which)))
+		which = 0;
+	for (; which; which &= ~(rar_mask(n) << first)) {
+		first = __ffs64(which);
+		n = ~which >> first ? __ffs64(~which >> first) : 64 - first;
+		ack_range(link, seq + first, seq + first + n, &news);
+	}
 	if (news.acked) {
-		ack_clock(tx, &news, 0, now);
+		ack_clock(tx, &news, delay, now);
 		rar_window_acked(link, news.acked, news.packets, 0);
 	}
 	link->silent = false;

@@ -44,7 +44,7 @@ void rar_leg_tell(struct rar_member *m)
 
 /**
  * rar_leg_open() - send to the box from now on
- * @m:     member in RUN
+ * @m:     member in RUN, its lock is held
  * @epoch: of the leg: the token of all packets on it
  *
  * Operations posted before go by the ring as they began.
@@ -53,8 +53,9 @@ void rar_leg_open(struct rar_member *m, u64 epoch)
 {
 	struct rar_link *link = &m->link[RAR_LEG];
 
+	lockdep_assert_held(&m->lock);
 	rar_link_start(link);
-	spin_lock_bh(&m->tx_lock);
+	spin_lock(&m->tx_lock);
 	/* The box knows no numbers of an older leg. */
 	link->tx.next_seq = 0;
 	link->tx.highest = 0;
@@ -64,26 +65,30 @@ void rar_leg_open(struct rar_member *m, u64 epoch)
 	rar_link_flush_tx(link);
 	/* The window alone limits what is at the box. */
 	link->tx.posted = U64_MAX;
-	m->link[RAR_LEG].silent = false;
-	WRITE_ONCE(m->link[RAR_LEG].epoch, epoch);
-	spin_unlock_bh(&m->tx_lock);
+	link->silent = false;
 	WRITE_ONCE(link->heard, jiffies);
+	WRITE_ONCE(link->epoch, epoch);
+	spin_unlock(&m->tx_lock);
 	rar_mib_inc(m->rn, BoxOpened);
 }
 
+static void go_on(struct rar_member *m)
+{
+	rar_mib_inc(m->rn, BoxLost);
+	rar_push(m);
+	rar_member_kick(m, m->leg.next_try);
+}
+
 /**
- * rar_leg_lost() - go on by the ring, and enter again later
+ * rar_leg_lost() - give the box up: go on by the ring, and enter again later
  * @m: member in RUN or LEAVING, RCU read side; no lock held
  *
  * Softirq, or process context with bottom halves off.
  */
 void rar_leg_lost(struct rar_member *m)
 {
-	if (!rar_ringed_close(m))
-		return;
-	rar_mib_inc(m->rn, BoxLost);
-	rar_push(m);
-	rar_member_kick(m, m->leg.next_try);
+	if (rar_ringed_leave(m))
+		go_on(m);
 }
 
 /* -- what comes ------------------------------------------------------------- */
@@ -106,7 +111,7 @@ static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	ret = rar_chunk_use(m, &a);
 	if (ret != RAR_RX_DONE)
 		return ret;
-	rar_loss_rcv_numbers(a.link, be32_to_cpu(dh.seq), n);
+	rar_loss_rcv_numbers(a.link, be32_to_cpu(dh.seq), a.done, be32_to_cpu(dh.una));
 	rar_push(m);
 	return ret;
 }
@@ -191,7 +196,8 @@ enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rcv_ack(m);
 		break;
 	case RAR_T_RESET:
-		rar_leg_lost(m);
+		if (rar_ringed_close(m))
+			go_on(m);
 		break;
 	}
 	return RAR_RX_DONE;
@@ -238,20 +244,35 @@ static struct rar_operation *first_incomplete(struct rar_member *m)
 }
 
 /*
+ * How long a sum may be missing before the predecessor is asked for it, us. A link that was not
+ * measured yet says nothing: if all goes by the box, the ring may never be.
+ */
+static u64 want_patience(const struct rar_member *m)
+{
+	const struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+
+	if (!win->srtt_us)
+		win = &m->link[RAR_LEG].tx.win;
+	return win->srtt_us ? max_t(u64, LEG_WANT_US, 4 * win->rto_us) : LEG_WANT_US;
+}
+
+/*
  * Look whether an operation stands still. Sets @ch to the sums to ask the predecessor for.
  * Returns false if there are none. tx_lock held.
  */
 static bool look_at(struct rar_member *m, struct rar_operation *op, u64 now,
 		    struct rar_chunks_hdr *ch)
 {
-	u64 patience = max_t(u64, LEG_WANT_US, 4 * m->link[RAR_NEXT].tx.win.rto_us);
 	u64 since = max(op->moved_us, READ_ONCE(m->leg.done_us));
 	const struct rar_link *leg = &m->link[RAR_LEG];
 	bool answers = now - leg->tx.progress_us < LEG_PATIENCE_US;
 
+	/* The box may wait for a rank that posted before its leg was open, and goes by the ring. */
+	if (!bitmap_empty(op->ringed, op->ring.nchunks))
+		answers = false;
 	if (leg->epoch && now - since > (answers ? LEG_WAIT_US : LEG_PATIENCE_US))
 		rar_ringed_rest(m, op);
-	if (now - max(since, op->asked_us) < patience || !fill_want(op, ch))
+	if (now - max(since, op->asked_us) < want_patience(m) || !fill_want(op, ch))
 		return false;
 	op->asked_us = now;
 	return true;

@@ -20,10 +20,16 @@
 
 #define RINGED_RETRY	HZ	/* before a member enters again */
 
-/* Is the successor owed the sums of @block, without asking? It makes those that end there. */
-static bool owes_sums(const struct rar_operation *op, u32 block)
+/*
+ * Which sums of chunks of one block is the successor owed without asking? If the block ends
+ * there, it makes the sum itself of what this rank sent as RS. It gets no RS of a chunk that was
+ * a sum here before.
+ */
+static u64 owed_sums(const struct rar_operation *op, u32 chunk, u64 mask)
 {
-	return block != op->ring.plan.ends[RAR_AG];
+	if (chunk / op->ring.cpb != op->ring.plan.ends[RAR_AG])
+		return mask;
+	return mask & ~rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], chunk, mask);
 }
 
 /* Make chunks of one block ringed. Return: the chunks that were not. */
@@ -91,8 +97,7 @@ static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk
 	struct rar_link *next = &m->link[RAR_NEXT];
 	u64 settled = rar_bits_get(op->published[RAR_AG], chunk, mask);
 
-	if (owes_sums(op, block))
-		rar_out_pend(next, op, RAR_AG, chunk, settled);
+	rar_out_pend(next, op, RAR_AG, chunk, owed_sums(op, chunk, settled));
 	mask &= ~settled;
 	if (mask && block == rar_plan_own(&op->ring.plan))
 		rar_out_pend(next, op, RAR_RS, chunk, claim_own(op, chunk, mask));
@@ -107,8 +112,7 @@ static bool sums_go_on(struct rar_member *m, struct rar_operation *op,
 	struct rar_run out = a->run;
 
 	out.phase = RAR_AG;
-	if (!owes_sums(op, a->c.block))
-		return false;
+	mask = owed_sums(op, out.chunk, mask);
 	if (item && mask == rar_mask(out.n) && rar_pick_forward(next, op, &out, item, a->now_us))
 		return true;
 	rar_out_pend(next, op, RAR_AG, out.chunk, mask);
@@ -269,12 +273,20 @@ u64 rar_ringed_close(struct rar_member *m)
 	return epoch;
 }
 
-/* The member ends: the box need not keep anything for it. */
-void rar_ringed_leave(struct rar_member *m)
+/**
+ * rar_ringed_leave() - as rar_ringed_close(), and tell the box
+ * @m: member
+ *
+ * The box ends the job, so the other members do not wait there for this rank's contributions.
+ *
+ * Return: as rar_ringed_close().
+ */
+u64 rar_ringed_leave(struct rar_member *m)
 {
 	u64 epoch = rar_ringed_close(m);
 	struct rar_hdr h;
 
 	if (epoch)
 		rar_packet_ctl(&m->link[RAR_LEG], &h, sizeof(h), 0, RAR_T_RESET, epoch);
+	return epoch;
 }

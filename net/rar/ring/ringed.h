@@ -14,6 +14,6 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
 void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask);
 void rar_ringed_rest(struct rar_member *m, struct rar_operation *op);
 u64 rar_ringed_close(struct rar_member *m);
-void rar_ringed_leave(struct rar_member *m);
+u64 rar_ringed_leave(struct rar_member *m);
 
 #endif /* _RAR_RING_RINGED_H */
