@@ -9,8 +9,7 @@
  *	m->tx_lock
  *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
  *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
- *	rn->box_lock > rn->hook_lock, rn->port_lock (mutexes, process context)
- *	job->lock of the box: nothing is taken inside except the locks of its xarrays
+ *	rn->hook_lock, rn->port_lock (mutexes, process context)
  *
  * The holder of send_lock or recv_lock may be waiting for a page of the user, so a thread
  * that waits for one of them can be interrupted. Threads wait for the socket lock without
@@ -46,10 +45,8 @@
 #include "core/ring.h"
 #include "link/window.h"
 
-struct rar_box;
 struct rar_hook;
 struct rar_member;
-struct rar_pkt;
 struct rar_port;
 struct rar_user;
 struct xdp_buff;
@@ -62,17 +59,6 @@ struct xdp_buff;
 #define RAR_ACK_EVERY	8	/* packets per acknowledgment */
 #define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
-
-#define RAR_BOX_RANK	0xffff	/* of a box, which has no place in the ring */
-#define RAR_BOX_LEGS	64	/* members that a box serves at most */
-
-/* An IP address and UDP port. IPv4 lies in the first four bytes of @ip. */
-struct rar_addr {
-	u16 af;
-	__be16 port;
-	u32 scope;
-	struct in6_addr ip;
-};
 
 /*
  * struct rar_net - per network namespace
@@ -97,9 +83,6 @@ struct rar_addr {
  * @npasts:	entries in @pasts
  * @past_lock:	protects @pasts and @npasts
  * @past_work:	drops entries of @pasts that no process can ask for any more
- * @box:	the box of this host, NULL if it never was one; set once
- * @box_lock:	protects the box and its jobs
- * @box_addr:	net.rar.box, the box that groups of this host propose; @lock
  * @mib:	counters
  *
  * Only sysctl.c writes the sysctls; all others read them with READ_ONCE.
@@ -126,9 +109,6 @@ struct rar_net {
 	u32 npasts;
 	struct delayed_work past_work;
 	spinlock_t past_lock; /* see above */
-	struct rar_box *box;
-	struct mutex box_lock; /* see above */
-	struct rar_addr box_addr;
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
@@ -147,11 +127,18 @@ struct rar_net {
 	int sysctl_lanes;
 	int sysctl_xdp_mirror;
 	int sysctl_strict;
-	unsigned long sysctl_box_mem;
 };
 
 extern unsigned int rar_net_id;
 extern int rar_family;
+
+/* An IP address and UDP port. IPv4 lies in the first four bytes of @ip. */
+struct rar_addr {
+	u16 af;
+	__be16 port;
+	u32 scope;
+	struct in6_addr ip;
+};
 
 /*
  * struct rar_path - the addressing of one direction, set before it is used
@@ -210,7 +197,6 @@ struct rar_sent {
  * @nback:	chunks that wait to go to the first rank of this host, all operations
  * @ninject:	own chunks not yet injected, all operations
  * @posted:	operations the neighbour has contributed to in full, as last advertised
- * @done:	operations that the neighbour has completed with all before them, as last told
  * @early_used:	bytes of @credit used by chunks of operations from @posted on
  * @come:	chunks of each block of the next operation that the neighbour has
  *		contributed to, as last advertised
@@ -255,7 +241,6 @@ struct rar_link_tx {
 	u64 nback;
 	u64 ninject;
 	u64 posted;
-	u64 done;
 	u64 early_used;
 	u32 come;
 	u32 credit;
@@ -320,8 +305,6 @@ struct rar_link_rx {
  * @tx:		the sending side, of a link by which chunks go
  * @rx:		the receiving side, of a link by which chunks come
  * @heard:	when the last valid packet came from the neighbour, jiffies
- * @epoch:	token of packets on a link that leads to no rank, 0 = it is closed. tx_lock
- * @silent:	the neighbour has answered nothing for several timeouts
  */
 struct rar_link {
 	struct rar_member *member;
@@ -334,51 +317,6 @@ struct rar_link {
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_link_rx rx ____cacheline_aligned;
 	unsigned long heard;
-	u64 epoch;
-	bool silent;
-};
-
-/* Does a link lead to a rank? If not, the group goes on without it. */
-#define rar_link_to_rank(link)	((link)->rank < (link)->member->size)
-
-/*
- * struct rar_aside - what a group does whose sums may also be made aside of the ring
- * @post:	an operation is on its way into the table: rar_link_inject() by one of the
- *		links; under tx_lock
- * @claim:	own chunks are about to be injected by a link to a rank; may shorten the run.
- *		Returns false if nothing of it is left; under tx_lock
- * @find:	the link by which a packet of a rank that is no neighbour comes, or NULL
- * @rcv:	takes in a packet that came by a link that leads to no rank
- */
-struct rar_aside {
-	void (*post)(struct rar_member *m, struct rar_operation *op);
-	bool (*claim)(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
-	struct rar_link *(*find)(struct rar_member *m, u32 rank);
-	enum rar_rx (*rcv)(struct rar_member *m, struct rar_pkt *pkt, u32 n);
-};
-
-/*
- * struct rar_leg - what a member knows of the box of its group, besides the leg's link
- * @addr:	the box, by the table; af 0: the group has none
- * @nonce:	of the present attempt to enter
- * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
- * @next_try:	when to enter again, jiffies
- * @tries:	ENTERs sent in this attempt
- * @next_tell:	when to let the box hear this rank, jiffies; the timer's
- * @done_us:	when an operation was last completed here
- * @sums:	chunks whose sum came from the box. tx_lock
- * @ringed:	chunks whose sum was made by the ring. tx_lock
- */
-struct rar_leg {
-	struct rar_addr addr;
-	u64 nonce;
-	u64 cookie;
-	unsigned long next_try;
-	u32 tries;
-	unsigned long next_tell;
-	u64 done_us;
-	u64 sums;
-	u64 ringed;
 };
 
 /*
@@ -460,8 +398,6 @@ struct rar_row {
  * @step_since:	when this step began, jiffies
  * @epoch:	proposed epoch
  * @digest:	of the table
- * @wants:	rank 0: the box that it would propose, af 0 = none
- * @box:	the box that is proposed, af 0 = none
  * @mtu:	smallest MTU so far, bytes
  * @min_payload: smallest @payload so far, bytes
  * @min_rank:	rank that has it
@@ -493,8 +429,6 @@ struct rar_join_state {
 	unsigned long step_since;
 	u64 epoch;
 	u64 digest;
-	struct rar_addr wants;
-	struct rar_addr box;
 	u32 mtu;
 	u32 min_payload;
 	u32 min_rank;
@@ -640,14 +574,11 @@ struct rar_member {
 	u64 op_whole;			/* contributed in full: store release, load acquire */
 	u32 op_come;			/* chunks of each block contributed to the next one */
 	u64 ops_complete;
-	u64 ops_done;			/* complete with all before them; m->lock writers */
 	struct rar_straggler straggler;
 	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
 	struct rar_link link[RAR_LINKS];
-	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
-	struct rar_leg leg;
 	struct rar_early early;
 };
 
@@ -765,12 +696,6 @@ static inline bool rar_member_runs(const struct rar_member *m)
 static inline u32 rar_member_scope(const struct rar_member *m)
 {
 	return m->link[RAR_NEXT].path.dst.scope;
-}
-
-/* The links by which a member sends chunks: a group without a box has no leg. */
-static inline u32 rar_outs(const struct rar_member *m)
-{
-	return m->aside ? RAR_OUTS : RAR_LEG;
 }
 
 /* Is every operation that was posted complete here? */

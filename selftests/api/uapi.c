@@ -110,7 +110,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, __pad, 36, 4),
 	F(rar_error, addr, 40, 64),
 
-	S(rar_info, 280),
+	S(rar_info, 192),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),
@@ -144,11 +144,6 @@ static const struct field socket_fields[] = {
 	F(rar_info, slow_ms, 180, 4),
 	F(rar_info, cwnd, 184, 4),
 	F(rar_info, hosts, 188, 4),
-	F(rar_info, box_state, 192, 4),
-	F(rar_info, __pad2, 196, 4),
-	F(rar_info, box_sums, 200, 8),
-	F(rar_info, ring_sums, 208, 8),
-	F(rar_info, box, 216, 64),
 
 	S(rar_peer, 72),
 	F(rar_peer, rank, 0, 4),
@@ -194,14 +189,13 @@ static const struct field wire_fields[] = {
 	F(rar_ack_hdr, delay_us, 44, 4),
 	F(rar_ack_hdr, ce, 48, 4),
 	F(rar_ack_hdr, come, 52, 4),
-	F(rar_ack_hdr, done, 56, 4),
+	F(rar_ack_hdr, __pad, 56, 4),
 	F(rar_ack_hdr, dups, 60, 4),
 	F(rar_ack_hdr, slow, 64, 16),
 	F(rar_ack_hdr, bitmap, 80, 32),
 
 	S(rar_probe_hdr, 48),
 	F(rar_probe_hdr, una, 24, 4),
-	F(rar_probe_hdr, done, 28, 4),
 
 	S(rar_join_hdr, 56),
 	F(rar_join_hdr, nonce, 24, 8),
@@ -239,28 +233,6 @@ static const struct field wire_fields[] = {
 	F(rar_notice_hdr, other, 36, 4),
 	F(rar_notice_hdr, op_seq, 40, 8),
 	F(rar_notice_hdr, silent_ms, 48, 4),
-
-	S(rar_wire_box, 24),
-	F(rar_wire_box, addr, 0, 16),
-	F(rar_wire_box, af, 16, 2),
-	F(rar_wire_box, port, 18, 2),
-
-	S(rar_chunks_hdr, 72),
-	F(rar_chunks_hdr, op_seq, 24, 8),
-	F(rar_chunks_hdr, first, 32, 4),
-	F(rar_chunks_hdr, map, 40, 32),
-
-	S(rar_enter_hdr, 56),
-	F(rar_enter_hdr, digest, 24, 8),
-	F(rar_enter_hdr, nonce, 32, 8),
-	F(rar_enter_hdr, cookie, 40, 8),
-	F(rar_enter_hdr, payload, 48, 4),
-	F(rar_enter_hdr, size, 52, 2),
-
-	S(rar_entered_hdr, 48),
-	F(rar_entered_hdr, nonce, 24, 8),
-	F(rar_entered_hdr, cookie, 32, 8),
-	F(rar_entered_hdr, epoch, 40, 8),
 };
 
 struct value {
@@ -282,7 +254,7 @@ static const struct value socket_values[] = {
 	V(RAR_SCHEDULE, 13), V(RAR_PREV_ADDR, 14), V(RAR_KEY, 15),
 	V(RAR_BY_RANKS, 0), V(RAR_BY_HOSTS, 1), V(RAR_GATHERED, 2),
 	V(RAR_KEY_LEN, 16), V(RAR_CANCEL, 16),
-	V(RAR_NONEMPTY, 17), V(RAR_PEERS_FROM, 18), V(RAR_BOX, 19), V(RAR_OP, 32), V(RAR_DONE, 33),
+	V(RAR_NONEMPTY, 17), V(RAR_PEERS_FROM, 18), V(RAR_OP, 32), V(RAR_DONE, 33),
 	V(RAR_ALLREDUCE, 1), V(RAR_BROADCAST, 2), V(RAR_REDUCE, 3),
 	V(RAR_REDUCE_SCATTER, 4), V(RAR_ALLGATHER, 5), V(RAR_BARRIER, 6),
 	V(RAR_F32, 1), V(RAR_F64, 2), V(RAR_I32, 3), V(RAR_I64, 4),
@@ -304,7 +276,6 @@ static const struct value socket_values[] = {
 	V(RAR_S_READY, 3), V(RAR_S_RUN, 4), V(RAR_S_LEAVING, 5),
 	V(RAR_S_FAILED, 6),
 	V(RAR_PATH_INGRESS, 0), V(RAR_PATH_UDP, 1), V(RAR_PATH_XDP, 2),
-	V(RAR_BOX_NONE, 0), V(RAR_BOX_AWAY, 1), V(RAR_BOX_OPEN, 2),
 };
 
 static const struct value wire_values[] = {
@@ -314,8 +285,6 @@ static const struct value wire_values[] = {
 	V(RAR_T_COLLECT, 11), V(RAR_T_PROPOSE, 12), V(RAR_T_COMMIT, 13),
 	V(RAR_T_ABORT, 16), V(RAR_T_RESET, 17), V(RAR_T_FIN, 18),
 	V(RAR_T_FIN_ACK, 19), V(RAR_T_LATE, 20), V(RAR_F_ACK_NOW, 1), V(RAR_EARLY_COST, 512),
-	V(RAR_T_WANT, 21), V(RAR_T_RETURN, 22), V(RAR_T_ENTER, 23), V(RAR_T_ENTERED, 24),
-	V(RAR_TF_BOX, 2), V(RAR_CAPS_BOX, 0x80000000L),
 	V(RAR_JF_SMALL, 1), V(RAR_JF_HOSTS, 2), V(RAR_JF_BIG, 4), V(RAR_JF_GATHERED, 8),
 	V(RAR_OF_HOSTS, 0x80), V(RAR_OF_GATHERED, 8), V(RAR_TABLE_MAX, 32),
 };

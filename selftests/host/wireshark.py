@@ -19,9 +19,8 @@ import xml.etree.ElementTree as ET
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, ENTER, ENTERED, FIN, FIN_ACK, JOIN,
-                    JOIN_ACK, LATE, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, WANT,
-                    Packet)    # noqa: E402
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, LATE, PROBE,
+                    PROPOSE, REJECT, RESET, RS, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 LUA = TOP / "tools/wireshark/rar.lua"
@@ -29,11 +28,7 @@ UAPI = TOP / "include/uapi/linux"
 PORT = 18118
 STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOIN_ACK: "join",
            REJECT: "notice", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
-           ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
-           WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered"}
-# Fields that have another length in another structure.
-ODD = {("chunks", "first"), ("enter", "size")}
-TF_BOX = 2
+           ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None}
 FAILURES = (ABORT, REJECT, RESET)
 FUZZ = 1000
 rng = random.Random()
@@ -66,7 +61,7 @@ def flags(text, *prefixes):
 
 def fields_of(text, name):
     """Yield name and bytes of each field of a structure; nested structures are opened."""
-    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
+    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8}
     body = re.search(rf"struct {name} \{{(.*?)\n\}}", text, re.S)[1]
     for kind, field, _, times in re.findall(r"(?:struct )?(\w+)\s+(\w+)(\[(\d+)\])?;", body):
         if kind in sizes:
@@ -79,8 +74,10 @@ def layout(text, struct_name, prefix, at):
     """Return [(name in Wireshark, offset, bytes)] of a structure that begins at @at."""
     out = []
     for field, size in fields_of(text, struct_name):
-        if field == "flags" or (prefix, field) in ODD or prefix in ("member", "box"):
-            field = f"{prefix}.{field}"
+        if field == "flags":
+            field = f"{prefix}.flags"
+        elif prefix == "member":
+            field = f"member.{field}"
         if not field.split(".")[-1].startswith("__"):
             out.append((f"rar.{field}", at, size))
         at += size
@@ -165,8 +162,8 @@ def udp_of(rar, port=PORT):
     return struct.pack(">HHHH", port, port, 8 + len(rar), 0) + rar
 
 
-KNOWN = {"rar.box.af": (4, 4), "rar.table.flags": (0, 1), "rar.collective": (1, 6),
-         "rar.dtype": (1, 12), "rar.redop": (1, 11), "rar.reason": (0, 26), "rar.member.af": (4, 4)}
+KNOWN = {"rar.collective": (1, 6), "rar.dtype": (1, 12), "rar.redop": (1, 11),
+         "rar.reason": (0, 26), "rar.member.af": (4, 4)}
 
 
 def random_body(rows, end):
@@ -195,12 +192,6 @@ def body_of(text, kind):
             body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 32)
             rows += more
             end += 32
-        if kind == PROPOSE:
-            at = next(at for name, at, _ in rows if name == "rar.table.flags")
-            body[at - 24:at - 22] = TF_BOX.to_bytes(2, "big")
-            more = layout(text, "rar_wire_box", "box", end)
-            body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 24)
-            rows += more
     elif STRUCTS[kind] == "data":
         body += rng.randbytes(32)
     elif kind == JOIN:

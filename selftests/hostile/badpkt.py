@@ -33,9 +33,8 @@ import live
 from live import (BIG, COPIES, COUNT, MAX, N, PACKET_VNET_HDR, RAR_INFO, SOL_PACKET, Data, Log,
                   Lone, Ring, address, counters, inject, last, moved, next_packet, note, plain,
                   result, rng, settle, wait_for, wait_quiet)
-from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, ENTER, ENTERED, FIN, FIN_ACK, JOIN,
-                    JOIN_ACK, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet,
-                    csum, enter, libc, sysctl)
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, PROBE, PROPOSE,
+                    REJECT, RESET, RS, SOL_RAR, Packet, csum, enter, libc, sysctl)
 
 # ------------------------------------------------------------------ the cases
 
@@ -165,19 +164,6 @@ def make_cases(good, dup, ack, probe):
              Packet(**{**plain(good), "type": t, "token": wrong, "srank": src,
                        "src": address(src), "payload": bytes(size)}),
              "DropEpoch")
-    chunks = struct.pack(">QII", good.op, 0, 0) + b"\xff" * 32
-    want = {**plain(good), "type": WANT, "srank": 2, "src": address(2), "payload": chunks}
-    case("WANT of another epoch", Packet(**{**want, "token": wrong}), "DropEpoch")
-    case("WANT from the predecessor",
-         Packet(**{**want, "srank": 0, "src": address(0)}), "DropRank")
-    case("WANT cut off", Packet(**{**want, "payload": chunks[:-1]}), "DropShort")
-    for name, t, payload in (("sum", AG, good.payload), ("RETURN", RETURN, chunks),
-                             ("ENTERED", ENTERED, bytes(24)), ("RESET", RESET, b"")):
-        p = g(type=t, payload=payload) if t == AG else \
-            Packet(**{**plain(good), "type": t, "payload": payload})
-        case(f"{name} of a box that the group does not have", p.copy(srank=BOX_RANK), "DropRank")
-    case("ENTER to a member", Packet(**{**plain(good), "type": ENTER, "payload": bytes(60)}),
-         "DropType")
     case("ABORT cut off", Packet(**{**plain(good), "type": ABORT,
                                     "payload": notice[:-1]}), "DropShort")
 

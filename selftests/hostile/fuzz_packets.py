@@ -32,9 +32,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, ENTER, ENTERED, FIN, FIN_ACK, JOIN,
-                    JOIN_ACK, LATE, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, WANT, Packet,
-                    enter, sysctl, tables)
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, LATE, PROBE,
+                    PROPOSE, REJECT, RESET, RS, Packet, enter, sysctl, tables)
 from tap import finish, get_seed, note, result
 
 N = 3
@@ -52,15 +51,12 @@ TABLE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 2), (38, 2), (40
     [(44 + 4 * i, 4) for i in range(17)] + \
     [(112 + 32 * m + at, n) for m in range(N)
      for at, n in ((0, 8), (8, 4), (24, 2), (26, 2), (28, 4))]
-CHUNKS_FIELDS = [(0, 8), (8, 4), (12, 4)] + [(16 + i, 1) for i in range(32)]
-ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2)]
 NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
 FIELDS = {
     ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,
     COLLECT: TABLE_FIELDS, PROPOSE: TABLE_FIELDS, COMMIT: TABLE_FIELDS,
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
-    FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS, WANT: CHUNKS_FIELDS, RETURN: CHUNKS_FIELDS,
-    ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:3],
+    FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS,
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet

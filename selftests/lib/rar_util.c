@@ -101,8 +101,7 @@ static int rar_lo_up(void)
 int rar_private_net(void)
 {
 	const char *local = getenv("RAR_LOCAL");
-	bool here = getenv("RAR_NETNS_HERE");
-	int err = !here && unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
+	int err = unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
 
 	if (!err && local)
 		err = rar_write("/proc/sys/net/rar/local", local);

@@ -9,8 +9,6 @@ AF_RAR, SOL_RAR = 22, 522
 RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
     1, 2, 3, 4, 8, 9, 10, 11, 12, 13)
 ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
-WANT, RETURN, ENTER, ENTERED = 21, 22, 23, 24
-BOX_RANK = 0xffff
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -53,7 +53,7 @@ struct shared {
 
 static struct {
 	struct rar_ring ring;
-	bool threads, mixed, lines, hasty, box;
+	bool threads, mixed, lines, hasty;
 	const char *types, *counts, *sysctl, *modes;
 	uint32_t inflight, repeats, seconds, limit_s;
 	uint32_t first[RAR_PROCS];
@@ -543,23 +543,6 @@ static int wait_released(struct rank *r)
 	return -ETIMEDOUT;
 }
 
-/* Waits until this rank's leg to the box is open. */
-static int wait_box(struct rank *r)
-{
-	uint64_t deadline = rar_now_us() + RELEASE_S * 1000000ull;
-	struct rar_info info;
-	int err;
-
-	do {
-		err = rar_info(r->fd, &info);
-		if (err || info.box_state == RAR_BOX_OPEN)
-			return err;
-		rar_sleep_ms(1);
-	} while (rar_now_us() < deadline);
-	rar_log("rank %u: the box does not open", r->rank);
-	return -ETIMEDOUT;
-}
-
 static bool more(uint32_t done)
 {
 	return opt.seconds ? !shared->stop : done < opt.repeats;
@@ -586,8 +569,6 @@ static int rank_main(uint32_t rank, void *arg)
 	r->rank = rank;
 	r->buf = malloc(opt.piece);
 	err = enter_host(rank) ?: enter_group(r);
-	if (!err && opt.box)
-		err = wait_box(r) ?: rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	for (uint32_t i = 0; !err && more(i); i++)
 		err = repeat(r);
 	if (!rank)
@@ -659,7 +640,6 @@ static void usage(void)
 		"                 ...; a rank that has no letter begins with the first one again\n"
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
 		"     [-v]  a line for every repeat\n"
-		"     [-w]  wait for the box before the first operation\n"
 		"     [-q]  no rank waits for another one between repeats or before it closes\n");
 	exit(1);
 }
@@ -701,7 +681,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGP:s:T:z:xvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGP:s:T:z:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -723,7 +703,6 @@ static void parse(int argc, char **argv)
 		case 'z': opt.modes = optarg; break;
 		case 'x': opt.mixed = true; break;
 		case 'v': opt.lines = true; break;
-		case 'w': opt.box = true; break;
 		case 'q': opt.hasty = true; break;
 		default: usage();
 		}

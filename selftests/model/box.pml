@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The aggregation box (see design/box.rst): operations from post to release at
+ * The aggregation box (planned, see design/box.rst): operations from post to release at
  * N members that have a ring, and a box beside it that adds for them.
  *
  * Words:

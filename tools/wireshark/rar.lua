@@ -11,21 +11,19 @@
 
 local DEFAULT_PORT = 18118
 local MAGIC, VERSION = 0xa, 1
-local HEADER, DATA_HEADER, MEMBER, BOX = 24, 64, 32, 24	-- bytes
+local HEADER, DATA_HEADER, MEMBER = 24, 64, 32	-- bytes
 local RUN_MAX = 64				-- chunks in a superpacket
 local TABLE_MAX = 32				-- members in a packet
 
 local RS, AG, ACK, PROBE = 1, 2, 3, 4
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
 local ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
-local WANT, RETURN, ENTER, ENTERED = 21, 22, 23, 24
 
 local types = {
 	[RS] = "RS", [AG] = "AG", [ACK] = "ACK", [PROBE] = "PROBE", [JOIN] = "JOIN",
 	[JOIN_ACK] = "JOIN_ACK", [REJECT] = "REJECT", [COLLECT] = "COLLECT",
 	[PROPOSE] = "PROPOSE", [COMMIT] = "COMMIT", [ABORT] = "ABORT", [RESET] = "RESET",
 	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE",
-	[WANT] = "WANT", [RETURN] = "RETURN", [ENTER] = "ENTER", [ENTERED] = "ENTERED",
 }
 
 local collectives = {
@@ -145,7 +143,7 @@ local ack = layout {
 	{ 4, "delay_us", "Delay of this packet (us)" },
 	{ 4, "ce", "Chunks with a congestion mark" },
 	{ 4, "come", "Chunks of each block posted" },
-	{ 4, "done", "Operations complete at the sender" },
+	{ 4 },
 	{ 4, "dups", "Chunks received again" },
 	slow[1], slow[2], slow[3], slow[4],
 	{ 32, "bitmap", "Bitmap of received numbers" },
@@ -153,30 +151,8 @@ local ack = layout {
 
 local probe = layout {
 	{ 4, "una", "Lowest number the sender waits for" },
-	{ 4, "done", "Operations complete at the sender" },
-	slow[1], slow[2], slow[3], slow[4],
-}
-
-local chunks = layout {
-	{ 8, "op_seq", "Operation" },
-	{ 4, "chunks.first", "Chunk of the first bit" },
 	{ 4 },
-	{ 32, "map", "Bitmap of chunks, eight little-endian bytes at a time" },
-}
-
-local enter = layout {
-	{ 8, "digest", "Digest of the table", base.HEX },
-	{ 8, "nonce", "Sender's nonce", base.HEX },
-	{ 8, "cookie", "Cookie of the box", base.HEX },
-	{ 4, "payload", "Payload (bytes)" },
-	{ 2, "enter.size", "Members" },
-	{ 2 },
-}
-
-local entered = layout {
-	{ 8, "nonce", "Sender's nonce", base.HEX },
-	{ 8, "cookie", "Cookie of the box", base.HEX },
-	{ 8, "epoch", "New epoch", base.HEX },
+	slow[1], slow[2], slow[3], slow[4],
 }
 
 local join_flags = {
@@ -205,8 +181,7 @@ local members = layout {
 	{ 2, "payload_rank", "Rank whose link limits the payload" },
 	{ 2, "first", "First rank of this packet" },
 	{ 2, "n", "Members in this packet" },
-	{ 2, "table.flags", "Flags", base.HEX,
-	  { { 0x0001, "differ", "Epochs differ" }, { 0x0002, "box", "A box follows" } } },
+	{ 2, "table.flags", "Flags", base.HEX, { { 0x0001, "differ", "Epochs differ" } } },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
 	{ 64, "caps.dtypes", "Types of each reduction" },
 }
@@ -217,13 +192,6 @@ local member = layout {
 	{ 2, "member.af", "Address family", { [4] = "IPv4", [6] = "IPv6" } },
 	{ 2, "member.port", "UDP port" },
 	{ 4, "member.payload", "Payload of the link (bytes)" },
-}
-
-local box = layout {
-	{ 16, "box.addr", "Address bytes of the box" },
-	{ 2, "box.af", "Address family of the box", { [4] = "IPv4", [6] = "IPv6" } },
-	{ 2, "box.port", "UDP port of the box" },
-	{ 4 },
 }
 
 local notice = layout {
@@ -243,8 +211,6 @@ local layouts = {
 	[COLLECT] = { members, 136 }, [PROPOSE] = { members, 136 }, [COMMIT] = { members, 136 },
 	[ABORT] = { notice, 56 }, [RESET] = { {}, 24 }, [FIN] = { notice, 56 },
 	[FIN_ACK] = { notice, 56 }, [LATE] = { notice, 56 },
-	[WANT] = { chunks, 72 }, [RETURN] = { chunks, 72 }, [ENTER] = { enter, 56 },
-	[ENTERED] = { entered, 48 },
 }
 
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
@@ -399,16 +365,13 @@ local function show_member(tree, buf, off, rank)
 end
 
 local function show_table(tree, buf, v, items, len)
-	local off, more = 136, 0
+	local off = 136
 
 	show_caps(buf, items)
 	if not v.n then
 		return ""
 	end
-	if buf(1, 1):uint() == PROPOSE and math.floor(v["table.flags"] / 2) % 2 == 1 then
-		more = BOX
-	end
-	if v.n > TABLE_MAX or len ~= off + v.n * MEMBER + more then
+	if v.n > TABLE_MAX or len ~= off + v.n * MEMBER then
 		malformed(items.n, "the members do not fill the packet")
 	end
 	for i = 0, math.min(v.n, TABLE_MAX) - 1 do
@@ -417,9 +380,6 @@ local function show_table(tree, buf, v, items, len)
 		end
 		show_member(tree, buf, off, v.first + i)
 		off = off + MEMBER
-	end
-	if more > 0 then
-		add_rows(tree, buf, off, box)
 	end
 	return (" payload %d, %d members from rank %d"):format(v.payload, v.n, v.first)
 end

@@ -98,12 +98,6 @@ struct sockaddr_rar {
 			    */
 #define RAR_PEERS_FROM	18 /* get/set: __u32; the first rank that RAR_PEERS returns */
 
-#define RAR_BOX		19 /* get/set: struct sockaddr_rar, the address of an
-			    * aggregation box, of which rank and size do not count;
-			    * before connect; af 0: none; length 0: net.rar.box. The
-			    * value of rank 0 holds for the group
-			    */
-
 #define RAR_KEY_LEN	16
 
 /* Control messages, level SOL_RAR. */
@@ -441,14 +435,6 @@ enum rar_rx_path {
 	RAR_PATH_NR
 };
 
-/* struct rar_info.box_state */
-enum rar_box_state {
-	RAR_BOX_NONE,		/* the group has no box */
-	RAR_BOX_AWAY,		/* the box is not reached, or not by all members */
-	RAR_BOX_OPEN,
-	RAR_BOX_NR
-};
-
 /**
  * struct rar_info - state and statistics of a member; new fields are appended
  * @state:        enum rar_state
@@ -488,13 +474,8 @@ enum rar_box_state {
  *                operation to posting it
  * @cwnd:         link window, chunks
  * @hosts:        number of hosts with RAR_BY_HOSTS, else 0
- * @box_state:    enum rar_box_state
- * @__pad2:       zero
- * @box_sums:     chunks whose sum came from the box
- * @ring_sums:    chunks of the same operations whose sum was made by the ring
- * @box:          address of the group's box, all zero = none
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q5I4x2Q64s"
+ * Python: struct "=4I2Q7I4x10Q2I3Q4I"
  */
 struct rar_info {
 	__u32	state;
@@ -530,11 +511,6 @@ struct rar_info {
 	__u32	slow_ms;
 	__u32	cwnd;
 	__u32	hosts;
-	__u32	box_state;
-	__u32	__pad2;
-	__u64	box_sums;
-	__u64	ring_sums;
-	struct sockaddr_rar box;
 };
 
 /**

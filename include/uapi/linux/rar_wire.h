@@ -23,12 +23,8 @@
  * host that is not on the path cannot guess it.
  *
  * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
- * travel to the successor; ACK, WANT, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
+ * travel to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
  * and FIN_ACK to both.
- *
- * Between a member and a box, whose rank is 0xffff, the token is the epoch of the leg. RS (a
- * member's own contribution, acknowledged by the AG with the same sequence number), PROBE and
- * RESET travel to the box; AG (the sum of all ranks), RETURN, ACK and RESET from the box.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -55,10 +51,6 @@ enum rar_pkt_type {
 	RAR_T_FIN	= 18,	/* struct rar_notice_hdr: rank left after op_seq */
 	RAR_T_FIN_ACK	= 19,	/* struct rar_notice_hdr */
 	RAR_T_LATE	= 20,	/* struct rar_notice_hdr: asks which rank has not posted op_seq */
-	RAR_T_WANT	= 21,	/* struct rar_chunks_hdr: chunks of which the sender lacks sums */
-	RAR_T_RETURN	= 22,	/* struct rar_chunks_hdr: chunks that the box gave up */
-	RAR_T_ENTER	= 23,	/* struct rar_enter_hdr, padded: a member comes to the box */
-	RAR_T_ENTERED	= 24,	/* struct rar_entered_hdr */
 };
 
 struct rar_hdr {
@@ -78,8 +70,7 @@ struct rar_hdr {
  * @seq:    sequence number of this transmission; a chunk that is sent again
  *          gets a new number
  * @una:    lowest sequence number the sender still waits for; all numbers below
- *          it are acknowledged or given up. In a sum that a box sends: for how
- *          long the box had the contribution @seq before the sum was made, us
+ *          it are acknowledged or given up
  * @op_seq: operation
  * @count:  elements of the whole operation
  * @chunk:  index of the chunk in the operation: block by block, each block
@@ -143,8 +134,7 @@ struct rar_slow_wire {
  * @ce:       chunks received with the CE mark, modulo 2^32
  * @come:     chunks of each block of operation @posted that the receiver has
  *            contributed to; these need no credit either
- * @done:     low bits of the number of operations complete at the receiver, with all
- *            operations before them
+ * @__pad:    zero
  * @dups:     chunks received again under another sequence number, modulo 2^32
  * @slow:     see struct rar_slow_wire
  * @bitmap:   bit n (of byte n / 8, lowest first): @base + n is received
@@ -158,7 +148,7 @@ struct rar_ack_hdr {
 	__be32	delay_us;
 	__be32	ce;
 	__be32	come;
-	__be32	done;
+	__be32	__pad;
 	__be32	dups;
 	struct rar_slow_wire slow;
 	__u8	bitmap[32];
@@ -166,65 +156,12 @@ struct rar_ack_hdr {
 
 #define RAR_EARLY_COST	512
 
-/*
- * PROBE: @una as in struct rar_data_hdr, so that the receiver stops waiting below it. To a
- * box, @done as in struct rar_ack_hdr; else 0.
- */
+/* PROBE: @una as in struct rar_data_hdr, so that the receiver stops waiting below it. */
 struct rar_probe_hdr {
 	struct rar_hdr h;
 	__be32	una;
-	__be32	done;
-	struct rar_slow_wire slow;
-};
-
-/**
- * struct rar_chunks_hdr - WANT, RETURN: chunks of an operation
- * @h:      common header
- * @op_seq: operation
- * @first:  chunk of bit 0 of @map
- * @__pad:  zero
- * @map:    little endian: bit n (of byte n / 8, lowest first): chunk @first + n
- */
-struct rar_chunks_hdr {
-	struct rar_hdr h;
-	__be64	op_seq;
-	__be32	first;
 	__be32	__pad;
-	__le64	map[4];
-};
-
-/**
- * struct rar_enter_hdr - ENTER: a member comes to the box; token is the group's epoch
- * @h:       common header
- * @digest:  of the table
- * @nonce:   of this attempt; a new one means that the sender has forgotten an older leg
- * @cookie:  from ENTERED; 0: not known yet
- * @payload: bytes of a full chunk; the padding proves that the path carries it
- * @size:    members of the group
- * @__pad:   zero
- */
-struct rar_enter_hdr {
-	struct rar_hdr h;
-	__be64	digest;
-	__be64	nonce;
-	__be64	cookie;
-	__be32	payload;
-	__be16	size;
-	__be16	__pad;
-};
-
-/**
- * struct rar_entered_hdr - ENTERED: answer to ENTER; token is the group's epoch
- * @h:      common header
- * @nonce:  of the ENTER
- * @cookie: to echo in the next ENTER
- * @epoch:  of the leg; 0: not all members have entered yet
- */
-struct rar_entered_hdr {
-	struct rar_hdr h;
-	__be64	nonce;
-	__be64	cookie;
-	__be64	epoch;
+	struct rar_slow_wire slow;
 };
 
 /**
@@ -302,18 +239,6 @@ struct rar_table_hdr {
 };
 
 #define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
-#define RAR_TF_BOX	0x0002	/* PROPOSE: struct rar_wire_box follows the members */
-
-/* In the caps of a member that can use a box: bit of @collectives. */
-#define RAR_CAPS_BOX	0x80000000U
-
-/* Where the box of the group is. */
-struct rar_wire_box {
-	__u8	addr[16];
-	__be16	af;		/* 4 or 6 */
-	__be16	port;
-	__be32	__pad;		/* zero */
-};
 
 #define RAR_TABLE_MAX	32	/* members in one packet */
 

@@ -123,12 +123,8 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 		op->claimed[p] = b;
 		op->published[p] = b + longs;
 	}
-	if (op->ring.plan.aside) {
-		op->ringed = b;
-		b += longs;
-	}
 	for (out = op->out; out < op->out + RAR_OUTS; out++) {
-		for (p = 0; p < RAR_PHASES && out->owed.used; p++, b += 3 * longs) {
+		for (p = 0; p < RAR_PHASES; p++, b += 3 * longs) {
 			out->pend[p] = b;
 			out->acked[p] = b + longs;
 			out->sent[p] = b + 2 * longs;
@@ -156,11 +152,9 @@ static u32 op_set_outs(struct rar_operation *op)
 		out->inject_end = out->owed.first;
 		/* Without this memory the way round is not timed. */
 		kvfree(out->inject_us);
-		out->inject_us = rar_plan_returns(&op->ring.plan) && out->owed.used &&
-				 !out->owed.up ?
+		out->inject_us = rar_plan_returns(&op->ring.plan) ?
 				 kvcalloc(out->owed.own, sizeof(u32), OP_GFP) : NULL;
-		if (out->owed.used)
-			bitmaps += 3 * RAR_PHASES + (out->owed.nback ? 2 : 0);
+		bitmaps += 3 * RAR_PHASES + (out->owed.nback ? 2 : 0);
 	}
 	return bitmaps;
 }
@@ -187,7 +181,7 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 
 	/* All of an operation with a lead is contributed at once, after the lead. */
 	return rar_plan_travels(&ring->plan) && !ring->lead && !ring->plan.gathered &&
-	       !ring->plan.aside && ring->cpb > 2 * step ? step : 0;
+	       ring->cpb > 2 * step ? step : 0;
 }
 
 /**
@@ -269,7 +263,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
-	n += op_set_outs(op) + op->ring.plan.aside;
+	n += op_set_outs(op);
 	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
 	if (!op->bits)

@@ -136,8 +136,8 @@ struct rar_lead {
  *
  * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
  * rank has contributed all, and send() has counted that.
- * released: complete, and no link owes any of it; see struct rar_owed. Nothing is sent from
- * @buf any more. An operation in pinned memory is delivered when @users is 0 as well.
+ * released: complete, and all that each @out owes is acknowledged; nothing is sent from @buf
+ * any more. An operation in pinned memory is delivered when @users is 0 as well.
  *
  * @ref: one reference each for the table m->ops until released, for the list
  * m->undelivered until delivered, for the list m->pinned until the pages are given back,
@@ -146,10 +146,6 @@ struct rar_lead {
  * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
- * In a group with a box (see design/box.rst) a chunk may become a sum here in two ways, and is
- * complete when its AG is published. A receiver claims RS before AG, so a sum is never stored
- * while a partial sum is being added.
- *
  * tx_lock protects @come and the fields from @out on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
@@ -204,9 +200,6 @@ struct rar_operation {
 	unsigned long *published[RAR_PHASES];
 
 	struct rar_out out[RAR_OUTS];	/* by link */
-	unsigned long *ringed;		/* chunks that go by the ring, if sums are made aside */
-	u64 moved_us;			/* when a chunk was last added or stored, if so */
-	u64 asked_us;			/* when the predecessor was last asked for sums */
 };
 
 /* The operation that a data packet describes. */

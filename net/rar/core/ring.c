@@ -136,8 +136,6 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
-	plan->aside = place->aside && collective == RAR_ALLREDUCE && !place->hosts &&
-		      !plan->gathered && !(flags & (RAR_OPF_EXACT | RAR_OPF_WIDE));
 	return 0;
 }
 
@@ -344,21 +342,14 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 	return ring->plan.back ? chunks_of(ring, ring->plan.starts[RAR_AG]) : 0;
 }
 
-/*
- * What this rank sends by a link. Everything goes to the successor; where sums are made aside,
- * its contribution to all blocks may go to the box instead.
- */
+/* What this rank sends by a link: everything goes to the successor. */
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link)
 {
 	const struct rar_plan *plan = &ring->plan;
 	struct rar_owed owed = { };
 
-	if (link == RAR_LEG && plan->aside)
-		return (struct rar_owed) { .own = ring->nchunks, .used = true, .up = true };
 	if (link != RAR_NEXT)
 		return owed;
-	owed.used = true;
-	owed.until_done = plan->aside;
 	owed.first = rar_ring_block_first(ring, rar_plan_own(plan));
 	owed.own = rar_ring_block_chunks(ring, rar_plan_own(plan));
 	owed.ntx = rar_ring_ntx(ring);

@@ -19,7 +19,6 @@
 #include "link/link.h"
 #include "rar.h"
 #include "ring/fail.h"
-#include "ring/ringed.h"
 #include "tx/packet.h"
 
 /* The maker of a user namespace may keep nothing longer than the initial namespace would. */
@@ -108,7 +107,6 @@ static void bury(struct rar_member *m)
 {
 	struct rar_row *table;
 
-	rar_ringed_leave(m);
 	rar_link_bury(m);
 	rar_life_forget(m);
 	spin_lock_bh(&m->lock);
@@ -212,8 +210,7 @@ static void rank_left(struct rar_link *link, const struct rar_error *fin)
 	leave->why = why_left(fin);
 	leave->last = fin->op_seq;
 	for (i = 0; i < RAR_LINKS; i++)
-		leave->fin_due[i] = i != link->index && m->link[i].rank != fin->rank &&
-				    rar_link_to_rank(&m->link[i]);
+		leave->fin_due[i] = i != link->index && m->link[i].rank != fin->rank;
 	leave->fin_next = jiffies;
 }
 
@@ -288,7 +285,7 @@ static bool needs_chunks(const struct rar_member *m)
 	if (rar_member_is_first(m))
 		return false;
 	for (i = 0; i < RAR_OUTS; i++)
-		if (rar_link_to_rank(&m->link[i]) && !silent(&m->link[i]))
+		if (!silent(&m->link[i]))
 			return true;
 	return false;
 }

@@ -32,8 +32,7 @@ static void check_silence(struct rar_member *m)
 	for (i = 0; i < RAR_LINKS; i++) {
 		unsigned long heard = READ_ONCE(m->link[i].heard);
 
-		if (!rar_link_to_rank(&m->link[i]) ||
-		    (m->leave.gone[i] && !needs(m, &m->link[i])) ||
+		if ((m->leave.gone[i] && !needs(m, &m->link[i])) ||
 		    time_before(jiffies, heard + dead))
 			continue;
 		other = m->link[i].rank;
@@ -136,8 +135,7 @@ static unsigned long silence_ends(const struct rar_member *m)
 
 	for (i = 0; i < RAR_LINKS; i++) {
 		end = READ_ONCE(m->link[i].heard) + dead;
-		if (rar_link_to_rank(&m->link[i]) && !m->leave.gone[i] &&
-		    time_after(end, jiffies) && time_before(end, next))
+		if (!m->leave.gone[i] && time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}
 	return next;

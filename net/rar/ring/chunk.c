@@ -23,7 +23,6 @@
 #include "ring/done.h"
 #include "ring/fail.h"
 #include "ring/push.h"
-#include "ring/ringed.h"
 #include "tx/frame.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -251,69 +250,6 @@ static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
 }
 
 /*
- * Claim a sum where a box may make sums, too. RS is claimed before AG, so this rank adds
- * nothing after it stores the sum. A chunk to which it is adding at this moment is not claimed.
- */
-static void claim_sum(struct rar_operation *op, struct rar_arrival *a)
-{
-	struct rar_run rs = a->run;
-	u64 mask;
-
-	rs.phase = RAR_RS;
-	mask = rar_op_claim(op, &rs);
-	mask |= rar_op_published(op, &rs, rar_mask(rs.n) & ~mask);
-	a->won = rar_bits_test_and_set(op->claimed[RAR_AG], a->run.chunk, mask);
-}
-
-/* Where a box may make sums, too: a sum is AG, whether it came or was made here. */
-static void publish_sum(struct rar_operation *op, const struct rar_arrival *a)
-{
-	struct rar_run run = a->run;
-
-	run.phase = RAR_AG;
-	rar_bits_test_and_set(op->claimed[RAR_AG], run.chunk, a->won);
-	rar_op_publish(op, &run, a->won);
-	/* After the claim of AG, for claim_sum(). */
-	run.phase = RAR_RS;
-	rar_op_publish(op, &run, a->won);
-}
-
-static void claim(struct rar_operation *op, struct rar_arrival *a)
-{
-	u64 lost;
-
-	if (op->ring.plan.aside && a->run.phase == RAR_AG)
-		claim_sum(op, a);
-	else
-		a->won = rar_op_claim(op, &a->run);
-	lost = rar_mask(a->run.n) & ~a->won;
-	a->dups = lost ? rar_op_published(op, &a->run, lost) : 0;
-	a->done = a->won | a->dups;
-}
-
-static void publish(struct rar_operation *op, const struct rar_arrival *a)
-{
-	if (op->ring.plan.aside && rar_plan_last(&op->ring.plan, a->run.phase, a->c.block))
-		publish_sum(op, a);
-	else
-		rar_op_publish(op, &a->run, a->won);
-}
-
-/* Nothing of a run is new. In a group with a box it may still tell where its chunks go. */
-static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
-			     struct rar_arrival *a)
-{
-	if (a->done != rar_mask(a->run.n))
-		return RAR_DROP(Claimed);
-	if (op->ring.plan.aside) {
-		a->now_us = rar_now_us();
-		rar_ringed_arrived(m, op, a, NULL);
-		rar_push(m);
-	}
-	return RAR_RX_DONE;
-}
-
-/*
  * Claim, add or store, publish: no exit in between. Reading the packet cannot fail, since
  * check_datagram() has found its length. Sets @done to the chunks that are published now,
  * and @dups to those of them that were published before.
@@ -322,29 +258,30 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a)
 {
 	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
-	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt), forward;
+	bool write = a->pkt && may_write(m, a->pkt), forward;
 	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
-	u64 bytes;
+	u64 lost, bytes;
 
-	claim(op, a);
+	a->won = rar_op_claim(op, run);
+	lost = rar_mask(run->n) & ~a->won;
+	write &= !lost;
+	a->dups = lost ? rar_op_published(op, run, lost) : 0;
+	a->done = a->won | a->dups;
 	if (!a->won)
-		return input_old(m, op, a);
-	write &= a->won == rar_mask(run->n);
+		return a->dups == lost ? RAR_RX_DONE : RAR_DROP(Claimed);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
 		add_run(m, op, a, write);
 	else
 		store_run(op, a);
-	publish(op, a);
+	rar_op_publish(op, run, a->won);
 	bytes = rar_op_bytes(op, run, a->won);
 	trace_rar_reduce(m, op->seq, run->phase, run->chunk, bytes);
 
 	rar_mib_add(m->rn, RxData, hweight64(a->won));
 	rar_mib_add(m->rn, RxBytes, bytes);
 	a->now_us = rar_now_us();
-	forward = op->ring.plan.aside ?
-		  rar_ringed_arrived(m, op, a, write ? &item : NULL) :
-		  rar_link_publish(next, op, a, write ? &item : NULL);
+	forward = rar_link_publish(next, op, a, write ? &item : NULL);
 	if (forward) {
 		forward_packet(next, &item, a->pkt);
 		if (rar_op_unuse(op))
@@ -388,8 +325,6 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 		return input_finished(m, a);
 	}
 	why = fingerprint_differs(&a->fingerprint, &op->fingerprint);
-	if (why && !rar_link_to_rank(a->link))
-		return RAR_DROP(Op);
 	if (why) {
 		rar_fail_pair(m, EBADMSG, why, a->link->rank, m->rank, a->op_seq);
 		return RAR_DROP(Op);

@@ -10,7 +10,6 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
-#include "box/box.h"
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/drop.h"
@@ -27,7 +26,6 @@
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
 #include "ring/fail.h"
-#include "ring/leg.h"
 #include "ring/push.h"
 #include "rx/input.h"
 #include "tx/packet.h"
@@ -258,12 +256,9 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 
 #define FROM_PREV	BIT(RAR_PREV)
 #define FROM_NEXT	BIT(RAR_NEXT)
-#define FROM_BOX	BIT(RAR_LEG)
-#define TO_BOX		BIT(RAR_LINKS)	/* from a member to a box */
-#define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
+#define BY_EPOCH	BIT(0)	/* token is the epoch */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
-#define BY_GROUP	BIT(3)	/* token is the group's epoch, although the link has its own */
 
 /*
  * Per type: the shortest packet, which neighbours may send it, which token it has, and from
@@ -275,15 +270,12 @@ static const struct input_type {
 	u8 token;
 	u8 more_ports;
 } input_types[] = {
-	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV | TO_BOX, BY_EPOCH,
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
-	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV | FROM_BOX, BY_EPOCH,
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
-	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH },
-	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH },
-	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT, BY_EPOCH },
-	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), FROM_BOX, BY_EPOCH },
-	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
 	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV,
 			    BY_NONCE | BY_NONE },
 	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
@@ -294,8 +286,8 @@ static const struct input_type {
 	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
 	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
-	[RAR_T_RESET]	= { sizeof(struct rar_hdr),
-			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX, BY_EPOCH },
+	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
+			    BY_EPOCH },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH },
 	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
@@ -351,31 +343,6 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
 }
 
-/* Does the packet come from or go to someone who is no rank of the group? */
-static bool is_aside(const struct rar_member *m, const struct rar_pkt *pkt)
-{
-	return m->aside && (be16_to_cpu(pkt->h.src) >= m->size || m->rank >= m->size);
-}
-
-/* Does a packet come by a link that leads to no rank, and have its token? Sets @pkt->link. */
-static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
-			       const struct input_type *t)
-{
-	u8 from = m->rank < m->size ? BIT(RAR_LEG) : TO_BOX;
-	u64 epoch;
-
-	pkt->link = NULL;
-	if (t->from & from)
-		pkt->link = m->aside->find(m, be16_to_cpu(pkt->h.src));
-	if (!pkt->link)
-		return RAR_DROP(Rank);
-	epoch = t->token == BY_GROUP ? m->epoch : READ_ONCE(pkt->link->epoch);
-	if (!epoch || be64_to_cpu(pkt->h.token) != epoch)
-		return RAR_DROP(Epoch);
-	return port_of(&pkt->link->path, pkt, t) &&
-	       addr_equal(&pkt->from, &pkt->link->path.dst) ? RAR_RX_DONE : RAR_DROP(Address);
-}
-
 static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
 			       const struct input_type *t)
 {
@@ -415,8 +382,6 @@ static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 		return RAR_DROP(Length);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
-	if (is_aside(m, pkt))
-		return check_aside(m, pkt, t);
 	ret = check_token(m, pkt, t);
 	if (ret != RAR_RX_DONE)
 		return ret;
@@ -464,8 +429,6 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_rx ret;
 
-	if (is_aside(m, pkt))
-		return rar_member_runs(m) ? m->aside->rcv(m, pkt, n) : RAR_DROP(State);
 	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
 		rar_join_rcv(m, pkt);
 		return RAR_RX_DONE;
@@ -484,9 +447,6 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_PROBE:
 		rar_ack_rcv_probe(pkt->link, pkt);
-		break;
-	case RAR_T_WANT:
-		rar_leg_rcv_want(m, pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);
@@ -632,13 +592,6 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 	return RAR_RX_DONE;
 }
 
-/* Take a packet of a member that the box does not know, or not any more. */
-static bool for_box(struct rar_net *rn, struct rar_pkt *pkt, const struct datagram *d)
-{
-	return pkt->h.dst == cpu_to_be16(RAR_BOX_RANK) &&
-	       check_datagram(pkt, d) == RAR_RX_DONE && rar_box_stranger(rn, pkt);
-}
-
 /**
  * rar_rcv() - take in a packet from any path
  * @rn:   netns
@@ -678,8 +631,6 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 				      be64_to_cpu(pkt.h.token));
 	if (!m && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
-	if (!m && ret == RAR_DROP(Group) && for_box(rn, &pkt, &d))
-		ret = RAR_RX_DONE;
 	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
 		pkt.from.scope = rar_member_scope(m);
 	if (m && !addressed_to(m, &pkt)) {
@@ -716,7 +667,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       rar_member_runs(m) && !is_aside(m, pkt) &&
+	       rar_member_runs(m) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }

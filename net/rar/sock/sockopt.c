@@ -184,31 +184,6 @@ static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-/* Set the box of the next join. */
-static int set_box(struct sock *sk, sockptr_t optval, unsigned int optlen)
-{
-	struct sockaddr_rar box = {};
-	int err = 0;
-
-	if (optlen && optlen != sizeof(box))
-		return -EINVAL;
-	if (copy_from_sockptr(&box, optval, optlen))
-		return -EFAULT;
-	if (optlen)
-		err = rar_sock_check_addr(&box, optlen);
-	if (err)
-		return err;
-	lock_sock(sk);
-	if (may_set_join(sk)) {
-		rar_sk(sk)->join.box = box;
-		rar_sk(sk)->join.box_set = optlen;
-	} else {
-		err = -EISCONN;
-	}
-	release_sock(sk);
-	return err;
-}
-
 static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
 	siphash_key_t key = {};
@@ -363,8 +338,6 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_prev(sk, optval, optlen);
 	if (optname == RAR_KEY)
 		return set_key(sk, optval, optlen);
-	if (optname == RAR_BOX)
-		return set_box(sk, optval, optlen);
 	if (optname == RAR_REG || optname == RAR_UNREG)
 		return set_region(rsk, optname, optval, optlen);
 	err = get_u32_opt(optval, optlen, &val);
@@ -442,8 +415,6 @@ static void fill_tx_info(struct rar_member *m, struct rar_info *info)
 	if (waiting_us && now > max(waiting_us, m->came_us))
 		info->prev_wait_us += now - max(waiting_us, m->came_us);
 	info->ops_released = m->op_oldest;
-	info->box_sums = m->leg.sums;
-	info->ring_sums = m->leg.ringed;
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -473,10 +444,6 @@ static void fill_info(struct rar_member *m, struct rar_info *info)
 	if (!up)
 		return;
 	info->hosts = m->place.hosts;
-	if (m->leg.addr.af) {
-		info->box_state = READ_ONCE(m->link[RAR_LEG].epoch) ? RAR_BOX_OPEN : RAR_BOX_AWAY;
-		rar_addr_to_sock(m, &m->leg.addr, 0, &info->box);
-	}
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(m->link[RAR_PREV].heard));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -
@@ -535,7 +502,6 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 {
 	struct rar_error err = {};
 	struct rar_info info = { .slow_rank = RAR_NO_RANK };
-	struct rar_caps caps;
 	s32 nr = 0;
 
 	switch (optname) {
@@ -559,22 +525,20 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 	case RAR_CAPS:
 		if (!m || rar_member_state(m) < RAR_S_RUN)
 			return -ENOTCONN;
-		caps = m->join.caps;
-		caps.collectives &= ~RAR_CAPS_BOX;
-		return put_opt(&caps, sizeof(caps), optval, optlen, len);
+		return put_opt(&m->join.caps, sizeof(m->join.caps), optval,
+			       optlen, len);
 	}
 	return -ENOPROTOOPT;
 }
 
-static int get_addr(struct sock *sk, const struct sockaddr_rar *from, char __user *optval,
-		    int __user *optlen, int len)
+static int get_prev(struct sock *sk, char __user *optval, int __user *optlen, int len)
 {
-	struct sockaddr_rar addr;
+	struct sockaddr_rar prev;
 
 	lock_sock(sk);
-	addr = *from;
+	prev = rar_sk(sk)->join.prev;
 	release_sock(sk);
-	return put_opt(&addr, sizeof(addr), optval, optlen, len);
+	return put_opt(&prev, sizeof(prev), optval, optlen, len);
 }
 
 int rar_getsockopt(struct socket *sock, int level, int optname,
@@ -612,9 +576,7 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		val = rsk->peers_from;
 		break;
 	case RAR_PREV_ADDR:
-		return get_addr(sk, &rsk->join.prev, optval, optlen, len);
-	case RAR_BOX:
-		return get_addr(sk, &rsk->join.box, optval, optlen, len);
+		return get_prev(sk, optval, optlen, len);
 	default:
 		m = rar_sock_get(sk);
 		err = get_member_opt(m, READ_ONCE(rsk->peers_from), optname, optval,

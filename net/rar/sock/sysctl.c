@@ -18,22 +18,17 @@
  *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
  *                its own and, on one machine, a CPU; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
- *   box          "ADDR", "ADDR:PORT" or "[ADDR]:PORT" of the box that rank 0 proposes to its
- *                group; "-": none; for later joins
- *   box_mem      bytes that this host uses as a box for other hosts' groups, 0 = it is none
  *   strict       1: every packet passes all of netfilter; rx_path and local act as if they
  *                were udp and 0. New namespaces begin with the host's value, and those that
  *                a user namespace owns cannot have less
  */
 #include <linux/cpumask.h>
-#include <linux/inet.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 #include <linux/user_namespace.h>
 
-#include "box/box.h"
 #include "core/mem.h"
 #include "rar.h"
 #include "rx/xdp.h"
@@ -104,98 +99,6 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err;
 }
 
-/* The address of a box, as text. */
-static void show_box(struct rar_net *rn, char *name, size_t len)
-{
-	struct rar_addr a;
-
-	spin_lock_bh(&rn->lock);
-	a = rn->box_addr;
-	spin_unlock_bh(&rn->lock);
-	if (a.af == AF_INET6)
-		snprintf(name, len, "[%pI6c]:%u", &a.ip, ntohs(a.port));
-	else if (a.af == AF_INET)
-		snprintf(name, len, "%pI4:%u", &a.ip, ntohs(a.port));
-	else
-		strscpy(name, "-", len);
-}
-
-/* Read the port after @end, if there is one. */
-static int parse_port(const struct rar_net *rn, const char *end, __be16 *port)
-{
-	u16 num = READ_ONCE(rn->sysctl_port);
-
-	if (*end && (*end != ':' || kstrtou16(end + 1, 10, &num) || !num))
-		return -EINVAL;
-	*port = htons(num);
-	return 0;
-}
-
-static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr *a)
-{
-	const char *end;
-
-	*a = (struct rar_addr) { };
-	if (!*name || !strcmp(name, "-"))
-		return 0;
-	if (in4_pton(name, -1, (u8 *)&a->ip, ':', &end) ||
-	    in4_pton(name, -1, (u8 *)&a->ip, -1, &end)) {
-		a->af = AF_INET;
-		return parse_port(rn, end, &a->port);
-	}
-	a->af = AF_INET6;
-	if (*name == '[') {
-		if (!in6_pton(name + 1, -1, (u8 *)&a->ip, ']', &end) || *end != ']')
-			return -EINVAL;
-		return parse_port(rn, end + 1, &a->port);
-	}
-	if (!in6_pton(name, -1, (u8 *)&a->ip, -1, &end))
-		return -EINVAL;
-	return parse_port(rn, end, &a->port);
-}
-
-static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
-		  void *buffer, size_t *lenp, loff_t *ppos)
-{
-	struct rar_net *rn = container_of(table->data, struct rar_net, box_addr);
-	char name[64] = "";
-	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
-	struct rar_addr a;
-	int err;
-
-	show_box(rn, name, sizeof(name));
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	err = parse_box(rn, strim(name), &a);
-	if (err)
-		return err;
-	spin_lock_bh(&rn->lock);
-	rn->box_addr = a;
-	spin_unlock_bh(&rn->lock);
-	return 0;
-}
-
-/* Bytes, or with a suffix: 256M. */
-static int do_box_mem(RAR_CTL_CONST struct ctl_table *table, int write,
-		      void *buffer, size_t *lenp, loff_t *ppos)
-{
-	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_box_mem);
-	char name[32] = "", *end;
-	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
-	unsigned long long bytes;
-	int err;
-
-	snprintf(name, sizeof(name), "%lu", READ_ONCE(rn->sysctl_box_mem));
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	bytes = memparse(strim(name), &end);
-	if (*end || end == name || bytes > LONG_MAX)
-		return -EINVAL;
-	return rar_box_set_mem(rn, bytes);
-}
-
 #define INT_NAMED(field, name, min, max)				\
 	{ .procname = name, .maxlen = sizeof(int), .mode = 0644,	\
 	  .data = (void *)offsetof(struct rar_net, sysctl_##field),	\
@@ -227,12 +130,6 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
 	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
-	{ .procname = "box", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, box_addr),
-	  .proc_handler = do_box },
-	{ .procname = "box_mem", .maxlen = sizeof(long), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, sysctl_box_mem),
-	  .proc_handler = do_box_mem },
 	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_strict),
 	  .proc_handler = do_strict },

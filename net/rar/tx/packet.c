@@ -248,7 +248,7 @@ void rar_packet_fill_data(const struct rar_link *link,
 
 	memset(dh, 0, sizeof(*dh));
 	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
-		 link->rank, 0, READ_ONCE(link->epoch) ?: m->epoch);
+		 link->rank, 0, m->epoch);
 	dh->seq = cpu_to_be32(item->seq);
 	dh->una = cpu_to_be32(item->una);
 	dh->op_seq = cpu_to_be64(op->seq);
@@ -346,8 +346,7 @@ static struct sk_buff *run_build(const struct rar_link *link,
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
-	from.buf = item->op->out[link->index].owed.up ? READ_ONCE(item->op->own) :
-		   rar_op_source(item->op, &item->run, &c);
+	from.buf = rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
 	rar_packet_fill_data(link, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);
@@ -402,25 +401,6 @@ static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
 	return xmit(m, &link->path, skb, rar_packet_lane(m, &item->run));
 }
 
-/*
- * Where sums may be made aside: may a sum have overwritten what was copied into a packet, or
- * is it not this rank's to send any more? The caller has copied it (rule 7 of design/box.rst).
- */
-static bool overtaken(const struct rar_link *link, const struct rar_tx_item *item)
-{
-	const struct rar_operation *op = item->op;
-	u32 chunk = item->run.chunk;
-	u64 mask = rar_mask(item->run.n), claimed;
-
-	if (!op->ring.plan.aside || item->run.phase == RAR_AG)
-		return false;
-	smp_rmb(); /* the buffer is read before the claims; pairs with the atomics of claims */
-	claimed = rar_bits_get(op->claimed[RAR_AG], chunk, mask);
-	if (op->out[link->index].owed.up)
-		claimed |= rar_bits_get(op->claimed[RAR_RS], chunk, mask);
-	return claimed;
-}
-
 /**
  * rar_packet_run() - send chunks to the neighbour
  * @link: link to the neighbour
@@ -428,8 +408,7 @@ static bool overtaken(const struct rar_link *link, const struct rar_tx_item *ite
  *
  * The payload is copied from the buffer. Meanwhile the AG copy of an RS chunk may overwrite
  * the chunk. Then the neighbour had the RS chunk long before, and drops this packet as a
- * duplicate. In a group with a box it may not have had it, and the packet is not sent; it
- * counts as lost.
+ * duplicate.
  *
  * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets; another
  * negative errno if a queue of this host did not take the packet. A packet for which there is
@@ -444,10 +423,6 @@ int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 	skb = run_build(link, item);
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
-		return 0;
-	}
-	if (overtaken(link, item)) {
-		kfree_skb(skb);
 		return 0;
 	}
 	return run_xmit(link, item, skb);
@@ -538,33 +513,6 @@ void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8
 }
 
 /**
- * rar_packet_sum() - send a sum that is not in the buffer of an operation
- * @link:  link to the member that gets it
- * @dh:    header; its common part is filled here
- * @data:  the sum
- * @len:   bytes of @data
- * @token: epoch of the leg
- */
-void rar_packet_sum(struct rar_link *link, struct rar_data_hdr *dh, const void *data,
-		    u32 len, u64 token)
-{
-	struct rar_member *m = link->member;
-	struct sk_buff *skb = packet_alloc(m->rn, &link->path, sizeof(*dh) + len);
-
-	if (!skb) {
-		rar_mib_inc(m->rn, TxError);
-		return;
-	}
-	fill_hdr(m, &dh->h, RAR_T_AG, link->rank,
-		 sizeof(*dh) + len - sizeof(struct rar_hdr), token);
-	skb_put_data(skb, dh, sizeof(*dh));
-	skb_put_data(skb, data, len);
-	rar_mib_inc(m->rn, TxData);
-	rar_mib_add(m->rn, TxBytes, len);
-	xmit(m, &link->path, skb, 0);
-}
-
-/**
  * rar_packet_notice() - send ABORT, LATE, FIN or FIN_ACK
  * @link:  link to the neighbour
  * @type:  enum rar_pkt_type
@@ -641,8 +589,6 @@ void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		return;
 	fill_hdr(m, hdr, type, be16_to_cpu(pkt->h.src),
 		 len - sizeof(struct rar_hdr), token);
-	/* A box answers for any group. */
-	((struct rar_hdr *)hdr)->group = pkt->h.group;
 	skb_put_data(skb, hdr, len);
 	rar_mib_inc(m->rn, TxCtl);
 	err = xmit_dst(m, &path, skb, rar_route_new(m, &path), 0);
