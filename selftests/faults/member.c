@@ -7,7 +7,8 @@
  *	Does OPS operations, all of COUNT elements if that is given. Then prints "done:
  *	ops=60 mtu=9000" and leaves.
  * member ... -j JOIN_MS
- *	If a join fails prints "again" and tries again, with the same socket.
+ *	If the first join fails, after JOIN_MS, prints "again" and tries again, with the same
+ *	socket and as much time as without -j.
  * member ... -e
  *	Does operations until one fails. Prints "running" when the first is done, and at the
  *	end one line for scripts:
@@ -90,7 +91,7 @@ static int run_until_error(int fd, uint32_t rank)
 	return KSFT_PASS;
 }
 
-/* Calls socket(), bind() and connect(); if @again, repeats connect() until it succeeds. */
+/* Calls socket(), bind() and connect(); if @again, repeats a connect() that fails. */
 static int join(uint32_t rank, bool again)
 {
 	int fd = rar_socket(), err = rar_bind(fd, &ring, rank);
@@ -100,7 +101,7 @@ static int join(uint32_t rank, bool again)
 		if (!err || !again)
 			break;
 		printf("again\n");
-		err = 0;
+		err = rar_write("/proc/sys/net/rar/join_ms", JOIN_MS);
 	}
 	return err ?: fd;
 }
