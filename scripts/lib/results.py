@@ -22,12 +22,14 @@ class Test:
 
     def __init__(self, group, name):
         self.group, self.name = group, name
-        self.cases, self.lines, self.kernel = [], [], []
+        self.cases, self.lines, self.kernel, self.death = [], [], [], []
         self.planned = self.skip = None
 
     def line(self, text):
         self.lines.append(text)
-        if text.startswith("Bail out!"):
+        if text.startswith("vm: ") or (self.death and len(self.death) < 2):
+            self.death.append(text.split("; kernel log:")[0])
+        elif text.startswith("Bail out!"):
             self.fail(text)
         elif match := PLAN.match(text):
             self.planned, self.skip = int(match[1]), match[2]
@@ -86,13 +88,30 @@ class Reader:
             print("".join(f"    {t}\n" for t in test.lines if t), end="")
         self.records.append(test.record(seconds))
 
+    def died(self):
+        """The guest is gone in the middle of a test."""
+        if self.test and self.test.name != "after the tests":
+            self.test.fail(": ".join(["the guest died", *self.test.death]))
+        if self.test:
+            self.finish(0, 0)
+
+    def again(self):
+        """The guest died, and its emulator is to blame: the test runs once more."""
+        test, self.test = self.test, None
+        print(f"[{self.group}] {test.name} again: the emulator failed", flush=True)
+        self.records.append({"group": self.group, "name": test.name, "planned": 0, "cases":
+                             [["again", "the emulator failed", ": ".join(test.death)]]})
+
     def control(self, word, rest):
         if word == "plan":
+            self.died()
             self.waiting = rest.split()
             print(f"[{self.group}] {len(self.waiting)} tests", flush=True)
         elif word == "begin":
             self.test = Test(self.group, rest)
             self.waiting.remove(rest)
+        elif word == "again":
+            self.again()
         elif word == "kernel":
             (self.test or self.outside()).kernel.append(rest)
         elif word == "end":
@@ -115,10 +134,7 @@ class Reader:
 
     def close(self, status):
         """At the end of the stream: tests that did not end or start have failed."""
-        if self.test and self.test.name != "after the tests":
-            self.test.fail("the guest died")
-        if self.test:
-            self.finish(0, 0)
+        self.died()
         for name in self.waiting:
             self.test = Test(self.group, name)
             self.test.fail("did not run")
@@ -153,12 +169,12 @@ def summary(path):
         records = [json.loads(line) for line in source]
     cases = [(r, *c) for r in records for c in r["cases"]]
     count = {v: sum(c[1] == v for c in cases) for v in ("pass", "fail", "skip")}
-    for verdict, title in (("skip", "skipped"), ("fail", "FAILED")):
+    for verdict, title in (("again", "ran again"), ("skip", "skipped"), ("fail", "FAILED")):
         for record, _, name, why in (c for c in cases if c[1] == verdict):
             print(f"{title}: [{record['group']}] {record['name']}: {name}"
                   + (f": {why}" if why else ""))
     print(f"planned {sum(r['planned'] for r in records)} cases, "
-          f"ran {sum(c[3] != 'did not run' for c in cases)}")
+          f"ran {sum(c[1] != 'again' and c[3] != 'did not run' for c in cases)}")
     print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} skipped",
           flush=True)
     return 0 if count["pass"] and not count["fail"] else 1
