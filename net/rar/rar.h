@@ -125,6 +125,8 @@ struct rar_net {
 	int sysctl_super_chunks;
 	int sysctl_local;
 	int sysctl_lanes;
+	int sysctl_gather_bytes;
+	int sysctl_whole_bytes;
 	int sysctl_xdp_mirror;
 	int sysctl_strict;
 };
@@ -396,6 +398,10 @@ struct rar_row {
  * @step_tries:	rank 0: times that the packets of @step were sent
  * @step_next:	rank 0: when they are sent again, jiffies
  * @step_since:	when this step began, jiffies
+ * @clock_base:	rank 0: random; added to the clock that COLLECT carries
+ * @hop_us:	rank 0: shortest time that COLLECT took for a hop, microseconds
+ * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
+ * @choice:	RAR_AUTO: the flags RAR_TF_GATHER and RAR_TF_WHOLE of the table
  * @epoch:	proposed epoch
  * @digest:	of the table
  * @mtu:	smallest MTU so far, bytes
@@ -427,6 +433,10 @@ struct rar_join_state {
 	u32 step_tries;
 	unsigned long step_next;
 	unsigned long step_since;
+	u64 clock_base;
+	u32 hop_us;
+	u32 hop_rounds;
+	u16 choice;
 	u64 epoch;
 	u64 digest;
 	u32 mtu;

@@ -110,7 +110,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, __pad, 36, 4),
 	F(rar_error, addr, 40, 64),
 
-	S(rar_info, 192),
+	S(rar_info, 208),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),
@@ -144,6 +144,10 @@ static const struct field socket_fields[] = {
 	F(rar_info, slow_ms, 180, 4),
 	F(rar_info, cwnd, 184, 4),
 	F(rar_info, hosts, 188, 4),
+	F(rar_info, gather_bytes, 192, 4),
+	F(rar_info, whole_bytes, 196, 4),
+	F(rar_info, hop_us, 200, 4),
+	F(rar_info, __pad2, 204, 4),
 
 	S(rar_peer, 72),
 	F(rar_peer, rank, 0, 4),
@@ -253,6 +257,7 @@ static const struct value socket_values[] = {
 	V(RAR_OPF_IN_ORDER, 0x40), V(RAR_OPF_WIDE, 0x20), V(RAR_OPF_EXACT, 0x10),
 	V(RAR_SCHEDULE, 13), V(RAR_PREV_ADDR, 14), V(RAR_KEY, 15),
 	V(RAR_BY_RANKS, 0), V(RAR_BY_HOSTS, 1), V(RAR_GATHERED, 2),
+	V(RAR_AUTO, 3),
 	V(RAR_KEY_LEN, 16), V(RAR_CANCEL, 16),
 	V(RAR_NONEMPTY, 17), V(RAR_PEERS_FROM, 18), V(RAR_OP, 32), V(RAR_DONE, 33),
 	V(RAR_ALLREDUCE, 1), V(RAR_BROADCAST, 2), V(RAR_REDUCE, 3),

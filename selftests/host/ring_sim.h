@@ -91,7 +91,7 @@ static void complain(const char *what, int line, const struct rar_ring *r)
 /* The plan of an all-reduce of a rank in a group without hosts. */
 static int plan_of(struct rar_ring *r, u32 size, u32 rank)
 {
-	const struct rar_place place = { .size = size, .rank = rank };
+	const struct rar_place place = { .size = size, .rank = rank, .whole = RAR_SMALL_BYTES };
 
 	return s.plan(&r->plan, &place, RAR_ALLREDUCE, 0, 0);
 }
@@ -253,7 +253,9 @@ static bool sim_send_back(u32 rank, u32 chunk, u32 hops)
 static int sim_plan(struct rar_plan *plan, u32 rank)
 {
 	u32 host = sim.host[rank];
-	struct rar_place place = { .size = sim.size, .rank = rank, .hosts = sim.hosts };
+	struct rar_place place = {
+		.size = sim.size, .rank = rank, .hosts = sim.hosts, .whole = RAR_SMALL_BYTES
+	};
 
 	if (sim.hosts) {
 		place.host = host;

@@ -322,7 +322,7 @@ static bool test_ways(u32 size)
 static bool sim_one(const struct collective *what, u32 size, u32 root, u64 bytes,
 		    u32 payload, u32 *n)
 {
-	struct rar_place place = { .size = size };
+	struct rar_place place = { .size = size, .whole = RAR_SMALL_BYTES };
 	struct rar_plan plan = {};
 	struct rar_ring r = {};
 	int err;

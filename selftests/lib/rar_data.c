@@ -149,14 +149,14 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 	}
 }
 
-#define RAR_SMALL 8192	/* bytes that make a single block */
+#define RAR_SMALL 8192	/* bytes that make a single block, unless the group chose more */
 
 /* Elements in one block: ceil(bytes / parts), or the whole operation if it is short. */
 static uint64_t rar_block(const struct rar_data *d)
 {
 	uint64_t bytes = rar_bytes(d), parts = d->hosts ?: d->size;
 
-	if (bytes > RAR_SMALL)
+	if (bytes > (d->whole ?: RAR_SMALL))
 		bytes = (bytes + parts - 1) / parts;
 	return (bytes + 63) / 64 * 64 / rar_element(d->dtype);
 }

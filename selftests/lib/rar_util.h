@@ -153,6 +153,7 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @dtype: enum rar_dtype
  * @hosts: hosts of RAR_BY_HOSTS, 0 without it
  * @first: first rank of each host
+ * @whole: bytes of the longest tensor that is not cut, as in struct rar_info; 0: 8192
  */
 struct rar_data {
 	uint64_t id;
@@ -161,6 +162,7 @@ struct rar_data {
 	uint32_t dtype;
 	uint32_t hosts;
 	const uint32_t *first;
+	uint32_t whole;
 };
 
 size_t rar_element(uint32_t dtype);

@@ -79,6 +79,7 @@ struct rank {
 	uint32_t nops;
 	uint64_t list_random;	/* equal on all ranks: decides the list */
 	uint64_t turn_random;	/* the rank's own: decides when to send and when to receive */
+	uint32_t whole;		/* as in struct rar_info */
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation that buf holds, or 0 */
@@ -99,6 +100,7 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->size = opt.ring.size;
 	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.ring.hosts : 0;
 	d->first = opt.first;
+	d->whole = r->whole;
 	return 0;
 }
 
@@ -512,6 +514,7 @@ static int enter_group(struct rank *r)
 	if (!r->rank)
 		count_packets(-1);
 	err = rar_info(r->fd, info);
+	r->whole = info->whole_bytes;
 	if (!err)
 		err = make_list(r, info->payload);
 	if (!r->rank)
@@ -612,14 +615,15 @@ static void print_report(void)
 		if (shared->report[r].info.rto_us > rto)
 			rto = shared->report[r].info.rto_us;
 	}
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u gather=%d whole=%u hop_us=%u hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
 	       (long long)shared->ingress, (long long)shared->encap,
 	       (unsigned long long)shared->best_us,
 	       (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds,
-	       (unsigned long long)retrans, rto, info->hosts,
+	       (unsigned long long)retrans, rto, info->hosts, (int)info->gather_bytes,
+	       info->whole_bytes, info->hop_us,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
 }
@@ -635,6 +639,7 @@ static void usage(void)
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-G]  RAR_GATHERED\n"
+		"     [-A]  RAR_AUTO\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
@@ -681,7 +686,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGP:s:T:z:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAP:s:T:z:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -697,6 +702,7 @@ static void parse(int argc, char **argv)
 		case 'H': set_hosts(optarg); break;
 		case 'B': opt.ring.schedule = RAR_BY_HOSTS; break;
 		case 'G': opt.ring.schedule = RAR_GATHERED; break;
+		case 'A': opt.ring.schedule = RAR_AUTO; break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;

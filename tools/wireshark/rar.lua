@@ -181,7 +181,10 @@ local members = layout {
 	{ 2, "payload_rank", "Rank whose link limits the payload" },
 	{ 2, "first", "First rank of this packet" },
 	{ 2, "n", "Members in this packet" },
-	{ 2, "table.flags", "Flags", base.HEX, { { 0x0001, "differ", "Epochs differ" } } },
+	{ 2, "table.flags", "Flags", base.HEX, {
+		{ 0x0001, "differ", "Epochs differ" },
+		{ 0x0f00, "gather", "Short sums are gathered" },
+		{ 0xf000, "whole", "More than 8 KiB are not cut" } } },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
 	{ 64, "caps.dtypes", "Types of each reduction" },
 }

@@ -32,6 +32,7 @@
 #define RAR_DEFAULT_PORT 18118	/* UDP port, default of net.rar.port */
 #define RAR_MAX_SIZE	4096	/* ranks in a group */
 #define RAR_NO_RANK	0xffffffffU
+#define RAR_NO_BYTES	0xffffffffU
 #define RAR_MAX_OPS	64	/* operations of one socket in flight */
 #define RAR_MAX_CALL	(1U << 30) /* bytes one send() may carry */
 
@@ -218,16 +219,21 @@ enum rar_collective {
  * @RAR_GATHERED: RAR_BY_RANKS, but an all-reduce of up to 8 KiB in a group of up to 16
  *                ranks gathers what all ranks contribute, and each rank adds it: half the
  *                hops, more packets. For networks with a long delay.
+ * @RAR_AUTO:     RAR_BY_RANKS or RAR_GATHERED by the size of the operation and the time of
+ *                a hop, which rank 0 measures when the group is formed
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
- * gives the bits of RAR_BY_RANKS.
+ * gives the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB and of more
+ * than 64 KiB; between them the ranks may add in rank order or block by block, the same way
+ * for the life of the group. RAR_OPF_IN_ORDER and RAR_OPF_EXACT make it independent of that.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
 	RAR_BY_HOSTS,
 	RAR_GATHERED,
+	RAR_AUTO,
 	RAR_SCHEDULE_NR
 };
 
@@ -474,8 +480,12 @@ enum rar_rx_path {
  *                operation to posting it
  * @cwnd:         link window, chunks
  * @hosts:        number of hosts with RAR_BY_HOSTS, else 0
+ * @gather_bytes: bytes of the longest all-reduce that is gathered; RAR_NO_BYTES = none is
+ * @whole_bytes:  bytes of the longest all-reduce that is not cut into blocks
+ * @hop_us:       rank 0: time of a hop when the group was formed, microseconds
+ * @__pad2:       zero
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q4I"
+ * Python: struct "=4I2Q7I4x10Q2I3Q7I4x"
  */
 struct rar_info {
 	__u32	state;
@@ -511,6 +521,10 @@ struct rar_info {
 	__u32	slow_ms;
 	__u32	cwnd;
 	__u32	hosts;
+	__u32	gather_bytes;
+	__u32	whole_bytes;
+	__u32	hop_us;
+	__u32	__pad2;
 };
 
 /**

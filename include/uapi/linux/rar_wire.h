@@ -193,6 +193,7 @@ struct rar_join_hdr {
 #define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
 #define RAR_JF_BIG	0x0004	/* the sender's elements are big endian: refused */
 #define RAR_JF_GATHERED	0x0008	/* RAR_GATHERED */
+#define RAR_JF_AUTO	(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_AUTO */
 
 struct rar_wire_caps {
 	__be32	collectives;
@@ -212,7 +213,8 @@ struct rar_wire_member {
  * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: sent by rank 0 once round the ring
  * @h:      common header
  * @epoch:    PROPOSE, COMMIT: the new epoch
- * @digest:   PROPOSE, COMMIT: digest of the whole table
+ * @digest:   PROPOSE, COMMIT: digest of the whole table; COLLECT: a clock of rank 0,
+ *            which the others pass on
  * @resume:   lowest operation that is not complete on every member that was in
  *            @resume_epoch
  * @resume_epoch: last epoch of those members so far that remember one,
@@ -239,6 +241,12 @@ struct rar_table_hdr {
 };
 
 #define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
+#define RAR_TF_GATHER	0x0f00	/* PROPOSE, RAR_AUTO: 0: no sums are gathered;
+				 * n = 1 .. 11: those of up to 4 << n bytes
+				 */
+#define RAR_TF_WHOLE	0xf000	/* PROPOSE, RAR_AUTO: n = 0 .. 3: tensors of up to
+				 * 8192 << n bytes are not cut into blocks
+				 */
 
 #define RAR_TABLE_MAX	32	/* members in one packet */
 

@@ -126,7 +126,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	if (!place->size || (row->rooted && root >= place->size))
 		return -EINVAL;
 
-	*plan = (struct rar_plan) { .parts = 1 };
+	*plan = (struct rar_plan) { .parts = 1, .whole = place->whole };
 	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	if (place->size == 1)
@@ -186,7 +186,7 @@ static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
 
 	if (plan->exact || plan->gathered)
 		return ring_div(bytes, plan->parts);
-	if (bytes > RAR_SMALL_BYTES)
+	if (bytes > plan->whole)
 		block = div_up(bytes, plan->parts);
 	return (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 }

@@ -5,10 +5,10 @@
  * it in user space.
  *
  * The tensor is cut into as many blocks as there are ranks. Their equal length is rounded
- * up to RAR_BLOCK_ALIGN, and rank b injects block b. A tensor of up to RAR_SMALL_BYTES is
- * not cut: a block takes 2(size-1) packets however short it is, and with several blocks
- * all ranks except two would wait as long. "dist" is the number of hops from the injector
- * to a rank.
+ * up to RAR_BLOCK_ALIGN, and rank b injects block b. A short tensor, of up to RAR_SMALL_BYTES
+ * unless the group has agreed on more, is not cut: a block takes 2(size-1) packets however
+ * short it is, and with several blocks all ranks except two would wait as long. "dist" is the
+ * number of hops from the injector to a rank.
  *
  *   dist       0        1        ...      size-2      size-1
  *   RS      inject -> add+fwd -> ...  -> add+fwd ->  add, final
@@ -65,6 +65,7 @@
 
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
+#define RAR_WHOLE_MAX	65536		/* RAR_AUTO: most bytes that are not cut */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */
@@ -96,6 +97,7 @@ enum rar_combine {
  * @host:  the rank's host, less than @hosts; rank 0 is on host 0
  * @ranks: ranks on this host, at least 1
  * @index: the rank's index among them
+ * @whole: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_WHOLE_MAX
  */
 struct rar_place {
 	u32 size;
@@ -104,11 +106,13 @@ struct rar_place {
 	u32 host;
 	u32 ranks;
 	u32 index;
+	u32 whole;
 };
 
 /**
  * struct rar_plan - what one rank does in one operation
  * @parts:  blocks that the tensor is cut into, each injected by one rank
+ * @whole:  as in struct rar_place
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
@@ -121,6 +125,7 @@ struct rar_place {
  */
 struct rar_plan {
 	u32 parts;
+	u32 whole;
 	u32 starts[RAR_PHASES];
 	u32 ends[RAR_PHASES];
 	bool exact;

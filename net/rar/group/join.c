@@ -40,8 +40,7 @@
 #define JOIN_MTU_SMALL		3	/* unpadded ones that had one: too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
-/* At most one of them is in a JOIN. */
-#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED)
+#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_JF_AUTO, too */
 
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 {
@@ -144,6 +143,8 @@ static u16 schedule_flag(const struct rar_member *m)
 		return RAR_JF_HOSTS;
 	case RAR_GATHERED:
 		return RAR_JF_GATHERED;
+	case RAR_AUTO:
+		return RAR_JF_AUTO;
 	}
 	return 0;
 }

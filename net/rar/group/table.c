@@ -7,11 +7,11 @@
  */
 #include <linux/jhash.h>
 
-#include "core/gather.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
 #include "core/ring.h"
+#include "group/choice.h"
 #include "group/join.h"
 #include "group/table.h"
 #include "link/link.h"
@@ -26,6 +26,7 @@
 #define TABLE_RETRY_MS		10	/* first interval of a repetition, then doubled */
 #define TABLE_RETRY_MAX_MS	200	/* longest interval */
 #define TABLE_STUCK_MS		2000	/* until rank 0 gives a step up and collects again */
+#define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
 struct table_pkt {
@@ -130,7 +131,7 @@ static void caps_and(const struct rar_caps *own, struct rar_wire_caps *w)
 
 static u64 table_digest(const struct rar_member *m)
 {
-	u32 a = m->size, b = m->join.min_payload, i;
+	u32 a = m->size ^ (u32)m->join.choice << 16, b = m->join.min_payload, i;
 	struct rar_wire_member w;
 
 	for (i = 0; i < m->size; i++) {
@@ -171,6 +172,12 @@ static void own_row(struct rar_member *m)
 static bool both_ok(const struct rar_member *m)
 {
 	return m->join.ok[RAR_NEXT] && m->join.ok[RAR_PREV];
+}
+
+/* Rank 0's clock, by which it measures how long COLLECT takes. It tells others nothing else. */
+static u64 clock_us(const struct rar_join_state *j)
+{
+	return ktime_to_us(ktime_get()) + j->clock_base;
 }
 
 /* -- COLLECT, PROPOSE, COMMIT -------------------------------------------- */
@@ -240,6 +247,8 @@ static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
 	m->join.digest = be64_to_cpu(th->digest);
 	m->join.min_payload = be32_to_cpu(th->payload);
 	m->join.min_rank = be16_to_cpu(th->payload_rank);
+	m->join.choice = m->schedule == RAR_AUTO ?
+			 be16_to_cpu(th->flags) & (RAR_TF_GATHER | RAR_TF_WHOLE) : 0;
 	caps_from_wire(&th->caps, &m->join.caps);
 	resume_from_wire(th, &m->join.resume);
 }
@@ -280,8 +289,7 @@ static void take_place(struct rar_member *m)
 	m->place = (struct rar_place) { .size = m->size, .rank = m->rank };
 	if (m->schedule == RAR_BY_HOSTS)
 		place_by_hosts(m);
-	m->gather_below = m->schedule == RAR_GATHERED && m->size > 1 &&
-			  m->size <= RAR_GATHER_RANKS ? RAR_SMALL_BYTES + 1 : 0;
+	rar_choice_take(m);
 }
 
 /*
@@ -340,10 +348,17 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	if (j->step != RAR_T_COLLECT)
 		return false;
 	slice_store(m, t);
+	j->hop_us = min_t(u64, div_u64(clock_us(j) - be64_to_cpu(t->th.digest), m->size),
+			  j->hop_us);
 	if (!slices_all(m) || !payload_ok(be32_to_cpu(t->th.payload)) ||
 	    be32_to_cpu(t->th.payload) > j->payload)
 		return false;
+	if (m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS) {
+		step_to(m, RAR_T_COLLECT);
+		return false;
+	}
 	set_proposal(m, &t->th);
+	j->choice = rar_choice_make(m);
 	j->epoch = rar_random_token();
 	j->digest = table_digest(m);
 	step_to(m, RAR_T_PROPOSE);
@@ -471,6 +486,7 @@ static void step_send(struct rar_member *m)
 			j->min_payload = j->payload;
 			j->min_rank = m->rank;
 			j->resume = j->past;
+			t.th.digest = cpu_to_be64(clock_us(j));
 		} else {
 			t.th.epoch = cpu_to_be64(j->epoch);
 			t.th.digest = cpu_to_be64(j->digest);
@@ -479,6 +495,8 @@ static void step_send(struct rar_member *m)
 		t.th.payload_rank = cpu_to_be16(j->min_rank);
 		caps_to_wire(&j->caps, &t.th.caps);
 		resume_to_wire(&j->resume, &t.th);
+		if (step == RAR_T_PROPOSE)
+			t.th.flags |= cpu_to_be16(j->choice);
 		if (i < n)
 			slice_fill(m, &t, i);
 		spin_unlock_bh(&m->lock);
@@ -536,6 +554,10 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->resume = *past;	/* if alone */
 	j->step = 0;
 	j->epoch = 0;
+	j->choice = 0;
+	j->hop_us = U32_MAX;
+	j->hop_rounds = 0;
+	j->clock_base = get_random_u64();
 }
 
 /**
@@ -552,6 +574,7 @@ void rar_table_alone(struct rar_member *m)
 	j->min_payload = j->payload;
 	m->payload = j->payload;
 	m->epoch = rar_random_token();
+	j->hop_us = 0;
 	take_place(m);
 	rar_link_start(&m->link[RAR_NEXT]);
 	rar_straggler_start(m);

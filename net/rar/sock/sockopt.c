@@ -444,6 +444,9 @@ static void fill_info(struct rar_member *m, struct rar_info *info)
 	if (!up)
 		return;
 	info->hosts = m->place.hosts;
+	info->gather_bytes = m->gather_below - 1;	/* RAR_NO_BYTES if 0 */
+	info->whole_bytes = m->place.whole;
+	info->hop_us = m->rank ? 0 : m->join.hop_us;
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(m->link[RAR_PREV].heard));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RAR_AUTO: rank 0 chooses how the group adds short tensors, and tells all members with the
+ * table. There are two borders: all-reduces of up to "gather" bytes are gathered, and those of
+ * up to "whole" bytes are not cut into blocks.
+ *
+ * The choice rests on the time of a hop: COLLECT goes round the ring as a chunk does, so its
+ * way takes as many hops as there are ranks. What each form costs:
+ *
+ *	one block	2(N-1) hops with the whole tensor; 2(N-1) packets in all
+ *	N blocks	2(N-1) hops with 1/N of it; 2N(N-1) packets in all
+ *	gathered	N-1 hops; N(N-1) packets in all
+ *
+ * Where a hop takes long, the number of hops decides, and bytes hardly matter: gather, and do
+ * not cut. Where it is short, packets are what it consists of.
+ */
+#include <linux/bitfield.h>
+
+#include "core/gather.h"
+#include "core/ring.h"
+#include "group/choice.h"
+#include "rar.h"
+
+#define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
+#define WHOLE_HOP_BYTES	256	/* bytes of a tensor that is not cut, for each microsecond */
+
+/* The numbers of RAR_TF_GATHER and RAR_TF_WHOLE. */
+#define GATHER_CODE_MAX	11U
+#define WHOLE_CODE_MAX	3U
+
+static u32 gather_of(u32 code)
+{
+	return code ? 4 << code : 0;
+}
+
+static u32 whole_of(u32 code)
+{
+	return RAR_SMALL_BYTES << code;
+}
+
+/* The bytes up to which sums are gathered. */
+static u32 choose_gather(const struct rar_member *m)
+{
+	int told = READ_ONCE(m->rn->sysctl_gather_bytes);
+
+	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
+		return 0;
+	if (told >= 0)
+		return told;
+	return m->join.hop_us >= GATHER_HOP_US * (m->size - 1) ? RAR_SMALL_BYTES : 0;
+}
+
+/* The bytes up to which tensors are not cut. */
+static u32 choose_whole(const struct rar_member *m)
+{
+	int told = READ_ONCE(m->rn->sysctl_whole_bytes);
+	u32 hop_us = min_t(u32, m->join.hop_us, RAR_WHOLE_MAX / WHOLE_HOP_BYTES);
+
+	return told ?: hop_us * WHOLE_HOP_BYTES;
+}
+
+/**
+ * rar_choice_make() - choose the borders of RAR_AUTO
+ * @m: rank 0, to which COLLECT has come back; @m->lock held
+ *
+ * Return: flags of struct rar_table_hdr.
+ */
+u16 rar_choice_make(const struct rar_member *m)
+{
+	u32 gather = 0, whole = 0, bytes;
+
+	if (m->schedule != RAR_AUTO)
+		return 0;
+	bytes = choose_gather(m);
+	while (gather < GATHER_CODE_MAX && gather_of(gather + 1) <= bytes)
+		gather++;
+	bytes = choose_whole(m);
+	while (whole < WHOLE_CODE_MAX && whole_of(whole + 1) <= bytes)
+		whole++;
+	return FIELD_PREP(RAR_TF_GATHER, gather) | FIELD_PREP(RAR_TF_WHOLE, whole);
+}
+
+/**
+ * rar_choice_take() - do as rank 0 has chosen
+ * @m: member whose place in the group is known; @m->lock held
+ *
+ * Borders that rank 0 cannot have chosen become the nearest possible ones, at all members
+ * alike.
+ */
+void rar_choice_take(struct rar_member *m)
+{
+	u32 gather = FIELD_GET(RAR_TF_GATHER, m->join.choice);
+	u32 whole = FIELD_GET(RAR_TF_WHOLE, m->join.choice);
+
+	m->place.whole = whole_of(min(whole, WHOLE_CODE_MAX));
+	m->gather_below = 0;
+	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
+		return;
+	if (m->schedule == RAR_GATHERED)
+		m->gather_below = RAR_SMALL_BYTES + 1;
+	else if (gather)
+		m->gather_below = gather_of(min(gather, GATHER_CODE_MAX)) + 1;
+}
