@@ -35,6 +35,7 @@ Without options: the targets T1 to T8, a sweep over sizes and one training step,
 10 minutes. With --targets or --models: only those. With any other choice: a sweep of that.
 Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
 --against COMMIT: this tree's module and that of COMMIT, in turns in one boot.
+--schedules [KERNEL [ROUNDS]], alone: short operations in each form, by the delay of links.
 --reductions [KERNEL [ROUNDS]], alone: the cost of each reduction of each type.
 --paths [KERNEL [SECONDS]], alone: CPU time per hop by the paths ingress, udp and xdp."""
 
