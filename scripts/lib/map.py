@@ -23,7 +23,7 @@ WIDTH = 92
 MARKS = {".rst": (r"^\.\. map: (\w+)\n", r"^\.\. end of map\n"),
          ".md": (r"^<!-- map: (\w+) -->\n", r"^<!-- end of map -->\n")}
 REST = (("include/uapi/linux/", "the socket interface and the packets, for programs"),
-        ("lib/", "librar: the library for programs"),
+        ("lib/, python/", "librar: the library for programs; rar_torch: PyTorch with it"),
         ("samples/", "programs that use the socket, and the demo's training"),
         ("selftests/", "tests in a guest or on a host; host/: in user space; model/: for spin"),
         ("tools/", "the bench, the XDP program, tools that watch a ring"),
