@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# torch.sh: the backend of PyTorch with the stub instead of the module: all collectives, a real
+# training with and without it, failures, going on after one, and what is said where there is no
+# ring. Prints TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit
+. selftests/lib/torch.sh
+export RAR_STUB=1 RAR_LOCAL=127.0.0.1 GLOO_SOCKET_IFNAME=lo
+nr=0 failed=0
+
+result()	# STATUS NAME
+{
+	nr=$((nr + 1))
+	[ "$1" = 0 ] || { failed=1 && printf 'not '; }
+	echo "ok $nr $2"
+	# shellcheck disable=SC2001 # every line
+	[ "$1" = 0 ] || sed 's/^/# /' <<< "$out"
+}
+
+# failures MODE SEEN: ranks of three that see a failure
+failures()
+{
+	calls 3 "$1"
+	all_right "$2"
+	result $? "$3"
+}
+
+no_ring()
+{
+	calls 2 few RAR_STUB=0
+	all_right 2 && [ "$(grep -c "rank 0: group 0: rank 0: no AF_RAR here.*gloo does all" <<< "$out")" = 1 ]
+	result $? "no module: said once, and gloo takes over"
+	calls 2 few RAR_STUB=0 RAR_TORCH_FALLBACK=error
+	[ "$(grep -c "RarError: rar: group 0: rank 0: no AF_RAR here" <<< "$out")" = 2 ]
+	result $? "no module, RAR_TORCH_FALLBACK=error: an error at all ranks"
+	calls 2 few RAR_LIBRARY=/nowhere
+	all_right 2 && grep -q "librar is not here.*gloo does all" <<< "$out"
+	result $? "no librar: said, and gloo takes over"
+}
+
+find_torch || { echo "1..0 # SKIP PyTorch is not installed: scripts/deps torch"; exit 4; }
+echo "TAP version 13"
+out=$(make -s lib 2>&1)
+result $? "build"
+start_server
+digits > "$files/digits.csv"
+for n in 2 3; do
+	calls $n calls
+	all_right $n
+	result $? "$n ranks: all collectives"
+done
+failures die 2 "the error names the killed rank"
+failures hang 3 "the error names a rank that does not take part"
+failures late 2 "the error names a rank that does not come"
+no_ring
+train 2 "" --epochs 2
+gloo=$(weights)
+train 2 "-m rar_torch" --epochs 2
+[ -n "$gloo" ] && [ "$(weights)" = "$gloo" ] && by_ring
+result $? "2 ranks: the weights of a training are those of gloo"
+train 2 "" --epochs 2 --hook average
+[ "$(weights)" = "$gloo" ]
+result $? "2 ranks: so they are with the hook"
+train 2 "" --epochs 2 --hook bf16
+[ -n "$(weights)" ] && [ "$(weights)" != "$gloo" ] && learned
+result $? "2 ranks: the hook with bfloat16 learns, with other weights"
+recovery
+result $? "a rank is killed, and the others go on"
+stop_server
+echo "1..$nr"
+exit $failed
