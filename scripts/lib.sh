@@ -600,6 +600,26 @@ rar_ensure_promtool()
 
 rar_promtool() { rar_locked promtool rar_ensure_promtool; }
 
+# Optical recognition of handwritten digits, UCI: part of a Debian package, of which nothing is
+# installed. They are kept as digits.csv in the cache.
+rar_fetch_digits()
+{
+	local dir=$RAR_CACHE/digits.new
+
+	rm -rf "$dir" && mkdir "$dir"
+	rar_apt_update
+	rar_unpack "$dir" python3-sklearn
+	gzip -dc "$dir"/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz \
+		> "$dir/digits.csv"
+	mv "$dir/digits.csv" "$RAR_CACHE/digits.csv" && rm -r "$dir"
+}
+
+rar_digits()
+{
+	[ -e "$RAR_CACHE/digits.csv" ] ||
+		rar_step digits "fetching handwritten digits (2 MB)" rar_fetch_digits
+}
+
 # Make build/kselftest, which selftests/Makefile includes.
 rar_kselftest()
 {
