@@ -45,7 +45,7 @@ lib:  ## Build librar, the library for programs; make -C lib install installs it
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.
 .PHONY: demo test test-full test-debug fuzz model check host-test bench
-demo:  ## Show a ring at work in a guest, from nothing, in a few minutes
+demo:  ## Show a ring at work in a guest, from nothing, in a few minutes (TORCH=1: PyTorch)
 	scripts/demo
 
 test:  ## Test on Debian's 6.1 and 6.12 in guests, and a ring of three guests (T=name,...)
