@@ -230,6 +230,7 @@ struct rar_sent {
  * @retransmits: chunks sent again
  * @packets:	chunks sent
  * @bytes:	payload bytes sent
+ * @forwarded:	chunks sent in the packet that brought them
  */
 struct rar_link_tx {
 	u32 next_seq;
@@ -268,6 +269,7 @@ struct rar_link_tx {
 	u64 retransmits;
 	u64 packets;
 	u64 bytes;
+	u64 forwarded;
 };
 
 /*

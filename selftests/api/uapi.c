@@ -110,7 +110,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, __pad, 36, 4),
 	F(rar_error, addr, 40, 64),
 
-	S(rar_info, 208),
+	S(rar_info, 216),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),
@@ -148,6 +148,7 @@ static const struct field socket_fields[] = {
 	F(rar_info, whole_bytes, 196, 4),
 	F(rar_info, hop_us, 200, 4),
 	F(rar_info, __pad2, 204, 4),
+	F(rar_info, forwarded, 208, 8),
 
 	S(rar_peer, 72),
 	F(rar_peer, rank, 0, 4),

@@ -484,8 +484,9 @@ enum rar_rx_path {
  * @whole_bytes:  bytes of the longest all-reduce that is not cut into blocks
  * @hop_us:       rank 0: time of a hop when the group was formed, microseconds
  * @__pad2:       zero
+ * @forwarded:    data packets sent on in the packet that brought them
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q7I4x"
+ * Python: struct "=4I2Q7I4x10Q2I3Q7I4xQ"
  */
 struct rar_info {
 	__u32	state;
@@ -525,6 +526,7 @@ struct rar_info {
 	__u32	whole_bytes;
 	__u32	hop_us;
 	__u32	__pad2;
+	__u64	forwarded;
 };
 
 /**

@@ -414,6 +414,7 @@ bool rar_pick_forward(struct rar_link *link, struct rar_operation *op,
 		return false;
 	item->run = *run;
 	number(link, op, item, now);
+	tx->forwarded += run->n;
 	tx->sent_us = now;
 	rar_link_timer_at(link->member, now + rar_window_timeout(&tx->win));
 	return true;

@@ -6,14 +6,13 @@
 #include "core/member.h"
 #include "core/region.h"
 #include "group/watch.h"
-#include "link/straggler.h"
 #include "ring/fail.h"
 #include "sock/af_rar.h"
 #include "sock/bind.h"
+#include "sock/info.h"
 #include "sock/msg.h"
 #include "sock/sock.h"
 #include "sock/sockopt.h"
-#include "tx/rules.h"
 
 /*
  * Copy an argument of @size bytes, zeroed before. Programs that know only its first fields give
@@ -366,93 +365,6 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 	return -ENOPROTOOPT;
 }
 
-static void fill_error(struct rar_member *m, struct rar_error *err)
-{
-	spin_lock_bh(&m->lock);
-	*err = m->error;
-	spin_unlock_bh(&m->lock);
-}
-
-/* When the oldest incomplete operation was posted, us. 0 = there is none. */
-static u64 oldest_posted_us(struct rar_member *m)
-{
-	struct rar_operation *op;
-	u64 us = 0;
-
-	spin_lock_bh(&m->lock);
-	list_for_each_entry(op, &m->undelivered, node)
-		if (!op->complete) {
-			us = op->posted_us;
-			break;
-		}
-	spin_unlock_bh(&m->lock);
-	return us;
-}
-
-static void fill_tx_info(struct rar_member *m, struct rar_info *info)
-{
-	u64 waiting_us = oldest_posted_us(m), now;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
-	struct rar_slow_wire w = {};
-
-	spin_lock_bh(&m->tx_lock);
-	now = rar_now_us();
-	rar_straggler_tell(m, &w, now);
-	info->slow_rank = m->straggler.rank;
-	info->slow_ms = m->straggler.ms;
-	info->cwnd = tx->win.cwnd;
-	info->srtt_us = tx->win.srtt_us;
-	info->rto_us = tx->win.rto_us;
-	info->window = min_t(u64, tx->win.inj_wnd, U32_MAX);
-	info->inflight = tx->inflight;
-	info->bytes_tx = tx->bytes;
-	info->packets_tx = tx->packets;
-	info->retransmits = tx->retransmits;
-	info->next_wait_us = tx->blocked_total_us;
-	if (tx->blocked_us)
-		info->next_wait_us += now - tx->blocked_us;
-	info->prev_wait_us = m->starved_us;
-	if (waiting_us && now > max(waiting_us, m->came_us))
-		info->prev_wait_us += now - max(waiting_us, m->came_us);
-	info->ops_released = m->op_oldest;
-	spin_unlock_bh(&m->tx_lock);
-}
-
-static void fill_info(struct rar_member *m, struct rar_info *info)
-{
-	bool up = rar_member_state(m) >= RAR_S_RUN;
-
-	info->state = rar_member_state(m);
-	info->rx_path = rar_rules_rx_path(m->rn);
-	info->rank = m->rank;
-	info->size = m->size;
-	info->group = m->id;
-	info->epoch = m->epoch;
-	info->payload = m->payload;
-	info->mtu = m->join.mtu;
-	info->mtu_rank = m->join.min_rank;
-	info->ops_posted = READ_ONCE(m->op_next);
-	info->ops_complete = READ_ONCE(m->ops_complete);
-	info->bytes_rx = READ_ONCE(m->rx_bytes);
-	info->packets_rx = READ_ONCE(m->rx_packets);
-	info->early_bytes = READ_ONCE(m->early.truesize);
-	if (up && !m->join.resume.differ) {
-		info->resume_op = m->join.resume.op;
-		info->resume_epoch = m->join.resume.epoch;
-	}
-	fill_tx_info(m, info);
-	if (!up)
-		return;
-	info->hosts = m->place.hosts;
-	info->gather_bytes = m->gather_below - 1;	/* RAR_NO_BYTES if 0 */
-	info->whole_bytes = m->place.whole;
-	info->hop_us = m->rank ? 0 : m->join.hop_us;
-	info->prev_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(m->link[RAR_PREV].heard));
-	info->next_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(m->link[RAR_NEXT].heard));
-}
-
 /* Copy a size-versioned struct: as much as the caller has room for. */
 static int put_opt(const void *val, size_t size, char __user *optval,
 		   int __user *optlen, int len)
@@ -510,11 +422,11 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 	switch (optname) {
 	case RAR_ERROR:
 		if (m)
-			fill_error(m, &err);
+			rar_info_error(m, &err);
 		return put_opt(&err, sizeof(err), optval, optlen, len);
 	case RAR_INFO:
 		if (m)
-			fill_info(m, &info);
+			rar_info_fill(m, &info);
 		return put_opt(&info, sizeof(info), optval, optlen, len);
 	case RAR_OWNER:
 		if (m) {
