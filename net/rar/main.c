@@ -2,8 +2,8 @@
 /*
  * Module init and exit: the only file that knows the order.
  *
- * in:  reduce, work queue, netns, device notifier, socket family, XDP
- * out: socket family, device notifier, netns, XDP, work queue, reduce
+ * in:  reduce, work queue, netns, device notifier, socket family, generic netlink, XDP
+ * out: generic netlink, socket family, device notifier, netns, XDP, work queue, reduce
  *
  * Sockets, orphans and XDP programs hold references on the module, so none of them is left
  * at exit; tombstones end with their namespace.
@@ -24,6 +24,7 @@
 #include "rx/udp.h"
 #include "rx/xdp.h"
 #include "sock/af_rar.h"
+#include "sock/netlink.h"
 #include "sock/proc.h"
 #include "sock/sysctl.h"
 #include "tx/device.h"
@@ -122,9 +123,14 @@ static int __init main_init(void)
 	err = rar_sock_init();
 	if (err)
 		goto err_device;
+	err = rar_netlink_init();
+	if (err)
+		goto err_sock;
 	rar_xdp_init();
 	return 0;
 
+err_sock:
+	rar_sock_exit();
 err_device:
 	rar_device_exit();
 err_net:
@@ -142,6 +148,7 @@ err_reduce:
 
 static void __exit main_exit(void)
 {
+	rar_netlink_exit();
 	rar_sock_exit();
 	rar_device_exit();
 	unregister_pernet_subsys(&main_net_ops);

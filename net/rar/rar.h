@@ -66,7 +66,8 @@ struct xdp_buff;
  * @members:	struct rar_member by group id and rank; RCU readers, @lock writers
  * @ids:	struct rar_member by group id alone; RCU readers, @lock writers
  * @all:	struct rar_member by @index, to go through all of them
- * @lock:	protects @members, @ids, @all and @nmembers
+ * @lock:	protects @members, @ids, @all, @generation and @nmembers
+ * @generation:	changes when a member comes or goes; never 0
  * @nmembers:	members with a socket
  * @mem:	bytes of operation buffers, mem_lock
  * @mem_members: members that hold, want, or had such bytes, mem_lock
@@ -93,6 +94,7 @@ struct rar_net {
 	struct rhltable ids;
 	struct xarray all;
 	spinlock_t lock; /* see above */
+	u32 generation;
 	u32 nmembers;
 	u64 mem;
 	struct list_head mem_members;
@@ -228,9 +230,9 @@ struct rar_sent {
  * @probed_us:	when the last probe was sent
  * @sent_us:	when the last chunk was sent
  * @retransmits: chunks sent again
+ * @forwarded:	chunks sent in the packet that brought them
  * @packets:	chunks sent
  * @bytes:	payload bytes sent
- * @forwarded:	chunks sent in the packet that brought them
  */
 struct rar_link_tx {
 	u32 next_seq;
@@ -267,9 +269,9 @@ struct rar_link_tx {
 	u64 probed_us;
 	u64 sent_us;
 	u64 retransmits;
+	u64 forwarded;
 	u64 packets;
 	u64 bytes;
-	u64 forwarded;
 };
 
 /*

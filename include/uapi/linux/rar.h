@@ -370,7 +370,7 @@ enum rar_reason {
 	RAR_R_SILENT,		/* nothing heard from @rank for @silent_ms */
 	RAR_R_LEFT,		/* @rank closed or shut down before @op_seq */
 	RAR_R_RESET,		/* @rank does not know this epoch (restarted) */
-	RAR_R_ABORTED,		/* @rank called RAR_ABORT */
+	RAR_R_ABORTED,		/* @rank called RAR_ABORT, or its administrator ended it */
 	RAR_R_TIMEOUT,		/* RAR_OP_TIMEOUT passed; @rank has not posted */
 	RAR_R_JOIN_TIMEOUT,	/* the ring was not closed in time */
 	RAR_R_DUPLICATE,	/* @other holds @rank for another member */

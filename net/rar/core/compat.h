@@ -14,6 +14,7 @@
 #include <linux/sysctl.h>
 #include <linux/timer.h>
 #include <linux/uio.h>
+#include <net/genetlink.h>
 #include <net/net_namespace.h>
 #include <net/udp_tunnel.h>
 #ifdef HAVE_NETDEV_RX_QUEUE_H
@@ -126,6 +127,16 @@ static inline bool rar_has_btf(void)
 	return THIS_MODULE->btf_data_size;
 #else
 	return false;
+#endif
+}
+
+/* 6.7 keeps the attributes of a request to dump where those of other requests are. */
+static inline struct nlattr **rar_genl_dump_attrs(struct netlink_callback *cb)
+{
+#ifdef HAVE_GENL_INFO_DUMP
+	return genl_info_dump(cb)->attrs;
+#else
+	return genl_dumpit_info(cb)->attrs;
 #endif
 }
 

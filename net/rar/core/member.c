@@ -172,6 +172,13 @@ static int name_free(struct rar_net *rn, const struct rar_member *new)
 	return err;
 }
 
+/* Dumps that began before are not consistent. */
+static void next_generation(struct rar_net *rn)
+{
+	lockdep_assert_held(&rn->lock);
+	WRITE_ONCE(rn->generation, rn->generation + 1 ?: 1);
+}
+
 /* Put a member into all tables, so that it can be found. */
 static int member_insert(struct rar_net *rn, struct rar_member *m)
 {
@@ -183,6 +190,7 @@ static int member_insert(struct rar_net *rn, struct rar_member *m)
 	}
 	/* The entry is reserved, so no memory is needed. */
 	xa_store_bh(&rn->all, m->index, m, GFP_ATOMIC);
+	next_generation(rn);
 	return 0;
 }
 
@@ -191,6 +199,7 @@ static void member_remove(struct rar_net *rn, struct rar_member *m)
 	rhltable_remove(&rn->members, &m->node, by_name);
 	rhltable_remove(&rn->ids, &m->id_node, by_id);
 	xa_erase_bh(&rn->all, m->index);
+	next_generation(rn);
 }
 
 /* Name @m. If @old counts for the same user it makes room for @m. */
@@ -374,6 +383,7 @@ int rar_member_net_init(struct rar_net *rn)
 
 	xa_init_flags(&rn->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 	spin_lock_init(&rn->lock);
+	rn->generation = 1;
 	INIT_LIST_HEAD(&rn->mem_members);
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);

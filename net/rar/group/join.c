@@ -17,6 +17,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "core/event.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -764,6 +765,8 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	if (m->size == 1)
 		rar_table_alone(m);
 	spin_unlock_bh(&m->lock);
+	if (m->size == 1)
+		rar_event_send(m, RAR_EVENT_JOINED, NULL);
 	rar_member_kick(m, jiffies);
 	return 0;
 }

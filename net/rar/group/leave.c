@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <linux/user_namespace.h>
 
+#include "core/event.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/pin.h"
@@ -174,10 +175,11 @@ static void close_running(struct rar_member *m)
  */
 void rar_leave_release(struct rar_member *m)
 {
-	bool ends;
+	bool joined, ends;
 
 	WRITE_ONCE(m->shut, true);
 	rar_early_flush(m);
+	joined = rar_member_state(m) >= RAR_S_RUN;
 	ends = close_unjoined(m);
 	if (!ends)
 		close_running(m);
@@ -185,6 +187,8 @@ void rar_leave_release(struct rar_member *m)
 	rar_watch_owner(m, NULL);
 	rar_life_detach(m);
 	drop_undelivered(m);
+	if (joined)
+		rar_event_send(m, RAR_EVENT_ENDED, NULL);
 	if (ends)
 		rar_life_end(m);
 	else

@@ -7,6 +7,7 @@
  */
 #include <linux/jhash.h>
 
+#include "core/event.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -426,7 +427,7 @@ static bool rcv_commit(struct rar_member *m, struct table_pkt *t)
  */
 void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	bool relay = false, bad = false, wake;
+	bool relay = false, bad = false, wake, joined;
 	u32 len = pkt->len;
 	struct table_pkt t;
 	u64 token;
@@ -436,6 +437,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		return;
 	rar_member_hear(&m->link[RAR_PREV]);
 	spin_lock_bh(&m->lock);
+	joined = m->state < RAR_S_RUN;
 	if (m->state >= RAR_S_JOINING && m->state <= RAR_S_LEAVING &&
 	    both_ok(m)) {
 		if (pkt->h.type == RAR_T_COLLECT)
@@ -447,6 +449,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	}
 	token = m->join.peer_nonce[RAR_NEXT];
 	wake = m->state == RAR_S_RUN;
+	joined = joined && wake;
 	spin_unlock_bh(&m->lock);
 
 	if (bad)
@@ -455,6 +458,8 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		table_send(m, &t, pkt->h.type, token);
 	if (wake)
 		rar_member_wake(m);
+	if (joined)
+		rar_event_send(m, RAR_EVENT_JOINED, NULL);
 	rar_member_kick(m, jiffies);
 }
 

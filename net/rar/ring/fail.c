@@ -4,6 +4,7 @@
  */
 
 #include "core/addr.h"
+#include "core/event.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/resume.h"
@@ -153,6 +154,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 {
 	u64 nonce[RAR_LINKS] = {};
 	bool running, joining, hushed;
+	struct rar_error told;
 	u32 i;
 
 	spin_lock_bh(&m->lock);
@@ -174,6 +176,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 	} else if (joining) {
 		rar_fail_join(m, nonce);
 	}
+	told = m->error;
 	spin_unlock_bh(&m->lock);
 
 	if (running)
@@ -183,8 +186,10 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 			rar_packet_notice(&m->link[i], RAR_T_ABORT, nonce[i], err);
 	if (hushed)
 		call_rcu(&m->announce, announce);
-	if (running || joining)
+	if (running || joining) {
 		rar_member_wake(m);
+		rar_event_send(m, running ? RAR_EVENT_FAILED : RAR_EVENT_JOIN_FAILED, &told);
+	}
 }
 
 /* rar_fail() for errors that consist of a reason, two ranks and an operation. */

@@ -13,6 +13,7 @@
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/drop.h"
+#include "core/event.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -393,15 +394,20 @@ static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 /* Is the member in the packet's epoch? A tombstone tells the sender why it is not. */
 static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt)
 {
+	bool joined;
+
 	switch (rar_member_state(m)) {
 	case RAR_S_READY:
 		/* A neighbour was in RUN, so rank 0 has committed the epoch. */
 		spin_lock_bh(&m->lock);
-		if (m->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
-		    pkt->h.type != RAR_T_RESET)
+		joined = m->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
+			 pkt->h.type != RAR_T_RESET;
+		if (joined)
 			rar_member_run(m);
 		spin_unlock_bh(&m->lock);
 		rar_member_wake(m);
+		if (joined)
+			rar_event_send(m, RAR_EVENT_JOINED, NULL);
 		break;
 	case RAR_S_FAILED:
 		if (pkt->h.type == RAR_T_ABORT || !pkt->link ||

@@ -190,3 +190,36 @@ void rar_sysctl_destroy(struct rar_net *rn)
 	unregister_net_sysctl_table(rn->sysctl);
 	kfree(rn->table);
 }
+
+/* The number of settings. */
+u32 rar_sysctl_count(void)
+{
+	return ARRAY_SIZE(template);
+}
+
+/**
+ * rar_sysctl_get() - read a setting
+ * @rn:    netns
+ * @i:     which one, below rar_sysctl_count()
+ * @name:  set to its name
+ * @value: set to the value in force, if that is a number
+ *
+ * Any context.
+ *
+ * Return: the value if it is a word, else NULL.
+ */
+const char *rar_sysctl_get(const struct rar_net *rn, u32 i, const char **name, u64 *value)
+{
+	const struct ctl_table *entry = &rn->table[i];
+
+	*name = entry->procname;
+	if (entry->proc_handler == do_rx_path)
+		return path_names[READ_ONCE(*(int *)entry->data)];
+	if (entry->proc_handler == do_strict)
+		*value = rar_rules_strict(rn);
+	else if (entry->maxlen == sizeof(long))
+		*value = READ_ONCE(*(unsigned long *)entry->data);
+	else
+		*value = READ_ONCE(*(int *)entry->data);
+	return NULL;
+}
