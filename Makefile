@@ -37,10 +37,14 @@ $(KDIR)/Makefile:
 	@echo "or name another kernel's: make KDIR=..." >&2
 	@false
 
-# --------------------------------------------------------------------- the library
+# --------------------------------------------------------------------- library and tool
 .PHONY: lib
 lib:  ## Build librar, the library for programs; make -C lib install installs it
 	$(MAKE) -s -C lib
+
+.PHONY: rarctl
+rarctl:  ## Build rarctl (libmnl-dev); make -C tools/rarctl install installs it
+	$(MAKE) -s -C tools/rarctl
 
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.

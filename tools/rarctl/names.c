@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Words for the kernel's numbers: enumerations, addresses, errors. */
+#include "rarctl.h"
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES(list, ...)						\
+	static const char *const list##_of[] = { __VA_ARGS__ };		\
+	const struct names list = { list##_of, sizeof(list##_of) / sizeof(list##_of[0]) }
+
+NAMES(states, "unbound", "bound", "joining", "ready", "run", "leaving", "failed");
+NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout",
+	"join-timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
+	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
+	"byte-order");
+NAMES(schedules, "by-ranks", "by-hosts", "gathered");
+NAMES(rx_paths, "ingress", "udp", "xdp");
+NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
+	"barrier");
+NAMES(dtypes, NULL, "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64", "f16",
+	"bf16");
+NAMES(redops, NULL, "sum", "prod", "min", "max", "band", "bor", "bxor", "land", "lor", "lxor",
+	"avg");
+NAMES(holders, "socket", "orphan", "tombstone");
+NAMES(directions, "next", "prev");
+NAMES(events, NULL, "joined", "failed", "join-failed", "ended");
+
+_Static_assert(sizeof(states_of) / sizeof(states_of[0]) == RAR_S_NR, "a state without a name");
+_Static_assert(sizeof(reasons_of) / sizeof(reasons_of[0]) == RAR_R_NR, "a reason without a name");
+_Static_assert(sizeof(dtypes_of) / sizeof(dtypes_of[0]) == RAR_DTYPE_NR, "a type without a name");
+_Static_assert(sizeof(redops_of) / sizeof(redops_of[0]) == RAR_REDOP_NR,
+	       "a reduction without a name");
+_Static_assert(sizeof(collectives_of) / sizeof(collectives_of[0]) == RAR_COLLECTIVE_NR,
+	       "a collective without a name");
+
+/* The name of a value; the number itself if a newer module has more values. */
+const char *name_of(const struct names *names, uint32_t value, char word[WORD])
+{
+	if (value < names->n && names->name[value])
+		return names->name[value];
+	if (!value)
+		return "-";
+	snprintf(word, WORD, "%u", value);
+	return word;
+}
+
+static bool has_room(const struct nlattr *attr, size_t size)
+{
+	return attr && mnl_attr_get_payload_len(attr) >= size;
+}
+
+/* The IP address alone, NULL if there is none. */
+static const char *ip_text(const struct nlattr *const *tb, char ip[INET6_ADDRSTRLEN])
+{
+	if (has_room(tb[RAR_A_ADDR_IP4], sizeof(struct in_addr)))
+		return inet_ntop(AF_INET, mnl_attr_get_payload(tb[RAR_A_ADDR_IP4]), ip,
+				 INET6_ADDRSTRLEN);
+	if (has_room(tb[RAR_A_ADDR_IP6], sizeof(struct in6_addr)))
+		return inet_ntop(AF_INET6, mnl_attr_get_payload(tb[RAR_A_ADDR_IP6]), ip,
+				 INET6_ADDRSTRLEN);
+	return NULL;
+}
+
+static uint16_t port_of(const struct nlattr *const *tb)
+{
+	const struct nlattr *port = tb[RAR_A_ADDR_PORT];
+
+	return has_room(port, sizeof(uint16_t)) ? ntohs(mnl_attr_get_u16(port)) : 0;
+}
+
+/* "%" and the device of a link-local address, or nothing. */
+static const char *device_text(const struct nlattr *const *tb, char text[IF_NAMESIZE + 1])
+{
+	uint32_t ifindex = get_u32(tb[RAR_A_ADDR_IFINDEX]);
+	char name[IF_NAMESIZE];
+
+	text[0] = '\0';
+	if (ifindex && if_indextoname(ifindex, name))
+		snprintf(text, IF_NAMESIZE + 1, "%%%s", name);
+	return text;
+}
+
+/* An address with its port, "-" if there is none. */
+const char *addr_text(const struct nlattr *nest, char text[ADDR])
+{
+	char ip[INET6_ADDRSTRLEN], device[IF_NAMESIZE + 1];
+	const struct nlattr *tb[RAR_A_ADDR_MAX + 1];
+
+	parse_nested(nest, tb, RAR_A_ADDR_MAX);
+	if (!ip_text(tb, ip))
+		return "-";
+	snprintf(text, ADDR, tb[RAR_A_ADDR_IP4] ? "%s%s:%u" : "[%s%s]:%u", ip,
+		 device_text(tb, device), port_of(tb));
+	return text;
+}
+
+/* An error as words: "rank 2 died (ECONNRESET), op 7". "-" if there is none. */
+const char *error_text(const struct nlattr *nest, char text[ERROR])
+{
+	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
+	char rank[24] = "?", other[24] = "", word[WORD];
+	const char *err;
+
+	if (!nest)
+		return "-";
+	parse_nested(nest, tb, RAR_A_ERROR_MAX);
+	if (tb[RAR_A_ERROR_RANK])
+		snprintf(rank, sizeof(rank), "%u", get_u32(tb[RAR_A_ERROR_RANK]));
+	if (tb[RAR_A_ERROR_OTHER])
+		snprintf(other, sizeof(other), " and %u", get_u32(tb[RAR_A_ERROR_OTHER]));
+	err = strerrorname_np(get_u32(tb[RAR_A_ERROR_ERRNO]));
+	snprintf(text, ERROR, "rank %s%s: %s (%s), op %llu", rank, other,
+		 name_of(&reasons, get_u32(tb[RAR_A_ERROR_REASON]), word), err ? err : "?",
+		 (unsigned long long)get_u64(tb[RAR_A_ERROR_OP]));
+	return text;
+}
+
+void json_u32_attr(const char *key, const struct nlattr *attr)
+{
+	if (attr)
+		json_u64(key, get_u32(attr));
+}
+
+void json_u64_attr(const char *key, const struct nlattr *attr)
+{
+	if (attr)
+		json_u64(key, get_u64(attr));
+}
+
+void json_enum(const char *key, const struct names *names, const struct nlattr *attr)
+{
+	char word[WORD];
+
+	if (attr)
+		json_str(key, name_of(names, get_u32(attr), word));
+}
+
+void json_addr(const char *key, const struct nlattr *nest)
+{
+	char ip[INET6_ADDRSTRLEN], device[IF_NAMESIZE + 1];
+	const struct nlattr *tb[RAR_A_ADDR_MAX + 1];
+
+	parse_nested(nest, tb, RAR_A_ADDR_MAX);
+	if (!ip_text(tb, ip))
+		return;
+	json_open(key, '{');
+	json_str("ip", ip);
+	json_u64("port", port_of(tb));
+	if (*device_text(tb, device))
+		json_str("dev", device + 1);
+	json_close('}');
+}
+
+void json_error(const char *key, const struct nlattr *nest)
+{
+	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
+	const char *name;
+
+	if (!nest)
+		return;
+	parse_nested(nest, tb, RAR_A_ERROR_MAX);
+	json_open(key, '{');
+	json_u32_attr("errno", tb[RAR_A_ERROR_ERRNO]);
+	name = strerrorname_np(get_u32(tb[RAR_A_ERROR_ERRNO]));
+	if (name)
+		json_str("error", name);
+	json_enum("reason", &reasons, tb[RAR_A_ERROR_REASON]);
+	json_u32_attr("rank", tb[RAR_A_ERROR_RANK]);
+	json_u32_attr("other", tb[RAR_A_ERROR_OTHER]);
+	json_u64_attr("op", tb[RAR_A_ERROR_OP]);
+	json_u32_attr("silent_ms", tb[RAR_A_ERROR_SILENT_MS]);
+	json_addr("addr", tb[RAR_A_ERROR_ADDR]);
+	json_close('}');
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/* rarctl show: members, links, operations, counters, settings, as they are now. */
+#include "rarctl.h"
+
+#include <libmnl/libmnl.h>
+#include <stdio.h>
+
+#define LINKS 2
+
+static unsigned long long ull(const struct nlattr *attr)
+{
+	return get_u64(attr);
+}
+
+static void dump(struct conn *c, int cmd, const struct filter *f, const char *head,
+		 msg_fn row, msg_fn json)
+{
+	size_t n;
+
+	if (opt_json) {
+		json_open(NULL, '[');
+		n = conn_dump(c, cmd, f, json, NULL);
+		json_close(']');
+		json_line();
+	} else {
+		table_head(head);
+		n = conn_dump(c, cmd, f, row, NULL);
+	}
+	if (!n && f && f->by_group && cmd == RAR_CMD_MEMBER_GET)
+		die(EXIT_FAILED, "no such member in this network namespace");
+	if (!opt_json)
+		table_print();
+}
+
+/* -- members ---------------------------------------------------------------- */
+
+static enum kind state_kind(uint32_t state)
+{
+	return state == RAR_S_FAILED ? BAD : state == RAR_S_RUN ? GOOD : PLAIN;
+}
+
+static void member_row(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_MEMBER_MAX + 1], *links[LINKS], *next[RAR_A_LINK_MAX + 1];
+	uint32_t state;
+	char word[WORD], addr[ADDR], error[ERROR];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_MEMBER_MAX);
+	parse_links(nlh, links, LINKS);
+	parse_nested(links[RAR_DIRECTION_NEXT], next, RAR_A_LINK_MAX);
+	state = get_u32(tb[RAR_A_MEMBER_STATE]);
+	table_cell(NAME, "0x%llx", ull(tb[RAR_A_MEMBER_GROUP]));
+	table_cell(PLAIN, "%u/%u", get_u32(tb[RAR_A_MEMBER_RANK]), get_u32(tb[RAR_A_MEMBER_SIZE]));
+	table_cell(state_kind(state), "%s", name_of(&states, state, word));
+	table_cell(PLAIN, "%s", name_of(&holders, get_u32(tb[RAR_A_MEMBER_HOLDER]), word));
+	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_MEMBER_UID]));
+	table_cell(ADDRESS, "%s", addr_text(next[RAR_A_LINK_LOCAL], addr));
+	table_cell(PLAIN, "%s", name_of(&schedules, get_u32(tb[RAR_A_MEMBER_SCHEDULE]), word));
+	table_cell(PLAIN, "%llu", ull(tb[RAR_A_MEMBER_OPS_COMPLETE]));
+	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_BYTES]));
+	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_RETRANSMITS]));
+	if (tb[RAR_A_MEMBER_SLOW_RANK])
+		table_cell(PLAIN, "%u:%ums", get_u32(tb[RAR_A_MEMBER_SLOW_RANK]),
+			   get_u32(tb[RAR_A_MEMBER_SLOW_MS]));
+	else
+		table_cell(PLAIN, "-");
+	table_cell(tb[RAR_A_MEMBER_ERROR] ? BAD : PLAIN, "%s",
+		   error_text(tb[RAR_A_MEMBER_ERROR], error));
+}
+
+static void json_link(const struct nlattr *link)
+{
+	const struct nlattr *tb[RAR_A_LINK_MAX + 1];
+
+	parse_nested(link, tb, RAR_A_LINK_MAX);
+	json_open(NULL, '{');
+	json_enum("direction", &directions, tb[RAR_A_LINK_DIRECTION]);
+	json_u32_attr("rank", tb[RAR_A_LINK_RANK]);
+	json_addr("local", tb[RAR_A_LINK_LOCAL]);
+	json_addr("remote", tb[RAR_A_LINK_REMOTE]);
+	json_bool("in_memory", tb[RAR_A_LINK_IN_MEMORY]);
+	json_u64_attr("packets", tb[RAR_A_LINK_PACKETS]);
+	json_u64_attr("bytes", tb[RAR_A_LINK_BYTES]);
+	json_u64_attr("wait_us", tb[RAR_A_LINK_WAIT_US]);
+	json_u32_attr("silent_ms", tb[RAR_A_LINK_SILENT_MS]);
+	json_u64_attr("retransmits", tb[RAR_A_LINK_RETRANSMITS]);
+	json_u64_attr("forwarded", tb[RAR_A_LINK_FORWARDED]);
+	json_u32_attr("inflight", tb[RAR_A_LINK_INFLIGHT]);
+	json_u32_attr("cwnd", tb[RAR_A_LINK_CWND]);
+	json_u32_attr("srtt_us", tb[RAR_A_LINK_SRTT_US]);
+	json_u32_attr("rto_us", tb[RAR_A_LINK_RTO_US]);
+	json_u32_attr("mtu", tb[RAR_A_LINK_MTU]);
+	json_close('}');
+}
+
+static void member_json(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_MEMBER_MAX + 1], *links[LINKS];
+	int i;
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_MEMBER_MAX);
+	parse_links(nlh, links, LINKS);
+	json_open(NULL, '{');
+	json_u64_attr("group", tb[RAR_A_MEMBER_GROUP]);
+	json_u32_attr("rank", tb[RAR_A_MEMBER_RANK]);
+	json_u32_attr("size", tb[RAR_A_MEMBER_SIZE]);
+	json_enum("state", &states, tb[RAR_A_MEMBER_STATE]);
+	json_enum("holder", &holders, tb[RAR_A_MEMBER_HOLDER]);
+	json_u32_attr("uid", tb[RAR_A_MEMBER_UID]);
+	json_enum("schedule", &schedules, tb[RAR_A_MEMBER_SCHEDULE]);
+	json_enum("rx_path", &rx_paths, tb[RAR_A_MEMBER_RX_PATH]);
+	json_u32_attr("payload", tb[RAR_A_MEMBER_PAYLOAD]);
+	json_u64_attr("ops_posted", tb[RAR_A_MEMBER_OPS_POSTED]);
+	json_u64_attr("ops_complete", tb[RAR_A_MEMBER_OPS_COMPLETE]);
+	json_u64_attr("ops_released", tb[RAR_A_MEMBER_OPS_RELEASED]);
+	json_u64_attr("early_bytes", tb[RAR_A_MEMBER_EARLY_BYTES]);
+	json_u32_attr("slow_rank", tb[RAR_A_MEMBER_SLOW_RANK]);
+	json_u32_attr("slow_ms", tb[RAR_A_MEMBER_SLOW_MS]);
+	json_open("links", '[');
+	for (i = 0; i < LINKS; i++)
+		if (links[i])
+			json_link(links[i]);
+	json_close(']');
+	json_error("error", tb[RAR_A_MEMBER_ERROR]);
+	json_close('}');
+}
+
+void show_members(struct conn *c, const struct filter *f)
+{
+	dump(c, RAR_CMD_MEMBER_GET, f,
+	     "GROUP RANK STATE HELD-BY UID ADDRESS SCHEDULE OPS SENT RETRANS SLOW ERROR",
+	     member_row, member_json);
+}
+
+/* -- links ------------------------------------------------------------------ */
+
+static void link_row(const struct nlattr *const *member, const struct nlattr *link)
+{
+	const struct nlattr *tb[RAR_A_LINK_MAX + 1];
+	char word[WORD], addr[ADDR];
+	bool next;
+
+	parse_nested(link, tb, RAR_A_LINK_MAX);
+	next = get_u32(tb[RAR_A_LINK_DIRECTION]) == RAR_DIRECTION_NEXT;
+	table_cell(NAME, "0x%llx", ull(member[RAR_A_MEMBER_GROUP]));
+	table_cell(PLAIN, "%u", get_u32(member[RAR_A_MEMBER_RANK]));
+	table_cell(PLAIN, "%s", name_of(&directions, get_u32(tb[RAR_A_LINK_DIRECTION]), word));
+	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_LINK_RANK]));
+	table_cell(ADDRESS, "%s", addr_text(tb[RAR_A_LINK_REMOTE], addr));
+	table_cell(PLAIN, "%s", tb[RAR_A_LINK_IN_MEMORY] ? "memory" : "packets");
+	table_cell(PLAIN, "%llu", ull(tb[RAR_A_LINK_BYTES]));
+	table_cell(PLAIN, "%llums", ull(tb[RAR_A_LINK_WAIT_US]) / 1000);
+	if (tb[RAR_A_LINK_SILENT_MS])
+		table_cell(PLAIN, "%ums", get_u32(tb[RAR_A_LINK_SILENT_MS]));
+	else
+		table_cell(PLAIN, "-");
+	if (next) {
+		table_cell(PLAIN, "%llu", ull(tb[RAR_A_LINK_RETRANSMITS]));
+		table_cell(PLAIN, "%uus", get_u32(tb[RAR_A_LINK_SRTT_US]));
+		table_cell(PLAIN, "%u", get_u32(tb[RAR_A_LINK_CWND]));
+	} else {
+		table_cell(PLAIN, "-");
+		table_cell(PLAIN, "-");
+		table_cell(PLAIN, "-");
+	}
+}
+
+static void link_rows(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_MEMBER_MAX + 1], *links[LINKS];
+	int i;
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_MEMBER_MAX);
+	parse_links(nlh, links, LINKS);
+	for (i = 0; i < LINKS; i++)
+		if (links[i])
+			link_row(tb, links[i]);
+}
+
+void show_links(struct conn *c, const struct filter *f)
+{
+	dump(c, RAR_CMD_MEMBER_GET, f,
+	     "GROUP RANK LINK TO ADDRESS BY BYTES WAITED SILENT RETRANS RTT WINDOW",
+	     link_rows, member_json);
+}
+
+/* -- operations ------------------------------------------------------------- */
+
+static void op_row(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_OP_MAX + 1];
+	char word[WORD];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_OP_MAX);
+	table_cell(NAME, "0x%llx", ull(tb[RAR_A_OP_GROUP]));
+	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_OP_RANK]));
+	table_cell(PLAIN, "%llu", ull(tb[RAR_A_OP_SEQ]));
+	table_cell(PLAIN, "%s", name_of(&collectives, get_u32(tb[RAR_A_OP_COLLECTIVE]), word));
+	table_cell(PLAIN, "%s", name_of(&dtypes, get_u32(tb[RAR_A_OP_DTYPE]), word));
+	table_cell(PLAIN, "%s", name_of(&redops, get_u32(tb[RAR_A_OP_REDOP]), word));
+	table_cell(PLAIN, "%llu", ull(tb[RAR_A_OP_COUNT]));
+	table_cell(PLAIN, "%llums", ull(tb[RAR_A_OP_AGE_US]) / 1000);
+	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_OP_LEFT]));
+	table_cell(PLAIN, "%u/%u", get_u32(tb[RAR_A_OP_ACKED]), get_u32(tb[RAR_A_OP_OWED]));
+}
+
+static void op_json(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_OP_MAX + 1];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_OP_MAX);
+	json_open(NULL, '{');
+	json_u64_attr("group", tb[RAR_A_OP_GROUP]);
+	json_u32_attr("rank", tb[RAR_A_OP_RANK]);
+	json_u64_attr("op", tb[RAR_A_OP_SEQ]);
+	json_enum("collective", &collectives, tb[RAR_A_OP_COLLECTIVE]);
+	json_enum("dtype", &dtypes, tb[RAR_A_OP_DTYPE]);
+	json_enum("redop", &redops, tb[RAR_A_OP_REDOP]);
+	json_u32_attr("flags", tb[RAR_A_OP_FLAGS]);
+	json_u32_attr("root", tb[RAR_A_OP_ROOT]);
+	json_u64_attr("count", tb[RAR_A_OP_COUNT]);
+	json_u64_attr("age_us", tb[RAR_A_OP_AGE_US]);
+	json_u32_attr("left", tb[RAR_A_OP_LEFT]);
+	json_u32_attr("owed", tb[RAR_A_OP_OWED]);
+	json_u32_attr("acked", tb[RAR_A_OP_ACKED]);
+	json_close('}');
+}
+
+void show_ops(struct conn *c, const struct filter *f)
+{
+	dump(c, RAR_CMD_OP_GET, f,
+	     "GROUP RANK OP COLLECTIVE TYPE REDUCTION COUNT AGE TO-COME ACKED", op_row, op_json);
+}
+
+/* -- counters and settings -------------------------------------------------- */
+
+static const char *text_of(const struct nlattr *attr)
+{
+	return attr && !mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) ? mnl_attr_get_str(attr) : "";
+}
+
+static void counter_row(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_COUNTER_MAX + 1];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_COUNTER_MAX);
+	table_cell(PLAIN, "%s", text_of(tb[RAR_A_COUNTER_NAME]));
+	table_cell(PLAIN, "%llu", ull(tb[RAR_A_COUNTER_VALUE]));
+}
+
+static void counter_json(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_COUNTER_MAX + 1];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_COUNTER_MAX);
+	json_open(NULL, '{');
+	json_str("name", text_of(tb[RAR_A_COUNTER_NAME]));
+	json_u64_attr("value", tb[RAR_A_COUNTER_VALUE]);
+	json_close('}');
+}
+
+void show_counters(struct conn *c, const struct filter *f)
+{
+	(void)f;
+	dump(c, RAR_CMD_COUNTER_GET, NULL, "COUNTER VALUE", counter_row, counter_json);
+}
+
+static void setting_row(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_SETTING_MAX + 1];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_SETTING_MAX);
+	table_cell(PLAIN, "%s", text_of(tb[RAR_A_SETTING_NAME]));
+	if (tb[RAR_A_SETTING_TEXT])
+		table_cell(PLAIN, "%s", text_of(tb[RAR_A_SETTING_TEXT]));
+	else
+		table_cell(PLAIN, "%llu", ull(tb[RAR_A_SETTING_VALUE]));
+}
+
+static void setting_json(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *tb[RAR_A_SETTING_MAX + 1];
+
+	(void)arg;
+	parse(nlh, tb, RAR_A_SETTING_MAX);
+	json_open(NULL, '{');
+	json_str("name", text_of(tb[RAR_A_SETTING_NAME]));
+	if (tb[RAR_A_SETTING_TEXT])
+		json_str("value", text_of(tb[RAR_A_SETTING_TEXT]));
+	else
+		json_u64_attr("value", tb[RAR_A_SETTING_VALUE]);
+	json_close('}');
+}
+
+void show_settings(struct conn *c, const struct filter *f)
+{
+	(void)f;
+	dump(c, RAR_CMD_SETTING_GET, NULL, "SETTING VALUE", setting_row, setting_json);
+}
