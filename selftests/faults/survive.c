@@ -6,7 +6,7 @@
  *
  * A call that fails returns an errno that tells the reason, has no effect, and works when it
  * is repeated. A packet that cannot be built counts as lost. So after a single failure every
- * sum arrives and is right.
+ * sum arrives and is right. A listener on generic netlink gets each event, or ENOBUFS.
  *
  *	-n	the first, second, third ... allocation of each call fails
  *	-s	many allocations fail: a group may end with an error; sums are right or missing
@@ -14,7 +14,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/genetlink.h>
 #include <linux/if_ether.h>
+#include <linux/netlink.h>
+#include <linux/rar_netlink.h>
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sched.h>
@@ -134,6 +137,7 @@ static bool again(const char *what, long ret, int tries)
 })
 
 #define ERRNO(call) ({ long r_ = (call); r_ < 0 ? -errno : r_; })
+#define MIN_ZERO(n) ({ long n_ = (n); n_ < 0 ? n_ : 0; })
 
 /* ------------------------------------------------------------ the network */
 
@@ -160,6 +164,129 @@ static int net_up(void)
 static int tap_open(void)
 {
 	return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+}
+
+/* ------------------------------------------------------------ netlink */
+
+static int genl_fd = -1, events_fd = -1;
+static __u16 genl_family;
+
+struct request {
+	struct nlmsghdr nlh;
+	struct genlmsghdr genl;
+	char attrs[64];
+};
+
+static void add_attr(struct request *r, int type, const void *data, size_t len)
+{
+	struct nlattr *attr = (void *)r + r->nlh.nlmsg_len;
+
+	attr->nla_type = type;
+	attr->nla_len = NLA_HDRLEN + len;
+	memcpy((void *)attr + NLA_HDRLEN, data, len);
+	r->nlh.nlmsg_len += NLA_ALIGN(attr->nla_len);
+}
+
+static struct request new_request(__u16 family, __u8 cmd)
+{
+	return (struct request) {
+		.nlh = { .nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN), .nlmsg_type = family,
+			 .nlmsg_flags = NLM_F_REQUEST },
+		.genl = { .cmd = cmd, .version = 1 },
+	};
+}
+
+/* Send a request. Returns the length of the answer, or a negative errno. */
+static int ask(const struct request *r, void *answer, size_t room)
+{
+	const struct nlmsghdr *nlh = answer;
+	ssize_t n;
+
+	if (send(genl_fd, r, r->nlh.nlmsg_len, 0) < 0)
+		return -errno;
+	n = recv(genl_fd, answer, room, 0);
+	if (n < (ssize_t)sizeof(*nlh))
+		return n < 0 ? -errno : -EPROTO;
+	if (nlh->nlmsg_type == NLMSG_ERROR)
+		return ((const struct nlmsgerr *)NLMSG_DATA(nlh))->error;
+	return n;
+}
+
+/* The first attribute of a type. */
+static const struct nlattr *find_attr(const void *attrs, const void *end, int type)
+{
+	const struct nlattr *attr = attrs;
+
+	while ((const void *)(attr + 1) <= end && (attr->nla_type & NLA_TYPE_MASK) != type)
+		attr = (const void *)attr + NLA_ALIGN(attr->nla_len);
+	return (const void *)(attr + 1) <= end ? attr : NULL;
+}
+
+/* Look the family up, and listen to its events. */
+static int genl_up(void)
+{
+	struct request r = new_request(GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
+	struct sockaddr_nl any = { .nl_family = AF_NETLINK };
+	const struct nlattr *family, *groups, *group;
+	char answer[4096], *attrs = answer + NLMSG_LENGTH(GENL_HDRLEN);
+	int n;
+
+	genl_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+	events_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+	/* A socket that is not bound hears nothing that the kernel multicasts. */
+	if (genl_fd < 0 || events_fd < 0 ||
+	    bind(events_fd, (struct sockaddr *)&any, sizeof(any)))
+		return -errno;
+	add_attr(&r, CTRL_ATTR_FAMILY_NAME, RAR_GENL_NAME, sizeof(RAR_GENL_NAME));
+	n = ask(&r, answer, sizeof(answer));
+	if (n < 0)
+		return n;
+	family = find_attr(attrs, answer + n, CTRL_ATTR_FAMILY_ID);
+	groups = find_attr(attrs, answer + n, CTRL_ATTR_MCAST_GROUPS);
+	if (!family || !groups)
+		return -EPROTO;
+	genl_family = *(__u16 *)(family + 1);
+	group = find_attr(groups + 2, answer + n, CTRL_ATTR_MCAST_GRP_ID);
+	return group ? ERRNO(setsockopt(events_fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group + 1,
+					sizeof(__u32))) : -EPROTO;
+}
+
+static int net_get(void)
+{
+	struct request r = new_request(genl_family, RAR_CMD_NET_GET);
+	char answer[4096];
+
+	return ask(&r, answer, sizeof(answer));
+}
+
+static int member_get(__u64 group)
+{
+	struct request r = new_request(genl_family, RAR_CMD_MEMBER_GET);
+	char answer[8192];
+	__u32 rank = 1;
+
+	add_attr(&r, RAR_A_MEMBER_GROUP, &group, sizeof(group));
+	add_attr(&r, RAR_A_MEMBER_RANK, &rank, sizeof(rank));
+	return ask(&r, answer, sizeof(answer));
+}
+
+/* Read all events. There are @joins of joins at least, unless ENOBUFS says that some are lost. */
+static int events_came(int joins)
+{
+	char event[4096], *attrs = event + NLMSG_LENGTH(GENL_HDRLEN);
+	const struct nlattr *kind;
+	bool lost = false;
+	ssize_t n;
+
+	for (;;) {
+		n = recv(events_fd, event, sizeof(event), MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		lost |= n < 0;
+		kind = n < 0 ? NULL : find_attr(attrs, event + n, RAR_A_EVENT_KIND);
+		joins -= kind && *(__u32 *)(kind + 1) == RAR_EVENT_JOINED;
+	}
+	return joins <= 0 || lost ? 0 : -ENOMSG;
 }
 
 /* ------------------------------------------------------------ a group */
@@ -413,6 +540,10 @@ static int good_life(const struct rar_ring *ring)
 	err = err ?: forked();
 	err = err ?: options(fd[1]);
 	if (!err)
+		err = MIN_ZERO(TRY("NET_GET", net_get()));
+	if (!err)
+		err = MIN_ZERO(TRY("MEMBER_GET", member_get(ring->group)));
+	if (!err)
 		err = TRY("shutdown", ERRNO(shutdown(fd[0], SHUT_WR)));
 	close_all(fd);
 	return err;
@@ -474,7 +605,8 @@ static int life(enum rar_where where)
 	struct rar_ring ring = { .group = 7 + where, .size = N, .where = where };
 
 	return judge("life", good_life(&ring)) ?: judge("end", bad_end(&ring)) ?:
-	       judge("again", good_life(&ring)) ?: judge("memory", settle());
+	       judge("again", good_life(&ring)) ?: judge("memory", settle()) ?:
+	       judge("events", events_came(3 * N));
 }
 
 static void report(void)
@@ -499,7 +631,7 @@ int main(int argc, char **argv)
 	alarm(LIMIT_S);
 	if (nth_mode)
 		nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
-	if (net_up() || (nth_mode && nth_fd < 0))
+	if (net_up() || genl_up() || (nth_mode && nth_fd < 0))
 		return KSFT_FAIL;
 	tap = tap_open();
 	if (tap < 0 || life(RAR_ON_LO4) || life(RAR_ON_LO6))
