@@ -346,8 +346,8 @@ static const struct {
 	{ "super_chunks", "0", "65", "64" },
 	{ "local", "-1", "2", "0" },
 	{ "lanes", "0", "9", "4" },
-	{ "gather_bytes", "-2", "8193", "-1" },
-	{ "whole_bytes", "-1", "65537", "0" },
+	{ "gather_bytes", "-1", "8193", "8192" },
+	{ "whole_bytes", "-1", "65537", "65536" },
 };
 
 #define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))

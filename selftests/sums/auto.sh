@@ -31,7 +31,7 @@ told()
 by_sysctl()
 {
 	each_rank sysctl -qw net.rar.gather_bytes=64 net.rar.whole_bytes=16384 || exit
-	told "as by ranks" 0 8192 -1 8192 -n 3
+	told "as by ranks" 1 8192 -1 8192 -n 3
 	told "N=2, all gathered, 64 KiB whole" 8192 65536 8192 65536 -n 2
 	told "N=3, some gathered, 16 KiB whole" 5000 20000 4096 16384 -n 3
 	told "N=5, few gathered, 32 KiB whole" 8 32768 8 32768 -n 5
@@ -39,7 +39,7 @@ by_sysctl()
 	told "N=1" 8192 65536 -1 8192 -n 1
 	told "N=17, in memory: more than are gathered" 8192 65536 -1 65536 -n 17 -m same -a lo4
 	told "N=6, in memory" 8192 65536 8192 65536 -n 6 -m same -a lo4
-	each_rank sysctl -qw net.rar.gather_bytes=-1 net.rar.whole_bytes=0
+	each_rank sysctl -qw net.rar.gather_bytes=0 net.rar.whole_bytes=0
 }
 
 same_bits()
@@ -50,10 +50,10 @@ same_bits()
 	check "by ranks" ring -n 3 -t f32 -c $borders
 	plain=$(word hash)
 	check "told to be as by ranks" ring -n 3 -A -t f32 -c $borders \
-		-s gather_bytes=0,whole_bytes=8192
+		-s gather_bytes=1,whole_bytes=8192
 	[ "$plain" ] && [ "$(word hash)" = "$plain" ]
 	result $? "then the bits are those by ranks"
-	topo_sysctl gather_bytes=-1 whole_bytes=0
+	topo_sysctl gather_bytes=0 whole_bytes=0
 }
 
 # A hop of 20 ms decides by itself: 3 hops instead of 6.

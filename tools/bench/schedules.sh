@@ -21,12 +21,12 @@ sizes="64 4096 8192 16384 32768 65536"
 # turn FORM N BYTES: appends the time of one round to the form's file
 turn()
 {
-	local gather=0 whole=8192
+	local gather=1 whole=8192
 
 	case $1 in
 	whole) whole=65536 ;;
 	gathered) gather=8192 ;;
-	auto) gather=-1 whole=0 ;;
+	auto) gather=0 whole=0 ;;
 	esac
 	check "$1 N=$2 $3 bytes" ring -n "$2" -A -t f32 -c $(($3 / 4)) -p 1 -r 20 \
 		-s "gather_bytes=$gather,whole_bytes=$whole" || return

@@ -45,7 +45,7 @@ static u32 choose_gather(const struct rar_member *m)
 
 	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
 		return 0;
-	if (told >= 0)
+	if (told)
 		return told;
 	return m->join.hop_us >= GATHER_HOP_US * (m->size - 1) ? RAR_SMALL_BYTES : 0;
 }

@@ -17,8 +17,8 @@
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
  *                its own and, on one machine, a CPU; for later joins
- *   gather_bytes rank 0 with RAR_AUTO: sums of up to so many bytes are gathered, -1 = by the
- *                time of a hop; for later joins
+ *   gather_bytes rank 0 with RAR_AUTO: sums of up to so many bytes are gathered, 1 = none is,
+ *                0 = by the time of a hop; for later joins
  *   whole_bytes  rank 0 with RAR_AUTO: tensors of up to so many bytes are not cut into
  *                blocks, 0 = by the time of a hop; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
@@ -44,7 +44,7 @@ static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
 static int members_max = 1 << 20, step_max = 1 << 30;
-static int minus_one = -1, gather_max = RAR_SMALL_BYTES, whole_max = RAR_WHOLE_MAX;
+static int gather_max = RAR_SMALL_BYTES, whole_max = RAR_WHOLE_MAX;
 static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;
@@ -135,7 +135,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
-	INT_ENTRY(gather_bytes, &minus_one, &gather_max),
+	INT_ENTRY(gather_bytes, SYSCTL_ZERO, &gather_max),
 	INT_ENTRY(whole_bytes, SYSCTL_ZERO, &whole_max),
 	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
 	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
@@ -159,7 +159,6 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;
-	rn->sysctl_gather_bytes = -1;
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
 }
 
