@@ -179,7 +179,7 @@ static inline uint32_t starts_at(const struct job *j, uint32_t at)
 static inline float exact_average(int64_t sum, struct exact_block b)
 {
 	float infinite = b.special ? exact_infinite(sum) : 0;
-	__float128 x = sum >> exact_counts(b);
+	_Float128 x = sum >> exact_counts(b);
 
 	for (int unit = exact_unit(b); unit; unit += unit < 0 ? 1 : -1)
 		x = unit < 0 ? x / 2 : x * 2;
