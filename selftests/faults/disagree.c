@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Ranks that disagree: all get EBADMSG. RAR_ERROR names the two ranks, the field and the
- * operation. Results completed before are delivered first. (badpkt.py tests disagreement
- * about the collective, root and flags, sums/reductions.c about the reduction.)
+ * operation. Results completed before are delivered first. (sums/coll_calls.c tests
+ * disagreement about the collective, root and reduction, sums/modes_calls.c about flags.)
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,11 +37,12 @@ static const struct disagreement {
 #define NDISAGREEMENTS (sizeof(disagreements) / sizeof(disagreements[0]))
 
 static uint64_t group = 100;
+static uint32_t schedule;
 
 static int ring_up(int *fd, uint32_t n)
 {
 	struct rar_ring ring = {
-		.group = ++group, .size = n, .where = RAR_ON_LO4,
+		.group = ++group, .size = n, .where = RAR_ON_LO4, .schedule = schedule,
 	};
 	int err = 0;
 
@@ -187,7 +188,7 @@ static int disagree(const struct disagreement *d, uint32_t n, uint32_t odd,
  * The odd rank alone joins with another size than n, or another schedule. A rank whose successor
  * does not disagree may get the error only when its join times out.
  */
-static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, uint32_t schedule,
+static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, uint32_t usual,
 			 uint32_t odd_schedule, uint32_t reason)
 {
 	struct rar_error e;
@@ -198,7 +199,7 @@ static int disagree_join(uint32_t n, uint32_t odd, uint32_t odd_size, uint32_t s
 		struct rar_ring ring = {
 			.group = group, .where = RAR_ON_LO4,
 			.size = r == odd ? odd_size : n,
-			.schedule = r == odd ? odd_schedule : schedule,
+			.schedule = r == odd ? odd_schedule : usual,
 		};
 
 		fd[r] = rar_socket();
@@ -240,22 +241,31 @@ static int disagree_schedule(uint32_t n, uint32_t odd)
 	return bad;
 }
 
+static void disagree_operations(const char *how)
+{
+	for (size_t i = 0; i < NDISAGREEMENTS; i++) {
+		int bad = 0;
+
+		for (uint32_t odd = 0; odd < 2; odd++)
+			bad |= disagree(&disagreements[i], 2, odd, odd);
+		for (uint32_t odd = 0; odd < 3; odd++)
+			bad |= disagree(&disagreements[i], 3, odd, odd & 1);
+		ksft_test_result(!bad, "%s%s\n", how, disagreements[i].name);
+	}
+}
+
 int main(void)
 {
 	int bad;
 
 	rar_begin_private();
 	rar_write("/proc/sys/net/rar/join_ms", "3000");
-	ksft_set_plan(NDISAGREEMENTS + 4);
+	ksft_set_plan(2 * NDISAGREEMENTS + 4);
 
-	for (size_t i = 0; i < NDISAGREEMENTS; i++) {
-		bad = 0;
-		for (uint32_t odd = 0; odd < 2; odd++)
-			bad |= disagree(&disagreements[i], 2, odd, odd);
-		for (uint32_t odd = 0; odd < 3; odd++)
-			bad |= disagree(&disagreements[i], 3, odd, odd & 1);
-		ksft_test_result(!bad, "%s\n", disagreements[i].name);
-	}
+	disagree_operations("");
+	schedule = RAR_GATHERED;
+	disagree_operations("gathered: ");
+	schedule = RAR_BY_RANKS;
 	bad = 0;
 	for (uint32_t odd = 0; odd < 4; odd++)
 		bad |= disagree(&disagreements[0], 4, odd, !(odd & 1));

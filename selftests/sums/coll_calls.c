@@ -13,7 +13,7 @@
 #include "job.h"
 
 #define RANKS	3u
-#define ODD	1u		/* the rank that disagrees */
+#define GROUPS	1000u		/* more than there are tests */
 #define SYNC_S	100
 
 static struct rar_ring ring = { .where = RAR_ON_LO4, .size = RANKS };
@@ -30,30 +30,20 @@ static int open_rank(uint32_t rank)
 
 /* ------------------------------------------------------------ disagreement */
 
-#define DISAGREE_COUNT	(30 * RANKS)
+#define DISAGREE_COUNT	(1000 * RANKS)	/* an all-reduce begins at every rank */
 
-/* What the odd rank asks for, and what the others ask for. */
+/* What one rank asks for, and what the others ask for. */
 static const struct disagreement {
 	const char *name;
 	struct rar_op usual, odd;
 	uint32_t reason;
 } disagreements[] = {
-	{ "broadcast or reduce", { .collective = RAR_BROADCAST }, { .collective = RAR_REDUCE },
-	  RAR_R_COLLECTIVE },
-	{ "reduce_scatter or allreduce", { .collective = RAR_REDUCE_SCATTER },
-	  { .collective = RAR_ALLREDUCE }, RAR_R_COLLECTIVE },
-	{ "allgather or reduce_scatter", { .collective = RAR_ALLGATHER },
-	  { .collective = RAR_REDUCE_SCATTER }, RAR_R_COLLECTIVE },
-	{ "barrier or allreduce of nothing", { .collective = RAR_BARRIER },
-	  { .collective = RAR_ALLREDUCE }, RAR_R_COLLECTIVE },
-	{ "root of a broadcast", { .collective = RAR_BROADCAST },
-	  { .collective = RAR_BROADCAST, .root = 1 }, RAR_R_ROOT },
-	{ "root of a reduce", { .collective = RAR_REDUCE, .root = 2 },
-	  { .collective = RAR_REDUCE }, RAR_R_ROOT },
 	{ "type of a broadcast", { .collective = RAR_BROADCAST },
 	  { .collective = RAR_BROADCAST, .dtype = RAR_F32 }, RAR_R_DTYPE },
 	{ "type of an allgather", { .collective = RAR_ALLGATHER },
 	  { .collective = RAR_ALLGATHER, .dtype = RAR_U32 }, RAR_R_DTYPE },
+	{ "type of a reduce", { .collective = RAR_REDUCE },
+	  { .collective = RAR_REDUCE, .dtype = RAR_U32 }, RAR_R_DTYPE },
 	{ "type of a reduce_scatter", { .collective = RAR_REDUCE_SCATTER },
 	  { .collective = RAR_REDUCE_SCATTER, .dtype = RAR_F32 }, RAR_R_DTYPE },
 	{ "reduction of a reduce_scatter", { .collective = RAR_REDUCE_SCATTER },
@@ -70,7 +60,7 @@ static int post_zeros(int fd, uint32_t rank, struct rar_op op, bool empty)
 	static const char zeros[4 * DISAGREE_COUNT];
 	struct rar_job j = {
 		.ring = &ring, .collective = op.collective, .root = op.root,
-		.count = empty ? 0 : DISAGREE_COUNT,
+		.count = empty || op.collective == RAR_BARRIER ? 0 : DISAGREE_COUNT,
 	};
 
 	op.size = sizeof(op);
@@ -79,20 +69,19 @@ static int post_zeros(int fd, uint32_t rank, struct rar_op op, bool empty)
 	return rar_send(fd, zeros, 4 * rar_job_given(&j, rank).n, 0, &op);
 }
 
-/* Rank 1 is the odd rank. The error names it, a neighbour and the field. */
-static int disagree(uint32_t rank, void *arg)
+/* The error names the odd rank, a neighbour of it and the field. */
+static int disagree_once(uint32_t rank, const struct disagreement *d, uint32_t odd)
 {
-	const struct disagreement *d = arg;
-	char room[4 * DISAGREE_COUNT];
+	static char room[4 * DISAGREE_COUNT];
 	int fd = open_rank(rank), err;
 	struct rar_error e;
 	ssize_t n;
 
-	if (fd == -EBADMSG)	/* the other ranks have failed already */
-		return 0;
-	RAR_CHECK(fd >= 0, "no group");
-	err = post_zeros(fd, rank, rank == ODD ? d->odd : d->usual,
-			 d->usual.collective == RAR_BARRIER);
+	RAR_CHECK(fd >= 0 && !rar_barrier(barrier, RANKS, SYNC_S), "no group");
+	/* Nothing but the collective tells a barrier from an all-reduce of nothing. */
+	err = post_zeros(fd, rank, rank == odd ? d->odd : d->usual,
+			 d->usual.collective == RAR_BARRIER &&
+			 d->odd.collective == RAR_ALLREDUCE);
 	RAR_CHECK(!err || err == -EBADMSG, "send: %s", strerrorname_np(-err));
 	/* A root has its result before any rank notices. */
 	rar_timeout(fd, SO_RCVTIMEO, 10000);
@@ -101,9 +90,84 @@ static int disagree(uint32_t rank, void *arg)
 	RAR_CHECK(n == -EBADMSG, "recv: %s", strerrorname_np(-n));
 	RAR_CHECK(!rar_error(fd, &e) && e.reason == d->reason, "reason %s",
 		  rar_reason_name(e.reason));
-	RAR_CHECK(e.rank != e.other && (e.rank == ODD || e.other == ODD) && !e.op_seq,
-		  "ranks %u and %u", e.rank, e.other);
+	RAR_CHECK(e.rank != e.other && (e.rank == odd || e.other == odd) && e.rank < RANKS &&
+		  e.other < RANKS && !e.op_seq, "ranks %u and %u", e.rank, e.other);
+	RAR_CHECK(!rar_barrier(barrier, RANKS, SYNC_S), "too late");
+	close(fd);
 	return 0;
+}
+
+/* Does an operation begin at this rank, which then waits for no other rank? */
+static bool begins(const struct rar_op *op, uint32_t rank)
+{
+	switch (op->collective) {
+	case RAR_BROADCAST:
+		return rank == op->root;
+	case RAR_REDUCE:
+		return rank == (op->root + 1) % RANKS;
+	case RAR_BARRIER:
+		return rank == 0;
+	default:
+		return true;
+	}
+}
+
+/* Each rank waits for another if the usual operation begins at the odd rank only. */
+static bool all_wait(const struct disagreement *d, uint32_t odd)
+{
+	for (uint32_t rank = 0; rank < RANKS; rank++)
+		if (begins(rank == odd ? &d->odd : &d->usual, rank))
+			return false;
+	return true;
+}
+
+/*
+ * Each rank in turn disagrees with the others, each time in a new group. If all wait for one
+ * another no packet tells what a rank has posted, and no rank can notice: this is left out.
+ */
+static int disagree(uint32_t rank, void *arg)
+{
+	const struct disagreement *d = arg;
+
+	for (uint32_t odd = 0; odd < RANKS; odd++) {
+		if (all_wait(d, odd))
+			continue;
+		ring.group += GROUPS;
+		RAR_CHECK(!disagree_once(rank, d, odd), "^ %u, root %u; rank %u: %u, root %u",
+			  d->usual.collective, d->usual.root, odd, d->odd.collective,
+			  d->odd.root);
+	}
+	return 0;
+}
+
+/* Every collective, and every other one at one rank. */
+static int disagree_collectives(uint32_t rank, void *arg)
+{
+	struct disagreement d = { .reason = RAR_R_COLLECTIVE };
+	uint8_t *usual = &d.usual.collective, *odd = &d.odd.collective;
+	int err = 0;
+
+	(void)arg;
+	for (*usual = RAR_ALLREDUCE; *usual < RAR_COLLECTIVE_NR; ++*usual)
+		for (*odd = RAR_ALLREDUCE; *odd < RAR_COLLECTIVE_NR && !err; ++*odd)
+			if (*usual != *odd)
+				err = disagree(rank, &d);
+	return err;
+}
+
+/* Every root, and every other one at one rank. */
+static int disagree_roots(uint32_t rank, void *arg)
+{
+	struct disagreement d = { .reason = RAR_R_ROOT };
+	uint32_t *usual = &d.usual.root, *odd = &d.odd.root;
+	int err = 0;
+
+	d.usual.collective = d.odd.collective = *(const uint8_t *)arg;
+	for (*usual = 0; *usual < RANKS; ++*usual)
+		for (*odd = 0; *odd < RANKS && !err; ++*odd)
+			if (*usual != *odd)
+				err = disagree(rank, &d);
+	return err;
 }
 
 /* Ranks may name different reductions if no rank adds. */
@@ -281,15 +345,20 @@ static void run(const char *what, const char *name, rar_rank_fn fn, const void *
 
 int main(void)
 {
+	static const uint8_t rooted[] = { RAR_BROADCAST, RAR_REDUCE };
 	size_t n = sizeof(disagreements) / sizeof(disagreements[0]);
 
 	rar_begin_private();
 	barrier = rar_shared(sizeof(*barrier));
-	ksft_set_plan(3 + n);
+	ksft_set_plan(6 + n);
 	run("different reductions where no rank adds", "", agree, NULL);
 	run("refused", "", refusals, NULL);
 	run("caps", "", caps, NULL);
 	for (size_t i = 0; i < n; i++)
 		run("disagree: ", disagreements[i].name, disagree, &disagreements[i]);
+	run("disagree: every pair of collectives", "", disagree_collectives, NULL);
+	for (size_t i = 0; i < sizeof(rooted); i++)
+		run("disagree: every pair of roots: ", rar_collective_name(rooted[i]),
+		    disagree_roots, &rooted[i]);
 	ksft_finished();
 }

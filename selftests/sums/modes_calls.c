@@ -280,27 +280,63 @@ static int refusals(uint32_t rank, void *arg)
 	return bad || sync_ranks() || run_jobs(fd, rank, &j, 1);
 }
 
-/* A rank without the flag is the odd one: all are told so. */
-static int disagree(uint32_t rank, void *arg)
+/* ------------------------------------------------------------ ranks that disagree */
+
+/* The combinations of flags that a type allows. */
+struct combinations {
+	uint8_t dtype;
+	uint32_t n;
+	uint32_t flags[4];
+};
+
+static const struct combinations of_f32 = {
+	RAR_F32, 3, { 0, RAR_OPF_IN_ORDER, RAR_OPF_EXACT }
+};
+
+static const struct combinations of_f16 = {
+	RAR_F16, 4, { 0, RAR_OPF_IN_ORDER, RAR_OPF_WIDE, RAR_OPF_WIDE | RAR_OPF_IN_ORDER }
+};
+
+/* One rank has other flags than the others. All are told which ranks disagree about the flags. */
+static int disagree_once(uint32_t rank, const struct job *j, uint32_t odd)
 {
-	struct job j = { .k = kind_of(RAR_F32, RAR_SUM), .n = 4000 };
-	int fd = open_rank(rank), err;
+	int fd = open_rank(rank);
 	struct rar_error e;
 	char *x;
+	int err;
 
-	j.flags = *(const uint32_t *)arg;
-	if (j.flags & RAR_OPF_WIDE)
-		j.k = kind_of(RAR_F16, RAR_SUM);
-	j.flags = rank == 1 ? 0 : j.flags;
-	if (fd == -EBADMSG)	/* the other ranks have failed already */
-		return 0;
-	RAR_CHECK(fd >= 0, "no group");
-	x = memory_of(&j, rank);
-	err = post(fd, &j, x) ?: rar_recv_all(fd, x, bytes_of(&j), NULL);
+	RAR_CHECK(fd >= 0 && !sync_ranks(), "no group");
+	x = memory_of(j, rank);
+	rar_timeout(fd, SO_RCVTIMEO, 10000);
+	err = post(fd, j, x) ?: rar_recv_all(fd, x, bytes_of(j), NULL);
 	free(x);
-	RAR_CHECK(err == -EBADMSG, "%d", err);
-	RAR_CHECK(!rar_error(fd, &e) && e.reason == RAR_R_FLAGS, "reason %s",
-		  rar_reason_name(e.reason));
+	RAR_CHECK(err == -EBADMSG, "rank %u: %d", rank, err);
+	RAR_CHECK(!rar_error(fd, &e) && e.reason == RAR_R_FLAGS && !e.op_seq &&
+		  e.rank != e.other && e.rank < ring.size && e.other < ring.size &&
+		  (e.rank == odd || e.other == odd), "reason %s ranks %u and %u",
+		  rar_reason_name(e.reason), e.rank, e.other);
+	RAR_CHECK(!sync_ranks(), "too late");
+	close(fd);
+	return 0;
+}
+
+/* Every pair of combinations, at each rank in turn. */
+static int disagree(uint32_t rank, void *arg)
+{
+	const struct combinations *c = arg;
+	struct job j = { .k = kind_of(c->dtype, RAR_SUM), .n = 4000 };
+
+	for (uint32_t i = 0; i < c->n * c->n * ring.size; i++) {
+		uint32_t odd = i % ring.size, pair = i / ring.size;
+		uint32_t usual_flags = c->flags[pair % c->n], odd_flags = c->flags[pair / c->n];
+
+		if (usual_flags == odd_flags)
+			continue;
+		ring.group += 1000;
+		j.flags = rank == odd ? odd_flags : usual_flags;
+		RAR_CHECK(!disagree_once(rank, &j, odd), "^ flags %x, at rank %u %x", usual_flags,
+			  odd, odd_flags);
+	}
 	return 0;
 }
 
@@ -320,7 +356,6 @@ static int caps(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ all tests */
 
-static const uint32_t in_order = RAR_OPF_IN_ORDER;
 static const uint32_t in_f32 = RAR_OPF_WIDE;
 static const uint32_t as_set = RAR_OPF_EXACT;
 static const bool killed = true, closed;
@@ -333,9 +368,8 @@ static const struct test tests[] = {
 	TEST("exact: a rank closes", 3, ends, .arg = &closed),
 	TEST("exact: a rank is killed", 3, ends, .arg = &killed, .lost = 1),
 	TEST("refused", 3, refusals),
-	TEST("disagree: in order", 3, disagree, .arg = &in_order),
-	TEST("disagree: wide", 3, disagree, .arg = &in_f32),
-	TEST("disagree: exact", 3, disagree, .arg = &as_set),
+	TEST("disagree: flags of f32", 3, disagree, .arg = &of_f32),
+	TEST("disagree: flags of f16", 3, disagree, .arg = &of_f16),
 	TEST("caps", 3, caps),
 	TEST("wide: memory", 2, memory, .arg = &in_f32),
 	TEST("exact: memory", 2, memory, .arg = &as_set),
