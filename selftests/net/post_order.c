@@ -4,7 +4,8 @@
  * their calls. A member that is ahead needs credit for its packets at a member that still
  * waits in an earlier operation, and packets of that earlier operation must pass the member
  * ahead. Nothing may stall: once all have posted the results come, without probes. Every bit
- * must be right, with the smallest credit and with the usual credit.
+ * must be right, with the smallest credit and with the usual credit. The operations are
+ * all-reduces; or half of them are other collectives, with each rank as the root.
  *
  * post_order [full]
  *	All 90 orders of two operations and a sample of the 1680 orders of three (full: all
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "begin.h"
+#include "job.h"
 
 #define SIZE		3
 #define MAX_OPS		3
@@ -32,7 +34,7 @@
 #define STALL_MS	10000	/* for hangs, not for slow machines */
 
 /* Elements of the operations in turn: one packet, many, more than any credit. */
-static const uint64_t counts[] = { 7, 24000, 1000, 110000, 3 };
+static const uint32_t counts[] = { 7, 24000, 1000, 110000, 3 };
 
 struct order {
 	uint32_t ops;
@@ -41,9 +43,11 @@ struct order {
 
 /* A ring whose operations go on from order to order. */
 struct live {
+	const struct rar_ring *ring;
+	bool mixed;		/* half of the operations are other collectives */
 	int fd[SIZE];
 	uint64_t next_id;
-	const char *netns;
+	struct rar_job_memory memory[MAX_OPS][SIZE];
 	uint32_t worst_ms;
 	uint64_t total_us;
 	uint64_t probes;	/* probes sent although all had posted */
@@ -51,12 +55,24 @@ struct live {
 	uint32_t crossed;	/* orders in which packets were held early */
 };
 
-static struct rar_data data_of(uint64_t id)
+/* Operation @id. The seed decides its collective, its root and how ranks pass the tensor. */
+static struct rar_job job_of(const struct live *l, uint64_t id)
 {
-	return (struct rar_data){
-		.id = id, .size = SIZE, .dtype = RAR_F32,
-		.count = counts[id % (sizeof(counts) / sizeof(counts[0]))],
+	uint32_t count = counts[id % ARRAY_SIZE(counts)];
+	struct rar_job j = {
+		.ring = l->ring, .id = id, .collective = RAR_ALLREDUCE, .dtype = RAR_F32,
+		.count = count,
 	};
+	uint64_t state = rar_seed + id;
+
+	if (!l->mixed)
+		return j;
+	if (rar_random(&state) % 2)
+		j.collective = RAR_BROADCAST + rar_random(&state) % 5;
+	j.root = rar_random(&state) % SIZE;
+	j.mode = rar_random(&state) % RAR_MODES;
+	j.count = rar_job_count(l->ring, j.collective, count);
+	return j;
 }
 
 /* ------------------------------------------------------------ orders */
@@ -153,16 +169,16 @@ static bool holds_early(const struct live *l)
 /* Calls send() in this order, with time for the packets in between. */
 static int post_in_order(struct live *l, const struct order *o)
 {
-	uint64_t id[SIZE] = { l->next_id, l->next_id, l->next_id };
-	struct rar_data d;
+	uint32_t posted[SIZE] = {};
 	bool held = false;
-	uint32_t r;
 	int err = 0;
 
 	for (uint32_t step = 0; step < SIZE * o->ops && !err; step++) {
-		r = o->rank[step];
-		d = data_of(id[r]++);
-		err = rar_post(l->fd[r], &d, r);
+		uint32_t r = o->rank[step], i = posted[r]++;
+		struct rar_job j = job_of(l, l->next_id + i);
+
+		l->memory[i][r] = rar_job_memory(&j, r);
+		err = rar_job_post(l->fd[r], &j, r, &l->memory[i][r]);
 		rar_sleep_ms(1);
 		held |= holds_early(l);
 	}
@@ -170,33 +186,38 @@ static int post_in_order(struct live *l, const struct order *o)
 	return err;
 }
 
-static int collect_one(int fd, uint64_t id, uint32_t rank, uint64_t deadline_us)
+/* Operation number @i of an order at a rank. */
+static int collect_one(struct live *l, uint32_t i, uint32_t rank, uint64_t deadline_us)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct rar_data d = data_of(id);
+	struct pollfd p = { .fd = l->fd[rank], .events = POLLIN };
+	struct rar_job j = job_of(l, l->next_id + i);
 	uint64_t now = rar_now_us();
 	int ms = now < deadline_us ? (deadline_us - now) / 1000 : 0;
+	int err = poll(&p, 1, ms) == 1 ? 0 : -ETIMEDOUT;
 
-	if (poll(&p, 1, ms) != 1)
-		return -ETIMEDOUT;
-	return rar_collect(fd, &d, rank);
+	err = err ?: rar_job_collect(p.fd, &j, rank, &l->memory[i][rank]);
+	rar_job_free(&j, &l->memory[i][rank]);
+	if (err)
+		rar_log("rank %u: operation %llu, %s, root %u, %s: %d", rank,
+			(unsigned long long)j.id, rar_collective_name(j.collective), j.root,
+			rar_mode_name(j.mode), err);
+	return err;
 }
 
 /* After the last post, collects all results and measures how long they take. */
 static int collect_all(struct live *l, uint32_t ops)
 {
-	uint64_t before = probes(l->netns), start = rar_now_us(), us;
+	uint64_t before = probes(l->ring->netns), start = rar_now_us(), us;
 	int err = 0;
 
 	for (uint32_t i = 0; i < ops && !err; i++)
 		for (uint32_t r = 0; r < SIZE && !err; r++)
-			err = collect_one(l->fd[r], l->next_id + i, r,
-					  start + STALL_MS * 1000ull);
+			err = collect_one(l, i, r, start + STALL_MS * 1000ull);
 	us = rar_now_us() - start;
 	if (us / 1000 > l->worst_ms)
 		l->worst_ms = us / 1000;
 	l->total_us += us;
-	l->probes += probes(l->netns) - before;
+	l->probes += probes(l->ring->netns) - before;
 	return err;
 }
 
@@ -209,8 +230,8 @@ static int run_order(struct live *l, uint32_t ops, uint64_t nr)
 	l->next_id += ops;
 	l->orders++;
 	if (err)
-		rar_log("order %s from operation %llu on: %s", order_name(&o),
-			(unsigned long long)(l->next_id - ops), strerror(-err));
+		rar_log("order %s from operation %llu on: %d", order_name(&o),
+			(unsigned long long)(l->next_id - ops), err);
 	return err;
 }
 
@@ -248,9 +269,9 @@ static int all_orders(struct live *l, bool full)
 }
 
 static bool test(const struct rar_ring *ring, const char *early_bytes,
-		 const char *local, bool full)
+		 const char *local, bool mixed, bool full)
 {
-	struct live l = { .fd = { -1, -1, -1 }, .netns = ring->netns };
+	struct live l = { .fd = { -1, -1, -1 }, .ring = ring, .mixed = mixed };
 	int err;
 
 	err = ring_up(&l, ring, early_bytes, local);
@@ -274,12 +295,16 @@ static const struct {
 	enum rar_where where;
 	const char *early_bytes;
 	const char *local;
+	bool mixed;
 } tests[] = {
-	{ "127.0.0.1, smallest credit", NULL, RAR_ON_LO4, "4096", "0" },
-	{ "127.0.0.1, usual credit", NULL, RAR_ON_LO4, "262144", "0" },
-	{ "127.0.0.1, in memory", NULL, RAR_ON_LO4, "262144", "1" },
-	{ "namespaces, smallest credit", "rar", RAR_ON_IPV4, "4096", "0" },
-	{ "namespaces, usual credit", "rar", RAR_ON_IPV4, "262144", "0" },
+	{ "127.0.0.1, smallest credit", NULL, RAR_ON_LO4, "4096", "0", false },
+	{ "127.0.0.1, usual credit", NULL, RAR_ON_LO4, "262144", "0", false },
+	{ "127.0.0.1, in memory", NULL, RAR_ON_LO4, "262144", "1", false },
+	{ "namespaces, smallest credit", "rar", RAR_ON_IPV4, "4096", "0", false },
+	{ "namespaces, usual credit", "rar", RAR_ON_IPV4, "262144", "0", false },
+	{ "127.0.0.1, smallest credit, mixed", NULL, RAR_ON_LO4, "4096", "0", true },
+	{ "127.0.0.1, in memory, mixed", NULL, RAR_ON_LO4, "262144", "1", true },
+	{ "namespaces, usual credit, mixed", "rar", RAR_ON_IPV4, "262144", "0", true },
 };
 
 int main(int argc, char **argv)
@@ -297,7 +322,7 @@ int main(int argc, char **argv)
 		ring.netns = tests[i].netns;
 		ring.where = tests[i].where;
 		ksft_test_result(test(&ring, tests[i].early_bytes,
-				      tests[i].local, full), "%s\n",
+				      tests[i].local, tests[i].mixed, full), "%s\n",
 				 tests[i].name);
 	}
 	ksft_finished();
