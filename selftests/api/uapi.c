@@ -199,8 +199,16 @@ static const struct field wire_fields[] = {
 	F(rar_ack_hdr, slow, 64, 16),
 	F(rar_ack_hdr, bitmap, 80, 32),
 
-	S(rar_probe_hdr, 48),
+	S(rar_probe_hdr, 72),
 	F(rar_probe_hdr, una, 24, 4),
+	F(rar_probe_hdr, slow, 32, 16),
+	F(rar_probe_hdr, op_seq, 48, 8),
+	F(rar_probe_hdr, count, 56, 8),
+	F(rar_probe_hdr, collective, 64, 1),
+	F(rar_probe_hdr, dtype, 65, 1),
+	F(rar_probe_hdr, redop, 66, 1),
+	F(rar_probe_hdr, opflags, 67, 1),
+	F(rar_probe_hdr, root, 68, 2),
 
 	S(rar_join_hdr, 56),
 	F(rar_join_hdr, nonce, 24, 8),

@@ -206,7 +206,7 @@ def make_cases(good, dup, ack, probe):
     case("ACK from another address", ack.copy(src=address(99)), "DropAddress")
     case("PROBE from the successor",
          probe.copy(srank=2, src=address(2)), "DropRank")
-    case("PROBE cut off", probe.copy(payload=probe.payload[:23]), "DropShort")
+    case("PROBE cut off", probe.copy(payload=probe.payload[:47]), "DropShort")
     return cases
 
 
@@ -593,7 +593,7 @@ def test_passing(ring, out, p, ack, member):
                            "fd78::9" if live.V6 else "10.78.0.9")
     p, ack = p.copy(dst=far), ack.copy(dst=far)
     kinds = {"data": [p.frame()], "ACK": [ack.frame()],
-             "PROBE": [Packet(**{**plain(p), "type": PROBE, "payload": bytes(24)})
+             "PROBE": [Packet(**{**plain(p), "type": PROBE, "payload": bytes(48)})
                        .frame()],
              "bad UDP checksum": [p.copy(check="bad").frame()],
              "no UDP checksum": [p.copy(check="zero").frame()],

@@ -153,6 +153,14 @@ local probe = layout {
 	{ 4, "una", "Lowest number the sender waits for" },
 	{ 4 },
 	slow[1], slow[2], slow[3], slow[4],
+	{ 8, "op_seq", "Operation" },
+	{ 8, "count", "Elements of the operation" },
+	{ 1, "collective", "Collective", collectives },
+	{ 1, "dtype", "Type of elements", dtypes },
+	{ 1, "redop", "Reduction", redops },
+	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
+	{ 2, "root", "Root rank" },
+	{ 2 },
 }
 
 local join_flags = {
@@ -209,7 +217,7 @@ local notice = layout {
 
 -- The structure after the common header, and the smallest packet.
 local layouts = {
-	[RS] = { data, 64 }, [AG] = { data, 64 }, [ACK] = { ack, 112 }, [PROBE] = { probe, 48 },
+	[RS] = { data, 64 }, [AG] = { data, 64 }, [ACK] = { ack, 112 }, [PROBE] = { probe, 72 },
 	[JOIN] = { join, 48 }, [JOIN_ACK] = { join, 48 }, [REJECT] = { notice, 56 },
 	[COLLECT] = { members, 136 }, [PROPOSE] = { members, 136 }, [COMMIT] = { members, 136 },
 	[ABORT] = { notice, 56 }, [RESET] = { {}, 24 }, [FIN] = { notice, 56 },

@@ -156,12 +156,36 @@ struct rar_ack_hdr {
 
 #define RAR_EARLY_COST	512
 
-/* PROBE: @una as in struct rar_data_hdr, so that the receiver stops waiting below it. */
+/**
+ * struct rar_probe_hdr - PROBE
+ * @h:      common header
+ * @una:    as in struct rar_data_hdr, so that the receiver stops waiting below it
+ * @__pad:  zero
+ * @slow:   see struct rar_slow_wire
+ * @op_seq: the sender's oldest operation that is not released. It and the fields below are
+ *          as in struct rar_data_hdr, so that ranks that disagree notice it even if each of
+ *          them waits for chunks of another
+ * @count:  elements of the whole operation
+ * @collective: 0 = the sender has no operation, or is of an earlier version
+ * @dtype:  enum rar_dtype
+ * @redop:  enum rar_redop
+ * @opflags: RAR_OF_*, and struct rar_op.flags
+ * @root:   root rank, or 0
+ * @__pad2: zero
+ */
 struct rar_probe_hdr {
 	struct rar_hdr h;
 	__be32	una;
 	__be32	__pad;
 	struct rar_slow_wire slow;
+	__be64	op_seq;
+	__be64	count;
+	__u8	collective;
+	__u8	dtype;
+	__u8	redop;
+	__u8	opflags;
+	__be16	root;
+	__be16	__pad2;
 };
 
 /**

@@ -462,6 +462,26 @@ static bool mtu_fell(const struct rar_link *link, u64 now)
 					    msecs_to_jiffies(limit));
 }
 
+/* Describe the oldest operation that is not released. tx_lock. */
+static void describe_oldest(const struct rar_member *m, struct rar_probe_hdr *ph)
+{
+	const struct rar_fingerprint *p;
+	struct rar_operation *op;
+
+	op = rcu_dereference_protected(m->ops[m->op_oldest % RAR_MAX_OPS],
+				       lockdep_is_held(&m->tx_lock));
+	if (!op || op->seq != m->op_oldest)
+		return;
+	p = &op->fingerprint;
+	ph->op_seq = cpu_to_be64(op->seq);
+	ph->count = cpu_to_be64(p->count);
+	ph->root = cpu_to_be16(p->root);
+	ph->collective = p->collective;
+	ph->dtype = p->dtype;
+	ph->redop = p->redop;
+	ph->opflags = p->flags;
+}
+
 /**
  * rar_loss_keepalive() - probe the neighbour if nothing was sent for the interval
  * @link: link of a member in RUN or LEAVING, RCU read side
@@ -487,6 +507,7 @@ unsigned long rar_loss_keepalive(struct rar_link *link, bool *fell)
 		tx->probed_us = now;
 		ph.una = cpu_to_be32(tx->una);
 		rar_straggler_tell(m, &ph.slow, now);
+		describe_oldest(m, &ph);
 	}
 	spin_unlock_bh(&m->tx_lock);
 

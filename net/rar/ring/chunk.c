@@ -474,3 +474,38 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rar_ack_send(a.link);
 	return ret;
 }
+
+/**
+ * rar_chunk_rcv_probe() - fail the group if the predecessor disagrees about an operation
+ * @m:   member in RUN or LEAVING; RCU read lock held
+ * @pkt: validated PROBE
+ *
+ * Chunks are compared, too. But ranks that disagree may all wait for chunks of one another, so
+ * that none is sent. They send probes, because an operation waits.
+ */
+void rar_chunk_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	const struct rar_operation *op;
+	struct rar_fingerprint theirs;
+	struct rar_probe_hdr ph;
+	enum rar_reason why;
+	u64 seq;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)) || !ph.collective)
+		return;
+	seq = be64_to_cpu(ph.op_seq);
+	op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
+	if (!op || op->seq != seq)
+		return;
+	theirs = (struct rar_fingerprint) {
+		.count = be64_to_cpu(ph.count),
+		.root = be16_to_cpu(ph.root),
+		.collective = ph.collective,
+		.dtype = ph.dtype,
+		.redop = ph.redop,
+		.flags = ph.opflags,
+	};
+	why = fingerprint_differs(&theirs, &op->fingerprint);
+	if (why)
+		rar_fail_pair(m, EBADMSG, why, pkt->link->rank, m->rank, seq);
+}

@@ -453,6 +453,7 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_PROBE:
 		rar_ack_rcv_probe(pkt->link, pkt);
+		rar_chunk_rcv_probe(m, pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);

@@ -320,7 +320,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_hdr) == 24);
 	static_assert(sizeof(struct rar_data_hdr) == 64);
 	static_assert(sizeof(struct rar_ack_hdr) == 112);
-	static_assert(sizeof(struct rar_probe_hdr) == 48);
+	static_assert(sizeof(struct rar_probe_hdr) == 72);
 	static_assert(sizeof(struct rar_join_hdr) == 56);
 	static_assert(sizeof(struct rar_join) == 232);
 	static_assert(sizeof(struct rar_reg) == 24);
