@@ -12,7 +12,8 @@ run_of()
 	case $1 in
 	mpich) run=(mpiexec.mpich -launcher fork -genv MPIR_CVAR_POLLS_BEFORE_YIELD 1 -n) ;;
 	openmpi) run=(mpirun.openmpi --allow-run-as-root --oversubscribe --mca plm isolated
-		--mca btl "self,vader" --mca op ^avx --mca mpi_yield_when_idle 1 -n) ;;
+		--mca btl "self,vader" --mca btl_vader_single_copy_mechanism none
+		--mca op ^avx --mca mpi_yield_when_idle 1 -n) ;;
 	esac
 }
 
