@@ -58,6 +58,8 @@ SETTINGS = {
     "super_chunks": ("super_chunks", "Limit of chunks in a superpacket"),
     "local": ("local", "1: ranks of one namespace hand chunks over in memory"),
     "lanes": ("lanes", "Flows that the chunks of a link are spread over"),
+    "gather_bytes": ("gather_bytes", "RAR_AUTO: longest sum that is gathered, 0 = it chooses"),
+    "whole_bytes": ("whole_bytes", "RAR_AUTO: longest tensor that is not cut, 0 = it chooses"),
     "xdp_mirror": ("xdp_mirror", "1: packet sockets see the packets of XDP"),
     "strict": ("strict", "1: every packet passes all of netfilter"),
 }
