@@ -4,16 +4,9 @@
 # their versions, what is installed and how it links. Prints TAP; needs no module.
 set -u
 cd "$(dirname "$0")/../.." || exit
+. selftests/host/tap.sh
 dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT
-nr=0 failed=0
-
-result()	# STATUS NAME
-{
-	nr=$((nr + 1))
-	[ "$1" = 0 ] || { failed=1 && printf 'not '; }
-	echo "ok $nr $2"
-}
 
 # try NAME command...
 try()
@@ -22,7 +15,7 @@ try()
 
 	shift
 	"$@" > "$dir/out" 2>&1 || status=1
-	[ $status = 0 ] || sed 's/^/# /' "$dir/out"
+	out=$(< "$dir/out")
 	result $status "$name"
 }
 

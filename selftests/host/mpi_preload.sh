@@ -5,18 +5,9 @@
 # said once, and MPI does the work. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit
+. selftests/host/tap.sh
 lib=$PWD/build/lib
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 RAR_STUB=1 RAR_LOCAL=127.0.0.1
-nr=0 failed=0
-
-result()	# STATUS NAME
-{
-	nr=$((nr + 1))
-	[ "$1" = 0 ] || { failed=1 && printf 'not '; }
-	echo "ok $nr $2"
-	# shellcheck disable=SC2001 # every line
-	[ "$1" = 0 ] || sed 's/^/# /' <<< "$out"
-}
 
 # run RANKS VARIABLE=VALUE... PROGRAM ARGUMENT...: the output is in $out
 run()

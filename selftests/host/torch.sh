@@ -5,18 +5,9 @@
 # ring. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.." || exit
+. selftests/host/tap.sh
 . selftests/lib/torch.sh
 export RAR_STUB=1 RAR_LOCAL=127.0.0.1 GLOO_SOCKET_IFNAME=lo
-nr=0 failed=0
-
-result()	# STATUS NAME
-{
-	nr=$((nr + 1))
-	[ "$1" = 0 ] || { failed=1 && printf 'not '; }
-	echo "ok $nr $2"
-	# shellcheck disable=SC2001 # every line
-	[ "$1" = 0 ] || sed 's/^/# /' <<< "$out"
-}
 
 # failures MODE SEEN: ranks of three that see a failure
 failures()

@@ -462,3 +462,19 @@ counter()	# RANK NAME
 	counters "$1"
 	echo "${mib[$2]}"
 }
+
+# total NAME: prints the sum of a counter over all ranks of the topology
+total()
+{
+	local r sum=0
+
+	for ((r = 0; r < topo_n; r++)); do sum=$((sum + $(counter $r "$1"))); done
+	echo $sum
+}
+
+# Prints how many calls went by the ring, as programs with RAR_MPI_STAT or RAR_TORCH_STAT say
+# in $out.
+said_ops()
+{
+	sed -n 's/.*: \([0-9]*\) by the ring.*/\1/p' <<< "$out" | awk '{ n += $1 } END { print n + 0 }'
+}

@@ -96,26 +96,15 @@ spread()
 	result $? "flows are spread over CPUs: each has some"
 }
 
-# Print the own chunks that ranks let another CPU send.
-handed()
-{
-	local r sum=0
-
-	for ((r = 0; r < n; r++)); do
-		sum=$((sum + $(counter $r RarTxSpread)))
-	done
-	echo $sum
-}
-
 # hands NAME OPERATOR NUMBER command...: compares, as test(1), the chunks another CPU sends
 hands()
 {
 	local name=$1 op=$2 want=$3 before after
 
 	shift 3
-	before=$(handed)
+	before=$(total RarTxSpread)
 	check "$name: all bits are right" "$@" -s rx_path=ingress
-	after=$(handed)
+	after=$(total RarTxSpread)
 	note "chunks handed to another processor: $((after - before))"
 	test $((after - before)) "$op" "$want"
 	result $? "$name: chunks handed over $op $want"
@@ -128,7 +117,7 @@ hotplug()
 	local name="a processor goes and comes back: all bits are right"
 
 	[ -e $online ] || { skip "$name" "this kernel keeps its processors" && return; }
-	before=$(handed)
+	before=$(total RarTxSpread)
 	ring -n "$n" -t f32 -c 4M -d 8 -T 100 -s rx_path=ingress > "$dir/hotplug" 2>&1 &
 	sleep 1
 	while kill -0 $! 2> /dev/null; do
@@ -137,7 +126,7 @@ hotplug()
 	done
 	wait $! || status=1
 	quote "$(< "$dir/hotplug")"
-	before=$(($(handed) - before))
+	before=$(($(total RarTxSpread) - before))
 	note "a processor was taken away and came back $rounds times; handed over: $before chunks"
 	[ $rounds -ge 3 ] && [ $before -gt 0 ] || status=1
 	result $status "$name"

@@ -23,33 +23,15 @@ mpi()
 		RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
 }
 
-# Operations that the module has completed, in all namespaces.
-done_ops()
-{
-	local r sum=0
-
-	for ((r = 0; r < topo_n; r++)); do
-		sum=$((sum + $(counter $r RarOpsDone)))
-	done
-	echo $sum
-}
-
-# The calls that the ranks say went by the ring.
-said_ops()
-{
-	sed -n 's/.*: \([0-9]*\) by the ring.*/\1/p' <<< "$out" |
-		awk '{ n += $1 } END { print n + 0 }'
-}
-
 # by_ring NAME VARIABLE=VALUE...: results are right, and the module did the work
 by_ring()
 {
 	local name=$1 before ops said
 
 	shift
-	before=$(done_ops)
+	before=$(total RarOpsDone)
 	check "$name: results" mpi $ranks RAR_MPI_MIN=0 "$@" "mpi_calls.$library" short
-	ops=$(($(done_ops) - before)) said=$(said_ops)
+	ops=$(($(total RarOpsDone) - before)) said=$(said_ops)
 	# A long call is several operations.
 	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$said" -gt 100 ] && [ "$ops" -ge "$said" ]
 	result $? "$name: $ops operations of the module for $said calls"
@@ -69,9 +51,9 @@ by_mpi()
 {
 	local before
 
-	before=$(done_ops)
+	before=$(total RarOpsDone)
 	check "$library, without variables: results" mpi $ranks "mpi_calls.$library" few
-	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(done_ops)" = "$before" ]
+	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(total RarOpsDone)" = "$before" ]
 	result $? "$library, without variables: no operation of the module on one host"
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The backend of PyTorch on the module: a training whose ranks are in one network namespace, and
-# in one each, compared with gloo. The module's counters say who did the work. A killed rank.
+# in one each, compared with gloo. The module's counters prove that the ring did the work. A killed rank.
 . "$(dirname "$0")/../lib/torch.sh"
 . "$(dirname "$0")/../lib/lib.sh"
 cd .. || exit
@@ -18,32 +18,15 @@ place()
 	esac
 }
 
-# Operations that the module has completed, in all namespaces.
-done_ops()
-{
-	local r sum=0
-
-	for ((r = 0; r < topo_n; r++)); do
-		sum=$((sum + $(counter $r RarOpsDone)))
-	done
-	echo $sum
-}
-
-# The calls that the ranks say went by the ring.
-said_ops()
-{
-	sed -n 's/.*: \([0-9]*\) by the ring.*/\1/p' <<< "$out" | awk '{ n += $1 } END { print n + 0 }'
-}
-
 # by_module NAME command...: out of which at least one operation for each call by the ring
 by_module()
 {
 	local name=$1 before ops said
 
 	shift
-	before=$(done_ops)
+	before=$(total RarOpsDone)
 	"$@"
-	ops=$(($(done_ops) - before)) said=$(said_ops)
+	ops=$(($(total RarOpsDone) - before)) said=$(said_ops)
 	[ "$said" -gt 100 ] && [ "$ops" -ge "$said" ]
 	result $? "$name: $ops operations of the module for $said calls"
 }

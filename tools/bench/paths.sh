@@ -19,14 +19,6 @@ header="path     mtu   csum chunks   by_xdp%  on% ns/hop  sum_ns  rest_ns  hops/
 # Prints the ticks of softirqs.
 cpu() { awk '/^cpu / { print $8 }' /proc/stat; }
 
-total()	# COUNTER
-{
-	local r sum=0
-
-	for ((r = 0; r < n; r++)); do sum=$((sum + $(counter $r "$1"))); done
-	echo $sum
-}
-
 # One round: appends "ns chunks bytes frames on" to the file of its path.
 turn()	# PATH MTU CSUM ROUND
 {

@@ -28,22 +28,14 @@ run()
 	local way=$1 before
 
 	shift
-	before=$(ops_of_all)
+	before=$(total RarOpsDone)
 	train "$n" "$@"
 	hash[$way]=$(weights)
 	[ -n "${hash[$way]}" ] || fail "$way: the ranks have different weights, or a rank failed"
 	step[$way]=$(sed -n 's/^done.* step_ms=//p' <<< "$out" | median)
 	times[$way]+=" ${step[$way]}"
 	printf '%-6s %6s %6s %9s  %-17s %8s %12s\n' "$way" "$n" "$(word steps)" "$(word accuracy)" \
-		"${hash[$way]}" "${step[$way]}" $(($(ops_of_all) - before))
-}
-
-ops_of_all()
-{
-	local r sum=0
-
-	for ((r = 0; r < n; r++)); do sum=$((sum + $(counter $r RarOpsDone))); done
-	echo $sum
+		"${hash[$way]}" "${step[$way]}" $(($(total RarOpsDone) - before))
 }
 
 need_module
