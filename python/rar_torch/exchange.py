@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from .librar import RarError
 
-GRACE = 10      # seconds that the other ranks wait longer than rank 0, which says who is missing
+GRACE = 10      # seconds: rank 0 gives up first, because it can name the missing rank
 
 
 class StoreExchange:
@@ -18,7 +18,7 @@ class StoreExchange:
         self.store, self.rank, self.size, self.timeout = store, rank, size, timeout
 
     def wait(self, key, who, until):
-        """Return the value of a key, which rank who sets."""
+        """Return the value of a key. It is set by the rank in who."""
         try:
             left = max(until - time.monotonic(), 0.01)
             self.store.wait([key], datetime.timedelta(seconds=left))

@@ -64,7 +64,7 @@ class Snapshots:
 # ---------------------------------------------------------------- who is left
 
 def decide(store, size, dead, settle):
-    """Wait for all ranks but the dead one, and tell all who has come."""
+    """Wait for all ranks but the dead one, and tell each of them which ranks have come."""
     left = []
     exchange = StoreExchange(store, 0, size, datetime.timedelta(seconds=settle))
     until = time.monotonic() + settle

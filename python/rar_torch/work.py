@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Works: what a caller of a collective waits for."""
+"""Works: a collective returns one, and its caller waits for it."""
 import collections
 import datetime
 import errno

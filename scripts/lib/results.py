@@ -96,7 +96,7 @@ class Reader:
             self.finish(0, 0)
 
     def again(self):
-        """The guest died, and its emulator is to blame: the test runs once more."""
+        """The guest died, and its emulator is to blame: the test runs a second time."""
         test, self.test = self.test, None
         print(f"[{self.group}] {test.name} again: the emulator failed", flush=True)
         self.records.append({"group": self.group, "name": test.name, "planned": 0, "cases":

@@ -97,7 +97,7 @@ by_ring()
 learned() { grep -qE '^done.* accuracy=(0\.[89]|1\.)' <<< "$out"; }
 
 # The last rank of four is killed. The others name it, go on with the step in which it died, and
-# get the same result, which is that of a training without a failure, except for rounding.
+# end with equal weights. Except for rounding, a training without a failure has the same.
 recovery()
 {
 	local whole found

@@ -3,7 +3,7 @@
 """torch_calls.py MODE RANK SIZE STORE: a rank of a PyTorch program with the backend "rar".
 
 Modes: calls (all collectives), few (some that gloo has, too), die (the last rank is killed), late
-(the last rank does not come), hang (it comes, and does not take part). Prints what is wrong, then
+(the last rank does not come), hang (it comes, and does not take part). Prints all errors, then
 "rank N: N checks, N bad".
 """
 import datetime

@@ -27,7 +27,7 @@ told()
 	chose "$name" "$so_gather" "$so_whole"
 }
 
-# What rank 0 is told counts, rounded down to what the table can say.
+# Only the settings of rank 0 count, rounded down to a number that the table can carry.
 by_sysctl()
 {
 	each_rank sysctl -qw net.rar.gather_bytes=64 net.rar.whole_bytes=16384 || exit

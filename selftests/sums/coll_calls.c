@@ -32,7 +32,7 @@ static int open_rank(uint32_t rank)
 
 #define DISAGREE_COUNT	(30 * RANKS)
 
-/* What one rank asks for, and what the others ask for. */
+/* The call of one rank, and the call of all others. */
 static const struct disagreement {
 	const char *name;
 	struct rar_op usual, odd;
@@ -114,7 +114,7 @@ static int disagree(uint32_t rank, void *arg)
 	return 0;
 }
 
-/* Every collective, and every other one at one rank. */
+/* All pairs of different collectives: one rank has the second, the others have the first. */
 static int disagree_collectives(uint32_t rank, void *arg)
 {
 	struct disagreement d = { .reason = RAR_R_COLLECTIVE };
@@ -129,7 +129,7 @@ static int disagree_collectives(uint32_t rank, void *arg)
 	return err;
 }
 
-/* Every root, and every other one at one rank. */
+/* All pairs of different roots: one rank has the second, the others have the first. */
 static int disagree_roots(uint32_t rank, void *arg)
 {
 	struct disagreement d = { .reason = RAR_R_ROOT };

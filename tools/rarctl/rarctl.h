@@ -55,7 +55,7 @@ uint64_t get_u64(const struct nlattr *attr);
 
 enum { COLOR_NEVER, COLOR_AUTO, COLOR_ALWAYS };
 
-/* What a cell or a word is; decides its colour. */
+/* Kinds of cells and words; each has a colour. */
 enum kind { PLAIN, NAME, ADDRESS, GOOD, BAD };
 
 /* Print columns that are as wide as their widest cell. */

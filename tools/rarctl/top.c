@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* rarctl top and watch: groups by what they did since the last look; members again and again. */
+/* rarctl top: what groups did since the last look. rarctl watch: members, again and again. */
 #include "rarctl.h"
 
 #include <math.h>

@@ -130,7 +130,7 @@ static inline bool rar_has_btf(void)
 #endif
 }
 
-/* 6.7 keeps the attributes of a request to dump where those of other requests are. */
+/* From 6.7 on a dump finds its request's attributes in struct genl_info, as other requests do. */
 static inline struct nlattr **rar_genl_dump_attrs(struct netlink_callback *cb)
 {
 #ifdef HAVE_GENL_INFO_DUMP

@@ -12,7 +12,7 @@
  *	gathered	N-1 hops; N(N-1) packets in all
  *
  * Where a hop takes long, the number of hops decides, and bytes hardly matter: gather, and do
- * not cut. Where it is short, packets are what it consists of.
+ * not cut. Where a hop is short, most of it is the work for its packets: keep their number low.
  */
 #include <linux/bitfield.h>
 

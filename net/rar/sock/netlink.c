@@ -72,7 +72,7 @@ static enum rar_holder holder(const struct rar_member *m)
 	return READ_ONCE(m->tombstone) ? RAR_HOLDER_TOMBSTONE : RAR_HOLDER_ORPHAN;
 }
 
-/* What the links to both neighbours have in common. */
+/* The attributes that links to both neighbours have. */
 static int put_ends(struct sk_buff *skb, const struct rar_link *link, enum rar_direction direction,
 		    const struct rar_addr *local)
 {
@@ -97,7 +97,7 @@ static int put_traffic(struct sk_buff *skb, const struct rar_info *info, u64 pac
 	return 0;
 }
 
-/* What only a link has by which chunks go. */
+/* The attributes of a link by which this member sends chunks. */
 static int put_sending(struct sk_buff *skb, const struct rar_info *info)
 {
 	if (nla_put_u64_64bit(skb, RAR_A_LINK_RETRANSMITS, info->retransmits, RAR_A_LINK_PAD) ||
@@ -283,7 +283,7 @@ static int members_dump(struct sk_buff *skb, struct netlink_callback *cb)
 	return dump(skb, cb, &w, dump_member);
 }
 
-/* What can be said of an operation's progress under tx_lock. */
+/* An operation's progress, read under tx_lock. */
 struct progress {
 	u64 age_us;
 	u32 left;
