@@ -128,6 +128,7 @@ struct rar_net {
 	int sysctl_local;
 	int sysctl_lanes;
 	int sysctl_gather_bytes;
+	int sysctl_direct_bytes;
 	int sysctl_whole_bytes;
 	int sysctl_xdp_mirror;
 	int sysctl_strict;
@@ -301,7 +302,8 @@ struct rar_link_rx {
 /*
  * struct rar_link - a member's end of the link to a neighbour
  * @member:	the member, set once
- * @index:	its index in @member->link, set once
+ * @index:	its index in @member->link, or RAR_LINKS and the rank added if it is of a
+ *		struct rar_direct_peer; set once
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
@@ -314,7 +316,7 @@ struct rar_link_rx {
  */
 struct rar_link {
 	struct rar_member *member;
-	enum rar_link_index index;
+	u32 index;
 	u32 rank;
 	bool here;
 	int dev;
@@ -323,6 +325,50 @@ struct rar_link {
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_link_rx rx ____cacheline_aligned;
 	unsigned long heard;
+};
+
+/*
+ * struct rar_direct_peer - another rank, to which this one may send directly; see direct.c
+ * @link:	its path, rank and @heard; chunks of the ring do not go by it
+ * @nonce:	joining, m->lock: the rank's nonce by the table, 0 = not known yet
+ * @reached:	joining, m->lock: it answered a packet of full size
+ * @reached_small: joining, m->lock: it answered a short packet
+ * @tries:	joining, m->lock: packets sent to it
+ * @tried_us:	joining, m->lock: when the last one was sent
+ * @rto_us:	time that a question waits for its answer, set before RUN
+ * @ask_us:	tx_lock: when it is asked next, 0 = nothing is missing
+ * @asked_us:	tx_lock: when the oldest question without an answer was sent, 0 = none
+ * @backoff:	tx_lock: questions since the last progress
+ */
+struct rar_direct_peer {
+	struct rar_link link;
+	u64 nonce;
+	bool reached;
+	bool reached_small;
+	u32 tries;
+	u64 tried_us;
+	u32 rto_us;
+	u64 ask_us;
+	u64 asked_us;
+	u32 backoff;
+};
+
+/*
+ * struct rar_direct - the direct exchange of short operations; see direct.c
+ * @peer:	by rank; set before the member joins. NULL: the schedule has no direct exchange
+ * @below:	operations of fewer bytes are exchanged directly, set before RUN
+ * @next:	tx_lock: all operations below are sent, or are not sent directly
+ * @running:	tx_lock: operations that were sent and are not complete
+ * @news:	tx_lock: ranks to be told which operations are complete here, a bit each
+ * @news_us:	tx_lock: when they are told at the latest, 0 = there are none
+ */
+struct rar_direct {
+	struct rar_direct_peer *peer;
+	u32 below;
+	u64 next;
+	u32 running;
+	u32 news;
+	u64 news_us;
 };
 
 /*
@@ -405,7 +451,8 @@ struct rar_row {
  * @clock_base:	rank 0: random; added to the clock that COLLECT carries
  * @hop_us:	rank 0: shortest time that COLLECT took for a hop, microseconds
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
- * @choice:	RAR_AUTO: the flags RAR_TF_GATHER and RAR_TF_WHOLE of the table
+ * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
+ * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
  * @epoch:	proposed epoch
  * @digest:	of the table
  * @mtu:	smallest MTU so far, bytes
@@ -440,6 +487,7 @@ struct rar_join_state {
 	u64 clock_base;
 	u32 hop_us;
 	u32 hop_rounds;
+	u32 apart_rounds;
 	u16 choice;
 	u64 epoch;
 	u64 digest;
@@ -559,6 +607,7 @@ struct rar_member {
 	u8 schedule;			/* enum rar_schedule */
 	struct rar_place place;
 	u32 gather_below;		/* sums of fewer bytes are gathered */
+	struct rar_direct direct;
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];
 	u32 nlanes;

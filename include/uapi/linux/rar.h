@@ -219,13 +219,16 @@ enum rar_collective {
  * @RAR_GATHERED: RAR_BY_RANKS, but an all-reduce of up to 8 KiB in a group of up to 16
  *                ranks gathers what all ranks contribute, and each rank adds it: half the
  *                hops, more packets. For networks with a long delay.
- * @RAR_AUTO:     RAR_BY_RANKS or RAR_GATHERED by the size of the operation and the time of
- *                a hop, which rank 0 measures when the group is formed
+ * @RAR_AUTO:     RAR_BY_RANKS, RAR_GATHERED or RAR_DIRECT by the size of the operation and
+ *                the time of a hop, which rank 0 measures when the group is formed
+ * @RAR_DIRECT:   RAR_GATHERED, but each rank sends what it contributes straight to every
+ *                other rank: a single hop. So does the root of a broadcast of up to 8 KiB.
+ *                Every rank must reach every other rank at the address that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
- * gives the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB and of more
+ * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB and of more
  * than 64 KiB; between them the ranks may add in rank order or block by block, the same way
  * for the life of the group. RAR_OPF_IN_ORDER and RAR_OPF_EXACT make it independent of that.
  */
@@ -234,6 +237,7 @@ enum rar_schedule {
 	RAR_BY_HOSTS,
 	RAR_GATHERED,
 	RAR_AUTO,
+	RAR_DIRECT,
 	RAR_SCHEDULE_NR
 };
 
@@ -483,10 +487,11 @@ enum rar_rx_path {
  * @gather_bytes: bytes of the longest all-reduce that is gathered; RAR_NO_BYTES = none is
  * @whole_bytes:  bytes of the longest all-reduce that is not cut into blocks
  * @hop_us:       rank 0: time of a hop when the group was formed, microseconds
- * @__pad2:       zero
+ * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
+ *                RAR_NO_BYTES = none is
  * @forwarded:    data packets sent on in the packet that brought them
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q7I4xQ"
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQ"
  */
 struct rar_info {
 	__u32	state;
@@ -525,7 +530,7 @@ struct rar_info {
 	__u32	gather_bytes;
 	__u32	whole_bytes;
 	__u32	hop_us;
-	__u32	__pad2;
+	__u32	direct_bytes;
 	__u64	forwarded;
 };
 

@@ -17,14 +17,14 @@
  * |                           token (64)                          |
  * +---------------------------------------------------------------+
  *
- * token: the epoch in RS, AG, ACK, PROBE, LATE, FIN, FIN_ACK, and in ABORT and
- * RESET of a running group; before the epoch is committed, the nonce that the
+ * token: the epoch in RS, AG, ACK, PROBE, DIRECT, DONE, LATE, FIN, FIN_ACK, and in ABORT
+ * and RESET of a running group; before the epoch is committed, the nonce that the
  * receiver gave to the sender (0 in the first JOIN). It is compared in full, and a
  * host that is not on the path cannot guess it.
  *
  * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
  * travel to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
- * and FIN_ACK to both.
+ * and FIN_ACK to both. DIRECT, DONE, PAIR and PAIR_ACK travel to any rank.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -40,12 +40,16 @@ enum rar_pkt_type {
 	RAR_T_AG	= 2,	/* all-gather chunk: struct rar_data_hdr */
 	RAR_T_ACK	= 3,	/* struct rar_ack_hdr */
 	RAR_T_PROBE	= 4,	/* asks for an ACK, keeps alive: rar_probe_hdr */
+	RAR_T_DIRECT	= 5,	/* chunk for any rank: struct rar_direct_hdr */
+	RAR_T_DONE	= 6,	/* struct rar_done_hdr */
 	RAR_T_JOIN	= 8,	/* struct rar_join_hdr, padded */
 	RAR_T_JOIN_ACK	= 9,	/* struct rar_join_hdr */
 	RAR_T_REJECT	= 10,	/* struct rar_notice_hdr */
 	RAR_T_COLLECT	= 11,	/* struct rar_table_hdr + members */
 	RAR_T_PROPOSE	= 12,	/* struct rar_table_hdr + members */
 	RAR_T_COMMIT	= 13,	/* struct rar_table_hdr */
+	RAR_T_PAIR	= 14,	/* do packets reach the rank? struct rar_pair_hdr, padded */
+	RAR_T_PAIR_ACK	= 15,	/* struct rar_pair_hdr */
 	RAR_T_ABORT	= 16,	/* struct rar_notice_hdr */
 	RAR_T_RESET	= 17,	/* struct rar_hdr; echoes the unknown token */
 	RAR_T_FIN	= 18,	/* struct rar_notice_hdr: rank left after op_seq */
@@ -101,11 +105,44 @@ struct rar_data_hdr {
 	__be32	scale;
 };
 
-/* How the ranks add; no flag of struct rar_op has these bits. */
+/* How the ranks add and what way chunks take; no flag of struct rar_op has these bits. */
 #define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
 #define RAR_OF_GATHERED	0x08	/* all contributions go round, and each rank adds them */
+#define RAR_OF_DIRECT	0x04	/* chunks go straight to the ranks that need them */
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
+
+/**
+ * struct rar_direct_hdr - a chunk that goes straight to a rank (DIRECT)
+ * @h:      common header
+ * @complete: as @map in struct rar_done_hdr
+ * @op_seq: this and what follows up to @flags is as in struct rar_data_hdr
+ * @count:  elements of the whole operation
+ * @chunk:  index of the chunk in the operation
+ * @collective: enum rar_collective
+ * @dtype:  enum rar_dtype
+ * @redop:  enum rar_redop
+ * @opflags: RAR_OF_*, and struct rar_op.flags
+ * @root:   root rank, or 0
+ * @flags:  zero
+ * @__pad:  zero
+ * @base:   low 32 bits of @below in struct rar_done_hdr
+ */
+struct rar_direct_hdr {
+	struct rar_hdr h;
+	__be64	complete;
+	__be64	op_seq;
+	__be64	count;
+	__be32	chunk;
+	__u8	collective;
+	__u8	dtype;
+	__u8	redop;
+	__u8	opflags;
+	__be16	root;
+	__u8	flags;
+	__u8	__pad;
+	__be32	base;
+};
 
 /**
  * struct rar_slow_wire - what each rank tells its neighbours about the straggler
@@ -155,6 +192,29 @@ struct rar_ack_hdr {
 };
 
 #define RAR_EARLY_COST	512
+
+/**
+ * struct rar_done_hdr - DONE: which operations are complete at the sender, and what it lacks
+ * @h:      common header
+ * @below:  all operations below are complete at the sender: it needs no more chunks of them
+ * @map:    bit n: operation @below + n is complete, too
+ * @op_seq: operation of @lacks
+ * @lacks:  bit n: the n-th chunk of the block that the receiver starts in @op_seq has not
+ *          come; 0 = the sender asks for no chunk
+ * @flags:  RAR_DF_*
+ * @__pad:  zero
+ */
+struct rar_done_hdr {
+	struct rar_hdr h;
+	__be64	below;
+	__be64	map;
+	__be64	op_seq;
+	__be64	lacks;
+	__be32	flags;
+	__be32	__pad;
+};
+
+#define RAR_DF_ASK	0x00000001	/* answer with a DONE */
 
 /**
  * struct rar_probe_hdr - PROBE
@@ -217,7 +277,25 @@ struct rar_join_hdr {
 #define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
 #define RAR_JF_BIG	0x0004	/* the sender's elements are big endian: refused */
 #define RAR_JF_GATHERED	0x0008	/* RAR_GATHERED */
+#define RAR_JF_DIRECT	0x0010	/* RAR_DIRECT */
 #define RAR_JF_AUTO	(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_AUTO */
+
+/**
+ * struct rar_pair_hdr - PAIR and PAIR_ACK: do packets reach a rank that is no neighbour?
+ * @h:     common header; token: PAIR: the receiver's nonce as the table has it; PAIR_ACK:
+ *         @nonce of the PAIR
+ * @nonce: PAIR: the sender's own nonce; PAIR_ACK: the receiver's own
+ * @bytes: PAIR_ACK: length of the PAIR from its common header on; PAIR: 0
+ * @__pad: zero
+ *
+ * PAIR is padded to the length of the longest packet that the ranks will exchange.
+ */
+struct rar_pair_hdr {
+	struct rar_hdr h;
+	__be64	nonce;
+	__be32	bytes;
+	__be32	__pad;
+};
 
 struct rar_wire_caps {
 	__be32	collectives;
@@ -265,12 +343,18 @@ struct rar_table_hdr {
 };
 
 #define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
+#define RAR_TF_APART	0x0002	/* COLLECT: a rank does not reach all others directly (yet) */
+#define RAR_TF_DIRECT	0x00f0	/* PROPOSE: 0: nothing is exchanged directly; n = 1 .. 11:
+				 * operations of up to 4 << n bytes
+				 */
 #define RAR_TF_GATHER	0x0f00	/* PROPOSE, RAR_AUTO: 0: no sums are gathered;
 				 * n = 1 .. 11: those of up to 4 << n bytes
 				 */
 #define RAR_TF_WHOLE	0xf000	/* PROPOSE, RAR_AUTO: n = 0 .. 3: tensors of up to
 				 * 8192 << n bytes are not cut into blocks
 				 */
+
+#define RAR_TF_CHOICE	(RAR_TF_DIRECT | RAR_TF_GATHER | RAR_TF_WHOLE)
 
 #define RAR_TABLE_MAX	32	/* members in one packet */
 

@@ -87,4 +87,25 @@ static inline bool rar_hdr_ack_now(const struct rar_hdr_words *hdr)
 	return hdr->w[7] & RAR_HDR_ACK_NOW;
 }
 
+/* A header of a chunk that goes directly differs in three fields, and is handled as the other. */
+static_assert(sizeof(struct rar_direct_hdr) == sizeof(struct rar_data_hdr));
+static_assert(offsetof(struct rar_direct_hdr, complete) == offsetof(struct rar_data_hdr, seq));
+static_assert(offsetof(struct rar_direct_hdr, op_seq) == offsetof(struct rar_data_hdr, op_seq));
+static_assert(offsetof(struct rar_direct_hdr, flags) == offsetof(struct rar_data_hdr, flags));
+static_assert(offsetof(struct rar_direct_hdr, base) == offsetof(struct rar_data_hdr, scale));
+
+/* Tell in the header of a chunk that goes directly which operations are complete here. */
+static inline void rar_hdr_set_complete(struct rar_data_hdr *dh, u32 base, u64 map)
+{
+	dh->seq = cpu_to_be32(map >> 32);
+	dh->una = cpu_to_be32((u32)map);
+	dh->scale = cpu_to_be32(base);
+}
+
+/* The operations that rar_hdr_set_complete() told of, from be32_to_cpu(dh->scale) on. */
+static inline u64 rar_hdr_complete(const struct rar_data_hdr *dh)
+{
+	return (u64)be32_to_cpu(dh->seq) << 32 | be32_to_cpu(dh->una);
+}
+
 #endif /* _RAR_CORE_HDR_H */

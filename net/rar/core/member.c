@@ -352,6 +352,12 @@ struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank)
 	return NULL;
 }
 
+/* The link with an index, as struct rar_link has it. */
+struct rar_link *rar_member_link(struct rar_member *m, u32 index)
+{
+	return index < RAR_LINKS ? &m->link[index] : &m->direct.peer[index - RAR_LINKS].link;
+}
+
 static void update_counters(struct rar_member *m)
 {
 	if (!READ_ONCE(m->counters))

@@ -26,6 +26,8 @@ struct rar_net;
 	X(TxForward)	/* chunks sent in the packet that brought them */ \
 	X(TxXdp)	/* of these, sent by XDP */			\
 	X(TxSpread)	/* own chunks sent by another CPU */		\
+	X(TxDirect)	/* operations sent straight to a rank */	\
+	X(TxDirectAsk)	/* questions to ranks that exchange directly */	\
 	X(TxAck)	/* acknowledgments sent */			\
 	X(TxCtl)	/* all other packets sent */			\
 	X(TxError)	/* packets the stack did not take */		\

@@ -181,7 +181,7 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 
 	/* All of an operation with a lead is contributed at once, after the lead. */
 	return rar_plan_travels(&ring->plan) && !ring->lead && !ring->plan.gathered &&
-	       ring->cpb > 2 * step ? step : 0;
+	       !ring->plan.direct && ring->cpb > 2 * step ? step : 0;
 }
 
 /**

@@ -28,8 +28,8 @@ static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
  */
 #define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT)
 
-static_assert(!(RAR_OP_FLAGS & ~(U8_MAX & ~(RAR_OF_HOSTS | RAR_OF_GATHERED))));
-static_assert(RAR_RING_GATHERED == RAR_OF_GATHERED);
+static_assert(!(RAR_OP_FLAGS & (RAR_OF_HOSTS | RAR_OF_GATHERED | RAR_OF_DIRECT)));
+static_assert(RAR_RING_GATHERED == RAR_OF_GATHERED && RAR_RING_DIRECT == RAR_OF_DIRECT);
 
 /* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
 struct rar_fingerprint {
@@ -61,12 +61,19 @@ struct rar_run {
 #define RAR_RUN_MAX	64
 #define RAR_MAX_LANES	8	/* consecutive ports that chunks come from */
 
+/* The operations that are complete at a rank; see struct rar_done_hdr. */
+struct rar_known {
+	u64 base;
+	u64 map;
+};
+
 /* A transmission: chosen under tx_lock, then built and sent without it. */
 struct rar_tx_item {
 	struct rar_operation *op;	/* referenced */
 	struct rar_run run;
 	u32 seq;			/* of the first chunk */
 	u32 una;
+	struct rar_known known;		/* instead of both, if it goes directly */
 	bool ack_now;
 	bool frame;			/* forwarded at the XDP hook */
 	bool own;			/* injected, for the first time */
@@ -136,8 +143,8 @@ struct rar_lead {
  *
  * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
  * rank has contributed all, and send() has counted that.
- * released: complete, and all that each @out owes is acknowledged; nothing is sent from @buf
- * any more. An operation in pinned memory is delivered when @users is 0 as well.
+ * released: complete, all that each @out owes is acknowledged, and no @peers wait; nothing is
+ * sent from @buf any more. An operation in pinned memory is delivered when @users is 0 as well.
  *
  * @ref: one reference each for the table m->ops until released, for the list
  * m->undelivered until delivered, for the list m->pinned until the pages are given back,
@@ -200,6 +207,9 @@ struct rar_operation {
 	unsigned long *published[RAR_PHASES];
 
 	struct rar_out out[RAR_OUTS];	/* by link */
+	u32 peers;			/* ranks that may still need chunks directly, a bit each */
+	bool direct_sent;		/* the own chunks went directly to all of them */
+	bool direct_runs;		/* it counts in m->direct.running */
 };
 
 /* The operation that a data packet describes. */

@@ -102,7 +102,7 @@ bool rar_ring_rooted(u8 collective)
  * @plan:       to fill
  * @place:      the rank's place in its group
  * @collective: enum rar_collective
- * @flags:      RAR_OPF_IN_ORDER, RAR_RING_GATHERED; others are ignored
+ * @flags:      RAR_OPF_IN_ORDER, RAR_RING_GATHERED, RAR_RING_DIRECT; others are ignored
  * @root:       rank, of a collective that has a root
  *
  * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
@@ -116,9 +116,12 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 {
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
 	bool ordered = flags & (RAR_OPF_IN_ORDER | RAR_RING_GATHERED);
+	bool direct = flags & RAR_RING_DIRECT;
 	const struct row *row;
 
 	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums))
+		return -EOPNOTSUPP;
+	if (direct && !(flags & RAR_RING_GATHERED) && collective != RAR_BROADCAST)
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
 	if (flags & RAR_RING_GATHERED)
@@ -132,6 +135,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	if (place->size == 1)
 		return 0;
 	plan->gathered = row == &gathered;
+	plan->direct = direct;
 	if (place->hosts && sums && !ordered)
 		plan_hosts(plan, place);
 	else
@@ -342,13 +346,13 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 	return ring->plan.back ? chunks_of(ring, ring->plan.starts[RAR_AG]) : 0;
 }
 
-/* What this rank sends by a link: everything goes to the successor. */
+/* What this rank sends by a link: everything goes to the successor, unless it goes directly. */
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link)
 {
 	const struct rar_plan *plan = &ring->plan;
 	struct rar_owed owed = { };
 
-	if (link != RAR_NEXT)
+	if (link != RAR_NEXT || plan->direct)
 		return owed;
 	owed.first = rar_ring_block_first(ring, rar_plan_own(plan));
 	owed.own = rar_ring_block_chunks(ring, rar_plan_own(plan));

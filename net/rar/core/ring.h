@@ -48,6 +48,9 @@
  * Gathered: a short all-reduce may go round as an all-gather of all contributions instead,
  * size-1 hops. Block b is the whole contribution of rank b. Every rank then adds all of
  * them in rank order (core/gather.c), as a single block is added that goes round.
+ *
+ * Direct: every block goes from the rank where it starts to each rank that needs it, in one hop.
+ * A gathered all-reduce may be direct, and a broadcast. No chunk is passed on.
  */
 #ifndef _RAR_RING_H
 #define _RAR_RING_H
@@ -86,6 +89,8 @@ enum rar_combine {
 
 #define RAR_RING_GATHERED 0x08		/* all contributions go round, and each rank adds them */
 
+#define RAR_RING_DIRECT	0x04		/* chunks go straight to the ranks that need them */
+
 #define RAR_NO_BLOCK	U32_MAX
 #define RAR_ALL_BLOCKS	(U32_MAX - 1)
 
@@ -117,6 +122,7 @@ struct rar_place {
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
  * @gathered: each block is a whole contribution of the tensor's length
+ * @direct: no chunk is passed on
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
  *
@@ -130,6 +136,7 @@ struct rar_plan {
 	u32 ends[RAR_PHASES];
 	bool exact;
 	bool gathered;
+	bool direct;
 	bool back;
 };
 
@@ -253,6 +260,8 @@ static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 static inline enum rar_phase rar_plan_next(const struct rar_plan *plan,
 					   enum rar_phase phase, u32 block)
 {
+	if (plan->direct)
+		return RAR_PHASES;
 	if (block != plan->ends[phase])
 		return phase;
 	if (phase == RAR_RS && block == plan->starts[RAR_AG])

@@ -22,15 +22,54 @@
 #include "rar.h"
 
 #define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
+#define DIRECT_HOP_US	10	/* as long a hop for each other rank: exchange directly */
 #define WHOLE_HOP_BYTES	256	/* bytes of a tensor that is not cut, for each microsecond */
 
-/* The numbers of RAR_TF_GATHER and RAR_TF_WHOLE. */
-#define GATHER_CODE_MAX	11U
+/* The numbers of RAR_TF_GATHER and RAR_TF_DIRECT, and of RAR_TF_WHOLE. */
+#define SHORT_CODE_MAX	11U
 #define WHOLE_CODE_MAX	3U
 
-static u32 gather_of(u32 code)
+static u32 short_of(u32 code)
 {
 	return code ? 4 << code : 0;
+}
+
+/* The largest code for at most @bytes. */
+static u32 short_code(u32 bytes)
+{
+	u32 code = 0;
+
+	while (code < SHORT_CODE_MAX && short_of(code + 1) <= bytes)
+		code++;
+	return code;
+}
+
+/* The border that a code stands for, as the first number of bytes beyond it; 0 = none. */
+static u32 short_below(u32 code)
+{
+	return code ? short_of(min(code, SHORT_CODE_MAX)) + 1 : 0;
+}
+
+/* The flags of the table by which rank 0 chooses for this member's schedule. */
+u16 rar_choice_may(const struct rar_member *m)
+{
+	if (m->schedule == RAR_AUTO)
+		return RAR_TF_CHOICE;
+	return m->schedule == RAR_DIRECT ? RAR_TF_DIRECT : 0;
+}
+
+/* The bytes up to which operations are exchanged directly. */
+static u32 choose_direct(const struct rar_member *m)
+{
+	int told = READ_ONCE(m->rn->sysctl_direct_bytes);
+
+	if (!m->direct.peer || !(m->join.caps.dtypes[0] & RAR_OF_DIRECT))
+		return 0;
+	if (m->schedule == RAR_DIRECT)
+		return RAR_SMALL_BYTES;
+	if (told)
+		return told;
+	return m->join.hop_us >= DIRECT_HOP_US * (m->size - 1) ? RAR_SMALL_BYTES : 0;
 }
 
 static u32 whole_of(u32 code)
@@ -60,24 +99,24 @@ static u32 choose_whole(const struct rar_member *m)
 }
 
 /**
- * rar_choice_make() - choose the borders of RAR_AUTO
- * @m: rank 0, to which COLLECT has come back; @m->lock held
+ * rar_choice_make() - choose the borders of RAR_AUTO and RAR_DIRECT
+ * @m:     rank 0, to which COLLECT has come back; @m->lock held
+ * @paired: each rank reaches each other rank directly
  *
  * Return: flags of struct rar_table_hdr.
  */
-u16 rar_choice_make(const struct rar_member *m)
+u16 rar_choice_make(const struct rar_member *m, bool paired)
 {
-	u32 gather = 0, whole = 0, bytes;
+	u32 direct = paired ? short_code(choose_direct(m)) : 0, whole = 0, bytes;
+	u16 choice = FIELD_PREP(RAR_TF_DIRECT, direct);
 
 	if (m->schedule != RAR_AUTO)
-		return 0;
-	bytes = choose_gather(m);
-	while (gather < GATHER_CODE_MAX && gather_of(gather + 1) <= bytes)
-		gather++;
+		return choice;
 	bytes = choose_whole(m);
 	while (whole < WHOLE_CODE_MAX && whole_of(whole + 1) <= bytes)
 		whole++;
-	return FIELD_PREP(RAR_TF_GATHER, gather) | FIELD_PREP(RAR_TF_WHOLE, whole);
+	return choice | FIELD_PREP(RAR_TF_GATHER, short_code(choose_gather(m))) |
+	       FIELD_PREP(RAR_TF_WHOLE, whole);
 }
 
 /**
@@ -89,15 +128,19 @@ u16 rar_choice_make(const struct rar_member *m)
  */
 void rar_choice_take(struct rar_member *m)
 {
+	u32 direct = FIELD_GET(RAR_TF_DIRECT, m->join.choice);
 	u32 gather = FIELD_GET(RAR_TF_GATHER, m->join.choice);
 	u32 whole = FIELD_GET(RAR_TF_WHOLE, m->join.choice);
 
 	m->place.whole = whole_of(min(whole, WHOLE_CODE_MAX));
 	m->gather_below = 0;
+	m->direct.below = 0;
 	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
 		return;
 	if (m->schedule == RAR_GATHERED)
 		m->gather_below = RAR_SMALL_BYTES + 1;
-	else if (gather)
-		m->gather_below = gather_of(min(gather, GATHER_CODE_MAX)) + 1;
+	else
+		m->gather_below = short_below(gather);
+	if (m->direct.peer)
+		m->direct.below = short_below(direct);
 }

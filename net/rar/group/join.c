@@ -23,6 +23,7 @@
 #include "core/resume.h"
 #include "group/join.h"
 #include "group/notice.h"
+#include "group/pair.h"
 #include "group/table.h"
 #include "link/ack.h"
 #include "link/link.h"
@@ -41,7 +42,8 @@
 #define JOIN_MTU_SMALL		3	/* unpadded ones that had one: too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
-#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_JF_AUTO, too */
+/* RAR_JF_AUTO, too */
+#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | RAR_JF_DIRECT)
 
 static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
 {
@@ -146,6 +148,8 @@ static u16 schedule_flag(const struct rar_member *m)
 		return RAR_JF_GATHERED;
 	case RAR_AUTO:
 		return RAR_JF_AUTO;
+	case RAR_DIRECT:
+		return RAR_JF_DIRECT;
 	}
 	return 0;
 }
@@ -526,6 +530,12 @@ void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	case RAR_T_COMMIT:
 		rar_table_rcv(m, pkt);
 		break;
+	case RAR_T_PAIR:
+		rar_pair_rcv(m, pkt);
+		break;
+	case RAR_T_PAIR_ACK:
+		rar_pair_rcv_ack(m, pkt);
+		break;
 	case RAR_T_ABORT:
 		rcv_join_abort(m, pkt);
 		break;
@@ -534,8 +544,17 @@ void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 
 /* -- timer --------------------------------------------------------------- */
 
+/* The first rank that this one must reach and does not, though its address is known. */
+static u32 unreached(const struct rar_member *m)
+{
+	u32 rank = m->schedule == RAR_DIRECT && m->direct.peer ? rar_pair_missing(m) : m->size;
+
+	return rank < m->size && m->direct.peer[rank].tries ? rank : RAR_NO_RANK;
+}
+
 static void join_timed_out(struct rar_member *m)
 {
+	u32 far = unreached(m);
 	struct rar_join_state *j = &m->join;
 	u32 next = m->link[RAR_NEXT].rank;
 	u32 prev = m->link[RAR_PREV].rank;
@@ -553,6 +572,10 @@ static void join_timed_out(struct rar_member *m)
 	else if (j->refused_since)
 		rar_fail_pair(m, EADDRINUSE, RAR_R_DUPLICATE,
 			      m->rank, next, 0);
+	else if (far != RAR_NO_RANK && m->direct.peer[far].reached_small)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, far, 0);
+	else if (far != RAR_NO_RANK)
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_JOIN_TIMEOUT, far, m->rank, 0);
 	else
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
 			      j->ok[RAR_NEXT] ? prev : next, m->rank,
@@ -694,6 +717,9 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 					 GFP_KERNEL_ACCOUNT);
 	if (!m->join.table)
 		return -ENOBUFS;
+	err = rar_pair_prepare(m);
+	if (err)
+		return err;
 	join_lanes(m, next->af);
 	return rar_link_prepare(&m->link[RAR_NEXT]) ?: join_route(m);
 }
@@ -750,6 +776,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	WRITE_ONCE(j->nonce, rar_random_token());
 	get_random_bytes(&j->key, sizeof(j->key));
 	rar_table_reset(m, &past);
+	rar_pair_reset(m);
 	j->small_acks = 0;
 	j->full_tries = 0;
 	j->route_err = err;

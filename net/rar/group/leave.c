@@ -19,6 +19,7 @@
 #include "link/early.h"
 #include "link/link.h"
 #include "rar.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "tx/packet.h"
 
@@ -232,6 +233,7 @@ void rar_leave_rcv_fin(struct rar_link *link, const struct rar_error *fin)
 			m->leave.gone[i] = true;
 	if (!m->leave.left && fin->rank != m->rank)
 		rank_left(link, fin);
+	rar_direct_left(m, fin->rank, fin->op_seq);
 	late = fin->rank != m->rank && m->op_next > fin->op_seq;
 	spin_unlock_bh(&m->lock);
 	if (late)

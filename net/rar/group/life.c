@@ -10,6 +10,7 @@
 #include "core/user.h"
 #include "group/leave.h"
 #include "group/life.h"
+#include "group/pair.h"
 #include "group/timer.h"
 #include "link/early.h"
 #include "link/link.h"
@@ -82,6 +83,7 @@ static void free_work(struct work_struct *work)
 		dst_cache_destroy(&link->path.cache);
 		kfree(link->tx.sent);
 	}
+	rar_pair_free(m);
 	rar_sender_put_all(m);
 	rar_port_put_lanes(m);
 	rar_port_put(rn, m->port);

@@ -14,11 +14,13 @@
 #include "core/ring.h"
 #include "group/choice.h"
 #include "group/join.h"
+#include "group/pair.h"
 #include "group/table.h"
 #include "link/link.h"
 #include "link/straggler.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
 #include "tx/packet.h"
@@ -28,6 +30,7 @@
 #define TABLE_RETRY_MAX_MS	200	/* longest interval */
 #define TABLE_STUCK_MS		2000	/* until rank 0 gives a step up and collects again */
 #define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
+#define APART_ROUNDS		4	/* RAR_AUTO: further ones while ranks try to reach others */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
 struct table_pkt {
@@ -55,7 +58,7 @@ static void own_caps(struct rar_caps *caps)
 	memset(caps, 0, sizeof(*caps));
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
-	caps->dtypes[0] = RAR_OP_FLAGS;
+	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))
@@ -248,8 +251,7 @@ static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
 	m->join.digest = be64_to_cpu(th->digest);
 	m->join.min_payload = be32_to_cpu(th->payload);
 	m->join.min_rank = be16_to_cpu(th->payload_rank);
-	m->join.choice = m->schedule == RAR_AUTO ?
-			 be16_to_cpu(th->flags) & (RAR_TF_GATHER | RAR_TF_WHOLE) : 0;
+	m->join.choice = be16_to_cpu(th->flags) & rar_choice_may(m);
 	caps_from_wire(&th->caps, &m->join.caps);
 	resume_from_wire(th, &m->join.resume);
 }
@@ -310,6 +312,7 @@ static bool get_ready(struct rar_member *m)
 	rar_link_start(&m->link[RAR_NEXT]);
 	rar_straggler_start(m);
 	rar_push_start(m);
+	rar_direct_start(m);
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
 	rar_member_set_state(m, RAR_S_READY);
 	return true;
@@ -320,12 +323,15 @@ static void collect_add_own(struct rar_member *m, struct table_pkt *t)
 	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
 	struct rar_resume resume;
 	struct rar_caps caps;
+	__be16 apart;
 
 	own_caps(&caps);
 	caps_and(&caps, &t->th.caps);
 	resume_from_wire(&t->th, &resume);
 	rar_resume_merge(&resume, &m->join.past);
+	apart = t->th.flags & cpu_to_be16(RAR_TF_APART);
 	resume_to_wire(&resume, &t->th);
+	t->th.flags |= apart;
 	own_row(m);
 	if (m->join.payload < be32_to_cpu(t->th.payload)) {
 		t->th.payload = cpu_to_be32(m->join.payload);
@@ -336,12 +342,44 @@ static void collect_add_own(struct rar_member *m, struct table_pkt *t)
 			    &t->m[m->rank - first]);
 }
 
+/* Learn the other ranks from COLLECT, and say whether they are reached. */
+static void collect_pairs(struct rar_member *m, struct table_pkt *t)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), i;
+	struct rar_row row;
+
+	if (!m->direct.peer)
+		return;
+	for (i = 0; i < n; i++) {
+		row_from_wire(&t->m[i], &row);
+		rar_pair_learn(m, first + i, &row);
+	}
+	if (!rar_pair_all(m))
+		t->th.flags |= cpu_to_be16(RAR_TF_APART);
+}
+
+/*
+ * Must COLLECT go round again? RAR_AUTO measures the time of a hop several times. Ranks that
+ * exchange directly need time to reach each other; only RAR_DIRECT cannot do without.
+ */
+static bool collect_again(struct rar_member *m, bool apart)
+{
+	struct rar_join_state *j = &m->join;
+	bool again = m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS;
+
+	if (!m->direct.peer || !apart || again)
+		return again;
+	return j->apart_rounds++ < APART_ROUNDS || m->schedule == RAR_DIRECT;
+}
+
 static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 {
 	struct rar_join_state *j = &m->join;
+	bool apart;
 
 	if (m->state != RAR_S_JOINING && m->state != RAR_S_READY)
 		return false;
+	collect_pairs(m, t);
 	if (m->rank) {
 		collect_add_own(m, t);
 		return true;
@@ -354,12 +392,14 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	if (!slices_all(m) || !payload_ok(be32_to_cpu(t->th.payload)) ||
 	    be32_to_cpu(t->th.payload) > j->payload)
 		return false;
-	if (m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS) {
+	apart = t->th.flags & cpu_to_be16(RAR_TF_APART);
+	if (collect_again(m, apart)) {
 		step_to(m, RAR_T_COLLECT);
+		j->step_next += rar_table_retry_in(j->apart_rounds) * !!j->apart_rounds;
 		return false;
 	}
 	set_proposal(m, &t->th);
-	j->choice = rar_choice_make(m);
+	j->choice = rar_choice_make(m, !apart);
 	j->epoch = rar_random_token();
 	j->digest = table_digest(m);
 	step_to(m, RAR_T_PROPOSE);
@@ -454,6 +494,8 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (bad)
 		rar_fail_pair(m, EBADMSG, RAR_R_TABLE, m->rank, 0, 0);
+	if (pkt->h.type == RAR_T_COLLECT)
+		rar_pair_try(m);
 	if (relay)
 		table_send(m, &t, pkt->h.type, token);
 	if (wake)
@@ -562,6 +604,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->choice = 0;
 	j->hop_us = U32_MAX;
 	j->hop_rounds = 0;
+	j->apart_rounds = 0;
 	j->clock_base = get_random_u64();
 }
 

@@ -11,6 +11,7 @@
 #include "link/early.h"
 #include "link/loss.h"
 #include "rar.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
 #include "tx/device.h"
@@ -134,6 +135,7 @@ static void link_tick(struct rar_member *m)
 {
 	if (rar_loss_tick(m))
 		rar_push(m);
+	rar_direct_tick(m);
 }
 
 static enum hrtimer_restart link_timer(struct hrtimer *timer)

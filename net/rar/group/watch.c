@@ -10,6 +10,7 @@
 #include "core/pin.h"
 #include "group/watch.h"
 #include "rar.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -48,6 +49,10 @@ static void check_silence(struct rar_member *m)
 		rar_fail(m, &err);
 		return;
 	}
+	if (rar_direct_silent(m, &err.rank, &err.silent_ms)) {
+		err.other = m->rank;
+		rar_fail(m, &err);
+	}
 }
 
 /*
@@ -68,6 +73,21 @@ static bool has_posted(struct rar_member *m, u64 whole, u32 come, u64 seq)
 	return seq < whole || (seq == whole && come && leads);
 }
 
+/* Does an operation wait for nobody but its root, which sends it directly? */
+static bool waits_for_root(struct rar_member *m, u64 seq, u32 *root)
+{
+	const struct rar_operation *op;
+	bool does;
+
+	rcu_read_lock();
+	op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
+	does = op && op->seq == seq && op->ring.plan.direct && !op->ring.plan.gathered;
+	if (does)
+		*root = op->fingerprint.root;
+	rcu_read_unlock();
+	return does;
+}
+
 /*
  * Operation @seq is overdue at rank @origin: name the first rank after it that has not
  * contributed. A rank knows that of itself, and of its successor from ACKs. If both have
@@ -81,9 +101,13 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 				 .rank = origin, .other = origin,
 				 .op_seq = seq };
 
+	u32 root;
+
 	if (!has_posted(m, READ_ONCE(m->op_whole), READ_ONCE(m->op_come), seq))
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, m->rank,
 			      m->rank, seq);
+	else if (waits_for_root(m, seq, &root))
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, root, root, seq);
 	else if (!has_posted(m, READ_ONCE(tx->posted), READ_ONCE(tx->come), seq))
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);

@@ -109,7 +109,7 @@ static bool op_released(struct rar_member *m, struct rar_operation *op)
 	for (i = 0; i < RAR_OUTS; i++)
 		if (!link_released(&m->link[i], op))
 			return false;
-	return !atomic_read(&op->left);
+	return !op->peers && !atomic_read(&op->left);
 }
 
 /* Give back the credit that an operation took of a link. */
@@ -234,6 +234,9 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
 	op->come = op->later ? 0 : op->ring.cpb;
+	/* Whoever has a block of its own sends it to all other ranks. */
+	if (op->ring.plan.direct && rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)))
+		op->peers = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
 	for (i = 0; i < RAR_OUTS; i++) {
 		rar_window_post(&m->link[i], op);
 		may_inject(&m->link[i], op, op->come);

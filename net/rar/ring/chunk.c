@@ -20,6 +20,7 @@
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
+#include "ring/direct.h"
 #include "ring/done.h"
 #include "ring/fail.h"
 #include "ring/push.h"
@@ -312,6 +313,20 @@ static bool too_soon(const struct rar_operation *op, const struct rar_arrival *a
 	       rar_op_published(op, &rs, mask) != mask;
 }
 
+/*
+ * Did the run come from where it must? Chunks that go directly come from the rank that
+ * contributes them. Others come by the ring.
+ */
+static bool from_right_rank(const struct rar_operation *op, const struct rar_arrival *a)
+{
+	const struct rar_plan *plan = &op->ring.plan;
+
+	if (!plan->direct)
+		return a->link->index < RAR_LINKS;
+	return a->link->index >= RAR_LINKS &&
+	       a->link->rank == (plan->gathered ? a->c.block : op->fingerprint.root);
+}
+
 /* Take in a run of an operation that was posted here. */
 static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 {
@@ -332,7 +347,7 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 	ret = rar_op_check(&op->ring, &a->run, a->bytes, &a->c);
 	if (ret != RAR_RX_DONE)
 		return ret;
-	if (too_soon(op, a))
+	if (!from_right_rank(op, a) || too_soon(op, a))
 		return RAR_DROP(Chunk);
 	return input_run(m, op, a);
 }
@@ -472,6 +487,38 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rar_push_later(m, true);
 	else
 		rar_ack_send(a.link);
+	return ret;
+}
+
+/**
+ * rar_chunk_rcv_direct() - take in a chunk that came directly
+ * @m:   member in RUN or LEAVING, RCU read side
+ * @pkt: validated DIRECT
+ *
+ * Softirq.
+ *
+ * Return: RAR_RX_DONE, RAR_RX_TAKEN if @pkt->skb was taken, or the drop with its reason.
+ */
+enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt)
+{
+	enum rar_rx ret = RAR_RX_RETRY;
+	struct rar_data_hdr dh;
+	struct rar_arrival a = { .link = pkt->link, .pkt = pkt, .dh = &dh, .done = 1 };
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
+		return RAR_DROP(Short);
+	/* A chunk of the ring and a chunk that came directly are never the same. */
+	if (!(dh.opflags & RAR_OF_DIRECT))
+		return RAR_DROP(Chunk);
+	rar_direct_hear(pkt->link, be32_to_cpu(dh.scale), rar_hdr_complete(&dh), true);
+	a.op_seq = be64_to_cpu(dh.op_seq);
+	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), 1, RAR_AG };
+	if (rar_op_early(m, a.op_seq, &a.run))
+		ret = rar_early_hold(m, &a);
+	if (ret == RAR_RX_RETRY)
+		ret = rar_chunk_use(m, &a);
+	if (a.dups)
+		rar_mib_inc(m->rn, RxDup);
 	return ret;
 }
 

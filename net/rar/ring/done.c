@@ -9,6 +9,7 @@
 #include "core/trace.h"
 #include "link/link.h"
 #include "rar.h"
+#include "ring/direct.h"
 #include "ring/done.h"
 
 /**
@@ -34,6 +35,8 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 	}
 	spin_unlock_bh(&m->lock);
 	trace_rar_op(m, op->seq, op->bytes);
+	if (op->ring.plan.direct)
+		rar_direct_done(m, op);
 	rar_link_release(m, op);
 	rar_member_wake(m);
 }

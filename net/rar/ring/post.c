@@ -31,7 +31,7 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 			       .len = rar_early_cb(skb)->len };
 	struct rar_data_hdr dh;
 	struct rar_arrival a = {
-		.link = &m->link[rar_early_cb(skb)->link],
+		.link = rar_member_link(m, rar_early_cb(skb)->link),
 		.pkt = &pkt,
 		.dh = &dh,
 	};
@@ -51,8 +51,11 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 		rar_drop(m->rn, skb, rar_rx_why(ret));
 }
 
-/* Use a batch of the packets held. Return: true if there were any. */
-static bool use_early(struct rar_member *m, u64 op_seq)
+/*
+ * Use a batch of the packets held. Sets @ring if any came by a link of the ring. Return: true
+ * if there were any.
+ */
+static bool use_early(struct rar_member *m, u64 op_seq, bool *ring)
 {
 	struct sk_buff_head list;
 	struct sk_buff *skb;
@@ -65,8 +68,10 @@ static bool use_early(struct rar_member *m, u64 op_seq)
 	if (rar_member_state(m) != RAR_S_FAILED)
 		rar_early_take(m, op_seq, false, &list);
 	any = !skb_queue_empty(&list);
-	while ((skb = __skb_dequeue(&list)))
+	while ((skb = __skb_dequeue(&list))) {
+		*ring |= rar_early_cb(skb)->link < RAR_LINKS;
 		replay(m, skb);
+	}
 	rcu_read_unlock();
 	local_bh_enable();
 	return any;
@@ -98,10 +103,8 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 {
 	bool any = false;
 
-	while (use_early(m, op_seq)) {
-		any = true;
+	while (use_early(m, op_seq, &any))
 		cond_resched();
-	}
 	local_bh_disable();
 	rcu_read_lock();
 	if (rar_member_state(m) == RAR_S_FAILED)

@@ -31,6 +31,7 @@
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
 #include "ring/steer.h"
@@ -272,6 +273,7 @@ static void push_local(struct rar_member *m)
  */
 void rar_push(struct rar_member *m)
 {
+	rar_direct_push(m);
 	if (!m->link[RAR_NEXT].here)
 		push_packets(m);
 	if (m->link[RAR_NEXT].here || READ_ONCE(m->link[RAR_NEXT].tx.nback))

@@ -26,6 +26,7 @@
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
 #include "rx/input.h"
@@ -257,6 +258,8 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 
 #define FROM_PREV	BIT(RAR_PREV)
 #define FROM_NEXT	BIT(RAR_NEXT)
+#define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
+#define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
 #define BY_EPOCH	BIT(0)	/* token is the epoch */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
@@ -277,6 +280,11 @@ static const struct input_type {
 			    RAR_MAX_LANES - 1 },
 	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
 	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH },
+	[RAR_T_PAIR]	= { sizeof(struct rar_pair_hdr), FROM_ANY, BY_NONCE },
+	[RAR_T_PAIR_ACK] = { sizeof(struct rar_pair_hdr), FROM_ANY, BY_NONCE },
 	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV,
 			    BY_NONCE | BY_NONE },
 	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
@@ -326,6 +334,17 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	bool known = false;
 
 	pkt->link = NULL;
+	if (t->from & FROM_ANY)
+		return src < m->size && src != m->rank ? RAR_RX_DONE : RAR_DROP(Rank);
+	if (t->from & FROM_PEER) {
+		link = m->direct.below ? rar_direct_link(m, src) : NULL;
+		if (!link)
+			return RAR_DROP(Rank);
+		if (!port_of(&link->path, pkt, t) || !addr_equal(&pkt->from, &link->path.dst))
+			return RAR_DROP(Address);
+		pkt->link = link;
+		return RAR_RX_DONE;
+	}
 	for (i = 0; i < RAR_LINKS; i++) {
 		link = &m->link[i];
 		if (!(t->from & BIT(i)) || src != link->rank)
@@ -447,6 +466,11 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_RS:
 	case RAR_T_AG:
 		return rar_chunk_rcv(m, pkt, n);
+	case RAR_T_DIRECT:
+		return rar_chunk_rcv_direct(m, pkt);
+	case RAR_T_DONE:
+		rar_direct_rcv_done(m, pkt);
+		break;
 	case RAR_T_ACK:
 		rar_loss_rcv_ack(pkt->link, pkt);
 		rar_push(m);

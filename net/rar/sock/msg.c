@@ -165,14 +165,23 @@ static int check_root(const struct rar_member *m, struct send_args *args)
 	return 0;
 }
 
-/* Gather a short sum, if this group does. Flags other than that of the order add elsewhere. */
-static void choose_gathered(const struct rar_member *m, struct send_args *args)
+/*
+ * Gather a short sum, or exchange a short operation directly, if this group does. Flags other
+ * than that of the order add elsewhere.
+ */
+static void choose_way(const struct rar_member *m, struct send_args *args)
 {
 	struct rar_fingerprint *p = &args->fingerprint;
+	bool sum = p->collective == RAR_ALLREDUCE || p->collective == RAR_BARRIER;
 
-	if ((p->collective == RAR_ALLREDUCE || p->collective == RAR_BARRIER) &&
-	    args->bytes < m->gather_below && !(p->flags & ~RAR_OPF_IN_ORDER))
+	if (p->flags & ~RAR_OPF_IN_ORDER)
+		return;
+	if (sum && args->bytes < m->direct.below)
+		p->flags |= RAR_OF_GATHERED | RAR_OF_DIRECT;
+	else if (sum && args->bytes < m->gather_below)
 		p->flags |= RAR_OF_GATHERED;
+	else if (p->collective == RAR_BROADCAST && !p->flags && args->bytes < m->direct.below)
+		p->flags |= RAR_OF_DIRECT;
 }
 
 /*
@@ -272,7 +281,7 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 		return err;
 	told = args->bytes;
 	args->bytes = args->bytes ?: len;
-	choose_gathered(m, args);
+	choose_way(m, args);
 	err = find_spans(m, args, pinned);
 	if (!err)
 		err = check_length(args, msg, len, told);

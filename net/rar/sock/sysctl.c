@@ -19,6 +19,8 @@
  *                its own and, on one machine, a CPU; for later joins
  *   gather_bytes rank 0 with RAR_AUTO: sums of up to so many bytes are gathered, 1 = none is,
  *                0 = by the time of a hop; for later joins
+ *   direct_bytes rank 0 with RAR_AUTO: operations of up to so many bytes are exchanged
+ *                directly, 1 = none is, 0 = by the time of a hop; for later joins
  *   whole_bytes  rank 0 with RAR_AUTO: tensors of up to so many bytes are not cut into
  *                blocks, 0 = by the time of a hop; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
@@ -136,6 +138,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
 	INT_ENTRY(gather_bytes, SYSCTL_ZERO, &gather_max),
+	INT_ENTRY(direct_bytes, SYSCTL_ZERO, &gather_max),
 	INT_ENTRY(whole_bytes, SYSCTL_ZERO, &whole_max),
 	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
 	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,

@@ -246,11 +246,17 @@ void rar_packet_fill_data(const struct rar_link *link,
 	const struct rar_member *m = link->member;
 	const struct rar_operation *op = item->op;
 
+	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
+
 	memset(dh, 0, sizeof(*dh));
-	fill_hdr(m, &dh->h, item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG,
-		 link->rank, 0, m->epoch);
-	dh->seq = cpu_to_be32(item->seq);
-	dh->una = cpu_to_be32(item->una);
+	if (op->ring.plan.direct) {
+		type = RAR_T_DIRECT;
+		rar_hdr_set_complete(dh, item->known.base, item->known.map);
+	} else {
+		dh->seq = cpu_to_be32(item->seq);
+		dh->una = cpu_to_be32(item->una);
+	}
+	fill_hdr(m, &dh->h, type, link->rank, 0, m->epoch);
 	dh->op_seq = cpu_to_be64(op->seq);
 	dh->count = cpu_to_be64(op->fingerprint.count);
 	dh->chunk = cpu_to_be32(item->run.chunk);

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pairs: before ranks exchange anything directly, each of them finds out while it joins whether
+ * packets of full size reach every other rank.
+ *
+ * A rank learns the addresses and nonces of the others from COLLECT. It sends each of them a
+ * padded PAIR whenever COLLECT comes by, until a PAIR_ACK comes back. Each direction of a pair
+ * is tried by the rank that will send in this direction. The answer needs no state: it goes to
+ * where the question came from and is shorter, and only who knows the table can ask.
+ */
+#include <linux/slab.h>
+
+#include "core/gather.h"
+#include "core/member.h"
+#include "group/pair.h"
+#include "rar.h"
+#include "ring/direct.h"
+#include "tx/packet.h"
+#include "tx/route.h"
+
+#define PAIR_SMALL_EVERY	4	/* every 4th PAIR is not padded */
+#define PAIR_RTO_MIN_US		5000	/* shortest time that a question waits for its answer, */
+#define PAIR_RTO_MAX_US		200000	/* and the longest */
+
+static bool wanted(const struct rar_member *m)
+{
+	return (m->schedule == RAR_DIRECT || m->schedule == RAR_AUTO) && m->size > 1 &&
+	       m->size <= RAR_GATHER_RANKS;
+}
+
+/**
+ * rar_pair_prepare() - get the direct links if the group may use them
+ * @m: member that begins to join
+ *
+ * Process context, one caller at a time.
+ *
+ * Return: 0 or -ENOBUFS.
+ */
+int rar_pair_prepare(struct rar_member *m)
+{
+	struct rar_direct_peer *peer;
+	u32 i;
+
+	BUILD_BUG_ON(RAR_GATHER_RANKS > 32 || RAR_MAX_OPS > 64);
+	if (m->direct.peer || !wanted(m))
+		return 0;
+	peer = kvcalloc(m->size, sizeof(*peer), GFP_KERNEL_ACCOUNT);
+	if (!peer)
+		return -ENOBUFS;
+	for (i = 0; i < m->size; i++) {
+		peer[i].link.member = m;
+		peer[i].link.index = RAR_LINKS + i;
+		peer[i].link.rank = i;
+		peer[i].link.tx.win.cwnd = 1;
+		if (dst_cache_init(&peer[i].link.path.cache, GFP_KERNEL_ACCOUNT))
+			goto undo;
+	}
+	/* Packets find the direct links only in a member that joins, which is later. */
+	m->direct.peer = peer;
+	return 0;
+undo:
+	while (i--)
+		dst_cache_destroy(&peer[i].link.path.cache);
+	kvfree(peer);
+	return -ENOBUFS;
+}
+
+/* At the end of a member. */
+void rar_pair_free(struct rar_member *m)
+{
+	u32 i;
+
+	for (i = 0; m->direct.peer && i < m->size; i++)
+		dst_cache_destroy(&m->direct.peer[i].link.path.cache);
+	kvfree(m->direct.peer);
+}
+
+/* Forget what an earlier join found out. @m->lock held. */
+void rar_pair_reset(struct rar_member *m)
+{
+	u32 i;
+
+	lockdep_assert_held(&m->lock);
+	m->direct.below = 0;
+	for (i = 0; m->direct.peer && i < m->size; i++)
+		m->direct.peer[i].nonce = 0;
+}
+
+/**
+ * rar_pair_learn() - take in a row of the table
+ * @m:    member, joining; @m->lock held
+ * @rank: of the row
+ * @row:  the row; its nonce is 0 if the rank has not filled it yet
+ */
+void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
+{
+	const struct rar_path *next = &m->link[RAR_NEXT].path;
+	struct rar_link *link = rar_direct_link(m, rank);
+	struct rar_direct_peer *peer;
+	struct rar_path *path;
+
+	lockdep_assert_held(&m->lock);
+	if (!link || !row->nonce || row->addr.af != next->src.af)
+		return;
+	peer = &m->direct.peer[rank];
+	path = &link->path;
+	if (peer->nonce == row->nonce && path->dst.port == row->addr.port &&
+	    ipv6_addr_equal(&path->dst.ip, &row->addr.ip))
+		return;
+	peer->nonce = row->nonce;
+	peer->reached = false;
+	peer->reached_small = false;
+	peer->tries = 0;
+	peer->rto_us = PAIR_RTO_MAX_US;
+	path->src = next->src;
+	path->dst = row->addr;
+	if (ipv6_addr_type(&path->dst.ip) & IPV6_ADDR_LINKLOCAL)
+		path->dst.scope = rar_member_scope(m);
+	path->oif = next->oif;
+	dst_cache_reset(&path->cache);
+	WRITE_ONCE(path->run_max, 1);
+}
+
+/* The first rank that packets of full size have not reached; m->size if there is none. */
+u32 rar_pair_missing(const struct rar_member *m)
+{
+	u32 i;
+
+	for (i = 0; i < m->size; i++)
+		if (i != m->rank && !(m->direct.peer[i].nonce && m->direct.peer[i].reached))
+			break;
+	return i;
+}
+
+/* Do packets of full size reach every other rank? @m->lock held. */
+bool rar_pair_all(const struct rar_member *m)
+{
+	return m->direct.peer && rar_pair_missing(m) == m->size;
+}
+
+/* The bytes that follow the header, so that the packet is as long as the longest DIRECT. */
+static size_t padding(const struct rar_member *m)
+{
+	return m->join.payload + sizeof(struct rar_data_hdr) - sizeof(struct rar_pair_hdr);
+}
+
+/* Send a PAIR to a rank that has not answered. */
+static void try_rank(struct rar_member *m, u32 rank)
+{
+	struct rar_direct_peer *peer = &m->direct.peer[rank];
+	struct rar_pair_hdr ph = {};
+	u64 token = 0;
+	bool small;
+
+	spin_lock_bh(&m->lock);
+	if (m->state == RAR_S_JOINING && peer->nonce && !peer->reached) {
+		token = peer->nonce;
+		ph.nonce = cpu_to_be64(m->join.nonce);
+		small = peer->tries++ % PAIR_SMALL_EVERY == PAIR_SMALL_EVERY - 1;
+		peer->tried_us = rar_now_us();
+	}
+	spin_unlock_bh(&m->lock);
+	if (token)
+		rar_packet_ctl(&peer->link, &ph, sizeof(ph), small ? 0 : padding(m), RAR_T_PAIR,
+			       token);
+}
+
+/**
+ * rar_pair_try() - send a PAIR to each rank that has not answered
+ * @m: member, no lock held
+ *
+ * Softirq.
+ */
+void rar_pair_try(struct rar_member *m)
+{
+	u32 i;
+
+	for (i = 0; m->direct.peer && i < m->size; i++)
+		if (i != m->rank)
+			try_rank(m, i);
+}
+
+/**
+ * rar_pair_rcv() - answer a PAIR
+ * @m:   member
+ * @pkt: validated
+ */
+void rar_pair_rcv(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_pair_hdr ph;
+	__be64 nonce;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
+		return;
+	nonce = ph.nonce;
+	ph.nonce = cpu_to_be64(READ_ONCE(m->join.nonce));
+	ph.bytes = cpu_to_be32(pkt->len);
+	ph.__pad = 0;
+	rar_packet_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK, be64_to_cpu(nonce));
+}
+
+/**
+ * rar_pair_rcv_ack() - note that packets reach a rank
+ * @m:   member
+ * @pkt: validated
+ */
+void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u32 rank = be16_to_cpu(pkt->h.src), us;
+	struct rar_direct_peer *peer;
+	struct rar_pair_hdr ph;
+
+	if (!rar_direct_link(m, rank) || skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
+		return;
+	peer = &m->direct.peer[rank];
+	spin_lock_bh(&m->lock);
+	if (peer->nonce && peer->nonce == be64_to_cpu(ph.nonce) &&
+	    peer->link.path.dst.port == pkt->from.port &&
+	    ipv6_addr_equal(&peer->link.path.dst.ip, &pkt->from.ip)) {
+		us = min_t(u64, rar_now_us() - peer->tried_us, PAIR_RTO_MAX_US);
+		peer->rto_us = clamp_t(u32, 2 * us + PAIR_RTO_MIN_US, PAIR_RTO_MIN_US,
+				       PAIR_RTO_MAX_US);
+		peer->reached_small = true;
+		peer->reached |= be32_to_cpu(ph.bytes) >= sizeof(ph) + padding(m);
+	}
+	spin_unlock_bh(&m->lock);
+}

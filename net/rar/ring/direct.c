@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The direct exchange of short operations: each rank sends what it contributes straight to
+ * every other rank (DIRECT), in one hop. Every rank adds in rank order (core/gather.c), so the
+ * bits are those of the ring. In a broadcast only the root sends.
+ *
+ * No rank remembers what it has sent to which rank. Two facts about the operations on the
+ * table are enough, and both can be read off the table at any moment:
+ *
+ *  - Which operations are complete here. Each packet tells it for RAR_MAX_OPS operations. A
+ *    rank where an operation is complete has all that any rank sent it, so this acknowledges
+ *    every chunk of the operation, from all ranks at once. A rank that has nothing else to
+ *    send tells it in a DONE, within RAR_ACK_DELAY_US.
+ *  - Which chunks have not come here. A rank that waits for them asks for them (DONE with
+ *    RAR_DF_ASK). It asks as well if it needs to know that an operation is complete at another
+ *    rank. The answer is a DONE, and the chunks again.
+ *
+ * So a lost packet is repeated because it is missed, and never because it was not
+ * acknowledged. Both facts only grow, so an old packet, or one that comes twice, tells nothing
+ * wrong. selftests/model/direct.pml is a model of this.
+ *
+ * What is on its way to a rank is bounded by DIRECT_WINDOW: no operation is sent while the
+ * operations that were sent and are not complete have so many bytes at all ranks together.
+ * An operation that is complete here has left the network on its way to this rank.
+ */
+#include "core/member.h"
+#include "core/mib.h"
+#include "core/op.h"
+#include "core/ring.h"
+#include "link/link.h"
+#include "rar.h"
+#include "ring/direct.h"
+#include "ring/fail.h"
+#include "tx/packet.h"
+#include "tx/sender.h"
+
+#define DIRECT_WINDOW		(128 << 10)	/* bytes */
+#define DIRECT_ASK_MAX_US	200000		/* longest time between two questions to a rank */
+
+/* -- peers ---------------------------------------------------------------- */
+
+/* The direct link to another rank, or NULL. Any context; @rank may be anything. */
+struct rar_link *rar_direct_link(struct rar_member *m, u32 rank)
+{
+	if (!m->direct.peer || rank >= m->size || rank == m->rank)
+		return NULL;
+	return &m->direct.peer[rank].link;
+}
+
+static struct rar_direct_peer *peer_of(struct rar_link *link)
+{
+	return container_of(link, struct rar_direct_peer, link);
+}
+
+/**
+ * rar_direct_start() - prepare the direct exchange when a new epoch begins
+ * @m: member in READY, @m->lock held
+ */
+void rar_direct_start(struct rar_member *m)
+{
+	struct rar_direct *d = &m->direct;
+	u32 i;
+
+	spin_lock(&m->tx_lock);
+	d->next = 0;
+	d->running = 0;
+	d->news = 0;
+	d->news_us = 0;
+	for (i = 0; d->peer && i < m->size; i++) {
+		d->peer[i].ask_us = 0;
+		d->peer[i].asked_us = 0;
+		d->peer[i].backoff = 0;
+	}
+	spin_unlock(&m->tx_lock);
+}
+
+/* -- facts ---------------------------------------------------------------- */
+
+/* The operations that are complete here, and put on the table or taken off it. tx_lock. */
+static struct rar_known known(struct rar_member *m)
+{
+	struct rar_known known = { .base = m->op_oldest };
+	const struct rar_operation *op;
+	u64 seq;
+
+	for (seq = m->op_oldest; seq < m->op_next; seq++) {
+		op = rar_link_op_at(m, seq);
+		if (!op || !atomic_read(&op->left))
+			known.map |= 1ULL << (seq - known.base);
+	}
+	return known;
+}
+
+static void runs_no_more(struct rar_member *m, struct rar_operation *op)
+{
+	m->direct.running -= op->direct_runs;
+	op->direct_runs = false;
+}
+
+/* These ranks need no more chunks of an operation. tx_lock. Returns true if it is released. */
+static bool served(struct rar_member *m, struct rar_operation *op, u32 ranks)
+{
+	op->peers &= ~ranks;
+	if (op->peers)
+		return false;
+	/* At the root of a broadcast the operation is complete from the beginning. */
+	if (!atomic_read(&op->left))
+		runs_no_more(m, op);
+	return rar_link_try_release(m, op);
+}
+
+/*
+ * Take in which operations are complete at a rank. @base may be its low 32 bits: ranks are
+ * RAR_MAX_OPS operations apart at most. tx_lock.
+ */
+static void take_known(struct rar_member *m, u32 rank, u32 base, u64 map)
+{
+	struct rar_operation *op;
+	u64 seq, end = m->op_next;
+	s32 at;
+
+	for (seq = m->op_oldest; seq < end; seq++) {
+		op = rar_link_op_at(m, seq);
+		if (!op || !(op->peers & BIT(rank)))
+			continue;
+		at = (s32)((u32)seq - base);
+		if (at < 0 || (at < 64 && map & (1ULL << at)))
+			served(m, op, BIT(rank));
+	}
+}
+
+/* The chunks that a rank sends here in an operation: the first, and how many. */
+static u32 chunks_from(const struct rar_operation *op, u32 rank, u32 *n)
+{
+	u32 block = op->ring.plan.gathered ? rank :
+		    rank == op->fingerprint.root ? 0 : RAR_NO_BLOCK;
+
+	*n = rar_ring_block_chunks(&op->ring, block);
+	return rar_ring_block_first(&op->ring, block);
+}
+
+/* The chunks of a rank that have not come here, a bit each. */
+static u64 lacks(const struct rar_operation *op, u32 rank)
+{
+	u32 n, first = chunks_from(op, rank, &n);
+	u64 mask = rar_mask(n);
+
+	if (!n || !atomic_read(&op->left))
+		return 0;
+	return mask & ~rar_bits_get(op->claimed[RAR_AG], first, mask);
+}
+
+/* -- sending -------------------------------------------------------------- */
+
+/* May another operation be on its way? tx_lock. */
+static bool may_run(const struct rar_member *m, const struct rar_operation *op)
+{
+	return !m->direct.running ||
+	       (m->direct.running + 1) * (u64)m->size * op->bytes <= DIRECT_WINDOW;
+}
+
+/* The next operation to send, referenced; NULL if none may go. tx_lock. */
+static struct rar_operation *next_op(struct rar_member *m)
+{
+	struct rar_direct *d = &m->direct;
+	struct rar_operation *op;
+
+	d->next = max(d->next, m->op_oldest);
+	/* As own chunks of the ring: none goes behind one that is not contributed in full. */
+	for (; d->next < m->op_whole; d->next++) {
+		op = rar_link_op_at(m, d->next);
+		if (!op || !op->peers || op->direct_sent)
+			continue;
+		if (!may_run(m, op) || !rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
+			return NULL;
+		d->next++;
+		d->running++;
+		op->direct_runs = true;
+		op->direct_sent = true;
+		refcount_inc(&op->ref);
+		rar_op_use(op);
+		return op;
+	}
+	return NULL;
+}
+
+/* Something may be missing soon: look at the time of the first question. tx_lock. */
+static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
+{
+	if (!peer->ask_us)
+		peer->ask_us = now + peer->rto_us;
+	rar_link_timer_at(m, peer->ask_us);
+}
+
+/* Send own chunks of an operation to a rank: those of @mask. */
+static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mask,
+			const struct rar_known *known)
+{
+	struct rar_member *m = link->member;
+	u32 n, first = chunks_from(op, m->rank, &n);
+	struct rar_tx_item item = {
+		.op = op,
+		.run = { .n = 1, .phase = RAR_AG },
+		.known = *known,
+	};
+
+	for (mask &= rar_mask(n); mask; mask &= mask - 1) {
+		item.run.chunk = first + __ffs64(mask);
+		/* A packet that a queue of this host refuses is asked for, as a lost one. */
+		if (rar_packet_run(link, &item) == -EMSGSIZE)
+			rar_fail_sent(link, op->seq, -EMSGSIZE);
+	}
+	rar_mib_inc(m->rn, TxDirect);
+}
+
+/* Send an operation to all ranks that need it. No lock held. */
+static void send_op(struct rar_member *m, struct rar_operation *op)
+{
+	u64 now = rar_now_us();
+	struct rar_known told;
+	u32 peers, i, rank;
+
+	spin_lock_bh(&m->tx_lock);
+	told = known(m);
+	peers = op->peers;
+	m->direct.news &= ~peers;
+	for (rank = 0; rank < m->size; rank++)
+		if (peers & BIT(rank))
+			watch(m, &m->direct.peer[rank], now);
+	spin_unlock_bh(&m->tx_lock);
+	/* Each rank begins with its successor, so that not all send to the same rank at once. */
+	for (i = 1; i < m->size; i++) {
+		rank = (m->rank + i) % m->size;
+		if (peers & BIT(rank))
+			send_chunks(&m->direct.peer[rank].link, op, ~0ULL, &told);
+	}
+}
+
+/**
+ * rar_direct_push() - send the operations that may go directly now
+ * @m: member in RUN or LEAVING, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_direct_push(struct rar_member *m)
+{
+	struct rar_operation *op;
+
+	/* A caller that lets an operation go pushes it, so a stale read is harmless. */
+	if (!m->direct.below || READ_ONCE(m->direct.next) >= READ_ONCE(m->op_whole))
+		return;
+	do {
+		spin_lock_bh(&m->tx_lock);
+		op = next_op(m);
+		spin_unlock_bh(&m->tx_lock);
+		if (!op)
+			return;
+		send_op(m, op);
+		if (rar_op_unuse(op))
+			rar_member_wake(m);
+	} while (true);
+}
+
+/* Tell a rank what is complete here, and ask it for @missing chunks of @seq. */
+static void send_done(struct rar_link *link, const struct rar_known *told, u64 seq, u64 missing,
+		      bool ask)
+{
+	struct rar_done_hdr dh = {
+		.below = cpu_to_be64(told->base),
+		.map = cpu_to_be64(told->map),
+		.op_seq = cpu_to_be64(seq),
+		.lacks = cpu_to_be64(missing),
+		.flags = cpu_to_be32(ask ? RAR_DF_ASK : 0),
+	};
+	struct rar_member *m = link->member;
+
+	if (ask)
+		rar_mib_inc(m->rn, TxDirectAsk);
+	rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_DONE, m->epoch);
+}
+
+/* Tell these ranks what is complete here. No lock held. */
+static void tell(struct rar_member *m, u32 ranks)
+{
+	struct rar_known told;
+	u32 rank;
+
+	spin_lock_bh(&m->tx_lock);
+	told = known(m);
+	m->direct.news &= ~ranks;
+	spin_unlock_bh(&m->tx_lock);
+	for (rank = 0; rank < m->size; rank++)
+		if (ranks & BIT(rank))
+			send_done(&m->direct.peer[rank].link, &told, 0, 0, false);
+}
+
+/**
+ * rar_direct_done() - let the other ranks know that an operation is complete here
+ * @m:  member, RCU read side; no lock held
+ * @op: complete operation that went directly
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_direct_done(struct rar_member *m, struct rar_operation *op)
+{
+	u32 all = GENMASK(m->size - 1, 0) & ~BIT(m->rank), root = op->fingerprint.root;
+	bool gathered = op->ring.plan.gathered;
+
+	if (!m->direct.peer)
+		return;
+	spin_lock_bh(&m->tx_lock);
+	/* The packets of a broadcast are on their way until the other ranks have them. */
+	if (gathered || !op->peers)
+		runs_no_more(m, op);
+	if (gathered) {
+		m->direct.news |= all;
+		if (!m->direct.news_us)
+			m->direct.news_us = rar_now_us() + RAR_ACK_DELAY_US;
+		rar_link_timer_at(m, m->direct.news_us);
+	}
+	spin_unlock_bh(&m->tx_lock);
+	/* The root has no other way to learn it. */
+	if (!gathered && root != m->rank)
+		tell(m, BIT(root));
+	rar_direct_push(m);
+}
+
+/* -- receiving ------------------------------------------------------------ */
+
+/**
+ * rar_direct_hear() - a rank is alive, and tells which operations are complete there
+ * @link:  to the rank, of a member in RUN or LEAVING
+ * @base:  all operations below are complete, low 32 bits
+ * @map:   bit n: operation @base + n is complete, too
+ * @chunk: it sent a chunk; while its chunks come, it is not asked for others
+ *
+ * Softirq.
+ */
+void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
+{
+	struct rar_direct_peer *peer = peer_of(link);
+	struct rar_member *m = link->member;
+	u64 released;
+
+	spin_lock_bh(&m->tx_lock);
+	released = m->ops_released;
+	peer->asked_us = 0;
+	if (chunk && peer->ask_us) {
+		peer->ask_us = rar_now_us() + peer->rto_us;
+		peer->backoff = 0;
+	}
+	take_known(m, link->rank, base, map);
+	released -= m->ops_released;
+	spin_unlock_bh(&m->tx_lock);
+	if (released)
+		rar_member_wake(m);
+}
+
+/* Send chunks again that a rank lacks. */
+static void send_again(struct rar_link *link, u64 seq, u64 missing)
+{
+	struct rar_member *m = link->member;
+	struct rar_operation *op;
+	struct rar_known told;
+
+	spin_lock_bh(&m->tx_lock);
+	op = rar_link_op_at(m, seq);
+	/* If it was not sent yet, it will be. */
+	if (op && op->direct_sent) {
+		refcount_inc(&op->ref);
+		rar_op_use(op);
+		told = known(m);
+	} else {
+		op = NULL;
+	}
+	spin_unlock_bh(&m->tx_lock);
+	if (!op)
+		return;
+	rar_mib_add(m->rn, TxRetrans, hweight64(missing));
+	send_chunks(link, op, missing, &told);
+	if (rar_op_unuse(op))
+		rar_member_wake(m);
+}
+
+/**
+ * rar_direct_rcv_done() - take in what a rank has and lacks, and answer
+ * @m:   member in RUN or LEAVING, RCU read side
+ * @pkt: validated DONE
+ *
+ * Softirq.
+ */
+void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_link *link = pkt->link;
+	struct rar_done_hdr dh;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
+		return;
+	rar_direct_hear(link, be64_to_cpu(dh.below), be64_to_cpu(dh.map), false);
+	if (dh.lacks)
+		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));
+	if (dh.flags & cpu_to_be32(RAR_DF_ASK))
+		tell(m, BIT(link->rank));
+	rar_direct_push(m);
+}
+
+/* -- questions ------------------------------------------------------------ */
+
+/*
+ * Does this rank need something of another rank: chunks, or the word that an operation is
+ * complete there? Sets the oldest operation of which chunks are missing, and these. tx_lock.
+ */
+static bool needs(struct rar_member *m, u32 rank, u64 *seq, u64 *missing)
+{
+	struct rar_operation *op;
+	bool any = false;
+	u64 i;
+
+	*missing = 0;
+	for (i = m->op_oldest; i < m->op_whole && !*missing; i++) {
+		op = rar_link_op_at(m, i);
+		if (!op || !op->ring.plan.direct)
+			continue;
+		*seq = i;
+		*missing = lacks(op, rank);
+		/* Before it is complete here, it cannot be released in any case. */
+		any |= (op->peers & BIT(rank)) && !atomic_read(&op->left);
+	}
+	return any || *missing;
+}
+
+/* A question to a rank that is due. */
+struct question {
+	u64 seq;
+	u64 missing;
+};
+
+/* Is a question to a rank due? Sets the time of the next one. tx_lock. */
+static bool question_due(struct rar_member *m, u32 rank, u64 now, struct question *q)
+{
+	struct rar_direct_peer *peer = &m->direct.peer[rank];
+
+	q->seq = 0;
+	if (!needs(m, rank, &q->seq, &q->missing)) {
+		peer->ask_us = 0;
+		peer->asked_us = 0;
+		peer->backoff = 0;
+		return false;
+	}
+	if (!peer->ask_us || now < peer->ask_us) {
+		watch(m, peer, now);
+		return false;
+	}
+	if (!peer->asked_us)
+		peer->asked_us = now;
+	peer->backoff = min(peer->backoff + 1, 10U);
+	peer->ask_us = now + min_t(u64, (u64)peer->rto_us << peer->backoff,
+				   max(peer->rto_us, DIRECT_ASK_MAX_US));
+	rar_link_timer_at(m, peer->ask_us);
+	return true;
+}
+
+/**
+ * rar_direct_tick() - tell and ask what is due; part of the timer of all links
+ * @m: member in RUN or LEAVING, RCU read side; no lock held
+ *
+ * Softirq.
+ */
+void rar_direct_tick(struct rar_member *m)
+{
+	struct rar_direct *d = &m->direct;
+	u64 now = rar_now_us();
+	struct rar_known told;
+	struct question q;
+	u32 rank, news = 0;
+	bool due;
+
+	if (!d->below)
+		return;
+	spin_lock_bh(&m->tx_lock);
+	if (d->news_us && now >= d->news_us) {
+		news = d->news;
+		d->news_us = 0;
+	} else if (d->news_us) {
+		rar_link_timer_at(m, d->news_us);
+	}
+	spin_unlock_bh(&m->tx_lock);
+	if (news)
+		tell(m, news);
+	for (rank = 0; rank < m->size; rank++) {
+		if (rank == m->rank)
+			continue;
+		spin_lock_bh(&m->tx_lock);
+		due = question_due(m, rank, now, &q);
+		told = known(m);
+		spin_unlock_bh(&m->tx_lock);
+		if (due)
+			send_done(&d->peer[rank].link, &told, q.seq, q.missing, true);
+	}
+	rar_direct_push(m);
+}
+
+/**
+ * rar_direct_left() - a rank left after all operations that it had posted were complete there
+ * @m:    member, no lock held but m->lock
+ * @rank: the rank
+ * @last: operations that it had posted
+ */
+void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
+{
+	struct rar_operation *op;
+	u64 seq;
+
+	if (!rar_direct_link(m, rank))
+		return;
+	spin_lock_bh(&m->tx_lock);
+	for (seq = m->op_oldest; seq < min(m->op_next, last); seq++) {
+		op = rar_link_op_at(m, seq);
+		if (op && op->peers & BIT(rank))
+			served(m, op, BIT(rank));
+	}
+	spin_unlock_bh(&m->tx_lock);
+}
+
+/**
+ * rar_direct_silent() - find a rank that has not answered for too long
+ * @m:    member
+ * @rank: set to the rank
+ * @ms:   set to the time for which it has not answered
+ *
+ * Any context, no lock held.
+ *
+ * Return: true if there is one.
+ */
+bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms)
+{
+	u64 now = rar_now_us(), since;
+	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), i;
+
+	for (i = 0; m->direct.below && i < m->size; i++) {
+		since = READ_ONCE(m->direct.peer[i].asked_us);
+		if (!since || now < since + dead * (u64)USEC_PER_MSEC)
+			continue;
+		*rank = i;
+		*ms = div_u64(now - since, USEC_PER_MSEC);
+		return true;
+	}
+	return false;
+}

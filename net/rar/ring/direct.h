@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_RING_DIRECT_H
+#define _RAR_RING_DIRECT_H
+
+#include "rar.h"
+
+struct rar_link *rar_direct_link(struct rar_member *m, u32 rank);
+void rar_direct_start(struct rar_member *m);
+void rar_direct_push(struct rar_member *m);
+void rar_direct_done(struct rar_member *m, struct rar_operation *op);
+void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);
+void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_direct_tick(struct rar_member *m);
+void rar_direct_left(struct rar_member *m, u32 rank, u64 last);
+bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms);
+
+#endif /* _RAR_RING_DIRECT_H */
