@@ -260,11 +260,13 @@ int main(void)
 
 	rar_begin_private();
 	rar_write("/proc/sys/net/rar/join_ms", "3000");
-	ksft_set_plan(2 * NDISAGREEMENTS + 4);
+	ksft_set_plan(3 * NDISAGREEMENTS + 4);
 
 	disagree_operations("");
 	schedule = RAR_GATHERED;
 	disagree_operations("gathered: ");
+	schedule = RAR_DIRECT;
+	disagree_operations("direct: ");
 	schedule = RAR_BY_RANKS;
 	bad = 0;
 	for (uint32_t odd = 0; odd < 4; odd++)

@@ -407,7 +407,45 @@ static bool test_refused(u32 size)
 		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_RING_GATHERED, 0) ==
 		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
+		CHECK(s.plan(plan, &place, w->collective, RAR_RING_DIRECT, 0) ==
+		      (w->rooted && !w->adds ? 0 : -EOPNOTSUPP), &r);
 	}
+	return true;
+}
+
+/*
+ * Direct: each rank with a block sends it to all others, which need all of it, and passes
+ * nothing on. By the ring it sends nothing.
+ */
+static bool test_direct(u32 size, u8 collective, u8 flags)
+{
+	u32 rank, root, block, blocks = collective == RAR_BROADCAST ? 1 : size;
+	struct rar_ring r = {};
+	struct rar_plan *plan = &r.plan;
+
+	for (rank = 0; rank < size; rank++)
+		for (root = 0; root < size; root++) {
+			struct rar_place place = {
+				.size = size, .rank = rank, .whole = RAR_SMALL_BYTES
+			};
+			bool sends = collective != RAR_BROADCAST || rank == root;
+			struct rar_owed owed;
+
+			CHECK(!s.plan(plan, &place, collective, flags | RAR_RING_DIRECT, root), &r);
+			CHECK(!s.cut(&r, 5000, 1408, plan), &r);
+			CHECK(plan->direct == (size > 1) && r.nblocks == (size > 1 ? blocks : 1), &r);
+			owed = rar_ring_owed(&r, RAR_NEXT);
+			CHECK(!owed.own && !owed.ntx && !owed.nback, &r);
+			CHECK(s.need(&r) == (size > 1 ? 4 * (blocks - sends) : 0), &r);
+			for (block = 0; size > 1 && block < blocks; block++) {
+				bool own = collective == RAR_BROADCAST ? sends : block == rank;
+
+				CHECK(s.combine(plan, RAR_AG, block) ==
+				      (own ? RAR_COMBINE_NONE : RAR_COMBINE_STORE), &r);
+				CHECK(s.combine(plan, RAR_RS, block) == RAR_COMBINE_NONE, &r);
+				CHECK(s.next(plan, RAR_AG, block) == RAR_PHASES, &r);
+			}
+		}
 	return true;
 }
 
@@ -418,7 +456,10 @@ static bool check_collectives(u32 size)
 	for (i = 0; i < ARRAY_SIZE(collectives); i++)
 		if (!test_collective(&collectives[i], size))
 			return false;
-	return test_refused(size);
+	return test_refused(size) &&
+	       (size > SIM_SIZE || (test_direct(size, RAR_ALLREDUCE, RAR_RING_GATHERED) &&
+				    test_direct(size, RAR_BARRIER, RAR_RING_GATHERED) &&
+				    test_direct(size, RAR_BROADCAST, 0)));
 }
 
 static bool check_all(u32 size)

@@ -19,8 +19,8 @@ import xml.etree.ElementTree as ET
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, LATE, PROBE,
-                    PROPOSE, REJECT, RESET, RS, Packet)    # noqa: E402
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
+                    LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET, RS, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 LUA = TOP / "tools/wireshark/rar.lua"
@@ -28,7 +28,8 @@ UAPI = TOP / "include/uapi/linux"
 PORT = 18118
 STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOIN_ACK: "join",
            REJECT: "notice", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
-           ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None}
+           ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
+           DIRECT: "direct", DONE: "done", PAIR: "pair", PAIR_ACK: "pair"}
 FAILURES = (ABORT, REJECT, RESET)
 FUZZ = 1000
 rng = random.Random()
@@ -192,7 +193,7 @@ def body_of(text, kind):
             body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 32)
             rows += more
             end += 32
-    elif STRUCTS[kind] == "data":
+    elif STRUCTS[kind] in ("data", "direct"):
         body += rng.randbytes(32)
     elif kind == JOIN:
         body += bytes(900)
@@ -221,7 +222,8 @@ def check_names(text):
     result(set(wants["type"]) == set(STRUCTS), "this test knows all packet types")
     shown_fields, _ = tshark("-G", "fields")
     for name, prefixes in (("opflags", ("RAR_OF_", "RAR_OPF_")), ("data.flags", ("RAR_F_",)),
-                           ("join.flags", ("RAR_JF_",)), ("table.flags", ("RAR_TF_",))):
+                           ("join.flags", ("RAR_JF_",)), ("done.flags", ("RAR_DF_",)),
+                           ("table.flags", ("RAR_TF_",))):
         got = {word: int(bit, 16) for word, bit in re.findall(
             rf"\trar\.{re.escape(name)}\.(\w+)\t.*\t(0x\w+)\t*$", shown_fields, re.M)}
         result(got == flags(text, *prefixes) and got, f"bits of {name} as in the headers")
@@ -266,12 +268,12 @@ def check_chunks():
 def check_malformed(text):
     """Malformed packets are marked, good packets that are cut by the capture are not."""
     whole = {kind: packet(kind, body_of(text, kind)[0]) for kind in STRUCTS}
-    short = [p.copy(payload=p.payload[:20]) for kind, p in whole.items() if kind != RESET]
+    short = [p.copy(payload=p.payload[:12]) for kind, p in whole.items() if kind != RESET]
     bad = {
         "too short": short + [packet(AG)],
         "length field": [p.copy(len_extra=n) for kind, p in whole.items()
                          for n in (1, -1) if kind not in (RS, AG) and len(p.payload) + n >= 0],
-        "unknown type": [packet(5, bytes(40)), packet(99, bytes(40))],
+        "unknown type": [packet(7, bytes(40)), packet(99, bytes(40))],
         "half a header": [packet(RS, raw=whole[RS].rar()[:n]) for n in (1, 8, 23)],
         "unknown operation": [chunk(collective=9), chunk(dtype=200), chunk(redop=12)],
         "members": [whole[COLLECT].copy(payload=whole[COLLECT].payload[:-32]),

@@ -9,6 +9,7 @@ AF_RAR, SOL_RAR = 22, 522
 RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
     1, 2, 3, 4, 8, 9, 10, 11, 12, 13)
 ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
+DIRECT, DONE, PAIR, PAIR_ACK = 5, 6, 14, 15
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -615,7 +615,7 @@ static void print_report(void)
 		if (shared->report[r].info.rto_us > rto)
 			rto = shared->report[r].info.rto_us;
 	}
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u gather=%d whole=%u hop_us=%u hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u gather=%d direct=%d whole=%u hop_us=%u hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
 	       (long long)shared->ingress, (long long)shared->encap,
@@ -623,6 +623,7 @@ static void print_report(void)
 	       (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds,
 	       (unsigned long long)retrans, rto, info->hosts, (int)info->gather_bytes,
+	       (int)info->direct_bytes,
 	       info->whole_bytes, info->hop_us,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
@@ -640,6 +641,7 @@ static void usage(void)
 		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-G]  RAR_GATHERED\n"
 		"     [-A]  RAR_AUTO\n"
+		"     [-E]  RAR_DIRECT\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
@@ -686,7 +688,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAP:s:T:z:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAEP:s:T:z:xvq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -703,6 +705,7 @@ static void parse(int argc, char **argv)
 		case 'B': opt.ring.schedule = RAR_BY_HOSTS; break;
 		case 'G': opt.ring.schedule = RAR_GATHERED; break;
 		case 'A': opt.ring.schedule = RAR_AUTO; break;
+		case 'E': opt.ring.schedule = RAR_DIRECT; break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;

@@ -363,8 +363,9 @@ int main(int argc, char **argv)
 	size_t nsizes;
 	int c;
 
-	while ((c = getopt(argc, argv, "GHN:")) != -1) {
-		ring.schedule = c == 'H' ? RAR_BY_HOSTS : c == 'G' ? RAR_GATHERED : ring.schedule;
+	while ((c = getopt(argc, argv, "EGHN:")) != -1) {
+		ring.schedule = c == 'H' ? RAR_BY_HOSTS : c == 'G' ? RAR_GATHERED :
+				c == 'E' ? RAR_DIRECT : ring.schedule;
 		ring.netns = c == 'N' ? optarg : ring.netns;
 	}
 	full = argv[optind] && !strcmp(argv[optind], "full");
