@@ -17,7 +17,7 @@ NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "
 	"join-timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
 	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
 	"byte-order");
-NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto");
+NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct");
 NAMES(rx_paths, "ingress", "udp", "xdp");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
 	"barrier");

@@ -15,15 +15,17 @@ local HEADER, DATA_HEADER, MEMBER = 24, 64, 32	-- bytes
 local RUN_MAX = 64				-- chunks in a superpacket
 local TABLE_MAX = 32				-- members in a packet
 
-local RS, AG, ACK, PROBE = 1, 2, 3, 4
+local RS, AG, ACK, PROBE, DIRECT, DONE = 1, 2, 3, 4, 5, 6
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
+local PAIR, PAIR_ACK = 14, 15
 local ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
 
 local types = {
 	[RS] = "RS", [AG] = "AG", [ACK] = "ACK", [PROBE] = "PROBE", [JOIN] = "JOIN",
 	[JOIN_ACK] = "JOIN_ACK", [REJECT] = "REJECT", [COLLECT] = "COLLECT",
 	[PROPOSE] = "PROPOSE", [COMMIT] = "COMMIT", [ABORT] = "ABORT", [RESET] = "RESET",
-	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE",
+	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE", [DIRECT] = "DIRECT",
+	[DONE] = "DONE", [PAIR] = "PAIR", [PAIR_ACK] = "PAIR_ACK",
 }
 
 local collectives = {
@@ -109,7 +111,8 @@ local opflags = {
 	{ 0x40, "in_order", "Added in the order of ranks" },
 	{ 0x20, "wide", "16-bit floats added as f32" },
 	{ 0x10, "exact", "Exact sums" },
-	{ 0x08, "gathered", "All contributions go round" },
+	{ 0x08, "gathered", "All contributions go to all ranks" },
+	{ 0x04, "direct", "Chunks go straight to the ranks that need them" },
 }
 
 local data = layout {
@@ -126,6 +129,36 @@ local data = layout {
 	{ 1, "data.flags", "Flags", base.HEX, { { 0x01, "ack_now", "Acknowledge at once" } } },
 	{ 1 },
 	{ 4, "scale", "Scale" },
+}
+
+local direct = layout {
+	{ 8, "complete", "Operations complete, from the base on", base.HEX },
+	{ 8, "op_seq", "Operation" },
+	{ 8, "count", "Elements of the operation" },
+	{ 4, "chunk", "Chunk" },
+	{ 1, "collective", "Collective", collectives },
+	{ 1, "dtype", "Type of elements", dtypes },
+	{ 1, "redop", "Reduction", redops },
+	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
+	{ 2, "root", "Root rank" },
+	{ 1, "direct.flags", "Flags", base.HEX },
+	{ 1 },
+	{ 4, "base", "Number of the bitmap's first bit" },
+}
+
+local done = layout {
+	{ 8, "below", "Operations complete below" },
+	{ 8, "map", "Operations complete, from the base on", base.HEX },
+	{ 8, "op_seq", "Operation" },
+	{ 8, "lacks", "Chunks of the receiver that have not come", base.HEX },
+	{ 4, "done.flags", "Flags", base.HEX, { { 0x00000001, "ask", "Asks for an answer" } } },
+	{ 4 },
+}
+
+local pair = layout {
+	{ 8, "nonce", "Sender's nonce", base.HEX },
+	{ 4, "bytes", "Length of the question (bytes)" },
+	{ 4 },
 }
 
 local slow = {
@@ -168,6 +201,7 @@ local join_flags = {
 	{ 0x0002, "hosts", "Schedule by hosts" },
 	{ 0x0004, "big", "Big-endian sender" },
 	{ 0x0008, "gathered", "Schedule gathered" },
+	{ 0x0010, "direct", "Schedule direct" },
 }
 
 local join = layout {
@@ -191,6 +225,8 @@ local members = layout {
 	{ 2, "n", "Members in this packet" },
 	{ 2, "table.flags", "Flags", base.HEX, {
 		{ 0x0001, "differ", "Epochs differ" },
+		{ 0x0002, "apart", "A rank does not reach all others" },
+		{ 0x00f0, "direct", "Short operations are exchanged directly" },
 		{ 0x0f00, "gather", "Short sums are gathered" },
 		{ 0xf000, "whole", "More than 8 KiB are not cut" } } },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
@@ -222,6 +258,8 @@ local layouts = {
 	[COLLECT] = { members, 136 }, [PROPOSE] = { members, 136 }, [COMMIT] = { members, 136 },
 	[ABORT] = { notice, 56 }, [RESET] = { {}, 24 }, [FIN] = { notice, 56 },
 	[FIN_ACK] = { notice, 56 }, [LATE] = { notice, 56 },
+	[DIRECT] = { direct, 64 }, [DONE] = { done, 64 }, [PAIR] = { pair, 40 },
+	[PAIR_ACK] = { pair, 40 },
 }
 
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
@@ -311,8 +349,8 @@ local function show_data(tree, buf, v, items)
 		tree:add(f_data, buf(DATA_HEADER))
 	end
 	if v.redop then
-		return (" op %s chunk %d seq %d %s %s %s"):format(tostring(v.op_seq), v.chunk, v.seq,
-			name(collectives, v.collective), name(dtypes, v.dtype), name(redops, v.redop))
+		return (" op %s chunk %d%s %s %s %s"):format(tostring(v.op_seq), v.chunk,
+			v.seq and (" seq %d"):format(v.seq) or "", name(collectives, v.collective), name(dtypes, v.dtype), name(redops, v.redop))
 	end
 	return ""
 end
@@ -407,7 +445,8 @@ local function show_notice(_, _, v, items)
 end
 
 local shows = {
-	[data] = show_data, [ack] = show_ack, [probe] = show_probe, [join] = show_join,
+	[data] = show_data, [direct] = show_data, [ack] = show_ack, [probe] = show_probe,
+	[join] = show_join,
 	[members] = show_table, [notice] = show_notice,
 }
 
