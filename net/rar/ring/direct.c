@@ -159,6 +159,21 @@ static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 	       (m->direct.running + 1) * (u64)m->size * op->bytes <= DIRECT_WINDOW;
 }
 
+/* Something may be missing soon: look at the time of the first question. tx_lock. */
+static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
+{
+	if (!peer->ask_us)
+		peer->ask_us = now + peer->rto_us;
+	rar_link_timer_at(m, peer->ask_us);
+}
+
+/* A broadcast of another rank: this one only waits for it. tx_lock. */
+static void await_root(struct rar_member *m, const struct rar_operation *op)
+{
+	if (op->ring.plan.direct && !op->peers && atomic_read(&op->left))
+		watch(m, &m->direct.peer[op->fingerprint.root], rar_now_us());
+}
+
 /* The next operation to send, referenced; NULL if none may go. tx_lock. */
 static struct rar_operation *next_op(struct rar_member *m)
 {
@@ -169,6 +184,8 @@ static struct rar_operation *next_op(struct rar_member *m)
 	/* As own chunks of the ring: none goes behind one that is not contributed in full. */
 	for (; d->next < m->op_whole; d->next++) {
 		op = rar_link_op_at(m, d->next);
+		if (op)
+			await_root(m, op);
 		if (!op || !op->peers || op->direct_sent)
 			continue;
 		if (!may_run(m, op) || !rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
@@ -182,14 +199,6 @@ static struct rar_operation *next_op(struct rar_member *m)
 		return op;
 	}
 	return NULL;
-}
-
-/* Something may be missing soon: look at the time of the first question. tx_lock. */
-static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
-{
-	if (!peer->ask_us)
-		peer->ask_us = now + peer->rto_us;
-	rar_link_timer_at(m, peer->ask_us);
 }
 
 /* Send own chunks of an operation to a rank: those of @mask. */

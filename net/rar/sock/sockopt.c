@@ -417,6 +417,7 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 {
 	struct rar_error err = {};
 	struct rar_info info = { .slow_rank = RAR_NO_RANK };
+	struct rar_caps caps;
 	s32 nr = 0;
 
 	switch (optname) {
@@ -440,8 +441,10 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 	case RAR_CAPS:
 		if (!m || rar_member_state(m) < RAR_S_RUN)
 			return -ENOTCONN;
-		return put_opt(&m->join.caps, sizeof(m->join.caps), optval,
-			       optlen, len);
+		caps = m->join.caps;
+		/* What concerns only the members' kernels is not told. */
+		caps.dtypes[0] &= RAR_OP_FLAGS;
+		return put_opt(&caps, sizeof(caps), optval, optlen, len);
 	}
 	return -ENOPROTOOPT;
 }
