@@ -600,9 +600,11 @@ static int judge(const char *what, int err)
 	return storm && err != -EBADE && err != -EBUSY ? 0 : err;
 }
 
-static int life(enum rar_where where)
+static int life(enum rar_where where, uint32_t schedule)
 {
-	struct rar_ring ring = { .group = 7 + where, .size = N, .where = where };
+	struct rar_ring ring = {
+		.group = 7 + where + 100 * schedule, .size = N, .where = where, .schedule = schedule,
+	};
 
 	return judge("life", good_life(&ring)) ?: judge("end", bad_end(&ring)) ?:
 	       judge("again", good_life(&ring)) ?: judge("memory", settle()) ?:
@@ -634,7 +636,8 @@ int main(int argc, char **argv)
 	if (net_up() || genl_up() || (nth_mode && nth_fd < 0))
 		return KSFT_FAIL;
 	tap = tap_open();
-	if (tap < 0 || life(RAR_ON_LO4) || life(RAR_ON_LO6))
+	if (tap < 0 || life(RAR_ON_LO4, RAR_BY_RANKS) ||
+	    life(RAR_ON_LO6, RAR_BY_RANKS) || life(RAR_ON_LO4, RAR_DIRECT))
 		return KSFT_FAIL;
 	report();
 	close(tap);

@@ -53,6 +53,8 @@ lossy()
 		duplicates duplicate 5%
 		all loss 1% duplicate 2% delay 500us 500us reorder 25%
 	END
+	topo_netem loss 2%
+	check "every collective, lost packets" coll -E -N rar short
 	topo_netem loss 20%
 	before=$(total RarTxDirectAsk)
 	check "every fifth packet lost" ring -n 5 -E -t f32 -c 1,64,2048 -p 8 -r 30 -z cior
@@ -110,7 +112,7 @@ cut_off()
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 31
+	plan 32
 	matrix
 	same_bits
 	lossy
