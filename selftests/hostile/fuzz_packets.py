@@ -32,8 +32,9 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, LATE, PROBE,
-                    PROPOSE, REJECT, RESET, RS, Packet, enter, sysctl, tables)
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
+                    LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET, RS, Packet, enter, sysctl,
+                    tables)
 from tap import finish, get_seed, note, result
 
 N = 3
@@ -51,12 +52,18 @@ TABLE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 2), (38, 2), (40
     [(44 + 4 * i, 4) for i in range(17)] + \
     [(112 + 32 * m + at, n) for m in range(N)
      for at, n in ((0, 8), (8, 4), (24, 2), (26, 2), (28, 4))]
+# Not op_seq and chunk: an insider may send right data in a wrong place.
+DIRECT_FIELDS = [(0, 8), (16, 8)] + [(at, 1) for at in range(28, 32)] + \
+    [(32, 2), (34, 1), (35, 1), (36, 4)]
+DONE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 4)]
+PAIR_FIELDS = [(0, 8), (8, 4), (12, 4)]
 NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
 FIELDS = {
     ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,
     COLLECT: TABLE_FIELDS, PROPOSE: TABLE_FIELDS, COMMIT: TABLE_FIELDS,
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
-    FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS,
+    FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS, DIRECT: DIRECT_FIELDS, DONE: DONE_FIELDS,
+    PAIR: PAIR_FIELDS, PAIR_ACK: PAIR_FIELDS,
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet
@@ -340,8 +347,9 @@ class Ports:
 def start_ring(kind, v6, log):
     repeats, limit = ("3", "60") if kind == OUTSIDER else ("30", "6")
     env = dict(os.environ, SEED=str(rng.randrange(1 << 31)))
+    how = rng.choice(((), (), ("-E",)))
     return subprocess.Popen(
-        ["ring", "-n", str(N), "-a", "6" if v6 else "4", "-t", "i32,f32,f64",
+        ["ring", "-n", str(N), *how, "-a", "6" if v6 else "4", "-t", "i32,f32,f64",
          "-c", "std,40k", "-r", repeats, "-T", limit],
         stdout=log, stderr=log, env=env)
 
