@@ -68,7 +68,7 @@ if [ ${#mpis[@]} = 0 ]; then
 	exit 4
 fi
 echo "TAP version 13"
-out=$(make -s -C lib/mpi 2>&1)
+out=$(make_lib -C lib/mpi all)
 result $? "build"
 for mpi in "${mpis[@]}"; do
 	out=$("mpicc.$mpi" -O1 -g -std=gnu11 -Wall -Wextra -o "$lib/mpi_calls.$mpi" \

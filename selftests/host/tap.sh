@@ -13,3 +13,10 @@ result()	# STATUS NAME
 	# shellcheck disable=SC2001 # every line
 	[ "$1" = 0 ] || sed 's/^/# /' <<< "$out"
 }
+
+# make_lib [make-options]: builds librar and what needs it. The host's tests may run side by side.
+make_lib()
+{
+	mkdir -p build
+	flock build/lib.lock make -s "${@:-lib}" 2>&1
+}

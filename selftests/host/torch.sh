@@ -32,7 +32,7 @@ no_ring()
 
 find_torch || { echo "1..0 # SKIP PyTorch is not installed: scripts/deps torch"; exit 4; }
 echo "TAP version 13"
-out=$(make -s lib 2>&1)
+out=$(make_lib)
 result $? "build"
 start_server
 digits > "$files/digits.csv"

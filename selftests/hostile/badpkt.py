@@ -134,9 +134,11 @@ def make_cases(good, dup, ack, probe):
         case(f"first byte {v:#04x}", g(version=v), "DropForeign")
     case("text", g(raw=b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
          "DropForeign")
-    for t in (0, 5, 7, 14, 15, 31, 255):
+    for t, why in ((0, "Type"), (7, "Type"), (21, "Type"), (31, "Type"), (255, "Type"),
+                   (5, "Rank"), (6, "Rank"), (14, "Epoch"), (15, "Epoch")):
+        # DIRECT and DONE in a group by ranks, PAIR and PAIR_ACK with an epoch
         case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +
-             good.rar()[2:]), "DropType")
+             good.rar()[2:]), f"Drop{why}")
     case("a group without members", g(group=good.group + 1000), "DropGroup")
     case("group, high bits", g(group=good.group | 1 << 63), "DropGroup")
     case("to a rank that is not here", g(drank=0), "DropGroup")
