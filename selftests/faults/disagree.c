@@ -241,6 +241,31 @@ static int disagree_schedule(uint32_t n, uint32_t odd)
 	return bad;
 }
 
+/* After a join in which rank 0 had another schedule, the same sockets join with that one. */
+static int agree_afterwards(uint32_t n, uint32_t usual, uint32_t then)
+{
+	struct rar_ring ring = { .group = ++group, .where = RAR_ON_LO4, .size = n };
+	int fd[MAX], err = 0;
+
+	for (uint32_t r = 0; r < n; r++)
+		fd[r] = rar_socket();
+	for (uint32_t r = 0; r < n && !err; r++) {
+		ring.schedule = r ? usual : then;
+		err = rar_join_start(fd[r], &ring, r);
+	}
+	for (uint32_t r = 0; r < n && !err; r++)
+		err = rar_join_wait(fd[r], 6000) == -EBADMSG ? 0 : -EPROTO;
+	ring.schedule = then;
+	for (uint32_t r = 0; r < n && !err; r++)
+		err = rar_join_start(fd[r], &ring, r);
+	for (uint32_t r = 0; r < n && !err; r++)
+		err = rar_join_wait(fd[r], 6000);
+	ring_down(fd, n);
+	if (err)
+		rar_log("schedule %u, then %u: %s", usual, then, strerrorname_np(-err));
+	return err;
+}
+
 static void disagree_operations(const char *how)
 {
 	for (size_t i = 0; i < NDISAGREEMENTS; i++) {
@@ -260,7 +285,7 @@ int main(void)
 
 	rar_begin_private();
 	rar_write("/proc/sys/net/rar/join_ms", "3000");
-	ksft_set_plan(3 * NDISAGREEMENTS + 4);
+	ksft_set_plan(3 * NDISAGREEMENTS + 5);
 
 	disagree_operations("");
 	schedule = RAR_GATHERED;
@@ -281,5 +306,8 @@ int main(void)
 	bad = disagree_schedule(2, 0) | disagree_schedule(3, 0) |
 	      disagree_schedule(3, 2);
 	ksft_test_result(!bad, "schedule\n");
+	bad = agree_afterwards(3, RAR_DIRECT, RAR_GATHERED) |
+	      agree_afterwards(3, RAR_GATHERED, RAR_DIRECT);
+	ksft_test_result(!bad, "another schedule in the next join\n");
 	ksft_finished();
 }

@@ -19,6 +19,7 @@
 #include "core/gather.h"
 #include "core/ring.h"
 #include "group/choice.h"
+#include "group/pair.h"
 #include "rar.h"
 
 #define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
@@ -63,7 +64,7 @@ static u32 choose_direct(const struct rar_member *m)
 {
 	int told = READ_ONCE(m->rn->sysctl_direct_bytes);
 
-	if (!m->direct.peer || !(m->join.caps.dtypes[0] & RAR_OF_DIRECT))
+	if (!rar_pair_wanted(m) || !(m->join.caps.dtypes[0] & RAR_OF_DIRECT))
 		return 0;
 	if (m->schedule == RAR_DIRECT)
 		return RAR_SMALL_BYTES;

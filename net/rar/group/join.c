@@ -547,7 +547,7 @@ void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 /* The first rank that this one must reach and does not, though its address is known. */
 static u32 unreached(const struct rar_member *m)
 {
-	u32 rank = m->schedule == RAR_DIRECT && m->direct.peer ? rar_pair_missing(m) : m->size;
+	u32 rank = m->schedule == RAR_DIRECT && rar_pair_wanted(m) ? rar_pair_missing(m) : m->size;
 
 	return rank < m->size && m->direct.peer[rank].tries ? rank : RAR_NO_RANK;
 }

@@ -22,10 +22,16 @@
 #define PAIR_RTO_MIN_US		5000	/* shortest time that a question waits for its answer, */
 #define PAIR_RTO_MAX_US		200000	/* and the longest */
 
-static bool wanted(const struct rar_member *m)
+static bool allowed(const struct rar_member *m)
 {
 	return (m->schedule == RAR_DIRECT || m->schedule == RAR_AUTO) && m->size > 1 &&
 	       m->size <= RAR_GATHER_RANKS;
+}
+
+/* May this join lead to a direct exchange? The links may be of a join before it. */
+bool rar_pair_wanted(const struct rar_member *m)
+{
+	return m->direct.peer && allowed(m);
 }
 
 /**
@@ -42,7 +48,7 @@ int rar_pair_prepare(struct rar_member *m)
 	u32 i;
 
 	BUILD_BUG_ON(RAR_GATHER_RANKS > 32 || RAR_MAX_OPS > 64);
-	if (m->direct.peer || !wanted(m))
+	if (m->direct.peer || !allowed(m))
 		return 0;
 	peer = kvcalloc(m->size, sizeof(*peer), GFP_KERNEL_ACCOUNT);
 	if (!peer)
@@ -51,7 +57,6 @@ int rar_pair_prepare(struct rar_member *m)
 		peer[i].link.member = m;
 		peer[i].link.index = RAR_LINKS + i;
 		peer[i].link.rank = i;
-		peer[i].link.tx.win.cwnd = 1;
 		if (dst_cache_init(&peer[i].link.path.cache, GFP_KERNEL_ACCOUNT))
 			goto undo;
 	}
@@ -132,10 +137,10 @@ u32 rar_pair_missing(const struct rar_member *m)
 	return i;
 }
 
-/* Do packets of full size reach every other rank? @m->lock held. */
+/* Do packets of full size reach every other rank? rar_pair_wanted() is true, @m->lock held. */
 bool rar_pair_all(const struct rar_member *m)
 {
-	return m->direct.peer && rar_pair_missing(m) == m->size;
+	return rar_pair_missing(m) == m->size;
 }
 
 /* The bytes that follow the header, so that the packet is as long as the longest DIRECT. */
@@ -175,7 +180,7 @@ void rar_pair_try(struct rar_member *m)
 {
 	u32 i;
 
-	for (i = 0; m->direct.peer && i < m->size; i++)
+	for (i = 0; rar_pair_wanted(m) && i < m->size; i++)
 		if (i != m->rank)
 			try_rank(m, i);
 }

@@ -4,6 +4,7 @@
 
 #include "rar.h"
 
+bool rar_pair_wanted(const struct rar_member *m);
 int rar_pair_prepare(struct rar_member *m);
 void rar_pair_free(struct rar_member *m);
 void rar_pair_reset(struct rar_member *m);

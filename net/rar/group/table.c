@@ -348,7 +348,7 @@ static void collect_pairs(struct rar_member *m, struct table_pkt *t)
 	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), i;
 	struct rar_row row;
 
-	if (!m->direct.peer)
+	if (!rar_pair_wanted(m))
 		return;
 	for (i = 0; i < n; i++) {
 		row_from_wire(&t->m[i], &row);
@@ -367,7 +367,7 @@ static bool collect_again(struct rar_member *m, bool apart)
 	struct rar_join_state *j = &m->join;
 	bool again = m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS;
 
-	if (!m->direct.peer || !apart || again)
+	if (!rar_pair_wanted(m) || !apart || again)
 		return again;
 	return j->apart_rounds++ < APART_ROUNDS || m->schedule == RAR_DIRECT;
 }
@@ -395,7 +395,8 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	apart = t->th.flags & cpu_to_be16(RAR_TF_APART);
 	if (collect_again(m, apart)) {
 		step_to(m, RAR_T_COLLECT);
-		j->step_next += rar_table_retry_in(j->apart_rounds) * !!j->apart_rounds;
+		if (j->apart_rounds)
+			j->step_next += rar_table_retry_in(j->apart_rounds);
 		return false;
 	}
 	set_proposal(m, &t->th);
