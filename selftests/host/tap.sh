@@ -14,9 +14,9 @@ result()	# STATUS NAME
 	[ "$1" = 0 ] || sed 's/^/# /' <<< "$out"
 }
 
-# make_lib [make-options]: builds librar and what needs it. The host's tests may run side by side.
+# make_lib make-options: builds librar and what needs it. The host's tests may run side by side.
 make_lib()
 {
 	mkdir -p build
-	flock build/lib.lock make -s "${@:-lib}" 2>&1
+	flock build/lib.lock make -s "$@" 2>&1
 }

@@ -32,7 +32,7 @@ no_ring()
 
 find_torch || { echo "1..0 # SKIP PyTorch is not installed: scripts/deps torch"; exit 4; }
 echo "TAP version 13"
-out=$(make_lib)
+out=$(make_lib lib)
 result $? "build"
 start_server
 digits > "$files/digits.csv"

@@ -89,8 +89,7 @@ unreachable()
 	check "a pair cannot reach each other: auto" ring -n 4 -A -t f32 -c 1,2048 -p 4
 	[ "$(word direct)" = -1 ]
 	result $? "auto does without"
-	out=$(ring -n 4 -E -t f32 -c 1 2>&1)
-	[ $? != 0 ] && grep -q "rank 0 other 2\|rank 2 other 0" <<< "$out"
+	! out=$(ring -n 4 -E -t f32 -c 1 2>&1) && grep -q "rank 0 other 2\|rank 2 other 0" <<< "$out"
 	result $? "the pair is named: $(grep -m 1 rank <<< "$out")"
 	mend 2 0
 	topo_sysctl join_ms=30000
@@ -101,8 +100,7 @@ cut_off()
 {
 	topo_sysctl dead_ms=1000
 	(sleep 3; cut 2 0) &
-	out=$(ring -n 4 -E -t f32 -c 64 -d 30 2>&1)
-	[ $? != 0 ] && grep -qi "silent" <<< "$out"
+	! out=$(ring -n 4 -E -t f32 -c 64 -d 30 2>&1) && grep -qi "silent" <<< "$out"
 	result $? "cut off from each other while it runs: $(grep -m 1 -i silent <<< "$out")"
 	wait $!
 	mend 2 0

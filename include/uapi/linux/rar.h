@@ -228,9 +228,10 @@ enum rar_collective {
  *
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
- * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB and of more
- * than 64 KiB; between them the ranks may add in rank order or block by block, the same way
- * for the life of the group. RAR_OPF_IN_ORDER and RAR_OPF_EXACT make it independent of that.
+ * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB
+ * and of more than 64 KiB; between them the ranks may add in rank order or block by block, the
+ * same way for the life of the group. RAR_OPF_IN_ORDER and RAR_OPF_EXACT make it independent of
+ * that.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
