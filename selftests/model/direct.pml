@@ -6,12 +6,12 @@
  * A packet in the network is a bit: DATA of a rank for a rank and an operation, or an ASK; or the
  * set of operations that are complete at its sender (DONE, and every DATA as well). A packet may
  * be lost or come twice, FAULTS times in all. Packets overtake one another at will. A chunk that
- * is early is held; to drop it for want of memory is a fault.
+ * is early is held; if it is dropped because memory is short, that counts as a loss.
  *
- * A rank asks a rank for chunks that it lacks, and asks whether operations are complete there
- * that are complete here. The time of a question is left open, but questions that change
- * nothing are left out: those to which the answer is under way or cannot be given yet. So
- * each question mends a fault.
+ * A rank asks another rank for chunks that it lacks. It also asks whether an operation that is
+ * complete here is complete there. A question may come at any time, but the model leaves out
+ * questions that would change nothing, because the answer is under way or cannot be given yet.
+ * So each question mends a fault.
  *
  * Checked: an operation that is off the table is needed by no rank; in the end every operation
  * is complete and off the table everywhere. MUTATION removes a rule.
@@ -48,7 +48,7 @@
 byte posted[N];			/* operations posted */
 bool on[N * OPS];		/* on the table */
 bool has[N * N * OPS];		/* rank has the block of rank in operation */
-bool due[N * N * OPS];		/* rank waits for the word that it is complete at rank */
+bool due[N * N * OPS];		/* rank does not know that it is complete at rank */
 bool news[N * N];
 
 bool data[N * N * OPS];		/* network: from rank to rank */
@@ -140,7 +140,7 @@ inline take(s, r, o)		/* DATA of s at r */
 	fi
 }
 
-inline hear(s, r, o)		/* the word of s at r: o is complete there */
+inline hear(s, r, o)		/* s tells r that o is complete there */
 {
 	if
 	:: IN_TABLE(r, o) ->

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # $mix is read by the scripts that source this
+# Tests of the ways that short operations may take. Sourced after lib.sh. FLAG is the option of
+# the program "ring" for the schedule.
+
+# Lengths around the border (8 KiB), and those of many chunks at any MTU.
+mix=(-t all -c "std,1,2047,2048,2049,100k")
+
+short_matrix()	# FLAG: 13 cases; 16 ranks are up
+{
+	local n
+
+	for n in 1 2 3 4 5 8 16; do
+		check "N=$n" ring -n $n "$1" -t i32,f32 -c std,2048,2049 -p 8
+	done
+	check "N=3, all types, in place" ring -n 3 "$1" "${mix[@]}" -z i
+	check "N=3, all types, out of place" ring -n 3 "$1" "${mix[@]}" -z o
+	check "N=5, all types, each rank its mode" ring -n 5 "$1" "${mix[@]}" -z cior -p 4
+	check "N=4, in random order, IPv6" ring -n 4 "$1" -a 6 -t f32 -c std -x -p 8
+	check "N=4, by the UDP socket" ring -n 4 "$1" -t f32 -c std -s rx_path=udp
+	topo_sysctl rx_path=ingress
+	check "N=8, in one namespace" rns 0 ring -n 8 -m same -a lo4 "$1" "${mix[@]}" -z cior -p 8
+}
+
+short_lossy()	# FLAG: 3 cases
+{
+	local name parameters
+
+	while read -r name parameters; do
+		# shellcheck disable=SC2086 # a list
+		topo_netem $parameters || exit
+		check "$name" ring -n 4 "$1" -t f32 -c std,1,2048,2049 -p 8 -z cior
+	done <<- END
+		loss loss 2%
+		duplicates duplicate 5%
+		all loss 1% duplicate 2% delay 500us 500us reorder 25%
+	END
+}
+
+# The delays of the links decide the time of 4 KB at 4 ranks. The ring takes 6 hops.
+short_long()	# FLAG HOPS LIMIT: 3 cases; leaves links of 20 ms
+{
+	local ring
+
+	topo_netem delay 20ms
+	check "long links, by ranks" ring -n 4 -t f32 -c 1000 -r 5
+	ring=$(word us)
+	check "long links, $2 hops" ring -n 4 "$1" -t f32 -c 1000 -r 5
+	note "4 KB, 4 ranks, 20 ms per hop: $ring us by ranks, $(word us) us in $2 hops"
+	[ $((100 * $(word us))) -le $(($3 * ring)) ]
+	result $? "4 KB take $((100 * $(word us) / ring)) % of the time by ranks, $3 at most"
+}
