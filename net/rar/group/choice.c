@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * RAR_AUTO: rank 0 chooses how the group adds short tensors, and tells all members with the
- * table. There are two borders: all-reduces of up to "gather" bytes are gathered, and those of
- * up to "whole" bytes are not cut into blocks.
+ * table. There are three borders: operations of up to "direct" bytes are exchanged directly,
+ * all-reduces of up to "gather" bytes are gathered, and those of up to "whole" bytes are not cut
+ * into blocks. RAR_DIRECT has the first of these borders only, always the same.
  *
  * The choice rests on the time of a hop: COLLECT goes round the ring as a chunk does, so its
  * way takes as many hops as there are ranks. What each form costs:
@@ -10,9 +11,10 @@
  *	one block	2(N-1) hops with the whole tensor; 2(N-1) packets in all
  *	N blocks	2(N-1) hops with 1/N of it; 2N(N-1) packets in all
  *	gathered	N-1 hops; N(N-1) packets in all
+ *	direct		1 hop; N(N-1) packets in all
  *
- * Where a hop takes long, the number of hops decides, and bytes hardly matter: gather, and do
- * not cut. Where a hop is short, most of it is the work for its packets: keep their number low.
+ * Where a hop takes long, the number of hops decides, and bytes hardly matter: exchange
+ * directly, or gather if a pair of ranks cannot reach each other, and do not cut. Where a hop is short, most of it is the work for its packets: keep their number low.
  */
 #include <linux/bitfield.h>
 
@@ -23,7 +25,7 @@
 #include "rar.h"
 
 #define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
-#define DIRECT_HOP_US	10	/* as long a hop for each other rank: exchange directly */
+#define DIRECT_HOP_US	10	/* from so long a hop on for each other rank: exchange directly */
 #define WHOLE_HOP_BYTES	256	/* bytes of a tensor that is not cut, for each microsecond */
 
 /* The numbers of RAR_TF_GATHER and RAR_TF_DIRECT, and of RAR_TF_WHOLE. */

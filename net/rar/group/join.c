@@ -554,10 +554,10 @@ static u32 unreached(const struct rar_member *m)
 
 static void join_timed_out(struct rar_member *m)
 {
-	u32 far = unreached(m);
 	struct rar_join_state *j = &m->join;
 	u32 next = m->link[RAR_NEXT].rank;
 	u32 prev = m->link[RAR_PREV].rank;
+	u32 far = unreached(m);
 
 	if (j->route_err)
 		rar_fail_pair(m, -j->route_err, RAR_R_NODEV, m->rank, next, 0);

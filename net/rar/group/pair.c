@@ -6,7 +6,8 @@
  * A rank learns the addresses and nonces of the others from COLLECT. It sends each of them a
  * padded PAIR whenever COLLECT comes by, until a PAIR_ACK comes back. Each direction of a pair
  * is tried by the rank that will send in this direction. The answer needs no state: it goes to
- * where the question came from and is shorter, and only who knows the table can ask.
+ * the address that the question came from, it is shorter than the question, and only a rank that
+ * knows the table can ask.
  */
 #include <linux/slab.h>
 

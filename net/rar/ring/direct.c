@@ -7,21 +7,21 @@
  * No rank remembers what it has sent to which rank. Two facts about the operations on the
  * table are enough, and both can be read off the table at any moment:
  *
- *  - Which operations are complete here. Each packet tells it for RAR_MAX_OPS operations. A
- *    rank where an operation is complete has all that any rank sent it, so this acknowledges
- *    every chunk of the operation, from all ranks at once. A rank that has nothing else to
- *    send tells it in a DONE, within RAR_ACK_DELAY_US.
- *  - Which chunks have not come here. A rank that waits for them asks for them (DONE with
- *    RAR_DF_ASK). It asks as well if it needs to know that an operation is complete at another
- *    rank. The answer is a DONE, and the chunks again.
+ *  - The operations that are complete here. Each packet names those among RAR_MAX_OPS
+ *    operations. A rank where an operation is complete needs no more chunks of it, so the name
+ *    of the operation acknowledges the chunks of all ranks at once. A rank that has nothing
+ *    else to send names them in a DONE, within RAR_ACK_DELAY_US.
+ *  - The chunks that have not come here. A rank that waits for them asks for them (DONE with
+ *    RAR_DF_ASK). It also asks if it needs to know that an operation is complete at another
+ *    rank. The answer is a DONE, and the missing chunks.
  *
- * So a lost packet is repeated because it is missed, and never because it was not
- * acknowledged. Both facts only grow, so an old packet, or one that comes twice, tells nothing
- * wrong. selftests/model/direct.pml is a model of this.
+ * So a chunk is repeated only if a rank asks for it. An operation stays complete, and a chunk
+ * that came stays here. So a packet that is late or comes twice does no harm.
+ * selftests/model/direct.pml is a model of this.
  *
- * What is on its way to a rank is bounded by DIRECT_WINDOW: no operation is sent while the
- * operations that were sent and are not complete have so many bytes at all ranks together.
- * An operation that is complete here has left the network on its way to this rank.
+ * DIRECT_WINDOW bounds the bytes that are on their way to one rank: at most so many bytes, of
+ * all ranks together, belong to operations that were sent and are not complete here. No
+ * packet is on its way to this rank any more for an operation that is complete here.
  */
 #include "core/member.h"
 #include "core/mib.h"
@@ -76,7 +76,7 @@ void rar_direct_start(struct rar_member *m)
 
 /* -- facts ---------------------------------------------------------------- */
 
-/* The operations that are complete here, and put on the table or taken off it. tx_lock. */
+/* The operations that are complete here: on the table, or taken off it. tx_lock. */
 static struct rar_known known(struct rar_member *m)
 {
 	struct rar_known known = { .base = m->op_oldest };
@@ -97,16 +97,16 @@ static void runs_no_more(struct rar_member *m, struct rar_operation *op)
 	op->direct_runs = false;
 }
 
-/* These ranks need no more chunks of an operation. tx_lock. Returns true if it is released. */
-static bool served(struct rar_member *m, struct rar_operation *op, u32 ranks)
+/* A rank needs no more chunks of an operation, which may release the operation. tx_lock. */
+static void served(struct rar_member *m, struct rar_operation *op, u32 rank)
 {
-	op->peers &= ~ranks;
+	op->peers &= ~BIT(rank);
 	if (op->peers)
-		return false;
+		return;
 	/* At the root of a broadcast the operation is complete from the beginning. */
 	if (!atomic_read(&op->left))
 		runs_no_more(m, op);
-	return rar_link_try_release(m, op);
+	rar_link_try_release(m, op);
 }
 
 /*
@@ -125,7 +125,7 @@ static void take_known(struct rar_member *m, u32 rank, u32 base, u64 map)
 			continue;
 		at = (s32)((u32)seq - base);
 		if (at < 0 || (at < 64 && map & (1ULL << at)))
-			served(m, op, BIT(rank));
+			served(m, op, rank);
 	}
 }
 
@@ -222,27 +222,27 @@ static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mas
 	rar_mib_inc(m->rn, TxDirect);
 }
 
-/* Send an operation to all ranks that need it. No lock held. */
-static void send_op(struct rar_member *m, struct rar_operation *op)
+/*
+ * Choose the next operation to send, and find the ranks that need it, a bit each. Sets @op, which
+ * is referenced, and @told. Return: 0 if none may go.
+ */
+static u32 pick(struct rar_member *m, struct rar_operation **op, struct rar_known *told)
 {
 	u64 now = rar_now_us();
-	struct rar_known told;
-	u32 peers, i, rank;
+	u32 peers = 0, rank;
 
 	spin_lock_bh(&m->tx_lock);
-	told = known(m);
-	peers = op->peers;
-	m->direct.news &= ~peers;
+	*op = next_op(m);
+	if (*op) {
+		*told = known(m);
+		peers = (*op)->peers;
+		m->direct.news &= ~peers;
+	}
 	for (rank = 0; rank < m->size; rank++)
 		if (peers & BIT(rank))
 			watch(m, &m->direct.peer[rank], now);
 	spin_unlock_bh(&m->tx_lock);
-	/* Each rank begins with its successor, so that not all send to the same rank at once. */
-	for (i = 1; i < m->size; i++) {
-		rank = (m->rank + i) % m->size;
-		if (peers & BIT(rank))
-			send_chunks(&m->direct.peer[rank].link, op, ~0ULL, &told);
-	}
+	return peers;
 }
 
 /**
@@ -254,20 +254,22 @@ static void send_op(struct rar_member *m, struct rar_operation *op)
 void rar_direct_push(struct rar_member *m)
 {
 	struct rar_operation *op;
+	struct rar_known told;
+	u32 peers, rank, i;
 
 	/* A caller that lets an operation go pushes it, so a stale read is harmless. */
 	if (!m->direct.below || READ_ONCE(m->direct.next) >= READ_ONCE(m->op_whole))
 		return;
-	do {
-		spin_lock_bh(&m->tx_lock);
-		op = next_op(m);
-		spin_unlock_bh(&m->tx_lock);
-		if (!op)
-			return;
-		send_op(m, op);
+	while ((peers = pick(m, &op, &told))) {
+		/* Each rank begins with its successor, so that they do not all send to one rank. */
+		for (i = 1; i < m->size; i++) {
+			rank = (m->rank + i) % m->size;
+			if (peers & BIT(rank))
+				send_chunks(&m->direct.peer[rank].link, op, ~0ULL, &told);
+		}
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
-	} while (true);
+	}
 }
 
 /* Tell a rank what is complete here, and ask it for @missing chunks of @seq. */
@@ -315,8 +317,6 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 	u32 all = GENMASK(m->size - 1, 0) & ~BIT(m->rank), root = op->fingerprint.root;
 	bool gathered = op->ring.plan.gathered;
 
-	if (!m->direct.peer)
-		return;
 	spin_lock_bh(&m->tx_lock);
 	/* The packets of a broadcast are on their way until the other ranks have them. */
 	if (gathered || !op->peers)
@@ -328,7 +328,7 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 		rar_link_timer_at(m, m->direct.news_us);
 	}
 	spin_unlock_bh(&m->tx_lock);
-	/* The root has no other way to learn it. */
+	/* This rank sends nothing else that would tell the root. */
 	if (!gathered && root != m->rank)
 		tell(m, BIT(root));
 	rar_direct_push(m);
@@ -416,8 +416,8 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 /* -- questions ------------------------------------------------------------ */
 
 /*
- * Does this rank need something of another rank: chunks, or the word that an operation is
- * complete there? Sets the oldest operation of which chunks are missing, and these. tx_lock.
+ * Must this rank ask another rank: for chunks, or whether an operation is complete there? Sets
+ * the oldest operation of which chunks are missing, and these chunks. tx_lock.
  */
 static bool needs(struct rar_member *m, u32 rank, u64 *seq, u64 *missing)
 {
@@ -432,7 +432,7 @@ static bool needs(struct rar_member *m, u32 rank, u64 *seq, u64 *missing)
 			continue;
 		*seq = i;
 		*missing = lacks(op, rank);
-		/* Before it is complete here, it cannot be released in any case. */
+		/* An operation that is not complete here cannot be released anyway. */
 		any |= (op->peers & BIT(rank)) && !atomic_read(&op->left);
 	}
 	return any || *missing;
@@ -526,7 +526,7 @@ void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
 	for (seq = m->op_oldest; seq < min(m->op_next, last); seq++) {
 		op = rar_link_op_at(m, seq);
 		if (op && op->peers & BIT(rank))
-			served(m, op, BIT(rank));
+			served(m, op, rank);
 	}
 	spin_unlock_bh(&m->tx_lock);
 }
