@@ -4,7 +4,9 @@
 # go directly, are gathered, or are not cut into blocks. All ranks do as it says, and the bits are
 # those that RAR_INFO promises: the program "ring" computes them from whole_bytes.
 . "$(dirname "$0")/../lib/lib.sh"
-. lib/short.sh	# lib.sh went to selftests/
+# lib.sh has changed to the directory selftests.
+# shellcheck source=../lib/short.sh
+. lib/short.sh
 
 # Elements of 4 bytes around every border: 8, 16, 32 and 64 KiB.
 borders=0,1,2047,2048,2049,4095,4096,4097,8192,8193,16384,16385,100k

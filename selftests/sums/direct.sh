@@ -4,7 +4,9 @@
 # The bits are those of the ring, lost packets are asked for, a pair of ranks that cannot reach
 # each other is named, and RAR_AUTO then does without.
 . "$(dirname "$0")/../lib/lib.sh"
-. lib/short.sh	# lib.sh went to selftests/
+# lib.sh has changed to the directory selftests.
+# shellcheck source=../lib/short.sh
+. lib/short.sh
 
 matrix()
 {

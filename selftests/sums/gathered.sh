@@ -4,7 +4,9 @@
 # are those of the ring, longer operations go by the ring in the same group, and on links
 # with a long delay a small operation takes half the time.
 . "$(dirname "$0")/../lib/lib.sh"
-. lib/short.sh	# lib.sh went to selftests/
+# lib.sh has changed to the directory selftests.
+# shellcheck source=../lib/short.sh
+. lib/short.sh
 
 matrix()
 {

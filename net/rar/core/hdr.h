@@ -87,7 +87,7 @@ static inline bool rar_hdr_ack_now(const struct rar_hdr_words *hdr)
 	return hdr->w[7] & RAR_HDR_ACK_NOW;
 }
 
-/* Code for the header of a chunk also handles struct rar_direct_hdr: only @seq, @una, @scale differ. */
+/* The code for the header of a chunk also handles struct rar_direct_hdr; three fields differ. */
 static_assert(sizeof(struct rar_direct_hdr) == sizeof(struct rar_data_hdr));
 static_assert(offsetof(struct rar_direct_hdr, complete) == offsetof(struct rar_data_hdr, seq));
 static_assert(offsetof(struct rar_direct_hdr, op_seq) == offsetof(struct rar_data_hdr, op_seq));

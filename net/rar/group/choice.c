@@ -14,7 +14,8 @@
  *	direct		1 hop; N(N-1) packets in all
  *
  * Where a hop takes long, the number of hops decides, and bytes hardly matter: exchange
- * directly, or gather if a pair of ranks cannot reach each other, and do not cut. Where a hop is short, most of it is the work for its packets: keep their number low.
+ * directly, or gather if a pair of ranks cannot reach each other, and do not cut. Where a hop is
+ * short, most of it is the work for its packets: keep their number low.
  */
 #include <linux/bitfield.h>
 
