@@ -449,6 +449,7 @@ struct rar_row {
  * @step_next:	rank 0: when they are sent again, jiffies
  * @step_since:	when this step began, jiffies
  * @clock_base:	rank 0: random; added to the clock that COLLECT carries
+ * @round_clock: rank 0: that clock when COLLECT began to go round this time
  * @hop_us:	rank 0: shortest time that COLLECT took for a hop, microseconds
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
@@ -485,6 +486,7 @@ struct rar_join_state {
 	unsigned long step_next;
 	unsigned long step_since;
 	u64 clock_base;
+	u64 round_clock;
 	u32 hop_us;
 	u32 hop_rounds;
 	u32 apart_rounds;

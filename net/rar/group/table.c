@@ -375,6 +375,7 @@ static bool collect_again(struct rar_member *m, bool apart)
 static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 {
 	struct rar_join_state *j = &m->join;
+	u64 sent = be64_to_cpu(t->th.digest);
 	bool apart;
 
 	if (m->state != RAR_S_JOINING && m->state != RAR_S_READY)
@@ -384,17 +385,18 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 		collect_add_own(m, t);
 		return true;
 	}
-	if (j->step != RAR_T_COLLECT)
+	/* A copy that was sent before this round began does not end it. */
+	if (j->step != RAR_T_COLLECT || (s64)(sent - j->round_clock) < 0)
 		return false;
 	slice_store(m, t);
-	j->hop_us = min_t(u64, div_u64(clock_us(j) - be64_to_cpu(t->th.digest), m->size),
-			  j->hop_us);
+	j->hop_us = min_t(u64, div_u64(clock_us(j) - sent, m->size), j->hop_us);
 	if (!slices_all(m) || !payload_ok(be32_to_cpu(t->th.payload)) ||
 	    be32_to_cpu(t->th.payload) > j->payload)
 		return false;
 	apart = t->th.flags & cpu_to_be16(RAR_TF_APART);
 	if (collect_again(m, apart)) {
 		step_to(m, RAR_T_COLLECT);
+		j->round_clock = clock_us(j);
 		if (j->apart_rounds)
 			j->step_next += rar_table_retry_in(j->apart_rounds);
 		return false;
@@ -607,6 +609,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->hop_rounds = 0;
 	j->apart_rounds = 0;
 	j->clock_base = get_random_u64();
+	j->round_clock = clock_us(j);
 }
 
 /**
