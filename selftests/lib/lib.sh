@@ -365,16 +365,19 @@ topo_neighbours()
 }
 
 # topo_netem parameters...: netem on all packets that every rank sends; with XDP, whose
-# packets no queue sees, on all packets that it receives
+# packets no queue sees, on all packets that it receives. A queue of another kind comes between,
+# because netem keeps the corruption and reordering that new parameters do not mention.
 topo_netem()
 {
 	local r
 
 	if [ -z "${RAR_XDP-}" ]; then
-		each_rank tc qdisc replace dev eth0 root netem limit 10000 "$@"
+		each_rank tc qdisc replace dev eth0 root pfifo &&
+			each_rank tc qdisc replace dev eth0 root netem limit 10000 "$@"
 		return
 	fi
 	for ((r = 0; r < topo_n; r++)); do
+		echo "qdisc replace dev p$r root pfifo"
 		echo "qdisc replace dev p$r root netem limit 10000 $*"
 	done | rns br tc -batch -
 }
