@@ -14,7 +14,7 @@ import sys
 CASE = re.compile(r"^(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(\w+)\S*\s*(.*))?$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:# SKIP\S*\s*(.*))?$")
 TIMED_OUT = (124, 137)
-PLAIN = ("host", "three-vms")     # groups of one test, without "@rar begin"
+PLAIN = ("host", "three-vms", "two-archs")     # groups of one test, without "@rar begin"
 
 
 class Test:

@@ -5,8 +5,9 @@
  * RAR_CAPS agrees. How the program itself rounds makes no difference. All ranks on 127.0.0.1 of a
  * namespace of their own.
  *
- * "reductions RANK" is one rank of three, at 10.77.0.(RANK + 1): the others may be machines of
- * another architecture. It prints a hash of all results.
+ * "reductions RANK GROUP" is one rank of three, at 10.77.0.(RANK + 1): the others may be machines
+ * of another architecture, see scripts/two-archs. It prints a hash of all results, after a hash
+ * for each type.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #define LONG	9011		/* elements: several blocks, even with one byte each */
 
 static struct rar_ring ring = { .where = RAR_ON_LO4, .size = RANKS };
-static uint64_t results;		/* hash */
+static uint64_t results[RAR_DTYPE_NR];	/* hashes */
 
 static const struct {
 	const char *name;
@@ -162,7 +163,7 @@ static int reduce(int fd, const struct kind *k, uint32_t rank, size_t n, bool in
 	odd_floats(false);
 	if (err)
 		return err;
-	results = rar_hash(results, buf, n * k->size);
+	results[k->dtype] = rar_hash(results[k->dtype], buf, n * k->size);
 	RAR_CHECK(got == (in_place ? 0 : (ssize_t)(n * k->size)), "received %zd", got);
 	return verify(k, RAR_ALLREDUCE, n, 0, n, buf);
 }
@@ -323,15 +324,18 @@ static const struct {
 };
 
 /* One rank of a ring of machines. */
-static int alone(uint32_t rank)
+static int alone(uint32_t rank, uint64_t group)
 {
 	int err;
 
 	ring.where = RAR_ON_IPV4;
 	ring.netns = "";
-	ring.group = 6999;
+	ring.group = group;
 	err = all_kinds(rank, NULL);
-	printf("rank %u: err=%d hash=%016llx\n", rank, err, (unsigned long long)results);
+	for (u8 dtype = RAR_F32; dtype < RAR_DTYPE_NR; dtype++)
+		printf("%s: %016llx\n", types[dtype].name, (unsigned long long)results[dtype]);
+	printf("rank %u: err=%d hash=%016llx\n", rank, err,
+	       (unsigned long long)rar_hash(0, results, sizeof(results)));
 	return !!err;
 }
 
@@ -339,8 +343,8 @@ int main(int argc, char **argv)
 {
 	size_t i;
 
-	if (argc > 1)
-		return alone(atoi(argv[1]));
+	if (argc == 3)
+		return alone(atoi(argv[1]), atoi(argv[2]));
 	rar_begin();
 	ksft_set_plan(ARRAY_SIZE(tests));
 	if (rar_private_net())
