@@ -23,7 +23,7 @@ for library in mpich openmpi; do
 	run_of $library
 	for n in 2 3 5; do
 		if [ -n "$program" ]; then
-			check "$library, $n ranks" timeout 100 \
+			check "$library, $n ranks" timeout 250 \
 				unshare -n sh -c 'ip link set lo up && exec "$@"' - "${run[@]}" $n "$program"
 		else
 			skip "$library, $n ranks" "not installed: scripts/deps mpi"
