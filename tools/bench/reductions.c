@@ -2,11 +2,14 @@
 /*
  * reductions N BYTES ROUNDS: what a hop costs, by type and reduction. N ranks in the
  * namespaces rar0 ... rar(N - 1) do all-reduces in place, in registered memory. In each round
- * every reduction of every type has its turn, and fixed memory work is timed before it. Each
- * element is 1, so all results are known and no float is denormal.
+ * every reduction of every type has its turn, and so has its base, in odd rounds before it and
+ * in even rounds after it. The base is the sum of the same type; for the sum of BF16 it is the
+ * sum of F32. Fixed memory work is timed before and after both. Each element is 1, so all
+ * results are known and no float is denormal.
  *
- *	hop REDOP DTYPE ROUND MARKER_NS NS	nanoseconds of an operation
- *	no REDOP DTYPE				the module refuses it
+ *	hop REDOP DTYPE ROUND MARKER_NS NS BASE_NS	nanoseconds of an operation; the
+ *							slower of the two markers
+ *	no REDOP DTYPE					the module refuses it
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +25,7 @@
 #define MAX_TIMES	64u
 #define MARKER_BYTES	(4u << 20)
 #define SYNC_NS		60000000000ull
+#define RUN_SECONDS	1700u
 
 static const char * const redops[RAR_REDOP_NR] = {
 	[RAR_SUM] = "SUM", [RAR_PROD] = "PROD", [RAR_MIN] = "MIN", [RAR_MAX] = "MAX",
@@ -182,30 +186,60 @@ static uint64_t marker(void)
 	return best;
 }
 
-static void one_pair(const struct member *m, uint8_t redop, uint8_t dtype, uint32_t round)
-{
-	static uint32_t times[RAR_REDOP_NR][RAR_DTYPE_NR];
-	uint64_t ns, mark = 0;
+struct kind {
+	uint8_t redop;
+	uint8_t dtype;
+};
 
-	if (m->rank == 0) {
-		shared->times = times[redop][dtype] ?: 1;
-		mark = marker();
-	}
+/* How many operations a sample has; 0: it was not measured yet. */
+static uint32_t times[RAR_REDOP_NR][RAR_DTYPE_NR];
+
+static uint64_t common_sample(const struct member *m, struct kind k)
+{
+	if (m->rank == 0)
+		shared->times = times[k.redop][k.dtype] ?: 1;
 	meet();
-	ns = sample(m, redop, dtype);
-	if (m->rank)
-		return;
-	if (!times[redop][dtype] && ns)
-		times[redop][dtype] = ns < SAMPLE_NS / MAX_TIMES ? MAX_TIMES :
-				      ns < SAMPLE_NS ? SAMPLE_NS / ns : 1;
-	else if (ns)
-		printf("hop %s %s %u %llu %llu\n", redops[redop], types[dtype].name, round,
-		       (unsigned long long)mark, (unsigned long long)ns);
-	else if (!round)
-		printf("no %s %s\n", redops[redop], types[dtype].name);
+	return sample(m, k.redop, k.dtype);
 }
 
-/* Round 0 is not counted: it looks whether the sums are right, and how long they take. */
+/* The first sample of a kind: is it right, and how many operations take long enough? */
+static void first(const struct member *m, struct kind k)
+{
+	uint64_t ns = common_sample(m, k);
+
+	if (m->rank)
+		return;
+	if (!ns)
+		printf("no %s %s\n", redops[k.redop], types[k.dtype].name);
+	else
+		times[k.redop][k.dtype] = ns < SAMPLE_NS / MAX_TIMES ? MAX_TIMES :
+					  ns < SAMPLE_NS ? SAMPLE_NS / ns : 1;
+}
+
+static void one_pair(const struct member *m, struct kind k, uint32_t round)
+{
+	struct kind base = {
+		RAR_SUM, k.redop == RAR_SUM && k.dtype == RAR_BF16 ? RAR_F32 : k.dtype
+	};
+	uint64_t ns, base_ns, mark = 0, after;
+
+	if (m->rank == 0)
+		mark = marker();
+	if (round % 2) {
+		base_ns = common_sample(m, base);
+		ns = common_sample(m, k);
+	} else {
+		ns = common_sample(m, k);
+		base_ns = common_sample(m, base);
+	}
+	if (m->rank || !ns)
+		return;
+	after = marker();
+	printf("hop %s %s %u %llu %llu %llu\n", redops[k.redop], types[k.dtype].name, round,
+	       (unsigned long long)(after > mark ? after : mark), (unsigned long long)ns,
+	       (unsigned long long)base_ns);
+}
+
 static int run(uint32_t rank, void *arg)
 {
 	struct member m = {
@@ -220,8 +254,14 @@ static int run(uint32_t rank, void *arg)
 	RAR_CHECK(!setsockopt(m.fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)), "RAR_REG");
 	for (uint32_t round = 0; round <= rounds; round++)
 		for (uint8_t dtype = RAR_F32; dtype < RAR_DTYPE_NR; dtype++)
-			for (uint8_t redop = RAR_SUM; redop < RAR_REDOP_NR; redop++)
-				one_pair(&m, redop, dtype, round);
+			for (uint8_t redop = RAR_SUM; redop < RAR_REDOP_NR; redop++) {
+				struct kind k = { redop, dtype };
+
+				if (round)
+					one_pair(&m, k, round);
+				else
+					first(&m, k);
+			}
 	return 0;
 }
 
@@ -236,5 +276,5 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	shared = rar_shared(sizeof(*shared));
-	return rar_run(ring.size, ring.netns, 550, run, NULL) > 0;
+	return rar_run(ring.size, ring.netns, RUN_SECONDS, run, NULL) > 0;
 }

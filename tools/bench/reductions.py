@@ -14,7 +14,7 @@ from contest import MARKER_LIMIT, MIB
 from place import TOP
 from targets import NOISY, Verdict
 
-N, BYTES, ROUNDS = 4, 4 * MIB, 5
+N, BYTES, ROUNDS = 4, 4 * MIB, 9
 TYPES = ("F32", "F64", "F16", "BF16", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
 REDOPS = ("SUM", "PROD", "MIN", "MAX", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR", "AVG")
 WIDE = ("F32", "F64", "I32", "U32", "I64", "U64")      # types of 4 and 8 bytes
@@ -22,40 +22,37 @@ LIMIT, LIMIT_PROD_64, LIMIT_BF16 = 1.25, 2.0, 1.5      # times the sum
 
 
 class Rounds:
-    """ns of an operation by round and (reduction, type); the marker before each sample"""
+    """Samples of each (reduction, type) by round: ns of an operation, ns of its base in the
+    same moment, and the marker"""
 
     def __init__(self):
-        self.ns, self.marker = {}, {}
+        self.samples = {}
 
-    def add(self, redop, dtype, rnd, marker, ns):
-        self.ns.setdefault((redop, dtype), {})[int(rnd)] = int(ns)
-        self.marker[redop, dtype, int(rnd)] = int(marker)
+    def add(self, redop, dtype, rnd, marker, ns, base_ns):
+        self.samples.setdefault((redop, dtype), []).append((int(ns), int(base_ns), int(marker)))
 
-    def quiet(self, pair, rnd):
-        usual = sorted(self.marker.values())[len(self.marker) // 4]
-        return self.marker[(*pair, rnd)] <= MARKER_LIMIT * usual
-
-    def counted(self, *pairs):
-        """The rounds in which no other program disturbed these pairs"""
-        return [r for r in self.ns[pairs[0]] if all(self.quiet(p, r) for p in pairs)]
+    def quiet(self, pair):
+        """The samples that no other program disturbed"""
+        markers = sorted(marker for samples in self.samples.values() for *_, marker in samples)
+        usual = markers[len(markers) // 4]
+        return [s for s in self.samples[pair] if s[2] <= MARKER_LIMIT * usual]
 
     def hop(self, pair):
         """ns per byte of a hop: the median; of all rounds, if none was quiet"""
-        rounds = self.counted(pair) or self.ns[pair]
-        ns = statistics.median(self.ns[pair][r] for r in rounds)
-        return ns / (2 * (N - 1) * BYTES)
+        samples = self.quiet(pair) or self.samples[pair]
+        return statistics.median(ns for ns, *_ in samples) / (2 * (N - 1) * BYTES)
 
-    def ratio(self, pair, base):
-        """The median of the ratios of the quiet rounds, and how many there are"""
-        rounds = self.counted(pair, base)
-        values = [self.ns[pair][r] / self.ns[base][r] for r in rounds or self.ns[pair]]
-        return statistics.median(values), len(rounds)
+    def ratio(self, pair):
+        """The median of base / pair in the quiet rounds, and whether there are enough of them"""
+        samples = self.quiet(pair)
+        ratios = [base / ns for ns, base, _ in samples or self.samples[pair]]
+        return statistics.median(ratios), 2 * len(samples) > len(self.samples[pair])
 
 
 def measure(kernel, rounds):
     """The figures of a guest: Rounds, and MB/s of the kernels in use"""
     on = str(max(os.sched_getaffinity(0)))
-    command = ["scripts/vm", "--kernel", kernel, "--module", "--mem", "1024", "--timeout", "600",
+    command = ["scripts/vm", "--kernel", kernel, "--module", "--mem", "1024", "--timeout", "1800",
                "--on", on, "--cpus", "1", "--", "sh", "-c",
                "modprobe rar && cat /proc/net/rar_reduce && selftests/lib/in_topo.sh"
                f" {N} {TOP}/build/bench/bin/reductions {N} {BYTES} {rounds}"]
@@ -93,24 +90,24 @@ def cell(value):
     return "-" if value is None else f"{value:.3f}"
 
 
-def verdict(name, found, pair, base, limit):
-    """ratio: time of the base / time of the pair"""
-    where = f"N={N} size={BYTES // MIB}MiB type={pair[1]} redop={pair[0]} to={base[1]}-{base[0]}"
-    if pair not in found.ns or base not in found.ns:
+def verdict(name, found, pair, base_type, limit):
+    """ratio: time of the sum of @base_type / time of the pair"""
+    where = f"N={N} size={BYTES // MIB}MiB type={pair[1]} redop={pair[0]} to={base_type}-SUM"
+    if pair not in found.samples:
         return Verdict(name, where, None, 1 / limit, "(no figures)")
-    ratio, quiet = found.ratio(base, pair)
+    ratio, quiet = found.ratio(pair)
     return Verdict(name, where, ratio, 1 / limit, "" if quiet else NOISY)
 
 
 def verdicts(found):
     for dtype in WIDE:
         for redop in REDOPS[1:]:
-            if (redop, dtype) not in found.ns:
+            if (redop, dtype) not in found.samples:
                 continue
             wide_product = redop == "PROD" and dtype[1:] == "64"
-            yield verdict("R1", found, (redop, dtype), ("SUM", dtype),
+            yield verdict("R1", found, (redop, dtype), dtype,
                           LIMIT_PROD_64 if wide_product else LIMIT)
-    yield verdict("R2", found, ("SUM", "BF16"), ("SUM", "F32"), LIMIT_BF16)
+    yield verdict("R2", found, ("SUM", "BF16"), "F32", LIMIT_BF16)
 
 
 def text_bytes(module):
@@ -127,7 +124,7 @@ def main():
     print(table("kernel ns/byte", lambda r, t: cell(kernel_ns(mbps, r, t))))
     print()
     print(table("hop ns/byte", lambda r, t:
-                cell(found.hop((r, t)) if (r, t) in found.ns else None)))
+                cell(found.hop((r, t)) if (r, t) in found.samples else None)))
     print()
     for line in verdicts(found):
         print(line)
