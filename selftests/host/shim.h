@@ -30,6 +30,7 @@ typedef __s64 s64;
 #ifndef __always_inline
 #define __always_inline	inline __attribute__((__always_inline__))
 #endif
+#define __maybe_unused	__attribute__((__unused__))
 #define __packed	__attribute__((__packed__))
 #define __aligned(x)	__attribute__((__aligned__(x)))
 #define notrace

@@ -7,6 +7,7 @@
  * context owns the FPU.
  */
 #include "reduce/impl.h"
+#include "reduce/inverse.h"
 
 /* Load and store an element at any address. */
 #define ELEMENT(bits)							\
@@ -206,41 +207,18 @@ static __always_inline u64 div_float(u64 x, u32 n, unsigned int frac, unsigned i
 	return (x & sign) | pack(a, exp, inf, frac);
 }
 
-/*
- * Division by a number that stays the same is a multiplication: T. Granlund and P. Montgomery,
- * "Division by Invariant Integers using Multiplication", PLDI 1994; figure 4.1 for 64 bits.
- */
-struct inverse {
-	u32 n;
-	u64 mul;		/* for 64 bits, with @shift */
-	unsigned int shift;
-	u64 mul32;		/* for up to 32 bits */
-};
-
-static struct inverse inverse_of(u32 n)
-{
-	unsigned int shift = fls64(n - 1);
-	u64 a = (BIT_ULL(shift) - n) << 32;
-
-	return (struct inverse) {
-		.n = n,
-		.mul = (a / n << 32) + (a % n << 32) / n + 1,
-		.shift = shift - 1,
-		.mul32 = ~0ULL / n + 1,
-	};
-}
-
+/* Division by a number that stays the same is a multiplication, see inverse.h. */
 static __always_inline u64 mul_high(u64 x, u64 y)
 {
 	return (unsigned __int128)x * y >> 64;
 }
 
-static __always_inline u64 div_u32_by(u32 x, const struct inverse *inv)
+static __always_inline u64 div_u32_by(u32 x, const struct rar_inverse *inv)
 {
-	return mul_high(x, inv->mul32);
+	return mul_high(x, inv->mul_64);
 }
 
-static __always_inline u64 div_u64_by(u64 x, const struct inverse *inv)
+static __always_inline u64 div_u64_by(u64 x, const struct rar_inverse *inv)
 {
 	u64 t = mul_high(x, inv->mul);
 
@@ -307,12 +285,12 @@ KERNEL(band_u8, 8, x & y)
 KERNEL(bor_u8, 8, x | y)
 KERNEL(bxor_u8, 8, x ^ y)
 
-/* DIVIDE(name, bits of an element, result): @x is a complete sum. */
+/* DIVIDE(name, bits of an element, result): makes rar_name(). @x is a complete sum. */
 #define DIVIDE(name, bits, result)					\
-void name(void *dst, void *dst2, u32 n, size_t len)			\
+void rar_##name(void *dst, void *dst2, u32 n, size_t len)		\
 {									\
 	struct elem##bits *to = dst, *to2 = dst2;			\
-	const struct inverse inv = inverse_of(n);			\
+	const struct rar_inverse inv = rar_inverse_of(n);			\
 	size_t i;							\
 									\
 	for (i = 0; i < len / sizeof(*to); i++) {			\
@@ -324,20 +302,20 @@ void name(void *dst, void *dst2, u32 n, size_t len)			\
 	}								\
 }
 
-static DIVIDE(div_f32, 32, div_float(x, inv.n, 23, 32))
-static DIVIDE(div_f64, 64, div_float(x, inv.n, 52, 64))
-static DIVIDE(div_f16, 16, div_float(x, inv.n, 10, 16))
-static DIVIDE(div_bf16, 16, div_float(x, inv.n, 7, 16))
-static DIVIDE(div_i8, 8, DIV_SIGNED(32, (s8)x, &inv))
-static DIVIDE(div_u8, 8, div_u32_by(x, &inv))
-static DIVIDE(div_i16, 16, DIV_SIGNED(32, (s16)x, &inv))
-static DIVIDE(div_u16, 16, div_u32_by(x, &inv))
-DIVIDE(rar_div_i32, 32, DIV_SIGNED(32, x, &inv))
-DIVIDE(rar_div_u32, 32, div_u32_by(x, &inv))
-DIVIDE(rar_div_i64, 64, DIV_SIGNED(64, x, &inv))
-DIVIDE(rar_div_u64, 64, div_u64_by(x, &inv))
+static DIVIDE(avg_f32, 32, div_float(x, inv.n, 23, 32))
+static DIVIDE(avg_f64, 64, div_float(x, inv.n, 52, 64))
+static DIVIDE(avg_f16, 16, div_float(x, inv.n, 10, 16))
+static DIVIDE(avg_bf16, 16, div_float(x, inv.n, 7, 16))
+static DIVIDE(avg_i8, 8, DIV_SIGNED(32, (s8)x, &inv))
+static DIVIDE(avg_u8, 8, div_u32_by(x, &inv))
+static DIVIDE(avg_i16, 16, DIV_SIGNED(32, (s16)x, &inv))
+static DIVIDE(avg_u16, 16, div_u32_by(x, &inv))
+DIVIDE(avg_i32, 32, DIV_SIGNED(32, x, &inv))
+DIVIDE(avg_u32, 32, div_u32_by(x, &inv))
+DIVIDE(avg_i64, 64, DIV_SIGNED(64, x, &inv))
+DIVIDE(avg_u64, 64, div_u64_by(x, &inv))
 
-#define DIVIDE_ROW(dtype, kernel) [RAR_##dtype] = kernel,
+#define DIVIDE_ROW(dtype, kernel) [RAR_##dtype] = rar_##kernel,
 static const rar_divide_fn divisions[RAR_DTYPE_NR] = { RAR_DIVISIONS(DIVIDE_ROW) };
 
 #define KERNEL_ROW(redop, dtype, kernel) [RAR_K_##kernel] = kernel,

@@ -81,11 +81,11 @@ struct rar_reduce_impl {
 
 extern const struct rar_reduce_impl rar_reduce_generic;
 
-/* generic.c: no vector instructions do this faster. */
-void rar_div_i32(void *dst, void *dst2, u32 n, size_t len);
-void rar_div_u32(void *dst, void *dst2, u32 n, size_t len);
-void rar_div_i64(void *dst, void *dst2, u32 n, size_t len);
-void rar_div_u64(void *dst, void *dst2, u32 n, size_t len);
+/* generic.c; the NEON set uses them as well. */
+void rar_avg_i32(void *dst, void *dst2, u32 n, size_t len);
+void rar_avg_u32(void *dst, void *dst2, u32 n, size_t len);
+void rar_avg_i64(void *dst, void *dst2, u32 n, size_t len);
+void rar_avg_u64(void *dst, void *dst2, u32 n, size_t len);
 void rar_reduce_copy_generic(void *dst, const void *src, size_t len);
 u64 rar_reduce_csum_generic(const void *src, size_t len);
 

@@ -78,9 +78,9 @@
 
 /* D(type, kernel): the kernel divides complete sums by the number of ranks, for averages */
 #define RAR_DIVISIONS(D)						\
-	D(F32, div_f32)	D(F64, div_f64)	D(F16, div_f16)	D(BF16, div_bf16) \
-	D(I8, div_i8)	D(I16, div_i16)	D(I32, rar_div_i32) D(I64, rar_div_i64) \
-	D(U8, div_u8)	D(U16, div_u16)	D(U32, rar_div_u32) D(U64, rar_div_u64)
+	D(F32, avg_f32)	D(F64, avg_f64)	D(F16, avg_f16)	D(BF16, avg_bf16) \
+	D(I8, avg_i8)	D(I16, avg_i16)	D(I32, avg_i32)	D(I64, avg_i64)	\
+	D(U8, avg_u8)	D(U16, avg_u16)	D(U32, avg_u32)	D(U64, avg_u64)
 
 /* Stands for a list that a user of the rows does not need. */
 #define RAR_NO_ROW(...)

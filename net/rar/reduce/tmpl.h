@@ -348,10 +348,51 @@ KERNEL(lxor_i64, vu64, OP_LXOR)
 	a_.all;								\
 })
 
+#ifdef MUL_EVEN
+/* The high half of @x * @y, for each lane. */
+INL vu32 mul_high_u32(vu32 x, u32 y)
+{
+	vu64 odd = (vu64)x >> 32, high = (vu64){} + 0xffffffff00000000;
+	vu32 by = (vu32){} + y;
+
+	return (vu32)(MUL_EVEN(x, by) >> 32 | (MUL_EVEN(odd, by) & high));
+}
+
+INL vu64 mul_high_u64(vu64 x, u64 y)
+{
+	vu64 low = (vu64){} + 0xffffffff, x_high = x >> 32;
+	vu64 y_low = low & y, y_high = (vu64){} + (y >> 32);
+	vu64 mid = MUL_EVEN(x_high, y_low) + (MUL_EVEN(x, y_low) >> 32);
+	vu64 cross = MUL_EVEN(x, y_high) + (mid & low);
+
+	return MUL_EVEN(x_high, y_high) + (mid >> 32) + (cross >> 32);
+}
+
+/* See inverse.h. Signed numbers are rounded towards zero. */
+#define DEFINE_DIV_BY(bits, mul)					\
+INL vu##bits div_by_u##bits(vu##bits x, const struct rar_inverse *inv)	\
+{									\
+	vu##bits t = mul_high_u##bits(x, inv->mul);			\
+									\
+	return (t + ((x - t) >> 1)) >> inv->shift;			\
+}									\
+									\
+INL vu##bits div_by_i##bits(vu##bits x, const struct rar_inverse *inv)	\
+{									\
+	vu##bits sign = (vu##bits)((vs##bits)x < 0);			\
+									\
+	return (div_by_u##bits((x ^ sign) - sign, inv) ^ sign) - sign;	\
+}
+
+DEFINE_DIV_BY(32, mul32)
+DEFINE_DIV_BY(64, mul)
+#endif
+
 /* DIVIDE(name, lanes, result): @v is a register of complete sums. */
 #define DIVIDE(name, V, result)						\
 static notrace void name(void *dst, void *dst2, u32 n, size_t len)	\
 {									\
+	const struct rar_inverse __maybe_unused inv = rar_inverse_of(n); \
 	size_t i = 0;							\
 	V v = {};							\
 									\
@@ -369,14 +410,20 @@ static notrace void name(void *dst, void *dst2, u32 n, size_t len)	\
 	}								\
 }
 
-DIVIDE(div_f32, vf32, v / (float)n)
-DIVIDE(div_f64, vf64, v / (double)n)
-DIVIDE(div_f16, vu16, DIV_F16(v, (float)n))
-DIVIDE(div_bf16, vu32, DIV_BF16(v, (float)n))
-DIVIDE(div_i8, vu32, DIV_BYTES(v, vs32, 1.0f / n))
-DIVIDE(div_u8, vu32, DIV_BYTES(v, vu32, 1.0f / n))
-DIVIDE(div_i16, vu32, DIV_WORDS(v, vs32, 1.0f / n))
-DIVIDE(div_u16, vu32, DIV_WORDS(v, vu32, 1.0f / n))
+DIVIDE(avg_f32, vf32, v / (float)n)
+DIVIDE(avg_f64, vf64, v / (double)n)
+DIVIDE(avg_f16, vu16, DIV_F16(v, (float)n))
+DIVIDE(avg_bf16, vu32, DIV_BF16(v, (float)n))
+DIVIDE(avg_i8, vu32, DIV_BYTES(v, vs32, 1.0f / n))
+DIVIDE(avg_u8, vu32, DIV_BYTES(v, vu32, 1.0f / n))
+DIVIDE(avg_i16, vu32, DIV_WORDS(v, vs32, 1.0f / n))
+DIVIDE(avg_u16, vu32, DIV_WORDS(v, vu32, 1.0f / n))
+#ifdef MUL_EVEN
+DIVIDE(avg_i32, vu32, div_by_i32(v, &inv))
+DIVIDE(avg_u32, vu32, div_by_u32(v, &inv))
+DIVIDE(avg_i64, vu64, div_by_i64(v, &inv))
+DIVIDE(avg_u64, vu64, div_by_u64(v, &inv))
+#endif
 
 #define DIVIDE_ROW(dtype, kernel) [RAR_##dtype] = kernel,
 const rar_divide_fn DIVISIONS[RAR_DTYPE_NR] = { RAR_DIVISIONS(DIVIDE_ROW) };

@@ -25,3 +25,9 @@
 	asm("fcvtn %0.4h, %1.4s" : "=w" (h_) : "w" (f));		\
 	h_;								\
 })
+
+/* Integer registers divide these faster: a vector has few lanes, and no product of 64 bits. */
+#define avg_i32	rar_avg_i32
+#define avg_u32	rar_avg_u32
+#define avg_i64	rar_avg_i64
+#define avg_u64	rar_avg_u64

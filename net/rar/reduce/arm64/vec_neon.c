@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The kernels for NEON. Called between kernel_neon_begin() and _end() only. */
 #include "reduce/impl.h"
+#include "reduce/inverse.h"
 
 #define VEC	16
 #define KERNELS	rar_reduce_neon_kernels

@@ -10,3 +10,12 @@
 #define HALVES	8
 #define WIDEN(h)	__builtin_ia32_vcvtph2ps256(h)
 #define NARROW(f)	__builtin_ia32_vcvtps2ph256(f, 0)
+
+/* The products of the even 32-bit lanes. Compilers differ in what they call this instruction. */
+#define MUL_EVEN(a, b)							\
+({									\
+	vu64 p_;							\
+									\
+	asm("vpmuludq %2, %1, %0" : "=v" (p_) : "v" (a), "v" (b));	\
+	p_;								\
+})
