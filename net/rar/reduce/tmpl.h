@@ -93,33 +93,41 @@ DEFINE_NAN(wide, vwide, vmask, (s32)0x80000000)
 #define OP_PROD_F64(V, x, y)	FLOAT(f64, V, *, x, y)
 
 /*
- * Minimum and maximum of floats compare them as integers: -0 is below +0. A NaN wins, the NaN
- * of @x before that of @y, and becomes quiet.
+ * Minimum and maximum of floats: a NaN wins, the NaN of @x before that of @y, and becomes quiet.
+ * -0 is below +0, which compare as equal.
  */
-#define DEFINE_EXTREME(bits, inf, quiet)				\
-INL vs##bits extreme_##bits(vs##bits x, vs##bits y, bool max,		\
-			    s##bits inf, s##bits quiet)			\
+#define DEFINE_EXTREME(bits, quiet)					\
+INL vs##bits extreme_f##bits(vf##bits x, vf##bits y, bool max)		\
 {									\
-	const s##bits abs = (s##bits)((u##bits)~0ULL >> 1);		\
-	vs##bits nan_x = (vs##bits)((x & abs) > inf);			\
-	vs##bits nan_y = (vs##bits)((y & abs) > inf);			\
-	vs##bits key_x = x ^ (vs##bits)((vu##bits)(x >> ((bits) - 1)) >> 1); \
-	vs##bits key_y = y ^ (vs##bits)((vu##bits)(y >> ((bits) - 1)) >> 1); \
-	vs##bits first = max ? (vs##bits)(key_x > key_y) :		\
-			       (vs##bits)(key_x < key_y);		\
+	vs##bits a = (vs##bits)x, b = (vs##bits)y;			\
+	vs##bits nan_x = (vs##bits)(x != x), nan_y = (vs##bits)(y != y); \
+	vs##bits first = (vs##bits)(max ? x > y : x < y) | nan_x;	\
+	vs##bits equal = (vs##bits)(x == y), r = PICK(first, a, b);	\
 									\
-	first = (first & ~nan_y) | nan_x;				\
-	return PICK(first, x, y) | ((nan_x | nan_y) & quiet);		\
+	r = max ? r & (a | ~equal) : r | (a & equal);			\
+	return r | ((nan_x | nan_y) & (quiet));				\
 }
 
-DEFINE_EXTREME(16, inf, quiet)
-DEFINE_EXTREME(32, inf, quiet)
-DEFINE_EXTREME(64, inf, quiet)
+DEFINE_EXTREME(32, 0x00400000)
+DEFINE_EXTREME(64, 0x0008000000000000)
 
-#define OP_MIN_F32(V, x, y)  extreme_32(x, y, false, 0x7f800000, 0x00400000)
-#define OP_MAX_F32(V, x, y)  extreme_32(x, y, true, 0x7f800000, 0x00400000)
-#define OP_MIN_F64(V, x, y)  extreme_64(x, y, false, 0x7ff0000000000000, 0x0008000000000000)
-#define OP_MAX_F64(V, x, y)  extreme_64(x, y, true, 0x7ff0000000000000, 0x0008000000000000)
+#define OP_MIN_F32(V, x, y)  extreme_f32((vf32)(x), (vf32)(y), false)
+#define OP_MAX_F32(V, x, y)  extreme_f32((vf32)(x), (vf32)(y), true)
+#define OP_MIN_F64(V, x, y)  extreme_f64((vf64)(x), (vf64)(y), false)
+#define OP_MAX_F64(V, x, y)  extreme_f64((vf64)(x), (vf64)(y), true)
+
+/* The same for 16 bits, compared as integers. @inf: the magnitude above which a NaN lies. */
+INL vs16 extreme_16(vs16 x, vs16 y, bool max, s16 inf, s16 quiet)
+{
+	vs16 nan_x = (vs16)((x & 0x7fff) > inf), nan_y = (vs16)((y & 0x7fff) > inf);
+	vs16 key_x = x ^ (vs16)((vu16)(x >> 15) >> 1);
+	vs16 key_y = y ^ (vs16)((vu16)(y >> 15) >> 1);
+	vs16 first = max ? (vs16)(key_x > key_y) : (vs16)(key_x < key_y);
+
+	first = (first & ~nan_y) | nan_x;
+	return PICK(first, x, y) | ((nan_x | nan_y) & quiet);
+}
+
 #define OP_MIN_F16(V, x, y)  extreme_16(x, y, false, 0x7c00, 0x0200)
 #define OP_MAX_F16(V, x, y)  extreme_16(x, y, true, 0x7c00, 0x0200)
 #define OP_MIN_BF16(V, x, y) extreme_16(x, y, false, 0x7f80, 0x0040)
