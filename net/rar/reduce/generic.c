@@ -285,7 +285,7 @@ KERNEL(band_u8, 8, x & y)
 KERNEL(bor_u8, 8, x | y)
 KERNEL(bxor_u8, 8, x ^ y)
 
-/* DIVIDE(name, bits of an element, result): makes rar_name(). @x is a complete sum. */
+/* DIVIDE(name, bits of an element, result): @x is a complete sum. "rar_" goes before the name. */
 #define DIVIDE(name, bits, result)					\
 void rar_##name(void *dst, void *dst2, u32 n, size_t len)		\
 {									\

@@ -4,17 +4,21 @@
 
 #include "reduce/impl.h"
 
+/*
+ * Division by a number of ranks that stays the same, as a multiplication
+ *
+ * T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication", PLDI
+ * 1994; figure 4.1.
+ */
+
 /**
- * struct rar_inverse - a number of ranks to divide by, from 2 on
- * @n:      the number
+ * struct rar_inverse - a number of ranks to divide by
+ * @n:      the number, from 2 on
  * @mul:    for unsigned x of 64 bits: with t = high half of @mul * x, the quotient is
  *          (t + (x - t) / 2) >> @shift
  * @mul32:  the same for 32 bits
  * @shift:  for both
  * @mul_64: for x of 32 bits: the quotient is the high half of @mul_64 * x, in 128 bits
- *
- * T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication", PLDI
- * 1994; figure 4.1.
  */
 struct rar_inverse {
 	u32 n;

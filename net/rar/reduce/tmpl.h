@@ -377,23 +377,33 @@ INL vu64 mul_high_u64(vu64 x, u64 y)
 }
 
 /* See inverse.h. Signed numbers are rounded towards zero. */
-#define DEFINE_DIV_BY(bits, mul)					\
-INL vu##bits div_by_u##bits(vu##bits x, const struct rar_inverse *inv)	\
-{									\
-	vu##bits t = mul_high_u##bits(x, inv->mul);			\
-									\
-	return (t + ((x - t) >> 1)) >> inv->shift;			\
-}									\
-									\
-INL vu##bits div_by_i##bits(vu##bits x, const struct rar_inverse *inv)	\
-{									\
-	vu##bits sign = (vu##bits)((vs##bits)x < 0);			\
-									\
-	return (div_by_u##bits((x ^ sign) - sign, inv) ^ sign) - sign;	\
+INL vu32 div_by_u32(vu32 x, const struct rar_inverse *inv)
+{
+	vu32 t = mul_high_u32(x, inv->mul32);
+
+	return (t + ((x - t) >> 1)) >> inv->shift;
 }
 
-DEFINE_DIV_BY(32, mul32)
-DEFINE_DIV_BY(64, mul)
+INL vu32 div_by_i32(vu32 x, const struct rar_inverse *inv)
+{
+	vu32 sign = (vu32)((vs32)x >> 31);
+
+	return (div_by_u32((x ^ sign) - sign, inv) ^ sign) - sign;
+}
+
+INL vu64 div_by_u64(vu64 x, const struct rar_inverse *inv)
+{
+	vu64 t = mul_high_u64(x, inv->mul);
+
+	return (t + ((x - t) >> 1)) >> inv->shift;
+}
+
+INL vu64 div_by_i64(vu64 x, const struct rar_inverse *inv)
+{
+	vu64 sign = (vu64)((vs64)x >> 63);
+
+	return (div_by_u64((x ^ sign) - sign, inv) ^ sign) - sign;
+}
 #endif
 
 /* DIVIDE(name, lanes, result): @v is a register of complete sums. */
