@@ -285,12 +285,12 @@ KERNEL(band_u8, 8, x & y)
 KERNEL(bor_u8, 8, x | y)
 KERNEL(bxor_u8, 8, x ^ y)
 
-/* DIVIDE(name, bits of an element, result): @x is a complete sum. "rar_" goes before the name. */
+/* DIVIDE(NAME, bits of an element, result): makes rar_NAME. @x is a complete sum. */
 #define DIVIDE(name, bits, result)					\
 void rar_##name(void *dst, void *dst2, u32 n, size_t len)		\
 {									\
 	struct elem##bits *to = dst, *to2 = dst2;			\
-	const struct rar_inverse inv = rar_inverse_of(n);			\
+	const struct rar_inverse inv = rar_inverse_of(n);		\
 	size_t i;							\
 									\
 	for (i = 0; i < len / sizeof(*to); i++) {			\

@@ -28,7 +28,7 @@ struct rar_inverse {
 	u64 mul_64;
 };
 
-/* What a caller does not use costs nothing. */
+/* This is inlined, so fields that the caller does not use cost nothing. */
 static __always_inline struct rar_inverse rar_inverse_of(u32 n)
 {
 	unsigned int shift = fls64(n - 1);

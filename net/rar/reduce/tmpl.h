@@ -94,7 +94,7 @@ DEFINE_NAN(wide, vwide, vmask, (s32)0x80000000)
 
 /*
  * Minimum and maximum of floats: a NaN wins, the NaN of @x before that of @y, and becomes quiet.
- * -0 is below +0, which compare as equal.
+ * -0 is below +0, though they compare as equal.
  */
 #define DEFINE_EXTREME(bits, quiet)					\
 INL vs##bits extreme_f##bits(vf##bits x, vf##bits y, bool max)		\

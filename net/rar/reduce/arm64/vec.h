@@ -26,7 +26,7 @@
 	h_;								\
 })
 
-/* Integer registers divide these faster: a vector has few lanes, and no product of 64 bits. */
+/* Divided in integer registers: a vector has few lanes and cannot multiply 64-bit lanes. */
 #define avg_i32	rar_avg_i32
 #define avg_u32	rar_avg_u32
 #define avg_i64	rar_avg_i64

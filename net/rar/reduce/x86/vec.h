@@ -11,7 +11,7 @@
 #define WIDEN(h)	__builtin_ia32_vcvtph2ps256(h)
 #define NARROW(f)	__builtin_ia32_vcvtps2ph256(f, 0)
 
-/* The products of the even 32-bit lanes. Compilers differ in what they call this instruction. */
+/* The products of the even 32-bit lanes. Each compiler has its own name for this instruction. */
 #define MUL_EVEN(a, b)							\
 ({									\
 	vu64 p_;							\
