@@ -10,6 +10,7 @@
  */
 #include <linux/module.h>
 
+#include "box/box.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -43,6 +44,7 @@ static int __net_init main_net_init(struct net *net)
 	INIT_LIST_HEAD(&rn->ports);
 	mutex_init(&rn->port_lock);
 	rar_resume_net_init(rn);
+	rar_box_net_init(rn);
 	err = rar_member_net_init(rn);
 	if (err)
 		return err;
@@ -73,6 +75,7 @@ static void __net_exit main_net_pre_exit(struct net *net)
 
 	rar_proc_destroy(net);
 	rar_sysctl_destroy(rn);
+	rar_box_net_exit(rn);
 	rar_life_net_exit(rn);
 	rar_mem_net_exit(rn);
 }
@@ -83,6 +86,7 @@ static void __net_exit main_net_exit(struct net *net)
 
 	WARN_ON(!list_empty(&rn->hooks));
 	WARN_ON(!list_empty(&rn->ports));
+	rar_box_net_free(rn);
 	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
 	rar_member_net_free(rn);
@@ -114,9 +118,12 @@ static int __init main_init(void)
 	err = rar_push_init();
 	if (err)
 		goto err_member;
-	err = register_pernet_subsys(&main_net_ops);
+	err = rar_box_init();
 	if (err)
 		goto err_push;
+	err = register_pernet_subsys(&main_net_ops);
+	if (err)
+		goto err_box;
 	err = rar_device_init(rar_hook_ingress);
 	if (err)
 		goto err_net;
@@ -135,6 +142,8 @@ err_device:
 	rar_device_exit();
 err_net:
 	unregister_pernet_subsys(&main_net_ops);
+err_box:
+	rar_box_exit();
 err_push:
 	rar_push_exit();
 err_member:
@@ -153,6 +162,7 @@ static void __exit main_exit(void)
 	rar_device_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_steer_exit();
+	rar_box_exit();
 	rar_push_exit();
 	rar_member_exit();
 	rar_op_exit();

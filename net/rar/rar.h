@@ -9,7 +9,8 @@
  *	m->tx_lock
  *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
  *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
- *	rn->hook_lock, rn->port_lock (mutexes, process context)
+ *	rn->box_lock > rn->hook_lock, rn->port_lock (mutexes, process context)
+ *	job->lock of the box: the locks of its xarrays, and of another job if that one is free
  *
  * The holder of send_lock or recv_lock may be waiting for a page of the user, so a thread
  * that waits for one of them can be interrupted. Threads wait for the socket lock without
@@ -45,8 +46,10 @@
 #include "core/ring.h"
 #include "link/window.h"
 
+struct rar_box;
 struct rar_hook;
 struct rar_member;
+struct rar_pkt;
 struct rar_port;
 struct rar_user;
 struct xdp_buff;
@@ -59,6 +62,45 @@ struct xdp_buff;
 #define RAR_ACK_EVERY	8	/* packets per acknowledgment */
 #define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
+
+#define RAR_BOX_RANK	0xffff	/* of a box, which has no place in the ring */
+#define RAR_BOX_LEGS	64	/* members that a box serves at most */
+#define RAR_BOX_PAUSE	256	/* operations for which a box wants nothing, at most */
+
+/* An IP address and UDP port. IPv4 lies in the first four bytes of @ip. */
+struct rar_addr {
+	u16 af;
+	__be16 port;
+	u32 scope;
+	struct in6_addr ip;
+};
+
+/* How the jobs of a box share its memory: net.rar.box_policy; see box/pool.c. */
+enum rar_pool_policy {
+	RAR_POOL_STATIC,
+	RAR_POOL_FCFS,
+	RAR_POOL_RECLAIM,
+	RAR_POOL_PREEMPT,
+	RAR_POOL_NR
+};
+
+#define RAR_BOX_PREFIXES	6	/* of net.rar.box_allow */
+
+/*
+ * struct rar_allow - the hosts that may use the box of this host
+ * @link:	hosts that are reached without a gateway
+ * @n:		entries of @prefix in use
+ * @prefix:	hosts with these addresses
+ */
+struct rar_allow {
+	bool link;
+	u32 n;
+	struct rar_prefix {
+		u16 af;
+		u8 len;
+		struct in6_addr ip;
+	} prefix[RAR_BOX_PREFIXES];
+};
 
 /*
  * struct rar_net - per network namespace
@@ -84,6 +126,10 @@ struct xdp_buff;
  * @npasts:	entries in @pasts
  * @past_lock:	protects @pasts and @npasts
  * @past_work:	drops entries of @pasts that no process can ask for any more
+ * @box:	the box of this host, NULL if it never was one; set once
+ * @box_lock:	protects the box and its jobs
+ * @box_addr:	net.rar.box, the box that groups of this host propose; @lock
+ * @box_allow:	net.rar.box_allow; @lock
  * @mib:	counters
  *
  * Only sysctl.c writes the sysctls; all others read them with READ_ONCE.
@@ -111,6 +157,10 @@ struct rar_net {
 	u32 npasts;
 	struct delayed_work past_work;
 	spinlock_t past_lock; /* see above */
+	struct rar_box *box;
+	struct mutex box_lock; /* see above */
+	struct rar_addr box_addr;
+	struct rar_allow box_allow;
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
@@ -132,18 +182,14 @@ struct rar_net {
 	int sysctl_whole_bytes;
 	int sysctl_xdp_mirror;
 	int sysctl_strict;
+	unsigned long sysctl_box_mem;
+	int sysctl_box_policy;
+	int sysctl_box_share;
+	int sysctl_box_trust;
 };
 
 extern unsigned int rar_net_id;
 extern int rar_family;
-
-/* An IP address and UDP port. IPv4 lies in the first four bytes of @ip. */
-struct rar_addr {
-	u16 af;
-	__be16 port;
-	u32 scope;
-	struct in6_addr ip;
-};
 
 /*
  * struct rar_path - the addressing of one direction, set before it is used
@@ -202,6 +248,7 @@ struct rar_sent {
  * @nback:	chunks that wait to go to the first rank of this host, all operations
  * @ninject:	own chunks not yet injected, all operations
  * @posted:	operations the neighbour has contributed to in full, as last advertised
+ * @done:	operations that the neighbour has completed with all before them, as last told
  * @early_used:	bytes of @credit used by chunks of operations from @posted on
  * @come:	chunks of each block of the next operation that the neighbour has
  *		contributed to, as last advertised
@@ -247,6 +294,7 @@ struct rar_link_tx {
 	u64 nback;
 	u64 ninject;
 	u64 posted;
+	u64 done;
 	u64 early_used;
 	u32 come;
 	u32 credit;
@@ -313,6 +361,8 @@ struct rar_link_rx {
  * @tx:		the sending side, of a link by which chunks go
  * @rx:		the receiving side, of a link by which chunks come
  * @heard:	when the last valid packet came from the neighbour, jiffies
+ * @epoch:	token of packets on a link that leads to no rank, 0 = it is closed. tx_lock
+ * @silent:	the neighbour has answered nothing for several timeouts
  */
 struct rar_link {
 	struct rar_member *member;
@@ -325,6 +375,53 @@ struct rar_link {
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_link_rx rx ____cacheline_aligned;
 	unsigned long heard;
+	u64 epoch;
+	bool silent;
+};
+
+/*
+ * struct rar_aside - functions of a group whose sums may also be made aside of the ring
+ * @post:	an operation is on its way into the table: rar_link_inject() by one of the
+ *		links; under tx_lock
+ * @claim:	own chunks are about to be injected by a link to a rank; may shorten the run.
+ *		Returns false if nothing of it is left; under tx_lock
+ * @find:	the link by which a packet of a rank that is no neighbour comes, or NULL
+ * @rcv:	takes in a packet that came by a link that leads to no rank
+ */
+struct rar_aside {
+	void (*post)(struct rar_member *m, struct rar_operation *op);
+	bool (*claim)(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
+	struct rar_link *(*find)(struct rar_member *m, u32 rank);
+	enum rar_rx (*rcv)(struct rar_member *m, struct rar_pkt *pkt, u32 n);
+};
+
+/*
+ * struct rar_leg - the box of a group at a member, besides the link to it
+ * @addr:	the box, by the table; af 0: the group has none
+ * @nonce:	of the present attempt to enter
+ * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
+ * @next_try:	when to enter again, jiffies
+ * @tries:	ENTERs sent in this attempt
+ * @next_tell:	when to let the box hear this rank, jiffies; the timer's
+ * @done_us:	when an operation was last completed here
+ * @from:	the box gets nothing of operations below this number, which were posted before
+ *		the leg was open
+ * @until:	the box wants nothing of operations below this number. tx_lock
+ * @sums:	chunks whose sum came from the box. tx_lock
+ * @ringed:	chunks whose sum was made by the ring. tx_lock
+ */
+struct rar_leg {
+	struct rar_addr addr;
+	u64 nonce;
+	u64 cookie;
+	unsigned long next_try;
+	u32 tries;
+	unsigned long next_tell;
+	u64 done_us;
+	u64 from;
+	u64 until;
+	u64 sums;
+	u64 ringed;
 };
 
 /*
@@ -356,19 +453,23 @@ struct rar_direct_peer {
 /*
  * struct rar_direct - the direct exchange of short operations; see direct.c
  * @peer:	by rank; set before the member joins. NULL: the schedule has no direct exchange
+ * @paired:	the ranks reach one another directly, set before RUN
  * @below:	operations of fewer bytes are exchanged directly, set before RUN
  * @next:	tx_lock: all operations below are sent, or are not sent directly
  * @running:	tx_lock: operations that were sent and are not complete
  * @news:	tx_lock: ranks to be told which operations are complete here, a bit each
  * @news_us:	tx_lock: when they are told at the latest, 0 = there are none
+ * @keyed:	tx_lock: there was a keyed reduction in this epoch
  */
 struct rar_direct {
 	struct rar_direct_peer *peer;
+	bool paired;
 	u32 below;
 	u64 next;
 	u32 running;
 	u32 news;
 	u64 news_us;
+	bool keyed;
 };
 
 /*
@@ -456,6 +557,8 @@ struct rar_row {
  * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
  * @epoch:	proposed epoch
  * @digest:	of the table
+ * @wants:	rank 0: the box that it would propose, af 0 = none
+ * @box:	the box that is proposed, af 0 = none
  * @mtu:	smallest MTU so far, bytes
  * @min_payload: smallest @payload so far, bytes
  * @min_rank:	rank that has it
@@ -493,6 +596,8 @@ struct rar_join_state {
 	u16 choice;
 	u64 epoch;
 	u64 digest;
+	struct rar_addr wants;
+	struct rar_addr box;
 	u32 mtu;
 	u32 min_payload;
 	u32 min_rank;
@@ -639,11 +744,14 @@ struct rar_member {
 	u64 op_whole;			/* contributed in full: store release, load acquire */
 	u32 op_come;			/* chunks of each block contributed to the next one */
 	u64 ops_complete;
+	u64 ops_done;			/* complete with all before them; m->lock writers */
 	struct rar_straggler straggler;
 	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
 	u32 history[RAR_HISTORY];
 	struct rar_link link[RAR_LINKS];
+	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
+	struct rar_leg leg;
 	struct rar_early early;
 };
 
@@ -757,10 +865,22 @@ static inline bool rar_member_runs(const struct rar_member *m)
 	return state == RAR_S_RUN || state == RAR_S_LEAVING;
 }
 
+/* Does a link lead to a rank? If not, the group goes on without it. */
+static inline bool rar_link_to_rank(const struct rar_link *link)
+{
+	return link->rank < link->member->size;
+}
+
 /* The scope of link-local neighbours: all are on the device of the successor's address. */
 static inline u32 rar_member_scope(const struct rar_member *m)
 {
 	return m->link[RAR_NEXT].path.dst.scope;
+}
+
+/* The links by which a member sends chunks: a group without a box has no leg. */
+static inline u32 rar_outs(const struct rar_member *m)
+{
+	return m->aside ? RAR_OUTS : RAR_LEG;
 }
 
 /* Is every operation that was posted complete here? */

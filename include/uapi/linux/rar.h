@@ -35,6 +35,7 @@
 #define RAR_NO_BYTES	0xffffffffU
 #define RAR_MAX_OPS	64	/* operations of one socket in flight */
 #define RAR_MAX_CALL	(1U << 30) /* bytes one send() may carry */
+#define RAR_DEFAULT_PRIORITY 128 /* of RAR_PRIORITY */
 
 /**
  * struct sockaddr_rar - a member's address
@@ -98,6 +99,15 @@ struct sockaddr_rar {
 			    * bytes always means end of file
 			    */
 #define RAR_PEERS_FROM	18 /* get/set: __u32; the first rank that RAR_PEERS returns */
+
+#define RAR_BOX		19 /* get/set: struct sockaddr_rar, the address of an
+			    * aggregation box, of which rank and size do not count;
+			    * before connect; af 0: none; length 0: net.rar.box. The
+			    * value of rank 0 holds for the group
+			    */
+#define RAR_PRIORITY	20 /* get/set: __u32, 1 .. 255; priority, at an aggregation box,
+			    * of operations sent from now on; a higher one is more urgent
+			    */
 
 #define RAR_KEY_LEN	16
 
@@ -198,6 +208,10 @@ struct rar_join {
  * @RAR_REDUCE_SCATTER: each sends S, and gets block rank of N of the sum
  * @RAR_ALLGATHER: each sends S/N, and gets all of them, by rank
  * @RAR_BARRIER: nothing; it is complete when all have sent it
+ * @RAR_REDUCE_BY_KEY: each sends records, as many as it likes, in any number of calls; the root
+ *                     gets one record for each key, in no particular order, and the others an
+ *                     empty record. S is the memory for the root's records. A record is a key of
+ *                     rar_op.key bytes and an integer, of 4 or 8 bytes, without a gap
  * @RAR_COLLECTIVE_NR: how many there are
  */
 enum rar_collective {
@@ -207,6 +221,7 @@ enum rar_collective {
 	RAR_REDUCE_SCATTER,
 	RAR_ALLGATHER,
 	RAR_BARRIER,
+	RAR_REDUCE_BY_KEY,
 	RAR_COLLECTIVE_NR
 };
 
@@ -317,34 +332,39 @@ enum rar_redop {
 
 /**
  * struct rar_op - the operation that a send() asks for
- * @size:       sizeof(struct rar_op); a larger size is accepted if the rest is zero
+ * @size:       sizeof(struct rar_op), or 40 without the fields after @dst; a larger size is
+ *              accepted if the rest is zero
  * @collective: enum rar_collective, 0 = RAR_ALLREDUCE
  * @dtype:      enum rar_dtype, 0 = the socket's default
  * @redop:      enum rar_redop, 0 = the socket's default
- * @__pad:      zero
+ * @key:        RAR_REDUCE_BY_KEY: bytes of a key: 8, 16 or 32; else 0
  * @root:       root rank of rooted collectives, else 0
  * @flags:      RAR_OPF_*; all ranks must pass the same flags
  * @bytes:      S, the length of the tensor; required with MSG_MORE and where the caller
- *              sends less of it, else 0 or the length of the call
+ *              sends less of it, and with RAR_REDUCE_BY_KEY, else 0 or the length of the call
  * @cookie:     chosen by the user, returned in struct rar_done
  * @dst:        0, or with MSG_ZEROCOPY the address where the result goes: S bytes. Not with
  *              RAR_REDUCE, RAR_REDUCE_SCATTER and RAR_BARRIER
+ * @prio:       1 .. 255: priority at a box, instead of RAR_PRIORITY; 0: that. Ranks may differ
+ * @__pad:      zero
  *
  * Only the first call of a record takes it.
  *
- * Python: struct "=IBBBxIIQQQ"
+ * Python: struct "=IBBBBIIQQQB7x"
  */
 struct rar_op {
 	__u32	size;
 	__u8	collective;
 	__u8	dtype;
 	__u8	redop;
-	__u8	__pad;
+	__u8	key;
 	__u32	root;
 	__u32	flags;
 	__u64	bytes;
 	__u64	cookie;
 	__u64	dst;
+	__u8	prio;
+	__u8	__pad[7];
 };
 
 /**
@@ -352,20 +372,25 @@ struct rar_op {
  * @size:         sizeof(struct rar_done)
  * @status:       0 or a positive errno
  * @contributors: ranks whose data are in the result
- * @__pad:        zero
+ * @flags:        RAR_DONE_*
  * @cookie:       the operation's, from struct rar_op, else 0
  * @op_seq:       number of the operation in this epoch, from 0
  *
- * Python: struct "=IiI4xQQ"
+ * Python: struct "=IiIIQQ"
  */
 struct rar_done {
 	__u32	size;
 	__s32	status;
 	__u32	contributors;
-	__u32	__pad;
+	__u32	flags;
 	__u64	cookie;
 	__u64	op_seq;
 };
+
+/* Flags of struct rar_done. */
+#define RAR_DONE_PARTIAL	1	/* RAR_REDUCE_BY_KEY: a key may be in several records, since
+					 * not all keys had room. Reduce these records to one.
+					 */
 
 /* Why a group failed: struct rar_error.reason. */
 enum rar_reason {
@@ -446,6 +471,14 @@ enum rar_rx_path {
 	RAR_PATH_NR
 };
 
+/* struct rar_info.box_state */
+enum rar_box_state {
+	RAR_BOX_NONE,		/* the group has no box */
+	RAR_BOX_AWAY,		/* the box is not reached, or not by all members */
+	RAR_BOX_OPEN,
+	RAR_BOX_NR
+};
+
 /**
  * struct rar_info - state and statistics of a member; new fields are appended
  * @state:        enum rar_state
@@ -491,8 +524,13 @@ enum rar_rx_path {
  * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
  *                RAR_NO_BYTES = none is
  * @forwarded:    data packets sent on in the packet that brought them
+ * @box_state:    enum rar_box_state
+ * @__pad2:       zero
+ * @box_sums:     chunks whose sum came from the box
+ * @ring_sums:    chunks of the same operations whose sum was made by the ring
+ * @box:          address of the group's box, all zero = none
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQ"
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s"
  */
 struct rar_info {
 	__u32	state;
@@ -533,6 +571,11 @@ struct rar_info {
 	__u32	hop_us;
 	__u32	direct_bytes;
 	__u64	forwarded;
+	__u32	box_state;
+	__u32	__pad2;
+	__u64	box_sums;
+	__u64	ring_sums;
+	struct sockaddr_rar box;
 };
 
 /**

@@ -23,8 +23,13 @@
  * host that is not on the path cannot guess it.
  *
  * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
- * travel to the successor; ACK, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
+ * travel to the successor; ACK, WANT, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
  * and FIN_ACK to both. DIRECT, DONE, PAIR and PAIR_ACK travel to any rank.
+ *
+ * Between a member and a box, whose rank is 0xffff, the token is the epoch of the leg. RS (a
+ * member's own contribution, acknowledged by the AG with the same sequence number), PROBE and
+ * RESET travel to the box; AG (the sum of all ranks), RS (the sum of the ranks before the receiver,
+ * of which nothing is acknowledged), RETURN, ACK and RESET from the box.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -55,6 +60,10 @@ enum rar_pkt_type {
 	RAR_T_FIN	= 18,	/* struct rar_notice_hdr: rank left after op_seq */
 	RAR_T_FIN_ACK	= 19,	/* struct rar_notice_hdr */
 	RAR_T_LATE	= 20,	/* struct rar_notice_hdr: asks which rank has not posted op_seq */
+	RAR_T_WANT	= 21,	/* struct rar_chunks_hdr: chunks of which the sender lacks sums */
+	RAR_T_RETURN	= 22,	/* struct rar_chunks_hdr: chunks that the box gave up */
+	RAR_T_ENTER	= 23,	/* struct rar_enter_hdr, padded: a member comes to the box */
+	RAR_T_ENTERED	= 24,	/* struct rar_entered_hdr */
 };
 
 struct rar_hdr {
@@ -70,11 +79,11 @@ struct rar_hdr {
 /**
  * struct rar_data_hdr - a chunk (RS, AG)
  * @h:      common header
- * @__pad:  zero
  * @seq:    sequence number of this transmission; a chunk that is sent again
  *          gets a new number
  * @una:    lowest sequence number the sender still waits for; all numbers below
- *          it are acknowledged or given up
+ *          it are acknowledged or given up. In a sum that a box sends: for how
+ *          long the box had the contribution @seq before the sum was made, us
  * @op_seq: operation
  * @count:  elements of the whole operation
  * @chunk:  index of the chunk in the operation: block by block, each block
@@ -86,6 +95,7 @@ struct rar_hdr {
  * @opflags: RAR_OF_*, and struct rar_op.flags
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
+ * @prio:   RS to a box: the priority of the operation, 1 .. 255; else zero
  * @scale:  0; block exponent of quantised formats
  */
 struct rar_data_hdr {
@@ -101,7 +111,7 @@ struct rar_data_hdr {
 	__u8	opflags;
 	__be16	root;
 	__u8	flags;
-	__u8	__pad;
+	__u8	prio;
 	__be32	scale;
 };
 
@@ -109,22 +119,26 @@ struct rar_data_hdr {
 #define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
 #define RAR_OF_GATHERED	0x08	/* all contributions go round, and each rank adds them */
 #define RAR_OF_DIRECT	0x04	/* chunks go straight to the ranks that need them */
+#define RAR_OF_KEY	0x03	/* RAR_REDUCE_BY_KEY: n = 1 .. 3: keys of 4 << n bytes */
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
+#define RAR_F_LAST	0x02	/* RAR_REDUCE_BY_KEY: the last chunk of the rank */
+#define RAR_F_RINGED	0x04	/* RS beside a box: all of the operation goes by the ring here */
 
 /**
  * struct rar_direct_hdr - a chunk that goes straight to a rank (DIRECT)
  * @h:      common header
  * @complete: as @map in struct rar_done_hdr
  * @op_seq: this and what follows up to @flags is as in struct rar_data_hdr
- * @count:  elements of the whole operation
- * @chunk:  index of the chunk in the operation
+ * @count:  elements of the whole operation; RAR_REDUCE_BY_KEY: records that the root has room for
+ * @chunk:  index of the chunk in the operation; RAR_REDUCE_BY_KEY: of the chunks that the rank
+ *          sends to the root. A chunk is whole records
  * @collective: enum rar_collective
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
  * @opflags: RAR_OF_*, and struct rar_op.flags
  * @root:   root rank, or 0
- * @flags:  zero
+ * @flags:  zero; RAR_REDUCE_BY_KEY: RAR_F_*
  * @__pad:  zero
  * @base:   low 32 bits of @below in struct rar_done_hdr
  */
@@ -171,7 +185,8 @@ struct rar_slow_wire {
  * @ce:       chunks received with the CE mark, modulo 2^32
  * @come:     chunks of each block of operation @posted that the receiver has
  *            contributed to; these need no credit either
- * @__pad:    zero
+ * @done:     low bits of the number of operations complete at the receiver, with all
+ *            operations before them
  * @dups:     chunks received again under another sequence number, modulo 2^32
  * @slow:     see struct rar_slow_wire
  * @bitmap:   bit n (of byte n / 8, lowest first): @base + n is received
@@ -185,7 +200,7 @@ struct rar_ack_hdr {
 	__be32	delay_us;
 	__be32	ce;
 	__be32	come;
-	__be32	__pad;
+	__be32	done;
 	__be32	dups;
 	struct rar_slow_wire slow;
 	__u8	bitmap[32];
@@ -200,9 +215,10 @@ struct rar_ack_hdr {
  * @map:    bit n: operation @below + n is complete, too
  * @op_seq: operation of @lacks
  * @lacks:  bit n: the n-th chunk of the block that the receiver starts in @op_seq has not
- *          come; 0 = the sender asks for no chunk
+ *          come; 0 = the sender asks for no chunk. With RAR_DF_STREAM: chunk @chunk + n of those
+ *          that the receiver sends has not come
  * @flags:  RAR_DF_*
- * @__pad:  zero
+ * @chunk:  with RAR_DF_STREAM: all chunks below have come; else zero
  */
 struct rar_done_hdr {
 	struct rar_hdr h;
@@ -211,18 +227,24 @@ struct rar_done_hdr {
 	__be64	op_seq;
 	__be64	lacks;
 	__be32	flags;
-	__be32	__pad;
+	__be32	chunk;
 };
 
 #define RAR_DF_ASK	0x00000001	/* answer with a DONE */
+#define RAR_DF_STREAM	0x00000002	/* acknowledges chunks of a RAR_REDUCE_BY_KEY */
+#define RAR_DF_FULL	0x00000004	/* and chunks are refused, until the sender has room */
+#define RAR_DF_OPEN	0x00000008	/* and those that were refused may come now */
+#define RAR_DF_CE	0x00000010	/* and a chunk came with the CE mark since the last DONE */
+#define RAR_DF_ALL	0x00000020	/* and all chunks of all ranks have come; @chunk is zero */
 
 /**
  * struct rar_probe_hdr - PROBE
  * @h:      common header
  * @una:    as in struct rar_data_hdr, so that the receiver stops waiting below it
- * @__pad:  zero
+ * @done:   to a box: as in struct rar_ack_hdr; else zero
  * @slow:   see struct rar_slow_wire
- * @op_seq: the sender's oldest operation that is not released. It and the fields below are
+ * @op_seq: to a box: the sender sends the box nothing of operations below this number. To a
+ *          rank: the sender's oldest operation that is not released. It and the fields below are
  *          as in struct rar_data_hdr, so that ranks that disagree notice it even if each of
  *          them waits for chunks of another
  * @count:  elements of the whole operation
@@ -236,7 +258,7 @@ struct rar_done_hdr {
 struct rar_probe_hdr {
 	struct rar_hdr h;
 	__be32	una;
-	__be32	__pad;
+	__be32	done;
 	struct rar_slow_wire slow;
 	__be64	op_seq;
 	__be64	count;
@@ -246,6 +268,63 @@ struct rar_probe_hdr {
 	__u8	opflags;
 	__be16	root;
 	__be16	__pad2;
+};
+
+/**
+ * struct rar_chunks_hdr - WANT, RETURN: chunks of an operation
+ * @h:      common header
+ * @op_seq: operation
+ * @first:  chunk of bit 0 of @map
+ * @flags:  RETURN: RAR_RF_*; WANT: zero
+ * @__pad:  zero
+ * @until:  RETURN: low 32 bits of a number; the box wants nothing of operations below it. 0 = it
+ *          wants those. WANT: zero
+ * @map:    little endian: bit n (of byte n / 8, lowest first): chunk @first + n
+ */
+struct rar_chunks_hdr {
+	struct rar_hdr h;
+	__be64	op_seq;
+	__be32	first;
+	__be32	until;
+	__be32	flags;
+	__be32	__pad;
+	__le64	map[4];
+};
+
+#define RAR_RF_HANDED	0x00000001	/* the box has sent RS to the rank that adds next */
+
+/**
+ * struct rar_enter_hdr - ENTER: a member comes to the box; token is the group's epoch
+ * @h:       common header
+ * @digest:  of the table
+ * @nonce:   of this attempt; a new one means that the sender has forgotten an older leg
+ * @cookie:  from ENTERED; 0: not known yet
+ * @payload: bytes of a full chunk; the padding proves that the path carries it
+ * @size:    members of the group
+ * @choice:  flags RAR_TF_CHOICE of the table
+ */
+struct rar_enter_hdr {
+	struct rar_hdr h;
+	__be64	digest;
+	__be64	nonce;
+	__be64	cookie;
+	__be32	payload;
+	__be16	size;
+	__be16	choice;
+};
+
+/**
+ * struct rar_entered_hdr - ENTERED: answer to ENTER; token is the group's epoch
+ * @h:      common header
+ * @nonce:  of the ENTER
+ * @cookie: to echo in the next ENTER
+ * @epoch:  of the leg; 0: not all members have entered yet
+ */
+struct rar_entered_hdr {
+	struct rar_hdr h;
+	__be64	nonce;
+	__be64	cookie;
+	__be64	epoch;
 };
 
 /**
@@ -344,6 +423,8 @@ struct rar_table_hdr {
 
 #define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
 #define RAR_TF_APART	0x0002	/* COLLECT: a rank does not reach all others directly (yet) */
+#define RAR_TF_PAIRED	0x0004	/* PROPOSE: every rank reaches every other rank directly */
+#define RAR_TF_BOX	0x0008	/* PROPOSE: struct rar_wire_box follows the members */
 #define RAR_TF_DIRECT	0x00f0	/* PROPOSE: 0: nothing is exchanged directly; n = 1 .. 11:
 				 * operations of up to 4 << n bytes
 				 */
@@ -354,7 +435,18 @@ struct rar_table_hdr {
 				 * 8192 << n bytes are not cut into blocks
 				 */
 
-#define RAR_TF_CHOICE	(RAR_TF_DIRECT | RAR_TF_GATHER | RAR_TF_WHOLE)
+#define RAR_TF_CHOICE	(RAR_TF_PAIRED | RAR_TF_DIRECT | RAR_TF_GATHER | RAR_TF_WHOLE)
+
+/* In the caps of a member that can use a box: bit of dtypes[0]. */
+#define RAR_CAPS_BOX	0x00000100
+
+/* Where the box of the group is. */
+struct rar_wire_box {
+	__u8	addr[16];
+	__be16	af;		/* 4 or 6 */
+	__be16	port;
+	__be32	__pad;		/* zero */
+};
 
 #define RAR_TABLE_MAX	32	/* members in one packet */
 

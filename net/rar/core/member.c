@@ -259,6 +259,33 @@ int rar_member_hash(struct rar_member *m, struct rar_member *old)
 	return err;
 }
 
+/**
+ * rar_member_hash_job() - let packets find a job of the box
+ * @m: made by the box; its epoch tells it from others of the group
+ *
+ * Process context.
+ *
+ * Return: 0 or -ENOBUFS.
+ */
+int rar_member_hash_job(struct rar_member *m)
+{
+	struct rar_net *rn = m->rn;
+	int err;
+
+	if (xa_alloc_bh(&rn->all, &m->index, NULL, xa_limit_31b, GFP_KERNEL))
+		return -ENOBUFS;
+	spin_lock_bh(&rn->lock);
+	err = member_insert(rn, m);
+	if (!err) {
+		refcount_inc(&m->ref);
+		m->hashed = true;
+	}
+	spin_unlock_bh(&rn->lock);
+	if (err)
+		xa_erase_bh(&rn->all, m->index);
+	return err;
+}
+
 /* Hold the module: until it ends, an orphan uses it as a socket does. */
 void rar_member_hold_module(struct rar_member *m)
 {
@@ -472,7 +499,7 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
 	leave->why = why;
 	leave->last = m->op_next;
 	for (i = 0; i < RAR_LINKS; i++)
-		leave->fin_due[i] = true;
+		leave->fin_due[i] = rar_link_to_rank(&m->link[i]);
 	leave->fin_next = jiffies;
 }
 

@@ -11,6 +11,7 @@ struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token);
 int rar_member_hash(struct rar_member *m, struct rar_member *old);
+int rar_member_hash_job(struct rar_member *m);
 void rar_member_hold_module(struct rar_member *m);
 bool rar_member_unhash(struct rar_member *m);
 void rar_member_let_go(struct rar_member *m);

@@ -38,6 +38,15 @@ struct rar_net;
 	X(EarlyHeld)	/* packets held for operations not posted */	\
 	X(ReduceSimd)	/* chunks added with SIMD */			\
 	X(ReduceScalar)	/* chunks added without: FPU busy or none */	\
+	X(BoxOpened)	/* legs to a box opened */			\
+	X(BoxLost)	/* legs to a box that went silent or were reset */ \
+	X(BoxReturned)	/* RETURNs of a box */				\
+	X(BoxWants)	/* WANTs sent to the predecessor */		\
+	X(BoxTaken)	/* box: contributions that came */		\
+	X(BoxSums)	/* box: chunks summed */			\
+	X(BoxGaveUp)	/* box: chunks returned */			\
+	X(BoxEvicted)	/* box: of these, given up for another chunk */	\
+	X(BoxHanded)	/* box: of these, whose partial sum went to the ring */ \
 	X(GroupsJoined)	/* rings closed */				\
 	X(JoinsRefused)	/* JOINs of strangers, or of members that disagree */ \
 	X(GroupsFailed)	/* groups that ended with an error */

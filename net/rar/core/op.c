@@ -5,6 +5,7 @@
 #include <linux/workqueue.h>
 
 #include "core/buf.h"
+#include "core/keyed.h"
 #include "core/mem.h"
 #include "core/op.h"
 #include "core/ring.h"
@@ -34,13 +35,16 @@ static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 	return op;
 }
 
-/* Get a buffer of the kernel's memory, charged. Returns 0, -EAGAIN or -ENOBUFS. */
+/*
+ * Get a buffer of @len bytes of the kernel's memory. @room bytes are charged: the buffer, and other
+ * memory of the operation. Returns 0, -EAGAIN or -ENOBUFS.
+ */
 static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
-		  u64 room)
+		  u64 len, u64 room)
 {
 	if (!rar_mem_charge(m, room))
 		return -EAGAIN;
-	op->charged = !rar_buf_alloc(buf, room);
+	op->charged = !rar_buf_alloc(buf, len);
 	op->room = op->charged ? room : 0;
 	if (op->charged)
 		return 0;
@@ -66,9 +70,40 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room)
 
 	if (!op)
 		return ERR_PTR(-ENOBUFS);
-	err = op_buf(m, op, &op->buf, room);
+	err = op_buf(m, op, &op->buf, room, room);
 	if (!err)
 		return op;
+	rar_op_drop(op);
+	return ERR_PTR(err);
+}
+
+/**
+ * rar_op_alloc_keyed() - get a keyed reduction
+ * @m:    member whose namespace and user are charged
+ * @fingerprint: of the operation
+ * @root: this rank is the root
+ * @room: bytes that are charged
+ *
+ * Process context. The buffer holds the chunks of the stream. The root has no buffer.
+ *
+ * Return: as rar_op_alloc().
+ */
+struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
+					 const struct rar_fingerprint *fingerprint, bool root,
+					 u64 room)
+{
+	struct rar_operation *op = op_new(m, 0);
+	int err;
+
+	if (!op)
+		return ERR_PTR(-ENOBUFS);
+	err = op_buf(m, op, &op->buf, root ? 0 : room, room);
+	if (!err) {
+		op->keyed = rar_keyed_alloc(fingerprint, m->payload, m->size, root);
+		if (op->keyed)
+			return op;
+		err = -ENOBUFS;
+	}
 	rar_op_drop(op);
 	return ERR_PTR(err);
 }
@@ -105,7 +140,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 	if (!err && room) {
 		op->own = &op->kept;
 		op->sums = &op->kept;
-		err = op_buf(m, op, &op->kept, room);
+		err = op_buf(m, op, &op->kept, room, room);
 	}
 	if (!err)
 		return op;
@@ -123,8 +158,12 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 		op->claimed[p] = b;
 		op->published[p] = b + longs;
 	}
+	if (op->ring.plan.aside) {
+		op->ringed = b;
+		b += longs;
+	}
 	for (out = op->out; out < op->out + RAR_OUTS; out++) {
-		for (p = 0; p < RAR_PHASES; p++, b += 3 * longs) {
+		for (p = 0; p < RAR_PHASES && out->owed.used; p++, b += 3 * longs) {
 			out->pend[p] = b;
 			out->acked[p] = b + longs;
 			out->sent[p] = b + 2 * longs;
@@ -152,9 +191,11 @@ static u32 op_set_outs(struct rar_operation *op)
 		out->inject_end = out->owed.first;
 		/* Without this memory the way round is not timed. */
 		kvfree(out->inject_us);
-		out->inject_us = rar_plan_returns(&op->ring.plan) ?
+		out->inject_us = rar_plan_returns(&op->ring.plan) && out->owed.used &&
+				 !out->owed.up ?
 				 kvcalloc(out->owed.own, sizeof(u32), OP_GFP) : NULL;
-		bitmaps += 3 * RAR_PHASES + (out->owed.nback ? 2 : 0);
+		if (out->owed.used)
+			bitmaps += 3 * RAR_PHASES + (out->owed.nback ? 2 : 0);
 	}
 	return bitmaps;
 }
@@ -181,7 +222,7 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 
 	/* All of an operation with a lead is contributed at once, after the lead. */
 	return rar_plan_travels(&ring->plan) && !ring->lead && !ring->plan.gathered &&
-	       !ring->plan.direct && ring->cpb > 2 * step ? step : 0;
+	       !ring->plan.direct && !ring->plan.aside && ring->cpb > 2 * step ? step : 0;
 }
 
 /**
@@ -202,6 +243,12 @@ const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint)
 	if (fingerprint->flags & RAR_OPF_WIDE)
 		dtype = dtype == RAR_F16 || dtype == RAR_BF16 ? RAR_F32 : 0;
 	return rar_reduce_kind(dtype, redop);
+}
+
+/* Bytes of the blocks of an operation. */
+static u64 blocks_bytes(const struct rar_fingerprint *fingerprint, const struct rar_kind *kind)
+{
+	return fingerprint->collective == RAR_REDUCE_BY_KEY ? 0 : fingerprint->count * kind->size;
 }
 
 /* Bytes of what the ranks agree on before they can contribute the numbers; 0 = nothing. */
@@ -237,7 +284,7 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->flags,
 			    fingerprint->root);
 	if (!err)
-		err = rar_ring_cut(ring, fingerprint->count * kind->size, payload, &plan);
+		err = rar_ring_cut(ring, blocks_bytes(fingerprint, kind), payload, &plan);
 	return err || !lead ? err : rar_ring_lead(ring, lead);
 }
 
@@ -263,7 +310,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
-	n += op_set_outs(op);
+	n += op_set_outs(op) + op->ring.plan.aside;
 	kvfree(op->bits);	/* of an attempt that could not be posted */
 	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
 	if (!op->bits)
@@ -294,6 +341,7 @@ static void op_free(struct rar_operation *op)
 	rar_buf_free(&op->buf);
 	rar_buf_free(&op->src);
 	rar_buf_free(&op->kept);
+	rar_keyed_free(op->keyed);
 	if (op->charged)
 		rar_mem_uncharge(op->rn, op->user, op->room);
 	rar_user_put(op->user);
@@ -332,7 +380,7 @@ void rar_op_put(struct rar_operation *op)
 	if (!refcount_dec_and_test(&op->ref))
 		return;
 	atomic_inc(&op->user->freeing);
-	if (op->buf.linear) {
+	if (op->buf.linear && !op->keyed) {
 		call_rcu(&op->free.rcu, op_free_rcu);
 	} else {
 		INIT_RCU_WORK(&op->free, op_free_work);
@@ -375,7 +423,7 @@ void rar_op_unpin(struct rar_operation *op)
  */
 int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 {
-	if (op_buf(m, op, &op->kept, op->bytes))
+	if (op_buf(m, op, &op->kept, op->bytes, op->bytes))
 		return -ENOBUFS;
 	rar_buf_copy(&op->kept, &op->buf);
 	/* Pairs with rar_op_source(): a reader of the address sees the copy. The copy has
@@ -395,6 +443,23 @@ u32 rar_fingerprint_hash(const struct rar_fingerprint *p)
 
 	return jhash_3words(lower_32_bits(p->count), upper_32_bits(p->count),
 			    what, p->root);
+}
+
+/* The first field in which two members disagree about an operation, as a reason. */
+enum rar_reason rar_fingerprint_differs(const struct rar_fingerprint *a,
+					const struct rar_fingerprint *b)
+{
+	if (a->collective != b->collective)
+		return RAR_R_COLLECTIVE;
+	if (a->dtype != b->dtype)
+		return RAR_R_DTYPE;
+	if (a->redop != b->redop)
+		return RAR_R_REDOP;
+	if (a->count != b->count)
+		return RAR_R_COUNT;
+	if (a->root != b->root)
+		return RAR_R_ROOT;
+	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
 }
 
 /* Let a work item of an operation run soon; the last one ends before the module does. */

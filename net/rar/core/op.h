@@ -16,6 +16,7 @@
 #include "core/ring.h"
 
 struct rar_codec;
+struct rar_keyed;
 struct rar_member;
 struct rar_kind;
 struct rar_net;
@@ -28,7 +29,7 @@ static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
  */
 #define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT)
 
-static_assert(!(RAR_OP_FLAGS & (RAR_OF_HOSTS | RAR_OF_GATHERED | RAR_OF_DIRECT)));
+static_assert(!(RAR_OP_FLAGS & (RAR_OF_HOSTS | RAR_OF_GATHERED | RAR_OF_DIRECT | RAR_OF_KEY)));
 static_assert(RAR_RING_GATHERED == RAR_OF_GATHERED && RAR_RING_DIRECT == RAR_OF_DIRECT);
 
 /* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
@@ -75,6 +76,7 @@ struct rar_tx_item {
 	u32 una;
 	struct rar_known known;		/* instead of both, if it goes directly */
 	bool ack_now;
+	u8 flags;			/* RAR_F_* of a chunk that goes directly */
 	bool frame;			/* forwarded at the XDP hook */
 	bool own;			/* injected, for the first time */
 	bool back;			/* to the first rank of this host */
@@ -143,8 +145,8 @@ struct rar_lead {
  *
  * complete: @left is 0: all that arrives here is published here. If nothing arrives, this
  * rank has contributed all, and send() has counted that.
- * released: complete, all that each @out owes is acknowledged, and no @peers wait; nothing is
- * sent from @buf any more. An operation in pinned memory is delivered when @users is 0 as well.
+ * released: complete, no link owes any of it (see struct rar_owed), and no @peers wait; nothing
+ * is sent from @buf any more. An operation in pinned memory is delivered when @users is 0 as well.
  *
  * @ref: one reference each for the table m->ops until released, for the list
  * m->undelivered until delivered, for the list m->pinned until the pages are given back,
@@ -153,6 +155,10 @@ struct rar_lead {
  * @users: how many of these may read @buf: the table and the rar_tx_items. A receiver
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
+ * In a group with a box (see design/box.rst) a chunk may become a sum here in two ways, and is
+ * complete when its AG is published. A receiver claims RS before AG, so a sum is never stored
+ * while a partial sum is being added.
+ *
  * tx_lock protects @come and the fields from @out on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
@@ -182,9 +188,11 @@ struct rar_operation {
 	bool later;			/* posted before the contribution is copied in */
 	u64 dst;			/* out of place: address of @buf at the user */
 	bool apart;			/* the user's contribution stays in @src */
+	u8 prio;			/* at a box */
 	u64 bytes;			/* of the tensor as it travels */
 	const struct rar_codec *codec;	/* NULL: the user's numbers travel as they are */
 	u32 contributors;		/* ranks; only with a codec */
+	struct rar_keyed *keyed;	/* NULL: the operation is no keyed reduction */
 	struct rar_span given;		/* what this rank contributes of the user's tensor */
 	struct rar_span got;		/* its result */
 	u32 divisor;			/* of complete sums: the number of ranks, 0 = none */
@@ -210,6 +218,10 @@ struct rar_operation {
 	u32 peers;			/* ranks that may still need chunks directly, a bit each */
 	bool direct_sent;		/* the own chunks went directly to all of them */
 	bool direct_runs;		/* it counts in m->direct.running */
+	unsigned long *ringed;		/* chunks that go by the ring, if sums are made aside */
+	bool all_ringed;		/* all of them do, but for the sums that were here before */
+	u64 moved_us;			/* when a chunk was last added or stored, if so */
+	u64 asked_us;			/* when the predecessor was last asked for sums */
 };
 
 /* The operation that a data packet describes. */
@@ -223,6 +235,19 @@ static inline struct rar_fingerprint rar_op_described(const struct rar_data_hdr 
 		.redop = dh->redop,
 		.flags = dh->opflags,
 	};
+}
+
+/* Describe an operation in the header of a data packet. */
+static inline void rar_op_describe(struct rar_data_hdr *dh, u64 seq,
+				   const struct rar_fingerprint *p)
+{
+	dh->op_seq = cpu_to_be64(seq);
+	dh->count = cpu_to_be64(p->count);
+	dh->collective = p->collective;
+	dh->dtype = p->dtype;
+	dh->redop = p->redop;
+	dh->opflags = p->flags;
+	dh->root = cpu_to_be16(p->root);
 }
 
 /* Let the holder of a reference read the buffer, until rar_op_unuse(). */
@@ -373,6 +398,9 @@ static inline u64 rar_op_published(const struct rar_operation *op,
 }
 
 struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room);
+struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
+					 const struct rar_fingerprint *fingerprint, bool root,
+					 u64 room);
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
 					  u64 dst, u64 room);
@@ -385,6 +413,8 @@ void rar_op_drop(struct rar_operation *op);
 void rar_op_unpin(struct rar_operation *op);
 int rar_op_keep(struct rar_member *m, struct rar_operation *op);
 u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
+enum rar_reason rar_fingerprint_differs(const struct rar_fingerprint *a,
+					const struct rar_fingerprint *b);
 void rar_op_queue(struct work_struct *work);
 int rar_op_init(void);
 void rar_op_exit(void);

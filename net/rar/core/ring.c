@@ -35,6 +35,7 @@ static const struct row rows[RAR_COLLECTIVE_NR] = {
 	[RAR_ALLGATHER]		= { .exact = true, .stops = -1 },
 	[RAR_BROADCAST]		= { .one = true, .rooted = true, .stops = -1 },
 	[RAR_REDUCE]		= { .one = true, .rooted = true, .starts = 1 },
+	[RAR_REDUCE_BY_KEY]	= { .one = true, .rooted = true },
 };
 
 static const struct row in_order = { .one = true, .complete = -1, .stops = -2 };
@@ -128,6 +129,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		row = &gathered;
 	if (!place->size || (row->rooted && root >= place->size))
 		return -EINVAL;
+	direct |= collective == RAR_REDUCE_BY_KEY;
 
 	*plan = (struct rar_plan) { .parts = 1, .whole = place->whole };
 	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
@@ -140,6 +142,8 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
+	plan->aside = place->aside && collective == RAR_ALLREDUCE && !place->hosts &&
+		      !plan->gathered && !plan->direct && !(flags & (RAR_OPF_EXACT | RAR_OPF_WIDE));
 	return 0;
 }
 
@@ -346,14 +350,21 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 	return ring->plan.back ? chunks_of(ring, ring->plan.starts[RAR_AG]) : 0;
 }
 
-/* What this rank sends by a link: everything goes to the successor, unless it goes directly. */
+/*
+ * What this rank sends by a link. Everything goes to the successor, unless it goes directly;
+ * where sums are made aside, its contribution to all blocks may go to the box instead.
+ */
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link)
 {
 	const struct rar_plan *plan = &ring->plan;
 	struct rar_owed owed = { };
 
+	if (link == RAR_LEG && plan->aside)
+		return (struct rar_owed) { .own = ring->nchunks, .used = true, .up = true };
 	if (link != RAR_NEXT || plan->direct)
 		return owed;
+	owed.used = true;
+	owed.until_done = plan->aside;
 	owed.first = rar_ring_block_first(ring, rar_plan_own(plan));
 	owed.own = rar_ring_block_chunks(ring, rar_plan_own(plan));
 	owed.ntx = rar_ring_ntx(ring);

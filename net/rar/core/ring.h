@@ -51,6 +51,8 @@
  *
  * Direct: every block goes from the rank where it starts to each rank that needs it, in one hop.
  * A gathered all-reduce may be direct, and a broadcast. No chunk is passed on.
+ *
+ * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
 #ifndef _RAR_RING_H
 #define _RAR_RING_H
@@ -75,10 +77,10 @@
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };
 
 /*
- * The links of a member: to its successor and from its predecessor. Links by which a member
- * sends chunks come first; there are RAR_OUTS of them.
+ * The links of a member: to its successor, to a box and from its predecessor. Links by which a
+ * member sends chunks come first; there are RAR_OUTS of them.
  */
-enum rar_link_index { RAR_NEXT, RAR_OUTS, RAR_PREV = RAR_OUTS, RAR_LINKS };
+enum rar_link_index { RAR_NEXT, RAR_LEG, RAR_OUTS, RAR_PREV = RAR_OUTS, RAR_LINKS };
 
 /* How a rank combines a chunk that arrives with its buffer. */
 enum rar_combine {
@@ -103,6 +105,7 @@ enum rar_combine {
  * @ranks: ranks on this host, at least 1
  * @index: the rank's index among them
  * @whole: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_WHOLE_MAX
+ * @aside: sums may be made aside of the ring: the group named a box
  */
 struct rar_place {
 	u32 size;
@@ -112,6 +115,7 @@ struct rar_place {
 	u32 ranks;
 	u32 index;
 	u32 whole;
+	bool aside;
 };
 
 /**
@@ -125,6 +129,8 @@ struct rar_place {
  * @direct: no chunk is passed on
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
+ * @aside:  any of the sums may also be made aside of the ring. Then a sum may come here of any
+ *          block, and may be wanted by the successor; see design/box.rst
  *
  * RAR_NO_BLOCK in @starts or @ends: no block starts or ends here. RAR_ALL_BLOCKS in both:
  * the operation does not have that phase.
@@ -138,6 +144,7 @@ struct rar_plan {
 	bool gathered;
 	bool direct;
 	bool back;
+	bool aside;
 };
 
 /* Bytes of a tensor, from @off on. */
@@ -179,12 +186,20 @@ struct rar_ring {
  * @own:   own chunks that it injects
  * @ntx:   transmissions: one per chunk and phase
  * @nback: chunks that go in memory to the first rank of this host
+ * @used:  the operation uses the link
+ * @up:    own contributions go by it in RAR_RS, and nothing must: another link may bring the
+ *         sums. They do not come round, and take no room in the injection window
+ * @until_done: the neighbour may want any chunk until it has completed the operation; @ntx and
+ *         @nback do not say when the operation is released
  */
 struct rar_owed {
 	u32 first;
 	u32 own;
 	u32 ntx;
 	u32 nback;
+	bool used;
+	bool up;
+	bool until_done;
 };
 
 /* Where a chunk lies: byte offset and length in the tensor, and its block. */
@@ -248,6 +263,8 @@ static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 {
 	u32 starts = plan->starts[phase];
 
+	if (plan->aside && phase == RAR_AG)
+		return RAR_COMBINE_STORE;
 	if (block == starts || starts == RAR_ALL_BLOCKS)
 		return RAR_COMBINE_NONE;
 	return rar_ring_combine(phase);
@@ -282,7 +299,7 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
  */
 static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
-	return phase == RAR_AG || rar_plan_combine(plan, RAR_AG, block) == RAR_COMBINE_NONE;
+	return phase == RAR_AG || !rar_plan_has(plan, RAR_AG) || block == plan->starts[RAR_AG];
 }
 
 /*
@@ -307,7 +324,8 @@ static inline bool rar_plan_summed(const struct rar_plan *plan, enum rar_phase p
 static inline bool rar_plan_adds_before(const struct rar_plan *plan, enum rar_phase phase,
 					u32 block)
 {
-	return phase == RAR_AG && rar_plan_combine(plan, RAR_RS, block) == RAR_COMBINE_ADD;
+	return phase == RAR_AG && !plan->aside &&
+	       rar_plan_combine(plan, RAR_RS, block) == RAR_COMBINE_ADD;
 }
 
 /*

@@ -59,7 +59,7 @@ u16 rar_choice_may(const struct rar_member *m)
 {
 	if (m->schedule == RAR_AUTO)
 		return RAR_TF_CHOICE;
-	return m->schedule == RAR_DIRECT ? RAR_TF_DIRECT : 0;
+	return m->schedule == RAR_DIRECT ? RAR_TF_PAIRED | RAR_TF_DIRECT : 0;
 }
 
 /* The bytes up to which operations are exchanged directly. */
@@ -79,6 +79,17 @@ static u32 choose_direct(const struct rar_member *m)
 static u32 whole_of(u32 code)
 {
 	return RAR_SMALL_BYTES << code;
+}
+
+/**
+ * rar_choice_whole() - the border of tensors that are not cut
+ * @choice: flags of the table of a group
+ *
+ * Return: bytes of the longest tensor that is not cut into blocks.
+ */
+u32 rar_choice_whole(u16 choice)
+{
+	return whole_of(min_t(u32, FIELD_GET(RAR_TF_WHOLE, choice), WHOLE_CODE_MAX));
 }
 
 /* The bytes up to which sums are gathered. */
@@ -107,6 +118,8 @@ static u32 choose_whole(const struct rar_member *m)
  * @m:     rank 0, to which COLLECT has come back; @m->lock held
  * @paired: each rank reaches each other rank directly
  *
+ * Members of earlier versions, which do not know RAR_TF_PAIRED, are not told of it.
+ *
  * Return: flags of struct rar_table_hdr.
  */
 u16 rar_choice_make(const struct rar_member *m, bool paired)
@@ -114,6 +127,10 @@ u16 rar_choice_make(const struct rar_member *m, bool paired)
 	u32 direct = paired ? short_code(choose_direct(m)) : 0, whole = 0, bytes;
 	u16 choice = FIELD_PREP(RAR_TF_DIRECT, direct);
 
+	if (paired && rar_pair_wanted(m) &&
+	    m->join.caps.collectives & BIT(RAR_REDUCE_BY_KEY))
+		choice |= RAR_TF_PAIRED;
+	choice &= rar_choice_may(m);
 	if (m->schedule != RAR_AUTO)
 		return choice;
 	bytes = choose_whole(m);
@@ -134,17 +151,19 @@ void rar_choice_take(struct rar_member *m)
 {
 	u32 direct = FIELD_GET(RAR_TF_DIRECT, m->join.choice);
 	u32 gather = FIELD_GET(RAR_TF_GATHER, m->join.choice);
-	u32 whole = FIELD_GET(RAR_TF_WHOLE, m->join.choice);
 
-	m->place.whole = whole_of(min(whole, WHOLE_CODE_MAX));
+	m->place.whole = rar_choice_whole(m->join.choice);
 	m->gather_below = 0;
 	m->direct.below = 0;
+	m->direct.paired = false;
 	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
 		return;
 	if (m->schedule == RAR_GATHERED)
 		m->gather_below = RAR_SMALL_BYTES + 1;
 	else
 		m->gather_below = short_below(gather);
-	if (m->direct.peer)
-		m->direct.below = short_below(direct);
+	if (!m->direct.peer)
+		return;
+	m->direct.below = short_below(direct);
+	m->direct.paired = m->direct.below || m->join.choice & RAR_TF_PAIRED;
 }

@@ -21,6 +21,7 @@
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
+#include "ring/ringed.h"
 #include "tx/packet.h"
 
 /* The maker of a user namespace may keep nothing longer than the initial namespace would. */
@@ -109,6 +110,7 @@ static void bury(struct rar_member *m)
 {
 	struct rar_row *table;
 
+	rar_ringed_leave(m);
 	rar_link_bury(m);
 	rar_life_forget(m);
 	spin_lock_bh(&m->lock);
@@ -215,7 +217,8 @@ static void rank_left(struct rar_link *link, const struct rar_error *fin)
 	leave->why = why_left(fin);
 	leave->last = fin->op_seq;
 	for (i = 0; i < RAR_LINKS; i++)
-		leave->fin_due[i] = i != link->index && m->link[i].rank != fin->rank;
+		leave->fin_due[i] = i != link->index && m->link[i].rank != fin->rank &&
+				    rar_link_to_rank(&m->link[i]);
 	leave->fin_next = jiffies;
 }
 
@@ -283,15 +286,35 @@ static bool silent(const struct rar_link *link)
 	return time_after_eq(jiffies, READ_ONCE(link->heard) + dead);
 }
 
-/* Does a neighbour still need chunks? */
-static bool needs_chunks(const struct rar_member *m)
+/* Does a rank that answers, neighbour or not, still need chunks that go to it directly? */
+static bool needs_direct(struct rar_member *m)
+{
+	const struct rar_operation *op;
+	bool any = false;
+	u32 i, rank, ms;
+
+	if (rar_direct_silent(m, &rank, &ms))
+		return false;
+	rcu_read_lock();
+	for (i = 0; i < RAR_MAX_OPS && !any; i++) {
+		op = rcu_dereference(m->ops[i]);
+		any = op && READ_ONCE(op->peers);
+	}
+	rcu_read_unlock();
+	return any;
+}
+
+/* Does another rank still need chunks? */
+static bool needs_chunks(struct rar_member *m)
 {
 	u32 i;
 
 	if (rar_member_is_first(m))
 		return false;
+	if (needs_direct(m))
+		return true;
 	for (i = 0; i < RAR_OUTS; i++)
-		if (!silent(&m->link[i]))
+		if (rar_link_to_rank(&m->link[i]) && !silent(&m->link[i]))
 			return true;
 	return false;
 }

@@ -97,7 +97,7 @@ static void free_work(struct work_struct *work)
 		wake_up_var(&rn->alive);
 }
 
-/* Make the links to the neighbours. */
+/* Make the links to the neighbours and to a box. */
 static int init_links(struct rar_member *m)
 {
 	u32 last = m->size - 1;
@@ -105,6 +105,7 @@ static int init_links(struct rar_member *m)
 
 	m->link[RAR_NEXT].rank = m->rank == last ? 0 : m->rank + 1;
 	m->link[RAR_PREV].rank = m->rank ? m->rank - 1 : last;
+	m->link[RAR_LEG].rank = RAR_BOX_RANK;
 	for (i = 0; i < ARRAY_SIZE(m->link); i++) {
 		err = dst_cache_init(&m->link[i].path.cache, GFP_KERNEL_ACCOUNT);
 		if (err)

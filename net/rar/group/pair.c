@@ -88,6 +88,7 @@ void rar_pair_reset(struct rar_member *m)
 
 	lockdep_assert_held(&m->lock);
 	m->direct.below = 0;
+	m->direct.paired = false;
 	for (i = 0; m->direct.peer && i < m->size; i++)
 		m->direct.peer[i].nonce = 0;
 }

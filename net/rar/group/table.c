@@ -13,6 +13,7 @@
 #include "core/resume.h"
 #include "core/ring.h"
 #include "group/choice.h"
+#include "group/enter.h"
 #include "group/join.h"
 #include "group/pair.h"
 #include "group/table.h"
@@ -36,6 +37,7 @@
 struct table_pkt {
 	struct rar_table_hdr th;
 	struct rar_wire_member m[RAR_TABLE_MAX];
+	struct rar_wire_box box;	/* room for it; it follows the last member */
 };
 
 static u32 slices(const struct rar_member *m)
@@ -58,7 +60,7 @@ static void own_caps(struct rar_caps *caps)
 	memset(caps, 0, sizeof(*caps));
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
-	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT;
+	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))
@@ -133,10 +135,45 @@ static void caps_and(const struct rar_caps *own, struct rar_wire_caps *w)
 		w->dtypes[i] &= cpu_to_be32(own->dtypes[i]);
 }
 
+static void box_to_wire(const struct rar_addr *box, struct rar_wire_box *w)
+{
+	*w = (struct rar_wire_box) {
+		.af = cpu_to_be16(box->af == AF_INET6 ? 6 : 4),
+		.port = box->port,
+	};
+	memcpy(w->addr, &box->ip, sizeof(w->addr));
+}
+
+static void box_from_wire(const struct rar_wire_box *w, struct rar_addr *box)
+{
+	*box = (struct rar_addr) {
+		.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET,
+		.port = w->port,
+	};
+	memcpy(&box->ip, w->addr, sizeof(box->ip));
+}
+
+static bool has_box(const struct table_pkt *t)
+{
+	return t->th.h.type == RAR_T_PROPOSE && (t->th.flags & cpu_to_be16(RAR_TF_BOX));
+}
+
+/* Where the box is in a packet. */
+static struct rar_wire_box *box_of(struct table_pkt *t)
+{
+	return (void *)t + offsetof(struct table_pkt, m[be16_to_cpu(t->th.n)]);
+}
+
 static u64 table_digest(const struct rar_member *m)
 {
 	u32 a = m->size ^ (u32)m->join.choice << 16, b = m->join.min_payload, i;
 	struct rar_wire_member w;
+	struct rar_wire_box box;
+
+	if (m->join.box.af) {
+		box_to_wire(&m->join.box, &box);
+		a = jhash(&box, sizeof(box), a);
+	}
 
 	for (i = 0; i < m->size; i++) {
 		row_to_wire(&m->join.table[i], &w);
@@ -206,7 +243,7 @@ static bool slice_ok(const struct rar_member *m, const struct table_pkt *t,
 		return !first && !n && !members;
 	return first < m->size && !(first % RAR_TABLE_MAX) &&
 	       n == min_t(u32, m->size - first, RAR_TABLE_MAX) &&
-	       members == n * sizeof(t->m[0]);
+	       members == n * sizeof(t->m[0]) + (has_box(t) ? sizeof(t->box) : 0);
 }
 
 static void slice_store(struct rar_member *m, const struct table_pkt *t)
@@ -228,6 +265,9 @@ static void table_send(struct rar_member *m, struct table_pkt *t, u8 type,
 {
 	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
 
+	t->th.h.type = type;
+	if (has_box(t))
+		len += sizeof(t->box);
 	if (token)
 		rar_packet_ctl(&m->link[RAR_NEXT], t, len, 0, type, token);
 }
@@ -243,6 +283,17 @@ static void step_to(struct rar_member *m, u8 type)
 	j->step_next = jiffies;
 	j->step_since = jiffies;
 	bitmap_zero(j->back, slices(m));
+}
+
+/* Rank 0: propose the box, if all members can use it. */
+static void choose_box(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+
+	j->box = (struct rar_addr) { };
+	if (j->wants.af == m->link[RAR_NEXT].path.dst.af && m->schedule != RAR_BY_HOSTS &&
+	    (j->caps.dtypes[0] & RAR_CAPS_BOX) && m->size <= RAR_BOX_LEGS)
+		j->box = j->wants;
 }
 
 static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
@@ -289,7 +340,11 @@ static void place_by_hosts(struct rar_member *m)
 
 static void take_place(struct rar_member *m)
 {
-	m->place = (struct rar_place) { .size = m->size, .rank = m->rank };
+	m->place = (struct rar_place) {
+		.size = m->size,
+		.rank = m->rank,
+		.aside = m->leg.addr.af,
+	};
 	if (m->schedule == RAR_BY_HOSTS)
 		place_by_hosts(m);
 	rar_choice_take(m);
@@ -307,6 +362,7 @@ static bool get_ready(struct rar_member *m)
 	    same_host(m, m->rank + 1) &&
 	    !rar_route_is_here(m, &m->link[RAR_NEXT].path))
 		return false;
+	rar_enter_begin(m);
 	take_place(m);
 	m->payload = m->join.min_payload;
 	rar_link_start(&m->link[RAR_NEXT]);
@@ -403,6 +459,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	}
 	set_proposal(m, &t->th);
 	j->choice = rar_choice_make(m, !apart);
+	choose_box(m);
 	j->epoch = rar_random_token();
 	j->digest = table_digest(m);
 	step_to(m, RAR_T_PROPOSE);
@@ -439,6 +496,9 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 	if (be64_to_cpu(t->th.epoch) != j->epoch)
 		bitmap_zero(j->back, slices(m));
 	set_proposal(m, &t->th);
+	j->box = (struct rar_addr) { };
+	if (has_box(t))
+		box_from_wire(box_of(t), &j->box);
 	slice_store(m, t);
 	if (!slices_all(m))
 		return true;
@@ -549,6 +609,10 @@ static void step_send(struct rar_member *m)
 			t.th.flags |= cpu_to_be16(j->choice);
 		if (i < n)
 			slice_fill(m, &t, i);
+		if (step == RAR_T_PROPOSE && j->box.af) {
+			t.th.flags |= cpu_to_be16(RAR_TF_BOX);
+			box_to_wire(&j->box, box_of(&t));
+		}
 		spin_unlock_bh(&m->lock);
 		table_send(m, &t, step, token);
 	} while (++i < n);
@@ -627,6 +691,8 @@ void rar_table_alone(struct rar_member *m)
 	m->payload = j->payload;
 	m->epoch = rar_random_token();
 	j->hop_us = 0;
+	j->box = (struct rar_addr) { };
+	rar_enter_begin(m);
 	take_place(m);
 	rar_link_start(&m->link[RAR_NEXT]);
 	rar_straggler_start(m);

@@ -4,6 +4,7 @@
  */
 #include "core/mem.h"
 #include "core/member.h"
+#include "group/enter.h"
 #include "group/join.h"
 #include "group/leave.h"
 #include "group/timer.h"
@@ -13,6 +14,8 @@
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
+#include "ring/keyed.h"
+#include "ring/leg.h"
 #include "ring/push.h"
 #include "tx/device.h"
 
@@ -34,6 +37,8 @@ static unsigned long keepalive(struct rar_member *m)
 	u32 i;
 
 	for (i = 0; i < RAR_OUTS; i++) {
+		if (!rar_link_to_rank(&m->link[i]))
+			continue;
 		next = rar_loss_keepalive(&m->link[i], &fell);
 		if (fell)
 			rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
@@ -64,6 +69,10 @@ static unsigned long tick_running(struct rar_member *m)
 	if (m->tombstone)
 		return m->leave.expires;
 	next = min(next, rar_watch_tick(m));
+	if (m->leg.addr.af) {
+		next = min(next, rar_leg_tick(m));
+		next = min(next, rar_enter_tick(m));
+	}
 	if (m->leave.left && rar_member_idle(m) &&
 	    READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next))
 		return next;
@@ -84,8 +93,10 @@ static void push(struct rar_member *m)
 {
 	local_bh_disable();
 	rcu_read_lock();
-	if (rar_member_runs(m))
+	if (rar_member_runs(m)) {
 		rar_push(m);
+		rar_keyed_tick(m);
+	}
 	rcu_read_unlock();
 	local_bh_enable();
 }
@@ -124,6 +135,7 @@ static void do_work(struct work_struct *work)
 	push(m);
 	rar_watch_check_owner(m);
 	rar_join_route_again(m);
+	rar_enter_work(m);
 	if (rar_member_state(m) == RAR_S_FAILED)
 		rar_early_flush(m);
 	hook_prev(m);
@@ -135,7 +147,10 @@ static void link_tick(struct rar_member *m)
 {
 	if (rar_loss_tick(m))
 		rar_push(m);
+	if (READ_ONCE(m->link[RAR_LEG].silent))
+		rar_leg_lost(m);
 	rar_direct_tick(m);
+	rar_keyed_tick(m);
 }
 
 static enum hrtimer_restart link_timer(struct hrtimer *timer)

@@ -6,6 +6,8 @@
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
 
+#include "core/gather.h"
+#include "core/keyed.h"
 #include "core/member.h"
 #include "core/pin.h"
 #include "group/watch.h"
@@ -15,10 +17,29 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-/* Does any posted operation still depend on a neighbour? */
-static bool needs(const struct rar_member *m, const struct rar_link *link)
+/* Does an operation that is not released depend on a neighbour? */
+static bool op_needs(const struct rar_operation *op, const struct rar_link *link)
 {
-	return link->index < RAR_OUTS ? !rar_member_is_first(m) : !rar_member_idle(m);
+	/* Ranks that need nothing of one another may leave while a third one waits for others. */
+	if (op->keyed)
+		return link->rank < RAR_GATHER_RANKS && READ_ONCE(op->peers) & BIT(link->rank);
+	return link->index < RAR_OUTS || atomic_read(&op->left);
+}
+
+/* Does any posted operation still depend on a neighbour? */
+static bool needs(struct rar_member *m, const struct rar_link *link)
+{
+	const struct rar_operation *op;
+	bool any = false;
+	u32 i;
+
+	rcu_read_lock();
+	for (i = 0; i < RAR_MAX_OPS && !any; i++) {
+		op = rcu_dereference(m->ops[i]);
+		any = op && op_needs(op, link);
+	}
+	rcu_read_unlock();
+	return any;
 }
 
 /* Fail the group if a neighbour has been silent for too long. */
@@ -33,7 +54,9 @@ static void check_silence(struct rar_member *m)
 	for (i = 0; i < RAR_LINKS; i++) {
 		unsigned long heard = READ_ONCE(m->link[i].heard);
 
-		if ((m->leave.gone[i] && !needs(m, &m->link[i])) ||
+		/* Once a rank has left, the others leave without a notice of their own. */
+		if (!rar_link_to_rank(&m->link[i]) ||
+		    (m->leave.left && !needs(m, &m->link[i])) ||
 		    time_before(jiffies, heard + dead))
 			continue;
 		other = m->link[i].rank;
@@ -73,17 +96,25 @@ static bool has_posted(struct rar_member *m, u64 whole, u32 come, u64 seq)
 	return seq < whole || (seq == whole && come && leads);
 }
 
-/* Does an operation wait for nobody but its root, which sends it directly? */
-static bool waits_for_root(struct rar_member *m, u64 seq, u32 *root)
+/*
+ * Does an operation wait for a single rank: the root, which sends it directly; or at the root of a
+ * keyed reduction a rank whose stream has not ended?
+ */
+static bool waits_for_one(struct rar_member *m, u64 seq, u32 *rank)
 {
 	const struct rar_operation *op;
+	u32 peers;
 	bool does;
 
 	rcu_read_lock();
 	op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
 	does = op && op->seq == seq && op->ring.plan.direct && !op->ring.plan.gathered;
-	if (does)
-		*root = op->fingerprint.root;
+	if (does) {
+		*rank = op->fingerprint.root;
+		peers = READ_ONCE(op->peers);
+		if (op->keyed && op->keyed->is_root && peers)
+			*rank = __ffs(peers);
+	}
 	rcu_read_unlock();
 	return does;
 }
@@ -100,19 +131,29 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
 				 .rank = origin, .other = origin,
 				 .op_seq = seq };
-
-	u32 root;
+	u32 rank;
 
 	if (!has_posted(m, READ_ONCE(m->op_whole), READ_ONCE(m->op_come), seq))
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, m->rank,
 			      m->rank, seq);
-	else if (waits_for_root(m, seq, &root))
-		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, root, root, seq);
+	else if (waits_for_one(m, seq, &rank))
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, rank, rank, seq);
 	else if (!has_posted(m, READ_ONCE(tx->posted), READ_ONCE(tx->come), seq))
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
 		rar_packet_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch, &ask);
+}
+
+/* Has this rank contributed all it can? Before that the others wait for this rank. */
+static bool gave_all(const struct rar_member *m, const struct rar_operation *op)
+{
+	if (op->keyed)
+		/* For @posted_us; pairs with the releases in rar_keyed_end(). */
+		return smp_load_acquire(&op->keyed->ended);
+	/* For @posted_us; pairs with the release in publish_whole(). */
+	return op->seq < smp_load_acquire(&m->op_whole) ||
+	       (op->ring.lead && READ_ONCE(op->come));
 }
 
 static void check_op_timeout(struct rar_member *m)
@@ -129,11 +170,7 @@ static void check_op_timeout(struct rar_member *m)
 		if (op->complete)
 			continue;
 		seq = op->seq;
-		/* While the operation is still copied in, the others wait for this rank. The
-		 * acquire, for @posted_us, pairs with the release in publish_whole().
-		 */
-		late = (seq < smp_load_acquire(&m->op_whole) ||
-			(op->ring.lead && READ_ONCE(op->come))) &&
+		late = gave_all(m, op) &&
 		       rar_now_us() - READ_ONCE(op->posted_us) > limit * 1000ULL;
 		break;
 	}
@@ -159,7 +196,8 @@ static unsigned long silence_ends(const struct rar_member *m)
 
 	for (i = 0; i < RAR_LINKS; i++) {
 		end = READ_ONCE(m->link[i].heard) + dead;
-		if (!m->leave.gone[i] && time_after(end, jiffies) && time_before(end, next))
+		if (rar_link_to_rank(&m->link[i]) && !m->leave.gone[i] &&
+		    time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}
 	return next;

@@ -157,6 +157,7 @@ void rar_ack_send(struct rar_link *link)
 	/* `posted` is read before `come`; see publish_whole(). */
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
+	ah.done = cpu_to_be32(READ_ONCE(m->ops_done));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
 	rar_packet_ctl(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
 }

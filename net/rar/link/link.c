@@ -98,7 +98,31 @@ static bool link_released(struct rar_link *link, struct rar_operation *op)
 {
 	const struct rar_out *out = rar_link_out(link, op);
 
+	if (!out->owed.used || out->owed.up)
+		return true;
+	/* The neighbour may want any chunk until it has completed the operation. */
+	if (out->owed.until_done)
+		return op->seq < link->tx.done;
 	return out->nacked == out->owed.ntx + out->owed.nback && !op_lends(link, op);
+}
+
+/* Send nothing more of an operation by a link. */
+void rar_link_forget(struct rar_link *link, struct rar_operation *op)
+{
+	struct rar_out *out = rar_link_out(link, op);
+	struct rar_link_tx *tx = &link->tx;
+	u32 way;
+
+	lockdep_assert_held(&link->member->tx_lock);
+	for (way = RAR_RS; way < RAR_PHASES; way++) {
+		if (!out->npend[way])
+			continue;
+		bitmap_zero(out->pend[way], op->ring.nchunks);
+		tx->npend -= out->npend[way];
+		out->npend[way] = 0;
+	}
+	tx->ninject -= out->inject_end - out->inject;
+	out->inject = out->inject_end;
 }
 
 /* Will nothing be sent from the operation again? */
@@ -106,7 +130,7 @@ static bool op_released(struct rar_member *m, struct rar_operation *op)
 {
 	u32 i;
 
-	for (i = 0; i < RAR_OUTS; i++)
+	for (i = 0; i < rar_outs(m); i++)
 		if (!link_released(&m->link[i], op))
 			return false;
 	return !op->peers && !atomic_read(&op->left);
@@ -128,8 +152,11 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 	if (!op_released(m, op) || rar_link_op_at(m, op->seq) != op)
 		return false;
 
-	for (i = 0; i < RAR_OUTS; i++)
+	for (i = 0; i < rar_outs(m); i++) {
+		if (op->ring.plan.aside)
+			rar_link_forget(&m->link[i], op);
 		return_credit(&m->link[i], op);
+	}
 	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !rar_link_op_at(m, m->op_oldest))
@@ -211,8 +238,8 @@ static void publish_whole(struct rar_member *m, u64 now)
 	rar_straggler_posted(m, now);
 }
 
-/* The first @n own chunks of an operation are contributed and may be injected. tx_lock. */
-static void may_inject(struct rar_link *link, struct rar_operation *op, u32 n)
+/* The first @n own chunks of an operation may be injected by a link. tx_lock. */
+void rar_link_inject(struct rar_link *link, struct rar_operation *op, u32 n)
 {
 	struct rar_out *out = rar_link_out(link, op);
 	u32 end = out->owed.first + min(n, out->owed.own);
@@ -237,10 +264,13 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	/* Whoever has a block of its own sends it to all other ranks. */
 	if (op->ring.plan.direct && rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)))
 		op->peers = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
-	for (i = 0; i < RAR_OUTS; i++) {
+	for (i = 0; i < rar_outs(m); i++) {
 		rar_window_post(&m->link[i], op);
-		may_inject(&m->link[i], op, op->come);
+		if (!op->ring.plan.aside)
+			rar_link_inject(&m->link[i], op, op->come);
 	}
+	if (op->ring.plan.aside)
+		m->aside->post(m, op);
 	rcu_assign_pointer(m->ops[op->seq % RAR_MAX_OPS], op);
 	WRITE_ONCE(m->op_next, op->seq + 1);
 	if (!op->later)
@@ -264,8 +294,8 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 
 	spin_lock_bh(&m->tx_lock);
 	/* Unless the group has failed. */
-	for (i = 0; i < RAR_OUTS && rar_link_op_at(m, op->seq) == op; i++)
-		may_inject(&m->link[i], op, come);
+	for (i = 0; i < rar_outs(m) && rar_link_op_at(m, op->seq) == op; i++)
+		rar_link_inject(&m->link[i], op, come);
 	WRITE_ONCE(op->come, come);
 	/* After a lead the others do not wait for this rank. */
 	if (come == op->ring.cpb && !op->ring.lead)
@@ -274,14 +304,17 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 	spin_unlock_bh(&m->tx_lock);
 }
 
-/* Measure for how long a neighbour's chunk was missing, for RAR_INFO. */
-static void account_starved(struct rar_member *m, const struct rar_operation *op, u64 now)
+/* Count chunks that came, and for how long they were missing, for RAR_INFO. tx_lock held. */
+void rar_link_account(struct rar_member *m, const struct rar_operation *op,
+		      const struct rar_arrival *a)
 {
-	u64 gap = now - max(m->came_us, op->posted_us);
+	u64 gap = a->now_us - max(m->came_us, op->posted_us);
 
+	m->rx_packets += hweight64(a->won);
+	m->rx_bytes += rar_op_bytes(op, &a->run, a->won);
 	if (gap > LINK_STARVED_US)
 		m->starved_us += gap;
-	m->came_us = now;
+	m->came_us = a->now_us;
 }
 
 /**
@@ -313,9 +346,7 @@ bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 	spin_lock_bh(&m->tx_lock);
 	released = m->ops_released;
 	bytes = rar_op_bytes(op, run, won);
-	m->rx_packets += hweight64(won);
-	m->rx_bytes += bytes;
-	account_starved(m, op, now);
+	rar_link_account(m, op, a);
 	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
 		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
@@ -415,7 +446,7 @@ int rar_link_prepare(struct rar_link *link)
 
 /**
  * rar_link_start() - prepare to send by a link when a new epoch begins
- * @link: link of a member in READY, whose payload is agreed and whose lock is held
+ * @link: link of a member whose payload is agreed; bottom halves are off
  */
 void rar_link_start(struct rar_link *link)
 {
@@ -434,8 +465,11 @@ void rar_link_start(struct rar_link *link)
 }
 
 /* Forget the packets in flight, and the chunks that wait. */
-static void flush_tx(struct rar_link_tx *tx)
+void rar_link_flush_tx(struct rar_link *link)
 {
+	struct rar_link_tx *tx = &link->tx;
+
+	lockdep_assert_held(&link->member->tx_lock);
 	tx->npend = 0;
 	tx->nback = 0;
 	tx->ninject = 0;
@@ -462,7 +496,7 @@ void rar_link_flush(struct rar_member *m)
 	}
 	m->op_oldest = m->op_next;
 	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		flush_tx(&m->link[i].tx);
+		rar_link_flush_tx(&m->link[i]);
 	spin_unlock_bh(&m->tx_lock);
 }
 

@@ -35,16 +35,21 @@ struct rar_operation *rar_link_op_of(struct rar_member *m,
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op);
 void rar_link_release(struct rar_member *m, struct rar_operation *op);
 void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit);
+void rar_link_inject(struct rar_link *link, struct rar_operation *op, u32 n);
 void rar_link_post(struct rar_member *m, struct rar_operation *op);
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
 bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 		      const struct rar_arrival *a, struct rar_tx_item *item);
+void rar_link_account(struct rar_member *m, const struct rar_operation *op,
+		      const struct rar_arrival *a);
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_arrival *a);
 void rar_link_local_drop(struct rar_link *link);
 void rar_link_init(struct rar_member *m);
 int rar_link_prepare(struct rar_link *link);
 void rar_link_start(struct rar_link *link);
+void rar_link_forget(struct rar_link *link, struct rar_operation *op);
+void rar_link_flush_tx(struct rar_link *link);
 void rar_link_flush(struct rar_member *m);
 void rar_link_bury(struct rar_member *m);
 

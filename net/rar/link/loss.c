@@ -22,6 +22,7 @@
 #define LOSS_PROBE_MAX_US	200000	/* longest interval of probes while credit is closed */
 #define LOSS_KEEPALIVES		5	/* probes per keepalive interval while a rank waits */
 #define LOSS_MTU_MS		1000
+#define LOSS_SILENT		(HZ / 4)	/* least time until a neighbour seems silent */
 #define LOSS_FRAMES_LOST	8	/* frames lost in a row before XDP is given up, */
 #define LOSS_FRAMES_OFF		HZ	/* for this many jiffies */
 
@@ -154,6 +155,28 @@ static void ack_range(struct rar_link *link, u32 seq, u32 end,
 	}
 }
 
+/*
+ * Settle contributions that are not needed any more, because their chunks came as sums by
+ * another link, or were returned. Their packets are not lost.
+ */
+static void skip_needless(struct rar_link *link)
+{
+	struct rar_link_tx *tx = &link->tx;
+	const struct rar_sent *sent;
+	struct rar_operation *op;
+	u32 seq;
+
+	for (seq = tx->una; seq != tx->next_seq; seq++) {
+		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+			continue;
+		sent = &tx->sent[seq % RAR_TX_SLOTS];
+		op = rar_link_op_of(link->member, sent);
+		if (!op || rar_bits_get(rar_link_out(link, op)->acked[sent->phase],
+					sent->chunk, 1))
+			resolve(tx, seq);
+	}
+}
+
 /* Give up a packet: its chunk is sent again. The packet may still arrive. */
 static void give_up(struct rar_link *link, u32 seq, u64 now)
 {
@@ -245,6 +268,28 @@ static void ack_numbers(struct rar_link *link, const struct rar_ack_hdr *ah,
 	}
 }
 
+/* Take in that numbers were acknowledged after @delay at the neighbour, us. */
+static void ack_clock(struct rar_link_tx *tx, const struct ack_news *news, u32 delay, u64 now)
+{
+	u64 rtt = now - news->sent_us;
+
+	tx->progress_us = now;
+	rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
+	rar_window_rtt(&tx->win, rtt, now);
+}
+
+/* After numbers were settled: find what is lost, and look again in time. */
+static void ack_ends(struct rar_link *link, u64 now)
+{
+	u64 again;
+
+	advance_una(&link->tx);
+	again = detect_lost(link, now);
+	advance_una(&link->tx);
+	if (again)
+		rar_link_timer_at(link->member, again);
+}
+
 static void ack_process(struct rar_link *link, const struct rar_ack_hdr *ah,
 			u64 now)
 {
@@ -254,15 +299,10 @@ static void ack_process(struct rar_link *link, const struct rar_ack_hdr *ah,
 	s32 marks = max((s32)(be32_to_cpu(ah->ce) - tx->marks), 0);
 	s32 dups = max((s32)(be32_to_cpu(ah->dups) - tx->dups), 0);
 	struct ack_news news = {};
-	u64 rtt, again;
 
 	ack_numbers(link, ah, &news);
-	if (news.acked) {
-		tx->progress_us = now;
-		rtt = now - news.sent_us;
-		rtt = rtt > delay ? min_t(u64, rtt - delay, U32_MAX / 8) : 1;
-		rar_window_rtt(&tx->win, rtt, now);
-	}
+	if (news.acked)
+		ack_clock(tx, &news, delay, now);
 	tx->answered = !news.acked;
 	full_told(tx, be32_to_cpu(ah->cum), now);
 	if (dups) {
@@ -273,11 +313,82 @@ static void ack_process(struct rar_link *link, const struct rar_ack_hdr *ah,
 	tx->marks += marks;
 	if (news.acked || marks)
 		rar_window_acked(link, news.acked, news.packets, marks);
+	ack_ends(link, now);
+}
+
+/**
+ * rar_loss_rcv_numbers() - take in that numbers are acknowledged, without an ACK
+ * @link: link of a member in RUN or LEAVING
+ * @seq:  number of bit 0 of @which
+ * @which: the acknowledged numbers, not 0
+ * @delay: how long their packets waited at the neighbour for something else, us
+ *
+ * Softirq. The caller pushes what may go now.
+ */
+void rar_loss_rcv_numbers(struct rar_link *link, u32 seq, u64 which, u32 delay)
+{
+	struct rar_link_tx *tx = &link->tx;
+	struct ack_news news = {};
+	u32 first, n;
+	u64 now;
+
+	spin_lock_bh(&link->member->tx_lock);
+	now = rar_now_us();
+	if (seq - tx->una >= RAR_TX_SLOTS || rar_seq_before(tx->next_seq, seq + fls64(which)))
+		which = 0;
+	for (; which; which &= ~(rar_mask(n) << first)) {
+		first = __ffs64(which);
+		n = ~which >> first ? __ffs64(~which >> first) : 64 - first;
+		ack_range(link, seq + first, seq + first + n, &news);
+	}
+	if (news.acked) {
+		ack_clock(tx, &news, delay, now);
+		rar_window_acked(link, news.acked, news.packets, 0);
+	}
+	link->silent = false;
+	ack_ends(link, now);
+	spin_unlock_bh(&link->member->tx_lock);
+}
+
+/**
+ * rar_loss_refused() - take in that the neighbour had no room for contributions
+ * @link: link of a member in RUN or LEAVING; the chunks are marked as acknowledged
+ *
+ * The window shrinks as after a loss.
+ */
+void rar_loss_refused(struct rar_link *link)
+{
+	struct rar_link_tx *tx = &link->tx;
+
+	spin_lock_bh(&link->member->tx_lock);
+	rar_window_full(tx);
+	skip_needless(link);
+	tx->progress_us = rar_now_us();
+	tx->win.backoff = 0;
 	advance_una(tx);
-	again = detect_lost(link, now);
-	advance_una(tx);
-	if (again)
-		rar_link_timer_at(link->member, again);
+	spin_unlock_bh(&link->member->tx_lock);
+}
+
+/*
+ * The neighbour has completed operations. Such an operation may have waited only for that. No
+ * operation is complete there before this rank has posted it.
+ */
+static void take_done(struct rar_link *link, u32 done)
+{
+	struct rar_link_tx *tx = &link->tx;
+	struct rar_member *m = link->member;
+	s32 more = done - (u32)tx->done;
+	struct rar_operation *op;
+	u64 seq;
+
+	if (more <= 0 || tx->done + more > m->op_next)
+		return;
+	tx->done += more;
+	for (seq = m->op_oldest; seq < tx->done; seq++) {
+		op = rar_link_op_at(m, seq);
+		if (op)
+			rar_link_try_release(m, op);
+	}
 }
 
 /**
@@ -308,6 +419,7 @@ void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt)
 	ack_process(link, &ah, now);
 	rar_link_credit(link, be64_to_cpu(ah.posted), be32_to_cpu(ah.come),
 			be32_to_cpu(ah.credit));
+	take_done(link, be32_to_cpu(ah.done));
 	rar_straggler_hear(m, &ah.slow, now);
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
@@ -355,6 +467,9 @@ static u64 tick_timeout(struct rar_link *link, u64 now)
 	if (due > now)
 		return due;
 	give_up_late(link, now);
+	if (tx->win.backoff > LOSS_PROBES &&
+	    time_after(jiffies, READ_ONCE(link->heard) + LOSS_SILENT))
+		WRITE_ONCE(link->silent, true);
 	return now + rar_window_timeout(&tx->win);
 }
 
@@ -384,6 +499,8 @@ static bool tick_tx(struct rar_link *link, u64 now, u64 *next)
 {
 	struct rar_link_tx *tx = &link->tx;
 
+	if (!rar_link_to_rank(link))
+		skip_needless(link);
 	earlier(next, detect_lost(link, now));
 	earlier(next, tick_timeout(link, now));
 	advance_una(tx);
@@ -427,13 +544,14 @@ static u64 probe_interval(const struct rar_link *link)
 	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
 	const struct rar_link_tx *tx = &link->tx;
 	u64 since = max(tx->sent_us, tx->blocked_us);
+	bool done_lacks = m->place.aside && rar_member_idle(m) && !rar_member_is_first(m);
 
 	/*
-	 * Credit is closed. The ACK that opened it may have been lost, so ask again. Each
-	 * interval is twice the last one, but short enough that the neighbour does not seem
-	 * silent.
+	 * Credit is closed, or an operation waits only until the successor has completed it. The
+	 * ACK that said so may have been lost, so ask again. Each interval is twice the last one,
+	 * but short enough that the neighbour does not seem silent.
 	 */
-	if (!tx->inflight && (tx->npend || tx->ninject)) {
+	if (done_lacks || (!tx->inflight && (tx->npend || tx->ninject))) {
 		since = tx->probed_us > since ? tx->probed_us - since : 0;
 		return min(clamp_t(u64, since, LINK_PROBE_MIN_US, LOSS_PROBE_MAX_US),
 			   keepalive / LOSS_KEEPALIVES);

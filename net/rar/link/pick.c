@@ -65,6 +65,31 @@ static struct rar_operation *next_pending(struct rar_link *link,
 }
 
 /*
+ * Set @run to the next own chunks of an operation, at most @max. Where sums may be made aside,
+ * chunks that came as sums by another link are left out. Returns false if there is none.
+ */
+static bool next_own(struct rar_link *link, struct rar_operation *op,
+		     struct rar_run *run, u32 max)
+{
+	const struct rar_ring *ring = &op->ring;
+	struct rar_out *out = rar_link_out(link, op);
+	u32 from = out->inject, end = out->inject_end;
+
+	run->phase = rar_plan_first(&ring->plan);
+	if (ring->plan.aside && from < end) {
+		out->inject = find_next_zero_bit(op->claimed[RAR_RS], end, from);
+		link->tx.ninject -= out->inject - from;
+		from = out->inject;
+		end = find_next_bit(op->claimed[RAR_RS], end, from);
+	}
+	run->chunk = from;
+	run->n = min(end - from, max);
+	if (run->n)
+		run->n = min(run->n, rar_ring_block_end(ring, from) - from);
+	return run->n;
+}
+
+/*
  * Choose own chunks that were never sent, oldest operation first. A chunk tells the other ranks
  * that this rank has contributed to all operations before; see rar_link_publish(). So none goes
  * of an operation behind one that is not contributed in full.
@@ -86,19 +111,20 @@ static struct rar_operation *next_inject(struct rar_link *link,
 		if (!op)
 			continue;
 		out = rar_link_out(link, op);
-		if (out->inject == out->inject_end)
+		if (!next_own(link, op, run, min(most, op->run_max)))
 			continue;
-		run->phase = rar_plan_first(&op->ring.plan);
-		run->chunk = out->inject;
-		run->n = min3(out->inject_end - out->inject, most, op->run_max);
-		run->n = min(run->n, rar_ring_block_end(&op->ring, run->chunk) - run->chunk);
 		run->n = whole_run(tx, run->n, max);
-		run->n = rar_window_may_inject(link, op, run->n);
+		if (!out->owed.up)
+			run->n = rar_window_may_inject(link, op, run->n);
 		run->n = rar_out_take_credit(link, op, run);
 		if (!run->n)
 			return NULL;
 		out->inject += run->n;
 		tx->ninject -= run->n;
+		if (out->owed.up)
+			return op;
+		if (op->ring.plan.aside && !m->aside->claim(link, op, run))
+			continue;
 		rar_window_injected(link, op, run, now);
 		return op;
 	}

@@ -24,28 +24,12 @@
 #include "ring/done.h"
 #include "ring/fail.h"
 #include "ring/push.h"
+#include "ring/ringed.h"
 #include "tx/frame.h"
 #include "tx/packet.h"
 #include "tx/route.h"
 
 #define DATA_BOUNCE	64	/* bytes added via the stack */
-
-/* The first field in which two members disagree about an operation, as a reason. */
-static enum rar_reason fingerprint_differs(const struct rar_fingerprint *a,
-					   const struct rar_fingerprint *b)
-{
-	if (a->collective != b->collective)
-		return RAR_R_COLLECTIVE;
-	if (a->dtype != b->dtype)
-		return RAR_R_DTYPE;
-	if (a->redop != b->redop)
-		return RAR_R_REDOP;
-	if (a->count != b->count)
-		return RAR_R_COUNT;
-	if (a->root != b->root)
-		return RAR_R_ROOT;
-	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
-}
 
 /* A run of an operation that is released here. It is a duplicate, if the history agrees. */
 static enum rar_rx input_finished(struct rar_member *m, const struct rar_arrival *a)
@@ -251,6 +235,69 @@ static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
 }
 
 /*
+ * Claim a sum where a box may make sums, too. RS is claimed before AG, so this rank adds
+ * nothing after it stores the sum. A chunk to which it is adding at this moment is not claimed.
+ */
+static void claim_sum(struct rar_operation *op, struct rar_arrival *a)
+{
+	struct rar_run rs = a->run;
+	u64 mask;
+
+	rs.phase = RAR_RS;
+	mask = rar_op_claim(op, &rs);
+	mask |= rar_op_published(op, &rs, rar_mask(rs.n) & ~mask);
+	a->won = rar_bits_test_and_set(op->claimed[RAR_AG], a->run.chunk, mask);
+}
+
+/* Where a box may make sums, too: a sum is AG, whether it came or was made here. */
+static void publish_sum(struct rar_operation *op, const struct rar_arrival *a)
+{
+	struct rar_run run = a->run;
+
+	run.phase = RAR_AG;
+	rar_bits_test_and_set(op->claimed[RAR_AG], run.chunk, a->won);
+	rar_op_publish(op, &run, a->won);
+	/* After the claim of AG, for claim_sum(). */
+	run.phase = RAR_RS;
+	rar_op_publish(op, &run, a->won);
+}
+
+static void claim(struct rar_operation *op, struct rar_arrival *a)
+{
+	u64 lost;
+
+	if (op->ring.plan.aside && a->run.phase == RAR_AG)
+		claim_sum(op, a);
+	else
+		a->won = rar_op_claim(op, &a->run);
+	lost = rar_mask(a->run.n) & ~a->won;
+	a->dups = lost ? rar_op_published(op, &a->run, lost) : 0;
+	a->done = a->won | a->dups;
+}
+
+static void publish(struct rar_operation *op, const struct rar_arrival *a)
+{
+	if (op->ring.plan.aside && rar_plan_last(&op->ring.plan, a->run.phase, a->c.block))
+		publish_sum(op, a);
+	else
+		rar_op_publish(op, &a->run, a->won);
+}
+
+/* Nothing of a run is new. In a group with a box it may still tell where its chunks go. */
+static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
+			     struct rar_arrival *a)
+{
+	if (a->done != rar_mask(a->run.n))
+		return RAR_DROP(Claimed);
+	if (op->ring.plan.aside) {
+		a->now_us = rar_now_us();
+		rar_ringed_arrived(m, op, a, NULL);
+		rar_push(m);
+	}
+	return RAR_RX_DONE;
+}
+
+/*
  * Claim, add or store, publish: no exit in between. Reading the packet cannot fail, since
  * check_datagram() has found its length. Sets @done to the chunks that are published now,
  * and @dups to those of them that were published before.
@@ -259,30 +306,29 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a)
 {
 	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
-	bool write = a->pkt && may_write(m, a->pkt), forward;
+	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt), forward;
 	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
-	u64 lost, bytes;
+	u64 bytes;
 
-	a->won = rar_op_claim(op, run);
-	lost = rar_mask(run->n) & ~a->won;
-	write &= !lost;
-	a->dups = lost ? rar_op_published(op, run, lost) : 0;
-	a->done = a->won | a->dups;
+	claim(op, a);
 	if (!a->won)
-		return a->dups == lost ? RAR_RX_DONE : RAR_DROP(Claimed);
+		return input_old(m, op, a);
+	write &= a->won == rar_mask(run->n);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
 		add_run(m, op, a, write);
 	else
 		store_run(op, a);
-	rar_op_publish(op, run, a->won);
+	publish(op, a);
 	bytes = rar_op_bytes(op, run, a->won);
 	trace_rar_reduce(m, op->seq, run->phase, run->chunk, bytes);
 
 	rar_mib_add(m->rn, RxData, hweight64(a->won));
 	rar_mib_add(m->rn, RxBytes, bytes);
 	a->now_us = rar_now_us();
-	forward = rar_link_publish(next, op, a, write ? &item : NULL);
+	forward = op->ring.plan.aside ?
+		  rar_ringed_arrived(m, op, a, write ? &item : NULL) :
+		  rar_link_publish(next, op, a, write ? &item : NULL);
 	if (forward) {
 		forward_packet(next, &item, a->pkt);
 		if (rar_op_unuse(op))
@@ -339,7 +385,9 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 		a->dups = rar_mask(a->run.n);
 		return input_finished(m, a);
 	}
-	why = fingerprint_differs(&a->fingerprint, &op->fingerprint);
+	why = rar_fingerprint_differs(&a->fingerprint, &op->fingerprint);
+	if (why && !rar_link_to_rank(a->link))
+		return RAR_DROP(Op);
 	if (why) {
 		rar_fail_pair(m, EBADMSG, why, a->link->rank, m->rank, a->op_seq);
 		return RAR_DROP(Op);
@@ -552,7 +600,7 @@ void rar_chunk_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 		.redop = ph.redop,
 		.flags = ph.opflags,
 	};
-	why = fingerprint_differs(&theirs, &op->fingerprint);
+	why = rar_fingerprint_differs(&theirs, &op->fingerprint);
 	if (why)
 		rar_fail_pair(m, EBADMSG, why, pkt->link->rank, m->rank, seq);
 }

@@ -23,6 +23,7 @@
  * all ranks together, belong to operations that were sent and are not complete here. No
  * packet is on its way to this rank any more for an operation that is complete here.
  */
+#include "core/keyed.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/op.h"
@@ -66,7 +67,11 @@ void rar_direct_start(struct rar_member *m)
 	d->running = 0;
 	d->news = 0;
 	d->news_us = 0;
+	d->keyed = false;
 	for (i = 0; d->peer && i < m->size; i++) {
+		/* As rar_link_start(): the payload is known now. */
+		dst_cache_reset(&d->peer[i].link.path.cache);
+		WRITE_ONCE(d->peer[i].link.path.run_max, 1);
 		d->peer[i].ask_us = 0;
 		d->peer[i].asked_us = 0;
 		d->peer[i].backoff = 0;
@@ -121,7 +126,8 @@ static void take_known(struct rar_member *m, u32 rank, u32 base, u64 map)
 
 	for (seq = m->op_oldest; seq < end; seq++) {
 		op = rar_link_op_at(m, seq);
-		if (!op || !(op->peers & BIT(rank)))
+		/* Chunks of a stream are acknowledged one by one, see keyed.c. */
+		if (!op || op->keyed || !(op->peers & BIT(rank)))
 			continue;
 		at = (s32)((u32)seq - base);
 		if (at < 0 || (at < 64 && map & (1ULL << at)))
@@ -145,7 +151,7 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 	u32 n, first = chunks_from(op, rank, &n);
 	u64 mask = rar_mask(n);
 
-	if (!n || !atomic_read(&op->left))
+	if (!n || op->keyed || !atomic_read(&op->left))
 		return 0;
 	return mask & ~rar_bits_get(op->claimed[RAR_AG], first, mask);
 }
@@ -170,7 +176,7 @@ static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
 /* A broadcast of another rank: this one only waits for it. tx_lock. */
 static void await_root(struct rar_member *m, const struct rar_operation *op)
 {
-	if (op->ring.plan.direct && !op->peers && atomic_read(&op->left))
+	if (op->ring.plan.direct && !op->keyed && !op->peers && atomic_read(&op->left))
 		watch(m, &m->direct.peer[op->fingerprint.root], rar_now_us());
 }
 
@@ -186,7 +192,7 @@ static struct rar_operation *next_op(struct rar_member *m)
 		op = rar_link_op_at(m, d->next);
 		if (op)
 			await_root(m, op);
-		if (!op || !op->peers || op->direct_sent)
+		if (!op || !op->peers || op->direct_sent || op->keyed)
 			continue;
 		if (!may_run(m, op) || !rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
 			return NULL;
@@ -258,7 +264,7 @@ void rar_direct_push(struct rar_member *m)
 	u32 peers, rank, i;
 
 	/* A caller that lets an operation go pushes it, so a stale read is harmless. */
-	if (!m->direct.below || READ_ONCE(m->direct.next) >= READ_ONCE(m->op_whole))
+	if (!m->direct.paired || READ_ONCE(m->direct.next) >= READ_ONCE(m->op_whole))
 		return;
 	while ((peers = pick(m, &op, &told))) {
 		/* Each rank begins with its successor, so that they do not all send to one rank. */
@@ -272,22 +278,31 @@ void rar_direct_push(struct rar_member *m)
 	}
 }
 
-/* Tell a rank what is complete here, and ask it for @missing chunks of @seq. */
-static void send_done(struct rar_link *link, const struct rar_known *told, u64 seq, u64 missing,
-		      bool ask)
+/* Complete a DONE with the operations that are complete here, and send it. */
+static void send_done(struct rar_link *link, const struct rar_known *told,
+		      struct rar_done_hdr *dh)
 {
-	struct rar_done_hdr dh = {
-		.below = cpu_to_be64(told->base),
-		.map = cpu_to_be64(told->map),
-		.op_seq = cpu_to_be64(seq),
-		.lacks = cpu_to_be64(missing),
-		.flags = cpu_to_be32(ask ? RAR_DF_ASK : 0),
-	};
-	struct rar_member *m = link->member;
+	dh->below = cpu_to_be64(told->base);
+	dh->map = cpu_to_be64(told->map);
+	rar_packet_ctl(link, dh, sizeof(*dh), 0, RAR_T_DONE, link->member->epoch);
+}
 
-	if (ask)
-		rar_mib_inc(m->rn, TxDirectAsk);
-	rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_DONE, m->epoch);
+/**
+ * rar_direct_send_done() - send a DONE
+ * @link: direct link, of a member in RUN or LEAVING
+ * @dh:   its fields from @op_seq on; the rest is filled here
+ *
+ * Softirq, or process context with bottom halves off. No lock held.
+ */
+void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh)
+{
+	struct rar_member *m = link->member;
+	struct rar_known told;
+
+	spin_lock_bh(&m->tx_lock);
+	told = known(m);
+	spin_unlock_bh(&m->tx_lock);
+	send_done(link, &told, dh);
 }
 
 /* Tell these ranks what is complete here. No lock held. */
@@ -302,7 +317,7 @@ static void tell(struct rar_member *m, u32 ranks)
 	spin_unlock_bh(&m->tx_lock);
 	for (rank = 0; rank < m->size; rank++)
 		if (ranks & BIT(rank))
-			send_done(&m->direct.peer[rank].link, &told, 0, 0, false);
+			send_done(&m->direct.peer[rank].link, &told, &(struct rar_done_hdr) { });
 }
 
 /**
@@ -317,6 +332,8 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 	u32 all = GENMASK(m->size - 1, 0) & ~BIT(m->rank), root = op->fingerprint.root;
 	bool gathered = op->ring.plan.gathered;
 
+	if (op->keyed)
+		return;
 	spin_lock_bh(&m->tx_lock);
 	/* The packets of a broadcast are on their way until the other ranks have them. */
 	if (gathered || !op->peers)
@@ -406,7 +423,7 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return;
 	rar_direct_hear(link, be64_to_cpu(dh.below), be64_to_cpu(dh.map), false);
-	if (dh.lacks)
+	if (dh.lacks && !(dh.flags & cpu_to_be32(RAR_DF_STREAM)))
 		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));
 	if (dh.flags & cpu_to_be32(RAR_DF_ASK))
 		tell(m, BIT(link->rank));
@@ -433,7 +450,7 @@ static bool needs(struct rar_member *m, u32 rank, u64 *seq, u64 *missing)
 		*seq = i;
 		*missing = lacks(op, rank);
 		/* An operation that is not complete here cannot be released anyway. */
-		any |= (op->peers & BIT(rank)) && !atomic_read(&op->left);
+		any |= (op->peers & BIT(rank)) && (op->keyed || !atomic_read(&op->left));
 	}
 	return any || *missing;
 }
@@ -469,6 +486,18 @@ static bool question_due(struct rar_member *m, u32 rank, u64 now, struct questio
 	return true;
 }
 
+static void ask(struct rar_link *link, const struct rar_known *told, const struct question *q)
+{
+	struct rar_done_hdr dh = {
+		.op_seq = cpu_to_be64(q->seq),
+		.lacks = cpu_to_be64(q->missing),
+		.flags = cpu_to_be32(RAR_DF_ASK),
+	};
+
+	rar_mib_inc(link->member->rn, TxDirectAsk);
+	send_done(link, told, &dh);
+}
+
 /**
  * rar_direct_tick() - tell and ask what is due; part of the timer of all links
  * @m: member in RUN or LEAVING, RCU read side; no lock held
@@ -484,7 +513,7 @@ void rar_direct_tick(struct rar_member *m)
 	u32 rank, news = 0;
 	bool due;
 
-	if (!d->below)
+	if (!d->paired)
 		return;
 	spin_lock_bh(&m->tx_lock);
 	if (d->news_us && now >= d->news_us) {
@@ -504,7 +533,7 @@ void rar_direct_tick(struct rar_member *m)
 		told = known(m);
 		spin_unlock_bh(&m->tx_lock);
 		if (due)
-			send_done(&d->peer[rank].link, &told, q.seq, q.missing, true);
+			ask(&d->peer[rank].link, &told, &q);
 	}
 	rar_direct_push(m);
 }
@@ -525,7 +554,8 @@ void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
 	spin_lock_bh(&m->tx_lock);
 	for (seq = m->op_oldest; seq < min(m->op_next, last); seq++) {
 		op = rar_link_op_at(m, seq);
-		if (op && op->peers & BIT(rank))
+		/* A rank that left may still send the end of its stream. */
+		if (op && op->peers & BIT(rank) && !(op->keyed && op->keyed->is_root))
 			served(m, op, rank);
 	}
 	spin_unlock_bh(&m->tx_lock);
@@ -546,7 +576,7 @@ bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms)
 	u64 now = rar_now_us(), since;
 	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), i;
 
-	for (i = 0; m->direct.below && i < m->size; i++) {
+	for (i = 0; m->direct.paired && i < m->size; i++) {
 		since = READ_ONCE(m->direct.peer[i].asked_us);
 		if (!since || now < since + dead * (u64)USEC_PER_MSEC)
 			continue;

@@ -7,10 +7,37 @@
 #include "core/member.h"
 #include "core/op.h"
 #include "core/trace.h"
+#include "link/ack.h"
 #include "link/link.h"
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/done.h"
+#include "ring/ringed.h"
+
+/* Count the operations that are complete with all before them. */
+static void count_done(struct rar_member *m)
+{
+	const struct rar_operation *op;
+	u64 done = m->op_next;
+
+	lockdep_assert_held(&m->lock);
+	list_for_each_entry(op, &m->undelivered, node)
+		if (!op->complete) {
+			done = op->seq;
+			break;
+		}
+	WRITE_ONCE(m->ops_done, done);
+	WRITE_ONCE(m->leg.done_us, rar_now_us());
+}
+
+/* Other ranks of a group with a box keep an operation until this rank has completed it. */
+static void tell_done(struct rar_member *m)
+{
+	rar_ack_send(&m->link[RAR_PREV]);
+	rar_ringed_tell(m);
+	/* The timer asks the successor if it does not tell. */
+	rar_member_kick(m, jiffies + rar_link_jiffies(LINK_PROBE_MIN_US));
+}
 
 /**
  * rar_done() - complete an operation whose chunks are all published
@@ -27,6 +54,7 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 	if (!list_empty(&op->node)) {
 		op->complete = true;
 		WRITE_ONCE(m->ops_complete, m->ops_complete + 1);
+		count_done(m);
 		rar_mib_inc(m->rn, OpsDone);
 		if (m->shut && rar_member_idle(m)) {
 			rar_member_leave(m, RAR_R_LEFT);
@@ -39,6 +67,8 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 		rar_direct_done(m, op);
 	rar_link_release(m, op);
 	rar_member_wake(m);
+	if (op->ring.plan.aside)
+		tell_done(m);
 }
 
 /**

@@ -11,6 +11,7 @@
 #include "link/link.h"
 #include "rar.h"
 #include "ring/fail.h"
+#include "ring/ringed.h"
 #include "tx/packet.h"
 
 /*
@@ -115,7 +116,9 @@ static void fail_running(struct rar_member *m)
 
 	rar_mib_inc(m->rn, GroupsFailed);
 	for (i = 0; i < RAR_LINKS; i++)
-		rar_fail_tell(&m->link[i]);
+		if (rar_link_to_rank(&m->link[i]))
+			rar_fail_tell(&m->link[i]);
+	rar_ringed_leave(m);
 	rar_link_flush(m);
 	rar_member_schedule(m);	/* gives back the held packets */
 	rar_member_kick(m, jiffies + 1);
@@ -215,7 +218,9 @@ void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 {
 	struct rar_member *m = link->member;
 
-	if (err == -EMSGSIZE)
+	if (err == -EMSGSIZE && !rar_link_to_rank(link))
+		WRITE_ONCE(link->silent, true);	/* the timer closes it */
+	else if (err == -EMSGSIZE)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);
 	else if (err)
 		rar_link_local_drop(link);

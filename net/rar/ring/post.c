@@ -86,7 +86,7 @@ static void complete_without(struct rar_member *m, u64 op_seq)
 {
 	struct rar_operation *op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
 
-	if (op && op->seq == op_seq && !rar_ring_need(&op->ring) &&
+	if (op && op->seq == op_seq && !op->keyed && !rar_ring_need(&op->ring) &&
 	    READ_ONCE(m->op_whole) > op_seq && atomic_cmpxchg(&op->left, 1, 0) == 1)
 		rar_done(m, op);
 }

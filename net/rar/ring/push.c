@@ -71,7 +71,8 @@ static struct workqueue_struct *local_wq;
  */
 void rar_push_start(struct rar_member *m)
 {
-	bool on = READ_ONCE(m->rn->sysctl_local);
+	/* A box's sum may overwrite a chunk while the successor would read it. */
+	bool on = READ_ONCE(m->rn->sysctl_local) && !m->leg.addr.af;
 
 	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
 	/* The predecessor itself decides whether it hands over in memory. */
@@ -123,7 +124,7 @@ static void push_packets(struct rar_member *m)
 {
 	u32 i;
 
-	for (i = 0; i < RAR_OUTS; i++)
+	for (i = 0; i < rar_outs(m); i++)
 		push_link(&m->link[i]);
 }
 

@@ -10,6 +10,7 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
+#include "box/box.h"
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/drop.h"
@@ -28,6 +29,8 @@
 #include "ring/chunk.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
+#include "ring/keyed.h"
+#include "ring/leg.h"
 #include "ring/push.h"
 #include "rx/input.h"
 #include "tx/packet.h"
@@ -258,11 +261,14 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 
 #define FROM_PREV	BIT(RAR_PREV)
 #define FROM_NEXT	BIT(RAR_NEXT)
+#define FROM_BOX	BIT(RAR_LEG)
 #define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
 #define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
-#define BY_EPOCH	BIT(0)	/* token is the epoch */
+#define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member to a box */
+#define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
+#define BY_GROUP	BIT(3)	/* token is the group's epoch, although the link has its own */
 
 /*
  * Per type: the shortest packet, which neighbours may send it, which token it has, and from
@@ -274,12 +280,15 @@ static const struct input_type {
 	u8 token;
 	u8 more_ports;
 } input_types[] = {
-	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV | TO_BOX | FROM_BOX, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
-	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV, BY_EPOCH,
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV | FROM_BOX, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
-	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT, BY_EPOCH },
-	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV, BY_EPOCH },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH },
+	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), FROM_BOX, BY_EPOCH },
+	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
 	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
 	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH },
@@ -295,8 +304,8 @@ static const struct input_type {
 	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
 	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
-	[RAR_T_RESET]	= { sizeof(struct rar_hdr), FROM_PREV | FROM_NEXT,
-			    BY_EPOCH },
+	[RAR_T_RESET]	= { sizeof(struct rar_hdr),
+			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX, BY_EPOCH },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
 			    FROM_PREV | FROM_NEXT, BY_EPOCH },
 	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
@@ -337,7 +346,7 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	if (t->from & FROM_ANY)
 		return src < m->size && src != m->rank ? RAR_RX_DONE : RAR_DROP(Rank);
 	if (t->from & FROM_PEER) {
-		link = m->direct.below ? rar_direct_link(m, src) : NULL;
+		link = m->direct.paired ? rar_direct_link(m, src) : NULL;
 		if (!link)
 			return RAR_DROP(Rank);
 		if (!port_of(&link->path, pkt, t) || !addr_equal(&pkt->from, &link->path.dst))
@@ -347,7 +356,7 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	}
 	for (i = 0; i < RAR_LINKS; i++) {
 		link = &m->link[i];
-		if (!(t->from & BIT(i)) || src != link->rank)
+		if (!(t->from & BIT(i)) || src != link->rank || !rar_link_to_rank(link))
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
@@ -361,6 +370,31 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	if (pkt->h.type == RAR_T_JOIN)
 		return RAR_RX_DONE;
 	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
+}
+
+/* Does the packet come from or go to someone who is no rank of the group? */
+static bool is_aside(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	return m->aside && (be16_to_cpu(pkt->h.src) >= m->size || m->rank >= m->size);
+}
+
+/* Does a packet come by a link that leads to no rank, and have its token? Sets @pkt->link. */
+static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
+			       const struct input_type *t)
+{
+	u8 from = m->rank < m->size ? BIT(RAR_LEG) : TO_BOX;
+	u64 epoch;
+
+	pkt->link = NULL;
+	if (t->from & from)
+		pkt->link = m->aside->find(m, be16_to_cpu(pkt->h.src));
+	if (!pkt->link)
+		return RAR_DROP(Rank);
+	epoch = t->token == BY_GROUP ? m->epoch : READ_ONCE(pkt->link->epoch);
+	if (!epoch || be64_to_cpu(pkt->h.token) != epoch)
+		return RAR_DROP(Epoch);
+	return port_of(&pkt->link->path, pkt, t) &&
+	       addr_equal(&pkt->from, &pkt->link->path.dst) ? RAR_RX_DONE : RAR_DROP(Address);
 }
 
 static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
@@ -402,6 +436,8 @@ static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 		return RAR_DROP(Length);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
+	if (is_aside(m, pkt))
+		return check_aside(m, pkt, t);
 	ret = check_token(m, pkt, t);
 	if (ret != RAR_RX_DONE)
 		return ret;
@@ -454,6 +490,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_rx ret;
 
+	if (is_aside(m, pkt))
+		return rar_member_runs(m) ? m->aside->rcv(m, pkt, n) : RAR_DROP(State);
 	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
 		rar_join_rcv(m, pkt);
 		return RAR_RX_DONE;
@@ -467,9 +505,10 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_AG:
 		return rar_chunk_rcv(m, pkt, n);
 	case RAR_T_DIRECT:
-		return rar_chunk_rcv_direct(m, pkt);
+		return rar_keyed_is(pkt) ? rar_keyed_rcv(m, pkt) : rar_chunk_rcv_direct(m, pkt);
 	case RAR_T_DONE:
 		rar_direct_rcv_done(m, pkt);
+		rar_keyed_rcv_done(m, pkt);
 		break;
 	case RAR_T_ACK:
 		rar_loss_rcv_ack(pkt->link, pkt);
@@ -478,6 +517,9 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_PROBE:
 		rar_ack_rcv_probe(pkt->link, pkt);
 		rar_chunk_rcv_probe(m, pkt);
+		break;
+	case RAR_T_WANT:
+		rar_leg_rcv_want(m, pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);
@@ -623,6 +665,24 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 	return RAR_RX_DONE;
 }
 
+/* Take a packet of a member that the box does not know, or not any more. */
+static bool for_box(struct rar_net *rn, struct rar_pkt *pkt, const struct datagram *d)
+{
+	return pkt->h.dst == cpu_to_be16(RAR_BOX_RANK) &&
+	       check_datagram(pkt, d) == RAR_RX_DONE && rar_box_stranger(rn, pkt);
+}
+
+/* Free a packet that this rank keeps no longer, and count it if it was dropped. */
+static void let_go(struct rar_net *rn, struct rar_pkt *pkt, enum rar_rx ret)
+{
+	if (ret == RAR_RX_DONE)
+		consume_skb(pkt->skb);
+	else if (ret != RAR_RX_TAKEN && pkt->skb)
+		rar_drop(rn, pkt->skb, rar_rx_why(ret));
+	else if (ret != RAR_RX_TAKEN)
+		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);
+}
+
 /**
  * rar_rcv() - take in a packet from any path
  * @rn:   netns
@@ -662,6 +722,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 				      be64_to_cpu(pkt.h.token));
 	if (!m && path == RAR_PATH_INGRESS)
 		return RAR_PASS;
+	if (!m && ret == RAR_DROP(Group) && for_box(rn, &pkt, &d))
+		ret = RAR_RX_DONE;
 	if (m && pkt.from.scope && (skb->dev->flags & IFF_LOOPBACK))
 		pkt.from.scope = rar_member_scope(m);
 	if (m && !addressed_to(m, &pkt)) {
@@ -685,12 +747,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		ret = skb_is_gso(skb) ? input_super(m, &pkt) :
 					dispatch(m, &pkt, 1);
 	}
-	if (ret == RAR_RX_DONE)
-		consume_skb(pkt.skb);
-	else if (ret != RAR_RX_TAKEN && pkt.skb)
-		rar_drop(rn, pkt.skb, rar_rx_why(ret));
-	else if (ret != RAR_RX_TAKEN)
-		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);
+	let_go(rn, &pkt, ret);
 	return RAR_TAKEN;
 }
 
@@ -698,7 +755,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       rar_member_runs(m) &&
+	       rar_member_runs(m) && !is_aside(m, pkt) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }

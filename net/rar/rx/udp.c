@@ -72,7 +72,6 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 		return -ENOENT;
 	link = rar_member_link_to(m, dst);
 	if (link && (type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank,
-			      READ_ONCE(m->op_oldest));
+		rar_fail_sent(link, READ_ONCE(m->op_oldest), -EMSGSIZE);
 	return 0;
 }

@@ -297,6 +297,7 @@ static int rar_create(struct net *net, struct socket *sock, int protocol,
 	rsk = rar_sk(sk);
 	rsk->dtype = RAR_F32;
 	rsk->redop = RAR_SUM;
+	rsk->prio = RAR_DEFAULT_PRIORITY;
 	mutex_init(&rsk->send_lock);
 	mutex_init(&rsk->recv_lock);
 	rar_region_init(&rsk->regions);
@@ -314,7 +315,7 @@ int rar_sock_init(void)
 	int err;
 
 	static_assert(sizeof(struct sockaddr_rar) == 64);
-	static_assert(sizeof(struct rar_op) == 40);
+	static_assert(sizeof(struct rar_op) == 48);
 	static_assert(sizeof(struct rar_done) == 32);
 	static_assert(sizeof(struct rar_error) == 104);
 	static_assert(sizeof(struct rar_hdr) == 24);

@@ -262,6 +262,13 @@ static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 	if (opts->prev.srar_family)
 		to_addr(m->rn, &opts->prev, &m->trust.prev);
 	m->trust.key = opts->key;
+	if (opts->box_set) {
+		to_addr(m->rn, &opts->box, &m->join.wants);
+		return;
+	}
+	spin_lock_bh(&m->rn->lock);
+	m->join.wants = m->rn->box_addr;
+	spin_unlock_bh(&m->rn->lock);
 }
 
 /* The time that a join may take, ms. */

@@ -2,6 +2,7 @@
 /*
  * State and statistics of a member, for RAR_INFO, RAR_ERROR and generic netlink.
  */
+#include "core/addr.h"
 #include "core/op.h"
 #include "link/straggler.h"
 #include "rar.h"
@@ -63,6 +64,8 @@ static void fill_tx(struct rar_member *m, struct rar_info *info)
 	if (waiting_us && now > max(waiting_us, m->came_us))
 		info->prev_wait_us += now - max(waiting_us, m->came_us);
 	info->ops_released = m->op_oldest;
+	info->box_sums = m->leg.sums;
+	info->ring_sums = m->leg.ringed;
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -103,6 +106,10 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 	info->direct_bytes = m->direct.below - 1;
 	info->whole_bytes = m->place.whole;
 	info->hop_us = m->rank ? 0 : m->join.hop_us;
+	if (m->leg.addr.af) {
+		info->box_state = READ_ONCE(m->link[RAR_LEG].epoch) ? RAR_BOX_OPEN : RAR_BOX_AWAY;
+		rar_addr_to_sock(m, &m->leg.addr, 0, &info->box);
+	}
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(m->link[RAR_PREV].heard));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -

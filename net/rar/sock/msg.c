@@ -7,6 +7,7 @@
 
 #include "core/buf.h"
 #include "core/gather.h"
+#include "core/keyed.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/op.h"
@@ -15,10 +16,12 @@
 #include "core/user.h"
 #include "reduce/reduce.h"
 #include "ring/done.h"
+#include "ring/keyed.h"
 #include "ring/post.h"
 #include "sock/codec.h"
 #include "sock/copy.h"
 #include "sock/msg.h"
+#include "sock/records.h"
 #include "sock/sock.h"
 
 /* Lock out other calls. A call that must not block does not wait for them. */
@@ -35,7 +38,9 @@ static int lock_call(struct mutex *lock, int flags)
  */
 void rar_msg_drop(struct rar_sock *rsk)
 {
-	if (rsk->more)
+	if (rsk->more && rsk->more->keyed)
+		rar_op_put(rsk->more);	/* it was posted */
+	else if (rsk->more)
 		rar_op_drop(rsk->more);
 	rsk->more = NULL;
 }
@@ -65,12 +70,14 @@ struct send_args {
 	u64 cookie;
 	u64 dst;
 	u32 root;
+	u32 key;
+	u8 prio;
 	bool apart;			/* the contribution stays out of the place of the sums */
 };
 
 static int parse_op(const struct rar_op *req, struct send_args *args)
 {
-	if (req->__pad || req->flags & ~RAR_OP_FLAGS)
+	if (req->flags & ~RAR_OP_FLAGS || memchr_inv(req->__pad, 0, sizeof(req->__pad)))
 		return -EINVAL;
 	if (req->collective)
 		args->fingerprint.collective = req->collective;
@@ -80,17 +87,36 @@ static int parse_op(const struct rar_op *req, struct send_args *args)
 		args->fingerprint.redop = req->redop;
 	args->fingerprint.flags |= req->flags;
 	args->root = req->root;
+	args->key = req->key;
 	args->bytes = req->bytes;
 	args->cookie = req->cookie;
 	args->dst = req->dst;
+	if (req->prio)
+		args->prio = req->prio;
 	return 0;
+}
+
+/* Copy the control message RAR_OP, of @len bytes. Older programs know no field after @dst. */
+static int copy_op(struct rar_op *req, const struct cmsghdr *cmsg, size_t len)
+{
+	const u8 *data = CMSG_DATA(cmsg);
+	size_t known;
+
+	if (len < offsetofend(struct rar_op, dst))
+		return -EINVAL;
+	memcpy(&req->size, data, sizeof(req->size));
+	if (req->size < offsetofend(struct rar_op, dst) || req->size > len)
+		return -EINVAL;
+	known = min_t(size_t, req->size, sizeof(*req));
+	memcpy(req, data, known);
+	return memchr_inv(data + known, 0, req->size - known) ? -EINVAL : 0;
 }
 
 static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 {
 	struct rar_op req = {};
 	struct cmsghdr *cmsg;
-	size_t len;
+	int err;
 
 	for_each_cmsghdr(cmsg, msg) {
 		if (!CMSG_OK(msg, cmsg))
@@ -99,14 +125,11 @@ static int parse_cmsgs(struct msghdr *msg, struct send_args *args)
 			continue;
 		if (req.size)	/* a second one */
 			return -EINVAL;
-		len = cmsg->cmsg_len - CMSG_ALIGN(sizeof(*cmsg));
-		if (cmsg->cmsg_type != RAR_OP || len < sizeof(req))
+		if (cmsg->cmsg_type != RAR_OP)
 			return -EINVAL;
-		memcpy(&req, CMSG_DATA(cmsg), sizeof(req));
-		if (req.size < sizeof(req) || req.size > len ||
-		    memchr_inv((u8 *)CMSG_DATA(cmsg) + sizeof(req), 0,
-			       req.size - sizeof(req)))
-			return -EINVAL;
+		err = copy_op(&req, cmsg, cmsg->cmsg_len - CMSG_ALIGN(sizeof(*cmsg)));
+		if (err)
+			return err;
 	}
 	return req.size ? parse_op(&req, args) : 0;
 }
@@ -267,6 +290,7 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 		.fingerprint.dtype = rsk->dtype,
 		.fingerprint.redop = rsk->redop,
 		.fingerprint.flags = m->schedule == RAR_BY_HOSTS ? RAR_OF_HOSTS : 0,
+		.prio = rsk->prio,
 	};
 	err = parse_cmsgs(msg, args);
 	if (!err)
@@ -279,6 +303,12 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 		err = check_dst(args, pinned);
 	if (err)
 		return err;
+	if (p->collective == RAR_REDUCE_BY_KEY)
+		return pinned || rar_msg_is_spliced(msg) ? -EOPNOTSUPP :
+		       rar_records_check(m, p, args->key, args->bytes, len,
+					 &args->room);
+	if (args->key)
+		return -EINVAL;
 	told = args->bytes;
 	args->bytes = args->bytes ?: len;
 	choose_way(m, args);
@@ -335,6 +365,8 @@ static bool all_unread(struct rar_member *m)
 static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m,
 				      const struct send_args *args, bool pinned)
 {
+	if (args->fingerprint.collective == RAR_REDUCE_BY_KEY)
+		return rar_op_alloc_keyed(m, &args->fingerprint, args->root == m->rank, args->room);
 	if (!pinned)
 		return rar_op_alloc(m, args->travels, args->room);
 	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst, args->room);
@@ -384,6 +416,27 @@ static int send_post(struct sock *sk, struct rar_member *m,
 	return err;
 }
 
+/* Post a keyed reduction, which this rank gives records to afterwards. */
+static int send_keyed(struct sock *sk, struct rar_member *m, struct rar_operation *op,
+		      const struct send_args *args, long *timeo)
+{
+	int err;
+
+	err = rar_op_schedule(op, &args->fingerprint, m->payload, &m->place);
+	if (!err) {
+		rar_records_prepare(m, op);
+		refcount_inc(&op->ref);
+		err = send_post(sk, m, op, timeo);
+	}
+	if (err) {
+		rar_op_drop(op);
+		return err;
+	}
+	rar_sk(sk)->more = op;
+	rar_keyed_begin(m, op);
+	return 0;
+}
+
 /* The first call of a record: get the operation, and set its fingerprint. */
 static int send_begin(struct sock *sk, struct rar_member *m,
 		      struct msghdr *msg, size_t len, long *timeo)
@@ -404,6 +457,9 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 	if (op->apart && op->own == &op->buf)
 		op->own = &op->src;
 	op->cookie = args.cookie;
+	op->prio = args.prio;
+	if (op->keyed)
+		return send_keyed(sk, m, op, &args, timeo);
 	op->codec = rar_codec_of(&args.fingerprint);
 	op->given = args.given;
 	op->got = args.got;
@@ -548,6 +604,7 @@ static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_
 	return 0;
 }
 
+/* Return: bytes that were taken, or a negative errno. */
 static int sock_send(struct sock *sk, struct rar_member *m,
 		     struct msghdr *msg, size_t len)
 {
@@ -556,6 +613,8 @@ static int sock_send(struct sock *sk, struct rar_member *m,
 	bool begun = rsk->more;
 	int err;
 
+	if (begun && rsk->more->keyed)
+		return rar_records_send(sk, m, msg, len, timeo);
 	err = rar_post_may(m);
 	if (!err || err == -EAGAIN)
 		err = rar_msg_is_spliced(msg) ? splice_into(rsk->more, msg, len) : 0;
@@ -563,11 +622,13 @@ static int sock_send(struct sock *sk, struct rar_member *m,
 		return err;
 	if (!begun)
 		err = send_begin(sk, m, msg, len, &timeo);
+	if (!err && rsk->more->keyed)
+		return rar_records_send(sk, m, msg, len, timeo);
 	if (!err)
 		err = send_piece(sk, m, msg, len, &timeo);
 	if (err && !begun)
 		rar_msg_drop(rsk);
-	return err;
+	return err ?: len;
 }
 
 /**
@@ -583,7 +644,7 @@ bool rar_msg_may_send(struct rar_member *m)
 {
 	int err = may_send(m);
 
-	return err != -EAGAIN && err != -ENOBUFS;
+	return err != -EAGAIN && err != -ENOBUFS && !rar_records_wait(m);
 }
 
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_BATCH | \
@@ -603,7 +664,7 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_member *m;
-	int err;
+	int err;		/* or bytes that were taken */
 
 	if (msg->msg_flags & MSG_OOB)
 		return -EOPNOTSUPP;
@@ -621,14 +682,14 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 		err = -EMSGSIZE;
 	else
 		err = sock_send(sk, m, msg, len);
-	if (m && err)
+	if (m && err < 0)
 		rar_msg_stop_writing(m);
 	if (m)
 		rar_member_put(m);
 	mutex_unlock(&rsk->send_lock);
 	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
 		send_sig(SIGPIPE, current, 0);
-	return err ?: len;
+	return err;
 }
 
 /* -- receive ------------------------------------------------------------- */
@@ -637,7 +698,8 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
  * rar_msg_ready() - find the operation that recv() delivers next
  * @m: member
  *
- * Return: the oldest operation if it is complete; NULL at the end of file; ERR_PTR with
+ * Return: the oldest operation if it is complete, or if recv() returns a part of its result
+ * before; NULL at the end of file; ERR_PTR with
  * -EAGAIN if it is not complete, -ENOTCONN, or the group's error.
  */
 struct rar_operation *rar_msg_ready(struct rar_member *m)
@@ -653,7 +715,7 @@ struct rar_operation *rar_msg_ready(struct rar_member *m)
 		op = ERR_PTR(-m->error.err);
 	else if (!op && !m->shut && !m->leave.left)
 		op = ERR_PTR(-EAGAIN);
-	else if (op && !rar_op_ready(op))
+	else if (op && !rar_op_ready(op) && !rar_records_ready(op))
 		op = ERR_PTR(-EAGAIN);
 	spin_unlock_bh(&m->lock);
 	return op;
@@ -687,6 +749,8 @@ static void recv_done(struct msghdr *msg, const struct rar_member *m,
 	struct rar_done done = {
 		.size = sizeof(done),
 		.contributors = op->fingerprint.collective == RAR_BROADCAST ? 1 : m->size,
+		.flags = op->keyed && op->keyed->is_root && op->keyed->root->partial ?
+			 RAR_DONE_PARTIAL : 0,
 		.cookie = op->cookie,
 		.op_seq = op->seq,
 	};
@@ -735,17 +799,39 @@ static int recv_empty(struct rar_sock *rsk, struct rar_member *m,
 	return byte;
 }
 
+/*
+ * Records of a keyed reduction, whose reference is dropped. Sets @part if they are not the last.
+ */
+static int recv_records(struct rar_sock *rsk, struct rar_member *m, struct rar_operation *op,
+			struct msghdr *msg, size_t len, bool *part)
+{
+	bool end = false;
+	int n = rar_records_recv(m, op, msg, len, &end);
+
+	rar_op_put(op);
+	*part = !end;
+	if (n || !end)
+		return n;
+	*part = !len && READ_ONCE(rsk->nonempty);	/* no room for the byte: it stays */
+	return *part ? 0 : recv_empty(rsk, m, op, msg);
+}
+
 static int sock_recv(struct sock *sk, struct rar_member *m,
 		     struct msghdr *msg, size_t len, int flags)
 {
 	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	struct rar_copy copy = { .to = &msg->msg_iter };
 	struct rar_operation *op;
-	int n = 0;
+	int n = 0, records;
+	bool part = false;
 
 	op = recv_wait(sk, m, &copy, timeo);
+	records = IS_ERR_OR_NULL(op) ? 0 : rar_records_hold(m, op);
 	if (IS_ERR_OR_NULL(op))
 		n = PTR_ERR(op);
+	else if (records)
+		n = records < 0 ? records :
+		    recv_records(rar_sk(sk), m, op, msg, len, &part);
 	else if (!is_empty(op))
 		n = recv_copy(op, msg, len, &copy);
 	else if (len || !READ_ONCE(rar_sk(sk)->nonempty))
@@ -756,7 +842,7 @@ static int sock_recv(struct sock *sk, struct rar_member *m,
 		rar_op_put(copy.op);
 	if (n < 0 || !op)
 		return n;
-	if (op->read == op->got.len) {
+	if (!part && op->read == op->got.len) {
 		recv_done(msg, m, op);
 		rar_done_delivered(m, op);
 	}

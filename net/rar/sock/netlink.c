@@ -60,7 +60,8 @@ static struct want want_of(struct nlattr **attrs, int group, int rank)
 
 static bool wanted(const struct want *w, const struct rar_member *m)
 {
-	return (w->any_group || m->id == w->id) && (w->any_rank || m->rank == w->rank);
+	return m->rank != RAR_BOX_RANK &&	/* a job of the box here */
+	       (w->any_group || m->id == w->id) && (w->any_rank || m->rank == w->rank);
 }
 
 /* -- a member -------------------------------------------------------------- */
@@ -132,6 +133,23 @@ static int put_links(struct sk_buff *skb, const struct rar_member *m, const stru
 	return 0;
 }
 
+/* The box of the group, if it has one. */
+static int put_box(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
+{
+	struct nlattr *nest;
+
+	if (info->box_state == RAR_BOX_NONE)
+		return 0;
+	nest = nla_nest_start(skb, RAR_A_MEMBER_BOX);
+	if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, &m->leg.addr) ||
+	    nla_put_u32(skb, RAR_A_BOX_STATE, info->box_state) ||
+	    nla_put_u64_64bit(skb, RAR_A_BOX_SUMS, info->box_sums, RAR_A_BOX_PAD) ||
+	    nla_put_u64_64bit(skb, RAR_A_BOX_RING_SUMS, info->ring_sums, RAR_A_BOX_PAD))
+		return -EMSGSIZE;
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
 static int put_identity(struct sk_buff *skb, const struct rar_member *m,
 			const struct rar_info *info, struct user_namespace *reader)
 {
@@ -173,7 +191,7 @@ static int put_member(struct sk_buff *skb, struct rar_member *m, struct user_nam
 	rar_info_fill(m, &info);
 	rar_info_error(m, &err);
 	if (put_identity(skb, m, &info, reader) || put_ops(skb, &info) ||
-	    put_links(skb, m, &info) ||
+	    put_links(skb, m, &info) || put_box(skb, m, &info) ||
 	    (err.err && rar_event_put_error(skb, RAR_A_MEMBER_ERROR, &err)))
 		return -EMSGSIZE;
 	return 0;
@@ -203,7 +221,7 @@ static int member_get(struct sk_buff *request, struct genl_info *info)
 	hdr = genlmsg_put_reply(skb, info, &family, 0, RAR_CMD_MEMBER_GET);
 	rcu_read_lock();
 	m = rar_member_lookup(rn, w.id, w.rank, 0);
-	if (!m)
+	if (!m || !wanted(&w, m))
 		err = -ENOENT;
 	else
 		err = hdr ? put_member(skb, m, reader_of(request)) : -EMSGSIZE;
@@ -355,30 +373,33 @@ static int ops_dump(struct sk_buff *skb, struct netlink_callback *cb)
 	return dump(skb, cb, &w, dump_ops);
 }
 
-static int put_counter(struct sk_buff *skb, const struct rar_net *rn, u32 i)
+static int put_counter(struct sk_buff *skb, struct rar_net *rn, u32 i)
 {
 	return nla_put_string(skb, RAR_A_COUNTER_NAME, rar_mib_name(i)) ?:
 	       nla_put_u64_64bit(skb, RAR_A_COUNTER_VALUE, rar_mib_read(rn, i),
 				 RAR_A_COUNTER_PAD);
 }
 
-static int put_setting(struct sk_buff *skb, const struct rar_net *rn, u32 i)
+static int put_setting(struct sk_buff *skb, struct rar_net *rn, u32 i)
 {
-	const char *name, *text;
+	char word[RAR_SYSCTL_WORD];
+	const char *name;
+	bool is_word;
 	u64 value;
 	int err;
 
-	text = rar_sysctl_get(rn, i, &name, &value);
+	is_word = rar_sysctl_get(rn, i, &name, &value, word);
 	err = nla_put_string(skb, RAR_A_SETTING_NAME, name);
 	if (err)
 		return err;
-	return text ? nla_put_string(skb, RAR_A_SETTING_TEXT, text) :
-		      nla_put_u64_64bit(skb, RAR_A_SETTING_VALUE, value, RAR_A_SETTING_PAD);
+	if (is_word)
+		return nla_put_string(skb, RAR_A_SETTING_TEXT, word);
+	return nla_put_u64_64bit(skb, RAR_A_SETTING_VALUE, value, RAR_A_SETTING_PAD);
 }
 
 /* Dump the rows [0, n) of a list that never changes. */
 static int dump_rows(struct sk_buff *skb, struct netlink_callback *cb, u8 cmd, u32 n,
-		     int (*put)(struct sk_buff *skb, const struct rar_net *rn, u32 i))
+		     int (*put)(struct sk_buff *skb, struct rar_net *rn, u32 i))
 {
 	struct place *place = (struct place *)cb->ctx;
 	struct rar_net *rn = rar_net(sock_net(skb->sk));

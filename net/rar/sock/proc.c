@@ -6,6 +6,7 @@
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 
+#include "box/box.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "rar.h"
@@ -107,10 +108,14 @@ static void show_header(struct seq_file *seq)
 
 static int rar_seq_show(struct seq_file *seq, void *v)
 {
+	struct rar_member *m = v;
+
 	if (v == SEQ_START_TOKEN)
 		show_header(seq);
+	else if (m->rank != RAR_BOX_RANK)
+		show_member(seq, m);
 	else
-		show_member(seq, v);
+		return SEQ_SKIP;	/* a job, see rar_box */
 	return 0;
 }
 
@@ -183,12 +188,19 @@ static int reduce_seq_show(struct seq_file *seq, void *v)
 	return 0;
 }
 
+static int box_seq_show(struct seq_file *seq, void *v)
+{
+	rar_box_show(rar_net(seq_file_single_net(seq)), seq);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*show)(struct seq_file *seq, void *v);
 } files[] = {
 	{ "rar_netstat", netstat_seq_show },
 	{ "rar_reduce", reduce_seq_show },
+	{ "rar_box", box_seq_show },
 };
 
 int rar_proc_init(struct net *net)

@@ -10,11 +10,14 @@
  * struct rar_join_opts - options of a join, besides the successor's address
  * @prev:       address of the predecessor; family 0: any
  * @key:        shared by the members; all zero: none
+ * @box:        the box, if @box_set; else net.rar.box
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  */
 struct rar_join_opts {
 	struct sockaddr_rar prev;
 	siphash_key_t key;
+	struct sockaddr_rar box;
+	bool box_set;
 	u32 timeout_ms;
 };
 
@@ -36,6 +39,7 @@ struct rar_join_opts {
  * @schedule:  enum rar_schedule that the user asked for
  * @nonempty:  RAR_NONEMPTY
  * @peers_from: RAR_PEERS_FROM
+ * @prio:      RAR_PRIORITY
  * @join:      RAR_PREV_ADDR and RAR_KEY, for the next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
@@ -55,6 +59,7 @@ struct rar_sock {
 	u8 redop;
 	u8 schedule;
 	bool nonempty;
+	u8 prio;
 	u32 peers_from;
 	struct rar_join_opts join;
 	u32 op_timeout_ms;

@@ -161,17 +161,29 @@ static bool may_set_join(const struct sock *sk)
 	return state <= RAR_S_BOUND || state == RAR_S_FAILED;
 }
 
+/* Read an address; without a length it is all zero. A host that is no rank has none and no size. */
+static int get_sockaddr(struct sockaddr_rar *addr, sockptr_t optval, unsigned int optlen,
+			bool is_rank)
+{
+	*addr = (struct sockaddr_rar) {};
+	if (!optlen)
+		return 0;
+	if (optlen != sizeof(*addr))
+		return -EINVAL;
+	if (copy_from_sockptr(addr, optval, optlen))
+		return -EFAULT;
+	if (!is_rank) {
+		addr->srar_rank = 0;
+		addr->srar_size = 1;
+	}
+	return rar_sock_check_addr(addr, optlen);
+}
+
 static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
-	struct sockaddr_rar prev = {};
-	int err = 0;
+	struct sockaddr_rar prev;
+	int err = get_sockaddr(&prev, optval, optlen, true);
 
-	if (optlen && optlen != sizeof(prev))
-		return -EINVAL;
-	if (copy_from_sockptr(&prev, optval, optlen))
-		return -EFAULT;
-	if (optlen)
-		err = rar_sock_check_addr(&prev, optlen);
 	if (err)
 		return err;
 	lock_sock(sk);
@@ -179,6 +191,25 @@ static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 		rar_sk(sk)->join.prev = prev;
 	else
 		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
+/* Set the box of the next join. */
+static int set_box(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct sockaddr_rar box;
+	int err = get_sockaddr(&box, optval, optlen, false);
+
+	if (err)
+		return err;
+	lock_sock(sk);
+	if (may_set_join(sk)) {
+		rar_sk(sk)->join.box = box;
+		rar_sk(sk)->join.box_set = optlen;
+	} else {
+		err = -EISCONN;
+	}
 	release_sock(sk);
 	return err;
 }
@@ -254,16 +285,24 @@ static int set_abort(struct sock *sk, u32 val)
 	return err;
 }
 
-/* Undo the calls of a record begun with MSG_MORE. Returns 0 also if there were none. */
+/*
+ * Undo the calls of a record begun with MSG_MORE. Returns 0 also if there were none. Records of a
+ * keyed reduction may have been reduced already.
+ */
 static int set_cancel(struct rar_sock *rsk, u32 val)
 {
+	int err = 0;
+
 	if (val)
 		return -EINVAL;
 	if (mutex_lock_interruptible(&rsk->send_lock))
 		return -ERESTARTSYS;
-	rar_msg_drop(rsk);
+	if (rsk->more && rsk->more->keyed)
+		err = -EBUSY;
+	else
+		rar_msg_drop(rsk);
 	mutex_unlock(&rsk->send_lock);
-	return 0;
+	return err;
 }
 
 static int set_nonempty(struct rar_sock *rsk, u32 val)
@@ -337,6 +376,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_prev(sk, optval, optlen);
 	if (optname == RAR_KEY)
 		return set_key(sk, optval, optlen);
+	if (optname == RAR_BOX)
+		return set_box(sk, optval, optlen);
 	if (optname == RAR_REG || optname == RAR_UNREG)
 		return set_region(rsk, optname, optval, optlen);
 	err = get_u32_opt(optval, optlen, &val);
@@ -361,6 +402,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_nonempty(rsk, val);
 	case RAR_PEERS_FROM:
 		return set_peers_from(rsk, val);
+	case RAR_PRIORITY:
+		return set_default(&rsk->prio, val, U8_MAX + 1);
 	}
 	return -ENOPROTOOPT;
 }
@@ -449,14 +492,15 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 	return -ENOPROTOOPT;
 }
 
-static int get_prev(struct sock *sk, char __user *optval, int __user *optlen, int len)
+static int get_addr(struct sock *sk, const struct sockaddr_rar *from, char __user *optval,
+		    int __user *optlen, int len)
 {
-	struct sockaddr_rar prev;
+	struct sockaddr_rar addr;
 
 	lock_sock(sk);
-	prev = rar_sk(sk)->join.prev;
+	addr = *from;
 	release_sock(sk);
-	return put_opt(&prev, sizeof(prev), optval, optlen, len);
+	return put_opt(&addr, sizeof(addr), optval, optlen, len);
 }
 
 int rar_getsockopt(struct socket *sock, int level, int optname,
@@ -493,8 +537,13 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 	case RAR_PEERS_FROM:
 		val = rsk->peers_from;
 		break;
+	case RAR_PRIORITY:
+		val = rsk->prio;
+		break;
 	case RAR_PREV_ADDR:
-		return get_prev(sk, optval, optlen, len);
+		return get_addr(sk, &rsk->join.prev, optval, optlen, len);
+	case RAR_BOX:
+		return get_addr(sk, &rsk->join.box, optval, optlen, len);
 	default:
 		m = rar_sock_get(sk);
 		err = get_member_opt(m, READ_ONCE(rsk->peers_from), optname, optval,

@@ -24,17 +24,27 @@
  *   whole_bytes  rank 0 with RAR_AUTO: tensors of up to so many bytes are not cut into
  *                blocks, 0 = by the time of a hop; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
+ *   box          "ADDR", "ADDR:PORT" or "[ADDR]:PORT" of the box that rank 0 proposes to its
+ *                group; "-": none; for later joins
+ *   box_allow    who may use the box of this host: "link" = hosts reached without a gateway,
+ *                addresses and prefixes, "none"
+ *   box_mem      bytes that this host uses as a box for other hosts' groups, 0 = it is none
+ *   box_policy   how the groups share box_mem: static, fcfs, reclaim or preempt; see box/pool.c
+ *   box_share    percent of box_mem that is split evenly, and that no group takes from another
+ *   box_trust    1: the box compares the priorities of different groups
  *   strict       1: every packet passes all of netfilter; rx_path and local act as if they
  *                were udp and 0. New namespaces begin with the host's value, and those that
  *                a user namespace owns cannot have less
  */
 #include <linux/cpumask.h>
+#include <linux/inet.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 #include <linux/user_namespace.h>
 
+#include "box/box.h"
 #include "core/mem.h"
 #include "core/ring.h"
 #include "rar.h"
@@ -57,23 +67,53 @@ static const char *const path_names[] = {
 	[RAR_PATH_XDP] = "xdp",
 };
 
+static const char * const policy_names[] = {
+	[RAR_POOL_STATIC] = "static",
+	[RAR_POOL_FCFS] = "fcfs",
+	[RAR_POOL_RECLAIM] = "reclaim",
+	[RAR_POOL_PREEMPT] = "preempt",
+};
+
+/* Read or write one of @n words. Return: its number, or a negative errno. */
+static int do_word(int value, const char * const *names, size_t n, int write,
+		   void *buffer, size_t *lenp, loff_t *ppos)
+{
+	char name[16] = "";
+	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+	int err;
+
+	strscpy(name, names[value], sizeof(name));
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	if (err)
+		return err;
+	return write ? match_string(names, n, strim(name)) : value;
+}
+
 static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
 		      void *buffer, size_t *lenp, loff_t *ppos)
 {
-	int *path = table->data, i, err;
-	char name[16] = "";
-	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+	int *path = table->data, i;
 
-	strscpy(name, path_names[READ_ONCE(*path)], sizeof(name));
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	i = match_string(path_names, ARRAY_SIZE(path_names), strim(name));
-	if (i < 0)
-		return i;
+	i = do_word(READ_ONCE(*path), path_names, ARRAY_SIZE(path_names), write, buffer, lenp,
+		    ppos);
+	if (i < 0 || !write)
+		return min(i, 0);
 	if (i == RAR_PATH_XDP && !rar_xdp_usable())
 		return -EOPNOTSUPP;
 	WRITE_ONCE(*path, i);
+	return 0;
+}
+
+static int do_box_policy(RAR_CTL_CONST struct ctl_table *table, int write,
+			 void *buffer, size_t *lenp, loff_t *ppos)
+{
+	int *policy = table->data, i;
+
+	i = do_word(READ_ONCE(*policy), policy_names, ARRAY_SIZE(policy_names), write, buffer,
+		    lenp, ppos);
+	if (i < 0 || !write)
+		return min(i, 0);
+	WRITE_ONCE(*policy, i);
 	return 0;
 }
 
@@ -105,6 +145,116 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	if (!err && write)
 		rar_mem_changed();
 	return err;
+}
+
+/* The address of a box, as text. */
+static void show_box(struct rar_net *rn, char *name)
+{
+	struct rar_addr a;
+
+	spin_lock_bh(&rn->lock);
+	a = rn->box_addr;
+	spin_unlock_bh(&rn->lock);
+	if (a.af == AF_INET6)
+		snprintf(name, RAR_SYSCTL_WORD, "[%pI6c]:%u", &a.ip, ntohs(a.port));
+	else if (a.af == AF_INET)
+		snprintf(name, RAR_SYSCTL_WORD, "%pI4:%u", &a.ip, ntohs(a.port));
+	else
+		strscpy(name, "-", RAR_SYSCTL_WORD);
+}
+
+/* Read the port after @end, if there is one. */
+static int parse_port(const struct rar_net *rn, const char *end, __be16 *port)
+{
+	u16 num = READ_ONCE(rn->sysctl_port);
+
+	if (*end && (*end != ':' || kstrtou16(end + 1, 10, &num) || !num))
+		return -EINVAL;
+	*port = htons(num);
+	return 0;
+}
+
+static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr *a)
+{
+	const char *end;
+
+	*a = (struct rar_addr) { };
+	if (!*name || !strcmp(name, "-"))
+		return 0;
+	if (in4_pton(name, -1, (u8 *)&a->ip, ':', &end) ||
+	    in4_pton(name, -1, (u8 *)&a->ip, -1, &end)) {
+		a->af = AF_INET;
+		return parse_port(rn, end, &a->port);
+	}
+	a->af = AF_INET6;
+	if (*name == '[') {
+		if (!in6_pton(name + 1, -1, (u8 *)&a->ip, ']', &end) || *end != ']')
+			return -EINVAL;
+		return parse_port(rn, end + 1, &a->port);
+	}
+	if (!in6_pton(name, -1, (u8 *)&a->ip, -1, &end))
+		return -EINVAL;
+	return parse_port(rn, end, &a->port);
+}
+
+static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
+		  void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, box_addr);
+	char name[RAR_SYSCTL_WORD] = "";
+	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+	struct rar_addr a;
+	int err;
+
+	show_box(rn, name);
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	err = parse_box(rn, strim(name), &a);
+	if (err)
+		return err;
+	spin_lock_bh(&rn->lock);
+	rn->box_addr = a;
+	spin_unlock_bh(&rn->lock);
+	return 0;
+}
+
+static int do_box_allow(RAR_CTL_CONST struct ctl_table *table, int write,
+			void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, box_allow);
+	char text[RAR_ALLOW_TEXT] = "";
+	struct ctl_table t = { .data = text, .maxlen = sizeof(text) };
+	int err;
+
+	rar_allow_show(rn, text);
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	return err || !write ? err : rar_allow_set(rn, text);
+}
+
+/*
+ * Bytes, or with a suffix: 256M. At most what this host has, and not for the maker of a user
+ * namespace.
+ */
+static int do_box_mem(RAR_CTL_CONST struct ctl_table *table, int write,
+		      void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_box_mem);
+	char name[32] = "", *end;
+	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+	unsigned long long bytes;
+	int err;
+
+	snprintf(name, sizeof(name), "%lu", READ_ONCE(rn->sysctl_box_mem));
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	bytes = memparse(strim(name), &end);
+	if (*end || end == name || bytes > (u64)totalram_pages() << PAGE_SHIFT)
+		return -EINVAL;
+	if (rn->net->user_ns != &init_user_ns)
+		return -EPERM;
+	return rar_box_set_mem(rn, bytes);
 }
 
 #define INT_NAMED(field, name, min, max)				\
@@ -141,6 +291,20 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(direct_bytes, SYSCTL_ZERO, &gather_max),
 	INT_ENTRY(whole_bytes, SYSCTL_ZERO, &whole_max),
 	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
+	{ .procname = "box", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, box_addr),
+	  .proc_handler = do_box },
+	{ .procname = "box_allow", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, box_allow),
+	  .proc_handler = do_box_allow },
+	{ .procname = "box_mem", .maxlen = sizeof(long), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_box_mem),
+	  .proc_handler = do_box_mem },
+	{ .procname = "box_policy", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_box_policy),
+	  .proc_handler = do_box_policy },
+	INT_ENTRY(box_share, SYSCTL_ZERO, SYSCTL_ONE_HUNDRED),
+	INT_ENTRY(box_trust, SYSCTL_ZERO, SYSCTL_ONE),
 	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_strict),
 	  .proc_handler = do_strict },
@@ -162,6 +326,8 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;
+	rn->sysctl_box_policy = RAR_POOL_PREEMPT;
+	rn->sysctl_box_share = 25;
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
 }
 
@@ -205,23 +371,38 @@ u32 rar_sysctl_count(void)
  * @i:     which one, below rar_sysctl_count()
  * @name:  set to its name
  * @value: set to the value in force, if that is a number
+ * @word:  set to the value if it is a word; RAR_SYSCTL_WORD bytes
  *
  * Any context.
  *
- * Return: the value if it is a word, else NULL.
+ * Return: true if the value is a word.
  */
-const char *rar_sysctl_get(const struct rar_net *rn, u32 i, const char **name, u64 *value)
+bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, char *word)
 {
 	const struct ctl_table *entry = &rn->table[i];
 
 	*name = entry->procname;
-	if (entry->proc_handler == do_rx_path)
-		return path_names[READ_ONCE(*(int *)entry->data)];
+	if (entry->proc_handler == do_rx_path) {
+		strscpy(word, path_names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
+		return true;
+	}
+	if (entry->proc_handler == do_box_policy) {
+		strscpy(word, policy_names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
+		return true;
+	}
+	if (entry->proc_handler == do_box) {
+		show_box(rn, word);
+		return true;
+	}
+	if (entry->proc_handler == do_box_allow) {
+		rar_allow_show(rn, word);
+		return true;
+	}
 	if (entry->proc_handler == do_strict)
 		*value = rar_rules_strict(rn);
 	else if (entry->maxlen == sizeof(long))
 		*value = READ_ONCE(*(unsigned long *)entry->data);
 	else
 		*value = READ_ONCE(*(int *)entry->data);
-	return NULL;
+	return false;
 }

@@ -2,11 +2,14 @@
 #ifndef _RAR_SOCK_SYSCTL_H
 #define _RAR_SOCK_SYSCTL_H
 
+#include "box/allow.h"
 #include "rar.h"
+
+#define RAR_SYSCTL_WORD	RAR_ALLOW_TEXT	/* bytes of a setting that is no number, at most */
 
 int rar_sysctl_init(struct rar_net *rn);
 void rar_sysctl_destroy(struct rar_net *rn);
 u32 rar_sysctl_count(void);
-const char *rar_sysctl_get(const struct rar_net *rn, u32 i, const char **name, u64 *value);
+bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, char *word);
 
 #endif /* _RAR_SOCK_SYSCTL_H */

@@ -256,15 +256,14 @@ void rar_packet_fill_data(const struct rar_link *link,
 		dh->seq = cpu_to_be32(item->seq);
 		dh->una = cpu_to_be32(item->una);
 	}
-	fill_hdr(m, &dh->h, type, link->rank, 0, m->epoch);
-	dh->op_seq = cpu_to_be64(op->seq);
-	dh->count = cpu_to_be64(op->fingerprint.count);
+	fill_hdr(m, &dh->h, type, link->rank, 0, READ_ONCE(link->epoch) ?: m->epoch);
+	rar_op_describe(dh, op->seq, &op->fingerprint);
 	dh->chunk = cpu_to_be32(item->run.chunk);
-	dh->collective = op->fingerprint.collective;
-	dh->dtype = op->fingerprint.dtype;
-	dh->redop = op->fingerprint.redop;
-	dh->opflags = op->fingerprint.flags;
-	dh->root = cpu_to_be16(op->fingerprint.root);
+	dh->flags = item->flags;
+	if (link->index == RAR_LEG)
+		dh->prio = op->prio;
+	if (item->run.phase == RAR_RS && READ_ONCE(op->all_ringed))
+		dh->flags |= RAR_F_RINGED;
 }
 
 /* The request for an ACK in the header of chunk @i: one per run, which may be cut on the way. */
@@ -301,12 +300,12 @@ static void store_hdr(struct rar_cursor *cursor, u32 off, const struct rar_tx_it
 	}
 }
 
-/* Let GSO cut between the chunks if there are several. */
-static void set_gso(const struct rar_member *m, struct sk_buff *skb, u32 n)
+/* Let GSO cut between the chunks if there are several; each but the last has @len bytes. */
+static void set_gso(struct sk_buff *skb, u32 n, u32 len)
 {
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
 
-	shinfo->gso_size = n > 1 ? sizeof(struct rar_data_hdr) + m->payload : 0;
+	shinfo->gso_size = n > 1 ? sizeof(struct rar_data_hdr) + len : 0;
 	shinfo->gso_type = n > 1 ? SKB_GSO_UDP_L4 : 0;
 	shinfo->gso_segs = n > 1 ? n : 0;
 }
@@ -352,7 +351,8 @@ static struct sk_buff *run_build(const struct rar_link *link,
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
-	from.buf = rar_op_source(item->op, &item->run, &c);
+	from.buf = link->index == RAR_LEG ? READ_ONCE(item->op->own) :
+		   rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
 	rar_packet_fill_data(link, item, &dh);
 	rar_reduce_begin_copy(&ctx, bytes);
@@ -365,7 +365,7 @@ static struct sk_buff *run_build(const struct rar_link *link,
 		bytes -= len;
 	}
 	rar_reduce_end(&ctx);
-	set_gso(m, skb, n);
+	set_gso(skb, n, m->payload);
 	return skb;
 }
 
@@ -407,6 +407,25 @@ static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
 	return xmit(m, &link->path, skb, rar_packet_lane(m, &item->run));
 }
 
+/*
+ * Where sums may be made aside: may a sum have overwritten what was copied into a packet, or
+ * is it not this rank's to send any more? The caller has copied it (rule 7 of design/box.rst).
+ */
+static bool overtaken(const struct rar_link *link, const struct rar_tx_item *item)
+{
+	const struct rar_operation *op = item->op;
+	u32 chunk = item->run.chunk;
+	u64 mask = rar_mask(item->run.n), claimed;
+
+	if (!op->ring.plan.aside || item->run.phase == RAR_AG)
+		return false;
+	smp_rmb(); /* the buffer is read before the claims; pairs with the atomics of claims */
+	claimed = rar_bits_get(op->claimed[RAR_AG], chunk, mask);
+	if (link->index == RAR_LEG)
+		claimed |= rar_bits_get(op->claimed[RAR_RS], chunk, mask);
+	return claimed;
+}
+
 /**
  * rar_packet_run() - send chunks to the neighbour
  * @link: link to the neighbour
@@ -414,7 +433,8 @@ static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
  *
  * The payload is copied from the buffer. Meanwhile the AG copy of an RS chunk may overwrite
  * the chunk. Then the neighbour had the RS chunk long before, and drops this packet as a
- * duplicate.
+ * duplicate. In a group with a box it may not have had it, and the packet is not sent; it
+ * counts as lost.
  *
  * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets; another
  * negative errno if a queue of this host did not take the packet. A packet for which there is
@@ -431,7 +451,70 @@ int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 		rar_mib_inc(m->rn, TxError);
 		return 0;
 	}
+	if (overtaken(link, item)) {
+		kfree_skb(skb);
+		return 0;
+	}
 	return run_xmit(link, item, skb);
+}
+
+/* Build a packet of chunks of a stream. Each has a header of its own; see rar_packet_stream(). */
+static void stream_build(struct rar_link *link, const struct rar_tx_item *item, u64 at, u32 chunk,
+			 u32 bytes, struct sk_buff *skb)
+{
+	struct rar_cursor from = { .buf = &item->op->buf }, to = { .skb = skb };
+	struct rar_tx_item one = *item;
+	struct rar_reduce_ctx ctx;
+	struct rar_data_hdr dh;
+	u32 off = 0, i, len;
+
+	one.run.n = 1;
+	rar_reduce_begin_copy(&ctx, bytes);
+	for (i = 0; i < item->run.n; i++) {
+		bool last = i + 1 == item->run.n;
+
+		len = min(bytes, chunk);
+		one.run.chunk = item->run.chunk + i;
+		one.flags = last ? item->flags : 0;
+		one.ack_now = last && item->ack_now;
+		rar_packet_fill_data(link, &one, &dh);
+		store_hdr(&to, off, &one, &dh, 0, len);
+		if (len)
+			rar_cursor_copy(&ctx, &to, off + sizeof(dh), &from, at, len);
+		off += sizeof(dh) + len;
+		at += len;
+		bytes -= len;
+	}
+	rar_reduce_end(&ctx);
+	set_gso(skb, item->run.n, chunk);
+}
+
+/**
+ * rar_packet_stream() - send chunks of a stream of records
+ * @link:  direct link to the root
+ * @item:  the chunks, which are no chunks of the ring; their operation is referenced
+ * @at:    where they lie in the operation's buffer, one after the other
+ * @chunk: bytes of a chunk
+ * @bytes: of all of them; only the last may be shorter
+ *
+ * Return: as rar_packet_run().
+ */
+int rar_packet_stream(struct rar_link *link, const struct rar_tx_item *item, u64 at, u32 chunk,
+		      u32 bytes)
+{
+	u32 n = item->run.n;
+	struct rar_member *m = link->member;
+	struct sk_buff *skb;
+
+	rar_mib_add(m->rn, TxData, n);
+	rar_mib_add(m->rn, TxBytes, bytes);
+	skb = run_alloc(link, bytes + n * sizeof(struct rar_data_hdr), n);
+	if (!skb) {
+		rar_mib_inc(m->rn, TxError);
+		return 0;
+	}
+	stream_build(link, item, at, chunk, bytes, skb);
+	return xmit(m, &link->path, skb, 0);
 }
 
 /*
@@ -482,7 +565,7 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 		off += sizeof(dh) + len;
 		bytes -= len;
 	}
-	set_gso(m, skb, item->run.n);
+	set_gso(skb, item->run.n, m->payload);
 	return run_xmit(link, item, skb);
 }
 
@@ -515,6 +598,45 @@ void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8
 		rar_mib_inc(m->rn, TxAck);
 	else
 		rar_mib_inc(m->rn, TxCtl);
+	xmit(m, &link->path, skb, 0);
+}
+
+/**
+ * rar_packet_sums() - send sums of consecutive chunks that are not in the buffer of an operation
+ * @link:  link to the member that gets them
+ * @dh:    header of the first; its common part is filled here
+ * @sum:   the sums; all but the last are equally long
+ * @n:     how many, 1 .. RAR_RUN_MAX
+ * @type:  RAR_T_AG; RAR_T_RS: sums of some ranks
+ * @token: epoch of the leg
+ *
+ * Softirq.
+ */
+void rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
+		     u32 n, u8 type, u64 token)
+{
+	struct rar_member *m = link->member;
+	u32 bytes = 0, off = 0, i;
+	struct rar_hdr_words hdr;
+	struct sk_buff *skb;
+
+	for (i = 0; i < n; i++)
+		bytes += sum[i].iov_len;
+	skb = run_alloc(link, bytes + n * sizeof(hdr), n);
+	if (!skb) {
+		rar_mib_inc(m->rn, TxError);
+		return;
+	}
+	fill_hdr(m, &dh->h, type, link->rank, 0, token);
+	for (i = 0; i < n; i++) {
+		rar_hdr_nth((const void *)dh, i, sum[i].iov_len, &hdr);
+		skb_store_bits(skb, off, &hdr, sizeof(hdr));
+		skb_store_bits(skb, off + sizeof(hdr), sum[i].iov_base, sum[i].iov_len);
+		off += sizeof(hdr) + sum[i].iov_len;
+	}
+	set_gso(skb, n, sum[0].iov_len);
+	rar_mib_add(m->rn, TxData, n);
+	rar_mib_add(m->rn, TxBytes, bytes);
 	xmit(m, &link->path, skb, 0);
 }
 
@@ -595,6 +717,8 @@ void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		return;
 	fill_hdr(m, hdr, type, be16_to_cpu(pkt->h.src),
 		 len - sizeof(struct rar_hdr), token);
+	/* A box answers for any group. */
+	((struct rar_hdr *)hdr)->group = pkt->h.group;
 	skb_put_data(skb, hdr, len);
 	rar_mib_inc(m->rn, TxCtl);
 	err = xmit_dst(m, &path, skb, rar_route_new(m, &path), 0);

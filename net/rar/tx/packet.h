@@ -16,10 +16,14 @@ void rar_packet_trace(const struct rar_member *m, const struct rar_tx_item *item
 void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item);
 u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run);
 int rar_packet_run(struct rar_link *link, struct rar_tx_item *item);
+int rar_packet_stream(struct rar_link *link, const struct rar_tx_item *item, u64 at, u32 chunk,
+		      u32 bytes);
 int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 		       struct sk_buff *skb, u32 off);
 void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type,
 		    u64 token);
+void rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
+		     u32 n, u8 type, u64 token);
 void rar_packet_notice(struct rar_link *link, u8 type, u64 token,
 		       const struct rar_error *err);
 bool rar_packet_budget(struct rar_net *rn);

@@ -59,7 +59,8 @@ int rar_sender_open(struct rar_member *m, u16 af)
 	err = sock_create_kern(m->rn->net, af, SOCK_DGRAM, IPPROTO_UDP, &sock);
 	if (err)
 		return err;
-	security_sk_clone(m->sk, sock->sk);
+	if (m->sk)	/* a box has no socket of a user */
+		security_sk_clone(m->sk, sock->sk);
 	/* This saves an atomic operation for each packet that is freed. */
 	sock_set_flag(sock->sk, SOCK_RCU_FREE);
 	rar_sender_fix_mtu(sock->sk);

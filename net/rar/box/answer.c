@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the box answers: sums, chunks that it gives up, and that it is there. Nothing is sent under
+ * a job's lock.
+ */
+#include "box/slot.h"
+#include "core/hdr.h"
+#include "core/mib.h"
+#include "tx/packet.h"
+
+/* The number of a member's newest contribution to a slot, and when it came, us. */
+static u32 seq_of(const struct box_slot *slot, u32 rank)
+{
+	return READ_ONCE(slot->come[rank]);
+}
+
+static u32 came_at(const struct box_slot *slot, u32 rank)
+{
+	return READ_ONCE(slot->come[rank]) >> 32;
+}
+
+/* Is the sum of chunk @i of a run for a rank? @from sent the run. */
+static bool is_for(const struct box_out *out, u32 i, u32 rank, u32 from)
+{
+	return out->sums[i] && (rank == from || out->fresh >> i & 1);
+}
+
+/*
+ * Send sums to a rank, from chunk @i of the run on, as many as fit a packet and answer packets
+ * with consecutive numbers. The first says how long its contribution waited for those of others.
+ * Returns how many were sent.
+ */
+static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 n, u32 rank,
+		     u32 from)
+{
+	struct rar_link *link = &job->leg[rank].link;
+	u32 max = max(READ_ONCE(link->path.run_max), 1U), k;
+	const struct box_slot *first = out->sums[i];
+	struct kvec sum[RAR_RUN_MAX];
+	struct rar_data_hdr dh;
+	u32 seq = seq_of(first, rank);
+
+	for (k = 0; k < min(max, n - i); k++) {
+		if (!is_for(out, i + k, rank, from) || seq_of(out->sums[i + k], rank) != seq + k)
+			break;
+		sum[k].iov_base = out->sums[i + k]->sum;
+		sum[k].iov_len = out->sums[i + k]->len;
+	}
+	/* A contribution that came again just now may have another number. */
+	if (!k)
+		return 1;
+	dh = first->dh;
+	dh.seq = cpu_to_be32(seq);
+	/* A contribution of another run may have come after @now. */
+	dh.una = cpu_to_be32(max((s32)(out->now - came_at(first, rank)), 0));
+	rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch);
+	return k;
+}
+
+/* Tell a member which chunks of a run are given up, and for how long the box wants nothing. */
+void rar_answer_gone(struct box_job *job, u32 rank, const struct rar_data_hdr *dh, u64 gone)
+{
+	u64 until = READ_ONCE(job->until);
+	struct rar_chunks_hdr ch = {
+		.op_seq = dh->op_seq,
+		.first = dh->chunk,
+		.until = until > be64_to_cpu(dh->op_seq) ? cpu_to_be32((u32)until) : 0,
+		.map[0] = cpu_to_le64(gone),
+	};
+
+	rar_packet_ctl(&job->leg[rank].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
+}
+
+/* "I am here": answers a member that has to wait for other members. */
+void rar_answer_ack(struct box_job *job, u32 rank)
+{
+	struct rar_ack_hdr ah = {};
+
+	rar_packet_ctl(&job->leg[rank].link, &ah, sizeof(ah), 0, RAR_T_ACK, job->m.epoch);
+}
+
+/* Hand a partial sum to the rank that adds next in the ring, as the ring would. */
+static void hand_over(const struct box_slot *slot)
+{
+	const struct kvec sum = { .iov_base = slot->sum, .iov_len = slot->len };
+	struct rar_data_hdr dh = slot->dh;
+
+	rar_packet_sums(&slot->job->leg[slot->next].link, &dh, &sum, 1, RAR_T_RS,
+			slot->job->m.epoch);
+	rar_mib_inc(slot->job->m.rn, BoxHanded);
+}
+
+/* Is a slot's chunk to be told in the same RETURN as the first one's? */
+static bool same_return(const struct box_slot *first, const struct box_slot *slot)
+{
+	return first->job == slot->job && first->dh.op_seq == slot->dh.op_seq &&
+	       first->chunk / BOX_RETURN_BITS == slot->chunk / BOX_RETURN_BITS &&
+	       !first->turn == !slot->turn;
+}
+
+/* Tell the members of a job which of its chunks were evicted, and hand partial sums over. */
+static void answer_evicted(struct box_out *out)
+{
+	struct box_slot *slot, *tmp, *first = list_first_entry(&out->evicted, struct box_slot, node);
+	struct box_job *job = first->job;
+	u32 base = rounddown(first->chunk, BOX_RETURN_BITS), i;
+	struct rar_chunks_hdr ch = {
+		.op_seq = first->dh.op_seq,
+		.first = cpu_to_be32(base),
+		.flags = first->turn ? cpu_to_be32(RAR_RF_HANDED) : 0,
+	};
+	LIST_HEAD(told);
+
+	list_for_each_entry_safe(slot, tmp, &out->evicted, node) {
+		if (!same_return(first, slot))
+			continue;
+		i = slot->chunk - base;
+		ch.map[i / 64] |= cpu_to_le64(1ULL << i % 64);
+		list_move_tail(&slot->node, &told);
+	}
+	list_for_each_entry_safe(slot, tmp, &told, node) {
+		if (slot->turn)
+			hand_over(slot);
+		rar_slot_put(slot);
+	}
+	for (i = 0; i < job->nlegs; i++)
+		rar_packet_ctl(&job->leg[i].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
+}
+
+/**
+ * rar_answer_run() - send what follows from a run of contributions
+ * @job:  job
+ * @from: the member that sent the run
+ * @dh:   header of the first chunk
+ * @n:    chunks
+ * @out:  what follows; its references are dropped
+ *
+ * Softirq, RCU read side; no lock held.
+ */
+void rar_answer_run(struct box_job *job, u32 from, const struct rar_data_hdr *dh, u32 n,
+		    struct box_out *out)
+{
+	u32 rank, i, k;
+
+	for (rank = 0; rank < job->nlegs; rank++) {
+		for (i = 0; i < n; i += k) {
+			k = 1;
+			if (is_for(out, i, rank, from))
+				k = send_sums(job, out, i, n, rank, from);
+		}
+		if (out->gone_to >> rank & 1)
+			rar_answer_gone(job, rank, dh, out->gone);
+	}
+	if (out->wait)
+		rar_answer_ack(job, from);
+	for (i = 0; i < n; i++)
+		if (out->sums[i])
+			rar_slot_put(out->sums[i]);
+	while (!list_empty(&out->evicted))
+		answer_evicted(out);
+}

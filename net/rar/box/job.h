@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Shared by the files of the box: the box of a namespace, a job, a leg. */
+#ifndef _RAR_BOX_JOB_H
+#define _RAR_BOX_JOB_H
+
+#include "rar.h"
+
+struct box_op;
+
+/*
+ * struct rar_box - the box of a namespace; made when net.rar.box_mem is first set
+ * @rn:		the namespace
+ * @self:	sends answers to members that have no leg yet; it is not hashed
+ * @on:		members may enter; rn->box_lock
+ * @ports:	UDP ports of net.rar.port, IPv4 and IPv6; rn->box_lock
+ * @jobs:	struct box_job; RCU readers, rn->box_lock writers
+ * @njobs:	entries of @jobs
+ * @used:	bytes of rows and operations of all jobs
+ * @key:	makes cookies
+ * @lock:	protects @asks and @nasks
+ * @asks:	ENTERs with a right cookie that @enter takes in
+ * @nasks:	entries of @asks
+ * @enter:	takes in @asks
+ * @look:	ends jobs whose members are silent or do not all enter
+ * @forget:	when rar_pool_forget() is due, jiffies
+ */
+struct rar_box {
+	struct rar_net *rn;
+	struct rar_member *self;
+	bool on;
+	struct rar_port *ports[2];
+	struct list_head jobs;
+	u32 njobs;
+	atomic64_t used;
+	siphash_key_t key;
+	spinlock_t lock; /* see above */
+	struct list_head asks;
+	u32 nasks;
+	struct work_struct enter;
+	struct delayed_work look;
+	unsigned long forget;
+};
+
+/*
+ * struct box_leg - a member of a job
+ * @link:	to the member; its path and @heard are used
+ * @nonce:	of the member's ENTER, 0 = it has not entered; rn->box_lock
+ * @pad:	bytes of padding that its ENTER had
+ * @una:	the member needs nothing below this number any more; job->lock
+ * @done:	operations complete at the member, with all before them; job->lock
+ * @told:	the member has told @done
+ */
+struct box_leg {
+	struct rar_link link;
+	u64 nonce;
+	u32 pad;
+	u32 una;
+	u64 done;
+	bool told;
+};
+
+/*
+ * struct box_job - a group at the box
+ * @m:		the box as it appears in packets of this group: its rank is RAR_BOX_RANK, its
+ *		epoch the token of the legs. Found by packets as members are
+ * @box:	the box
+ * @node:	in box->jobs
+ * @group_epoch: with m.id the name of the group
+ * @digest:	of the group's table
+ * @choice:	of the group's table: how short tensors are added
+ * @born:	when the first member entered, jiffies
+ * @open:	all members have entered; rn->box_lock
+ * @lock:	protects the fields below, operations and slots. Nothing is sent under it
+ * @closed:	takes nothing in any more
+ * @told:	all members have told how many operations they have completed
+ * @base:	operations complete at all members, 0 before they have told
+ * @ops:	operations by number modulo RAR_MAX_OPS
+ * @sums:	slots whose sum is made, oldest first
+ * @oldest:	when the first of @sums was made, us; U64_MAX: none. Others read it, and the
+ *		fields down to @served, without the lock
+ * @lowest:	priority of the least urgent operation that has a chunk without a sum;
+ *		BOX_NO_PRIO: none
+ * @rows:	bytes of rows
+ * @served:	bytes of sums made lately
+ * @scratch:	a payload, where a packet does not lie in one piece
+ * @slots:	slots with a row
+ * @until:	nothing is taken of operations below it
+ * @refused:	chunks that found no room lately, less those for which sums make up
+ * @pause:	operations for which nothing was taken the last time
+ * @nsums:	sums made
+ * @ngone:	chunks given up
+ * @nevicted:	of them, those evicted for another chunk
+ * @nlegs:	entries of @leg, by rank
+ */
+struct box_job {
+	struct rar_member m;
+	struct rar_box *box;
+	struct list_head node;
+	u64 group_epoch;
+	u64 digest;
+	u16 choice;
+	unsigned long born;
+	bool open;
+	spinlock_t lock; /* see above */
+	bool closed;
+	bool told;
+	u64 base;
+	struct box_op *ops[RAR_MAX_OPS];
+	struct list_head sums;
+	u64 oldest;
+	u32 lowest;
+	u64 rows;
+	u64 served;
+	void *scratch;
+	u32 slots;
+	u64 until;
+	u32 refused;
+	u32 pause;
+	u64 nsums;
+	u64 ngone;
+	u64 nevicted;
+	u32 nlegs;
+	struct box_leg leg[];
+};
+
+static inline struct box_job *box_job(struct rar_member *m)
+{
+	return container_of(m, struct box_job, m);
+}
+
+void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n);
+void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt);
+void rar_slot_init(struct box_job *job);
+void rar_slot_close(struct box_job *job);
+void rar_pool_forget(struct box_job *job);
+
+#endif /* _RAR_BOX_JOB_H */

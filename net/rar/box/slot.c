@@ -1,0 +1,648 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The slots of the box: contributions are added in the order of the ring, and the sum goes to
+ * all members. A slot that finds no room gives its chunk up. See Documentation/design/box.rst.
+ *
+ * A slot is one chunk. Its row is taken when the first contribution comes, and given back when
+ * all members have completed the operation. When memory gets short it is given back sooner: when
+ * each member's @una is past the number of its contribution, so that the member has the sum or
+ * has given that packet up.
+ * Contributions that come before their turn are held, each in memory of its own. Where the order
+ * of the additions has no effect, their sum is held. All of it is limited by net.rar.box_mem; see
+ * pool.c.
+ */
+#include <linux/slab.h>
+
+#include "box/slot.h"
+#include "core/hdr.h"
+#include "core/mib.h"
+#include "group/choice.h"
+#include "reduce/reduce.h"
+
+#define PAUSE_MIN	8	/* operations of a first pause */
+#define REFUSED_MAX	64	/* chunks that find no room before a pause; */
+#define REFUSED_FOR_SUM	8	/* each sum makes up for some of them */
+#define SLOT_COST	32	/* bytes that a chunk costs until its operation is complete */
+
+#define SLOT_OVER	xa_mk_value(1)
+
+static_assert(RAR_BOX_LEGS <= 64);
+
+/* -- memory ----------------------------------------------------------------- */
+
+/* Where the row begins: after the entries of @come and the contributions held. */
+static size_t slot_head(const struct box_job *job)
+{
+	return ALIGN(offsetof(struct box_slot, come) + job->nlegs * (sizeof(u64) + sizeof(void *)),
+		     64);
+}
+
+/* Drop a contribution that is held. */
+static void drop_held(struct box_job *job, struct box_slot *slot, void **held)
+{
+	rar_pool_uncharge(job, slot->len, true);
+	kfree(*held);
+	*held = NULL;
+	slot->nheld--;
+}
+
+/* Tell other jobs how old the oldest sum is. */
+static void note_sums(struct box_job *job)
+{
+	const struct box_slot *first = list_first_entry_or_null(&job->sums, struct box_slot, node);
+
+	WRITE_ONCE(job->oldest, first ? first->since : U64_MAX);
+}
+
+/* The operation of the lowest priority that has a chunk without a sum, or NULL. */
+static struct box_op *lowest_op(const struct box_job *job)
+{
+	struct box_op *op, *lowest = NULL;
+	u32 i;
+
+	for (i = 0; i < RAR_MAX_OPS; i++) {
+		op = job->ops[i];
+		if (op && !list_empty(&op->adds) && (!lowest || op->prio < lowest->prio))
+			lowest = op;
+	}
+	return lowest;
+}
+
+/* Tell other jobs what the lowest priority is: an operation got its first such chunk or lost it. */
+static void note_adds(struct box_job *job)
+{
+	const struct box_op *op = lowest_op(job);
+
+	WRITE_ONCE(job->lowest, op ? op->prio : BOX_NO_PRIO);
+}
+
+/* Take a slot off its list. */
+static void unlist(struct box_job *job, struct box_slot *slot)
+{
+	list_del(&slot->node);
+	note_sums(job);
+	if (list_empty(&slot->op->adds))
+		note_adds(job);
+}
+
+/* End the chunk of a slot. The slot is on no list, and the caller has the table's reference. */
+static void slot_detach(struct box_job *job, struct box_slot *slot)
+{
+	void **held;
+
+	lockdep_assert_held(&job->lock);
+	for (held = rar_slot_held(job, slot); slot->nheld; held++)
+		if (*held)
+			drop_held(job, slot, held);
+	unlist(job, slot);
+	/* The entry exists, so no memory is needed. */
+	xa_store(&slot->op->slots, slot->chunk, SLOT_OVER, GFP_ATOMIC);
+	rar_pool_uncharge(job, slot_head(job) + slot->len, true);
+	job->slots--;
+}
+
+/* Give a slot's row back. Its chunk is over. */
+static void slot_end(struct box_job *job, struct box_slot *slot)
+{
+	slot_detach(job, slot);
+	rar_slot_put(slot);
+}
+
+/**
+ * rar_slot_reclaim() - drop the oldest sum of a job, which most members have
+ * @job: its lock is held
+ *
+ * Return: false if the job has no sum.
+ */
+bool rar_slot_reclaim(struct box_job *job)
+{
+	struct box_slot *slot = list_first_entry_or_null(&job->sums, struct box_slot, node);
+
+	if (slot)
+		slot_end(job, slot);
+	return slot;
+}
+
+/**
+ * rar_slot_evict() - give up the newest chunk of the least urgent operation of a job
+ * @job:   its lock is held
+ * @below: only if the priority is lower
+ * @out:   gets the slot
+ *
+ * Return: false if there is no such chunk.
+ */
+bool rar_slot_evict(struct box_job *job, u32 below, struct box_out *out)
+{
+	struct box_op *op = lowest_op(job);
+	struct box_slot *slot;
+
+	if (!op || op->prio >= below)
+		return false;
+	slot = list_last_entry(&op->adds, struct box_slot, node);
+	slot_detach(job, slot);
+	slot->op = NULL;
+	list_add_tail(&slot->node, &out->evicted);
+	out->nevicted++;
+	job->ngone++;
+	job->nevicted++;
+	job->refused++;
+	return true;
+}
+
+static void *get_room(struct box_job *job, size_t bytes, u8 prio, struct box_out *out)
+{
+	void *p;
+
+	while (!rar_pool_charge(job, bytes, true))
+		if (!rar_pool_make_room(job, prio, out))
+			return NULL;
+	p = kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
+	if (!p)
+		rar_pool_uncharge(job, bytes, true);
+	return p;
+}
+
+static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chunk,
+				 struct box_out *out)
+{
+	size_t head = slot_head(job);
+	struct box_slot *slot;
+	struct rar_chunk c;
+
+	rar_ring_chunk(&op->ring, chunk, &c);
+	slot = get_room(job, head + c.len, op->prio, out);
+	if (!slot)
+		return NULL;
+	memset(slot, 0, head);
+	refcount_set(&slot->ref, 1);
+	slot->job = job;
+	slot->op = op;
+	slot->next = chunk / op->ring.cpb;	/* a block's number is its first rank */
+	slot->chunk = chunk;
+	slot->len = c.len;
+	slot->sum = (void *)slot + head;
+	rar_op_describe(&slot->dh, op->seq, &op->fingerprint);
+	slot->dh.chunk = cpu_to_be32(chunk);
+	if (xa_is_err(xa_store(&op->slots, chunk, slot, GFP_ATOMIC))) {
+		rar_pool_uncharge(job, head + c.len, true);
+		kfree(slot);
+		return NULL;
+	}
+	list_add_tail(&slot->node, &op->adds);
+	if (list_is_singular(&op->adds))
+		note_adds(job);
+	job->slots++;
+	return slot;
+}
+
+/* -- operations --------------------------------------------------------------- */
+
+static void op_drop(struct box_job *job, struct box_op *op)
+{
+	struct box_slot *slot;
+	unsigned long chunk;
+
+	lockdep_assert_held(&job->lock);
+	xa_for_each(&op->slots, chunk, slot)
+		if (!xa_is_value(slot))
+			slot_end(job, slot);
+	xa_destroy(&op->slots);
+	rar_pool_uncharge(job, op->cost, false);
+	job->ops[op->seq % RAR_MAX_OPS] = NULL;
+	kfree(op);
+}
+
+/* Does a type's arithmetic wrap, so that the order of additions has no effect? */
+static bool is_integer(u8 dtype)
+{
+	return dtype >= RAR_I32 && dtype <= RAR_U64;
+}
+
+/* Cut an operation as its members do. Returns false if the box cannot serve it. */
+static bool op_cut(struct box_job *job, struct box_op *op)
+{
+	const struct rar_place place = {
+		.size = job->nlegs,
+		.whole = rar_choice_whole(job->choice),
+		.aside = true,
+	};
+
+	op->kind = rar_op_kind(&op->fingerprint);
+	return !rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place) &&
+	       op->ring.plan.aside;
+}
+
+static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fingerprint *p,
+			     u8 prio)
+{
+	struct box_op *op = kzalloc(sizeof(*op), GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!op)
+		return NULL;
+	op->seq = seq;
+	op->fingerprint = *p;
+	op->prio = prio;
+	op->any_order = is_integer(p->dtype);
+	op->cost = sizeof(*op);
+	INIT_LIST_HEAD(&op->adds);
+	if (!op_cut(job, op) || !rar_pool_charge(job, op->cost, false)) {
+		kfree(op);
+		return NULL;
+	}
+	xa_init(&op->slots);	/* used under job->lock only */
+	job->ops[seq % RAR_MAX_OPS] = op;
+	return op;
+}
+
+/*
+ * The operation of a contribution, or NULL if the box cannot serve it: the members may
+ * disagree about it, which the ring finds out.
+ */
+static struct box_op *op_find(struct box_job *job, const struct rar_data_hdr *dh)
+{
+	const struct rar_fingerprint p = rar_op_described(dh);
+	u64 seq = be64_to_cpu(dh->op_seq);
+	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
+
+	if (!op && seq >= job->base && (!job->told || seq - job->base < RAR_MAX_OPS))
+		return op_new(job, seq, &p, dh->prio);
+	if (!op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint))
+		return NULL;
+	return op;
+}
+
+/* -- contributions ------------------------------------------------------------- */
+
+/* Add a contribution whose turn it is. In the ring, too, the partial sum is the first operand. */
+static void add(struct box_job *job, struct box_slot *slot, const void *data)
+{
+	const struct box_op *op = slot->op;
+	struct rar_reduce_ctx ctx;
+
+	slot->next = slot->next + 1 == job->nlegs ? 0 : slot->next + 1;
+	if (!slot->turn++) {
+		memcpy(slot->sum, data, slot->len);
+		return;
+	}
+	rar_reduce_begin(&ctx);
+	rar_reduce(&ctx, op->kind, slot->sum, slot->sum, slot->sum, data, slot->len);
+	if (slot->turn == job->nlegs && op->fingerprint.redop == RAR_AVG)
+		rar_reduce_divide(&ctx, op->kind, slot->sum, slot->sum, job->nlegs, slot->len);
+	rar_reduce_end(&ctx);
+}
+
+/* Hold a contribution. Returns false if there is no room. */
+static bool hold(struct box_job *job, struct box_slot *slot, void **held, const void *data,
+		 struct box_out *out)
+{
+	/* The slot itself has no sum and not a lower priority, so it is neither taken. */
+	*held = get_room(job, slot->len, slot->op->prio, out);
+	if (!*held)
+		return false;
+	memcpy(*held, data, slot->len);
+	slot->nheld++;
+	return true;
+}
+
+/* Add the held contributions whose turn it is now. */
+static void add_held(struct box_job *job, struct box_slot *slot)
+{
+	void **held = rar_slot_held(job, slot);
+	u32 rank;
+
+	while (slot->nheld && held[slot->next]) {
+		rank = slot->next;
+		add(job, slot, held[rank]);
+		drop_held(job, slot, &held[rank]);
+	}
+}
+
+/* Where the order has no effect: what comes out of turn is added to what came so before. */
+static bool add_rest(struct box_job *job, struct box_slot *slot, const void *data,
+		     struct box_out *out)
+{
+	void **rest = rar_slot_held(job, slot);
+	struct rar_reduce_ctx ctx;
+
+	if (!*rest)
+		return hold(job, slot, rest, data, out);
+	rar_reduce_begin(&ctx);
+	rar_reduce(&ctx, slot->op->kind, *rest, *rest, *rest, data, slot->len);
+	rar_reduce_end(&ctx);
+	return true;
+}
+
+/* Where the order has no effect: all have come, so add what came out of turn. */
+static void finish_rest(struct box_job *job, struct box_slot *slot)
+{
+	void **rest = rar_slot_held(job, slot);
+
+	if (!*rest || hweight64(slot->got) < job->nlegs)
+		return;
+	slot->turn = job->nlegs - 1;
+	add(job, slot, *rest);
+	drop_held(job, slot, rest);
+}
+
+/* Give chunk @i of the run up, and tell the ranks in @to. */
+static void give_up(struct box_job *job, struct box_out *out, u32 i, u64 to)
+{
+	job->ngone++;
+	out->gone |= 1ULL << i;
+	out->gone_to |= to;
+}
+
+/* Take a new contribution in. Returns false if there is no room. */
+static bool take(struct box_job *job, struct box_slot *slot, u32 rank, const void *data,
+		 struct box_out *out)
+{
+	bool any_order = slot->op->any_order;
+	void **held = rar_slot_held(job, slot);
+
+	slot->got |= 1ULL << rank;
+	if (rank == slot->next)
+		add(job, slot, data);
+	else if (!(any_order ? add_rest(job, slot, data, out) :
+			       hold(job, slot, &held[rank], data, out)))
+		return false;
+	if (any_order)
+		finish_rest(job, slot);
+	else
+		add_held(job, slot);
+	return true;
+}
+
+/* Give the rows of unfinished sums back: their members are told that the box wants none. */
+static void drop_unfinished(struct box_job *job, struct box_op *op)
+{
+	struct box_slot *slot, *tmp;
+
+	list_for_each_entry_safe(slot, tmp, &op->adds, node)
+		slot_end(job, slot);
+}
+
+/* Take nothing of operations below a number. The members have to be told. */
+static void raise_until(struct box_job *job, u64 until)
+{
+	u32 i;
+
+	WRITE_ONCE(job->until, until);
+	for (i = 0; i < RAR_MAX_OPS; i++)
+		if (job->ops[i] && job->ops[i]->seq < until)
+			drop_unfinished(job, job->ops[i]);
+}
+
+/* If hardly any chunk finds room and keeps it, let some operations go by the ring. */
+static void look_for_pause(struct box_job *job, u64 seq, struct box_out *out)
+{
+	if (job->refused < REFUSED_MAX || seq < job->until)
+		return;
+	job->refused = 0;
+	job->pause = clamp_t(u32, 2 * job->pause, PAUSE_MIN, RAR_BOX_PAUSE);
+	raise_until(job, seq + job->pause);
+	out->gone_to = U64_MAX;
+}
+
+/* A sum was made. */
+static void succeed(struct box_job *job, struct box_slot *slot)
+{
+	list_move_tail(&slot->node, &job->sums);
+	slot->since = rar_now_us();
+	note_sums(job);
+	if (list_empty(&slot->op->adds))
+		note_adds(job);
+	job->nsums++;
+	WRITE_ONCE(job->served, job->served + slot->len);
+	job->refused -= min_t(u32, job->refused, REFUSED_FOR_SUM);
+	if (!job->refused)
+		job->pause = 0;
+}
+
+/* The slot of a chunk, a new one if need be; NULL if the chunk is over, or finds no room. */
+static struct box_slot *slot_of(struct box_job *job, struct box_op *op, u32 chunk,
+				struct box_out *out)
+{
+	struct box_slot *slot = xa_load(&op->slots, chunk);
+
+	if (xa_is_value(slot))
+		return NULL;
+	if (slot)
+		return slot;
+	if (rar_pool_charge(job, SLOT_COST, false)) {
+		op->cost += SLOT_COST;
+		slot = slot_new(job, op, chunk, out);
+		/* So that no member's contribution waits for one that was refused. */
+		if (!slot)
+			xa_store(&op->slots, chunk, SLOT_OVER, GFP_ATOMIC);
+	} else {
+		job->refused = REFUSED_MAX;
+	}
+	if (!slot)
+		job->refused++;
+	look_for_pause(job, op->seq, out);
+	return op->seq < job->until ? NULL : slot;
+}
+
+/* Take in chunk @i of a run. */
+static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
+		      const void *data, u32 i, struct box_out *out)
+{
+	struct box_slot *slot = slot_of(job, op, chunk, out);
+	u64 bit = 1ULL << rank;
+
+	if (!slot) {
+		give_up(job, out, i, bit);
+		return;
+	}
+	WRITE_ONCE(slot->come[rank], rar_slot_come_at(seq, out->now));
+	if (slot->got & bit) {
+		/* It asks again. */
+		out->wait |= slot->turn < job->nlegs;
+	} else if (!take(job, slot, rank, data, out)) {
+		give_up(job, out, i, slot->got);
+		slot_end(job, slot);
+		return;
+	} else if (slot->turn == job->nlegs) {
+		succeed(job, slot);
+		out->fresh |= 1ULL << i;
+	}
+	if (slot->turn == job->nlegs) {
+		refcount_inc(&slot->ref);
+		out->sums[i] = slot;
+	}
+}
+
+/* Does no member wait for the sum of a slot any more? */
+static bool all_have(const struct box_job *job, const struct box_slot *slot)
+{
+	u32 i;
+
+	for (i = 0; i < job->nlegs; i++)
+		if (!rar_seq_before((u32)slot->come[i], job->leg[i].una))
+			return false;
+	return true;
+}
+
+/* A member waits for nothing below @una any more: give rows back if memory is short. */
+static void advance(struct box_job *job, struct box_leg *leg, u32 una)
+{
+	struct box_slot *slot, *tmp;
+
+	if (!rar_seq_before(leg->una, una))
+		return;
+	leg->una = una;
+	list_for_each_entry_safe(slot, tmp, &job->sums, node) {
+		if (!rar_pool_short(job) || !all_have(job, slot))
+			break;
+		slot_end(job, slot);
+	}
+}
+
+/* -- packets --------------------------------------------------------------------- */
+
+/* Take in all chunks of a run. job->lock held. */
+static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u32 n,
+		    const struct rar_data_hdr *dh, struct box_out *out)
+{
+	u32 chunk = be32_to_cpu(dh->chunk), seq = be32_to_cpu(dh->seq);
+	u32 off = pkt->off + sizeof(*dh), i, len;
+	bool paused = be64_to_cpu(dh->op_seq) < job->until;
+	struct box_op *op = paused ? NULL : op_find(job, dh);
+	const void *data;
+
+	if (!op) {
+		out->gone = rar_mask(n);
+		out->gone_to = 1ULL << rank;
+		return;
+	}
+	if (chunk >= op->ring.nchunks || n > rar_ring_block_end(&op->ring, chunk) - chunk ||
+	    rar_ring_bytes(&op->ring, chunk, n) + n * sizeof(*dh) != pkt->len) {
+		rar_mib_inc(job->m.rn, DropChunk);
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		len = rar_ring_bytes(&op->ring, chunk + i, 1);
+		data = skb_header_pointer(pkt->skb, off, len, job->scratch);
+		rcv_chunk(job, op, chunk + i, rank, seq + i, data, i, out);
+		off += rar_stride(&job->m);
+		/* A pause has begun. */
+		if (op->seq < job->until) {
+			out->gone |= rar_mask(n) & ~rar_mask(i + 1);
+			break;
+		}
+	}
+}
+
+/**
+ * rar_slot_rcv_up() - take in a run of contributions
+ * @job:  job
+ * @rank: the member that sent it
+ * @pkt:  validated
+ * @n:    chunks
+ *
+ * Softirq.
+ */
+void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
+{
+	struct box_out out = {
+		.now = rar_now_us(),
+		.evicted = LIST_HEAD_INIT(out.evicted),
+	};
+	struct rar_data_hdr dh;
+	u64 sums;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
+		return;
+	spin_lock_bh(&job->lock);
+	sums = job->nsums;
+	if (!job->closed) {
+		rcv_run(job, rank, pkt, n, &dh, &out);
+		/* After the run, whose numbers may replace older ones below @una. */
+		advance(job, &job->leg[rank], be32_to_cpu(dh.una));
+	}
+	sums = job->nsums - sums;
+	spin_unlock_bh(&job->lock);
+	rar_mib_add(job->m.rn, BoxTaken, n);
+	rar_mib_add(job->m.rn, BoxSums, sums);
+	rar_mib_add(job->m.rn, BoxGaveUp, hweight64(out.gone) + out.nevicted);
+	rar_mib_add(job->m.rn, BoxEvicted, out.nevicted);
+	rar_answer_run(job, rank, &dh, n, &out);
+}
+
+/* Drop the operations that are complete at all members. */
+static void raise_base(struct box_job *job)
+{
+	u64 base = U64_MAX;
+	u32 i;
+
+	for (i = 0; i < job->nlegs; i++) {
+		if (!job->leg[i].told)
+			return;
+		base = min(base, job->leg[i].done);
+	}
+	job->told = true;
+	for (i = 0; base > job->base && i < RAR_MAX_OPS; i++)
+		if (job->ops[i] && job->ops[i]->seq < base)
+			op_drop(job, job->ops[i]);
+	WRITE_ONCE(job->base, base);
+}
+
+/**
+ * rar_slot_rcv_probe() - take in which operations are complete at a member, and answer
+ * @job:  job
+ * @rank: the member
+ * @pkt:  validated PROBE
+ *
+ * Softirq.
+ */
+void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt)
+{
+	struct box_leg *leg = &job->leg[rank];
+	struct rar_data_hdr dh = {};
+	struct rar_probe_hdr ph;
+	bool raised;
+	u64 from;
+	s32 more;
+	u32 i;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
+		return;
+	from = be64_to_cpu(ph.op_seq);
+	spin_lock_bh(&job->lock);
+	more = be32_to_cpu(ph.done) - (u32)leg->done;
+	if (more > 0)
+		leg->done += more;
+	leg->told = true;
+	advance(job, leg, be32_to_cpu(ph.una));
+	raise_base(job);
+	raised = !job->closed && from > job->until;
+	if (raised)
+		raise_until(job, from);
+	spin_unlock_bh(&job->lock);
+	rar_answer_ack(job, rank);
+	dh.op_seq = cpu_to_be64(from - 1);
+	for (i = 0; i < job->nlegs && raised; i++)
+		rar_answer_gone(job, i, &dh, 0);
+}
+
+/* Prepare the slots of a new job. */
+void rar_slot_init(struct box_job *job)
+{
+	spin_lock_init(&job->lock);
+	INIT_LIST_HEAD(&job->sums);
+	job->oldest = U64_MAX;
+	job->lowest = BOX_NO_PRIO;
+}
+
+/* Forget everything of a job. */
+void rar_slot_close(struct box_job *job)
+{
+	u32 i;
+
+	spin_lock_bh(&job->lock);
+	job->closed = true;
+	for (i = 0; i < RAR_MAX_OPS; i++)
+		if (job->ops[i])
+			op_drop(job, job->ops[i]);
+	spin_unlock_bh(&job->lock);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Slots: shared by the files that add, that answer and that share the memory. */
+#ifndef _RAR_BOX_SLOT_H
+#define _RAR_BOX_SLOT_H
+
+#include <linux/list.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "box/job.h"
+#include "core/op.h"
+#include "core/ring.h"
+
+#define BOX_NO_PRIO	256	/* above all priorities */
+#define BOX_RETURN_BITS	(8 * sizeof_field(struct rar_chunks_hdr, map))
+
+/*
+ * struct box_slot - a chunk
+ * @node:	in op->adds; in job->sums, when the sum is made; in out->evicted
+ * @ref:	the table's or the eviction's, and one for each sender of the sum
+ * @chunk:	the chunk
+ * @job:	the job
+ * @op:		the operation; not valid after an eviction
+ * @dh:		header of the sum, without a number
+ * @len:	its bytes
+ * @turn:	contributions added to @sum, in the order of the ring
+ * @next:	rank whose turn it is
+ * @got:	mask of the ranks that contributed
+ * @since:	when the sum was made, us
+ * @nheld:	contributions held, see rar_slot_held()
+ * @sum:	the partial sum, then the sum; after the entries of @come
+ * @come:	by rank, its newest contribution: see rar_slot_come_at()
+ */
+struct box_slot {
+	struct list_head node;
+	refcount_t ref;
+	u32 chunk;
+	struct box_job *job;
+	struct box_op *op;
+	struct rar_data_hdr dh;
+	u32 len;
+	u32 turn;
+	u32 next;
+	u32 nheld;
+	u64 got;
+	u64 since;
+	void *sum;
+	u64 come[];
+};
+
+/*
+ * struct box_op - an operation
+ * @seq:	its number
+ * @fingerprint: as the first member describes it
+ * @kind:	its arithmetic
+ * @any_order:	the order in which contributions are added has no effect
+ * @prio:	as the first member tells it; higher is more urgent
+ * @ring:	where its chunks lie
+ * @slots:	by chunk: a slot, or a value if the chunk is over, with or without a sum
+ * @adds:	slots without a sum, oldest first
+ * @cost:	bytes charged besides rows
+ */
+struct box_op {
+	u64 seq;
+	struct rar_fingerprint fingerprint;
+	const struct rar_kind *kind;
+	bool any_order;
+	u8 prio;
+	struct rar_ring ring;
+	struct xarray slots;
+	struct list_head adds;
+	u64 cost;
+};
+
+/*
+ * struct box_out - packets to send after job->lock is dropped; chunks by their place in a run
+ * @now:	when the run came, us
+ * @sums:	slots whose sum is sent, referenced
+ * @fresh:	of @sums, those that go to all members
+ * @gone:	chunks given up
+ * @gone_to:	ranks to tell so
+ * @wait:	the sender has to wait for other members
+ * @evicted:	slots of any job that are no more, each with a reference
+ * @nevicted:	entries of @evicted
+ */
+struct box_out {
+	u32 now;
+	struct box_slot *sums[RAR_RUN_MAX];
+	u64 fresh;
+	u64 gone;
+	u64 gone_to;
+	bool wait;
+	struct list_head evicted;
+	u32 nevicted;
+};
+
+/* A contribution: its number, and in the upper half when it came, us. */
+static inline u64 rar_slot_come_at(u32 seq, u32 now)
+{
+	return (u64)now << 32 | seq;
+}
+
+/*
+ * By rank, a contribution that came before its turn, or NULL. Where the order has no effect, the
+ * first is the sum of all of them.
+ */
+static inline void **rar_slot_held(const struct box_job *job, struct box_slot *slot)
+{
+	return (void **)&slot->come[job->nlegs];
+}
+
+/* Drop a reference. Any context. */
+static inline void rar_slot_put(struct box_slot *slot)
+{
+	if (refcount_dec_and_test(&slot->ref))
+		kfree(slot);
+}
+
+bool rar_slot_reclaim(struct box_job *job);
+bool rar_slot_evict(struct box_job *job, u32 below, struct box_out *out);
+
+bool rar_pool_charge(struct box_job *job, u64 bytes, bool row);
+void rar_pool_uncharge(struct box_job *job, u64 bytes, bool row);
+bool rar_pool_short(const struct box_job *job);
+bool rar_pool_make_room(struct box_job *job, u8 prio, struct box_out *out);
+
+void rar_answer_gone(struct box_job *job, u32 rank, const struct rar_data_hdr *dh, u64 gone);
+void rar_answer_ack(struct box_job *job, u32 rank);
+void rar_answer_run(struct box_job *job, u32 from, const struct rar_data_hdr *dh, u32 n,
+		    struct box_out *out);
+
+#endif /* _RAR_BOX_SLOT_H */

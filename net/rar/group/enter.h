@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RAR_GROUP_ENTER_H
+#define _RAR_GROUP_ENTER_H
+
+#include "rar.h"
+
+void rar_enter_begin(struct rar_member *m);
+unsigned long rar_enter_tick(struct rar_member *m);
+void rar_enter_work(struct rar_member *m);
+
+#endif /* _RAR_GROUP_ENTER_H */

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The leg: the link to the box, at a member. Sums and returned chunks that come by it, and
+ * what a member does when nothing comes: chunks go by the ring, and sums are asked for. The
+ * rules are those of Documentation/design/box.rst.
+ *
+ * A sum acknowledges the contribution that it answers, by the number of that packet. So the
+ * window of the leg limits what the box must hold.
+ */
+#include "core/arrival.h"
+#include "core/cursor.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "link/ack.h"
+#include "link/early.h"
+#include "link/link.h"
+#include "link/loss.h"
+#include "link/window.h"
+#include "ring/chunk.h"
+#include "ring/leg.h"
+#include "ring/push.h"
+#include "ring/ringed.h"
+#include "tx/packet.h"
+
+#define LEG_PATIENCE_US	200000	/* an operation that stands still goes by the ring, */
+#define LEG_WAIT_US	2000000	/* or later if the box answers that it waits for other ranks */
+#define LEG_WANT_US	50000	/* least time between two WANTs of an operation */
+
+/* -- begin and end --------------------------------------------------------- */
+
+/**
+ * rar_leg_open() - send to the box from now on
+ * @m:     member in RUN, its lock is held
+ * @epoch: of the leg: the token of all packets on it
+ *
+ * Operations posted before go by the ring as they began.
+ */
+void rar_leg_open(struct rar_member *m, u64 epoch)
+{
+	struct rar_link *link = &m->link[RAR_LEG];
+
+	lockdep_assert_held(&m->lock);
+	rar_link_start(link);
+	spin_lock(&m->tx_lock);
+	/* The box knows no numbers of an older leg. */
+	link->tx.next_seq = 0;
+	link->tx.highest = 0;
+	link->tx.asked_seq = 0;
+	link->tx.win.recover = 0;
+	link->tx.win.round_end = 0;
+	rar_link_flush_tx(link);
+	/* The window alone limits what is at the box. */
+	link->tx.posted = U64_MAX;
+	link->silent = false;
+	m->leg.from = m->op_next;
+	m->leg.until = m->op_next;
+	WRITE_ONCE(link->heard, jiffies);
+	WRITE_ONCE(link->epoch, epoch);
+	spin_unlock(&m->tx_lock);
+	rar_mib_inc(m->rn, BoxOpened);
+}
+
+static void go_on(struct rar_member *m)
+{
+	rar_mib_inc(m->rn, BoxLost);
+	rar_push(m);
+	rar_member_kick(m, m->leg.next_try);
+}
+
+/**
+ * rar_leg_lost() - give the box up: go on by the ring, and enter again later
+ * @m: member in RUN or LEAVING, RCU read side; no lock held
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_leg_lost(struct rar_member *m)
+{
+	if (rar_ringed_leave(m))
+		go_on(m);
+}
+
+/* -- what comes ------------------------------------------------------------- */
+
+/* Take in a run of sums. */
+static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	struct rar_cursor cursor = { .skb = pkt->skb };
+	struct rar_data_hdr dh;
+	struct rar_arrival a = { .link = pkt->link, .pkt = pkt, .dh = &dh };
+	u64 done = READ_ONCE(m->ops_done);
+	enum rar_rx ret;
+
+	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
+	a.op_seq = be64_to_cpu(dh.op_seq);
+	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, RAR_AG };
+	a.done = rar_mask(n);
+	/* Nothing is complete to which this rank has not contributed. */
+	if (rar_op_early(m, a.op_seq, &a.run))
+		return RAR_DROP(State);
+	ret = rar_chunk_use(m, &a);
+	if (ret != RAR_RX_DONE)
+		return ret;
+	rar_loss_rcv_numbers(a.link, be32_to_cpu(dh.seq), a.done, be32_to_cpu(dh.una));
+	rar_push(m);
+	/* No contribution tells the box that it may give rows back, if none follows. */
+	if (READ_ONCE(m->ops_done) != done &&
+	    READ_ONCE(a.link->tx.una) == READ_ONCE(a.link->tx.next_seq))
+		rar_ringed_tell(m);
+	return ret;
+}
+
+/*
+ * Take in a run of partial sums of chunks that the box gives up. Nothing of it is acknowledged, and
+ * if it is lost the ring begins where the block starts.
+ */
+static enum rar_rx rcv_partial(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	struct rar_cursor cursor = { .skb = pkt->skb };
+	struct rar_data_hdr dh;
+	struct rar_arrival a = { .link = pkt->link, .pkt = pkt, .dh = &dh };
+	enum rar_rx ret = RAR_RX_RETRY;
+
+	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
+	a.op_seq = be64_to_cpu(dh.op_seq);
+	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, RAR_RS };
+	a.done = rar_mask(n);
+	if (rar_op_early(m, a.op_seq, &a.run))
+		ret = rar_early_hold(m, &a);
+	if (ret == RAR_RX_RETRY)
+		ret = rar_chunk_use(m, &a);
+	return ret;
+}
+
+typedef void (*chunks_fn)(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask);
+
+/* Call @fn for the chunks of a word of a map, block by block. */
+static void each_block(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask,
+		       chunks_fn fn)
+{
+	u32 n;
+
+	while (mask && chunk + __ffs64(mask) < op->ring.nchunks) {
+		n = __ffs64(mask);
+		chunk += n;
+		mask >>= n;
+		n = min(rar_ring_block_end(&op->ring, chunk) - chunk, 64U);
+		fn(m, op, chunk, mask & rar_mask(n));
+		mask = n < 64 ? mask >> n : 0;
+		chunk += n;
+	}
+}
+
+/* Call @fn for the chunks that a RETURN or WANT names. tx_lock held. */
+static void each_chunk(struct rar_member *m, const struct rar_chunks_hdr *ch, chunks_fn fn)
+{
+	struct rar_operation *op = rar_link_op_at(m, be64_to_cpu(ch->op_seq));
+	u32 first = be32_to_cpu(ch->first), i;
+
+	if (op && op->ring.plan.aside && first < op->ring.nchunks)
+		for (i = 0; i < ARRAY_SIZE(ch->map); i++)
+			each_block(m, op, first + 64 * i, le64_to_cpu(ch->map[i]), fn);
+}
+
+/* The box wants nothing of operations below a number: let them go by the ring. tx_lock held. */
+static void pause(struct rar_member *m, const struct rar_chunks_hdr *ch)
+{
+	u64 op_seq = be64_to_cpu(ch->op_seq), until, seq;
+	struct rar_operation *op;
+	u32 more;
+
+	if (!ch->until)
+		return;
+	more = be32_to_cpu(ch->until) - (u32)op_seq;
+	until = op_seq + more;
+	if (more > RAR_BOX_PAUSE || until <= m->leg.until ||
+	    until > m->op_next + RAR_BOX_PAUSE + RAR_MAX_OPS)
+		return;
+	m->leg.until = until;
+	for (seq = m->op_oldest; seq < min(until, m->op_next); seq++) {
+		op = rar_link_op_at(m, seq);
+		if (op && op->ring.plan.aside)
+			rar_ringed_rest(m, op);
+	}
+}
+
+static void handed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	rar_ringed_returned(m, op, chunk, mask, true);
+}
+
+static void returned(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	rar_ringed_returned(m, op, chunk, mask, false);
+}
+
+static void rcv_return(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_chunks_hdr ch;
+
+	rar_mib_inc(m->rn, BoxReturned);
+	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)))
+		return;
+	spin_lock_bh(&m->tx_lock);
+	each_chunk(m, &ch, ch.flags & cpu_to_be32(RAR_RF_HANDED) ? handed : returned);
+	pause(m, &ch);
+	spin_unlock_bh(&m->tx_lock);
+	rar_loss_refused(pkt->link);
+	rar_push(m);
+}
+
+/* The box waits for other ranks, or answers a PROBE. */
+static void rcv_ack(struct rar_member *m)
+{
+	struct rar_link_tx *tx = &m->link[RAR_LEG].tx;
+
+	spin_lock_bh(&m->tx_lock);
+	tx->progress_us = rar_now_us();
+	tx->win.backoff = 0;
+	m->link[RAR_LEG].silent = false;
+	spin_unlock_bh(&m->tx_lock);
+}
+
+/**
+ * rar_leg_rcv() - take in a packet of the box
+ * @m:   member in RUN or LEAVING
+ * @pkt: validated: AG, RS, ACK, RETURN or RESET with the leg's epoch
+ * @n:   chunks of a run
+ *
+ * Softirq.
+ *
+ * Return: as rar_chunk_rcv().
+ */
+enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	WRITE_ONCE(m->link[RAR_LEG].heard, jiffies);
+	switch (pkt->h.type) {
+	case RAR_T_AG:
+		return rcv_sums(m, pkt, n);
+	case RAR_T_RS:
+		return rcv_partial(m, pkt, n);
+	case RAR_T_RETURN:
+		rcv_return(m, pkt);
+		break;
+	case RAR_T_ACK:
+		rcv_ack(m);
+		break;
+	case RAR_T_RESET:
+		if (rar_ringed_close(m))
+			go_on(m);
+		break;
+	}
+	return RAR_RX_DONE;
+}
+
+/* Take in a WANT of the successor. */
+void rar_leg_rcv_want(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_chunks_hdr ch;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)))
+		return;
+	spin_lock_bh(&m->tx_lock);
+	each_chunk(m, &ch, rar_ringed_wanted);
+	spin_unlock_bh(&m->tx_lock);
+	rar_push(m);
+}
+
+/* -- what does not come ------------------------------------------------------- */
+
+/* Name the first chunks of an operation that go by the ring and are no sums here. */
+static bool fill_want(const struct rar_operation *op, struct rar_chunks_hdr *ch)
+{
+	u32 words = BITS_TO_LONGS(op->ring.nchunks), i, w = 0;
+
+	while (w < words && !(op->ringed[w] & ~READ_ONCE(op->published[RAR_AG][w])))
+		w++;
+	if (w == words)
+		return false;
+	ch->op_seq = cpu_to_be64(op->seq);
+	ch->first = cpu_to_be32(w * BITS_PER_LONG);
+	for (i = 0; i < ARRAY_SIZE(ch->map) && w + i < words; i++)
+		ch->map[i] = cpu_to_le64(op->ringed[w + i] &
+					 ~READ_ONCE(op->published[RAR_AG][w + i]));
+	return true;
+}
+
+/* The oldest operation that is not complete here, or NULL. The others wait behind it. */
+static struct rar_operation *first_incomplete(struct rar_member *m)
+{
+	struct rar_operation *op;
+	u64 seq;
+
+	for (seq = max(m->op_oldest, READ_ONCE(m->ops_done)); seq < m->op_next; seq++) {
+		op = rar_link_op_at(m, seq);
+		if (op && atomic_read(&op->left))
+			return op->ring.plan.aside ? op : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * How long a sum may be missing before the predecessor is asked for it, us. A link that was not
+ * measured yet says nothing: if all goes by the box, the ring may never be.
+ */
+static u64 want_patience(const struct rar_member *m)
+{
+	const struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+
+	if (!win->srtt_us)
+		win = &m->link[RAR_LEG].tx.win;
+	return win->srtt_us ? max_t(u64, LEG_WANT_US, 4 * win->rto_us) : LEG_WANT_US;
+}
+
+/*
+ * Look whether an operation stands still. Sets @ch to the sums to ask the predecessor for.
+ * Returns false if there are none. tx_lock held.
+ */
+static bool look_at(struct rar_member *m, struct rar_operation *op, u64 now,
+		    struct rar_chunks_hdr *ch)
+{
+	u64 since = max(op->moved_us, READ_ONCE(m->leg.done_us));
+	const struct rar_link *leg = &m->link[RAR_LEG];
+	bool answers = now - leg->tx.progress_us < LEG_PATIENCE_US;
+
+	/* The box may wait for a rank that posted before its leg was open, and goes by the ring. */
+	if (!bitmap_empty(op->ringed, op->ring.nchunks))
+		answers = false;
+	if (leg->epoch && now - since > (answers ? LEG_WAIT_US : LEG_PATIENCE_US))
+		rar_ringed_rest(m, op);
+	if (now - max(since, op->asked_us) < want_patience(m) || !fill_want(op, ch))
+		return false;
+	op->asked_us = now;
+	return true;
+}
+
+/* Has the box been silent for too long, or since several timeouts? */
+static bool leg_silent(const struct rar_member *m)
+{
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+
+	return READ_ONCE(m->link[RAR_LEG].epoch) &&
+	       (READ_ONCE(m->link[RAR_LEG].silent) ||
+		time_after(jiffies, READ_ONCE(m->link[RAR_LEG].heard) + dead));
+}
+
+/**
+ * rar_leg_tick() - do what is due in a group with a box; part of the member's timer
+ * @m: member in RUN or LEAVING, RCU read side
+ *
+ * Return: jiffies of the next call, at the latest.
+ */
+unsigned long rar_leg_tick(struct rar_member *m)
+{
+	struct rar_chunks_hdr ch = {};
+	struct rar_operation *op;
+	bool want;
+
+	if (leg_silent(m))
+		rar_leg_lost(m);
+	if (READ_ONCE(m->link[RAR_LEG].epoch) && time_after_eq(jiffies, m->leg.next_tell)) {
+		m->leg.next_tell = jiffies + msecs_to_jiffies(rar_member_keepalive_ms(m));
+		rar_ringed_tell(m);
+	}
+	spin_lock_bh(&m->tx_lock);
+	op = first_incomplete(m);
+	want = op && look_at(m, op, rar_now_us(), &ch);
+	spin_unlock_bh(&m->tx_lock);
+	if (want) {
+		rar_mib_inc(m->rn, BoxWants);
+		rar_packet_ctl(&m->link[RAR_PREV], &ch, sizeof(ch), 0, RAR_T_WANT, m->epoch);
+	}
+	local_bh_disable();
+	rar_push(m);
+	local_bh_enable();
+	return jiffies + (rar_member_idle(m) ? HZ : rar_link_jiffies(LEG_WANT_US));
+}
