@@ -197,6 +197,21 @@ static void log_model(const char *name, int step, const struct model *m)
 		fail("%s: %s", logdir, strerror(errno));
 }
 
+/* With a box: how many chunks it has summed, and how many the ring. */
+static const char *box_shares(void)
+{
+	static char text[80];
+	struct rar_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (fd < 0 || getsockopt(fd, SOL_RAR, RAR_INFO, &info, &len) ||
+	    info.box_state == RAR_BOX_NONE)
+		return "";
+	snprintf(text, sizeof(text), " box=%llu ring=%llu", (unsigned long long)info.box_sums,
+		 (unsigned long long)info.ring_sums);
+	return text;
+}
+
 static void log_hash(int step, uint64_t hash)
 {
 	static FILE *f;
@@ -465,9 +480,9 @@ static void train(void)
 	if (rank >= 0)
 		finish_weights_check(step, post_weights_check(step));
 
-	printf("done rank=%d steps=%d ops=%llu bytes=%llu accuracy=%.4f\n",
+	printf("done rank=%d steps=%d ops=%llu bytes=%llu%s accuracy=%.4f\n",
 	       rank, step, (unsigned long long)ops, (unsigned long long)bytes,
-	       accuracy);
+	       box_shares(), accuracy);
 }
 
 int main(int argc, char **argv)

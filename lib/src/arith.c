@@ -225,7 +225,7 @@ void rar_stub_caps(struct rar_caps *caps)
 	uint32_t floats = 1u << RAR_F32 | 1u << RAR_F64 | 1u << RAR_F16 | 1u << RAR_BF16;
 
 	*caps = (struct rar_caps) { .wire_version = 1,
-				    .collectives = (1u << RAR_COLLECTIVE_NR) - 2 };
+				    .collectives = (2u << RAR_BARRIER) - 2 };
 	caps->dtypes[0] = RAR_OPF_IN_ORDER;	/* it always does that */
 	for (redop = RAR_SUM; redop < RAR_REDOP_NR; redop++)
 		caps->dtypes[redop] = redop >= RAR_BAND && redop <= RAR_LXOR ? all & ~floats : all;

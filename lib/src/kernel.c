@@ -240,6 +240,7 @@ static void fill_op(const rar_comm_t *c, const struct work *w, struct message *m
 		.redop = w->redop, .root = w->root, .flags = w->op_flags,
 		.bytes = w->bytes,
 		.cookie = c->posted + 1, .dst = w->pin ? (uintptr_t)w->pin_dst : 0,
+		.prio = w->prio,
 	};
 
 	m->control.header.cmsg_len = CMSG_LEN(sizeof(op));

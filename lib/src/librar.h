@@ -42,6 +42,7 @@ struct card {
  * @got:	bytes of the result that have come
  * @pinned:	posted without a copy
  * @nowait:	do not wait for room
+ * @prio:	at a box; 0: the socket's
  */
 struct work {
 	uint8_t collective, dtype, redop;
@@ -58,6 +59,7 @@ struct work {
 	uint64_t got;
 	bool pinned;
 	bool nowait;
+	uint8_t prio;
 };
 
 /*

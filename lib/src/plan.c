@@ -96,8 +96,10 @@ int rar_plan(const rar_comm_t *c, const struct rar_call *call, struct work *w)
 		.op_flags = call->op_flags,
 		.count = call->count,
 		.nowait = call->flags & RAR_C_NOWAIT,
+		.prio = call->prio,
 	};
-	if (call->flags & ~(RAR_C_COPY | RAR_C_NOWAIT) || call->__pad || !esize ||
+	if (call->flags & ~(RAR_C_COPY | RAR_C_NOWAIT) || call->__pad[0] || call->__pad[1] ||
+	    call->__pad[2] || !esize ||
 	    call->root >= (rooted ? c->size : 1) || (barrier && call->count))
 		return -EINVAL;
 	if (!rar_can(c, w->collective, w->dtype, w->redop, w->count) ||
@@ -117,7 +119,7 @@ int rar_can(const rar_comm_t *c, int collective, int dtype, int redop, uint64_t 
 {
 	uint64_t size = rar_dtype_size(dtype), parts = 1;
 
-	if (!c->up || collective <= 0 || collective >= RAR_COLLECTIVE_NR ||
+	if (!c->up || collective <= 0 || collective > RAR_BARRIER ||
 	    !(c->caps.collectives & 1u << collective))
 		return 0;
 	if (collective == RAR_BARRIER)

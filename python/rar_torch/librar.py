@@ -26,7 +26,8 @@ class Call(Structure):
     """struct rar_call"""
     _fields_ = [("collective", c_uint8), ("dtype", c_uint8), ("redop", c_uint8),
                 ("flags", c_uint8), ("root", c_uint32), ("src", c_void_p), ("dst", c_void_p),
-                ("count", c_uint64), ("op_flags", c_uint32), ("pad", c_uint32)]
+                ("count", c_uint64), ("op_flags", c_uint32), ("prio", c_uint8),
+                ("pad", c_uint8 * 3)]
 
 
 class Caps(Structure):

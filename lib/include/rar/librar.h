@@ -99,13 +99,24 @@ struct rar_call {
 	void *dst;
 	uint64_t count;
 	uint32_t op_flags;	/* RAR_OPF_*; rar_comm_caps()->dtypes[0] has those that work */
-	uint32_t __pad;
+	uint8_t prio;		/* at an aggregation box: 1 .. 255; 0: RAR_DEFAULT_PRIORITY */
+	uint8_t __pad[3];
 };
 
 int rar_start(rar_comm_t *comm, const struct rar_call *call, rar_req_t *req);
 int rar_test(rar_comm_t *comm, rar_req_t req);
 int rar_wait(rar_comm_t *comm, rar_req_t req, int timeout_ms);
 int rar_next(rar_comm_t *comm, rar_req_t *req, int timeout_ms);
+
+/*
+ * A value for rar_call.prio: 128 + 16 log2(comm / comp) + 16 log2(ref / left) +
+ * 16 layer / layers, rounded, 1 .. 255. @comm and @comp: times that the job communicates and
+ * computes. @left: time until it ends. @ref: a time that is the same for all jobs of the box.
+ * @layer: of @layers; the front layer, whose sums are needed first, is @layers. A term with a
+ * value that is not known, or 0, is left out.
+ */
+unsigned char rar_priority(double comm, double comp, double left, double ref, uint32_t layer,
+			   uint32_t layers);
 
 /* Start and wait. */
 int rar_allreduce(rar_comm_t *comm, const void *src, void *dst, uint64_t count, int dtype,
