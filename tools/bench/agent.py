@@ -31,6 +31,20 @@ PORTS = itertools.count(5201, 64)    # a contestant may use as many ports as it 
 UNLOAD_S = 30
 MESH = 16           # ranks up to which every rank has a device to every other
 
+BOX, TIGHT, SERVER = "10.77.0.201", "10.77.0.202", "10.77.0.203"
+# A superpacket that is longer is cut before it goes on, as a network card does.
+BURST = "15000"
+BOX_MEM, TIGHT_MEM = "512M", "4096"
+QUEUE = "10000"     # packets that a link with a delay holds
+# Hosts beside the ranks, where links are limited: their link, and what they are.
+HOSTS = {"box": (BOX, False), "tight": (TIGHT, False), "host": (SERVER, True)}
+# Ranks that use a box: its address. At the last one there is none.
+BOXES = {"rar-box": BOX, "rar-box-tight": TIGHT, "rar-box-dead": SERVER}
+# How a box that several jobs share gives its memory out: net.rar.box_policy.
+POLICIES = {"box-static": "static", "box-fcfs": "fcfs", "box-reclaim": "reclaim",
+            "box-preempt": "preempt"}
+# Parameter servers: the host that it runs on.
+SERVERS = {"tcp-server": "host", "tcp-server-fast": "box"}
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
              "rar-registered": "registered", "rar-local": "local"}
@@ -96,9 +110,46 @@ class Topology:
     def __init__(self):
         self.key = None
 
-    def make(self, n, mtu, gso):
+    def make(self, n, mtu, gso, links):
         self.remove()
-        self.key = (n, mtu, gso)
+        self.key = (n, mtu, gso, links)
+        if links:
+            self.star(n, mtu, links)
+        else:
+            self.mesh(n, mtu, gso)
+
+    def star(self, n, mtu, links):
+        """Ranks and other hosts at one switch; @links: the rate in both directions, perhaps with
+        a delay: "20mbit/8192us". A delayed link delays packet by packet, so hosts send no
+        superpackets.
+        """
+        rate, _, delay = links.partition("/")
+        shape = ["netem", "rate", rate, "delay", delay, "limit", QUEUE] if delay else [
+            "tbf", "rate", rate, "burst", BURST, "limit", "16mb"]
+        command("modprobe", "rar")
+        hosts = {str(r): (address(r), True) for r in range(n)} | HOSTS
+        command("ip", "-batch", "-", text="".join(
+            f"netns add {NETNS}{name}\n" for name in (*hosts, "switch")))
+        in_switch = [f"{NETNS}switch", "-batch", "-"]
+        command("ip", "-n", *in_switch, text=f"link add br0 mtu {mtu} type bridge\n"
+                "link set br0 up\n")
+        for name, (ip, limited) in hosts.items():
+            command("ip", "-batch", "-", text=f"link add eth0 netns {NETNS}{name} mtu {mtu}"
+                    f" type veth peer name p{name} netns {NETNS}switch mtu {mtu}\n")
+            command("ip", "-n", *in_switch, text=f"link set p{name} master br0 up\n")
+            command("ip", "-n", f"{NETNS}{name}", "-batch", "-", text="link set lo up\n"
+                    f"link set eth0 up\naddress add {ip}/24 dev eth0\n")
+            if limited and rate != "any":
+                for netns, device in ((name, "eth0"), ("switch", f"p{name}")):
+                    command("tc", "-n", f"{NETNS}{netns}", "qdisc", "add", "dev", device, "root",
+                            *shape)
+            if delay:
+                command(*in_rank(name, "sysctl", "-qw", "net.rar.super_chunks=1"))
+            self.settings(name, [], True)
+        for name, mem in (("box", BOX_MEM), ("tight", TIGHT_MEM)):
+            command(*in_rank(name, "sysctl", "-qw", f"net.rar.box_mem={mem}"))
+
+    def mesh(self, n, mtu, gso):
         pairs = links_of(n)
         command("ip", "-batch", "-", text="".join(
             f"netns add {NETNS}{r}\n" for r in range(n)))
@@ -182,6 +233,15 @@ class Contestant:
             group = str(random.getrandbits(62) + 1)
             self.spawn_ranks(lambda r: [f"{BIN}/rar", RAR_MODES[name], ctl, str(r), n, group],
                              together=name == "rar-local")
+        elif name in BOXES:
+            group = str(random.getrandbits(62) + 1)
+            self.spawn_ranks(lambda r: [f"{BIN}/rar", "in-place", ctl, str(r), n, group,
+                                        BOXES[name]])
+        elif name in SERVERS:
+            port, host = str(next(PORTS)), SERVERS[name]
+            self.spawn(in_rank(host, f"{BIN}/server", "serve", n, port, HOSTS[host][0]))
+            self.spawn_ranks(lambda r: [f"{BIN}/server", "rank", ctl, str(r), n, port,
+                                        HOSTS[host][0]])
         elif name in ("tcp-ring", "tcp-chain"):
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/tcp", name[4:], ctl, str(r), n, port])
@@ -258,6 +318,30 @@ class Light:
         pass
 
 
+class Jobs:
+    """Training jobs that share a box, which gives its memory out in one way. See jobs.c"""
+
+    def __init__(self, name):
+        self.policy = POLICIES[name]
+
+    def run(self, job):
+        """The mean time of the jobs, and what else was counted"""
+        jobs, mem, slot_ns, seed = job["knobs"]
+        group = random.getrandbits(62) + 1
+        ran = subprocess.run([f"{BIN}/jobs", NETNS, BOX, str(jobs), str(group), self.policy,
+                              str(mem), str(slot_ns), str(seed)],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, check=False)
+        if ran.returncode:
+            why = ran.stdout.splitlines() or [f"ended with {ran.returncode}"]
+            raise Failed(f"jobs: {why[0]}")
+        ns, box, ring, returned, busy = map(int, ran.stdout.split())
+        return {"ns": ns, "box": box, "ring": ring, "returned": returned, "busy": busy}
+
+    def stop(self):
+        pass
+
+
 # -------------------------------------------------------------------- memory
 
 def free_kib():
@@ -307,7 +391,7 @@ class Agent:
 
     def do_topology(self, request):
         self.stop_all(keep=("marker",))
-        self.topology.make(request["n"], request["mtu"], request["gso"])
+        self.topology.make(request["n"], request["mtu"], request["gso"], request["links"])
         return {}
 
     def do_start(self, request):
@@ -315,6 +399,8 @@ class Agent:
         if name == "light":
             self.contestants[name] = Light(self.topology.key[0],
                                            len(os.sched_getaffinity(0)))
+        elif name in POLICIES:
+            self.contestants[name] = Jobs(name)
         elif name not in self.contestants:
             n = 1 if name == "marker" else self.topology.key[0]
             self.contestants[name] = Contestant(name, n)
@@ -329,7 +415,8 @@ class Agent:
     def do_run(self, request):
         name = request["name"]
         try:
-            return {"ns": self.contestants[name].run(request)}
+            answer = self.contestants[name].run(request)
+            return answer if isinstance(answer, dict) else {"ns": answer}
         except Failed:
             self.contestants.pop(name).stop()
             raise

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The targets B1 and B2: a broadcast from one rank to 3, 7 and 15 others, each in a namespace
+"""The targets C1 and C2: a broadcast from one rank to 3, 7 and 15 others, each in a namespace
 of its own. The time is from the start at rank 0 until the last rank has the data.
 
-B1: against the faster of two loops in user space, which send the data to one receiver after
-the other. B2: against the faster MPI.
+C1: against the faster of two loops in user space, which send the data to one receiver after
+the other. C2: against the faster MPI.
 """
 from contest import KIB, MIB, Case
 from targets import Verdict, at, missing, noise, note, where
@@ -22,7 +22,7 @@ MPI = ("openmpi", "mpich")
 
 
 class Broadcast:
-    """All cases; each gives a line for B2, and up to SMALL bytes a line for B1"""
+    """All cases; each gives a line for C2, and up to SMALL bytes a line for C1"""
 
     @staticmethod
     def cases(rounds):
@@ -41,7 +41,7 @@ class Broadcast:
 
     @classmethod
     def verdicts(cls, result):
-        lines = [cls.judge("B2", result, NEED_MPI, MPI)]
+        lines = [cls.judge("C2", result, NEED_MPI, MPI)]
         if result.case.size <= SMALL:
-            lines.append(cls.judge("B1", result, NEED_LOOPS, LOOPS))
+            lines.append(cls.judge("C1", result, NEED_LOOPS, LOOPS))
         return lines

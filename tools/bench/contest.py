@@ -50,6 +50,8 @@ class Case:
     gso: bool = True
     rounds: int = 5
     what: str = ""              # for lists of operations: their name
+    links: str = ""             # rate of each rank's link to a switch that a box is at; "":
+                                # a cable between each two ranks
 
     @property
     def places(self):
@@ -57,7 +59,7 @@ class Case:
 
     @property
     def topology(self):
-        return (self.n, self.mtu, self.gso)
+        return (self.n, self.mtu, self.gso, self.links)
 
     @property
     def size(self):
@@ -67,7 +69,8 @@ class Case:
     def title(self):
         gso = "" if self.gso else " gso=off"
         return (f"{'+'.join(self.places)} N={self.n} size={self.what or size_name(self.size)}"
-                f" type={self.type} mtu={self.mtu}{gso}")
+                f" type={self.type} mtu={self.mtu}{gso}"
+                + (f" links={self.links}" if self.links else ""))
 
 
 def size_name(size):
@@ -79,9 +82,12 @@ def size_name(size):
 
 @dataclasses.dataclass
 class Round:
-    """ns of an operation and of the marker, by the label of the side"""
+    """ns of an operation and of the marker, by the label of the side; counted: what else a
+    contestant has to tell
+    """
     ns: dict
     marker: dict
+    counted: dict = dataclasses.field(default_factory=dict)
 
 
 class Markers:
@@ -142,6 +148,7 @@ class Result:
         return {
             "places": case.places, "n": case.n, "bytes": case.size, "ops": len(case.ops),
             "what": case.what, "type": case.type, "mtu": case.mtu, "gso": case.gso,
+            "links": case.links,
             "rounds": len(self.rounds), "discarded": self.discarded,
             "ns": {label: self.ns(label) for label in (self.rounds[0].ns if self.rounds else ())},
             "missing": self.missing, "knobs": self.knobs, "kib": self.kib,
@@ -167,6 +174,8 @@ def steps_of(name, size, n, cpus):
         return [[0, 1], [0], [0]]
     if name == "tcp-loop":      # bytes for each receiver in turn; 0: all
         return [[0] if size <= SMALL else [0, 64 * KIB, 256 * KIB, MIB], [0], [0]]
+    if name.startswith("tcp-server"):       # bytes per call
+        return [[256 * KIB, 64 * KIB, MIB], [0], [0]]
     if name == "udp-loop":      # datagrams on their way to a receiver
         return [[128] if size <= SMALL else [128, 44, 512, 2048], [0], [0]]
     if name == "light":

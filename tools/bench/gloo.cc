@@ -73,7 +73,7 @@ static std::shared_ptr<gloo::rendezvous::Context> join(int rank, int size, const
 
 int main(int argc, char **argv)
 {
-	static const struct bench_peer peer = { prepare, allreduce, false };
+	static const struct bench_peer peer = { prepare, allreduce, false, nullptr };
 	struct contestant c = {};
 	int rank;
 

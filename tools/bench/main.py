@@ -14,7 +14,9 @@ import time
 import xml.etree.ElementTree
 
 import against
+import box
 import broadcast
+import jobs
 import models
 import report
 import targets
@@ -26,7 +28,8 @@ LIBRARIES = ("gloo", "openmpi", "mpich")
 KERNELS = ("uml", "6.12", "6.1", "native")
 ROUNDS = 5
 SPARE_MIB = 640             # what a guest needs beside the data
-TARGETS = targets.TARGETS | {"B": broadcast.Broadcast}
+OWN = {"broadcast": broadcast.Broadcast, "box": box.Box()}     # with options of their own
+TARGETS = targets.TARGETS | OWN
 
 DESCRIPTION = """\
 Runs AF_RAR and its competitors in turns, in the same boot, and says how they compare.
@@ -95,8 +98,14 @@ def parse(argv):
     add("--targets", type=one_of(*targets.TARGETS), help="T1,T2,...")
     add("--models", type=one_of("all", *models.MODELS), help="all, or some of "
         + ",".join(models.MODELS))
-    add("--broadcast", action="store_true", help="broadcasts and the targets B1, B2; with "
+    add("--broadcast", action="store_true", help="broadcasts and the targets C1, C2; with "
         "--n, --sizes, --rounds, --kernel (uml, 6.12)")
+    add("--box", action="store_true", help="an aggregation box and the targets B1 to B7; with "
+        "--n, --sizes, --rounds")
+    add("--jobs", type=list_of(int), help="with --box: only B1, with so many jobs: 4,8; --rounds: "
+        "the seeds")
+    add("--pools", type=list_of(int), help="with --box: only B1, with so many %% of memory: "
+        "10,25,50,100")
     add("--against", metavar="COMMIT", help="what changed since: with --n, --sizes, --types, "
         "--mtu, --gso, --contestants, --rounds, --kernel (one of each but --n, --sizes)")
     add("--kernel", type=one_of(*KERNELS), help=",".join(KERNELS))
@@ -165,10 +174,22 @@ def broadcasts(args):
             if c.places[0] in kernels and c.n in (ranks or [c.n]) and c.size in (sizes or [c.size])]
 
 
+def boxes(args):
+    ranks, sizes = args.n, args.sizes
+    if args.jobs or args.pools:
+        return [c for c in jobs.cases(args.rounds or ROUNDS)
+                if c.jobs in (args.jobs or [c.jobs]) and c.pool in (args.pools or [c.pool])]
+    return [c for c in box.Box.cases(args.rounds or ROUNDS)
+            if c.n in (ranks or [c.n]) and c.size in (sizes or [c.size])
+            and not (isinstance(c, jobs.JobsCase) and (ranks or sizes))]
+
+
 def plan(args):
     """The cases, and the targets to judge"""
     if args.broadcast:
-        return broadcasts(args), ["B"]
+        return broadcasts(args), ["broadcast"]
+    if args.box:
+        return boxes(args), ["box"]
     chosen = [args.kernel, args.n, args.sizes, args.types, args.mtu, args.gso, args.contestants]
     names = args.targets or []
     if args.smoke:
@@ -280,13 +301,14 @@ class Run:
         self.judge_together()
 
     def at_places(self, places, cases):
-        contest = Contest(places, self.progress, 60 if "uml" in places else 150)
+        kind = jobs.Sharing if self.names == ["box"] else Contest
+        contest = kind(places, self.progress, 60 if "uml" in places else 150)
         for case in cases:
             result = contest.measure(case, self.allowance())
             self.done += 1
             self.results.append(result)
             for name in self.names:
-                if name != "T8" and (name == "B" or case in TARGETS[name].cases(case.rounds)):
+                if name != "T8" and (name in OWN or case in TARGETS[name].cases(case.rounds)):
                     self.give(TARGETS[name].verdicts(result))
         if "T8" in self.names and "uml" in places:
             self.give([self.memory(contest)])

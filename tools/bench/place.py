@@ -115,8 +115,8 @@ class Place:
             raise Broken(f"{self.name}: {answer['error']}")
         return answer
 
-    def topology(self, n, mtu, gso):
-        self.ask(do="topology", n=n, mtu=mtu, gso=gso)
+    def topology(self, n, mtu, gso, links=""):
+        self.ask(do="topology", n=n, mtu=mtu, gso=gso, links=links)
         self.started = {k: v for k, v in self.started.items() if k == "marker"}
 
     def start(self, name):

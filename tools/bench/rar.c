@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP: a rank of AF_RAR,
- * at 10.77.0.(RANK + 1). "registered": in place, in memory that is pinned once. "local":
+ * rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP [BOX]: a rank of AF_RAR,
+ * at 10.77.0.(RANK + 1), perhaps with a box at that IPv4 address. "registered": in place, in memory that is pinned once. "local":
  * in place, with all ranks in one namespace, at 127.0.0.1.
  *
  * If the module refuses MSG_ZEROCOPY or RAR_OP.dst it does not support the mode: the
@@ -19,6 +19,8 @@
 static const char * const mode_names[] = {
 	"copy", "in-place", "out-of-place", "registered", "local",
 };
+
+#define BOX_TRIES	300		/* 10 ms apart */
 
 enum mode { COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, LOCAL, MODES };
 
@@ -131,6 +133,19 @@ static int probe(struct member *m)
 	}
 }
 
+/* Waits until the box takes part, if it does. The ranks that come next use none. */
+static void await_box(int fd)
+{
+	struct rar_info info = {};
+
+	for (int i = 0; i < BOX_TRIES && info.box_state != RAR_BOX_OPEN; i++) {
+		rar_sleep_ms(10);
+		if (rar_info(fd, &info))
+			break;
+	}
+	rar_write("/proc/sys/net/rar/box", "-");
+}
+
 static int parse_mode(const char *name)
 {
 	int mode = 0;
@@ -148,9 +163,9 @@ int main(int argc, char **argv)
 	uint32_t rank;
 	int err;
 
-	m.mode = argc == 6 ? parse_mode(argv[1]) : MODES;
+	m.mode = argc == 6 || argc == 7 ? parse_mode(argv[1]) : MODES;
 	if (m.mode == MODES) {
-		fprintf(stderr, "usage: rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP\n");
+		fprintf(stderr, "usage: rar MODE CTL RANK N GROUP [BOX]\n");
 		return 2;
 	}
 	rank = atoi(argv[3]);
@@ -161,7 +176,11 @@ int main(int argc, char **argv)
 		ring.where = RAR_ON_LO4;
 		ring.netns = NULL;
 	}
+	if (argc == 7 && rar_write("/proc/sys/net/rar/box", argv[6]))
+		return bench_refuse(argv[2], rank, "net.rar.box: %s", argv[6]);
 	m.fd = rar_open(&ring, rank);
+	if (argc == 7)
+		await_box(m.fd);
 	if (m.fd < 0)
 		return bench_refuse(argv[2], rank, "AF_RAR: joining: %s", strerror(-m.fd));
 	err = probe(&m);

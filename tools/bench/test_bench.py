@@ -7,7 +7,9 @@ import unittest
 import xml.etree.ElementTree
 
 import against
+import box
 import contest
+import jobs
 import main
 import models
 import plot
@@ -41,7 +43,8 @@ class FakePlace:
         self.ns, self.marks, self.name = ns, list(marks), name
         self.started, self.log = {}, []
 
-    def topology(self, n, mtu, gso):
+    def topology(self, n, mtu, gso, links=""):
+        del links
         self.log.append(("topology", n, mtu, gso))
         self.started = {}
 
@@ -283,6 +286,106 @@ class TestReport(unittest.TestCase):
         self.assertAlmostEqual(axis.at(1000), 100)
 
 
+class TestBox(unittest.TestCase):
+    def lines(self, n, size, ns, **options):
+        case = Case(n, (size,), targets.at("uml", *ns), links="100mbit", **options)
+        return [str(v) for v in box.Box().verdicts(result_of(case, [ns] * 3))]
+
+    def test_lines(self):
+        lines = self.lines(4, 16 * MIB, {RAR: 15, "rar-box": 10, "tcp-ring": 20, "tcp-server": 22,
+                                         "tcp-server-fast": 9})
+        self.assertEqual([line.split(" links")[0] for line in lines],
+                         [f"{t} N=4 size=16MiB" for t in ("B4", "B3", "B2")])
+        self.assertIn("ratio=2.20 need=2.28 FAIL", lines[0])
+        self.assertIn("ratio=1.50 need=1.40 PASS", lines[2])
+
+    def test_overhead(self):
+        lines = self.lines(4, MIB, {RAR: 100, "rar-box-dead": 104, "rar-box-tight": 106})
+        self.assertIn("ratio=0.96 need=0.95 PASS", lines[0])
+        self.assertIn("ratio=0.94 need=0.95 FAIL", lines[1])
+
+    def test_flat(self):
+        targets_of = box.Box()
+        for n, ns, word in ((2, 100, "PASS"), (8, 480, "PASS"), (32, 2400, "FAIL")):
+            case = Case(n, (MIB,), targets.at("uml", "rar-box", RAR), links=box.ANY)
+            result = result_of(case, [{"rar-box": ns, RAR: 1}] * 3)
+            self.assertIn(word, str(targets_of.verdicts(result)[0]))
+
+    def test_cases(self):
+        cases = box.Box.cases(5)
+        self.assertEqual(len({c for c in cases}), len(cases))
+        self.assertTrue(all(c.links and c.places == ["uml"] for c in cases))
+        self.assertTrue(all(len(c.ops) <= 512 for c in cases))
+
+
+class JobsPlace(FakePlace):
+    """Each policy also tells what it counted"""
+
+    def __init__(self, ns, marks=()):
+        super().__init__(ns, marks)
+        self.asked = []
+
+    def run(self, name, job, do="run"):
+        answer = super().run(name, job, do)
+        if name != "marker":
+            self.asked.append((name, job["knobs"]))
+            answer |= {"box": 300, "ring": 100, "returned": 7, "busy": 250}
+        return answer
+
+
+class TestJobs(unittest.TestCase):
+    case = next(c for c in jobs.cases(2) if (c.jobs, c.pool) == (8, 25))
+    ns = {"box-static": 2e9, "box-fcfs": 1.4e9, "box-reclaim": 0.9e9, "box-preempt": 1e9}
+
+    def measure(self, ns, marks=()):
+        self.place = JobsPlace(ns, marks)
+        self.contest = jobs.Sharing({"uml": self.place}, lambda text: None)
+        for side in self.case.sides:
+            self.contest.markers.seen[str(side)] = [100] * 40
+        return self.contest.measure(self.case)
+
+    def test_lines(self):
+        lines = [str(v) for v in box.Box().verdicts(self.measure(self.ns))]
+        self.assertEqual(lines[1], "B1 J=8 N=4 pool=25% links=20mbit/8192us policy=fcfs"
+                         " ratio=1.40 need=1.35 PASS 1.40 s, box 75%, returned 7, CPU 25%"
+                         " / preempt: 1.00 s, box 75%, returned 7, CPU 25%")
+        self.assertIn("policy=static ratio=2.00 need=0.97 PASS", lines[0])
+        self.assertIn("policy=reclaim ratio=0.90 need=0.97 FAIL", lines[2])
+
+    def test_policies_have_the_same_seed(self):
+        self.measure(self.ns)
+        mem = jobs.box_mem(8, 25)
+        for number in (1, 2):
+            asked = self.place.asked[4 * number - 4:4 * number]
+            self.assertEqual({name for name, _ in asked}, set(jobs.POLICIES))
+            self.assertTrue(all(k == [8, mem, jobs.SLOT_NS, number] for _, k in asked))
+        self.assertNotEqual(self.place.asked[0][0], self.place.asked[4][0])
+
+    def test_noise_is_no_verdict(self):
+        result = self.measure(self.ns, [300] * 99)
+        self.assertEqual(len(result.rounds), 2 + jobs.SPARE_ROUNDS)
+        self.assertEqual({v.word for v in jobs.verdicts(result)}, {"INVALID"})
+
+    def test_a_wrong_sum_is_no_verdict_and_only_of_its_cell(self):
+        result = self.measure(self.ns | {"box-fcfs": Broken("wrong elements")})
+        words = [v.word for v in jobs.verdicts(result)]
+        self.assertEqual(words, ["PASS", "INVALID", "FAIL"])
+        self.place.ns["box-fcfs"] = 1.4e9
+        self.assertTrue(self.contest.measure(self.case).has("box-fcfs"))
+
+    def test_memory(self):
+        self.assertEqual((jobs.rows(4, 10), jobs.rows(8, 100)), (5, 96))
+        for count in jobs.JOBS:
+            for pool in jobs.POOLS:
+                room = jobs.box_mem(count, pool) * 7 / 8
+                self.assertGreater(room, jobs.rows(count, pool) * jobs.ROW)
+                self.assertLess(room, (jobs.rows(count, pool) + 4) * jobs.ROW)
+
+    def test_links(self):
+        round_trip = 2 * (jobs.DELAY_US * 1000 + jobs.SLOT_NS)
+        self.assertAlmostEqual(round_trip / jobs.SLOT_NS, jobs.ON_THE_WAY, places=2)
+
+
 class TestPlan(unittest.TestCase):
     def plan(self, *argv):
         return main.plan(main.parse(list(argv)))
@@ -298,12 +401,21 @@ class TestPlan(unittest.TestCase):
                                  "--gso", "on,off", "--mtu", "9000")
         self.assertEqual((len(cases), names), (8, []))
         self.assertEqual({c.topology for c in cases},
-                         {(n, 9000, gso) for n in (2, 8) for gso in (True, False)})
+                         {(n, 9000, gso, "") for n in (2, 8) for gso in (True, False)})
         self.assertEqual(cases[0].places, ["host", "uml"])
 
     def test_some_targets(self):
         cases, names = self.plan("--targets", "T1,T7", "--rounds", "2")
         self.assertEqual((len(cases), names), (3, ["T1", "T7"]))
+
+    def test_jobs(self):
+        cases, names = self.plan("--box", "--jobs", "8", "--pools", "10,25", "--rounds", "1")
+        self.assertEqual(names, ["box"])
+        self.assertEqual([(c.jobs, c.pool, c.n, c.rounds) for c in cases],
+                         [(8, 10, 32, 1), (8, 25, 32, 1)])
+        self.assertEqual(sum(isinstance(c, jobs.JobsCase) for c in self.plan("--box")[0]), 8)
+        self.assertFalse(any(isinstance(c, jobs.JobsCase)
+                             for c in self.plan("--box", "--n", "32")[0]))
 
     def test_full_is_more(self):
         self.assertGreater(len(self.plan("--full")[0]), 2 * len(self.plan()[0]))

@@ -41,6 +41,15 @@ COUNTERS = {
     "EarlyHeld": "Packets held for operations not posted yet",
     "ReduceSimd": "Chunks added with vector registers",
     "ReduceScalar": "Chunks added without vector registers",
+    "BoxOpened": "Times that a member got a leg to a box",
+    "BoxLost": "Times that a member lost its leg and went on by the ring",
+    "BoxReturned": "Packets of a box that gave chunks up",
+    "BoxWants": "Questions to predecessors for missing sums",
+    "BoxTaken": "Box: contributions that came",
+    "BoxSums": "Box: chunks summed",
+    "BoxGaveUp": "Box: chunks given up",
+    "BoxEvicted": "Box: chunks given up for another chunk",
+    "BoxHanded": "Box: partial sums handed to the ring",
     "GroupsJoined": "Rings closed",
     "JoinsRefused": "Requests to join that were refused",
     "GroupsFailed": "Groups that ended with an error",
@@ -65,7 +74,17 @@ SETTINGS = {
                      "RAR_AUTO: longest operation that goes directly, 0 = it chooses"),
     "whole_bytes": ("whole_bytes", "RAR_AUTO: longest tensor that is not cut, 0 = it chooses"),
     "xdp_mirror": ("xdp_mirror", "1: packet sockets see the packets of XDP"),
+    "box_mem": ("box_mem_bytes", "Bytes that this host uses as a box, 0 = it is none"),
+    "box_share": ("box_share_percent", "Memory of the box that no group takes from another"),
+    "box_trust": ("box_trust", "1: the box compares priorities of different groups"),
     "strict": ("strict", "1: every packet passes all of netfilter"),
+}
+# Of each setting that is a word: the name of its label, and what the metric says.
+WORDS = {
+    "rx_path": ("path", "1; where packets are received"),
+    "box": ("address", "1; the box that rank 0 proposes to its group"),
+    "box_allow": ("hosts", "1; who may use the box of this host"),
+    "box_policy": ("policy", "1; how the groups share the memory of the box"),
 }
 OLDER_NAMES = {"max_groups"}    # of settings: shown by their new name
 
@@ -203,11 +222,12 @@ def add_reduce(metrics, text):
 
 
 def add_settings(metrics, folder):
-    """Add the settings, of which rx_path is a word."""
+    """Add the settings, of which some are words."""
     for path in sorted(folder.iterdir()):
         value = path.read_text().strip()
-        if path.name == "rx_path":
-            metrics.add("setting_rx_path", "gauge", "1; where packets are received", 1, path=value)
+        if path.name in WORDS:
+            label, about = WORDS[path.name]
+            metrics.add(f"setting_{path.name}", "gauge", about, 1, **{label: value})
         elif path.name not in OLDER_NAMES:
             name, about = SETTINGS.get(path.name, (path.name, f"Setting net.rar.{path.name}"))
             metrics.add(f"setting_{name}", "gauge", about,

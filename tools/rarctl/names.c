@@ -20,17 +20,20 @@ NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "
 NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct");
 NAMES(rx_paths, "ingress", "udp", "xdp");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
-	"barrier");
+	"barrier", "reduce-by-key");
 NAMES(dtypes, NULL, "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64", "f16",
 	"bf16");
 NAMES(redops, NULL, "sum", "prod", "min", "max", "band", "bor", "bxor", "land", "lor", "lxor",
 	"avg");
+NAMES(box_states, "none", "away", "open");
 NAMES(holders, "socket", "orphan", "tombstone");
 NAMES(directions, "next", "prev");
 NAMES(events, NULL, "joined", "failed", "join-failed", "ended");
 
 _Static_assert(sizeof(states_of) / sizeof(states_of[0]) == RAR_S_NR, "a state without a name");
 _Static_assert(sizeof(reasons_of) / sizeof(reasons_of[0]) == RAR_R_NR, "a reason without a name");
+_Static_assert(sizeof(box_states_of) / sizeof(box_states_of[0]) == RAR_BOX_NR,
+	       "a state of the box without a name");
 _Static_assert(sizeof(dtypes_of) / sizeof(dtypes_of[0]) == RAR_DTYPE_NR, "a type without a name");
 _Static_assert(sizeof(redops_of) / sizeof(redops_of[0]) == RAR_REDOP_NR,
 	       "a reduction without a name");

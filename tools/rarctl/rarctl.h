@@ -85,7 +85,7 @@ struct names {
 };
 
 extern const struct names states, reasons, schedules, rx_paths, collectives, dtypes, redops,
-			  holders, directions, events;
+			  holders, directions, events, box_states;
 
 #define WORD	16	/* room for the number of a value without a name */
 #define ADDR	72	/* room for an address */

@@ -94,6 +94,21 @@ static void json_link(const struct nlattr *link)
 	json_close('}');
 }
 
+static void json_box(const struct nlattr *box)
+{
+	const struct nlattr *tb[RAR_A_BOX_MAX + 1];
+
+	if (!box)
+		return;
+	parse_nested(box, tb, RAR_A_BOX_MAX);
+	json_open("box", '{');
+	json_addr("address", tb[RAR_A_BOX_ADDR]);
+	json_enum("state", &box_states, tb[RAR_A_BOX_STATE]);
+	json_u64_attr("sums", tb[RAR_A_BOX_SUMS]);
+	json_u64_attr("ring_sums", tb[RAR_A_BOX_RING_SUMS]);
+	json_close('}');
+}
+
 static void member_json(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct nlattr *tb[RAR_A_MEMBER_MAX + 1], *links[LINKS];
@@ -123,6 +138,7 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 		if (links[i])
 			json_link(links[i]);
 	json_close(']');
+	json_box(tb[RAR_A_MEMBER_BOX]);
 	json_error("error", tb[RAR_A_MEMBER_ERROR]);
 	json_close('}');
 }

@@ -11,7 +11,7 @@
 
 local DEFAULT_PORT = 18118
 local MAGIC, VERSION = 0xa, 1
-local HEADER, DATA_HEADER, MEMBER = 24, 64, 32	-- bytes
+local HEADER, DATA_HEADER, MEMBER, BOX = 24, 64, 32, 24	-- bytes
 local RUN_MAX = 64				-- chunks in a superpacket
 local TABLE_MAX = 32				-- members in a packet
 
@@ -19,6 +19,7 @@ local RS, AG, ACK, PROBE, DIRECT, DONE = 1, 2, 3, 4, 5, 6
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
 local PAIR, PAIR_ACK = 14, 15
 local ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
+local WANT, RETURN, ENTER, ENTERED = 21, 22, 23, 24
 
 local types = {
 	[RS] = "RS", [AG] = "AG", [ACK] = "ACK", [PROBE] = "PROBE", [JOIN] = "JOIN",
@@ -26,10 +27,12 @@ local types = {
 	[PROPOSE] = "PROPOSE", [COMMIT] = "COMMIT", [ABORT] = "ABORT", [RESET] = "RESET",
 	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE", [DIRECT] = "DIRECT",
 	[DONE] = "DONE", [PAIR] = "PAIR", [PAIR_ACK] = "PAIR_ACK",
+	[WANT] = "WANT", [RETURN] = "RETURN", [ENTER] = "ENTER", [ENTERED] = "ENTERED",
 }
 
 local collectives = {
 	"allreduce", "broadcast", "reduce", "reduce_scatter", "allgather", "barrier",
+	"reduce_by_key",
 }
 
 local dtypes = {
@@ -113,6 +116,13 @@ local opflags = {
 	{ 0x10, "exact", "Exact sums" },
 	{ 0x08, "gathered", "All contributions go to all ranks" },
 	{ 0x04, "direct", "Chunks go straight to the ranks that need them" },
+	{ 0x03, "key", "Length of a key, 4 << n bytes" },
+}
+
+local chunkflags = {
+	{ 0x01, "ack_now", "Acknowledge at once" },
+	{ 0x02, "last", "The last chunk of the rank" },
+	{ 0x04, "ringed", "The sender lets all of the operation go by the ring" },
 }
 
 local data = layout {
@@ -126,8 +136,8 @@ local data = layout {
 	{ 1, "redop", "Reduction", redops },
 	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
 	{ 2, "root", "Root rank" },
-	{ 1, "data.flags", "Flags", base.HEX, { { 0x01, "ack_now", "Acknowledge at once" } } },
-	{ 1 },
+	{ 1, "data.flags", "Flags", base.HEX, chunkflags },
+	{ 1, "prio", "Priority at the box" },
 	{ 4, "scale", "Scale" },
 }
 
@@ -141,7 +151,7 @@ local direct = layout {
 	{ 1, "redop", "Reduction", redops },
 	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
 	{ 2, "root", "Root rank" },
-	{ 1, "direct.flags", "Flags", base.HEX },
+	{ 1, "direct.flags", "Flags", base.HEX, chunkflags },
 	{ 1 },
 	{ 4, "base", "Number of the bitmap's first bit" },
 }
@@ -151,8 +161,15 @@ local done = layout {
 	{ 8, "map", "Operations complete, from the base on", base.HEX },
 	{ 8, "op_seq", "Operation" },
 	{ 8, "lacks", "Chunks of the receiver that have not come", base.HEX },
-	{ 4, "done.flags", "Flags", base.HEX, { { 0x00000001, "ask", "Asks for an answer" } } },
-	{ 4 },
+	{ 4, "done.flags", "Flags", base.HEX, {
+		{ 0x00000001, "ask", "Asks for an answer" },
+		{ 0x00000002, "stream", "Acknowledges chunks of a keyed reduction" },
+		{ 0x00000004, "full", "Chunks are refused" },
+		{ 0x00000008, "open", "Chunks that were refused may come" },
+		{ 0x00000010, "ce", "A chunk came with the CE mark" },
+		{ 0x00000020, "all", "All chunks of all ranks have come" },
+	} },
+	{ 4, "chunk", "Chunk" },
 }
 
 local pair = layout {
@@ -176,7 +193,7 @@ local ack = layout {
 	{ 4, "delay_us", "Delay of this packet (us)" },
 	{ 4, "ce", "Chunks with a congestion mark" },
 	{ 4, "come", "Chunks of each block posted" },
-	{ 4 },
+	{ 4, "done", "Operations complete at the sender" },
 	{ 4, "dups", "Chunks received again" },
 	slow[1], slow[2], slow[3], slow[4],
 	{ 32, "bitmap", "Bitmap of received numbers" },
@@ -184,7 +201,7 @@ local ack = layout {
 
 local probe = layout {
 	{ 4, "una", "Lowest number the sender waits for" },
-	{ 4 },
+	{ 4, "done", "Operations complete at the sender" },
 	slow[1], slow[2], slow[3], slow[4],
 	{ 8, "op_seq", "Operation" },
 	{ 8, "count", "Elements of the operation" },
@@ -194,6 +211,34 @@ local probe = layout {
 	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
 	{ 2, "root", "Root rank" },
 	{ 2 },
+}
+
+local chunks_flags = {
+	{ 0x00000001, "handed", "Partial sums are on the way in the ring" },
+}
+
+local chunks = layout {
+	{ 8, "op_seq", "Operation" },
+	{ 4, "chunks.first", "Chunk of the first bit" },
+	{ 4, "until", "The box wants nothing of operations below" },
+	{ 4, "chunks.flags", "Flags", base.HEX, chunks_flags },
+	{ 4 },
+	{ 32, "map", "Bitmap of chunks, eight little-endian bytes at a time" },
+}
+
+local enter = layout {
+	{ 8, "digest", "Digest of the table", base.HEX },
+	{ 8, "nonce", "Sender's nonce", base.HEX },
+	{ 8, "cookie", "Cookie of the box", base.HEX },
+	{ 4, "payload", "Payload (bytes)" },
+	{ 2, "enter.size", "Members" },
+	{ 2, "choice", "How short tensors are added", base.HEX },
+}
+
+local entered = layout {
+	{ 8, "nonce", "Sender's nonce", base.HEX },
+	{ 8, "cookie", "Cookie of the box", base.HEX },
+	{ 8, "epoch", "New epoch", base.HEX },
 }
 
 local join_flags = {
@@ -226,6 +271,8 @@ local members = layout {
 	{ 2, "table.flags", "Flags", base.HEX, {
 		{ 0x0001, "differ", "Epochs differ" },
 		{ 0x0002, "apart", "A rank does not reach all others" },
+		{ 0x0004, "paired", "Every rank reaches every other rank" },
+		{ 0x0008, "box", "A box follows" },
 		{ 0x00f0, "direct", "Short operations are exchanged directly" },
 		{ 0x0f00, "gather", "Short sums are gathered" },
 		{ 0xf000, "whole", "More than 8 KiB are not cut" } } },
@@ -239,6 +286,13 @@ local member = layout {
 	{ 2, "member.af", "Address family", { [4] = "IPv4", [6] = "IPv6" } },
 	{ 2, "member.port", "UDP port" },
 	{ 4, "member.payload", "Payload of the link (bytes)" },
+}
+
+local box = layout {
+	{ 16, "box.addr", "Address bytes of the box" },
+	{ 2, "box.af", "Address family of the box", { [4] = "IPv4", [6] = "IPv6" } },
+	{ 2, "box.port", "UDP port of the box" },
+	{ 4 },
 }
 
 local notice = layout {
@@ -260,6 +314,8 @@ local layouts = {
 	[FIN_ACK] = { notice, 56 }, [LATE] = { notice, 56 },
 	[DIRECT] = { direct, 64 }, [DONE] = { done, 64 }, [PAIR] = { pair, 40 },
 	[PAIR_ACK] = { pair, 40 },
+	[WANT] = { chunks, 72 }, [RETURN] = { chunks, 72 }, [ENTER] = { enter, 56 },
+	[ENTERED] = { entered, 48 },
 }
 
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
@@ -414,13 +470,16 @@ local function show_member(tree, buf, off, rank)
 end
 
 local function show_table(tree, buf, v, items, len)
-	local off = 136
+	local off, more = 136, 0
 
 	show_caps(buf, items)
 	if not v.n then
 		return ""
 	end
-	if v.n > TABLE_MAX or len ~= off + v.n * MEMBER then
+	if buf(1, 1):uint() == PROPOSE and math.floor((v["table.flags"] or 0) / 8) % 2 == 1 then
+		more = BOX
+	end
+	if v.n > TABLE_MAX or len ~= off + v.n * MEMBER + more then
 		malformed(items.n, "the members do not fill the packet")
 	end
 	for i = 0, math.min(v.n, TABLE_MAX) - 1 do
@@ -429,6 +488,9 @@ local function show_table(tree, buf, v, items, len)
 		end
 		show_member(tree, buf, off, v.first + i)
 		off = off + MEMBER
+	end
+	if more > 0 then
+		add_rows(tree, buf, off, box)
 	end
 	return (" payload %d, %d members from rank %d"):format(v.payload, v.n, v.first)
 end
