@@ -406,6 +406,47 @@ TEST(join_prev_and_key)
 	close(fd);
 }
 
+/* RAR_BOX: rank 0 chooses the box, whatever net.rar.box says; others need not know. */
+TEST(join_box)
+{
+	struct rar_ring ring = lo_ring(2, 14);
+	struct rar_join join = {};
+	struct sockaddr_rar box, got;
+	socklen_t len = sizeof(got);
+	struct rar_info info;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, sysctl_write("box", "127.0.0.9"));
+	rar_address(&ring, 1, &box);
+	/* It is no rank. */
+	box.srar_rank = 9;
+	box.srar_size = 0;
+	for (uint32_t r = 0; r < 2; r++) {
+		fd[r] = rar_socket();
+		rar_address(&ring, r, &join.self);
+		rar_address(&ring, 1 - r, &join.next);
+		ROW(EINVAL, "box, short", setsockopt(fd[r], SOL_RAR, RAR_BOX, &box, 63));
+		ROW(EFAULT, "box, nowhere", setsockopt(fd[r], SOL_RAR, RAR_BOX, (void *)8, 64));
+		box.srar_family++;
+		ROW(EAFNOSUPPORT, "box, family", setsockopt(fd[r], SOL_RAR, RAR_BOX, &box, 64));
+		box.srar_family--;
+		if (!r)
+			ROW(0, "box", setsockopt(fd[r], SOL_RAR, RAR_BOX, &box, sizeof(box)));
+		EXPECT_EQ(0, getsockopt(fd[r], SOL_RAR, RAR_BOX, &got, &len));
+		EXPECT_EQ(r ? 0 : box.srar_family, got.srar_family);
+		ROW(0, "join", setsockopt(fd[r], SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	}
+	for (uint32_t r = 0; r < 2; r++) {
+		ASSERT_EQ(0, rar_join_wait(fd[r], 5000));
+		ROW(EISCONN, "box, late", setsockopt(fd[r], SOL_RAR, RAR_BOX, &box, 64));
+		ASSERT_EQ(0, rar_info(fd[r], &info));
+		EXPECT_EQ(RAR_BOX_AWAY, info.box_state);
+		EXPECT_EQ(0, memcmp(info.box.srar_addr, box.srar_addr, 16));
+		close(fd[r]);
+	}
+}
+
 TEST(join_option)
 {
 	struct rar_ring ring = lo_ring(1, 9);

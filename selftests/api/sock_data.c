@@ -18,8 +18,10 @@ static void misuse_op(struct __test_metadata *_metadata, int fd)
 	} rows[] = {
 		{ EINVAL, "size 0", { .size = 0 } },
 		{ EINVAL, "size 39", { .size = 39 } },
-		{ EINVAL, "size beyond the message", { .size = 48 } },
-		{ EINVAL, "pad", { .size = 40, .__pad = 1 } },
+		{ EINVAL, "size beyond the message", { .size = 49 } },
+		{ EINVAL, "pad, first byte", { .size = 48, .__pad = { 1 } } },
+		{ EINVAL, "pad, last byte", { .size = 48, .prio = 9, .__pad = { [6] = 1 } } },
+		{ EINVAL, "a key", { .size = 40, .key = 8 } },
 		{ EINVAL, "flags", { .size = 40, .flags = 1 } },
 		{ EINVAL, "flags", { .size = 40, .flags = 1u << 31 } },
 		{ EINVAL, "root of an all-reduce", { .size = 40, .root = 1 } },
@@ -133,6 +135,17 @@ TEST(send_accepts)
 	EXPECT_EQ(~0ull, done.cookie);
 	EXPECT_EQ(1, done.op_seq);
 	EXPECT_EQ(1, done.contributors);
+	/* what is after the end of the structure does not count */
+	big.op.prio = 255;
+	memset(big.op.__pad, 1, sizeof(big.op.__pad));
+	ROW(0, "an earlier struct, and more",
+	    send_control(fd, buf, 64, 0, SOL_RAR, RAR_OP, &big.op, sizeof(big.op)));
+	EXPECT_EQ(64, rar_recv(fd, buf, 64, 0, &eor, &done));
+	big.op.size = 48;
+	memset(big.op.__pad, 0, sizeof(big.op.__pad));
+	ROW(0, "a priority",
+	    send_control(fd, buf, 64, 0, SOL_RAR, RAR_OP, &big.op, sizeof(big.op)));
+	EXPECT_EQ(64, rar_recv(fd, buf, 64, 0, &eor, &done));
 	/* an element may straddle two pieces of an iovec */
 	memcpy(buf, "abcdefgh", 8);
 	iov[0] = (struct iovec){ buf, 3 };
@@ -149,7 +162,7 @@ TEST(send_accepts)
 	EXPECT_EQ(0, send(fd, buf, 0, 0));
 	EXPECT_EQ(0, rar_recv(fd, buf, 64, 0, &eor, &done));
 	EXPECT_TRUE(eor);
-	EXPECT_EQ(4, done.op_seq);
+	EXPECT_EQ(6, done.op_seq);
 }
 
 TEST(send_more)

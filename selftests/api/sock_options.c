@@ -30,13 +30,15 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_CANCEL, 1, EINVAL }, { RAR_CANCEL, 0, 0 },
 		{ RAR_NONEMPTY, 2, EINVAL }, { RAR_NONEMPTY, 1, 0 }, { RAR_NONEMPTY, 0, 0 },
 		{ RAR_PEERS_FROM, RAR_MAX_SIZE, EINVAL }, { RAR_PEERS_FROM, 0, 0 },
+		{ RAR_PRIORITY, 0, EINVAL }, { RAR_PRIORITY, 256, EINVAL },
+		{ RAR_PRIORITY, -1, EINVAL }, { RAR_PRIORITY, 1, 0 }, { RAR_PRIORITY, 255, 0 },
 		{ 99, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
 	};
 	static const int gets[] = { 0, RAR_JOIN, RAR_ABORT, RAR_REG, RAR_UNREG, RAR_CANCEL, 99, 32, 33 };
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
-		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM,
+		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM, RAR_PRIORITY,
 	};
 	char what[64];
 
@@ -108,6 +110,34 @@ TEST(options)
 		EXPECT_EQ(0, rar_send(fd[r], buf, 80, 0, NULL));
 	}
 	EXPECT_EQ(0, collect_all(fd, &d));
+}
+
+/* RAR_PRIORITY may be set at any time, and outlives a membership. */
+TEST(priority)
+{
+	struct rar_ring ring = lo_ring(1, 1);
+	uint32_t v;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	fd = rar_socket();
+	EXPECT_EQ(0, get(fd, RAR_PRIORITY, &v, 4));
+	EXPECT_EQ(RAR_DEFAULT_PRIORITY, v);
+	EXPECT_EQ(0, set_u32(fd, RAR_PRIORITY, 1));
+	ASSERT_EQ(0, rar_join_start(fd, &ring, 0));
+	ASSERT_EQ(0, rar_join_wait(fd, 5000));
+	EXPECT_EQ(0, get(fd, RAR_PRIORITY, &v, 4));
+	EXPECT_EQ(1, v);
+	EXPECT_EQ(0, set_u32(fd, RAR_PRIORITY, 255));
+	ROW(EINVAL, "0", set_u32(fd, RAR_PRIORITY, 0));
+	ROW(EINVAL, "256", set_u32(fd, RAR_PRIORITY, 256));
+	ASSERT_EQ(0, set_u32(fd, RAR_ABORT, 0));
+	ASSERT_EQ(0, rar_join_start(fd, &ring, 0));
+	ASSERT_EQ(0, rar_join_wait(fd, 5000));
+	EXPECT_EQ(0, get(fd, RAR_PRIORITY, &v, 4));
+	EXPECT_EQ(255, v);
+	EXPECT_EQ(0, works(&fd, 1, 1));
+	close(fd);
 }
 
 TEST(options_of_sol_socket)
@@ -270,7 +300,7 @@ TEST(caps)
 	EXPECT_EQ(0, memcmp(&caps, &first, sizeof(caps)));
 	EXPECT_EQ(1, caps.wire_version);
 	/* Bits 1 to 6: all of enum rar_collective. */
-	EXPECT_EQ(0x7e, caps.collectives);
+	EXPECT_EQ(0xfe, caps.collectives);
 	/* modes_calls tests dtypes[0], the flags. */
 	for (int i = RAR_SUM; i < 16; i++) {
 		/* Bits 1 to 12 are all types; floats have no bitwise or logical reductions. */

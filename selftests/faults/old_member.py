@@ -23,7 +23,7 @@ from tap import finish, note, result
 
 SIZE, OLD, PORT, PAYLOAD = 3, 2, 18118, 1408
 RAR_JOIN, RAR_CAPS, RAR_OP = 1, 10, 32
-ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER = range(1, 7)
+ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER, REDUCE_BY_KEY = range(1, 8)
 IN_ORDER = 0x40
 F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16 = range(1, 13)
 SUM, PROD, MIN, MAX, BAND, BOR, BXOR, LAND, LOR, LXOR, AVG = range(1, 12)
@@ -180,7 +180,7 @@ def test(name, group, knows):
 def alone():
     """How to find out what one host knows: a group of one"""
     s = member(0, 1, 0x01d0)
-    ok = joined(s) and caps_of(s)[0] == bits(*range(ALLREDUCE, BARRIER + 1))
+    ok = joined(s) and caps_of(s)[0] == bits(*range(ALLREDUCE, REDUCE_BY_KEY + 1))
     result(ok, "a group of one says what this host knows")
     s.close()
 

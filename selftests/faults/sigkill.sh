@@ -24,14 +24,8 @@ at_random()
 
 unload()
 {
-	local i
-
 	rm -f "$xdp_pin"
-	for ((i = 0; i < 100; i++)); do
-		[ "$(< /sys/module/rar/refcnt)" != 0 ] || break
-		sleep 0.1
-	done
-	rmmod rar && modprobe rar
+	module_unload && modprobe rar
 }
 
 need_module

@@ -450,6 +450,54 @@ static int exact(const char *label, int *fd)
 	return err;
 }
 
+/* A record of a keyed reduction. */
+struct record {
+	uint64_t key;
+	int64_t value;
+};
+
+#define KEYS	4
+
+/* Collect the table of a keyed reduction: each key has the sum of what the ranks sent. */
+static int collect_keyed(int fd, bool root)
+{
+	struct record got[2 * KEYS];
+	int64_t sum[KEYS] = {};
+	ssize_t n = rar_recv_all(fd, got, sizeof(got), NULL);
+
+	if (n < 0 || !root)
+		return n > 0 ? -EMSGSIZE : n;
+	for (uint32_t i = 0; i < n / sizeof(*got); i++)
+		if (got[i].key < KEYS)
+			sum[got[i].key] += got[i].value;
+	for (uint32_t i = 0; i < KEYS; i++)
+		if (sum[i] != N * (N + 1) / 2)
+			return -EBADE;
+	return 0;
+}
+
+/* A keyed reduction: rank r sends r + 1 for each key. */
+static int keyed(const char *label, int *fd)
+{
+	struct rar_op op = rar_op_of(RAR_I64, RAR_SUM, ++op_id);
+	struct record record[KEYS];
+	int err = 0;
+
+	op.collective = RAR_REDUCE_BY_KEY;
+	op.key = sizeof(record[0].key);
+	op.bytes = 2 * sizeof(record);
+	for (int r = 0; r < N && !err; r++) {
+		for (uint32_t i = 0; i < KEYS; i++)
+			record[i] = (struct record){ i, r + 1 };
+		err = TRY(label, rar_send(fd[r], record, sizeof(record), 0, &op));
+	}
+	for (int r = 0; r < N && !err; r++)
+		err = TRY("recv", collect_keyed(fd[r], !r));
+	if (err)
+		rar_log_error(fd[0], label, err);
+	return err;
+}
+
 /* RAR_REG or RAR_UNREG of all memory of the operations. */
 static int regions(const char *label, int *fd, int option)
 {
@@ -464,8 +512,12 @@ static int regions(const char *label, int *fd, int option)
 }
 
 /* All operations of a round. 6500 f64 have an odd number of pages. */
-static int operations(int *fd)
+static int operations(int *fd, uint32_t schedule)
 {
+	int err = schedule == RAR_DIRECT ? keyed("send records", fd) : 0;
+
+	if (err)
+		return err;
 	return allreduce("send 5 f32", fd, RAR_F32, 5) ?:
 	       allreduce("send 6500 f64", fd, RAR_F64, 6500) ?:
 	       allreduce("send 30000 i32", fd, RAR_I32, 30000) ?:
@@ -533,7 +585,7 @@ static int good_life(const struct rar_ring *ring)
 
 	err = group_up(fd, ring);
 	while (!err && rounds--) {
-		err = operations(fd);
+		err = operations(fd, ring->schedule);
 		if (nth_done())
 			break;
 	}

@@ -6,8 +6,6 @@
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
 log=$(mktemp)
-slow=1		# factor for times; debug kernels take longer
-[ "${RAR_KERNEL-}" != uml-debug ] || slow=6
 reloads=${1:-$((slow == 1 ? 20 : 5))}
 
 # python_of CODE: prints CODE after R(rank, size, group), which makes a socket that joins on lo
@@ -40,22 +38,8 @@ here()		# COUNTER: prints the counter of this namespace
 members() { tail -n +3 /proc/net/rar | wc -l; }	# tombstones too
 running() { [ "$(grep -c ' run ' /proc/net/rar)" -ge 4 ]; }
 gone() { [ "$(members)" = 0 ]; }
-unused() { [ "$(< /sys/module/rar/refcnt)" = 0 ]; }
 
-# within SECONDS command...: waits until the command succeeds
-within()
-{
-	local end=$((SECONDS + $1 * slow))
-
-	shift
-	until "$@" 2> /dev/null; do
-		[ $SECONDS -lt $end ] || { note "not in time: $*"; return 1; }
-		sleep 0.05
-	done
-}
-
-# A socket holds the module for an RCU grace period after its close.
-unload() { within 2 unused && quickly 3 rmmod rar; }
+unload() { within 2 module_unused && quickly 3 rmmod rar; }
 
 # quickly SECONDS command...: the command succeeds within that time
 quickly()
@@ -154,13 +138,13 @@ refused_with_orphans()
 {
 	orphans 60000 || return
 	quickly 1 in_use || return
-	ip netns del rar0 && within 2 unused && unload && modprobe rar
+	ip netns del rar0 && within 2 module_unused && unload && modprobe rar
 }
 
 orphans_end()
 {
 	orphans $((2000 * slow)) || return
-	within 6 unused && unload && modprobe rar && topo_down
+	within 6 module_unused && unload && modprobe rar && topo_down
 }
 
 refused_family()	# NUMBER
@@ -214,7 +198,7 @@ killed()
 	done
 	within 10 memory_is_back || status=1
 	note "kB free $free, then $free_after; slab and vmalloc $own, then $own_after"
-	head -n 1 /proc/net/rar | grep -q " mem 0 " && unused && return "$status"
+	head -n 1 /proc/net/rar | grep -q " mem 0 " && module_unused && return "$status"
 }
 
 # ---------------------------------------------------------------- under load
@@ -268,7 +252,7 @@ namespaces_are_deleted()
 	sleep 0.2
 	kill -KILL "$load"
 	wait "$load" 2> /dev/null
-	within 10 unused
+	within 10 module_unused
 }
 
 # ---------------------------------------------------------------- the tests

@@ -43,11 +43,14 @@ header() { "$@" -Wall -Wextra -Werror -pedantic -I"$dir/root/usr/include" -fsynt
 symbols()
 {
 	sed -n 's/^\t\(rar_.*\);/\1/p' lib/librar.map | sort > "$dir/map"
-	nm -D --defined-only "$dir/lib/librar.so.0" | sed -n 's/.* T \(.*\)@@RAR_0$/\1/p' |
-		sort > "$dir/exported"
+	awk '/{$/ { v = $1 } /^\trar_/ { sub(";", "@@" v); print $1 }' lib/librar.map |
+		sort > "$dir/versions"
+	nm -D --defined-only "$dir/lib/librar.so.0" | sed -n 's/.* T //p' | sort > "$dir/symbols"
+	sed 's/@@.*//' "$dir/symbols" | sort > "$dir/exported"
 	gcc -E -P -Ilib/include -Iinclude/uapi lib/include/rar/librar.h |
 		grep -oE '\brar_[a-z_]+\(' | tr -d '(' | sort -u > "$dir/declared"
-	diff "$dir/map" "$dir/exported" && diff "$dir/map" "$dir/declared"
+	diff "$dir/versions" "$dir/symbols" && diff "$dir/map" "$dir/exported" &&
+		diff "$dir/map" "$dir/declared"
 }
 
 others() { ! nm -g --defined-only "$dir/lib/librar.a" | grep -vE '( T rar_|^$|librar.o:)'; }

@@ -26,11 +26,11 @@ RAR_H = TOP / "include/uapi/linux/rar.h"
 TOOL = TOP / "tools/rarctl"
 # Prefixes of the enumerations in rar.h.
 PREFIX = {"state": "S_", "reason": "R_", "rx-path": "PATH_", "schedule": "", "collective": "",
-          "dtype": "", "redop": ""}
+          "dtype": "", "redop": "", "box-state": "BOX_"}
 # The enumerations of names.c, by their names in the spec.
 WORDS = {"state": "states", "reason": "reasons", "schedule": "schedules", "rx-path": "rx_paths",
          "collective": "collectives", "dtype": "dtypes", "redop": "redops", "holder": "holders",
-         "direction": "directions", "event": "events"}
+         "direction": "directions", "event": "events", "box-state": "box_states"}
 KINDS = {"u32": "u32", "u64": "u64", "string": "string", "flag": "flag", "binary": "16 bytes",
          "nest": "enum rar_a_"}
 

@@ -31,6 +31,9 @@ typedef __s64 s64;
 #define __always_inline	inline __attribute__((__always_inline__))
 #endif
 #define __maybe_unused	__attribute__((__unused__))
+#ifndef fallthrough
+#define fallthrough	__attribute__((__fallthrough__))
+#endif
 #define __packed	__attribute__((__packed__))
 #define __aligned(x)	__attribute__((__aligned__(x)))
 #define notrace
@@ -70,6 +73,8 @@ typedef __s64 s64;
 #define READ_ONCE(x)	(*(const volatile typeof(x) *)&(x))
 #define container_of(p, type, member)					\
 	((type *)((char *)(p) - offsetof(type, member)))
+
+#define prefetchw(p)	((void)(p))
 
 #define NSEC_PER_USEC	1000L
 #define NSEC_PER_MSEC	1000000L

@@ -19,8 +19,9 @@ import xml.etree.ElementTree as ET
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
-                    LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET, RS, Packet)    # noqa: E402
+from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
+                    JOIN, JOIN_ACK, LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET, RETURN,
+                    RS, WANT, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 LUA = TOP / "tools/wireshark/rar.lua"
@@ -29,7 +30,11 @@ PORT = 18118
 STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOIN_ACK: "join",
            REJECT: "notice", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
            ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
-           DIRECT: "direct", DONE: "done", PAIR: "pair", PAIR_ACK: "pair"}
+           DIRECT: "direct", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
+           WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered"}
+# Fields that have another length in another structure.
+ODD = {("chunks", "first"), ("enter", "size")}
+TF_BOX = 8
 FAILURES = (ABORT, REJECT, RESET)
 FUZZ = 1000
 rng = random.Random()
@@ -62,7 +67,7 @@ def flags(text, *prefixes):
 
 def fields_of(text, name):
     """Yield name and bytes of each field of a structure; nested structures are opened."""
-    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8}
+    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
     body = re.search(rf"struct {name} \{{(.*?)\n\}}", text, re.S)[1]
     for kind, field, _, times in re.findall(r"(?:struct )?(\w+)\s+(\w+)(\[(\d+)\])?;", body):
         if kind in sizes:
@@ -75,10 +80,8 @@ def layout(text, struct_name, prefix, at):
     """Return [(name in Wireshark, offset, bytes)] of a structure that begins at @at."""
     out = []
     for field, size in fields_of(text, struct_name):
-        if field == "flags":
-            field = f"{prefix}.flags"
-        elif prefix == "member":
-            field = f"member.{field}"
+        if field == "flags" or (prefix, field) in ODD or prefix in ("member", "box"):
+            field = f"{prefix}.{field}"
         if not field.split(".")[-1].startswith("__"):
             out.append((f"rar.{field}", at, size))
         at += size
@@ -149,7 +152,7 @@ def chunk(kind=RS, seq=7, number=3, length=1000, **more):
     """Return an RS or AG packet by its fields."""
     fields = {"seq": seq, "una": 5, "op": 1 << 40, "count": 10000, "chunk": number,
               "collective": 1, "dtype": 1, "redop": 1, "opflags": 0, "root": 0, "flags": 0,
-              "pad": 0, "scale": 0, "payload": rng.randbytes(length)}
+              "prio": 9, "scale": 0, "payload": rng.randbytes(length)}
     return packet(kind, **{**fields, **more})
 
 
@@ -163,8 +166,8 @@ def udp_of(rar, port=PORT):
     return struct.pack(">HHHH", port, port, 8 + len(rar), 0) + rar
 
 
-KNOWN = {"rar.collective": (1, 6), "rar.dtype": (1, 12), "rar.redop": (1, 11),
-         "rar.reason": (0, 26), "rar.member.af": (4, 4)}
+KNOWN = {"rar.box.af": (4, 4), "rar.table.flags": (0, 1), "rar.collective": (1, 7),
+         "rar.dtype": (1, 12), "rar.redop": (1, 11), "rar.reason": (0, 26), "rar.member.af": (4, 4)}
 
 
 def random_body(rows, end):
@@ -193,6 +196,12 @@ def body_of(text, kind):
             body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 32)
             rows += more
             end += 32
+        if kind == PROPOSE:
+            at = next(at for name, at, _ in rows if name == "rar.table.flags")
+            body[at - 24:at - 22] = TF_BOX.to_bytes(2, "big")
+            more = layout(text, "rar_wire_box", "box", end)
+            body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 24)
+            rows += more
     elif STRUCTS[kind] in ("data", "direct"):
         body += rng.randbytes(32)
     elif kind == JOIN:
@@ -222,6 +231,7 @@ def check_names(text):
     result(set(wants["type"]) == set(STRUCTS), "this test knows all packet types")
     shown_fields, _ = tshark("-G", "fields")
     for name, prefixes in (("opflags", ("RAR_OF_", "RAR_OPF_")), ("data.flags", ("RAR_F_",)),
+                           ("direct.flags", ("RAR_F_",)),
                            ("join.flags", ("RAR_JF_",)), ("done.flags", ("RAR_DF_",)),
                            ("table.flags", ("RAR_TF_",))):
         got = {word: int(bit, 16) for word, bit in re.findall(

@@ -33,8 +33,9 @@ import live
 from live import (BIG, COPIES, COUNT, MAX, N, PACKET_VNET_HDR, RAR_INFO, SOL_PACKET, Data, Log,
                   Lone, Ring, address, counters, inject, last, moved, next_packet, note, plain,
                   result, rng, settle, wait_for, wait_quiet)
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, PROBE, PROPOSE,
-                    REJECT, RESET, RS, SOL_RAR, Packet, csum, enter, libc, sysctl)
+from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, ENTER, ENTERED, FIN, FIN_ACK, JOIN,
+                    JOIN_ACK, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet,
+                    csum, enter, libc, sysctl)
 
 # ------------------------------------------------------------------ the cases
 
@@ -134,7 +135,7 @@ def make_cases(good, dup, ack, probe):
         case(f"first byte {v:#04x}", g(version=v), "DropForeign")
     case("text", g(raw=b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
          "DropForeign")
-    for t, why in ((0, "Type"), (7, "Type"), (21, "Type"), (31, "Type"), (255, "Type"),
+    for t, why in ((0, "Type"), (7, "Type"), (25, "Type"), (31, "Type"), (255, "Type"),
                    (5, "Rank"), (6, "Rank"), (14, "Epoch"), (15, "Epoch")):
         # DIRECT and DONE in a group by ranks, PAIR and PAIR_ACK with an epoch
         case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +
@@ -166,6 +167,21 @@ def make_cases(good, dup, ack, probe):
              Packet(**{**plain(good), "type": t, "token": wrong, "srank": src,
                        "src": address(src), "payload": bytes(size)}),
              "DropEpoch")
+    chunks = struct.pack(">QIIII", good.op, 0, 0, 0, 0) + b"\xff" * 32
+    want = {**plain(good), "type": WANT, "srank": 2, "src": address(2), "payload": chunks}
+    case("WANT of another epoch", Packet(**{**want, "token": wrong}), "DropEpoch")
+    case("WANT from the predecessor",
+         Packet(**{**want, "srank": 0, "src": address(0)}), "DropRank")
+    case("WANT cut off", Packet(**{**want, "payload": chunks[:-1]}), "DropShort")
+    for name, t, payload, why in (
+            ("sum", AG, good.payload, "Rank"), ("partial sum", RS, good.payload, "Rank"),
+            ("RETURN", RETURN, chunks, "Rank"),
+            ("ENTERED", ENTERED, bytes(24), "Epoch"), ("RESET", RESET, b"", "Rank")):
+        p = g(type=t, payload=payload) if t in (AG, RS) else \
+            Packet(**{**plain(good), "type": t, "payload": payload})
+        case(f"{name} of a box that the group does not have", p.copy(srank=BOX_RANK), f"Drop{why}")
+    case("ENTER to a member", Packet(**{**plain(good), "type": ENTER, "payload": bytes(60)}),
+         "DropType")
     case("ABORT cut off", Packet(**{**plain(good), "type": ABORT,
                                     "payload": notice[:-1]}), "DropShort")
 
@@ -174,6 +190,7 @@ def make_cases(good, dup, ack, probe):
          dup.copy(count=dup.count + 1), "DropOp")
     case("operation finished, other type", dup.copy(dtype=1), "DropOp")
     case("operation finished, unchanged packet", dup, "RxDup")
+    case("operation finished, a priority", dup.copy(prio=77), "RxDup")
     case("operation far ahead", g(op=good.op + 1 + 64), "DropOp")
     case("operation 2^64 - 1", g(op=2**64 - 1), "DropOp")
     ahead = good.copy(op=good.op + 1)

@@ -17,7 +17,8 @@ insider    the token is right and any header field may be wrong, except the fiel
            killed, but a sum that is delivered is right.
 vandal     as insider, but any field may be wrong. A run may end in any way.
 
-The kernel must never complain, and in the end no member and no memory is left.
+The kernel must never complain, and in the end no member and no memory is left. With
+RAR_FUZZ_BOX in the environment the ranks use an aggregation box in the namespace rar3.
 """
 import os
 import pathlib
@@ -32,12 +33,14 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
-                    LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET, RS, Packet, enter, sysctl,
-                    tables)
+from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
+                    FIN_ACK, JOIN, JOIN_ACK, LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
+                    RETURN, RS, WANT, Packet, enter, sysctl, tables)
 from tap import finish, get_seed, note, result
 
 N = 3
+BOX = "RAR_FUZZ_BOX" in os.environ
+HOSTS = N + BOX         # the box is in a namespace of its own
 KEEP = 60               # packets of each type and destination
 OUTSIDER, INSIDER, VANDAL = "outsider", "insider", "vandal"
 WRONG = re.compile(r"is [0-9a-f]+, not [0-9a-f]+$|wrong bits|rank 0 differ$", re.M)
@@ -57,20 +60,23 @@ DIRECT_FIELDS = [(0, 8), (16, 8)] + [(at, 1) for at in range(28, 32)] + \
     [(32, 2), (34, 1), (35, 1), (36, 4)]
 DONE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 4)]
 PAIR_FIELDS = [(0, 8), (8, 4), (12, 4)]
+CHUNKS_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 4), (20, 4)] + [(24 + i, 1) for i in range(32)]
+ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2)]
 NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
 FIELDS = {
     ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,
     COLLECT: TABLE_FIELDS, PROPOSE: TABLE_FIELDS, COMMIT: TABLE_FIELDS,
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
     FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS, DIRECT: DIRECT_FIELDS, DONE: DONE_FIELDS,
-    PAIR: PAIR_FIELDS, PAIR_ACK: PAIR_FIELDS,
+    PAIR: PAIR_FIELDS, PAIR_ACK: PAIR_FIELDS, WANT: CHUNKS_FIELDS, RETURN: CHUNKS_FIELDS,
+    ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:3],
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet
 TYPES = list(FIELDS) + [RS, AG, RESET]
 # Fields of the data header with their widths; IDENTITY says which chunk it is.
 DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "collective": 8,
-             "dtype": 8, "redop": 8, "opflags": 8, "root": 16, "flags": 8, "pad": 8,
+             "dtype": 8, "redop": 8, "opflags": 8, "root": 16, "flags": 8, "prio": 8,
              "scale": 32}
 IDENTITY = ("op", "chunk")
 
@@ -288,7 +294,7 @@ class Ports:
     def __init__(self):
         enter("rarbr")
         self.sock = []
-        for r in range(N):
+        for r in range(HOSTS):
             s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
             s.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
@@ -316,7 +322,7 @@ class Ports:
                     continue
                 size, frame = int.from_bytes(frame[4:6], sys.byteorder), frame[10:]
                 p = Packet.parse(frame)
-                if p and p.drank == rank and p.type in TYPES:
+                if p and p.drank == (rank if rank < N else BOX_RANK) and p.type in TYPES:
                     kept = self.seen.setdefault((rank, p.type, size > 0), [])
                     kept.append((p, frame, size))
                     del kept[:-KEEP]
@@ -348,6 +354,8 @@ def start_ring(kind, v6, log):
     repeats, limit = ("3", "60") if kind == OUTSIDER else ("30", "6")
     env = dict(os.environ, SEED=str(rng.randrange(1 << 31)))
     how = rng.choice(((), (), ("-E",)))
+    if BOX:
+        how = "-w", "-s", f"box={'fd77::' if v6 else '10.77.0.'}{N + 1}"
     return subprocess.Popen(
         ["ring", "-n", str(N), *how, "-a", "6" if v6 else "4", "-t", "i32,f32,f64",
          "-c", "std,40k", "-r", repeats, "-T", limit],
@@ -358,7 +366,7 @@ def one_run(ports, kind):
     """Returns (exit status of ring, its output, packets injected)."""
     v6, path, sent = rng.randrange(2), rng.choice(("ingress", "udp")), 0
     burst, chunks = rng.choice((2, 6, 40)), rng.choice((1, 4, 64))
-    for r in range(N):
+    for r in range(HOSTS):
         enter(f"rar{r}")
         sysctl("rx_path", path)
         sysctl("super_chunks", chunks)
@@ -394,7 +402,7 @@ def fuzz(ports, kind, seconds):
 def drops():
     """The reasons for which mutants were dropped, over all ranks."""
     total = {}
-    for r in range(N):
+    for r in range(HOSTS):
         enter(f"rar{r}")
         for name, value in tables("rar_netstat").items():
             if name.startswith("RarDrop") and value:
@@ -406,20 +414,25 @@ def empty(rank):
     enter(f"rar{rank}")
     with open("/proc/thread-self/net/rar") as f:
         lines = f.read().splitlines()
-    return len(lines) == 2 and " mem 0 " in lines[0]
+    with open("/proc/thread-self/net/rar_box") as f:
+        box = f.readline()
+    return len(lines) == 2 and " mem 0 " in lines[0] and box.endswith(" used 0 jobs 0\n")
 
 
 def test_end():
     end = time.monotonic() + 60
-    while not all(empty(r) for r in range(N)) and time.monotonic() < end:
+    while not all(empty(r) for r in range(HOSTS)) and time.monotonic() < end:
         time.sleep(0.1)
-    result(all(empty(r) for r in range(N)), "no member and no memory is left")
+    result(all(empty(r) for r in range(HOSTS)), "no member and no memory is left")
 
 
 def main():
     seconds = float(sys.argv[1]) if sys.argv[1:] else 20
     rng.seed(get_seed())
     ports = Ports()
+    if BOX:
+        enter(f"rar{N}")
+        sysctl("box_mem", "1M")
     for kind, share in ((OUTSIDER, 0.4), (INSIDER, 0.3), (VANDAL, 0.3)):
         fuzz(ports, kind, seconds * share)
     found = drops()

@@ -15,6 +15,7 @@ static const char *const collective_names[RAR_COLLECTIVE_NR] = {
 	[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
 	[RAR_REDUCE] = "reduce", [RAR_REDUCE_SCATTER] = "reduce_scatter",
 	[RAR_ALLGATHER] = "allgather", [RAR_BARRIER] = "barrier",
+	[RAR_REDUCE_BY_KEY] = "reduce_by_key",
 };
 
 static const char *const mode_names[RAR_MODES] = {

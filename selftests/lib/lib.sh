@@ -108,6 +108,27 @@ need_module()
 	modprobe -q rar || [ -e /proc/net/rar ] || skip_all "no module rar"
 }
 
+# A socket holds the module for an RCU grace period after its close, and an orphan while it
+# serves.
+module_unused() { [ "$(< /sys/module/rar/refcnt)" = 0 ]; }
+
+module_unload() { within 10 module_unused && rmmod rar; }
+
+slow=1		# factor for times; debug kernels take longer
+[ "${RAR_KERNEL-}" != uml-debug ] || slow=6
+
+# within SECONDS command...: waits until the command succeeds
+within()
+{
+	local end=$((SECONDS + $1 * slow))
+
+	shift
+	until "$@" 2> /dev/null; do
+		[ $SECONDS -lt $end ] || { note "not in time: $*"; return 1; }
+		sleep 0.05
+	done
+}
+
 # ---------------------------------------------------------------- topologies
 # rar0 .. rar(N-1): a rank each, device eth0 (10.77.0.(r+1)/24, fd77::(r+1)/64,
 # fe80::77:(r+1)), all on the bridge br0 of the namespace rarbr (ports p0 ...).

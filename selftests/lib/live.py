@@ -155,8 +155,8 @@ class Ring:
         if not p.poll(seconds * 1000):
             raise TimeoutError("poll")
 
-    def post(self, rank, data):
-        op = struct.pack("=IBBBBIIQQQ", 40, 0, I32, 0, 0, 0, 0, 0, 0, 0)
+    def post(self, rank, data, prio=0):
+        op = struct.pack("=IBBBBIIQQQB7x", 48, 0, I32, 0, 0, 0, 0, 0, 0, 0, prio)
         self.fd[rank].sendmsg([data.x[rank]], [(SOL_RAR, RAR_OP, op)])
 
     def collect(self, rank, data):

@@ -31,7 +31,11 @@ const char *rar_missing(void);
 void rar_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t rar_now_us(void);
 void rar_sleep_ms(unsigned int ms);
-/* Moves the caller into a new network namespace with lo up. */
+/*
+ * Moves the caller into a new network namespace with lo up; with RAR_NETNS_HERE in the
+ * environment it stays where it is. The namespace is a box for its own groups if RAR_BOX is an
+ * address in the environment.
+ */
 int rar_private_net(void);
 /* Moves the calling thread into a network namespace made by "ip netns add". */
 int rar_enter(const char *netns);

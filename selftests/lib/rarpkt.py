@@ -10,6 +10,8 @@ RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
     1, 2, 3, 4, 8, 9, 10, 11, 12, 13)
 ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
 DIRECT, DONE, PAIR, PAIR_ACK = 5, 6, 14, 15
+WANT, RETURN, ENTER, ENTERED = 21, 22, 23, 24
+BOX_RANK = 0xffff
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,7 +57,7 @@ class Packet:
     """A RAR packet and all layers below it; tests change any field."""
 
     DATA = ("seq", "una", "op", "count", "chunk", "collective", "dtype",
-            "redop", "opflags", "root", "flags", "pad", "scale")
+            "redop", "opflags", "root", "flags", "prio", "scale")
 
     def __init__(self, **kw):
         # below RAR

@@ -53,9 +53,9 @@ struct shared {
 
 static struct {
 	struct rar_ring ring;
-	bool threads, mixed, lines, hasty;
+	bool threads, mixed, lines, hasty, box;
 	const char *types, *counts, *sysctl, *modes;
-	uint32_t inflight, repeats, seconds, limit_s;
+	uint32_t inflight, repeats, seconds, limit_s, priority;
 	uint32_t first[RAR_PROCS];
 	uint64_t piece;
 } opt = {
@@ -506,6 +506,9 @@ static int enter_group(struct rank *r)
 	r->fd = rar_socket();
 	if (r->fd < 0)
 		return r->fd;
+	if (opt.priority && setsockopt(r->fd, SOL_RAR, RAR_PRIORITY, &opt.priority,
+				       sizeof(opt.priority)))
+		return -errno;
 	err = rar_join(r->fd, &opt.ring, r->rank);
 	if (err) {
 		rar_log_error(r->fd, "join", err);
@@ -546,6 +549,23 @@ static int wait_released(struct rank *r)
 	return -ETIMEDOUT;
 }
 
+/* Waits until this rank's leg to the box is open. */
+static int wait_box(struct rank *r)
+{
+	uint64_t deadline = rar_now_us() + RELEASE_S * 1000000ull;
+	struct rar_info info;
+	int err;
+
+	do {
+		err = rar_info(r->fd, &info);
+		if (err || info.box_state == RAR_BOX_OPEN)
+			return err;
+		rar_sleep_ms(1);
+	} while (rar_now_us() < deadline);
+	rar_log("rank %u: the box does not open", r->rank);
+	return -ETIMEDOUT;
+}
+
 static bool more(uint32_t done)
 {
 	return opt.seconds ? !shared->stop : done < opt.repeats;
@@ -572,6 +592,8 @@ static int rank_main(uint32_t rank, void *arg)
 	r->rank = rank;
 	r->buf = malloc(opt.piece);
 	err = enter_host(rank) ?: enter_group(r);
+	if (!err && opt.box)
+		err = wait_box(r) ?: rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	for (uint32_t i = 0; !err && more(i); i++)
 		err = repeat(r);
 	if (!rank)
@@ -643,10 +665,12 @@ static void usage(void)
 		"     [-A]  RAR_AUTO\n"
 		"     [-E]  RAR_DIRECT\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
+		"     [-y priority]  of all operations, at a box\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
 		"     [-v]  a line for every repeat\n"
+		"     [-w]  wait for the box before the first operation\n"
 		"     [-q]  no rank waits for another one between repeats or before it closes\n");
 	exit(1);
 }
@@ -688,7 +712,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAEP:s:T:z:xvq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAEP:s:T:y:z:xvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -709,9 +733,11 @@ static void parse(int argc, char **argv)
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;
+		case 'y': opt.priority = atoi(optarg); break;
 		case 'z': opt.modes = optarg; break;
 		case 'x': opt.mixed = true; break;
 		case 'v': opt.lines = true; break;
+		case 'w': opt.box = true; break;
 		case 'q': opt.hasty = true; break;
 		default: usage();
 		}

@@ -3,6 +3,7 @@
  * Calls: every collective, type and reduction against plain loops; requests in flight.
  */
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -380,6 +381,45 @@ int check_sums(rar_comm_t *c, uint64_t count)
 	return one_call(c, &k);
 }
 
+/* Ranks may pass different priorities. */
+static int priorities(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	int64_t x[2] = { 1, 2 };
+	struct rar_call call = { .collective = RAR_ALLREDUCE, .dtype = RAR_I64, .count = 2,
+				 .src = x, .dst = x, .prio = rank * 85 };
+	rar_req_t req;
+
+	CHECK(c, "join");
+	CHECK(!rar_start(c, &call, &req) && !rar_wait(c, req, WAIT_MS), "sum");
+	CHECK(x[0] == RANKS && x[1] == 2 * RANKS, "sum");
+	rar_comm_free(c);
+	return 0;
+}
+
+static int formula(uint32_t rank)
+{
+	static const struct {
+		double comm, comp, left, ref;
+		uint32_t layer, layers;
+		unsigned char want;
+	} rows[] = {
+		{ 1, 1, 1, 1, 0, 1, 128 }, { 2, 1, 1, 1, 0, 1, 144 }, { 1, 2, 1, 1, 0, 1, 112 },
+		{ 1, 1, 4, 1, 0, 1, 96 }, { 1, 1, 1, 4, 0, 1, 160 }, { 1, 1, 1, 1, 1, 2, 136 },
+		{ 1, 1, 1, 1, 12, 12, 144 }, { 1, 1, 1, 1, 13, 12, 144 }, { 3, 1, 5, 7, 3, 8, 167 },
+		{ 1, 1e9, 1e9, 1, 0, 1, 1 }, { 1e300, 1e-300, 1e-300, 1e300, 1, 1, 255 },
+		{ 0, 1, 0, 0, 0, 0, 128 }, { NAN, 1, INFINITY, 1, 0, 9, 128 }, { -1, 1, 1, 2, 0, 9, 144 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		unsigned char got = rar_priority(rows[i].comm, rows[i].comp, rows[i].left,
+						 rows[i].ref, rows[i].layer, rows[i].layers);
+
+		CHECK(got == rows[i].want, "rank %u, row %zu: %u", rank, i, got);
+	}
+	return 0;
+}
+
 const struct test call_tests[] = {
 	{ "types and reductions", kinds },
 	{ "collectives, lengths, places, roots", shapes },
@@ -387,5 +427,7 @@ const struct test call_tests[] = {
 	{ "requests in flight", requests },
 	{ "the descriptor", descriptor },
 	{ "threads", threads },
+	{ "priorities", priorities },
+	{ "the formula of priorities", formula },
 	{}
 };

@@ -216,6 +216,7 @@ static int arguments(uint32_t rank)
 	CHECK(REFUSED(-EOPNOTSUPP, bad.dtype = RAR_F32, bad.redop = RAR_BAND), "bits of floats");
 	CHECK(REFUSED(-EOPNOTSUPP, bad.count = 1ull << 40), "too long");
 	CHECK(REFUSED(-EOPNOTSUPP, bad.op_flags = 1u << 31), "flag of the operation");
+	CHECK(REFUSED(-EINVAL, bad.__pad[2] = 1), "pad of a call");
 	CHECK(rar_allreduce(c, x, x, 1, 256 + RAR_I64, RAR_SUM) == -EINVAL, "type");
 	CHECK(rar_broadcast(c, x, x, 1, -250, 0) == -EINVAL, "type");
 	CHECK(rar_allreduce(c, x, x, 1, RAR_I64, 256 + RAR_SUM) == -EOPNOTSUPP, "reduction");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The aggregation box (planned, see design/box.rst): operations from post to release at
+ * The aggregation box (see design/box.rst): operations from post to release at
  * N members that have a ring, and a box beside it that adds for them.
  *
  * Words:
@@ -42,6 +42,9 @@
  *   until the box has it, the sum until the member has it. link.pml shows that.
  * - A rank answers WANT, or is ringed by it and asks its own predecessor. That is as good
  *   as passing WANT on.
+ * - A rank that is told that a partial sum of an own chunk was handed over injects nothing until
+ *   the successor wants the sum. Before losses end any rank may wait like that, for ever; from
+ *   there all ranks do.
  * - A member sends UP for a returned chunk, and on a new leg for an old operation, if it
  *   likes. A member without a leg, or from which or to which the box's packets never come,
  *   is one of these runs.
@@ -494,8 +497,9 @@ inline complete()
 		  (UP_HELPS(j) || !RULE(OLD_LEG)))
 #define IF_UP_COMES(j) (up[j] && \
 			(UP_HELPS(j) || IS_ALIAS(j) || (!RULE(NO_TURN) && slot[Q(j)] <= ADD)))
+#define LACKS(j) (IS_POSTED(j) && HAS(j, RINGED) && !HAS(j, AG))
 #define IF_INJECT(j) (IS_LIVE(j) && FIRST(j) && HAS(j, RINGED) && !HAS(j, RS | AG) && \
-		      RULE(NO_INJECT))
+		      (!calm || LACKS(TO(j))) && RULE(NO_INJECT))
 
 /* A chunk that is no news there makes it ringed, which matters when all is calm. */
 #define TELLS(j, bit) (!HAS(j, bit) || (calm && !HAS(j, RINGED)))
@@ -518,7 +522,7 @@ inline complete()
 #define IF_SUM_COMES(j) (sum[j] && !IS_RELEASED(j) && MAY_STORE(j) && !HAS(j, AG))
 
 #define FALLS_BACK(j) (!HAS(j, AG) && RULE(NO_FALLBACK) && (!HAS(j, UP_ACKED) || !box))
-#define IS_WANTED(j) (IS_POSTED(TO(j)) && HAS(TO(j), RINGED) && !HAS(TO(j), AG) && \
+#define IS_WANTED(j) (LACKS(TO(j)) && \
 		      RULE(NO_WANT) && (!HAS(j, AG) || RULE(WANT_IGNORED)))
 #define IF_RING(j) (IS_LIVE(j) && !HAS(j, RINGED) && (!calm || FALLS_BACK(j) || IS_WANTED(j)))
 

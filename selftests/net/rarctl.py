@@ -22,7 +22,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
 from genl import Genl, attr, attrs, constants, number       # noqa: E402
 from live import N, RAR_INFO, Data, Ring, note, sockaddr    # noqa: E402
-from rarpkt import AF_RAR, SOL_RAR, enter, tables           # noqa: E402
+from rarpkt import AF_RAR, SOL_RAR, enter, sysctl, tables   # noqa: E402
 from tap import finish, result, skip_all                    # noqa: E402
 
 RARCTL = pathlib.Path(os.environ.get("RAR_BIN", TOP / "build/selftests/bin")) / "rarctl"
@@ -91,10 +91,10 @@ def check_figures(ring):
     for _ in range(3):
         ring.allreduce(Data(9000))
     m, = looked("-n", "rar1", "show")
-    info = ring.fd[1].getsockopt(SOL_RAR, RAR_INFO, 256)
+    info = ring.fd[1].getsockopt(SOL_RAR, RAR_INFO, 512)
     posted, complete, _, sent, received, packets = struct.unpack_from("=6Q", info, 64)
     to, back = m["links"]
-    result(len(info) == 216 and (m["group"], m["rank"], m["size"], m["state"], m["holder"]) ==
+    result(len(info) == 304 and (m["group"], m["rank"], m["size"], m["state"], m["holder"]) ==
            (ring.group, 1, N, "run", "socket"), "a member that runs")
     result(m["ops_posted"] == posted == 3 and m["ops_complete"] == complete == 3 and
            to["bytes"] == sent > 0 and back["bytes"] == received > 0 and
@@ -136,6 +136,35 @@ def check_lists(ring):
            "each namespace sees its own member")
     top, = json.loads(rarctl("-j", "-n", "rar1", "-i", "0.3", "-r", "1", "top")[1])
     result(top["group"] == ring.group and top["members"] == 1 and top["ops_per_s"] == 0, "top")
+
+
+def check_box(other):
+    """Members show their box, unlike those of another group. The job on its host is no member."""
+    enter("rar2")
+    sysctl("box_mem", "16M")
+    enter("rar0")
+    sysctl("box", "10.77.0.3")
+    ring, end = Ring(), time.monotonic() + 10
+    while time.monotonic() < end and any(
+            looked("-n", f"rar{r}", "show", ring.group)[0]["box"]["state"] != "open"
+            for r in range(N)):
+        time.sleep(0.1)
+    for _ in range(3):
+        ring.allreduce(Data(9000))
+    shown = [looked("-n", f"rar{r}", "show", ring.group) for r in range(N)]
+    note(str([m["box"] for m, *_ in shown]))
+    result(all(m["box"]["address"]["ip"] == "10.77.0.3" and m["box"]["state"] == "open" and
+               m["box"]["sums"] > m["box"]["ring_sums"] == 0 for m, *_ in shown),
+           "a box that makes all sums")
+    info = ring.fd[1].getsockopt(SOL_RAR, RAR_INFO, 512)
+    result(struct.unpack_from("=I4xQQ", info, 216) == (2, shown[1][0]["box"]["sums"], 0) and
+           all(len(members) == 1 for members in shown), "RAR_INFO says the same, no job is listed")
+    for s in ring.fd:
+        s.close()
+    sysctl("box", "-")
+    enter("rar2")
+    sysctl("box_mem", 0)
+    result("box" not in looked("-n", "rar0", "show", other.group)[0], "no box, nothing is shown")
 
 
 def completed(*words):
@@ -507,6 +536,7 @@ def main():
     check_top(ring)
     check_pyroute2(ring)
     check_permissions(ring)
+    check_box(ring)
     ring.close()
     for check in (check_monitor, check_abort, check_lost, check_refused, check_set, check_dumps,
                   check_unload):

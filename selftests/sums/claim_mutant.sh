@@ -8,13 +8,13 @@
 # shellcheck disable=SC2317 # called by the trap
 good_module()
 {
-	[ ! -e /proc/net/rar ] || rmmod rar
+	[ ! -e /proc/net/rar ] || module_unload
 	modprobe rar
 }
 
 mutant()
 {
-	rmmod rar && insmod "$RAR_MUTANT_KO"
+	module_unload && insmod "$RAR_MUTANT_KO"
 }
 
 need_module

@@ -102,7 +102,7 @@ static uint32_t all_jobs(struct rar_job *jobs)
 	static const uint32_t counts[COUNTS] = { 0, 1, 61, 3007, 20011 };
 	uint32_t n = 0;
 
-	for (uint8_t c = RAR_ALLREDUCE; c < RAR_COLLECTIVE_NR; c++)
+	for (uint8_t c = RAR_ALLREDUCE; c <= RAR_BARRIER; c++)
 		for (uint32_t root = 0; root < (rar_job_rooted(c) ? ring.size : 1); root++)
 			for (uint32_t i = 0; i < COUNTS * VARIANTS; i++) {
 				uint32_t count = i / VARIANTS, mode = i / 2 % RAR_MODES;

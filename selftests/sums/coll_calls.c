@@ -122,8 +122,8 @@ static int disagree_collectives(uint32_t rank, void *arg)
 	int err = 0;
 
 	(void)arg;
-	for (*usual = RAR_ALLREDUCE; *usual < RAR_COLLECTIVE_NR; ++*usual)
-		for (*odd = RAR_ALLREDUCE; *odd < RAR_COLLECTIVE_NR && !err; ++*odd)
+	for (*usual = RAR_ALLREDUCE; *usual <= RAR_BARRIER; ++*usual)
+		for (*odd = RAR_ALLREDUCE; *odd <= RAR_BARRIER && !err; ++*odd)
 			if (*usual != *odd)
 				err = disagree(rank, &d);
 	return err;

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "modes.h"
+#include "page.h"
 
 /* ------------------------------------------------------------ buffers and memory */
 
@@ -205,52 +206,12 @@ static const struct refused {
 	  { .flags = RAR_OPF_EXACT } },
 };
 
-/* The manual where the build has put it, or in the tree; NULL if it is not there. */
-static FILE *open_page(void)
-{
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/rar.7", getenv("RAR_BIN") ?: ".");
-	f = fopen(path, "r");
-	f = f ?: fopen("../Documentation/rar.7", "r");
-	return f ?: fopen("Documentation/rar.7", "r");
-}
-
-static bool in_refused(const char *row)
-{
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		if (!strcmp(refused[i].page, row))
-			return true;
-	return false;
-}
-
-/* The table of the manual and the table here have the same rows. */
-static int check_page(FILE *f)
-{
-	bool inside = false, found[sizeof(refused) / sizeof(refused[0])] = {};
-	char line[256];
-
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = 0;
-		inside = strcmp(line, ".TE") && (inside || !strcmp(line, "operation|error"));
-		if (!inside || !strchr(line, '|') || !strcmp(line, "operation|error"))
-			continue;
-		RAR_CHECK(in_refused(line), "not tested: %s", line);
-		for (size_t i = 0; i < sizeof(found); i++)
-			found[i] |= !strcmp(refused[i].page, line);
-	}
-	for (size_t i = 0; i < sizeof(found); i++)
-		RAR_CHECK(found[i], "not in rar.7: %s", refused[i].page);
-	return 0;
-}
-
 /* No refused call has an effect: after all of them the group works. */
 static int refusals(uint32_t rank, void *arg)
 {
 	struct job j = { .id = 1, .k = kind_of(RAR_F32, RAR_SUM), .n = 12,
 			 .flags = RAR_OPF_IN_ORDER };
-	FILE *page = rank ? NULL : open_page();
+	FILE *page = rank ? NULL : page_open();
 	int fd = open_rank(rank), bad = 0;
 	struct rar_info info;
 	char x[ALL] = {};
@@ -276,7 +237,7 @@ static int refusals(uint32_t rank, void *arg)
 		}
 	}
 	RAR_CHECK(!bad && !rar_info(fd, &info) && !info.ops_posted, "something was sent");
-	bad = page && check_page(page);
+	bad = page && PAGE_CHECK(page, "operation|error", refused);
 	return bad || sync_ranks() || run_jobs(fd, rank, &j, 1);
 }
 

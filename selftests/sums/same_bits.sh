@@ -31,11 +31,6 @@ both_offloads()	# MTU
 	topo_sysctl super_chunks=64
 }
 
-reload()	# [parameter]
-{
-	rmmod rar && modprobe rar "$@"
-}
-
 # Reload the module with a reduction kernel, if this CPU supports it.
 with_kernel()	# NAME
 {
@@ -44,7 +39,7 @@ with_kernel()	# NAME
 	if ! grep -q "^$1 yes" /proc/net/rar_reduce; then
 		skip "$name" "not on this CPU"
 		skip "$name: the same bits" "not on this CPU"
-	elif ! reload "$name"; then
+	elif ! { module_unload && modprobe rar "$name"; }; then
 		result 1 "$name: reload"
 		result 1 "$name: the same bits"
 	else
@@ -71,5 +66,5 @@ with_kernel generic
 with_kernel avx2
 with_kernel avx512
 with_kernel neon
-reload
+module_unload && modprobe rar
 finish

@@ -278,8 +278,7 @@ held()
 	rm -f "$xdp_pin"
 	for ((r = 0; r < n; r++)); do rns $r ip link set prev xdp off; done
 	topo_down
-	sleep 1
-	rmmod rar && modprobe rar
+	module_unload && modprobe rar
 	result $? "and works without"
 }
 

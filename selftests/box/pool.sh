@@ -1,0 +1,229 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The memory of a box that several groups use at the same time: no group gets a wrong sum, starves
+# another below its share, or uses more than there is, whatever net.rar.box_policy says.
+#
+# Ranks 0, 1, ... are the members of each group; the last namespace is the box. "pool.sh full" runs
+# more and longer groups.
+. "$(dirname "$0")/../lib/lib.sh"
+
+members=4
+box=4				# its namespace
+address=10.77.0.$((box + 1))
+jobs=4 seconds=2 kills=3
+[ "${1-}" != full ] || jobs=8 seconds=10 kills=100
+
+box_setting()	# NAME=VALUE...
+{
+	local word
+
+	for word; do rns "$box" sysctl -qw net.rar.box_"$word" || return; done
+}
+
+# job NAME [options of ring]: a group whose sums go through the box, in the background
+job()
+{
+	local name=$1
+
+	shift
+	ring -n "$members" -s box="$address" -w -T 200 "$@" > "$dir/$name" 2>&1 &
+	pids+=($!)
+}
+
+# Wait for all jobs; show what those said that failed.
+jobs_end()
+{
+	local pid status=0
+
+	for pid in "${pids[@]}"; do
+		wait "$pid" || status=1
+	done
+	pids=()
+	[ "$status" = 0 ] || quote "$(cat "$dir"/*)"
+	rm -f "$dir"/*
+	return "$status"
+}
+
+# watch: looks at the box as long as jobs run
+watch()
+{
+	while kill -0 "${pids[@]}" 2> /dev/null; do
+		rns "$box" cat /proc/net/rar_box
+		sleep 0.05
+	done > "$dir.watch"
+}
+
+# highest COLUMN: the highest value in a column of the jobs' lines that watch() has seen
+highest()
+{
+	awk -v c="$1" 'NF == 11 && $1 != "group" && $c > max { max = $c } END { print max + 0 }' "$dir.watch"
+}
+
+within_limit()
+{
+	awk '$1 == "limit" && $4 > $2 { print "# used " $4 " of " $2; bad = 1 } END { exit bad }' \
+		"$dir.watch"
+}
+
+given_back()
+{
+	within 10 box_empty || { quote "$(rns "$box" cat /proc/net/rar_box)"; return 1; }
+}
+
+# shellcheck disable=SC2317 # called by within
+box_empty() { rns "$box" grep -q "used 0 jobs 0" /proc/net/rar_box; }
+
+# several BYTES POLICY: jobs of all kinds at the same time, in a box that is too small for them
+several()
+{
+	local i sums status=0
+	local kinds=("-t i32 -z i" "-t f32 -z o" "-t f32 -z c" "-t i64 -z c")
+
+	box_setting mem="$1" policy="$2" share=25 trust=0
+	sums=$(counter "$box" RarBoxSums)
+	for ((i = 0; i < jobs; i++)); do
+		# shellcheck disable=SC2086 # a list of options
+		job $i ${kinds[i % 4]} -c 30k,100k,300k -p 6 -d $((seconds * slow))
+	done
+	watch
+	jobs_end || status=1
+	sums=$(($(counter "$box" RarBoxSums) - sums))
+	note "$2: sums $sums, evicted $(counter "$box" RarBoxEvicted), handed over $(counter "$box" RarBoxHanded)"
+	within_limit && given_back && [ "$sums" -gt 0 ] && [ "$status" = 0 ]
+}
+
+# Partial sums go on in the ring when a chunk is evicted, also where packets are lost.
+handed_over()
+{
+	local handed status
+
+	handed=$(counter "$box" RarBoxHanded)
+	topo_netem loss 1%
+	several 200000 preempt
+	status=$?
+	topo_netem
+	handed=$(($(counter "$box" RarBoxHanded) - handed))
+	note "handed over: $handed"
+	[ "$handed" -gt 0 ] && [ "$status" = 0 ]
+}
+
+# Of a static box each group gets its part and no more.
+static_parts()
+{
+	local limit=400000 most
+
+	box_setting mem="$limit" policy=static
+	topo_netem delay 3ms		# so that rows are in use whenever somebody looks
+	job a -t i32 -z i -c 300k -p 8 -d $((seconds * slow))
+	job b -t i32 -z i -c 300k -p 8 -d $((seconds * slow))
+	within 10 two_entered
+	sleep 0.5			# the first of them may have had it all
+	watch
+	most=$(highest 11)
+	topo_netem
+	note "a job has had $most bytes of $limit"
+	jobs_end && [ "$most" -gt 0 ] && [ "$most" -le $((limit * 7 / 8 / 2)) ]
+}
+
+# shellcheck disable=SC2317 # called by within
+two_entered() { rns "$box" grep -q "jobs 2" /proc/net/rar_box; }
+
+# of_job INDEX COLUMN: the highest value of a job that watch() has seen; jobs count from 0. The
+# counts of a group begin anew if it enters the box again. The upper half of a group's id is the
+# process that made it.
+of_job()
+{
+	awk -v job="$(printf %08x "${pids[$1]}")" -v c="$2" \
+		'index($1, job) == 1 && $c > max { max = $c } END { print max + 0 }' "$dir.watch"
+}
+
+# two_jobs LOW HIGH [setting...]: two jobs with these priorities share too little memory; sets
+# @evicted and @sums of each
+two_jobs()
+{
+	local priority i
+
+	box_setting mem=150000 policy=preempt "${@:3}"
+	for priority in "${@:1:2}"; do
+		job "$priority" -y "$priority" -t f32 -z i -c 300k -p 8 -d $((2 * seconds * slow))
+	done
+	watch
+	for i in 0 1; do
+		evicted[i]=$(of_job "$i" 10)
+		sums[i]=$(of_job "$i" 8)
+	done
+	note "priorities $1 and $2: sums ${sums[*]}, evicted ${evicted[*]}"
+	jobs_end
+}
+
+# With trust, a group of a high priority loses no chunk to a group of a low one.
+priorities()
+{
+	two_jobs 10 200 share=0 trust=1 && [ "${evicted[0]}" -gt 0 ] && [ "${evicted[1]}" = 0 ]
+}
+
+# Even then a group keeps its share: the group of the low priority gets sums of the box.
+shares()
+{
+	two_jobs 1 255 share=50 trust=1 && [ "${sums[0]}" -gt 0 ]
+}
+
+# Without trust a priority is worth nothing against another group.
+no_trust()
+{
+	two_jobs 1 255 share=0 trust=0 && [ $((4 * sums[0])) -gt "${sums[1]}" ]
+}
+
+# The box goes and comes back while several groups use it.
+restarts()
+{
+	local i
+
+	box_setting mem=4M policy=preempt
+	for ((i = 0; i < jobs; i++)); do
+		job "$i" -t f32 -z i -c 30k,100k -p 6 -d $(((2 * seconds + kills / 2) * slow))
+	done
+	for ((i = 0; i < kills; i++)); do
+		sleep 0.$((RANDOM % 90 + 10))
+		kill -0 "${pids[@]}" 2> /dev/null || break
+		box_setting mem=0
+		box_setting mem=4M
+	done
+	note "it went $i times"
+	jobs_end && given_back
+}
+
+settings()
+{
+	local status=0 word
+
+	for word in policy=static policy=fcfs policy=reclaim policy=preempt share=0 share=100 \
+			share=25 trust=1 trust=0; do
+		box_setting "$word" || status=1
+		[ "$(rns "$box" sysctl -n net.rar.box_"${word%=*}")" = "${word#*=}" ] ||
+			{ note "$word"; status=1; }
+	done
+	for word in policy=lifo policy= share=-1 share=101 trust=2; do
+		! box_setting "$word" 2> /dev/null || { note "takes $word"; status=1; }
+	done
+	return "$status"
+}
+
+need_module
+plan 11
+topo_up $((members + 1))
+topo_sysctl dead_ms=5000
+dir=$(mktemp -d)
+pids=() evicted=() sums=()
+check "settings" settings
+for policy in static fcfs reclaim preempt; do
+	check "several groups: $policy" several 400000 $policy
+done
+check "several groups and losses" handed_over
+check "each group's part" static_parts
+check "priorities" priorities
+check "shares" shares
+check "priorities that nobody trusts" no_trust
+check "the box goes and comes back under several groups" restarts
+rm -rf "$dir" "$dir.watch"
+finish

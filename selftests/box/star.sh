@@ -1,0 +1,377 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The aggregation box: every result has the bits of the ring, whoever makes it: the box, the
+# ring because the box is away, full, slow or killed, or each of them a part.
+#
+# Ranks 0, 1, ... are the members; the last namespace of the topology is the box. "star.sh full"
+# takes longer: more types, sizes and restarts.
+. "$(dirname "$0")/../lib/lib.sh"
+
+members=4
+box=4				# its namespace
+address=10.77.0.$((box + 1))
+types=i32,f32 count=100k repeats=1 kills=1
+[ "${1-}" != full ] || types=all count=300k repeats=2 kills=3
+
+box_is()	# BYTES
+{
+	rns $box sysctl -qw net.rar.box_mem="$1"
+}
+
+# The sum of a counter over all members
+all_members()	# NAME
+{
+	local r sum=0
+
+	for ((r = 0; r < members; r++)); do
+		sum=$((sum + $(counter "$r" "$1")))
+	done
+	echo "$sum"
+}
+
+# star [options of ring]: sums through the box, if it takes part; some members in place, some
+# out of place
+star()
+{
+	ring -n "$members" -s box="$address" "$@"
+}
+
+# tell COMMAND...: what the box and the members counted during the command
+tell()
+{
+	local name before status
+
+	declare -A before
+	for name in Taken Sums GaveUp; do
+		before[$name]=$(counter "$box" RarBox"$name")
+	done
+	for name in Opened Lost Returned Wants; do
+		before[$name]=$(all_members RarBox"$name")
+	done
+	"$@"
+	status=$?
+	echo "# box: taken $(($(counter "$box" RarBoxTaken) - before[Taken]))," \
+		"sums $(($(counter "$box" RarBoxSums) - before[Sums]))," \
+		"gave up $(($(counter "$box" RarBoxGaveUp) - before[GaveUp]));" \
+		"members: opened $(($(all_members RarBoxOpened) - before[Opened]))," \
+		"lost $(($(all_members RarBoxLost) - before[Lost]))," \
+		"returned $(($(all_members RarBoxReturned) - before[Returned]))," \
+		"wants $(($(all_members RarBoxWants) - before[Wants]))"
+	return "$status"
+}
+
+# by_box COMMAND...: it succeeds, and the box makes sums meanwhile. With -w it waits until the
+# legs are open, or the operations may all be over before.
+by_box()
+{
+	local before after
+
+	before=$(counter "$box" RarBoxSums)
+	tell "$@" || return
+	after=$(counter "$box" RarBoxSums)
+	[ $((after - before)) -gt 0 ]
+}
+
+# until_open BEFORE: waits until each member has opened its leg once more, at most 10 s
+until_open()
+{
+	local i
+
+	for ((i = 0; i < 100; i++)); do
+		[ "$(all_members RarBoxOpened)" -lt $(($1 + members)) ] || return 0
+		sleep 0.1
+	done
+}
+
+# The line of an open job with sums in the box's /proc file, after the memory in use
+open_job()
+{
+	# shellcheck disable=SC2016 # a program of awk
+	rns "$box" awk 'NR == 1 { used = $4 } NR > 2 && $4 == "open" && $8 > 0 && used > 0' \
+		/proc/net/rar_box
+}
+
+legs_netem()	# parameters...
+{
+	rns "$box" tc qdisc replace dev eth0 root netem limit 10000 "$@"
+	rns br tc qdisc replace dev p"$box" root netem limit 10000 "$@"
+}
+
+legs_whole()
+{
+	rns "$box" tc qdisc del dev eth0 root
+	rns br tc qdisc del dev p"$box" root
+}
+
+# While members work the box shows their job, its sums and memory; afterwards nothing is used.
+shown()
+{
+	local pid i seen=''
+
+	legs_netem delay 2ms		# leaves this script time to look
+	star -t f32 -c 100k -p 2 -d $((2 * slow)) &
+	pid=$!
+	while [ -z "$seen" ] && kill -0 "$pid" 2> /dev/null; do
+		seen=$(open_job)
+		sleep 0.02
+	done
+	wait "$pid" || return
+	legs_whole
+	echo "# job: ${seen:-never seen}"
+	for ((i = 0; i < 100; i++)); do
+		rns "$box" grep -q 'used 0 jobs 0$' /proc/net/rar_box && break
+		sleep 0.05
+	done
+	[ -n "$seen" ] && [ "$i" -lt 100 ]
+}
+
+# The box of a group is named, but nobody is there: the ring does all.
+dead()
+{
+	box_is 0
+	star -t "$types" -c std,"$count" -z cior &&
+		[ "$(counter "$box" RarBoxSums)" = 0 ]
+}
+
+# There is room for so few rows that most chunks are returned.
+tight()
+{
+	local returned
+
+	box_is "$1"
+	returned=$(counter "$box" RarBoxGaveUp)
+	star -t i32,f32 -c std,1M -p 4 -z cio || return
+	returned=$(($(counter "$box" RarBoxGaveUp) - returned))
+	echo "# returned: $returned"
+	box_is 64M
+	[ "$returned" -gt 0 ]
+}
+
+# The box has not even room for one chunk: it says so, and the members hardly ask it.
+useless()
+{
+	local asked chunks
+
+	asked=$(counter "$box" RarBoxTaken)
+	chunks=$(all_members RarRxData)
+	tight 4096 || return
+	asked=$(($(counter "$box" RarBoxTaken) - asked))
+	chunks=$(($(all_members RarRxData) - chunks))
+	echo "# asked for $asked chunks, while members received $chunks"
+	[ $((4 * asked)) -lt "$chunks" ]
+}
+
+# The box is killed and comes back, again and again, while the members work.
+restarts()
+{
+	local i pid status lost opened
+
+	opened=$(all_members RarBoxOpened)
+	lost=$(all_members RarBoxLost)
+	legs_netem delay 2ms		# leaves this script time to act
+	star -w -t f32 -c 30k,3001 -p 4 -z cio -d $((5 * kills * slow)) &
+	pid=$!
+	for ((i = 0; i < kills; i++)); do
+		until_open "$opened"
+		opened=$(all_members RarBoxOpened)
+		sleep 0.3
+		box_is 0
+		sleep 0.3
+		box_is 64M
+	done
+	wait "$pid"
+	status=$?
+	legs_whole
+	lost=$(($(all_members RarBoxLost) - lost))
+	echo "# legs opened: $opened, lost: $lost"
+	[ "$status" = 0 ] && [ "$lost" -gt 0 ]
+}
+
+# The box says nothing any more, in the middle.
+vanishes()
+{
+	local pid status lost opened
+
+	opened=$(all_members RarBoxOpened)
+	lost=$(all_members RarBoxLost)
+	star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d $((3 * slow)) &
+	pid=$!
+	until_open "$opened"
+	sleep 0.2
+	ip -n rar"$box" link set eth0 down
+	wait "$pid"
+	status=$?
+	ip -n rar"$box" link set eth0 up
+	lost=$(($(all_members RarBoxLost) - lost))
+	echo "# legs lost: $lost"
+	[ "$status" = 0 ] && [ "$lost" -gt 0 ]
+}
+
+# One member cannot reach the box, so the box opens for none.
+unreachable()
+{
+	local status
+
+	rns 2 ip route add blackhole "$address"/32
+	star -t i32,f32 -c std,100k -z cio
+	status=$?
+	rns 2 ip route del blackhole "$address"/32
+	return "$status"
+}
+
+# The path to the box is too narrow for the ring's packets.
+narrow()
+{
+	local status before
+
+	before=$(counter "$box" RarBoxSums)
+	rns br ip link set p"$box" mtu 1280
+	rns "$box" ip link set eth0 mtu 1280
+	star -t i32 -c std,100k
+	status=$?
+	rns "$box" ip link set eth0 mtu 1500
+	rns br ip link set p"$box" mtu 1500
+	[ "$status" = 0 ] && [ "$(counter "$box" RarBoxSums)" = "$before" ]
+}
+
+# Packets from and to the box are lost, duplicated, reordered.
+bad_legs()	# parameters...
+{
+	local status
+
+	legs_netem "$@"
+	by_box star -w -t i32,f32 -c std,"$count" -p 4 -z cio -r "$repeats"
+	status=$?
+	legs_whole
+	return "$status"
+}
+
+# Packets everywhere are lost.
+bad_everywhere()
+{
+	local status
+
+	each_rank tc qdisc replace dev eth0 root netem limit 10000 loss 1% delay 1ms 1ms
+	star -t i32,f32 -c std,"$count" -p 4 -z cio -r "$repeats"
+	status=$?
+	each_rank tc qdisc del dev eth0 root
+	return "$status"
+}
+
+# refused WORDS: nobody of the group may use the box.
+refused()
+{
+	local before after status
+
+	rns "$box" sysctl -qw net.rar.box_allow="$1"
+	before=$(counter "$box" RarBoxSums)
+	star -t i32 -c std,100k
+	status=$?
+	after=$(counter "$box" RarBoxSums)
+	rns "$box" sysctl -qw net.rar.box_allow=link
+	[ "$status" = 0 ] && [ "$after" = "$before" ]
+}
+
+# By default a host behind a gateway may not use the box; a prefix lets it in.
+behind_gateway()
+{
+	local status=0
+
+	rns 0 ip address add 10.77.1.1/24 dev eth0
+	rns "$box" ip address add 10.77.1.2/24 dev eth0
+	rns "$box" ip route add 10.77.0.1/32 via 10.77.1.1
+	refused link || status=1
+	rns "$box" sysctl -qw net.rar.box_allow="fd00::/8,10.77.0.1/32 link"
+	by_box star -w -t i32 -c 1000 || status=1
+	rns "$box" ip route del 10.77.0.1/32
+	rns "$box" ip address del 10.77.1.2/24 dev eth0
+	rns 0 ip address del 10.77.1.1/24 dev eth0
+	rns "$box" sysctl -qw net.rar.box_allow=link
+	return "$status"
+}
+
+# setting NAME GOOD...: each good value is read as it is written
+setting()
+{
+	local name=$1 value old got status=0
+
+	shift
+	old=$(rns "$box" sysctl -n net.rar."$name")
+	for value; do
+		rns "$box" sysctl -qw net.rar."$name"="$value" || status=1
+		got=$(rns "$box" sysctl -n net.rar."$name")
+		[ "$got" = "$value" ] || { echo "# $name: $got, not $value"; status=1; }
+	done
+	rns "$box" sysctl -qw net.rar."$name"="$old"
+	return "$status"
+}
+
+# bad_setting NAME BAD...: each bad value is refused, and the setting stays as it was
+bad_setting()
+{
+	local name=$1 value old status=0
+
+	shift
+	old=$(rns "$box" sysctl -n net.rar."$name")
+	for value; do
+		if rns "$box" sysctl -qw net.rar."$name"="$value" 2> /dev/null; then
+			echo "# $name takes $value"
+			status=1
+		fi
+	done
+	[ "$(rns "$box" sysctl -n net.rar."$name")" = "$old" ] && return "$status"
+}
+
+settings()
+{
+	local status=0
+
+	setting box 10.1.2.3:18110 '[fd00::1]:4000' - || status=1
+	bad_setting box host 10.1.2 10.1.2.3:0 10.1.2.3:65536 '[fd00::1]4000' || status=1
+	setting box_allow none 10.0.0.0/8 "link fd00::/8 10.1.2.3/32" || status=1
+	bad_setting box_allow all 10.0.0.0/33 fd00::/129 10.0.0.0/ /8 "link x" \
+		"1.0.0.1 1.0.0.2 1.0.0.3 1.0.0.4 1.0.0.5 1.0.0.6 1.0.0.7" || status=1
+	setting box_mem 4096 1048576 || status=1
+	bad_setting box_mem x -1 1X 99999999999999999999 || status=1
+	unshare -Urn bash -c 'echo 1M > /proc/sys/net/rar/box_mem' 2>&1 |
+		grep -q "not permitted" || status=1
+	return "$status"
+}
+
+# The namespace of the box goes while jobs run.
+box_goes()
+{
+	local pid status
+
+	star -w -t f32 -c 100k,1M -p 4 -d $((2 * slow)) &
+	pid=$!
+	sleep 1
+	ip netns del rar"$box"
+	wait "$pid"
+	status=$?
+	return "$status"
+}
+
+need_module
+plan 17
+topo_up $((members + 1))
+topo_sysctl dead_ms=2000
+check "settings" settings
+check "a box that is away" dead
+box_is 64M
+check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
+check "IPv6" by_box ring -w -n $members -a 6 -s "box=fd77::$((box + 1))" -t "$types" -c std,$count
+check "jobs and rows are shown and given back" shown
+check "no room for anything" useless
+check "room for a few chunks" tight 100000
+check "loss on the legs" bad_legs loss 2%
+check "duplicates and reordering on the legs" bad_legs delay 2ms 2ms duplicate 5%
+check "loss everywhere" bad_everywhere
+check "a member cannot reach the box" unreachable
+check "a narrow path to the box" narrow
+check "a box for nobody" refused none
+check "a member behind a gateway" behind_gateway
+check "the box is killed and restarted" restarts
+check "the box vanishes" vanishes
+check "the namespace of the box goes" box_goes
+finish

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A keyed reduction over links that lose, repeat and reorder packets, by RAR_DIRECT and RAR_AUTO.
+. "$(dirname "$0")/../lib/lib.sh"
+
+need_module
+topo_up 5 || skip_all "no network namespaces"
+if ! modprobe -q sch_netem; then
+	plan 2
+	check "by packets" keyed -N rar
+	check "by packets, auto" keyed -A -N rar
+	finish
+	exit
+fi
+plan 9
+check "by packets" keyed -N rar
+check "by packets, auto" keyed -A -N rar
+while read -r name parameters; do
+	# shellcheck disable=SC2086 # a list
+	topo_netem $parameters || exit
+	check "$name" keyed -N rar short
+done <<- END
+	loss loss 1%
+	duplicate duplicate 5%
+	reorder delay 1ms reorder 25%
+	all loss 1% duplicate 2% delay 500us 500us reorder 25%
+	corrupt corrupt 1%
+END
+topo_netem loss 20%
+before=$(total RarTxRetrans)
+check "every fifth packet lost" keyed -N rar short
+[ "$(total RarTxRetrans)" -gt "$before" ]
+result $? "then chunks were sent $(($(total RarTxRetrans) - before)) times again"
+finish
