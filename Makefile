@@ -46,6 +46,10 @@ lib:  ## Build librar, the library for programs; make -C lib install installs it
 rarctl:  ## Build rarctl (libmnl-dev); make -C tools/rarctl install installs it
 	$(MAKE) -s -C tools/rarctl
 
+.PHONY: deb
+deb:  ## Build Debian packages: the module (DKMS), librar, tools, MPI, PyTorch
+	scripts/deb
+
 # --------------------------------------------------------------------- trying it
 # No kernel module is loaded into this machine: scripts/vm boots a guest.
 .PHONY: demo test test-full test-debug fuzz model check host-test bench

@@ -17,7 +17,7 @@ DESIGN = TOP / "Documentation/design"
 MODULE = TOP / "net/rar"
 UAPI = TOP / "include/uapi/linux"
 # Lowest first. A function calls down or within its layer, never up.
-LAYERS = ["reduce", "core", "tx", "link", "ring", "group", "rx", "sock", "main"]
+LAYERS = ["reduce", "core", "tx", "link", "ring", "group", "box", "rx", "sock", "main"]
 ROOT = LAYERS[-1]       # the layer of files outside the folders
 WIDTH = 92
 MARKS = {".rst": (r"^\.\. map: (\w+)\n", r"^\.\. end of map\n"),

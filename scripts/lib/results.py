@@ -14,6 +14,7 @@ import sys
 CASE = re.compile(r"^(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(\w+)\S*\s*(.*))?$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:# SKIP\S*\s*(.*))?$")
 TIMED_OUT = (124, 137)
+LOG_FOLLOWS = "vm: from the first on:"         # scripts/vm: the kernel log of a guest that died
 PLAIN = ("host", "three-vms", "two-archs")     # groups of one test, without "@rar begin"
 
 
@@ -23,11 +24,15 @@ class Test:
     def __init__(self, group, name):
         self.group, self.name = group, name
         self.cases, self.lines, self.kernel, self.death = [], [], [], []
-        self.planned = self.skip = None
+        self.planned = self.skip = self.log = None
 
     def line(self, text):
         self.lines.append(text)
-        if text.startswith("vm: ") or (self.death and len(self.death) < 2):
+        if self.log is not None:
+            self.log.append(text)
+        elif text == LOG_FOLLOWS:
+            self.log = []
+        elif text.startswith("vm: ") or (self.death and len(self.death) < 2):
             self.death.append(text.split("; kernel log:")[0])
         elif text.startswith("Bail out!"):
             self.fail(text)
@@ -91,7 +96,8 @@ class Reader:
     def died(self):
         """The guest is gone in the middle of a test."""
         if self.test and self.test.name != "after the tests":
-            self.test.fail(": ".join(["the guest died", *self.test.death]))
+            self.test.fail("\n        ".join([": ".join(["the guest died", *self.test.death]),
+                                               *(self.test.log or [])]))
         if self.test:
             self.finish(0, 0)
 
