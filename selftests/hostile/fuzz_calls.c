@@ -233,6 +233,7 @@ static ssize_t send_any(struct thread *t, int fd, void *buf, uint32_t len,
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 	int flags = MSG_NOSIGNAL;
 
+	op.redop = RAR_SUM;	/* all ranks of a group may have got the same other default */
 	if (one_in(t, 30))
 		op.bytes = len + (below(t, 3) ? any_length(t) : 0);
 	if (op.bytes > len)
