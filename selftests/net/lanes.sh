@@ -64,7 +64,7 @@ time.sleep(1000)" > "$dir/occupied" &
 	until_says "$dir/occupied" ready
 }
 
-# Print the packets that each CPU got from another CPU.
+# Print how often each CPU was woken for packets that came to another CPU.
 steered()
 {
 	local line
@@ -91,8 +91,8 @@ spread()
 	mapfile -t before < <(steered)
 	check "flows are spread over CPUs: all bits are right" "${big[@]}" -s rx_path=ingress
 	mapfile -t after < <(steered)
-	note "packets steered to each CPU: before ${before[*]}, after ${after[*]}"
-	[ $((after[0] - before[0])) -ge 10 ] && [ $((after[1] - before[1])) -ge 10 ]
+	note "wakeups for steered packets on each CPU: before ${before[*]}, after ${after[*]}"
+	[ $((after[0] - before[0])) -gt 0 ] && [ $((after[1] - before[1])) -gt 0 ]
 	result $? "flows are spread over CPUs: each has some"
 }
 
