@@ -545,10 +545,14 @@ rar_without_injected()
 		injected && /Call Trace:/ { injected = 0; next } 1'
 }
 
-# rar_findings LOG: prints the lines of a kernel log that fail a test
+# rar_findings LOG [option...]: prints the lines of a kernel log that fail a test; the options
+# are those of grep
 rar_findings()
 {
-	rar_without_memcg_oom "$1" | rar_without_injected | grep -aE "$RAR_LOG_BAD"
+	local log=$1
+
+	shift
+	rar_without_memcg_oom "$log" | rar_without_injected | grep -aE "$@" "$RAR_LOG_BAD"
 }
 
 # ---------------------------------------------------------------- kernel tools

@@ -16,6 +16,8 @@ PLAN = re.compile(r"^1\.\.(\d+)\s*(?:# SKIP\S*\s*(.*))?$")
 TIMED_OUT = (124, 137)
 LOG_FOLLOWS = "vm: from the first on:"         # scripts/vm: the kernel log of a guest that died
 PLAIN = ("host", "three-vms", "two-archs")     # groups of one test, without "@rar begin"
+INDENT = "\n        "
+TOLD = 8                                       # lines before a failure that the summary repeats
 
 
 class Test:
@@ -46,9 +48,18 @@ class Test:
         if (directive or "").upper() == "SKIP":
             self.cases.append(["skip", name, why])
         elif failed and (directive or "").upper() not in ("XFAIL", "TODO"):
-            self.cases.append(["fail", name, ""])
+            self.cases.append(["fail", name, self.told()])
         else:
             self.cases.append(["pass", name, ""])
+
+    def told(self):
+        """What the test said between the case before this one and this one."""
+        said = []
+        for text in reversed(self.lines[:-1]):
+            if CASE.match(text) or PLAN.match(text) or len(said) == TOLD:
+                break
+            said.insert(0, text)
+        return INDENT.join(["", *said]) if said else ""
 
     def fail(self, why):
         self.cases.append(["fail", "the test as a whole", why])
@@ -96,8 +107,8 @@ class Reader:
     def died(self):
         """The guest is gone in the middle of a test."""
         if self.test and self.test.name != "after the tests":
-            self.test.fail("\n        ".join([": ".join(["the guest died", *self.test.death]),
-                                               *(self.test.log or [])]))
+            self.test.fail(INDENT.join([": ".join(["the guest died", *self.test.death]),
+                                        *(self.test.log or [])]))
         if self.test:
             self.finish(0, 0)
 
@@ -120,6 +131,8 @@ class Reader:
             self.again()
         elif word == "kernel":
             (self.test or self.outside()).kernel.append(rest)
+        elif word == "trace":
+            self.test.kernel[-1] += INDENT + rest
         elif word == "end":
             status, seconds = rest.split()[-2:]
             self.finish(int(status), seconds)
@@ -178,7 +191,7 @@ def summary(path):
     for verdict, title in (("again", "ran again"), ("skip", "skipped"), ("fail", "FAILED")):
         for record, _, name, why in (c for c in cases if c[1] == verdict):
             print(f"{title}: [{record['group']}] {record['name']}: {name}"
-                  + (f": {why}" if why else ""))
+                  + (": " if why and why[0] != "\n" else "") + (why or ""))
     print(f"planned {sum(r['planned'] for r in records)} cases, "
           f"ran {sum(c[1] != 'again' and c[3] != 'did not run' for c in cases)}")
     print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} skipped",
