@@ -222,8 +222,9 @@ static ssize_t send_any(struct thread *t, int fd, void *buf, uint32_t len,
 {
 	char control[CMSG_SPACE(sizeof(struct rar_op))]
 		__attribute__((aligned(__alignof__(struct cmsghdr)))) = "";
+	uint32_t first = len / 3 & ~7u;
 	struct iovec iov[2] = {
-		{ buf, len / 3 }, { (char *)buf + len / 3, len - len / 3 },
+		{ buf, first }, { (char *)buf + first, len - first },
 	};
 	struct msghdr msg = {
 		.msg_iov = iov, .msg_iovlen = one_in(t, 30) ? below(t, 3) : 2,
@@ -233,7 +234,6 @@ static ssize_t send_any(struct thread *t, int fd, void *buf, uint32_t len,
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 	int flags = MSG_NOSIGNAL;
 
-	op.redop = RAR_SUM;	/* all ranks of a group may have got the same other default */
 	if (one_in(t, 30))
 		op.bytes = len + (below(t, 3) ? any_length(t) : 0);
 	if (op.bytes > len)
@@ -253,6 +253,8 @@ static ssize_t send_any(struct thread *t, int fd, void *buf, uint32_t len,
 		flags |= MSG_DONTWAIT;
 	if (one_in(t, 60))
 		flags |= 1 << below(t, 31);
+	if (len % 8)
+		flags &= ~MSG_MORE;	/* the next piece would begin within a word */
 	return sendmsg(fd, &msg, flags);
 }
 
@@ -383,6 +385,9 @@ static void do_setsockopt(struct thread *t)
 		return;
 	if (level == SOL_RAR && name == RAR_OP_TIMEOUT)
 		value[0] = below(t, 2000);
+	/* Else all ranks of a group may get the same reduction that is no sum. */
+	if (level == SOL_RAR && name == RAR_REDOP && value[0] < RAR_REDOP_NR)
+		value[0] = RAR_SUM;
 	setsockopt(any_slot(t)->fd, level, name,
 		   one_in(t, 30) ? any_buffer(t, 1) : value, len);
 }
