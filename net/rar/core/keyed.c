@@ -35,11 +35,12 @@ u32 rar_keyed_window(u32 chunk)
 
 /*
  * Records that have no room in the table and wait for recv(). A chunk is refused if not all of
- * its records may have to wait.
+ * its records may have to wait. Each CPU may be reducing a chunk, of which that is not known yet.
  */
 static u64 nover(const struct rar_keyed_kind *kind, u64 slots, u32 payload)
 {
-	return max3(slots / 8, 4ULL * (payload / kind->record), KEYED_OVER_MIN);
+	return max3(slots / 8, (num_possible_cpus() + 4ULL) * (payload / kind->record),
+		    KEYED_OVER_MIN);
 }
 
 /**

@@ -226,6 +226,8 @@ static enum rar_rx claim_chunk(struct rar_keyed_root *root, const struct rar_pkt
 		take_news(from, &c->news, 0);
 		return RAR_DROP(EarlyFull);
 	}
+	if (has_room(root, root->nover / 2))
+		from->refused = false;
 	root->reserved += c->n;
 	root->busy++;
 	c->new = true;
