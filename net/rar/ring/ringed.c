@@ -202,7 +202,8 @@ bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 		rar_out_pend(next, op, RAR_RS, a->run.chunk, a->won);
 	/* Sums that were here before may be ringed for the first time. */
 	news &= rar_bits_get(op->published[RAR_AG], a->run.chunk, mask) & ~(sums ? a->won : 0);
-	if (news)
+	/* Not if the successor has completed the operation meanwhile, and it is released. */
+	if (news && rar_link_op_at(m, op->seq) == op)
 		go_by_ring(m, op, a->run.chunk, news, true);
 	if (others_left(op, a))
 		rar_ringed_rest(m, op);
