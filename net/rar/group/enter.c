@@ -31,8 +31,8 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 	if (eh.epoch) {
 		spin_lock_bh(&m->lock);
 		/* Another CPU may have opened it: numbers must not begin again. */
-		if (!m->link[RAR_LEG].epoch)
-			rar_leg_open(m, be64_to_cpu(eh.epoch));
+		if (!m->link[RAR_LEG].epoch && rar_member_runs(m))
+			rar_leg_open(m, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch));
 		spin_unlock_bh(&m->lock);
 		rar_ringed_tell(m);
 	} else if (eh.cookie && READ_ONCE(m->leg.cookie) != be64_to_cpu(eh.cookie)) {
@@ -75,7 +75,7 @@ void rar_enter_begin(struct rar_member *m)
 	lockdep_assert_held(&m->lock);
 	memset(&m->leg, 0, sizeof(m->leg));
 	m->leg.addr = m->join.box;
-	m->aside = m->leg.addr.af ? &enter_aside : NULL;
+	WRITE_ONCE(m->aside, m->leg.addr.af ? &enter_aside : NULL);
 	m->leg.nonce = rar_random_token();
 	m->leg.next_try = jiffies;
 	path->src = m->link[RAR_NEXT].path.src;

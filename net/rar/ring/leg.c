@@ -31,17 +31,23 @@
 /**
  * rar_leg_open() - send to the box from now on
  * @m:     member in RUN, its lock is held
+ * @nonce: of the ENTER that was answered
  * @epoch: of the leg: the token of all packets on it
  *
- * Operations posted before go by the ring as they began.
+ * Operations posted before go by the ring as they began. Nothing happens if the leg was closed
+ * meanwhile, so that the answer is to an older ENTER.
  */
-void rar_leg_open(struct rar_member *m, u64 epoch)
+void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch)
 {
 	struct rar_link *link = &m->link[RAR_LEG];
 
 	lockdep_assert_held(&m->lock);
 	rar_link_start(link);
 	spin_lock(&m->tx_lock);
+	if (nonce != m->leg.nonce) {
+		spin_unlock(&m->tx_lock);
+		return;
+	}
 	/* The box knows no numbers of an older leg. */
 	link->tx.next_seq = 0;
 	link->tx.highest = 0;

@@ -419,6 +419,9 @@ static bool overtaken(const struct rar_link *link, const struct rar_tx_item *ite
 
 	if (!op->ring.plan.aside || item->run.phase == RAR_AG)
 		return false;
+	/* The leg was closed, and may be open again, with other numbers. */
+	if (item->epoch != READ_ONCE(link->epoch))
+		return true;
 	smp_rmb(); /* the buffer is read before the claims; pairs with the atomics of claims */
 	claimed = rar_bits_get(op->claimed[RAR_AG], chunk, mask);
 	if (link->index == RAR_LEG)
