@@ -22,9 +22,10 @@
 #define PAUSE_MIN	8	/* operations of a first pause */
 #define REFUSED_MAX	64	/* chunks that find no room before a pause; */
 #define REFUSED_FOR_SUM	8	/* each sum makes up for some of them */
-#define SLOT_COST	32	/* bytes that a chunk costs until its operation is complete */
+#define ROOM_TRIES	64	/* rows that one new row may cost */
 
 #define SLOT_OVER	xa_mk_value(1)
+#define SLOT_ROW	XA_MARK_0	/* of the chunks that have a row */
 
 static_assert(RAR_BOX_LEGS <= 64);
 
@@ -97,6 +98,7 @@ static void slot_detach(struct box_job *job, struct box_slot *slot)
 	unlist(job, slot);
 	/* The entry exists, so no memory is needed. */
 	xa_store(&slot->op->slots, slot->chunk, SLOT_OVER, GFP_ATOMIC);
+	xa_clear_mark(&slot->op->slots, slot->chunk, SLOT_ROW);
 	rar_pool_uncharge(job, slot_head(job) + slot->len, true);
 	job->slots--;
 }
@@ -151,10 +153,11 @@ bool rar_slot_evict(struct box_job *job, u32 below, struct box_out *out)
 
 static void *get_room(struct box_job *job, size_t bytes, u8 prio, struct box_out *out)
 {
+	u32 tries = ROOM_TRIES;		/* more are needed only when the limit was lowered */
 	void *p;
 
 	while (!rar_pool_charge(job, bytes, true))
-		if (!rar_pool_make_room(job, prio, out))
+		if (!tries-- || !rar_pool_make_room(job, prio, out))
 			return NULL;
 	p = kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
 	if (!p)
@@ -188,6 +191,7 @@ static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chu
 		kfree(slot);
 		return NULL;
 	}
+	xa_set_mark(&op->slots, chunk, SLOT_ROW);
 	list_add_tail(&slot->node, &op->adds);
 	if (list_is_singular(&op->adds))
 		note_adds(job);
@@ -203,9 +207,8 @@ static void op_drop(struct box_job *job, struct box_op *op)
 	unsigned long chunk;
 
 	lockdep_assert_held(&job->lock);
-	xa_for_each(&op->slots, chunk, slot)
-		if (!xa_is_value(slot))
-			slot_end(job, slot);
+	xa_for_each_marked(&op->slots, chunk, slot, SLOT_ROW)
+		slot_end(job, slot);
 	xa_destroy(&op->slots);
 	rar_pool_uncharge(job, op->cost, false);
 	job->ops[op->seq % RAR_MAX_OPS] = NULL;
@@ -418,6 +421,29 @@ static void succeed(struct box_job *job, struct box_slot *slot)
 		job->pause = 0;
 }
 
+/*
+ * Charge the nodes of the table that a chunk's entry needs and that are not there. They stay until
+ * the operation is complete at all members, whether the chunk has a row or not, and chunks may be
+ * as far apart as a member likes.
+ */
+static bool charge_nodes(struct box_job *job, struct box_op *op, u32 chunk)
+{
+	u32 shift = 0, cost = 0;
+	unsigned long first;
+
+	do {
+		shift += XA_CHUNK_SHIFT;
+		first = round_down((u64)chunk, 1ULL << shift);
+		if (xa_find(&op->slots, &first, first + (1ULL << shift) - 1, XA_PRESENT))
+			break;
+		cost += sizeof(struct xa_node);
+	} while (op->ring.nchunks >> shift);
+	if (!rar_pool_charge(job, cost, false))
+		return false;
+	op->cost += cost;
+	return true;
+}
+
 /* The slot of a chunk, a new one if need be; NULL if the chunk is over, or finds no room. */
 static struct box_slot *slot_of(struct box_job *job, struct box_op *op, u32 chunk,
 				struct box_out *out)
@@ -428,8 +454,7 @@ static struct box_slot *slot_of(struct box_job *job, struct box_op *op, u32 chun
 		return NULL;
 	if (slot)
 		return slot;
-	if (rar_pool_charge(job, SLOT_COST, false)) {
-		op->cost += SLOT_COST;
+	if (charge_nodes(job, op, chunk)) {
 		slot = slot_new(job, op, chunk, out);
 		/* So that no member's contribution waits for one that was refused. */
 		if (!slot)

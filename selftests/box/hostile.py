@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A group that exists only in this program uses a box, and sends chunks as far apart as it can.
+
+For each such chunk the box keeps a mark until the members say that they have completed the
+operation, which they never do. What that costs the kernel counts against net.rar.box_mem.
+
+Both ranks are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/hostile.py).
+"""
+import os
+import pathlib
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RESET, RS, enter, sysctl
+from tap import finish, note, result
+
+BOX = "10.77.0.4", 18118
+GROUP, EPOCH = 0x5ca77e2ed, 77
+PAYLOAD = 16
+APART = 4096                    # chunks of one leaf and of one node above it
+NCHUNKS = 1 << 22
+MARKS = 300                     # while there is room for all
+I32, SUM, ALLREDUCE = 2, 1, 1
+LIMIT = 1 << 20
+NODE = "radix_tree_node"        # the slab cache of the box's tables
+NODE_BYTES = 576
+
+
+def header(kind, rank, token, length):
+    return struct.pack(">BBHHHQQ", 0xa1, kind, rank, BOX_RANK, length - 24, GROUP, token)
+
+
+class Rank:
+    """A rank with a leg to the box"""
+
+    def __init__(self, rank):
+        self.rank, self.seq, self.epoch, self.cookie = rank, 0, 0, 0
+        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.s.settimeout(0.3)
+        self.s.connect(BOX)
+
+    def enter(self):
+        """Ask; learn the cookie, or the leg's epoch."""
+        body = struct.pack(">QQQIHH", 1, 100 + self.rank, self.cookie, PAYLOAD, 2, 0)
+        self.s.send((header(ENTER, self.rank, EPOCH, 80) + body).ljust(80, b"\0"))
+        try:
+            packet = self.s.recv(2048)
+        except TimeoutError:
+            return
+        if packet[1] == ENTERED:
+            self.cookie, self.epoch = struct.unpack_from(">QQ", packet, 32)
+
+    def up(self, chunk, value, op=0):
+        """Send a contribution."""
+        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4,
+                           chunk, ALLREDUCE, I32, SUM, 0, 0, 0, 128, 0)
+        self.s.send(header(RS, self.rank, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
+        self.seq += 1
+
+    def sums(self):
+        """The sums that have come: {chunk: elements}"""
+        out = {}
+        while True:
+            try:
+                packet = self.s.recv(2048)
+            except TimeoutError:
+                return out
+            if packet[1] == AG:
+                out[struct.unpack_from(">I", packet, 48)[0]] = struct.unpack_from("<4i", packet, 64)
+
+
+def used():
+    """Bytes of the box that are in use, by its own account"""
+    with open("/proc/thread-self/net/rar_box") as f:
+        return int(f.readline().split()[3])
+
+
+def node_bytes():
+    """Bytes of all tables of the kernel"""
+    with open("/proc/slabinfo") as f:
+        return next(int(line.split()[1]) * NODE_BYTES for line in f if line.startswith(NODE))
+
+
+def until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def group():
+    """Both ranks enter."""
+    ranks = [Rank(0), Rank(1)]
+    for _ in range(20):
+        for rank in ranks:
+            if not rank.epoch:
+                rank.enter()
+        if all(rank.epoch for rank in ranks):
+            break
+    return ranks
+
+
+def main():
+    enter("rar3")
+    sysctl("box_mem", 64 << 20)
+    enter("rar0")
+    ranks = group()
+    for rank in ranks:
+        rank.up(0, 5 + rank.rank)
+    result(all(rank.sums().get(0) == (11,) * 4 for rank in ranks), "the box sums for the group")
+
+    enter("rar3")
+    before, nodes = used(), node_bytes()
+    for i in range(1, MARKS + 1):
+        ranks[0].up(i * APART, 1)
+    until(lambda: node_bytes() - nodes >= MARKS * NODE_BYTES)
+    grown, nodes = used() - before, node_bytes() - nodes
+    note(f"{MARKS} chunks: used {grown} bytes more, nodes of tables {nodes}")
+    result(nodes >= MARKS * NODE_BYTES, "chunks that are far apart need nodes")
+    result(grown >= 2 * MARKS * NODE_BYTES, "the nodes are counted")
+
+    sysctl("box_mem", LIMIT)
+    nodes = node_bytes()
+    for op in range(8):
+        for i in range(NCHUNKS // APART):
+            for rank in ranks:
+                rank.up(i * APART + op, 1, op)
+        time.sleep(0.05)
+    nodes = node_bytes() - nodes
+    note(f"then used {used()} of {LIMIT}, nodes of tables {nodes} more")
+    result(used() <= LIMIT and nodes <= LIMIT + (LIMIT >> 1), "the limit holds")
+
+    ranks[0].s.send(header(RESET, 0, ranks[0].epoch, 24))
+    result(until(lambda: used() == 0), "all of it is given back")
+    sysctl("box_mem", 0)
+    finish()
+
+
+if __name__ == "__main__":
+    if not os.access("/proc/slabinfo", os.R_OK):
+        sys.exit("no /proc/slabinfo")
+    main()
