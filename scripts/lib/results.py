@@ -64,6 +64,9 @@ class Test:
     def fail(self, why):
         self.cases.append(["fail", "the test as a whole", why])
 
+    def why_dead(self):
+        return INDENT.join([": ".join(self.death), *(self.log or [])])
+
     def last_line(self):
         return next((t.lstrip("# ") for t in reversed(self.lines) if t), "no reason")
 
@@ -107,17 +110,16 @@ class Reader:
     def died(self):
         """The guest is gone in the middle of a test."""
         if self.test and self.test.name != "after the tests":
-            self.test.fail(INDENT.join([": ".join(["the guest died", *self.test.death]),
-                                        *(self.test.log or [])]))
+            self.test.fail("the guest died: " + self.test.why_dead())
         if self.test:
             self.finish(0, 0)
 
     def again(self):
-        """The guest died, and its emulator is to blame: the test runs a second time."""
+        """The guest's emulator failed, and it may have died of that: the test runs again."""
         test, self.test = self.test, None
         print(f"[{self.group}] {test.name} again: the emulator failed", flush=True)
         self.records.append({"group": self.group, "name": test.name, "planned": 0, "cases":
-                             [["again", "the emulator failed", ": ".join(test.death)]]})
+                             [["again", "the emulator failed", test.why_dead()]]})
 
     def control(self, word, rest):
         if word == "plan":
@@ -126,7 +128,8 @@ class Reader:
             print(f"[{self.group}] {len(self.waiting)} tests", flush=True)
         elif word == "begin":
             self.test = Test(self.group, rest)
-            self.waiting.remove(rest)
+            if rest in self.waiting:        # else it runs again
+                self.waiting.remove(rest)
         elif word == "again":
             self.again()
         elif word == "kernel":
