@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The targets B1, B2, B3, B4, B6 and B7: all-reduces through an aggregation box. Ranks, the box and
+"""The targets B1 to B7: all-reduces through an aggregation box, and broadcasts. Ranks, the box and
 other hosts are namespaces at one switch. The link of each rank has a limited rate in both
 directions; the box's has none, as it stands where the links meet. These set-ups are ours: of the
 papers only the abstracts are known.
@@ -10,6 +10,8 @@ B3 (NetReduce): against the ring over TCP, also for the layers of well-known net
    the time to compute them.
 B4 (AggBox): against a parameter server over TCP that is a host with a link as the ranks have.
    "tcp-server-fast" is where the box is, and has the box's unlimited link: not judged.
+B5 (AggBox): a broadcast, which goes by the ring or directly and not by the box, against loops in
+   user space, over the same links.
 B6: the time for each rank, without limits: flat from 2 to 32 ranks on one CPU.
 B7: what it costs to name a box that is not there, or that has room for nothing.
 """
@@ -17,7 +19,8 @@ import math
 
 import jobs
 import models
-from contest import MIB, Case
+from broadcast import LOOPS, NEED_LOOPS, OURS, Broadcast
+from contest import KIB, MIB, Case
 from targets import Verdict, at, missing, noise, note, where
 
 # Fixed before anything was measured.
@@ -27,8 +30,9 @@ ANY = "any"                 # no limit
 RANKS = (4, 8)
 BIG, SMALL = 16 * MIB, MIB
 NEED_RING = {4: 1.4, 8: 1.6}            # ideal: 2(N-1)/N
-NEED_TCP = 1.7                          # of AlexNet; others are reported
+NEED_TCP = {8: 1.7}                     # of AlexNet; of a perfect ring 1.5 is ideal for N=4
 NEED_SERVER = 1 / 0.439                 # 56.1 % less time
+BROADCAST_RANKS, BROADCAST_SIZES = (9, 17), (64, 4 * KIB, 64 * KIB, MIB)
 FLAT_RANKS, FLAT_SIZE, NEED_FLAT = (2, 4, 8, 16, 32), MIB, 1 / 1.3
 NEED_OVERHEAD = 1 / 1.05
 SHRINK = 16                 # of the layers' sizes: a step shall take seconds
@@ -50,13 +54,15 @@ class Box:
     def cases(rounds):
         big = [Case(n, (size,), at(PLACE, RING, BOX, TCP, SERVER, FAST), rounds=rounds, links=RATE)
                for n in RANKS for size in (SMALL, BIG)]
-        steps = [Case(4, layers(name), at(PLACE, BOX, TCP), rounds=max(2, rounds // 2),
-                      what=name, links=RATE) for name in NETWORKS]
+        steps = [Case(n, layers(name), at(PLACE, BOX, TCP), rounds=max(2, rounds // 2),
+                      what=name, links=RATE) for n in RANKS for name in NETWORKS]
         dead = [Case(4, (size,), at(PLACE, RING, DEAD, TIGHT), rounds=rounds, links=RATE)
                 for size in (SMALL, BIG)]
+        spread = [Case(n, (size,), at(PLACE, *OURS, *LOOPS), type="bcast", rounds=rounds,
+                       links=RATE) for n in BROADCAST_RANKS for size in BROADCAST_SIZES]
         flat = [Case(n, (FLAT_SIZE,), at(PLACE, BOX, RING), rounds=rounds, links=ANY)
                 for n in FLAT_RANKS]
-        return [*big, *steps, *dead, *flat, *jobs.cases(rounds)]
+        return [*big, *steps, *dead, *spread, *flat, *jobs.cases(rounds)]
 
     def __init__(self):
         self.per_rank = {}
@@ -89,11 +95,13 @@ class Box:
         sides = {side.name for side in case.sides}
         if case.links == ANY:
             return [self.flat(result)]
+        if case.type == "bcast":
+            return [Broadcast.judge("B5", result, NEED_LOOPS, LOOPS)]
         if DEAD in sides:
             return [self.judge("B7", result, ours, RING, NEED_OVERHEAD) for ours in (DEAD, TIGHT)]
         if case.what:
             return [self.judge("B3", result, BOX, TCP,
-                               NEED_TCP if case.what == "alexnet" else 0)]
+                               NEED_TCP.get(case.n, 0) if case.what == "alexnet" else 0)]
         lines = [self.judge("B4", result, BOX, SERVER, NEED_SERVER),
                  self.judge("B3", result, BOX, TCP, 0)]
         if case.size == BIG:

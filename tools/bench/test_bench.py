@@ -304,6 +304,19 @@ class TestBox(unittest.TestCase):
         self.assertIn("ratio=0.96 need=0.95 PASS", lines[0])
         self.assertIn("ratio=0.94 need=0.95 FAIL", lines[1])
 
+    def test_broadcast(self):
+        lines = self.lines(9, 64 * KIB, {RAR: 10, "rar-copy": 12, "tcp-loop": 70, "udp-loop": 90},
+                           type="bcast")
+        self.assertEqual(len(lines), 1)
+        self.assertTrue(lines[0].startswith("B5 N=9 size=64KiB"))
+        self.assertIn("ratio=7.00 need=6.45 PASS", lines[0])
+
+    def test_networks(self):
+        for n, word in ((4, "need=0.00"), (8, "need=1.70 FAIL")):
+            line, = self.lines(n, 16 * MIB, {"rar-box": 10, "tcp-ring": 16}, what="alexnet")
+            self.assertTrue(line.startswith("B3"))
+            self.assertIn(word, line)
+
     def test_flat(self):
         targets_of = box.Box()
         for n, ns, word in ((2, 100, "PASS"), (8, 480, "PASS"), (32, 2400, "FAIL")):
