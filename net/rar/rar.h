@@ -129,6 +129,7 @@ struct rar_allow {
  * @box:	the box of this host, NULL if it never was one; set once
  * @box_lock:	protects the box and its jobs
  * @box_addr:	net.rar.box, the box that groups of this host propose; @lock
+ * @box_offers:	if there is none: groups take a box that offers itself; @lock
  * @box_allow:	net.rar.box_allow; @lock
  * @mib:	counters
  *
@@ -160,6 +161,7 @@ struct rar_net {
 	struct rar_box *box;
 	struct mutex box_lock; /* see above */
 	struct rar_addr box_addr;
+	bool box_offers;
 	struct rar_allow box_allow;
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
@@ -186,6 +188,7 @@ struct rar_net {
 	int sysctl_box_policy;
 	int sysctl_box_share;
 	int sysctl_box_trust;
+	int sysctl_box_offer;
 };
 
 extern unsigned int rar_net_id;
@@ -557,7 +560,8 @@ struct rar_row {
  * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
  * @epoch:	proposed epoch
  * @digest:	of the table
- * @wants:	rank 0: the box that it would propose, af 0 = none
+ * @wants:	rank 0: the box that it would propose, af 0 = none; @lock of the member
+ * @offers:	@wants is the first box that offers itself
  * @box:	the box that is proposed, af 0 = none
  * @mtu:	smallest MTU so far, bytes
  * @min_payload: smallest @payload so far, bytes
@@ -597,6 +601,7 @@ struct rar_join_state {
 	u64 epoch;
 	u64 digest;
 	struct rar_addr wants;
+	bool offers;
 	struct rar_addr box;
 	u32 mtu;
 	u32 min_payload;
@@ -785,6 +790,7 @@ struct rar_pkt {
 	struct sk_buff *skb;
 	struct rar_frame *frame;
 	struct rar_link *link;		/* to its sender, NULL = no neighbour; set by input.c */
+	const struct rar_aside *aside;	/* the sender or the receiver is no rank; set by input.c */
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
 	int dev;

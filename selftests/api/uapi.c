@@ -297,6 +297,9 @@ static const struct field wire_fields[] = {
 	F(rar_enter_hdr, size, 52, 2),
 	F(rar_enter_hdr, choice, 54, 2),
 
+	S(rar_offer_hdr, 48),
+	F(rar_offer_hdr, box, 24, 24),
+
 	S(rar_entered_hdr, 48),
 	F(rar_entered_hdr, nonce, 24, 8),
 	F(rar_entered_hdr, cookie, 32, 8),
@@ -359,6 +362,7 @@ static const struct value wire_values[] = {
 	V(RAR_T_FIN_ACK, 19), V(RAR_T_LATE, 20), V(RAR_F_ACK_NOW, 1),
 	V(RAR_F_RINGED, 4), V(RAR_EARLY_COST, 512),
 	V(RAR_T_WANT, 21), V(RAR_T_RETURN, 22), V(RAR_T_ENTER, 23), V(RAR_T_ENTERED, 24),
+	V(RAR_T_OFFER, 25),
 	V(RAR_TF_BOX, 8), V(RAR_CAPS_BOX, 0x100),
 	V(RAR_JF_SMALL, 1), V(RAR_JF_HOSTS, 2), V(RAR_JF_BIG, 4), V(RAR_JF_GATHERED, 8),
 	V(RAR_JF_DIRECT, 0x10), V(RAR_OF_DIRECT, 4), V(RAR_DF_ASK, 1), V(RAR_TF_APART, 2),

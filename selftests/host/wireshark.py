@@ -20,8 +20,8 @@ import xml.etree.ElementTree as ET
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
-                    JOIN, JOIN_ACK, LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET, RETURN,
-                    RS, WANT, Packet)    # noqa: E402
+                    JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
+                    RETURN, RS, WANT, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 LUA = TOP / "tools/wireshark/rar.lua"
@@ -31,7 +31,8 @@ STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOI
            REJECT: "notice", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
            ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
            DIRECT: "direct", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
-           WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered"}
+           WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered",
+           OFFER: "offer"}
 # Fields that have another length in another structure.
 ODD = {("chunks", "first"), ("enter", "size")}
 TF_BOX = 8

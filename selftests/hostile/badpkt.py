@@ -34,7 +34,7 @@ from live import (BIG, COPIES, COUNT, MAX, N, PACKET_VNET_HDR, RAR_INFO, SOL_PAC
                   Lone, Ring, address, counters, inject, last, moved, next_packet, note, plain,
                   result, rng, settle, wait_for, wait_quiet)
 from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, ENTER, ENTERED, FIN, FIN_ACK, JOIN,
-                    JOIN_ACK, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet,
+                    JOIN_ACK, OFFER, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet,
                     csum, enter, libc, sysctl)
 
 # ------------------------------------------------------------------ the cases
@@ -135,7 +135,7 @@ def make_cases(good, dup, ack, probe):
         case(f"first byte {v:#04x}", g(version=v), "DropForeign")
     case("text", g(raw=b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
          "DropForeign")
-    for t, why in ((0, "Type"), (7, "Type"), (25, "Type"), (31, "Type"), (255, "Type"),
+    for t, why in ((0, "Type"), (7, "Type"), (26, "Type"), (31, "Type"), (255, "Type"),
                    (5, "Rank"), (6, "Rank"), (14, "Epoch"), (15, "Epoch")):
         # DIRECT and DONE in a group by ranks, PAIR and PAIR_ACK with an epoch
         case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +
@@ -180,6 +180,9 @@ def make_cases(good, dup, ack, probe):
         p = g(type=t, payload=payload) if t in (AG, RS) else \
             Packet(**{**plain(good), "type": t, "payload": payload})
         case(f"{name} of a box that the group does not have", p.copy(srank=BOX_RANK), f"Drop{why}")
+    offer = {**plain(good), "type": OFFER, "srank": BOX_RANK, "payload": bytes(24)}
+    case("OFFER of a host that saw no JOIN", Packet(**{**offer, "token": wrong}), "DropEpoch")
+    case("OFFER cut off", Packet(**{**offer, "payload": bytes(23)}), "DropShort")
     case("ENTER to a member", Packet(**{**plain(good), "type": ENTER, "payload": bytes(60)}),
          "DropType")
     case("ABORT cut off", Packet(**{**plain(good), "type": ABORT,

@@ -34,8 +34,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
-                    FIN_ACK, JOIN, JOIN_ACK, LATE, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
-                    RETURN, RS, WANT, Packet, enter, sysctl, tables)
+                    FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT,
+                    RESET, RETURN, RS, WANT, Packet, enter, sysctl, tables)
 from tap import finish, get_seed, note, result
 
 N = 3
@@ -69,7 +69,7 @@ FIELDS = {
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
     FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS, DIRECT: DIRECT_FIELDS, DONE: DONE_FIELDS,
     PAIR: PAIR_FIELDS, PAIR_ACK: PAIR_FIELDS, WANT: CHUNKS_FIELDS, RETURN: CHUNKS_FIELDS,
-    ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:3],
+    ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:3], OFFER: [(0, 16), (16, 2), (18, 2), (20, 4)],
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet

@@ -50,6 +50,7 @@ COUNTERS = {
     "BoxGaveUp": "Box: chunks given up",
     "BoxEvicted": "Box: chunks given up for another chunk",
     "BoxHanded": "Box: partial sums handed to the ring",
+    "BoxOffers": "Box: offers to members whose JOIN passed",
     "GroupsJoined": "Rings closed",
     "JoinsRefused": "Requests to join that were refused",
     "GroupsFailed": "Groups that ended with an error",
@@ -76,6 +77,7 @@ SETTINGS = {
     "xdp_mirror": ("xdp_mirror", "1: packet sockets see the packets of XDP"),
     "box_mem": ("box_mem_bytes", "Bytes that this host uses as a box, 0 = it is none"),
     "box_share": ("box_share_percent", "Memory of the box that no group takes from another"),
+    "box_offer": ("box_offer", "1: a box offers itself to members whose packets it forwards"),
     "box_trust": ("box_trust", "1: the box compares priorities of different groups"),
     "strict": ("strict", "1: every packet passes all of netfilter"),
 }

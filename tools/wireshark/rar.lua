@@ -19,7 +19,7 @@ local RS, AG, ACK, PROBE, DIRECT, DONE = 1, 2, 3, 4, 5, 6
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
 local PAIR, PAIR_ACK = 14, 15
 local ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
-local WANT, RETURN, ENTER, ENTERED = 21, 22, 23, 24
+local WANT, RETURN, ENTER, ENTERED, OFFER = 21, 22, 23, 24, 25
 
 local types = {
 	[RS] = "RS", [AG] = "AG", [ACK] = "ACK", [PROBE] = "PROBE", [JOIN] = "JOIN",
@@ -28,6 +28,7 @@ local types = {
 	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE", [DIRECT] = "DIRECT",
 	[DONE] = "DONE", [PAIR] = "PAIR", [PAIR_ACK] = "PAIR_ACK",
 	[WANT] = "WANT", [RETURN] = "RETURN", [ENTER] = "ENTER", [ENTERED] = "ENTERED",
+	[OFFER] = "OFFER",
 }
 
 local collectives = {
@@ -315,7 +316,7 @@ local layouts = {
 	[DIRECT] = { direct, 64 }, [DONE] = { done, 64 }, [PAIR] = { pair, 40 },
 	[PAIR_ACK] = { pair, 40 },
 	[WANT] = { chunks, 72 }, [RETURN] = { chunks, 72 }, [ENTER] = { enter, 56 },
-	[ENTERED] = { entered, 48 },
+	[ENTERED] = { entered, 48 }, [OFFER] = { box, 48 },
 }
 
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
@@ -506,10 +507,20 @@ local function show_notice(_, _, v, items)
 		name(errnos, v.err))
 end
 
+local function show_offer(_, buf, v)
+	local ip
+
+	if not v["box.port"] then
+		return ""
+	end
+	ip = v["box.af"] == 4 and tostring(buf(24, 4):ipv4()) or tostring(buf(24, 16):ipv6())
+	return (" box %s port %d"):format(ip, v["box.port"])
+end
+
 local shows = {
 	[data] = show_data, [direct] = show_data, [ack] = show_ack, [probe] = show_probe,
 	[join] = show_join,
-	[members] = show_table, [notice] = show_notice,
+	[members] = show_table, [notice] = show_notice, [box] = show_offer,
 }
 
 -- Mark the packets that end a group or report its end.

@@ -102,8 +102,9 @@ struct sockaddr_rar {
 
 #define RAR_BOX		19 /* get/set: struct sockaddr_rar, the address of an
 			    * aggregation box, of which rank and size do not count;
-			    * before connect; af 0: none; length 0: net.rar.box. The
-			    * value of rank 0 holds for the group
+			    * before connect; af 0: none, not even one that offers
+			    * itself; length 0: net.rar.box. The value of rank 0
+			    * holds for the group
 			    */
 #define RAR_PRIORITY	20 /* get/set: __u32, 1 .. 255; priority, at an aggregation box,
 			    * of operations sent from now on; a higher one is more urgent

@@ -64,6 +64,7 @@ enum rar_pkt_type {
 	RAR_T_RETURN	= 22,	/* struct rar_chunks_hdr: chunks that the box gave up */
 	RAR_T_ENTER	= 23,	/* struct rar_enter_hdr, padded: a member comes to the box */
 	RAR_T_ENTERED	= 24,	/* struct rar_entered_hdr */
+	RAR_T_OFFER	= 25,	/* struct rar_offer_hdr: a box is on the way */
 };
 
 struct rar_hdr {
@@ -446,6 +447,16 @@ struct rar_wire_box {
 	__be16	af;		/* 4 or 6 */
 	__be16	port;
 	__be32	__pad;		/* zero */
+};
+
+/**
+ * struct rar_offer_hdr - OFFER: where a box is; token is the receiver's nonce
+ * @h:   common header; source rank 0xffff: a host that forwarded a JOIN, and saw its nonce
+ * @box: the sender; or, from a rank, which passes it on to rank 0: a box that offered itself
+ */
+struct rar_offer_hdr {
+	struct rar_hdr h;
+	struct rar_wire_box box;
 };
 
 #define RAR_TABLE_MAX	32	/* members in one packet */

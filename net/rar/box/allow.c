@@ -122,7 +122,7 @@ static bool in_prefix(struct rar_net *rn, const struct rar_addr *a, bool *link)
  * @from: address of the host
  * @to:   address of this host that it used
  *
- * Process context.
+ * Any context up to softirq.
  *
  * Return: true if net.rar.box_allow has it.
  */

@@ -17,6 +17,7 @@
 #include "box/allow.h"
 #include "box/box.h"
 #include "box/job.h"
+#include "box/offer.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "group/life.h"
@@ -478,15 +479,15 @@ bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt)
 static int open_ports(struct rar_box *box)
 {
 	static const u16 af[] = { AF_INET, AF_INET6 };
-	__be16 port = htons(READ_ONCE(box->rn->sysctl_port));
 	struct rar_port *p;
 	int i, err = 0;
 
+	box->port = htons(READ_ONCE(box->rn->sysctl_port));
 	for (i = 0; i < ARRAY_SIZE(af) && !err; i++) {
 		if (af[i] == AF_INET6 && !IS_ENABLED(CONFIG_IPV6))
 			continue;
 		err = rar_sender_open(box->self, af[i]);
-		p = err ? NULL : rar_port_get(box->rn, af[i], port);
+		p = err ? NULL : rar_port_get(box->rn, af[i], box->port);
 		if (IS_ERR(p))
 			err = PTR_ERR(p);
 		else
@@ -634,6 +635,7 @@ void rar_box_net_exit(struct rar_net *rn)
 {
 	struct rar_box *box = rn->box;
 
+	rar_offer_set(rn, false);
 	if (!box)
 		return;
 	rar_box_set_mem(rn, 0);

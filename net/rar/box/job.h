@@ -12,7 +12,8 @@ struct box_op;
  * @rn:		the namespace
  * @self:	sends answers to members that have no leg yet; it is not hashed
  * @on:		members may enter; rn->box_lock
- * @ports:	UDP ports of net.rar.port, IPv4 and IPv6; rn->box_lock
+ * @ports:	UDP ports, IPv4 and IPv6; rn->box_lock
+ * @port:	their number: net.rar.port when the box began
  * @jobs:	struct box_job; RCU readers, rn->box_lock writers
  * @njobs:	entries of @jobs
  * @used:	bytes of rows and operations of all jobs
@@ -29,6 +30,7 @@ struct rar_box {
 	struct rar_member *self;
 	bool on;
 	struct rar_port *ports[2];
+	__be16 port;
 	struct list_head jobs;
 	u32 njobs;
 	atomic64_t used;

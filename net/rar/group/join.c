@@ -23,6 +23,7 @@
 #include "core/resume.h"
 #include "group/join.h"
 #include "group/notice.h"
+#include "group/offer.h"
 #include "group/pair.h"
 #include "group/table.h"
 #include "link/ack.h"
@@ -535,6 +536,9 @@ void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		break;
 	case RAR_T_PAIR_ACK:
 		rar_pair_rcv_ack(m, pkt);
+		break;
+	case RAR_T_OFFER:
+		rar_offer_rcv(m, pkt);
 		break;
 	case RAR_T_ABORT:
 		rcv_join_abort(m, pkt);

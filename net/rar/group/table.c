@@ -15,6 +15,7 @@
 #include "group/choice.h"
 #include "group/enter.h"
 #include "group/join.h"
+#include "group/offer.h"
 #include "group/pair.h"
 #include "group/table.h"
 #include "link/link.h"
@@ -135,24 +136,6 @@ static void caps_and(const struct rar_caps *own, struct rar_wire_caps *w)
 		w->dtypes[i] &= cpu_to_be32(own->dtypes[i]);
 }
 
-static void box_to_wire(const struct rar_addr *box, struct rar_wire_box *w)
-{
-	*w = (struct rar_wire_box) {
-		.af = cpu_to_be16(box->af == AF_INET6 ? 6 : 4),
-		.port = box->port,
-	};
-	memcpy(w->addr, &box->ip, sizeof(w->addr));
-}
-
-static void box_from_wire(const struct rar_wire_box *w, struct rar_addr *box)
-{
-	*box = (struct rar_addr) {
-		.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET,
-		.port = w->port,
-	};
-	memcpy(&box->ip, w->addr, sizeof(box->ip));
-}
-
 static bool has_box(const struct table_pkt *t)
 {
 	return t->th.h.type == RAR_T_PROPOSE && (t->th.flags & cpu_to_be16(RAR_TF_BOX));
@@ -171,7 +154,7 @@ static u64 table_digest(const struct rar_member *m)
 	struct rar_wire_box box;
 
 	if (m->join.box.af) {
-		box_to_wire(&m->join.box, &box);
+		rar_offer_to_wire(&m->join.box, &box);
 		a = jhash(&box, sizeof(box), a);
 	}
 
@@ -414,6 +397,18 @@ static void collect_pairs(struct rar_member *m, struct table_pkt *t)
 		t->th.flags |= cpu_to_be16(RAR_TF_APART);
 }
 
+/* What a COLLECT lets this rank send before it goes on. No lock held. */
+static void collect_tell(struct rar_member *m, const struct table_pkt *t)
+{
+	struct rar_row first;
+
+	rar_pair_try(m);
+	if (!m->rank || t->th.first)
+		return;
+	row_from_wire(&t->m[0], &first);
+	rar_offer_pass(m, &first);
+}
+
 /*
  * Must COLLECT go round again? RAR_AUTO measures the time of a hop several times. Ranks that
  * exchange directly need time to reach each other; only RAR_DIRECT cannot do without.
@@ -498,7 +493,7 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 	set_proposal(m, &t->th);
 	j->box = (struct rar_addr) { };
 	if (has_box(t))
-		box_from_wire(box_of(t), &j->box);
+		rar_offer_from_wire(box_of(t), &j->box);
 	slice_store(m, t);
 	if (!slices_all(m))
 		return true;
@@ -558,7 +553,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	if (bad)
 		rar_fail_pair(m, EBADMSG, RAR_R_TABLE, m->rank, 0, 0);
 	if (pkt->h.type == RAR_T_COLLECT)
-		rar_pair_try(m);
+		collect_tell(m, &t);
 	if (relay)
 		table_send(m, &t, pkt->h.type, token);
 	if (wake)
@@ -611,7 +606,7 @@ static void step_send(struct rar_member *m)
 			slice_fill(m, &t, i);
 		if (step == RAR_T_PROPOSE && j->box.af) {
 			t.th.flags |= cpu_to_be16(RAR_TF_BOX);
-			box_to_wire(&j->box, box_of(&t));
+			rar_offer_to_wire(&j->box, box_of(&t));
 		}
 		spin_unlock_bh(&m->lock);
 		table_send(m, &t, step, token);

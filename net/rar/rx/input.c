@@ -265,6 +265,7 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 #define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
 #define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
 #define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member to a box */
+#define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* who knows the token */
 #define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
@@ -294,6 +295,7 @@ static const struct input_type {
 	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH },
 	[RAR_T_PAIR]	= { sizeof(struct rar_pair_hdr), FROM_ANY, BY_NONCE },
 	[RAR_T_PAIR_ACK] = { sizeof(struct rar_pair_hdr), FROM_ANY, BY_NONCE },
+	[RAR_T_OFFER]	= { sizeof(struct rar_offer_hdr), FROM_ANYONE, BY_NONCE },
 	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV,
 			    BY_NONCE | BY_NONE },
 	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
@@ -343,6 +345,8 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	bool known = false;
 
 	pkt->link = NULL;
+	if (t->from & FROM_ANYONE)
+		return RAR_RX_DONE;
 	if (t->from & FROM_ANY)
 		return src < m->size && src != m->rank ? RAR_RX_DONE : RAR_DROP(Rank);
 	if (t->from & FROM_PEER) {
@@ -372,10 +376,15 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
 }
 
-/* Does the packet come from or go to someone who is no rank of the group? */
-static bool is_aside(const struct rar_member *m, const struct rar_pkt *pkt)
+/*
+ * The functions that take a packet which comes from or goes to someone who is no rank of the
+ * group, or NULL. The group may lose its box at any time.
+ */
+static const struct rar_aside *aside_of(const struct rar_member *m, const struct rar_pkt *pkt)
 {
-	return m->aside && (be16_to_cpu(pkt->h.src) >= m->size || m->rank >= m->size);
+	if (pkt->h.type == RAR_T_OFFER)
+		return NULL;
+	return be16_to_cpu(pkt->h.src) >= m->size || m->rank >= m->size ? READ_ONCE(m->aside) : NULL;
 }
 
 /* Does a packet come by a link that leads to no rank, and have its token? Sets @pkt->link. */
@@ -387,7 +396,7 @@ static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
 
 	pkt->link = NULL;
 	if (t->from & from)
-		pkt->link = m->aside->find(m, be16_to_cpu(pkt->h.src));
+		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src));
 	if (!pkt->link)
 		return RAR_DROP(Rank);
 	epoch = t->token == BY_GROUP ? m->epoch : READ_ONCE(pkt->link->epoch);
@@ -436,7 +445,8 @@ static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 		return RAR_DROP(Length);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
-	if (is_aside(m, pkt))
+	pkt->aside = aside_of(m, pkt);
+	if (pkt->aside)
 		return check_aside(m, pkt, t);
 	ret = check_token(m, pkt, t);
 	if (ret != RAR_RX_DONE)
@@ -490,8 +500,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_rx ret;
 
-	if (is_aside(m, pkt))
-		return rar_member_runs(m) ? m->aside->rcv(m, pkt, n) : RAR_DROP(State);
+	if (pkt->aside)
+		return rar_member_runs(m) ? pkt->aside->rcv(m, pkt, n) : RAR_DROP(State);
 	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
 		rar_join_rcv(m, pkt);
 		return RAR_RX_DONE;
@@ -755,7 +765,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 static bool brings_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       rar_member_runs(m) && !is_aside(m, pkt) &&
+	       rar_member_runs(m) && !aside_of(m, pkt) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
 }

@@ -7,6 +7,7 @@
 #include <net/sock.h>
 
 #include "core/addr.h"
+#include "core/key.h"
 #include "core/member.h"
 #include "core/region.h"
 #include "group/join.h"
@@ -262,12 +263,15 @@ static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 	if (opts->prev.srar_family)
 		to_addr(m->rn, &opts->prev, &m->trust.prev);
 	m->trust.key = opts->key;
+	m->join.offers = false;
 	if (opts->box_set) {
 		to_addr(m->rn, &opts->box, &m->join.wants);
 		return;
 	}
 	spin_lock_bh(&m->rn->lock);
 	m->join.wants = m->rn->box_addr;
+	/* Ranks that share a key trust no host that happens to be on the way. */
+	m->join.offers = m->rn->box_offers && !rar_key_is_set(&m->trust.key);
 	spin_unlock_bh(&m->rn->lock);
 }
 

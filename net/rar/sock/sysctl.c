@@ -25,10 +25,11 @@
  *                blocks, 0 = by the time of a hop; for later joins
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
  *   box          "ADDR", "ADDR:PORT" or "[ADDR]:PORT" of the box that rank 0 proposes to its
- *                group; "-": none; for later joins
+ *                group; "offered": the first that offers itself; "-": none; for later joins
  *   box_allow    who may use the box of this host: "link" = hosts reached without a gateway,
  *                addresses and prefixes, "none"
  *   box_mem      bytes that this host uses as a box for other hosts' groups, 0 = it is none
+ *   box_offer    1: this host, if it is a box, offers itself to members whose packets it forwards
  *   box_policy   how the groups share box_mem: static, fcfs, reclaim or preempt; see box/pool.c
  *   box_share    percent of box_mem that is split evenly, and that no group takes from another
  *   box_trust    1: the box compares the priorities of different groups
@@ -45,12 +46,15 @@
 #include <linux/user_namespace.h>
 
 #include "box/box.h"
+#include "box/offer.h"
 #include "core/mem.h"
 #include "core/ring.h"
 #include "rar.h"
 #include "rx/xdp.h"
 #include "sock/sysctl.h"
 #include "tx/rules.h"
+
+#define OFFERED		"offered"	/* net.rar.box: no address, but what is offered */
 
 static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
@@ -151,16 +155,18 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 static void show_box(struct rar_net *rn, char *name)
 {
 	struct rar_addr a;
+	bool offers;
 
 	spin_lock_bh(&rn->lock);
 	a = rn->box_addr;
+	offers = rn->box_offers;
 	spin_unlock_bh(&rn->lock);
 	if (a.af == AF_INET6)
 		snprintf(name, RAR_SYSCTL_WORD, "[%pI6c]:%u", &a.ip, ntohs(a.port));
 	else if (a.af == AF_INET)
 		snprintf(name, RAR_SYSCTL_WORD, "%pI4:%u", &a.ip, ntohs(a.port));
 	else
-		strscpy(name, "-", RAR_SYSCTL_WORD);
+		strscpy(name, offers ? OFFERED : "-", RAR_SYSCTL_WORD);
 }
 
 /* Read the port after @end, if there is one. */
@@ -174,12 +180,13 @@ static int parse_port(const struct rar_net *rn, const char *end, __be16 *port)
 	return 0;
 }
 
+/* Read the setting of a box; @a is left without a family if it is no address. */
 static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr *a)
 {
 	const char *end;
 
 	*a = (struct rar_addr) { };
-	if (!*name || !strcmp(name, "-"))
+	if (!*name || !strcmp(name, "-") || !strcmp(name, OFFERED))
 		return 0;
 	if (in4_pton(name, -1, (u8 *)&a->ip, ':', &end) ||
 	    in4_pton(name, -1, (u8 *)&a->ip, -1, &end)) {
@@ -204,17 +211,20 @@ static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
 	char name[RAR_SYSCTL_WORD] = "";
 	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
 	struct rar_addr a;
+	char *word;
 	int err;
 
 	show_box(rn, name);
 	err = proc_dostring(&t, write, buffer, lenp, ppos);
 	if (err || !write)
 		return err;
-	err = parse_box(rn, strim(name), &a);
+	word = strim(name);
+	err = parse_box(rn, word, &a);
 	if (err)
 		return err;
 	spin_lock_bh(&rn->lock);
 	rn->box_addr = a;
+	rn->box_offers = !strcmp(word, OFFERED);
 	spin_unlock_bh(&rn->lock);
 	return 0;
 }
@@ -255,6 +265,19 @@ static int do_box_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	if (rn->net->user_ns != &init_user_ns)
 		return -EPERM;
 	return rar_box_set_mem(rn, bytes);
+}
+
+static int do_box_offer(RAR_CTL_CONST struct ctl_table *table, int write,
+			void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_box_offer);
+	int on = READ_ONCE(rn->sysctl_box_offer);
+	struct ctl_table t = {
+		.data = &on, .maxlen = sizeof(on), .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE,
+	};
+	int err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
+
+	return err || !write ? err : rar_offer_set(rn, on);
 }
 
 #define INT_NAMED(field, name, min, max)				\
@@ -300,6 +323,9 @@ static const struct ctl_table template[] = {
 	{ .procname = "box_mem", .maxlen = sizeof(long), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_box_mem),
 	  .proc_handler = do_box_mem },
+	{ .procname = "box_offer", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, sysctl_box_offer),
+	  .proc_handler = do_box_offer },
 	{ .procname = "box_policy", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_box_policy),
 	  .proc_handler = do_box_policy },
@@ -326,6 +352,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
 	rn->sysctl_lanes = 4;
+	rn->box_offers = true;
 	rn->sysctl_box_policy = RAR_POOL_PREEMPT;
 	rn->sysctl_box_share = 25;
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);

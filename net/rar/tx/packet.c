@@ -694,6 +694,21 @@ static bool reply_allowed(const struct rar_member *m,
 	return rar_packet_budget(m->rn);
 }
 
+/* Send a header by a route that is not kept. Bottom halves are off, RCU read side. */
+static void send_once(struct rar_member *m, struct rar_path *path, const void *hdr, size_t len)
+{
+	struct sk_buff *skb = packet_alloc(m->rn, path, len);
+	int err;
+
+	if (!skb)
+		return;
+	skb_put_data(skb, hdr, len);
+	rar_mib_inc(m->rn, TxCtl);
+	err = xmit_dst(m, path, skb, rar_route_new(m, path), 0);
+	if (net_xmit_eval(err))
+		rar_mib_inc(m->rn, TxError);
+}
+
 /**
  * rar_packet_reply() - answer a packet whose sender is no neighbour (yet)
  * @m:   member
@@ -710,23 +725,33 @@ void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
 				 .oif = m->link[RAR_NEXT].path.oif };
-	struct sk_buff *skb;
-	int err;
 
 	if (len > pkt->len || !reply_allowed(m, pkt))
-		return;
-	skb = packet_alloc(m->rn, &path, len);
-	if (!skb)
 		return;
 	fill_hdr(m, hdr, type, be16_to_cpu(pkt->h.src),
 		 len - sizeof(struct rar_hdr), token);
 	/* A box answers for any group. */
 	((struct rar_hdr *)hdr)->group = pkt->h.group;
-	skb_put_data(skb, hdr, len);
-	rar_mib_inc(m->rn, TxCtl);
-	err = xmit_dst(m, &path, skb, rar_route_new(m, &path), 0);
-	if (net_xmit_eval(err))
-		rar_mib_inc(m->rn, TxError);
+	send_once(m, &path, hdr, len);
+}
+
+/**
+ * rar_packet_once() - send a packet to a rank that is no neighbour
+ * @m:     member
+ * @path:  to the rank; its route is looked up for this packet
+ * @hdr:   header; its common part is filled here
+ * @len:   its length
+ * @type:  enum rar_pkt_type
+ * @rank:  of the receiver
+ * @token: the receiver's nonce
+ *
+ * Softirq.
+ */
+void rar_packet_once(struct rar_member *m, struct rar_path *path, void *hdr, size_t len, u8 type,
+		     u32 rank, u64 token)
+{
+	fill_hdr(m, hdr, type, rank, len - sizeof(struct rar_hdr), token);
+	send_once(m, path, hdr, len);
 }
 
 /**

@@ -27,6 +27,8 @@ void rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struc
 void rar_packet_notice(struct rar_link *link, u8 type, u64 token,
 		       const struct rar_error *err);
 bool rar_packet_budget(struct rar_net *rn);
+void rar_packet_once(struct rar_member *m, struct rar_path *path, void *hdr, size_t len, u8 type,
+		     u32 rank, u64 token);
 void rar_packet_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		      void *hdr, size_t len, u8 type, u64 token);
 void rar_packet_reset(struct rar_member *m, const struct rar_pkt *pkt);

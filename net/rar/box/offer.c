@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The box offers itself (net.rar.box_offer): if a router or a bridge is a box, it sees JOINs of
+ * members pass, and tells their senders where the box is. Then nobody has to tell the members.
+ * The packets go on as they are. Only packets that the firewall lets pass are seen.
+ */
+#include <linux/netfilter_bridge.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/udp.h>
+
+#include "box/allow.h"
+#include "box/job.h"
+#include "box/offer.h"
+#include "core/mib.h"
+#include "group/offer.h"
+#include "tx/packet.h"
+#include "tx/route.h"
+
+/* Read the source address of an IPv4 packet. Return: where its UDP header is, 0 if it has none. */
+static u32 read_v4(const struct sk_buff *skb, struct rar_addr *from)
+{
+	u32 off = skb_network_offset(skb);
+	struct iphdr buf, *iph;
+
+	iph = skb_header_pointer(skb, off, sizeof(buf), &buf);
+	if (!iph || iph->version != 4 || iph->ihl < 5 || iph->protocol != IPPROTO_UDP ||
+	    ip_is_fragment(iph))
+		return 0;
+	from->af = AF_INET;
+	from->ip.s6_addr32[0] = iph->saddr;
+	return off + iph->ihl * 4;
+}
+
+/* The same for IPv6. Link-local addresses say nothing to this host. */
+static u32 read_v6(const struct sk_buff *skb, struct rar_addr *from)
+{
+	u32 off = skb_network_offset(skb);
+	struct ipv6hdr buf, *ip6h;
+
+	ip6h = skb_header_pointer(skb, off, sizeof(buf), &buf);
+	if (!ip6h || ip6h->version != 6 || ip6h->nexthdr != IPPROTO_UDP ||
+	    (ipv6_addr_type(&ip6h->saddr) & IPV6_ADDR_LINKLOCAL))
+		return 0;
+	from->af = AF_INET6;
+	from->ip = ip6h->saddr;
+	return off + sizeof(*ip6h);
+}
+
+/* Read a JOIN, which may have any port. Sets what an answer needs in @pkt, and the nonce. */
+static bool read_join(const struct sk_buff *skb, struct rar_pkt *pkt, u64 *nonce)
+{
+	struct rar_join_hdr buf, *jh;
+	struct udphdr ubuf, *uh;
+	u32 udp = 0;
+
+	if (skb->protocol == htons(ETH_P_IP))
+		udp = read_v4(skb, &pkt->from);
+	else if (skb->protocol == htons(ETH_P_IPV6))
+		udp = read_v6(skb, &pkt->from);
+	uh = udp ? skb_header_pointer(skb, udp, sizeof(ubuf), &ubuf) : NULL;
+	if (!uh)
+		return false;
+	jh = skb_header_pointer(skb, udp + sizeof(*uh), offsetof(struct rar_join_hdr, proof), &buf);
+	if (!jh || jh->h.version != (RAR_WIRE_MAGIC | RAR_WIRE_VERSION) ||
+	    jh->h.type != RAR_T_JOIN || jh->port != uh->source)
+		return false;
+	pkt->h = jh->h;
+	pkt->from.port = uh->source;
+	pkt->len = sizeof(jh->h) + be16_to_cpu(jh->h.len);
+	*nonce = be64_to_cpu(jh->nonce);
+	return *nonce && pkt->len + sizeof(*uh) == ntohs(uh->len);
+}
+
+/* Tell the sender of a JOIN where the box is, by the address of this host that it can reach. */
+static void offer(struct rar_box *box, struct rar_pkt *pkt, u64 nonce)
+{
+	struct rar_path path = { .src.af = pkt->from.af, .dst = pkt->from };
+	struct rar_member *self = box->self;
+	struct rar_offer_hdr oh = { };
+
+	rar_route_on_link(self, &path);		/* sets the source */
+	if (ipv6_addr_any(&path.src.ip) || !rar_allow_has(self, &path.dst, &path.src))
+		return;
+	path.src.port = box->port;
+	pkt->to = path.src;
+	rar_offer_to_wire(&path.src, &oh.box);
+	rar_mib_inc(box->rn, BoxOffers);
+	rar_packet_reply(self, pkt, &oh, sizeof(oh), RAR_T_OFFER, nonce);
+}
+
+static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	struct rar_net *rn = rar_net(state->net);
+	/* Pairs with the release in box_make(). */
+	struct rar_box *box = smp_load_acquire(&rn->box);
+	struct rar_pkt pkt = { };
+	u64 nonce;
+
+	if (box && READ_ONCE(box->on) && read_join(skb, &pkt, &nonce))
+		offer(box, &pkt, nonce);
+	return NF_ACCEPT;
+}
+
+static const struct nf_hook_ops offer_ops[] = {
+	{ .hook = forward, .pf = NFPROTO_IPV4, .hooknum = NF_INET_FORWARD,
+	  .priority = NF_IP_PRI_LAST },
+#if IS_ENABLED(CONFIG_IPV6)
+	{ .hook = forward, .pf = NFPROTO_IPV6, .hooknum = NF_INET_FORWARD,
+	  .priority = NF_IP6_PRI_LAST },
+#endif
+#if IS_ENABLED(CONFIG_NETFILTER_FAMILY_BRIDGE)
+	{ .hook = forward, .pf = NFPROTO_BRIDGE, .hooknum = NF_BR_FORWARD,
+	  .priority = NF_BR_PRI_LAST },
+#endif
+};
+
+/**
+ * rar_offer_set() - let the box of a namespace offer itself, or not
+ * @rn: netns
+ * @on: answer JOINs that this host forwards, as long as it is a box
+ *
+ * Process context.
+ *
+ * Return: 0 or a negative errno, and nothing has changed.
+ */
+int rar_offer_set(struct rar_net *rn, bool on)
+{
+	int err = 0;
+
+	mutex_lock(&rn->box_lock);
+	if (on && !rn->sysctl_box_offer)
+		err = nf_register_net_hooks(rn->net, offer_ops, ARRAY_SIZE(offer_ops));
+	else if (!on && rn->sysctl_box_offer)
+		nf_unregister_net_hooks(rn->net, offer_ops, ARRAY_SIZE(offer_ops));
+	if (!err)
+		WRITE_ONCE(rn->sysctl_box_offer, on);
+	mutex_unlock(&rn->box_lock);
+	return err;
+}
