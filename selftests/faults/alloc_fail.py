@@ -41,7 +41,7 @@ AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|rar_box_init)\b")
 # single CPU, so nothing is steered or copied in steps.
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
-    r"^rar_early_hold\S* __alloc_skb$|^rar_packet_reply\S* rar_route_new|"
+    r"^rar_early_hold\S* __alloc_skb$|^(send_once|rar_route_on_link)\S* rar_route_new|"
     r"^rar_member_hash_job\S* __xa_alloc|^packet_alloc\S* __netdev_alloc_frag|"
     r"^rar_frame_(mirror|ready)\b|^rar_steer_send\b|^(rar_codec_)?from_iter\b")
 

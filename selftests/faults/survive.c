@@ -154,6 +154,7 @@ static int net_up(void)
 		snprintf(path, sizeof(path), "%s%s", sysctl, values[i][0]);
 		err = rar_write(path, values[i][1]);
 	}
+	err = err ?: TRY("box_offer", rar_write("/proc/sys/net/rar/box_offer", "1"));
 	if (!err && !lossless &&
 	    system("tc qdisc add dev lo root netem loss 4% delay 1ms limit 10000"))
 		err = -EIO;
@@ -320,6 +321,14 @@ static void close_all(int *fd)
 			close(fd[r]);
 }
 
+static int set_prev(int fd, const struct rar_ring *ring, uint32_t rank)
+{
+	struct sockaddr_rar prev;
+
+	rar_address(ring, (rank + N - 1) % N, &prev);
+	return ERRNO(setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &prev, sizeof(prev)));
+}
+
 static int group_up(int *fd, const struct rar_ring *ring)
 {
 	int err = 0;
@@ -328,11 +337,10 @@ static int group_up(int *fd, const struct rar_ring *ring)
 		fd[r] = -1;
 	for (int r = 0; r < N && !err; r++) {
 		fd[r] = TRY("socket", rar_socket());
-		if (fd[r] < 0)
-			err = fd[r];
-		else if (!r)
+		err = fd[r] < 0 ? fd[r] : TRY("RAR_PREV_ADDR", set_prev(fd[r], ring, r));
+		if (!err && !r)
 			err = start_by_connect(fd[r], ring);
-		else
+		else if (!err)
 			err = TRY("RAR_JOIN", rar_join_start(fd[r], ring, r));
 	}
 	err = err ?: join_end(fd);
