@@ -137,7 +137,7 @@ bridge()
 }
 
 need_module
-plan 9
+plan 10
 topo_up $((members + 1)) && two_racks || exit
 topo_sysctl dead_ms=2000
 check "settings" settings
@@ -148,6 +148,7 @@ check "rank 0 learns of the box from the ranks that it offers itself to" used ye
 check "IPv6" used yes -a 6
 check "a box for nobody offers nothing" for_nobody
 check "members that chose otherwise" none_wanted
+check "members with a key" used no -k
 box_is 0 1
 check "a host that is no box any more offers nothing" used no
 box_is 64M 1

@@ -53,7 +53,7 @@ struct shared {
 
 static struct {
 	struct rar_ring ring;
-	bool threads, mixed, lines, hasty, box;
+	bool threads, mixed, lines, hasty, box, key;
 	const char *types, *counts, *sysctl, *modes;
 	uint32_t inflight, repeats, seconds, limit_s, priority;
 	uint32_t first[RAR_PROCS];
@@ -495,6 +495,17 @@ static void note_list(const struct rank *r)
 		shared->bytes += rar_bytes(&r->op[i]);
 }
 
+/* Set the options of a socket before it joins. */
+static int set_options(int fd)
+{
+	if (opt.priority && setsockopt(fd, SOL_RAR, RAR_PRIORITY, &opt.priority,
+				       sizeof(opt.priority)))
+		return -errno;
+	if (opt.key && setsockopt(fd, SOL_RAR, RAR_KEY, "0123456789abcdef", RAR_KEY_LEN))
+		return -errno;
+	return 0;
+}
+
 static int enter_group(struct rank *r)
 {
 	struct rar_info *info = &shared->report[r->rank].info;
@@ -506,9 +517,9 @@ static int enter_group(struct rank *r)
 	r->fd = rar_socket();
 	if (r->fd < 0)
 		return r->fd;
-	if (opt.priority && setsockopt(r->fd, SOL_RAR, RAR_PRIORITY, &opt.priority,
-				       sizeof(opt.priority)))
-		return -errno;
+	err = set_options(r->fd);
+	if (err)
+		return err;
 	err = rar_join(r->fd, &opt.ring, r->rank);
 	if (err) {
 		rar_log_error(r->fd, "join", err);
@@ -665,6 +676,7 @@ static void usage(void)
 		"     [-A]  RAR_AUTO\n"
 		"     [-E]  RAR_DIRECT\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
+		"     [-k]  all ranks have the same key\n"
 		"     [-y priority]  of all operations, at a box\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
@@ -712,7 +724,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAEP:s:T:y:z:xvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAEP:s:T:y:z:kxvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -735,6 +747,7 @@ static void parse(int argc, char **argv)
 		case 'T': opt.limit_s = atoi(optarg); break;
 		case 'y': opt.priority = atoi(optarg); break;
 		case 'z': opt.modes = optarg; break;
+		case 'k': opt.key = true; break;
 		case 'x': opt.mixed = true; break;
 		case 'v': opt.lines = true; break;
 		case 'w': opt.box = true; break;
