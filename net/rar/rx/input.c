@@ -382,9 +382,9 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
  */
 static const struct rar_aside *aside_of(const struct rar_member *m, const struct rar_pkt *pkt)
 {
-	if (pkt->h.type == RAR_T_OFFER)
+	if (pkt->h.type == RAR_T_OFFER || (be16_to_cpu(pkt->h.src) < m->size && m->rank < m->size))
 		return NULL;
-	return be16_to_cpu(pkt->h.src) >= m->size || m->rank >= m->size ? READ_ONCE(m->aside) : NULL;
+	return READ_ONCE(m->aside);
 }
 
 /* Does a packet come by a link that leads to no rank, and have its token? Sets @pkt->link. */
