@@ -6,6 +6,7 @@
  * ranks, the library preloaded and RAR_MPI_MIN=0 RAR_MPI_AFTER=1 (RAR_MPI_ONE_HOST=1 on one
  * host). It calls MPI_Allreduce(), which goes by the ring, and PMPI_Allreduce(), which does not,
  * in turns, and prints the medians of the slowest rank, and the limits that follow from them.
+ * A non-blocking call is begun and waited for at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,49 @@
 static int rank, size;
 static float *in, *out;
 
+static void once_begun(int call, int by_mpi, int n)
+{
+	MPI_Comm comm = MPI_COMM_WORLD;
+	MPI_Request req = MPI_REQUEST_NULL;
+	int part = n / size;
+
+	switch (call) {
+	case IALLREDUCE:
+		(by_mpi ? PMPI_Iallreduce : MPI_Iallreduce)(in, out, n, MPI_FLOAT, MPI_SUM, comm,
+							    &req);
+		break;
+	case IREDUCE:
+		(by_mpi ? PMPI_Ireduce : MPI_Ireduce)(in, out, n, MPI_FLOAT, MPI_SUM, 0, comm,
+						      &req);
+		break;
+	case IBCAST:
+		(by_mpi ? PMPI_Ibcast : MPI_Ibcast)(in, n, MPI_FLOAT, 0, comm, &req);
+		break;
+	case IALLGATHER:
+		(by_mpi ? PMPI_Iallgather : MPI_Iallgather)(in, part, MPI_FLOAT, out, part,
+							    MPI_FLOAT, comm, &req);
+		break;
+	case IREDUCE_SCATTER_BLOCK:
+		(by_mpi ? PMPI_Ireduce_scatter_block : MPI_Ireduce_scatter_block)
+			(in, out, part, MPI_FLOAT, MPI_SUM, comm, &req);
+		break;
+	case IBARRIER:
+		(by_mpi ? PMPI_Ibarrier : MPI_Ibarrier)(comm, &req);
+		break;
+	}
+	MPI_Wait(&req, MPI_STATUS_IGNORE);
+}
+
 /* One call of @n floats in all. */
 static void once(int call, int by_mpi, int n)
 {
 	MPI_Comm comm = MPI_COMM_WORLD;
 	int part = n / size;
+
+	if (call >= IALLREDUCE) {
+		once_begun(call, by_mpi, n);
+		return;
+	}
 
 	switch (call) {
 	case ALLREDUCE:
@@ -97,7 +136,7 @@ static long limit_of(int call, long max, int rounds)
 {
 	long bytes, limit = -1;
 
-	if (call == BARRIER)
+	if (call == BARRIER || call == IBARRIER)
 		return cell(call, 0, rounds) ? 0 : -1;
 	for (bytes = 64; bytes <= max; bytes *= 4) {
 		if (bytes < (long)sizeof(float) * size)

@@ -70,14 +70,28 @@ static const char *read_limits(void)
 
 	set_limit(NULL, NEVER);
 	limits.min[ALLREDUCE] = 256 << 10;
+	limits.min[IALLREDUCE] = 256 << 10;
 	limits.one_host = one && !strcmp(one, "1");
 	limits.after = 4;
-	limits.version = 1;
+	limits.version = 2;
 	if (min && parse_limits(min))
 		return "RAR_MPI_MIN is not BYTES or NAME=BYTES,...";
 	if (after && parse_number(after, &limits.after))
 		return "RAR_MPI_AFTER is not a number";
 	return NULL;
+}
+
+/* Non-blocking calls must be able to go on in every wait of the MPI library. */
+static void limit_started(void)
+{
+	int i, rank;
+
+	if (hook_begin())
+		return;
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	debug(rank, "non-blocking calls stay with MPI: this MPI library cannot call others");
+	for (i = IALLREDUCE; i < CALLS; i++)
+		limits.min[i] = NEVER;
 }
 
 /* May this process lock more memory than its RLIMIT_MEMLOCK says? */
@@ -129,6 +143,7 @@ void limits_agree(void)
 	char buf[256];
 	int i, rank;
 
+	limit_started();
 	if (!why)
 		why = obstacle(buf, sizeof(buf));
 	if (!agree(MPI_COMM_WORLD, why))

@@ -20,17 +20,25 @@
 #define PIECE	(4u << 20)
 #define PIECES	2
 
-enum call { ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, BARRIER, CALLS };
+/* The non-blocking calls follow the others. */
+enum call {
+	ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, BARRIER,
+	IALLREDUCE, IREDUCE, IBCAST, IALLGATHER, IREDUCE_SCATTER_BLOCK, IBARRIER, CALLS,
+};
 
 static const char *const call_names[CALLS] = {
 	"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block", "barrier",
+	"iallreduce", "ireduce", "ibcast", "iallgather", "ireduce_scatter_block", "ibarrier",
 };
+
+static inline bool is_blocking(enum call call) { return call < IALLREDUCE; }
 
 /*
  * struct limits - which calls go by the ring, equal on all ranks
  * @min:	smallest size in bytes of each call
  * @one_host:	also where all ranks are on one host
- * @after:	the ring is made by this call of a communicator; those that it may do count, from 1
+ * @after:	the ring is made by this call of a communicator; those that it may do count, from
+ *		1. 0: it is made with the communicator
  * @version:	of this structure and of the ways that the calls take
  */
 struct limits {
@@ -40,21 +48,52 @@ struct limits {
 	uint64_t version;
 };
 
+struct pending;
+
 /*
  * struct ring - the ring of a communicator
  * @comm:	NULL: there is none
  * @tried:	it was made, or will never be
+ * @due:	only non-blocking calls have asked for it so far: the next blocking call makes it
  * @calls:	calls that it might have done, before it was made
- * @scratch:	memory of @room bytes for one call
+ * @scratch:	memory of @room bytes for one blocking call
+ *
+ * The lock of pending.c protects these, the non-blocking calls of the communicator:
+ * @first:	calls that are not complete, in their order
+ * @starting:	the first of them that is not wholly handed to librar; NULL: all are
+ * @last:	last request of librar for one of them
+ * @done:	up to this one, requests are known to be complete
+ * @in_flight:	bytes of the requests after it, @sizes of each
+ * @next_busy:	next ring with such calls
  */
 struct ring {
 	rar_comm_t *comm;
-	bool tried;
+	bool tried, due;
 	uint64_t calls;
 	int rank, size;
 	char *scratch;
 	size_t room;
 	struct ring *next;
+
+	struct pending *first, *starting;
+	rar_req_t last, done;
+	uint64_t in_flight;
+	uint64_t sizes[RAR_MAX_OPS];
+	struct ring *next_busy;
+};
+
+/* The arguments of a call; those of an allgather's source, where others have none. */
+struct args {
+	enum call call;
+	const void *src;
+	void *dst;
+	int count;
+	MPI_Datatype type;
+	MPI_Op op;
+	int root;
+	MPI_Comm comm;
+	int src_count;
+	MPI_Datatype src_type;
 };
 
 /* The element type and reduction of a call: @parts elements of the ring in one of MPI. */
@@ -63,20 +102,73 @@ struct kind {
 	int parts;
 };
 
+/*
+ * struct todo - a call, as the ring does it
+ * @call:	in the program's memory, or in scratch memory
+ * @bytes:	of the whole tensor
+ * @own:	scratch memory of this call alone, or NULL
+ * @out:	where the program wants the result that is in @from, @out_bytes long; NULL: it is
+ *		there
+ * @count:	of @type: what to unpack at @out; MPI_DATATYPE_NULL: simply bytes
+ */
+struct todo {
+	struct rar_call call;
+	uint64_t bytes;
+	char *own;
+	const char *from;
+	void *out;
+	uint64_t out_bytes;
+	int count;
+	MPI_Datatype type;
+};
+
 /* limits.c */
 extern struct limits limits;
 extern bool enabled;
 void limits_agree(void);
+
+/* calls.c */
+struct ring *todo_allreduce(const struct args *a, struct todo *d);
+struct ring *todo_reduce(const struct args *a, struct todo *d);
+struct ring *todo_reduce_scatter(const struct args *a, struct todo *d);
+struct ring *todo_bcast(const struct args *a, struct todo *d);
+struct ring *todo_allgather(const struct args *a, struct todo *d);
+struct ring *todo_barrier(const struct args *a, struct todo *d);
+struct rar_call todo_piece(const struct rar_call *left);
+bool todo_rest(struct rar_call *left, uint64_t count);
+void todo_end(struct todo *d, int err);
+void show_counts(void);
+
+/* pending.c */
+int pending_open(void);
+void pending_close(void);
+int pending_begin(struct ring *r, const struct todo *d, MPI_Request *request);
+int pending_poll(void);
+bool pending_any(void);
+void pending_nap(void);
+void pending_started(struct ring *r);
+void pending_drain(struct ring *r);
+bool pending_complete(const void *state);
+
+/* hook.c */
+bool hook_begin(void);
+void hook_end(void);
+int hook_request(MPI_Grequest_query_function *query, MPI_Grequest_free_function *done,
+		 MPI_Grequest_cancel_function *cancel, void *state, MPI_Request *request);
 
 /* ring.c */
 bool debugging(void);
 void debug(int rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool agree(MPI_Comm comm, const char *why);
 void progress(void);
+void idle(struct ring *r, unsigned int n);
 void rings_begin(void);
 void rings_end(bool on);
 void ring_settle(MPI_Comm comm);
-struct ring *ring_of(MPI_Comm comm);
+void ring_make_due(MPI_Comm comm);
+void ring_with(MPI_Comm comm);
+struct ring *ring_of(MPI_Comm comm, bool blocking);
+void ring_broken(struct ring *r, int err);
 char *ring_scratch(struct ring *r, MPI_Comm comm, size_t len);
 
 /* kind.c */

@@ -2,17 +2,28 @@
 /*
  * The ring of a communicator: all ranks have it, or none.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "preload.h"
 
+enum {
+	SPINS = 50,		/* tests before the thread lets others run, */
+	YIELDS = 500,		/* and before it sleeps */
+	NAP_NS = 200000,	/* for this long, or until the ring has a result */
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ring *rings;
+static unsigned long nr_due;	/* rings that the next blocking call makes */
 static int key = MPI_KEYVAL_INVALID;
 
 /* -- messages -------------------------------------------------------------- */
@@ -84,6 +95,20 @@ void progress(void)
 	PMPI_Request_get_status(never, &flag, MPI_STATUS_IGNORE);
 }
 
+/* Let the MPI library and other calls work, for the @n-th time in this wait. */
+void idle(struct ring *r, unsigned int n)
+{
+	struct pollfd p = { .fd = rar_comm_fd(r->comm), .events = POLLIN };
+	struct timespec nap = { .tv_nsec = NAP_NS };
+
+	pending_poll();
+	progress();
+	if (n > YIELDS)
+		ppoll(&p, 1, &nap, NULL);
+	else if (n > SPINS)
+		sched_yield();
+}
+
 void rings_begin(void)
 {
 	PMPI_Comm_dup(MPI_COMM_SELF, &self);
@@ -98,18 +123,32 @@ static bool is_alive(const struct ring *r)
 	return r->comm && !rar_comm_error(r->comm, &error);
 }
 
+/* Say why a ring failed. If it failed here alone, the other ranks must know, too. */
+void ring_broken(struct ring *r, int err)
+{
+	char text[256];
+
+	fprintf(stderr, "librar-mpi: rank %d: %s\n", r->rank,
+		rar_strerror(r->comm, err, text, sizeof(text)));
+	rar_comm_abort(r->comm);
+}
+
 /*
  * Called by all ranks before they leave the ring of a communicator. A rank may have its result
  * long before another rank comes to the call. The kernel keeps what the late rank needs only for
- * net.rar.linger_ms after the socket is closed.
+ * net.rar.linger_ms after the socket is closed. Calls in progress are completed first: all ranks
+ * have begun them when they come here.
  */
 void ring_settle(MPI_Comm comm)
 {
 	struct ring *r;
 	int found = 0;
 
-	if (comm != MPI_COMM_NULL && key != MPI_KEYVAL_INVALID &&
-	    !PMPI_Comm_get_attr(comm, key, &r, &found) && found && is_alive(r))
+	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID ||
+	    PMPI_Comm_get_attr(comm, key, &r, &found) || !found)
+		return;
+	pending_drain(r);
+	if (is_alive(r))
 		PMPI_Barrier(comm);
 }
 
@@ -120,6 +159,8 @@ void rings_end(bool on)
 	struct ring *r;
 
 	for (r = rings; r; r = r->next)
+		pending_drain(r);
+	for (r = rings; r; r = r->next)
 		alive &= !r->comm || is_alive(r);
 	if (alive)
 		PMPI_Barrier(MPI_COMM_WORLD);	/* see ring_settle() */
@@ -127,6 +168,8 @@ void rings_end(bool on)
 		rar_comm_free(r->comm);
 		r->comm = NULL;
 	}
+	pending_close();
+	hook_end();
 	PMPI_Cancel(&never);
 	PMPI_Wait(&never, MPI_STATUS_IGNORE);
 	PMPI_Comm_free(&self);
@@ -148,6 +191,9 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 	if (*p)
 		*p = r->next;
 	pthread_mutex_unlock(&lock);
+	if (r->due)
+		__atomic_fetch_sub(&nr_due, 1, __ATOMIC_RELAXED);
+	pending_drain(r);	/* the call may not have come by ring_settle() */
 	rar_comm_free(r->comm);
 	free(r->scratch);
 	free(r);
@@ -188,6 +234,8 @@ static bool join(struct ring *r, MPI_Comm comm)
 	int err, hosts;
 
 	err = start(r, comm, &hosts);
+	if (!err)
+		err = pending_open();
 	if (!agree_error(r, comm, err))
 		return false;
 	if (hosts == 1 && !limits.one_host) {
@@ -206,6 +254,9 @@ static bool join(struct ring *r, MPI_Comm comm)
 static void make_ring(struct ring *r, MPI_Comm comm)
 {
 	r->tried = true;
+	if (r->due)
+		__atomic_fetch_sub(&nr_due, 1, __ATOMIC_RELAXED);
+	r->due = false;
 	if (!join(r, comm)) {
 		rar_comm_free(r->comm);
 		r->comm = NULL;
@@ -233,26 +284,59 @@ static struct ring *add_ring(MPI_Comm comm)
 	return r;
 }
 
-/*
- * The ring of a communicator, or NULL. It is made by the limits.after-th call that asks for it:
- * communicators that a program uses only a few times do not pay for one.
- */
-struct ring *ring_of(MPI_Comm comm)
+/* Look for the ring of a communicator, which may not be made yet. False: bad communicator. */
+static bool find_ring(MPI_Comm comm, struct ring **r)
 {
-	struct ring *r = NULL;
 	int found = 0;
 
+	*r = NULL;
 	pthread_mutex_lock(&lock);
 	if (key == MPI_KEYVAL_INVALID)
 		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
 	pthread_mutex_unlock(&lock);
-	if (PMPI_Comm_get_attr(comm, key, &r, &found))
+	return !PMPI_Comm_get_attr(comm, key, r, &found);
+}
+
+/*
+ * The ring of a communicator, or NULL. It is made by the limits.after-th call that asks for it:
+ * communicators that a program uses only a few times do not pay for one. A call that must not
+ * wait for other ranks leaves that to the next one that may.
+ */
+struct ring *ring_of(MPI_Comm comm, bool blocking)
+{
+	struct ring *r;
+
+	if (!find_ring(comm, &r))
 		return NULL;
-	if (!found)
+	if (!r)
 		r = add_ring(comm);
-	if (!r->tried && ++r->calls >= limits.after)
-		make_ring(r, comm);
+	if (!r->tried && !r->due && ++r->calls >= limits.after) {
+		if (blocking) {
+			make_ring(r, comm);
+		} else {
+			r->due = true;
+			__atomic_fetch_add(&nr_due, 1, __ATOMIC_RELAXED);
+		}
+	}
 	return r->comm ? r : NULL;
+}
+
+/* Called by all ranks in a blocking call, however short. */
+void ring_make_due(MPI_Comm comm)
+{
+	struct ring *r;
+
+	if (!__atomic_load_n(&nr_due, __ATOMIC_RELAXED) || comm == MPI_COMM_NULL)
+		return;
+	if (find_ring(comm, &r) && r && r->due)
+		make_ring(r, comm);
+}
+
+/* A communicator is new: make its ring, if all communicators are to have one. */
+void ring_with(MPI_Comm comm)
+{
+	if (enabled && !limits.after && comm != MPI_COMM_NULL)
+		ring_of(comm, true);
 }
 
 /* Memory for @len bytes, until the next call of the communicator. */
