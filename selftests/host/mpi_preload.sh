@@ -26,7 +26,7 @@ run()
 # said PATTERN TIMES
 said() { [ "$(grep -c "$1" <<< "$out")" = "$2" ]; }
 right() { grep -qx "$1 ranks: 0 bad" <<< "$out"; }
-works() { said 'rank 0: allreduce: [1-9][0-9]* by the ring' 1; }
+works() { said "rank 0: ${1:-allreduce}: [1-9][0-9]* by the ring, ${2:-[0-9]*} by MPI" 1; }
 falls_back() { said "$1: MPI's own collectives are used" 1 && ! works; }
 
 tests_of()
@@ -59,6 +59,57 @@ tests_of()
 	result $? "$mpi: other limits on each rank: said once, and MPI does the work"
 }
 
+# Non-blocking calls
+started_of()
+{
+	local mpi=$1 program=$lib/mpi_icalls.$1 call
+	local on=("LD_PRELOAD=$lib/librar-$1.so" RAR_MPI_MIN=0 RAR_MPI_ONE_HOST=1 RAR_MPI_STAT=1)
+
+	run 3 "$program"
+	right 3
+	result $? "$mpi, non-blocking: without the library"
+	for call in all "all single"; do
+		# shellcheck disable=SC2086 # two words
+		run 3 "${on[@]}" RAR_MPI_AFTER=0 "$program" $call
+		right 3 && works iallreduce 0 && works ireduce 0 && works ibcast 0 &&
+			works iallgather 0 && works ireduce_scatter_block 0 && works ibarrier 0
+		result $? "$mpi, non-blocking, $call: by the ring"
+	done
+	run 3 "${on[@]}" RAR_MPI_AFTER=0 RAR_MPI_MIN=iallreduce=8000,ibarrier=0 RAR_DEBUG=1 \
+		"$program" few
+	right 3 && works iallreduce '[1-9][0-9]*' && works ibarrier 0 &&
+		said 'rank 0: ibcast: 0 by the ring' 1 &&
+		said 'iallreduce of 4 bytes by MPI: below RAR_MPI_MIN' 3 &&
+		said 'iallreduce of 160000 bytes by the ring' 3 &&
+		said 'ibcast of 4 bytes by MPI: switched off' 3
+	result $? "$mpi, non-blocking: some calls by the ring, others by MPI, each says why"
+	run 3 "${on[@]}" RAR_MPI_AFTER=3 RAR_MPI_MIN=iallreduce=0 "$program" due
+	right 3 && works iallreduce 5 && said 'rank 0: iallreduce: 5 by' 1
+	result $? "$mpi, non-blocking: the next blocking call makes the ring"
+	run 3 "${on[@]}" RAR_MPI_AFTER=0 RAR_MPI_MIN=iallreduce=0 "$program" new
+	right 3 && works iallreduce 0
+	result $? "$mpi, non-blocking: rings of new communicators"
+	# shellcheck disable=SC2016 # for the shell of each rank
+	run 3 "${on[@]}" RAR_MPI_AFTER=1 sh -c '"$@"; sleep 2' - "$program" die
+	grep -q 'librar-mpi: rank [01]: rank 2 .*died' <<< "$out" && said 'rank [01]: the wait failed' 2
+	result $? "$mpi, non-blocking: the error names the killed rank, and the waits fail"
+}
+
+# mpi4py of Debian is for Open MPI.
+python_of()
+{
+	local mpi=openmpi
+
+	if ! /usr/bin/python3 -c 'import mpi4py' 2> /dev/null; then
+		result 0 "mpi4py # SKIP not installed: scripts/deps mpi"
+		return
+	fi
+	run 3 "LD_PRELOAD=$lib/librar-openmpi.so" RAR_MPI_MIN=0 RAR_MPI_AFTER=1 RAR_MPI_ONE_HOST=1 \
+		RAR_MPI_STAT=1 /usr/bin/python3 selftests/sums/mpi_py.py
+	right 3 && works iallreduce 0 && works ibcast 0
+	result $? "mpi4py: non-blocking calls by the ring"
+}
+
 mpis=()
 for mpi in openmpi mpich; do
 	! command -v "mpicc.$mpi" > /dev/null || mpis+=("$mpi")
@@ -71,10 +122,14 @@ echo "TAP version 13"
 out=$(make_lib -C lib/mpi all)
 result $? "build"
 for mpi in "${mpis[@]}"; do
-	out=$("mpicc.$mpi" -O1 -g -std=gnu11 -Wall -Wextra -o "$lib/mpi_calls.$mpi" \
-		selftests/sums/mpi_calls.c 2>&1)
+	out=$(for program in mpi_calls mpi_icalls; do
+		"mpicc.$mpi" -O1 -g -std=gnu11 -Wall -Wextra -pthread -o "$lib/$program.$mpi" \
+			selftests/sums/$program.c 2>&1 || exit
+	done)
 	result $? "build for $mpi"
 	tests_of "$mpi"
+	started_of "$mpi"
+	[ "$mpi" != openmpi ] || python_of
 done
 echo "1..$nr"
 exit $failed

@@ -5,13 +5,10 @@
  * rank waits.
  *
  * mpi_calls [short | types | few | late | die]: with fewer sizes and types, with fewer sizes;
- * only a few calls; the last rank comes late; rank 2 is killed. With RAR_NETNS=PREFIX each rank
- * goes to a network namespace of its own after MPI_Init().
+ * only a few calls; the last rank comes late; rank 2 is killed.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <mpi.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,29 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int rank, size, bad;
+#include "mpi_rank.h"
+
 static int sizes = 4, all_types = 1;
-
-#define CHECK(cond, ...)						\
-	do {								\
-		if (!(cond)) {						\
-			printf("# rank %d: %s: ", rank, #cond);		\
-			printf(__VA_ARGS__);				\
-			printf("\n");					\
-			bad++;						\
-		}							\
-	} while (0)
-
-static int number(int r, int i) { return (r * 5 + i * 3 + r * i) % 4 + 1; }
-
-static int sum(int i)
-{
-	int s = 0;
-
-	for (int r = 0; r < size; r++)
-		s += number(r, i);
-	return s;
-}
 
 #define TYPE(T, mpi)							\
 	do {								\
@@ -314,39 +291,12 @@ static void all_calls(void)
 	messages();
 }
 
-/* Go to another network namespace; returns the old one, or -1. */
-static int go_to(int fd)
-{
-	int old = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || old < 0 || setns(fd, CLONE_NEWNET)) {
-		perror("setns");
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	}
-	close(fd);
-	return old;
-}
-
-/* With RAR_NETNS the ranks are on hosts of their own, as far as the ring is concerned. */
-static int leave_namespace(void)
-{
-	const char *prefix = getenv("RAR_NETNS");
-	char path[256];
-
-	if (!prefix)
-		return -1;
-	snprintf(path, sizeof(path), "/run/netns/%s%d", prefix, rank);
-	return go_to(open(path, O_RDONLY | O_CLOEXEC));
-}
-
 int main(int argc, char **argv)
 {
-	int provided, all, home;
+	int provided;
 
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	home = leave_namespace();
+	begin_rank();
 	if (argc > 1 && !strcmp(argv[1], "die"))
 		die();
 	if (argc > 1)
@@ -358,11 +308,6 @@ int main(int argc, char **argv)
 		communicators();
 	else
 		all_calls();
-	PMPI_Reduce(&bad, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-	if (!rank)
-		printf("%d ranks: %d bad\n", size, all);
-	if (home >= 0)		/* MPICH may have connections to close there */
-		close(go_to(home));
-	MPI_Finalize();
+	end_rank();
 	return bad != 0;
 }

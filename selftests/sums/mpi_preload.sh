@@ -23,14 +23,14 @@ mpi()
 		RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
 }
 
-# by_ring NAME VARIABLE=VALUE...: results are right, and the module did the work
+# by_ring NAME VARIABLE=VALUE... PROGRAM: results are right, and the module did the work
 by_ring()
 {
 	local name=$1 before ops said
 
 	shift
 	before=$(total RarOpsDone)
-	check "$name: results" mpi $ranks RAR_MPI_MIN=0 "$@" "mpi_calls.$library" short
+	check "$name: results" mpi $ranks RAR_MPI_MIN=0 "$@"
 	ops=$(($(total RarOpsDone) - before)) said=$(said_ops)
 	# A long call is several operations.
 	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$said" -gt 100 ] && [ "$ops" -ge "$said" ]
@@ -57,15 +57,37 @@ by_mpi()
 	result $? "$library, without variables: no operation of the module on one host"
 }
 
+# Non-blocking calls
+started()
+{
+	by_ring "$1" "${@:2}" "mpi_icalls.$library" all
+	[ "$(grep -c 'rank [0-9]: i[a-z_]*: [1-9][0-9]* by the ring, 0 by MPI' <<< "$out")" = \
+		$((6 * ranks)) ]
+	result $? "$1: each call by the ring only"
+}
+
+# mpi4py of Debian is for Open MPI.
+python()
+{
+	if /usr/bin/python3 -c 'import mpi4py' 2> /dev/null; then
+		by_ring mpi4py RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 \
+			/usr/bin/python3 sums/mpi_py.py
+	else
+		skip "mpi4py: results" "not installed: scripts/deps mpi"
+		skip "mpi4py: operations of the module" "not installed: scripts/deps mpi"
+	fi
+}
+
 # The launcher ends the other ranks as soon as a child of it is killed: a shell is its child.
 # shellcheck disable=SC2016 # for the shell of each rank
 one_dies()
 {
 	out=$(mpi $ranks RAR_MPI_MIN=0 RAR_NETNS=rar sh -c '"$@"; sleep 2' - \
-		"mpi_calls.$library" die 2>&1)
+		"$1.$library" die 2>&1)
 	quote "$out"
-	grep -q 'librar-mpi: rank [01]: rank 2 (10.77.0.3) died' <<< "$out"
-	result $? "$library, rank 2 is killed: the error names it"
+	grep -q 'librar-mpi: rank [01]: rank 2 (10.77.0.3) died' <<< "$out" &&
+		! grep -q 'the wait returned no error' <<< "$out"
+	result $? "$library, $1, rank 2 is killed: the error names it"
 }
 
 # shellcheck disable=SC2016 # for the shell of each rank
@@ -85,14 +107,20 @@ for library in openmpi mpich; do
 	[ ! -x "$RAR_BIN/mpi_calls.$library" ] || libraries+=("$library")
 done
 [ ${#libraries[@]} != 0 ] || skip_all "no MPI library is installed: scripts/deps mpi"
-plan $((11 * ${#libraries[@]}))
+plan $((18 * ${#libraries[@]} + ($(grep -c openmpi <<< "${libraries[*]}") ? 2 : 0)))
 topo_up $ranks
 for library in "${libraries[@]}"; do
-	by_ring "$library, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1
-	by_ring "$library, a namespace each" RAR_NETNS=rar RAR_LOCAL=10.77.0.0/24
+	by_ring "$library, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 \
+		"mpi_calls.$library" short
+	by_ring "$library, a namespace each" RAR_NETNS=rar RAR_LOCAL=10.77.0.0/24 \
+		"mpi_calls.$library" short
+	started "$library, non-blocking, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1
+	started "$library, non-blocking, a namespace each" RAR_NETNS=rar RAR_LOCAL=10.77.0.0/24
+	[ "$library" != openmpi ] || python
 	by_mpi
 	one_is_late
-	one_dies
+	one_dies mpi_calls
+	one_dies mpi_icalls
 	no_lock
 done
 finish
