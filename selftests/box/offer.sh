@@ -120,7 +120,7 @@ settings()
 	return "$status"
 }
 
-# All hosts are at one bridge, which is the box: every JOIN passes it, that of rank 0, too.
+# All hosts are at one bridge, which is the box: every JOIN passes it, rank 0's, too.
 bridge()
 {
 	local name="a bridge offers itself"

@@ -79,7 +79,7 @@ class Box:
                        note(f"{ours} against {theirs}", noise(result)))
 
     def flat(self, result):
-        """The time for a rank against that of two ranks"""
+        """The time for a rank, compared with two ranks"""
         case = result.case
         if result.has(BOX):
             self.per_rank[case.n] = result.ns(BOX) / case.n

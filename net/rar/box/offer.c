@@ -49,7 +49,7 @@ static u32 read_v6(const struct sk_buff *skb, struct rar_addr *from)
 	return off + sizeof(*ip6h);
 }
 
-/* Read a JOIN, which may have any port. Sets what an answer needs in @pkt, and the nonce. */
+/* Read a JOIN, to any port. Sets the nonce, and the fields of @pkt that an answer needs. */
 static bool read_join(const struct sk_buff *skb, struct rar_pkt *pkt, u64 *nonce)
 {
 	struct rar_join_hdr buf, *jh;
@@ -81,7 +81,8 @@ static void offer(struct rar_box *box, struct rar_pkt *pkt, u64 nonce)
 	struct rar_member *self = box->self;
 	struct rar_offer_hdr oh = { };
 
-	rar_route_on_link(self, &path);		/* sets the source */
+	/* The lookup sets the source. It stays unset if there is no route. */
+	rar_route_on_link(self, &path);
 	if (ipv6_addr_any(&path.src.ip) || !rar_allow_has(self, &path.dst, &path.src))
 		return;
 	path.src.port = box->port;

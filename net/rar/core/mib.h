@@ -47,7 +47,7 @@ struct rar_net;
 	X(BoxGaveUp)	/* box: chunks returned */			\
 	X(BoxEvicted)	/* box: of these, given up for another chunk */	\
 	X(BoxHanded)	/* box: of these, whose partial sum went to the ring */ \
-	X(BoxOffers)	/* box: offers to members whose JOIN passed */	\
+	X(BoxOffers)	/* box: JOINs of members that passed and called for an offer */ \
 	X(GroupsJoined)	/* rings closed */				\
 	X(JoinsRefused)	/* JOINs of strangers, or of members that disagree */ \
 	X(GroupsFailed)	/* groups that ended with an error */

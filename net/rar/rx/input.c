@@ -265,7 +265,7 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 #define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
 #define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
 #define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member to a box */
-#define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* who knows the token */
+#define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* if they know the token */
 #define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
 #define BY_NONE		BIT(2)	/* token may be 0 */
@@ -377,8 +377,8 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
- * The functions that take a packet which comes from or goes to someone who is no rank of the
- * group, or NULL. The group may lose its box at any time.
+ * The functions that take a packet whose sender or receiver is no rank of the group, or NULL. The
+ * group may lose its box at any time.
  */
 static const struct rar_aside *aside_of(const struct rar_member *m, const struct rar_pkt *pkt)
 {

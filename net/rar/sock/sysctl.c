@@ -26,7 +26,7 @@
  *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
  *   box          "ADDR", "ADDR:PORT" or "[ADDR]:PORT" of the box that rank 0 proposes to its
  *                group; "offered": the first that offers itself; "-": none; for later joins
- *   box_allow    who may use the box of this host: "link" = hosts reached without a gateway,
+ *   box_allow    hosts that may use the box of this host: "link" = hosts reached without a gateway,
  *                addresses and prefixes, "none"
  *   box_mem      bytes that this host uses as a box for other hosts' groups, 0 = it is none
  *   box_offer    1: this host, if it is a box, offers itself to members whose packets it forwards
