@@ -407,6 +407,8 @@ struct rar_aside {
  * @tries:	ENTERs sent in this attempt
  * @next_tell:	when to let the box hear this rank, jiffies; the timer's
  * @done_us:	when an operation was last completed here
+ * @stood:	operations in a row that stood still while nothing came from the box. tx_lock
+ * @heard_at:	the link's @heard when the first of them did. tx_lock
  * @from:	the box gets nothing of operations below this number, which were posted before
  *		the leg was open
  * @until:	the box wants nothing of operations below this number. tx_lock
@@ -421,6 +423,8 @@ struct rar_leg {
 	u32 tries;
 	unsigned long next_tell;
 	u64 done_us;
+	u32 stood;
+	unsigned long heard_at;
 	u64 from;
 	u64 until;
 	u64 sums;

@@ -187,14 +187,15 @@ restarts()
 	[ "$status" = 0 ] && [ "$lost" -gt 0 ]
 }
 
-# The box says nothing any more, in the middle.
+# The box says nothing any more, in the middle. The members notice by their operations.
 vanishes()
 {
 	local pid status lost opened
 
+	topo_sysctl dead_ms=30000
 	opened=$(all_members RarBoxOpened)
 	lost=$(all_members RarBoxLost)
-	star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d $((3 * slow)) &
+	star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d $((6 * slow)) &
 	pid=$!
 	until_open "$opened"
 	sleep 0.2
@@ -202,6 +203,7 @@ vanishes()
 	wait "$pid"
 	status=$?
 	ip -n rar"$box" link set eth0 up
+	topo_sysctl dead_ms=2000
 	lost=$(($(all_members RarBoxLost) - lost))
 	echo "# legs lost: $lost"
 	[ "$status" = 0 ] && [ "$lost" -gt 0 ]

@@ -25,6 +25,7 @@
 #define LEG_PATIENCE_US	200000	/* an operation that stands still goes by the ring, */
 #define LEG_WAIT_US	2000000	/* or later if the box answers that it waits for other ranks */
 #define LEG_WANT_US	50000	/* least time between two WANTs of an operation */
+#define LEG_STOOD	3	/* operations that stand still before the box is given up */
 
 /* -- begin and end --------------------------------------------------------- */
 
@@ -318,6 +319,26 @@ static u64 want_patience(const struct rar_member *m)
 }
 
 /*
+ * An operation stands still, so it goes by the ring. The timeouts of the leg begin anew with each
+ * operation, and need not end while each stands still for less long. So operations count, too.
+ * tx_lock held.
+ */
+static void stands_still(struct rar_member *m, struct rar_operation *op)
+{
+	struct rar_link *link = &m->link[RAR_LEG];
+	unsigned long heard = READ_ONCE(link->heard);
+
+	if (!op->all_ringed) {
+		if (heard != m->leg.heard_at)
+			m->leg.stood = 0;
+		m->leg.heard_at = heard;
+		if (++m->leg.stood == LEG_STOOD)
+			WRITE_ONCE(link->silent, true);
+	}
+	rar_ringed_rest(m, op);
+}
+
+/*
  * Look whether an operation stands still. Sets @ch to the sums to ask the predecessor for.
  * Returns false if there are none. tx_lock held.
  */
@@ -332,7 +353,7 @@ static bool look_at(struct rar_member *m, struct rar_operation *op, u64 now,
 	if (!bitmap_empty(op->ringed, op->ring.nchunks))
 		answers = false;
 	if (leg->epoch && now - since > (answers ? LEG_WAIT_US : LEG_PATIENCE_US))
-		rar_ringed_rest(m, op);
+		stands_still(m, op);
 	if (now - max(since, op->asked_us) < want_patience(m) || !fill_want(op, ch))
 		return false;
 	op->asked_us = now;
