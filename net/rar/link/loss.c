@@ -370,8 +370,9 @@ void rar_loss_refused(struct rar_link *link)
 }
 
 /*
- * The neighbour has completed operations. Such an operation may have waited only for that. No
- * operation is complete there before this rank has posted it.
+ * The neighbour has completed operations. Such an operation may have waited only for that. An
+ * operation of which the neighbour needs nothing from here, as a broadcast from there, may be
+ * complete there before this rank has posted it.
  */
 static void take_done(struct rar_link *link, u32 done)
 {
@@ -381,10 +382,10 @@ static void take_done(struct rar_link *link, u32 done)
 	struct rar_operation *op;
 	u64 seq;
 
-	if (more <= 0 || tx->done + more > m->op_next)
+	if (more <= 0 || tx->done + more > m->op_next + RAR_MAX_OPS)
 		return;
 	tx->done += more;
-	for (seq = m->op_oldest; seq < tx->done; seq++) {
+	for (seq = m->op_oldest; seq < min(tx->done, m->op_next); seq++) {
 		op = rar_link_op_at(m, seq);
 		if (op)
 			rar_link_try_release(m, op);
