@@ -15,6 +15,8 @@
  * - settled: this rank has the sum of the chunk.
  * - ringed: the chunk goes by the ring at this rank.
  * - WANT: "I have no sum of this chunk", from a rank to its predecessor.
+ * - given: this rank has written its contribution to the memory of the operation. A rank may
+ *   post before (GIVES 1). After a lead it gives a chunk when it has the sum of another (2).
  * - done: the number of operations that are complete at a rank, with all before them. A
  *   rank tells its predecessor and the box. The lowest of all ranks is "posted" of the box.
  *
@@ -83,6 +85,9 @@
 #ifndef ANY_ORDER
 #define ANY_ORDER 0		/* integers: the box adds what is not in turn as well */
 #endif
+#ifndef GIVES
+#define GIVES	0		/* contributions are given: when posted, later, after a lead */
+#endif
 #ifndef LATE
 #define LATE	1		/* a packet is built, and a chunk added, while others come in */
 #endif
@@ -114,6 +119,7 @@
 #define MODULO		22	/* box: a slot for the chunk of any operation */
 #define REST_TOO	23	/* box: hand over what was added out of turn, too */
 #define NO_BASE		24	/* box: keep slots of operations complete everywhere */
+#define GIVE_EARLY	31	/* 2. inject what is not given */
 /* Not caught: they save time or memory. */
 #define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
 #define AG_QUIET	26	/* 4. AG does not make ringed */
@@ -167,6 +173,7 @@ byte state[ITEMS];
 byte buf[ITEMS];		/* 0 = not this operation's memory */
 byte adding[ITEMS];		/* what RS brought */
 byte op_next[N];
+byte given[SLOTS];		/* mask of ranks */
 byte released[N];		/* mask of operations */
 byte done[N];			/* of the successor, as far as known */
 
@@ -194,7 +201,7 @@ byte box = 1;			/* which box, 0 = none */
 /* What happens, chosen here and done in one step. */
 mtype = { UP_CHOSEN, UP_BUILT, UP_COMES, INJECTED, RS_CHOSEN, RS_BUILT, RS_COMES, ADDED,
 	  AG_CHOSEN, AG_BUILT, AG_COMES, SUM_COMES, RING, EVICTED, SUM_ACKED, SUM_AGAIN,
-	  POSTED, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ALIVE };
+	  POSTED, GIVEN, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ALIVE };
 mtype what;
 byte j;
 
@@ -203,6 +210,7 @@ hidden byte q, x, y, o, i, k, n, v;
 
 #define HAS(j, bits) (state[j] & (bits))
 #define IS_POSTED(j) (OP(Q(j)) < op_next[X(j)])
+#define IS_GIVEN(j) ((given[Q(j)] >> X(j)) & 1)
 #define IS_RELEASED(j) ((released[X(j)] >> OP(Q(j))) & 1)
 #define IS_LIVE(j) (IS_POSTED(j) && !IS_RELEASED(j))
 
@@ -296,7 +304,7 @@ inline rcv_rs()
 /* A sum that carries @val, by the ring or from the box. */
 inline rcv_sum(val, bits)
 {
-	assert(IS_POSTED(j));	/* no sum is complete without this rank */
+	assert(IS_GIVEN(j));	/* no sum is complete without this rank */
 	if
 	:: !HAS(j, AG) ->
 		assert(buf[j] != 0);
@@ -307,10 +315,19 @@ inline rcv_sum(val, bits)
 	fi
 }
 
+inline give()
+{
+	given[q] = given[q] | (1 << x);
+	buf[J(q, x)] = OWN(q, x)
+}
+
 inline post()
 {
 	for (q : op_next[x] * C .. op_next[x] * C + C - 1) {
-		buf[J(q, x)] = OWN(q, x)
+		if
+		:: GIVES == 0 || (GIVES == 2 && q % C == 0) -> give()
+		:: else
+		fi
 	}
 	op_next[x]++
 }
@@ -493,12 +510,12 @@ inline complete()
 
 /* -- what may happen ------------------------------------------------------ */
 
-#define IF_UP(j) (IS_LIVE(j) && !HAS(j, RS | AG | UP_BUILD) && !up[j] && \
+#define IF_UP(j) (IS_LIVE(j) && IS_GIVEN(j) && !HAS(j, RS | AG | UP_BUILD) && !up[j] && \
 		  (UP_HELPS(j) || !RULE(OLD_LEG)))
 #define IF_UP_COMES(j) (up[j] && \
 			(UP_HELPS(j) || IS_ALIAS(j) || (!RULE(NO_TURN) && slot[Q(j)] <= ADD)))
 #define LACKS(j) (IS_POSTED(j) && HAS(j, RINGED) && !HAS(j, AG))
-#define IF_INJECT(j) (IS_LIVE(j) && FIRST(j) && HAS(j, RINGED) && !HAS(j, RS | AG) && \
+#define IF_INJECT(j) (IS_LIVE(j) && (IS_GIVEN(j) || !RULE(GIVE_EARLY)) && FIRST(j) && HAS(j, RINGED) && !HAS(j, RS | AG) && \
 		      (!calm || LACKS(TO(j))) && RULE(NO_INJECT))
 
 /* A chunk that is no news there makes it ringed, which matters when all is calm. */
@@ -512,7 +529,7 @@ inline complete()
 #define IF_RS_BUILT(j) (LATE && HAS(j, RS_BUILD))
 #define IF_AG_BUILT(j) (LATE && HAS(j, AG_BUILD))
 
-#define IF_RS_COMES(j) (rs[j] && IS_LIVE(j) && \
+#define IF_RS_COMES(j) (rs[j] && IS_LIVE(j) && IS_GIVEN(j) && \
 			(!HAS(j, RS) || (calm && !HAS(j, RINGED) && RULE(RS_QUIET)) || \
 			 (!RULE(ADD_TWICE) && !adding[j] && !HAS(j, AG))))
 #define IF_ADDED(j) (adding[j])
@@ -535,6 +552,8 @@ inline complete()
 
 #define IF_POST(x) (op_next[x] < OPS && \
 		    (op_next[x] < TABLE || ((released[x] >> (op_next[x] - TABLE)) & 1)))
+#define IF_GIVE(j) (GIVES && IS_LIVE(j) && !IS_GIVEN(j) && \
+		    (GIVES == 1 || HAS(J(Q(j) - 1, X(j)), AG)))
 #define IF_NEWS_COMES(x) (news[x] != 0)
 /* Complete here, as far as the successor's done goes, and more is complete there. */
 #define IF_PROBE(x) (calm && done[x] < OPS && !news[NEXT(x)] && HAS_OP(done[x], x) && \
@@ -618,6 +637,7 @@ inline happen_at_item()
 	:: what == ADDED -> finish_add()
 	:: what == AG_COMES -> rcv_sum(ag[j], (RULE(AG_QUIET) -> RINGED : 0))
 	:: what == SUM_COMES -> rcv_sum(sum[j], 0)
+	:: what == GIVEN -> give()
 	:: what == RING -> state[j] = state[j] | RINGED
 	:: else
 	fi
@@ -672,6 +692,7 @@ init
 		ANY_ITEM(IF_AG_COMES, AG_COMES)
 		ANY_ITEM(IF_SUM_COMES, SUM_COMES)
 		ANY_ITEM(IF_RING, RING)
+		ANY_ITEM(IF_GIVE, GIVEN)
 		ANY_SLOT(IF_EVICT, EVICTED)
 		ANY_SLOT(IF_SUM_ACKED, SUM_ACKED)
 		ANY_SLOT(IF_SUM_AGAIN, SUM_AGAIN)
