@@ -110,7 +110,7 @@ int rar_plan(const rar_comm_t *c, const struct rar_call *call, struct work *w)
 		return -EINVAL;
 	/* With these flags other numbers travel than the caller's. */
 	if (w->bytes > COPY_MAX && !(call->flags & RAR_C_COPY) &&
-	    !(w->op_flags & (RAR_OPF_WIDE | RAR_OPF_EXACT)))
+	    !(w->op_flags & (RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)))
 		plan_pin(c, call, w);
 	return 0;
 }

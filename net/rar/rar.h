@@ -386,6 +386,7 @@ struct rar_link {
  * struct rar_aside - functions of a group whose sums may also be made aside of the ring
  * @post:	an operation is on its way into the table: rar_link_inject() by one of the
  *		links; under tx_lock
+ * @contributed: more of an operation is contributed, of each block @before chunks were: as @post
  * @claim:	own chunks are about to be injected by a link to a rank; may shorten the run.
  *		Returns false if nothing of it is left; under tx_lock
  * @find:	the link by which a packet of a rank that is no neighbour comes, or NULL
@@ -393,6 +394,7 @@ struct rar_link {
  */
 struct rar_aside {
 	void (*post)(struct rar_member *m, struct rar_operation *op);
+	void (*contributed)(struct rar_member *m, struct rar_operation *op, u32 before);
 	bool (*claim)(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
 	struct rar_link *(*find)(struct rar_member *m, u32 rank);
 	enum rar_rx (*rcv)(struct rar_member *m, struct rar_pkt *pkt, u32 n);

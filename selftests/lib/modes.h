@@ -19,6 +19,7 @@
 
 #include "begin.h"
 #include "oracle.h"
+#include "quant.h"
 #include "rar_util.h"
 #if __has_include("../../samples/exact.h")
 #include "../../samples/exact.h"
@@ -31,6 +32,7 @@
 #define FLIGHT		6u		/* operations in flight */
 #define GUARD		0x5a
 #define SYNC_S		60
+#define OF_ANY_ORDER	(RAR_OPF_EXACT | RAR_OPF_QUANT)
 
 static struct rar_ring ring = { .where = RAR_ON_LO4 };
 
@@ -44,7 +46,7 @@ static struct shared *shared;
 enum how { COPIED, PIECES, IN_PLACE, OUT_OF_PLACE, HOWS };
 
 /*
- * An operation on the numbers @first to @first + @n of the row. With RAR_OPF_EXACT rank r
+ * An operation on the numbers @first to @first + @n of the row. With OF_ANY_ORDER rank r
  * contributes what rank r + @turn would, and the last @idle of these ranks contribute zeros.
  */
 struct job {
@@ -103,7 +105,7 @@ static inline u64 number(const struct kind *k, uint32_t rank, uint32_t i)
 	return trim(k, x);
 }
 
-/* Number @i of @rank for exact sums: ordinary, far apart, tiny, huge, special, cancelling ... */
+/* Number @i of @rank for sums in any order: ordinary, far apart, tiny, huge, special, cancelling ... */
 static inline u32 exact_number(uint32_t rank, uint32_t i)
 {
 	uint64_t state = rar_seed + rank * 1000003ull + i * 29ull;
@@ -133,7 +135,7 @@ static inline u32 exact_number(uint32_t rank, uint32_t i)
 /* What a rank contributes to a job. */
 static inline u64 contribution(const struct job *j, uint32_t rank, uint32_t i)
 {
-	if (!(j->flags & RAR_OPF_EXACT))
+	if (!(j->flags & OF_ANY_ORDER))
 		return number(&j->k, rank, i);
 	rank = (rank + j->turn) % ring.size;
 	return rank < ring.size - j->idle ? exact_number(rank, i) : 0;
@@ -225,12 +227,42 @@ static inline void want_exact(const struct job *j, char *to)
 #define EXACT_TESTS	false
 #endif
 
+/* What lib/quant.h makes of @n numbers of one block, from @first on. */
+static inline void want_quant(const struct job *j, uint32_t first, uint32_t n, char *to)
+{
+	struct quant_block b = { .exponent = 1, .ranks = ring.size };
+	uint32_t divisor = j->k.redop == RAR_AVG ? ring.size : 1;
+	float x[RAR_PROCS][QUANT_BLOCK], y;
+	int32_t sum;
+
+	for (uint32_t r = 0; r < ring.size - j->idle; r++) {
+		for (uint32_t i = 0; i < n; i++) {
+			u32 bits = exact_number(r, first + i);
+
+			memcpy(&x[r][i], &bits, 4);
+		}
+		quant_scan(&b, x[r], n);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		sum = 0;
+		for (uint32_t r = 0; r < ring.size - j->idle; r++)
+			sum += quant_encode(x[r][i], b);
+		y = quant_decode(sum, b, divisor);
+		memcpy(to + 4 * i, &y, 4);
+	}
+}
+
 static inline void want(const struct job *j, char *to)
 {
 	if (j->flags & RAR_OPF_EXACT) {
 		want_exact(j, to);
 		return;
 	}
+	for (uint32_t i = 0; j->flags & RAR_OPF_QUANT && i < j->n; i += QUANT_BLOCK)
+		want_quant(j, j->first + i, j->n - i < QUANT_BLOCK ? j->n - i : QUANT_BLOCK,
+			   to + 4 * i);
+	if (j->flags & RAR_OPF_QUANT)
+		return;
 	for (uint32_t i = 0; i < j->n; i++)
 		put(&j->k, to, i, in_turn(&j->k, j->flags & RAR_OPF_WIDE, starts_at(j, i),
 					  j->first + i));

@@ -88,26 +88,25 @@ static int wide(uint32_t rank, void *arg)
 	return fd < 0 || run_jobs(fd, rank, jobs, 36);
 }
 
-/* ------------------------------------------------------------ exact */
+/* ------------------------------------------------------------ in any order */
 
 /*
- * The bits of samples/exact.c, whichever rank has which numbers, and with ranks that contribute
- * zeros. Among other operations, which wait for the exact ones before them.
+ * The bits of samples/exact.c or of lib/quant.h, whichever rank has which numbers, and with ranks
+ * that contribute zeros. Among other operations, which wait for these before them.
  */
-static int exact(uint32_t rank, void *arg)
+static int any_order(uint32_t rank, void *arg)
 {
 	uint64_t state = rar_seed + ring.size;
 	struct job jobs[48];
 	int fd = open_rank(rank);
 
-	(void)arg;
 	for (uint32_t i = 0; i < 48; i++) {
 		struct job *j = &jobs[i];
 
 		*j = (struct job){
 			.id = i + 1, .how = i % 3 ? COPIED : PIECES,
 			.k = kind_of(RAR_F32, i % 5 ? RAR_SUM : RAR_AVG),
-			.flags = RAR_OPF_EXACT,
+			.flags = *(const uint32_t *)arg,
 			.n = rar_random(&state) % (i % 4 ? 3000 : 30000),
 			.turn = rar_random(&state) % ring.size,
 		};
@@ -197,6 +196,7 @@ static int steps(uint32_t rank, void *arg)
 /* ------------------------------------------------------------ all tests */
 
 static const int mtus[] = { 1500, 9000, 65536 };
+static const uint32_t exact = RAR_OPF_EXACT, quant = RAR_OPF_QUANT;
 
 static const struct test tests[] = {
 	TEST("in order: every type and reduction", 3, every_kind),
@@ -214,10 +214,14 @@ static const struct test tests[] = {
 	TEST("wide, by hosts", 5, wide, .hosts = 2),
 	TEST("wide, in steps", 3, wide, .arg = "4096"),
 	TEST("wide: reduce_scatter and reduce", 3, wide_collectives),
-	TEST("exact", 1, exact),
-	TEST("exact", 2, exact),
-	TEST("exact", 5, exact),
-	TEST("exact, by hosts", 5, exact, .hosts = 2),
+	TEST("exact", 1, any_order, .arg = &exact),
+	TEST("exact", 2, any_order, .arg = &exact),
+	TEST("exact", 5, any_order, .arg = &exact),
+	TEST("exact, by hosts", 5, any_order, .arg = &exact, .hosts = 2),
+	TEST("quantised", 1, any_order, .arg = &quant),
+	TEST("quantised", 2, any_order, .arg = &quant),
+	TEST("quantised", 5, any_order, .arg = &quant),
+	TEST("quantised, by hosts", 5, any_order, .arg = &quant, .hosts = 2),
 };
 
 int main(int argc, char **argv)

@@ -24,7 +24,7 @@ static int short_buffers(uint32_t rank, void *arg)
 	char *x;
 
 	RAR_CHECK(fd >= 0, "no group");
-	if (j.flags & RAR_OPF_EXACT)
+	if (j.flags & OF_ANY_ORDER)
 		j.k = kind_of(RAR_F32, RAR_SUM);
 	x = memory_of(&j, rank);
 	err = post(fd, &j, x);
@@ -51,7 +51,7 @@ static int memory(uint32_t rank, void *arg)
 
 	RAR_CHECK(!rar_write("/proc/sys/net/rar/mem", LITTLE), "net.rar.mem");
 	RAR_CHECK(!sync_ranks(), "too late");
-	if (j.flags & RAR_OPF_EXACT)
+	if (j.flags & OF_ANY_ORDER)
 		j.k = kind_of(RAR_F32, RAR_SUM), j.n /= 2;
 	fd = open_rank(rank);
 	RAR_CHECK(fd >= 0 && !run_jobs(fd, rank, &j, 1), "240000 bytes");
@@ -204,6 +204,24 @@ static const struct refused {
 	  { .flags = RAR_OPF_EXACT, .collective = RAR_BROADCAST } },
 	{ "RAR_OPF_EXACT, MSG_ZEROCOPY|EOPNOTSUPP", EOPNOTSUPP, MSG_ZEROCOPY,
 	  { .flags = RAR_OPF_EXACT } },
+	{ "RAR_OPF_QUANT, not RAR_F32|EINVAL", EINVAL, 0,
+	  { .flags = RAR_OPF_QUANT, .dtype = RAR_F64 } },
+	{ "RAR_OPF_QUANT, not RAR_F32|EINVAL", EINVAL, 0,
+	  { .flags = RAR_OPF_QUANT, .dtype = RAR_I32 } },
+	{ "RAR_OPF_QUANT, not RAR_SUM or RAR_AVG|EINVAL", EINVAL, 0,
+	  { .flags = RAR_OPF_QUANT, .redop = RAR_PROD } },
+	{ "RAR_OPF_QUANT, not RAR_SUM or RAR_AVG|EINVAL", EINVAL, 0,
+	  { .flags = RAR_OPF_QUANT, .redop = RAR_MAX } },
+	{ "RAR_OPF_QUANT and another flag|EINVAL", EINVAL, 0,
+	  { .flags = RAR_OPF_QUANT | RAR_OPF_IN_ORDER } },
+	{ "RAR_OPF_QUANT and another flag|EINVAL", EINVAL, 0,
+	  { .flags = RAR_OPF_QUANT | RAR_OPF_EXACT } },
+	{ "RAR_OPF_QUANT, not an all-reduce|EOPNOTSUPP", EOPNOTSUPP, 0,
+	  { .flags = RAR_OPF_QUANT, .collective = RAR_REDUCE } },
+	{ "RAR_OPF_QUANT, not an all-reduce|EOPNOTSUPP", EOPNOTSUPP, 0,
+	  { .flags = RAR_OPF_QUANT, .collective = RAR_BROADCAST } },
+	{ "RAR_OPF_QUANT, MSG_ZEROCOPY|EOPNOTSUPP", EOPNOTSUPP, MSG_ZEROCOPY,
+	  { .flags = RAR_OPF_QUANT } },
 };
 
 /* No refused call has an effect: after all of them the group works. */
@@ -251,7 +269,7 @@ struct combinations {
 };
 
 static const struct combinations of_f32 = {
-	RAR_F32, 3, { 0, RAR_OPF_IN_ORDER, RAR_OPF_EXACT }
+	RAR_F32, 4, { 0, RAR_OPF_IN_ORDER, RAR_OPF_EXACT, RAR_OPF_QUANT }
 };
 
 static const struct combinations of_f16 = {
@@ -306,7 +324,7 @@ static int caps(uint32_t rank, void *arg)
 	socklen_t len = sizeof(struct rar_caps);
 	int fd = open_rank(rank);
 	struct rar_caps caps;
-	uint32_t all = RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT;
+	uint32_t all = RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT;
 
 	(void)arg;
 	RAR_CHECK(fd >= 0, "no group");

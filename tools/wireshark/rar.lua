@@ -117,7 +117,8 @@ local opflags = {
 	{ 0x10, "exact", "Exact sums" },
 	{ 0x08, "gathered", "All contributions go to all ranks" },
 	{ 0x04, "direct", "Chunks go straight to the ranks that need them" },
-	{ 0x03, "key", "Length of a key, 4 << n bytes" },
+	{ 0x03, "key", "Reduction by key: length of a key, 4 << n bytes" },
+	{ 0x02, "quant", "Other collectives: quantised sums" },
 }
 
 local chunkflags = {

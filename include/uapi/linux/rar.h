@@ -246,8 +246,8 @@ enum rar_collective {
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
  * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB
  * and of more than 64 KiB; between them the ranks may add in rank order or block by block, the
- * same way for the life of the group. RAR_OPF_IN_ORDER and RAR_OPF_EXACT make it independent of
- * that.
+ * same way for the life of the group. RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it
+ * independent of that.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
@@ -330,6 +330,7 @@ enum rar_redop {
 #define RAR_OPF_IN_ORDER	0x40	/* all-reduce: add in the order of the ranks everywhere */
 #define RAR_OPF_WIDE		0x20	/* 16-bit floats: add as f32, round the result once */
 #define RAR_OPF_EXACT		0x10	/* all-reduce of f32: the order of addition has no effect */
+#define RAR_OPF_QUANT		0x02	/* the same, as 32-bit integers: rounded more */
 
 /**
  * struct rar_op - the operation that a send() asks for

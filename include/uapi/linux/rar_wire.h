@@ -120,7 +120,9 @@ struct rar_data_hdr {
 #define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
 #define RAR_OF_GATHERED	0x08	/* all contributions go round, and each rank adds them */
 #define RAR_OF_DIRECT	0x04	/* chunks go straight to the ranks that need them */
-#define RAR_OF_KEY	0x03	/* RAR_REDUCE_BY_KEY: n = 1 .. 3: keys of 4 << n bytes */
+#define RAR_OF_KEY	0x03	/* RAR_REDUCE_BY_KEY, which has no other flags: n = 1 .. 3: keys of
+				 * 4 << n bytes
+				 */
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 #define RAR_F_LAST	0x02	/* RAR_REDUCE_BY_KEY: the last chunk of the rank */
@@ -439,7 +441,7 @@ struct rar_table_hdr {
 #define RAR_TF_CHOICE	(RAR_TF_PAIRED | RAR_TF_DIRECT | RAR_TF_GATHER | RAR_TF_WHOLE)
 
 /* In the caps of a member that can use a box: bit of dtypes[0]. */
-#define RAR_CAPS_BOX	0x00000100
+#define RAR_CAPS_BOX	0x00000200
 
 /* Where the box of the group is. */
 struct rar_wire_box {

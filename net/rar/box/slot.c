@@ -231,8 +231,11 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 	};
 
 	op->kind = rar_op_kind(&op->fingerprint);
-	return !rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place) &&
-	       op->ring.plan.aside;
+	if (rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place))
+		return false;
+	/* Numbers that travel after a lead are integers, too. */
+	op->any_order = is_integer(op->fingerprint.dtype) || op->ring.lead;
+	return op->ring.plan.aside;
 }
 
 static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fingerprint *p,
@@ -245,7 +248,6 @@ static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fing
 	op->seq = seq;
 	op->fingerprint = *p;
 	op->prio = prio;
-	op->any_order = is_integer(p->dtype);
 	op->cost = sizeof(*op);
 	INIT_LIST_HEAD(&op->adds);
 	if (!op_cut(job, op) || !rar_pool_charge(job, op->cost, false)) {
@@ -276,6 +278,13 @@ static struct box_op *op_find(struct box_job *job, const struct rar_data_hdr *dh
 
 /* -- contributions ------------------------------------------------------------- */
 
+/* What ranks agree on before they contribute numbers are bytes. */
+static const struct rar_kind *kind_of(const struct box_slot *slot)
+{
+	return rar_ring_leads(&slot->op->ring, slot->chunk) ? rar_reduce_kind(RAR_U8, RAR_MAX) :
+							      slot->op->kind;
+}
+
 /* Add a contribution whose turn it is. In the ring, too, the partial sum is the first operand. */
 static void add(struct box_job *job, struct box_slot *slot, const void *data)
 {
@@ -288,8 +297,8 @@ static void add(struct box_job *job, struct box_slot *slot, const void *data)
 		return;
 	}
 	rar_reduce_begin(&ctx);
-	rar_reduce(&ctx, op->kind, slot->sum, slot->sum, slot->sum, data, slot->len);
-	if (slot->turn == job->nlegs && op->fingerprint.redop == RAR_AVG)
+	rar_reduce(&ctx, kind_of(slot), slot->sum, slot->sum, slot->sum, data, slot->len);
+	if (slot->turn == job->nlegs && op->fingerprint.redop == RAR_AVG && op->kind->div_gen)
 		rar_reduce_divide(&ctx, op->kind, slot->sum, slot->sum, job->nlegs, slot->len);
 	rar_reduce_end(&ctx);
 }
@@ -330,7 +339,7 @@ static bool add_rest(struct box_job *job, struct box_slot *slot, const void *dat
 	if (!*rest)
 		return hold(job, slot, rest, data, out);
 	rar_reduce_begin(&ctx);
-	rar_reduce(&ctx, slot->op->kind, *rest, *rest, *rest, data, slot->len);
+	rar_reduce(&ctx, kind_of(slot), *rest, *rest, *rest, data, slot->len);
 	rar_reduce_end(&ctx);
 	return true;
 }

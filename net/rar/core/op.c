@@ -235,10 +235,10 @@ const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint)
 {
 	u8 dtype = fingerprint->dtype, redop = fingerprint->redop;
 
-	if (fingerprint->flags & RAR_OPF_EXACT) {
+	if (rar_op_is_exact(fingerprint) || rar_op_is_quant(fingerprint)) {
 		if (dtype != RAR_F32 || (redop != RAR_SUM && redop != RAR_AVG))
 			return NULL;
-		return rar_reduce_kind(RAR_I64, RAR_SUM);
+		return rar_reduce_kind(rar_op_is_exact(fingerprint) ? RAR_I64 : RAR_I32, RAR_SUM);
 	}
 	if (fingerprint->flags & RAR_OPF_WIDE)
 		dtype = dtype == RAR_F16 || dtype == RAR_BF16 ? RAR_F32 : 0;
@@ -254,7 +254,7 @@ static u64 blocks_bytes(const struct rar_fingerprint *fingerprint, const struct 
 /* Bytes of what the ranks agree on before they can contribute the numbers; 0 = nothing. */
 static u64 lead_bytes(const struct rar_fingerprint *fingerprint)
 {
-	if (!(fingerprint->flags & RAR_OPF_EXACT))
+	if (!rar_op_is_exact(fingerprint) && !rar_op_is_quant(fingerprint))
 		return 0;
 	return DIV_ROUND_UP_ULL(fingerprint->count, RAR_EXACT_BLOCK) *
 	       sizeof(struct rar_exact_block);
@@ -321,7 +321,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 	op->run_max = run_max(op);
 	op->fingerprint = *fingerprint;
 	op->kind = rar_op_kind(fingerprint);
-	/* The codec divides exact sums. */
+	/* The codec divides sums of integers that stand for floats. */
 	op->divisor = fingerprint->redop == RAR_AVG && op->kind->div_gen ? place->size : 0;
 	op->lead.kind = op->ring.lead ? rar_reduce_kind(RAR_U8, RAR_MAX) : NULL;
 	atomic_set(&op->lead.left, op->ring.lead * op->ring.nblocks);

@@ -27,9 +27,9 @@ static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
  * The flags of struct rar_op that this module knows. They travel in the fingerprint, and
  * RAR_CAPS tells which of them all members know.
  */
-#define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT)
+#define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)
 
-static_assert(!(RAR_OP_FLAGS & (RAR_OF_HOSTS | RAR_OF_GATHERED | RAR_OF_DIRECT | RAR_OF_KEY)));
+static_assert(!(RAR_OP_FLAGS & (RAR_OF_HOSTS | RAR_OF_GATHERED | RAR_OF_DIRECT)));
 static_assert(RAR_RING_GATHERED == RAR_OF_GATHERED && RAR_RING_DIRECT == RAR_OF_DIRECT);
 
 /* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
@@ -41,6 +41,17 @@ struct rar_fingerprint {
 	u8 redop;
 	u8 flags;
 };
+
+/* Do the numbers of an operation travel as integers, after a lead? */
+static inline bool rar_op_is_exact(const struct rar_fingerprint *p)
+{
+	return p->flags & RAR_OPF_EXACT && p->collective != RAR_REDUCE_BY_KEY;
+}
+
+static inline bool rar_op_is_quant(const struct rar_fingerprint *p)
+{
+	return p->flags & RAR_OPF_QUANT && p->collective != RAR_REDUCE_BY_KEY;
+}
 
 /*
  * Ways on which a rank sends: one per phase to its successor, and one (RAR_BACK) on which
@@ -91,7 +102,7 @@ struct rar_tx_item {
  * @npend:	by way, the number of bits in @pend
  * @pend_from:	by way, no bit is set in @pend below
  * @owed:	what the link sends in all
- * @inject:	next own chunk to inject
+ * @inject:	next own chunk to inject; where all blocks are own, by rar_ring_nth()
  * @inject_end:	after the last own chunk contributed; @owed.first before it is posted
  * @inject_us:	by own chunk: when injected, 0 = not timed; NULL: no chunk is timed
  * @inj_max:	limit of the link's injection window for this operation, bytes

@@ -142,8 +142,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
-	plan->aside = place->aside && collective == RAR_ALLREDUCE && !place->hosts &&
-		      !plan->gathered && !plan->direct && !(flags & (RAR_OPF_EXACT | RAR_OPF_WIDE));
+	plan->aside = place->aside && sums && !place->hosts && !plan->gathered && !plan->direct;
 	return 0;
 }
 
@@ -303,6 +302,25 @@ void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 	}
 	c->off += (u64)at * ring->payload;
 	c->len = min_t(u64, end - c->off, ring->payload);
+}
+
+/**
+ * rar_ring_nth() - the order in which a rank contributes the chunks of all blocks
+ * @ring: the schedule
+ * @n:    less than @ring->nchunks
+ *
+ * Return: the @n-th chunk. All chunks of the lead come before the others.
+ */
+u32 rar_ring_nth(const struct rar_ring *ring, u32 n)
+{
+	u32 leads = ring->lead * ring->nblocks, rest = ring->cpb - ring->lead;
+
+	if (!ring->lead)
+		return n;
+	if (n < leads)
+		return n / ring->lead * ring->cpb + n % ring->lead;
+	n -= leads;
+	return n / rest * ring->cpb + ring->lead + n % rest;
 }
 
 /* Bytes of @n chunks from @chunk on, of one block. */

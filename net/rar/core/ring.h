@@ -363,6 +363,7 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 int rar_ring_lead(struct rar_ring *ring, u64 bytes);
 void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 		    struct rar_chunk *c);
+u32 rar_ring_nth(const struct rar_ring *ring, u32 n);
 u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);
 u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
 u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);

@@ -59,6 +59,7 @@ static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 
 static const struct rar_aside enter_aside = {
 	.post = rar_ringed_post,
+	.contributed = rar_ringed_contributed,
 	.claim = rar_ringed_claim,
 	.find = find_leg,
 	.rcv = rcv,

@@ -290,13 +290,18 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
 	u64 now = rar_now_us();
-	u32 i;
+	u32 before, i;
+	bool posted;
 
 	spin_lock_bh(&m->tx_lock);
-	/* Unless the group has failed. */
-	for (i = 0; i < rar_outs(m) && rar_link_op_at(m, op->seq) == op; i++)
-		rar_link_inject(&m->link[i], op, come);
+	before = op->come;
 	WRITE_ONCE(op->come, come);
+	/* Unless the group has failed. */
+	posted = rar_link_op_at(m, op->seq) == op;
+	for (i = 0; i < rar_outs(m) && posted && !op->ring.plan.aside; i++)
+		rar_link_inject(&m->link[i], op, come);
+	if (posted && op->ring.plan.aside)
+		m->aside->contributed(m, op, before);
 	/* After a lead the others do not wait for this rank. */
 	if (come == op->ring.cpb && !op->ring.lead)
 		WRITE_ONCE(op->posted_us, now);

@@ -64,6 +64,12 @@ static struct rar_operation *next_pending(struct rar_link *link,
 	return NULL;
 }
 
+/* The next own chunk. */
+static u32 own_chunk(const struct rar_out *out, const struct rar_ring *ring)
+{
+	return out->owed.up ? rar_ring_nth(ring, out->inject) : out->inject;
+}
+
 /*
  * Set @run to the next own chunks of an operation, at most @max. Where sums may be made aside,
  * chunks that came as sums by another link are left out. Returns false if there is none.
@@ -73,20 +79,26 @@ static bool next_own(struct rar_link *link, struct rar_operation *op,
 {
 	const struct rar_ring *ring = &op->ring;
 	struct rar_out *out = rar_link_out(link, op);
-	u32 from = out->inject, end = out->inject_end;
+	u32 chunk, end, skip;
 
 	run->phase = rar_plan_first(&ring->plan);
-	if (ring->plan.aside && from < end) {
-		out->inject = find_next_zero_bit(op->claimed[RAR_RS], end, from);
-		link->tx.ninject -= out->inject - from;
-		from = out->inject;
-		end = find_next_bit(op->claimed[RAR_RS], end, from);
+	while (out->inject < out->inject_end) {
+		chunk = own_chunk(out, ring);
+		end = min(rar_ring_block_end(ring, chunk),
+			  chunk + out->inject_end - out->inject);
+		if (ring->plan.aside) {
+			skip = find_next_zero_bit(op->claimed[RAR_RS], end, chunk) - chunk;
+			out->inject += skip;
+			link->tx.ninject -= skip;
+			chunk += skip;
+			end = find_next_bit(op->claimed[RAR_RS], end, chunk);
+		}
+		run->chunk = chunk;
+		run->n = min(end - chunk, max);
+		if (run->n)
+			return true;
 	}
-	run->chunk = from;
-	run->n = min(end - from, max);
-	if (run->n)
-		run->n = min(run->n, rar_ring_block_end(ring, from) - from);
-	return run->n;
+	return false;
 }
 
 /*

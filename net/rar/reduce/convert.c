@@ -65,12 +65,17 @@ static u16 narrow_bf16(u32 x)
 	return (x + 0x7fff + (x >> 16 & 1)) >> 16;
 }
 
-/* -- exact sums ---------------------------------------------------------- */
+/* -- sums of integers ---------------------------------------------------- */
 
 /* How many of the lowest bits of an integer count infinities. */
 static unsigned int counts(struct rar_exact_block b)
 {
 	return b.special ? 2 * RAR_EXACT_COUNT : 0;
+}
+
+static unsigned int quant_counts(const struct rar_convert_how *how)
+{
+	return how->block.special ? 31 - how->bits : 0;
 }
 
 /**
@@ -105,21 +110,39 @@ static u64 round_down_by(u64 m, unsigned int down)
 	return (m + BIT_ULL(down - 1) - 1 + (m >> down & 1)) >> down;
 }
 
-static u64 exact_encode(u32 x, struct rar_exact_block b)
+/*
+ * A finite float in units of which the block's largest has less than 2^@bits. The lowest @low
+ * bits are left out and 0.
+ */
+static u64 count_units(u32 x, struct rar_exact_block b, unsigned int bits, unsigned int low)
 {
 	u32 a = x & 0x7fffffff, exp = a >> 23;
 	u64 m = a & (F32_ONE - 1), n;
 	int up;
 
-	if (a >= F32_INF)
-		return (a > F32_INF || !(x >> 31)) |
-		       (u64)(a > F32_INF || x >> 31) << RAR_EXACT_COUNT;
 	if (exp)
 		m |= F32_ONE;
 	/* No rank of good will agrees on less than the own exponent. */
-	up = 26 - (int)counts(b) - max(b.exponent - (int)(exp ?: 1), 0);
-	n = (up >= 0 ? m << up : round_down_by(m, -up)) << counts(b);
+	up = (int)bits - 24 - (int)low - max(b.exponent - (int)(exp ?: 1), 0);
+	n = (up >= 0 ? m << up : round_down_by(m, -up)) << low;
 	return x >> 31 ? -n : n;
+}
+
+static u64 exact_encode(u32 x, struct rar_exact_block b)
+{
+	u32 a = x & 0x7fffffff;
+
+	if (a >= F32_INF)
+		return (a > F32_INF || !(x >> 31)) |
+		       (u64)(a > F32_INF || x >> 31) << RAR_EXACT_COUNT;
+	return count_units(x, b, RAR_EXACT_BITS, counts(b));
+}
+
+static u32 quant_encode(u32 x, const struct rar_convert_how *how)
+{
+	if ((x & 0x7fffffff) >= F32_INF)
+		return 1;
+	return count_units(x, how->block, how->bits, quant_counts(how));
 }
 
 /*
@@ -149,29 +172,46 @@ static u32 round_to_f32(u64 mag, bool rest, int unit)
 	return min_t(u64, m, F32_INF);
 }
 
+/* The float nearest to @n units of 2^@unit, divided by @divisor. */
+static u32 from_units(s64 n, int unit, u32 divisor)
+{
+	u64 mag = n < 0 ? -(u64)n : (u64)n;
+	u32 rest = 0;
+	int up;
+
+	if (!mag)
+		return 0;
+	if (divisor > 1) {
+		up = 64 - fls64(mag);
+		mag <<= up;
+		unit -= up;
+		rest = mag % divisor;
+		mag /= divisor;
+	}
+	return (n < 0 ? BIT(31) : 0) | round_to_f32(mag, rest, unit);
+}
+
 static u32 exact_decode(u64 sum, const struct rar_convert_how *how)
 {
 	const u64 mask = BIT(RAR_EXACT_COUNT) - 1;
 	struct rar_exact_block b = how->block;
 	bool plus = b.special && (sum & mask);
 	bool minus = b.special && (sum >> RAR_EXACT_COUNT & mask);
-	int unit = b.exponent - 176 + (int)counts(b), up;
-	s64 n = (s64)sum >> counts(b);
-	u64 mag = n < 0 ? -(u64)n : (u64)n;
-	u32 rest = 0;
 
 	if (plus || minus)
 		return (minus ? BIT(31) : 0) | F32_INF | (plus && minus ? F32_QUIET : 0);
-	if (!mag)
-		return 0;
-	if (how->divisor > 1) {
-		up = 64 - fls64(mag);
-		mag <<= up;
-		unit -= up;
-		rest = mag % how->divisor;
-		mag /= how->divisor;
-	}
-	return (n < 0 ? BIT(31) : 0) | round_to_f32(mag, rest, unit);
+	return from_units((s64)sum >> counts(b),
+			  b.exponent - 126 - RAR_EXACT_BITS + (int)counts(b), how->divisor);
+}
+
+static u32 quant_decode(u32 sum, const struct rar_convert_how *how)
+{
+	unsigned int low = quant_counts(how);
+
+	if (sum & (BIT(low) - 1))
+		return BIT(31) | F32_INF | F32_QUIET;
+	return from_units((s32)sum >> low, how->block.exponent - 126 - how->bits + (int)low,
+			  how->divisor);
 }
 
 /* -- all of them --------------------------------------------------------- */
@@ -198,6 +238,8 @@ CONVERT(widen_bf16, 16, 32, (u32)x << 16)
 CONVERT(narrow_bf16, 32, 16, narrow_bf16(x))
 CONVERT(exact_encode, 32, 64, exact_encode(x, how->block))
 CONVERT(exact_decode, 64, 32, exact_decode(x, how))
+CONVERT(quant_encode, 32, 32, quant_encode(x, how))
+CONVERT(quant_decode, 32, 32, quant_decode(x, how))
 
 #define CONVERT_ROW(name, from, to) [RAR_C_##name] = name##_all,
 const rar_convert_fn rar_convert_generic[RAR_CONVERT_NR] = { RAR_CONVERSIONS(CONVERT_ROW) };
@@ -210,6 +252,7 @@ struct answer {
 	u8 convert, from, to;
 	u8 exponent, special;
 	u32 divisor;
+	u8 bits;
 	u64 x, result;
 };
 
@@ -246,6 +289,16 @@ static const struct answer answers[] __initconst = {
 	{ RAR_C_exact_decode, 8, 4, 176, .x = 0, .result = 0 },
 	{ RAR_C_exact_decode, 8, 4, 254, .x = 0x40000000000000, .result = 0x7f800000 },
 	{ RAR_C_exact_decode, 8, 4, 1, .x = 0x4000000, .result = 0x00000001 },
+	/* a power of two, ties to even, what is too small; rounded once, overflow, subnormal */
+	{ RAR_C_quant_encode, 4, 4, 127, .bits = 28, .x = 0x3f800000, .result = 0x08000000 },
+	{ RAR_C_quant_encode, 4, 4, 127, .bits = 18, .x = 0xbf802000, .result = 0xfffdff80 },
+	{ RAR_C_quant_encode, 4, 4, 127, .bits = 18, .x = 0x36800000, .result = 0 },
+	{ RAR_C_quant_encode, 4, 4, 127, .bits = 18, .x = 0xb7400000, .result = 0xfffffffe },
+	{ RAR_C_quant_encode, 4, 4, 254, .bits = 18, .x = 0x7f7fffff, .result = 0x40000 },
+	{ RAR_C_quant_decode, 4, 4, 153, .bits = 27, .x = 0x30000001, .result = 0x4e400000 },
+	{ RAR_C_quant_decode, 4, 4, 153, .bits = 27, .x = 0xffffffff, .result = 0xbf800000 },
+	{ RAR_C_quant_decode, 4, 4, 254, .bits = 28, .x = 0x20000000, .result = 0x7f800000 },
+	{ RAR_C_quant_decode, 4, 4, 1, .bits = 28, .x = 0x10, .result = 0x00000001 },
 };
 
 /* These are for the scalar conversions only: special blocks, and averages. */
@@ -262,6 +315,12 @@ static const struct answer rare[] __initconst = {
 	{ RAR_C_exact_decode, 8, 4, 254, 0, 2, .x = 0x4000000000000, .result = 0x7f000000 },
 	{ RAR_C_exact_decode, 8, 4, 1, 0, 2, .x = 0x4000000, .result = 0x00000000 },
 	{ RAR_C_exact_decode, 8, 4, 1, 0, 2, .x = 0xc000000, .result = 0x00000002 },
+	{ RAR_C_quant_encode, 4, 4, 127, 1, .bits = 28, .x = 0x3f800000, .result = 0x8000000 },
+	{ RAR_C_quant_encode, 4, 4, 127, 1, .bits = 28, .x = 0xff800000, .result = 1 },
+	{ RAR_C_quant_encode, 4, 4, 127, 1, .bits = 28, .x = 0x7f800001, .result = 1 },
+	{ RAR_C_quant_decode, 4, 4, 127, 1, .bits = 28, .x = 0x8000000, .result = 0x3f800000 },
+	{ RAR_C_quant_decode, 4, 4, 127, 1, .bits = 28, .x = 0x8000004, .result = 0xffc00000 },
+	{ RAR_C_quant_decode, 4, 4, 153, 0, 3, .bits = 27, .x = 1, .result = 0x3eaaaaab },
 };
 
 static void __init convert(const struct rar_reduce_impl *impl, u8 which, void *dst,
@@ -285,7 +344,11 @@ static bool __init check_answers(const struct rar_reduce_impl *impl,
 	u64 got;
 
 	for (k = 0; k < n; k++, a++) {
-		struct rar_convert_how how = { { a->exponent, a->special }, a->divisor };
+		struct rar_convert_how how = {
+			.block = { a->exponent, a->special },
+			.divisor = a->divisor,
+			.bits = a->bits,
+		};
 
 		src = dst + TEST_N * (a->to > a->from ? a->to - a->from : a->to);
 		for (i = 0; i < TEST_N; i++)
@@ -311,7 +374,7 @@ static u64 __init draw(u64 *state, u8 which)
 	x ^= x >> 27;
 	*state = x;
 	x *= 0x2545f4914f6cdd1dULL;
-	if (which == RAR_C_exact_encode)
+	if (which == RAR_C_exact_encode || which == RAR_C_quant_encode)
 		return x & ~BIT_ULL(30);	/* finite, and below 2 */
 	return which == RAR_C_exact_decode ? (u64)((s64)x >> (1 + (x & 31))) : x;
 }
@@ -320,7 +383,7 @@ static u64 __init draw(u64 *state, u8 which)
 static bool __init check_random(const struct rar_reduce_impl *impl, u8 which, u8 from, u8 to,
 				void *scratch)
 {
-	struct rar_convert_how how = { { 127, 0 }, 0 };
+	struct rar_convert_how how = { .block = { 127, 0 }, .bits = 27 };
 	u64 state = 0x5ca1ab1e0ddba11dULL, x;
 	void *want = scratch, *dst = want + TEST_N * 8, *src = dst + TEST_N * 8;
 	size_t n, i;

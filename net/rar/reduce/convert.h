@@ -22,6 +22,16 @@
  * lowest 26 bits count: 13 bits +infinity, 13 bits -infinity. A NaN counts as both, and
  * as both it comes back, negative. A sum of zero is +0.
  *
+ * QUANT: f32 become 32-bit integers, in blocks as above. With N ranks b = 30 - ceil(log2(N)) bits
+ * are left for each:
+ *
+ *	q = 2^(e - 126 - b)		n = x / q, rounded to an integer, a tie to even
+ *
+ * |n| is at most 2^b, so a sum is at most 2^30. Each contribution adds an error of at most q / 2,
+ * and the sum is rounded once. In a block with an infinity or a NaN of any rank the unit is
+ * 2^(31 - b) times larger, and the lowest 31 - b bits count the ranks whose element is infinite or
+ * a NaN: if any is, the sum is a NaN. A sum of zero is +0.
+ *
  * Pure code; selftests/host also builds it, and compares it with samples/exact.h.
  */
 #ifndef _RAR_REDUCE_CONVERT_H
@@ -34,13 +44,15 @@
 #endif
 
 #define RAR_EXACT_BLOCK		256	/* elements */
+#define RAR_EXACT_BITS		50	/* of the integer that a rank contributes */
 #define RAR_EXACT_COUNT		13	/* bits that count to RAR_MAX_SIZE */
 
 /* C(name, bytes of an element read, bytes written) */
 #define RAR_CONVERSIONS(C)						\
 	C(widen_f16, 2, 4)	C(narrow_f16, 4, 2)			\
 	C(widen_bf16, 2, 4)	C(narrow_bf16, 4, 2)			\
-	C(exact_encode, 4, 8)	C(exact_decode, 8, 4)
+	C(exact_encode, 4, 8)	C(exact_decode, 8, 4)			\
+	C(quant_encode, 4, 4)	C(quant_decode, 4, 4)
 
 #define RAR_CONVERT_ENUM(name, from, to) RAR_C_##name,
 enum rar_convert { RAR_CONVERSIONS(RAR_CONVERT_ENUM) RAR_CONVERT_NR };
@@ -53,22 +65,29 @@ struct rar_exact_block {
 
 /* What a conversion needs to know besides its input. */
 struct rar_convert_how {
-	struct rar_exact_block block;	/* exact_*: the elements are of this block */
-	u32 divisor;			/* exact_decode: of the sum, 0 = none */
+	struct rar_exact_block block;	/* exact_*, quant_*: the elements are of this block */
+	u8 bits;			/* quant_*: b above, see rar_quant_bits() */
+	u32 divisor;			/* exact_decode, quant_decode: of the sum, 0 = none */
 };
 
 /*
  * Convert @n elements, at any addresses. @dst and @src do not overlap. Or, if the elements
- * become longer, @dst ends where @src ends or before: then all of @src is read in time.
+ * become no shorter, @dst ends where @src ends or before: then all of @src is read in time.
  */
 typedef void (*rar_convert_fn)(void *dst, const void *src, size_t n,
 			       const struct rar_convert_how *how);
+
+/* Bits of the integer that a rank contributes to a quantised sum, of 1 to 4096 ranks. */
+static inline u8 rar_quant_bits(u32 ranks)
+{
+	return 30 - fls64(ranks - 1);
+}
 
 /* convert.c: integers only. The others give the same bits. */
 extern const rar_convert_fn rar_convert_generic[];
 void rar_exact_scan(struct rar_exact_block *block, const void *src, size_t n);
 
-/* x86/vec_convert.c: AVX2 and F16C. exact_*: blocks without special elements, no divisor. */
+/* x86/vec_convert.c: AVX2 and F16C. exact_*, quant_*: blocks without special elements, no divisor. */
 extern const rar_convert_fn rar_convert_avx2[];
 
 struct rar_reduce_impl;

@@ -72,23 +72,12 @@ bool rar_ringed_claim(struct rar_link *link, struct rar_operation *op, struct ra
 	return run->n;
 }
 
-/**
- * rar_ringed_post() - let a new operation go to the box, or by the ring while it is away (1)
- * @m:  member, tx_lock held
- * @op: operation of a group with a box
- */
-void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
+/* Which chunks from @chunk on, of its block, has this rank contributed? */
+static u64 contributed(const struct rar_operation *op, u32 chunk)
 {
-	lockdep_assert_held(&m->tx_lock);
-	op->moved_us = op->posted_us;
-	op->asked_us = op->posted_us;
-	if (m->link[RAR_LEG].epoch && op->seq >= m->leg.until) {
-		rar_link_inject(&m->link[RAR_LEG], op, op->ring.nchunks);
-		return;
-	}
-	op->all_ringed = true;
-	bitmap_set(op->ringed, 0, op->ring.nchunks);
-	rar_link_inject(&m->link[RAR_NEXT], op, op->ring.cpb);
+	u32 at = chunk % op->ring.cpb;
+
+	return op->come > at ? rar_mask(min(op->come - at, 64U)) : 0;
 }
 
 /*
@@ -104,8 +93,58 @@ static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk
 
 	rar_out_pend(next, op, RAR_AG, chunk, owed_sums(op, chunk, settled));
 	mask &= ~settled;
-	if (inject && mask && block == rar_plan_own(&op->ring.plan))
+	if (inject && block == rar_plan_own(&op->ring.plan))
+		mask &= contributed(op, chunk);
+	else
+		mask = 0;
+	if (mask)
 		rar_out_pend(next, op, RAR_RS, chunk, claim_own(op, chunk, mask));
+}
+
+/**
+ * rar_ringed_contributed() - let more of an operation go to the box, or by the ring
+ * @m:      member, tx_lock held
+ * @op:     operation of a group with a box
+ * @before: chunks of each block that were contributed before
+ *
+ * Own chunks that became ringed before they were contributed are injected now.
+ */
+void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 before)
+{
+	const struct rar_ring *ring = &op->ring;
+	u32 own = rar_plan_own(&ring->plan), end = rar_ring_block_chunks(ring, own), at, n;
+	u64 mask;
+
+	lockdep_assert_held(&m->tx_lock);
+	op->moved_us = rar_now_us();
+	if (op->all_ringed) {
+		rar_link_inject(&m->link[RAR_NEXT], op, op->come);
+		return;
+	}
+	n = op->come < ring->cpb ? op->come * ring->nblocks : ring->nchunks;
+	rar_link_inject(&m->link[RAR_LEG], op, n);
+	end = min(end, op->come);
+	for (at = before; at < end; at += n) {
+		n = min(end - at, 64U);
+		mask = rar_bits_get(op->ringed, own * ring->cpb + at, rar_mask(n));
+		if (mask)
+			go_by_ring(m, op, own * ring->cpb + at, mask, true);
+	}
+}
+
+/**
+ * rar_ringed_post() - let a new operation go to the box, or by the ring while it is away (1)
+ * @m:  member, tx_lock held
+ * @op: operation of a group with a box
+ */
+void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
+{
+	op->asked_us = op->posted_us;
+	if (!m->link[RAR_LEG].epoch || op->seq < m->leg.until) {
+		op->all_ringed = true;
+		bitmap_set(op->ringed, 0, op->ring.nchunks);
+	}
+	rar_ringed_contributed(m, op, 0);
 }
 
 /* Sums came, or were made here: of the ringed ones the successor gets AG (5). */
@@ -266,7 +305,7 @@ void rar_ringed_rest(struct rar_member *m, struct rar_operation *op)
 	rar_link_forget(&m->link[RAR_LEG], op);
 	for (i = 0; i < BITS_TO_LONGS(op->ring.nchunks); i++)
 		op->ringed[i] |= ~READ_ONCE(op->published[RAR_AG][i]);
-	rar_link_inject(&m->link[RAR_NEXT], op, op->ring.cpb);
+	rar_link_inject(&m->link[RAR_NEXT], op, op->come);
 }
 
 /**

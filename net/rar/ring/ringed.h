@@ -8,6 +8,7 @@ struct rar_arrival;
 
 bool rar_ringed_claim(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op);
+void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 before);
 bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 			const struct rar_arrival *a, struct rar_tx_item *item);
 void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask,

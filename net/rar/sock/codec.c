@@ -2,13 +2,13 @@
 /*
  * Codecs: operations whose numbers travel in another form than the user's.
  *
- * The buffer of such an operation holds the numbers as they travel, which are longer than the
+ * The buffer of such an operation holds the numbers as they travel, which are no shorter than the
  * user's. What send() copies is gathered in the last bytes of the buffer, however the calls
  * cut it. When the record is whole the operation is posted, and then encoded from front to
  * back, in place: a number is read before its bytes are written to. Results are decoded on
  * their way to the user, as the successor may still need them.
  *
- * RAR_OPF_EXACT: before the numbers can be encoded the ranks agree on a unit for each block of
+ * RAR_OPF_EXACT, RAR_OPF_QUANT: before the numbers can be encoded the ranks agree on a unit for each block of
  * RAR_EXACT_BLOCK numbers. The operation has a lead (see rar_ring_lead()), of which all ranks
  * take the maximum. When a rank has all of it a work item encodes the numbers.
  */
@@ -31,6 +31,7 @@
 static const struct rar_codec wide_f16 = { 2, 4, RAR_C_widen_f16, RAR_C_narrow_f16 };
 static const struct rar_codec wide_bf16 = { 2, 4, RAR_C_widen_bf16, RAR_C_narrow_bf16 };
 static const struct rar_codec exact = { 4, 8, RAR_C_exact_encode, RAR_C_exact_decode };
+static const struct rar_codec quant = { 4, 4, RAR_C_quant_encode, RAR_C_quant_decode };
 
 /**
  * rar_codec_of() - find the codec of an operation
@@ -40,8 +41,10 @@ static const struct rar_codec exact = { 4, 8, RAR_C_exact_encode, RAR_C_exact_de
  */
 const struct rar_codec *rar_codec_of(const struct rar_fingerprint *fingerprint)
 {
-	if (fingerprint->flags & RAR_OPF_EXACT)
+	if (rar_op_is_exact(fingerprint))
 		return &exact;
+	if (rar_op_is_quant(fingerprint))
+		return &quant;
 	if (fingerprint->flags & RAR_OPF_WIDE)
 		return fingerprint->dtype == RAR_F16 ? &wide_f16 : &wide_bf16;
 	return NULL;
@@ -87,6 +90,7 @@ static struct rar_convert_how how_at(const struct rar_operation *op, u64 i, u32 
 	*n = min_t(u32, *n, RAR_EXACT_BLOCK - i % RAR_EXACT_BLOCK);
 	rar_buf_read(&op->buf, i / RAR_EXACT_BLOCK * sizeof(how.block), &how.block,
 		     sizeof(how.block));
+	how.bits = rar_quant_bits(op->contributors);
 	if (op->fingerprint.redop == RAR_AVG && op->contributors > 1)
 		how.divisor = op->contributors;
 	return how;

@@ -13,7 +13,7 @@ struct rar_member;
 /*
  * struct rar_codec - how a user's numbers become those that the ranks add, and back
  * @from:   bytes of a number of the user
- * @to:     bytes of the same number as it travels; more
+ * @to:     bytes of the same number as it travels; no less
  * @encode: conversion of the contribution
  * @decode: conversion of the result
  */

@@ -165,15 +165,15 @@ static int check_flags(const struct rar_fingerprint *p, bool pinned)
 	bool adds = p->collective == RAR_ALLREDUCE || p->collective == RAR_REDUCE ||
 		    p->collective == RAR_REDUCE_SCATTER;
 
-	if (!(p->flags & (RAR_OPF_WIDE | RAR_OPF_EXACT)))
+	if (!(p->flags & (RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)))
 		return 0;
 	if (!adds || pinned)
 		return -EOPNOTSUPP;
 	if (!rar_op_kind(p) || p->redop == RAR_MIN || p->redop == RAR_MAX)
 		return -EINVAL;
-	if (!(p->flags & RAR_OPF_EXACT))
+	if (!(p->flags & (RAR_OPF_EXACT | RAR_OPF_QUANT)))
 		return 0;
-	if (p->flags & (RAR_OPF_IN_ORDER | RAR_OPF_WIDE))
+	if (hweight8(p->flags & RAR_OP_FLAGS) > 1)
 		return -EINVAL;
 	return p->collective == RAR_ALLREDUCE ? 0 : -EOPNOTSUPP;
 }

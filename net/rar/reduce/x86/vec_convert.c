@@ -21,6 +21,7 @@ VTYPE(v8u, u32, 32);
 VTYPE(v8f, float, 32);
 VTYPE(v4f, float, 16);
 VTYPE(v4d, double, 32);
+VTYPE(v4i, s32, 16);
 VTYPE(v4q, s64, 32);
 VTYPE(v4uq, u64, 32);
 
@@ -76,6 +77,17 @@ static __always_inline v4f exact_decode(v4q n, double scale)
 	return __builtin_convertvector(d * scale, v4f);
 }
 
+/* To the nearest integer, a tie to the even one, as MXCSR says. */
+static __always_inline v4i quant_encode(v4f x, double scale)
+{
+	return (v4i)__builtin_ia32_cvtpd2dq256(__builtin_convertvector(x, v4d) * scale);
+}
+
+static __always_inline v4f quant_decode(v4i n, double scale)
+{
+	return __builtin_convertvector(__builtin_convertvector(n, v4d) * scale, v4f);
+}
+
 /* CONVERT(name, lanes, vector read, vector written, result): @x is a vector read. */
 #define CONVERT(name, lanes, from, to, set_up, result)			\
 static notrace void name##_all(void *dst, const void *src, size_t n,	\
@@ -110,6 +122,10 @@ CONVERT(exact_encode, 4, v4f, v4q, double scale = power(176 - how->block.exponen
 	exact_encode(x, scale))
 CONVERT(exact_decode, 4, v4q, v4f, double scale = power(how->block.exponent - 176),
 	exact_decode(x, scale))
+CONVERT(quant_encode, 4, v4f, v4i, double scale = power(126 + how->bits - how->block.exponent),
+	quant_encode(x, scale))
+CONVERT(quant_decode, 4, v4i, v4f, double scale = power(how->block.exponent - 126 - how->bits),
+	quant_decode(x, scale))
 
 #define CONVERT_ROW(name, from, to) [RAR_C_##name] = name##_all,
 const rar_convert_fn rar_convert_avx2[RAR_CONVERT_NR] = { RAR_CONVERSIONS(CONVERT_ROW) };
