@@ -11,6 +11,7 @@ members=4
 box=4				# its namespace
 address=10.77.0.$((box + 1))
 types=i32,f32 count=100k repeats=1 kills=1
+enough=$(mktemp -u)		# once this file exists a job ends
 [ "${1-}" != full ] || types=all count=300k repeats=2 kills=3
 
 box_is()	# BYTES
@@ -79,6 +80,17 @@ until_open()
 
 	for ((i = 0; i < 100; i++)); do
 		[ "$(all_members RarBoxOpened)" -lt $(($1 + members)) ] || return 0
+		sleep 0.1
+	done
+}
+
+# until_lost BEFORE: waits until a member has lost its leg, at most 30 s
+until_lost()
+{
+	local i
+
+	for ((i = 0; i < 300; i++)); do
+		[ "$(all_members RarBoxLost)" -le "$1" ] || return 0
 		sleep 0.1
 	done
 }
@@ -161,26 +173,45 @@ useless()
 	[ $((4 * asked)) -lt "$chunks" ]
 }
 
+# A program whose groups use the box. Rank 4, if there is one, is on the host of the box. Tests
+# "wide", "exact" and "quantised" of modes: numbers that travel in another form, and are
+# contributed later than they are posted.
+named()	# PROGRAM [ARGUMENT]...
+{
+	local status
+
+	rns 0 sysctl -qw net.rar.box="$address"
+	"$1" -N rar "${@:2}"
+	status=$?
+	rns 0 sysctl -qw net.rar.box=offered
+	return "$status"
+}
+
 # The box is killed and comes back, again and again, while the members work.
 restarts()
 {
-	local i pid status lost opened
+	local i pid status lost opened before
 
 	opened=$(all_members RarBoxOpened)
 	lost=$(all_members RarBoxLost)
 	legs_netem delay 2ms		# leaves this script time to act
-	star -w -t f32 -c 30k,3001 -p 4 -z cio -d $((5 * kills * slow)) &
+	star -w -t f32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
 	pid=$!
 	for ((i = 0; i < kills; i++)); do
 		until_open "$opened"
 		opened=$(all_members RarBoxOpened)
 		sleep 0.3
+		before=$(all_members RarBoxLost)
 		box_is 0
-		sleep 0.3
+		until_lost "$before"
 		box_is 64M
 	done
+	until_open "$opened"
+	sleep 0.3
+	: > "$enough"
 	wait "$pid"
 	status=$?
+	rm "$enough"
 	legs_whole
 	lost=$(($(all_members RarBoxLost) - lost))
 	echo "# legs opened: $opened, lost: $lost"
@@ -195,13 +226,16 @@ vanishes()
 	topo_sysctl dead_ms=30000
 	opened=$(all_members RarBoxOpened)
 	lost=$(all_members RarBoxLost)
-	star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d $((6 * slow)) &
+	star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d 100 -e "$enough" &
 	pid=$!
 	until_open "$opened"
 	sleep 0.2
 	ip -n rar"$box" link set eth0 down
+	until_lost "$lost"
+	: > "$enough"
 	wait "$pid"
 	status=$?
+	rm "$enough"
 	ip -n rar"$box" link set eth0 up
 	topo_sysctl dead_ms=2000
 	lost=$(($(all_members RarBoxLost) - lost))
@@ -355,13 +389,17 @@ box_goes()
 }
 
 need_module
-plan 17
+plan 21
 topo_up $((members + 1))
 topo_sysctl dead_ms=2000
 check "settings" settings
 check "a box that is away" dead
 box_is 64M
 check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
+check "wide sums" by_box named modes wide
+check "exact sums" by_box named modes exact
+check "quantised sums" by_box named modes quantised
+check "all collectives, of which some go by the box" by_box named coll short
 check "IPv6" by_box ring -w -n $members -a 6 -s "box=fd77::$((box + 1))" -t "$types" -c std,$count
 check "jobs and rows are shown and given back" shown
 check "no room for anything" useless

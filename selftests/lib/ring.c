@@ -54,7 +54,7 @@ struct shared {
 static struct {
 	struct rar_ring ring;
 	bool threads, mixed, lines, hasty, box, key;
-	const char *types, *counts, *sysctl, *modes;
+	const char *types, *counts, *sysctl, *modes, *end;
 	uint32_t inflight, repeats, seconds, limit_s, priority;
 	uint32_t first[RAR_PROCS];
 	uint64_t piece;
@@ -432,7 +432,7 @@ static void note_stop(void)
 
 	if (!shared->deadline)
 		shared->deadline = shared->report[0].start + opt.seconds * 1000000ull;
-	shared->stop = now >= shared->deadline;
+	shared->stop = now >= shared->deadline || (opt.end && !access(opt.end, F_OK));
 }
 
 static int repeat(struct rank *r)
@@ -668,7 +668,8 @@ static void usage(void)
 		"ring [-n ranks] [-m netns|same|threads] [-N netns-prefix]\n"
 		"     [-a 4|6|ll6|lo4|lo6] [-t i32,f32,...|all]\n"
 		"     [-c std|elements|bytes with k,M,G|TIMESxUPTO ,...]\n"
-		"     [-p inflight] [-r repeats | -d seconds] [-P piece-bytes]\n"
+		"     [-p inflight] [-r repeats | -d seconds [-e file whose existence ends it]]\n"
+		"     [-P piece-bytes]\n"
 		"     [-D device] (SO_BINDTODEVICE)\n"
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
@@ -724,7 +725,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:D:H:BGAEP:s:T:y:z:kxvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:BGAEP:s:T:y:z:kxvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -736,6 +737,7 @@ static void parse(int argc, char **argv)
 		case 'p': opt.inflight = atoi(optarg); break;
 		case 'r': opt.repeats = atoi(optarg); break;
 		case 'd': opt.seconds = atoi(optarg); break;
+		case 'e': opt.end = optarg; break;
 		case 'D': opt.ring.device = optarg; break;
 		case 'H': set_hosts(optarg); break;
 		case 'B': opt.ring.schedule = RAR_BY_HOSTS; break;
