@@ -162,9 +162,9 @@ static int alloc_pieces(struct rar_buf *buf, u64 bytes)
 	buf->npieces++;
 	while (p->npages < npages) {
 		n = take_block(p->pages + p->npages, npages - p->npages);
+		p->npages += n;
 		if (!n || killed())
 			return -ENOBUFS;
-		p->npages += n;
 		cond_resched();
 	}
 	p->len = bytes;
@@ -457,6 +457,15 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 	}
 }
 
+/*
+ * How many of @n bytes at @addr may be copied from or to a user at once? Pages that lie together may
+ * be of several folios of the user, which a hardened kernel refuses to copy in one piece.
+ */
+static u32 usercopy_len(const struct rar_buf *buf, const void *addr, u32 n)
+{
+	return buf->pinned ? min_t(u32, n, PAGE_SIZE - offset_in_page(addr)) : n;
+}
+
 /* Copy in from @iter. Process context; returns 0 or -EFAULT. */
 int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 		      struct iov_iter *iter, u64 len)
@@ -466,6 +475,7 @@ int rar_buf_from_iter(const struct rar_buf *buf, u64 off,
 
 	for (; len; len -= n, off += n) {
 		to = rar_buf_span(buf, off, min_t(u64, len, SZ_1M), &n);
+		n = usercopy_len(buf, to, n);
 		if (copy_from_iter(to, n, iter) != n)
 			return -EFAULT;
 		cond_resched();
@@ -484,6 +494,7 @@ u64 rar_buf_to_iter(const struct rar_buf *buf, u64 off, struct iov_iter *iter,
 	while (done < len) {
 		from = rar_buf_span(buf, off + done,
 				    min_t(u64, len - done, SZ_1M), &n);
+		n = usercopy_len(buf, from, n);
 		if (copy_to_iter(from, n, iter) != n)
 			break;
 		done += n;

@@ -336,7 +336,7 @@ void rar_member_put(struct rar_member *m)
  */
 void rar_member_kick(struct rar_member *m, unsigned long when)
 {
-	/* The handler may run now; it must see what was stored before. */
+	/* The handler may run now; it must see what was stored before. Pairs with timer_fired(). */
 	smp_mb();
 	/* The handler looks at everything, so an earlier run is enough. */
 	if (timer_pending(&m->timer) &&

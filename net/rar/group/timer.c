@@ -106,6 +106,8 @@ static void timer_fired(struct timer_list *t)
 	struct rar_member *m = container_of(t, struct rar_member, timer);
 	unsigned long next = jiffies + HZ;
 
+	/* Pairs with rar_member_kick(): it arms the timer again, or what it stored is seen here. */
+	smp_mb();
 	rcu_read_lock();
 	/* Pairs with the release in rar_member_set_state(). */
 	switch (smp_load_acquire(&m->state)) {

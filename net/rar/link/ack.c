@@ -137,9 +137,10 @@ void rar_ack_send(struct rar_link *link)
 	struct rar_member *m = link->member;
 	struct rar_link_rx *rx = &link->rx;
 	struct rar_ack_hdr ah = {};
-	u64 now = rar_now_us();
+	u64 now;
 
 	spin_lock_bh(&m->tx_lock);
+	now = rar_now_us();
 	rar_straggler_tell(m, &ah.slow, now);
 	spin_unlock_bh(&m->tx_lock);
 

@@ -289,11 +289,12 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
  */
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
-	u64 now = rar_now_us();
 	u32 before, i;
 	bool posted;
+	u64 now;
 
 	spin_lock_bh(&m->tx_lock);
+	now = rar_now_us();
 	before = op->come;
 	WRITE_ONCE(op->come, come);
 	/* Unless the group has failed. */
@@ -313,13 +314,14 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 void rar_link_account(struct rar_member *m, const struct rar_operation *op,
 		      const struct rar_arrival *a)
 {
-	u64 gap = a->now_us - max(m->came_us, op->posted_us);
+	/* Another CPU may have been here since the clock was read. */
+	s64 gap = a->now_us - max(m->came_us, op->posted_us);
 
 	m->rx_packets += hweight64(a->won);
 	m->rx_bytes += rar_op_bytes(op, &a->run, a->won);
 	if (gap > LINK_STARVED_US)
 		m->starved_us += gap;
-	m->came_us = a->now_us;
+	m->came_us = max(m->came_us, a->now_us);
 }
 
 /**

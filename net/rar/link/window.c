@@ -516,6 +516,7 @@ void rar_window_returned(struct rar_link *link, struct rar_operation *op,
 	struct rar_out *out = rar_link_out(link, op);
 	struct rar_window *win = &link->tx.win;
 	u32 sent = 0;
+	s32 us;
 
 	win->inj_out -= min(win->inj_out, bytes);
 	out->returned = true;
@@ -524,7 +525,9 @@ void rar_window_returned(struct rar_link *link, struct rar_operation *op,
 	if (!sent)
 		return;
 	/* The lowest delay of a round counts: lost and late chunks say nothing of queues. */
-	win->inj_lowest_us = min(win->inj_lowest_us, (u32)now - sent);
+	/* The time of the injection was made odd, and may lie a microsecond ahead. */
+	us = (u32)now - sent;
+	win->inj_lowest_us = min_t(u32, win->inj_lowest_us, max(us, 0));
 	if (now < win->inj_round_us)
 		return;
 	inject_adjust(link, out->inj_max, now);

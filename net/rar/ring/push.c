@@ -79,12 +79,15 @@ void rar_push_start(struct rar_member *m)
 	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
 }
 
-/* The member of another rank, or NULL if it is not here or not running in our epoch. */
+/*
+ * The member of another rank, or NULL if it is not here or not running in our epoch. A rank between
+ * them that lies may have told them different lengths of chunks; packets are checked for that.
+ */
 static struct rar_member *member(const struct rar_member *m, u32 rank)
 {
 	struct rar_member *peer = rar_member_lookup(m->rn, m->id, rank, m->epoch);
 
-	return peer && READ_ONCE(peer->epoch) == m->epoch &&
+	return peer && READ_ONCE(peer->epoch) == m->epoch && peer->payload == m->payload &&
 	       rar_member_runs(peer) ? peer : NULL;
 }
 

@@ -465,8 +465,8 @@ static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt
 	case RAR_S_READY:
 		/* A neighbour was in RUN, so rank 0 has committed the epoch. */
 		spin_lock_bh(&m->lock);
-		joined = m->state == RAR_S_READY && pkt->h.type != RAR_T_ABORT &&
-			 pkt->h.type != RAR_T_RESET;
+		joined = m->state == RAR_S_READY && be64_to_cpu(pkt->h.token) == m->epoch &&
+			 pkt->h.type != RAR_T_ABORT && pkt->h.type != RAR_T_RESET;
 		if (joined)
 			rar_member_run(m);
 		spin_unlock_bh(&m->lock);
@@ -483,7 +483,9 @@ static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt
 		rar_fail_tell(pkt->link);
 		return RAR_DROP(State);
 	}
-	return rar_member_runs(m) ? RAR_RX_DONE : RAR_DROP(State);
+	/* Another CPU may have taken the member from READY to READY in a later epoch. */
+	return rar_member_runs(m) && be64_to_cpu(pkt->h.token) == READ_ONCE(m->epoch) ?
+	       RAR_RX_DONE : RAR_DROP(State);
 }
 
 /* The sender is alive. With two members both links lead to it. */

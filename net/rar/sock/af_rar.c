@@ -96,6 +96,9 @@ static int sock_connect(struct sock *sk, const struct sockaddr_rar *next, long t
 	}
 	err = rar_sock_join(sk, next, &rar_sk(sk)->join, timeo);
 	m = rar_sock_member(sk);
+	/* The lock was dropped: another call may have unbound the socket. */
+	if (!m)
+		return err ?: -EINVAL;
 	if (!timeo && !err)
 		return join_over(m) ? join_result(sk, m) : -EINPROGRESS;
 	if (!timeo || (err && err != -EALREADY))

@@ -94,15 +94,19 @@ static int join_bind(struct sock *sk, const struct sockaddr_rar *self)
 static int join_both(struct sock *sk, const struct rar_join *join,
 		     const struct rar_join_opts *opts)
 {
-	struct rar_member *before = rar_sock_member(sk);
+	struct rar_member *before = rar_sock_member(sk), *bound;
 	int err;
 
 	err = join_bind(sk, &join->self);
 	if (err)
 		return err;
+	bound = rar_sock_member(sk);
+	refcount_inc(&bound->ref);
 	err = rar_sock_join(sk, &join->next, opts, sock_sndtimeo(sk, false));
-	if (err && rar_sock_member(sk) != before)
+	/* The lock was dropped: another call may have replaced the member. */
+	if (err && bound != before && rar_sock_member(sk) == bound)
 		rar_sock_unbind(sk);
+	rar_member_put(bound);
 	return err;
 }
 
