@@ -92,13 +92,14 @@ several()
 	within_limit && given_back && [ "$sums" -gt 0 ] && [ "$status" = 0 ]
 }
 
-# Partial sums go on in the ring when a chunk is evicted, also where packets are lost.
-handed_over()
+# Partial sums go on in the ring when a chunk is evicted, also where packets are lost, come twice or
+# in another order.
+handed_over()	# parameters of netem...
 {
 	local handed status
 
 	handed=$(counter "$box" RarBoxHanded)
-	topo_netem loss 1%
+	topo_netem "$@"
 	several 200000 preempt
 	status=$?
 	topo_netem
@@ -106,6 +107,35 @@ handed_over()
 	note "handed over: $handed"
 	[ "$handed" -gt 0 ] && [ "$status" = 0 ]
 }
+
+# A member of one group is killed while the groups share too little memory. The others do not notice.
+member_dies()
+{
+	local i status=0
+
+	box_setting mem=400000 policy=preempt share=25
+	for ((i = 0; i < jobs; i++)); do
+		job "$i" -t f32 -z o -c 30k,100k,300k -p 6 -d $((2 * seconds * slow))
+	done
+	within 10 all_entered
+	sleep 0.3
+	kill -9 "$(pgrep -P "${pids[0]}" | tail -n 1)"
+	if wait "${pids[0]}"; then
+		note "the group of the victim ended well"
+		status=1
+	fi
+	pids=("${pids[@]:1}")
+	watch
+	jobs_end || status=1
+	within_limit && within 10 unused && [ "$status" = 0 ]
+}
+
+# The survivors may have entered again before they heard that their group has ended.
+# shellcheck disable=SC2317 # called by within
+unused() { rns "$box" grep -q "used 0 " /proc/net/rar_box; }
+
+# shellcheck disable=SC2317 # called by within
+all_entered() { [ "$(rns "$box" grep -c " open " /proc/net/rar_box)" = "$jobs" ]; }
 
 # Of a static box each group gets its part and no more.
 static_parts()
@@ -210,7 +240,7 @@ settings()
 }
 
 need_module
-plan 11
+plan 13
 topo_up $((members + 1))
 topo_sysctl dead_ms=5000
 dir=$(mktemp -d)
@@ -219,7 +249,9 @@ check "settings" settings
 for policy in static fcfs reclaim preempt; do
 	check "several groups: $policy" several 400000 $policy
 done
-check "several groups and losses" handed_over
+check "several groups and losses" handed_over loss 1%
+check "several groups, duplicates and reordering" handed_over delay 1ms 1ms duplicate 5%
+check "a member of one group is killed" member_dies
 check "each group's part" static_parts
 check "priorities" priorities
 check "shares" shares

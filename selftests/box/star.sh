@@ -12,7 +12,7 @@ box=4				# its namespace
 address=10.77.0.$((box + 1))
 types=i32,f32 count=100k repeats=1 kills=1
 enough=$(mktemp -u)		# once this file exists a job ends
-[ "${1-}" != full ] || types=all count=300k repeats=2 kills=3
+[ "${1-}" != full ] || types=all count=300k repeats=2 kills=20
 
 box_is()	# BYTES
 {
@@ -121,13 +121,15 @@ shown()
 	local pid i seen=''
 
 	legs_netem delay 2ms		# leaves this script time to look
-	star -t f32 -c 100k -p 2 -d $((2 * slow)) &
+	star -w -t f32 -c 100k -p 2 -d 60 -e "$enough" &
 	pid=$!
 	while [ -z "$seen" ] && kill -0 "$pid" 2> /dev/null; do
 		seen=$(open_job)
 		sleep 0.02
 	done
+	: > "$enough"
 	wait "$pid" || return
+	rm "$enough"
 	legs_whole
 	echo "# job: ${seen:-never seen}"
 	for ((i = 0; i < 100; i++)); do

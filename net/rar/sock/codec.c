@@ -8,9 +8,9 @@
  * back, in place: a number is read before its bytes are written to. Results are decoded on
  * their way to the user, as the successor may still need them.
  *
- * RAR_OPF_EXACT, RAR_OPF_QUANT: before the numbers can be encoded the ranks agree on a unit for each block of
- * RAR_EXACT_BLOCK numbers. The operation has a lead (see rar_ring_lead()), of which all ranks
- * take the maximum. When a rank has all of it a work item encodes the numbers.
+ * RAR_OPF_EXACT, RAR_OPF_QUANT: before the numbers can be encoded the ranks agree on a unit for
+ * each block of RAR_EXACT_BLOCK numbers. The operation has a lead (see rar_ring_lead()), of which
+ * all ranks take the maximum. When a rank has all of it a work item encodes the numbers.
  */
 #include <linux/sched.h>
 #include <linux/slab.h>
