@@ -127,7 +127,9 @@ member_dies()
 	pids=("${pids[@]:1}")
 	watch
 	jobs_end || status=1
-	within_limit && within 10 unused && [ "$status" = 0 ]
+	within_limit && within 10 unused || status=1
+	box_setting mem=0		# the next case shall not see the survivors' job
+	return "$status"
 }
 
 # The survivors may have entered again before they heard that their group has ended.
