@@ -11,20 +11,25 @@ _rarctl()
 
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do
 		case $word in
-		show | watch | top | monitor | set | abort) command=$word && break ;;
+		show | watch | top | monitor | set | abort | record | plot) command=$word && break ;;
 		esac
 	done
 	case $prev in
 	-n | -netns | --netns) words=$(ls /run/netns 2> /dev/null) ;;
 	-i | -interval | -r | -rounds) return ;;
 	show) words="members links ops counters settings $(_rarctl_groups)" ;;
-	watch | top | monitor | abort | members | links | ops) words=$(_rarctl_groups) ;;
+	watch | top | monitor | abort | plot | members | links | ops) words=$(_rarctl_groups) ;;
 	set) words=$(ls /proc/sys/net/rar 2> /dev/null) ;;
 	*)
 		case $cur in
 		-*) words="-json -pretty -color -color=always -color=auto -color=never -netns
 			-interval -rounds -Version -help" ;;
-		*) [ -n "$command" ] || words="show watch top monitor set abort" ;;
+		*)
+			case $command in
+			'') words="show watch top monitor set abort record plot" ;;
+			record | plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+			esac
+			;;
 		esac
 		;;
 	esac

@@ -25,8 +25,10 @@ static const char usage[] =
 	"  monitor [GROUP [RANK]]                    joins, failures and ends, as they happen\n"
 	"  set SETTING VALUE                         as sysctl net.rar.SETTING=VALUE\n"
 	"  abort GROUP [RANK]                        fail a group for all its members\n"
+	"  record FILE [GROUP [RANK]]                write trace events of this host to a file\n"
+	"  plot GROUP OPERATION FILE...              draw an operation, as SVG\n"
 	"OPTIONS: -j[son] -p[retty] -c[olor][={always|auto|never}] -n[etns] NAME\n"
-	"  -i[nterval] SECONDS -r[ounds] N (of watch, top and monitor) -V[ersion] -h[elp]\n";
+	"  -i[nterval] SECONDS -r[ounds] N (of watch, top, monitor, record) -V[ersion] -h[elp]\n";
 
 static double interval = 1;
 static long rounds = -1;
@@ -161,6 +163,24 @@ static void cmd_abort(int argc, char **argv)
 	conn_close(c);
 }
 
+static void cmd_record(int argc, char **argv)
+{
+	struct filter f;
+
+	if (!argc)
+		die(EXIT_USAGE, "record wants a file");
+	f = filter_of(argc - 1, argv + 1);
+	record(argv[0], &f, rounds);
+}
+
+static void cmd_plot(int argc, char **argv)
+{
+	if (argc < 3)
+		die(EXIT_USAGE, "plot wants a group, an operation and files of rarctl record");
+	plot(number(argv[0], "group id", UINT64_MAX), number(argv[1], "operation", UINT64_MAX),
+	     argv + 2, argc - 2);
+}
+
 static void cmd_set(int argc, char **argv)
 {
 	char path[128];
@@ -194,6 +214,8 @@ static const struct {
 	{ "monitor", cmd_monitor },
 	{ "set", cmd_set },
 	{ "abort", cmd_abort },
+	{ "record", cmd_record },
+	{ "plot", cmd_plot },
 };
 
 /* -- options ---------------------------------------------------------------- */

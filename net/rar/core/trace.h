@@ -75,8 +75,7 @@ DEFINE_EVENT(rar_chunk, rar_lost,
 		 u32 len),
 	TP_ARGS(m, op_seq, phase, chunk, len));
 
-/* An operation is complete at this rank. */
-TRACE_EVENT(rar_op,
+DECLARE_EVENT_CLASS(rar_whole,
 	TP_PROTO(const struct rar_member *m, u64 op_seq, u64 bytes),
 	TP_ARGS(m, op_seq, bytes),
 	TP_STRUCT__entry(
@@ -94,6 +93,21 @@ TRACE_EVENT(rar_op,
 	TP_printk("group=%llx rank=%u op=%llu bytes=%llu", __entry->group,
 		  __entry->rank, __entry->op_seq, __entry->bytes)
 );
+
+/* An operation is posted at this rank. */
+DEFINE_EVENT(rar_whole, rar_post,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u64 bytes),
+	TP_ARGS(m, op_seq, bytes));
+
+/* An operation is complete at this rank. */
+DEFINE_EVENT(rar_whole, rar_op,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u64 bytes),
+	TP_ARGS(m, op_seq, bytes));
+
+/* An operation is released: the neighbours have all that this rank owes them. */
+DEFINE_EVENT(rar_whole, rar_release,
+	TP_PROTO(const struct rar_member *m, u64 op_seq, u64 bytes),
+	TP_ARGS(m, op_seq, bytes));
 
 /* A packet is dropped; reason is the name of its counter. */
 TRACE_EVENT(rar_drop,

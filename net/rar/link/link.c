@@ -162,6 +162,7 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 	while (m->op_oldest < m->op_next && !rar_link_op_at(m, m->op_oldest))
 		WRITE_ONCE(m->op_oldest, m->op_oldest + 1);
 	m->ops_released++;
+	trace_rar_release(m, op->seq, op->bytes);
 	rar_op_unuse(op);
 	return true;
 }

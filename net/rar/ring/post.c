@@ -10,6 +10,7 @@
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/pin.h"
+#include "core/trace.h"
 #include "link/ack.h"
 #include "link/early.h"
 #include "link/link.h"
@@ -208,6 +209,7 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	refcount_inc(&op->ref);
 	rar_pin_posted(m, op);
 	rar_steer_plan(m, op);
+	trace_rar_post(m, seq, bytes);
 	rar_link_post(m, op);
 	rar_counters_update(m);
 	spin_unlock_bh(&m->lock);
