@@ -51,6 +51,7 @@ struct rar_hook;
 struct rar_member;
 struct rar_pkt;
 struct rar_port;
+struct rar_roce;
 struct rar_user;
 struct xdp_buff;
 
@@ -128,6 +129,7 @@ struct rar_allow {
  * @past_work:	drops entries of @pasts that no process can ask for any more
  * @box:	the box of this host, NULL if it never was one; set once
  * @box_lock:	protects the box and its jobs
+ * @roce:	what the box does with RoCEv2 packets, NULL: nothing; @box_lock
  * @box_addr:	net.rar.box, the box that groups of this host propose; @lock
  * @box_offers:	if there is none: groups take a box that offers itself; @lock
  * @box_allow:	net.rar.box_allow; @lock
@@ -160,6 +162,7 @@ struct rar_net {
 	spinlock_t past_lock; /* see above */
 	struct rar_box *box;
 	struct mutex box_lock; /* see above */
+	struct rar_roce *roce;
 	struct rar_addr box_addr;
 	bool box_offers;
 	struct rar_allow box_allow;
@@ -189,6 +192,7 @@ struct rar_net {
 	int sysctl_box_share;
 	int sysctl_box_trust;
 	int sysctl_box_offer;
+	int sysctl_box_roce_ms;
 };
 
 extern unsigned int rar_net_id;

@@ -18,6 +18,7 @@
 #include "box/box.h"
 #include "box/job.h"
 #include "box/offer.h"
+#include "box/roce.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "group/life.h"
@@ -621,6 +622,7 @@ void rar_box_show(struct rar_net *rn, struct seq_file *seq)
 	if (rn->box)
 		list_for_each_entry(job, &rn->box->jobs, node)
 			show_job(seq, job);
+	rar_roce_show(rn, seq);
 	mutex_unlock(&rn->box_lock);
 }
 
@@ -636,6 +638,7 @@ void rar_box_net_exit(struct rar_net *rn)
 	struct rar_box *box = rn->box;
 
 	rar_offer_set(rn, false);
+	rar_roce_set(rn, false);
 	if (!box)
 		return;
 	rar_box_set_mem(rn, 0);

@@ -7,59 +7,26 @@
 #include <linux/netfilter_bridge.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
-#include <net/ip.h>
-#include <net/ipv6.h>
 #include <net/udp.h>
 
 #include "box/allow.h"
 #include "box/job.h"
 #include "box/offer.h"
+#include "box/passing.h"
 #include "core/mib.h"
 #include "group/offer.h"
 #include "tx/packet.h"
 #include "tx/route.h"
-
-/* Read the source address of an IPv4 packet. Return: where its UDP header is, 0 if it has none. */
-static u32 read_v4(const struct sk_buff *skb, struct rar_addr *from)
-{
-	u32 off = skb_network_offset(skb);
-	struct iphdr buf, *iph;
-
-	iph = skb_header_pointer(skb, off, sizeof(buf), &buf);
-	if (!iph || iph->version != 4 || iph->ihl < 5 || iph->protocol != IPPROTO_UDP ||
-	    ip_is_fragment(iph))
-		return 0;
-	from->af = AF_INET;
-	from->ip.s6_addr32[0] = iph->saddr;
-	return off + iph->ihl * 4;
-}
-
-/* The same for IPv6. Link-local addresses say nothing to this host. */
-static u32 read_v6(const struct sk_buff *skb, struct rar_addr *from)
-{
-	u32 off = skb_network_offset(skb);
-	struct ipv6hdr buf, *ip6h;
-
-	ip6h = skb_header_pointer(skb, off, sizeof(buf), &buf);
-	if (!ip6h || ip6h->version != 6 || ip6h->nexthdr != IPPROTO_UDP ||
-	    (ipv6_addr_type(&ip6h->saddr) & IPV6_ADDR_LINKLOCAL))
-		return 0;
-	from->af = AF_INET6;
-	from->ip = ip6h->saddr;
-	return off + sizeof(*ip6h);
-}
 
 /* Read a JOIN, to any port. Sets the nonce, and the fields of @pkt that an answer needs. */
 static bool read_join(const struct sk_buff *skb, struct rar_pkt *pkt, u64 *nonce)
 {
 	struct rar_join_hdr buf, *jh;
 	struct udphdr ubuf, *uh;
-	u32 udp = 0;
+	struct rar_addr to = { };
+	u32 udp;
 
-	if (skb->protocol == htons(ETH_P_IP))
-		udp = read_v4(skb, &pkt->from);
-	else if (skb->protocol == htons(ETH_P_IPV6))
-		udp = read_v6(skb, &pkt->from);
+	udp = rar_passing_udp(skb, &pkt->from, &to);
 	uh = udp ? skb_header_pointer(skb, udp, sizeof(ubuf), &ubuf) : NULL;
 	if (!uh)
 		return false;

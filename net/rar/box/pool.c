@@ -81,6 +81,21 @@ void rar_pool_uncharge(struct box_job *job, u64 bytes, bool row)
 	atomic64_sub(bytes, &job->box->used);
 }
 
+/* Let something other than a job use memory of the box. Return: false if it is used up. */
+bool rar_pool_take(struct rar_box *box, u64 bytes)
+{
+	if (atomic64_add_return(bytes, &box->used) <= READ_ONCE(box->rn->sysctl_box_mem))
+		return true;
+	atomic64_sub(bytes, &box->used);
+	return false;
+}
+
+/* Undo rar_pool_take(). */
+void rar_pool_give(struct rar_box *box, u64 bytes)
+{
+	atomic64_sub(bytes, &box->used);
+}
+
 /* Is so much of the memory in use that rows are given back early? */
 bool rar_pool_short(const struct box_job *job)
 {

@@ -122,6 +122,8 @@ bool rar_slot_evict(struct box_job *job, u32 below, struct box_out *out);
 
 bool rar_pool_charge(struct box_job *job, u64 bytes, bool row);
 void rar_pool_uncharge(struct box_job *job, u64 bytes, bool row);
+bool rar_pool_take(struct rar_box *box, u64 bytes);
+void rar_pool_give(struct rar_box *box, u64 bytes);
 bool rar_pool_short(const struct box_job *job);
 bool rar_pool_make_room(struct box_job *job, u8 prio, struct box_out *out);
 

@@ -48,6 +48,11 @@ struct rar_net;
 	X(BoxEvicted)	/* box: of these, given up for another chunk */	\
 	X(BoxHanded)	/* box: of these, whose partial sum went to the ring */ \
 	X(BoxOffers)	/* box: JOINs of members that passed and called for an offer */ \
+	X(BoxRoceSums)	/* box: places of RoCEv2 messages summed */	\
+	X(BoxRoceAgain)	/* box: packets that came again and got the sum */ \
+	X(BoxRoceLate)	/* box: places given up, as other ranks' packets did not come in time */ \
+	X(BoxRoceRaw)	/* box: packets of such messages that went on as they came */ \
+	X(BoxRoceRefused) /* box: messages of hosts that may not use it */ \
 	X(GroupsJoined)	/* rings closed */				\
 	X(JoinsRefused)	/* JOINs of strangers, or of members that disagree */ \
 	X(GroupsFailed)	/* groups that ended with an error */

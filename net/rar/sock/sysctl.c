@@ -31,6 +31,8 @@
  *   box_mem      bytes that this host uses as a box for other hosts' groups, 0 = it is none
  *   box_offer    1: this host, if it is a box, offers itself to members whose packets it forwards
  *   box_policy   how the groups share box_mem: static, fcfs, reclaim or preempt; see box/pool.c
+ *   box_roce     1: this host, if it is a box, sums what RoCEv2 queue pairs send through it
+ *   box_roce_ms  longest time that it holds a packet of them
  *   box_share    percent of box_mem that is split evenly, and that no group takes from another
  *   box_trust    1: the box compares the priorities of different groups
  *   strict       1: every packet passes all of netfilter; rx_path and local act as if they
@@ -47,6 +49,7 @@
 
 #include "box/box.h"
 #include "box/offer.h"
+#include "box/roce.h"
 #include "core/mem.h"
 #include "core/ring.h"
 #include "rar.h"
@@ -60,6 +63,7 @@ static int port_max = 65535;
 static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
 static int members_max = 1 << 20, step_max = 1 << 30;
+static int roce_ms_max = 5000;
 static int gather_max = RAR_SMALL_BYTES, whole_max = RAR_WHOLE_MAX;
 static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
@@ -280,6 +284,19 @@ static int do_box_offer(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err || !write ? err : rar_offer_set(rn, on);
 }
 
+static int do_box_roce(RAR_CTL_CONST struct ctl_table *table, int write,
+		       void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, roce);
+	int on = READ_ONCE(rn->roce) != NULL;
+	struct ctl_table t = {
+		.data = &on, .maxlen = sizeof(on), .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE,
+	};
+	int err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
+
+	return err || !write ? err : rar_roce_set(rn, on);
+}
+
 #define INT_NAMED(field, name, min, max)				\
 	{ .procname = name, .maxlen = sizeof(int), .mode = 0644,	\
 	  .data = (void *)offsetof(struct rar_net, sysctl_##field),	\
@@ -329,6 +346,10 @@ static const struct ctl_table template[] = {
 	{ .procname = "box_policy", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_box_policy),
 	  .proc_handler = do_box_policy },
+	{ .procname = "box_roce", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, roce),
+	  .proc_handler = do_box_roce },
+	INT_ENTRY(box_roce_ms, &ms_min, &roce_ms_max),
 	INT_ENTRY(box_share, SYSCTL_ZERO, SYSCTL_ONE_HUNDRED),
 	INT_ENTRY(box_trust, SYSCTL_ZERO, SYSCTL_ONE),
 	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
@@ -354,6 +375,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_lanes = 4;
 	rn->box_offers = true;
 	rn->sysctl_box_policy = RAR_POOL_PREEMPT;
+	rn->sysctl_box_roce_ms = 2000;
 	rn->sysctl_box_share = 25;
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
 }
@@ -427,6 +449,8 @@ bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, ch
 	}
 	if (entry->proc_handler == do_strict)
 		*value = rar_rules_strict(rn);
+	else if (entry->proc_handler == do_box_roce)
+		*value = READ_ONCE(rn->roce) != NULL;
 	else if (entry->maxlen == sizeof(long))
 		*value = READ_ONCE(*(unsigned long *)entry->data);
 	else
