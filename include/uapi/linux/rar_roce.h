@@ -17,7 +17,8 @@
  * marks are needed because a transport may take packets of one message before and after a box
  * begins or ends: a packet holds a sum only if its mark says so.
  *
- * A rank begins message m + window only when it has received message m.
+ * A rank begins message m + window only when it has received message m, and its own message m is
+ * acknowledged.
  */
 #ifndef _UAPI_LINUX_RAR_ROCE_H
 #define _UAPI_LINUX_RAR_ROCE_H

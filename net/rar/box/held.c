@@ -261,6 +261,16 @@ static void msg_end(struct held_job *job, struct held_msg **place, struct list_h
 	flows_go(job, out);
 }
 
+/* Forget a message and all before it. */
+static void msg_forget(struct held_job *job, struct held_msg **place, struct list_head *out)
+{
+	u32 next = (*place)->msg + 1;
+
+	if ((s32)(next - job->oldest) > 0)
+		job->oldest = next;
+	msg_end(job, place, out);
+}
+
 static struct held_msg **msg_place(struct held_job *job, u32 num)
 {
 	return &job->msg[num % (2 * job->window)];
@@ -298,24 +308,43 @@ static struct held_msg *msg_get(struct held_job *job, const struct rar_roce_hdr 
 	if (msg && msg->msg == num)
 		return msg->bytes == be32_to_cpu(hdr->bytes) && msg->dtype == hdr->dtype &&
 		       msg->redop == hdr->redop && msg->payload == payload ? msg : NULL;
-	if (msg && (s32)(msg->msg - num) > 0)
+	if ((s32)(num - job->oldest) < 0)
 		return NULL;
-	msg_end(job, place, out);
+	if (msg)
+		msg_forget(job, place, out);
 	*place = msg_new(job, hdr, payload);
 	return *place;
 }
 
+/* Let the packets of a message go that still wait for other ranks. */
+static void msg_give_up(struct held_job *job, struct held_msg *msg, struct list_head *out)
+{
+	u32 i;
+
+	for (i = 0; i < msg->n; i++)
+		if (msg->slot[i] && msg->slot[i] != HELD_OVER && !msg->slot[i]->summed)
+			slot_over(job, msg, i, out);
+	flows_go(job, out);
+}
+
 /*
- * A rank begins a message. If all have, each of them has received the message that was begun a
- * window earlier, and needs nothing of it any more.
+ * A rank begins a message. So it has done with the message that was begun a window earlier, and
+ * sends no packet of it again: whatever waits for one waits in vain. If all ranks have begun, each
+ * has received that earlier message, and needs no sum of it any more.
  */
 static void msg_begin(struct held_job *job, struct held_msg *msg, u32 rank, struct list_head *out)
 {
 	struct held_msg **old = msg_place(job, msg->msg - job->window);
 
+	if (msg->begun & BIT_ULL(rank))
+		return;
 	msg->begun |= BIT_ULL(rank);
-	if (hweight64(msg->begun) == job->size && *old && (*old)->msg == msg->msg - job->window)
-		msg_end(job, old, out);
+	if (!*old || (*old)->msg != msg->msg - job->window)
+		return;
+	if (hweight64(msg->begun) == job->size)
+		msg_forget(job, old, out);
+	else
+		msg_give_up(job, *old, out);
 }
 
 /* ------------------------------------------------------------------ jobs */
@@ -357,6 +386,7 @@ static struct held_job *job_new(struct rar_held *held, const struct rar_roce_hdr
 	job->id = be64_to_cpu(hdr->job);
 	job->heard = jiffies;
 	job->window = hdr->window;
+	job->oldest = be32_to_cpu(hdr->msg) - hdr->window + 1;
 	job->size = size;
 	for (rank = 0; rank < size; rank++) {
 		job->flow[rank].job = job;

@@ -136,6 +136,7 @@ struct held_msg {
  * @id:		drawn by the ranks
  * @heard:	when a packet of it came last, jiffies
  * @window:	messages that a rank may send at once
+ * @oldest:	messages before this one are forgotten
  * @nsums:	sums made
  * @nraw:	packets that went on raw
  * @msg:	messages by number modulo 2 * window
@@ -148,6 +149,7 @@ struct held_job {
 	u64 id;
 	unsigned long heard;
 	u32 window;
+	u32 oldest;
 	u64 nsums;
 	u64 nraw;
 	struct held_msg *msg[HELD_MSGS];

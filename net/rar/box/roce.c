@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The box sums what RoCEv2 queue pairs send through this host (net.rar.box_roce), under their
- * transport: sequence numbers, acknowledgments and repetitions stay those of the hosts. Only packets
- * that the firewall lets pass are taken.
+ * transport: sequence numbers, acknowledgments and repetitions stay those of the hosts. It takes
+ * only packets that the firewall lets pass.
  */
 #include <linux/netfilter.h>
 #include <linux/netfilter_bridge.h>
@@ -163,7 +163,7 @@ static void show_job(struct seq_file *seq, const struct held_job *job)
 	for (i = 0; i < job->size; i++)
 		ranks += !hlist_unhashed(&job->flow[i].node);
 	for (i = 0; i < ARRAY_SIZE(job->msg); i++)
-		msgs += job->msg[i] != NULL;
+		msgs += !!job->msg[i];
 	seq_printf(seq, "%016llx %u %u %u %llu %llu\n", job->id, job->size, ranks, msgs,
 		   job->nsums, job->nraw);
 }

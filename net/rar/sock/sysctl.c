@@ -288,7 +288,7 @@ static int do_box_roce(RAR_CTL_CONST struct ctl_table *table, int write,
 		       void *buffer, size_t *lenp, loff_t *ppos)
 {
 	struct rar_net *rn = container_of(table->data, struct rar_net, roce);
-	int on = READ_ONCE(rn->roce) != NULL;
+	int on = !!READ_ONCE(rn->roce);
 	struct ctl_table t = {
 		.data = &on, .maxlen = sizeof(on), .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE,
 	};
@@ -450,7 +450,7 @@ bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, ch
 	if (entry->proc_handler == do_strict)
 		*value = rar_rules_strict(rn);
 	else if (entry->proc_handler == do_box_roce)
-		*value = READ_ONCE(rn->roce) != NULL;
+		*value = !!READ_ONCE(rn->roce);
 	else if (entry->maxlen == sizeof(long))
 		*value = READ_ONCE(*(unsigned long *)entry->data);
 	else
