@@ -15,7 +15,8 @@ CASE = re.compile(r"^(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(\w+)\S*\s*(.*))?$
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:# SKIP\S*\s*(.*))?$")
 TIMED_OUT = (124, 137)
 LOG_FOLLOWS = "vm: from the first on:"         # scripts/vm: the kernel log of a guest that died
-PLAIN = ("host", "three-vms", "two-archs", "packages")     # groups of one test, without "@rar begin"
+# groups of one test, without "@rar begin"
+PLAIN = ("host", "three-vms", "roce", "two-archs", "packages")
 INDENT = "\n        "
 TOLD = 8                                       # lines before a failure that the summary repeats
 

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <linux/rar.h>
+#include <linux/rar_roce.h>
 #include <linux/rar_wire.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -304,6 +305,24 @@ static const struct field wire_fields[] = {
 	F(rar_entered_hdr, nonce, 24, 8),
 	F(rar_entered_hdr, cookie, 32, 8),
 	F(rar_entered_hdr, epoch, 40, 8),
+
+	S(rar_roce_hdr, 32),
+	F(rar_roce_hdr, magic, 0, 4),
+	F(rar_roce_hdr, dtype, 4, 1),
+	F(rar_roce_hdr, redop, 5, 1),
+	F(rar_roce_hdr, window, 6, 1),
+	F(rar_roce_hdr, __pad, 7, 1),
+	F(rar_roce_hdr, job, 8, 8),
+	F(rar_roce_hdr, rank, 16, 2),
+	F(rar_roce_hdr, size, 18, 2),
+	F(rar_roce_hdr, msg, 20, 4),
+	F(rar_roce_hdr, bytes, 24, 4),
+	F(rar_roce_hdr, __pad2, 28, 4),
+
+	S(rar_roce_mark, 8),
+	F(rar_roce_mark, msg, 0, 4),
+	F(rar_roce_mark, index, 4, 2),
+	F(rar_roce_mark, count, 6, 2),
 };
 
 struct value {
