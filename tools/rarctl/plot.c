@@ -114,6 +114,9 @@ static bool has_events(const struct life *l)
 
 enum { LEFT = 90, WIDTH = 860, RIGHT = 40, TOP = 96, ROW = 30, BOTTOM = 50 };
 
+#define UNTIL_COMPLETE	"#cfe8df"
+#define UNTIL_RELEASED	"#e8e8e8"
+
 static double begin, span;		/* seconds */
 static double per_unit;			/* seconds of a unit of the axis */
 static const char *unit;
@@ -147,9 +150,9 @@ static void draw_axis(double height)
 		printf("<text class=\"tick\" x=\"%.2f\" y=\"%.0f\" text-anchor=\"middle\">%g</text>\n",
 		       x, height - BOTTOM + 16, t);
 	}
-	printf("<text class=\"unit\" x=\"%d\" y=\"%.0f\" text-anchor=\"middle\">"
-	       "time since the first event, in %s</text>\n",
-	       LEFT + WIDTH / 2, height - BOTTOM + 36, unit);
+	printf("<text class=\"unit\" x=\"%d\" y=\"%.0f\" text-anchor=\"middle\">", LEFT + WIDTH / 2,
+	       height - BOTTOM + 36);
+	printf("time since the first event, in %s</text>\n", unit);
 }
 
 /* A mark of its own shape for each stage, for readers who see no colours. */
@@ -172,9 +175,17 @@ static void draw_shape(enum stage stage, double x, double y)
 		printf("<circle cx=\"%.2f\" cy=\"%.2f\" r=\"5\" fill=\"%s\"/>", x, y, color);
 		break;
 	default:
-		printf("<path d=\"M%.2f %.2fl-5 5l-5 -5l5 -5z\" fill=\"white\" stroke=\"%s\" "
-		       "stroke-width=\"2\"/>", x + 5, y, color);
+		printf("<path d=\"M%.2f %.2fl-5 5l-5 -5l5 -5z\" fill=\"white\" stroke=\"%s\"/>", x + 5, y,
+		       color);
 	}
+}
+
+/* The meaning of a colour of bars. */
+static void draw_key(int x, const char *color, const char *text)
+{
+	printf("<g class=\"legend\"><rect x=\"%d\" y=\"70\" width=\"24\" height=\"8\" fill=\"%s\"/>", x,
+	       color);
+	printf("<text x=\"%d\" y=\"78\">%s</text></g>\n", x + 32, text);
 }
 
 static void draw_legend(void)
@@ -188,11 +199,8 @@ static void draw_legend(void)
 		printf("<text x=\"%.0f\" y=\"56\">%s</text></g>\n", x + 12, stages[i].text);
 		x += 44 + 7 * strlen(stages[i].text);
 	}
-	printf("<g class=\"legend\"><rect x=\"%d\" y=\"70\" width=\"24\" height=\"8\" fill=\"#cfe8df\"/>"
-	       "<text x=\"%d\" y=\"78\">until complete</text>"
-	       "<rect x=\"%d\" y=\"70\" width=\"24\" height=\"8\" fill=\"#e8e8e8\"/>"
-	       "<text x=\"%d\" y=\"78\">until released</text></g>\n",
-	       LEFT, LEFT + 32, LEFT + 160, LEFT + 192);
+	draw_key(LEFT, UNTIL_COMPLETE, "until complete");
+	draw_key(LEFT + 160, UNTIL_RELEASED, "until released");
 }
 
 static void draw_bar(const struct life *l, enum stage from, enum stage to, double y,
@@ -210,8 +218,8 @@ static void draw_rank(uint32_t rank, double y)
 
 	printf("<text class=\"rank\" x=\"%d\" y=\"%.2f\" text-anchor=\"end\">rank %u</text>\n",
 	       LEFT - 14, y + 4, rank);
-	draw_bar(l, POSTED, COMPLETE, y, "#cfe8df");
-	draw_bar(l, COMPLETE, RELEASED, y, "#e8e8e8");
+	draw_bar(l, POSTED, COMPLETE, y, UNTIL_COMPLETE);
+	draw_bar(l, COMPLETE, RELEASED, y, UNTIL_RELEASED);
 	for (i = 0; i < STAGES; i++) {
 		if (l->at[i] < 0)
 			continue;
@@ -231,13 +239,14 @@ static void draw(uint64_t group, uint64_t op, uint32_t ranks)
 	double height = TOP + ROW * (ranks + 0.5) + BOTTOM, y = TOP + ROW * 0.75;
 	uint32_t rank;
 
-	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
-	       "font-family=\"sans-serif\" font-size=\"12\">\n"
-	       "<style>.grid { stroke: #dddddd } .title { font-size: 15px }</style>\n"
-	       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-	       "<text class=\"title\" x=\"%d\" y=\"26\">Group 0x%" PRIx64 ", operation %" PRIu64
-	       ": %" PRIu64 " bytes, %u ranks</text>\n",
-	       LEFT + WIDTH + RIGHT, height, LEFT, group, op, bytes, ranks);
+	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\">\n",
+	       LEFT + WIDTH + RIGHT, height);
+	puts("<style>text { font: 12px sans-serif } .title { font-size: 15px }");
+	puts(".grid { stroke: #dddddd } .released path { stroke-width: 2 }</style>");
+	puts("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>");
+	printf("<text class=\"title\" x=\"%d\" y=\"26\">Group 0x%" PRIx64 ", operation %" PRIu64,
+	       LEFT, group, op);
+	printf(": %" PRIu64 " bytes, %u ranks</text>\n", bytes, ranks);
 	draw_legend();
 	draw_axis(height);
 	for (rank = 0; rank < RAR_MAX_SIZE; rank++) {

@@ -65,7 +65,7 @@ static void make_instance(void)
 		if (errno != ENOENT)
 			die(EXIT_FAILED, "%s: %s", instance, strerror(errno));
 	}
-	die(EXIT_FAILED, "no tracefs at %s (mount -t tracefs tracefs %s)", places[0], places[0]);
+	die(EXIT_FAILED, "no tracefs at %s (mount -t tracefs none %s)", places[0], places[0]);
 }
 
 /* Hosts compare by TAI: it is the clock that NTP or PTP sets, and has no leap seconds. */
