@@ -47,9 +47,7 @@ static struct rar_data small_op(uint64_t id)
 /* Number of operations: fewer on debug kernels, which are a hundred times slower. */
 static uint64_t how_many(void)
 {
-	const char *kernel = getenv("RAR_KERNEL");
-
-	return kernel && strstr(kernel, "debug") ? 500 : 10000;
+	return rar_checked_kernel() ? 500 : 10000;
 }
 
 static int many(uint32_t rank, void *arg)

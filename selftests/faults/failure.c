@@ -520,7 +520,7 @@ int main(int argc, char **argv)
 	struct plan *p;
 	int c;
 
-	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
+	if (rar_checked_kernel())
 		dead_ms = 6000;
 	p = new_plan(BY_CUT, 0);
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {

@@ -106,7 +106,7 @@ alone()
 
 need_module
 freeze=4	# s, some times dead_ms
-[ "${RAR_KERNEL-}" != uml-debug ] || freeze=13
+[[ ${RAR_KERNEL-} != uml-debug* ]] || freeze=13
 plan $((full ? 21 : 14))
 topo_up 4
 export -f rns topo_rules drop_sent drop_received drop_from partition

@@ -624,7 +624,7 @@ int main(int argc, char **argv)
 	}
 	if (!opt.netns || !opt.part != !opt.unite)
 		return KSFT_FAIL;
-	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
+	if (rar_checked_kernel())
 		dead_ms = 6000;
 	rar_begin();
 	if (opt.part)

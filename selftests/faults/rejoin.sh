@@ -43,7 +43,7 @@ topo_up 4
 export -f part unite
 # Slow enough that an operation takes much longer on this link than elsewhere.
 slow=30ms
-[ "${RAR_KERNEL-}" != uml-debug ] || slow=100ms
+[[ ${RAR_KERNEL-} != uml-debug* ]] || slow=100ms
 topo_slow 1 $slow
 check "the survivors start again" rejoin -N rar -r "${1:-8}"
 topo_slow 1 off

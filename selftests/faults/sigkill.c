@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 	}
 	if (opt.size < 2 || opt.size > MAX_RANKS)
 		return KSFT_FAIL;
-	if (!strcmp(getenv("RAR_KERNEL") ?: "", "uml-debug"))
+	if (rar_checked_kernel())
 		dead_ms = 6000;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	rar_begin();

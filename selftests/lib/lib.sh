@@ -115,7 +115,7 @@ module_unused() { [ "$(< /sys/module/rar/refcnt)" = 0 ]; }
 module_unload() { within 10 module_unused && rmmod rar; }
 
 slow=1		# factor for times; debug kernels take longer
-[ "${RAR_KERNEL-}" != uml-debug ] || slow=6
+[[ ${RAR_KERNEL-} != uml-debug* ]] || slow=6
 
 # within SECONDS command...: waits until the command succeeds
 within()

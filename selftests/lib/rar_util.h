@@ -27,6 +27,8 @@ extern uint64_t rar_seed;	/* of all data; env SEED or RAR_SEED */
 void rar_init(void);
 /* NULL if socket(AF_RAR) works, else the reason why it does not, for ksft_exit_skip(). */
 const char *rar_missing(void);
+/* Is this a kernel with checkers, which make it several times as slow? env RAR_KERNEL */
+bool rar_checked_kernel(void);
 /* Writes one line that begins with "# ", in one write. */
 void rar_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t rar_now_us(void);
