@@ -77,11 +77,13 @@ steered()
 # Receive packet steering (RPS) spreads the flows over the CPUs.
 spread()
 {
-	local before after r
+	local before after r why=''
 
-	if [ "$(nproc)" = 1 ]; then
-		skip "flows are spread over CPUs: all bits are right" "one CPU"
-		skip "flows are spread over CPUs: each has some" "one CPU"
+	[ -e /sys/class/net/lo/queues/rx-0/rps_cpus ] || why="this kernel has no packet steering"
+	[ "$(nproc)" != 1 ] || why="one CPU"
+	if [ -n "$why" ]; then
+		skip "flows are spread over CPUs: all bits are right" "$why"
+		skip "flows are spread over CPUs: each has some" "$why"
 		return
 	fi
 	for ((r = 0; r < n; r++)); do
