@@ -458,8 +458,8 @@ void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 }
 
 /*
- * How many of @n bytes at @addr may be copied from or to a user at once? Pages that lie together may
- * be of several folios of the user, which a hardened kernel refuses to copy in one piece.
+ * How many of @n bytes at @addr may be copied from or to a user at once? Pages that lie together
+ * may be of several folios of the user, which a hardened kernel refuses to copy in one piece.
  */
 static u32 usercopy_len(const struct rar_buf *buf, const void *addr, u32 n)
 {
