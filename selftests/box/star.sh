@@ -4,7 +4,7 @@
 # ring because the box is away, full, slow or killed, or each of them a part.
 #
 # Ranks 0, 1, ... are the members; the last namespace of the topology is the box. "star.sh full"
-# takes longer: more types, sizes and restarts.
+# takes longer: more types, sizes and restarts. "star.sh forms" is a part of it.
 . "$(dirname "$0")/../lib/lib.sh"
 
 members=4
@@ -390,18 +390,33 @@ box_goes()
 	return "$status"
 }
 
+# What travels in other forms than the types of "all types", and other collectives beside
+forms()
+{
+	check "wide sums" by_box named modes wide
+	check "exact sums" by_box named modes exact
+	check "quantised sums" by_box named modes quantised
+	check "all collectives, of which some go by the box" by_box named coll short
+}
+
 need_module
-plan 21
+case ${1-} in
+forms) plan 4 ;;
+full) plan 21 ;;
+*) plan 17 ;;
+esac
 topo_up $((members + 1))
 topo_sysctl dead_ms=2000
+if [ "${1-}" = forms ]; then
+	box_is 64M
+	forms
+	finish
+fi
 check "settings" settings
 check "a box that is away" dead
 box_is 64M
 check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
-check "wide sums" by_box named modes wide
-check "exact sums" by_box named modes exact
-check "quantised sums" by_box named modes quantised
-check "all collectives, of which some go by the box" by_box named coll short
+[ "${1-}" != full ] || forms
 check "IPv6" by_box ring -w -n $members -a 6 -s "box=fd77::$((box + 1))" -t "$types" -c std,$count
 check "jobs and rows are shown and given back" shown
 check "no room for anything" useless
