@@ -24,7 +24,7 @@ stop_all()
 	local i
 
 	for i in "${!vm[@]}"; do
-		kill "${vm[i]}" 2> /dev/null && wait "${vm[i]}"
+		if kill "${vm[i]}" 2> /dev/null; then wait "${vm[i]}" || true; fi
 	done
 	rm -r "$dir"
 } 2> /dev/null
