@@ -339,6 +339,7 @@ static int dies(uint32_t rank, void *arg)
 		err = send_all(fd, records, 16, MSG_MORE, NULL);
 		usleep(10000);
 	}
+	RAR_CHECK(rank != victim, "the victim lives: %s", strerrorname_np(-err));
 	RAR_CHECK(err == -ECONNRESET, "send: %s", strerrorname_np(-err));
 	err = recv_records(fd, &j, &t, 100, NULL);
 	table_free(&t);
@@ -363,8 +364,8 @@ static int dies_while_read(uint32_t rank, void *arg)
 	int fd = open_rank(rank), err;
 
 	RAR_CHECK(fd >= 0 && !sync_ranks(), "no group");
-	rar_timeout(fd, SO_RCVTIMEO, 10000);
-	rar_timeout(fd, SO_SNDTIMEO, 10000);
+	rar_timeout(fd, SO_RCVTIMEO, 60000);
+	rar_timeout(fd, SO_SNDTIMEO, 60000);
 	if (rank == j.root) {
 		err = send_all(fd, record, 0, 0, &op) ?: recv_records(fd, &j, &t, 3, NULL);
 	} else {
@@ -376,6 +377,7 @@ static int dies_while_read(uint32_t rank, void *arg)
 			err = send_all(fd, record, 16, MSG_MORE, NULL);
 		}
 	}
+	RAR_CHECK(rank != 1, "the victim lives: %d", err);
 	RAR_CHECK(err == -ECONNRESET, "%d", err);
 	table_free(&t);
 	close(fd);
