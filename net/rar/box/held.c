@@ -134,6 +134,7 @@ static void packet_set(struct held_packet *p, struct sk_buff *skb, const struct 
 	p->dev = skb->dev;
 	dev_hold(p->dev);
 	p->okfn = state->okfn;
+	p->bridged = state->pf == NFPROTO_BRIDGE;
 	p->bth = *bth;
 }
 
@@ -726,6 +727,19 @@ void rar_held_end(struct rar_held *held, struct list_head *out)
 	spin_unlock(&held->lock);
 }
 
+/* Let a packet go on. Its bridge may be gone meanwhile, and with it the code of bridges. */
+static void packet_send(struct rar_held *held, struct held_packet *p)
+{
+	if (p->sum)
+		rar_bth_close(p->skb, &p->bth);
+	if (p->bridged && !netif_is_bridge_port(p->dev))
+		kfree_skb(p->skb);
+	else
+		p->okfn(net_of(held)->net, NULL, p->skb);
+	dev_put(p->dev);
+	kfree(p);
+}
+
 /**
  * rar_held_send() - let packets go on
  * @held: all jobs
@@ -739,11 +753,7 @@ void rar_held_send(struct rar_held *held, struct list_head *out)
 
 	list_for_each_entry_safe(p, tmp, out, node) {
 		list_del(&p->node);
-		if (p->sum)
-			rar_bth_close(p->skb, &p->bth);
-		p->okfn(net_of(held)->net, NULL, p->skb);
-		dev_put(p->dev);
-		kfree(p);
+		packet_send(held, p);
 	}
 }
 

@@ -65,6 +65,7 @@ struct held_flow {
  * @skb:	the packet
  * @dev:	its device, which is held, too
  * @okfn:	where it goes on
+ * @bridged:	that is in a bridge
  * @bth:	what was read from it
  * @slot:	its place
  * @rank:	of its sender
@@ -75,6 +76,7 @@ struct held_packet {
 	struct sk_buff *skb;
 	struct net_device *dev;
 	int (*okfn)(struct net *net, struct sock *sk, struct sk_buff *skb);
+	bool bridged;
 	struct rar_bth bth;
 	struct held_slot *slot;
 	u32 rank;
