@@ -8,13 +8,13 @@ topo_up 5 || skip_all "no network namespaces"
 if ! modprobe -q sch_netem; then
 	plan 2
 	check "by packets" keyed -N rar
-	check "by packets, auto" keyed -A -N rar
+	check "by packets, auto" keyed -A -N rar short
 	finish
 	exit
 fi
 plan 6
 check "by packets" keyed -N rar
-check "by packets, auto" keyed -A -N rar
+check "by packets, auto" keyed -A -N rar short
 while read -r name parameters; do
 	# shellcheck disable=SC2086 # a list
 	topo_netem $parameters || exit
