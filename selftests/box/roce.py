@@ -207,10 +207,10 @@ def counted(name):
 
 
 def held():
-    """The packets that the box holds, and the jobs."""
+    """Bytes that the box uses, packets that it holds, and jobs."""
     with open("/proc/self/net/rar_box") as f:
-        words = next(line for line in f if line.startswith("roce")).split()
-    return int(words[2]), int(words[4]), int(words[6])
+        words = next((line.split() for line in f if line.startswith("roce")), None)
+    return (int(words[2]), int(words[4]), int(words[6])) if words else (0, 0, 0)
 
 
 # ------------------------------------------------------------------ the tests
@@ -429,6 +429,15 @@ def test_off():
     return quiet and fine and same(arrived(), by_host(ms))
 
 
+def test_end():
+    """Packets that are held when the namespace ends"""
+    ms, _ = trio(34, 0)
+    sysctl("box_roce_ms", 5000)
+    sysctl("box_roce", 1)
+    send(ms[0].frames() + ms[1].frames())
+    return nothing() and held()[1] == 2
+
+
 def open_router():
     """Make the box a router between the hosts."""
     enter("rarbr")
@@ -467,10 +476,9 @@ def main():
     result(test_one(True, True), "IPv6, with a UDP checksum")
     for test in (test_many, test_order, test_again, test_gap, test_window, test_late, test_ahead,
                  test_crc, test_foreign, test_headers, test_disagree, test_mark, test_stranger,
-                 test_memory, test_idle, test_off):
+                 test_memory, test_idle, test_off, test_end):
         settle()
         result(test(), test.__doc__.split("\n")[0].rstrip("."))
-    sysctl("box_mem", 0)
     finish()
 
 
