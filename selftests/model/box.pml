@@ -19,6 +19,8 @@
  *   post before (GIVES 1). After a lead it gives a chunk when it has the sum of another (2).
  * - done: the number of operations that are complete at a rank, with all before them. A
  *   rank tells its predecessor and the box. The lowest of all ranks is "posted" of the box.
+ * - lower box: the box of the ranks below LOW. It adds for them, and is a member of the (upper) box
+ *   with one contribution to each chunk, the sum of its ranks. The sum of all comes back by it.
  *
  * Modelled: UP, in turn, held, no room; the box's sum; eviction in any state, with the
  * partial sum handed to the rank that is next in the ring; a box that forgets everything
@@ -51,6 +53,9 @@
  *   likes. A member without a leg, or from which or to which the box's packets never come,
  *   is one of these runs.
  * - A packet that comes before its operation is posted waits. Credit, windows: ring.pml.
+ * - A lower box and the upper one lose each other's packets, forget and die each for itself. In the
+ *   code both jobs begin anew then. Which ranks are whose is fixed while a job lasts. Rows of two
+ *   levels are not counted: a chunk may be given up at any time anyway.
  * - One CPU owns a slot of the box, so what the box does is one step. A member stores a
  *   sum in one step: the code that could see half of it looks at the claim first.
  *
@@ -88,6 +93,9 @@
 #ifndef GIVES
 #define GIVES	0		/* contributions are given: when posted, later, after a lead */
 #endif
+#ifndef LOW
+#define LOW	0		/* this many ranks, from 0 on, are at a lower box. Needs ANY_ORDER */
+#endif
 #ifndef LATE
 #define LATE	1		/* a packet is built, and a chunk added, while others come in */
 #endif
@@ -120,6 +128,10 @@
 #define REST_TOO	23	/* box: hand over what was added out of turn, too */
 #define NO_BASE		24	/* box: keep slots of operations complete everywhere */
 #define GIVE_EARLY	31	/* 2. inject what is not given */
+#define LOW_EARLY	32	/* lower box: contribute before all of its ranks have */
+#define OVERLAP		33	/* upper box: take in a rank that is at the lower box, too */
+#define LOW_AGAIN	34	/* upper box: add the lower box's sum as often as it comes */
+#define LOW_HANDS	35	/* upper box: hand over a sum of the ranks of a box as a prefix */
 /* Not caught: they save time or memory. */
 #define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
 #define AG_QUIET	26	/* 4. AG does not make ringed */
@@ -198,9 +210,21 @@ byte held[SLOTS];		/* mask of ranks, out of turn; their packets are in up */
 byte base;			/* operations complete everywhere */
 byte box = 1;			/* which box, 0 = none */
 
+/* The lower box, as the box; the packets between the two. */
+#if LOW
+byte low_slot[SLOTS];
+byte low_part[SLOTS];
+byte low_base;
+byte low = 1;
+byte low_up[SLOTS];
+byte low_sum[SLOTS];
+#endif
+
 /* What happens, chosen here and done in one step. */
 mtype = { UP_CHOSEN, UP_BUILT, UP_COMES, INJECTED, RS_CHOSEN, RS_BUILT, RS_COMES, ADDED,
 	  AG_CHOSEN, AG_BUILT, AG_COMES, SUM_COMES, RING, EVICTED, SUM_ACKED, SUM_AGAIN,
+	  LOW_UP, LOW_UP_COMES, LOW_SUM_COMES, LOW_EVICTED, LOW_SUM_ACKED, LOW_SUM_AGAIN,
+	  LOW_COMPLETE, LOW_FORGOTTEN, DARK_LOW, DARK_HIGH, OVERLAPS,
 	  POSTED, GIVEN, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ALIVE };
 mtype what;
 byte j;
@@ -214,9 +238,22 @@ hidden byte q, x, y, o, i, k, n, v;
 #define IS_RELEASED(j) ((released[X(j)] >> OP(Q(j))) & 1)
 #define IS_LIVE(j) (IS_POSTED(j) && !IS_RELEASED(j))
 
-/* UP can tell the box something. */
+/* UP can tell the box something. With a lower box "held" is the mask of the ranks added. */
+#if LOW
+#define LOW_MASK ((1 << LOW) - 1)
+#define LOW_ALL(q) (LOW_MASK | OF(q))
+#define HIGH_TAKES(q, mask) (box && OP(q) >= base && slot[q] <= ADD && \
+			     (!(held[q] & (mask)) || !RULE(LOW_AGAIN)))
+#define LOW_TAKES(q, x) (low && OP(q) >= low_base && low_slot[q] <= ADD && \
+			 !(low_part[q] & (1 << (x))))
+#define UP_HELPS(j) (X(j) < LOW -> LOW_TAKES(Q(j), X(j)) : HIGH_TAKES(Q(j), 1 << X(j)))
+#define HOLDS(j) false
+#define TAKES_UP(q, x) false
+#else
+#define HOLDS(j) (held[Q(j)] & (1 << X(j)))
 #define TAKES_UP(q, x) (slot[q] <= ADD && TURN(q, x) >= turn[q] && !(held[q] & (1 << (x))))
 #define UP_HELPS(j) (box && OP(Q(j)) >= base && TAKES_UP(Q(j), X(j)))
+#endif
 
 /* MODULO: UP of operation 0 that comes late is taken for one of operation 1. */
 #define LATER(q) (((q) + C) % SLOTS)
@@ -406,8 +443,12 @@ inline clear(s, to)
 inline evict()
 {
 	if
-	:: slot[q] == ADD && HAND_TURN(q) > 0 && RULE(NO_HANDOVER) ->
+	:: !LOW && slot[q] == ADD && HAND_TURN(q) > 0 && RULE(NO_HANDOVER) ->
 		rs[J(q, (START(q) + HAND_TURN(q)) % N)] = HAND_OVER(q)
+	:: LOW && slot[q] == ADD && !RULE(LOW_HANDS) && held[q] != EVERYONE ->
+		n = 0;
+		count_held(q);
+		rs[J(q, (START(q) + n) % N)] = part[q]
 	:: else
 	fi;
 	clear(q, (RULE(NO_GONE_BIT) -> GONE : FREE))
@@ -425,9 +466,12 @@ inline add_turn(val)
 inline send_sum()
 {
 	assert(slot[q] == SUM);
-	for (y : 0 .. N - 1) {
+	for (y : LOW .. N - 1) {
 		sum[J(q, y)] = part[q]
 	}
+#if LOW
+	low_sum[q] = part[q]
+#endif
 }
 
 #define TURN_IS(y) (turn[q] < N && TURN(q, y) == turn[q])
@@ -451,6 +495,60 @@ inline add_held()
 	fi
 }
 
+#if LOW
+/* The upper box: a contribution of the ranks in @mask, one or those of the lower box. */
+inline add_any(val, mask)
+{
+	slot[q] = ADD;
+	part[q] = (part[q] != GARBAGE && !(part[q] & val & EVERYONE) && (val) / (1 << N) == OP(q) ->
+		   part[q] | val : GARBAGE);
+	held[q] = held[q] | mask;
+	if
+	:: held[q] == EVERYONE -> slot[q] = SUM; send_sum()
+	:: else
+	fi
+}
+
+/* A rank's contribution at its box. */
+inline rcv_up()
+{
+	if
+	:: x < LOW ->
+		low_slot[q] = ADD;
+		low_part[q] = (up[j] == OWN(q, x) -> low_part[q] | up[j] : GARBAGE)
+	:: else -> add_any(up[j], 1 << x)
+	fi
+}
+
+inline low_send_sum()
+{
+	for (y : 0 .. LOW - 1) {
+		sum[J(q, y)] = low_part[q]
+	}
+}
+
+inline low_clear(s, to)
+{
+	low_slot[s] = to;
+	low_part[s] = 0
+}
+
+inline low_complete()
+{
+	for (q : low_base * C .. low_base * C + C - 1) {
+		low_clear(q, DONE)
+	}
+	low_base++
+}
+
+inline low_forget()
+{
+	low_base = 0;
+	for (q : 0 .. SLOTS - 1) {
+		low_clear(q, FREE)
+	}
+}
+#else
 #define HAS_ROOM (n < POOL || !RULE(NO_ROOM))
 
 inline rcv_up()
@@ -473,6 +571,7 @@ inline rcv_up()
 	count_rows();
 	assert(n <= POOL)
 }
+#endif
 
 inline forget()
 {
@@ -490,7 +589,7 @@ inline lose_all()
 {
 	calm = true;
 	for (i : 0 .. ITEMS - 1) {
-		up[i] = (held[Q(i)] & (1 << X(i)) -> up[i] : 0);
+		up[i] = (HOLDS(i) -> up[i] : 0);
 		rs[i] = 0;
 		ag[i] = 0;
 		sum[i] = 0
@@ -498,6 +597,12 @@ inline lose_all()
 	for (i : 0 .. N - 1) {
 		news[i] = 0
 	}
+#if LOW
+	for (i : 0 .. SLOTS - 1) {
+		low_up[i] = 0;
+		low_sum[i] = 0
+	}
+#endif
 }
 
 inline complete()
@@ -547,8 +652,27 @@ inline complete()
 		       HAS(J(q, N - 2), AG) && HAS(J(q, N - 1), AG))
 #define IS_SENT(q) (sum[J(q, 0)] || sum[J(q, 1)] || sum[J(q, N - 2)] || sum[J(q, N - 1)])
 #define IF_EVICT(q) (!calm && (slot[q] == ADD || slot[q] == SUM))
-#define IF_SUM_ACKED(q) (slot[q] == SUM && EVERYWHERE(q))
+#if LOW
+#define LACKS_SUM(q, y) (!HAS(J(q, y), AG) && !sum[J(q, y)])
+#define LOW_LACKS(q) (low && low_slot[q] == ADD && !low_sum[q])
+#define LOW_HAVE(q) (HAS(J(q, 0), AG) && HAS(J(q, LOW - 1), AG))
+#define IF_SUM_AGAIN(q) (slot[q] == SUM && (LOW_LACKS(q) || LACKS_SUM(q, LOW) || LACKS_SUM(q, N - 1)))
+#define IF_LOW_UP(q) (low && low_slot[q] == ADD && !low_up[q] && HIGH_TAKES(q, LOW_MASK) && \
+		      (low_part[q] == LOW_ALL(q) || !RULE(LOW_EARLY)))
+#define IF_LOW_UP_COMES(q) (low_up[q] && HIGH_TAKES(q, LOW_MASK))
+#define IF_LOW_SUM_COMES(q) (low_sum[q] && low && OP(q) >= low_base && low_slot[q] == ADD)
+#define IF_LOW_EVICT(q) (!calm && low && (low_slot[q] == ADD || low_slot[q] == SUM))
+#define IF_LOW_SUM_ACKED(q) (low && low_slot[q] == SUM && LOW_HAVE(q))
+#define IF_LOW_SUM_AGAIN(q) (low && low_slot[q] == SUM && (LACKS_SUM(q, 0) || LACKS_SUM(q, LOW - 1)))
+#define IF_LOW_COMPLETE (low && low_base < OPS && RULE(NO_BASE) && LOW_HAVE(low_base * C) && \
+			 LOW_HAVE(low_base * C + C - 1))
+#define LOW_TOLD (!low || low_base > base)
+#define IF_OVERLAPS(j) (!RULE(OVERLAP) && up[j] && X(j) < LOW && HIGH_TAKES(Q(j), 0))
+#else
 #define IF_SUM_AGAIN(q) (slot[q] == SUM && !EVERYWHERE(q) && !IS_SENT(q))
+#define LOW_TOLD true
+#endif
+#define IF_SUM_ACKED(q) (slot[q] == SUM && EVERYWHERE(q))
 
 #define IF_POST(x) (op_next[x] < OPS && \
 		    (op_next[x] < TABLE || ((released[x] >> (op_next[x] - TABLE)) & 1)))
@@ -562,13 +686,17 @@ inline complete()
 
 #define OP_EVERYWHERE(o) (EVERYWHERE((o) * C) && EVERYWHERE((o) * C + C - 1))
 #define OP_SOMEWHERE(o) (!RULE(POSTED_SOME) && box > 1 && HAS_OP(o, 0))
-#define IF_COMPLETE (box && base < OPS && RULE(NO_BASE) && \
+#define IF_COMPLETE (box && base < OPS && RULE(NO_BASE) && LOW_TOLD && \
 		     (OP_EVERYWHERE(base) || OP_SOMEWHERE(base)))
-#define IF_LEG_ACK(x) (box && base > done[x])
+#define IF_LEG_ACK(x) (!LOW && box && base > done[x])
 
 #define RELEASED_ALL(x) (released[x] == (1 << OPS) - 1)
 #define ENDED (RELEASED_ALL(0) && RELEASED_ALL(1) && RELEASED_ALL(N - 2) && RELEASED_ALL(N - 1))
+#if LOW
+#define IS_EMPTY ((!box || base == OPS) && (!low || low_base == OPS))
+#else
 #define IS_EMPTY (!box || base == OPS)
+#endif
 
 /* One option for each j for which IF(j) holds. */
 #define FOR1(IF, WHAT, b) :: IF(b) -> what = WHAT; j = b
@@ -597,7 +725,7 @@ inline complete()
 /* Packets that can tell nothing new, now or later, are forgotten. */
 #define UP_LATER (!RULE(NO_TURN) || !RULE(MODULO) || !RULE(NO_DONE_BIT) || \
 		  !RULE(NO_GONE_BIT) || !RULE(OLD_LEG))
-#define IS_OLD_UP(j) (!UP_HELPS(j) && !(held[Q(j)] & (1 << X(j))) && !UP_LATER)
+#define IS_OLD_UP(j) (!UP_HELPS(j) && !HOLDS(j) && !UP_LATER)
 #define IS_OLD(j, bit) (HAS(j, bit) && (!calm || HAS(j, RINGED)))
 inline drop_old()
 {
@@ -610,6 +738,12 @@ inline drop_old()
 	for (i : 0 .. N - 1) {
 		news[i] = (news[i] > done[PREV(i)] -> news[i] : 0)
 	}
+#if LOW
+	for (i : 0 .. SLOTS - 1) {
+		low_up[i] = (HIGH_TAKES(i, LOW_MASK) -> low_up[i] : 0);
+		low_sum[i] = (low && low_slot[i] <= ADD && OP(i) >= low_base -> low_sum[i] : 0)
+	}
+#endif
 }
 
 /* Why sums cannot be wrong: each packet carries what its kind and receiver say. */
@@ -622,6 +756,12 @@ inline check_packets()
 		assert(IS_RIGHT(ag[i], TOTAL(Q(i))));
 		assert(IS_RIGHT(sum[i], TOTAL(Q(i))))
 	}
+#if LOW
+	for (i : 0 .. SLOTS - 1) {
+		assert(IS_RIGHT(low_up[i], LOW_ALL(i)));
+		assert(IS_RIGHT(low_sum[i], TOTAL(i)))
+	}
+#endif
 }
 
 inline happen_at_item()
@@ -639,9 +779,33 @@ inline happen_at_item()
 	:: what == SUM_COMES -> rcv_sum(sum[j], 0)
 	:: what == GIVEN -> give()
 	:: what == RING -> state[j] = state[j] | RINGED
+#if LOW
+	:: what == OVERLAPS -> add_any(up[j], 1 << x)
+#endif
 	:: else
 	fi
 }
+
+#if LOW
+inline happen_below()
+{
+	q = j;
+	if
+	:: what == LOW_UP -> low_up[q] = low_part[q]
+	:: what == LOW_UP_COMES -> v = low_up[q]; add_any(v, LOW_MASK)
+	:: what == LOW_SUM_COMES -> low_slot[q] = SUM; low_part[q] = low_sum[q]; low_send_sum()
+	:: what == LOW_EVICTED -> low_clear(q, GONE)
+	:: what == LOW_SUM_ACKED -> low_clear(q, DONE)
+	:: what == LOW_SUM_AGAIN -> low_send_sum()
+	:: what == LOW_COMPLETE -> low_complete()
+	:: what == LOW_FORGOTTEN -> low++; low_forget()
+	:: what == DARK_LOW -> lose_all(); low = 0; low_forget()
+	:: what == DARK_HIGH -> lose_all(); box = 0; forget()
+	:: what == DARK -> low = 0; low_forget()
+	:: else
+	fi
+}
+#endif
 
 inline happen_elsewhere()
 {
@@ -667,6 +831,9 @@ inline happen()
 {
 	happen_at_item();
 	happen_elsewhere();
+#if LOW
+	happen_below();
+#endif
 	for (y : 0 .. N - 1) {
 		try_release(y)
 	}
@@ -696,6 +863,19 @@ init
 		ANY_SLOT(IF_EVICT, EVICTED)
 		ANY_SLOT(IF_SUM_ACKED, SUM_ACKED)
 		ANY_SLOT(IF_SUM_AGAIN, SUM_AGAIN)
+#if LOW
+		ANY_ITEM(IF_OVERLAPS, OVERLAPS)
+		ANY_SLOT(IF_LOW_UP, LOW_UP)
+		ANY_SLOT(IF_LOW_UP_COMES, LOW_UP_COMES)
+		ANY_SLOT(IF_LOW_SUM_COMES, LOW_SUM_COMES)
+		ANY_SLOT(IF_LOW_EVICT, LOW_EVICTED)
+		ANY_SLOT(IF_LOW_SUM_ACKED, LOW_SUM_ACKED)
+		ANY_SLOT(IF_LOW_SUM_AGAIN, LOW_SUM_AGAIN)
+		:: IF_LOW_COMPLETE -> what = LOW_COMPLETE
+		:: low && low < BOXES && !calm && !ENDED -> what = LOW_FORGOTTEN
+		:: ALIVE && low && box && !calm && !ENDED -> what = DARK_LOW
+		:: ALIVE && low && box && !calm && !ENDED -> what = DARK_HIGH
+#endif
 		ANY_RANK(IF_POST, POSTED)
 		ANY_RANK(IF_NEWS_COMES, NEWS_COMES)
 		ANY_RANK(IF_PROBE, PROBED)
