@@ -28,6 +28,11 @@ void sync_ranks(void)
 	pthread_barrier_wait(&shared->barrier);
 }
 
+void sync_others(void)
+{
+	pthread_barrier_wait(&shared->others);
+}
+
 const char *text(rar_comm_t *c, int err)
 {
 	static char buf[256];
@@ -96,6 +101,7 @@ static void make_shared(void)
 	pthread_barrierattr_init(&attr);
 	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&shared->barrier, &attr, RANKS);
+	pthread_barrier_init(&shared->others, &attr, RANKS - 1);
 }
 
 static bool run(const struct test *t)

@@ -17,6 +17,7 @@
 /* What the ranks of a test share. */
 extern struct shared {
 	pthread_barrier_t barrier;
+	pthread_barrier_t others;	/* all ranks but one, which is dead */
 	struct rar_card cards[2 * RANKS];
 } *shared;
 
@@ -33,6 +34,8 @@ extern bool stub;		/* without the kernel module */
 	} while (0)
 
 void sync_ranks(void);
+/* Wait until all ranks but one are here. */
+void sync_others(void);
 /* The words of an error. */
 const char *text(rar_comm_t *c, int err);
 struct rar_opts local_opts(void);
