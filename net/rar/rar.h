@@ -133,6 +133,7 @@ struct rar_allow {
  * @box_addr:	net.rar.box, the box that groups of this host propose; @lock
  * @box_offers:	if there is none: groups take a box that offers itself; @lock
  * @box_allow:	net.rar.box_allow; @lock
+ * @box_up:	net.rar.box_up, the box above the box of this host; @lock
  * @mib:	counters
  *
  * Only sysctl.c writes the sysctls; all others read them with READ_ONCE.
@@ -166,6 +167,7 @@ struct rar_net {
 	struct rar_addr box_addr;
 	bool box_offers;
 	struct rar_allow box_allow;
+	struct rar_addr box_up;
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
@@ -406,7 +408,10 @@ struct rar_aside {
 
 /*
  * struct rar_leg - the box of a group at a member, besides the link to it
- * @addr:	the box, by the table; af 0: the group has none
+ * @addr:	the box; af 0: the group has none
+ * @home:	the box that this host names itself, which may be below the group's; af 0: none
+ * @since:	when the leg was lost, or @addr was last changed, jiffies
+ * @any_order:	the box makes only sums whose order has no effect
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
  * @next_try:	when to enter again, jiffies
@@ -423,6 +428,9 @@ struct rar_aside {
  */
 struct rar_leg {
 	struct rar_addr addr;
+	struct rar_addr home;
+	unsigned long since;
+	bool any_order;
 	u64 nonce;
 	u64 cookie;
 	unsigned long next_try;

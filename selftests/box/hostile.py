@@ -5,7 +5,9 @@
 For each such chunk the box keeps a mark until the members say that they have completed the
 operation, which they never do. What that costs the kernel counts against net.rar.box_mem.
 
-Both ranks are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/hostile.py).
+Then senders say that they are boxes below it, for ranks that they cannot have.
+
+All of them are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/hostile.py).
 """
 import os
 import pathlib
@@ -15,7 +17,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RESET, RS, enter, sysctl
+from rarpkt import (AG, BOX_RANK, ENTER, ENTERED, LOWER_RANK, RESET, RETURN, RS, enter, sysctl,
+                    tables)
 from tap import finish, note, result
 
 BOX = "10.77.0.4", 18118
@@ -30,23 +33,25 @@ NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
 
 
-def header(kind, rank, token, length):
-    return struct.pack(">BBHHHQQ", 0xa1, kind, rank, BOX_RANK, length - 24, GROUP, token)
-
-
 class Rank:
-    """A rank with a leg to the box"""
+    """A rank with a leg to the box; or a box below it, with a mask of ranks"""
 
-    def __init__(self, rank):
+    def __init__(self, rank, size=2, ranks=0, group=GROUP):
         self.rank, self.seq, self.epoch, self.cookie = rank, 0, 0, 0
+        self.size, self.ranks, self.group = size, ranks, group
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.settimeout(0.3)
         self.s.connect(BOX)
 
+    def header(self, kind, token, length):
+        return struct.pack(">BBHHHQQ", 0xa1, kind, self.rank, BOX_RANK, length - 24, self.group,
+                           token)
+
     def enter(self):
         """Ask; learn the cookie, or the leg's epoch."""
-        body = struct.pack(">QQQIHH", 1, 100 + self.rank, self.cookie, PAYLOAD, 2, 0)
-        self.s.send((header(ENTER, self.rank, EPOCH, 80) + body).ljust(80, b"\0"))
+        body = struct.pack(">QQQIHHQ", 1, 100 + self.rank, self.cookie, PAYLOAD, self.size, 0,
+                           self.ranks)
+        self.s.send((self.header(ENTER, EPOCH, 80) + body).ljust(80, b"\0"))
         try:
             packet = self.s.recv(2048)
         except TimeoutError:
@@ -58,7 +63,7 @@ class Rank:
         """Send a contribution."""
         body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4,
                            chunk, ALLREDUCE, I32, SUM, 0, 0, 0, 128, 0)
-        self.s.send(header(RS, self.rank, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
+        self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
         self.seq += 1
 
     def sums(self):
@@ -104,6 +109,47 @@ def group():
     return ranks
 
 
+def mib(name):
+    """A counter of the box"""
+    enter("rar3")
+    return tables("rar_netstat")["Rar" + name]
+
+
+def refused(counter, *args):
+    """A box below is not let in, and a counter says so. It asks for a cookie first."""
+    enter("rar0")
+    rank = Rank(*args)
+    rank.enter()
+    before = mib(counter)
+    rank.enter()
+    return until(lambda: mib(counter) > before, 2) and not rank.epoch
+
+
+def levels():
+    """A group of three, of which two are at a box below"""
+    group = 3, 0, GROUP + 1
+    enter("rar0")
+    alone = Rank(2, *group)
+    alone.enter()
+    alone.enter()
+    for what, counter, first, ranks in (
+            ("a rank that is beyond the group", "DropLength", 0, 0b1001),
+            ("a rank that is not the lowest of its ranks", "DropLength", 1, 0b011),
+            ("all ranks", "DropLength", 0, 0b111),
+            ("a rank that has come itself", "JoinsRefused", 0, 0b101)):
+        result(refused(counter, LOWER_RANK + first, 3, ranks, GROUP + 1), f"a box below for {what}")
+    enter("rar0")
+    below = Rank(LOWER_RANK, 3, 0b011, GROUP + 1)
+    for rank in (below, below, alone):
+        rank.enter()
+    below.up(0, 30)
+    alone.up(0, 4)
+    result(all(rank.sums().get(0) == (34,) * 4 for rank in (below, alone)), "a right box below")
+    before = mib("DropRank")
+    alone.s.send(alone.header(RETURN, alone.epoch, 72) + bytes(48))
+    result(until(lambda: mib("DropRank") > before, 2), "RETURN of a member is refused")
+
+
 def main():
     enter("rar3")
     sysctl("box_mem", 64 << 20)
@@ -134,8 +180,9 @@ def main():
     note(f"then used {used()} of {LIMIT}, nodes of tables {nodes} more")
     result(used() <= LIMIT and nodes <= LIMIT + (LIMIT >> 1), "the limit holds")
 
-    ranks[0].s.send(header(RESET, 0, ranks[0].epoch, 24))
+    ranks[0].s.send(ranks[0].header(RESET, ranks[0].epoch, 24))
     result(until(lambda: used() == 0), "all of it is given back")
+    levels()
     sysctl("box_mem", 0)
     finish()
 

@@ -56,7 +56,7 @@ watch()
 # highest COLUMN: the highest value in a column of the jobs' lines that watch() has seen
 highest()
 {
-	awk -v c="$1" 'NF == 11 && $1 != "group" && $c > max { max = $c } END { print max + 0 }' "$dir.watch"
+	awk -v c="$1" 'NF == 13 && $1 != "group" && $c > max { max = $c } END { print max + 0 }' "$dir.watch"
 }
 
 within_limit()

@@ -6,6 +6,9 @@
 # Ranks 0, 1, ... are the members; the last namespace of the topology is the box. "star.sh full"
 # takes longer: more types, sizes and restarts. "star.sh forms" is a part of it.
 . "$(dirname "$0")/../lib/lib.sh"
+# lib.sh has changed to the directory selftests.
+# shellcheck source=../lib/box.sh
+. lib/box.sh
 
 members=4
 box=4				# its namespace
@@ -17,17 +20,6 @@ enough=$(mktemp -u)		# once this file exists a job ends
 box_is()	# BYTES
 {
 	rns $box sysctl -qw net.rar.box_mem="$1"
-}
-
-# The sum of a counter over all members
-all_members()	# NAME
-{
-	local r sum=0
-
-	for ((r = 0; r < members; r++)); do
-		sum=$((sum + $(counter "$r" "$1")))
-	done
-	echo "$sum"
 }
 
 # star [options of ring]: sums through the box, if it takes part; some members in place, some
@@ -71,28 +63,6 @@ by_box()
 	tell "$@" || return
 	after=$(counter "$box" RarBoxSums)
 	[ $((after - before)) -gt 0 ]
-}
-
-# until_open BEFORE: waits until each member has opened its leg once more, at most 10 s
-until_open()
-{
-	local i
-
-	for ((i = 0; i < 100; i++)); do
-		[ "$(all_members RarBoxOpened)" -lt $(($1 + members)) ] || return 0
-		sleep 0.1
-	done
-}
-
-# until_lost BEFORE: waits until a member has lost its leg, at most 30 s
-until_lost()
-{
-	local i
-
-	for ((i = 0; i < 300; i++)); do
-		[ "$(all_members RarBoxLost)" -le "$1" ] || return 0
-		sleep 0.1
-	done
 }
 
 # The line of an open job with sums in the box's /proc file, after the memory in use

@@ -61,7 +61,7 @@ DIRECT_FIELDS = [(0, 8), (16, 8)] + [(at, 1) for at in range(28, 32)] + \
 DONE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 4)]
 PAIR_FIELDS = [(0, 8), (8, 4), (12, 4)]
 CHUNKS_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 4), (20, 4)] + [(24 + i, 1) for i in range(32)]
-ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2)]
+ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2), (32, 8)]
 NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
 FIELDS = {
     ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,
@@ -69,7 +69,7 @@ FIELDS = {
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
     FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS, DIRECT: DIRECT_FIELDS, DONE: DONE_FIELDS,
     PAIR: PAIR_FIELDS, PAIR_ACK: PAIR_FIELDS, WANT: CHUNKS_FIELDS, RETURN: CHUNKS_FIELDS,
-    ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:3], OFFER: [(0, 16), (16, 2), (18, 2), (20, 4)],
+    ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:4], OFFER: [(0, 16), (16, 2), (18, 2), (20, 4)],
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet

@@ -92,6 +92,7 @@ SETTINGS = {
 WORDS = {
     "rx_path": ("path", "1; where packets are received"),
     "box": ("address", "1; the box that rank 0 proposes to its group"),
+    "box_up": ("address", "1; the box above the box of this host"),
     "box_allow": ("hosts", "1; hosts that may use the box of this host"),
     "box_policy": ("policy", "1; how the groups share the memory of the box"),
 }

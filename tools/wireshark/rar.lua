@@ -235,12 +235,17 @@ local enter = layout {
 	{ 4, "payload", "Payload (bytes)" },
 	{ 2, "enter.size", "Members" },
 	{ 2, "choice", "How short tensors are added", base.HEX },
+	{ 8, "ranks", "Ranks of the box that enters (mask)", base.HEX },
 }
 
 local entered = layout {
 	{ 8, "nonce", "Sender's nonce", base.HEX },
 	{ 8, "cookie", "Cookie of the box", base.HEX },
 	{ 8, "epoch", "New epoch", base.HEX },
+	{ 4, "entered.flags", "Flags", base.HEX, {
+		{ 0x00000001, "any_order", "Only sums whose order has no effect" },
+	} },
+	{ 4 },
 }
 
 local join_flags = {

@@ -29,7 +29,8 @@
  * Between a member and a box, whose rank is 0xffff, the token is the epoch of the leg. RS (a
  * member's own contribution, acknowledged by the AG with the same sequence number), PROBE and
  * RESET travel to the box; AG (the sum of all ranks), RS (the sum of the ranks before the receiver,
- * of which nothing is acknowledged), RETURN, ACK and RESET from the box.
+ * of which nothing is acknowledged), RETURN, ACK and RESET from the box. A box below another one is
+ * a member of that: its RS is the sum of all its ranks.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -274,7 +275,8 @@ struct rar_probe_hdr {
 };
 
 /**
- * struct rar_chunks_hdr - WANT, RETURN: chunks of an operation
+ * struct rar_chunks_hdr - WANT, RETURN: chunks of an operation. A box below another box also sends
+ * RETURN to that one
  * @h:      common header
  * @op_seq: operation
  * @first:  chunk of bit 0 of @map
@@ -305,6 +307,8 @@ struct rar_chunks_hdr {
  * @payload: bytes of a full chunk; the padding proves that the path carries it
  * @size:    members of the group
  * @choice:  flags RAR_TF_CHOICE of the table
+ * @ranks:   bit r: the sender is a box that adds for rank r. Its source rank is RAR_LOWER_RANK and
+ *           the lowest of the ranks. 0: it is a member
  */
 struct rar_enter_hdr {
 	struct rar_hdr h;
@@ -314,7 +318,10 @@ struct rar_enter_hdr {
 	__be32	payload;
 	__be16	size;
 	__be16	choice;
+	__be64	ranks;
 };
+
+#define RAR_LOWER_RANK	0xe000
 
 /**
  * struct rar_entered_hdr - ENTERED: answer to ENTER; token is the group's epoch
@@ -322,13 +329,19 @@ struct rar_enter_hdr {
  * @nonce:  of the ENTER
  * @cookie: to echo in the next ENTER
  * @epoch:  of the leg; 0: not all members have entered yet
+ * @flags:  RAR_EF_*. Boxes of earlier versions leave out this and what follows
+ * @__pad:  zero
  */
 struct rar_entered_hdr {
 	struct rar_hdr h;
 	__be64	nonce;
 	__be64	cookie;
 	__be64	epoch;
+	__be32	flags;
+	__be32	__pad;
 };
+
+#define RAR_EF_ANY_ORDER	0x00000001	/* makes only sums whose order has no effect */
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK

@@ -4,6 +4,7 @@
  * a job's lock.
  */
 #include "box/slot.h"
+#include "box/up.h"
 #include "core/hdr.h"
 #include "core/mib.h"
 #include "tx/packet.h"
@@ -22,7 +23,7 @@ static u32 came_at(const struct box_slot *slot, u32 rank)
 /* Is the sum of chunk @i of a run for a rank? @from sent the run. */
 static bool is_for(const struct box_out *out, u32 i, u32 rank, u32 from)
 {
-	return out->sums[i] && (rank == from || out->fresh >> i & 1);
+	return out->sums[i] && !(out->rise >> i & 1) && (rank == from || out->fresh >> i & 1);
 }
 
 /*
@@ -51,24 +52,70 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 		return 1;
 	dh = first->dh;
 	dh.seq = cpu_to_be32(seq);
-	/* A contribution of another run may have come after @now. */
-	dh.una = cpu_to_be32(max((s32)(out->now - came_at(first, rank)), 0));
+	/* A contribution that came again came after @due. */
+	dh.una = cpu_to_be32(max((s32)(first->due - came_at(first, rank)), 0));
 	rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch);
 	return k;
 }
 
-/* Tell a member which chunks of a run are given up, and for how long the box wants nothing. */
-void rar_answer_gone(struct box_job *job, u32 rank, const struct rar_data_hdr *dh, u64 gone)
+static void send_return(struct box_job *job, u32 rank, struct rar_chunks_hdr *ch)
+{
+	rar_packet_ctl(&job->leg[rank].link, ch, sizeof(*ch), 0, RAR_T_RETURN, job->m.epoch);
+}
+
+/**
+ * rar_answer_return() - tell all members, and the box above, which chunks are given up
+ * @job:  job
+ * @from: the link by which that came, it is not told; or NULL
+ * @ch:   the chunks; its common header is filled here
+ *
+ * Softirq, RCU read side; no lock held.
+ */
+void rar_answer_return(struct box_job *job, const struct rar_link *from,
+		       struct rar_chunks_hdr *ch)
+{
+	u32 i;
+
+	for (i = 0; i < job->nlegs; i++)
+		if (box_leg_used(&job->leg[i]) && &job->leg[i].link != from)
+			send_return(job, i, ch);
+	if (!from || from->member == &job->m)
+		rar_up_return(job, ch);
+}
+
+/* Tell which chunks of a run are given up, and for how long the box wants nothing. */
+static void answer_gone(struct box_job *job, const struct rar_data_hdr *dh,
+			const struct box_out *out)
 {
 	u64 until = READ_ONCE(job->until);
 	struct rar_chunks_hdr ch = {
 		.op_seq = dh->op_seq,
 		.first = dh->chunk,
 		.until = until > be64_to_cpu(dh->op_seq) ? cpu_to_be32((u32)until) : 0,
-		.map[0] = cpu_to_le64(gone),
+		.map[0] = cpu_to_le64(out->gone),
 	};
+	u32 i;
 
-	rar_packet_ctl(&job->leg[rank].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
+	for (i = 0; i < job->nlegs; i++)
+		if (out->gone_to & job->leg[i].ranks)
+			send_return(job, i, &ch);
+	/* The boxes below wait for what this one does not send. */
+	if (out->gone_to)
+		rar_up_return(job, &ch);
+}
+
+/* Tell all members that the box wants nothing of operations below a number. */
+void rar_answer_until(struct box_job *job, u64 until)
+{
+	struct rar_chunks_hdr ch = {
+		.op_seq = cpu_to_be64(until - 1),
+		.until = cpu_to_be32((u32)until),
+	};
+	u32 i;
+
+	for (i = 0; i < job->nlegs; i++)
+		if (box_leg_used(&job->leg[i]))
+			send_return(job, i, &ch);
 }
 
 /* "I am here": answers a member that has to wait for other members. */
@@ -123,14 +170,13 @@ static void answer_evicted(struct box_out *out)
 			hand_over(slot);
 		rar_slot_put(slot);
 	}
-	for (i = 0; i < job->nlegs; i++)
-		rar_packet_ctl(&job->leg[i].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
+	rar_answer_return(job, NULL, &ch);
 }
 
 /**
  * rar_answer_run() - send what follows from a run of contributions
  * @job:  job
- * @from: the member that sent the run
+ * @from: the member that sent the run, or U32_MAX
  * @dh:   header of the first chunk
  * @n:    chunks
  * @out:  what follows; its references are dropped
@@ -143,14 +189,14 @@ void rar_answer_run(struct box_job *job, u32 from, const struct rar_data_hdr *dh
 	u32 rank, i, k;
 
 	for (rank = 0; rank < job->nlegs; rank++) {
-		for (i = 0; i < n; i += k) {
+		for (i = 0; i < n && box_leg_used(&job->leg[rank]); i += k) {
 			k = 1;
 			if (is_for(out, i, rank, from))
 				k = send_sums(job, out, i, n, rank, from);
 		}
-		if (out->gone_to >> rank & 1)
-			rar_answer_gone(job, rank, dh, out->gone);
 	}
+	rar_up_send(job, out, n);
+	answer_gone(job, dh, out);
 	if (out->wait)
 		rar_answer_ack(job, from);
 	for (i = 0; i < n; i++)

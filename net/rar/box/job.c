@@ -9,6 +9,9 @@
  *	ENTER with the cookie  -> the member has a leg; ENTERED, with the epoch when all have
  *
  * ENTER comes by the UDP socket, as no member receives it. It is taken in by a work item.
+ *
+ * If there is a box above (net.rar.box_up), "all" are those that have entered when no more came for
+ * a while. This box then enters above for them (up.c), and opens when that box does.
  */
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -19,6 +22,7 @@
 #include "box/job.h"
 #include "box/offer.h"
 #include "box/roce.h"
+#include "box/up.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "group/life.h"
@@ -34,6 +38,8 @@
 #define JOB_MAX_OF_HOST	8	/* of them, by the same host first */
 #define JOB_ASKS	256	/* ENTERs that wait */
 #define JOB_LOOK	(HZ / 2)
+#define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above. Longer if that was wrong */
+#define JOB_STALE	(3 * HZ / 2) /* a sender that has not entered for so long is gone */
 #define JOB_FORGET	(5 * HZ) /* what was done for a job counts half then */
 
 /* An ENTER with a right cookie, until it is taken in. */
@@ -41,7 +47,7 @@ struct ask {
 	struct list_head node;
 	struct rar_addr from, to;
 	int dev;
-	u64 id, epoch, digest, nonce;
+	u64 id, epoch, digest, nonce, ranks;
 	u32 rank, size, payload, pad;
 	u16 choice;
 };
@@ -50,23 +56,30 @@ struct ask {
 
 static struct workqueue_struct *box_wq;
 
-/* The leg by which packets of @rank come, or NULL if no such member has entered. */
+/* Where the leg of a member or of a box below is in job->leg; may be out of range. */
+static u32 leg_index(u32 rank)
+{
+	return rank < RAR_LOWER_RANK ? rank : rank - RAR_LOWER_RANK;
+}
+
+/* The leg by which packets of @rank come, or NULL if no such member or box has entered. */
 static struct rar_link *find_leg(struct rar_member *m, u32 rank)
 {
 	struct box_job *job = box_job(m);
+	u32 i = leg_index(rank);
 
 	/* Pairs with the full barriers between leg_fill() and the epoch's way to a member. */
-	return rank < job->nlegs && READ_ONCE(job->leg[rank].nonce) ?
-	       &job->leg[rank].link : NULL;
+	return i < job->nlegs && box_leg_used(&job->leg[i]) &&
+	       READ_ONCE(job->leg[i].link.rank) == rank ? &job->leg[i].link : NULL;
 }
 
-/* Take in a packet of a leg: RS, PROBE or RESET, validated. Softirq, RCU read side. */
+/* Take in a packet of a leg: RS, PROBE, RETURN or RESET, validated. Softirq, RCU read side. */
 static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
-	u32 rank = be16_to_cpu(pkt->h.src);
+	u32 rank = leg_index(be16_to_cpu(pkt->h.src));
 	struct box_job *job = box_job(m);
 
-	WRITE_ONCE(job->leg[rank].link.heard, jiffies);
+	WRITE_ONCE(pkt->link->heard, jiffies);
 	switch (pkt->h.type) {
 	case RAR_T_RS:
 		rar_slot_rcv_up(job, rank, pkt, n);
@@ -74,10 +87,15 @@ static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_PROBE:
 		rar_slot_rcv_probe(job, rank, pkt);
 		break;
+	case RAR_T_RETURN:
+		if (pkt->link->rank < RAR_LOWER_RANK)
+			return RAR_DROP(Rank);
+		rar_slot_rcv_return(job, pkt->link, pkt);
+		break;
 	case RAR_T_RESET:
 		/* The work item ends the job, and tells the other members. */
 		WRITE_ONCE(job->closed, true);
-		mod_delayed_work(box_wq, &job->box->look, 0);
+		rar_job_look(job->box);
 		break;
 	}
 	return RAR_RX_DONE;
@@ -112,34 +130,46 @@ static void no_timer(struct timer_list *t)
 {
 }
 
-/* Make the member by which packets find the job, and which sends packets: its rank is a box's. */
-static void init_member(struct box_job *job, const struct ask *ask)
+/**
+ * rar_job_init_member() - make a member by which packets find the box, and which sends packets
+ * @m:    member; what is zero does not matter, or its maker sets it
+ * @box:  the box of this host. Its sockets outlast the member
+ * @self: the box's address
+ *
+ * Process context.
+ */
+void rar_job_init_member(struct rar_member *m, struct rar_box *box, const struct rar_addr *self)
 {
-	struct rar_member *m = &job->m, *self = job->box->self;
 	int i;
 
-	m->rn = job->box->rn;
-	m->id = ask->id;
-	m->rank = RAR_BOX_RANK;
-	m->size = ask->size;
-	m->epoch = rar_random_token();
-	m->payload = ask->payload;
+	m->rn = box->rn;
 	m->nlanes = 1;
-	m->self = ask->to;
-	m->aside = &job_aside;
+	m->self = *self;
 	m->op_whole = U64_MAX;	/* nothing comes too early */
 	m->state = RAR_S_RUN;
 	refcount_set(&m->ref, 1);
 	spin_lock_init(&m->lock);
 	rar_link_init(m);
 	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		m->link[i].rank = RAR_BOX_RANK;	/* the links are in @leg */
+		m->link[i].rank = RAR_BOX_RANK;	/* no packet comes from a neighbour */
 	rar_early_init(m);
 	timer_setup(&m->timer, no_timer, 0);
-	INIT_RCU_WORK(&m->free, job_free);
-	/* The box's, which outlast the job. */
 	for (i = 0; i < ARRAY_SIZE(m->sender); i++)
-		m->sender[i].sock = self->sender[i].sock;
+		m->sender[i].sock = box->self->sender[i].sock;
+}
+
+static void init_member(struct box_job *job, const struct ask *ask)
+{
+	struct rar_member *m = &job->m;
+
+	rar_job_init_member(m, job->box, &ask->to);
+	m->id = ask->id;
+	m->rank = RAR_BOX_RANK;
+	m->size = ask->size;
+	m->epoch = rar_random_token();
+	m->payload = ask->payload;
+	m->aside = &job_aside;
+	INIT_RCU_WORK(&m->free, job_free);
 }
 
 static int init_legs(struct box_job *job)
@@ -201,6 +231,7 @@ static void job_end(struct box_job *job)
 	list_del_rcu(&job->node);
 	WRITE_ONCE(job->box->njobs, job->box->njobs - 1);
 	rar_slot_close(job);
+	rar_up_end(job);
 	for (i = 0; i < job->nlegs; i++)
 		if (job->leg[i].nonce)
 			rar_packet_ctl(&job->leg[i].link, &h, sizeof(h), 0, RAR_T_RESET,
@@ -248,33 +279,71 @@ static bool agrees(const struct box_job *job, const struct ask *ask)
 }
 
 /* Has the leg another owner than the sender? */
-static bool leg_taken(const struct box_leg *leg, const struct ask *ask)
+static bool is_foreign(const struct box_leg *leg, const struct ask *ask)
 {
 	const struct rar_addr *a = &leg->link.path.dst;
 
-	return leg->nonce && (a->port != ask->from.port || !ipv6_addr_equal(&a->ip, &ask->from.ip));
+	return a->port != ask->from.port || !ipv6_addr_equal(&a->ip, &ask->from.ip);
 }
 
+/*
+ * Does another sender contribute for one of the ranks? A rank whose box is gone may come itself, or
+ * by another box, but not while that job is open: it ends soon.
+ */
+static bool ranks_taken(const struct box_job *job, const struct ask *ask)
+{
+	const struct box_leg *leg;
+
+	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
+		if ((leg->ranks & ask->ranks) && is_foreign(leg, ask) &&
+		    (job->open || time_before(jiffies, leg->link.heard + JOB_STALE)))
+			return true;
+	return false;
+}
+
+static void leg_clear(struct box_job *job, struct box_leg *leg)
+{
+	WRITE_ONCE(leg->nonce, 0);
+	job->ranks &= ~leg->ranks;
+	leg->ranks = 0;
+	rar_device_set(job->m.rn, &leg->link.hook, 0);
+	dst_cache_reset(&leg->link.path.cache);
+}
+
+/* Let a sender have a leg. Older legs of its ranks are gone. */
 static void leg_fill(struct box_job *job, struct box_leg *leg, const struct ask *ask)
 {
 	struct rar_path *path = &leg->link.path;
+	struct box_leg *other;
 
+	for (other = job->leg; other < job->leg + job->nlegs; other++)
+		if (other->ranks & ask->ranks)
+			leg_clear(job, other);
 	path->src = ask->to;
 	path->dst = ask->from;
-	leg->nonce = ask->nonce;
+	WRITE_ONCE(leg->link.rank, ask->rank);
+	leg->ranks = ask->ranks;
 	leg->pad = ask->pad;
-	WRITE_ONCE(leg->link.heard, jiffies);
+	WRITE_ONCE(leg->nonce, ask->nonce);
 	rar_device_set(job->m.rn, &leg->link.hook, ask->dev);
+	job->ranks |= ask->ranks;
+	job->last = jiffies;
 }
 
-static bool all_entered(const struct box_job *job)
+static u64 all_ranks(u32 size)
 {
-	u32 i;
+	return GENMASK_ULL(size - 1, 0);
+}
 
-	for (i = 0; i < job->nlegs; i++)
-		if (!job->leg[i].nonce)
-			return false;
-	return true;
+/* Is there a box above this one? */
+static bool has_upper(struct rar_box *box)
+{
+	bool has;
+
+	spin_lock_bh(&box->rn->lock);
+	has = box->rn->box_up.af;
+	spin_unlock_bh(&box->rn->lock);
+	return has;
 }
 
 /* Answer a member. The padding proves that the path carries a full packet this way, too. */
@@ -284,6 +353,7 @@ static void send_entered(struct box_job *job, struct box_leg *leg, u64 cookie)
 		.nonce = cpu_to_be64(leg->nonce),
 		.cookie = cpu_to_be64(cookie),
 		.epoch = cpu_to_be64(job->open ? job->m.epoch : 0),
+		.flags = cpu_to_be32(job->levels ? RAR_EF_ANY_ORDER : 0),
 	};
 
 	rar_packet_ctl(&leg->link, &eh, sizeof(eh), leg->pad, RAR_T_ENTERED, job->group_epoch);
@@ -300,36 +370,62 @@ static u64 cookie_of(const struct rar_box *box, const struct rar_addr *from, u64
 	return siphash(&in, sizeof(in), &box->key) ?: 1;
 }
 
-/* Take in an ENTER. A member that enters anew has forgotten its leg, so the job begins anew. */
+/* All ranks have come, here or above. */
+static void open_job(struct box_job *job)
+{
+	struct box_leg *leg;
+
+	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
+		job->levels |= hweight64(leg->ranks) > 1;
+	job->levels |= !!job->up;
+	job->open = true;
+	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
+		if (leg->nonce)
+			send_entered(job, leg, 0);
+}
+
+/*
+ * The job for a new leg. An open one begins anew: a member that enters anew has forgotten its leg.
+ * If this box has entered above for fewer ranks, it does so anew.
+ */
+static struct box_job *begin_anew(struct rar_box *box, struct box_job *job, const struct ask *ask)
+{
+	if (!job->open) {
+		job->again |= !!job->up;
+		rar_up_end(job);
+		return job;
+	}
+	job_end(job);
+	return job_of(box, ask);
+}
+
+/* Take in an ENTER. */
 static void enter(struct rar_box *box, const struct ask *ask)
 {
 	u64 cookie = cookie_of(box, &ask->from, ask->id, ask->epoch);
 	struct box_job *job = NULL;
 	struct box_leg *leg;
-	u32 i;
+	u32 i = leg_index(ask->rank);
 
 	if (rar_allow_has(box->self, &ask->from, &ask->to))
 		job = job_of(box, ask);
-	if (!job || !agrees(job, ask) || leg_taken(&job->leg[ask->rank], ask)) {
+	if (!job || !agrees(job, ask) || ranks_taken(job, ask)) {
 		rar_mib_inc(box->rn, JoinsRefused);
 		return;
 	}
-	if (job->open && job->leg[ask->rank].nonce != ask->nonce) {
-		job_end(job);
-		job = job_of(box, ask);
+	if (job->leg[i].nonce != ask->nonce) {
+		job = begin_anew(box, job, ask);
 		if (!job)
 			return;
+		leg_fill(job, &job->leg[i], ask);
 	}
-	leg = &job->leg[ask->rank];
-	if (leg->nonce != ask->nonce)
-		leg_fill(job, leg, ask);
-	if (job->open || !all_entered(job)) {
-		send_entered(job, leg, cookie);
+	leg = &job->leg[i];
+	WRITE_ONCE(leg->link.heard, jiffies);
+	if (!job->open && job->ranks == all_ranks(job->nlegs)) {
+		open_job(job);
 		return;
 	}
-	job->open = true;
-	for (i = 0; i < job->nlegs; i++)
-		send_entered(job, &job->leg[i], 0);
+	send_entered(job, leg, cookie);
 }
 
 static struct ask *next_ask(struct rar_box *box)
@@ -360,6 +456,19 @@ static void enter_work(struct work_struct *work)
 	}
 }
 
+/* Enter above if the legs are all that come here; open the job if that is done. */
+static void look_up(struct box_job *job)
+{
+	unsigned long settle = job->again ? JOB_STALE : JOB_SETTLE;
+
+	if (job->open)
+		rar_up_tell(job);
+	else if (job->up && rar_up_is_open(job))
+		open_job(job);
+	else if (job->up || (has_upper(job->box) && time_after_eq(jiffies, job->last + settle)))
+		rar_up_enter(job);
+}
+
 /* Is there a reason to end a job: a silent member, or one that does not come? */
 static bool job_over(const struct box_job *job)
 {
@@ -373,9 +482,10 @@ static bool job_over(const struct box_job *job)
 	if (!job->open)
 		return time_after(jiffies, job->born + join);
 	for (i = 0; i < job->nlegs; i++)
-		if (time_after(jiffies, READ_ONCE(job->leg[i].link.heard) + dead))
+		if (job->leg[i].nonce &&
+		    time_after(jiffies, READ_ONCE(job->leg[i].link.heard) + dead))
 			return true;
-	return false;
+	return rar_up_is_lost(job, dead);
 }
 
 static void look_work(struct work_struct *work)
@@ -390,15 +500,34 @@ static void look_work(struct work_struct *work)
 			rar_pool_forget(job);
 		if (job_over(job))
 			job_end(job);
+		else
+			look_up(job);
 	}
 	if (forget)
 		box->forget = jiffies + JOB_FORGET;
 	if (box->on)
-		queue_delayed_work(box_wq, &box->look, JOB_LOOK);
+		queue_delayed_work(box_wq, &box->look, has_upper(box) ? JOB_SETTLE : JOB_LOOK);
 	mutex_unlock(&box->rn->box_lock);
 }
 
+/* Let the work item look after the jobs at once. Any context. */
+void rar_job_look(struct rar_box *box)
+{
+	mod_delayed_work(box_wq, &box->look, 0);
+}
+
 /* -- ENTER ------------------------------------------------------------------ */
+
+/* Are the ranks some of the group's, and is the sender the lowest of them? */
+static bool has_ranks(struct ask *ask)
+{
+	if (!ask->ranks && ask->rank < ask->size)
+		ask->ranks = BIT_ULL(ask->rank);
+	else if (!ask->ranks || ask->rank != RAR_LOWER_RANK + __ffs64(ask->ranks))
+		return false;
+	/* A box that has all ranks needs none above it. */
+	return ask->ranks < all_ranks(ask->size);
+}
 
 static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 		      const struct rar_enter_hdr *eh)
@@ -409,10 +538,11 @@ static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 		.digest = be64_to_cpu(eh->digest), .nonce = be64_to_cpu(eh->nonce),
 		.rank = be16_to_cpu(eh->h.src), .size = be16_to_cpu(eh->size),
 		.payload = be32_to_cpu(eh->payload), .choice = be16_to_cpu(eh->choice),
+		.ranks = be64_to_cpu(eh->ranks),
 		.pad = pkt->len - sizeof(struct rar_entered_hdr),
 	}, *copy = NULL;
 
-	if (ask.size < 2 || ask.size > RAR_BOX_LEGS || ask.rank >= ask.size || !ask.nonce ||
+	if (ask.size < 2 || ask.size > RAR_BOX_LEGS || !ask.nonce || !has_ranks(&ask) ||
 	    !ask.payload || ask.payload % RAR_PAYLOAD_UNIT ||
 	    ask.payload + sizeof(struct rar_data_hdr) != pkt->len) {
 		rar_mib_inc(box->rn, DropLength);
@@ -603,9 +733,10 @@ static void show_job(struct seq_file *seq, struct box_job *job)
 	for (i = 0; i < job->nlegs; i++)
 		entered += job->leg[i].nonce != 0;
 	spin_lock_bh(&job->lock);
-	seq_printf(seq, "%016llx %u %u %s %u %llu %u %llu %llu %llu %llu\n", job->m.id,
+	seq_printf(seq, "%016llx %u %u %s %u %llu %u %llu %llu %llu %llu %llx %s\n", job->m.id,
 		   job->nlegs, entered, job->open ? "open" : "entering", job->m.payload,
-		   job->base, job->slots, job->nsums, job->ngone, job->nevicted, job->rows);
+		   job->base, job->slots, job->nsums, job->ngone, job->nevicted, job->rows,
+		   job->ranks, job->up ? "below" : "top");
 	spin_unlock_bh(&job->lock);
 }
 
@@ -618,7 +749,7 @@ void rar_box_show(struct rar_net *rn, struct seq_file *seq)
 	seq_printf(seq, "limit %lu used %lld jobs %u\n", rn->sysctl_box_mem,
 		   rn->box ? (s64)atomic64_read(&rn->box->used) : 0,
 		   rn->box ? rn->box->njobs : 0);
-	seq_puts(seq, "group size entered state payload complete rows sums returned evicted bytes\n");
+	seq_puts(seq, "group size entered state payload complete rows sums returned evicted bytes ranks level\n");
 	if (rn->box)
 		list_for_each_entry(job, &rn->box->jobs, node)
 			show_job(seq, job);

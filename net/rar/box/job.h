@@ -44,9 +44,10 @@ struct rar_box {
 };
 
 /*
- * struct box_leg - a member of a job
- * @link:	to the member; its path and @heard are used
- * @nonce:	of the member's ENTER, 0 = it has not entered; rn->box_lock
+ * struct box_leg - a member of a job, or a box below this one
+ * @link:	to it; its path and @heard are used
+ * @ranks:	mask of the ranks for which it contributes. They are no other leg's; rn->box_lock
+ * @nonce:	of its ENTER, 0 = nobody has entered by this leg; rn->box_lock
  * @pad:	bytes of padding that its ENTER had
  * @una:	the member needs nothing below this number any more; job->lock
  * @done:	operations complete at the member, with all before them; job->lock
@@ -54,6 +55,7 @@ struct rar_box {
  */
 struct box_leg {
 	struct rar_link link;
+	u64 ranks;
 	u64 nonce;
 	u32 pad;
 	u32 una;
@@ -71,7 +73,12 @@ struct box_leg {
  * @digest:	of the group's table
  * @choice:	of the group's table: how short tensors are added
  * @born:	when the first member entered, jiffies
- * @open:	all members have entered; rn->box_lock
+ * @last:	when the last leg came, jiffies; rn->box_lock
+ * @again:	legs came after this box had entered above; rn->box_lock
+ * @ranks:	mask of the ranks of all legs
+ * @levels:	there is a box above or below. Set before @open
+ * @up:		this box at the box above, NULL: there is none for this job; rn->box_lock
+ * @open:	all members have entered, at this box or one above; rn->box_lock
  * @lock:	protects the fields below, operations and slots. Nothing is sent under it
  * @closed:	takes nothing in any more
  * @told:	all members have told how many operations they have completed
@@ -92,7 +99,9 @@ struct box_leg {
  * @nsums:	sums made
  * @ngone:	chunks given up
  * @nevicted:	of them, those evicted for another chunk
- * @nlegs:	entries of @leg, by rank
+ * @rising:	slots that were contributed to the box above and have no sum, by number
+ * @up_seq:	number of the next contribution to the box above
+ * @nlegs:	entries of @leg, by the lowest rank
  */
 struct box_job {
 	struct rar_member m;
@@ -102,6 +111,11 @@ struct box_job {
 	u64 digest;
 	u16 choice;
 	unsigned long born;
+	unsigned long last;
+	bool again;
+	u64 ranks;
+	bool levels;
+	struct box_up *up;
 	bool open;
 	spinlock_t lock; /* see above */
 	bool closed;
@@ -121,9 +135,17 @@ struct box_job {
 	u64 nsums;
 	u64 ngone;
 	u64 nevicted;
+	struct list_head rising;
+	u32 up_seq;
 	u32 nlegs;
 	struct box_leg leg[];
 };
+
+/* Do packets go by a leg? */
+static inline bool box_leg_used(const struct box_leg *leg)
+{
+	return READ_ONCE(leg->nonce);
+}
 
 static inline struct box_job *box_job(struct rar_member *m)
 {
@@ -132,8 +154,13 @@ static inline struct box_job *box_job(struct rar_member *m)
 
 void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n);
 void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt);
+void rar_slot_rcv_sums(struct box_job *job, struct rar_pkt *pkt, u32 n);
+void rar_slot_rcv_return(struct box_job *job, const struct rar_link *from,
+			 const struct rar_pkt *pkt);
 void rar_slot_init(struct box_job *job);
 void rar_slot_close(struct box_job *job);
 void rar_pool_forget(struct box_job *job);
+void rar_job_init_member(struct rar_member *m, struct rar_box *box, const struct rar_addr *self);
+void rar_job_look(struct rar_box *box);
 
 #endif /* _RAR_BOX_JOB_H */

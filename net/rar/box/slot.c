@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 
 #include "box/slot.h"
+#include "box/up.h"
 #include "core/hdr.h"
 #include "core/mib.h"
 #include "group/choice.h"
@@ -22,6 +23,7 @@
 #define PAUSE_MIN	8	/* operations of a first pause */
 #define REFUSED_MAX	64	/* chunks that find no room before a pause; */
 #define REFUSED_FOR_SUM	8	/* each sum makes up for some of them */
+#define RISE_AGAIN_US	4000	/* least time between two contributions of a chunk to the box above */
 #define ROOM_TRIES	64	/* rows that one new row may cost */
 
 #define SLOT_OVER	xa_mk_value(1)
@@ -96,6 +98,7 @@ static void slot_detach(struct box_job *job, struct box_slot *slot)
 		if (*held)
 			drop_held(job, slot, held);
 	unlist(job, slot);
+	list_del_init(&slot->up_node);
 	/* The entry exists, so no memory is needed. */
 	xa_store(&slot->op->slots, slot->chunk, SLOT_OVER, GFP_ATOMIC);
 	xa_clear_mark(&slot->op->slots, slot->chunk, SLOT_ROW);
@@ -183,7 +186,9 @@ static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chu
 	slot->next = chunk / op->ring.cpb;	/* a block's number is its first rank */
 	slot->chunk = chunk;
 	slot->len = c.len;
+	slot->prio = op->prio;
 	slot->sum = (void *)slot + head;
+	INIT_LIST_HEAD(&slot->up_node);
 	rar_op_describe(&slot->dh, op->seq, &op->fingerprint);
 	slot->dh.chunk = cpu_to_be32(chunk);
 	if (xa_is_err(xa_store(&op->slots, chunk, slot, GFP_ATOMIC))) {
@@ -215,12 +220,6 @@ static void op_drop(struct box_job *job, struct box_op *op)
 	kfree(op);
 }
 
-/* Does a type's arithmetic wrap, so that the order of additions has no effect? */
-static bool is_integer(u8 dtype)
-{
-	return dtype >= RAR_I32 && dtype <= RAR_U64;
-}
-
 /* Cut an operation as its members do. Returns false if the box cannot serve it. */
 static bool op_cut(struct box_job *job, struct box_op *op)
 {
@@ -233,9 +232,8 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 	op->kind = rar_op_kind(&op->fingerprint);
 	if (rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place))
 		return false;
-	/* Numbers that travel after a lead are integers, too. */
-	op->any_order = is_integer(op->fingerprint.dtype) || op->ring.lead;
-	return op->ring.plan.aside;
+	op->any_order = rar_op_any_order(&op->fingerprint);
+	return op->ring.plan.aside && (op->any_order || !job->levels);
 }
 
 static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fingerprint *p,
@@ -285,22 +283,44 @@ static const struct rar_kind *kind_of(const struct box_slot *slot)
 							      slot->op->kind;
 }
 
-/* Add a contribution whose turn it is. In the ring, too, the partial sum is the first operand. */
-static void add(struct box_job *job, struct box_slot *slot, const void *data)
+/* Have all ranks contributed that do so at this box, and is all of it added? */
+static bool is_full(const struct box_job *job, const struct box_slot *slot)
+{
+	return job->levels ? slot->got == job->ranks : slot->turn == job->nlegs;
+}
+
+/* Add a contribution to a sum, which is the first operand, as in the ring. */
+static void add_to(struct box_job *job, struct box_slot *slot, void *sum, const void *data)
 {
 	const struct box_op *op = slot->op;
 	struct rar_reduce_ctx ctx;
 
-	slot->next = slot->next + 1 == job->nlegs ? 0 : slot->next + 1;
-	if (!slot->turn++) {
-		memcpy(slot->sum, data, slot->len);
-		return;
-	}
 	rar_reduce_begin(&ctx);
-	rar_reduce(&ctx, kind_of(slot), slot->sum, slot->sum, slot->sum, data, slot->len);
-	if (slot->turn == job->nlegs && op->fingerprint.redop == RAR_AVG && op->kind->div_gen)
-		rar_reduce_divide(&ctx, op->kind, slot->sum, slot->sum, job->nlegs, slot->len);
+	rar_reduce(&ctx, kind_of(slot), sum, sum, sum, data, slot->len);
+	/* The box that has all ranks divides, and no box below it. */
+	if (sum == slot->sum && is_full(job, slot) && !job->up &&
+	    op->fingerprint.redop == RAR_AVG && op->kind->div_gen)
+		rar_reduce_divide(&ctx, op->kind, sum, sum, job->nlegs, slot->len);
 	rar_reduce_end(&ctx);
+}
+
+/* Add a contribution whose turn it is. */
+static void add(struct box_job *job, struct box_slot *slot, const void *data)
+{
+	slot->next = slot->next + 1 == job->nlegs ? 0 : slot->next + 1;
+	if (!slot->turn++)
+		memcpy(slot->sum, data, slot->len);
+	else
+		add_to(job, slot, slot->sum, data);
+}
+
+/* With several levels nobody has a turn, and the order has no effect. @ranks have contributed. */
+static void add_level(struct box_job *job, struct box_slot *slot, u64 ranks, const void *data)
+{
+	if (slot->got == ranks)
+		memcpy(slot->sum, data, slot->len);
+	else
+		add_to(job, slot, slot->sum, data);
 }
 
 /* Hold a contribution. Returns false if there is no room. */
@@ -334,13 +354,10 @@ static bool add_rest(struct box_job *job, struct box_slot *slot, const void *dat
 		     struct box_out *out)
 {
 	void **rest = rar_slot_held(job, slot);
-	struct rar_reduce_ctx ctx;
 
 	if (!*rest)
 		return hold(job, slot, rest, data, out);
-	rar_reduce_begin(&ctx);
-	rar_reduce(&ctx, kind_of(slot), *rest, *rest, *rest, data, slot->len);
-	rar_reduce_end(&ctx);
+	add_to(job, slot, *rest, data);
 	return true;
 }
 
@@ -356,7 +373,7 @@ static void finish_rest(struct box_job *job, struct box_slot *slot)
 	drop_held(job, slot, rest);
 }
 
-/* Give chunk @i of the run up, and tell the ranks in @to. */
+/* Give chunk @i of the run up, and tell those that contribute for the ranks in @to. */
 static void give_up(struct box_job *job, struct box_out *out, u32 i, u64 to)
 {
 	job->ngone++;
@@ -364,14 +381,19 @@ static void give_up(struct box_job *job, struct box_out *out, u32 i, u64 to)
 	out->gone_to |= to;
 }
 
-/* Take a new contribution in. Returns false if there is no room. */
+/* Take a new contribution of a leg in. Returns false if there is no room. */
 static bool take(struct box_job *job, struct box_slot *slot, u32 rank, const void *data,
 		 struct box_out *out)
 {
 	bool any_order = slot->op->any_order;
 	void **held = rar_slot_held(job, slot);
+	u64 ranks = job->leg[rank].ranks;
 
-	slot->got |= 1ULL << rank;
+	slot->got |= ranks;
+	if (job->levels) {
+		add_level(job, slot, ranks, data);
+		return true;
+	}
 	if (rank == slot->next)
 		add(job, slot, data);
 	else if (!(any_order ? add_rest(job, slot, data, out) :
@@ -419,6 +441,8 @@ static void look_for_pause(struct box_job *job, u64 seq, struct box_out *out)
 static void succeed(struct box_job *job, struct box_slot *slot)
 {
 	list_move_tail(&slot->node, &job->sums);
+	list_del_init(&slot->up_node);
+	slot->made = true;
 	slot->since = rar_now_us();
 	note_sums(job);
 	if (list_empty(&slot->op->adds))
@@ -477,30 +501,61 @@ static struct box_slot *slot_of(struct box_job *job, struct box_op *op, u32 chun
 	return op->seq < job->until ? NULL : slot;
 }
 
+/* Send chunk @i of a run, which is full, to the box above. */
+static void rise(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
+{
+	WRITE_ONCE(slot->up_seq, job->up_seq++);
+	slot->up_at = out->now;
+	list_move_tail(&slot->up_node, &job->rising);
+	refcount_inc(&slot->ref);
+	out->sums[i] = slot;
+	out->rise |= 1ULL << i;
+}
+
+/* All have contributed to chunk @i of a run. */
+static void complete_chunk(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
+{
+	slot->due = out->now;
+	if (job->up) {
+		rise(job, slot, i, out);
+	} else {
+		succeed(job, slot);
+		out->fresh |= 1ULL << i;
+	}
+}
+
+/* A rank asks again for a chunk that has no sum. Perhaps the box above has not heard of it. */
+static void ask_again(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
+{
+	out->wait = true;
+	if (job->up && is_full(job, slot) && out->now - slot->up_at > RISE_AGAIN_US)
+		rise(job, slot, i, out);
+}
+
 /* Take in chunk @i of a run. */
 static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
 		      const void *data, u32 i, struct box_out *out)
 {
 	struct box_slot *slot = slot_of(job, op, chunk, out);
-	u64 bit = 1ULL << rank;
+	u64 ranks = job->leg[rank].ranks;
 
 	if (!slot) {
-		give_up(job, out, i, bit);
+		give_up(job, out, i, ranks);
 		return;
 	}
 	WRITE_ONCE(slot->come[rank], rar_slot_come_at(seq, out->now));
-	if (slot->got & bit) {
-		/* It asks again. */
-		out->wait |= slot->turn < job->nlegs;
-	} else if (!take(job, slot, rank, data, out)) {
-		give_up(job, out, i, slot->got);
-		slot_end(job, slot);
-		return;
-	} else if (slot->turn == job->nlegs) {
-		succeed(job, slot);
-		out->fresh |= 1ULL << i;
+	if (!(slot->got & ranks)) {
+		if (!take(job, slot, rank, data, out)) {
+			give_up(job, out, i, slot->got);
+			slot_end(job, slot);
+			return;
+		}
+		if (is_full(job, slot))
+			complete_chunk(job, slot, i, out);
+	} else if (!slot->made) {
+		ask_again(job, slot, i, out);
 	}
-	if (slot->turn == job->nlegs) {
+	if (slot->made) {
 		refcount_inc(&slot->ref);
 		out->sums[i] = slot;
 	}
@@ -512,7 +567,8 @@ static bool all_have(const struct box_job *job, const struct box_slot *slot)
 	u32 i;
 
 	for (i = 0; i < job->nlegs; i++)
-		if (!rar_seq_before((u32)slot->come[i], job->leg[i].una))
+		if (box_leg_used(&job->leg[i]) &&
+		    !rar_seq_before((u32)slot->come[i], job->leg[i].una))
 			return false;
 	return true;
 }
@@ -534,6 +590,19 @@ static void advance(struct box_job *job, struct box_leg *leg, u32 una)
 
 /* -- packets --------------------------------------------------------------------- */
 
+/* Is a run that came one of the operation's? */
+static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
+		 const struct rar_pkt *pkt)
+{
+	bool fits = chunk < op->ring.nchunks && n <= rar_ring_block_end(&op->ring, chunk) - chunk &&
+		    rar_ring_bytes(&op->ring, chunk, n) + n * sizeof(struct rar_data_hdr) ==
+		    pkt->len;
+
+	if (!fits)
+		rar_mib_inc(job->m.rn, DropChunk);
+	return fits;
+}
+
 /* Take in all chunks of a run. job->lock held. */
 static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u32 n,
 		    const struct rar_data_hdr *dh, struct box_out *out)
@@ -546,14 +615,11 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
 
 	if (!op) {
 		out->gone = rar_mask(n);
-		out->gone_to = 1ULL << rank;
+		out->gone_to = job->leg[rank].ranks;
 		return;
 	}
-	if (chunk >= op->ring.nchunks || n > rar_ring_block_end(&op->ring, chunk) - chunk ||
-	    rar_ring_bytes(&op->ring, chunk, n) + n * sizeof(*dh) != pkt->len) {
-		rar_mib_inc(job->m.rn, DropChunk);
+	if (!fits(job, op, chunk, n, pkt))
 		return;
-	}
 	for (i = 0; i < n; i++) {
 		len = rar_ring_bytes(&op->ring, chunk + i, 1);
 		data = skb_header_pointer(pkt->skb, off, len, job->scratch);
@@ -595,6 +661,7 @@ void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
 		advance(job, &job->leg[rank], be32_to_cpu(dh.una));
 	}
 	sums = job->nsums - sums;
+	out.una = rar_slot_lowest_rising(job);
 	spin_unlock_bh(&job->lock);
 	rar_mib_add(job->m.rn, BoxTaken, n);
 	rar_mib_add(job->m.rn, BoxSums, sums);
@@ -610,6 +677,8 @@ static void raise_base(struct box_job *job)
 	u32 i;
 
 	for (i = 0; i < job->nlegs; i++) {
+		if (!box_leg_used(&job->leg[i]))
+			continue;
 		if (!job->leg[i].told)
 			return;
 		base = min(base, job->leg[i].done);
@@ -632,12 +701,10 @@ static void raise_base(struct box_job *job)
 void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt)
 {
 	struct box_leg *leg = &job->leg[rank];
-	struct rar_data_hdr dh = {};
 	struct rar_probe_hdr ph;
-	bool raised;
-	u64 from;
+	bool raised, news;
+	u64 from, base;
 	s32 more;
-	u32 i;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
 		return;
@@ -648,15 +715,130 @@ void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt
 		leg->done += more;
 	leg->told = true;
 	advance(job, leg, be32_to_cpu(ph.una));
+	base = job->base;
 	raise_base(job);
 	raised = !job->closed && from > job->until;
 	if (raised)
 		raise_until(job, from);
+	news = raised || job->base != base;
 	spin_unlock_bh(&job->lock);
 	rar_answer_ack(job, rank);
-	dh.op_seq = cpu_to_be64(from - 1);
-	for (i = 0; i < job->nlegs && raised; i++)
-		rar_answer_gone(job, i, &dh, 0);
+	if (raised)
+		rar_answer_until(job, from);
+	if (news)
+		rar_up_tell(job);
+}
+
+/* -- packets of the box above -------------------------------------------------- */
+
+/* Take in the sum of a chunk that waits for it. job->lock held. */
+static void rcv_sum(struct box_job *job, struct box_op *op, u32 chunk, const struct rar_pkt *pkt,
+		    u32 off, u32 i, struct box_out *out)
+{
+	struct box_slot *slot = xa_load(&op->slots, chunk);
+
+	if (!slot || xa_is_value(slot) || slot->made || !is_full(job, slot) ||
+	    skb_copy_bits(pkt->skb, off, slot->sum, slot->len))
+		return;
+	succeed(job, slot);
+	refcount_inc(&slot->ref);
+	out->sums[i] = slot;
+	out->fresh |= 1ULL << i;
+}
+
+/* Take in a run of sums. job->lock held. */
+static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const struct rar_pkt *pkt,
+		     u32 n, struct box_out *out)
+{
+	u32 chunk = be32_to_cpu(dh->chunk), off = pkt->off + sizeof(*dh), i;
+	const struct rar_fingerprint p = rar_op_described(dh);
+	u64 seq = be64_to_cpu(dh->op_seq);
+	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
+
+	if (job->closed || !op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint) ||
+	    !fits(job, op, chunk, n, pkt))
+		return;
+	for (i = 0; i < n; i++) {
+		rcv_sum(job, op, chunk + i, pkt, off, i, out);
+		/* It also says how long it waited there for ranks that are not here. */
+		if (out->sums[i])
+			out->sums[i]->due += be32_to_cpu(dh->una);
+		off += rar_stride(&job->m);
+	}
+}
+
+/**
+ * rar_slot_rcv_sums() - take in sums of all ranks, and pass them to all members
+ * @job: job of a box below the sender
+ * @pkt: validated AG
+ * @n:   chunks
+ *
+ * Softirq, RCU read side.
+ */
+void rar_slot_rcv_sums(struct box_job *job, struct rar_pkt *pkt, u32 n)
+{
+	struct box_out out = { .evicted = LIST_HEAD_INIT(out.evicted) };
+	struct rar_data_hdr dh;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
+		return;
+	spin_lock_bh(&job->lock);
+	rcv_sums(job, &dh, pkt, n, &out);
+	spin_unlock_bh(&job->lock);
+	rar_mib_add(job->m.rn, BoxSums, hweight64(out.fresh));
+	rar_answer_run(job, U32_MAX, &dh, n, &out);
+}
+
+/* End the chunks that a RETURN names and that have no sum. job->lock held. */
+static void end_returned(struct box_job *job, const struct rar_chunks_hdr *ch)
+{
+	u64 seq = be64_to_cpu(ch->op_seq), map;
+	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
+	u32 first = be32_to_cpu(ch->first), i, bit;
+	struct box_slot *slot;
+
+	if (!op || op->seq != seq)
+		return;
+	for (i = 0; i < ARRAY_SIZE(ch->map); i++) {
+		for (map = le64_to_cpu(ch->map[i]); map; map &= map - 1) {
+			bit = 64 * i + __ffs64(map);
+			slot = bit < op->ring.nchunks - min(first, op->ring.nchunks) ?
+			       xa_load(&op->slots, first + bit) : NULL;
+			if (!slot || xa_is_value(slot) || slot->made)
+				continue;
+			job->ngone++;
+			slot_end(job, slot);
+		}
+	}
+}
+
+/**
+ * rar_slot_rcv_return() - take in that a box above or below gives chunks up, and tell all others
+ * @job:  job
+ * @from: the link by which it came
+ * @pkt:  validated RETURN
+ *
+ * Softirq, RCU read side.
+ */
+void rar_slot_rcv_return(struct box_job *job, const struct rar_link *from,
+			 const struct rar_pkt *pkt)
+{
+	struct rar_chunks_hdr ch;
+	u64 seq;
+	u32 more;
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)))
+		return;
+	seq = be64_to_cpu(ch.op_seq);
+	more = be32_to_cpu(ch.until) - (u32)seq;
+	spin_lock_bh(&job->lock);
+	if (!job->closed) {
+		end_returned(job, &ch);
+		if (ch.until && more <= RAR_BOX_PAUSE && seq + more > job->until)
+			raise_until(job, seq + more);
+	}
+	spin_unlock_bh(&job->lock);
+	rar_answer_return(job, from, &ch);
 }
 
 /* Prepare the slots of a new job. */
@@ -664,6 +846,7 @@ void rar_slot_init(struct box_job *job)
 {
 	spin_lock_init(&job->lock);
 	INIT_LIST_HEAD(&job->sums);
+	INIT_LIST_HEAD(&job->rising);
 	job->oldest = U64_MAX;
 	job->lowest = BOX_NO_PRIO;
 }

@@ -27,8 +27,14 @@
  * @turn:	contributions added to @sum, in the order of the ring
  * @next:	rank whose turn it is
  * @got:	mask of the ranks that contributed
+ * @made:	the sum of all ranks is here
  * @since:	when the sum was made, us
+ * @due:	until when members waited for the contributions of others, us
+ * @up_node:	in job->rising
+ * @up_seq:	number of its newest contribution to the box above
+ * @up_at:	when that was sent, us
  * @nheld:	contributions held, see rar_slot_held()
+ * @prio:	of the operation
  * @sum:	the partial sum, then the sum; after the entries of @come
  * @come:	by rank, its newest contribution: see rar_slot_come_at()
  */
@@ -44,7 +50,13 @@ struct box_slot {
 	u32 next;
 	u32 nheld;
 	u64 got;
+	bool made;
+	u8 prio;
 	u64 since;
+	u32 due;
+	u32 up_seq;
+	u32 up_at;
+	struct list_head up_node;
 	void *sum;
 	u64 come[];
 };
@@ -78,6 +90,8 @@ struct box_op {
  * @now:	when the run came, us
  * @sums:	slots whose sum is sent, referenced
  * @fresh:	of @sums, those that go to all members
+ * @rise:	of @sums, those that are no sums of all ranks: they go to the box above
+ * @una:	the lowest number of which the box above has not sent the sum
  * @gone:	chunks given up
  * @gone_to:	ranks to tell so
  * @wait:	the sender has to wait for other members
@@ -88,6 +102,8 @@ struct box_out {
 	u32 now;
 	struct box_slot *sums[RAR_RUN_MAX];
 	u64 fresh;
+	u64 rise;
+	u32 una;
 	u64 gone;
 	u64 gone_to;
 	bool wait;
@@ -110,6 +126,15 @@ static inline void **rar_slot_held(const struct box_job *job, struct box_slot *s
 	return (void **)&slot->come[job->nlegs];
 }
 
+/* The lowest number whose sum has not come from the box above. job->lock held. */
+static inline u32 rar_slot_lowest_rising(struct box_job *job)
+{
+	const struct box_slot *first = list_first_entry_or_null(&job->rising, struct box_slot,
+								up_node);
+
+	return first ? first->up_seq : job->up_seq;
+}
+
 /* Drop a reference. Any context. */
 static inline void rar_slot_put(struct box_slot *slot)
 {
@@ -127,7 +152,9 @@ void rar_pool_give(struct rar_box *box, u64 bytes);
 bool rar_pool_short(const struct box_job *job);
 bool rar_pool_make_room(struct box_job *job, u8 prio, struct box_out *out);
 
-void rar_answer_gone(struct box_job *job, u32 rank, const struct rar_data_hdr *dh, u64 gone);
+void rar_answer_return(struct box_job *job, const struct rar_link *from,
+		       struct rar_chunks_hdr *ch);
+void rar_answer_until(struct box_job *job, u64 until);
 void rar_answer_ack(struct box_job *job, u32 rank);
 void rar_answer_run(struct box_job *job, u32 from, const struct rar_data_hdr *dh, u32 n,
 		    struct box_out *out);

@@ -53,6 +53,13 @@ static inline bool rar_op_is_quant(const struct rar_fingerprint *p)
 	return p->flags & RAR_OPF_QUANT && p->collective != RAR_REDUCE_BY_KEY;
 }
 
+/* Has the order of the additions no effect, as arithmetic wraps, or as integers travel? */
+static inline bool rar_op_any_order(const struct rar_fingerprint *p)
+{
+	return (p->dtype >= RAR_I32 && p->dtype <= RAR_U64) || rar_op_is_exact(p) ||
+	       rar_op_is_quant(p);
+}
+
 /*
  * Ways on which a rank sends: one per phase to its successor, and one (RAR_BACK) on which
  * complete chunks go in memory to the first rank of its host.

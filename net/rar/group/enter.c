@@ -18,13 +18,14 @@
 
 #define ENTER_FAST	6	/* attempts in short intervals */
 #define ENTER_SLOW	HZ	/* interval of the other attempts */
+#define ENTER_OTHER	(3 * HZ)	/* a box that does not open for so long: try another one */
 
 /* Take in ENTERED. */
 static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	struct rar_entered_hdr eh;
+	struct rar_entered_hdr eh = { };
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &eh, sizeof(eh)) ||
+	if (skb_copy_bits(pkt->skb, pkt->off, &eh, min_t(u32, pkt->len, sizeof(eh))) ||
 	    be64_to_cpu(eh.nonce) != m->leg.nonce || READ_ONCE(m->link[RAR_LEG].epoch) ||
 	    !READ_ONCE(m->link[RAR_LEG].tx.sent))
 		return;
@@ -32,7 +33,8 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 		spin_lock_bh(&m->lock);
 		/* Another CPU may have opened it: numbers must not begin again. */
 		if (!m->link[RAR_LEG].epoch && rar_member_runs(m))
-			rar_leg_open(m, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch));
+			rar_leg_open(m, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch),
+				     eh.flags & cpu_to_be32(RAR_EF_ANY_ORDER));
 		spin_unlock_bh(&m->lock);
 		rar_ringed_tell(m);
 	} else if (eh.cookie && READ_ONCE(m->leg.cookie) != be64_to_cpu(eh.cookie)) {
@@ -76,6 +78,12 @@ void rar_enter_begin(struct rar_member *m)
 	lockdep_assert_held(&m->lock);
 	memset(&m->leg, 0, sizeof(m->leg));
 	m->leg.addr = m->join.box;
+	/* The box that this host names may be one below the group's. */
+	if (m->leg.addr.af && m->join.wants.af == m->leg.addr.af && !m->join.offers)
+		m->leg.home = m->join.wants;
+	if (m->leg.home.af)
+		m->leg.addr = m->leg.home;
+	m->leg.since = jiffies;
 	WRITE_ONCE(m->aside, m->leg.addr.af ? &enter_aside : NULL);
 	m->leg.nonce = rar_random_token();
 	m->leg.next_try = jiffies;
@@ -105,6 +113,30 @@ unsigned long rar_enter_tick(struct rar_member *m)
 	if (!m->leg.addr.af || READ_ONCE(m->link[RAR_LEG].epoch))
 		return jiffies + HZ;
 	return max(jiffies + 1, READ_ONCE(m->leg.next_try));
+}
+
+static bool same_box(const struct rar_addr *a, const struct rar_addr *b)
+{
+	return a->port == b->port && ipv6_addr_equal(&a->ip, &b->ip);
+}
+
+/*
+ * The box does not open. If this host names another one than the group, try them in turn: the one
+ * may be down, or the other not below the group's. No packet comes by a leg that is not open, but
+ * for ENTERED, which has to come from the box that was asked.
+ */
+static void try_other(struct rar_member *m)
+{
+	struct rar_leg *leg = &m->leg;
+
+	if (!leg->home.af || same_box(&leg->home, &m->join.box) ||
+	    time_before(jiffies, leg->since + ENTER_OTHER))
+		return;
+	leg->since = jiffies;
+	leg->addr = same_box(&leg->addr, &leg->home) ? m->join.box : leg->home;
+	leg->tries = 0;
+	WRITE_ONCE(leg->cookie, 0);
+	m->link[RAR_LEG].path.dst = leg->addr;
 }
 
 /* Get memory and the route. Returns false if the path does not carry a full packet. */
@@ -141,6 +173,7 @@ void rar_enter_work(struct rar_member *m)
 {
 	if (!is_due(m))
 		return;
+	try_other(m);
 	WRITE_ONCE(m->leg.next_try, jiffies + (m->leg.tries++ < ENTER_FAST ?
 					       rar_table_retry_in(m->leg.tries) : ENTER_SLOW));
 	if (prepare(m))

@@ -34,11 +34,12 @@
  * @m:     member in RUN, its lock is held
  * @nonce: of the ENTER that was answered
  * @epoch: of the leg: the token of all packets on it
+ * @any_order: the box makes only sums whose order has no effect
  *
  * Operations posted before go by the ring as they began. Nothing happens if the leg was closed
  * meanwhile, so that the answer is to an older ENTER.
  */
-void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch)
+void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, bool any_order)
 {
 	struct rar_link *link = &m->link[RAR_LEG];
 
@@ -61,6 +62,7 @@ void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch)
 	link->silent = false;
 	m->leg.from = m->op_next;
 	m->leg.until = m->op_next;
+	m->leg.any_order = any_order;
 	WRITE_ONCE(link->heard, jiffies);
 	WRITE_ONCE(link->epoch, epoch);
 	spin_unlock(&m->tx_lock);

@@ -140,7 +140,8 @@ void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
 {
 	op->asked_us = op->posted_us;
-	if (!m->link[RAR_LEG].epoch || op->seq < m->leg.until) {
+	if (!m->link[RAR_LEG].epoch || op->seq < m->leg.until ||
+	    (m->leg.any_order && !rar_op_any_order(&op->fingerprint))) {
 		op->all_ringed = true;
 		bitmap_set(op->ringed, 0, op->ring.nchunks);
 	}
@@ -335,6 +336,7 @@ u64 rar_ringed_close(struct rar_member *m)
 	link->silent = false;
 	m->leg.next_try = jiffies + RINGED_RETRY;
 	m->leg.tries = 0;
+	m->leg.since = jiffies;
 	m->leg.nonce = rar_random_token();
 	spin_unlock_bh(&m->tx_lock);
 	return epoch;

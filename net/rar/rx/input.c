@@ -264,7 +264,7 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 #define FROM_BOX	BIT(RAR_LEG)
 #define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
 #define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
-#define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member to a box */
+#define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member or a box below to a box */
 #define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* if they know the token */
 #define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
 #define BY_NONCE	BIT(1)	/* token is our nonce */
@@ -288,8 +288,8 @@ static const struct input_type {
 	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH },
 	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH },
 	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT, BY_EPOCH },
-	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), FROM_BOX, BY_EPOCH },
-	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
+	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), TO_BOX | FROM_BOX, BY_EPOCH },
+	[RAR_T_ENTERED]	= { offsetof(struct rar_entered_hdr, flags), FROM_BOX, BY_GROUP },
 	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
 	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH },
@@ -391,7 +391,7 @@ static const struct rar_aside *aside_of(const struct rar_member *m, const struct
 static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
 			       const struct input_type *t)
 {
-	u8 from = m->rank < m->size ? BIT(RAR_LEG) : TO_BOX;
+	u8 from = m->rank == RAR_BOX_RANK ? TO_BOX : FROM_BOX;
 	u64 epoch;
 
 	pkt->link = NULL;

@@ -60,7 +60,7 @@ static struct want want_of(struct nlattr **attrs, int group, int rank)
 
 static bool wanted(const struct want *w, const struct rar_member *m)
 {
-	return m->rank != RAR_BOX_RANK &&	/* a job of the box here */
+	return m->rank < m->size &&	/* else a job of the box here */
 	       (w->any_group || m->id == w->id) && (w->any_rank || m->rank == w->rank);
 }
 

@@ -112,7 +112,7 @@ static int rar_seq_show(struct seq_file *seq, void *v)
 
 	if (v == SEQ_START_TOKEN)
 		show_header(seq);
-	else if (m->rank != RAR_BOX_RANK)
+	else if (m->rank < m->size)
 		show_member(seq, m);
 	else
 		return SEQ_SKIP;	/* a job, see rar_box */

@@ -35,6 +35,7 @@
  *   box_roce_ms  longest time that it holds a packet of them
  *   box_share    percent of box_mem that is split evenly, and that no group takes from another
  *   box_trust    1: the box compares the priorities of different groups
+ *   box_up       as box: a box above this host's box, to which it brings the sums of its ranks
  *   strict       1: every packet passes all of netfilter; rx_path and local act as if they
  *                were udp and 0. New namespaces begin with the host's value, and those that
  *                a user namespace owns cannot have less
@@ -155,15 +156,15 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err;
 }
 
-/* The address of a box, as text. */
-static void show_box(struct rar_net *rn, char *name)
+/* The address of a box, box_addr or box_up, as text. */
+static void show_box(struct rar_net *rn, const struct rar_addr *addr, char *name)
 {
 	struct rar_addr a;
 	bool offers;
 
 	spin_lock_bh(&rn->lock);
-	a = rn->box_addr;
-	offers = rn->box_offers;
+	a = *addr;
+	offers = addr == &rn->box_addr && rn->box_offers;
 	spin_unlock_bh(&rn->lock);
 	if (a.af == AF_INET6)
 		snprintf(name, RAR_SYSCTL_WORD, "[%pI6c]:%u", &a.ip, ntohs(a.port));
@@ -208,29 +209,47 @@ static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr
 	return parse_port(rn, end, &a->port);
 }
 
-static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
-		  void *buffer, size_t *lenp, loff_t *ppos)
+static int set_box(struct rar_net *rn, struct rar_addr *addr, int write, void *buffer,
+		   size_t *lenp, loff_t *ppos)
 {
-	struct rar_net *rn = container_of(table->data, struct rar_net, box_addr);
 	char name[RAR_SYSCTL_WORD] = "";
 	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
+	bool offered, group = addr == &rn->box_addr;
 	struct rar_addr a;
 	char *word;
 	int err;
 
-	show_box(rn, name);
+	show_box(rn, addr, name);
 	err = proc_dostring(&t, write, buffer, lenp, ppos);
 	if (err || !write)
 		return err;
 	word = strim(name);
-	err = parse_box(rn, word, &a);
+	offered = !strcmp(word, OFFERED);
+	err = offered && !group ? -EINVAL : parse_box(rn, word, &a);
 	if (err)
 		return err;
 	spin_lock_bh(&rn->lock);
-	rn->box_addr = a;
-	rn->box_offers = !strcmp(word, OFFERED);
+	*addr = a;
+	if (group)
+		rn->box_offers = offered;
 	spin_unlock_bh(&rn->lock);
 	return 0;
+}
+
+static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
+		  void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, box_addr);
+
+	return set_box(rn, &rn->box_addr, write, buffer, lenp, ppos);
+}
+
+static int do_box_up(RAR_CTL_CONST struct ctl_table *table, int write,
+		     void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct rar_net *rn = container_of(table->data, struct rar_net, box_up);
+
+	return set_box(rn, &rn->box_up, write, buffer, lenp, ppos);
 }
 
 static int do_box_allow(RAR_CTL_CONST struct ctl_table *table, int write,
@@ -352,6 +371,9 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(box_roce_ms, &ms_min, &roce_ms_max),
 	INT_ENTRY(box_share, SYSCTL_ZERO, SYSCTL_ONE_HUNDRED),
 	INT_ENTRY(box_trust, SYSCTL_ZERO, SYSCTL_ONE),
+	{ .procname = "box_up", .maxlen = sizeof(int), .mode = 0644,
+	  .data = (void *)offsetof(struct rar_net, box_up),
+	  .proc_handler = do_box_up },
 	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, sysctl_strict),
 	  .proc_handler = do_strict },
@@ -439,8 +461,8 @@ bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, ch
 		strscpy(word, policy_names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
 		return true;
 	}
-	if (entry->proc_handler == do_box) {
-		show_box(rn, word);
+	if (entry->proc_handler == do_box || entry->proc_handler == do_box_up) {
+		show_box(rn, entry->data, word);
 		return true;
 	}
 	if (entry->proc_handler == do_box_allow) {

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * This box as a member of the box above it (net.rar.box_up), for one job: it enters for the ranks
+ * that have entered here, contributes the sums of them, and receives the sums of all ranks.
+ *
+ * It has no window and no timers of its own. A contribution goes up when all members have sent
+ * theirs, so their windows limit what is on the way; and it goes up again when a member asks again.
+ */
+#include <net/udp.h>
+
+#include "box/slot.h"
+#include "box/up.h"
+#include "core/hdr.h"
+#include "core/member.h"
+#include "core/mib.h"
+#include "group/life.h"
+#include "link/link.h"
+#include "tx/device.h"
+#include "tx/packet.h"
+#include "tx/route.h"
+
+#define UP_SILENT	(2 * HZ)	/* no answer for so long: the box above is gone */
+
+/*
+ * struct box_up - a job at the box above
+ * @m:		what packets from above find: its rank is that of a lower box. Its epoch is the
+ *		group's while it enters, then that of the leg
+ * @job:	the job, referenced
+ * @nonce:	of the ENTER; rn->box_lock
+ * @cookie:	from ENTERED, 0 = not known yet
+ * @asked:	when something was sent to which nothing has come yet, jiffies; 0: nothing
+ */
+struct box_up {
+	struct rar_member m;
+	struct box_job *job;
+	u64 nonce;
+	u64 cookie;
+	unsigned long asked;
+};
+
+static struct box_up *box_up(struct rar_member *m)
+{
+	return container_of(m, struct box_up, m);
+}
+
+static struct rar_link *up_link(struct box_up *up)
+{
+	return &up->m.link[RAR_LEG];
+}
+
+/* -- packets from above ------------------------------------------------------- */
+
+static void rcv_entered(struct box_up *up, const struct rar_pkt *pkt)
+{
+	struct rar_entered_hdr eh = { };
+
+	if (skb_copy_bits(pkt->skb, pkt->off, &eh, min_t(u32, pkt->len, sizeof(eh))) ||
+	    be64_to_cpu(eh.nonce) != up->nonce || READ_ONCE(up_link(up)->epoch))
+		return;
+	if (eh.epoch) {
+		/* From now on packets with this token find the member. */
+		WRITE_ONCE(up_link(up)->epoch, be64_to_cpu(eh.epoch));
+		WRITE_ONCE(up->m.epoch, be64_to_cpu(eh.epoch));
+	} else if (eh.cookie) {
+		WRITE_ONCE(up->cookie, be64_to_cpu(eh.cookie));
+	}
+	rar_job_look(up->job->box);
+}
+
+/* Take in a packet of the box above, validated. Softirq, RCU read side. */
+static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	struct box_up *up = box_up(m);
+
+	WRITE_ONCE(pkt->link->heard, jiffies);
+	WRITE_ONCE(up->asked, 0);
+	switch (pkt->h.type) {
+	case RAR_T_ENTERED:
+		rcv_entered(up, pkt);
+		break;
+	case RAR_T_AG:
+		rar_slot_rcv_sums(up->job, pkt, n);
+		break;
+	case RAR_T_RETURN:
+		rar_slot_rcv_return(up->job, pkt->link, pkt);
+		break;
+	case RAR_T_RESET:
+		WRITE_ONCE(up->job->closed, true);
+		rar_job_look(up->job->box);
+		break;
+	}
+	return RAR_RX_DONE;
+}
+
+static struct rar_link *find(struct rar_member *m, u32 rank)
+{
+	return rank == RAR_BOX_RANK ? &m->link[RAR_LEG] : NULL;
+}
+
+static const struct rar_aside up_aside = {
+	.find = find,
+	.rcv = rcv,
+};
+
+/* -- begin and end (rn->box_lock) ------------------------------------------------ */
+
+static void up_free(struct work_struct *work)
+{
+	struct rar_member *m = container_of(to_rcu_work(work), struct rar_member, free);
+	struct box_up *up = box_up(m);
+	struct rar_net *rn = m->rn;
+
+	rar_device_set(rn, &up_link(up)->hook, 0);
+	dst_cache_destroy(&up_link(up)->path.cache);
+	rar_member_put(&up->job->m);
+	kfree(up);
+	if (atomic_dec_and_test(&rn->alive))
+		wake_up_var(&rn->alive);
+}
+
+static void init_member(struct box_up *up, const struct box_job *job, const struct rar_addr *to)
+{
+	const struct rar_addr self = { .af = to->af, .port = job->box->port };
+	struct rar_member *m = &up->m;
+
+	rar_job_init_member(m, job->box, &self);
+	m->id = job->m.id;
+	m->rank = RAR_LOWER_RANK + __ffs64(job->ranks);
+	m->size = job->nlegs;
+	m->epoch = job->group_epoch;
+	m->payload = job->m.payload;
+	m->aside = &up_aside;
+	INIT_RCU_WORK(&m->free, up_free);
+	up_link(up)->path.src = self;
+	up_link(up)->path.dst = *to;
+}
+
+/* Make the member for a job. Returns NULL without memory, or without a box above. */
+static struct box_up *up_new(struct box_job *job)
+{
+	struct rar_net *rn = job->m.rn;
+	struct rar_addr to;
+	struct box_up *up;
+
+	spin_lock_bh(&rn->lock);
+	to = rn->box_up;
+	spin_unlock_bh(&rn->lock);
+	up = to.af ? kzalloc(sizeof(*up), GFP_KERNEL) : NULL;
+	if (!up)
+		return NULL;
+	init_member(up, job, &to);
+	up->nonce = rar_random_token();
+	if (dst_cache_init(&up_link(up)->path.cache, GFP_KERNEL)) {
+		kfree(up);
+		return NULL;
+	}
+	refcount_inc(&job->m.ref);
+	up->job = job;
+	atomic_inc(&rn->alive);
+	if (rar_member_hash_job(&up->m)) {
+		rar_member_put(&up->m);
+		return NULL;
+	}
+	return up;
+}
+
+/* Find the route. Returns false if the path does not carry a full packet. */
+static bool prepare(struct box_up *up)
+{
+	struct rar_link *link = up_link(up);
+	u32 mtu, full = rar_ip_hdr_size(&link->path) + sizeof(struct udphdr) +
+			rar_stride(&up->m);
+	int dev;
+
+	if (rar_route_find(&up->m, &link->path, &mtu, &dev))
+		return false;
+	up->m.self = link->path.src;
+	rar_device_set(up->m.rn, &link->hook, dev);
+	return full <= mtu;
+}
+
+/**
+ * rar_up_enter() - enter at the box above for the ranks that have entered here
+ * @job: not open
+ *
+ * Process context, rn->box_lock held. To be called again and again until rar_up_is_open().
+ */
+void rar_up_enter(struct box_job *job)
+{
+	struct rar_enter_hdr eh;
+	struct box_up *up;
+
+	if (!job->up)
+		WRITE_ONCE(job->up, up_new(job));
+	up = job->up;
+	if (!up || !prepare(up))
+		return;
+	eh = (struct rar_enter_hdr) {
+		.digest = cpu_to_be64(job->digest),
+		.nonce = cpu_to_be64(up->nonce),
+		.cookie = cpu_to_be64(READ_ONCE(up->cookie)),
+		.payload = cpu_to_be32(job->m.payload),
+		.size = cpu_to_be16(job->nlegs),
+		.choice = cpu_to_be16(job->choice),
+		.ranks = cpu_to_be64(job->ranks),
+	};
+	rar_packet_ctl(up_link(up), &eh, sizeof(eh), rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
+		       job->group_epoch);
+}
+
+/* Has the box above opened for a job that entered there? rn->box_lock held. */
+bool rar_up_is_open(const struct box_job *job)
+{
+	return READ_ONCE(up_link(job->up)->epoch);
+}
+
+/**
+ * rar_up_is_lost() - has the box above been silent for too long?
+ * @job:  rn->box_lock held
+ * @dead: net.rar.dead_ms in jiffies
+ *
+ * Return: false, too, if there is none.
+ */
+bool rar_up_is_lost(const struct box_job *job, unsigned long dead)
+{
+	const struct box_up *up = job->up;
+	unsigned long asked;
+
+	if (!up)
+		return false;
+	asked = READ_ONCE(up->asked);
+	return (asked && time_after(jiffies, asked + UP_SILENT)) ||
+	       time_after(jiffies, READ_ONCE(up->m.link[RAR_LEG].heard) + dead);
+}
+
+/**
+ * rar_up_end() - leave the box above
+ * @job: rn->box_lock held
+ */
+void rar_up_end(struct box_job *job)
+{
+	struct box_up *up = job->up;
+	struct rar_hdr h;
+	u64 epoch;
+
+	if (!up)
+		return;
+	WRITE_ONCE(job->up, NULL);
+	epoch = READ_ONCE(up_link(up)->epoch);
+	if (epoch)
+		rar_packet_ctl(up_link(up), &h, sizeof(h), 0, RAR_T_RESET, epoch);
+	rar_life_end(&up->m);
+	rar_member_put(&up->m);
+}
+
+/* -- packets to the box above ------------------------------------------------------ */
+
+/* Something was sent that the box above will answer. */
+static void note_asked(struct box_up *up)
+{
+	if (!READ_ONCE(up->asked))
+		WRITE_ONCE(up->asked, jiffies ?: 1);
+}
+
+/**
+ * rar_up_tell() - tell the box above that this box lives, and what is complete here
+ * @job: open
+ *
+ * RCU read side or rn->box_lock; job->lock not held. Does nothing without a box above, or before
+ * all members have told what is complete there.
+ */
+void rar_up_tell(struct box_job *job)
+{
+	struct box_up *up = READ_ONCE(job->up);
+	struct rar_probe_hdr ph = { };
+	bool told;
+
+	if (!up)
+		return;
+	spin_lock_bh(&job->lock);
+	told = job->told;
+	ph.una = cpu_to_be32(rar_slot_lowest_rising(job));
+	ph.done = cpu_to_be32((u32)job->base);
+	ph.op_seq = cpu_to_be64(job->until);
+	spin_unlock_bh(&job->lock);
+	if (!told)
+		return;
+	note_asked(up);
+	rar_packet_ctl(up_link(up), &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
+		       RAR_T_PROBE, up_link(up)->epoch);
+}
+
+/* Send what rises of a run from chunk @i on, as far as the numbers are consecutive. */
+static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
+{
+	struct rar_link *link = up_link(up);
+	u32 max = max(READ_ONCE(link->path.run_max), 1U), k;
+	const struct box_slot *first = out->sums[i];
+	u32 seq = READ_ONCE(first->up_seq);
+	struct kvec part[RAR_RUN_MAX];
+	struct rar_data_hdr dh;
+
+	for (k = 0; k < min(max, n - i); k++) {
+		if (!(out->rise >> (i + k) & 1) ||
+		    READ_ONCE(out->sums[i + k]->up_seq) != seq + k)
+			break;
+		part[k].iov_base = out->sums[i + k]->sum;
+		part[k].iov_len = out->sums[i + k]->len;
+	}
+	/* Another CPU may have sent it again just now, with another number. */
+	if (!k)
+		return 1;
+	dh = first->dh;
+	dh.seq = cpu_to_be32(seq);
+	dh.una = cpu_to_be32(out->una);
+	dh.prio = first->prio;
+	rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch);
+	return k;
+}
+
+/**
+ * rar_up_send() - contribute above what all members have contributed here
+ * @job: open
+ * @out: what of a run rises
+ * @n:   chunks of the run
+ *
+ * Softirq, RCU read side; no lock held.
+ *
+ * The sum that comes from above overwrites what is being copied here. A packet that holds a part of
+ * each does no harm: the box above that made this sum has this contribution already, and drops it.
+ */
+void rar_up_send(struct box_job *job, const struct box_out *out, u32 n)
+{
+	struct box_up *up = READ_ONCE(job->up);
+	u32 i, k;
+
+	if (!up || !out->rise)
+		return;
+	note_asked(up);
+	for (i = 0; i < n; i += k)
+		k = out->rise >> i & 1 ? send_run(up, out, i, n) : 1;
+}
+
+/* Tell the box above which chunks this box gives up. As rar_up_send(). */
+void rar_up_return(struct box_job *job, struct rar_chunks_hdr *ch)
+{
+	struct box_up *up = READ_ONCE(job->up);
+
+	if (up)
+		rar_packet_ctl(up_link(up), ch, sizeof(*ch), 0, RAR_T_RETURN, up_link(up)->epoch);
+}

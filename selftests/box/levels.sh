@@ -1,0 +1,309 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Boxes below a box: each adds for its ranks and brings one sum up. Every result has the bits of
+# the ring, also if a box on any level is full, away or killed.
+#
+# Ranks 0, 1, ... are the members. The boxes are the last namespaces of the topology: "top" is
+# above "left" and "right".
+. "$(dirname "$0")/../lib/lib.sh"
+# lib.sh has changed to the directory selftests.
+# shellcheck source=../lib/box.sh
+. lib/box.sh
+
+members=4
+top=4 left=5 right=6
+enough=$(mktemp -u)		# once this file exists a job ends
+
+address() { echo "10.77.0.$(($1 + 1))"; }
+
+# set_box NAMESPACE SETTING BOX|-: SETTING of a namespace is the address of a box, or none
+set_box()
+{
+	local value=-
+
+	[ "$3" = - ] || value=$(address "$3")
+	rns "$1" sysctl -qw net.rar."$2"="$value"
+}
+
+box_is()	# NAMESPACE BYTES
+{
+	rns "$1" sysctl -qw net.rar.box_mem="$2"
+}
+
+# place BOX...: the box that each member names, in order of the ranks
+place()
+{
+	local r=0 at
+
+	for at; do
+		set_box "$r" box "$at"
+		r=$((r + 1))
+	done
+}
+
+# Two boxes with two ranks each
+two_below()
+{
+	place $left $left $right $right
+	set_box $left box_up $top
+	set_box $right box_up $top
+}
+
+# A box with two ranks, and two ranks at the upper box
+one_below()
+{
+	place $top $top $right $right
+	set_box $left box_up -
+	set_box $right box_up $top
+}
+
+# Three levels: two ranks, one more, and one more
+chain()
+{
+	place $left $left $right $top
+	set_box $left box_up $right
+	set_box $right box_up $top
+}
+
+# tell COMMAND...: what each box counted during the command: taken_4, sums_4 ...
+tell()
+{
+	local b name before status now
+
+	declare -A before
+	for b in $top $left $right; do
+		for name in Taken Sums GaveUp; do
+			before[$b$name]=$(counter "$b" RarBox$name)
+		done
+	done
+	"$@"
+	status=$?
+	for b in $top $left $right; do
+		now=
+		for name in Taken Sums GaveUp; do
+			before[$b$name]=$(($(counter "$b" RarBox$name) - before[$b$name]))
+			now+=" $name ${before[$b$name]}"
+		done
+		echo "# box $b:$now"
+	done
+	taken=${before[${top}Taken]} sums=${before[${top}Sums]}
+	return "$status"
+}
+
+# by_levels COMMAND...: it succeeds, and sums come from the top
+by_levels()
+{
+	tell "$@" && [ "$sums" -gt 0 ]
+}
+
+# A short program may end before the boxes open.
+in_time()	# COMMAND...
+{
+	local i
+
+	for ((i = 0; i < 5; i++)); do
+		tell "$@" || return
+		[ "$sums" = 0 ] || return 0
+	done
+	return 1
+}
+
+levels() { ring -n $members "$@"; }
+
+# few N COMMAND...: as by_levels, and the upper box takes about N contributions for each sum. Some
+# come again, where a rank is late.
+few()
+{
+	local n=$1
+
+	shift
+	by_levels "$@" || return
+	echo "# $taken contributions for $sums sums"
+	[ $((10 * taken)) -ge $((9 * n * sums)) ] && [ $((10 * taken)) -le $((13 * n * sums)) ]
+}
+
+# Floating-point sums have an order, so they go by the ring without a packet to a box.
+in_order()
+{
+	tell levels -w -t f32,f64 -c std,100k -p 4 -z cior && [ "$taken" = 0 ]
+}
+
+legs_netem()	# parameters...
+{
+	local b
+
+	for b in $top $left $right; do
+		rns "$b" tc qdisc replace dev eth0 root netem limit 10000 "$@"
+		rns br tc qdisc replace dev p"$b" root netem limit 10000 "$@"
+	done
+}
+
+legs_whole()
+{
+	local b
+
+	for b in $top $left $right; do
+		rns "$b" tc qdisc del dev eth0 root
+		rns br tc qdisc del dev p"$b" root
+	done
+}
+
+bad_legs()	# parameters...
+{
+	local status
+
+	legs_netem "$@"
+	by_levels levels -w -t i32,i64 -c std,100k -p 4 -z cio
+	status=$?
+	legs_whole
+	return "$status"
+}
+
+# tight BOX: one box has room for a few chunks only, and gives others up
+tight()
+{
+	local status gone
+
+	gone=$(counter "$1" RarBoxGaveUp)
+	box_is "$1" 16000
+	tell levels -w -t i32,i64 -c std,1M -p 4 -z cio
+	status=$?
+	box_is "$1" 64M
+	[ "$status" = 0 ] && [ "$(counter "$1" RarBoxGaveUp)" -gt "$gone" ]
+}
+
+# restarts BOX...: each of the boxes is switched off and on while the members work
+restarts()
+{
+	local b pid status opened before
+
+	opened=$(all_members RarBoxOpened)
+	legs_netem delay 1ms		# leaves this script time to act
+	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
+	pid=$!
+	for b; do
+		until_open "$opened"
+		opened=$(all_members RarBoxOpened)
+		sleep 0.3
+		before=$(all_members RarBoxLost)
+		box_is "$b" 0
+		until_lost "$before"
+		box_is "$b" 64M
+	done
+	until_open "$opened"
+	opened=$(($(all_members RarBoxOpened) - opened))
+	sleep 0.3
+	: > "$enough"
+	wait "$pid"
+	status=$?
+	rm "$enough"
+	legs_whole
+	echo "# legs opened after the last: $opened"
+	[ "$status" = 0 ] && [ "$opened" -ge $members ]
+}
+
+# A lower box goes for good. Its ranks notice, and then enter at the box of the group.
+moves_up()
+{
+	local pid status opened before b
+
+	one_below
+	opened=$(all_members RarBoxOpened)
+	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
+	pid=$!
+	until_open "$opened"
+	opened=$(all_members RarBoxOpened)
+	before=$(all_members RarBoxLost)
+	ip -n rar$right link set eth0 down
+	until_lost "$before"
+	until_open "$opened"
+	b=$(counter $top RarBoxSums)
+	sleep 1
+	b=$(($(counter $top RarBoxSums) - b))
+	: > "$enough"
+	wait "$pid"
+	status=$?
+	rm "$enough"
+	ip -n rar$right link set eth0 up
+	echo "# sums at the top without the lower box: $b"
+	[ "$status" = 0 ] && [ "$b" -gt 0 ]
+}
+
+# Two ranks name a box that is not below the group's: they come to the group's in the end.
+apart()
+{
+	set_box $right box_up -
+	few 4 levels -w -t i32 -c std,100k -p 4
+}
+
+# every_reduction: three ranks; rank 2 is at the upper box
+every_reduction()
+{
+	local r pids=() status=0
+
+	place $left $left $top
+	for r in 0 1 2; do
+		rns $r reductions $r 4711 > "$enough.$r" 2>&1 &
+		pids+=($!)
+	done
+	for r in 0 1 2; do
+		wait "${pids[$r]}" || status=1
+		quote "$(grep '^rank' "$enough.$r")"
+	done
+	sort -u <(grep -h -v '^rank' "$enough".?) | wc -l | grep -qx 12 || status=1
+	rm "$enough".?
+	return "$status"
+}
+
+# A group with other sizes, whose tensors travel in another form
+named()
+{
+	two_below
+	"$1" -N rar "${@:2}"
+}
+
+settings()
+{
+	local value status=0
+
+	for value in 10.1.2.3:18110 '[fd00::1]:4000' -; do
+		rns $left sysctl -qw net.rar.box_up="$value" &&
+			[ "$(rns $left sysctl -n net.rar.box_up)" = "$value" ] || status=1
+	done
+	for value in host offered 10.1.2 10.1.2.3:0; do
+		! rns $left sysctl -qw net.rar.box_up="$value" 2> /dev/null || status=1
+	done
+	return "$status"
+}
+
+need_module
+plan 18
+topo_up $((right + 1))
+topo_sysctl dead_ms=2000
+for b in $top $left $right; do box_is "$b" 64M; done
+check "settings" settings
+two_below
+check "two boxes with two ranks each" few 2 levels -w -t i32 -c std,100k -p 4 -z cior
+check "all types" by_levels levels -w -t all -c std,30k -p 4 -z cior
+check "sums with an order go by the ring" in_order
+check "every reduction" in_time every_reduction
+check "exact sums" in_time named modes exact
+check "quantised sums" in_time named modes quantised
+check "all collectives" in_time named coll short
+one_below
+check "a box with two ranks, and two ranks at the upper box" few 3 levels -w -t i32 -c std,100k -p 4
+chain
+check "three levels" few 2 levels -w -t i32,i64 -c std,100k -p 4 -z cior
+two_below
+check "loss between all" bad_legs loss 2%
+check "duplicates and reordering between all" bad_legs delay 1ms 1ms duplicate 5%
+check "no room in a lower box" tight $left
+check "no room in the upper box" tight $top
+check "boxes on both levels are restarted" restarts $left $top $right
+check "a lower box goes, its ranks enter above" moves_up
+one_below
+check "a box that is not below the group's" apart
+two_below
+box_is $top 0
+check "no upper box" tell levels -t i32,f32 -c std,100k -p 4 -z cio
+finish
