@@ -266,6 +266,36 @@ bad_everywhere()
 	return "$status"
 }
 
+# The sum of a counter over all namespaces
+everywhere()	# NAME
+{
+	echo $(($(all_members "$1") + $(counter "$box" "$1")))
+}
+
+# Receivers merge packets of two blocks, whose numbers follow one another: 8 full chunks each.
+merged()
+{
+	local r before status dropped
+
+	for ((r = 0; r <= box; r++)); do
+		rns br ethtool -K p$r tso off
+	done
+	each_rank ethtool -K eth0 tx-udp-segmentation off gro on
+	dropped=$(everywhere RarDropChunk)
+	before=$(everywhere RarRxIngress)
+	by_box ring -w -n "$members" -a 6 -s box=fd77::$((box + 1)) -t f32,i32 -c 11008 -r 20
+	status=$?
+	each_rank ethtool -K eth0 tx-udp-segmentation on gro off
+	for ((r = 0; r <= box; r++)); do
+		rns br ethtool -K p$r tso on
+	done
+	echo "# packets received: $(($(everywhere RarRxIngress) - before)), for" \
+		"$((2 * 20 * 2 * 32 * members)) chunks"
+	dropped=$(($(everywhere RarDropChunk) - dropped))
+	echo "# chunks dropped: $dropped"
+	[ "$status" = 0 ] && [ "$dropped" = 0 ]
+}
+
 # refused WORDS: nobody of the group may use the box.
 refused()
 {
@@ -372,8 +402,8 @@ forms()
 need_module
 case ${1-} in
 forms) plan 4 ;;
-full) plan 21 ;;
-*) plan 17 ;;
+full) plan 22 ;;
+*) plan 18 ;;
 esac
 topo_up $((members + 1))
 topo_sysctl dead_ms=2000
@@ -388,6 +418,7 @@ box_is 64M
 check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
 [ "${1-}" != full ] || forms
 check "IPv6" by_box ring -w -n $members -a 6 -s "box=fd77::$((box + 1))" -t "$types" -c std,$count
+check "packets of two blocks are merged" merged
 check "jobs and rows are shown and given back" shown
 check "no room for anything" useless
 check "room for a few chunks" tight 100000

@@ -27,8 +27,8 @@ static bool is_for(const struct box_out *out, u32 i, u32 rank, u32 from)
 }
 
 /*
- * Send sums to a rank, from chunk @i of the run on, as many as fit a packet and answer packets
- * with consecutive numbers. The first says how long its contribution waited for those of others.
+ * Send sums to a rank, from chunk @i of the run on, as many as fit a packet, lie in one block and
+ * answer packets with consecutive numbers. The first says how long its contribution waited for those of others.
  * Returns how many were sent.
  */
 static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 n, u32 rank,
@@ -42,7 +42,8 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	u32 seq = seq_of(first, rank);
 
 	for (k = 0; k < min(max, n - i); k++) {
-		if (!is_for(out, i + k, rank, from) || seq_of(out->sums[i + k], rank) != seq + k)
+		if (!is_for(out, i + k, rank, from) || out->sums[i + k]->block != first->block ||
+		    seq_of(out->sums[i + k], rank) != seq + k)
 			break;
 		sum[k].iov_base = out->sums[i + k]->sum;
 		sum[k].iov_len = out->sums[i + k]->len;

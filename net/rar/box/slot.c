@@ -183,7 +183,8 @@ static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chu
 	refcount_set(&slot->ref, 1);
 	slot->job = job;
 	slot->op = op;
-	slot->next = chunk / op->ring.cpb;	/* a block's number is its first rank */
+	slot->block = chunk / op->ring.cpb;
+	slot->next = slot->block;	/* a block's number is its first rank */
 	slot->chunk = chunk;
 	slot->len = c.len;
 	slot->prio = op->prio;
@@ -590,13 +591,24 @@ static void advance(struct box_job *job, struct box_leg *leg, u32 una)
 
 /* -- packets --------------------------------------------------------------------- */
 
+/* The bytes of @n chunks, which may lie in several blocks: devices merge packets. */
+static u32 bytes_of(const struct rar_ring *ring, u32 chunk, u32 n)
+{
+	u32 end = chunk + n, bytes = 0, k;
+
+	for (; chunk < end; chunk += k) {
+		k = min(end, rar_ring_block_end(ring, chunk)) - chunk;
+		bytes += rar_ring_bytes(ring, chunk, k);
+	}
+	return bytes;
+}
+
 /* Is a run that came one of the operation's? */
 static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
 		 const struct rar_pkt *pkt)
 {
-	bool fits = chunk < op->ring.nchunks && n <= rar_ring_block_end(&op->ring, chunk) - chunk &&
-		    rar_ring_bytes(&op->ring, chunk, n) + n * sizeof(struct rar_data_hdr) ==
-		    pkt->len;
+	bool fits = chunk < op->ring.nchunks && n <= op->ring.nchunks - chunk &&
+		    bytes_of(&op->ring, chunk, n) + n * sizeof(struct rar_data_hdr) == pkt->len;
 
 	if (!fits)
 		rar_mib_inc(job->m.rn, DropChunk);

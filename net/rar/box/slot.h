@@ -20,6 +20,7 @@
  * @node:	in op->adds; in job->sums, when the sum is made; in out->evicted
  * @ref:	the table's or the eviction's, and one for each sender of the sum
  * @chunk:	the chunk
+ * @block:	its block
  * @job:	the job
  * @op:		the operation; not valid after an eviction
  * @dh:		header of the sum, without a number
@@ -42,6 +43,7 @@ struct box_slot {
 	struct list_head node;
 	refcount_t ref;
 	u32 chunk;
+	u32 block;
 	struct box_job *job;
 	struct box_op *op;
 	struct rar_data_hdr dh;

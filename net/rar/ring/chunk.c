@@ -464,19 +464,34 @@ u64 rar_chunk_local(struct rar_link *link, const struct rar_tx_item *item)
 }
 
 /*
+ * How many chunks from that of a header on may be a run? A run lies in one block, but a device may
+ * merge packets of two. An operation that is not posted yet is held chunk by chunk.
+ */
+static u32 run_max(const struct rar_member *m, const struct rar_data_hdr *dh)
+{
+	u64 seq = be64_to_cpu(dh->op_seq);
+	const struct rar_operation *op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
+	u32 chunk = be32_to_cpu(dh->chunk);
+
+	if (!op || op->seq != seq || chunk >= op->ring.nchunks)
+		return RAR_RUN_MAX;
+	return min_t(u32, rar_ring_block_end(&op->ring, chunk) - chunk, RAR_RUN_MAX);
+}
+
+/*
  * Count the chunks that form a run with the first chunk of @pkt. Each has a header of its
  * own, which must follow from the first header; any of them may ask for an acknowledgment.
  */
 u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
 {
-	u32 n, off = pkt->off, left = pkt->len, len, together;
+	u32 n, off = pkt->off, left = pkt->len, len, together, max = run_max(m, dh);
 	const struct rar_hdr_words *first = (const void *)dh, *h;
 	struct rar_cursor cursor = { .skb = pkt->skb };
 	struct rar_hdr_words buf;
 
 	pkt->ack_now = false;
-	for (n = 1; n < RAR_RUN_MAX && left > rar_stride(m); n++) {
+	for (n = 1; n < max && left > rar_stride(m); n++) {
 		off += rar_stride(m);
 		left -= rar_stride(m);
 		len = min(left, rar_stride(m));
