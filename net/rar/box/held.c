@@ -138,13 +138,18 @@ static void packet_set(struct held_packet *p, struct sk_buff *skb, const struct 
 	p->bth = *bth;
 }
 
-/* Hold a packet, instead of an older one of the same place. Return: false if there is no room. */
+/*
+ * Hold a packet, instead of an older one of the same place. Return: false if there is no room, or if
+ * it is a copy for another port of a bridge, which floods.
+ */
 static bool packet_hold(struct held_flow *flow, struct held_slot *slot, struct sk_buff *skb,
 			const struct rar_bth *bth, const struct nf_hook_state *state)
 {
 	struct held_packet *p = slot->packet[flow->rank];
 	struct rar_held *held = flow->job->held;
 
+	if (p && p->dev != skb->dev)
+		return false;
 	/* A bridged packet has no route. */
 	if ((skb_dst(skb) && !skb_dst_force(skb)) ||
 	    !charge(held, skb->truesize + sizeof(*p)))
@@ -743,15 +748,18 @@ static void packet_send(struct rar_held *held, struct held_packet *p)
 /**
  * rar_held_send() - let packets go on
  * @held: all jobs
- * @out:  the packets
+ * @out:  the packets; those that went are taken off
+ * @max:  how many may go
  *
  * Bottom halves are off, and RCU is read.
  */
-void rar_held_send(struct rar_held *held, struct list_head *out)
+void rar_held_send(struct rar_held *held, struct list_head *out, int max)
 {
 	struct held_packet *p, *tmp;
 
 	list_for_each_entry_safe(p, tmp, out, node) {
+		if (!max--)
+			break;
 		list_del(&p->node);
 		packet_send(held, p);
 	}

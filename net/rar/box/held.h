@@ -188,7 +188,7 @@ enum held_how rar_held_take(struct rar_held *held, struct sk_buff *skb, const st
 void rar_held_expire(struct rar_held *held, unsigned long open, unsigned long idle,
 		     struct list_head *out);
 void rar_held_end(struct rar_held *held, struct list_head *out);
-void rar_held_send(struct rar_held *held, struct list_head *out);
+void rar_held_send(struct rar_held *held, struct list_head *out, int max);
 bool rar_held_is_header(const struct sk_buff *skb, const struct rar_bth *bth);
 
 #endif /* _RAR_BOX_HELD_H */

@@ -67,8 +67,12 @@ static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hoo
 	struct rar_pkt pkt = { };
 	u64 nonce;
 
-	if (box && READ_ONCE(box->on) && read_join(skb, &pkt, &nonce))
+	if (box && READ_ONCE(box->on) && read_join(skb, &pkt, &nonce)) {
+		/* A packet that comes back from a queue to user space comes in process context. */
+		local_bh_disable();
 		offer(box, &pkt, nonce);
+		local_bh_enable();
+	}
 	return NF_ACCEPT;
 }
 

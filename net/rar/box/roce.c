@@ -15,6 +15,7 @@
 #include "box/held.h"
 #include "box/roce.h"
 
+#define SEND_MAX	64	/* packets that go on at once */
 #define IDLE_TIMES	5	/* a job is forgotten after so many times of net.rar.box_roce_ms */
 
 /*
@@ -39,6 +40,19 @@ static void look_again(struct rar_roce *roce)
 	schedule_delayed_work(&roce->look, DIV_ROUND_UP(limit(roce->rn), 4));
 }
 
+/* Let packets go on, some at a time. Process context. */
+static void send_all(struct rar_roce *roce, struct list_head *out)
+{
+	while (!list_empty(out)) {
+		local_bh_disable();
+		rcu_read_lock();
+		rar_held_send(&roce->held, out, SEND_MAX);
+		rcu_read_unlock();
+		local_bh_enable();
+		cond_resched();
+	}
+}
+
 static void look_work(struct work_struct *work)
 {
 	struct rar_roce *roce = container_of(to_delayed_work(work), struct rar_roce, look);
@@ -46,13 +60,46 @@ static void look_work(struct work_struct *work)
 	LIST_HEAD(out);
 
 	local_bh_disable();
-	rcu_read_lock();
 	rar_held_expire(&roce->held, open, IDLE_TIMES * open, &out);
-	rar_held_send(&roce->held, &out);
-	rcu_read_unlock();
 	local_bh_enable();
+	send_all(roce, &out);
 	if (READ_ONCE(roce->held.njobs))
 		look_again(roce);
+}
+
+/* Take a packet that is forwarded. Bottom halves are off. */
+static unsigned int take(struct rar_roce *roce, struct sk_buff *skb,
+			 const struct nf_hook_state *state)
+{
+	struct rar_bth bth = { };
+	enum held_how how;
+	LIST_HEAD(out);
+
+	if (!rar_bth_read(skb, &bth) ||
+	    (!rar_held_is_header(skb, &bth) && !rar_held_knows(&roce->held, &bth)) ||
+	    !rar_bth_open(skb, &bth))
+		return NF_ACCEPT;
+	how = rar_held_take(&roce->held, skb, &bth, state, &out);
+	if (how == HELD_SUM)
+		rar_bth_close(skb, &bth);
+	/* A job also ends if there was no memory to keep its packet. */
+	if (READ_ONCE(roce->held.njobs) && !delayed_work_pending(&roce->look))
+		look_again(roce);
+	rar_held_send(&roce->held, &out, INT_MAX);
+	return how == HELD_KEPT ? NF_STOLEN : NF_ACCEPT;
+}
+
+/*
+ * Does a bridge show the packet to the IP hooks (br_netfilter)? Its route is the bridge's, which may
+ * go while the packet waits.
+ */
+static bool shown_by_bridge(const struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_BRIDGE_NETFILTER)
+	return nf_bridge_info_exists(skb);
+#else
+	return false;
+#endif
 }
 
 static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
@@ -60,21 +107,15 @@ static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hoo
 	struct rar_net *rn = rar_net(state->net);
 	/* Pairs with the release in roce_start(). */
 	struct rar_roce *roce = smp_load_acquire(&rn->roce);
-	struct rar_bth bth = { };
-	enum held_how how;
-	LIST_HEAD(out);
+	unsigned int verdict;
 
-	if (!roce || !READ_ONCE(roce->held.box->on) || !rar_bth_read(skb, &bth) ||
-	    (!rar_held_is_header(skb, &bth) && !rar_held_knows(&roce->held, &bth)) ||
-	    !rar_bth_open(skb, &bth))
+	if (!roce || !READ_ONCE(roce->held.box->on) || shown_by_bridge(skb))
 		return NF_ACCEPT;
-	how = rar_held_take(&roce->held, skb, &bth, state, &out);
-	if (how == HELD_SUM)
-		rar_bth_close(skb, &bth);
-	else if (how == HELD_KEPT && !delayed_work_pending(&roce->look))
-		look_again(roce);
-	rar_held_send(&roce->held, &out);
-	return how == HELD_KEPT ? NF_STOLEN : NF_ACCEPT;
+	/* A packet that comes back from a queue to user space comes in process context. */
+	local_bh_disable();
+	verdict = take(roce, skb, state);
+	local_bh_enable();
+	return verdict;
 }
 
 static const struct nf_hook_ops roce_ops[] = {
@@ -89,6 +130,22 @@ static const struct nf_hook_ops roce_ops[] = {
 	  .priority = NF_BR_PRI_LAST },
 #endif
 };
+
+/* No hook is left. The packets that are held go on as they came. */
+static void roce_end(struct rar_net *rn)
+{
+	struct rar_roce *roce = rn->roce;
+	LIST_HEAD(out);
+
+	WRITE_ONCE(rn->roce, NULL);
+	synchronize_net();
+	cancel_delayed_work_sync(&roce->look);
+	local_bh_disable();
+	rar_held_end(&roce->held, &out);
+	local_bh_enable();
+	send_all(roce, &out);
+	kfree(roce);
+}
 
 static int roce_start(struct rar_net *rn)
 {
@@ -106,31 +163,15 @@ static int roce_start(struct rar_net *rn)
 	/* Pairs with the acquire in forward(). */
 	smp_store_release(&rn->roce, roce);
 	err = nf_register_net_hooks(rn->net, roce_ops, ARRAY_SIZE(roce_ops));
-	if (err) {
-		WRITE_ONCE(rn->roce, NULL);
-		synchronize_net();
-		kfree(roce);
-	}
+	if (err)
+		roce_end(rn);
 	return err;
 }
 
-/* The packets that are held go on as they came. */
 static void roce_stop(struct rar_net *rn)
 {
-	struct rar_roce *roce = rn->roce;
-	LIST_HEAD(out);
-
 	nf_unregister_net_hooks(rn->net, roce_ops, ARRAY_SIZE(roce_ops));
-	WRITE_ONCE(rn->roce, NULL);
-	synchronize_net();
-	cancel_delayed_work_sync(&roce->look);
-	local_bh_disable();
-	rcu_read_lock();
-	rar_held_end(&roce->held, &out);
-	rar_held_send(&roce->held, &out);
-	rcu_read_unlock();
-	local_bh_enable();
-	kfree(roce);
+	roce_end(rn);
 }
 
 /**
