@@ -618,6 +618,9 @@ static int open_ports(struct rar_box *box)
 		if (af[i] == AF_INET6 && !IS_ENABLED(CONFIG_IPV6))
 			continue;
 		err = rar_sender_open(box->self, af[i]);
+		/* The host was booted without IPv6. */
+		if (af[i] == AF_INET6 && err == -EAFNOSUPPORT)
+			return 0;
 		p = err ? NULL : rar_port_get(box->rn, af[i], box->port);
 		if (IS_ERR(p))
 			err = PTR_ERR(p);
@@ -646,6 +649,8 @@ static struct rar_member *make_self(struct rar_net *rn)
 		return NULL;
 	self->rn = rn;
 	self->rank = RAR_BOX_RANK;
+	/* So that nobody can make a token that this box takes for its own. */
+	get_random_bytes(&self->join.key, sizeof(self->join.key));
 	return self;
 }
 

@@ -373,7 +373,8 @@ void rar_window_begin(struct rar_link *link, u64 now)
 {
 	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
-	u64 halves = div_u64(now - tx->sent_us, WINDOW_IDLE_US);
+	/* Another CPU may have sent something after @now. */
+	u64 halves = div_u64(now - min(now, tx->sent_us), WINDOW_IDLE_US);
 
 	win->burst_us = now;
 	win->burst_seq = tx->next_seq;

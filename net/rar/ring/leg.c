@@ -347,7 +347,8 @@ static void stands_still(struct rar_member *m, struct rar_operation *op)
 static bool look_at(struct rar_member *m, struct rar_operation *op, u64 now,
 		    struct rar_chunks_hdr *ch)
 {
-	u64 since = max(op->moved_us, READ_ONCE(m->leg.done_us));
+	/* Another CPU may have completed an operation after @now. */
+	u64 since = min(max(op->moved_us, READ_ONCE(m->leg.done_us)), now);
 	const struct rar_link *leg = &m->link[RAR_LEG];
 	bool answers = now - leg->tx.progress_us < LEG_PATIENCE_US;
 

@@ -299,13 +299,15 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
  */
 void rar_ringed_rest(struct rar_member *m, struct rar_operation *op)
 {
-	u32 i;
+	u32 words = BITS_TO_LONGS(op->ring.nchunks), i;
 
 	lockdep_assert_held(&m->tx_lock);
 	WRITE_ONCE(op->all_ringed, true);
 	rar_link_forget(&m->link[RAR_LEG], op);
-	for (i = 0; i < BITS_TO_LONGS(op->ring.nchunks); i++)
+	for (i = 0; i < words; i++)
 		op->ringed[i] |= ~READ_ONCE(op->published[RAR_AG][i]);
+	if (words)
+		op->ringed[words - 1] &= BITMAP_LAST_WORD_MASK(op->ring.nchunks);
 	rar_link_inject(&m->link[RAR_NEXT], op, op->come);
 }
 
