@@ -9,7 +9,7 @@ n=4
 rounds=3
 tries=3			# more rounds if the machine is shared with others
 repeats=4		# operations in each round; the first does not count
-aim_us=400000		# for an operation without loss; at most 16 MiB
+aim_us=250000		# for an operation without loss; at most 16 MiB
 size=$((16 << 20))
 # Thousandths of the goodput without loss. In an emulated machine delays of many milliseconds
 # come and go and look like queues, so there the check is rough.

@@ -8,7 +8,7 @@
  * all-reduces; or half of them are other collectives, with each rank as the root.
  *
  * post_order [full]
- *	All 90 orders of two operations and a sample of the 1680 orders of three (full: all
+ *	A sample of the 90 orders of two operations and of the 1680 orders of three (full: all
  *	orders). All members are sockets of this process, first on 127.0.0.1 of a namespace
  *	of its own, then in the namespaces rar0 .. rar2 of selftests/lib/lib.sh
  *	(lib/in_topo.sh 3 post_order).
@@ -30,7 +30,7 @@
 #define MAX_STEPS	(SIZE * MAX_OPS)
 #define ORDERS_2	90
 #define ORDERS_3	1680
-#define SAMPLE		20	/* orders of three operations that are tested */
+#define SAMPLE		25	/* orders that are tested, of two and of three operations each */
 #define STALL_MS	10000	/* for hangs, not for slow machines */
 
 /* Elements of the operations in turn: one packet, many, more than any credit. */
@@ -256,15 +256,13 @@ static int ring_up(struct live *l, const struct rar_ring *ring,
 	return err;
 }
 
-static int all_orders(struct live *l, bool full)
+/* Run all orders, or a sample, of @ops operations. */
+static int some_orders(struct live *l, uint32_t ops, uint64_t orders, bool full)
 {
 	int err = 0;
 
-	for (uint64_t i = 0; i < ORDERS_2 && !err; i++)
-		err = run_order(l, 2, i);
-	for (uint64_t i = 0; i < (full ? ORDERS_3 : SAMPLE) && !err; i++)
-		err = run_order(l, 3, full ? i : rar_hash(rar_seed, &i, sizeof(i)) %
-				ORDERS_3);
+	for (uint64_t i = 0; i < (full ? orders : SAMPLE) && !err; i++)
+		err = run_order(l, ops, full ? i : rar_hash(rar_seed, &i, sizeof(i)) % orders);
 	return err;
 }
 
@@ -277,7 +275,8 @@ static bool test(const struct rar_ring *ring, const char *early_bytes,
 	err = ring_up(&l, ring, early_bytes, local);
 	if (err)
 		rar_log("join: %s", strerror(-err));
-	err = err ?: all_orders(&l, full);
+	err = err ?: some_orders(&l, 2, ORDERS_2, full) ?:
+	      some_orders(&l, 3, ORDERS_3, full);
 	rar_log("post_order early_bytes=%s orders=%u held=%u mean=%lluus worst=%ums probes=%llu",
 		early_bytes, l.orders, l.crossed,
 		(unsigned long long)l.total_us / (l.orders ?: 1), l.worst_ms,
