@@ -123,6 +123,24 @@ struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 }
 
 /**
+ * rar_member_peer() - find the member of another rank of a group in the same namespace
+ * @m:    member that runs
+ * @rank: the rank
+ *
+ * A rank between them that lies may have told them different lengths of chunks; packets are checked
+ * for that. RCU read side.
+ *
+ * Return: the member, without a reference, or NULL if it is not here or not running in our epoch.
+ */
+struct rar_member *rar_member_peer(const struct rar_member *m, u32 rank)
+{
+	struct rar_member *peer = rar_member_lookup(m->rn, m->id, rank, m->epoch);
+
+	return peer && READ_ONCE(peer->epoch) == m->epoch && peer->payload == m->payload &&
+	       rar_member_runs(peer) ? peer : NULL;
+}
+
+/**
  * rar_member_sender() - find the member that sent a quoted packet
  * @rn:    netns
  * @id:    group id

@@ -8,6 +8,7 @@ u32 rar_member_keepalive_ms(const struct rar_member *m);
 void rar_member_set_state(struct rar_member *m, enum rar_state to);
 struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token);
+struct rar_member *rar_member_peer(const struct rar_member *m, u32 rank);
 struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token);
 int rar_member_hash(struct rar_member *m, struct rar_member *old);

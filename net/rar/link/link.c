@@ -325,6 +325,59 @@ void rar_link_account(struct rar_member *m, const struct rar_operation *op,
 	m->came_us = max(m->came_us, a->now_us);
 }
 
+/* Note that chunks have arrived: what follows for the account and the credit. tx_lock held. */
+static void note_arrival(struct rar_link *link, struct rar_operation *op,
+			 const struct rar_arrival *a)
+{
+	const struct rar_plan *plan = &op->ring.plan;
+	struct rar_member *m = link->member;
+	const struct rar_run *run = &a->run;
+	struct rar_link_tx *tx = &link->tx;
+
+	rar_link_account(m, op, a);
+	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
+	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
+		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
+	/* The neighbour's contribution proves that it has posted the operation. */
+	if (plan->gathered && a->c.block == link->rank)
+		rar_link_credit(link, max(tx->posted, op->seq + 1), 0, tx->credit);
+	if (rar_plan_summed(plan, run->phase)) {
+		/* The sum went round, so the neighbour had the RS chunks of this rank. */
+		rar_out_acked(link, op, RAR_RS, run->chunk, a->won);
+		if (a->c.block == rar_plan_own(plan))
+			rar_window_returned(link, op, run->chunk, rar_op_bytes(op, run, a->won),
+					    a->now_us);
+	}
+}
+
+/**
+ * rar_link_passed() - note that chunks arrived here and at the successor, too
+ * @link: link to the successor, which is in this namespace
+ * @op:   operation, RCU read side
+ * @a:    the run, which is published here and there
+ *
+ * As rar_link_publish().
+ */
+void rar_link_passed(struct rar_link *link, struct rar_operation *op, const struct rar_arrival *a)
+{
+	enum rar_phase next = rar_plan_next(&op->ring.plan, a->run.phase, a->c.block);
+	struct rar_member *m = link->member;
+	u64 released;
+
+	spin_lock_bh(&m->tx_lock);
+	released = m->ops_released;
+	note_arrival(link, op, a);
+	if (next != RAR_PHASES) {
+		link->tx.packets += a->run.n;
+		link->tx.bytes += a->bytes;
+		rar_out_acked(link, op, next, a->run.chunk, a->won);
+	}
+	released -= m->ops_released;
+	spin_unlock_bh(&m->tx_lock);
+	if (released)
+		rar_member_wake(m);
+}
+
 /**
  * rar_link_publish() - note that received chunks are in the buffer, and let them go on
  * @link: link by which the chunks go on
@@ -344,36 +397,22 @@ bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 	const struct rar_plan *plan = &op->ring.plan;
 	const struct rar_run *run = &a->run;
 	enum rar_phase next = rar_plan_next(plan, run->phase, a->c.block);
-	u64 won = a->won, now = a->now_us, bytes, released;
 	struct rar_member *m = link->member;
-	struct rar_link_tx *tx = &link->tx;
 	struct rar_run out = *run;
+	u64 released;
 	bool forward = false;
 
 	out.phase = next;
 	spin_lock_bh(&m->tx_lock);
 	released = m->ops_released;
-	bytes = rar_op_bytes(op, run, won);
-	rar_link_account(m, op, a);
-	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
-	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
-		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
-	/* The neighbour's contribution proves that it has posted the operation. */
-	if (plan->gathered && a->c.block == link->rank)
-		rar_link_credit(link, max(tx->posted, op->seq + 1), 0, tx->credit);
-	if (rar_plan_summed(plan, run->phase)) {
-		/* The sum went round, so the neighbour had the RS chunks of this rank. */
-		rar_out_acked(link, op, RAR_RS, run->chunk, won);
-		if (a->c.block == rar_plan_own(plan))
-			rar_window_returned(link, op, run->chunk, bytes, now);
-	}
+	note_arrival(link, op, a);
 	if (next != RAR_PHASES) {
-		forward = item && rar_pick_forward(link, op, &out, item, now);
+		forward = item && rar_pick_forward(link, op, &out, item, a->now_us);
 		if (!forward)
-			rar_out_pend(link, op, next, run->chunk, won);
+			rar_out_pend(link, op, next, run->chunk, a->won);
 	}
 	if (rar_link_out(link, op)->owed.nback && run->phase == RAR_RS && next == RAR_AG)
-		rar_out_pend(link, op, RAR_BACK, run->chunk, won);
+		rar_out_pend(link, op, RAR_BACK, run->chunk, a->won);
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
 	if (released)

@@ -38,6 +38,7 @@ void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit);
 void rar_link_inject(struct rar_link *link, struct rar_operation *op, u32 n);
 void rar_link_post(struct rar_member *m, struct rar_operation *op);
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come);
+void rar_link_passed(struct rar_link *link, struct rar_operation *op, const struct rar_arrival *a);
 bool rar_link_publish(struct rar_link *link, struct rar_operation *op,
 		      const struct rar_arrival *a, struct rar_tx_item *item);
 void rar_link_account(struct rar_member *m, const struct rar_operation *op,

@@ -25,6 +25,7 @@
 #include "ring/fail.h"
 #include "ring/push.h"
 #include "ring/ringed.h"
+#include "ring/round.h"
 #include "tx/frame.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -262,17 +263,23 @@ static void publish_sum(struct rar_operation *op, const struct rar_arrival *a)
 	rar_op_publish(op, &run, a->won);
 }
 
+/* Set what of a run is claimed, and what was here before. */
+static void note_claim(const struct rar_operation *op, struct rar_arrival *a, u64 won)
+{
+	u64 lost = rar_mask(a->run.n) & ~won;
+
+	a->won = won;
+	a->dups = lost ? rar_op_published(op, &a->run, lost) : 0;
+	a->done = a->won | a->dups;
+}
+
 static void claim(struct rar_operation *op, struct rar_arrival *a)
 {
-	u64 lost;
-
 	if (op->ring.plan.aside && a->run.phase == RAR_AG)
 		claim_sum(op, a);
 	else
 		a->won = rar_op_claim(op, &a->run);
-	lost = rar_mask(a->run.n) & ~a->won;
-	a->dups = lost ? rar_op_published(op, &a->run, lost) : 0;
-	a->done = a->won | a->dups;
+	note_claim(op, a, a->won);
 }
 
 static void publish(struct rar_operation *op, const struct rar_arrival *a)
@@ -298,22 +305,18 @@ static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * Claim, add or store, publish: no exit in between. Reading the packet cannot fail, since
- * check_datagram() has found its length. Sets @done to the chunks that are published now,
- * and @dups to those of them that were published before.
+ * Add or store what is claimed, publish: no exit in between. Reading the packet cannot fail, since
+ * check_datagram() has found its length. @write: the packet may be written to and go on.
  */
-static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
-			     struct rar_arrival *a)
+static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
+			     struct rar_arrival *a, bool write)
 {
 	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
-	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt), forward;
 	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
+	bool forward;
 	u64 bytes;
 
-	claim(op, a);
-	if (!a->won)
-		return input_old(m, op, a);
 	write &= a->won == rar_mask(run->n);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
 		add_run(m, op, a, write);
@@ -342,6 +345,19 @@ static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward ? RAR_RX_TAKEN : RAR_RX_DONE;
+}
+
+/*
+ * Claim a run, and take in what is new. Sets @done to the chunks that are published now, and @dups
+ * to those of them that were published before.
+ */
+static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
+			     struct rar_arrival *a)
+{
+	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt);
+
+	claim(op, a);
+	return a->won ? input_won(m, op, a, write) : input_old(m, op, a);
 }
 
 /*
@@ -427,9 +443,88 @@ enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 	return input_posted(m, a);
 }
 
+/* -- from rank to rank in memory ------------------------------------------------- */
+
+/* An arrival of a run at a rank: hop @i of its way. */
+static struct rar_arrival arrival(const struct rar_round *round, u32 i)
+{
+	const struct rar_operation *from = i ? round->hop[i - 1].op : round->op;
+	const struct rar_hop *hop = &round->hop[i];
+	struct rar_arrival a = {
+		.link = &hop->m->link[RAR_PREV],
+		.op_seq = from->seq,
+		.fingerprint = from->fingerprint,
+		.run = round->run,
+		.bytes = round->bytes,
+		.off = round->c.off,
+		.stride = from->ring.payload,
+		.c = round->c,
+	};
+
+	a.run.phase = hop->phase;
+	a.from.buf = rar_op_source(from, &a.run, &round->c);
+	return a;
+}
+
+/* A run has passed all ranks on its way. */
+static void arrived_everywhere(struct rar_round *round)
+{
+	u64 now = rar_now_us();
+	struct rar_member *m;
+	struct rar_arrival a;
+	u32 i;
+
+	for (i = 0; i < round->n; i++) {
+		m = round->hop[i].m;
+		a = arrival(round, i);
+		note_claim(round->hop[i].op, &a, rar_mask(a.run.n));
+		a.now_us = now;
+		trace_rar_reduce(m, a.op_seq, a.run.phase, a.run.chunk, a.bytes);
+		rar_mib_inc(m->rn, RxLocal);
+		rar_mib_inc(m->rn, RxRound);
+		rar_mib_add(m->rn, RxData, a.run.n);
+		rar_mib_add(m->rn, RxBytes, a.bytes);
+		rar_member_hear(a.link);
+		rar_member_hear(&m->link[RAR_NEXT]);
+		rar_link_passed(&m->link[RAR_NEXT], round->hop[i].op, &a);
+		/* Its window may have room again. */
+		if (a.c.block == rar_plan_own(&round->hop[i].op->ring.plan))
+			rar_push(m);
+		if (rar_link_published(m, round->hop[i].op, &a))
+			rar_done(m, round->hop[i].op);
+	}
+}
+
+/*
+ * Let a run go all the way. If another CPU has a chunk of it somewhere, what is claimed goes from
+ * rank to rank. Return: the chunks that the first rank has now.
+ */
+static u64 go_round(struct rar_round *round)
+{
+	struct rar_arrival a;
+	u64 mask = rar_mask(round->run.n), done = mask;
+	u32 i;
+
+	if (rar_round_claim(round)) {
+		rar_round_pass(round);
+		arrived_everywhere(round);
+		return mask;
+	}
+	for (i = 0; i <= round->nclaimed; i++) {
+		a = arrival(round, i);
+		note_claim(round->hop[i].op, &a, i < round->nclaimed ? mask : round->won);
+		if (!i)
+			done = a.done;
+		if (a.won)
+			input_won(round->hop[i].m, round->hop[i].op, &a, false);
+	}
+	return done;
+}
+
 /**
  * rar_chunk_local() - take chunks from the buffer of a rank in this namespace
  * @link: to the rank, of a member in RUN or LEAVING
+ * @from: the rank
  * @item: the chunks; their operation is that rank's, and referenced
  *
  * Bottom halves off, RCU read side.
@@ -437,7 +532,8 @@ enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
  * Return: the chunks of the run that are here now. The others came too early, or another
  * CPU is adding them.
  */
-u64 rar_chunk_local(struct rar_link *link, const struct rar_tx_item *item)
+u64 rar_chunk_local(struct rar_link *link, struct rar_member *from,
+		    const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
 	struct rar_member *m = link->member;
@@ -449,8 +545,11 @@ u64 rar_chunk_local(struct rar_link *link, const struct rar_tx_item *item)
 		.stride = op->ring.payload,
 		.done = rar_mask(item->run.n),
 	};
+	struct rar_round round;
 	struct rar_chunk c;
 
+	if (rar_round_find(&round, from, item))
+		return go_round(&round);
 	if (rar_op_early(m, op->seq, &a.run))
 		return 0;
 	rar_ring_chunk(&op->ring, a.run.chunk, &c);

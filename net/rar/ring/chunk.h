@@ -7,7 +7,8 @@
 struct rar_arrival;
 
 enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a);
-u64 rar_chunk_local(struct rar_link *link, const struct rar_tx_item *item);
+u64 rar_chunk_local(struct rar_link *link, struct rar_member *from,
+		    const struct rar_tx_item *item);
 u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh);
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);

@@ -34,6 +34,7 @@
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
+#include "ring/round.h"
 #include "ring/steer.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -65,6 +66,22 @@ static DEFINE_PER_CPU(struct local, locals);
 static DEFINE_PER_CPU(struct local *, draining);
 static struct workqueue_struct *local_wq;
 
+/* Are the addresses of all ranks of a small group of this namespace? */
+static bool all_here(const struct rar_member *m)
+{
+	struct rar_path path = { };
+	u32 i;
+
+	if (m->size > RAR_ROUND_RANKS)
+		return false;
+	for (i = 0; i < m->size; i++) {
+		path.dst = m->join.table[i].addr;
+		if (!rar_route_is_here(m, &path))
+			return false;
+	}
+	return true;
+}
+
 /**
  * rar_push_start() - find the neighbours in this namespace when an epoch begins
  * @m: member in READY, its payload agreed; @m->lock held
@@ -75,20 +92,9 @@ void rar_push_start(struct rar_member *m)
 	bool on = READ_ONCE(m->rn->sysctl_local) && !m->leg.addr.af;
 
 	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
+	m->all_here = on && all_here(m);
 	/* The predecessor itself decides whether it hands over in memory. */
 	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
-}
-
-/*
- * The member of another rank, or NULL if it is not here or not running in our epoch. A rank between
- * them that lies may have told them different lengths of chunks; packets are checked for that.
- */
-static struct rar_member *member(const struct rar_member *m, u32 rank)
-{
-	struct rar_member *peer = rar_member_lookup(m->rn, m->id, rank, m->epoch);
-
-	return peer && READ_ONCE(peer->epoch) == m->epoch && peer->payload == m->payload &&
-	       rar_member_runs(peer) ? peer : NULL;
 }
 
 /* -- packets ------------------------------------------------------------------ */
@@ -142,7 +148,7 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 	trace_rar_tx(m, item->op->seq, run->phase, run->chunk,
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 	if (to)
-		done = rar_chunk_local(&to->link[RAR_PREV], item);
+		done = rar_chunk_local(&to->link[RAR_PREV], m, item);
 	rar_pick_taken(&m->link[RAR_NEXT], item, done);
 	return done;
 }
@@ -160,10 +166,10 @@ static bool hand_over(struct rar_member *m)
 	if (!rar_member_runs(m))
 		return false;
 	if (rar_pick_take_back(link, &item))
-		return give(m, member(m, m->rank - m->place.index), &item);
+		return give(m, rar_member_peer(m, m->rank - m->place.index), &item);
 	if (!link->here)
 		return false;
-	next = member(m, link->rank);
+	next = rar_member_peer(m, link->rank);
 	if (!next || rar_rules_judged(m) || rar_rules_judged(next)) {
 		push_packets(m);
 		return false;
@@ -290,7 +296,7 @@ void rar_push(struct rar_member *m)
  */
 void rar_push_posted(struct rar_member *m)
 {
-	struct rar_member *prev = member(m, m->link[RAR_PREV].rank);
+	struct rar_member *prev = rar_member_peer(m, m->link[RAR_PREV].rank);
 
 	if (prev)
 		rar_push(prev);
