@@ -736,7 +736,6 @@ struct rar_member {
 	u32 payload;
 	u8 schedule;			/* enum rar_schedule */
 	struct rar_place place;
-	bool all_here;			/* all ranks take chunks in memory, as far as known */
 	u32 gather_below;		/* sums of fewer bytes are gathered */
 	struct rar_direct direct;
 	struct rar_port *port;

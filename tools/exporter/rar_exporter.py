@@ -22,7 +22,7 @@ COUNTERS = {
     "RxData": "Chunks accepted",
     "RxBytes": "Payload bytes of the chunks accepted",
     "RxLocal": "Runs of chunks handed over by a rank of this network namespace",
-    "RxRound": "Runs of these that passed all ranks of their group at once",
+    "RxRound": "Runs of these that passed several ranks at once",
     "RxDup": "Chunks received again",
     "TxData": "Chunks sent, with those sent again",
     "TxBytes": "Payload bytes of the chunks sent",

@@ -19,7 +19,7 @@ struct rar_net;
 	X(RxData)	/* chunks accepted */				\
 	X(RxBytes)	/* their payload bytes */			\
 	X(RxLocal)	/* runs handed over by a rank of this netns */	\
-	X(RxRound)	/* of these, those that passed all ranks at once */ \
+	X(RxRound)	/* of these, those that passed several ranks at once */ \
 	X(RxDup)	/* chunks received again */			\
 	X(TxData)	/* chunks sent, again or not */			\
 	X(TxBytes)	/* their payload bytes */			\

@@ -466,12 +466,13 @@ static struct rar_arrival arrival(const struct rar_round *round, u32 i)
 	return a;
 }
 
-/* A run has passed all ranks on its way. */
-static void arrived_everywhere(struct rar_round *round)
+/* A run has passed several ranks. It may have to go on from the last. */
+static void arrived(struct rar_round *round)
 {
 	u64 now = rar_now_us();
 	struct rar_member *m;
 	struct rar_arrival a;
+	bool last;
 	u32 i;
 
 	for (i = 0; i < round->n; i++) {
@@ -486,9 +487,13 @@ static void arrived_everywhere(struct rar_round *round)
 		rar_mib_add(m->rn, RxBytes, a.bytes);
 		rar_member_hear(a.link);
 		rar_member_hear(&m->link[RAR_NEXT]);
-		rar_link_passed(&m->link[RAR_NEXT], round->hop[i].op, &a);
+		last = i + 1 == round->n && !round->ends;
+		if (last)
+			rar_link_publish(&m->link[RAR_NEXT], round->hop[i].op, &a, NULL);
+		else
+			rar_link_passed(&m->link[RAR_NEXT], round->hop[i].op, &a);
 		/* Its window may have room again. */
-		if (a.c.block == rar_plan_own(&round->hop[i].op->ring.plan))
+		if (last || a.c.block == rar_plan_own(&round->hop[i].op->ring.plan))
 			rar_push(m);
 		if (rar_link_published(m, round->hop[i].op, &a))
 			rar_done(m, round->hop[i].op);
@@ -496,7 +501,7 @@ static void arrived_everywhere(struct rar_round *round)
 }
 
 /*
- * Let a run go all the way. If another CPU has a chunk of it somewhere, what is claimed goes from
+ * Let a run pass several ranks. If another CPU has a chunk of it somewhere, what is claimed goes from
  * rank to rank. Return: the chunks that the first rank has now.
  */
 static u64 go_round(struct rar_round *round)
@@ -507,7 +512,7 @@ static u64 go_round(struct rar_round *round)
 
 	if (rar_round_claim(round)) {
 		rar_round_pass(round);
-		arrived_everywhere(round);
+		arrived(round);
 		return mask;
 	}
 	for (i = 0; i <= round->nclaimed; i++) {

@@ -34,7 +34,6 @@
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
-#include "ring/round.h"
 #include "ring/steer.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -66,22 +65,6 @@ static DEFINE_PER_CPU(struct local, locals);
 static DEFINE_PER_CPU(struct local *, draining);
 static struct workqueue_struct *local_wq;
 
-/* Are the addresses of all ranks of a small group of this namespace? */
-static bool all_here(const struct rar_member *m)
-{
-	struct rar_path path = { };
-	u32 i;
-
-	if (m->size > RAR_ROUND_RANKS)
-		return false;
-	for (i = 0; i < m->size; i++) {
-		path.dst = m->join.table[i].addr;
-		if (!rar_route_is_here(m, &path))
-			return false;
-	}
-	return true;
-}
-
 /**
  * rar_push_start() - find the neighbours in this namespace when an epoch begins
  * @m: member in READY, its payload agreed; @m->lock held
@@ -92,7 +75,6 @@ void rar_push_start(struct rar_member *m)
 	bool on = READ_ONCE(m->rn->sysctl_local) && !m->leg.addr.af;
 
 	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
-	m->all_here = on && all_here(m);
 	/* The predecessor itself decides whether it hands over in memory. */
 	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
 }

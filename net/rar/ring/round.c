@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All the way round: if all ranks that a run of chunks has still to pass are in this namespace and
- * have contributed, it passes them in one go. Their contributions are added in the order of the
- * ring, so the bits are those of the ring, but the partial sums stay in the cache: each
- * contribution is read once, and the sum is written once for each rank.
+ * Round at once: a run of chunks passes all ranks in one go that are in this namespace, follow one
+ * another and have contributed; in the best case it goes all the way. Their contributions are added
+ * in the order of the ring, so the bits are those of the ring, but the partial sums stay in the
+ * cache: each contribution is read once, and the sum is written once for each rank. A rank that
+ * adds, and that another rank here follows, never stores its partial sum: nobody would read it.
  *
  * Each arrival is claimed as if it came alone, in the order in which the run arrives. So no other
  * CPU adds or stores these chunks there. If a claim is lost, the caller takes the arrivals that are
@@ -66,12 +67,15 @@ static bool may_store(const struct rar_round *round, const struct rar_hop *hop,
 	return rar_op_published(hop->op, &rs, rar_mask(rs.n)) == rar_mask(rs.n);
 }
 
-/* Append an arrival at @m. Returns false if the run cannot arrive there now. */
+/* Append an arrival at @m. Returns false if the run cannot arrive there now, or has gone far. */
 static bool add_hop(struct rar_round *round, struct rar_member *m, enum rar_phase phase)
 {
+	u32 others = phase == RAR_RS ? round->nadds : round->n - round->nadds;
 	struct rar_hop *hop = &round->hop[round->n];
 	struct rar_run run = round->run;
 
+	if (others == RAR_ROUND_RANKS - 1)
+		return false;
 	run.phase = phase;
 	hop->m = m;
 	hop->phase = phase;
@@ -93,9 +97,7 @@ static bool add_hop(struct rar_round *round, struct rar_member *m, enum rar_phas
  *
  * RCU read side, bottom halves off.
  *
- * Return: false if the run has to go from rank to rank: only a part of the way is in this
- * namespace, a rank has not contributed, a rank that adds would not get the sum, or there is only
- * one rank to pass.
+ * Return: false if the run passes one rank or none here.
  */
 bool rar_round_find(struct rar_round *round, struct rar_member *from,
 		    const struct rar_tx_item *item)
@@ -105,8 +107,8 @@ bool rar_round_find(struct rar_round *round, struct rar_member *from,
 	struct rar_member *m = from;
 	u32 size = from->size;
 
-	if (!from->all_here || item->back || from->place.hosts || ring->lead ||
-	    ring->plan.gathered || ring->plan.direct || ring->plan.aside)
+	if (item->back || from->place.hosts || ring->lead || ring->plan.gathered ||
+	    ring->plan.direct || ring->plan.aside)
 		return false;
 	round->from = from;
 	round->op = item->op;
@@ -123,12 +125,13 @@ bool rar_round_find(struct rar_round *round, struct rar_member *from,
 			m = from;
 		else
 			m = round->hop[round->n - size].m;
-		if (round->n == RAR_ROUND_HOPS || !add_hop(round, m, phase))
-			return false;
+		if (!add_hop(round, m, phase))
+			break;
 		phase = rar_plan_next(&round->hop[round->n - 1].op->ring.plan, phase,
 				      round->c.block);
 	}
-	return round->n > 1 && (!round->nadds || round->n - round->nadds == size - 1);
+	round->ends = phase == RAR_PHASES;
+	return round->n > 1;
 }
 
 /* -- claims ------------------------------------------------------------------- */
@@ -212,7 +215,8 @@ static void set_up(struct pass *pass, const struct rar_round *round)
 		last = round->hop[round->nadds - 1].op;
 		pass->kind = last->kind;
 		pass->size = pass->kind->size;
-		pass->divisor = last->divisor;
+		if (rar_plan_completes(&last->ring.plan, RAR_RS, round->c.block))
+			pass->divisor = last->divisor;
 		pass->out[pass->nouts++].buf = &last->buf;
 	}
 	for (i = 0; i < round->n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* All the way round: a run that passes several ranks of one namespace at once. */
+/* Round at once: a run that passes several ranks of one namespace. */
 #ifndef _RAR_RING_ROUND_H
 #define _RAR_RING_ROUND_H
 
@@ -23,7 +23,8 @@ struct rar_hop {
  * @run:	the run, as it leaves that rank
  * @c:		place of its first chunk
  * @bytes:	of the run
- * @n:		arrivals until its way ends
+ * @n:		arrivals here
+ * @ends:	its way ends after these
  * @nadds:	of them, how many ranks add; they come first
  * @nclaimed:	arrivals that are claimed in full
  * @won:	chunks claimed of the arrival after these
@@ -36,6 +37,7 @@ struct rar_round {
 	struct rar_chunk c;
 	u64 bytes;
 	u32 n;
+	bool ends;
 	u32 nadds;
 	u32 nclaimed;
 	u64 won;
