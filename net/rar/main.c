@@ -20,7 +20,6 @@
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "ring/push.h"
-#include "ring/round.h"
 #include "ring/steer.h"
 #include "rx/hook.h"
 #include "rx/udp.h"
@@ -119,12 +118,9 @@ static int __init main_init(void)
 	err = rar_push_init();
 	if (err)
 		goto err_member;
-	err = rar_round_init();
-	if (err)
-		goto err_push;
 	err = rar_box_init();
 	if (err)
-		goto err_round;
+		goto err_push;
 	err = register_pernet_subsys(&main_net_ops);
 	if (err)
 		goto err_box;
@@ -148,8 +144,6 @@ err_net:
 	unregister_pernet_subsys(&main_net_ops);
 err_box:
 	rar_box_exit();
-err_round:
-	rar_round_exit();
 err_push:
 	rar_push_exit();
 err_member:
@@ -170,7 +164,6 @@ static void __exit main_exit(void)
 	rar_steer_exit();
 	rar_box_exit();
 	rar_push_exit();
-	rar_round_exit();
 	rar_member_exit();
 	rar_op_exit();
 	rar_mem_exit();

@@ -22,11 +22,11 @@
 #include "box/job.h"
 #include "box/offer.h"
 #include "box/roce.h"
+#include "box/self.h"
 #include "box/up.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "group/life.h"
-#include "link/early.h"
 #include "link/link.h"
 #include "tx/device.h"
 #include "tx/packet.h"
@@ -55,6 +55,12 @@ struct ask {
 /* -- packets of members ------------------------------------------------------ */
 
 static struct workqueue_struct *box_wq;
+
+/* Let the work item look after the jobs at once. */
+static void look_now(struct rar_box *box)
+{
+	mod_delayed_work(box_wq, &box->look, 0);
+}
 
 /* Where the leg of a member or of a box below is in job->leg; may be out of range. */
 static u32 leg_index(u32 rank)
@@ -95,7 +101,7 @@ static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_RESET:
 		/* The work item ends the job, and tells the other members. */
 		WRITE_ONCE(job->closed, true);
-		rar_job_look(job->box);
+		look_now(job->box);
 		break;
 	}
 	return RAR_RX_DONE;
@@ -104,6 +110,39 @@ static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 static const struct rar_aside job_aside = {
 	.find = find_leg,
 	.rcv = rcv,
+};
+
+/* Take in a packet of the box above, validated. Softirq, RCU read side. */
+static enum rar_rx rcv_from_above(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+{
+	struct box_job *job = rar_up_rcv(m, pkt);
+
+	switch (pkt->h.type) {
+	case RAR_T_ENTERED:
+		look_now(job->box);
+		break;
+	case RAR_T_AG:
+		rar_slot_rcv_sums(job, pkt, n);
+		break;
+	case RAR_T_RETURN:
+		rar_slot_rcv_return(job, pkt->link, pkt);
+		break;
+	case RAR_T_RESET:
+		WRITE_ONCE(job->closed, true);
+		look_now(job->box);
+		break;
+	}
+	return RAR_RX_DONE;
+}
+
+static struct rar_link *find_above(struct rar_member *m, u32 rank)
+{
+	return rank == RAR_BOX_RANK ? &m->link[RAR_LEG] : NULL;
+}
+
+static const struct rar_aside up_aside = {
+	.find = find_above,
+	.rcv = rcv_from_above,
 };
 
 /* -- jobs (rn->box_lock) ---------------------------------------------------- */
@@ -125,44 +164,11 @@ static void job_free(struct work_struct *work)
 		wake_up_var(&rn->alive);
 }
 
-/* A job has no timer; rar_life_end() ends members that have one. */
-static void no_timer(struct timer_list *t)
-{
-}
-
-/**
- * rar_job_init_member() - make a member by which packets find the box, and which sends packets
- * @m:    member; what is zero does not matter, or its maker sets it
- * @box:  the box of this host. Its sockets outlast the member
- * @self: the box's address
- *
- * Process context.
- */
-void rar_job_init_member(struct rar_member *m, struct rar_box *box, const struct rar_addr *self)
-{
-	int i;
-
-	m->rn = box->rn;
-	m->nlanes = 1;
-	m->self = *self;
-	m->op_whole = U64_MAX;	/* nothing comes too early */
-	m->state = RAR_S_RUN;
-	refcount_set(&m->ref, 1);
-	spin_lock_init(&m->lock);
-	rar_link_init(m);
-	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		m->link[i].rank = RAR_BOX_RANK;	/* no packet comes from a neighbour */
-	rar_early_init(m);
-	timer_setup(&m->timer, no_timer, 0);
-	for (i = 0; i < ARRAY_SIZE(m->sender); i++)
-		m->sender[i].sock = box->self->sender[i].sock;
-}
-
 static void init_member(struct box_job *job, const struct ask *ask)
 {
 	struct rar_member *m = &job->m;
 
-	rar_job_init_member(m, job->box, &ask->to);
+	rar_self_init(m, job->box, &ask->to);
 	m->id = ask->id;
 	m->rank = RAR_BOX_RANK;
 	m->size = ask->size;
@@ -466,7 +472,7 @@ static void look_up(struct box_job *job)
 	else if (job->up && rar_up_is_open(job))
 		open_job(job);
 	else if (job->up || (has_upper(job->box) && time_after_eq(jiffies, job->last + settle)))
-		rar_up_enter(job);
+		rar_up_enter(job, &up_aside);
 }
 
 /* Is there a reason to end a job: a silent member, or one that does not come? */
@@ -508,12 +514,6 @@ static void look_work(struct work_struct *work)
 	if (box->on)
 		queue_delayed_work(box_wq, &box->look, has_upper(box) ? JOB_SETTLE : JOB_LOOK);
 	mutex_unlock(&box->rn->box_lock);
-}
-
-/* Let the work item look after the jobs at once. Any context. */
-void rar_job_look(struct rar_box *box)
-{
-	mod_delayed_work(box_wq, &box->look, 0);
 }
 
 /* -- ENTER ------------------------------------------------------------------ */

@@ -160,7 +160,5 @@ void rar_slot_rcv_return(struct box_job *job, const struct rar_link *from,
 void rar_slot_init(struct box_job *job);
 void rar_slot_close(struct box_job *job);
 void rar_pool_forget(struct box_job *job);
-void rar_job_init_member(struct rar_member *m, struct rar_box *box, const struct rar_addr *self);
-void rar_job_look(struct rar_box *box);
 
 #endif /* _RAR_BOX_JOB_H */

@@ -8,6 +8,7 @@
  */
 #include <net/udp.h>
 
+#include "box/self.h"
 #include "box/slot.h"
 #include "box/up.h"
 #include "core/hdr.h"
@@ -64,43 +65,27 @@ static void rcv_entered(struct box_up *up, const struct rar_pkt *pkt)
 	} else if (eh.cookie) {
 		WRITE_ONCE(up->cookie, be64_to_cpu(eh.cookie));
 	}
-	rar_job_look(up->job->box);
 }
 
-/* Take in a packet of the box above, validated. Softirq, RCU read side. */
-static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
+/**
+ * rar_up_rcv() - note that a packet came from the box above
+ * @m:   what the packet found
+ * @pkt: validated; ENTERED is taken in
+ *
+ * Softirq, RCU read side.
+ *
+ * Return: the job that it is for.
+ */
+struct box_job *rar_up_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct box_up *up = box_up(m);
 
 	WRITE_ONCE(pkt->link->heard, jiffies);
 	WRITE_ONCE(up->asked, 0);
-	switch (pkt->h.type) {
-	case RAR_T_ENTERED:
+	if (pkt->h.type == RAR_T_ENTERED)
 		rcv_entered(up, pkt);
-		break;
-	case RAR_T_AG:
-		rar_slot_rcv_sums(up->job, pkt, n);
-		break;
-	case RAR_T_RETURN:
-		rar_slot_rcv_return(up->job, pkt->link, pkt);
-		break;
-	case RAR_T_RESET:
-		WRITE_ONCE(up->job->closed, true);
-		rar_job_look(up->job->box);
-		break;
-	}
-	return RAR_RX_DONE;
+	return up->job;
 }
-
-static struct rar_link *find(struct rar_member *m, u32 rank)
-{
-	return rank == RAR_BOX_RANK ? &m->link[RAR_LEG] : NULL;
-}
-
-static const struct rar_aside up_aside = {
-	.find = find,
-	.rcv = rcv,
-};
 
 /* -- begin and end (rn->box_lock) ------------------------------------------------ */
 
@@ -118,25 +103,26 @@ static void up_free(struct work_struct *work)
 		wake_up_var(&rn->alive);
 }
 
-static void init_member(struct box_up *up, const struct box_job *job, const struct rar_addr *to)
+static void init_member(struct box_up *up, const struct box_job *job, const struct rar_addr *to,
+			const struct rar_aside *aside)
 {
 	const struct rar_addr self = { .af = to->af, .port = job->box->port };
 	struct rar_member *m = &up->m;
 
-	rar_job_init_member(m, job->box, &self);
+	rar_self_init(m, job->box, &self);
 	m->id = job->m.id;
 	m->rank = RAR_LOWER_RANK + __ffs64(job->ranks);
 	m->size = job->nlegs;
 	m->epoch = job->group_epoch;
 	m->payload = job->m.payload;
-	m->aside = &up_aside;
+	m->aside = aside;
 	INIT_RCU_WORK(&m->free, up_free);
 	up_link(up)->path.src = self;
 	up_link(up)->path.dst = *to;
 }
 
 /* Make the member for a job. Returns NULL without memory, or without a box above. */
-static struct box_up *up_new(struct box_job *job)
+static struct box_up *up_new(struct box_job *job, const struct rar_aside *aside)
 {
 	struct rar_net *rn = job->m.rn;
 	struct rar_addr to;
@@ -148,7 +134,7 @@ static struct box_up *up_new(struct box_job *job)
 	up = to.af ? kzalloc(sizeof(*up), GFP_KERNEL) : NULL;
 	if (!up)
 		return NULL;
-	init_member(up, job, &to);
+	init_member(up, job, &to, aside);
 	up->nonce = rar_random_token();
 	if (dst_cache_init(&up_link(up)->path.cache, GFP_KERNEL)) {
 		kfree(up);
@@ -181,17 +167,18 @@ static bool prepare(struct box_up *up)
 
 /**
  * rar_up_enter() - enter at the box above for the ranks that have entered here
- * @job: not open
+ * @job:   not open
+ * @aside: takes in what comes from there
  *
  * Process context, rn->box_lock held. To be called again and again until rar_up_is_open().
  */
-void rar_up_enter(struct box_job *job)
+void rar_up_enter(struct box_job *job, const struct rar_aside *aside)
 {
 	struct rar_enter_hdr eh;
 	struct box_up *up;
 
 	if (!job->up)
-		WRITE_ONCE(job->up, up_new(job));
+		WRITE_ONCE(job->up, up_new(job, aside));
 	up = job->up;
 	if (!up || !prepare(up))
 		return;

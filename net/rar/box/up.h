@@ -6,7 +6,8 @@
 
 struct box_out;
 
-void rar_up_enter(struct box_job *job);
+struct box_job *rar_up_rcv(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_up_enter(struct box_job *job, const struct rar_aside *aside);
 bool rar_up_is_open(const struct box_job *job);
 bool rar_up_is_lost(const struct box_job *job, unsigned long dead);
 void rar_up_tell(struct box_job *job);

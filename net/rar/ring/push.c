@@ -34,6 +34,7 @@
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
+#include "ring/round.h"
 #include "ring/steer.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -354,6 +355,10 @@ int __init rar_push_init(void)
 	local_wq = alloc_workqueue("rar_local", WQ_UNBOUND, 0);
 	if (!local_wq)
 		return -ENOMEM;
+	if (rar_round_init()) {
+		destroy_workqueue(local_wq);
+		return -ENOMEM;
+	}
 	for_each_possible_cpu(cpu) {
 		l = per_cpu_ptr(&locals, cpu);
 		spin_lock_init(&l->lock);
@@ -374,4 +379,5 @@ void rar_push_exit(void)
 	for_each_possible_cpu(cpu)
 		tasklet_kill(&per_cpu_ptr(&laters, cpu)->tasklet);
 	destroy_workqueue(local_wq);
+	rar_round_exit();
 }
