@@ -73,7 +73,7 @@ tell()
 	declare -A before
 	for b in $top $left $right; do
 		for name in Taken Sums GaveUp; do
-			before[$b$name]=$(counter "$b" RarBox$name)
+			before[$b$name]=$(counter "$b" RarBox"$name")
 		done
 	done
 	"$@"
@@ -81,7 +81,7 @@ tell()
 	for b in $top $left $right; do
 		now=
 		for name in Taken Sums GaveUp; do
-			before[$b$name]=$(($(counter "$b" RarBox$name) - before[$b$name]))
+			before[$b$name]=$(($(counter "$b" RarBox"$name") - before[$b$name]))
 			now+=" $name ${before[$b$name]}"
 		done
 		echo "# box $b:$now"
@@ -108,7 +108,7 @@ in_time()	# COMMAND...
 	return 1
 }
 
-levels() { ring -n $members "$@"; }
+levels() { ring -n "$members" "$@"; }
 
 # few N COMMAND...: as by_levels, and the upper box takes about N contributions for each sum. Some
 # come again, where a rank is late.
@@ -199,7 +199,7 @@ restarts()
 	rm "$enough"
 	legs_whole
 	echo "# legs opened after the last: $opened"
-	[ "$status" = 0 ] && [ "$opened" -ge $members ]
+	[ "$status" = 0 ] && [ "$opened" -ge "$members" ]
 }
 
 # A lower box goes for good. Its ranks notice, and then enter at the box of the group.
@@ -214,17 +214,17 @@ moves_up()
 	until_open "$opened"
 	opened=$(all_members RarBoxOpened)
 	before=$(all_members RarBoxLost)
-	ip -n rar$right link set eth0 down
+	ip -n rar"$right" link set eth0 down
 	until_lost "$before"
 	until_open "$opened"
-	b=$(counter $top RarBoxSums)
+	b=$(counter "$top" RarBoxSums)
 	sleep 1
-	b=$(($(counter $top RarBoxSums) - b))
+	b=$(($(counter "$top" RarBoxSums) - b))
 	: > "$enough"
 	wait "$pid"
 	status=$?
 	rm "$enough"
-	ip -n rar$right link set eth0 up
+	ip -n rar"$right" link set eth0 up
 	echo "# sums at the top without the lower box: $b"
 	[ "$status" = 0 ] && [ "$b" -gt 0 ]
 }
@@ -232,7 +232,7 @@ moves_up()
 # Two ranks name a box that is not below the group's: they come to the group's in the end.
 apart()
 {
-	set_box $right box_up -
+	set_box "$right" box_up -
 	few 4 levels -w -t i32 -c std,100k -p 4
 }
 
@@ -241,9 +241,9 @@ every_reduction()
 {
 	local r pids=() status=0
 
-	place $left $left $top
+	place "$left" "$left" "$top"
 	for r in 0 1 2; do
-		rns $r reductions $r 4711 > "$enough.$r" 2>&1 &
+		rns "$r" reductions "$r" 4711 > "$enough.$r" 2>&1 &
 		pids+=($!)
 	done
 	for r in 0 1 2; do
@@ -267,11 +267,11 @@ settings()
 	local value status=0
 
 	for value in 10.1.2.3:18110 '[fd00::1]:4000' -; do
-		rns $left sysctl -qw net.rar.box_up="$value" &&
-			[ "$(rns $left sysctl -n net.rar.box_up)" = "$value" ] || status=1
+		rns "$left" sysctl -qw net.rar.box_up="$value" &&
+			[ "$(rns "$left" sysctl -n net.rar.box_up)" = "$value" ] || status=1
 	done
 	for value in host offered 10.1.2 10.1.2.3:0; do
-		! rns $left sysctl -qw net.rar.box_up="$value" 2> /dev/null || status=1
+		! rns "$left" sysctl -qw net.rar.box_up="$value" 2> /dev/null || status=1
 	done
 	return "$status"
 }

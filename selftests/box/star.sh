@@ -278,7 +278,7 @@ merged()
 	local r before status dropped
 
 	for ((r = 0; r <= box; r++)); do
-		rns br ethtool -K p$r tso off
+		rns br ethtool -K p"$r" tso off
 	done
 	each_rank ethtool -K eth0 tx-udp-segmentation off gro on
 	dropped=$(everywhere RarDropChunk)
@@ -287,7 +287,7 @@ merged()
 	status=$?
 	each_rank ethtool -K eth0 tx-udp-segmentation on gro off
 	for ((r = 0; r <= box; r++)); do
-		rns br ethtool -K p$r tso on
+		rns br ethtool -K p"$r" tso on
 	done
 	echo "# packets received: $(($(everywhere RarRxIngress) - before)), for" \
 		"$((2 * 20 * 2 * 32 * members)) chunks"
