@@ -368,6 +368,7 @@ void rar_link_passed(struct rar_link *link, struct rar_operation *op, const stru
 	released = m->ops_released;
 	note_arrival(link, op, a);
 	if (next != RAR_PHASES) {
+		trace_rar_tx(m, op->seq, next, a->run.chunk, a->bytes);
 		link->tx.packets += a->run.n;
 		link->tx.bytes += a->bytes;
 		rar_out_acked(link, op, next, a->run.chunk, a->won);

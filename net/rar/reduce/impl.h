@@ -27,7 +27,7 @@
 
 /*
  * dst[i] = dst2[i] = in[i] (redop) own[i], @len bytes of whole elements. No alignment is
- * required. @dst2 is @dst, or @in; @dst may be @in or @own; otherwise none overlap.
+ * required. @dst2 is @dst, @in, or apart; @dst may be @in or @own; otherwise none overlap.
  * Nothing is read or written beyond @len bytes.
  */
 typedef void (*rar_reduce_fn)(void *dst, void *dst2, const void *in, const void *own,

@@ -187,7 +187,7 @@ void rar_reduce_pause(struct rar_reduce_ctx *ctx)
  * @ctx:  an open section
  * @kind: from rar_reduce_kind()
  * @dst:  where the results go: @own, @in, or memory apart from both
- * @dst2: second place for the results: @in; or @dst if there is none
+ * @dst2: second place for the results: @in, memory apart, or @dst if there is none
  * @in:   the arriving partial; its NaN wins
  * @own:  this rank's contribution
  * @len:  bytes of each, whole elements, which may begin at any address
