@@ -290,21 +290,23 @@ static const struct field wire_fields[] = {
 	F(rar_chunks_hdr, __pad, 44, 4),
 	F(rar_chunks_hdr, map, 48, 32),
 
-	S(rar_enter_hdr, 56),
+	S(rar_enter_hdr, 64),
 	F(rar_enter_hdr, digest, 24, 8),
 	F(rar_enter_hdr, nonce, 32, 8),
 	F(rar_enter_hdr, cookie, 40, 8),
 	F(rar_enter_hdr, payload, 48, 4),
 	F(rar_enter_hdr, size, 52, 2),
 	F(rar_enter_hdr, choice, 54, 2),
+	F(rar_enter_hdr, ranks, 56, 8),
 
 	S(rar_offer_hdr, 48),
 	F(rar_offer_hdr, box, 24, 24),
 
-	S(rar_entered_hdr, 48),
+	S(rar_entered_hdr, 56),
 	F(rar_entered_hdr, nonce, 24, 8),
 	F(rar_entered_hdr, cookie, 32, 8),
 	F(rar_entered_hdr, epoch, 40, 8),
+	F(rar_entered_hdr, flags, 48, 4),
 
 	S(rar_roce_hdr, 32),
 	F(rar_roce_hdr, magic, 0, 4),

@@ -27,7 +27,7 @@ PAYLOAD = 16
 APART = 4096                    # chunks of one leaf and of one node above it
 NCHUNKS = 1 << 22
 MARKS = 300                     # while there is room for all
-I32, SUM, ALLREDUCE = 2, 1, 1
+I32, SUM, ALLREDUCE = 3, 1, 1
 LIMIT = 1 << 20
 NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
@@ -146,7 +146,7 @@ def levels():
     alone.up(0, 4)
     result(all(rank.sums().get(0) == (34,) * 4 for rank in (below, alone)), "a right box below")
     before = mib("DropRank")
-    alone.s.send(alone.header(RETURN, alone.epoch, 72) + bytes(48))
+    alone.s.send(alone.header(RETURN, alone.epoch, 80) + bytes(56))
     result(until(lambda: mib("DropRank") > before, 2), "RETURN of a member is refused")
 
 

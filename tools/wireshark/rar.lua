@@ -321,7 +321,7 @@ local layouts = {
 	[FIN_ACK] = { notice, 56 }, [LATE] = { notice, 56 },
 	[DIRECT] = { direct, 64 }, [DONE] = { done, 64 }, [PAIR] = { pair, 40 },
 	[PAIR_ACK] = { pair, 40 },
-	[WANT] = { chunks, 72 }, [RETURN] = { chunks, 72 }, [ENTER] = { enter, 56 },
+	[WANT] = { chunks, 80 }, [RETURN] = { chunks, 80 }, [ENTER] = { enter, 56 },
 	[ENTERED] = { entered, 48 }, [OFFER] = { box, 48 },
 }
 
