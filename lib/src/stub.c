@@ -89,7 +89,7 @@ static struct rar_error error_of(int err, enum rar_reason reason, uint32_t rank,
 				 uint64_t seq)
 {
 	return (struct rar_error) { .err = err, .reason = reason, .rank = rank, .other = other,
-				    .op_seq = seq };
+				    .op_seq = seq, .user_rank = rank };
 }
 
 /* The first error stays. Whoever waits for a result learns it. */

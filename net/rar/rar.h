@@ -542,7 +542,8 @@ struct rar_resume {
 struct rar_row {
 	u64 nonce;
 	struct rar_addr addr;
-	u32 payload;
+	u16 user;		/* what the user calls it, exclusive-or its rank */
+	u16 payload;
 };
 
 /*
@@ -696,6 +697,7 @@ struct rar_member {
 	u64 id;				/* with @rank the key of rn->members */
 	u32 rank;
 	u32 size;
+	u32 user_rank;			/* what the user calls @rank; set before JOINING */
 	u32 index;			/* key in rn->all */
 	kuid_t uid;
 	struct rar_user *user;		/* the user that is charged, referenced */

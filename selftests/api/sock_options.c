@@ -32,6 +32,8 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_PEERS_FROM, RAR_MAX_SIZE, EINVAL }, { RAR_PEERS_FROM, 0, 0 },
 		{ RAR_PRIORITY, 0, EINVAL }, { RAR_PRIORITY, 256, EINVAL },
 		{ RAR_PRIORITY, -1, EINVAL }, { RAR_PRIORITY, 1, 0 }, { RAR_PRIORITY, 255, 0 },
+		{ RAR_USER_RANK, RAR_MAX_USER_RANK + 1, EINVAL }, { RAR_USER_RANK, -2, EINVAL },
+		{ RAR_USER_RANK, 0, EISCONN }, { RAR_USER_RANK, RAR_NO_RANK, EISCONN },
 		{ 99, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
 	};
@@ -39,6 +41,7 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
 		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM, RAR_PRIORITY,
+		RAR_USER_RANK,
 	};
 	char what[64];
 
@@ -110,6 +113,39 @@ TEST(options)
 		EXPECT_EQ(0, rar_send(fd[r], buf, 80, 0, NULL));
 	}
 	EXPECT_EQ(0, collect_all(fd, &d));
+}
+
+/* RAR_USER_RANK is set before a join, and outlives a membership. */
+TEST(user_rank)
+{
+	static const uint32_t wrong[] = { RAR_MAX_USER_RANK + 1, 1 << 31, RAR_NO_RANK - 1 };
+	static const uint32_t right[] = { 0, 1, RAR_MAX_USER_RANK, RAR_NO_RANK };
+	struct rar_ring ring = lo_ring(1, 1);
+	struct rar_error error = {};
+	struct rar_info info = {};
+	uint32_t v;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	fd = rar_socket();
+	EXPECT_EQ(0, get(fd, RAR_USER_RANK, &v, 4));
+	EXPECT_EQ(RAR_NO_RANK, v);
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		ASSERT_EQ(0, set_u32(fd, RAR_USER_RANK, right[i]));
+		for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++)
+			ROW(EINVAL, "beyond", set_u32(fd, RAR_USER_RANK, wrong[k]));
+		EXPECT_EQ(0, get(fd, RAR_USER_RANK, &v, 4));
+		EXPECT_EQ(right[i], v);
+		ASSERT_EQ(0, rar_join_start(fd, &ring, 0));
+		ASSERT_EQ(0, rar_join_wait(fd, 5000));
+		ROW(EISCONN, "joined", set_u32(fd, RAR_USER_RANK, 3));
+		ASSERT_EQ(0, rar_info(fd, &info));
+		EXPECT_EQ(right[i] == RAR_NO_RANK ? 0 : right[i], info.user_rank);
+		ASSERT_EQ(0, set_u32(fd, RAR_ABORT, 0));
+		EXPECT_EQ(0, get(fd, RAR_ERROR, &error, sizeof(error)));
+		EXPECT_EQ(info.user_rank, error.user_rank);
+	}
+	close(fd);
 }
 
 /* RAR_PRIORITY may be set at any time, and outlives a membership. */
@@ -252,7 +288,7 @@ TEST(peers)
 		EXPECT_EQ(0, memcmp(&peer[3], &zero, sizeof(zero)));
 		for (uint32_t p = 0; p < 3; p++) {
 			EXPECT_EQ(p, peer[p].rank);
-			EXPECT_EQ(0, peer[p].__pad);
+			EXPECT_EQ(p, peer[p].user_rank);
 			EXPECT_EQ(AF_RAR, peer[p].addr.srar_family);
 			EXPECT_EQ(p, peer[p].addr.srar_rank);
 			EXPECT_EQ(3, peer[p].addr.srar_size);

@@ -22,7 +22,7 @@ from rarpkt import AF_RAR, COLLECT, COMMIT, JOIN, JOIN_ACK, PROPOSE, SOL_RAR, en
 from tap import finish, note, result
 
 SIZE, OLD, PORT, PAYLOAD = 3, 2, 18118, 1408
-RAR_JOIN, RAR_CAPS, RAR_OP = 1, 10, 32
+RAR_JOIN, RAR_PEERS, RAR_CAPS, RAR_USER_RANK, RAR_OP = 1, 9, 10, 21, 32
 ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER, REDUCE_BY_KEY = range(1, 8)
 IN_ORDER = 0x40
 F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16 = range(1, 13)
@@ -117,9 +117,11 @@ def sockaddr(rank, size, group):
                        0, group, socket.inet_aton(f"10.77.0.{rank + 1}"))
 
 
-def member(rank, size, group):
+def member(rank, size, group, user=None):
     enter(f"rar{rank}")
     s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+    if user is not None:
+        s.setsockopt(SOL_RAR, RAR_USER_RANK, struct.pack("=I", user))
     s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, size, group)
                  + sockaddr((rank + 1) % size, size, group))
     return s
@@ -164,10 +166,13 @@ def all_calls():
 
 def test(name, group, knows):
     with old_member(group, knows):
-        ranks = [member(r, SIZE, group) for r in (0, 1)]
+        ranks = [member(r, SIZE, group, user) for r, user in ((0, 65535), (1, 0))]
         result(all([joined(s) for s in ranks]), f"{name}: the ring closes")
         found = [caps_of(s) for s in ranks]
         result(found == [knows, knows], f"{name}: RAR_CAPS says what all members know")
+        names = [[user for _, user in struct.iter_unpack("=II64x", s.getsockopt(
+            SOL_RAR, RAR_PEERS, 72 * SIZE))] for s in ranks]
+        result(names == [[65535, 0, OLD]] * 2, f"{name}: it passes on what users call ranks")
         wrong = [(rank, *what, got) for what in all_calls() for rank, s in enumerate(ranks)
                  if (got := call(s, rank, *what)) != wanted(knows, *what)]
         if wrong:

@@ -54,7 +54,7 @@ JOIN_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 2), (18, 2), (20, 4)]
 TABLE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 2), (38, 2), (40, 2), (42, 2)] + \
     [(44 + 4 * i, 4) for i in range(17)] + \
     [(112 + 32 * m + at, n) for m in range(N)
-     for at, n in ((0, 8), (8, 4), (24, 2), (26, 2), (28, 4))]
+     for at, n in ((0, 8), (8, 4), (24, 2), (26, 2), (28, 2), (30, 2))]
 # Not op_seq and chunk: an insider may send right data in a wrong place.
 DIRECT_FIELDS = [(0, 8), (16, 8)] + [(at, 1) for at in range(28, 32)] + \
     [(32, 2), (34, 1), (35, 1), (36, 4)]

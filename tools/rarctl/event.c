@@ -15,6 +15,7 @@ static void event_json(const struct nlattr *const *tb, const struct timespec *at
 	json_enum("event", &events, tb[RAR_A_EVENT_KIND]);
 	json_u64_attr("group", tb[RAR_A_EVENT_GROUP]);
 	json_u32_attr("rank", tb[RAR_A_EVENT_RANK]);
+	json_u32_attr("user_rank", tb[RAR_A_EVENT_USER_RANK]);
 	json_u32_attr("size", tb[RAR_A_EVENT_SIZE]);
 	json_error("error", tb[RAR_A_EVENT_ERROR]);
 	json_close('}');
@@ -29,14 +30,15 @@ static enum kind kind_of(uint32_t event)
 static void event_line(const struct nlattr *const *tb, const struct timespec *at)
 {
 	uint32_t event = get_u32(tb[RAR_A_EVENT_KIND]);
-	char word[WORD], error[ERROR], text[64];
+	char word[WORD], error[ERROR], rank[RANK], text[64];
 	struct tm tm;
 
 	strftime(text, sizeof(text), "%H:%M:%S", localtime_r(&at->tv_sec, &tm));
 	printf("%s.%06ld group ", text, at->tv_nsec / 1000);
 	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)get_u64(tb[RAR_A_EVENT_GROUP]));
 	print_word(NAME, text);
-	printf(" rank %u/%u ", get_u32(tb[RAR_A_EVENT_RANK]), get_u32(tb[RAR_A_EVENT_SIZE]));
+	printf(" rank %s/%u ", rank_text(tb[RAR_A_EVENT_RANK], tb[RAR_A_EVENT_USER_RANK], rank),
+	       get_u32(tb[RAR_A_EVENT_SIZE]));
 	print_word(kind_of(event), name_of(&events, event, word));
 	if (tb[RAR_A_EVENT_ERROR])
 		printf(": %s", error_text(tb[RAR_A_EVENT_ERROR], error));

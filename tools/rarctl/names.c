@@ -101,18 +101,28 @@ const char *addr_text(const struct nlattr *nest, char text[ADDR])
 	return text;
 }
 
+/* A rank, with the number by which its program knows it where that is another one: "2(7)". */
+const char *rank_text(const struct nlattr *rank, const struct nlattr *user, char text[RANK])
+{
+	if (user)
+		snprintf(text, RANK, "%u(%u)", get_u32(rank), get_u32(user));
+	else
+		snprintf(text, RANK, "%u", get_u32(rank));
+	return text;
+}
+
 /* An error as words: "rank 2 died (ECONNRESET), op 7". "-" if there is none. */
 const char *error_text(const struct nlattr *nest, char text[ERROR])
 {
 	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
-	char rank[24] = "?", other[24] = "", word[WORD];
+	char rank[RANK] = "?", other[24] = "", word[WORD];
 	const char *err;
 
 	if (!nest)
 		return "-";
 	parse_nested(nest, tb, RAR_A_ERROR_MAX);
 	if (tb[RAR_A_ERROR_RANK])
-		snprintf(rank, sizeof(rank), "%u", get_u32(tb[RAR_A_ERROR_RANK]));
+		rank_text(tb[RAR_A_ERROR_RANK], tb[RAR_A_ERROR_USER_RANK], rank);
 	if (tb[RAR_A_ERROR_OTHER])
 		snprintf(other, sizeof(other), " and %u", get_u32(tb[RAR_A_ERROR_OTHER]));
 	err = strerrorname_np(get_u32(tb[RAR_A_ERROR_ERRNO]));
@@ -173,6 +183,7 @@ void json_error(const char *key, const struct nlattr *nest)
 		json_str("error", name);
 	json_enum("reason", &reasons, tb[RAR_A_ERROR_REASON]);
 	json_u32_attr("rank", tb[RAR_A_ERROR_RANK]);
+	json_u32_attr("user_rank", tb[RAR_A_ERROR_USER_RANK]);
 	json_u32_attr("other", tb[RAR_A_ERROR_OTHER]);
 	json_u64_attr("op", tb[RAR_A_ERROR_OP]);
 	json_u32_attr("silent_ms", tb[RAR_A_ERROR_SILENT_MS]);

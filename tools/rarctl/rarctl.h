@@ -90,9 +90,11 @@ extern const struct names states, reasons, schedules, rx_paths, collectives, dty
 #define WORD	16	/* room for the number of a value without a name */
 #define ADDR	72	/* room for an address */
 #define ERROR	192	/* room for an error */
+#define RANK	24	/* room for a rank */
 
 const char *name_of(const struct names *names, uint32_t value, char word[WORD]);
 const char *addr_text(const struct nlattr *nest, char text[ADDR]);
+const char *rank_text(const struct nlattr *rank, const struct nlattr *user, char text[RANK]);
 const char *error_text(const struct nlattr *nest, char text[ERROR]);
 void json_enum(const char *key, const struct names *names, const struct nlattr *attr);
 void json_addr(const char *key, const struct nlattr *nest);

@@ -43,7 +43,7 @@ static void member_row(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct nlattr *tb[RAR_A_MEMBER_MAX + 1], *links[LINKS], *next[RAR_A_LINK_MAX + 1];
 	uint32_t state;
-	char word[WORD], addr[ADDR], error[ERROR];
+	char word[WORD], addr[ADDR], error[ERROR], rank[RANK];
 
 	(void)arg;
 	parse(nlh, tb, RAR_A_MEMBER_MAX);
@@ -51,7 +51,9 @@ static void member_row(const struct nlmsghdr *nlh, void *arg)
 	parse_nested(links[RAR_DIRECTION_NEXT], next, RAR_A_LINK_MAX);
 	state = get_u32(tb[RAR_A_MEMBER_STATE]);
 	table_cell(NAME, "0x%llx", ull(tb[RAR_A_MEMBER_GROUP]));
-	table_cell(PLAIN, "%u/%u", get_u32(tb[RAR_A_MEMBER_RANK]), get_u32(tb[RAR_A_MEMBER_SIZE]));
+	table_cell(PLAIN, "%s/%u",
+		   rank_text(tb[RAR_A_MEMBER_RANK], tb[RAR_A_MEMBER_USER_RANK], rank),
+		   get_u32(tb[RAR_A_MEMBER_SIZE]));
 	table_cell(state_kind(state), "%s", name_of(&states, state, word));
 	table_cell(PLAIN, "%s", name_of(&holders, get_u32(tb[RAR_A_MEMBER_HOLDER]), word));
 	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_MEMBER_UID]));
@@ -61,8 +63,9 @@ static void member_row(const struct nlmsghdr *nlh, void *arg)
 	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_BYTES]));
 	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_RETRANSMITS]));
 	if (tb[RAR_A_MEMBER_SLOW_RANK])
-		table_cell(PLAIN, "%u:%ums", get_u32(tb[RAR_A_MEMBER_SLOW_RANK]),
-			   get_u32(tb[RAR_A_MEMBER_SLOW_MS]));
+		table_cell(PLAIN, "%s:%ums",
+			   rank_text(tb[RAR_A_MEMBER_SLOW_RANK], tb[RAR_A_MEMBER_SLOW_USER_RANK],
+				     rank), get_u32(tb[RAR_A_MEMBER_SLOW_MS]));
 	else
 		table_cell(PLAIN, "-");
 	table_cell(tb[RAR_A_MEMBER_ERROR] ? BAD : PLAIN, "%s",
@@ -77,6 +80,7 @@ static void json_link(const struct nlattr *link)
 	json_open(NULL, '{');
 	json_enum("direction", &directions, tb[RAR_A_LINK_DIRECTION]);
 	json_u32_attr("rank", tb[RAR_A_LINK_RANK]);
+	json_u32_attr("user_rank", tb[RAR_A_LINK_USER_RANK]);
 	json_addr("local", tb[RAR_A_LINK_LOCAL]);
 	json_addr("remote", tb[RAR_A_LINK_REMOTE]);
 	json_bool("in_memory", tb[RAR_A_LINK_IN_MEMORY]);
@@ -120,6 +124,7 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 	json_open(NULL, '{');
 	json_u64_attr("group", tb[RAR_A_MEMBER_GROUP]);
 	json_u32_attr("rank", tb[RAR_A_MEMBER_RANK]);
+	json_u32_attr("user_rank", tb[RAR_A_MEMBER_USER_RANK]);
 	json_u32_attr("size", tb[RAR_A_MEMBER_SIZE]);
 	json_enum("state", &states, tb[RAR_A_MEMBER_STATE]);
 	json_enum("holder", &holders, tb[RAR_A_MEMBER_HOLDER]);
@@ -132,6 +137,7 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 	json_u64_attr("ops_released", tb[RAR_A_MEMBER_OPS_RELEASED]);
 	json_u64_attr("early_bytes", tb[RAR_A_MEMBER_EARLY_BYTES]);
 	json_u32_attr("slow_rank", tb[RAR_A_MEMBER_SLOW_RANK]);
+	json_u32_attr("slow_user_rank", tb[RAR_A_MEMBER_SLOW_USER_RANK]);
 	json_u32_attr("slow_ms", tb[RAR_A_MEMBER_SLOW_MS]);
 	json_open("links", '[');
 	for (i = 0; i < LINKS; i++)
@@ -155,15 +161,16 @@ void show_members(struct conn *c, const struct filter *f)
 static void link_row(const struct nlattr *const *member, const struct nlattr *link)
 {
 	const struct nlattr *tb[RAR_A_LINK_MAX + 1];
-	char word[WORD], addr[ADDR];
+	char word[WORD], addr[ADDR], rank[RANK];
 	bool next;
 
 	parse_nested(link, tb, RAR_A_LINK_MAX);
 	next = get_u32(tb[RAR_A_LINK_DIRECTION]) == RAR_DIRECTION_NEXT;
 	table_cell(NAME, "0x%llx", ull(member[RAR_A_MEMBER_GROUP]));
-	table_cell(PLAIN, "%u", get_u32(member[RAR_A_MEMBER_RANK]));
+	table_cell(PLAIN, "%s",
+		   rank_text(member[RAR_A_MEMBER_RANK], member[RAR_A_MEMBER_USER_RANK], rank));
 	table_cell(PLAIN, "%s", name_of(&directions, get_u32(tb[RAR_A_LINK_DIRECTION]), word));
-	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_LINK_RANK]));
+	table_cell(PLAIN, "%s", rank_text(tb[RAR_A_LINK_RANK], tb[RAR_A_LINK_USER_RANK], rank));
 	table_cell(ADDRESS, "%s", addr_text(tb[RAR_A_LINK_REMOTE], addr));
 	table_cell(PLAIN, "%s", tb[RAR_A_LINK_IN_MEMORY] ? "memory" : "packets");
 	table_cell(PLAIN, "%llu", ull(tb[RAR_A_LINK_BYTES]));

@@ -292,7 +292,8 @@ local member = layout {
 	{ 16, "member.addr", "Address bytes" },
 	{ 2, "member.af", "Address family", { [4] = "IPv4", [6] = "IPv6" } },
 	{ 2, "member.port", "UDP port" },
-	{ 4, "member.payload", "Payload of the link (bytes)" },
+	{ 2, "member.user", "User's rank, exclusive-or the rank" },
+	{ 2, "member.payload", "Payload of the link (bytes)" },
 }
 
 local box = layout {

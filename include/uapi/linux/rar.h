@@ -110,6 +110,11 @@ struct sockaddr_rar {
 			    * of operations sent from now on; a higher one is more urgent
 			    */
 
+#define RAR_USER_RANK	21 /* get/set: __u32, 0 .. RAR_MAX_USER_RANK, before connect: the number by
+			    * which the program knows this rank; RAR_NO_RANK: its own rank
+			    */
+
+#define RAR_MAX_USER_RANK 65535
 #define RAR_KEY_LEN	16
 
 /* Control messages, level SOL_RAR. */
@@ -436,10 +441,10 @@ enum rar_reason {
  * @op_seq:    the operation concerned, else 0
  * @cookie:    cookie of that operation at this rank, else 0
  * @silent_ms: time for which the neighbour had been silent
- * @__pad:     zero
+ * @user_rank: RAR_USER_RANK of @rank; RAR_NO_RANK if not known here: the ring was never closed
  * @addr:      address of @rank, all zero if not known here
  *
- * Python: struct "=iIIIQQI4x64s"
+ * Python: struct "=iIIIQQII64s"
  */
 struct rar_error {
 	__s32	err;
@@ -449,7 +454,7 @@ struct rar_error {
 	__u64	op_seq;
 	__u64	cookie;
 	__u32	silent_ms;
-	__u32	__pad;
+	__u32	user_rank;
 	struct sockaddr_rar addr;
 };
 
@@ -531,8 +536,10 @@ enum rar_box_state {
  * @box_sums:     chunks whose sum came from the box
  * @ring_sums:    chunks of the same operations whose sum was made by the ring
  * @box:          address of the group's box, all zero = none
+ * @user_rank:    own RAR_USER_RANK
+ * @slow_user_rank: that of @slow_rank; RAR_NO_RANK = none
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s"
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s2I"
  */
 struct rar_info {
 	__u32	state;
@@ -578,19 +585,21 @@ struct rar_info {
 	__u64	box_sums;
 	__u64	ring_sums;
 	struct sockaddr_rar box;
+	__u32	user_rank;
+	__u32	slow_user_rank;
 };
 
 /**
  * struct rar_peer - one row of RAR_PEERS
  * @rank:  rank of the member
- * @__pad: zero
+ * @user_rank: its RAR_USER_RANK; the same as @rank if it has set none
  * @addr:  address of the member
  *
- * Python: struct "=I4x64s"
+ * Python: struct "=II64s"
  */
 struct rar_peer {
 	__u32	rank;
-	__u32	__pad;
+	__u32	user_rank;
 	struct sockaddr_rar addr;
 };
 

@@ -90,6 +90,7 @@ enum rar_a_error {
 	RAR_A_ERROR_SILENT_MS,	/* u32 */
 	RAR_A_ERROR_ADDR,	/* enum rar_a_addr, of the rank; absent if not known here */
 	RAR_A_ERROR_PAD,
+	RAR_A_ERROR_USER_RANK,	/* u32, the rank's RAR_USER_RANK; absent if the same, or unknown */
 
 	__RAR_A_ERROR_MAX,
 	RAR_A_ERROR_MAX = (__RAR_A_ERROR_MAX - 1)
@@ -114,6 +115,9 @@ enum rar_a_link {
 	RAR_A_LINK_RTO_US,	/* u32, next: retransmission timeout */
 	RAR_A_LINK_MTU,		/* u32, next: bytes */
 	RAR_A_LINK_PAD,
+	RAR_A_LINK_USER_RANK,	/* u32, the neighbour's RAR_USER_RANK; absent if the same, or not
+				 * known yet
+				 */
 
 	__RAR_A_LINK_MAX,
 	RAR_A_LINK_MAX = (__RAR_A_LINK_MAX - 1)
@@ -151,6 +155,8 @@ enum rar_a_member {
 	RAR_A_MEMBER_ERROR,	/* enum rar_a_error; absent if nothing failed */
 	RAR_A_MEMBER_PAD,
 	RAR_A_MEMBER_BOX,	/* enum rar_a_box; absent if the group has no box */
+	RAR_A_MEMBER_USER_RANK,	/* u32, RAR_USER_RANK; absent if it is the rank */
+	RAR_A_MEMBER_SLOW_USER_RANK, /* u32, that of the slow rank; absent if the same */
 
 	__RAR_A_MEMBER_MAX,
 	RAR_A_MEMBER_MAX = (__RAR_A_MEMBER_MAX - 1)
@@ -215,6 +221,7 @@ enum rar_a_event {
 	RAR_A_EVENT_SIZE,	/* u32, ranks in the group */
 	RAR_A_EVENT_ERROR,	/* enum rar_a_error; of failures only */
 	RAR_A_EVENT_PAD,
+	RAR_A_EVENT_USER_RANK,	/* u32, RAR_USER_RANK; absent if it is the rank */
 
 	__RAR_A_EVENT_MAX,
 	RAR_A_EVENT_MAX = (__RAR_A_EVENT_MAX - 1)

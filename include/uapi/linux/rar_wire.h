@@ -397,13 +397,23 @@ struct rar_wire_caps {
 	__be32	dtypes[16];
 };
 
-/* One member in COLLECT and PROPOSE. */
+/**
+ * struct rar_wire_member - one member in COLLECT and PROPOSE
+ * @nonce:   its own nonce
+ * @addr:    its address
+ * @af:      4 or 6
+ * @port:    its UDP port
+ * @user:    RAR_USER_RANK, exclusive-or its rank: 0 = the same number. Members of earlier
+ *           versions send 0, and pass on what the others send
+ * @payload: bytes that the link to the successor carries in a packet
+ */
 struct rar_wire_member {
 	__be64	nonce;
 	__u8	addr[16];
-	__be16	af;		/* 4 or 6 */
+	__be16	af;
 	__be16	port;
-	__be32	payload;	/* bytes that the link to the successor carries in a packet */
+	__be16	user;
+	__be16	payload;
 };
 
 /**

@@ -39,6 +39,20 @@ int rar_event_put_addr(struct sk_buff *skb, int type, const struct rar_addr *a)
 	return 0;
 }
 
+/**
+ * rar_event_put_user_rank() - append what the user calls a rank
+ * @skb:  message
+ * @type: of the attribute
+ * @rank: the rank
+ * @user: its RAR_USER_RANK; if it is the same, or not known, nothing is appended
+ *
+ * Return: 0, or -EMSGSIZE.
+ */
+int rar_event_put_user_rank(struct sk_buff *skb, int type, u32 rank, u32 user)
+{
+	return user == rank || user == RAR_NO_RANK ? 0 : nla_put_u32(skb, type, user);
+}
+
 static int put_error_addr(struct sk_buff *skb, const struct sockaddr_rar *sa)
 {
 	struct rar_addr a = { .af = sa->srar_af, .port = sa->srar_port,
@@ -65,6 +79,7 @@ int rar_event_put_error(struct sk_buff *skb, int type, const struct rar_error *e
 	    nla_put_u32(skb, RAR_A_ERROR_REASON, err->reason) ||
 	    (err->rank != RAR_NO_RANK &&
 	     nla_put_u32(skb, RAR_A_ERROR_RANK, err->rank)) ||
+	    rar_event_put_user_rank(skb, RAR_A_ERROR_USER_RANK, err->rank, err->user_rank) ||
 	    (err->other != err->rank && err->other != RAR_NO_RANK &&
 	     nla_put_u32(skb, RAR_A_ERROR_OTHER, err->other)) ||
 	    nla_put_u64_64bit(skb, RAR_A_ERROR_OP, err->op_seq, RAR_A_ERROR_PAD) ||
@@ -85,6 +100,7 @@ static int fill(struct sk_buff *skb, const struct genl_family *family,
 	    nla_put_u32(skb, RAR_A_EVENT_KIND, kind) ||
 	    nla_put_u64_64bit(skb, RAR_A_EVENT_GROUP, m->id, RAR_A_EVENT_PAD) ||
 	    nla_put_u32(skb, RAR_A_EVENT_RANK, m->rank) ||
+	    rar_event_put_user_rank(skb, RAR_A_EVENT_USER_RANK, m->rank, m->user_rank) ||
 	    nla_put_u32(skb, RAR_A_EVENT_SIZE, m->size) ||
 	    (err && rar_event_put_error(skb, RAR_A_EVENT_ERROR, err)))
 		return -EMSGSIZE;

@@ -9,6 +9,7 @@
 struct genl_family;
 
 int rar_event_put_addr(struct sk_buff *skb, int type, const struct rar_addr *a);
+int rar_event_put_user_rank(struct sk_buff *skb, int type, u32 rank, u32 user);
 int rar_event_put_error(struct sk_buff *skb, int type, const struct rar_error *err);
 void rar_event_send(struct rar_member *m, enum rar_event kind, const struct rar_error *err);
 void rar_event_begin(const struct genl_family *family);

@@ -397,6 +397,24 @@ struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank)
 	return NULL;
 }
 
+/**
+ * rar_member_user_rank() - what the user calls a rank
+ * @m:    member, @m->lock held
+ * @rank: any number
+ *
+ * Return: its RAR_USER_RANK, or RAR_NO_RANK if that is not known here: the table has not come
+ * yet, or is forgotten.
+ */
+u32 rar_member_user_rank(const struct rar_member *m, u32 rank)
+{
+	lockdep_assert_held(&m->lock);
+	if (rank == m->rank)
+		return m->user_rank;
+	if (rank >= m->size || !m->join.table || !m->join.table[rank].addr.af)
+		return RAR_NO_RANK;
+	return m->join.table[rank].user ^ rank;
+}
+
 /* The link with an index, as struct rar_link has it. */
 struct rar_link *rar_member_link(struct rar_member *m, u32 index)
 {

@@ -153,6 +153,7 @@ struct rar_member *rar_life_alloc(struct rar_net *rn,
 	m->id = self->srar_group;
 	m->rank = self->srar_rank;
 	m->size = self->srar_size;
+	m->user_rank = m->rank;
 	if (init_refs(m)) {
 		kfree(m);
 		return NULL;

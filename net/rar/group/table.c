@@ -93,7 +93,8 @@ static void row_to_wire(const struct rar_row *row,
 	memcpy(w->addr, &row->addr.ip, sizeof(w->addr));
 	w->af = cpu_to_be16(row->addr.af == AF_INET6 ? 6 : 4);
 	w->port = row->addr.port;
-	w->payload = cpu_to_be32(row->payload);
+	w->user = cpu_to_be16(row->user);
+	w->payload = cpu_to_be16(row->payload);
 }
 
 static void row_from_wire(const struct rar_wire_member *w,
@@ -104,7 +105,8 @@ static void row_from_wire(const struct rar_wire_member *w,
 	row->addr.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET;
 	row->addr.port = w->port;
 	row->addr.scope = 0;
-	row->payload = be32_to_cpu(w->payload);
+	row->user = be16_to_cpu(w->user);
+	row->payload = be16_to_cpu(w->payload);
 }
 
 static void caps_to_wire(const struct rar_caps *caps, struct rar_wire_caps *w)
@@ -190,6 +192,7 @@ static void own_row(struct rar_member *m)
 
 	row->nonce = m->join.nonce;
 	row->addr = m->link[RAR_NEXT].path.src;
+	row->user = m->user_rank ^ m->rank;
 	row->payload = m->join.payload;
 }
 

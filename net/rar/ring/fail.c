@@ -55,6 +55,7 @@ static void record_error(struct rar_member *m,
 
 	m->error = *err;
 	m->error.cookie = cookie_of(m, err->op_seq);
+	m->error.user_rank = rar_member_user_rank(m, err->rank);
 	memset(&m->error.addr, 0, sizeof(m->error.addr));
 	if (err->rank < m->size && m->join.table &&
 	    m->join.table[err->rank].addr.af)

@@ -301,6 +301,7 @@ static int rar_create(struct net *net, struct socket *sock, int protocol,
 	rsk->dtype = RAR_F32;
 	rsk->redop = RAR_SUM;
 	rsk->prio = RAR_DEFAULT_PRIORITY;
+	rsk->join.user_rank = RAR_NO_RANK;
 	mutex_init(&rsk->send_lock);
 	mutex_init(&rsk->recv_lock);
 	rar_region_init(&rsk->regions);

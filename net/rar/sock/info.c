@@ -3,6 +3,7 @@
  * State and statistics of a member, for RAR_INFO, RAR_ERROR and generic netlink.
  */
 #include "core/addr.h"
+#include "core/member.h"
 #include "core/op.h"
 #include "link/straggler.h"
 #include "rar.h"
@@ -69,10 +70,19 @@ static void fill_tx(struct rar_member *m, struct rar_info *info)
 	spin_unlock_bh(&m->tx_lock);
 }
 
+/* What the user calls the ranks that @info names. */
+static void fill_user_ranks(struct rar_member *m, struct rar_info *info)
+{
+	spin_lock_bh(&m->lock);
+	info->user_rank = m->user_rank;
+	info->slow_user_rank = rar_member_user_rank(m, info->slow_rank);
+	spin_unlock_bh(&m->lock);
+}
+
 /**
  * rar_info_fill() - collect state and statistics of a member
  * @m:    member, RCU read side or a reference held
- * @info: to fill; @slow_rank is RAR_NO_RANK already
+ * @info: to fill; zeroed
  *
  * Any context, no lock held. The values need not belong to the same moment.
  */
@@ -99,6 +109,7 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 		info->resume_epoch = m->join.resume.epoch;
 	}
 	fill_tx(m, info);
+	fill_user_ranks(m, info);
 	if (!up)
 		return;
 	info->hosts = m->place.hosts;

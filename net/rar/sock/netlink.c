@@ -77,8 +77,15 @@ static enum rar_holder holder(const struct rar_member *m)
 static int put_ends(struct sk_buff *skb, const struct rar_link *link, enum rar_direction direction,
 		    const struct rar_addr *local)
 {
+	struct rar_member *m = link->member;
+	u32 user;
+
+	spin_lock_bh(&m->lock);
+	user = rar_member_user_rank(m, link->rank);
+	spin_unlock_bh(&m->lock);
 	if (nla_put_u32(skb, RAR_A_LINK_DIRECTION, direction) ||
 	    nla_put_u32(skb, RAR_A_LINK_RANK, link->rank) ||
+	    rar_event_put_user_rank(skb, RAR_A_LINK_USER_RANK, link->rank, user) ||
 	    rar_event_put_addr(skb, RAR_A_LINK_LOCAL, local) ||
 	    rar_event_put_addr(skb, RAR_A_LINK_REMOTE, &link->path.dst) ||
 	    (READ_ONCE(link->here) && nla_put_flag(skb, RAR_A_LINK_IN_MEMORY)))
@@ -155,6 +162,7 @@ static int put_identity(struct sk_buff *skb, const struct rar_member *m,
 {
 	if (nla_put_u64_64bit(skb, RAR_A_MEMBER_GROUP, m->id, RAR_A_MEMBER_PAD) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_RANK, m->rank) ||
+	    rar_event_put_user_rank(skb, RAR_A_MEMBER_USER_RANK, m->rank, info->user_rank) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_SIZE, m->size) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_STATE, info->state) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_HOLDER, holder(m)) ||
@@ -177,6 +185,8 @@ static int put_ops(struct sk_buff *skb, const struct rar_info *info)
 		return -EMSGSIZE;
 	if (info->slow_ms &&
 	    (nla_put_u32(skb, RAR_A_MEMBER_SLOW_RANK, info->slow_rank) ||
+	     rar_event_put_user_rank(skb, RAR_A_MEMBER_SLOW_USER_RANK, info->slow_rank,
+				     info->slow_user_rank) ||
 	     nla_put_u32(skb, RAR_A_MEMBER_SLOW_MS, info->slow_ms)))
 		return -EMSGSIZE;
 	return 0;
@@ -185,7 +195,7 @@ static int put_ops(struct sk_buff *skb, const struct rar_info *info)
 /* Append all attributes of a member. RCU read side. The epoch is a secret, see proc.c. */
 static int put_member(struct sk_buff *skb, struct rar_member *m, struct user_namespace *reader)
 {
-	struct rar_info info = { .slow_rank = RAR_NO_RANK };
+	struct rar_info info = { };
 	struct rar_error err;
 
 	rar_info_fill(m, &info);

@@ -59,10 +59,11 @@ static void show_member(struct seq_file *seq, const struct rar_member *m)
 		   READ_ONCE(m->sk) ? "socket" :
 		   m->tombstone ? "tombstone" : "orphan");
 	if (READ_ONCE(m->straggler.ms))
-		seq_printf(seq, " %u %u\n", READ_ONCE(m->straggler.rank),
+		seq_printf(seq, " %u %u", READ_ONCE(m->straggler.rank),
 			   READ_ONCE(m->straggler.ms));
 	else
-		seq_puts(seq, " - 0\n");
+		seq_puts(seq, " - 0");
+	seq_printf(seq, " %u\n", READ_ONCE(m->user_rank));
 }
 
 /* Position 0 is the header; later positions are those of rn->all. RCU is held for a part. */
@@ -103,7 +104,7 @@ static void show_header(struct seq_file *seq)
 	seq_printf(seq, "family %d wire %d groups %u mem %llu resume %u\n", rar_family,
 		   RAR_WIRE_VERSION, READ_ONCE(rn->nmembers), READ_ONCE(rn->mem),
 		   READ_ONCE(rn->npasts));
-	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms\n");
+	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms user_rank\n");
 }
 
 static int rar_seq_show(struct seq_file *seq, void *v)

@@ -11,6 +11,7 @@
  * @prev:       address of the predecessor; family 0: any
  * @key:        shared by the members; all zero: none
  * @box:        the box, if @box_set; else net.rar.box
+ * @user_rank:  RAR_USER_RANK
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  */
 struct rar_join_opts {
@@ -18,6 +19,7 @@ struct rar_join_opts {
 	siphash_key_t key;
 	struct sockaddr_rar box;
 	bool box_set;
+	u32 user_rank;
 	u32 timeout_ms;
 };
 
@@ -40,7 +42,7 @@ struct rar_join_opts {
  * @nonempty:  RAR_NONEMPTY
  * @peers_from: RAR_PEERS_FROM
  * @prio:      RAR_PRIORITY
- * @join:      RAR_PREV_ADDR and RAR_KEY, for the next join
+ * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_BOX and RAR_USER_RANK, for the next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
  * @counters:  the page that mmap() shows, see mmap.c; NULL before the first mmap()

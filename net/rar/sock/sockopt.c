@@ -364,6 +364,22 @@ static int set_schedule(struct sock *sk, u32 val)
 	return err;
 }
 
+/* Set what the user calls this rank, from the next join on. */
+static int set_user_rank(struct sock *sk, u32 val)
+{
+	int err = 0;
+
+	if (val > RAR_MAX_USER_RANK && val != RAR_NO_RANK)
+		return -EINVAL;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->join.user_rank = val;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
 int rar_setsockopt(struct socket *sock, int level, int optname,
 		   sockptr_t optval, unsigned int optlen)
 {
@@ -408,6 +424,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_peers_from(rsk, val);
 	case RAR_PRIORITY:
 		return set_default(&rsk->prio, val, U8_MAX + 1);
+	case RAR_USER_RANK:
+		return set_user_rank(sk, val);
 	}
 	return -ENOPROTOOPT;
 }
@@ -431,8 +449,10 @@ static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 	peer->rank = rank;
 	spin_lock_bh(&m->lock);
 	known = m->join.table;
-	if (known)
+	if (known) {
+		peer->user_rank = rar_member_user_rank(m, rank);
 		rar_addr_to_sock(m, &m->join.table[rank].addr, rank, &peer->addr);
+	}
 	spin_unlock_bh(&m->lock);
 	return known;
 }
@@ -463,7 +483,7 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 			  char __user *optval, int __user *optlen, int len)
 {
 	struct rar_error err = {};
-	struct rar_info info = { .slow_rank = RAR_NO_RANK };
+	struct rar_info info = { .slow_rank = RAR_NO_RANK, .slow_user_rank = RAR_NO_RANK };
 	struct rar_caps caps;
 	s32 nr = 0;
 
@@ -543,6 +563,9 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		break;
 	case RAR_PRIORITY:
 		val = rsk->prio;
+		break;
+	case RAR_USER_RANK:
+		val = rsk->join.user_rank;
 		break;
 	case RAR_PREV_ADDR:
 		return get_addr(sk, &rsk->join.prev, optval, optlen, len);
