@@ -8,7 +8,8 @@
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
  *	m->tx_lock
  *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
- *	mem_lock, user_lock: innermost, never nested; inside rn->lock those of its tables
+ *	mem_lock, user_lock, hosts_lock: innermost, never nested; inside rn->lock those of its
+ *	tables
  *	rn->box_lock > rn->hook_lock, rn->port_lock (mutexes, process context)
  *	job->lock of the box: the locks of its xarrays, and of another job if that one is free
  *
@@ -183,6 +184,7 @@ struct rar_net {
 	int sysctl_max_members;
 	int sysctl_super_chunks;
 	int sysctl_local;
+	int sysctl_one_host;
 	int sysctl_lanes;
 	int sysctl_gather_bytes;
 	int sysctl_direct_bytes;
@@ -544,6 +546,7 @@ struct rar_row {
 	struct rar_addr addr;
 	u16 user;		/* what the user calls it, exclusive-or its rank */
 	u16 payload;
+	bool beside;		/* it has found the rank before it in its kernel */
 };
 
 /*
@@ -738,6 +741,7 @@ struct rar_member {
 	u32 payload;
 	u8 schedule;			/* enum rar_schedule */
 	struct rar_place place;
+	u64 first_nonce;		/* of the first rank of this host, which hosts.c may list */
 	u32 gather_below;		/* sums of fewer bytes are gathered */
 	struct rar_direct direct;
 	struct rar_port *port;
@@ -778,6 +782,8 @@ struct rar_member {
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
 	struct rar_leg leg;
 	struct rar_early early;
+	struct hlist_node listed_node;	/* see hosts.c; hosts_lock */
+	u64 listed_as;			/* the nonce under which it is listed, 0 = it is not */
 };
 
 /*

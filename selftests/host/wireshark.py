@@ -234,7 +234,7 @@ def check_names(text):
     for name, prefixes in (("opflags", ("RAR_OF_", "RAR_OPF_")), ("data.flags", ("RAR_F_",)),
                            ("direct.flags", ("RAR_F_",)),
                            ("join.flags", ("RAR_JF_",)), ("done.flags", ("RAR_DF_",)),
-                           ("table.flags", ("RAR_TF_",))):
+                           ("table.flags", ("RAR_TF_",)), ("member.payload", ("RAR_WM_",))):
         got = {word: int(bit, 16) for word, bit in re.findall(
             rf"\trar\.{re.escape(name)}\.(\w+)\t.*\t(0x\w+)\t*$", shown_fields, re.M)}
         result(got == flags(text, *prefixes) and got, f"bits of {name} as in the headers")

@@ -75,6 +75,7 @@ SETTINGS = {
     "max_members": ("max_members", "Limit of members with a socket"),
     "super_chunks": ("super_chunks", "Limit of chunks in a superpacket"),
     "local": ("local", "1: ranks of one namespace hand chunks over in memory"),
+    "one_host": ("one_host", "1: RAR_BY_HOSTS: one host with other namespaces of this kernel"),
     "lanes": ("lanes", "Flows that the chunks of a link are spread over"),
     "gather_bytes": ("gather_bytes", "RAR_AUTO: longest sum that is gathered, 0 = it chooses"),
     "direct_bytes": ("direct_bytes",

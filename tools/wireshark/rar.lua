@@ -293,7 +293,9 @@ local member = layout {
 	{ 2, "member.af", "Address family", { [4] = "IPv4", [6] = "IPv6" } },
 	{ 2, "member.port", "UDP port" },
 	{ 2, "member.user", "User's rank, exclusive-or the rank" },
-	{ 2, "member.payload", "Payload of the link (bytes)" },
+	{ 2, "member.payload", "Payload of the link", base.HEX, {
+		{ 0x7fff, "bytes", "Bytes" },
+		{ 0x8000, "beside", "In one kernel with the rank before" } } },
 }
 
 local box = layout {

@@ -237,6 +237,7 @@ enum rar_collective {
  * @RAR_BY_HOSTS: the ranks of a host, which follow one another and have the same
  *                address, add in memory before a sum leaves the host: block b starts at
  *                the first rank of host b. For several ranks on each of several hosts.
+ *                Network namespaces of one kernel with net.rar.one_host=1 are one host, too.
  * @RAR_GATHERED: RAR_BY_RANKS, but an all-reduce of up to 8 KiB in a group of up to 16
  *                ranks gathers what all ranks contribute, and each rank adds it: half the
  *                hops, more packets. For networks with a long delay.

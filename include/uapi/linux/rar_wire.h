@@ -405,7 +405,7 @@ struct rar_wire_caps {
  * @port:    its UDP port
  * @user:    RAR_USER_RANK, exclusive-or its rank: 0 = the same number. Members of earlier
  *           versions send 0, and pass on what the others send
- * @payload: bytes that the link to the successor carries in a packet
+ * @payload: RAR_WM_BYTES: what the link to the successor carries in a packet; RAR_WM_BESIDE
  */
 struct rar_wire_member {
 	__be64	nonce;
@@ -415,6 +415,11 @@ struct rar_wire_member {
 	__be16	user;
 	__be16	payload;
 };
+
+#define RAR_WM_BYTES	0x7fff
+#define RAR_WM_BESIDE	0x8000	/* RAR_BY_HOSTS: the rank before it is in the same kernel, and
+				 * net.rar.one_host is 1 in the network namespaces of both
+				 */
 
 /**
  * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: sent by rank 0 once round the ring
@@ -465,6 +470,9 @@ struct rar_table_hdr {
 
 /* In the caps of a member that can use a box: bit of dtypes[0]. */
 #define RAR_CAPS_BOX	0x00000200
+
+/* ... and of a member that knows RAR_WM_BESIDE. If not all do, addresses alone make hosts. */
+#define RAR_CAPS_BESIDE	0x00000400
 
 /* Where the box of the group is. */
 struct rar_wire_box {

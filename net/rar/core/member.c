@@ -10,6 +10,7 @@
 #include <linux/wait_bit.h>
 
 #include "core/counters.h"
+#include "core/hosts.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -122,6 +123,13 @@ struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 	return live;
 }
 
+/* @peer, if it runs in our epoch; else NULL. */
+static struct rar_member *in_epoch(const struct rar_member *m, struct rar_member *peer)
+{
+	return peer && READ_ONCE(peer->epoch) == m->epoch && peer->payload == m->payload &&
+	       rar_member_runs(peer) ? peer : NULL;
+}
+
 /**
  * rar_member_peer() - find the member of another rank of a group in the same namespace
  * @m:    member that runs
@@ -134,10 +142,22 @@ struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
  */
 struct rar_member *rar_member_peer(const struct rar_member *m, u32 rank)
 {
-	struct rar_member *peer = rar_member_lookup(m->rn, m->id, rank, m->epoch);
+	return in_epoch(m, rar_member_lookup(m->rn, m->id, rank, m->epoch));
+}
 
-	return peer && READ_ONCE(peer->epoch) == m->epoch && peer->payload == m->payload &&
-	       rar_member_runs(peer) ? peer : NULL;
+/**
+ * rar_member_first() - find the member of the first rank of this host, in any namespace
+ * @m: member that runs, with RAR_BY_HOSTS
+ *
+ * RCU read side.
+ *
+ * Return: as rar_member_peer().
+ */
+struct rar_member *rar_member_first(const struct rar_member *m)
+{
+	u32 rank = m->rank - m->place.index;
+
+	return rar_member_peer(m, rank) ?: in_epoch(m, rar_hosts_find(m, rank, m->first_nonce));
 }
 
 /**
@@ -322,6 +342,7 @@ bool rar_member_unhash(struct rar_member *m)
 {
 	bool was;
 
+	rar_hosts_remove(m);
 	spin_lock_bh(&m->rn->lock);
 	was = m->hashed;
 	if (was)

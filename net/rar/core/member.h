@@ -9,6 +9,7 @@ void rar_member_set_state(struct rar_member *m, enum rar_state to);
 struct rar_member *rar_member_lookup(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token);
 struct rar_member *rar_member_peer(const struct rar_member *m, u32 rank);
+struct rar_member *rar_member_first(const struct rar_member *m);
 struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token);
 int rar_member_hash(struct rar_member *m, struct rar_member *old);

@@ -18,6 +18,7 @@
 #include <linux/slab.h>
 
 #include "core/event.h"
+#include "core/hosts.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -771,6 +772,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	if (err && (m->size == 1 || !route_may_come(err)))
 		return err;
 	rar_resume_find(m, &past);
+	rar_hosts_renew(m);
 
 	spin_lock_bh(&m->lock);
 	memset(&m->error, 0, sizeof(m->error));
@@ -778,6 +780,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
 	m->link[RAR_PREV].path.dst = (struct rar_addr){ };
 	WRITE_ONCE(j->nonce, rar_random_token());
+	rar_hosts_add(m, j->nonce);
 	get_random_bytes(&j->key, sizeof(j->key));
 	rar_table_reset(m, &past);
 	rar_pair_reset(m);

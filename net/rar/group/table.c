@@ -8,6 +8,7 @@
 #include <linux/jhash.h>
 
 #include "core/event.h"
+#include "core/hosts.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
@@ -61,7 +62,8 @@ static void own_caps(struct rar_caps *caps)
 	memset(caps, 0, sizeof(*caps));
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
-	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX;
+	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX |
+			  RAR_CAPS_BESIDE;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))
@@ -94,7 +96,7 @@ static void row_to_wire(const struct rar_row *row,
 	w->af = cpu_to_be16(row->addr.af == AF_INET6 ? 6 : 4);
 	w->port = row->addr.port;
 	w->user = cpu_to_be16(row->user);
-	w->payload = cpu_to_be16(row->payload);
+	w->payload = cpu_to_be16(row->payload | (row->beside ? RAR_WM_BESIDE : 0));
 }
 
 static void row_from_wire(const struct rar_wire_member *w,
@@ -106,7 +108,8 @@ static void row_from_wire(const struct rar_wire_member *w,
 	row->addr.port = w->port;
 	row->addr.scope = 0;
 	row->user = be16_to_cpu(w->user);
-	row->payload = be16_to_cpu(w->payload);
+	row->payload = be16_to_cpu(w->payload) & RAR_WM_BYTES;
+	row->beside = w->payload & cpu_to_be16(RAR_WM_BESIDE);
 }
 
 static void caps_to_wire(const struct rar_caps *caps, struct rar_wire_caps *w)
@@ -186,10 +189,12 @@ static void resume_from_wire(const struct rar_table_hdr *th,
 
 /* -- own entry ----------------------------------------------------------- */
 
+/* RCU read side, except rank 0. @m->lock held. */
 static void own_row(struct rar_member *m)
 {
 	struct rar_row *row = &m->join.table[m->rank];
 
+	row->beside = m->rank && rar_hosts_find(m, m->rank - 1, m->join.peer_nonce[RAR_PREV]);
 	row->nonce = m->join.nonce;
 	row->addr = m->link[RAR_NEXT].path.src;
 	row->user = m->user_rank ^ m->rank;
@@ -293,13 +298,28 @@ static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
 	resume_from_wire(th, &m->join.resume);
 }
 
+/* Are @rank and the rank before it in one kernel, by the table? Older members know no such rows. */
+static bool beside(const struct rar_member *m, u32 rank)
+{
+	return m->join.table[rank].beside && (m->join.caps.dtypes[0] & RAR_CAPS_BESIDE);
+}
+
 /* Is @rank on the same host as the rank before it? */
 static bool same_host(const struct rar_member *m, u32 rank)
 {
 	const struct rar_addr *a = &m->join.table[rank - 1].addr;
 	const struct rar_addr *b = &m->join.table[rank].addr;
 
-	return a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip);
+	return (a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip)) || beside(m, rank);
+}
+
+/* Is the successor on this host, as the table says? RCU read side. */
+static bool next_is_here(const struct rar_member *m)
+{
+	u32 next = m->rank + 1;
+
+	return rar_route_is_here(m, &m->link[RAR_NEXT].path) ||
+	       (beside(m, next) && rar_hosts_find(m, next, m->join.table[next].nonce));
 }
 
 /* Derive the hosts and their ranks from the table. All members get the same result. */
@@ -322,6 +342,7 @@ static void place_by_hosts(struct rar_member *m)
 	m->place.host = host;
 	m->place.ranks = end - first;
 	m->place.index = m->rank - first;
+	m->first_nonce = m->join.table[first].nonce;
 }
 
 static void take_place(struct rar_member *m)
@@ -338,15 +359,13 @@ static void take_place(struct rar_member *m)
 
 /*
  * Enter READY: all members have the table, so packets of the epoch may come at any moment.
- * Returns false if by the table the successor has our address, but is not in this
- * namespace.
+ * Returns false if by the table the successor is on this host, but is not.
  */
 static bool get_ready(struct rar_member *m)
 {
 	lockdep_assert_held(&m->lock);
 	if (m->schedule == RAR_BY_HOSTS && m->rank + 1 < m->size &&
-	    same_host(m, m->rank + 1) &&
-	    !rar_route_is_here(m, &m->link[RAR_NEXT].path))
+	    same_host(m, m->rank + 1) && !next_is_here(m))
 		return false;
 	rar_enter_begin(m);
 	take_place(m);

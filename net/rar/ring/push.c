@@ -7,7 +7,8 @@
  * gives sums to the host's first rank. The ring and its order, and so the results, are
  * bit-identical to those with packets. Joining, leaving, probes and errors still use
  * packets. So do chunks while the neighbour cannot take them, or while the packets of either
- * rank are filtered.
+ * rank are filtered. Neighbours in two namespaces of one kernel use packets, as the owners of the
+ * namespaces expect; only the first rank of a host may get its sums from another namespace.
  *
  * A member that has chunks to hand over is on the list of one CPU. The newest member comes
  * first: so a run goes round before the next run starts, and its bytes stay in the cache.
@@ -149,7 +150,7 @@ static bool hand_over(struct rar_member *m)
 	if (!rar_member_runs(m))
 		return false;
 	if (rar_pick_take_back(link, &item))
-		return give(m, rar_member_peer(m, m->rank - m->place.index), &item);
+		return give(m, rar_member_first(m), &item);
 	if (!link->here)
 		return false;
 	next = rar_member_peer(m, link->rank);

@@ -15,6 +15,8 @@
  *   max_members  members with a socket; also known by its older name, max_groups
  *   super_chunks chunks in a superpacket, 1 = no superpackets are sent; for later routes
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
+ *   one_host     1: with RAR_BY_HOSTS this namespace and all others of this kernel with 1 are one
+ *                host; for later joins
  *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
  *                its own and, on one machine, a CPU; for later joins
  *   gather_bytes rank 0 with RAR_AUTO: sums of up to so many bytes are gathered, 1 = none is,
@@ -345,6 +347,7 @@ static const struct ctl_table template[] = {
 	INT_NAMED(max_members, "max_groups", SYSCTL_ZERO, &members_max), /* older name */
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
+	INT_ENTRY(one_host, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
 	INT_ENTRY(gather_bytes, SYSCTL_ZERO, &gather_max),
 	INT_ENTRY(direct_bytes, SYSCTL_ZERO, &gather_max),

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hosts with several network namespaces: a list of members by the nonces of their joins, in which
+ * ranks find out that they share a kernel.
+ *
+ * Listed are members with RAR_BY_HOSTS in namespaces with net.rar.one_host=1. A nonce is a random
+ * number that only members of the group know. So a rank that finds its predecessor's nonce here
+ * knows that both are in this kernel, and no packet needs a name of the host that others could
+ * remember, forge, or find in a copy of this machine.
+ */
+#include <linux/hashtable.h>
+
+#include "core/hosts.h"
+#include "rar.h"
+
+static DEFINE_HASHTABLE(listed, 8);
+static DEFINE_SPINLOCK(hosts_lock);
+
+/**
+ * rar_hosts_remove() - take a member off the list
+ * @m: member
+ *
+ * Any context.
+ *
+ * Return: true if it was listed.
+ */
+bool rar_hosts_remove(struct rar_member *m)
+{
+	bool was;
+
+	spin_lock_bh(&hosts_lock);
+	was = m->listed_as;
+	if (was)
+		hash_del_rcu(&m->listed_node);
+	WRITE_ONCE(m->listed_as, 0);
+	spin_unlock_bh(&hosts_lock);
+	return was;
+}
+
+/**
+ * rar_hosts_renew() - make a member ready to be listed under another nonce
+ * @m: member in BOUND
+ *
+ * Process context.
+ */
+void rar_hosts_renew(struct rar_member *m)
+{
+	/* A reader on its node would go on in the chain of the new nonce. */
+	if (rar_hosts_remove(m))
+		synchronize_rcu();
+}
+
+/**
+ * rar_hosts_add() - list a member if it may be on one host with members of other namespaces
+ * @m:     member that is not listed
+ * @nonce: of its join
+ */
+void rar_hosts_add(struct rar_member *m, u64 nonce)
+{
+	if (m->schedule != RAR_BY_HOSTS || !READ_ONCE(m->rn->sysctl_one_host))
+		return;
+	spin_lock_bh(&hosts_lock);
+	WRITE_ONCE(m->listed_as, nonce);
+	hash_add_rcu(listed, &m->listed_node, nonce);
+	spin_unlock_bh(&hosts_lock);
+}
+
+/**
+ * rar_hosts_find() - find a rank that is on one host with a member
+ * @m:     member
+ * @rank:  of the other member
+ * @nonce: of its join
+ *
+ * RCU read side.
+ *
+ * Return: the other member, without a reference, or NULL: it is not in this kernel, or one of the
+ * two is not listed.
+ */
+struct rar_member *rar_hosts_find(const struct rar_member *m, u32 rank, u64 nonce)
+{
+	struct rar_member *other;
+
+	if (!nonce || !READ_ONCE(m->listed_as))
+		return NULL;
+	hash_for_each_possible_rcu(listed, other, listed_node, nonce)
+		if (READ_ONCE(other->listed_as) == nonce && other->id == m->id &&
+		    other->rank == rank && other->size == m->size)
+			return other;
+	return NULL;
+}
