@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """A member of an earlier version in the group: what it does not know fails with EOPNOTSUPP
-at all other ranks, at the call. RAR_CAPS says what is left.
+at all other ranks, at the call. RAR_CAPS says what is left. It passes on what users call the other
+ranks, and addresses alone make hosts of its group.
 
 Ranks 0 and 1 are real, in rar0 and rar1. Rank 2 is a process of this test in rar2 that speaks
 the protocol of the join, and takes its own abilities out of COLLECT.
@@ -18,11 +19,14 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import AF_RAR, COLLECT, COMMIT, JOIN, JOIN_ACK, PROPOSE, SOL_RAR, enter
+from rarpkt import AF_RAR, COLLECT, COMMIT, JOIN, JOIN_ACK, PROPOSE, SOL_RAR, enter, sysctl
 from tap import finish, note, result
 
 SIZE, OLD, PORT, PAYLOAD = 3, 2, 18118, 1408
-RAR_JOIN, RAR_PEERS, RAR_CAPS, RAR_USER_RANK, RAR_OP = 1, 9, 10, 21, 32
+RAR_JOIN, RAR_ABORT, RAR_ERROR, RAR_INFO, RAR_PEERS, RAR_CAPS, RAR_SCHEDULE, RAR_USER_RANK, \
+    RAR_OP = 1, 6, 7, 8, 9, 10, 13, 21, 32
+BY_HOSTS = 1
+JF_HOSTS, CAPS_BESIDE, WM_BESIDE, R_TABLE = 2, 0x400, 0x8000, 12
 ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER, REDUCE_BY_KEY = range(1, 8)
 IN_ORDER = 0x40
 F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16 = range(1, 13)
@@ -52,8 +56,9 @@ LATER = caps([ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER],
 class OldMember:
     """Rank 2: joins with what it knows, and passes the table on"""
 
-    def __init__(self, group, knows):
+    def __init__(self, group, knows, flags, marks):
         self.group, self.knows, self.nonce, self.next_nonce = group, knows, 0x01d, 0
+        self.flags, self.marks = flags, marks       # of JOIN; in the word of the own payload
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.bind((f"10.77.0.{OLD + 1}", PORT))
 
@@ -65,7 +70,7 @@ class OldMember:
         return struct.pack(">QIIHHIQ", self.nonce, SIZE, PAYLOAD, PORT, flags, 0, 0)
 
     def ask(self):
-        self.send(0, JOIN, self.next_nonce, self.join_body().ljust(PAYLOAD + 40, b"\0"))
+        self.send(0, JOIN, self.next_nonce, self.join_body(self.flags).ljust(PAYLOAD + 40, b"\0"))
 
     def collect(self, packet):
         """Add the own row, and take out of the abilities what this member does not know"""
@@ -73,14 +78,14 @@ class OldMember:
         those = CAPS.unpack_from(p, CAPS_AT)
         CAPS.pack_into(p, CAPS_AT, *(a & b for a, b in zip(those, self.knows)))
         ROW.pack_into(p, ROWS_AT + OLD * ROW.size, self.nonce, socket.inet_aton(
-            f"10.77.0.{OLD + 1}") + bytes(12), 4, PORT, PAYLOAD)
+            f"10.77.0.{OLD + 1}") + bytes(12), 4, PORT, PAYLOAD | self.marks)
         return bytes(p)
 
     def receive(self, packet):
         type, source = packet[1], struct.unpack_from(">H", packet, 2)[0]
         if type == JOIN and source == 1:
             nonce, flags = struct.unpack_from(">Q10xH", packet, 24)
-            self.send(1, JOIN_ACK, nonce, self.join_body(flags & 1))
+            self.send(1, JOIN_ACK, nonce, self.join_body(flags & 1 | self.flags))
         elif type == JOIN_ACK and source == 0:
             self.next_nonce = struct.unpack_from(">Q", packet, 24)[0]
         elif type in (COLLECT, PROPOSE, COMMIT) and source == 1:
@@ -97,12 +102,12 @@ class OldMember:
 
 
 @contextlib.contextmanager
-def old_member(group, knows):
+def old_member(group, knows, flags=0, marks=0):
     pid = os.fork()
     if not pid:
         try:
             enter(f"rar{OLD}")
-            OldMember(group, knows).serve()
+            OldMember(group, knows, flags, marks).serve()
         finally:
             os._exit(1)
     try:
@@ -117,14 +122,18 @@ def sockaddr(rank, size, group):
                        0, group, socket.inet_aton(f"10.77.0.{rank + 1}"))
 
 
-def member(rank, size, group, user=None):
+def member(rank, size, group, options=()):
     enter(f"rar{rank}")
     s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
-    if user is not None:
-        s.setsockopt(SOL_RAR, RAR_USER_RANK, struct.pack("=I", user))
+    for option, value in options:
+        s.setsockopt(SOL_RAR, option, struct.pack("=I", value))
+    join(s, rank, size, group)
+    return s
+
+
+def join(s, rank, size, group):
     s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, size, group)
                  + sockaddr((rank + 1) % size, size, group))
-    return s
 
 
 def joined(s):
@@ -166,7 +175,8 @@ def all_calls():
 
 def test(name, group, knows):
     with old_member(group, knows):
-        ranks = [member(r, SIZE, group, user) for r, user in ((0, 65535), (1, 0))]
+        ranks = [member(r, SIZE, group, [(RAR_USER_RANK, user)])
+                 for r, user in ((0, 65535), (1, 0))]
         result(all([joined(s) for s in ranks]), f"{name}: the ring closes")
         found = [caps_of(s) for s in ranks]
         result(found == [knows, knows], f"{name}: RAR_CAPS says what all members know")
@@ -182,6 +192,52 @@ def test(name, group, knows):
             s.close()
 
 
+def hosts_of(s):
+    return struct.unpack_from("=I", s.getsockopt(SOL_RAR, RAR_INFO, 192), 188)[0]
+
+
+def by_hosts(name, group, beside, hosts):
+    """Ranks 0 and 1 are in one kernel; the group goes by addresses if rank 2 knows no better"""
+    knows = (LATER[0], CAPS_BESIDE if beside else 0, *LATER[2:])
+    with old_member(group, knows, JF_HOSTS):
+        ranks = [member(r, SIZE, group, [(RAR_SCHEDULE, BY_HOSTS)]) for r in (0, 1)]
+        up = all([joined(s) for s in ranks])
+        found = [hosts_of(s) for s in ranks]
+        result(up and found == [hosts, hosts], f"{name}: {found} hosts")
+        for s in ranks:
+            s.close()
+
+
+def liar(group):
+    """Rank 2 claims to be in one kernel with rank 1, which knows better"""
+    knows = (LATER[0], CAPS_BESIDE, *LATER[2:])
+    with old_member(group, knows, JF_HOSTS, WM_BESIDE):
+        ranks = [member(r, SIZE, group, [(RAR_SCHEDULE, BY_HOSTS)]) for r in (0, 1)]
+        up = joined(ranks[1])
+        found = struct.unpack("=iIII", ranks[1].getsockopt(SOL_RAR, RAR_ERROR, 16))
+        result(not up and found == (errno.EBADMSG, R_TABLE, 1, 0),
+               f"a rank that claims to be in this kernel: {found}")
+        for s in ranks:
+            s.close()
+
+
+def again(group):
+    """Sockets that join again, with other nonces, find each other again"""
+    ranks = [member(r, SIZE, group, [(RAR_SCHEDULE, BY_HOSTS)]) for r in range(SIZE)]
+    for turn in range(3):
+        up = all([joined(s) for s in ranks])
+        found = [hosts_of(s) for s in ranks]
+        result(up and found == [2] * SIZE, f"join {turn}: {found} hosts")
+        ranks[turn].setsockopt(SOL_RAR, RAR_ABORT, bytes(4))
+        for s in ranks:
+            select.select([s], [], [], 15)
+        for rank, s in enumerate(ranks):
+            s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            join(s, rank, SIZE, group)
+    for s in ranks:
+        s.close()
+
+
 def alone():
     """How to find out what one host knows: a group of one"""
     s = member(0, 1, 0x01d0)
@@ -192,5 +248,12 @@ def alone():
 
 test("first version", 0x01d1, FIRST)
 test("later version", 0x01d2, LATER)
+for old_rank in (0, 1):
+    enter(f"rar{old_rank}")
+    sysctl("one_host", 1)
+by_hosts("by hosts, an old member", 0x01d3, False, 3)
+by_hosts("by hosts, all know one_host", 0x01d4, True, 2)
+liar(0x01d5)
+again(0x01d6)
 alone()
 finish()

@@ -56,7 +56,7 @@ static struct {
 	bool threads, mixed, lines, hasty, box, key;
 	const char *types, *counts, *sysctl, *modes, *end;
 	uint32_t inflight, repeats, seconds, limit_s, priority;
-	uint32_t first[RAR_PROCS];
+	uint32_t first[RAR_PROCS], joint[RAR_PROCS], joints;
 	uint64_t piece;
 } opt = {
 	.ring = { .size = 4, .netns = "rar" },
@@ -98,8 +98,8 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->dtype = dtype;
 	d->count = count;
 	d->size = opt.ring.size;
-	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.ring.hosts : 0;
-	d->first = opt.first;
+	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.joints ?: opt.ring.hosts : 0;
+	d->first = opt.joints ? opt.joint : opt.first;
 	d->whole = r->whole;
 	return 0;
 }
@@ -673,6 +673,7 @@ static void usage(void)
 		"     [-D device] (SO_BINDTODEVICE)\n"
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
+		"     [-J ranks,ranks,...]  should be on one host, whatever their namespaces\n"
 		"     [-G]  RAR_GATHERED\n"
 		"     [-A]  RAR_AUTO\n"
 		"     [-E]  RAR_DIRECT\n"
@@ -706,26 +707,26 @@ static void set_where(const char *name)
 	opt.ring.where = where;
 }
 
-/* Parses the number of ranks on each host; the group's size is their sum. */
-static void set_hosts(char *list)
+/* Parses the number of ranks on each host. Returns their sum, the size of the group. */
+static uint32_t set_hosts(char *list, uint32_t *first, uint32_t *hosts)
 {
 	char *save, *word;
+	uint32_t size = 0;
 
-	opt.ring.size = 0;
-	opt.ring.first = opt.first;
 	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-		if (atoi(word) < 1 || opt.ring.hosts == RAR_PROCS)
+		if (atoi(word) < 1 || *hosts == RAR_PROCS)
 			usage();
-		opt.first[opt.ring.hosts++] = opt.ring.size;
-		opt.ring.size += atoi(word);
+		first[(*hosts)++] = size;
+		size += atoi(word);
 	}
+	return size;
 }
 
 static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:BGAEP:s:T:y:z:kxvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAEP:s:T:y:z:kxvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -739,7 +740,11 @@ static void parse(int argc, char **argv)
 		case 'd': opt.seconds = atoi(optarg); break;
 		case 'e': opt.end = optarg; break;
 		case 'D': opt.ring.device = optarg; break;
-		case 'H': set_hosts(optarg); break;
+		case 'H':
+			opt.ring.first = opt.first;
+			opt.ring.size = set_hosts(optarg, opt.first, &opt.ring.hosts);
+			break;
+		case 'J': set_hosts(optarg, opt.joint, &opt.joints); break;
 		case 'B': opt.ring.schedule = RAR_BY_HOSTS; break;
 		case 'G': opt.ring.schedule = RAR_GATHERED; break;
 		case 'A': opt.ring.schedule = RAR_AUTO; break;
