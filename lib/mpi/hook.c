@@ -78,7 +78,11 @@ static int poll_request(void *state, MPI_Status *status)
 	return MPI_SUCCESS;
 }
 
-/* MPI_Waitall() */
+/*
+ * MPI_Waitall(). MPICH has released its lock, and takes it again when we come back. A request that
+ * another thread is about to complete is not complete yet: MPICH would call us again at once, and
+ * hardly leave the lock to that thread.
+ */
 static int wait_request(int count, void **states, double timeout, MPI_Status *status)
 {
 	int i;
@@ -86,7 +90,7 @@ static int wait_request(int count, void **states, double timeout, MPI_Status *st
 	(void)timeout;
 	waits = true;
 	for (i = 0; i < count; i++)
-		while (!pending_complete(states[i]))
+		while (!pending_told(states[i]))
 			poll_request(states[i], status);
 	waits = false;
 	return MPI_SUCCESS;

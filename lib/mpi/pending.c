@@ -28,15 +28,17 @@
  * @todo:	what is left to start
  * @last:	its last request of librar so far
  * @err:	the ring failed
- * @complete:	the MPI library knows, or is just being told
- * @freed:	the program has given up the request before
+ * @told:	the MPI library knows that it is complete
+ * @refs:	the request has one until freed(), and the call until complete() is through; the
+ *		MPI library may call freed() long before, or while another thread tells it
  */
 struct pending {
 	struct todo todo;
 	MPI_Request request;
 	rar_req_t last;
 	int err;
-	bool complete, freed;
+	bool told;
+	int refs;
 	struct pending *next;
 };
 
@@ -259,18 +261,16 @@ static int query(void *state, MPI_Status *status)
 	return p->err ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
+static void put(struct pending *p)
+{
+	if (!__atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL))
+		free(p);
+}
+
 /* The program has no request any more. With MPI_Request_free() the call may still go on. */
 static int freed(void *state)
 {
-	struct pending *p = state;
-	bool complete;
-
-	pthread_mutex_lock(&lock);
-	p->freed = true;
-	complete = p->complete;
-	pthread_mutex_unlock(&lock);
-	if (complete)
-		free(p);
+	put(state);
 	return MPI_SUCCESS;
 }
 
@@ -282,11 +282,11 @@ static int cancel(void *state, int complete)
 	return MPI_SUCCESS;
 }
 
-bool pending_complete(const void *state)
+bool pending_told(const void *state)
 {
 	const struct pending *p = state;
 
-	return __atomic_load_n(&p->complete, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&p->told, __ATOMIC_ACQUIRE);
 }
 
 /* Begin a call of the program. */
@@ -294,8 +294,10 @@ int pending_begin(struct ring *r, const struct todo *d, MPI_Request *request)
 {
 	struct pending *p = calloc(1, sizeof(*p));
 
-	if (p)
+	if (p) {
 		p->todo = *d;
+		p->refs = 2;
+	}
 	if (!p || hook_request(query, freed, cancel, p, &p->request))
 		PMPI_Abort(MPI_COMM_WORLD, 1);	/* the other ranks would wait for this one */
 	*request = p->request;
@@ -328,18 +330,11 @@ static struct pending *next_finished(void)
 /* Bring the result to its place, and tell the MPI library. */
 static void complete(struct pending *p)
 {
-	MPI_Request request = p->request;
-	bool was_freed;
-
 	todo_end(&p->todo, p->err);
-	pthread_mutex_lock(&lock);
-	__atomic_store_n(&p->complete, true, __ATOMIC_RELEASE);
-	was_freed = p->freed;
-	pthread_mutex_unlock(&lock);
 	__atomic_fetch_sub(&calls, 1, __ATOMIC_RELEASE);
-	PMPI_Grequest_complete(request);	/* may call freed() */
-	if (was_freed)
-		free(p);
+	PMPI_Grequest_complete(p->request);	/* may call freed() */
+	__atomic_store_n(&p->told, true, __ATOMIC_RELEASE);
+	put(p);
 }
 
 /* Go on with all calls, without waiting. Result: how many are complete since the last time. */

@@ -148,7 +148,7 @@ bool pending_any(void);
 void pending_nap(void);
 void pending_started(struct ring *r);
 void pending_drain(struct ring *r);
-bool pending_complete(const void *state);
+bool pending_told(const void *state);
 
 /* hook.c */
 bool hook_begin(void);

@@ -89,6 +89,9 @@ started_of()
 	run 3 "${on[@]}" RAR_MPI_AFTER=0 RAR_MPI_MIN=iallreduce=0 "$program" new
 	right 3 && works iallreduce 0
 	result $? "$mpi, non-blocking: rings of new communicators"
+	run 2 "${on[@]}" RAR_MPI_AFTER=1 "$lib/mpi_told.$mpi"
+	right 2 && works iallreduce 0
+	result $? "$mpi, non-blocking: a wait ends when the MPI library knows, not before"
 	# shellcheck disable=SC2016 # for the shell of each rank
 	run 3 "${on[@]}" RAR_MPI_AFTER=1 sh -c '"$@"; sleep 2' - "$program" die
 	grep -q 'librar-mpi: rank [01]: rank 2 .*died' <<< "$out" && said 'rank [01]: the wait failed' 2
@@ -122,7 +125,7 @@ echo "TAP version 13"
 out=$(make_lib -C lib/mpi all)
 result $? "build"
 for mpi in "${mpis[@]}"; do
-	out=$(for program in mpi_calls mpi_icalls; do
+	out=$(for program in mpi_calls mpi_icalls mpi_told; do
 		"mpicc.$mpi" -O1 -g -std=gnu11 -Wall -Wextra -pthread -o "$lib/$program.$mpi" \
 			selftests/sums/$program.c 2>&1 || exit
 	done)
