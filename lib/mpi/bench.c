@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "preload.h"
+#include "common.h"
 
 static int rank, size;
 static float *in, *out;

@@ -4,13 +4,13 @@
  *
  * All ranks of a communicator must take the same way without talking. So the way depends only on
  * values that are equal on all of them: the collective, the bytes, the type and reduction, the
- * root, the communicator, and the limits, which the ranks have compared in MPI_Init().
+ * root, the communicator, and the limits, which the ranks have compared.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload.h"
+#include "common.h"
 
 static unsigned long counts[CALLS][2];	/* calls by MPI, and by the ring */
 
@@ -47,7 +47,7 @@ static struct ring *pick(const struct args *a, const struct ask *k)
 	enum call call = a->call;
 	struct ring *r;
 
-	if (is_blocking(call))
+	if (enabled && is_blocking(call))
 		ring_make_due(a->comm);
 	if (!enabled || limits.min[call] == NEVER)
 		return by_mpi(call, 0, "MPI: switched off", k->bytes);
@@ -217,7 +217,7 @@ static void of_all_ranks(const struct args *a, struct ask *k)
 	k->most = PIECE;
 }
 
-struct ring *todo_reduce_scatter(const struct args *a, struct todo *d)
+struct ring *todo_reduce_scatter_block(const struct args *a, struct todo *d)
 {
 	struct ask k = reduction(a, RAR_REDUCE_SCATTER);
 	uint64_t block = k.bytes;

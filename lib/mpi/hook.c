@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The requests of non-blocking calls, and how the MPI library asks for them.
+ * The requests of non-blocking calls, and how the MPI library asks for them: preloaded.
  *
  * They are generalized requests of MPI, so every call for requests takes them, alone or beside
  * others, also where a call does not come by us: from Fortran, or by its PMPI name. While such a
@@ -12,7 +12,7 @@
 #include <dlfcn.h>
 #include <sched.h>
 
-#include "preload.h"
+#include "common.h"
 
 #ifdef OPEN_MPI
 
@@ -141,3 +141,10 @@ int hook_request(MPI_Grequest_query_function *query, MPI_Grequest_free_function 
 }
 
 #endif
+
+/* A failure is told by the function that MPI calls to query the request. */
+void hook_complete(MPI_Request request, int err)
+{
+	(void)err;
+	PMPI_Grequest_complete(request);
+}

@@ -2,7 +2,7 @@
 /*
  * MPI's datatypes and operations, as the ring calls them.
  */
-#include "preload.h"
+#include "common.h"
 
 static int redop_of(MPI_Op op)
 {

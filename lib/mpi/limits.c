@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload.h"
+#include "common.h"
 
 struct limits limits;
-bool enabled;		/* after MPI_Init(), if the ranks agree */
+bool enabled;		/* while calls may go by the ring */
 
 static int parse_number(const char *text, uint64_t *n)
 {
@@ -63,7 +63,7 @@ static int parse_limits(const char *text)
 }
 
 /* Read the environment; NULL, or what is wrong with it. */
-static const char *read_limits(void)
+const char *limits_read(void)
 {
 	const char *min = getenv("RAR_MPI_MIN"), *one = getenv("RAR_MPI_ONE_HOST");
 	const char *after = getenv("RAR_MPI_AFTER");
@@ -82,7 +82,7 @@ static const char *read_limits(void)
 }
 
 /* Non-blocking calls must be able to go on in every wait of the MPI library. */
-static void limit_started(void)
+void limits_of_hook(void)
 {
 	int i, rank;
 
@@ -104,7 +104,7 @@ static bool may_lock(void)
 }
 
 /* Why this rank cannot take part in a ring, or NULL. */
-static const char *obstacle(char *buf, size_t len)
+const char *limits_obstacle(char *buf, size_t len)
 {
 	const char *stub = getenv("RAR_STUB");
 	struct rlimit lock;
@@ -121,40 +121,12 @@ static const char *obstacle(char *buf, size_t len)
 	return buf;
 }
 
-/* Are the limits of all ranks equal? The maximum of a number is the minimum of its inverse. */
-static bool limits_equal(void)
+void limits_show(void)
 {
-	enum { NUMBERS = sizeof(limits) / sizeof(uint64_t) };
-	uint64_t own[2 * NUMBERS], all[2 * NUMBERS];
-	size_t i;
+	int i;
 
-	memcpy(own, &limits, sizeof(limits));
-	for (i = 0; i < NUMBERS; i++)
-		own[NUMBERS + i] = ~own[i];
-	if (PMPI_Allreduce(own, all, 2 * NUMBERS, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD))
-		return false;
-	return !memcmp(own, all, sizeof(own));
-}
-
-/* Called by all ranks, in MPI_Init(). */
-void limits_agree(void)
-{
-	const char *why = read_limits();
-	char buf[256];
-	int i, rank;
-
-	limit_started();
-	if (!why)
-		why = obstacle(buf, sizeof(buf));
-	if (!agree(MPI_COMM_WORLD, why))
-		return;
-	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	why = limits_equal() ? NULL : "the variables RAR_MPI_* are not equal on all ranks";
-	if (!agree(MPI_COMM_WORLD, why))
-		return;
-	enabled = true;
-	for (i = 0; i < CALLS && !rank; i++)
+	for (i = 0; i < CALLS; i++)
 		if (limits.min[i] != NEVER)
-			debug(rank, "%s: by the ring from %llu bytes", call_names[i],
+			debug(0, "%s: by the ring from %llu bytes", call_names[i],
 			      (unsigned long long)limits.min[i]);
 }

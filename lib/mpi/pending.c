@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "preload.h"
+#include "common.h"
 
 #define NAP_NS	200000	/* at most, or until a ring has a result */
 
@@ -332,7 +332,7 @@ static void complete(struct pending *p)
 {
 	todo_end(&p->todo, p->err);
 	__atomic_fetch_sub(&calls, 1, __ATOMIC_RELEASE);
-	PMPI_Grequest_complete(p->request);	/* may call freed() */
+	hook_complete(p->request, p->err);	/* may call freed() */
 	__atomic_store_n(&p->told, true, __ATOMIC_RELEASE);
 	put(p);
 }

@@ -3,210 +3,142 @@
  * MPI on AF_RAR, by preloading: collectives of unmodified programs go by librar where that is
  * worth it, and all else goes to the MPI library. One source, built for each MPI library.
  */
-#include <errno.h>
+#include <string.h>
 
-#include "preload.h"
+#include "common.h"
 
-/* -- the way by the ring, to the end of the call --------------------------- */
+#define COLLECTIVE(Name, name)	int MPI_##Name
+#define MODULE
+#define TODO(name, args, todo)	todo_##name(args, todo)
+#define BY_MPI(Name, name, ...)	PMPI_##Name(__VA_ARGS__)
 
-/* Say what happened, end the ring, and do what the communicator's error handler does. */
-static int broken(struct ring *r, MPI_Comm comm, int err)
+#include "collectives.h"
+
+const int rar_mpi_preloaded = 1;	/* the component looks for this name */
+
+/* -- the MPI library's own ------------------------------------------------- */
+
+int base_allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
+		   MPI_Comm comm)
 {
-	ring_broken(r, err);
+	return PMPI_Allreduce(src, dst, count, t, op, comm);
+}
+
+int base_bcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm)
+{
+	return PMPI_Bcast(buf, count, t, root, comm);
+}
+
+int base_allgather(const void *src, int src_count, MPI_Datatype src_type, void *dst, int count,
+		   MPI_Datatype t, MPI_Comm comm)
+{
+	return PMPI_Allgather(src, src_count, src_type, dst, count, t, comm);
+}
+
+int base_barrier(MPI_Comm comm)
+{
+	return PMPI_Barrier(comm);
+}
+
+void raise_error(MPI_Comm comm)
+{
 	PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-	return MPI_ERR_OTHER;
 }
 
-static int wait_for(struct ring *r, rar_req_t req)
-{
-	unsigned int n = 0;
-	int err;
+/*
+ * While a rank waits for the ring, other ranks may wait for its messages before they come
+ * there. So the MPI library must work meanwhile. It does so when it is asked about a request
+ * that is never complete; MPICH does nothing for a probe of MPI_COMM_SELF.
+ */
+static MPI_Request never = MPI_REQUEST_NULL;
+static MPI_Comm self = MPI_COMM_NULL;
 
-	while ((err = rar_test(r->comm, req)) == -EAGAIN)
-		idle(r, ++n);
-	return err;
+void progress(void)
+{
+	int flag;
+
+	PMPI_Request_get_status(never, &flag, MPI_STATUS_IGNORE);
 }
 
-static int start(struct ring *r, struct rar_call *call, rar_req_t *req)
+static void progress_begin(void)
 {
-	unsigned int n = 0;
-	int err;
-
-	call->flags |= RAR_C_NOWAIT;
-	while ((err = rar_start(r->comm, call, req)) == -EAGAIN ||
-	       (err == -ENOBUFS && pending_any()))
-		idle(r, ++n);
-	return err;
+	PMPI_Comm_dup(MPI_COMM_SELF, &self);
+	PMPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, self, &never);
 }
 
-/* Do a call in pieces, with at most PIECES in flight. */
-static int run(struct ring *r, MPI_Comm comm, struct todo *d)
+static void progress_end(void)
 {
-	struct rar_call left = d->call, piece;
-	rar_req_t req = 0, first = 0;
-	int err;
-
-	pending_started(r);
-	do {
-		piece = todo_piece(&left);
-		err = start(r, &piece, &req);
-		if (!first)
-			first = req;
-		if (!err && req - first >= PIECES - 1)
-			err = wait_for(r, req - (PIECES - 1));
-	} while (!err && todo_rest(&left, piece.count));
-	if (!err)
-		err = wait_for(r, req);
-	todo_end(d, err);
-	return err ? broken(r, comm, err) : MPI_SUCCESS;
+	PMPI_Cancel(&never);
+	PMPI_Wait(&never, MPI_STATUS_IGNORE);
+	PMPI_Comm_free(&self);
 }
 
-/* -- the calls ------------------------------------------------------------- */
+/* -- agreement, in MPI_Init() ---------------------------------------------- */
 
-int MPI_Allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
-		  MPI_Comm comm)
+/* Are the limits of all ranks equal? The maximum of a number is the minimum of its inverse. */
+static bool limits_equal(void)
 {
-	struct args a = { .call = ALLREDUCE, .src = src, .dst = dst, .count = count, .type = t,
-			  .op = op, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_allreduce(&a, &d);
+	enum { NUMBERS = sizeof(limits) / sizeof(uint64_t) };
+	uint64_t own[2 * NUMBERS], all[2 * NUMBERS];
+	size_t i;
 
-	return r ? run(r, comm, &d) : PMPI_Allreduce(src, dst, count, t, op, comm);
+	memcpy(own, &limits, sizeof(limits));
+	for (i = 0; i < NUMBERS; i++)
+		own[NUMBERS + i] = ~own[i];
+	if (PMPI_Allreduce(own, all, 2 * NUMBERS, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD))
+		return false;
+	return !memcmp(own, all, sizeof(own));
 }
 
-int MPI_Iallreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
-		   MPI_Comm comm, MPI_Request *req)
+static void agree_on_limits(void)
 {
-	struct args a = { .call = IALLREDUCE, .src = src, .dst = dst, .count = count, .type = t,
-			  .op = op, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_allreduce(&a, &d);
+	const char *why = limits_read();
+	char buf[256];
 
-	return r ? pending_begin(r, &d, req) :
-		   PMPI_Iallreduce(src, dst, count, t, op, comm, req);
+	limits_of_hook();
+	if (!why)
+		why = limits_obstacle(buf, sizeof(buf));
+	if (!agree(MPI_COMM_WORLD, why))
+		return;
+	why = limits_equal() ? NULL : "the variables RAR_MPI_* are not equal on all ranks";
+	enabled = agree(MPI_COMM_WORLD, why);
 }
 
-int MPI_Reduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op, int root,
-	       MPI_Comm comm)
+/* The ranks have agreed before. */
+bool all_agree(void)
 {
-	struct args a = { .call = REDUCE, .src = src, .dst = dst, .count = count, .type = t,
-			  .op = op, .root = root, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_reduce(&a, &d);
-
-	return r ? run(r, comm, &d) : PMPI_Reduce(src, dst, count, t, op, root, comm);
+	return true;
 }
 
-int MPI_Ireduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op, int root,
-		MPI_Comm comm, MPI_Request *req)
+bool may_join(MPI_Comm comm)
 {
-	struct args a = { .call = IREDUCE, .src = src, .dst = dst, .count = count, .type = t,
-			  .op = op, .root = root, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_reduce(&a, &d);
-
-	return r ? pending_begin(r, &d, req) :
-		   PMPI_Ireduce(src, dst, count, t, op, root, comm, req);
-}
-
-int MPI_Reduce_scatter_block(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
-			     MPI_Comm comm)
-{
-	struct args a = { .call = REDUCE_SCATTER_BLOCK, .src = src, .dst = dst, .count = count,
-			  .type = t, .op = op, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_reduce_scatter(&a, &d);
-
-	return r ? run(r, comm, &d) : PMPI_Reduce_scatter_block(src, dst, count, t, op, comm);
-}
-
-int MPI_Ireduce_scatter_block(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
-			      MPI_Comm comm, MPI_Request *req)
-{
-	struct args a = { .call = IREDUCE_SCATTER_BLOCK, .src = src, .dst = dst, .count = count,
-			  .type = t, .op = op, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_reduce_scatter(&a, &d);
-
-	return r ? pending_begin(r, &d, req) :
-		   PMPI_Ireduce_scatter_block(src, dst, count, t, op, comm, req);
-}
-
-int MPI_Bcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm)
-{
-	struct args a = { .call = BCAST, .dst = buf, .count = count, .type = t, .root = root,
-			  .comm = comm };
-	struct todo d;
-	struct ring *r = todo_bcast(&a, &d);
-
-	return r ? run(r, comm, &d) : PMPI_Bcast(buf, count, t, root, comm);
-}
-
-int MPI_Ibcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm, MPI_Request *req)
-{
-	struct args a = { .call = IBCAST, .dst = buf, .count = count, .type = t, .root = root,
-			  .comm = comm };
-	struct todo d;
-	struct ring *r = todo_bcast(&a, &d);
-
-	return r ? pending_begin(r, &d, req) : PMPI_Ibcast(buf, count, t, root, comm, req);
-}
-
-int MPI_Allgather(const void *src, int src_count, MPI_Datatype src_type, void *dst,
-		  int count, MPI_Datatype t, MPI_Comm comm)
-{
-	struct args a = { .call = ALLGATHER, .src = src, .src_count = src_count,
-			  .src_type = src_type, .dst = dst, .count = count, .type = t,
-			  .comm = comm };
-	struct todo d;
-	struct ring *r = todo_allgather(&a, &d);
-
-	return r ? run(r, comm, &d) :
-		   PMPI_Allgather(src, src_count, src_type, dst, count, t, comm);
-}
-
-int MPI_Iallgather(const void *src, int src_count, MPI_Datatype src_type, void *dst,
-		   int count, MPI_Datatype t, MPI_Comm comm, MPI_Request *req)
-{
-	struct args a = { .call = IALLGATHER, .src = src, .src_count = src_count,
-			  .src_type = src_type, .dst = dst, .count = count, .type = t,
-			  .comm = comm };
-	struct todo d;
-	struct ring *r = todo_allgather(&a, &d);
-
-	return r ? pending_begin(r, &d, req) :
-		   PMPI_Iallgather(src, src_count, src_type, dst, count, t, comm, req);
-}
-
-int MPI_Barrier(MPI_Comm comm)
-{
-	struct args a = { .call = BARRIER, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_barrier(&a, &d);
-
-	return r ? run(r, comm, &d) : PMPI_Barrier(comm);
-}
-
-int MPI_Ibarrier(MPI_Comm comm, MPI_Request *req)
-{
-	struct args a = { .call = IBARRIER, .comm = comm };
-	struct todo d;
-	struct ring *r = todo_barrier(&a, &d);
-
-	return r ? pending_begin(r, &d, req) : PMPI_Ibarrier(comm, req);
+	(void)comm;
+	return true;
 }
 
 /* -- begin and end --------------------------------------------------------- */
 
 static bool begun;
 
+/* A communicator is new: make its ring, if all communicators are to have one. */
+static void ring_with(MPI_Comm comm)
+{
+	if (enabled && !limits.after && comm != MPI_COMM_NULL)
+		ring_of(comm, true);
+}
+
 static void begin(void)
 {
+	int rank;
+
 	if (begun)
 		return;
 	begun = true;
-	rings_begin();
-	limits_agree();
+	progress_begin();
+	agree_on_limits();
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	if (enabled && !rank)
+		limits_show();
 	ring_with(MPI_COMM_WORLD);
 }
 
@@ -278,11 +210,17 @@ int MPI_Comm_disconnect(MPI_Comm *comm)
 	return PMPI_Comm_disconnect(comm);
 }
 
+/* The ranks leave their rings together; see settle(). */
 int MPI_Finalize(void)
 {
 	if (begun) {
 		show_counts();
-		rings_end(enabled);
+		if (rings_drain() && enabled)
+			PMPI_Barrier(MPI_COMM_WORLD);
+		rings_free();
+		pending_close();
+		hook_end();
+		progress_end();
 		enabled = false;
 	}
 	return PMPI_Finalize();

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "preload.h"
+#include "common.h"
 
 enum {
 	SPINS = 50,		/* tests before the thread lets others run, */
@@ -48,20 +48,30 @@ void debug(int rank, const char *fmt, ...)
 	fprintf(stderr, "librar-mpi: rank %d: %s\n", rank, text);
 }
 
+/* Why MPI does the work, printed once in a process. */
+void object(int rank, const char *why)
+{
+	static bool told;
+
+	if (!told)
+		fprintf(stderr, "librar-mpi: rank %d: %s: MPI's own collectives are used\n", rank,
+			why);
+	told = true;
+}
+
 /*
  * Does no rank object, that is, have all said NULL? If some do, rank 0 of the communicator prints
- * the objection of the lowest of them, once in a process.
+ * the objection of the lowest of them.
  */
 bool agree(MPI_Comm comm, const char *why)
 {
 	char text[256] = "";
-	static bool told;
 	int rank, size, mine, first;
 
 	PMPI_Comm_rank(comm, &rank);
 	PMPI_Comm_size(comm, &size);
 	mine = why ? rank : size;
-	if (PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm))
+	if (base_allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm))
 		return false;
 	if (first == size)
 		return true;
@@ -69,31 +79,14 @@ bool agree(MPI_Comm comm, const char *why)
 		debug(rank, "%s", why);
 		snprintf(text, sizeof(text), "%s", why);
 	}
-	if (PMPI_Bcast(text, sizeof(text), MPI_CHAR, first, comm))
+	if (base_bcast(text, sizeof(text), MPI_CHAR, first, comm))
 		return false;
-	if (!rank && !told)
-		fprintf(stderr, "librar-mpi: rank %d: %s: MPI's own collectives are used\n",
-			first, text);
-	told = true;
+	if (!rank)
+		object(first, text);
 	return false;
 }
 
 /* -- progress -------------------------------------------------------------- */
-
-/*
- * While a rank waits for the ring, other ranks may wait for its messages before they come
- * there. So the MPI library must work meanwhile. It does so when it is asked about a request
- * that is never complete; MPICH does nothing for a probe of MPI_COMM_SELF.
- */
-static MPI_Request never = MPI_REQUEST_NULL;
-static MPI_Comm self = MPI_COMM_NULL;
-
-void progress(void)
-{
-	int flag;
-
-	PMPI_Request_get_status(never, &flag, MPI_STATUS_IGNORE);
-}
 
 /* Let the MPI library and other calls work, for the @n-th time in this wait. */
 void idle(struct ring *r, unsigned int n)
@@ -107,12 +100,6 @@ void idle(struct ring *r, unsigned int n)
 		ppoll(&p, 1, &nap, NULL);
 	else if (n > SPINS)
 		sched_yield();
-}
-
-void rings_begin(void)
-{
-	PMPI_Comm_dup(MPI_COMM_SELF, &self);
-	PMPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, self, &never);
 }
 
 /* Has this rank a ring that works? */
@@ -139,40 +126,49 @@ void ring_broken(struct ring *r, int err)
  * net.rar.linger_ms after the socket is closed. Calls in progress are completed first: all ranks
  * have begun them when they come here.
  */
+static void settle(struct ring *r, MPI_Comm comm)
+{
+	if (r->settled)
+		return;
+	r->settled = true;
+	pending_drain(r);
+	if (is_alive(r))
+		base_barrier(comm);
+}
+
 void ring_settle(MPI_Comm comm)
 {
 	struct ring *r;
 	int found = 0;
 
-	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID ||
-	    PMPI_Comm_get_attr(comm, key, &r, &found) || !found)
-		return;
-	pending_drain(r);
-	if (is_alive(r))
-		PMPI_Barrier(comm);
+	if (comm != MPI_COMM_NULL && key != MPI_KEYVAL_INVALID &&
+	    !PMPI_Comm_get_attr(comm, key, &r, &found) && found)
+		settle(r, comm);
 }
 
-/* Called by all ranks in MPI_Finalize(); @on: they have agreed on the limits. */
-void rings_end(bool on)
+/* Called in MPI_Finalize(): complete all calls. Have all rings worked to the end? */
+bool rings_drain(void)
 {
-	bool alive = on;
+	bool alive = true;
 	struct ring *r;
 
 	for (r = rings; r; r = r->next)
 		pending_drain(r);
-	for (r = rings; r; r = r->next)
+	for (r = rings; r; r = r->next) {
 		alive &= !r->comm || is_alive(r);
-	if (alive)
-		PMPI_Barrier(MPI_COMM_WORLD);	/* see ring_settle() */
+		r->settled = true;
+	}
+	return alive;
+}
+
+void rings_free(void)
+{
+	struct ring *r;
+
 	for (r = rings; r; r = r->next) {
 		rar_comm_free(r->comm);
 		r->comm = NULL;
 	}
-	pending_close();
-	hook_end();
-	PMPI_Cancel(&never);
-	PMPI_Wait(&never, MPI_STATUS_IGNORE);
-	PMPI_Comm_free(&self);
 }
 
 /* -- begin and end --------------------------------------------------------- */
@@ -182,9 +178,9 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 {
 	struct ring *r = value, **p;
 
-	(void)comm;
 	(void)keyval;
 	(void)extra;
+	settle(r, comm);	/* the call may not have come by ring_settle() */
 	pthread_mutex_lock(&lock);
 	for (p = &rings; *p && *p != r; p = &(*p)->next)
 		;
@@ -193,7 +189,6 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 	pthread_mutex_unlock(&lock);
 	if (r->due)
 		__atomic_fetch_sub(&nr_due, 1, __ATOMIC_RELAXED);
-	pending_drain(r);	/* the call may not have come by ring_settle() */
 	rar_comm_free(r->comm);
 	free(r->scratch);
 	free(r);
@@ -212,7 +207,7 @@ static int start(struct ring *r, MPI_Comm comm, int *hosts)
 	err = rar_card_make(NULL, &own);
 	if (err)		/* no rank starts with a card that is not valid */
 		memset(&own, 0, sizeof(own));
-	if (PMPI_Allgather(&own, sizeof(own), MPI_BYTE, cards, sizeof(own), MPI_BYTE, comm))
+	if (base_allgather(&own, sizeof(own), MPI_BYTE, cards, sizeof(own), MPI_BYTE, comm))
 		err = -EIO;
 	if (!err)
 		err = rar_comm_start(&r->comm, cards, r->size, r->rank, NULL);
@@ -233,6 +228,8 @@ static bool join(struct ring *r, MPI_Comm comm)
 {
 	int err, hosts;
 
+	if (!may_join(comm))
+		return false;
 	err = start(r, comm, &hosts);
 	if (!err)
 		err = pending_open();
@@ -306,7 +303,7 @@ struct ring *ring_of(MPI_Comm comm, bool blocking)
 {
 	struct ring *r;
 
-	if (!find_ring(comm, &r))
+	if (!all_agree() || !find_ring(comm, &r))
 		return NULL;
 	if (!r)
 		r = add_ring(comm);
@@ -330,13 +327,6 @@ void ring_make_due(MPI_Comm comm)
 		return;
 	if (find_ring(comm, &r) && r && r->due)
 		make_ring(r, comm);
-}
-
-/* A communicator is new: make its ring, if all communicators are to have one. */
-void ring_with(MPI_Comm comm)
-{
-	if (enabled && !limits.after && comm != MPI_COMM_NULL)
-		ring_of(comm, true);
 }
 
 /* Memory for @len bytes, until the next call of the communicator. */

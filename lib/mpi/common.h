@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the files of the preloaded library for MPI share. */
-#ifndef RAR_MPI_PRELOAD_H
-#define RAR_MPI_PRELOAD_H
+/*
+ * What the files of MPI on AF_RAR share. Two libraries are made of them: one that is preloaded,
+ * with preload.c and hook.c, and a component of Open MPI, with component.c and request.c.
+ */
+#ifndef RAR_MPI_COMMON_H
+#define RAR_MPI_COMMON_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -55,6 +58,7 @@ struct pending;
  * @comm:	NULL: there is none
  * @tried:	it was made, or will never be
  * @due:	only non-blocking calls have asked for it so far: the next blocking call makes it
+ * @settled:	all ranks are done with it
  * @calls:	calls that it might have done, before it was made
  * @scratch:	memory of @room bytes for one blocking call
  *
@@ -68,7 +72,7 @@ struct pending;
  */
 struct ring {
 	rar_comm_t *comm;
-	bool tried, due;
+	bool tried, due, settled;
 	uint64_t calls;
 	int rank, size;
 	char *scratch;
@@ -125,12 +129,15 @@ struct todo {
 /* limits.c */
 extern struct limits limits;
 extern bool enabled;
-void limits_agree(void);
+const char *limits_read(void);
+void limits_of_hook(void);
+void limits_show(void);
+const char *limits_obstacle(char *buf, size_t len);
 
 /* calls.c */
 struct ring *todo_allreduce(const struct args *a, struct todo *d);
 struct ring *todo_reduce(const struct args *a, struct todo *d);
-struct ring *todo_reduce_scatter(const struct args *a, struct todo *d);
+struct ring *todo_reduce_scatter_block(const struct args *a, struct todo *d);
 struct ring *todo_bcast(const struct args *a, struct todo *d);
 struct ring *todo_allgather(const struct args *a, struct todo *d);
 struct ring *todo_barrier(const struct args *a, struct todo *d);
@@ -138,6 +145,9 @@ struct rar_call todo_piece(const struct rar_call *left);
 bool todo_rest(struct rar_call *left, uint64_t count);
 void todo_end(struct todo *d, int err);
 void show_counts(void);
+
+/* run.c */
+int run(struct ring *r, MPI_Comm comm, struct todo *d);
 
 /* pending.c */
 int pending_open(void);
@@ -150,23 +160,16 @@ void pending_started(struct ring *r);
 void pending_drain(struct ring *r);
 bool pending_told(const void *state);
 
-/* hook.c */
-bool hook_begin(void);
-void hook_end(void);
-int hook_request(MPI_Grequest_query_function *query, MPI_Grequest_free_function *done,
-		 MPI_Grequest_cancel_function *cancel, void *state, MPI_Request *request);
-
 /* ring.c */
 bool debugging(void);
 void debug(int rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void object(int rank, const char *why);
 bool agree(MPI_Comm comm, const char *why);
-void progress(void);
 void idle(struct ring *r, unsigned int n);
-void rings_begin(void);
-void rings_end(bool on);
+bool rings_drain(void);
+void rings_free(void);
 void ring_settle(MPI_Comm comm);
 void ring_make_due(MPI_Comm comm);
-void ring_with(MPI_Comm comm);
 struct ring *ring_of(MPI_Comm comm, bool blocking);
 void ring_broken(struct ring *r, int err);
 char *ring_scratch(struct ring *r, MPI_Comm comm, size_t len);
@@ -176,4 +179,27 @@ bool kind_of(MPI_Datatype t, MPI_Op op, struct kind *k);
 bool is_plain(MPI_Datatype t);
 uint64_t bytes_of(int count, MPI_Datatype t);
 
-#endif /* RAR_MPI_PRELOAD_H */
+/* hook.c, or request.c */
+bool hook_begin(void);
+void hook_end(void);
+int hook_request(MPI_Grequest_query_function *query, MPI_Grequest_free_function *done,
+		 MPI_Grequest_cancel_function *cancel, void *state, MPI_Request *request);
+void hook_complete(MPI_Request request, int err);
+
+/*
+ * preload.c, or component.c. The collectives of the MPI library itself; whether all ranks of the
+ * program agree on the limits, and those of a communicator may have a ring; what a call does that
+ * fails.
+ */
+int base_allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
+		   MPI_Comm comm);
+int base_bcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm);
+int base_allgather(const void *src, int src_count, MPI_Datatype src_type, void *dst, int count,
+		   MPI_Datatype t, MPI_Comm comm);
+int base_barrier(MPI_Comm comm);
+bool all_agree(void);
+bool may_join(MPI_Comm comm);
+void raise_error(MPI_Comm comm);
+void progress(void);
+
+#endif /* RAR_MPI_COMMON_H */
