@@ -146,7 +146,7 @@ static void unpack_at_end(const struct args *a, struct todo *d, const char *from
 	d->count = count;
 	d->type = a->type;
 	if (!is_blocking(a->call))
-		PMPI_Type_dup(a->type, &d->type);
+		d->type = hook_keep(a->type);
 }
 
 /* The ring has done it, or failed with @err: bring the result to where the program wants it. */
@@ -160,7 +160,7 @@ void todo_end(struct todo *d, int err)
 		PMPI_Unpack(d->from, d->out_bytes, &pos, d->out, d->count, d->type,
 			    MPI_COMM_SELF);
 	if (d->own && d->type != MPI_DATATYPE_NULL)
-		PMPI_Type_free(&d->type);
+		hook_release(d->type);
 	free(d->own);
 }
 

@@ -185,6 +185,9 @@ void hook_end(void);
 int hook_request(MPI_Grequest_query_function *query, MPI_Grequest_free_function *done,
 		 MPI_Grequest_cancel_function *cancel, void *state, MPI_Request *request);
 void hook_complete(MPI_Request request, int err);
+bool hook_is_named(MPI_Datatype t);
+MPI_Datatype hook_keep(MPI_Datatype t);
+void hook_release(MPI_Datatype t);
 
 /*
  * preload.c, or component.c. The collectives of the MPI library itself; whether all ranks of the

@@ -148,3 +148,26 @@ void hook_complete(MPI_Request request, int err)
 	(void)err;
 	PMPI_Grequest_complete(request);
 }
+
+/* Is it a type of MPI, not one of the program? */
+bool hook_is_named(MPI_Datatype t)
+{
+	int ints, addresses, types, combiner;
+
+	PMPI_Type_get_envelope(t, &ints, &addresses, &types, &combiner);
+	return combiner == MPI_COMBINER_NAMED;
+}
+
+/* The type, also if the program frees it, until hook_release(). */
+MPI_Datatype hook_keep(MPI_Datatype t)
+{
+	MPI_Datatype kept;
+
+	PMPI_Type_dup(t, &kept);
+	return kept;
+}
+
+void hook_release(MPI_Datatype t)
+{
+	PMPI_Type_free(&t);
+}

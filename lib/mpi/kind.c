@@ -75,13 +75,12 @@ bool kind_of(MPI_Datatype t, MPI_Op op, struct kind *k)
 /* Is an array of this type simply its bytes? */
 bool is_plain(MPI_Datatype t)
 {
-	int ints, addresses, types, combiner, size;
 	MPI_Aint lb, extent;
+	int size;
 
-	PMPI_Type_get_envelope(t, &ints, &addresses, &types, &combiner);
 	PMPI_Type_get_extent(t, &lb, &extent);
 	PMPI_Type_size(t, &size);
-	return combiner == MPI_COMBINER_NAMED && !lb && extent == size;
+	return hook_is_named(t) && !lb && extent == size;
 }
 
 /* 0 as well for arguments that only the MPI library can judge. */
