@@ -32,30 +32,53 @@ static int integer_of(size_t size, bool is_signed)
 	return 0;
 }
 
+static int float_of(size_t size)
+{
+	return size == 4 ? RAR_F32 : size == 8 ? RAR_F64 : 0;
+}
+
+#define IS_ONE_OF(t, ...) is_in(t, (const MPI_Datatype[]) { __VA_ARGS__, MPI_DATATYPE_NULL })
+
+static bool is_in(MPI_Datatype t, const MPI_Datatype *types)
+{
+	while (*types != MPI_DATATYPE_NULL)
+		if (t == *types++)
+			return true;
+	return false;
+}
+
 static int dtype_of(MPI_Datatype t)
 {
-	const MPI_Datatype s[] = { MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG,
-				   MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_INTEGER,
-				   MPI_AINT, MPI_OFFSET, MPI_COUNT };
-	const MPI_Datatype u[] = { MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED,
-				   MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
-				   MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T };
 	int size = 0;
 
 	if (t == MPI_DATATYPE_NULL)
 		return 0;
-	if (t == MPI_FLOAT || t == MPI_REAL)
-		return RAR_F32;
-	if (t == MPI_DOUBLE || t == MPI_DOUBLE_PRECISION)
-		return RAR_F64;
 	PMPI_Type_size(t, &size);
-	for (size_t i = 0; i < sizeof(s) / sizeof(*s); i++)
-		if (t == s[i])
-			return integer_of(size, true);
-	for (size_t i = 0; i < sizeof(u) / sizeof(*u); i++)
-		if (t == u[i])
-			return integer_of(size, false);
+	if (IS_ONE_OF(t, MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4,
+		      MPI_REAL8))
+		return float_of(size);
+	if (IS_ONE_OF(t, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,
+		      MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT,
+		      MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8))
+		return integer_of(size, true);
+	if (IS_ONE_OF(t, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+		      MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T,
+		      MPI_UINT64_T))
+		return integer_of(size, false);
 	return 0;
+}
+
+/* The type of both parts of a complex number. */
+static int part_of(MPI_Datatype t)
+{
+	int size = 0;
+
+	if (t == MPI_DATATYPE_NULL ||
+	    !IS_ONE_OF(t, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_COMPLEX,
+		       MPI_DOUBLE_COMPLEX, MPI_COMPLEX8, MPI_COMPLEX16))
+		return 0;
+	PMPI_Type_size(t, &size);
+	return float_of(size / 2);
 }
 
 /* Has the ring this type and reduction? *k says what it calls them. */
@@ -64,10 +87,7 @@ bool kind_of(MPI_Datatype t, MPI_Op op, struct kind *k)
 	*k = (struct kind) { .dtype = dtype_of(t), .redop = redop_of(op), .parts = 1 };
 	if (op == MPI_SUM && !k->dtype) {	/* a sum of complex numbers is two sums */
 		k->parts = 2;
-		if (t == MPI_C_FLOAT_COMPLEX)
-			k->dtype = RAR_F32;
-		else if (t == MPI_C_DOUBLE_COMPLEX)
-			k->dtype = RAR_F64;
+		k->dtype = part_of(t);
 	}
 	return k->dtype && k->redop;
 }

@@ -73,7 +73,7 @@ const char *limits_read(void)
 	limits.min[IALLREDUCE] = 256 << 10;
 	limits.one_host = one && !strcmp(one, "1");
 	limits.after = 4;
-	limits.version = 2;
+	limits.version = 3;
 	if (min && parse_limits(min))
 		return "RAR_MPI_MIN is not BYTES or NAME=BYTES,...";
 	if (after && parse_number(after, &limits.after))

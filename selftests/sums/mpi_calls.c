@@ -104,6 +104,8 @@ static void types(void)
 	TYPE(uint32_t, MPI_UNSIGNED);
 	TYPE(int64_t, MPI_LONG);
 	TYPE(uint64_t, MPI_UINT64_T);
+	TYPE(double, MPI_REAL8);
+	TYPE(int64_t, MPI_INTEGER8);
 }
 
 static void user_max(void *in, void *out, int *n, MPI_Datatype *t)
@@ -160,6 +162,8 @@ static void reductions(void)
 	CHECK(y[2] == (size > 1), "bxor");
 	MPI_Allreduce(c, d, 2, MPI_C_DOUBLE_COMPLEX, MPI_SUM, MPI_COMM_WORLD);
 	CHECK(d[0] == size * (size - 1) / 2 && d[2] == 2 * size && d[3] == d[0], "complex");
+	MPI_Allreduce(c, d, 2, MPI_DOUBLE_COMPLEX, MPI_SUM, MPI_COMM_WORLD);
+	CHECK(d[0] == size * (size - 1) / 2 && d[2] == 2 * size && d[3] == d[0], "Fortran's complex");
 	MPI_Allreduce(&in, &out, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
 	CHECK(out.at == size - 1, "maxloc");
 	MPI_Op_create(user_max, 1, &op);
