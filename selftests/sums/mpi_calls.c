@@ -204,6 +204,39 @@ static void derived(void)
 	free(all);
 }
 
+/*
+ * Both halves of the ranks, and the ranks of both. Open MPI makes calls on the halves for these,
+ * with types of its own.
+ */
+static void intercommunicators(void)
+{
+	int r, n, y[2] = {}, others, *all = calloc(size, 2 * sizeof(int)), ok = 1;
+	MPI_Comm half, inter, merged;
+
+	if (size < 2)
+		return;
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+	MPI_Barrier(half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !(rank % 2), 3, &inter);
+	MPI_Comm_remote_size(inter, &others);
+	MPI_Allreduce(&rank, y, 1, MPI_INT, MPI_MIN, inter);
+	CHECK(y[0] == !(rank % 2), "%d", y[0]);
+	y[0] = y[1] = rank;
+	MPI_Allgather(y, 2, MPI_INT, all, 2, MPI_INT, inter);
+	for (int i = 0; i < 2 * others; i++)
+		ok &= all[i] == i / 2 * 2 + !(rank % 2);
+	CHECK(ok, "allgather");
+	MPI_Intercomm_merge(inter, rank % 2, &merged);
+	MPI_Comm_rank(merged, &r);
+	MPI_Comm_size(merged, &n);
+	MPI_Allreduce(&r, y, 1, MPI_INT, MPI_SUM, merged);
+	CHECK(n == size && y[0] == size * (size - 1) / 2, "%d", y[0]);
+	MPI_Comm_free(&merged);
+	MPI_Comm_free(&inter);
+	MPI_Comm_free(&half);
+	free(all);
+}
+
 static void communicators(void)
 {
 	MPI_Comm half, copy[3];
@@ -292,6 +325,7 @@ static void all_calls(void)
 	reductions();
 	derived();
 	communicators();
+	intercommunicators();
 	messages();
 }
 

@@ -1,11 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The preloaded library for MPI on the module: an MPI program whose ranks are in one network
-# namespace, and in one each. The module's counters say who did the work. See mpi_calls.c.
+# The preloaded library for MPI on the module, and the component for Open MPI: an MPI program whose
+# ranks are in one network namespace, and in one each. The module's counters say who did the work.
+# See mpi_calls.c.
 . "$(dirname "$0")/../lib/lib.sh"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks=3
+
+# use WAY: WAY is openmpi or mpich for the preloaded library, or component. To the component the
+# ranks are on one host, which are started there, also if they go to namespaces of their own.
+use()
+{
+	way=$1 library=$1 with=("LD_PRELOAD=$RAR_BIN/librar-$1.so") apart=(RAR_NETNS=rar)
+	if [ "$way" = component ]; then
+		library=openmpi apart+=(RAR_MPI_ONE_HOST=1)
+		with=("OMPI_MCA_mca_base_component_path=SYSTEM_DEFAULT:$RAR_BIN")
+	fi
+}
 
 # mpi RANKS VARIABLE=VALUE... PROGRAM ARGUMENT...: in the namespace rar0
 mpi()
@@ -19,8 +31,7 @@ mpi()
 		--mca btl_vader_single_copy_mechanism none --mca op ^avx
 		--mca mpi_yield_when_idle 1) ;;
 	esac
-	rns 0 timeout 100 "${command[@]}" -n "$n" env "LD_PRELOAD=$RAR_BIN/librar-$library.so" \
-		RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
+	rns 0 timeout 100 "${command[@]}" -n "$n" env "${with[@]}" RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
 }
 
 # by_ring NAME VARIABLE=VALUE... PROGRAM: results are right, and the module did the work
@@ -40,10 +51,10 @@ by_ring()
 # A rank that has its result stays until all have theirs, however late they come.
 one_is_late()
 {
-	check "$library, a rank comes late" mpi $ranks RAR_MPI_MIN=0 RAR_NETNS=rar \
+	check "$way, a rank comes late" mpi $ranks RAR_MPI_MIN=0 "${apart[@]}" \
 		"mpi_calls.$library" late
 	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(said_ops)" -ge $((2 * ranks)) ]
-	result $? "$library, a rank comes late: the others wait for it"
+	result $? "$way, a rank comes late: the others wait for it"
 }
 
 # Short calls, and those of one host, stay with MPI.
@@ -52,9 +63,9 @@ by_mpi()
 	local before
 
 	before=$(total RarOpsDone)
-	check "$library, without variables: results" mpi $ranks "mpi_calls.$library" few
+	check "$way, without variables: results" mpi $ranks "mpi_calls.$library" few
 	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(total RarOpsDone)" = "$before" ]
-	result $? "$library, without variables: no operation of the module on one host"
+	result $? "$way, without variables: no operation of the module on one host"
 }
 
 # Non-blocking calls
@@ -66,15 +77,22 @@ started()
 	result $? "$1: each call by the ring only"
 }
 
+# The component tells the MPI library by other means; see mpi_told.c.
+threads()
+{
+	check "$way, a wait ends when the MPI library knows, not before" mpi 2 RAR_MPI_MIN=0 \
+		RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 "mpi_told.$library"
+}
+
 # mpi4py of Debian is for Open MPI.
 python()
 {
 	if /usr/bin/python3 -c 'import mpi4py' 2> /dev/null; then
-		by_ring mpi4py RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 \
+		by_ring "$way, mpi4py" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 \
 			/usr/bin/python3 sums/mpi_py.py
 	else
-		skip "mpi4py: results" "not installed: scripts/deps mpi"
-		skip "mpi4py: operations of the module" "not installed: scripts/deps mpi"
+		skip "$way, mpi4py: results" "not installed: scripts/deps mpi"
+		skip "$way, mpi4py: operations of the module" "not installed: scripts/deps mpi"
 	fi
 }
 
@@ -82,41 +100,47 @@ python()
 # shellcheck disable=SC2016 # for the shell of each rank
 one_dies()
 {
-	out=$(mpi $ranks RAR_MPI_MIN=0 RAR_NETNS=rar sh -c '"$@"; sleep 2' - \
+	out=$(mpi $ranks RAR_MPI_MIN=0 "${apart[@]}" sh -c '"$@"; sleep 2' - \
 		"$1.$library" die 2>&1)
 	quote "$out"
 	grep -q 'librar-mpi: rank [01]: rank 2 (10.77.0.3) died' <<< "$out" &&
 		! grep -q 'the wait returned no error' <<< "$out"
-	result $? "$library, $1, rank 2 is killed: the error names it"
+	result $? "$way, $1, rank 2 is killed: the error names it"
 }
 
 # shellcheck disable=SC2016 # for the shell of each rank
 no_lock()
 {
-	check "$library, no memory may be locked" mpi $ranks RAR_MPI_MIN=0 RAR_MPI_ONE_HOST=1 \
+	check "$way, no memory may be locked" mpi $ranks RAR_MPI_MIN=0 RAR_MPI_ONE_HOST=1 \
 		setpriv --bounding-set=-ipc_lock sh -c 'ulimit -l 0 && exec "$@"' - \
 		"mpi_calls.$library" few
 	[[ $out == *"$ranks ranks: 0 bad"* ]] &&
 		[ "$(grep -c 'it may lock 0 KiB.*own collectives are used' <<< "$out")" = 1 ]
-	result $? "$library, no memory may be locked: said once, and MPI does the work"
+	result $? "$way, no memory may be locked: said once, and MPI does the work"
 }
 
 need_module
-libraries=()
-for library in openmpi mpich; do
-	[ ! -x "$RAR_BIN/mpi_calls.$library" ] || libraries+=("$library")
+declare -A cases=([openmpi]=21 [mpich]=19 [component]=20)
+ways=() planned=0
+[ ! -e "$RAR_BIN/librar-openmpi.so" ] || ways+=(openmpi)
+[ ! -e "$RAR_BIN/librar-mpich.so" ] || ways+=(mpich)
+[ ! -e "$RAR_BIN/mca_coll_rar.so" ] || ways+=(component)
+[ ${#ways[@]} != 0 ] || skip_all "no MPI library is installed: scripts/deps mpi"
+for way in "${ways[@]}"; do
+	planned=$((planned + cases[$way]))
 done
-[ ${#libraries[@]} != 0 ] || skip_all "no MPI library is installed: scripts/deps mpi"
-plan $((18 * ${#libraries[@]} + ($(grep -c openmpi <<< "${libraries[*]}") ? 2 : 0)))
+plan $planned
 topo_up $ranks
-for library in "${libraries[@]}"; do
-	by_ring "$library, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 \
+for way in "${ways[@]}"; do
+	use "$way"
+	by_ring "$way, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 \
 		"mpi_calls.$library" short
-	by_ring "$library, a namespace each" RAR_NETNS=rar RAR_LOCAL=10.77.0.0/24 \
+	by_ring "$way, a namespace each" "${apart[@]}" RAR_LOCAL=10.77.0.0/24 \
 		"mpi_calls.$library" short
-	started "$library, non-blocking, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1
-	started "$library, non-blocking, a namespace each" RAR_NETNS=rar RAR_LOCAL=10.77.0.0/24
+	started "$way, non-blocking, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1
+	started "$way, non-blocking, a namespace each" "${apart[@]}" RAR_LOCAL=10.77.0.0/24
 	[ "$library" != openmpi ] || python
+	[ "$way" = component ] || threads
 	by_mpi
 	one_is_late
 	one_dies mpi_calls

@@ -3,7 +3,8 @@
 # Programs that people use, from Debian's packages, with four ranks. LAMMPS (molecules that move)
 # and HPCC (a benchmark that checks its results) are for Open MPI; ScaLAPACK's test of QR
 # factorizations is for both MPI libraries. Each program runs with MPI alone and with the
-# preloaded library. The results must be equal, and the module's counters say who did the work.
+# preloaded library, LAMMPS also with the component of Open MPI. The results must be equal, and the
+# module's counters say who did the work.
 #
 # With Open MPI each rank is on a host of its own: a network namespace. MPI's messages go by TCP
 # between them. With MPICH all ranks are in one namespace: between several, and without the
@@ -21,15 +22,15 @@ ranks=4
 launch=$(readlink -f ../tools/bench/launch)
 scalapack=/usr/lib/x86_64-linux-gnu/scalapack
 
-# start LIBRARY VARIABLE=VALUE... PROGRAM ARGUMENT...
+# start WAY VARIABLE=VALUE... PROGRAM ARGUMENT...
 start()
 {
-	local library=$1 hosts command
+	local way=$1 hosts command
 
 	shift
 	hosts=$(for ((r = 1; r <= ranks; r++)); do echo -n ",10.77.0.$r"; done)
-	case $library in
-	openmpi) command=(mpirun.openmpi --mca plm rsh --mca plm_rsh_agent "$launch"
+	case $way in
+	openmpi | component) command=(mpirun.openmpi --mca plm rsh --mca plm_rsh_agent "$launch"
 		--mca btl "tcp,self" --mca pml ob1 --mca op ^avx --mca mpi_yield_when_idle 1
 		--host "${hosts:1}") ;;
 	mpich) command=(mpiexec.mpich -launcher fork -genv MPIR_CVAR_POLLS_BEFORE_YIELD 1
@@ -114,15 +115,17 @@ declare -A times
 ops=0
 
 # once NAME LIBRARY WAY: runs the program; the results are in $results, the operations of the
-# module in $ops
+# module in $ops. LIBRARY is openmpi or mpich, for the preloaded library, or component.
 once()
 {
 	local name=$1 library=$2 before words=$1_command on=()
-	local preload=("LD_PRELOAD=$RAR_BIN/librar-$library.so" RAR_MPI_STAT=1)
+	local with=("LD_PRELOAD=$RAR_BIN/librar-$library.so" RAR_MPI_STAT=1)
 
+	[ "$library" != component ] ||
+		with[0]=OMPI_MCA_mca_base_component_path=SYSTEM_DEFAULT:$RAR_BIN
 	case $3 in
-	ring) on=("${preload[@]}" RAR_MPI_MIN=0 RAR_MPI_AFTER=1) ;;
-	default) on=("${preload[@]}") ;;
+	ring) on=("${with[@]}" RAR_MPI_MIN=0 RAR_MPI_AFTER=1) ;;
+	default) on=("${with[@]}") ;;
 	esac
 	before=$(total RarOpsDone)
 	# shellcheck disable=SC2086 # words
@@ -177,7 +180,8 @@ programs=()
 [ $# != 0 ] || set -- lammps hpcc scalapack
 for name in "$@"; do
 	case $name in
-	lammps) command -v lmp > /dev/null && programs+=("lammps openmpi") ;;
+	lammps) command -v lmp > /dev/null && programs+=("lammps openmpi") &&
+		[ -e "$RAR_BIN/mca_coll_rar.so" ] && programs+=("lammps component") ;;
 	hpcc) command -v hpcc > /dev/null && programs+=("hpcc openmpi") ;;
 	scalapack) for library in openmpi mpich; do
 			[ -x $scalapack/$library-tests/xdqr ] && programs+=("scalapack $library")
