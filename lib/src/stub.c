@@ -641,22 +641,26 @@ static void complete(rar_comm_t *c, struct queued *q)
 		rar_debug(c, "eventfd: %s", strerror(errno));
 }
 
-/* Say why this rank goes, as far as it can be sent at once. */
+/*
+ * Say why this rank goes, as far as it can be sent at once. A rank may die after some of the
+ * others have got the result: the hub tells them of it in this way.
+ */
 static void say_bye(rar_comm_t *c)
 {
+	struct rar_error own, known;
 	struct stub *s = c->stub;
 	struct frame f = {};
-	struct rar_error own;
 	bool aborted;
 
 	pthread_mutex_lock(&s->lock);
 	aborted = s->aborted;
+	known = s->error;
 	pthread_mutex_unlock(&s->lock);
 	f.kind = aborted ? ABORT : BYE;
 	own = error_of(ECONNRESET, aborted ? RAR_R_ABORTED : RAR_R_CLOSED, c->rank, c->rank,
 		       s->complete);
 	if (!c->rank)
-		f.error = own;
+		f.error = known.err ? known : own;
 	for (uint32_t r = 0; r < c->size; r++)
 		if (s->peer[r] >= 0) {
 			send(s->peer[r], &f, sizeof(f), MSG_DONTWAIT | MSG_NOSIGNAL);
