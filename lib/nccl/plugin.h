@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What the files of the network plugin for NCCL share. */
+#ifndef RAR_NCCL_PLUGIN_H
+#define RAR_NCCL_PLUGIN_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+#define MAX_P2P_BYTES	(1ul << 30)	/* of a message, as NCCL is told */
+#define MAX_COLL_BYTES	(512ul << 20)	/* of a collective; NCCL takes this for version 8 */
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/*
+ * struct device - the only device: the one that has this host's own address (RAR_LOCAL)
+ * @name:	of the network interface, or "rar"
+ * @pci_path:	"": it is on no PCI bus
+ * @speed:	Mbit/s
+ * @addr:	with port 0
+ */
+struct device {
+	char name[16];
+	char pci_path[256];
+	int speed;
+	union address addr;
+};
+
+/* Collective calls of all versions of the interface; see struct nccl_collnet_v8. */
+struct coll_call {
+	enum { ALLREDUCE, GATHER, SCATTER } kind;
+	int dtype, redop;	/* librar's; 0 for GATHER */
+	size_t count;		/* ALLREDUCE */
+	char *src, *dst;
+	int parts;		/* GATHER, SCATTER: the only part, */
+	size_t part_bytes;
+	size_t block, start, len;	/* and the window */
+};
+
+/* device.c */
+nccl_result_t device_find(struct device *d);
+
+/* log.c */
+void log_begin(nccl_log_fn log);
+void say(enum nccl_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Log a warning, and return @result. */
+nccl_result_t refuse(nccl_result_t result, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+nccl_result_t result_of(int err);		/* a negative errno */
+
+/* join.c: connections that begin */
+nccl_result_t join_listen(const struct device *d, void *handle, void **listener);
+nccl_result_t join_connect(const struct device *d, const void *handle, void **sender);
+nccl_result_t join_accept(void *listener, void **receiver);
+nccl_result_t join_close(void *listener);
+
+/* message.c: connections that carry messages */
+void *message_open(int fd, bool sends);
+nccl_result_t message_reg(void *conn, int memory, void **mhandle);
+nccl_result_t message_send(void *conn, void *data, size_t size, void **request);
+nccl_result_t message_receive(void *conn, void *data, size_t size, void **request);
+nccl_result_t message_test(void *request, int *done, int *size);
+nccl_result_t message_close(void *conn, bool sends);
+
+/* group.c: groups for collectives */
+nccl_result_t group_begin(void);
+nccl_result_t group_listen(void *handle, void **listener);
+nccl_result_t group_connect(void *handles[], int size, int rank, void *listener, void **group);
+nccl_result_t group_support(enum nccl_dtype dtype, enum nccl_redop redop, int *yes);
+nccl_result_t group_reg(void *group, void *data, size_t size, int memory, void **mhandle);
+nccl_result_t group_dereg(void *group, void *mhandle);
+nccl_result_t group_start(void *group, const struct coll_call *call, void **request);
+nccl_result_t group_test(void *request, int *done, int *size);
+nccl_result_t group_close(void *group);
+nccl_result_t group_close_listen(void *listener);
+int group_dtype(enum nccl_dtype dtype);
+int group_redop(enum nccl_redop redop);
+
+#endif /* RAR_NCCL_PLUGIN_H */
