@@ -47,7 +47,7 @@ rarctl:  ## Build rarctl (libmnl-dev); make -C tools/rarctl install installs it
 	$(MAKE) -s -C tools/rarctl
 
 .PHONY: deb
-deb:  ## Build Debian packages: the module (DKMS), librar, tools, MPI, PyTorch
+deb:  ## Build Debian packages: the module (DKMS), librar, tools, MPI, PyTorch, NCCL
 	scripts/deb
 
 # --------------------------------------------------------------------- trying it
