@@ -236,6 +236,15 @@ apart()
 	few 4 levels -w -t i32 -c std,100k -p 4
 }
 
+# Two boxes name each other: neither opens, and the ring does all.
+circle()
+{
+	set_box "$left" box_up "$right"
+	set_box "$right" box_up "$left"
+	place "$left" "$left" "$right" "$right"
+	tell levels -t i32 -c std,100k -p 4 -z cio -d 2 && [ "$(counter "$left" RarJoinsRefused)" -gt 0 ]
+}
+
 # every_reduction: three ranks; rank 2 is at the upper box
 every_reduction()
 {
@@ -277,7 +286,7 @@ settings()
 }
 
 need_module
-plan 18
+plan 19
 topo_up $((right + 1))
 topo_sysctl dead_ms=2000
 for b in $top $left $right; do box_is "$b" 64M; done
@@ -303,6 +312,7 @@ check "boxes on both levels are restarted" restarts $left $top $right
 check "a lower box goes, its ranks enter above" moves_up
 one_below
 check "a box that is not below the group's" apart
+check "two boxes that name each other" circle
 two_below
 box_is $top 0
 check "no upper box" tell levels -t i32,f32 -c std,100k -p 4 -z cio

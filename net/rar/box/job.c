@@ -35,7 +35,8 @@
 #include "tx/sender.h"
 
 #define JOB_MAX		64	/* jobs of a box */
-#define JOB_MAX_OF_HOST	8	/* of them, by the same host first */
+#define JOB_MAX_OF_HOST	8	/* of them, by the same host first, */
+#define JOB_MAX_OF_BOX	32	/* or by the same box below */
 #define JOB_ASKS	256	/* ENTERs that wait */
 #define JOB_LOOK	(HZ / 2)
 #define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above. Longer if that was wrong */
@@ -258,7 +259,7 @@ static bool host_has_many(const struct rar_box *box, const struct ask *ask)
 		n += i < job->nlegs &&
 		     ipv6_addr_equal(&job->leg[i].link.path.dst.ip, &ask->from.ip);
 	}
-	return n >= JOB_MAX_OF_HOST;
+	return n >= (ask->rank < RAR_LOWER_RANK ? JOB_MAX_OF_HOST : JOB_MAX_OF_BOX);
 }
 
 /* The job of a group, a new one if need be, or NULL. */
@@ -341,15 +342,23 @@ static u64 all_ranks(u32 size)
 	return GENMASK_ULL(size - 1, 0);
 }
 
-/* Is there a box above this one? */
-static bool has_upper(struct rar_box *box)
+/* The box above this one; af 0: there is none. */
+static struct rar_addr upper(struct rar_box *box)
 {
-	bool has;
+	struct rar_addr a;
 
 	spin_lock_bh(&box->rn->lock);
-	has = box->rn->box_up.af;
+	a = box->rn->box_up;
 	spin_unlock_bh(&box->rn->lock);
-	return has;
+	return a;
+}
+
+/* Does the box above enter here, as two boxes name each other? Each would wait for the other. */
+static bool in_circle(struct rar_box *box, const struct ask *ask)
+{
+	const struct rar_addr a = upper(box);
+
+	return ask->rank >= RAR_LOWER_RANK && a.af && ipv6_addr_equal(&a.ip, &ask->from.ip);
 }
 
 /* Answer a member. The padding proves that the path carries a full packet this way, too. */
@@ -413,7 +422,7 @@ static void enter(struct rar_box *box, const struct ask *ask)
 	struct box_leg *leg;
 	u32 i = leg_index(ask->rank);
 
-	if (rar_allow_has(box->self, &ask->from, &ask->to))
+	if (!in_circle(box, ask) && rar_allow_has(box->self, &ask->from, &ask->to))
 		job = job_of(box, ask);
 	if (!job || !agrees(job, ask) || ranks_taken(job, ask)) {
 		rar_mib_inc(box->rn, JoinsRefused);
@@ -471,7 +480,7 @@ static void look_up(struct box_job *job)
 		rar_up_tell(job);
 	else if (job->up && rar_up_is_open(job))
 		open_job(job);
-	else if (job->up || (has_upper(job->box) && time_after_eq(jiffies, job->last + settle)))
+	else if (job->up || (upper(job->box).af && time_after_eq(jiffies, job->last + settle)))
 		rar_up_enter(job, &up_aside);
 }
 
@@ -512,7 +521,7 @@ static void look_work(struct work_struct *work)
 	if (forget)
 		box->forget = jiffies + JOB_FORGET;
 	if (box->on)
-		queue_delayed_work(box_wq, &box->look, has_upper(box) ? JOB_SETTLE : JOB_LOOK);
+		queue_delayed_work(box_wq, &box->look, upper(box).af ? JOB_SETTLE : JOB_LOOK);
 	mutex_unlock(&box->rn->box_lock);
 }
 

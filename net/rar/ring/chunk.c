@@ -467,7 +467,7 @@ static struct rar_arrival arrival(const struct rar_round *round, u32 i)
 }
 
 /* A run has passed several ranks. It may have to go on from the last. */
-static void arrived(struct rar_round *round)
+static noinline_for_stack void arrived(struct rar_round *round)
 {
 	u64 now = rar_now_us();
 	struct rar_member *m;
@@ -504,7 +504,7 @@ static void arrived(struct rar_round *round)
  * Let a run pass several ranks. If another CPU has a chunk of it somewhere, what is claimed goes from
  * rank to rank. Return: the chunks that the first rank has now.
  */
-static u64 go_round(struct rar_round *round)
+static noinline_for_stack u64 go_round(struct rar_round *round)
 {
 	struct rar_arrival a;
 	u64 mask = rar_mask(round->run.n), done = mask;
