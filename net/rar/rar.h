@@ -915,6 +915,12 @@ static inline u32 rar_outs(const struct rar_member *m)
 	return m->aside ? RAR_OUTS : RAR_LEG;
 }
 
+/* The box that a member of a group with a box is at, or while it is at none the group's. */
+static inline const struct rar_addr *rar_member_box(const struct rar_member *m)
+{
+	return READ_ONCE(m->link[RAR_LEG].epoch) ? &m->leg.addr : &m->join.box;
+}
+
 /* Is every operation that was posted complete here? */
 static inline bool rar_member_idle(const struct rar_member *m)
 {

@@ -536,7 +536,8 @@ enum rar_box_state {
  * @__pad2:       zero
  * @box_sums:     chunks whose sum came from the box
  * @ring_sums:    chunks of the same operations whose sum was made by the ring
- * @box:          address of the group's box, all zero = none
+ * @box:          address of the box that this rank is at, or while it is at none of the
+ *                group's; all zero = none
  * @user_rank:    own RAR_USER_RANK
  * @slow_user_rank: that of @slow_rank; RAR_NO_RANK = none
  *

@@ -119,7 +119,7 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 	info->hop_us = m->rank ? 0 : m->join.hop_us;
 	if (m->leg.addr.af) {
 		info->box_state = READ_ONCE(m->link[RAR_LEG].epoch) ? RAR_BOX_OPEN : RAR_BOX_AWAY;
-		rar_addr_to_sock(m, &m->leg.addr, 0, &info->box);
+		rar_addr_to_sock(m, rar_member_box(m), 0, &info->box);
 	}
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(m->link[RAR_PREV].heard));

@@ -148,7 +148,7 @@ static int put_box(struct sk_buff *skb, const struct rar_member *m, const struct
 	if (info->box_state == RAR_BOX_NONE)
 		return 0;
 	nest = nla_nest_start(skb, RAR_A_MEMBER_BOX);
-	if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, &m->leg.addr) ||
+	if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, rar_member_box(m)) ||
 	    nla_put_u32(skb, RAR_A_BOX_STATE, info->box_state) ||
 	    nla_put_u64_64bit(skb, RAR_A_BOX_SUMS, info->box_sums, RAR_A_BOX_PAD) ||
 	    nla_put_u64_64bit(skb, RAR_A_BOX_RING_SUMS, info->ring_sums, RAR_A_BOX_PAD))
