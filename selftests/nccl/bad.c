@@ -42,6 +42,9 @@ static int message_calls(uint32_t rank)
 	CHECK(!x, "a connection");
 	memset(handle, 0x5a, sizeof(handle));
 	REFUSED(net_connect(0, handle, &x), NCCL_INVALID_USAGE, "a handle is not of this");
+	memcpy(handle, shared->nets[0][0], sizeof(handle));
+	handle[0] ^= 1;
+	REFUSED(net_connect(0, handle, &x), NCCL_INVALID_USAGE, "a handle is not of this");
 	REFUSED(net_connect(0, NULL, &x), NCCL_INTERNAL_ERROR, "without a handle");
 	REFUSED(net_connect(1, shared->nets[0][0], &x), NCCL_INTERNAL_ERROR, "no device 1");
 	REFUSED(net_properties(-1, &p), NCCL_INTERNAL_ERROR, "no device -1");
@@ -396,14 +399,20 @@ static int disagree(uint32_t rank)
 static int cannot(uint32_t rank)
 {
 	void *group, *request;
+	const char *said;
+	long got;
 
 	if (open_group(rank, RANKS, 0, &group))
 		return 1;
 	CHECK(!coll_allreduce(group, memory, memory + (rank == 2 ? 4 : 4000), 1000, NCCL_I32,
 			      NCCL_SUM, &request) && request, "start");
-	if (rank == 2)
-		return all_fail(group, &request, 1, NCCL_INTERNAL_ERROR, "not valid");
-	return all_fail(group, &request, 1, NCCL_REMOTE_ERROR, "rank 2 ");
+	coll_wait(&request, &got, 1);
+	said = warning();
+	CHECK(got == (rank == 2 ? -NCCL_INTERNAL_ERROR : -NCCL_REMOTE_ERROR), "%ld", got);
+	CHECK(strstr(said, rank == 2 ? "not valid" : "rank 2 "), "%s", said);
+	sync_ranks();		/* it has not closed the group either */
+	CHECK(!coll_close(group), "close");
+	return 0;
 }
 
 /* Ranks 0 and 1 mean groups of another size: neither gets one. */
