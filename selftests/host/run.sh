@@ -13,7 +13,7 @@ i=0 failed=0 skipped=0
 # shellcheck disable=SC2086 # RUN may be nothing
 for program; do
 	i=$((i + 1))
-	{ timeout "${TIMEOUT:-300}" ${RUN:-} "$program" > "$dir/$i" 2>&1; echo $? > "$dir/$i.status"; } &
+	{ timeout "${TIMEOUT:-600}" ${RUN:-} "$program" > "$dir/$i" 2>&1; echo $? > "$dir/$i.status"; } &
 done
 wait
 

@@ -31,7 +31,7 @@ mpi()
 		--mca btl_vader_single_copy_mechanism none --mca op ^avx
 		--mca mpi_yield_when_idle 1) ;;
 	esac
-	rns 0 timeout 100 "${command[@]}" -n "$n" env "${with[@]}" RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
+	rns 0 timeout 300 "${command[@]}" -n "$n" env "${with[@]}" RAR_MPI_AFTER=1 RAR_MPI_STAT=1 "$@"
 }
 
 # by_ring NAME VARIABLE=VALUE... PROGRAM: results are right, and the module did the work
