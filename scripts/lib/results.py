@@ -68,6 +68,10 @@ class Test:
     def why_dead(self):
         return INDENT.join([": ".join(self.death), *(self.log or [])])
 
+    def failures(self):
+        return INDENT.join(["", *(name + why for verdict, name, why in self.cases
+                                  if verdict == "fail")])
+
     def last_line(self):
         return next((t.lstrip("# ") for t in reversed(self.lines) if t), "no reason")
 
@@ -115,12 +119,12 @@ class Reader:
         if self.test:
             self.finish(0, 0)
 
-    def again(self):
-        """The guest's emulator failed, and it may have died of that: the test runs again."""
+    def again(self, why, told):
+        """The test runs a second time, and only that run counts."""
         test, self.test = self.test, None
-        print(f"[{self.group}] {test.name} again: the emulator failed", flush=True)
-        self.records.append({"group": self.group, "name": test.name, "planned": 0, "cases":
-                             [["again", "the emulator failed", test.why_dead()]]})
+        print(f"[{self.group}] {test.name} again: {why}", flush=True)
+        self.records.append({"group": self.group, "name": test.name, "planned": 0,
+                             "cases": [["again", why, told(test)]]})
 
     def control(self, word, rest):
         if word == "plan":
@@ -131,8 +135,10 @@ class Reader:
             self.test = Test(self.group, rest)
             if rest in self.waiting:        # else it runs again
                 self.waiting.remove(rest)
-        elif word == "again":
-            self.again()
+        elif word == "again":       # the guest may have died of it
+            self.again("the emulator failed", Test.why_dead)
+        elif word == "busy":        # it judges times
+            self.again("it failed, perhaps because the machine was busy", Test.failures)
         elif word == "kernel":
             (self.test or self.outside()).kernel.append(rest)
         elif word == "trace":

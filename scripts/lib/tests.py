@@ -13,7 +13,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TESTS = TOP / "selftests"
 SUBJECTS = ("api", "sums", "net", "faults", "hostile", "xdp")
-FLAGS = {"-", "full", "once", "6.1", "6.12", "uml", "uml-debug", "uml-debug-smp",
+FLAGS = {"-", "full", "once", "timed", "6.1", "6.12", "uml", "uml-debug", "uml-debug-smp",
          "guest=module", "guest=host"}
 LONGEST = 800                           # lines of a file
 LONGER = {"host/test_ring.c": 1200}     # the simulator and its mutants
