@@ -11,12 +11,10 @@ if ! modprobe -q sch_netem; then
 	finish
 	exit
 fi
-plan 5
+plan 4
 check "by packets" keyed -N rar
-topo_netem loss 1% duplicate 2% delay 500us 500us reorder 25% || exit
-check "everything" keyed -N rar short
-topo_netem corrupt 1% || exit
-check "corruption, auto" keyed -A -N rar short
+topo_netem loss 1% duplicate 2% delay 500us 500us reorder 25% corrupt 1% || exit
+check "everything, auto" keyed -A -N rar short
 topo_netem loss 20%
 before=$(total RarTxRetrans)
 check "every fifth packet lost" keyed -N rar short
