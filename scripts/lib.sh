@@ -497,7 +497,7 @@ rar_build_light()
 	mkdir -p "$RAR_TOP/build/$kernel.light"
 	(
 		cd "$RAR_TOP" && flock 9
-		rar_sync_sources "$kernel.light" tools/bench/light/Kbuild tools/bench/light/light.c
+		rar_sync_sources "$kernel.light" tools/bench/light/*
 		if ! rar_make "$kernel" "$kernel.light" "$@"; then
 			rar_make_log "$kernel.light" >&2
 			rar_die "rar_light does not build for $kernel"

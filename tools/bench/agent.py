@@ -45,9 +45,12 @@ POLICIES = {"box-static": "static", "box-fcfs": "fcfs", "box-reclaim": "reclaim"
             "box-preempt": "preempt"}
 # Parameter servers: the host that it runs on.
 SERVERS = {"tcp-server": "host", "tcp-server-fast": "box"}
+LIGHTS = {"light": "ring", "light-nary": "nary", "light-packets": "packets"}
+COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxForward", "TxAck",
+           "TxCtl", "TxRetrans")
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
-             "rar-registered": "registered", "rar-local": "local"}
+             "rar-registered": "registered", "rar-blocking": "blocking", "rar-local": "local"}
 
 
 class Refused(Exception):
@@ -195,6 +198,22 @@ def mpich(n, ctl):
             f"{BIN}/mpich", ctl]
 
 
+def open_mpi_local(n, ctl):
+    return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe",
+            "--mca", "btl", "vader,self", "--mca", "pml", "ob1",
+            "--mca", "mpi_yield_when_idle", "1", "-n", str(n), f"{BIN}/openmpi", ctl]
+
+
+def mpich_local(n, ctl):
+    return ["mpiexec.mpich", "-launcher", "fork", "-n", str(n),
+            "-genv", "UCX_TLS", "sm,self", "-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1",
+            f"{BIN}/mpich", ctl]
+
+
+MPI = {"openmpi": open_mpi, "mpich": mpich, "openmpi-local": open_mpi_local,
+       "mpich-local": mpich_local}
+
+
 class Contestant:
     """The processes of one kind, and "lead", which drives them"""
 
@@ -248,13 +267,13 @@ class Contestant:
         elif name in ("tcp-loop", "udp-loop"):
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/fanout", name[:3], ctl, str(r), n, port])
-        elif not os.path.exists(f"{BIN}/{name}"):
+        elif not os.path.exists(f"{BIN}/{name.removesuffix('-local')}"):
             raise Refused(f"{name} is not installed here")
         elif name == "gloo":
             self.spawn_ranks(lambda r: [f"{BIN}/gloo", ctl, str(r), n, self.dir])
         else:
             self.spawn(in_rank(0, "ip", "netns", "exec", f"{NETNS}0",
-                               *{"openmpi": open_mpi, "mpich": mpich}[name](self.n, ctl)))
+                               *MPI[name](self.n, ctl)))
 
     def ask(self, line):
         """Send one line to "lead"; return the rest of its "ok" answer"""
@@ -298,14 +317,18 @@ class Contestant:
 class Light:
     """The speed of light: rar_light.ko does a job when its file is written to"""
 
-    def __init__(self, n, cpus):
+    def __init__(self, name, n, cpus):
         if not os.path.exists(LIGHT):
             raise Refused("rar_light is not loaded here")
-        self.n, self.cpus = n, cpus
+        self.form, self.n, self.cpus = LIGHTS[name], n, cpus
+        self.spaces = []
+        if self.form == "packets":
+            self.spaces = [os.open(f"/run/netns/{NETNS}{r}", os.O_RDONLY) for r in range(n)]
 
     def once(self, size, kind, tile):
         with open(LIGHT, "w", encoding="ascii") as f:
-            f.write(f"{self.n} {size} {kind} {tile} {self.cpus}")
+            f.write(" ".join(map(str, [self.form, self.n, size, kind, tile, self.cpus,
+                                       *self.spaces])))
         with open(LIGHT, encoding="ascii") as f:
             return int(f.read())
 
@@ -315,7 +338,8 @@ class Light:
                    for _ in range(job["times"]) for size in job["bytes"])
 
     def stop(self):
-        pass
+        for space in self.spaces:
+            os.close(space)
 
 
 class Jobs:
@@ -396,9 +420,10 @@ class Agent:
 
     def do_start(self, request):
         name = request["name"]
-        if name == "light":
-            self.contestants[name] = Light(self.topology.key[0],
-                                           len(os.sched_getaffinity(0)))
+        if name in LIGHTS:
+            if name not in self.contestants:
+                self.contestants[name] = Light(name, self.topology.key[0],
+                                               len(os.sched_getaffinity(0)))
         elif name in POLICIES:
             self.contestants[name] = Jobs(name)
         elif name not in self.contestants:
@@ -420,6 +445,24 @@ class Agent:
         except Failed:
             self.contestants.pop(name).stop()
             raise
+
+    def counters(self):
+        """The module's counters, summed over the ranks"""
+        sums = dict.fromkeys(COUNTED, 0)
+        for rank in range(self.topology.key[0]):
+            names, values = (line.split()[1:] for line in command(
+                *in_rank(rank, "cat", "/proc/net/rar_netstat")).splitlines()[:2])
+            found = dict(zip(names, values))
+            for name in COUNTED:
+                sums[name] += int(found[name])
+        return sums
+
+    def do_count(self, request):
+        """What was counted during a job"""
+        before = self.counters()
+        self.do_run(request)
+        return {"counts": {name: value - before[name]
+                           for name, value in self.counters().items()}}
 
     def do_memory(self, request):
         """The memory taken in the middle of a job, in KiB"""

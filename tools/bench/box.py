@@ -20,7 +20,7 @@ import math
 import jobs
 import models
 from broadcast import LOOPS, NEED_LOOPS, OURS, Broadcast
-from contest import KIB, MIB, Case
+from contest import GOOD_ROUNDS, KIB, MIB, Case
 from targets import Verdict, at, missing, noise, note, where
 
 # Fixed before anything was measured.
@@ -54,7 +54,7 @@ class Box:
     def cases(rounds):
         big = [Case(n, (size,), at(PLACE, RING, BOX, TCP, SERVER, FAST), rounds=rounds, links=RATE)
                for n in RANKS for size in (SMALL, BIG)]
-        steps = [Case(n, layers(name), at(PLACE, BOX, TCP), rounds=max(2, rounds // 2),
+        steps = [Case(n, layers(name), at(PLACE, BOX, TCP), rounds=max(GOOD_ROUNDS, rounds // 2),
                       what=name, links=RATE) for n in RANKS for name in NETWORKS]
         dead = [Case(4, (size,), at(PLACE, RING, DEAD, TIGHT), rounds=rounds, links=RATE)
                 for size in (SMALL, BIG)]

@@ -16,13 +16,15 @@ MARKER_LIMIT = 1.25     # times its usual value: then another program ran
 PAUSE_S = 0.3           # after such a round: perhaps it is over then
 PATIENCE_S = 6          # beyond TRIES times the rounds asked for, more are tried for so long
 TRIES = 3
-MIN_ROUNDS = 2          # however late it is
+GOOD_ROUNDS = 3         # fewer say nothing
+MIN_ROUNDS = 3          # however late it is
 SMALL = 64 * KIB
 MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c
 SAMPLE_S = 0.02         # a sample of small operations shall take so long
 MAX_TIMES = 16          # operations in a sample: the sums of more do not fit a float
 SLOW_S = 1.0            # operations above are tuned with a smaller size
 LIGHT_TILES = (16 * KIB, 32 * KIB, 64 * KIB)
+SUPERPACKET = 44 * 1408         # bytes of the longest one at an MTU of 1500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Round:
 
 
 class Markers:
-    """The times so far of the fixed work before each contestant's turn"""
+    """The times so far of the fixed work before each contestant's turn and after the last"""
 
     def __init__(self):
         self.seen = {}
@@ -114,6 +116,7 @@ class Result:
     def __init__(self, case):
         self.case = case
         self.rounds, self.missing, self.knobs, self.kib = [], {}, {}, {}
+        self.counts = {}            # of an operation: what the module counted
         self.markers = None
 
     @property
@@ -152,6 +155,7 @@ class Result:
             "rounds": len(self.rounds), "discarded": self.discarded,
             "ns": {label: self.ns(label) for label in (self.rounds[0].ns if self.rounds else ())},
             "missing": self.missing, "knobs": self.knobs, "kib": self.kib,
+            "counts": self.counts,
             "raw": [dataclasses.asdict(r) for r in self.rounds],
         }
 
@@ -178,8 +182,10 @@ def steps_of(name, size, n, cpus):
         return [[256 * KIB, 64 * KIB, MIB], [0], [0]]
     if name == "udp-loop":      # datagrams on their way to a receiver
         return [[128] if size <= SMALL else [128, 44, 512, 2048], [0], [0]]
-    if name == "light":
+    if name in ("light", "light-nary"):
         return [list(LIGHT_TILES), [0], [0]]
+    if name == "light-packets":
+        return [[SUPERPACKET], [0], [0]]
     return [[0], [0], [0]]
 
 
@@ -215,11 +221,11 @@ class Contest:
                "bytes": ops or case.ops}
         return self.places[side.place].run(side.name, job)["ns"] / times
 
-    def mark(self, side):
+    def mark(self, rnd, side, when=""):
         job = {"type": "f32", "times": 1, "limit": self.limit, "knobs": [0], "bytes": [4]}
         ns = self.places[side.place].run("marker", job)["ns"]
-        self.markers.add(str(side), ns)
-        return ns
+        self.markers.add(f"{when}{side}", ns)
+        rnd.marker[f"{when}{side}"] = ns
 
     def prepare(self, case, result):
         """Set up namespaces and contestants; note the contestants that cannot take part"""
@@ -287,9 +293,20 @@ class Contest:
     def one_round(self, case, lineup):
         rnd = Round({}, {})
         for side, knobs, times in lineup:
-            rnd.marker[str(side)] = self.mark(side)
+            self.mark(rnd, side)
             rnd.ns[side.label] = self.sample(side, case, knobs, times)
+        self.mark(rnd, lineup[-1][0], "after ")
         return rnd
+
+    def count(self, case, lineup, result):
+        """What the module counts in a few operations of each of its modes"""
+        for side, knobs, times in lineup:
+            if not side.name.startswith("rar-") or case.type == "bcast" or case.links:
+                continue
+            job = {"type": case.type, "times": times, "limit": self.limit, "knobs": knobs,
+                   "bytes": case.ops}
+            counts = self.places[side.place].run(side.name, job, do="count")["counts"]
+            result.counts[side.label] = {name: value / times for name, value in counts.items()}
 
     def measure(self, case, seconds=math.inf):
         """Measure until there are enough good rounds, or more are no use, or time is over"""
@@ -308,6 +325,7 @@ class Contest:
                           f" {result.discarded} discarded")
             if result.rounds[-1] not in result.good:
                 time.sleep(PAUSE_S)
+        self.count(case, lineup, result)
         return result
 
     @staticmethod

@@ -108,7 +108,7 @@ class Sharing(Contest):
         seed = self.seeds[case] = self.seeds.get(case, 0) + 1
         first = seed % len(lineup)
         for side, knobs, _ in lineup[first:] + lineup[:first]:
-            rnd.marker[str(side)] = self.mark(side)
+            self.mark(rnd, side)
             job = {"type": case.type, "times": 1, "limit": self.limit,
                    "knobs": [*knobs, seed], "bytes": case.ops}
             answer = self.places[side.place].run(side.name, job)

@@ -23,8 +23,9 @@ import targets
 from contest import KIB, MIB, Case, Contest, Side
 from place import HOST, TOP, Broken, NotHere, Place, say
 
-RAR = ("rar-in-place", "rar-out-of-place", "rar-registered", "rar-copy", "rar-local")
-LIBRARIES = ("gloo", "openmpi", "mpich")
+RAR = ("rar-in-place", "rar-out-of-place", "rar-registered", "rar-copy", "rar-blocking",
+       "rar-local")
+LIBRARIES = targets.LIBRARIES
 KERNELS = ("uml", "6.12", "6.1", "native")
 ROUNDS = 5
 SPARE_MIB = 640             # what a guest needs beside the data
@@ -34,8 +35,8 @@ TARGETS = targets.TARGETS | OWN
 DESCRIPTION = """\
 Runs AF_RAR and its competitors in turns, in the same boot, and says how they compare.
 
-Without options: the targets T1 to T8, a sweep over sizes and one training step, in under
-10 minutes. With --targets or --models: only those. With any other choice: a sweep of that.
+Without options: the targets P1 to P9 and a sweep over sizes, in under 20 minutes. With
+--targets or --models: only those. With any other choice: a sweep of that.
 Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
 --against COMMIT: this tree's module and that of COMMIT, in turns in one boot.
 --schedules [KERNEL [ROUNDS]], alone: short operations in each form, by the delay of links.
@@ -95,7 +96,7 @@ def parse(argv):
     add = p.add_argument
     add("--full", action="store_true", help="more sizes, ranks and rounds, all models: hours")
     add("--smoke", action="store_true", help="is the bench itself sound? under a minute")
-    add("--targets", type=one_of(*targets.TARGETS), help="T1,T2,...")
+    add("--targets", type=one_of(*targets.TARGETS), help="P1,P2,...")
     add("--models", type=one_of("all", *models.MODELS), help="all, or some of "
         + ",".join(models.MODELS))
     add("--broadcast", action="store_true", help="broadcasts and the targets C1, C2; with "
@@ -116,7 +117,7 @@ def parse(argv):
     add("--gso", type=one_of("on", "off"), help="on,off: offloads of the devices")
     add("--contestants", type=list_of(str), help="rar-copy,tcp-ring,...")
     add("--rounds", type=int, help=f"good rounds of each case, {ROUNDS}")
-    add("--minutes", type=float, help="fewer rounds if it would take longer (default run: 9)")
+    add("--minutes", type=float, help="fewer rounds if it would take longer (default run: 19)")
     add("--out", help="directory for table.txt, result.json, plot.svg")
     return p.parse_args(argv)
 
@@ -124,9 +125,9 @@ def parse(argv):
 # -------------------------------------------------------------------- plan
 
 def sides_of(kernel, wanted):
-    tcp, everyone = targets.TCP, (*RAR, *targets.TCP, *LIBRARIES, "light")
+    tcp, everyone = targets.TCP, (*RAR, *targets.TCP, *LIBRARIES, "light", "light-nary")
     lineup = {
-        "uml": targets.at("uml", *RAR, *tcp, "light"),
+        "uml": targets.at("uml", *RAR, *tcp, *targets.LIGHTS),
         "native": targets.at("uml", *RAR) + targets.at("host", *tcp),
     }.get(kernel) or targets.at(kernel, *everyone)
     return tuple(s for s in lineup if not wanted or s.name in wanted)
@@ -151,7 +152,7 @@ def steps(names, args):
 
 
 def two_cpus(args):
-    """Reported beside T2 and T3"""
+    """This machine's own kernel, on all CPUs: only with --full"""
     return [Case(n, (s,), targets.at("uml-smp", *targets.RAR) + targets.at("host-smp", *targets.TCP),
                  rounds=args.rounds) for n in targets.RANKS for s in (MIB, targets.BIG)]
 
@@ -198,9 +199,7 @@ def plan(args):
     args.rounds = args.rounds or (2 * ROUNDS if args.full else ROUNDS)
     if not args.targets and not args.models and not any(chosen):
         names = list(targets.TARGETS)
-        args.models = ["all"] if args.full else ["resnet50"]
-        args.minutes = args.minutes or (None if args.full else 9)
-        chosen = [True]
+        args.minutes = args.minutes or (None if args.full else 19)
     cases = [c for name in names for c in targets.TARGETS[name].cases(args.rounds)]
     if args.models:
         cases += steps(args.models, args)
@@ -220,7 +219,8 @@ def memory_mib(case, place):
     names = [side.name for side in case.sides if side.place == place]
     if case.type == "bcast":        # ranks give large buffers back
         return 2 * case.n * (case.size // MIB + 2)
-    buffers = sum(2 if name in ("rar-out-of-place", *LIBRARIES) else 1 for name in names)
+    buffers = sum(2 if name in ("rar-out-of-place", *LIBRARIES, *targets.SHARED) else 1
+                  for name in names)
     return (buffers + bool(names)) * case.n * (max(case.ops) // MIB + 2)
 
 
@@ -308,9 +308,9 @@ class Run:
             self.done += 1
             self.results.append(result)
             for name in self.names:
-                if name != "T8" and (name in OWN or case in TARGETS[name].cases(case.rounds)):
+                if name != "P8" and (name in OWN or case in TARGETS[name].cases(case.rounds)):
                     self.give(TARGETS[name].verdicts(result))
-        if "T8" in self.names and "uml" in places:
+        if "P8" in self.names and "uml" in places:
             self.give([self.memory(contest)])
 
     def give(self, verdicts):
@@ -324,14 +324,14 @@ class Run:
         try:
             kib = [contest.memory(side, Case(4, (s,), (side,))) for s in targets.MEMORY_SIZES]
         except (Broken, NotHere) as e:
-            return targets.T8.memory(None, str(e))
-        return targets.T8.memory(kib, None)
+            return targets.P8.memory(None, str(e))
+        return targets.P8.memory(kib, None)
 
     def judge_together(self):
-        wanted = set(targets.T8.cases(1)) if "T8" in self.names else set()
+        wanted = set(targets.P8.cases(1)) if "P8" in self.names else set()
         flat = [r for r in self.results if dataclasses.replace(r.case, rounds=1) in wanted]
         if flat:
-            self.give([targets.T8.together(flat)])
+            self.give([targets.P8.together(flat)])
 
 
 # -------------------------------------------------------------------- before and after

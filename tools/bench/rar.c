@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rar copy|in-place|out-of-place|registered|local CTL RANK N GROUP [BOX]: a rank of AF_RAR,
- * at 10.77.0.(RANK + 1), perhaps with a box at that IPv4 address. "registered": in place, in memory that is pinned once. "local":
- * in place, with all ranks in one namespace, at 127.0.0.1.
+ * rar copy|in-place|out-of-place|registered|blocking|local CTL RANK N GROUP [BOX]: a rank of
+ * AF_RAR, at 10.77.0.(RANK + 1), perhaps with a box at that IPv4 address. "registered": in place,
+ * in memory that is pinned once. "blocking": one call does all, in place. "local": in place, with
+ * all ranks in one namespace, at 127.0.0.1.
  *
- * If the module refuses MSG_ZEROCOPY or RAR_OP.dst it does not support the mode: the
- * rank says so and leaves.
+ * If the module refuses MSG_ZEROCOPY or RAR_OP.dst, or the latter alone, it does not support the
+ * mode: the rank says so and leaves.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,12 +18,12 @@
 #include "bench.h"
 
 static const char * const mode_names[] = {
-	"copy", "in-place", "out-of-place", "registered", "local",
+	"copy", "in-place", "out-of-place", "registered", "blocking", "local",
 };
 
 #define BOX_TRIES	300		/* 10 ms apart */
 
-enum mode { COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, LOCAL, MODES };
+enum mode { COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, BLOCKING, LOCAL, MODES };
 
 struct member {
 	int fd;
@@ -64,6 +65,14 @@ static int zero_copy(struct member *m, void *src, void *dst, size_t bytes, enum 
 	return n < 0 ? n : n || done.status ? -EIO : 0;
 }
 
+static int one_call(struct member *m, void *buf, size_t bytes, enum bench_type type)
+{
+	struct rar_op op = rar_op_of(dtype_of(type), 0, 0);
+
+	op.dst = (uintptr_t)buf;
+	return rar_send(m->fd, buf, bytes, 0, &op);
+}
+
 /* Registers the whole buffer, again when its address or length has changed. */
 static int pin_once(struct member *m, void *buf, size_t room)
 {
@@ -85,6 +94,8 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 
 	if (m->mode == COPY)
 		return copy(m, src, bytes, type);
+	if (m->mode == BLOCKING)
+		return one_call(m, src, bytes, type);
 	if (m->mode == REGISTERED) {
 		err = pin_once(m, src, r->room);
 		if (err)
@@ -108,7 +119,7 @@ static int broadcast(struct bench_rank *r, size_t bytes)
 	int err = m->mode == REGISTERED ? pin_once(m, r->buf, r->room) : 0;
 
 	op.collective = RAR_BROADCAST;
-	if (m->mode == OUT_OF_PLACE)
+	if (m->mode == OUT_OF_PLACE || m->mode == BLOCKING)
 		return -EOPNOTSUPP;
 	if (!err)
 		err = rar_send(m->fd, r->buf, copies && r->rank ? 0 : bytes,
@@ -128,6 +139,7 @@ static int probe(struct member *m)
 	case IN_PLACE:
 	case REGISTERED:
 	case LOCAL: return zero_copy(m, data[0], data[0], 64, BENCH_I32);
+	case BLOCKING: return one_call(m, data[0], 64, BENCH_I32);
 	case OUT_OF_PLACE: return zero_copy(m, data[0], data[1], 64, BENCH_I32);
 	default: return copy(m, data[0], 64, BENCH_I32);
 	}
@@ -184,7 +196,7 @@ int main(int argc, char **argv)
 	if (m.fd < 0)
 		return bench_refuse(argv[2], rank, "AF_RAR: joining: %s", strerror(-m.fd));
 	err = probe(&m);
-	if (err == -EOPNOTSUPP)
+	if (err == -EOPNOTSUPP || err == -EINVAL)
 		return bench_refuse(argv[2], rank, "mode=%s not in this module", mode_names[m.mode]);
 	if (err)
 		return bench_refuse(argv[2], rank, "AF_RAR: first operation: %s", strerror(-err));

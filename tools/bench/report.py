@@ -7,7 +7,20 @@ import plot
 from contest import size_name
 
 HEADER = ("place", "N", "size", "type", "mtu", "gso", "contestant", "us", "GB/s", "rounds",
-          "discarded")
+          "discarded", "packets", "chunks", "forwarded", "ACKs")
+
+
+def counts(of):
+    """Per operation: data packets, chunks in each, chunks that went on in the packet that brought
+    them, acknowledgments. Packets that the stack merged on their way count as one.
+    """
+    if not of:
+        return ()
+    packets = of["RxIngress"] + of["RxEncap"] + of["RxXdp"] - of["TxAck"] - of["TxCtl"]
+    if packets < 1:
+        return ("-", "-", "-", f"{of['TxAck']:.1f}")
+    return (f"{packets:.0f}", f"{of['RxData'] / packets:.1f}",
+            f"{100 * of['TxForward'] / max(1, of['TxData']):.0f}%", f"{of['TxAck']:.1f}")
 
 
 def rows(results):
@@ -19,17 +32,18 @@ def rows(results):
             if result.has(side.label):
                 ns = result.ns(side.label)
                 yield head + (side.label, f"{ns / 1000:.1f}", f"{case.size / ns:.3f}",
-                              str(len(result.good)), str(result.discarded))
+                              str(len(result.good)), str(result.discarded),
+                              *counts(result.counts.get(side.label)))
             else:
                 yield head + (side.label, "-", "-", result.missing.get(side.label, ""), "")
 
 
 def table(results):
     lines = [HEADER, *rows(results)]
-    widths = [max(len(line[i]) for line in lines) for i in range(8)]
-    return "".join(
-        "  ".join(cell.ljust(widths[i]) if i < 8 else cell for i, cell in enumerate(line)).rstrip()
-        + "\n" for line in lines)
+    widths = [max(len(line[i]) for line in lines if len(line) > i and (i < 9 or line[8] != "-"))
+              for i in range(len(HEADER))]
+    return "".join("  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() + "\n"
+                   for line in lines)
 
 
 def groups(results):

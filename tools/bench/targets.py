@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The targets T1 to T8: which cases show them, and what the figures say.
+"""The targets P1 to P9: which cases show them, and what the figures say.
 
-A verdict is one line: "T3 N=4 size=1MiB ratio=4.31 need=5.00 FAIL", and behind it what
-one should know. ratio is always "higher is better".
+A verdict is one line: "P2 N=4 size=1MiB ratio=2.31 need=2.50 FAIL", and behind it what
+one should know. ratio is always "higher is better". All sides of a ratio are in one kernel.
 """
 import dataclasses
 
-from contest import KIB, MIB, Case, Side, size_name
+import models
+from contest import GOOD_ROUNDS, KIB, MIB, Case, Side, size_name
 
-TIMED = "uml"           # memory at native speed
-SAME = "6.12"           # everything in one ordinary kernel
-RAR = ("rar-in-place", "rar-copy")
+TIMED = "uml"           # memory at native speed, one CPU
+SAME = "6.12"           # an ordinary kernel, emulated, two CPUs
+PINNED = ("rar-registered", "rar-in-place")
+ONE_CALL = "rar-blocking"
+RAR = (*PINNED, "rar-copy", ONE_CALL)
 TCP = ("tcp-ring", "tcp-chain")
-PEERS = ("tcp-ring", "gloo", "openmpi", "mpich")        # of T5
+LIBRARIES = ("gloo", "openmpi", "mpich")
+SHARED = ("openmpi-local", "mpich-local")       # MPI over shared memory
+LIGHTS = ("light", "light-nary", "light-packets")
+LOCAL = "rar-local"
 BIG = 64 * MIB
 RANKS = (2, 4, 8)
-EMULATION = 0.75        # T5: of what is possible at all
+EMULATION = 0.75        # P5: of what is possible at all
 FLAT_RANKS = (2, 4, 8, 16, 32, 64)
 FLAT_SIZE = 8 * MIB
 MEMORY_SIZES = (4 * MIB, 64 * MIB)
-NOISY = "noisy=all-rounds"
 
 
 @dataclasses.dataclass
@@ -36,7 +41,7 @@ class Verdict:
 
     @property
     def word(self):
-        if self.ratio is None or NOISY in self.note:
+        if self.ratio is None or "noisy=" in self.note:
             return "INVALID"
         return "PASS" if self.passed else "FAIL"
 
@@ -51,7 +56,8 @@ def at(place, *names):
 
 
 def where(case, kind=False):
-    return f"N={case.n} size={size_name(case.size)}" + (f" type={case.type}" if kind else "")
+    size = case.what or size_name(case.size)
+    return f"N={case.n} size={size}" + (f" type={case.type}" if kind else "")
 
 
 def note(*parts):
@@ -59,100 +65,98 @@ def note(*parts):
 
 
 def noise(result):
-    """The remark for a case without a quiet round"""
-    return "" if result.good else NOISY
+    """The remark for a case with too few quiet rounds"""
+    good = len(result.good)
+    return "" if good >= GOOD_ROUNDS else f"noisy={good}-of-{len(result.rounds)}-rounds-good"
 
 
 def missing(result, label):
-    """The reason why a side has no figures, with those of copy mode if it has none"""
+    """The reason why a side has no figures"""
     return f"({result.missing.get(label, f'no figures of {label}')})"
 
 
-def copy_note(result, ratio):
-    """The figures of copy mode: for the reader, not for the verdict"""
-    if not result.has("rar-copy"):
-        return ""
-    return f"copy={ratio('rar-copy'):.2f}"
+def compare(target, result, ours, theirs, need, kind=False, extra=""):
+    """The fastest of some contestants, against the fastest of others"""
+    mine, peer = result.best(ours), result.best(theirs)
+    if not mine or not peer:
+        return Verdict(target, where(result.case, kind), None, need,
+                       note(missing(result, theirs[0] if mine else ours[0]), extra))
+    named = note(f"mode={mine[4:]}" if len(ours) > 1 else "", f"peer={peer}")
+    return Verdict(target, where(result.case, kind), result.ratio(peer, mine), need,
+                   note(named, extra, noise(result)))
 
 
-def judge(target, result, need, ratio, label="rar-in-place", kind=False, extra=""):
-    """A verdict about one contestant; ratio(label) computes it"""
-    spot = where(result.case, kind)
-    if not result.has(label):
-        return Verdict(target, spot, None, need,
-                       note(missing(result, label), copy_note(result, ratio), extra))
-    return Verdict(target, spot, ratio(label), need, note(extra, noise(result)))
-
-
-def lacks(target, result, need, label, kind=False):
-    return Verdict(target, where(result.case, kind), None, need, missing(result, label))
+def timed(n, size, rounds):
+    """What several targets look at, so that it is measured once"""
+    sides = [*PINNED, *TCP]
+    if size == BIG:
+        sides += ["rar-copy", ONE_CALL, LOCAL, *SHARED, *LIGHTS]
+    elif size == MIB:
+        sides += [LOCAL, *SHARED, "light", "light-nary"]
+    elif size == 4 * KIB:
+        sides += [LOCAL, *SHARED]
+    return Case(n, (size,), at(TIMED, *sides), rounds=rounds)
 
 
 # -------------------------------------------------------------------- the targets
 
-class T1:
-    """64 MiB on one CPU against the speed of light; T7 uses these figures, too"""
+class P1:
+    """64 MiB in registered memory on one CPU, the share of the speed of light"""
     place = TIMED
 
     @staticmethod
     def cases(rounds):
-        return [Case(n, (BIG,), at(TIMED, *RAR, "light"), rounds=rounds) for n in RANKS]
+        return [timed(n, BIG, rounds) for n in RANKS]
 
     @staticmethod
     def verdicts(result):
-        if not result.has("light"):
-            return [lacks("T1", result, 0.75, "light")]
-        return [judge("T1", result, 0.75, lambda label: result.ratio("light", label),
-                      extra="stretch=0.85")]
+        return [compare("P1", result, ("rar-registered",), (light,), need,
+                        extra=f"stretch={stretch:.2f}" if stretch else "not judged")
+                for light, need, stretch in (("light-packets", 0.60, 0.75), ("light", 0.45, 0.60),
+                                             ("light-nary", 0, 0))]
 
 
-class T7:
-    """Copy mode compared with in place"""
+class P2:
+    """Against the best TCP in the same kernel, over veth, and with all ranks in one namespace"""
     place = TIMED
-    cases = T1.cases
-
-    @staticmethod
-    def verdicts(result):
-        if not result.has("rar-copy"):
-            return [lacks("T7", result, 0.70, "rar-copy")]
-        if not result.has("rar-in-place"):
-            return [lacks("T7", result, 0.70, "rar-in-place")]
-        return [judge("T7", result, 0.70, lambda _: result.ratio("rar-in-place", "rar-copy"))]
-
-
-def against_host(target, result, need, extra):
-    """The TCP ring decides; the figures of the chain are shown beside it"""
-    if not result.has("host:tcp-ring"):
-        return lacks(target, result, need, "host:tcp-ring")
-    if result.has("host:tcp-chain") and result.has("rar-in-place"):
-        chain = result.ratio("host:tcp-chain", "rar-in-place")
-        extra = note(extra, f"chain={chain:.2f}")
-    return judge(target, result, need, lambda label: result.ratio("host:tcp-ring", label),
-                 extra=extra)
-
-
-class T2:
-    """64 MiB: in User-Mode Linux against TCP natively, one CPU each"""
-    place = TIMED + "+host"
-    size, need, extra = BIG, 4.0, "stretch=5.50"
+    needs = {BIG: 5.0, 16 * MIB: 5.0, MIB: 2.5, 64 * KIB: 1.5, 16 * KIB: 1.5}
+    local = {BIG: 10.0, MIB: 4.0}
 
     @classmethod
     def cases(cls, rounds):
-        return [Case(n, (cls.size,), at(TIMED, *RAR) + at("host", *TCP), rounds=rounds)
-                for n in RANKS]
+        return [timed(n, size, rounds) for n in RANKS for size in cls.needs]
 
     @classmethod
     def verdicts(cls, result):
-        return [against_host(cls.__name__, result, cls.need, cls.extra)]
+        size = result.case.size
+        lines = [compare("P2", result, PINNED, TCP, cls.needs[size])]
+        if size in cls.local:
+            lines.append(compare("P2", result, (LOCAL,), TCP, cls.local[size],
+                                 extra="one namespace"))
+        return lines
 
 
-class T3(T2):
-    """1 MiB: in User-Mode Linux against TCP natively, one CPU each"""
-    size, need, extra = MIB, 5.0, ""
+class P3:
+    """All ranks in one namespace: the share of light, and against MPI over shared memory there"""
+    place = TIMED
+    needs = {BIG: 2.0, MIB: 2.0, 4 * KIB: 1.0}
+    share = 0.90
+
+    @classmethod
+    def cases(cls, rounds):
+        return [timed(n, size, rounds) for n in RANKS for size in cls.needs]
+
+    @classmethod
+    def verdicts(cls, result):
+        size = result.case.size
+        lines = [compare("P3", result, (LOCAL,), SHARED, cls.needs[size])]
+        if size > 4 * KIB:
+            lines.append(compare("P3", result, (LOCAL,), ("light",), cls.share))
+        return lines
 
 
-class T4:
-    """4 KiB with system calls and wake-ups, the faster mode against the faster TCP"""
+class P4:
+    """4 KiB with system calls and wake-ups, where each instruction costs the same"""
     place = SAME
     needs = {2: 1.0, 4: 2.0, 8: 3.0}
 
@@ -162,68 +166,66 @@ class T4:
 
     @classmethod
     def verdicts(cls, result):
-        need = cls.needs[result.case.n]
-        ours, theirs = result.best(RAR), result.best(TCP)
-        if not ours or not theirs:
-            return [lacks("T4", result, need, "rar-copy" if theirs else "tcp-ring")]
-        return [judge("T4", result, need, lambda label: result.ratio(theirs, label), ours,
-                      extra=f"mode={ours[4:]} peer={theirs}")]
+        return [compare("P4", result, RAR, TCP, cls.needs[result.case.n])]
 
 
-class T5:
-    """All contestants in one kernel, i32 and f32, against the best of all peers"""
+class P5:
+    """All contestants in one ordinary kernel, i32 and f32, against the best of all peers"""
     place = SAME
-    sizes = (4 * KIB, MIB, BIG)
+    peers = (*TCP, *LIBRARIES)
+    sizes = (4 * KIB, MIB, 16 * MIB, BIG)
 
     @classmethod
     def cases(cls, rounds):
-        return [Case(4, (size,), at(SAME, *RAR, *PEERS, "tcp-chain", "light"), type=kind,
-                     rounds=rounds if size < BIG else max(2, rounds // 2))
+        return [Case(4, (size,), at(SAME, *RAR, *cls.peers, "light"), type=kind,
+                     rounds=rounds if size < 16 * MIB else min(rounds, GOOD_ROUNDS))
                 for size in cls.sizes for kind in ("i32", "f32")]
 
-    @staticmethod
-    def verdicts(result):
+    @classmethod
+    def verdicts(cls, result):
         small = result.case.size <= 4 * KIB
-        need = 5.0 if small else 3.0
-        theirs = result.best(PEERS)
-        ours = (result.best(RAR) if small else None) or "rar-in-place"
-        if not theirs:
-            return [lacks("T5", result, need, "tcp-ring", True)]
-        extra = f"peer={theirs}" + (f" mode={ours[4:]}" if small else "")
-        if result.has("light"):
-            ceiling = EMULATION * result.ratio(theirs, "light")
+        need, extra, peer = 5.0 if small else 3.0, "", result.best(cls.peers)
+        if peer and result.has("light"):
+            ceiling = EMULATION * result.ratio(peer, "light")
             if ceiling < need:
-                need, extra = ceiling, extra + " bound=emulation"
-        return [judge("T5", result, need, lambda label: result.ratio(theirs, label), ours, True,
-                      extra)]
+                need, extra = ceiling, "bound=emulation"
+        return [compare("P5", result, RAR if small else PINNED, cls.peers, need, True, extra)]
 
 
-class T6:
+class P6:
     """Devices without GSO: packets of 1500 bytes each way, GRO on"""
     place = TIMED
 
     @staticmethod
     def cases(rounds):
-        return [Case(4, (size,), at(TIMED, *RAR, *TCP), gso=False, rounds=rounds)
+        return [Case(4, (size,), at(TIMED, *PINNED, *TCP), gso=False, rounds=rounds)
                 for size in (MIB, 16 * MIB)]
 
     @staticmethod
     def verdicts(result):
-        theirs = result.best(TCP)
-        if not theirs:
-            return [lacks("T6", result, 1.0, "tcp-ring")]
-        return [judge("T6", result, 1.0, lambda label: result.ratio(theirs, label),
-                      extra=f"peer={theirs} gso=off")]
+        return [compare("P6", result, PINNED, TCP, 1.0, extra="gso=off")]
 
 
-class T8:
+class P7:
+    """Copy mode against the best TCP in the same kernel; the blocking call against in place"""
+    place = TIMED
+    cases = P1.cases
+
+    @staticmethod
+    def verdicts(result):
+        return [compare("P7", result, ("rar-copy",), TCP, 2.0),
+                compare("P7", result, (ONE_CALL,), ("rar-in-place",), 0.95)]
+
+
+class P8:
     """Cost per rank and byte from 2 to 64 ranks: judged over all cases together"""
     place = TIMED
     need = 0.70
 
     @staticmethod
     def cases(rounds):
-        return [Case(n, (FLAT_SIZE,), at(TIMED, *RAR), rounds=rounds) for n in FLAT_RANKS]
+        return [Case(n, (FLAT_SIZE,), at(TIMED, "rar-in-place", "rar-copy"), rounds=rounds)
+                for n in FLAT_RANKS]
 
     @staticmethod
     def cost(result, label):
@@ -240,22 +242,46 @@ class T8:
     def together(cls, results):
         ranks = [r.case.n for r in results]
         spot = f"N={min(ranks)}..{max(ranks)} size={size_name(FLAT_SIZE)}"
-        in_place = all(r.has("rar-in-place") for r in results)
         copy = all(r.has("rar-copy") for r in results)
-        extra = f"copy={cls.flatness(results, 'rar-copy'):.2f}" if copy else ""
-        if not in_place:
-            odd = next(r for r in results if not r.has("rar-in-place"))
-            return Verdict("T8", spot, None, cls.need, note(missing(odd, "rar-in-place"), extra))
-        return Verdict("T8", spot, cls.flatness(results, "rar-in-place"), cls.need, extra)
+        extra = note(f"copy={cls.flatness(results, 'rar-copy'):.2f}" if copy else "",
+                     next(filter(None, map(noise, results)), ""))
+        odd = next((r for r in results if not r.has("rar-in-place")), None)
+        if odd:
+            return Verdict("P8", spot, None, cls.need, note(missing(odd, "rar-in-place"), extra))
+        return Verdict("P8", spot, cls.flatness(results, "rar-in-place"), cls.need, extra)
 
     @classmethod
     def memory(cls, kib, why):
         """Kernel memory of an operation, in place, of both MEMORY_SIZES"""
         spot = f"N=4 memory={'/'.join(map(size_name, MEMORY_SIZES))}"
         if why:
-            return Verdict("T8", spot, None, cls.need, f"({why})")
+            return Verdict("P8", spot, None, cls.need, f"({why})")
         small, large = (max(value, 1) for value in kib)
-        return Verdict("T8", spot, small / large, cls.need, f"kib={small}/{large}")
+        return Verdict("P8", spot, small / large, cls.need, f"kib={small}/{large}")
 
 
-TARGETS = {t.__name__: t for t in (T1, T2, T3, T4, T5, T6, T7, T8)}
+class P9:
+    """The gradients of a training step, layer by layer, of well-known networks"""
+    place = TIMED
+    names = ("resnet50", "alexnet", "bert-base", "vgg16")
+    need, need_copy, need_libraries = 1 / 0.15, 1 / 0.30, 1 / 0.33
+
+    @classmethod
+    def cases(cls, rounds):
+        rounds = min(rounds, GOOD_ROUNDS)
+        steps = [(name, tuple(models.operations(name))) for name in cls.names]
+        return ([Case(4, ops, at(TIMED, "rar-registered", "rar-copy", *TCP), rounds=rounds,
+                      what=name) for name, ops in steps]
+                + [Case(4, ops, at(SAME, "rar-registered", *LIBRARIES), type="i32", rounds=rounds,
+                        what=name) for name, ops in steps])
+
+    @classmethod
+    def verdicts(cls, result):
+        if result.case.type == "i32":
+            return [compare("P9", result, ("rar-registered",), LIBRARIES, cls.need_libraries,
+                            True)]
+        return [compare("P9", result, ("rar-registered",), TCP, cls.need, True),
+                compare("P9", result, ("rar-copy",), TCP, cls.need_copy, True, "copy")]
+
+
+TARGETS = {t.__name__: t for t in (P1, P2, P3, P4, P5, P6, P7, P8, P9)}

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The speed of light of a ring on one machine: only the additions and copies of an
- * all-reduce of N ranks, with the module's own kernels and without a single packet. It
- * works tile by tile, so that a tile stays in the cache until all ranks have had it.
+ * all-reduce of N ranks, with the module's own kernels. It works tile by tile, so that a tile
+ * stays in the cache until all ranks have had it.
  *
- *	echo "RANKS BYTES f32|i32 TILE CPUS" > /sys/kernel/debug/rar_light
+ *	echo "FORM RANKS BYTES f32|i32 TILE CPUS [NETNS...]" > /sys/kernel/debug/rar_light
  *	cat /sys/kernel/debug/rar_light			nanoseconds
  *
- * Take a tile of the block that rank b would inject. Rank b+1 adds rank b's tile to its
- * own and stores the sum, rank b+2 adds that sum to its own, and so on. Then all other
- * ranks copy the last rank's sum. The sums are bit-identical to the ring's, and are
- * checked. CPUS work on tiles of their own.
+ * Take a tile of the block that rank b would inject. FORM is
+ *   ring     Rank b+1 adds rank b's tile to its own and stores the sum, rank b+2 adds that sum
+ *            to its own, and so on. Then all other ranks copy the last rank's sum.
+ *   nary     The sum of a piece of all ranks' tiles is computed in a piece of memory that
+ *            stays in the first cache, in the same order, and stored once for each rank.
+ *   packets  As ring, but the tile travels between the ranks' namespaces, see packets.c.
+ * The sums are bit-identical to the ring's, and are checked. CPUS work on tiles of their own.
  */
 #include <linux/cpu.h>
 #include <linux/debugfs.h>
@@ -23,71 +26,35 @@
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
-#include "reduce/reduce.h"
+#include "light.h"
 #include "reduce/impl.h"
+#include "reduce/reduce.h"
 
-#define MAX_RANKS	64
-#define MAX_TILE	RAR_REDUCE_MAX
+#define PIECE		SZ_4K	/* nary: bytes of a partial sum */
 #define SAMPLE		64	/* bytes of a tile that are checked */
 
-/**
- * struct light_job - one all-reduce
- * @ranks: number of ranks
- * @bytes: length of the tensor, a multiple of the element
- * @kind: sum of f32 or of i32
- * @tile:  length of a tile, bytes, at most MAX_TILE
- * @ntiles: tiles of a rank
- * @cpus:  CPUs that take part
- * @data:  [rank * @ntiles + tile]: memory of @tile bytes
- * @work:  one work item per CPU
- * @ns:    time that the job took
- */
-struct light_job {
-	u32 ranks;
-	u64 bytes;
-	const struct rar_kind *kind;
-	u32 tile;
-	u32 ntiles;
-	u32 cpus;
-	void **data;
-	struct light_work {
-		struct work_struct work;
-		struct light_job *job;
-		u32 first;
-	} *work;
-	u64 ns;
+struct light_work {
+	struct work_struct work;
+	const struct light_job *job;
+	void (*tile)(struct light_work *w, u32 tile);
+	void *piece;		/* nary: a partial sum */
+	u32 first;
 };
 
 static DEFINE_MUTEX(lock);	/* one job at a time; protects last_ns */
 static u64 last_ns;
 static struct dentry *file;
 
-static void *tile_at(const struct light_job *job, u32 rank, u32 tile)
-{
-	return job->data[(size_t)rank * job->ntiles + tile];
-}
-
-static u32 tile_len(const struct light_job *job, u32 tile)
-{
-	return min_t(u64, job->tile, job->bytes - (u64)tile * job->tile);
-}
-
-/* The rank that injects a tile; blocks are as even as whole tiles allow. */
-static u32 injector(const struct light_job *job, u32 tile)
-{
-	return (u64)tile * job->ranks / job->ntiles;
-}
-
 /* ------------------------------------------------------------ the work itself */
 
 static void sum_tile(const struct light_job *job, u32 tile)
 {
-	u32 rank = injector(job, tile), n = job->ranks, len = tile_len(job, tile), i;
+	u32 rank = light_injector(job, tile), n = job->ranks, len = light_len(job, tile), i;
 	struct rar_reduce_ctx ctx;
 
 	for (i = 1; i < n; i++) {
-		void *in = tile_at(job, (rank + i - 1) % n, tile);
-		void *own = tile_at(job, (rank + i) % n, tile);
+		void *in = light_tile(job, (rank + i - 1) % n, tile);
+		void *own = light_tile(job, (rank + i) % n, tile);
 
 		rar_reduce_begin(&ctx);
 		rar_reduce(&ctx, job->kind, own, own, in, own, len);
@@ -97,14 +64,42 @@ static void sum_tile(const struct light_job *job, u32 tile)
 
 static void share_tile(const struct light_job *job, u32 tile)
 {
-	u32 n = job->ranks, last = (injector(job, tile) + n - 1) % n, i;
-	u32 len = tile_len(job, tile);
+	u32 n = job->ranks, last = (light_injector(job, tile) + n - 1) % n, i;
+	u32 len = light_len(job, tile);
 	struct rar_reduce_ctx ctx;
 
 	for (i = 1; i < n; i++) {
 		rar_reduce_begin_copy(&ctx, len);
-		rar_reduce_copy(&ctx, tile_at(job, (last + i) % n, tile),
-				tile_at(job, last, tile), len);
+		rar_reduce_copy(&ctx, light_tile(job, (last + i) % n, tile),
+				light_tile(job, last, tile), len);
+		rar_reduce_end(&ctx);
+	}
+}
+
+static void ring_tile(struct light_work *w, u32 tile)
+{
+	sum_tile(w->job, tile);
+	share_tile(w->job, tile);
+}
+
+static void nary_tile(struct light_work *w, u32 tile)
+{
+	const struct light_job *job = w->job;
+	u32 rank = light_injector(job, tile), n = job->ranks, len = light_len(job, tile);
+	struct rar_reduce_ctx ctx;
+	u32 off, part, i;
+	void *in;
+
+	for (off = 0; off < len; off += part) {
+		part = min_t(u32, PIECE, len - off);
+		rar_reduce_begin(&ctx);
+		for (i = 1; i < n; i++) {
+			in = i == 1 ? light_tile(job, rank, tile) + off : w->piece;
+			rar_reduce(&ctx, job->kind, w->piece, w->piece, in,
+				   light_tile(job, (rank + i) % n, tile) + off, part);
+		}
+		for (i = 0; i < n && n > 1; i++)
+			rar_reduce_copy(&ctx, light_tile(job, i, tile) + off, w->piece, part);
 		rar_reduce_end(&ctx);
 	}
 }
@@ -116,29 +111,54 @@ static void run_tiles(struct work_struct *work)
 	u32 tile;
 
 	for (tile = w->first; tile < job->ntiles; tile += job->cpus) {
-		sum_tile(job, tile);
-		share_tile(job, tile);
+		w->tile(w, tile);
 		cond_resched();
 	}
 }
 
-static void run(struct light_job *job)
+static int work_alloc(const struct light_job *job, struct light_work *works,
+		      void (*tile)(struct light_work *w, u32 tile))
 {
-	u64 start;
 	u32 i;
 
 	for (i = 0; i < job->cpus; i++) {
-		INIT_WORK(&job->work[i].work, run_tiles);
-		job->work[i].job = job;
-		job->work[i].first = i;
+		INIT_WORK(&works[i].work, run_tiles);
+		works[i].job = job;
+		works[i].tile = tile;
+		works[i].first = i;
+		works[i].piece = kmalloc(PIECE, GFP_KERNEL);
+		if (!works[i].piece)
+			return -ENOMEM;
 	}
-	start = ktime_get_ns();
+	return 0;
+}
+
+static void run(struct light_job *job, struct light_work *works)
+{
+	u64 start = ktime_get_ns();
+	u32 i;
+
 	for (i = 1; i < job->cpus; i++)
-		queue_work_on(cpumask_nth(i, cpu_online_mask), system_wq, &job->work[i].work);
-	run_tiles(&job->work[0].work);
+		queue_work_on(cpumask_nth(i, cpu_online_mask), system_wq, &works[i].work);
+	run_tiles(&works[0].work);
 	for (i = 1; i < job->cpus; i++)
-		flush_work(&job->work[i].work);
+		flush_work(&works[i].work);
 	job->ns = ktime_get_ns() - start;
+}
+
+/* Runs the job without packets, tile by tile. */
+static int run_with(struct light_job *job, void (*tile)(struct light_work *w, u32 tile))
+{
+	struct light_work *works = kcalloc(job->cpus, sizeof(*works), GFP_KERNEL);
+	int err = works ? work_alloc(job, works, tile) : -ENOMEM;
+	u32 i;
+
+	if (!err)
+		run(job, works);
+	for (i = 0; works && i < job->cpus; i++)
+		kfree(works[i].piece);
+	kfree(works);
+	return err;
 }
 
 /* ------------------------------------------------------------ data */
@@ -163,8 +183,8 @@ static void fill(const struct light_job *job)
 
 	for (rank = 0; rank < job->ranks; rank++)
 		for (tile = 0; tile < job->ntiles; tile++) {
-			fill_tile(tile_at(job, rank, tile), rank, tile,
-				  tile_len(job, tile) / sizeof(u32));
+			fill_tile(light_tile(job, rank, tile), rank, tile,
+				  light_len(job, tile) / sizeof(u32));
 			cond_resched();
 		}
 }
@@ -172,17 +192,17 @@ static void fill(const struct light_job *job)
 /* Checks the beginning of a tile at all ranks against sums of the scalar kernels. */
 static bool check_tile(const struct light_job *job, u32 tile)
 {
-	u32 n = job->ranks, first = injector(job, tile), len, i;
+	u32 n = job->ranks, first = light_injector(job, tile), len, i;
 	u32 want[SAMPLE / sizeof(u32)], own[SAMPLE / sizeof(u32)];
 
-	len = min_t(u32, SAMPLE, tile_len(job, tile));
+	len = min_t(u32, SAMPLE, light_len(job, tile));
 	fill_tile(want, first, tile, len / sizeof(u32));
 	for (i = 1; i < n; i++) {
 		fill_tile(own, (first + i) % n, tile, len / sizeof(u32));
 		job->kind->gen(want, want, want, own, len);
 	}
 	for (i = 0; i < n; i++)
-		if (memcmp(tile_at(job, i, tile), want, len))
+		if (memcmp(light_tile(job, i, tile), want, len))
 			return false;
 	return true;
 }
@@ -206,7 +226,6 @@ static void job_free(struct light_job *job)
 	for (i = 0; job->data && i < (size_t)job->ranks * job->ntiles; i++)
 		free_pages((unsigned long)job->data[i], get_order(job->tile));
 	kvfree(job->data);
-	kfree(job->work);
 }
 
 static int job_alloc(struct light_job *job)
@@ -214,8 +233,7 @@ static int job_alloc(struct light_job *job)
 	size_t i, n = (size_t)job->ranks * job->ntiles;
 
 	job->data = kvcalloc(n, sizeof(*job->data), GFP_KERNEL);
-	job->work = kcalloc(job->cpus, sizeof(*job->work), GFP_KERNEL);
-	if (!job->data || !job->work)
+	if (!job->data)
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
 		job->data[i] = (void *)__get_free_pages(GFP_KERNEL, get_order(job->tile));
@@ -226,34 +244,59 @@ static int job_alloc(struct light_job *job)
 	return 0;
 }
 
-static int job_parse(struct light_job *job, const char *text)
+/* The numbers at the end of a line: a file descriptor of each rank's namespace. */
+static int parse_netns(struct light_job *job, const char *text)
+{
+	u32 i;
+	int n;
+
+	for (i = 0; i < job->ranks; i++, text += n)
+		if (sscanf(text, "%d%n", &job->netns[i], &n) != 1)
+			return -EINVAL;
+	return 0;
+}
+
+static int job_parse(struct light_job *job, char *form, const char *text)
 {
 	char type[4];
+	int at;
 
-	if (sscanf(text, "%u %llu %3s %u %u", &job->ranks, &job->bytes, type, &job->tile,
-		   &job->cpus) != 5)
+	if (sscanf(text, "%7s %u %llu %3s %u %u%n", form, &job->ranks, &job->bytes, type,
+		   &job->tile, &job->cpus, &at) != 6)
 		return -EINVAL;
 	job->kind = rar_reduce_kind(strcmp(type, "i32") ? RAR_F32 : RAR_I32, RAR_SUM);
 	job->cpus = min(job->cpus, num_online_cpus());
-	if (!job->ranks || job->ranks > MAX_RANKS || !job->cpus || job->bytes % sizeof(u32) ||
-	    !job->bytes || job->bytes > SZ_1G || !job->tile || job->tile > MAX_TILE ||
+	if (!job->ranks || job->ranks > LIGHT_RANKS || !job->cpus || job->bytes % sizeof(u32) ||
+	    !job->bytes || job->bytes > SZ_1G || !job->tile || job->tile > RAR_REDUCE_MAX ||
 	    job->tile % sizeof(u32))
 		return -EINVAL;
 	job->ntiles = DIV_ROUND_UP_ULL(job->bytes, job->tile);
-	return 0;
+	return strcmp(form, "packets") ? 0 : parse_netns(job, text + at);
+}
+
+static int job_do(struct light_job *job, const char *form)
+{
+	if (!strcmp(form, "ring"))
+		return run_with(job, ring_tile);
+	if (!strcmp(form, "nary"))
+		return run_with(job, nary_tile);
+	return strcmp(form, "packets") ? -EINVAL : light_packets(job);
 }
 
 static int job_run(const char *text)
 {
 	struct light_job job = {};
-	int err = job_parse(&job, text);
+	char form[8];
+	int err = job_parse(&job, form, text);
 
 	if (err)
 		return err;
 	err = job_alloc(&job);
 	if (!err) {
 		fill(&job);
-		run(&job);
+		err = job_do(&job, form);
+	}
+	if (!err) {
 		err = check(&job) ? 0 : -EBADE;
 		last_ns = job.ns;
 	}
@@ -265,7 +308,7 @@ static int job_run(const char *text)
 
 static ssize_t light_write(struct file *f, const char __user *buf, size_t len, loff_t *pos)
 {
-	char text[80] = {};
+	char text[400] = {};
 	int err;
 
 	if (len >= sizeof(text))
