@@ -118,7 +118,6 @@ static int all_bad(int fd)
 		{ .want = EFAULT, "dst of the kernel", rw, PAGE, 0xffff888000000000 },
 		{ .want = EFAULT, "dst at the end of everything", rw, PAGE, -64ull },
 		{ .want = EFAULT, "dst beyond the end", rw, PAGE, -(uint64_t)PAGE },
-		{ .want = EINVAL, "dst without MSG_ZEROCOPY", rw, 64, a + PAGE, -MSG_ZEROCOPY },
 		{ .want = EINVAL, "dst an element after the source", rw, PAGE, a + 4 },
 		{ .want = EINVAL, "dst an element before the source", rw + 4, PAGE, a },
 		{ .want = EINVAL, "dst begins with the last element of the source", rw, PAGE,

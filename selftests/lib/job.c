@@ -150,9 +150,10 @@ static bool has_dst(const struct rar_job *j)
 		j->collective == RAR_ALLGATHER);
 }
 
+/* Does the result begin at @dst, wherever it lies in the tensor? */
 static bool copied(const struct rar_job *j)
 {
-	return j->mode == RAR_COPIED;
+	return j->mode == RAR_COPIED || j->mode == RAR_WAITED;
 }
 
 /* Bytes of the whole tensor and one element after it, in pages of their own. */
@@ -229,9 +230,10 @@ int rar_job_post(int fd, const struct rar_job *j, uint32_t rank, const struct ra
 		return err;
 	if (copied(j) || has_dst(j))
 		span = rar_job_given(j, rank);
-	if (has_dst(j))
+	if (has_dst(j) || j->mode == RAR_WAITED)
 		op.dst = (uintptr_t)m->dst;
-	half = j->id % 3 ? 0 : span.n / 2;	/* sometimes in two calls */
+	/* sometimes in two calls */
+	half = j->id % 3 || j->mode == RAR_WAITED ? 0 : span.n / 2;
 	if (half)
 		err = rar_send(fd, m->src + span.first, half * 4ul, flags | MSG_MORE, &op);
 	return err ?: rar_send(fd, m->src + span.first + half, (span.n - half) * 4ul, flags,
@@ -261,11 +263,10 @@ static int verify_source(const struct rar_job *j, uint32_t rank, const uint32_t 
 	return 0;
 }
 
-int rar_job_collect(int fd, const struct rar_job *j, uint32_t rank, const struct rar_job_memory *m)
+static int receive(int fd, const struct rar_job *j, struct rar_part span,
+		   const struct rar_job_memory *m)
 {
-	struct rar_part span = rar_job_got(j, rank);
 	ssize_t n, want = copied(j) ? span.n * 4 : 0;
-	const uint32_t *end = m->dst + (copied(j) ? span.n : j->count);
 	struct rar_done done = {};
 
 	n = rar_recv_all(fd, m->dst, copied(j) ? j->count * 4 : 0, &done);
@@ -275,6 +276,16 @@ int rar_job_collect(int fd, const struct rar_job *j, uint32_t rank, const struct
 		  (unsigned long long)done.cookie);
 	RAR_CHECK(done.contributors == (j->collective == RAR_BROADCAST ? 1 : j->ring->size),
 		  "contributors %u", done.contributors);
+	return 0;
+}
+
+int rar_job_collect(int fd, const struct rar_job *j, uint32_t rank, const struct rar_job_memory *m)
+{
+	struct rar_part span = rar_job_got(j, rank);
+	const uint32_t *end = m->dst + (copied(j) ? span.n : j->count);
+
+	if (j->mode != RAR_WAITED && receive(fd, j, span, m))
+		return 1;
 	RAR_CHECK(*end == GUARD, "wrote too much");
 	RAR_CHECK(!set_region(fd, RAR_UNREG, j, m), "RAR_UNREG");
 	if (m->src != m->dst && verify_source(j, rank, m->src))

@@ -17,7 +17,8 @@ enum rar_mode {
 	RAR_IN_PLACE,		/* MSG_ZEROCOPY */
 	RAR_OUT_OF_PLACE,	/* with RAR_OP.dst, where the collective takes it */
 	RAR_REGISTERED,		/* in place, in memory that RAR_REG pinned */
-	RAR_MODES
+	RAR_MODES,
+	RAR_WAITED = RAR_MODES,	/* send() with RAR_OP.dst waits: no other operation meanwhile */
 };
 
 /**

@@ -351,8 +351,12 @@ enum rar_redop {
  * @bytes:      S, the length of the tensor; required with MSG_MORE and where the caller
  *              sends less of it, and with RAR_REDUCE_BY_KEY, else 0 or the length of the call
  * @cookie:     chosen by the user, returned in struct rar_done
- * @dst:        0, or with MSG_ZEROCOPY the address where the result goes: S bytes. Not with
- *              RAR_REDUCE, RAR_REDUCE_SCATTER and RAR_BARRIER
+ * @dst:        0, or the address where the result goes. With MSG_ZEROCOPY: S bytes, and not with
+ *              RAR_REDUCE, RAR_REDUCE_SCATTER and RAR_BARRIER. Without: as many bytes as recv()
+ *              would return, and send() returns when they are there. Then EBUSY: results
+ *              of earlier operations are not read; EINPROGRESS: a signal came, SO_RCVTIMEO passed,
+ *              or MSG_DONTWAIT: recv() delivers the result; EINVAL: with MSG_MORE or
+ *              RAR_REDUCE_BY_KEY
  * @prio:       1 .. 255: priority at a box, instead of RAR_PRIORITY; 0: that. Ranks may differ
  * @__pad:      zero
  *

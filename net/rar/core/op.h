@@ -205,6 +205,7 @@ struct rar_operation {
 	bool pinned;			/* @buf and @src are memory of the user */
 	struct list_head pin_node;	/* m->pinned */
 	bool later;			/* posted before the contribution is copied in */
+	bool blocking;			/* a send() waits for the result; m->lock when posted */
 	u64 dst;			/* out of place: address of @buf at the user */
 	bool apart;			/* the user's contribution stays in @src */
 	u8 prio;			/* at a box */

@@ -182,7 +182,8 @@ int rar_post_may(struct rar_member *m)
  * Process context, send_lock held.
  *
  * Return: 0; -EAGAIN if the table is full; -ENOBUFS if all its operations are complete and
- * unread; -EPIPE, -ENOTCONN or the group's error.
+ * unread; -EBUSY if the caller would wait for the result, but results before it are not read;
+ * -EPIPE, -ENOTCONN or the group's error.
  */
 int rar_post(struct rar_member *m, struct rar_operation *op)
 {
@@ -195,6 +196,8 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 
 	spin_lock_bh(&m->lock);
 	err = may_post(m);
+	if (!err && op->blocking && m->nundelivered)
+		err = -EBUSY;
 	if (err) {
 		spin_unlock_bh(&m->lock);
 		return err;

@@ -146,7 +146,7 @@ static struct rar_operation *take_first(struct rar_member *m, const struct iov_i
 		return NULL;
 	spin_lock_bh(&m->lock);
 	op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node);
-	if (op && !op->pinned && op->step && !op->read && op->got.len &&
+	if (op && !op->pinned && !op->blocking && op->step && !op->read && op->got.len &&
 	    rar_ring_need(&op->ring) && op->got.len <= iov_iter_count(to))
 		refcount_inc(&op->ref);
 	else

@@ -2,6 +2,7 @@
 /*
  * Records: send() turns a tensor into an operation, recv() returns its result.
  */
+#include <linux/pagemap.h>
 #include <linux/sched/signal.h>
 #include <net/sock.h>
 
@@ -18,6 +19,7 @@
 #include "ring/done.h"
 #include "ring/keyed.h"
 #include "ring/post.h"
+#include "sock/blocking.h"
 #include "sock/codec.h"
 #include "sock/copy.h"
 #include "sock/msg.h"
@@ -59,6 +61,9 @@ void rar_msg_stop_writing(struct rar_member *m)
 
 /* -- send ---------------------------------------------------------------- */
 
+/* A blocking call copies a shorter tensor: that costs less than to pin it. */
+#define PIN_MIN		SZ_32K
+
 /* The operation that the control message and the options ask for. */
 struct send_args {
 	struct rar_fingerprint fingerprint;
@@ -73,6 +78,7 @@ struct send_args {
 	u32 key;
 	u8 prio;
 	bool apart;			/* the contribution stays out of the place of the sums */
+	bool blocking;			/* the call returns when the result is there */
 };
 
 static int parse_op(const struct rar_op *req, struct send_args *args)
@@ -278,11 +284,45 @@ static int check_dst(const struct send_args *args, bool pinned)
 	       collective == RAR_ALLGATHER ? 0 : -EOPNOTSUPP;
 }
 
-static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *msg,
-		      size_t len, struct send_args *args)
+/*
+ * With @dst but without MSG_ZEROCOPY the call returns when the result is there. Choose whether it
+ * pins memory or copies.
+ */
+static int choose_blocking(struct send_args *args, struct msghdr *msg, size_t len,
+			   struct rar_blocking *call)
 {
-	bool pinned = msg->msg_flags & MSG_ZEROCOPY, told;
+	if (!args->dst || msg->msg_flags & MSG_ZEROCOPY)
+		return 0;
+	if (msg->msg_flags & MSG_MORE || rar_msg_is_spliced(msg) ||
+	    args->fingerprint.collective == RAR_REDUCE_BY_KEY)
+		return -EINVAL;
+	args->blocking = true;
+	if (!call->copied && (args->bytes ?: len) >= PIN_MIN &&
+	    !check_flags(&args->fingerprint, true) && !check_dst(args, true)) {
+		msg->msg_flags |= MSG_ZEROCOPY;
+		call->pinned = true;
+	} else {
+		call->dst = args->dst;
+		args->dst = 0;
+	}
+	return 0;
+}
+
+/* Is there memory for the copy of the result? */
+static int check_place(const struct send_args *args, const struct rar_blocking *call)
+{
+	const char __user *dst = u64_to_user_ptr(call->dst);
+
+	if (!args->blocking || call->pinned)
+		return 0;
+	return fault_in_safe_writeable(dst, args->got.len) ? -EFAULT : 0;
+}
+
+static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *msg,
+		      size_t len, struct send_args *args, struct rar_blocking *call)
+{
 	struct rar_fingerprint *p = &args->fingerprint;
+	bool pinned, told;
 	int err;
 
 	*args = (struct send_args) {
@@ -295,6 +335,9 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 	err = parse_cmsgs(msg, args);
 	if (!err)
 		err = check_kind(m, p);
+	if (!err)
+		err = choose_blocking(args, msg, len, call);
+	pinned = msg->msg_flags & MSG_ZEROCOPY;
 	if (!err)
 		err = check_flags(p, pinned);
 	if (!err)
@@ -315,6 +358,8 @@ static int send_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr 
 	err = find_spans(m, args, pinned);
 	if (!err)
 		err = check_length(args, msg, len, told);
+	if (!err)
+		err = check_place(args, call);
 	p->count = args->bytes / rar_dtype_size(p->dtype);
 	return err ?: find_travels(m, args);
 }
@@ -438,19 +483,18 @@ static int send_keyed(struct sock *sk, struct rar_member *m, struct rar_operatio
 }
 
 /* The first call of a record: get the operation, and set its fingerprint. */
-static int send_begin(struct sock *sk, struct rar_member *m,
-		      struct msghdr *msg, size_t len, long *timeo)
+static int send_begin(struct sock *sk, struct rar_member *m, struct msghdr *msg, size_t len,
+		      long *timeo, struct rar_blocking *call)
 {
-	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
 	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_operation *op;
 	struct send_args args;
 	int err;
 
-	err = send_parse(rsk, m, msg, len, &args);
+	err = send_parse(rsk, m, msg, len, &args, call);
 	if (err)
 		return err;
-	op = send_alloc(sk, m, &args, pinned, timeo);
+	op = send_alloc(sk, m, &args, msg->msg_flags & MSG_ZEROCOPY, timeo);
 	if (IS_ERR(op))
 		return PTR_ERR(op);
 	op->apart = args.apart;
@@ -458,6 +502,7 @@ static int send_begin(struct sock *sk, struct rar_member *m,
 		op->own = &op->src;
 	op->cookie = args.cookie;
 	op->prio = args.prio;
+	op->blocking = args.blocking;
 	if (op->keyed)
 		return send_keyed(sk, m, op, &args, timeo);
 	op->codec = rar_codec_of(&args.fingerprint);
@@ -604,9 +649,26 @@ static int splice_into(const struct rar_operation *op, struct msghdr *msg, size_
 	return 0;
 }
 
+/* Send a piece of an operation that the caller waits for: @call gets a reference. */
+static int send_awaited(struct sock *sk, struct rar_member *m, struct msghdr *msg, size_t len,
+			long *timeo, struct rar_blocking *call)
+{
+	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_operation *op = rsk->more;
+	int err;
+
+	refcount_inc(&op->ref);
+	err = send_piece(sk, m, msg, len, timeo);
+	if (!err)
+		call->op = op;
+	else if (!rsk->more)	/* posted; else the operation is dropped */
+		rar_op_put(op);
+	return err;
+}
+
 /* Return: bytes that were taken, or a negative errno. */
-static int sock_send(struct sock *sk, struct rar_member *m,
-		     struct msghdr *msg, size_t len)
+static int send_call(struct sock *sk, struct rar_member *m, struct msghdr *msg, size_t len,
+		     struct rar_blocking *call)
 {
 	long timeo = sock_sndtimeo(sk, msg->msg_flags & MSG_DONTWAIT);
 	struct rar_sock *rsk = rar_sk(sk);
@@ -621,14 +683,30 @@ static int sock_send(struct sock *sk, struct rar_member *m,
 	if (err)
 		return err;
 	if (!begun)
-		err = send_begin(sk, m, msg, len, &timeo);
+		err = send_begin(sk, m, msg, len, &timeo, call);
 	if (!err && rsk->more->keyed)
 		return rar_records_send(sk, m, msg, len, timeo);
 	if (!err)
-		err = send_piece(sk, m, msg, len, &timeo);
+		err = rsk->more->blocking ? send_awaited(sk, m, msg, len, &timeo, call) :
+					    send_piece(sk, m, msg, len, &timeo);
 	if (err && !begun)
 		rar_msg_drop(rsk);
 	return err ?: len;
+}
+
+/* A blocking call copies what it cannot pin. */
+static int sock_send(struct sock *sk, struct rar_member *m, struct msghdr *msg, size_t len,
+		     struct rar_blocking *call)
+{
+	struct iov_iter saved = msg->msg_iter;
+	int ret = send_call(sk, m, msg, len, call);
+
+	if (!call->pinned || (ret != -ENOBUFS && ret != -EOPNOTSUPP))
+		return ret;
+	*call = (struct rar_blocking) { .copied = true };
+	msg->msg_flags &= ~MSG_ZEROCOPY;
+	msg->msg_iter = saved;
+	return send_call(sk, m, msg, len, call);
 }
 
 /**
@@ -663,6 +741,7 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	struct sock *sk = sock->sk;
 	struct rar_sock *rsk = rar_sk(sk);
+	struct rar_blocking call = {};
 	struct rar_member *m;
 	int err;		/* or bytes that were taken */
 
@@ -681,12 +760,14 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	else if (len > RAR_MAX_CALL)
 		err = -EMSGSIZE;
 	else
-		err = sock_send(sk, m, msg, len);
+		err = sock_send(sk, m, msg, len, &call);
+	mutex_unlock(&rsk->send_lock);
+	if (call.op)
+		err = rar_blocking_wait(sk, m, &call, msg) ?: err;
 	if (m && err < 0)
 		rar_msg_stop_writing(m);
 	if (m)
 		rar_member_put(m);
-	mutex_unlock(&rsk->send_lock);
 	if (err == -EPIPE && !(msg->msg_flags & MSG_NOSIGNAL))
 		send_sig(SIGPIPE, current, 0);
 	return err;
@@ -699,7 +780,7 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
  * @m: member
  *
  * Return: the oldest operation if it is complete, or if recv() returns a part of its result
- * before; NULL at the end of file; ERR_PTR with
+ * before, unless a send() waits for it; NULL at the end of file; ERR_PTR with
  * -EAGAIN if it is not complete, -ENOTCONN, or the group's error.
  */
 struct rar_operation *rar_msg_ready(struct rar_member *m)
@@ -715,7 +796,7 @@ struct rar_operation *rar_msg_ready(struct rar_member *m)
 		op = ERR_PTR(-m->error.err);
 	else if (!op && !m->shut && !m->leave.left)
 		op = ERR_PTR(-EAGAIN);
-	else if (op && !rar_op_ready(op) && !rar_records_ready(op))
+	else if (op && (op->blocking || (!rar_op_ready(op) && !rar_records_ready(op))))
 		op = ERR_PTR(-EAGAIN);
 	spin_unlock_bh(&m->lock);
 	return op;

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The blocking call: send() with RAR_OP.dst and without MSG_ZEROCOPY returns when the result is
+ * there, of every collective and length. If it stops waiting, recv() delivers the result.
+ */
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "sock.h"
+#include "job.h"
+
+#define SHORT		1000		/* elements: copied */
+#define LONG		100000		/* elements: pinned */
+#define DELAY_MS	200
+
+static const uint32_t counts[] = { SHORT, LONG };
+
+/* ------------------------------------------------------------ results */
+
+static int rank_of_every(uint32_t rank, void *arg)
+{
+	static const uint32_t lengths[] = { 0, 3, 999, 8190, 8193, 60000, 300000 };
+	struct rar_ring *ring = arg;
+	int fd = rar_open(ring, rank), err = 0;
+	struct rar_job j = { .ring = ring, .dtype = RAR_F32, .mode = RAR_WAITED };
+	struct rar_job_memory m;
+
+	RAR_CHECK(fd >= 0, "join: %d", fd);
+	for (j.collective = RAR_ALLREDUCE; j.collective <= RAR_BARRIER; j.collective++)
+		for (size_t i = 0; i < ARRAY_SIZE(lengths) && !err; i++) {
+			j.id++;
+			j.root = j.id % ring->size;
+			j.count = j.collective == RAR_BARRIER ? 0 :
+				  rar_job_count(ring, j.collective, lengths[i]);
+			m = rar_job_memory(&j, rank);
+			err = rar_job_post(fd, &j, rank, &m);
+			RAR_CHECK(!err, "%s of %u: %s", rar_collective_name(j.collective), j.count,
+				  strerrorname_np(-err));
+			RAR_CHECK(!(poll_now(fd, POLLIN, 0) & POLLIN), "a record is left");
+			err = rar_job_collect(fd, &j, rank, &m);
+			rar_job_free(&j, &m);
+		}
+	close(fd);
+	return err;
+}
+
+TEST(every_collective)
+{
+	for (uint32_t n = 1; n <= 4; n++) {
+		struct rar_ring ring = lo_ring(n, n);
+
+		ASSERT_EQ(0, rar_private_net());
+		EXPECT_EQ(0, rar_run(n, NULL, 60, rank_of_every, &ring)) TH_LOG("N=%u", n);
+	}
+}
+
+static long call(int fd, const struct rar_data *d, void *src, void *dst, int flags)
+{
+	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
+
+	op.dst = (uintptr_t)dst;
+	return rar_send(fd, src, rar_bytes(d), flags, &op);
+}
+
+/* The result overwrites the contribution; some ranks use other calls. */
+static int rank_in_place(uint32_t rank, void *arg)
+{
+	struct rar_ring *ring = arg;
+	int fd = rar_open(ring, rank), err = 0;
+
+	RAR_CHECK(fd >= 0, "join: %d", fd);
+	for (uint32_t id = 0; id < 40 && !err; id++) {
+		struct rar_data d = data_of(ring->size, id, counts[id / 2 % 2]);
+		char *x = malloc(rar_bytes(&d));
+
+		rar_fill(&d, rank, 0, d.count, x);
+		if (id % 4 == rank)
+			err = rar_allreduce(fd, &d, rank);
+		else
+			err = call(fd, &d, x, x, 0) ?:
+			      rar_verify(&d, 0, d.count, x) >= 0 ? -EBADE : 0;
+		free(x);
+	}
+	RAR_CHECK(!err, "%s", strerrorname_np(-err));
+	close(fd);
+	return 0;
+}
+
+TEST(in_place)
+{
+	struct rar_ring ring = lo_ring(3, 1);
+
+	ASSERT_EQ(0, rar_private_net());
+	EXPECT_EQ(0, rar_run(3, NULL, 60, rank_in_place, &ring));
+}
+
+/* What cannot be pinned is copied. */
+static int poor(void *arg)
+{
+	struct rlimit none = { 0, 0 };
+	struct rar_data d = data_of(1, 1, LONG);
+	char *x = malloc(rar_bytes(&d)), *y = malloc(rar_bytes(&d));
+	int fd = *(int *)arg;
+
+	rar_fill(&d, 0, 0, d.count, x);
+	if (setrlimit(RLIMIT_MEMLOCK, &none) || call(fd, &d, x, x, MSG_ZEROCOPY) != -ENOBUFS)
+		return 1;
+	return call(fd, &d, x, y, 0) || rar_verify(&d, 0, d.count, y) >= 0;
+}
+
+TEST(no_memory_may_be_pinned)
+{
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	EXPECT_EQ(0, as_nobody(poor, &fd));
+}
+
+/* ------------------------------------------------------------ waiting */
+
+/* A call of one rank, while the others do something. */
+FIXTURE(one)
+{
+	int fd[2];
+	struct rar_data d;
+	char *x;
+	char *y;
+};
+
+FIXTURE_VARIANT(one)
+{
+	uint32_t count;
+};
+
+FIXTURE_VARIANT_ADD(one, copied) { .count = SHORT };
+FIXTURE_VARIANT_ADD(one, pinned) { .count = LONG };
+
+FIXTURE_SETUP(one)
+{
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(self->fd, 2, 1));
+	self->d = data_of(2, 7, variant->count);
+	self->x = malloc(rar_bytes(&self->d));
+	self->y = malloc(rar_bytes(&self->d));
+	rar_fill(&self->d, 0, 0, self->d.count, self->x);
+}
+
+FIXTURE_TEARDOWN(one)
+{
+	ring_down(self->fd, 2);
+	free(self->x);
+	free(self->y);
+}
+
+static long wait_for(FIXTURE_DATA(one) *o, int flags)
+{
+	return call(o->fd[0], &o->d, o->x, o->y, flags);
+}
+
+/* The other rank takes part, and recv() delivers what the call did not wait for. */
+static int rest(FIXTURE_DATA(one) *o)
+{
+	bool copied = o->d.count == SHORT, eor = false;
+	ssize_t n;
+	int err = rar_post(o->fd[1], &o->d, 1) ?: rar_collect(o->fd[1], &o->d, 1);
+
+	if (err || !readable(o->fd[0]))
+		return err ?: -ETIMEDOUT;
+	n = rar_recv(o->fd[0], o->y, copied ? rar_bytes(&o->d) : 0, 0, &eor, NULL);
+	if (n != (copied ? (ssize_t)rar_bytes(&o->d) : 0) || !eor)
+		return -EMSGSIZE;
+	return rar_verify(&o->d, 0, o->d.count, o->y) >= 0 ? -EBADE :
+	       works(o->fd, 2, 100);
+}
+
+TEST_F(one, does_not_wait)
+{
+	EXPECT_EQ(-EINPROGRESS, wait_for(self, MSG_DONTWAIT));
+	EXPECT_EQ(0, rest(self));
+}
+
+TEST_F(one, time_is_over)
+{
+	ASSERT_EQ(0, rar_timeout(self->fd[0], SO_RCVTIMEO, 100));
+	EXPECT_EQ(-EINPROGRESS, wait_for(self, 0));
+	EXPECT_EQ(0, rest(self));
+}
+
+/* Also after a handler with SA_RESTART: the operation is not sent twice. */
+TEST_F(one, a_signal)
+{
+	struct itimerval soon = { .it_value.tv_usec = 100000 };
+
+	for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+		struct sigaction act = { .sa_handler = ignore, .sa_flags = flags };
+
+		self->d.id++;
+		rar_fill(&self->d, 0, 0, self->d.count, self->x);
+		sigaction(SIGALRM, &act, NULL);
+		setitimer(ITIMER_REAL, &soon, NULL);
+		EXPECT_EQ(-EINPROGRESS, wait_for(self, 0));
+		EXPECT_EQ(0, rest(self));
+	}
+}
+
+static void *post_late(void *arg)
+{
+	FIXTURE_DATA(one) *o = arg;
+
+	rar_sleep_ms(DELAY_MS);
+	return (void *)(long)(rar_post(o->fd[1], &o->d, 1) ?: rar_collect(o->fd[1], &o->d, 1));
+}
+
+static void *leave_late(void *arg)
+{
+	FIXTURE_DATA(one) *o = arg;
+
+	rar_sleep_ms(DELAY_MS);
+	close(o->fd[1]);
+	return NULL;
+}
+
+/* recv() and poll() of another thread see nothing of the operation. */
+static void *reader(void *arg)
+{
+	FIXTURE_DATA(one) *o = arg;
+	char byte;
+
+	rar_sleep_ms(DELAY_MS / 2);
+	if (poll_now(o->fd[0], POLLIN, 2 * DELAY_MS) & POLLIN)
+		return (void *)1L;
+	if (recv(o->fd[0], &byte, 1, MSG_DONTWAIT) != -1 || errno != EAGAIN)
+		return (void *)2L;
+	return NULL;
+}
+
+TEST_F(one, other_threads)
+{
+	pthread_t post, read;
+	void *posted, *seen;
+
+	pthread_create(&read, NULL, reader, self);
+	pthread_create(&post, NULL, post_late, self);
+	EXPECT_EQ(0, wait_for(self, 0));
+	EXPECT_EQ(-1, rar_verify(&self->d, 0, self->d.count, self->y));
+	pthread_join(post, &posted);
+	pthread_join(read, &seen);
+	EXPECT_EQ(NULL, posted);
+	EXPECT_EQ(NULL, seen);
+	EXPECT_EQ(0, works(self->fd, 2, 100));
+}
+
+TEST_F(one, the_other_rank_leaves)
+{
+	struct rar_error e;
+	pthread_t leave;
+
+	pthread_create(&leave, NULL, leave_late, self);
+	EXPECT_EQ(-ECONNRESET, wait_for(self, 0));
+	pthread_join(leave, NULL);
+	EXPECT_EQ(0, rar_error(self->fd[0], &e));
+	EXPECT_EQ(1, e.rank);
+	EXPECT_EQ(RAR_R_LEFT, e.reason);
+}
+
+/* ------------------------------------------------------------ refused */
+
+TEST_F(one, results_before_it)
+{
+	struct rar_data before = data_of(2, 1, 1000);
+
+	ASSERT_EQ(0, rar_post(self->fd[0], &before, 0));
+	EXPECT_EQ(-EBUSY, wait_for(self, 0));
+	ASSERT_EQ(0, rar_post(self->fd[1], &before, 1));
+	EXPECT_TRUE(readable(self->fd[0]));
+	EXPECT_EQ(-EBUSY, wait_for(self, 0));
+	EXPECT_EQ(0, rar_collect(self->fd[0], &before, 0));
+	EXPECT_EQ(0, rar_collect(self->fd[1], &before, 1));
+	EXPECT_EQ(-EINPROGRESS, wait_for(self, MSG_DONTWAIT));
+	EXPECT_EQ(0, rest(self));
+}
+
+/* Nothing is sent after an error. */
+TEST_F(one, misuse)
+{
+	size_t bytes = rar_bytes(&self->d);
+	struct rar_op keyed = { .size = 48, .collective = RAR_REDUCE_BY_KEY, .key = 8, .bytes = 160,
+				.dtype = RAR_I64, .dst = (uintptr_t)self->y };
+	char *ro = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *gone = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = self->fd[0];
+
+	EXPECT_EQ(-EINVAL, wait_for(self, MSG_MORE));
+	EXPECT_EQ(-EINVAL, rar_send(fd, self->x, 160, 0, &keyed));
+	EXPECT_EQ(-EFAULT, call(fd, &self->d, self->x, ro, 0));
+	EXPECT_EQ(-EFAULT, call(fd, &self->d, self->x, gone, 0));
+	EXPECT_EQ(-EFAULT, call(fd, &self->d, gone, self->y, 0));
+	EXPECT_EQ(-EFAULT, call(fd, &self->d, self->x, (void *)4096, 0));
+	EXPECT_EQ(-EFAULT, call(fd, &self->d, self->x, (void *)0xffff888000000000, 0));
+	EXPECT_EQ(0, works(self->fd, 2, 100));
+}
+
+TEST_HARNESS_MAIN
