@@ -486,18 +486,58 @@ static noinline_for_stack void arrived(struct rar_round *round)
 		rar_mib_add(m->rn, RxData, a.run.n);
 		rar_mib_add(m->rn, RxBytes, a.bytes);
 		rar_member_hear(a.link);
-		rar_member_hear(&m->link[RAR_NEXT]);
+		if (i + 1 < round->n)
+			rar_member_hear(&m->link[RAR_NEXT]);
 		last = i + 1 == round->n && !round->ends;
 		if (last)
 			rar_link_publish(&m->link[RAR_NEXT], round->hop[i].op, &a, NULL);
 		else
 			rar_link_passed(&m->link[RAR_NEXT], round->hop[i].op, &a);
-		/* Its window may have room again. */
-		if (last || a.c.block == rar_plan_own(&round->hop[i].op->ring.plan))
+		/* Its window or the credit of its successor may have room again. */
+		if (last || !m->link[RAR_NEXT].here ||
+		    a.c.block == rar_plan_own(&round->hop[i].op->ring.plan))
 			rar_push(m);
 		if (rar_link_published(m, round->hop[i].op, &a))
 			rar_done(m, round->hop[i].op);
 	}
+}
+
+/*
+ * Let the next arrival read the buffer of a claimed one that will be published, and so may be
+ * complete. If there is no reference to be had, the group has failed before, and the user's memory
+ * is given back after a grace period.
+ */
+static bool hold(struct rar_operation *op)
+{
+	if (!refcount_inc_not_zero(&op->ref))
+		return false;
+	rar_op_use(op);
+	return true;
+}
+
+/* Take the arrivals one by one that are claimed. Return: the chunks that the first rank has now. */
+static u64 take_claimed(struct rar_round *round)
+{
+	u64 mask = rar_mask(round->run.n), done = 0, held = 0;
+	struct rar_arrival a;
+	struct rar_hop *hop;
+	u32 i;
+
+	for (i = 0; i <= round->nclaimed; i++) {
+		hop = &round->hop[i];
+		a = arrival(round, i);
+		note_claim(hop->op, &a, i < round->nclaimed ? mask : round->won);
+		if (!i)
+			done = a.done;
+		if (i < round->nclaimed && hold(hop->op))
+			held |= BIT_ULL(i);
+		if (a.won)
+			input_won(hop->m, hop->op, &a, false);
+	}
+	for (i = 0; i < round->nclaimed; i++)
+		if (held & BIT_ULL(i) && rar_op_unuse(round->hop[i].op))
+			rar_member_wake(round->hop[i].m);
+	return done;
 }
 
 /*
@@ -506,24 +546,11 @@ static noinline_for_stack void arrived(struct rar_round *round)
  */
 static noinline_for_stack u64 go_round(struct rar_round *round)
 {
-	struct rar_arrival a;
-	u64 mask = rar_mask(round->run.n), done = mask;
-	u32 i;
-
-	if (rar_round_claim(round)) {
-		rar_round_pass(round);
-		arrived(round);
-		return mask;
-	}
-	for (i = 0; i <= round->nclaimed; i++) {
-		a = arrival(round, i);
-		note_claim(round->hop[i].op, &a, i < round->nclaimed ? mask : round->won);
-		if (!i)
-			done = a.done;
-		if (a.won)
-			input_won(round->hop[i].m, round->hop[i].op, &a, false);
-	}
-	return done;
+	if (!rar_round_claim(round))
+		return take_claimed(round);
+	rar_round_pass(round);
+	arrived(round);
+	return rar_mask(round->run.n);
 }
 
 /**
