@@ -581,6 +581,7 @@ struct rar_row {
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
  * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
  * @epoch:	proposed epoch
+ * @superseded:	the epoch proposed before it in this join; 0 = none
  * @digest:	of the table
  * @wants:	rank 0: the box that it would propose, af 0 = none; @lock of the member
  * @offers:	@wants is the first box that offers itself
@@ -621,6 +622,7 @@ struct rar_join_state {
 	u32 apart_rounds;
 	u16 choice;
 	u64 epoch;
+	u64 superseded;
 	u64 digest;
 	struct rar_addr wants;
 	bool offers;

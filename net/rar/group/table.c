@@ -493,10 +493,10 @@ static bool of_this_epoch(const struct rar_member *m, const struct table_pkt *t)
 static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 {
 	struct rar_join_state *j = &m->join;
+	u64 epoch = be64_to_cpu(t->th.epoch);
 
 	if (!m->rank) {
-		if (j->step != RAR_T_PROPOSE ||
-		    be64_to_cpu(t->th.epoch) != j->epoch)
+		if (j->step != RAR_T_PROPOSE || epoch != j->epoch)
 			return false;
 		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
 		if (slices_all(m)) {
@@ -510,8 +510,13 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 		return of_this_epoch(m, t);
 	if (of_this_epoch(m, t))
 		return true;
-	if (be64_to_cpu(t->th.epoch) != j->epoch)
+	/* A late copy: rank 0 has given this proposal up. */
+	if (j->superseded && epoch == j->superseded)
+		return false;
+	if (epoch != j->epoch) {
+		j->superseded = j->epoch;
 		bitmap_zero(j->back, slices(m));
+	}
 	set_proposal(m, &t->th);
 	j->box = (struct rar_addr) { };
 	if (has_box(t))
@@ -685,6 +690,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->resume = *past;	/* if alone */
 	j->step = 0;
 	j->epoch = 0;
+	j->superseded = 0;
 	j->choice = 0;
 	j->hop_us = U32_MAX;
 	j->hop_rounds = 0;
