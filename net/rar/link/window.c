@@ -455,7 +455,7 @@ u32 rar_window_may_inject(struct rar_link *link, struct rar_operation *op, u32 w
 	if (room >= want)
 		return want;
 	win->inj_limited = true;
-	return 2 * room >= want || !win->inj_out ? room : 0;
+	return win->inj_out ? 0 : room;
 }
 
 /**
