@@ -221,18 +221,28 @@ static void *leave_late(void *arg)
 	return NULL;
 }
 
-/* recv() and poll() of another thread see nothing of the operation. */
+/* recv(), poll() and the page of counters of another thread see nothing of the operation. */
 static void *reader(void *arg)
 {
 	FIXTURE_DATA(one) *o = arg;
+	const struct rar_counters *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED,
+					       o->fd[0], 0);
+	uint64_t end = rar_now_us() + 2 * DELAY_MS * 1000, ready, delivered;
 	char byte;
 
-	rar_sleep_ms(DELAY_MS / 2);
-	if (poll_now(o->fd[0], POLLIN, 2 * DELAY_MS) & POLLIN)
-		return (void *)1L;
-	if (recv(o->fd[0], &byte, 1, MSG_DONTWAIT) != -1 || errno != EAGAIN)
-		return (void *)2L;
-	return NULL;
+	if (page == MAP_FAILED)
+		return (void *)3L;
+	do {
+		ready = __atomic_load_n(&page->ready, __ATOMIC_ACQUIRE);
+		delivered = __atomic_load_n(&page->delivered, __ATOMIC_ACQUIRE);
+		if (ready > delivered)
+			return (void *)4L;
+		if (poll_now(o->fd[0], POLLIN, 1) & POLLIN)
+			return (void *)1L;
+		if (recv(o->fd[0], &byte, 1, MSG_DONTWAIT) != -1 || errno != EAGAIN)
+			return (void *)2L;
+	} while (rar_now_us() < end);
+	return delivered == 1 ? NULL : (void *)5L;
 }
 
 TEST_F(one, other_threads)

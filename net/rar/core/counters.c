@@ -13,7 +13,7 @@ static u64 first_not_ready(const struct rar_member *m)
 	u64 ready = m->ops_delivered;
 
 	list_for_each_entry(op, &m->undelivered, node) {
-		if (!rar_op_ready(op))
+		if (!rar_op_deliverable(op))
 			break;
 		ready = op->seq + 1;
 	}

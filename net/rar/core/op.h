@@ -304,6 +304,12 @@ static inline bool rar_op_ready(const struct rar_operation *op)
 				!atomic_read_acquire(&op->users));
 }
 
+/* Would recv() have the result if it came to this operation? m->lock. */
+static inline bool rar_op_deliverable(const struct rar_operation *op)
+{
+	return rar_op_ready(op) && !op->blocking;
+}
+
 /*
  * The buffer that a run is sent from: the contribution where the run begins, sums
  * elsewhere. RCU read side. The dependent reads pair with the releases in rar_op_keep().

@@ -796,7 +796,7 @@ struct rar_operation *rar_msg_ready(struct rar_member *m)
 		op = ERR_PTR(-m->error.err);
 	else if (!op && !m->shut && !m->leave.left)
 		op = ERR_PTR(-EAGAIN);
-	else if (op && (op->blocking || (!rar_op_ready(op) && !rar_records_ready(op))))
+	else if (op && !rar_op_deliverable(op) && !rar_records_ready(op))
 		op = ERR_PTR(-EAGAIN);
 	spin_unlock_bh(&m->lock);
 	return op;
