@@ -229,6 +229,29 @@ moves_up()
 	[ "$status" = 0 ] && [ "$b" -gt 0 ]
 }
 
+# The path between two boxes carries no full packet any more. The lower one leaves the upper one,
+# so no operation waits for it, and its ranks go on by the ring; later it enters again.
+narrow_above()
+{
+	local pid status opened before
+
+	opened=$(all_members RarBoxOpened)
+	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
+	pid=$!
+	until_open "$opened"
+	opened=$(all_members RarBoxOpened)
+	before=$(all_members RarBoxLost)
+	rns "$right" ip route add "10.77.0.$((top + 1))/32" dev eth0 mtu lock 1300
+	until_lost "$before"
+	rns "$right" ip route del "10.77.0.$((top + 1))/32"
+	until_open "$opened"
+	: > "$enough"
+	wait "$pid"
+	status=$?
+	rm "$enough"
+	[ "$status" = 0 ] && [ "$(all_members RarBoxLost)" -gt "$before" ]
+}
+
 # Two ranks name a box that is not below the group's: they come to the group's in the end.
 apart()
 {
@@ -286,7 +309,7 @@ settings()
 }
 
 need_module
-plan 19
+plan 20
 topo_up $((right + 1))
 topo_sysctl dead_ms=2000
 for b in $top $left $right; do box_is "$b" 64M; done
@@ -310,6 +333,8 @@ check "no room in a lower box" tight $left
 check "no room in the upper box" tight $top
 check "boxes on both levels are restarted" restarts $left $top $right
 check "a lower box goes, its ranks enter above" moves_up
+two_below
+check "the path to the upper box becomes narrow" narrow_above
 one_below
 check "a box that is not below the group's" apart
 check "two boxes that name each other" circle

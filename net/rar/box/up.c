@@ -202,7 +202,7 @@ bool rar_up_is_open(const struct box_job *job)
 }
 
 /**
- * rar_up_is_lost() - has the box above been silent for too long?
+ * rar_up_is_lost() - has the box above been silent for too long, or does the path carry less?
  * @job:  rn->box_lock held
  * @dead: net.rar.dead_ms in jiffies
  *
@@ -211,13 +211,15 @@ bool rar_up_is_open(const struct box_job *job)
 bool rar_up_is_lost(const struct box_job *job, unsigned long dead)
 {
 	const struct box_up *up = job->up;
+	const struct rar_link *link;
 	unsigned long asked;
 
 	if (!up)
 		return false;
+	link = &up->m.link[RAR_LEG];
 	asked = READ_ONCE(up->asked);
-	return (asked && time_after(jiffies, asked + UP_SILENT)) ||
-	       time_after(jiffies, READ_ONCE(up->m.link[RAR_LEG].heard) + dead);
+	return READ_ONCE(link->silent) || (asked && time_after(jiffies, asked + UP_SILENT)) ||
+	       time_after(jiffies, READ_ONCE(link->heard) + dead);
 }
 
 /**
@@ -301,7 +303,8 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 	dh.seq = cpu_to_be32(seq);
 	dh.una = cpu_to_be32(out->una);
 	dh.prio = first->prio;
-	rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch);
+	if (rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
+		WRITE_ONCE(link->silent, true);
 	return k;
 }
 

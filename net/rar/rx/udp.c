@@ -70,7 +70,7 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)
 		return -ENOENT;
-	link = rar_member_link_to(m, dst);
+	link = dst == RAR_BOX_RANK ? &m->link[RAR_LEG] : rar_member_link_to(m, dst);
 	if (link && (type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
 		rar_fail_sent(link, READ_ONCE(m->op_oldest), -EMSGSIZE);
 	return 0;

@@ -614,8 +614,10 @@ void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8
  * @token: epoch of the leg
  *
  * Softirq.
+ *
+ * Return: 0, or as rar_packet_run() the error of a queue of this host.
  */
-void rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
+int rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
 		     u32 n, u8 type, u64 token)
 {
 	struct rar_member *m = link->member;
@@ -628,7 +630,7 @@ void rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struc
 	skb = run_alloc(link, bytes + n * sizeof(hdr), n);
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
-		return;
+		return -ENOBUFS;
 	}
 	fill_hdr(m, &dh->h, type, link->rank, 0, token);
 	for (i = 0; i < n; i++) {
@@ -640,7 +642,7 @@ void rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struc
 	set_gso(skb, n, sum[0].iov_len);
 	rar_mib_add(m->rn, TxData, n);
 	rar_mib_add(m->rn, TxBytes, bytes);
-	xmit(m, &link->path, skb, 0);
+	return xmit(m, &link->path, skb, 0);
 }
 
 /**
