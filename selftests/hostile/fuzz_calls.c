@@ -238,6 +238,8 @@ static ssize_t send_any(struct thread *t, int fd, void *buf, uint32_t len,
 		op.bytes = len + (below(t, 3) ? any_length(t) : 0);
 	if (op.bytes > len)
 		flags |= MSG_MORE;
+	if (one_in(t, 12))
+		op.dst = (uintptr_t)buf;	/* the blocking call */
 	if (one_in(t, 60))
 		spoil(t, &op, sizeof(op));
 	*cmsg = (struct cmsghdr){
