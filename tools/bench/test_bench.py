@@ -14,6 +14,7 @@ import main
 import models
 import plot
 import report
+import soak
 import targets
 from contest import (KIB, MIB, Case, Contest, Markers, Result, Round, Side, size_name, times_for,
                      tune)
@@ -447,6 +448,40 @@ class TestJobs(unittest.TestCase):
     def test_links(self):
         round_trip = 2 * (jobs.DELAY_US * 1000 + jobs.SLOT_NS)
         self.assertAlmostEqual(round_trip / jobs.SLOT_NS, jobs.ON_THE_WAY, places=2)
+
+
+class TestSoak(unittest.TestCase):
+    """Rank 7 has an operation from 0 to 200 ms after second 5; task 99 is another program"""
+
+    @staticmethod
+    def switch(ms, prev, state, then):
+        return (f"<...>-{prev} [000] d..2. 5.{ms * 1000:06}: sched_switch: prev_comm=a"
+                f" prev_pid={prev} prev_prio=120 prev_state={state} ==> next_comm=b"
+                f" next_pid={then} next_prio=120")
+
+    @staticmethod
+    def wakeup(ms, pid):
+        return f"<idle>-0 [000] d..2. 5.{ms * 1000:06}: sched_wakeup: comm=a pid={pid} prio=120"
+
+    def explain(self, *lines):
+        first = "x-1 [000] d..2. 4.000000: rar_tx: group 1"
+        last = "x-1 [000] d..2. 5.199000: rar_rx: group 1"
+        return soak.explain([first, *lines, last], 5000000, 200000, {7})
+
+    def test_starved(self):
+        self.assertTrue(self.explain(self.switch(1, 7, "S", 99), self.wakeup(2, 7),
+                                     self.switch(198, 99, "R", 7)))
+
+    def test_lost(self):
+        self.assertFalse(self.explain(self.switch(1, 7, "S", 99), self.wakeup(120, 7),
+                                      self.switch(198, 99, "R", 7)))
+
+    def test_preempted(self):
+        self.assertTrue(self.explain(self.switch(1, 7, "R+", 99), self.switch(198, 99, "R", 7)))
+
+    def test_a_trace_that_begins_later_explains_nothing(self):
+        line = self.switch(100, 99, "R", 7)
+        self.assertFalse(soak.explain([line], 5000000, 200000, {7}))
 
 
 class TestPlan(unittest.TestCase):
