@@ -74,6 +74,8 @@ FIELDS = {
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet
 TYPES = list(FIELDS) + [RS, AG, RESET]
+# Answers to packets whose token may be wrong. They carry a token that a mutant brought, too.
+ANSWERS = (RESET, JOIN_ACK, REJECT, PAIR_ACK, ENTERED, OFFER)
 # Fields of the data header with their widths; IDENTITY says which chunk it is.
 DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "collective": 8,
              "dtype": 8, "redop": 8, "opflags": 8, "root": 16, "flags": 8, "prio": 8,
@@ -172,12 +174,18 @@ def insider(p, vandal):
     return [p.frame()]
 
 
-def wrong_token(p, old):
+def other_token(token, seen):
+    """A token that no rank knows; 0 is no secret."""
+    wrong = token
+    while wrong == token or wrong in seen.tokens:
+        wrong = rng.choice((0, token ^ 1 << rng.randrange(64), rng.getrandbits(64),
+                            token & 0xffffffff, *seen.old))
+    return wrong
+
+
+def wrong_token(p, seen):
     """A packet with any changes, and a token that is not the receiver's."""
-    token = rng.choice((0, p.token ^ 1 << rng.randrange(64), rng.getrandbits(64),
-                        p.token & 0xffffffff, *old))
-    if token == p.token:
-        token ^= 1
+    token = other_token(p.token, seen)
     for _ in range(rng.randrange(4)):
         rng.choice((lambda: change_common(p, True),
                     lambda: change_data(p, True) if p.type in (RS, AG)
@@ -224,8 +232,8 @@ def damaged(p):
     return [frame] * rng.randrange(1, 4)
 
 
-def outsider(p, old):
-    return wrong_token(p, old) if rng.randrange(3) else damaged(p)
+def outsider(p, seen):
+    return wrong_token(p, seen) if rng.randrange(3) else damaged(p)
 
 
 # ------------------------------------------------------------------ superpackets
@@ -249,13 +257,13 @@ def rearranged(segs):
     return segs
 
 
-def super_outsider(segs, size, old):
+def super_outsider(segs, size, seen):
     segs = rearranged([s.copy() for s in segs])
     if rng.randrange(3):
         some = rng.choice((1.0, 0.5, 0.05))
         for s in segs:
             if rng.random() < some:
-                s.token = rng.choice((0, s.token ^ 1, rng.getrandbits(64), *old))
+                s.token = other_token(s.token, seen)
     return segs, size
 
 
@@ -275,10 +283,10 @@ def super_insider(segs, size, vandal):
     return segs, size
 
 
-def super_mutant(frame, size, kind, old):
+def super_mutant(frame, size, kind, seen):
     segs = Packet.segments(frame, size)
     if kind == OUTSIDER:
-        segs, size = super_outsider(segs, size, old)
+        segs, size = super_outsider(segs, size, seen)
     else:
         segs, size = super_insider(segs, size, kind == VANDAL)
     if rng.randrange(4):
@@ -287,6 +295,31 @@ def super_mutant(frame, size, kind, old):
 
 
 # ------------------------------------------------------------------ the network
+
+class Seen:
+    """The last packets of a run, and the tokens that its ranks know."""
+
+    def __init__(self):
+        self.kept = {}      # (rank, type, superpacket?): packets
+        self.tokens = set()
+        self.old = []       # tokens of groups that are gone
+
+    def forget(self):
+        self.old = (self.old + sorted(self.tokens))[-50:]
+        self.tokens = set()
+        self.kept = {}
+
+    def add(self, rank, p, frame, size):
+        """An answer that carries the token of a mutant is left out: a second mutation of the
+        token might undo the first."""
+        if p.type not in ANSWERS:
+            self.tokens |= {p.token} - {0}
+        elif p.token not in self.tokens:
+            return
+        kept = self.kept.setdefault((rank, p.type, size > 0), [])
+        kept.append((p, frame, size))
+        del kept[:-KEEP]
+
 
 class Ports:
     """The bridge's ports: each shows the packets to its rank, and takes mutants for it."""
@@ -301,14 +334,8 @@ class Ports:
             s.bind((f"p{r}", 3))
             s.setblocking(False)
             self.sock.append(s)
-        self.seen = {}      # (rank, type, superpacket?): the last packets
-        self.old = []       # tokens of groups that are gone
+        self.seen = Seen()
         self.supers = self.refused = 0
-
-    def forget(self):
-        tokens = {p.token for kept in self.seen.values() for p, _, _ in kept}
-        self.old = (self.old + sorted(tokens))[-50:]
-        self.seen = {}
 
     def sniff(self, budget=12):
         for rank, s in enumerate(self.sock):
@@ -323,21 +350,19 @@ class Ports:
                 size, frame = int.from_bytes(frame[4:6], sys.byteorder), frame[10:]
                 p = Packet.parse(frame)
                 if p and p.drank == (rank if rank < N else BOX_RANK) and p.type in TYPES:
-                    kept = self.seen.setdefault((rank, p.type, size > 0), [])
-                    kept.append((p, frame, size))
-                    del kept[:-KEEP]
+                    self.seen.add(rank, p, frame, size)
 
     def inject(self, kind):
         """Send a mutant of a packet; rare types are chosen as often as common ones."""
-        if not self.seen:
+        if not self.seen.kept:
             return 0
-        rank, _, _ = key = rng.choice(sorted(self.seen))
-        p, frame, size = rng.choice(self.seen[key])
+        rank, _, _ = key = rng.choice(sorted(self.seen.kept))
+        p, frame, size = rng.choice(self.seen.kept[key])
         if size:
-            frames = super_mutant(frame, size, kind, self.old)
+            frames = super_mutant(frame, size, kind, self.seen)
             self.supers += len(frames) == 1
         elif kind == OUTSIDER:
-            frames = [ALONE + f[:9014] for f in outsider(p.copy(), self.old)]
+            frames = [ALONE + f[:9014] for f in outsider(p.copy(), self.seen)]
         else:
             frames = [ALONE + f[:9014] for f in insider(p.copy(), kind == VANDAL)]
         for frame in frames:
@@ -370,7 +395,7 @@ def one_run(ports, kind):
         enter(f"rar{r}")
         sysctl("rx_path", path)
         sysctl("super_chunks", chunks)
-    ports.forget()
+    ports.seen.forget()
     with tempfile.TemporaryFile("w+") as log:
         ring = start_ring(kind, v6, log)
         while ring.poll() is None:
