@@ -337,12 +337,21 @@ static void complete(struct pending *p)
 	put(p);
 }
 
+/* Complete the calls that their rings have finished. Result: how many. */
+static int complete_finished(void)
+{
+	struct pending *p;
+	int n = 0;
+
+	for (; (p = next_finished()); n++)
+		complete(p);
+	return n;
+}
+
 /* Go on with all calls, without waiting. Result: how many are complete since the last time. */
 int pending_poll(void)
 {
 	struct ring *r, *next;
-	struct pending *p;
-	int n = 0;
 
 	if (!__atomic_load_n(&calls, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&lock))
 		return 0;
@@ -351,9 +360,7 @@ int pending_poll(void)
 		drive(r);
 	}
 	pthread_mutex_unlock(&lock);
-	for (; (p = next_finished()); n++)
-		complete(p);
-	return n;
+	return complete_finished();
 }
 
 bool pending_any(void)
@@ -383,12 +390,15 @@ void pending_started(struct ring *r)
 		idle(r, ++n);
 }
 
-/* Wait until the ring has done all its calls. */
+/*
+ * Wait until the ring has done all its calls. The thread that found the last one to be done may
+ * still look at the ring, under the lock: the caller, who may free the ring, takes the lock, too.
+ */
 void pending_drain(struct ring *r)
 {
 	unsigned int n = 0;
 
 	while (__atomic_load_n(&r->first, __ATOMIC_ACQUIRE))
 		idle(r, ++n);
-	pending_poll();
+	complete_finished();
 }

@@ -91,6 +91,9 @@ started_of()
 	else
 		after=1
 	fi
+	run 2 "${on[@]}" RAR_MPI_AFTER=1 "$lib/mpi_freed.$mpi"
+	right 2 && works iallreduce 0
+	result $? "$way, non-blocking: a ring stays until all threads are done with it"
 	for call in all "all single"; do
 		# shellcheck disable=SC2086 # two words
 		run 3 "${on[@]}" RAR_MPI_AFTER=$after "$program" $call
@@ -169,7 +172,7 @@ echo "TAP version 13"
 out=$(make_lib -C lib/mpi all)
 result $? "build"
 for mpi in "${mpis[@]}"; do
-	out=$(for program in mpi_calls mpi_icalls mpi_told; do
+	out=$(for program in mpi_calls mpi_icalls mpi_told mpi_freed; do
 		"mpicc.$mpi" -O1 -g -std=gnu11 -Wall -Wextra -pthread -o "$lib/$program.$mpi" \
 			selftests/sums/$program.c 2>&1 || exit
 	done)

@@ -84,6 +84,13 @@ threads()
 		RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 "mpi_told.$library"
 }
 
+# The ring of a communicator that is freed; see mpi_freed.c.
+freed()
+{
+	check "$way, a ring stays until all threads are done with it" mpi 2 RAR_MPI_MIN=0 \
+		RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 "mpi_freed.$library"
+}
+
 # mpi4py of Debian is for Open MPI.
 python()
 {
@@ -120,7 +127,7 @@ no_lock()
 }
 
 need_module
-declare -A cases=([openmpi]=21 [mpich]=19 [component]=20)
+declare -A cases=([openmpi]=22 [mpich]=20 [component]=21)
 ways=() planned=0
 [ ! -e "$RAR_BIN/librar-openmpi.so" ] || ways+=(openmpi)
 [ ! -e "$RAR_BIN/librar-mpich.so" ] || ways+=(mpich)
@@ -141,6 +148,7 @@ for way in "${ways[@]}"; do
 	started "$way, non-blocking, a namespace each" "${apart[@]}" RAR_LOCAL=10.77.0.0/24
 	[ "$library" != openmpi ] || python
 	[ "$way" = component ] || threads
+	freed
 	by_mpi
 	one_is_late
 	one_dies mpi_calls
