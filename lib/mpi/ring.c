@@ -102,12 +102,20 @@ void idle(struct ring *r, unsigned int n)
 		sched_yield();
 }
 
-/* Has this rank a ring that works? */
-static bool is_alive(const struct ring *r)
+/*
+ * Can all ranks of a ring come to its end? A ring may have failed at some ranks only, while others
+ * have their results and know of nothing. So a failure counts only if a rank is gone: the others
+ * would wait for it for ever.
+ */
+static bool all_there(const struct ring *r)
 {
 	struct rar_error error;
 
-	return r->comm && !rar_comm_error(r->comm, &error);
+	if (!rar_comm_error(r->comm, &error))
+		return true;
+	return error.reason != RAR_R_DIED && error.reason != RAR_R_SILENT &&
+	       error.reason != RAR_R_RESET && error.reason != RAR_R_CLOSED &&
+	       error.reason != RAR_R_LEFT;
 }
 
 /* Say why a ring failed. If it failed here alone, the other ranks must know, too. */
@@ -132,7 +140,7 @@ static void settle(struct ring *r, MPI_Comm comm)
 		return;
 	r->settled = true;
 	pending_drain(r);
-	if (is_alive(r))
+	if (r->comm && all_there(r))
 		base_barrier(comm);
 }
 
@@ -146,19 +154,19 @@ void ring_settle(MPI_Comm comm)
 		settle(r, comm);
 }
 
-/* Called in MPI_Finalize(): complete all calls. Have all rings worked to the end? */
+/* Called in MPI_Finalize(): complete all calls. Can all ranks come there? */
 bool rings_drain(void)
 {
-	bool alive = true;
+	bool all = true;
 	struct ring *r;
 
 	for (r = rings; r; r = r->next)
 		pending_drain(r);
 	for (r = rings; r; r = r->next) {
-		alive &= !r->comm || is_alive(r);
+		all &= !r->comm || all_there(r);
 		r->settled = true;
 	}
-	return alive;
+	return all;
 }
 
 void rings_free(void)

@@ -94,6 +94,9 @@ started_of()
 	run 2 "${on[@]}" RAR_MPI_AFTER=1 "$lib/mpi_freed.$mpi"
 	right 2 && works iallreduce 0
 	result $? "$way, non-blocking: a ring stays until all threads are done with it"
+	run 2 "${on[@]}" RAR_MPI_AFTER=1 "$lib/mpi_freed.$mpi" broken && right 2 &&
+		said 'rank 1: an argument is not valid' 2 && said 'no error' 0
+	result $? "$way: a rank fails while another frees the communicator, or ends: none waits"
 	for call in all "all single"; do
 		# shellcheck disable=SC2086 # two words
 		run 3 "${on[@]}" RAR_MPI_AFTER=$after "$program" $call

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An MPI program with two threads, for mpi_preload.sh: one frees a communicator, while the other
- * has found its last non-blocking call to be complete, and is still at work on its ring. The ring
- * must stay until that thread is done with it.
+ * An MPI program that frees communicators, for mpi_preload.sh.
  *
- * The program has functions of the C library's names, by which the library calls them. They hold
- * the second thread where it is about to release the lock of the rings.
+ * mpi_freed: one thread frees a communicator, while another one has found its last non-blocking
+ * call to be complete, and is still at work on its ring. The ring must stay until that thread is
+ * done with it. The program has functions of the C library's names, by which the library calls
+ * them. They hold the second thread where it is about to release the lock of the rings.
+ *
+ * mpi_freed broken: rank 1 has an error of its own, by which the ring fails, while rank 0 already
+ * frees the communicator, or is in MPI_Finalize(). Neither waits for the other for ever.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -122,9 +125,43 @@ static void round_of(const float *x, MPI_Request *never)
 	CHECK(ok, "sums");
 }
 
-int main(int argc, char **argv)
+static void held(const float *x)
 {
 	MPI_Request never;
+
+	MPI_Irecv(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD, &never);
+	for (int i = 0; i < ROUNDS; i++)
+		round_of(x, &never);
+	CHECK(!unheld, "in %d rounds the second thread never came to the lock", unheld);
+	CHECK(!get(&early), "%d rings were freed while a thread was at work on them", get(&early));
+	MPI_Send(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD);
+	MPI_Wait(&never, MPI_STATUS_IGNORE);
+}
+
+/* Rank 1 comes late, and makes a call whose result would overlap what it gives. */
+static void fail_late(float *x, MPI_Comm comm)
+{
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	if (!rank)
+		return;
+	usleep(RESULT);
+	CHECK(MPI_Allreduce(x, x + 1, SOME - 1, MPI_FLOAT, MPI_SUM, comm) != MPI_SUCCESS,
+	      "no error");
+}
+
+static void broken(float *x)
+{
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Barrier(comm);	/* makes the ring */
+	fail_late(x, comm);
+	MPI_Comm_free(&comm);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
 	float x[SOME];
 	int provided;
 
@@ -133,13 +170,13 @@ int main(int argc, char **argv)
 	CHECK(provided == MPI_THREAD_MULTIPLE, "%d", provided);
 	for (int i = 0; i < SOME; i++)
 		x[i] = number(rank, i);
-	MPI_Irecv(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD, &never);
-	for (int i = 0; i < ROUNDS; i++)
-		round_of(x, &never);
-	CHECK(!unheld, "in %d rounds the second thread never came to the lock", unheld);
-	CHECK(!get(&early), "%d rings were freed while a thread was at work on them", get(&early));
-	MPI_Send(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD);
-	MPI_Wait(&never, MPI_STATUS_IGNORE);
-	end_rank();
+	if (argc > 1)
+		broken(x);
+	else
+		held(x);
+	print_bad();
+	if (argc > 1)
+		fail_late(x, MPI_COMM_WORLD);
+	MPI_Finalize();
 	return bad != 0;
 }

@@ -89,6 +89,8 @@ freed()
 {
 	check "$way, a ring stays until all threads are done with it" mpi 2 RAR_MPI_MIN=0 \
 		RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 "mpi_freed.$library"
+	check "$way, a rank fails while another frees the communicator: none waits" mpi 2 \
+		RAR_MPI_MIN=0 RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1 "mpi_freed.$library" broken
 }
 
 # mpi4py of Debian is for Open MPI.
@@ -127,7 +129,7 @@ no_lock()
 }
 
 need_module
-declare -A cases=([openmpi]=22 [mpich]=20 [component]=21)
+declare -A cases=([openmpi]=23 [mpich]=21 [component]=22)
 ways=() planned=0
 [ ! -e "$RAR_BIN/librar-openmpi.so" ] || ways+=(openmpi)
 [ ! -e "$RAR_BIN/librar-mpich.so" ] || ways+=(mpich)

@@ -65,14 +65,20 @@ static inline void begin_rank(void)
 	home = go_to(open(path, O_RDONLY | O_CLOEXEC));
 }
 
-/* Print what all ranks found, and end. */
-static inline void end_rank(void)
+/* Print what all ranks found. */
+static inline void print_bad(void)
 {
 	int all;
 
 	PMPI_Reduce(&bad, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (!rank)
 		printf("%d ranks: %d bad\n", size, all);
+}
+
+/* Print it, and end. */
+static inline void end_rank(void)
+{
+	print_bad();
 	if (home >= 0)		/* MPICH may have connections to close there */
 		close(go_to(home));
 	MPI_Finalize();
