@@ -377,25 +377,26 @@ static int kernel_slow(rar_comm_t *c, uint32_t *rank, uint32_t *ms)
 	return err;
 }
 
+/* When poll() shows the failure, the kernel uses the memory of requests no more. */
 static void kernel_abort(rar_comm_t *c)
 {
-	set_u32(c, RAR_ABORT, 0);
+	struct pollfd p = { .fd = c->fd };
+
+	if (!set_u32(c, RAR_ABORT, 0))
+		while (poll(&p, 1, -1) < 0 && errno == EINTR)
+			;
 }
 
 /*
  * End the membership, which close() does not do while a child of this process has the
- * descriptor, too. With requests in flight only an abort gives back their memory: when
- * poll() shows the failure, the kernel uses it no more.
+ * descriptor, too. With requests in flight only an abort gives back their memory.
  */
 static void leave(rar_comm_t *c)
 {
-	struct pollfd p = { .fd = c->fd };
-
 	if (c->done == c->posted)
 		shutdown(c->fd, SHUT_WR);
-	else if (!set_u32(c, RAR_ABORT, 0))
-		while (poll(&p, 1, -1) < 0 && errno == EINTR)
-			;
+	else
+		kernel_abort(c);
 }
 
 static void kernel_close(rar_comm_t *c, bool inherited)

@@ -103,10 +103,10 @@ static int fail(rar_comm_t *c, const struct rar_error *error)
 		s->error = *error;
 		s->error.cookie = c->base + s->complete + 1;
 	}
-	pthread_cond_broadcast(&s->news);
-	pthread_mutex_unlock(&s->lock);
 	if (write(c->fd, &many, sizeof(many)) != sizeof(many))
 		rar_debug(c, "eventfd: %s", strerror(errno));
+	pthread_cond_broadcast(&s->news);
+	pthread_mutex_unlock(&s->lock);
 	return -error->err;
 }
 
@@ -930,6 +930,7 @@ static int stub_slow(rar_comm_t *c, uint32_t *rank, uint32_t *ms)
 	return 0;
 }
 
+/* When there is an error, the thread uses the memory of requests no more. */
 static void stub_abort(rar_comm_t *c)
 {
 	struct stub *s = c->stub;
@@ -944,6 +945,9 @@ static void stub_abort(rar_comm_t *c)
 	pthread_mutex_unlock(&s->lock);
 	if (write(s->stop, &one, sizeof(one)) != sizeof(one))
 		rar_debug(c, "eventfd: %s", strerror(errno));
+	pthread_mutex_lock(&s->lock);
+	WAIT_NEWS(s, s->error.err, -1);
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void stub_close(rar_comm_t *c, bool inherited)

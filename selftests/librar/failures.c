@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -253,6 +254,31 @@ static int aborted(uint32_t rank)
 		pthread_join(thread, NULL);
 	if (named(c, err, -ECONNRESET, RAR_R_ABORTED, 1))
 		return 1;
+	rar_comm_free(c);
+	return 0;
+}
+
+/* After its own abort a rank has the memory of its requests back: the failure shows at once. */
+static int aborted_memory(uint32_t rank)
+{
+	static int64_t x[LONG];
+	struct rar_call call = { .collective = RAR_ALLREDUCE, .dtype = RAR_I64, .count = LONG,
+				 .src = x, .dst = x };
+	rar_comm_t *c = join_all(rank);
+	struct pollfd p = { .events = POLLIN };
+	rar_req_t req;
+	int err, shows;
+
+	CHECK(c && !rar_barrier(c), "join");
+	if (rank)		/* rank 0 never starts it, so it cannot complete */
+		CHECK(!rar_start(c, &call, &req), "start");
+	sync_ranks();
+	p.fd = rar_comm_fd(c);
+	rar_comm_abort(c);
+	shows = poll(&p, 1, 0);
+	err = rank ? rar_test(c, req) : rar_barrier(c);
+	CHECK(shows == 1 && err == -ECONNRESET, "%d, %s", shows, text(c, err));
+	rar_comm_abort(c);	/* again */
 	rar_comm_free(c);
 	return 0;
 }
@@ -539,6 +565,7 @@ const struct test failure_tests[] = {
 	{ "joining again after a join that failed", again_twice },
 	{ "joining again in a group that is taken", again_taken },
 	{ "abort", aborted },
+	{ "memory after an abort", aborted_memory },
 	{ "ranks disagree", disagreed },
 	{ "a rank never comes", missing },
 	{ "an operation is late", late },
