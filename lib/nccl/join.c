@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "plugin.h"
-#include "../src/librar.h"	/* random numbers */
+#include "../src/librar.h"	/* random numbers, deadlines */
 
 #define MAGIC	0x3152415254434350ull	/* differs for hosts with another byte order */
 #define CALLERS	8			/* connections that have not said the token yet */
@@ -52,6 +52,7 @@ struct listener {
 /* A connection that join_connect() has begun. NCCL has only the handle to know it by. */
 struct attempt {
 	struct handle handle;
+	int64_t deadline;
 	int fd;
 	size_t said;
 	struct attempt *next;
@@ -65,7 +66,10 @@ static socklen_t length(const union address *addr)
 	return addr->any.sa_family == AF_INET6 ? sizeof(addr->v6) : sizeof(addr->v4);
 }
 
-/* Small messages leave at once, and a peer whose host is gone is noticed. */
+/*
+ * Small messages leave at once, and a peer whose host is gone is noticed: in this way if it has
+ * acknowledged all. Otherwise see message.c.
+ */
 static void set_options(int fd)
 {
 	int on = 1, idle = DEAD_S / 2, interval = DEAD_S / 4, probes = 2;
@@ -231,6 +235,7 @@ static int begin(struct attempt **place, const struct device *d, const struct ha
 	if (!a)
 		return -ENOMEM;
 	a->handle = *handle;
+	a->deadline = rar_deadline(DEAD_S * 1000);
 	a->fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	/* The scope of a link-local address is a device of this host. */
 	if (to.any.sa_family == AF_INET6)
@@ -257,7 +262,7 @@ static int advance(struct attempt *a)
 	ssize_t n;
 
 	if (poll(&p, 1, 0) != 1)
-		return -EAGAIN;
+		return rar_left_ms(a->deadline) ? -EAGAIN : -ETIMEDOUT;
 	if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err)
 		return err ? -err : -errno;
 	n = send(a->fd, (char *)&a->handle.hello + a->said, sizeof(a->handle.hello) - a->said,

@@ -10,14 +10,18 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "plugin.h"
+#include "../src/librar.h"	/* deadlines */
 
 #define AT_ONCE	(8u << 20)	/* bytes that a call moves before it returns */
+#define LOOK_MS	1000		/* how often a connection that waits looks for its peer */
+#define LOST_MS	5000		/* without a look for this time nothing is known */
 
 /*
  * struct message - a request
@@ -37,6 +41,11 @@ struct message {
  * struct conn - a connection
  * @queue:	requests in their order; @first is the oldest that is not done
  * @error:	stays, and nothing more is moved
+ *
+ * Deadlines, see is_dead():
+ * @look:	the next look at the peer
+ * @lost:	without a look until then, they begin anew
+ * @dead:	it must have acknowledged all by then
  */
 struct conn {
 	int fd;
@@ -45,6 +54,7 @@ struct conn {
 	struct message messages[NCCL_REQUESTS];
 	struct message *queue[NCCL_REQUESTS];
 	uint64_t first, posted;
+	int64_t look, lost, dead;
 };
 
 /* NULL: no memory. */
@@ -116,6 +126,25 @@ static void lose(struct conn *c, int err)
 	       err == -EPIPE ? "the peer has closed the connection" : strerror(-err));
 }
 
+/*
+ * Has the peer's host been silent for DEAD_S, while it always had something to acknowledge: bytes,
+ * or a question whether there is room for more? Then TCP gives up only after many minutes, and its
+ * keepalive does nothing. A host whose program does not read answers such questions.
+ */
+static bool is_dead(struct conn *c)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	if (rar_left_ms(c->look) || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	if (!rar_left_ms(c->lost) || (!info.tcpi_unacked && !info.tcpi_probes))
+		c->dead = rar_deadline(DEAD_S * 1000);
+	c->look = rar_deadline(LOOK_MS);
+	c->lost = rar_deadline(LOST_MS);
+	return !rar_left_ms(c->dead) && info.tcpi_last_ack_recv >= DEAD_S * 1000;
+}
+
 /* Move what can be moved now. */
 static void move(struct conn *c)
 {
@@ -128,8 +157,10 @@ static void move(struct conn *c)
 		n = c->sends ? push(c, m) : pull(c, m);
 		if (n == -EINTR)
 			continue;
-		if (n == -EAGAIN)
+		if (n == -EAGAIN && !is_dead(c))
 			return;
+		if (n == -EAGAIN)
+			n = -ETIMEDOUT;
 		if (n < 0) {
 			lose(c, n);
 			return;

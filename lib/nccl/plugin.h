@@ -11,6 +11,7 @@
 #include "abi.h"
 
 #define MAX_P2P_BYTES	(1ul << 30)	/* of a message, as NCCL is told */
+#define DEAD_S		20		/* a host that does not answer for this time is down */
 #define MAX_COLL_BYTES	(512ul << 20)	/* of a collective; NCCL takes this for version 8 */
 
 union address {

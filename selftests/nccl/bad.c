@@ -5,10 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nccl_test.h"
@@ -322,6 +325,119 @@ static int message_killed(uint32_t rank)
 	return close_links(&l);
 }
 
+#define CLOSED_S	2	/* time for the window of a connection to close */
+#define GONE_S		40	/* after this a peer has been noticed to be gone */
+
+static void start_clock(struct timespec *since)
+{
+	clock_gettime(CLOCK_MONOTONIC, since);
+}
+
+static int seconds(const struct timespec *since)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - since->tv_sec;
+}
+
+/*
+ * What comes to this rank's TCP sockets is lost from now on. Both ends of a connection do so: rank
+ * 1 gives up, too, and its reset would reach rank 0.
+ */
+static void disappear(void)
+{
+	struct sock_filter none = { .code = 0x06 };	/* return 0 */
+	struct sock_fprog program = { .len = 1, .filter = &none };
+	socklen_t len = sizeof(int);
+	int protocol;
+
+	for (int fd = 3; fd < 1000; fd++)
+		if (!getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) &&
+		    protocol == IPPROTO_TCP)
+			setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+/*
+ * The host of rank 1 is gone. Rank 0 has sent it more than it takes, sends it something, and
+ * connects to it.
+ */
+static int peer_is_gone(struct links *l, void *blocked)
+{
+	nccl_result_t state[3] = { NCCL_OK, NCCL_OK, NCCL_OK };
+	void *requests[2] = { blocked }, *sender;
+	struct timespec since;
+	int done;
+
+	start_clock(&since);
+	CHECK(!net_isend(l->senders[1], memory, LONG, &requests[1]) && requests[1], "isend");
+	while (!state[0] || !state[1] || !state[2]) {
+		for (int i = 0; i < 2; i++)
+			if (!state[i])
+				state[i] = net_test(requests[i], &done, NULL);
+		if (!state[2])
+			state[2] = net_connect(0, shared->nets[1][0], &sender);
+		CHECK(seconds(&since) < GONE_S, "results %d, %d, %d", state[0], state[1],
+		      state[2]);
+		usleep(10000);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(state[i] == NCCL_REMOTE_ERROR, "result %d: %d", i, state[i]);
+	CHECK(seconds(&since) > 10, "after %d s", seconds(&since));
+	return 0;
+}
+
+/* Rank 2 sends to rank 3, which lives, but does not receive for longer than it may be gone. */
+static int peer_is_slow(uint32_t rank, struct links *l, void *blocked)
+{
+	struct timespec since;
+	void *request;
+	long got;
+	int done;
+
+	start_clock(&since);
+	while (rank == 2 && seconds(&since) < GONE_S - 5) {
+		CHECK(!net_test(blocked, &done, NULL) && !done, "%s", warning());
+		usleep(10000);
+	}
+	sync_ranks();
+	if (rank == 3)
+		CHECK(!net_irecv(l->receivers[0], 1, memory, LONG, &request) && request, "irecv");
+	else
+		request = blocked;
+	net_wait(&request, &got, 1);
+	CHECK(got == LONG, "%ld", got);
+	return 0;
+}
+
+static int gone(uint32_t rank)
+{
+	void *listener = NULL, *blocked = NULL;
+	struct links l;
+	int err = 0;
+
+	if (open_links(rank, &l))
+		return 1;
+	sync_ranks();
+	if (rank == 1)
+		CHECK(!net_listen(shared->nets[1][0], &listener), "listen");
+	if (!(rank % 2))
+		CHECK(!net_isend(l.senders[0], memory, LONG, &blocked) && blocked, "isend");
+	sleep(CLOSED_S);
+	if (rank < 2)
+		disappear();
+	sync_ranks();
+	if (!rank)
+		err = peer_is_gone(&l, blocked);
+	if (rank < 2)
+		sync_ranks();
+	else
+		err = peer_is_slow(rank, &l, blocked);
+	if (listener)
+		CHECK(!net_close_listen(listener), "close");
+	return err ? err : close_links(&l);
+}
+
 /* -- groups that fail ------------------------------------------------------ */
 
 /* All ranks get an error that names the rank, in every request and in every later call. */
@@ -445,6 +561,7 @@ const struct test bad_tests[] = {
 	{ "a message is too long", too_long, 0 },
 	{ "a peer closes a connection", peer_closes, 0 },
 	{ "a peer is killed", message_killed, 3 },
+	{ "the host of a peer is gone", gone, 0 },
 	{ "a rank of a group is killed", group_killed, 3 },
 	{ "a rank of a group closes it", group_closed, 0 },
 	{ "a rank cannot take part", cannot, 0 },
