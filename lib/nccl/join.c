@@ -20,6 +20,7 @@
 
 #define MAGIC	0x3152415254434350ull	/* differs for hosts with another byte order */
 #define CALLERS	8			/* connections that have not said the token yet */
+#define HELLO_S	5			/* in this time the peer says it */
 #define BACKLOG	64
 #define DEAD_S	20			/* a host that does not answer for this time is down */
 
@@ -37,15 +38,15 @@ _Static_assert(sizeof(struct handle) <= NCCL_HANDLE_SIZE, "NCCL has room for a h
 
 struct caller {
 	int fd;			/* -1: none */
+	int64_t deadline;	/* it may stay until then; later it makes room for a new one */
 	size_t got;
 	struct hello hello;
 };
 
-/* What join_listen() makes. The oldest caller makes room for a new one. */
+/* What join_listen() makes. */
 struct listener {
 	int fd;
 	uint64_t token;
-	unsigned int next;
 	struct caller callers[CALLERS];
 };
 
@@ -161,20 +162,42 @@ static struct caller *find_peer(struct listener *l)
 	return NULL;
 }
 
-/* Let in the next of those who have connected: 0, -EAGAIN or another errno. */
+/*
+ * A place for a caller: a free one, or that of the oldest, if its time is over. NULL: there is none
+ * now. The peer may be among the young, with its token still on the way. It does not call again.
+ */
+static struct caller *find_place(struct listener *l)
+{
+	struct caller *oldest = l->callers;
+
+	for (int i = 0; i < CALLERS; i++) {
+		if (l->callers[i].fd < 0)
+			return &l->callers[i];
+		if (l->callers[i].deadline < oldest->deadline)
+			oldest = &l->callers[i];
+	}
+	return rar_left_ms(oldest->deadline) ? NULL : oldest;
+}
+
+/*
+ * Let in the next of those who have connected: 0, -EAGAIN or another errno. The system keeps BACKLOG
+ * of them, for which there is no place yet.
+ */
 static int take_caller(struct listener *l)
 {
-	struct caller *c = &l->callers[l->next % CALLERS];
+	struct caller *c = find_place(l);
 	int fd;
 
+	if (!c)
+		return -EAGAIN;
 	do
 		fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
 	if (fd < 0)
 		return -errno;
-	l->next++;
 	drop_caller(c);
 	c->fd = fd;
+	c->deadline = rar_deadline(HELLO_S * 1000);
 	return 0;
 }
 

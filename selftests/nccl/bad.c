@@ -223,6 +223,56 @@ static int strangers(uint32_t rank)
 	return 0;
 }
 
+#define HELLO	16		/* bytes that the peer says first: those that its handle begins with */
+
+static int call(const struct sockaddr_storage *addr, socklen_t len)
+{
+	int fd = socket(addr->ss_family, SOCK_STREAM, 0);
+
+	if (fd >= 0 && !connect(fd, (const void *)addr, len))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Strangers connect after the peer, whose token is still on the way. They do not push it out. */
+static int crowd(uint32_t rank)
+{
+	const char *hello = shared->nets[rank][0];
+	struct sockaddr_storage addr;
+	void *listener, *receiver;
+	uint64_t len = 4;
+	uint32_t came = RANKS;
+	void *request;
+	int peer, fds[12];
+	socklen_t n;
+	long got;
+
+	CHECK(!net_listen(shared->nets[rank][0], &listener), "listen");
+	n = listening(&addr);
+	CHECK(n, "no socket listens");
+	peer = call(&addr, n);
+	CHECK(peer >= 0 && write(peer, hello, HELLO / 2) == HELLO / 2, "the peer");
+	for (int i = 0; i < 12; i++) {
+		fds[i] = call(&addr, n);
+		CHECK(fds[i] >= 0, "stranger %d", i);
+	}
+	CHECK(!net_accept(listener, &receiver) && !receiver, "no token has come");
+	CHECK(write(peer, hello + HELLO / 2, HELLO / 2) == HELLO / 2, "the rest");
+	CHECK(write(peer, &len, sizeof(len)) == sizeof(len) && write(peer, &rank, 4) == 4,
+	      "a message");
+	for (unsigned int i = 0; !receiver; i++)
+		CHECK(!net_accept(listener, &receiver) && nap(i), "accept");
+	CHECK(!net_irecv(receiver, 1, &came, 4, &request), "irecv");
+	net_wait(&request, &got, 1);
+	CHECK(got == 4 && came == rank, "rank %u", came);
+	for (int i = 0; i < 12; i++)
+		close(fds[i]);
+	close(peer);
+	CHECK(!net_close_listen(listener) && !net_close_recv(receiver), "close");
+	return 0;
+}
+
 /* The rank that a connection is for listens no more. */
 static int no_listener(uint32_t rank)
 {
@@ -557,6 +607,7 @@ const struct test bad_tests[] = {
 	{ "bad calls with groups", group_calls, 0 },
 	{ "bad handles of groups", group_handles, 0 },
 	{ "strangers connect", strangers, 0 },
+	{ "strangers connect before the peer's token comes", crowd, 0 },
 	{ "no one listens", no_listener, 0 },
 	{ "a message is too long", too_long, 0 },
 	{ "a peer closes a connection", peer_closes, 0 },
