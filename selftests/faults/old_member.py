@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A member of an earlier version in the group: what it does not know fails with EOPNOTSUPP
 at all other ranks, at the call. RAR_CAPS says what is left. It passes on what users call the other
-ranks, and addresses alone make hosts of its group.
+ranks, and addresses alone make hosts of its group. A join that it holds up leaves nothing behind.
 
 Ranks 0 and 1 are real, in rar0 and rar1. Rank 2 is a process of this test in rar2 that speaks
 the protocol of the join, and takes its own abilities out of COLLECT.
@@ -25,7 +25,7 @@ from tap import finish, note, result
 SIZE, OLD, PORT, PAYLOAD = 3, 2, 18118, 1408
 RAR_JOIN, RAR_ABORT, RAR_ERROR, RAR_INFO, RAR_PEERS, RAR_CAPS, RAR_SCHEDULE, RAR_USER_RANK, \
     RAR_OP = 1, 6, 7, 8, 9, 10, 13, 21, 32
-BY_HOSTS = 1
+BY_HOSTS, READY, NO_RANK = 1, 3, 0xffffffff
 JF_HOSTS, CAPS_BESIDE, WM_BESIDE, R_TABLE = 2, 0x400, 0x8000, 12
 ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER, REDUCE_BY_KEY = range(1, 8)
 IN_ORDER = 0x40
@@ -56,9 +56,10 @@ LATER = caps([ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER],
 class OldMember:
     """Rank 2: joins with what it knows, and passes the table on"""
 
-    def __init__(self, group, knows, flags, marks):
+    def __init__(self, group, knows, flags, marks, passes):
         self.group, self.knows, self.nonce, self.next_nonce = group, knows, 0x01d, 0
         self.flags, self.marks = flags, marks       # of JOIN; in the word of the own payload
+        self.passes = passes                        # types of packets
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.bind((f"10.77.0.{OLD + 1}", PORT))
 
@@ -88,7 +89,7 @@ class OldMember:
             self.send(1, JOIN_ACK, nonce, self.join_body(flags & 1 | self.flags))
         elif type == JOIN_ACK and source == 0:
             self.next_nonce = struct.unpack_from(">Q", packet, 24)[0]
-        elif type in (COLLECT, PROPOSE, COMMIT) and source == 1:
+        elif type in self.passes and source == 1:
             packet = self.collect(packet) if type == COLLECT else packet
             self.send(0, type, self.next_nonce, packet[24:])
 
@@ -102,12 +103,12 @@ class OldMember:
 
 
 @contextlib.contextmanager
-def old_member(group, knows, flags=0, marks=0):
+def old_member(group, knows, flags=0, marks=0, passes=(COLLECT, PROPOSE, COMMIT)):
     pid = os.fork()
     if not pid:
         try:
             enter(f"rar{OLD}")
-            OldMember(group, knows, flags, marks).serve()
+            OldMember(group, knows, flags, marks, passes).serve()
         finally:
             os._exit(1)
     try:
@@ -196,6 +197,10 @@ def hosts_of(s):
     return struct.unpack_from("=I", s.getsockopt(SOL_RAR, RAR_INFO, 192), 188)[0]
 
 
+def state_of(s):
+    return struct.unpack_from("=I", s.getsockopt(SOL_RAR, RAR_INFO, 192))[0]
+
+
 def by_hosts(name, group, beside, hosts):
     """Ranks 0 and 1 are in one kernel; the group goes by addresses if rank 2 knows no better"""
     knows = (LATER[0], CAPS_BESIDE if beside else 0, *LATER[2:])
@@ -238,6 +243,35 @@ def again(group):
         s.close()
 
 
+def failure(s):
+    """The rank that a failure names, and what its user calls it"""
+    select.select([s], [], [], 15)
+    s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return struct.unpack_from("=8xI24xI", s.getsockopt(SOL_RAR, RAR_ERROR, 104))
+
+
+def forgotten(group):
+    """A join that fails names no rank by the numbers of the join before it"""
+    with old_member(group, LATER, passes=(COLLECT,)):
+        ranks = [member(r, SIZE, group, [(RAR_USER_RANK, user)])
+                 for r, user in ((0, 65535), (1, 7))]
+        end = time.monotonic() + 15
+        while state_of(ranks[1]) != READY and time.monotonic() < end:
+            time.sleep(0.05)    # until PROPOSE has come
+        result(state_of(ranks[1]) == READY, "a join that an old member holds up")
+        ranks[1].setsockopt(SOL_RAR, RAR_ABORT, bytes(4))
+        first = failure(ranks[0])
+    ranks[1].close()
+    enter("rar0")
+    sysctl("join_ms", 1000)
+    join(ranks[0], 0, SIZE, group)
+    second = failure(ranks[0])
+    sysctl("join_ms", 30000)
+    ranks[0].close()
+    result(first == (1, 7), f"a failed join that knew all ranks: {first}")
+    result(second in ((1, NO_RANK), (2, NO_RANK)), f"the next one knows none: {second}")
+
+
 def alone():
     """How to find out what one host knows: a group of one"""
     s = member(0, 1, 0x01d0)
@@ -248,6 +282,7 @@ def alone():
 
 test("first version", 0x01d1, FIRST)
 test("later version", 0x01d2, LATER)
+forgotten(0x01d7)
 for old_rank in (0, 1):
     enter(f"rar{old_rank}")
     sysctl("one_host", 1)

@@ -685,6 +685,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	struct rar_join_state *j = &m->join;
 
 	lockdep_assert_held(&m->lock);
+	memset(j->table, 0, m->size * sizeof(*j->table));
 	bitmap_zero(j->back, slices(m));
 	j->past = *past;
 	j->resume = *past;	/* if alone */
