@@ -18,23 +18,33 @@ shares() # NAME ring-option...
 	result $? "$name: $(word ingress) packets at the ingress hook, $(word encap) at the socket"
 }
 
+# Chunks that ranks of rar0 have added, by any arithmetic.
+added() { echo $(($(counter 0 RarReduceSimd) + $(counter 0 RarReduceScalar))); }
+
 # Ranks in rar0 hand over in memory: the bits are right, and no packet carries data. Of $at_once
-# runs, one at least passes all ranks at once.
+# runs, one at least passes all ranks at once. Of the chunks that come, half are partial sums, to
+# which a rank adds.
 at_once=4
 in_memory() # NAME ring-option...
 {
-	local name=$1 data runs round
+	local name=$1 data runs round chunks sums
 
 	shift
 	data=$(counter 0 RarTxData)
 	runs=$(counter 0 RarRxLocal)
 	round=$(counter 0 RarRxRound)
+	chunks=$(counter 0 RarRxData)
+	sums=$(added)
 	check "$name" rns 0 ring "$@"
+	chunks=$(($(counter 0 RarRxData) - chunks))
+	sums=$(($(added) - sums))
 	data=$(($(counter 0 RarTxData) - data))
 	runs=$(($(counter 0 RarRxLocal) - runs))
 	round=$(($(counter 0 RarRxRound) - round))
 	[ "$data" = 0 ] && [ "$runs" -gt 100 ] && [ "$round" -gt $((runs / at_once)) ]
 	result $? "$name: $runs runs in memory, $round of them at once, $data chunks in packets"
+	[ $((2 * sums)) = "$chunks" ]
+	result $? "$name: $sums of $chunks chunks added"
 }
 
 # Two rings at once; neither keeps the other waiting.
@@ -158,7 +168,7 @@ in_a_vrf()
 }
 
 need_module
-plan 31
+plan 36
 topo_up 4
 topo_sysctl rx_path=ingress local=0
 shares "4 ranks on one veth address" -m same -a 4

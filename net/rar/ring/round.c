@@ -314,6 +314,17 @@ static void publish(const struct rar_round *round)
 	}
 }
 
+/* Each rank that adds has added all chunks. All ranks are in one namespace. */
+static void count_sums(const struct rar_round *round, bool fpu)
+{
+	u32 n = round->nadds * round->run.n;
+
+	if (fpu)
+		rar_mib_add(round->from->rn, ReduceSimd, n);
+	else
+		rar_mib_add(round->from->rn, ReduceScalar, n);
+}
+
 /**
  * rar_round_pass() - let a run go all the way, and publish it at each rank
  * @round: claimed in full
@@ -345,6 +356,7 @@ void rar_round_pass(struct rar_round *round)
 		}
 	}
 	rar_reduce_end(&pass->ctx);
+	count_sums(round, pass->ctx.fpu);
 	publish(round);
 }
 
