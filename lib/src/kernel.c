@@ -285,6 +285,14 @@ static bool pin_refused(int err)
 	return err == -ENOBUFS || err == -EFAULT || err == -EOPNOTSUPP;
 }
 
+/* The kernel remembers how much memory an operation needs that it refused. */
+static bool kernel_has_room(const rar_comm_t *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0);
+}
+
 static int kernel_post(rar_comm_t *c, struct work *w)
 {
 	int flags = w->nowait ? MSG_DONTWAIT : 0, err;
@@ -411,6 +419,7 @@ const struct transport kernel_transport = {
 	.renew = kernel_renew,
 	.start = kernel_start,
 	.ready = kernel_ready,
+	.has_room = kernel_has_room,
 	.post = kernel_post,
 	.take = kernel_take,
 	.resume = kernel_resume,

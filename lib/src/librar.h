@@ -67,6 +67,8 @@ struct work {
  * @renew:  before joining again: end the failed membership, and set comm->past
  * @start:  begin to join the group of @cards; does not wait
  * @ready:  wait for the end of the join
+ * @has_room: may @post take an operation now? False: only if an operation like the last one that
+ *          was refused would be refused, too
  * @post:   hand over an operation; post_lock is held
  * @take:   wait for the next result: 0, -EAGAIN after timeout_ms, or the group's error; one
  *          thread at a time. work is the operation that it belongs to
@@ -78,6 +80,7 @@ struct transport {
 	void (*renew)(rar_comm_t *c);
 	int (*start)(rar_comm_t *c, const struct card *cards);
 	int (*ready)(rar_comm_t *c, int timeout_ms);
+	bool (*has_room)(const rar_comm_t *c);
 	int (*post)(rar_comm_t *c, struct work *work);
 	int (*take)(rar_comm_t *c, struct work *work, int timeout_ms);
 	int (*resume)(rar_comm_t *c, uint64_t *op);
@@ -113,6 +116,8 @@ struct lost {
  * @work:	operations in flight, by request
  * @born:	generation of the process that joined; see life.c
  * @no_pin:	copy until this request, as pinning was refused
+ * @refused_to:	where the share of the last call was moved, for which there was no room then; it
+ *		came from @refused_from. NULL: none. post_lock protects both, and @no_pin
  */
 struct rar_comm {
 	const struct transport *transport;
@@ -127,6 +132,7 @@ struct rar_comm {
 
 	pthread_mutex_t post_lock;
 	uint64_t no_pin;
+	const char *refused_to, *refused_from;
 
 	pthread_mutex_t lock;
 	pthread_cond_t turn;

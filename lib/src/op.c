@@ -158,20 +158,34 @@ static int state_error(rar_comm_t *c)
 	return err;
 }
 
-/* Where the kernel works in the memory of the result, this rank's share must be there. */
-static void place_share(const rar_comm_t *c, const struct work *w)
+/*
+ * Where the kernel works in the memory of the result, this rank's share must be there. The place,
+ * or NULL if nothing has to be moved.
+ */
+static char *share_place(const rar_comm_t *c, const struct work *w)
 {
 	char *to = w->collective == RAR_ALLGATHER ? w->pin + c->rank * w->send_len : w->pin;
 
-	if (w->pin && w->send_len && (w->collective == RAR_ALLGATHER ||
-				      w->collective == RAR_BROADCAST) && to != w->send)
-		memcpy(to, w->send, w->send_len);
+	return w->pin && w->send_len && (w->collective == RAR_ALLGATHER ||
+					 w->collective == RAR_BROADCAST) && to != w->send ? to : NULL;
+}
+
+/*
+ * Was this share moved before, and then there was no room? It must be moved again, as the caller
+ * may have changed it meanwhile, but not before there may be room.
+ */
+static bool in_vain(const rar_comm_t *c, const struct work *w, const char *to)
+{
+	return w->nowait && to && to == c->refused_to && w->send == c->refused_from &&
+	       !c->transport->has_room(c);
 }
 
 /* Post, and take results where the kernel needs the room that they hold. */
 static int post(rar_comm_t *c, struct work *w)
 {
 	int timeout_ms = w->nowait ? 0 : -1, err;
+	const char *from = w->send;
+	char *to;
 
 	while (in_flight(c) == RAR_MAX_OPS) {
 		err = make_room(c, timeout_ms);
@@ -180,12 +194,19 @@ static int post(rar_comm_t *c, struct work *w)
 	}
 	if (w->pin && c->posted < c->no_pin)
 		w->pin = NULL;
-	place_share(c, w);
-	while ((err = c->transport->post(c, w)) == -ENOBUFS && in_flight(c)) {
-		err = make_room(c, timeout_ms);
+	to = share_place(c, w);
+	while (in_vain(c, w, to)) {
+		err = in_flight(c) ? make_room(c, 0) : -EAGAIN;
 		if (err)
 			return err;
 	}
+	if (to)
+		memcpy(to, from, w->send_len);
+	do
+		err = c->transport->post(c, w);
+	while (err == -ENOBUFS && in_flight(c) && !(err = make_room(c, timeout_ms)));
+	c->refused_to = err == -EAGAIN ? to : NULL;
+	c->refused_from = from;
 	return err;
 }
 

@@ -855,6 +855,13 @@ static int stub_ready(rar_comm_t *c, int timeout_ms)
 	return err;
 }
 
+/* All that librar lets through: RAR_MAX_OPS. */
+static bool stub_has_room(const rar_comm_t *c)
+{
+	(void)c;
+	return true;
+}
+
 static int stub_post(rar_comm_t *c, struct work *w)
 {
 	struct stub *s = c->stub;
@@ -962,6 +969,7 @@ const struct transport stub_transport = {
 	.renew = stub_renew,
 	.start = stub_start,
 	.ready = stub_ready,
+	.has_room = stub_has_room,
 	.post = stub_post,
 	.take = stub_take,
 	.resume = stub_resume,

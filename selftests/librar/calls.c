@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "librar_test.h"
 
@@ -304,6 +305,58 @@ static int requests(uint32_t rank)
 	return 0;
 }
 
+/* Rank 0 starts broadcasts until there is no room. Result: how many; *left: not complete. */
+static int fill_up(rar_comm_t *c, int64_t *x, int *left)
+{
+	struct rar_call call = { .collective = RAR_BROADCAST, .dtype = RAR_I64, .count = 1,
+				 .flags = RAR_C_NOWAIT, .src = x, .dst = x };
+	rar_req_t req, next;
+	int n = 0;
+
+	while (n < 200 && !rar_start(c, &call, &req))
+		n++;
+	usleep(100000);		/* the root of a broadcast may have it before the others */
+	for (*left = n; !rar_next(c, &next, 0); --*left)
+		;
+	return n;
+}
+
+/*
+ * The share of a call that returns -EAGAIN is not moved to its place at every attempt. The others
+ * get what the source holds at the attempt that succeeds.
+ */
+static int moved_once(uint32_t rank)
+{
+	static int from[LONG], to[LONG];
+	struct rar_call call = { .collective = RAR_BROADCAST, .dtype = RAR_I32, .count = LONG,
+				 .flags = RAR_C_NOWAIT, .src = from, .dst = to };
+	rar_comm_t *c = join_all(rank);
+	int64_t x = 7;
+	rar_req_t req;
+	int err, left;
+
+	CHECK(c && !rar_barrier(c), "join");
+	if (!rank) {
+		shared->count = fill_up(c, &x, &left);
+		printf("# %d broadcasts, %d not complete\n", shared->count, left);
+		CHECK(rar_start(c, &call, &req) == -EAGAIN, "room");
+		to[LONG / 2] = 5;
+		for (int i = 0; i < 10; i++)
+			CHECK(rar_start(c, &call, &req) == -EAGAIN, "room");
+		CHECK(to[LONG / 2] == 5, "moved again");
+		from[LONG / 2] = 3;
+	}
+	sync_ranks();
+	for (int i = 0; i < shared->count && rank; i++)
+		CHECK(!rar_broadcast(c, &x, &x, 1, RAR_I64, 0), "broadcast");
+	while ((err = rar_start(c, &call, &req)) == -EAGAIN)
+		usleep(100);
+	CHECK(!err && !rar_wait(c, req, WAIT_MS), "%s", text(c, err));
+	CHECK(to[LONG / 2] == 3 && x == 7, "%d", to[LONG / 2]);
+	rar_comm_free(c);
+	return 0;
+}
+
 /* The descriptor is readable when there is something to take. */
 static int descriptor(uint32_t rank)
 {
@@ -425,6 +478,7 @@ const struct test call_tests[] = {
 	{ "collectives, lengths, places, roots", shapes },
 	{ "short forms", short_forms },
 	{ "requests in flight", requests },
+	{ "a share is moved once", moved_once },
 	{ "the descriptor", descriptor },
 	{ "threads", threads },
 	{ "priorities", priorities },

@@ -19,6 +19,7 @@ extern struct shared {
 	pthread_barrier_t barrier;
 	pthread_barrier_t others;	/* all ranks but one, which is dead */
 	struct rar_card cards[2 * RANKS];
+	int count;
 } *shared;
 
 extern bool stub;		/* without the kernel module */
