@@ -22,7 +22,7 @@ share()
 {
 	local payload=$(($2 - 92)) bytes
 
-	bytes=$((2 * (n - 1) * (size / n) / payload * $2))
+	bytes=$((2 * (n - 1) * size * $2 / (n * payload)))
 	echo $((100 * bytes * 8 / ($1 * rate_mbit)))
 }
 
