@@ -188,6 +188,7 @@ static void number(struct rar_link *link, struct rar_operation *op,
 	item->seq = tx->next_seq;
 	item->una = tx->una;
 	item->epoch = link->epoch;
+	item->flags = 0;
 	tx->next_seq += run->n;
 	tx->inflight += run->n;
 	tx->probe = false;
