@@ -26,7 +26,7 @@ REST = (("include/uapi/linux/", "the socket interface and the packets, for progr
         ("lib/, python/", "librar: the library for programs; rar_torch: PyTorch with it"),
         ("samples/", "programs that use the socket, and the demo's training"),
         ("selftests/", "tests in a guest or on a host; host/: in user space; model/: for spin"),
-        ("tools/", "the bench, the XDP program, tools that watch a ring"),
+        ("tools/", "the bench, a simulator, the XDP program, tools that watch a ring"),
         ("scripts/", "demo, test, check, bench, fuzz, model, vm: what make calls"))
 
 

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The simulator of tools/sim agrees with what can be calculated without it.
+
+Times without loss are those of a closed formula; each element of each sum is right, with and
+without loss; no chunk is added or stored twice; the same seed gives the same run; a ring whose
+lost chunks are not sent again hangs; some ranks stand for all; the coarse model agrees with the
+module's code. The simulator is built with ASan, UBSan and a stack that is full of ones and zeros,
+so a value that the module's code forgets to set shows.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "selftests/lib"))
+from tap import finish, get_seed, note, result      # noqa: E402
+
+BUILD = TOP / "build/sim.test"
+EXTRA = ("-fsanitize=address,undefined -fno-sanitize-recover=undefined "
+         "-ftrivial-auto-var-init=pattern")
+PAYLOAD = 1408          # of a packet with an MTU of 1500
+OVERHEAD = 28 + 64      # IP, UDP, and the header of a chunk
+# Hosts that need no time, devices without a limit, single packets.
+IDLE = ("--packet 0ns --build 0ns --chunk 0ns --byte 0 --ack 0ns --call 0ns --super 1 "
+        "--frame 0").split()
+seed = get_seed()
+
+
+def build():
+    """Build the simulator."""
+    made = subprocess.run(["make", "-s", "-C", TOP / "tools/sim", f"O={BUILD}", f"EXTRA={EXTRA}"],
+                          check=False, text=True, capture_output=True)
+    for line in (made.stdout + made.stderr).splitlines():
+        note(line)
+    result(made.returncode == 0 and "warning" not in made.stderr, "it is built without warnings")
+
+
+def run(*options, fails=False):
+    """Simulate. Return its figures; note them if the exit status is not the one expected."""
+    command = [BUILD / "sim", *map(str, options)]
+    done = subprocess.run(command, check=False, text=True, capture_output=True)
+    words = dict(word.split("=") for word in done.stdout.split())
+    if done.returncode != fails:
+        note(" ".join(map(str, command)) + f": {done.returncode}\n{done.stdout}{done.stderr}")
+        return {**dict.fromkeys(("us", "added", "hung", "wrong", "odd"), float("nan"))}
+    return {name: float(value) for name, value in words.items()}
+
+
+def near(got, want, share):
+    """Is a figure the one wanted, but for a share of it?"""
+    if not abs(got - want) <= share * want:
+        note(f"{got}, expected {want}")
+        return False
+    return True
+
+
+def chunks(size, ranks):
+    """Return the chunks of an operation."""
+    block = (-(-size // ranks) + 63) // 64 * 64 if size > 8192 else size
+    return sum(-(-min(block, size - at) // PAYLOAD) for at in range(0, size, block))
+
+
+def check_latency():
+    """A packet takes 2(N-1) hops, and nothing else takes time."""
+    right = all(near(run("-n", n, "-b", 1024, "-s", 0, "-d", "50us", *IDLE)["us"],
+                     2 * (n - 1) * 50, 1e-6) for n in (2, 3, 16, 100))
+    result(right, "latency alone: 2(N-1) hops")
+
+
+def check_hosts():
+    """A packet takes the time of the hosts at each hop. Partial sums are in packets that are built:
+    the successor is not known to have posted, so the packet that came does not go on."""
+    options = ("--packet 3us --build 2us --chunk 100ns --byte 200 --ack 0ns --call 0ns "
+               "--super 1").split()
+    data = 0.1 + 1024 * 200e-6
+    right = all(near(run("-n", n, "-b", 1024, "-s", 0, "-d", "50us", *options)["us"],
+                     (n - 1) * (2 * (50 + 3 + data) + 2 + data), 1e-4) for n in (2, 3, 16))
+    result(right, "latency with the time of hosts")
+
+
+def check_bandwidth():
+    """All links are busy all the time: 2(N-1)/N of the bytes, with their headers. Acknowledgments
+    take 1.2 %, and to fill and to drain the ring takes time, too."""
+    right = True
+    for n, size in ((2, 4 << 20), (4, 4 << 20), (8, 8 << 20), (32, 32 << 20)):
+        bits = 8 * size * (1 + OVERHEAD / PAYLOAD) * 2 * (n - 1) / n
+        us = run("-n", n, "-b", size, "-s", "1G", "-d", "1us", "-r", 3, "--window", "1G",
+                 *IDLE)["us"]
+        right &= us >= bits / 1e3 and near(us, bits / 1e3, 0.05)
+    result(right, "bandwidth alone: 2(N-1)/N of the bytes, and headers")
+
+
+def check_sums():
+    """Each chunk is added or stored once at each rank that it passes; all sums are right."""
+    for loss, more in ((0, ()), (0.1, ()), (2, ("--super", 1)), (20, ()),
+                       (2, ("--whole", "--late", 1)), (2, ("--cpus", 1)), (0, ("--slow", 1))):
+        right = True
+        for n, size in ((2, 100000), (3, 8), (5, 77776), (16, 1 << 20)):
+            got = run("-n", n, "-b", size, "-l", loss, "-r", 3, "--numbers", "--seed", seed + n,
+                      *more)
+            passed = 3 * 2 * (n - 1) * chunks(size, n)
+            right &= (got["wrong"], got["hung"], got["odd"], got["unreleased"]) == (0, 0, 0, 0)
+            right &= near(got["added"], passed, 0)
+        result(right, " ".join(map(str, ("each chunk once, and right sums: loss", loss, *more))))
+
+
+def check_seed():
+    """The same seed gives the same run, another seed another one."""
+    lossy = ("-n", 9, "-b", "1M", "-l", 1, "--seed")
+    first, again, other = (run(*lossy, s) for s in (seed + 1, seed + 1, seed + 2))
+    result(first == again, "the same seed gives the same run")
+    result(first != other, "another seed gives another run")
+
+
+def check_no_resend():
+    """Without sending again a lossy ring hangs, and a ring without loss does not."""
+    lossy = ("-n", 4, "-b", "1M", "-r", 1, "--limit", "5s", "--seed", seed + 1)
+    result(run(*lossy, "-l", 1, "--no-resend", fails=True)["hung"] == 1,
+           "a ring that sends nothing again hangs if something is lost")
+    result(run(*lossy, "--no-resend")["hung"] == 0, "and does not hang otherwise")
+
+
+def check_fold():
+    """A few ranks that stand for all take the time of all."""
+    right = True
+    for n, more in ((16, ()), (64, ("--super", 1)), (12, ("-d", "1ms"))):
+        ring = ("-n", n, "-b", n * 64 * 320, *more)
+        us = run(*ring)["us"]
+        right &= all(near(run(*ring, "--fold", f)["us"], us, 0.005) for f in (1, 2, n // 2))
+    result(right, "some ranks stand for all")
+
+
+def check_coarse():
+    """The coarse model agrees with the module's code."""
+    for n, more in ((16, ()), (64, ()), (64, ("--late", 5)), (64, ("--slow", 5)),
+                    (128, ("-l", 1)), (128, ("-l", 0.1))):
+        ring = ("-n", n, "-b", n * 4096, *more)
+        ok = near(run(*ring, "--coarse")["us"], run(*ring, "-r", 9)["us"], 0.15)
+        result(ok, " ".join(map(str, (f"coarse, {n} ranks", *more))))
+
+
+def check_late():
+    """A rank that is late delays the others by that time."""
+    ring = ("-n", 16, "-b", "256k", "-r", 3)
+    more = run(*ring, "--late", 3, "--late-by", "10ms")["us"] - run(*ring)["us"]
+    result(near(more, 10000, 0.02), "a rank that is late by 10 ms")
+
+
+def check_join():
+    """COLLECT, PROPOSE and COMMIT go round; a ring that is too long for that is not joined."""
+    result(near(run("--join", "-n", 100, "-d", "1ms")["us"], 3 * 100 * 1000, 0.1),
+           "join: three rounds")
+    result(run("--join", "-n", 100, "-d", "25ms")["joined"] == 0,
+           "join: a round may not take longer than two seconds")
+
+
+def check_arguments():
+    """Arguments that make no sense are refused."""
+    wrong = ("-n 1", "-n x", "-d 5", "-d 5m", "-b 12", "-b -8", "-l 100", "--fold 3", "--mtu 20000",
+             "--late 16", "--fold 4 -b 8k", "--fold 4 --late 2", "-s 1T", "16", "--nothing")
+    right = all(subprocess.run([BUILD / "sim", *line.split()], check=False,
+                               capture_output=True).returncode == 2 for line in wrong)
+    result(right, "wrong arguments")
+
+
+os.environ["LC_ALL"] = "C"
+build()
+check_latency()
+check_hosts()
+check_bandwidth()
+check_sums()
+check_seed()
+check_no_resend()
+check_fold()
+check_coarse()
+check_late()
+check_join()
+check_arguments()
+finish()
