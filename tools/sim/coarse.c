@@ -19,7 +19,7 @@
 /* What a rank needs for a block, ns. */
 struct block {
 	u64 chunks, packets;	/* of a block */
-	double cpu, wire;	/* of a packet */
+	double cpu, build, wire; /* of a packet: that comes, that is built, on the wire */
 };
 
 static struct block block_of(void)
@@ -28,8 +28,9 @@ static struct block block_of(void)
 	struct block b = { .chunks = chunks, .packets = DIV_ROUND_UP(chunks, sim_super()) };
 	double each = (double)chunks / b.packets;
 
-	b.cpu = sim_set.packet + each * sim_set.chunk +
-		(double)bytes / b.packets * sim_set.byte_ps / 1000;
+	b.build = each * sim_set.chunk + (double)bytes / b.packets * sim_set.byte_ps / 1000;
+	b.cpu = b.build + sim_set.packet;
+	b.build += sim_set.build;
 	if (sim_set.bps)
 		b.wire = ((double)bytes / b.packets + each * (sizeof(struct rar_data_hdr) +
 			  SIM_IP_UDP + sim_set.frame)) * 8e9 / sim_set.bps;
@@ -76,6 +77,21 @@ static void lose(struct state *s, u32 i, bool last)
 	s->lucky = lucky_hops(s->p);
 }
 
+/*
+ * For how long a packet occupies rank @r. To every second one belongs an acknowledgment at each end.
+ * A rank whose CPU is slower than its device builds packets from its buffer if a block has several:
+ * when one comes, others of the block still wait to be sent.
+ */
+static double occupies(const struct block *b, u32 r)
+{
+	double by = r == sim_set.slow ? sim_set.slow_by : 1;
+	double cpu = b->cpu + sim_set.ack;
+
+	if (cpu * by < b->wire)
+		return b->wire;
+	return (b->packets > 1 ? cpu + b->build : cpu) * by;
+}
+
 /* Rank @r passes block @i on. */
 static void pass(struct state *s, u32 r, u32 i, bool last)
 {
@@ -83,7 +99,7 @@ static void pass(struct state *s, u32 r, u32 i, bool last)
 	double cpu = r == sim_set.slow ? b->cpu * sim_set.slow_by : b->cpu;
 	double start = max(s->come[i], s->free[r]);
 
-	s->free[r] = start + b->packets * max(cpu, b->wire);
+	s->free[r] = start + b->packets * occupies(b, r);
 	s->come[i] = start + cpu + b->wire + sim_set.delay;
 	if (!s->lucky--)
 		lose(s, i, last);

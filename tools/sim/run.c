@@ -12,6 +12,8 @@
 #include "sim.h"
 
 #define SUPER_BYTES	65000	/* of a superpacket */
+#define RELEASE_STEP	100000000ULL /* ns */
+#define RELEASE_STEPS	200
 
 struct sim_set sim_set;
 struct sim_got sim_got;
@@ -89,7 +91,6 @@ static void end_rank(struct sim_rank *rank)
 	struct rar_member *m = &rank->m;
 	struct rar_operation *op;
 
-	sim_got.unreleased += m->op_next - m->op_oldest;
 	sim_got.cwnd = max(sim_got.cwnd, m->link[RAR_NEXT].tx.win.cwnd);
 	rar_early_flush(m);
 	rar_link_bury(m);
@@ -225,12 +226,37 @@ static void one_op(u32 i)
 	sim_got.ns[i] = last_end - begun;
 }
 
+/* Operations that ranks still owe their successors. */
+static u64 unreleased(void)
+{
+	u64 n = 0;
+	u32 r;
+
+	for (r = 0; r < sim_set.fold; r++)
+		n += sim_ranks[r].m.op_next - sim_ranks[r].m.op_oldest;
+	return n;
+}
+
+/* The last acknowledgments come, or chunks are sent again until they do. */
+static void wait_for_release(void)
+{
+	u64 step = RELEASE_STEP + 4 * sim_set.delay, end = sim_ns;
+	u32 i;
+
+	for (i = 0; i < RELEASE_STEPS && unreleased(); i++) {
+		end += step;
+		while (sim_next_event(end))
+			;
+	}
+}
+
 static void count(void)
 {
 	sim_got.again = mib.v[RAR_MIB_TxRetrans];
 	sim_got.dups = mib.v[RAR_MIB_RxDup];
 	sim_got.forwarded = mib.v[RAR_MIB_TxForward];
 	sim_got.acks = mib.v[RAR_MIB_TxAck];
+	sim_got.unreleased = unreleased();
 }
 
 /* Run all operations. Returns 0, or 1 if one hung or a sum is wrong. */
@@ -254,10 +280,8 @@ int sim_run(void)
 		begin_rank(&sim_ranks[r], r);
 	for (i = 0; i < sim_set.ops && !sim_got.hung; i++)
 		one_op(i);
-	/* The last acknowledgments. */
-	begun = sim_ns;
-	while (!sim_got.hung && sim_next_event(begun + 500000000ULL + 4 * sim_set.delay))
-		;
+	if (!sim_got.hung)
+		wait_for_release();
 	count();
 	for (r = 0; r < sim_set.fold; r++)
 		end_rank(&sim_ranks[r]);

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""tables.py SIM [TABLE...]: the tables of Documentation/performance.rst about large rings.
+tables.py SIM --check FILE: what measure.sh measured, beside what is simulated.
+
+SIM is the simulator's program. The parameters of all tables are fixed here.
+"""
+import re
+import statistics
+import subprocess
+import sys
+
+RANKS = (16, 64, 256, 1024, 4096, 16384)
+SPEED = 10e9            # of a link, bits per second
+# All tables, unless a table says otherwise: links of 10 Gbit/s and 10 us, MTU 1500. A superpacket
+# of 62 KB takes a CPU 14 us a hop, as measured; see "Where the time of a hop goes".
+BASE = ("--speed 10G --delay 10us --mtu 1500 --packet 2500ns --build 2500ns --chunk 57ns "
+        "--byte 140 --ack 1us --call 5us")
+# As measure.sh: the ranks share a CPU, links carry single packets with Ethernet headers. Only
+# the time for a packet is not known; an acknowledgment is taken to cost half as much.
+GUEST = "--super 1 --cpus 1 --frame 14 --call 30us --byte 140"
+TOLERANCE = 0.15
+LARGEST_OFTEN = 256     # ranks of rings of which all ranks are simulated, several times
+LARGEST = 1024          # once; larger rings are not. The coarse model is for rings from here on
+
+
+def simulate(sim, options):
+    """Return the figures of a simulation."""
+    done = subprocess.run([sim, *options.split()], check=False, text=True, stdout=subprocess.PIPE)
+    if not done.stdout:
+        sys.exit(f"sim {options}: status {done.returncode}")
+    return {name: float(value) for name, value in
+            (word.split("=") for word in done.stdout.split())}
+
+
+def human(us):
+    """Return a time with three digits."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if us >= size:
+            return f"{us / size:.3g} {unit}" if us < 1000 * size else f"{us / size:.0f} {unit}"
+    return f"{us:.3g} us"
+
+
+def row(cells, widths):
+    """Print a line of a table."""
+    print("   " + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths)), flush=True)
+
+
+def ideal_us(ranks, size):
+    """Return the least time that the links need."""
+    return 2 * (ranks - 1) / ranks * size * 8 / SPEED * 1e6
+
+
+# ---------------------------------------------------------------- tables
+
+def table_time(sim):
+    """Time of an operation, and as a multiple of the least time that the links need"""
+    sizes = ((8 << 10, "8k"), (1 << 20, "1M"), (64 << 20, "64M"), (1 << 30, "1G"))
+    widths = (6, *(10, 9) * len(sizes))
+    row(("ranks", *(cell for _, name in sizes for cell in (name, "ideal"))), widths)
+    for n in RANKS:
+        cells = [n]
+        for size, name in sizes:
+            # A short operation is one block, which all ranks pass on.
+            fold = "" if size <= 8192 else "--fold 1"
+            us = simulate(sim, f"{BASE} -n {n} -b {name} -r 3 {fold}")["us"]
+            ratio = us / ideal_us(n, size)
+            cells += [human(us), f"x {ratio:.{0 if ratio >= 100 else 2}f}"]
+        row(cells, widths)
+
+
+def of_code(sim, n, options, seeds):
+    """Return the median time by the module's code; none of a ring that is too large"""
+    if n > LARGEST:
+        return ""
+    ops, runs = (5, seeds) if n <= LARGEST_OFTEN else (3, 1)
+    return human(statistics.median(
+        simulate(sim, f"{BASE} -n {n} {options} -r {ops} --seed {seed}")["us"]
+        for seed in range(1, runs + 1)))
+
+
+def of_coarse(sim, n, options, seeds):
+    """Return the median time by the coarse model; none of a ring that is too small"""
+    if n < LARGEST:
+        return ""
+    return human(statistics.median(
+        simulate(sim, f"{BASE} -n {n} {options} --coarse --seed {seed}")["us"]
+        for seed in range(1, seeds + 1)))
+
+
+def two_models(sim, columns, size):
+    """Print a table of times by the module's code and by the coarse model."""
+    widths = (6, *(11, 10) * len(columns))
+    row(("ranks", *(cell for name, _, _ in columns for cell in (name, "coarse"))), widths)
+    for n in RANKS:
+        cells = [n]
+        for _, options, seeds in columns:
+            more = f"-b {size} {options}"
+            cells += [of_code(sim, n, more, seeds), of_coarse(sim, n, more, seeds)]
+        row(cells, widths)
+
+
+def table_slow(sim):
+    """4 MiB: one rank's CPU takes twice as long, or ten times; one rank is late by 10 ms"""
+    two_models(sim, (("all alike", "", 1), ("CPU x 2", "--slow 3 --slow-by 2", 1),
+                     ("CPU x 10", "--slow 3 --slow-by 10", 1),
+                     ("late 10 ms", "--late 3 --late-by 10ms", 1)), "4M")
+
+
+def table_loss(sim):
+    """4 MiB: time if each link loses packets"""
+    two_models(sim, (("0", "", 1), ("0.01 %", "--loss 0.01", 3), ("0.1 %", "--loss 0.1", 3),
+                     ("1 %", "--loss 1", 3)), "4M")
+
+
+def table_join(sim):
+    """Time to join: the table of ranks goes round three times (a model of table.c)"""
+    columns = (("10us", 0), ("100us", 0), ("1ms", 0), ("10us", 0.01), ("10us", 0.1))
+    widths = (6, 8, *(14,) * len(columns))
+    row(("ranks", "slices", *(f"{d}, {loss} %" if loss else d for d, loss in columns)), widths)
+    for n in RANKS:
+        cells = []
+        for delay, loss in columns:
+            got = simulate(sim, f"{BASE} --join -n {n} --delay {delay} --loss {loss}")
+            cells.append(human(got["us"]) if got["joined"] else "never")
+        row((n, int(got["slices"]), *cells), widths)
+
+
+def table_window(sim):
+    """256 MiB, 64 ranks: share of the links' speed, by round trip and net.rar.window"""
+    windows = ("256k", "1M", "4M", "16M", "64M", "256M")
+    widths = (8, *(8,) * len(windows))
+    row(("RTT", *windows), widths)
+    for rtt in (10, 100, 1000, 10000, 50000):
+        cells = [human(rtt)]
+        for window in windows:
+            us = simulate(sim, f"{BASE} -n 64 -b 256M -r 4 --fold 1 --delay {rtt * 500}ns "
+                               f"--window {window} --limit 1000s")["us"]
+            cells.append(f"{ideal_us(64, 256 << 20) / us:.3f}")
+        row(cells, widths)
+
+
+TABLES = {"time": table_time, "slow": table_slow, "loss": table_loss, "join": table_join,
+          "window": table_window}
+
+
+# ---------------------------------------------------------------- what was measured
+
+def measured(path):
+    """Yield the set-ups of measure.sh: words, and the times of the repeats."""
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith("measured "):
+                words = dict(re.findall(r"(\w+)=(\S+)", line))
+                yield words, [float(us) for us in words.pop("us").split(",")]
+
+
+def typical(words, times):
+    """Return the time to compare: the median if packets are lost, otherwise the best, since other
+    work on the machine only makes an operation slower"""
+    return statistics.median(times) if float(words["loss"]) else min(times)
+
+
+def simulated(sim, words, packet):
+    """Return the simulated time of a set-up, with that time of a CPU for a packet, ns."""
+    lossy = float(words["loss"]) > 0
+    hosts = f"--packet {packet}ns --build {packet}ns --ack {packet // 2}ns"
+    return statistics.median(
+        simulate(sim, f"{GUEST} {hosts} -n {words['n']} -b {words['bytes']} "
+                      f"--speed {words['mbit']}M --delay {words['delay_us']}us "
+                      f"--loss {words['loss']} -r 10 --seed {seed}")
+        ["us" if lossy else "best_us"] for seed in range(1, 6 if lossy else 2))
+
+
+def time_of_packet(sim, words, times):
+    """Return the time of a packet with which the CPU alone would take the time measured, ns."""
+    low, high = 0, 1 << 20
+    while high - low > 10:
+        middle = (low + high) // 2
+        if simulated(sim, words, middle) < typical(words, times):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def check(sim, path):
+    """Compare. Returns whether all ratios are within the tolerance."""
+    packet, right = None, True
+    widths = (6, 10, 7, 10, 6, 12, 12, 8)
+    for words, times in measured(path):
+        if words["mbit"] == "0":
+            packet = time_of_packet(sim, words, times)
+    if packet is None:
+        sys.exit(f"{path}: it does not say how fast the CPU was")
+    print(f"   a packet takes the CPU {packet / 1e3:.1f} us\n")
+    row(("ranks", "bytes", "Mbit/s", "delay", "loss", "measured", "simulated", "ratio"), widths)
+    for words, times in measured(path):
+        if words["mbit"] == "0":
+            continue
+        us, want = simulated(sim, words, packet), typical(words, times)
+        ok = abs(us / want - 1) <= TOLERANCE
+        right = right and ok
+        row((words["n"], words["bytes"], words["mbit"], words["delay_us"] + " us",
+             words["loss"] + " %", human(want), human(us), f"{us / want:.3f} " + " !"[not ok]),
+            widths)
+    print(f"   need: 1 +- {TOLERANCE}: {'PASS' if right else 'FAIL'}")
+    return right
+
+
+def main():
+    """Print what the arguments ask for."""
+    sim, *what = sys.argv[1:] or [""]
+    if what[:1] == ["--check"] and len(what) == 2:
+        sys.exit(not check(sim, what[1]))
+    if not sim or not set(what) <= set(TABLES):
+        sys.exit(f"usage: tables.py SIM [{'|'.join(TABLES)}]... | --check FILE")
+    for name in what or TABLES:
+        print(f"{TABLES[name].__doc__} ({name})\n")
+        TABLES[name](sim)
+        print()
+
+
+if __name__ == "__main__":
+    main()
