@@ -3,6 +3,8 @@
  * The ranks and their users: all begin an operation together, and wait until the last one has
  * its result.
  */
+#include <malloc.h>
+
 #include "core/user.h"
 #include "link/early.h"
 #include "link/link.h"
@@ -273,6 +275,8 @@ int sim_run(void)
 	};
 	refcount_set(&user.ref, 1);
 	last_end = 0;
+	/* The heap grows by small steps, so memory that nothing is written to is not used. */
+	mallopt(M_TOP_PAD, 0);
 	sim_ranks = aligned_alloc(64, sim_set.fold * sizeof(*sim_ranks));
 	memset(sim_ranks, 0, sim_set.fold * sizeof(*sim_ranks));
 	sim_net_begin();
