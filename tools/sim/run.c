@@ -223,9 +223,8 @@ static void one_op(u32 i)
 		       &sim_ranks[r], NULL);
 	while (waiting && sim_next_event(begun + sim_set.limit))
 		;
-	if (waiting)
-		sim_got.hung++;
-	sim_got.ns[i] = last_end - begun;
+	sim_got.hung += waiting > 0;
+	sim_got.ns[i] = waiting ? sim_set.limit : last_end - begun;
 }
 
 /* Operations that ranks still owe their successors. */
