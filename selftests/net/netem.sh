@@ -107,12 +107,22 @@ far_away()
 	check "N=2 far away" ring -n 2 -t f32 -c 1,4000,100 -p 1 -T 60
 }
 
+# Between operations only probes and their answers tell that a neighbour lives, five in dead_ms, and
+# more of them when none comes.
+idle_members()
+{
+	topo_netem loss 20%
+	topo_sysctl dead_ms=1000
+	check "N=8 idle, every fifth packet lost" idle 8 12
+	topo_sysctl dead_ms=5000
+}
+
 need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 declare -A pids
 dir=$(mktemp -d)
 export SEED=${SEED:-$SRANDOM}
-plan 34
+plan 35
 topo_up 8
 topo_neighbours
 note "SEED=$SEED"
@@ -121,5 +131,6 @@ while read -r name counter parameters; do
 	[ -z "$name" ] || condition "$name" "$counter" $parameters
 done <<< "$conditions"
 far_away
+idle_members
 note "$total_ops operations"
 finish

@@ -563,6 +563,10 @@ static u64 probe_interval(const struct rar_link *link)
 	 */
 	if (!rar_member_idle(m))
 		return min_t(u64, keepalive / LOSS_KEEPALIVES, LOSS_PROBE_MAX_US);
+	/* Perhaps only probes and answers were lost: ask more often before dead_ms is over. */
+	if (time_after(jiffies, READ_ONCE(link->heard) +
+				2 * msecs_to_jiffies(rar_member_keepalive_ms(m))))
+		return keepalive / LOSS_KEEPALIVES;
 	return keepalive;
 }
 
