@@ -44,6 +44,7 @@
 #define INJECT_INIT		32	/* chunks, injection window at first */
 #define INJECT_UNIT		4	/* a unit is this many chunks, or a superpacket, */
 #define INJECT_UNIT_BYTES	24576	/* or this many bytes, whichever is most */
+#define INJECT_LONG		4	/* units of window from which the ring is long */
 #define INJECT_LOW		1	/* half units queued per rank: grow below, */
 #define INJECT_HIGH		2	/* shrink above */
 
@@ -439,8 +440,9 @@ void rar_window_post(const struct rar_link *link, struct rar_operation *op)
 
 /*
  * How many of @want own chunks of an operation may be injected now? The last chunk may
- * exceed the window. A small part of a run waits until there is more room. Only the link
- * window and credit limit chunks that do not come back.
+ * exceed the window. A part of a run waits until there is more room: a whole run if the window is
+ * a few runs, since then packets are what costs; half of one in a long ring, which is to be full.
+ * Only the link window and credit limit chunks that do not come back.
  */
 u32 rar_window_may_inject(struct rar_link *link, struct rar_operation *op, u32 want)
 {
@@ -455,7 +457,9 @@ u32 rar_window_may_inject(struct rar_link *link, struct rar_operation *op, u32 w
 	if (room >= want)
 		return want;
 	win->inj_limited = true;
-	return win->inj_out ? 0 : room;
+	if (!win->inj_out || (2 * room >= want && wnd >= INJECT_LONG * inject_unit(link)))
+		return room;
+	return 0;
 }
 
 /**
