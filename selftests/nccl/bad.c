@@ -17,8 +17,9 @@
 #include "nccl_test.h"
 
 #define LONG	(16 * MIB)	/* more than sockets hold */
+#define LONGER	(64 * MIB)	/* and more than a peer reads in a few calls besides */
 
-static char memory[LONG];
+static char memory[LONGER];
 
 /* An error with a warning that has this in it. */
 #define REFUSED(call, result, text)					\
@@ -331,7 +332,7 @@ static int peer_closes(uint32_t rank)
 	if (open_links(rank, &l))
 		return 1;
 	if (rank % 2) {
-		CHECK(!net_isend(l.senders[0], memory, LONG, &requests[0]), "isend");
+		CHECK(!net_isend(l.senders[0], memory, LONGER, &requests[0]), "isend");
 		CHECK(!net_irecv(l.receivers[0], 1, memory, 10, &requests[1]), "irecv");
 		sync_ranks();
 		net_wait(requests, got, 2);
@@ -341,7 +342,7 @@ static int peer_closes(uint32_t rank)
 		CHECK(net_isend(l.senders[0], memory, 1, &requests[0]) == NCCL_REMOTE_ERROR &&
 		      !requests[0], "the error stays");
 	} else {
-		CHECK(!net_irecv(l.receivers[0], 1, memory, LONG, &requests[0]), "irecv");
+		CHECK(!net_irecv(l.receivers[0], 1, memory, LONGER, &requests[0]), "irecv");
 		sync_ranks();
 		CHECK(!net_test(requests[0], &done, NULL) && !done, "test");
 		CHECK(!net_close_recv(l.receivers[0]) && !net_close_send(l.senders[0]),
@@ -362,8 +363,8 @@ static int message_killed(uint32_t rank)
 
 	if (open_links(rank, &l))
 		return 1;
-	CHECK(!net_isend(l.senders[0], memory, LONG, &send) && send, "isend");
-	CHECK(!net_irecv(l.receivers[0], 1, memory, LONG, &receive) && receive, "irecv");
+	CHECK(!net_isend(l.senders[0], memory, LONGER, &send) && send, "isend");
+	CHECK(!net_irecv(l.receivers[0], 1, memory, LONGER, &receive) && receive, "irecv");
 	sync_ranks();
 	if (rank == 2)
 		raise(SIGKILL);
