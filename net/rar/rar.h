@@ -577,11 +577,12 @@ struct rar_row {
  * @clock_base:	rank 0: random; added to the clock that COLLECT carries
  * @round_clock: rank 0: that clock when COLLECT began to go round this time
  * @hop_us:	rank 0: shortest time that COLLECT took for a hop, microseconds
+ * @round_ms:	rank 0: time that the last COLLECT took
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
  * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
  * @epoch:	proposed epoch
- * @superseded:	the epoch proposed before it in this join; 0 = none
+ * @collected:	COLLECT came after this proposal, so rank 0 has given it up
  * @digest:	of the table
  * @wants:	rank 0: the box that it would propose, af 0 = none; @lock of the member
  * @offers:	@wants is the first box that offers itself
@@ -618,11 +619,12 @@ struct rar_join_state {
 	u64 clock_base;
 	u64 round_clock;
 	u32 hop_us;
+	u32 round_ms;
 	u32 hop_rounds;
 	u32 apart_rounds;
 	u16 choice;
 	u64 epoch;
-	u64 superseded;
+	bool collected;
 	u64 digest;
 	struct rar_addr wants;
 	bool offers;

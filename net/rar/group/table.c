@@ -32,6 +32,8 @@
 #define TABLE_RETRY_MS		10	/* first interval of a repetition, then doubled */
 #define TABLE_RETRY_MAX_MS	200	/* longest interval */
 #define TABLE_STUCK_MS		2000	/* until rank 0 gives a step up and collects again */
+#define TABLE_STUCK_ROUNDS	4	/* or so many times what COLLECT took, if that is longer */
+#define TABLE_ROUND_MAX_MS	60000	/* COLLECT took at most this */
 #define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
 #define APART_ROUNDS		4	/* RAR_AUTO: further ones while ranks try to reach others */
 
@@ -386,6 +388,7 @@ static void collect_add_own(struct rar_member *m, struct table_pkt *t)
 	struct rar_caps caps;
 	__be16 apart;
 
+	m->join.collected = true;
 	own_caps(&caps);
 	caps_and(&caps, &t->th.caps);
 	resume_from_wire(&t->th, &resume);
@@ -445,6 +448,16 @@ static bool collect_again(struct rar_member *m, bool apart)
 	return j->apart_rounds++ < APART_ROUNDS || m->schedule == RAR_DIRECT;
 }
 
+/* How long a COLLECT took that was sent at @sent. @m->lock held. */
+static void measure_round(struct rar_member *m, u64 sent)
+{
+	struct rar_join_state *j = &m->join;
+	u64 us = min_t(u64, clock_us(j) - sent, TABLE_ROUND_MAX_MS * USEC_PER_MSEC);
+
+	j->hop_us = min_t(u32, (u32)us / m->size, j->hop_us);
+	j->round_ms = (u32)us / USEC_PER_MSEC;
+}
+
 static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 {
 	struct rar_join_state *j = &m->join;
@@ -462,7 +475,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	if (j->step != RAR_T_COLLECT || (s64)(sent - j->round_clock) < 0)
 		return false;
 	slice_store(m, t);
-	j->hop_us = min_t(u64, div_u64(clock_us(j) - sent, m->size), j->hop_us);
+	measure_round(m, sent);
 	if (!slices_all(m) || !payload_ok(be32_to_cpu(t->th.payload)) ||
 	    be32_to_cpu(t->th.payload) > j->payload)
 		return false;
@@ -510,11 +523,11 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 		return of_this_epoch(m, t);
 	if (of_this_epoch(m, t))
 		return true;
-	/* A late copy: rank 0 has given this proposal up. */
-	if (j->superseded && epoch == j->superseded)
-		return false;
 	if (epoch != j->epoch) {
-		j->superseded = j->epoch;
+		/* Rank 0 collects between two proposals: this is a late copy of an earlier one. */
+		if (!j->collected)
+			return false;
+		j->collected = false;
 		bitmap_zero(j->back, slices(m));
 	}
 	set_proposal(m, &t->th);
@@ -640,27 +653,33 @@ static void step_send(struct rar_member *m)
 	} while (++i < n);
 }
 
+/* Has this step taken much longer than COLLECT took, and longer than @ms? @m->lock held. */
+static bool step_stuck(const struct rar_join_state *j, u32 ms)
+{
+	ms = max(ms, TABLE_STUCK_ROUNDS * j->round_ms);
+	return time_after(jiffies, j->step_since + msecs_to_jiffies(ms));
+}
+
 /**
  * rar_table_tick() - timer of rank 0 while joining
  * @m: member in JOINING or READY
  *
  * Softirq.
  *
- * Return: false if COMMIT has not come round in dead_ms, so that a member must be gone.
+ * Return: false if COMMIT has not come round in dead_ms and several times what COLLECT took, so
+ * that a member must be gone.
  */
 bool rar_table_tick(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
-	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
 	bool send = false, stuck = false;
 
 	spin_lock_bh(&m->lock);
 	if (j->step == RAR_T_COMMIT) {
-		stuck = time_after(jiffies, j->step_since + dead);
+		stuck = step_stuck(j, READ_ONCE(m->rn->sysctl_dead_ms));
 	} else if (!both_ok(m)) {
 		j->step = 0;
-	} else if (!j->step || time_after(jiffies, j->step_since +
-					  msecs_to_jiffies(TABLE_STUCK_MS))) {
+	} else if (!j->step || step_stuck(j, TABLE_STUCK_MS)) {
 		step_to(m, RAR_T_COLLECT);
 	}
 	if (j->step && time_after_eq(jiffies, j->step_next)) {
@@ -691,9 +710,10 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->resume = *past;	/* if alone */
 	j->step = 0;
 	j->epoch = 0;
-	j->superseded = 0;
+	j->collected = false;
 	j->choice = 0;
 	j->hop_us = U32_MAX;
+	j->round_ms = 0;
 	j->hop_rounds = 0;
 	j->apart_rounds = 0;
 	j->clock_base = get_random_u64();
