@@ -694,6 +694,16 @@ static int send_call(struct sock *sk, struct rar_member *m, struct msghdr *msg, 
 	return err ?: len;
 }
 
+/* Does a call fail only because it should not copy? Then nothing was posted. */
+static bool may_copy(int err)
+{
+	return err == -ENOBUFS ||	/* no more memory may be pinned */
+	       err == -EFAULT ||	/* memory of a file or a device, or none */
+	       err == -EINVAL ||	/* an element in two pieces, places that overlap */
+	       err == -EMSGSIZE ||	/* too many pieces */
+	       err == -EOPNOTSUPP;	/* not the caller's memory */
+}
+
 /* A blocking call copies what it cannot pin. */
 static int sock_send(struct sock *sk, struct rar_member *m, struct msghdr *msg, size_t len,
 		     struct rar_blocking *call)
@@ -701,7 +711,7 @@ static int sock_send(struct sock *sk, struct rar_member *m, struct msghdr *msg, 
 	struct iov_iter saved = msg->msg_iter;
 	int ret = send_call(sk, m, msg, len, call);
 
-	if (!call->pinned || (ret != -ENOBUFS && ret != -EOPNOTSUPP))
+	if (!call->pinned || !may_copy(ret))
 		return ret;
 	*call = (struct rar_blocking) { .copied = true };
 	msg->msg_flags &= ~MSG_ZEROCOPY;
