@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include <sys/syscall.h>
 #include "sock.h"
 #include "job.h"
 
@@ -120,6 +121,74 @@ TEST(no_memory_may_be_pinned)
 }
 
 /* ------------------------------------------------------------ waiting */
+/* Sends a tensor of two pieces: 0 or -errno. */
+static long two_pieces(int fd, const struct rar_data *d, char *x, size_t first, void *dst)
+{
+	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
+	struct iovec iov[2] = { { x, first }, { x + first, rar_bytes(d) - first } };
+	char control[CMSG_SPACE(sizeof(op))] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	op.dst = (uintptr_t)dst;
+	*c = (struct cmsghdr) { .cmsg_len = CMSG_LEN(sizeof(op)), .cmsg_level = SOL_RAR,
+				.cmsg_type = RAR_OP };
+	memcpy(CMSG_DATA(c), &op, sizeof(op));
+	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Neither can an element in two pieces, or a place that overlaps the contribution in part. */
+TEST(no_such_memory_is_pinned)
+{
+	struct rar_data d = data_of(1, 1, LONG);
+	char *x = malloc(rar_bytes(&d) + 64), *y = malloc(rar_bytes(&d));
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	rar_fill(&d, 0, 0, d.count, x);
+	EXPECT_EQ(0, two_pieces(fd, &d, x, 4 * 1000 + 2, y));
+	EXPECT_EQ(-1, rar_verify(&d, 0, d.count, y));
+	EXPECT_EQ(0, call(fd, &d, x, x + 64, 0));
+	EXPECT_EQ(-1, rar_verify(&d, 0, d.count, x + 64));
+	close(fd);
+	free(x);
+	free(y);
+}
+
+static int resident(char *at, size_t pages)
+{
+	unsigned char in[1024];
+	int n = 0;
+
+	if (mincore(at, pages * sysconf(_SC_PAGESIZE), in))
+		return -errno;
+	while (pages--)
+		n += in[pages] & 1;
+	return n;
+}
+
+/* Where no byte goes, no memory is touched. */
+TEST(nothing_to_copy)
+{
+	struct rar_data d = data_of(1, 1, 0);
+	struct rar_op op = { .size = sizeof(op), .collective = RAR_BARRIER };
+	size_t pages = 1024;
+	char *y = mmap(NULL, pages * sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(&fd, 1, 1));
+	ASSERT_NE(MAP_FAILED, y);
+	EXPECT_EQ(0, call(fd, &d, NULL, y, 0));
+	op.dst = (uintptr_t)y;
+	EXPECT_EQ(0, rar_send(fd, NULL, 0, 0, &op));
+	EXPECT_EQ(0, resident(y, pages));
+	close(fd);
+}
+
 
 /* A call of one rank, while the others do something. */
 FIXTURE(one)

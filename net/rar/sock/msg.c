@@ -313,7 +313,8 @@ static int check_place(const struct send_args *args, const struct rar_blocking *
 {
 	const char __user *dst = u64_to_user_ptr(call->dst);
 
-	if (!args->blocking || call->pinned)
+	/* Without bytes it would touch all that is mapped behind @dst. */
+	if (!args->blocking || call->pinned || !args->got.len)
 		return 0;
 	return fault_in_safe_writeable(dst, args->got.len) ? -EFAULT : 0;
 }
