@@ -355,8 +355,8 @@ enum rar_redop {
  *              RAR_REDUCE, RAR_REDUCE_SCATTER and RAR_BARRIER. Without: as many bytes as recv()
  *              would return, and send() returns when they are there. Then EBUSY: results
  *              of earlier operations are not read; EINPROGRESS: a signal came, SO_RCVTIMEO passed,
- *              or MSG_DONTWAIT: recv() delivers the result; EINVAL: with MSG_MORE or
- *              RAR_REDUCE_BY_KEY
+ *              MSG_DONTWAIT, or the memory went away: recv() delivers the result; EINVAL: with
+ *              MSG_MORE or RAR_REDUCE_BY_KEY
  * @prio:       1 .. 255: priority at a box, instead of RAR_PRIORITY; 0: that. Ranks may differ
  * @__pad:      zero
  *

@@ -72,8 +72,8 @@ static void leave_to_recv(struct rar_member *m, struct rar_operation *op)
  *
  * Process context, no lock held.
  *
- * Return: 0, the group's error, or -EINPROGRESS after a signal or SO_RCVTIMEO: then, and after
- * -EFAULT, recv() delivers the result.
+ * Return: 0, the group's error, or -EINPROGRESS after a signal or SO_RCVTIMEO, and if the result
+ * cannot be copied: then recv() delivers it. Other errors would say that nothing was sent.
  */
 int rar_blocking_wait(struct sock *sk, struct rar_member *m, const struct rar_blocking *call,
 		      const struct msghdr *msg)
@@ -82,8 +82,8 @@ int rar_blocking_wait(struct sock *sk, struct rar_member *m, const struct rar_bl
 	int err;
 
 	err = await(sk, m, op, sock_rcvtimeo(sk, msg->msg_flags & MSG_DONTWAIT));
-	if (!err && !op->pinned)
-		err = copy_result(call);
+	if (!err && !op->pinned && copy_result(call))
+		err = -EINPROGRESS;
 	if (err) {
 		leave_to_recv(m, op);
 	} else {
