@@ -161,6 +161,8 @@ static int member_exchange(struct sock *sk, struct rar_member *old,
 	rar_msg_stop_writing(old);
 	rar_msg_drop(rsk);
 	rar_mmap_set_member(rsk, m);
+	/* A send() that waits for its result holds no lock, and is told by nobody else. */
+	rar_member_wake(old);
 	return 0;
 }
 
