@@ -3,10 +3,11 @@
  * The blocking call: send() with RAR_OP.dst and without MSG_ZEROCOPY returns when the result is
  * there, of every collective and length. If it stops waiting, recv() delivers the result.
  */
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sys/resource.h>
-
 #include <sys/syscall.h>
+
 #include "sock.h"
 #include "job.h"
 
@@ -120,7 +121,6 @@ TEST(no_memory_may_be_pinned)
 	EXPECT_EQ(0, as_nobody(poor, &fd));
 }
 
-/* ------------------------------------------------------------ waiting */
 /* Sends a tensor of two pieces: 0 or -errno. */
 static long two_pieces(int fd, const struct rar_data *d, char *x, size_t first, void *dst)
 {
@@ -189,6 +189,7 @@ TEST(nothing_to_copy)
 	close(fd);
 }
 
+/* ------------------------------------------------------------ waiting */
 
 /* A call of one rank, while the others do something. */
 FIXTURE(one)
@@ -343,6 +344,136 @@ TEST_F(one, the_other_rank_leaves)
 	EXPECT_EQ(0, rar_error(self->fd[0], &e));
 	EXPECT_EQ(1, e.rank);
 	EXPECT_EQ(RAR_R_LEFT, e.reason);
+}
+
+/* The memory of the result goes away. A call that copies leaves the result to recv(). */
+struct going {
+	FIXTURE_DATA(one) *one;
+	size_t len;
+};
+
+static void *take_away(void *arg)
+{
+	const struct going *g = arg;
+
+	rar_sleep_ms(DELAY_MS);
+	if (mprotect(g->one->y, g->len, PROT_NONE))
+		return (void *)1L;
+	return (void *)(long)rar_post(g->one->fd[1], &g->one->d, 1);
+}
+
+TEST_F(one, its_memory_goes_away)
+{
+	bool copied = variant->count == SHORT, eor = false;
+	struct going g = { self, rar_bytes(&self->d) };
+	char *heap = self->y;
+	pthread_t thread;
+	void *posted;
+
+	self->y = mmap(NULL, g.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->y);
+	pthread_create(&thread, NULL, take_away, &g);
+	EXPECT_EQ(copied ? -EINPROGRESS : 0, wait_for(self, 0));
+	pthread_join(thread, &posted);
+	EXPECT_EQ(NULL, posted);
+	EXPECT_EQ(0, mprotect(self->y, g.len, PROT_READ | PROT_WRITE));
+	if (copied)
+		EXPECT_EQ((ssize_t)g.len, rar_recv(self->fd[0], self->y, g.len, 0, &eor, NULL));
+	EXPECT_EQ(-1, rar_verify(&self->d, 0, self->d.count, self->y));
+	EXPECT_EQ(0, rar_collect(self->fd[1], &self->d, 1));
+	EXPECT_EQ(0, works(self->fd, 2, 100));
+	munmap(self->y, g.len);
+	self->y = heap;
+}
+
+/* The page of the result is gone when the result comes, and comes back when the test wants. */
+static int make_page(char **at)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	*at = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	reg.range.start = (uintptr_t)*at;
+	reg.range.len = 4096;
+	return uffd >= 0 && !ioctl(uffd, UFFDIO_API, &api) && !ioctl(uffd, UFFDIO_REGISTER, &reg) ?
+	       uffd : -1;
+}
+
+static bool page_wanted(int uffd)
+{
+	struct uffd_msg msg;
+
+	return poll_now(uffd, POLLIN, 5000) == POLLIN && read(uffd, &msg, sizeof(msg)) > 0;
+}
+
+static int page_back(int uffd, char *at)
+{
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)at, 4096 } };
+
+	return ioctl(uffd, UFFDIO_ZEROPAGE, &zero) ? -errno : 0;
+}
+
+static void *waits(void *arg)
+{
+	return (void *)wait_for(arg, 0);
+}
+
+/* Does an operation whose result rank 0 does not read: 0 or -errno. */
+static int leave_one(const int *fd, uint64_t id, int flags)
+{
+	struct rar_data d = data_of(2, id, 100);
+	char x[400];
+	int err;
+
+	rar_fill(&d, 0, 0, d.count, x);
+	err = rar_send(fd[0], x, sizeof(x), flags, NULL);
+	return err ?: rar_post(fd[1], &d, 1) ?: rar_collect(fd[1], &d, 1);
+}
+
+static int leave_many(const int *fd, int n)
+{
+	int err = 0;
+
+	while (n-- && !err)
+		err = leave_one(fd, 1000 + n, 0);
+	rar_sleep_ms(DELAY_MS);		/* the last one is complete at rank 0, too */
+	return err;
+}
+
+/*
+ * The table is full of results, and the oldest of them is on its way to a send(): room comes without
+ * a recv().
+ */
+TEST_F(one, the_table_is_full)
+{
+	char *heap = self->y;
+	pthread_t thread;
+	void *sent;
+	int uffd;
+
+	if (variant->count != SHORT)
+		SKIP(return, "its pages are pinned");
+	uffd = make_page(&self->y);
+	if (uffd < 0)
+		SKIP(self->y = heap; return, "no userfaultfd in this kernel");
+	pthread_create(&thread, NULL, waits, self);
+	rar_sleep_ms(DELAY_MS);
+	ASSERT_EQ(0, madvise(self->y, 4096, MADV_DONTNEED));
+	ASSERT_EQ(0, rar_post(self->fd[1], &self->d, 1));
+	EXPECT_TRUE(page_wanted(uffd));
+	EXPECT_EQ(0, rar_collect(self->fd[1], &self->d, 1));
+	EXPECT_EQ(0, leave_many(self->fd, RAR_MAX_OPS - 1));
+	EXPECT_EQ(-EAGAIN, leave_one(self->fd, 1, MSG_DONTWAIT));
+	EXPECT_EQ(0, page_back(uffd, self->y));
+	pthread_join(thread, &sent);
+	EXPECT_EQ(NULL, sent);
+	EXPECT_EQ(-1, rar_verify(&self->d, 0, self->d.count, self->y));
+	EXPECT_EQ(0, leave_many(self->fd, 1));
+	EXPECT_EQ(-ENOBUFS, leave_one(self->fd, 1, MSG_DONTWAIT));
+	close(uffd);
+	self->y = heap;
 }
 
 /* ------------------------------------------------------------ refused */

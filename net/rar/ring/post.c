@@ -141,6 +141,21 @@ void rar_post_open_from(struct rar_member *m, u64 op_seq)
 		rar_post_open(m, op_seq, false);
 }
 
+/**
+ * rar_post_all_unread() - do all operations of a member wait for recv()?
+ * @m: member, @m->lock held
+ *
+ * Return: true if only recv() makes room. A send() that waits for the oldest result takes it.
+ */
+bool rar_post_all_unread(struct rar_member *m)
+{
+	const struct rar_operation *op;
+
+	lockdep_assert_held(&m->lock);
+	op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node);
+	return op && !op->blocking && rar_member_idle(m);
+}
+
 static int may_post(struct rar_member *m)
 {
 	lockdep_assert_held(&m->lock);
@@ -151,7 +166,7 @@ static int may_post(struct rar_member *m)
 	if (m->state != RAR_S_RUN)
 		return -ENOTCONN;
 	if (m->nundelivered == RAR_MAX_OPS)
-		return rar_member_idle(m) ? -ENOBUFS : -EAGAIN;
+		return rar_post_all_unread(m) ? -ENOBUFS : -EAGAIN;
 	if (rcu_access_pointer(m->ops[m->op_next % RAR_MAX_OPS]))
 		return -EAGAIN;
 	return 0;

@@ -6,6 +6,7 @@
 
 void rar_post_open(struct rar_member *m, u64 op_seq, bool tell);
 void rar_post_open_from(struct rar_member *m, u64 op_seq);
+bool rar_post_all_unread(struct rar_member *m);
 int rar_post_may(struct rar_member *m);
 int rar_post(struct rar_member *m, struct rar_operation *op);
 

@@ -402,8 +402,7 @@ static bool all_unread(struct rar_member *m)
 	bool all;
 
 	spin_lock_bh(&m->lock);
-	all = m->nundelivered && rar_member_idle(m) &&
-	      READ_ONCE(m->op_oldest) == m->op_next;
+	all = rar_post_all_unread(m) && READ_ONCE(m->op_oldest) == m->op_next;
 	spin_unlock_bh(&m->lock);
 	return all;
 }
