@@ -21,6 +21,9 @@
  *   rank tells its predecessor and the box. The lowest of all ranks is "posted" of the box.
  * - lower box: the box of the ranks below LOW. It adds for them, and is a member of the (upper) box
  *   with one contribution to each chunk, the sum of its ranks. The sum of all comes back by it.
+ * - broadcast (CAST): rank 0, the root, contributes, and all others want a copy. They ask the box
+ *   (UP with nothing in it) when they have posted. Who has asked gets the copy as soon as it is
+ *   there. The root is settled when it has posted.
  *
  * Modelled: UP, in turn, held, no room; the box's sum; eviction in any state, with the
  * partial sum handed to the rank that is next in the ring; a box that forgets everything
@@ -96,6 +99,9 @@
 #ifndef LOW
 #define LOW	0		/* this many ranks, from 0 on, are at a lower box. Needs ANY_ORDER */
 #endif
+#ifndef CAST
+#define CAST	0		/* broadcast from rank 0 */
+#endif
 #ifndef LATE
 #define LATE	1		/* a packet is built, and a chunk added, while others come in */
 #endif
@@ -132,6 +138,9 @@
 #define OVERLAP		33	/* upper box: take in a rank that is at the lower box, too */
 #define LOW_AGAIN	34	/* upper box: add the lower box's sum as often as it comes */
 #define LOW_HANDS	35	/* upper box: hand over a sum of the ranks of a box as a prefix */
+#define UNASKED		36	/* box: send a broadcast to ranks that have not asked */
+#define ROOT_ONLY	37	/* 5. of a broadcast, only the root gives copies to its successor */
+#define ASKS_COUNT	38	/* box: take a question for the contribution */
 /* Not caught: they save time or memory. */
 #define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
 #define AG_QUIET	26	/* 4. AG does not make ringed */
@@ -148,7 +157,8 @@
 #define SLOTS	(OPS * C)
 #define ITEMS	(SLOTS * N)
 #define OP(q)	((q) / C)
-#define START(q) ((q) % C / CPB)
+#define START(q) (CAST -> 0 : (q) % C / CPB)
+#define IS_ROOT(x) (CAST && (x) == 0)
 #define J(q, x)	((q) * N + (x))
 #define Q(j)	((j) / N)
 #define X(j)	((j) % N)
@@ -168,8 +178,10 @@
 #define LOWEST(n) ((1 << (n)) - 1)
 #define PARTIAL(q, n) ((n) == 0 -> 0 : OF(q) | (EVERYONE & \
 		       ((LOWEST(n) << START(q)) | (LOWEST(n) >> (N - START(q))))))
-#define TOTAL(q) (EVERYONE | OF(q))
+#define TOTAL(q) (CAST -> OWN(q, 0) : EVERYONE | OF(q))
 #define GARBAGE	255
+#define NOTHING	128		/* memory for a copy; a question */
+#define GIVES_WHAT(q, x) (CAST && !IS_ROOT(x) -> NOTHING : OWN(q, x))
 
 /* Members. */
 #define RS	1		/* claimed, as AG below */
@@ -238,7 +250,10 @@ hidden byte q, x, y, o, i, k, n, v;
 #define IS_RELEASED(j) ((released[X(j)] >> OP(Q(j))) & 1)
 #define IS_LIVE(j) (IS_POSTED(j) && !IS_RELEASED(j))
 
-/* UP can tell the box something. With a lower box "held" is the mask of the ranks added. */
+/*
+ * UP can tell the box something. With a lower box "held" is the mask of the ranks added, of a
+ * broadcast that of the ranks that have asked, and the root.
+ */
 #if LOW
 #define LOW_MASK ((1 << LOW) - 1)
 #define LOW_ALL(q) (LOW_MASK | OF(q))
@@ -249,6 +264,10 @@ hidden byte q, x, y, o, i, k, n, v;
 #define UP_HELPS(j) (X(j) < LOW -> LOW_TAKES(Q(j), X(j)) : HIGH_TAKES(Q(j), 1 << X(j)))
 #define HOLDS(j) false
 #define TAKES_UP(q, x) false
+#elif CAST
+#define HOLDS(j) false
+#define TAKES_UP(q, x) (slot[q] <= ADD && !(held[q] & (1 << (x))))
+#define UP_HELPS(j) (box && OP(Q(j)) >= base && TAKES_UP(Q(j), X(j)))
 #else
 #define HOLDS(j) (held[Q(j)] & (1 << X(j)))
 #define TAKES_UP(q, x) (slot[q] <= ADD && TURN(q, x) >= turn[q] && !(held[q] & (1 << (x))))
@@ -355,7 +374,14 @@ inline rcv_sum(val, bits)
 inline give()
 {
 	given[q] = given[q] | (1 << x);
-	buf[J(q, x)] = OWN(q, x)
+	buf[J(q, x)] = GIVES_WHAT(q, x);
+	if
+	:: IS_ROOT(x) ->
+		state[J(q, x)] = state[J(q, x)] | RS | HAS_RS | AG;
+		count_done(x);
+		news[x] = n
+	:: else
+	fi
 }
 
 inline post()
@@ -369,7 +395,7 @@ inline post()
 	op_next[x]++
 }
 
-#define MAY_SEND_UP(j)	(!HAS(j, RS | AG) || !RULE(NO_LOOK_UP))
+#define MAY_SEND_UP(j)	(IS_ROOT(X(j)) || !HAS(j, RS | AG) || !RULE(NO_LOOK_UP))
 #define MAY_SEND_RS(j)	(!HAS(j, AG) || \
 			 (FIRST(j) -> !RULE(NO_LOOK_INJECT) : !RULE(NO_LOOK_RS)))
 
@@ -417,9 +443,10 @@ inline count_rows()
 {
 	n = 0;
 	for (i : 0 .. SLOTS - 1) {
-		n = n + (turn[i] > 0);
+		n = n + (CAST -> slot[i] == ADD || slot[i] == SUM : turn[i] > 0);
 		if
-		:: ANY_ORDER -> n = n + (held[i] != 0)
+		:: CAST
+		:: !CAST && ANY_ORDER -> n = n + (held[i] != 0)
 		:: else -> count_held(i)
 		fi
 	}
@@ -443,7 +470,7 @@ inline clear(s, to)
 inline evict()
 {
 	if
-	:: !LOW && slot[q] == ADD && HAND_TURN(q) > 0 && RULE(NO_HANDOVER) ->
+	:: !LOW && !CAST && slot[q] == ADD && HAND_TURN(q) > 0 && RULE(NO_HANDOVER) ->
 		rs[J(q, (START(q) + HAND_TURN(q)) % N)] = HAND_OVER(q)
 	:: LOW && slot[q] == ADD && !RULE(LOW_HANDS) && held[q] != EVERYONE ->
 		n = 0;
@@ -465,9 +492,9 @@ inline add_turn(val)
 
 inline send_sum()
 {
-	assert(slot[q] == SUM);
-	for (y : LOW .. N - 1) {
-		sum[J(q, y)] = part[q]
+	assert(slot[q] == SUM || CAST);
+	for (y : LOW + CAST .. N - 1) {
+		sum[J(q, y)] = (CAST && !(held[q] & (1 << y)) && RULE(UNASKED) -> sum[J(q, y)] : part[q])
 	}
 #if LOW
 	low_sum[q] = part[q]
@@ -548,6 +575,28 @@ inline low_forget()
 		low_clear(q, FREE)
 	}
 }
+#elif CAST
+/* The root's contribution, or another rank's question. */
+inline rcv_up()
+{
+	v = up[j];
+	q = UP_SLOT(j);
+	count_rows();
+	if
+	:: slot[q] == FREE && n == POOL && RULE(NO_ROOM) -> evict()
+	:: else ->
+		slot[q] = ADD;
+		held[q] = held[q] | (1 << x);
+		part[q] = (IS_ROOT(x) || !RULE(ASKS_COUNT) -> v : part[q]);
+		slot[q] = (held[q] == EVERYONE -> SUM : ADD);
+		if
+		:: part[q] != 0 -> send_sum()
+		:: else
+		fi
+	fi;
+	count_rows();
+	assert(n <= POOL)
+}
 #else
 #define HAS_ROOM (n < POOL || !RULE(NO_ROOM))
 
@@ -615,7 +664,8 @@ inline complete()
 
 /* -- what may happen ------------------------------------------------------ */
 
-#define IF_UP(j) (IS_LIVE(j) && IS_GIVEN(j) && !HAS(j, RS | AG | UP_BUILD) && !up[j] && \
+#define IF_UP(j) (IS_LIVE(j) && IS_GIVEN(j) && !HAS(j, UP_BUILD) && !up[j] && \
+		  (IS_ROOT(X(j)) || !HAS(j, RS | AG)) && \
 		  (UP_HELPS(j) || !RULE(OLD_LEG)))
 #define IF_UP_COMES(j) (up[j] && \
 			(UP_HELPS(j) || IS_ALIAS(j) || (!RULE(NO_TURN) && slot[Q(j)] <= ADD)))
@@ -629,7 +679,8 @@ inline complete()
 		  !rs[TO(j)] && TELLS(TO(j), RS))
 #define IF_AG(j) (IS_LIVE(j) && HAS(j, AG) && HAS(j, RINGED) && !HAS(j, AG_BUILD) && \
 		  !ag[TO(j)] && TELLS(TO(j), AG) && \
-		  RULE(NO_AG) && (RULE(STOPS) || !LAST(TO(j))))
+		  RULE(NO_AG) && (RULE(STOPS) || !LAST(TO(j))) && \
+		  !IS_ROOT(X(TO(j))) && (RULE(ROOT_ONLY) || IS_ROOT(X(j))))
 #define IF_UP_BUILT(j) (LATE && HAS(j, UP_BUILD))
 #define IF_RS_BUILT(j) (LATE && HAS(j, RS_BUILD))
 #define IF_AG_BUILT(j) (LATE && HAS(j, AG_BUILD))
@@ -639,7 +690,7 @@ inline complete()
 			 (!RULE(ADD_TWICE) && !adding[j] && !HAS(j, AG))))
 #define IF_ADDED(j) (adding[j])
 #define MAY_STORE(j) (!adding[j] || !RULE(SUM_IN_ADD))
-#define IF_AG_COMES(j) (ag[j] && !IS_RELEASED(j) && MAY_STORE(j) && \
+#define IF_AG_COMES(j) (ag[j] && !IS_RELEASED(j) && (IS_GIVEN(j) || !CAST) && MAY_STORE(j) && \
 			(!HAS(j, AG) || (calm && !HAS(j, RINGED) && RULE(AG_QUIET))))
 #define IF_SUM_COMES(j) (sum[j] && !IS_RELEASED(j) && MAY_STORE(j) && !HAS(j, AG))
 
@@ -668,6 +719,10 @@ inline complete()
 			 LOW_HAVE(low_base * C + C - 1))
 #define LOW_TOLD (!low || low_base > base)
 #define IF_OVERLAPS(j) (!RULE(OVERLAP) && up[j] && X(j) < LOW && HIGH_TAKES(Q(j), 0))
+#elif CAST
+#define ASKS(q, y) ((held[q] & (1 << (y))) && !HAS(J(q, y), AG) && !sum[J(q, y)])
+#define IF_SUM_AGAIN(q) (part[q] && (ASKS(q, 1) || ASKS(q, N - 2) || ASKS(q, N - 1)))
+#define LOW_TOLD true
 #else
 #define IF_SUM_AGAIN(q) (slot[q] == SUM && !EVERYWHERE(q) && !IS_SENT(q))
 #define LOW_TOLD true
@@ -751,7 +806,7 @@ inline drop_old()
 inline check_packets()
 {
 	for (i : 0 .. ITEMS - 1) {
-		assert(IS_RIGHT(up[i], OWN(Q(i), X(i))));
+		assert(IS_RIGHT(up[i], GIVES_WHAT(Q(i), X(i))));
 		assert(IS_RIGHT(rs[i], PARTIAL(Q(i), TURN(Q(i), X(i)))));
 		assert(IS_RIGHT(ag[i], TOTAL(Q(i))));
 		assert(IS_RIGHT(sum[i], TOTAL(Q(i))))
