@@ -414,6 +414,7 @@ struct rar_aside {
  * @home:	the box that this host names itself, which may be below the group's; af 0: none
  * @since:	when the leg was lost, or @addr was last changed, jiffies
  * @any_order:	the box makes only sums whose order has no effect
+ * @cast:	the box passes broadcasts on
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
  * @next_try:	when to enter again, jiffies
@@ -425,7 +426,7 @@ struct rar_aside {
  * @from:	the box gets nothing of operations below this number, which were posted before
  *		the leg was open
  * @until:	the box wants nothing of operations below this number. tx_lock
- * @sums:	chunks whose sum came from the box. tx_lock
+ * @sums:	chunks whose sum came from the box, or which it has passed on. tx_lock
  * @ringed:	chunks whose sum was made by the ring. tx_lock
  */
 struct rar_leg {
@@ -433,6 +434,7 @@ struct rar_leg {
 	struct rar_addr home;
 	unsigned long since;
 	bool any_order;
+	bool cast;
 	u64 nonce;
 	u64 cookie;
 	unsigned long next_try;

@@ -538,8 +538,9 @@ enum rar_box_state {
  * @forwarded:    data packets sent on in the packet that brought them
  * @box_state:    enum rar_box_state
  * @__pad2:       zero
- * @box_sums:     chunks whose sum came from the box
- * @ring_sums:    chunks of the same operations whose sum was made by the ring
+ * @box_sums:     chunks whose sum came from the box, or that came from there in a broadcast; at its
+ *                root, that the box has sent to all others
+ * @ring_sums:    chunks of the same operations that came, or whose sum was made, by the ring
  * @box:          address of the box that this rank is at, or while it is at none of the
  *                group's; all zero = none
  * @user_rank:    own RAR_USER_RANK

@@ -30,7 +30,9 @@
  * member's own contribution, acknowledged by the AG with the same sequence number), PROBE and
  * RESET travel to the box; AG (the sum of all ranks), RS (the sum of the ranks before the receiver,
  * of which nothing is acknowledged), RETURN, ACK and RESET from the box. A box below another one is
- * a member of that: its RS is the sum of all its ranks.
+ * a member of that: its RS is the sum of all its ranks. Of a broadcast only the root contributes.
+ * The RS of another rank has no payload, and asks for chunks, which AG brings. When all ranks have
+ * asked for a chunk, the root gets an AG without payload.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -98,7 +100,9 @@ struct rar_hdr {
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @prio:   RS to a box: the priority of the operation, 1 .. 255; else zero
- * @scale:  0; block exponent of quantised formats
+ * @scale:  0; block exponent of quantised formats. Between a member and a box, of a broadcast: for
+ *          how many chunks from @chunk on a header without payload asks, or which it
+ *          acknowledges; their numbers are @seq and those that follow
  */
 struct rar_data_hdr {
 	struct rar_hdr h;
@@ -342,6 +346,7 @@ struct rar_entered_hdr {
 };
 
 #define RAR_EF_ANY_ORDER	0x00000001	/* makes only sums whose order has no effect */
+#define RAR_EF_BROADCAST	0x00000002	/* passes broadcasts on */
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK
@@ -473,6 +478,9 @@ struct rar_table_hdr {
 
 /* ... and of a member that knows RAR_WM_BESIDE. If not all do, addresses alone make hosts. */
 #define RAR_CAPS_BESIDE	0x00000400
+
+/* ... and of one that can use a box for broadcasts. If not all can, these go by the ring alone. */
+#define RAR_CAPS_BOX_BROADCAST	0x00000800
 
 /* Where the box of the group is. */
 struct rar_wire_box {

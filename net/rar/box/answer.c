@@ -20,10 +20,34 @@ static u32 came_at(const struct box_slot *slot, u32 rank)
 	return READ_ONCE(slot->come[rank]) >> 32;
 }
 
+static bool is_cast(const struct box_slot *slot)
+{
+	return slot->dh.collective == RAR_BROADCAST;
+}
+
+/* Is a rank the root of a broadcast? It gets no payload. */
+static bool is_root(const struct box_slot *slot, u32 rank)
+{
+	return is_cast(slot) && be16_to_cpu(slot->dh.root) == rank;
+}
+
+/* May a rank have what is in a slot? Of a broadcast it must have asked; or all, at the root. */
+static bool is_due(const struct box_slot *slot, u32 rank)
+{
+	if (is_root(slot, rank))
+		return READ_ONCE(slot->made);
+	return !is_cast(slot) || READ_ONCE(slot->got) & BIT_ULL(rank);
+}
+
 /* Is the sum of chunk @i of a run for a rank? @from sent the run. */
 static bool is_for(const struct box_out *out, u32 i, u32 rank, u32 from)
 {
-	return out->sums[i] && !(out->rise >> i & 1) && (rank == from || out->fresh >> i & 1);
+	const struct box_slot *slot = out->sums[i];
+
+	if (!slot || out->rise >> i & 1 || !is_due(slot, rank))
+		return false;
+	return rank == from || out->fresh >> i & 1 ||
+	       (out->whole >> i & 1 && is_root(slot, rank));
 }
 
 /*
@@ -39,7 +63,7 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	const struct box_slot *first = out->sums[i];
 	struct kvec sum[RAR_RUN_MAX];
 	struct rar_data_hdr dh;
-	u32 seq = seq_of(first, rank);
+	u32 seq = seq_of(first, rank), due;
 
 	for (k = 0; k < min(max, n - i); k++) {
 		if (!is_for(out, i + k, rank, from) || out->sums[i + k]->block != first->block ||
@@ -53,9 +77,15 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 		return 1;
 	dh = first->dh;
 	dh.seq = cpu_to_be32(seq);
+	due = is_root(first, rank) ? (u32)READ_ONCE(first->since) : first->due;
 	/* A contribution that came again came after @due. */
-	dh.una = cpu_to_be32(max((s32)(first->due - came_at(first, rank)), 0));
-	rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch);
+	dh.una = cpu_to_be32(max((s32)(due - came_at(first, rank)), 0));
+	if (is_root(first, rank)) {
+		dh.scale = cpu_to_be32(k);
+		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
+	} else {
+		rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch);
+	}
 	return k;
 }
 

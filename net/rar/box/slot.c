@@ -10,6 +10,9 @@
  * Contributions that come before their turn are held, each in memory of its own. Where the order
  * of the additions has no effect, their sum is held. All of it is limited by net.rar.box_mem; see
  * pool.c.
+ *
+ * Of a broadcast the root contributes, and each other rank asks for chunks when it has posted. It
+ * gets a chunk as soon as that is there. When all have asked, the root's contribution is answered.
  */
 #include <linux/slab.h>
 
@@ -228,13 +231,15 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 		.size = job->nlegs,
 		.whole = rar_choice_whole(job->choice),
 		.aside = true,
+		.cast = true,
 	};
 
 	op->kind = rar_op_kind(&op->fingerprint);
 	if (rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place))
 		return false;
 	op->any_order = rar_op_any_order(&op->fingerprint);
-	return op->ring.plan.aside && (op->any_order || !job->levels);
+	op->cast = op->fingerprint.collective == RAR_BROADCAST;
+	return op->ring.plan.aside && ((op->any_order && !op->cast) || !job->levels);
 }
 
 static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fingerprint *p,
@@ -287,7 +292,8 @@ static const struct rar_kind *kind_of(const struct box_slot *slot)
 /* Have all ranks contributed that do so at this box, and is all of it added? */
 static bool is_full(const struct box_job *job, const struct box_slot *slot)
 {
-	return job->levels ? slot->got == job->ranks : slot->turn == job->nlegs;
+	return job->levels || slot->op->cast ? slot->got == job->ranks :
+					       slot->turn == job->nlegs;
 }
 
 /* Add a contribution to a sum, which is the first operand, as in the ring. */
@@ -382,7 +388,10 @@ static void give_up(struct box_job *job, struct box_out *out, u32 i, u64 to)
 	out->gone_to |= to;
 }
 
-/* Take a new contribution of a leg in. Returns false if there is no room. */
+/*
+ * Take a new contribution of a leg in; or, without @data, a question. Returns false if there is no
+ * room.
+ */
 static bool take(struct box_job *job, struct box_slot *slot, u32 rank, const void *data,
 		 struct box_out *out)
 {
@@ -390,7 +399,12 @@ static bool take(struct box_job *job, struct box_slot *slot, u32 rank, const voi
 	void **held = rar_slot_held(job, slot);
 	u64 ranks = job->leg[rank].ranks;
 
-	slot->got |= ranks;
+	WRITE_ONCE(slot->got, slot->got | ranks);
+	if (slot->op->cast) {
+		if (data)
+			memcpy(slot->sum, data, slot->len);
+		return true;
+	}
 	if (job->levels) {
 		add_level(job, slot, ranks, data);
 		return true;
@@ -516,6 +530,11 @@ static void rise(struct box_job *job, struct box_slot *slot, u32 i, struct box_o
 /* All have contributed to chunk @i of a run. */
 static void complete_chunk(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
 {
+	if (slot->op->cast) {
+		succeed(job, slot);
+		out->whole |= 1ULL << i;
+		return;
+	}
 	slot->due = out->now;
 	if (job->up) {
 		rise(job, slot, i, out);
@@ -533,7 +552,20 @@ static void ask_again(struct box_job *job, struct box_slot *slot, u32 i, struct 
 		rise(job, slot, i, out);
 }
 
-/* Take in chunk @i of a run. */
+/* The root of a broadcast has contributed chunk @i of a run: those that have asked get it. */
+static void root_came(struct box_slot *slot, u32 i, struct box_out *out)
+{
+	slot->due = out->now;
+	out->fresh |= 1ULL << i;
+}
+
+/* Is there something to send of a slot to its members? */
+static bool is_there(const struct box_slot *slot)
+{
+	return slot->made || (slot->op->cast && rar_slot_has_root(slot));
+}
+
+/* Take in chunk @i of a run. @data: NULL if a rank asks for a chunk of a broadcast. */
 static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
 		      const void *data, u32 i, struct box_out *out)
 {
@@ -551,12 +583,14 @@ static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 ran
 			slot_end(job, slot);
 			return;
 		}
+		if (slot->op->cast && data)
+			root_came(slot, i, out);
 		if (is_full(job, slot))
 			complete_chunk(job, slot, i, out);
-	} else if (!slot->made) {
+	} else if (!slot->made && (data || !is_there(slot))) {
 		ask_again(job, slot, i, out);
 	}
-	if (slot->made) {
+	if (is_there(slot)) {
 		refcount_inc(&slot->ref);
 		out->sums[i] = slot;
 	}
@@ -603,16 +637,31 @@ static u32 bytes_of(const struct rar_ring *ring, u32 chunk, u32 n)
 	return bytes;
 }
 
-/* Is a run that came one of the operation's? */
+/* Is a run that came one of the operation's? @asks: it is a question, without payload. */
 static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
-		 const struct rar_pkt *pkt)
+		 const struct rar_pkt *pkt, bool asks)
 {
 	bool fits = chunk < op->ring.nchunks && n <= op->ring.nchunks - chunk &&
-		    bytes_of(&op->ring, chunk, n) + n * sizeof(struct rar_data_hdr) == pkt->len;
+		    (asks || bytes_of(&op->ring, chunk, n) +
+			     n * sizeof(struct rar_data_hdr) == pkt->len);
 
 	if (!fits)
 		rar_mib_inc(job->m.rn, DropChunk);
 	return fits;
+}
+
+/* Does a rank ask for chunks of a broadcast, of which it is not the root? */
+static bool asks(const struct rar_data_hdr *dh, u32 rank)
+{
+	return dh->collective == RAR_BROADCAST && be16_to_cpu(dh->root) != rank;
+}
+
+/* The chunks of a question, which is a header alone. 0: it makes no sense. */
+static u32 asks_for(const struct rar_data_hdr *dh, const struct rar_pkt *pkt)
+{
+	u32 n = be32_to_cpu(dh->scale);
+
+	return pkt->len == sizeof(*dh) && n <= RAR_RUN_MAX ? n : 0;
 }
 
 /* Take in all chunks of a run. job->lock held. */
@@ -621,20 +670,21 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
 {
 	u32 chunk = be32_to_cpu(dh->chunk), seq = be32_to_cpu(dh->seq);
 	u32 off = pkt->off + sizeof(*dh), i, len;
-	bool paused = be64_to_cpu(dh->op_seq) < job->until;
+	bool asked = asks(dh, rank), paused = be64_to_cpu(dh->op_seq) < job->until;
 	struct box_op *op = paused ? NULL : op_find(job, dh);
-	const void *data;
+	const void *data = NULL;
 
 	if (!op) {
 		out->gone = rar_mask(n);
 		out->gone_to = job->leg[rank].ranks;
 		return;
 	}
-	if (!fits(job, op, chunk, n, pkt))
+	if (!fits(job, op, chunk, n, pkt, asked))
 		return;
 	for (i = 0; i < n; i++) {
 		len = rar_ring_bytes(&op->ring, chunk + i, 1);
-		data = skb_header_pointer(pkt->skb, off, len, job->scratch);
+		if (!asked)
+			data = skb_header_pointer(pkt->skb, off, len, job->scratch);
 		rcv_chunk(job, op, chunk + i, rank, seq + i, data, i, out);
 		off += rar_stride(&job->m);
 		/* A pause has begun. */
@@ -650,7 +700,7 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
  * @job:  job
  * @rank: the member that sent it
  * @pkt:  validated
- * @n:    chunks
+ * @n:    chunks, unless the member asks for chunks: then the packet tells
  *
  * Softirq.
  */
@@ -665,6 +715,12 @@ void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return;
+	if (asks(&dh, rank))
+		n = asks_for(&dh, pkt);
+	if (!n) {
+		rar_mib_inc(job->m.rn, DropChunk);
+		return;
+	}
 	spin_lock_bh(&job->lock);
 	sums = job->nsums;
 	if (!job->closed) {
@@ -768,7 +824,7 @@ static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const s
 	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
 
 	if (job->closed || !op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint) ||
-	    !fits(job, op, chunk, n, pkt))
+	    !fits(job, op, chunk, n, pkt, false))
 		return;
 	for (i = 0; i < n; i++) {
 		rcv_sum(job, op, chunk + i, pkt, off, i, out);

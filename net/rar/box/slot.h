@@ -27,10 +27,10 @@
  * @len:	its bytes
  * @turn:	contributions added to @sum, in the order of the ring
  * @next:	rank whose turn it is
- * @got:	mask of the ranks that contributed
- * @made:	the sum of all ranks is here
- * @since:	when the sum was made, us
- * @due:	until when members waited for the contributions of others, us
+ * @got:	mask of the ranks that contributed, or asked for a chunk of a broadcast
+ * @made:	the sum of all ranks is here; or all have asked, and the root has contributed
+ * @since:	when that happened, us
+ * @due:	until when members waited for the contributions of others, or of the root, us
  * @up_node:	in job->rising
  * @up_seq:	number of its newest contribution to the box above
  * @up_at:	when that was sent, us
@@ -69,6 +69,7 @@ struct box_slot {
  * @fingerprint: as the first member describes it
  * @kind:	its arithmetic
  * @any_order:	the order in which contributions are added has no effect
+ * @cast:	it is a broadcast: the root contributes, and the others ask
  * @prio:	as the first member tells it; higher is more urgent
  * @ring:	where its chunks lie
  * @slots:	by chunk: a slot, or a value if the chunk is over, with or without a sum
@@ -80,6 +81,7 @@ struct box_op {
 	struct rar_fingerprint fingerprint;
 	const struct rar_kind *kind;
 	bool any_order;
+	bool cast;
 	u8 prio;
 	struct rar_ring ring;
 	struct xarray slots;
@@ -91,7 +93,8 @@ struct box_op {
  * struct box_out - packets to send after job->lock is dropped; chunks by their place in a run
  * @now:	when the run came, us
  * @sums:	slots whose sum is sent, referenced
- * @fresh:	of @sums, those that go to all members
+ * @fresh:	of @sums, those that go to all members; of a broadcast, to all that have asked
+ * @whole:	of @sums, those of a broadcast that all have asked for: the root is told
  * @rise:	of @sums, those that are no sums of all ranks: they go to the box above
  * @una:	the lowest number of which the box above has not sent the sum
  * @gone:	chunks given up
@@ -104,6 +107,7 @@ struct box_out {
 	u32 now;
 	struct box_slot *sums[RAR_RUN_MAX];
 	u64 fresh;
+	u64 whole;
 	u64 rise;
 	u32 una;
 	u64 gone;
@@ -126,6 +130,12 @@ static inline u64 rar_slot_come_at(u32 seq, u32 now)
 static inline void **rar_slot_held(const struct box_job *job, struct box_slot *slot)
 {
 	return (void **)&slot->come[job->nlegs];
+}
+
+/* Has the root of a broadcast contributed to a slot? Locklessly, or under job->lock. */
+static inline bool rar_slot_has_root(const struct box_slot *slot)
+{
+	return READ_ONCE(slot->got) & BIT_ULL(be16_to_cpu(slot->dh.root));
 }
 
 /* The lowest number whose sum has not come from the box above. job->lock held. */

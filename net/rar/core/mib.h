@@ -43,8 +43,8 @@ struct rar_net;
 	X(BoxLost)	/* legs to a box that went silent or were reset */ \
 	X(BoxReturned)	/* RETURNs of a box */				\
 	X(BoxWants)	/* WANTs sent to the predecessor */		\
-	X(BoxTaken)	/* box: contributions that came */		\
-	X(BoxSums)	/* box: chunks summed */			\
+	X(BoxTaken)	/* box: contributions, and questions for chunks, that came */ \
+	X(BoxSums)	/* box: chunks summed, or sent to all */	\
 	X(BoxGaveUp)	/* box: chunks returned */			\
 	X(BoxEvicted)	/* box: of these, given up for another chunk */	\
 	X(BoxHanded)	/* box: of these, whose partial sum went to the ring */ \

@@ -142,7 +142,8 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
-	plan->aside = place->aside && sums && !place->hosts && !plan->gathered && !plan->direct;
+	plan->aside = place->aside && !place->hosts && !plan->gathered && !plan->direct &&
+		      (sums || (place->cast && collective == RAR_BROADCAST));
 	return 0;
 }
 
@@ -370,7 +371,8 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 
 /*
  * What this rank sends by a link. Everything goes to the successor, unless it goes directly;
- * where sums are made aside, its contribution to all blocks may go to the box instead.
+ * where sums are made aside, its contribution to all blocks may go to the box instead. If it has
+ * none, it asks there for all blocks.
  */
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link)
 {

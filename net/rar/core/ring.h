@@ -106,6 +106,7 @@ enum rar_combine {
  * @index: the rank's index among them
  * @whole: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_WHOLE_MAX
  * @aside: sums may be made aside of the ring: the group named a box
+ * @cast:  and broadcasts may go aside of it: all members can use a box for them
  */
 struct rar_place {
 	u32 size;
@@ -116,6 +117,7 @@ struct rar_place {
 	u32 index;
 	u32 whole;
 	bool aside;
+	bool cast;
 };
 
 /**
@@ -130,7 +132,8 @@ struct rar_place {
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
  * @aside:  any of the sums may also be made aside of the ring. Then a sum may come here of any
- *          block, and may be wanted by the successor; see design/box.rst
+ *          block, and may be wanted by the successor; see design/box.rst. Of a broadcast, what
+ *          is called a sum there is a copy of the root's contribution
  *
  * RAR_NO_BLOCK in @starts or @ends: no block starts or ends here. RAR_ALL_BLOCKS in both:
  * the operation does not have that phase.
@@ -187,8 +190,9 @@ struct rar_ring {
  * @ntx:   transmissions: one per chunk and phase
  * @nback: chunks that go in memory to the first rank of this host
  * @used:  the operation uses the link
- * @up:    own contributions go by it in RAR_RS, and nothing must: another link may bring the
- *         sums. They do not come round, and take no room in the injection window
+ * @up:    own contributions go by it in RAR_RS, or questions of a rank that has none, and nothing
+ *         must: another link may bring the sums. They do not come round, and take no room in the
+ *         injection window
  * @until_done: the neighbour may want any chunk until it has completed the operation; @ntx and
  *         @nback do not say when the operation is released
  */
@@ -263,7 +267,7 @@ static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 {
 	u32 starts = plan->starts[phase];
 
-	if (plan->aside && phase == RAR_AG)
+	if (plan->aside && phase == RAR_AG && rar_plan_has(plan, RAR_RS))
 		return RAR_COMBINE_STORE;
 	if (block == starts || starts == RAR_ALL_BLOCKS)
 		return RAR_COMBINE_NONE;

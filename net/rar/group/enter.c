@@ -34,7 +34,7 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 		/* Another CPU may have opened it: numbers must not begin again. */
 		if (!m->link[RAR_LEG].epoch && rar_member_runs(m))
 			rar_leg_open(m, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch),
-				     eh.flags & cpu_to_be32(RAR_EF_ANY_ORDER));
+				     be32_to_cpu(eh.flags));
 		spin_unlock_bh(&m->lock);
 		rar_ringed_tell(m);
 	} else if (eh.cookie && READ_ONCE(m->leg.cookie) != be64_to_cpu(eh.cookie)) {

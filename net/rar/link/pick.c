@@ -81,7 +81,7 @@ static bool next_own(struct rar_link *link, struct rar_operation *op,
 	struct rar_out *out = rar_link_out(link, op);
 	u32 chunk, end, skip;
 
-	run->phase = rar_plan_first(&ring->plan);
+	run->phase = out->owed.up ? RAR_RS : rar_plan_first(&ring->plan);
 	while (out->inject < out->inject_end) {
 		chunk = own_chunk(out, ring);
 		end = min(rar_ring_block_end(ring, chunk),

@@ -34,12 +34,12 @@
  * @m:     member in RUN, its lock is held
  * @nonce: of the ENTER that was answered
  * @epoch: of the leg: the token of all packets on it
- * @any_order: the box makes only sums whose order has no effect
+ * @flags: RAR_EF_*: what the box does
  *
  * Operations posted before go by the ring as they began. Nothing happens if the leg was closed
  * meanwhile, so that the answer is to an older ENTER.
  */
-void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, bool any_order)
+void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags)
 {
 	struct rar_link *link = &m->link[RAR_LEG];
 
@@ -62,7 +62,8 @@ void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, bool any_order)
 	link->silent = false;
 	m->leg.from = m->op_next;
 	m->leg.until = m->op_next;
-	m->leg.any_order = any_order;
+	m->leg.any_order = flags & RAR_EF_ANY_ORDER;
+	m->leg.cast = flags & RAR_EF_BROADCAST;
 	WRITE_ONCE(link->heard, jiffies);
 	WRITE_ONCE(link->epoch, epoch);
 	spin_unlock(&m->tx_lock);
@@ -90,6 +91,27 @@ void rar_leg_lost(struct rar_member *m)
 
 /* -- what comes ------------------------------------------------------------- */
 
+/* Take in that the box has passed chunks of a broadcast on, of which this rank is the root. */
+static enum rar_rx rcv_passed(struct rar_member *m, const struct rar_pkt *pkt,
+			      const struct rar_data_hdr *dh)
+{
+	u32 chunk = be32_to_cpu(dh->chunk), n = be32_to_cpu(dh->scale);
+	struct rar_link *link = pkt->link;
+	struct rar_operation *op;
+
+	if (pkt->len != sizeof(*dh) || !n || n > RAR_RUN_MAX)
+		return RAR_DROP(Chunk);
+	spin_lock_bh(&m->tx_lock);
+	op = rar_link_op_at(m, be64_to_cpu(dh->op_seq));
+	if (op && rar_ringed_is_cast(op) && chunk < op->ring.nchunks &&
+	    n <= op->ring.nchunks - chunk)
+		rar_ringed_passed(m, op, chunk, rar_mask(n));
+	spin_unlock_bh(&m->tx_lock);
+	rar_loss_rcv_numbers(link, be32_to_cpu(dh->seq), rar_mask(n), be32_to_cpu(dh->una));
+	rar_push(m);
+	return RAR_RX_DONE;
+}
+
 /* Take in a run of sums. */
 static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
@@ -100,6 +122,8 @@ static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	enum rar_rx ret;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
+	if (dh.collective == RAR_BROADCAST && be16_to_cpu(dh.root) == m->rank)
+		return rcv_passed(m, pkt, &dh);
 	a.op_seq = be64_to_cpu(dh.op_seq);
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, RAR_AG };
 	a.done = rar_mask(n);

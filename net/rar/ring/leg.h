@@ -4,7 +4,7 @@
 
 #include "rar.h"
 
-void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, bool any_order);
+void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags);
 void rar_leg_lost(struct rar_member *m);
 enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);
 void rar_leg_rcv_want(struct rar_member *m, const struct rar_pkt *pkt);

@@ -20,15 +20,29 @@
 
 #define RINGED_RETRY	HZ	/* before a member enters again */
 
+/* Is it a broadcast? Then the root's chunks are sums there from the beginning. */
+bool rar_ringed_is_cast(const struct rar_operation *op)
+{
+	return op->ring.plan.aside && !rar_plan_adds(&op->ring.plan);
+}
+
+/* Is this rank the root of a broadcast? */
+static bool is_root(const struct rar_operation *op)
+{
+	return rar_ringed_is_cast(op) && rar_plan_own(&op->ring.plan) != RAR_NO_BLOCK;
+}
+
 /*
  * Which sums of chunks of one block is the successor owed without asking? If the block ends
  * there, it makes the sum itself of what this rank sent as RS. It gets no RS of a chunk that was
- * a sum here before.
+ * a sum here before. The root of a broadcast has all of it.
  */
 static u64 owed_sums(const struct rar_operation *op, u32 chunk, u64 mask)
 {
 	if (chunk / op->ring.cpb != op->ring.plan.ends[RAR_AG])
 		return mask;
+	if (rar_ringed_is_cast(op))
+		return 0;
 	return mask & ~rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], chunk, mask);
 }
 
@@ -39,8 +53,9 @@ static u64 set_ringed(struct rar_operation *op, u32 chunk, u64 mask)
 }
 
 /*
- * Claim RS of own chunks, which are then published: the contribution is a partial sum. Return:
- * the chunks won.
+ * Claim RS of own chunks, which are then published: the contribution is a partial sum. At the root
+ * of a broadcast, which has no RS, this says that the ring has the chunks, or the box has passed
+ * them on. Return: the chunks won.
  */
 static u64 claim_own(struct rar_operation *op, u32 chunk, u64 mask)
 {
@@ -68,7 +83,7 @@ bool rar_ringed_claim(struct rar_link *link, struct rar_operation *op, struct ra
 
 	if (won != rar_mask(n))
 		run->n = __ffs64(~won);
-	rar_out_pend(link, op, RAR_RS, run->chunk, won & ~rar_mask(run->n));
+	rar_out_pend(link, op, run->phase, run->chunk, won & ~rar_mask(run->n));
 	return run->n;
 }
 
@@ -92,6 +107,10 @@ static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk
 	u64 settled = rar_bits_get(op->published[RAR_AG], chunk, mask);
 
 	rar_out_pend(next, op, RAR_AG, chunk, owed_sums(op, chunk, settled));
+	if (rar_ringed_is_cast(op)) {
+		claim_own(op, chunk, settled);
+		return;
+	}
 	mask &= ~settled;
 	if (inject && block == rar_plan_own(&op->ring.plan))
 		mask &= contributed(op, chunk);
@@ -99,6 +118,18 @@ static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk
 		mask = 0;
 	if (mask)
 		rar_out_pend(next, op, RAR_RS, chunk, claim_own(op, chunk, mask));
+}
+
+/* At the root of a broadcast all is settled that is contributed. */
+static void settle_root(struct rar_operation *op)
+{
+	u32 end = is_root(op) ? min(op->come, op->ring.nchunks) : 0;
+	struct rar_run run = { .phase = RAR_AG };
+
+	for (; run.chunk < end; run.chunk += run.n) {
+		run.n = min(end - run.chunk, 64U);
+		rar_op_publish(op, &run, rar_mask(run.n));
+	}
 }
 
 /**
@@ -117,6 +148,7 @@ void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 
 
 	lockdep_assert_held(&m->tx_lock);
 	op->moved_us = rar_now_us();
+	settle_root(op);
 	if (op->all_ringed) {
 		rar_link_inject(&m->link[RAR_NEXT], op, op->come);
 		return;
@@ -132,6 +164,14 @@ void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 
 	}
 }
 
+/* Does the open box make the sums of an operation? */
+static bool box_makes(const struct rar_member *m, const struct rar_operation *op)
+{
+	if (rar_ringed_is_cast(op))
+		return m->leg.cast;
+	return !m->leg.any_order || rar_op_any_order(&op->fingerprint);
+}
+
 /**
  * rar_ringed_post() - let a new operation go to the box, or by the ring while it is away (1)
  * @m:  member, tx_lock held
@@ -140,8 +180,7 @@ void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
 {
 	op->asked_us = op->posted_us;
-	if (!m->link[RAR_LEG].epoch || op->seq < m->leg.until ||
-	    (m->leg.any_order && !rar_op_any_order(&op->fingerprint))) {
+	if (!m->link[RAR_LEG].epoch || op->seq < m->leg.until || !box_makes(m, op)) {
 		op->all_ringed = true;
 		bitmap_set(op->ringed, 0, op->ring.nchunks);
 	}
@@ -193,7 +232,8 @@ static void settled(struct rar_member *m, struct rar_operation *op,
 	else
 		m->leg.ringed += hweight64(a->won);
 	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
-	rar_link_credit(next, max(next->tx.posted, op->seq), 0, next->tx.credit);
+	if (!rar_ringed_is_cast(op))
+		rar_link_credit(next, max(next->tx.posted, op->seq), 0, next->tx.credit);
 	rar_out_acked(next, op, RAR_RS, a->run.chunk, a->won);
 	own_returned(m, op, a);
 }
@@ -275,11 +315,29 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
 }
 
 /**
+ * rar_ringed_passed() - take in that the box has passed chunks of a broadcast on
+ * @m:     the root, tx_lock held
+ * @op:    operation of a group with a box
+ * @chunk: the first of the chunks
+ * @mask:  which of the chunks from there on
+ */
+void rar_ringed_passed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	lockdep_assert_held(&m->tx_lock);
+	mask &= ~rar_bits_get(op->out[RAR_LEG].acked[RAR_RS], chunk, mask);
+	m->leg.sums += hweight64(mask);
+	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, chunk, mask);
+}
+
+/**
  * rar_ringed_wanted() - take in that the successor has no sum of some chunks (5)
  * @m:     member, tx_lock held
  * @op:    operation of a group with a box
  * @chunk: the first of the chunks, all of one block
  * @mask:  which of the chunks from there on
+ *
+ * Of a broadcast the ranks after this one contribute nothing, so they cannot show that they have
+ * left the box. WANT shows it.
  */
 void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
 {
@@ -288,8 +346,23 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
 	lockdep_assert_held(&m->tx_lock);
 	set_ringed(op, chunk, mask);
 	rar_out_pend(&m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
-	if (mask & ~sums)
+	if (rar_ringed_is_cast(op)) {
+		claim_own(op, chunk, sums);
+		if (!op->all_ringed && (is_root(op) || mask & ~sums))
+			rar_ringed_rest(m, op);
+	} else if (mask & ~sums) {
 		go_by_ring(m, op, chunk, mask & ~sums, true);
+	}
+}
+
+/* At the root of a broadcast the ring needs no chunks that the box has passed on. */
+static void leave_out_passed(struct rar_operation *op)
+{
+	const unsigned long *passed = op->out[RAR_LEG].acked[RAR_RS];
+	u32 i, words = is_root(op) ? BITS_TO_LONGS(op->ring.nchunks) : 0;
+
+	for (i = 0; i < words; i++)
+		rar_bits_test_and_set(op->claimed[RAR_RS], i * BITS_PER_LONG, passed[i]);
 }
 
 /**
@@ -308,6 +381,7 @@ void rar_ringed_rest(struct rar_member *m, struct rar_operation *op)
 		op->ringed[i] |= ~READ_ONCE(op->published[RAR_AG][i]);
 	if (words)
 		op->ringed[words - 1] &= BITMAP_LAST_WORD_MASK(op->ring.nchunks);
+	leave_out_passed(op);
 	rar_link_inject(&m->link[RAR_NEXT], op, op->come);
 }
 

@@ -6,6 +6,7 @@
 
 struct rar_arrival;
 
+bool rar_ringed_is_cast(const struct rar_operation *op);
 bool rar_ringed_claim(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op);
 void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 before);
@@ -13,6 +14,7 @@ bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 			const struct rar_arrival *a, struct rar_tx_item *item);
 void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask,
 			 bool handed);
+void rar_ringed_passed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask);
 void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask);
 void rar_ringed_rest(struct rar_member *m, struct rar_operation *op);
 void rar_ringed_tell(struct rar_member *m);

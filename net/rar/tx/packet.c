@@ -422,11 +422,35 @@ static bool overtaken(const struct rar_link *link, const struct rar_tx_item *ite
 	/* The leg was closed, and may be open again, with other numbers. */
 	if (item->epoch != READ_ONCE(link->epoch))
 		return true;
+	/* The contribution to a broadcast is its result. */
+	if (!rar_plan_adds(&op->ring.plan))
+		return false;
 	smp_rmb(); /* the buffer is read before the claims; pairs with the atomics of claims */
 	claimed = rar_bits_get(op->claimed[RAR_AG], chunk, mask);
 	if (link->index == RAR_LEG)
 		claimed |= rar_bits_get(op->claimed[RAR_RS], chunk, mask);
 	return claimed;
+}
+
+/* Does a rank that contributes nothing ask the box for chunks? */
+static bool asks(const struct rar_link *link, const struct rar_operation *op)
+{
+	const struct rar_plan *plan = &op->ring.plan;
+
+	return link->index == RAR_LEG && !rar_plan_adds(plan) &&
+	       rar_plan_own(plan) == RAR_NO_BLOCK;
+}
+
+/* Ask the box for a run, with one header. */
+static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
+{
+	struct rar_data_hdr dh;
+
+	if (overtaken(link, item))
+		return;
+	rar_packet_fill_data(link, item, &dh);
+	dh.scale = cpu_to_be32(item->run.n);
+	rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_RS, item->epoch);
 }
 
 /**
@@ -449,6 +473,10 @@ int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 	struct sk_buff *skb;
 
 	rar_packet_trace(m, item);
+	if (asks(link, item->op)) {
+		run_ask(link, item);
+		return 0;
+	}
 	skb = run_build(link, item);
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
