@@ -5,6 +5,8 @@
 For each such chunk the box keeps a mark until the members say that they have completed the
 operation, which they never do. What that costs the kernel counts against net.rar.box_mem.
 
+Then a member asks for chunks of a broadcast, as many as it likes, and for more than there can be.
+
 Then senders say that they are boxes below it, for ranks that they cannot have.
 
 All of them are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/hostile.py).
@@ -27,7 +29,7 @@ PAYLOAD = 16
 APART = 4096                    # chunks of one leaf and of one node above it
 NCHUNKS = 1 << 22
 MARKS = 300                     # while there is room for all
-I32, SUM, ALLREDUCE = 3, 1, 1
+I32, SUM, ALLREDUCE, BROADCAST = 3, 1, 1, 2
 LIMIT = 1 << 20
 NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
@@ -65,6 +67,27 @@ class Rank:
                            chunk, ALLREDUCE, I32, SUM, 0, 0, 0, 128, 0)
         self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
         self.seq += 1
+
+    def cast(self, chunk, n, op=0, root=0, count=NCHUNKS * PAYLOAD // 4, value=None):
+        """Ask for n chunks of a broadcast; or, with a value, contribute one."""
+        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, count, chunk, BROADCAST, I32,
+                           SUM, 0, root, 0, 128, 0 if value is not None else n & 0xffffffff)
+        data = b"" if value is None else struct.pack("<4i", *[value] * 4)
+        self.s.send(self.header(RS, self.epoch, 64 + len(data)) + body + data)
+        self.seq += n if 0 < n <= 64 else 1
+
+    def answers(self):
+        """The packets AG that have come: [(first number, chunks of a header without payload, elements)]"""
+        out = []
+        while True:
+            try:
+                packet = self.s.recv(2048)
+            except TimeoutError:
+                return out
+            if packet[1] == AG:
+                out.append((struct.unpack_from(">I", packet, 24)[0],
+                            struct.unpack_from(">I", packet, 60)[0],
+                            struct.unpack_from(f"<{len(packet[64:80]) // 4}i", packet, 64)))
 
     def sums(self):
         """The sums that have come: {chunk: elements}"""
@@ -150,9 +173,44 @@ def levels():
     result(until(lambda: mib("DropRank") > before, 2), "RETURN of a member is refused")
 
 
+def broadcasts():
+    """Questions for chunks of a broadcast, right ones and others"""
+    enter("rar0")
+    root, other = ranks = group()
+    for n, what in ((0, "no chunk"), (65, "more than a run"), (0xffffffff, "more than there are numbers"),
+                    (64, "chunks beyond the last")):
+        before = mib("DropChunk")
+        other.cast(0, n, count=63 * PAYLOAD // 4)
+        result(until(lambda was=before: mib("DropChunk") > was, 2), f"a question for {what}")
+    other.cast(0, 3, 1)
+    result(not root.answers() and not other.answers(), "a question waits for the root")
+    first = other.seq - 3
+    for chunk in range(3):
+        root.cast(chunk, 1, 1, value=7 + chunk)
+    got = {number: data for number, n, data in other.answers()}
+    result(got == {first + i: (7 + i,) * 4 for i in range(3)}, "it gets the root's chunks")
+    result([(number, n, data) for number, n, data in root.answers()] ==
+           [(i, 1, ()) for i in range(3)], "the root gets headers, once for each chunk")
+    other.cast(0, 3, 1, root=5)
+    result(not other.answers(), "a root that is beyond the group")
+
+    enter("rar3")
+    sysctl("box_mem", LIMIT)
+    for op in range(2, 10):
+        for i in range(0, 64 * 500, 64):
+            other.cast(i, 64, op)
+        time.sleep(0.05)
+    note(f"after questions for {8 * 64 * 500} chunks: used {used()} of {LIMIT}")
+    result(used() <= LIMIT, "the limit holds for questions")
+    ranks[0].s.send(ranks[0].header(RESET, ranks[0].epoch, 24))
+    result(until(lambda: used() == 0), "all of it is given back")
+    sysctl("box_mem", 64 << 20)
+
+
 def main():
     enter("rar3")
     sysctl("box_mem", 64 << 20)
+    broadcasts()
     enter("rar0")
     ranks = group()
     for rank in ranks:

@@ -4,7 +4,8 @@
 # ring because the box is away, full, slow or killed, or each of them a part.
 #
 # Ranks 0, 1, ... are the members; the last namespace of the topology is the box. "star.sh full"
-# takes longer: more types, sizes and restarts. "star.sh forms" is a part of it.
+# takes longer: more types, sizes and restarts. "star.sh forms" is a part of it. "star.sh cast"
+# does the same with broadcasts, whose root is each rank in turn.
 . "$(dirname "$0")/../lib/lib.sh"
 # lib.sh has changed to the directory selftests.
 # shellcheck source=../lib/box.sh
@@ -15,7 +16,9 @@ box=4				# its namespace
 address=10.77.0.$((box + 1))
 types=i32,f32 count=100k repeats=1 kills=1
 enough=$(mktemp -u)		# once this file exists a job ends
+cast=()				# options of ring
 [ "${1-}" != full ] || types=all count=300k repeats=2 kills=20
+[ "${1-}" != cast ] || cast=(-b)
 
 box_is()	# BYTES
 {
@@ -26,7 +29,7 @@ box_is()	# BYTES
 # out of place
 star()
 {
-	ring -n "$members" -s box="$address" "$@"
+	ring -n "$members" "${cast[@]}" -s box="$address" "$@"
 }
 
 # tell COMMAND...: what the box and the members counted during the command
@@ -283,7 +286,8 @@ merged()
 	each_rank ethtool -K eth0 tx-udp-segmentation off gro on
 	dropped=$(everywhere RarDropChunk)
 	before=$(everywhere RarRxIngress)
-	by_box ring -w -n "$members" -a 6 -s box=fd77::$((box + 1)) -t f32,i32 -c 11008 -r 20
+	by_box ring -w -n "$members" "${cast[@]}" -a 6 -s box=fd77::$((box + 1)) -t f32,i32 \
+		-c 11008 -r 20
 	status=$?
 	each_rank ethtool -K eth0 tx-udp-segmentation on gro off
 	for ((r = 0; r <= box; r++)); do
@@ -390,6 +394,38 @@ box_goes()
 	return "$status"
 }
 
+# Groups of two ranks and more
+sizes()
+{
+	local n status=0
+
+	for n in 2 3 "$members"; do
+		by_box star -w -n "$n" -t i32,f64 -c std,"$count" -p 4 -z cior || status=1
+	done
+	return "$status"
+}
+
+# A rank pauses for longer than the others wait for it at the box.
+pauses()
+{
+	local pid status rank
+
+	star -w -t f32 -c 300k -p 4 -z cio -d 100 -e "$enough" &
+	pid=$!
+	sleep 1
+	for ((rank = 0; rank < 2; rank++)); do
+		kill -STOP "$(pgrep -x ring | tail -n 1)"
+		sleep 3
+		kill -CONT "$(pgrep -x ring | tail -n 1)"
+		sleep 0.5
+	done
+	: > "$enough"
+	wait "$pid"
+	status=$?
+	rm "$enough"
+	return "$status"
+}
+
 # What travels in other forms than the types of "all types", and other collectives beside
 forms()
 {
@@ -403,6 +439,7 @@ need_module
 case ${1-} in
 forms) plan 4 ;;
 full) plan 22 ;;
+cast) plan 20 ;;
 *) plan 18 ;;
 esac
 topo_up $((members + 1))
@@ -417,7 +454,10 @@ check "a box that is away" dead
 box_is 64M
 check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
 [ "${1-}" != full ] || forms
-check "IPv6" by_box ring -w -n $members -a 6 -s "box=fd77::$((box + 1))" -t "$types" -c std,$count
+[ "${1-}" != cast ] || check "groups of 2, 3 and $members members" sizes
+[ "${1-}" != cast ] || check "a rank pauses" pauses
+check "IPv6" by_box ring -w -n $members "${cast[@]}" -a 6 -s "box=fd77::$((box + 1))" \
+	-t "$types" -c std,$count
 check "packets of two blocks are merged" merged
 check "jobs and rows are shown and given back" shown
 check "no room for anything" useless

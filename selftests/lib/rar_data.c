@@ -236,7 +236,11 @@ int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
 	int64_t bad;
 
 	for (; done < n; done += len) {
-		len = rar_tile(d, first + done, n - done, want);
+		len = n - done < RAR_TILE ? n - done : RAR_TILE;
+		if (d->root)
+			rar_fill(d, d->root - 1, first + done, len, want);
+		else
+			len = rar_tile(d, first + done, n - done, want);
 		bad = rar_differs(got + done * size, want, len, size);
 		if (bad < 0)
 			continue;

@@ -160,6 +160,7 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @hosts: hosts of RAR_BY_HOSTS, 0 without it
  * @first: first rank of each host
  * @whole: bytes of the longest tensor that is not cut, as in struct rar_info; 0: 8192
+ * @root:  of a broadcast, its root counted from 1; 0: an all-reduce
  */
 struct rar_data {
 	uint64_t id;
@@ -169,6 +170,7 @@ struct rar_data {
 	uint32_t hosts;
 	const uint32_t *first;
 	uint32_t whole;
+	uint32_t root;
 };
 
 size_t rar_element(uint32_t dtype);
@@ -179,12 +181,12 @@ static inline uint64_t rar_bytes(const struct rar_data *d)
 	return d->count * rar_element(d->dtype);
 }
 
-/* Elements first .. first + n - 1 of the contribution of a rank, and of the sum. */
+/* Elements first .. first + n - 1 of the contribution of a rank, and of the sum; of an all-reduce. */
 void rar_fill(const struct rar_data *d, uint32_t rank, uint64_t first,
 	      uint64_t n, void *buf);
 void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n,
 		void *buf);
-/* -1 if buf holds exactly the bits of the sum, else the first wrong element. */
+/* -1 if buf holds exactly the bits of the sum or of the root, else the first wrong element. */
 int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
 		   const void *buf);
 uint64_t rar_hash(uint64_t hash, const void *buf, size_t len);

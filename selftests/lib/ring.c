@@ -53,7 +53,7 @@ struct shared {
 
 static struct {
 	struct rar_ring ring;
-	bool threads, mixed, lines, hasty, box, key;
+	bool threads, mixed, lines, hasty, box, key, cast;
 	const char *types, *counts, *sysctl, *modes, *end;
 	uint32_t inflight, repeats, seconds, limit_s, priority;
 	uint32_t first[RAR_PROCS], joint[RAR_PROCS], joints;
@@ -101,6 +101,7 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.joints ?: opt.ring.hosts : 0;
 	d->first = opt.joints ? opt.joint : opt.first;
 	d->whole = r->whole;
+	d->root = opt.cast ? 1 + d->id % d->size : 0;
 	return 0;
 }
 
@@ -243,7 +244,7 @@ static int post(struct rank *r, const struct rar_data *d)
 	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
 	struct memory *m = memory_of(r, d);
 	size_t size = rar_element(d->dtype);
-	uint64_t done = 0, n;
+	uint64_t done = 0, n, count = d->count;
 	const char *from;
 	int flags, err;
 
@@ -252,18 +253,22 @@ static int post(struct rank *r, const struct rar_data *d)
 		return err;
 	if (m && m->sums != m->data)
 		op.dst = (uintptr_t)m->sums;
+	op.collective = d->root ? RAR_BROADCAST : 0;
+	op.root = d->root ? d->root - 1 : 0;
+	if (d->root && op.root != r->rank && (!m || op.dst))
+		count = 0;
 	do {
-		n = piece_elements(d, done);
+		n = count ? piece_elements(d, done) : 0;
 		if (r->filled != d->id)
 			rar_fill(d, r->rank, done, n, r->buf);
 		r->filled = 0;
 		from = m ? memcpy(m->data + done * size, r->buf, n * size) : r->buf;
-		flags = (m ? MSG_ZEROCOPY : 0) | (done + n < d->count ? MSG_MORE : 0);
+		flags = (m ? MSG_ZEROCOPY : 0) | (done + n < count ? MSG_MORE : 0);
 		err = rar_send(r->fd, from, n * size, flags, done ? NULL : &op);
 		if (err)
 			return err;
 		done += n;
-	} while (done < d->count);
+	} while (done < count);
 	return 0;
 }
 
@@ -294,7 +299,7 @@ static int check_done(const struct rar_data *d, const struct rar_done *done,
 	if (eor != last)
 		return -EPROTO;
 	if (last && (done->cookie != d->id || done->status ||
-		     done->contributors != d->size))
+		     done->contributors != (d->root ? 1 : d->size)))
 		return -EBADMSG;
 	return 0;
 }
@@ -674,16 +679,14 @@ static void usage(void)
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-J ranks,ranks,...]  should be on one host, whatever their namespaces\n"
-		"     [-G]  RAR_GATHERED\n"
-		"     [-A]  RAR_AUTO\n"
-		"     [-E]  RAR_DIRECT\n"
+		"     [-G|-A|-E]  RAR_GATHERED, RAR_AUTO, RAR_DIRECT\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-k]  all ranks have the same key\n"
 		"     [-y priority]  of all operations, at a box\n"
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
-		"     [-v]  a line for every repeat\n"
+		"     [-b]  broadcasts, of each rank in turn   [-v]  a line for every repeat\n"
 		"     [-w]  wait for the box before the first operation\n"
 		"     [-q]  no rank waits for another one between repeats or before it closes\n");
 	exit(1);
@@ -726,7 +729,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAEP:s:T:y:z:kxvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAEP:s:T:y:z:kxbvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -756,6 +759,7 @@ static void parse(int argc, char **argv)
 		case 'z': opt.modes = optarg; break;
 		case 'k': opt.key = true; break;
 		case 'x': opt.mixed = true; break;
+		case 'b': opt.cast = true; break;
 		case 'v': opt.lines = true; break;
 		case 'w': opt.box = true; break;
 		case 'q': opt.hasty = true; break;
