@@ -10,8 +10,8 @@ B3 (NetReduce): against the ring over TCP, also for the layers of well-known net
    the time to compute them.
 B4 (AggBox): against a parameter server over TCP that is a host with a link as the ranks have.
    "tcp-server-fast" is where the box is, and has the box's unlimited link: not judged.
-B5 (AggBox): a broadcast, which goes by the ring or directly and not by the box, against loops in
-   user space, over the same links.
+B5 (AggBox): a broadcast by the ring or directly, against loops in user space, over the same links;
+   and by the box, against that in place without one: not judged.
 B6: the time for each rank, without limits: flat from 2 to 32 ranks on one CPU.
 B7: what it costs to name a box that is not there, or that has room for nothing.
 """
@@ -58,8 +58,8 @@ class Box:
                       what=name, links=RATE) for n in RANKS for name in NETWORKS]
         dead = [Case(4, (size,), at(PLACE, RING, DEAD, TIGHT), rounds=rounds, links=RATE)
                 for size in (SMALL, BIG)]
-        spread = [Case(n, (size,), at(PLACE, *OURS, *LOOPS), type="bcast", rounds=rounds,
-                       links=RATE) for n in BROADCAST_RANKS for size in BROADCAST_SIZES]
+        spread = [Case(n, (size,), at(PLACE, *OURS, BOX, *LOOPS), type="bcast",
+                       rounds=rounds, links=RATE) for n in BROADCAST_RANKS for size in BROADCAST_SIZES]
         flat = [Case(n, (FLAT_SIZE,), at(PLACE, BOX, RING), rounds=rounds, links=ANY)
                 for n in FLAT_RANKS]
         return [*big, *steps, *dead, *spread, *flat, *jobs.cases(rounds)]
@@ -96,7 +96,8 @@ class Box:
         if case.links == ANY:
             return [self.flat(result)]
         if case.type == "bcast":
-            return [Broadcast.judge("B5", result, NEED_LOOPS, LOOPS)]
+            lines = [Broadcast.judge("B5", result, NEED_LOOPS, LOOPS)]
+            return lines + ([self.judge("B5", result, BOX, RING, 0)] if result.has(BOX) else [])
         if DEAD in sides:
             return [self.judge("B7", result, ours, RING, NEED_OVERHEAD) for ours in (DEAD, TIGHT)]
         if case.what:
