@@ -161,7 +161,9 @@ struct rar_reg {
  * @delivered: operations whose results were read
  *
  * The kernel writes @error and @ready with release semantics. After a load of @ready with
- * acquire semantics, the memory of the operations in place below it holds the sums.
+ * acquire semantics, the memory of the operations in place below it holds the sums. For a moment
+ * @delivered may be the larger one: @ready - @delivered results wait for recv(), none if that is
+ * negative. Load @ready first: then it counts no result that a send() waited for.
  *
  * Python: struct "=4I4Q"
  */
