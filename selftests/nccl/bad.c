@@ -542,6 +542,7 @@ static int group_closed(uint32_t rank)
 	for (int i = 0; i < n; i++)
 		CHECK(!coll_allreduce(group, memory, memory + MIB, 50000, NCCL_F32, NCCL_SUM,
 				      &requests[i]) && requests[i], "start");
+	sync_ranks();
 	if (rank != 1)
 		return all_fail(group, requests, 3, NCCL_REMOTE_ERROR, "rank 1 ");
 	coll_wait(requests, &got, 1);
