@@ -52,8 +52,8 @@ static bool is_for(const struct box_out *out, u32 i, u32 rank, u32 from)
 
 /*
  * Send sums to a rank, from chunk @i of the run on, as many as fit a packet, lie in one block and
- * answer packets with consecutive numbers. The first says how long its contribution waited for those of others.
- * Returns how many were sent.
+ * answer packets with consecutive numbers. The first says how long its contribution waited for
+ * those of others. Returns how many were sent.
  */
 static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 n, u32 rank,
 		     u32 from)
@@ -179,7 +179,8 @@ static bool same_return(const struct box_slot *first, const struct box_slot *slo
 /* Tell the members of a job which of its chunks were evicted, and hand partial sums over. */
 static void answer_evicted(struct box_out *out)
 {
-	struct box_slot *slot, *tmp, *first = list_first_entry(&out->evicted, struct box_slot, node);
+	struct box_slot *first = list_first_entry(&out->evicted, struct box_slot, node);
+	struct box_slot *slot, *tmp;
 	struct box_job *job = first->job;
 	u32 base = rounddown(first->chunk, BOX_RETURN_BITS), i;
 	struct rar_chunks_hdr ch = {

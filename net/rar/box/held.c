@@ -139,8 +139,8 @@ static void packet_set(struct held_packet *p, struct sk_buff *skb, const struct 
 }
 
 /*
- * Hold a packet, instead of an older one of the same place. Return: false if there is no room, or if
- * it is a copy for another port of a bridge, which floods.
+ * Hold a packet, instead of an older one of the same place. Return: false if there is no room, or
+ * if it is a copy for another port of a bridge, which floods.
  */
 static bool packet_hold(struct held_flow *flow, struct held_slot *slot, struct sk_buff *skb,
 			const struct rar_bth *bth, const struct nf_hook_state *state)

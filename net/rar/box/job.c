@@ -39,7 +39,7 @@
 #define JOB_MAX_OF_BOX	32	/* or by the same box below */
 #define JOB_ASKS	256	/* ENTERs that wait */
 #define JOB_LOOK	(HZ / 2)
-#define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above. Longer if that was wrong */
+#define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above; longer if that failed */
 #define JOB_STALE	(3 * HZ / 2) /* a sender that has not entered for so long is gone */
 #define JOB_FORGET	(5 * HZ) /* what was done for a job counts half then */
 

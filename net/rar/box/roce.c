@@ -90,8 +90,8 @@ static unsigned int take(struct rar_roce *roce, struct sk_buff *skb,
 }
 
 /*
- * Does a bridge show the packet to the IP hooks (br_netfilter)? Its route is the bridge's, which may
- * go while the packet waits.
+ * Does a bridge show the packet to the IP hooks (br_netfilter)? Its route is the bridge's, which
+ * may go while the packet waits.
  */
 static bool shown_by_bridge(const struct sk_buff *skb)
 {

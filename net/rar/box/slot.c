@@ -26,7 +26,7 @@
 #define PAUSE_MIN	8	/* operations of a first pause */
 #define REFUSED_MAX	64	/* chunks that find no room before a pause; */
 #define REFUSED_FOR_SUM	8	/* each sum makes up for some of them */
-#define RISE_AGAIN_US	4000	/* least time between two contributions of a chunk to the box above */
+#define RISE_AGAIN_US	4000	/* least time between contributions of a chunk to the upper box */
 #define ROOM_TRIES	64	/* rows that one new row may cost */
 
 #define SLOT_OVER	xa_mk_value(1)

@@ -676,13 +676,12 @@ bool rar_table_tick(struct rar_member *m)
 	bool send = false, stuck = false;
 
 	spin_lock_bh(&m->lock);
-	if (j->step == RAR_T_COMMIT) {
+	if (j->step == RAR_T_COMMIT)
 		stuck = step_stuck(j, READ_ONCE(m->rn->sysctl_dead_ms));
-	} else if (!both_ok(m)) {
+	else if (!both_ok(m))
 		j->step = 0;
-	} else if (!j->step || step_stuck(j, TABLE_STUCK_MS)) {
+	else if (!j->step || step_stuck(j, TABLE_STUCK_MS))
 		step_to(m, RAR_T_COLLECT);
-	}
 	if (j->step && time_after_eq(jiffies, j->step_next)) {
 		send = true;
 		j->step_next = jiffies + rar_table_retry_in(j->step_tries++);

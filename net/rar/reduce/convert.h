@@ -87,7 +87,7 @@ static inline u8 rar_quant_bits(u32 ranks)
 extern const rar_convert_fn rar_convert_generic[];
 void rar_exact_scan(struct rar_exact_block *block, const void *src, size_t n);
 
-/* x86/vec_convert.c: AVX2 and F16C. exact_*, quant_*: blocks without special elements, no divisor. */
+/* x86/vec_convert.c: AVX2, F16C. exact_*, quant_*: blocks without special elements, no divisor. */
 extern const rar_convert_fn rar_convert_avx2[];
 
 struct rar_reduce_impl;

@@ -541,8 +541,8 @@ static u64 take_claimed(struct rar_round *round)
 }
 
 /*
- * Let a run pass several ranks. If another CPU has a chunk of it somewhere, what is claimed goes from
- * rank to rank. Return: the chunks that the first rank has now.
+ * Let a run pass several ranks. If another CPU has a chunk of it somewhere, what is claimed goes
+ * from rank to rank. Return: the chunks that the first rank has now.
  */
 static noinline_for_stack u64 go_round(struct rar_round *round)
 {

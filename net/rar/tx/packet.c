@@ -646,7 +646,7 @@ void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8
  * Return: 0, or as rar_packet_run() the error of a queue of this host.
  */
 int rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
-		     u32 n, u8 type, u64 token)
+		    u32 n, u8 type, u64 token)
 {
 	struct rar_member *m = link->member;
 	u32 bytes = 0, off = 0, i;

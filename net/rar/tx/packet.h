@@ -23,7 +23,7 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type,
 		    u64 token);
 int rar_packet_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
-		     u32 n, u8 type, u64 token);
+		    u32 n, u8 type, u64 token);
 void rar_packet_notice(struct rar_link *link, u8 type, u64 token,
 		       const struct rar_error *err);
 bool rar_packet_budget(struct rar_net *rn);

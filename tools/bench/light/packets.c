@@ -87,9 +87,15 @@ static void work_on(const struct light_job *job, struct sk_buff *skb, u8 *own, u
 		if (!data)
 			break;
 		switch (work) {
-		case OUT: rar_reduce_copy(&ctx, data, own + off, n); break;
-		case ADD: rar_reduce(&ctx, job->kind, own + off, data, data, own + off, n); break;
-		case IN: rar_reduce_copy(&ctx, own + off, data, n); break;
+		case OUT:
+			rar_reduce_copy(&ctx, data, own + off, n);
+			break;
+		case ADD:
+			rar_reduce(&ctx, job->kind, own + off, data, data, own + off, n);
+			break;
+		case IN:
+			rar_reduce_copy(&ctx, own + off, data, n);
+			break;
 		}
 	}
 	rar_reduce_end(&ctx);
