@@ -386,12 +386,15 @@ TEST_F(one, its_memory_goes_away)
 	self->y = heap;
 }
 
-/* The page of the result is gone when the result comes, and comes back when the test wants. */
+/*
+ * The page of the result is gone when the result comes, and comes back when the test wants. poll()
+ * works only without blocking.
+ */
 static int make_page(char **at)
 {
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	*at = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -443,8 +446,8 @@ static int leave_many(const int *fd, int n)
 }
 
 /*
- * The table is full of results, and the oldest of them is on its way to a send(): room comes without
- * a recv().
+ * The table is full of results, and the oldest of them is on its way to a send(): room comes
+ * without a recv().
  */
 TEST_F(one, the_table_is_full)
 {
