@@ -31,12 +31,15 @@ static bool is_root(const struct box_slot *slot, u32 rank)
 	return is_cast(slot) && be16_to_cpu(slot->dh.root) == rank;
 }
 
-/* May a rank have what is in a slot? Of a broadcast it must have asked; or all, at the root. */
+/*
+ * May a rank have what is in a slot? Of a broadcast it must have asked; or all, at the root. If so,
+ * what the answer needs of @come and @since is seen, too.
+ */
 static bool is_due(const struct box_slot *slot, u32 rank)
 {
 	if (is_root(slot, rank))
-		return READ_ONCE(slot->made);
-	return !is_cast(slot) || READ_ONCE(slot->got) & BIT_ULL(rank);
+		return smp_load_acquire(&slot->made);
+	return !is_cast(slot) || smp_load_acquire(&slot->got) & BIT_ULL(rank);
 }
 
 /* Is the sum of chunk @i of a run for a rank? @from sent the run. */

@@ -399,7 +399,8 @@ static bool take(struct box_job *job, struct box_slot *slot, u32 rank, const voi
 	void **held = rar_slot_held(job, slot);
 	u64 ranks = job->leg[rank].ranks;
 
-	WRITE_ONCE(slot->got, slot->got | ranks);
+	/* After @come of the ranks, for is_due(), which takes no lock. */
+	smp_store_release(&slot->got, slot->got | ranks);
 	if (slot->op->cast) {
 		if (data)
 			memcpy(slot->sum, data, slot->len);
@@ -457,8 +458,8 @@ static void succeed(struct box_job *job, struct box_slot *slot)
 {
 	list_move_tail(&slot->node, &job->sums);
 	list_del_init(&slot->up_node);
-	slot->made = true;
-	slot->since = rar_now_us();
+	WRITE_ONCE(slot->since, rar_now_us());
+	smp_store_release(&slot->made, true);	/* of a broadcast, for is_due() */
 	note_sums(job);
 	if (list_empty(&slot->op->adds))
 		note_adds(job);
