@@ -22,8 +22,8 @@
  * - lower box: the box of the ranks below LOW. It adds for them, and is a member of the (upper) box
  *   with one contribution to each chunk, the sum of its ranks. The sum of all comes back by it.
  * - broadcast (CAST): rank 0, the root, contributes, and all others want a copy. They ask the box
- *   (UP with nothing in it) when they have posted. Who has asked gets the copy as soon as it is
- *   there. The root is settled when it has posted.
+ *   (UP with nothing in it) when they have posted. A rank that has asked gets the copy as
+ *   soon as it is there. The root is settled when it has posted.
  *
  * Modelled: UP, in turn, held, no room; the box's sum; eviction in any state, with the
  * partial sum handed to the rank that is next in the ring; a box that forgets everything

@@ -39,7 +39,7 @@ struct slice {
  * @free:	when the slowest device or CPU of the ring is free
  * @hop:	time of a hop without waiting
  * @each:	time that a packet occupies a device or a CPU
- * @round:	time that the last COLLECT took
+ * @round:	time that a slice last took to go round
  * @slice:	of the table
  * @slices:	how many
  * @sent:	packets that rank 0 sent in all steps
