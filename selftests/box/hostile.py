@@ -76,8 +76,8 @@ class Rank:
         self.s.send(self.header(RS, self.epoch, 64 + len(data)) + body + data)
         self.seq += n if 0 < n <= 64 else 1
 
-    def answers(self):
-        """The packets AG that have come: [(first number, chunks of a header without payload, elements)]"""
+    def came(self):
+        """The packets AG that have come"""
         out = []
         while True:
             try:
@@ -85,20 +85,18 @@ class Rank:
             except TimeoutError:
                 return out
             if packet[1] == AG:
-                out.append((struct.unpack_from(">I", packet, 24)[0],
-                            struct.unpack_from(">I", packet, 60)[0],
-                            struct.unpack_from(f"<{len(packet[64:80]) // 4}i", packet, 64)))
+                out.append(packet)
+
+    def answers(self):
+        """[(first number, chunks of a header without payload, elements)] of packets that have come"""
+        return [(struct.unpack_from(">I", packet, 24)[0], struct.unpack_from(">I", packet, 60)[0],
+                 struct.unpack_from(f"<{len(packet[64:80]) // 4}i", packet, 64))
+                for packet in self.came()]
 
     def sums(self):
         """The sums that have come: {chunk: elements}"""
-        out = {}
-        while True:
-            try:
-                packet = self.s.recv(2048)
-            except TimeoutError:
-                return out
-            if packet[1] == AG:
-                out[struct.unpack_from(">I", packet, 48)[0]] = struct.unpack_from("<4i", packet, 64)
+        return {struct.unpack_from(">I", packet, 48)[0]: struct.unpack_from("<4i", packet, 64)
+                for packet in self.came()}
 
 
 def used():
