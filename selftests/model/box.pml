@@ -24,6 +24,11 @@
  * - broadcast (CAST): rank 0, the root, contributes, and all others want a copy. They ask the box
  *   (UP with nothing in it) when they have posted. A rank that has asked gets the copy as
  *   soon as it is there. The root is settled when it has posted.
+ * - reduction to a root (REDUCE): rank 0, the root, gets the sum of all. The order of the ring
+ *   begins at rank 1 and ends at the root. When the box has the sum it answers the others with
+ *   nothing in it: their contributions are in a sum (ACKED), which may be lost. A rank other than
+ *   the root is settled when it has added to what its predecessor sent, and with all of an
+ *   operation when its successor is done with that. Rank 1 is settled when it has posted.
  *
  * Modelled: UP, in turn, held, no room; the box's sum; eviction in any state, with the
  * partial sum handed to the rank that is next in the ring; a box that forgets everything
@@ -102,6 +107,9 @@
 #ifndef CAST
 #define CAST	0		/* broadcast from rank 0 */
 #endif
+#ifndef REDUCE
+#define REDUCE	0		/* reduction to rank 0 */
+#endif
 #ifndef LATE
 #define LATE	1		/* a packet is built, and a chunk added, while others come in */
 #endif
@@ -141,6 +149,11 @@
 #define UNASKED		36	/* box: send a broadcast to ranks that have not asked */
 #define ROOT_ONLY	37	/* 5. of a broadcast, only the root gives copies to its successor */
 #define ASKS_COUNT	38	/* box: take a question for the contribution */
+#define ACK_SETTLES	39	/* of a reduction: what the box acknowledges is settled */
+#define ACK_IS_LAST	40	/* 5. WANT does not make ringed what the box has acknowledged */
+#define NOT_PASSED	41	/* of a reduction: a successor that is done settles nothing */
+#define ROOT_PASSED	42	/* of a reduction: the root, too, is settled by its successor */
+#define ADDS_SETTLE	43	/* of a reduction: settled when a packet with RS is taken */
 /* Not caught: they save time or memory. */
 #define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
 #define AG_QUIET	26	/* 4. AG does not make ringed */
@@ -157,8 +170,9 @@
 #define SLOTS	(OPS * C)
 #define ITEMS	(SLOTS * N)
 #define OP(q)	((q) / C)
-#define START(q) (CAST -> 0 : (q) % C / CPB)
+#define START(q) (CAST -> 0 : (REDUCE -> 1 : (q) % C / CPB))
 #define IS_ROOT(x) (CAST && (x) == 0)
+#define NO_SUM(x) (REDUCE && (x) != 0)	/* this rank gets no sum */
 #define J(q, x)	((q) * N + (x))
 #define Q(j)	((j) / N)
 #define X(j)	((j) % N)
@@ -192,7 +206,7 @@
 #define RS_BUILD 32
 #define AG_BUILD 64
 #define BUILDS	(UP_BUILD | RS_BUILD | AG_BUILD)
-#define UP_ACKED 128		/* of UNACKED_ONLY */
+#define ACKED	128		/* by the box; otherwise of UNACKED_ONLY */
 byte state[ITEMS];
 byte buf[ITEMS];		/* 0 = not this operation's memory */
 byte adding[ITEMS];		/* what RS brought */
@@ -245,6 +259,7 @@ byte j;
 hidden byte q, x, y, o, i, k, n, v;
 
 #define HAS(j, bits) (state[j] & (bits))
+#define IS_SETTLED(j) (NO_SUM(X(j)) -> (FIRST(j) -> IS_GIVEN(j) : HAS(j, HAS_RS)) : HAS(j, AG))
 #define IS_POSTED(j) (OP(Q(j)) < op_next[X(j)])
 #define IS_GIVEN(j) ((given[Q(j)] >> X(j)) & 1)
 #define IS_RELEASED(j) ((released[X(j)] >> OP(Q(j))) & 1)
@@ -282,12 +297,12 @@ hidden byte q, x, y, o, i, k, n, v;
 
 /* -- a member ------------------------------------------------------------- */
 
-#define HAS_OP(o, x) (HAS(J((o) * C, x), AG) && HAS(J((o) * C + C - 1, x), AG))
+#define HAS_OP(o, x) (IS_SETTLED(J((o) * C, x)) && IS_SETTLED(J((o) * C + C - 1, x)))
 #define BUILDS_OP(o, x) ((HAS(J((o) * C, x), BUILDS) || HAS(J((o) * C + C - 1, x), BUILDS)) && \
 			 RULE(IN_FLIGHT))
 
 /* NO_DONE: released when no chunk is to be sent. */
-#define PENDS(j) (HAS(j, RINGED) && !HAS(TO(j), AG))
+#define PENDS(j) (HAS(j, RINGED) && !HAS(TO(j), (REDUCE -> RS : AG)))
 #define MAY_RELEASE(o, x) (done[x] > o || (!RULE(NO_DONE) && !PENDS(J((o) * C, x)) && \
 					   !PENDS(J((o) * C + C - 1, x))))
 
@@ -320,14 +335,40 @@ inline try_release(r)
 	}
 }
 
+/* Rank r tells its predecessor what it has completed. */
+inline tell(r)
+{
+	count_done(r);
+	if
+	:: n > done[PREV(r)] -> news[r] = n
+	:: else
+	fi
+}
+
 inline settle()
 {
 	assert(buf[j] == TOTAL(q));
-	count_done(x);
-	if
-	:: n > done[PREV(x)] -> news[x] = n
-	:: else
-	fi
+	tell(x)
+}
+
+/*
+ * The successor of rank r is done with operations, so it needs nothing of this rank's: what is
+ * claimed nowhere is settled. What is being added here is settled when that is finished.
+ */
+inline pass_done(r)
+{
+	for (i : 0 .. SLOTS - 1) {
+		if
+		:: OP(i) < op_next[r] && OP(i) < done[r] && !HAS(J(i, r), RS) ->
+			state[J(i, r)] = state[J(i, r)] | RS | HAS_RS;
+			if
+			:: !NO_SUM(r) -> state[J(i, r)] = state[J(i, r)] | AG; assert(buf[J(i, r)] == TOTAL(i))
+			:: else
+			fi
+		:: else
+		fi
+	}
+	tell(r)
 }
 
 inline finish_add()
@@ -339,6 +380,7 @@ inline finish_add()
 	state[j] = state[j] | HAS_RS;
 	if
 	:: LAST(j) -> state[j] = state[j] | AG; settle()
+	:: !LAST(j) && REDUCE -> tell(x)
 	:: else
 	fi
 }
@@ -347,7 +389,7 @@ inline rcv_rs()
 {
 	if
 	:: !HAS(j, RS) || !RULE(ADD_TWICE) ->
-		state[j] = state[j] | RS | RINGED;
+		state[j] = state[j] | RS | RINGED | (RULE(ADDS_SETTLE) || LAST(j) -> 0 : HAS_RS);
 		adding[j] = rs[j];
 		if
 		:: LATE
@@ -371,6 +413,13 @@ inline rcv_sum(val, bits)
 	fi
 }
 
+/* The box has the sum, of which this rank gets none. */
+inline rcv_acked()
+{
+	state[j] = state[j] | ACKED | (RULE(ACK_SETTLES) -> 0 : RS | HAS_RS);
+	tell(x)
+}
+
 inline give()
 {
 	given[q] = given[q] | (1 << x);
@@ -380,6 +429,7 @@ inline give()
 		state[J(q, x)] = state[J(q, x)] | RS | HAS_RS | AG;
 		count_done(x);
 		news[x] = n
+	:: NO_SUM(x) && x == 1 -> tell(x)
 	:: else
 	fi
 }
@@ -494,7 +544,9 @@ inline send_sum()
 {
 	assert(slot[q] == SUM || CAST);
 	for (y : LOW + CAST .. N - 1) {
-		sum[J(q, y)] = (CAST && !(held[q] & (1 << y)) && RULE(UNASKED) -> sum[J(q, y)] : part[q])
+		sum[J(q, y)] = (NO_SUM(y) -> NOTHING :
+				(CAST && !(held[q] & (1 << y)) && RULE(UNASKED) -> sum[J(q, y)] :
+				 part[q]))
 	}
 #if LOW
 	low_sum[q] = part[q]
@@ -604,7 +656,7 @@ inline rcv_up()
 {
 	v = up[j];
 	q = UP_SLOT(j);
-	state[j] = state[j] | (RULE(UNACKED_ONLY) -> 0 : UP_ACKED);
+	state[j] = state[j] | (RULE(UNACKED_ONLY) -> 0 : ACKED);
 	slot[q] = ADD;
 	count_rows();
 	if
@@ -669,15 +721,16 @@ inline complete()
 		  (UP_HELPS(j) || !RULE(OLD_LEG)))
 #define IF_UP_COMES(j) (up[j] && \
 			(UP_HELPS(j) || IS_ALIAS(j) || (!RULE(NO_TURN) && slot[Q(j)] <= ADD)))
-#define LACKS(j) (IS_POSTED(j) && HAS(j, RINGED) && !HAS(j, AG))
+#define LACKS(j) (IS_POSTED(j) && HAS(j, RINGED) && !IS_SETTLED(j))
 #define IF_INJECT(j) (IS_LIVE(j) && (IS_GIVEN(j) || !RULE(GIVE_EARLY)) && FIRST(j) && HAS(j, RINGED) && !HAS(j, RS | AG) && \
 		      (!calm || LACKS(TO(j))) && RULE(NO_INJECT))
 
 /* A chunk that is no news there makes it ringed, which matters when all is calm. */
 #define TELLS(j, bit) (!HAS(j, bit) || (calm && !HAS(j, RINGED)))
+#define IS_PASSED(j) (REDUCE && done[X(j)] > OP(Q(j)))	/* off the table, or soon */
 #define IF_RS(j) (IS_LIVE(j) && !LAST(j) && HAS(j, HAS_RS) && !HAS(j, AG | RS_BUILD) && \
-		  !rs[TO(j)] && TELLS(TO(j), RS))
-#define IF_AG(j) (IS_LIVE(j) && HAS(j, AG) && HAS(j, RINGED) && !HAS(j, AG_BUILD) && \
+		  !rs[TO(j)] && TELLS(TO(j), RS) && !IS_PASSED(j))
+#define IF_AG(j) (!REDUCE && IS_LIVE(j) && HAS(j, AG) && HAS(j, RINGED) && !HAS(j, AG_BUILD) && \
 		  !ag[TO(j)] && TELLS(TO(j), AG) && \
 		  RULE(NO_AG) && (RULE(STOPS) || !LAST(TO(j))) && \
 		  !IS_ROOT(X(TO(j))) && (RULE(ROOT_ONLY) || IS_ROOT(X(j))))
@@ -692,29 +745,34 @@ inline complete()
 #define MAY_STORE(j) (!adding[j] || !RULE(SUM_IN_ADD))
 #define IF_AG_COMES(j) (ag[j] && !IS_RELEASED(j) && (IS_GIVEN(j) || !CAST) && MAY_STORE(j) && \
 			(!HAS(j, AG) || (calm && !HAS(j, RINGED) && RULE(AG_QUIET))))
-#define IF_SUM_COMES(j) (sum[j] && !IS_RELEASED(j) && MAY_STORE(j) && !HAS(j, AG))
+#define LACKS_SUM(q, y) (NO_SUM(y) -> !HAS(J(q, y), ACKED | HAS_RS) : !HAS(J(q, y), AG))
+#define IF_SUM_COMES(j) (sum[j] && !IS_RELEASED(j) && (NO_SUM(X(j)) || MAY_STORE(j)) && \
+			 LACKS_SUM(Q(j), X(j)))
 
-#define FALLS_BACK(j) (!HAS(j, AG) && RULE(NO_FALLBACK) && (!HAS(j, UP_ACKED) || !box))
+/* The successor or the root wants what the box has acknowledged, if it is missing there. */
+#define FALLS_BACK(j) (!IS_SETTLED(j) && RULE(NO_FALLBACK) && \
+		       (!HAS(j, ACKED) || (!REDUCE && !box)))
 #define IS_WANTED(j) (LACKS(TO(j)) && \
-		      RULE(NO_WANT) && (!HAS(j, AG) || RULE(WANT_IGNORED)))
+		      RULE(NO_WANT) && (!IS_SETTLED(j) || RULE(WANT_IGNORED)) && \
+		      (!HAS(j, ACKED) || RULE(ACK_IS_LAST) || !REDUCE))
 #define IF_RING(j) (IS_LIVE(j) && !HAS(j, RINGED) && (!calm || FALLS_BACK(j) || IS_WANTED(j)))
 
-#define EVERYWHERE(q) (HAS(J(q, 0), AG) && HAS(J(q, 1), AG) && \
-		       HAS(J(q, N - 2), AG) && HAS(J(q, N - 1), AG))
+#define EVERYWHERE(q) (IS_SETTLED(J(q, 0)) && IS_SETTLED(J(q, 1)) && \
+		       IS_SETTLED(J(q, N - 2)) && IS_SETTLED(J(q, N - 1)))
 #define IS_SENT(q) (sum[J(q, 0)] || sum[J(q, 1)] || sum[J(q, N - 2)] || sum[J(q, N - 1)])
 #define IF_EVICT(q) (!calm && (slot[q] == ADD || slot[q] == SUM))
+#define SUM_MISSES(q, y) (LACKS_SUM(q, y) && !sum[J(q, y)])
 #if LOW
-#define LACKS_SUM(q, y) (!HAS(J(q, y), AG) && !sum[J(q, y)])
 #define LOW_LACKS(q) (low && low_slot[q] == ADD && !low_sum[q])
 #define LOW_HAVE(q) (HAS(J(q, 0), AG) && HAS(J(q, LOW - 1), AG))
-#define IF_SUM_AGAIN(q) (slot[q] == SUM && (LOW_LACKS(q) || LACKS_SUM(q, LOW) || LACKS_SUM(q, N - 1)))
+#define IF_SUM_AGAIN(q) (slot[q] == SUM && (LOW_LACKS(q) || SUM_MISSES(q, LOW) || SUM_MISSES(q, N - 1)))
 #define IF_LOW_UP(q) (low && low_slot[q] == ADD && !low_up[q] && HIGH_TAKES(q, LOW_MASK) && \
 		      (low_part[q] == LOW_ALL(q) || !RULE(LOW_EARLY)))
 #define IF_LOW_UP_COMES(q) (low_up[q] && HIGH_TAKES(q, LOW_MASK))
 #define IF_LOW_SUM_COMES(q) (low_sum[q] && low && OP(q) >= low_base && low_slot[q] == ADD)
 #define IF_LOW_EVICT(q) (!calm && low && (low_slot[q] == ADD || low_slot[q] == SUM))
 #define IF_LOW_SUM_ACKED(q) (low && low_slot[q] == SUM && LOW_HAVE(q))
-#define IF_LOW_SUM_AGAIN(q) (low && low_slot[q] == SUM && (LACKS_SUM(q, 0) || LACKS_SUM(q, LOW - 1)))
+#define IF_LOW_SUM_AGAIN(q) (low && low_slot[q] == SUM && (SUM_MISSES(q, 0) || SUM_MISSES(q, LOW - 1)))
 #define IF_LOW_COMPLETE (low && low_base < OPS && RULE(NO_BASE) && LOW_HAVE(low_base * C) && \
 			 LOW_HAVE(low_base * C + C - 1))
 #define LOW_TOLD (!low || low_base > base)
@@ -723,11 +781,20 @@ inline complete()
 #define ASKS(q, y) ((held[q] & (1 << (y))) && !HAS(J(q, y), AG) && !sum[J(q, y)])
 #define IF_SUM_AGAIN(q) (part[q] && (ASKS(q, 1) || ASKS(q, N - 2) || ASKS(q, N - 1)))
 #define LOW_TOLD true
+#elif REDUCE
+#define IF_SUM_AGAIN(q) (slot[q] == SUM && (SUM_MISSES(q, 0) || SUM_MISSES(q, 1) || \
+					    SUM_MISSES(q, N - 2) || SUM_MISSES(q, N - 1)))
+#define LOW_TOLD true
 #else
 #define IF_SUM_AGAIN(q) (slot[q] == SUM && !EVERYWHERE(q) && !IS_SENT(q))
 #define LOW_TOLD true
 #endif
+#if REDUCE
+#define IF_SUM_ACKED(q) (slot[q] == SUM && !LACKS_SUM(q, 0) && !LACKS_SUM(q, 1) && \
+			 !LACKS_SUM(q, N - 2) && !LACKS_SUM(q, N - 1))
+#else
 #define IF_SUM_ACKED(q) (slot[q] == SUM && EVERYWHERE(q))
+#endif
 
 #define IF_POST(x) (op_next[x] < OPS && \
 		    (op_next[x] < TABLE || ((released[x] >> (op_next[x] - TABLE)) & 1)))
@@ -735,7 +802,8 @@ inline complete()
 		    (GIVES == 1 || HAS(J(Q(j) - 1, X(j)), AG)))
 #define IF_NEWS_COMES(x) (news[x] != 0)
 /* Complete here, as far as the successor's done goes, and more is complete there. */
-#define IF_PROBE(x) (calm && done[x] < OPS && !news[NEXT(x)] && HAS_OP(done[x], x) && \
+#define IF_PROBE(x) (calm && done[x] < OPS && !news[NEXT(x)] && \
+		     (HAS_OP(done[x], x) || NO_SUM(x)) && \
 		     HAS_OP(done[x], NEXT(x)) && \
 		     (done[x] == 0 || HAS_OP(0, NEXT(x))) && RULE(DONE_ONCE))
 
@@ -788,7 +856,7 @@ inline drop_old()
 		up[i] = (IS_OLD_UP(i) -> 0 : up[i]);
 		rs[i] = (IS_OLD(i, RS) && (RULE(ADD_TWICE) || HAS(i, AG)) -> 0 : rs[i]);
 		ag[i] = (IS_OLD(i, AG) -> 0 : ag[i]);
-		sum[i] = (HAS(i, AG) -> 0 : sum[i])
+		sum[i] = (LACKS_SUM(Q(i), X(i)) -> sum[i] : 0)
 	}
 	for (i : 0 .. N - 1) {
 		news[i] = (news[i] > done[PREV(i)] -> news[i] : 0)
@@ -809,7 +877,7 @@ inline check_packets()
 		assert(IS_RIGHT(up[i], GIVES_WHAT(Q(i), X(i))));
 		assert(IS_RIGHT(rs[i], PARTIAL(Q(i), TURN(Q(i), X(i)))));
 		assert(IS_RIGHT(ag[i], TOTAL(Q(i))));
-		assert(IS_RIGHT(sum[i], TOTAL(Q(i))))
+		assert(IS_RIGHT(sum[i], (NO_SUM(X(i)) -> NOTHING : TOTAL(Q(i)))))
 	}
 #if LOW
 	for (i : 0 .. SLOTS - 1) {
@@ -831,7 +899,8 @@ inline happen_at_item()
 	:: what == RS_COMES -> rcv_rs()
 	:: what == ADDED -> finish_add()
 	:: what == AG_COMES -> rcv_sum(ag[j], (RULE(AG_QUIET) -> RINGED : 0))
-	:: what == SUM_COMES -> rcv_sum(sum[j], 0)
+	:: what == SUM_COMES && NO_SUM(x) -> rcv_acked()
+	:: what == SUM_COMES && !NO_SUM(x) -> rcv_sum(sum[j], 0)
 	:: what == GIVEN -> give()
 	:: what == RING -> state[j] = state[j] | RINGED
 #if LOW
@@ -888,6 +957,11 @@ inline happen()
 	happen_elsewhere();
 #if LOW
 	happen_below();
+#endif
+#if REDUCE
+	for (y : (RULE(ROOT_PASSED) -> 1 : 0) .. (RULE(NOT_PASSED) -> N - 1 : 0)) {
+		pass_done(y)
+	}
 #endif
 	for (y : 0 .. N - 1) {
 		try_release(y)
