@@ -415,6 +415,7 @@ struct rar_aside {
  * @since:	when the leg was lost, or @addr was last changed, jiffies
  * @any_order:	the box makes only sums whose order has no effect
  * @cast:	the box passes broadcasts on
+ * @reduce:	the box makes the sums of reductions to a root
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
  * @next_try:	when to enter again, jiffies
@@ -426,8 +427,8 @@ struct rar_aside {
  * @from:	the box gets nothing of operations below this number, which were posted before
  *		the leg was open
  * @until:	the box wants nothing of operations below this number. tx_lock
- * @sums:	chunks whose sum came from the box, or which it has passed on. tx_lock
- * @ringed:	chunks whose sum was made by the ring. tx_lock
+ * @sums:	chunks whose sum came from the box, or which it has passed on or summed. tx_lock
+ * @ringed:	chunks whose sum, or partial sum on its way to a root, came by the ring. tx_lock
  */
 struct rar_leg {
 	struct rar_addr addr;
@@ -435,6 +436,7 @@ struct rar_leg {
 	unsigned long since;
 	bool any_order;
 	bool cast;
+	bool reduce;
 	u64 nonce;
 	u64 cookie;
 	unsigned long next_try;

@@ -6,6 +6,7 @@ For each such chunk the box keeps a mark until the members say that they have co
 operation, which they never do. What that costs the kernel counts against net.rar.box_mem.
 
 Then a member asks for chunks of a broadcast, as many as it likes, and for more than there can be.
+Of a reduction to a root only the root gets the sum, however often the others send.
 
 Then senders say that they are boxes below it, for ranks that they cannot have.
 
@@ -29,7 +30,7 @@ PAYLOAD = 16
 APART = 4096                    # chunks of one leaf and of one node above it
 NCHUNKS = 1 << 22
 MARKS = 300                     # while there is room for all
-I32, SUM, ALLREDUCE, BROADCAST = 3, 1, 1, 2
+I32, SUM, ALLREDUCE, BROADCAST, REDUCE = 3, 1, 1, 2, 3
 LIMIT = 1 << 20
 NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
@@ -75,6 +76,13 @@ class Rank:
         data = b"" if value is None else struct.pack("<4i", *[value] * 4)
         self.s.send(self.header(RS, self.epoch, 64 + len(data)) + body + data)
         self.seq += n if 0 < n <= 64 else 1
+
+    def reduce(self, chunk, value, op, root):
+        """Contribute to a reduction to a root."""
+        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4, chunk,
+                           REDUCE, I32, SUM, 0, root, 0, 128, 0)
+        self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
+        self.seq += 1
 
     def came(self):
         """The packets AG that have come"""
@@ -171,6 +179,22 @@ def levels():
     result(until(lambda: mib("DropRank") > before, 2), "RETURN of a member is refused")
 
 
+def reductions(root, other):
+    """Contributions to a reduction to a root, right ones and others"""
+    for rank in (root, other):
+        rank.reduce(0, 5 + rank.rank, 10, 0)
+    result([data for _, _, data in root.answers()] == [(11,) * 4], "the root gets the sum")
+    result(other.answers() == [(other.seq - 1, 1, ())], "the other rank gets a header")
+    other.reduce(0, 9, 10, 0)
+    result(other.answers() == [(other.seq - 1, 1, ())], "and a header again, when it sends again")
+    root.reduce(0, 5, 10, 0)
+    result([data for _, _, data in root.answers()] == [(11,) * 4], "the sum stays as it is")
+    for root_rank in (2, 0xffff):
+        for rank in (root, other):
+            rank.reduce(0, 1, 11, root_rank)
+        result(not root.answers() and not other.answers(), f"no reduction to rank {root_rank}")
+
+
 def broadcasts():
     """Questions for chunks of a broadcast, right ones and others"""
     enter("rar0")
@@ -192,6 +216,7 @@ def broadcasts():
     other.cast(0, 3, 1, root=5)
     result(not other.answers(), "a root that is beyond the group")
 
+    reductions(root, other)
     enter("rar3")
     sysctl("box_mem", LIMIT)
     for op in range(2, 10):

@@ -5,7 +5,8 @@
 #
 # Ranks 0, 1, ... are the members; the last namespace of the topology is the box. "star.sh full"
 # takes longer: more types, sizes and restarts. "star.sh forms" is a part of it. "star.sh cast"
-# does the same with broadcasts, whose root is each rank in turn.
+# does the same with broadcasts, whose root is each rank in turn, and "star.sh reduce" with
+# reductions to a root.
 . "$(dirname "$0")/../lib/lib.sh"
 # lib.sh has changed to the directory selftests.
 # shellcheck source=../lib/box.sh
@@ -16,9 +17,10 @@ box=4				# its namespace
 address=10.77.0.$((box + 1))
 types=i32,f32 count=100k repeats=1 kills=1
 enough=$(mktemp -u)		# once this file exists a job ends
-cast=()				# options of ring
+rooted=()			# options of ring
 [ "${1-}" != full ] || types=all count=300k repeats=2 kills=20
-[ "${1-}" != cast ] || cast=(-b)
+[ "${1-}" != cast ] || rooted=(-b)
+[ "${1-}" != reduce ] || rooted=(-R)
 
 box_is()	# BYTES
 {
@@ -29,7 +31,7 @@ box_is()	# BYTES
 # out of place
 star()
 {
-	ring -n "$members" "${cast[@]}" -s box="$address" "$@"
+	ring -n "$members" "${rooted[@]}" -s box="$address" "$@"
 }
 
 # tell COMMAND...: what the box and the members counted during the command
@@ -286,7 +288,7 @@ merged()
 	each_rank ethtool -K eth0 tx-udp-segmentation off gro on
 	dropped=$(everywhere RarDropChunk)
 	before=$(everywhere RarRxIngress)
-	by_box ring -w -n "$members" "${cast[@]}" -a 6 -s box=fd77::$((box + 1)) -t f32,i32 \
+	by_box ring -w -n "$members" "${rooted[@]}" -a 6 -s box=fd77::$((box + 1)) -t f32,i32 \
 		-c 11008 -r 20
 	status=$?
 	each_rank ethtool -K eth0 tx-udp-segmentation on gro off
@@ -439,7 +441,7 @@ need_module
 case ${1-} in
 forms) plan 4 ;;
 full) plan 22 ;;
-cast) plan 20 ;;
+cast | reduce) plan 20 ;;
 *) plan 18 ;;
 esac
 topo_up $((members + 1))
@@ -454,9 +456,9 @@ check "a box that is away" dead
 box_is 64M
 check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
 [ "${1-}" != full ] || forms
-[ "${1-}" != cast ] || check "groups of 2, 3 and $members members" sizes
-[ "${1-}" != cast ] || check "a rank pauses" pauses
-check "IPv6" by_box ring -w -n $members "${cast[@]}" -a 6 -s "box=fd77::$((box + 1))" \
+[ -z "${rooted[*]}" ] || check "groups of 2, 3 and $members members" sizes
+[ -z "${rooted[*]}" ] || check "a rank pauses" pauses
+check "IPv6" by_box ring -w -n $members "${rooted[@]}" -a 6 -s "box=fd77::$((box + 1))" \
 	-t "$types" -c std,$count
 check "packets of two blocks are merged" merged
 check "jobs and rows are shown and given back" shown

@@ -163,11 +163,14 @@ static uint64_t rar_block(const struct rar_data *d)
 
 #define RAR_TILE 1024	/* elements */
 
-/* The sum of n <= RAR_TILE elements of a block: x_r + x_(r+1) + ...; rank r injects it. */
+/*
+ * The sum of n <= RAR_TILE elements of a block: x_r + x_(r+1) + ...; rank r injects it, of a
+ * reduction to a root the rank after the root.
+ */
 static void rar_expect_tile(const struct rar_data *d, uint32_t block,
 			    uint64_t first, uint64_t n, void *buf)
 {
-	uint32_t rank = d->hosts ? d->first[block] : block;
+	uint32_t rank = d->hosts ? d->first[block] : d->reduce ? d->root % d->size : block;
 	uint64_t own[RAR_TILE];
 
 	rar_fill(d, rank, first, n, buf);
@@ -237,7 +240,7 @@ int64_t rar_verify(const struct rar_data *d, uint64_t first, uint64_t n,
 
 	for (; done < n; done += len) {
 		len = n - done < RAR_TILE ? n - done : RAR_TILE;
-		if (d->root)
+		if (d->root && !d->reduce)
 			rar_fill(d, d->root - 1, first + done, len, want);
 		else
 			len = rar_tile(d, first + done, n - done, want);

@@ -160,7 +160,8 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @hosts: hosts of RAR_BY_HOSTS, 0 without it
  * @first: first rank of each host
  * @whole: bytes of the longest tensor that is not cut, as in struct rar_info; 0: 8192
- * @root:  of a broadcast, its root counted from 1; 0: an all-reduce
+ * @root:  of a broadcast or reduction to a root, its root counted from 1; 0: an all-reduce
+ * @reduce: the operation is a reduction to @root, which alone gets the sum
  */
 struct rar_data {
 	uint64_t id;
@@ -171,6 +172,7 @@ struct rar_data {
 	const uint32_t *first;
 	uint32_t whole;
 	uint32_t root;
+	bool reduce;
 };
 
 size_t rar_element(uint32_t dtype);
@@ -181,7 +183,7 @@ static inline uint64_t rar_bytes(const struct rar_data *d)
 	return d->count * rar_element(d->dtype);
 }
 
-/* Elements first .. first + n - 1 of the contribution of a rank, and of the sum; of an all-reduce. */
+/* Elements first .. first + n - 1 of a rank's contribution, and of the sum; not of a broadcast. */
 void rar_fill(const struct rar_data *d, uint32_t rank, uint64_t first,
 	      uint64_t n, void *buf);
 void rar_expect(const struct rar_data *d, uint64_t first, uint64_t n,

@@ -53,7 +53,7 @@ struct shared {
 
 static struct {
 	struct rar_ring ring;
-	bool threads, mixed, lines, hasty, box, key, cast;
+	bool threads, mixed, lines, hasty, box, key, cast, reduce;
 	const char *types, *counts, *sysctl, *modes, *end;
 	uint32_t inflight, repeats, seconds, limit_s, priority;
 	uint32_t first[RAR_PROCS], joint[RAR_PROCS], joints;
@@ -101,7 +101,8 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.joints ?: opt.ring.hosts : 0;
 	d->first = opt.joints ? opt.joint : opt.first;
 	d->whole = r->whole;
-	d->root = opt.cast ? 1 + d->id % d->size : 0;
+	d->root = opt.cast || opt.reduce ? 1 + d->id % d->size : 0;
+	d->reduce = opt.reduce;
 	return 0;
 }
 
@@ -139,8 +140,7 @@ static int64_t parse_count(const char *word, uint32_t dtype)
 }
 
 /* "std", a count, or TIMESxCOUNT: TIMES operations of random size up to COUNT */
-static int add_counts(struct rank *r, uint32_t dtype, uint32_t payload,
-		      const char *word)
+static int add_counts(struct rank *r, uint32_t dtype, uint32_t payload, const char *word)
 {
 	const char *x = strchr(word, 'x');
 	int64_t count = parse_count(x ? x + 1 : word, dtype);
@@ -153,8 +153,7 @@ static int add_counts(struct rank *r, uint32_t dtype, uint32_t payload,
 	if (!x)
 		return add_op(r, dtype, count);
 	for (int times = atoi(word); times > 0 && !err; times--)
-		err = add_op(r, dtype,
-			     rar_random(&r->list_random) % (count + 1));
+		err = add_op(r, dtype, rar_random(&r->list_random) % (count + 1));
 	return err;
 }
 
@@ -216,7 +215,8 @@ static char mode_of(const struct rank *r, const struct rar_data *d)
 	char mode = opt.modes[r->rank % strlen(opt.modes)];
 	uint64_t random = rar_seed + d->id * opt.ring.size + r->rank;
 
-	return mode == 'r' ? "cio"[rar_random(&random) % 3] : mode;
+	mode = mode == 'r' ? "cio"[rar_random(&random) % 3] : mode;
+	return mode == 'o' && d->reduce ? 'i' : mode;
 }
 
 /* The memory of an operation; NULL if it is copied. */
@@ -253,9 +253,9 @@ static int post(struct rank *r, const struct rar_data *d)
 		return err;
 	if (m && m->sums != m->data)
 		op.dst = (uintptr_t)m->sums;
-	op.collective = d->root ? RAR_BROADCAST : 0;
+	op.collective = !d->root ? 0 : d->reduce ? RAR_REDUCE : RAR_BROADCAST;
 	op.root = d->root ? d->root - 1 : 0;
-	if (d->root && op.root != r->rank && (!m || op.dst))
+	if (d->root && !d->reduce && op.root != r->rank && (!m || op.dst))
 		count = 0;
 	do {
 		n = count ? piece_elements(d, done) : 0;
@@ -272,13 +272,12 @@ static int post(struct rank *r, const struct rar_data *d)
 	return 0;
 }
 
-/* Compares the part that this rank checks: the whole result, or its share. */
-static int verify(struct rank *r, const struct rar_data *d, uint64_t first,
-		  uint64_t n)
+/* Compares the part that this rank checks: the whole result, or its share if all ranks have it. */
+static int verify(struct rank *r, const struct rar_data *d, uint64_t first, uint64_t n)
 {
 	uint64_t lo = 0, hi = d->count, share = d->count / d->size;
 
-	if (rar_bytes(d) > WHOLE) {
+	if (rar_bytes(d) > WHOLE && !d->reduce) {
 		lo = r->rank * share;
 		hi = r->rank + 1 < d->size ? lo + share : d->count;
 	}
@@ -293,20 +292,18 @@ static int verify(struct rank *r, const struct rar_data *d, uint64_t first,
 	       0 : -EBADE;
 }
 
-static int check_done(const struct rar_data *d, const struct rar_done *done,
-		      bool eor, bool last)
+static int check_done(const struct rar_data *d, const struct rar_done *done, bool eor, bool last)
 {
 	if (eor != last)
 		return -EPROTO;
 	if (last && (done->cookie != d->id || done->status ||
-		     done->contributors != (d->root ? 1 : d->size)))
+		     done->contributors != (d->root && !d->reduce ? 1 : d->size)))
 		return -EBADMSG;
 	return 0;
 }
 
 /* Receives exactly one piece, which may come in several recv() calls. */
-static int receive(struct rank *r, const struct rar_data *d, uint64_t len,
-		   bool last)
+static int receive(struct rank *r, const struct rar_data *d, uint64_t len, bool last)
 {
 	struct rar_done done;
 	uint64_t have = 0;
@@ -326,14 +323,15 @@ static int collect(struct rank *r, const struct rar_data *d)
 {
 	struct memory *m = memory_of(r, d);
 	uint64_t done = 0, n, len, hash = 1;
+	bool gets = !d->reduce || r->rank == d->root - 1, some = gets;
 	int err = 0;
 
 	r->filled = 0;
-	if (m) {
+	if (m || !gets) {
 		err = receive(r, d, 0, true);
 		shared->report[r->rank].end = rar_now_us();
 	}
-	do {
+	for (; some && !err; some = done < d->count) {
 		n = piece_elements(d, done);
 		len = n * rar_element(d->dtype);
 		if (m) {
@@ -348,17 +346,16 @@ static int collect(struct rank *r, const struct rar_data *d)
 			return err;
 		hash = rar_hash(hash, r->buf, len);
 		done += n;
-	} while (done < d->count);
+	}
 	if (m)
 		free(m->room);
 	shared->hash[r->rank * MAX_OPS + d->id - 1] = hash;
-	return 0;
+	return err;
 }
 
 /* ------------------------------------------------------------ one rank */
 
-static int fail(struct rank *r, const struct rar_data *d, const char *what,
-		int err)
+static int fail(struct rank *r, const struct rar_data *d, const char *what, int err)
 {
 	char text[100];
 
@@ -633,7 +630,7 @@ static int compare_hashes(void)
 {
 	int bad = 0;
 
-	for (uint32_t op = 0; op < shared->nops; op++)
+	for (uint32_t op = 0; op < shared->nops && !opt.reduce; op++)
 		for (uint32_t r = 1; r < opt.ring.size; r++)
 			if (shared->hash[r * MAX_OPS + op] != shared->hash[op]) {
 				rar_log("op %u: rank %u and rank 0 differ", op, r);
@@ -661,8 +658,7 @@ static void print_report(void)
 	       (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds,
 	       (unsigned long long)retrans, rto, info->hosts, (int)info->gather_bytes,
-	       (int)info->direct_bytes,
-	       info->whole_bytes, info->hop_us,
+	       (int)info->direct_bytes, info->whole_bytes, info->hop_us,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
 }
@@ -686,7 +682,7 @@ static void usage(void)
 		"     [-z modes]  c(opied), i(n place), o(ut of place) or r(andom), of rank 0, 1,\n"
 		"                 ...; a rank that has no letter begins with the first one again\n"
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
-		"     [-b]  broadcasts, of each rank in turn   [-v]  a line for every repeat\n"
+		"     [-b|-R]  broadcasts or reductions, by turns of each root  [-v]  more lines\n"
 		"     [-w]  wait for the box before the first operation\n"
 		"     [-q]  no rank waits for another one between repeats or before it closes\n");
 	exit(1);
@@ -729,7 +725,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAEP:s:T:y:z:kxbvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAEP:s:T:y:z:kxbRvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -759,6 +755,7 @@ static void parse(int argc, char **argv)
 		case 'z': opt.modes = optarg; break;
 		case 'k': opt.key = true; break;
 		case 'x': opt.mixed = true; break;
+		case 'R': opt.reduce = true; break;
 		case 'b': opt.cast = true; break;
 		case 'v': opt.lines = true; break;
 		case 'w': opt.box = true; break;

@@ -541,7 +541,8 @@ enum rar_box_state {
  * @box_state:    enum rar_box_state
  * @__pad2:       zero
  * @box_sums:     chunks whose sum came from the box, or that came from there in a broadcast; at its
- *                root, that the box has sent to all others
+ *                root, that the box has sent to all others; of a reduction to a root, at other
+ *                ranks, that the box has summed
  * @ring_sums:    chunks of the same operations that came, or whose sum was made, by the ring
  * @box:          address of the box that this rank is at, or while it is at none of the
  *                group's; all zero = none

@@ -32,7 +32,8 @@
  * of which nothing is acknowledged), RETURN, ACK and RESET from the box. A box below another one is
  * a member of that: its RS is the sum of all its ranks. Of a broadcast only the root contributes.
  * The RS of another rank has no payload, and asks for chunks, which AG brings. When all ranks have
- * asked for a chunk, the root gets an AG without payload.
+ * asked for a chunk, the root gets an AG without payload. Of a reduction to a root all contribute.
+ * The root gets the sum, and each other rank an AG without payload.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -100,9 +101,9 @@ struct rar_hdr {
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @prio:   RS to a box: the priority of the operation, 1 .. 255; else zero
- * @scale:  0; block exponent of quantised formats. Between a member and a box, of a broadcast: for
- *          how many chunks from @chunk on a header without payload asks, or which it
- *          acknowledges; their numbers are @seq and those that follow
+ * @scale:  0; block exponent of quantised formats. Between a member and a box, of a broadcast or a
+ *          reduction to a root: for how many chunks from @chunk on a header without payload asks,
+ *          or which it acknowledges; their numbers are @seq and those that follow
  */
 struct rar_data_hdr {
 	struct rar_hdr h;
@@ -347,6 +348,7 @@ struct rar_entered_hdr {
 
 #define RAR_EF_ANY_ORDER	0x00000001	/* makes only sums whose order has no effect */
 #define RAR_EF_BROADCAST	0x00000002	/* passes broadcasts on */
+#define RAR_EF_REDUCE		0x00000004	/* makes the sums of reductions to a root */
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK
@@ -481,6 +483,9 @@ struct rar_table_hdr {
 
 /* ... and of one that can use a box for broadcasts. If not all can, these go by the ring alone. */
 #define RAR_CAPS_BOX_BROADCAST	0x00000800
+
+/* ... and of one that can use a box for reductions to a root. As above. */
+#define RAR_CAPS_BOX_REDUCE	0x00002000
 
 /* Where the box of the group is. */
 struct rar_wire_box {

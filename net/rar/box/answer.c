@@ -25,10 +25,17 @@ static bool is_cast(const struct box_slot *slot)
 	return slot->dh.collective == RAR_BROADCAST;
 }
 
-/* Is a rank the root of a broadcast? It gets no payload. */
+/* Is a rank the root of a broadcast? */
 static bool is_root(const struct box_slot *slot, u32 rank)
 {
 	return is_cast(slot) && be16_to_cpu(slot->dh.root) == rank;
+}
+
+/* Does a rank get no payload? It is the root of a broadcast, or not that of a reduction. */
+static bool gets_none(const struct box_slot *slot, u32 rank)
+{
+	return is_root(slot, rank) || (slot->dh.collective == RAR_REDUCE &&
+				       be16_to_cpu(slot->dh.root) != rank);
 }
 
 /*
@@ -83,7 +90,7 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	due = is_root(first, rank) ? (u32)READ_ONCE(first->since) : first->due;
 	/* A contribution that came again came after @due. */
 	dh.una = cpu_to_be32(max((s32)(due - came_at(first, rank)), 0));
-	if (is_root(first, rank)) {
+	if (gets_none(first, rank)) {
 		dh.scale = cpu_to_be32(k);
 		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
 	} else {

@@ -368,7 +368,8 @@ static void send_entered(struct box_job *job, struct box_leg *leg, u64 cookie)
 		.nonce = cpu_to_be64(leg->nonce),
 		.cookie = cpu_to_be64(cookie),
 		.epoch = cpu_to_be64(job->open ? job->m.epoch : 0),
-		.flags = cpu_to_be32(job->levels ? RAR_EF_ANY_ORDER : RAR_EF_BROADCAST),
+		.flags = cpu_to_be32(job->levels ? RAR_EF_ANY_ORDER :
+						   RAR_EF_BROADCAST | RAR_EF_REDUCE),
 	};
 
 	rar_packet_ctl(&leg->link, &eh, sizeof(eh), leg->pad, RAR_T_ENTERED, job->group_epoch);

@@ -13,6 +13,9 @@
  *
  * Of a broadcast the root contributes, and each other rank asks for chunks when it has posted. It
  * gets a chunk as soon as that is there. When all have asked, the root's contribution is answered.
+ *
+ * Of a reduction to a root all contribute. The root gets the sum, and the others an answer without
+ * payload, which only says that they need not send again.
  */
 #include <linux/slab.h>
 
@@ -171,6 +174,12 @@ static void *get_room(struct box_job *job, size_t bytes, u8 prio, struct box_out
 	return p;
 }
 
+/* The rank whose contribution to a block is the first, as in the ring. */
+static u32 first_rank(const struct box_job *job, const struct box_op *op, u32 block)
+{
+	return op->reduce ? (op->fingerprint.root + 1) % job->nlegs : block;
+}
+
 static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chunk,
 				 struct box_out *out)
 {
@@ -187,7 +196,7 @@ static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chu
 	slot->job = job;
 	slot->op = op;
 	slot->block = chunk / op->ring.cpb;
-	slot->next = slot->block;	/* a block's number is its first rank */
+	slot->next = first_rank(job, op, slot->block);
 	slot->chunk = chunk;
 	slot->len = c.len;
 	slot->prio = op->prio;
@@ -232,6 +241,7 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 		.whole = rar_choice_whole(job->choice),
 		.aside = true,
 		.cast = true,
+		.reduce = true,
 	};
 
 	op->kind = rar_op_kind(&op->fingerprint);
@@ -239,7 +249,9 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 		return false;
 	op->any_order = rar_op_any_order(&op->fingerprint);
 	op->cast = op->fingerprint.collective == RAR_BROADCAST;
-	return op->ring.plan.aside && ((op->any_order && !op->cast) || !job->levels);
+	op->reduce = op->fingerprint.collective == RAR_REDUCE;
+	return op->ring.plan.aside &&
+	       ((op->any_order && !op->cast && !op->reduce) || !job->levels);
 }
 
 static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fingerprint *p,

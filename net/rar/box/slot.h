@@ -70,6 +70,7 @@ struct box_slot {
  * @kind:	its arithmetic
  * @any_order:	the order in which contributions are added has no effect
  * @cast:	it is a broadcast: the root contributes, and the others ask
+ * @reduce:	it is a reduction to a root, which alone gets the sum
  * @prio:	as the first member tells it; higher is more urgent
  * @ring:	where its chunks lie
  * @slots:	by chunk: a slot, or a value if the chunk is over, with or without a sum
@@ -82,6 +83,7 @@ struct box_op {
 	const struct rar_kind *kind;
 	bool any_order;
 	bool cast;
+	bool reduce;
 	u8 prio;
 	struct rar_ring ring;
 	struct xarray slots;
@@ -93,7 +95,8 @@ struct box_op {
  * struct box_out - packets to send after job->lock is dropped; chunks by their place in a run
  * @now:	when the run came, us
  * @sums:	slots whose sum is sent, referenced
- * @fresh:	of @sums, those that go to all members; of a broadcast, to all that have asked
+ * @fresh:	of @sums, those that go to all members; of a broadcast, to all that have asked; of
+ *		a reduction to a root, to the root, and all others are answered
  * @whole:	of @sums, those of a broadcast that all have asked for: the root is told
  * @rise:	of @sums, those that are no sums of all ranks: they go to the box above
  * @una:	the lowest number of which the box above has not sent the sum

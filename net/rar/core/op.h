@@ -175,8 +175,8 @@ struct rar_lead {
  * without a reference touches @buf only for a chunk that it claimed, which is before the
  * operation is complete.
  * In a group with a box (see design/box.rst) a chunk may become a sum here in two ways, and is
- * complete when its AG is published. A receiver claims RS before AG, so a sum is never stored
- * while a partial sum is being added.
+ * complete when its AG is published; if this rank gets no sum, when its RS is. A receiver claims
+ * RS before AG, so a sum is never stored while a partial sum is being added.
  *
  * tx_lock protects @come and the fields from @out on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
@@ -289,6 +289,15 @@ static inline bool rar_op_unuse(struct rar_operation *op)
 
 	rar_op_put(op);
 	return last;
+}
+
+/*
+ * The chunks of which nothing more has to arrive here, where sums may be made aside: sums; or, if
+ * this rank gets no sum, chunks to which it has added or to which it need not add any more.
+ */
+static inline const unsigned long *rar_op_settled(const struct rar_operation *op)
+{
+	return op->published[rar_plan_final(&op->ring.plan)];
 }
 
 /* The reduction of a chunk. */

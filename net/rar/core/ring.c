@@ -143,7 +143,8 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
 	plan->aside = place->aside && !place->hosts && !plan->gathered && !plan->direct &&
-		      (sums || (place->cast && collective == RAR_BROADCAST));
+		      (sums || (place->cast && collective == RAR_BROADCAST) ||
+		       (place->reduce && collective == RAR_REDUCE));
 	return 0;
 }
 

@@ -107,6 +107,7 @@ enum rar_combine {
  * @whole: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_WHOLE_MAX
  * @aside: sums may be made aside of the ring: the group named a box
  * @cast:  and broadcasts may go aside of it: all members can use a box for them
+ * @reduce: and so may reductions to a root
  */
 struct rar_place {
 	u32 size;
@@ -118,6 +119,7 @@ struct rar_place {
 	u32 whole;
 	bool aside;
 	bool cast;
+	bool reduce;
 };
 
 /**
@@ -133,7 +135,8 @@ struct rar_place {
  *          this host
  * @aside:  any of the sums may also be made aside of the ring. Then a sum may come here of any
  *          block, and may be wanted by the successor; see design/box.rst. Of a broadcast, what
- *          is called a sum there is a copy of the root's contribution
+ *          is called a sum there is a copy of the root's contribution. Of a reduction to a root,
+ *          sums come only there, and partial sums may be wanted
  *
  * RAR_NO_BLOCK in @starts or @ends: no block starts or ends here. RAR_ALL_BLOCKS in both:
  * the operation does not have that phase.
@@ -255,6 +258,19 @@ static inline u32 rar_plan_own(const struct rar_plan *plan)
 	return plan->starts[rar_plan_first(plan)];
 }
 
+/* Does this rank add, and get no part of the sum? It is not the root of a reduction. */
+static inline bool rar_plan_gets_none(const struct rar_plan *plan)
+{
+	return rar_plan_has(plan, RAR_RS) && !rar_plan_has(plan, RAR_AG) &&
+	       plan->ends[RAR_RS] == RAR_NO_BLOCK;
+}
+
+/* The phase in which the last chunks arrive that arrive here. */
+static inline enum rar_phase rar_plan_final(const struct rar_plan *plan)
+{
+	return rar_plan_has(plan, RAR_AG) ? RAR_AG : RAR_RS;
+}
+
 /* How a chunk that arrives in @phase is combined. */
 static inline enum rar_combine rar_ring_combine(enum rar_phase phase)
 {
@@ -268,7 +284,7 @@ static inline enum rar_combine rar_plan_combine(const struct rar_plan *plan,
 	u32 starts = plan->starts[phase];
 
 	if (plan->aside && phase == RAR_AG && rar_plan_has(plan, RAR_RS))
-		return RAR_COMBINE_STORE;
+		return rar_plan_gets_none(plan) ? RAR_COMBINE_NONE : RAR_COMBINE_STORE;
 	if (block == starts || starts == RAR_ALL_BLOCKS)
 		return RAR_COMBINE_NONE;
 	return rar_ring_combine(phase);

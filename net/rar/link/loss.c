@@ -384,7 +384,7 @@ static void take_done(struct rar_link *link, u32 done)
 
 	if (more <= 0 || tx->done + more > m->op_next + RAR_MAX_OPS)
 		return;
-	tx->done += more;
+	WRITE_ONCE(tx->done, tx->done + more);
 	for (seq = m->op_oldest; seq < min(tx->done, m->op_next); seq++) {
 		op = rar_link_op_at(m, seq);
 		if (op)

@@ -284,7 +284,7 @@ static void claim(struct rar_operation *op, struct rar_arrival *a)
 
 static void publish(struct rar_operation *op, const struct rar_arrival *a)
 {
-	if (op->ring.plan.aside && rar_plan_last(&op->ring.plan, a->run.phase, a->c.block))
+	if (op->ring.plan.aside && rar_plan_completes(&op->ring.plan, a->run.phase, a->c.block))
 		publish_sum(op, a);
 	else
 		rar_op_publish(op, &a->run, a->won);
@@ -377,12 +377,14 @@ static bool too_soon(const struct rar_operation *op, const struct rar_arrival *a
 
 /*
  * Did the run come from where it must? Chunks that go directly come from the rank that
- * contributes them. Others come by the ring.
+ * contributes them. Others come by the ring; or, if the ring brings no sums, sums by the leg.
  */
 static bool from_right_rank(const struct rar_operation *op, const struct rar_arrival *a)
 {
 	const struct rar_plan *plan = &op->ring.plan;
 
+	if (a->run.phase == RAR_AG && !rar_plan_has(plan, RAR_AG))
+		return a->link->index == RAR_LEG;
 	if (!plan->direct)
 		return a->link->index < RAR_LINKS;
 	return a->link->index >= RAR_LINKS &&

@@ -71,6 +71,62 @@ void rar_done(struct rar_member *m, struct rar_operation *op)
 		tell_done(m);
 }
 
+/* Claim what is claimed nowhere of an operation, and needs no addition. Return: chunks. */
+static u32 claim_rest(struct rar_operation *op)
+{
+	struct rar_run run = { .phase = RAR_RS };
+	u32 n = 0;
+	u64 won;
+
+	for (; run.chunk < op->ring.nchunks; run.chunk += run.n) {
+		run.n = min(op->ring.nchunks - run.chunk, 64U);
+		won = rar_op_claim(op, &run);
+		rar_op_publish(op, &run, won);
+		n += hweight64(won);
+	}
+	return n;
+}
+
+/*
+ * Does a rank complete an operation when its successor has? It is a reduction to a root, in a group
+ * with a box, where partial sums need not come here.
+ */
+static bool ends_with_next(const struct rar_operation *op)
+{
+	const struct rar_plan *plan = &op->ring.plan;
+
+	return plan->aside && rar_plan_gets_none(plan) && rar_ring_need(&op->ring);
+}
+
+/**
+ * rar_done_passed() - complete reductions to a root of which the successor needs nothing
+ * @m: member of a group with a box, in RUN or LEAVING
+ *
+ * The successor is the root, and has the sum; or it has added to a partial sum with this rank's
+ * contribution; or its own successor has told the same. What another CPU is adding at this moment
+ * is counted there.
+ *
+ * Softirq, RCU read side; no lock held.
+ */
+void rar_done_passed(struct rar_member *m)
+{
+	u64 seq = READ_ONCE(m->ops_done), end;
+	struct rar_operation *op;
+	u32 n;
+
+	/* Nothing is complete to which this rank has not contributed. */
+	end = min(READ_ONCE(m->link[RAR_NEXT].tx.done), smp_load_acquire(&m->op_whole));
+	for (; seq < end; seq++) {
+		op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
+		if (!op || op->seq != seq || !ends_with_next(op) || !atomic_read(&op->left))
+			continue;
+		n = claim_rest(op);
+		/* A full barrier, as in rar_link_published(). */
+		if (n && !atomic_sub_return(n, &op->left))
+			rar_done(m, op);
+	}
+}
+
 /**
  * rar_done_lead() - count chunks of a lead, and let the rest begin when all are there
  * @m:  member

@@ -7,6 +7,7 @@
 struct rar_arrival;
 
 void rar_done(struct rar_member *m, struct rar_operation *op);
+void rar_done_passed(struct rar_member *m);
 void rar_done_lead(struct rar_member *m, struct rar_operation *op, const struct rar_arrival *a);
 void rar_done_delivered(struct rar_member *m, struct rar_operation *op);
 

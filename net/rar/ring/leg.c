@@ -64,6 +64,7 @@ void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags)
 	m->leg.until = m->op_next;
 	m->leg.any_order = flags & RAR_EF_ANY_ORDER;
 	m->leg.cast = flags & RAR_EF_BROADCAST;
+	m->leg.reduce = flags & RAR_EF_REDUCE;
 	WRITE_ONCE(link->heard, jiffies);
 	WRITE_ONCE(link->epoch, epoch);
 	spin_unlock(&m->tx_lock);
@@ -91,22 +92,35 @@ void rar_leg_lost(struct rar_member *m)
 
 /* -- what comes ------------------------------------------------------------- */
 
-/* Take in that the box has passed chunks of a broadcast on, of which this rank is the root. */
+/* Does the box send this rank no payload of an operation? See rar_ringed_gets_none(). */
+static bool gets_none(const struct rar_member *m, const struct rar_data_hdr *dh)
+{
+	bool root = be16_to_cpu(dh->root) == m->rank;
+
+	return dh->collective == RAR_BROADCAST ? root : dh->collective == RAR_REDUCE && !root;
+}
+
+/* Take in that the box has passed chunks on, or summed them, of which this rank gets no sum. */
 static enum rar_rx rcv_passed(struct rar_member *m, const struct rar_pkt *pkt,
 			      const struct rar_data_hdr *dh)
 {
 	u32 chunk = be32_to_cpu(dh->chunk), n = be32_to_cpu(dh->scale);
 	struct rar_link *link = pkt->link;
 	struct rar_operation *op;
+	u64 released;
 
 	if (pkt->len != sizeof(*dh) || !n || n > RAR_RUN_MAX)
 		return RAR_DROP(Chunk);
 	spin_lock_bh(&m->tx_lock);
+	released = m->ops_released;
 	op = rar_link_op_at(m, be64_to_cpu(dh->op_seq));
-	if (op && rar_ringed_is_cast(op) && chunk < op->ring.nchunks &&
+	if (op && rar_ringed_gets_none(op) && chunk < op->ring.nchunks &&
 	    n <= op->ring.nchunks - chunk)
 		rar_ringed_passed(m, op, chunk, rar_mask(n));
+	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
+	if (released)
+		rar_member_wake(m);
 	rar_loss_rcv_numbers(link, be32_to_cpu(dh->seq), rar_mask(n), be32_to_cpu(dh->una));
 	rar_push(m);
 	return RAR_RX_DONE;
@@ -122,7 +136,7 @@ static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	enum rar_rx ret;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
-	if (dh.collective == RAR_BROADCAST && be16_to_cpu(dh.root) == m->rank)
+	if (gets_none(m, &dh))
 		return rcv_passed(m, pkt, &dh);
 	a.op_seq = be64_to_cpu(dh.op_seq);
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, RAR_AG };
@@ -300,20 +314,20 @@ void rar_leg_rcv_want(struct rar_member *m, const struct rar_pkt *pkt)
 
 /* -- what does not come ------------------------------------------------------- */
 
-/* Name the first chunks of an operation that go by the ring and are no sums here. */
+/* Name the first chunks of an operation that go by the ring and are not settled here. */
 static bool fill_want(const struct rar_operation *op, struct rar_chunks_hdr *ch)
 {
 	u32 words = BITS_TO_LONGS(op->ring.nchunks), i, w = 0;
+	const unsigned long *settled = rar_op_settled(op);
 
-	while (w < words && !(op->ringed[w] & ~READ_ONCE(op->published[RAR_AG][w])))
+	while (w < words && !(op->ringed[w] & ~READ_ONCE(settled[w])))
 		w++;
 	if (w == words)
 		return false;
 	ch->op_seq = cpu_to_be64(op->seq);
 	ch->first = cpu_to_be32(w * BITS_PER_LONG);
 	for (i = 0; i < ARRAY_SIZE(ch->map) && w + i < words; i++)
-		ch->map[i] = cpu_to_le64(op->ringed[w + i] &
-					 ~READ_ONCE(op->published[RAR_AG][w + i]));
+		ch->map[i] = cpu_to_le64(op->ringed[w + i] & ~READ_ONCE(settled[w + i]));
 	return true;
 }
 

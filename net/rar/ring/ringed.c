@@ -32,6 +32,30 @@ static bool is_root(const struct rar_operation *op)
 	return rar_ringed_is_cast(op) && rar_plan_own(&op->ring.plan) != RAR_NO_BLOCK;
 }
 
+/* Is it a reduction to a root? Then no sums go by the ring. */
+static bool is_reduce(const struct rar_operation *op)
+{
+	return op->ring.plan.aside && !rar_plan_has(&op->ring.plan, RAR_AG);
+}
+
+/*
+ * Does an operation need nothing here but this rank's contribution, with which the ring begins?
+ * This rank is the root of a broadcast, or comes after the root of a reduction.
+ */
+static bool is_source(const struct rar_operation *op)
+{
+	return !rar_ring_need(&op->ring);
+}
+
+/*
+ * Does the box answer this rank's contributions without sums? It is the root of a broadcast, or not
+ * that of a reduction.
+ */
+bool rar_ringed_gets_none(const struct rar_operation *op)
+{
+	return is_root(op) || (is_reduce(op) && rar_plan_gets_none(&op->ring.plan));
+}
+
 /*
  * Which sums of chunks of one block is the successor owed without asking? If the block ends
  * there, it makes the sum itself of what this rank sent as RS. It gets no RS of a chunk that was
@@ -39,6 +63,8 @@ static bool is_root(const struct rar_operation *op)
  */
 static u64 owed_sums(const struct rar_operation *op, u32 chunk, u64 mask)
 {
+	if (is_reduce(op))
+		return 0;
 	if (chunk / op->ring.cpb != op->ring.plan.ends[RAR_AG])
 		return mask;
 	if (rar_ringed_is_cast(op))
@@ -104,7 +130,7 @@ static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk
 {
 	u32 block = chunk / op->ring.cpb;
 	struct rar_link *next = &m->link[RAR_NEXT];
-	u64 settled = rar_bits_get(op->published[RAR_AG], chunk, mask);
+	u64 settled = rar_bits_get(rar_op_settled(op), chunk, mask);
 
 	rar_out_pend(next, op, RAR_AG, chunk, owed_sums(op, chunk, settled));
 	if (rar_ringed_is_cast(op)) {
@@ -169,6 +195,8 @@ static bool box_makes(const struct rar_member *m, const struct rar_operation *op
 {
 	if (rar_ringed_is_cast(op))
 		return m->leg.cast;
+	if (is_reduce(op))
+		return m->leg.reduce;
 	return !m->leg.any_order || rar_op_any_order(&op->fingerprint);
 }
 
@@ -260,7 +288,7 @@ static bool others_left(const struct rar_operation *op, const struct rar_arrival
 bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 			const struct rar_arrival *a, struct rar_tx_item *item)
 {
-	bool sums = rar_plan_last(&op->ring.plan, a->run.phase, a->c.block);
+	bool sums = rar_plan_completes(&op->ring.plan, a->run.phase, a->c.block);
 	u64 news = 0, released, mask = rar_mask(a->run.n);
 	struct rar_link *next = &m->link[RAR_NEXT];
 	bool forward = false;
@@ -274,6 +302,8 @@ bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 		news = set_ringed(op, a->run.chunk, mask);
 	if (sums)
 		settled(m, op, a);
+	else if (is_reduce(op))
+		m->leg.ringed += hweight64(a->won);
 	if (sums)
 		forward = sums_go_on(m, op, a, item);
 	else if (a->won)
@@ -315,18 +345,47 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
 }
 
 /**
- * rar_ringed_passed() - take in that the box has passed chunks of a broadcast on
- * @m:     the root, tx_lock held
+ * rar_ringed_passed() - take in that the box has passed chunks of a broadcast on, or summed them
+ * @m:     a rank that gets no sums, tx_lock held
  * @op:    operation of a group with a box
  * @chunk: the first of the chunks
  * @mask:  which of the chunks from there on
+ *
+ * The root of a reduction may not have a sum that the box has made. So the operation is not
+ * complete here yet, and the chunks go by the ring if they are wanted.
  */
 void rar_ringed_passed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
 {
+	struct rar_link *next = &m->link[RAR_NEXT];
+
 	lockdep_assert_held(&m->tx_lock);
 	mask &= ~rar_bits_get(op->out[RAR_LEG].acked[RAR_RS], chunk, mask);
 	m->leg.sums += hweight64(mask);
 	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, chunk, mask);
+	if (!is_reduce(op))
+		return;
+	op->moved_us = rar_now_us();
+	/* All ranks have contributed. */
+	rar_link_credit(next, max(next->tx.posted, op->seq), 0, next->tx.credit);
+}
+
+/*
+ * The successor lacks partial sums of a reduction to a root. They are under way from here, or were
+ * never here. The ranks after this one cannot show to those before it that they have left the box,
+ * but by WANT.
+ */
+static void wanted_partial(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
+{
+	u64 lacks = mask & ~rar_bits_get(rar_op_settled(op), chunk, mask), own;
+
+	if (is_source(op)) {
+		own = mask & contributed(op, chunk);
+		claim_own(op, chunk, own);
+		own &= ~rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], chunk, own);
+		rar_out_pend(&m->link[RAR_NEXT], op, RAR_RS, chunk, own);
+	}
+	if (!op->all_ringed && (is_source(op) || lacks))
+		rar_ringed_rest(m, op);
 }
 
 /**
@@ -345,6 +404,10 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
 
 	lockdep_assert_held(&m->tx_lock);
 	set_ringed(op, chunk, mask);
+	if (is_reduce(op)) {
+		wanted_partial(m, op, chunk, mask);
+		return;
+	}
 	rar_out_pend(&m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
 	if (rar_ringed_is_cast(op)) {
 		claim_own(op, chunk, sums);
@@ -355,18 +418,34 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
 	}
 }
 
-/* At the root of a broadcast the ring needs no chunks that the box has passed on. */
+/*
+ * Where the ring begins it needs no chunks that the box has passed on, or summed, unless they are
+ * wanted.
+ */
 static void leave_out_passed(struct rar_operation *op)
 {
 	const unsigned long *passed = op->out[RAR_LEG].acked[RAR_RS];
-	u32 i, words = is_root(op) ? BITS_TO_LONGS(op->ring.nchunks) : 0;
+	u32 i, words = is_source(op) ? BITS_TO_LONGS(op->ring.nchunks) : 0;
 
 	for (i = 0; i < words; i++)
 		rar_bits_test_and_set(op->claimed[RAR_RS], i * BITS_PER_LONG, passed[i]);
 }
 
+/*
+ * The chunks of a word that go by the ring because they are not settled here. Of a reduction to a
+ * root those that the box has summed do only if they are wanted, since the root may have them.
+ */
+static unsigned long not_settled(const struct rar_operation *op, u32 word)
+{
+	unsigned long lacks = ~READ_ONCE(rar_op_settled(op)[word]);
+
+	if (is_reduce(op) && rar_plan_gets_none(&op->ring.plan))
+		lacks &= ~op->out[RAR_LEG].acked[RAR_RS][word];
+	return lacks;
+}
+
 /**
- * rar_ringed_rest() - let all chunks that are not sums here go by the ring (1)
+ * rar_ringed_rest() - let all chunks that are not settled here go by the ring (1)
  * @m:  member, tx_lock held
  * @op: operation of a group with a box
  */
@@ -378,7 +457,7 @@ void rar_ringed_rest(struct rar_member *m, struct rar_operation *op)
 	WRITE_ONCE(op->all_ringed, true);
 	rar_link_forget(&m->link[RAR_LEG], op);
 	for (i = 0; i < words; i++)
-		op->ringed[i] |= ~READ_ONCE(op->published[RAR_AG][i]);
+		op->ringed[i] |= not_settled(op, i);
 	if (words)
 		op->ringed[words - 1] &= BITMAP_LAST_WORD_MASK(op->ring.nchunks);
 	leave_out_passed(op);

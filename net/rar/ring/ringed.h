@@ -7,6 +7,7 @@
 struct rar_arrival;
 
 bool rar_ringed_is_cast(const struct rar_operation *op);
+bool rar_ringed_gets_none(const struct rar_operation *op);
 bool rar_ringed_claim(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op);
 void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 before);

@@ -28,6 +28,7 @@
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
 #include "ring/direct.h"
+#include "ring/done.h"
 #include "ring/fail.h"
 #include "ring/keyed.h"
 #include "ring/leg.h"
@@ -524,6 +525,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_ACK:
 		rar_loss_rcv_ack(pkt->link, pkt);
+		if (m->place.aside)
+			rar_done_passed(m);
 		rar_push(m);
 		break;
 	case RAR_T_PROBE:
