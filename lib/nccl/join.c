@@ -19,8 +19,8 @@
 #include "../src/librar.h"	/* random numbers, deadlines */
 
 #define MAGIC	0x3152415254434350ull	/* differs for hosts with another byte order */
-#define CALLERS	8			/* connections that have not said the token yet */
-#define HELLO_S	5			/* in this time the peer says it */
+#define CALLERS	64			/* connections that have not said the token yet */
+#define HELLO_MS 1000			/* in this time the peer says it */
 #define BACKLOG	64
 #define DEAD_S	20			/* a host that does not answer for this time is down */
 
@@ -163,8 +163,9 @@ static struct caller *find_peer(struct listener *l)
 }
 
 /*
- * A place for a caller: a free one, or that of the oldest, if its time is over. NULL: there is none
- * now. The peer may be among the young, with its token still on the way. It does not call again.
+ * A place for a caller: a free one, or the place of the oldest caller, if its time is over. NULL:
+ * there is none now. The peer may be among the young callers, with its token still on the way. It
+ * does not call again. So silent strangers delay the peer by HELLO_MS for every CALLERS of them.
  */
 static struct caller *find_place(struct listener *l)
 {
@@ -197,7 +198,7 @@ static int take_caller(struct listener *l)
 		return -errno;
 	drop_caller(c);
 	c->fd = fd;
-	c->deadline = rar_deadline(HELLO_S * 1000);
+	c->deadline = rar_deadline(HELLO_MS);
 	return 0;
 }
 

@@ -30,6 +30,19 @@ static char memory[LONGER];
 		CHECK(_r == (result) && strstr(_w, text), "result %d: %s", _r, _w); \
 	} while (0)
 
+static void start_clock(struct timespec *since)
+{
+	clock_gettime(CLOCK_MONOTONIC, since);
+}
+
+static int seconds(const struct timespec *since)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - since->tv_sec;
+}
+
 /* -- bad calls ------------------------------------------------------------- */
 
 static int message_calls(uint32_t rank)
@@ -274,6 +287,42 @@ static int crowd(uint32_t rank)
 	return 0;
 }
 
+#define SILENT		100	/* more than the listener has places for */
+#define SILENT_S	3	/* after this the peer has been let in */
+
+/* Strangers who say nothing connect before the peer. They do not keep it out. */
+static int silent(uint32_t rank)
+{
+	const char *hello = shared->nets[rank][0];
+	void *listener, *receiver = NULL;
+	struct sockaddr_storage addr;
+	struct timespec since;
+	int peer, fds[SILENT];
+	socklen_t n;
+
+	CHECK(!net_listen(shared->nets[rank][0], &listener), "listen");
+	n = listening(&addr);
+	CHECK(n, "no socket listens");
+	for (int i = 0; i < SILENT; i++) {
+		fds[i] = call(&addr, n);
+		CHECK(fds[i] >= 0, "stranger %d", i);
+		/* The system lets few connections wait. */
+		if (i % 20 == 0)
+			CHECK(!net_accept(listener, &receiver) && !receiver, "a stranger");
+	}
+	start_clock(&since);
+	peer = call(&addr, n);
+	CHECK(peer >= 0 && write(peer, hello, HELLO) == HELLO, "the peer");
+	for (unsigned int i = 0; !receiver; i++)
+		CHECK(!net_accept(listener, &receiver) && nap(i), "accept");
+	CHECK(seconds(&since) <= SILENT_S, "after %d s", seconds(&since));
+	for (int i = 0; i < SILENT; i++)
+		close(fds[i]);
+	close(peer);
+	CHECK(!net_close_listen(listener) && !net_close_recv(receiver), "close");
+	return 0;
+}
+
 /* The rank that a connection is for listens no more. */
 static int no_listener(uint32_t rank)
 {
@@ -378,19 +427,6 @@ static int message_killed(uint32_t rank)
 
 #define CLOSED_S	2	/* time for the window of a connection to close */
 #define GONE_S		40	/* after this a peer has been noticed to be gone */
-
-static void start_clock(struct timespec *since)
-{
-	clock_gettime(CLOCK_MONOTONIC, since);
-}
-
-static int seconds(const struct timespec *since)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec - since->tv_sec;
-}
 
 /*
  * What comes to this rank's TCP sockets is lost from now on. Both ends of a connection do so: rank
@@ -610,6 +646,7 @@ const struct test bad_tests[] = {
 	{ "bad handles of groups", group_handles, 0 },
 	{ "strangers connect", strangers, 0 },
 	{ "strangers connect before the peer's token comes", crowd, 0 },
+	{ "silent strangers connect before the peer", silent, 0 },
 	{ "no one listens", no_listener, 0 },
 	{ "a message is too long", too_long, 0 },
 	{ "a peer closes a connection", peer_closes, 0 },
