@@ -374,6 +374,7 @@ struct rar_link_rx {
  * @heard:	when the last valid packet came from the neighbour, jiffies
  * @epoch:	token of packets on a link that leads to no rank, 0 = it is closed. tx_lock
  * @silent:	the neighbour has answered nothing for several timeouts
+ * @narrow:	the path carries less than the epoch's packets, on a link that leads to no rank
  */
 struct rar_link {
 	struct rar_member *member;
@@ -388,6 +389,7 @@ struct rar_link {
 	unsigned long heard;
 	u64 epoch;
 	bool silent;
+	bool narrow;
 };
 
 /*
@@ -905,10 +907,12 @@ static inline bool rar_member_runs(const struct rar_member *m)
 	return state == RAR_S_RUN || state == RAR_S_LEAVING;
 }
 
-/* Does a link lead to a rank? If not, the group goes on without it. */
+/* Does a link lead from a rank to a rank? If not, the group goes on without it. */
 static inline bool rar_link_to_rank(const struct rar_link *link)
 {
-	return link->rank < link->member->size;
+	const struct rar_member *m = link->member;
+
+	return link->rank < m->size && m->rank < m->size;
 }
 
 /* The scope of link-local neighbours: all are on the device of the successor's address. */

@@ -3,8 +3,8 @@
 # Boxes below a box: each adds for its ranks and brings one sum up. Every result has the bits of
 # the ring, also if a box on any level is full, away or killed.
 #
-# Ranks 0, 1, ... are the members. The boxes are the last namespaces of the topology: "top" is
-# above "left" and "right".
+# Ranks 0, 1, ... are the members. The boxes are the namespaces after them: "top" is above "left" and
+# "right". The last namespace of the topology can be a router between a rank and its box.
 . "$(dirname "$0")/../lib/lib.sh"
 # lib.sh has changed to the directory selftests.
 # shellcheck source=../lib/box.sh
@@ -12,6 +12,7 @@
 
 members=4
 top=4 left=5 right=6
+router=7
 enough=$(mktemp -u)		# once this file exists a job ends
 
 address() { echo "10.77.0.$(($1 + 1))"; }
@@ -252,6 +253,57 @@ narrow_above()
 	[ "$status" = 0 ] && [ "$(all_members RarBoxLost)" -gt "$before" ]
 }
 
+# by_router RANK BOX add|del: packets between them pass the router
+by_router()
+{
+	local rank box
+
+	rank=$(address "$1") box=$(address "$2")
+	rns "$1" ip route "$3" "$box"/32 via "$(address "$router")"
+	rns "$2" ip route "$3" "$rank"/32 via "$(address "$router")"
+	case $3 in
+	add) rns "$2" sysctl -qw net.rar.box_allow="$rank/32 link" ;;
+	del) rns "$2" sysctl -qw net.rar.box_allow=link ;;
+	esac
+	rns "$router" sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 \
+		net.ipv4.conf.eth0.send_redirects=0
+	rns "$1" ip route flush cache
+	rns "$2" ip route flush cache
+}
+
+# A router on the path to the namespace TO has a smaller MTU, and says so. The rank at the one end
+# of the path and the box at the other notice. All go on by the ring, and no leg opens as long as
+# the path is narrow.
+narrow_router()	# RANK BOX TO
+{
+	local pid status opened before again
+
+	by_router "$1" "$2" add
+	opened=$(all_members RarBoxOpened)
+	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
+	pid=$!
+	until_open "$opened"
+	opened=$(all_members RarBoxOpened)
+	before=$(all_members RarBoxLost)
+	rns "$router" ip route add "$(address "$3")/32" dev eth0 mtu 1300
+	until_lost "$before"
+	sleep 3
+	again=$(all_members RarBoxOpened)
+	rns "$router" ip route del "$(address "$3")/32"
+	rns "$1" ip route flush cache
+	rns "$2" ip route flush cache
+	until_open "$opened"
+	: > "$enough"
+	wait "$pid"
+	status=$?
+	rm "$enough"
+	by_router "$1" "$2" del
+	echo "# legs opened: $((again - opened)) while it was narrow," \
+		"$(($(all_members RarBoxOpened) - again)) later"
+	[ "$status" = 0 ] && [ "$again" = "$opened" ] &&
+		[ "$(all_members RarBoxOpened)" -ge $((opened + members)) ]
+}
+
 # Two ranks name a box that is not below the group's: they come to the group's in the end.
 apart()
 {
@@ -309,8 +361,8 @@ settings()
 }
 
 need_module
-plan 20
-topo_up $((right + 1))
+plan 22
+topo_up $((router + 1))
 topo_sysctl dead_ms=2000
 for b in $top $left $right; do box_is "$b" 64M; done
 check "settings" settings
@@ -335,6 +387,8 @@ check "boxes on both levels are restarted" restarts $left $top $right
 check "a lower box goes, its ranks enter above" moves_up
 two_below
 check "the path to the upper box becomes narrow" narrow_above
+check "a router to a box becomes narrow" narrow_router 0 $left $left
+check "a router from a box becomes narrow" narrow_router 0 $left 0
 one_below
 check "a box that is not below the group's" apart
 check "two boxes that name each other" circle

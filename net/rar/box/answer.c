@@ -93,8 +93,8 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	if (gets_none(first, rank)) {
 		dh.scale = cpu_to_be32(k);
 		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
-	} else {
-		rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch);
+	} else if (rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE) {
+		WRITE_ONCE(link->narrow, true);
 	}
 	return k;
 }

@@ -15,6 +15,7 @@
  */
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/udp.h>
 #include <linux/wait_bit.h>
 
 #include "box/allow.h"
@@ -329,6 +330,7 @@ static void leg_fill(struct box_job *job, struct box_leg *leg, const struct ask 
 	path->src = ask->to;
 	path->dst = ask->from;
 	WRITE_ONCE(leg->link.rank, ask->rank);
+	WRITE_ONCE(leg->link.narrow, false);
 	leg->ranks = ask->ranks;
 	leg->pad = ask->pad;
 	WRITE_ONCE(leg->nonce, ask->nonce);
@@ -415,6 +417,21 @@ static struct box_job *begin_anew(struct rar_box *box, struct box_job *job, cons
 	return job_of(box, ask);
 }
 
+/* Does the path back to a sender carry a full packet, as far as this host knows? */
+static bool is_wide(const struct rar_box *box, const struct ask *ask)
+{
+	struct rar_path path = { .src = ask->to, .dst = ask->from };
+	struct dst_entry *dst = rar_route_new(box->self, &path);
+	bool wide;
+
+	if (IS_ERR(dst))
+		return false;
+	wide = dst_mtu(dst) >= rar_ip_hdr_size(&path) + sizeof(struct udphdr) +
+			       sizeof(struct rar_data_hdr) + ask->payload;
+	dst_release(dst);
+	return wide;
+}
+
 /* Take in an ENTER. */
 static void enter(struct rar_box *box, const struct ask *ask)
 {
@@ -423,7 +440,8 @@ static void enter(struct rar_box *box, const struct ask *ask)
 	struct box_leg *leg;
 	u32 i = leg_index(ask->rank);
 
-	if (!in_circle(box, ask) && rar_allow_has(box->self, &ask->from, &ask->to))
+	if (!in_circle(box, ask) && rar_allow_has(box->self, &ask->from, &ask->to) &&
+	    is_wide(box, ask))
 		job = job_of(box, ask);
 	if (!job || !agrees(job, ask) || ranks_taken(job, ask)) {
 		rar_mib_inc(box->rn, JoinsRefused);
@@ -485,7 +503,14 @@ static void look_up(struct box_job *job)
 		rar_up_enter(job, &up_aside);
 }
 
-/* Is there a reason to end a job: a silent member, or one that does not come? */
+/* Has a member been silent for too long, or does the path to it carry less? */
+static bool leg_is_lost(const struct box_leg *leg, unsigned long dead)
+{
+	return leg->nonce && (READ_ONCE(leg->link.narrow) ||
+			      time_after(jiffies, READ_ONCE(leg->link.heard) + dead));
+}
+
+/* Is there a reason to end a job: a member that is lost, or one that does not come? */
 static bool job_over(const struct box_job *job)
 {
 	const struct rar_net *rn = job->m.rn;
@@ -498,8 +523,7 @@ static bool job_over(const struct box_job *job)
 	if (!job->open)
 		return time_after(jiffies, job->born + join);
 	for (i = 0; i < job->nlegs; i++)
-		if (job->leg[i].nonce &&
-		    time_after(jiffies, READ_ONCE(job->leg[i].link.heard) + dead))
+		if (leg_is_lost(&job->leg[i], dead))
 			return true;
 	return rar_up_is_lost(job, dead);
 }

@@ -45,7 +45,7 @@ struct rar_box {
 
 /*
  * struct box_leg - a member of a job, or a box below this one
- * @link:	to it; its path and @heard are used
+ * @link:	to it; its path, @heard and @narrow are used
  * @ranks:	mask of the ranks for which it contributes. They are no other leg's; rn->box_lock
  * @nonce:	of its ENTER, 0 = nobody has entered by this leg; rn->box_lock
  * @pad:	bytes of padding that its ENTER had

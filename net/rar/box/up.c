@@ -218,7 +218,7 @@ bool rar_up_is_lost(const struct box_job *job, unsigned long dead)
 		return false;
 	link = &up->m.link[RAR_LEG];
 	asked = READ_ONCE(up->asked);
-	return READ_ONCE(link->silent) || (asked && time_after(jiffies, asked + UP_SILENT)) ||
+	return READ_ONCE(link->narrow) || (asked && time_after(jiffies, asked + UP_SILENT)) ||
 	       time_after(jiffies, READ_ONCE(link->heard) + dead);
 }
 
@@ -304,7 +304,7 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 	dh.una = cpu_to_be32(out->una);
 	dh.prio = first->prio;
 	if (rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
-		WRITE_ONCE(link->silent, true);
+		WRITE_ONCE(link->narrow, true);
 	return k;
 }
 

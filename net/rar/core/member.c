@@ -165,22 +165,46 @@ struct rar_member *rar_member_first(const struct rar_member *m)
  * @rn:    netns
  * @id:    group id
  * @rank:  source rank of the quoted packet
- * @token: epoch of the quoted packet, or the nonce of a JOIN
+ * @token: epoch of the quoted packet, of the group or of the leg; or the nonce of a JOIN
  *
  * RCU read side.
  *
- * Return: the member, without a reference, or NULL if no member sent it.
+ * Return: the member, or job of the box, without a reference, or NULL if none sent it.
  */
 struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token)
 {
-	struct rar_member *m = token ? rar_member_lookup(rn, id, rank, token) :
-					NULL;
+	struct rhlist_head *pos;
+	struct rar_member *m;
 
-	if (m && token != READ_ONCE(m->epoch) &&
-	    token != READ_ONCE(m->join.nonce))
-		return NULL;
-	return m;
+	rhl_for_each_entry_rcu(m, pos, member_named(rn, id, rank), node)
+		if (token && (token == READ_ONCE(m->epoch) ||
+			      token == READ_ONCE(m->join.nonce) ||
+			      token == READ_ONCE(m->link[RAR_LEG].epoch)))
+			return m;
+	return NULL;
+}
+
+/**
+ * rar_member_sent_by() - find the link by which a member sent a quoted packet
+ * @m:     as rar_member_sender() found it
+ * @rank:  destination rank of the quoted packet
+ * @token: its token
+ *
+ * RCU read side.
+ *
+ * Return: the link, or NULL if none leads there whose packets have this token.
+ */
+struct rar_link *rar_member_sent_by(struct rar_member *m, u32 rank, u64 token)
+{
+	const struct rar_aside *aside = READ_ONCE(m->aside);
+	struct rar_link *link = NULL;
+
+	if (rank < m->size && m->rank < m->size)
+		link = rar_member_link_to(m, rank);
+	else if (aside)
+		link = aside->find(m, rank);
+	return link && token == (READ_ONCE(link->epoch) ?: m->epoch) ? link : NULL;
 }
 
 /* A failed member has its socket, but no longer its name. */

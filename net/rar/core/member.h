@@ -12,6 +12,7 @@ struct rar_member *rar_member_peer(const struct rar_member *m, u32 rank);
 struct rar_member *rar_member_first(const struct rar_member *m);
 struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 				     u64 token);
+struct rar_link *rar_member_sent_by(struct rar_member *m, u32 rank, u64 token);
 int rar_member_hash(struct rar_member *m, struct rar_member *old);
 int rar_member_hash_job(struct rar_member *m);
 void rar_member_hold_module(struct rar_member *m);

@@ -213,16 +213,21 @@ void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
  * @err:    as rar_packet_run() returns it
  *
  * A refused packet counts as sent, and the link will find it lost. Sending slows down at once.
- * If the route became narrower than the epoch's packets, the group fails.
+ * If the route became narrower than the epoch's packets, the group fails; or it goes on without the
+ * box, if that is at an end of the link.
  */
 void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 {
 	struct rar_member *m = link->member;
 
-	if (err == -EMSGSIZE && !rar_link_to_rank(link))
-		WRITE_ONCE(link->silent, true);	/* the timer closes it */
-	else if (err == -EMSGSIZE)
+	if (err == -EMSGSIZE && !rar_link_to_rank(link)) {
+		WRITE_ONCE(link->narrow, true);
+		/* The timer closes the leg. The box looks at its legs again and again. */
+		if (m->rank < m->size)
+			rar_member_kick(m, jiffies);
+	} else if (err == -EMSGSIZE) {
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);
-	else if (err)
+	} else if (err) {
 		rar_link_local_drop(link);
+	}
 }

@@ -60,6 +60,7 @@ void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags)
 	/* The window alone limits what is at the box. */
 	link->tx.posted = U64_MAX;
 	link->silent = false;
+	link->narrow = false;
 	m->leg.from = m->op_next;
 	m->leg.until = m->op_next;
 	m->leg.any_order = flags & RAR_EF_ANY_ORDER;
@@ -401,14 +402,15 @@ static bool look_at(struct rar_member *m, struct rar_operation *op, u64 now,
 	return true;
 }
 
-/* Has the box been silent for too long, or since several timeouts? */
-static bool leg_silent(const struct rar_member *m)
+/* Has the box been silent for too long, or since several timeouts, or is the path too narrow? */
+static bool leg_over(const struct rar_member *m)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+	const struct rar_link *link = &m->link[RAR_LEG];
 
-	return READ_ONCE(m->link[RAR_LEG].epoch) &&
-	       (READ_ONCE(m->link[RAR_LEG].silent) ||
-		time_after(jiffies, READ_ONCE(m->link[RAR_LEG].heard) + dead));
+	return READ_ONCE(link->epoch) &&
+	       (READ_ONCE(link->silent) || READ_ONCE(link->narrow) ||
+		time_after(jiffies, READ_ONCE(link->heard) + dead));
 }
 
 /**
@@ -423,7 +425,7 @@ unsigned long rar_leg_tick(struct rar_member *m)
 	struct rar_operation *op;
 	bool want;
 
-	if (leg_silent(m))
+	if (leg_over(m))
 		rar_leg_lost(m);
 	if (READ_ONCE(m->link[RAR_LEG].epoch) && time_after_eq(jiffies, m->leg.next_tell)) {
 		m->leg.next_tell = jiffies + msecs_to_jiffies(rar_member_keepalive_ms(m));

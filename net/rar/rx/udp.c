@@ -38,8 +38,9 @@ static bool too_big(const struct sock *sk, const struct sk_buff *skb)
  * Judge an ICMP error that quotes one of our packets. A sender that has not seen our packet
  * knows addresses and ports, but not the token. Without a token of ours the error is forged,
  * or too short to tell. Some kernels believe such an error without asking, so an epoch
- * does not use the path MTU that they keep: it ends here if a chunk did not pass. A join
- * begins with that path MTU. Returns 0 to let a true error lower it.
+ * does not use the path MTU that they keep: it ends here if a chunk did not pass, and so
+ * does a leg between a member and the box. A join begins with that path MTU, and so does an
+ * attempt to enter at the box. Returns 0 to let a true error lower it.
  */
 int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 {
@@ -70,7 +71,7 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)
 		return -ENOENT;
-	link = dst == RAR_BOX_RANK ? &m->link[RAR_LEG] : rar_member_link_to(m, dst);
+	link = rar_member_sent_by(m, dst, token);
 	if (link && (type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
 		rar_fail_sent(link, READ_ONCE(m->op_oldest), -EMSGSIZE);
 	return 0;
