@@ -939,4 +939,10 @@ static inline bool rar_member_idle(const struct rar_member *m)
 	return READ_ONCE(m->ops_complete) == READ_ONCE(m->op_next);
 }
 
+/* Has a rank left after all that this rank posted? Then neighbours may go, and come again. */
+static inline bool rar_member_is_over(const struct rar_member *m)
+{
+	return READ_ONCE(m->leave.left) && rar_member_idle(m);
+}
+
 #endif /* _RAR_H */

@@ -363,7 +363,8 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	}
 	if (!joining && echoed && !known) {
 		/* The predecessor of this epoch exists no more. */
-		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, prev, prev, 0);
+		if (!rar_member_is_over(m))
+			rar_fail_pair(m, ECONNRESET, RAR_R_RESET, prev, prev, 0);
 		return;
 	}
 	/* If it starts again because of another rank, what is left of its old member

@@ -68,7 +68,8 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_error err;
 
 	if (pkt->h.type == RAR_T_RESET) {
-		rar_fail_pair(m, ECONNRESET, RAR_R_RESET, src, src, 0);
+		if (!rar_member_is_over(m))
+			rar_fail_pair(m, ECONNRESET, RAR_R_RESET, src, src, 0);
 		return;
 	}
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))

@@ -49,7 +49,7 @@ static void check_silence(struct rar_member *m)
 	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
 	u32 other, i;
 
-	if (!m->sk || (m->leave.left && rar_member_idle(m)))
+	if (!m->sk || rar_member_is_over(m))
 		return;
 	for (i = 0; i < RAR_LINKS; i++) {
 		unsigned long heard = READ_ONCE(m->link[i].heard);
