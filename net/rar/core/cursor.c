@@ -2,6 +2,7 @@
 /*
  * Cursors: walk through a buffer or a packet, whatever pieces it lies in.
  */
+#include <linux/prefetch.h>
 #include <linux/skbuff.h>
 #include <net/checksum.h>
 #include <net/xdp.h>
@@ -11,55 +12,67 @@
 #include "core/cursor.h"
 #include "reduce/reduce.h"
 
-/* Find a byte in the fragments of a packet; if it lies after them *@off is reduced. */
-static void *frags_span(const struct skb_shared_info *shinfo, u32 *off, u32 *len)
+/*
+ * Find the byte at @off of the fragments of a packet, mostly near the one found last. NULL if it
+ * lies after them: then @begin is their length.
+ */
+static void *frags_near(struct rar_cursor *cursor, const struct skb_shared_info *shinfo, u32 off)
 {
 	const skb_frag_t *frag;
-	u32 i;
 
-	for (i = 0; i < shinfo->nr_frags; i++) {
-		frag = &shinfo->frags[i];
-		*len = skb_frag_size(frag) - *off;
-		if (*off < skb_frag_size(frag))
-			return skb_frag_address(frag) + *off;
-		*off -= skb_frag_size(frag);
+	if (off < cursor->begin) {
+		cursor->piece = 0;
+		cursor->begin = 0;
+	}
+	for (; cursor->piece < shinfo->nr_frags; cursor->piece++) {
+		frag = &shinfo->frags[cursor->piece];
+		if (off - cursor->begin < skb_frag_size(frag)) {
+			cursor->len = skb_frag_size(frag) - (off - cursor->begin);
+			return skb_frag_address(frag) + (off - cursor->begin);
+		}
+		cursor->begin += skb_frag_size(frag);
 	}
 	return NULL;
 }
 
 /* Find the byte at @off of a packet, and how many bytes lie together from there on. */
-static void *skb_span(const struct sk_buff *skb, u32 off, u32 *len)
+static void *skb_near(struct rar_cursor *cursor, const struct sk_buff *skb, u32 off)
 {
 	u32 head = skb_headlen(skb);
-	const struct sk_buff *part;
+	struct rar_cursor chained;
+	struct sk_buff *part;
 	void *addr;
 
-	*len = head - off;
+	cursor->len = head - off;
 	if (off < head)
 		return skb->data + off;
 	off -= head;
-	addr = frags_span(skb_shinfo(skb), &off, len);
+	addr = frags_near(cursor, skb_shinfo(skb), off);
 	if (addr)
 		return addr;
+	off -= cursor->begin;
 	/* Packets that GRO has chained are no deeper than this. */
 	skb_walk_frags(skb, part) {
-		if (off < part->len)
-			return skb_span(part, off, len);
+		if (off < part->len) {
+			chained = (struct rar_cursor){ };
+			addr = skb_near(&chained, part, off);
+			cursor->len = chained.len;
+			return addr;
+		}
 		off -= part->len;
 	}
 	return NULL;
 }
 
 /* Find the byte at @off of a frame. */
-static void *xdp_span(struct xdp_buff *xdp, u32 off, u32 *len)
+static void *xdp_near(struct rar_cursor *cursor, struct xdp_buff *xdp, u32 off)
 {
 	u32 head = xdp->data_end - xdp->data;
 
-	*len = head - off;
+	cursor->len = head - off;
 	if (off < head)
 		return xdp->data + off;
-	off -= head;
-	return frags_span(xdp_get_shared_info_from_buff(xdp), &off, len);
+	return frags_near(cursor, xdp_get_shared_info_from_buff(xdp), off - head);
 }
 
 /* See rar_cursor_at(). */
@@ -69,9 +82,9 @@ void rar_cursor_find(struct rar_cursor *cursor, u64 off)
 	if (cursor->buf)
 		cursor->addr = rar_buf_near(cursor->buf, off, &cursor->piece, &cursor->len);
 	else if (cursor->skb)
-		cursor->addr = skb_span(cursor->skb, off, &cursor->len);
+		cursor->addr = skb_near(cursor, cursor->skb, off);
 	else
-		cursor->addr = xdp_span(cursor->xdp, off, &cursor->len);
+		cursor->addr = xdp_near(cursor, cursor->xdp, off);
 }
 
 /* Copy out a few bytes that may lie in pieces; the buffer or packet has them all. */
@@ -116,6 +129,31 @@ __wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *curs
 	return sum;
 }
 
+/* Bytes that lie together in both places. */
+struct copy_spans {
+	void *dst;
+	const void *src;
+	u32 n;
+};
+
+/*
+ * Find where at most @len bytes lie, and begin to load them: the processor itself does not look
+ * ahead into the next page.
+ */
+static struct copy_spans copy_find(struct rar_cursor *to, u64 to_off, struct rar_cursor *from,
+				   u64 from_off, u32 len)
+{
+	struct copy_spans s;
+	u32 m;
+
+	s.dst = rar_cursor_at(to, to_off, &s.n);
+	s.src = rar_cursor_at(from, from_off, &m);
+	s.n = min3(s.n, m, len);
+	prefetchw(s.dst);
+	prefetch(s.src);
+	return s;
+}
+
 /**
  * rar_cursor_copy() - copy between a buffer and a packet
  * @ctx:      an open section
@@ -128,15 +166,18 @@ __wsum rar_cursor_csum(const struct rar_reduce_ctx *ctx, struct rar_cursor *curs
 void rar_cursor_copy(struct rar_reduce_ctx *ctx, struct rar_cursor *to,
 		     u64 to_off, struct rar_cursor *from, u64 from_off, u32 len)
 {
-	const void *src;
-	void *dst;
-	u32 n, m;
+	struct copy_spans s, next;
 
-	for (; len; len -= n, to_off += n, from_off += n) {
-		dst = rar_cursor_at(to, to_off, &n);
-		src = rar_cursor_at(from, from_off, &m);
-		n = min3(n, m, len);
-		rar_reduce_copy(ctx, dst, src, n);
+	if (!len)
+		return;
+	next = copy_find(to, to_off, from, from_off, len);
+	for (; len; len -= s.n) {
+		s = next;
+		to_off += s.n;
+		from_off += s.n;
+		if (s.n < len)
+			next = copy_find(to, to_off, from, from_off, len - s.n);
+		rar_reduce_copy(ctx, s.dst, s.src, s.n);
 		rar_reduce_piece(ctx);
 	}
 }

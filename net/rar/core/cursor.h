@@ -21,7 +21,8 @@ struct xdp_buff;
  * @off:  where the bytes found last begin
  * @len:  how many of them lie together
  * @addr: their address
- * @piece: index of the piece of @buf that holds them
+ * @piece: index of the piece of @buf, or of the fragment of a packet, that holds them
+ * @begin: where that fragment begins among the bytes of all fragments
  */
 struct rar_cursor {
 	const struct rar_buf *buf;
@@ -30,6 +31,7 @@ struct rar_cursor {
 	u64 off;
 	u32 len;
 	u32 piece;
+	u32 begin;
 	void *addr;
 };
 
