@@ -185,6 +185,7 @@ struct rar_net {
 	int sysctl_super_chunks;
 	int sysctl_local;
 	int sysctl_one_host;
+	int sysctl_carriers;
 	int sysctl_lanes;
 	int sysctl_gather_bytes;
 	int sysctl_direct_bytes;
@@ -244,6 +245,23 @@ struct rar_sent {
 	bool alone;		/* the chunk was sent in a packet of its own */
 	bool head;		/* the first chunk of its packet */
 	bool frame;		/* forwarded at the XDP hook */
+	bool whole;		/* the packet was a carrier */
+};
+
+/*
+ * struct rar_carry - does the path to a neighbour pass carriers? See carry.c. Under tx_lock.
+ * @proven:	one has come, and not too many were lost since
+ * @trial:	one is under way that will tell
+ * @lost:	carriers given up since one last came
+ * @off:	none is sent until then, jiffies
+ * @wait:	for how long none is sent after the next failure, jiffies
+ */
+struct rar_carry {
+	bool proven;
+	bool trial;
+	u32 lost;
+	unsigned long off;
+	unsigned long wait;
 };
 
 /*
@@ -278,6 +296,7 @@ struct rar_sent {
  * @doubt_end:	highest number in @full_doubt, plus 1
  * @frames_lost: frames sent by XDP that were given up since the last acknowledged one
  * @frames_off:	no frames are sent by XDP until then, jiffies
+ * @carry:	what is known about carriers
  *
  * @win:	windows, and the clock that they read
  * @probe:	one chunk may leave regardless of the window
@@ -318,6 +337,7 @@ struct rar_link_tx {
 	u32 doubt_end;
 	u32 frames_lost;
 	unsigned long frames_off;
+	struct rar_carry carry;
 
 	struct rar_window win;
 	bool probe;
@@ -366,6 +386,7 @@ struct rar_link_rx {
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
+ * @carries:	the neighbour is in this kernel and knows carriers, see carry.c
  * @dev:	device by which the neighbour's packets come in, 0 = not known
  * @path:	the addresses of both ends
  * @hook:	ingress hook of the device by which packets come or go, rn->hook_lock
@@ -381,6 +402,7 @@ struct rar_link {
 	u32 index;
 	u32 rank;
 	bool here;
+	bool carries;
 	int dev;
 	struct rar_path path;
 	struct rar_hook *hook;
@@ -792,6 +814,7 @@ struct rar_member {
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
 	struct rar_leg leg;
 	struct rar_early early;
+	bool one_host;			/* with other namespaces of this kernel; see hosts.c */
 	struct hlist_node listed_node;	/* see hosts.c; hosts_lock */
 	u64 listed_as;			/* the nonce under which it is listed, 0 = it is not */
 };
@@ -835,6 +858,7 @@ struct rar_pkt {
 	bool ce;
 	bool local;			/* the stack found the packet to be for this host */
 	bool whole;			/* nothing else is in the skb or frame */
+	bool carrier;			/* came as one piece; see tx/carrier.c */
 	bool ack_now;			/* a chunk of its run asks for an acknowledgment */
 	struct rar_hdr h;
 };
@@ -879,6 +903,12 @@ static inline u32 rar_stride(const struct rar_member *m)
 static inline bool rar_member_is_first(const struct rar_member *m)
 {
 	return READ_ONCE(m->op_oldest) == READ_ONCE(m->op_next);
+}
+
+/* The payload of a packet that holds a run of @n chunks, bytes. */
+static inline u32 rar_pkt_bytes(const struct rar_pkt *pkt, u32 n)
+{
+	return pkt->len - (pkt->carrier ? 1 : n) * sizeof(struct rar_data_hdr);
 }
 
 static inline bool rar_key_is_set(const siphash_key_t *key)

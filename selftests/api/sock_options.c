@@ -411,6 +411,7 @@ static const struct {
 	{ "max_groups", "-1", "99999999999", "7" },
 	{ "super_chunks", "0", "65", "64" },
 	{ "local", "-1", "2", "0" },
+	{ "carriers", "-1", "2", "0" },
 	{ "lanes", "0", "9", "4" },
 	{ "gather_bytes", "-1", "8193", "8192" },
 	{ "direct_bytes", "-1", "8193", "8192" },

@@ -8,7 +8,9 @@
 #include "core/cursor.h"
 #include "core/gather.h"
 #include "core/hdr.h"
+#include "core/hosts.h"
 #include "core/keyed.h"
+#include "core/lend.h"
 #include "core/mem.h"
 #include "core/pin.h"
 #include "core/user.h"
@@ -25,6 +27,7 @@
 #include "ring/round.h"
 #include "ring/steer.h"
 #include "sim.h"
+#include "tx/carrier.h"
 #include "tx/frame.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -438,6 +441,7 @@ UNUSED_VOID(rar_buf_write, const struct rar_buf *buf, u64 off, const void *from,
 UNUSED(u32, rar_cursor_csum, const struct rar_reduce_ctx *ctx, struct rar_cursor *c, u64 off,
 	u32 len)
 UNUSED_VOID(rar_cursor_write, struct rar_cursor *c, u64 off, const void *from, u32 len)
+UNUSED(struct sk_buff *, rar_carrier_keep, const struct rar_pkt *pkt)
 UNUSED_VOID(rar_direct_done, struct rar_member *m, struct rar_operation *op)
 UNUSED_VOID(rar_direct_hear, struct rar_link *link, u32 base, u64 map, bool chunk)
 UNUSED_VOID(rar_drop, struct rar_net *rn, struct sk_buff *skb, enum rar_mib why)
@@ -448,11 +452,14 @@ UNUSED_VOID(rar_frame_forward, struct rar_link *link, struct rar_tx_item *item,
 UNUSED_VOID(rar_frame_mirror, struct rar_net *rn, const struct rar_frame *frame)
 UNUSED(bool, rar_frame_ready, struct rar_link *link, const struct rar_pkt *pkt)
 UNUSED_VOID(rar_gather_add, struct rar_member *m, struct rar_operation *op)
+UNUSED(bool, rar_hosts_share, const struct rar_member *m, u32 rank, u64 nonce)
 UNUSED(struct rar_keyed *, rar_keyed_alloc, const struct rar_fingerprint *fingerprint,
 	u32 payload, u32 size, bool is_root)
+UNUSED(bool, rar_lend_valid, u32 id, u64 seq, u64 epoch)
 UNUSED(struct rar_member *, rar_member_first, const struct rar_member *m)
 UNUSED_VOID(rar_member_leave, struct rar_member *m, enum rar_reason why)
 UNUSED(struct rar_member *, rar_member_peer, const struct rar_member *m, u32 rank)
+UNUSED(int, rar_packet_pass_on, struct rar_link *link, struct rar_tx_item *item)
 UNUSED_VOID(rar_reduce_divide, const struct rar_reduce_ctx *ctx, const struct rar_kind *kind,
 	    void *dst, void *dst2, u32 n, size_t len)
 UNUSED(bool, rar_ringed_arrived, struct rar_member *m, struct rar_operation *op,

@@ -62,6 +62,8 @@ typedef s64 ktime_t;
 u64 totalram_pages(void);
 
 #define WRITE_ONCE(x, v)	((void)((x) = (v)))
+#define prefetch(p)		((void)(p))
+#define prefetchw(p)		((void)(p))
 #define smp_load_acquire(p)	READ_ONCE(*(p)) /* of one thread */
 #define smp_store_release(p, v)	WRITE_ONCE(*(p), v) /* of one thread */
 #define smp_rmb()		((void)0) /* of one thread */

@@ -125,6 +125,7 @@ local chunkflags = {
 	{ 0x01, "ack_now", "Acknowledge at once" },
 	{ 0x02, "last", "The last chunk of the rank" },
 	{ 0x04, "ringed", "The sender lets all of the operation go by the ring" },
+	{ 0x08, "whole", "One header for a run of chunks" },
 }
 
 local data = layout {
@@ -244,6 +245,8 @@ local entered = layout {
 	{ 8, "epoch", "New epoch", base.HEX },
 	{ 4, "entered.flags", "Flags", base.HEX, {
 		{ 0x00000001, "any_order", "Only sums whose order has no effect" },
+		{ 0x00000002, "broadcast", "Broadcasts, too" },
+		{ 0x00000004, "reduce", "Reductions to a root, too" },
 	} },
 	{ 4 },
 }

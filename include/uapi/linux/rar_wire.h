@@ -101,7 +101,8 @@ struct rar_hdr {
  * @root:   root rank, or 0
  * @flags:  RAR_F_*
  * @prio:   RS to a box: the priority of the operation, 1 .. 255; else zero
- * @scale:  0; block exponent of quantised formats. Between a member and a box, of a broadcast or a
+ * @scale:  RAR_F_WHOLE: names memory of a user to which the packet points, 0 = none. Else 0; block
+ *          exponent of quantised formats. Between a member and a box, of a broadcast or a
  *          reduction to a root: for how many chunks from @chunk on a header without payload asks,
  *          or which it acknowledges; their numbers are @seq and those that follow
  */
@@ -133,6 +134,10 @@ struct rar_data_hdr {
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 #define RAR_F_LAST	0x02	/* RAR_REDUCE_BY_KEY: the last chunk of the rank */
 #define RAR_F_RINGED	0x04	/* RS beside a box: all of the operation goes by the ring here */
+#define RAR_F_WHOLE	0x08	/* one header for a run of chunks: those of the other chunks would
+				 * follow from it. Only from rank to rank in one kernel, in packets
+				 * that nothing on the way cuts
+				 */
 
 /**
  * struct rar_direct_hdr - a chunk that goes straight to a rank (DIRECT)
@@ -486,6 +491,9 @@ struct rar_table_hdr {
 
 /* ... and of one that can use a box for reductions to a root. As above. */
 #define RAR_CAPS_BOX_REDUCE	0x00002000
+
+/* ... and of one that knows RAR_F_WHOLE. If not all do, each chunk has a header. */
+#define RAR_CAPS_WHOLE	0x00001000
 
 /* Where the box of the group is. */
 struct rar_wire_box {

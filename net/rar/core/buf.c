@@ -432,6 +432,63 @@ void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len)
 	return piece_span(find_near(buf, off, near), off, want, len);
 }
 
+/* Let a packet refer to @n bytes of a page. Pages of a folio that lie together are one fragment. */
+static bool attach_page(struct sk_buff *skb, struct page *page, u32 off, u32 n)
+{
+	struct skb_shared_info *shinfo = skb_shinfo(skb);
+	struct folio *folio = page_folio(page);
+	u32 i = shinfo->nr_frags;
+	skb_frag_t *last = i ? &shinfo->frags[i - 1] : NULL;
+
+	off += folio_page_idx(folio, page) * PAGE_SIZE;
+	page = folio_page(folio, 0);
+	if (last && skb_frag_page(last) == page && skb_frag_off(last) + skb_frag_size(last) == off) {
+		skb_frag_size_add(last, n);
+	} else {
+		if (i == MAX_SKB_FRAGS)
+			return false;
+		folio_get(folio);
+		skb_fill_page_desc(skb, i, page, off, n);
+	}
+	skb->len += n;
+	skb->data_len += n;
+	skb->truesize += n;
+	return true;
+}
+
+/**
+ * rar_buf_attach() - let a packet refer to bytes of a buffer
+ * @buf: buffer
+ * @off: first byte
+ * @len: bytes, at least 1
+ * @skb: packet to append them to; nobody may write to them
+ *
+ * Any context.
+ *
+ * Return: false if the bytes are no pages, or lie in too many pieces. The packet may refer to a
+ * part of them then.
+ */
+bool rar_buf_attach(const struct rar_buf *buf, u64 off, u32 len, struct sk_buff *skb)
+{
+	const struct rar_piece *p;
+	u32 near, n;
+	u64 at;
+
+	if (buf->linear)
+		return false;
+	near = find_piece(buf, off) - buf->pieces;
+	for (; len; off += n, len -= n) {
+		p = find_near(buf, off, &near);
+		at = p->first + (off - p->off);
+		n = min_t(u64, PAGE_SIZE - offset_in_page(at), p->len - (off - p->off));
+		n = min(n, len);
+		if (!attach_page(skb, p->pages[at >> PAGE_SHIFT], offset_in_page(at), n))
+			return false;
+	}
+	skb_shinfo(skb)->flags |= SKBFL_SHARED_FRAG;
+	return true;
+}
+
 /* Copy out a few bytes, to the stack; see rar_buf_span(). */
 void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len)
 {

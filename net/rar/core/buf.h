@@ -67,6 +67,7 @@ int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 bool rar_buf_overlaps(const struct iov_iter *iter, u64 off, u64 addr, u64 len);
 void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len);
 void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len);
+bool rar_buf_attach(const struct rar_buf *buf, u64 off, u32 len, struct sk_buff *skb);
 void rar_buf_read(const struct rar_buf *buf, u64 off, void *to, u32 len);
 void rar_buf_write(const struct rar_buf *buf, u64 off, const void *from,
 		   u32 len);

@@ -3,10 +3,10 @@
  * Hosts with several network namespaces: a list of members by the nonces of their joins, in which
  * ranks find out that they share a kernel.
  *
- * Listed are members with RAR_BY_HOSTS in namespaces with net.rar.one_host=1. A nonce is a random
- * number that only members of the group know. So a rank that finds its predecessor's nonce here
- * knows that both are in this kernel, and no packet needs a name of the host that others could
- * remember, forge, or find in a copy of this machine.
+ * A nonce is a random number that only members of the group know. So a rank that finds a
+ * neighbour's nonce here knows that both are in this kernel, and no packet needs a name of the host
+ * that others could remember, forge, or find in a copy of this machine. Members with RAR_BY_HOSTS
+ * in namespaces with net.rar.one_host=1 are one host, too.
  */
 #include <linux/hashtable.h>
 
@@ -51,18 +51,31 @@ void rar_hosts_renew(struct rar_member *m)
 }
 
 /**
- * rar_hosts_add() - list a member if it may be on one host with members of other namespaces
+ * rar_hosts_add() - list a member
  * @m:     member that is not listed
  * @nonce: of its join
  */
 void rar_hosts_add(struct rar_member *m, u64 nonce)
 {
-	if (m->schedule != RAR_BY_HOSTS || !READ_ONCE(m->rn->sysctl_one_host))
-		return;
+	m->one_host = m->schedule == RAR_BY_HOSTS && READ_ONCE(m->rn->sysctl_one_host);
 	spin_lock_bh(&hosts_lock);
 	WRITE_ONCE(m->listed_as, nonce);
 	hash_add_rcu(listed, &m->listed_node, nonce);
 	spin_unlock_bh(&hosts_lock);
+}
+
+/* The member of a rank that joined with @nonce, if it is in this kernel. RCU read side. */
+static struct rar_member *find(const struct rar_member *m, u32 rank, u64 nonce)
+{
+	struct rar_member *other;
+
+	if (!nonce)
+		return NULL;
+	hash_for_each_possible_rcu(listed, other, listed_node, nonce)
+		if (READ_ONCE(other->listed_as) == nonce && other->id == m->id &&
+		    other->rank == rank && other->size == m->size)
+			return other;
+	return NULL;
 }
 
 /**
@@ -73,18 +86,28 @@ void rar_hosts_add(struct rar_member *m, u64 nonce)
  *
  * RCU read side.
  *
- * Return: the other member, without a reference, or NULL: it is not in this kernel, or one of the
- * two is not listed.
+ * Return: the other member, without a reference, or NULL: it is not in this kernel, or the
+ * namespaces of the two are not one host.
  */
 struct rar_member *rar_hosts_find(const struct rar_member *m, u32 rank, u64 nonce)
 {
-	struct rar_member *other;
+	struct rar_member *other = m->one_host && READ_ONCE(m->listed_as) ?
+				   find(m, rank, nonce) : NULL;
 
-	if (!nonce || !READ_ONCE(m->listed_as))
-		return NULL;
-	hash_for_each_possible_rcu(listed, other, listed_node, nonce)
-		if (READ_ONCE(other->listed_as) == nonce && other->id == m->id &&
-		    other->rank == rank && other->size == m->size)
-			return other;
-	return NULL;
+	return other && other->one_host ? other : NULL;
+}
+
+/**
+ * rar_hosts_share() - is a rank in the same kernel as a member, in any namespace?
+ * @m:     member
+ * @rank:  of the other member
+ * @nonce: of its join
+ *
+ * RCU read side.
+ *
+ * Return: true if it is.
+ */
+bool rar_hosts_share(const struct rar_member *m, u32 rank, u64 nonce)
+{
+	return find(m, rank, nonce);
 }

@@ -18,6 +18,7 @@ struct rar_net;
 	X(XdpPassed)	/* left to ingress: no data, or not good */	\
 	X(RxData)	/* chunks accepted */				\
 	X(RxBytes)	/* their payload bytes */			\
+	X(RxWhole)	/* carriers taken */				\
 	X(RxLocal)	/* runs handed over by a rank of this netns */	\
 	X(RxRound)	/* of these, those that passed several ranks at once */ \
 	X(RxDup)	/* chunks received again */			\
@@ -26,6 +27,7 @@ struct rar_net;
 	X(TxRetrans)	/* chunks sent again */				\
 	X(TxForward)	/* chunks sent in the packet that brought them */ \
 	X(TxXdp)	/* of these, sent by XDP */			\
+	X(TxWhole)	/* chunks sent in carriers: neighbours in one kernel */ \
 	X(TxSpread)	/* own chunks sent by another CPU */		\
 	X(TxDirect)	/* operations sent straight to a rank */	\
 	X(TxDirectAsk)	/* questions to ranks that exchange directly */	\
@@ -62,6 +64,8 @@ struct rar_net;
 	X(DropShort)	/* shorter than its header */			\
 	X(DropTruncated) /* IP or UDP length beyond the packet */	\
 	X(DropLength)	/* length field or chunk length is wrong */	\
+	X(DropCut)	/* a carrier that was cut on the way */		\
+	X(DropLent)	/* a carrier whose sender has given the memory back */ \
 	X(DropFragment)	/* an IP fragment */				\
 	X(DropIpOptions) /* IP options or extension headers */		\
 	X(DropChecksum)	/* bad IP or UDP checksum */			\

@@ -97,6 +97,7 @@ struct rar_tx_item {
 	bool ack_now;
 	u8 flags;			/* RAR_F_* of a chunk that goes directly */
 	bool frame;			/* forwarded at the XDP hook */
+	bool whole;			/* as a carrier */
 	bool own;			/* injected, for the first time */
 	bool back;			/* to the first rank of this host */
 };
@@ -204,6 +205,10 @@ struct rar_operation {
 	const struct rar_buf *sums;	/* the buffer that chunks are stored in and sent from */
 	bool pinned;			/* @buf and @src are memory of the user */
 	struct list_head pin_node;	/* m->pinned */
+	u32 lent;			/* names the user's memory in carriers, 0 = none may point
+					 * to it; see lend.c
+					 */
+	u64 lent_epoch;			/* of those carriers */
 	bool later;			/* posted before the contribution is copied in */
 	bool blocking;			/* a send() waits for the result; m->lock when posted */
 	u64 dst;			/* out of place: address of @buf at the user */

@@ -11,6 +11,7 @@
 #include "core/ring.h"
 #include "core/user.h"
 #include "link/early.h"
+#include "tx/carrier.h"
 #include "rar.h"
 
 /* Held packets may cost this many times early_bytes: their truesize counts, not their payload. */
@@ -82,12 +83,16 @@ static bool early_lent(const struct sk_buff *skb)
 
 /*
  * The part of a packet to hold: the packet itself, or a copy if the packet belongs to a
- * superpacket or lies in a device's pages.
+ * superpacket, lies in a device's pages or points to memory of its sender.
  */
 static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 {
 	struct sk_buff *skb;
 
+	if (pkt->carrier) {
+		*off = 0;
+		return rar_carrier_keep(pkt);
+	}
 	if ((!skb_is_gso(pkt->skb) || pkt->whole) && !early_lent(pkt->skb)) {
 		pkt->skb = skb_share_check(pkt->skb, GFP_ATOMIC);
 		*off = pkt->off;
@@ -119,7 +124,7 @@ enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 
 	if (rar_op_cut(&ring, &fingerprint, m->payload, &m->place))
 		return RAR_DROP(Op);
-	ret = rar_op_check(&ring, run, pkt->len - run->n * sizeof(*dh), &c);
+	ret = rar_op_check(&ring, run, rar_pkt_bytes(pkt, run->n), &c);
 	if (ret != RAR_RX_DONE)
 		return ret;
 	skb = early_skb(pkt, &off);
@@ -148,7 +153,7 @@ enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 		skb->dev = NULL;
 		*rar_early_cb(skb) = (struct rar_early_cb) {
 			.off = off, .len = pkt->len, .n = run->n,
-			.whole = pkt->whole || skb != pkt->skb,
+			.whole = pkt->whole || skb != pkt->skb, .carrier = pkt->carrier,
 			.link = a->link->index, .chunk = run->chunk, .op_seq = op_seq,
 		};
 		__skb_queue_tail(early_list(m, op_seq), skb);

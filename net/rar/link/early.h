@@ -11,7 +11,8 @@ struct rar_early_cb {
 	u32 off;
 	u32 len;
 	u32 n;			/* chunks */
-	bool whole;		/* as in struct rar_pkt */
+	bool whole;		/* as in struct rar_pkt, */
+	bool carrier;		/* and so is this */
 	u8 link;		/* index of the link by which it came */
 	u32 chunk;
 	u64 op_seq;

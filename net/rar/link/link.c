@@ -15,6 +15,7 @@
 #include "core/op.h"
 #include "core/ring.h"
 #include "core/trace.h"
+#include "link/carry.h"
 #include "link/link.h"
 #include "link/out.h"
 #include "link/pick.h"
@@ -508,6 +509,7 @@ void rar_link_start(struct rar_link *link)
 	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
+	rar_carry_start(link);
 	rar_window_init(link);
 	spin_unlock(&m->tx_lock);
 }

@@ -11,6 +11,7 @@
 #include "core/member.h"
 #include "core/trace.h"
 #include "link/ack.h"
+#include "link/carry.h"
 #include "link/link.h"
 #include "link/loss.h"
 #include "link/out.h"
@@ -147,6 +148,8 @@ static void ack_range(struct rar_link *link, u32 seq, u32 end,
 		full_came(tx, sent);
 		if (sent->frame)
 			tx->frames_lost = 0;
+		if (sent->whole)
+			rar_carry_came(&tx->carry);
 		op = rar_link_op_of(link->member, sent);
 		if (!op)
 			continue;
@@ -186,7 +189,11 @@ static void give_up(struct rar_link *link, u32 seq, u64 now)
 	struct rar_operation *op = rar_link_op_of(m, sent);
 	const struct rar_run run = { sent->chunk, 1, sent->phase };
 
-	if (!resolve(tx, seq) || !op)
+	if (!resolve(tx, seq))
+		return;
+	if (sent->whole && sent->head)
+		rar_carry_lost(&tx->carry);
+	if (!op)
 		return;
 	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
 	/* The neighbour may refuse a chunk that needs credit, whatever its size. */

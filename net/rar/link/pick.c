@@ -9,6 +9,7 @@
 #include "core/op.h"
 #include "core/ring.h"
 #include "core/trace.h"
+#include "link/carry.h"
 #include "link/link.h"
 #include "link/out.h"
 #include "link/pick.h"
@@ -153,6 +154,8 @@ static void number_slots(struct rar_link *link, struct rar_operation *op,
 	struct rar_chunk last;
 	u32 i, slot;
 
+	if (item->whole)
+		rar_carry_sent(link);
 	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
 	for (i = 0; i < run->n; i++) {
 		slot = (tx->next_seq + i) % RAR_TX_SLOTS;
@@ -161,10 +164,11 @@ static void number_slots(struct rar_link *link, struct rar_operation *op,
 			.op = op->seq,
 			.chunk = run->chunk + i,
 			.phase = run->phase,
-			.full = i + 1 < run->n || last.len == payload,
+			.full = !item->whole && (i + 1 < run->n || last.len == payload),
 			.alone = run->n == 1,
 			.head = !i,
 			.frame = item->frame,
+			.whole = item->whole,
 		};
 		__clear_bit(slot, tx->resolved);
 	}
@@ -274,6 +278,7 @@ u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items)
 		if (!op)
 			break;
 		items[n].frame = false;
+		items[n].whole = rar_carry_may(link, op, &items[n].run);
 		number(link, op, &items[n++], now);
 	}
 	if (n) {
@@ -440,7 +445,7 @@ static bool may_forward(struct rar_link *link, struct rar_operation *op,
  * @link: link, tx_lock held
  * @op:   operation, RCU read side
  * @run:  the chunks as they go on
- * @item: set to the transmission, its operation referenced
+ * @item: set to the transmission, its operation referenced; a carrier goes on as one
  * @now:  us
  *
  * Return: false if the chunks have to become pending.
@@ -450,7 +455,7 @@ bool rar_pick_forward(struct rar_link *link, struct rar_operation *op,
 {
 	struct rar_link_tx *tx = &link->tx;
 
-	if (!may_forward(link, op, run, now))
+	if (!may_forward(link, op, run, now) || (item->whole && !rar_carry_may(link, op, run)))
 		return false;
 	item->run = *run;
 	number(link, op, item, now);

@@ -4,16 +4,19 @@
  * steps at this rank, whether it comes in a packet, in a frame or in memory.
  */
 #include <linux/mm.h>
+#include <linux/prefetch.h>
 
 #include "core/arrival.h"
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/hdr.h"
+#include "core/lend.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
 #include "core/trace.h"
 #include "link/ack.h"
+#include "link/carry.h"
 #include "link/early.h"
 #include "link/link.h"
 #include "link/loss.h"
@@ -88,26 +91,55 @@ static void add_bounced(struct add_pass *pass, u64 at, u64 off, u32 len)
 		rar_cursor_write(&pass->in, off, own, len);
 }
 
+/* Bytes of the three buffers that lie together in each. */
+struct add_spans {
+	void *in, *own, *sum;
+	u32 n;			/* bytes, a multiple of the element's size, which may be 0 */
+};
+
+/*
+ * Find where at most @len bytes lie, and begin to load them: the processor itself does not look
+ * ahead into the next page.
+ */
+static struct add_spans add_find(struct add_pass *pass, u64 at, u64 off, u32 len)
+{
+	struct add_spans s;
+	u32 m, k;
+
+	s.in = rar_cursor_at(&pass->in, off, &s.n);
+	s.own = rar_cursor_at(&pass->own, at, &m);
+	s.sum = rar_cursor_at(&pass->sum, at, &k);
+	s.n = min(min3(s.n, m, k), len);
+	s.n -= s.n % pass->kind->size;
+	prefetch(s.in);
+	prefetchw(s.own);
+	return s;
+}
+
 /* sum = in + own for a chunk. Each of the three may lie in pieces of any length. */
 static void add_chunk(struct add_pass *pass, u64 at, u64 off, u32 len)
 {
-	void *in, *own, *sum;
-	u32 n, m, k;
+	struct add_spans s, next = add_find(pass, at, off, len);
+	u32 n;
 
 	for (; len; at += n, off += n, len -= n) {
-		in = rar_cursor_at(&pass->in, off, &n);
-		own = rar_cursor_at(&pass->own, at, &m);
-		sum = rar_cursor_at(&pass->sum, at, &k);
-		n = min(min3(n, m, k), len);
-		n -= n % pass->kind->size;
-		if (!n) {
-			n = min_t(u32, len, DATA_BOUNCE);
+		s = next;
+		n = s.n ?: min_t(u32, len, DATA_BOUNCE);
+		if (n < len)
+			next = add_find(pass, at + n, off + n, len - n);
+		if (s.n)
+			add_piece(pass, s.sum, pass->both ? s.in : s.sum, s.in, s.own, n);
+		else
 			add_bounced(pass, at, off, n);
-		} else {
-			add_piece(pass, sum, pass->both ? in : sum, in, own, n);
-		}
 		rar_reduce_piece(&pass->ctx);
 	}
+}
+
+/* The bytes of a run that are taken at once: all, if all are new and lie together; else a chunk. */
+static u32 at_once(const struct rar_operation *op, const struct rar_arrival *a)
+{
+	return a->stride == op->ring.payload && a->won == rar_mask(a->run.n) ?
+	       rar_ring_bytes(&op->ring, a->run.chunk, a->run.n) : op->ring.payload;
 }
 
 /* Add the chunks of @won. The FPU is held for RAR_REDUCE_MAX or RAR_REDUCE_PIECES at most. */
@@ -125,11 +157,12 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 		.both = both,
 		.divisor = rar_plan_completes(&op->ring.plan, RAR_RS, a->c.block) ? op->divisor : 0,
 	};
+	u32 step = at_once(op, a);
 	u64 at = a->c.off, off = a->off;
 
 	rar_reduce_begin(&pass.ctx);
-	for (i = 0; i < run->n; i++) {
-		len = min(left, op->ring.payload);
+	for (i = 0; left; i++) {
+		len = min(left, step);
 		if (a->won & (1ULL << i))
 			add_chunk(&pass, at, off, len);
 		off += a->stride;
@@ -154,12 +187,13 @@ static void store_run(struct rar_operation *op, const struct rar_arrival *a)
 	const struct rar_run *run = &a->run;
 	u32 left = rar_ring_bytes(&op->ring, run->chunk, run->n), i, len;
 	struct rar_cursor in = a->from, to = { .buf = op->sums };
+	u32 step = at_once(op, a);
 	u64 at = a->c.off, off = a->off;
 	struct rar_reduce_ctx ctx;
 
 	rar_reduce_begin_copy(&ctx, left);
-	for (i = 0; i < run->n; i++) {
-		len = min(left, op->ring.payload);
+	for (i = 0; left; i++) {
+		len = min(left, step);
 		if (a->won & (1ULL << i))
 			rar_cursor_copy(&ctx, &to, at, &in, off, len);
 		off += a->stride;
@@ -209,16 +243,19 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /*
- * May we write to the packet and forward it? Nobody else may see its data, all of it must
- * be this run, and new headers must fit.
+ * May we write to the packet, which holds a run of @n chunks, and forward it? Nobody else may see
+ * its data, all of it must be this run, and new headers must fit. A carrier is not written to: it
+ * goes on with this rank's buffer. Where carriers pass, no other packet goes on.
  */
-static bool may_write(struct rar_member *m, const struct rar_pkt *pkt)
+static bool may_write(struct rar_member *m, const struct rar_pkt *pkt, u32 n)
 {
 	struct rar_link *next = &m->link[RAR_NEXT];
 	struct sk_buff *skb = pkt->skb;
 
 	if (!pkt->whole || next->here)
 		return false;
+	if (pkt->carrier || (n > 1 && !pkt->frame && rar_carry_proven(next)))
+		return pkt->carrier && rar_carry_proven(next);
 	if (pkt->frame)
 		return rar_loss_frames_pass(next) && rar_frame_ready(next, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
@@ -230,6 +267,8 @@ static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
 {
 	if (pkt->frame)
 		rar_frame_forward(link, item, pkt);
+	else if (item->whole)
+		rar_fail_sent(link, item->op->seq, rar_packet_pass_on(link, item));
 	else
 		rar_fail_sent(link, item->op->seq,
 			      rar_packet_forward(link, item, pkt->skb, pkt->off));
@@ -311,7 +350,8 @@ static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
 static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a, bool write)
 {
-	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame };
+	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame,
+				    .whole = a->pkt && a->pkt->carrier };
 	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
 	bool forward;
@@ -319,7 +359,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 
 	write &= a->won == rar_mask(run->n);
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
-		add_run(m, op, a, write);
+		add_run(m, op, a, write && !item.whole);
 	else
 		store_run(op, a);
 	publish(op, a);
@@ -344,7 +384,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 	rar_done_lead(m, op, a);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
-	return forward ? RAR_RX_TAKEN : RAR_RX_DONE;
+	return forward && !item.whole ? RAR_RX_TAKEN : RAR_RX_DONE;
 }
 
 /*
@@ -354,7 +394,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a)
 {
-	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt);
+	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt, a->run.n);
 
 	claim(op, a);
 	return a->won ? input_won(m, op, a, write) : input_old(m, op, a);
@@ -438,10 +478,10 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 {
 	a->fingerprint = rar_op_described(a->dh);
-	a->bytes = a->pkt->len - a->run.n * sizeof(*a->dh);
+	a->bytes = rar_pkt_bytes(a->pkt, a->run.n);
 	a->from = packet_cursor(a->pkt);
 	a->off = a->pkt->off + sizeof(*a->dh);
-	a->stride = rar_stride(m);
+	a->stride = a->pkt->carrier ? m->payload : rar_stride(m);
 	return input_posted(m, a);
 }
 
@@ -641,6 +681,24 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
+ * Find out whether a packet is a carrier as it was sent, and may be read. Sets @n to its chunks.
+ * Return: RAR_RX_DONE, or the drop with its reason.
+ */
+static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt *pkt,
+				const struct rar_data_hdr *dh, u32 *n)
+{
+	if (!pkt->carrier)
+		return RAR_DROP(Cut);
+	*n = DIV_ROUND_UP(rar_pkt_bytes(pkt, 1), m->payload);
+	if (*n > RAR_RUN_MAX)
+		return RAR_DROP(Length);
+	if (dh->scale && !rar_lend_valid(be32_to_cpu(dh->scale), be64_to_cpu(dh->op_seq), m->epoch))
+		return RAR_DROP(Lent);
+	rar_mib_inc(m->rn, RxWhole);
+	return RAR_RX_DONE;
+}
+
+/*
  * Take in a validated RS or AG packet that holds a run of @n chunks. Return: RAR_RX_DONE,
  * RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_LATER for a frame that comes too early, or the
  * drop with its reason.
@@ -649,13 +707,20 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
 	struct rar_cursor cursor = packet_cursor(pkt);
-	enum rar_rx ret = RAR_RX_RETRY;
+	enum rar_rx ret = RAR_RX_DONE;
 	struct rar_arrival a = { };
 	struct rar_data_hdr dh;
 	bool early;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
 	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
+	if (dh.flags & RAR_F_WHOLE)
+		ret = open_carrier(m, pkt, &dh, &n);
+	else if (pkt->carrier)
+		ret = RAR_DROP(Cut);
+	if (ret != RAR_RX_DONE)
+		return ret;
+	ret = RAR_RX_RETRY;
 	if (!rar_ack_check(&dh, n))
 		return RAR_DROP(Seq);
 	a.link = pkt->link;

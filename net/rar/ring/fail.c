@@ -7,6 +7,7 @@
 #include "core/event.h"
 #include "core/member.h"
 #include "core/op.h"
+#include "core/pin.h"
 #include "core/resume.h"
 #include "link/link.h"
 #include "rar.h"
@@ -86,19 +87,7 @@ static void set_sk_err(struct rar_member *m, int err)
 	spin_unlock_bh(&m->rn->lock);
 }
 
-/* May a chunk still be added to memory of the user? */
-static bool writes_to_user(const struct rar_member *m)
-{
-	const struct rar_operation *op;
-
-	lockdep_assert_held(&m->lock);
-	list_for_each_entry(op, &m->undelivered, node)
-		if (op->pinned && !op->complete)
-			return true;
-	return false;
-}
-
-/* No chunk is added any more: let the user see the failure. Softirq. */
+/* Memory of the user is neither written to nor read any more: show the failure. Softirq. */
 static void announce(struct rcu_head *head)
 {
 	struct rar_member *m = container_of(head, struct rar_member, announce);
@@ -164,7 +153,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 	spin_lock_bh(&m->lock);
 	running = m->state == RAR_S_RUN || m->state == RAR_S_LEAVING;
 	joining = m->state == RAR_S_JOINING || m->state == RAR_S_READY;
-	hushed = running && writes_to_user(m);
+	hushed = running && rar_pin_recall(m);
 	if (running || joining)
 		record_error(m, err);
 	if (hushed) {

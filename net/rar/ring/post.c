@@ -41,6 +41,7 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 	skb_copy_bits(skb, pkt.off, &dh, sizeof(dh));
 	pkt.h = dh.h;
 	pkt.whole = rar_early_cb(skb)->whole;
+	pkt.carrier = rar_early_cb(skb)->carrier;
 	a.op_seq = be64_to_cpu(dh.op_seq);
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), rar_early_cb(skb)->n,
 				  dh.h.type == RAR_T_RS ? RAR_RS : RAR_AG };

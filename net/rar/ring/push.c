@@ -24,6 +24,7 @@
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
 
+#include "core/hosts.h"
 #include "core/member.h"
 #include "core/trace.h"
 #include "link/ack.h"
@@ -67,8 +68,26 @@ static DEFINE_PER_CPU(struct local, locals);
 static DEFINE_PER_CPU(struct local *, draining);
 static struct workqueue_struct *local_wq;
 
+/*
+ * May chunks go to the successor in carriers? A box's sum may overwrite a chunk while the successor
+ * would read it. A frame has no room for a carrier, and the UDP socket gets it in pieces: mostly
+ * neighbours in one kernel receive by the same path.
+ */
+static bool carries(const struct rar_member *m)
+{
+	u32 next = m->link[RAR_NEXT].rank;
+	bool shared;
+
+	rcu_read_lock();
+	shared = rar_hosts_share(m, next, m->join.table[next].nonce);
+	rcu_read_unlock();
+	return shared && READ_ONCE(m->rn->sysctl_carriers) && !m->leg.addr.af &&
+	       rar_rules_rx_path(m->rn) == RAR_PATH_INGRESS &&
+	       (m->join.caps.dtypes[0] & RAR_CAPS_WHOLE);
+}
+
 /**
- * rar_push_start() - find the neighbours in this namespace when an epoch begins
+ * rar_push_start() - find the neighbours in this namespace and kernel when an epoch begins
  * @m: member in READY, its payload agreed; @m->lock held
  */
 void rar_push_start(struct rar_member *m)
@@ -77,6 +96,7 @@ void rar_push_start(struct rar_member *m)
 	bool on = READ_ONCE(m->rn->sysctl_local) && !m->leg.addr.af;
 
 	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
+	m->link[RAR_NEXT].carries = carries(m);
 	/* The predecessor itself decides whether it hands over in memory. */
 	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
 }

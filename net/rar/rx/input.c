@@ -34,6 +34,7 @@
 #include "ring/leg.h"
 #include "ring/push.h"
 #include "rx/input.h"
+#include "tx/carrier.h"
 #include "tx/packet.h"
 #include "tx/port.h"
 #include "tx/route.h"
@@ -423,6 +424,17 @@ static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
 	return RAR_DROP(Epoch);
 }
 
+/* Is it the first piece of a carrier? */
+static bool is_cut(const struct rar_pkt *pkt)
+{
+	struct rar_data_hdr buf, *dh;
+
+	if ((pkt->h.type != RAR_T_RS && pkt->h.type != RAR_T_AG) || pkt->len < sizeof(buf))
+		return false;
+	dh = header(pkt, pkt->off, sizeof(buf), &buf);
+	return dh && (dh->flags & RAR_F_WHOLE);
+}
+
 /*
  * Validate a packet. After that every byte may be trusted, except the operation part of the
  * data header, which rar_op_check() judges against the operation.
@@ -443,7 +455,7 @@ static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 	if (pkt->len < t->min)
 		return RAR_DROP(Short);
 	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
-		return RAR_DROP(Length);
+		return is_cut(pkt) ? RAR_DROP(Cut) : RAR_DROP(Length);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
 	pkt->aside = aside_of(m, pkt);
@@ -713,8 +725,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path)
 {
 	u32 nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
-	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex,
-			       .local = path == RAR_PATH_UDP };
+	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex, .local = path == RAR_PATH_UDP,
+			       .carrier = rar_carrier_is(skb) };
 	struct rar_member *m = NULL;
 	struct datagram d = {};
 	enum rar_rx ret;
@@ -750,7 +762,7 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 		if (ret == RAR_RX_DONE && !rar_rules_receive(m, skb, pkt.to.af, d.udp))
 			ret = RAR_DROP(Filter);
 	}
-	if (m && ret == RAR_RX_DONE && !skb_is_gso(skb))
+	if (m && ret == RAR_RX_DONE && (pkt.carrier || !skb_is_gso(skb)))
 		ret = validate(m, &pkt);
 	if (m && ret == RAR_RX_DONE) {
 		pkt.whole = path == RAR_PATH_INGRESS &&
@@ -759,8 +771,8 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			rar_mib_inc(rn, RxIngress);
 		else
 			rar_mib_inc(rn, RxEncap);
-		ret = skb_is_gso(skb) ? input_super(m, &pkt) :
-					dispatch(m, &pkt, 1);
+		ret = skb_is_gso(skb) && !pkt.carrier ? input_super(m, &pkt) :
+							dispatch(m, &pkt, 1);
 	}
 	let_go(rn, &pkt, ret);
 	return RAR_TAKEN;

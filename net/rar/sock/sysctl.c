@@ -17,6 +17,8 @@
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   one_host     1: with RAR_BY_HOSTS this namespace and all others of this kernel with 1 are one
  *                host; for later joins
+ *   carriers     1: packets to a neighbour in this kernel point to the sender's memory; for later
+ *                joins
  *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
  *                its own and, on one machine, a CPU; for later joins
  *   gather_bytes rank 0 with RAR_AUTO: sums of up to so many bytes are gathered, 1 = none is,
@@ -348,6 +350,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(one_host, SYSCTL_ZERO, SYSCTL_ONE),
+	INT_ENTRY(carriers, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
 	INT_ENTRY(gather_bytes, SYSCTL_ZERO, &gather_max),
 	INT_ENTRY(direct_bytes, SYSCTL_ZERO, &gather_max),
@@ -397,6 +400,7 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_max_members = 4096;
 	rn->sysctl_super_chunks = RAR_RUN_MAX;
 	rn->sysctl_local = 1;
+	rn->sysctl_carriers = 1;
 	rn->sysctl_lanes = 4;
 	rn->box_offers = true;
 	rn->sysctl_box_policy = RAR_POOL_PREEMPT;

@@ -22,6 +22,7 @@
 #include "core/trace.h"
 #include "rar.h"
 #include "reduce/reduce.h"
+#include "tx/carrier.h"
 #include "tx/packet.h"
 #include "tx/port.h"
 #include "tx/route.h"
@@ -458,7 +459,7 @@ static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
  * @link: link to the neighbour
  * @item: the chunks, with their sequence numbers; their operation is referenced
  *
- * The payload is copied from the buffer. Meanwhile the AG copy of an RS chunk may overwrite
+ * The payload is copied from the buffer, unless the packet is a carrier. Meanwhile the AG copy of an RS chunk may overwrite
  * the chunk. Then the neighbour had the RS chunk long before, and drops this packet as a
  * duplicate. In a group with a box it may not have had it, and the packet is not sent; it
  * counts as lost.
@@ -477,16 +478,31 @@ int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 		run_ask(link, item);
 		return 0;
 	}
-	skb = run_build(link, item);
+	skb = item->whole ? rar_carrier_build(link, item) : run_build(link, item);
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
 		return 0;
 	}
+	if (item->whole)
+		rar_mib_add(m->rn, TxWhole, item->run.n);
 	if (overtaken(link, item)) {
 		kfree_skb(skb);
 		return 0;
 	}
 	return run_xmit(link, item, skb);
+}
+
+/**
+ * rar_packet_pass_on() - forward a run that came in a carrier, in a carrier of its own
+ * @link: link to the neighbour that gets it
+ * @item: the chunks, with their sequence numbers; they are in the buffer already
+ *
+ * Return: as rar_packet_run().
+ */
+int rar_packet_pass_on(struct rar_link *link, struct rar_tx_item *item)
+{
+	rar_mib_add(link->member->rn, TxForward, item->run.n);
+	return rar_packet_run(link, item);
 }
 
 /* Build a packet of chunks of a stream. Each has a header of its own; see rar_packet_stream(). */

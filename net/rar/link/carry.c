@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Carriers: does the path to a neighbour in this kernel pass them?
+ *
+ * Whatever cuts packets on the way (a device without GSO, some queueing disciplines) makes a
+ * carrier useless, and says nothing. So the first one is a trial, and others follow when it is
+ * acknowledged. After a lost trial, or several carriers lost in a row, runs go as packets with a
+ * header for each chunk, and the next trial comes later and later.
+ */
+#include "link/carry.h"
+#include "link/link.h"
+
+#define CARRY_LOST	8		/* carriers lost in a row before they are given up, */
+#define CARRY_OFF	HZ		/* for this many jiffies at first, */
+#define CARRY_OFF_MAX	(64 * HZ)	/* and at last */
+
+/* Prepare for a new epoch. */
+void rar_carry_start(struct rar_link *link)
+{
+	link->tx.carry = (struct rar_carry){ .off = jiffies, .wait = CARRY_OFF };
+}
+
+/* Would a run go as a carrier if it could go now? */
+bool rar_carry_proven(const struct rar_link *link)
+{
+	return link->carries && READ_ONCE(link->tx.carry.proven);
+}
+
+/* May a run go as a carrier? tx_lock. */
+bool rar_carry_may(const struct rar_link *link, const struct rar_operation *op,
+		   const struct rar_run *run)
+{
+	const struct rar_carry *carry = &link->tx.carry;
+
+	return link->carries && run->n > 1 && !op->ring.plan.direct &&
+	       (carry->proven || (!carry->trial && time_after_eq(jiffies, carry->off)));
+}
+
+/* A run leaves as a carrier. */
+void rar_carry_sent(struct rar_link *link)
+{
+	link->tx.carry.trial = !link->tx.carry.proven;
+}
+
+/* A carrier is acknowledged. */
+void rar_carry_came(struct rar_carry *carry)
+{
+	carry->trial = false;
+	carry->lost = 0;
+	carry->wait = CARRY_OFF;
+	WRITE_ONCE(carry->proven, true);
+}
+
+/* A carrier is given up. */
+void rar_carry_lost(struct rar_carry *carry)
+{
+	if (carry->proven && ++carry->lost < CARRY_LOST)
+		return;
+	if (!carry->proven && !carry->trial)
+		return;
+	WRITE_ONCE(carry->proven, false);
+	carry->trial = false;
+	carry->lost = 0;
+	carry->off = jiffies + carry->wait;
+	carry->wait = min_t(unsigned long, 2 * carry->wait, CARRY_OFF_MAX);
+}
