@@ -86,6 +86,69 @@ static int orphan(uint32_t rank, void *arg)
 	return 0;
 }
 
+/* What rank 0 sends as AG waits for a while, and all else goes at once. */
+static int delay_sums(bool on)
+{
+	static const char * const commands[] = {
+		"qdisc add dev eth0 root handle 1: prio",
+		"qdisc add dev eth0 parent 1:3 netem limit 10000 delay 200ms",
+		"filter add dev eth0 parent 1: protocol ip u32 match u8 2 0xff at 29 flowid 1:3",
+	};
+	char command[160];
+	int err = 0;
+
+	if (!on)
+		return system("tc -n rar0 qdisc del dev eth0 root");
+	for (size_t i = 0; i < ARRAY_SIZE(commands) && !err; i++) {
+		snprintf(command, sizeof(command), "tc -n rar0 %s", commands[i]);
+		err = system(command);
+	}
+	return err;
+}
+
+/*
+ * Rank 0 has its sums and closes, while packets that point to its memory are under way. It writes
+ * other numbers there at once. Rank 1 must not use them.
+ */
+static int recalled(uint32_t rank, void *arg)
+{
+	struct rar_data d = data_of(1, RAR_F32, 100003);
+	struct rar_info info;
+	int64_t lent;
+	struct job j;
+	int fd;
+
+	(void)arg;
+	for (int round = 0; round < 4; round++, ring.group += 1000) {
+		fd = open_rank(rank);
+		RAR_CHECK(fd >= 0, "join");
+		for (d.id = 1; d.id < 4; d.id++)
+			RAR_CHECK(!one_op(fd, rank, &d, round % 2, ANON, 4, 8), "before");
+		lent = rar_counter("RarDropLent");
+		RAR_CHECK(!sync_ranks(), "meet");
+		RAR_CHECK(rank || !delay_sums(true), "no prio, netem or u32");
+		RAR_CHECK(!sync_ranks(), "meet");
+		RAR_CHECK(!job_get(&j, &d, round % 2, ANON, 12, 8), "memory");
+		RAR_CHECK(!job_post(fd, &j, rank), "send");
+		if (rank) {
+			RAR_CHECK(!job_collect(fd, &j, rank), "bits");
+			RAR_CHECK(rar_counter("RarDropLent") > lent, "no packet came too late");
+		} else {
+			RAR_CHECK(!wait_complete(fd, d.id, &info), "not complete");
+			close(fd);
+			fd = -1;
+			memset(j.src.base, 0x55, rar_bytes(&d));
+			memset(j.dst.base, 0x55, rar_bytes(&d));
+		}
+		RAR_CHECK(!sync_ranks(), "meet");
+		RAR_CHECK(rank || !delay_sums(false), "qdisc");
+		job_put(&j);
+		if (fd >= 0)
+			close(fd);
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------ refused */
 
 struct bad {
@@ -475,6 +538,7 @@ static int memlock(uint32_t rank, void *arg)
 static const struct test tests[] = {
 	{ .name = "done is released, not complete", 2, released, NULL, "1 delay 300ms" },
 	{ .name = "closed when complete: the others have their sums", 3, orphan, NULL, "delay 30ms" },
+	{ .name = "closed when complete: its memory is read no more", 2, recalled },
 	{ .name = "what is refused leaves no trace", 2, refused },
 	{ .name = "private files, constants, untouched memory", 2, files },
 	{ .name = "sendfile, splice, vmsplice: copied", 2, spliced },

@@ -37,6 +37,8 @@ from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, ENTER, ENTERED, F
                     JOIN_ACK, OFFER, PROBE, PROPOSE, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet,
                     csum, enter, libc, sysctl)
 
+WHOLE = 0x08                        # RAR_F_WHOLE
+
 # ------------------------------------------------------------------ the cases
 
 def fragments(packet):
@@ -79,6 +81,10 @@ def make_cases(good, dup, ack, probe):
     case("chunk 4 bytes short", g(payload=all_data[:-4]), "DropLength")
     case("chunk 1 byte short", g(payload=all_data[:-1]), "DropLength")
     case("chunk 4 bytes long", g(payload=all_data + junk[:4]), "DropLength")
+    case("a carrier that is no carrier", g(flags=WHOLE), "DropCut")
+    case("the first piece of a carrier", g(flags=WHOLE, len_extra=1), "DropCut")
+    case("a carrier too short for a header", g(flags=WHOLE, raw=g(flags=WHOLE).rar()[:63]),
+         "DropShort")
     case("length field 1 too small", g(len_extra=-1), "DropLength")
     case("length field 1 too large", g(len_extra=1), "DropLength")
     case("length field 65535",

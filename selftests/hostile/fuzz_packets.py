@@ -72,6 +72,7 @@ FIELDS = {
     ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:4], OFFER: [(0, 16), (16, 2), (18, 2), (20, 4)],
 }
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
+WHOLE = 0x08            # RAR_F_WHOLE
 ALONE = bytes(10)       # struct virtio_net_hdr of a single packet
 TYPES = list(FIELDS) + [RS, AG, RESET]
 # Answers to packets whose token may be wrong. They carry a token that a mutant brought, too.
@@ -283,7 +284,22 @@ def super_insider(segs, size, vandal):
     return segs, size
 
 
+def carrier_mutant(p, size, kind, seen):
+    """It never counts as a carrier: what a socket injects says how many segments it has."""
+    p = p.copy()
+    if kind == OUTSIDER:
+        p.token = other_token(p.token, seen)
+    elif rng.randrange(3):
+        change_data(p, kind == VANDAL)
+    else:
+        change_common(p, kind == VANDAL)
+    return [p.superpacket([p], size)]
+
+
 def super_mutant(frame, size, kind, seen):
+    whole = Packet.parse(frame)
+    if getattr(whole, "flags", 0) & WHOLE:
+        return carrier_mutant(whole, size, kind, seen)
     segs = Packet.segments(frame, size)
     if kind == OUTSIDER:
         segs, size = super_outsider(segs, size, seen)
@@ -391,10 +407,12 @@ def one_run(ports, kind):
     """Returns (exit status of ring, its output, packets injected)."""
     v6, path, sent = rng.randrange(2), rng.choice(("ingress", "udp")), 0
     burst, chunks = rng.choice((2, 6, 40)), rng.choice((1, 4, 64))
+    carriers = rng.randrange(2)
     for r in range(HOSTS):
         enter(f"rar{r}")
         sysctl("rx_path", path)
         sysctl("super_chunks", chunks)
+        sysctl("carriers", carriers)
     ports.seen.forget()
     with tempfile.TemporaryFile("w+") as log:
         ring = start_ring(kind, v6, log)

@@ -235,12 +235,14 @@ need_module
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 plan 6
 topo_up 4
-topo_sysctl rx_path=ingress
+# Each chunk with a header, as on a wire
+topo_sysctl rx_path=ingress carriers=0
 each_rank tc qdisc replace dev eth0 root pfifo limit 10000
 run_ring -n 4 -c "std,1M"	# warm-up
 for mib in 1 4 16; do
 	best_of_3 "$mib MiB: at most 1.1 x 2(N-1)/N x S per rank, tc agrees" bytes_of $mib
 done
+topo_sysctl carriers=1
 for n in 2 4; do
 	best_of_3 "N=$n, 1 MiB, 10 ms per hop: no waiting for steps" delayed $n
 done
