@@ -18,36 +18,17 @@ static DEFINE_SPINLOCK(hosts_lock);
 
 /**
  * rar_hosts_remove() - take a member off the list
- * @m: member
+ * @m: member; it need not be listed
  *
  * Any context.
- *
- * Return: true if it was listed.
  */
-bool rar_hosts_remove(struct rar_member *m)
+void rar_hosts_remove(struct rar_member *m)
 {
-	bool was;
-
 	spin_lock_bh(&hosts_lock);
-	was = m->listed_as;
-	if (was)
-		hash_del_rcu(&m->listed_node);
-	WRITE_ONCE(m->listed_as, 0);
+	if (m->listed_as)
+		hash_del(&m->listed_node);
+	m->listed_as = 0;
 	spin_unlock_bh(&hosts_lock);
-	return was;
-}
-
-/**
- * rar_hosts_renew() - make a member ready to be listed under another nonce
- * @m: member in BOUND
- *
- * Process context.
- */
-void rar_hosts_renew(struct rar_member *m)
-{
-	/* A reader on its node would go on in the chain of the new nonce. */
-	if (rar_hosts_remove(m))
-		synchronize_rcu();
 }
 
 /**
@@ -57,25 +38,35 @@ void rar_hosts_renew(struct rar_member *m)
  */
 void rar_hosts_add(struct rar_member *m, u64 nonce)
 {
-	m->one_host = m->schedule == RAR_BY_HOSTS && READ_ONCE(m->rn->sysctl_one_host);
 	spin_lock_bh(&hosts_lock);
-	WRITE_ONCE(m->listed_as, nonce);
-	hash_add_rcu(listed, &m->listed_node, nonce);
+	m->one_host = m->schedule == RAR_BY_HOSTS && READ_ONCE(m->rn->sysctl_one_host);
+	m->listed_as = nonce;
+	hash_add(listed, &m->listed_node, nonce);
 	spin_unlock_bh(&hosts_lock);
 }
 
-/* The member of a rank that joined with @nonce, if it is in this kernel. RCU read side. */
-static struct rar_member *find(const struct rar_member *m, u32 rank, u64 nonce)
+/*
+ * The member of a rank that joined with @nonce, if it is in this kernel. With @one_host both must
+ * be on one host, too. RCU read side.
+ */
+static struct rar_member *find(const struct rar_member *m, u32 rank, u64 nonce, bool one_host)
 {
-	struct rar_member *other;
+	struct rar_member *other, *found = NULL;
 
 	if (!nonce)
 		return NULL;
-	hash_for_each_possible_rcu(listed, other, listed_node, nonce)
-		if (READ_ONCE(other->listed_as) == nonce && other->id == m->id &&
-		    other->rank == rank && other->size == m->size)
-			return other;
-	return NULL;
+	/* A member may be listed again at any time, in the chain of another nonce. */
+	spin_lock_bh(&hosts_lock);
+	hash_for_each_possible(listed, other, listed_node, nonce)
+		if (other->listed_as == nonce && other->id == m->id &&
+		    other->rank == rank && other->size == m->size) {
+			found = other;
+			break;
+		}
+	if (one_host && found && !(m->listed_as && m->one_host && found->one_host))
+		found = NULL;
+	spin_unlock_bh(&hosts_lock);
+	return found;
 }
 
 /**
@@ -91,10 +82,7 @@ static struct rar_member *find(const struct rar_member *m, u32 rank, u64 nonce)
  */
 struct rar_member *rar_hosts_find(const struct rar_member *m, u32 rank, u64 nonce)
 {
-	struct rar_member *other = m->one_host && READ_ONCE(m->listed_as) ?
-				   find(m, rank, nonce) : NULL;
-
-	return other && other->one_host ? other : NULL;
+	return find(m, rank, nonce, true);
 }
 
 /**
@@ -109,5 +97,5 @@ struct rar_member *rar_hosts_find(const struct rar_member *m, u32 rank, u64 nonc
  */
 bool rar_hosts_share(const struct rar_member *m, u32 rank, u64 nonce)
 {
-	return find(m, rank, nonce);
+	return find(m, rank, nonce, false);
 }

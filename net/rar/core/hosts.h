@@ -4,8 +4,7 @@
 
 #include "rar.h"
 
-bool rar_hosts_remove(struct rar_member *m);
-void rar_hosts_renew(struct rar_member *m);
+void rar_hosts_remove(struct rar_member *m);
 void rar_hosts_add(struct rar_member *m, u64 nonce);
 struct rar_member *rar_hosts_find(const struct rar_member *m, u32 rank, u64 nonce);
 bool rar_hosts_share(const struct rar_member *m, u32 rank, u64 nonce);

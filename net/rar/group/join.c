@@ -773,7 +773,6 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	if (err && (m->size == 1 || !route_may_come(err)))
 		return err;
 	rar_resume_find(m, &past);
-	rar_hosts_renew(m);
 
 	spin_lock_bh(&m->lock);
 	memset(&m->error, 0, sizeof(m->error));
@@ -781,6 +780,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
 	m->link[RAR_PREV].path.dst = (struct rar_addr){ };
 	WRITE_ONCE(j->nonce, rar_random_token());
+	rar_hosts_remove(m);
 	rar_hosts_add(m, j->nonce);
 	get_random_bytes(&j->key, sizeof(j->key));
 	rar_table_reset(m, &past);
