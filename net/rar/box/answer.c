@@ -31,7 +31,9 @@ static bool is_root(const struct box_slot *slot, u32 rank)
 	return is_cast(slot) && be16_to_cpu(slot->dh.root) == rank;
 }
 
-/* Does a rank get no payload? It is the root of a broadcast, or not that of a reduction. */
+/*
+ * Does a rank get no payload? The root of a broadcast gets none; of a reduction only the root does.
+ */
 static bool gets_none(const struct box_slot *slot, u32 rank)
 {
 	return is_root(slot, rank) || (slot->dh.collective == RAR_REDUCE &&
@@ -45,8 +47,10 @@ static bool gets_none(const struct box_slot *slot, u32 rank)
 static bool is_due(const struct box_slot *slot, u32 rank)
 {
 	if (is_root(slot, rank))
-		return smp_load_acquire(&slot->made);
-	return !is_cast(slot) || smp_load_acquire(&slot->got) & BIT_ULL(rank);
+		return smp_load_acquire(&slot->made); /* pairs with succeed() in slot.c */
+	if (!is_cast(slot))
+		return true;
+	return smp_load_acquire(&slot->got) & BIT_ULL(rank); /* pairs with take() in slot.c */
 }
 
 /* Is the sum of chunk @i of a run for a rank? @from sent the run. */

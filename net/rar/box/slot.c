@@ -279,7 +279,7 @@ static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fing
  * The operation of a contribution, or NULL if the box cannot serve it: the members may
  * disagree about it, which the ring finds out.
  */
-static struct box_op *op_find(struct box_job *job, const struct rar_data_hdr *dh)
+struct box_op *rar_slot_find_op(struct box_job *job, const struct rar_data_hdr *dh)
 {
 	const struct rar_fingerprint p = rar_op_described(dh);
 	u64 seq = be64_to_cpu(dh->op_seq);
@@ -444,7 +444,7 @@ static void drop_unfinished(struct box_job *job, struct box_op *op)
 }
 
 /* Take nothing of operations below a number. The members have to be told. */
-static void raise_until(struct box_job *job, u64 until)
+void rar_slot_raise_until(struct box_job *job, u64 until)
 {
 	u32 i;
 
@@ -461,7 +461,7 @@ static void look_for_pause(struct box_job *job, u64 seq, struct box_out *out)
 		return;
 	job->refused = 0;
 	job->pause = clamp_t(u32, 2 * job->pause, PAUSE_MIN, RAR_BOX_PAUSE);
-	raise_until(job, seq + job->pause);
+	rar_slot_raise_until(job, seq + job->pause);
 	out->gone_to = U64_MAX;
 }
 
@@ -579,8 +579,8 @@ static bool is_there(const struct box_slot *slot)
 }
 
 /* Take in chunk @i of a run. @data: NULL if a rank asks for a chunk of a broadcast. */
-static void rcv_chunk(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
-		      const void *data, u32 i, struct box_out *out)
+void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
+		   const void *data, u32 i, struct box_out *out)
 {
 	struct box_slot *slot = slot_of(job, op, chunk, out);
 	u64 ranks = job->leg[rank].ranks;
@@ -622,7 +622,7 @@ static bool all_have(const struct box_job *job, const struct box_slot *slot)
 }
 
 /* A member waits for nothing below @una any more: give rows back if memory is short. */
-static void advance(struct box_job *job, struct box_leg *leg, u32 una)
+void rar_slot_advance(struct box_job *job, struct box_leg *leg, u32 una)
 {
 	struct box_slot *slot, *tmp;
 
@@ -636,123 +636,8 @@ static void advance(struct box_job *job, struct box_leg *leg, u32 una)
 	}
 }
 
-/* -- packets --------------------------------------------------------------------- */
-
-/* The bytes of @n chunks, which may lie in several blocks: devices merge packets. */
-static u32 bytes_of(const struct rar_ring *ring, u32 chunk, u32 n)
-{
-	u32 end = chunk + n, bytes = 0, k;
-
-	for (; chunk < end; chunk += k) {
-		k = min(end, rar_ring_block_end(ring, chunk)) - chunk;
-		bytes += rar_ring_bytes(ring, chunk, k);
-	}
-	return bytes;
-}
-
-/* Is a run that came one of the operation's? @asks: it is a question, without payload. */
-static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
-		 const struct rar_pkt *pkt, bool asks)
-{
-	bool fits = chunk < op->ring.nchunks && n <= op->ring.nchunks - chunk &&
-		    (asks || bytes_of(&op->ring, chunk, n) +
-			     n * sizeof(struct rar_data_hdr) == pkt->len);
-
-	if (!fits)
-		rar_mib_inc(job->m.rn, DropChunk);
-	return fits;
-}
-
-/* Does a rank ask for chunks of a broadcast, of which it is not the root? */
-static bool asks(const struct rar_data_hdr *dh, u32 rank)
-{
-	return dh->collective == RAR_BROADCAST && be16_to_cpu(dh->root) != rank;
-}
-
-/* The chunks of a question, which is a header alone. 0: it makes no sense. */
-static u32 asks_for(const struct rar_data_hdr *dh, const struct rar_pkt *pkt)
-{
-	u32 n = be32_to_cpu(dh->scale);
-
-	return pkt->len == sizeof(*dh) && n <= RAR_RUN_MAX ? n : 0;
-}
-
-/* Take in all chunks of a run. job->lock held. */
-static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u32 n,
-		    const struct rar_data_hdr *dh, struct box_out *out)
-{
-	u32 chunk = be32_to_cpu(dh->chunk), seq = be32_to_cpu(dh->seq);
-	u32 off = pkt->off + sizeof(*dh), i, len;
-	bool asked = asks(dh, rank), paused = be64_to_cpu(dh->op_seq) < job->until;
-	struct box_op *op = paused ? NULL : op_find(job, dh);
-	const void *data = NULL;
-
-	if (!op) {
-		out->gone = rar_mask(n);
-		out->gone_to = job->leg[rank].ranks;
-		return;
-	}
-	if (!fits(job, op, chunk, n, pkt, asked))
-		return;
-	for (i = 0; i < n; i++) {
-		len = rar_ring_bytes(&op->ring, chunk + i, 1);
-		if (!asked)
-			data = skb_header_pointer(pkt->skb, off, len, job->scratch);
-		rcv_chunk(job, op, chunk + i, rank, seq + i, data, i, out);
-		off += rar_stride(&job->m);
-		/* A pause has begun. */
-		if (op->seq < job->until) {
-			out->gone |= rar_mask(n) & ~rar_mask(i + 1);
-			break;
-		}
-	}
-}
-
-/**
- * rar_slot_rcv_up() - take in a run of contributions
- * @job:  job
- * @rank: the member that sent it
- * @pkt:  validated
- * @n:    chunks, unless the member asks for chunks: then the packet tells
- *
- * Softirq.
- */
-void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
-{
-	struct box_out out = {
-		.now = rar_now_us(),
-		.evicted = LIST_HEAD_INIT(out.evicted),
-	};
-	struct rar_data_hdr dh;
-	u64 sums;
-
-	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
-		return;
-	if (asks(&dh, rank))
-		n = asks_for(&dh, pkt);
-	if (!n) {
-		rar_mib_inc(job->m.rn, DropChunk);
-		return;
-	}
-	spin_lock_bh(&job->lock);
-	sums = job->nsums;
-	if (!job->closed) {
-		rcv_run(job, rank, pkt, n, &dh, &out);
-		/* After the run, whose numbers may replace older ones below @una. */
-		advance(job, &job->leg[rank], be32_to_cpu(dh.una));
-	}
-	sums = job->nsums - sums;
-	out.una = rar_slot_lowest_rising(job);
-	spin_unlock_bh(&job->lock);
-	rar_mib_add(job->m.rn, BoxTaken, n);
-	rar_mib_add(job->m.rn, BoxSums, sums);
-	rar_mib_add(job->m.rn, BoxGaveUp, hweight64(out.gone) + out.nevicted);
-	rar_mib_add(job->m.rn, BoxEvicted, out.nevicted);
-	rar_answer_run(job, rank, &dh, n, &out);
-}
-
-/* Drop the operations that are complete at all members. */
-static void raise_base(struct box_job *job)
+/* Drop the operations that are complete at all members. job->lock held. */
+void rar_slot_raise_base(struct box_job *job)
 {
 	u64 base = U64_MAX;
 	u32 i;
@@ -771,50 +656,9 @@ static void raise_base(struct box_job *job)
 	WRITE_ONCE(job->base, base);
 }
 
-/**
- * rar_slot_rcv_probe() - take in which operations are complete at a member, and answer
- * @job:  job
- * @rank: the member
- * @pkt:  validated PROBE
- *
- * Softirq.
- */
-void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt)
-{
-	struct box_leg *leg = &job->leg[rank];
-	struct rar_probe_hdr ph;
-	bool raised, news;
-	u64 from, base;
-	s32 more;
-
-	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
-		return;
-	from = be64_to_cpu(ph.op_seq);
-	spin_lock_bh(&job->lock);
-	more = be32_to_cpu(ph.done) - (u32)leg->done;
-	if (more > 0)
-		leg->done += more;
-	leg->told = true;
-	advance(job, leg, be32_to_cpu(ph.una));
-	base = job->base;
-	raise_base(job);
-	raised = !job->closed && from > job->until;
-	if (raised)
-		raise_until(job, from);
-	news = raised || job->base != base;
-	spin_unlock_bh(&job->lock);
-	rar_answer_ack(job, rank);
-	if (raised)
-		rar_answer_until(job, from);
-	if (news)
-		rar_up_tell(job);
-}
-
-/* -- packets of the box above -------------------------------------------------- */
-
 /* Take in the sum of a chunk that waits for it. job->lock held. */
-static void rcv_sum(struct box_job *job, struct box_op *op, u32 chunk, const struct rar_pkt *pkt,
-		    u32 off, u32 i, struct box_out *out)
+void rar_slot_take_sum(struct box_job *job, struct box_op *op, u32 chunk,
+		       const struct rar_pkt *pkt, u32 off, u32 i, struct box_out *out)
 {
 	struct box_slot *slot = xa_load(&op->slots, chunk);
 
@@ -827,51 +671,8 @@ static void rcv_sum(struct box_job *job, struct box_op *op, u32 chunk, const str
 	out->fresh |= 1ULL << i;
 }
 
-/* Take in a run of sums. job->lock held. */
-static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const struct rar_pkt *pkt,
-		     u32 n, struct box_out *out)
-{
-	u32 chunk = be32_to_cpu(dh->chunk), off = pkt->off + sizeof(*dh), i;
-	const struct rar_fingerprint p = rar_op_described(dh);
-	u64 seq = be64_to_cpu(dh->op_seq);
-	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
-
-	if (job->closed || !op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint) ||
-	    !fits(job, op, chunk, n, pkt, false))
-		return;
-	for (i = 0; i < n; i++) {
-		rcv_sum(job, op, chunk + i, pkt, off, i, out);
-		/* It also says how long it waited there for ranks that are not here. */
-		if (out->sums[i])
-			out->sums[i]->due += be32_to_cpu(dh->una);
-		off += rar_stride(&job->m);
-	}
-}
-
-/**
- * rar_slot_rcv_sums() - take in sums of all ranks, and pass them to all members
- * @job: job of a box below the sender
- * @pkt: validated AG
- * @n:   chunks
- *
- * Softirq, RCU read side.
- */
-void rar_slot_rcv_sums(struct box_job *job, struct rar_pkt *pkt, u32 n)
-{
-	struct box_out out = { .evicted = LIST_HEAD_INIT(out.evicted) };
-	struct rar_data_hdr dh;
-
-	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
-		return;
-	spin_lock_bh(&job->lock);
-	rcv_sums(job, &dh, pkt, n, &out);
-	spin_unlock_bh(&job->lock);
-	rar_mib_add(job->m.rn, BoxSums, hweight64(out.fresh));
-	rar_answer_run(job, U32_MAX, &dh, n, &out);
-}
-
 /* End the chunks that a RETURN names and that have no sum. job->lock held. */
-static void end_returned(struct box_job *job, const struct rar_chunks_hdr *ch)
+void rar_slot_end_returned(struct box_job *job, const struct rar_chunks_hdr *ch)
 {
 	u64 seq = be64_to_cpu(ch->op_seq), map;
 	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
@@ -893,34 +694,7 @@ static void end_returned(struct box_job *job, const struct rar_chunks_hdr *ch)
 	}
 }
 
-/**
- * rar_slot_rcv_return() - take in that a box above or below gives chunks up, and tell all others
- * @job:  job
- * @from: the link by which it came
- * @pkt:  validated RETURN
- *
- * Softirq, RCU read side.
- */
-void rar_slot_rcv_return(struct box_job *job, const struct rar_link *from,
-			 const struct rar_pkt *pkt)
-{
-	struct rar_chunks_hdr ch;
-	u64 seq;
-	u32 more;
-
-	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)))
-		return;
-	seq = be64_to_cpu(ch.op_seq);
-	more = be32_to_cpu(ch.until) - (u32)seq;
-	spin_lock_bh(&job->lock);
-	if (!job->closed) {
-		end_returned(job, &ch);
-		if (ch.until && more <= RAR_BOX_PAUSE && seq + more > job->until)
-			raise_until(job, seq + more);
-	}
-	spin_unlock_bh(&job->lock);
-	rar_answer_return(job, from, &ch);
-}
+/* -- begin and end ------------------------------------------------------------- */
 
 /* Prepare the slots of a new job. */
 void rar_slot_init(struct box_job *job)

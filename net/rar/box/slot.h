@@ -157,6 +157,15 @@ static inline void rar_slot_put(struct box_slot *slot)
 		kfree(slot);
 }
 
+struct box_op *rar_slot_find_op(struct box_job *job, const struct rar_data_hdr *dh);
+void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
+		   const void *data, u32 i, struct box_out *out);
+void rar_slot_take_sum(struct box_job *job, struct box_op *op, u32 chunk,
+		       const struct rar_pkt *pkt, u32 off, u32 i, struct box_out *out);
+void rar_slot_advance(struct box_job *job, struct box_leg *leg, u32 una);
+void rar_slot_raise_base(struct box_job *job);
+void rar_slot_raise_until(struct box_job *job, u64 until);
+void rar_slot_end_returned(struct box_job *job, const struct rar_chunks_hdr *ch);
 bool rar_slot_reclaim(struct box_job *job);
 bool rar_slot_evict(struct box_job *job, u32 below, struct box_out *out);
 
