@@ -203,18 +203,25 @@ restarts()
 	[ "$status" = 0 ] && [ "$opened" -ge "$members" ]
 }
 
-# A lower box goes for good. Its ranks notice, and then enter at the box of the group.
-moves_up()
+# A ring works in the background, as $pid, until there is the file $enough. Its legs are open, and
+# $opened and $before say how many were opened and lost so far.
+in_background()
 {
-	local pid status opened before b
-
-	one_below
 	opened=$(all_members RarBoxOpened)
 	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
 	pid=$!
 	until_open "$opened"
 	opened=$(all_members RarBoxOpened)
 	before=$(all_members RarBoxLost)
+}
+
+# A lower box goes for good. Its ranks notice, and then enter at the box of the group.
+moves_up()
+{
+	local pid status opened before b
+
+	one_below
+	in_background
 	ip -n rar"$right" link set eth0 down
 	until_lost "$before"
 	until_open "$opened"
@@ -236,12 +243,7 @@ narrow_above()
 {
 	local pid status opened before
 
-	opened=$(all_members RarBoxOpened)
-	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
-	until_open "$opened"
-	opened=$(all_members RarBoxOpened)
-	before=$(all_members RarBoxLost)
+	in_background
 	rns "$right" ip route add "10.77.0.$((top + 1))/32" dev eth0 mtu lock 1300
 	until_lost "$before"
 	rns "$right" ip route del "10.77.0.$((top + 1))/32"
@@ -279,12 +281,7 @@ narrow_router()	# RANK BOX TO
 	local pid status opened before again
 
 	by_router "$1" "$2" add
-	opened=$(all_members RarBoxOpened)
-	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
-	until_open "$opened"
-	opened=$(all_members RarBoxOpened)
-	before=$(all_members RarBoxLost)
+	in_background
 	rns "$router" ip route add "$(address "$3")/32" dev eth0 mtu 1300
 	until_lost "$before"
 	sleep 3

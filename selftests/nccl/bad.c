@@ -290,7 +290,7 @@ static int crowd(uint32_t rank)
 #define SILENT		100	/* more than the listener has places for */
 #define SILENT_S	3	/* after this the peer has been let in */
 
-/* Strangers who say nothing connect before the peer. They do not keep it out. */
+/* Strangers that say nothing connect before the peer. They do not keep it out. */
 static int silent(uint32_t rank)
 {
 	const char *hello = shared->nets[rank][0];
