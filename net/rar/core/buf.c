@@ -432,7 +432,7 @@ void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len)
 	return piece_span(find_near(buf, off, near), off, want, len);
 }
 
-/* Let a packet refer to @n bytes of a page. Pages of a folio that lie together are one fragment. */
+/* Let a packet refer to bytes of a page. Pages of a folio that lie together are one fragment. */
 static bool attach_page(struct sk_buff *skb, struct page *page, u32 off, u32 n)
 {
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
@@ -442,7 +442,8 @@ static bool attach_page(struct sk_buff *skb, struct page *page, u32 off, u32 n)
 
 	off += folio_page_idx(folio, page) * PAGE_SIZE;
 	page = folio_page(folio, 0);
-	if (last && skb_frag_page(last) == page && skb_frag_off(last) + skb_frag_size(last) == off) {
+	if (last && skb_frag_page(last) == page &&
+	    skb_frag_off(last) + skb_frag_size(last) == off) {
 		skb_frag_size_add(last, n);
 	} else {
 		if (i == MAX_SKB_FRAGS)

@@ -54,9 +54,7 @@ void rar_carry_came(struct rar_carry *carry)
 /* A carrier is given up. */
 void rar_carry_lost(struct rar_carry *carry)
 {
-	if (carry->proven && ++carry->lost < CARRY_LOST)
-		return;
-	if (!carry->proven && !carry->trial)
+	if (carry->proven ? ++carry->lost < CARRY_LOST : !carry->trial)
 		return;
 	WRITE_ONCE(carry->proven, false);
 	carry->trial = false;

@@ -254,8 +254,10 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt, u32 n)
 
 	if (!pkt->whole || next->here)
 		return false;
-	if (pkt->carrier || (n > 1 && !pkt->frame && rar_carry_proven(next)))
-		return pkt->carrier && rar_carry_proven(next);
+	if (pkt->carrier)
+		return rar_carry_proven(next);
+	if (n > 1 && rar_carry_proven(next))
+		return false;
 	if (pkt->frame)
 		return rar_loss_frames_pass(next) && rar_frame_ready(next, pkt);
 	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
@@ -681,14 +683,18 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
- * Find out whether a packet is a carrier as it was sent, and may be read. Sets @n to its chunks.
- * Return: RAR_RX_DONE, or the drop with its reason.
+ * If a packet says that it is a carrier: is it one as it was sent, and may it be read? Sets @n to
+ * its chunks. Return: RAR_RX_DONE, or the drop with its reason.
  */
 static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt *pkt,
 				const struct rar_data_hdr *dh, u32 *n)
 {
-	if (!pkt->carrier)
+	bool whole = dh->flags & RAR_F_WHOLE;
+
+	if (whole != pkt->carrier)
 		return RAR_DROP(Cut);
+	if (!whole)
+		return RAR_RX_DONE;
 	*n = DIV_ROUND_UP(rar_pkt_bytes(pkt, 1), m->payload);
 	if (*n > RAR_RUN_MAX)
 		return RAR_DROP(Length);
@@ -707,20 +713,16 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
 	struct rar_cursor cursor = packet_cursor(pkt);
-	enum rar_rx ret = RAR_RX_DONE;
 	struct rar_arrival a = { };
 	struct rar_data_hdr dh;
+	enum rar_rx ret;
 	bool early;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
 	dh.flags |= pkt->ack_now ? RAR_F_ACK_NOW : 0;
-	if (dh.flags & RAR_F_WHOLE)
-		ret = open_carrier(m, pkt, &dh, &n);
-	else if (pkt->carrier)
-		ret = RAR_DROP(Cut);
+	ret = open_carrier(m, pkt, &dh, &n);
 	if (ret != RAR_RX_DONE)
 		return ret;
-	ret = RAR_RX_RETRY;
 	if (!rar_ack_check(&dh, n))
 		return RAR_DROP(Seq);
 	a.link = pkt->link;
@@ -732,8 +734,7 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	early = rar_op_early(m, a.op_seq, &a.run);
 	if (early && pkt->frame)
 		return RAR_RX_LATER;
-	if (early)
-		ret = rar_early_hold(m, &a);
+	ret = early ? rar_early_hold(m, &a) : RAR_RX_RETRY;
 	if (pkt->frame)
 		rar_frame_mirror(m->rn, pkt->frame);
 	if (ret == RAR_RX_RETRY)

@@ -48,8 +48,8 @@ static bool is_source(const struct rar_operation *op)
 }
 
 /*
- * Does the box answer this rank's contributions without sums? It is the root of a broadcast, or not
- * that of a reduction.
+ * Does the box answer this rank's contributions without sums? It is the root of a broadcast, or
+ * another rank than the root of a reduction.
  */
 bool rar_ringed_gets_none(const struct rar_operation *op)
 {

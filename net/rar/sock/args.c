@@ -132,8 +132,8 @@ static int check_root(const struct rar_member *m, struct rar_args *args)
 }
 
 /*
- * Gather a short sum, or exchange a short operation directly, if this group does. Flags other
- * than that of the order add elsewhere.
+ * Gather a short sum, or exchange a short operation directly, if this group does. With a flag
+ * other than RAR_OPF_IN_ORDER the ring adds.
  */
 static void choose_way(const struct rar_member *m, struct rar_args *args)
 {

@@ -6,8 +6,8 @@
  * A carrier looks like a superpacket, so that devices pass it whole, but it must not be cut: its
  * pieces would have no headers. It says that it is a single segment, which no superpacket is.
  * Neither cutting nor merging again leaves that as it was, so the receiver sees that the carrier is
- * as it was sent. Nobody may write to the bytes that it points to (SKBFL_SHARED_FRAG); who may read
- * them for how long is in core/lend.c.
+ * as it was sent. Nobody may write to the bytes that it points to (SKBFL_SHARED_FRAG). For how long
+ * they may be read is in core/lend.c.
  */
 #include <net/udp.h>
 

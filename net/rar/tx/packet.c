@@ -459,10 +459,10 @@ static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
  * @link: link to the neighbour
  * @item: the chunks, with their sequence numbers; their operation is referenced
  *
- * The payload is copied from the buffer, unless the packet is a carrier. Meanwhile the AG copy of an RS chunk may overwrite
- * the chunk. Then the neighbour had the RS chunk long before, and drops this packet as a
- * duplicate. In a group with a box it may not have had it, and the packet is not sent; it
- * counts as lost.
+ * The payload is copied from the buffer, or a carrier points to it. Meanwhile the AG copy of an RS
+ * chunk may overwrite the chunk. Then the neighbour had the RS chunk long before, and drops this
+ * packet as a duplicate. In a group with a box it may not have had it, and the packet is not sent;
+ * it counts as lost.
  *
  * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets; another
  * negative errno if a queue of this host did not take the packet. A packet for which there is
