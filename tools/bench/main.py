@@ -41,6 +41,7 @@ Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel
 --against COMMIT: this tree's module and that of COMMIT, in turns in one boot.
 --schedules [KERNEL [ROUNDS]], alone: short operations in each form, by the delay of links.
 --reductions [KERNEL [ROUNDS]], alone: the cost of each reduction of each type.
+--instructions [KERNEL [ROUNDS]], alone: what short operations cost each rank, exactly.
 --soak [KERNEL [OPS [RANKS [HOGS]]]], alone: what the longest of many operations waits for.
 --wan [KERNEL [REPEATS]], alone: which share of a long link a ring uses.
 --paths [KERNEL [SECONDS]], alone: CPU time per hop by the paths ingress, udp and xdp."""

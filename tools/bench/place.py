@@ -39,15 +39,17 @@ def say(text):
 
 
 class Place:
-    """name: host, uml, 6.12, 6.1; cpus: how many; on: which CPUs of this machine"""
+    """name: host, uml, 6.12, 6.1; cpus: how many; on: which CPUs of this machine; count: its
+    clock counts instructions
+    """
 
-    def __init__(self, name, cpus, on, mem):
+    def __init__(self, name, cpus, on, mem, count=False):
         self.name = name
         self.cpus = cpus
         self.started = {}           # contestant: None, or why not
         self.pid = tempfile.NamedTemporaryFile("r", prefix="rarbench")
         self.process = subprocess.Popen(
-            self.command(name, cpus, on, mem, self.pid.name), cwd=TOP, stdin=subprocess.PIPE,
+            self.command(name, cpus, on, mem, count, self.pid.name), cwd=TOP, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, start_new_session=True, preexec_fn=end_with_parent)
         self.pending = b""
         try:
@@ -59,14 +61,14 @@ class Place:
             raise
 
     @staticmethod
-    def command(name, cpus, on, mem, pid):
+    def command(name, cpus, on, mem, count, pid):
         agent = ["python3", "-B", "tools/bench/agent.py"]
         if name == HOST:
             return [*(["sudo"] if os.geteuid() else []),
                     *(["taskset", "-c", on] if on else []), *agent]
         return ["scripts/vm", "--kernel", name, "--cpus", str(cpus), "--mem", str(mem),
                 "--timeout", str(LIMIT_S), "--module", "--stdin", "--pid", pid,
-                *(["--on", on] if on else []), "--", *agent]
+                *(["--on", on] if on else []), *(["--count"] if count else []), "--", *agent]
 
     def start_light(self):
         module = f"{TOP}/build/{self.name}.light/rar_light.ko"
