@@ -174,6 +174,17 @@ static void number_slots(struct rar_link *link, struct rar_operation *op,
 	}
 }
 
+/*
+ * Does anyone wait for an operation to be released? Its user does, if it lies in the user's memory,
+ * and the next operations do, when few places are left in the table. Otherwise an ACK may come
+ * later, for the chunks of several operations.
+ */
+static bool is_awaited(const struct rar_member *m, const struct rar_operation *op)
+{
+	return op->pinned || !rar_plan_returns(&op->ring.plan) || op->ring.plan.aside ||
+	       op->seq - m->op_oldest >= RAR_MAX_OPS / 4;
+}
+
 /* Give the chosen chunks numbers. The caller sets tx->sent_us and the timer. */
 static void number(struct rar_link *link, struct rar_operation *op,
 		   struct rar_tx_item *item, u64 now)
@@ -204,10 +215,11 @@ static void number(struct rar_link *link, struct rar_operation *op,
 		rar_mib_add(link->member->rn, TxRetrans, run->n - fresh);
 	}
 	/*
-	 * Ask for an ACK with a chunk that is sent again, with the last chunk owed, when half
-	 * of the credit is used, and after each quarter of the window.
+	 * Ask for an ACK with a chunk that is sent again, with the last chunk owed if its release
+	 * is waited for, when half of the credit is used, and after each quarter of the window.
 	 */
-	item->ack_now = fresh < run->n || out->nsent == out->owed.ntx ||
+	item->ack_now = fresh < run->n ||
+			(out->nsent == out->owed.ntx && is_awaited(link->member, op)) ||
 			(tx->early_used > tx->credit / 2 && !rar_out_welcome(link, op, run)) ||
 			tx->next_seq - tx->asked_seq > tx->win.cwnd / 4;
 	if (item->ack_now)
