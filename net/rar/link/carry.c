@@ -7,6 +7,7 @@
  * acknowledged. After a lost trial, or several carriers lost in a row, runs go as packets with a
  * header for each chunk, and the next trial comes later and later.
  */
+#include "core/op.h"
 #include "link/carry.h"
 #include "link/link.h"
 
@@ -20,10 +21,19 @@ void rar_carry_start(struct rar_link *link)
 	link->tx.carry = (struct rar_carry){ .off = jiffies, .wait = CARRY_OFF };
 }
 
-/* Would a run go as a carrier if it could go now? */
-bool rar_carry_proven(const struct rar_link *link)
+/*
+ * Can runs of an operation go as carriers? A short operation that is copied lies in memory that is
+ * no page of its own, and a copy of it in pages costs more than headers.
+ */
+static bool fits(const struct rar_link *link, const struct rar_operation *op, u32 n)
 {
-	return link->carries && READ_ONCE(link->tx.carry.proven);
+	return link->carries && n > 1 && !op->ring.plan.direct && !op->buf.linear;
+}
+
+/* Would a run of @n chunks go as a carrier if it could go now? */
+bool rar_carry_would(const struct rar_link *link, const struct rar_operation *op, u32 n)
+{
+	return fits(link, op, n) && READ_ONCE(link->tx.carry.proven);
 }
 
 /* May a run go as a carrier? tx_lock. */
@@ -32,7 +42,7 @@ bool rar_carry_may(const struct rar_link *link, const struct rar_operation *op,
 {
 	const struct rar_carry *carry = &link->tx.carry;
 
-	return link->carries && run->n > 1 && !op->ring.plan.direct &&
+	return fits(link, op, run->n) &&
 	       (carry->proven || (!carry->trial && time_after_eq(jiffies, carry->off)));
 }
 

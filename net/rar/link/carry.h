@@ -5,7 +5,7 @@
 #include "rar.h"
 
 void rar_carry_start(struct rar_link *link);
-bool rar_carry_proven(const struct rar_link *link);
+bool rar_carry_would(const struct rar_link *link, const struct rar_operation *op, u32 n);
 bool rar_carry_may(const struct rar_link *link, const struct rar_operation *op,
 		   const struct rar_run *run);
 void rar_carry_sent(struct rar_link *link);

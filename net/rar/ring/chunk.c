@@ -245,9 +245,10 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 /*
  * May we write to the packet, which holds a run of @n chunks, and forward it? Nobody else may see
  * its data, all of it must be this run, and new headers must fit. A carrier is not written to: it
- * goes on with this rank's buffer. Where carriers pass, no other packet goes on.
+ * goes on with this rank's buffer. Where carriers are used, no other packet goes on.
  */
-static bool may_write(struct rar_member *m, const struct rar_pkt *pkt, u32 n)
+static bool may_write(struct rar_member *m, const struct rar_operation *op,
+		      const struct rar_pkt *pkt, u32 n)
 {
 	struct rar_link *next = &m->link[RAR_NEXT];
 	struct sk_buff *skb = pkt->skb;
@@ -255,8 +256,8 @@ static bool may_write(struct rar_member *m, const struct rar_pkt *pkt, u32 n)
 	if (!pkt->whole || next->here)
 		return false;
 	if (pkt->carrier)
-		return rar_carry_proven(next);
-	if (n > 1 && rar_carry_proven(next))
+		return rar_carry_would(next, op, n);
+	if (rar_carry_would(next, op, n))
 		return false;
 	if (pkt->frame)
 		return rar_loss_frames_pass(next) && rar_frame_ready(next, pkt);
@@ -396,7 +397,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 static enum rar_rx input_run(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a)
 {
-	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, a->pkt, a->run.n);
+	bool write = a->pkt && rar_link_to_rank(a->link) && may_write(m, op, a->pkt, a->run.n);
 
 	claim(op, a);
 	return a->won ? input_won(m, op, a, write) : input_old(m, op, a);
