@@ -787,6 +787,9 @@ struct rar_member {
 	atomic_t local_state;
 	struct list_head xdp_node;	/* members with work after frames, see push.c */
 	atomic_t xdp_todo;
+	struct list_head turn_node;	/* members with own chunks to send, see turn.c */
+	atomic_t turn_queued;
+	bool spread;			/* the newest operation is, over CPUs; see steer.c */
 	u32 sk_mark;
 	u32 sk_priority;
 

@@ -26,6 +26,7 @@
 #include "ring/ringed.h"
 #include "ring/round.h"
 #include "ring/steer.h"
+#include "ring/turn.h"
 #include "sim.h"
 #include "tx/carrier.h"
 #include "tx/frame.h"
@@ -418,7 +419,10 @@ void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes) { }
 void rar_pin_posted(struct rar_member *m, struct rar_operation *op) { }
 void rar_reduce_end(struct rar_reduce_ctx *ctx) { }
 void rar_reduce_pause(struct rar_reduce_ctx *ctx) { ctx->pieces = 0; }
-void rar_steer_plan(const struct rar_member *m, struct rar_operation *op) { }
+void rar_steer_plan(struct rar_member *m, struct rar_operation *op) { }
+void rar_turn_take(struct rar_member *m) { }
+void rar_turn_init(bool (*push)(struct rar_member *m)) { }
+void rar_turn_exit(void) { }
 void rar_user_freed(struct rar_user *user) { }
 void rar_user_put(struct rar_user *user) { }
 void rar_keyed_free(struct rar_keyed *k) { }

@@ -265,12 +265,13 @@ static u32 may_send(const struct rar_link *link, u32 burst)
  * rar_pick_batch() - choose chunks for packets
  * @link:  link by which the chunks go, RCU read side; no lock held
  * @items: set to the chosen runs, RAR_PICK_BATCH at most; numbered, operations referenced
+ * @own:   the most runs of own chunks
  *
  * Softirq, or process context with bottom halves off.
  *
  * Return: the number of runs; fewer than RAR_PICK_BATCH if no other chunk may go now.
  */
-u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items)
+u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items, u32 own)
 {
 	struct rar_member *m = link->member;
 	struct rar_link_tx *tx = &link->tx;
@@ -285,10 +286,11 @@ u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items)
 	while (n < RAR_PICK_BATCH && (max = may_send(link, rar_window_burst(link, now, &more)))) {
 		op = next_pending(link, &items[n].run, most, max);
 		items[n].own = !op;
-		if (!op && tx->ninject && rar_sender_room(m, link->path.dst.af))
+		if (!op && own && tx->ninject && rar_sender_room(m, link->path.dst.af))
 			op = next_inject(link, &items[n].run, most, max, now);
 		if (!op)
 			break;
+		own -= items[n].own;
 		items[n].frame = false;
 		items[n].whole = rar_carry_may(link, op, &items[n].run);
 		number(link, op, &items[n++], now);
@@ -301,7 +303,9 @@ u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items)
 	if (more && left)
 		rar_link_timer_at(m, more);
 	tx->win.held |= left && tx->inflight >= tx->win.cwnd;
-	account_blocked(tx, left && n < RAR_PICK_BATCH, now);
+	/* Own chunks that only wait for their turn are as blocked as they were. */
+	if (own || tx->npend || !tx->ninject || n)
+		account_blocked(tx, (own ? left : tx->npend) && n < RAR_PICK_BATCH, now);
 	spin_unlock_bh(&m->tx_lock);
 	return n;
 }

@@ -6,7 +6,7 @@
 
 #define RAR_PICK_BATCH		16
 
-u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items);
+u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items, u32 own);
 bool rar_pick_take_back(struct rar_link *link, struct rar_tx_item *item);
 bool rar_pick_take(struct rar_link *link, struct rar_member *next,
 		   struct rar_tx_item *item);

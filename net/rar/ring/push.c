@@ -38,6 +38,7 @@
 #include "ring/push.h"
 #include "ring/round.h"
 #include "ring/steer.h"
+#include "ring/turn.h"
 #include "tx/packet.h"
 #include "tx/route.h"
 #include "tx/rules.h"
@@ -103,19 +104,22 @@ void rar_push_start(struct rar_member *m)
 
 /* -- packets ------------------------------------------------------------------ */
 
-static void push_link(struct rar_link *link)
+/*
+ * Send what may go, with at most @own runs of own chunks. @items is zeroed by some kernels, so this
+ * is not called if there is nothing to send.
+ */
+static noinline_for_stack bool push_ready(struct rar_link *link, u32 own)
 {
-	const struct rar_link_tx *tx = &link->tx;
-	struct rar_member *m = link->member;
 	struct rar_tx_item items[RAR_PICK_BATCH];
+	struct rar_member *m = link->member;
+	bool did = false;
 	u32 i, n;
 
-	/* A caller that makes a chunk ready pushes it, so a stale read is harmless. */
-	if (!READ_ONCE(tx->npend) && !READ_ONCE(tx->ninject) && !READ_ONCE(tx->blocked_us))
-		return;
 	do {
-		n = rar_pick_batch(link, items);
+		n = rar_pick_batch(link, items, own);
 		for (i = 0; i < n; i++) {
+			did |= items[i].own;
+			own -= items[i].own;
 			if (items[i].own && rar_steer_send(link, &items[i]))
 				continue;
 			rar_fail_sent(link, items[i].op->seq, rar_packet_run(link, &items[i]));
@@ -123,10 +127,43 @@ static void push_link(struct rar_link *link)
 				rar_member_wake(m);
 		}
 	} while (n == RAR_PICK_BATCH);
+	return did;
+}
+
+/* Return: whether own chunks left. */
+static bool push_link(struct rar_link *link, u32 own)
+{
+	const struct rar_link_tx *tx = &link->tx;
+	bool did;
+
+	/* A caller that makes a chunk ready pushes it, so a stale read is harmless. */
+	if (!READ_ONCE(tx->npend) && !READ_ONCE(tx->ninject) && !READ_ONCE(tx->blocked_us))
+		return false;
+	did = push_ready(link, own);
 	/* Only the neighbour can open credit or a window that is closed: ask it. */
 	if (READ_ONCE(tx->blocked_us) && !READ_ONCE(tx->inflight))
-		rar_member_kick(m, jiffies +
+		rar_member_kick(link->member, jiffies +
 				rar_link_jiffies(LINK_PROBE_MIN_US));
+	return did;
+}
+
+/* In a turn. */
+static bool push_own(struct rar_member *m)
+{
+	return push_link(&m->link[RAR_NEXT], 1);
+}
+
+/*
+ * Do several runs of own chunks wait to go round within this kernel? They go in turns, unless they
+ * are spread over CPUs: each of these needs work at all times. What two ranks have under way stays in
+ * the cache anyway.
+ */
+static bool in_turns(const struct rar_link *link)
+{
+	const struct rar_member *m = link->member;
+
+	return link->carries && m->size > 2 && !READ_ONCE(m->spread) &&
+	       READ_ONCE(link->tx.ninject) > READ_ONCE(link->path.run_max);
 }
 
 /*
@@ -135,10 +172,15 @@ static void push_link(struct rar_link *link)
  */
 static void push_packets(struct rar_member *m)
 {
+	bool turns;
 	u32 i;
 
-	for (i = 0; i < rar_outs(m); i++)
-		push_link(&m->link[i]);
+	for (i = 0; i < rar_outs(m); i++) {
+		turns = in_turns(&m->link[i]);
+		push_link(&m->link[i], turns ? 0 : U32_MAX);
+		if (turns)
+			rar_turn_take(m);
+	}
 }
 
 /* -- memory ------------------------------------------------------------------- */
@@ -380,6 +422,7 @@ int __init rar_push_init(void)
 		destroy_workqueue(local_wq);
 		return -ENOMEM;
 	}
+	rar_turn_init(push_own);
 	for_each_possible_cpu(cpu) {
 		l = per_cpu_ptr(&locals, cpu);
 		spin_lock_init(&l->lock);
@@ -399,6 +442,7 @@ void rar_push_exit(void)
 
 	for_each_possible_cpu(cpu)
 		tasklet_kill(&per_cpu_ptr(&laters, cpu)->tasklet);
+	rar_turn_exit();
 	destroy_workqueue(local_wq);
 	rar_round_exit();
 }

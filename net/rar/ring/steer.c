@@ -92,12 +92,13 @@ static void steer_called(void *info)
  * The first lane gets this CPU. The other lanes get the next CPUs of the same node that the
  * process may use. Process context, preemption is off.
  */
-void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
+void rar_steer_plan(struct rar_member *m, struct rar_operation *op)
 {
 	int cpu = smp_processor_id();
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(cpu));
 	u32 lane;
 
+	WRITE_ONCE(m->spread, false);
 	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(m->link[RAR_NEXT].path.no_queue) ||
 	    READ_ONCE(m->rn->sysctl_rx_path) == RAR_PATH_XDP ||
 	    !cpumask_test_cpu(cpu, near))
@@ -111,6 +112,7 @@ void rar_steer_plan(const struct rar_member *m, struct rar_operation *op)
 				cpu = cpumask_first_and(near, cpu_online_mask);
 		} while (cpu != op->cpu[0] && !cpumask_test_cpu(cpu, &current->cpus_mask));
 	}
+	WRITE_ONCE(m->spread, op->steered);
 }
 
 /**
