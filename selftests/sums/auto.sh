@@ -40,6 +40,7 @@ by_sysctl()
 	told "N=3, some gathered, 16 KiB whole" 5000 20000 4096 16384 -n 3
 	told "N=5, few gathered, 32 KiB whole" 8 32768 8 32768 -n 5
 	told "N=4, too few bytes to gather" 7 1 -1 8192 -n 4
+	told "all in one kernel, which is not cut" 1 0 -1 65536 -n 3
 	told "N=1" 8192 65536 -1 8192 -n 1
 	told "N=17, in memory: more than are gathered" 8192 65536 -1 65536 -n 17 -m same -a lo4
 	told "N=6, in memory" 8192 65536 8192 65536 -n 6 -m same -a lo4
@@ -79,12 +80,12 @@ by_delay()
 need_module
 topo_up 5 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 29
+	plan 31
 	by_sysctl
 	same_bits
 	by_delay
 else
-	plan 22
+	plan 24
 	by_sysctl
 	same_bits
 fi

@@ -50,7 +50,8 @@ COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxFo
            "TxCtl", "TxRetrans")
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
-             "rar-registered": "registered", "rar-blocking": "blocking", "rar-local": "local"}
+             "rar-registered": "registered", "rar-blocking": "blocking", "rar-auto": "auto",
+             "rar-local": "local"}
 
 
 class Refused(Exception):

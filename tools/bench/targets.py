@@ -13,6 +13,8 @@ TIMED = "uml"           # memory at native speed, one CPU
 SAME = "6.12"           # an ordinary kernel, emulated, two CPUs
 PINNED = ("rar-registered", "rar-in-place")
 ONE_CALL = "rar-blocking"
+AUTO = "rar-auto"
+SHORT = 64 * KIB        # RAR_AUTO does not differ above
 RAR = (*PINNED, "rar-copy", ONE_CALL)
 TCP = ("tcp-ring", "tcp-chain")
 LIBRARIES = ("gloo", "openmpi", "mpich")
@@ -88,7 +90,7 @@ def compare(target, result, ours, theirs, need, kind=False, extra=""):
 
 def timed(n, size, rounds):
     """What several targets look at, so that it is measured once"""
-    sides = [*PINNED, *TCP]
+    sides = [*PINNED, *([AUTO] if size <= SHORT else []), *TCP]
     if size == BIG:
         sides += ["rar-copy", ONE_CALL, LOCAL, *SHARED, *LIGHTS]
     elif size == MIB:
@@ -129,7 +131,7 @@ class P2:
     @classmethod
     def verdicts(cls, result):
         size = result.case.size
-        lines = [compare("P2", result, PINNED, TCP, cls.needs[size])]
+        lines = [compare("P2", result, (*PINNED, AUTO), TCP, cls.needs[size])]
         if size in cls.local:
             lines.append(compare("P2", result, (LOCAL,), TCP, cls.local[size],
                                  extra="one namespace"))
@@ -162,11 +164,11 @@ class P4:
 
     @staticmethod
     def cases(rounds):
-        return [Case(n, (4 * KIB,), at(SAME, *RAR, *TCP), rounds=rounds) for n in RANKS]
+        return [Case(n, (4 * KIB,), at(SAME, *RAR, AUTO, *TCP), rounds=rounds) for n in RANKS]
 
     @classmethod
     def verdicts(cls, result):
-        return [compare("P4", result, RAR, TCP, cls.needs[result.case.n])]
+        return [compare("P4", result, (*RAR, AUTO), TCP, cls.needs[result.case.n])]
 
 
 class P5:

@@ -15,11 +15,13 @@
  *
  * Where a hop takes long, the number of hops decides, and bytes hardly matter: exchange
  * directly, or gather if a pair of ranks cannot reach each other, and do not cut. Where a hop is
- * short, most of it is the work for its packets: keep their number low.
+ * short, most of it is the work for its packets: keep their number low. In one kernel no wire is
+ * shared by the blocks, so a packet costs the same whatever its length: do not cut.
  */
 #include <linux/bitfield.h>
 
 #include "core/gather.h"
+#include "core/hosts.h"
 #include "core/ring.h"
 #include "group/choice.h"
 #include "group/pair.h"
@@ -104,13 +106,28 @@ static u32 choose_gather(const struct rar_member *m)
 	return m->join.hop_us >= GATHER_HOP_US * (m->size - 1) ? RAR_SMALL_BYTES : 0;
 }
 
+/* Are all ranks in this kernel? */
+static bool together(const struct rar_member *m)
+{
+	bool all = true;
+	u32 rank;
+
+	rcu_read_lock();
+	for (rank = 1; rank < m->size && all; rank++)
+		all = rar_hosts_share(m, rank, m->join.table[rank].nonce);
+	rcu_read_unlock();
+	return all;
+}
+
 /* The bytes up to which tensors are not cut. */
 static u32 choose_whole(const struct rar_member *m)
 {
 	int told = READ_ONCE(m->rn->sysctl_whole_bytes);
 	u32 hop_us = min_t(u32, m->join.hop_us, RAR_WHOLE_MAX / WHOLE_HOP_BYTES);
 
-	return told ?: hop_us * WHOLE_HOP_BYTES;
+	if (told)
+		return told;
+	return together(m) ? RAR_WHOLE_MAX : hop_us * WHOLE_HOP_BYTES;
 }
 
 /**
