@@ -185,18 +185,15 @@ static bool addr_is_ours(struct net *net, const struct rar_addr *a)
 bool rar_route_on_link(struct rar_member *m, struct rar_path *path)
 {
 	struct dst_entry *dst = rar_route_new(m, path);
-	const struct rtable *rt;
 	bool on_link;
 
 	if (IS_ERR(dst))
 		return false;
-	if (path->dst.af == AF_INET6) {
+	/* To IPv4, this host and a host whose path MTU is known may be their own gateways. */
+	if (path->dst.af == AF_INET6)
 		on_link = !(container_of(dst, struct rt6_info, dst)->rt6i_flags & RTF_GATEWAY);
-	} else {
-		rt = container_of(dst, struct rtable, dst);
-		/* A route to this host may name this host as its gateway. */
-		on_link = !rt->rt_gw_family || (rt->rt_flags & RTCF_LOCAL);
-	}
+	else
+		on_link = !container_of(dst, struct rtable, dst)->rt_uses_gateway;
 	dst_release(dst);
 	return on_link;
 }
