@@ -73,20 +73,40 @@ cut_off()
 	topo_sysctl dead_ms=5000
 }
 
+# Packets from rank 2 to rank 0 pass a router. Its link to rank 0 becomes narrow in a running group,
+# and it says so: the ring, which never sends from one to the other, would not notice.
+narrow()
+{
+	local router=15
+
+	rns $router sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 \
+		net.ipv4.conf.eth0.send_redirects=0
+	rns 2 ip route add 10.77.0.1/32 via 10.77.0.$((router + 1))
+	(sleep 3; rns $router ip route add 10.77.0.1/32 dev eth0 mtu 1300) &
+	! out=$(ring -n 4 -E -t f32 -c 2048 -T 20 -d 60 2>&1) &&
+		grep -q "Message too long.*rank 2 other 0" <<< "$out"
+	result $? "the path between two ranks becomes narrow: $(grep -m 1 rank <<< "$out")"
+	wait $!
+	rns $router ip route del 10.77.0.1/32 dev eth0
+	rns 2 ip route del 10.77.0.1/32
+	rns 2 ip route flush cache
+}
+
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 32
+	plan 33
 	matrix
 	same_bits
 	lossy
 	short_long -E 1 35
 	each_rank tc qdisc del dev eth0 root
 else
-	plan 22
+	plan 23
 	matrix
 	same_bits
 fi
 unreachable
 cut_off
+narrow
 finish

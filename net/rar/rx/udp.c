@@ -10,6 +10,7 @@
 #include "core/member.h"
 #include "core/mib.h"
 #include "rar.h"
+#include "ring/direct.h"
 #include "ring/fail.h"
 #include "rx/input.h"
 #include "rx/udp.h"
@@ -32,6 +33,19 @@ static bool too_big(const struct sock *sk, const struct sk_buff *skb)
 	if (sk->sk_family == AF_INET6)
 		return icmp[0] == ICMPV6_PKT_TOOBIG;
 	return icmp[0] == ICMP_DEST_UNREACH && icmp[1] == ICMP_FRAG_NEEDED;
+}
+
+/* The link by which a member sent a quoted packet, if it brings chunks; or NULL. */
+static struct rar_link *sent_by(struct rar_member *m, u8 type, u32 dst, u64 token)
+{
+	switch (type) {
+	case RAR_T_RS:
+	case RAR_T_AG:
+		return rar_member_sent_by(m, dst, token);
+	case RAR_T_DIRECT:
+		return token == READ_ONCE(m->epoch) ? rar_direct_link(m, dst) : NULL;
+	}
+	return NULL;
 }
 
 /*
@@ -71,8 +85,8 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)
 		return -ENOENT;
-	link = rar_member_sent_by(m, dst, token);
-	if (link && (type == RAR_T_RS || type == RAR_T_AG) && too_big(sk, skb))
+	link = sent_by(m, type, dst, token);
+	if (link && too_big(sk, skb))
 		rar_fail_sent(link, READ_ONCE(m->op_oldest), -EMSGSIZE);
 	return 0;
 }
