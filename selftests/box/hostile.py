@@ -40,7 +40,7 @@ class Rank:
     """A rank with a leg to the box; or a box below it, with a mask of ranks"""
 
     def __init__(self, rank, size=2, ranks=0, group=GROUP):
-        self.rank, self.seq, self.epoch, self.cookie = rank, 0, 0, 0
+        self.rank, self.seq, self.epoch, self.cookie, self.entered = rank, 0, 0, 0, b""
         self.size, self.ranks, self.group = size, ranks, group
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.settimeout(0.3)
@@ -61,6 +61,7 @@ class Rank:
             return
         if packet[1] == ENTERED:
             self.cookie, self.epoch = struct.unpack_from(">QQ", packet, 32)
+            self.entered = packet
 
     def up(self, chunk, value, op=0):
         """Send a contribution."""

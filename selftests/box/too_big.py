@@ -47,13 +47,13 @@ def forget(host):
     subprocess.run(["ip", "-n", host, "route", "flush", "cache"], check=True)
 
 
-def too_big_below():
+def too_big_below(what, packet_of):
     """Packets of the box to a member; then the job ends, and the other member is told."""
     enter("rar0")
     ranks = group()
     for rank in ranks:
         rank.up(0, 1)
-    packet = [rank.came() for rank in ranks][0][0]
+    packet = packet_of(*[(rank, rank.came()) for rank in ranks][0])
     came = []
 
     def lost():
@@ -63,7 +63,7 @@ def too_big_below():
             pass
         return RESET in came
 
-    judge("from the box", BOX, ranks[0].s.getsockname(), packet, lost)
+    judge(what, BOX, ranks[0].s.getsockname(), packet, lost)
     # To its kernel, rank 0 is now its own gateway. The packets of this group are short.
     result(all(rank.epoch for rank in group()), "a host whose path MTU is known is on the link")
     forget("rar3")
@@ -97,7 +97,8 @@ def too_big_above():
 def main():
     enter("rar3")
     sysctl("box_mem", 64 << 20)
-    too_big_below()
+    too_big_below("from the box", lambda rank, sums: sums[0])
+    too_big_below("that lets a member in", lambda rank, sums: rank.entered)
     too_big_above()
     enter("rar3")
     sysctl("box_mem", 0)

@@ -639,6 +639,35 @@ bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt)
 	return true;
 }
 
+/**
+ * rar_box_entered_err() - take in an ICMP error that quotes an ENTERED of the box
+ * @rn:      netns
+ * @id:      group id
+ * @epoch:   the token: the group's epoch
+ * @rank:    member, or box below, that it was for
+ * @too_big: a router says that it was too big, so the path carries no sum either
+ *
+ * Softirq, RCU read side.
+ *
+ * Return: false if the box here did not send it.
+ */
+bool rar_box_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank, bool too_big)
+{
+	/* Pairs with the release in box_make(). */
+	struct rar_box *box = smp_load_acquire(&rn->box);
+	struct rar_link *link = NULL;
+	struct box_job *job;
+
+	if (!box)
+		return false;
+	list_for_each_entry_rcu(job, &box->jobs, node)
+		if (job->m.id == id && job->group_epoch == epoch)
+			link = find_leg(&job->m, rank);
+	if (link && too_big)
+		WRITE_ONCE(link->narrow, true);
+	return link;
+}
+
 /* -- begin and end --------------------------------------------------------------- */
 
 static int open_ports(struct rar_box *box)

@@ -6,6 +6,7 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 
+#include "box/box.h"
 #include "core/drop.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -82,6 +83,9 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 			return -ENOENT;
 		token = be64_to_cpu(jh->nonce);
 	}
+	/* The box has the group's epoch beside the token of its own packets. */
+	if (type == RAR_T_ENTERED)
+		return rar_box_entered_err(rn, id, token, dst, too_big(sk, skb)) ? 0 : -ENOENT;
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)
 		return -ENOENT;
