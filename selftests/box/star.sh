@@ -195,7 +195,7 @@ restarts()
 	legs_whole
 	lost=$(($(all_members RarBoxLost) - lost))
 	echo "# legs opened: $opened, lost: $lost"
-	[ "$status" = 0 ] && [ "$lost" -gt 0 ]
+	[ "$status" = 0 ] && [ "$lost" -ge "$kills" ]
 }
 
 # The box says nothing any more, in the middle. The members notice by their operations.

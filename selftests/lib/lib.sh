@@ -215,6 +215,23 @@ topo_up()	# N [MTU...]: as topo_mtu
 	[ -z "${RAR_XDP-}" ] || { need_xdp && topo_by_xdp; }
 }
 
+# Ends the namespace of a rank and makes it again, as a host that was restarted: its device has
+# the same address.
+topo_again()	# RANK
+{
+	local mac
+
+	mac=$(ip -n rar"$1" -br link show eth0 | awk '{ print $3 }')
+	ip netns del rar"$1" && ip netns add rar"$1" && within 10 topo_link "$1" || return
+	ip -n rar"$1" link set eth0 address "$mac"
+	topo_bridge $(($1 + 1)) | tail -n 2 | ip -n rarbr -batch - && topo_rank "$1" | ip -n rar"$1" -batch -
+}
+
+# Makes the device of a rank. The bridge's port of the device before it goes a little later than
+# its namespace.
+# shellcheck disable=SC2317 # called by within
+topo_link() { topo_links $(($1 + 1)) | tail -n 1 | ip -batch -; }
+
 # Attaches XDP as RAR_XDP says; call it again for a new device.
 topo_by_xdp() { topo_xdp "$RAR_XDP" && topo_sysctl rx_path=xdp; }
 
