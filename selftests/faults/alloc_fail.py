@@ -7,7 +7,8 @@ alloc_fail.py [PATTERN]		sites whose name contains PATTERN; all by default
 The places are found in the module's code: calls of kernel functions that allocate,
 or that copy from or to user space. A failure is injected where the return address
 of such a call is on the stack, in process context and in softirq: the first time,
-later, or often. survive.c checks that the module survives it. Also tested are each
+later, or often. survive.c checks that the module survives it, and roce.py for what the
+box does with RoCEv2. Also tested are each
 allocation of each call in turn, each allocation while the module is loaded, and
 storms of failures anywhere in the module.
 """
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS / "lib"))
 from tap import finish, get_seed, note, result, skip_all
 
 DEBUGFS = "/sys/kernel/debug/"
@@ -43,7 +45,7 @@ MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
     r"^rar_early_hold\S* __alloc_skb$|^(send_once|rar_route_on_link)\S* rar_route_new|"
     r"^rar_member_hash_job\S* __xa_alloc|^packet_alloc\S* __netdev_alloc_frag|"
-    r"^rar_up_enter\b|^rar_frame_(mirror|ready)\b|^rar_steer_send\b|^(rar_codec_)?from_iter\b")
+    r"^(rar_up_enter|up_new)\b|^rar_frame_(mirror|ready)\b|^rar_steer_send\b|^(rar_codec_)?from_iter\b")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -163,6 +165,22 @@ def survive(*options, local="1", box=False):
     return out.returncode, out.stdout
 
 
+def alone(*options, local):
+    return survive(*options, local=local)
+
+
+def with_box(*options, local):
+    return survive(*options, local=local, box=True)
+
+
+def with_roce(*_options, local):
+    """Packets of RoCEv2 pass a box that is a router."""
+    out = subprocess.run(["lib/in_topo.sh", "3", "box/roce.py", "survive"], text=True, cwd=TESTS,
+                         env=os.environ | {"RAR_LOCAL": local}, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    return out.returncode, out.stdout
+
+
 # kind of site: (faults, times, interval, probability, options of survive)
 MANNERS = {
     "copy": ((("fail_usercopy",), 1, 1, 100, ("-l",)),
@@ -174,28 +192,30 @@ MANNERS = {
 }
 
 
-def fail_at(addr, kind, box):
+def fail_at(addr, kind, program):
     """Inject failures at an address. Return how many, and whether all went well."""
     hits, ok = 0, True
     for faults, times, interval, probability, options in MANNERS[kind]:
         aim(faults, addr, addr + 1, times, interval, probability)
         # Send packets: a hand-over in memory allocates nothing.
-        status, said = survive(*options, local="0", box=box)
+        status, said = program(*options, local="0")
         hits += sum(times - left(fault) for fault in faults)
         stop()
         if status:
             note(said)
-            note(f"{faults}, {times} times, box {box}: survive ended with {status}")
+            note(f"{faults}, {times} times, {program.__name__}: it ended with {status}")
             ok = False
     return hits, ok
 
 
 def test_site(name, addr, kind):
     """Returns whether any failure was injected. Some code is only used with a box."""
-    hits, ok = fail_at(addr, kind, False)
-    if not hits:
-        hits, ok = fail_at(addr, kind, True)
-    result(ok and (hits or MAY_BE_MISSED.search(name)), f"{name}: {hits} failures")
+    missed = MAY_BE_MISSED.search(name)
+    for program in (alone, with_box) if missed else (alone, with_box, with_roce):
+        hits, ok = fail_at(addr, kind, program)
+        if hits or not ok:
+            break
+    result(ok and (hits or missed), f"{name}: {hits} failures")
     return hits > 0
 
 
