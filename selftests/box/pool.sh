@@ -80,7 +80,7 @@ member_dies()
 	return "$status"
 }
 
-# The survivors may have entered again before they heard that their group has ended.
+# Members may have entered again before they heard that their group has ended.
 # shellcheck disable=SC2317 # called by within
 unused() { rns "$box" grep -q "used 0 " /proc/net/rar_box; }
 
@@ -191,7 +191,7 @@ restarts()
 	note "it went $i times, $open times while groups used it"
 	jobs_end || return
 	rm "$dir.enough"
-	given_back && [ $((2 * open)) -gt "$kills" ]
+	within 10 unused && [ $((2 * open)) -gt "$kills" ]
 }
 
 settings()
