@@ -440,6 +440,7 @@ struct rar_aside {
  * @any_order:	the box makes only sums whose order has no effect
  * @cast:	the box passes broadcasts on
  * @reduce:	the box makes the sums of reductions to a root
+ * @keyed:	the box combines records of keyed reductions
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
  * @next_try:	when to enter again, jiffies
@@ -461,6 +462,7 @@ struct rar_leg {
 	bool any_order;
 	bool cast;
 	bool reduce;
+	bool keyed;
 	u64 nonce;
 	u64 cookie;
 	unsigned long next_try;

@@ -285,6 +285,11 @@ static const struct field wire_fields[] = {
 	F(rar_wire_box, af, 16, 2),
 	F(rar_wire_box, port, 18, 2),
 
+	S(rar_batch_rank, 16),
+	F(rar_batch_rank, first, 0, 4),
+	F(rar_batch_rank, flags, 4, 4),
+	F(rar_batch_rank, map, 8, 8),
+
 	S(rar_chunks_hdr, 80),
 	F(rar_chunks_hdr, op_seq, 24, 8),
 	F(rar_chunks_hdr, first, 32, 4),
@@ -393,6 +398,7 @@ static const struct value wire_values[] = {
 	V(RAR_TF_BOX, 8), V(RAR_CAPS_BOX, 0x200), V(RAR_CAPS_BESIDE, 0x400), V(RAR_WM_BESIDE, 0x8000),
 	V(RAR_CAPS_BOX_BROADCAST, 0x800), V(RAR_EF_ANY_ORDER, 1), V(RAR_EF_BROADCAST, 2),
 	V(RAR_CAPS_BOX_REDUCE, 0x2000), V(RAR_EF_REDUCE, 4),
+	V(RAR_CAPS_BOX_KEYED, 0x4000), V(RAR_EF_KEYED, 8), V(RAR_WF_REFUSED, 1), V(RAR_BF_LAST, 1),
 	V(RAR_WM_BYTES, 0x7fff),
 	V(RAR_JF_SMALL, 1), V(RAR_JF_HOSTS, 2), V(RAR_JF_BIG, 4), V(RAR_JF_GATHERED, 8),
 	V(RAR_JF_DIRECT, 0x10), V(RAR_OF_DIRECT, 4), V(RAR_DF_ASK, 1), V(RAR_TF_APART, 2),

@@ -50,6 +50,7 @@ COUNTERS = {
     "BoxWants": "Questions to predecessors for missing sums",
     "BoxTaken": "Box: contributions that came",
     "BoxSums": "Box: chunks summed",
+    "BoxBatches": "Box: batches of records that a root has taken",
     "BoxGaveUp": "Box: chunks given up",
     "BoxEvicted": "Box: chunks given up for another chunk",
     "BoxHanded": "Box: partial sums handed to the ring",

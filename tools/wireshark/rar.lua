@@ -217,7 +217,7 @@ local probe = layout {
 }
 
 local chunks_flags = {
-	{ 0x00000001, "handed", "Partial sums are on the way in the ring" },
+	{ 0x00000001, "handed", "RETURN: partial sums are on the way in the ring; WANT: the batch was refused" },
 }
 
 local chunks = layout {

@@ -33,7 +33,9 @@
  * a member of that: its RS is the sum of all its ranks. Of a broadcast only the root contributes.
  * The RS of another rank has no payload, and asks for chunks, which AG brings. When all ranks have
  * asked for a chunk, the root gets an AG without payload. Of a reduction to a root all contribute.
- * The root gets the sum, and each other rank an AG without payload.
+ * The root gets the sum, and each other rank an AG without payload. Of a RAR_REDUCE_BY_KEY all but
+ * the root send chunks of records, of which the box acknowledges nothing. It combines them to
+ * batches, which AG brings to the root in pieces, and the root answers with WANT.
  */
 #ifndef _UAPI_LINUX_RAR_WIRE_H
 #define _UAPI_LINUX_RAR_WIRE_H
@@ -286,11 +288,12 @@ struct rar_probe_hdr {
 
 /**
  * struct rar_chunks_hdr - WANT, RETURN: chunks of an operation. A box below another box also sends
- * RETURN to that one
+ * RETURN to that one. RETURN of a RAR_REDUCE_BY_KEY names chunks of the receiver; for WANT see
+ * struct rar_batch_rank
  * @h:      common header
  * @op_seq: operation
  * @first:  chunk of bit 0 of @map
- * @flags:  RETURN: RAR_RF_*; WANT: zero
+ * @flags:  RETURN: RAR_RF_*; WANT: RAR_WF_*
  * @__pad:  zero
  * @until:  RETURN: low 32 bits of a number; the box wants nothing of operations below it. 0 = it
  *          wants those. WANT: zero
@@ -307,6 +310,28 @@ struct rar_chunks_hdr {
 };
 
 #define RAR_RF_HANDED	0x00000001	/* the box has sent RS to the rank that adds next */
+
+#define RAR_WF_REFUSED	0x00000001	/* to a box: the batch was not taken */
+
+/**
+ * struct rar_batch_rank - which chunks of a rank a batch holds, in RAR_REDUCE_BY_KEY by a box
+ * @first: chunk of bit 0 of @map
+ * @flags: RAR_BF_LAST
+ * @map:   bit n: chunk @first + n
+ *
+ * A batch is sent in pieces, each in an AG: @chunk of its data header is the number of the piece,
+ * @scale how many pieces there are, @una the number of the batch. Piece 0 is a struct
+ * rar_batch_rank for each rank of the group. The others are records, as many as a packet carries,
+ * but for the last. The root answers with WANT: @first is the number of the batch, @map are the
+ * pieces that have not come; if there are none the root needs the batch no longer.
+ */
+struct rar_batch_rank {
+	__be32	first;
+	__be32	flags;
+	__be64	map;
+};
+
+#define RAR_BF_LAST	0x00000001	/* the highest chunk of @map is the last of the rank */
 
 /**
  * struct rar_enter_hdr - ENTER: a member comes to the box; token is the group's epoch
@@ -354,6 +379,7 @@ struct rar_entered_hdr {
 #define RAR_EF_ANY_ORDER	0x00000001	/* makes only sums whose order has no effect */
 #define RAR_EF_BROADCAST	0x00000002	/* passes broadcasts on */
 #define RAR_EF_REDUCE		0x00000004	/* makes the sums of reductions to a root */
+#define RAR_EF_KEYED		0x00000008	/* combines records of RAR_REDUCE_BY_KEY */
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK
@@ -491,6 +517,9 @@ struct rar_table_hdr {
 
 /* ... and of one that can use a box for reductions to a root. As above. */
 #define RAR_CAPS_BOX_REDUCE	0x00002000
+
+/* ... and of one that can use a box for RAR_REDUCE_BY_KEY. As above. */
+#define RAR_CAPS_BOX_KEYED	0x00004000
 
 /* ... and of one that knows RAR_F_WHOLE. If not all do, each chunk has a header. */
 #define RAR_CAPS_WHOLE	0x00001000

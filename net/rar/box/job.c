@@ -19,6 +19,7 @@
 #include <linux/wait_bit.h>
 
 #include "box/allow.h"
+#include "box/batch.h"
 #include "box/box.h"
 #include "box/job.h"
 #include "box/offer.h"
@@ -81,7 +82,7 @@ static struct rar_link *find_leg(struct rar_member *m, u32 rank)
 	       READ_ONCE(job->leg[i].link.rank) == rank ? &job->leg[i].link : NULL;
 }
 
-/* Take in a packet of a leg: RS, PROBE, RETURN or RESET, validated. Softirq, RCU read side. */
+/* Take in a packet of a leg: RS, PROBE, WANT, RETURN or RESET, validated. Softirq, under RCU. */
 static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	u32 rank = leg_index(be16_to_cpu(pkt->h.src));
@@ -94,6 +95,9 @@ static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_PROBE:
 		rar_slot_rcv_probe(job, rank, pkt);
+		break;
+	case RAR_T_WANT:
+		rar_batch_rcv_want(job, rank, pkt);
 		break;
 	case RAR_T_RETURN:
 		if (pkt->link->rank < RAR_LOWER_RANK)
@@ -212,6 +216,7 @@ static struct box_job *job_new(struct rar_box *box, const struct ask *ask)
 	job->choice = ask->choice;
 	job->born = jiffies;
 	rar_slot_init(job);
+	rar_batch_init(job);
 	init_member(job, ask);
 	job->scratch = kmalloc(ask->payload, GFP_KERNEL);
 	if (!job->scratch || init_legs(job)) {
@@ -239,6 +244,7 @@ static void job_end(struct box_job *job)
 	list_del_rcu(&job->node);
 	WRITE_ONCE(job->box->njobs, job->box->njobs - 1);
 	rar_slot_close(job);
+	rar_batch_close(job);
 	rar_up_end(job);
 	for (i = 0; i < job->nlegs; i++)
 		if (job->leg[i].nonce)
@@ -371,7 +377,7 @@ static void send_entered(struct box_job *job, struct box_leg *leg, u64 cookie)
 		.cookie = cpu_to_be64(cookie),
 		.epoch = cpu_to_be64(job->open ? job->m.epoch : 0),
 		.flags = cpu_to_be32(job->levels ? RAR_EF_ANY_ORDER :
-						   RAR_EF_BROADCAST | RAR_EF_REDUCE),
+				     RAR_EF_BROADCAST | RAR_EF_REDUCE | RAR_EF_KEYED),
 	};
 
 	rar_packet_ctl(&leg->link, &eh, sizeof(eh), leg->pad, RAR_T_ENTERED, job->group_epoch);

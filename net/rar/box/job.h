@@ -101,6 +101,10 @@ struct box_leg {
  * @nevicted:	of them, those evicted for another chunk
  * @rising:	slots that were contributed to the box above and have no sum, by number
  * @up_seq:	number of the next contribution to the box above
+ * @keyed:	struct box_keyed, keyed reductions
+ * @nkeyed:	entries of @keyed
+ * @nbatches:	batches sent
+ * @keyed_timer: sends batches that are due; armed under @lock
  * @nlegs:	entries of @leg, by the lowest rank
  */
 struct box_job {
@@ -137,6 +141,10 @@ struct box_job {
 	u64 nevicted;
 	struct list_head rising;
 	u32 up_seq;
+	struct list_head keyed;
+	u32 nkeyed;
+	u32 nbatches;
+	struct hrtimer keyed_timer;
 	u32 nlegs;
 	struct box_leg leg[];
 };

@@ -160,7 +160,8 @@ bool rar_slot_evict(struct box_job *job, u32 below, struct box_out *out)
 	return true;
 }
 
-static void *get_room(struct box_job *job, size_t bytes, u8 prio, struct box_out *out)
+/* Allocate memory that counts as rows, if need be in place of others. NULL: there is no room. */
+void *rar_slot_get_room(struct box_job *job, size_t bytes, u8 prio, struct box_out *out)
 {
 	u32 tries = ROOM_TRIES;		/* more are needed only when the limit was lowered */
 	void *p;
@@ -188,7 +189,7 @@ static struct box_slot *slot_new(struct box_job *job, struct box_op *op, u32 chu
 	struct rar_chunk c;
 
 	rar_ring_chunk(&op->ring, chunk, &c);
-	slot = get_room(job, head + c.len, op->prio, out);
+	slot = rar_slot_get_room(job, head + c.len, op->prio, out);
 	if (!slot)
 		return NULL;
 	memset(slot, 0, head);
@@ -347,7 +348,7 @@ static bool hold(struct box_job *job, struct box_slot *slot, void **held, const 
 		 struct box_out *out)
 {
 	/* The slot itself has no sum and not a lower priority, so it is neither taken. */
-	*held = get_room(job, slot->len, slot->op->prio, out);
+	*held = rar_slot_get_room(job, slot->len, slot->op->prio, out);
 	if (!*held)
 		return false;
 	memcpy(*held, data, slot->len);

@@ -157,6 +157,7 @@ static inline void rar_slot_put(struct box_slot *slot)
 		kfree(slot);
 }
 
+void *rar_slot_get_room(struct box_job *job, size_t bytes, u8 prio, struct box_out *out);
 struct box_op *rar_slot_find_op(struct box_job *job, const struct rar_data_hdr *dh);
 void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
 		   const void *data, u32 i, struct box_out *out);

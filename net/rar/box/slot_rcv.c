@@ -3,6 +3,7 @@
  * Packets that concern slots: contributions and PROBEs of members, RETURNs, and sums of the box
  * above. Counts what happens, and answers when the lock of the job is dropped.
  */
+#include "box/batch.h"
 #include "box/slot.h"
 #include "box/up.h"
 #include "core/mib.h"
@@ -97,6 +98,10 @@ void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return;
+	if (dh.collective == RAR_REDUCE_BY_KEY) {
+		rar_batch_rcv_up(job, rank, pkt, n, &dh);
+		return;
+	}
 	if (asks(&dh, rank))
 		n = asks_for(&dh, pkt);
 	if (!n) {
@@ -147,6 +152,7 @@ void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt
 	rar_slot_advance(job, leg, be32_to_cpu(ph.una));
 	base = job->base;
 	rar_slot_raise_base(job);
+	rar_batch_raise_base(job, job->base);
 	raised = !job->closed && from > job->until;
 	if (raised)
 		rar_slot_raise_until(job, from);

@@ -35,12 +35,13 @@ u32 rar_keyed_window(u32 chunk)
 
 /*
  * Records that have no room in the table and wait for recv(). A chunk is refused if not all of
- * its records may have to wait. Each CPU may be reducing a chunk, of which that is not known yet.
+ * its records may have to wait. Each CPU may be reducing a chunk, of which that is not known yet. A
+ * box may have sent a batch.
  */
-static u64 nover(const struct rar_keyed_kind *kind, u64 slots, u32 payload)
+static u64 nover(const struct rar_keyed_kind *kind, u64 slots, u32 payload, bool box)
 {
 	return max3(slots / 8, (num_possible_cpus() + 4ULL) * (payload / kind->record),
-		    KEYED_OVER_MIN);
+		    KEYED_OVER_MIN) + (box ? 2 * rar_keyed_batch_max(kind, payload) : 0);
 }
 
 /**
@@ -48,16 +49,18 @@ static u64 nover(const struct rar_keyed_kind *kind, u64 slots, u32 payload)
  * @kind:    of the records
  * @slots:   records that it has room for
  * @payload: bytes that a packet carries
+ * @box:     records may come by a box
  *
  * Return: bytes.
  */
-u64 rar_keyed_room(const struct rar_keyed_kind *kind, u64 slots, u32 payload)
+u64 rar_keyed_room(const struct rar_keyed_kind *kind, u64 slots, u32 payload, bool box)
 {
-	return slots * (kind->record + 1ULL) + nover(kind, slots, payload) * kind->record;
+	return slots * (kind->record + 1ULL) + (nover(kind, slots, payload, box) +
+		(box ? rar_keyed_batch_max(kind, payload) : 0)) * kind->record;
 }
 
 static struct rar_keyed_root *root_alloc(const struct rar_keyed_kind *kind, u64 slots,
-					 u32 payload, u32 size)
+					 u32 payload, u32 size, bool box)
 {
 	struct rar_keyed_root *root = kvzalloc(sizeof(*root), KEYED_GFP);
 	struct rar_keyed_table *t;
@@ -72,8 +75,11 @@ static struct rar_keyed_root *root_alloc(const struct rar_keyed_kind *kind, u64 
 	t->seed[1] |= 1;
 	t->tags = kvmalloc(slots, KEYED_GFP);
 	t->records = kvmalloc_array(slots, kind->record, KEYED_GFP);
-	root->nover = nover(kind, slots, payload);
+	root->nover = nover(kind, slots, payload, box);
 	root->over = kvmalloc_array(root->nover, kind->record, KEYED_GFP);
+	if (box)
+		root->batch.records = kvmalloc_array(rar_keyed_batch_max(kind, payload),
+						     kind->record, KEYED_GFP);
 	root->open = size;
 	return root;
 }
@@ -85,14 +91,16 @@ static void root_free(struct rar_keyed_root *root)
 	kvfree(root->table.tags);
 	kvfree(root->table.records);
 	kvfree(root->over);
+	kvfree(root->batch.records);
 	kvfree(root);
 }
 
-static bool alloc_side(struct rar_keyed *k, u64 slots, u32 payload, u32 size)
+static bool alloc_side(struct rar_keyed *k, u64 slots, u32 payload, u32 size, bool box)
 {
 	if (k->is_root) {
-		k->root = root_alloc(&k->kind, slots, payload, size);
-		return k->root && k->root->table.tags && k->root->table.records && k->root->over;
+		k->root = root_alloc(&k->kind, slots, payload, size, box);
+		return k->root && k->root->table.tags && k->root->table.records && k->root->over &&
+		       (!box || k->root->batch.records);
 	}
 	k->stream = kzalloc(sizeof(*k->stream), KEYED_GFP);
 	if (k->stream)
@@ -106,13 +114,14 @@ static bool alloc_side(struct rar_keyed *k, u64 slots, u32 payload, u32 size)
  * @payload:     bytes that a packet carries
  * @size:        ranks
  * @is_root:     for the root, which also gets memory for records
+ * @box:         records may come by a box
  *
  * Process context. The caller has charged the user for rar_keyed_room().
  *
  * Return: NULL if there is no memory.
  */
 struct rar_keyed *rar_keyed_alloc(const struct rar_fingerprint *fingerprint, u32 payload,
-				  u32 size, bool is_root)
+				  u32 size, bool is_root, bool box)
 {
 	struct rar_keyed *k = kzalloc(sizeof(*k), KEYED_GFP);
 
@@ -121,7 +130,7 @@ struct rar_keyed *rar_keyed_alloc(const struct rar_fingerprint *fingerprint, u32
 	rar_keyed_of(&k->kind, fingerprint);
 	k->chunk = rar_keyed_chunk(&k->kind, payload);
 	k->is_root = is_root;
-	if (alloc_side(k, fingerprint->count, payload, size))
+	if (alloc_side(k, fingerprint->count, payload, size, box))
 		return k;
 	rar_keyed_free(k);
 	return NULL;

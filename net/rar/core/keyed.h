@@ -4,6 +4,7 @@
 #define _RAR_CORE_KEYED_H
 
 #include <linux/minmax.h>
+#include <linux/rar_wire.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
@@ -13,6 +14,8 @@
 struct rar_fingerprint;
 
 #define RAR_STREAM_CHUNKS	64	/* of a window at most: bits of rar_done_hdr.lacks */
+#define RAR_BATCH_PIECES	64	/* of a batch at most: bits of rar_chunks_hdr.map[0] */
+#define RAR_BATCH_RECORDS	8192	/* of a batch at most */
 
 /*
  * struct rar_keyed_from - the chunks that came to the root from a rank
@@ -37,6 +40,32 @@ struct rar_keyed_from {
 };
 
 /*
+ * struct rar_batch - the newest batch of the box at the root, see ring/batch.c
+ * @token:  epoch of the leg by which it comes, 0 = none has come
+ * @number: its number
+ * @pieces: how many it has
+ * @came:   bit n: piece n came
+ * @bytes:  of its last piece
+ * @busy:   all pieces are here, and its records are being reduced: nothing of it changes
+ * @over:   it was taken or refused
+ * @refused: it was refused
+ * @list:   piece 0
+ * @records: the other pieces, each at its place; NULL: records do not go by a box
+ */
+struct rar_batch {
+	u64 token;
+	u32 number;
+	u32 pieces;
+	u64 came;
+	u32 bytes;
+	bool busy;
+	bool over;
+	bool refused;
+	struct rar_batch_rank list[RAR_GATHER_RANKS];
+	u8 *records;
+};
+
+/*
  * struct rar_keyed_root - the root's side
  * @lock:   protects this struct; taken in softirq. recv() reads the table without it when the
  *          operation is complete
@@ -54,6 +83,7 @@ struct rar_keyed_from {
  * @news_us: when chunks that came are acknowledged at the latest, 0 = there are none
  * @call_us: when ranks of which nothing has come are told again that they may begin
  * @slot:   recv(): the next place of the table to read
+ * @batch:  what comes by the box
  */
 struct rar_keyed_root {
 	spinlock_t lock; /* see above */
@@ -70,6 +100,7 @@ struct rar_keyed_root {
 	u64 news_us;
 	u64 call_us;
 	u64 slot;
+	struct rar_batch batch;
 };
 
 /*
@@ -80,6 +111,10 @@ struct rar_keyed_root {
  * @una:    all chunks below are acknowledged
  * @acked:  bit n: chunk @una + n is acknowledged, too
  * @again:  bit n: chunk @una + n will be sent again
+ * @boxed:  bit n: chunk @una + n was sent to the box, and not to the root
+ * @direct: chunks from @sent on that go straight to the root, after the box gave some up
+ * @skip:   chunks that did so the last time
+ * @judged: the box is not blamed again before this chunk is acknowledged
  * @last:   bytes of the last chunk, if @ended
  * @full:   the root has refused chunks: they go one by one
  * @cwnd:   chunks that may be on their way
@@ -99,6 +134,10 @@ struct rar_stream {
 	u32 una;
 	u64 acked;
 	u64 again;
+	u64 boxed;
+	u32 direct;
+	u32 skip;
+	u32 judged;
 	u32 last;
 	bool full;
 	u32 cwnd;
@@ -133,15 +172,28 @@ struct rar_keyed {
 
 bool rar_keyed_of(struct rar_keyed_kind *kind, const struct rar_fingerprint *fingerprint);
 u32 rar_keyed_window(u32 chunk);
-u64 rar_keyed_room(const struct rar_keyed_kind *kind, u64 slots, u32 payload);
+u64 rar_keyed_room(const struct rar_keyed_kind *kind, u64 slots, u32 payload, bool box);
 struct rar_keyed *rar_keyed_alloc(const struct rar_fingerprint *fingerprint, u32 payload,
-				  u32 size, bool is_root);
+				  u32 size, bool is_root, bool box);
 void rar_keyed_free(struct rar_keyed *k);
 
 /* Bytes of a chunk: whole records. */
 static inline u32 rar_keyed_chunk(const struct rar_keyed_kind *kind, u32 payload)
 {
 	return payload - payload % kind->record;
+}
+
+/* Pieces that a batch may have, with its list. */
+static inline u32 rar_keyed_pieces(const struct rar_keyed_kind *kind, u32 payload)
+{
+	return 1 + min_t(u32, RAR_BATCH_PIECES - 1,
+			 RAR_BATCH_RECORDS / (payload / kind->record));
+}
+
+/* Records that a batch may have. */
+static inline u32 rar_keyed_batch_max(const struct rar_keyed_kind *kind, u32 payload)
+{
+	return (rar_keyed_pieces(kind, payload) - 1) * (payload / kind->record);
 }
 
 /* Are there records that wait for recv()? */
@@ -154,6 +206,16 @@ static inline bool rar_keyed_has_over(const struct rar_keyed_root *root)
 static inline u32 rar_stream_free(const struct rar_stream *s)
 {
 	return s->window - 1 - (READ_ONCE(s->next) - READ_ONCE(s->una));
+}
+
+/*
+ * The leg is closed, so what is at the box goes to the root. The timer sends it. Return: is there
+ * anything? tx_lock.
+ */
+static inline bool rar_stream_unbox(struct rar_stream *s)
+{
+	s->again |= s->boxed & ~s->acked;
+	return s->again;
 }
 
 /* Is a send() that waits woken? It has half of the chunks, so not for each of them. */

@@ -47,6 +47,7 @@ struct rar_net;
 	X(BoxWants)	/* WANTs sent to the predecessor */		\
 	X(BoxTaken)	/* box: contributions, and questions for chunks, that came */ \
 	X(BoxSums)	/* box: chunks summed, or sent to all */	\
+	X(BoxBatches)	/* box: batches of records that a root has taken */ \
 	X(BoxGaveUp)	/* box: chunks returned */			\
 	X(BoxEvicted)	/* box: of these, given up for another chunk */	\
 	X(BoxHanded)	/* box: of these, whose partial sum went to the ring */ \

@@ -99,7 +99,8 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
 		return ERR_PTR(-ENOBUFS);
 	err = op_buf(m, op, &op->buf, root ? 0 : room, room);
 	if (!err) {
-		op->keyed = rar_keyed_alloc(fingerprint, m->payload, m->size, root);
+		op->keyed = rar_keyed_alloc(fingerprint, m->payload, m->size, root,
+					    m->place.keyed);
 		if (op->keyed)
 			return op;
 		err = -ENOBUFS;

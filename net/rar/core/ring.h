@@ -108,6 +108,7 @@ enum rar_combine {
  * @aside: sums may be made aside of the ring: the group named a box
  * @cast:  and broadcasts may go aside of it: all members can use a box for them
  * @reduce: and so may reductions to a root
+ * @keyed: and so may the records of keyed reductions
  */
 struct rar_place {
 	u32 size;
@@ -120,6 +121,7 @@ struct rar_place {
 	bool aside;
 	bool cast;
 	bool reduce;
+	bool keyed;
 };
 
 /**

@@ -66,6 +66,7 @@ static void own_caps(struct rar_caps *caps)
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
 	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX |
 			  RAR_CAPS_BESIDE | RAR_CAPS_BOX_BROADCAST | RAR_CAPS_BOX_REDUCE |
+			  RAR_CAPS_BOX_KEYED |
 			  RAR_CAPS_WHOLE;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
@@ -356,6 +357,8 @@ static void take_place(struct rar_member *m)
 		.aside = m->leg.addr.af,
 		.cast = m->leg.addr.af && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_BROADCAST),
 		.reduce = m->leg.addr.af && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_REDUCE),
+		.keyed = m->leg.addr.af && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_KEYED) &&
+			 m->size > 2,
 	};
 	if (m->schedule == RAR_BY_HOSTS)
 		place_by_hosts(m);

@@ -81,8 +81,8 @@ static u64 reduced(const struct rar_keyed_kind *kind, u64 a, u64 b)
 	return a + b;
 }
 
-/* Reduce a record to the one at @to, which has the same key. */
-static void reduce(const struct rar_keyed_kind *kind, u8 *to, const u8 *record)
+/* Reduce a record to the one at @to, which has the same key. Any addresses, any context. */
+void rar_keyed_reduce(const struct rar_keyed_kind *kind, u8 *to, const u8 *record)
 {
 	u64 wide = reduced(kind, value_of(kind, to), value_of(kind, record));
 	u32 narrow = wide;
@@ -101,6 +101,12 @@ static __always_inline bool same_key(const u8 *a, const u8 *b, const u32 key)
 	for (i = 0; i < key; i += sizeof(u64))
 		differ |= word_at(a + i) ^ word_at(b + i);
 	return !differ;
+}
+
+/* Have two records, at any addresses, the same key? */
+bool rar_keyed_same(const struct rar_keyed_kind *kind, const void *a, const void *b)
+{
+	return same_key(a, b, kind->key);
 }
 
 static u64 fold(u64 a, u64 b)
@@ -176,7 +182,7 @@ static __always_inline bool add(struct rar_keyed_table *t, u32 hash, const u8 *r
 			return true;
 		}
 		if (t->tags[slot] == tag && same_key(at(t, slot), record, key)) {
-			reduce(&t->kind, at(t, slot), record);
+			rar_keyed_reduce(&t->kind, at(t, slot), record);
 			return true;
 		}
 		if (++slot == t->slots)

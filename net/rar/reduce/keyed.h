@@ -50,6 +50,8 @@ struct rar_keyed_table {
 #define RAR_KEYED_SLOTS_MAX	((u64)U32_MAX)
 
 bool rar_keyed_kind(struct rar_keyed_kind *kind, u32 key, u8 dtype, u8 redop);
+void rar_keyed_reduce(const struct rar_keyed_kind *kind, u8 *to, const u8 *record);
+bool rar_keyed_same(const struct rar_keyed_kind *kind, const void *a, const void *b);
 u32 rar_keyed_hash(const struct rar_keyed_table *t, const void *record);
 void rar_keyed_prefetch(const struct rar_keyed_table *t, u32 hash);
 bool rar_keyed_add(struct rar_keyed_table *t, u32 hash, const void *record);

@@ -15,6 +15,7 @@
  * other ranks, again and again until a chunk comes. A rank that takes another rank for the root
  * notices it then.
  * selftests/model/keyed.pml is a model of this and of stream.c, without the window's growth.
+ * Chunks that come by the box of the group are claimed in batch.c.
  */
 #include "core/hdr.h"
 #include "core/keyed.h"
@@ -53,7 +54,7 @@ static void send_all_came(struct rar_link *link, u64 seq)
 }
 
 /* Complete an operation here, once. RCU read side, bottom halves off. */
-static void complete_here(struct rar_member *m, struct rar_operation *op)
+void rar_keyed_complete(struct rar_member *m, struct rar_operation *op)
 {
 	u32 rank;
 
@@ -68,7 +69,7 @@ static void complete_here(struct rar_member *m, struct rar_operation *op)
 /* -- the root: chunks ------------------------------------------------------- */
 
 /* May @n records have to wait, and would there be room for them? root->lock. */
-static bool has_room(const struct rar_keyed_root *root, u32 n)
+bool rar_keyed_has_room(const struct rar_keyed_root *root, u32 n)
 {
 	/* A record that waits may be reserved for, too, as long as its chunk is being reduced. */
 	return root->over_end - root->over_read + root->reserved + n <= root->nover;
@@ -109,6 +110,19 @@ static bool reduce_batch(struct rar_keyed_root *root, const u8 *records, u32 n)
 	return over;
 }
 
+/* Reduce @n records that lie together, which have room. Return: as reduce_batch(). */
+bool rar_keyed_reduce_all(struct rar_keyed_root *root, const u8 *records, u32 n)
+{
+	bool over = false;
+	u32 now;
+
+	for (; n; n -= now, records += now * root->table.kind.record) {
+		now = min_t(u32, n, KEYED_BATCH);
+		over |= reduce_batch(root, records, now);
+	}
+	return over;
+}
+
 /* Reduce the records of a packet, from @off on. The packet is as long as it says. */
 static bool reduce_packet(struct rar_keyed_root *root, const struct sk_buff *skb, u32 off, u32 n)
 {
@@ -126,7 +140,7 @@ static bool reduce_packet(struct rar_keyed_root *root, const struct sk_buff *skb
 }
 
 /* Note that a chunk came. Return: is it the last that was missing? root->lock. */
-static bool note_chunk(struct rar_keyed_from *from, u32 ahead)
+bool rar_keyed_note(struct rar_keyed_from *from, u32 ahead)
 {
 	from->news++;
 	from->map |= 1ULL << ahead;
@@ -188,21 +202,22 @@ struct stream_chunk {
 	struct news news;	/* set: an acknowledgment that goes at once, if due */
 };
 
-/* Is a chunk of a rank new, and may it come? root->lock. Sets how far it is ahead. */
-static enum rar_rx judge(const struct rar_keyed_from *from, const struct stream_chunk *c,
-			 u32 *ahead)
+/*
+ * Is a chunk of a rank new (RAR_RX_RETRY), and may it come? root->lock. Sets how far it is ahead.
+ */
+enum rar_rx rar_keyed_judge(const struct rar_keyed_from *from, u32 chunk, bool last, u32 *ahead)
 {
-	*ahead = c->chunk - from->below;
+	*ahead = chunk - from->below;
 	if ((s32)*ahead < 0)
 		return RAR_RX_DONE;
 	if (*ahead >= RAR_STREAM_CHUNKS)
 		return RAR_DROP(Seq);
 	if (from->map >> *ahead & 1)
 		return RAR_RX_DONE;
-	if (from->ending && (c->last || (s32)(c->chunk - from->end) >= 0))
+	if (from->ending && (last || (s32)(chunk - from->end) >= 0))
 		return RAR_DROP(Chunk);
 	/* Chunks after the last one cannot have come. */
-	return c->last && from->map >> *ahead ? RAR_DROP(Chunk) : RAR_RX_RETRY;
+	return last && from->map >> *ahead ? RAR_DROP(Chunk) : RAR_RX_RETRY;
 }
 
 /* Claim a chunk if it is new. root->lock. */
@@ -213,7 +228,7 @@ static enum rar_rx claim_chunk(struct rar_keyed_root *root, const struct rar_pkt
 	enum rar_rx ret;
 	u32 ahead;
 
-	ret = judge(from, c, &ahead);
+	ret = rar_keyed_judge(from, c->chunk, c->last, &ahead);
 	if (ret != RAR_RX_DONE && ret != RAR_RX_RETRY)
 		return ret;
 	from->ce |= pkt->ce;
@@ -221,12 +236,12 @@ static enum rar_rx claim_chunk(struct rar_keyed_root *root, const struct rar_pkt
 		take_news(from, &c->news, 0);
 		return ret;
 	}
-	if (!has_room(root, c->n)) {
+	if (!rar_keyed_has_room(root, c->n)) {
 		from->refused = true;
 		take_news(from, &c->news, 0);
 		return RAR_DROP(EarlyFull);
 	}
-	if (has_room(root, root->nover / 2))
+	if (rar_keyed_has_room(root, root->nover / 2))
 		from->refused = false;
 	root->reserved += c->n;
 	root->busy++;
@@ -235,7 +250,7 @@ static enum rar_rx claim_chunk(struct rar_keyed_root *root, const struct rar_pkt
 		from->ending = true;
 		from->end = c->chunk + 1;
 	}
-	c->ends = note_chunk(from, ahead);
+	c->ends = rar_keyed_note(from, ahead);
 	root->open -= c->ends;
 	if (c->ack_now || from->map || c->ends || from->news >= KEYED_ACK_EVERY) {
 		take_news(from, &c->news, 0);
@@ -301,7 +316,7 @@ static enum rar_rx root_rcv(struct rar_member *m, struct rar_operation *op,
 		rar_mib_inc(m->rn, RxDup);
 	}
 	if (c->all)
-		complete_here(m, op);
+		rar_keyed_complete(m, op);
 	else if (c->news.due)
 		send_news(pkt->link, op->seq, &c->news);
 	return ret;
@@ -411,7 +426,7 @@ u32 rar_keyed_give(struct rar_member *m, struct rar_operation *op, const void *r
 	while (done < n) {
 		now = min_t(u32, n - done, KEYED_BATCH);
 		spin_lock_bh(&root->lock);
-		room = has_room(root, now);
+		room = rar_keyed_has_room(root, now);
 		root->reserved += room ? now : 0;
 		spin_unlock_bh(&root->lock);
 		if (!room)
@@ -428,7 +443,7 @@ u32 rar_keyed_give(struct rar_member *m, struct rar_operation *op, const void *r
 }
 
 /* Acknowledge the streams of ranks, a bit each. RCU read side, bottom halves off. */
-static void tell(struct rar_member *m, struct rar_operation *op, u32 ranks, u32 flags)
+void rar_keyed_tell(struct rar_member *m, struct rar_operation *op, u32 ranks, u32 flags)
 {
 	struct rar_keyed_root *root = op->keyed->root;
 	struct news news;
@@ -450,7 +465,7 @@ static void call_ranks(struct rar_member *m, struct rar_operation *op, u32 ranks
 	local_bh_disable();
 	rcu_read_lock();
 	if (rar_member_runs(m))
-		tell(m, op, ranks, RAR_DF_OPEN);
+		rar_keyed_tell(m, op, ranks, RAR_DF_OPEN);
 	rcu_read_unlock();
 	local_bh_enable();
 }
@@ -471,7 +486,7 @@ void rar_keyed_read(struct rar_member *m, struct rar_operation *op, u64 n)
 	spin_lock_bh(&root->lock);
 	WRITE_ONCE(root->over_read, root->over_read + n);
 	/* Not for each record: a rank that is told may send a whole window. */
-	for (rank = 0; rank < m->size && has_room(root, root->nover / 2); rank++) {
+	for (rank = 0; rank < m->size && rar_keyed_has_room(root, root->nover / 2); rank++) {
 		if (root->from[rank].refused)
 			ranks |= BIT(rank);
 		root->from[rank].refused = false;
@@ -535,9 +550,29 @@ void rar_keyed_end(struct rar_member *m, struct rar_operation *op)
 	rcu_read_lock();
 	/* If the group has failed the operation is not complete. */
 	if (all && rar_member_runs(m))
-		complete_here(m, op);
+		rar_keyed_complete(m, op);
 	rcu_read_unlock();
 	local_bh_enable();
+}
+
+/* -- the box ----------------------------------------------------------------- */
+
+/**
+ * rar_keyed_rcv_return() - take in that the box gives chunks of this rank's stream up
+ * @m:  member in RUN or LEAVING, RCU read side
+ * @ch: RETURN
+ *
+ * Softirq.
+ *
+ * Return: false if it is about another operation.
+ */
+bool rar_keyed_rcv_return(struct rar_member *m, const struct rar_chunks_hdr *ch)
+{
+	struct rar_operation *op = keyed_at(m, be64_to_cpu(ch->op_seq));
+
+	if (op && !op->keyed->is_root)
+		rar_stream_returned(m, op, be32_to_cpu(ch->first), le64_to_cpu(ch->map[0]));
+	return op;
 }
 
 /* -- acknowledgments of a stream of this rank -------------------------------- */
@@ -607,8 +642,8 @@ static void root_tick(struct rar_member *m, struct rar_operation *op, u64 now)
 		rar_link_timer_at(m, later);
 		spin_unlock_bh(&m->tx_lock);
 	}
-	tell(m, op, ranks & ~call, 0);
-	tell(m, op, call, RAR_DF_OPEN);
+	rar_keyed_tell(m, op, ranks & ~call, 0);
+	rar_keyed_tell(m, op, call, RAR_DF_OPEN);
 }
 
 /**

@@ -16,7 +16,9 @@
 #include "link/link.h"
 #include "link/loss.h"
 #include "link/window.h"
+#include "ring/batch.h"
 #include "ring/chunk.h"
+#include "ring/keyed.h"
 #include "ring/leg.h"
 #include "ring/push.h"
 #include "ring/ringed.h"
@@ -66,6 +68,7 @@ void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags)
 	m->leg.any_order = flags & RAR_EF_ANY_ORDER;
 	m->leg.cast = flags & RAR_EF_BROADCAST;
 	m->leg.reduce = flags & RAR_EF_REDUCE;
+	m->leg.keyed = flags & RAR_EF_KEYED;
 	WRITE_ONCE(link->heard, jiffies);
 	WRITE_ONCE(link->epoch, epoch);
 	spin_unlock(&m->tx_lock);
@@ -137,6 +140,8 @@ static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	enum rar_rx ret;
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
+	if (dh.collective == RAR_REDUCE_BY_KEY)
+		return rar_batch_rcv(m, pkt, n, &dh);
 	if (gets_none(m, &dh))
 		return rcv_passed(m, pkt, &dh);
 	a.op_seq = be64_to_cpu(dh.op_seq);
@@ -246,7 +251,7 @@ static void rcv_return(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_chunks_hdr ch;
 
 	rar_mib_inc(m->rn, BoxReturned);
-	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)))
+	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)) || rar_keyed_rcv_return(m, &ch))
 		return;
 	spin_lock_bh(&m->tx_lock);
 	each_chunk(m, &ch, ch.flags & cpu_to_be32(RAR_RF_HANDED) ? handed : returned);

@@ -8,6 +8,7 @@
  * silent. Of a ringed chunk this rank injects its own contribution (2) and passes sums on (5).
  */
 #include "core/arrival.h"
+#include "core/keyed.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
@@ -485,6 +486,9 @@ u64 rar_ringed_close(struct rar_member *m)
 		op = rar_link_op_at(m, seq);
 		if (op && op->ring.plan.aside)
 			rar_ringed_rest(m, op);
+		else if (op && op->keyed && !op->keyed->is_root &&
+			 rar_stream_unbox(op->keyed->stream))
+			rar_link_timer_at(m, rar_now_us());
 	}
 	if (epoch)
 		rar_link_flush_tx(link);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The stream of records that a rank sends to the root of a keyed reduction (keyed.c).
+ * The stream of records that a rank sends to the root of a keyed reduction (keyed.c), straight or
+ * by a box.
  *
  * A chunk stays in the operation's buffer until the root acknowledges it. It is sent again if
  * three chunks that were sent after it are acknowledged, or if nothing is acknowledged for a
  * while. The window of chunks on their way halves then, and on CE marks, and grows as TCP's does.
+ *
+ * If the box of the group combines records, new chunks go there (batch.c). Only the root
+ * acknowledges them. A chunk goes to the box once: what is sent again goes straight to the root,
+ * and so do the next chunks after the box gave some up.
  */
 #include "core/keyed.h"
 #include "core/member.h"
@@ -22,6 +27,9 @@
 #define STREAM_REORDER	3	/* chunks that may overtake another before it counts as lost */
 #define STREAM_RTO_MIN_US 5000	/* shortest time after which a chunk is sent again, */
 #define STREAM_RTO_MAX_US 200000 /* and the longest */
+#define STREAM_BOX_US	30000	/* the box may hold a chunk, and ask for lost pieces, for so long */
+#define STREAM_SKIP_MIN	64	/* chunks that go to the root after the box gave some up, */
+#define STREAM_SKIP_MAX	4096	/* and if it gives up again and again */
 
 /* -- sending ---------------------------------------------------------------- */
 
@@ -41,6 +49,8 @@ static void set_due(struct rar_member *m, struct rar_operation *op, u64 now)
 	s->due_us = 0;
 	if (s->una == s->sent)
 		return;
+	if (s->boxed)
+		rto += STREAM_BOX_US;
 	s->due_us = now + min_t(u64, rto << s->backoff, max_t(u64, rto, STREAM_RTO_MAX_US));
 	rar_link_timer_at(m, s->due_us);
 }
@@ -56,13 +66,23 @@ static u32 next_again(struct rar_member *m, struct rar_stream *s)
 {
 	u32 chunk = s->una + __ffs64(s->again);
 
+	s->boxed &= ~(s->again & -s->again);
 	s->again &= s->again - 1;
 	rar_mib_inc(m->rn, TxRetrans);
 	return chunk;
 }
 
-/* How many chunks may be sent for the first time, in one packet? tx_lock. */
-static u32 new_chunks(struct rar_member *m, const struct rar_operation *op)
+/* Do new chunks go to the box? tx_lock. */
+static bool by_box(const struct rar_member *m, const struct rar_operation *op)
+{
+	const struct rar_stream *s = op->keyed->stream;
+
+	return m->place.keyed && m->leg.keyed && m->link[RAR_LEG].epoch && !s->full &&
+	       (s32)(s->sent - s->direct) >= 0;
+}
+
+/* How many chunks may be sent for the first time, in one packet by a link? tx_lock. */
+static u32 new_chunks(const struct rar_operation *op, const struct rar_link *link)
 {
 	const struct rar_stream *s = op->keyed->stream;
 	u32 flying = s->sent - s->una;
@@ -72,30 +92,44 @@ static u32 new_chunks(struct rar_member *m, const struct rar_operation *op)
 	if (flying >= limit)
 		return 0;
 	return min3(min(s->next - s->sent, limit - flying), s->window - s->sent % s->window,
-		    READ_ONCE(root_of(m, op)->link.path.run_max));
+		    READ_ONCE(link->path.run_max));
 }
 
-/* Choose the next chunks to send, at least one, if any may go. tx_lock. */
-static bool next_run(struct rar_member *m, struct rar_operation *op, struct rar_run *run)
+/*
+ * Choose the next chunks to send, at least one, if any may go. Return: the link by which they go,
+ * or NULL. tx_lock.
+ */
+static struct rar_link *next_run(struct rar_member *m, struct rar_operation *op,
+				 struct rar_run *run)
 {
+	struct rar_link *link = &root_of(m, op)->link;
 	struct rar_stream *s = op->keyed->stream;
 
 	if (rar_link_op_at(m, op->seq) != op ||
 	    !rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
-		return false;
+		return NULL;
 	run->n = 1;
 	if (s->again) {
 		run->chunk = next_again(m, s);
-		return true;
+		return link;
 	}
+	if (by_box(m, op))
+		link = &m->link[RAR_LEG];
 	run->chunk = s->sent;
-	run->n = new_chunks(m, op);
+	run->n = new_chunks(op, link);
+	if (!run->n)
+		return NULL;
+	if (link->index == RAR_LEG) {
+		run->phase = RAR_RS;
+		s->boxed |= rar_mask(run->n) << (s->sent - s->una);
+	}
 	s->sent += run->n;
-	return run->n;
+	return link;
 }
 
 /* Chunks to send. */
 struct to_send {
+	struct rar_link *link;
 	struct rar_tx_item item;
 	u64 at;
 	u32 bytes;
@@ -127,29 +161,28 @@ static void describe(struct rar_member *m, struct rar_operation *op, struct to_s
 /* Choose the next chunks of a stream to send. Return: false if none may go. */
 static bool pick(struct rar_member *m, struct rar_operation *op, struct to_send *to)
 {
-	bool found;
-
 	*to = (struct to_send) { .item.run.phase = RAR_AG };
 	spin_lock_bh(&m->tx_lock);
-	found = next_run(m, op, &to->item.run);
-	if (found)
+	to->link = next_run(m, op, &to->item.run);
+	if (to->link)
 		describe(m, op, to);
 	spin_unlock_bh(&m->tx_lock);
-	return found;
+	return to->link;
 }
 
 /* Send all chunks of a stream that may go. RCU read side, bottom halves off. */
 static void push(struct rar_member *m, struct rar_operation *op)
 {
-	struct rar_link *link = &root_of(m, op)->link;
 	struct to_send to;
 	int err;
 
 	while (pick(m, op, &to)) {
-		err = rar_packet_stream(link, &to.item, to.at, op->keyed->chunk, to.bytes);
+		err = rar_packet_stream(to.link, &to.item, to.at, op->keyed->chunk, to.bytes);
 		/* A packet that a queue of this host refuses is sent again, as a lost one. */
-		if (err == -EMSGSIZE)
-			rar_fail_sent(link, op->seq, -EMSGSIZE);
+		if (err == -EMSGSIZE && to.link->index == RAR_LEG)
+			WRITE_ONCE(to.link->narrow, true);
+		else if (err == -EMSGSIZE)
+			rar_fail_sent(to.link, op->seq, -EMSGSIZE);
 		rar_op_unuse(op);
 	}
 }
@@ -263,10 +296,11 @@ static u64 newest_of(const struct rar_stream *s, u64 mask)
 }
 
 /*
- * Find chunks that are lost: a chunk that was sent later is acknowledged, and so is a chunk that
- * lies at least STREAM_REORDER further in the stream. tx_lock.
+ * Find chunks that are lost: a chunk that was sent later the same way is acknowledged, and so is a
+ * chunk that lies at least STREAM_REORDER further in the stream. @newest: when the newest chunks
+ * that are acknowledged now were sent to the root, and to the box. tx_lock.
  */
-static void find_lost(struct rar_stream *s, u64 newest)
+static void find_lost(struct rar_stream *s, const u64 newest[2])
 {
 	u64 mask = missing(s) & ~s->again, lost = 0;
 	u32 i;
@@ -275,7 +309,7 @@ static void find_lost(struct rar_stream *s, u64 newest)
 		i = __ffs64(mask);
 		if (i + STREAM_REORDER >= RAR_STREAM_CHUNKS || !(s->acked >> (i + STREAM_REORDER)))
 			break;
-		if (s->sent_us[(s->una + i) % s->window] < newest)
+		if (s->sent_us[(s->una + i) % s->window] < newest[s->boxed >> i & 1])
 			lost |= 1ULL << i;
 	}
 	s->again |= lost;
@@ -313,6 +347,7 @@ static bool advance(struct rar_stream *s)
 		return false;
 	s->acked = n < 64 ? s->acked >> n : 0;
 	s->again = n < 64 ? s->again >> n : 0;
+	s->boxed = n < 64 ? s->boxed >> n : 0;
 	WRITE_ONCE(s->una, s->una + n);
 	return true;
 }
@@ -322,7 +357,8 @@ static bool take_ack(struct rar_member *m, struct rar_operation *op, u32 below, 
 		     u32 flags)
 {
 	struct rar_stream *s = op->keyed->stream;
-	u64 came = came_from_una(s, below, map) & ~s->acked, newest = newest_of(s, came);
+	u64 came = came_from_una(s, below, map) & ~s->acked;
+	u64 newest[] = { newest_of(s, came & ~s->boxed), newest_of(s, came & s->boxed) };
 	bool waits = !rar_stream_writable(s);
 
 	if (flags & RAR_DF_ALL && op->keyed->ended)
@@ -331,12 +367,15 @@ static bool take_ack(struct rar_member *m, struct rar_operation *op, u32 below, 
 	s->again &= ~came;
 	s->full = flags & RAR_DF_FULL;
 	if (flags & RAR_DF_OPEN) {
-		s->again |= missing(s);
+		/* The root has refused no chunks of the box without telling it. */
+		s->again |= missing(s) & ~s->boxed;
 		s->backoff = 0;
 		set_due(m, op, rar_now_us());
 	} else if (came) {
-		measure(s, newest, rar_now_us());
+		measure(s, max(newest[0], newest[1]), rar_now_us());
 		s->backoff = 0;
+		if (came & s->boxed)
+			s->skip = 0;
 		find_lost(s, newest);
 		if (flags & RAR_DF_CE)
 			shrink(s);
@@ -377,6 +416,61 @@ void rar_stream_acked(struct rar_member *m, struct rar_operation *op, u32 below,
 		rar_member_wake(m);
 }
 
+/* -- the box ---------------------------------------------------------------- */
+
+/* The box gave chunks up: the next ones go to the root, too; once for all on their way. tx_lock. */
+static void skip_box(struct rar_stream *s)
+{
+	if ((s32)(s->una - s->judged) < 0)
+		return;
+	s->judged = s->sent;
+	s->skip = clamp_t(u32, 2 * s->skip, STREAM_SKIP_MIN, STREAM_SKIP_MAX);
+	s->direct = s->sent + s->skip;
+}
+
+/**
+ * rar_stream_returned() - take in that the box gives chunks up
+ * @m:     member in RUN or LEAVING, RCU read side
+ * @op:    keyed reduction with another root
+ * @first: a chunk
+ * @map:   bit n: chunk @first + n
+ *
+ * Softirq.
+ */
+void rar_stream_returned(struct rar_member *m, struct rar_operation *op, u32 first, u64 map)
+{
+	struct rar_stream *s = op->keyed->stream;
+	s32 ahead;
+
+	spin_lock_bh(&m->tx_lock);
+	ahead = first - s->una;
+	if (rar_link_op_at(m, op->seq) == op && ahead > -64 && ahead < 64) {
+		map = ahead < 0 ? map >> -ahead : map << ahead;
+		map &= missing(s) & s->boxed;
+		s->again |= map;
+		if (map)
+			skip_box(s);
+	}
+	spin_unlock_bh(&m->tx_lock);
+	push(m, op);
+}
+
+/* -- time ------------------------------------------------------------------- */
+
+/* Nothing was acknowledged for long: the oldest chunk is lost, or the box has failed. tx_lock. */
+static void time_out(struct rar_stream *s)
+{
+	u64 mask = missing(s), oldest = mask & -mask;
+
+	if (oldest & s->boxed) {
+		oldest = mask & s->boxed;
+		skip_box(s);
+	}
+	s->again |= oldest;
+	s->backoff = min(s->backoff + 1, 10U);
+	shrink(s);
+}
+
 /**
  * rar_stream_tick() - send the oldest chunk of a stream again if it is due
  * @m:   member in RUN or LEAVING, RCU read side; no lock held
@@ -391,9 +485,7 @@ void rar_stream_tick(struct rar_member *m, struct rar_operation *op, u64 now)
 
 	spin_lock_bh(&m->tx_lock);
 	if (s->due_us && now >= s->due_us) {
-		s->again |= missing(s) & -missing(s);
-		s->backoff = min(s->backoff + 1, 10U);
-		shrink(s);
+		time_out(s);
 		set_due(m, op, now);
 	} else if (s->due_us) {
 		rar_link_timer_at(m, s->due_us);

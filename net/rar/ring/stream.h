@@ -10,6 +10,7 @@ u32 rar_stream_filled(struct rar_member *m, struct rar_operation *op);
 void rar_stream_end(struct rar_member *m, struct rar_operation *op);
 void rar_stream_acked(struct rar_member *m, struct rar_operation *op, u32 below, u64 map,
 		      u32 flags);
+void rar_stream_returned(struct rar_member *m, struct rar_operation *op, u32 first, u64 map);
 void rar_stream_tick(struct rar_member *m, struct rar_operation *op, u64 now);
 
 #endif /* _RAR_RING_STREAM_H */

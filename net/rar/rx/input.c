@@ -289,7 +289,7 @@ static const struct input_type {
 			    RAR_MAX_LANES - 1 },
 	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH },
 	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH },
-	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT, BY_EPOCH },
+	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT | TO_BOX, BY_EPOCH },
 	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), TO_BOX | FROM_BOX, BY_EPOCH },
 	[RAR_T_ENTERED]	= { offsetof(struct rar_entered_hdr, flags), FROM_BOX, BY_GROUP },
 	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,

@@ -69,7 +69,7 @@ int rar_records_check(const struct rar_member *m, struct rar_fingerprint *finger
 	if (fingerprint->count > RAR_KEYED_SLOTS_MAX || !chunk)
 		return -EMSGSIZE;
 	*room = fingerprint->root == m->rank ?
-		rar_keyed_room(&kind, fingerprint->count, m->payload) :
+		rar_keyed_room(&kind, fingerprint->count, m->payload, m->place.keyed) :
 		(u64)rar_keyed_window(chunk) * chunk;
 	return 0;
 }

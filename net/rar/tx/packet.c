@@ -250,7 +250,7 @@ void rar_packet_fill_data(const struct rar_link *link,
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
 	memset(dh, 0, sizeof(*dh));
-	if (op->ring.plan.direct) {
+	if (op->ring.plan.direct && link->index != RAR_LEG) {
 		type = RAR_T_DIRECT;
 		rar_hdr_set_complete(dh, item->known.base, item->known.map);
 	} else {
@@ -538,7 +538,7 @@ static void stream_build(struct rar_link *link, const struct rar_tx_item *item, 
 
 /**
  * rar_packet_stream() - send chunks of a stream of records
- * @link:  direct link to the root
+ * @link:  direct link to the root, or the leg
  * @item:  the chunks, which are no chunks of the ring; their operation is referenced
  * @at:    where they lie in the operation's buffer, one after the other
  * @chunk: bytes of a chunk
