@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A group that exists only in this program has a box combine records, and breaks the rules.
+
+The members are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/keyed_hostile.py).
+What comes to the root is compared with what was sent: a chunk is in a batch once or not at all, and
+all that is not in one is returned. Memory is limited, whatever comes.
+"""
+import collections
+import pathlib
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RESET, RETURN, RS, WANT, enter, sysctl, tables
+from tap import finish, note, result
+
+BOX = "10.77.0.4", 18118
+GROUP, EPOCH = 0x5ca77e2ee, 78
+PAYLOAD = 256
+RECORD = 16
+PER = PAYLOAD // RECORD
+MAX = 63 * PER                  # records of a batch
+SIZE, ROOT = 3, 0
+I64, SUM, BY_KEY = 4, 1, 7
+ACK_NOW, LAST = 1, 2
+REFUSED = 1
+HEAD = ">IIQQIBBBBHBBI"
+LIMIT = 1 << 20
+
+
+class Member:
+    """A rank with a leg to the box"""
+
+    def __init__(self, rank):
+        self.rank, self.epoch, self.cookie = rank, 0, 0
+        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.s.settimeout(0.15)
+        self.s.connect(BOX)
+
+    def header(self, kind, token, length, rank=None):
+        return struct.pack(">BBHHHQQ", 0xa1, kind, self.rank if rank is None else rank, BOX_RANK,
+                           length - 24, GROUP, token)
+
+    def enter(self):
+        body = struct.pack(">QQQIHHQ", 1, 100 + self.rank, self.cookie, PAYLOAD, SIZE, 0, 0)
+        self.s.send((self.header(ENTER, EPOCH, 64 + PAYLOAD) + body).ljust(64 + PAYLOAD, b"\0"))
+        try:
+            packet = self.s.recv(2048)
+        except TimeoutError:
+            return
+        if packet[1] == ENTERED:
+            self.cookie, self.epoch = struct.unpack_from(">QQ", packet, 32)
+
+    def give(self, op, chunk, records, flags=0, root=ROOT, key=1, rank=None, cut=0):
+        """Send a chunk of records, (key, value) each; cut: bytes that are left out."""
+        data = b"".join(struct.pack("<Qq", *r) for r in records)
+        data = data[:len(data) - cut]
+        body = struct.pack(HEAD, 0, 0, op, 100000, chunk, BY_KEY, I64, SUM, key, root, flags, 128,
+                           0)
+        self.s.send(self.header(RS, self.epoch, 64 + len(data), rank) + body + data)
+
+    def want(self, op, number, lacks=0, flags=0):
+        body = struct.pack(">QIIII", op, number, 0, flags, 0) + struct.pack("<4Q", lacks, 0, 0, 0)
+        self.s.send(self.header(WANT, self.epoch, 80) + body)
+
+    def came(self, kind):
+        out = []
+        while True:
+            try:
+                packet = self.s.recv(2048)
+            except TimeoutError:
+                return out
+            if packet[1] == kind:
+                out.append(packet)
+
+    def batches(self):
+        """{number: {piece: content}} of what has come"""
+        out = collections.defaultdict(dict)
+        for p in self.came(AG):
+            chunk = struct.unpack_from(">I", p, 48)[0]
+            out[struct.unpack_from(">I", p, 28)[0]][chunk] = p[64:]
+        return out
+
+    def batch(self):
+        """The number and pieces of the next batch, at once: the box does not wait long"""
+        out = {}
+        while not out or len(out) < pieces:
+            p = self.s.recv(2048)
+            if p[1] == AG:
+                number, = struct.unpack_from(">I", p, 28)
+                pieces, = struct.unpack_from(">I", p, 60)
+                out[struct.unpack_from(">I", p, 48)[0]] = p[64:]
+        return number, out
+
+    def returned(self):
+        """{(operation, chunk)} that have come in RETURNs"""
+        out = set()
+        for p in self.came(RETURN):
+            op, first = struct.unpack_from(">QI", p, 24)
+            bits = struct.unpack_from("<Q", p, 48)[0]
+            out |= {(op, first + i) for i in range(64) if bits >> i & 1}
+        return out
+
+
+def chunks_of(pieces):
+    """{(rank, chunk)} in the list of a batch, and the ranks of which it has the last"""
+    out, last = set(), set()
+    for rank in range(SIZE):
+        first, flags, bits = struct.unpack_from(">IIQ", pieces[0], 16 * rank)
+        out |= {(rank, first + i) for i in range(64) if bits >> i & 1}
+        last |= {rank} if flags else set()
+    return out, last
+
+
+def records_of(pieces):
+    return [r for i in sorted(pieces) if i for r in struct.iter_unpack("<Qq", pieces[i])]
+
+
+def total(records):
+    out = collections.Counter()
+    for key, value in records:
+        out[key] += value
+    return out
+
+
+def used():
+    with open("/proc/thread-self/net/rar_box") as f:
+        return int(f.readline().split()[3])
+
+
+def mib(name):
+    enter("rar3")
+    return tables("rar_netstat")["Rar" + name]
+
+
+def until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def group():
+    ranks = [Member(rank) for rank in range(SIZE)]
+    for _ in range(20):
+        for rank in ranks:
+            if not rank.epoch:
+                rank.enter()
+        if all(rank.epoch for rank in ranks):
+            break
+    return ranks
+
+
+def right(root, a, b):
+    """Two ranks with a key in common; a chunk that comes again"""
+    some, others = [(1, 5), (2, 6), (1, 7)], [(1, 100), (3, -4)]
+    a.give(0, 0, some, LAST)
+    a.give(0, 0, some, LAST)
+    b.give(0, 0, others, LAST)
+    found = root.batches()
+    result(len(found) == 1, "one batch for all")
+    number, pieces = found.popitem()
+    result(chunks_of(pieces) == ({(1, 0), (2, 0)}, {1, 2}), "it has both chunks, the last ones")
+    got = records_of(pieces)
+    result(len(got) == 3 and total(got) == total(some + others), "each record once, combined")
+    before = mib("BoxBatches")
+    a.want(0, number)
+    root.want(0, number + 1)
+    root.want(1, number)
+    time.sleep(0.02)
+    result(mib("BoxBatches") == before, "answers of others, and about others, do not count")
+    a.give(0, 1, some, LAST | ACK_NOW)
+    root.batches()
+    result(a.returned() >= {(0, 0)} and (0, 0) in b.returned(),
+           "a batch that the root does not answer is returned")
+
+
+def answers(root, a, b):
+    """What the root says to a batch"""
+    records = [(i, i) for i in range(PER)]
+    a.give(1, 0, records)
+    b.give(1, 7, records, LAST)
+    a.give(1, 1, records[:3], LAST)
+    number, pieces = root.batch()
+    root.want(1, number, 2 | 1 << 40)
+    again = root.s.recv(2048)
+    root.want(1, number, 0, REFUSED)
+    result(again[1] == AG and again[64:] == pieces[1], "a piece that is lost comes again")
+    result(a.returned() == {(1, 0), (1, 1)} and b.returned() == {(1, 7)},
+           "a batch that is refused is returned, chunk by chunk")
+    before = mib("BoxBatches")
+    a.give(1, 2, records, ACK_NOW)
+    number, pieces = root.batch()
+    root.want(1, number)
+    result(chunks_of(pieces)[0] == {(1, 2)}, "a chunk after the last one goes on")
+    result(until(lambda: mib("BoxBatches") == before + 1, 2), "a batch that was taken is counted")
+    result(not a.returned(), "and not returned")
+
+
+def wrong(root, a, b):
+    """Chunks that cannot be"""
+    records = [(i, 1) for i in range(PER)]
+    for what, args in (("half a record", {"cut": 8, "flags": LAST}),
+                       ("a short chunk that is not the last", {"cut": RECORD})):
+        before = mib("DropChunk")
+        a.give(2, 0, records, **args)
+        result(until(lambda was=before: mib("DropChunk") > was, 2), what)
+    before = mib("DropRank")
+    a.give(2, 0, records, rank=7)
+    result(until(lambda: mib("DropRank") > before, 2), "a rank that is beyond the group")
+    root.give(2, 0, records)
+    result(root.returned() == {(2, 0)}, "records of the root are returned")
+    a.give(3, 0, records, root=9)
+    result((3, 0) in a.returned(), "so are those for a root that is beyond the group")
+    a.give(2, 0, records)
+    b.give(2, 0, records, key=2)
+    result(b.returned() == {(2, 0)}, "and those of ranks that disagree")
+    for chunk in (1000, 0, 1 << 31, 0xffffffff):
+        b.give(2, chunk, records)
+    found = root.batches()
+    got = [c for p in found.values() for c in chunks_of(p)[0]]
+    result(len(got) == len(set(got)), "chunks that are far apart are in one batch at most")
+    result(all(total(records_of(p)) == total(records * len(chunks_of(p)[0]))
+               for p in found.values()), "with all their records")
+
+
+def too_much(root, a, b):
+    """More keys than a batch has room for, and a root that does not answer; many operations"""
+    sent, key = {}, 0
+    for chunk in range(60):
+        for rank in (a, b):
+            sent[rank.rank, chunk] = [(key + i, 1) for i in range(PER)]
+            key += PER
+            rank.give(4, chunk, sent[rank.rank, chunk])
+    found = root.batches()
+    first = min(found)
+    listed = chunks_of(found[first])[0]
+    got = records_of(found[first])
+    note(f"{len(listed)} chunks, {len(got)} records")
+    result(total(got) == total(r for c in listed for r in sent[c]) and len(got) <= MAX,
+           "the first batch has the records of its chunks")
+    enter("rar3")
+    result(used() <= LIMIT, f"the limit holds: {used()}")
+    enter("rar0")
+    back = {(a.rank, c) for op, c in a.returned() if op == 4}
+    back |= {(b.rank, c) for op, c in b.returned() if op == 4}
+    for pieces in found.values():
+        back |= chunks_of(pieces)[0]
+    result(back == set(sent), "each chunk is in a batch or is returned")
+    for op in range(20, 40):
+        a.give(op, 0, sent[1, 0])
+    refused = a.returned()
+    enter("rar3")
+    result(len(refused) >= 16 and used() <= LIMIT, "many operations at a time are returned")
+    enter("rar0")
+
+
+def main():
+    enter("rar3")
+    sysctl("box_mem", LIMIT)
+    enter("rar0")
+    root, a, b = ranks = group()
+    for step in (right, answers, wrong, too_much):
+        step(*ranks)
+        enter("rar0")
+        time.sleep(0.2)         # until nothing of the step is under way
+        for rank in ranks:
+            rank.came(RETURN)
+    root.s.send(root.header(RESET, root.epoch, 24))
+    enter("rar3")
+    result(until(lambda: used() == 0), "all of it is given back")
+    sysctl("box_mem", 0)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
