@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # words.sh [ROUNDS]: eight ranks send the words of the licences on this machine to a ninth, which
 # counts them: by RAR_REDUCE_BY_KEY, the same with an aggregation box, over TCP in calls of 64 KiB,
-# and over UDP record by record. Each rank is in a namespace of its own, and so is the box. Prints the
-# median of the rounds, in turns, and how many chunks came to the root without and with the box.
+# and over UDP record by record. Each rank is in a namespace of its own, and so is the box. Prints
+# the median of the rounds, in turns, and how many chunks came to the root without and with the box.
 . "$(dirname "$0")/../../selftests/lib/lib.sh"
 
 # Fixed before anything was measured.
