@@ -19,8 +19,12 @@
  *   post before (GIVES 1). After a lead it gives a chunk when it has the sum of another (2).
  * - done: the number of operations that are complete at a rank, with all before them. A
  *   rank tells its predecessor and the box. The lowest of all ranks is "posted" of the box.
- * - lower box: the box of the ranks below LOW. It adds for them, and is a member of the (upper) box
- *   with one contribution to each chunk, the sum of its ranks. The sum of all comes back by it.
+ * - lower box: the box of the ranks in the mask LOW. It adds for them, and is a member of the (upper)
+ *   box with one contribution to each chunk, the sum of its ranks. The sum of all comes back by it.
+ * - PASSED: there is a lower box, and the order has an effect. Partial sums go from box to box. When
+ *   all ranks of the lower box have contributed, it asks for the sum of the ranks before its own,
+ *   unless the block starts at one of its own. It adds those of its ranks that follow, and brings
+ *   the new partial sum up. A packet between the boxes has a turn: how many ranks are in it.
  * - broadcast (CAST): rank 0, the root, contributes, and all others want a copy. They ask the box
  *   (UP with nothing in it) when they have posted. A rank that has asked gets the copy as
  *   soon as it is there. The root is settled when it has posted.
@@ -102,8 +106,9 @@
 #define GIVES	0		/* contributions are given: when posted, later, after a lead */
 #endif
 #ifndef LOW
-#define LOW	0		/* this many ranks, from 0 on, are at a lower box. Needs ANY_ORDER */
+#define LOW	0		/* mask of the ranks that are at a lower box */
 #endif
+#define PASSED	(LOW && !ANY_ORDER)
 #ifndef CAST
 #define CAST	0		/* broadcast from rank 0 */
 #endif
@@ -153,6 +158,8 @@
 #define ACK_IS_LAST	40	/* 5. WANT does not make ringed what the box has acknowledged */
 #define NOT_PASSED	41	/* of a reduction: a successor that is done settles nothing */
 #define ROOT_PASSED	42	/* of a reduction: the root, too, is settled by its successor */
+#define LOW_UP_ANY	44	/* upper box: any partial sum from below is the one in turn */
+#define LOW_DOWN_ANY	45	/* lower box: any partial sum from above is the one it waits for */
 #define ADDS_SETTLE	43	/* of a reduction: settled when a packet with RS is taken */
 /* Not caught: they save time or memory. */
 #define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
@@ -179,6 +186,8 @@
 #define NEXT(x)	(((x) + 1) % N)
 #define PREV(x)	(((x) + N - 1) % N)
 #define TO(j)	J(Q(j), NEXT(X(j)))
+
+#define IS_LOW(x) ((LOW >> (x)) & 1)
 
 /* How many ranks are before this one: its turn at the box, and the ring's RS. */
 #define TURN(q, x) (((x) + N - START(q)) % N)
@@ -245,12 +254,19 @@ byte low = 1;
 byte low_up[SLOTS];
 byte low_sum[SLOTS];
 #endif
+#if PASSED
+byte low_held[SLOTS];		/* mask of the ranks that have contributed */
+byte low_turn[SLOTS];
+byte pass_up[SLOTS * (N + 1)];	/* by turn; turn 0: it asks */
+byte pass_down[SLOTS * (N + 1)];
+#endif
 
 /* What happens, chosen here and done in one step. */
 mtype = { UP_CHOSEN, UP_BUILT, UP_COMES, INJECTED, RS_CHOSEN, RS_BUILT, RS_COMES, ADDED,
 	  AG_CHOSEN, AG_BUILT, AG_COMES, SUM_COMES, RING, EVICTED, SUM_ACKED, SUM_AGAIN,
 	  LOW_UP, LOW_UP_COMES, LOW_SUM_COMES, LOW_EVICTED, LOW_SUM_ACKED, LOW_SUM_AGAIN,
 	  LOW_COMPLETE, LOW_FORGOTTEN, DARK_LOW, DARK_HIGH, OVERLAPS,
+	  PASS_UP, PASS_UP_COMES, PASS_DOWN, PASS_DOWN_COMES,
 	  POSTED, GIVEN, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ALIVE };
 mtype what;
 byte j;
@@ -270,13 +286,17 @@ hidden byte q, x, y, o, i, k, n, v;
  * broadcast that of the ranks that have asked, and the root.
  */
 #if LOW
-#define LOW_MASK ((1 << LOW) - 1)
-#define LOW_ALL(q) (LOW_MASK | OF(q))
+#define LOW_ALL(q) (LOW | OF(q))
 #define HIGH_TAKES(q, mask) (box && OP(q) >= base && slot[q] <= ADD && \
 			     (!(held[q] & (mask)) || !RULE(LOW_AGAIN)))
+#if PASSED
+#define LOW_HOLDS(q) low_held[q]
+#else
+#define LOW_HOLDS(q) low_part[q]
+#endif
 #define LOW_TAKES(q, x) (low && OP(q) >= low_base && low_slot[q] <= ADD && \
-			 !(low_part[q] & (1 << (x))))
-#define UP_HELPS(j) (X(j) < LOW -> LOW_TAKES(Q(j), X(j)) : HIGH_TAKES(Q(j), 1 << X(j)))
+			 !(LOW_HOLDS(q) & (1 << (x))))
+#define UP_HELPS(j) (IS_LOW(X(j)) -> LOW_TAKES(Q(j), X(j)) : HIGH_TAKES(Q(j), 1 << X(j)))
 #define HOLDS(j) false
 #define TAKES_UP(q, x) false
 #elif CAST
@@ -522,7 +542,7 @@ inline evict()
 	if
 	:: !LOW && !CAST && slot[q] == ADD && HAND_TURN(q) > 0 && RULE(NO_HANDOVER) ->
 		rs[J(q, (START(q) + HAND_TURN(q)) % N)] = HAND_OVER(q)
-	:: LOW && slot[q] == ADD && !RULE(LOW_HANDS) && held[q] != EVERYONE ->
+	:: LOW && ANY_ORDER && slot[q] == ADD && !RULE(LOW_HANDS) && held[q] != EVERYONE ->
 		n = 0;
 		count_held(q);
 		rs[J(q, (START(q) + n) % N)] = part[q]
@@ -543,10 +563,10 @@ inline add_turn(val)
 inline send_sum()
 {
 	assert(slot[q] == SUM || CAST);
-	for (y : LOW + CAST .. N - 1) {
+	for (y : CAST .. N - 1) {
 		sum[J(q, y)] = (NO_SUM(y) -> NOTHING :
-				(CAST && !(held[q] & (1 << y)) && RULE(UNASKED) -> sum[J(q, y)] :
-				 part[q]))
+				(IS_LOW(y) || (CAST && !(held[q] & (1 << y)) && RULE(UNASKED)) ->
+				 sum[J(q, y)] : part[q]))
 	}
 #if LOW
 	low_sum[q] = part[q]
@@ -588,28 +608,120 @@ inline add_any(val, mask)
 	fi
 }
 
+#if PASSED
+/* Packets of slot q with turn t */
+#define PASS(q, t) ((q) * (N + 1) + (t))
+#define WHOSE_LOW ((START(q) + low_turn[q]) % N)
+
+/* The lower box adds the ranks that are here and in turn. */
+inline low_add_held()
+{
+	do
+	:: low_turn[q] < N && (low_held[q] & (1 << WHOSE_LOW)) ->
+		y = WHOSE_LOW;
+		low_part[q] = (low_part[q] == PARTIAL(q, TURN(q, y)) -> low_part[q] | OWN(q, y) :
+									 GARBAGE);
+		low_turn[q]++
+	:: else -> break
+	od
+}
+
+/* The upper box adds the ranks that are here and in turn. */
+inline high_add_held()
+{
+	do
+	:: turn[q] < N && !IS_LOW(WHOSE_TURN) && (held[q] & (1 << WHOSE_TURN)) ->
+		y = WHOSE_TURN;
+		add_turn(OWN(q, y))
+	:: else -> break
+	od;
+	if
+	:: turn[q] == N -> slot[q] = SUM; send_sum()
+	:: else
+	fi
+}
+
 /* A rank's contribution at its box. */
 inline rcv_up()
 {
 	if
-	:: x < LOW ->
+	:: IS_LOW(x) ->
+		low_slot[q] = ADD;
+		low_held[q] = low_held[q] | (1 << x);
+		low_add_held()
+	:: else ->
+		slot[q] = ADD;
+		held[q] = held[q] | (1 << x);
+		if
+		:: RULE(NO_TURN)
+		:: else -> y = x; add_turn(OWN(q, y))
+		fi;
+		high_add_held()
+	fi
+}
+
+/* LOW_UP_ANY, LOW_DOWN_ANY: packets have no turn. Then it is the one for which the receiver waits. */
+inline rcv_pass_up()
+{
+	slot[q] = ADD;
+	held[q] = held[q] | LOW;
+	if
+	:: k > 0 ->
+		part[q] = v;
+		if
+		:: RULE(LOW_UP_ANY) -> turn[q] = k
+		:: else ->
+			do
+			:: turn[q] < N && IS_LOW(WHOSE_TURN) -> turn[q]++
+			:: else -> break
+			od
+		fi;
+		high_add_held()
+	:: else
+	fi
+}
+
+inline rcv_pass_down()
+{
+	low_part[q] = v;
+	if
+	:: RULE(LOW_DOWN_ANY) -> low_turn[q] = k
+	:: else ->
+		do
+		:: low_turn[q] < N && !IS_LOW(WHOSE_LOW) -> low_turn[q]++
+		:: else -> break
+		od
+	fi;
+	low_add_held()
+}
+#else
+/* A rank's contribution at its box. */
+inline rcv_up()
+{
+	if
+	:: IS_LOW(x) ->
 		low_slot[q] = ADD;
 		low_part[q] = (up[j] == OWN(q, x) -> low_part[q] | up[j] : GARBAGE)
 	:: else -> add_any(up[j], 1 << x)
 	fi
 }
+#endif
 
 inline low_send_sum()
 {
-	for (y : 0 .. LOW - 1) {
-		sum[J(q, y)] = low_part[q]
+	for (y : 0 .. N - 1) {
+		sum[J(q, y)] = (IS_LOW(y) -> low_part[q] : sum[J(q, y)])
 	}
 }
 
 inline low_clear(s, to)
 {
 	low_slot[s] = to;
-	low_part[s] = 0
+	low_part[s] = 0;
+#if PASSED
+	low_held[s] = 0;
+	low_turn[s] = 0
+#endif
 }
 
 inline low_complete()
@@ -704,6 +816,12 @@ inline lose_all()
 		low_sum[i] = 0
 	}
 #endif
+#if PASSED
+	for (i : 0 .. SLOTS * (N + 1) - 1) {
+		pass_up[i] = 0;
+		pass_down[i] = 0
+	}
+#endif
 }
 
 inline complete()
@@ -764,19 +882,47 @@ inline complete()
 #define SUM_MISSES(q, y) (LACKS_SUM(q, y) && !sum[J(q, y)])
 #if LOW
 #define LOW_LACKS(q) (low && low_slot[q] == ADD && !low_sum[q])
-#define LOW_HAVE(q) (HAS(J(q, 0), AG) && HAS(J(q, LOW - 1), AG))
-#define IF_SUM_AGAIN(q) (slot[q] == SUM && (LOW_LACKS(q) || SUM_MISSES(q, LOW) || SUM_MISSES(q, N - 1)))
-#define IF_LOW_UP(q) (low && low_slot[q] == ADD && !low_up[q] && HIGH_TAKES(q, LOW_MASK) && \
+#define LOW_HAS(q, y) (!IS_LOW(y) || HAS(J(q, y), AG))
+#define LOW_HAVE(q) (LOW_HAS(q, 0) && LOW_HAS(q, 1) && LOW_HAS(q, N - 2) && LOW_HAS(q, N - 1))
+#define MISSES(q, y, is_low) (IS_LOW(y) == (is_low) && SUM_MISSES(q, y))
+#define SOME_MISS(q, is_low) (MISSES(q, 0, is_low) || MISSES(q, 1, is_low) || \
+			      MISSES(q, N - 2, is_low) || MISSES(q, N - 1, is_low))
+#define IF_SUM_AGAIN(q) (slot[q] == SUM && (LOW_LACKS(q) || SOME_MISS(q, 0)))
+#define IF_LOW_UP(q) (ANY_ORDER && low && low_slot[q] == ADD && !low_up[q] && HIGH_TAKES(q, LOW) && \
 		      (low_part[q] == LOW_ALL(q) || !RULE(LOW_EARLY)))
-#define IF_LOW_UP_COMES(q) (low_up[q] && HIGH_TAKES(q, LOW_MASK))
+#define IF_LOW_UP_COMES(q) (low_up[q] && HIGH_TAKES(q, LOW))
 #define IF_LOW_SUM_COMES(q) (low_sum[q] && low && OP(q) >= low_base && low_slot[q] == ADD)
 #define IF_LOW_EVICT(q) (!calm && low && (low_slot[q] == ADD || low_slot[q] == SUM))
 #define IF_LOW_SUM_ACKED(q) (low && low_slot[q] == SUM && LOW_HAVE(q))
-#define IF_LOW_SUM_AGAIN(q) (low && low_slot[q] == SUM && (SUM_MISSES(q, 0) || SUM_MISSES(q, LOW - 1)))
+#define IF_LOW_SUM_AGAIN(q) (low && low_slot[q] == SUM && SOME_MISS(q, 1))
 #define IF_LOW_COMPLETE (low && low_base < OPS && RULE(NO_BASE) && LOW_HAVE(low_base * C) && \
 			 LOW_HAVE(low_base * C + C - 1))
 #define LOW_TOLD (!low || low_base > base)
-#define IF_OVERLAPS(j) (!RULE(OVERLAP) && up[j] && X(j) < LOW && HIGH_TAKES(Q(j), 0))
+#define IF_OVERLAPS(j) (!RULE(OVERLAP) && up[j] && IS_LOW(X(j)) && HIGH_TAKES(Q(j), 0))
+#if PASSED
+/* The ranks in turns from @from to before @to are all at the lower box; or all are not. */
+#define WHOSE(q, t) ((START(q) + (t)) % N)
+#define FROM_LOW(q, from, t, to) ((t) < (from) || (t) >= (to) || IS_LOW(WHOSE(q, t)))
+#define FROM_HIGH(q, from, t, to) ((t) < (from) || (t) >= (to) || !IS_LOW(WHOSE(q, t)))
+#define ARE(OF, q, from, to) (OF(q, from, 0, to) && OF(q, from, 1, to) && \
+			      OF(q, from, N - 2, to) && OF(q, from, N - 1, to))
+#define WAITS_ABOVE(q) (low && low_slot[q] == ADD && low_held[q] == LOW && \
+			(low_turn[q] == N || !IS_LOW(WHOSE(q, low_turn[q]))))
+#define WAITS_BELOW(q) (box && OP(q) >= base && slot[q] == ADD && turn[q] < N && \
+			IS_LOW(WHOSE(q, turn[q])))
+#define UP_IN_TURN(q, t) ((t) > turn[q] && ARE(FROM_LOW, q, turn[q], t))
+#define TAKES_PASS(q, t) (box && OP(q) >= base && slot[q] <= ADD && \
+			  ((t) == 0 -> !(held[q] & LOW) : \
+			   (UP_IN_TURN(q, t) || (!RULE(LOW_UP_ANY) && WAITS_BELOW(q)))))
+#define TAKES_DOWN(q, t) (WAITS_ABOVE(q) && \
+			  (((t) > low_turn[q] && ARE(FROM_HIGH, q, low_turn[q], t) && \
+			    IS_LOW(WHOSE(q, t))) || (!RULE(LOW_DOWN_ANY) && low_turn[q] < N)))
+#define IF_PASS_UP(q) (WAITS_ABOVE(q) && !pass_up[PASS(q, low_turn[q])] && TAKES_PASS(q, low_turn[q]))
+#define IF_PASS_UP_COMES(p) (pass_up[p] && TAKES_PASS((p) / (N + 1), (p) % (N + 1)))
+#define IF_PASS_DOWN(q) (WAITS_BELOW(q) && turn[q] > 0 && (held[q] & LOW) && \
+			 !pass_down[PASS(q, turn[q])] && TAKES_DOWN(q, turn[q]))
+#define IF_PASS_DOWN_COMES(p) (pass_down[p] && TAKES_DOWN((p) / (N + 1), (p) % (N + 1)))
+#endif
 #elif CAST
 #define ASKS(q, y) ((held[q] & (1 << (y))) && !HAS(J(q, y), AG) && !sum[J(q, y)])
 #define IF_SUM_AGAIN(q) (part[q] && (ASKS(q, 1) || ASKS(q, N - 2) || ASKS(q, N - 1)))
@@ -845,6 +991,13 @@ inline complete()
 			   ROW(IF, WHAT, 2 * N) ROW(IF, WHAT, 3 * N)
 #endif
 
+#define PASSES(IF, WHAT, q) ROW(IF, WHAT, (q) * (N + 1)) FOR1(IF, WHAT, (q) * (N + 1) + N)
+#if SLOTS == 1
+#define ANY_PASS(IF, WHAT) PASSES(IF, WHAT, 0)
+#else
+#define ANY_PASS(IF, WHAT) PASSES(IF, WHAT, 0) PASSES(IF, WHAT, 1)
+#endif
+
 /* Packets that can tell nothing new, now or later, are forgotten. */
 #define UP_LATER (!RULE(NO_TURN) || !RULE(MODULO) || !RULE(NO_DONE_BIT) || \
 		  !RULE(NO_GONE_BIT) || !RULE(OLD_LEG))
@@ -863,8 +1016,19 @@ inline drop_old()
 	}
 #if LOW
 	for (i : 0 .. SLOTS - 1) {
-		low_up[i] = (HIGH_TAKES(i, LOW_MASK) -> low_up[i] : 0);
+		low_up[i] = (HIGH_TAKES(i, LOW) -> low_up[i] : 0);
 		low_sum[i] = (low && low_slot[i] <= ADD && OP(i) >= low_base -> low_sum[i] : 0)
+	}
+#endif
+#if PASSED
+	for (i : 0 .. SLOTS * (N + 1) - 1) {
+		q = i / (N + 1);
+		k = i % (N + 1);
+		pass_up[i] = (box && OP(q) >= base && slot[q] <= ADD &&
+			      (k == 0 -> !(held[q] & LOW) : k > turn[q] || !RULE(LOW_UP_ANY)) ->
+			      pass_up[i] : 0);
+		pass_down[i] = (low && OP(q) >= low_base && low_slot[q] <= ADD &&
+				(k > low_turn[q] || !RULE(LOW_DOWN_ANY)) -> pass_down[i] : 0)
 	}
 #endif
 }
@@ -883,6 +1047,14 @@ inline check_packets()
 	for (i : 0 .. SLOTS - 1) {
 		assert(IS_RIGHT(low_up[i], LOW_ALL(i)));
 		assert(IS_RIGHT(low_sum[i], TOTAL(i)))
+	}
+#endif
+#if PASSED
+	for (i : 0 .. SLOTS * (N + 1) - 1) {
+		q = i / (N + 1);
+		k = i % (N + 1);
+		assert(IS_RIGHT(pass_up[i], (k == 0 -> NOTHING : PARTIAL(q, k))));
+		assert(IS_RIGHT(pass_down[i], PARTIAL(q, k)))
 	}
 #endif
 }
@@ -916,7 +1088,7 @@ inline happen_below()
 	q = j;
 	if
 	:: what == LOW_UP -> low_up[q] = low_part[q]
-	:: what == LOW_UP_COMES -> v = low_up[q]; add_any(v, LOW_MASK)
+	:: what == LOW_UP_COMES -> v = low_up[q]; add_any(v, LOW)
 	:: what == LOW_SUM_COMES -> low_slot[q] = SUM; low_part[q] = low_sum[q]; low_send_sum()
 	:: what == LOW_EVICTED -> low_clear(q, GONE)
 	:: what == LOW_SUM_ACKED -> low_clear(q, DONE)
@@ -926,6 +1098,20 @@ inline happen_below()
 	:: what == DARK_LOW -> lose_all(); low = 0; low_forget()
 	:: what == DARK_HIGH -> lose_all(); box = 0; forget()
 	:: what == DARK -> low = 0; low_forget()
+	:: else
+	fi
+}
+#endif
+
+#if PASSED
+inline happen_between()
+{
+	q = j;
+	if
+	:: what == PASS_UP -> pass_up[PASS(q, low_turn[q])] = (low_turn[q] == 0 -> NOTHING : low_part[q])
+	:: what == PASS_DOWN -> pass_down[PASS(q, turn[q])] = part[q]
+	:: what == PASS_UP_COMES -> v = pass_up[j]; q = j / (N + 1); k = j % (N + 1); rcv_pass_up()
+	:: what == PASS_DOWN_COMES -> v = pass_down[j]; q = j / (N + 1); k = j % (N + 1); rcv_pass_down()
 	:: else
 	fi
 }
@@ -957,6 +1143,9 @@ inline happen()
 	happen_elsewhere();
 #if LOW
 	happen_below();
+#endif
+#if PASSED
+	happen_between();
 #endif
 #if REDUCE
 	for (y : (RULE(ROOT_PASSED) -> 1 : 0) .. (RULE(NOT_PASSED) -> N - 1 : 0)) {
@@ -1000,6 +1189,12 @@ init
 		ANY_SLOT(IF_LOW_EVICT, LOW_EVICTED)
 		ANY_SLOT(IF_LOW_SUM_ACKED, LOW_SUM_ACKED)
 		ANY_SLOT(IF_LOW_SUM_AGAIN, LOW_SUM_AGAIN)
+#if PASSED
+		ANY_SLOT(IF_PASS_UP, PASS_UP)
+		ANY_SLOT(IF_PASS_DOWN, PASS_DOWN)
+		ANY_PASS(IF_PASS_UP_COMES, PASS_UP_COMES)
+		ANY_PASS(IF_PASS_DOWN_COMES, PASS_DOWN_COMES)
+#endif
 		:: IF_LOW_COMPLETE -> what = LOW_COMPLETE
 		:: low && low < BOXES && !calm && !ENDED -> what = LOW_FORGOTTEN
 		:: ALIVE && low && box && !calm && !ENDED -> what = DARK_LOW
