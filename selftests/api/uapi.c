@@ -298,7 +298,7 @@ static const struct field wire_fields[] = {
 	F(rar_chunks_hdr, __pad, 44, 4),
 	F(rar_chunks_hdr, map, 48, 32),
 
-	S(rar_enter_hdr, 64),
+	S(rar_enter_hdr, 72),
 	F(rar_enter_hdr, digest, 24, 8),
 	F(rar_enter_hdr, nonce, 32, 8),
 	F(rar_enter_hdr, cookie, 40, 8),
@@ -306,6 +306,7 @@ static const struct field wire_fields[] = {
 	F(rar_enter_hdr, size, 52, 2),
 	F(rar_enter_hdr, choice, 54, 2),
 	F(rar_enter_hdr, ranks, 56, 8),
+	F(rar_enter_hdr, flags, 64, 4),
 
 	S(rar_offer_hdr, 48),
 	F(rar_offer_hdr, box, 24, 24),
@@ -398,7 +399,8 @@ static const struct value wire_values[] = {
 	V(RAR_TF_BOX, 8), V(RAR_CAPS_BOX, 0x200), V(RAR_CAPS_BESIDE, 0x400), V(RAR_WM_BESIDE, 0x8000),
 	V(RAR_CAPS_BOX_BROADCAST, 0x800), V(RAR_EF_ANY_ORDER, 1), V(RAR_EF_BROADCAST, 2),
 	V(RAR_CAPS_BOX_REDUCE, 0x2000), V(RAR_EF_REDUCE, 4),
-	V(RAR_CAPS_BOX_KEYED, 0x4000), V(RAR_EF_KEYED, 8), V(RAR_WF_REFUSED, 1), V(RAR_BF_LAST, 1),
+	V(RAR_CAPS_BOX_KEYED, 0x4000), V(RAR_EF_KEYED, 8), V(RAR_EF_IN_TURN, 16),
+	V(RAR_WF_REFUSED, 1), V(RAR_BF_LAST, 1),
 	V(RAR_WM_BYTES, 0x7fff),
 	V(RAR_JF_SMALL, 1), V(RAR_JF_HOSTS, 2), V(RAR_JF_BIG, 4), V(RAR_JF_GATHERED, 8),
 	V(RAR_JF_DIRECT, 0x10), V(RAR_OF_DIRECT, 4), V(RAR_DF_ASK, 1), V(RAR_TF_APART, 2),

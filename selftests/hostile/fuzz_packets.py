@@ -61,7 +61,7 @@ DIRECT_FIELDS = [(0, 8), (16, 8)] + [(at, 1) for at in range(28, 32)] + \
 DONE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 4)]
 PAIR_FIELDS = [(0, 8), (8, 4), (12, 4)]
 CHUNKS_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 4), (20, 4)] + [(24 + i, 1) for i in range(32)]
-ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2), (32, 8)]
+ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2), (32, 8), (40, 4)]
 NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
 FIELDS = {
     ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,

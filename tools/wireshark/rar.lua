@@ -229,6 +229,14 @@ local chunks = layout {
 	{ 32, "map", "Bitmap of chunks, eight little-endian bytes at a time" },
 }
 
+local entered_flags = {
+	{ 0x00000001, "any_order", "Only sums whose order has no effect" },
+	{ 0x00000002, "broadcast", "Broadcasts, too" },
+	{ 0x00000004, "reduce", "Reductions to a root, too" },
+	{ 0x00000008, "keyed", "Combines records of reductions by key" },
+	{ 0x00000010, "in_turn", "Partial sums go from box to box" },
+}
+
 local enter = layout {
 	{ 8, "digest", "Digest of the table", base.HEX },
 	{ 8, "nonce", "Sender's nonce", base.HEX },
@@ -237,17 +245,15 @@ local enter = layout {
 	{ 2, "enter.size", "Members" },
 	{ 2, "choice", "How short tensors are added", base.HEX },
 	{ 8, "ranks", "Ranks of the box that enters (mask)", base.HEX },
+	{ 4, "enter.flags", "Flags", base.HEX, entered_flags },
+	{ 4 },
 }
 
 local entered = layout {
 	{ 8, "nonce", "Sender's nonce", base.HEX },
 	{ 8, "cookie", "Cookie of the box", base.HEX },
 	{ 8, "epoch", "New epoch", base.HEX },
-	{ 4, "entered.flags", "Flags", base.HEX, {
-		{ 0x00000001, "any_order", "Only sums whose order has no effect" },
-		{ 0x00000002, "broadcast", "Broadcasts, too" },
-		{ 0x00000004, "reduce", "Reductions to a root, too" },
-	} },
+	{ 4, "entered.flags", "Flags", base.HEX, entered_flags },
 	{ 4 },
 }
 

@@ -106,7 +106,9 @@ struct rar_hdr {
  * @scale:  RAR_F_WHOLE: names memory of a user to which the packet points, 0 = none. Else 0; block
  *          exponent of quantised formats. Between a member and a box, of a broadcast or a
  *          reduction to a root: for how many chunks from @chunk on a header without payload asks,
- *          or which it acknowledges; their numbers are @seq and those that follow
+ *          or which it acknowledges; their numbers are @seq and those that follow. Between two
+ *          boxes, in RS with payload whose order has an effect: how many ranks have added to it.
+ *          Without payload: for how many chunks a box asks the box above, until it can add
  */
 struct rar_data_hdr {
 	struct rar_hdr h;
@@ -344,6 +346,8 @@ struct rar_batch_rank {
  * @choice:  flags RAR_TF_CHOICE of the table
  * @ranks:   bit r: the sender is a box that adds for rank r. Its source rank is RAR_LOWER_RANK and
  *           the lowest of the ranks. 0: it is a member
+ * @flags:   RAR_EF_IN_TURN or 0. Boxes of earlier versions have padding here
+ * @__pad:   zero
  */
 struct rar_enter_hdr {
 	struct rar_hdr h;
@@ -354,6 +358,8 @@ struct rar_enter_hdr {
 	__be16	size;
 	__be16	choice;
 	__be64	ranks;
+	__be32	flags;
+	__be32	__pad;
 };
 
 #define RAR_LOWER_RANK	0xe000
@@ -380,6 +386,9 @@ struct rar_entered_hdr {
 #define RAR_EF_BROADCAST	0x00000002	/* passes broadcasts on */
 #define RAR_EF_REDUCE		0x00000004	/* makes the sums of reductions to a root */
 #define RAR_EF_KEYED		0x00000008	/* combines records of RAR_REDUCE_BY_KEY */
+#define RAR_EF_IN_TURN		0x00000010	/* between boxes: all on this side pass partial
+						 * sums on, where the order has an effect
+						 */
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK

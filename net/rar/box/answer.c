@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the box answers: sums, chunks that it gives up, and that it is there. Nothing is sent under
- * a job's lock.
+ * What the box answers: sums, partial sums, chunks that it gives up, and that it is there. Nothing
+ * is sent under a job's lock.
  */
 #include "box/slot.h"
 #include "box/up.h"
@@ -58,7 +58,7 @@ static bool is_for(const struct box_out *out, u32 i, u32 rank, u32 from)
 {
 	const struct box_slot *slot = out->sums[i];
 
-	if (!slot || out->rise >> i & 1 || !is_due(slot, rank))
+	if (!slot || (out->rise | out->fall) >> i & 1 || !is_due(slot, rank))
 		return false;
 	return rank == from || out->fresh >> i & 1 ||
 	       (out->whole >> i & 1 && is_root(slot, rank));
@@ -100,6 +100,36 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	} else if (rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE) {
 		WRITE_ONCE(link->narrow, true);
 	}
+	return k;
+}
+
+/*
+ * Send partial sums to the box below whose ranks are in turn, from chunk @i of the run on, as many
+ * as fit a packet, lie in one block and have as many ranks added. Returns how many were sent.
+ */
+static u32 send_partial(struct box_job *job, const struct box_out *out, u32 i, u32 n)
+{
+	struct rar_link *link = &job->leg[out->to[i]].link;
+	u32 max = max(READ_ONCE(link->path.run_max), 1U), k;
+	const struct box_slot *first = out->sums[i];
+	struct kvec sum[RAR_RUN_MAX];
+	struct rar_data_hdr dh = first->dh;
+
+	for (k = 0; k < min(max, n - i); k++) {
+		if (!(out->fall >> (i + k) & 1) || out->turn[i + k] != out->turn[i] ||
+		    out->sums[i + k]->block != first->block)
+			break;
+		sum[k].iov_base = out->sums[i + k]->sum;
+		sum[k].iov_len = out->sums[i + k]->len;
+	}
+	dh.seq = cpu_to_be32(seq_of(first, out->to[i]));
+	dh.scale = cpu_to_be32(out->turn[i]);
+	/*
+	 * A later partial sum may overwrite it now. Then that box has had this one, and drops it:
+	 * the header says how many ranks had added.
+	 */
+	if (rar_packet_sums(link, &dh, sum, k, RAR_T_RS, job->m.epoch) == -EMSGSIZE)
+		WRITE_ONCE(link->narrow, true);
 	return k;
 }
 
@@ -187,7 +217,7 @@ static bool same_return(const struct box_slot *first, const struct box_slot *slo
 {
 	return first->job == slot->job && first->dh.op_seq == slot->dh.op_seq &&
 	       first->chunk / BOX_RETURN_BITS == slot->chunk / BOX_RETURN_BITS &&
-	       !first->turn == !slot->turn;
+	       rar_slot_is_handed(first) == rar_slot_is_handed(slot);
 }
 
 /* Tell the members of a job which of its chunks were evicted, and hand partial sums over. */
@@ -200,7 +230,7 @@ static void answer_evicted(struct box_out *out)
 	struct rar_chunks_hdr ch = {
 		.op_seq = first->dh.op_seq,
 		.first = cpu_to_be32(base),
-		.flags = first->turn ? cpu_to_be32(RAR_RF_HANDED) : 0,
+		.flags = rar_slot_is_handed(first) ? cpu_to_be32(RAR_RF_HANDED) : 0,
 	};
 	LIST_HEAD(told);
 
@@ -212,7 +242,7 @@ static void answer_evicted(struct box_out *out)
 		list_move_tail(&slot->node, &told);
 	}
 	list_for_each_entry_safe(slot, tmp, &told, node) {
-		if (slot->turn)
+		if (rar_slot_is_handed(slot))
 			hand_over(slot);
 		rar_slot_put(slot);
 	}
@@ -241,6 +271,8 @@ void rar_answer_run(struct box_job *job, u32 from, const struct rar_data_hdr *dh
 				k = send_sums(job, out, i, n, rank, from);
 		}
 	}
+	for (i = 0; i < n; i += k)
+		k = out->fall >> i & 1 ? send_partial(job, out, i, n) : 1;
 	rar_up_send(job, out, n);
 	answer_gone(job, dh, out);
 	if (out->wait)

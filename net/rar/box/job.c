@@ -53,6 +53,7 @@ struct ask {
 	u64 id, epoch, digest, nonce, ranks;
 	u32 rank, size, payload, pad;
 	u16 choice;
+	bool in_turn;
 };
 
 /* -- packets of members ------------------------------------------------------ */
@@ -127,8 +128,9 @@ static enum rar_rx rcv_from_above(struct rar_member *m, struct rar_pkt *pkt, u32
 	case RAR_T_ENTERED:
 		look_now(job->box);
 		break;
+	case RAR_T_RS:
 	case RAR_T_AG:
-		rar_slot_rcv_sums(job, pkt, n);
+		rar_slot_rcv_above(job, pkt, n);
 		break;
 	case RAR_T_RETURN:
 		rar_slot_rcv_return(job, pkt->link, pkt);
@@ -339,6 +341,7 @@ static void leg_fill(struct box_job *job, struct box_leg *leg, const struct ask 
 	WRITE_ONCE(leg->link.narrow, false);
 	leg->ranks = ask->ranks;
 	leg->pad = ask->pad;
+	leg->in_turn = ask->in_turn;
 	WRITE_ONCE(leg->nonce, ask->nonce);
 	rar_device_set(job->m.rn, &leg->link.hook, ask->dev);
 	job->ranks |= ask->ranks;
@@ -369,6 +372,25 @@ static bool in_circle(struct rar_box *box, const struct ask *ask)
 	return ask->rank >= RAR_LOWER_RANK && a.af && ipv6_addr_equal(&a.ip, &ask->from.ip);
 }
 
+/* Can all boxes below add to partial sums? */
+static bool legs_in_turn(const struct box_job *job)
+{
+	const struct box_leg *leg;
+
+	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
+		if (leg->nonce && box_leg_is_lower(leg) && !leg->in_turn)
+			return false;
+	return true;
+}
+
+/* What the box makes sums of, as it tells those that enter. */
+static u32 entered_flags(const struct box_job *job)
+{
+	if (!job->levels)
+		return RAR_EF_BROADCAST | RAR_EF_REDUCE | RAR_EF_KEYED;
+	return job->in_turn ? RAR_EF_IN_TURN : RAR_EF_ANY_ORDER;
+}
+
 /* Answer a member. The padding proves that the path carries a full packet this way, too. */
 static void send_entered(struct box_job *job, struct box_leg *leg, u64 cookie)
 {
@@ -376,8 +398,7 @@ static void send_entered(struct box_job *job, struct box_leg *leg, u64 cookie)
 		.nonce = cpu_to_be64(leg->nonce),
 		.cookie = cpu_to_be64(cookie),
 		.epoch = cpu_to_be64(job->open ? job->m.epoch : 0),
-		.flags = cpu_to_be32(job->levels ? RAR_EF_ANY_ORDER :
-				     RAR_EF_BROADCAST | RAR_EF_REDUCE | RAR_EF_KEYED),
+		.flags = cpu_to_be32(entered_flags(job)),
 	};
 
 	rar_packet_ctl(&leg->link, &eh, sizeof(eh), leg->pad, RAR_T_ENTERED, job->group_epoch);
@@ -400,8 +421,9 @@ static void open_job(struct box_job *job)
 	struct box_leg *leg;
 
 	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
-		job->levels |= hweight64(leg->ranks) > 1;
+		job->levels |= leg->nonce && box_leg_is_lower(leg);
 	job->levels |= !!job->up;
+	job->in_turn = legs_in_turn(job) && (!job->up || rar_up_is_in_turn(job));
 	job->open = true;
 	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
 		if (leg->nonce)
@@ -506,7 +528,7 @@ static void look_up(struct box_job *job)
 	else if (job->up && rar_up_is_open(job))
 		open_job(job);
 	else if (job->up || (upper(job->box).af && time_after_eq(jiffies, job->last + settle)))
-		rar_up_enter(job, &up_aside);
+		rar_up_enter(job, legs_in_turn(job), &up_aside);
 }
 
 /* Has a member been silent for too long, or does the path to it carry less? */
@@ -579,6 +601,7 @@ static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 		.rank = be16_to_cpu(eh->h.src), .size = be16_to_cpu(eh->size),
 		.payload = be32_to_cpu(eh->payload), .choice = be16_to_cpu(eh->choice),
 		.ranks = be64_to_cpu(eh->ranks),
+		.in_turn = be32_to_cpu(eh->flags) & RAR_EF_IN_TURN,
 		.pad = pkt->len - sizeof(struct rar_entered_hdr),
 	}, *copy = NULL;
 

@@ -52,6 +52,7 @@ struct rar_box {
  * @una:	the member needs nothing below this number any more; job->lock
  * @done:	operations complete at the member, with all before them; job->lock
  * @told:	the member has told @done
+ * @in_turn:	it is a box that can add to partial sums of other boxes
  */
 struct box_leg {
 	struct rar_link link;
@@ -61,6 +62,7 @@ struct box_leg {
 	u32 una;
 	u64 done;
 	bool told;
+	bool in_turn;
 };
 
 /*
@@ -77,6 +79,8 @@ struct box_leg {
  * @again:	legs came after this box had entered above; rn->box_lock
  * @ranks:	mask of the ranks of all legs
  * @levels:	there is a box above or below. Set before @open
+ * @in_turn:	where the order has an effect, partial sums go from box to box: all boxes can do so.
+ *		Set before @open
  * @up:		this box at the box above, NULL: there is none for this job; rn->box_lock
  * @open:	all members have entered, at this box or one above; rn->box_lock
  * @lock:	protects the fields below, operations and slots. Nothing is sent under it
@@ -119,6 +123,7 @@ struct box_job {
 	bool again;
 	u64 ranks;
 	bool levels;
+	bool in_turn;
 	struct box_up *up;
 	bool open;
 	spinlock_t lock; /* see above */
@@ -155,6 +160,12 @@ static inline bool box_leg_used(const struct box_leg *leg)
 	return READ_ONCE(leg->nonce);
 }
 
+/* Is it that of a box below this one? */
+static inline bool box_leg_is_lower(const struct box_leg *leg)
+{
+	return READ_ONCE(leg->link.rank) >= RAR_LOWER_RANK;
+}
+
 static inline struct box_job *box_job(struct rar_member *m)
 {
 	return container_of(m, struct box_job, m);
@@ -162,7 +173,7 @@ static inline struct box_job *box_job(struct rar_member *m)
 
 void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n);
 void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt);
-void rar_slot_rcv_sums(struct box_job *job, struct rar_pkt *pkt, u32 n);
+void rar_slot_rcv_above(struct box_job *job, struct rar_pkt *pkt, u32 n);
 void rar_slot_rcv_return(struct box_job *job, const struct rar_link *from,
 			 const struct rar_pkt *pkt);
 void rar_slot_init(struct box_job *job);

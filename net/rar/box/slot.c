@@ -8,7 +8,8 @@
  * each member's @una is past the number of its contribution, so that the member has the sum or
  * has given that packet up.
  * Contributions that come before their turn are held, each in memory of its own. Where the order
- * of the additions has no effect, their sum is held. All of it is limited by net.rar.box_mem; see
+ * of the additions has no effect, their sum is held. Where it has, and there are several boxes,
+ * partial sums go from box to box. All of it is limited by net.rar.box_mem; see
  * pool.c.
  *
  * Of a broadcast the root contributes, and each other rank asks for chunks when it has posted. It
@@ -248,11 +249,13 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 	op->kind = rar_op_kind(&op->fingerprint);
 	if (rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place))
 		return false;
-	op->any_order = rar_op_any_order(&op->fingerprint);
+	/* Nothing is the same in any order. */
+	op->any_order = rar_op_any_order(&op->fingerprint) || !op->ring.bytes;
+	op->passed = job->levels && !op->any_order;
 	op->cast = op->fingerprint.collective == RAR_BROADCAST;
 	op->reduce = op->fingerprint.collective == RAR_REDUCE;
-	return op->ring.plan.aside &&
-	       ((op->any_order && !op->cast && !op->reduce) || !job->levels);
+	return op->ring.plan.aside && (!job->levels || (!op->cast && !op->reduce &&
+							(op->any_order || job->in_turn)));
 }
 
 static struct box_op *op_new(struct box_job *job, u64 seq, const struct rar_fingerprint *p,
@@ -302,25 +305,40 @@ static const struct rar_kind *kind_of(const struct box_slot *slot)
 							      slot->op->kind;
 }
 
-/* Have all ranks contributed that do so at this box, and is all of it added? */
+/*
+ * Have all ranks contributed that do so at this box? All of it is added, unless partial sums go
+ * from box to box.
+ */
 static bool is_full(const struct box_job *job, const struct box_slot *slot)
 {
 	return job->levels || slot->op->cast ? slot->got == job->ranks :
 					       slot->turn == job->nlegs;
 }
 
+/* Is it the sum of all ranks of the group, and is it made here? */
+static bool is_whole(const struct box_job *job, const struct box_slot *slot)
+{
+	return !job->up && (slot->op->passed ? slot->turn == job->nlegs : is_full(job, slot));
+}
+
+/* The box that has all ranks divides, and no box below it. */
+static void divide(struct rar_reduce_ctx *ctx, struct box_job *job, struct box_slot *slot)
+{
+	const struct box_op *op = slot->op;
+
+	if (is_whole(job, slot) && op->fingerprint.redop == RAR_AVG && op->kind->div_gen)
+		rar_reduce_divide(ctx, op->kind, slot->sum, slot->sum, job->nlegs, slot->len);
+}
+
 /* Add a contribution to a sum, which is the first operand, as in the ring. */
 static void add_to(struct box_job *job, struct box_slot *slot, void *sum, const void *data)
 {
-	const struct box_op *op = slot->op;
 	struct rar_reduce_ctx ctx;
 
 	rar_reduce_begin(&ctx);
 	rar_reduce(&ctx, kind_of(slot), sum, sum, sum, data, slot->len);
-	/* The box that has all ranks divides, and no box below it. */
-	if (sum == slot->sum && is_full(job, slot) && !job->up &&
-	    op->fingerprint.redop == RAR_AVG && op->kind->div_gen)
-		rar_reduce_divide(&ctx, op->kind, sum, sum, job->nlegs, slot->len);
+	if (sum == slot->sum)
+		divide(&ctx, job, slot);
 	rar_reduce_end(&ctx);
 }
 
@@ -334,7 +352,7 @@ static void add(struct box_job *job, struct box_slot *slot, const void *data)
 		add_to(job, slot, slot->sum, data);
 }
 
-/* With several levels nobody has a turn, and the order has no effect. @ranks have contributed. */
+/* With several levels nobody has a turn, if the order has no effect. @ranks have contributed. */
 static void add_level(struct box_job *job, struct box_slot *slot, u64 ranks, const void *data)
 {
 	if (slot->got == ranks)
@@ -419,7 +437,7 @@ static bool take(struct box_job *job, struct box_slot *slot, u32 rank, const voi
 			memcpy(slot->sum, data, slot->len);
 		return true;
 	}
-	if (job->levels) {
+	if (job->levels && any_order) {
 		add_level(job, slot, ranks, data);
 		return true;
 	}
@@ -538,7 +556,10 @@ static void rise(struct box_job *job, struct box_slot *slot, u32 i, struct box_o
 	list_move_tail(&slot->up_node, &job->rising);
 	refcount_inc(&slot->ref);
 	out->sums[i] = slot;
+	out->turn[i] = slot->op->passed ? slot->turn : 0;
 	out->rise |= 1ULL << i;
+	if (slot->op->passed && !slot->turn)
+		out->asks |= 1ULL << i;
 }
 
 /* All have contributed to chunk @i of a run. */
@@ -557,6 +578,131 @@ static void complete_chunk(struct box_job *job, struct box_slot *slot, u32 i, st
 		out->fresh |= 1ULL << i;
 	}
 }
+
+/* -- partial sums that go from box to box ----------------------------------------- */
+
+/* Does a slot wait for the box above: for ranks before those here or after them, or for the sum? */
+static bool waits_above(const struct box_job *job, const struct box_slot *slot)
+{
+	return job->up && is_full(job, slot) &&
+	       (slot->turn == job->nlegs || !(job->ranks & BIT_ULL(slot->next)));
+}
+
+/* The box below with the rank whose turn it is, if that box waits for a partial sum; or NULL. */
+static const struct box_leg *waits_below(const struct box_job *job, const struct box_slot *slot)
+{
+	const struct box_leg *leg;
+
+	/* The box of the first rank begins by itself. */
+	if (!slot->turn || slot->turn == job->nlegs || !(slot->got & BIT_ULL(slot->next)))
+		return NULL;
+	for (leg = job->leg; leg < job->leg + job->nlegs; leg++)
+		if (leg->ranks & BIT_ULL(slot->next))
+			return box_leg_is_lower(leg) ? leg : NULL;
+	return NULL;
+}
+
+/* Send the partial sum of chunk @i of a run to the box below. */
+static void fall(struct box_slot *slot, const struct box_leg *leg, u32 i, struct box_out *out)
+{
+	refcount_inc(&slot->ref);
+	out->sums[i] = slot;
+	out->to[i] = leg - slot->job->leg;
+	out->turn[i] = slot->turn;
+	out->fall |= 1ULL << i;
+}
+
+/* Chunk @i of a run has news: send the partial sum on to the box that waits for it, once. */
+static void pass_on(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
+{
+	const struct box_leg *leg = waits_below(job, slot);
+
+	if (slot->passed == slot->turn + 1)
+		return;
+	if (leg)
+		fall(slot, leg, i, out);
+	else if (is_whole(job, slot) || waits_above(job, slot))
+		complete_chunk(job, slot, i, out);
+	else
+		return;
+	slot->passed = slot->turn + 1;
+}
+
+/*
+ * A partial sum to which out->came ranks have added. Those that are not in the one here must all be
+ * in @ranks. Returns false if it is no news.
+ */
+static bool take_partial(struct box_job *job, struct box_slot *slot, u64 ranks, const void *data,
+			 const struct box_out *out)
+{
+	struct rar_reduce_ctx ctx;
+	u32 next = slot->next, turn;
+
+	if (!data || out->came <= slot->turn || out->came > job->nlegs)
+		return false;
+	for (turn = slot->turn; turn < out->came; turn++) {
+		if (!(ranks & BIT_ULL(next)))
+			return false;
+		next = next + 1 == job->nlegs ? 0 : next + 1;
+	}
+	memcpy(slot->sum, data, slot->len);
+	slot->turn = turn;
+	slot->next = next;
+	rar_reduce_begin(&ctx);
+	divide(&ctx, job, slot);
+	rar_reduce_end(&ctx);
+	add_held(job, slot);
+	return true;
+}
+
+/* Take in a partial sum of the box above. job->lock held. */
+void rar_slot_take_partial(struct box_job *job, struct box_op *op, u32 chunk, const void *data,
+			   u32 i, struct box_out *out)
+{
+	struct box_slot *slot = xa_load(&op->slots, chunk);
+
+	if (op->passed && slot && !xa_is_value(slot) && !slot->made && is_full(job, slot) &&
+	    take_partial(job, slot, ~job->ranks, data, out))
+		pass_on(job, slot, i, out);
+}
+
+/* A box or a rank asks again for chunk @i of a run. What was sent for it may be lost. */
+static void pass_again(struct box_job *job, struct box_slot *slot, u32 rank, u32 i,
+		       struct box_out *out)
+{
+	out->wait = true;
+	if (waits_below(job, slot) == &job->leg[rank])
+		fall(slot, &job->leg[rank], i, out);
+	else if (waits_above(job, slot) && out->now - slot->up_at > RISE_AGAIN_US)
+		rise(job, slot, i, out);
+}
+
+/*
+ * Take in chunk @i of a run of an operation whose partial sums go from box to box; without @data a
+ * box below asks. Returns false if there is no room.
+ */
+static bool take_passed(struct box_job *job, struct box_slot *slot, u32 rank, const void *data,
+			u32 i, struct box_out *out)
+{
+	const struct box_leg *leg = &job->leg[rank];
+	bool lower = box_leg_is_lower(leg), first = !(slot->got & leg->ranks), news = first;
+
+	if (slot->made)
+		return true;
+	if (lower) {
+		slot->got |= leg->ranks;
+		news |= take_partial(job, slot, leg->ranks, data, out);
+	} else if (first && !take(job, slot, rank, data, out)) {
+		return false;
+	}
+	if (news)
+		pass_on(job, slot, i, out);
+	else
+		pass_again(job, slot, rank, i, out);
+	return true;
+}
+
+/* -- runs ------------------------------------------------------------------------ */
 
 /* A rank asks again for a chunk that has no sum. Perhaps the box above has not heard of it. */
 static void ask_again(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
@@ -591,7 +737,13 @@ void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, 
 		return;
 	}
 	WRITE_ONCE(slot->come[rank], rar_slot_come_at(seq, out->now));
-	if (!(slot->got & ranks)) {
+	if (op->passed) {
+		if (!take_passed(job, slot, rank, data, i, out)) {
+			give_up(job, out, i, slot->got);
+			slot_end(job, slot);
+			return;
+		}
+	} else if (!(slot->got & ranks)) {
 		if (!take(job, slot, rank, data, out)) {
 			give_up(job, out, i, slot->got);
 			slot_end(job, slot);

@@ -35,6 +35,8 @@
  * @up_seq:	number of its newest contribution to the box above
  * @up_at:	when that was sent, us
  * @nheld:	contributions held, see rar_slot_held()
+ * @passed:	between boxes, where the order has an effect: one more than @turn when the partial
+ *		sum went to another box, or this box asked for one; 0: not yet
  * @prio:	of the operation
  * @sum:	the partial sum, then the sum; after the entries of @come
  * @come:	by rank, its newest contribution: see rar_slot_come_at()
@@ -51,6 +53,7 @@ struct box_slot {
 	u32 turn;
 	u32 next;
 	u32 nheld;
+	u32 passed;
 	u64 got;
 	bool made;
 	u8 prio;
@@ -69,6 +72,7 @@ struct box_slot {
  * @fingerprint: as the first member describes it
  * @kind:	its arithmetic
  * @any_order:	the order in which contributions are added has no effect
+ * @passed:	it has, and there are several levels: partial sums go from box to box
  * @cast:	it is a broadcast: the root contributes, and the others ask
  * @reduce:	it is a reduction to a root, which alone gets the sum
  * @prio:	as the first member tells it; higher is more urgent
@@ -82,6 +86,7 @@ struct box_op {
 	struct rar_fingerprint fingerprint;
 	const struct rar_kind *kind;
 	bool any_order;
+	bool passed;
 	bool cast;
 	bool reduce;
 	u8 prio;
@@ -99,6 +104,12 @@ struct box_op {
  *		a reduction to a root, to the root, and all others are answered
  * @whole:	of @sums, those of a broadcast that all have asked for: the root is told
  * @rise:	of @sums, those that are no sums of all ranks: they go to the box above
+ * @asks:	of @rise, those without payload: the box above is asked for a partial sum
+ * @fall:	of @sums, partial sums that go to a box below
+ * @to:		the leg of each of @fall
+ * @turn:	ranks that have added to each of @rise and @fall; 0 in @rise if the order has no
+ *		effect
+ * @came:	ranks that have added to the partial sums of the run that came, as its header says
  * @una:	the lowest number of which the box above has not sent the sum
  * @gone:	chunks given up
  * @gone_to:	ranks to tell so
@@ -112,6 +123,11 @@ struct box_out {
 	u64 fresh;
 	u64 whole;
 	u64 rise;
+	u64 asks;
+	u64 fall;
+	u8 to[RAR_RUN_MAX];
+	u8 turn[RAR_RUN_MAX];
+	u32 came;
 	u32 una;
 	u64 gone;
 	u64 gone_to;
@@ -133,6 +149,12 @@ static inline u64 rar_slot_come_at(u32 seq, u32 now)
 static inline void **rar_slot_held(const struct box_job *job, struct box_slot *slot)
 {
 	return (void **)&slot->come[job->nlegs];
+}
+
+/* Is the partial sum of an evicted slot handed to the rank in turn? It may be at another box. */
+static inline bool rar_slot_is_handed(const struct box_slot *slot)
+{
+	return slot->turn && !slot->job->levels;
 }
 
 /* Has the root of a broadcast contributed to a slot? Locklessly, or under job->lock. */
@@ -163,6 +185,8 @@ void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, 
 		   const void *data, u32 i, struct box_out *out);
 void rar_slot_take_sum(struct box_job *job, struct box_op *op, u32 chunk,
 		       const struct rar_pkt *pkt, u32 off, u32 i, struct box_out *out);
+void rar_slot_take_partial(struct box_job *job, struct box_op *op, u32 chunk, const void *data,
+			   u32 i, struct box_out *out);
 void rar_slot_advance(struct box_job *job, struct box_leg *leg, u32 una);
 void rar_slot_raise_base(struct box_job *job);
 void rar_slot_raise_until(struct box_job *job, u64 until);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets that concern slots: contributions and PROBEs of members, RETURNs, and sums of the box
- * above. Counts what happens, and answers when the lock of the job is dropped.
+ * Packets that concern slots: contributions and PROBEs of members, RETURNs, sums and partial sums
+ * of the box above. Counts what happens, and answers when the lock of the job is dropped.
  */
 #include "box/batch.h"
 #include "box/slot.h"
@@ -33,10 +33,16 @@ static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
 	return fits;
 }
 
-/* Does a rank ask for chunks of a broadcast, of which it is not the root? */
-static bool asks(const struct rar_data_hdr *dh, u32 rank)
+/*
+ * Does a rank ask for chunks of a broadcast, of which it is not the root; or a box below for
+ * partial sums?
+ */
+static bool asks(const struct box_job *job, const struct rar_data_hdr *dh, u32 rank,
+		 const struct rar_pkt *pkt)
 {
-	return dh->collective == RAR_BROADCAST && be16_to_cpu(dh->root) != rank;
+	if (dh->collective == RAR_BROADCAST)
+		return be16_to_cpu(dh->root) != rank;
+	return box_leg_is_lower(&job->leg[rank]) && dh->count && pkt->len == sizeof(*dh);
 }
 
 /* The chunks of a question, which is a header alone. 0: it makes no sense. */
@@ -53,7 +59,7 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
 {
 	u32 chunk = be32_to_cpu(dh->chunk), seq = be32_to_cpu(dh->seq);
 	u32 off = pkt->off + sizeof(*dh), i, len;
-	bool asked = asks(dh, rank), paused = be64_to_cpu(dh->op_seq) < job->until;
+	bool asked = asks(job, dh, rank, pkt), paused = be64_to_cpu(dh->op_seq) < job->until;
 	struct box_op *op = paused ? NULL : rar_slot_find_op(job, dh);
 	const void *data = NULL;
 
@@ -62,8 +68,9 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
 		out->gone_to = job->leg[rank].ranks;
 		return;
 	}
-	if (!fits(job, op, chunk, n, pkt, asked))
+	if (!fits(job, op, chunk, n, pkt, asked && (op->cast || op->passed)))
 		return;
+	out->came = asked ? 0 : be32_to_cpu(dh->scale);
 	for (i = 0; i < n; i++) {
 		len = rar_ring_bytes(&op->ring, chunk + i, 1);
 		if (!asked)
@@ -102,7 +109,7 @@ void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n)
 		rar_batch_rcv_up(job, rank, pkt, n, &dh);
 		return;
 	}
-	if (asks(&dh, rank))
+	if (asks(job, &dh, rank, pkt))
 		n = asks_for(&dh, pkt);
 	if (!n) {
 		rar_mib_inc(job->m.rn, DropChunk);
@@ -167,44 +174,57 @@ void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt
 
 /* -- packets of the box above -------------------------------------------------- */
 
-/* Take in a run of sums. job->lock held. */
+/* Take in a run of sums of all ranks, or of partial sums. job->lock held. */
 static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const struct rar_pkt *pkt,
 		     u32 n, struct box_out *out)
 {
-	u32 chunk = be32_to_cpu(dh->chunk), off = pkt->off + sizeof(*dh), i;
+	u32 chunk = be32_to_cpu(dh->chunk), off = pkt->off + sizeof(*dh), i, len;
 	const struct rar_fingerprint p = rar_op_described(dh);
 	u64 seq = be64_to_cpu(dh->op_seq);
 	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
+	bool partial = pkt->h.type == RAR_T_RS;
 
 	if (job->closed || !op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint) ||
 	    !fits(job, op, chunk, n, pkt, false))
 		return;
+	out->came = be32_to_cpu(dh->scale);
 	for (i = 0; i < n; i++) {
-		rar_slot_take_sum(job, op, chunk + i, pkt, off, i, out);
+		len = rar_ring_bytes(&op->ring, chunk + i, 1);
+		if (partial)
+			rar_slot_take_partial(job, op, chunk + i,
+					      skb_header_pointer(pkt->skb, off, len, job->scratch),
+					      i, out);
+		else
+			rar_slot_take_sum(job, op, chunk + i, pkt, off, i, out);
 		/* It also says how long it waited there for ranks that are not here. */
-		if (out->sums[i])
+		if (!partial && out->sums[i])
 			out->sums[i]->due += be32_to_cpu(dh->una);
 		off += rar_stride(&job->m);
 	}
 }
 
 /**
- * rar_slot_rcv_sums() - take in sums of all ranks, and pass them to all members
+ * rar_slot_rcv_above() - take in sums of all ranks, and pass them to all members; or partial sums,
+ * and add to them
  * @job: job of a box below the sender
- * @pkt: validated AG
+ * @pkt: validated AG or RS
  * @n:   chunks
  *
  * Softirq, RCU read side.
  */
-void rar_slot_rcv_sums(struct box_job *job, struct rar_pkt *pkt, u32 n)
+void rar_slot_rcv_above(struct box_job *job, struct rar_pkt *pkt, u32 n)
 {
-	struct box_out out = { .evicted = LIST_HEAD_INIT(out.evicted) };
+	struct box_out out = {
+		.now = rar_now_us(),
+		.evicted = LIST_HEAD_INIT(out.evicted),
+	};
 	struct rar_data_hdr dh;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return;
 	spin_lock_bh(&job->lock);
 	rcv_sums(job, &dh, pkt, n, &out);
+	out.una = rar_slot_lowest_rising(job);
 	spin_unlock_bh(&job->lock);
 	rar_mib_add(job->m.rn, BoxSums, hweight64(out.fresh));
 	rar_answer_run(job, U32_MAX, &dh, n, &out);

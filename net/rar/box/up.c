@@ -29,6 +29,7 @@
  * @job:	the job, referenced
  * @nonce:	of the ENTER; rn->box_lock
  * @cookie:	from ENTERED, 0 = not known yet
+ * @in_turn:	partial sums go from box to box, says the box above
  * @asked:	when something was sent to which nothing has come yet, jiffies; 0: nothing
  */
 struct box_up {
@@ -36,6 +37,7 @@ struct box_up {
 	struct box_job *job;
 	u64 nonce;
 	u64 cookie;
+	bool in_turn;
 	unsigned long asked;
 };
 
@@ -59,8 +61,12 @@ static void rcv_entered(struct box_up *up, const struct rar_pkt *pkt)
 	    be64_to_cpu(eh.nonce) != up->nonce || READ_ONCE(up_link(up)->epoch))
 		return;
 	if (eh.epoch) {
-		/* From now on packets with this token find the member. */
-		WRITE_ONCE(up_link(up)->epoch, be64_to_cpu(eh.epoch));
+		up->in_turn = be32_to_cpu(eh.flags) & RAR_EF_IN_TURN;
+		/*
+		 * From now on packets with this token find the member. Pairs with the acquire in
+		 * rar_up_is_open().
+		 */
+		smp_store_release(&up_link(up)->epoch, be64_to_cpu(eh.epoch));
 		WRITE_ONCE(up->m.epoch, be64_to_cpu(eh.epoch));
 	} else if (eh.cookie) {
 		WRITE_ONCE(up->cookie, be64_to_cpu(eh.cookie));
@@ -168,11 +174,12 @@ static bool prepare(struct box_up *up)
 /**
  * rar_up_enter() - enter at the box above for the ranks that have entered here
  * @job:   not open
+ * @in_turn: all boxes below can add to partial sums
  * @aside: takes in what comes from there
  *
  * Process context, rn->box_lock held. To be called again and again until rar_up_is_open().
  */
-void rar_up_enter(struct box_job *job, const struct rar_aside *aside)
+void rar_up_enter(struct box_job *job, bool in_turn, const struct rar_aside *aside)
 {
 	struct rar_enter_hdr eh;
 	struct box_up *up;
@@ -190,6 +197,7 @@ void rar_up_enter(struct box_job *job, const struct rar_aside *aside)
 		.size = cpu_to_be16(job->nlegs),
 		.choice = cpu_to_be16(job->choice),
 		.ranks = cpu_to_be64(job->ranks),
+		.flags = cpu_to_be32(in_turn ? RAR_EF_IN_TURN : 0),
 	};
 	rar_packet_ctl(up_link(up), &eh, sizeof(eh), rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
 		       job->group_epoch);
@@ -198,7 +206,14 @@ void rar_up_enter(struct box_job *job, const struct rar_aside *aside)
 /* Has the box above opened for a job that entered there? rn->box_lock held. */
 bool rar_up_is_open(const struct box_job *job)
 {
-	return READ_ONCE(up_link(job->up)->epoch);
+	/* Pairs with the release in rcv_entered(). */
+	return smp_load_acquire(&up_link(job->up)->epoch);
+}
+
+/* Do partial sums go from box to box? rn->box_lock held; only if rar_up_is_open(). */
+bool rar_up_is_in_turn(const struct box_job *job)
+{
+	return job->up->in_turn;
 }
 
 /**
@@ -279,18 +294,23 @@ void rar_up_tell(struct box_job *job)
 		       RAR_T_PROBE, up_link(up)->epoch);
 }
 
-/* Send what rises of a run from chunk @i on, as far as the numbers are consecutive. */
+/*
+ * Send what rises of a run from chunk @i on, as far as the numbers are consecutive, and as many
+ * ranks have added.
+ */
 static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 {
 	struct rar_link *link = up_link(up);
 	u32 max = max(READ_ONCE(link->path.run_max), 1U), k;
 	const struct box_slot *first = out->sums[i];
 	u32 seq = READ_ONCE(first->up_seq);
+	bool asks = out->asks >> i & 1;
 	struct kvec part[RAR_RUN_MAX];
 	struct rar_data_hdr dh;
 
 	for (k = 0; k < min(max, n - i); k++) {
-		if (!(out->rise >> (i + k) & 1) ||
+		if (!(out->rise >> (i + k) & 1) || (out->asks >> (i + k) & 1) != asks ||
+		    out->turn[i + k] != out->turn[i] ||
 		    READ_ONCE(out->sums[i + k]->up_seq) != seq + k)
 			break;
 		part[k].iov_base = out->sums[i + k]->sum;
@@ -303,13 +323,16 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 	dh.seq = cpu_to_be32(seq);
 	dh.una = cpu_to_be32(out->una);
 	dh.prio = first->prio;
-	if (rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
+	dh.scale = cpu_to_be32(asks ? k : out->turn[i]);
+	if (asks)
+		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_RS, link->epoch);
+	else if (rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
 		WRITE_ONCE(link->narrow, true);
 	return k;
 }
 
 /**
- * rar_up_send() - contribute above what all members have contributed here
+ * rar_up_send() - contribute above what all members have contributed here, or ask to add to it
  * @job: open
  * @out: what of a run rises
  * @n:   chunks of the run
@@ -318,6 +341,8 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
  *
  * The sum that comes from above overwrites what is being copied here. A packet that holds a part of
  * each does no harm: the box above that made this sum has this contribution already, and drops it.
+ * Nor does one with a later partial sum: the header says how many ranks had added when it was to be
+ * sent, and the box above has had that.
  */
 void rar_up_send(struct box_job *job, const struct box_out *out, u32 n)
 {
