@@ -8,7 +8,8 @@ operation, which they never do. What that costs the kernel counts against net.ra
 Then a member asks for chunks of a broadcast, as many as it likes, and for more than there can be.
 Of a reduction to a root only the root gets the sum, however often the others send.
 
-Then senders say that they are boxes below it, for ranks that they cannot have.
+Then senders say that they are boxes below it, for ranks that they cannot have. A right box below
+brings partial sums of floating-point numbers at wrong times, and asks for some at wrong times.
 
 All of them are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/hostile.py).
 """
@@ -30,7 +31,8 @@ PAYLOAD = 16
 APART = 4096                    # chunks of one leaf and of one node above it
 NCHUNKS = 1 << 22
 MARKS = 300                     # while there is room for all
-I32, SUM, ALLREDUCE, BROADCAST, REDUCE = 3, 1, 1, 2, 3
+F32, I32, SUM, ALLREDUCE, BROADCAST, REDUCE = 1, 3, 1, 1, 2, 3
+ANY_ORDER, IN_TURN = 1, 16      # RAR_EF_*
 LIMIT = 1 << 20
 NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
@@ -39,9 +41,10 @@ NODE_BYTES = 576
 class Rank:
     """A rank with a leg to the box; or a box below it, with a mask of ranks"""
 
-    def __init__(self, rank, size=2, ranks=0, group=GROUP):
+    def __init__(self, rank, size=2, ranks=0, group=GROUP, flags=0):
         self.rank, self.seq, self.epoch, self.cookie, self.entered = rank, 0, 0, 0, b""
-        self.size, self.ranks, self.group = size, ranks, group
+        self.size, self.ranks, self.group, self.flags = size, ranks, group, flags
+        self.told = 0
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.s.settimeout(0.3)
         self.s.connect(BOX)
@@ -52,15 +55,15 @@ class Rank:
 
     def enter(self):
         """Ask; learn the cookie, or the leg's epoch."""
-        body = struct.pack(">QQQIHHQ", 1, 100 + self.rank, self.cookie, PAYLOAD, self.size, 0,
-                           self.ranks)
+        body = struct.pack(">QQQIHHQI", 1, 100 + self.rank, self.cookie, PAYLOAD, self.size, 0,
+                           self.ranks, self.flags)
         self.s.send((self.header(ENTER, EPOCH, 80) + body).ljust(80, b"\0"))
         try:
             packet = self.s.recv(2048)
         except TimeoutError:
             return
         if packet[1] == ENTERED:
-            self.cookie, self.epoch = struct.unpack_from(">QQ", packet, 32)
+            self.cookie, self.epoch, self.told = struct.unpack_from(">QQI", packet, 32)
             self.entered = packet
 
     def up(self, chunk, value, op=0):
@@ -68,6 +71,14 @@ class Rank:
         body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4,
                            chunk, ALLREDUCE, I32, SUM, 0, 0, 0, 128, 0)
         self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
+        self.seq += 1
+
+    def floats(self, value, turn=0, op=0, dtype=F32):
+        """Contribute a partial sum, to which turn ranks have added; or without a value, ask."""
+        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4, 0,
+                           ALLREDUCE, dtype, SUM, 0, 0, 0, 128, turn)
+        data = b"" if value is None else struct.pack("<4f", *[value] * 4)
+        self.s.send(self.header(RS, self.epoch, 64 + len(data)) + body + data)
         self.seq += 1
 
     def cast(self, chunk, n, op=0, root=0, count=NCHUNKS * PAYLOAD // 4, value=None):
@@ -85,15 +96,15 @@ class Rank:
         self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
         self.seq += 1
 
-    def came(self):
-        """The packets AG that have come"""
+    def came(self, kind=AG):
+        """The packets of a kind that have come"""
         out = []
         while True:
             try:
                 packet = self.s.recv(2048)
             except TimeoutError:
                 return out
-            if packet[1] == AG:
+            if packet[1] == kind:
                 out.append(packet)
 
     def answers(self):
@@ -101,6 +112,11 @@ class Rank:
         return [(struct.unpack_from(">I", packet, 24)[0], struct.unpack_from(">I", packet, 60)[0],
                  struct.unpack_from(f"<{len(packet[64:80]) // 4}i", packet, 64))
                 for packet in self.came()]
+
+    def partial_sums(self, kind=RS):
+        """[(ranks that have added, elements)] of packets that have come"""
+        return [(struct.unpack_from(">I", packet, 60)[0], struct.unpack_from("<4f", packet, 64))
+                for packet in self.came(kind)]
 
     def sums(self):
         """The sums that have come: {chunk: elements}"""
@@ -178,6 +194,52 @@ def levels():
     before = mib("DropRank")
     alone.s.send(alone.header(RETURN, alone.epoch, 80) + bytes(56))
     result(until(lambda: mib("DropRank") > before, 2), "RETURN of a member is refused")
+
+
+def partial_sums():
+    """A group of three, of which the first and the last are at a box below. Floats"""
+    enter("rar0")
+    alone = Rank(1, 3, 0, GROUP + 2)
+    below = Rank(LOWER_RANK, 3, 0b101, GROUP + 2, IN_TURN)
+    for rank in (alone, alone, below, below, alone):
+        rank.enter()
+    result(alone.told == below.told == IN_TURN, "partial sums go from box to box")
+    for turn, what in ((2, "a rank of others"), (3, "all ranks"), (4, "more ranks than there are"),
+                       (0xffffffff, "more ranks than there can be"), (0, "no rank")):
+        below.floats(100., turn)
+        result(not below.came(RS), f"a partial sum of {what} is ignored")
+    alone.floats(2.)
+    result(not below.came(RS) and not alone.came(), "a rank waits for its turn")
+    below.floats(1., 1)
+    again = [(2, (3.,) * 4)]
+    result(below.partial_sums() == again, "the partial sum of two ranks comes to the box below")
+    below.floats(9., 1)
+    result(below.partial_sums() == again, "it comes again when an older one comes again")
+    below.floats(None, 1)
+    result(below.partial_sums() == again, "it comes again when the box asks")
+    alone.floats(2.)
+    result(not below.came(RS), "not when another rank contributes again")
+    below.floats(7., 3)
+    result(all(rank.partial_sums(AG) == [(0, (7.,) * 4)] for rank in (below, alone)),
+           "all get the sum of all")
+    for op, rank, dtype, what in ((1, below, I32, "a sum that has no order"),
+                                  (2, alone, F32, "a rank asks")):
+        before = mib("DropChunk")
+        enter("rar0")
+        rank.floats(None, 1, op, dtype)
+        result(until(lambda was=before: mib("DropChunk") > was, 2), f"no partial sum: {what}")
+
+
+def older_box():
+    """The box below does not know partial sums."""
+    enter("rar0")
+    alone = Rank(1, 3, 0, GROUP + 3)
+    below = Rank(LOWER_RANK, 3, 0b101, GROUP + 3)
+    for rank in (alone, alone, below, below, alone):
+        rank.enter()
+    result(alone.told == below.told == ANY_ORDER, "a box below of an earlier version")
+    alone.floats(2.)
+    result(alone.came(RETURN), "sums with an order are returned")
 
 
 def reductions(root, other):
@@ -265,6 +327,9 @@ def main():
     ranks[0].s.send(ranks[0].header(RESET, ranks[0].epoch, 24))
     result(until(lambda: used() == 0), "all of it is given back")
     levels()
+    partial_sums()
+    older_box()
+    enter("rar3")
     sysctl("box_mem", 0)
     finish()
 

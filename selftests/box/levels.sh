@@ -58,6 +58,14 @@ one_below()
 	set_box $right box_up $top
 }
 
+# The ranks of each box do not follow one another in the ring
+crossed()
+{
+	place $left $right $left $right
+	set_box $left box_up $top
+	set_box $right box_up $top
+}
+
 # Three levels: two ranks, one more, and one more
 chain()
 {
@@ -123,10 +131,11 @@ few()
 	[ $((10 * taken)) -ge $((9 * n * sums)) ] && [ $((10 * taken)) -le $((13 * n * sums)) ]
 }
 
-# Floating-point sums have an order, so they go by the ring without a packet to a box.
-in_order()
+# in_turn N: sums of floating-point numbers have an order. Partial sums go from box to box in the
+# order of the ring, so the upper box takes more contributions and questions.
+in_turn()
 {
-	tell levels -w -t f32,f64 -c std,100k -p 4 -z cior && [ "$taken" = 0 ]
+	few "$1" levels -w -t f32,f64 -c std,100k -p 4 -z cior
 }
 
 legs_netem()	# parameters...
@@ -149,12 +158,14 @@ legs_whole()
 	done
 }
 
-bad_legs()	# parameters...
+bad_legs()	# TYPES parameters...
 {
-	local status
+	local status types=$1
+
+	shift
 
 	legs_netem "$@"
-	by_levels levels -w -t i32,i64 -c std,100k -p 4 -z cio
+	by_levels levels -w -t "$types" -c std,100k -p 4 -z cio
 	status=$?
 	legs_whole
 	return "$status"
@@ -167,7 +178,7 @@ tight()
 
 	gone=$(counter "$1" RarBoxGaveUp)
 	box_is "$1" 16000
-	tell levels -w -t i32,i64 -c std,1M -p 4 -z cio
+	tell levels -w -t i32,f32 -c std,1M -p 4 -z cio
 	status=$?
 	box_is "$1" 64M
 	[ "$status" = 0 ] && [ "$(counter "$1" RarBoxGaveUp)" -gt "$gone" ]
@@ -180,7 +191,7 @@ restarts()
 
 	opened=$(all_members RarBoxOpened)
 	legs_netem delay 1ms		# leaves this script time to act
-	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
+	levels -w -t i32,f32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
 	pid=$!
 	for b; do
 		until_open "$opened"
@@ -358,7 +369,7 @@ settings()
 }
 
 need_module
-plan 22
+plan 26
 topo_up $((router + 1))
 topo_sysctl dead_ms=2000
 for b in $top $left $right; do box_is "$b" 64M; done
@@ -366,18 +377,23 @@ check "settings" settings
 two_below
 check "two boxes with two ranks each" few 2 levels -w -t i32 -c std,100k -p 4 -z cior
 check "all types" by_levels levels -w -t all -c std,30k -p 4 -z cior
-check "sums with an order go by the ring" in_order
+check "sums with an order" in_turn 3
 check "every reduction" in_time every_reduction
 check "exact sums" in_time named modes exact
 check "quantised sums" in_time named modes quantised
 check "all collectives" in_time named coll short
 one_below
 check "a box with two ranks, and two ranks at the upper box" few 3 levels -w -t i32 -c std,100k -p 4
+check "the same, sums with an order" in_turn 4
 chain
 check "three levels" few 2 levels -w -t i32,i64 -c std,100k -p 4 -z cior
+check "three levels, sums with an order" in_turn 3
+crossed
+check "ranks that do not follow one another, sums with an order" in_turn 5
+check "loss between all, sums with an order" bad_legs f32,f64 loss 2%
 two_below
-check "loss between all" bad_legs loss 2%
-check "duplicates and reordering between all" bad_legs delay 1ms 1ms duplicate 5%
+check "loss between all" bad_legs i32,i64 loss 2%
+check "duplicates and reordering between all" bad_legs i32,f32 delay 1ms 1ms duplicate 5%
 check "no room in a lower box" tight $left
 check "no room in the upper box" tight $top
 check "boxes on both levels are restarted" restarts $left $top $right
