@@ -71,23 +71,25 @@ def check_latency():
 
 def check_hosts():
     """A packet takes the time of the hosts at each hop. Partial sums are in packets that are built:
-    the successor is not known to have posted, so the packet that came does not go on."""
+    in the first operation the successor is not known to have posted, so the packet that came does
+    not go on."""
     options = ("--packet 3us --build 2us --chunk 100ns --byte 200 --ack 0ns --call 0ns "
                "--super 1").split()
     data = 0.1 + 1024 * 200e-6
-    right = all(near(run("-n", n, "-b", 1024, "-s", 0, "-d", "50us", *options)["us"],
+    right = all(near(run("-n", n, "-b", 1024, "-s", 0, "-d", "50us", *options)["first_us"],
                      (n - 1) * (2 * (50 + 3 + data) + 2 + data), 1e-4) for n in (2, 3, 16))
     result(right, "latency with the time of hosts")
 
 
 def check_bandwidth():
     """All links are busy all the time: 2(N-1)/N of the bytes, with their headers. Acknowledgments
-    take 1.2 %, and to fill and to drain the ring takes time, too."""
+    take 1.2 %, and to fill and to drain the ring takes time, too. The best operation counts: how
+    the next ones begin depends on the order in which their ranks end."""
     right = True
     for n, size in ((2, 4 << 20), (4, 4 << 20), (8, 8 << 20), (32, 32 << 20)):
         bits = 8 * size * (1 + OVERHEAD / PAYLOAD) * 2 * (n - 1) / n
         us = run("-n", n, "-b", size, "-s", "1G", "-d", "1us", "-r", 3, "--window", "1G",
-                 *IDLE)["us"]
+                 *IDLE)["best_us"]
         right &= us >= bits / 1e3 and near(us, bits / 1e3, 0.05)
     result(right, "bandwidth alone: 2(N-1)/N of the bytes, and headers")
 
