@@ -119,8 +119,8 @@ in_time()	# COMMAND...
 
 levels() { ring -n "$members" "$@"; }
 
-# few N COMMAND...: as by_levels, and the upper box takes about N contributions for each sum. Some
-# come again, where a rank is late.
+# few TENTHS COMMAND...: as by_levels, and the upper box takes about so many tenths of a contribution
+# for each sum. Some come again, where a rank is late.
 few()
 {
 	local n=$1
@@ -128,11 +128,12 @@ few()
 	shift
 	by_levels "$@" || return
 	echo "# $taken contributions for $sums sums"
-	[ $((10 * taken)) -ge $((9 * n * sums)) ] && [ $((10 * taken)) -le $((13 * n * sums)) ]
+	[ $((100 * taken)) -ge $((9 * n * sums)) ] && [ $((100 * taken)) -le $((13 * n * sums)) ]
 }
 
-# in_turn N: sums of floating-point numbers have an order. Partial sums go from box to box in the
-# order of the ring, so the upper box takes more contributions and questions.
+# in_turn TENTHS: sums of floating-point numbers have an order. Partial sums go from box to box in the
+# order of the ring, so the upper box takes more contributions and questions: how many depends on the
+# rank where a block starts.
 in_turn()
 {
 	few "$1" levels -w -t f32,f64 -c std,100k -p 4 -z cior
@@ -316,7 +317,7 @@ narrow_router()	# RANK BOX TO
 apart()
 {
 	set_box "$right" box_up -
-	few 4 levels -w -t i32 -c std,100k -p 4
+	few 40 levels -w -t i32 -c std,100k -p 4
 }
 
 # Two boxes name each other: neither opens, and the ring does all.
@@ -375,21 +376,21 @@ topo_sysctl dead_ms=2000
 for b in $top $left $right; do box_is "$b" 64M; done
 check "settings" settings
 two_below
-check "two boxes with two ranks each" few 2 levels -w -t i32 -c std,100k -p 4 -z cior
+check "two boxes with two ranks each" few 20 levels -w -t i32 -c std,100k -p 4 -z cior
 check "all types" by_levels levels -w -t all -c std,30k -p 4 -z cior
-check "sums with an order" in_turn 3
+check "sums with an order" in_turn 34
 check "every reduction" in_time every_reduction
 check "exact sums" in_time named modes exact
 check "quantised sums" in_time named modes quantised
 check "all collectives" in_time named coll short
 one_below
-check "a box with two ranks, and two ranks at the upper box" few 3 levels -w -t i32 -c std,100k -p 4
-check "the same, sums with an order" in_turn 4
+check "a box with two ranks, and two ranks at the upper box" few 30 levels -w -t i32 -c std,100k -p 4
+check "the same, sums with an order" in_turn 38
 chain
-check "three levels" few 2 levels -w -t i32,i64 -c std,100k -p 4 -z cior
-check "three levels, sums with an order" in_turn 3
+check "three levels" few 20 levels -w -t i32,i64 -c std,100k -p 4 -z cior
+check "three levels, sums with an order" in_turn 26
 crossed
-check "ranks that do not follow one another, sums with an order" in_turn 5
+check "ranks that do not follow one another, sums with an order" in_turn 50
 check "loss between all, sums with an order" bad_legs f32,f64 loss 2%
 two_below
 check "loss between all" bad_legs i32,i64 loss 2%
