@@ -176,13 +176,13 @@ static void number_slots(struct rar_link *link, struct rar_operation *op,
 
 /*
  * Does anyone wait for an operation to be released? Its user does, if it lies in the user's memory,
- * and the next operations do, when few places are left in the table. Otherwise an ACK may come
- * later, for the chunks of several operations.
+ * and the next operations do, when few places are left in the table. And the first ACK of an epoch
+ * tells the round trip. Otherwise an ACK may come later, for the chunks of several operations.
  */
-static bool is_awaited(const struct rar_member *m, const struct rar_operation *op)
+static bool is_awaited(const struct rar_link *link, const struct rar_operation *op)
 {
 	return op->pinned || !rar_plan_returns(&op->ring.plan) || op->ring.plan.aside ||
-	       op->seq - m->op_oldest >= RAR_MAX_OPS / 4;
+	       op->seq - link->member->op_oldest >= RAR_MAX_OPS / 4 || !link->tx.win.srtt_us;
 }
 
 /* Give the chosen chunks numbers. The caller sets tx->sent_us and the timer. */
@@ -219,7 +219,7 @@ static void number(struct rar_link *link, struct rar_operation *op,
 	 * is waited for, when half of the credit is used, and after each quarter of the window.
 	 */
 	item->ack_now = fresh < run->n ||
-			(out->nsent == out->owed.ntx && is_awaited(link->member, op)) ||
+			(out->nsent == out->owed.ntx && is_awaited(link, op)) ||
 			(tx->early_used > tx->credit / 2 && !rar_out_welcome(link, op, run)) ||
 			tx->next_seq - tx->asked_seq > tx->win.cwnd / 4;
 	if (item->ack_now)
