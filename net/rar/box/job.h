@@ -5,6 +5,8 @@
 
 #include "rar.h"
 
+#define BOX_JOB_LOOK	(HZ / 2)	/* see rar_job_look() */
+
 struct box_op;
 
 /*
@@ -21,6 +23,7 @@ struct box_op;
  * @lock:	protects @asks and @nasks
  * @asks:	ENTERs with a right cookie that @enter takes in
  * @nasks:	entries of @asks
+ * @wq:		runs @enter and @look
  * @enter:	takes in @asks
  * @look:	ends jobs whose members are silent or do not all enter
  * @forget:	when rar_pool_forget() is due, jiffies
@@ -38,9 +41,39 @@ struct rar_box {
 	spinlock_t lock; /* see above */
 	struct list_head asks;
 	u32 nasks;
+	struct workqueue_struct *wq;
 	struct work_struct enter;
 	struct delayed_work look;
 	unsigned long forget;
+};
+
+/*
+ * struct box_ask - an ENTER with a right cookie, until it is taken in
+ * @node:	in box->asks
+ * @from:	its sender
+ * @to:		the address of the box that it came to
+ * @dev:	index of the device by which it came
+ * @id:		group id
+ * @epoch:	the group's
+ * @digest:	of the group's table
+ * @nonce:	to be in the answer
+ * @cookie:	likewise
+ * @ranks:	mask of the ranks for which the sender contributes
+ * @rank:	the sender, or RAR_LOWER_RANK and the lowest of @ranks
+ * @size:	of the group
+ * @payload:	bytes of a full packet of the group
+ * @pad:	bytes of padding for the answer
+ * @choice:	of the group's table: how short tensors are added
+ * @in_turn:	the sender is a box that can add to partial sums of other boxes
+ */
+struct box_ask {
+	struct list_head node;
+	struct rar_addr from, to;
+	int dev;
+	u64 id, epoch, digest, nonce, cookie, ranks;
+	u32 rank, size, payload, pad;
+	u16 choice;
+	bool in_turn;
 };
 
 /*
@@ -170,6 +203,17 @@ static inline struct box_job *box_job(struct rar_member *m)
 {
 	return container_of(m, struct box_job, m);
 }
+
+/* The mask of all ranks of a group. */
+static inline u64 box_all_ranks(u32 size)
+{
+	return GENMASK_ULL(size - 1, 0);
+}
+
+void rar_job_enter(struct rar_box *box, const struct box_ask *ask);
+unsigned long rar_job_look(struct rar_box *box);
+void rar_job_end_all(struct rar_box *box);
+bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank, bool too_big);
 
 void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n);
 void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt);
