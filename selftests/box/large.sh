@@ -44,7 +44,7 @@ large()
 	watch
 	jobs_end || status=1
 	note "most in use: $(awk '$1 == "limit" && $4 > most { most = $4 } END { print most }' "$dir.watch")"
-	[ "$status" = 0 ] && within_limit && given_back
+	[ "$status" = 0 ] && within_limit && given_back 10
 }
 
 # All groups were open at the same time, and many sums are of the box. If a rank posts two seconds

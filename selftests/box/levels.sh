@@ -13,7 +13,8 @@
 members=4
 top=4 left=5 right=6
 router=7
-enough=$(mktemp -u)		# once this file exists a job ends
+# shellcheck disable=SC2034 # for lib/box.sh
+boxes=("$top" "$left" "$right") box=$top told_members=()
 
 address() { echo "10.77.0.$(($1 + 1))"; }
 
@@ -24,11 +25,6 @@ set_box()
 
 	[ "$3" = - ] || value=$(address "$3")
 	rns "$1" sysctl -qw net.rar."$2"="$value"
-}
-
-box_is()	# NAMESPACE BYTES
-{
-	rns "$1" sysctl -qw net.rar.box_mem="$2"
 }
 
 # place BOX...: the box that each member names, in order of the ranks
@@ -74,37 +70,6 @@ chain()
 	set_box $right box_up $top
 }
 
-# tell COMMAND...: what each box counted during the command: taken_4, sums_4 ...
-tell()
-{
-	local b name before status now
-
-	declare -A before
-	for b in $top $left $right; do
-		for name in Taken Sums GaveUp; do
-			before[$b$name]=$(counter "$b" RarBox"$name")
-		done
-	done
-	"$@"
-	status=$?
-	for b in $top $left $right; do
-		now=
-		for name in Taken Sums GaveUp; do
-			before[$b$name]=$(($(counter "$b" RarBox"$name") - before[$b$name]))
-			now+=" $name ${before[$b$name]}"
-		done
-		echo "# box $b:$now"
-	done
-	taken=${before[${top}Taken]} sums=${before[${top}Sums]}
-	return "$status"
-}
-
-# by_levels COMMAND...: it succeeds, and sums come from the top
-by_levels()
-{
-	tell "$@" && [ "$sums" -gt 0 ]
-}
-
 # A short program may end before the boxes open.
 in_time()	# COMMAND...
 {
@@ -112,22 +77,23 @@ in_time()	# COMMAND...
 
 	for ((i = 0; i < 5; i++)); do
 		tell "$@" || return
-		[ "$sums" = 0 ] || return 0
+		[ "${told[$top.BoxSums]}" = 0 ] || return 0
 	done
 	return 1
 }
 
 levels() { ring -n "$members" "$@"; }
 
-# few TENTHS COMMAND...: as by_levels, and the upper box takes about so many tenths of a contribution
+# few TENTHS COMMAND...: as by_box, and the upper box takes about so many tenths of a contribution
 # for each sum. Some come again, where a rank is late.
 few()
 {
-	local n=$1
+	local n=$1 taken sums
 
 	shift
-	by_levels "$@" || return
-	echo "# $taken contributions for $sums sums"
+	by_box "$@" || return
+	taken=${told[$top.BoxTaken]} sums=${told[$top.BoxSums]}
+	note "$taken contributions for $sums sums"
 	[ $((100 * taken)) -ge $((9 * n * sums)) ] && [ $((100 * taken)) -le $((13 * n * sums)) ]
 }
 
@@ -139,113 +105,53 @@ in_turn()
 	few "$1" levels -w -t f32,f64 -c std,100k -p 4 -z cior
 }
 
-legs_netem()	# parameters...
+bad_legs()	# TYPES PARAMETER...
 {
-	local b
-
-	for b in $top $left $right; do
-		rns "$b" tc qdisc replace dev eth0 root netem limit 10000 "$@"
-		rns br tc qdisc replace dev p"$b" root netem limit 10000 "$@"
-	done
+	on_legs "${*:2}" by_box levels -w -t "$1" -c std,100k -p 4 -z cio
 }
 
-legs_whole()
+# One box has room for a few chunks only, and gives others up.
+full()	# BOX
 {
-	local b
+	local box=$1
 
-	for b in $top $left $right; do
-		rns "$b" tc qdisc del dev eth0 root
-		rns br tc qdisc del dev p"$b" root
-	done
+	tight 16000 levels -w -t i32,f32 -c std,1M -p 4 -z cio
 }
 
-bad_legs()	# TYPES parameters...
+# Each of the boxes is switched off and on while the members work.
+each_restarts()	# BOX...
 {
-	local status types=$1
+	local box pid opened lost
 
-	shift
-
-	legs_netem "$@"
-	by_levels levels -w -t "$types" -c std,100k -p 4 -z cio
-	status=$?
-	legs_whole
-	return "$status"
-}
-
-# tight BOX: one box has room for a few chunks only, and gives others up
-tight()
-{
-	local status gone
-
-	gone=$(counter "$1" RarBoxGaveUp)
-	box_is "$1" 16000
-	tell levels -w -t i32,f32 -c std,1M -p 4 -z cio
-	status=$?
-	box_is "$1" 64M
-	[ "$status" = 0 ] && [ "$(counter "$1" RarBoxGaveUp)" -gt "$gone" ]
-}
-
-# restarts BOX...: each of the boxes is switched off and on while the members work
-restarts()
-{
-	local b pid status opened before
-
-	opened=$(all_members RarBoxOpened)
-	legs_netem delay 1ms		# leaves this script time to act
-	levels -w -t i32,f32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
-	for b; do
-		until_open "$opened"
-		opened=$(all_members RarBoxOpened)
-		sleep 0.3
-		before=$(all_members RarBoxLost)
-		box_is "$b" 0
-		until_lost "$before"
-		box_is "$b" 64M
-	done
-	until_open "$opened"
+	in_background levels -w -t i32,f32 -c 30k,3001 -p 4 -z cio -d 100
+	for box; do goes 0.3; done
 	opened=$(($(all_members RarBoxOpened) - opened))
 	sleep 0.3
-	: > "$enough"
-	wait "$pid"
-	status=$?
-	rm "$enough"
-	legs_whole
-	echo "# legs opened after the last: $opened"
-	[ "$status" = 0 ] && [ "$opened" -ge "$members" ]
+	job_ends || return
+	note "legs opened after the last: $opened"
+	[ "$opened" -ge "$members" ]
 }
 
-# A ring works in the background, as $pid, until there is the file $enough. Its legs are open, and
-# $opened and $before say how many were opened and lost so far.
-in_background()
-{
-	opened=$(all_members RarBoxOpened)
-	levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
-	until_open "$opened"
-	opened=$(all_members RarBoxOpened)
-	before=$(all_members RarBoxLost)
-}
+# A ring in the background, see in_background()
+working_ring() { in_background levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100; }
 
 # A lower box goes for good. Its ranks notice, and then enter at the box of the group.
 moves_up()
 {
-	local pid status opened before b
+	local pid status opened lost b
 
 	one_below
-	in_background
+	working_ring
 	ip -n rar"$right" link set eth0 down
-	until_lost "$before"
+	until_lost "$lost"
 	until_open "$opened"
 	b=$(counter "$top" RarBoxSums)
 	sleep 1
 	b=$(($(counter "$top" RarBoxSums) - b))
-	: > "$enough"
-	wait "$pid"
+	job_ends
 	status=$?
-	rm "$enough"
 	ip -n rar"$right" link set eth0 up
-	echo "# sums at the top without the lower box: $b"
+	note "sums at the top without the lower box: $b"
 	[ "$status" = 0 ] && [ "$b" -gt 0 ]
 }
 
@@ -253,18 +159,14 @@ moves_up()
 # so no operation waits for it, and its ranks go on by the ring; later it enters again.
 narrow_above()
 {
-	local pid status opened before
+	local pid opened lost
 
-	in_background
+	working_ring
 	rns "$right" ip route add "10.77.0.$((top + 1))/32" dev eth0 mtu lock 1300
-	until_lost "$before"
+	until_lost "$lost"
 	rns "$right" ip route del "10.77.0.$((top + 1))/32"
 	until_open "$opened"
-	: > "$enough"
-	wait "$pid"
-	status=$?
-	rm "$enough"
-	[ "$status" = 0 ] && [ "$(all_members RarBoxLost)" -gt "$before" ]
+	job_ends && [ "$(all_members RarBoxLost)" -gt "$lost" ]
 }
 
 # by_router RANK BOX add|del: packets between them pass the router
@@ -290,24 +192,22 @@ by_router()
 # the path is narrow.
 narrow_router()	# RANK BOX TO
 {
-	local pid status opened before again
+	local pid status opened lost again
 
 	by_router "$1" "$2" add
-	in_background
+	working_ring
 	rns "$router" ip route add "$(address "$3")/32" dev eth0 mtu 1300
-	until_lost "$before"
+	until_lost "$lost"
 	sleep 3
 	again=$(all_members RarBoxOpened)
 	rns "$router" ip route del "$(address "$3")/32"
 	rns "$1" ip route flush cache
 	rns "$2" ip route flush cache
 	until_open "$opened"
-	: > "$enough"
-	wait "$pid"
+	job_ends
 	status=$?
-	rm "$enough"
 	by_router "$1" "$2" del
-	echo "# legs opened: $((again - opened)) while it was narrow," \
+	note "legs opened: $((again - opened)) while it was narrow," \
 		"$(($(all_members RarBoxOpened) - again)) later"
 	[ "$status" = 0 ] && [ "$again" = "$opened" ] &&
 		[ "$(all_members RarBoxOpened)" -ge $((opened + members)) ]
@@ -357,15 +257,10 @@ named()
 
 settings()
 {
-	local value status=0
+	local status=0
 
-	for value in 10.1.2.3:18110 '[fd00::1]:4000' -; do
-		rns "$left" sysctl -qw net.rar.box_up="$value" &&
-			[ "$(rns "$left" sysctl -n net.rar.box_up)" = "$value" ] || status=1
-	done
-	for value in host offered 10.1.2 10.1.2.3:0; do
-		! rns "$left" sysctl -qw net.rar.box_up="$value" 2> /dev/null || status=1
-	done
+	setting box_up 10.1.2.3:18110 '[fd00::1]:4000' - || status=1
+	bad_setting box_up host offered 10.1.2 10.1.2.3:0 || status=1
 	return "$status"
 }
 
@@ -373,11 +268,12 @@ need_module
 plan 26
 topo_up $((router + 1))
 topo_sysctl dead_ms=2000
-for b in $top $left $right; do box_is "$b" 64M; done
+for box in "${boxes[@]}"; do box_is 64M; done
+box=$top
 check "settings" settings
 two_below
 check "two boxes with two ranks each" few 20 levels -w -t i32 -c std,100k -p 4 -z cior
-check "all types" by_levels levels -w -t all -c std,30k -p 4 -z cior
+check "all types" by_box levels -w -t all -c std,30k -p 4 -z cior
 check "sums with an order" in_turn 34
 check "every reduction" in_time every_reduction
 check "exact sums" in_time named modes exact
@@ -395,9 +291,10 @@ check "loss between all, sums with an order" bad_legs f32,f64 loss 2%
 two_below
 check "loss between all" bad_legs i32,i64 loss 2%
 check "duplicates and reordering between all" bad_legs i32,f32 delay 1ms 1ms duplicate 5%
-check "no room in a lower box" tight $left
-check "no room in the upper box" tight $top
-check "boxes on both levels are restarted" restarts $left $top $right
+check "no room in a lower box" full $left
+check "no room in the upper box" full $top
+check "boxes on both levels are restarted" \
+	on_legs "delay 1ms" each_restarts $left $top $right	# leaves the script time to act
 check "a lower box goes, its ranks enter above" moves_up
 two_below
 check "the path to the upper box becomes narrow" narrow_above
@@ -407,6 +304,6 @@ one_below
 check "a box that is not below the group's" apart
 check "two boxes that name each other" circle
 two_below
-box_is $top 0
+box_is 0
 check "no upper box" tell levels -t i32,f32 -c std,100k -p 4 -z cio
 finish

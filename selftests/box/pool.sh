@@ -32,7 +32,7 @@ several()
 	jobs_end || status=1
 	sums=$(($(counter "$box" RarBoxSums) - sums))
 	note "$2: sums $sums, evicted $(counter "$box" RarBoxEvicted), handed over $(counter "$box" RarBoxHanded)"
-	within_limit && given_back && [ "$sums" -gt 0 ] && [ "$status" = 0 ]
+	within_limit && given_back 10 && [ "$sums" -gt 0 ] && [ "$status" = 0 ]
 }
 
 # Partial sums go on in the ring when a chunk is evicted, also where packets are lost, come twice or
@@ -196,17 +196,14 @@ restarts()
 
 settings()
 {
-	local status=0 word
+	local status=0
 
-	for word in policy=static policy=fcfs policy=reclaim policy=preempt share=0 share=100 \
-			share=25 trust=1 trust=0; do
-		box_setting "$word" || status=1
-		[ "$(rns "$box" sysctl -n net.rar.box_"${word%=*}")" = "${word#*=}" ] ||
-			{ note "$word"; status=1; }
-	done
-	for word in policy=lifo policy= share=-1 share=101 trust=2; do
-		! box_setting "$word" 2> /dev/null || { note "takes $word"; status=1; }
-	done
+	setting box_policy static fcfs reclaim preempt || status=1
+	bad_setting box_policy lifo '' || status=1
+	setting box_share 0 100 25 || status=1
+	bad_setting box_share -1 101 || status=1
+	setting box_trust 1 0 || status=1
+	bad_setting box_trust 2 || status=1
 	return "$status"
 }
 

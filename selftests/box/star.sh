@@ -16,58 +16,16 @@ members=4
 box=4				# its namespace
 address=10.77.0.$((box + 1))
 types=i32,f32 count=100k repeats=1 kills=1
-enough=$(mktemp -u)		# once this file exists a job ends
 rooted=()			# options of ring
 [ "${1-}" != full ] || types=all count=300k repeats=2 kills=20
 [ "${1-}" != cast ] || rooted=(-b)
 [ "${1-}" != reduce ] || rooted=(-R)
-
-box_is()	# BYTES
-{
-	rns $box sysctl -qw net.rar.box_mem="$1"
-}
 
 # star [options of ring]: sums through the box, if it takes part; some members in place, some
 # out of place
 star()
 {
 	ring -n "$members" "${rooted[@]}" -s box="$address" "$@"
-}
-
-# tell COMMAND...: what the box and the members counted during the command
-tell()
-{
-	local name before status
-
-	declare -A before
-	for name in Taken Sums GaveUp; do
-		before[$name]=$(counter "$box" RarBox"$name")
-	done
-	for name in Opened Lost Returned Wants; do
-		before[$name]=$(all_members RarBox"$name")
-	done
-	"$@"
-	status=$?
-	echo "# box: taken $(($(counter "$box" RarBoxTaken) - before[Taken]))," \
-		"sums $(($(counter "$box" RarBoxSums) - before[Sums]))," \
-		"gave up $(($(counter "$box" RarBoxGaveUp) - before[GaveUp]));" \
-		"members: opened $(($(all_members RarBoxOpened) - before[Opened]))," \
-		"lost $(($(all_members RarBoxLost) - before[Lost]))," \
-		"returned $(($(all_members RarBoxReturned) - before[Returned]))," \
-		"wants $(($(all_members RarBoxWants) - before[Wants]))"
-	return "$status"
-}
-
-# by_box COMMAND...: it succeeds, and the box makes sums meanwhile. With -w it waits until the
-# legs are open, or the operations may all be over before.
-by_box()
-{
-	local before after
-
-	before=$(counter "$box" RarBoxSums)
-	tell "$@" || return
-	after=$(counter "$box" RarBoxSums)
-	[ $((after - before)) -gt 0 ]
 }
 
 # The line of an open job with sums in the box's /proc file, after the memory in use
@@ -78,78 +36,44 @@ open_job()
 		/proc/net/rar_box
 }
 
-legs_netem()	# parameters...
-{
-	rns "$box" tc qdisc replace dev eth0 root netem limit 10000 "$@"
-	rns br tc qdisc replace dev p"$box" root netem limit 10000 "$@"
-}
-
-legs_whole()
-{
-	rns "$box" tc qdisc del dev eth0 root
-	rns br tc qdisc del dev p"$box" root
-}
-
 # While members work the box shows their job, its sums and memory; afterwards nothing is used.
 shown()
 {
-	local pid i seen=''
+	local pid seen=''
 
-	legs_netem delay 2ms		# leaves this script time to look
-	star -w -t f32 -c 100k -p 2 -d 60 -e "$enough" &
-	pid=$!
+	job_begins star -w -t f32 -c 100k -p 2 -d 60
 	while [ -z "$seen" ] && kill -0 "$pid" 2> /dev/null; do
 		seen=$(open_job)
 		sleep 0.02
 	done
-	: > "$enough"
-	wait "$pid" || return
-	rm "$enough"
-	legs_whole
-	echo "# job: ${seen:-never seen}"
-	for ((i = 0; i < 100; i++)); do
-		rns "$box" grep -q 'used 0 jobs 0$' /proc/net/rar_box && break
-		sleep 0.05
-	done
-	[ -n "$seen" ] && [ "$i" -lt 100 ]
+	job_ends || return
+	note "job: ${seen:-never seen}"
+	given_back 5 && [ -n "$seen" ]
 }
 
 # The box of a group is named, but nobody is there: the ring does all.
 dead()
 {
 	box_is 0
-	star -t "$types" -c std,"$count" -z cior &&
-		[ "$(counter "$box" RarBoxSums)" = 0 ]
+	not_by_box star -t "$types" -c std,"$count" -z cior
 }
 
 # There is room for so few rows that most chunks are returned. With 16000 bytes there are fewer than
 # the 8 chunks that a rank first sends at once, and none of them is complete before other ranks
 # answer. So some find no room even where windows stay small. The legs open before the first
 # operation, or all may be over before.
-tight()
-{
-	local returned
-
-	box_is "$1"
-	returned=$(counter "$box" RarBoxGaveUp)
-	star -w -t i32,f32 -c std,1M -p 4 -z cio || return
-	returned=$(($(counter "$box" RarBoxGaveUp) - returned))
-	echo "# returned: $returned"
-	box_is 64M
-	[ "$returned" -gt 0 ]
-}
+few_rows() { tight "$1" star -w -t i32,f32 -c std,1M -p 4 -z cio; }
 
 # The box has not even room for one chunk: it says so, and the members hardly ask it.
 useless()
 {
 	local asked chunks
 
-	asked=$(counter "$box" RarBoxTaken)
 	chunks=$(all_members RarRxData)
-	tight 4096 || return
-	asked=$(($(counter "$box" RarBoxTaken) - asked))
+	few_rows 4096 || return
+	asked=${told[$box.BoxTaken]}
 	chunks=$(($(all_members RarRxData) - chunks))
-	echo "# asked for $asked chunks, while members received $chunks"
+	note "asked for $asked chunks, while members received $chunks"
 	[ $((4 * asked)) -lt "$chunks" ]
 }
 
@@ -167,117 +91,36 @@ named()	# PROGRAM [ARGUMENT]...
 	return "$status"
 }
 
-# The box is killed and comes back, again and again, while the members work.
-restarts()
-{
-	local i pid status lost opened before
-
-	opened=$(all_members RarBoxOpened)
-	lost=$(all_members RarBoxLost)
-	legs_netem delay 2ms		# leaves this script time to act
-	star -w -t f32 -c 30k,3001 -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
-	for ((i = 0; i < kills; i++)); do
-		until_open "$opened"
-		opened=$(all_members RarBoxOpened)
-		sleep 0.3
-		before=$(all_members RarBoxLost)
-		box_is 0
-		until_lost "$before"
-		box_is 64M
-	done
-	until_open "$opened"
-	sleep 0.3
-	: > "$enough"
-	wait "$pid"
-	status=$?
-	rm "$enough"
-	legs_whole
-	lost=$(($(all_members RarBoxLost) - lost))
-	echo "# legs opened: $opened, lost: $lost"
-	[ "$status" = 0 ] && [ "$lost" -ge "$kills" ]
-}
-
 # The box says nothing any more, in the middle. The members notice by their operations.
 vanishes()
 {
-	local pid status lost opened
-
-	topo_sysctl dead_ms=30000
-	opened=$(all_members RarBoxOpened)
-	lost=$(all_members RarBoxLost)
-	star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
-	until_open "$opened"
-	sleep 0.2
-	ip -n rar"$box" link set eth0 down
-	until_lost "$lost"
-	: > "$enough"
-	wait "$pid"
-	status=$?
-	rm "$enough"
-	ip -n rar"$box" link set eth0 up
-	topo_sysctl dead_ms=2000
-	lost=$(($(all_members RarBoxLost) - lost))
-	echo "# legs lost: $lost"
-	[ "$status" = 0 ] && [ "$lost" -gt 0 ]
-}
-
-# One member cannot reach the box, so the box opens for none.
-unreachable()
-{
 	local status
 
-	rns 2 ip route add blackhole "$address"/32
-	star -t i32,f32 -c std,100k -z cio
+	topo_sysctl dead_ms=30000
+	vanish star -w -t f32,i32 -c 100k,1M -p 4 -z cio -d 100
 	status=$?
-	rns 2 ip route del blackhole "$address"/32
+	topo_sysctl dead_ms=2000
 	return "$status"
 }
 
 # The path to the box is too narrow for the ring's packets.
 narrow()
 {
-	local status before
+	local status
 
-	before=$(counter "$box" RarBoxSums)
 	rns br ip link set p"$box" mtu 1280
 	rns "$box" ip link set eth0 mtu 1280
-	star -t i32 -c std,100k
+	not_by_box star -t i32 -c std,100k
 	status=$?
 	rns "$box" ip link set eth0 mtu 1500
 	rns br ip link set p"$box" mtu 1500
-	[ "$status" = 0 ] && [ "$(counter "$box" RarBoxSums)" = "$before" ]
+	return "$status"
 }
 
 # Packets from and to the box are lost, duplicated, reordered.
-bad_legs()	# parameters...
+bad_legs()	# PARAMETER...
 {
-	local status
-
-	legs_netem "$@"
-	by_box star -w -t i32,f32 -c std,"$count" -p 4 -z cio -r "$repeats"
-	status=$?
-	legs_whole
-	return "$status"
-}
-
-# Packets everywhere are lost.
-bad_everywhere()
-{
-	local status
-
-	each_rank tc qdisc replace dev eth0 root netem limit 10000 loss 1% delay 1ms 1ms
-	star -t i32,f32 -c std,"$count" -p 4 -z cio -r "$repeats"
-	status=$?
-	each_rank tc qdisc del dev eth0 root
-	return "$status"
-}
-
-# The sum of a counter over all namespaces
-everywhere()	# NAME
-{
-	echo $(($(all_members "$1") + $(counter "$box" "$1")))
+	on_legs "$*" by_box star -w -t i32,f32 -c std,"$count" -p 4 -z cio -r "$repeats"
 }
 
 # Receivers merge packets of two blocks, whose numbers follow one another: 8 full chunks each.
@@ -289,8 +132,8 @@ merged()
 		rns br ethtool -K p"$r" tso off
 	done
 	each_rank ethtool -K eth0 tx-udp-segmentation off gro on
-	dropped=$(everywhere RarDropChunk)
-	before=$(everywhere RarRxIngress)
+	dropped=$(total RarDropChunk)
+	before=$(total RarRxIngress)
 	by_box ring -w -n "$members" "${rooted[@]}" -a 6 -s box=fd77::$((box + 1)) -t f32,i32 \
 		-c 11008 -r 20
 	status=$?
@@ -298,9 +141,9 @@ merged()
 	for ((r = 0; r <= box; r++)); do
 		rns br ethtool -K p"$r" tso on
 	done
-	echo "# packets received: $(($(everywhere RarRxIngress) - before)), for" \
+	echo "# packets received: $(($(total RarRxIngress) - before)), for" \
 		"$((2 * 20 * 2 * 32 * members)) chunks"
-	dropped=$(($(everywhere RarDropChunk) - dropped))
+	dropped=$(($(total RarDropChunk) - dropped))
 	echo "# chunks dropped: $dropped"
 	[ "$status" = 0 ] && [ "$dropped" = 0 ]
 }
@@ -308,15 +151,13 @@ merged()
 # refused WORDS: nobody of the group may use the box.
 refused()
 {
-	local before after status
+	local status
 
 	rns "$box" sysctl -qw net.rar.box_allow="$1"
-	before=$(counter "$box" RarBoxSums)
-	star -t i32 -c std,100k
+	not_by_box star -t i32 -c std,100k
 	status=$?
-	after=$(counter "$box" RarBoxSums)
 	rns "$box" sysctl -qw net.rar.box_allow=link
-	[ "$status" = 0 ] && [ "$after" = "$before" ]
+	return "$status"
 }
 
 # By default a host behind a gateway may not use the box; a prefix lets it in.
@@ -335,38 +176,6 @@ behind_gateway()
 	rns 0 ip address del 10.77.1.1/24 dev eth0
 	rns "$box" sysctl -qw net.rar.box_allow=link
 	return "$status"
-}
-
-# setting NAME GOOD...: each good value is read as it is written
-setting()
-{
-	local name=$1 value old got status=0
-
-	shift
-	old=$(rns "$box" sysctl -n net.rar."$name")
-	for value; do
-		rns "$box" sysctl -qw net.rar."$name"="$value" || status=1
-		got=$(rns "$box" sysctl -n net.rar."$name")
-		[ "$got" = "$value" ] || { echo "# $name: $got, not $value"; status=1; }
-	done
-	rns "$box" sysctl -qw net.rar."$name"="$old"
-	return "$status"
-}
-
-# bad_setting NAME BAD...: each bad value is refused, and the setting stays as it was
-bad_setting()
-{
-	local name=$1 value old status=0
-
-	shift
-	old=$(rns "$box" sysctl -n net.rar."$name")
-	for value; do
-		if rns "$box" sysctl -qw net.rar."$name"="$value" 2> /dev/null; then
-			echo "# $name takes $value"
-			status=1
-		fi
-	done
-	[ "$(rns "$box" sysctl -n net.rar."$name")" = "$old" ] && return "$status"
 }
 
 settings()
@@ -413,10 +222,9 @@ sizes()
 # A rank pauses for longer than the others wait for it at the box.
 pauses()
 {
-	local pid status rank
+	local pid rank
 
-	star -w -t f32 -c 300k -p 4 -z cio -d 100 -e "$enough" &
-	pid=$!
+	job_begins star -w -t f32 -c 300k -p 4 -z cio -d 100
 	sleep 1
 	for ((rank = 0; rank < 2; rank++)); do
 		kill -STOP "$(pgrep -x ring | tail -n 1)"
@@ -424,11 +232,7 @@ pauses()
 		kill -CONT "$(pgrep -x ring | tail -n 1)"
 		sleep 0.5
 	done
-	: > "$enough"
-	wait "$pid"
-	status=$?
-	rm "$enough"
-	return "$status"
+	job_ends
 }
 
 # What travels in other forms than the types of "all types", and other collectives beside
@@ -464,17 +268,20 @@ check "all types, in place and out of place" by_box star -w -t all -c std,$count
 check "IPv6" by_box ring -w -n $members "${rooted[@]}" -a 6 -s "box=fd77::$((box + 1))" \
 	-t "$types" -c std,$count
 check "packets of two blocks are merged" merged
-check "jobs and rows are shown and given back" shown
+# The delay leaves the script time to look, or to act.
+check "jobs and rows are shown and given back" on_legs "delay 2ms" shown
 check "no room for anything" useless
-check "room for a few chunks" tight 16000
+check "room for a few chunks" few_rows 16000
 check "loss on the legs" bad_legs loss 2%
 check "duplicates and reordering on the legs" bad_legs delay 2ms 2ms duplicate 5%
-check "loss everywhere" bad_everywhere
-check "a member cannot reach the box" unreachable
+check "loss everywhere" on_all "loss 1% delay 1ms 1ms" star -t i32,f32 -c std,$count -p 4 -z cio \
+	-r $repeats
+check "a member cannot reach the box" unreachable star -t i32,f32 -c std,100k -z cio
 check "a narrow path to the box" narrow
 check "a box for nobody" refused none
 check "a member behind a gateway" behind_gateway
-check "the box is killed and restarted" restarts
+check "the box is killed and restarted" on_legs "delay 2ms" \
+	restarts $kills star -w -t f32 -c 30k,3001 -p 4 -z cio -d 100
 check "the box vanishes" vanishes
 check "the namespace of the box goes" box_goes
 finish
