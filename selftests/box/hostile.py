@@ -15,97 +15,63 @@ All of them are in the namespace rar0, the box is in rar3 (lib/in_topo.sh 4 box/
 """
 import os
 import pathlib
-import socket
 import struct
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import (AG, BOX_RANK, ENTER, ENTERED, LOWER_RANK, RESET, RETURN, RS, enter, sysctl,
-                    tables)
+from boxleg import (ALLREDUCE, BROADCAST, F32, I32, IN_TURN, REDUCE, SUM, Group, Leg, enter_all,
+                    mib, until, used)
+from rarpkt import AG, RETURN, RS, enter, sysctl
 from tap import finish, note, result, skip_all
 
-BOX = "10.77.0.4", 18118
-GROUP, EPOCH = 0x5ca77e2ed, 77
 PAYLOAD = 16
+GROUP = Group(0x5ca77e2ed, 77, 2, PAYLOAD)
 APART = 4096                    # chunks of one leaf and of one node above it
 NCHUNKS = 1 << 22
+COUNT = NCHUNKS * PAYLOAD // 4
 MARKS = 300                     # while there is room for all
-F32, I32, SUM, ALLREDUCE, BROADCAST, REDUCE = 1, 3, 1, 1, 2, 3
-ANY_ORDER, IN_TURN = 1, 16      # RAR_EF_*
+ANY_ORDER = 1                   # RAR_EF_ANY_ORDER
 LIMIT = 1 << 20
 NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
 
 
-class Rank:
-    """A rank with a leg to the box; or a box below it, with a mask of ranks"""
+def ints(value):
+    """A chunk of four integers"""
+    return struct.pack("<4i", *[value] * 4)
 
-    def __init__(self, rank, size=2, ranks=0, group=GROUP, flags=0):
-        self.rank, self.seq, self.epoch, self.cookie, self.entered = rank, 0, 0, 0, b""
-        self.size, self.ranks, self.group, self.flags = size, ranks, group, flags
-        self.told = 0
-        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.s.settimeout(0.3)
-        self.s.connect(BOX)
 
-    def header(self, kind, token, length):
-        return struct.pack(">BBHHHQQ", 0xa1, kind, self.rank, BOX_RANK, length - 24, self.group,
-                           token)
+class Rank(Leg):
+    """A leg of the group, whose numbers are of 4 bytes"""
 
-    def enter(self):
-        """Ask; learn the cookie, or the leg's epoch."""
-        body = struct.pack(">QQQIHHQI", 1, 100 + self.rank, self.cookie, PAYLOAD, self.size, 0,
-                           self.ranks, self.flags)
-        self.s.send((self.header(ENTER, EPOCH, 80) + body).ljust(80, b"\0"))
-        try:
-            packet = self.s.recv(2048)
-        except TimeoutError:
-            return
-        if packet[1] == ENTERED:
-            self.cookie, self.epoch, self.told = struct.unpack_from(">QQI", packet, 32)
-            self.entered = packet
+    def __init__(self, rank, group=GROUP, ranks=0, flags=0):
+        super().__init__(group, rank, ranks, flags)
 
     def up(self, chunk, value, op=0):
         """Send a contribution."""
-        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4,
-                           chunk, ALLREDUCE, I32, SUM, 0, 0, 0, 128, 0)
-        self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
-        self.seq += 1
+        self.contribute(op, chunk, COUNT, (ALLREDUCE, I32, SUM), ints(value))
 
     def floats(self, value, turn=0, op=0, dtype=F32):
         """Contribute a partial sum, to which turn ranks have added; or without a value, ask."""
-        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4, 0,
-                           ALLREDUCE, dtype, SUM, 0, 0, 0, 128, turn)
         data = b"" if value is None else struct.pack("<4f", *[value] * 4)
-        self.s.send(self.header(RS, self.epoch, 64 + len(data)) + body + data)
-        self.seq += 1
+        self.contribute(op, 0, COUNT, (ALLREDUCE, dtype, SUM), data, scale=turn)
 
-    def cast(self, chunk, n, op=0, root=0, count=NCHUNKS * PAYLOAD // 4, value=None):
-        """Ask for n chunks of a broadcast; or, with a value, contribute one."""
-        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, count, chunk, BROADCAST, I32,
-                           SUM, 0, root, 0, 128, 0 if value is not None else n & 0xffffffff)
-        data = b"" if value is None else struct.pack("<4i", *[value] * 4)
-        self.s.send(self.header(RS, self.epoch, 64 + len(data)) + body + data)
-        self.seq += n if 0 < n <= 64 else 1
+    def cast(self, chunk, n, op=0, root=0, count=COUNT):
+        """Ask for n chunks of a broadcast."""
+        self.contribute(op, chunk, count, (BROADCAST, I32, SUM), root=root, scale=n,
+                        numbers=n if 0 < n <= 64 else 1)
+
+    def cast_root(self, chunk, op, value):
+        """Contribute a chunk of a broadcast, as its root."""
+        self.contribute(op, chunk, COUNT, (BROADCAST, I32, SUM), ints(value))
 
     def reduce(self, chunk, value, op, root):
         """Contribute to a reduction to a root."""
-        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, NCHUNKS * PAYLOAD // 4, chunk,
-                           REDUCE, I32, SUM, 0, root, 0, 128, 0)
-        self.s.send(self.header(RS, self.epoch, 80) + body + struct.pack("<4i", *[value] * 4))
-        self.seq += 1
+        self.contribute(op, chunk, COUNT, (REDUCE, I32, SUM), ints(value), root=root)
 
     def came(self, kind=AG):
-        """The packets of a kind that have come"""
-        out = []
-        while True:
-            try:
-                packet = self.s.recv(2048)
-            except TimeoutError:
-                return out
-            if packet[1] == kind:
-                out.append(packet)
+        return super().came(kind)
 
     def answers(self):
         """[(first number, chunks of a header without payload, elements)] of packets that have come"""
@@ -124,41 +90,15 @@ class Rank:
                 for packet in self.came()}
 
 
-def used():
-    """Bytes of the box that are in use, by its own account"""
-    with open("/proc/thread-self/net/rar_box") as f:
-        return int(f.readline().split()[3])
-
-
 def node_bytes():
     """Bytes of all tables of the kernel"""
     with open("/proc/slabinfo") as f:
         return next(int(line.split()[1]) * NODE_BYTES for line in f if line.startswith(NODE))
 
 
-def until(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
-
-
-def group():
-    """Both ranks enter."""
-    ranks = [Rank(0), Rank(1)]
-    for _ in range(20):
-        for rank in ranks:
-            if not rank.epoch:
-                rank.enter()
-        if all(rank.epoch for rank in ranks):
-            break
-    return ranks
-
-
-def mib(name):
-    """A counter of the box"""
-    enter("rar3")
-    return tables("rar_netstat")["Rar" + name]
+def both():
+    """Both ranks of the group, with open legs"""
+    return enter_all([Rank(0), Rank(1)])
 
 
 def refused(counter, *args):
@@ -173,9 +113,9 @@ def refused(counter, *args):
 
 def levels():
     """A group of three, of which two are at a box below"""
-    group = 3, 0, GROUP + 1
+    group = GROUP._replace(id=GROUP.id + 1, size=3)
     enter("rar0")
-    alone = Rank(2, *group)
+    alone = Rank(2, group)
     alone.enter()
     alone.enter()
     for what, counter, first, ranks in (
@@ -183,24 +123,25 @@ def levels():
             ("a rank that is not the lowest of its ranks", "DropLength", 1, 0b011),
             ("all ranks", "DropLength", 0, 0b111),
             ("a rank that has come itself", "JoinsRefused", 0, 0b101)):
-        result(refused(counter, LOWER_RANK + first, 3, ranks, GROUP + 1), f"a box below for {what}")
+        result(refused(counter, first, group, ranks), f"a box below for {what}")
     enter("rar0")
-    below = Rank(LOWER_RANK, 3, 0b011, GROUP + 1)
+    below = Rank(0, group, 0b011)
     for rank in (below, below, alone):
         rank.enter()
     below.up(0, 30)
     alone.up(0, 4)
     result(all(rank.sums().get(0) == (34,) * 4 for rank in (below, alone)), "a right box below")
     before = mib("DropRank")
-    alone.s.send(alone.header(RETURN, alone.epoch, 80) + bytes(56))
+    alone.s.send(alone.header(RETURN, 80) + bytes(56))
     result(until(lambda: mib("DropRank") > before, 2), "RETURN of a member is refused")
 
 
 def partial_sums():
     """A group of three, of which the first and the last are at a box below. Floats"""
     enter("rar0")
-    alone = Rank(1, 3, 0, GROUP + 2)
-    below = Rank(LOWER_RANK, 3, 0b101, GROUP + 2, IN_TURN)
+    group = GROUP._replace(id=GROUP.id + 2, size=3)
+    alone = Rank(1, group)
+    below = Rank(0, group, 0b101, IN_TURN)
     for rank in (alone, alone, below, below, alone):
         rank.enter()
     result(alone.told == below.told == IN_TURN, "partial sums go from box to box")
@@ -233,8 +174,9 @@ def partial_sums():
 def older_box():
     """The box below does not know partial sums."""
     enter("rar0")
-    alone = Rank(1, 3, 0, GROUP + 3)
-    below = Rank(LOWER_RANK, 3, 0b101, GROUP + 3)
+    group = GROUP._replace(id=GROUP.id + 3, size=3)
+    alone = Rank(1, group)
+    below = Rank(0, group, 0b101)
     for rank in (alone, alone, below, below, alone):
         rank.enter()
     result(alone.told == below.told == ANY_ORDER, "a box below of an earlier version")
@@ -261,7 +203,7 @@ def reductions(root, other):
 def broadcasts():
     """Questions for chunks of a broadcast, right ones and others"""
     enter("rar0")
-    root, other = ranks = group()
+    root, other = ranks = both()
     for n, what in ((0, "no chunk"), (65, "more than a run"), (0xffffffff, "more than there are numbers"),
                     (64, "chunks beyond the last")):
         before = mib("DropChunk")
@@ -271,7 +213,7 @@ def broadcasts():
     result(not root.answers() and not other.answers(), "a question waits for the root")
     first = other.seq - 3
     for chunk in range(3):
-        root.cast(chunk, 1, 1, value=7 + chunk)
+        root.cast_root(chunk, 1, 7 + chunk)
     got = {number: data for number, n, data in other.answers()}
     result(got == {first + i: (7 + i,) * 4 for i in range(3)}, "it gets the root's chunks")
     result([(number, n, data) for number, n, data in root.answers()] ==
@@ -288,7 +230,7 @@ def broadcasts():
         time.sleep(0.05)
     note(f"after questions for {8 * 64 * 500} chunks: used {used()} of {LIMIT}")
     result(used() <= LIMIT, "the limit holds for questions")
-    ranks[0].s.send(ranks[0].header(RESET, ranks[0].epoch, 24))
+    ranks[0].reset()
     result(until(lambda: used() == 0), "all of it is given back")
     sysctl("box_mem", 64 << 20)
 
@@ -298,7 +240,7 @@ def main():
     sysctl("box_mem", 64 << 20)
     broadcasts()
     enter("rar0")
-    ranks = group()
+    ranks = both()
     for rank in ranks:
         rank.up(0, 5 + rank.rank)
     result(all(rank.sums().get(0) == (11,) * 4 for rank in ranks), "the box sums for the group")
@@ -324,7 +266,7 @@ def main():
     note(f"then used {used()} of {LIMIT}, nodes of tables {nodes} more")
     result(used() <= LIMIT and nodes <= LIMIT + (LIMIT >> 1), "the limit holds")
 
-    ranks[0].s.send(ranks[0].header(RESET, ranks[0].epoch, 24))
+    ranks[0].reset()
     result(until(lambda: used() == 0), "all of it is given back")
     levels()
     partial_sums()

@@ -8,76 +8,40 @@ all that is not in one is returned. Memory is limited, whatever comes.
 """
 import collections
 import pathlib
-import socket
 import struct
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RESET, RETURN, RS, WANT, enter, sysctl, tables
+from boxleg import BY_KEY, I64, SUM, Group, Leg, enter_all, mib, until, used
+from rarpkt import AG, RETURN, enter, sysctl
 from tap import finish, note, result
 
-BOX = "10.77.0.4", 18118
-GROUP, EPOCH = 0x5ca77e2ee, 78
 PAYLOAD = 256
 RECORD = 16
 PER = PAYLOAD // RECORD
 MAX = 63 * PER                  # records of a batch
 SIZE, ROOT = 3, 0
-I64, SUM, BY_KEY = 4, 1, 7
+GROUP = Group(0x5ca77e2ee, 78, SIZE, PAYLOAD)
 ACK_NOW, LAST = 1, 2
 REFUSED = 1
-HEAD = ">IIQQIBBBBHBBI"
 LIMIT = 1 << 20
 QUIET = 0.15                    # seconds without a packet: nothing follows
 TRIES = 10
 FORGOTTEN = 1.2                 # seconds after which the box forgets an operation
 
 
-class Member:
+class Member(Leg):
     """A rank with a leg to the box"""
 
     def __init__(self, rank):
-        self.rank, self.epoch, self.cookie = rank, 0, 0
-        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.s.settimeout(QUIET)
-        self.s.connect(BOX)
-
-    def header(self, kind, token, length, rank=None):
-        return struct.pack(">BBHHHQQ", 0xa1, kind, self.rank if rank is None else rank, BOX_RANK,
-                           length - 24, GROUP, token)
-
-    def enter(self):
-        body = struct.pack(">QQQIHHQ", 1, 100 + self.rank, self.cookie, PAYLOAD, SIZE, 0, 0)
-        self.s.send((self.header(ENTER, EPOCH, 64 + PAYLOAD) + body).ljust(64 + PAYLOAD, b"\0"))
-        try:
-            packet = self.s.recv(2048)
-        except TimeoutError:
-            return
-        if packet[1] == ENTERED:
-            self.cookie, self.epoch = struct.unpack_from(">QQ", packet, 32)
+        super().__init__(GROUP, rank, quiet=QUIET)
 
     def give(self, op, chunk, records, flags=0, root=ROOT, key=1, rank=None, cut=0):
         """Send a chunk of records, (key, value) each; cut: bytes that are left out."""
         data = b"".join(struct.pack("<Qq", *r) for r in records)
-        data = data[:len(data) - cut]
-        body = struct.pack(HEAD, 0, 0, op, 100000, chunk, BY_KEY, I64, SUM, key, root, flags, 128,
-                           0)
-        self.s.send(self.header(RS, self.epoch, 64 + len(data), rank) + body + data)
-
-    def want(self, op, number, lacks=0, flags=0):
-        body = struct.pack(">QIIII", op, number, 0, flags, 0) + struct.pack("<4Q", lacks, 0, 0, 0)
-        self.s.send(self.header(WANT, self.epoch, 80) + body)
-
-    def came(self, kind):
-        out = []
-        while True:
-            try:
-                packet = self.s.recv(2048)
-            except TimeoutError:
-                return out
-            if packet[1] == kind:
-                out.append(packet)
+        self.contribute(op, chunk, 100000, (BY_KEY, I64, SUM), data[:len(data) - cut], numbers=0,
+                        root=root, opflags=key, flags=flags, rank=rank)
 
     def batches(self):
         """{number: {piece: content}} of what has come"""
@@ -100,15 +64,6 @@ class Member:
         self.s.settimeout(QUIET)
         return number, out
 
-    def returned(self):
-        """{(operation, chunk)} that have come in RETURNs"""
-        out = set()
-        for p in self.came(RETURN):
-            op, first = struct.unpack_from(">QI", p, 24)
-            bits = struct.unpack_from("<Q", p, 48)[0]
-            out |= {(op, first + i) for i in range(64) if bits >> i & 1}
-        return out
-
 
 def chunks_of(pieces):
     """{(rank, chunk)} in the list of a batch, and the ranks of which it has the last"""
@@ -129,34 +84,6 @@ def total(records):
     for key, value in records:
         out[key] += value
     return out
-
-
-def used():
-    with open("/proc/thread-self/net/rar_box") as f:
-        return int(f.readline().split()[3])
-
-
-def mib(name):
-    enter("rar3")
-    return tables("rar_netstat")["Rar" + name]
-
-
-def until(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
-
-
-def group():
-    ranks = [Member(rank) for rank in range(SIZE)]
-    for _ in range(20):
-        for rank in ranks:
-            if not rank.epoch:
-                rank.enter()
-        if all(rank.epoch for rank in ranks):
-            break
-    return ranks
 
 
 def together(root, first, gives, chunks):
@@ -285,14 +212,14 @@ def main():
     enter("rar3")
     sysctl("box_mem", LIMIT)
     enter("rar0")
-    root, a, b = ranks = group()
+    root, a, b = ranks = enter_all([Member(rank) for rank in range(SIZE)])
     for step in (right, answers, wrong, too_much):
         step(*ranks)
         enter("rar0")
         time.sleep(0.2)         # until nothing of the step is under way
         for rank in ranks:
             rank.came(RETURN)
-    root.s.send(root.header(RESET, root.epoch, 24))
+    root.reset()
     enter("rar3")
     result(until(lambda: used() == 0), "all of it is given back")
     sysctl("box_mem", 0)

@@ -11,12 +11,18 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from hostile import BOX, group, until
-from rarpkt import BOX_RANK, RESET, RS, Packet, csum, enter, sysctl, tables
+from boxleg import ALLREDUCE, BOX, I32, SUM, Group, Leg, enter_all, until
+from rarpkt import AG, BOX_RANK, RESET, RS, Packet, csum, enter, sysctl, tables
 from tap import finish, note, result
+
+GROUP = Group(0x5ca77e2ed, 77, 2, 16)
+
+
+def both():
+    """Both ranks of the group, with open legs"""
+    return enter_all([Leg(GROUP, 0), Leg(GROUP, 1)])
 
 
 def too_big(src, dst, rar, n):
@@ -50,10 +56,10 @@ def forget(host):
 def too_big_below(what, packet_of):
     """Packets of the box to a member; then the job ends, and the other member is told."""
     enter("rar0")
-    ranks = group()
+    ranks = both()
     for rank in ranks:
-        rank.up(0, 1)
-    packet = packet_of(*[(rank, rank.came()) for rank in ranks][0])
+        rank.contribute(0, 0, 1 << 20, (ALLREDUCE, I32, SUM), bytes(16))
+    packet = packet_of(*[(rank, rank.came(AG)) for rank in ranks][0])
     came = []
 
     def lost():
@@ -65,7 +71,7 @@ def too_big_below(what, packet_of):
 
     judge(what, BOX, ranks[0].s.getsockname(), packet, lost)
     # To its kernel, rank 0 is now its own gateway. The packets of this group are short.
-    result(all(rank.epoch for rank in group()), "a host whose path MTU is known is on the link")
+    result(all(rank.epoch for rank in both()), "a host whose path MTU is known is on the link")
     forget("rar3")
 
 
