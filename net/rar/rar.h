@@ -7,7 +7,7 @@
  *
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
  *	m->tx_lock
- *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock,
+ *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock, turns->lock,
  *	mem_lock, user_lock, hosts_lock, lock of the table in lend.c: innermost, never nested;
  *	inside rn->lock the locks of its tables
  *	rn->box_lock > rn->hook_lock, rn->port_lock (mutexes, process context)
@@ -790,7 +790,7 @@ struct rar_member {
 	struct list_head xdp_node;	/* members with work after frames, see push.c */
 	atomic_t xdp_todo;
 	struct list_head turn_node;	/* members with own chunks to send, see turn.c */
-	atomic_t turn_queued;
+	atomic_t turn_queued;		/* on a CPU's list, and referenced */
 	bool spread;			/* the newest operation is, over CPUs; see steer.c */
 	u32 sk_mark;
 	u32 sk_priority;

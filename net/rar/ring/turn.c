@@ -16,8 +16,16 @@
 #include "core/member.h"
 #include "ring/turn.h"
 
-/* Members that have own chunks to send; used in bottom halves of that CPU. */
+/*
+ * struct turns - members that take turns on a CPU
+ * @lock:	protects @members, and the turn_node of each. Bottom halves are off, but that is
+ *		not enough: a realtime kernel may preempt such a section, and the tasklet of a CPU
+ *		that goes offline runs on another CPU
+ * @members:	they have own chunks to send; each is referenced
+ * @tasklet:	scheduled while there are any: the first of @members has its turn
+ */
 struct turns {
+	spinlock_t lock; /* see above */
 	struct list_head members;
 	struct tasklet_struct tasklet;
 };
@@ -33,27 +41,45 @@ static bool (*push_own)(struct rar_member *m);
  */
 void rar_turn_take(struct rar_member *m)
 {
-	struct turns *t = this_cpu_ptr(&turns);
+	struct turns *t;
 
+	lockdep_assert_in_softirq();
 	/* Pairs with the exchange in next_turn(), which sees what became ready before this. */
 	if (atomic_xchg(&m->turn_queued, 1))
 		return;
 	/* A caller that found the member under RCU may come after its end. */
 	if (!refcount_inc_not_zero(&m->ref))
 		return;
+	t = this_cpu_ptr(&turns);
+	spin_lock(&t->lock);
 	list_add_tail(&m->turn_node, &t->members);
+	spin_unlock(&t->lock);
 	tasklet_schedule(&t->tasklet);
+}
+
+/* Take the first member off the list, with its reference, or NULL; @more: others are left. */
+static struct rar_member *take_first(struct turns *t, bool *more)
+{
+	struct rar_member *m;
+
+	spin_lock(&t->lock);
+	m = list_first_entry_or_null(&t->members, struct rar_member, turn_node);
+	if (m)
+		list_del(&m->turn_node);
+	*more = !list_empty(&t->members);
+	spin_unlock(&t->lock);
+	return m;
 }
 
 static void next_turn(struct tasklet_struct *tasklet)
 {
 	struct turns *t = container_of(tasklet, struct turns, tasklet);
 	struct rar_member *m;
+	bool more;
 
 	rcu_read_lock();
-	m = list_first_entry_or_null(&t->members, struct rar_member, turn_node);
+	m = take_first(t, &more);
 	if (m) {
-		list_del(&m->turn_node);
 		/* From here on another CPU may queue the member. */
 		atomic_xchg(&m->turn_queued, 0);
 		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
@@ -62,7 +88,8 @@ static void next_turn(struct tasklet_struct *tasklet)
 		rar_member_put(m);
 	}
 	rcu_read_unlock();
-	if (!list_empty(&t->members))
+	/* A member that comes later schedules the tasklet itself. */
+	if (more)
 		tasklet_schedule(&t->tasklet);
 }
 
@@ -79,6 +106,7 @@ void __init rar_turn_init(bool (*push)(struct rar_member *m))
 	push_own = push;
 	for_each_possible_cpu(cpu) {
 		t = per_cpu_ptr(&turns, cpu);
+		spin_lock_init(&t->lock);
 		INIT_LIST_HEAD(&t->members);
 		tasklet_setup(&t->tasklet, next_turn);
 	}
