@@ -155,8 +155,8 @@ static bool push_own(struct rar_member *m)
 
 /*
  * Do several runs of own chunks wait to go round within this kernel? They go in turns, unless they
- * are spread over CPUs: each of these needs work at all times. What two ranks have under way stays in
- * the cache anyway.
+ * are spread over CPUs: each of these needs work at all times. Two ranks take no turns, since what
+ * they have under way stays in the cache anyway.
  */
 static bool in_turns(const struct rar_link *link)
 {
@@ -354,8 +354,14 @@ void rar_push_posted(struct rar_member *m)
 #define XDP_QUEUED	1	/* the member is on a CPU's list, and referenced */
 #define XDP_ACK		2	/* an acknowledgment is due */
 
-/* Members that have something to send after the frames; used in bottom halves of that CPU. */
+/*
+ * struct later - members that have something to send after the frames, on a CPU
+ * @lock:	protects @members, and the xdp_node of each; bottom halves are off, see turn.c
+ * @members:	each is referenced
+ * @tasklet:	scheduled while there are any
+ */
 struct later {
+	spinlock_t lock; /* see above */
 	struct list_head members;
 	struct tasklet_struct tasklet;
 };
@@ -371,8 +377,9 @@ static DEFINE_PER_CPU(struct later, laters);
  */
 void rar_push_later(struct rar_member *m, bool ack)
 {
-	struct later *later = this_cpu_ptr(&laters);
+	struct later *later;
 
+	lockdep_assert_in_softirq();
 	/* Pairs with the exchange in send_later(), which sees this if the member is queued. */
 	if (atomic_fetch_or(XDP_QUEUED | (ack ? XDP_ACK : 0), &m->xdp_todo) &
 	    XDP_QUEUED)
@@ -380,8 +387,24 @@ void rar_push_later(struct rar_member *m, bool ack)
 	/* A caller that found the member under RCU may come after its end. */
 	if (!refcount_inc_not_zero(&m->ref))
 		return;
+	later = this_cpu_ptr(&laters);
+	spin_lock(&later->lock);
 	list_add_tail(&m->xdp_node, &later->members);
+	spin_unlock(&later->lock);
 	tasklet_schedule(&later->tasklet);
+}
+
+/* Take the first member off the list, with its reference, or NULL. */
+static struct rar_member *take_first(struct later *later)
+{
+	struct rar_member *m;
+
+	spin_lock(&later->lock);
+	m = list_first_entry_or_null(&later->members, struct rar_member, xdp_node);
+	if (m)
+		list_del(&m->xdp_node);
+	spin_unlock(&later->lock);
+	return m;
 }
 
 static void send_later(struct tasklet_struct *t)
@@ -391,9 +414,7 @@ static void send_later(struct tasklet_struct *t)
 	int todo;
 
 	rcu_read_lock();
-	while ((m = list_first_entry_or_null(&later->members, struct rar_member,
-					     xdp_node))) {
-		list_del(&m->xdp_node);
+	while ((m = take_first(later))) {
 		/* From here on another CPU may queue the member. */
 		todo = atomic_xchg(&m->xdp_todo, 0);
 		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
@@ -429,6 +450,7 @@ int __init rar_push_init(void)
 		INIT_LIST_HEAD(&l->members);
 		INIT_WORK(&l->work, drain_work);
 		later = per_cpu_ptr(&laters, cpu);
+		spin_lock_init(&later->lock);
 		INIT_LIST_HEAD(&later->members);
 		tasklet_setup(&later->tasklet, send_later);
 	}
