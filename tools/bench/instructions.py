@@ -59,4 +59,5 @@ def main():
         place.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ import xml.etree.ElementTree
 import against
 import box
 import contest
+import instructions
 import jobs
 import main
 import models
@@ -448,6 +449,47 @@ class TestJobs(unittest.TestCase):
     def test_links(self):
         round_trip = 2 * (jobs.DELAY_US * 1000 + jobs.SLOT_NS)
         self.assertAlmostEqual(round_trip / jobs.SLOT_NS, jobs.ON_THE_WAY, places=2)
+
+
+class CountingPlace(FakePlace):
+    """The clock counts instructions: the first round takes more, and some take a little more"""
+
+    def __init__(self, ns, rounds):
+        super().__init__(ns)
+        self.rounds, self.asked = list(rounds), []
+
+    def run(self, name, job, do="run"):
+        answer = super().run(name, job, do)
+        self.asked.append(job)
+        return {"ns": answer["ns"] + job["times"] * self.rounds.pop(0)}
+
+
+class TestInstructions(unittest.TestCase):
+    def count(self, *rounds, n=4, size=64):
+        """Instructions of an operation that takes 8000, and in each round so many more"""
+        self.place = CountingPlace({RAR: 8000}, rounds)
+        return instructions.of_operation(self.place, RAR, n, size, len(rounds) - 1)
+
+    def test_of_a_rank(self):
+        self.assertEqual(self.count(0, 0), 2000)
+        self.assertEqual(self.count(0, 0, n=8), 1000)
+
+    def test_the_first_round_does_not_count(self):
+        self.assertEqual(self.count(10**6, 40, 40, 40), 2010)
+
+    def test_the_median_counts(self):
+        self.assertEqual(self.count(0, 10**6, 80, 40, 0, 80), 2020)
+        self.assertEqual(self.count(0, 40, 80), 2015)
+
+    def test_job(self):
+        self.count(0, 0, 0, size=4 * KIB)
+        self.assertEqual(self.place.log, [("run", RAR)] * 3)
+        for job in self.place.asked:
+            self.assertEqual((job["bytes"], job["times"]), ([4 * KIB], instructions.TIMES))
+
+    def test_the_absent(self):
+        self.place = FakePlace({RAR: NotHere("no such mode")})
+        self.assertEqual(instructions.figure(self.place, RAR, 4, 64, 1), f"{'-':>11}")
 
 
 class TestSoak(unittest.TestCase):
