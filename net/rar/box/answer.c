@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the box answers: sums, partial sums, chunks that it gives up, and that it is there. Nothing
- * is sent under a job's lock.
+ * Answers of the box: sums, partial sums, RETURNs for chunks that it gives up, and answers to
+ * PROBE. Nothing is sent under a job's lock.
  */
 #include "box/slot.h"
 #include "box/up.h"
@@ -104,8 +104,8 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 }
 
 /*
- * Send partial sums to the box below whose ranks are in turn, from chunk @i of the run on, as many
- * as fit a packet, lie in one block and have as many ranks added. Returns how many were sent.
+ * Send partial sums to the box below whose ranks are in turn, from chunk @i of the run on: as many
+ * as fit a packet, lie in one block, and have the same number of ranks added. Returns their number.
  */
 static u32 send_partial(struct box_job *job, const struct box_out *out, u32 i, u32 n)
 {
@@ -125,8 +125,8 @@ static u32 send_partial(struct box_job *job, const struct box_out *out, u32 i, u
 	dh.seq = cpu_to_be32(seq_of(first, out->to[i]));
 	dh.scale = cpu_to_be32(out->turn[i]);
 	/*
-	 * A later partial sum may overwrite it now. Then that box has had this one, and drops it:
-	 * the header says how many ranks had added.
+	 * A later partial sum may overwrite this one now. Then the box below has had this one
+	 * already, and drops it: the header says how many ranks had added.
 	 */
 	if (rar_packet_sums(link, &dh, sum, k, RAR_T_RS, job->m.epoch) == -EMSGSIZE)
 		WRITE_ONCE(link->narrow, true);

@@ -5,12 +5,13 @@
  *
  * Chunks of records are collected in a batch, which has one record for each key. When it is full,
  * when the windows of all members that send are full, or after BATCH_WAIT_US, it is sent to the
- * root, in pieces. From then on it does not change; meanwhile the next one is filled. The root
- * takes all of it or nothing, and answers. The box acknowledges no chunk: members keep them until
- * the root does.
- * What finds no room, what the root refuses and what it does not answer is returned, so that the
- * members send it to the root. A member that hears nothing does so, too. So all of this is soft
- * state, and no chunk counts twice: ring/batch.c sees to that.
+ * root, in pieces. From then on it does not change; meanwhile the next batch is filled. The root
+ * takes the whole batch or nothing, and answers. The box acknowledges no chunk: members keep their
+ * chunks until the root acknowledges them.
+ *
+ * Chunks that find no room, or whose batch the root refuses or does not answer, are returned: their
+ * members send them to the root. So does a member that hears nothing. So the box may forget all of
+ * this at any time, and ring/batch.c ensures that no chunk counts twice.
  *
  * A record that finds no place in the index of keys is passed on as it is.
  */
@@ -27,14 +28,14 @@
 
 #define BATCH_OPS	4	/* keyed reductions of a job at a time */
 #define BATCH_WAIT_US	5000	/* longest time that a chunk waits for others */
-#define BATCH_AGAIN_US	4000	/* the root is asked about a batch after that time, */
-#define BATCH_TRIES	3	/* so many times, at twice the interval each */
-#define BATCH_IDLE_US	1000000	/* an operation of which nothing comes is forgotten */
+#define BATCH_AGAIN_US	4000	/* the root is asked about a batch after this time, which doubles */
+#define BATCH_TRIES	3	/* how often it is asked */
+#define BATCH_IDLE_US	1000000	/* an operation without new chunks is forgotten after this time */
 #define BATCH_PROBES	16	/* places of the index that a key may have */
 
 /*
  * struct box_batch - chunks whose records are combined
- * @ref:     job->lock's, and each sender's
+ * @ref:     one for its operation, and one for each sender of its pieces
  * @dh:      header of the first piece
  * @number:  set when it is sent
  * @records: how many there are
@@ -73,9 +74,9 @@ struct box_seen {
  * @prio:   as the first member tells it
  * @per:    records of a piece
  * @max:    records of a batch
- * @sends:  ranks of which chunks may come, a bit each: not those whose last one came, nor those of
- *          which none came in time
- * @waits:  of them, those that send nothing more before the root acknowledges what is in @fill
+ * @sends:  mask of the ranks that may send chunks: not those whose last chunk came, nor those that
+ *          sent none in time
+ * @waits:  of these, the ranks that send no more chunks before the root acknowledges those in @fill
  * @used:   when a chunk last came, us
  * @fill:   the batch that is being filled, or NULL
  * @fly:    the batch that was sent, or NULL
@@ -104,11 +105,11 @@ struct box_keyed {
 static_assert(RAR_BATCH_RECORDS < U16_MAX);
 
 /*
- * struct keyed_out - what is sent after job->lock is dropped
- * @send:    a batch, with a reference, or NULL
- * @pieces:  of it that are sent, a bit each
+ * struct keyed_out - packets to send after job->lock is dropped
+ * @send:    a batch to send, with a reference, or NULL
+ * @pieces:  mask of its pieces to send
  * @gone:    a batch that is given up, with a reference, or NULL
- * @refused: chunks of the run that find no room, a bit each
+ * @refused: mask of the chunks of the run that find no room
  */
 struct keyed_out {
 	struct box_batch *send;
@@ -236,7 +237,7 @@ static struct box_keyed *op_find(struct box_job *job, u64 seq)
 
 /* -- when ------------------------------------------------------------------- */
 
-/* When has something to be done for an operation? */
+/* The time at which act() has something to do for an operation, us. */
 static u64 due_of(const struct box_keyed *op)
 {
 	if (op->fly)
@@ -265,7 +266,7 @@ static void send_later(struct box_keyed *op, u64 pieces, struct keyed_out *out)
 	out->pieces = pieces;
 }
 
-/* The ranks of which a batch has chunks, a bit each. */
+/* A mask of the ranks of which a batch has chunks. */
 static u32 ranks_of(const struct box_batch *b)
 {
 	u32 ranks = 0, i;
@@ -276,7 +277,7 @@ static u32 ranks_of(const struct box_batch *b)
 	return ranks;
 }
 
-/* The batch that is being filled is filled no more, and is sent. No other one flies. */
+/* Stop filling the batch, and send it. No other batch flies. */
 static void launch(struct box_job *job, struct box_keyed *op, u64 now, struct keyed_out *out)
 {
 	if (now >= op->fill->due)
@@ -292,7 +293,7 @@ static void launch(struct box_job *job, struct box_keyed *op, u64 now, struct ke
 	send_later(op, U64_MAX, out);
 }
 
-/* Send a batch if it is time to. */
+/* Send the batch if it is due, or no rank sends more for it. */
 static void launch_due(struct box_job *job, struct box_keyed *op, u64 now, struct keyed_out *out)
 {
 	if (op->fill && !op->fly &&
@@ -319,7 +320,7 @@ static u8 *record_at(const struct box_keyed *op, const struct box_batch *b, u32 
 	return b->piece[i / op->per] + i % op->per * op->hash.kind.record;
 }
 
-/* Combine a record with that of its key, or append it. There is room. */
+/* Combine a record with the record of the same key, or append it. There is room. */
 static void add_record(struct box_keyed *op, struct box_batch *b, const u8 *record)
 {
 	u32 hash = rar_keyed_hash(&op->hash, record), i;
@@ -338,7 +339,7 @@ static void add_record(struct box_keyed *op, struct box_batch *b, const u8 *reco
 	}
 	memcpy(record_at(op, b, b->records), record, op->hash.kind.record);
 	b->records++;
-	/* Without a place the record is passed on as it is, and so are others of its key. */
+	/* Without a place in the index, all records of this key are passed on as they are. */
 	if (!*at)
 		*at = b->records;
 }
@@ -373,7 +374,7 @@ static bool enlist(struct rar_batch_rank *r, u32 chunk, bool last)
 		r->first = cpu_to_be32(chunk);
 	ahead = chunk - be32_to_cpu(r->first);
 	if (ahead >= 64 || ahead < 0) {
-		/* Older than the first of them, which has room in the map if it is moved. */
+		/* It is before the first chunk. Move the map, if the last chunk stays in it. */
 		if (ahead < -63 || ahead >= 64 || map >> (64 + ahead))
 			return false;
 		map <<= -ahead;
@@ -541,7 +542,7 @@ static void send_gone(struct box_job *job, struct box_batch *b)
 	}
 }
 
-/* Send what follows. Softirq, RCU read side; no lock held. */
+/* Send the packets of @out. Softirq, RCU read side; no lock held. */
 static void answer(struct box_job *job, struct keyed_out *out)
 {
 	if (out->send) {
@@ -622,7 +623,7 @@ void rar_batch_rcv_want(struct box_job *job, u32 rank, const struct rar_pkt *pkt
 
 /* -- time ------------------------------------------------------------------- */
 
-/* Do what is due for an operation. It may be gone afterwards. job->lock held. */
+/* Act for an operation that is due. It may be gone afterwards. job->lock held. */
 static void act(struct box_job *job, struct box_keyed *op, u64 now, struct keyed_out *out)
 {
 	if (op->fly && ++op->fly->tries <= BATCH_TRIES) {

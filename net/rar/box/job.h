@@ -56,8 +56,8 @@ struct rar_box {
  * @id:		group id
  * @epoch:	the group's
  * @digest:	of the group's table
- * @nonce:	to be in the answer
- * @cookie:	likewise
+ * @nonce:	of the ENTER; the answer repeats it
+ * @cookie:	the right one, which the answer repeats, too
  * @ranks:	mask of the ranks for which the sender contributes
  * @rank:	the sender, or RAR_LOWER_RANK and the lowest of @ranks
  * @size:	of the group
@@ -112,8 +112,8 @@ struct box_leg {
  * @again:	legs came after this box had entered above; rn->box_lock
  * @ranks:	mask of the ranks of all legs
  * @levels:	there is a box above or below. Set before @open
- * @in_turn:	where the order has an effect, partial sums go from box to box: all boxes can do so.
- *		Set before @open
+ * @in_turn:	all boxes can add to partial sums, so these go from box to box where the order has
+ *		an effect. Set before @open
  * @up:		this box at the box above, NULL: there is none for this job; rn->box_lock
  * @open:	all members have entered, at this box or one above; rn->box_lock
  * @lock:	protects the fields below, operations and slots. Nothing is sent under it
@@ -193,7 +193,7 @@ static inline bool box_leg_used(const struct box_leg *leg)
 	return READ_ONCE(leg->nonce);
 }
 
-/* Is it that of a box below this one? */
+/* Does the leg lead to a box below this one? */
 static inline bool box_leg_is_lower(const struct box_leg *leg)
 {
 	return READ_ONCE(leg->link.rank) >= RAR_LOWER_RANK;

@@ -8,9 +8,8 @@
  * each member's @una is past the number of its contribution, so that the member has the sum or
  * has given that packet up.
  * Contributions that come before their turn are held, each in memory of its own. Where the order
- * of the additions has no effect, their sum is held. Where it has, and there are several boxes,
- * partial sums go from box to box. All of it is limited by net.rar.box_mem; see
- * pool.c.
+ * of the additions has no effect, their sum is held. Where the order has an effect, and there are
+ * several boxes, partial sums go from box to box. net.rar.box_mem limits all of this; see pool.c.
  *
  * Of a broadcast the root contributes, and each other rank asks for chunks when it has posted. It
  * gets a chunk as soon as that is there. When all have asked, the root's contribution is answered.
@@ -249,7 +248,7 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 	op->kind = rar_op_kind(&op->fingerprint);
 	if (rar_op_cut(&op->ring, &op->fingerprint, job->m.payload, &place))
 		return false;
-	/* Nothing is the same in any order. */
+	/* No elements have the same sum in any order. */
 	op->any_order = rar_op_any_order(&op->fingerprint) || !op->ring.bytes;
 	op->passed = job->levels && !op->any_order;
 	op->cast = op->fingerprint.collective == RAR_BROADCAST;
@@ -321,7 +320,7 @@ static bool is_whole(const struct box_job *job, const struct box_slot *slot)
 	return !job->up && (slot->op->passed ? slot->turn == job->nlegs : is_full(job, slot));
 }
 
-/* The box that has all ranks divides, and no box below it. */
+/* Divide an average, if this box has the sum of all ranks. Boxes below it do not divide. */
 static void divide(struct rar_reduce_ctx *ctx, struct box_job *job, struct box_slot *slot)
 {
 	const struct box_op *op = slot->op;
@@ -352,7 +351,10 @@ static void add(struct box_job *job, struct box_slot *slot, const void *data)
 		add_to(job, slot, slot->sum, data);
 }
 
-/* With several levels nobody has a turn, if the order has no effect. @ranks have contributed. */
+/*
+ * Add a contribution for @ranks where the order has no effect and there are several levels, so that
+ * there are no turns.
+ */
 static void add_level(struct box_job *job, struct box_slot *slot, u64 ranks, const void *data)
 {
 	if (slot->got == ranks)
@@ -612,7 +614,7 @@ static void fall(struct box_slot *slot, const struct box_leg *leg, u32 i, struct
 	out->fall |= 1ULL << i;
 }
 
-/* Chunk @i of a run has news: send the partial sum on to the box that waits for it, once. */
+/* More ranks have added to chunk @i of a run: send it once to the box that waits for it. */
 static void pass_on(struct box_job *job, struct box_slot *slot, u32 i, struct box_out *out)
 {
 	const struct box_leg *leg = waits_below(job, slot);
@@ -629,8 +631,8 @@ static void pass_on(struct box_job *job, struct box_slot *slot, u32 i, struct bo
 }
 
 /*
- * A partial sum to which out->came ranks have added. Those that are not in the one here must all be
- * in @ranks. Returns false if it is no news.
+ * Take in a partial sum to which out->came ranks have added. Those of them that have not added to
+ * the partial sum here must be in @ranks. Returns false if it is not taken.
  */
 static bool take_partial(struct box_job *job, struct box_slot *slot, u64 ranks, const void *data,
 			 const struct box_out *out)
@@ -666,7 +668,7 @@ void rar_slot_take_partial(struct box_job *job, struct box_op *op, u32 chunk, co
 		pass_on(job, slot, i, out);
 }
 
-/* A box or a rank asks again for chunk @i of a run. What was sent for it may be lost. */
+/* A box or a rank asks again for chunk @i of a run. Packets that were sent for it may be lost. */
 static void pass_again(struct box_job *job, struct box_slot *slot, u32 rank, u32 i,
 		       struct box_out *out)
 {

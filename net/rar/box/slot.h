@@ -35,8 +35,8 @@
  * @up_seq:	number of its newest contribution to the box above
  * @up_at:	when that was sent, us
  * @nheld:	contributions held, see rar_slot_held()
- * @passed:	between boxes, where the order has an effect: one more than @turn when the partial
- *		sum went to another box, or this box asked for one; 0: not yet
+ * @passed:	between boxes, where the order has an effect: @turn + 1, as it was when the partial
+ *		sum was sent to another box, or this box asked for a partial sum; 0: not yet
  * @prio:	of the operation
  * @sum:	the partial sum, then the sum; after the entries of @come
  * @come:	by rank, its newest contribution: see rar_slot_come_at()
@@ -72,7 +72,8 @@ struct box_slot {
  * @fingerprint: as the first member describes it
  * @kind:	its arithmetic
  * @any_order:	the order in which contributions are added has no effect
- * @passed:	it has, and there are several levels: partial sums go from box to box
+ * @passed:	the order has an effect, and there are several levels: partial sums go from box to
+ *		box
  * @cast:	it is a broadcast: the root contributes, and the others ask
  * @reduce:	it is a reduction to a root, which alone gets the sum
  * @prio:	as the first member tells it; higher is more urgent

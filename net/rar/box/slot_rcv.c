@@ -33,10 +33,7 @@ static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
 	return fits;
 }
 
-/*
- * Does a rank ask for chunks of a broadcast, of which it is not the root; or a box below for
- * partial sums?
- */
+/* Is it a question: of a rank for chunks of a broadcast, or of a box below for partial sums? */
 static bool asks(const struct box_job *job, const struct rar_data_hdr *dh, u32 rank,
 		 const struct rar_pkt *pkt)
 {
@@ -204,8 +201,7 @@ static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const s
 }
 
 /**
- * rar_slot_rcv_above() - take in sums of all ranks, and pass them to all members; or partial sums,
- * and add to them
+ * rar_slot_rcv_above() - take in sums for all members, or partial sums to which this box adds
  * @job: job of a box below the sender
  * @pkt: validated AG or RS
  * @n:   chunks

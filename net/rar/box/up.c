@@ -295,8 +295,8 @@ void rar_up_tell(struct box_job *job)
 }
 
 /*
- * Send what rises of a run from chunk @i on, as far as the numbers are consecutive, and as many
- * ranks have added.
+ * Send the chunks of @out->rise from chunk @i on, as far as their numbers are consecutive and the
+ * same number of ranks has added to each. Returns how many were sent.
  */
 static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 {
@@ -332,17 +332,17 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 }
 
 /**
- * rar_up_send() - contribute above what all members have contributed here, or ask to add to it
+ * rar_up_send() - send contributions of this box to the box above, or ask it for partial sums
  * @job: open
- * @out: what of a run rises
+ * @out: its @rise are the chunks of a run to send
  * @n:   chunks of the run
  *
  * Softirq, RCU read side; no lock held.
  *
  * The sum that comes from above overwrites what is being copied here. A packet that holds a part of
  * each does no harm: the box above that made this sum has this contribution already, and drops it.
- * Nor does one with a later partial sum: the header says how many ranks had added when it was to be
- * sent, and the box above has had that.
+ * Nor does a packet with a later partial sum: its header says how many ranks had added before, and
+ * the box above has had the earlier partial sum.
  */
 void rar_up_send(struct box_job *job, const struct box_out *out, u32 n)
 {

@@ -34,9 +34,9 @@ u32 rar_keyed_window(u32 chunk)
 }
 
 /*
- * Records that have no room in the table and wait for recv(). A chunk is refused if not all of
- * its records may have to wait. Each CPU may be reducing a chunk, of which that is not known yet. A
- * box may have sent a batch.
+ * The number of records that may wait for recv(), because they have no room in the table. A chunk
+ * is refused unless all of its records could wait. Each CPU may be reducing a chunk whose records
+ * are not counted yet, and a box may have sent a batch.
  */
 static u64 nover(const struct rar_keyed_kind *kind, u64 slots, u32 payload, bool box)
 {

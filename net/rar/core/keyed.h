@@ -14,8 +14,8 @@
 struct rar_fingerprint;
 
 #define RAR_STREAM_CHUNKS	64	/* of a window at most: bits of rar_done_hdr.lacks */
-#define RAR_BATCH_PIECES	64	/* of a batch at most: bits of rar_chunks_hdr.map[0] */
-#define RAR_BATCH_RECORDS	8192	/* of a batch at most */
+#define RAR_BATCH_PIECES	64	/* most pieces of a batch: bits of rar_chunks_hdr.map[0] */
+#define RAR_BATCH_RECORDS	8192	/* most records of a batch */
 
 /*
  * struct rar_keyed_from - the chunks that came to the root from a rank
@@ -83,7 +83,7 @@ struct rar_batch {
  * @news_us: when chunks that came are acknowledged at the latest, 0 = there are none
  * @call_us: when ranks of which nothing has come are told again that they may begin
  * @slot:   recv(): the next place of the table to read
- * @batch:  what comes by the box
+ * @batch:  the newest batch of the box
  */
 struct rar_keyed_root {
 	spinlock_t lock; /* see above */
@@ -112,8 +112,8 @@ struct rar_keyed_root {
  * @acked:  bit n: chunk @una + n is acknowledged, too
  * @again:  bit n: chunk @una + n will be sent again
  * @boxed:  bit n: chunk @una + n was sent to the box, and not to the root
- * @direct: chunks from @sent on that go straight to the root, after the box gave some up
- * @skip:   chunks that did so the last time
+ * @direct: new chunks before this one go straight to the root, after the box gave chunks up
+ * @skip:   how many did so the last time
  * @judged: the box is not blamed again before this chunk is acknowledged
  * @last:   bytes of the last chunk, if @ended
  * @full:   the root has refused chunks: they go one by one
@@ -209,8 +209,8 @@ static inline u32 rar_stream_free(const struct rar_stream *s)
 }
 
 /*
- * The leg is closed, so what is at the box goes to the root. The timer sends it. Return: is there
- * anything? tx_lock.
+ * The leg is closed, so chunks at the box are sent again, to the root, by the timer. Return: there
+ * are some. tx_lock.
  */
 static inline bool rar_stream_unbox(struct rar_stream *s)
 {

@@ -15,8 +15,8 @@
  *
  * Where a hop takes long, the number of hops decides, and bytes hardly matter: exchange
  * directly, or gather if a pair of ranks cannot reach each other, and do not cut. Where a hop is
- * short, most of it is the work for its packets: keep their number low. In one kernel no wire is
- * shared by the blocks, so a packet costs the same whatever its length: do not cut.
+ * short, most of it is the work for its packets: keep their number low. In one kernel there
+ * are no wires on which blocks could travel at the same time: do not cut.
  */
 #include <linux/bitfield.h>
 

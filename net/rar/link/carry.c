@@ -22,8 +22,8 @@ void rar_carry_start(struct rar_link *link)
 }
 
 /*
- * Can runs of an operation go as carriers? A short operation that is copied lies in memory that is
- * no page of its own, and a copy of it in pages costs more than headers.
+ * Can runs of an operation go as carriers? A short operation that is copied does not lie in pages
+ * of its own, and to copy it into pages costs more than headers.
  */
 static bool fits(const struct rar_link *link, const struct rar_operation *op, u32 n)
 {

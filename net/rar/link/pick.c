@@ -175,9 +175,9 @@ static void number_slots(struct rar_link *link, struct rar_operation *op,
 }
 
 /*
- * Does anyone wait for an operation to be released? Its user does, if it lies in the user's memory,
- * and the next operations do, when few places are left in the table. And the first ACK of an epoch
- * tells the round trip. Otherwise an ACK may come later, for the chunks of several operations.
+ * Is an ACK for the end of an operation needed soon? The user waits for it, if the operation lies
+ * in the user's memory; the next operations do, when few places are left in the table; and the
+ * first ACK of an epoch tells the round trip. Otherwise a later ACK may be for several operations.
  */
 static bool is_awaited(const struct rar_link *link, const struct rar_operation *op)
 {

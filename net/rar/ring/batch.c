@@ -4,12 +4,13 @@
  * group has combined.
  *
  * A batch is sent in pieces, which are kept here until all have come. Then all its chunks are
- * claimed at once, and its records are reduced; or, if a chunk has come before or there is no
- * room, nothing of it is. So a chunk counts once, whatever becomes of the box. The epoch of the
- * leg and the number name a batch: no batch is put together from pieces of two.
+ * claimed at once, and its records are reduced. If a chunk has come before, or there is no room,
+ * the batch is refused, and none of its chunks is claimed. So a chunk counts once, even if the box
+ * fails. A batch is named by its number and the epoch of the leg, so pieces of two batches are
+ * never put together.
  *
- * The box hears (WANT) which pieces are missing, and when it may forget the batch. The ranks hear
- * from the root only that their chunks have come, as of chunks that they sent to it.
+ * The root tells the box (WANT) which pieces are missing, and when it may forget the batch. It
+ * tells the ranks that their chunks have come, in the same way as for chunks that they sent to it.
  * selftests/model/box_keyed.pml is the model, Documentation/design/box.rst the description.
  */
 #include "core/keyed.h"
@@ -30,19 +31,29 @@ struct piece {
 	u32 bytes;
 };
 
-/* What follows from the pieces of a packet. */
+/*
+ * struct outcome - the effects of the pieces of a packet
+ * @answer:  the box gets an answer: @refused and @lacks
+ * @refused: the batch was refused
+ * @lacks:   mask of the pieces that are missing
+ * @reduce:  the batch was claimed, and is to be reduced. The fields below are about it
+ * @pieces:  how many it has
+ * @records: how many it has
+ * @ranks:   mask of the ranks whose chunks it has
+ * @ends:    mask of the ranks all of whose chunks are here now
+ */
 struct outcome {
-	bool answer;		/* the box is told */
-	bool refused;		/* that the batch was refused */
-	u64 lacks;		/* and which pieces are missing */
-	bool reduce;		/* the batch was claimed */
-	u32 pieces;		/* of a batch that was claimed, */
-	u32 records;		/* its records, */
-	u32 ranks;		/* whose chunks it has, a bit each, */
-	u32 ends;		/* and of which all chunks are here now */
+	bool answer;
+	bool refused;
+	u64 lacks;
+	bool reduce;
+	u32 pieces;
+	u32 records;
+	u32 ranks;
+	u32 ends;
 };
 
-/* The pieces of a batch, a bit each. */
+/* A mask of all pieces of a batch. */
 static u64 all_pieces(const struct rar_batch *b)
 {
 	return rar_mask(b->pieces);
@@ -65,13 +76,13 @@ static u32 nrecords(const struct rar_keyed *k, const struct rar_batch *b)
 	return b->pieces < 2 ? 0 : ((b->pieces - 2) * k->chunk + b->bytes) / k->kind.record;
 }
 
-/* Is a piece of a batch before the newest one of the same leg? */
+/* Does a piece belong to a batch that the same leg brought before the newest? */
 static bool is_old(const struct rar_batch *b, const struct piece *p)
 {
 	return b->token == p->token && (s32)(p->number - b->number) < 0;
 }
 
-/* Begin with another batch if the piece is not of this one. root->lock. */
+/* Begin with a new batch if the piece does not belong to the newest. root->lock. */
 static void begin(struct rar_batch *b, const struct piece *p)
 {
 	if (b->token == p->token && b->number == p->number && b->pieces == p->pieces)
@@ -84,7 +95,7 @@ static void begin(struct rar_batch *b, const struct piece *p)
 	b->refused = false;
 }
 
-/* May all chunks that a batch has of a rank come, and has none of them come? root->lock. */
+/* Are all chunks that a batch has of a rank new and allowed? root->lock. */
 static bool list_fits(const struct rar_keyed_from *from, const struct rar_batch_rank *r)
 {
 	u64 map = be64_to_cpu(r->map);
@@ -114,7 +125,7 @@ static bool may_claim(const struct rar_member *m, const struct rar_operation *op
 	return rar_keyed_has_room(root, nrecords(op->keyed, b));
 }
 
-/* Claim the chunks that a batch has of a rank. Return: are all of the rank here? root->lock. */
+/* Claim the chunks that a batch has of a rank. Return: the rank has no more. root->lock. */
 static bool claim_list(struct rar_keyed_from *from, const struct rar_batch_rank *r)
 {
 	u32 first = be32_to_cpu(r->first);
@@ -186,7 +197,7 @@ static enum rar_rx take(struct rar_member *m, struct rar_operation *op, const st
 	return RAR_RX_DONE;
 }
 
-/* Take a piece in, and note what the box has to know. */
+/* Take a piece in, and note the answer for the box. */
 static enum rar_rx take_piece(struct rar_member *m, struct rar_operation *op,
 			      const struct sk_buff *skb, const struct piece *p,
 			      struct outcome *out)
@@ -203,7 +214,7 @@ static enum rar_rx take_piece(struct rar_member *m, struct rar_operation *op,
 	return ret;
 }
 
-/* Tell the box which pieces of a batch are missing. None: it may forget the batch. */
+/* Tell the box which pieces of a batch are missing. If none is, it may forget the batch. */
 static void answer(struct rar_member *m, u64 op_seq, const struct piece *p,
 		   const struct outcome *out)
 {
@@ -313,11 +324,11 @@ enum rar_rx rar_batch_rcv(struct rar_member *m, const struct rar_pkt *pkt, u32 n
 		return RAR_DROP(EarlyFull);
 	op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
 	if (!op || op->seq != seq) {
-		/* All chunks have come. The ranks hear that when they send theirs. */
+		/* All chunks have come. The ranks are told when they send theirs again. */
 		answer(m, seq, &p, &(struct outcome) {});
 		return RAR_RX_DONE;
 	}
-	/* If ranks disagree, their own chunks tell which. */
+	/* If ranks disagree about the operation, their own chunks show which rank differs. */
 	if (!op->keyed || !op->keyed->is_root || !op->keyed->root->batch.records ||
 	    rar_fingerprint_differs(&theirs, &op->fingerprint))
 		return RAR_DROP(Op);

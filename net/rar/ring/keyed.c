@@ -110,7 +110,7 @@ static bool reduce_batch(struct rar_keyed_root *root, const u8 *records, u32 n)
 	return over;
 }
 
-/* Reduce @n records that lie together, which have room. Return: as reduce_batch(). */
+/* Reduce @n consecutive records, for which there is room. Return: as reduce_batch(). */
 bool rar_keyed_reduce_all(struct rar_keyed_root *root, const u8 *records, u32 n)
 {
 	bool over = false;

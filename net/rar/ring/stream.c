@@ -8,8 +8,8 @@
  * while. The window of chunks on their way halves then, and on CE marks, and grows as TCP's does.
  *
  * If the box of the group combines records, new chunks go there (batch.c). Only the root
- * acknowledges them. A chunk goes to the box once: what is sent again goes straight to the root,
- * and so do the next chunks after the box gave some up.
+ * acknowledges them. A chunk goes to the box once: if it is sent again, it goes straight to the
+ * root. After the box gave chunks up, the next new chunks go straight to the root, too.
  */
 #include "core/keyed.h"
 #include "core/member.h"
@@ -27,9 +27,9 @@
 #define STREAM_REORDER	3	/* chunks that may overtake another before it counts as lost */
 #define STREAM_RTO_MIN_US 5000	/* shortest time after which a chunk is sent again, */
 #define STREAM_RTO_MAX_US 200000 /* and the longest */
-#define STREAM_BOX_US	30000	/* the box may hold a chunk, and ask for lost pieces, for so long */
-#define STREAM_SKIP_MIN	64	/* chunks that go to the root after the box gave some up, */
-#define STREAM_SKIP_MAX	4096	/* and if it gives up again and again */
+#define STREAM_BOX_US	30000	/* the box may hold a chunk, and repeat lost pieces, for so long */
+#define STREAM_SKIP_MIN	64	/* new chunks that go to the root after the box gave chunks up; */
+#define STREAM_SKIP_MAX	4096	/* the number doubles up to here if it does so again and again */
 
 /* -- sending ---------------------------------------------------------------- */
 
@@ -296,9 +296,9 @@ static u64 newest_of(const struct rar_stream *s, u64 mask)
 }
 
 /*
- * Find chunks that are lost: a chunk that was sent later the same way is acknowledged, and so is a
- * chunk that lies at least STREAM_REORDER further in the stream. @newest: when the newest chunks
- * that are acknowledged now were sent to the root, and to the box. tx_lock.
+ * Find chunks that are lost: a chunk that was sent later to the same place is acknowledged, and so
+ * is a chunk at least STREAM_REORDER further in the stream. @newest: of the chunks that are
+ * acknowledged now, when the newest was sent to the root, and when the newest to the box. tx_lock.
  */
 static void find_lost(struct rar_stream *s, const u64 newest[2])
 {
@@ -367,7 +367,7 @@ static bool take_ack(struct rar_member *m, struct rar_operation *op, u32 below, 
 	s->again &= ~came;
 	s->full = flags & RAR_DF_FULL;
 	if (flags & RAR_DF_OPEN) {
-		/* The root has refused no chunks of the box without telling it. */
+		/* The root refused them. If it refuses chunks of the box, it tells the box. */
 		s->again |= missing(s) & ~s->boxed;
 		s->backoff = 0;
 		set_due(m, op, rar_now_us());
@@ -418,7 +418,10 @@ void rar_stream_acked(struct rar_member *m, struct rar_operation *op, u32 below,
 
 /* -- the box ---------------------------------------------------------------- */
 
-/* The box gave chunks up: the next ones go to the root, too; once for all on their way. tx_lock. */
+/*
+ * The box gave chunks up, so new chunks go to the root for a while. That counts once for all chunks
+ * that were on their way. tx_lock.
+ */
 static void skip_box(struct rar_stream *s)
 {
 	if ((s32)(s->una - s->judged) < 0)

@@ -2,13 +2,13 @@
 /*
  * Turns: of the ranks in one kernel, one at a time lets a run of own chunks go round the ring.
  *
- * A run stays on one CPU as it goes from rank to rank. If every rank let its whole injection window
- * go at once, many runs would take their steps in turn, and each step would find its part of the
- * buffers driven out of the cache by the other runs. So a CPU lets one member inject one run, has
- * all packets that follow from it received, and then goes on with the next member. A tasklet does
- * this without counting anything: it runs when the CPU has no packets left to receive. If the
- * packets wait in a queue somewhere, it runs at once. Long operations that are spread over CPUs
- * (steer.c) take no turns: a CPU would stand idle until another one has gone through its run.
+ * A run stays on one CPU as it goes from rank to rank. If every rank injected its whole window at
+ * once, the steps of many runs would alternate, and the other runs would drive the buffers of a
+ * step out of the cache. So a CPU lets one member inject one run, receives all packets that follow
+ * from it, and then goes on with the next member. A tasklet does this without counting anything:
+ * it runs when the CPU has no packets left to receive. If the packets wait in a queue somewhere,
+ * it runs at once. Long operations that are spread over CPUs (steer.c) take no turns: a CPU would
+ * stand idle while a run is on another CPU.
  */
 #include <linux/interrupt.h>
 #include <linux/percpu.h>
