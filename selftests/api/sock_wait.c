@@ -231,6 +231,26 @@ TEST(epoll_wakes)
 	EXPECT_EQ(0, rar_reap(pid, rar_now_us() + 5000000));
 }
 
+TEST(signal_for_a_result)
+{
+	struct timespec limit = { .tv_sec = 5 };
+	struct rar_data d = data_of(2, 0, 16);
+	sigset_t set;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	ASSERT_EQ(0, ring_up(fd, 2, 1));
+	sigemptyset(&set);
+	sigaddset(&set, SIGIO);
+	ASSERT_EQ(0, sigprocmask(SIG_BLOCK, &set, NULL));
+	ASSERT_EQ(0, fcntl(fd[0], F_SETOWN, getpid()));
+	ASSERT_EQ(0, fcntl(fd[0], F_SETFL, O_ASYNC));
+	ASSERT_EQ(0, rar_post(fd[0], &d, 0));
+	ASSERT_EQ(0, rar_post(fd[1], &d, 1));
+	EXPECT_EQ(SIGIO, sigtimedwait(&set, NULL, &limit));
+	EXPECT_EQ(0, collect_all(fd, &d));
+}
+
 TEST(receive_timeout)
 {
 	struct itimerval soon = { .it_value.tv_usec = 50000 };

@@ -475,7 +475,7 @@ static void update_counters(struct rar_member *m)
 	spin_unlock_bh(&m->lock);
 }
 
-/* Wake every thread that waits for anything on the socket. */
+/* Wake every thread that waits for anything on the socket, and send it the signals it asks for. */
 void rar_member_wake(struct rar_member *m)
 {
 	struct sock *sk;
@@ -484,9 +484,10 @@ void rar_member_wake(struct rar_member *m)
 	rcu_read_lock();
 	sk = READ_ONCE(m->sk);	/* SOCK_RCU_FREE */
 	if (sk) {
+		/* It wakes for all events. */
 		sk->sk_state_change(sk);
-		sk->sk_data_ready(sk);
-		sk->sk_write_space(sk);
+		sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_IN);
+		sk_wake_async(sk, SOCK_WAKE_SPACE, POLL_OUT);
 	}
 	rcu_read_unlock();
 }
