@@ -328,13 +328,10 @@ u32 rar_ring_nth(const struct rar_ring *ring, u32 n)
 /* Bytes of @n chunks from @chunk on, of one block. */
 u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n)
 {
-	struct rar_chunk first, last;
+	struct rar_chunk last;
 
-	rar_ring_chunk(ring, chunk, &first);
-	if (n == 1)
-		return first.len;
 	rar_ring_chunk(ring, chunk + n - 1, &last);
-	return last.off + last.len - first.off;
+	return (n - 1) * (u64)ring->payload + last.len;
 }
 
 /* Index of the first chunk of @block; if there is none, @ring->nchunks. */

@@ -143,23 +143,24 @@ u32 rar_out_take_credit(struct rar_link *link, struct rar_operation *op,
 			const struct rar_run *run)
 {
 	struct rar_out *out = rar_link_out(link, op);
-	u32 n = rar_out_welcome(link, op, run);
+	u32 n = rar_out_welcome(link, op, run), each, k;
 	struct rar_link_tx *tx = &link->tx;
+	u64 fresh, rest, cost;
 	struct rar_chunk c;
-	u64 cost, left;
 
 	if (n)
 		return n;
 	n = run->n;
 	rar_ring_chunk(&op->ring, run->chunk, &c);
-	left = tx->credit > tx->early_used ? tx->credit - tx->early_used : 0;
-	for (; n; n--) {
-		cost = n - hweight64(rar_bits_get(out->sent[run->phase], run->chunk,
-						  rar_mask(n)));
-		cost *= c.len + RAR_EARLY_COST;
-		if (cost <= left)
-			break;
-	}
+	each = c.len + RAR_EARLY_COST;
+	fresh = rar_mask(n) & ~rar_bits_get(out->sent[run->phase], run->chunk, rar_mask(n));
+	rest = fresh;
+	for (k = tx->credit > tx->early_used ? (u32)(tx->credit - tx->early_used) / each : 0;
+	     k && rest; k--)
+		rest &= rest - 1;
+	if (rest)
+		n = __ffs64(rest);
+	cost = hweight64(fresh & rar_mask(n)) * (u64)each;
 	if (n) {
 		tx->early_used += cost;
 		out->early_cost += cost;
