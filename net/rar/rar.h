@@ -56,7 +56,7 @@ struct rar_roce;
 struct rar_user;
 struct xdp_buff;
 
-#define RAR_TX_SLOTS	1024	/* packets in flight on a link, power of two */
+#define RAR_TX_SLOTS	1024U	/* chunks in flight on a link, power of two */
 #define RAR_RX_WIN	2048	/* sequence numbers that a receiver keeps apart */
 #define RAR_HISTORY	256	/* finished operations remembered */
 #define RAR_MAX_MTU	9000	/* bytes; larger MTUs are not used, as skbs are linear */
@@ -235,17 +235,16 @@ struct rar_sender {
 	wait_queue_entry_t room;
 };
 
-/* A transmission that is neither acknowledged nor given up, and how it was sent. */
+/* A run that was sent, and not every chunk of it is acknowledged or given up; see sent.h. */
 struct rar_sent {
 	u64 time_us;
 	u32 op;			/* low bits of the operation's number */
-	u32 chunk;
+	u32 chunk;		/* the first one */
+	u8 n;			/* chunks */
 	u8 phase;
-	bool full;		/* the chunk fills a payload */
-	bool alone;		/* the chunk was sent in a packet of its own */
-	bool head;		/* the first chunk of its packet */
+	bool last_full;		/* the last chunk fills a payload, as the others do */
 	bool frame;		/* forwarded at the XDP hook */
-	bool whole;		/* the packet was a carrier */
+	bool whole;		/* as a carrier */
 };
 
 /*
@@ -269,8 +268,9 @@ struct rar_carry {
  * @next_seq:	next sequence number to use
  * @una:	lowest number neither acknowledged nor given up
  * @highest:	highest acknowledged number, plus 1
- * @sent:	transmissions by number modulo RAR_TX_SLOTS; valid in [una, next_seq)
- * @resolved:	bit per slot of @sent: acknowledged or given up
+ * @sent:	runs by the number of their first chunk, modulo RAR_TX_SLOTS
+ * @heads:	bit per slot of @sent: a run begins there
+ * @resolved:	bit per number, modulo RAR_TX_SLOTS: acknowledged or given up
  * @asked_seq:	last number that asked for an acknowledgment, plus 1
  * @inflight:	chunks in [una, next_seq) that are not resolved
  * @npend:	chunks that wait to be forwarded or sent again, all operations
@@ -317,6 +317,7 @@ struct rar_link_tx {
 	u32 una;
 	u32 highest;
 	struct rar_sent *sent;
+	DECLARE_BITMAP(heads, RAR_TX_SLOTS);
 	DECLARE_BITMAP(resolved, RAR_TX_SLOTS);
 	u32 asked_seq;
 	u32 inflight;

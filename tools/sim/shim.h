@@ -233,6 +233,17 @@ static inline u64 sim_next(const unsigned long *map, u64 size, u64 from, u64 fli
 	return size;
 }
 
+/* The last bit that is set, or @size. */
+static inline u64 find_last_bit(const unsigned long *map, u64 size)
+{
+	u64 at = size;
+
+	while (at--)
+		if (test_bit(at, map))
+			return at;
+	return size;
+}
+
 #define find_next_bit(map, size, from)		sim_next(map, size, from, 0)
 #define find_next_zero_bit(map, size, from)	sim_next(map, size, from, ~0ULL)
 

@@ -15,6 +15,7 @@
 #include "link/link.h"
 #include "link/loss.h"
 #include "link/out.h"
+#include "link/sent.h"
 #include "link/straggler.h"
 #include "link/window.h"
 #include "tx/packet.h"
@@ -45,32 +46,16 @@ static bool resolve(struct rar_link_tx *tx, u32 seq)
 	return true;
 }
 
-/* The count of unsettled numbers in [@seq, @end) that belong to one run with @seq. */
-static u32 same_run(const struct rar_link_tx *tx, u32 seq, u32 end)
-{
-	u32 slot = seq % RAR_TX_SLOTS, n, max;
-	const struct rar_sent *s = &tx->sent[slot];
-
-	max = min3(end - seq, (u32)RAR_TX_SLOTS - slot, (u32)RAR_RUN_MAX);
-	for (n = 1; n < max && !test_bit(slot + n, tx->resolved); n++)
-		if (s[n].op != s->op || s[n].phase != s->phase ||
-		    s[n].chunk != s->chunk + n)
-			break;
-	return n;
-}
-
 /* -- full-size chunks: does the path still take them? ---------------------- */
 
-/* A chunk passed: if it is full-size, the path takes full-size chunks. */
-static void full_came(struct rar_link_tx *tx, const struct rar_sent *sent)
+/* A full-size chunk passed, so the path takes them. @alone: in a packet of its own. */
+static void full_came(struct rar_link_tx *tx, bool alone)
 {
-	int alone;
+	int i;
 
-	if (!sent->full)
-		return;
-	for (alone = 0; alone <= sent->alone; alone++) {
-		tx->full_lost[alone] = 0;
-		tx->full_doubt[alone] = 0;
+	for (i = 0; i <= alone; i++) {
+		tx->full_lost[i] = 0;
+		tx->full_doubt[i] = 0;
 	}
 }
 
@@ -88,10 +73,9 @@ static void full_missed(struct rar_link_tx *tx, bool alone, u32 n, u64 now)
 }
 
 /* A full-size chunk is given up. A chunk lost in an outage says nothing about sizes. */
-static void full_given_up(struct rar_link_tx *tx, u32 seq, u64 now)
+static void full_given_up(struct rar_link_tx *tx, const struct rar_sent *sent, u32 seq, u64 now)
 {
-	const struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
-	bool alone = sent->alone;
+	bool alone = sent->n == 1;
 
 	if (tx->full_lost[alone] && sent->time_us < tx->full_since_us[alone])
 		return;
@@ -123,38 +107,49 @@ static void full_told(struct rar_link_tx *tx, u32 cum, u64 now)
 
 /* -- what an acknowledgment says ------------------------------------------ */
 
+/* The neighbour has chunks of a run: those of @which, from the one at place @i on. */
+static void ack_run(struct rar_link *link, const struct rar_sent *sent, u32 i, u64 which,
+		    struct ack_news *news)
+{
+	struct rar_link_tx *tx = &link->tx;
+	struct rar_operation *op;
+	u32 n = hweight64(which);
+
+	tx->inflight -= n;
+	news->acked += n;
+	news->packets += !i && which & 1;
+	news->sent_us = max(news->sent_us, sent->time_us);
+	if (rar_sent_full(sent, i + __ffs64(which)))
+		full_came(tx, sent->n == 1);
+	if (sent->frame)
+		tx->frames_lost = 0;
+	if (sent->whole)
+		rar_carry_came(&tx->carry);
+	op = rar_link_op_of(link->member, sent);
+	if (!op)
+		return;
+	rar_out_acked(link, op, sent->phase, sent->chunk + i, which);
+	rar_link_try_release(link->member, op);
+}
+
 /* The neighbour has the numbers in [@seq, @end). */
 static void ack_range(struct rar_link *link, u32 seq, u32 end,
 		      struct ack_news *news)
 {
 	struct rar_link_tx *tx = &link->tx;
 	const struct rar_sent *sent;
-	struct rar_operation *op;
-	u32 n;
+	u32 n, i, slot;
+	u64 which;
 
 	if (rar_seq_before(tx->highest, end))
 		tx->highest = end;
 	for (; rar_seq_before(seq, end); seq += n) {
-		n = 1;
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
-			continue;
-		n = same_run(tx, seq, end);
-		sent = &tx->sent[seq % RAR_TX_SLOTS];
-		rar_bits_set(tx->resolved, seq % RAR_TX_SLOTS, rar_mask(n));
-		tx->inflight -= n;
-		news->acked += n;
-		news->packets += sent->head;
-		news->sent_us = max(news->sent_us, sent->time_us);
-		full_came(tx, sent);
-		if (sent->frame)
-			tx->frames_lost = 0;
-		if (sent->whole)
-			rar_carry_came(&tx->carry);
-		op = rar_link_op_of(link->member, sent);
-		if (!op)
-			continue;
-		rar_out_acked(link, op, sent->phase, sent->chunk, rar_mask(n));
-		rar_link_try_release(link->member, op);
+		slot = seq % RAR_TX_SLOTS;
+		sent = rar_sent_find(tx, seq, &i);
+		n = min3(end - seq, sent->n - i, RAR_TX_SLOTS - slot);
+		which = rar_bits_set(tx->resolved, slot, rar_mask(n));
+		if (which)
+			ack_run(link, sent, i, which, news);
 	}
 }
 
@@ -167,15 +162,15 @@ static void skip_needless(struct rar_link *link)
 	struct rar_link_tx *tx = &link->tx;
 	const struct rar_sent *sent;
 	struct rar_operation *op;
-	u32 seq;
+	u32 seq, i;
 
 	for (seq = tx->una; seq != tx->next_seq; seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
-		sent = &tx->sent[seq % RAR_TX_SLOTS];
+		sent = rar_sent_find(tx, seq, &i);
 		op = rar_link_op_of(link->member, sent);
 		if (!op || rar_bits_get(rar_link_out(link, op)->acked[sent->phase],
-					sent->chunk, 1))
+					sent->chunk + i, 1))
 			resolve(tx, seq);
 	}
 }
@@ -185,25 +180,29 @@ static void give_up(struct rar_link *link, u32 seq, u64 now)
 {
 	struct rar_member *m = link->member;
 	struct rar_link_tx *tx = &link->tx;
-	struct rar_sent *sent = &tx->sent[seq % RAR_TX_SLOTS];
-	struct rar_operation *op = rar_link_op_of(m, sent);
-	const struct rar_run run = { sent->chunk, 1, sent->phase };
+	const struct rar_sent *sent;
+	struct rar_operation *op;
+	struct rar_run run;
+	u32 i;
 
 	if (!resolve(tx, seq))
 		return;
-	if (sent->whole && sent->head)
+	sent = rar_sent_find(tx, seq, &i);
+	if (sent->whole && !i)
 		rar_carry_lost(&tx->carry);
+	op = rar_link_op_of(m, sent);
 	if (!op)
 		return;
-	trace_rar_lost(m, op->seq, sent->phase, sent->chunk, 0);
+	run = (struct rar_run){ sent->chunk + i, 1, sent->phase };
+	trace_rar_lost(m, op->seq, run.phase, run.chunk, 0);
 	/* The neighbour may refuse a chunk that needs credit, whatever its size. */
-	if (sent->full && rar_out_welcome(link, op, &run))
-		full_given_up(tx, seq, now);
+	if (rar_sent_full(sent, i) && rar_out_welcome(link, op, &run))
+		full_given_up(tx, sent, seq, now);
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
 		tx->frames_lost = 0;
 		WRITE_ONCE(tx->frames_off, jiffies + LOSS_FRAMES_OFF);
 	}
-	rar_out_pend(link, op, sent->phase, sent->chunk, 1);
+	rar_out_pend(link, op, run.phase, run.chunk, 1);
 }
 
 /**
@@ -239,18 +238,17 @@ static void advance_una(struct rar_link_tx *tx)
 static u64 detect_lost(struct rar_link *link, u64 now)
 {
 	struct rar_link_tx *tx = &link->tx;
-	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2;
+	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2, i;
 	u64 sent_us;
 
 	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
-		sent_us = tx->sent[seq % RAR_TX_SLOTS].time_us;
+		sent_us = rar_sent_find(tx, seq, &i)->time_us;
 		if (sent_us + patience > now)
 			return sent_us + patience;
 		give_up(link, seq, now);
-		rar_window_lost(tx, seq, seq != last + 1 ||
-				tx->sent[seq % RAR_TX_SLOTS].head);
+		rar_window_lost(tx, seq, seq != last + 1 || !i);
 		last = seq;
 	}
 	return 0;

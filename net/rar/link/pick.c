@@ -13,6 +13,7 @@
 #include "link/link.h"
 #include "link/out.h"
 #include "link/pick.h"
+#include "link/sent.h"
 #include "link/window.h"
 #include "tx/sender.h"
 
@@ -144,34 +145,26 @@ static struct rar_operation *next_inject(struct rar_link *link,
 	return NULL;
 }
 
-/* Remember which chunks the numbers from tx->next_seq on stand for. */
-static void number_slots(struct rar_link *link, struct rar_operation *op,
-			 const struct rar_tx_item *item, u64 now)
+/* Give a run numbers, from tx->next_seq on, and remember what they stand for. */
+static void number_run(struct rar_link *link, const struct rar_operation *op,
+		       const struct rar_tx_item *item, u64 now)
 {
 	const struct rar_run *run = &item->run;
-	u32 payload = link->member->payload;
-	struct rar_link_tx *tx = &link->tx;
 	struct rar_chunk last;
-	u32 i, slot;
 
 	if (item->whole)
 		rar_carry_sent(link);
 	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
-	for (i = 0; i < run->n; i++) {
-		slot = (tx->next_seq + i) % RAR_TX_SLOTS;
-		tx->sent[slot] = (struct rar_sent) {
-			.time_us = now,
-			.op = op->seq,
-			.chunk = run->chunk + i,
-			.phase = run->phase,
-			.full = !item->whole && (i + 1 < run->n || last.len == payload),
-			.alone = run->n == 1,
-			.head = !i,
-			.frame = item->frame,
-			.whole = item->whole,
-		};
-		__clear_bit(slot, tx->resolved);
-	}
+	rar_sent_note(&link->tx, &(struct rar_sent) {
+		.time_us = now,
+		.op = op->seq,
+		.chunk = run->chunk,
+		.n = run->n,
+		.phase = run->phase,
+		.last_full = last.len == link->member->payload,
+		.frame = item->frame,
+		.whole = item->whole,
+	});
 }
 
 /*
@@ -196,7 +189,6 @@ static void number(struct rar_link *link, struct rar_operation *op,
 
 	if (!tx->inflight)
 		rar_window_begin(link, now);
-	number_slots(link, op, item, now);
 	refcount_inc(&op->ref);
 	rar_op_use(op);
 	item->op = op;
@@ -204,7 +196,7 @@ static void number(struct rar_link *link, struct rar_operation *op,
 	item->una = tx->una;
 	item->epoch = link->epoch;
 	item->flags = 0;
-	tx->next_seq += run->n;
+	number_run(link, op, item, now);
 	tx->inflight += run->n;
 	tx->probe = false;
 	tx->packets += run->n;
@@ -247,8 +239,8 @@ static u32 run_most(const struct rar_link *link)
 }
 
 /*
- * How many chunks may go as one packet? Limits are the link window, the free slots of
- * @sent, run_most(), and @burst from rar_window_burst().
+ * How many chunks may go as one packet? Limits are the link window, the free numbers,
+ * run_most(), and @burst from rar_window_burst().
  */
 static u32 may_send(const struct rar_link *link, u32 burst)
 {
@@ -257,7 +249,7 @@ static u32 may_send(const struct rar_link *link, u32 burst)
 
 	if (tx->inflight < tx->win.cwnd)
 		room = tx->win.cwnd - tx->inflight;
-	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
+	room = min(room, rar_sent_room(tx));
 	return min3(room, run_most(link), burst);
 }
 
