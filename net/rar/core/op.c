@@ -149,6 +149,26 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 	return ERR_PTR(err);
 }
 
+static void op_free_bits(struct rar_operation *op)
+{
+	if (op->bits != op->few)
+		kvfree(op->bits);
+	op->bits = NULL;
+}
+
+/* Is the way round of own chunks timed? */
+static bool out_is_timed(const struct rar_operation *op, const struct rar_out *out)
+{
+	return rar_plan_returns(&op->ring.plan) && out->owed.used && !out->owed.up;
+}
+
+/* The words of memory for these times. */
+static size_t out_time_words(const struct rar_operation *op, const struct rar_out *out)
+{
+	return out_is_timed(op, out) ? DIV_ROUND_UP((size_t)out->owed.own, 2) : 0;
+}
+
+/* Hand out the memory of @op->bits; a bitmap has @longs words. */
 static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 {
 	unsigned long *b = op->bits;
@@ -170,35 +190,47 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 			out->sent[p] = b + 2 * longs;
 			out->pend_from[p] = op->ring.nchunks;
 		}
-		if (!out->owed.nback)
-			continue;
-		out->pend[RAR_BACK] = b;
-		out->acked[RAR_BACK] = b + longs;
-		out->pend_from[RAR_BACK] = op->ring.nchunks;
-		b += 2 * longs;
+		if (out->owed.nback) {
+			out->pend[RAR_BACK] = b;
+			out->acked[RAR_BACK] = b + longs;
+			out->pend_from[RAR_BACK] = op->ring.nchunks;
+			b += 2 * longs;
+		}
+		out->inject_us = out_is_timed(op, out) ? (u32 *)b : NULL;
+		b += out_time_words(op, out);
 	}
 }
 
-/* Prepare what each link sends. Return: the bitmaps that it takes. */
-static u32 op_set_outs(struct rar_operation *op)
+/* Prepare what each link sends. Return: the words of memory that it takes. */
+static size_t op_set_outs(struct rar_operation *op, size_t longs)
 {
 	struct rar_out *out;
-	u32 i, bitmaps = 0;
+	size_t words = 0;
+	u32 i;
 
 	for (i = 0; i < RAR_OUTS; i++) {
 		out = &op->out[i];
 		out->owed = rar_ring_owed(&op->ring, i);
 		out->inject = out->owed.first;
 		out->inject_end = out->owed.first;
-		/* Without this memory the way round is not timed. */
-		kvfree(out->inject_us);
-		out->inject_us = rar_plan_returns(&op->ring.plan) && out->owed.used &&
-				 !out->owed.up ?
-				 kvcalloc(out->owed.own, sizeof(u32), OP_GFP) : NULL;
 		if (out->owed.used)
-			bitmaps += 3 * RAR_PHASES + (out->owed.nback ? 2 : 0);
+			words += (3 * RAR_PHASES + (out->owed.nback ? 2 : 0)) * longs;
+		words += out_time_words(op, out);
 	}
-	return bitmaps;
+	return words;
+}
+
+/* Get @words of zeroed memory. Those of a short operation lie in the operation itself. */
+static bool op_alloc_bits(struct rar_operation *op, size_t words)
+{
+	op_free_bits(op);	/* of an attempt that could not be posted */
+	if (words <= ARRAY_SIZE(op->few)) {
+		memset(op->few, 0, words * sizeof(long));
+		op->bits = op->few;
+	} else {
+		op->bits = kvcalloc(words, sizeof(long), OP_GFP);
+	}
+	return op->bits;
 }
 
 /*
@@ -303,7 +335,7 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
 {
-	size_t longs, n = 2 * RAR_PHASES;
+	size_t longs, words;
 	int err;
 
 	err = rar_op_cut(&op->ring, fingerprint, payload, place);
@@ -311,10 +343,8 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	longs = BITS_TO_LONGS(op->ring.nchunks);
-	n += op_set_outs(op) + op->ring.plan.aside;
-	kvfree(op->bits);	/* of an attempt that could not be posted */
-	op->bits = kvcalloc(n * longs, sizeof(long), OP_GFP);
-	if (!op->bits)
+	words = (2 * RAR_PHASES + op->ring.plan.aside) * longs + op_set_outs(op, longs);
+	if (!op_alloc_bits(op, words))
 		return -ENOBUFS;
 	op_set_bitmaps(op, longs);
 
@@ -334,11 +364,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 
 static void op_free(struct rar_operation *op)
 {
-	struct rar_out *out;
-
-	for (out = op->out; out < op->out + RAR_OUTS; out++)
-		kvfree(out->inject_us);
-	kvfree(op->bits);
+	op_free_bits(op);
 	rar_buf_free(&op->buf);
 	rar_buf_free(&op->src);
 	rar_buf_free(&op->kept);

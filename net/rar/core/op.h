@@ -112,7 +112,7 @@ struct rar_tx_item {
  * @owed:	what the link sends in all
  * @inject:	next own chunk to inject; where all blocks are own, by rar_ring_nth()
  * @inject_end:	after the last own chunk contributed; @owed.first before it is posted
- * @inject_us:	by own chunk: when injected, 0 = not timed; NULL: no chunk is timed
+ * @inject_us:	by own chunk: when injected, 0 = not timed; NULL: none is timed
  * @inj_max:	limit of the link's injection window for this operation, bytes
  * @returned:	an own chunk came round
  * @nsent:	transmissions to the neighbour, without repeats
@@ -149,6 +149,8 @@ struct rar_lead {
 	struct rar_member *member;
 	struct work_struct work;
 };
+
+#define RAR_OP_FEW	64	/* words; with them an operation takes as much as without */
 
 /*
  * struct rar_operation - one collective call at this rank
@@ -235,7 +237,8 @@ struct rar_operation {
 	int wake_left;			/* @left that wakes the reader, -1 = none */
 	u32 come;			/* chunks of each block that this rank contributed */
 
-	unsigned long *bits;
+	unsigned long *bits;		/* memory of the bitmaps, and of times in @out */
+	unsigned long few[RAR_OP_FEW];	/* that memory, of a short operation */
 	unsigned long *claimed[RAR_PHASES];
 	unsigned long *published[RAR_PHASES];
 
