@@ -362,6 +362,7 @@ struct rar_link_tx {
  * @highest:	highest number received, plus 1
  * @seen:	received numbers modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
  * @unacked:	packets since the last acknowledgment; a superpacket counts once
+ * @told:	@highest as the last acknowledgment told it
  * @ack_us:	when the timer sends the next acknowledgment, 0 = none is due
  * @newest_us:	arrival of the newest packet
  * @ce:		chunks that came in packets with the CE mark
@@ -373,6 +374,7 @@ struct rar_link_rx {
 	u32 highest;
 	DECLARE_BITMAP(seen, RAR_RX_WIN);
 	u32 unacked;
+	u32 told;
 	u64 ack_us;
 	u32 ce;
 	u32 dups;

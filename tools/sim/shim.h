@@ -29,6 +29,7 @@
 #define DIV_ROUND_UP_ULL(a, b)	DIV_ROUND_UP((u64)(a), (b))
 #define GENMASK(h, l)		((~0UL >> (63 - (h))) & (~0UL << (l)))
 #define ____cacheline_aligned	__aligned(64)
+#define sizeof_field(t, m)	sizeof(((t *)0)->m)
 #define noinline_for_stack
 #define __exit
 #define __rcu

@@ -2,13 +2,18 @@
 /*
  * Acknowledgments, receiving side: records the numbers that came and tells the neighbour.
  * An acknowledgment is cumulative plus a bitmap. It is sent after RAR_ACK_EVERY packets, or
- * after RAR_ACK_DELAY_US if fewer packets came.
+ * after RAR_ACK_DELAY_US if fewer packets came. While a number is missing only the bitmap tells
+ * of the later ones, so it is sent before they are too many for a bitmap.
  */
 #include "core/arrival.h"
 #include "link/ack.h"
 #include "link/link.h"
 #include "link/straggler.h"
 #include "tx/packet.h"
+
+#define ACK_BITS	(8 * sizeof_field(struct rar_ack_hdr, bitmap))
+/* Numbers beyond a missing one per acknowledgment, so that each is in several bitmaps. */
+#define ACK_GAP_EVERY	(ACK_BITS / 4)
 
 /* The sender has given up everything below @una, so the receiver stops waiting for it, too. */
 static void rx_advance(struct rar_link_rx *rx, u32 una)
@@ -98,7 +103,8 @@ bool rar_ack_record(struct rar_link *link, const struct rar_arrival *a)
 	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), a->done, a->dups);
 	rx->newest_us = now;
 	rx->ce += a->pkt->ce ? hweight64(a->done) : 0;
-	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW))
+	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW) ||
+	    (rx->cum != rx->highest && rx->highest - rx->told >= ACK_GAP_EVERY))
 		at_once = true;
 	first = !at_once && !rx->ack_us;
 	if (first)
@@ -116,7 +122,7 @@ bool rar_ack_record(struct rar_link *link, const struct rar_arrival *a)
 static void ack_fill_bitmap(const struct rar_link_rx *rx,
 			    struct rar_ack_hdr *ah)
 {
-	u32 n = min_t(u32, rx->highest - rx->cum, 8 * sizeof(ah->bitmap));
+	u32 n = min_t(u32, rx->highest - rx->cum, ACK_BITS);
 	u32 base = rx->highest - n, i;
 
 	ah->base = cpu_to_be32(base);
@@ -152,6 +158,7 @@ void rar_ack_send(struct rar_link *link)
 				  now - rx->newest_us : 0);
 	ack_fill_bitmap(rx, &ah);
 	rx->unacked = 0;
+	rx->told = rx->highest;
 	rx->ack_us = 0;
 	spin_unlock_bh(&rx->lock);
 
