@@ -77,16 +77,16 @@ static u32 base_us(const struct rar_base *base)
 }
 
 /*
- * Is there a queue on the link now, and not only the delay of a scheduler? The faster the
- * link, the shorter is the queue that its switches can hold, however long the path is.
+ * Does a round trip show a queue on the link, and not only the delay of a scheduler? The faster
+ * the link, the shorter is the queue that its switches can hold, however long the path is.
  */
-static bool queued(const struct rar_window *win)
+static bool queued(const struct rar_window *win, u32 rtt_us)
 {
 	u32 base = base_us(&win->rtt_base);
 	u64 few = div_u64((u64)win->chunk_ns * WINDOW_QUEUE_CHUNKS, NSEC_PER_USEC);
 	u64 delay = base / 2 + min_t(u64, few, WINDOW_QUEUE_US);
 
-	return win->rtt_us > base + min_t(u64, delay, max_t(u64, few, WINDOW_QUEUE_MIN_US));
+	return rtt_us > base + min_t(u64, delay, max_t(u64, few, WINDOW_QUEUE_MIN_US));
 }
 
 /* -- round trip ---------------------------------------------------------- */
@@ -105,6 +105,7 @@ void rar_window_rtt(struct rar_window *win, u32 us, u64 now)
 	u32 err;
 
 	win->rtt_us = us;
+	win->low_us = min(win->low_us, us);
 	base_update(&win->rtt_base, us, now);
 	if (!win->srtt_us) {
 		win->srtt_us = max(us, 1U);
@@ -173,6 +174,8 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 {
 	struct rar_window *win = &tx->win;
 	bool noise = win->noise >= WINDOW_NOISE;
+	/* A single packet may have waited for a CPU; a queue delays all of a round trip. */
+	u32 rtt = min(win->low_us, win->low_last_us);
 
 	if (!win->undo_left++)
 		win->undo_us = rar_now_us();
@@ -184,7 +187,7 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 	if (reduced(win, seq))
 		return;
 	/* A part of the window, not of the chunks in flight: most of them have arrived. */
-	if (queued(win) || !noise)
+	if (queued(win, rtt) || !noise)
 		reduce_to(tx, win->cwnd * 7 / 10);
 }
 
@@ -207,7 +210,7 @@ void rar_window_late(struct rar_window *win, u64 now)
 void rar_window_collapse(struct rar_link_tx *tx)
 {
 	struct rar_window *win = &tx->win;
-	u32 was = queued(win) ? win->cwnd / 2 : win->cwnd;
+	u32 was = queued(win, win->rtt_us) ? win->cwnd / 2 : win->cwnd;
 
 	reduce_to(tx, WINDOW_MIN);
 	win->ssthresh = max_t(u32, was, WINDOW_MIN);
@@ -273,6 +276,8 @@ static void next_round(struct rar_link *link, u64 now)
 	if (!reduced(win, tx->una))
 		win->recover = tx->una;
 	measure_speed(link, now);
+	win->low_last_us = win->low_us;
+	win->low_us = U32_MAX;
 	win->held = false;
 	win->round_end = tx->next_seq;
 	win->round_acked = 0;
@@ -296,7 +301,7 @@ static void grow(struct rar_window *win, u32 n)
 {
 	if (win->cwnd < win->ssthresh) {
 		/* Slow start ends when a queue grows, before the queue overflows. */
-		if (queued(win) && win->rtt_us > 2 * base_us(&win->rtt_base))
+		if (queued(win, win->rtt_us) && win->rtt_us > 2 * base_us(&win->rtt_base))
 			win->ssthresh = win->cwnd;
 		win->cwnd += n;
 	} else {
@@ -561,6 +566,8 @@ void rar_window_init(struct rar_link *link)
 	win->ssthresh = RAR_TX_SLOTS;
 	win->chunk_ns = WINDOW_CHUNK_MAX_NS;
 	win->round_us = rar_now_us();
+	win->low_us = U32_MAX;
+	win->low_last_us = U32_MAX;
 	win->noise = WINDOW_NOISE_MAX / 4;
 	win->alpha = 1 << WINDOW_ALPHA_SHIFT;
 	win->inj_max = READ_ONCE(m->rn->sysctl_window);

@@ -55,6 +55,8 @@ struct rar_base {
  * @round_marks: chunks reported to be marked in this round trip
  * @round_lost:	packets given up in this round trip
  * @round_us:	when this round trip began
+ * @low_us:	lowest of the round trips measured in this one, U32_MAX = none
+ * @low_last_us: the same of the round trip before
  * @chunk_ns:	time that the link takes for a chunk, lowest seen lately
  * @burst_us:	when the first chunk left for which no acknowledgment made room, 0 = none left
  * @burst_seq:	number of that chunk
@@ -93,6 +95,8 @@ struct rar_window {
 	u32 round_marks;
 	u32 round_lost;
 	u64 round_us;
+	u32 low_us;
+	u32 low_last_us;
 	u32 chunk_ns;
 	u64 burst_us;
 	u32 burst_seq;
