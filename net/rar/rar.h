@@ -492,6 +492,8 @@ struct rar_leg {
  * @ask_us:	tx_lock: when it is asked next, 0 = nothing is missing
  * @asked_us:	tx_lock: when the oldest question without an answer was sent, 0 = none
  * @backoff:	tx_lock: questions since the last progress
+ * @full_lost:	tx_lock: questions for chunks of full size, since one of these came there
+ * @full_since_us: tx_lock: when the first of these questions came
  */
 struct rar_direct_peer {
 	struct rar_link link;
@@ -504,6 +506,8 @@ struct rar_direct_peer {
 	u64 ask_us;
 	u64 asked_us;
 	u32 backoff;
+	u32 full_lost;
+	u64 full_since_us;
 };
 
 /*

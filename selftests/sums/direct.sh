@@ -92,21 +92,35 @@ narrow()
 	rns 2 ip route flush cache
 }
 
+# Full-size packets from rank 2 to rank 0 get lost in a running group, and nobody says so.
+black_hole()
+{
+	topo_sysctl dead_ms=1000
+	(sleep 3; topo_rules 0 <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
+	! out=$(ring -n 4 -E -t f32 -c 2048 -T 30 -d 60 2>&1) &&
+		grep -q "Message too long.*rank 2 other 0" <<< "$out"
+	result $? "the path between two ranks becomes narrow silently: $(grep -m 1 rank <<< "$out")"
+	wait $!
+	topo_rules_off
+	topo_sysctl dead_ms=5000
+}
+
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 33
+	plan 34
 	matrix
 	same_bits
 	lossy
 	short_long -E 1 35
 	each_rank tc qdisc del dev eth0 root
 else
-	plan 23
+	plan 24
 	matrix
 	same_bits
 fi
 unreachable
 cut_off
 narrow
+black_hole
 finish

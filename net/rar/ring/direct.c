@@ -37,6 +37,7 @@
 
 #define DIRECT_WINDOW		(128 << 10)	/* bytes */
 #define DIRECT_ASK_MAX_US	200000		/* longest time between two questions to a rank */
+#define DIRECT_MTU_MS		1000		/* as LOSS_MTU_MS */
 
 /* -- peers ---------------------------------------------------------------- */
 
@@ -75,6 +76,7 @@ void rar_direct_start(struct rar_member *m)
 		d->peer[i].ask_us = 0;
 		d->peer[i].asked_us = 0;
 		d->peer[i].backoff = 0;
+		d->peer[i].full_lost = 0;
 	}
 	spin_unlock(&m->tx_lock);
 }
@@ -102,10 +104,34 @@ static void runs_no_more(struct rar_member *m, struct rar_operation *op)
 	op->direct_runs = false;
 }
 
+/* The chunks that a rank sends here in an operation: the first, and how many. */
+static u32 chunks_from(const struct rar_operation *op, u32 rank, u32 *n)
+{
+	u32 block = op->ring.plan.gathered ? rank :
+		    rank == op->fingerprint.root ? 0 : RAR_NO_BLOCK;
+
+	*n = rar_ring_block_chunks(&op->ring, block);
+	return rar_ring_block_first(&op->ring, block);
+}
+
+/* The own chunks of full size, a bit each: all, or all but the last. */
+static u64 full_chunks(const struct rar_member *m, const struct rar_operation *op)
+{
+	u32 n, first = chunks_from(op, m->rank, &n);
+	struct rar_chunk last;
+
+	if (!n)
+		return 0;
+	rar_ring_chunk(&op->ring, first + n - 1, &last);
+	return rar_mask(last.len == m->payload ? n : n - 1);
+}
+
 /* A rank needs no more chunks of an operation, which may release the operation. tx_lock. */
 static void served(struct rar_member *m, struct rar_operation *op, u32 rank)
 {
 	op->peers &= ~BIT(rank);
+	if (op->direct_sent && full_chunks(m, op))
+		m->direct.peer[rank].full_lost = 0;
 	if (op->peers)
 		return;
 	/* At the root of a broadcast the operation is complete from the beginning. */
@@ -133,16 +159,6 @@ static void take_known(struct rar_member *m, u32 rank, u32 base, u64 map)
 		if (at < 0 || (at < 64 && map & (1ULL << at)))
 			served(m, op, rank);
 	}
-}
-
-/* The chunks that a rank sends here in an operation: the first, and how many. */
-static u32 chunks_from(const struct rar_operation *op, u32 rank, u32 *n)
-{
-	u32 block = op->ring.plan.gathered ? rank :
-		    rank == op->fingerprint.root ? 0 : RAR_NO_BLOCK;
-
-	*n = rar_ring_block_chunks(&op->ring, block);
-	return rar_ring_block_first(&op->ring, block);
 }
 
 /* The chunks of a rank that have not come here, a bit each. */
@@ -382,12 +398,35 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
 		rar_member_wake(m);
 }
 
+/*
+ * A rank lacks chunks that were sent to it. Do packets of full size not reach it any more? They
+ * have been sent again and again for longer than dead_ms, and not one has come. Short packets do
+ * reach the rank: if nothing at all came from here for dead_ms, it would have ended the group.
+ * tx_lock.
+ */
+static bool mtu_fell(struct rar_member *m, u32 rank, const struct rar_operation *op, u64 missing)
+{
+	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), limit = dead + max(dead / 2, DIRECT_MTU_MS);
+	struct rar_direct_peer *peer = &m->direct.peer[rank];
+	u64 full = full_chunks(m, op), now = rar_now_us();
+
+	if (full & ~missing)
+		peer->full_lost = 0;
+	if (!(full & missing))
+		return false;
+	if (!peer->full_lost++)
+		peer->full_since_us = now;
+	return peer->full_lost >= RAR_MTU_LOSSES &&
+	       now - peer->full_since_us > limit * (u64)USEC_PER_MSEC;
+}
+
 /* Send chunks again that a rank lacks. */
 static void send_again(struct rar_link *link, u64 seq, u64 missing)
 {
 	struct rar_member *m = link->member;
 	struct rar_operation *op;
 	struct rar_known told;
+	bool fell = false;
 
 	spin_lock_bh(&m->tx_lock);
 	op = rar_link_op_at(m, seq);
@@ -396,12 +435,15 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 		refcount_inc(&op->ref);
 		rar_op_use(op);
 		told = known(m);
+		fell = mtu_fell(m, link->rank, op, missing);
 	} else {
 		op = NULL;
 	}
 	spin_unlock_bh(&m->tx_lock);
 	if (!op)
 		return;
+	if (fell)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, seq);
 	rar_mib_add(m->rn, TxRetrans, hweight64(missing));
 	send_chunks(link, op, missing, &told);
 	if (rar_op_unuse(op))
