@@ -249,16 +249,18 @@ struct rar_sent {
 
 /*
  * struct rar_carry - does the path to a neighbour pass carriers? See carry.c. Under tx_lock.
- * @proven:	one has come, and not too many were lost since
- * @trial:	one is under way that will tell
- * @lost:	carriers given up since one last came
+ * @proven:	chunks of the longest one that came, unless too many were lost since; 0 = none
+ * @trial:	chunks of a longer one that is under way and will tell; 0 = none
+ * @lost:	carriers given up since one last came that was as long as any of these
+ * @lost_n:	chunks of the shortest of these
  * @off:	none is sent until then, jiffies
  * @wait:	for how long none is sent after the next failure, jiffies
  */
 struct rar_carry {
-	bool proven;
-	bool trial;
+	u32 proven;
+	u32 trial;
 	u32 lost;
+	u32 lost_n;
 	unsigned long off;
 	unsigned long wait;
 };

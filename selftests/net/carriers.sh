@@ -6,11 +6,6 @@
 
 n=4
 op=(ring -n "$n" -c "200k,100003,3000" -p 2 -T 60)
-# The percentage of chunks that may go in trials where carriers are cut. A new group begins with
-# a trial, and further ones follow after a second, two, four ... Work that takes longer on a slow
-# machine has more of them. Where carriers pass, 90 % or more go in them.
-trials=40
-
 # share: percent of the chunks that went in carriers since the last call
 whole=0 chunks=0
 share()
@@ -44,6 +39,25 @@ sums()
 	check "$name" "$@"
 	share
 	result $((percent < min || percent > max)) "$name: $min to $max % in carriers"
+}
+
+# only_trials NAME command...: right sums, and few carriers that are cut. Every rank sends a trial at
+# first, and further ones after a second, two, four ...
+only_trials()
+{
+	local name=$1 seconds=$SECONDS most
+
+	shift
+	moved RarDropCut
+	check "$name" "$@"
+	moved RarDropCut
+	seconds=$((SECONDS - seconds + 1))
+	for ((most = 1; seconds; seconds /= 2)); do
+		((most++))
+	done
+	most=$((most * n))
+	share
+	result $((grown > most)) "$name: only trials: $grown, at most $most"
 }
 
 hash_of() { "$@" 2>&1 | sed -n 's/.* hash=//p'; }
@@ -85,11 +99,11 @@ need_module
 topo_up $n || skip_all "no network namespaces"
 
 for mode in c i o; do
-	sums "all types, mode $mode" 90 100 "${op[@]}" -t all -z "$mode"
+	sums "all types, mode $mode" 80 100 "${op[@]}" -t all -z "$mode"
 done
-sums "IPv6" 90 100 "${op[@]}" -t f32 -a 6
+sums "IPv6" 80 100 "${op[@]}" -t f32 -a 6
 topo_vlan
-sums "in a VLAN" 90 100 "${op[@]}" -t f32 -D eth0.7
+sums "in a VLAN" 80 100 "${op[@]}" -t f32 -D eth0.7
 topo_up $n
 
 same=(env SEED=7 "${op[@]}" -t "f32,f64")
@@ -107,17 +121,16 @@ rns 1 sysctl -qw net.rar.carriers=1
 share > /dev/null
 check "captured where they are received" with_tap "${op[@]}" -t f32 -z i
 share
-result $((percent < 90)) "captured: in carriers"
+result $((percent < 80)) "captured: in carriers"
 
-moved RarDropCut > /dev/null
+# The queue cuts what is longer than 15,000 bytes: shorter carriers pass.
 cutting
-sums "cut on the way" 0 $trials "${op[@]}" -t f32 -r 4 -z ci
-moved RarDropCut
+only_trials "cut on the way" "${op[@]}" -t f32 -r 4 -z ci
 result $((!grown)) "cut: $grown were noticed"
 topo_ports
-sums "not cut any more" 90 100 "${op[@]}" -t f32
+sums "not cut any more" 80 100 "${op[@]}" -t f32
 segmentation off
-sums "devices that do not segment" 0 $trials "${op[@]}" -t f32
+only_trials "devices that do not segment" "${op[@]}" -t f32
 segmentation on
 
 # A path that begins to cut in the middle, and then no longer does.

@@ -3,9 +3,10 @@
  * Carriers: does the path to a neighbour in this kernel pass them?
  *
  * Whatever cuts packets on the way (a device without GSO, some queueing disciplines) makes a
- * carrier useless, and says nothing. So the first one is a trial, and others follow when it is
- * acknowledged. After a lost trial, or several carriers lost in a row, runs go as packets with a
- * header for each chunk, and the next trial comes later and later.
+ * carrier useless, and says nothing. It may pass short ones. So the first carrier, and each that is
+ * longer than all before it, is a trial: others of its length follow when it is acknowledged. After
+ * a lost trial, or several carriers lost in a row, runs go as packets with a header for each chunk,
+ * and the next trial comes later and later.
  */
 #include "core/op.h"
 #include "link/carry.h"
@@ -33,7 +34,7 @@ static bool fits(const struct rar_link *link, const struct rar_operation *op, u3
 /* Would a run of @n chunks go as a carrier if it could go now? */
 bool rar_carry_would(const struct rar_link *link, const struct rar_operation *op, u32 n)
 {
-	return fits(link, op, n) && READ_ONCE(link->tx.carry.proven);
+	return fits(link, op, n) && n <= READ_ONCE(link->tx.carry.proven);
 }
 
 /* May a run go as a carrier? tx_lock. */
@@ -43,31 +44,43 @@ bool rar_carry_may(const struct rar_link *link, const struct rar_operation *op,
 	const struct rar_carry *carry = &link->tx.carry;
 
 	return fits(link, op, run->n) &&
-	       (carry->proven || (!carry->trial && time_after_eq(jiffies, carry->off)));
+	       (run->n <= carry->proven ||
+		(!carry->trial && time_after_eq(jiffies, carry->off)));
 }
 
-/* A run leaves as a carrier. */
-void rar_carry_sent(struct rar_link *link)
+/* A run of @n chunks leaves as a carrier. */
+void rar_carry_sent(struct rar_carry *carry, u32 n)
 {
-	link->tx.carry.trial = !link->tx.carry.proven;
+	if (n > carry->proven)
+		carry->trial = n;
 }
 
-/* A carrier is acknowledged. */
-void rar_carry_came(struct rar_carry *carry)
+/* A carrier of @n chunks is acknowledged. */
+void rar_carry_came(struct rar_carry *carry, u32 n)
 {
-	carry->trial = false;
-	carry->lost = 0;
-	carry->wait = CARRY_OFF;
-	WRITE_ONCE(carry->proven, true);
+	if (n >= carry->lost_n)
+		carry->lost = 0;
+	if (n == carry->trial) {
+		carry->trial = 0;
+		carry->wait = CARRY_OFF;
+	}
+	if (n > carry->proven)
+		WRITE_ONCE(carry->proven, n);
 }
 
-/* A carrier is given up. */
-void rar_carry_lost(struct rar_carry *carry)
+/* A carrier of @n chunks is given up. */
+void rar_carry_lost(struct rar_carry *carry, u32 n)
 {
-	if (carry->proven ? ++carry->lost < CARRY_LOST : !carry->trial)
+	bool trial = n == carry->trial;
+
+	if (!trial && n > carry->proven)
 		return;
-	WRITE_ONCE(carry->proven, false);
-	carry->trial = false;
+	carry->lost_n = carry->lost ? min(carry->lost_n, n) : n;
+	if (!trial && ++carry->lost < CARRY_LOST)
+		return;
+	if (!trial)
+		WRITE_ONCE(carry->proven, 0);
+	carry->trial = 0;
 	carry->lost = 0;
 	carry->off = jiffies + carry->wait;
 	carry->wait = min_t(unsigned long, 2 * carry->wait, CARRY_OFF_MAX);

@@ -124,7 +124,7 @@ static void ack_run(struct rar_link *link, const struct rar_sent *sent, u32 i, u
 	if (sent->frame)
 		tx->frames_lost = 0;
 	if (sent->whole)
-		rar_carry_came(&tx->carry);
+		rar_carry_came(&tx->carry, sent->n);
 	op = rar_link_op_of(link->member, sent);
 	if (!op)
 		return;
@@ -189,7 +189,7 @@ static void give_up(struct rar_link *link, u32 seq, u64 now)
 		return;
 	sent = rar_sent_find(tx, seq, &i);
 	if (sent->whole && !i)
-		rar_carry_lost(&tx->carry);
+		rar_carry_lost(&tx->carry, sent->n);
 	op = rar_link_op_of(m, sent);
 	if (!op)
 		return;

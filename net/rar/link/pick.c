@@ -153,7 +153,7 @@ static void number_run(struct rar_link *link, const struct rar_operation *op,
 	struct rar_chunk last;
 
 	if (item->whole)
-		rar_carry_sent(link);
+		rar_carry_sent(&link->tx.carry, run->n);
 	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
 	rar_sent_note(&link->tx, &(struct rar_sent) {
 		.time_us = now,
