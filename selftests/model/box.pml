@@ -68,6 +68,8 @@
  * - A lower box and the upper one lose each other's packets, forget and die each for itself. In the
  *   code both jobs begin anew then. Which ranks are whose is fixed while a job lasts. Rows of two
  *   levels are not counted: a chunk may be given up at any time anyway.
+ * - Several boxes (PAR 2): each has a chunk of every operation, and knows nothing of the other's. Each
+ *   forgets and dies for itself. Each is told the same done.
  * - One CPU owns a slot of the box, so what the box does is one step. A member stores a
  *   sum in one step: the code that could see half of it looks at the claim first.
  *
@@ -98,6 +100,9 @@
 #endif
 #ifndef BOXES
 #define BOXES	2		/* the box forgets everything BOXES - 1 times */
+#endif
+#ifndef PAR
+#define PAR	1		/* boxes side by side: 1, 2; with 2, C is 2 */
 #endif
 #ifndef ANY_ORDER
 #define ANY_ORDER 0		/* integers: the box adds what is not in turn as well */
@@ -160,6 +165,8 @@
 #define ROOT_PASSED	42	/* of a reduction: the root, too, is settled by its successor */
 #define LOW_UP_ANY	44	/* upper box: any partial sum from below is the one in turn */
 #define LOW_DOWN_ANY	45	/* lower box: any partial sum from above is the one it waits for */
+#define SHARE_DONE	46	/* 8. a box is told done of its own share of operations */
+#define FIRST_LEG	47	/* 1. chunks of the second box fall back only if the first is dead */
 #define ADDS_SETTLE	43	/* of a reduction: settled when a packet with RS is taken */
 /* Not caught: they save time or memory. */
 #define RS_QUIET	25	/* 3. RS that comes again does not make ringed */
@@ -177,6 +184,7 @@
 #define SLOTS	(OPS * C)
 #define ITEMS	(SLOTS * N)
 #define OP(q)	((q) / C)
+#define BX(q)	((q) % C % PAR)	/* the box of a chunk */
 #define START(q) (CAST -> 0 : (REDUCE -> 1 : (q) % C / CPB))
 #define IS_ROOT(x) (CAST && (x) == 0)
 #define NO_SUM(x) (REDUCE && (x) != 0)	/* this rank gets no sum */
@@ -242,8 +250,10 @@ byte slot[SLOTS];
 byte turn[SLOTS];
 byte part[SLOTS];
 byte held[SLOTS];		/* mask of ranks, out of turn; their packets are in up */
-byte base;			/* operations complete everywhere */
-byte box = 1;			/* which box, 0 = none */
+byte base[PAR];			/* operations complete everywhere */
+byte box[PAR] = 1;			/* which box, 0 = none */
+#define BOX(q)	box[BX(q)]
+#define BASE(q)	base[BX(q)]
 
 /* The lower box, as the box; the packets between the two. */
 #if LOW
@@ -267,7 +277,7 @@ mtype = { UP_CHOSEN, UP_BUILT, UP_COMES, INJECTED, RS_CHOSEN, RS_BUILT, RS_COMES
 	  LOW_UP, LOW_UP_COMES, LOW_SUM_COMES, LOW_EVICTED, LOW_SUM_ACKED, LOW_SUM_AGAIN,
 	  LOW_COMPLETE, LOW_FORGOTTEN, DARK_LOW, DARK_HIGH, OVERLAPS,
 	  PASS_UP, PASS_UP_COMES, PASS_DOWN, PASS_DOWN_COMES,
-	  POSTED, GIVEN, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ALIVE };
+	  POSTED, GIVEN, NEWS_COMES, PROBED, LEG_ACK, COMPLETE, FORGOTTEN, DARK, DARK_ONE, DARK_ALIVE };
 mtype what;
 byte j;
 
@@ -287,7 +297,7 @@ hidden byte q, x, y, o, i, k, n, v;
  */
 #if LOW
 #define LOW_ALL(q) (LOW | OF(q))
-#define HIGH_TAKES(q, mask) (box && OP(q) >= base && slot[q] <= ADD && \
+#define HIGH_TAKES(q, mask) (BOX(q) && OP(q) >= BASE(q) && slot[q] <= ADD && \
 			     (!(held[q] & (mask)) || !RULE(LOW_AGAIN)))
 #if PASSED
 #define LOW_HOLDS(q) low_held[q]
@@ -302,16 +312,16 @@ hidden byte q, x, y, o, i, k, n, v;
 #elif CAST
 #define HOLDS(j) false
 #define TAKES_UP(q, x) (slot[q] <= ADD && !(held[q] & (1 << (x))))
-#define UP_HELPS(j) (box && OP(Q(j)) >= base && TAKES_UP(Q(j), X(j)))
+#define UP_HELPS(j) (BOX(Q(j)) && OP(Q(j)) >= BASE(Q(j)) && TAKES_UP(Q(j), X(j)))
 #else
 #define HOLDS(j) (held[Q(j)] & (1 << X(j)))
 #define TAKES_UP(q, x) (slot[q] <= ADD && TURN(q, x) >= turn[q] && !(held[q] & (1 << (x))))
-#define UP_HELPS(j) (box && OP(Q(j)) >= base && TAKES_UP(Q(j), X(j)))
+#define UP_HELPS(j) (BOX(Q(j)) && OP(Q(j)) >= BASE(Q(j)) && TAKES_UP(Q(j), X(j)))
 #endif
 
 /* MODULO: UP of operation 0 that comes late is taken for one of operation 1. */
 #define LATER(q) (((q) + C) % SLOTS)
-#define IS_ALIAS(j) (!RULE(MODULO) && up[j] && box && OP(Q(j)) < OPS - 1 && \
+#define IS_ALIAS(j) (!RULE(MODULO) && up[j] && BOX(Q(j)) && OP(Q(j)) < OPS - 1 && \
 		     slot[Q(j)] >= DONE && TAKES_UP(LATER(Q(j)), X(j)))
 #define UP_SLOT(j) (IS_ALIAS(j) -> LATER(Q(j)) : Q(j))
 
@@ -508,16 +518,20 @@ inline count_held(s)
 	}
 }
 
-/* n = rows in use */
+/* n = rows in use at the box of slot q */
 inline count_rows()
 {
 	n = 0;
 	for (i : 0 .. SLOTS - 1) {
-		n = n + (CAST -> slot[i] == ADD || slot[i] == SUM : turn[i] > 0);
 		if
-		:: CAST
-		:: !CAST && ANY_ORDER -> n = n + (held[i] != 0)
-		:: else -> count_held(i)
+		:: BX(i) != BX(q)
+		:: BX(i) == BX(q) && CAST -> n = n + (slot[i] == ADD || slot[i] == SUM)
+		:: BX(i) == BX(q) && !CAST ->
+			n = n + (turn[i] > 0);
+			if
+			:: ANY_ORDER -> n = n + (held[i] != 0)
+			:: else -> count_held(i)
+			fi
 		fi
 	}
 }
@@ -786,15 +800,25 @@ inline rcv_up()
 }
 #endif
 
-inline forget()
+/* Box b forgets everything. */
+inline forget(b)
 {
-	base = 0;
+	base[b] = 0;
 	for (q : 0 .. SLOTS - 1) {
-		clear(q, FREE)
+		if
+		:: BX(q) == b -> clear(q, FREE)
+		:: else
+		fi
 	}
 	for (i : 0 .. ITEMS - 1) {
-		up[i] = (RULE(OLD_LEG) -> 0 : up[i])
+		up[i] = (RULE(OLD_LEG) && BX(Q(i)) == b -> 0 : up[i])
 	}
+}
+
+inline die(b)
+{
+	box[b] = 0;
+	forget(b)
 }
 
 /* All packets are lost, but for those the box holds. */
@@ -824,12 +848,16 @@ inline lose_all()
 #endif
 }
 
-inline complete()
+/* All members have completed an operation, as box b knows. */
+inline complete(b)
 {
-	for (q : base * C .. base * C + C - 1) {
-		clear(q, DONE)
+	for (q : base[b] * C .. base[b] * C + C - 1) {
+		if
+		:: BX(q) == b -> clear(q, DONE)
+		:: else
+		fi
 	}
-	base++
+	base[b]++
 }
 
 /* -- what may happen ------------------------------------------------------ */
@@ -869,7 +897,8 @@ inline complete()
 
 /* The successor or the root wants what the box has acknowledged, if it is missing there. */
 #define FALLS_BACK(j) (!IS_SETTLED(j) && RULE(NO_FALLBACK) && \
-		       (!HAS(j, ACKED) || (!REDUCE && !box)))
+		       (!HAS(j, ACKED) || (!REDUCE && !BOX(Q(j)))) && \
+		       (RULE(FIRST_LEG) || BX(Q(j)) == 0 || !box[0]))
 #define IS_WANTED(j) (LACKS(TO(j)) && \
 		      RULE(NO_WANT) && (!IS_SETTLED(j) || RULE(WANT_IGNORED)) && \
 		      (!HAS(j, ACKED) || RULE(ACK_IS_LAST) || !REDUCE))
@@ -897,7 +926,7 @@ inline complete()
 #define IF_LOW_SUM_AGAIN(q) (low && low_slot[q] == SUM && SOME_MISS(q, 1))
 #define IF_LOW_COMPLETE (low && low_base < OPS && RULE(NO_BASE) && LOW_HAVE(low_base * C) && \
 			 LOW_HAVE(low_base * C + C - 1))
-#define LOW_TOLD (!low || low_base > base)
+#define LOW_TOLD (!low || low_base > base[0])
 #define IF_OVERLAPS(j) (!RULE(OVERLAP) && up[j] && IS_LOW(X(j)) && HIGH_TAKES(Q(j), 0))
 #if PASSED
 /* The ranks in turns from @from to before @to are all at the lower box; or all are not. */
@@ -908,10 +937,10 @@ inline complete()
 			      OF(q, from, N - 2, to) && OF(q, from, N - 1, to))
 #define WAITS_ABOVE(q) (low && low_slot[q] == ADD && low_held[q] == LOW && \
 			(low_turn[q] == N || !IS_LOW(WHOSE(q, low_turn[q]))))
-#define WAITS_BELOW(q) (box && OP(q) >= base && slot[q] == ADD && turn[q] < N && \
+#define WAITS_BELOW(q) (BOX(q) && OP(q) >= BASE(q) && slot[q] == ADD && turn[q] < N && \
 			IS_LOW(WHOSE(q, turn[q])))
 #define UP_IN_TURN(q, t) ((t) > turn[q] && ARE(FROM_LOW, q, turn[q], t))
-#define TAKES_PASS(q, t) (box && OP(q) >= base && slot[q] <= ADD && \
+#define TAKES_PASS(q, t) (BOX(q) && OP(q) >= BASE(q) && slot[q] <= ADD && \
 			  ((t) == 0 -> !(held[q] & LOW) : \
 			   (UP_IN_TURN(q, t) || (!RULE(LOW_UP_ANY) && WAITS_BELOW(q)))))
 #define TAKES_DOWN(q, t) (WAITS_ABOVE(q) && \
@@ -954,17 +983,23 @@ inline complete()
 		     (done[x] == 0 || HAS_OP(0, NEXT(x))) && RULE(DONE_ONCE))
 
 #define OP_EVERYWHERE(o) (EVERYWHERE((o) * C) && EVERYWHERE((o) * C + C - 1))
-#define OP_SOMEWHERE(o) (!RULE(POSTED_SOME) && box > 1 && HAS_OP(o, 0))
-#define IF_COMPLETE (box && base < OPS && RULE(NO_BASE) && LOW_TOLD && \
-		     (OP_EVERYWHERE(base) || OP_SOMEWHERE(base)))
-#define IF_LEG_ACK(x) (!LOW && box && base > done[x])
+#define OP_SOMEWHERE(o, b) (!RULE(POSTED_SOME) && box[b] > 1 && HAS_OP(o, 0))
+#define SHARE_EVERYWHERE(o, b) (!RULE(SHARE_DONE) && EVERYWHERE((o) * C + (b)))
+#define IF_COMPLETE(b) (box[b] && base[b] < OPS && RULE(NO_BASE) && LOW_TOLD && \
+			(OP_EVERYWHERE(base[b]) || OP_SOMEWHERE(base[b], b) || \
+			 SHARE_EVERYWHERE(base[b], b)))
+/* b is a box and a rank. */
+#define IF_LEG_ACK(b) (!LOW && box[(b) / N] && base[(b) / N] > done[(b) % N])
+#define IF_DARK_ONE(b) (!calm && !ENDED)
+#define IF_FORGET(b) (box[b] && box[b] < BOXES && !calm && !ENDED)
 
 #define RELEASED_ALL(x) (released[x] == (1 << OPS) - 1)
 #define ENDED (RELEASED_ALL(0) && RELEASED_ALL(1) && RELEASED_ALL(N - 2) && RELEASED_ALL(N - 1))
 #if LOW
-#define IS_EMPTY ((!box || base == OPS) && (!low || low_base == OPS))
+#define IS_EMPTY ((!box[0] || base[0] == OPS) && (!low || low_base == OPS))
 #else
-#define IS_EMPTY (!box || base == OPS)
+#define HAS_NONE(b) (!box[b] || base[b] == OPS)
+#define IS_EMPTY (HAS_NONE(0) && HAS_NONE(PAR - 1))
 #endif
 
 /* One option for each j for which IF(j) holds. */
@@ -978,6 +1013,13 @@ inline complete()
 			 FOR1(IF, WHAT, b + 2) FOR1(IF, WHAT, b + 3)
 #endif
 #define ANY_RANK(IF, WHAT) ROW(IF, WHAT, 0)
+#if PAR == 1
+#define ANY_BOX(IF, WHAT) FOR1(IF, WHAT, 0)
+#define ANY_LEG(IF, WHAT) ROW(IF, WHAT, 0)
+#else
+#define ANY_BOX(IF, WHAT) FOR1(IF, WHAT, 0) FOR1(IF, WHAT, 1)
+#define ANY_LEG(IF, WHAT) ROW(IF, WHAT, 0) ROW(IF, WHAT, N)
+#endif
 #if SLOTS == 1
 #define ANY_SLOT(IF, WHAT) FOR1(IF, WHAT, 0)
 #define ANY_ITEM(IF, WHAT) ROW(IF, WHAT, 0)
@@ -1024,7 +1066,7 @@ inline drop_old()
 	for (i : 0 .. SLOTS * (N + 1) - 1) {
 		q = i / (N + 1);
 		k = i % (N + 1);
-		pass_up[i] = (box && OP(q) >= base && slot[q] <= ADD &&
+		pass_up[i] = (BOX(q) && OP(q) >= BASE(q) && slot[q] <= ADD &&
 			      (k == 0 -> !(held[q] & LOW) : k > turn[q] || !RULE(LOW_UP_ANY)) ->
 			      pass_up[i] : 0);
 		pass_down[i] = (low && OP(q) >= low_base && low_slot[q] <= ADD &&
@@ -1096,7 +1138,7 @@ inline happen_below()
 	:: what == LOW_COMPLETE -> low_complete()
 	:: what == LOW_FORGOTTEN -> low++; low_forget()
 	:: what == DARK_LOW -> lose_all(); low = 0; low_forget()
-	:: what == DARK_HIGH -> lose_all(); box = 0; forget()
+	:: what == DARK_HIGH -> lose_all(); die(0)
 	:: what == DARK -> low = 0; low_forget()
 	:: else
 	fi
@@ -1128,10 +1170,11 @@ inline happen_elsewhere()
 	:: what == POSTED -> post()
 	:: what == NEWS_COMES -> done[PREV(x)] = news[x]
 	:: what == PROBED -> count_done(NEXT(x)); news[NEXT(x)] = n
-	:: what == LEG_ACK -> done[x] = base
-	:: what == COMPLETE -> complete()
-	:: what == FORGOTTEN -> box++; forget()
-	:: what == DARK -> lose_all(); box = 0; forget()
+	:: what == LEG_ACK -> done[j % N] = base[j / N]
+	:: what == COMPLETE -> complete(j)
+	:: what == FORGOTTEN -> box[j]++; forget(j)
+	:: what == DARK -> lose_all(); for (y : 0 .. PAR - 1) { die(y) }
+	:: what == DARK_ONE -> lose_all(); die(j)
 	:: what == DARK_ALIVE -> lose_all()
 	:: else
 	fi
@@ -1197,15 +1240,18 @@ init
 #endif
 		:: IF_LOW_COMPLETE -> what = LOW_COMPLETE
 		:: low && low < BOXES && !calm && !ENDED -> what = LOW_FORGOTTEN
-		:: ALIVE && low && box && !calm && !ENDED -> what = DARK_LOW
-		:: ALIVE && low && box && !calm && !ENDED -> what = DARK_HIGH
+		:: ALIVE && low && box[0] && !calm && !ENDED -> what = DARK_LOW
+		:: ALIVE && low && box[0] && !calm && !ENDED -> what = DARK_HIGH
 #endif
 		ANY_RANK(IF_POST, POSTED)
 		ANY_RANK(IF_NEWS_COMES, NEWS_COMES)
 		ANY_RANK(IF_PROBE, PROBED)
-		ANY_RANK(IF_LEG_ACK, LEG_ACK)
-		:: IF_COMPLETE -> what = COMPLETE
-		:: box && box < BOXES && !calm && !ENDED -> what = FORGOTTEN
+		ANY_LEG(IF_LEG_ACK, LEG_ACK)
+		ANY_BOX(IF_COMPLETE, COMPLETE)
+		ANY_BOX(IF_FORGET, FORGOTTEN)
+#if PAR == 2
+		ANY_BOX(IF_DARK_ONE, DARK_ONE)
+#endif
 		:: !calm && !ENDED -> what = DARK
 		:: ALIVE && !calm && !ENDED -> what = DARK_ALIVE
 		fi;
