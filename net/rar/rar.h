@@ -77,6 +77,12 @@ struct rar_addr {
 	struct in6_addr ip;
 };
 
+/* Boxes side by side, in their order. */
+struct rar_boxes {
+	u32 n;
+	struct rar_addr addr[RAR_LEGS];
+};
+
 /* How the jobs of a box share its memory: net.rar.box_policy; see box/pool.c. */
 enum rar_pool_policy {
 	RAR_POOL_STATIC,
@@ -131,7 +137,7 @@ struct rar_allow {
  * @box:	the box of this host, NULL if it never was one; set once
  * @box_lock:	protects the box and its jobs
  * @roce:	what the box does with RoCEv2 packets, NULL: nothing; @box_lock
- * @box_addr:	net.rar.box, the box that groups of this host propose; @lock
+ * @boxes:	net.rar.box, the boxes that groups of this host propose; @lock
  * @box_offers:	if there is none: groups take a box that offers itself; @lock
  * @box_allow:	net.rar.box_allow; @lock
  * @box_up:	net.rar.box_up, the box above the box of this host; @lock
@@ -165,7 +171,7 @@ struct rar_net {
 	struct rar_box *box;
 	struct mutex box_lock; /* see above */
 	struct rar_roce *roce;
-	struct rar_addr box_addr;
+	struct rar_boxes boxes;
 	bool box_offers;
 	struct rar_allow box_allow;
 	struct rar_addr box_up;
@@ -426,20 +432,22 @@ struct rar_link {
  * @contributed: more of an operation is contributed, of each block @before chunks were: as @post
  * @claim:	own chunks are about to be injected by a link to a rank; may shorten the run.
  *		Returns false if nothing of it is left; under tx_lock
- * @find:	the link by which a packet of a rank that is no neighbour comes, or NULL
+ * @find:	the link by which a packet of a rank that is no neighbour comes from an address;
+ *		without an address, the link whose packets have a token; or NULL
  * @rcv:	takes in a packet that came by a link that leads to no rank
  */
 struct rar_aside {
 	void (*post)(struct rar_member *m, struct rar_operation *op);
 	void (*contributed)(struct rar_member *m, struct rar_operation *op, u32 before);
 	bool (*claim)(struct rar_link *link, struct rar_operation *op, struct rar_run *run);
-	struct rar_link *(*find)(struct rar_member *m, u32 rank);
+	struct rar_link *(*find)(struct rar_member *m, u32 rank, const struct rar_addr *from,
+				 u64 token);
 	enum rar_rx (*rcv)(struct rar_member *m, struct rar_pkt *pkt, u32 n);
 };
 
 /*
- * struct rar_leg - the box of a group at a member, besides the link to it
- * @addr:	the box; af 0: the group has none
+ * struct rar_leg - a box of a group at a member, besides the link to it
+ * @addr:	the box
  * @home:	the box that this host names itself, which may be below the group's; af 0: none
  * @since:	when the leg was lost, or @addr was last changed, jiffies
  * @any_order:	the box makes only sums whose order has no effect
@@ -451,7 +459,6 @@ struct rar_aside {
  * @next_try:	when to enter again, jiffies
  * @tries:	ENTERs sent in this attempt
  * @next_tell:	when to let the box hear this rank, jiffies; the timer's
- * @done_us:	when an operation was last completed here
  * @stood:	operations in a row that stood still while nothing came from the box. tx_lock
  * @heard_at:	the link's @heard when the first of them did. tx_lock
  * @from:	the box gets nothing of operations below this number, which were posted before
@@ -473,7 +480,6 @@ struct rar_leg {
 	unsigned long next_try;
 	u32 tries;
 	unsigned long next_tell;
-	u64 done_us;
 	u32 stood;
 	unsigned long heard_at;
 	u64 from;
@@ -623,9 +629,9 @@ struct rar_row {
  * @epoch:	proposed epoch
  * @collected:	COLLECT came after this proposal, so rank 0 has given it up
  * @digest:	of the table
- * @wants:	rank 0: the box that it would propose, af 0 = none; @lock of the member
+ * @wants:	rank 0: the boxes that it would propose; @lock of the member
  * @offers:	@wants is the first box that offers itself
- * @box:	the box that is proposed, af 0 = none
+ * @boxes:	the boxes that are proposed
  * @mtu:	smallest MTU so far, bytes
  * @min_payload: smallest @payload so far, bytes
  * @min_rank:	rank that has it
@@ -665,9 +671,9 @@ struct rar_join_state {
 	u64 epoch;
 	bool collected;
 	u64 digest;
-	struct rar_addr wants;
+	struct rar_boxes wants;
 	bool offers;
-	struct rar_addr box;
+	struct rar_boxes boxes;
 	u32 mtu;
 	u32 min_payload;
 	u32 min_rank;
@@ -826,7 +832,9 @@ struct rar_member {
 	u32 history[RAR_HISTORY];
 	struct rar_link link[RAR_LINKS];
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
-	struct rar_leg leg;
+	u32 nlegs;			/* boxes of the group; set before RUN */
+	struct rar_leg leg[RAR_LEGS];	/* of link[RAR_LEG] and those after it */
+	u64 done_us;			/* when an operation was last completed here */
 	struct rar_early early;
 	bool one_host;			/* with other namespaces of this kernel; see hosts.c */
 	struct hlist_node listed_node;	/* see hosts.c; hosts_lock */
@@ -965,16 +973,35 @@ static inline u32 rar_member_scope(const struct rar_member *m)
 	return m->link[RAR_NEXT].path.dst.scope;
 }
 
-/* The links by which a member sends chunks: a group without a box has no leg. */
+/* The links by which a member sends chunks: a leg for each box of the group. */
 static inline u32 rar_outs(const struct rar_member *m)
 {
-	return m->aside ? RAR_OUTS : RAR_LEG;
+	return RAR_LEG + m->nlegs;
 }
 
-/* The box that a member of a group with a box is at, or while it is at none the group's. */
-static inline const struct rar_addr *rar_member_box(const struct rar_member *m)
+/* Does a link lead from a member to a box? */
+static inline bool rar_link_is_leg(const struct rar_link *link)
 {
-	return READ_ONCE(m->link[RAR_LEG].epoch) ? &m->leg.addr : &m->join.box;
+	return link->index >= RAR_LEG && link->index < RAR_OUTS;
+}
+
+/* The box at the end of such a link. */
+static inline struct rar_leg *rar_link_leg(struct rar_link *link)
+{
+	return &link->member->leg[link->index - RAR_LEG];
+}
+
+/* The link to the box that makes the sum of a chunk. */
+static inline struct rar_link *rar_leg_of(struct rar_member *m, const struct rar_operation *op,
+					  u32 chunk)
+{
+	return &m->link[RAR_LEG + rar_ring_box(&op->ring, chunk)];
+}
+
+/* The box in place @i that a member is at, or while it is at none the group's. */
+static inline const struct rar_addr *rar_member_box(const struct rar_member *m, u32 i)
+{
+	return READ_ONCE(m->link[RAR_LEG + i].epoch) ? &m->leg[i].addr : &m->join.boxes.addr[i];
 }
 
 /* Is every operation that was posted complete here? */

@@ -468,7 +468,7 @@ UNUSED_VOID(rar_reduce_divide, const struct rar_reduce_ctx *ctx, const struct ra
 	    void *dst, void *dst2, u32 n, size_t len)
 UNUSED(bool, rar_ringed_arrived, struct rar_member *m, struct rar_operation *op,
 	const struct rar_arrival *a, struct rar_tx_item *item)
-UNUSED_VOID(rar_ringed_tell, struct rar_member *m)
+UNUSED_VOID(rar_ringed_tell_all, struct rar_member *m)
 UNUSED(bool, rar_round_claim, struct rar_round *round)
 UNUSED_VOID(rar_round_exit, void)
 UNUSED(bool, rar_round_find, struct rar_round *round, struct rar_member *from,

@@ -103,8 +103,10 @@ struct sockaddr_rar {
 #define RAR_BOX		19 /* get/set: struct sockaddr_rar, the address of an
 			    * aggregation box, of which rank and size do not count;
 			    * before connect; af 0: none, not even one that offers
-			    * itself; length 0: net.rar.box. The value of rank 0
-			    * holds for the group
+			    * itself; length 0: net.rar.box. Up to RAR_MAX_BOXES of
+			    * them: boxes side by side, all IPv4 or all IPv6, which
+			    * divide each operation. The value of rank 0 holds for
+			    * the group. E2BIG: too many; EEXIST: one is named twice
 			    */
 #define RAR_PRIORITY	20 /* get/set: __u32, 1 .. 255; priority, at an aggregation box,
 			    * of operations sent from now on; a higher one is more urgent
@@ -115,6 +117,7 @@ struct sockaddr_rar {
 			    */
 
 #define RAR_MAX_USER_RANK 65535
+#define RAR_MAX_BOXES	4
 #define RAR_KEY_LEN	16
 
 /* Control messages, level SOL_RAR. */
@@ -494,6 +497,24 @@ enum rar_box_state {
 };
 
 /**
+ * struct rar_box_info - a box of a group, as a rank sees it
+ * @state:     enum rar_box_state
+ * @__pad:     zero
+ * @sums:      as rar_info.box_sums, of the share of this box
+ * @ring_sums: as rar_info.ring_sums, of the share of this box
+ * @addr:      as rar_info.box
+ *
+ * Python: struct "=I4x2Q64s"
+ */
+struct rar_box_info {
+	__u32	state;
+	__u32	__pad;
+	__u64	sums;
+	__u64	ring_sums;
+	struct sockaddr_rar addr;
+};
+
+/**
  * struct rar_info - state and statistics of a member; new fields are appended
  * @state:        enum rar_state
  * @rx_path:      enum rar_rx_path in use
@@ -538,18 +559,21 @@ enum rar_box_state {
  * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
  *                RAR_NO_BYTES = none is
  * @forwarded:    data packets sent on in the packet that brought them
- * @box_state:    enum rar_box_state
+ * @box_state:    enum rar_box_state, of the first box
  * @__pad2:       zero
- * @box_sums:     chunks whose sum came from the box, or that came from there in a broadcast; at its
+ * @box_sums:     chunks whose sum came from a box, or that came from there in a broadcast; at its
  *                root, that the box has sent to all others; of a reduction to a root, at other
  *                ranks, that the box has summed
  * @ring_sums:    chunks of the same operations that came, or whose sum was made, by the ring
- * @box:          address of the box that this rank is at, or while it is at none of the
+ * @box:          address of the first box: the one that this rank is at, or while it is at none the
  *                group's; all zero = none
  * @user_rank:    own RAR_USER_RANK
  * @slow_user_rank: that of @slow_rank; RAR_NO_RANK = none
+ * @nboxes:       boxes of the group, of which each makes a share of the sums
+ * @__pad3:       zero
+ * @boxes:        the boxes, in their order
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s2I"
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s3I4x", then @boxes
  */
 struct rar_info {
 	__u32	state;
@@ -597,6 +621,9 @@ struct rar_info {
 	struct sockaddr_rar box;
 	__u32	user_rank;
 	__u32	slow_user_rank;
+	__u32	nboxes;
+	__u32	__pad3;
+	struct rar_box_info boxes[RAR_MAX_BOXES];
 };
 
 /**

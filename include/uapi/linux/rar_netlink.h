@@ -123,12 +123,12 @@ enum rar_a_link {
 	RAR_A_LINK_MAX = (__RAR_A_LINK_MAX - 1)
 };
 
-/* The aggregation box of a group, as a member sees it. */
+/* An aggregation box of a group, as a member sees it. */
 enum rar_a_box {
 	RAR_A_BOX_ADDR = 1,	/* enum rar_a_addr */
 	RAR_A_BOX_STATE,	/* u32, enum rar_box_state */
 	RAR_A_BOX_SUMS,		/* u64, chunks whose sum came from the box */
-	RAR_A_BOX_RING_SUMS,	/* u64, chunks of the same operations that the ring summed */
+	RAR_A_BOX_RING_SUMS,	/* u64, chunks of its share of operations that the ring summed */
 	RAR_A_BOX_PAD,
 
 	__RAR_A_BOX_MAX,
@@ -154,7 +154,7 @@ enum rar_a_member {
 	RAR_A_MEMBER_LINK,	/* enum rar_a_link, one for each neighbour */
 	RAR_A_MEMBER_ERROR,	/* enum rar_a_error; absent if nothing failed */
 	RAR_A_MEMBER_PAD,
-	RAR_A_MEMBER_BOX,	/* enum rar_a_box; absent if the group has no box */
+	RAR_A_MEMBER_BOX,	/* enum rar_a_box, one for each box of the group */
 	RAR_A_MEMBER_USER_RANK,	/* u32, RAR_USER_RANK; absent if it is the rank */
 	RAR_A_MEMBER_SLOW_USER_RANK, /* u32, that of the slow rank; absent if the same */
 

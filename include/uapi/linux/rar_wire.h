@@ -137,7 +137,9 @@ struct rar_data_hdr {
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 #define RAR_F_LAST	0x02	/* RAR_REDUCE_BY_KEY: the last chunk of the rank */
-#define RAR_F_RINGED	0x04	/* RS beside a box: all of the operation goes by the ring here */
+#define RAR_F_RINGED	0x04	/* RS beside a box: all of the operation goes by the ring here, or
+				 * with several boxes all of the share of the chunk's box
+				 */
 #define RAR_F_WHOLE	0x08	/* one header for a run of chunks: those of the other chunks would
 				 * follow from it. Only from rank to rank in one kernel, in packets
 				 * that nothing on the way cuts
@@ -502,7 +504,9 @@ struct rar_table_hdr {
 #define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
 #define RAR_TF_APART	0x0002	/* COLLECT: a rank does not reach all others directly (yet) */
 #define RAR_TF_PAIRED	0x0004	/* PROPOSE: every rank reaches every other rank directly */
-#define RAR_TF_BOX	0x0008	/* PROPOSE: struct rar_wire_box follows the members */
+#define RAR_TF_BOX	0x0008	/* PROPOSE: struct rar_wire_box follows the members, 1 ..
+				 * RAR_MAX_BOXES of them, as the length tells
+				 */
 #define RAR_TF_DIRECT	0x00f0	/* PROPOSE: 0: nothing is exchanged directly; n = 1 .. 11:
 				 * operations of up to 4 << n bytes
 				 */
@@ -530,10 +534,16 @@ struct rar_table_hdr {
 /* ... and of one that can use a box for RAR_REDUCE_BY_KEY. As above. */
 #define RAR_CAPS_BOX_KEYED	0x00004000
 
+/*
+ * ... and of one that can use several boxes side by side. If not all can, the group has the first of
+ * them.
+ */
+#define RAR_CAPS_BOXES	0x00008000
+
 /* ... and of one that knows RAR_F_WHOLE. If not all do, each chunk has a header. */
 #define RAR_CAPS_WHOLE	0x00001000
 
-/* Where the box of the group is. */
+/* Where a box of the group is. */
 struct rar_wire_box {
 	__u8	addr[16];
 	__be16	af;		/* 4 or 6 */

@@ -47,7 +47,8 @@ static u32 leg_index(u32 rank)
 }
 
 /* The leg by which packets of @rank come, or NULL if no such member or box has entered. */
-static struct rar_link *find_leg(struct rar_member *m, u32 rank)
+static struct rar_link *find_leg(struct rar_member *m, u32 rank, const struct rar_addr *from,
+				 u64 token)
 {
 	struct box_job *job = box_job(m);
 	u32 i = leg_index(rank);
@@ -117,7 +118,8 @@ static enum rar_rx rcv_from_above(struct rar_member *m, struct rar_pkt *pkt, u32
 	return RAR_RX_DONE;
 }
 
-static struct rar_link *find_above(struct rar_member *m, u32 rank)
+static struct rar_link *find_above(struct rar_member *m, u32 rank, const struct rar_addr *from,
+				   u64 token)
 {
 	return rank == RAR_BOX_RANK ? &m->link[RAR_LEG] : NULL;
 }
@@ -549,7 +551,7 @@ bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank, bool 
 
 	list_for_each_entry_rcu(job, &box->jobs, node)
 		if (job->m.id == id && job->group_epoch == epoch)
-			link = find_leg(&job->m, rank);
+			link = find_leg(&job->m, rank, NULL, 0);
 	if (link && too_big)
 		WRITE_ONCE(link->narrow, true);
 	return link;

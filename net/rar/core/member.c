@@ -160,6 +160,17 @@ struct rar_member *rar_member_first(const struct rar_member *m)
 	return rar_member_peer(m, rank) ?: in_epoch(m, rar_hosts_find(m, rank, m->first_nonce));
 }
 
+/* Has a leg of a member a token? */
+static bool has_leg(const struct rar_member *m, u64 token)
+{
+	u32 i;
+
+	for (i = RAR_LEG; i < RAR_OUTS; i++)
+		if (token == READ_ONCE(m->link[i].epoch))
+			return true;
+	return false;
+}
+
 /**
  * rar_member_sender() - find the member that sent a quoted packet
  * @rn:    netns
@@ -179,8 +190,7 @@ struct rar_member *rar_member_sender(struct rar_net *rn, u64 id, u32 rank,
 
 	rhl_for_each_entry_rcu(m, pos, member_named(rn, id, rank), node)
 		if (token && (token == READ_ONCE(m->epoch) ||
-			      token == READ_ONCE(m->join.nonce) ||
-			      token == READ_ONCE(m->link[RAR_LEG].epoch)))
+			      token == READ_ONCE(m->join.nonce) || has_leg(m, token)))
 			return m;
 	return NULL;
 }
@@ -203,7 +213,7 @@ struct rar_link *rar_member_sent_by(struct rar_member *m, u32 rank, u64 token)
 	if (rank < m->size && m->rank < m->size)
 		link = rar_member_link_to(m, rank);
 	else if (aside)
-		link = aside->find(m, rank);
+		link = aside->find(m, rank, NULL, token);
 	return link && token == (READ_ONCE(link->epoch) ?: m->epoch) ? link : NULL;
 }
 

@@ -118,6 +118,8 @@ struct rar_tx_item {
  * @nsent:	transmissions to the neighbour, without repeats
  * @nacked:	transmissions acknowledged, also those back
  * @early_cost:	credit taken, see tx.early_used
+ * @moved_us:	of a link to a box: when a chunk of the box was last added or stored
+ * @asked_us:	of a link to a box: when the predecessor was last asked for sums of its chunks
  */
 struct rar_out {
 	unsigned long *pend[RAR_WAYS];
@@ -134,6 +136,8 @@ struct rar_out {
 	u32 nsent;
 	u32 nacked;
 	u64 early_cost;
+	u64 moved_us;
+	u64 asked_us;
 };
 
 /*
@@ -150,7 +154,7 @@ struct rar_lead {
 	struct work_struct work;
 };
 
-#define RAR_OP_FEW	64	/* words; with them an operation takes as much as without */
+#define RAR_OP_FEW	48	/* words; with them an operation takes as much as without */
 
 /*
  * struct rar_operation - one collective call at this rank
@@ -247,9 +251,9 @@ struct rar_operation {
 	bool direct_sent;		/* the own chunks went directly to all of them */
 	bool direct_runs;		/* it counts in m->direct.running */
 	unsigned long *ringed;		/* chunks that go by the ring, if sums are made aside */
-	bool all_ringed;		/* all of them do, but for the sums that were here before */
-	u64 moved_us;			/* when a chunk was last added or stored, if so */
-	u64 asked_us;			/* when the predecessor was last asked for sums */
+	u32 ringed_boxes;		/* boxes of which all do, but for the sums that were here
+					 * before; a bit each
+					 */
 };
 
 /* The operation that a data packet describes. */

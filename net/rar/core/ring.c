@@ -145,6 +145,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	plan->aside = place->aside && !place->hosts && !plan->gathered && !plan->direct &&
 		      (sums || (place->cast && collective == RAR_BROADCAST) ||
 		       (place->reduce && collective == RAR_REDUCE));
+	plan->boxes = plan->aside ? place->boxes : 0;
 	return 0;
 }
 
@@ -200,6 +201,14 @@ static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
 	return (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 }
 
+/* Divide the chunks of each block among the boxes. */
+static void part_blocks(struct rar_ring *ring)
+{
+	u32 boxes = ring->plan.boxes;
+
+	ring->part = boxes > 1 ? ring->cpb / boxes + !!(ring->cpb % boxes) : 0;
+}
+
 /**
  * rar_ring_cut() - make the schedule of an operation
  * @ring:    to fill
@@ -237,6 +246,7 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 	ring->lead_block = 0;
 	ring->lead_bytes = 0;
 	ring->cpb = cpb;
+	part_blocks(ring);
 	/* Without bytes, too, the contributions of all ranks are gathered. */
 	ring->nblocks = plan->gathered ? plan->parts : 1;
 	ring->nchunks = ring->nblocks;
@@ -277,6 +287,7 @@ int rar_ring_lead(struct rar_ring *ring, u64 bytes)
 	ring->lead_bytes = part * ring->nblocks;
 	ring->bytes += ring->lead_bytes;
 	ring->cpb += n;
+	part_blocks(ring);
 	ring->nchunks += n * ring->nblocks;
 	return 0;
 }
@@ -348,6 +359,23 @@ u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block)
 	return min(ring->cpb, ring->nchunks - block * ring->cpb);
 }
 
+/*
+ * The chunks of a block that go to a box.
+ * Return: the first one. Sets @end to the one after the last; there may be none.
+ */
+u32 rar_ring_of_box(const struct rar_ring *ring, u32 box, u32 block, u32 *end)
+{
+	u32 first = rar_ring_block_first(ring, block), boxes = ring->plan.boxes, at;
+	u32 last = first + rar_ring_block_chunks(ring, block);
+
+	*end = last;
+	if (!ring->part)
+		return first;
+	at = (box + boxes - block % boxes) % boxes * ring->part;
+	*end = min(first + at + ring->part, last);
+	return min(first + at, last);
+}
+
 /* Chunks of @which: a block, RAR_NO_BLOCK or RAR_ALL_BLOCKS. */
 static u32 chunks_of(const struct rar_ring *ring, u32 which)
 {
@@ -369,15 +397,15 @@ u32 rar_ring_nback(const struct rar_ring *ring)
 
 /*
  * What this rank sends by a link. Everything goes to the successor, unless it goes directly;
- * where sums are made aside, its contribution to all blocks may go to the box instead. If it has
- * none, it asks there for all blocks.
+ * where sums are made aside, its contribution to all blocks may go to boxes instead. If it has
+ * none, it asks there for all blocks. The link to a box passes over the chunks of other boxes.
  */
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link)
 {
 	const struct rar_plan *plan = &ring->plan;
 	struct rar_owed owed = { };
 
-	if (link == RAR_LEG && plan->aside)
+	if (plan->aside && link >= RAR_LEG && link < RAR_LEG + plan->boxes)
 		return (struct rar_owed) { .own = ring->nchunks, .used = true, .up = true };
 	if (link != RAR_NEXT || plan->direct)
 		return owed;

@@ -77,10 +77,18 @@
 enum rar_phase { RAR_RS, RAR_AG, RAR_PHASES };
 
 /*
- * The links of a member: to its successor, to a box and from its predecessor. Links by which a
- * member sends chunks come first; there are RAR_OUTS of them.
+ * The links of a member: to its successor, to RAR_LEGS boxes and from its predecessor. Links by
+ * which a member sends chunks come first; there are RAR_OUTS of them.
  */
-enum rar_link_index { RAR_NEXT, RAR_LEG, RAR_OUTS, RAR_PREV = RAR_OUTS, RAR_LINKS };
+#define RAR_LEGS	RAR_MAX_BOXES
+
+enum rar_link_index {
+	RAR_NEXT,
+	RAR_LEG,
+	RAR_OUTS = RAR_LEG + RAR_LEGS,
+	RAR_PREV = RAR_OUTS,
+	RAR_LINKS
+};
 
 /* How a rank combines a chunk that arrives with its buffer. */
 enum rar_combine {
@@ -106,6 +114,7 @@ enum rar_combine {
  * @index: the rank's index among them
  * @whole: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_WHOLE_MAX
  * @aside: sums may be made aside of the ring: the group named a box
+ * @boxes: the boxes that it named, among which the chunks of an operation are divided
  * @cast:  and broadcasts may go aside of it: all members can use a box for them
  * @reduce: and so may reductions to a root
  * @keyed: and so may the records of keyed reductions
@@ -119,6 +128,7 @@ struct rar_place {
 	u32 index;
 	u32 whole;
 	bool aside;
+	u32 boxes;
 	bool cast;
 	bool reduce;
 	bool keyed;
@@ -139,6 +149,7 @@ struct rar_place {
  *          block, and may be wanted by the successor; see design/box.rst. Of a broadcast, what
  *          is called a sum there is a copy of the root's contribution. Of a reduction to a root,
  *          sums come only there, and partial sums may be wanted
+ * @boxes:  @aside: the boxes among which the chunks are divided
  *
  * RAR_NO_BLOCK in @starts or @ends: no block starts or ends here. RAR_ALL_BLOCKS in both:
  * the operation does not have that phase.
@@ -153,6 +164,7 @@ struct rar_plan {
 	bool direct;
 	bool back;
 	bool aside;
+	u32 boxes;
 };
 
 /* Bytes of a tensor, from @off on. */
@@ -174,6 +186,7 @@ struct rar_span {
  * @lead:    the first chunks of each block, which lie in the lead; see rar_ring_lead()
  * @lead_block: bytes of the lead that go with a block
  * @lead_bytes: bytes of the lead, which lies before all blocks and counts in @bytes
+ * @part:    chunks of each block that go to the same box, if there are several; else 0
  */
 struct rar_ring {
 	u64 bytes;
@@ -186,6 +199,7 @@ struct rar_ring {
 	u32 lead;
 	u64 lead_block;
 	u64 lead_bytes;
+	u32 part;
 };
 
 /**
@@ -218,14 +232,29 @@ struct rar_chunk {
 	u32 block;
 };
 
-/* Index of the chunk after the block that @chunk belongs to, or after the block's lead. */
+/*
+ * Index of the chunk after the block that @chunk belongs to; or after the block's lead, or after
+ * the part of the block that goes to the same box. No run goes beyond.
+ */
 static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 {
-	u32 first = chunk / ring->cpb * ring->cpb;
+	u32 first = chunk / ring->cpb * ring->cpb, end;
 
 	if (chunk - first < ring->lead)
-		return first + ring->lead;
-	return min(first + ring->cpb, ring->nchunks);
+		end = first + ring->lead;
+	else
+		end = min(first + ring->cpb, ring->nchunks);
+	if (ring->part)
+		end = min(end, chunk - (chunk - first) % ring->part + ring->part);
+	return end;
+}
+
+/* The box of a chunk. Each block begins with another one, so that short blocks are divided, too. */
+static inline u32 rar_ring_box(const struct rar_ring *ring, u32 chunk)
+{
+	if (!ring->part)
+		return 0;
+	return (chunk % ring->cpb / ring->part + chunk / ring->cpb) % ring->plan.boxes;
 }
 
 /* Does @chunk lie in the lead? */
@@ -389,6 +418,7 @@ u32 rar_ring_nth(const struct rar_ring *ring, u32 n);
 u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n);
 u32 rar_ring_block_first(const struct rar_ring *ring, u32 block);
 u32 rar_ring_block_chunks(const struct rar_ring *ring, u32 block);
+u32 rar_ring_of_box(const struct rar_ring *ring, u32 box, u32 block, u32 *end);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link);

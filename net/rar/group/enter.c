@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How a member enters at the box of its group: ENTER, again and again until ENTERED brings the
+ * How a member enters at each box of its group: ENTER, again and again until ENTERED brings the
  * epoch of the leg, also while operations go by the ring.
  */
 #include <net/udp.h>
@@ -23,32 +23,46 @@
 /* Take in ENTERED. */
 static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 {
+	struct rar_leg *leg = rar_link_leg(pkt->link);
 	struct rar_entered_hdr eh = { };
+	struct rar_link *link = pkt->link;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &eh, min_t(u32, pkt->len, sizeof(eh))) ||
-	    be64_to_cpu(eh.nonce) != m->leg.nonce || READ_ONCE(m->link[RAR_LEG].epoch) ||
-	    !READ_ONCE(m->link[RAR_LEG].tx.sent))
+	    be64_to_cpu(eh.nonce) != leg->nonce || READ_ONCE(link->epoch) ||
+	    !READ_ONCE(link->tx.sent))
 		return;
 	if (eh.epoch) {
 		spin_lock_bh(&m->lock);
 		/* Another CPU may have opened it: numbers must not begin again. */
-		if (!m->link[RAR_LEG].epoch && rar_member_runs(m))
-			rar_leg_open(m, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch),
+		if (!link->epoch && rar_member_runs(m))
+			rar_leg_open(link, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch),
 				     be32_to_cpu(eh.flags));
 		spin_unlock_bh(&m->lock);
-		rar_ringed_tell(m);
-	} else if (eh.cookie && READ_ONCE(m->leg.cookie) != be64_to_cpu(eh.cookie)) {
-		WRITE_ONCE(m->leg.cookie, be64_to_cpu(eh.cookie));
-		WRITE_ONCE(m->leg.next_try, jiffies);
+		rar_ringed_tell(link);
+	} else if (eh.cookie && READ_ONCE(leg->cookie) != be64_to_cpu(eh.cookie)) {
+		WRITE_ONCE(leg->cookie, be64_to_cpu(eh.cookie));
+		WRITE_ONCE(leg->next_try, jiffies);
 		rar_member_kick(m, jiffies);
 	}
 }
 
-static struct rar_link *find_leg(struct rar_member *m, u32 rank)
+static bool same_box(const struct rar_addr *a, const struct rar_addr *b)
 {
-	struct rar_link *link = &m->link[RAR_LEG];
+	return a->port == b->port && ipv6_addr_equal(&a->ip, &b->ip);
+}
 
-	return rank == link->rank && m->leg.addr.af ? link : NULL;
+/* No two legs lead to the same address and port. */
+static struct rar_link *find_leg(struct rar_member *m, u32 rank, const struct rar_addr *from,
+				 u64 token)
+{
+	struct rar_link *link;
+
+	if (rank != RAR_BOX_RANK)
+		return NULL;
+	for (link = &m->link[RAR_LEG]; link < &m->link[RAR_LEG] + m->nlegs; link++)
+		if (from ? same_box(&link->path.dst, from) : token == READ_ONCE(link->epoch))
+			return link;
+	return NULL;
 }
 
 static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
@@ -67,37 +81,62 @@ static const struct rar_aside enter_aside = {
 	.rcv = rcv,
 };
 
+/*
+ * The box that this host itself names for a place among the group's boxes, which may be below the
+ * group's, or NULL. It must not be the group's box in another place: each leg has a box of its own.
+ */
+static const struct rar_addr *home_of(const struct rar_member *m, u32 place)
+{
+	const struct rar_boxes *wants = &m->join.wants, *boxes = &m->join.boxes;
+	const struct rar_addr *home = &wants->addr[place];
+	u32 i;
+
+	if (place >= wants->n || m->join.offers || home->af != boxes->addr[place].af)
+		return NULL;
+	for (i = 0; i < boxes->n; i++)
+		if (i != place && same_box(home, &boxes->addr[i]))
+			return NULL;
+	return home;
+}
+
+static void leg_begin(struct rar_member *m, u32 place)
+{
+	const struct rar_addr *home = home_of(m, place);
+	struct rar_path *path = &m->link[RAR_LEG + place].path;
+	struct rar_leg *leg = &m->leg[place];
+
+	leg->addr = home ? *home : m->join.boxes.addr[place];
+	if (home)
+		leg->home = *home;
+	leg->since = jiffies;
+	leg->nonce = rar_random_token();
+	leg->next_try = jiffies;
+	path->src = m->link[RAR_NEXT].path.src;
+	path->dst = leg->addr;
+	path->oif = m->link[RAR_NEXT].path.oif;
+}
+
 /**
- * rar_enter_begin() - take the box from the table
+ * rar_enter_begin() - take the boxes from the table
  * @m: member that gets ready, @m->lock held
  */
 void rar_enter_begin(struct rar_member *m)
 {
-	struct rar_path *path = &m->link[RAR_LEG].path;
+	u32 i;
 
 	lockdep_assert_held(&m->lock);
-	memset(&m->leg, 0, sizeof(m->leg));
-	m->leg.addr = m->join.box;
-	/* The box that this host names may be one below the group's. */
-	if (m->leg.addr.af && m->join.wants.af == m->leg.addr.af && !m->join.offers)
-		m->leg.home = m->join.wants;
-	if (m->leg.home.af)
-		m->leg.addr = m->leg.home;
-	m->leg.since = jiffies;
-	WRITE_ONCE(m->aside, m->leg.addr.af ? &enter_aside : NULL);
-	m->leg.nonce = rar_random_token();
-	m->leg.next_try = jiffies;
-	path->src = m->link[RAR_NEXT].path.src;
-	path->dst = m->leg.addr;
-	path->oif = m->link[RAR_NEXT].path.oif;
+	memset(m->leg, 0, sizeof(m->leg));
+	for (i = 0; i < m->join.boxes.n; i++)
+		leg_begin(m, i);
+	m->nlegs = m->join.boxes.n;
+	WRITE_ONCE(m->aside, m->nlegs ? &enter_aside : NULL);
 }
 
-/* Should the member send ENTER now? */
-static bool is_due(const struct rar_member *m)
+/* Should the member send ENTER to a box now? */
+static bool is_due(struct rar_link *link)
 {
-	return m->leg.addr.af && !READ_ONCE(m->link[RAR_LEG].epoch) &&
-	       rar_member_state(m) == RAR_S_RUN &&
-	       time_after_eq(jiffies, READ_ONCE(m->leg.next_try));
+	return !READ_ONCE(link->epoch) && rar_member_state(link->member) == RAR_S_RUN &&
+	       time_after_eq(jiffies, READ_ONCE(rar_link_leg(link)->next_try));
 }
 
 /**
@@ -108,16 +147,18 @@ static bool is_due(const struct rar_member *m)
  */
 unsigned long rar_enter_tick(struct rar_member *m)
 {
-	if (is_due(m))
-		rar_member_schedule(m);
-	if (!m->leg.addr.af || READ_ONCE(m->link[RAR_LEG].epoch))
-		return jiffies + HZ;
-	return max(jiffies + 1, READ_ONCE(m->leg.next_try));
-}
+	unsigned long next = jiffies + HZ;
+	struct rar_link *link;
+	u32 i;
 
-static bool same_box(const struct rar_addr *a, const struct rar_addr *b)
-{
-	return a->port == b->port && ipv6_addr_equal(&a->ip, &b->ip);
+	for (i = 0; i < m->nlegs; i++) {
+		link = &m->link[RAR_LEG + i];
+		if (is_due(link))
+			rar_member_schedule(m);
+		if (!READ_ONCE(link->epoch))
+			next = min(next, max(jiffies + 1, READ_ONCE(m->leg[i].next_try)));
+	}
+	return next;
 }
 
 /*
@@ -125,24 +166,26 @@ static bool same_box(const struct rar_addr *a, const struct rar_addr *b)
  * may be down, or the other not below the group's. No packet comes by a leg that is not open, but
  * for ENTERED, which has to come from the box that was asked.
  */
-static void try_other(struct rar_member *m)
+static void try_other(struct rar_link *link)
 {
-	struct rar_leg *leg = &m->leg;
+	const struct rar_boxes *boxes = &link->member->join.boxes;
+	const struct rar_addr *box = &boxes->addr[link->index - RAR_LEG];
+	struct rar_leg *leg = rar_link_leg(link);
 
-	if (!leg->home.af || same_box(&leg->home, &m->join.box) ||
+	if (!leg->home.af || same_box(&leg->home, box) ||
 	    time_before(jiffies, leg->since + ENTER_OTHER))
 		return;
 	leg->since = jiffies;
-	leg->addr = same_box(&leg->addr, &leg->home) ? m->join.box : leg->home;
+	leg->addr = same_box(&leg->addr, &leg->home) ? *box : leg->home;
 	leg->tries = 0;
 	WRITE_ONCE(leg->cookie, 0);
-	m->link[RAR_LEG].path.dst = leg->addr;
+	link->path.dst = leg->addr;
 }
 
 /* Get memory and the route. Returns false if the path does not carry a full packet. */
-static bool prepare(struct rar_member *m)
+static bool prepare(struct rar_link *link)
 {
-	struct rar_link *link = &m->link[RAR_LEG];
+	struct rar_member *m = link->member;
 	u32 mtu, full = rar_ip_hdr_size(&link->path) + sizeof(struct udphdr) +
 			sizeof(struct rar_data_hdr) + m->payload;
 	int dev;
@@ -153,30 +196,41 @@ static bool prepare(struct rar_member *m)
 	return full <= mtu;
 }
 
-static void send_enter(struct rar_member *m)
+static void send_enter(struct rar_link *link)
 {
+	const struct rar_leg *leg = rar_link_leg(link);
+	const struct rar_member *m = link->member;
 	struct rar_enter_hdr eh = {
 		.digest = cpu_to_be64(m->join.digest),
-		.nonce = cpu_to_be64(m->leg.nonce),
-		.cookie = cpu_to_be64(READ_ONCE(m->leg.cookie)),
+		.nonce = cpu_to_be64(leg->nonce),
+		.cookie = cpu_to_be64(READ_ONCE(leg->cookie)),
 		.payload = cpu_to_be32(m->payload),
 		.size = cpu_to_be16(m->size),
 		.choice = cpu_to_be16(m->join.choice),
 	};
 	size_t pad = sizeof(struct rar_data_hdr) + m->payload - sizeof(eh);
 
-	rar_packet_ctl(&m->link[RAR_LEG], &eh, sizeof(eh), pad, RAR_T_ENTER, m->epoch);
+	rar_packet_ctl(link, &eh, sizeof(eh), pad, RAR_T_ENTER, m->epoch);
 }
 
-/* Send ENTER if it is due. In the member's work item. */
+static void enter(struct rar_link *link)
+{
+	struct rar_leg *leg = rar_link_leg(link);
+
+	try_other(link);
+	WRITE_ONCE(leg->next_try, jiffies + (leg->tries++ < ENTER_FAST ?
+					     rar_table_retry_in(leg->tries) : ENTER_SLOW));
+	if (prepare(link))
+		send_enter(link);
+	rar_member_kick(link->member, leg->next_try);
+}
+
+/* Send ENTER to the boxes where it is due. In the member's work item. */
 void rar_enter_work(struct rar_member *m)
 {
-	if (!is_due(m))
-		return;
-	try_other(m);
-	WRITE_ONCE(m->leg.next_try, jiffies + (m->leg.tries++ < ENTER_FAST ?
-					       rar_table_retry_in(m->leg.tries) : ENTER_SLOW));
-	if (prepare(m))
-		send_enter(m);
-	rar_member_kick(m, m->leg.next_try);
+	u32 i;
+
+	for (i = 0; i < m->nlegs; i++)
+		if (is_due(&m->link[RAR_LEG + i]))
+			enter(&m->link[RAR_LEG + i]);
 }

@@ -110,7 +110,7 @@ static void bury(struct rar_member *m)
 {
 	struct rar_row *table;
 
-	rar_ringed_leave(m);
+	rar_ringed_leave_all(m);
 	rar_link_bury(m);
 	rar_life_forget(m);
 	spin_lock_bh(&m->lock);

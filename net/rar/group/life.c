@@ -105,7 +105,8 @@ static int init_links(struct rar_member *m)
 
 	m->link[RAR_NEXT].rank = m->rank == last ? 0 : m->rank + 1;
 	m->link[RAR_PREV].rank = m->rank ? m->rank - 1 : last;
-	m->link[RAR_LEG].rank = RAR_BOX_RANK;
+	for (i = RAR_LEG; i < RAR_OUTS; i++)
+		m->link[i].rank = RAR_BOX_RANK;
 	for (i = 0; i < ARRAY_SIZE(m->link); i++) {
 		err = dst_cache_init(&m->link[i].path.cache, GFP_KERNEL_ACCOUNT);
 		if (err)

@@ -46,8 +46,10 @@ void rar_offer_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &oh, sizeof(oh)) || !oh.box.port)
 		return;
 	spin_lock_bh(&m->lock);
-	if (m->state == RAR_S_JOINING && m->join.offers && !m->join.wants.af)
-		rar_offer_from_wire(&oh.box, &m->join.wants);
+	if (m->state == RAR_S_JOINING && m->join.offers && !m->join.wants.n) {
+		rar_offer_from_wire(&oh.box, &m->join.wants.addr[0]);
+		m->join.wants.n = 1;
+	}
 	spin_unlock_bh(&m->lock);
 }
 
@@ -65,9 +67,9 @@ void rar_offer_pass(struct rar_member *m, const struct rar_row *first)
 	bool heard;
 
 	spin_lock_bh(&m->lock);
-	heard = m->state == RAR_S_JOINING && m->join.offers && m->join.wants.af;
+	heard = m->state == RAR_S_JOINING && m->join.offers && m->join.wants.n;
 	if (heard) {
-		rar_offer_to_wire(&m->join.wants, &oh.box);
+		rar_offer_to_wire(&m->join.wants.addr[0], &oh.box);
 		path.src = m->link[RAR_NEXT].path.src;
 		path.oif = m->link[RAR_NEXT].path.oif;
 	}

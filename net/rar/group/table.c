@@ -41,7 +41,7 @@
 struct table_pkt {
 	struct rar_table_hdr th;
 	struct rar_wire_member m[RAR_TABLE_MAX];
-	struct rar_wire_box box;	/* room for it; it follows the last member */
+	struct rar_wire_box box[RAR_LEGS];	/* room for them; they follow the last member */
 };
 
 static u32 slices(const struct rar_member *m)
@@ -66,7 +66,7 @@ static void own_caps(struct rar_caps *caps)
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
 	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX |
 			  RAR_CAPS_BESIDE | RAR_CAPS_BOX_BROADCAST | RAR_CAPS_BOX_REDUCE |
-			  RAR_CAPS_BOX_KEYED |
+			  RAR_CAPS_BOX_KEYED | RAR_CAPS_BOXES |
 			  RAR_CAPS_WHOLE;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
@@ -150,21 +150,38 @@ static bool has_box(const struct table_pkt *t)
 	return t->th.h.type == RAR_T_PROPOSE && (t->th.flags & cpu_to_be16(RAR_TF_BOX));
 }
 
-/* Where the box is in a packet. */
-static struct rar_wire_box *box_of(struct table_pkt *t)
+/* Where the boxes are in a packet. */
+static struct rar_wire_box *boxes_of(struct table_pkt *t)
 {
 	return (void *)t + offsetof(struct table_pkt, m[be16_to_cpu(t->th.n)]);
+}
+
+static void boxes_to_wire(const struct rar_boxes *boxes, struct rar_wire_box *w)
+{
+	u32 i;
+
+	for (i = 0; i < boxes->n; i++)
+		rar_offer_to_wire(&boxes->addr[i], &w[i]);
+}
+
+static void boxes_from_wire(const struct rar_wire_box *w, u32 n, struct rar_boxes *boxes)
+{
+	u32 i;
+
+	boxes->n = n;
+	for (i = 0; i < n; i++)
+		rar_offer_from_wire(&w[i], &boxes->addr[i]);
 }
 
 static u64 table_digest(const struct rar_member *m)
 {
 	u32 a = m->size ^ (u32)m->join.choice << 16, b = m->join.min_payload, i;
 	struct rar_wire_member w;
-	struct rar_wire_box box;
+	struct rar_wire_box box[RAR_LEGS];
 
-	if (m->join.box.af) {
-		rar_offer_to_wire(&m->join.box, &box);
-		a = jhash(&box, sizeof(box), a);
+	if (m->join.boxes.n) {
+		boxes_to_wire(&m->join.boxes, box);
+		a = jhash(box, m->join.boxes.n * sizeof(box[0]), a);
 	}
 
 	for (i = 0; i < m->size; i++) {
@@ -229,16 +246,25 @@ static void slice_fill(struct rar_member *m, struct table_pkt *t, u32 slice)
 		row_to_wire(&m->join.table[first + i], &t->m[i]);
 }
 
-static bool slice_ok(const struct rar_member *m, const struct table_pkt *t,
-		     size_t members)
+/* The boxes that follow the members. @len: bytes after the header, which hold the members. */
+static u32 nboxes(const struct table_pkt *t, size_t len)
 {
-	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n);
+	return (len - be16_to_cpu(t->th.n) * sizeof(t->m[0])) / sizeof(t->box[0]);
+}
+
+/* @len: bytes after the header */
+static bool slice_ok(const struct rar_member *m, const struct table_pkt *t, size_t len)
+{
+	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), boxes;
 
 	if (t->th.h.type == RAR_T_COMMIT)
-		return !first && !n && !members;
-	return first < m->size && !(first % RAR_TABLE_MAX) &&
-	       n == min_t(u32, m->size - first, RAR_TABLE_MAX) &&
-	       members == n * sizeof(t->m[0]) + (has_box(t) ? sizeof(t->box) : 0);
+		return !first && !n && !len;
+	if (first >= m->size || first % RAR_TABLE_MAX ||
+	    n != min_t(u32, m->size - first, RAR_TABLE_MAX) || len < n * sizeof(t->m[0]))
+		return false;
+	boxes = nboxes(t, len);
+	return len == n * sizeof(t->m[0]) + boxes * sizeof(t->box[0]) &&
+	       boxes <= RAR_LEGS && has_box(t) == !!boxes;
 }
 
 static void slice_store(struct rar_member *m, const struct table_pkt *t)
@@ -255,14 +281,12 @@ static bool slices_all(const struct rar_member *m)
 	return bitmap_full(m->join.back, slices(m));
 }
 
-static void table_send(struct rar_member *m, struct table_pkt *t, u8 type,
-		       u64 token)
+/* @boxes: how many follow the members */
+static void table_send(struct rar_member *m, struct table_pkt *t, u32 boxes, u8 type, u64 token)
 {
-	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]);
+	size_t len = sizeof(t->th) + be16_to_cpu(t->th.n) * sizeof(t->m[0]) +
+		     boxes * sizeof(t->box[0]);
 
-	t->th.h.type = type;
-	if (has_box(t))
-		len += sizeof(t->box);
 	if (token)
 		rar_packet_ctl(&m->link[RAR_NEXT], t, len, 0, type, token);
 }
@@ -280,15 +304,19 @@ static void step_to(struct rar_member *m, u8 type)
 	bitmap_zero(j->back, slices(m));
 }
 
-/* Rank 0: propose the box, if all members can use it. */
-static void choose_box(struct rar_member *m)
+/* Rank 0: propose the boxes, if all members can use them. */
+static void choose_boxes(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
 
-	j->box = (struct rar_addr) { };
-	if (j->wants.af == m->link[RAR_NEXT].path.dst.af && m->schedule != RAR_BY_HOSTS &&
-	    (j->caps.dtypes[0] & RAR_CAPS_BOX) && m->size <= RAR_BOX_LEGS)
-		j->box = j->wants;
+	j->boxes.n = 0;
+	if (!j->wants.n || j->wants.addr[0].af != m->link[RAR_NEXT].path.dst.af ||
+	    m->schedule == RAR_BY_HOSTS || !(j->caps.dtypes[0] & RAR_CAPS_BOX) ||
+	    m->size > RAR_BOX_LEGS)
+		return;
+	j->boxes = j->wants;
+	if (!(j->caps.dtypes[0] & RAR_CAPS_BOXES))
+		j->boxes.n = 1;
 }
 
 static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
@@ -354,10 +382,11 @@ static void take_place(struct rar_member *m)
 	m->place = (struct rar_place) {
 		.size = m->size,
 		.rank = m->rank,
-		.aside = m->leg.addr.af,
-		.cast = m->leg.addr.af && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_BROADCAST),
-		.reduce = m->leg.addr.af && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_REDUCE),
-		.keyed = m->leg.addr.af && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_KEYED) &&
+		.aside = m->nlegs,
+		.boxes = m->nlegs,
+		.cast = m->nlegs && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_BROADCAST),
+		.reduce = m->nlegs && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_REDUCE),
+		.keyed = m->nlegs && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_KEYED) &&
 			 m->size > 2,
 	};
 	if (m->schedule == RAR_BY_HOSTS)
@@ -495,7 +524,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	}
 	set_proposal(m, &t->th);
 	j->choice = rar_choice_make(m, !apart);
-	choose_box(m);
+	choose_boxes(m);
 	j->epoch = rar_random_token();
 	j->digest = table_digest(m);
 	step_to(m, RAR_T_PROPOSE);
@@ -509,7 +538,7 @@ static bool of_this_epoch(const struct rar_member *m, const struct table_pkt *t)
 }
 
 /* Learn the table. Sets @bad if it cannot be right. Returns true if the packet goes on. */
-static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
+static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bool *bad)
 {
 	struct rar_join_state *j = &m->join;
 	u64 epoch = be64_to_cpu(t->th.epoch);
@@ -537,9 +566,7 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, bool *bad)
 		bitmap_zero(j->back, slices(m));
 	}
 	set_proposal(m, &t->th);
-	j->box = (struct rar_addr) { };
-	if (has_box(t))
-		rar_offer_from_wire(box_of(t), &j->box);
+	boxes_from_wire(boxes_of(t), boxes, &j->boxes);
 	slice_store(m, t);
 	if (!slices_all(m))
 		return true;
@@ -572,13 +599,14 @@ static bool rcv_commit(struct rar_member *m, struct table_pkt *t)
 void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	bool relay = false, bad = false, wake, joined;
-	u32 len = pkt->len;
+	u32 len = pkt->len, boxes;
 	struct table_pkt t;
 	u64 token;
 
 	if (len > sizeof(t) || skb_copy_bits(pkt->skb, pkt->off, &t, len) ||
 	    !slice_ok(m, &t, len - sizeof(t.th)))
 		return;
+	boxes = nboxes(&t, len - sizeof(t.th));
 	rar_member_hear(&m->link[RAR_PREV]);
 	spin_lock_bh(&m->lock);
 	joined = m->state < RAR_S_RUN;
@@ -587,7 +615,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		if (pkt->h.type == RAR_T_COLLECT)
 			relay = rcv_collect(m, &t);
 		else if (pkt->h.type == RAR_T_PROPOSE)
-			relay = rcv_propose(m, &t, &bad);
+			relay = rcv_propose(m, &t, boxes, &bad);
 		else
 			relay = rcv_commit(m, &t);
 	}
@@ -601,7 +629,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	if (pkt->h.type == RAR_T_COLLECT)
 		collect_tell(m, &t);
 	if (relay)
-		table_send(m, &t, pkt->h.type, token);
+		table_send(m, &t, boxes, pkt->h.type, token);
 	if (wake)
 		rar_member_wake(m);
 	if (joined)
@@ -615,7 +643,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 static void step_send(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
-	u32 i = 0, n = slices(m);
+	u32 i = 0, n = slices(m), boxes;
 	struct table_pkt t;
 	u64 token;
 	u8 step;
@@ -650,12 +678,13 @@ static void step_send(struct rar_member *m)
 			t.th.flags |= cpu_to_be16(j->choice);
 		if (i < n)
 			slice_fill(m, &t, i);
-		if (step == RAR_T_PROPOSE && j->box.af) {
+		boxes = step == RAR_T_PROPOSE ? j->boxes.n : 0;
+		if (boxes) {
 			t.th.flags |= cpu_to_be16(RAR_TF_BOX);
-			rar_offer_to_wire(&j->box, box_of(&t));
+			boxes_to_wire(&j->boxes, boxes_of(&t));
 		}
 		spin_unlock_bh(&m->lock);
-		table_send(m, &t, step, token);
+		table_send(m, &t, boxes, step, token);
 	} while (++i < n);
 }
 
@@ -740,7 +769,7 @@ void rar_table_alone(struct rar_member *m)
 	m->payload = j->payload;
 	m->epoch = rar_random_token();
 	j->hop_us = 0;
-	j->box = (struct rar_addr) { };
+	j->boxes.n = 0;
 	rar_enter_begin(m);
 	take_place(m);
 	rar_link_start(&m->link[RAR_NEXT]);

@@ -69,7 +69,7 @@ static unsigned long tick_running(struct rar_member *m)
 	if (m->tombstone)
 		return m->leave.expires;
 	next = min(next, rar_watch_tick(m));
-	if (m->leg.addr.af) {
+	if (m->nlegs) {
 		next = min(next, rar_leg_tick(m));
 		next = min(next, rar_enter_tick(m));
 	}
@@ -149,8 +149,7 @@ static void link_tick(struct rar_member *m)
 {
 	if (rar_loss_tick(m))
 		rar_push(m);
-	if (READ_ONCE(m->link[RAR_LEG].silent))
-		rar_leg_lost(m);
+	rar_leg_look(m);
 	rar_direct_tick(m);
 	rar_keyed_tick(m);
 }

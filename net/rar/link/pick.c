@@ -73,9 +73,34 @@ static u32 own_chunk(const struct rar_out *out, const struct rar_ring *ring)
 }
 
 /*
- * Set @run to the next own chunks of an operation, at most @max. Where sums may be made aside,
- * chunks that came as sums by another link are left out. Returns false if there is none.
+ * Where sums may be made aside: the first own chunk from @chunk on that may go by a link, of one
+ * run; or @end. Chunks that came as sums by another link are left out, and those of other boxes.
+ * Only chunks that go by the ring go to the successor. Sets @end to the end of the run.
  */
+static u32 first_aside(const struct rar_link *link, const struct rar_operation *op, u32 chunk,
+		       u32 *end)
+{
+	const unsigned long *claimed = op->claimed[RAR_RS];
+	u32 at;
+
+	if (link->index != RAR_NEXT) {
+		if (link->index - RAR_LEG != rar_ring_box(&op->ring, chunk))
+			return *end;
+		at = find_next_zero_bit(claimed, *end, chunk);
+		*end = find_next_bit(claimed, *end, at);
+		return at;
+	}
+	do {
+		at = chunk;
+		chunk = find_next_zero_bit(claimed, *end, at);
+		chunk = find_next_bit(op->ringed, *end, chunk);
+	} while (chunk != at);
+	*end = find_next_bit(claimed, *end, at);
+	*end = find_next_zero_bit(op->ringed, *end, at);
+	return at;
+}
+
+/* Set @run to the next own chunks of an operation, at most @max. Returns false if there is none. */
 static bool next_own(struct rar_link *link, struct rar_operation *op,
 		     struct rar_run *run, u32 max)
 {
@@ -89,11 +114,10 @@ static bool next_own(struct rar_link *link, struct rar_operation *op,
 		end = min(rar_ring_block_end(ring, chunk),
 			  chunk + out->inject_end - out->inject);
 		if (ring->plan.aside) {
-			skip = find_next_zero_bit(op->claimed[RAR_RS], end, chunk) - chunk;
+			skip = first_aside(link, op, chunk, &end) - chunk;
 			out->inject += skip;
 			link->tx.ninject -= skip;
 			chunk += skip;
-			end = find_next_bit(op->claimed[RAR_RS], end, chunk);
 		}
 		run->chunk = chunk;
 		run->n = min(end - chunk, max);

@@ -214,7 +214,7 @@ static enum rar_rx take_piece(struct rar_member *m, struct rar_operation *op,
 	return ret;
 }
 
-/* Tell the box which pieces of a batch are missing. If none is, it may forget the batch. */
+/* Tell the group's first box which pieces of a batch are missing. If none is, it may forget it. */
 static void answer(struct rar_member *m, u64 op_seq, const struct piece *p,
 		   const struct outcome *out)
 {

@@ -427,7 +427,7 @@ static bool from_right_rank(const struct rar_operation *op, const struct rar_arr
 	const struct rar_plan *plan = &op->ring.plan;
 
 	if (a->run.phase == RAR_AG && !rar_plan_has(plan, RAR_AG))
-		return a->link->index == RAR_LEG;
+		return rar_link_is_leg(a->link);
 	if (!plan->direct)
 		return a->link->index < RAR_LINKS;
 	return a->link->index >= RAR_LINKS &&

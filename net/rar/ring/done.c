@@ -27,14 +27,14 @@ static void count_done(struct rar_member *m)
 			break;
 		}
 	WRITE_ONCE(m->ops_done, done);
-	WRITE_ONCE(m->leg.done_us, rar_now_us());
+	WRITE_ONCE(m->done_us, rar_now_us());
 }
 
 /* Other ranks of a group with a box keep an operation until this rank has completed it. */
 static void tell_done(struct rar_member *m)
 {
 	rar_ack_send(&m->link[RAR_PREV]);
-	rar_ringed_tell(m);
+	rar_ringed_tell_all(m);
 	/* The timer asks the successor if it does not tell. */
 	rar_member_kick(m, jiffies + rar_link_jiffies(LINK_PROBE_MIN_US));
 }

@@ -108,7 +108,7 @@ static void fail_running(struct rar_member *m)
 	for (i = 0; i < RAR_LINKS; i++)
 		if (rar_link_to_rank(&m->link[i]))
 			rar_fail_tell(&m->link[i]);
-	rar_ringed_leave(m);
+	rar_ringed_leave_all(m);
 	rar_link_flush(m);
 	rar_member_schedule(m);	/* gives back the held packets */
 	rar_member_kick(m, jiffies + 1);

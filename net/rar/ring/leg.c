@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The leg: the link to the box, at a member. Sums and returned chunks that come by it, and
- * what a member does when nothing comes: chunks go by the ring, and sums are asked for. The
- * rules are those of Documentation/design/box.rst.
+ * The legs: the links to the boxes of the group, at a member. Sums and returned chunks that come
+ * by them, and what a member does when nothing comes: chunks go by the ring, and sums are asked
+ * for. The rules are those of Documentation/design/box.rst.
  *
  * A sum acknowledges the contribution that it answers, by the number of that packet. So the
  * window of the leg limits what the box must hold.
@@ -32,8 +32,8 @@
 /* -- begin and end --------------------------------------------------------- */
 
 /**
- * rar_leg_open() - send to the box from now on
- * @m:     member in RUN, its lock is held
+ * rar_leg_open() - send to a box from now on
+ * @link:  link to the box, of a member in RUN; the member's lock is held
  * @nonce: of the ENTER that was answered
  * @epoch: of the leg: the token of all packets on it
  * @flags: RAR_EF_*: what the box does
@@ -41,14 +41,15 @@
  * Operations posted before go by the ring as they began. Nothing happens if the leg was closed
  * meanwhile, so that the answer is to an older ENTER.
  */
-void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags)
+void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 {
-	struct rar_link *link = &m->link[RAR_LEG];
+	struct rar_leg *leg = rar_link_leg(link);
+	struct rar_member *m = link->member;
 
 	lockdep_assert_held(&m->lock);
 	rar_link_start(link);
 	spin_lock(&m->tx_lock);
-	if (nonce != m->leg.nonce) {
+	if (nonce != leg->nonce) {
 		spin_unlock(&m->tx_lock);
 		return;
 	}
@@ -63,35 +64,47 @@ void rar_leg_open(struct rar_member *m, u64 nonce, u64 epoch, u32 flags)
 	link->tx.posted = U64_MAX;
 	link->silent = false;
 	link->narrow = false;
-	m->leg.from = m->op_next;
-	m->leg.until = m->op_next;
-	m->leg.any_order = flags & RAR_EF_ANY_ORDER;
-	m->leg.cast = flags & RAR_EF_BROADCAST;
-	m->leg.reduce = flags & RAR_EF_REDUCE;
-	m->leg.keyed = flags & RAR_EF_KEYED;
+	leg->from = m->op_next;
+	leg->until = m->op_next;
+	leg->any_order = flags & RAR_EF_ANY_ORDER;
+	leg->cast = flags & RAR_EF_BROADCAST;
+	leg->reduce = flags & RAR_EF_REDUCE;
+	leg->keyed = flags & RAR_EF_KEYED;
 	WRITE_ONCE(link->heard, jiffies);
 	WRITE_ONCE(link->epoch, epoch);
 	spin_unlock(&m->tx_lock);
 	rar_mib_inc(m->rn, BoxOpened);
 }
 
-static void go_on(struct rar_member *m)
+static void go_on(struct rar_link *link)
 {
+	struct rar_member *m = link->member;
+
 	rar_mib_inc(m->rn, BoxLost);
 	rar_push(m);
-	rar_member_kick(m, m->leg.next_try);
+	rar_member_kick(m, rar_link_leg(link)->next_try);
+}
+
+/* Give a box up: its chunks go on by the ring, and this rank enters again later. */
+static void lost(struct rar_link *link)
+{
+	if (rar_ringed_leave(link))
+		go_on(link);
 }
 
 /**
- * rar_leg_lost() - give the box up: go on by the ring, and enter again later
+ * rar_leg_look() - give up the boxes that are silent
  * @m: member in RUN or LEAVING, RCU read side; no lock held
  *
  * Softirq, or process context with bottom halves off.
  */
-void rar_leg_lost(struct rar_member *m)
+void rar_leg_look(struct rar_member *m)
 {
-	if (rar_ringed_leave(m))
-		go_on(m);
+	u32 i;
+
+	for (i = 0; i < m->nlegs; i++)
+		if (READ_ONCE(m->link[RAR_LEG + i].silent))
+			lost(&m->link[RAR_LEG + i]);
 }
 
 /* -- what comes ------------------------------------------------------------- */
@@ -119,7 +132,7 @@ static enum rar_rx rcv_passed(struct rar_member *m, const struct rar_pkt *pkt,
 	released = m->ops_released;
 	op = rar_link_op_at(m, be64_to_cpu(dh->op_seq));
 	if (op && rar_ringed_gets_none(op) && chunk < op->ring.nchunks &&
-	    n <= op->ring.nchunks - chunk)
+	    n <= rar_ring_block_end(&op->ring, chunk) - chunk)
 		rar_ringed_passed(m, op, chunk, rar_mask(n));
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
@@ -128,6 +141,12 @@ static enum rar_rx rcv_passed(struct rar_member *m, const struct rar_pkt *pkt,
 	rar_loss_rcv_numbers(link, be32_to_cpu(dh->seq), rar_mask(n), be32_to_cpu(dh->una));
 	rar_push(m);
 	return RAR_RX_DONE;
+}
+
+/* Is it the group's first box, by which keyed reductions go? */
+static bool is_first(const struct rar_link *link)
+{
+	return link->index == RAR_LEG;
 }
 
 /* Take in a run of sums. */
@@ -141,7 +160,7 @@ static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 
 	rar_cursor_read(&cursor, pkt->off, &dh, sizeof(dh));
 	if (dh.collective == RAR_REDUCE_BY_KEY)
-		return rar_batch_rcv(m, pkt, n, &dh);
+		return is_first(pkt->link) ? rar_batch_rcv(m, pkt, n, &dh) : RAR_DROP(Chunk);
 	if (gets_none(m, &dh))
 		return rcv_passed(m, pkt, &dh);
 	a.op_seq = be64_to_cpu(dh.op_seq);
@@ -158,7 +177,7 @@ static enum rar_rx rcv_sums(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	/* No contribution tells the box that it may give rows back, if none follows. */
 	if (READ_ONCE(m->ops_done) != done &&
 	    READ_ONCE(a.link->tx.una) == READ_ONCE(a.link->tx.next_seq))
-		rar_ringed_tell(m);
+		rar_ringed_tell(a.link);
 	return ret;
 }
 
@@ -214,9 +233,11 @@ static void each_chunk(struct rar_member *m, const struct rar_chunks_hdr *ch, ch
 			each_block(m, op, first + 64 * i, le64_to_cpu(ch->map[i]), fn);
 }
 
-/* The box wants nothing of operations below a number: let them go by the ring. tx_lock held. */
-static void pause(struct rar_member *m, const struct rar_chunks_hdr *ch)
+/* A box wants nothing of operations below a number: its chunks go by the ring. tx_lock held. */
+static void pause(struct rar_link *link, const struct rar_chunks_hdr *ch)
 {
+	struct rar_leg *leg = rar_link_leg(link);
+	struct rar_member *m = link->member;
 	u64 op_seq = be64_to_cpu(ch->op_seq), until, seq;
 	struct rar_operation *op;
 	u32 more;
@@ -225,14 +246,14 @@ static void pause(struct rar_member *m, const struct rar_chunks_hdr *ch)
 		return;
 	more = be32_to_cpu(ch->until) - (u32)op_seq;
 	until = op_seq + more;
-	if (more > RAR_BOX_PAUSE || until <= m->leg.until ||
+	if (more > RAR_BOX_PAUSE || until <= leg->until ||
 	    until > m->op_next + RAR_BOX_PAUSE + RAR_MAX_OPS)
 		return;
-	m->leg.until = until;
+	leg->until = until;
 	for (seq = m->op_oldest; seq < min(until, m->op_next); seq++) {
 		op = rar_link_op_at(m, seq);
 		if (op && op->ring.plan.aside)
-			rar_ringed_rest(m, op);
+			rar_ringed_rest(m, op, link->index - RAR_LEG);
 	}
 }
 
@@ -251,30 +272,29 @@ static void rcv_return(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_chunks_hdr ch;
 
 	rar_mib_inc(m->rn, BoxReturned);
-	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)) || rar_keyed_rcv_return(m, &ch))
+	if (skb_copy_bits(pkt->skb, pkt->off, &ch, sizeof(ch)) ||
+	    (is_first(pkt->link) && rar_keyed_rcv_return(m, &ch)))
 		return;
 	spin_lock_bh(&m->tx_lock);
 	each_chunk(m, &ch, ch.flags & cpu_to_be32(RAR_RF_HANDED) ? handed : returned);
-	pause(m, &ch);
+	pause(pkt->link, &ch);
 	spin_unlock_bh(&m->tx_lock);
 	rar_loss_refused(pkt->link);
 	rar_push(m);
 }
 
 /* The box waits for other ranks, or answers a PROBE. */
-static void rcv_ack(struct rar_member *m)
+static void rcv_ack(struct rar_link *link)
 {
-	struct rar_link_tx *tx = &m->link[RAR_LEG].tx;
-
-	spin_lock_bh(&m->tx_lock);
-	tx->progress_us = rar_now_us();
-	tx->win.backoff = 0;
-	m->link[RAR_LEG].silent = false;
-	spin_unlock_bh(&m->tx_lock);
+	spin_lock_bh(&link->member->tx_lock);
+	link->tx.progress_us = rar_now_us();
+	link->tx.win.backoff = 0;
+	link->silent = false;
+	spin_unlock_bh(&link->member->tx_lock);
 }
 
 /**
- * rar_leg_rcv() - take in a packet of the box
+ * rar_leg_rcv() - take in a packet of a box
  * @m:   member in RUN or LEAVING
  * @pkt: validated: AG, RS, ACK, RETURN or RESET with the leg's epoch
  * @n:   chunks of a run
@@ -285,7 +305,7 @@ static void rcv_ack(struct rar_member *m)
  */
 enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
-	WRITE_ONCE(m->link[RAR_LEG].heard, jiffies);
+	WRITE_ONCE(pkt->link->heard, jiffies);
 	switch (pkt->h.type) {
 	case RAR_T_AG:
 		return rcv_sums(m, pkt, n);
@@ -295,11 +315,11 @@ enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rcv_return(m, pkt);
 		break;
 	case RAR_T_ACK:
-		rcv_ack(m);
+		rcv_ack(pkt->link);
 		break;
 	case RAR_T_RESET:
-		if (rar_ringed_close(m))
-			go_on(m);
+		if (rar_ringed_close(pkt->link))
+			go_on(pkt->link);
 		break;
 	}
 	return RAR_RX_DONE;
@@ -320,16 +340,59 @@ void rar_leg_rcv_want(struct rar_member *m, const struct rar_pkt *pkt)
 
 /* -- what does not come ------------------------------------------------------- */
 
-/* Name the first chunks of an operation that go by the ring and are not settled here. */
-static bool fill_want(const struct rar_operation *op, struct rar_chunks_hdr *ch)
+/* The first chunk of a box that is not settled here, or the number of chunks. */
+static u32 first_missing(const struct rar_operation *op, u32 box)
 {
-	u32 words = BITS_TO_LONGS(op->ring.nchunks), i, w = 0;
+	u32 block, chunk, end;
+
+	for (block = 0; block < op->ring.nblocks; block++) {
+		chunk = rar_ring_of_box(&op->ring, box, block, &end);
+		chunk = find_next_zero_bit(rar_op_settled(op), end, chunk);
+		if (chunk < end)
+			return chunk;
+	}
+	return op->ring.nchunks;
+}
+
+/* Does a chunk of a box go by the ring? */
+static bool some_ringed(const struct rar_operation *op, u32 box)
+{
+	u32 block, chunk, end;
+
+	for (block = 0; block < op->ring.nblocks; block++) {
+		chunk = rar_ring_of_box(&op->ring, box, block, &end);
+		if (find_next_bit(op->ringed, end, chunk) < end)
+			return true;
+	}
+	return false;
+}
+
+/* The first chunk of a box that goes by the ring and lacks here, or the number of chunks. */
+static u32 first_wanted(const struct rar_operation *op, u32 box)
+{
+	u32 block, chunk, end;
+
+	for (block = 0; block < op->ring.nblocks; block++) {
+		chunk = rar_ring_of_box(&op->ring, box, block, &end);
+		chunk = find_next_andnot_bit(op->ringed, rar_op_settled(op), end, chunk);
+		if (chunk < end)
+			return chunk;
+	}
+	return op->ring.nchunks;
+}
+
+/*
+ * Name chunks of an operation that go by the ring and are not settled here, from the first one of a
+ * box on.
+ */
+static bool fill_want(const struct rar_operation *op, u32 box, struct rar_chunks_hdr *ch)
+{
+	u32 words = BITS_TO_LONGS(op->ring.nchunks), chunk = first_wanted(op, box), i, w;
 	const unsigned long *settled = rar_op_settled(op);
 
-	while (w < words && !(op->ringed[w] & ~READ_ONCE(settled[w])))
-		w++;
-	if (w == words)
+	if (chunk == op->ring.nchunks)
 		return false;
+	w = chunk / BITS_PER_LONG;
 	ch->op_seq = cpu_to_be64(op->seq);
 	ch->first = cpu_to_be32(w * BITS_PER_LONG);
 	for (i = 0; i < ARRAY_SIZE(ch->map) && w + i < words; i++)
@@ -355,67 +418,95 @@ static struct rar_operation *first_incomplete(struct rar_member *m)
  * How long a sum may be missing before the predecessor is asked for it, us. A link that was not
  * measured yet says nothing: if all goes by the box, the ring may never be.
  */
-static u64 want_patience(const struct rar_member *m)
+static u64 want_patience(const struct rar_link *leg)
 {
-	const struct rar_window *win = &m->link[RAR_NEXT].tx.win;
+	const struct rar_window *win = &leg->member->link[RAR_NEXT].tx.win;
 
 	if (!win->srtt_us)
-		win = &m->link[RAR_LEG].tx.win;
+		win = &leg->tx.win;
 	return win->srtt_us ? max_t(u64, LEG_WANT_US, 4 * win->rto_us) : LEG_WANT_US;
 }
 
 /*
- * An operation stands still, so it goes by the ring. The timeouts of the leg begin anew with each
- * operation, and need not end while each stands still for less long. So operations count, too.
+ * The chunks of a box stand still, so they go by the ring. The timeouts of the leg begin anew with
+ * each operation, and need not end while each stands still for less long. So operations count, too.
  * tx_lock held.
  */
-static void stands_still(struct rar_member *m, struct rar_operation *op)
+static void stands_still(struct rar_link *link, struct rar_operation *op)
 {
-	struct rar_link *link = &m->link[RAR_LEG];
 	unsigned long heard = READ_ONCE(link->heard);
+	struct rar_leg *leg = rar_link_leg(link);
+	u32 box = link->index - RAR_LEG;
 
-	if (!op->all_ringed) {
-		if (heard != m->leg.heard_at)
-			m->leg.stood = 0;
-		m->leg.heard_at = heard;
-		if (++m->leg.stood == LEG_STOOD)
+	if (!(op->ringed_boxes & BIT(box))) {
+		if (heard != leg->heard_at)
+			leg->stood = 0;
+		leg->heard_at = heard;
+		if (++leg->stood == LEG_STOOD)
 			WRITE_ONCE(link->silent, true);
 	}
-	rar_ringed_rest(m, op);
+	rar_ringed_rest(link->member, op, box);
 }
 
 /*
- * Look whether an operation stands still. Sets @ch to the sums to ask the predecessor for.
+ * Look whether the chunks of a box stand still. Sets @ch to the sums to ask the predecessor for.
  * Returns false if there are none. tx_lock held.
  */
-static bool look_at(struct rar_member *m, struct rar_operation *op, u64 now,
+static bool look_at(struct rar_link *link, struct rar_operation *op, u64 now,
 		    struct rar_chunks_hdr *ch)
 {
+	struct rar_out *out = rar_link_out(link, op);
 	/* Another CPU may have completed an operation after @now. */
-	u64 since = min(max(op->moved_us, READ_ONCE(m->leg.done_us)), now);
-	const struct rar_link *leg = &m->link[RAR_LEG];
-	bool answers = now - leg->tx.progress_us < LEG_PATIENCE_US;
+	u64 since = min(max(out->moved_us, READ_ONCE(link->member->done_us)), now);
+	bool answers = now - link->tx.progress_us < LEG_PATIENCE_US;
+	u32 box = link->index - RAR_LEG;
 
-	/* The box may wait for a rank that posted before its leg was open, and goes by the ring. */
-	if (!bitmap_empty(op->ringed, op->ring.nchunks))
-		answers = false;
-	if (leg->epoch && now - since > (answers ? LEG_WAIT_US : LEG_PATIENCE_US))
-		stands_still(m, op);
-	if (now - max(since, op->asked_us) < want_patience(m) || !fill_want(op, ch))
+	if (first_missing(op, box) == op->ring.nchunks)
 		return false;
-	op->asked_us = now;
+	/* The box may wait for a rank that posted before its leg was open, and goes by the ring. */
+	if (some_ringed(op, box))
+		answers = false;
+	if (link->epoch && now - since > (answers ? LEG_WAIT_US : LEG_PATIENCE_US))
+		stands_still(link, op);
+	if (now - max(since, out->asked_us) < want_patience(link) || !fill_want(op, box, ch))
+		return false;
+	out->asked_us = now;
 	return true;
 }
 
 /* Has the box been silent for too long, or since several timeouts, or is the path too narrow? */
-static bool leg_over(const struct rar_member *m)
+static bool leg_over(const struct rar_link *link)
 {
-	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
-	const struct rar_link *link = &m->link[RAR_LEG];
+	unsigned long dead = msecs_to_jiffies(READ_ONCE(link->member->rn->sysctl_dead_ms));
 
 	return READ_ONCE(link->epoch) &&
 	       (READ_ONCE(link->silent) || READ_ONCE(link->narrow) ||
 		time_after(jiffies, READ_ONCE(link->heard) + dead));
+}
+
+/* Do what is due for one box. */
+static void leg_tick(struct rar_link *link)
+{
+	struct rar_leg *leg = rar_link_leg(link);
+	struct rar_member *m = link->member;
+	struct rar_chunks_hdr ch = {};
+	struct rar_operation *op;
+	bool want;
+
+	if (leg_over(link))
+		lost(link);
+	if (READ_ONCE(link->epoch) && time_after_eq(jiffies, leg->next_tell)) {
+		leg->next_tell = jiffies + msecs_to_jiffies(rar_member_keepalive_ms(m));
+		rar_ringed_tell(link);
+	}
+	spin_lock_bh(&m->tx_lock);
+	op = first_incomplete(m);
+	want = op && look_at(link, op, rar_now_us(), &ch);
+	spin_unlock_bh(&m->tx_lock);
+	if (want) {
+		rar_mib_inc(m->rn, BoxWants);
+		rar_packet_ctl(&m->link[RAR_PREV], &ch, sizeof(ch), 0, RAR_T_WANT, m->epoch);
+	}
 }
 
 /**
@@ -426,24 +517,10 @@ static bool leg_over(const struct rar_member *m)
  */
 unsigned long rar_leg_tick(struct rar_member *m)
 {
-	struct rar_chunks_hdr ch = {};
-	struct rar_operation *op;
-	bool want;
+	u32 i;
 
-	if (leg_over(m))
-		rar_leg_lost(m);
-	if (READ_ONCE(m->link[RAR_LEG].epoch) && time_after_eq(jiffies, m->leg.next_tell)) {
-		m->leg.next_tell = jiffies + msecs_to_jiffies(rar_member_keepalive_ms(m));
-		rar_ringed_tell(m);
-	}
-	spin_lock_bh(&m->tx_lock);
-	op = first_incomplete(m);
-	want = op && look_at(m, op, rar_now_us(), &ch);
-	spin_unlock_bh(&m->tx_lock);
-	if (want) {
-		rar_mib_inc(m->rn, BoxWants);
-		rar_packet_ctl(&m->link[RAR_PREV], &ch, sizeof(ch), 0, RAR_T_WANT, m->epoch);
-	}
+	for (i = 0; i < m->nlegs; i++)
+		leg_tick(&m->link[RAR_LEG + i]);
 	local_bh_disable();
 	rar_push(m);
 	local_bh_enable();

@@ -82,7 +82,7 @@ static bool carries(const struct rar_member *m)
 	rcu_read_lock();
 	shared = rar_hosts_share(m, next, m->join.table[next].nonce);
 	rcu_read_unlock();
-	return shared && READ_ONCE(m->rn->sysctl_carriers) && !m->leg.addr.af &&
+	return shared && READ_ONCE(m->rn->sysctl_carriers) && !m->nlegs &&
 	       rar_rules_rx_path(m->rn) == RAR_PATH_INGRESS &&
 	       (m->join.caps.dtypes[0] & RAR_CAPS_WHOLE);
 }
@@ -94,7 +94,7 @@ static bool carries(const struct rar_member *m)
 void rar_push_start(struct rar_member *m)
 {
 	/* A box's sum may overwrite a chunk while the successor would read it. */
-	bool on = READ_ONCE(m->rn->sysctl_local) && !m->leg.addr.af;
+	bool on = READ_ONCE(m->rn->sysctl_local) && !m->nlegs;
 
 	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
 	m->link[RAR_NEXT].carries = carries(m);

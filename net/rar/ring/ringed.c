@@ -79,6 +79,18 @@ static u64 set_ringed(struct rar_operation *op, u32 chunk, u64 mask)
 	return rar_bits_set(op->ringed, chunk, mask);
 }
 
+/* What the link to the box of a chunk sends of an operation. */
+static struct rar_out *leg_out(struct rar_operation *op, u32 chunk)
+{
+	return &op->out[RAR_LEG + rar_ring_box(&op->ring, chunk)];
+}
+
+/* Has this rank left the box of a chunk, as far as the operation goes? */
+static bool has_left(const struct rar_operation *op, u32 chunk)
+{
+	return op->ringed_boxes & BIT(rar_ring_box(&op->ring, chunk));
+}
+
 /*
  * Claim RS of own chunks, which are then published: the contribution is a partial sum. At the root
  * of a broadcast, which has no RS, this says that the ring has the chunks, or the box has passed
@@ -90,7 +102,7 @@ static u64 claim_own(struct rar_operation *op, u32 chunk, u64 mask)
 	u64 won = rar_bits_test_and_set(op->claimed[RAR_RS], chunk, mask);
 
 	rar_op_publish(op, &run, won);
-	rar_bits_set(op->out[RAR_LEG].acked[RAR_RS], chunk, won);
+	rar_bits_set(leg_out(op, chunk)->acked[RAR_RS], chunk, won);
 	return won;
 }
 
@@ -159,6 +171,20 @@ static void settle_root(struct rar_operation *op)
 	}
 }
 
+/* Let what is contributed go to the boxes, but for those that were left. */
+static void contribute_to_boxes(struct rar_member *m, struct rar_operation *op)
+{
+	const struct rar_ring *ring = &op->ring;
+	u32 n = op->come < ring->cpb ? op->come * ring->nblocks : ring->nchunks, i;
+	u64 now = rar_now_us();
+
+	for (i = 0; i < ring->plan.boxes; i++) {
+		op->out[RAR_LEG + i].moved_us = now;
+		if (!(op->ringed_boxes & BIT(i)))
+			rar_link_inject(&m->link[RAR_LEG + i], op, n);
+	}
+}
+
 /**
  * rar_ringed_contributed() - let more of an operation go to the box, or by the ring
  * @m:      member, tx_lock held
@@ -170,35 +196,44 @@ static void settle_root(struct rar_operation *op)
 void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 before)
 {
 	const struct rar_ring *ring = &op->ring;
-	u32 own = rar_plan_own(&ring->plan), end = rar_ring_block_chunks(ring, own), at, n;
+	u32 own = rar_plan_own(&ring->plan), first = rar_ring_block_first(ring, own);
+	u32 chunk, end, n;
 	u64 mask;
 
 	lockdep_assert_held(&m->tx_lock);
-	op->moved_us = rar_now_us();
 	settle_root(op);
-	if (op->all_ringed) {
+	contribute_to_boxes(m, op);
+	if (op->ringed_boxes)
 		rar_link_inject(&m->link[RAR_NEXT], op, op->come);
-		return;
-	}
-	n = op->come < ring->cpb ? op->come * ring->nblocks : ring->nchunks;
-	rar_link_inject(&m->link[RAR_LEG], op, n);
-	end = min(end, op->come);
-	for (at = before; at < end; at += n) {
-		n = min(end - at, 64U);
-		mask = rar_bits_get(op->ringed, own * ring->cpb + at, rar_mask(n));
-		if (mask)
-			go_by_ring(m, op, own * ring->cpb + at, mask, true);
+	end = first + min(rar_ring_block_chunks(ring, own), op->come);
+	for (chunk = first + before; chunk < end; chunk += n) {
+		n = min3(rar_ring_block_end(ring, chunk), end, chunk + 64) - chunk;
+		mask = rar_bits_get(op->ringed, chunk, rar_mask(n));
+		if (mask && !has_left(op, chunk))
+			go_by_ring(m, op, chunk, mask, true);
 	}
 }
 
-/* Does the open box make the sums of an operation? */
-static bool box_makes(const struct rar_member *m, const struct rar_operation *op)
+/* Does the box, if it is open, make the sums of an operation? */
+static bool box_makes(const struct rar_leg *leg, const struct rar_operation *op)
 {
 	if (rar_ringed_is_cast(op))
-		return m->leg.cast;
+		return leg->cast;
 	if (is_reduce(op))
-		return m->leg.reduce;
-	return !m->leg.any_order || rar_op_any_order(&op->fingerprint);
+		return leg->reduce;
+	return !leg->any_order || rar_op_any_order(&op->fingerprint);
+}
+
+/* Let all chunks of a box go by the ring. */
+static void leave_box(struct rar_operation *op, u32 box)
+{
+	u32 block, chunk, end;
+
+	op->ringed_boxes |= BIT(box);
+	for (block = 0; block < op->ring.nblocks; block++) {
+		chunk = rar_ring_of_box(&op->ring, box, block, &end);
+		bitmap_set(op->ringed, chunk, end - chunk);
+	}
 }
 
 /**
@@ -208,10 +243,13 @@ static bool box_makes(const struct rar_member *m, const struct rar_operation *op
  */
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
 {
-	op->asked_us = op->posted_us;
-	if (!m->link[RAR_LEG].epoch || op->seq < m->leg.until || !box_makes(m, op)) {
-		op->all_ringed = true;
-		bitmap_set(op->ringed, 0, op->ring.nchunks);
+	const struct rar_leg *leg = m->leg;
+	u32 i;
+
+	for (i = 0; i < op->ring.plan.boxes; i++, leg++) {
+		op->out[RAR_LEG + i].asked_us = op->posted_us;
+		if (!m->link[RAR_LEG + i].epoch || op->seq < leg->until || !box_makes(leg, op))
+			leave_box(op, i);
 	}
 	rar_ringed_contributed(m, op, 0);
 }
@@ -247,7 +285,7 @@ static void own_returned(struct rar_member *m, struct rar_operation *op,
 /* The box also brings partial sums of chunks that it gave up (3). */
 static bool made_by_box(const struct rar_arrival *a)
 {
-	return a->link->index == RAR_LEG && a->run.phase == RAR_AG;
+	return rar_link_is_leg(a->link) && a->run.phase == RAR_AG;
 }
 
 /* Chunks are sums here. Partial sums and contributions are not sent any more. */
@@ -256,10 +294,6 @@ static void settled(struct rar_member *m, struct rar_operation *op,
 {
 	struct rar_link *next = &m->link[RAR_NEXT];
 
-	if (made_by_box(a))
-		m->leg.sums += hweight64(a->won);
-	else
-		m->leg.ringed += hweight64(a->won);
 	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
 	if (!rar_ringed_is_cast(op))
 		rar_link_credit(next, max(next->tx.posted, op->seq), 0, next->tx.credit);
@@ -268,13 +302,25 @@ static void settled(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * Does the predecessor send the box nothing of the operation? Then no sum comes from there. An
- * operation that is about to be released needs no more chunks.
+ * Does the predecessor send the box of a chunk nothing of the operation? Then no sum comes from
+ * there. An operation that is about to be released needs no more chunks.
  */
 static bool others_left(const struct rar_operation *op, const struct rar_arrival *a)
 {
-	return a->dh && (a->dh->flags & RAR_F_RINGED) && !op->all_ringed &&
+	return a->dh && (a->dh->flags & RAR_F_RINGED) && !has_left(op, a->run.chunk) &&
 	       atomic_read(&op->left);
+}
+
+/* Count chunks for the box whose share they are of: who made the sums? */
+static void count_sums(struct rar_member *m, const struct rar_operation *op,
+		       const struct rar_arrival *a, bool sums)
+{
+	struct rar_leg *leg = rar_link_leg(rar_leg_of(m, op, a->run.chunk));
+
+	if (made_by_box(a))
+		leg->sums += hweight64(a->won);
+	else if (sums || is_reduce(op))
+		leg->ringed += hweight64(a->won);
 }
 
 /**
@@ -296,15 +342,14 @@ bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 
 	spin_lock_bh(&m->tx_lock);
 	released = m->ops_released;
-	op->moved_us = a->now_us;
+	leg_out(op, a->run.chunk)->moved_us = a->now_us;
 	rar_link_account(m, op, a);
-	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, a->run.chunk, a->done);
+	rar_out_acked(rar_leg_of(m, op, a->run.chunk), op, RAR_RS, a->run.chunk, a->done);
 	if (!made_by_box(a))
 		news = set_ringed(op, a->run.chunk, mask);
+	count_sums(m, op, a, sums);
 	if (sums)
 		settled(m, op, a);
-	else if (is_reduce(op))
-		m->leg.ringed += hweight64(a->won);
 	if (sums)
 		forward = sums_go_on(m, op, a, item);
 	else if (a->won)
@@ -317,7 +362,7 @@ bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 	if (news && rar_link_op_at(m, op->seq) == op)
 		go_by_ring(m, op, a->run.chunk, news, true);
 	if (others_left(op, a))
-		rar_ringed_rest(m, op);
+		rar_ringed_rest(m, op, rar_ring_box(&op->ring, a->run.chunk));
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
 	if (released)
@@ -340,7 +385,7 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
 	u64 news = set_ringed(op, chunk, mask);
 
 	lockdep_assert_held(&m->tx_lock);
-	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, chunk, mask);
+	rar_out_acked(rar_leg_of(m, op, chunk), op, RAR_RS, chunk, mask);
 	if (news)
 		go_by_ring(m, op, chunk, news, !handed);
 }
@@ -349,7 +394,7 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
  * rar_ringed_passed() - take in that the box has passed chunks of a broadcast on, or summed them
  * @m:     a rank that gets no sums, tx_lock held
  * @op:    operation of a group with a box
- * @chunk: the first of the chunks
+ * @chunk: the first of the chunks, all of one block
  * @mask:  which of the chunks from there on
  *
  * The root of a reduction may not have a sum that the box has made. So the operation is not
@@ -357,15 +402,16 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
  */
 void rar_ringed_passed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
 {
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = &m->link[RAR_NEXT], *link = rar_leg_of(m, op, chunk);
+	struct rar_out *out = rar_link_out(link, op);
 
 	lockdep_assert_held(&m->tx_lock);
-	mask &= ~rar_bits_get(op->out[RAR_LEG].acked[RAR_RS], chunk, mask);
-	m->leg.sums += hweight64(mask);
-	rar_out_acked(&m->link[RAR_LEG], op, RAR_RS, chunk, mask);
+	mask &= ~rar_bits_get(out->acked[RAR_RS], chunk, mask);
+	rar_link_leg(link)->sums += hweight64(mask);
+	rar_out_acked(link, op, RAR_RS, chunk, mask);
 	if (!is_reduce(op))
 		return;
-	op->moved_us = rar_now_us();
+	out->moved_us = rar_now_us();
 	/* All ranks have contributed. */
 	rar_link_credit(next, max(next->tx.posted, op->seq), 0, next->tx.credit);
 }
@@ -385,8 +431,8 @@ static void wanted_partial(struct rar_member *m, struct rar_operation *op, u32 c
 		own &= ~rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], chunk, own);
 		rar_out_pend(&m->link[RAR_NEXT], op, RAR_RS, chunk, own);
 	}
-	if (!op->all_ringed && (is_source(op) || lacks))
-		rar_ringed_rest(m, op);
+	if (!has_left(op, chunk) && (is_source(op) || lacks))
+		rar_ringed_rest(m, op, rar_ring_box(&op->ring, chunk));
 }
 
 /**
@@ -412,70 +458,85 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
 	rar_out_pend(&m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
 	if (rar_ringed_is_cast(op)) {
 		claim_own(op, chunk, sums);
-		if (!op->all_ringed && (is_root(op) || mask & ~sums))
-			rar_ringed_rest(m, op);
+		if (!has_left(op, chunk) && (is_root(op) || mask & ~sums))
+			rar_ringed_rest(m, op, rar_ring_box(&op->ring, chunk));
 	} else if (mask & ~sums) {
 		go_by_ring(m, op, chunk, mask & ~sums, true);
 	}
 }
 
 /*
- * Where the ring begins it needs no chunks that the box has passed on, or summed, unless they are
- * wanted.
+ * Of a run of chunks that go to one box, those that go by the ring if that box is left: they are
+ * not settled here. Of a reduction to a root those that the box has summed do only if they are
+ * wanted, since the root may have them. Where the ring begins it needs no chunks that the box has
+ * passed on, or summed, unless they are wanted.
  */
-static void leave_out_passed(struct rar_operation *op)
+static u64 not_passed(struct rar_operation *op, u32 chunk, u64 mask)
 {
-	const unsigned long *passed = op->out[RAR_LEG].acked[RAR_RS];
-	u32 i, words = is_source(op) ? BITS_TO_LONGS(op->ring.nchunks) : 0;
+	u64 passed = rar_bits_get(leg_out(op, chunk)->acked[RAR_RS], chunk, mask);
+	u64 lacks = mask & ~rar_bits_get(rar_op_settled(op), chunk, mask);
 
-	for (i = 0; i < words; i++)
-		rar_bits_test_and_set(op->claimed[RAR_RS], i * BITS_PER_LONG, passed[i]);
+	if (is_source(op)) {
+		rar_bits_test_and_set(op->claimed[RAR_RS], chunk, passed);
+		return mask & ~passed;
+	}
+	return is_reduce(op) && rar_plan_gets_none(&op->ring.plan) ? lacks & ~passed : lacks;
 }
 
-/*
- * The chunks of a word that go by the ring because they are not settled here. Of a reduction to a
- * root those that the box has summed do only if they are wanted, since the root may have them.
- */
-static unsigned long not_settled(const struct rar_operation *op, u32 word)
+/* Own chunks that were passed over may go by the ring now. */
+static void inject_again(struct rar_link *next, struct rar_operation *op)
 {
-	unsigned long lacks = ~READ_ONCE(rar_op_settled(op)[word]);
+	struct rar_out *out = rar_link_out(next, op);
 
-	if (is_reduce(op) && rar_plan_gets_none(&op->ring.plan))
-		lacks &= ~op->out[RAR_LEG].acked[RAR_RS][word];
-	return lacks;
+	next->tx.ninject += out->inject - out->owed.first;
+	out->inject = out->owed.first;
+	rar_link_inject(next, op, op->come);
 }
 
 /**
- * rar_ringed_rest() - let all chunks that are not settled here go by the ring (1)
- * @m:  member, tx_lock held
- * @op: operation of a group with a box
+ * rar_ringed_rest() - let all chunks of a box that are not settled here go by the ring (1)
+ * @m:   member, tx_lock held
+ * @op:  operation of a group with a box
+ * @box: its place among the boxes
  */
-void rar_ringed_rest(struct rar_member *m, struct rar_operation *op)
+void rar_ringed_rest(struct rar_member *m, struct rar_operation *op, u32 box)
 {
-	u32 words = BITS_TO_LONGS(op->ring.nchunks), i;
+	u32 block, chunk, end, n;
 
 	lockdep_assert_held(&m->tx_lock);
-	WRITE_ONCE(op->all_ringed, true);
-	rar_link_forget(&m->link[RAR_LEG], op);
-	for (i = 0; i < words; i++)
-		op->ringed[i] |= not_settled(op, i);
-	if (words)
-		op->ringed[words - 1] &= BITMAP_LAST_WORD_MASK(op->ring.nchunks);
-	leave_out_passed(op);
-	rar_link_inject(&m->link[RAR_NEXT], op, op->come);
+	WRITE_ONCE(op->ringed_boxes, op->ringed_boxes | BIT(box));
+	rar_link_forget(&m->link[RAR_LEG + box], op);
+	for (block = 0; block < op->ring.nblocks; block++) {
+		chunk = rar_ring_of_box(&op->ring, box, block, &end);
+		for (; chunk < end; chunk += n) {
+			n = min(end - chunk, 64U);
+			set_ringed(op, chunk, not_passed(op, chunk, rar_mask(n)));
+		}
+	}
+	inject_again(&m->link[RAR_NEXT], op);
+}
+
+/* What was at a box that is lost goes by the ring; records of keyed reductions go to the root. */
+static void let_go(struct rar_member *m, struct rar_operation *op, u32 box)
+{
+	if (op->ring.plan.aside)
+		rar_ringed_rest(m, op, box);
+	else if (!box && op->keyed && !op->keyed->is_root && rar_stream_unbox(op->keyed->stream))
+		rar_link_timer_at(m, rar_now_us());
 }
 
 /**
- * rar_ringed_close() - send nothing more by the leg, and enter again later
- * @m: member
+ * rar_ringed_close() - send nothing more to a box, and enter again later
+ * @link: link to the box
  *
  * The caller pushes what goes by the ring now.
  *
  * Return: the epoch that the leg had, or 0 if it was not open.
  */
-u64 rar_ringed_close(struct rar_member *m)
+u64 rar_ringed_close(struct rar_link *link)
 {
-	struct rar_link *link = &m->link[RAR_LEG];
+	struct rar_leg *leg = rar_link_leg(link);
+	struct rar_member *m = link->member;
 	struct rar_operation *op;
 	u64 epoch, seq;
 
@@ -484,53 +545,67 @@ u64 rar_ringed_close(struct rar_member *m)
 	WRITE_ONCE(link->epoch, 0);
 	for (seq = m->op_oldest; epoch && seq < m->op_next; seq++) {
 		op = rar_link_op_at(m, seq);
-		if (op && op->ring.plan.aside)
-			rar_ringed_rest(m, op);
-		else if (op && op->keyed && !op->keyed->is_root &&
-			 rar_stream_unbox(op->keyed->stream))
-			rar_link_timer_at(m, rar_now_us());
+		if (op)
+			let_go(m, op, link->index - RAR_LEG);
 	}
 	if (epoch)
 		rar_link_flush_tx(link);
 	link->silent = false;
-	m->leg.next_try = jiffies + RINGED_RETRY;
-	m->leg.tries = 0;
-	m->leg.since = jiffies;
-	m->leg.nonce = rar_random_token();
+	leg->next_try = jiffies + RINGED_RETRY;
+	leg->tries = 0;
+	leg->since = jiffies;
+	leg->nonce = rar_random_token();
 	spin_unlock_bh(&m->tx_lock);
 	return epoch;
 }
 
 /**
  * rar_ringed_leave() - as rar_ringed_close(), and tell the box
- * @m: member
+ * @link: link to the box
  *
  * The box ends the job, so the other members do not wait there for this rank's contributions.
  *
  * Return: as rar_ringed_close().
  */
-u64 rar_ringed_leave(struct rar_member *m)
+u64 rar_ringed_leave(struct rar_link *link)
 {
-	u64 epoch = rar_ringed_close(m);
+	u64 epoch = rar_ringed_close(link);
 	struct rar_hdr h;
 
 	if (epoch)
-		rar_packet_ctl(&m->link[RAR_LEG], &h, sizeof(h), 0, RAR_T_RESET, epoch);
+		rar_packet_ctl(link, &h, sizeof(h), 0, RAR_T_RESET, epoch);
 	return epoch;
 }
 
-/* Tell the box how many operations are complete here, and that this rank lives. */
-void rar_ringed_tell(struct rar_member *m)
+/* Leave all boxes of the group. */
+void rar_ringed_leave_all(struct rar_member *m)
 {
-	struct rar_link *link = &m->link[RAR_LEG];
+	u32 i;
+
+	for (i = 0; i < m->nlegs; i++)
+		rar_ringed_leave(&m->link[RAR_LEG + i]);
+}
+
+/* Tell a box how many operations are complete here, and that this rank lives. */
+void rar_ringed_tell(struct rar_link *link)
+{
 	u64 epoch = READ_ONCE(link->epoch);
 	struct rar_probe_hdr ph = {
 		.una = cpu_to_be32(READ_ONCE(link->tx.una)),
-		.done = cpu_to_be32(READ_ONCE(m->ops_done)),
-		.op_seq = cpu_to_be64(READ_ONCE(m->leg.from)),
+		.done = cpu_to_be32(READ_ONCE(link->member->ops_done)),
+		.op_seq = cpu_to_be64(READ_ONCE(rar_link_leg(link)->from)),
 	};
 
 	if (epoch)
 		rar_packet_ctl(link, &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
 			       RAR_T_PROBE, epoch);
+}
+
+/* Tell all boxes of the group. */
+void rar_ringed_tell_all(struct rar_member *m)
+{
+	u32 i;
+
+	for (i = 0; i < m->nlegs; i++)
+		rar_ringed_tell(&m->link[RAR_LEG + i]);
 }

@@ -17,9 +17,11 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
 			 bool handed);
 void rar_ringed_passed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask);
 void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask);
-void rar_ringed_rest(struct rar_member *m, struct rar_operation *op);
-void rar_ringed_tell(struct rar_member *m);
-u64 rar_ringed_close(struct rar_member *m);
-u64 rar_ringed_leave(struct rar_member *m);
+void rar_ringed_rest(struct rar_member *m, struct rar_operation *op, u32 box);
+void rar_ringed_tell(struct rar_link *link);
+void rar_ringed_tell_all(struct rar_member *m);
+u64 rar_ringed_close(struct rar_link *link);
+u64 rar_ringed_leave(struct rar_link *link);
+void rar_ringed_leave_all(struct rar_member *m);
 
 #endif /* _RAR_RING_RINGED_H */

@@ -279,7 +279,7 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
  */
 static const struct input_type {
 	u16 min;
-	u8 from;
+	u16 from;
 	u8 token;
 	u8 more_ports;
 } input_types[] = {
@@ -393,12 +393,12 @@ static const struct rar_aside *aside_of(const struct rar_member *m, const struct
 static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
 			       const struct input_type *t)
 {
-	u8 from = m->rank == RAR_BOX_RANK ? TO_BOX : FROM_BOX;
+	u16 from = m->rank == RAR_BOX_RANK ? TO_BOX : FROM_BOX;
 	u64 epoch;
 
 	pkt->link = NULL;
 	if (t->from & from)
-		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src));
+		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src), &pkt->from, 0);
 	if (!pkt->link)
 		return RAR_DROP(Rank);
 	epoch = t->token == BY_GROUP ? m->epoch : READ_ONCE(pkt->link->epoch);

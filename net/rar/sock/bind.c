@@ -261,17 +261,22 @@ static int check_prev(const struct rar_member *m, const struct sockaddr_rar *pre
 
 static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 {
+	u32 i;
+
 	memset(&m->trust.prev, 0, sizeof(m->trust.prev));
 	if (opts->prev.srar_family)
 		to_addr(m->rn, &opts->prev, &m->trust.prev);
 	m->trust.key = opts->key;
 	m->join.offers = false;
-	if (opts->box_set) {
-		to_addr(m->rn, &opts->box, &m->join.wants);
+	if (opts->nboxes) {
+		/* A family of 0: none. */
+		m->join.wants.n = opts->boxes[0].srar_af ? opts->nboxes : 0;
+		for (i = 0; i < m->join.wants.n; i++)
+			to_addr(m->rn, &opts->boxes[i], &m->join.wants.addr[i]);
 		return;
 	}
 	spin_lock_bh(&m->rn->lock);
-	m->join.wants = m->rn->box_addr;
+	m->join.wants = m->rn->boxes;
 	/* Ranks that share a key trust no host that happens to be on the way. */
 	m->join.offers = m->rn->box_offers && !rar_key_is_set(&m->trust.key);
 	spin_unlock_bh(&m->rn->lock);

@@ -43,6 +43,7 @@ static void fill_tx(struct rar_member *m, struct rar_info *info)
 	u64 waiting_us = oldest_posted_us(m), now;
 	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_slow_wire w = {};
+	u32 i;
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
@@ -65,8 +66,12 @@ static void fill_tx(struct rar_member *m, struct rar_info *info)
 	if (waiting_us && now > max(waiting_us, m->came_us))
 		info->prev_wait_us += now - max(waiting_us, m->came_us);
 	info->ops_released = m->op_oldest;
-	info->box_sums = m->leg.sums;
-	info->ring_sums = m->leg.ringed;
+	for (i = 0; i < m->nlegs; i++) {
+		info->boxes[i].sums = m->leg[i].sums;
+		info->boxes[i].ring_sums = m->leg[i].ringed;
+		info->box_sums += m->leg[i].sums;
+		info->ring_sums += m->leg[i].ringed;
+	}
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -77,6 +82,20 @@ static void fill_user_ranks(struct rar_member *m, struct rar_info *info)
 	info->user_rank = m->user_rank;
 	info->slow_user_rank = rar_member_user_rank(m, info->slow_rank);
 	spin_unlock_bh(&m->lock);
+}
+
+static void fill_boxes(struct rar_member *m, struct rar_info *info)
+{
+	struct rar_box_info *box = info->boxes;
+	u32 i;
+
+	info->nboxes = m->nlegs;
+	for (i = 0; i < m->nlegs; i++, box++) {
+		box->state = READ_ONCE(m->link[RAR_LEG + i].epoch) ? RAR_BOX_OPEN : RAR_BOX_AWAY;
+		rar_addr_to_sock(m, rar_member_box(m, i), 0, &box->addr);
+	}
+	info->box_state = info->boxes[0].state;
+	info->box = info->boxes[0].addr;
 }
 
 /**
@@ -117,10 +136,7 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 	info->direct_bytes = m->direct.below - 1;
 	info->whole_bytes = m->place.whole;
 	info->hop_us = m->rank ? 0 : m->join.hop_us;
-	if (m->leg.addr.af) {
-		info->box_state = READ_ONCE(m->link[RAR_LEG].epoch) ? RAR_BOX_OPEN : RAR_BOX_AWAY;
-		rar_addr_to_sock(m, rar_member_box(m), 0, &info->box);
-	}
+	fill_boxes(m, info);
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -
 						READ_ONCE(m->link[RAR_PREV].heard));
 	info->next_silent_ms = jiffies_to_msecs(jiffies -

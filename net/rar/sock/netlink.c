@@ -140,20 +140,22 @@ static int put_links(struct sk_buff *skb, const struct rar_member *m, const stru
 	return 0;
 }
 
-/* The box of the group, if it has one. */
-static int put_box(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
+/* The boxes of the group, if it has any. */
+static int put_boxes(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
 {
+	const struct rar_box_info *box = info->boxes;
 	struct nlattr *nest;
+	u32 i;
 
-	if (info->box_state == RAR_BOX_NONE)
-		return 0;
-	nest = nla_nest_start(skb, RAR_A_MEMBER_BOX);
-	if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, rar_member_box(m)) ||
-	    nla_put_u32(skb, RAR_A_BOX_STATE, info->box_state) ||
-	    nla_put_u64_64bit(skb, RAR_A_BOX_SUMS, info->box_sums, RAR_A_BOX_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_BOX_RING_SUMS, info->ring_sums, RAR_A_BOX_PAD))
-		return -EMSGSIZE;
-	nla_nest_end(skb, nest);
+	for (i = 0; i < info->nboxes; i++, box++) {
+		nest = nla_nest_start(skb, RAR_A_MEMBER_BOX);
+		if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, rar_member_box(m, i)) ||
+		    nla_put_u32(skb, RAR_A_BOX_STATE, box->state) ||
+		    nla_put_u64_64bit(skb, RAR_A_BOX_SUMS, box->sums, RAR_A_BOX_PAD) ||
+		    nla_put_u64_64bit(skb, RAR_A_BOX_RING_SUMS, box->ring_sums, RAR_A_BOX_PAD))
+			return -EMSGSIZE;
+		nla_nest_end(skb, nest);
+	}
 	return 0;
 }
 
@@ -201,7 +203,7 @@ static int put_member(struct sk_buff *skb, struct rar_member *m, struct user_nam
 	rar_info_fill(m, &info);
 	rar_info_error(m, &err);
 	if (put_identity(skb, m, &info, reader) || put_ops(skb, &info) ||
-	    put_links(skb, m, &info) || put_box(skb, m, &info) ||
+	    put_links(skb, m, &info) || put_boxes(skb, m, &info) ||
 	    (err.err && rar_event_put_error(skb, RAR_A_MEMBER_ERROR, &err)))
 		return -EMSGSIZE;
 	return 0;

@@ -10,15 +10,15 @@
  * struct rar_join_opts - options of a join, besides the successor's address
  * @prev:       address of the predecessor; family 0: any
  * @key:        shared by the members; all zero: none
- * @box:        the box, if @box_set; else net.rar.box
+ * @boxes:      the boxes, @nboxes of them, if there are any; else net.rar.box
  * @user_rank:  RAR_USER_RANK
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  */
 struct rar_join_opts {
 	struct sockaddr_rar prev;
 	siphash_key_t key;
-	struct sockaddr_rar box;
-	bool box_set;
+	struct sockaddr_rar boxes[RAR_MAX_BOXES];
+	u32 nboxes;
 	u32 user_rank;
 	u32 timeout_ms;
 };

@@ -165,9 +165,8 @@ static bool may_set_join(const struct sock *sk)
 	return state <= RAR_S_BOUND || state == RAR_S_FAILED;
 }
 
-/* Read an address; without a length it is all zero. A host that is no rank has none and no size. */
-static int get_sockaddr(struct sockaddr_rar *addr, sockptr_t optval, unsigned int optlen,
-			bool is_rank)
+/* Read the address of a rank; without a length it is all zero. */
+static int get_sockaddr(struct sockaddr_rar *addr, sockptr_t optval, unsigned int optlen)
 {
 	*addr = (struct sockaddr_rar) {};
 	if (!optlen)
@@ -176,17 +175,23 @@ static int get_sockaddr(struct sockaddr_rar *addr, sockptr_t optval, unsigned in
 		return -EINVAL;
 	if (copy_from_sockptr(addr, optval, optlen))
 		return -EFAULT;
-	if (!is_rank) {
-		addr->srar_rank = 0;
-		addr->srar_size = 1;
-	}
 	return rar_sock_check_addr(addr, optlen);
+}
+
+/* Read the address of the @i-th box, which has no rank. */
+static int get_box(struct sockaddr_rar *box, sockptr_t optval, u32 i)
+{
+	if (copy_from_sockptr_offset(box, optval, i * sizeof(*box), sizeof(*box)))
+		return -EFAULT;
+	box->srar_rank = 0;
+	box->srar_size = 1;
+	return rar_sock_check_addr(box, sizeof(*box));
 }
 
 static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
 	struct sockaddr_rar prev;
-	int err = get_sockaddr(&prev, optval, optlen, true);
+	int err = get_sockaddr(&prev, optval, optlen);
 
 	if (err)
 		return err;
@@ -199,24 +204,50 @@ static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-/* Set the box of the next join. */
-static int set_box(struct sock *sk, sockptr_t optval, unsigned int optlen)
+/* May the @n-th box follow those before it? */
+static int check_box(const struct sockaddr_rar *boxes, u32 n)
 {
-	struct sockaddr_rar box;
-	int err = get_sockaddr(&box, optval, optlen, false);
+	const struct sockaddr_rar *box = &boxes[n];
+	u32 i;
 
-	if (err)
-		return err;
+	if (n && (!box->srar_af || box->srar_af != boxes[0].srar_af))
+		return -EINVAL;
+	for (i = 0; i < n; i++)
+		if (boxes[i].srar_port == box->srar_port &&
+		    !memcmp(boxes[i].srar_addr, box->srar_addr, sizeof(box->srar_addr)))
+			return -EEXIST;
+	return 0;
+}
+
+/* Set the boxes of the next join. */
+static int set_boxes(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct sockaddr_rar boxes[RAR_MAX_BOXES] = {};
+	u32 n = optlen / sizeof(boxes[0]), i;
+	int err;
+
+	if (optlen % sizeof(boxes[0]))
+		return -EINVAL;
+	if (n > RAR_MAX_BOXES)
+		return -E2BIG;
+	for (i = 0; i < n; i++) {
+		err = get_box(&boxes[i], optval, i);
+		if (!err)
+			err = check_box(boxes, i);
+		if (err)
+			return err;
+	}
 	lock_sock(sk);
 	if (may_set_join(sk)) {
-		rar_sk(sk)->join.box = box;
-		rar_sk(sk)->join.box_set = optlen;
+		memcpy(rar_sk(sk)->join.boxes, boxes, sizeof(boxes));
+		rar_sk(sk)->join.nboxes = n;
 	} else {
 		err = -EISCONN;
 	}
 	release_sock(sk);
 	return err;
 }
+
 
 static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
@@ -397,7 +428,7 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 	if (optname == RAR_KEY)
 		return set_key(sk, optval, optlen);
 	if (optname == RAR_BOX)
-		return set_box(sk, optval, optlen);
+		return set_boxes(sk, optval, optlen);
 	if (optname == RAR_REG || optname == RAR_UNREG)
 		return set_region(rsk, optname, optval, optlen);
 	err = get_u32_opt(optval, optlen, &val);
@@ -527,6 +558,19 @@ static int get_addr(struct sock *sk, const struct sockaddr_rar *from, char __use
 	return put_opt(&addr, sizeof(addr), optval, optlen, len);
 }
 
+/* Without a box, the first one is all zero. */
+static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen, int len)
+{
+	struct sockaddr_rar boxes[RAR_MAX_BOXES];
+	u32 n;
+
+	lock_sock(sk);
+	memcpy(boxes, rar_sk(sk)->join.boxes, sizeof(boxes));
+	n = max(rar_sk(sk)->join.nboxes, 1U);
+	release_sock(sk);
+	return put_opt(boxes, n * sizeof(boxes[0]), optval, optlen, len);
+}
+
 int rar_getsockopt(struct socket *sock, int level, int optname,
 		   char __user *optval, int __user *optlen)
 {
@@ -570,7 +614,7 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 	case RAR_PREV_ADDR:
 		return get_addr(sk, &rsk->join.prev, optval, optlen, len);
 	case RAR_BOX:
-		return get_addr(sk, &rsk->join.box, optval, optlen, len);
+		return get_boxes(sk, optval, optlen, len);
 	default:
 		m = rar_sock_get(sk);
 		err = get_member_opt(m, READ_ONCE(rsk->peers_from), optname, optval,

@@ -160,22 +160,42 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err;
 }
 
-/* The address of a box, box_addr or box_up, as text. */
-static void show_box(struct rar_net *rn, const struct rar_addr *addr, char *name)
+/* The addresses of boxes as text, which has RAR_SYSCTL_WORD bytes; or what stands for none. */
+static void show_boxes(const struct rar_boxes *boxes, bool offers, char *text)
 {
-	struct rar_addr a;
+	const struct rar_addr *a = boxes->addr;
+	u32 i, at = 0;
+
+	strscpy(text, offers ? OFFERED : "-", RAR_SYSCTL_WORD);
+	for (i = 0; i < boxes->n; i++, a++)
+		at += a->af == AF_INET6 ?
+		      scnprintf(text + at, RAR_SYSCTL_WORD - at, "%s[%pI6c]:%u", i ? "," : "",
+				&a->ip, ntohs(a->port)) :
+		      scnprintf(text + at, RAR_SYSCTL_WORD - at, "%s%pI4:%u", i ? "," : "",
+				&a->ip, ntohs(a->port));
+}
+
+static void show_box(struct rar_net *rn, char *text)
+{
+	struct rar_boxes boxes;
 	bool offers;
 
 	spin_lock_bh(&rn->lock);
-	a = *addr;
-	offers = addr == &rn->box_addr && rn->box_offers;
+	boxes = rn->boxes;
+	offers = rn->box_offers;
 	spin_unlock_bh(&rn->lock);
-	if (a.af == AF_INET6)
-		snprintf(name, RAR_SYSCTL_WORD, "[%pI6c]:%u", &a.ip, ntohs(a.port));
-	else if (a.af == AF_INET)
-		snprintf(name, RAR_SYSCTL_WORD, "%pI4:%u", &a.ip, ntohs(a.port));
-	else
-		strscpy(name, offers ? OFFERED : "-", RAR_SYSCTL_WORD);
+	show_boxes(&boxes, offers, text);
+}
+
+static void show_box_up(struct rar_net *rn, char *text)
+{
+	struct rar_boxes boxes = { };
+
+	spin_lock_bh(&rn->lock);
+	boxes.addr[0] = rn->box_up;
+	spin_unlock_bh(&rn->lock);
+	boxes.n = boxes.addr[0].af != 0;
+	show_boxes(&boxes, false, text);
 }
 
 /* Read the port after @end, if there is one. */
@@ -189,14 +209,12 @@ static int parse_port(const struct rar_net *rn, const char *end, __be16 *port)
 	return 0;
 }
 
-/* Read the setting of a box; @a is left without a family if it is no address. */
+/* Read the address of a box. */
 static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr *a)
 {
 	const char *end;
 
 	*a = (struct rar_addr) { };
-	if (!*name || !strcmp(name, "-") || !strcmp(name, OFFERED))
-		return 0;
 	if (in4_pton(name, -1, (u8 *)&a->ip, ':', &end) ||
 	    in4_pton(name, -1, (u8 *)&a->ip, -1, &end)) {
 		a->af = AF_INET;
@@ -213,47 +231,101 @@ static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr
 	return parse_port(rn, end, &a->port);
 }
 
-static int set_box(struct rar_net *rn, struct rar_addr *addr, int write, void *buffer,
-		   size_t *lenp, loff_t *ppos)
+/* Add a box to a list. */
+static int add_box(struct rar_boxes *boxes, const struct rar_addr *a)
 {
-	char name[RAR_SYSCTL_WORD] = "";
-	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
-	bool offered, group = addr == &rn->box_addr;
+	u32 i;
+
+	for (i = 0; i < boxes->n; i++) {
+		if (boxes->addr[i].af != a->af)
+			return -EINVAL;
+		if (boxes->addr[i].port == a->port && ipv6_addr_equal(&boxes->addr[i].ip, &a->ip))
+			return -EEXIST;
+	}
+	if (boxes->n == RAR_LEGS)
+		return -E2BIG;
+	boxes->addr[boxes->n++] = *a;
+	return 0;
+}
+
+/* Read a list of boxes, which may be empty. Changes @text. */
+static int parse_boxes(const struct rar_net *rn, char *text, struct rar_boxes *boxes)
+{
 	struct rar_addr a;
-	char *word;
+	char *name;
 	int err;
 
-	show_box(rn, addr, name);
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	word = strim(name);
-	offered = !strcmp(word, OFFERED);
-	err = offered && !group ? -EINVAL : parse_box(rn, word, &a);
-	if (err)
-		return err;
-	spin_lock_bh(&rn->lock);
-	*addr = a;
-	if (group)
-		rn->box_offers = offered;
-	spin_unlock_bh(&rn->lock);
+	*boxes = (struct rar_boxes) { };
+	if (!*text || !strcmp(text, "-"))
+		return 0;
+	while ((name = strsep(&text, ","))) {
+		err = parse_box(rn, strim(name), &a) ?: add_box(boxes, &a);
+		if (err)
+			return err;
+	}
 	return 0;
+}
+
+/* Let a setting that is a text be read or written. Return: the new text, NULL, or an error. */
+static char *do_text(char *text, int write, void *buffer, size_t *lenp, loff_t *ppos)
+{
+	struct ctl_table t = { .data = text, .maxlen = RAR_SYSCTL_WORD };
+	int err;
+
+	/* A longer one would be cut. */
+	if (write && *lenp >= RAR_SYSCTL_WORD)
+		return ERR_PTR(-E2BIG);
+	err = proc_dostring(&t, write, buffer, lenp, ppos);
+	if (err)
+		return ERR_PTR(err);
+	return write ? strim(text) : NULL;
 }
 
 static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
 		  void *buffer, size_t *lenp, loff_t *ppos)
 {
-	struct rar_net *rn = container_of(table->data, struct rar_net, box_addr);
+	struct rar_net *rn = container_of(table->data, struct rar_net, boxes);
+	char text[RAR_SYSCTL_WORD] = "", *word;
+	struct rar_boxes boxes = { };
+	bool offered;
+	int err;
 
-	return set_box(rn, &rn->box_addr, write, buffer, lenp, ppos);
+	show_box(rn, text);
+	word = do_text(text, write, buffer, lenp, ppos);
+	if (IS_ERR_OR_NULL(word))
+		return PTR_ERR_OR_ZERO(word);
+	offered = !strcmp(word, OFFERED);
+	err = offered ? 0 : parse_boxes(rn, word, &boxes);
+	if (err)
+		return err;
+	spin_lock_bh(&rn->lock);
+	rn->boxes = boxes;
+	rn->box_offers = offered;
+	spin_unlock_bh(&rn->lock);
+	return 0;
 }
 
 static int do_box_up(RAR_CTL_CONST struct ctl_table *table, int write,
 		     void *buffer, size_t *lenp, loff_t *ppos)
 {
 	struct rar_net *rn = container_of(table->data, struct rar_net, box_up);
+	char text[RAR_SYSCTL_WORD] = "", *word;
+	struct rar_boxes boxes;
+	int err;
 
-	return set_box(rn, &rn->box_up, write, buffer, lenp, ppos);
+	show_box_up(rn, text);
+	word = do_text(text, write, buffer, lenp, ppos);
+	if (IS_ERR_OR_NULL(word))
+		return PTR_ERR_OR_ZERO(word);
+	err = parse_boxes(rn, word, &boxes);
+	if (!err && boxes.n > 1)
+		err = -E2BIG;
+	if (err)
+		return err;
+	spin_lock_bh(&rn->lock);
+	rn->box_up = boxes.addr[0];
+	spin_unlock_bh(&rn->lock);
+	return 0;
 }
 
 static int do_box_allow(RAR_CTL_CONST struct ctl_table *table, int write,
@@ -357,7 +429,7 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(whole_bytes, SYSCTL_ZERO, &whole_max),
 	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
 	{ .procname = "box", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, box_addr),
+	  .data = (void *)offsetof(struct rar_net, boxes),
 	  .proc_handler = do_box },
 	{ .procname = "box_allow", .maxlen = sizeof(int), .mode = 0644,
 	  .data = (void *)offsetof(struct rar_net, box_allow),
@@ -468,8 +540,12 @@ bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, ch
 		strscpy(word, policy_names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
 		return true;
 	}
-	if (entry->proc_handler == do_box || entry->proc_handler == do_box_up) {
-		show_box(rn, entry->data, word);
+	if (entry->proc_handler == do_box) {
+		show_box(rn, word);
+		return true;
+	}
+	if (entry->proc_handler == do_box_up) {
+		show_box_up(rn, word);
 		return true;
 	}
 	if (entry->proc_handler == do_box_allow) {

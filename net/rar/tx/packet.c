@@ -237,6 +237,12 @@ static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
 	h->token = cpu_to_be64(token);
 }
 
+/* Has this rank left the box of a chunk, as far as the operation goes? */
+static bool has_left(const struct rar_operation *op, u32 chunk)
+{
+	return READ_ONCE(op->ringed_boxes) & BIT(rar_ring_box(&op->ring, chunk));
+}
+
 /*
  * Fill in the header of the first chunk of a run. rar_packet_hdr() makes the others of it,
  * and completes this one.
@@ -250,7 +256,7 @@ void rar_packet_fill_data(const struct rar_link *link,
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
 	memset(dh, 0, sizeof(*dh));
-	if (op->ring.plan.direct && link->index != RAR_LEG) {
+	if (op->ring.plan.direct && !rar_link_is_leg(link)) {
 		type = RAR_T_DIRECT;
 		rar_hdr_set_complete(dh, item->known.base, item->known.map);
 	} else {
@@ -261,9 +267,9 @@ void rar_packet_fill_data(const struct rar_link *link,
 	rar_op_describe(dh, op->seq, &op->fingerprint);
 	dh->chunk = cpu_to_be32(item->run.chunk);
 	dh->flags = item->flags;
-	if (link->index == RAR_LEG)
+	if (rar_link_is_leg(link))
 		dh->prio = op->prio;
-	if (item->run.phase == RAR_RS && READ_ONCE(op->all_ringed))
+	if (item->run.phase == RAR_RS && has_left(op, item->run.chunk))
 		dh->flags |= RAR_F_RINGED;
 }
 
@@ -352,7 +358,7 @@ static struct sk_buff *run_build(const struct rar_link *link,
 	if (!skb)
 		return NULL;
 	rar_ring_chunk(&item->op->ring, item->run.chunk, &c);
-	from.buf = link->index == RAR_LEG ? READ_ONCE(item->op->own) :
+	from.buf = rar_link_is_leg(link) ? READ_ONCE(item->op->own) :
 		   rar_op_source(item->op, &item->run, &c);
 	to.skb = skb;
 	rar_packet_fill_data(link, item, &dh);
@@ -428,7 +434,7 @@ static bool overtaken(const struct rar_link *link, const struct rar_tx_item *ite
 		return false;
 	smp_rmb(); /* the buffer is read before the claims; pairs with the atomics of claims */
 	claimed = rar_bits_get(op->claimed[RAR_AG], chunk, mask);
-	if (link->index == RAR_LEG)
+	if (rar_link_is_leg(link))
 		claimed |= rar_bits_get(op->claimed[RAR_RS], chunk, mask);
 	return claimed;
 }
@@ -438,7 +444,7 @@ static bool asks(const struct rar_link *link, const struct rar_operation *op)
 {
 	const struct rar_plan *plan = &op->ring.plan;
 
-	return link->index == RAR_LEG && !rar_plan_adds(plan) &&
+	return rar_link_is_leg(link) && !rar_plan_adds(plan) &&
 	       rar_plan_own(plan) == RAR_NO_BLOCK;
 }
 
