@@ -75,6 +75,18 @@ void parse_links(const struct nlmsghdr *nlh, const struct nlattr **links, uint32
 	}
 }
 
+/* Set boxes[0 .. n - 1] to the boxes of a member, in their order. */
+void parse_boxes(const struct nlmsghdr *nlh, const struct nlattr **boxes, uint32_t n)
+{
+	const struct nlattr *attr;
+	uint32_t i = 0;
+
+	memset(boxes, 0, n * sizeof(*boxes));
+	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr))
+		if (mnl_attr_get_type(attr) == RAR_A_MEMBER_BOX && i < n)
+			boxes[i++] = attr;
+}
+
 /* The value, 0 if the attribute is absent. */
 uint32_t get_u32(const struct nlattr *attr)
 {

@@ -48,6 +48,7 @@ bool conn_next_event(struct conn *c, msg_fn fn, void *arg);
 void parse(const struct nlmsghdr *nlh, const struct nlattr **tb, int max);
 void parse_nested(const struct nlattr *nest, const struct nlattr **tb, int max);
 void parse_links(const struct nlmsghdr *nlh, const struct nlattr **links, uint32_t n);
+void parse_boxes(const struct nlmsghdr *nlh, const struct nlattr **boxes, uint32_t n);
 uint32_t get_u32(const struct nlattr *attr);
 uint64_t get_u64(const struct nlattr *attr);
 

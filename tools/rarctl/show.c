@@ -98,19 +98,35 @@ static void json_link(const struct nlattr *link)
 	json_close('}');
 }
 
-static void json_box(const struct nlattr *box)
+static void json_box(const char *name, const struct nlattr *box)
 {
 	const struct nlattr *tb[RAR_A_BOX_MAX + 1];
 
 	if (!box)
 		return;
 	parse_nested(box, tb, RAR_A_BOX_MAX);
-	json_open("box", '{');
+	json_open(name, '{');
 	json_addr("address", tb[RAR_A_BOX_ADDR]);
 	json_enum("state", &box_states, tb[RAR_A_BOX_STATE]);
 	json_u64_attr("sums", tb[RAR_A_BOX_SUMS]);
 	json_u64_attr("ring_sums", tb[RAR_A_BOX_RING_SUMS]);
 	json_close('}');
+}
+
+/* The first box, and if there are several all of them. */
+static void json_boxes(const struct nlmsghdr *nlh)
+{
+	const struct nlattr *boxes[RAR_MAX_BOXES];
+	int i;
+
+	parse_boxes(nlh, boxes, RAR_MAX_BOXES);
+	json_box("box", boxes[0]);
+	if (!boxes[1])
+		return;
+	json_open("boxes", '[');
+	for (i = 0; i < RAR_MAX_BOXES; i++)
+		json_box(NULL, boxes[i]);
+	json_close(']');
 }
 
 static void member_json(const struct nlmsghdr *nlh, void *arg)
@@ -144,7 +160,7 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 		if (links[i])
 			json_link(links[i]);
 	json_close(']');
-	json_box(tb[RAR_A_MEMBER_BOX]);
+	json_boxes(nlh);
 	json_error("error", tb[RAR_A_MEMBER_ERROR]);
 	json_close('}');
 }
