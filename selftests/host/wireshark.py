@@ -200,9 +200,11 @@ def body_of(text, kind):
         if kind == PROPOSE:
             at = next(at for name, at, _ in rows if name == "rar.table.flags")
             body[at - 24:at - 22] = TF_BOX.to_bytes(2, "big")
-            more = layout(text, "rar_wire_box", "box", end)
-            body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 24)
-            rows += more
+            for _ in range(rng.randint(1, 4)):
+                more = layout(text, "rar_wire_box", "box", end)
+                body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 24)
+                rows += more
+                end += 24
     elif STRUCTS[kind] in ("data", "direct"):
         body += rng.randbytes(32)
     elif kind == JOIN:

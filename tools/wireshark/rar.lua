@@ -12,6 +12,7 @@
 local DEFAULT_PORT = 18118
 local MAGIC, VERSION = 0xa, 1
 local HEADER, DATA_HEADER, MEMBER, BOX = 24, 64, 32, 24	-- bytes
+local MAX_BOXES = 4
 local RUN_MAX = 64				-- chunks in a superpacket
 local TABLE_MAX = 32				-- members in a packet
 
@@ -288,7 +289,7 @@ local members = layout {
 		{ 0x0001, "differ", "Epochs differ" },
 		{ 0x0002, "apart", "A rank does not reach all others" },
 		{ 0x0004, "paired", "Every rank reaches every other rank" },
-		{ 0x0008, "box", "A box follows" },
+		{ 0x0008, "box", "Boxes follow" },
 		{ 0x00f0, "direct", "Short operations are exchanged directly" },
 		{ 0x0f00, "gather", "Short sums are gathered" },
 		{ 0xf000, "whole", "More than 8 KiB are not cut" } } },
@@ -496,10 +497,12 @@ local function show_table(tree, buf, v, items, len)
 		return ""
 	end
 	if buf(1, 1):uint() == PROPOSE and math.floor((v["table.flags"] or 0) / 8) % 2 == 1 then
-		more = BOX
+		more = len - off - v.n * MEMBER
 	end
 	if v.n > TABLE_MAX or len ~= off + v.n * MEMBER + more then
 		malformed(items.n, "the members do not fill the packet")
+	elseif more < 0 or more % BOX > 0 or more > MAX_BOXES * BOX then
+		malformed(items.n, "the boxes do not fill the packet")
 	end
 	for i = 0, math.min(v.n, TABLE_MAX) - 1 do
 		if off + MEMBER > buf:len() then
@@ -508,8 +511,9 @@ local function show_table(tree, buf, v, items, len)
 		show_member(tree, buf, off, v.first + i)
 		off = off + MEMBER
 	end
-	if more > 0 then
+	while more >= BOX and off + BOX <= buf:len() do
 		add_rows(tree, buf, off, box)
+		off, more = off + BOX, more - BOX
 	end
 	return (" payload %d, %d members from rank %d"):format(v.payload, v.n, v.first)
 end
