@@ -447,6 +447,58 @@ TEST(join_box)
 	}
 }
 
+/* RAR_BOX with several boxes: what it takes, and what it says of them. */
+TEST(join_boxes)
+{
+	struct rar_ring ring = lo_ring(2, 17);
+	struct sockaddr_rar box[5], got[5];
+	struct rar_join join = {};
+	socklen_t len = sizeof(got);
+	struct rar_info info;
+	int fd[2];
+
+	ASSERT_EQ(0, rar_private_net());
+	for (uint32_t i = 0; i < 5; i++) {
+		rar_address(&ring, 0, &box[i]);
+		box[i].srar_addr[3] = 5 + i;
+	}
+	fd[0] = rar_socket();
+	ROW(E2BIG, "five", setsockopt(fd[0], SOL_RAR, RAR_BOX, box, 5 * 64));
+	ROW(EINVAL, "and a half", setsockopt(fd[0], SOL_RAR, RAR_BOX, box, 3 * 32));
+	box[2] = box[0];
+	ROW(EEXIST, "twice", setsockopt(fd[0], SOL_RAR, RAR_BOX, box, 3 * 64));
+	box[2].srar_port = htons(7);
+	box[1].srar_af = 0;
+	memset(box[1].srar_addr, 0, 16);
+	ROW(EINVAL, "none among some", setsockopt(fd[0], SOL_RAR, RAR_BOX, box, 3 * 64));
+	box[1].srar_af = AF_INET6;
+	ROW(EINVAL, "mixed", setsockopt(fd[0], SOL_RAR, RAR_BOX, box, 3 * 64));
+	box[1] = box[3];
+	ROW(0, "three", setsockopt(fd[0], SOL_RAR, RAR_BOX, box, 3 * 64));
+	ASSERT_EQ(0, getsockopt(fd[0], SOL_RAR, RAR_BOX, got, &len));
+	EXPECT_EQ(3 * 64, len);
+	EXPECT_EQ(0, memcmp(got[2].srar_addr, box[2].srar_addr, 16));
+	close(fd[0]);
+	EXPECT_EQ(-E2BIG, sysctl_write("box", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5"));
+	ASSERT_EQ(0, sysctl_write("box", "127.0.0.9,127.0.0.8:99"));
+	for (uint32_t r = 0; r < 2; r++) {
+		fd[r] = rar_socket();
+		rar_address(&ring, r, &join.self);
+		rar_address(&ring, 1 - r, &join.next);
+		ROW(0, "join", setsockopt(fd[r], SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	}
+	for (uint32_t r = 0; r < 2; r++) {
+		ASSERT_EQ(0, rar_join_wait(fd[r], 5000));
+		ASSERT_EQ(0, rar_info(fd[r], &info));
+		ASSERT_EQ(2, info.nboxes);
+		EXPECT_EQ(RAR_BOX_AWAY, info.boxes[1].state);
+		EXPECT_EQ(9, info.boxes[0].addr.srar_addr[3]);
+		EXPECT_EQ(8, info.boxes[1].addr.srar_addr[3]);
+		EXPECT_EQ(99, ntohs(info.boxes[1].addr.srar_port));
+		close(fd[r]);
+	}
+}
+
 TEST(join_option)
 {
 	struct rar_ring ring = lo_ring(1, 9);

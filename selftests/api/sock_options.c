@@ -359,8 +359,8 @@ TEST(sized_structures)
 		{ "RAR_ERROR", RAR_ERROR, sizeof(struct rar_error) },
 		{ "RAR_CAPS", RAR_CAPS, sizeof(struct rar_caps) },
 	};
-	static const socklen_t lengths[] = { 4, 13, 24, 100, 256 };
-	unsigned char full[256], part[256];
+	static const socklen_t lengths[] = { 4, 13, 24, 100, 1024 };
+	unsigned char full[1024], part[1024];
 	socklen_t len, want;
 	int fd;
 

@@ -381,6 +381,23 @@ int rar_info(int fd, struct rar_info *info)
 	return rar_getopt(fd, RAR_INFO, info, sizeof(*info));
 }
 
+bool rar_boxes_open(const struct rar_info *info)
+{
+	uint32_t open = 0;
+
+	while (open < info->nboxes && info->boxes[open].state == RAR_BOX_OPEN)
+		open++;
+	return open && open == info->nboxes;
+}
+
+void rar_print_boxes(const struct rar_info *info)
+{
+	for (uint32_t i = 0; info->nboxes > 1 && i < info->nboxes; i++)
+		printf("# rank 0: box%u=%llu ring%u=%llu\n",
+		       i, (unsigned long long)info->boxes[i].sums,
+		       i, (unsigned long long)info->boxes[i].ring_sums);
+}
+
 const char *rar_reason_name(uint32_t reason)
 {
 	static const char * const names[] = {

@@ -130,6 +130,10 @@ int rar_open(const struct rar_ring *ring, uint32_t rank);
 
 int rar_error(int fd, struct rar_error *error);
 int rar_info(int fd, struct rar_info *info);
+/* Does the group have boxes, and are all of them open for this rank? */
+bool rar_boxes_open(const struct rar_info *info);
+/* Prints a line for each of several boxes: chunks of its share that it summed, and the ring. */
+void rar_print_boxes(const struct rar_info *info);
 const char *rar_reason_name(uint32_t reason);
 /* Logs one line: what failed, errno, and what RAR_ERROR says about it. */
 void rar_log_error(int fd, const char *what, int err);

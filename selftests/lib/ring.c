@@ -457,7 +457,7 @@ static int repeat(struct rank *r)
 	return err;
 }
 
-/* Writes "name=value,..." to /proc/sys/net/rar of the rank's namespace. */
+/* Writes "name=value,..." to /proc/sys/net/rar of the rank's namespace; "+" in a value is a comma. */
 static int set_sysctls(void)
 {
 	char *list = strdup(opt.sysctl), *save, *word, *value, path[128];
@@ -469,6 +469,8 @@ static int set_sysctls(void)
 		if (!value)
 			return -EINVAL;
 		*value++ = '\0';
+		for (char *c = value; (c = strchr(c, '+')); *c = ',')
+			;
 		snprintf(path, sizeof(path), "/proc/sys/net/rar/%s", word);
 		err = rar_write(path, value);
 		if (err)
@@ -562,7 +564,7 @@ static int wait_released(struct rank *r)
 	return -ETIMEDOUT;
 }
 
-/* Waits until this rank's leg to the box is open. */
+/* Waits until this rank's legs to all boxes are open. */
 static int wait_box(struct rank *r)
 {
 	uint64_t deadline = rar_now_us() + RELEASE_S * 1000000ull;
@@ -571,7 +573,7 @@ static int wait_box(struct rank *r)
 
 	do {
 		err = rar_info(r->fd, &info);
-		if (err || info.box_state == RAR_BOX_OPEN)
+		if (err || rar_boxes_open(&info))
 			return err;
 		rar_sleep_ms(1);
 	} while (rar_now_us() < deadline);
@@ -650,6 +652,7 @@ static void print_report(void)
 		if (shared->report[r].info.rto_us > rto)
 			rto = shared->report[r].info.rto_us;
 	}
+	rar_print_boxes(info);
 	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u gather=%d direct=%d whole=%u hop_us=%u hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
