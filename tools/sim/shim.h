@@ -105,6 +105,7 @@ struct mutex { int n; };
 #define spin_unlock_bh(l)	((void)(l))
 #define lockdep_assert_held(l)	((void)(l))
 #define lockdep_assert_in_softirq()	((void)0)
+#define struct_size(p, member, n)	(sizeof(*(p)) + (n) * sizeof((p)->member[0]))
 #define lockdep_is_held(l)	true
 #define local_bh_disable()	((void)0)
 #define local_bh_enable()	((void)0)

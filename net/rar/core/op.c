@@ -20,10 +20,12 @@ static struct workqueue_struct *op_wq;
 
 static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 {
-	struct rar_operation *op = kzalloc(sizeof(*op), GFP_KERNEL_ACCOUNT);
+	u32 nouts = rar_outs(m);
+	struct rar_operation *op = kzalloc(struct_size(op, out, nouts), GFP_KERNEL_ACCOUNT);
 
 	if (!op)
 		return NULL;
+	op->nouts = nouts;
 	op->rn = m->rn;
 	op->user = rar_user_hold(m->user);
 	op->bytes = bytes;
@@ -183,7 +185,7 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 		op->ringed = b;
 		b += longs;
 	}
-	for (out = op->out; out < op->out + RAR_OUTS; out++) {
+	for (out = op->out; out < op->out + op->nouts; out++) {
 		for (p = 0; p < RAR_PHASES && out->owed.used; p++, b += 3 * longs) {
 			out->pend[p] = b;
 			out->acked[p] = b + longs;
@@ -208,7 +210,7 @@ static size_t op_set_outs(struct rar_operation *op, size_t longs)
 	size_t words = 0;
 	u32 i;
 
-	for (i = 0; i < RAR_OUTS; i++) {
+	for (i = 0; i < op->nouts; i++) {
 		out = &op->out[i];
 		out->owed = rar_ring_owed(&op->ring, i);
 		out->inject = out->owed.first;

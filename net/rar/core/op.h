@@ -185,7 +185,7 @@ struct rar_lead {
  * complete when its AG is published; if this rank gets no sum, when its RS is. A receiver claims
  * RS before AG, so a sum is never stored while a partial sum is being added.
  *
- * tx_lock protects @come and the fields from @out on; m->lock protects @node and @pin_node;
+ * tx_lock protects @come and the fields from @peers on; m->lock protects @node and @pin_node;
  * recv_lock protects @read.
  */
 struct rar_operation {
@@ -246,7 +246,6 @@ struct rar_operation {
 	unsigned long *claimed[RAR_PHASES];
 	unsigned long *published[RAR_PHASES];
 
-	struct rar_out out[RAR_OUTS];	/* by link */
 	u32 peers;			/* ranks that may still need chunks directly, a bit each */
 	bool direct_sent;		/* the own chunks went directly to all of them */
 	bool direct_runs;		/* it counts in m->direct.running */
@@ -254,6 +253,8 @@ struct rar_operation {
 	u32 ringed_boxes;		/* boxes of which all do, but for the sums that were here
 					 * before; a bit each
 					 */
+	u32 nouts;
+	struct rar_out out[];		/* by link: to the successor, and to each box of the group */
 };
 
 /* The operation that a data packet describes. */
