@@ -12,8 +12,7 @@
 . lib/box.sh
 
 members=4
-boxes=3				# namespaces $members and those after it
-enough=$(mktemp -u)		# once this file exists a job ends
+boxes=(4 5 6)
 
 is_box()	# BOX BYTES
 {
@@ -41,7 +40,7 @@ side()
 	local n=$1
 
 	shift
-	ring -n $members -s box="$(list "$n")" "$@"
+	ring -n "$members" -s box="$(list "$n")" "$@"
 }
 
 sums_of()	# BOX
@@ -55,15 +54,15 @@ shared()
 	local n=$1 i least=-1 most=0 sums before=()
 
 	shift
-	for ((i = 0; i < n; i++)); do before[i]=$(sums_of $i); done
+	for ((i = 0; i < n; i++)); do before[i]=$(sums_of "$i"); done
 	"$@" || return
 	for ((i = 0; i < n; i++)); do
-		sums=$(($(sums_of $i) - before[i]))
+		sums=$(($(sums_of "$i") - before[i]))
 		echo "# box $i: $sums sums"
-		[ $least -ge 0 ] && [ $sums -ge $least ] || least=$sums
-		[ $sums -le $most ] || most=$sums
+		[ "$least" -ge 0 ] && [ "$sums" -ge "$least" ] || least=$sums
+		[ "$sums" -le "$most" ] || most=$sums
 	done
-	[ $least -gt 0 ] && [ $((100 * least)) -ge $((85 * most)) ]
+	[ "$least" -gt 0 ] && [ $((100 * least)) -ge $((85 * most)) ]
 }
 
 # Short tensors, which have fewer chunks than boxes, or hardly more
@@ -93,26 +92,6 @@ until_sums()
 # shellcheck disable=SC2317 # called by within
 more_sums() { [ "$(sums_of "$1")" -gt "$2" ]; }
 
-legs_netem()	# parameters...
-{
-	local i
-
-	for ((i = members; i < members + boxes; i++)); do
-		rns $i tc qdisc replace dev eth0 root netem limit 10000 "$@"
-		rns br tc qdisc replace dev p$i root netem limit 10000 "$@"
-	done
-}
-
-legs_whole()
-{
-	local i
-
-	for ((i = members; i < members + boxes; i++)); do
-		rns $i tc qdisc del dev eth0 root
-		rns br tc qdisc del dev p$i root
-	done
-}
-
 # One of two boxes is killed in the middle, and comes back; the other one goes on.
 killed()
 {
@@ -122,7 +101,7 @@ killed()
 	side 2 -w -t f32,i32 -c 100k,3001 -p 4 -z cio -d 100 -e "$enough" > "$enough.out" 2>&1 &
 	pid=$!
 	if ! { until_sums 0 && until_sums 1; }; then
-		kill $pid
+		kill "$pid"
 		return 1
 	fi
 	lost=$(all_members RarBoxLost)
@@ -136,14 +115,14 @@ killed()
 	is_box 1 64M
 	until_sums 1; status=$?
 	: > "$enough"
-	wait $pid || status=1
+	wait "$pid" || status=1
 	rm "$enough"
 	legs_whole
 	out=$(cat "$enough.out")
 	rm "$enough.out"
 	tail -n 5 <<< "$out"
 	# Each member has lost one leg, and hardly a chunk of the other box has gone by the ring.
-	[ $status = 0 ] && [ $lost = $members ] && [ $before -gt 20 ] &&
+	[ "$status" = 0 ] && [ "$lost" = "$members" ] && [ "$before" -gt 20 ] &&
 		[ $((10 * $(word ring0))) -lt "$(word box0)" ] && [ "$(word ring1)" -gt 0 ]
 }
 
@@ -153,12 +132,13 @@ more_lost() { [ "$(all_members RarBoxLost)" -gt "$1" ]; }
 # share COMMAND...: it succeeds, the first box makes sums, and the second none.
 share()
 {
-	local before=("$(sums_of 0)" "$(sums_of 1)") after
+	local -a was made
 
+	was=("$(sums_of 0)" "$(sums_of 1)")
 	"$@" || return
-	after=("$(sums_of 0)" "$(sums_of 1)")
-	echo "# sums: $((after[0] - before[0])), $((after[1] - before[1]))"
-	[ $((after[0] - before[0])) -gt 0 ] && [ "${after[1]}" = "${before[1]}" ]
+	made=($(($(sums_of 0) - was[0])) $(($(sums_of 1) - was[1])))
+	echo "# sums: ${made[*]}"
+	[ "${made[0]}" -gt 0 ] && [ "${made[1]}" = 0 ]
 }
 
 # Jobs for some seconds, as legs may open at any time
@@ -172,20 +152,20 @@ unreachable()
 	share some
 	status=$?
 	rns 2 ip route del blackhole 10.77.0.$((members + 2))/32
-	return $status
+	return "$status"
 }
 
 narrow()
 {
 	local status i=$((members + 1))
 
-	rns br ip link set p$i mtu 1280
-	rns $i ip link set eth0 mtu 1280
+	rns br ip link set p"$i" mtu 1280
+	rns "$i" ip link set eth0 mtu 1280
 	share some
 	status=$?
-	rns $i ip link set eth0 mtu 1500
-	rns br ip link set p$i mtu 1500
-	return $status
+	rns "$i" ip link set eth0 mtu 1500
+	rns br ip link set p"$i" mtu 1500
+	return "$status"
 }
 
 refuses()
@@ -196,7 +176,7 @@ refuses()
 	share some
 	status=$?
 	rns $((members + 1)) sysctl -qw net.rar.box_allow=link
-	return $status
+	return "$status"
 }
 
 # One of two boxes has hardly any room: it returns its chunks, and the other one does not.
@@ -204,16 +184,16 @@ tight()
 {
 	local status before after
 
-	before=$(counter $members RarBoxGaveUp)
+	before=$(counter "$members" RarBoxGaveUp)
 	after=$(counter $((members + 1)) RarBoxGaveUp)
 	is_box 1 16000
 	side 2 -w -t i32,f32 -c std,1M -p 4 -z cio
 	status=$?
 	is_box 1 64M
-	before=$(($(counter $members RarBoxGaveUp) - before))
+	before=$(($(counter "$members" RarBoxGaveUp) - before))
 	after=$(($(counter $((members + 1)) RarBoxGaveUp) - after))
 	echo "# returned: $before, $after"
-	[ $status = 0 ] && [ $before = 0 ] && [ $after -gt 0 ]
+	[ "$status" = 0 ] && [ "$before" = 0 ] && [ "$after" -gt 0 ]
 }
 
 vanishes()
@@ -229,23 +209,14 @@ vanishes()
 	until_sums 0
 	status=$?
 	: > "$enough"
-	wait $pid || status=1
+	wait "$pid" || status=1
 	rm "$enough"
 	ip -n rar$((members + 1)) link set eth0 up
-	return $status
+	return "$status"
 }
 
-lossy()
-{
-	local status
-
-	# On a slow machine a leg may be lost, and some of its share goes by the ring.
-	legs_netem loss 2% delay 1ms
-	side 2 -w -t i32,f32 -c 100k,1M -p 4 -z cio
-	status=$?
-	legs_whole
-	return $status
-}
+# On a slow machine a leg may be lost, and some of its share goes by the ring.
+lossy() { on_legs "loss 2% delay 1ms" side 2 -w -t i32,f32 -c 100k,1M -p 4 -z cio; }
 
 # Two levels, twice: ranks 0 and 1 at box 2, all others at the first of two boxes side by side
 below()
@@ -257,12 +228,12 @@ below()
 	rns 0 sysctl -qw net.rar.box=10.77.0.$((members + 3)),10.77.0.$((members + 2))
 	rns 1 sysctl -qw net.rar.box=10.77.0.$((members + 3)),10.77.0.$((members + 2))
 	rns 2 sysctl -qw net.rar.box="$(list 2 | tr + ,)"
-	ring -n $members -t i32,f32 -c std,100k -p 4 -r 3
+	ring -n "$members" -t i32,f32 -c std,100k -p 4 -r 3
 	status=$?
 	rns $((members + 2)) sysctl -qw net.rar.box_up=-
 	each_rank sysctl -qw net.rar.box=offered
 	echo "# sums of the lower box: $(($(sums_of 2) - before))"
-	return $status
+	return "$status"
 }
 
 # bad VALUE ERROR: a list is refused, and nothing changes.
@@ -289,11 +260,11 @@ lists()
 	bad 10.0.0.1, Invalid || status=1
 	bad 10.0.0.1,offered Invalid || status=1
 	bad -,10.0.0.1 Invalid || status=1
-	kept=[fd00::1]:$port,[fd00::2]:7
+	kept="[fd00::1]:$port,[fd00::2]:7"
 	rns 0 sysctl -qw net.rar.box='fd00::1,[fd00::2]:7'
 	bad "$(printf '[fd00:1:2:3:4:5:6:%d]:18110,' 1 2 3 4 5 6 7 8 9)" "too long" || status=1
 	rns 0 sysctl -qw net.rar.box=offered
-	! rns 0 sysctl -qw net.rar.box_up=10.0.0.1,10.0.0.2 2> /dev/null && return $status
+	! rns 0 sysctl -qw net.rar.box_up=10.0.0.1,10.0.0.2 2> /dev/null && return "$status"
 }
 
 # The namespace of a box goes while a job runs.
@@ -305,7 +276,7 @@ box_goes()
 	pid=$!
 	sleep 1
 	ip netns del rar$((members + 1))
-	wait $pid
+	wait "$pid"
 }
 
 # took N: a sum of 1 MiB by N boxes, or by the ring: the median of 9, us. Sets $us.
@@ -315,7 +286,7 @@ took()
 
 	for ((i = 0; i < 9; i++)); do
 		if [ "$1" = 0 ]; then
-			ring -n $members -t f32 -c 1M -z i
+			ring -n "$members" -t f32 -c 1M -z i
 		else
 			side "$1" -w -t f32 -c 1M -z i
 		fi || return
@@ -330,9 +301,9 @@ times()
 {
 	local i us time=()
 
-	for ((i = 0; i < members + boxes; i++)); do
-		rns $i tc qdisc replace dev eth0 root netem limit 10000 rate 100mbit
-		rns br tc qdisc replace dev p$i root netem limit 10000 rate 100mbit
+	for ((i = 0; i < members + ${#boxes[@]}; i++)); do
+		rns "$i" tc qdisc replace dev eth0 root netem limit 10000 rate 100mbit
+		rns br tc qdisc replace dev p"$i" root netem limit 10000 rate 100mbit
 	done
 	for i in 0 1 2 4; do
 		took "$i" || return
@@ -343,19 +314,19 @@ times()
 
 need_module
 if [ "${1-}" = times ]; then
-	boxes=4
+	boxes+=(7)
 	plan 1
-	topo_up $((members + boxes))
-	for ((i = 0; i < boxes; i++)); do is_box $i 64M; done
+	topo_up $((members + ${#boxes[@]}))
+	for ((i = 0; i < ${#boxes[@]}; i++)); do is_box $i 64M; done
 	check "two boxes take less time than one, and four less than two" times
 	finish
 fi
 plan 19
-topo_up $((members + boxes))
+topo_up $((members + ${#boxes[@]}))
 topo_sysctl dead_ms=2000
 port=$(rns 0 sysctl -n net.rar.port)
 check "lists" lists
-for ((i = 0; i < boxes; i++)); do is_box $i 64M; done
+for ((i = 0; i < ${#boxes[@]}; i++)); do is_box $i 64M; done
 check "all types, two boxes" shared 2 side 2 -w -t all -c 97,100k -p 4 -z cior
 check "all types, three boxes" shared 3 side 3 -w -t all -c 97,300k -p 4 -z cior
 check "three members" shared 2 side 2 -w -n 3 -t i32,f32 -c 100k,1M -p 4 -z cior
