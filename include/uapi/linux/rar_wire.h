@@ -535,8 +535,8 @@ struct rar_table_hdr {
 #define RAR_CAPS_BOX_KEYED	0x00004000
 
 /*
- * ... and of one that can use several boxes side by side. If not all can, the group has the first of
- * them.
+ * ... and of one that can use several boxes side by side. If not all can, the group has the first
+ * of them.
  */
 #define RAR_CAPS_BOXES	0x00008000
 

@@ -254,7 +254,7 @@ struct rar_operation {
 					 * before; a bit each
 					 */
 	u32 nouts;
-	struct rar_out out[];		/* by link: to the successor, and to each box of the group */
+	struct rar_out out[];		/* by link: to the successor, and to each box */
 };
 
 /* The operation that a data packet describes. */

@@ -248,7 +248,6 @@ static int set_boxes(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-
 static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
 	siphash_key_t key = {};
