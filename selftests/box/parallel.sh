@@ -179,7 +179,8 @@ refuses()
 	return "$status"
 }
 
-# One of two boxes has hardly any room: it returns its chunks, and the other one does not.
+# One of two boxes has hardly any room: it returns its chunks. The other one may return a few that wait
+# too long on a slow machine.
 tight()
 {
 	local status before after
@@ -193,7 +194,7 @@ tight()
 	before=$(($(counter "$members" RarBoxGaveUp) - before))
 	after=$(($(counter $((members + 1)) RarBoxGaveUp) - after))
 	echo "# returned: $before, $after"
-	[ "$status" = 0 ] && [ "$before" = 0 ] && [ "$after" -gt 0 ]
+	[ "$status" = 0 ] && [ $((20 * before)) -lt "$after" ]
 }
 
 vanishes()
