@@ -113,7 +113,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, user_rank, 36, 4),
 	F(rar_error, addr, 40, 64),
 
-	S(rar_info, 312),
+	S(rar_info, 672),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),

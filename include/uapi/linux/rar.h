@@ -573,7 +573,8 @@ struct rar_box_info {
  * @__pad3:       zero
  * @boxes:        the boxes, in their order
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s3I4x", then @boxes
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s3I4x352s", with RAR_MAX_BOXES of
+ * struct rar_box_info at the end
  */
 struct rar_info {
 	__u32	state;
