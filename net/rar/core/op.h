@@ -154,7 +154,7 @@ struct rar_lead {
 	struct work_struct work;
 };
 
-#define RAR_OP_FEW	48	/* words; with them an operation takes as much as without */
+#define RAR_OP_FEW	48	/* words: without them an operation would take 2 KiB, too */
 
 /*
  * struct rar_operation - one collective call at this rank
@@ -311,6 +311,12 @@ static inline bool rar_op_unuse(struct rar_operation *op)
 static inline const unsigned long *rar_op_settled(const struct rar_operation *op)
 {
 	return op->published[rar_plan_final(&op->ring.plan)];
+}
+
+/* Has this rank left the box of a chunk, as far as the operation goes? */
+static inline bool rar_op_left_box(const struct rar_operation *op, u32 chunk)
+{
+	return READ_ONCE(op->ringed_boxes) & BIT(rar_ring_box(&op->ring, chunk));
 }
 
 /* The reduction of a chunk. */

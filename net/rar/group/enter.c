@@ -5,6 +5,7 @@
  */
 #include <net/udp.h>
 
+#include "core/addr.h"
 #include "core/member.h"
 #include "group/enter.h"
 #include "group/table.h"
@@ -46,11 +47,6 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 	}
 }
 
-static bool same_box(const struct rar_addr *a, const struct rar_addr *b)
-{
-	return a->port == b->port && ipv6_addr_equal(&a->ip, &b->ip);
-}
-
 /* No two legs lead to the same address and port. */
 static struct rar_link *find_leg(struct rar_member *m, u32 rank, const struct rar_addr *from,
 				 u64 token)
@@ -60,7 +56,7 @@ static struct rar_link *find_leg(struct rar_member *m, u32 rank, const struct ra
 	if (rank != RAR_BOX_RANK)
 		return NULL;
 	for (link = &m->link[RAR_LEG]; link < &m->link[RAR_LEG] + m->nlegs; link++)
-		if (from ? same_box(&link->path.dst, from) : token == READ_ONCE(link->epoch))
+		if (from ? rar_addr_same(&link->path.dst, from) : token == READ_ONCE(link->epoch))
 			return link;
 	return NULL;
 }
@@ -94,7 +90,7 @@ static const struct rar_addr *home_of(const struct rar_member *m, u32 place)
 	if (place >= wants->n || m->join.offers || home->af != boxes->addr[place].af)
 		return NULL;
 	for (i = 0; i < boxes->n; i++)
-		if (i != place && same_box(home, &boxes->addr[i]))
+		if (i != place && rar_addr_same(home, &boxes->addr[i]))
 			return NULL;
 	return home;
 }
@@ -172,11 +168,11 @@ static void try_other(struct rar_link *link)
 	const struct rar_addr *box = &boxes->addr[link->index - RAR_LEG];
 	struct rar_leg *leg = rar_link_leg(link);
 
-	if (!leg->home.af || same_box(&leg->home, box) ||
+	if (!leg->home.af || rar_addr_same(&leg->home, box) ||
 	    time_before(jiffies, leg->since + ENTER_OTHER))
 		return;
 	leg->since = jiffies;
-	leg->addr = same_box(&leg->addr, &leg->home) ? *box : leg->home;
+	leg->addr = rar_addr_same(&leg->addr, &leg->home) ? *box : leg->home;
 	leg->tries = 0;
 	WRITE_ONCE(leg->cookie, 0);
 	link->path.dst = leg->addr;

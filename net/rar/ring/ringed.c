@@ -85,12 +85,6 @@ static struct rar_out *leg_out(struct rar_operation *op, u32 chunk)
 	return &op->out[RAR_LEG + rar_ring_box(&op->ring, chunk)];
 }
 
-/* Has this rank left the box of a chunk, as far as the operation goes? */
-static bool has_left(const struct rar_operation *op, u32 chunk)
-{
-	return op->ringed_boxes & BIT(rar_ring_box(&op->ring, chunk));
-}
-
 /*
  * Claim RS of own chunks, which are then published: the contribution is a partial sum. At the root
  * of a broadcast, which has no RS, this says that the ring has the chunks, or the box has passed
@@ -209,7 +203,7 @@ void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 
 	for (chunk = first + before; chunk < end; chunk += n) {
 		n = min3(rar_ring_block_end(ring, chunk), end, chunk + 64) - chunk;
 		mask = rar_bits_get(op->ringed, chunk, rar_mask(n));
-		if (mask && !has_left(op, chunk))
+		if (mask && !rar_op_left_box(op, chunk))
 			go_by_ring(m, op, chunk, mask, true);
 	}
 }
@@ -307,7 +301,7 @@ static void settled(struct rar_member *m, struct rar_operation *op,
  */
 static bool others_left(const struct rar_operation *op, const struct rar_arrival *a)
 {
-	return a->dh && (a->dh->flags & RAR_F_RINGED) && !has_left(op, a->run.chunk) &&
+	return a->dh && (a->dh->flags & RAR_F_RINGED) && !rar_op_left_box(op, a->run.chunk) &&
 	       atomic_read(&op->left);
 }
 
@@ -431,7 +425,7 @@ static void wanted_partial(struct rar_member *m, struct rar_operation *op, u32 c
 		own &= ~rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], chunk, own);
 		rar_out_pend(&m->link[RAR_NEXT], op, RAR_RS, chunk, own);
 	}
-	if (!has_left(op, chunk) && (is_source(op) || lacks))
+	if (!rar_op_left_box(op, chunk) && (is_source(op) || lacks))
 		rar_ringed_rest(m, op, rar_ring_box(&op->ring, chunk));
 }
 
@@ -458,7 +452,7 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
 	rar_out_pend(&m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
 	if (rar_ringed_is_cast(op)) {
 		claim_own(op, chunk, sums);
-		if (!has_left(op, chunk) && (is_root(op) || mask & ~sums))
+		if (!rar_op_left_box(op, chunk) && (is_root(op) || mask & ~sums))
 			rar_ringed_rest(m, op, rar_ring_box(&op->ring, chunk));
 	} else if (mask & ~sums) {
 		go_by_ring(m, op, chunk, mask & ~sums, true);

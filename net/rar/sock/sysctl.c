@@ -55,6 +55,7 @@
 #include "box/box.h"
 #include "box/offer.h"
 #include "box/roce.h"
+#include "core/addr.h"
 #include "core/mem.h"
 #include "core/ring.h"
 #include "rar.h"
@@ -239,7 +240,7 @@ static int add_box(struct rar_boxes *boxes, const struct rar_addr *a)
 	for (i = 0; i < boxes->n; i++) {
 		if (boxes->addr[i].af != a->af)
 			return -EINVAL;
-		if (boxes->addr[i].port == a->port && ipv6_addr_equal(&boxes->addr[i].ip, &a->ip))
+		if (rar_addr_same(&boxes->addr[i], a))
 			return -EEXIST;
 	}
 	if (boxes->n == RAR_LEGS)

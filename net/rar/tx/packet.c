@@ -237,12 +237,6 @@ static void fill_hdr(const struct rar_member *m, struct rar_hdr *h, u8 type,
 	h->token = cpu_to_be64(token);
 }
 
-/* Has this rank left the box of a chunk, as far as the operation goes? */
-static bool has_left(const struct rar_operation *op, u32 chunk)
-{
-	return READ_ONCE(op->ringed_boxes) & BIT(rar_ring_box(&op->ring, chunk));
-}
-
 /*
  * Fill in the header of the first chunk of a run. rar_packet_hdr() makes the others of it,
  * and completes this one.
@@ -269,7 +263,7 @@ void rar_packet_fill_data(const struct rar_link *link,
 	dh->flags = item->flags;
 	if (rar_link_is_leg(link))
 		dh->prio = op->prio;
-	if (item->run.phase == RAR_RS && has_left(op, item->run.chunk))
+	if (item->run.phase == RAR_RS && rar_op_left_box(op, item->run.chunk))
 		dh->flags |= RAR_F_RINGED;
 }
 
