@@ -18,12 +18,11 @@ import time
 LIB = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(LIB / "lib"), str(LIB / "hostile")]
 import live                                                                 # noqa: E402
-from live import SOL_RAR, Log, Ring, counters, moved, note, result, rng     # noqa: E402
+from keyedring import RECORD, SLOTS, KeyedRing                              # noqa: E402
+from live import Log, counters, moved, note, result, rng                    # noqa: E402
 from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RS, WANT, enter           # noqa: E402
 
-RAR_SCHEDULE, RAR_DIRECT, RAR_BOX, RAR_OP = 13, 4, 19, 32
-REDUCE_BY_KEY, I64, SUM, KEY = 7, 4, 1, 8
-RECORD, SLOTS, KEYS, RECORDS = 16, 10000, 700, 2000
+RAR_BOX = 19
 ROOT, N = 1, 3
 KEYED = 8               # RAR_EF_KEYED
 REFUSED, LAST = 1, 1    # RAR_WF_REFUSED, RAR_BF_LAST
@@ -109,39 +108,11 @@ def rows(chunks, last=()):
                                 chunks.get(r, (0, 0))[1]) for r in range(N))
 
 
-class KeyedRing(Ring):
-    """Three members with that box, and one keyed reduction of theirs"""
+class Victims(KeyedRing):
+    """Members with that box"""
 
     def __init__(self):
-        self.sent = collections.Counter()
-        super().__init__()
-
-    def member(self, rank):
-        enter(f"rar{rank}")
-        s = socket.socket(live.AF_RAR, socket.SOCK_SEQPACKET)
-        s.setsockopt(SOL_RAR, RAR_SCHEDULE, struct.pack("=I", RAR_DIRECT))
-        s.setsockopt(SOL_RAR, RAR_BOX, live.sockaddr(3, 0))
-        s.setsockopt(SOL_RAR, live.RAR_JOIN, live.sockaddr(rank, self.group) +
-                     live.sockaddr((rank + 1) % N, self.group))
-        return s
-
-    def begin(self):
-        for s in self.fd:
-            op = struct.pack("=IBBBBIIQQQB7x", 48, REDUCE_BY_KEY, I64, SUM, KEY, ROOT, 0,
-                             SLOTS * RECORD, 0, 0, 0)
-            s.sendmsg([b""], [(SOL_RAR, RAR_OP, op)], socket.MSG_MORE)
-
-    def give(self, rank, more=True, records=RECORDS):
-        out = bytearray()
-        for _ in range(records):
-            key, value = rng.randrange(KEYS), rng.randrange(1000)
-            self.sent[key] += value
-            out += struct.pack("=Qq", key, value)
-        at = 0
-        while at < len(out):
-            at += self.fd[rank].send(out[at:], socket.MSG_MORE)
-        if not more:
-            self.fd[rank].send(b"")
+        super().__init__(ROOT, {RAR_BOX: live.sockaddr(3, 0)})
 
     def collect(self):
         """The result at the root"""
@@ -233,7 +204,7 @@ def main():
     print("TAP version 13", flush=True)
     note(f"SEED={os.environ.get('SEED', '1')}")
     box = Box()
-    ring = KeyedRing()
+    ring = Victims()
     result(box.serve(lambda: len(box.entered) == N, 20), "the members come to the box")
     ring.begin()
     lies(ring, box)

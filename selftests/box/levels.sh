@@ -249,7 +249,7 @@ every_reduction()
 }
 
 # A group with other sizes, whose tensors travel in another form
-named()
+two_below_named()
 {
 	two_below
 	"$1" -N rar "${@:2}"
@@ -276,9 +276,9 @@ check "two boxes with two ranks each" few 20 levels -w -t i32 -c std,100k -p 4 -
 check "all types" by_box levels -w -t all -c std,30k -p 4 -z cior
 check "sums with an order" in_turn 34
 check "every reduction" in_time every_reduction
-check "exact sums" in_time named modes exact
-check "quantised sums" in_time named modes quantised
-check "all collectives" in_time named coll short
+check "exact sums" in_time two_below_named modes exact
+check "quantised sums" in_time two_below_named modes quantised
+check "all collectives" in_time two_below_named coll short
 one_below
 check "a box with two ranks, and two ranks at the upper box" few 30 levels -w -t i32 -c std,100k -p 4
 check "the same, sums with an order" in_turn 38

@@ -68,18 +68,6 @@ shared()
 # Short tensors, which have fewer chunks than boxes, or hardly more
 short() { side 3 -w -t i32,f32 -c std -p 4 -z cior -r 5; }
 
-# Numbers that travel in another form, and come later than the post
-named()	# PROGRAM [ARGUMENT]...
-{
-	local status
-
-	rns 0 sysctl -qw net.rar.box="$(list 2 | tr + ,)"
-	"$1" -N rar "${@:2}"
-	status=$?
-	rns 0 sysctl -qw net.rar.box=offered
-	return "$status"
-}
-
 # until_sums BOX: it makes sums.
 until_sums()
 {
@@ -335,8 +323,8 @@ check "IPv6" shared 2 ring -w -n $members -a 6 -s box="$(list 2 6)" -t i32,f32 -
 check "short tensors" short
 check "broadcasts" side 3 -w -b -t i32,f32 -c std,100k -p 4 -z cior
 check "reductions to a root" side 3 -w -R -t i32,f32 -c std,100k -p 4 -z cior
-check "exact sums" named modes exact
-check "quantised sums" named modes quantised
+check "exact sums" named "$(list 2 | tr + ,)" modes exact
+check "quantised sums" named "$(list 2 | tr + ,)" modes quantised
 check "loss on the legs" lossy
 check "a box is killed and comes back" killed
 check "a member cannot reach one of two boxes" unreachable

@@ -77,20 +77,6 @@ useless()
 	[ $((4 * asked)) -lt "$chunks" ]
 }
 
-# A program whose groups use the box. Rank 4, if there is one, is on the host of the box. Tests
-# "wide", "exact" and "quantised" of modes: numbers that travel in another form, and are
-# contributed later than they are posted.
-named()	# PROGRAM [ARGUMENT]...
-{
-	local status
-
-	rns 0 sysctl -qw net.rar.box="$address"
-	"$1" -N rar "${@:2}"
-	status=$?
-	rns 0 sysctl -qw net.rar.box=offered
-	return "$status"
-}
-
 # The box says nothing any more, in the middle. The members notice by their operations.
 vanishes()
 {
@@ -238,10 +224,10 @@ pauses()
 # What travels in other forms than the types of "all types", and other collectives beside
 forms()
 {
-	check "wide sums" by_box named modes wide
-	check "exact sums" by_box named modes exact
-	check "quantised sums" by_box named modes quantised
-	check "all collectives, of which some go by the box" by_box named coll short
+	check "wide sums" by_box named "$address" modes wide
+	check "exact sums" by_box named "$address" modes exact
+	check "quantised sums" by_box named "$address" modes quantised
+	check "all collectives, of which some go by the box" by_box named "$address" coll short
 }
 
 need_module

@@ -7,23 +7,16 @@ that disagree are named. Run by lib/in_topo.sh 3.
 import collections
 import errno
 import os
-import socket
 import struct
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import live     # noqa: E402
-from live import RAR_OP, SOL_RAR, Log, Ring, counters, moved, note, result, rng    # noqa: E402
+from keyedring import I64, RECORD, REDUCE_BY_KEY, SLOTS, SUM, KeyedRing    # noqa: E402
+from live import Log, counters, moved, note, result, rng    # noqa: E402
 from rarpkt import DIRECT, DONE    # noqa: E402
 
-RAR_SCHEDULE, RAR_DIRECT = 13, 4
-REDUCE_BY_KEY, I64, SUM = 7, 4, 1
-KEY = 8
-RECORD = 16
-SLOTS = 10000
-KEYS = 700
-RECORDS = 2000      # of each rank, some packets
 EBADMSG_ROOT, EBADMSG_COUNT = 17, 16     # RAR_R_ROOT, RAR_R_COUNT
 STREAM, FULL, OPEN, CE, ALL = 2, 4, 8, 0x10, 0x20
 NONE = (1 << 64) - 1     # no chunk has come
@@ -31,40 +24,8 @@ LAST = 2
 DIRECT_HEAD = ">QQQIBBBBHBBI"
 
 
-class KeyedRing(Ring):
-    """Three members that exchange directly, and one keyed reduction of theirs."""
-
-    def __init__(self, root):
-        self.root = root
-        self.sent = collections.Counter()
-        super().__init__()
-
-    def member(self, rank):
-        live.enter(f"rar{rank}")
-        s = socket.socket(live.AF_RAR, socket.SOCK_SEQPACKET)
-        s.setsockopt(SOL_RAR, RAR_SCHEDULE, struct.pack("=I", RAR_DIRECT))
-        s.setsockopt(SOL_RAR, live.RAR_JOIN, live.sockaddr(rank, self.group) +
-                     live.sockaddr((rank + 1) % live.N, self.group))
-        return s
-
-    def begin(self):
-        for s in self.fd:
-            op = struct.pack("=IBBBBIIQQQB7x", 48, REDUCE_BY_KEY, I64, SUM, KEY, self.root, 0,
-                             SLOTS * RECORD, 0, 0, 0)
-            s.sendmsg([b""], [(SOL_RAR, RAR_OP, op)], socket.MSG_MORE)
-
-    def give(self, rank, more):
-        """Send RECORDS random records of a rank."""
-        out = bytearray()
-        for _ in range(RECORDS):
-            key, value = rng.randrange(KEYS), rng.randrange(1000)
-            self.sent[key] += value
-            out += struct.pack("=Qq", key, value)
-        at = 0
-        while at < len(out):
-            at += self.fd[rank].send(out[at:], socket.MSG_MORE)
-        if not more:
-            self.fd[rank].send(b"")
+class Target(KeyedRing):
+    """The members that packets are thrown at"""
 
     def collect(self):
         """The result at the root: as many records as there are keys, and no more."""
@@ -181,7 +142,7 @@ def news_from(ring, rank):
 
 def disagreement(name, root, make, reason):
     """A packet of a rank that disagrees ends the group, and names both ranks."""
-    ring = KeyedRing(root)
+    ring = Target(root)
     ring.begin()
     for rank in (0, 1, 2):
         if rank != root:
@@ -198,7 +159,7 @@ def main():
     print("TAP version 13\n1..17", flush=True)
     note(f"SEED={os.environ.get('SEED', '1')}")
     for root, test in ((1, at_root), (0, at_stream)):
-        ring = KeyedRing(root)
+        ring = Target(root)
         test(ring)
         ring.close()
     disagreement("another number of records", 1,

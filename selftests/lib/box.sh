@@ -160,6 +160,19 @@ unreachable()
 	return "$status"
 }
 
+# named ADDRESSES PROGRAM [ARGUMENT]...: a program whose groups use these boxes. Tests "wide", "exact"
+# and "quantised" of modes: numbers that travel in another form, and come later than the post.
+named()
+{
+	local status
+
+	rns 0 sysctl -qw net.rar.box="$1"
+	"$2" -N rar "${@:3}"
+	status=$?
+	rns 0 sysctl -qw net.rar.box=offered
+	return "$status"
+}
+
 # ---------------------------------------------------------------- paths to the box
 
 legs_netem()	# PARAMETER...
