@@ -447,7 +447,7 @@ TEST(join_box)
 	}
 }
 
-/* RAR_BOX with several boxes: what it takes, and what it says of them. */
+/* RAR_BOX with several boxes: lists that it takes, lists that it refuses, and RAR_INFO about them. */
 TEST(join_boxes)
 {
 	struct rar_ring ring = lo_ring(2, 17);

@@ -80,7 +80,7 @@ until_sums()
 # shellcheck disable=SC2317 # called by within
 more_sums() { [ "$(sums_of "$1")" -gt "$2" ]; }
 
-# One of two boxes is killed in the middle, and comes back; the other one goes on.
+# One of two boxes is killed in the middle, and comes back. Its neighbour goes on.
 killed()
 {
 	local pid status before lost

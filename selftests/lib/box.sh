@@ -81,7 +81,7 @@ given_back()
 # shellcheck disable=SC2317 # called by within
 box_empty() { rns "$box" grep -q "used 0 jobs 0$" /proc/net/rar_box; }
 
-# ---------------------------------------------------------------- who has made a result
+# ---------------------------------------------------------------- which box made a result
 
 boxes=()			# the namespaces of all boxes, if there are more than $box
 told_box=(BoxTaken BoxSums BoxGaveUp)			# counters of a box that tell() shows
@@ -304,7 +304,7 @@ vanish()
 }
 
 # ---------------------------------------------------------------- groups at the same box
-# Scripts set $dir, a directory for what groups say.
+# Scripts set $dir, a directory for the output of groups.
 
 pids=()
 

@@ -203,7 +203,7 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 	}
 }
 
-/* Prepare what each link sends. Return: the words of memory that it takes. */
+/* Prepare each link's part. Return: the words of memory that all of them take. */
 static size_t op_set_outs(struct rar_operation *op, size_t longs)
 {
 	struct rar_out *out;

@@ -169,7 +169,7 @@ static struct rar_operation *next_inject(struct rar_link *link,
 	return NULL;
 }
 
-/* Give a run numbers, from tx->next_seq on, and remember what they stand for. */
+/* Give a run numbers, from tx->next_seq on, and note how it is sent. */
 static void number_run(struct rar_link *link, const struct rar_operation *op,
 		       const struct rar_tx_item *item, u64 now)
 {

@@ -79,7 +79,7 @@ static u64 set_ringed(struct rar_operation *op, u32 chunk, u64 mask)
 	return rar_bits_set(op->ringed, chunk, mask);
 }
 
-/* What the link to the box of a chunk sends of an operation. */
+/* The part of an operation that the link to the box of a chunk sends. */
 static struct rar_out *leg_out(struct rar_operation *op, u32 chunk)
 {
 	return &op->out[RAR_LEG + rar_ring_box(&op->ring, chunk)];
@@ -165,7 +165,7 @@ static void settle_root(struct rar_operation *op)
 	}
 }
 
-/* Let what is contributed go to the boxes, but for those that were left. */
+/* Let the contributed chunks go to the boxes, but for those that were left. */
 static void contribute_to_boxes(struct rar_member *m, struct rar_operation *op)
 {
 	const struct rar_ring *ring = &op->ring;
@@ -305,7 +305,7 @@ static bool others_left(const struct rar_operation *op, const struct rar_arrival
 	       atomic_read(&op->left);
 }
 
-/* Count chunks for the box whose share they are of: who made the sums? */
+/* Count sums for the box whose share they are of: it made them, or the ring did. */
 static void count_sums(struct rar_member *m, const struct rar_operation *op,
 		       const struct rar_arrival *a, bool sums)
 {
@@ -510,7 +510,7 @@ void rar_ringed_rest(struct rar_member *m, struct rar_operation *op, u32 box)
 	inject_again(&m->link[RAR_NEXT], op);
 }
 
-/* What was at a box that is lost goes by the ring; records of keyed reductions go to the root. */
+/* Chunks at a box that is lost go by the ring; records of keyed reductions go to the root. */
 static void let_go(struct rar_member *m, struct rar_operation *op, u32 box)
 {
 	if (op->ring.plan.aside)

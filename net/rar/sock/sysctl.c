@@ -161,7 +161,7 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err;
 }
 
-/* The addresses of boxes as text, which has RAR_SYSCTL_WORD bytes; or what stands for none. */
+/* The addresses of boxes as text of at most RAR_SYSCTL_WORD bytes; or the word for none. */
 static void show_boxes(const struct rar_boxes *boxes, bool offers, char *text)
 {
 	const struct rar_addr *a = boxes->addr;
