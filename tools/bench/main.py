@@ -60,9 +60,10 @@ class Spot:
     kernel: str
     cpus: int
     on: str | None
+    count: bool = False
 
     def open(self, mem):
-        return Place(self.kernel, self.cpus, self.on, mem)
+        return Place(self.kernel, self.cpus, self.on, mem, self.count)
 
 
 def spots():
@@ -71,7 +72,8 @@ def spots():
     both = len(os.sched_getaffinity(0))
     return {"uml": Spot("uml-up", 1, one), "host": Spot(HOST, 1, one),
             "uml-smp": Spot("uml", 2, None), "host-smp": Spot(HOST, both, None),
-            "6.12": Spot("6.12", 2, None), "6.1": Spot("6.1", 2, None)}
+            "6.12": Spot("6.12", 2, None), "6.1": Spot("6.1", 2, None),
+            "counted": Spot("6.12", 1, None, count=True)}
 
 
 # -------------------------------------------------------------------- arguments
