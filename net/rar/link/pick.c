@@ -20,15 +20,21 @@
 #define PICK_LOCAL_RETRY_US	1000	/* wait before chunks are offered again in memory */
 
 /*
- * How many chunks of a run of @n may be sent if the window allows @max? A small part of the
- * run waits for more room, unless nothing is in flight that would make room.
+ * How many chunks of a run of @n may be sent if the window allows @max? A run that is cut stays
+ * cut on all the hops that it has left. So a small part of it waits for more room, and between
+ * ranks of one kernel, where packets cost more than waiting, any part of it; unless nothing is
+ * in flight that would make room.
  */
-static u32 whole_run(struct rar_link_tx *tx, u32 n, u32 max)
+static u32 whole_run(struct rar_link *link, u32 n, u32 max)
 {
+	struct rar_link_tx *tx = &link->tx;
+
 	if (n <= max)
 		return n;
 	tx->win.held |= tx->inflight + n > tx->win.cwnd;
-	return 2 * max >= n || !tx->inflight || tx->probe ? max : 0;
+	if (!tx->inflight || tx->probe)
+		return max;
+	return 2 * max >= n && !link->here ? max : 0;
 }
 
 /*
@@ -55,7 +61,7 @@ static struct rar_operation *next_pending(struct rar_link *link,
 				continue;
 			run->phase = p;
 			rar_out_find_welcome(link, op, run, min(most, op->run_max));
-			run->n = whole_run(tx, run->n, max);
+			run->n = whole_run(link, run->n, max);
 			run->n = rar_out_take_credit(link, op, run);
 			if (!run->n)
 				return NULL;
@@ -151,7 +157,7 @@ static struct rar_operation *next_inject(struct rar_link *link,
 		out = rar_link_out(link, op);
 		if (!next_own(link, op, run, min(most, op->run_max)))
 			continue;
-		run->n = whole_run(tx, run->n, max);
+		run->n = whole_run(link, run->n, max);
 		if (!out->owed.up)
 			run->n = rar_window_may_inject(link, op, run->n);
 		run->n = rar_out_take_credit(link, op, run);
