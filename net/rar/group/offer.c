@@ -28,7 +28,7 @@ void rar_offer_from_wire(const struct rar_wire_box *w, struct rar_addr *box)
 		.af = be16_to_cpu(w->af) == 6 ? AF_INET6 : AF_INET,
 		.port = w->port,
 	};
-	memcpy(&box->ip, w->addr, sizeof(box->ip));
+	memcpy(&box->ip, w->addr, box->af == AF_INET6 ? sizeof(box->ip) : sizeof(__be32));
 }
 
 /**
