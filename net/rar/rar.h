@@ -502,6 +502,8 @@ struct rar_leg {
  * @backoff:	tx_lock: questions since the last progress
  * @full_lost:	tx_lock: questions for chunks of full size, since one of these came there
  * @full_since_us: tx_lock: when the first of these questions came
+ * @full_seq:	tx_lock: the operation of the last question, and
+ * @full_missing: tx_lock: the chunks of full size that it asked for, a bit each
  */
 struct rar_direct_peer {
 	struct rar_link link;
@@ -516,6 +518,8 @@ struct rar_direct_peer {
 	u32 backoff;
 	u32 full_lost;
 	u64 full_since_us;
+	u64 full_seq;
+	u64 full_missing;
 };
 
 /*

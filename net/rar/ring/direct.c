@@ -77,6 +77,8 @@ void rar_direct_start(struct rar_member *m)
 		d->peer[i].asked_us = 0;
 		d->peer[i].backoff = 0;
 		d->peer[i].full_lost = 0;
+		d->peer[i].full_seq = 0;
+		d->peer[i].full_missing = 0;
 	}
 	spin_unlock(&m->tx_lock);
 }
@@ -400,19 +402,24 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
 
 /*
  * A rank lacks chunks that were sent to it. Do packets of full size not reach it any more? They
- * have been sent again and again for longer than dead_ms, and not one has come. Short packets do
- * reach the rank: if nothing at all came from here for dead_ms, it would have ended the group.
- * tx_lock.
+ * have been sent again and again for longer than dead_ms, and not one has come since the last
+ * question. A question names the oldest operation that lacks chunks, so if it names a later one
+ * than before, all chunks of that one have come. Short packets do reach the rank: if nothing at
+ * all came from here for dead_ms, it would have ended the group. tx_lock.
  */
 static bool mtu_fell(struct rar_member *m, u32 rank, const struct rar_operation *op, u64 missing)
 {
 	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), limit = dead + max(dead / 2, DIRECT_MTU_MS);
 	struct rar_direct_peer *peer = &m->direct.peer[rank];
-	u64 full = full_chunks(m, op), now = rar_now_us();
+	u64 full = full_chunks(m, op) & missing, now = rar_now_us();
 
-	if (full & ~missing)
+	if (op->seq < peer->full_seq)
+		return false;
+	if (op->seq > peer->full_seq || peer->full_missing & ~missing)
 		peer->full_lost = 0;
-	if (!(full & missing))
+	peer->full_seq = op->seq;
+	peer->full_missing = full;
+	if (!full)
 		return false;
 	if (!peer->full_lost++)
 		peer->full_since_us = now;
