@@ -34,15 +34,15 @@ static u32 whole_run(struct rar_link *link, u32 n, u32 max)
 	tx->win.held |= tx->inflight + n > tx->win.cwnd;
 	if (!tx->inflight || tx->probe)
 		return max;
-	return 2 * max >= n && !link->here ? max : 0;
+	return 2 * max >= n && !link->carries ? max : 0;
 }
 
 /*
  * Choose chunks to forward or to send again, oldest operation first. A run has at most @most
- * chunks, of which at most @max are chosen.
+ * chunks, of which at most @max are chosen. @waits: set if a run waits for more room.
  */
-static struct rar_operation *next_pending(struct rar_link *link,
-					  struct rar_run *run, u32 most, u32 max)
+static struct rar_operation *next_pending(struct rar_link *link, struct rar_run *run,
+					  u32 most, u32 max, bool *waits)
 {
 	struct rar_member *m = link->member;
 	struct rar_link_tx *tx = &link->tx;
@@ -62,6 +62,7 @@ static struct rar_operation *next_pending(struct rar_link *link,
 			run->phase = p;
 			rar_out_find_welcome(link, op, run, min(most, op->run_max));
 			run->n = whole_run(link, run->n, max);
+			*waits = !run->n;
 			run->n = rar_out_take_credit(link, op, run);
 			if (!run->n)
 				return NULL;
@@ -269,18 +270,20 @@ static u32 run_most(const struct rar_link *link)
 }
 
 /*
- * How many chunks may go as one packet? Limits are the link window, the free numbers,
- * run_most(), and @burst from rar_window_burst().
+ * How many chunks may go as one packet? Limits are the link window, the free numbers, of which
+ * one is kept for a chunk that goes after a timeout, run_most(), and @burst from
+ * rar_window_burst().
  */
 static u32 may_send(const struct rar_link *link, u32 burst)
 {
 	const struct rar_link_tx *tx = &link->tx;
-	u32 room = tx->probe;
+	u32 room = tx->probe, numbers = rar_sent_room(tx);
 
 	if (tx->inflight < tx->win.cwnd)
 		room = tx->win.cwnd - tx->inflight;
-	room = min(room, rar_sent_room(tx));
-	return min3(room, run_most(link), burst);
+	if (!tx->probe && numbers)
+		numbers--;
+	return min3(min(room, numbers), run_most(link), burst);
 }
 
 /**
@@ -299,15 +302,18 @@ u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items, u32 own)
 	struct rar_link_tx *tx = &link->tx;
 	struct rar_operation *op;
 	u32 n = 0, max, most;
+	bool left, waits = false;
 	u64 now, more = 0;
-	bool left;
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	most = run_most(link);
 	while (n < RAR_PICK_BATCH && (max = may_send(link, rar_window_burst(link, now, &more)))) {
-		op = next_pending(link, &items[n].run, most, max);
+		op = next_pending(link, &items[n].run, most, max, &waits);
 		items[n].own = !op;
+		/* Own chunks do not take the room that a run to forward waits for. */
+		if (waits)
+			break;
 		if (!op && own && tx->ninject && rar_sender_room(m, link->path.dst.af))
 			op = next_inject(link, &items[n].run, most, max, now);
 		if (!op)
@@ -399,6 +405,7 @@ bool rar_pick_take(struct rar_link *link, struct rar_member *next,
 	struct rar_operation *op;
 	u32 max = rar_link_local_max(m);
 	u64 now, posted, released;
+	bool waits;		/* never: nothing else limits a run */
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
@@ -410,7 +417,7 @@ bool rar_pick_take(struct rar_link *link, struct rar_member *next,
 	 */
 	posted = smp_load_acquire(&next->op_whole);
 	rar_link_credit(link, posted, READ_ONCE(next->op_come), 0);
-	op = next_pending(link, run, max, max);
+	op = next_pending(link, run, max, max, &waits);
 	/* A chunk sent before needs no credit, but the neighbour would refuse it in memory. */
 	if (op && !rar_out_welcome(link, op, run)) {
 		rar_out_pend(link, op, run->phase, run->chunk, rar_mask(run->n));
