@@ -459,6 +459,30 @@ static int timeout(uint32_t rank, void *arg)
 	return 0;
 }
 
+/*
+ * The path from rank 2 to the root, its neighbour in no direction, carries short packets only from
+ * some time on.
+ */
+static int narrow(uint32_t rank, void *arg)
+{
+	struct job j = short_job;
+	int fd = open_rank(rank), err = 0;
+	struct rar_error e;
+	bool partial;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "no group");
+	rar_timeout(fd, SO_SNDTIMEO, 30000);
+	rar_timeout(fd, SO_RCVTIMEO, 30000);
+	for (j.count = 1000; !err; j.id++)
+		err = do_job(fd, &j, rank, &partial);
+	RAR_CHECK(err == -EMSGSIZE, "%d", err);
+	RAR_CHECK(!rar_error(fd, &e) && e.reason == RAR_R_MTU && e.rank == 2 && e.other == 0,
+		  "reason %s rank %u other %u", rar_reason_name(e.reason), e.rank, e.other);
+	close(fd);
+	return 0;
+}
+
 /* ------------------------------------------------------------ all tests */
 
 int main(int argc, char **argv)
@@ -481,6 +505,11 @@ int main(int argc, char **argv)
 	if (!ring.netns && rar_private_net())
 		ksft_exit_skip("needs root\n");
 	barrier = rar_shared(sizeof(*barrier));
+	if (argv[optind] && !strcmp(argv[optind], "narrow")) {
+		ksft_set_plan(1);
+		run("a narrow path to the root", "", 4, narrow, NULL);
+		ksft_finished();
+	}
 	ksft_set_plan(nsizes + 8 + (brief ? 0 : 9));
 	for (size_t i = 0; i < nsizes; i++)
 		run("every key, type, reduction and root", "", sizes[i], every_kind, NULL);

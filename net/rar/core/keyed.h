@@ -117,6 +117,9 @@ struct rar_keyed_root {
  * @judged: the box is not blamed again before this chunk is acknowledged
  * @last:   bytes of the last chunk, if @ended
  * @full:   the root has refused chunks: they go one by one
+ * @told:   the root has told of the stream, so it has posted
+ * @nlost:  chunks of full size on the straight path that were lost, since one came
+ * @lost_us: when the first of them was
  * @cwnd:   chunks that may be on their way
  * @ssthresh: up to here @cwnd grows by each chunk that is acknowledged, then by each window
  * @grown:  chunks acknowledged since @cwnd grew
@@ -140,6 +143,9 @@ struct rar_stream {
 	u32 judged;
 	u32 last;
 	bool full;
+	bool told;
+	u32 nlost;
+	u64 lost_us;
 	u32 cwnd;
 	u32 ssthresh;
 	u32 grown;

@@ -37,7 +37,6 @@
 
 #define DIRECT_WINDOW		(128 << 10)	/* bytes */
 #define DIRECT_ASK_MAX_US	200000		/* longest time between two questions to a rank */
-#define DIRECT_MTU_MS		1000		/* as LOSS_MTU_MS */
 
 /* -- peers ---------------------------------------------------------------- */
 
@@ -409,7 +408,6 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
  */
 static bool mtu_fell(struct rar_member *m, u32 rank, const struct rar_operation *op, u64 missing)
 {
-	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), limit = dead + max(dead / 2, DIRECT_MTU_MS);
 	struct rar_direct_peer *peer = &m->direct.peer[rank];
 	u64 full = full_chunks(m, op) & missing, now = rar_now_us();
 
@@ -423,8 +421,7 @@ static bool mtu_fell(struct rar_member *m, u32 rank, const struct rar_operation 
 		return false;
 	if (!peer->full_lost++)
 		peer->full_since_us = now;
-	return peer->full_lost >= RAR_MTU_LOSSES &&
-	       now - peer->full_since_us > limit * (u64)USEC_PER_MSEC;
+	return rar_fail_narrow(m, peer->full_lost, peer->full_since_us, now);
 }
 
 /* Send chunks again that a rank lacks. */

@@ -15,6 +15,8 @@
 #include "ring/ringed.h"
 #include "tx/packet.h"
 
+#define FAIL_MTU_MS	1000U	/* as LOSS_MTU_MS */
+
 /*
  * Drop the first operation that will never be complete, and all operations after it, since
  * recv() delivers in the order of send. Complete operations before it stay. Returns the
@@ -193,6 +195,23 @@ void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 			       .other = other, .op_seq = op_seq };
 
 	rar_fail(m, &e);
+}
+
+/**
+ * rar_fail_narrow() - does a path between two ranks carry short packets only?
+ * @m:     member
+ * @lost:  packets of full size that were lost, since one came
+ * @since: when the first of them was, us
+ * @now:   us
+ *
+ * By then the other rank would have ended the group, had it heard nothing at all.
+ */
+bool rar_fail_narrow(const struct rar_member *m, u32 lost, u64 since, u64 now)
+{
+	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms);
+
+	return lost >= RAR_MTU_LOSSES &&
+	       (s64)(now - since) > (dead + max(dead / 2, FAIL_MTU_MS)) * (s64)USEC_PER_MSEC;
 }
 
 /**

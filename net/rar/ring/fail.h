@@ -9,6 +9,7 @@ void rar_fail_join(struct rar_member *m, u64 nonce[RAR_LINKS]);
 void rar_fail(struct rar_member *m, const struct rar_error *err);
 void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);
+bool rar_fail_narrow(const struct rar_member *m, u32 lost, u64 since, u64 now);
 void rar_fail_sent(struct rar_link *link, u64 op_seq, int err);
 
 #endif /* _RAR_RING_FAIL_H */

@@ -352,6 +352,30 @@ static bool advance(struct rar_stream *s)
 	return true;
 }
 
+/* Those of chunks @mask, a bit each from @una on, that are of full size. tx_lock. */
+static u64 full_size(const struct rar_operation *op, u64 mask)
+{
+	const struct rar_stream *s = op->keyed->stream;
+	u32 last = s->next - 1 - s->una;
+
+	return op->keyed->ended && last < 64 ? mask & ~(1ULL << last) : mask;
+}
+
+/*
+ * Chunks are sent again, so the oldest is lost. If it went straight to a root that has posted and
+ * takes chunks, and is of full size, perhaps that path does not carry such packets. tx_lock.
+ */
+static void count_lost(struct rar_operation *op, u64 now)
+{
+	struct rar_stream *s = op->keyed->stream;
+	u64 mask = missing(s), oldest = mask & -mask;
+
+	if (!s->told || s->full || !full_size(op, oldest & ~s->boxed))
+		return;
+	if (!s->nlost++)
+		s->lost_us = now;
+}
+
 /* Take in an acknowledgment. tx_lock. Return: must a send() that waits look again? */
 static bool take_ack(struct rar_member *m, struct rar_operation *op, u32 below, u64 map,
 		     u32 flags)
@@ -366,8 +390,11 @@ static bool take_ack(struct rar_member *m, struct rar_operation *op, u32 below, 
 	s->acked |= came;
 	s->again &= ~came;
 	s->full = flags & RAR_DF_FULL;
+	if (s->full || full_size(op, came & ~s->boxed))
+		s->nlost = 0;
 	if (flags & RAR_DF_OPEN) {
 		/* The root refused them. If it refuses chunks of the box, it tells the box. */
+		count_lost(op, rar_now_us());
 		s->again |= missing(s) & ~s->boxed;
 		s->backoff = 0;
 		set_due(m, op, rar_now_us());
@@ -382,6 +409,7 @@ static bool take_ack(struct rar_member *m, struct rar_operation *op, u32 below, 
 		grow(s, hweight64(came));
 		set_due(m, op, rar_now_us());
 	}
+	s->told = true;
 	if (!advance(s))
 		return false;
 	if (s->una == s->sent)
@@ -461,10 +489,12 @@ void rar_stream_returned(struct rar_member *m, struct rar_operation *op, u32 fir
 /* -- time ------------------------------------------------------------------- */
 
 /* Nothing was acknowledged for long: the oldest chunk is lost, or the box has failed. tx_lock. */
-static void time_out(struct rar_stream *s)
+static void time_out(struct rar_operation *op, u64 now)
 {
+	struct rar_stream *s = op->keyed->stream;
 	u64 mask = missing(s), oldest = mask & -mask;
 
+	count_lost(op, now);
 	if (oldest & s->boxed) {
 		oldest = mask & s->boxed;
 		skip_box(s);
@@ -485,14 +515,18 @@ static void time_out(struct rar_stream *s)
 void rar_stream_tick(struct rar_member *m, struct rar_operation *op, u64 now)
 {
 	struct rar_stream *s = op->keyed->stream;
+	bool narrow;
 
 	spin_lock_bh(&m->tx_lock);
 	if (s->due_us && now >= s->due_us) {
-		time_out(s);
+		time_out(op, now);
 		set_due(m, op, now);
 	} else if (s->due_us) {
 		rar_link_timer_at(m, s->due_us);
 	}
+	narrow = rar_fail_narrow(m, s->nlost, s->lost_us, now);
 	spin_unlock_bh(&m->tx_lock);
+	if (narrow)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, op->fingerprint.root, op->seq);
 	push(m, op);
 }
