@@ -74,7 +74,7 @@ check:  ## Style and static checkers; says which Debian packages are missing and
 host-test:  ## The pure parts (schedule, reductions) in user space, in 2 minutes
 	$(MAKE) -s -C selftests/host test
 
-bench:  ## Against TCP, Gloo, MPI and the speed of light (10 minutes; BENCH="--help")
+bench:  ## Against TCP, Gloo, MPI and the speed of light (20 minutes; BENCH="--help")
 	scripts/bench $(BENCH)
 
 model:  ## The protocol as a model: spin looks at all its runs, in minutes

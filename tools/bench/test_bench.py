@@ -259,12 +259,12 @@ class TestTargets(unittest.TestCase):
     def test_networks(self):
         case = next(c for c in targets.P9.cases(5) if c.what == "vgg16")
         ns = {"rar-registered": 15, "rar-copy": 40, "tcp-ring": 101, "tcp-chain": 120, "gloo": 60,
-              "mpich": 30}
+              "openmpi": 30}
         lines = self.lines("P9", case, ns)
         self.assertEqual([line.split()[4:7] for line in lines],
                          [["ratio=6.73", "need=6.67", "PASS"], ["ratio=2.52", "need=3.33", "FAIL"],
                           ["ratio=2.00", "need=3.03", "FAIL"]])
-        self.assertIn("peer=mpich", lines[2])
+        self.assertIn("peer=openmpi", lines[2])
 
     def test_flat(self):
         results = [result_of(c, [{RAR: 10 * (c.n - 1), "rar-copy": 10 * c.n}] * 3)
