@@ -461,6 +461,7 @@ struct rar_aside {
  * @next_tell:	when to let the box hear this rank, jiffies; the timer's
  * @stood:	operations in a row that stood still while nothing came from the box. tx_lock
  * @heard_at:	the link's @heard when the first of them did. tx_lock
+ * @stuck:	operations that stood still since a chunk of full size came, whatever else did
  * @from:	the box gets nothing of operations below this number, which were posted before
  *		the leg was open
  * @until:	the box wants nothing of operations below this number. tx_lock
@@ -482,6 +483,7 @@ struct rar_leg {
 	unsigned long next_tell;
 	u32 stood;
 	unsigned long heard_at;
+	u32 stuck;
 	u64 from;
 	u64 until;
 	u64 sums;

@@ -103,6 +103,21 @@ narrow()
 	return "$status"
 }
 
+# Full-size packets of a member to the box get lost in a running group, and nobody says so. The
+# members give the box up, and go on by the ring.
+narrows()
+{
+	local before status
+
+	before=$(counter 2 RarBoxLost)
+	(sleep 3; topo_rules "$box" <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
+	star -w -t f32 -c 100k -p 2 -d 15
+	status=$?
+	wait $!
+	topo_rules_off
+	[ "$status" = 0 ] && [ "$(counter 2 RarBoxLost)" -gt "$before" ]
+}
+
 # Packets from and to the box are lost, duplicated, reordered.
 bad_legs()	# PARAMETER...
 {
@@ -233,9 +248,9 @@ forms()
 need_module
 case ${1-} in
 forms) plan 4 ;;
-full) plan 22 ;;
+full) plan 23 ;;
 cast | reduce) plan 20 ;;
-*) plan 18 ;;
+*) plan 19 ;;
 esac
 topo_up $((members + 1))
 topo_sysctl dead_ms=2000
@@ -264,6 +279,7 @@ check "loss everywhere" on_all "loss 1% delay 1ms 1ms" star -t i32,f32 -c std,$c
 	-r $repeats
 check "a member cannot reach the box" unreachable star -t i32,f32 -c std,100k -z cio
 check "a narrow path to the box" narrow
+[ -n "${rooted[*]}" ] || check "the path to the box becomes narrow silently" narrows
 check "a box for nobody" refused none
 check "a member behind a gateway" behind_gateway
 check "the box is killed and restarted" on_legs "delay 2ms" \

@@ -27,7 +27,8 @@
 #define LEG_PATIENCE_US	200000	/* an operation that stands still goes by the ring, */
 #define LEG_WAIT_US	2000000	/* or later if the box answers that it waits for other ranks */
 #define LEG_WANT_US	50000	/* least time between two WANTs of an operation */
-#define LEG_STOOD	3	/* operations that stand still before the box is given up */
+#define LEG_STOOD	3	/* operations that stand still before the box is given up; */
+#define LEG_STUCK	16	/* if it answers: the path may carry short packets only */
 
 /* -- begin and end --------------------------------------------------------- */
 
@@ -64,6 +65,7 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	link->tx.posted = U64_MAX;
 	link->silent = false;
 	link->narrow = false;
+	WRITE_ONCE(leg->stuck, 0);
 	leg->from = m->op_next;
 	leg->until = m->op_next;
 	leg->any_order = flags & RAR_EF_ANY_ORDER;
@@ -134,6 +136,7 @@ static enum rar_rx rcv_passed(struct rar_member *m, const struct rar_pkt *pkt,
 	if (op && rar_ringed_gets_none(op) && chunk < op->ring.nchunks &&
 	    n <= rar_ring_block_end(&op->ring, chunk) - chunk)
 		rar_ringed_passed(m, op, chunk, rar_mask(n));
+	WRITE_ONCE(rar_link_leg(link)->stuck, 0);
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
 	if (released)
@@ -306,6 +309,9 @@ static void rcv_ack(struct rar_link *link)
 enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	WRITE_ONCE(pkt->link->heard, jiffies);
+	/* A packet of full size has come. */
+	if (pkt->len >= sizeof(struct rar_data_hdr) + m->payload)
+		WRITE_ONCE(rar_link_leg(pkt->link)->stuck, 0);
 	switch (pkt->h.type) {
 	case RAR_T_AG:
 		return rcv_sums(m, pkt, n);
@@ -430,7 +436,8 @@ static u64 want_patience(const struct rar_link *leg)
 /*
  * The chunks of a box stand still, so they go by the ring. The timeouts of the leg begin anew with
  * each operation, and need not end while each stands still for less long. So operations count, too.
- * tx_lock held.
+ * If the box answers, but no full chunk comes by it, perhaps the path became narrow and nobody said
+ * so: the answers are short. Entering the box again finds that out. tx_lock held.
  */
 static void stands_still(struct rar_link *link, struct rar_operation *op)
 {
@@ -444,6 +451,9 @@ static void stands_still(struct rar_link *link, struct rar_operation *op)
 		leg->heard_at = heard;
 		if (++leg->stood == LEG_STOOD)
 			WRITE_ONCE(link->silent, true);
+		WRITE_ONCE(leg->stuck, leg->stuck + 1);
+		if (leg->stuck >= LEG_STUCK)
+			WRITE_ONCE(link->narrow, true);
 	}
 	rar_ringed_rest(link->member, op, box);
 }
