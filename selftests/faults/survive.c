@@ -332,6 +332,18 @@ static int set_prev(int fd, const struct rar_ring *ring, uint32_t rank)
 	return ERRNO(setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &prev, sizeof(prev)));
 }
 
+/* The socket names the box that net.rar.box names anyway, if there is one. */
+static int set_box(int fd)
+{
+	struct sockaddr_rar box = { .srar_family = AF_RAR, .srar_af = AF_INET };
+	const char *address = getenv("RAR_BOX");
+
+	if (!address)
+		return 0;
+	inet_pton(AF_INET, address, box.srar_addr);
+	return ERRNO(setsockopt(fd, SOL_RAR, RAR_BOX, &box, sizeof(box)));
+}
+
 static int group_up(int *fd, const struct rar_ring *ring)
 {
 	int err = 0;
@@ -341,6 +353,7 @@ static int group_up(int *fd, const struct rar_ring *ring)
 	for (int r = 0; r < N && !err; r++) {
 		fd[r] = TRY("socket", rar_socket());
 		err = fd[r] < 0 ? fd[r] : TRY("RAR_PREV_ADDR", set_prev(fd[r], ring, r));
+		err = err ?: TRY("RAR_BOX", set_box(fd[r]));
 		if (!err && !r)
 			err = start_by_connect(fd[r], ring);
 		else if (!err)
