@@ -82,11 +82,12 @@ class Box:
         """The time for a rank, compared with two ranks"""
         case = result.case
         if result.has(BOX):
-            self.per_rank[case.n] = result.ns(BOX) / case.n
-        first, mine = self.per_rank.get(FLAT_RANKS[0]), self.per_rank.get(case.n)
+            self.per_rank[case.n] = result.ns(BOX) / case.n, noise(result)
+        first, first_noise = self.per_rank.get(FLAT_RANKS[0], (None, ""))
+        mine, mine_noise = self.per_rank.get(case.n, (None, ""))
         return Verdict("B6", f"{where(case)} links={case.links}",
                        first / mine if first and mine else None, NEED_FLAT,
-                       note("time of a rank, of two ranks against", noise(result)))
+                       note("time of a rank, of two ranks against", first_noise or mine_noise))
 
     def verdicts(self, result):
         case = result.case

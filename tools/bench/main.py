@@ -268,7 +268,8 @@ class Run:
     def __init__(self, cases, names, minutes):
         self.cases, self.names = list(that_fit(cases)), names
         self.seconds = minutes * 60 if minutes else math.inf
-        self.results, self.verdicts, self.infos, self.broken = [], [], {}, []
+        self.results, self.verdicts, self.together = [], [], []
+        self.infos, self.broken = {}, []
         self.start = time.monotonic()
         self.done = 0
 
@@ -312,15 +313,22 @@ class Run:
             result = contest.measure(case, self.allowance())
             self.done += 1
             self.results.append(result)
-            for name in self.names:
-                if name != "P8" and (name in OWN or case in TARGETS[name].cases(case.rounds)):
-                    self.give(TARGETS[name].verdicts(result))
+            self.tell(self.judged(result))
         if "P8" in self.names and "uml" in places:
-            self.give([self.memory(contest)])
+            self.together.append(self.memory(contest))
+            self.tell(self.together)
 
-    def give(self, verdicts):
+    def judged(self, result):
+        """The verdicts on one result. They may change until the end: which times of the marker
+        are usual, and so which rounds were quiet, is known better the longer it runs.
+        """
+        case = result.case
+        return [verdict for name in self.names
+                if name != "P8" and (name in OWN or case in TARGETS[name].cases(case.rounds))
+                for verdict in TARGETS[name].verdicts(result)]
+
+    def tell(self, verdicts):
         for verdict in verdicts:
-            self.verdicts.append(verdict)
             self.progress(str(verdict))
 
     @staticmethod
@@ -336,7 +344,8 @@ class Run:
         wanted = set(targets.P8.cases(1)) if "P8" in self.names else set()
         flat = [r for r in self.results if dataclasses.replace(r.case, rounds=1) in wanted]
         if flat:
-            self.give([targets.P8.together(flat)])
+            self.together.append(targets.P8.together(flat))
+        self.verdicts = [v for r in self.results for v in self.judged(r)] + self.together
 
 
 # -------------------------------------------------------------------- before and after
