@@ -107,15 +107,16 @@ narrow()
 # members give the box up, and go on by the ring.
 narrows()
 {
-	local before status
+	local before pid opened lost status
 
 	before=$(counter 2 RarBoxLost)
-	(sleep 3; topo_rules "$box" <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
-	star -w -t f32 -c 100k -p 2 -d 15
+	in_background star -w -t f32 -c 100k -p 2 -d 100
+	topo_rules "$box" <<< "ip saddr 10.77.0.3 ip length > 1300 drop"
+	within 30 more 2 RarBoxLost "$before"
 	status=$?
-	wait $!
+	job_ends || status=1
 	topo_rules_off
-	[ "$status" = 0 ] && [ "$(counter 2 RarBoxLost)" -gt "$before" ]
+	return "$status"
 }
 
 # Packets from and to the box are lost, duplicated, reordered.

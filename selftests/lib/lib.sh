@@ -504,6 +504,9 @@ counter()	# RANK NAME
 	echo "${mib[$2]}"
 }
 
+# more RANK NAME VALUE: is a counter higher?
+more() { [ "$(counter "$1" "$2")" -gt "$3" ]; }
+
 # total NAME: prints the sum of a counter over all ranks of the topology
 total()
 {

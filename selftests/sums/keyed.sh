@@ -6,10 +6,12 @@
 # Full-size packets from rank 2 to the root get lost, and nobody says so.
 narrow()
 {
-	local status
+	local before status
 
 	topo_sysctl dead_ms=1000
-	(sleep 3; topo_rules 0 <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
+	before=$(counter 2 RarGroupsJoined)
+	(within 20 more 2 RarGroupsJoined "$before" &&
+		topo_rules 0 <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
 	keyed -N rar narrow
 	status=$?
 	wait $!
