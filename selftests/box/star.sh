@@ -103,8 +103,8 @@ narrow()
 	return "$status"
 }
 
-# Full-size packets of a member to the box get lost in a running group, and nobody says so. The
-# members give the box up, and go on by the ring.
+# Full-size packets from a member to the box get lost in a running group, and nobody reports it. The
+# member gives the box up, and the group goes on by the ring.
 narrows()
 {
 	local before pid opened lost status

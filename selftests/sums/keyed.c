@@ -460,8 +460,8 @@ static int timeout(uint32_t rank, void *arg)
 }
 
 /*
- * The path from rank 2 to the root, its neighbour in no direction, carries short packets only from
- * some time on.
+ * In the middle of its work the path from rank 2 to the root, which is not its neighbour, begins to
+ * carry short packets only.
  */
 static int narrow(uint32_t rank, void *arg)
 {

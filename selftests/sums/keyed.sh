@@ -3,7 +3,7 @@
 # A keyed reduction over links that lose, repeat and reorder packets, by RAR_DIRECT and RAR_AUTO.
 . "$(dirname "$0")/../lib/lib.sh"
 
-# Full-size packets from rank 2 to the root get lost, and nobody says so.
+# Full-size packets from rank 2 to the root get lost, and nobody reports it.
 narrow()
 {
 	local before status

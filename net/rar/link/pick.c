@@ -405,7 +405,7 @@ bool rar_pick_take(struct rar_link *link, struct rar_member *next,
 	struct rar_operation *op;
 	u32 max = rar_link_local_max(m);
 	u64 now, posted, released;
-	bool waits;		/* never: nothing else limits a run */
+	bool waits;		/* always false: no run is longer than max */
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
