@@ -19,11 +19,16 @@
 
 #define PICK_LOCAL_RETRY_US	1000	/* wait before chunks are offered again in memory */
 
+/* Do packets cost more than waiting for room? The ranks share CPUs then, by a short path. */
+static bool is_near(const struct rar_link *link)
+{
+	return link->carries && rar_window_near(&link->tx.win);
+}
+
 /*
  * How many chunks of a run of @n may be sent if the window allows @max? A run that is cut stays
- * cut on all the hops that it has left. So a small part of it waits for more room, and between
- * ranks of one kernel, where packets cost more than waiting, any part of it; unless nothing is
- * in flight that would make room.
+ * cut on all the hops that it has left. So a small part of it waits for more room, and on a link
+ * that is near any part of it; unless nothing is in flight that would make room.
  */
 static u32 whole_run(struct rar_link *link, u32 n, u32 max)
 {
@@ -34,12 +39,13 @@ static u32 whole_run(struct rar_link *link, u32 n, u32 max)
 	tx->win.held |= tx->inflight + n > tx->win.cwnd;
 	if (!tx->inflight || tx->probe)
 		return max;
-	return 2 * max >= n && !link->carries ? max : 0;
+	return 2 * max >= n && !is_near(link) ? max : 0;
 }
 
 /*
  * Choose chunks to forward or to send again, oldest operation first. A run has at most @most
- * chunks, of which at most @max are chosen. @waits: set if a run waits for more room.
+ * chunks, of which at most @max are chosen. @waits: set if own chunks must not take the room that
+ * a run waits for.
  */
 static struct rar_operation *next_pending(struct rar_link *link, struct rar_run *run,
 					  u32 most, u32 max, bool *waits)
@@ -62,7 +68,7 @@ static struct rar_operation *next_pending(struct rar_link *link, struct rar_run 
 			run->phase = p;
 			rar_out_find_welcome(link, op, run, min(most, op->run_max));
 			run->n = whole_run(link, run->n, max);
-			*waits = !run->n;
+			*waits = !run->n && is_near(link);
 			run->n = rar_out_take_credit(link, op, run);
 			if (!run->n)
 				return NULL;
@@ -311,7 +317,6 @@ u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items, u32 own)
 	while (n < RAR_PICK_BATCH && (max = may_send(link, rar_window_burst(link, now, &more)))) {
 		op = next_pending(link, &items[n].run, most, max, &waits);
 		items[n].own = !op;
-		/* Own chunks do not take the room that a run to forward waits for. */
 		if (waits)
 			break;
 		if (!op && own && tx->ninject && rar_sender_room(m, link->path.dst.af))

@@ -26,6 +26,7 @@
 #define WINDOW_INIT_BYTES	65536	/* link window at first, */
 #define WINDOW_INIT_MIN		10	/* at least this many chunks, as RFC 6928, */
 #define WINDOW_INIT_MAX		32	/* at most this many */
+#define WINDOW_NEAR_US		500	/* lowest round trip of a link that is near */
 #define WINDOW_MIN		4	/* chunks, smallest link window */
 #define WINDOW_NOISE		50	/* one lost packet in this many is noise */
 #define WINDOW_NOISE_MAX	(16 * WINDOW_NOISE)
@@ -142,6 +143,15 @@ u32 rar_window_patience(const struct rar_window *win)
 	u32 rtt = max(win->srtt_us, win->rtt_us);
 
 	return rtt + max(win->reorder_us, win->srtt_us / 4);
+}
+
+/**
+ * rar_window_near() - is room that an acknowledgment makes never far?
+ * @win: window, tx_lock held
+ */
+bool rar_window_near(const struct rar_window *win)
+{
+	return win->srtt_us && base_us(&win->rtt_base) <= WINDOW_NEAR_US;
 }
 
 /* -- link window --------------------------------------------------------- */

@@ -114,6 +114,7 @@ struct rar_window {
 void rar_window_rtt(struct rar_window *win, u32 us, u64 now);
 u64 rar_window_timeout(const struct rar_window *win);
 u32 rar_window_patience(const struct rar_window *win);
+bool rar_window_near(const struct rar_window *win);
 void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head);
 void rar_window_late(struct rar_window *win, u64 now);
 void rar_window_collapse(struct rar_link_tx *tx);
