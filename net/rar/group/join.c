@@ -720,7 +720,7 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 	if (!m->join.table)
 		m->join.table = kvcalloc(m->size,
 					 sizeof(*m->join.table),
-					 GFP_KERNEL_ACCOUNT);
+					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!m->join.table)
 		return -ENOBUFS;
 	err = rar_pair_prepare(m);

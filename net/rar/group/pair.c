@@ -51,7 +51,7 @@ int rar_pair_prepare(struct rar_member *m)
 	BUILD_BUG_ON(RAR_GATHER_RANKS > 32 || RAR_MAX_OPS > 64);
 	if (m->direct.peer || !allowed(m))
 		return 0;
-	peer = kvcalloc(m->size, sizeof(*peer), GFP_KERNEL_ACCOUNT);
+	peer = kvcalloc(m->size, sizeof(*peer), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!peer)
 		return -ENOBUFS;
 	for (i = 0; i < m->size; i++) {
