@@ -92,11 +92,20 @@ rar_root()
 	fi
 }
 
-# Update the package lists if they are older than an hour.
+# Update the package lists if they are older than an hour. Another program, such as the daily timer
+# of a machine that just started, may hold their lock, and apt does not wait for it.
 rar_apt_update()
 {
+	local said end=$((SECONDS + 600))
+
 	[ -n "$(find "$RAR_CACHE/apt-updated" -mmin -60 2>/dev/null)" ] && return
-	rar_root apt-get -qq update && touch "$RAR_CACHE/apt-updated"
+	until said=$(rar_root env LC_ALL=C apt-get -qq update 2>&1); do
+		if [[ $said != *"Could not get lock"* ]] || [ "$SECONDS" -ge "$end" ]; then
+			rar_die "no package lists: $said"
+		fi
+		sleep 2
+	done
+	touch "$RAR_CACHE/apt-updated"
 }
 
 rar_install()
