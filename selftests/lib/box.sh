@@ -15,12 +15,12 @@ all_members()	# NAME
 	echo "$sum"
 }
 
-# until_open BEFORE: waits until each member has opened its leg once more, at most 10 s
+# until_open BEFORE: waits until each member has opened its leg once more, at most 30 s
 until_open()
 {
-	local i
+	local end=$((SECONDS + 30))
 
-	for ((i = 0; i < 100; i++)); do
+	while [ $SECONDS -lt $end ]; do
 		[ "$(all_members RarBoxOpened)" -lt $(($1 + members)) ] || return 0
 		sleep 0.1
 	done
@@ -29,9 +29,9 @@ until_open()
 # until_lost BEFORE: waits until a member has lost its leg, at most 30 s
 until_lost()
 {
-	local i
+	local end=$((SECONDS + 30))
 
-	for ((i = 0; i < 300; i++)); do
+	while [ $SECONDS -lt $end ]; do
 		[ "$(all_members RarBoxLost)" -le "$1" ] || return 0
 		sleep 0.1
 	done
