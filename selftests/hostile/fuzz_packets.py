@@ -426,8 +426,15 @@ def one_run(ports, kind):
 
 
 def fuzz(ports, kind, seconds):
-    end, runs, failed, sent, ok = time.monotonic() + seconds, 0, 0, 0, True
-    while ok and (time.monotonic() < end or not runs):
+    """Runs for so long, or up to five times as long until a mutant was a superpacket: how often
+    the ranks send any depends on the machine and its load."""
+    begin, runs, failed, sent, ok = time.monotonic(), 0, 0, 0, True
+
+    def goes_on():
+        took = time.monotonic() - begin
+        return not runs or took < seconds or (not ports.supers and took < 5 * seconds)
+
+    while ok and goes_on():
         status, said, n = one_run(ports, kind)
         runs, failed, sent = runs + 1, failed + bool(status), sent + n
         if kind == OUTSIDER:
