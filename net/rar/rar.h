@@ -450,6 +450,8 @@ struct rar_aside {
  * @addr:	the box
  * @home:	the box that this host names itself, which may be below the group's; af 0: none
  * @since:	when the leg was lost, or @addr was last changed, jiffies
+ * @away:	times in a row that it was opened at another box than @home; tx_lock to write
+ * @home_at:	when to try @home again, if @away, jiffies; tx_lock to write
  * @any_order:	the box makes only sums whose order has no effect
  * @cast:	the box passes broadcasts on
  * @reduce:	the box makes the sums of reductions to a root
@@ -472,6 +474,8 @@ struct rar_leg {
 	struct rar_addr addr;
 	struct rar_addr home;
 	unsigned long since;
+	u32 away;
+	unsigned long home_at;
 	bool any_order;
 	bool cast;
 	bool reduce;

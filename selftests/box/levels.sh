@@ -119,8 +119,8 @@ full()	# BOX
 }
 
 # Each of the boxes is switched off and on while the members work. Each time the group is a new one:
-# ranks whose leg stays closed for three seconds go to the group's box, and remain there. On a slow
-# machine a box may be off for so long.
+# ranks whose leg stays closed for three seconds go to the group's box, and remain there for a while.
+# On a slow machine a box may be off for so long.
 each_restarts()	# BOX...
 {
 	local box pid opened lost status=0
@@ -140,24 +140,36 @@ each_restarts()	# BOX...
 # A ring in the background, see in_background()
 working_ring() { in_background levels -w -t i32 -c 30k,3001 -p 4 -z cio -d 100; }
 
-# A lower box goes for good. Its ranks notice, and then enter at the box of the group.
+# more_sums BOX SECONDS: waits until a box has made sums since now, at most so long
+more_sums()
+{
+	local end=$((SECONDS + $2)) before
+
+	before=$(counter "$1" RarBoxSums)
+	while [ "$SECONDS" -lt "$end" ]; do
+		[ "$(counter "$1" RarBoxSums)" -le "$before" ] || return 0
+		sleep 0.5
+	done
+	return 1
+}
+
+# A lower box goes. Its ranks notice, and then enter at the box of the group. When it is back, they
+# come home within half a minute, and three seconds if it is not open at once.
 moves_up()
 {
-	local pid status opened lost b
+	local pid status=0 opened lost up=1 home=1
 
 	one_below
 	working_ring
 	ip -n rar"$right" link set eth0 down
 	until_lost "$lost"
 	until_open "$opened"
-	b=$(counter "$top" RarBoxSums)
-	sleep 1
-	b=$(($(counter "$top" RarBoxSums) - b))
-	job_ends
-	status=$?
+	more_sums "$top" 5 && up=0
 	ip -n rar"$right" link set eth0 up
-	note "sums at the top without the lower box: $b"
-	[ "$status" = 0 ] && [ "$b" -gt 0 ]
+	more_sums "$right" 60 && home=0
+	job_ends || status=1
+	note "sums at the upper box: $up, at the lower box later: $home (0: yes)"
+	[ "$status$up$home" = 000 ]
 }
 
 # The path between two boxes carries no full packet any more. The lower one leaves the upper one,
@@ -300,7 +312,7 @@ check "no room in a lower box" full $left
 check "no room in the upper box" full $top
 check "boxes on both levels are restarted" \
 	on_legs "delay 1ms" each_restarts $left $top $right	# leaves the script time to act
-check "a lower box goes, its ranks enter above" moves_up
+check "a lower box goes, its ranks enter above and come home later" moves_up
 two_below
 check "the path to the upper box becomes narrow" narrow_above
 check "a router to a box becomes narrow" narrow_router 0 $left $left

@@ -157,25 +157,43 @@ unsigned long rar_enter_tick(struct rar_member *m)
 	return next;
 }
 
+/* Ask another box from now on. The nonce is new: no late answer of the last one opens the leg. */
+static void turn_to(struct rar_link *link, const struct rar_addr *box)
+{
+	struct rar_leg *leg = rar_link_leg(link);
+	struct rar_member *m = link->member;
+
+	spin_lock_bh(&m->tx_lock);
+	if (!link->epoch) {
+		leg->addr = *box;
+		leg->since = jiffies;
+		leg->nonce = rar_random_token();
+		leg->tries = 0;
+		WRITE_ONCE(leg->cookie, 0);
+		link->path.dst = *box;
+	}
+	spin_unlock_bh(&m->tx_lock);
+}
+
 /*
- * The box does not open. If this host names another one than the group, try them in turn: the one
- * may be down, or the other not below the group's. No packet comes by a leg that is not open, but
- * for ENTERED, which has to come from the box that was asked.
+ * If this host names another box than the group, try them in turn as long as none opens: the one
+ * may be down, or the other not below the group's. A leg that was open begins with the host's own.
+ * No packet comes by a leg that is not open, but for ENTERED, which has to come from the box that
+ * was asked.
  */
-static void try_other(struct rar_link *link)
+static void choose(struct rar_link *link)
 {
 	const struct rar_boxes *boxes = &link->member->join.boxes;
 	const struct rar_addr *box = &boxes->addr[link->index - RAR_LEG];
-	struct rar_leg *leg = rar_link_leg(link);
+	const struct rar_leg *leg = rar_link_leg(link);
+	bool away = !rar_addr_same(&leg->addr, &leg->home);
 
-	if (!leg->home.af || rar_addr_same(&leg->home, box) ||
-	    time_before(jiffies, leg->since + ENTER_OTHER))
+	if (!leg->home.af || rar_addr_same(&leg->home, box))
 		return;
-	leg->since = jiffies;
-	leg->addr = rar_addr_same(&leg->addr, &leg->home) ? *box : leg->home;
-	leg->tries = 0;
-	WRITE_ONCE(leg->cookie, 0);
-	link->path.dst = leg->addr;
+	if (away && !leg->tries)
+		turn_to(link, &leg->home);
+	else if (time_after_eq(jiffies, leg->since + ENTER_OTHER))
+		turn_to(link, away ? &leg->home : box);
 }
 
 /* Get memory and the route. Returns false if the path does not carry a full packet. */
@@ -213,7 +231,7 @@ static void enter(struct rar_link *link)
 {
 	struct rar_leg *leg = rar_link_leg(link);
 
-	try_other(link);
+	choose(link);
 	WRITE_ONCE(leg->next_try, jiffies + (leg->tries++ < ENTER_FAST ?
 					     rar_table_retry_in(leg->tries) : ENTER_SLOW));
 	if (prepare(link))

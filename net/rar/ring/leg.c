@@ -7,6 +7,7 @@
  * A sum acknowledges the contribution that it answers, by the number of that packet. So the
  * window of the leg limits what the box must hold.
  */
+#include "core/addr.h"
 #include "core/arrival.h"
 #include "core/cursor.h"
 #include "core/member.h"
@@ -29,8 +30,24 @@
 #define LEG_WANT_US	50000	/* least time between two WANTs of an operation */
 #define LEG_STOOD	3	/* operations that stand still before the box is given up; */
 #define LEG_STUCK	16	/* if it answers: the path may carry short packets only */
+#define LEG_HOME	(30 * HZ)	/* time at a box that is not the host's own, doubled */
+#define LEG_HOME_MAX	6U		/* each time in a row, at most so often */
 
 /* -- begin and end --------------------------------------------------------- */
+
+/*
+ * The own box of this host may be back some day. To see that, the leg has to be closed, and until
+ * it opens again, operations go by the ring.
+ */
+static void set_home_at(struct rar_leg *leg)
+{
+	if (!leg->home.af || rar_addr_same(&leg->addr, &leg->home)) {
+		WRITE_ONCE(leg->away, 0);
+		return;
+	}
+	WRITE_ONCE(leg->home_at, jiffies + (LEG_HOME << min(leg->away, LEG_HOME_MAX)));
+	WRITE_ONCE(leg->away, leg->away + 1);
+}
 
 /**
  * rar_leg_open() - send to a box from now on
@@ -72,8 +89,10 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	leg->cast = flags & RAR_EF_BROADCAST;
 	leg->reduce = flags & RAR_EF_REDUCE;
 	leg->keyed = flags & RAR_EF_KEYED;
+	set_home_at(leg);
 	WRITE_ONCE(link->heard, jiffies);
-	WRITE_ONCE(link->epoch, epoch);
+	/* Pairs with leg_over(), which reads the times above. */
+	smp_store_release(&link->epoch, epoch);
 	spin_unlock(&m->tx_lock);
 	rar_mib_inc(m->rn, BoxOpened);
 }
@@ -484,14 +503,20 @@ static bool look_at(struct rar_link *link, struct rar_operation *op, u64 now,
 	return true;
 }
 
-/* Has the box been silent for too long, or since several timeouts, or is the path too narrow? */
-static bool leg_over(const struct rar_link *link)
+/*
+ * Has the box been silent for too long, or since several timeouts, is the path too narrow, or is it
+ * time to try this host's own box again?
+ */
+static bool leg_over(struct rar_link *link)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(link->member->rn->sysctl_dead_ms));
+	const struct rar_leg *leg = rar_link_leg(link);
 
-	return READ_ONCE(link->epoch) &&
+	/* Pairs with the release in rar_leg_open(). */
+	return smp_load_acquire(&link->epoch) &&
 	       (READ_ONCE(link->silent) || READ_ONCE(link->narrow) ||
-		time_after(jiffies, READ_ONCE(link->heard) + dead));
+		time_after(jiffies, READ_ONCE(link->heard) + dead) ||
+		(READ_ONCE(leg->away) && time_after(jiffies, READ_ONCE(leg->home_at))));
 }
 
 /* Do what is due for one box. */
