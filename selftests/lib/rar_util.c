@@ -145,6 +145,30 @@ int rar_write(const char *path, const char *value)
 	return err;
 }
 
+int rar_set_sysctls(const char *settings)
+{
+	char *list = strdup(settings), *save, *word, *value, path[128];
+	int err = 0;
+
+	for (word = strtok_r(list, ",", &save); word && !err;
+	     word = strtok_r(NULL, ",", &save)) {
+		value = strchr(word, '=');
+		if (!value) {
+			err = -EINVAL;
+			break;
+		}
+		*value++ = '\0';
+		for (char *c = value; (c = strchr(c, '+')); *c = ',')
+			;
+		snprintf(path, sizeof(path), "/proc/sys/net/rar/%s", word);
+		err = rar_write(path, value);
+		if (err)
+			rar_log("%s = %s: %s", path, value, strerror(-err));
+	}
+	free(list);
+	return err;
+}
+
 /* Two lines that begin with "Prefix:", one of names and one of values. */
 static int64_t rar_counter_in(char *names, char *values, const char *name)
 {

@@ -43,6 +43,11 @@ int rar_private_net(void);
 int rar_enter(const char *netns);
 /* Writes a string to a file, for sysctls: rar_write("/proc/sys/net/rar/...") */
 int rar_write(const char *path, const char *value);
+
+/*
+ * Writes "name=value,..." to /proc/sys/net/rar of this network namespace; "+" in a value is a comma.
+ */
+int rar_set_sysctls(const char *settings);
 /* A counter of the caller's network namespace, e.g. "RarRxEncap"; -ENOENT if unknown. */
 int64_t rar_counter(const char *name);
 /* The value of a line of /proc/vmstat; -ENOENT if there is none. */

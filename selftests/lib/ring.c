@@ -82,7 +82,7 @@ struct rank {
 	uint32_t whole;		/* as in struct rar_info */
 	struct rar_data op[MAX_OPS];
 	char *buf;
-	uint64_t filled;	/* id of the operation that buf holds, or 0 */
+	uint64_t filled;	/* id of the operation whose data is made, or 0 */
 	struct memory memory[RAR_MAX_OPS];	/* of the operations in flight, by id */
 };
 
@@ -239,16 +239,29 @@ static int get_memory(struct memory *m, const struct rar_data *d, char mode)
 	return 0;
 }
 
+/* Makes the data of a piece of an operation: in its memory, or in the buffer. */
+static void fill_piece(struct rank *r, const struct rar_data *d, struct memory *m, uint64_t done)
+{
+	uint64_t n = piece_elements(d, done);
+	size_t size = rar_element(d->dtype);
+
+	rar_fill(d, r->rank, done, n, r->buf);
+	if (m)
+		memcpy(m->data + done * size, r->buf, n * size);
+}
+
 static int post(struct rank *r, const struct rar_data *d)
 {
 	struct rar_op op = rar_op_of(d->dtype, rar_bytes(d), d->id);
 	struct memory *m = memory_of(r, d);
 	size_t size = rar_element(d->dtype);
 	uint64_t done = 0, n, count = d->count;
+	bool filled = r->filled == d->id;
 	const char *from;
 	int flags, err;
 
-	err = m ? get_memory(m, d, mode_of(r, d)) : 0;
+	r->filled = 0;
+	err = m && !filled ? get_memory(m, d, mode_of(r, d)) : 0;
 	if (err)
 		return err;
 	if (m && m->sums != m->data)
@@ -259,10 +272,9 @@ static int post(struct rank *r, const struct rar_data *d)
 		count = 0;
 	do {
 		n = count ? piece_elements(d, done) : 0;
-		if (r->filled != d->id)
-			rar_fill(d, r->rank, done, n, r->buf);
-		r->filled = 0;
-		from = m ? memcpy(m->data + done * size, r->buf, n * size) : r->buf;
+		from = m ? (char *)m->data + done * size : r->buf;
+		if (n && !filled)
+			fill_piece(r, d, m, done);
 		flags = (m ? MSG_ZEROCOPY : 0) | (done + n < count ? MSG_MORE : 0);
 		err = rar_send(r->fd, from, n * size, flags, done ? NULL : &op);
 		if (err)
@@ -396,15 +408,22 @@ static int run_list(struct rank *r)
 	return 0;
 }
 
-/* Makes the first operation's data before the common start. */
-static void prefill(struct rank *r)
+/*
+ * Makes the first operation's data before the common start: in its memory, or in the buffer if one
+ * piece is all.
+ */
+static int prefill(struct rank *r)
 {
 	const struct rar_data *d = &r->op[0];
+	struct memory *m = r->nops ? memory_of(r, d) : NULL;
+	int err = m ? get_memory(m, d, mode_of(r, d)) : 0;
 
-	if (!r->nops || rar_bytes(d) > opt.piece)
-		return;
-	rar_fill(d, r->rank, 0, d->count, r->buf);
+	if (err || !r->nops || (!m && rar_bytes(d) > opt.piece))
+		return err;
+	for (uint64_t done = 0; done < d->count; done += piece_elements(d, done))
+		fill_piece(r, d, m, done);
 	r->filled = d->id;
+	return 0;
 }
 
 static void note_time(void)
@@ -441,8 +460,7 @@ static int repeat(struct rank *r)
 {
 	int err;
 
-	prefill(r);
-	err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
+	err = prefill(r) ?: rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	if (err)
 		return err;
 	shared->report[r->rank].start = rar_now_us();
@@ -454,29 +472,6 @@ static int repeat(struct rank *r)
 	err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	if (!err && !r->rank)
 		note_time();
-	return err;
-}
-
-/* Writes "name=value,..." to /proc/sys/net/rar of the rank's namespace; "+" in a value is a comma. */
-static int set_sysctls(void)
-{
-	char *list = strdup(opt.sysctl), *save, *word, *value, path[128];
-	int err = 0;
-
-	for (word = strtok_r(list, ",", &save); word && !err;
-	     word = strtok_r(NULL, ",", &save)) {
-		value = strchr(word, '=');
-		if (!value)
-			return -EINVAL;
-		*value++ = '\0';
-		for (char *c = value; (c = strchr(c, '+')); *c = ',')
-			;
-		snprintf(path, sizeof(path), "/proc/sys/net/rar/%s", word);
-		err = rar_write(path, value);
-		if (err)
-			rar_log("%s = %s: %s", path, value, strerror(-err));
-	}
-	free(list);
 	return err;
 }
 
@@ -515,7 +510,7 @@ static int enter_group(struct rank *r)
 	struct rar_info *info = &shared->report[r->rank].info;
 	int err;
 
-	err = opt.sysctl ? set_sysctls() : 0;
+	err = opt.sysctl ? rar_set_sysctls(opt.sysctl) : 0;
 	if (err)
 		return err;
 	r->fd = rar_socket();
