@@ -153,23 +153,23 @@ more_sums()
 	return 1
 }
 
-# A lower box goes. Its ranks notice, and then enter at the box of the group. When it is back, they
-# come home within half a minute, and three seconds if it is not open at once.
+# A lower box goes away. Its ranks notice, and enter at the box of the group. Then the lower box comes
+# back, and its ranks return to it: they try it again half a minute after they entered above.
 moves_up()
 {
-	local pid status=0 opened lost up=1 home=1
+	local pid status=0 opened lost up=no home=no
 
 	one_below
 	working_ring
 	ip -n rar"$right" link set eth0 down
 	until_lost "$lost"
 	until_open "$opened"
-	more_sums "$top" 5 && up=0
+	more_sums "$top" 5 && up=yes
 	ip -n rar"$right" link set eth0 up
-	more_sums "$right" 60 && home=0
+	more_sums "$right" 60 && home=yes
 	job_ends || status=1
-	note "sums at the upper box: $up, at the lower box later: $home (0: yes)"
-	[ "$status$up$home" = 000 ]
+	note "sums at the upper box: $up; at the lower box after its return: $home"
+	[ "$status $up $home" = "0 yes yes" ]
 }
 
 # The path between two boxes carries no full packet any more. The lower one leaves the upper one,
@@ -312,7 +312,7 @@ check "no room in a lower box" full $left
 check "no room in the upper box" full $top
 check "boxes on both levels are restarted" \
 	on_legs "delay 1ms" each_restarts $left $top $right	# leaves the script time to act
-check "a lower box goes, its ranks enter above and come home later" moves_up
+check "a lower box goes, its ranks enter above and return later" moves_up
 two_below
 check "the path to the upper box becomes narrow" narrow_above
 check "a router to a box becomes narrow" narrow_router 0 $left $left

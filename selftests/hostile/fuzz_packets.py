@@ -426,8 +426,8 @@ def one_run(ports, kind):
 
 
 def fuzz(ports, kind, seconds):
-    """Runs for so long, or up to five times as long until a mutant was a superpacket: how often
-    the ranks send any depends on the machine and its load."""
+    """Fuzzes for a number of seconds. If no mutant was a superpacket by then, it goes on until
+    there is one, at most five times as long: a busy machine sends few superpackets."""
     begin, runs, failed, sent, ok = time.monotonic(), 0, 0, 0, True
 
     def goes_on():

@@ -43,10 +43,7 @@ int rar_private_net(void);
 int rar_enter(const char *netns);
 /* Writes a string to a file, for sysctls: rar_write("/proc/sys/net/rar/...") */
 int rar_write(const char *path, const char *value);
-
-/*
- * Writes "name=value,..." to /proc/sys/net/rar of this network namespace; "+" in a value is a comma.
- */
+/* Sets net.rar sysctls of this network namespace: "name=value,..."; "+" in a value is a comma */
 int rar_set_sysctls(const char *settings);
 /* A counter of the caller's network namespace, e.g. "RarRxEncap"; -ENOENT if unknown. */
 int64_t rar_counter(const char *name);

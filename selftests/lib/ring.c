@@ -272,7 +272,7 @@ static int post(struct rank *r, const struct rar_data *d)
 		count = 0;
 	do {
 		n = count ? piece_elements(d, done) : 0;
-		from = m ? (char *)m->data + done * size : r->buf;
+		from = m ? m->data + done * size : r->buf;
 		if (n && !filled)
 			fill_piece(r, d, m, done);
 		flags = (m ? MSG_ZEROCOPY : 0) | (done + n < count ? MSG_MORE : 0);

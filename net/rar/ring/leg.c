@@ -36,8 +36,8 @@
 /* -- begin and end --------------------------------------------------------- */
 
 /*
- * The own box of this host may be back some day. To see that, the leg has to be closed, and until
- * it opens again, operations go by the ring.
+ * If the leg leads to another box than this host's own, set the time at which to try its own again.
+ * The leg has to be closed for that, and operations go by the ring until it opens again.
  */
 static void set_home_at(struct rar_leg *leg)
 {
