@@ -3,14 +3,15 @@
 # Shared by the scripts in this directory: paths, fetching kernels, building the module for
 # a kernel. Sourced, never run.
 #
-# The kernels are 6.1 and 6.12 (Debian 12), arm64 (Debian's 6.12 for that architecture), and
-# User-Mode Linux 7.2: uml, uml-up (not SMP, for timing), and with checkers uml-debug (not SMP)
-# and uml-debug-smp. Everything fetched or built for them is in one cache directory, which may be
-# deleted at any time.
+# The kernels are those of this machine's Debian: 6.12, and 6.1 where Debian is 12; arm64 (6.12 for
+# that architecture); and User-Mode Linux 7.2: uml, uml-up (not SMP, for timing), and with checkers
+# uml-debug (not SMP) and uml-debug-smp. Everything fetched or built for them is in one cache
+# directory, which may be deleted at any time.
 
 RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
 RAR_KERNELS="6.1 6.12 arm64 uml uml-up uml-debug uml-debug-smp"
+RAR_RELEASE=$(. /etc/os-release 2> /dev/null; [ "${ID-}" != debian ] || echo "${VERSION_ID-}")
 mkdir -p "$RAR_CACHE/log"
 
 # ---------------------------------------------------------------- messages
@@ -22,6 +23,12 @@ rar_die() { echo "error: $*" >&2; exit 1; }
 # Runs in a shell of its own, because "set -e" is off where a caller tests a result.
 rar_step()
 {
+	rar_try_step "$@" || { tail -n 40 "$RAR_CACHE/log/$1.log" >&2; exit 1; }
+}
+
+# rar_try_step LOGNAME TEXT function...: the same, but the caller judges a failure
+rar_try_step()
+{
 	local log=$RAR_CACHE/log/$1.log text=$2 t0=$SECONDS
 
 	shift 2
@@ -29,8 +36,8 @@ rar_step()
 	# shellcheck disable=SC2016 # expanded by the new shell
 	if ! RAR_CACHE=$RAR_CACHE bash -eu -o pipefail -c '. "$0"; "$@"' \
 		"$RAR_TOP/scripts/lib.sh" "$@" > "$log" 2>&1 < /dev/null; then
-		tail -n 40 "$log" >&2
-		rar_die "$text: failed, see $log"
+		echo "error: $text: failed, see $log" >&2
+		return 1
 	fi
 	rar_say "$text: done, $((SECONDS - t0)) s"
 }
@@ -62,13 +69,29 @@ rar_match() { [[ " $1 " == *" $2 "* ]]; }
 
 # ---------------------------------------------------------------- machine
 
+# rar_suite: prints the name of this machine's Debian, or fails
+rar_suite()
+{
+	case $RAR_RELEASE in
+	12) echo bookworm ;;
+	13) echo trixie ;;
+	*) return 1 ;;
+	esac
+}
+
+# rar_debian_kernels: prints the kernels that this machine's Debian has, the oldest first
+rar_debian_kernels()
+{
+	[ "$RAR_RELEASE" != 12 ] || echo -n "6.1 "
+	echo 6.12
+}
+
 # rar_check_machine: prints everything that the machine lacks
 rar_check_machine()
 {
 	local miss=() kb
 
-	[ "$(. /etc/os-release 2>/dev/null; echo "${ID-}${VERSION_ID-}")" = debian12 ] ||
-		miss+=("Debian 12 (packages of that release are used)")
+	rar_suite > /dev/null || miss+=("Debian 12 or 13: kernels and packages of these are used")
 	[ "$(uname -m)" = x86_64 ] || miss+=("an amd64 machine")
 	kb=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)
 	[ "$kb" -ge 3000000 ] || miss+=("4 GB of memory, 3 of it free (free: $((kb / 1024)) MB)")
@@ -116,26 +139,44 @@ rar_install()
 		install --no-install-recommends "$@"
 }
 
+# rar_download DIR package...: downloads packages into DIR, which is made if need be
+rar_download()
+{
+	local dir=$1
+
+	shift
+	mkdir -p "$dir" &&
+		(cd "$dir" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$@")
+}
+
 # rar_unpack DIR package...: downloads and unpacks packages without installing them
 rar_unpack()
 {
-	local dir=$1 tmp
+	local dir=$1 tmp deb status=0
 
 	shift
 	tmp=$(mktemp -d "$RAR_CACHE/deb.XXXXXX")
-	(cd "$tmp" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$@")
+	rar_download "$tmp" "$@" || status=$?
 	for deb in "$tmp"/*.deb; do
-		dpkg -x "$deb" "$dir"
+		[ $status = 0 ] || break
+		dpkg -x "$deb" "$dir" || status=$?
 	done
 	rm -r "$tmp"
+	return $status
 }
 
-# Print the mirrors that this machine uses for Debian 12, each with the name of its suite.
+# Print the mirrors that this machine uses for its Debian, each with the name of its suite.
 rar_mirrors()
 {
 	# shellcheck disable=SC2016 # apt expands it
 	apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-		awk '$2 ~ /^bookworm/'
+		awk -v suite="$(rar_suite)" 'index($2, suite) == 1 && !seen[$0]++'
+}
+
+# rar_mirror_of SUITE: prints a line for rar_apt_elsewhere, the mirror with another suite
+rar_mirror_of()
+{
+	rar_mirrors | awk -v suite="$(rar_suite)" -v other="$1" '$2 == suite { print $1, other; exit }'
 }
 
 # rar_apt_elsewhere DIR ARCHITECTURE...: makes DIR/apt.conf, for APT_CONFIG: with it apt knows
@@ -187,21 +228,37 @@ rar_kdir()
 RAR_UNUSED_MODULES="sound drivers/gpu drivers/media drivers/staging drivers/iio
 drivers/hwmon drivers/usb drivers/scsi drivers/hid drivers/net/wireless"
 
-# rar_debian_release SERIES ARCHITECTURE: prints the newest ordinary (not cloud, not rt)
-# kernel that has image and headers
-rar_debian_release()
+# rar_downloadable PACKAGE...: does a package list have each of them? A package that others only
+# name has no candidate.
+rar_downloadable()
 {
-	local re
+	LC_ALL=C apt-cache policy "$@" |
+		awk -v want=$# '$1 == "Candidate:" && $2 != "(none)" { n++ } END { exit n < want }'
+}
 
-	re="linux-headers-${1/./\\.}\.[0-9.]+(\+deb12|-[0-9]+)-$2"
-	for pkg in $(apt-cache pkgnames "linux-headers-$1." | grep -E "^$re\$" | sort -rV); do
-		pkg=${pkg#linux-headers-}
-		if apt-cache show "linux-image-$pkg" > /dev/null 2>&1; then
-			echo "$pkg"
-			return
-		fi
+# rar_headers_need RELEASE: prints the packages that its headers need. The programs that build
+# modules (kbuild) are this machine's.
+rar_headers_need()
+{
+	apt-cache show --no-all-versions "linux-headers-$1" 2> /dev/null |
+		sed -n 's/^Depends: //p' |
+		grep -oE 'linux-(headers-[^ ,]*-common|kbuild-[^ ,]*)' | sed '/kbuild/s/$/:amd64/'
+}
+
+# rar_debian_releases SERIES ARCHITECTURE: prints the ordinary (not cloud, not rt) kernels that can
+# be downloaded with their headers, the newest first. While Debian publishes a kernel, its headers
+# are there hours before its image.
+rar_debian_releases()
+{
+	local re rel
+
+	re="linux-headers-${1/./\\.}\.[0-9.]+(\+deb[0-9]+|-[0-9]+)-$2"
+	for rel in $(apt-cache pkgnames "linux-headers-$1." | grep -E "^$re\$" | sort -rV); do
+		rel=${rel#linux-headers-}
+		# shellcheck disable=SC2046 # a list
+		! rar_downloadable "linux-image-$rel" "linux-headers-$rel" $(rar_headers_need "$rel") ||
+			echo "$rel"
 	done
-	rar_die "no linux-image-$1.* with headers in the configured Debian mirror"
 }
 
 # The headers' Makefile contains /usr/src: make it point into the cache.
@@ -210,28 +267,46 @@ rar_relocate_headers()
 	sed -i "s|/usr/src/|$1/usr/src/|g" "$1/usr/src/linux-headers-$2/Makefile"
 }
 
-# rar_unpack_kernel DIR SERIES ARCHITECTURE: unpacks image and headers of the newest kernel.
-# The programs that build modules (kbuild) are this machine's.
+# rar_unpack_kernel DIR SERIES ARCHITECTURE: unpacks image and headers of the newest kernel; if it
+# cannot be downloaded, of the one before it. There is no DIR then if the cache has that kernel.
 rar_unpack_kernel()
 {
-	local dir=$1 rel deps
+	local dir=$1 rel
 
-	rel=$(rar_debian_release "$2" "$3")
-	rm -rf "$dir" && mkdir -p "$dir/root"
-	deps=$(apt-cache show --no-all-versions "linux-headers-$rel" | sed -n 's/^Depends: //p' |
-		grep -oE 'linux-(headers-[^ ,]*-common|kbuild-[^ ,]*)' | sed '/kbuild/s/$/:amd64/')
-	# shellcheck disable=SC2086 # a list
-	rar_unpack "$dir/root" "linux-image-$rel" "linux-headers-$rel" $deps
-	echo "$rel" > "$dir/release"
-	for what in $RAR_UNUSED_MODULES; do
-		rm -rf "$dir/root/lib/modules/$rel/kernel/$what"
+	for rel in $(rar_debian_releases "$2" "$3" | head -n 3); do
+		rm -rf "$dir" && mkdir -p "$dir/root"
+		if [ -e "${dir%.new}/ready" ] && [ "$rel" = "$(cat "${dir%.new}/release")" ]; then
+			rmdir "$dir/root" "$dir"
+			return
+		fi
+		# shellcheck disable=SC2046 # a list
+		if rar_unpack "$dir/root" "linux-image-$rel" "linux-headers-$rel" \
+			$(rar_headers_need "$rel"); then
+			rar_strip_kernel "$dir" "$rel"
+			return
+		fi
+		echo "$rel cannot be downloaded"
 	done
-	depmod -b "$dir/root" "$rel"
+	rar_die "the package mirror has no linux-image-$2.* for $3 with its headers"
 }
 
-# rar_keep_kernel KERNEL: what was made in the directory KERNEL.new is complete
+# rar_strip_kernel DIR RELEASE: deletes modules that no test loads
+rar_strip_kernel()
+{
+	local what
+
+	echo "$2" > "$1/release"
+	for what in $RAR_UNUSED_MODULES; do
+		rm -rf "$1/root/lib/modules/$2/kernel/$what"
+	done
+	depmod -b "$1/root" "$2"
+}
+
+# rar_keep_kernel KERNEL: what was made in the directory KERNEL.new, if anything, is complete
 rar_keep_kernel()
 {
+	touch "$RAR_CACHE/$1/ready" 2> /dev/null || true
+	[ -d "$RAR_CACHE/$1.new" ] || return 0
 	rm -rf "${RAR_CACHE:?}/$1" && mv "$RAR_CACHE/$1.new" "$RAR_CACHE/$1"
 	rar_relocate_headers "$RAR_CACHE/$1/root" "$(rar_release "$1")"
 	touch "$RAR_CACHE/$1/ready"
@@ -243,8 +318,10 @@ rar_fetch_debian()
 
 	rar_apt_update
 	rar_unpack_kernel "$dir" "$1" amd64
-	rel=$(cat "$dir/release")
-	"$RAR_TOP/scripts/lib/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
+	if [ -d "$dir" ]; then
+		rel=$(cat "$dir/release")
+		"$RAR_TOP/scripts/lib/extract-vmlinux.py" "$dir/root/boot/vmlinuz-$rel" "$dir/vmlinux"
+	fi
 	rar_keep_kernel "$1"
 }
 
@@ -279,8 +356,10 @@ rar_fetch_arm64()
 	rar_mirrors | rar_apt_elsewhere "$tmp" arm64 amd64
 	export APT_CONFIG=$tmp/apt.conf
 	rar_unpack_kernel "$dir" 6.12 arm64
-	ln -s "root/boot/vmlinuz-$(cat "$dir/release")" "$dir/vmlinux"
-	rar_unpack_userland "$dir/userland"
+	if [ -d "$dir" ]; then
+		ln -s "root/boot/vmlinuz-$(cat "$dir/release")" "$dir/vmlinux"
+		rar_unpack_userland "$dir/userland"
+	fi
 	rar_keep_kernel arm64
 	rm -r "$tmp"
 }
@@ -289,6 +368,22 @@ rar_fetch_arm64()
 # A source tree from Debian sid. It is built plain and with checkers, each with and without SMP.
 
 RAR_UML_SOURCE=linux-source-7.2
+
+# rar_download_source DIR PREFIX [FIRST]: downloads a kernel's source package with this prefix: FIRST if
+# it is there, or else the newest
+rar_download_source()
+{
+	local pkg
+
+	for pkg in ${3-} $(apt-cache pkgnames "$2" | grep -E "^$2[.0-9]*\$" | sort -rV); do
+		if rar_downloadable "$pkg" && rar_download "$1" "$pkg"; then
+			echo "$pkg"
+			return
+		fi
+		echo "$pkg cannot be downloaded"
+	done
+	rar_die "the package mirror has no $2*"
+}
 
 # rar_source_tar DIR: prints the source tree of the package in DIR, as tar
 rar_source_tar()
@@ -322,9 +417,9 @@ rar_fetch_uml_source()
 	local dir=$RAR_CACHE/uml-source tmp=$RAR_CACHE/sid
 
 	rm -rf "$tmp" "$dir" "$dir.new" && mkdir -p "$tmp" "$dir.new"
-	rar_mirrors | awk '$2 == "bookworm" { print $1, "sid"; exit }' | rar_apt_elsewhere "$tmp" amd64
-	(cd "$tmp" && APT_CONFIG=$tmp/apt.conf apt-get -qq download "$RAR_UML_SOURCE")
-	rar_source_tar "$tmp" | tar -x -C "$dir.new" --strip-components=1 \
+	rar_mirror_of sid | rar_apt_elsewhere "$tmp" amd64
+	APT_CONFIG=$tmp/apt.conf rar_download_source "$tmp/source" "${RAR_UML_SOURCE%.*}" "$RAR_UML_SOURCE"
+	rar_source_tar "$tmp/source" | tar -x -C "$dir.new" --strip-components=1 \
 		--exclude='*/Documentation' --exclude='*/tools/perf' \
 		--exclude='*/tools/testing/selftests' --exclude='*/arch/*/boot/dts' \
 		--exclude='*/drivers/gpu/drm/*/*.[ch]' --exclude='*/sound/*.[ch]'
@@ -406,13 +501,25 @@ rar_ensure_uml()
 
 # ---------------------------------------------------------------- any kernel
 
+RAR_KERNEL_DAYS=7	# after these a newer kernel is looked for
+
+rar_kernel_recent() { [ -n "$(find "$RAR_CACHE/$1/ready" -mtime "-$RAR_KERNEL_DAYS" 2> /dev/null)" ]; }
+
+# Fetch a kernel. If that fails, the kernel in the cache is good enough.
 rar_ensure_debian()
 {
-	[ -e "$RAR_CACHE/$1/ready" ] && return
+	local what="fetching the newest $1 kernel of Debian $RAR_RELEASE" fetch=(rar_fetch_debian "$1")
+
+	! rar_kernel_recent "$1" || return 0
 	if rar_is_arm64 "$1"; then
-		rar_step "fetch-$1" "fetching the newest 6.12 kernel of Debian 12 for arm64" rar_fetch_arm64
-	else
-		rar_step "fetch-$1" "fetching the newest $1 kernel of Debian 12" rar_fetch_debian "$1"
+		what="fetching the newest 6.12 kernel of Debian $RAR_RELEASE for arm64"
+		fetch=(rar_fetch_arm64)
+	fi
+	if [ ! -e "$RAR_CACHE/$1/ready" ]; then
+		rar_step "fetch-$1" "$what" "${fetch[@]}"
+	elif ! rar_try_step "fetch-$1" "$what" "${fetch[@]}"; then
+		rar_say "using the kernel in the cache: $(rar_release "$1")"
+		touch "$RAR_CACHE/$1/ready"
 	fi
 }
 
@@ -420,6 +527,8 @@ rar_ensure_debian()
 rar_kernel()
 {
 	rar_match "$RAR_KERNELS" "$1" || rar_die "unknown kernel '$1', one of: $RAR_KERNELS"
+	[ "$1" != 6.1 ] || rar_match "$(rar_debian_kernels)" 6.1 ||
+		rar_die "Debian $RAR_RELEASE has no kernel 6.1; it has $(rar_debian_kernels)"
 	if [ ! -e "$RAR_CACHE/$1/ready" ]; then
 		rar_check_machine || exit 1
 	fi
@@ -611,7 +720,7 @@ rar_fetch_tools()
 
 	rar_apt_update
 	rm -rf "$tmp" && mkdir -p "$tmp"
-	(cd "$tmp" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download linux-source-6.12)
+	rar_download_source "$tmp" linux-source-6
 	rar_source_tar "$tmp" | tar -x -C "$tmp" --strip-components=1 --wildcards \
 		'*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
 		'*/scripts/const_structs.checkpatch' '*/scripts/kernel-doc' \
