@@ -542,7 +542,8 @@ rar_kernel()
 # ---------------------------------------------------------------- the module
 # Built in build/<kernel>/ from copies of the sources, so that each kernel has its own objects.
 
-# rar_make KERNEL DIRECTORY [make arguments]
+# rar_make KERNEL DIRECTORY [make arguments]: with more warnings, but without kernel-doc, which W=1
+# lets examine each file and which "scripts/check kernel-doc" does at once
 rar_make()
 {
 	local kernel=$1 dir=build/$2 arch=()
@@ -550,7 +551,7 @@ rar_make()
 	shift 2
 	rar_is_uml "$kernel" && arch=(ARCH=um)
 	rar_is_arm64 "$kernel" && arch=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
-	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/$dir" -j"$(nproc)" W=1 \
+	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/$dir" -j"$(nproc)" W=1 cmd_checkdoc= \
 		"${arch[@]}" "$@" modules > "$dir/make.log" 2>&1
 }
 
@@ -566,7 +567,8 @@ rar_sync_sources()
 		--include=Kbuild --exclude='*' "$@" include net "build/$dir/"
 }
 
-# rar_build KERNEL [make arguments]: builds build/KERNEL/rar.ko, with warnings on stderr
+# rar_build KERNEL [make arguments]: builds build/KERNEL/rar.ko, with warnings on stderr, and what
+# modprobe needs in a guest
 rar_build()
 {
 	local kernel=$1
@@ -584,24 +586,29 @@ rar_build()
 		rar_is_uml "$kernel" || "$RAR_TOP/scripts/lib/module-btf" "build/$kernel/rar.ko" \
 			"$(rar_kdir "$kernel")" "$RAR_CACHE/$kernel/vmlinux"
 		rar_warnings "$kernel" >&2
+		rar_depmod "$kernel"
 	) 9> "$RAR_TOP/build/$kernel.lock"
 }
 
 # rar_build_mutant KERNEL: builds build/KERNEL.mutant/rar.ko, in which every claim of a chunk
-# succeeds. A test that passes on it does not test for duplicates.
+# succeeds. A test that passes on it does not test for duplicates. Only the callers of
+# rar_op_claim() differ, so only these are compiled.
 rar_build_mutant()
 {
+	local dir=build/$1.mutant op=net/rar/core/op.h
 	local claim='return rar_bits_test_and_set(op->claimed'
 	local always='return rar_mask(run->n) | rar_bits_test_and_set(op->claimed'
 
-	rar_kernel "$1"
+	rar_build "$1"
 	(
-		cd "$RAR_TOP" || exit
-		rar_sync_sources "$1.mutant" Kbuild
-		grep -q "$claim" "build/$1.mutant/net/rar/core/op.h"
-		sed -i "s/$claim/$always/" "build/$1.mutant/net/rar/core/op.h"
+		cd "$RAR_TOP" && flock 9
+		rm -rf "$dir" && rsync -a --exclude=/modules --exclude=rar.ko "build/$1/" "$dir/"
+		find "$dir" -name '.*.cmd' -exec sed -i "s|/build/$1/|/$dir/|g" {} +
+		grep -q "$claim" "$dir/$op"
+		sed -i "s/$claim/$always/" "$dir/$op" && touch -r "build/$1/$op" "$dir/$op"
+		grep -rl --include='*.c' 'rar_op_claim(' "$dir/net" | sed 's/c$/o/' | xargs rm
 		rar_make "$1" "$1.mutant"
-	)
+	) 9> "$RAR_TOP/build/$1.lock"
 }
 
 # rar_build_light KERNEL [make arguments]: builds build/KERNEL.light/rar_light.ko, the module's
