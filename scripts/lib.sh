@@ -290,11 +290,12 @@ rar_unpack_kernel()
 	rar_die "the package mirror has no linux-image-$2.* for $3 with its headers"
 }
 
-# rar_strip_kernel DIR RELEASE: deletes modules that no test loads
+# rar_strip_kernel DIR RELEASE: deletes modules that no test loads. Debian 13 has modules in /usr.
 rar_strip_kernel()
 {
 	local what
 
+	[ -e "$1/root/lib" ] || ln -s usr/lib "$1/root/lib"
 	echo "$2" > "$1/release"
 	for what in $RAR_UNUSED_MODULES; do
 		rm -rf "$1/root/lib/modules/$2/kernel/$what"
@@ -745,17 +746,18 @@ rar_ensure_tools()
 
 rar_tools() { rar_locked tools rar_ensure_tools; }
 
-# Debian has promtool only in the package of the Prometheus server, which would run on this
+# Debian 12 has promtool only in the package of the Prometheus server, which would run on this
 # machine if it were installed. So promtool is unpacked.
 RAR_PROMTOOL=$RAR_CACHE/promtool/usr/bin/promtool
 
 rar_fetch_promtool()
 {
-	local dir=$RAR_CACHE/promtool
+	local dir=$RAR_CACHE/promtool package=promtool
 
 	rar_apt_update
+	rar_downloadable $package || package=prometheus
 	rm -rf "$dir" "$dir.new" && mkdir -p "$dir.new"
-	rar_unpack "$dir.new" prometheus
+	rar_unpack "$dir.new" $package
 	mkdir -p "$dir/usr/bin" && mv "$dir.new/usr/bin/promtool" "$dir/usr/bin/"
 	rm -r "$dir.new"
 }
