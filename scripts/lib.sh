@@ -4,13 +4,12 @@
 # a kernel. Sourced, never run.
 #
 # The kernels are those of this machine's Debian: 6.12, and 6.1 where Debian is 12; arm64 (6.12 for
-# that architecture); and User-Mode Linux 7.2: uml, uml-up (not SMP, for timing), and with checkers
-# uml-debug (not SMP) and uml-debug-smp. Everything fetched or built for them is in one cache
-# directory, which may be deleted at any time.
+# that architecture); and User-Mode Linux 7.2: uml, and with checkers uml-debug and uml-debug-smp.
+# Everything fetched or built for them is in one cache directory, which may be deleted at any time.
 
 RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
-RAR_KERNELS="6.1 6.12 arm64 uml uml-up uml-debug uml-debug-smp"
+RAR_KERNELS="6.1 6.12 arm64 uml uml-debug uml-debug-smp"
 RAR_RELEASE=$(. /etc/os-release 2> /dev/null; [ "${ID-}" != debian ] || echo "${VERSION_ID-}")
 mkdir -p "$RAR_CACHE/log"
 
@@ -366,7 +365,7 @@ rar_fetch_arm64()
 }
 
 # ---------------------------------------------------------------- User-Mode Linux
-# A source tree from Debian sid. It is built plain and with checkers, each with and without SMP.
+# A source tree from Debian sid. It is built plain, with checkers, and with checkers and SMP.
 
 RAR_UML_SOURCE=linux-source-7.2
 
@@ -452,9 +451,9 @@ rar_uml_modules()
 }
 
 # rar_uml_fragments KERNEL: prints the fragments of its configuration. With SMP each change of
-# the interrupt mask is a system call, even on one CPU. So uml-up has no SMP, for timing, and
-# uml-debug neither: its guests have one CPU, and two thirds of the time went into these calls.
-# What several CPUs do at the same time is for uml-debug-smp.
+# the interrupt mask is a system call, even on one CPU, and two thirds of the time went into these
+# calls. So uml and uml-debug have no SMP: what several CPUs do at the same time is for
+# uml-debug-smp.
 rar_uml_fragments()
 {
 	local config=$RAR_TOP/scripts/config
@@ -462,13 +461,10 @@ rar_uml_fragments()
 	echo "# Sources changed by $(rar_uml_patch_id)"
 	case $1 in
 	uml) cat "$config/uml.config" ;;
-	uml-up) rar_without_smp ;;
-	uml-debug-smp) cat "$config"/uml{,-debug}.config ;;
-	*) rar_without_smp && cat "$config/$1.config" ;;
+	uml-debug) cat "$config"/uml{,-debug}.config ;;
+	uml-debug-smp) cat "$config"/uml{,-debug,-smp}.config ;;
 	esac
 }
-
-rar_without_smp() { grep -vE '^CONFIG_(SMP|NR_CPUS)=' "$RAR_TOP/scripts/config/uml.config"; }
 
 # The binary is replaced, not overwritten, so that running guests keep the old one.
 rar_build_uml()

@@ -70,7 +70,7 @@ def spots():
     """The places for cases; one CPU is the same CPU in the guest and natively"""
     one = str(max(os.sched_getaffinity(0)))
     both = len(os.sched_getaffinity(0))
-    return {"uml": Spot("uml-up", 1, one), "host": Spot(HOST, 1, one),
+    return {"uml": Spot("uml", 1, one), "host": Spot(HOST, 1, one),
             "uml-smp": Spot("uml", 2, None), "host-smp": Spot(HOST, both, None),
             "6.12": Spot("6.12", 2, None), "6.1": Spot("6.1", 2, None),
             "counted": Spot("6.12", 1, None, count=True)}
