@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""map.py [--write]: the map of files, made of the first comment of each file.
+"""map.py [--write]: the map of files, made of the first comment of each file; and the table of
+tests, made of tests.list.
 
-Each page of design/ and the README has a part of the map between two marks. Prints the
-pages whose part is outdated; with --write it also corrects them. A layer is a folder of
-net/rar; files outside these folders belong to the highest layer.
+Each page of design/ and the README has a part of the map between two marks, and
+contributing.rst has the table. Prints the pages whose part is outdated; with --write it also
+corrects them. A layer is a folder of net/rar; files outside these folders belong to the highest
+layer.
 """
-import pathlib
 import re
 import sys
 import textwrap
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
+from testlist import TOP, read
+
 README = TOP / "README.md"
+CONTRIBUTING = TOP / "Documentation/contributing.rst"
 DESIGN = TOP / "Documentation/design"
 MODULE = TOP / "net/rar"
 UAPI = TOP / "include/uapi/linux"
@@ -97,6 +100,28 @@ def folders_map():
     return "```\n" + "".join(f"{name:24}{words}\n" for name, words in rows) + "```\n"
 
 
+def tiers(tests):
+    """Return the tests of one promise by the command that runs them."""
+    full = [t.name for t in tests if "full" in t.flags or not t.runs_on("6.12")]
+    return [[t.name for t in tests if t.name not in full], full]
+
+
+def tests_map():
+    """Return the table of promises and the tests that guard them."""
+    promises = {}
+    for test in read():
+        promises.setdefault(test.promise, []).append(test)
+    text = "\n.. list-table::\n   :header-rows: 1\n   :widths: 25 50 25\n\n"
+    for row in [("promise", ["``make test``"], ["only ``make test-full``"]),
+                *((promise, *tiers(tests)) for promise, tests in promises.items())]:
+        mark = "   * - "
+        for cell in (escaped(row[0]), ", ".join(row[1]), ", ".join(row[2])):
+            text += textwrap.fill(mark + cell, WIDTH, subsequent_indent="       ",
+                                  break_on_hyphens=False).rstrip() + "\n"
+            mark = "     - "
+    return text + "\n"
+
+
 def corrected(page):
     """Return the text of a page with the right map."""
     begin, end = MARKS[page.suffix]
@@ -107,14 +132,15 @@ def corrected(page):
     stop = re.compile(end, re.M).search(text, marks.end())
     if not stop:
         sys.exit(f"{page.relative_to(TOP)}: the map has no end")
-    part = folders_map() if marks[1] == "folders" else files_map(marks[1])
+    makers = {"folders": folders_map, "tests": tests_map}
+    part = makers[marks[1]]() if marks[1] in makers else files_map(marks[1])
     return text[:marks.end()] + part + text[stop.start():]
 
 
 def unmapped(write=False):
     """Return the pages whose map differs, and the layers that have no page."""
     found = []
-    for page in [README, *sorted(DESIGN.glob("*.rst"))]:
+    for page in [README, CONTRIBUTING, *sorted(DESIGN.glob("*.rst"))]:
         text = corrected(page)
         if text != page.read_text():
             found.append(f"{page.relative_to(TOP)}: the map differs from the files: "

@@ -1,24 +1,16 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""results.py FILE GROUP [-v]: count the test results on stdin.
-results.py FILE --summary: print the results of all groups; exit 0 if they are a pass.
-
-The input is the output of one test (TAP), or of selftests/run_in_guest, which prints the
-output of each test between "@rar begin" and "@rar end". If a test does not speak TAP its
-exit status counts: 0 pass, 4 skip.
-"""
-import json
+"""results.py: what tests say (TAP), their verdicts, their seconds, and the summary of a run."""
 import re
-import sys
+import threading
+import time
 
 CASE = re.compile(r"^(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(\w+)\S*\s*(.*))?$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:# SKIP\S*\s*(.*))?$")
 TIMED_OUT = (124, 137)
 LOG_FOLLOWS = "vm: from the first on:"         # scripts/vm: the kernel log of a guest that died
-# groups of one test, without "@rar begin"
-PLAIN = ("host", "three-vms", "roce", "two-archs", "packages")
 INDENT = "\n        "
 TOLD = 8                                       # lines before a failure that the summary repeats
+SLOWEST = 10
 
 
 class Test:
@@ -28,6 +20,7 @@ class Test:
         self.group, self.name = group, name
         self.cases, self.lines, self.kernel, self.death = [], [], [], []
         self.planned = self.skip = self.log = None
+        self.seconds, self.since, self.spent = 0, time.monotonic(), []
 
     def line(self, text):
         self.lines.append(text)
@@ -46,6 +39,8 @@ class Test:
 
     def case(self, failed, name, directive, why):
         name = name.strip() or f"case {len(self.cases) + 1}"
+        before, self.since = self.since, time.monotonic()
+        self.spent.append((name, self.since - before))
         if (directive or "").upper() == "SKIP":
             self.cases.append(["skip", name, why])
         elif failed and (directive or "").upper() not in ("XFAIL", "TODO"):
@@ -65,6 +60,17 @@ class Test:
     def fail(self, why):
         self.cases.append(["fail", "the test as a whole", why])
 
+    def failed(self):
+        return any(verdict == "fail" for verdict, _, _ in self.cases)
+
+    def complain(self, text):
+        """The kernel said this while the test ran."""
+        self.kernel.append(text)
+
+    def explain(self, text):
+        """What the kernel said after that."""
+        self.kernel[-1] += INDENT + text
+
     def why_dead(self):
         return INDENT.join([": ".join(self.death), *(self.log or [])])
 
@@ -75,15 +81,15 @@ class Test:
     def last_line(self):
         return next((t.lstrip("# ") for t in reversed(self.lines) if t), "no reason")
 
-    def end(self, status):
+    def end(self, status, seconds):
         """Judge the exit status and the plan, which the cases do not tell."""
-        ran, failed = len(self.cases), any(c[0] == "fail" for c in self.cases)
+        ran, self.seconds = len(self.cases), seconds
         if status in TIMED_OUT:
             self.fail("time limit")
-        elif status == 4 and not failed:
+        elif status == 4 and not self.failed():
             if not self.cases:
                 self.cases.append(["skip", "all", self.skip or self.last_line()])
-        elif status and not failed:
+        elif status and not self.failed():
             self.fail(f"exit status {status}")
         elif self.planned is not None and self.planned > ran:
             self.fail(f"{self.planned - ran} of {self.planned} planned cases did not run")
@@ -92,123 +98,76 @@ class Test:
         for complaint in self.kernel:
             self.fail("kernel: " + complaint)
 
-    def record(self, seconds):
-        bad = [c for c in self.cases if c[0] == "fail"]
-        print(f"[{self.group}] {'FAIL' if bad else 'ok  '} {self.name}: "
-              f"{len(self.cases)} cases, {seconds} s", flush=True)
-        return {"group": self.group, "name": self.name, "cases": self.cases,
-                "planned": self.planned or len(self.cases)}
 
+class Report:
+    """The tests that ended, of all guests and programs, which run side by side."""
 
-class Reader:
-    def __init__(self, group, verbose):
-        self.group, self.verbose = group, verbose
-        self.records, self.test, self.waiting = [], None, []
+    def __init__(self, verbose):
+        self.verbose, self.lock = verbose, threading.Lock()
+        self.tests, self.repeated, self.parts = [], [], {}
 
-    def finish(self, status, seconds):
-        test, self.test = self.test, None
-        test.end(status)
-        if not self.verbose and any(c[0] == "fail" for c in test.cases):
-            print("".join(f"    {t}\n" for t in test.lines if t), end="")
-        self.records.append(test.record(seconds))
+    def say(self, text):
+        with self.lock:
+            print(text, flush=True)
 
-    def died(self):
-        """The guest is gone in the middle of a test."""
-        if self.test and self.test.name != "after the tests":
-            self.test.fail("the guest died: " + self.test.why_dead())
-        if self.test:
-            self.finish(0, 0)
+    def add(self, test):
+        """A test has ended: print its line, and what it said if it failed."""
+        lines = [t for t in test.lines if t] if test.failed() or self.verbose else []
+        with self.lock:
+            self.tests.append(test)
+            print("".join(f"    {t}\n" for t in lines) +
+                  f"[{test.group}] {'FAIL' if test.failed() else 'ok  '} {test.name}: "
+                  f"{len(test.cases)} cases, {test.seconds:.0f} s", flush=True)
 
-    def again(self, why, told):
+    def again(self, test, why, told):
         """The test runs a second time, and only that run counts."""
-        test, self.test = self.test, None
-        print(f"[{self.group}] {test.name} again: {why}", flush=True)
-        self.records.append({"group": self.group, "name": test.name, "planned": 0,
-                             "cases": [["again", why, told(test)]]})
+        with self.lock:
+            self.repeated.append((test, why, told))
+            print(f"[{test.group}] {test.name} again: {why}", flush=True)
 
-    def control(self, word, rest):
-        if word == "plan":
-            self.died()
-            self.waiting = rest.split()
-            print(f"[{self.group}] {len(self.waiting)} tests", flush=True)
-        elif word == "begin":
-            self.test = Test(self.group, rest)
-            if rest in self.waiting:        # else it runs again
-                self.waiting.remove(rest)
-        elif word == "again":       # the guest may have died of it
-            self.again("the emulator failed", Test.why_dead)
-        elif word == "busy":        # it judges times
-            self.again("it failed, perhaps because the machine was busy", Test.failures)
-        elif word == "kernel":
-            (self.test or self.outside()).kernel.append(rest)
-        elif word == "trace":
-            self.test.kernel[-1] += INDENT + rest
-        elif word == "end":
-            status, seconds = rest.split()[-2:]
-            self.finish(int(status), seconds)
+    def spent(self, part, seconds):
+        """Add to the seconds of a part, such as booting."""
+        with self.lock:
+            self.parts[part] = self.parts.get(part, 0) + seconds
 
-    def outside(self):
-        self.test = Test(self.group, "after the tests")
-        return self.test
+    # ------------------------------------------------------------ the end of a run
 
-    def line(self, text):
-        if text.startswith("@rar "):
-            word, _, rest = text[5:].partition(" ")
-            self.control(word, rest)
-            return
-        if self.test:
-            self.test.line(text)
-        if text and (self.verbose or not self.test):
-            print("    " + text, flush=True)
+    def show_seconds(self, wall):
+        """Print the slowest tests, and the seconds of each part of the run."""
+        groups = {}
+        for test in self.tests:
+            groups[test.group] = groups.get(test.group, 0) + test.seconds
+        print(f"the {SLOWEST} slowest tests:")
+        for test in sorted(self.tests, key=lambda t: -t.seconds)[:SLOWEST]:
+            print(f"{test.seconds:6.0f} s  [{test.group}] {test.name}")
+        parts = [f"{name} {seconds:.0f} s" for name, seconds in
+                 [*groups.items(), *self.parts.items()]]
+        print(f"seconds of the parts, some of them side by side: {', '.join(parts)}")
+        print(f"in all {wall // 60:.0f} min {wall % 60:.0f} s")
 
-    def close(self, status):
-        """At the end of the stream: tests that did not end or start have failed."""
-        self.died()
-        for name in self.waiting:
-            self.test = Test(self.group, name)
-            self.test.fail("did not run")
-            self.finish(0, 0)
-        if status and not any(c[0] == "fail" for r in self.records for c in r["cases"]):
-            self.test = Test(self.group, "environment")
-            self.test.fail(f"exit status {status}")
-            self.finish(0, 0)
+    def write_seconds(self, path):
+        """Keep the seconds of tests and, in a second file, of cases: group, name, seconds, case."""
+        with open(path, "w", encoding="utf-8") as out, \
+                open(f"{path}.cases", "w", encoding="utf-8") as cases:
+            for test in self.tests:
+                print(test.group, test.name, f"{test.seconds:.1f}", sep="\t", file=out)
+                for name, seconds in test.spent:
+                    print(test.group, test.name, f"{seconds:.1f}", name, sep="\t", file=cases)
 
-
-def read(path, group, verbose):
-    """The last line of the stream is "@rar status N"."""
-    reader, status = Reader(group, verbose), 1
-    if group in PLAIN:
-        reader.test = Test(group, group)
-    for raw in sys.stdin.buffer:
-        text = raw.decode(errors="replace").rstrip("\r\n")
-        if text.startswith("@rar status "):
-            status = int(text.split()[2])
-        else:
-            reader.line(text)
-    if group in PLAIN:
-        reader.finish(status, 0)
-    reader.close(status)
-    with open(path, "a", encoding="utf-8") as out:
-        for record in reader.records:
-            out.write(json.dumps(record) + "\n")
-
-
-def summary(path):
-    with open(path, encoding="utf-8") as source:
-        records = [json.loads(line) for line in source]
-    cases = [(r, *c) for r in records for c in r["cases"]]
-    count = {v: sum(c[1] == v for c in cases) for v in ("pass", "fail", "skip")}
-    for verdict, title in (("again", "ran again"), ("skip", "skipped"), ("fail", "FAILED")):
-        for record, _, name, why in (c for c in cases if c[1] == verdict):
-            print(f"{title}: [{record['group']}] {record['name']}: {name}"
-                  + (": " if why and why[0] != "\n" else "") + (why or ""))
-    print(f"planned {sum(r['planned'] for r in records)} cases, "
-          f"ran {sum(c[1] != 'again' and c[3] != 'did not run' for c in cases)}")
-    print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} skipped",
-          flush=True)
-    return 0 if count["pass"] and not count["fail"] else 1
-
-
-if sys.argv[2] == "--summary":
-    sys.exit(summary(sys.argv[1]))
-read(sys.argv[1], sys.argv[2], "-v" in sys.argv[3:])
+    def summary(self):
+        """Print what was repeated, skipped and failed, and the counts; return the exit status."""
+        for test, why, told in self.repeated:
+            print(f"ran again: [{test.group}] {test.name}: {why}"
+                  + (": " if told and told[0] != "\n" else "") + told)
+        cases = [(test, *case) for test in self.tests for case in test.cases]
+        for verdict, title in (("skip", "skipped"), ("fail", "FAILED")):
+            for test, _, name, why in (c for c in cases if c[1] == verdict):
+                print(f"{title}: [{test.group}] {test.name}: {name}"
+                      + (": " if why and why[0] != "\n" else "") + (why or ""))
+        count = {v: sum(c[1] == v for c in cases) for v in ("pass", "fail", "skip")}
+        print(f"planned {sum(t.planned or len(t.cases) for t in self.tests)} cases, "
+              f"ran {sum(not c[3].startswith('did not run') for c in cases)}; "
+              f"{len(self.repeated)} tests ran a second time")
+        print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} skipped",
+              flush=True)
+        return 0 if count["pass"] and not count["fail"] else 1

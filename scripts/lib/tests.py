@@ -6,24 +6,15 @@ the list, and that no file of the tests is too long.
 Prints one finding a line.
 """
 import os
-import pathlib
 import re
 import sys
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
+from testlist import FLAGS, TOP, read
+
 TESTS = TOP / "selftests"
 SUBJECTS = ("api", "sums", "net", "faults", "hostile", "xdp")
-FLAGS = {"-", "full", "once", "timed", "6.1", "6.12", "uml", "uml-debug", "uml-debug-smp",
-         "guest=module", "guest=host"}
 LONGEST = 800                           # lines of a file
 LONGER = {"host/test_ring.c": 1200}     # the simulator and its mutants
-
-
-def listed():
-    """Yield name, limit, flags and command of each line."""
-    for line in (TESTS / "tests.list").read_text().splitlines():
-        if line and not line.startswith("#"):
-            yield (line.split(None, 3) + ["", "", ""])[:4]
 
 
 def programs():
@@ -51,15 +42,15 @@ def helps(path):
 def findings():
     """Yield each finding."""
     known, seen, used = programs(), set(), set()
-    for name, limit, flags, command in listed():
-        where = f"selftests/tests.list: {name}"
-        if name in seen:
+    for test in read():
+        where = f"selftests/tests.list: {test.name}"
+        if test.name in seen:
             yield f"{where}: twice"
-        seen.add(name)
-        if not limit.isdigit() or not set(flags.split(",")) <= FLAGS or not command:
+        seen.add(test.name)
+        if not test.limit.isdigit() or not test.flags <= FLAGS or not test.command:
             yield f"{where}: is not NAME LIMIT WHEN COMMAND"
             continue
-        program = program_of(command)
+        program = program_of(test.command)
         used.add(program)
         if program not in known:
             yield f"{where}: there is no {program}"

@@ -5,6 +5,8 @@
 #
 # Ranks 0, 1, ... are the members. The boxes are the namespaces after them: "top" is above "left" and
 # "right". The last namespace of the topology can be a router between a rank and its box.
+#
+# levels.sh [changes]: sums on all levels; or what a box, or a path to a box, that goes does to them.
 . "$(dirname "$0")/../lib/lib.sh"
 # lib.sh has changed to the directory selftests.
 # shellcheck source=../lib/box.sh
@@ -281,46 +283,58 @@ settings()
 	return "$status"
 }
 
+sums()
+{
+	plan 20
+	check "settings" settings
+	two_below
+	check "two boxes with two ranks each" few 20 levels -w -t i32 -c std,100k -p 4 -z cior
+	check "all types" by_box levels -w -t all -c std,30k -p 4 -z cior
+	check "sums with an order" in_turn 34
+	check "every reduction" in_time every_reduction
+	check "exact sums" in_time two_below_named modes exact
+	check "quantised sums" in_time two_below_named modes quantised
+	check "all collectives" in_time two_below_named coll short
+	one_below
+	check "a box with two ranks, and two ranks at the upper box" few 30 levels -w -t i32 -c std,100k -p 4
+	check "the same, sums with an order" in_turn 38
+	chain
+	check "three levels" few 20 levels -w -t i32,i64 -c std,100k -p 4 -z cior
+	check "three levels, sums with an order" in_turn 26
+	crossed
+	check "ranks that do not follow one another, sums with an order" in_turn 50
+	check "loss between all, sums with an order" bad_legs f32,f64 loss 2%
+	two_below
+	check "loss between all" bad_legs i32,i64 loss 2%
+	check "duplicates and reordering between all" bad_legs i32,f32 delay 1ms 1ms duplicate 5%
+	one_below
+	check "a box that is not below the group's" apart
+	check "two boxes that name each other" circle
+	two_below
+	box_is 0
+	check "no upper box" tell levels -t i32,f32 -c std,100k -p 4 -z cio
+	box_is 64M
+	check "no room in the upper box" full $top
+}
+
+changes()
+{
+	plan 6
+	two_below
+	check "no room in a lower box" full $left
+	check "boxes on both levels are restarted" \
+		on_legs "delay 1ms" each_restarts $left $top $right	# leaves the script time to act
+	check "a lower box goes, its ranks enter above and return later" moves_up
+	two_below
+	check "the path to the upper box becomes narrow" narrow_above
+	check "a router to a box becomes narrow" narrow_router 0 $left $left
+	check "a router from a box becomes narrow" narrow_router 0 $left 0
+}
+
 need_module
-plan 26
-topo_up $((router + 1))
+topo_up $((router + 1)) || skip_all "no network namespaces"
 topo_sysctl dead_ms=2000
 for box in "${boxes[@]}"; do box_is 64M; done
 box=$top
-check "settings" settings
-two_below
-check "two boxes with two ranks each" few 20 levels -w -t i32 -c std,100k -p 4 -z cior
-check "all types" by_box levels -w -t all -c std,30k -p 4 -z cior
-check "sums with an order" in_turn 34
-check "every reduction" in_time every_reduction
-check "exact sums" in_time two_below_named modes exact
-check "quantised sums" in_time two_below_named modes quantised
-check "all collectives" in_time two_below_named coll short
-one_below
-check "a box with two ranks, and two ranks at the upper box" few 30 levels -w -t i32 -c std,100k -p 4
-check "the same, sums with an order" in_turn 38
-chain
-check "three levels" few 20 levels -w -t i32,i64 -c std,100k -p 4 -z cior
-check "three levels, sums with an order" in_turn 26
-crossed
-check "ranks that do not follow one another, sums with an order" in_turn 50
-check "loss between all, sums with an order" bad_legs f32,f64 loss 2%
-two_below
-check "loss between all" bad_legs i32,i64 loss 2%
-check "duplicates and reordering between all" bad_legs i32,f32 delay 1ms 1ms duplicate 5%
-check "no room in a lower box" full $left
-check "no room in the upper box" full $top
-check "boxes on both levels are restarted" \
-	on_legs "delay 1ms" each_restarts $left $top $right	# leaves the script time to act
-check "a lower box goes, its ranks enter above and return later" moves_up
-two_below
-check "the path to the upper box becomes narrow" narrow_above
-check "a router to a box becomes narrow" narrow_router 0 $left $left
-check "a router from a box becomes narrow" narrow_router 0 $left 0
-one_below
-check "a box that is not below the group's" apart
-check "two boxes that name each other" circle
-two_below
-box_is 0
-check "no upper box" tell levels -t i32,f32 -c std,100k -p 4 -z cio
+"${1:-sums}"
 finish
