@@ -607,8 +607,9 @@ struct rar_row {
 /*
  * struct rar_join_state - joining, under m->lock; see join.c, table.c
  * @nonce:	own, new for each attempt; only the successor and members know it
- * @key:	makes the tokens that strangers get instead of @nonce, see rar_key_is_token()
- * @peer_nonce:	nonces of the neighbours
+ * @key:	makes the tokens that strangers get instead of @nonce, see rar_key_cookie()
+ * @pass:	token of the predecessor's packets: the cookie by which it was accepted
+ * @peer_nonce:	nonces of the neighbours; of the successor, @pass there, or a cookie
  * @ok:		the neighbour answered (next) or echoed our nonce (prev)
  * @small_acks:	unpadded JOINs that the successor answered
  * @full_tries:	padded JOINs sent since the first of @small_acks, all unanswered
@@ -650,6 +651,7 @@ struct rar_row {
 struct rar_join_state {
 	u64 nonce;
 	siphash_key_t key;
+	u64 pass;
 	u64 peer_nonce[RAR_LINKS];
 	bool ok[RAR_LINKS];
 	u32 small_acks;
@@ -892,6 +894,7 @@ struct rar_pkt {
 	bool whole;			/* nothing else is in the skb or frame */
 	bool carrier;			/* came as one piece; see tx/carrier.c */
 	bool ack_now;			/* a chunk of its run asks for an acknowledgment */
+	bool echoes;			/* its sender has heard us: answers to it are not limited */
 	struct rar_hdr h;
 };
 

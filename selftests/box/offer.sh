@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A box that is a router between two racks offers itself to the members whose JOINs it forwards, so
-# no member is configured. So does a box that is a bridge.
+# no member is told its address. So does a box that is a bridge. Members take offers if net.rar.box
+# says so.
 #
 # Ranks 0 and 1 are in one rack, ranks 2 and 3 in the other: rank 0 itself hears no offer, as its
 # successor is in its own rack. The last namespace of the topology is the router.
@@ -109,7 +110,7 @@ settings()
 {
 	local value status=0
 
-	[ "$(rns 0 sysctl -n net.rar.box)" = offered ] || status=1
+	[ "$(rns 0 sysctl -n net.rar.box)" = - ] || status=1
 	[ "$(rns "$box" sysctl -n net.rar.box_offer)" = 0 ] || status=1
 	for value in 2 -1 x; do
 		! rns "$box" sysctl -qw net.rar.box_offer="$value" 2> /dev/null || status=1
@@ -129,7 +130,7 @@ bridge()
 		skip "$name" "bridges of this kernel have no hooks"
 		return
 	fi
-	topo_up $members || return
+	topo_up $members && topo_sysctl box=offered || return
 	box=br
 	ip -n rarbr address add 10.77.0.100/24 dev br0
 	box_is 64M 1
@@ -137,10 +138,13 @@ bridge()
 }
 
 need_module
-plan 10
+plan 11
 topo_up $((members + 1)) && two_racks || exit
 topo_sysctl dead_ms=2000
 check "settings" settings
+box_is 64M 1
+check "members take no offer unless they are told to" used no
+topo_sysctl box=offered
 box_is 64M 0
 check "without box_offer nothing is offered" used no
 box_is 64M 1

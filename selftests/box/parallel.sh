@@ -220,7 +220,7 @@ below()
 	ring -n "$members" -t i32,f32 -c std,100k -p 4 -r 3
 	status=$?
 	rns $((members + 2)) sysctl -qw net.rar.box_up=-
-	each_rank sysctl -qw net.rar.box=offered
+	each_rank sysctl -qw net.rar.box=-
 	echo "# sums of the lower box: $(($(sums_of 2) - before))"
 	return "$status"
 }
@@ -252,7 +252,7 @@ lists()
 	kept="[fd00::1]:$port,[fd00::2]:7"
 	rns 0 sysctl -qw net.rar.box='fd00::1,[fd00::2]:7'
 	bad "$(printf '[fd00:1:2:3:4:5:6:%d]:18110,' 1 2 3 4 5 6 7 8 9)" "too long" || status=1
-	rns 0 sysctl -qw net.rar.box=offered
+	rns 0 sysctl -qw net.rar.box=-
 	! rns 0 sysctl -qw net.rar.box_up=10.0.0.1,10.0.0.2 2> /dev/null && return "$status"
 }
 

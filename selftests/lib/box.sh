@@ -169,7 +169,7 @@ named()
 	rns 0 sysctl -qw net.rar.box="$1"
 	"$2" -N rar "${@:3}"
 	status=$?
-	rns 0 sysctl -qw net.rar.box=offered
+	rns 0 sysctl -qw net.rar.box=-
 	return "$status"
 }
 

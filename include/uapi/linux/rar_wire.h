@@ -18,9 +18,11 @@
  * +---------------------------------------------------------------+
  *
  * token: the epoch in RS, AG, ACK, PROBE, DIRECT, DONE, LATE, FIN, FIN_ACK, and in ABORT
- * and RESET of a running group; before the epoch is committed, the nonce that the
- * receiver gave to the sender (0 in the first JOIN). It is compared in full, and a
- * host that is not on the path cannot guess it.
+ * and RESET of a running group. Before the epoch is committed: in packets to the predecessor, and
+ * in OFFER, the nonce of the receiver; in packets to the successor, the cookie that the receiver
+ * gave to the sender (0 in the first JOIN). It is compared in full, and a host that is not on the
+ * path cannot guess it. A cookie is given to any host that asks, for a JOIN. It is good for other
+ * packets once that JOIN is accepted.
  *
  * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
  * travel to the successor; ACK, WANT, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
@@ -396,14 +398,14 @@ struct rar_entered_hdr {
  * struct rar_join_hdr - JOIN and JOIN_ACK
  * @h:      common header
  * @__pad:  zero
- * @nonce:   the sender's own nonce for this attempt
+ * @nonce:   JOIN: the sender's own nonce for this attempt; JOIN_ACK: the cookie
  * @size:    members of the group
  * @payload: JOIN: largest payload of a data packet of this packet's size; the
  *           padding proves that the path carries it
  * @port:    UDP port that answers go to
  * @flags:   RAR_JF_*
  * @proof:   proves that the sender has the key; in a JOIN that echoes the
- *           receiver's nonce and in a JOIN_ACK; 0: no key. Members of earlier
+ *           receiver's cookie and in a JOIN_ACK; 0: no key. Members of earlier
  *           versions leave it out.
  */
 struct rar_join_hdr {

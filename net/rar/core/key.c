@@ -21,6 +21,15 @@ struct key_input {
 	u32 zero;
 };
 
+/* What a cookie is made of, as above. */
+struct cookie_input {
+	struct in6_addr ip;
+	u64 nonce;
+	u16 af;
+	__be16 port;
+	u32 zero;
+};
+
 /**
  * rar_key_proof() - the proof for a JOIN or JOIN_ACK
  * @m:   member
@@ -64,24 +73,27 @@ u64 rar_key_epoch(const struct rar_member *m, u64 drawn)
 	return siphash_2u64(drawn, m->id, &m->trust.key) ?: 1;
 }
 
-/*
- * The token that answers a JOIN. Any host may ask for it, so it is worthless from an
- * address other than the asker's.
+/**
+ * rar_key_cookie() - the token that answers a JOIN
+ * @m:     member
+ * @from:  where the JOIN came from
+ * @nonce: its nonce
+ *
+ * Any host may ask for it. It proves that the asker receives at its address, and nothing else. So
+ * it is good for a JOIN of this nonce from this address. Only if that JOIN is accepted it becomes
+ * the token of the predecessor's other packets (struct rar_join_state.pass).
+ *
+ * Return: the cookie, never 0.
  */
-u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from)
+u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from, u64 nonce)
 {
-	const u32 *ip = (__force const u32 *)from->ip.s6_addr32;
+	struct cookie_input in = {
+		.ip = from->ip,
+		.nonce = nonce,
+		.af = from->af,
+		.port = from->port,
+	};
 
-	return siphash_3u64((u64)ip[0] << 32 | ip[1], (u64)ip[2] << 32 | ip[3],
-			    (u64)from->af << 16 | be16_to_cpu(from->port),
-			    &m->join.key) ?: 1;
-}
-
-/* Did this member give the packet's token to its sender? */
-bool rar_key_is_token(const struct rar_member *m, const struct rar_pkt *pkt)
-{
-	u64 token = be64_to_cpu(pkt->h.token);
-
-	return token == READ_ONCE(m->join.nonce) ||
-	       token == rar_key_cookie(m, &pkt->from);
+	static_assert(sizeof(in) == 32);
+	return siphash(&in, sizeof(in), &m->join.key) ?: 1;
 }

@@ -6,7 +6,6 @@
 
 u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim);
 u64 rar_key_epoch(const struct rar_member *m, u64 drawn);
-u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from);
-bool rar_key_is_token(const struct rar_member *m, const struct rar_pkt *pkt);
+u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from, u64 nonce);
 
 #endif /* _RAR_CORE_KEY_H */

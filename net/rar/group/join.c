@@ -3,8 +3,13 @@
  * Joining: from two addresses to a closed ring with one epoch.
  *
  *	i -> i+1   JOIN(nonce i)            until answered, any start order
- *	i <- i+1   JOIN_ACK(nonce i+1)
- *	i -> i+1   JOIN echoing nonce i+1   now i+1 knows i's address is real
+ *	i <- i+1   JOIN_ACK(cookie)
+ *	i -> i+1   JOIN echoing the cookie  now i+1 knows i's address is real
+ *
+ * A cookie goes to anyone who asks, and says no more than that the asker receives at its address.
+ * It is good for a JOIN only. If this JOIN is accepted the cookie becomes the predecessor's token,
+ * with which it sends the table and ABORT. The nonce of a rank goes to its successor in JOIN, and
+ * round the ring in the table. It is never told to a host that asks.
  *
  * A member believes its successor, whose address the user gave. It believes a predecessor
  * whose address the user gave, too (RAR_PREV_ADDR), or that proves to have the key (RAR_KEY).
@@ -122,7 +127,7 @@ static bool is_believed(const struct rar_member *m, u32 rank)
 }
 
 /*
- * Why the sender is not the predecessor, or RAR_R_NONE. Its JOIN echoes our nonce. The proof
+ * Why the sender is not the predecessor, or RAR_R_NONE. Its JOIN echoes our cookie. The proof
  * covers the size that it claims, so a proven sender may still disagree about the size.
  */
 static enum rar_reason why_stranger(const struct rar_member *m,
@@ -215,10 +220,36 @@ static void reject_like_others(struct rar_member *m,
 		reject(m, pkt, jh, &err);
 }
 
+/* Does the JOIN come from where the predecessor is? */
+static bool prev_at(const struct rar_member *m, const struct rar_pkt *pkt,
+		    const struct rar_join_hdr *jh)
+{
+	const struct rar_addr *prev = &m->link[RAR_PREV].path.dst;
+
+	return ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
+	       prev->port == jh->port;
+}
+
+/* Is it a JOIN of the predecessor that was accepted? */
+static bool prev_known(const struct rar_member *m, const struct rar_pkt *pkt,
+		       const struct rar_join_hdr *jh)
+{
+	return m->join.ok[RAR_PREV] &&
+	       m->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh->nonce) && prev_at(m, pkt, jh);
+}
+
+/* The token for the sender of a JOIN, which it got before if the JOIN echoes. */
+static u64 token_for(const struct rar_member *m, const struct rar_pkt *pkt,
+		     const struct rar_join_hdr *jh)
+{
+	return prev_known(m, pkt, jh) ? READ_ONCE(m->join.pass) :
+					rar_key_cookie(m, &pkt->from, be64_to_cpu(jh->nonce));
+}
+
 static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
-	u64 echo = rar_key_cookie(m, &pkt->from);
+	u64 echo = token_for(m, pkt, jh);
 	struct rar_join_hdr ack = {
 		.nonce = cpu_to_be64(echo),
 		.size = cpu_to_be32(m->size),
@@ -233,7 +264,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 			 be64_to_cpu(jh->nonce));
 }
 
-/* Take the predecessor, whose address is real: it echoed our nonce in a full packet. */
+/* Take the predecessor, whose address is real: it echoed our cookie in a full packet. */
 static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
@@ -241,8 +272,7 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	bool fresh;
 
 	spin_lock_bh(&m->lock);
-	fresh = !m->join.ok[RAR_PREV] ||
-		m->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce);
+	fresh = !prev_known(m, pkt, jh);
 	if (fresh) {
 		path->src = pkt->to;
 		path->src.port = m->link[RAR_NEXT].path.src.port;
@@ -251,6 +281,7 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		dst_cache_reset(&path->cache);
 		path->oif = m->link[RAR_NEXT].path.oif;
 		m->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
+		WRITE_ONCE(m->join.pass, be64_to_cpu(pkt->h.token));
 		m->join.ok[RAR_PREV] = true;
 		m->join.step_next = jiffies;
 	}
@@ -264,16 +295,6 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		rar_member_kick(m, jiffies);
 }
 
-/* Does the JOIN come from where the predecessor is? */
-static bool prev_at(const struct rar_member *m, const struct rar_pkt *pkt,
-		    const struct rar_join_hdr *jh)
-{
-	const struct rar_addr *prev = &m->link[RAR_PREV].path.dst;
-
-	return ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
-	       prev->port == jh->port;
-}
-
 /*
  * Does another process at another address claim the rank of a predecessor that is still
  * alive? At the address and port of the predecessor it can only be its replacement.
@@ -284,7 +305,6 @@ static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
 	unsigned long quiet = msecs_to_jiffies(3 * rar_member_keepalive_ms(m));
 
 	return m->join.ok[RAR_PREV] &&
-	       m->join.peer_nonce[RAR_PREV] != be64_to_cpu(jh->nonce) &&
 	       time_before(jiffies, READ_ONCE(m->link[RAR_PREV].heard) + quiet) &&
 	       !prev_at(m, pkt, jh);
 }
@@ -321,7 +341,7 @@ static enum rar_reason join_differs(const struct rar_member *m,
 }
 
 /*
- * Refuse a JOIN that echoes our nonce if its sender is not the predecessor, or disagrees with
+ * Refuse a JOIN that echoes our cookie if its sender is not the predecessor, or disagrees with
  * us. Only a predecessor that is no stranger then ends our join as well.
  */
 static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
@@ -347,12 +367,9 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			  const struct rar_join_hdr *jh)
 {
 	bool joining = READ_ONCE(m->state) < RAR_S_RUN;
+	bool known = prev_known(m, pkt, jh), echoed = pkt->echoes;
 	u32 prev = m->link[RAR_PREV].rank;
-	bool echoed, known;
 
-	echoed = pkt->h.token;
-	known = m->join.ok[RAR_PREV] &&
-		m->join.peer_nonce[RAR_PREV] == be64_to_cpu(jh->nonce);
 	if (prev_held(m, pkt, jh)) {
 		refuse(m, pkt, jh, EADDRINUSE, RAR_R_DUPLICATE);
 		return;
@@ -387,12 +404,14 @@ static bool get_join_hdr(const struct rar_pkt *pkt, struct rar_join_hdr *jh)
 	return !skb_copy_bits(pkt->skb, pkt->off, jh, min_t(u32, sizeof(*jh), pkt->len));
 }
 
-static void rcv_join(struct rar_member *m, const struct rar_pkt *pkt)
+static void rcv_join(struct rar_member *m, struct rar_pkt *pkt)
 {
 	struct rar_join_hdr jh;
 
 	if (!get_join_hdr(pkt, &jh))
 		return;
+	/* A cookie that is not right, or not any more, is none: the sender gets another one. */
+	pkt->echoes = pkt->h.token == cpu_to_be64(token_for(m, pkt, &jh));
 		/* The kernel's socket holds the port, so no user can forge this. */
 	if (jh.port != pkt->from.port)
 		rar_mib_inc(m->rn, DropAddress);
@@ -498,6 +517,8 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 		if (src == m->link[i].rank) {
 			m->join.ok[i] = false;
 			m->join.peer_nonce[i] = 0;
+			if (i == RAR_PREV)
+				WRITE_ONCE(m->join.pass, 0);
 		}
 	spin_unlock_bh(&m->lock);
 }
@@ -510,13 +531,13 @@ void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt)
 }
 
 /**
- * rar_join_rcv() - take in a packet whose token is a nonce
+ * rar_join_rcv() - take in a packet whose token is a nonce or a cookie
  * @m: member
  * @pkt: validated
  *
  * Softirq.
  */
-void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt)
+void rar_join_rcv(struct rar_member *m, struct rar_pkt *pkt)
 {
 	switch (pkt->h.type) {
 	case RAR_T_JOIN:
@@ -778,6 +799,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	memset(&m->error, 0, sizeof(m->error));
 	memset(j->ok, 0, sizeof(j->ok));
 	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
+	WRITE_ONCE(j->pass, 0);
 	m->link[RAR_PREV].path.dst = (struct rar_addr){ };
 	WRITE_ONCE(j->nonce, rar_random_token());
 	rar_hosts_remove(m);

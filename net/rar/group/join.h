@@ -5,7 +5,7 @@
 #include "rar.h"
 
 void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_join_rcv(struct rar_member *m, const struct rar_pkt *pkt);
+void rar_join_rcv(struct rar_member *m, struct rar_pkt *pkt);
 unsigned long rar_join_tick(struct rar_member *m);
 void rar_join_route_again(struct rar_member *m);
 int rar_join_start(struct rar_member *m, const struct rar_addr *next,

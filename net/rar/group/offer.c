@@ -5,7 +5,8 @@
  * hears of. The other ranks tell it what they have heard, before they pass COLLECT on.
  *
  * An OFFER has the nonce of its receiver as its token. Only ranks, and hosts that JOIN and COLLECT
- * pass, know it.
+ * pass, know it. Whoever carries the packets of one rank so becomes the box of all, therefore
+ * members take offers only where the administrator said so (net.rar.box=offered).
  */
 #include "core/member.h"
 #include "group/offer.h"

@@ -15,7 +15,6 @@
 #include "core/cursor.h"
 #include "core/drop.h"
 #include "core/event.h"
-#include "core/key.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/op.h"
@@ -269,9 +268,10 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 #define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member or a box below to a box */
 #define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* if they know the token */
 #define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
-#define BY_NONCE	BIT(1)	/* token is our nonce */
-#define BY_NONE		BIT(2)	/* token may be 0 */
+#define BY_NONCE	BIT(1)	/* token is our nonce, which only our successor and the table have */
+#define BY_PASS		BIT(2)	/* token is the cookie by which the predecessor was accepted */
 #define BY_GROUP	BIT(3)	/* token is the group's epoch, although the link has its own */
+#define BY_TYPE		BIT(4)	/* the type's function judges the token */
 
 /*
  * Per type: the shortest packet, which neighbours may send it, which token it has, and from
@@ -298,16 +298,15 @@ static const struct input_type {
 	[RAR_T_PAIR]	= { sizeof(struct rar_pair_hdr), FROM_ANY, BY_NONCE },
 	[RAR_T_PAIR_ACK] = { sizeof(struct rar_pair_hdr), FROM_ANY, BY_NONCE },
 	[RAR_T_OFFER]	= { sizeof(struct rar_offer_hdr), FROM_ANYONE, BY_NONCE },
-	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV,
-			    BY_NONCE | BY_NONE },
+	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV, BY_TYPE },
 	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
 	[RAR_T_REJECT]	= { sizeof(struct rar_notice_hdr), FROM_NEXT,
 			    BY_NONCE },
-	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
-	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
-	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_NONCE },
+	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
+	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
+	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
 	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE },
+			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE | BY_PASS },
 	[RAR_T_RESET]	= { sizeof(struct rar_hdr),
 			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX, BY_EPOCH },
 	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
@@ -413,11 +412,15 @@ static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
 {
 	u64 token = be64_to_cpu(pkt->h.token);
 
+	if (t->token & BY_TYPE)
+		return RAR_RX_DONE;
 	if (!token)
-		return t->token & BY_NONE ? RAR_RX_DONE : RAR_DROP(Epoch);
+		return RAR_DROP(Epoch);
 	if ((t->token & BY_EPOCH) && token == m->epoch)
 		return RAR_RX_DONE;
-	if ((t->token & BY_NONCE) && rar_key_is_token(m, pkt))
+	if ((t->token & BY_NONCE) && token == READ_ONCE(m->join.nonce))
+		return RAR_RX_DONE;
+	if ((t->token & BY_PASS) && token == READ_ONCE(m->join.pass))
 		return RAR_RX_DONE;
 	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
 		rar_packet_reset(m, pkt);
@@ -517,7 +520,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 
 	if (pkt->aside)
 		return rar_member_runs(m) ? pkt->aside->rcv(m, pkt, n) : RAR_DROP(State);
-	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch) {
+	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch ||
+	    input_types[pkt->h.type].token == BY_TYPE) {
 		rar_join_rcv(m, pkt);
 		return RAR_RX_DONE;
 	}

@@ -475,7 +475,6 @@ static void sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_local = 1;
 	rn->sysctl_carriers = 1;
 	rn->sysctl_lanes = 4;
-	rn->box_offers = true;
 	rn->sysctl_box_policy = RAR_POOL_PREEMPT;
 	rn->sysctl_box_roce_ms = 2000;
 	rn->sysctl_box_share = 25;

@@ -16,7 +16,6 @@
 
 #include "core/buf.h"
 #include "core/cursor.h"
-#include "core/key.h"
 #include "core/member.h"
 #include "core/ring.h"
 #include "core/trace.h"
@@ -728,14 +727,13 @@ bool rar_packet_budget(struct rar_net *rn)
 	return atomic_inc_return(&rn->replies) <= OUTPUT_REPLIES;
 }
 
-/* May the sender get an answer? One that echoes our nonce or epoch heard us: no stranger. */
+/* May the sender get an answer? One that echoes a token of ours has heard us. */
 static bool reply_allowed(const struct rar_member *m,
 			  const struct rar_pkt *pkt)
 {
 	u64 token = be64_to_cpu(pkt->h.token);
 
-	if (token && (rar_key_is_token(m, pkt) ||
-		      token == READ_ONCE(m->epoch)))
+	if (pkt->echoes || (token && token == READ_ONCE(m->epoch)))
 		return true;
 	return rar_packet_budget(m->rn);
 }
