@@ -498,6 +498,7 @@ struct rar_leg {
  * struct rar_direct_peer - another rank, to which this one may send directly; see direct.c
  * @link:	its path, rank and @heard; chunks of the ring do not go by it
  * @nonce:	joining, m->lock: the rank's nonce by the table, 0 = not known yet
+ * @challenge:	joining, m->lock: random, of the questions whether packets reach it
  * @reached:	joining, m->lock: it answered a packet of full size
  * @reached_small: joining, m->lock: it answered a short packet
  * @tries:	joining, m->lock: packets sent to it
@@ -514,6 +515,7 @@ struct rar_leg {
 struct rar_direct_peer {
 	struct rar_link link;
 	u64 nonce;
+	u64 challenge;
 	bool reached;
 	bool reached_small;
 	u32 tries;
@@ -637,7 +639,9 @@ struct rar_row {
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
  * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
- * @epoch:	proposed epoch
+ * @drawn:	the number that rank 0 drew for the proposal
+ * @ready:	@drawn of the proposal that the member is ready for, or runs in; 0 = none
+ * @hash:	over the table of that proposal; the epoch follows from it
  * @collected:	COLLECT came after this proposal, so rank 0 has given it up
  * @digest:	of the table
  * @wants:	rank 0: the boxes that it would propose; @lock of the member
@@ -680,7 +684,9 @@ struct rar_join_state {
 	u32 hop_rounds;
 	u32 apart_rounds;
 	u16 choice;
-	u64 epoch;
+	u64 drawn;
+	u64 ready;
+	u64 hash;
 	bool collected;
 	u64 digest;
 	struct rar_boxes wants;

@@ -238,7 +238,7 @@ static const struct field wire_fields[] = {
 	F(rar_done_hdr, lacks, 48, 8),
 	F(rar_done_hdr, flags, 56, 4),
 	S(rar_pair_hdr, 40),
-	F(rar_pair_hdr, nonce, 24, 8),
+	F(rar_pair_hdr, challenge, 24, 8),
 	F(rar_pair_hdr, bytes, 32, 4),
 	S(rar_probe_hdr, 72),
 	F(rar_probe_hdr, una, 24, 4),
@@ -271,7 +271,7 @@ static const struct field wire_fields[] = {
 	F(rar_wire_member, payload, 30, 2),
 
 	S(rar_table_hdr, 136),
-	F(rar_table_hdr, epoch, 24, 8),
+	F(rar_table_hdr, drawn, 24, 8),
 	F(rar_table_hdr, digest, 32, 8),
 	F(rar_table_hdr, resume, 40, 8),
 	F(rar_table_hdr, resume_epoch, 48, 8),

@@ -9,8 +9,6 @@ no join ends, no box is taken, and every sum is right.
 The ranks are sockets of this process in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh. The
 stranger's own host is rar3. A forged packet leaves the bridge at the port of the rank it is for.
 """
-import errno
-import os
 import pathlib
 import select
 import socket
@@ -20,14 +18,18 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
-from live import COUNT, N, SOL_PACKET, Data, Ring, address, next_packet, sockaddr
-from rarpkt import (ENTER, JOIN, JOIN_ACK, OFFER, SOL_RAR, Packet, enter, sysctl, tables)
+from live import COUNT, N, Data, Ring, address, sockaddr, wait_for
+from rarpkt import (COLLECT, COMMIT, ENTER, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE, SOL_RAR, enter,
+                    sysctl)
 from tap import finish, note, result
 
-RAR_JOIN, RAR_ABORT, RAR_INFO, RAR_BOX_STATE = 1, 6, 8, 0
+RAR_JOIN, RAR_INFO, RAR_SCHEDULE = 1, 8, 13
+BY_RANKS, DIRECT = 0, 4
+JF_DIRECT = 0x10
 PORT, PAYLOAD = 18118, 1408
 FAR = 3                 # the stranger's host
-JOINING, READY, RUN = 2, 3, 4
+RUN = 4
+MASK = 2**64 - 1
 TESTS = []
 
 
@@ -49,21 +51,26 @@ def set_all(name, value):
 class Group(Ring):
     """A ring whose ranks begin to join one by one"""
 
-    def __init__(self, key=b""):
+    def __init__(self, key=b"", schedule=BY_RANKS):
         self.listen()
-        self.key = key
+        self.key, self.schedule = key, schedule
         self.fd = [None] * N
 
     def start(self, *ranks):
         for r in ranks:
             enter(f"rar{r}")
             self.fd[r] = self.fd[r] or socket.socket(live.AF_RAR, socket.SOCK_SEQPACKET)
+            self.fd[r].setsockopt(SOL_RAR, RAR_SCHEDULE, struct.pack("=I", self.schedule))
             self.fd[r].setsockopt(SOL_RAR, RAR_JOIN, struct.pack(
                 "=64s64s64s16sII16x", sockaddr(r, self.group), sockaddr((r + 1) % N, self.group),
                 b"", self.key, 0, 0))
 
     def state(self, rank):
         return struct.unpack_from("=I", self.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 192))[0]
+
+    def nonce(self):
+        """Rank 1's, as who carries its packets sees it in its JOIN"""
+        return struct.unpack_from(">Q", wait_for(self, srank=1, type=JOIN).payload)[0]
 
     def runs(self):
         """Does the join of each rank succeed?"""
@@ -113,10 +120,10 @@ class Stranger:
                 return packet
         return None
 
-    def join(self, src, dst, token=0):
-        """Ask as the predecessor does. Returns what the rank gives as its nonce, or 0"""
+    def join(self, src, dst, token=0, flags=0):
+        """Ask as the predecessor does. Returns the cookie, or 0"""
         self.send(JOIN, src, dst, token, struct.pack(
-            ">QIIHHIQ", self.nonce, N, PAYLOAD, self.port, 0, 0, 0).ljust(PAYLOAD + 40, b"\0"))
+            ">QIIHHIQ", self.nonce, N, PAYLOAD, self.port, flags, 0, 0).ljust(PAYLOAD + 40, b"\0"))
         answer = self.receive(JOIN_ACK)
         return struct.unpack_from(">Q", answer, 24)[0] if answer else 0
 
@@ -124,10 +131,166 @@ class Stranger:
         self.s.close()
 
 
+# ------------------------------------------------------------------ nonces, and the table
+
+def siphash(key, data):
+    """SipHash-2-4, as the kernel's"""
+    def rotate(x, n):
+        return (x << n | x >> 64 - n) & MASK
+
+    def rounds(v, n):
+        for _ in range(n):
+            v[0], v[2] = (v[0] + v[1]) & MASK, (v[2] + v[3]) & MASK
+            v[1], v[3] = rotate(v[1], 13) ^ v[0], rotate(v[3], 16) ^ v[2]
+            v[0] = rotate(v[0], 32)
+            v[2], v[0] = (v[2] + v[1]) & MASK, (v[0] + v[3]) & MASK
+            v[1], v[3] = rotate(v[1], 17) ^ v[2], rotate(v[3], 21) ^ v[0]
+            v[2] = rotate(v[2], 32)
+
+    v = [key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
+         key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573]
+    tail = data[len(data) // 8 * 8:]
+    words = [w for w, in struct.iter_unpack("<Q", data[:len(data) // 8 * 8])]
+    for word in (*words, int.from_bytes(tail, "little") | (len(data) & 255) << 56):
+        v[3] ^= word
+        rounds(v, 2)
+        v[0] ^= word
+    v[2] ^= 0xff
+    rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def chain(before, data):
+    return siphash((0, 0), struct.pack("<Q", before) + data)
+
+
+def table(group, drawn, nonces):
+    """Bodies of COLLECT, PROPOSE and COMMIT: a table of a ring in which all ranks are at the
+    stranger's address"""
+    payload = 1024
+    rows = [struct.pack(">Q16sHHHH", nonce, address(FAR), 4, PORT, 0, payload)
+            for nonce in nonces]
+    value = chain(0, struct.pack(">QQQQ", group, drawn, N, payload << 32))
+    for row in rows:
+        value = chain(value, row)
+    digest = siphash((0, 0), struct.pack("<QQ", value, 1))
+
+    def body(drawn, digest, rows):
+        return struct.pack(">QQQQIHHHH68s", drawn, digest, 0, 0, payload, 0, 0, len(rows), 0,
+                           b"\xff" * 68) + b"".join(rows)
+
+    return body(0, drawn - 1, rows), body(drawn, digest, rows), body(drawn, digest, [])
+
+
+class Usurper(Stranger):
+    """A stranger that has the place of rank 0 at rank 1, which no key and no address guards"""
+
+    def __init__(self, group, flags=0):
+        super().__init__(group)
+        self.flags, self.heard, self.drawn = flags, [], 1 << 40
+        self.token = self.join(0, 1, 0, flags)
+        self.stay()
+
+    def stay(self):
+        self.join(0, 1, self.token, self.flags)
+
+    def collect(self):
+        self.send(COLLECT, 0, 1, self.token, table(self.group, self.drawn, [self.nonce] * N)[0])
+
+    def propose(self, nonce):
+        """Propose a table in which rank 1 has a nonce, and commit it"""
+        self.drawn += 1000
+        bodies = table(self.group, self.drawn, [self.nonce, nonce, self.nonce])
+        for kind, body in zip((COLLECT, PROPOSE, COMMIT), bodies):
+            self.send(kind, 0, 1, self.token, body)
+            time.sleep(0.02)
+
+    def listen(self, seconds=0.2):
+        while packet := self.receive(seconds=seconds):
+            self.heard.append(packet)
+
+    def numbers(self):
+        """All numbers of 64 bits in short packets that came, and the tokens of others"""
+        return {struct.unpack_from(">Q", p, at)[0] for p in self.heard
+                for at in range(16, min(len(p), 64) - 7, 8)}
+
+
+def asks(schedule):
+    """A stranger asks each rank for its nonce, by all types, and takes the place of one."""
+    group = Group(schedule=schedule)
+    group.start(1, 2)
+    nonce = group.nonce()
+    flags = JF_DIRECT if schedule == DIRECT else 0
+    usurper = Usurper(group.group, flags)
+    cookies = [usurper.join(1, 2), usurper.token]
+    for kind in (PAIR, OFFER, COLLECT, PROPOSE):
+        for cookie in (*cookies, 0):
+            usurper.send(kind, 2, 1, cookie, struct.pack(">QII", 0x77, 0, 0).ljust(1400, b"\0"))
+    for _ in range(3):
+        usurper.collect()
+    usurper.listen()
+    return group, usurper, nonce
+
+
+@test("no rank's nonce is told to a host that asks")
+def told():
+    ok = True
+    for schedule in (BY_RANKS, DIRECT):
+        group, usurper, nonce = asks(schedule)
+        if nonce in usurper.numbers():
+            note(f"schedule {schedule}: the nonce was in {len(usurper.heard)} packets that came")
+            ok = False
+        usurper.close()
+        group.start(0)
+        ok &= group.runs() and group.works()
+        group.close()
+    return ok
+
+
+@test("who carries the packets of a rank may make up a table: the next test can fail")
+def insider():
+    group, usurper, nonce = asks(BY_RANKS)
+    usurper.propose(nonce)
+    ok = group.state(1) == RUN
+    usurper.close()
+    group.close()
+    return ok
+
+
+@test("connect() does not succeed in a ring that does not exist")
+def ghost():
+    group, usurper, _ = asks(DIRECT)
+    tried = usurper.numbers() | {usurper.token, usurper.nonce}
+    ok = True
+    for number in tried:
+        usurper.stay()
+        usurper.propose(number)
+        if group.state(1) == RUN:
+            note("the stranger's table is believed")
+            ok = False
+            break
+    note(f"{len(tried)} numbers tried as the nonce")
+    usurper.close()
+    group.start(0)
+    ok = ok and group.runs() and group.works()
+    group.close()
+    return ok
+
+
 # ------------------------------------------------------------------ boxes
 
 def offer_body(port):
     return struct.pack(">16sHHI", address(FAR) + bytes(12), 4, port, 0)
+
+
+@test("no box is taken unless the administrator wants one")
+def default_box():
+    ok = True
+    for r in range(N):
+        enter(f"rar{r}")
+        with open("/proc/sys/net/rar/box") as f:
+            ok &= f.read().strip() == "-"
+    return ok
 
 
 @test("the box of a group, offered with a cookie")
@@ -153,20 +316,11 @@ def offered():
     return ok and not asked
 
 
-@test("no box is taken unless the administrator wants one")
-def default_box():
-    ok = True
-    for r in range(N):
-        enter(f"rar{r}")
-        with open("/proc/sys/net/rar/box") as f:
-            ok &= f.read().strip() == "-"
-    return ok
-
-
 # ------------------------------------------------------------------ the end
 
 def main():
-    for name, function in sorted(TESTS, key=lambda t: t[1] is not default_box):
+    set_all("dead_ms", 2000)
+    for name, function in TESTS:
         result(function(), name)
     finish()
 

@@ -177,7 +177,7 @@ local done = layout {
 }
 
 local pair = layout {
-	{ 8, "nonce", "Sender's nonce", base.HEX },
+	{ 8, "challenge", "Challenge", base.HEX },
 	{ 4, "bytes", "Length of the question (bytes)" },
 	{ 4 },
 }
@@ -277,7 +277,7 @@ local join = layout {
 }
 
 local members = layout {
-	{ 8, "epoch", "New epoch", base.HEX },
+	{ 8, "drawn", "Number of the proposal", base.HEX },
 	{ 8, "digest", "Digest of the table", base.HEX },
 	{ 8, "resume", "Lowest operation not complete everywhere" },
 	{ 8, "resume_epoch", "Its epoch", base.HEX },

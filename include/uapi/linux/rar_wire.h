@@ -428,9 +428,9 @@ struct rar_join_hdr {
 
 /**
  * struct rar_pair_hdr - PAIR and PAIR_ACK: do packets reach a rank that is no neighbour?
- * @h:     common header; token: PAIR: the receiver's nonce as the table has it; PAIR_ACK:
- *         @nonce of the PAIR
- * @nonce: PAIR: the sender's own nonce; PAIR_ACK: the receiver's own
+ * @h:     common header; token: SipHash over type, ranks and the fields below, with the nonce of
+ *         the rank that is asked, as the table has it, and the group as its key
+ * @challenge: PAIR: random; PAIR_ACK: that of the PAIR
  * @bytes: PAIR_ACK: length of the PAIR from its common header on; PAIR: 0
  * @__pad: zero
  *
@@ -438,7 +438,7 @@ struct rar_join_hdr {
  */
 struct rar_pair_hdr {
 	struct rar_hdr h;
-	__be64	nonce;
+	__be64	challenge;
 	__be32	bytes;
 	__be32	__pad;
 };
@@ -475,7 +475,8 @@ struct rar_wire_member {
 /**
  * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: sent by rank 0 once round the ring
  * @h:      common header
- * @epoch:    PROPOSE, COMMIT: the new epoch
+ * @drawn:    PROPOSE, COMMIT: a number that rank 0 drew for this proposal. The epoch is a hash over
+ *            it and all of the table
  * @digest:   PROPOSE, COMMIT: digest of the whole table; COLLECT: a clock of rank 0,
  *            which the others pass on
  * @resume:   lowest operation that is not complete on every member that was in
@@ -491,7 +492,7 @@ struct rar_wire_member {
  */
 struct rar_table_hdr {
 	struct rar_hdr h;
-	__be64	epoch;
+	__be64	drawn;
 	__be64	digest;
 	__be64	resume;
 	__be64	resume_epoch;

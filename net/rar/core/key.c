@@ -9,6 +9,10 @@
 #include "core/key.h"
 #include "rar.h"
 
+#define KEY_DIGEST	1	/* what is derived from the hash over the table */
+#define KEY_EPOCH	2
+#define KEY_CHAIN_MAX	(RAR_LEGS * sizeof(struct rar_wire_box))
+
 /* The fields that are hashed, without padding between them. */
 struct key_input {
 	u64 group;
@@ -60,17 +64,68 @@ u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim)
 }
 
 /**
- * rar_key_epoch() - the epoch that follows from the number rank 0 has drawn
- * @m:   member
- * @drawn: number as it travels in PROPOSE and COMMIT
+ * rar_key_chain() - add to a hash over the table
+ * @m:    member
+ * @hash: over what comes before
+ * @data: what comes next
+ * @len:  its length, at most KEY_CHAIN_MAX
  *
- * Return: the epoch; @drawn itself without a key.
+ * Return: the hash over both; with a key, only members that have it can compute it.
  */
-u64 rar_key_epoch(const struct rar_member *m, u64 drawn)
+u64 rar_key_chain(const struct rar_member *m, u64 hash, const void *data, size_t len)
 {
-	if (!rar_key_is_set(&m->trust.key))
-		return drawn;
-	return siphash_2u64(drawn, m->id, &m->trust.key) ?: 1;
+	struct {
+		__le64 before;
+		u8 data[KEY_CHAIN_MAX];
+	} in = { .before = cpu_to_le64(hash) };
+
+	memcpy(in.data, data, len);
+	return siphash(&in, sizeof(in.before) + len, &m->trust.key);
+}
+
+/**
+ * rar_key_digest() - what PROPOSE and COMMIT tell of a table
+ * @m:    member
+ * @hash: over the table
+ *
+ * The table has the nonces of all ranks, and only ranks know these. So no one else can make the
+ * digest, or the epoch.
+ *
+ * Return: the digest.
+ */
+u64 rar_key_digest(const struct rar_member *m, u64 hash)
+{
+	return siphash_2u64(hash, KEY_DIGEST, &m->trust.key);
+}
+
+/**
+ * rar_key_epoch() - the epoch that follows from a table
+ * @m:    member
+ * @hash: over the table
+ *
+ * Return: the epoch, never 0. No packet of the join carries it.
+ */
+u64 rar_key_epoch(const struct rar_member *m, u64 hash)
+{
+	return siphash_2u64(hash, KEY_EPOCH, &m->trust.key) ?: 1;
+}
+
+/**
+ * rar_key_pair() - the token of a PAIR or PAIR_ACK
+ * @m:     member
+ * @nonce: of the rank that is asked
+ * @ph:    the packet; the type, the ranks, the challenge and the length are covered
+ *
+ * It shows that its sender knows the nonce, and does not tell it.
+ *
+ * Return: the token, never 0.
+ */
+u64 rar_key_pair(const struct rar_member *m, u64 nonce, const struct rar_pair_hdr *ph)
+{
+	const siphash_key_t key = { .key = { nonce, m->id } };
+	u64 who = (u64)ph->h.type << 32 | be16_to_cpu(ph->h.src) << 16 | be16_to_cpu(ph->h.dst);
+
+	return siphash_3u64(be64_to_cpu(ph->challenge), who, be32_to_cpu(ph->bytes), &key) ?: 1;
 }
 
 /**

@@ -5,7 +5,10 @@
 #include "rar.h"
 
 u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim);
-u64 rar_key_epoch(const struct rar_member *m, u64 drawn);
+u64 rar_key_chain(const struct rar_member *m, u64 hash, const void *data, size_t len);
+u64 rar_key_digest(const struct rar_member *m, u64 hash);
+u64 rar_key_epoch(const struct rar_member *m, u64 hash);
+u64 rar_key_pair(const struct rar_member *m, u64 nonce, const struct rar_pair_hdr *ph);
 u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from, u64 nonce);
 
 #endif /* _RAR_CORE_KEY_H */

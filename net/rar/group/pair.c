@@ -7,12 +7,17 @@
  * padded PAIR whenever COLLECT comes by, until a PAIR_ACK comes back. Each direction of a pair
  * is tried by the rank that will send in this direction. The answer needs no state: it goes to
  * the address that the question came from, it is shorter than the question, and only a rank that
- * knows the table can ask.
+ * knows the table can ask. Question and answer carry no nonce, since a stranger can make up an
+ * address in the table: they prove by a hash that their sender knows the nonce of the rank that is
+ * asked.
  */
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "core/gather.h"
+#include "core/key.h"
 #include "core/member.h"
+#include "core/mib.h"
 #include "group/pair.h"
 #include "rar.h"
 #include "ring/direct.h"
@@ -115,6 +120,7 @@ void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
 	    ipv6_addr_equal(&path->dst.ip, &row->addr.ip))
 		return;
 	peer->nonce = row->nonce;
+	peer->challenge = get_random_u64();
 	peer->reached = false;
 	peer->reached_small = false;
 	peer->tries = 0;
@@ -155,14 +161,16 @@ static size_t padding(const struct rar_member *m)
 static void try_rank(struct rar_member *m, u32 rank)
 {
 	struct rar_direct_peer *peer = &m->direct.peer[rank];
-	struct rar_pair_hdr ph = {};
+	struct rar_pair_hdr ph = {
+		.h = { .type = RAR_T_PAIR, .src = cpu_to_be16(m->rank), .dst = cpu_to_be16(rank) },
+	};
 	u64 token = 0;
 	bool small;
 
 	spin_lock_bh(&m->lock);
 	if (m->state == RAR_S_JOINING && peer->nonce && !peer->reached) {
-		token = peer->nonce;
-		ph.nonce = cpu_to_be64(m->join.nonce);
+		ph.challenge = cpu_to_be64(peer->challenge);
+		token = rar_key_pair(m, peer->nonce, &ph);
 		small = peer->tries++ % PAIR_SMALL_EVERY == PAIR_SMALL_EVERY - 1;
 		peer->tried_us = rar_now_us();
 	}
@@ -187,29 +195,44 @@ void rar_pair_try(struct rar_member *m)
 			try_rank(m, i);
 }
 
+/* Does the token prove that the sender knows @nonce, of the rank that is asked? Else count a drop. */
+static bool proves(const struct rar_member *m, const struct rar_pair_hdr *ph, u64 nonce)
+{
+	bool good = nonce && be64_to_cpu(ph->h.token) == rar_key_pair(m, nonce, ph);
+
+	if (!good)
+		rar_mib_inc(m->rn, DropEpoch);
+	return good;
+}
+
 /**
  * rar_pair_rcv() - answer a PAIR
  * @m:   member
- * @pkt: validated
+ * @pkt: validated, except its token
  */
-void rar_pair_rcv(struct rar_member *m, const struct rar_pkt *pkt)
+void rar_pair_rcv(struct rar_member *m, struct rar_pkt *pkt)
 {
+	u64 nonce = READ_ONCE(m->join.nonce);
 	struct rar_pair_hdr ph;
-	__be64 nonce;
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
+	if (!rar_pair_wanted(m) || rar_member_state(m) >= RAR_S_RUN) {
+		rar_mib_inc(m->rn, DropState);
 		return;
-	nonce = ph.nonce;
-	ph.nonce = cpu_to_be64(READ_ONCE(m->join.nonce));
+	}
+	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)) || !proves(m, &ph, nonce))
+		return;
+	pkt->echoes = true;
+	ph.h.type = RAR_T_PAIR_ACK;
+	swap(ph.h.src, ph.h.dst);
 	ph.bytes = cpu_to_be32(pkt->len);
 	ph.__pad = 0;
-	rar_packet_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK, be64_to_cpu(nonce));
+	rar_packet_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK, rar_key_pair(m, nonce, &ph));
 }
 
 /**
  * rar_pair_rcv_ack() - note that packets reach a rank
  * @m:   member
- * @pkt: validated
+ * @pkt: validated, except its token
  */
 void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -217,11 +240,14 @@ void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_direct_peer *peer;
 	struct rar_pair_hdr ph;
 
-	if (!rar_direct_link(m, rank) || skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
+	if (!rar_direct_link(m, rank) || skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph))) {
+		rar_mib_inc(m->rn, DropState);
 		return;
+	}
 	peer = &m->direct.peer[rank];
 	spin_lock_bh(&m->lock);
-	if (peer->nonce && peer->nonce == be64_to_cpu(ph.nonce) &&
+	if (m->state == RAR_S_JOINING && proves(m, &ph, peer->nonce) &&
+	    peer->challenge == be64_to_cpu(ph.challenge) &&
 	    peer->link.path.dst.port == pkt->from.port &&
 	    ipv6_addr_equal(&peer->link.path.dst.ip, &pkt->from.ip)) {
 		us = min_t(u64, rar_now_us() - peer->tried_us, PAIR_RTO_MAX_US);

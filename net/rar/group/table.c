@@ -5,8 +5,6 @@
  * COMMIT starts the epoch. Only rank 0 has a timer for these packets. A large table travels
  * in slices of RAR_TABLE_MAX members.
  */
-#include <linux/jhash.h>
-
 #include "core/event.h"
 #include "core/hosts.h"
 #include "core/key.h"
@@ -173,23 +171,28 @@ static void boxes_from_wire(const struct rar_wire_box *w, u32 n, struct rar_boxe
 		rar_offer_from_wire(&w[i], &boxes->addr[i]);
 }
 
-static u64 table_digest(const struct rar_member *m)
+/* The hash over a proposal and all of its table. All members get the same. */
+static u64 table_hash(const struct rar_member *m)
 {
-	u32 a = m->size ^ (u32)m->join.choice << 16, b = m->join.min_payload, i;
-	struct rar_wire_member w;
+	const struct rar_join_state *j = &m->join;
+	const __be64 head[] = {
+		cpu_to_be64(m->id), cpu_to_be64(j->drawn), cpu_to_be64(m->size),
+		cpu_to_be64((u64)j->min_payload << 32 | j->choice),
+	};
 	struct rar_wire_box box[RAR_LEGS];
+	u64 hash = rar_key_chain(m, 0, head, sizeof(head));
+	struct rar_wire_member w;
+	u32 i;
 
-	if (m->join.boxes.n) {
-		boxes_to_wire(&m->join.boxes, box);
-		a = jhash(box, m->join.boxes.n * sizeof(box[0]), a);
+	if (j->boxes.n) {
+		boxes_to_wire(&j->boxes, box);
+		hash = rar_key_chain(m, hash, box, j->boxes.n * sizeof(box[0]));
 	}
-
 	for (i = 0; i < m->size; i++) {
-		row_to_wire(&m->join.table[i], &w);
-		a = jhash(&w, sizeof(w), a);
-		b = jhash(&w, sizeof(w), b ^ a);
+		row_to_wire(&j->table[i], &w);
+		hash = rar_key_chain(m, hash, &w, sizeof(w));
 	}
-	return (u64)a << 32 | b;
+	return hash;
 }
 
 static void resume_to_wire(const struct rar_resume *r,
@@ -321,7 +324,7 @@ static void choose_boxes(struct rar_member *m)
 
 static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
 {
-	m->join.epoch = be64_to_cpu(th->epoch);
+	m->join.drawn = be64_to_cpu(th->drawn);
 	m->join.digest = be64_to_cpu(th->digest);
 	m->join.min_payload = be32_to_cpu(th->payload);
 	m->join.min_rank = be16_to_cpu(th->payload_rank);
@@ -411,7 +414,8 @@ static bool get_ready(struct rar_member *m)
 	rar_straggler_start(m);
 	rar_push_start(m);
 	rar_direct_start(m);
-	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.epoch));
+	m->join.ready = m->join.drawn;
+	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.hash));
 	rar_member_set_state(m, RAR_S_READY);
 	return true;
 }
@@ -525,8 +529,9 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	set_proposal(m, &t->th);
 	j->choice = rar_choice_make(m, !apart);
 	choose_boxes(m);
-	j->epoch = rar_random_token();
-	j->digest = table_digest(m);
+	j->drawn = rar_random_token();
+	j->hash = table_hash(m);
+	j->digest = rar_key_digest(m, j->hash);
 	step_to(m, RAR_T_PROPOSE);
 	return false;
 }
@@ -534,17 +539,17 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 /* Is the packet about the epoch that this member is ready for, or in? */
 static bool of_this_epoch(const struct rar_member *m, const struct table_pkt *t)
 {
-	return rar_key_epoch(m, be64_to_cpu(t->th.epoch)) == m->epoch;
+	return m->join.ready && be64_to_cpu(t->th.drawn) == m->join.ready;
 }
 
 /* Learn the table. Sets @bad if it cannot be right. Returns true if the packet goes on. */
 static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bool *bad)
 {
 	struct rar_join_state *j = &m->join;
-	u64 epoch = be64_to_cpu(t->th.epoch);
+	u64 drawn = be64_to_cpu(t->th.drawn);
 
 	if (!m->rank) {
-		if (j->step != RAR_T_PROPOSE || epoch != j->epoch)
+		if (j->step != RAR_T_PROPOSE || drawn != j->drawn)
 			return false;
 		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
 		if (slices_all(m)) {
@@ -558,7 +563,7 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bo
 		return of_this_epoch(m, t);
 	if (of_this_epoch(m, t))
 		return true;
-	if (epoch != j->epoch) {
+	if (drawn != j->drawn) {
 		/* Rank 0 collects between two proposals: this is a late copy of an earlier one. */
 		if (!j->collected)
 			return false;
@@ -573,7 +578,8 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bo
 	/* The table is from before this member started again: rank 0 will collect again. */
 	if (j->table[m->rank].nonce != j->nonce)
 		return false;
-	*bad = table_digest(m) != j->digest || !payload_ok(j->min_payload) ||
+	j->hash = table_hash(m);
+	*bad = rar_key_digest(m, j->hash) != j->digest || !payload_ok(j->min_payload) ||
 	       j->min_payload > j->payload || !get_ready(m);
 	return !*bad;
 }
@@ -667,7 +673,7 @@ static void step_send(struct rar_member *m)
 			j->resume = j->past;
 			t.th.digest = cpu_to_be64(clock_us(j));
 		} else {
-			t.th.epoch = cpu_to_be64(j->epoch);
+			t.th.drawn = cpu_to_be64(j->drawn);
 			t.th.digest = cpu_to_be64(j->digest);
 		}
 		t.th.payload = cpu_to_be32(j->min_payload);
@@ -743,7 +749,8 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->past = *past;
 	j->resume = *past;	/* if alone */
 	j->step = 0;
-	j->epoch = 0;
+	j->drawn = 0;
+	j->ready = 0;
 	j->collected = false;
 	j->choice = 0;
 	j->hop_us = U32_MAX;
