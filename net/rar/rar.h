@@ -581,10 +581,17 @@ struct rar_early {
 	u64 truesize;
 };
 
-/* The values that the proof of a JOIN or JOIN_ACK covers. */
+/* The tokens by which a member that ends its join tells its neighbours, 0 = none. */
+struct rar_bye {
+	u64 nonce[RAR_LINKS];	/* theirs, or what they gave */
+	u64 epoch;		/* of the proposal that the member was ready for */
+};
+
+/* The values that the proof of a JOIN, JOIN_ACK or REJECT covers. */
 struct rar_claim {
 	u64 nonce;		/* of the joining rank */
-	u64 echo;		/* nonce with which its successor answers */
+	u64 echo;		/* cookie with which its successor answers; or why it refuses */
+	bool refuses;		/* REJECT */
 	u32 size;
 	u16 src, dst;		/* ranks */
 	const struct rar_addr *from, *to;
@@ -618,6 +625,7 @@ struct rar_row {
  * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
  * @odd_version: the predecessor asked in another version of the protocol
  * @odd:	enum rar_reason: why a sender with the predecessor's rank was refused
+ * @no_key:	the successor, or who sends in its name, answered with a bad proof
  * @tries:	JOINs sent
  * @unanswered:	JOINs sent since the successor's last answer
  * @payload:	bytes that the link to the successor carries in a packet
@@ -663,6 +671,7 @@ struct rar_join_state {
 	int route_err;
 	bool odd_version;
 	u8 odd;
+	bool no_key;
 	u32 tries;
 	u32 unanswered;
 	u32 payload;

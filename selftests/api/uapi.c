@@ -282,6 +282,13 @@ static const struct field wire_fields[] = {
 	F(rar_table_hdr, flags, 66, 2),
 	F(rar_table_hdr, caps, 68, 68),
 
+	S(rar_reject_hdr, 56),
+	F(rar_reject_hdr, err, 24, 4),
+	F(rar_reject_hdr, reason, 28, 4),
+	F(rar_reject_hdr, rank, 32, 4),
+	F(rar_reject_hdr, other, 36, 4),
+	F(rar_reject_hdr, op_seq, 40, 8),
+	F(rar_reject_hdr, proof, 48, 8),
 	S(rar_notice_hdr, 56),
 	F(rar_notice_hdr, err, 24, 4),
 	F(rar_notice_hdr, reason, 28, 4),

@@ -28,7 +28,7 @@ LUA = TOP / "tools/wireshark/rar.lua"
 UAPI = TOP / "include/uapi/linux"
 PORT = 18118
 STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOIN_ACK: "join",
-           REJECT: "notice", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
+           REJECT: "reject", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
            ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
            DIRECT: "direct", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
            WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered",

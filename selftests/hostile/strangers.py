@@ -9,6 +9,7 @@ no join ends, no box is taken, and every sum is right.
 The ranks are sockets of this process in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh. The
 stranger's own host is rar3. A forged packet leaves the bridge at the port of the rank it is for.
 """
+import errno
 import pathlib
 import select
 import socket
@@ -18,9 +19,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
-from live import COUNT, N, Data, Ring, address, sockaddr, wait_for
-from rarpkt import (COLLECT, COMMIT, ENTER, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE, SOL_RAR, enter,
-                    sysctl)
+from live import COUNT, N, Data, Ring, address, last, sockaddr, wait_for
+from rarpkt import (ABORT, COLLECT, COMMIT, ENTER, FIN, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE, REJECT,
+                    RESET, SOL_RAR, Packet, enter, sysctl)
 from tap import finish, note, result
 
 RAR_JOIN, RAR_INFO, RAR_SCHEDULE = 1, 8, 13
@@ -164,11 +165,11 @@ def chain(before, data):
     return siphash((0, 0), struct.pack("<Q", before) + data)
 
 
-def table(group, drawn, nonces):
+def table(group, drawn, nonces, port):
     """Bodies of COLLECT, PROPOSE and COMMIT: a table of a ring in which all ranks are at the
     stranger's address"""
     payload = 1024
-    rows = [struct.pack(">Q16sHHHH", nonce, address(FAR), 4, PORT, 0, payload)
+    rows = [struct.pack(">Q16sHHHH", nonce, address(FAR), 4, port, 0, payload)
             for nonce in nonces]
     value = chain(0, struct.pack(">QQQQ", group, drawn, N, payload << 32))
     for row in rows:
@@ -195,12 +196,14 @@ class Usurper(Stranger):
         self.join(0, 1, self.token, self.flags)
 
     def collect(self):
-        self.send(COLLECT, 0, 1, self.token, table(self.group, self.drawn, [self.nonce] * N)[0])
+        self.drawn += 1000
+        self.send(COLLECT, 0, 1, self.token,
+                  table(self.group, self.drawn, [self.nonce] * N, self.port)[0])
 
     def propose(self, nonce):
         """Propose a table in which rank 1 has a nonce, and commit it"""
         self.drawn += 1000
-        bodies = table(self.group, self.drawn, [self.nonce, nonce, self.nonce])
+        bodies = table(self.group, self.drawn, [self.nonce, nonce, self.nonce], self.port)
         for kind, body in zip((COLLECT, PROPOSE, COMMIT), bodies):
             self.send(kind, 0, 1, self.token, body)
             time.sleep(0.02)
@@ -273,6 +276,67 @@ def ghost():
     usurper.close()
     group.start(0)
     ok = ok and group.runs() and group.works()
+    group.close()
+    return ok
+
+
+# ------------------------------------------------------------------ forged sources
+
+KEY = b"0123456789abcdef"
+
+
+def forged(group, src, kind, token, body):
+    """A packet to rank 1 as if from a rank, in the frames that its packets come in"""
+    wait_for(group, drank=1)
+    seen = last(group.seen, drank=1)
+    return Packet(**{**live.plain(seen), "type": kind, "srank": src, "src": address(src),
+                     "token": token, "sport": PORT, "payload": body}).frame()
+
+
+def notice(err, reason):
+    return struct.pack(">IIIIQII", err, reason, 0, 2, 0, 0, 0)
+
+
+def join_answer(nonce):
+    return struct.pack(">QIIHHIQ", nonce, N, PAYLOAD, PORT, 0, 0, 0x5eed)
+
+
+@test("nonce and cookie of a join end no group that runs, with a key or without")
+def after_the_join():
+    ok = True
+    for key in (b"", KEY):
+        group = Group(key)
+        group.start(0, 1, 2)
+        ok &= group.runs() and group.works()
+        nonce = group.nonce()
+        cookie = [p.token for p in group.seen if p.type == JOIN and p.drank == 1 and p.token][0]
+        for token in (nonce, cookie):
+            for src in (0, 2):
+                for kind, body in ((ABORT, notice(errno.ECONNRESET, 6)),
+                                   (REJECT, notice(errno.EACCES, 23)),
+                                   (JOIN_ACK, join_answer(1)), (OFFER, offer_body(PORT)),
+                                   (COLLECT, bytes(112)), (RESET, b""), (FIN, notice(0, 0))):
+                    live.inject(group, [forged(group, src, kind, token, body)])
+        time.sleep(0.1)
+        ok &= group.works()
+        group.close()
+    return ok
+
+
+@test("a forged answer of the successor does not end a join with a key")
+def bad_proof():
+    group = Group(KEY)
+    group.start(1)
+    nonce = group.nonce()
+    asked = last(group.seen, srank=1, type=JOIN)
+    for kind, body in ((JOIN_ACK, join_answer(1)), (REJECT, notice(errno.EACCES, 23)),
+                       (REJECT, notice(errno.EBADMSG, 10))):
+        live.inject(group, [asked.copy(
+            eth=asked.eth[6:12] + asked.eth[:6] + asked.eth[12:], src=asked.dst, dst=asked.src,
+            srank=2, drank=1, type=kind, token=nonce, payload=body).frame()])
+    time.sleep(0.1)
+    group.start(0, 2)
+    ok = group.runs() and group.works()
     group.close()
     return ok
 

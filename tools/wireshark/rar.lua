@@ -325,10 +325,19 @@ local notice = layout {
 	{ 4 },
 }
 
+local reject = layout {
+	{ 4, "err", "Error", errnos },
+	{ 4, "reason", "Reason", reasons },
+	{ 4, "rank", "Rank", no_rank32 },
+	{ 4, "other", "Second rank", no_rank32 },
+	{ 8, "op_seq", "1: no stranger can hold the rank" },
+	{ 8, "proof", "Proof of the key", base.HEX },
+}
+
 -- The structure after the common header, and the smallest packet.
 local layouts = {
 	[RS] = { data, 64 }, [AG] = { data, 64 }, [ACK] = { ack, 112 }, [PROBE] = { probe, 72 },
-	[JOIN] = { join, 48 }, [JOIN_ACK] = { join, 48 }, [REJECT] = { notice, 56 },
+	[JOIN] = { join, 48 }, [JOIN_ACK] = { join, 48 }, [REJECT] = { reject, 56 },
 	[COLLECT] = { members, 136 }, [PROPOSE] = { members, 136 }, [COMMIT] = { members, 136 },
 	[ABORT] = { notice, 56 }, [RESET] = { {}, 24 }, [FIN] = { notice, 56 },
 	[FIN_ACK] = { notice, 56 }, [LATE] = { notice, 56 },

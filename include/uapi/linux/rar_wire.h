@@ -57,7 +57,7 @@ enum rar_pkt_type {
 	RAR_T_DONE	= 6,	/* struct rar_done_hdr */
 	RAR_T_JOIN	= 8,	/* struct rar_join_hdr, padded */
 	RAR_T_JOIN_ACK	= 9,	/* struct rar_join_hdr */
-	RAR_T_REJECT	= 10,	/* struct rar_notice_hdr */
+	RAR_T_REJECT	= 10,	/* struct rar_reject_hdr */
 	RAR_T_COLLECT	= 11,	/* struct rar_table_hdr + members */
 	RAR_T_PROPOSE	= 12,	/* struct rar_table_hdr + members */
 	RAR_T_COMMIT	= 13,	/* struct rar_table_hdr */
@@ -567,7 +567,27 @@ struct rar_offer_hdr {
 #define RAR_TABLE_MAX	32	/* members in one packet */
 
 /**
- * struct rar_notice_hdr - ABORT, REJECT, LATE, FIN, FIN_ACK
+ * struct rar_reject_hdr - REJECT: the successor refuses a JOIN; token is its nonce
+ * @h:      common header
+ * @err:    errno (Linux numbers)
+ * @reason: enum rar_reason
+ * @rank:   rank that the reason names
+ * @other:  second rank of a pair
+ * @op_seq: 1 if no stranger can hold the rank, else 0
+ * @proof:  proves that the sender has the key; 0: no key
+ */
+struct rar_reject_hdr {
+	struct rar_hdr h;
+	__be32	err;
+	__be32	reason;
+	__be32	rank;
+	__be32	other;
+	__be64	op_seq;
+	__be64	proof;
+};
+
+/**
+ * struct rar_notice_hdr - ABORT, LATE, FIN, FIN_ACK
  * @h:      common header
  * @__pad:  zero
  * @err:       errno (Linux numbers)
@@ -575,8 +595,7 @@ struct rar_offer_hdr {
  * @rank:      rank that the reason names (FIN: the rank that leaves; LATE: the rank
  *             that asks)
  * @other:     second rank of a pair
- * @op_seq:    operation concerned (FIN: operations posted by the rank that leaves;
- *             REJECT: 1 if no stranger can hold the rank, else 0)
+ * @op_seq:    operation concerned (FIN: operations posted by the rank that leaves)
  * @silent_ms: time for which @rank had been silent
  */
 struct rar_notice_hdr {

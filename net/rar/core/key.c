@@ -2,7 +2,7 @@
 /*
  * The key that the members of a group may share, the proofs made with it, and epochs.
  *
- * A proof in JOIN and JOIN_ACK shows that its sender has the key. Only ranks with the key can
+ * A proof in JOIN, JOIN_ACK and REJECT shows that its sender has the key. Only ranks with the key can
  * derive the epoch. The key is never sent. Nothing is encrypted, and packets of a running
  * group carry no proof.
  */
@@ -22,7 +22,7 @@ struct key_input {
 	u16 src, dst;
 	struct in6_addr from, to;
 	__be16 from_port, to_port;
-	u32 zero;
+	u32 refuses;
 };
 
 /* What a cookie is made of, as above. */
@@ -35,7 +35,7 @@ struct cookie_input {
 };
 
 /**
- * rar_key_proof() - the proof for a JOIN or JOIN_ACK
+ * rar_key_proof() - the proof for a JOIN, JOIN_ACK or REJECT
  * @m:   member
  * @claim: what the sender says about itself and the receiver; JOIN and JOIN_ACK differ in the
  *         direction, so one can never be used as the other
@@ -55,6 +55,7 @@ u64 rar_key_proof(const struct rar_member *m, const struct rar_claim *claim)
 		.to = claim->to->ip,
 		.from_port = claim->from->port,
 		.to_port = claim->to->port,
+		.refuses = claim->refuses,
 	};
 
 	static_assert(sizeof(in) == 72);

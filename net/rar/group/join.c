@@ -22,6 +22,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "core/addr.h"
 #include "core/event.h"
 #include "core/hosts.h"
 #include "core/key.h"
@@ -119,11 +120,18 @@ static bool prev_is_named(const struct rar_member *m)
 	return m->trust.prev.af || rar_key_is_set(&m->trust.key);
 }
 
+/* Is the predecessor where the table says? */
+static bool prev_in_table(const struct rar_member *m)
+{
+	return rar_addr_same(&m->link[RAR_PREV].path.dst,
+			     &m->join.table[m->link[RAR_PREV].rank].addr);
+}
+
 /* May the neighbour with this rank end the join? From READY on the table names it. */
 static bool is_believed(const struct rar_member *m, u32 rank)
 {
 	return rank == m->link[RAR_NEXT].rank || prev_is_named(m) ||
-	       READ_ONCE(m->state) >= RAR_S_READY;
+	       (READ_ONCE(m->state) >= RAR_S_READY && prev_in_table(m));
 }
 
 /*
@@ -185,19 +193,44 @@ static void send_join(struct rar_member *m)
 		       RAR_T_JOIN, token);
 }
 
+/* What the proof of a REJECT covers besides the ranks and addresses. */
+static u64 refusal(const struct rar_reject_hdr *r)
+{
+	return (u64)be32_to_cpu(r->err) << 32 | be32_to_cpu(r->reason) << 1 |
+	       (be64_to_cpu(r->op_seq) & 1);
+}
+
 static void reject(struct rar_member *m, const struct rar_pkt *pkt,
 		   const struct rar_join_hdr *jh, const struct rar_error *err)
 {
-	struct rar_notice_hdr n = {
+	struct rar_reject_hdr r = {
 		.err = cpu_to_be32(err->err),
 		.reason = cpu_to_be32(err->reason),
 		.rank = cpu_to_be32(err->rank),
 		.other = cpu_to_be32(err->other),
 		.op_seq = cpu_to_be64(err->op_seq),
 	};
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(jh->nonce), .echo = refusal(&r), .refuses = true,
+		.src = m->rank, .dst = be16_to_cpu(pkt->h.src),
+		.from = &pkt->to, .to = &pkt->from,
+	};
 
-	rar_packet_reply(m, pkt, &n, sizeof(n), RAR_T_REJECT,
-			 be64_to_cpu(jh->nonce));
+	r.proof = cpu_to_be64(rar_key_proof(m, &c));
+	rar_packet_reply(m, pkt, &r, sizeof(r), RAR_T_REJECT, be64_to_cpu(jh->nonce));
+}
+
+/* The proof in a REJECT that comes. */
+static u64 proof_of_refusal(const struct rar_member *m, const struct rar_pkt *pkt,
+			    const struct rar_reject_hdr *r)
+{
+	struct rar_claim c = {
+		.nonce = be64_to_cpu(pkt->h.token), .echo = refusal(r), .refuses = true,
+		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
+		.from = &pkt->from, .to = &pkt->to,
+	};
+
+	return rar_key_proof(m, &c);
 }
 
 /* Does this error let no rank join any more? */
@@ -295,18 +328,26 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		rar_member_kick(m, jiffies);
 }
 
-/*
- * Does another process at another address claim the rank of a predecessor that is still
- * alive? At the address and port of the predecessor it can only be its replacement.
- */
-static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
-		      const struct rar_join_hdr *jh)
+/* Was the predecessor heard lately? */
+static bool prev_alive(const struct rar_member *m)
 {
 	unsigned long quiet = msecs_to_jiffies(3 * rar_member_keepalive_ms(m));
 
 	return m->join.ok[RAR_PREV] &&
-	       time_before(jiffies, READ_ONCE(m->link[RAR_PREV].heard) + quiet) &&
-	       !prev_at(m, pkt, jh);
+	       time_before(jiffies, READ_ONCE(m->link[RAR_PREV].heard) + quiet);
+}
+
+/*
+ * Does another process at another address claim the rank of a predecessor that is still
+ * alive? At the address and port of the predecessor it can only be its replacement. While the
+ * group runs a stranger must not end it when the predecessor is silent for a moment.
+ */
+static bool prev_held(struct rar_member *m, const struct rar_pkt *pkt,
+		      const struct rar_join_hdr *jh)
+{
+	bool runs = READ_ONCE(m->state) >= RAR_S_RUN && !rar_key_is_set(&m->trust.key);
+
+	return (runs || prev_alive(m)) && !prev_at(m, pkt, jh);
 }
 
 /* Refuse the sender of a JOIN, with the reason that lies between it and this rank. */
@@ -320,7 +361,8 @@ static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 		.rank = be16_to_cpu(pkt->h.src),
 		.other = m->rank,
 		/* The process that holds the place is the predecessor, and no stranger. */
-		.op_seq = READ_ONCE(m->state) >= RAR_S_RUN || prev_is_named(m),
+		.op_seq = prev_is_named(m) ||
+			  (READ_ONCE(m->state) >= RAR_S_RUN && prev_alive(m)),
 	};
 
 	rar_mib_inc(m->rn, JoinsRefused);
@@ -430,6 +472,16 @@ static void rcv_join(struct rar_member *m, struct rar_pkt *pkt)
 		rar_mib_inc(m->rn, DropRank);
 }
 
+/*
+ * An answer in the successor's name has a bad proof. It may be forged, so the join goes on. The
+ * error says so in case the join times out without a good answer.
+ */
+static void note_no_key(struct rar_member *m)
+{
+	rar_mib_inc(m->rn, DropEpoch);
+	WRITE_ONCE(m->join.no_key, true);
+}
+
 static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_join_state *j = &m->join;
@@ -438,10 +490,8 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (!get_join_hdr(pkt, &jh))
 		return;
-	if (READ_ONCE(m->state) < RAR_S_RUN &&
-	    be64_to_cpu(jh.proof) != proof_of_next(m, pkt, &jh)) {
-		rar_fail_pair(m, EACCES, RAR_R_KEY, m->rank,
-			      m->link[RAR_NEXT].rank, 0);
+	if (be64_to_cpu(jh.proof) != proof_of_next(m, pkt, &jh)) {
+		note_no_key(m);
 		return;
 	}
 	nonce = be64_to_cpu(jh.nonce);
@@ -462,6 +512,17 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	rar_member_kick(m, jiffies);
 }
 
+static void get_refusal(const struct rar_member *m, const struct rar_reject_hdr *r,
+			struct rar_error *err)
+{
+	const struct rar_notice_hdr n = {
+		.err = r->err, .reason = r->reason, .rank = r->rank, .other = r->other,
+		.op_seq = r->op_seq,
+	};
+
+	rar_notice_error(m, &n, err);
+}
+
 /*
  * The successor refuses us. The process that holds our rank may be stale, and the rank may
  * become free. So a refusal ends the join only when it has lasted, and not before the join
@@ -470,14 +531,17 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 static void rcv_reject(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	unsigned long patience = msecs_to_jiffies(4 * rar_member_keepalive_ms(m));
-	struct rar_notice_hdr n;
+	struct rar_reject_hdr r;
 	struct rar_error err;
 	bool final = true;
 
-	if (READ_ONCE(m->state) >= RAR_S_RUN ||
-	    skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
+	if (skb_copy_bits(pkt->skb, pkt->off, &r, sizeof(r)))
 		return;
-	rar_notice_error(m, &n, &err);
+	if (be64_to_cpu(r.proof) != proof_of_refusal(m, pkt, &r)) {
+		note_no_key(m);
+		return;
+	}
+	get_refusal(m, &r, &err);
 	spin_lock_bh(&m->lock);
 	if (err.err == EADDRINUSE) {
 		if (!m->join.refused_since)
@@ -508,7 +572,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	rar_notice_error(m, &n, &err);
 	if (is_believed(m, src) &&
 	    (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
-	     err.reason == RAR_R_NODEV || READ_ONCE(m->state) == RAR_S_RUN)) {
+	     err.reason == RAR_R_NODEV)) {
 		rar_fail(m, &err);
 		return;
 	}
@@ -588,6 +652,8 @@ static void join_timed_out(struct rar_member *m)
 
 	if (j->route_err)
 		rar_fail_pair(m, -j->route_err, RAR_R_NODEV, m->rank, next, 0);
+	else if (j->no_key && !j->ok[RAR_NEXT])
+		rar_fail_pair(m, EACCES, RAR_R_KEY, m->rank, next, 0);
 	else if (j->small_acks && !j->ok[RAR_NEXT])
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, next,
 			      0);
@@ -812,6 +878,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	j->route_err = err;
 	j->odd_version = false;
 	j->odd = RAR_R_NONE;
+	j->no_key = false;
 	j->refused_since = 0;
 	j->tries = 0;
 	j->unanswered = 0;

@@ -128,19 +128,16 @@ static bool close_unjoined(struct rar_member *m)
 {
 	struct rar_error bye = { .err = ECONNRESET, .reason = RAR_R_CLOSED,
 				 .rank = m->rank, .other = m->rank };
-	u64 nonce[RAR_LINKS] = {};
+	struct rar_bye to = { };
 	bool ends;
-	u32 i;
 
 	spin_lock_bh(&m->lock);
 	if (m->state == RAR_S_JOINING || m->state == RAR_S_READY)
-		rar_fail_join(m, nonce);
+		rar_fail_join(m, &to);
 	ends = m->state == RAR_S_BOUND || m->size == 1;
 	spin_unlock_bh(&m->lock);
 
-	for (i = 0; i < RAR_LINKS; i++)
-		if (nonce[i])
-			rar_packet_notice(&m->link[i], RAR_T_ABORT, nonce[i], &bye);
+	rar_fail_tell_join(m, &to, &bye);
 	return ends;
 }
 

@@ -56,6 +56,12 @@ static void own_fault(struct rar_member *m, struct rar_error *err)
 			err->reason = RAR_R_NODEV;
 }
 
+/* Has a neighbour that ends its join said so before? Then this join waits for its return. */
+static bool has_left_join(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	return rar_member_state(m) == RAR_S_READY && !m->join.ok[pkt->link->index];
+}
+
 /**
  * rar_notice_rcv() - act on an ABORT, LATE, FIN, FIN_ACK or RESET of the epoch
  * @m: member in RUN or later
@@ -77,6 +83,8 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	rar_notice_error(m, &n, &err);
 	switch (pkt->h.type) {
 	case RAR_T_ABORT:
+		if (has_left_join(m, pkt))
+			break;
 		own_fault(m, &err);
 		rar_fail(m, &err);
 		break;

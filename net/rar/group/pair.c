@@ -215,7 +215,7 @@ void rar_pair_rcv(struct rar_member *m, struct rar_pkt *pkt)
 	u64 nonce = READ_ONCE(m->join.nonce);
 	struct rar_pair_hdr ph;
 
-	if (!rar_pair_wanted(m) || rar_member_state(m) >= RAR_S_RUN) {
+	if (!rar_pair_wanted(m)) {
 		rar_mib_inc(m->rn, DropState);
 		return;
 	}

@@ -119,21 +119,45 @@ static void fail_running(struct rar_member *m)
 /**
  * rar_fail_join() - end a join without a ring
  * @m:   member in JOINING or READY, @m->lock held; BOUND afterwards
- * @nonce: set to the nonces of the neighbours that can be told, 0 for the others
+ * @bye: set to the tokens by which the neighbours can be told
  */
-void rar_fail_join(struct rar_member *m, u64 nonce[RAR_LINKS])
+void rar_fail_join(struct rar_member *m, struct rar_bye *bye)
 {
 	u32 i;
 
 	lockdep_assert_held(&m->lock);
 	for (i = 0; i < RAR_LINKS; i++) {
-		nonce[i] = m->join.ok[i] ? m->join.peer_nonce[i] : 0;
+		bye->nonce[i] = m->join.ok[i] ? m->join.peer_nonce[i] : 0;
 		m->join.ok[i] = false;
 		m->join.peer_nonce[i] = 0;
 	}
+	bye->epoch = m->epoch;
+	WRITE_ONCE(m->join.pass, 0);
 	WRITE_ONCE(m->join.nonce, 0);
 	WRITE_ONCE(m->epoch, 0);
 	rar_member_set_state(m, RAR_S_BOUND);
+}
+
+/**
+ * rar_fail_tell_join() - tell the neighbours that a join ended
+ * @m:   member, no lock held
+ * @bye: from rar_fail_join(), or empty
+ * @err: why
+ *
+ * A neighbour that is in RUN already listens to the epoch alone. One that is not hears first that
+ * this rank gave up joining.
+ */
+void rar_fail_tell_join(struct rar_member *m, const struct rar_bye *bye,
+			const struct rar_error *err)
+{
+	u32 i;
+
+	for (i = 0; i < RAR_LINKS; i++) {
+		if (bye->nonce[i])
+			rar_packet_notice(&m->link[i], RAR_T_ABORT, bye->nonce[i], err);
+		if (bye->nonce[i] && bye->epoch)
+			rar_packet_notice(&m->link[i], RAR_T_ABORT, bye->epoch, err);
+	}
 }
 
 /**
@@ -147,10 +171,9 @@ void rar_fail_join(struct rar_member *m, u64 nonce[RAR_LINKS])
  */
 void rar_fail(struct rar_member *m, const struct rar_error *err)
 {
-	u64 nonce[RAR_LINKS] = {};
 	bool running, joining, hushed;
+	struct rar_bye bye = { };
 	struct rar_error told;
-	u32 i;
 
 	spin_lock_bh(&m->lock);
 	running = m->state == RAR_S_RUN || m->state == RAR_S_LEAVING;
@@ -169,16 +192,14 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 		rar_resume_failed(m, drop_incomplete(m));
 		rar_member_set_state(m, RAR_S_FAILED);
 	} else if (joining) {
-		rar_fail_join(m, nonce);
+		rar_fail_join(m, &bye);
 	}
 	told = m->error;
 	spin_unlock_bh(&m->lock);
 
 	if (running)
 		fail_running(m);
-	for (i = 0; i < RAR_LINKS; i++)
-		if (nonce[i])
-			rar_packet_notice(&m->link[i], RAR_T_ABORT, nonce[i], err);
+	rar_fail_tell_join(m, &bye, err);
 	if (hushed)
 		call_rcu(&m->announce, announce);
 	if (running || joining) {

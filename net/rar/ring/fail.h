@@ -5,7 +5,9 @@
 #include "rar.h"
 
 void rar_fail_tell(struct rar_link *link);
-void rar_fail_join(struct rar_member *m, u64 nonce[RAR_LINKS]);
+void rar_fail_join(struct rar_member *m, struct rar_bye *bye);
+void rar_fail_tell_join(struct rar_member *m, const struct rar_bye *bye,
+			const struct rar_error *err);
 void rar_fail(struct rar_member *m, const struct rar_error *err);
 void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);

@@ -300,8 +300,7 @@ static const struct input_type {
 	[RAR_T_OFFER]	= { sizeof(struct rar_offer_hdr), FROM_ANYONE, BY_NONCE },
 	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV, BY_TYPE },
 	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
-	[RAR_T_REJECT]	= { sizeof(struct rar_notice_hdr), FROM_NEXT,
-			    BY_NONCE },
+	[RAR_T_REJECT]	= { sizeof(struct rar_reject_hdr), FROM_NEXT, BY_NONCE },
 	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
 	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
 	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
@@ -504,6 +503,17 @@ static enum rar_rx check_running(struct rar_member *m, const struct rar_pkt *pkt
 	       RAR_RX_DONE : RAR_DROP(State);
 }
 
+/*
+ * Has this packet of a join come too late? In a running group only the epoch counts. A JOIN may
+ * tell that the predecessor started again, which it has to prove; and PROPOSE and COMMIT go on to
+ * members that have not heard them.
+ */
+static bool join_is_over(const struct rar_member *m, u8 type)
+{
+	return rar_member_state(m) >= RAR_S_RUN && type != RAR_T_JOIN && type != RAR_T_PROPOSE &&
+	       type != RAR_T_COMMIT;
+}
+
 /* The sender is alive. With two members both links lead to it. */
 static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -522,6 +532,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		return rar_member_runs(m) ? pkt->aside->rcv(m, pkt, n) : RAR_DROP(State);
 	if (be64_to_cpu(pkt->h.token) != m->epoch || !m->epoch ||
 	    input_types[pkt->h.type].token == BY_TYPE) {
+		if (join_is_over(m, pkt->h.type))
+			return RAR_DROP(State);
 		rar_join_rcv(m, pkt);
 		return RAR_RX_DONE;
 	}
