@@ -64,6 +64,7 @@ struct xdp_buff;
 #define RAR_ACK_EVERY	8	/* packets per acknowledgment */
 #define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
+#define RAR_CLOCKS	4	/* starts of rank 0 that a joining member remembers */
 
 #define RAR_BOX_RANK	0xffff	/* of a box, which has no place in the ring */
 #define RAR_BOX_LEGS	64	/* members that a box serves at most */
@@ -640,17 +641,17 @@ struct rar_row {
  * @step_tries:	rank 0: times that the packets of @step were sent
  * @step_next:	rank 0: when they are sent again, jiffies
  * @step_since:	when this step began, jiffies
- * @clock_base:	rank 0: random; added to the clock that COLLECT carries
+ * @clock_base:	rank 0: random; added to the clock that COLLECT and PROPOSE carry
  * @round_clock: rank 0: that clock when COLLECT began to go round this time
  * @hop_us:	rank 0: shortest time that COLLECT took for a hop, microseconds
  * @round_ms:	rank 0: time that the last COLLECT took
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
  * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
- * @drawn:	the number that rank 0 drew for the proposal
+ * @drawn:	the proposal: rank 0's clock when it was made
+ * @clock:	latest reading of rank 0's clock, and of those that it had when it started before
  * @ready:	@drawn of the proposal that the member is ready for, or runs in; 0 = none
  * @hash:	over the table of that proposal; the epoch follows from it
- * @collected:	COLLECT came after this proposal, so rank 0 has given it up
  * @digest:	of the table
  * @wants:	rank 0: the boxes that it would propose; @lock of the member
  * @offers:	@wants is the first box that offers itself
@@ -696,7 +697,7 @@ struct rar_join_state {
 	u64 drawn;
 	u64 ready;
 	u64 hash;
-	bool collected;
+	u64 clock[RAR_CLOCKS];
 	u64 digest;
 	struct rar_boxes wants;
 	bool offers;

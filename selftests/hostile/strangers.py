@@ -20,8 +20,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
 from live import COUNT, N, Data, Ring, address, last, sockaddr, wait_for
-from rarpkt import (ABORT, COLLECT, COMMIT, ENTER, FIN, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE, REJECT,
-                    RESET, SOL_RAR, Packet, enter, sysctl)
+from rarpkt import (ABORT, COLLECT, COMMIT, ENTER, FIN, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE,
+                    REJECT, RESET, SOL_RAR, Packet, enter, sysctl, tables)
 from tap import finish, note, result
 
 RAR_JOIN, RAR_INFO, RAR_SCHEDULE = 1, 8, 13
@@ -56,18 +56,23 @@ class Group(Ring):
         self.listen()
         self.key, self.schedule = key, schedule
         self.fd = [None] * N
+        self.ports = [0] * N        # of the ranks, 0 = the usual one
 
     def start(self, *ranks):
         for r in ranks:
             enter(f"rar{r}")
             self.fd[r] = self.fd[r] or socket.socket(live.AF_RAR, socket.SOCK_SEQPACKET)
             self.fd[r].setsockopt(SOL_RAR, RAR_SCHEDULE, struct.pack("=I", self.schedule))
+            following = bytearray(sockaddr((r + 1) % N, self.group))
+            struct.pack_into(">H", following, 2, self.ports[(r + 1) % N])
             self.fd[r].setsockopt(SOL_RAR, RAR_JOIN, struct.pack(
-                "=64s64s64s16sII16x", sockaddr(r, self.group), sockaddr((r + 1) % N, self.group),
-                b"", self.key, 0, 0))
+                "=64s64s64s16sII16x", sockaddr(r, self.group), following, b"", self.key, 0, 0))
 
     def state(self, rank):
         return struct.unpack_from("=I", self.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 192))[0]
+
+    def epoch(self, rank):
+        return struct.unpack_from("=Q", self.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 192), 24)[0]
 
     def nonce(self):
         """Rank 1's, as who carries its packets sees it in its JOIN"""
@@ -341,7 +346,151 @@ def bad_proof():
     return ok
 
 
+# ------------------------------------------------------------------ late copies
+
+@test("a JOIN of an earlier attempt does not end a group, with a key or without")
+def late_join():
+    ok = True
+    for key in (b"", KEY):
+        group = Group(key)
+        group.start(1, 0)
+        wait_for(group, srank=0, drank=1, type=JOIN)
+        time.sleep(0.2)         # until it has echoed
+        old = [p.frame() for p in group.sniff() if p.type == JOIN and p.drank == 1 and p.token]
+        group.fd[0].close()
+        group.fd[0] = None
+        group.start(0, 2)
+        ok &= bool(old) and group.runs() and group.works()
+        live.inject(group, old)
+        time.sleep(0.1)
+        ok &= group.works()
+        group.close()
+    return ok
+
+
+class Holder:
+    """Rank 2 as a process of this test: it takes part in the join, and lets no proposal pass that
+    it is not told to"""
+
+    def __init__(self, group):
+        self.group, self.nonce, self.token, self.passes = group.group, 0x01d, 0, False
+        enter("rar2")
+        self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.s.bind((socket.inet_ntoa(address(2)), 0))
+        self.port = group.ports[2] = self.s.getsockname()[1]
+
+    def send(self, rank, kind, token, body):
+        self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, kind, 2, rank, len(body), self.group, token)
+                      + body, (socket.inet_ntoa(address(rank)), PORT))
+
+    def body(self, flags=0):
+        return struct.pack(">QIIHHIQ", self.nonce, N, PAYLOAD, self.port, flags, 0, 0)
+
+    def receive(self, packet):
+        kind, source = packet[1], struct.unpack_from(">H", packet, 2)[0]
+        if kind == JOIN and source == 1:
+            nonce, flags = struct.unpack_from(">Q10xH", packet, 24)
+            self.send(1, JOIN_ACK, nonce, self.body(flags))
+        elif kind == JOIN_ACK and source == 0:
+            self.token = struct.unpack_from(">Q", packet, 24)[0]
+        elif kind == COLLECT:
+            row = struct.pack(">Q16sHHHH", self.nonce, address(2), 4, self.port, 0, PAYLOAD)
+            self.send(0, kind, self.token, packet[24:-32] + row)
+        elif kind in (PROPOSE, COMMIT) and self.passes:
+            self.send(0, kind, self.token, packet[24:])
+
+    def serve(self, until, seconds=8):
+        """Take part until something is so. Returns whether it is"""
+        end = time.monotonic() + seconds
+        while not until() and time.monotonic() < end:
+            self.send(0, JOIN, self.token, self.body().ljust(PAYLOAD + 40, b"\0"))
+            step = time.monotonic() + 0.05
+            while (left := step - time.monotonic()) > 0:
+                if select.select([self.s], [], [], left)[0]:
+                    self.receive(self.s.recv(4096))
+        return until()
+
+
+@test("late copies of COLLECT and PROPOSE do not lead back to an older epoch")
+def late_table():
+    group = Group()
+    holder = Holder(group)
+    group.start(0, 1)
+
+    def seen(kind):
+        return [p for p in group.sniff() if p.type == kind and p.drank == 1]
+
+    def proposals():
+        return len({p.payload[:8] for p in seen(PROPOSE)})
+
+    ok = holder.serve(lambda: proposals() == 2)
+    first = seen(PROPOSE)[0]
+    old = [p for p in seen(COLLECT) if p.payload[8:16] < first.payload[:8]][-1:] + [first]
+    time.sleep(0.1)
+    before = group.epoch(1)
+    for p in old * 2:
+        live.inject(group, [p.frame()])
+        time.sleep(0.02)
+    ok &= before != 0 and group.epoch(1) == before
+    if group.epoch(1) != before:
+        note("the member is ready for the epoch before again")
+    holder.passes = True
+    ok &= holder.serve(lambda: group.state(0) == group.state(1) == RUN)
+    ok &= group.epoch(0) == group.epoch(1) == before
+    holder.s.close()
+    group.close()
+    return ok
+
+
 # ------------------------------------------------------------------ boxes
+
+def counter(rank, name):
+    enter(f"rar{rank}")
+    return tables("rar_netstat")["Rar" + name]
+
+
+def count_up(name, start):
+    """Wait until a counter of rank 1 has grown"""
+    end = time.monotonic() + 10
+    while counter(1, name) <= start and time.monotonic() < end:
+        time.sleep(0.02)
+    return counter(1, name) > start
+
+
+def set_box(memory):
+    enter(f"rar{FAR}")
+    sysctl("box_mem", memory)
+
+
+@test("a late ENTER does not end a job of a box")
+def late_enter():
+    set_box(1 << 24)
+    enter("rar0")
+    sysctl("box", socket.inet_ntoa(address(FAR)))
+    opened, lost = counter(1, "BoxOpened"), counter(1, "BoxLost")
+    group = Group()
+    group.start(0, 1, 2)
+    ok = group.runs() and count_up("BoxOpened", opened) and group.works()
+    old = [p.frame() for p in group.sniff() if p.type == ENTER and p.srank == 1]
+    opened = counter(1, "BoxOpened")
+    set_box(0)
+    ok &= count_up("BoxLost", lost)
+    set_box(1 << 24)
+    ok &= bool(old) and count_up("BoxOpened", opened) and group.works()
+    lost = counter(1, "BoxLost")
+    enter("rarbr")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+        s.bind((f"p{FAR}", 0))
+        for frame in old:
+            s.send(frame)
+    time.sleep(0.3)
+    ok &= group.works() and counter(1, "BoxLost") == lost
+    group.close()
+    set_box(0)
+    enter("rar0")
+    sysctl("box", "-")
+    return ok
+
 
 def offer_body(port):
     return struct.pack(">16sHHI", address(FAR) + bytes(12), 4, port, 0)
@@ -385,7 +534,12 @@ def offered():
 def main():
     set_all("dead_ms", 2000)
     for name, function in TESTS:
-        result(function(), name)
+        try:
+            ok = function()
+        except (OSError, LookupError) as e:
+            note(f"{type(e).__name__}: {e}")
+            ok = False
+        result(ok, name)
     finish()
 
 

@@ -343,7 +343,7 @@ struct rar_batch_rank {
  * struct rar_enter_hdr - ENTER: a member comes to the box; token is the group's epoch
  * @h:       common header
  * @digest:  of the table
- * @nonce:   of this attempt; a new one means that the sender has forgotten an older leg
+ * @nonce:   of this attempt; a later one means that the sender has forgotten an older leg
  * @cookie:  from ENTERED; 0: not known yet
  * @payload: bytes of a full chunk; the padding proves that the path carries it
  * @size:    members of the group
@@ -475,10 +475,9 @@ struct rar_wire_member {
 /**
  * struct rar_table_hdr - COLLECT, PROPOSE, COMMIT: sent by rank 0 once round the ring
  * @h:      common header
- * @drawn:    PROPOSE, COMMIT: a number that rank 0 drew for this proposal. The epoch is a hash over
- *            it and all of the table
- * @digest:   PROPOSE, COMMIT: digest of the whole table; COLLECT: a clock of rank 0,
- *            which the others pass on
+ * @drawn:    PROPOSE, COMMIT: the clock of rank 0 when it made this proposal. The epoch is a hash
+ *            over it and all of the table
+ * @digest:   PROPOSE, COMMIT: digest of the whole table; COLLECT: the clock of rank 0
  * @resume:   lowest operation that is not complete on every member that was in
  *            @resume_epoch
  * @resume_epoch: last epoch of those members so far that remember one,

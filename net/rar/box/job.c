@@ -293,6 +293,16 @@ static bool ranks_taken(const struct box_job *job, const struct box_ask *ask)
 	return false;
 }
 
+/*
+ * Is it a late copy of an ENTER? A member that enters anew takes a later nonce, and so does a box
+ * below. If the clock of such a box was set back, its old leg has to become silent first.
+ */
+static bool enters_late(const struct box_leg *leg, const struct box_ask *ask)
+{
+	return leg->nonce && (s64)(ask->nonce - leg->nonce) < 0 && !is_foreign(leg, ask) &&
+	       time_before(jiffies, READ_ONCE(leg->link.heard) + JOB_STALE);
+}
+
 static void leg_clear(struct box_job *job, struct box_leg *leg)
 {
 	WRITE_ONCE(leg->nonce, 0);
@@ -438,7 +448,8 @@ void rar_job_enter(struct rar_box *box, const struct box_ask *ask)
 	if (!in_circle(box, ask) && rar_allow_has(box->self, &ask->from, &ask->to) &&
 	    is_wide(box, ask))
 		job = job_of(box, ask);
-	if (!job || !agrees(job, ask) || ranks_taken(job, ask)) {
+	if (!job || !agrees(job, ask) || ranks_taken(job, ask) ||
+	    enters_late(&job->leg[i], ask)) {
 		rar_mib_inc(box->rn, JoinsRefused);
 		return;
 	}

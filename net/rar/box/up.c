@@ -141,7 +141,8 @@ static struct box_up *up_new(struct box_job *job, const struct rar_aside *aside)
 	if (!up)
 		return NULL;
 	init_member(up, job, &to, aside);
-	up->nonce = rar_random_token();
+	/* Later than that of a box that was here before: see enters_late(). */
+	up->nonce = ktime_get_real_ns();
 	if (dst_cache_init(&up_link(up)->path.cache, GFP_KERNEL)) {
 		kfree(up);
 		return NULL;

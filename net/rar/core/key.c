@@ -29,6 +29,7 @@ struct key_input {
 struct cookie_input {
 	struct in6_addr ip;
 	u64 nonce;
+	u64 after;
 	u16 af;
 	__be16 port;
 	u32 zero;
@@ -139,6 +140,9 @@ u64 rar_key_pair(const struct rar_member *m, u64 nonce, const struct rar_pair_hd
  * it is good for a JOIN of this nonce from this address. Only if that JOIN is accepted it becomes
  * the token of the predecessor's other packets (struct rar_join_state.pass).
  *
+ * It is also good for a while only: until a predecessor is accepted, or the group runs. So no late
+ * copy of a JOIN is taken for one that a predecessor sends now.
+ *
  * Return: the cookie, never 0.
  */
 u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from, u64 nonce)
@@ -146,10 +150,12 @@ u64 rar_key_cookie(const struct rar_member *m, const struct rar_addr *from, u64 
 	struct cookie_input in = {
 		.ip = from->ip,
 		.nonce = nonce,
+		.after = READ_ONCE(m->state) >= RAR_S_RUN ? READ_ONCE(m->epoch) :
+				READ_ONCE(m->join.peer_nonce[RAR_PREV]),
 		.af = from->af,
 		.port = from->port,
 	};
 
-	static_assert(sizeof(in) == 32);
+	static_assert(sizeof(in) == 40);
 	return siphash(&in, sizeof(in), &m->join.key) ?: 1;
 }

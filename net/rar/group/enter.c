@@ -167,7 +167,7 @@ static void turn_to(struct rar_link *link, const struct rar_addr *box)
 	if (!link->epoch) {
 		leg->addr = *box;
 		leg->since = jiffies;
-		leg->nonce = rar_random_token();
+		rar_leg_renew(leg);
 		leg->tries = 0;
 		WRITE_ONCE(leg->cookie, 0);
 		link->path.dst = *box;

@@ -317,6 +317,7 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		WRITE_ONCE(m->join.pass, be64_to_cpu(pkt->h.token));
 		m->join.ok[RAR_PREV] = true;
 		m->join.step_next = jiffies;
+		rar_table_new_prev(m);
 	}
 	spin_unlock_bh(&m->lock);
 	rar_member_hear(&m->link[RAR_PREV]);

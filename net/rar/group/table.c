@@ -32,6 +32,7 @@
 #define TABLE_STUCK_MS		2000	/* until rank 0 gives a step up and collects again */
 #define TABLE_STUCK_ROUNDS	4	/* or so many times what COLLECT took, if that is longer */
 #define TABLE_ROUND_MAX_MS	60000	/* a longer COLLECT counts as this */
+#define TABLE_START_US		(1LL << 40)	/* no join of rank 0 takes so long */
 #define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
 #define APART_ROUNDS		4	/* RAR_AUTO: further ones while ranks try to reach others */
 
@@ -230,10 +231,43 @@ static bool both_ok(const struct rar_member *m)
 	return m->join.ok[RAR_NEXT] && m->join.ok[RAR_PREV];
 }
 
-/* Rank 0's clock, by which it measures how long COLLECT takes. It tells others nothing else. */
+/*
+ * Rank 0's clock, by which it measures how long COLLECT takes, and by which the others tell late
+ * copies from news. It begins at a random number whenever rank 0 starts to join.
+ */
 static u64 clock_us(const struct rar_join_state *j)
 {
 	return ktime_to_us(ktime_get()) + j->clock_base;
+}
+
+/* Rank 0: read the clock. Returns a later time than before. @m->lock held. */
+static u64 clock_read(struct rar_join_state *j)
+{
+	u64 now = clock_us(j);
+
+	j->clock[0] = (s64)(now - j->clock[0]) > 0 ? now : j->clock[0] + 1;
+	return j->clock[0];
+}
+
+/*
+ * Is a COLLECT or PROPOSE a late copy: older than one that came, or from before rank 0 started
+ * again? Otherwise its time is remembered. Two starts of rank 0 are so far apart by chance that
+ * each has this span of time for itself. @m->lock held.
+ */
+static bool is_late(struct rar_join_state *j, u64 time)
+{
+	s64 ahead = time - j->clock[0];
+	u32 i;
+
+	for (i = 1; i < RAR_CLOCKS; i++)
+		if (abs((s64)(time - j->clock[i])) < TABLE_START_US)
+			return true;
+	if (abs(ahead) >= TABLE_START_US)
+		memmove(&j->clock[1], &j->clock[0], sizeof(j->clock) - sizeof(j->clock[0]));
+	else if (ahead < 0)
+		return true;
+	j->clock[0] = time;
+	return false;
 }
 
 /* -- COLLECT, PROPOSE, COMMIT -------------------------------------------- */
@@ -427,7 +461,6 @@ static void collect_add_own(struct rar_member *m, struct table_pkt *t)
 	struct rar_caps caps;
 	__be16 apart;
 
-	m->join.collected = true;
 	own_caps(&caps);
 	caps_and(&caps, &t->th.caps);
 	resume_from_wire(&t->th, &resume);
@@ -505,6 +538,8 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 
 	if (m->state != RAR_S_JOINING && m->state != RAR_S_READY)
 		return false;
+	if (m->rank && is_late(j, sent))
+		return false;
 	collect_pairs(m, t);
 	if (m->rank) {
 		collect_add_own(m, t);
@@ -521,7 +556,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	apart = t->th.flags & cpu_to_be16(RAR_TF_APART);
 	if (collect_again(m, apart)) {
 		step_to(m, RAR_T_COLLECT);
-		j->round_clock = clock_us(j);
+		j->round_clock = clock_read(j);
 		if (j->apart_rounds)
 			j->step_next += rar_table_retry_in(j->apart_rounds);
 		return false;
@@ -529,7 +564,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	set_proposal(m, &t->th);
 	j->choice = rar_choice_make(m, !apart);
 	choose_boxes(m);
-	j->drawn = rar_random_token();
+	j->drawn = clock_read(j);
 	j->hash = table_hash(m);
 	j->digest = rar_key_digest(m, j->hash);
 	step_to(m, RAR_T_PROPOSE);
@@ -563,13 +598,10 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bo
 		return of_this_epoch(m, t);
 	if (of_this_epoch(m, t))
 		return true;
-	if (drawn != j->drawn) {
-		/* Rank 0 collects between two proposals: this is a late copy of an earlier one. */
-		if (!j->collected)
-			return false;
-		j->collected = false;
+	if (is_late(j, drawn))
+		return false;
+	if (drawn != j->drawn)
 		bitmap_zero(j->back, slices(m));
-	}
 	set_proposal(m, &t->th);
 	boxes_from_wire(boxes_of(t), boxes, &j->boxes);
 	slice_store(m, t);
@@ -671,7 +703,7 @@ static void step_send(struct rar_member *m)
 			j->min_payload = j->payload;
 			j->min_rank = m->rank;
 			j->resume = j->past;
-			t.th.digest = cpu_to_be64(clock_us(j));
+			t.th.digest = cpu_to_be64(j->clock[0]);
 		} else {
 			t.th.drawn = cpu_to_be64(j->drawn);
 			t.th.digest = cpu_to_be64(j->digest);
@@ -724,6 +756,7 @@ bool rar_table_tick(struct rar_member *m)
 		step_to(m, RAR_T_COLLECT);
 	if (j->step && time_after_eq(jiffies, j->step_next)) {
 		send = true;
+		clock_read(j);
 		j->step_next = jiffies + rar_table_retry_in(j->step_tries++);
 	}
 	spin_unlock_bh(&m->lock);
@@ -733,6 +766,14 @@ bool rar_table_tick(struct rar_member *m)
 }
 
 /* -- begin --------------------------------------------------------------- */
+
+/* Forget rank 0's clock: packets of the predecessor before this one have another token. */
+void rar_table_new_prev(struct rar_member *m)
+{
+	lockdep_assert_held(&m->lock);
+	if (m->rank)
+		memset(m->join.clock, 0, sizeof(m->join.clock));
+}
 
 /**
  * rar_table_reset() - forget the steps of an earlier join
@@ -751,14 +792,15 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->step = 0;
 	j->drawn = 0;
 	j->ready = 0;
-	j->collected = false;
 	j->choice = 0;
 	j->hop_us = U32_MAX;
 	j->round_ms = 0;
 	j->hop_rounds = 0;
 	j->apart_rounds = 0;
 	j->clock_base = get_random_u64();
-	j->round_clock = clock_us(j);
+	memset(j->clock, 0, sizeof(j->clock));
+	j->clock[0] = m->rank ? 0 : clock_us(j);
+	j->round_clock = j->clock[0];
 }
 
 /**

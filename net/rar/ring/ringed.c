@@ -16,6 +16,7 @@
 #include "link/out.h"
 #include "link/pick.h"
 #include "link/window.h"
+#include "ring/leg.h"
 #include "ring/ringed.h"
 #include "tx/packet.h"
 
@@ -548,7 +549,7 @@ u64 rar_ringed_close(struct rar_link *link)
 	leg->next_try = jiffies + RINGED_RETRY;
 	leg->tries = 0;
 	leg->since = jiffies;
-	leg->nonce = rar_random_token();
+	rar_leg_renew(leg);
 	spin_unlock_bh(&m->tx_lock);
 	return epoch;
 }
