@@ -285,6 +285,25 @@ def ghost():
     return ok
 
 
+@test("a table with the addresses of victims brings them no more than twice its bytes")
+def amplified():
+    group = Group(schedule=DIRECT)
+    group.start(1, 2)
+    usurper = Usurper(group.group, JF_DIRECT)
+    usurper.listen()
+    usurper.heard = []
+    sent = 0
+    for _ in range(10):
+        usurper.collect()
+        sent += 28 + 136 + N * 32
+        usurper.listen(0.05)
+    pairs = [28 + len(p) for p in usurper.heard if p[1] == PAIR]
+    note(f"{sent} bytes of COLLECT, {sum(pairs)} bytes in {len(pairs)} packets PAIR")
+    usurper.close()
+    group.close()
+    return 0 < sum(pairs) <= 2 * sent
+
+
 # ------------------------------------------------------------------ forged sources
 
 KEY = b"0123456789abcdef"

@@ -3,8 +3,9 @@
  * Pairs: before ranks exchange anything directly, each of them finds out while it joins whether
  * packets of full size reach every other rank.
  *
- * A rank learns the addresses and nonces of the others from COLLECT. It sends each of them a
- * padded PAIR whenever COLLECT comes by, until a PAIR_ACK comes back. Each direction of a pair
+ * A rank learns the addresses and nonces of the others from COLLECT. It sends each of them a PAIR
+ * whenever COLLECT comes by, until a PAIR_ACK to a padded one comes back. The first are short: only
+ * a rank that answers one is sent more than that. Each direction of a pair
  * is tried by the rank that will send in this direction. The answer needs no state: it goes to
  * the address that the question came from, it is shorter than the question, and only a rank that
  * knows the table can ask. Question and answer carry no nonce, since a stranger can make up an
@@ -24,7 +25,6 @@
 #include "tx/packet.h"
 #include "tx/route.h"
 
-#define PAIR_SMALL_EVERY	4	/* every 4th PAIR is not padded */
 #define PAIR_RTO_MIN_US		5000	/* shortest time that a question waits for its answer, */
 #define PAIR_RTO_MAX_US		200000	/* and the longest */
 
@@ -171,7 +171,8 @@ static void try_rank(struct rar_member *m, u32 rank)
 	if (m->state == RAR_S_JOINING && peer->nonce && !peer->reached) {
 		ph.challenge = cpu_to_be64(peer->challenge);
 		token = rar_key_pair(m, peer->nonce, &ph);
-		small = peer->tries++ % PAIR_SMALL_EVERY == PAIR_SMALL_EVERY - 1;
+		small = !peer->reached_small;
+		peer->tries++;
 		peer->tried_us = rar_now_us();
 	}
 	spin_unlock_bh(&m->lock);
@@ -181,7 +182,7 @@ static void try_rank(struct rar_member *m, u32 rank)
 }
 
 /**
- * rar_pair_try() - send a PAIR to each rank that has not answered
+ * rar_pair_try() - send a PAIR to each rank that has not answered a padded one
  * @m: member, no lock held
  *
  * Softirq.
@@ -239,6 +240,7 @@ void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	u32 rank = be16_to_cpu(pkt->h.src), us;
 	struct rar_direct_peer *peer;
 	struct rar_pair_hdr ph;
+	bool first = false;
 
 	if (!rar_direct_link(m, rank) || skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph))) {
 		rar_mib_inc(m->rn, DropState);
@@ -253,8 +255,11 @@ void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 		us = min_t(u64, rar_now_us() - peer->tried_us, PAIR_RTO_MAX_US);
 		peer->rto_us = clamp_t(u32, 2 * us + PAIR_RTO_MIN_US, PAIR_RTO_MIN_US,
 				       PAIR_RTO_MAX_US);
+		first = !peer->reached_small;
 		peer->reached_small = true;
 		peer->reached |= be32_to_cpu(ph.bytes) >= sizeof(ph) + padding(m);
 	}
 	spin_unlock_bh(&m->lock);
+	if (first)
+		try_rank(m, rank);
 }

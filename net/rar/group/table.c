@@ -636,10 +636,10 @@ static bool rcv_commit(struct rar_member *m, struct table_pkt *t)
  */
 void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	bool relay = false, bad = false, wake, joined;
+	bool relay = false, bad = false, wake, joined, news;
 	u32 len = pkt->len, boxes;
 	struct table_pkt t;
-	u64 token;
+	u64 token, clock;
 
 	if (len > sizeof(t) || skb_copy_bits(pkt->skb, pkt->off, &t, len) ||
 	    !slice_ok(m, &t, len - sizeof(t.th)))
@@ -648,6 +648,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	rar_member_hear(&m->link[RAR_PREV]);
 	spin_lock_bh(&m->lock);
 	joined = m->state < RAR_S_RUN;
+	clock = m->join.clock[0];
 	if (m->state >= RAR_S_JOINING && m->state <= RAR_S_LEAVING &&
 	    both_ok(m)) {
 		if (pkt->h.type == RAR_T_COLLECT)
@@ -660,11 +661,12 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	token = m->join.peer_nonce[RAR_NEXT];
 	wake = m->state == RAR_S_RUN;
 	joined = joined && wake;
+	news = !m->rank || m->join.clock[0] != clock;
 	spin_unlock_bh(&m->lock);
 
 	if (bad)
 		rar_fail_pair(m, EBADMSG, RAR_R_TABLE, m->rank, 0, 0);
-	if (pkt->h.type == RAR_T_COLLECT)
+	if (pkt->h.type == RAR_T_COLLECT && news)
 		collect_tell(m, &t);
 	if (relay)
 		table_send(m, &t, boxes, pkt->h.type, token);
