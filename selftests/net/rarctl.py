@@ -385,16 +385,33 @@ def exec_nobody(*args):
     return run.stdout
 
 
+def own_member():
+    """How many members a user with one of its own sees by netlink, and lines in /proc/net/rar"""
+    with socket.socket(AF_RAR, socket.SOCK_SEQPACKET) as s:
+        s.setsockopt(SOL_RAR, 1, sockaddr(0, 0x5eef) + sockaddr(1, 0x5eef))   # RAR_JOIN
+        return (len(Genl().dump(K["RAR_CMD_MEMBER_GET"])),
+                pathlib.Path("/proc/self/net/rar").read_text().count("\n"))
+
+
 def check_permissions(ring):
-    """Everyone may look, as in /proc; abort needs CAP_NET_ADMIN."""
+    """Users see their own members, as in /proc; abort needs CAP_NET_ADMIN."""
     enter("rar0")
     group = attr(K["RAR_A_MEMBER_GROUP"], (U64, ring.group))
-    seen = as_nobody(lambda: len(Genl().dump(K["RAR_CMD_MEMBER_GET"])))
+    rank = attr(K["RAR_A_MEMBER_RANK"], (U32, 0))
+    for name, cmd in (("members", "RAR_CMD_MEMBER_GET"), ("operations", "RAR_CMD_OP_GET")):
+        all_of, seen = len(Genl().dump(K[cmd])), as_nobody(lambda: len(Genl().dump(K[cmd])))
+        result(seen == "0", f"nobody sees {seen} {name} of {all_of}")
     denied = as_nobody(lambda: Genl().refusal(K["RAR_CMD_ABORT"], group)[0])
-    result((seen, denied) == ("1", "'EPERM'"), f"nobody: sees {seen} member, abort {denied}")
+    hidden = as_nobody(lambda: Genl().refusal(K["RAR_CMD_MEMBER_GET"], group + rank)[0])
+    result((denied, hidden) == ("'EPERM'", "'ENOENT'"), f"nobody: abort {denied}, get {hidden}")
     shown, said = exec_nobody("show"), exec_nobody("abort", ring.group)
-    result(hex(ring.group) in shown and said.startswith("rarctl: no permission") and
+    result(hex(ring.group) not in shown and said.startswith("rarctl: no permission") and
            said.count("\n") == 1, f"rarctl of nobody: {said.strip()}")
+    files = as_nobody(lambda: [pathlib.Path("/proc/self/net", name).read_text().count("\n")
+                               for name in ("rar", "rar_box")])
+    result(files == "[2, 2]", f"lines that nobody sees in rar and rar_box: {files}")
+    own = as_nobody(own_member)
+    result(own == "(1, 3)", f"nobody sees its own member: {own}")
     result(ring.allreduce(Data(100)), "the ring works on")
 
 

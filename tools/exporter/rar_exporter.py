@@ -4,7 +4,8 @@
 
 Serves http://ADDRESS:PORT/metrics, or with --once prints the metrics and ends, for a collector
 of text files. It reads /proc/net/rar* and /proc/sys/net/rar, so it shows its own network
-namespace, and needs no privilege. Only the standard library is needed.
+namespace. Without CAP_NET_ADMIN it shows the members of its own user only. Only the standard
+library is needed.
 """
 import argparse
 import http.server

@@ -325,8 +325,8 @@ static void show_job(struct seq_file *seq, struct box_job *job)
 	spin_unlock_bh(&job->lock);
 }
 
-/* Show the box of a namespace. Process context. */
-void rar_box_show(struct rar_net *rn, struct seq_file *seq)
+/* Show the box of a namespace, with its @jobs or without. Process context. */
+void rar_box_show(struct rar_net *rn, struct seq_file *seq, bool jobs)
 {
 	struct box_job *job;
 
@@ -335,10 +335,10 @@ void rar_box_show(struct rar_net *rn, struct seq_file *seq)
 		   rn->box ? (s64)atomic64_read(&rn->box->used) : 0,
 		   rn->box ? rn->box->njobs : 0);
 	seq_puts(seq, "group size entered state payload complete rows sums returned evicted bytes ranks level\n");
-	if (rn->box)
+	if (rn->box && jobs)
 		list_for_each_entry(job, &rn->box->jobs, node)
 			show_job(seq, job);
-	rar_roce_show(rn, seq);
+	rar_roce_show(rn, seq, jobs);
 	mutex_unlock(&rn->box_lock);
 }
 

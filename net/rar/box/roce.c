@@ -209,8 +209,8 @@ static void show_job(struct seq_file *seq, const struct held_job *job)
 		   job->nsums, job->nraw);
 }
 
-/* Show the jobs of RoCEv2, if they are summed. rn->box_lock is held. */
-void rar_roce_show(struct rar_net *rn, struct seq_file *seq)
+/* Show what is summed of RoCEv2, with the @jobs or without. rn->box_lock is held. */
+void rar_roce_show(struct rar_net *rn, struct seq_file *seq, bool jobs)
 {
 	struct rar_roce *roce = rn->roce;
 	struct held_job *job;
@@ -222,7 +222,8 @@ void rar_roce_show(struct rar_net *rn, struct seq_file *seq)
 	seq_printf(seq, "roce used %llu packets %u jobs %u\n", roce->held.used,
 		   roce->held.npackets, roce->held.njobs);
 	seq_puts(seq, "job size ranks messages sums raw\n");
-	list_for_each_entry(job, &roce->held.jobs, node)
-		show_job(seq, job);
+	if (jobs)
+		list_for_each_entry(job, &roce->held.jobs, node)
+			show_job(seq, job);
 	spin_unlock_bh(&roce->held.lock);
 }

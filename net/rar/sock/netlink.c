@@ -21,13 +21,16 @@
 static struct genl_family family;
 
 /*
- * struct want - the members that a request names
+ * struct want - the members that a request names, and its sender may see
  * @any_group: @id is not given
  * @any_rank:  @rank is not given
+ * @any_user:  the sender has CAP_NET_ADMIN here; others see their own members only
  */
 struct want {
 	bool any_group;
 	bool any_rank;
+	bool any_user;
+	kuid_t uid;
 	u64 id;
 	u32 rank;
 };
@@ -46,10 +49,16 @@ struct place {
 
 static_assert(sizeof(struct place) <= sizeof_field(struct netlink_callback, ctx));
 
-/* The members that attributes ask for. The policy has checked the attributes. */
-static struct want want_of(struct nlattr **attrs, int group, int rank)
+/* The members that a request asks for. The policy has checked its attributes. */
+static struct want want_of(struct nlattr **attrs, int group, int rank,
+			   const struct sk_buff *request)
 {
-	struct want w = { .any_group = !attrs[group], .any_rank = !attrs[rank] };
+	struct user_namespace *ns = sock_net(NETLINK_CB(request).sk)->user_ns;
+	struct want w = {
+		.any_group = !attrs[group], .any_rank = !attrs[rank],
+		.any_user = netlink_ns_capable(request, ns, CAP_NET_ADMIN),
+		.uid = NETLINK_CREDS(request)->uid,
+	};
 
 	if (!w.any_group)
 		w.id = nla_get_u64(attrs[group]);
@@ -61,6 +70,7 @@ static struct want want_of(struct nlattr **attrs, int group, int rank)
 static bool wanted(const struct want *w, const struct rar_member *m)
 {
 	return m->rank < m->size &&	/* else a job of the box here */
+	       (w->any_user || uid_eq(m->uid, w->uid)) &&
 	       (w->any_group || m->id == w->id) && (w->any_rank || m->rank == w->rank);
 }
 
@@ -226,7 +236,7 @@ static int member_get(struct sk_buff *request, struct genl_info *info)
 	if (GENL_REQ_ATTR_CHECK(info, RAR_A_MEMBER_GROUP) ||
 	    GENL_REQ_ATTR_CHECK(info, RAR_A_MEMBER_RANK))
 		return -EINVAL;
-	w = want_of(info->attrs, RAR_A_MEMBER_GROUP, RAR_A_MEMBER_RANK);
+	w = want_of(info->attrs, RAR_A_MEMBER_GROUP, RAR_A_MEMBER_RANK, request);
 	skb = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
 	if (!skb)
 		return -ENOMEM;
@@ -308,7 +318,8 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb, const struct w
 
 static int members_dump(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	struct want w = want_of(rar_genl_dump_attrs(cb), RAR_A_MEMBER_GROUP, RAR_A_MEMBER_RANK);
+	struct want w = want_of(rar_genl_dump_attrs(cb), RAR_A_MEMBER_GROUP, RAR_A_MEMBER_RANK,
+				cb->skb);
 
 	return dump(skb, cb, &w, dump_member);
 }
@@ -380,7 +391,7 @@ static int dump_ops(struct sk_buff *skb, struct netlink_callback *cb, struct rar
 
 static int ops_dump(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	struct want w = want_of(rar_genl_dump_attrs(cb), RAR_A_OP_GROUP, RAR_A_OP_RANK);
+	struct want w = want_of(rar_genl_dump_attrs(cb), RAR_A_OP_GROUP, RAR_A_OP_RANK, cb->skb);
 
 	return dump(skb, cb, &w, dump_ops);
 }
@@ -485,7 +496,7 @@ static int abort_group(struct sk_buff *request, struct genl_info *info)
 
 	if (GENL_REQ_ATTR_CHECK(info, RAR_A_MEMBER_GROUP))
 		return -EINVAL;
-	w = want_of(info->attrs, RAR_A_MEMBER_GROUP, RAR_A_MEMBER_RANK);
+	w = want_of(info->attrs, RAR_A_MEMBER_GROUP, RAR_A_MEMBER_RANK, request);
 	while ((m = rar_member_get_after(rn, &index))) {
 		if (wanted(&w, m)) {
 			found = true;

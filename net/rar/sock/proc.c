@@ -34,11 +34,21 @@ static void show_addr(struct seq_file *seq, const struct rar_addr *a)
 		seq_puts(seq, "-");
 }
 
+static bool is_admin(const struct seq_file *seq, const struct rar_net *rn)
+{
+	return file_ns_capable(seq->file, rn->net->user_ns, CAP_NET_ADMIN);
+}
+
+/* May the reader see a member? Who knows group, ranks and addresses can disturb its join. */
+static bool is_shown(const struct seq_file *seq, const struct rar_member *m)
+{
+	return uid_eq(m->uid, seq->file->f_cred->fsuid) || is_admin(seq, m->rn);
+}
+
 /* The epoch as shown: knowing it lets a packet speak for a member, so few users see it. */
 static u64 shown_epoch(const struct seq_file *seq, const struct rar_member *m)
 {
-	return file_ns_capable(seq->file, m->rn->net->user_ns, CAP_NET_ADMIN) ?
-	       READ_ONCE(m->epoch) : 0;
+	return is_admin(seq, m->rn) ? READ_ONCE(m->epoch) : 0;
 }
 
 static void show_member(struct seq_file *seq, const struct rar_member *m)
@@ -113,10 +123,10 @@ static int rar_seq_show(struct seq_file *seq, void *v)
 
 	if (v == SEQ_START_TOKEN)
 		show_header(seq);
-	else if (m->rank < m->size)
+	else if (m->rank < m->size && is_shown(seq, m))
 		show_member(seq, m);
 	else
-		return SEQ_SKIP;	/* a job, see rar_box */
+		return SEQ_SKIP;	/* of another user; or a job, see rar_box */
 	return 0;
 }
 
@@ -191,7 +201,9 @@ static int reduce_seq_show(struct seq_file *seq, void *v)
 
 static int box_seq_show(struct seq_file *seq, void *v)
 {
-	rar_box_show(rar_net(seq_file_single_net(seq)), seq);
+	struct rar_net *rn = rar_net(seq_file_single_net(seq));
+
+	rar_box_show(rn, seq, is_admin(seq, rn));
 	return 0;
 }
 
