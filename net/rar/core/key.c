@@ -125,7 +125,8 @@ u64 rar_key_epoch(const struct rar_member *m, u64 hash)
 u64 rar_key_pair(const struct rar_member *m, u64 nonce, const struct rar_pair_hdr *ph)
 {
 	const siphash_key_t key = { .key = { nonce, m->id } };
-	u64 who = (u64)ph->h.type << 32 | be16_to_cpu(ph->h.src) << 16 | be16_to_cpu(ph->h.dst);
+	u64 who = (u64)ph->h.type << 32 | (u32)be16_to_cpu(ph->h.src) << 16 |
+		  be16_to_cpu(ph->h.dst);
 
 	return siphash_3u64(be64_to_cpu(ph->challenge), who, be32_to_cpu(ph->bytes), &key) ?: 1;
 }
