@@ -8,8 +8,8 @@
  *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
  *	m->tx_lock
  *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock, turns->lock,
- *	later->lock, mem_lock, user_lock, hosts_lock, lock of the table in lend.c: innermost,
- *	never nested; inside rn->lock the locks of its tables
+ *	later->lock, mem_lock, user_lock, hosts_lock: innermost, never nested; inside rn->lock the
+ *	locks of its tables
  *	rn->box_lock > rn->hook_lock, rn->port_lock (mutexes, process context)
  *	job->lock of the box: the locks of its xarrays, and of another job if that one is free
  *

@@ -10,7 +10,6 @@
 #include "core/hdr.h"
 #include "core/hosts.h"
 #include "core/keyed.h"
-#include "core/lend.h"
 #include "core/mem.h"
 #include "core/pin.h"
 #include "core/user.h"
@@ -459,7 +458,6 @@ UNUSED_VOID(rar_gather_add, struct rar_member *m, struct rar_operation *op)
 UNUSED(bool, rar_hosts_share, const struct rar_member *m, u32 rank, u64 nonce)
 UNUSED(struct rar_keyed *, rar_keyed_alloc, const struct rar_fingerprint *fingerprint,
 	u32 payload, u32 size, bool is_root, bool box)
-UNUSED(bool, rar_lend_valid, u32 id, u64 seq, u64 epoch)
 UNUSED(struct rar_member *, rar_member_first, const struct rar_member *m)
 UNUSED_VOID(rar_member_leave, struct rar_member *m, enum rar_reason why)
 UNUSED(struct rar_member *, rar_member_peer, const struct rar_member *m, u32 rank)

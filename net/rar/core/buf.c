@@ -459,7 +459,7 @@ static bool attach_page(struct sk_buff *skb, struct page *page, u32 off, u32 n)
 
 /**
  * rar_buf_attach() - let a packet refer to bytes of a buffer
- * @buf: buffer
+ * @buf: buffer in memory of the kernel: the packet may be read when the buffer is gone
  * @off: first byte
  * @len: bytes, at least 1
  * @skb: packet to append them to; nobody may write to them
@@ -475,7 +475,7 @@ bool rar_buf_attach(const struct rar_buf *buf, u64 off, u32 len, struct sk_buff 
 	u32 near, n;
 	u64 at;
 
-	if (buf->linear)
+	if (buf->linear || WARN_ON_ONCE(buf->pinned))
 		return false;
 	near = find_piece(buf, off) - buf->pieces;
 	for (; len; off += n, len -= n) {

@@ -66,7 +66,6 @@ struct rar_net;
 	X(DropTruncated) /* IP or UDP length beyond the packet */	\
 	X(DropLength)	/* length field or chunk length is wrong */	\
 	X(DropCut)	/* a carrier that was cut on the way */		\
-	X(DropLent)	/* a carrier whose sender has given the memory back */ \
 	X(DropFragment)	/* an IP fragment */				\
 	X(DropIpOptions) /* IP options or extension headers */		\
 	X(DropChecksum)	/* bad IP or UDP checksum */			\

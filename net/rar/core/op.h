@@ -211,10 +211,6 @@ struct rar_operation {
 	const struct rar_buf *sums;	/* the buffer that chunks are stored in and sent from */
 	bool pinned;			/* @buf and @src are memory of the user */
 	struct list_head pin_node;	/* m->pinned */
-	u32 lent;			/* names the user's memory in carriers, 0 = none may point
-					 * to it; see lend.c
-					 */
-	u64 lent_epoch;			/* of those carriers */
 	bool later;			/* posted before the contribution is copied in */
 	bool blocking;			/* a send() waits for the result; m->lock when posted */
 	u64 dst;			/* out of place: address of @buf at the user */

@@ -6,7 +6,6 @@
  * back when recv() says that the operation is done, when a call or the owner's exit says that
  * the group failed, and before close() returns. From then on no page of the user is touched.
  */
-#include "core/lend.h"
 #include "core/op.h"
 #include "core/pin.h"
 #include "rar.h"
@@ -23,12 +22,10 @@ void rar_pin_posted(struct rar_member *m, struct rar_operation *op)
 		return;
 	refcount_inc(&op->ref);
 	list_add_tail(&op->pin_node, &m->pinned);
-	rar_lend_begin(op, m->epoch);
 }
 
 static void give_back(struct rar_operation *op)
 {
-	rar_lend_end(op);
 	rar_op_unpin(op);
 	rar_op_put(op);
 }
@@ -101,20 +98,14 @@ static struct rar_operation *take_first(struct rar_member *m)
 }
 
 /**
- * rar_pin_recall() - let no carrier that is under way be read any more
- * @m: member that failed, or whose user gets its memory back; @m->lock held
+ * rar_pin_any() - does the kernel hold memory of the user?
+ * @m: member, @m->lock held
  *
- * After a grace period nobody reads the user's memory through a carrier.
- *
- * Return: true if there is such memory.
+ * Return: true if it does.
  */
-bool rar_pin_recall(struct rar_member *m)
+bool rar_pin_any(const struct rar_member *m)
 {
-	struct rar_operation *op;
-
 	lockdep_assert_held(&m->lock);
-	list_for_each_entry(op, &m->pinned, pin_node)
-		rar_lend_end(op);
 	return !list_empty(&m->pinned);
 }
 
@@ -131,7 +122,7 @@ void rar_pin_end(struct rar_member *m)
 	bool any;
 
 	spin_lock_bh(&m->lock);
-	any = rar_pin_recall(m);
+	any = rar_pin_any(m);
 	spin_unlock_bh(&m->lock);
 	if (!any)
 		return;

@@ -83,7 +83,7 @@ static bool early_lent(const struct sk_buff *skb)
 
 /*
  * The part of a packet to hold: the packet itself, or a copy if the packet belongs to a
- * superpacket, lies in a device's pages or points to memory of its sender.
+ * superpacket, lies in a device's pages or is a carrier.
  */
 static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 {

@@ -10,7 +10,6 @@
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "core/hdr.h"
-#include "core/lend.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
@@ -244,8 +243,8 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 
 /*
  * May we write to the packet, which holds a run of @n chunks, and forward it? Nobody else may see
- * its data, all of it must be this run, and new headers must fit. A carrier is not written to: it
- * goes on with this rank's buffer. Where carriers are used, no other packet goes on.
+ * its data, all of it must be this run, and new headers must fit. Where carriers are used, no other
+ * packet goes on.
  */
 static bool may_write(struct rar_member *m, const struct rar_operation *op,
 		      const struct rar_pkt *pkt, u32 n)
@@ -265,12 +264,23 @@ static bool may_write(struct rar_member *m, const struct rar_operation *op,
 	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
 }
 
+/*
+ * May a carrier's own pages be written to and go on? If not, its run goes on in another carrier: the
+ * pages are those of the sender's buffer, or a tap still has to read them.
+ */
+static bool may_reuse(const struct rar_pkt *pkt)
+{
+	return alone(pkt->skb) &&
+	       pskb_may_pull(pkt->skb, pkt->off + sizeof(struct rar_data_hdr));
+}
+
+/* @reuse: in the packet that brought the run. */
 static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
-			   const struct rar_pkt *pkt)
+			   const struct rar_pkt *pkt, bool reuse)
 {
 	if (pkt->frame)
 		rar_frame_forward(link, item, pkt);
-	else if (item->whole)
+	else if (!reuse)
 		rar_fail_sent(link, item->op->seq, rar_packet_pass_on(link, item));
 	else
 		rar_fail_sent(link, item->op->seq,
@@ -348,7 +358,7 @@ static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
 
 /*
  * Add or store what is claimed, publish: no exit in between. Reading the packet cannot fail, since
- * check_datagram() has found its length. @write: the packet may be written to and go on.
+ * check_datagram() has found its length. @write: the run may go on at once, as it came.
  */
 static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a, bool write)
@@ -357,12 +367,13 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 				    .whole = a->pkt && a->pkt->carrier };
 	struct rar_link *next = &m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
-	bool forward;
+	bool forward, reuse;
 	u64 bytes;
 
 	write &= a->won == rar_mask(run->n);
+	reuse = write && (!item.whole || may_reuse(a->pkt));
 	if (rar_ring_combine(run->phase) == RAR_COMBINE_ADD)
-		add_run(m, op, a, write && !item.whole);
+		add_run(m, op, a, reuse);
 	else
 		store_run(op, a);
 	publish(op, a);
@@ -376,7 +387,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 		  rar_ringed_arrived(m, op, a, write ? &item : NULL) :
 		  rar_link_publish(next, op, a, write ? &item : NULL);
 	if (forward) {
-		forward_packet(next, &item, a->pkt);
+		forward_packet(next, &item, a->pkt, reuse);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}
@@ -387,7 +398,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 	rar_done_lead(m, op, a);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
-	return forward && !item.whole ? RAR_RX_TAKEN : RAR_RX_DONE;
+	return forward && reuse ? RAR_RX_TAKEN : RAR_RX_DONE;
 }
 
 /*
@@ -684,8 +695,8 @@ u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
- * If a packet says that it is a carrier: is it one as it was sent, and may it be read? Sets @n to
- * its chunks. Return: RAR_RX_DONE, or the drop with its reason.
+ * If a packet says that it is a carrier: is it one as it was sent? Sets @n to its chunks. Return:
+ * RAR_RX_DONE, or the drop with its reason.
  */
 static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt *pkt,
 				const struct rar_data_hdr *dh, u32 *n)
@@ -699,8 +710,6 @@ static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt
 	*n = DIV_ROUND_UP(rar_pkt_bytes(pkt, 1), m->payload);
 	if (*n > RAR_RUN_MAX)
 		return RAR_DROP(Length);
-	if (dh->scale && !rar_lend_valid(be32_to_cpu(dh->scale), be64_to_cpu(dh->op_seq), m->epoch))
-		return RAR_DROP(Lent);
 	rar_mib_inc(m->rn, RxWhole);
 	return RAR_RX_DONE;
 }

@@ -178,7 +178,7 @@ void rar_fail(struct rar_member *m, const struct rar_error *err)
 	spin_lock_bh(&m->lock);
 	running = m->state == RAR_S_RUN || m->state == RAR_S_LEAVING;
 	joining = m->state == RAR_S_JOINING || m->state == RAR_S_READY;
-	hushed = running && rar_pin_recall(m);
+	hushed = running && rar_pin_any(m);
 	if (running || joining)
 		record_error(m, err);
 	if (hushed) {

@@ -17,7 +17,7 @@
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   one_host     1: with RAR_BY_HOSTS this namespace and all others of this kernel with 1 are one
  *                host; for later joins
- *   carriers     1: packets to a neighbour in this kernel point to the sender's memory; for later
+ *   carriers     1: packets to a neighbour in this kernel share the kernel's pages; for later
  *                joins
  *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
  *                its own and, on one machine, a CPU; for later joins

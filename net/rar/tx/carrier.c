@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Carriers: packets from rank to rank in one kernel that hold a run with one header, and point to
- * the sender's buffer.
+ * Carriers: packets from rank to rank in one kernel that hold a run with one header, in pages of
+ * the kernel.
  *
  * A carrier looks like a superpacket, so that devices pass it whole, but it must not be cut: its
  * pieces would have no headers. It says that it is a single segment, which no superpacket is.
  * Neither cutting nor merging again leaves that as it was, so the receiver sees that the carrier is
- * as it was sent. Nobody may write to the bytes that it points to (SKBFL_SHARED_FRAG). For how long
- * they may be read is in core/lend.c.
+ * as it was sent.
+ *
+ * A packet may be read at any time later, by a tap or behind a queue, and outlives its operation. So
+ * no carrier ever points to memory of a user. A buffer of the kernel lives as long as the packet, and
+ * the carrier shares its pages; nobody may write to these (SKBFL_SHARED_FRAG). From memory of the
+ * user the run is copied, once where it starts: the ranks that it comes to add to its pages or
+ * leave them as they are, and pass them on.
  */
 #include <net/udp.h>
 
@@ -38,13 +43,12 @@ static struct sk_buff *alloc(const struct rar_link *link, u32 len)
 }
 
 /*
- * May packets point to the buffer? Sets @id to the name of the user's memory. The chunks of a
- * gathered operation are overwritten while others still need them.
+ * May packets share the buffer's pages? The chunks of a gathered operation are overwritten while
+ * others still need them.
  */
-static bool may_attach(const struct rar_operation *op, const struct rar_buf *buf, u32 *id)
+static bool may_attach(const struct rar_operation *op, const struct rar_buf *buf)
 {
-	*id = buf->pinned ? READ_ONCE(op->lent) : 0;
-	return !op->ring.plan.gathered && (!buf->pinned || *id);
+	return !buf->pinned && !op->ring.plan.gathered;
 }
 
 static struct sk_buff *attached(const struct rar_link *link, const struct rar_buf *buf, u64 off,
@@ -74,6 +78,26 @@ static struct sk_buff *copied(const struct rar_link *link, const struct rar_buf 
 }
 
 /**
+ * rar_carrier_label() - write the header of a carrier
+ * @link: link to the neighbour
+ * @item: the run, with its sequence numbers; its operation is referenced
+ * @skb:  packet that begins with room for the header in one piece, and then has the run
+ */
+void rar_carrier_label(const struct rar_link *link, const struct rar_tx_item *item,
+		       struct sk_buff *skb)
+{
+	struct skb_shared_info *shinfo = skb_shinfo(skb);
+	struct rar_data_hdr dh;
+
+	rar_packet_fill_data(link, item, &dh);
+	dh.flags |= RAR_F_WHOLE | (item->ack_now ? RAR_F_ACK_NOW : 0);
+	rar_hdr_nth((const void *)&dh, 0, skb->len - sizeof(dh), (void *)skb->data);
+	shinfo->gso_size = sizeof(dh) + link->member->payload;
+	shinfo->gso_type = SKB_GSO_UDP_L4;
+	shinfo->gso_segs = 1;
+}
+
+/**
  * rar_carrier_build() - build a carrier
  * @link: link to the neighbour
  * @item: the run, with its sequence numbers; its operation is referenced
@@ -85,29 +109,19 @@ static struct sk_buff *copied(const struct rar_link *link, const struct rar_buf 
 struct sk_buff *rar_carrier_build(const struct rar_link *link, const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
-	u32 len = rar_ring_bytes(&op->ring, item->run.chunk, item->run.n), id;
+	u32 len = rar_ring_bytes(&op->ring, item->run.chunk, item->run.n);
 	struct sk_buff *skb = NULL;
 	const struct rar_buf *buf;
-	struct rar_data_hdr dh;
 	struct rar_chunk c;
 
 	rar_ring_chunk(&op->ring, item->run.chunk, &c);
 	buf = rar_op_source(op, &item->run, &c);
-	if (may_attach(op, buf, &id))
+	if (may_attach(op, buf))
 		skb = attached(link, buf, c.off, len);
-	if (!skb) {
-		id = 0;
-		skb = copied(link, buf, c.off, len);
-	}
 	if (!skb)
-		return NULL;
-	rar_packet_fill_data(link, item, &dh);
-	dh.flags |= RAR_F_WHOLE | (item->ack_now ? RAR_F_ACK_NOW : 0);
-	dh.scale = cpu_to_be32(id);
-	rar_hdr_nth((const void *)&dh, 0, len, (void *)skb->data);
-	skb_shinfo(skb)->gso_size = sizeof(dh) + link->member->payload;
-	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
-	skb_shinfo(skb)->gso_segs = 1;
+		skb = copied(link, buf, c.off, len);
+	if (skb)
+		rar_carrier_label(link, item, skb);
 	return skb;
 }
 
@@ -124,7 +138,9 @@ bool rar_carrier_is(const struct sk_buff *skb)
 
 /**
  * rar_carrier_keep() - copy a carrier that is held for later
- * @pkt: the carrier, whose memory may be read now
+ * @pkt: the carrier
+ *
+ * Its pages may be those of the sender's buffer, which must not stay when the sender gives it up.
  *
  * Return: a packet from the RAR header on, in memory of its own, or NULL.
  */

@@ -458,8 +458,8 @@ static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
  * @link: link to the neighbour
  * @item: the chunks, with their sequence numbers; their operation is referenced
  *
- * The payload is copied from the buffer, or a carrier points to it. Meanwhile the AG copy of an RS
- * chunk may overwrite the chunk. Then the neighbour had the RS chunk long before, and drops this
+ * The payload is copied from the buffer, or a carrier shares its pages. Meanwhile the AG copy of an
+ * RS chunk may overwrite the chunk. Then the neighbour had the RS chunk long before, and drops this
  * packet as a duplicate. In a group with a box it may not have had it, and the packet is not sent;
  * it counts as lost.
  *
@@ -492,7 +492,7 @@ int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 }
 
 /**
- * rar_packet_pass_on() - forward a run that came in a carrier, in a carrier of its own
+ * rar_packet_pass_on() - forward a run that came in a carrier, in another carrier
  * @link: link to the neighbour that gets it
  * @item: the chunks, with their sequence numbers; they are in the buffer already
  *
@@ -583,6 +583,25 @@ static void make_new(struct sk_buff *skb, u32 off)
 	memset(skb->cb, 0, sizeof(skb->cb));
 }
 
+/* Write new headers before the chunks of a packet that starts at the first one. */
+static void label_run(const struct rar_link *link, const struct rar_tx_item *item,
+		      struct sk_buff *skb)
+{
+	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
+	u32 payload = link->member->payload, off = 0, i, len;
+	struct rar_cursor cursor = { .skb = skb };
+	struct rar_data_hdr dh;
+
+	rar_packet_fill_data(link, item, &dh);
+	for (i = 0; i < item->run.n; i++) {
+		len = min(bytes, payload);
+		store_hdr(&cursor, off, item, &dh, i, len);
+		off += sizeof(dh) + len;
+		bytes -= len;
+	}
+	set_gso(skb, item->run.n, payload);
+}
+
 /**
  * rar_packet_forward() - forward the packet that brought chunks
  * @link: link to the neighbour that gets it
@@ -596,22 +615,16 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 		       struct sk_buff *skb, u32 off)
 {
 	struct rar_member *m = link->member;
-	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
-	struct rar_cursor cursor = { .skb = skb };
-	struct rar_data_hdr dh;
-	u32 i, len;
 
 	rar_packet_trace(m, item);
 	rar_mib_add(m->rn, TxForward, item->run.n);
 	make_new(skb, off);
-	rar_packet_fill_data(link, item, &dh);
-	for (i = 0, off = 0; i < item->run.n; i++) {
-		len = min(bytes, m->payload);
-		store_hdr(&cursor, off, item, &dh, i, len);
-		off += sizeof(dh) + len;
-		bytes -= len;
+	if (item->whole) {
+		rar_mib_add(m->rn, TxWhole, item->run.n);
+		rar_carrier_label(link, item, skb);
+	} else {
+		label_run(link, item, skb);
 	}
-	set_gso(skb, item->run.n, m->payload);
 	return run_xmit(link, item, skb);
 }
 
