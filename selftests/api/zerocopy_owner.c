@@ -397,7 +397,7 @@ static int spliced(uint32_t rank, void *arg)
 
 /* ------------------------------------------------------------ limits */
 
-/* net.rar.mem limits memory of the kernel only. */
+/* net.rar.mem does not count memory of the user. */
 static int no_mem(uint32_t rank, void *arg)
 {
 	struct rar_data d = data_of(1, RAR_F32, 1 << 18);
@@ -413,6 +413,106 @@ static int no_mem(uint32_t rank, void *arg)
 	rar_write("/proc/sys/net/rar/mem", "1000000000");
 	RAR_CHECK(!err, "in place");
 	return healthy(fd, rank, 3);
+}
+
+/* How the bits of the data arrive does not matter here, only that they take memory. */
+static int many_pieces(int fd)
+{
+	enum { PIECES = 1024, STEP = 8 };
+	static struct iovec iov[PIECES];
+	struct rar_op op = rar_op_of(RAR_I32, 4 << 20, 0);
+	char *buf = map_anon(1 << 20, PROT_READ | PROT_WRITE), *at = buf;
+	struct rar_reg reg = { .addr = (uintptr_t)buf, .len = 1 << 20 };
+	int err = 0, calls;
+
+	RAR_CHECK(!setsockopt(fd, SOL_RAR, RAR_REG, &reg, sizeof(reg)), "register");
+	for (calls = 0; calls < 64 && !err; calls++) {
+		for (int i = 0; i < PIECES; i++, at += STEP)
+			iov[i] = (struct iovec){ at, 4 };
+		err = send_iov(fd, iov, PIECES, calls ? NULL : &op, MSG_ZEROCOPY | MSG_MORE);
+	}
+	RAR_CHECK(err == -ENOBUFS && calls > 1, "%d calls with pieces: %s", calls,
+		  strerrorname_np(-err));
+	RAR_CHECK(!setsockopt(fd, SOL_RAR, RAR_UNREG, &reg, sizeof(reg)), "unregister");
+	munmap(buf, 1 << 20);
+	return 0;
+}
+
+/* A record of which only the first piece ever comes. */
+static int begin_long(int fd, char *buf, uint64_t bytes)
+{
+	struct rar_op op = rar_op_of(RAR_I32, bytes, 0);
+
+	return rar_send(fd, buf, PAGE, MSG_ZEROCOPY | MSG_MORE | MSG_DONTWAIT, &op);
+}
+
+/*
+ * In place, the kernel needs memory for bitmaps and for pieces: as much as it likes if the same few
+ * pages are named often. It counts, of a record in several calls from the first call on.
+ */
+static int charged(uint32_t rank, void *arg)
+{
+	struct rar_ring alone = ring;
+	char *buf = map_anon(2 * PAGE, PROT_READ | PROT_WRITE);
+	uint64_t bytes = 1ull << 40;
+	int fds[2], err, err2;
+
+	(void)arg;
+	(void)rank;
+	alone.size = 1;
+	for (int i = 0; i < 2; i++, alone.group++) {
+		fds[i] = rar_open(&alone, 0);
+		RAR_CHECK(fds[i] >= 0, "join");
+	}
+	RAR_CHECK(!rar_write("/proc/sys/net/rar/mem", "1000000"), "sysctl");
+	while ((err = begin_long(fds[0], buf, bytes)) == -EMSGSIZE && bytes > 1 << 20)
+		bytes /= 2;
+	err2 = begin_long(fds[1], buf, bytes);
+	rar_write("/proc/sys/net/rar/mem", "1000000000");
+	RAR_CHECK(!err && err2 == -EAGAIN, "of %llu bytes: %s, then %s",
+		  (unsigned long long)bytes, strerrorname_np(-err), strerrorname_np(-err2));
+	close(fds[0]);
+	close(fds[1]);
+	munmap(buf, 2 * PAGE);
+	return 0;
+}
+
+static int pieces(uint32_t rank, void *arg)
+{
+	int fd = open_rank(rank), err;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "join");
+	RAR_CHECK(!rar_write("/proc/sys/net/rar/mem", "1000000"), "sysctl");
+	err = many_pieces(fd);
+	rar_write("/proc/sys/net/rar/mem", "1000000000");
+	return err;
+}
+
+/* Memory that would hold two parts of the sums is refused, and memory beside it is not. */
+static int repeated(uint32_t rank, void *arg)
+{
+	struct rar_data d = data_of(1, RAR_I32, 3 * 256);
+	struct rar_op op = rar_op_of(RAR_I32, rar_bytes(&d), 1);
+	int fd = open_rank(rank);
+	struct iovec iov[3];
+	struct job j;
+
+	(void)arg;
+	RAR_CHECK(fd >= 0, "join");
+	RAR_CHECK(!job_get(&j, &d, IN_PLACE, ANON, 0, 0), "memory");
+	for (int i = 0; i < 3; i++)
+		iov[i] = (struct iovec){ j.src.base + 1024 * i, 1024 };
+	iov[2].iov_base = j.src.base;
+	RAR_CHECK(send_iov(fd, iov, 3, &op, MSG_ZEROCOPY) == -EINVAL, "twice");
+	iov[2].iov_base = j.src.base + 2044;
+	RAR_CHECK(send_iov(fd, iov, 3, &op, MSG_ZEROCOPY) == -EINVAL, "an element twice");
+	iov[0].iov_base = j.src.base + 2048;
+	iov[2].iov_base = j.src.base;
+	RAR_CHECK(!send_iov(fd, iov, 3, &op, MSG_ZEROCOPY), "backwards");
+	RAR_CHECK(!job_recv(fd, &j), "recv");
+	job_put(&j);
+	return healthy(fd, rank, 2);
 }
 
 /* Limit for all of a user's sockets. Rank 1 copies, so rank 0 has all of it. */
@@ -542,6 +642,9 @@ static const struct test tests[] = {
 	{ .name = "private files, constants, untouched memory", 2, files },
 	{ .name = "sendfile, splice, vmsplice: copied", 2, spliced },
 	{ .name = "net.rar.mem does not count", 2, no_mem },
+	{ .name = "net.rar.mem counts bitmaps", 1, charged },
+	{ .name = "net.rar.mem counts pieces", 1, pieces },
+	{ .name = "the same memory twice", 2, repeated },
 	{ .name = "RLIMIT_MEMLOCK", 2, memlock },
 };
 

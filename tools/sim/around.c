@@ -414,7 +414,7 @@ void sim_collect(void)
 
 void rar_counters_update(struct rar_member *m) { }
 void rar_direct_push(struct rar_member *m) { }
-void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes) { }
+void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes, u32 charges) { }
 void rar_pin_posted(struct rar_member *m, struct rar_operation *op) { }
 void rar_reduce_end(struct rar_reduce_ctx *ctx) { }
 void rar_reduce_pause(struct rar_reduce_ctx *ctx) { ctx->pieces = 0; }
@@ -438,6 +438,9 @@ void *sim_unused(void)
 #define UNUSED_VOID(name, ...) void name(__VA_ARGS__) { sim_unused(); }
 
 UNUSED(int, rar_buf_pin, struct rar_buf *buf, struct rar_regions *r, u64 addr, u64 len)
+UNUSED(u64, rar_buf_pieces_bytes, const struct rar_buf *buf, const struct iov_iter *iter)
+UNUSED(int, rar_buf_pin_iter, struct rar_buf *buf, struct rar_regions *r, struct iov_iter *iter,
+	u32 esize)
 UNUSED_VOID(rar_buf_copy, const struct rar_buf *to, const struct rar_buf *from)
 UNUSED_VOID(rar_buf_read, const struct rar_buf *buf, u64 off, void *to, u32 len)
 UNUSED_VOID(rar_buf_write, const struct rar_buf *buf, u64 off, const void *from, u32 len)

@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
 #include <net/checksum.h>
 #include <net/xdp.h>
 
@@ -237,6 +238,7 @@ static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 
 		rar_region_put(region);
 		return PTR_ERR(p);
 	}
+	p->addr = addr;
 	rar_region_lend(region, p, addr, len);
 	buf->npieces++;
 	buf->len += len;
@@ -283,6 +285,7 @@ int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 
 		uncharge(buf, charge);
 		return PTR_ERR(p);
 	}
+	p->addr = addr;
 	p->charge = charge;
 	p->first = offset_in_page(addr);
 	p->len = len;
@@ -321,6 +324,65 @@ int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 		iov_iter_advance(iter, n);
 	}
 	return 0;
+}
+
+/**
+ * rar_buf_pieces_bytes() - how long may the list of pieces become?
+ * @buf:  buffer
+ * @iter: memory that rar_buf_pin_iter() is to append
+ *
+ * Return: bytes, as piece_new() takes them.
+ */
+u64 rar_buf_pieces_bytes(const struct rar_buf *buf, const struct iov_iter *iter)
+{
+	u64 n = min_t(u64, (u64)buf->npieces + iter->nr_segs + 1, BUF_PIECES_MAX);
+
+	return roundup_pow_of_two(n) * sizeof(struct rar_piece);
+}
+
+static int compare_addr(const void *a, const void *b)
+{
+	const struct rar_piece *p = a, *q = b;
+
+	return p->addr < q->addr ? -1 : p->addr > q->addr;
+}
+
+/* Does each piece end before the next one begins, where the user sees them? */
+static bool in_order(const struct rar_piece *p, u32 n)
+{
+	u32 i;
+
+	for (i = 1; i < n; i++)
+		if (p[i].addr < p[i - 1].addr + p[i - 1].len)
+			return false;
+	return true;
+}
+
+/**
+ * rar_buf_repeats() - does a buffer have the same memory of the user twice?
+ * @buf: buffer, pinned
+ *
+ * Sums in such memory would overwrite one another. Pages that the user sees at two addresses are
+ * not found, but each of them is charged twice. Process context.
+ *
+ * Return: 0, -EINVAL if it does, or -ENOBUFS.
+ */
+int rar_buf_repeats(const struct rar_buf *buf)
+{
+	struct rar_piece *sorted;
+	int err = 0;
+
+	if (in_order(buf->pieces, buf->npieces))
+		return 0;
+	sorted = kvmalloc_array(buf->npieces, sizeof(*sorted), BUF_GFP);
+	if (!sorted)
+		return -ENOBUFS;
+	memcpy(sorted, buf->pieces, buf->npieces * sizeof(*sorted));
+	sort(sorted, buf->npieces, sizeof(*sorted), compare_addr, NULL);
+	if (!in_order(sorted, buf->npieces))
+		err = -EINVAL;
+	kvfree(sorted);
+	return err;
 }
 
 /**

@@ -17,6 +17,7 @@ struct xdp_buff;
  *
  * @off:    where the piece begins in the tensor, bytes
  * @len:    bytes
+ * @addr:   where the user sees them, if they are the user's
  * @first:  where the piece begins in the first page, bytes
  * @npages: entries of @pages
  * @charge: pages charged to RLIMIT_MEMLOCK
@@ -25,6 +26,7 @@ struct xdp_buff;
 struct rar_piece {
 	u64 off;
 	u64 len;
+	u64 addr;
 	struct page **pages;
 	u32 first;
 	u32 npages;
@@ -41,6 +43,7 @@ struct rar_piece {
  * @linear:  the whole tensor if it is small and in memory of the kernel, else NULL
  * @pieces:  in the order of the tensor
  * @npieces: entries of @pieces
+ * @charged: bytes that the operation is charged for @pieces
  * @len:     bytes in all pieces
  * @pinned:  the pages are the user's
  * @write:   the user's pages are written to
@@ -51,6 +54,7 @@ struct rar_buf {
 	void *linear;
 	struct rar_piece *pieces;
 	u32 npieces;
+	u64 charged;
 	u64 len;
 	bool pinned;
 	bool write;
@@ -64,6 +68,8 @@ int rar_buf_alloc(struct rar_buf *buf, u64 bytes);
 int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len);
 int rar_buf_pin_iter(struct rar_buf *buf, struct rar_regions *regions,
 		     struct iov_iter *iter, u32 esize);
+u64 rar_buf_pieces_bytes(const struct rar_buf *buf, const struct iov_iter *iter);
+int rar_buf_repeats(const struct rar_buf *buf);
 bool rar_buf_overlaps(const struct iov_iter *iter, u64 off, u64 addr, u64 len);
 void *rar_buf_span(const struct rar_buf *buf, u64 off, u32 want, u32 *len);
 void *rar_buf_near(const struct rar_buf *buf, u64 off, u32 *near, u32 *len);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of copied operations: limits, and members that wait for memory. Owns the memory
- * fields of namespaces, users and members.
+ * Memory of operations: limits, and members that wait for memory. Owns the memory fields of
+ * namespaces, users and members.
+ *
+ * A copied operation is charged for its buffer, and one in memory of the user for its bitmaps and
+ * pieces, which may be large: a user can name the same memory again and again. Beside a buffer these
+ * are small.
  *
  * A namespace may hold net.rar.mem, and the host max_mem. An operation queued after another
  * one of its group may use only half of either limit, so that such operations do not starve
@@ -18,7 +22,7 @@
 #include "core/user.h"
 #include "rar.h"
 
-#define MEM_OP_COST	1024	/* bytes, of an operation's structures */
+#define MEM_OP_COST	2560	/* bytes, of an operation's structures */
 #define MEM_RESERVE	8	/* one part in this many is added for users */
 #define MEM_FEW		64	/* that hold less than one part in this many */
 #define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
@@ -132,7 +136,7 @@ bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
 /**
  * rar_mem_charge() - take memory for an operation
  * @m:   member
- * @bytes: length of the tensor
+ * @bytes: length of the tensor, or of the bitmaps and pieces of one in memory of the user
  *
  * Process context.
  *
@@ -158,17 +162,19 @@ bool rar_mem_charge(struct rar_member *m, u64 bytes)
  * rar_mem_uncharge() - give back the memory of an operation
  * @rn:    netns; it may end as soon as nothing of it is charged
  * @user:  user that was charged
- * @bytes: length of the tensor
+ * @bytes: bytes that were charged
+ * @charges: in how many calls
  *
  * Any context. Members that wait for memory are woken, soon.
  */
-void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes)
+void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes, u32 charges)
 {
+	u64 cost = bytes + (u64)charges * MEM_OP_COST;
 	bool none = false;
 
 	spin_lock_bh(&mem_lock);
-	mem_all -= bytes + MEM_OP_COST;
-	user->mem -= bytes + MEM_OP_COST;
+	mem_all -= cost;
+	user->mem -= cost;
 	if (bytes) {
 		WRITE_ONCE(rn->mem, rn->mem - bytes);
 		none = !rn->mem;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Limits of the memory that copied operations use, and the members that wait for some. */
+/* Limits of the kernel's memory that operations use, and the members that wait for some. */
 #ifndef _RAR_MEM_H
 #define _RAR_MEM_H
 
@@ -13,7 +13,7 @@ struct rar_user;
 
 bool rar_mem_too_long(const struct rar_net *rn, u64 bytes);
 bool rar_mem_charge(struct rar_member *m, u64 bytes);
-void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes);
+void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes, u32 charges);
 void rar_mem_want(struct rar_member *m, u64 bytes);
 bool rar_mem_room(struct rar_member *m);
 int rar_mem_tick(struct rar_member *m);

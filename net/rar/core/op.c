@@ -18,6 +18,8 @@ static struct workqueue_struct *op_wq;
 /* A user that asks for too much gets an error; no process is killed for it. */
 #define OP_GFP (GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL)
 
+#define OP_LIST_MIN	512	/* bytes; a list of pieces up to this is part of MEM_OP_COST */
+
 static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 {
 	u32 nouts = rar_outs(m);
@@ -37,6 +39,23 @@ static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 	return op;
 }
 
+/* Returns false if there is too little memory at the moment. */
+static bool op_charge(struct rar_member *m, struct rar_operation *op, u64 bytes)
+{
+	if (!rar_mem_charge(m, bytes))
+		return false;
+	op->charges++;
+	op->room += bytes;
+	return true;
+}
+
+static void op_uncharge(struct rar_operation *op, u64 bytes, u32 charges)
+{
+	op->charges -= charges;
+	op->room -= bytes;
+	rar_mem_uncharge(op->rn, op->user, bytes, charges);
+}
+
 /*
  * Get a buffer of @len bytes of the kernel's memory. @room bytes are charged: the buffer, and other
  * memory of the operation. Returns 0, -EAGAIN or -ENOBUFS.
@@ -44,13 +63,11 @@ static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
 static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
 		  u64 len, u64 room)
 {
-	if (!rar_mem_charge(m, room))
+	if (!op_charge(m, op, room))
 		return -EAGAIN;
-	op->charged = !rar_buf_alloc(buf, len);
-	op->room = op->charged ? room : 0;
-	if (op->charged)
+	if (!rar_buf_alloc(buf, len))
 		return 0;
-	rar_mem_uncharge(op->rn, op->user, room);
+	op_uncharge(op, room, 1);
 	return -ENOBUFS;
 }
 
@@ -118,6 +135,7 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
  * @bytes: length of the tensor
  * @dst:   address for the sums, 0 = they overwrite the contribution
  * @room:  bytes that are needed in memory of the kernel as well, 0 = none
+ * @bits:  bytes of the bitmaps, from rar_op_bits()
  *
  * Process context. The caller appends the contribution to @buf if there is no @dst.
  * Otherwise it copies the contribution there, or appends it to @src and sets @own.
@@ -126,19 +144,21 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
  */
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
-					  u64 dst, u64 room)
+					  u64 dst, u64 room, u64 bits)
 {
 	struct rar_operation *op = op_new(m, bytes);
 	int err = 0;
 
 	if (!op)
 		return ERR_PTR(-ENOBUFS);
+	if (!op_charge(m, op, bits))
+		err = -EAGAIN;
 	op->pinned = true;
 	op->buf.pinned = true;
 	op->buf.write = true;
 	op->src.pinned = true;
 	op->dst = dst;
-	if (dst)
+	if (!err && dst)
 		err = rar_buf_pin(&op->buf, regions, dst, bytes);
 	if (!err && room) {
 		op->own = &op->kept;
@@ -151,6 +171,32 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 	return ERR_PTR(err);
 }
 
+/**
+ * rar_op_pin() - append memory of the caller to an operation
+ * @m:   member
+ * @op:  from rar_op_alloc_pinned(), not posted
+ * @buf: its @buf or @src
+ * @regions: regions where the memory may be pinned already
+ * @iter: memory of the caller, advanced
+ * @esize: bytes of an element
+ *
+ * Process context. The list of pieces stays charged until the operation is freed.
+ *
+ * Return: as rar_buf_pin_iter(); -ENOBUFS also beyond the limits of memory.
+ */
+int rar_op_pin(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
+	       struct rar_regions *regions, struct iov_iter *iter, u32 esize)
+{
+	u64 list = rar_buf_pieces_bytes(buf, iter);
+
+	if (list > max_t(u64, buf->charged, OP_LIST_MIN)) {
+		if (!op_charge(m, op, list - buf->charged))
+			return -ENOBUFS;
+		buf->charged = list;
+	}
+	return rar_buf_pin_iter(buf, regions, iter, esize);
+}
+
 static void op_free_bits(struct rar_operation *op)
 {
 	if (op->bits != op->few)
@@ -159,15 +205,32 @@ static void op_free_bits(struct rar_operation *op)
 }
 
 /* Is the way round of own chunks timed? */
-static bool out_is_timed(const struct rar_operation *op, const struct rar_out *out)
+static bool is_timed(const struct rar_ring *ring, const struct rar_owed *owed)
 {
-	return rar_plan_returns(&op->ring.plan) && out->owed.used && !out->owed.up;
+	return rar_plan_returns(&ring->plan) && owed->used && !owed->up;
 }
 
 /* The words of memory for these times. */
-static size_t out_time_words(const struct rar_operation *op, const struct rar_out *out)
+static size_t time_words(const struct rar_ring *ring, const struct rar_owed *owed)
 {
-	return out_is_timed(op, out) ? DIV_ROUND_UP((size_t)out->owed.own, 2) : 0;
+	return is_timed(ring, owed) ? DIV_ROUND_UP((size_t)owed->own, 2) : 0;
+}
+
+/* The words of memory for the bitmaps and times of a rank with @nouts links. */
+static size_t bits_words(const struct rar_ring *ring, u32 nouts)
+{
+	size_t longs = BITS_TO_LONGS(ring->nchunks);
+	size_t words = (2 * RAR_PHASES + ring->plan.aside) * longs;
+	struct rar_owed owed;
+	u32 i;
+
+	for (i = 0; i < nouts; i++) {
+		owed = rar_ring_owed(ring, i);
+		if (owed.used)
+			words += (3 * RAR_PHASES + (owed.nback ? 2 : 0)) * longs;
+		words += time_words(ring, &owed);
+	}
+	return words;
 }
 
 /* Hand out the memory of @op->bits; a bitmap has @longs words. */
@@ -198,16 +261,15 @@ static void op_set_bitmaps(struct rar_operation *op, size_t longs)
 			out->pend_from[RAR_BACK] = op->ring.nchunks;
 			b += 2 * longs;
 		}
-		out->inject_us = out_is_timed(op, out) ? (u32 *)b : NULL;
-		b += out_time_words(op, out);
+		out->inject_us = is_timed(&op->ring, &out->owed) ? (u32 *)b : NULL;
+		b += time_words(&op->ring, &out->owed);
 	}
 }
 
-/* Prepare each link's part. Return: the words of memory that all of them take. */
-static size_t op_set_outs(struct rar_operation *op, size_t longs)
+/* Prepare each link's part. */
+static void op_set_outs(struct rar_operation *op)
 {
 	struct rar_out *out;
-	size_t words = 0;
 	u32 i;
 
 	for (i = 0; i < op->nouts; i++) {
@@ -215,11 +277,7 @@ static size_t op_set_outs(struct rar_operation *op, size_t longs)
 		out->owed = rar_ring_owed(&op->ring, i);
 		out->inject = out->owed.first;
 		out->inject_end = out->owed.first;
-		if (out->owed.used)
-			words += (3 * RAR_PHASES + (out->owed.nback ? 2 : 0)) * longs;
-		words += out_time_words(op, out);
 	}
-	return words;
 }
 
 /* Get @words of zeroed memory. Those of a short operation lie in the operation itself. */
@@ -324,6 +382,29 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 }
 
 /**
+ * rar_op_bits() - find how much memory the bitmaps of an operation take
+ * @m:           member in RUN
+ * @fingerprint: of the operation
+ * @bytes:       set; 0 if they lie in the operation itself
+ *
+ * Return: 0, or as rar_op_cut().
+ */
+int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *fingerprint,
+		u64 *bytes)
+{
+	struct rar_ring ring;
+	size_t words;
+	int err;
+
+	err = rar_op_cut(&ring, fingerprint, m->payload, &m->place);
+	if (err)
+		return err;
+	words = bits_words(&ring, rar_outs(m));
+	*bytes = words <= RAR_OP_FEW ? 0 : words * sizeof(long);
+	return 0;
+}
+
+/**
  * rar_op_schedule() - give an operation its fingerprint and cut it into chunks
  * @op:      from rar_op_alloc(), not posted
  * @fingerprint:   collective, dtype, redop, count ...; there are kernels for it
@@ -337,18 +418,16 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
 {
-	size_t longs, words;
 	int err;
 
 	err = rar_op_cut(&op->ring, fingerprint, payload, place);
 	if (err)
 		return err;
 
-	longs = BITS_TO_LONGS(op->ring.nchunks);
-	words = (2 * RAR_PHASES + op->ring.plan.aside) * longs + op_set_outs(op, longs);
-	if (!op_alloc_bits(op, words))
+	op_set_outs(op);
+	if (!op_alloc_bits(op, bits_words(&op->ring, op->nouts)))
 		return -ENOBUFS;
-	op_set_bitmaps(op, longs);
+	op_set_bitmaps(op, BITS_TO_LONGS(op->ring.nchunks));
 
 	op->step = copy_step(op->rn, &op->ring);
 	op->run_max = run_max(op);
@@ -371,8 +450,8 @@ static void op_free(struct rar_operation *op)
 	rar_buf_free(&op->src);
 	rar_buf_free(&op->kept);
 	rar_keyed_free(op->keyed);
-	if (op->charged)
-		rar_mem_uncharge(op->rn, op->user, op->room);
+	if (op->charges)
+		op_uncharge(op, op->room, op->charges);
 	rar_user_put(op->user);
 	kfree(op);
 }

@@ -199,8 +199,8 @@ struct rar_operation {
 	struct rcu_work free;
 	struct rar_net *rn;		/* valid as long as bytes are charged to it */
 	struct rar_user *user;
-	bool charged;
-	u64 room;			/* bytes of the buffer that @rn is charged for */
+	u32 charges;			/* to @rn and @user */
+	u64 room;			/* bytes in all of these */
 
 	struct rar_buf buf;		/* the sums */
 	struct rar_buf src;		/* out of place: the contribution */
@@ -453,7 +453,11 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
 					 u64 room);
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 					  struct rar_regions *regions, u64 bytes,
-					  u64 dst, u64 room);
+					  u64 dst, u64 room, u64 bits);
+int rar_op_pin(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
+	       struct rar_regions *regions, struct iov_iter *iter, u32 esize);
+int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *fingerprint,
+		u64 *bytes);
 const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint);
 int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint, u32 payload,
 	       const struct rar_place *place);

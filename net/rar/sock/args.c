@@ -310,5 +310,7 @@ int rar_args_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *ms
 	if (!err)
 		err = check_place(args, call);
 	p->count = args->bytes / rar_dtype_size(p->dtype);
+	if (!err && pinned)
+		err = rar_op_bits(m, p, &args->bits);
 	return err ?: find_travels(m, args);
 }

@@ -111,7 +111,8 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m
 		return rar_op_alloc_keyed(m, &args->fingerprint, args->root == m->rank, args->room);
 	if (!pinned)
 		return rar_op_alloc(m, args->travels, args->room);
-	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst, args->room);
+	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst, args->room,
+				   args->bits);
 }
 
 /* Get an operation with its buffer; waits for memory and for a slot. */
@@ -120,17 +121,18 @@ static struct rar_operation *send_alloc(struct sock *sk,
 					const struct rar_args *args,
 					bool pinned, long *timeo)
 {
+	u64 need = args->room + args->bits;
 	struct rar_operation *op;
 	bool no_room;
 	int err;
 
 	for (;;) {
 		err = rar_post_may(m);
-		if ((args->room || !pinned) && rar_mem_too_long(m->rn, args->room))
+		if ((need || !pinned) && rar_mem_too_long(m->rn, need))
 			err = -EMSGSIZE;
 		op = err ? ERR_PTR(err) : op_alloc(rar_sk(sk), m, args, pinned);
 		no_room = !err && op == ERR_PTR(-EAGAIN);
-		rar_mem_want(m, no_room ? args->room : 0);
+		rar_mem_want(m, no_room ? need : 0);
 		if (op != ERR_PTR(-EAGAIN))
 			return op;
 		/* may_send() looks for room again; if there is none we are woken. */
@@ -219,7 +221,8 @@ static struct rar_buf *pinned_own(struct rar_operation *op)
 }
 
 /* Take the contribution of one call, all of it or nothing. */
-static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
+static int contribute(struct rar_sock *rsk, struct rar_member *m, struct msghdr *msg,
+		      size_t len)
 {
 	struct rar_operation *op = rsk->more;
 	bool pinned = msg->msg_flags & MSG_ZEROCOPY;
@@ -233,8 +236,8 @@ static int contribute(struct rar_sock *rsk, struct msghdr *msg, size_t len)
 	if (op->dst && rar_buf_overlaps(&msg->msg_iter, at, op->dst, op->bytes))
 		return -EINVAL;
 	if (own)
-		return rar_buf_pin_iter(own, &rsk->regions, &msg->msg_iter,
-					rar_dtype_size(rsk->fingerprint.dtype));
+		return rar_op_pin(m, op, own, &rsk->regions, &msg->msg_iter,
+				  rar_dtype_size(rsk->fingerprint.dtype));
 	if (op->codec)
 		return rar_codec_gather(op, &msg->msg_iter, len);
 	return rar_buf_from_iter(&op->buf, at, &msg->msg_iter, len);
@@ -310,7 +313,7 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 		return err;
 	if (last && op->step && len && !op->filled && !op->pinned)
 		return send_long(sk, m, op, &msg->msg_iter, timeo);
-	err = contribute(rsk, msg, len);
+	err = contribute(rsk, m, msg, len);
 	if (err)
 		return err;
 	if (!last) {
@@ -321,7 +324,9 @@ static int send_piece(struct sock *sk, struct rar_member *m,
 		return send_gathered(sk, m, op, timeo);
 	if (op->pinned && op->ring.plan.gathered)
 		rar_gather_give(op);
-	err = send_post(sk, m, op, timeo);
+	err = own == &op->buf ? rar_buf_repeats(own) : 0;
+	if (!err)
+		err = send_post(sk, m, op, timeo);
 	if (!err)
 		rsk->more = NULL;
 	else if (own)
