@@ -31,10 +31,11 @@ static uint16_t bf16_write(float f)
 static float f16_read(uint16_t x)
 {
 	int exponent = x >> 10 & 31, fraction = x & 1023;
+	uint32_t bits = 0x7f800000 | (uint32_t)fraction << 13;
 	float f;
 
 	if (exponent == 31)
-		f = fraction ? NAN : INFINITY;
+		memcpy(&f, &bits, sizeof(f));
 	else
 		f = exponent ? ldexpf(1024 + fraction, exponent - 25) : ldexpf(fraction, -24);
 	return x >> 15 ? -f : f;
@@ -43,11 +44,14 @@ static float f16_read(uint16_t x)
 static uint16_t f16_write(float f)
 {
 	uint16_t sign = signbit(f) ? 0x8000 : 0;
+	uint32_t bits;
 	int exponent;
 	float a = fabsf(f);
 
-	if (isnan(f))
-		return sign | 0x7e00;
+	if (isnan(f)) {
+		memcpy(&bits, &f, sizeof(bits));
+		return sign | 0x7e00 | (bits >> 13 & 1023);
+	}
 	if (a >= 65520)
 		return sign | 0x7c00;
 	if (a < 0x1p-14f)
@@ -60,17 +64,20 @@ static uint16_t f16_write(float f)
 
 /* -- one element ----------------------------------------------------------- */
 
-#define PICK(a, b, less) (isnan(b) ? (b) : isnan(a) ? (a) : (less) ? (b) : (a))
-
+/* As the kernel: of two NaNs that of the partial result stays, which is @own here, made quiet. */
 static double combine_float(int redop, double own, double in)
 {
+	if (isnan(own))
+		return own + own;
+	if (isnan(in))
+		return in + in;
 	switch (redop) {
 	case RAR_PROD:
 		return own * in;
 	case RAR_MIN:
-		return PICK(own, in, in < own || (in == own && signbit(in)));
+		return in < own || (in == own && signbit(in)) ? in : own;
 	case RAR_MAX:
-		return PICK(own, in, in > own || (in == own && !signbit(in)));
+		return in > own || (in == own && !signbit(in)) ? in : own;
 	}
 	return own + in;
 }
@@ -162,6 +169,17 @@ void rar_stub_combine(int dtype, int redop, void *own, const void *in, uint64_t 
 		INTEGER(uint64_t);
 		break;
 	}
+}
+
+/* The result of a group of one: a logical result is 0 or 1, and a NaN is quiet. */
+void rar_stub_alone(int dtype, int redop, void *own, uint64_t n)
+{
+	bool logical = redop == RAR_LAND || redop == RAR_LOR || redop == RAR_LXOR;
+
+	if (logical)
+		rar_stub_combine(dtype, RAR_LOR, own, own, n);
+	else if (dtype == RAR_F32 || dtype == RAR_F64 || dtype == RAR_F16 || dtype == RAR_BF16)
+		rar_stub_combine(dtype, RAR_MAX, own, own, n);
 }
 
 /* Signed division rounds towards zero; a divisor is a number of ranks, at most 4096. */

@@ -172,6 +172,7 @@ int rar_plan(const rar_comm_t *c, const struct rar_call *call, struct work *work
 
 /* arith.c: own = own (redop) in, for n elements; divide: for RAR_AVG */
 void rar_stub_combine(int dtype, int redop, void *own, const void *in, uint64_t n);
+void rar_stub_alone(int dtype, int redop, void *own, uint64_t n);
 void rar_stub_divide(int dtype, void *own, uint64_t n, uint32_t ranks);
 void rar_stub_caps(struct rar_caps *caps);
 

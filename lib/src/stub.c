@@ -379,6 +379,13 @@ static struct span got(const rar_comm_t *c, const struct work *w, uint32_t rank)
 	return (struct span) { 0, w->bytes };
 }
 
+/* Are all contributions reduced to one? */
+static bool reduces(int collective)
+{
+	return collective == RAR_ALLREDUCE || collective == RAR_REDUCE ||
+	       collective == RAR_REDUCE_SCATTER;
+}
+
 /* Put a contribution into the tensor of the hub: its place, or added in the order of ranks. */
 static void use(const rar_comm_t *c, const struct work *w, char *tensor, const char *in,
 		uint32_t rank)
@@ -502,6 +509,9 @@ static int gather(rar_comm_t *c, const struct queued *q, char **in, char *tensor
 	}
 	for (r = 0; r < c->size && !err; r++)
 		use(c, &q->work, tensor, r ? in[r] : q->given, r);
+	if (!err && c->size == 1 && reduces(q->work.collective))
+		rar_stub_alone(q->work.dtype, q->work.redop, tensor,
+			       q->work.bytes / rar_dtype_size(q->work.dtype));
 	if (!err && q->work.redop == RAR_AVG && c->size > 1)
 		rar_stub_divide(q->work.dtype, tensor, q->work.bytes / rar_dtype_size(q->work.dtype),
 				c->size);

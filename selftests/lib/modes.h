@@ -153,6 +153,8 @@ static inline u64 in_turn(const struct kind *k, bool wide, uint32_t start, uint3
 		y = number(k, (start + r) % ring.size, i);
 		x = expect(&sum, x, wide ? widened(k, y) : y);
 	}
+	if (ring.size == 1)
+		x = expect_alone(&sum, x);
 	if (k->redop == RAR_AVG && ring.size > 1)
 		x = expect_average(&sum, x, ring.size);
 	return wide ? narrowed(k, x) : x;

@@ -238,6 +238,14 @@ static inline u64 expect(const struct kind *k, u64 x, u64 y)
 	return k->frac ? arithmetic(k, x, y) : trim(k, integers(k, x, y));
 }
 
+/* What a group of one makes of its operand. */
+static inline u64 expect_alone(const struct kind *k, u64 x)
+{
+	if (k->redop == RAR_LAND || k->redop == RAR_LOR || k->redop == RAR_LXOR)
+		return x != 0;
+	return k->frac && is_nan(k, x) ? x | quiet_of(k) : x;
+}
+
 /* What the sum @x of @n ranks gives as their average. */
 static inline u64 expect_average(const struct kind *k, u64 x, u32 n)
 {

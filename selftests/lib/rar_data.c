@@ -132,6 +132,20 @@ static uint64_t rar_add_f64(uint64_t in, uint64_t own)
 	return (a.u & ~(1ull << 63)) > 0x7ffull << 52 ? 0xfff8ull << 48 : a.u;
 }
 
+/* A group of one has nothing to add, but the NaN becomes quiet as well. */
+static void rar_add_nothing(uint32_t dtype, void *in, uint64_t n)
+{
+	uint32_t *in32 = in;
+	uint64_t *in64 = in;
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (dtype == RAR_F32 && (in32[i] & 0x7fffffff) > 0x7f800000)
+			in32[i] |= 0x00400000;
+		if (dtype == RAR_F64 && (in64[i] & ~(1ull << 63)) > 0x7ffull << 52)
+			in64[i] |= 1ull << 51;
+	}
+}
+
 static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 {
 	const uint32_t *own32 = own;
@@ -174,6 +188,8 @@ static void rar_expect_tile(const struct rar_data *d, uint32_t block,
 	uint64_t own[RAR_TILE];
 
 	rar_fill(d, rank, first, n, buf);
+	if (d->size == 1)
+		rar_add_nothing(d->dtype, buf, n);
 	for (uint32_t k = 1; k < d->size; k++) {
 		rar_fill(d, (rank + k) % d->size, first, n, own);
 		rar_add(d->dtype, buf, own, n);

@@ -260,6 +260,99 @@ static int short_forms(uint32_t rank)
 	return 0;
 }
 
+/* The bits of an element before and after a group of one has reduced it. */
+struct lone {
+	int dtype, redop;
+	uint64_t x, want;
+};
+
+static const struct lone lones[] = {
+	{ RAR_I32, RAR_SUM, 7, 7 },
+	{ RAR_I32, RAR_BXOR, 7, 7 },
+	{ RAR_I32, RAR_LAND, 7, 1 },
+	{ RAR_U64, RAR_LOR, 1ull << 63, 1 },
+	{ RAR_I8, RAR_LXOR, 0x80, 1 },
+	{ RAR_U16, RAR_LXOR, 0, 0 },
+	{ RAR_F32, RAR_SUM, 0x7f800001, 0x7fc00001 },
+	{ RAR_F32, RAR_MAX, 0xff800123, 0xffc00123 },
+	{ RAR_F32, RAR_AVG, 0x80000000, 0x80000000 },
+	{ RAR_F64, RAR_PROD, 0x7ff0000000000001, 0x7ff8000000000001 },
+	{ RAR_F64, RAR_MIN, 0x8000000000000001, 0x8000000000000001 },
+	{ RAR_F16, RAR_MIN, 0xfd01, 0xff01 },
+	{ RAR_BF16, RAR_SUM, 0x7f81, 0x7fc1 },
+};
+
+static int lone_call(rar_comm_t *c, const struct lone *l, uint8_t collective, uint64_t count,
+		     bool in_place)
+{
+	size_t esize = rar_dtype_size(l->dtype), bytes = count * esize;
+	char *src = malloc(bytes), *dst = in_place ? src : malloc(bytes);
+	struct rar_call call = { .collective = collective, .dtype = l->dtype, .redop = l->redop,
+				 .count = count, .src = src, .dst = dst };
+	rar_req_t req;
+	int err;
+
+	for (uint64_t i = 0; i < count; i++)
+		memcpy(src + i * esize, &l->x, esize);
+	err = rar_start(c, &call, &req);
+	if (!err)
+		err = rar_wait(c, req, WAIT_MS);
+	for (uint64_t i = 0; i < count && !err; i++)
+		if (memcmp(dst + i * esize, &l->want, esize))
+			err = -EBADE;
+	if (err)
+		printf("# collective %d %s %s count %llu: %s\n", collective,
+		       rar_dtype_name(l->dtype), rar_redop_name(l->redop),
+		       (unsigned long long)count, err == -EBADE ? "wrong bits" : text(c, err));
+	if (!in_place)
+		free(dst);
+	free(src);
+	return err;
+}
+
+/* A group of one reduces its operand: a logical result is 0 or 1, and a NaN is quiet. */
+static int group_of_one(uint32_t rank)
+{
+	static const uint8_t collectives[] = { RAR_ALLREDUCE, RAR_REDUCE, RAR_REDUCE_SCATTER };
+	struct rar_opts opts = local_opts();
+	struct rar_card card;
+	int failed = 0;
+	rar_comm_t *c;
+
+	if (rank)
+		return 0;
+	CHECK(!rar_card_make(&opts, &card) && !rar_comm_start(&c, &card, 1, 0, &opts) &&
+	      !rar_comm_ready(c, WAIT_MS), "join");
+	for (size_t i = 0; i < sizeof(lones) / sizeof(*lones); i++)
+		for (int j = 0; j < 3; j++)
+			for (int in_place = 0; in_place < 2; in_place++) {
+				failed += !!lone_call(c, &lones[i], collectives[j], 3, in_place);
+				failed += !!lone_call(c, &lones[i], collectives[j], LONG, in_place);
+			}
+	rar_comm_free(c);
+	return failed != 0;
+}
+
+/* Which NaN of several is kept: that of the partial sum, made quiet, whatever the reduction. */
+static int nans(uint32_t rank)
+{
+	rar_comm_t *c = join_all(rank);
+	const uint32_t own = rank == 1 || rank == 2 ? 0x7f800010 + rank : 0x3f800000;
+	const uint16_t half = rank == 1 || rank == 2 ? 0xfc10 + rank : 0x3c00;
+	uint32_t x;
+	uint16_t y;
+
+	CHECK(c, "join");
+	for (int redop = RAR_SUM; redop <= RAR_MAX; redop++) {
+		CHECK(!rar_allreduce(c, &own, &x, 1, RAR_F32, redop), "f32");
+		CHECK(x == 0x7fc00011, "f32, %s: %08x", rar_redop_name(redop), x);
+		CHECK(!rar_allreduce(c, &half, &y, 1, RAR_F16, redop), "f16");
+		CHECK(y == 0xfe11, "f16, %s: %04x", rar_redop_name(redop), y);
+	}
+	rar_comm_free(c);
+	return 0;
+}
+
 /* -- requests -------------------------------------------------------------- */
 
 #define MANY	200
@@ -477,6 +570,8 @@ const struct test call_tests[] = {
 	{ "types and reductions", kinds },
 	{ "collectives, lengths, places, roots", shapes },
 	{ "short forms", short_forms },
+	{ "a group of one", group_of_one },
+	{ "NaNs", nans },
 	{ "requests in flight", requests },
 	{ "a share is moved once", moved_once },
 	{ "the descriptor", descriptor },

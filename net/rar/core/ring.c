@@ -98,6 +98,13 @@ bool rar_ring_rooted(u8 collective)
 	return collective < RAR_COLLECTIVE_NR && rows[collective].rooted;
 }
 
+/* Is the result of @collective, which may be anything, made of operands of all ranks? */
+bool rar_ring_reduces(u8 collective)
+{
+	return collective < RAR_COLLECTIVE_NR &&
+	       rows[collective].starts != rows[collective].complete;
+}
+
 /**
  * rar_ring_plan() - make the plan of an operation
  * @plan:       to fill

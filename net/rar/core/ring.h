@@ -404,6 +404,7 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 }
 
 bool rar_ring_rooted(u8 collective);
+bool rar_ring_reduces(u8 collective);
 int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
 		  u8 flags, u32 root);
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);

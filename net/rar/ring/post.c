@@ -6,6 +6,7 @@
 
 #include "core/arrival.h"
 #include "core/counters.h"
+#include "core/cursor.h"
 #include "core/drop.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -15,6 +16,7 @@
 #include "link/early.h"
 #include "link/link.h"
 #include "rar.h"
+#include "reduce/reduce.h"
 #include "ring/chunk.h"
 #include "ring/done.h"
 #include "ring/fail.h"
@@ -91,6 +93,70 @@ static void complete_without(struct rar_member *m, u64 op_seq)
 	if (op && op->seq == op_seq && !op->keyed && !rar_ring_need(&op->ring) &&
 	    READ_ONCE(m->op_whole) > op_seq && atomic_cmpxchg(&op->left, 1, 0) == 1)
 		rar_done(m, op);
+}
+
+/*
+ * What makes the result of a group of one from its only operand, by reducing the operand with
+ * itself: a logical result is 0 or 1, and a NaN is quiet. NULL: the operand is the result.
+ */
+static const struct rar_kind *alone_kind(const struct rar_operation *op)
+{
+	u8 dtype = op->fingerprint.dtype, redop = op->fingerprint.redop;
+
+	if (op->codec || !rar_ring_reduces(op->fingerprint.collective))
+		return NULL;
+	if (redop == RAR_LAND || redop == RAR_LOR || redop == RAR_LXOR)
+		return rar_reduce_kind(dtype, RAR_LOR);
+	/* Floats have no bits to combine. */
+	return rar_reduce_kind(dtype, RAR_BOR) ? NULL : rar_reduce_kind(dtype, RAR_MAX);
+}
+
+/*
+ * Reduce the bytes at @off with themselves, up to a border of their memory. Returns how many. RCU
+ * read side: after a failure the user's memory is given back after a grace period.
+ */
+static u32 reduce_some(const struct rar_operation *op, const struct rar_kind *kind, u64 off)
+{
+	u32 len = min_t(u64, op->bytes - off, RAR_REDUCE_MAX), n;
+	struct rar_cursor cursor = { .buf = &op->buf };
+	u8 element[sizeof(u64)];
+	struct rar_reduce_ctx ctx;
+	void *at;
+
+	at = rar_cursor_at(&cursor, off, &n);
+	len = min(n, len) / kind->size * kind->size;
+	rar_reduce_begin(&ctx);
+	if (len) {
+		rar_reduce(&ctx, kind, at, at, at, at, len);
+	} else {
+		/* An element lies in two pieces. */
+		len = kind->size;
+		rar_cursor_read(&cursor, off, element, len);
+		rar_reduce(&ctx, kind, element, element, element, element, len);
+		rar_cursor_write(&cursor, off, element, len);
+	}
+	rar_reduce_end(&ctx);
+	return len;
+}
+
+/* Make the result of a group of one. Process context. */
+static void reduce_alone(struct rar_member *m, u64 op_seq)
+{
+	const struct rar_operation *op;
+	const struct rar_kind *kind;
+	u64 off = 0;
+	bool more;
+
+	do {
+		rcu_read_lock();
+		op = rcu_dereference(m->ops[op_seq % RAR_MAX_OPS]);
+		kind = op && op->seq == op_seq && rar_member_runs(m) ? alone_kind(op) : NULL;
+		if (kind && off < op->bytes)
+			off += reduce_some(op, kind, off);
+		more = kind && off < op->bytes;
+		rcu_read_unlock();
+		cond_resched();
+	} while (more);
 }
 
 /**
@@ -240,6 +306,8 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 			      seq);
 		return 0;
 	}
+	if (m->size == 1)
+		reduce_alone(m, seq);
 	rar_post_open(m, seq, false);
 	rar_member_kick(m, jiffies + 1);
 	/* A reader that waits already must ask to be woken for this operation's steps. */
