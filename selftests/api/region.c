@@ -2,11 +2,13 @@
 /*
  * Registered regions (RAR_REG). Operations lie anywhere in a region or across its border,
  * in and out of place. A region is pinned once, may be unregistered while an operation uses
- * it, and belongs to the process that registered it. Bad registrations are refused.
+ * it, and belongs to the process that registered it. Pages that are not there any more are not used.
+ * Bad registrations are refused.
  *
  * lib/in_topo.sh 2 region: the ranks live in rar0 and rar1.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +315,114 @@ static int forked(uint32_t rank, void *arg)
 	return 0;
 }
 
+/* ------------------------------------------------------------ other pages */
+
+static char *map_file(int memfd)
+{
+	char *p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Put other memory in the place of @buf, or of the middle of it. */
+static int dontneed(char *buf, int memfd)
+{
+	(void)memfd;
+	return madvise(buf, LEN, MADV_DONTNEED);
+}
+
+static int dontneed_middle(char *buf, int memfd)
+{
+	(void)memfd;
+	return madvise(buf + LEN / 2, PAGE, MADV_DONTNEED);
+}
+
+static int map_anew(char *buf, int memfd)
+{
+	(void)memfd;
+	munmap(buf, LEN);
+	return mmap(buf, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		    -1, 0) != buf;
+}
+
+static int move_here(char *buf, int memfd)
+{
+	char *other = map(LEN);
+
+	(void)memfd;
+	return !other || mremap(other, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, buf) != buf;
+}
+
+static int punch(char *buf, int memfd)
+{
+	(void)buf;
+	return fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, LEN);
+}
+
+static int cut(char *buf, int memfd)
+{
+	(void)buf;
+	return ftruncate(memfd, 0) || ftruncate(memfd, LEN);
+}
+
+static int protect(char *buf, int memfd)
+{
+	(void)memfd;
+	return mprotect(buf, LEN, PROT_READ) || mprotect(buf, LEN, PROT_READ | PROT_WRITE);
+}
+
+static const struct other {
+	const char *name;
+	int (*fn)(char *buf, int memfd);
+	bool file;
+} others[] = {
+	{ "MADV_DONTNEED", dontneed },
+	{ "MADV_DONTNEED of a page", dontneed_middle },
+	{ "munmap and mmap", map_anew },
+	{ "mremap of other memory", move_here },
+	{ "a hole", punch, true },
+	{ "truncate", cut, true },
+	{ "mprotect", protect },
+};
+
+/* Sums are those of the memory that the user sees, in place and out of place. */
+static int one_other(int fd, uint32_t rank, const struct other *o, uint64_t id)
+{
+	int memfd = memfd_create("region", MFD_CLOEXEC);
+	char *buf, *dst = map(LEN);
+
+	RAR_CHECK(memfd >= 0 && !ftruncate(memfd, LEN) && dst, "memory");
+	buf = o->file ? map_file(memfd) : map(LEN);
+	RAR_CHECK(buf && !set(fd, RAR_REG, buf, LEN), "register");
+	RAR_CHECK(!one_op(fd, rank, id++, buf, buf, LEN), "before");
+	RAR_CHECK(!o->fn(buf, memfd), "%m");
+	RAR_CHECK(!one_op(fd, rank, id++, buf, buf, LEN), "in place");
+	RAR_CHECK(!one_op(fd, rank, id++, buf, buf, PAGE), "a part of it");
+	RAR_CHECK(!one_op(fd, rank, id++, buf, dst, LEN), "out of place");
+	RAR_CHECK(!one_op(fd, rank, id++, dst, buf, LEN), "the place of the sums");
+	RAR_CHECK(!set(fd, RAR_UNREG, buf, LEN), "unregister");
+	munmap(buf, LEN);
+	munmap(dst, LEN);
+	close(memfd);
+	return 0;
+}
+
+static int other_pages(uint32_t rank, void *arg)
+{
+	int fd = rar_open(&ring, rank);
+	char *buf = map(LEN);
+
+	(void)arg;
+	RAR_CHECK(fd >= 0 && buf, "join");
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		RAR_CHECK(!one_other(fd, rank, &others[i], 10 * i), "%s", others[i].name);
+	RAR_CHECK(!set(fd, RAR_REG, buf, LEN), "register");
+	munmap(buf, LEN);
+	RAR_CHECK(rar_send(fd, buf, LEN, MSG_ZEROCOPY, NULL) == -EFAULT, "no memory there");
+	RAR_CHECK(!set(fd, RAR_UNREG, buf, LEN), "unregister");
+	return 0;
+}
+
 /* ------------------------------------------------------------ refused */
 
 static int refused(uint32_t rank, void *arg)
@@ -382,6 +492,7 @@ static const struct test {
 	{ "registered to be read, written by its user later", written_later },
 	{ "unregistered while an operation uses it", in_flight },
 	{ "another process with the same address", forked },
+	{ "other pages in the place of a region", other_pages },
 	{ "bad registrations are refused", refused },
 };
 

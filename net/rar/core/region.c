@@ -2,8 +2,14 @@
 /*
  * Registered regions: memory of the user that is pinned once (RAR_REG) instead of by each
  * operation. An operation in a region borrows its pages. Owns struct rar_region.
+ *
+ * The user may put other pages in the place of those that are pinned (munmap(), mremap(),
+ * madvise(), a hole in a file). A notifier tells when that may have happened. From then on an operation
+ * that begins in the region compares its own pages with those that are there now, and if they differ
+ * it is pinned like any other.
  */
 #include <linux/mm.h>
+#include <linux/mmu_notifier.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -11,6 +17,7 @@
 #include "core/region.h"
 
 #define REGION_MAX	1024	/* per socket; each operation looks through them */
+#define REGION_LOOK	16	/* pages that are compared at a time */
 
 /*
  * struct rar_region - pinned memory
@@ -18,6 +25,8 @@
  * @ref:  one for the list, one per piece of an operation that lies in the region
  * @mm:   the address space of @addr; it may be gone, and is only compared
  * @addr: where that process sees the memory
+ * @moved: other pages may be there now; never cleared
+ * @notifier: of @mm, while @watched
  * @buf:  a single piece
  */
 struct rar_region {
@@ -25,8 +34,91 @@ struct rar_region {
 	refcount_t ref;
 	struct mm_struct *mm;
 	u64 addr;
+	bool moved;
+	bool watched;
+#ifdef CONFIG_MMU_NOTIFIER
+	struct mmu_interval_notifier notifier;
+#endif
 	struct rar_buf buf;
 };
+
+/* -- pages that the user replaces ------------------------------------------ */
+
+#ifdef CONFIG_MMU_NOTIFIER
+/* Other rights leave pages where they are. A page that is copied for a writer is told of then. */
+static bool invalidate(struct mmu_interval_notifier *notifier,
+		       const struct mmu_notifier_range *range, unsigned long seq)
+{
+	struct rar_region *region = container_of(notifier, struct rar_region, notifier);
+
+	mmu_interval_set_seq(notifier, seq);
+	if (range->event != MMU_NOTIFY_PROTECTION_VMA &&
+	    range->event != MMU_NOTIFY_PROTECTION_PAGE &&
+	    range->event != MMU_NOTIFY_SOFT_DIRTY)
+		WRITE_ONCE(region->moved, true);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops notifier_ops = { .invalidate = invalidate };
+
+static int watch(struct rar_region *region, u64 len)
+{
+	int err = mmu_interval_notifier_insert(&region->notifier, region->mm, region->addr, len,
+					       &notifier_ops);
+
+	region->watched = !err;
+	return err ? -ENOBUFS : 0;
+}
+
+static void unwatch(struct rar_region *region)
+{
+	if (region->watched)
+		mmu_interval_notifier_remove(&region->notifier);
+	region->watched = false;
+}
+#else
+/* Nobody tells, so each operation looks. */
+static int watch(struct rar_region *region, u64 len)
+{
+	region->moved = true;
+	return 0;
+}
+
+static void unwatch(struct rar_region *region) { }
+#endif
+
+/* Are @n pages at @addr those at @pages? */
+static bool same_pages(u64 addr, struct page *const *pages, int n, unsigned int flags)
+{
+	struct page *now[REGION_LOOK];
+	int got = get_user_pages_fast(addr, n, flags, now), i;
+	bool same = got == n;
+
+	for (i = 0; i < got; i++) {
+		same &= now[i] == pages[i];
+		put_page(now[i]);
+	}
+	return same;
+}
+
+/* Are the pinned pages of @len bytes at @addr still those that the caller sees? */
+static bool still_there(const struct rar_region *region, u64 addr, u64 len)
+{
+	const struct rar_piece *all = &region->buf.pieces[0];
+	u64 first = (all->first + (addr - region->addr)) >> PAGE_SHIFT;
+	u64 n = DIV_ROUND_UP(offset_in_page(addr) + len, PAGE_SIZE), i;
+	unsigned int flags = region->buf.write ? FOLL_WRITE : 0;
+
+	for (i = 0; i < n; i += REGION_LOOK) {
+		if (!same_pages((addr & PAGE_MASK) + i * PAGE_SIZE, all->pages + first + i,
+				min_t(u64, n - i, REGION_LOOK), flags))
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
+/* -- regions --------------------------------------------------------------- */
 
 void rar_region_init(struct rar_regions *regions)
 {
@@ -37,6 +129,7 @@ void rar_region_init(struct rar_regions *regions)
 
 static void region_free(struct rar_region *region)
 {
+	unwatch(region);
 	rar_buf_free(&region->buf);
 	mmdrop(region->mm);
 	kfree(region);
@@ -102,7 +195,10 @@ int rar_region_add(struct rar_regions *regions, u64 addr, u64 len, bool write)
 	region->buf.pinned = true;
 	region->buf.kept = true;
 	region->buf.write = write;
-	err = rar_buf_pin(&region->buf, NULL, addr, len);
+	/* Before the pages are pinned, so that no change is missed. */
+	err = watch(region, len);
+	if (!err)
+		err = rar_buf_pin(&region->buf, NULL, addr, len);
 	if (!err) {
 		mutex_lock(&regions->lock);
 		err = region_insert(regions, region);
@@ -117,6 +213,7 @@ static void region_unlink(struct rar_regions *regions, struct rar_region *region
 {
 	list_del(&region->node);
 	WRITE_ONCE(regions->n, regions->n - 1);
+	unwatch(region);
 	rar_region_put(region);
 }
 
@@ -159,7 +256,7 @@ void rar_region_flush(struct rar_regions *regions)
 }
 
 /**
- * rar_region_get() - find the region that memory of the caller lies in
+ * rar_region_get() - find the region whose pages memory of the caller lies in
  * @regions: regions of the socket
  * @addr:    start, as the user sees it
  * @len:     bytes, all of which must be in the region
@@ -167,7 +264,7 @@ void rar_region_flush(struct rar_regions *regions)
  *
  * Process context.
  *
- * Return: the region with a reference, or NULL.
+ * Return: the region with a reference; NULL also if other pages are there now.
  */
 struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len,
 				  bool write)
@@ -186,6 +283,10 @@ struct rar_region *rar_region_get(struct rar_regions *regions, u64 addr, u64 len
 			break;
 		}
 	mutex_unlock(&regions->lock);
+	if (found && READ_ONCE(found->moved) && !still_there(found, addr, len)) {
+		rar_region_put(found);
+		found = NULL;
+	}
 	return found;
 }
 
