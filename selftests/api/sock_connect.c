@@ -502,6 +502,7 @@ TEST(join_boxes)
 TEST(join_option)
 {
 	struct rar_ring ring = lo_ring(1, 9);
+	static char zeros[(64 << 10) + 1];	/* longer than any page */
 	struct rar_join join = {}, later[2] = {};
 	struct pollfd p;
 	int fd, err = -1;
@@ -516,6 +517,10 @@ TEST(join_option)
 	fd = rar_socket();
 	ROW(EINVAL, "short", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, 127));
 	ROW(EINVAL, "long", setsockopt(fd, SOL_RAR, RAR_JOIN, later, sizeof(later)));
+	memcpy(zeros, &join, sizeof(join));
+	ROW(E2BIG, "longer than a page", setsockopt(fd, SOL_RAR, RAR_JOIN, zeros, sizeof(zeros)));
+	memset(zeros, 1, 8);
+	ROW(E2BIG, "as long", setsockopt(fd, SOL_RAR, RAR_REG, zeros, sizeof(zeros)));
 	misuse_join(_metadata, fd, &join);
 	ROW(EFAULT, "pointer",
 	    setsockopt(fd, SOL_RAR, RAR_JOIN, (void *)8, sizeof(join)));
