@@ -2,8 +2,11 @@
 /*
  * Module init and exit: the only file that knows the order.
  *
- * in:  reduce, work queue, netns, device notifier, socket family, generic netlink, XDP
- * out: generic netlink, socket family, device notifier, netns, XDP, work queue, reduce
+ * in:  reduce, work queue, netns, device notifier, socket family, files, generic netlink, XDP
+ * out: generic netlink, files, socket family, device notifier, netns, XDP, work queue, reduce
+ *
+ * Files are settings (net.rar) and /proc/net. A setting may start the box of a namespace, so they are
+ * there only while all that a box needs is.
  *
  * Sockets, orphans and XDP programs hold references on the module, so none of them is left
  * at exit; tombstones end with their namespace.
@@ -51,18 +54,9 @@ static int __net_init main_net_init(struct net *net)
 	err = rar_mib_init(rn);
 	if (err)
 		goto err_member;
-	err = rar_sysctl_init(rn);
-	if (err)
-		goto err_mib;
-	err = rar_proc_init(net);
-	if (err)
-		goto err_sysctl;
+	rar_sysctl_defaults(rn);
 	return 0;
 
-err_sysctl:
-	rar_sysctl_destroy(rn);
-err_mib:
-	rar_mib_destroy(rn);
 err_member:
 	rar_member_net_free(rn);
 	return err;
@@ -73,8 +67,6 @@ static void __net_exit main_net_pre_exit(struct net *net)
 {
 	struct rar_net *rn = rar_net(net);
 
-	rar_proc_destroy(net);
-	rar_sysctl_destroy(rn);
 	rar_box_net_exit(rn);
 	rar_life_net_exit(rn);
 	rar_mem_net_exit(rn);
@@ -99,6 +91,55 @@ static struct pernet_operations main_net_ops = {
 	.id = &rar_net_id,
 	.size = sizeof(struct rar_net),
 };
+
+static int __net_init files_net_init(struct net *net)
+{
+	struct rar_net *rn = rar_net(net);
+	int err;
+
+	err = rar_sysctl_init(rn);
+	if (err)
+		return err;
+	err = rar_proc_init(net);
+	if (err)
+		rar_sysctl_destroy(rn);
+	return err;
+}
+
+/* Before main_net_pre_exit() of the same namespace. */
+static void __net_exit files_net_pre_exit(struct net *net)
+{
+	rar_proc_destroy(net);
+	rar_sysctl_destroy(rar_net(net));
+}
+
+static struct pernet_operations files_net_ops = {
+	.init = files_net_init,
+	.pre_exit = files_net_pre_exit,
+};
+
+/* What users see. */
+static int __init init_users(void)
+{
+	int err;
+
+	err = rar_sock_init();
+	if (err)
+		return err;
+	err = register_pernet_subsys(&files_net_ops);
+	if (err)
+		goto err_sock;
+	err = rar_netlink_init();
+	if (err)
+		goto err_files;
+	return 0;
+
+err_files:
+	unregister_pernet_subsys(&files_net_ops);
+err_sock:
+	rar_sock_exit();
+	return err;
+}
 
 static int __init main_init(void)
 {
@@ -127,17 +168,12 @@ static int __init main_init(void)
 	err = rar_device_init(rar_hook_ingress);
 	if (err)
 		goto err_net;
-	err = rar_sock_init();
+	err = init_users();
 	if (err)
 		goto err_device;
-	err = rar_netlink_init();
-	if (err)
-		goto err_sock;
 	rar_xdp_init();
 	return 0;
 
-err_sock:
-	rar_sock_exit();
 err_device:
 	rar_device_exit();
 err_net:
@@ -158,6 +194,7 @@ err_reduce:
 static void __exit main_exit(void)
 {
 	rar_netlink_exit();
+	unregister_pernet_subsys(&files_net_ops);
 	rar_sock_exit();
 	rar_device_exit();
 	unregister_pernet_subsys(&main_net_ops);

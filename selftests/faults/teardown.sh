@@ -101,6 +101,51 @@ reload_with_traffic()
 	modprobe rar
 }
 
+# While the module is loaded and unloaded, a process looks: where there are settings, there are
+# sockets, and all that a setting may start. Namespaces make it take longer.
+settings_come_last()
+{
+	local i pids=() status
+
+	unload || return
+	for ((i = 0; i < 50; i++)); do
+		unshare -n sleep 1000 &
+		pids+=($!)
+	done
+	python3 -c '
+import os, time
+
+def sockets():
+    return any(l.startswith("RAR ") for l in open("/proc/net/protocols"))
+
+there, end, bad, seen = False, time.monotonic() + 10, 0, 0
+print("looks", flush=True)
+while time.monotonic() < end and not os.path.exists("/tmp/settings.end"):
+    if os.path.exists("/proc/sys/net/rar/box_mem"):
+        seen += not there
+        there = True
+        # Between both looks they may have gone.
+        bad += not sockets() and os.path.exists("/proc/sys/net/rar/box_mem")
+    else:
+        there = False
+print("bad", bad, "seen", seen)
+raise SystemExit(bad > 0 or seen == 0)' > "$log" &
+	load=$!
+	until_says "$log" looks
+	for ((i = 0; i < 5; i++)); do
+		modprobe rar || break
+		unload || break
+	done
+	touch /tmp/settings.end
+	wait "$load"
+	status=$?
+	cat "$log"
+	rm /tmp/settings.end
+	kill "${pids[@]}"
+	wait "${pids[@]}" 2> /dev/null
+	modprobe rar && [ "$i, $status" = "5, 0" ]
+}
+
 other_family()
 {
 	unload && modprobe rar family=12 || return
@@ -276,6 +321,7 @@ on_one_host()
 	check "rmmod works after linger_ms of orphans" orphans_end
 	check "$reloads reloads with traffic" reload_with_traffic
 
+	check "settings come last, and go first" settings_come_last
 	check "family=12" other_family
 	unload
 	for family in 2 46 -1; do
@@ -289,7 +335,7 @@ on_one_host()
 }
 
 need_module
-plan $((${RAR_XDP:+-13} + 16))
+plan $((${RAR_XDP:+-14} + 17))
 [ -n "${RAR_XDP-}" ] || on_one_host
 topo_up 4
 check "a device moves to another namespace under load" device_moves

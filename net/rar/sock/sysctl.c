@@ -458,7 +458,8 @@ static const struct ctl_table template[] = {
 	  .proc_handler = do_strict },
 };
 
-static void sysctl_defaults(struct rar_net *rn)
+/* Before the settings can be seen. */
+void rar_sysctl_defaults(struct rar_net *rn)
 {
 	rn->sysctl_port = RAR_DEFAULT_PORT;
 	rn->sysctl_rx_path = RAR_PATH_INGRESS;
@@ -485,7 +486,6 @@ int rar_sysctl_init(struct rar_net *rn)
 {
 	int i;
 
-	sysctl_defaults(rn);
 	/* Kernels without a size argument need an empty entry at the end. */
 	rn->table = kcalloc(ARRAY_SIZE(template) + 1, sizeof(*rn->table),
 			    GFP_KERNEL);

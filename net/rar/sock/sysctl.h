@@ -7,6 +7,7 @@
 
 #define RAR_SYSCTL_WORD	RAR_ALLOW_TEXT	/* bytes of a setting that is no number, at most */
 
+void rar_sysctl_defaults(struct rar_net *rn);
 int rar_sysctl_init(struct rar_net *rn);
 void rar_sysctl_destroy(struct rar_net *rn);
 u32 rar_sysctl_count(void);
