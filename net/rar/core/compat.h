@@ -8,6 +8,7 @@
 
 #include <linux/btf_ids.h>
 #include <linux/hrtimer.h>
+#include <linux/local_lock.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/net.h>
@@ -19,6 +20,15 @@
 #include <net/udp_tunnel.h>
 #ifdef HAVE_NETDEV_RX_QUEUE_H
 #include <net/netdev_rx_queue.h>
+#endif
+
+/*
+ * 6.11 has a lock for what a CPU owns while bottom halves are off. Realtime kernels may preempt such a
+ * section from 6.18 on; before, bottom halves are a lock there.
+ */
+#ifndef HAVE_LOCAL_LOCK_NESTED_BH
+#define local_lock_nested_bh(lock)	lockdep_assert_in_softirq()
+#define local_unlock_nested_bh(lock)	do { } while (0)
 #endif
 
 /* 6.11 made the table of a sysctl handler const. */

@@ -65,8 +65,20 @@ struct local {
 };
 
 static DEFINE_PER_CPU(struct local, locals);
-/* The list that is being drained on this CPU, whichever CPU owns the list. */
-static DEFINE_PER_CPU(struct local *, draining);
+
+/*
+ * struct draining - what a CPU drains
+ * @lock: held while it drains. Bottom halves are off, but a realtime kernel may preempt such a section,
+ *        and another one that drains would set @list to NULL under way
+ * @list: the list that is being drained, whichever CPU owns it; read without the lock: whoever finds
+ *        a list here adds to it and need not drain it
+ */
+struct draining {
+	local_lock_t lock; /* see above */
+	struct local *list;
+};
+
+static DEFINE_PER_CPU(struct draining, draining) = { .lock = INIT_LOCAL_LOCK(lock) };
 static struct workqueue_struct *local_wq;
 
 /*
@@ -273,7 +285,8 @@ static bool drain(struct local *l)
 	u64 end = rar_now_us() + LOCAL_BUDGET_US;
 	struct rar_member *m;
 
-	this_cpu_write(draining, l);
+	local_lock_nested_bh(&draining.lock);
+	this_cpu_write(draining.list, l);
 	while ((m = newest(l))) {
 		atomic_xchg(&m->local_state, LOCAL_QUEUED);
 		if (!hand_over(m))
@@ -281,7 +294,8 @@ static bool drain(struct local *l)
 		if (rar_now_us() > end)
 			break;
 	}
-	this_cpu_write(draining, NULL);
+	this_cpu_write(draining.list, NULL);
+	local_unlock_nested_bh(&draining.lock);
 	return !m;
 }
 
@@ -304,7 +318,7 @@ static void drain_work(struct work_struct *work)
 /* Hand over what may go, now or soon. Context as in push_packets(). */
 static void push_local(struct rar_member *m)
 {
-	struct local *l = this_cpu_read(draining) ?: this_cpu_ptr(&locals);
+	struct local *l = this_cpu_read(draining.list) ?: this_cpu_ptr(&locals);
 	bool active;
 
 	if (atomic_xchg(&m->local_state, LOCAL_AGAIN) != LOCAL_IDLE)

@@ -12,6 +12,7 @@
  */
 #include <linux/percpu.h>
 
+#include "core/compat.h"
 #include "core/cursor.h"
 #include "core/member.h"
 #include "reduce/reduce.h"
@@ -191,8 +192,12 @@ struct piece {
 	void *out[RAR_ROUND_RANKS];
 };
 
-/* What a CPU needs for a run, too much for its stack. Bottom halves are off meanwhile. */
+/*
+ * struct room - what a CPU needs for a run, too much for its stack
+ * @lock:	of all of it. Bottom halves are off, but a realtime kernel may preempt such a section
+ */
 struct room {
+	local_lock_t lock; /* see above */
 	u8 scratch[ROUND_PIECE] __aligned(64);	/* partial sums */
 	struct pass pass;
 	struct piece piece;
@@ -250,7 +255,7 @@ static u32 find(struct pass *pass, struct piece *piece, u64 off, u32 len)
 /* Add a piece, from rank to rank. The last addition writes two results. */
 static void add(struct pass *pass, const struct piece *piece, u32 len)
 {
-	void *scratch = this_cpu_ptr(rooms)->scratch, *to, *to2;
+	void *scratch = container_of(pass, struct room, pass)->scratch, *to, *to2;
 	u32 nadds = pass->round->nadds, i;
 	const void *in = piece->in;
 
@@ -333,12 +338,15 @@ static void count_sums(const struct rar_round *round, bool fpu)
  */
 void rar_round_pass(struct rar_round *round)
 {
-	struct room *room = this_cpu_ptr(rooms);
 	u64 off = round->c.off, end = off + round->bytes;
-	struct piece *piece = &room->piece;
-	struct pass *pass = &room->pass;
+	struct piece *piece;
+	struct pass *pass;
 	u32 len, done = 0;
+	bool fpu;
 
+	local_lock_nested_bh(&rooms->lock);
+	piece = this_cpu_ptr(&rooms->piece);
+	pass = this_cpu_ptr(&rooms->pass);
 	set_up(pass, round);
 	rar_reduce_begin(&pass->ctx);
 	for (; off < end; off += len) {
@@ -356,14 +364,22 @@ void rar_round_pass(struct rar_round *round)
 		}
 	}
 	rar_reduce_end(&pass->ctx);
-	count_sums(round, pass->ctx.fpu);
+	fpu = pass->ctx.fpu;
+	local_unlock_nested_bh(&rooms->lock);
+	count_sums(round, fpu);
 	publish(round);
 }
 
 int __init rar_round_init(void)
 {
+	int cpu;
+
 	rooms = alloc_percpu(struct room);
-	return rooms ? 0 : -ENOMEM;
+	if (!rooms)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu)
+		local_lock_init(&per_cpu_ptr(rooms, cpu)->lock);
+	return 0;
 }
 
 void rar_round_exit(void)
