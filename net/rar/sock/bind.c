@@ -2,8 +2,6 @@
 /*
  * Names and joining: what bind(), connect() and RAR_JOIN have in common.
  */
-#include <net/addrconf.h>
-#include <net/route.h>
 #include <net/sock.h>
 
 #include "core/addr.h"
@@ -21,6 +19,7 @@
 #include "sock/msg.h"
 #include "sock/sock.h"
 #include "tx/port.h"
+#include "tx/route.h"
 #include "tx/rules.h"
 #include "tx/sender.h"
 
@@ -62,17 +61,11 @@ static bool addr_any(const struct rar_addr *a)
 	return !a->af || ipv6_addr_any(&a->ip);
 }
 
-static bool addr_local(struct net *net, const struct rar_addr *a)
+/* The socket is bound to the device of its VRF before it gets an address of that VRF. */
+static bool addr_local(const struct sock *sk, const struct rar_addr *a)
 {
-	if (addr_any(a))
-		return true;
-	if (a->af == AF_INET)
-		return inet_addr_type(net, a->ip.s6_addr32[0]) == RTN_LOCAL;
-#if IS_ENABLED(CONFIG_IPV6)
-	return ipv6_chk_addr(net, &a->ip, NULL, 0);
-#else
-	return false;
-#endif
+	return addr_any(a) ||
+	       rar_route_addr_is_ours(sock_net(sk), a, READ_ONCE(sk->sk_bound_dev_if));
 }
 
 static bool addr_same(const struct rar_addr *a, const struct rar_addr *b)
@@ -98,7 +91,7 @@ static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar 
 	to_addr(rn, self, &m->self);
 	m->op_timeout_ms = rar_sk(sk)->op_timeout_ms;
 	err = (old && addr_same(&old->self, &m->self)) ||
-	      addr_local(sock_net(sk), &m->self) ? 0 : -EADDRNOTAVAIL;
+	      addr_local(sk, &m->self) ? 0 : -EADDRNOTAVAIL;
 	m->sk = sk;
 	if (!err && m->self.af)
 		err = rar_sender_open(m, m->self.af);

@@ -4,9 +4,11 @@
  * in this namespace, whether this host is cut off.
  */
 #include <linux/security.h>
+#include <net/addrconf.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
+#include <net/l3mdev.h>
 #include <net/route.h>
 #include <net/sch_generic.h>
 #include <net/udp.h>
@@ -164,13 +166,48 @@ struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path)
 	return dst;
 }
 
-static bool addr_is_ours(struct net *net, const struct rar_addr *a)
-{
 #if IS_ENABLED(CONFIG_IPV6)
-	if (a->af == AF_INET6)
-		return ipv6_chk_addr(net, &a->ip, NULL, 0);
+static bool addr6_is_ours(struct net *net, const struct rar_addr *a, int oif)
+{
+	struct net_device *dev;
+	bool ours;
+
+	rcu_read_lock();
+	dev = dev_get_by_index_rcu(net, a->scope ?: oif);
+	ours = ipv6_chk_addr_and_flags(net, &a->ip, dev, true, 0, IFA_F_TENTATIVE);
+	rcu_read_unlock();
+	return ours;
+}
+#else
+static bool addr6_is_ours(struct net *net, const struct rar_addr *a, int oif)
+{
+	return false;
+}
 #endif
-	return inet_addr_type(net, rar_addr_v4(a)) == RTN_LOCAL;
+
+/**
+ * rar_route_addr_is_ours() - does an address belong to this namespace?
+ * @net: the namespace
+ * @a:   address
+ * @oif: device that the socket is bound to, 0 = none: if it is part of a VRF, only the addresses of
+ *       the VRF count, otherwise only those of no VRF
+ *
+ * Any context up to softirq.
+ *
+ * Return: true if it does.
+ */
+bool rar_route_addr_is_ours(struct net *net, const struct rar_addr *a, int oif)
+{
+	if (a->af == AF_INET6)
+		return addr6_is_ours(net, a, oif);
+	return inet_addr_type_table(net, rar_addr_v4(a), l3mdev_fib_table_by_index(net, oif) ?:
+							  RT_TABLE_LOCAL) == RTN_LOCAL;
+}
+
+static bool is_ours(const struct rar_member *m, const struct rar_path *path,
+		    const struct rar_addr *a)
+{
+	return rar_route_addr_is_ours(m->rn->net, a, path->oif);
 }
 
 /**
@@ -237,7 +274,7 @@ int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *d
 {
 	struct dst_entry *dst;
 
-	if (!ipv6_addr_any(&path->src.ip) && !addr_is_ours(m->rn->net, &path->src))
+	if (!ipv6_addr_any(&path->src.ip) && !is_ours(m, path, &path->src))
 		return -EADDRNOTAVAIL;
 	local_bh_disable();
 	dst_cache_reset(&path->cache);
@@ -262,7 +299,7 @@ int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *d
  */
 bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path)
 {
-	return addr_is_ours(m->rn->net, &path->dst);
+	return is_ours(m, path, &path->dst);
 }
 
 /**
@@ -280,14 +317,14 @@ bool rar_route_cut_off(struct rar_member *m, struct rar_path *path)
 	struct dst_entry *dst;
 	bool cut_off;
 
-	if (!addr_is_ours(m->rn->net, &path->src))
+	if (!is_ours(m, path, &path->src))
 		return true;
 	local_bh_disable();
 	dst = rar_route_get(m, path);
 	cut_off = IS_ERR(dst) || !netif_running(dst->dev) ||
 		  !netif_carrier_ok(dst->dev) ||
 		  (dst->dev->flags & IFF_LOOPBACK &&
-		   !addr_is_ours(m->rn->net, &path->dst));
+		   !is_ours(m, path, &path->dst));
 	if (!IS_ERR(dst))
 		dst_release(dst);
 	local_bh_enable();

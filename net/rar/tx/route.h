@@ -32,6 +32,7 @@ static inline bool rar_is_veth(const struct net_device *dev)
 
 struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path);
 struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path);
+bool rar_route_addr_is_ours(struct net *net, const struct rar_addr *a, int oif);
 bool rar_route_on_link(struct rar_member *m, struct rar_path *path);
 bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path);
 int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev);
