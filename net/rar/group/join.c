@@ -683,6 +683,28 @@ static bool black_hole(const struct rar_join_state *j)
 	       j->full_tries >= JOIN_MTU_FULL;
 }
 
+/*
+ * A router may have said since the last JOIN that the path is narrower than the device. Full-size JOINs
+ * must not be larger: they would not even leave. The successor has seen none, so no rank knows the
+ * size yet.
+ */
+static void look_at_mtu(struct rar_member *m)
+{
+	struct rar_path *path = &m->link[RAR_NEXT].path;
+	struct rar_join_state *j = &m->join;
+	u32 mtu, payload;
+
+	if (j->ok[RAR_NEXT])
+		return;
+	mtu = rar_route_mtu(m, path);
+	payload = payload_of_mtu(path, mtu);
+	if (!payload || payload >= j->payload)
+		return;
+	j->mtu = mtu;
+	j->payload = payload;
+	j->full_tries = 0;
+}
+
 /**
  * rar_join_tick() - send what is due while joining; the member's timer
  * @m: member in JOINING or READY
@@ -705,6 +727,7 @@ unsigned long rar_join_tick(struct rar_member *m)
 		return min(j->deadline, jiffies + msecs_to_jiffies(JOIN_ROUTE_MS));
 	}
 	if (time_after_eq(jiffies, j->next_try)) {
+		look_at_mtu(m);
 		send_join(m);
 		j->next_try = jiffies + rar_table_retry_in(j->tries++);
 	}

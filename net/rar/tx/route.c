@@ -259,6 +259,27 @@ bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path)
 }
 
 /**
+ * rar_route_mtu() - look at the MTU of a path
+ * @m:  member
+ * @path: to the neighbour
+ *
+ * Bottom halves are off.
+ *
+ * Return: the path MTU, which routers may have made known, at most RAR_MAX_MTU; 0 without a route.
+ */
+u32 rar_route_mtu(struct rar_member *m, struct rar_path *path)
+{
+	struct dst_entry *dst = rar_route_get(m, path);
+	u32 mtu;
+
+	if (IS_ERR(dst))
+		return 0;
+	mtu = min_t(u32, dst_mtu(dst), RAR_MAX_MTU);
+	dst_release(dst);
+	return mtu;
+}
+
+/**
  * rar_route_find() - find the route of a path
  * @m:  member
  * @path: with both addresses; an "any" source becomes the route's

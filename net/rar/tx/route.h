@@ -35,6 +35,7 @@ struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path);
 bool rar_route_addr_is_ours(struct net *net, const struct rar_addr *a, int oif);
 bool rar_route_on_link(struct rar_member *m, struct rar_path *path);
 bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path);
+u32 rar_route_mtu(struct rar_member *m, struct rar_path *path);
 int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev);
 bool rar_route_is_here(const struct rar_member *m, const struct rar_path *path);
 bool rar_route_cut_off(struct rar_member *m, struct rar_path *path);
