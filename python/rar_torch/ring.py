@@ -18,6 +18,7 @@ from .work import Keeper, RingWork
 
 PIECE = 4 << 20         # bytes; longer tensors are several requests
 UNLIMITED = 1 << 62
+PATIENCE = 1            # seconds in which callbacks wait for those of the work before
 CAP_IPC_LOCK = 14
 O_KEY = 4               # rank 0's card carries a key that all ranks must have
 
@@ -34,44 +35,78 @@ def lockable():
 # ---------------------------------------------------------------- progress
 
 class Progress:
-    """A thread that ends works whose futures somebody has; it starts with the first of them."""
+    """Threads that end works whose futures somebody has, in order. The first of these works
+    starts the first thread, and callbacks run in it. One that takes long may be waiting for a
+    later work: so there is always another thread, which goes on after PATIENCE."""
 
     def __init__(self):
-        self.works, self.thread = queue.SimpleQueue(), None
+        self.works, self.threads = queue.SimpleQueue(), []
+        self.turn = threading.Lock()    # held by the thread that waits for a work
+        self.lock = threading.Lock()
+        self.free = 0                   # threads that run no callback
+        self.before = threading.Event()         # the callbacks of the last work have ended
+        self.before.set()
+
+    def inside(self):
+        """Return whether the caller is a callback."""
+        return threading.current_thread() in self.threads
 
     def add(self, work):
         """End this work after all earlier ones."""
-        if not self.thread:
-            self.thread = threading.Thread(target=self.run, name="rar_torch", daemon=True)
-            self.thread.start()
+        if not self.threads:
+            self.another(0)
         self.works.put(work)
+
+    def another(self, change):
+        """Change the number of free threads; if it gets 0, start one."""
+        with self.lock:
+            self.free += change
+            if not self.free:
+                self.free = 1
+                self.threads.append(threading.Thread(target=self.run, name="rar_torch",
+                                                     daemon=True))
+                self.threads[-1].start()
 
     def run(self):
         """Wait for one work after the other."""
-        while (work := self.works.get()) is not None:
-            work.settle(lib.rar_wait(work.ring.comm, work.request, -1))
+        while True:
+            with self.turn:
+                work = self.works.get()
+                if work is None:
+                    self.works.put(None)        # for the next thread
+                    return
+                err = lib.rar_wait(work.ring.comm, work.request, -1)
+                before, self.before = self.before, threading.Event()
+                after = self.before
+                self.another(-1)
+            before.wait(PATIENCE)
+            work.settle(err)
+            after.set()
             del work
+            self.another(1)
 
     def end(self):
-        """End the thread, after the works that it has."""
-        if self.thread and self.thread is not threading.current_thread():
-            self.works.put(None)
-            self.thread.join()
-        self.thread = None
+        """End the threads, after the works that they have."""
+        self.works.put(None)
+        while self.threads:
+            thread = self.threads.pop()
+            if thread is not threading.current_thread():
+                thread.join()
 
 
 class Member:
-    """What must be given back in the end: the communicator and the thread."""
+    """What must be given back in the end: the communicator and the threads."""
 
     def __init__(self, comm):
         self.comm, self.progress, self.pid = comm, Progress(), os.getpid()
         self.last = 0           # request started last
 
     def quiet(self):
-        """End the thread. Requests that are not complete could wait for ever: they fail."""
+        """End the threads. Requests that are not complete could wait for ever: they fail."""
         if self.last and lib.rar_test(self.comm, self.last) == -errno.EAGAIN:
             lib.rar_comm_abort(self.comm)
         self.progress.end()
+        self.progress = Progress()
 
     def leave(self):
         """Leave the group. In a child of the process that joined, the group is not disturbed."""
@@ -135,11 +170,16 @@ class Ring:
                     raise error
                 self.member.last = request.value
             work = RingWork(self, what, self.member.last, finish, out)
-            self.keeper.add(work)
+            self.keeper.running.append(work)
+        self.keeper.tidy()
         return work
 
     def watch(self, work):
-        """Have the work ended by the thread."""
+        """Have the work ended by a thread. A callback ends it itself: it may wait for it at
+        once, and the callbacks of later works wait for this one."""
+        if self.member.progress.inside():
+            work.settle(lib.rar_wait(self.comm, work.request, -1))
+            return
         with self.lock:
             self.member.progress.add(work)
 

@@ -67,6 +67,10 @@ class RingWork(Work):
                 self.settle(err)
         return self.ended
 
+    def is_over(self):
+        """The same, for a caller in which no callback may run."""
+        return self.ended if self.inner else self.is_completed()
+
     def is_success(self):
         """Return whether there is a result."""
         return self.is_completed() and not self.error
@@ -94,7 +98,8 @@ class RingWork(Work):
         return self.out
 
     def get_future(self):
-        """Return a future of the tensors; a thread of the ring completes it.
+        """Return a future of the tensors; a thread of the ring completes it, and runs the
+        callbacks of then(). They may wait for other works and futures.
 
         The error must be raised in then(): code in C++ that waits for a future does not see
         what Future.set_exception() does.
@@ -123,12 +128,18 @@ class Keeper:
     def __init__(self):
         self.running = collections.deque()
         self.shells = collections.deque(maxlen=SHELLS)
+        self.lock = threading.Lock()
 
-    def add(self, work):
-        """Keep a work, and drop the tensors of works that have ended and nobody holds."""
-        self.running.append(work)
-        while self.running[0] is not work and self.running[0].is_completed():
-            old = self.running.popleft()
-            if sys.getrefcount(old) == 2:       # here, and as the argument
-                old.out = None
-            self.shells.append(old)
+    def tidy(self):
+        """Drop the tensors of works that have ended and nobody holds. A work with a future is
+        ended elsewhere, since its callbacks may start the next collective."""
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            while len(self.running) > 1 and self.running[0].is_over():
+                old = self.running.popleft()
+                if sys.getrefcount(old) == 2:       # here, and as the argument
+                    old.out = None
+                self.shells.append(old)
+        finally:
+            self.lock.release()

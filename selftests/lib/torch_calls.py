@@ -15,6 +15,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power_sgd
 
 import rar_torch
 
@@ -174,6 +175,38 @@ def test_works():
     check(work.is_completed(), "barrier is complete without wait()")
 
 
+def test_callbacks():
+    """Callbacks of futures that wait for other futures, and that start collectives."""
+    def other():
+        return dist.all_reduce(torch.ones(1000), async_op=True).get_future()
+
+    made = other().then(lambda _: other().wait()[0].sum().item())
+    check(made.wait() == 1000 * size, "a callback that waits for a future that it makes")
+    works = [dist.all_reduce(torch.ones(1 << 20), async_op=True) for _ in range(2)]
+    last = works[1].get_future()
+    first = works[0].get_future().then(lambda _: last.wait()[0][0].item())
+    check(first.wait() == size, "a callback that waits for a later future")
+    for _ in range(30):                 # the next call may be the one that ends the work before
+        future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+        future = future.then(lambda _: dist.all_reduce(torch.ones(3), async_op=True).wait())
+        dist.all_reduce(torch.ones(3))  # the same as there: either may be the first
+        future.wait()
+
+
+def test_power_sgd():
+    """DistributedDataParallel with PyTorch's own hook PowerSGD, which does that."""
+    torch.manual_seed(3)
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    state = power_sgd.PowerSGDState(None, start_powerSGD_iter=2)
+    net.register_comm_hook(state, power_sgd.powerSGD_hook)
+    for _ in range(4):
+        net(torch.full((4, 64), rank + 1.0)).sum().backward()
+    grads = [torch.zeros(64, 64) for _ in range(size)]
+    dist.all_gather(grads, net.module.weight.grad)
+    check(all(torch.equal(grad, grads[0]) for grad in grads) and grads[0].abs().sum() > 0,
+          "PowerSGD: gradients")
+
+
 def test_groups():
     """Groups of some ranks, at the same time as the group of all."""
     halves = [dist.new_group(range(first, size, 2)) for first in range(2)]
@@ -227,8 +260,8 @@ def test_differ():
 
 def calls():
     """All of it."""
-    for test in (test_types, test_reductions, test_moves, test_works, test_groups, test_fork,
-                 test_differ):
+    for test in (test_types, test_reductions, test_moves, test_works, test_callbacks,
+                 test_power_sgd, test_groups, test_fork, test_differ):
         test()
         dist.barrier()
     check(ways()[1] == 0, f"by gloo: {rar_torch.counts.calls}")
