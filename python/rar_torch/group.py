@@ -16,7 +16,7 @@ from .work import milliseconds
 GLOO = ("allgather_coalesced", "gather", "scatter", "alltoall", "alltoall_base", "send", "recv",
         "recv_anysource", "monitored_barrier", "_set_sequence_number_for_group",
         "_get_sequence_number_for_group")
-SHORT = 32 << 10        # bytes; the kernel copies short tensors, and so does not write to them
+OVERLAP = 1             # torch._debug_has_internal_overlap(): yes
 
 
 def listed(tensors):
@@ -39,12 +39,32 @@ def unfit(*tensors):
     return None
 
 
+def is_plain(tensor):
+    """Return whether the elements lie in memory as they are, in one piece. PyTorch takes the
+    conjugate or the sign of some views only when it reads them."""
+    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def plain(tensor):
+    """Return the elements in one piece."""
+    return tensor if is_plain(tensor) else tensor.clone(memory_format=torch.contiguous_format)
+
+
 def in_place(tensor):
     """Return a tensor with the elements in one piece, and how they come back from there."""
-    if tensor.is_contiguous():
+    if is_plain(tensor):
         return tensor, None
-    whole = tensor.contiguous()
+    whole = plain(tensor)
     return whole, lambda: tensor.copy_(whole)
+
+
+def refuse_shared(name, *outputs):
+    """Raise an error if elements of an output share memory. It would come after the operation
+    otherwise, from copy_()."""
+    for tensor in outputs:
+        if torch._debug_has_internal_overlap(tensor) == OVERLAP:
+            raise RarError(f"rar: {name}: elements of the tensor share memory, as those of "
+                           "expand() do, and cannot be written to: clone() it before")
 
 
 def then_all(steps):
@@ -155,6 +175,7 @@ class ProcessGroupRar(dist.ProcessGroup):
         kinds, why = self._reductions(librar.ALLREDUCE, tensors, op)
         if why or not tensors:
             return self._gloo(name, why or "no tensors", tensors, opts)
+        refuse_shared(name, *tensors)
         wholes = [in_place(tensor) for tensor in tensors]
         calls = [call for kind, (whole, _) in zip(kinds, wholes)
                  for call in kind.calls(librar.ALLREDUCE, whole, whole, whole.numel())]
@@ -167,6 +188,8 @@ class ProcessGroupRar(dist.ProcessGroup):
         why = self._bytes_obstacle(librar.BROADCAST, *tensors)
         if why:
             return self._gloo("broadcast", why, tensors, opts)
+        if root != self.numbers[0]:
+            refuse_shared("broadcast", tensors[0])
         whole, back = in_place(tensors[0])
         calls = pieces(librar.BROADCAST, librar.U8, 1, whole.data_ptr(), whole.data_ptr(),
                        nbytes(whole), root=root)
@@ -185,7 +208,7 @@ class ProcessGroupRar(dist.ProcessGroup):
     def _gather(self, out, tensor):
         """Return the call that gathers tensor from all ranks into out, which is in one piece;
         its source, and what remains to be done."""
-        src = tensor.contiguous()
+        src = plain(tensor)
         start, length = out.data_ptr(), nbytes(out)
         mine = start + self.numbers[0] * nbytes(src)
         if (src.data_ptr() != mine and src.data_ptr() < start + length
@@ -207,6 +230,7 @@ class ProcessGroupRar(dist.ProcessGroup):
         if why or len(out) != size:
             return self._gloo("allgather", why or "a list of another length", outputs, inputs,
                               opts)
+        refuse_shared("allgather", *out)
         flat = tensor.new_empty((size, tensor.numel()))
         call, src = self._gather(flat, tensor)
 
@@ -233,8 +257,9 @@ class ProcessGroupRar(dist.ProcessGroup):
         if why:
             args = (outputs, inputs) if "coalesced" in name else (outputs[0], inputs[0])
             return self._gloo(name, why, *args, opts)
-        flats = [torch.empty_like(out, memory_format=torch.contiguous_format)
-                 if not out.is_contiguous() else out for out in outputs]
+        refuse_shared(name, *outputs)
+        flats = [out if is_plain(out) else
+                 torch.empty_like(out, memory_format=torch.contiguous_format) for out in outputs]
         calls, sources = zip(*map(self._gather, flats, inputs))
 
         def copy_back():
@@ -256,6 +281,7 @@ class ProcessGroupRar(dist.ProcessGroup):
         if why:
             return self._gloo("reduce", why, tensors, opts)
         if root == self.numbers[0]:
+            refuse_shared("reduce", tensors[0])
             whole, back = in_place(tensors[0])
         else:               # the ring works in this memory, and the caller keeps its tensor
             whole, back = tensors[0].clone(memory_format=torch.contiguous_format), None
@@ -276,6 +302,7 @@ class ProcessGroupRar(dist.ProcessGroup):
         why = why or self._too_long(max(map(nbytes, outputs)) * size)
         if why:
             return self._gloo(name, why, outputs, inputs, opts)
+        refuse_shared(name, *outputs)
         made = flats()
         if any(flat.numel() != out.numel() * size for flat, out in zip(made, outputs)):
             raise ValueError(f"{name}: an input is not {size} times as long as its output")

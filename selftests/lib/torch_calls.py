@@ -114,6 +114,88 @@ def test_reductions():
         test_scatter(count)
 
 
+def lazy(numbers, name):
+    """Return a view of which PyTorch takes the conjugate or the sign only when it reads it."""
+    if name == "conj":
+        return numbers.conj_physical().conj()
+    return torch.complex(numbers, -numbers).conj().imag
+
+
+def test_lazy():
+    """Lazily conjugated and negated views. Of the first PyTorch itself refuses some calls."""
+    for name, dtype in (("conj", torch.complex64), ("neg", torch.float32)):
+        everybody = [given(who, 6, dtype) for who in range(size)]
+        total, mine = sum(everybody), everybody[rank]
+        check(lazy(mine, name).is_conj() or lazy(mine, name).is_neg(), f"{name} is lazy")
+        tensor = lazy(mine, name)
+        dist.broadcast(tensor, 1)
+        equal(f"broadcast {name}", tensor, everybody[1])
+        tensor = lazy(mine, name)
+        dist.reduce(tensor, 0)
+        equal(f"reduce {name}", tensor, mine if rank else total)
+        out = lazy(torch.zeros(6, dtype=dtype), name)
+        dist._reduce_scatter_base(out, lazy(mine.repeat(size), name))
+        equal(f"_reduce_scatter_base {name}", out, total)
+        out = lazy(torch.zeros(6, dtype=dtype), name)
+        dist.reduce_scatter(out, [lazy(mine, name)] * size)
+        equal(f"reduce_scatter {name}", out, total)
+        if name == "conj":
+            continue
+        for call in (dist.all_reduce, lambda tensor: dist.all_reduce_coalesced([tensor])):
+            tensor = lazy(mine, name)
+            call(tensor)
+            equal(f"all_reduce {name}", tensor, total)
+        parts = [lazy(torch.zeros(6), name) for _ in range(size)]
+        dist.all_gather(parts, lazy(mine, name))
+        equal(f"all_gather {name}", torch.cat(parts), torch.cat(everybody))
+        out = lazy(torch.zeros(6 * size), name)
+        dist.all_gather_into_tensor(out, lazy(mine, name))
+        equal(f"all_gather_into_tensor {name}", out, torch.cat(everybody))
+
+
+def test_expanded():
+    """Tensors whose elements share memory may be read, but not be written to."""
+    def expanded(*_):
+        return torch.full((1,), float(rank)).expand(4)
+
+    parts, flat = [torch.empty(4) for _ in range(size)], torch.empty(4 * size)
+    dist.all_gather(parts, expanded())
+    dist.all_gather_into_tensor(flat, expanded())
+    equal("all_gather of expanded tensors", torch.cat(parts), flat)
+    equal("all_gather_into_tensor of an expanded tensor", flat,
+          torch.arange(float(size)).repeat_interleave(4))
+    dist._reduce_scatter_base(parts[0], expanded().repeat(size).view(-1))
+    dist.reduce_scatter(parts[1], [expanded()] * size)
+    equal("reduce_scatter of expanded tensors", parts[0], parts[1])
+    if size > 2:
+        tensor = torch.full((4,), 7.0) if rank else expanded()
+        dist.broadcast(tensor, 0)
+        equal("broadcast of an expanded tensor", tensor, torch.zeros(4))
+        tensor = torch.zeros(4) if rank == 1 else expanded()
+        dist.reduce(tensor, 1)
+        equal("reduce of expanded tensors", tensor, torch.full(
+            (4,), float(rank if rank != 1 else sum(range(size)) - 1)))
+    before = ways()
+    for name, call in (
+            ("all_reduce", lambda: dist.all_reduce(expanded(), async_op=True)),
+            ("coalesced", lambda: dist.all_reduce_coalesced([flat, expanded()], async_op=True)),
+            ("broadcast", lambda: dist.broadcast(expanded(), rank - 1 if rank else 1,
+                                                 async_op=True)),
+            ("reduce", lambda: dist.reduce(expanded(), rank, async_op=True)),
+            ("all_gather", lambda: dist.all_gather([expanded()] * size, parts[0], async_op=True)),
+            ("into_tensor", lambda: dist.all_gather_into_tensor(
+                torch.empty(1).expand(4 * size), parts[0], async_op=True)),
+            ("reduce_scatter", lambda: dist.reduce_scatter(expanded(), parts, async_op=True)),
+            ("_reduce_scatter_base", lambda: dist._reduce_scatter_base(
+                expanded(), flat, async_op=True))):
+        try:
+            call()
+            check(False, f"{name} into an expanded tensor is no error")
+        except RuntimeError as e:
+            check("share" in str(e), f"{name} into an expanded tensor: {e}")
+    check(ways() == before, "an expanded tensor is refused by the call")
+
+
 def test_scatter(count):
     """Reduce-scatter: block r of what rank w gives is given(w) times r."""
     source = torch.cat([given(rank, count, torch.float32) * who for who in range(size)])
@@ -260,7 +342,7 @@ def test_differ():
 
 def calls():
     """All of it."""
-    for test in (test_types, test_reductions, test_moves, test_works, test_callbacks,
+    for test in (test_types, test_reductions, test_lazy, test_expanded, test_moves, test_works, test_callbacks,
                  test_power_sgd, test_groups, test_fork, test_differ):
         test()
         dist.barrier()
