@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 """The backend "rar": a process group whose collectives go by a ring, and the rest by gloo."""
+import functools
 import inspect
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import _create_work_from_future
 
 from . import librar
 from .exchange import StoreExchange
@@ -13,7 +15,7 @@ from .notes import counts, debug, falls_back, say
 from .ring import PIECE, UNLIMITED, join, pieces
 from .work import milliseconds
 
-GLOO = ("allgather_coalesced", "gather", "scatter", "alltoall", "alltoall_base", "send", "recv",
+GLOO = ("allgather_coalesced", "gather", "scatter", "alltoall_base", "send", "recv",
         "recv_anysource", "monitored_barrier", "_set_sequence_number_for_group",
         "_get_sequence_number_for_group")
 OVERLAP = 1             # torch._debug_has_internal_overlap(): yes
@@ -48,6 +50,11 @@ def is_plain(tensor):
 def plain(tensor):
     """Return the elements in one piece."""
     return tensor if is_plain(tensor) else tensor.clone(memory_format=torch.contiguous_format)
+
+
+def as_bytes(tensor):
+    """Return the bytes of the elements in one piece; a copy, if they are not in one."""
+    return plain(tensor).view(-1).view(torch.uint8)
 
 
 def in_place(tensor):
@@ -331,6 +338,28 @@ class ProcessGroupRar(dist.ProcessGroup):
 
     # ------------------------------------------------------------ the rest
 
+    def alltoall(self, outputs, inputs, opts=None):
+        """Tensor number r to rank r. gloo has this for tensors in one piece only."""
+        if len(outputs) != self.numbers[1] or len(inputs) != self.numbers[1]:
+            raise ValueError(f"alltoall: not {self.numbers[1]} tensors")
+        refuse_shared("alltoall", *outputs)
+        counts.add("alltoall", "gloo")
+        source = torch.cat([as_bytes(tensor) for tensor in inputs])
+        parts = [torch.empty_like(out, memory_format=torch.contiguous_format) for out in outputs]
+        lengths = [nbytes(part) for part in parts]
+        target = torch.empty(sum(lengths), dtype=torch.uint8)
+        work = self.gloo.alltoall_base(target, source, lengths, [nbytes(t) for t in inputs],
+                                       opts or dist.AllToAllOptions())
+
+        def spread(future):
+            future.value()              # raises gloo's error
+            for out, part, found in zip(outputs, parts, target.split(lengths)):
+                as_bytes(part).copy_(found)
+                out.copy_(part)
+            return outputs
+
+        return _create_work_from_future(work.get_future().then(spread))
+
     def shutdown(self):
         """Leave the ring. PyTorch 2 calls this when the group is destroyed; without it the ring
         is left when the group is dropped, or at the end of the process."""
@@ -373,8 +402,22 @@ def create(opts, _):
                            opts.group_id or "0", taken_over.pop() if taken_over else None)
 
 
+def extend(monitored_barrier):
+    """Return monitored_barrier() for groups of the ring, too: PyTorch's is for the name gloo."""
+    @functools.wraps(monitored_barrier)
+    def extended(group=None, timeout=None, wait_all_ranks=False):
+        used = group or dist.group.WORLD
+        if not isinstance(used, ProcessGroupRar):
+            return monitored_barrier(group, timeout, wait_all_ranks)
+        return used.monitored_barrier(timeout or used.timeout, wait_all_ranks)
+
+    return extended
+
+
 def register():
     """Tell torch.distributed the name "rar"."""
+    dist.monitored_barrier = extend(dist.monitored_barrier)
+    dist.distributed_c10d.monitored_barrier = dist.monitored_barrier
     register_backend = dist.Backend.register_backend
     devices = {"devices": ["cpu"]} if "devices" in inspect.signature(
         register_backend).parameters else {}            # PyTorch 2

@@ -15,6 +15,7 @@ import time
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional as functional
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power_sgd
 
 import rar_torch
@@ -315,6 +316,57 @@ def test_gloo():
     check(ways() == (ring, gloo + 2), "sparse and gather go by gloo")
 
 
+def test_functional():
+    """Collectives with a gradient, and what their backward calls."""
+    x = torch.full((3,), rank + 1.0, requires_grad=True)
+    gathered = functional.all_gather(x)
+    equal("functional.all_gather", torch.cat(gathered).detach(),
+          torch.arange(1.0, size + 1).repeat_interleave(3))
+    (torch.stack(gathered).sum(1) * torch.arange(1.0, size + 1)).sum().backward()
+    equal("functional.all_gather, backward", x.grad, torch.full((3,), (rank + 1.0) * size))
+    x = [torch.full((2,), 10.0 * rank + who, requires_grad=True) for who in range(size)]
+    out = functional.all_to_all([torch.empty(2) for _ in range(size)], x)
+    equal("functional.all_to_all", torch.cat(out).detach(),
+          torch.arange(0.0, 10 * size, 10).repeat_interleave(2) + rank)
+    (torch.stack(out).sum() * (rank + 1)).backward()
+    equal("functional.all_to_all, backward", torch.cat([part.grad for part in x]),
+          torch.arange(1.0, size + 1).repeat_interleave(2))
+
+
+def test_all_to_all():
+    """Exchange of tensors of several lengths, types and layouts; gloo alone refuses it."""
+    for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64):
+        def block(source, target, dtype=dtype):
+            return given(source + target, source * 2 + target, dtype)
+
+        outs = [torch.empty(who * 2 + rank, 2, dtype=dtype)[:, 0] for who in range(size)]
+        work = dist.all_to_all(outs, [block(rank, who) for who in range(size)], async_op=True)
+        work.wait()
+        equal(f"all_to_all {dtype}", torch.cat(outs),
+              torch.cat([block(who, rank) for who in range(size)]))
+    try:
+        dist.all_to_all([torch.empty(1)] * size, [torch.empty(1)] * (size - 1))
+        check(False, "all_to_all with a list that is too short is no error")
+    except (RuntimeError, ValueError):
+        pass
+
+
+def test_monitored_barrier():
+    """gloo's barrier that names a rank that is late, in a group of the ring."""
+    group = dist.new_group()
+    dist.monitored_barrier(group)
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=30), wait_all_ranks=True)
+    if rank == size - 1:
+        dist.barrier()
+        return
+    try:
+        dist.monitored_barrier(group, datetime.timedelta(seconds=1))
+        check(rank != 0, "a rank does not come, and monitored_barrier is no error")
+    except RuntimeError as e:
+        check(f"{size - 1}" in str(e) or rank != 0, f"monitored_barrier: {e}")
+    dist.barrier()
+
+
 def test_fork():
     """A child has no part in the ring, and does not disturb it."""
     pid = os.fork()
@@ -347,8 +399,9 @@ def calls():
         test()
         dist.barrier()
     check(ways()[1] == 0, f"by gloo: {rar_torch.counts.calls}")
-    test_gloo()
-    dist.barrier()
+    for test in (test_gloo, test_functional, test_all_to_all, test_monitored_barrier):
+        test()
+        dist.barrier()
 
 
 def few():
