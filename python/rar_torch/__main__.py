@@ -3,37 +3,11 @@
 
 python3 -m rar_torch -m MODULE ARGUMENT... runs a module.
 """
-import functools
-import inspect
 import os
 import runpy
 import sys
 
-import torch.distributed as dist
-
-import rar_torch        # noqa: F401 # pylint: disable=unused-import # has the backend
-
-
-def by_rar(function):
-    """Return a function that makes process groups by the ring instead of by gloo."""
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def patched(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
-        if str(bound.arguments.get("backend") or "gloo").lower() == "gloo":
-            bound.arguments["backend"] = "rar"
-        return function(*bound.args, **bound.kwargs)
-
-    return patched
-
-
-def patch():
-    """Replace what makes process groups, in all places where programs find it."""
-    for name in ("init_process_group", "new_group"):
-        function = by_rar(getattr(dist, name))
-        setattr(dist, name, function)
-        setattr(dist.distributed_c10d, name, function)
+from .patch import patch
 
 
 def main():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 """What the package says: RAR_DEBUG=1 explains decisions, RAR_TORCH_STAT=1 counts calls."""
-import atexit
 import collections
+import multiprocessing.util
 import os
 import sys
 
@@ -40,8 +40,14 @@ class Counts:
     def __init__(self):
         self.calls = collections.defaultdict(collections.Counter)
         self.rank = None        # as soon as there is a group
-        self.pid = os.getpid()
-        atexit.register(self.report)
+        self.at_end()
+        multiprocessing.util.register_after_fork(self, Counts.at_end)
+
+    def at_end(self):
+        """Report at the end of this process; multiprocessing ends its own without atexit. A
+        child of a process that has a group is no rank."""
+        if self.rank is None:
+            multiprocessing.util.Finalize(None, self.report, exitpriority=0)
 
     def add(self, name, way):
         """Count a call."""
@@ -49,7 +55,7 @@ class Counts:
 
     def report(self):
         """Print the numbers, if RAR_TORCH_STAT asks for it."""
-        if not is_set("RAR_TORCH_STAT") or os.getpid() != self.pid or self.rank is None:
+        if not is_set("RAR_TORCH_STAT") or self.rank is None:
             return
         for name, ways in sorted(self.calls.items()):
             say(self.rank, f"{name}: {ways['ring']} by the ring, {ways['gloo']} by gloo")

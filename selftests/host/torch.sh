@@ -30,6 +30,21 @@ no_ring()
 	result $? "no librar: said, and gloo takes over"
 }
 
+# A program that makes two ranks itself, by each method of multiprocessing.
+makes_ranks()
+{
+	local method
+
+	for method in spawn forkserver fork; do
+		store_nr=$((store_nr + 1))
+		ranks 1 RAR_TORCH_STAT=1 PYTHONPATH=python -m rar_torch \
+			selftests/lib/torch_spawn.py 2 "$files/store.$store_nr" $method
+		[ "$(grep -c '^rank [01]: sum \[3.0, 3.0, 3.0\]$' <<< "$out")" = 2 ] &&
+			[ "$(grep -c ': allreduce: 1 by the ring, 0 by gloo$' <<< "$out")" = 2 ]
+		result $? "ranks that a program makes by $method go by the ring"
+	done
+}
+
 find_torch || { echo "1..0 # SKIP PyTorch is not installed: scripts/deps torch"; exit 4; }
 echo "TAP version 13"
 out=$(make_lib lib)
@@ -45,6 +60,7 @@ failures die 2 "the error names the killed rank"
 failures hang 3 "the error names a rank that does not take part"
 failures late 2 "the error names a rank that does not come"
 no_ring
+makes_ranks
 train 2 "" --epochs 2
 gloo=$(weights)
 train 2 "-m rar_torch" --epochs 2
