@@ -5,15 +5,14 @@ import inspect
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
 
 from . import librar
 from .exchange import StoreExchange
-from .kinds import HALVES, KINDS, LINEAR, REDUCTIONS, reduction_name
+from .kinds import BOOL, HALVES, KINDS, LINEAR, REDUCTIONS, reduction_name
 from .librar import RarError
 from .notes import counts, debug, falls_back, say
 from .ring import PIECE, UNLIMITED, join, pieces
-from .work import milliseconds
+from .work import FutureWork, milliseconds
 
 GLOO = ("allgather_coalesced", "gather", "scatter", "alltoall_base", "send", "recv",
         "recv_anysource", "monitored_barrier", "_set_sequence_number_for_group",
@@ -86,7 +85,8 @@ class Reduction:
     def __init__(self, ring, collective, tensor, op):
         name = reduction_name(op)
         self.dtype, self.numbers = KINDS.get(tensor.dtype, (0, 0))
-        self.redop, self.why, self.flags = REDUCTIONS.get(name, 0), unfit(tensor), 0
+        names = BOOL if tensor.dtype == torch.bool else REDUCTIONS
+        self.redop, self.why, self.flags = names.get(name, 0), unfit(tensor), 0
         if not self.why and not (
                 self.dtype and self.redop and (self.numbers == 1 or self.redop in LINEAR)
                 and ring.can(collective, self.dtype, self.redop)):
@@ -136,6 +136,20 @@ class ProcessGroupRar(dist.ProcessGroup):
             debug(self.numbers[0], f"{name}: {why}: by gloo")
         counts.add(name, "gloo")
         return getattr(self.gloo, name)(*(arg for arg in args if arg is not None))
+
+    def _gloo_parts(self, name, why, works, finish):
+        """Have gloo do it by other calls than its own for that, which some versions lack."""
+        if self.ring and why:
+            debug(self.numbers[0], f"{name}: {why}: by gloo")
+        counts.add(name, "gloo")
+
+        def end(parts):
+            for part in parts.value():
+                part.value()            # raises gloo's error
+            return finish()
+
+        futures = [work.get_future() for work in works]
+        return FutureWork(torch.futures.collect_all(futures).then(end))
 
     def _start(self, name, calls, finish, out):
         """Have the ring do it."""
@@ -260,22 +274,23 @@ class ProcessGroupRar(dist.ProcessGroup):
         why = (self._bytes_obstacle(librar.ALLGATHER, *outputs, *inputs) or
                self._too_long(max(map(nbytes, outputs))))
         if any(nbytes(out) != nbytes(tensor) * size for out, tensor in zip(outputs, inputs)):
-            why = "lengths that do not fit"
-        if why:
-            args = (outputs, inputs) if "coalesced" in name else (outputs[0], inputs[0])
-            return self._gloo(name, why, *args, opts)
+            raise ValueError(f"{name}: an output is not {size} times as long as its input")
         refuse_shared(name, *outputs)
         flats = [out if is_plain(out) else
                  torch.empty_like(out, memory_format=torch.contiguous_format) for out in outputs]
-        calls, sources = zip(*map(self._gather, flats, inputs))
 
         def copy_back():
             for out, flat in zip(outputs, flats):
                 if out is not flat:
                     out.copy_(flat)
-            return sources              # which must live until then
+            return outputs
 
-        return self._start(name, calls, copy_back, outputs)
+        if why:
+            works = [self.gloo.allgather([list(as_bytes(flat).view(size, -1))], [as_bytes(part)])
+                     for flat, part in zip(flats, inputs)]
+            return self._gloo_parts(name, why, works, copy_back)
+        calls, sources = zip(*map(self._gather, flats, inputs))
+        return self._start(name, calls, lambda: (copy_back(), sources), outputs)
 
     # ------------------------------------------------------------ each gets its own
 
@@ -307,14 +322,24 @@ class ProcessGroupRar(dist.ProcessGroup):
         kinds, why = self._reductions(librar.REDUCE_SCATTER, outputs, op)
         size = self.numbers[1]
         why = why or self._too_long(max(map(nbytes, outputs)) * size)
-        if why:
+        if why and name == "reduce_scatter":
             return self._gloo(name, why, outputs, inputs, opts)
         refuse_shared(name, *outputs)
         made = flats()
         if any(flat.numel() != out.numel() * size for flat, out in zip(made, outputs)):
             raise ValueError(f"{name}: an input is not {size} times as long as its output")
+        if why:
+            return self._gloo_parts(name, why, [self.gloo.allreduce(flat.view(-1), op)
+                                                for flat in made],
+                                    lambda: self._own_blocks(outputs, made))
         calls, steps = zip(*map(self._scatter, kinds, outputs, made))
         return self._start(name, calls, then_all(steps), outputs)
+
+    def _own_blocks(self, outputs, flats):
+        """Copy this rank's block of each tensor to its output."""
+        for out, flat in zip(outputs, flats):
+            out.copy_(flat.view(self.numbers[1], -1)[self.numbers[0]].view(out.shape))
+        return outputs
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         """The reduction of element rank of a list."""
@@ -343,7 +368,6 @@ class ProcessGroupRar(dist.ProcessGroup):
         if len(outputs) != self.numbers[1] or len(inputs) != self.numbers[1]:
             raise ValueError(f"alltoall: not {self.numbers[1]} tensors")
         refuse_shared("alltoall", *outputs)
-        counts.add("alltoall", "gloo")
         source = torch.cat([as_bytes(tensor) for tensor in inputs])
         parts = [torch.empty_like(out, memory_format=torch.contiguous_format) for out in outputs]
         lengths = [nbytes(part) for part in parts]
@@ -351,14 +375,13 @@ class ProcessGroupRar(dist.ProcessGroup):
         work = self.gloo.alltoall_base(target, source, lengths, [nbytes(t) for t in inputs],
                                        opts or dist.AllToAllOptions())
 
-        def spread(future):
-            future.value()              # raises gloo's error
+        def spread():
             for out, part, found in zip(outputs, parts, target.split(lengths)):
                 as_bytes(part).copy_(found)
                 out.copy_(part)
             return outputs
 
-        return _create_work_from_future(work.get_future().then(spread))
+        return self._gloo_parts("alltoall", None, [work], spread)
 
     def shutdown(self):
         """Leave the ring. PyTorch 2 calls this when the group is destroyed; without it the ring
@@ -372,6 +395,15 @@ class ProcessGroupRar(dist.ProcessGroup):
         return "rar"
 
     _get_backend_name = getBackendName = name
+
+    # PyTorch 2 gives a group these, and looks for them in a backend in C++ otherwise.
+    group_name = group_desc = ""
+
+    def _set_group_name(self, name):
+        self.group_name = name
+
+    def _set_group_desc(self, desc):
+        self.group_desc = desc
 
     # Names of later versions.
     all_gather_single = _allgather_base

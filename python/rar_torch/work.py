@@ -117,6 +117,48 @@ class RingWork(Work):
         return outer
 
 
+class FutureWork(Work):
+    """What a future of tensors becomes. PyTorch's own work of this kind hides errors."""
+
+    def __init__(self, future):
+        super().__init__()
+        self.future = future
+
+    def wait(self, timeout=None):       # pylint: disable=unused-argument # it has gloo's
+        """Wait for the result."""
+        self.future.wait()
+        return True
+
+    def is_completed(self):
+        """Return whether the work has ended, with a result or an error."""
+        return self.future.done()
+
+    def exception(self):
+        """Return the error, or None."""
+        try:
+            if self.future.done():
+                self.future.value()
+        except RuntimeError as e:
+            return e
+        return None
+
+    def is_success(self):
+        """Return whether there is a result."""
+        return self.future.done() and not self.exception()
+
+    def synchronize(self):
+        """Wait for the result."""
+        self.wait()
+
+    def result(self):
+        """Return the tensors of the result."""
+        return self.future.value()
+
+    def get_future(self):
+        """Return the future."""
+        return self.future
+
+
 class Keeper:
     """Keeps works alive.
 

@@ -56,6 +56,8 @@ def expected(op, count, dtype):
         result = next(function for key, function in combine.items() if key == op)(result, other)
     if op != OP.AVG:
         return result
+    if dtype.is_complex:                # each part is divided
+        return torch.view_as_complex(torch.view_as_real(result) / size)
     return (result / size).to(dtype)    # integers: towards zero
 
 
@@ -96,6 +98,24 @@ def test_types():
         tensor = torch.empty(40, dtype=dtype)
         dist._reduce_scatter_base(tensor, given(rank, 40, dtype).repeat(size))
         equal(f"_reduce_scatter_base {dtype}", tensor, expected(OP.SUM, 40, dtype))
+
+
+def test_bool():
+    """Reductions of bool: bytes that are 0 or 1."""
+    every = [torch.arange(8) >> who % 3 & 1 == 1 for who in range(size)]
+    for op, want in ((OP.SUM, sum(map(torch.Tensor.int, every)) > 0),
+                     (OP.MAX, sum(map(torch.Tensor.int, every)) > 0),
+                     (OP.BOR, sum(map(torch.Tensor.int, every)) > 0),
+                     (OP.BXOR, sum(map(torch.Tensor.int, every)) % 2 == 1),
+                     (OP.MIN, sum(map(torch.Tensor.int, every)) == size),
+                     (OP.PRODUCT, sum(map(torch.Tensor.int, every)) == size),
+                     (OP.BAND, sum(map(torch.Tensor.int, every)) == size)):
+        tensor = every[rank].clone()
+        dist.all_reduce(tensor, op)
+        equal(f"all_reduce {op} bool", tensor.view(torch.uint8), want.view(torch.uint8))
+        out = torch.empty(8, dtype=torch.bool)
+        dist._reduce_scatter_base(out, every[rank].repeat(size), op)
+        equal(f"_reduce_scatter_base {op} bool", out.view(torch.uint8), want.view(torch.uint8))
 
 
 def test_reductions():
@@ -394,18 +414,49 @@ def test_differ():
 
 def calls():
     """All of it."""
-    for test in (test_types, test_reductions, test_lazy, test_expanded, test_moves, test_works, test_callbacks,
+    for test in (test_types, test_bool, test_reductions, test_lazy, test_expanded, test_moves, test_works, test_callbacks,
                  test_power_sgd, test_groups, test_fork, test_differ):
         test()
         dist.barrier()
     check(ways()[1] == 0, f"by gloo: {rar_torch.counts.calls}")
-    for test in (test_gloo, test_functional, test_all_to_all, test_monitored_barrier):
+    for test in (test_gloo, tensors_of_blocks, test_functional, test_all_to_all, test_monitored_barrier):
         test()
         dist.barrier()
 
 
+def tensors_of_blocks():
+    """Calls that some versions of gloo lack, and types that the ring lacks."""
+    for dtype in (torch.float32, torch.bool):
+        out = torch.empty(5, dtype=dtype)
+        try:
+            dist._reduce_scatter_base(out, given(rank, 5, dtype).repeat(size), op=OP.MAX)
+            equal(f"_reduce_scatter_base {dtype}", out, expected(OP.MAX, 5, dtype))
+        except RuntimeError as e:       # gloo of PyTorch 1 has no reductions of this type
+            check(dtype == torch.bool and not dist.group.WORLD.ring and
+                  "scalar type" in str(e), str(e))
+        out = torch.empty(5 * size, dtype=dtype)
+        dist.all_gather_into_tensor(out, given(rank, 5, dtype))
+        equal(f"all_gather_into_tensor {dtype}", out,
+              torch.cat([given(who, 5, dtype) for who in range(size)]))
+    if not hasattr(dist, "_coalescing_manager") or not hasattr(dist, "reduce_scatter_tensor"):
+        return
+    outs = [torch.empty(3) for _ in range(4)]
+    with dist._coalescing_manager():
+        for n, out in enumerate(outs):
+            dist.reduce_scatter_tensor(out, (given(rank, 3, torch.float32) * n).repeat(size))
+    equal("coalesced reduce_scatter_tensor", torch.cat(outs),
+          torch.cat([expected(OP.SUM, 3, torch.float32) * n for n in range(4)]))
+    outs = [torch.empty(3 * size) for _ in range(4)]
+    with dist._coalescing_manager():
+        for n, out in enumerate(outs):
+            dist.all_gather_into_tensor(out, torch.full((3,), float(10 * n + rank)))
+    equal("coalesced all_gather_into_tensor", torch.cat(outs), torch.cat(
+        [torch.arange(float(size)).repeat_interleave(3) + 10 * n for n in range(4)]))
+
+
 def few():
     """Some calls, which go by the ring or by gloo."""
+    tensors_of_blocks()
     for count in COUNTS[1:]:
         tensor = given(rank, count, torch.float32)
         dist.all_reduce(tensor)
