@@ -3,6 +3,8 @@
 import functools
 import inspect
 import multiprocessing.spawn
+import pathlib
+import sys
 
 import torch.distributed as dist
 
@@ -24,10 +26,13 @@ def by_rar(function):
 
 
 class First:
-    """What a new process reads before it imports the program, and is patched by reading it."""
+    """What a new process reads before it imports the program, and is patched by reading it. It
+    has not got the path yet by which this package is found."""
 
     def __reduce__(self):
-        return patch, ()
+        here = str(pathlib.Path(__file__).resolve().parents[1])
+        return exec, (f"import sys; sys.path[:] = {[*sys.path, here]!r}; import rar_torch.patch; "
+                      "rar_torch.patch.patch()",)
 
 
 def with_first(function):

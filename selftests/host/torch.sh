@@ -37,7 +37,7 @@ makes_ranks()
 
 	for method in spawn forkserver fork; do
 		store_nr=$((store_nr + 1))
-		ranks 1 RAR_TORCH_STAT=1 PYTHONPATH=python -m rar_torch \
+		ranks 1 RAR_TORCH_STAT=1 -m rar_torch \
 			selftests/lib/torch_spawn.py 2 "$files/store.$store_nr" $method
 		[ "$(grep -c '^rank [01]: sum \[3.0, 3.0, 3.0\]$' <<< "$out")" = 2 ] &&
 			[ "$(grep -c ': allreduce: 1 by the ring, 0 by gloo$' <<< "$out")" = 2 ]
