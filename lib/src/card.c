@@ -6,11 +6,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,6 +83,16 @@ static void set_address(struct card *card, const struct sockaddr *sa)
 	}
 }
 
+/* ::ffff:a.b.c.d, as getaddrinfo() with AI_V4MAPPED gives it, is an IPv4 address. */
+static void unmap(struct card *card)
+{
+	if (card->af != AF_INET6 || !IN6_IS_ADDR_V4MAPPED((struct in6_addr *)card->addr))
+		return;
+	card->af = AF_INET;
+	memmove(card->addr, card->addr + 12, 4);
+	memset(card->addr + 4, 0, sizeof(card->addr) - 4);
+}
+
 /* An address as digits; "%device" names the device of a link-local address. */
 static int parse_address(const char *text, struct card *card)
 {
@@ -96,6 +109,7 @@ static int parse_address(const char *text, struct card *card)
 	card->af = strchr(copy, ':') ? AF_INET6 : AF_INET;
 	if (inet_pton(card->af, copy, card->addr) != 1 || (device && !card->scope))
 		return -EINVAL;
+	unmap(card);
 	return 0;
 }
 
@@ -107,29 +121,60 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned int bits)
 	       (!(bits % 8) || !((a[bits / 8] ^ b[bits / 8]) & last));
 }
 
-/* Where to look for an address: at a device, or in a network of @bits of @net. */
+#define WISHES	16		/* items of RAR_LOCAL */
+
+/* An item of RAR_LOCAL: an address, a device, or a network of @bits of @net. */
 struct wish {
-	const char *device;
+	bool not;		/* "^": nothing of that */
+	bool exact;
+	char device[IF_NAMESIZE];
 	struct card net;
 	unsigned int bits;
-	bool loopback;
 };
+
+struct wishes {
+	struct wish wish[WISHES];
+	int n;
+	bool any;		/* there is one without "^" */
+};
+
+static bool usable(const struct ifaddrs *i)
+{
+	return i->ifa_addr && i->ifa_flags & IFF_UP &&
+	       (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6);
+}
 
 static bool suits(const struct ifaddrs *i, const struct wish *wish)
 {
 	struct card card;
 
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) ||
-	    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
-		return false;
-	if (wish->device)
+	if (*wish->device)
 		return !strcmp(i->ifa_name, wish->device);
-	if (wish->net.af) {
-		set_address(&card, i->ifa_addr);
-		return card.af == wish->net.af &&
-		       same_bits(card.addr, wish->net.addr, wish->bits);
-	}
-	return !(i->ifa_flags & IFF_LOOPBACK) == !wish->loopback;
+	set_address(&card, i->ifa_addr);
+	return card.af == wish->net.af && same_bits(card.addr, wish->net.addr, wish->bits);
+}
+
+static bool unwanted(const struct ifaddrs *i, const struct wishes *w)
+{
+	for (int k = 0; k < w->n; k++)
+		if (w->wish[k].not && suits(i, &w->wish[k]))
+			return true;
+	return false;
+}
+
+/* A bridge, such as docker0: its address is often one that many hosts have. */
+static bool is_bridge(const char *name)
+{
+	struct ethtool_drvinfo info = { .cmd = ETHTOOL_GDRVINFO };
+	struct ifreq request = { .ifr_data = (void *)&info };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool bridge;
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	bridge = fd >= 0 && !ioctl(fd, SIOCETHTOOL, &request) && !strcmp(info.driver, "bridge");
+	if (fd >= 0)
+		close(fd);
+	return bridge;
 }
 
 /* How good an address is: IPv4 before IPv6, link-local last. */
@@ -142,39 +187,57 @@ static int rank_address(const struct sockaddr *sa)
 	return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? 1 : 2;
 }
 
-static int find_address(const struct wish *wish, struct card *card)
+/*
+ * How good a device is if nobody asked for it: one to other hosts before a bridge, and that before
+ * one without a carrier, which leads nowhere; loopback last.
+ */
+static int rank_device(const struct ifaddrs *i)
 {
-	struct ifaddrs *list, *i;
-	int best = 0;
+	if (i->ifa_flags & IFF_LOOPBACK)
+		return 1;
+	if (!(i->ifa_flags & IFF_RUNNING))
+		return 2;
+	return is_bridge(i->ifa_name) ? 3 : 4;
+}
 
-	if (getifaddrs(&list))
-		return -errno;
-	for (i = list; i; i = i->ifa_next)
-		if (suits(i, wish) && rank_address(i->ifa_addr) > best) {
-			best = rank_address(i->ifa_addr);
+/* The best address of those that suit a wish, or without one of all that are wanted. */
+static int find_address(const struct ifaddrs *list, const struct wish *wish,
+			const struct wishes *w, struct card *card)
+{
+	const struct ifaddrs *i;
+	int best = 0, rank;
+
+	for (i = list; i; i = i->ifa_next) {
+		if (!usable(i) || unwanted(i, w) || (wish && !suits(i, wish)))
+			continue;
+		rank = (wish ? 0 : 4 * rank_device(i)) + rank_address(i->ifa_addr);
+		if (rank > best) {
+			best = rank;
 			set_address(card, i->ifa_addr);
 		}
-	freeifaddrs(list);
+	}
 	return best ? 0 : -EADDRNOTAVAIL;
 }
 
 /* The address by which packets leave for the rest of the world; none is sent. */
-static int default_address(struct card *card)
+static int default_address(const struct ifaddrs *list, const struct wishes *w, struct card *card)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
-	struct sockaddr_storage self;
-	socklen_t len = sizeof(self);
+	struct wish self = { .bits = 32 };
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 
 	inet_pton(AF_INET, "192.0.2.1", &to.sin_addr);	/* for documentation */
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (void *)&to, sizeof(to)) || getsockname(fd, (void *)&self, &len))
+	if (connect(fd, (void *)&to, sizeof(to)) || getsockname(fd, (void *)&addr, &len))
 		err = -errno;
 	close(fd);
-	if (!err)
-		set_address(card, (void *)&self);
-	return err;
+	if (err)
+		return err;
+	set_address(&self.net, (void *)&addr);
+	return find_address(list, &self, w, card);
 }
 
 /* ADDRESS/BITS */
@@ -182,6 +245,7 @@ static int parse_network(const char *text, struct wish *wish)
 {
 	const char *slash = strchr(text, '/');
 	char net[INET6_ADDRSTRLEN], *end;
+	bool mapped;
 
 	if ((size_t)(slash - text) >= sizeof(net))
 		return -EINVAL;
@@ -190,29 +254,86 @@ static int parse_network(const char *text, struct wish *wish)
 	wish->bits = strtoul(slash + 1, &end, 10);
 	if (parse_address(net, &wish->net) || *end || end == slash + 1)
 		return -EINVAL;
+	mapped = wish->net.af == AF_INET && strchr(net, ':');
+	if (mapped && wish->bits < 96)
+		return -EINVAL;
+	wish->bits -= mapped ? 96 : 0;
 	return wish->bits <= (wish->net.af == AF_INET ? 32u : 128u) ? 0 : -EINVAL;
+}
+
+static int parse_wish(const char *text, struct wish *wish)
+{
+	wish->not = *text == '^';
+	text += wish->not;
+	if (strchr(text, '/'))
+		return parse_network(text, wish);
+	if (!parse_address(text, &wish->net)) {
+		wish->exact = true;
+		wish->bits = wish->net.af == AF_INET ? 32 : 128;
+		return 0;
+	}
+	/* No device is called "/". */
+	snprintf(wish->device, sizeof(wish->device), "%s",
+		 *text && strlen(text) < sizeof(wish->device) ? text : "/");
+	return 0;
+}
+
+/* A list of wishes, separated by commas. */
+static int parse_wishes(const char *text, struct wishes *w)
+{
+	char *copy = strdup(text), *save, *item;
+	int err = copy ? 0 : -ENOMEM;
+
+	for (item = copy ? strtok_r(copy, ",", &save) : NULL; item && !err;
+	     item = strtok_r(NULL, ",", &save)) {
+		err = w->n < WISHES ? parse_wish(item, &w->wish[w->n]) : -EINVAL;
+		if (!err)
+			w->any |= !w->wish[w->n++].not;
+	}
+	free(copy);
+	return err;
+}
+
+/* The first wish that can be granted. An address is taken as it is: the kernel checks it. */
+static int grant(const struct ifaddrs *list, const struct wishes *w, struct card *card)
+{
+	for (int k = 0; k < w->n; k++) {
+		const struct wish *wish = &w->wish[k];
+
+		if (wish->not)
+			continue;
+		if (!wish->exact && find_address(list, wish, w, card))
+			continue;
+		if (wish->exact) {
+			memcpy(card->addr, wish->net.addr, sizeof(card->addr));
+			card->af = wish->net.af;
+			card->scope = wish->net.scope;
+		}
+		return 0;
+	}
+	return -EADDRNOTAVAIL;
 }
 
 /* Set the address of a card: as asked for, else a likely one. */
 int rar_local_address(const char *local, struct card *card)
 {
-	struct wish wish = {};
+	struct wishes w = {};
+	struct ifaddrs *list;
+	int err;
 
 	if (!local || !*local)
 		local = getenv("RAR_LOCAL");
-	if (!local || !*local) {
-		if (!default_address(card) || !find_address(&wish, card))
-			return 0;
-		wish.loopback = true;
-	} else if (strchr(local, '/')) {
-		if (parse_network(local, &wish))
-			return -EINVAL;
-	} else {
-		if (!parse_address(local, card))
-			return 0;
-		wish.device = local;
-	}
-	return find_address(&wish, card);
+	err = parse_wishes(local ? local : "", &w);
+	if (err)
+		return err;
+	if (getifaddrs(&list))
+		return -errno;
+	if (w.any)
+		err = grant(list, &w, card);
+	else if (default_address(list, &w, card))
+		err = find_address(list, NULL, &w, card);
+	freeifaddrs(list);
+	return err;
 }
 
 /* -- options --------------------------------------------------------------- */
@@ -270,6 +391,44 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	rar_debug(NULL, "own address %s, host %016llx", text, (unsigned long long)card.host);
 	memcpy(out, &card, sizeof(card));
 	return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct card *x = *(const struct card *const *)a;
+	const struct card *y = *(const struct card *const *)b;
+	int order = memcmp(x->addr, y->addr, sizeof(x->addr));
+
+	return order ? order : (x->host > y->host) - (x->host < y->host);
+}
+
+/*
+ * -EADDRNOTAVAIL if ranks of two hosts have one address: at least one of them took an address,
+ * such as that of docker0, by which others cannot reach it.
+ */
+int rar_cards_check(const struct card *cards, uint32_t size)
+{
+	const struct card **sorted = calloc(size, sizeof(*sorted));
+	char text[INET6_ADDRSTRLEN] = "";
+	int err = sorted ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < size && !err; i++)
+		sorted[i] = &cards[i];
+	if (!err)
+		qsort(sorted, size, sizeof(*sorted), by_address);
+	for (uint32_t i = 1; i < size && !err; i++) {
+		const struct card *a = sorted[i - 1], *b = sorted[i];
+
+		if (a->host == b->host || memcmp(a->addr, b->addr, sizeof(a->addr)) ||
+		    a->scope || b->scope)
+			continue;
+		inet_ntop(a->af, a->addr, text, sizeof(text));
+		rar_debug(NULL, "ranks %td and %td are on two hosts, and both have the address %s: "
+			  "set RAR_LOCAL", a - cards, b - cards, text);
+		err = -EADDRNOTAVAIL;
+	}
+	free(sorted);
+	return err;
 }
 
 /* Copy out @size cards. -EPROTO: not a card, or another version or byte order. */

@@ -78,7 +78,9 @@ static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
 	free(c->hosts);
 	c->hosts = r->hosts;
 	r->hosts = NULL;
-	err = c->transport->start(c, r->cards);
+	err = rar_cards_check(r->cards, r->size);
+	if (!err)
+		err = c->transport->start(c, r->cards);
 	rar_debug(c, "group %016llx by %s: %s", (unsigned long long)c->group,
 		  c->transport->name, err ? strerror(-err) : "joining");
 	return err;
@@ -230,7 +232,7 @@ static int add_line(struct table *t, char *line)
 	if (!more)
 		return -ENOMEM;
 	t->cards = more;
-	if (!strpbrk(line, ".:") || strchr(line, '/') ||
+	if (!strpbrk(line, ".:") || strpbrk(line, "/,^") ||
 	    parse_line(line, t->port, &card))
 		return -EINVAL;
 	memcpy(&t->cards[t->n++], &card, sizeof(card));

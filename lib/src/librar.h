@@ -159,6 +159,7 @@ bool rar_inherited(const rar_comm_t *c);
 
 /* card.c */
 int rar_opts_read(const struct rar_opts *opts, struct rar_opts *o);
+int rar_cards_check(const struct card *cards, uint32_t size);
 int rar_cards_read(const struct rar_card *cards, uint32_t size, struct card *out);
 uint64_t rar_random(void);
 uint64_t rar_hash(uint64_t hash, const void *data, size_t len);

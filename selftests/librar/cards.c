@@ -2,10 +2,13 @@
 /*
  * Cards, files of addresses, options and arguments.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "librar_test.h"
@@ -190,6 +193,75 @@ static int can_later(uint32_t rank)
 	return 0;
 }
 
+/* What a card of these options has; struct card of librar.h. */
+static const uint8_t *address_of(const char *local, struct rar_card *card, uint16_t *af)
+{
+	struct rar_opts opts = local_opts();
+
+	opts.local = local;
+	if (rar_card_make(&opts, card))
+		return NULL;
+	memcpy(af, card->opaque + 42, sizeof(*af));
+	return card->opaque + 48;
+}
+
+/* Run a command in a network namespace of its own, with devices as a host with docker has them. */
+static int with_docker(void)
+{
+	return unshare(CLONE_NEWNET) ||
+	       system("ip link set lo up && ip link add docker0 type bridge && "
+		      "ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up && "
+		      "ip link add eth0 type veth peer eth1 && ip addr add 10.77.0.1/24 dev eth0 && "
+		      "ip link set eth0 up && ip link set eth1 up");
+}
+
+static int own_addresses(uint32_t rank)
+{
+	static const uint8_t loopback[] = { 127, 0, 0, 1 }, eth0[] = { 10, 77, 0, 1 },
+			     docker0[] = { 172, 17, 0, 1 };
+	struct rar_card card;
+	const uint8_t *addr;
+	uint16_t af;
+
+	if (rank)
+		return 0;
+#define GIVES(local, want) \
+	(addr = address_of(local, &card, &af), addr && af == AF_INET && !memcmp(addr, want, 4))
+	CHECK(GIVES("::ffff:127.0.0.1", loopback), "an IPv4 address as IPv6");
+	CHECK(GIVES("::ffff:127.0.0.0/104", loopback), "a network of these");
+	CHECK(!address_of("::ffff:127.0.0.0/95", &card, &af), "more than these");
+	CHECK(GIVES("nowhere0,127.0.0.0/8", loopback), "the first that is there");
+	CHECK(GIVES("^nowhere0,lo", loopback), "one is excluded that is not there");
+	CHECK(!address_of("lo,^127.0.0.0/8", &card, &af) || af == AF_INET6, "all are excluded");
+	CHECK(!address_of("a-name-that-is-too-long", &card, &af), "no device");
+	CHECK(!address_of("10.0.0.0/99,lo", &card, &af), "bits in a list");
+	if (stub)		/* it may not make devices on this machine */
+		return 0;
+	CHECK(!with_docker(), "namespace");
+	unsetenv("RAR_LOCAL");
+	CHECK(GIVES(NULL, eth0), "not docker0: %u.%u.%u.%u", addr[0], addr[1], addr[2], addr[3]);
+	CHECK(GIVES("docker0", docker0), "docker0, if asked for");
+	CHECK(GIVES("^eth0", docker0), "docker0, if eth0 is excluded");
+	CHECK(GIVES("^10.0.0.0/8,^docker0", loopback), "if all is excluded, loopback");
+	return 0;
+}
+
+/* Two hosts whose cards have one address. */
+static int two_hosts(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	rar_comm_t *c;
+	int err;
+
+	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "card");
+	shared->cards[rank].opaque[16] ^= rank == 2;	/* struct card: the host */
+	sync_ranks();
+	err = rar_comm_start(&c, shared->cards, RANKS, rank, &opts);
+	CHECK(err == -EADDRNOTAVAIL && !c, "%s", text(NULL, err));
+	CHECK(strstr(text(NULL, err), "two hosts have the same"), "%s", text(NULL, err));
+	return 0;
+}
+
 static int arguments(uint32_t rank)
 {
 	struct rar_opts opts = local_opts();
@@ -267,6 +339,8 @@ const struct test card_tests[] = {
 	{ "lines of a file", file_lines },
 	{ "hosts and group of a file", file_hosts },
 	{ "capabilities before the ring is closed", can_later },
+	{ "own addresses", own_addresses },
+	{ "two hosts with one address", two_hosts },
 	{ "arguments", arguments },
 	{}
 };

@@ -38,8 +38,9 @@ struct rar_card {
 struct rar_opts {
 	uint32_t size;		/* sizeof(struct rar_opts), which may grow; 0: all default */
 	uint32_t flags;		/* RAR_O_* */
-	const char *local;	/* own address, device or ADDRESS/BITS; NULL: $RAR_LOCAL, else
-				 * the address by which the default route leaves
+	const char *local;	/* own address, device or ADDRESS/BITS, or a list of these with
+				 * commas, of which "^" excludes one; NULL: $RAR_LOCAL, else the
+				 * address by which the default route leaves
 				 */
 	uint64_t group;		/* 0: a random number, in rank 0's card */
 	uint32_t join_ms;	/* time in which the ring must be closed; 0: net.rar.join_ms */
