@@ -304,6 +304,15 @@ def check_malformed(text):
            "packets cut by the capture are not marked as malformed")
 
 
+def check_tables(text):
+    """What the list of packets says of tables: COMMIT has no members."""
+    seen = dissect([packet(kind, body_of(text, kind)[0]).frame() for kind in (COMMIT, PROPOSE)])
+    lines = [field.get("showname") for p in seen for field in [rar_of(p)]]
+    note(str(lines))
+    result(len(lines) == 2 and " payload " in lines[0] and "members" not in lines[0] and
+           "3 members from rank" in lines[1], "COMMIT has no members, PROPOSE has")
+
+
 def check_recognised():
     """AF_RAR on any port, and nothing else."""
     near = chunk(sport=41000, dport=42000)
@@ -354,6 +363,7 @@ def main():
     check_fields(text)
     check_chunks()
     check_malformed(text)
+    check_tables(text)
     check_recognised()
     check_fuzz(text)
     finish()

@@ -524,6 +524,9 @@ local function show_table(tree, buf, v, items, len)
 		add_rows(tree, buf, off, box)
 		off, more = off + BOX, more - BOX
 	end
+	if v.n == 0 then			-- COMMIT has none
+		return (" payload %d"):format(v.payload)
+	end
 	return (" payload %d, %d members from rank %d"):format(v.payload, v.n, v.first)
 end
 
