@@ -52,6 +52,9 @@ static void misuse_unbound(struct __test_metadata *_metadata, int fd)
 	    bind(fd, ADDR(.srar_addr = { 127, 0, 0, 1, 1 }), LEN));
 	ROW(EINVAL, "bind: IPv4 with a scope",
 	    bind(fd, ADDR(.srar_scope_id = 1), LEN));
+	ROW(EINVAL, "bind: IPv4 address written as IPv6",
+	    bind(fd, ADDR(.srar_af = AF_INET6,
+			  .srar_addr = { [10] = 0xff, 0xff, 127, 0, 0, 1 }), LEN));
 	ROW(EINVAL, "bind: address without af", bind(fd, ADDR(.srar_af = 0), LEN));
 	ROW(EADDRNOTAVAIL, "bind: not our address",
 	    bind(fd, ADDR(.srar_addr = { 192, 0, 2, 1 }), LEN));

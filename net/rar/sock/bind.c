@@ -40,6 +40,9 @@ int rar_sock_check_addr(const struct sockaddr_rar *sa, int len)
 		return -EINVAL;
 	if (sa->srar_scope_id && sa->srar_af != AF_INET6)
 		return -EINVAL;
+	if (sa->srar_af == AF_INET6 &&
+	    ipv6_addr_v4mapped((const struct in6_addr *)sa->srar_addr))
+		return -EINVAL;
 	if (sa->srar_af != AF_INET6 &&
 	    memchr_inv(sa->srar_addr + (sa->srar_af ? 4 : 0), 0,
 		       sizeof(sa->srar_addr) - (sa->srar_af ? 4 : 0)))
