@@ -398,6 +398,7 @@ struct rar_link_rx {
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
+ * @in_memory:	so they are: towards the predecessor, which decides by the same settings, too
  * @carries:	the neighbour is in this kernel and knows carriers, see carry.c
  * @dev:	device by which the neighbour's packets come in, 0 = not known
  * @path:	the addresses of both ends
@@ -414,6 +415,7 @@ struct rar_link {
 	u32 index;
 	u32 rank;
 	bool here;
+	bool in_memory;
 	bool carries;
 	int dev;
 	struct rar_path path;

@@ -112,6 +112,8 @@ void rar_push_start(struct rar_member *m)
 	m->link[RAR_NEXT].carries = carries(m);
 	/* The predecessor itself decides whether it hands over in memory. */
 	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
+	m->link[RAR_NEXT].in_memory = m->link[RAR_NEXT].here;
+	m->link[RAR_PREV].in_memory = on && m->link[RAR_PREV].here;
 }
 
 /* -- packets ------------------------------------------------------------------ */

@@ -98,7 +98,7 @@ static int put_ends(struct sk_buff *skb, const struct rar_link *link, enum rar_d
 	    rar_event_put_user_rank(skb, RAR_A_LINK_USER_RANK, link->rank, user) ||
 	    rar_event_put_addr(skb, RAR_A_LINK_LOCAL, local) ||
 	    rar_event_put_addr(skb, RAR_A_LINK_REMOTE, &link->path.dst) ||
-	    (READ_ONCE(link->here) && nla_put_flag(skb, RAR_A_LINK_IN_MEMORY)))
+	    (READ_ONCE(link->in_memory) && nla_put_flag(skb, RAR_A_LINK_IN_MEMORY)))
 		return -EMSGSIZE;
 	return 0;
 }
