@@ -67,7 +67,8 @@ def measure(kernel, rounds):
         elif len(words) >= 3 and words[2] == "yes":
             mbps["set"] = words[0]
         elif words and words[0] in REDOPS:
-            mbps[words[0], words[1]] = int(words[column[mbps["set"]]])
+            speed = words[column[mbps["set"]]]
+            mbps[words[0], words[1]] = 0 if speed == "-" else int(speed)
     return found, mbps
 
 

@@ -326,7 +326,7 @@ int rar_reduce_list(u32 idx, struct rar_reduce_info *info)
  * @kind: from rar_reduce_kind()
  *
  * Return: MB (10^6 bytes) of results per second, measured at load; 0 if the set is not
- * usable here. For an average it is the speed of the division.
+ * usable here, or could not be measured. For an average it is the speed of the division.
  */
 u32 rar_reduce_mbps(u32 idx, const struct rar_kind *kind)
 {
@@ -367,7 +367,7 @@ static u64 __init time_section(const struct rar_reduce_impl *impl, const struct 
 	return max_t(u64, ns, 1);
 }
 
-/* The speed of the best of the sections that fit into BENCH_NS, MB per second. */
+/* The speed of the best of the sections that fit into BENCH_NS, MB per second; 0: unknown. */
 static u32 __init measure(const struct rar_reduce_impl *impl, const struct timed *fn,
 			  void *scratch)
 {
@@ -379,7 +379,8 @@ static u32 __init measure(const struct rar_reduce_impl *impl, const struct timed
 		best = min(best, time_section(impl, fn, own, in));
 		cond_resched();
 	} while (ktime_get_ns() < end);
-	return div64_u64(BENCH_BYTES * BENCH_REPS * 1000ULL, best);
+	/* A clock that stands still meanwhile, as in an emulator, measures nothing. */
+	return best > 1 ? div64_u64(BENCH_BYTES * BENCH_REPS * 1000ULL, best) : 0;
 }
 
 static void __init probe(size_t i, void *scratch)

@@ -159,23 +159,31 @@ static const struct {
 	const char *redop_name, *dtype_name;
 } kind_names[] = { RAR_ALL_KINDS(KIND_NAME) };
 
-static u32 sums_mbps(u32 set, u8 dtype)
+static void show_mbps(struct seq_file *seq, u32 set, u8 dtype, u8 redop)
 {
-	return rar_reduce_mbps(set, rar_reduce_kind(dtype, RAR_SUM));
+	u32 mbps = rar_reduce_mbps(set, rar_reduce_kind(dtype, redop));
+
+	if (mbps)
+		seq_printf(seq, " %u", mbps);
+	else
+		seq_puts(seq, " -");
 }
 
 /* Print one line for each set of kernels. Returns the number of sets. */
 static u32 show_sets(struct seq_file *seq)
 {
+	static const u8 shown[] = { RAR_F32, RAR_F64, RAR_I32, RAR_I64 };
 	struct rar_reduce_info info;
-	u32 i;
+	u32 i, k;
 
 	seq_puts(seq, "name usable selected f32 f64 i32 i64 (MB/s of sums)\n");
-	for (i = 0; !rar_reduce_list(i, &info); i++)
-		seq_printf(seq, "%s %s %s %u %u %u %u\n", info.name,
-			   info.usable ? "yes" : "no", info.selected ? "yes" : "no",
-			   sums_mbps(i, RAR_F32), sums_mbps(i, RAR_F64),
-			   sums_mbps(i, RAR_I32), sums_mbps(i, RAR_I64));
+	for (i = 0; !rar_reduce_list(i, &info); i++) {
+		seq_printf(seq, "%s %s %s", info.name, info.usable ? "yes" : "no",
+			   info.selected ? "yes" : "no");
+		for (k = 0; k < ARRAY_SIZE(shown); k++)
+			show_mbps(seq, i, shown[k], RAR_SUM);
+		seq_putc(seq, '\n');
+	}
 	return i;
 }
 
@@ -191,9 +199,7 @@ static int reduce_seq_show(struct seq_file *seq, void *v)
 	for (i = 0; i < ARRAY_SIZE(kind_names); i++) {
 		seq_printf(seq, "%s %s", kind_names[i].redop_name, kind_names[i].dtype_name);
 		for (set = 0; set < sets; set++)
-			seq_printf(seq, " %u",
-				   rar_reduce_mbps(set, rar_reduce_kind(kind_names[i].dtype,
-									kind_names[i].redop)));
+			show_mbps(seq, set, kind_names[i].dtype, kind_names[i].redop);
 		seq_putc(seq, '\n');
 	}
 	return 0;
