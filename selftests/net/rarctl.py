@@ -153,6 +153,19 @@ def check_box(other):
         ring.allreduce(Data(9000))
     shown = [looked("-n", f"rar{r}", "show", ring.group) for r in range(N)]
     note(str([m["box"] for m, *_ in shown]))
+    text = [line.split() for line in rarctl("-n", "rar0", "show", ring.group)[1].splitlines()]
+    row = dict(zip(*text))
+    result((row["BOX"], row["BY-BOX"]) == ("10.77.0.3:18118", "100%"), "a box in columns")
+    host, = looked("-n", "rar2", "box")["rows"]
+    text = rarctl("-n", "rar2", "box")[1].splitlines()
+    note(str(host))
+    result((host["group"], host["size"], host["entered"], host["state"], host["ranks"]) ==
+           (ring.group, N, N, "open", 7) and host["sums"] > 0, "rarctl box: a job")
+    result(text[0].startswith("limit 16777216, used ") and
+           dict(zip(text[1].split(), text[2].split()))["GROUP"] == hex(ring.group),
+           "the same in columns")
+    result([link["in_memory"] for m, *_ in shown for link in m["links"]] == [False] * 2 * N,
+           "with a box all links have packets")
     result(all(m["box"]["address"]["ip"] == "10.77.0.3" and m["box"]["state"] == "open" and
                m["box"]["sums"] > m["box"]["ring_sums"] == 0 for m, *_ in shown),
            "a box that makes all sums")
@@ -185,7 +198,8 @@ def check_forms(ring):
                            stdout=subprocess.PIPE).stdout
     result("\033" not in plain and "\033[36m" in colored and again == plain,
            "colours, but not into a pipe unless asked for")
-    pretty = rarctl("-j", "-p", *look)[1]
+    pretty = rarctl("-p", *look)[1]
+    result(pretty == rarctl("-j", "-p", *look)[1], "-p alone is JSON, too")
     result(json.loads(pretty)[0]["group"] == ring.group and pretty.count("\n") > 20,
            "JSON with line breaks")
     links = rarctl(*look, "links")[1].splitlines()
@@ -216,6 +230,32 @@ def check_top(ring):
     info = ring.fd[0].getsockopt(SOL_RAR, RAR_INFO, 256)
     result(shown == struct.unpack_from("=Q", info, 208)[0] ==
            tables("rar_netstat")["RarTxForward"] > 0, f"{shown} packets were forwarded")
+
+
+# ------------------------------------------------------------------ one host
+
+def check_in_memory():
+    """Both ends of a link say the same: net.rar.local=0 and packets, or 1 and memory."""
+    enter("rar0")
+    for local, want in ((0, False), (1, True)):
+        sysctl("local", local)
+        fds = []
+        for rank in (1, 0):
+            address = bytearray(sockaddr(0, 0x7000 + local))
+            struct.pack_into("=II", address, 12, rank, 2)
+            to = bytearray(address)
+            struct.pack_into("=I", to, 12, 1 - rank)
+            fds.append(socket.socket(AF_RAR, socket.SOCK_SEQPACKET))
+            fds[-1].setsockopt(SOL_RAR, 1, bytes(address + to))
+        for s in fds:
+            select.select([], [s], [], 10)
+        rows = [line.split()[:2] for line in rarctl("show")[1].splitlines()[1:]]
+        order = [(int(group, 16), int(rank.split("/")[0])) for group, rank in rows]
+        result(order == sorted(order) and len(order) > 1, f"rows in the order of ranks: {order}")
+        seen = [link["in_memory"] for m in looked("show", 0x7000 + local) for link in m["links"]]
+        result(seen == [want] * 4, f"local={local}: links in memory: {seen}")
+        for s in fds:
+            s.close()
 
 
 # ------------------------------------------------------------------ events
@@ -255,6 +295,9 @@ def check_abort():
     got = [ring.failure(r)[1:4] for r in range(N)]
     aborted = 6
     result(got == [(errno.ECONNRESET, aborted, 1)] * N, f"all ranks get the error: {got}")
+    text = rarctl("-n", "rar0", "show", ring.group)[1]
+    result("aborted (ECONNRESET)" in text and ", op" not in text,
+           "an abort of no operation names none")
     lines = [json.loads(line) for line in monitor.communicate(timeout=10)[0].splitlines()]
     result([e["event"] for e in lines] == ["joined", "failed"] and
            (lines[1]["error"]["reason"], lines[1]["error"]["rank"]) == ("aborted", 1),
@@ -555,7 +598,7 @@ def main():
     check_permissions(ring)
     check_box(ring)
     ring.close()
-    for check in (check_monitor, check_abort, check_lost, check_refused, check_set, check_dumps,
+    for check in (check_in_memory, check_monitor, check_abort, check_lost, check_refused, check_set, check_dumps,
                   check_unload):
         check()
     finish()

@@ -112,11 +112,19 @@ const char *rank_text(const struct nlattr *rank, const struct nlattr *user, char
 }
 
 /* An error as words: "rank 2 died (ECONNRESET), op 7". "-" if there is none. */
+/* Is the error about an operation, which may be number 0? */
+static bool of_operation(uint32_t reason)
+{
+	return reason == RAR_R_LEFT || reason == RAR_R_TIMEOUT ||
+	       (reason >= RAR_R_COLLECTIVE && reason <= RAR_R_FLAGS);
+}
+
 const char *error_text(const struct nlattr *nest, char text[ERROR])
 {
 	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
-	char rank[RANK] = "?", other[24] = "", word[WORD];
+	char rank[RANK] = "?", other[24] = "", op[32] = "", word[WORD];
 	const char *err;
+	uint32_t reason;
 
 	if (!nest)
 		return "-";
@@ -126,9 +134,12 @@ const char *error_text(const struct nlattr *nest, char text[ERROR])
 	if (tb[RAR_A_ERROR_OTHER])
 		snprintf(other, sizeof(other), " and %u", get_u32(tb[RAR_A_ERROR_OTHER]));
 	err = strerrorname_np(get_u32(tb[RAR_A_ERROR_ERRNO]));
-	snprintf(text, ERROR, "rank %s%s: %s (%s), op %llu", rank, other,
-		 name_of(&reasons, get_u32(tb[RAR_A_ERROR_REASON]), word), err ? err : "?",
-		 (unsigned long long)get_u64(tb[RAR_A_ERROR_OP]));
+	reason = get_u32(tb[RAR_A_ERROR_REASON]);
+	if (of_operation(reason) || get_u64(tb[RAR_A_ERROR_OP]))
+		snprintf(op, sizeof(op), ", op %llu",
+			 (unsigned long long)get_u64(tb[RAR_A_ERROR_OP]));
+	snprintf(text, ERROR, "rank %s%s: %s (%s)%s", rank, other,
+		 name_of(&reasons, reason, word), err ? err : "?", op);
 	return text;
 }
 

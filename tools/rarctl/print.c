@@ -111,6 +111,47 @@ void table_cell(enum kind kind, const char *format, ...)
 	add_cell(kind, buf);
 }
 
+/* The number in a cell of row @row; groups are hexadecimal, and a rank has its size behind it. */
+static unsigned long long cell_number(size_t row, size_t column)
+{
+	return strtoull(cells[row * columns + column].text, NULL, 0);
+}
+
+static int by_group_and_rank(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b, column;
+	unsigned long long m, n;
+
+	for (column = 0; column < 2; column++) {
+		m = cell_number(x, column);
+		n = cell_number(y, column);
+		if (m != n)
+			return m < n ? -1 : 1;
+	}
+	return x < y ? -1 : x > y;
+}
+
+/* Sort the rows by the numbers in the first two columns; equal ones keep their order. */
+void table_sort(void)
+{
+	size_t rows = columns ? ncells / columns : 0, i;
+	size_t *order = calloc(rows + 1, sizeof(*order));
+	struct cell *sorted = calloc(ncells + 1, sizeof(*sorted));
+
+	if (!order || !sorted)
+		die(EXIT_FAILED, "out of memory");
+	for (i = 0; i < rows; i++)
+		order[i] = i;
+	if (rows > 1)
+		qsort(order + 1, rows - 1, sizeof(*order), by_group_and_rank);
+	for (i = 0; i < rows; i++)
+		memcpy(sorted + i * columns, cells + order[i] * columns,
+		       columns * sizeof(*cells));
+	memcpy(cells, sorted, rows * columns * sizeof(*cells));
+	free(sorted);
+	free(order);
+}
+
 /* Print the table and forget it. The last column is not filled up with spaces. */
 void table_print(void)
 {

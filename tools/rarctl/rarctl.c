@@ -20,6 +20,7 @@ static const char usage[] =
 	"Usage: rarctl [OPTIONS] COMMAND\n"
 	"  show [members|links|ops] [GROUP [RANK]]   what is there now\n"
 	"  show counters|settings                    of this network namespace\n"
+	"  box                                       what the box of this host does\n"
 	"  watch [GROUP [RANK]]                      members, again and again\n"
 	"  top [GROUP [RANK]]                        groups: bandwidth, operations, slow ranks\n"
 	"  monitor [GROUP [RANK]]                    joins, failures and ends, as they happen\n"
@@ -163,6 +164,13 @@ static void cmd_abort(int argc, char **argv)
 	conn_close(c);
 }
 
+static void cmd_box(int argc, char **argv)
+{
+	if (argc)
+		die(EXIT_USAGE, "\"%s\" is too much", argv[0]);
+	box();
+}
+
 static void cmd_record(int argc, char **argv)
 {
 	struct filter f;
@@ -209,6 +217,7 @@ static const struct {
 	void (*run)(int argc, char **argv);
 } commands[] = {
 	{ "show", cmd_show },
+	{ "box", cmd_box },
 	{ "watch", cmd_watch },
 	{ "top", cmd_top },
 	{ "monitor", cmd_monitor },
@@ -265,7 +274,7 @@ static void set_option(int option, int *color)
 		opt_json = true;
 		break;
 	case 'p':
-		opt_pretty = true;
+		opt_json = opt_pretty = true;
 		break;
 	case 'c':
 		*color = color_of(optarg);

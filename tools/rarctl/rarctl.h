@@ -2,7 +2,7 @@
 /*
  * rarctl: shows and controls the members of AF_RAR groups of this network namespace.
  *
- * rarctl.c has the commands, netlink.c speaks to the kernel, show.c and top.c print what it
+ * rarctl.c has the commands, netlink.c speaks to the kernel, show.c, box.c and top.c print what it
  * says, and event.c what happens. record.c keeps trace events, and plot.c draws them. names.c has
  * the words for numbers, print.c writes columns, colours and JSON.
  */
@@ -62,6 +62,7 @@ enum kind { PLAIN, NAME, ADDRESS, GOOD, BAD };
 /* Print columns that are as wide as their widest cell. */
 void table_head(const char *columns);
 void table_cell(enum kind kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_sort(void);
 void table_print(void);
 
 void print_setup(int color);
@@ -103,13 +104,14 @@ void json_error(const char *key, const struct nlattr *nest);
 void json_u32_attr(const char *key, const struct nlattr *attr);
 void json_u64_attr(const char *key, const struct nlattr *attr);
 
-/* -- show.c, top.c, event.c, record.c, plot.c ------------------------------- */
+/* -- show.c, box.c, top.c, event.c, record.c, plot.c ------------------------- */
 
 void show_members(struct conn *c, const struct filter *f);
 void show_links(struct conn *c, const struct filter *f);
 void show_ops(struct conn *c, const struct filter *f);
 void show_counters(struct conn *c, const struct filter *f);
 void show_settings(struct conn *c, const struct filter *f);
+void box(void);
 void top(struct conn *c, const struct filter *f, double interval, long rounds);
 void watch(struct conn *c, const struct filter *f, double interval, long rounds);
 void monitor(struct conn *c, const struct filter *f, long rounds);

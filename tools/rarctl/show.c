@@ -28,8 +28,11 @@ static void dump(struct conn *c, int cmd, const struct filter *f, const char *he
 	}
 	if (!n && f && f->by_group && cmd == RAR_CMD_MEMBER_GET)
 		die(EXIT_FAILED, "no such member in this network namespace");
-	if (!opt_json)
-		table_print();
+	if (opt_json)
+		return;
+	if (cmd == RAR_CMD_MEMBER_GET || cmd == RAR_CMD_OP_GET)
+		table_sort();
+	table_print();
 }
 
 /* -- members ---------------------------------------------------------------- */
@@ -37,6 +40,40 @@ static void dump(struct conn *c, int cmd, const struct filter *f, const char *he
 static enum kind state_kind(uint32_t state)
 {
 	return state == RAR_S_FAILED ? BAD : state == RAR_S_RUN ? GOOD : PLAIN;
+}
+
+/* The first box, how many others there are, and the share of the sums that boxes made. */
+static void box_cells(const struct nlmsghdr *nlh)
+{
+	const struct nlattr *boxes[RAR_MAX_BOXES], *tb[RAR_A_BOX_MAX + 1];
+	char addr[ADDR], word[WORD], more[16] = "";
+	uint64_t sums = 0, ring = 0;
+	uint32_t state = 0;
+	int i;
+
+	parse_boxes(nlh, boxes, RAR_MAX_BOXES);
+	for (i = 0; i < RAR_MAX_BOXES && boxes[i]; i++) {
+		parse_nested(boxes[i], tb, RAR_A_BOX_MAX);
+		sums += get_u64(tb[RAR_A_BOX_SUMS]);
+		ring += get_u64(tb[RAR_A_BOX_RING_SUMS]);
+	}
+	if (i > 1)
+		snprintf(more, sizeof(more), "+%d", i - 1);
+	if (!i) {
+		table_cell(PLAIN, "-");
+		table_cell(PLAIN, "-");
+		return;
+	}
+	parse_nested(boxes[0], tb, RAR_A_BOX_MAX);
+	state = get_u32(tb[RAR_A_BOX_STATE]);
+	table_cell(state == RAR_BOX_OPEN ? ADDRESS : BAD, "%s%s%s%s",
+		   addr_text(tb[RAR_A_BOX_ADDR], addr), more,
+		   state == RAR_BOX_OPEN ? "" : ",",
+		   state == RAR_BOX_OPEN ? "" : name_of(&box_states, state, word));
+	if (sums + ring)
+		table_cell(PLAIN, "%.0f%%", 100.0 * sums / (sums + ring));
+	else
+		table_cell(PLAIN, "-");
 }
 
 static void member_row(const struct nlmsghdr *nlh, void *arg)
@@ -59,6 +96,7 @@ static void member_row(const struct nlmsghdr *nlh, void *arg)
 	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_MEMBER_UID]));
 	table_cell(ADDRESS, "%s", addr_text(next[RAR_A_LINK_LOCAL], addr));
 	table_cell(PLAIN, "%s", name_of(&schedules, get_u32(tb[RAR_A_MEMBER_SCHEDULE]), word));
+	box_cells(nlh);
 	table_cell(PLAIN, "%llu", ull(tb[RAR_A_MEMBER_OPS_COMPLETE]));
 	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_BYTES]));
 	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_RETRANSMITS]));
@@ -168,7 +206,7 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 void show_members(struct conn *c, const struct filter *f)
 {
 	dump(c, RAR_CMD_MEMBER_GET, f,
-	     "GROUP RANK STATE HELD-BY UID ADDRESS SCHEDULE OPS SENT RETRANS SLOW ERROR",
+	     "GROUP RANK STATE HELD-BY UID ADDRESS SCHEDULE BOX BY-BOX OPS SENT RETRANS SLOW ERROR",
 	     member_row, member_json);
 }
 
