@@ -232,7 +232,7 @@ def check_top(ring):
            tables("rar_netstat")["RarTxForward"] > 0, f"{shown} packets were forwarded")
 
 
-# ------------------------------------------------------------------ one host
+# ------------------------------------------------------------------ two hosts
 
 def check_in_memory():
     """Both ends of a link say the same: net.rar.local=0 and packets, or 1 and memory."""
@@ -256,6 +256,28 @@ def check_in_memory():
         result(seen == [want] * 4, f"local={local}: links in memory: {seen}")
         for s in fds:
             s.close()
+
+
+def check_test():
+    """rarctl test: two hosts sum; and what it says if the other one does not."""
+    other = subprocess.Popen([RARCTL, "-n", "rar1", "test", "10.77.0.1"], text=True,
+                             stdout=subprocess.PIPE)
+    status, out, err = rarctl("-j", "-n", "rar0", "test", "10.77.0.2")
+    note(f"{out} {err}")
+    said = other.communicate(timeout=60)[0]
+    note(said)
+    got = json.loads(out or "{}")
+    result(status == 0 and other.returncode == 0 and got["rank"] == 0 and
+           got["bytes_per_s"] > 0 and said.startswith("ok: rank 1 of 2, "), "test: two hosts")
+    enter("rar0")
+    before = pathlib.Path("/proc/sys/net/rar/join_ms").read_text()
+    sysctl("join_ms", 500)
+    cases = (("10.77.0.2", 1, "does \"rarctl test\" run at 10.77.0.2, too?"),
+             ("10.77.0.1", 2, "is this host"), ("box", 2, "is no address"))
+    for peer, want, text in cases:
+        status, out, err = rarctl("-n", "rar0", "test", peer)
+        result(status == want and text in err and not out, f"test {peer}: {err.strip()}")
+    sysctl("join_ms", before.strip())
 
 
 # ------------------------------------------------------------------ events
@@ -598,7 +620,7 @@ def main():
     check_permissions(ring)
     check_box(ring)
     ring.close()
-    for check in (check_in_memory, check_monitor, check_abort, check_lost, check_refused, check_set, check_dumps,
+    for check in (check_test, check_in_memory, check_monitor, check_abort, check_lost, check_refused, check_set, check_dumps,
                   check_unload):
         check()
     finish()

@@ -11,7 +11,7 @@ _rarctl()
 
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do
 		case $word in
-		show | box | watch | top | monitor | set | abort | record | plot) command=$word && break ;;
+		show | box | watch | top | monitor | set | abort | test | record | plot) command=$word && break ;;
 		esac
 	done
 	case $prev in
@@ -26,7 +26,7 @@ _rarctl()
 			-interval -rounds -Version -help" ;;
 		*)
 			case $command in
-			'') words="show box watch top monitor set abort record plot" ;;
+			'') words="show box watch top monitor set abort test record plot" ;;
 			record | plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
 			esac
 			;;

@@ -26,6 +26,7 @@ static const char usage[] =
 	"  monitor [GROUP [RANK]]                    joins, failures and ends, as they happen\n"
 	"  set SETTING VALUE                         as sysctl net.rar.SETTING=VALUE\n"
 	"  abort GROUP [RANK]                        fail a group for all its members\n"
+	"  test PEER                                 sum with another host that runs this, too\n"
 	"  record FILE [GROUP [RANK]]                write trace events of this host to a file\n"
 	"  plot GROUP OPERATION FILE...              draw an operation, as SVG\n"
 	"OPTIONS: -j[son] -p[retty] -c[olor][={always|auto|never}] -n[etns] NAME\n"
@@ -171,6 +172,13 @@ static void cmd_box(int argc, char **argv)
 	box();
 }
 
+static void cmd_test(int argc, char **argv)
+{
+	if (argc != 1)
+		die(EXIT_USAGE, "test wants the address of the other host");
+	test(argv[0]);
+}
+
 static void cmd_record(int argc, char **argv)
 {
 	struct filter f;
@@ -223,6 +231,7 @@ static const struct {
 	{ "monitor", cmd_monitor },
 	{ "set", cmd_set },
 	{ "abort", cmd_abort },
+	{ "test", cmd_test },
 	{ "record", cmd_record },
 	{ "plot", cmd_plot },
 };

@@ -3,7 +3,7 @@
  * rarctl: shows and controls the members of AF_RAR groups of this network namespace.
  *
  * rarctl.c has the commands, netlink.c speaks to the kernel, show.c, box.c and top.c print what it
- * says, and event.c what happens. record.c keeps trace events, and plot.c draws them. names.c has
+ * says, and event.c what happens. test.c is a member itself. record.c keeps trace events, and plot.c draws them. names.c has
  * the words for numbers, print.c writes columns, colours and JSON.
  */
 #ifndef _RARCTL_H
@@ -104,7 +104,7 @@ void json_error(const char *key, const struct nlattr *nest);
 void json_u32_attr(const char *key, const struct nlattr *attr);
 void json_u64_attr(const char *key, const struct nlattr *attr);
 
-/* -- show.c, box.c, top.c, event.c, record.c, plot.c ------------------------- */
+/* -- show.c, box.c, top.c, event.c, record.c, plot.c, test.c ----------------- */
 
 void show_members(struct conn *c, const struct filter *f);
 void show_links(struct conn *c, const struct filter *f);
@@ -117,6 +117,7 @@ void watch(struct conn *c, const struct filter *f, double interval, long rounds)
 void monitor(struct conn *c, const struct filter *f, long rounds);
 void record(const char *path, const struct filter *f, long rounds);
 void plot(uint64_t group, uint64_t op, char **paths, int n);
+void test(const char *peer);
 
 void die(int status, const char *format, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
