@@ -126,8 +126,15 @@ def check_copy(text):
     """Rows and settings that are rare or new, in a copy of the kernel's files."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
-        for name in ("rar", "rar_netstat", "rar_reduce"):
+        for name in ("rar", "rar_box", "rar_netstat", "rar_reduce"):
             (copy / name).write_text(pathlib.Path("/proc/self/net", name).read_text())
+        (copy / "rar_reduce").write_text("name usable selected f32 f64 i32 i64 (MB/s of sums)\n"
+                                         "slow yes yes 20 - 30 -\n")
+        (copy / "rar_box").write_text(
+            (copy / "rar_box").read_text() +
+            "00000000000000aa 4 3 entering 1448 7 2 50 5 1 4096 f top\n"
+            "roce used 0 packets 0 jobs 1\njob size ranks messages sums raw\n"
+            "0000000000000001 2 2 0 9 0\n")
         head, names, row = (copy / "rar").read_text().splitlines()[:3]
         old = row.split()
         old[3], old[names.split().index("held-by")] = "failed", "tombstone"
@@ -141,6 +148,14 @@ def check_copy(text):
                   if name == "rar_member_state" and value}
         result(len(states) == 1 and ("state", "run") in states.pop(),
                "a tombstone beside the socket of its rank is left out")
+        speeds = {labels: value for (name, labels), value in got.items()
+                  if name == "rar_reduce_bytes_per_second"}
+        result(sorted(speeds.values()) == [20e6, 30e6], "a speed that is not known is left out")
+        group = (("group", "00000000000000aa"),)
+        result([got.get((f"rar_box_group_{name}", group)) for name in
+                ("open", "size", "entered", "sums_total", "returned_total", "evicted_total")] ==
+               [0, 4, 3, 50, 5, 1] and ("rar_box_used_bytes", ()) in got,
+               "a job of the box, and none of RoCE")
         result(got.get(("rar_anewer_counter_total", ())) == 42 and
                got.get((f"rar_setting_{NEW}", ())) == 7, "a newer module's counter and setting")
         result(samples(export("--proc", f"{folder}/sys")) == {("rar_up", ()): 0},
@@ -181,6 +196,7 @@ def check_dashboard(text):
     used += [row["query"] for row in board["templating"]["list"] if row["type"] == "query"]
     names = {name for expr in used for name in re.findall(r"\brar_\w+", expr)}
     there = {name for name, _ in samples(text)} | {"rar_member_straggler_seconds"}
+    there |= {"rar_box_group_size", "rar_box_group_entered"}    # see check_copy()
     note(f"unknown: {names - there}")
     result(names and names <= there, f"the dashboard: {len(names)} metrics exist")
     labels = {label for expr in used for part in re.findall(r"by \((.*?)\)", expr)

@@ -120,6 +120,19 @@ MEMBER = {
 }
 
 
+# Columns of /proc/net/rar_box, for each group.
+BOX = {
+    "size": ("size", "gauge", "Members of the group"),
+    "entered": ("entered", "gauge", "Members that have entered; the group waits for the others"),
+    "complete": ("ops_complete_total", "counter", "Operations complete at all members"),
+    "rows": ("rows", "gauge", "Chunks that the box holds"),
+    "sums": ("sums_total", "counter", "Sums made"),
+    "returned": ("returned_total", "counter", "Chunks given back to the ring"),
+    "evicted": ("evicted_total", "counter", "Those that made room for other chunks"),
+    "bytes": ("bytes", "gauge", "Memory of the chunks that the box holds"),
+}
+
+
 # ------------------------------------------------------------------ the text
 
 class Metrics:
@@ -223,6 +236,26 @@ def add_members(metrics, rows):
                         rank=row["rank"], straggler=row["slow"])
 
 
+def add_box(metrics, text):
+    """Add what rar_box says: the first line, and a row for each group."""
+    lines = text.splitlines()
+    words, names = lines[0].split(), lines[1].split()
+    values = dict(zip(words[::2], words[1::2]))
+    metrics.add("box_used_bytes", "gauge", "Memory that the box uses", values["used"])
+    metrics.add("box_jobs", "gauge", "Groups that the box serves", values["jobs"])
+    rows = []
+    for line in lines[2:]:
+        if line.startswith("roce "):
+            break
+        rows.append(dict(zip(names, line.split())))
+    for row in rows:
+        metrics.add("box_group_open", "gauge", "1: the box sums for the group",
+                    int(row["state"] == "open"), group=row["group"])
+    for column, (name, kind, about) in BOX.items():
+        for row in rows:
+            metrics.add(f"box_group_{name}", kind, about, row[column], group=row["group"])
+
+
 def add_reduce(metrics, text):
     """Add the first table of rar_reduce: sets of kernels."""
     lines = text.splitlines()
@@ -232,7 +265,7 @@ def add_reduce(metrics, text):
                     int(selected == "yes"), kernel=name)
     for name, usable, _, *speeds in rows:
         for dtype, speed in zip(("f32", "f64", "i32", "i64"), speeds):
-            if usable == "yes":
+            if usable == "yes" and speed != "-":
                 metrics.add("reduce_bytes_per_second", "gauge",
                             "Speed of sums, measured when the module was loaded",
                             int(speed) * 1000000, kernel=name, dtype=dtype)
@@ -261,6 +294,8 @@ def collect(proc, sysctl):
         add_module(metrics, text.splitlines()[0])
         add_counters(metrics, (proc / "rar_netstat").read_text())
         add_members(metrics, members_of(text))
+        if (proc / "rar_box").exists():
+            add_box(metrics, (proc / "rar_box").read_text())
         add_reduce(metrics, (proc / "rar_reduce").read_text())
         add_settings(metrics, sysctl)
     return str(metrics)
@@ -311,7 +346,7 @@ def main():
                         help="default: 127.0.0.1:18118; an IPv6 address stands in brackets")
     parser.add_argument("--once", action="store_true", help="print the metrics and end")
     parser.add_argument("--proc", default="/proc/self/net", type=pathlib.Path,
-                        help="directory with the files rar, rar_netstat and rar_reduce")
+                        help="directory with the files rar, rar_box, rar_netstat and rar_reduce")
     parser.add_argument("--sysctl", default="/proc/sys/net/rar", type=pathlib.Path,
                         help="directory with the settings")
     args = parser.parse_args()
