@@ -1022,6 +1022,12 @@ static inline struct rar_leg *rar_link_leg(struct rar_link *link)
 	return &link->member->leg[link->index - RAR_LEG];
 }
 
+/* Enter anew, with a later nonce: the box takes no ENTER with an earlier one for news. */
+static inline void rar_leg_renew(struct rar_leg *leg)
+{
+	leg->nonce = leg->nonce + 1 ?: 1;
+}
+
 /* The link to the box that makes the sum of a chunk. */
 static inline struct rar_link *rar_leg_of(struct rar_member *m, const struct rar_operation *op,
 					  u32 chunk)

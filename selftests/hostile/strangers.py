@@ -14,10 +14,12 @@ import pathlib
 import select
 import socket
 import struct
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import boxleg
 import live
 from live import COUNT, N, Data, Ring, address, last, sockaddr, wait_for
 from rarpkt import (ABORT, COLLECT, COMMIT, ENTER, FIN, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE,
@@ -476,6 +478,10 @@ def count_up(name, start):
     return counter(1, name) > start
 
 
+def ip(ns, *words):
+    subprocess.run(["ip", "-n", ns, *words], check=True)
+
+
 def set_box(memory):
     enter(f"rar{FAR}")
     sysctl("box_mem", memory)
@@ -513,6 +519,44 @@ def late_enter():
 
 def offer_body(port):
     return struct.pack(">16sHHI", address(FAR) + bytes(12), 4, port, 0)
+
+
+@test("a host of many addresses does not hold the places of a box")
+def full_box():
+    set_box(1 << 26)
+    hosts = [f"10.77.0.{200 + i}" for i in range(8)]
+    legs = []
+    for i in range(64):
+        if i % 8 == 0:
+            ip("rar2", "address", "add", f"{hosts[i // 8]}/24", "dev", "eth0")
+        enter("rar2")
+        leg = boxleg.Leg(boxleg.Group(0x7000 + i, 5, 2, 64), 0)
+        leg.s.close()
+        leg.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        leg.s.settimeout(0.3)
+        leg.s.bind((hosts[i // 8], 0))
+        leg.s.connect(boxleg.BOX)
+        leg.enter()
+        leg.enter()
+        legs.append(leg)
+    enter(f"rar{FAR}")
+    with open("/proc/self/net/rar_box") as f:
+        ok = f.readline().split()[-1] == "64"
+    enter("rar0")
+    sysctl("box", boxleg.BOX[0])
+    opened = counter(1, "BoxOpened")
+    group = Group()
+    group.start(0, 1, 2)
+    ok &= group.runs() and count_up("BoxOpened", opened) and group.works()
+    group.close()
+    for leg in legs:
+        leg.s.close()
+    for host in hosts:
+        ip("rar2", "address", "del", f"{host}/24", "dev", "eth0")
+    set_box(0)
+    enter("rar0")
+    sysctl("box", "-")
+    return ok
 
 
 @test("no box is taken unless the administrator wants one")

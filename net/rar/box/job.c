@@ -247,6 +247,22 @@ static bool host_has_many(const struct rar_box *box, const struct box_ask *ask)
 	return n >= (ask->rank < RAR_LOWER_RANK ? JOB_MAX_OF_HOST : JOB_MAX_OF_BOX);
 }
 
+/*
+ * Make room in a full box: end the oldest job that not all members have entered for a while. A host
+ * with many addresses could hold all places otherwise. Return: true if there was such a job.
+ */
+static bool make_room(struct rar_box *box)
+{
+	struct box_job *job;
+
+	list_for_each_entry(job, &box->jobs, node)
+		if (!job->open && time_after(jiffies, job->born + JOB_STALE)) {
+			job_end(job);
+			return true;
+		}
+	return false;
+}
+
 /* The job of a group, a new one if need be, or NULL. */
 static struct box_job *job_of(struct rar_box *box, const struct box_ask *ask)
 {
@@ -255,7 +271,7 @@ static struct box_job *job_of(struct rar_box *box, const struct box_ask *ask)
 	list_for_each_entry(job, &box->jobs, node)
 		if (job->m.id == ask->id && job->group_epoch == ask->epoch)
 			return job;
-	if (box->njobs >= JOB_MAX || host_has_many(box, ask))
+	if (host_has_many(box, ask) || (box->njobs >= JOB_MAX && !make_room(box)))
 		return NULL;
 	return job_new(box, ask);
 }

@@ -2,8 +2,8 @@
 /*
  * The key that the members of a group may share, the proofs made with it, and epochs.
  *
- * A proof in JOIN, JOIN_ACK and REJECT shows that its sender has the key. Only ranks with the key can
- * derive the epoch. The key is never sent. Nothing is encrypted, and packets of a running
+ * A proof in JOIN, JOIN_ACK and REJECT shows that its sender has the key. Only ranks with the key
+ * can derive the epoch. The key is never sent. Nothing is encrypted, and packets of a running
  * group carry no proof.
  */
 #include "core/key.h"

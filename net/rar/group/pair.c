@@ -196,7 +196,7 @@ void rar_pair_try(struct rar_member *m)
 			try_rank(m, i);
 }
 
-/* Does the token prove that the sender knows @nonce, of the rank that is asked? Else count a drop. */
+/* Does the token prove that the sender knows the nonce of the rank asked? Else count a drop. */
 static bool proves(const struct rar_member *m, const struct rar_pair_hdr *ph, u64 nonce)
 {
 	bool good = nonce && be64_to_cpu(ph->h.token) == rar_key_pair(m, nonce, ph);

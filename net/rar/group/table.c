@@ -32,7 +32,7 @@
 #define TABLE_STUCK_MS		2000	/* until rank 0 gives a step up and collects again */
 #define TABLE_STUCK_ROUNDS	4	/* or so many times what COLLECT took, if that is longer */
 #define TABLE_ROUND_MAX_MS	60000	/* a longer COLLECT counts as this */
-#define TABLE_START_US		(1LL << 40)	/* no join of rank 0 takes so long */
+#define TABLE_START_US		1000000000000LL	/* no join of rank 0 takes so long: 11 days */
 #define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
 #define APART_ROUNDS		4	/* RAR_AUTO: further ones while ranks try to reach others */
 

@@ -49,12 +49,6 @@ static void set_home_at(struct rar_leg *leg)
 	WRITE_ONCE(leg->away, leg->away + 1);
 }
 
-/* Enter anew, with a later nonce: the box takes no ENTER with an earlier one for news. */
-void rar_leg_renew(struct rar_leg *leg)
-{
-	leg->nonce = leg->nonce + 1 ?: 1;
-}
-
 /**
  * rar_leg_open() - send to a box from now on
  * @link:  link to the box, of a member in RUN; the member's lock is held

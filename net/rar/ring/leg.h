@@ -4,7 +4,6 @@
 
 #include "rar.h"
 
-void rar_leg_renew(struct rar_leg *leg);
 void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags);
 void rar_leg_look(struct rar_member *m);
 enum rar_rx rar_leg_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);

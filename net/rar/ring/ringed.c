@@ -16,7 +16,6 @@
 #include "link/out.h"
 #include "link/pick.h"
 #include "link/window.h"
-#include "ring/leg.h"
 #include "ring/ringed.h"
 #include "tx/packet.h"
 

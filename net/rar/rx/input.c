@@ -268,7 +268,7 @@ static bool addressed_to(const struct rar_member *m, const struct rar_pkt *pkt)
 #define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member or a box below to a box */
 #define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* if they know the token */
 #define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
-#define BY_NONCE	BIT(1)	/* token is our nonce, which only our successor and the table have */
+#define BY_NONCE	BIT(1)	/* token is our nonce, which the successor and the table have */
 #define BY_PASS		BIT(2)	/* token is the cookie by which the predecessor was accepted */
 #define BY_GROUP	BIT(3)	/* token is the group's epoch, although the link has its own */
 #define BY_TYPE		BIT(4)	/* the type's function judges the token */
