@@ -241,8 +241,8 @@ static int own_addresses(uint32_t rank)
 	unsetenv("RAR_LOCAL");
 	CHECK(GIVES(NULL, eth0), "not docker0: %u.%u.%u.%u", addr[0], addr[1], addr[2], addr[3]);
 	CHECK(GIVES("docker0", docker0), "docker0, if asked for");
-	CHECK(GIVES("^eth0", docker0), "docker0, if eth0 is excluded");
-	CHECK(GIVES("^10.0.0.0/8,^docker0", loopback), "if all is excluded, loopback");
+	CHECK(GIVES("^eth0,^eth1", docker0), "docker0, if the others are excluded");
+	CHECK(GIVES("^eth0,^eth1,^docker0", loopback), "loopback, if all are excluded");
 	return 0;
 }
 
