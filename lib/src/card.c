@@ -423,8 +423,8 @@ int rar_cards_check(const struct card *cards, uint32_t size)
 		    a->scope || b->scope)
 			continue;
 		inet_ntop(a->af, a->addr, text, sizeof(text));
-		rar_debug(NULL, "ranks %td and %td are on two hosts, and both have the address %s: "
-			  "set RAR_LOCAL", a - cards, b - cards, text);
+		rar_debug(NULL, "ranks %td and %td are on two hosts with one address, %s",
+			  a - cards, b - cards, text);
 		err = -EADDRNOTAVAIL;
 	}
 	free(sorted);

@@ -140,8 +140,7 @@ static const char *hint(int err)
 	case EADDRINUSE:
 		return "this rank of the group, or the UDP port, is taken on this host";
 	case EADDRNOTAVAIL:
-		return "no such local address, or two hosts have the same: set RAR_LOCAL to an "
-		       "address, device or network";
+		return "no such local address, or two hosts have the same: set RAR_LOCAL";
 	case EACCES:
 		return "the group is another user's, or a neighbour has another key or address";
 	case EPROTO:

@@ -205,14 +205,26 @@ static const uint8_t *address_of(const char *local, struct rar_card *card, uint1
 	return card->opaque + 48;
 }
 
-/* Run a command in a network namespace of its own, with devices as a host with docker has them. */
+/* Enter a network namespace with devices as a host with docker has them. */
 static int with_docker(void)
 {
-	return unshare(CLONE_NEWNET) ||
-	       system("ip link set lo up && ip link add docker0 type bridge && "
-		      "ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up && "
-		      "ip link add eth0 type veth peer eth1 && ip addr add 10.77.0.1/24 dev eth0 && "
-		      "ip link set eth0 up && ip link set eth1 up");
+	static const char *const commands[] = {
+		"ip link set lo up",
+		"ip link add docker0 type bridge",
+		"ip addr add 172.17.0.1/16 dev docker0",
+		"ip link set docker0 up",
+		"ip link add eth0 type veth peer eth1",
+		"ip addr add 10.77.0.1/24 dev eth0",
+		"ip link set eth0 up",
+		"ip link set eth1 up",
+	};
+
+	if (unshare(CLONE_NEWNET))
+		return -1;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (system(commands[i]))
+			return -1;
+	return 0;
 }
 
 static int own_addresses(uint32_t rank)
