@@ -5,8 +5,8 @@
  * in:  reduce, work queue, netns, device notifier, socket family, files, generic netlink, XDP
  * out: generic netlink, files, socket family, device notifier, netns, XDP, work queue, reduce
  *
- * Files are settings (net.rar) and /proc/net. A setting may start the box of a namespace, so they are
- * there only while all that a box needs is.
+ * Files are settings (net.rar) and /proc/net. A setting may start the box of a namespace, so they
+ * are there only while all that a box needs is.
  *
  * Sockets, orphans and XDP programs hold references on the module, so none of them is left
  * at exit; tombstones end with their namespace.

@@ -2,8 +2,8 @@
 /*
  * Registered regions (RAR_REG). Operations lie anywhere in a region or across its border,
  * in and out of place. A region is pinned once, may be unregistered while an operation uses
- * it, and belongs to the process that registered it. Pages that are not there any more are not used.
- * Bad registrations are refused.
+ * it, and belongs to the process that registered it. Pages that are not there any more are not
+ * used. Bad registrations are refused.
  *
  * lib/in_topo.sh 2 region: the ranks live in rar0 and rar1.
  */

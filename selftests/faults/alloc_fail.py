@@ -36,18 +36,19 @@ COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
 # Inner functions with several callers: each call of them is a place of its own.
 SHARED = re.compile(r"^(packet_alloc|rar_route_new|xmit_dst)\b")
 # Called only while the module is loaded: test_load() covers them.
-AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|rar_box_init)\b")
+AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|rar_box_init|init_users)\b")
 # Places that may not be reached. Some kernel functions fall back to something else, and a
 # tap never leaves a packet shared. Early packets come as they were sent, answers have a
-# known route, a job finds room beside the members, no box is above another, carriers lend the
-# pages of all-reduces, a packet that is held rarely comes twice, and User-Mode Linux has no XDP
-# and, here, a single CPU, so nothing is steered or copied in steps.
+# known route, a job finds room beside the members, no box is above another, carriers share the
+# pages of operations that are copied, a packet that is held rarely comes twice, no record has its
+# pieces backwards, and User-Mode Linux has no XDP and, here, a single CPU, so nothing is steered or
+# copied in steps.
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
     r"^rar_early_hold\S* __alloc_skb$|"
     r"^(send_once|rar_route_on_link|rar_job_enter)\S* rar_route_new|"
     r"^rar_member_hash_job\S* __xa_alloc|^packet_alloc\S* __netdev_alloc_frag|"
-    r"^(rar_up_enter|up_new|copied|packet_set)\b|^rar_frame_(mirror|ready)\b|"
+    r"^(rar_up_enter|up_new|copied|packet_set|rar_buf_repeats)\b|^rar_frame_(mirror|ready)\b|"
     r"^rar_steer_send\b|^(rar_codec_)?from_iter\b")
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Carriers: runs of chunks that point to the sender's memory, between ranks in one kernel. They
+# Carriers: runs of chunks in pages, with one header, between ranks in one kernel. They
 # bring the bits of other packets, and where the path cuts them the ring goes on without them.
 . "$(dirname "$0")/../lib/lib.sh"
 

@@ -141,6 +141,10 @@ void *sim_unused(void);
 
 /* ------------------------------------------------------------ one CPU's data */
 
+typedef int local_lock_t;
+#define INIT_LOCAL_LOCK(lock)	0
+#define local_lock_nested_bh(lock)	((void)(lock))
+#define local_unlock_nested_bh(lock)	((void)(lock))
 #define DEFINE_PER_CPU(t, name)	typeof(t) name
 #define this_cpu_add(x, v)	((void)((x) += (v)))
 #define this_cpu_read(x)	(x)

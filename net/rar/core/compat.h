@@ -23,8 +23,8 @@
 #endif
 
 /*
- * 6.11 has a lock for what a CPU owns while bottom halves are off. Realtime kernels may preempt such a
- * section from 6.18 on; before, bottom halves are a lock there.
+ * 6.11 has a lock for what a CPU owns while bottom halves are off. Realtime kernels may preempt
+ * such a section from 6.18 on; before, bottom halves are a lock there.
  */
 #ifndef HAVE_LOCAL_LOCK_NESTED_BH
 #define local_lock_nested_bh(lock)	lockdep_assert_in_softirq()

@@ -4,8 +4,8 @@
  * namespaces, users and members.
  *
  * A copied operation is charged for its buffer, and one in memory of the user for its bitmaps and
- * pieces, which may be large: a user can name the same memory again and again. Beside a buffer these
- * are small.
+ * pieces, which may be large: a user can name the same memory again and again. Beside a buffer
+ * these are small.
  *
  * A namespace may hold net.rar.mem, and the host max_mem. An operation queued after another
  * one of its group may use only half of either limit, so that such operations do not starve

@@ -4,9 +4,9 @@
  * operation. An operation in a region borrows its pages. Owns struct rar_region.
  *
  * The user may put other pages in the place of those that are pinned (munmap(), mremap(),
- * madvise(), a hole in a file). A notifier tells when that may have happened. From then on an operation
- * that begins in the region compares its own pages with those that are there now, and if they differ
- * it is pinned like any other.
+ * madvise(), a hole in a file). A notifier tells when that may have happened. From then on an
+ * operation that begins in the region compares its own pages with those that are there now, and if
+ * they differ it is pinned like any other.
  */
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>

@@ -684,9 +684,8 @@ static bool black_hole(const struct rar_join_state *j)
 }
 
 /*
- * A router may have said since the last JOIN that the path is narrower than the device. Full-size JOINs
- * must not be larger: they would not even leave. The successor has seen none, so no rank knows the
- * size yet.
+ * A router may have said since the last JOIN that the path is narrower than the device. Then larger
+ * JOINs get nowhere. The successor has seen none of full size, so no rank counts on that size yet.
  */
 static void look_at_mtu(struct rar_member *m)
 {

@@ -265,8 +265,8 @@ static bool may_write(struct rar_member *m, const struct rar_operation *op,
 }
 
 /*
- * May a carrier's own pages be written to and go on? If not, its run goes on in another carrier: the
- * pages are those of the sender's buffer, or a tap still has to read them.
+ * May a carrier's own pages be written to and go on? If not, its run goes on in another carrier:
+ * the pages are those of the sender's buffer, or a tap still has to read them.
  */
 static bool may_reuse(const struct rar_pkt *pkt)
 {

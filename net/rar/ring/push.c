@@ -68,10 +68,10 @@ static DEFINE_PER_CPU(struct local, locals);
 
 /*
  * struct draining - what a CPU drains
- * @lock: held while it drains. Bottom halves are off, but a realtime kernel may preempt such a section,
- *        and another one that drains would set @list to NULL under way
- * @list: the list that is being drained, whichever CPU owns it; read without the lock: whoever finds
- *        a list here adds to it and need not drain it
+ * @lock: held while it drains. Bottom halves are off, but a realtime kernel may preempt such a
+ *        section, and another one that drains would set @list to NULL under way
+ * @list: the list that is being drained, whichever CPU owns it; read without the lock: whoever
+ *        finds a list here adds to it and need not drain it
  */
 struct draining {
 	local_lock_t lock; /* see above */

@@ -194,7 +194,8 @@ struct piece {
 
 /*
  * struct room - what a CPU needs for a run, too much for its stack
- * @lock:	of all of it. Bottom halves are off, but a realtime kernel may preempt such a section
+ * @lock:	of all of it. Bottom halves are off, but a realtime kernel may preempt such a
+ *		section
  */
 struct room {
 	local_lock_t lock; /* see above */

@@ -14,7 +14,7 @@ struct rar_args {
 	u64 bytes;
 	u64 travels;			/* bytes of the tensor as it travels */
 	u64 room;			/* bytes in memory of the kernel */
-	u64 bits;			/* in memory of the user: bytes that are charged for bitmaps */
+	u64 bits;			/* in the user's memory: bytes charged for bitmaps */
 	u64 cookie;
 	u64 dst;
 	u32 root;

@@ -16,7 +16,8 @@
 
 /*
  * Copy an argument of @size bytes, zeroed before. Programs that know only its first fields give
- * only these, at least @least bytes. A longer argument, up to a page, may have only zeros in the rest.
+ * only these, at least @least bytes. A longer argument, up to a page, may have only zeros in the
+ * rest.
  */
 static int copy_grown(void *arg, size_t size, size_t least, sockptr_t optval,
 		      unsigned int optlen)
