@@ -12,19 +12,18 @@ import random
 import re
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
+from dissector import tshark                     # noqa: E402
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
                     JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
                     RETURN, RS, WANT, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
-LUA = TOP / "tools/wireshark/rar.lua"
 UAPI = TOP / "include/uapi/linux"
 PORT = 18118
 STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOIN_ACK: "join",
@@ -91,16 +90,6 @@ def layout(text, struct_name, prefix, at):
 
 # ------------------------------------------------------------------ tshark
 
-def tshark(*args):
-    """Run tshark with the dissector; return what it prints, with its complaints."""
-    run = subprocess.run(["tshark", *args, "-X", f"lua_script:{LUA}"], text=True, check=False,
-                         errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    complaints = [line for line in run.stderr.splitlines() if not line.startswith("Running as")]
-    if run.returncode or complaints:
-        note("\n".join(complaints[:10] + [f"tshark: status {run.returncode}"]))
-    return run.stdout, run.returncode or len(complaints)
-
-
 def dissect(frames, cuts=None):
     """Return the frames as tshark sees them, elements of PDML; none if the dissector failed.
     The capture holds cuts[i] bytes of frame i.
@@ -111,9 +100,12 @@ def dissect(frames, cuts=None):
             part = frame[:cuts[i]] if cuts else frame
             file.write(struct.pack("=IIII", i, 0, len(part), len(frame)) + part)
         file.flush()
-        out, bad = tshark("-r", file.name, "-T", "pdml")
+        out, complaints, bad = tshark("-T", "pdml", capture=file.name)
+    if bad or complaints:
+        note("\n".join(complaints[:10] + [f"tshark: status {bad}"]))
+        return []
     packets = list(ET.fromstring(out))
-    return [] if bad or "Lua Error" in out or len(packets) != len(frames) else packets
+    return [] if "Lua Error" in out or len(packets) != len(frames) else packets
 
 
 def rar_of(packet):
@@ -216,7 +208,7 @@ def body_of(text, kind):
 
 def check_names(text):
     """Names of values, and bits of flags, are those of the headers."""
-    values, _ = tshark("-G", "values")
+    values, _, _ = tshark("-G", "values")
     listed = {}
     for name, value, word in re.findall(r"^V\trar\.(\S+)\t(\d+)\t(.*)$", values, re.M):
         listed.setdefault(name, {})[int(value)] = word
@@ -232,7 +224,7 @@ def check_names(text):
                  f"{listed[name].get(value)}")
         result(listed[name] == want, f"names of {name} as in the headers")
     result(set(wants["type"]) == set(STRUCTS), "this test knows all packet types")
-    shown_fields, _ = tshark("-G", "fields")
+    shown_fields, _, _ = tshark("-G", "fields")
     for name, prefixes in (("opflags", ("RAR_OF_", "RAR_OPF_")), ("data.flags", ("RAR_F_",)),
                            ("direct.flags", ("RAR_F_",)),
                            ("join.flags", ("RAR_JF_",)), ("done.flags", ("RAR_DF_",)),

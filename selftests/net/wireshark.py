@@ -20,12 +20,12 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
 import live             # noqa: E402
+from dissector import LUA, tshark                   # noqa: E402
 from live import Data, Ring, note                   # noqa: E402
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, FIN, FIN_ACK, JOIN, JOIN_ACK, PROPOSE, RS,
                     SOL_RAR, enter)                 # noqa: E402
 from tap import finish, result, skip_all            # noqa: E402
 
-LUA = TOP / "tools/wireshark/rar.lua"
 RAR_ABORT = 6
 FIELDS = ("ipv6.version", "rar.type", "rar.chunks", "rar.malformed", "rar.failure",
           "_ws.lua.error")
@@ -62,12 +62,9 @@ def capture(file, job):
 def read(file):
     """Return the rows of FIELDS that tshark shows, and its complaints."""
     args = [part for field in FIELDS for part in ("-e", field)]
-    run = subprocess.run(["tshark", "-n", "-r", file, "-X", f"lua_script:{LUA}", "-T", "fields",
-                          *args], text=True, check=False, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE)
-    complaints = [line for line in run.stderr.splitlines() if not line.startswith("Running as")]
+    said, complaints, _ = tshark("-n", "-T", "fields", *args, capture=file)
     note("\n".join(complaints))
-    rows = [dict(zip(FIELDS, line.split("\t"))) for line in run.stdout.splitlines()]
+    rows = [dict(zip(FIELDS, line.split("\t"))) for line in said.splitlines()]
     return rows, complaints
 
 
