@@ -67,6 +67,8 @@ static int watch(struct rar_region *region, u64 len)
 					       &notifier_ops);
 
 	region->watched = !err;
+	if (err == -EOVERFLOW)
+		return -EFAULT;		/* the memory goes beyond the last address */
 	return err ? -ENOBUFS : 0;
 }
 
