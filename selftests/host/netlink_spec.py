@@ -129,7 +129,7 @@ def check_tool():
     page, commands = TOP / "Documentation/rarctl.8", re.findall(
         r'\t\{ "(\w+)", cmd_', (TOOL / "rarctl.c").read_text())
     completion = (TOOL / "rarctl.bash").read_text()
-    result(len(commands) == 8 and f'words="{" ".join(commands)}"' in completion and
+    result(len(commands) == 10 and f'words="{" ".join(commands)}"' in completion and
            all(re.search(rf"^\.TP\n\.BI? \"?{c}\b", page.read_text(), re.M) for c in commands),
            f"page and completion know {commands}")
     if not shutil.which("mandoc"):
