@@ -26,7 +26,7 @@ DEATHS = 3                                      # of the guests of a kernel, the
 # in selftests/run_in_guest), or wrong flags (see RAR_LOG_EMULATOR) lead to a double fault.
 EMULATOR = re.compile(r"exc_int3|Oops: int3|Oops: double fault")
 PROGRAMS = {
-    "host": "JOBS=1 make -s -C selftests/host test",    # it has one of the processors
+    "host": "JOBS=2 make -s -C selftests/host test",    # some only wait
     "three-vms": "scripts/three-vms",
     "roce": "scripts/roce",
     "two-archs": "scripts/two-archs",

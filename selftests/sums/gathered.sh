@@ -25,10 +25,12 @@ small_memory()
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 21
+	plan 22
 	matrix
 	small_memory
 	short_lossy -G
+	topo_netem loss 1%
+	check "every collective, lost packets" coll -G -N rar short
 	short_long -G 3 60
 else
 	plan 15
