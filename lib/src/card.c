@@ -83,7 +83,7 @@ static void set_address(struct card *card, const struct sockaddr *sa)
 	}
 }
 
-/* ::ffff:a.b.c.d, as getaddrinfo() with AI_V4MAPPED gives it, is an IPv4 address. */
+/* ::ffff:a.b.c.d, as getaddrinfo(3) with AI_V4MAPPED gives it, is an IPv4 address. */
 static void unmap(struct card *card)
 {
 	if (card->af != AF_INET6 || !IN6_IS_ADDR_V4MAPPED((struct in6_addr *)card->addr))

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2086 # numbers of namespaces
 # Boxes below a box: each adds for its ranks and brings one sum up. Every result has the bits of
 # the ring, also if a box on any level is full, away or killed.
 #
