@@ -21,6 +21,8 @@ from testlist import TOP, named, read
 
 SLOTS = len(os.sched_getaffinity(0))
 SECONDS = TOP / "build/seconds"                 # of the last run
+BOOT_LIMIT = 2400                               # seconds; scripts/vm tries twice
+PATIENCE = 300                                  # more than the limit of a test
 DEATHS = 3                                      # of the guests of a kernel, then no other one starts
 # The emulator fails: it executes a breakpoint after the kernel has removed it (see hold_switches()
 # in selftests/run_in_guest), or wrong flags (see RAR_LOG_EMULATOR) lead to a double fault.
@@ -64,15 +66,22 @@ class Guest:
         except BrokenPipeError:
             pass                                # read() tells the end
 
-    def read(self):
-        """Yield lines, as a control word and its rest, or as None and the text."""
-        for raw in iter(self.process.stdout.readline, b""):
-            text = raw.decode(errors="replace").rstrip("\r\n")
-            if text.startswith("@rar "):
-                word, _, rest = text[5:].partition(" ")
-                yield word, rest
-            else:
-                yield None, text
+    def read(self, limit):
+        """Yield lines, as a control word and its rest, or as None and the text. After so many
+        seconds the guest is killed, which is for one that does not even end itself.
+        """
+        timer = threading.Timer(limit, self.process.terminate)
+        timer.start()
+        try:
+            for raw in iter(self.process.stdout.readline, b""):
+                text = raw.decode(errors="replace").rstrip("\r\n")
+                if text.startswith("@rar "):
+                    word, _, rest = text[5:].partition(" ")
+                    yield word, rest
+                else:
+                    yield None, text
+        finally:
+            timer.cancel()
 
     def status(self):
         self.process.stdin.close()
@@ -120,7 +129,7 @@ class Queue:
         start = time.monotonic()
         guest = Guest(self.kernel, self.cpus, self.limit,
                       {**self.env, **self.suite.guest_env(self.kernel)})
-        for word, rest in guest.read():
+        for word, rest in guest.read(BOOT_LIMIT):
             if word == "ready":
                 self.suite.report.spent("boot", time.monotonic() - start)
                 return guest
@@ -136,7 +145,8 @@ class Queue:
         flags = ",".join(sorted(entry.flags))
         guest.tell(f"{entry.name} {entry.limit} {flags} {entry.command}")
         test, emulator = Test(self.label, entry.name), False
-        for word, rest in guest.read():
+        limit = int(entry.limit) * self.suite.limits(self.kernel)
+        for word, rest in guest.read(limit + PATIENCE):
             if word is None:
                 test.line(rest)
             elif word == "kernel":
@@ -186,7 +196,7 @@ class Queue:
         """Unload the module; the kernel must have no complaint that no test was told of."""
         guest.tell("end")
         test, known = Test(self.label, "after the tests"), False
-        for word, rest in guest.read():
+        for word, rest in guest.read(PATIENCE):
             if word == "kernel":
                 test.complain(rest)
             elif word == "trace":
@@ -333,7 +343,9 @@ class Suite:
         jobs = [lambda: self.program("host")] if "host" in programs else []
         # The newest kernel, which is last, has most tests: whoever has nothing to do helps there.
         jobs += [queue.serve for queue in beside]
-        jobs += [beside[-1].serve for _ in range(SLOTS - 1) if beside and not self.options.seeds]
+        if beside and not self.options.seeds:
+            helpers = min(SLOTS, len(beside[-1].tests)) - 1
+            jobs += [beside[-1].serve for _ in range(helpers)]
         self.side_by_side(collections.deque(jobs))
         for job in [queue.serve for queue in alone] + \
                    [lambda n=name: self.program(n) for name in programs if name != "host"]:
