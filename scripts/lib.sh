@@ -587,6 +587,9 @@ rar_build()
 	) 9> "$RAR_TOP/build/$kernel.lock"
 }
 
+# Print a checksum of an object's code.
+rar_code_sum() { objcopy -O binary --only-section=.text "$1" /dev/stdout | sha256sum; }
+
 # rar_build_mutant KERNEL: builds build/KERNEL.mutant/rar.ko, in which every claim of a chunk
 # succeeds. A test that passes on it does not test for duplicates. Only the callers of
 # rar_op_claim() differ, so only these are compiled.
@@ -600,11 +603,15 @@ rar_build_mutant()
 	(
 		cd "$RAR_TOP" && flock 9
 		rm -rf "$dir" && rsync -a --exclude=/modules --exclude=rar.ko "build/$1/" "$dir/"
-		find "$dir" -name '.*.cmd' -exec sed -i "s|/build/$1/|/$dir/|g" {} +
+		# Both tell make, and the linker, paths of objects.
+		find "$dir" \( -name '.*.cmd' -o -name rar.mod \) \
+			-exec sed -i "s|/build/$1/|/$dir/|g" {} +
 		grep -q "$claim" "$dir/$op"
 		sed -i "s/$claim/$always/" "$dir/$op" && touch -r "build/$1/$op" "$dir/$op"
 		grep -rl --include='*.c' 'rar_op_claim(' "$dir/net" | sed 's/c$/o/' | xargs rm
 		rar_make "$1" "$1.mutant"
+		[ "$(rar_code_sum "build/$1/rar.ko")" != "$(rar_code_sum "$dir/rar.ko")" ] ||
+			rar_die "the mutant's code is that of the module"
 	) 9> "$RAR_TOP/build/$1.lock"
 }
 
