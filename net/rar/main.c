@@ -34,8 +34,6 @@
 #include "tx/device.h"
 #include "tx/port.h"
 
-unsigned int rar_net_id;
-
 static int __net_init main_net_init(struct net *net)
 {
 	struct rar_net *rn = rar_net(net);

@@ -17,7 +17,7 @@ from map import LAYERS, unmapped    # noqa: E402 # beside this file
 
 LIB = pathlib.Path(__file__).parent
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
-FUNCTIONS = "T"
+SYMBOLS = "TDRBC"       # functions and data, as nm calls them
 PAGES = (".rst", ".md", ".7")
 
 # Functions of the kernel, libc and Python that comments mention and our sources do not call.
@@ -47,13 +47,13 @@ def symbols(objects):
             kind, name = line.split()[-2:]
             if kind == "U":
                 wants[file].add(name)
-            elif kind in FUNCTIONS:
+            elif kind in SYMBOLS:
                 owner[name] = file
     return owner, wants
 
 
 def calls(objects):
-    """Return {(file, other file): symbols}."""
+    """Return {(file, other file): symbols of the other that it calls, or whose data it uses}."""
     owner, wants = symbols(objects)
     edges = collections.defaultdict(set)
     for caller, names in wants.items():
@@ -69,10 +69,10 @@ def layer(file):
 
 
 def upward(edges):
-    """Yield each call that goes up."""
+    """Yield each call, and each use of data, that goes up."""
     for (caller, callee), names in sorted(edges.items()):
         if layer(callee) > layer(caller):
-            yield from (f"{caller} calls {callee}: {name}()" for name in sorted(names))
+            yield from (f"{caller} uses {callee}: {name}" for name in sorted(names))
 
 
 def upward_includes():

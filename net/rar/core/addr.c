@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Converts addresses between the wire, the stack and the user.
+ * Addresses between the wire, the stack and the user, and the number of their family.
  */
+#include <linux/module.h>
+
 #include "core/addr.h"
 #include "rar.h"
+
+int rar_family = AF_RAR;
+module_param_named(family, rar_family, int, 0444);
+MODULE_PARM_DESC(family, "address family number, an unused one (22)");
 
 /**
  * rar_addr_to_sock() - convert a member's address to the user's form

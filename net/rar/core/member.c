@@ -18,6 +18,8 @@
 #include "core/user.h"
 #include "rar.h"
 
+unsigned int rar_net_id;	/* of struct rar_net, see rar_net() */
+
 static struct workqueue_struct *member_wq;
 
 /* The interval at which a member lets its neighbours hear it, ms. */

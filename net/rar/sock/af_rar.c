@@ -26,10 +26,6 @@
 #include "tx/rules.h"
 #include "tx/sender.h"
 
-int rar_family = AF_RAR;
-module_param_named(family, rar_family, int, 0444);
-MODULE_PARM_DESC(family, "address family number, an unused one (22)");
-
 /* -- bind and connect ---------------------------------------------------- */
 
 static bool join_over(const struct rar_member *m)
