@@ -24,7 +24,7 @@
 #define OTHER_USER	1001
 #define MAX_MEM		"/sys/module/rar/parameters/max_mem"
 #define MEM		"/proc/sys/net/rar/mem"
-#define FILLERS		6
+#define FILLERS		10
 #define HOST_MEM	(64u << 20)
 #define NET_MEM		(8u << 20)
 #define OP_BYTES	(256u << 10)
@@ -146,6 +146,45 @@ static bool test_unread(void)
 	ok &= shared->taken[0] * OP_BYTES > NET_MEM / 4 &&
 	      shared->taken[0] * OP_BYTES <= NET_MEM && !small;
 	rar_kill(pid);
+	return ok;
+}
+
+/* As root of a container with CAP_SETUID: a user for each filler. */
+static int fill_as_another(unsigned int i)
+{
+	int err = become(HOARDER + 100 + (int)i);
+
+	if (!err)
+		shared->taken[i] = hoard(0x5d0000 + i * 1000, &err);
+	shared->result = err;
+	shared->full++;
+	pause();
+	return 0;
+}
+
+/* Users that together take all leave every socket a short operation. */
+static bool test_many_users(void)
+{
+	pid_t pid[FILLERS];
+	uint64_t all = 0;
+	int small, large;
+	bool ok;
+
+	rar_write(MEM, "8388608");
+	memset(shared, 0, sizeof(*shared));
+	for (unsigned int i = 0; i < FILLERS; i++)
+		pid[i] = start(fill_as_another, i);
+	ok = wait_full(FILLERS);
+	small = finish(start(one_op, 16));
+	large = finish(start(one_op, sizeof(data)));
+	for (unsigned int i = 0; i < FILLERS; i++)
+		all += (uint64_t)shared->taken[i] * OP_BYTES;
+	rar_log("shares: %u users took %llu of %u KiB; another user's 16 bytes: %s, 256 KiB: %s",
+		FILLERS, (unsigned long long)all >> 10, NET_MEM >> 10, name_of(small),
+		name_of(large));
+	ok &= all >= NET_MEM && !small && large;
+	for (unsigned int i = 0; i < FILLERS; i++)
+		rar_kill(pid[i]);
 	return ok;
 }
 
@@ -338,8 +377,9 @@ int main(void)
 	if (geteuid() || rar_private_net())
 		ksft_exit_skip("needs root\n");
 	shared = rar_shared(sizeof(*shared));
-	ksft_set_plan(5);
+	ksft_set_plan(6);
 	ksft_test_result(test_unread(), "unread results of a user leave room for others\n");
+	ksft_test_result(test_many_users(), "many users leave a short operation for another\n");
 	ksft_test_result(test_namespaces(), "namespaces of a user obey the host's limit\n");
 	ksft_test_result(test_wake(), "memory of another namespace wakes a sender\n");
 	ksft_test_result(test_memlock(), "RLIMIT_MEMLOCK does not outlive close()\n");

@@ -10,7 +10,9 @@
  * A namespace may hold net.rar.mem, and the host max_mem. An operation queued after another
  * one of its group may use only half of either limit, so that such operations do not starve
  * the first operation of a group that needs both. Users that hold little may use an eighth
- * more, so that one user cannot starve the others.
+ * more, so that one user cannot starve the others. A container can be any number of users, which
+ * together can take that, too. So a member that holds nothing may always have one short operation,
+ * as a socket of TCP has the least buffer of tcp_rmem.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -23,6 +25,7 @@
 #include "rar.h"
 
 #define MEM_OP_COST	2560	/* bytes, of an operation's structures */
+#define MEM_LEAST	4096	/* bytes of an operation that needs no room below the limits */
 #define MEM_RESERVE	8	/* one part in this many is added for users */
 #define MEM_FEW		64	/* that hold less than one part in this many */
 #define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
@@ -31,7 +34,7 @@
 static DEFINE_SPINLOCK(mem_lock);	/* see rar.h; bottom halves off */
 static u64 mem_all;			/* bytes, over all namespaces */
 static LIST_HEAD(mem_waiting);		/* members to wake when there is memory */
-static unsigned long max_mem;		/* bytes; 0 = half of the machine's memory */
+static unsigned long max_mem;		/* bytes; 0 = a quarter of the machine's memory */
 
 static void mem_tell(struct work_struct *work);
 static DECLARE_WORK(mem_work, mem_tell);
@@ -40,12 +43,18 @@ static DECLARE_WORK(mem_work, mem_tell);
 
 static u64 mem_cap(void)
 {
-	return READ_ONCE(max_mem) ?: (u64)totalram_pages() / 2 * PAGE_SIZE;
+	return READ_ONCE(max_mem) ?: (u64)totalram_pages() / 4 * PAGE_SIZE;
 }
 
 static u64 mem_limit(u64 cap, u64 held, bool first)
 {
 	return (first ? cap : cap / 2) + (held <= cap / MEM_FEW ? cap / MEM_RESERVE : 0);
+}
+
+/* May it have this beyond all limits? How many members there are is limited, too. */
+static bool mem_least(const struct rar_member *m, u64 bytes)
+{
+	return bytes <= MEM_LEAST && rar_member_is_first(m) && !READ_ONCE(m->nundelivered);
 }
 
 static bool mem_fits(const struct rar_member *m, u64 bytes)
@@ -56,7 +65,7 @@ static bool mem_fits(const struct rar_member *m, u64 bytes)
 
 	lockdep_assert_held(&mem_lock);
 	/* An operation alone fits even after the limit was lowered. */
-	return !bytes ||
+	return !bytes || mem_least(m, bytes) ||
 	       (mem_all + cost <= mem_limit(mem_cap(), held, first) &&
 		rn->mem + bytes <= mem_limit(READ_ONCE(rn->sysctl_mem), held, first));
 }
@@ -337,7 +346,7 @@ static const struct kernel_param_ops max_mem_ops = {
 	.get = param_get_ulong,
 };
 module_param_cb(max_mem, &max_mem_ops, &max_mem, 0644);
-MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: half of the memory");
+MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: a quarter of the memory");
 
 /* -- begin and end ------------------------------------------------------- */
 

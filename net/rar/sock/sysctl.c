@@ -464,7 +464,7 @@ void rar_sysctl_defaults(struct rar_net *rn)
 	rn->sysctl_port = RAR_DEFAULT_PORT;
 	rn->sysctl_rx_path = RAR_PATH_INGRESS;
 	rn->sysctl_window = 1 << 20;
-	rn->sysctl_mem = totalram_pages() / 2 * PAGE_SIZE;
+	rn->sysctl_mem = totalram_pages() / 4 * PAGE_SIZE;
 	rn->sysctl_early_bytes = 1 << 18;
 	/* One CPU would copy and add in turns, which is slower if nothing else waits. */
 	rn->sysctl_copy_step = num_online_cpus() > 1 ? SZ_128K : 0;
