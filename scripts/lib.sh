@@ -453,15 +453,15 @@ rar_uml_modules()
 # rar_uml_fragments KERNEL: prints the fragments of its configuration. With SMP each change of
 # the interrupt mask is a system call, even on one CPU, and two thirds of the time went into these
 # calls. So uml and uml-debug have no SMP: what several CPUs do at the same time is for
-# uml-debug-smp.
+# uml-debug-smp. And only without SMP can idle time pass at once.
 rar_uml_fragments()
 {
 	local config=$RAR_TOP/scripts/config
 
 	echo "# Sources changed by $(rar_uml_patch_id)"
 	case $1 in
-	uml) cat "$config/uml.config" ;;
-	uml-debug) cat "$config"/uml{,-debug}.config ;;
+	uml) cat "$config"/uml{,-up}.config ;;
+	uml-debug) cat "$config"/uml{,-debug,-up}.config ;;
 	uml-debug-smp) cat "$config"/uml{,-debug,-smp}.config ;;
 	esac
 }
@@ -539,6 +539,18 @@ rar_kernel()
 # ---------------------------------------------------------------- the module
 # Built in build/<kernel>/ from copies of the sources, so that each kernel has its own objects.
 
+# rar_forget_objects KERNEL DIRECTORY: removes objects that were made with another configuration of
+# the kernel, which make does not see
+rar_forget_objects()
+{
+	local now
+
+	now=$(sha256sum < "$(rar_kdir "$1")/.config")
+	[ "$now" != "$(cat "$2/.kernel" 2> /dev/null)" ] || return 0
+	find "$2" -name '*.o' -delete
+	echo "$now" > "$2/.kernel"
+}
+
 # rar_make KERNEL DIRECTORY [make arguments]: with more warnings, but without kernel-doc, which W=1
 # lets examine each file and which "scripts/check kernel-doc" does at once
 rar_make()
@@ -548,6 +560,7 @@ rar_make()
 	shift 2
 	rar_is_uml "$kernel" && arch=(ARCH=um)
 	rar_is_arm64 "$kernel" && arch=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+	rar_forget_objects "$kernel" "$dir"
 	make -C "$(rar_kdir "$kernel")" M="$RAR_TOP/$dir" -j"$(nproc)" W=1 cmd_checkdoc= \
 		"${arch[@]}" "$@" modules > "$dir/make.log" 2>&1
 }
