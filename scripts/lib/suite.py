@@ -3,9 +3,10 @@
 """suite.py: runs tests in guests and on this machine, as many side by side as it has processors,
 and prints their results. scripts/test and scripts/fuzz call it; "suite.py --help" has the options.
 
-First come tests that need one processor: guests with one processor each take the next test of
-their kernel, the longest first. Then come, each alone on the machine, tests that need two
-processors, tests that judge times and failed while others ran, and programs with several guests.
+First come guests side by side, one processor each, which take the next test of their kernel, the
+longest first; tests that need two processors have a guest with two. The host's tests, which mostly
+wait, run beside them. Then come, each alone on the machine, tests that judge times and failed while
+others ran, and programs with several guests.
 """
 import argparse
 import collections
@@ -27,8 +28,10 @@ DEATHS = 3                                      # of the guests of a kernel, the
 # The emulator fails: it executes a breakpoint after the kernel has removed it (see hold_switches()
 # in selftests/run_in_guest), or wrong flags (see RAR_LOG_EMULATOR) lead to a double fault.
 EMULATOR = re.compile(r"exc_int3|Oops: int3|Oops: double fault")
+SKIP_IDLE = ("uml", "uml-debug")                # there waiting takes no time
 PROGRAMS = {
     "host": "JOBS=2 make -s -C selftests/host test",    # some only wait
+    "keep": "selftests/vm/keep.sh",
     "three-vms": "scripts/three-vms",
     "roce": "scripts/roce",
     "two-archs": "scripts/two-archs",
@@ -51,10 +54,11 @@ class Died(Exception):
 class Guest:
     """A guest that runs tests as it is told, and says what they say."""
 
-    def __init__(self, kernel, cpus, limit, env):
+    def __init__(self, kernel, cpus, limit, env, skip_idle):
         command = ["scripts/vm", "--kernel", kernel, "--module", "--mem", "2048", "--stdin",
                    "--timeout", str(limit), *(["--cpus", str(cpus)] if cpus else []),
                    *(["--kmemleak"] if "debug" in kernel else []),
+                   *(["--skip-idle"] if skip_idle else []),
                    "--", "selftests/run_in_guest", kernel]
         self.process = subprocess.Popen(command, cwd=TOP, env={**os.environ, **env},
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -91,8 +95,10 @@ class Guest:
 class Queue:
     """Tests for the guests of a kernel; several guests may take from it."""
 
-    def __init__(self, suite, kernel, tests, cpus=None, alone=None, label=None, env=None):
+    def __init__(self, suite, kernel, tests, cpus=None, alone=None, label=None, env=None,
+                 skip_idle=False):
         self.suite, self.kernel, self.cpus = suite, kernel, cpus
+        self.skip_idle = skip_idle
         self.alone = alone or self              # where tests run a second time
         self.label, self.env = label or kernel, env or {}
         self.tests = collections.deque(tests)
@@ -128,7 +134,7 @@ class Queue:
             return None
         start = time.monotonic()
         guest = Guest(self.kernel, self.cpus, self.limit,
-                      {**self.env, **self.suite.guest_env(self.kernel)})
+                      {**self.env, **self.suite.guest_env(self.kernel)}, self.skip_idle)
         for word, rest in guest.read(BOOT_LIMIT):
             if word == "ready":
                 self.suite.report.spent("boot", time.monotonic() - start)
@@ -145,7 +151,7 @@ class Queue:
         flags = ",".join(sorted(entry.flags))
         guest.tell(f"{entry.name} {entry.limit} {flags} {entry.command}")
         test, emulator = Test(self.label, entry.name), False
-        limit = int(entry.limit) * self.suite.limits(self.kernel)
+        limit, start = int(entry.limit) * self.suite.limits(self.kernel), time.monotonic()
         for word, rest in guest.read(limit + PATIENCE):
             if word is None:
                 test.line(rest)
@@ -156,8 +162,7 @@ class Queue:
             elif word == "emulator":
                 emulator = True
             elif word == "end":
-                status, seconds = rest.split()
-                test.end(int(status), float(seconds))
+                test.end(int(rest), time.monotonic() - start)
                 break
         else:
             self.died(guest, entry, test)
@@ -278,7 +283,11 @@ class Suite:
             return "arch" in test.flags
         if kernel == "uml-debug-smp":
             return "smp" in test.flags
-        if kernel == "6.1" and "6.12" in self.options.kernels and "oldest" not in test.flags:
+        others = set(self.options.kernels) - {kernel}
+        if kernel == "6.1" and "6.12" in others and "oldest" not in test.flags:
+            return False
+        if kernel == "6.12" and "uml" in others and test.runs_on("uml") and \
+                not test.flags & {"oldest", "debian"}:
             return False
         return "full" not in test.flags
 
@@ -306,10 +315,15 @@ class Suite:
         for kernel in self.options.kernels:
             tests = sorted((t for t in read() if self.selected(t, kernel)),
                            key=lambda t, k=kernel: -seconds.get((k, t.name), float(t.limit) / 10))
-            smp = [t for t in tests if kernel == "uml-debug-smp" or "smp" in t.flags]
-            alone.append(Queue(self, kernel, smp, self.options.cpus))
-            beside.append(Queue(self, kernel, [t for t in tests if t not in smp],
-                                self.cpus(kernel), alone[-1]))
+            skip = kernel in SKIP_IDLE
+            special = [t for t in tests if ("speed" if skip else "smp") in t.flags]
+            alone.append(Queue(self, kernel, [], self.options.cpus))
+            if kernel == "uml-debug-smp":
+                alone[-1].tests.extend(tests)
+                continue
+            beside.append(Queue(self, kernel, special, self.options.cpus, alone[-1]))
+            beside.append(Queue(self, kernel, [t for t in tests if t not in special],
+                                self.cpus(kernel), alone[-1], skip_idle=skip))
         return beside, alone
 
     def cpus(self, kernel):
@@ -340,13 +354,11 @@ class Suite:
             if queue.tests:
                 self.report.say(f"[{queue.label}] {len(queue.tests)} tests"
                                 + (", alone on the machine" if queue in alone else ""))
-        jobs = [lambda: self.program("host")] if "host" in programs else []
-        # The newest kernel, which is last, has most tests: whoever has nothing to do helps there.
-        jobs += [queue.serve for queue in beside]
-        if beside and not self.options.seeds:
-            helpers = min(SLOTS, len(beside[-1].tests)) - 1
-            jobs += [beside[-1].serve for _ in range(helpers)]
-        self.side_by_side(collections.deque(jobs))
+        jobs = [queue.serve for queue in beside if queue.tests]
+        if not self.options.seeds:
+            jobs *= SLOTS       # who has nothing to do helps where tests are left
+        host = [lambda: self.program("host")] if "host" in programs else []
+        self.side_by_side(collections.deque(jobs), host)
         for job in [queue.serve for queue in alone] + \
                    [lambda n=name: self.program(n) for name in programs if name != "host"]:
             job()
@@ -357,8 +369,9 @@ class Suite:
             self.report.write_seconds(SECONDS)
         return self.report.summary()
 
-    def side_by_side(self, jobs):
-        """Run the jobs, as many at a time as there are processors."""
+    @staticmethod
+    def side_by_side(jobs, waiting):
+        """Run the jobs, as many at a time as there are processors; beside them what only waits."""
         def work():
             while True:
                 try:
@@ -367,7 +380,7 @@ class Suite:
                     return
                 job()
 
-        threads = [threading.Thread(target=work) for _ in range(SLOTS)]
+        threads = [threading.Thread(target=target) for target in [*waiting, *[work] * SLOTS]]
         for thread in threads:
             thread.start()
         for thread in threads:
