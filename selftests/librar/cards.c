@@ -217,6 +217,9 @@ static int with_docker(void)
 		"ip addr add 10.77.0.1/24 dev eth0",
 		"ip link set eth0 up",
 		"ip link set eth1 up",
+		/* The kernel looks for a carrier up to a second later. */
+		"for i in $(seq 100); do ip link show eth0 | grep -q 'state UP' && exit 0; "
+		"sleep 0.05; done; exit 1",
 	};
 
 	if (unshare(CLONE_NEWNET))
