@@ -215,6 +215,9 @@ extern int rar_family;
  * @src:	own address and port
  * @dst:	the neighbour's address and port
  * @oif:	device to use, 0 = any
+ * @dev:	device of the route, 0 = not looked up yet
+ * @only:	packets of the neighbour come by @dev and no other device; see
+ *		rar_route_takes()
  * @mtu:	MTU configured in the route, bytes, 0 = none
  * @run_max:	chunks per superpacket that the route's device takes
  * @no_queue:	packets sent by that device are received at once, on the same CPU
@@ -224,6 +227,8 @@ struct rar_path {
 	struct rar_addr src;
 	struct rar_addr dst;
 	int oif;
+	int dev;
+	bool only;
 	u32 mtu;
 	u32 run_max;
 	bool no_queue;
@@ -894,6 +899,21 @@ struct rar_frame {
 };
 
 /*
+ * struct rar_way - by which device a packet came
+ * @dev:	the device; in a VRF the VRF's port
+ * @vrf:	the VRF that it belongs to, 0 = none
+ * @inside:	it is a loopback device or a VRF itself: it has packets of this
+ *		namespace only
+ * @strict:	the device's rp_filter is 1, and the stack has not asked it yet
+ */
+struct rar_way {
+	int dev;
+	int vrf;
+	bool inside;
+	bool strict;
+};
+
+/*
  * A received packet, where it came from, and its parsed common header. Its data are in
  * @skb, or in @frame.
  */
@@ -904,7 +924,7 @@ struct rar_pkt {
 	const struct rar_aside *aside;	/* the sender or the receiver is no rank; set by input.c */
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
-	int dev;
+	struct rar_way way;
 	u32 off;			/* where the RAR header begins, bytes */
 	u32 len;			/* RAR header and payload, bytes */
 	bool ce;

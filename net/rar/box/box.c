@@ -52,7 +52,7 @@ static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 		      const struct rar_enter_hdr *eh)
 {
 	struct box_ask ask = {
-		.from = pkt->from, .to = pkt->to, .dev = pkt->dev,
+		.from = pkt->from, .to = pkt->to, .way = pkt->way,
 		.id = be64_to_cpu(eh->h.group), .epoch = be64_to_cpu(eh->h.token),
 		.digest = be64_to_cpu(eh->digest), .nonce = be64_to_cpu(eh->nonce),
 		.rank = be16_to_cpu(eh->h.src), .size = be16_to_cpu(eh->size),
@@ -131,18 +131,20 @@ bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt)
  * @id:      group id
  * @epoch:   the token: the group's epoch
  * @rank:    member, or box below, that it was for
+ * @way:     how the error came
  * @too_big: a router says that it was too big, so the path carries no sum either
  *
  * Softirq, RCU read side.
  *
  * Return: false if the box here did not send it.
  */
-bool rar_box_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank, bool too_big)
+bool rar_box_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank,
+			 const struct rar_way *way, bool too_big)
 {
 	/* Pairs with the release in box_make(). */
 	struct rar_box *box = smp_load_acquire(&rn->box);
 
-	return box && rar_job_entered_err(box, id, epoch, rank, too_big);
+	return box && rar_job_entered_err(box, id, epoch, rank, way, too_big);
 }
 
 /* -- work items --------------------------------------------------------------- */

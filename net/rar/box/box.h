@@ -9,7 +9,8 @@ struct seq_file;
 
 int rar_box_set_mem(struct rar_net *rn, unsigned long bytes);
 bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt);
-bool rar_box_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank, bool too_big);
+bool rar_box_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank,
+			 const struct rar_way *way, bool too_big);
 void rar_box_show(struct rar_net *rn, struct seq_file *seq, bool jobs);
 void rar_box_net_init(struct rar_net *rn);
 void rar_box_net_exit(struct rar_net *rn);

@@ -345,7 +345,7 @@ static void leg_fill(struct box_job *job, struct box_leg *leg, const struct box_
 	leg->pad = ask->pad;
 	leg->in_turn = ask->in_turn;
 	WRITE_ONCE(leg->nonce, ask->nonce);
-	rar_device_set(job->m.rn, &leg->link.hook, ask->dev);
+	rar_device_set(job->m.rn, &leg->link.hook, ask->way.dev);
 	job->ranks |= ask->ranks;
 	job->last = jiffies;
 }
@@ -432,13 +432,21 @@ static struct box_job *begin_anew(struct rar_box *box, struct box_job *job,
 	return job_of(box, ask);
 }
 
-/* Does the path back to a sender carry a full packet, as far as this host knows? */
+/*
+ * Does the path back to a sender carry a full packet, as far as this host knows,
+ * and does the sender use that path?
+ */
 static bool is_wide(const struct rar_box *box, const struct box_ask *ask)
 {
 	struct rar_path path = { .src = ask->to, .dst = ask->from };
-	struct dst_entry *dst = rar_route_new(box->self, &path);
+	struct dst_entry *dst;
 	bool wide;
 
+	if (!rar_route_takes_from(box->self, &ask->from, &ask->to, &ask->way)) {
+		rar_mib_inc(box->rn, DropDevice);
+		return false;
+	}
+	dst = rar_route_new(box->self, &path);
 	if (IS_ERR(dst))
 		return false;
 	wide = dst_mtu(dst) >= rar_ip_hdr_size(&path) + sizeof(struct udphdr) +
@@ -565,13 +573,15 @@ void rar_job_end_all(struct rar_box *box)
  * @id:      group id
  * @epoch:   the token: the group's epoch
  * @rank:    member, or box below, that it was for
+ * @way:     how the error came
  * @too_big: a router says that it was too big, so the path carries no sum either
  *
  * Softirq, RCU read side.
  *
  * Return: false if no job sent it.
  */
-bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank, bool too_big)
+bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank,
+			 const struct rar_way *way, bool too_big)
 {
 	struct rar_link *link = NULL;
 	struct box_job *job;
@@ -579,7 +589,11 @@ bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank, bool 
 	list_for_each_entry_rcu(job, &box->jobs, node)
 		if (job->m.id == id && job->group_epoch == epoch)
 			link = find_leg(&job->m, rank, NULL, 0);
-	if (link && too_big)
+	if (!link)
+		return false;
+	if (!way->inside && !rar_route_takes(link->member, &link->path, way))
+		return false;
+	if (too_big)
 		WRITE_ONCE(link->narrow, true);
-	return link;
+	return true;
 }

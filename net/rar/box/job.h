@@ -52,7 +52,7 @@ struct rar_box {
  * @node:	in box->asks
  * @from:	its sender
  * @to:		the address of the box that it came to
- * @dev:	index of the device by which it came
+ * @way:	how it came
  * @id:		group id
  * @epoch:	the group's
  * @digest:	of the group's table
@@ -69,7 +69,7 @@ struct rar_box {
 struct box_ask {
 	struct list_head node;
 	struct rar_addr from, to;
-	int dev;
+	struct rar_way way;
 	u64 id, epoch, digest, nonce, cookie, ranks;
 	u32 rank, size, payload, pad;
 	u16 choice;
@@ -213,7 +213,8 @@ static inline u64 box_all_ranks(u32 size)
 void rar_job_enter(struct rar_box *box, const struct box_ask *ask);
 unsigned long rar_job_look(struct rar_box *box);
 void rar_job_end_all(struct rar_box *box);
-bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank, bool too_big);
+bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank,
+			 const struct rar_way *way, bool too_big);
 
 void rar_slot_rcv_up(struct box_job *job, u32 rank, struct rar_pkt *pkt, u32 n);
 void rar_slot_rcv_probe(struct box_job *job, u32 rank, const struct rar_pkt *pkt);

@@ -75,6 +75,7 @@ struct rar_net;
 	X(DropType)	/* unknown type */				\
 	X(DropGroup)	/* no such group and rank here */		\
 	X(DropAddress)	/* not between the addresses of this link */	\
+	X(DropDevice)	/* by another device than the link's */		\
 	X(DropEpoch)	/* another epoch or nonce */			\
 	X(DropRank)	/* not from the neighbour on this link */	\
 	X(DropState)	/* the group is not in a state for it */	\

@@ -321,8 +321,8 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	}
 	spin_unlock_bh(&m->lock);
 	rar_member_hear(&m->link[RAR_PREV]);
-	if (fresh || READ_ONCE(m->link[RAR_PREV].dev) != pkt->dev) {
-		WRITE_ONCE(m->link[RAR_PREV].dev, pkt->dev);
+	if (fresh || READ_ONCE(m->link[RAR_PREV].dev) != pkt->way.dev) {
+		WRITE_ONCE(m->link[RAR_PREV].dev, pkt->way.dev);
 		rar_member_schedule(m);
 	}
 	if (fresh)

@@ -4,9 +4,11 @@
  * packet is for. What follows for data is in chunk.c.
  */
 #include <linux/bpf.h>
+#include <linux/inetdevice.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ipv6.h>
+#include <net/l3mdev.h>
 #include <net/udp.h>
 #include <net/xdp.h>
 
@@ -112,7 +114,7 @@ static bool dgram_v6(struct rar_pkt *pkt, u32 nhoff, struct datagram *d)
 	pkt->from.ip = ip6h->saddr;
 	pkt->to.ip = ip6h->daddr;
 	if (ipv6_addr_type(&pkt->from.ip) & IPV6_ADDR_LINKLOCAL)
-		pkt->from.scope = pkt->dev;
+		pkt->from.scope = pkt->way.dev;
 	return true;
 }
 
@@ -437,6 +439,16 @@ static bool is_cut(const struct rar_pkt *pkt)
 	return dh && (dh->flags & RAR_F_WHOLE);
 }
 
+/* Does the packet come by a device that its sender's packets may come by? */
+static enum rar_rx check_device(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	bool good = pkt->link && pkt->h.type != RAR_T_JOIN ?
+		    rar_route_takes(m, &pkt->link->path, &pkt->way) :
+		    rar_route_takes_from(m, &pkt->from, &pkt->to, &pkt->way);
+
+	return good ? RAR_RX_DONE : RAR_DROP(Device);
+}
+
 /*
  * Validate a packet. After that every byte may be trusted, except the operation part of the
  * data header, which rar_op_check() judges against the operation.
@@ -461,12 +473,10 @@ static enum rar_rx validate(struct rar_member *m, struct rar_pkt *pkt)
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
 	pkt->aside = aside_of(m, pkt);
-	if (pkt->aside)
-		return check_aside(m, pkt, t);
-	ret = check_token(m, pkt, t);
-	if (ret != RAR_RX_DONE)
-		return ret;
-	return check_sender(m, pkt, t);
+	ret = pkt->aside ? check_aside(m, pkt, t) : check_token(m, pkt, t);
+	if (ret == RAR_RX_DONE && !pkt->aside)
+		ret = check_sender(m, pkt, t);
+	return ret == RAR_RX_DONE ? check_device(m, pkt) : ret;
 }
 
 /* -- dispatch ------------------------------------------------------------ */
@@ -662,7 +672,8 @@ static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
 /*
  * Take a superpacket. Each part of it is a packet of its own: GRO merges packets of the same
  * length, addresses and ports, of any type and for any member. Chunks that belong together
- * are taken at once.
+ * are taken at once. If the first part comes by the wrong device, nothing is
+ * taken.
  */
 static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 {
@@ -693,6 +704,8 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 			}
 			if (m)
 				ret = validate(m, &part);
+			if (ret == RAR_DROP(Device) && part.off == pkt->off)
+				return ret;
 		}
 		if (ret == RAR_RX_DONE) {
 			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
@@ -726,6 +739,60 @@ static void let_go(struct rar_net *rn, struct rar_pkt *pkt, enum rar_rx ret)
 		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);
 }
 
+/*
+ * Note how a packet came. In a VRF the stack gives it the VRF as its device, and
+ * @port is where it came in; 0: @dev is that. @early: the stack has not looked at
+ * the packet.
+ */
+static void came_by(struct rar_way *way, const struct net_device *dev, int port,
+		    bool early)
+{
+	const struct in_device *in_dev = early ? __in_dev_get_rcu(dev) : NULL;
+
+	way->dev = port ?: dev->ifindex;
+	way->vrf = l3mdev_master_ifindex_rcu(dev);
+	way->inside = (dev->flags & IFF_LOOPBACK) || way->dev == way->vrf;
+	way->strict = in_dev && IN_DEV_RPFILTER(in_dev) == 1;
+}
+
+/* The port of a VRF by which a packet came, as the stack has it; 0: no VRF. */
+static int vrf_port(struct sk_buff *skb)
+{
+	return skb->protocol == htons(ETH_P_IP) ? inet_sdif(skb) :
+						  inet6_sdif(skb);
+}
+
+/* Note how a packet came that an ICMP error or the UDP socket brings. */
+void rar_input_way(struct sk_buff *skb, struct rar_way *way)
+{
+	came_by(way, skb->dev, vrf_port(skb), false);
+}
+
+/* Take in a packet for a member, by its addresses. */
+static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
+			 const struct datagram *d, enum rar_rx_path path)
+{
+	bool super = skb_is_gso(pkt->skb) && !pkt->carrier;
+	enum rar_rx ret;
+
+	ret = check_datagram(pkt, d);
+	if (ret != RAR_RX_DONE)
+		return ret;
+	if (!rar_rules_receive(m, pkt->skb, pkt->to.af, d->udp))
+		return RAR_DROP(Filter);
+	if (!super)
+		ret = validate(m, pkt);
+	if (ret != RAR_RX_DONE)
+		return ret;
+	pkt->whole = path == RAR_PATH_INGRESS &&
+		     pkt->skb->len == pkt->off + pkt->len;
+	if (path == RAR_PATH_INGRESS)
+		rar_mib_inc(m->rn, RxIngress);
+	else
+		rar_mib_inc(m->rn, RxEncap);
+	return super ? input_super(m, pkt) : dispatch(m, pkt, 1);
+}
+
 /**
  * rar_rcv() - take in a packet from any path
  * @rn:   netns
@@ -741,12 +808,17 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path)
 {
 	u32 nhoff = path == RAR_PATH_INGRESS ? 0 : skb_network_offset(skb);
-	struct rar_pkt pkt = { .skb = skb, .dev = skb->dev->ifindex, .local = path == RAR_PATH_UDP,
+	struct rar_pkt pkt = { .skb = skb, .local = path == RAR_PATH_UDP,
 			       .carrier = rar_carrier_is(skb) };
 	struct rar_member *m = NULL;
 	struct datagram d = {};
 	enum rar_rx ret;
 
+	if (path == RAR_PATH_UDP)
+		rar_input_way(skb, &pkt.way);
+	else
+		came_by(&pkt.way, skb->dev, 0,
+			skb->protocol == htons(ETH_P_IP));
 	if (skb->protocol == htons(ETH_P_IP) ?
 	    !dgram_v4(&pkt, nhoff, &d) : !dgram_v6(&pkt, nhoff, &d))
 		return RAR_PASS;
@@ -774,22 +846,11 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			return RAR_PASS;
 		ret = RAR_DROP(Address);
 	} else if (m) {
-		ret = check_datagram(&pkt, &d);
-		if (ret == RAR_RX_DONE && !rar_rules_receive(m, skb, pkt.to.af, d.udp))
-			ret = RAR_DROP(Filter);
+		ret = input(m, &pkt, &d, path);
 	}
-	if (m && ret == RAR_RX_DONE && (pkt.carrier || !skb_is_gso(skb)))
-		ret = validate(m, &pkt);
-	if (m && ret == RAR_RX_DONE) {
-		pkt.whole = path == RAR_PATH_INGRESS &&
-			    skb->len == pkt.off + pkt.len;
-		if (path == RAR_PATH_INGRESS)
-			rar_mib_inc(rn, RxIngress);
-		else
-			rar_mib_inc(rn, RxEncap);
-		ret = skb_is_gso(skb) && !pkt.carrier ? input_super(m, &pkt) :
-							dispatch(m, &pkt, 1);
-	}
+	/* A device above may bring it again. */
+	if (ret == RAR_DROP(Device) && path == RAR_PATH_INGRESS)
+		return RAR_PASS;
 	let_go(rn, &pkt, ret);
 	return RAR_TAKEN;
 }
@@ -824,6 +885,7 @@ static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
  * rar_rcv_frame() - take in a packet that has no skb yet
  * @rn:       netns
  * @frame:    the packet
+ * @dev:      the device that would bring it as an skb
  * @nhoff:    offset of its IP header
  * @protocol: of its link header: ETH_P_IP or ETH_P_IPV6
  *
@@ -833,15 +895,15 @@ static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
  * Return: XDP_PASS and the frame is untouched, or XDP_DROP, and @frame says whether it is
  * forwarded.
  */
-int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame, u32 nhoff,
-		  __be16 protocol)
+int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame,
+		  const struct net_device *dev, u32 nhoff, __be16 protocol)
 {
-	struct net_device *dev = frame->xdp->rxq->dev;
-	struct rar_pkt pkt = { .frame = frame, .dev = dev->ifindex };
+	struct rar_pkt pkt = { .frame = frame };
 	struct rar_member *m;
 	struct datagram d = {};
 	enum rar_rx ret;
 
+	came_by(&pkt.way, dev, 0, protocol == htons(ETH_P_IP));
 	if (protocol == htons(ETH_P_IP) ? !dgram_v4(&pkt, nhoff, &d) :
 					  !dgram_v6(&pkt, nhoff, &d))
 		return XDP_PASS;

@@ -15,6 +15,7 @@
 #include "ring/fail.h"
 #include "rx/input.h"
 #include "rx/udp.h"
+#include "tx/route.h"
 
 int rar_udp_rcv(struct sock *sk, struct sk_buff *skb)
 {
@@ -49,10 +50,23 @@ static struct rar_link *sent_by(struct rar_member *m, u8 type, u32 dst, u64 toke
 	return NULL;
 }
 
+/* Does an ICMP error come by a device by which packets to the neighbour may go? */
+static bool comes_back(struct rar_member *m, struct sk_buff *skb,
+		       struct rar_link *link, u32 dst)
+{
+	u32 i = dst == m->link[RAR_PREV].rank ? RAR_PREV : RAR_NEXT;
+	struct rar_way way;
+
+	link = link ?: &m->link[i];
+	rar_input_way(skb, &way);
+	return way.inside || rar_route_takes(m, &link->path, &way);
+}
+
 /*
  * Judge an ICMP error that quotes one of our packets. A sender that has not seen our packet
  * knows addresses and ports, but not the token. Without a token of ours the error is forged,
- * or too short to tell. Some kernels believe such an error without asking, so an epoch
+ * or too short to tell. It is also forged if it comes by a device that the packet
+ * did not take. Some kernels believe such an error without asking, so an epoch
  * does not use the path MTU that they keep: it ends here if a chunk did not pass, and so
  * does a leg between a member and the box. A join begins with that path MTU, and so does an
  * attempt to enter at the box. Returns 0 to let a true error lower it.
@@ -65,6 +79,7 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	struct rar_member *m;
 	struct rar_hdr *h;
 	struct rar_link *link;
+	struct rar_way way;
 	u64 id, token;
 	u32 rank, dst;
 	u8 type;
@@ -84,12 +99,17 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 		token = be64_to_cpu(jh->nonce);
 	}
 	/* The box has the group's epoch beside the token of its own packets. */
-	if (type == RAR_T_ENTERED)
-		return rar_box_entered_err(rn, id, token, dst, too_big(sk, skb)) ? 0 : -ENOENT;
+	if (type == RAR_T_ENTERED) {
+		rar_input_way(skb, &way);
+		return rar_box_entered_err(rn, id, token, dst, &way,
+					   too_big(sk, skb)) ? 0 : -ENOENT;
+	}
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)
 		return -ENOENT;
 	link = sent_by(m, type, dst, token);
+	if (!comes_back(m, skb, link, dst))
+		return -ENOENT;
 	if (link && too_big(sk, skb))
 		rar_fail_sent(link, READ_ONCE(m->op_oldest), -EMSGSIZE);
 	return 0;

@@ -24,8 +24,12 @@ static bool is_generic(const struct xdp_buff *xdp)
 	return rxq == &__netif_get_rx_queue(rxq->dev, rxq->queue_index)->xdp_rxq;
 }
 
-/* The offset of the IP header, and its version. 0: not for this host, or not IP. */
-static u32 find_ip(const struct xdp_buff *xdp, __be16 *protocol)
+/*
+ * The offset of the IP header, and its version. 0: not for this host, or not IP.
+ * Sets @by to the device that would bring the packet as an skb.
+ */
+static u32 find_ip(const struct xdp_buff *xdp, __be16 *protocol,
+		   const struct net_device **by)
 {
 	const struct vlan_ethhdr *link = xdp->data;
 	struct net_device *dev = xdp->rxq->dev;
@@ -41,21 +45,25 @@ static u32 find_ip(const struct xdp_buff *xdp, __be16 *protocol)
 	if (!dev || !ether_addr_equal(link->h_dest, dev->dev_addr) ||
 	    (*protocol != htons(ETH_P_IP) && *protocol != htons(ETH_P_IPV6)))
 		return 0;
+	*by = dev;
+	if (netif_is_lag_port(dev))
+		*by = netdev_master_upper_dev_get_rcu(dev) ?: dev;
 	return eth_type_vlan(link->h_vlan_proto) ? VLAN_ETH_HLEN : ETH_HLEN;
 }
 
 static int receive(struct rar_net *rn, struct rar_frame *frame, u32 *ifindex)
 {
 	struct xdp_buff *xdp = frame->xdp;
+	const struct net_device *by;
 	__be16 protocol;
 	u32 nhoff;
 	int action;
 
-	nhoff = find_ip(xdp, &protocol);
+	nhoff = find_ip(xdp, &protocol, &by);
 	if (!nhoff)
 		return XDP_PASS;
 	frame->generic = is_generic(xdp);
-	action = rar_rcv_frame(rn, frame, nhoff, protocol);
+	action = rar_rcv_frame(rn, frame, by, nhoff, protocol);
 	if (!frame->sent)
 		return action;
 	rar_frame_mirror(rn, frame);

@@ -124,6 +124,41 @@ static bool no_queue(const struct net_device *dev)
 	return ((dev->flags & IFF_LOOPBACK) || rar_is_veth(dev)) && !q->enqueue;
 }
 
+/* Kinds of devices that encrypt or sign, in the kernel or in a process. */
+static const char *const tunnels[] = {
+	"macsec", "wireguard", "xfrm", "vti", "vti6", "ovpn", "tun",
+};
+
+static int is_tunnel(struct net_device *dev, struct netdev_nested_priv *priv)
+{
+	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
+
+	return ops && match_string(tunnels, ARRAY_SIZE(tunnels), ops->kind) >= 0;
+}
+
+/*
+ * Do the packets of a neighbour come by the route's device and no other one? So it
+ * is in this namespace and in a VRF, and where the device tells the neighbour from
+ * strangers, which a device (VLAN, bond) above such a device does, too.
+ */
+static bool is_only(struct net_device *dev)
+{
+	struct netdev_nested_priv priv = { };
+
+	return (dev->flags & IFF_LOOPBACK) || netif_is_l3_master(dev) ||
+	       netif_is_l3_slave(dev) || is_tunnel(dev, &priv) ||
+	       netdev_walk_all_lower_dev_rcu(dev, is_tunnel, &priv);
+}
+
+/* Set what depends on the device of a route. */
+static void set_dev(struct rar_path *path, struct net_device *dev)
+{
+	rcu_read_lock();
+	WRITE_ONCE(path->only, is_only(dev));
+	WRITE_ONCE(path->dev, dev->ifindex);
+	rcu_read_unlock();
+}
+
 /* The MTU that was configured for the route, not the one that ICMP set. */
 static u32 route_mtu(const struct dst_entry *dst)
 {
@@ -156,6 +191,7 @@ struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path)
 	WRITE_ONCE(path->mtu, route_mtu(dst));
 	WRITE_ONCE(path->run_max, run_max(m, path, dst));
 	WRITE_ONCE(path->no_queue, no_queue(dst->dev));
+	set_dev(path, dst->dev);
 #if IS_ENABLED(CONFIG_IPV6)
 	if (path->dst.af == AF_INET6) {
 		dst_cache_set_ip6(&path->cache, dst, &path->src.ip);
@@ -233,6 +269,85 @@ bool rar_route_on_link(struct rar_member *m, struct rar_path *path)
 		on_link = !container_of(dst, struct rtable, dst)->rt_uses_gateway;
 	dst_release(dst);
 	return on_link;
+}
+
+/* Does the device belong to this VRF, or to none if it is 0? */
+static bool same_vrf(struct net *net, int dev, int vrf)
+{
+	return l3mdev_master_ifindex_by_index(net, dev) == vrf;
+}
+
+static bool takes(const struct rar_member *m, const struct rar_path *path,
+		  const struct rar_way *way)
+{
+	int bound = path->dst.scope ?: path->oif;
+
+	if (bound)
+		return way->dev == bound || way->vrf == bound ||
+		       (way->inside && same_vrf(m->rn->net, bound, way->vrf));
+	return way->dev == READ_ONCE(path->dev) ||
+	       !(way->vrf || way->strict || READ_ONCE(path->only));
+}
+
+/**
+ * rar_route_takes() - may a packet of a neighbour come by a device?
+ * @m:    member
+ * @path: to the neighbour
+ * @way:  how the packet came
+ *
+ * A member that is bound to a device takes packets that come by it, and a member
+ * that is bound to a VRF those of its ports. The same is true of the device of
+ * link-local addresses. Other members take packets that come by any device outside
+ * VRFs, as UDP sockets do, unless is_only() is true of the route's device.
+ *
+ * Softirq, RCU read side.
+ *
+ * Return: true if it may.
+ */
+bool rar_route_takes(struct rar_member *m, struct rar_path *path,
+		     const struct rar_way *way)
+{
+	struct dst_entry *dst;
+
+	if (takes(m, path, way))
+		return true;
+	/* Nothing may have been sent since the route changed. */
+	dst = rar_route_get(m, path);
+	if (IS_ERR(dst))
+		return false;
+	dst_release(dst);
+	return takes(m, path, way);
+}
+
+/**
+ * rar_route_takes_from() - the same for a packet whose sender has no link
+ * @m:    member
+ * @from: where the packet comes from
+ * @to:   own address that it came to
+ * @way:  how it came
+ *
+ * Any context up to softirq.
+ *
+ * Return: true if it may, by the route that an answer would take.
+ */
+bool rar_route_takes_from(struct rar_member *m, const struct rar_addr *from,
+			  const struct rar_addr *to, const struct rar_way *way)
+{
+	struct rar_path path = { .src = *to, .dst = *from,
+				 .oif = m->link[RAR_NEXT].path.oif };
+	struct dst_entry *dst;
+
+	if (path.dst.scope)
+		path.dst.scope = rar_member_scope(m) ?: path.oif ?:
+				 path.dst.scope;
+	if (!path.dst.scope && !path.oif) {
+		dst = rar_route_new(m, &path);
+		if (IS_ERR(dst))
+			return false;
+		set_dev(&path, dst->dev);
+		dst_release(dst);
+	}
+	return takes(m, &path, way);
 }
 
 /**

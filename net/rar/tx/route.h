@@ -34,6 +34,10 @@ struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path);
 struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path);
 bool rar_route_addr_is_ours(struct net *net, const struct rar_addr *a, int oif);
 bool rar_route_on_link(struct rar_member *m, struct rar_path *path);
+bool rar_route_takes(struct rar_member *m, struct rar_path *path,
+		     const struct rar_way *way);
+bool rar_route_takes_from(struct rar_member *m, const struct rar_addr *from,
+			  const struct rar_addr *to, const struct rar_way *way);
 bool rar_route_takes_chains(struct rar_member *m, struct rar_path *path);
 u32 rar_route_mtu(struct rar_member *m, struct rar_path *path);
 int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *dev);

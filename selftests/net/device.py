@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Packets of a neighbour come by the device by which it is reached: if the socket is bound to that
+device, if the device encrypts or signs, or if it belongs to a VRF. A stranger who knows all tokens
+of the group sends its packets by another device. Run by lib/in_topo.sh 3.
+
+Each rank has a second device eth1, whose other end (q0 ...) is in the namespace of the bridge.
+"""
+import errno
+import fcntl
+import json
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import live
+from genl import CTRL, NESTED, Genl, attr, number
+from live import N, Data, Ring, wait_quiet
+from rarpkt import ABORT, JOIN, RS, SOL_RAR, Packet, csum, enter, sysctl, tables
+from tap import finish, note, result
+
+PORT = 18118
+INFO, EPOCH = 192, 24       # bytes of RAR_INFO, and where the epoch is
+PIN = "/sys/fs/bpf/rar-test"
+plain_address = live.address
+
+
+def run(command, quiet=False):
+    return not subprocess.run(command.split(), stderr=subprocess.DEVNULL if quiet else None,
+                              check=False).returncode
+
+
+def ip(rank, command, quiet=False):
+    return run(f"ip -n rar{rank} {command}", quiet)
+
+
+def mac(rank, device):
+    out = subprocess.run(f"ip -n rar{rank} -j link show {device}".split(), check=True,
+                         capture_output=True).stdout
+    return bytes.fromhex(json.loads(out)[0]["address"].replace(":", ""))
+
+
+def tunnel_address(rank):
+    return socket.inet_aton(f"10.78.0.{rank + 1}")
+
+
+class Group(Ring):
+    """A ring whose sockets are bound to a device"""
+
+    def __init__(self, device=None):
+        self.device = device
+        super().__init__()
+
+    def member(self, rank):
+        enter(f"rar{rank}")
+        sysctl("rx_path", live.path)
+        s = socket.socket(live.AF_RAR, socket.SOCK_SEQPACKET)
+        if self.device:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, self.device.encode())
+        s.setsockopt(SOL_RAR, live.RAR_JOIN, live.sockaddr(rank, self.group) +
+                     live.sockaddr((rank + 1) % N, self.group))
+        return s
+
+    def epoch(self):
+        return struct.unpack_from("=Q", self.fd[1].getsockopt(SOL_RAR, live.RAR_INFO, INFO),
+                                  EPOCH)[0]
+
+    def works(self):
+        try:
+            return all([self.allreduce(Data(live.COUNT)) for _ in range(3)])
+        except OSError as e:
+            note(f"the group: {e}")
+            return False
+
+
+# ------------------------------------------------------------------ what the stranger sends
+
+class Stranger:
+    """Sends by a port of the bridge's namespace, to a device of rank 1"""
+
+    def __init__(self, port, device):
+        self.eth = mac(1, device) + b"\2\0\0\0\0\1\x08\0"
+        enter("rarbr")
+        self.s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.s.bind((port, 0))
+
+    def send(self, frame):
+        for _ in range(2):
+            self.s.send(self.eth + frame[14:])
+        time.sleep(0.05)
+
+    def packet(self, group, kind, token, payload):
+        return Packet(eth=self.eth, src=live.address(0), dst=live.address(1), sport=PORT,
+                      dport=PORT, version=0xa1, type=kind, srank=0, drank=1, group=group,
+                      token=token, payload=payload)
+
+    def abort(self, ring):
+        self.send(self.packet(ring.group, ABORT, ring.epoch(), struct.pack(
+            ">IIIIQII", errno.ECONNRESET, 6, 0, 2, 0, 0, 0)).frame())
+
+    def join(self, group):
+        self.send(self.packet(group, JOIN, 0, struct.pack(
+            ">QIIHHIQ", 0x77, N, 1408, PORT, 0, 0, 0)).frame())
+
+    def too_big(self, ring):
+        """A router says that a chunk of rank 1 was too big."""
+        quoted = Packet(eth=self.eth, src=live.address(1), dst=live.address(2), sport=PORT,
+                        dport=PORT, version=0xa1, type=RS, srank=1, drank=2, group=ring.group,
+                        token=ring.epoch(), payload=bytes(40)).frame()[14:]
+        body = struct.pack(">BBHHH", 3, 4, 0, 0, 1300) + quoted
+        body = body[:2] + struct.pack(">H", csum(body)) + body[4:]
+        self.send(Packet(eth=self.eth, src=live.address(0), dst=live.address(1),
+                         proto=1).frame(body))
+
+    def chunk(self, ring, op):
+        """Rank 0's chunk of the next operation, with other numbers. Is the sum right?"""
+        data = Data(live.COUNT)
+        ring.post(1, data)
+        ring.post(2, data)
+        p = live.next_packet(ring, data, op)
+        self.send(p.copy(payload=bytes(len(p.payload))).frame())
+        ring.post(0, data)
+        return all([ring.collect(r, data) for r in range(N)])
+
+
+def dropped():
+    enter("rar1")
+    return tables("rar_netstat").get("RarDropDevice", 0)
+
+
+def refuses(title, stranger, device=None, chunks=True, counts=True):
+    """Are packets by the wrong device not taken, each of them counted?"""
+    group, before, sent = Group(device), dropped(), 2
+    try:
+        ok = group.works()
+        stranger.abort(group)
+        ok = group.works() and ok
+        if chunks:
+            wait_quiet(group)
+            ok = stranger.chunk(group, 6) and ok
+            sent += 2
+        stranger.too_big(group)
+        ok = group.works() and ok
+    except OSError as e:
+        note(f"the group: {e}")
+        ok = False
+    got = dropped() - before
+    if got != (sent if counts else 0):
+        note(f"RarDropDevice {got}, {sent} were sent")
+        ok = False
+    group.close()
+    result(ok, title)
+
+
+def joins(title, stranger, device):
+    """Is a JOIN by the wrong device not answered?"""
+    Ring.group += 1
+    group = Group.__new__(Group)
+    group.device, group.group = device, Ring.group
+    s = group.member(1)
+    before = dropped()
+    stranger.join(group.group)
+    got = dropped() - before
+    s.close()
+    result(got == 2, title)
+
+
+def takes(title, stranger, device=None):
+    """The same packet by the right device ends the group: the tests above can fail."""
+    group = Group(device)
+    ok = group.works()
+    stranger.abort(group)
+    ok = ok and group.failure(1)[0] == errno.ECONNRESET
+    group.close()
+    result(ok, title)
+
+
+# ------------------------------------------------------------------ devices
+
+def second_devices():
+    for r in range(N):
+        run(f"ip link add eth1 netns rar{r} type veth peer name q{r} netns rarbr")
+        ip(r, "link set eth1 addrgenmode none up")
+        run(f"ip -n rarbr link set q{r} addrgenmode none up")
+
+
+class Tuns:
+    """A tunnel by a process: packets go from one TUN device to the other in memory."""
+
+    def __init__(self):
+        self.fd = []
+        for r in range(N):
+            enter(f"rar{r}")
+            fd = os.open("/dev/net/tun", os.O_RDWR)
+            self.set_name(fd)
+            self.fd.append(fd)
+            ip(r, f"addr add 10.78.0.{r + 1}/24 dev tun0")
+            ip(r, "link set tun0 up mtu 1400")
+        for fd in self.fd:
+            threading.Thread(target=self.pump, args=(fd,), daemon=True).start()
+
+    @staticmethod
+    def set_name(fd):
+        fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", b"tun0", 0x1001))    # TUNSETIFF
+
+    def pump(self, fd):
+        while True:
+            try:
+                packet = os.read(fd, 65536)
+            except OSError:     # the device is gone
+                return
+            if packet[0] >> 4 == 4 and packet[19] <= N:
+                os.write(self.fd[packet[19] - 1], packet)
+
+
+def macsec(encrypt):
+    """Do all ranks have a device macsec0 over eth0?"""
+    key = "01 " + "0123456789abcdef" * 2
+    for r in range(N):
+        if not (ip(r, f"link add link eth0 macsec0 type macsec encrypt {encrypt}", quiet=True) and
+                ip(r, f"macsec add macsec0 tx sa 0 pn 1 on key {key}")):
+            return False
+        for other in range(N):
+            if other == r:
+                continue
+            peer = mac(other, "eth0").hex(":")
+            ip(r, f"macsec add macsec0 rx port 1 address {peer}")
+            ip(r, f"macsec add macsec0 rx port 1 address {peer} sa 0 pn 1 on key {key}")
+        ip(r, f"addr add 10.78.0.{r + 1}/24 dev macsec0")
+        ip(r, "link set macsec0 up")
+    return True
+
+
+class Wireguard:
+    """The keys and peers of the devices wg0, by netlink: "ip" does not know them."""
+
+    def __init__(self):
+        self.wg = []
+        for r in range(N):
+            enter(f"rar{r}")
+            genl = Genl()
+            genl.family = number(genl.do(3, attr(2, b"wireguard\0"), CTRL)[0][1][0])
+            self.wg.append(genl)
+            self.set(r, attr(3, bytes(range(r, r + 32))) + attr(6, ("H", 51820)))
+        keys = [genl.dump(0, attr(2, b"wg0\0"))[0][4][0] for genl in self.wg]
+        for r in range(N):
+            self.set(r, attr(8 | NESTED, b"".join(
+                attr(NESTED, self.peer(other, keys[other])) for other in range(N) if other != r)))
+
+    def set(self, rank, what):
+        self.wg[rank].do(1, attr(2, b"wg0\0") + what)
+
+    @staticmethod
+    def peer(rank, key):
+        endpoint = struct.pack("=H", socket.AF_INET) + struct.pack(">H", 51820) + \
+            plain_address(rank) + bytes(8)
+        allowed = attr(1, ("H", socket.AF_INET)) + attr(2, tunnel_address(rank)) + \
+            attr(3, ("B", 32))
+        return attr(1, key) + attr(4, endpoint) + attr(9 | NESTED, attr(NESTED, allowed))
+
+
+def wireguard():
+    """Do all ranks have a device wg0?"""
+    for r in range(N):
+        if not ip(r, "link add wg0 type wireguard", quiet=True):
+            return False
+        ip(r, f"addr add 10.78.0.{r + 1}/24 dev wg0")
+        ip(r, "link set wg0 up")
+    Wireguard()
+    return True
+
+
+def by_xdp():
+    for r in range(N):
+        enter(f"rar{r}")
+        for device in ("eth0", "eth1"):
+            run(f"ip -force link set {device} xdpdrv pinned {PIN}")
+        enter("rarbr")
+        run(f"ip -force link set q{r} xdpdrv pinned {PIN}")
+
+
+# ------------------------------------------------------------------ the tests
+
+def bound(wrong, right):
+    for live.path in ("ingress", "udp", "xdp"):
+        if live.path == "xdp":
+            if not os.path.exists(PIN):
+                continue
+            by_xdp()
+        refuses(f"bound to a device, {live.path}", wrong, "eth0")
+    live.path = "ingress"
+    joins("a JOIN, bound to a device", wrong, "eth0")
+    takes("bound to this device", right, "eth0")
+    takes("bound to no device", wrong)
+
+
+def filtered(wrong):
+    """The stack's own rule for devices."""
+    path = "/proc/sys/net/ipv4/conf/eth1/rp_filter"
+    enter("rar1")
+    with open(path, "w") as f:
+        f.write("1")
+    refuses("bound to no device, rp_filter", wrong, counts=False)
+    enter("rar1")
+    with open(path, "w") as f:
+        f.write("0")
+
+
+def vrf(wrong):
+    if not ip(1, "link add blue type vrf table 10", quiet=True):
+        note("no VRF in this kernel")
+        return
+    ip(1, "link set blue up")
+    ip(1, "link set eth1 master blue")
+    refuses("from a VRF, bound to no device", wrong, counts=False)
+    ip(1, "link set eth1 nomaster")
+
+
+def shows(title, shown):
+    """Can who reads the packets see the token of the group?"""
+    group = Group()
+    token, seen = struct.pack(">Q", group.epoch()), False
+    ok = group.works()
+    while True:
+        try:
+            seen |= token in group.tap.recv(70000)
+        except BlockingIOError:
+            break
+    group.close()
+    result(ok and seen == shown, title)
+
+
+def tunnel(name, right, shown):
+    refuses(f"through {name}", right, chunks=False)
+    joins(f"a JOIN, through {name}", right, "")
+    shows(f"the token {'is seen' if shown else 'is hidden'}, through {name}", shown)
+
+
+def tunnels(right):
+    live.address = tunnel_address
+    run("modprobe -qa tun macsec wireguard")
+    Tuns()
+    tunnel("a TUN device", right, False)
+    for r in range(N):
+        ip(r, "link del tun0")
+    for encrypt, name in (("off", "MACsec without encryption"), ("on", "MACsec")):
+        if macsec(encrypt):
+            tunnel(name, right, encrypt == "off")
+        else:
+            note("no MACsec in this kernel")
+        for r in range(N):
+            ip(r, "link del macsec0", quiet=True)
+    if wireguard():
+        tunnel("WireGuard", right, False)
+    else:
+        note("no WireGuard in this kernel")
+
+
+def main():
+    second_devices()
+    for r in range(N):
+        enter(f"rar{r}")
+        sysctl("local", 0)
+        sysctl("dead_ms", 2000)
+    wrong, right = Stranger("q1", "eth1"), Stranger("p1", "eth0")
+    bound(wrong, right)
+    filtered(wrong)
+    vrf(wrong)
+    tunnels(right)
+    finish()
+
+
+main()
