@@ -36,7 +36,7 @@ class Msg:
         self.job, self.rank, self.msg, self.data = job, rank, msg, data
         self.magic, self.dtype, self.redop, self.window, self.pad = MAGIC, I32, SUM, 1, 0
         self.size, self.bytes, self.count, self.v6, self.csum = N, None, 1, False, False
-        self.psn = 1000 * rank + 100 * msg
+        self.psn, self.qpn = 1000 * rank + 100 * msg, 0
         self.__dict__.update(fields)
 
     def header(self, length):
@@ -81,7 +81,7 @@ def icrc(packet, v6):
 def frame(m, kind, psn, payload):
     """A frame from the host of rank m.rank to the next host."""
     src, dst = m.rank % N, (m.rank + 1) % N
-    body = struct.pack(">BBHII", kind, 0x40, 0xffff, 17 + m.rank, psn) + payload
+    body = struct.pack(">BBHII", kind, 0x40, 0xffff, m.qpn or 256 * m.job + m.rank, psn) + payload
     length = 8 + len(body) + 4
     if m.v6:
         addrs = (socket.inet_pton(socket.AF_INET6, f"fd77::{src + 1}") +
@@ -424,6 +424,32 @@ def test_stranger():
     return fine
 
 
+def test_forged():
+    """A header in the name of a rank ends no job, and moves no message."""
+    ms, sums = trio(35, 0)
+    forged = [Msg(36, 0, 0, ints(1), psn=77, qpn=256 * 35), Msg(35, 0, 0, ints(1, 2, 3, 4), psn=77),
+              Msg(35, 0, 1, ints(1, 2, 3, 4), psn=0)]
+    send(ms[0].frames() + ms[1].frames())
+    quiet = nothing()
+    frames = sum([m.frames() for m in forged], [])
+    send(frames)
+    raw = same(arrived(), [[], frames, []])
+    send(ms[2].frames())
+    return quiet and raw and summed(by_host(ms), sums, arrived())
+
+
+def test_many_jobs():
+    """A host does not hold the places of all jobs."""
+    ms, sums = trio(37, 0)
+    send(sum([Msg(1000 + i, 0, 0, ints(1), size=64, qpn=1000 + i).frames() for i in range(64)], []))
+    jobs = held()[2]
+    send(ms[2].frames() + ms[1].frames() + ms[0].frames())
+    got = arrived()
+    fine = summed(by_host(ms), sums, [got[0], got[1][-1:], got[2]])
+    note(f"{jobs} jobs of one host")
+    return fine and 16 <= jobs <= 33
+
+
 def test_memory():
     """Without memory packets pass."""
     ms, _ = trio(32, 0)
@@ -532,7 +558,7 @@ def main():
     result(test_one(True, True), "IPv6, with a UDP checksum")
     for test in (test_many, test_order, test_again, test_gap, test_window, test_late, test_ahead,
                  test_crc, test_foreign, test_headers, test_disagree, test_mark, test_stranger,
-                 test_memory, test_idle, test_off, test_end):
+                 test_forged, test_many_jobs, test_memory, test_idle, test_off, test_end):
         settle()
         result(test(), test.__doc__.split("\n")[0].rstrip("."))
     finish()

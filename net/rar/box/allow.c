@@ -3,6 +3,8 @@
  * The hosts that may use the box of this host: net.rar.box_allow. An ENTER is looked at after its
  * sender has shown by a cookie that it receives at its address.
  */
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
 #include <linux/inet.h>
 #include <linux/string.h>
 
@@ -97,6 +99,30 @@ void rar_allow_show(struct rar_net *rn, char *text)
 		text[at - 1] = '\0';
 	else
 		strscpy(text, "none", RAR_ALLOW_TEXT);
+}
+
+/**
+ * rar_allow_neighbour() - which host next to this one brought a packet?
+ * @skb:  packet that was received
+ * @from: where it came from
+ *
+ * A host may have as many addresses as it likes, but on Ethernet it has one of
+ * the link layer. A router counts for all hosts behind it.
+ *
+ * Any context.
+ *
+ * Return: a number for the host; without such an address one for the IPv4
+ * address, or for the IPv6 network of 64 bits.
+ */
+u64 rar_allow_neighbour(const struct sk_buff *skb, const struct rar_addr *from)
+{
+	const struct net_device *dev = skb->dev;
+
+	if (dev->type == ARPHRD_ETHER && skb_mac_header_was_set(skb) &&
+	    skb_mac_header_len(skb) >= ETH_HLEN)
+		return ether_addr_to_u64(eth_hdr(skb)->h_source);
+	return from->af == AF_INET6 ? be64_to_cpup((const __be64 *)&from->ip) :
+				      be32_to_cpu(from->ip.s6_addr32[0]);
 }
 
 /* Is the address in one of the prefixes? Sets @link to whether on-link senders are allowed. */

@@ -11,6 +11,7 @@
 
 int rar_allow_set(struct rar_net *rn, char *text);
 void rar_allow_show(struct rar_net *rn, char *text);
+u64 rar_allow_neighbour(const struct sk_buff *skb, const struct rar_addr *from);
 bool rar_allow_has(struct rar_member *self, const struct rar_addr *from,
 		   const struct rar_addr *to);
 

@@ -11,6 +11,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
+#include "box/allow.h"
 #include "box/box.h"
 #include "box/job.h"
 #include "box/offer.h"
@@ -53,6 +54,7 @@ static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 {
 	struct box_ask ask = {
 		.from = pkt->from, .to = pkt->to, .way = pkt->way,
+		.host = rar_allow_neighbour(pkt->skb, &pkt->from),
 		.id = be64_to_cpu(eh->h.group), .epoch = be64_to_cpu(eh->h.token),
 		.digest = be64_to_cpu(eh->digest), .nonce = be64_to_cpu(eh->nonce),
 		.rank = be16_to_cpu(eh->h.src), .size = be16_to_cpu(eh->size),

@@ -376,12 +376,52 @@ static void job_end(struct held_job *job, struct list_head *out)
 	kfree(job);
 }
 
-static struct held_job *job_new(struct rar_held *held, const struct rar_roce_hdr *hdr)
+/* Was nothing of a job heard for as long as a packet waits for others? */
+static bool is_silent(const struct held_job *job)
+{
+	const struct rar_net *rn = net_of(job->held);
+	u32 ms = READ_ONCE(rn->sysctl_box_roce_ms);
+
+	return time_after_eq(jiffies, job->heard + msecs_to_jiffies(ms));
+}
+
+/* Has a packet of each rank come? */
+static bool has_begun(const struct held_job *job)
+{
+	u32 rank;
+
+	for (rank = 0; rank < job->size; rank++)
+		if (hlist_unhashed(&job->flow[rank].node))
+			return false;
+	return true;
+}
+
+/* May there be one more job? If need be one ends that does not begin. */
+static bool job_fits(struct rar_held *held, u64 host, struct list_head *out)
+{
+	struct held_job *job, *old = NULL;
+	u32 next = 0;
+
+	list_for_each_entry(job, &held->jobs, node) {
+		next += job->host == host;
+		if (!old && is_silent(job) && !has_begun(job))
+			old = job;
+	}
+	if (next >= HELD_JOBS_NEXT)
+		return false;
+	if (old && held->njobs == HELD_JOBS)
+		job_end(old, out);
+	return held->njobs < HELD_JOBS;
+}
+
+static struct held_job *job_new(struct rar_held *held,
+				const struct rar_roce_hdr *hdr, u64 host,
+				struct list_head *out)
 {
 	u32 size = be16_to_cpu(hdr->size), rank;
 	struct held_job *job;
 
-	if (held->njobs == HELD_JOBS || !charge(held, job_bytes(size)))
+	if (!job_fits(held, host, out) || !charge(held, job_bytes(size)))
 		return NULL;
 	job = kzalloc(job_bytes(size), GFP_ATOMIC | __GFP_NOWARN);
 	if (!job) {
@@ -391,6 +431,7 @@ static struct held_job *job_new(struct rar_held *held, const struct rar_roce_hdr
 	job->held = held;
 	job->id = be64_to_cpu(hdr->job);
 	job->heard = jiffies;
+	job->host = host;
 	job->window = hdr->window;
 	job->oldest = be32_to_cpu(hdr->msg) - hdr->window + 1;
 	job->size = size;
@@ -466,23 +507,62 @@ static bool allowed(struct rar_held *held, const struct rar_bth *bth)
 	return false;
 }
 
-/* The connection of a header's rank, known or new. NULL: the packet is not for the box. */
-static struct held_flow *flow_get(struct rar_held *held, const struct rar_roce_hdr *hdr,
-				  const struct rar_bth *bth, struct list_head *out)
+/*
+ * Can a message begin with this sequence number, after and before those that
+ * are known of the connection?
+ */
+static bool psn_fits(const struct held_flow *flow, u32 msg, u32 psn)
 {
+	const struct held_range *r;
+	u32 i;
+
+	for (i = 0; i < 2 * flow->job->window; i++) {
+		r = &flow->range[i];
+		if (!r->used)
+			continue;
+		if (r->msg == msg)
+			return r->psn == psn;
+		if ((s32)(msg - r->msg) > 0 ? psn_before(psn, r->psn + r->n) :
+					      !psn_before(psn, r->psn))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Is a header of a known connection that of another job? A new job may have the
+ * queue pair now, or the header is forged. So the old job ends only when it is
+ * silent.
+ */
+static bool is_foreign(const struct held_flow *flow,
+		       const struct rar_roce_hdr *hdr)
+{
+	return flow->job->id != be64_to_cpu(hdr->job);
+}
+
+/* The connection of a header's rank, known or new. NULL: the packet is not for the box. */
+static struct held_flow *
+flow_get(struct rar_held *held, const struct sk_buff *skb,
+	 const struct rar_roce_hdr *hdr, const struct rar_bth *bth,
+	 struct list_head *out)
+{
+	u64 host = rar_allow_neighbour(skb, &bth->from);
 	struct held_flow *flow = flow_find(held, bth);
 	struct held_job *job;
 
-	/* A new job has the queue pair now. */
-	if (flow && flow->job->id != be64_to_cpu(hdr->job)) {
+	if ((!flow || is_foreign(flow, hdr)) && !allowed(held, bth))
+		return NULL;
+	if (flow && is_foreign(flow, hdr)) {
+		if (!is_silent(flow->job))
+			return NULL;
 		job_end(flow->job, out);
 		flow = NULL;
 	}
-	if (!flow && !allowed(held, bth))
+	if (flow && !psn_fits(flow, be32_to_cpu(hdr->msg), bth->psn))
 		return NULL;
 	job = job_find(held, be64_to_cpu(hdr->job));
 	if (!job)
-		job = job_new(held, hdr);
+		job = job_new(held, hdr, host, out);
 	if (!job || job->size != be16_to_cpu(hdr->size) || job->window != hdr->window)
 		return NULL;
 	if (flow)
@@ -529,7 +609,7 @@ static struct held_flow *learn(struct rar_held *held, const struct sk_buff *skb,
 
 	if (!header_ok(hdr, bth, mark_of(skb, bth)))
 		return NULL;
-	flow = flow_get(held, hdr, bth, out);
+	flow = flow_get(held, skb, hdr, bth, out);
 	msg = flow ? msg_get(flow->job, hdr, bth->len, out) : NULL;
 	if (!msg)
 		return flow;

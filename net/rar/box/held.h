@@ -9,7 +9,8 @@
 #include "box/job.h"
 #include "reduce/reduce.h"
 
-#define HELD_JOBS	64			/* of a namespace */
+#define HELD_JOBS	64			/* of a namespace, */
+#define HELD_JOBS_NEXT	32			/* by the same next host */
 #define HELD_MSGS	(2 * RAR_ROCE_WINDOW)	/* messages that a job may have here */
 #define HELD_HASH_BITS	8
 
@@ -137,6 +138,7 @@ struct held_msg {
  * @held:	all jobs of the namespace
  * @id:		drawn by the ranks
  * @heard:	when a packet of it came last, jiffies
+ * @host:	the host next to this one that brought its first packet
  * @window:	messages that a rank may send at once
  * @oldest:	messages before this one are forgotten
  * @nsums:	sums made
@@ -150,6 +152,7 @@ struct held_job {
 	struct rar_held *held;
 	u64 id;
 	unsigned long heard;
+	u64 host;
 	u32 window;
 	u32 oldest;
 	u64 nsums;

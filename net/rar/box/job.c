@@ -27,7 +27,8 @@
 
 #define JOB_MAX		64	/* jobs of a box */
 #define JOB_MAX_OF_HOST	8	/* of them, by the same host first, */
-#define JOB_MAX_OF_BOX	32	/* or by the same box below */
+#define JOB_MAX_OF_BOX	32	/* or by the same box below, */
+#define JOB_MAX_NEXT	32	/* or by the same host next to this one */
 #define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above; longer if that failed */
 #define JOB_STALE	(3 * HZ / 2) /* a sender that has not entered for so long is gone */
 #define JOB_FORGET	(5 * HZ) /* what was done for a job counts half then */
@@ -193,6 +194,7 @@ static struct box_job *job_new(struct rar_box *box, const struct box_ask *ask)
 	job->digest = ask->digest;
 	job->choice = ask->choice;
 	job->born = jiffies;
+	job->host = ask->host;
 	rar_slot_init(job);
 	rar_batch_init(job);
 	init_member(job, ask);
@@ -232,19 +234,24 @@ static void job_end(struct box_job *job)
 	rar_member_put(&job->m);
 }
 
-/* Do jobs of the same host take too many places? Each counts for the host of its first leg. */
+/*
+ * Do jobs of the same host take too many places? Each counts for the address of
+ * its first leg, and for the host next to this one, which may have many.
+ */
 static bool host_has_many(const struct rar_box *box, const struct box_ask *ask)
 {
 	const struct box_job *job;
-	u32 n = 0, i;
+	u32 n = 0, next = 0, i;
 
 	list_for_each_entry(job, &box->jobs, node) {
+		next += job->host == ask->host;
 		for (i = 0; i < job->nlegs && !job->leg[i].nonce; i++)
 			;
 		n += i < job->nlegs &&
 		     ipv6_addr_equal(&job->leg[i].link.path.dst.ip, &ask->from.ip);
 	}
-	return n >= (ask->rank < RAR_LOWER_RANK ? JOB_MAX_OF_HOST : JOB_MAX_OF_BOX);
+	return next >= JOB_MAX_NEXT ||
+	       n >= (ask->rank < RAR_LOWER_RANK ? JOB_MAX_OF_HOST : JOB_MAX_OF_BOX);
 }
 
 /*

@@ -53,6 +53,7 @@ struct rar_box {
  * @from:	its sender
  * @to:		the address of the box that it came to
  * @way:	how it came
+ * @host:	the host next to this one that brought it
  * @id:		group id
  * @epoch:	the group's
  * @digest:	of the group's table
@@ -70,6 +71,7 @@ struct box_ask {
 	struct list_head node;
 	struct rar_addr from, to;
 	struct rar_way way;
+	u64 host;
 	u64 id, epoch, digest, nonce, cookie, ranks;
 	u32 rank, size, payload, pad;
 	u16 choice;
@@ -108,6 +110,7 @@ struct box_leg {
  * @digest:	of the group's table
  * @choice:	of the group's table: how short tensors are added
  * @born:	when the first member entered, jiffies
+ * @host:	the host next to this one that brought its ENTER
  * @last:	when the last leg came, jiffies; rn->box_lock
  * @again:	legs came after this box had entered above; rn->box_lock
  * @ranks:	mask of the ranks of all legs
@@ -152,6 +155,7 @@ struct box_job {
 	u64 digest;
 	u16 choice;
 	unsigned long born;
+	u64 host;
 	unsigned long last;
 	bool again;
 	u64 ranks;
