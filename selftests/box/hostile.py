@@ -35,6 +35,7 @@ ANY_ORDER = 1                   # RAR_EF_ANY_ORDER
 LIMIT = 1 << 20
 NODE = "radix_tree_node"        # the slab cache of the box's tables
 NODE_BYTES = 576
+AGAIN = 0.0005                  # AGAIN_US
 
 
 def ints(value):
@@ -218,6 +219,13 @@ def broadcasts():
     result(got == {first + i: (7 + i,) * 4 for i in range(3)}, "it gets the root's chunks")
     result([(number, n, data) for number, n, data in root.answers()] ==
            [(i, 1, ()) for i in range(3)], "the root gets headers, once for each chunk")
+    start = time.monotonic()
+    for _ in range(100):
+        other.cast(0, 3, 1)
+    took = time.monotonic() - start
+    n = len(other.answers())
+    note(f"100 questions for 3 chunks in {took * 1000:.0f} ms: {n} answers")
+    result(0 < n <= 3 * (took / AGAIN + 2), "a chunk is not sent again at once")
     other.cast(0, 3, 1, root=5)
     result(not other.answers(), "a root that is beyond the group")
 

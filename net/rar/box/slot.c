@@ -29,6 +29,7 @@
 #define PAUSE_MIN	8	/* operations of a first pause */
 #define REFUSED_MAX	64	/* chunks that find no room before a pause; */
 #define REFUSED_FOR_SUM	8	/* each sum makes up for some of them */
+#define AGAIN_US	500	/* least time between answers for a chunk to a leg */
 #define RISE_AGAIN_US	4000	/* least time between contributions of a chunk to the upper box */
 #define ROOM_TRIES	64	/* rows that one new row may cost */
 
@@ -727,6 +728,19 @@ static bool is_there(const struct box_slot *slot)
 	return slot->made || (slot->op->cast && rar_slot_has_root(slot));
 }
 
+/*
+ * Does a leg ask again so soon that the last answer is still under way? Who
+ * repeats a short question gets not much more than who sends it once.
+ */
+static bool asks_too_soon(const struct box_leg *leg,
+			  const struct box_slot *slot, u32 rank, u32 now)
+{
+	u32 before = READ_ONCE(slot->come[rank]) >> 32;
+
+	return (slot->got & leg->ranks) && is_there(slot) &&
+	       now - before < AGAIN_US;
+}
+
 /* Take in chunk @i of a run. @data: NULL if a rank asks for a chunk of a broadcast. */
 void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, u32 seq,
 		   const void *data, u32 i, struct box_out *out)
@@ -738,6 +752,8 @@ void rar_slot_take(struct box_job *job, struct box_op *op, u32 chunk, u32 rank, 
 		give_up(job, out, i, ranks);
 		return;
 	}
+	if (asks_too_soon(&job->leg[rank], slot, rank, out->now))
+		return;
 	WRITE_ONCE(slot->come[rank], rar_slot_come_at(seq, out->now));
 	if (op->passed) {
 		if (!take_passed(job, slot, rank, data, i, out)) {
