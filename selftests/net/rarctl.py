@@ -461,6 +461,15 @@ def own_member():
                 pathlib.Path("/proc/self/net/rar").read_text().count("\n"))
 
 
+def listening():
+    """The error of one who listens to events"""
+    try:
+        Genl().listen()
+    except OSError as e:
+        return errno.errorcode[e.errno]
+    return ""
+
+
 def check_permissions(ring):
     """Users see their own members, as in /proc; abort needs CAP_NET_ADMIN."""
     enter("rar0")
@@ -472,6 +481,9 @@ def check_permissions(ring):
     denied = as_nobody(lambda: Genl().refusal(K["RAR_CMD_ABORT"], group)[0])
     hidden = as_nobody(lambda: Genl().refusal(K["RAR_CMD_MEMBER_GET"], group + rank)[0])
     result((denied, hidden) == ("'EPERM'", "'ENOENT'"), f"nobody: abort {denied}, get {hidden}")
+    deaf, said = as_nobody(listening), exec_nobody("monitor")
+    result(deaf == "'EPERM'" and said.startswith("rarctl: no permission"),
+           f"nobody listens to events: {deaf}, {said.strip()}")
     shown, said = exec_nobody("show"), exec_nobody("abort", ring.group)
     result(hex(ring.group) not in shown and said.startswith("rarctl: no permission") and
            said.count("\n") == 1, f"rarctl of nobody: {said.strip()}")

@@ -214,10 +214,15 @@ static int transact(struct conn *c, struct nlmsghdr *nlh, struct answer *a)
 	return ret;
 }
 
-static void fail(const struct answer *a)
+static void not_permitted(void)
 {
 	if (errno == EPERM)
 		die(EXIT_FAILED, "no permission: this needs CAP_NET_ADMIN in this network namespace");
+}
+
+static void fail(const struct answer *a)
+{
+	not_permitted();
 	die(EXIT_FAILED, "%s", a->why ? a->why : strerror(errno));
 }
 
@@ -364,8 +369,10 @@ void conn_listen(struct conn *c)
 	if (look_up(c, "nlctrl", &l) < 0 ||
 	    mnl_socket_setsockopt(c->nl, NETLINK_ADD_MEMBERSHIP, &l.group, sizeof(l.group)) < 0 ||
 	    mnl_socket_setsockopt(c->nl, NETLINK_ADD_MEMBERSHIP, &c->events,
-				  sizeof(c->events)) < 0)
+				  sizeof(c->events)) < 0) {
+		not_permitted();
 		die(EXIT_FAILED, "cannot listen: %s", strerror(errno));
+	}
 }
 
 static bool is_our_end(const struct conn *c, const struct nlmsghdr *nlh)

@@ -18,7 +18,8 @@
  * takes a rank, too. It fails the members of the group that join or run in this namespace,
  * as RAR_ABORT does; all other ranks get the error. Errors: ENOENT if there is no such member
  * here, ENOTCONN if none of them joins or runs, EPERM without CAP_NET_ADMIN in the user
- * namespace of the network namespace. All else needs no privilege, as the files in /proc do.
+ * namespace of the network namespace. To join the multicast group needs this, too. All else
+ * needs no privilege, as the files in /proc do.
  *
  * Every request is checked strictly: an attribute that the command does not know, or one of a
  * wrong length, is EINVAL. If members came or went during a dump, messages have

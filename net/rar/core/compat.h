@@ -150,6 +150,11 @@ static inline struct nlattr **rar_genl_dump_attrs(struct netlink_callback *cb)
 #endif
 }
 
+/* 6.7 and the last versions of 6.1 have flags for groups of listeners. */
+#ifndef GENL_MCAST_CAP_NET_ADMIN
+#define GENL_MCAST_CAP_NET_ADMIN	GENL_UNS_ADMIN_PERM
+#endif
+
 /*
  * 6.5 splices several pages at once, with a flag. Before that sendpage() hands over one page
  * at a time, as memory of the kernel, and may say that more pages follow.

@@ -540,8 +540,10 @@ static const struct genl_ops ops[] = {
 	  .policy = member_policy, .maxattr = ARRAY_SIZE(member_policy) - 1 },
 };
 
+/* Events tell of the members of all users. */
 static const struct genl_multicast_group groups[] = {
-	{ .name = RAR_MCGRP_EVENTS },	/* the first one, see event.c */
+	/* the first one, see event.c */
+	{ .name = RAR_MCGRP_EVENTS, .flags = GENL_MCAST_CAP_NET_ADMIN },
 };
 
 static struct genl_family family __ro_after_init = {
