@@ -122,6 +122,9 @@ struct rar_allow {
  * @nmembers:	members with a socket
  * @mem:	bytes of operation buffers, mem_lock
  * @mem_members: members that hold, want, or had such bytes, mem_lock
+ * @mem_pass:	number of the look at all of them that is under way, mem_lock
+ * @mem_lowest:	lowest epoch so far in this look that competes, mem_lock
+ * @mem_turn:	lowest such epoch of the look before, mem_lock
  * @early:	bytes of unexpected messages held
  * @alive:	members not yet freed; the end of the namespace waits for them
  * @reply_jiffy: the jiffy in which @replies is counted
@@ -156,6 +159,9 @@ struct rar_net {
 	u32 nmembers;
 	u64 mem;
 	struct list_head mem_members;
+	u32 mem_pass;
+	u64 mem_lowest;
+	u64 mem_turn;
 	atomic64_t early;
 	atomic_t alive;
 	unsigned long reply_jiffy;
@@ -809,6 +815,7 @@ struct rar_member {
 	u64 wanted;			/* mem_lock: bytes that send() lacked, or 0 */
 	struct list_head want_node;	/* mem_lock: among the members that lack bytes */
 	struct list_head mem_node;	/* mem_lock: in rn->mem_members */
+	u32 mem_pass;			/* mem_lock: the last look at it */
 	unsigned long want_since;	/* mem_lock: since when it lacks bytes, jiffies */
 	unsigned long want_turn;	/* mem_lock: since when it is its turn, jiffies */
 	unsigned long want_told;	/* mem_lock: when told the bytes are there, jiffies, or 0 */

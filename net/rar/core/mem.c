@@ -29,6 +29,7 @@
 #define MEM_RESERVE	8	/* one part in this many is added for users */
 #define MEM_FEW		64	/* that hold less than one part in this many */
 #define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
+#define MEM_LOOK	64	/* members to look at with mem_lock held */
 #define MEM_TAKE	HZ	/* jiffies in which send() must take the memory it was offered */
 
 static DEFINE_SPINLOCK(mem_lock);	/* see rar.h; bottom halves off */
@@ -94,26 +95,48 @@ static bool mem_competes(const struct rar_member *m)
 }
 
 /*
+ * Look for the lowest epoch that competes, at some members at a time: there may
+ * be thousands, and all members of the host wait for mem_lock. Those that were
+ * looked at go to the end of the list, and new ones come to its beginning.
+ */
+static void mem_look(struct rar_net *rn)
+{
+	struct rar_member *m;
+	u32 i;
+
+	lockdep_assert_held(&mem_lock);
+	for (i = 0; i < MEM_LOOK && !list_empty(&rn->mem_members); i++) {
+		m = list_first_entry(&rn->mem_members, struct rar_member, mem_node);
+		if (m->mem_pass == rn->mem_pass) {
+			rn->mem_turn = rn->mem_lowest;
+			rn->mem_lowest = U64_MAX;
+			rn->mem_pass++;
+			return;
+		}
+		m->mem_pass = rn->mem_pass;
+		if (mem_competes(m))
+			rn->mem_lowest = min(rn->mem_lowest, m->epoch);
+		list_move_tail(&m->mem_node, &rn->mem_members);
+	}
+}
+
+/*
  * May this group exceed net.rar.mem now? The members of a group all know its epoch. At every
  * host the group with the lowest epoch that has not ended has its turn, so it ends, and then
  * the next group has its turn. Without turns two hosts could each give all of net.rar.mem to
  * an operation for which the other host has none left.
  */
-static bool mem_in_turn(const struct rar_member *m)
+static bool mem_in_turn(struct rar_member *m)
 {
-	const struct rar_member *other;
-
 	lockdep_assert_held(&mem_lock);
 	if (!mem_needed(m) || time_before(jiffies, m->want_since + MEM_PATIENCE))
 		return false;
-	list_for_each_entry(other, &m->rn->mem_members, mem_node)
-		if (other->epoch < m->epoch && mem_competes(other))
-			return false;
-	return true;
+	mem_look(m->rn);
+	return m->epoch <= m->rn->mem_turn;
 }
 
 /* Like mem_fits(), but in its turn a group is limited by the host only, with its reserve. */
-static bool mem_may(const struct rar_member *m, u64 bytes)
+static bool mem_may(struct rar_member *m, u64 bytes)
 {
 	u64 cap = mem_cap();
 
@@ -126,8 +149,10 @@ static bool mem_may(const struct rar_member *m, u64 bytes)
 static void mem_list(struct rar_member *m)
 {
 	lockdep_assert_held(&mem_lock);
-	if (list_empty(&m->mem_node))
-		list_add(&m->mem_node, &m->rn->mem_members);
+	if (!list_empty(&m->mem_node))
+		return;
+	m->mem_pass = m->rn->mem_pass - 1;
+	list_add(&m->mem_node, &m->rn->mem_members);
 }
 
 /**

@@ -512,6 +512,7 @@ int rar_member_net_init(struct rar_net *rn)
 	spin_lock_init(&rn->lock);
 	rn->generation = 1;
 	INIT_LIST_HEAD(&rn->mem_members);
+	rn->mem_lowest = U64_MAX;
 	atomic64_set(&rn->early, 0);
 	atomic_set(&rn->alive, 0);
 	err = rhltable_init(&rn->members, &by_name);
