@@ -2,7 +2,8 @@
 /*
  * Two jobs run on two hosts whose memory is enough for one operation. Host 0 gives it to job
  * A and host 1 to job B, so each job lacks memory on the other host. Both jobs must still
- * end. If a host has no more memory at all, RAR_OP_TIMEOUT or the error NOMEM names the rank.
+ * end, also among many members that have held memory. If a host has no more memory at all,
+ * RAR_OP_TIMEOUT or the error NOMEM names the rank.
  *
  * In the namespaces rar0 and rar1 of selftests/lib/lib.sh (lib/in_topo.sh 2 mem_deadlock).
  */
@@ -23,26 +24,29 @@
 #define MAX_MEM		"/sys/module/rar/parameters/max_mem"
 #define ROUNDS		3u
 #define LIMIT_S		40
+#define OTHERS		200	/* other members of a host: more than it looks at at once */
 
 struct plan {
 	const char *name;
 	const char *max_mem;
 	uint32_t op_timeout;
 	bool nonblock;
+	bool others;
 	uint32_t err;		/* errno that one of the jobs may end with */
 	uint32_t reason;
 };
 
 static const struct plan plans[] = {
-	{ "two jobs, send() waits", "0", 0, false, 0, 0 },
-	{ "two jobs, poll() waits", "0", 0, true, 0, 0 },
-	{ "no memory on the host, RAR_OP_TIMEOUT", HOST_MEM, 500, false, ETIMEDOUT,
+	{ "two jobs, send() waits", "0", 0, false, false, 0, 0 },
+	{ "two jobs, poll() waits", "0", 0, true, false, 0, 0 },
+	{ "two jobs among many members", "0", 0, false, true, 0, 0 },
+	{ "no memory on the host, RAR_OP_TIMEOUT", HOST_MEM, 500, false, false, ETIMEDOUT,
 	  RAR_R_TIMEOUT },
-	{ "no memory on the host", HOST_MEM, 0, false, ENOBUFS, RAR_R_NOMEM },
+	{ "no memory on the host", HOST_MEM, 0, false, false, ENOBUFS, RAR_R_NOMEM },
 };
 
 struct shared {
-	struct rar_barrier joined, held;
+	struct rar_barrier joined, held, others;
 	uint32_t round;
 	_Atomic int err[JOBS][HOSTS];
 	struct rar_error error[JOBS][HOSTS];
@@ -107,6 +111,44 @@ static int member(uint32_t nr, void *unused)
 	return 0;
 }
 
+/* A process with many groups of one, each of which has held memory. It waits for its end. */
+static int others(uint32_t host, void *unused)
+{
+	struct rar_data d = { .count = 1, .size = 1, .dtype = RAR_F32 };
+	struct rar_ring ring = { .size = 1, .where = RAR_ON_LO4 };
+	int fd, err = 0;
+
+	(void)unused;
+	for (uint32_t i = 0; i < OTHERS && !err; i++) {
+		ring.group = 0x07e4 + OTHERS * host + i;
+		fd = rar_open(&ring, 0);
+		RAR_CHECK(fd >= 0, "%s", strerror(-fd));
+		err = rar_post(fd, &d, 0) ?: rar_collect(fd, &d, 0);
+	}
+	RAR_CHECK(!err, "%s", strerror(-err));
+	rar_barrier(&shared->others, HOSTS + 1, LIMIT_S);
+	pause();
+	return 0;
+}
+
+static void begin_others(pid_t *pid)
+{
+	char netns[8];
+
+	memset(shared, 0, sizeof(*shared));
+	for (uint32_t i = 0; i < HOSTS; i++) {
+		snprintf(netns, sizeof(netns), "rar%u", i);
+		pid[i] = rar_spawn(netns, others, i, NULL);
+	}
+	rar_barrier(&shared->others, HOSTS + 1, LIMIT_S);
+}
+
+static void end_others(const pid_t *pid)
+{
+	for (uint32_t i = 0; i < HOSTS; i++)
+		rar_kill(pid[i]);
+}
+
 /* One of the two jobs may end with the plan's error, which names the rank in want. */
 static bool as_planned(void)
 {
@@ -151,9 +193,14 @@ static bool run_round(uint32_t round)
 static bool test(uint32_t first)
 {
 	bool ok = !rar_write(MAX_MEM, plan->max_mem);
+	pid_t pid[HOSTS];
 
+	if (plan->others)
+		begin_others(pid);
 	for (uint32_t i = 0; i < (plan->err ? 1 : ROUNDS) && ok; i++)
 		ok = run_round(first + i);
+	if (plan->others)
+		end_others(pid);
 	rar_write(MAX_MEM, "0");
 	return ok;
 }
