@@ -171,6 +171,30 @@ def joins(title, stranger, device):
     result(got == 2, title)
 
 
+def early(title, stranger, device):
+    """Is a packet of the predecessor refused before this rank has sent it one?"""
+    Ring.group += 1
+    group = Group.__new__(Group)
+    group.device, group.group, token = None, Ring.group, 0
+    enter("rar1")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)) as tap:
+        tap.bind((device, 3))
+        tap.settimeout(5)
+        ranks = [group.member(r) for r in (0, 1)]
+        while not token:        # of a JOIN of rank 0 that is accepted
+            packet = tap.recv(70000)
+            if len(packet) > 52 and packet[28:32] == bytes((0xa1, JOIN, 0, 0)):
+                token = struct.unpack_from(">Q", packet, 44)[0]
+    time.sleep(0.1)
+    before = dropped()
+    stranger.send(stranger.packet(group.group, ABORT, token, struct.pack(
+        ">IIIIQII", errno.ECONNRESET, 6, 0, 2, 0, 0, 0)).frame())
+    got = dropped() - before
+    for s in ranks:
+        s.close()
+    result(got == 2, title)
+
+
 def takes(title, stranger, device=None):
     """The same packet by the right device ends the group: the tests above can fail."""
     group = Group(device)
@@ -213,10 +237,10 @@ class Tuns:
         while True:
             try:
                 packet = os.read(fd, 65536)
+                if packet[0] >> 4 == 4 and packet[19] <= N:
+                    os.write(self.fd[packet[19] - 1], packet)
             except OSError:     # the device is gone
                 return
-            if packet[0] >> 4 == 4 and packet[19] <= N:
-                os.write(self.fd[packet[19] - 1], packet)
 
 
 def macsec(encrypt):
@@ -336,9 +360,10 @@ def shows(title, shown):
     result(ok and seen == shown, title)
 
 
-def tunnel(name, right, shown):
+def tunnel(name, device, right, shown):
     refuses(f"through {name}", right, chunks=False)
     joins(f"a JOIN, through {name}", right, "")
+    early(f"while the group joins, through {name}", right, device)
     shows(f"the token {'is seen' if shown else 'is hidden'}, through {name}", shown)
 
 
@@ -346,18 +371,18 @@ def tunnels(right):
     live.address = tunnel_address
     run("modprobe -qa tun macsec wireguard")
     Tuns()
-    tunnel("a TUN device", right, False)
+    tunnel("a TUN device", "tun0", right, False)
     for r in range(N):
         ip(r, "link del tun0")
     for encrypt, name in (("off", "MACsec without encryption"), ("on", "MACsec")):
         if macsec(encrypt):
-            tunnel(name, right, encrypt == "off")
+            tunnel(name, "macsec0", right, encrypt == "off")
         else:
             note("no MACsec in this kernel")
         for r in range(N):
             ip(r, "link del macsec0", quiet=True)
     if wireguard():
-        tunnel("WireGuard", right, False)
+        tunnel("WireGuard", "wg0", right, False)
     else:
         note("no WireGuard in this kernel")
 

@@ -332,7 +332,7 @@ static void leg_clear(struct box_job *job, struct box_leg *leg)
 	job->ranks &= ~leg->ranks;
 	leg->ranks = 0;
 	rar_device_set(job->m.rn, &leg->link.hook, 0);
-	dst_cache_reset(&leg->link.path.cache);
+	rar_route_forget(&leg->link.path);
 }
 
 /* Let a sender have a leg. Older legs of its ranks are gone. */

@@ -311,7 +311,7 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		path->src.port = m->link[RAR_NEXT].path.src.port;
 		path->dst = pkt->from;
 		path->dst.port = jh->port;
-		dst_cache_reset(&path->cache);
+		rar_route_forget(path);
 		path->oif = m->link[RAR_NEXT].path.oif;
 		m->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
 		WRITE_ONCE(m->join.pass, be64_to_cpu(pkt->h.token));

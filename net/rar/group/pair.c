@@ -130,7 +130,7 @@ void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
 	if (ipv6_addr_type(&path->dst.ip) & IPV6_ADDR_LINKLOCAL)
 		path->dst.scope = rar_member_scope(m);
 	path->oif = next->oif;
-	dst_cache_reset(&path->cache);
+	rar_route_forget(path);
 	WRITE_ONCE(path->run_max, 1);
 }
 

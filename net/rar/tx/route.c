@@ -309,9 +309,9 @@ bool rar_route_takes(struct rar_member *m, struct rar_path *path,
 {
 	struct dst_entry *dst;
 
-	if (takes(m, path, way))
+	if (READ_ONCE(path->dev) && takes(m, path, way))
 		return true;
-	/* Nothing may have been sent since the route changed. */
+	/* Nothing may have been sent yet, or since the route changed. */
 	dst = rar_route_get(m, path);
 	if (IS_ERR(dst))
 		return false;

@@ -30,6 +30,13 @@ static inline bool rar_is_veth(const struct net_device *dev)
 	return ops && !strcmp(ops->kind, "veth");
 }
 
+/* Forget the route of a path that leads to another address from now on. */
+static inline void rar_route_forget(struct rar_path *path)
+{
+	dst_cache_reset(&path->cache);
+	WRITE_ONCE(path->dev, 0);
+}
+
 struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path);
 struct dst_entry *rar_route_get(struct rar_member *m, struct rar_path *path);
 bool rar_route_addr_is_ours(struct net *net, const struct rar_addr *a, int oif);
