@@ -403,8 +403,10 @@ static void take_done(struct rar_link *link, u32 done)
  * @pkt:  validated ACK
  *
  * Softirq. The caller pushes what may go now.
+ *
+ * Return: false if it acknowledges a number that was never sent.
  */
-void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt)
+bool rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt)
 {
 	struct rar_member *m = link->member;
 	struct rar_link_tx *tx = &link->tx;
@@ -412,14 +414,12 @@ void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt)
 	u64 released, now;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ah, sizeof(ah)))
-		return;
+		return false;
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	if (rar_seq_before(tx->next_seq, be32_to_cpu(ah.cum))) {
-		/* It acknowledges a number that was never sent. */
 		spin_unlock_bh(&m->tx_lock);
-		rar_mib_inc(m->rn, DropSeq);
-		return;
+		return false;
 	}
 	released = m->ops_released;
 	ack_process(link, &ah, now);
@@ -432,6 +432,7 @@ void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt)
 
 	if (released)
 		rar_member_wake(m);
+	return true;
 }
 
 /* -- timer --------------------------------------------------------------- */

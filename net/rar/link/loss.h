@@ -5,7 +5,7 @@
 #include "rar.h"
 
 bool rar_loss_frames_pass(const struct rar_link *link);
-void rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt);
+bool rar_loss_rcv_ack(struct rar_link *link, const struct rar_pkt *pkt);
 void rar_loss_rcv_numbers(struct rar_link *link, u32 seq, u64 which,
 			  u32 delay);
 void rar_loss_refused(struct rar_link *link);

@@ -524,11 +524,22 @@ static bool join_is_over(const struct rar_member *m, u8 type)
 	       type != RAR_T_COMMIT;
 }
 
-/* The sender is alive. With two members both links lead to it. */
+/*
+ * The sender is alive. With two members both links lead to it, but chunks and probes,
+ * as acknowledgments, tell only that the link works by which they come.
+ */
 static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	u32 src = be16_to_cpu(pkt->h.src), i;
 
+	switch (pkt->h.type) {
+	case RAR_T_RS:
+	case RAR_T_AG:
+	case RAR_T_ACK:
+	case RAR_T_PROBE:
+		rar_member_hear(pkt->link);
+		return;
+	}
 	for (i = 0; i < RAR_LINKS; i++)
 		if (src == m->link[i].rank)
 			rar_member_hear(&m->link[i]);
@@ -550,7 +561,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	ret = check_running(m, pkt);
 	if (ret != RAR_RX_DONE && pkt->h.type != RAR_T_ABORT)
 		return ret;
-	hear(m, pkt);
+	if (pkt->h.type != RAR_T_ACK)
+		hear(m, pkt);
 	switch (pkt->h.type) {
 	case RAR_T_RS:
 	case RAR_T_AG:
@@ -562,7 +574,13 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rar_keyed_rcv_done(m, pkt);
 		break;
 	case RAR_T_ACK:
-		rar_loss_rcv_ack(pkt->link, pkt);
+		/*
+		 * Somebody altered numbers on the way, and the neighbour takes no
+		 * others now. That is no sign of life: the group ends.
+		 */
+		if (!rar_loss_rcv_ack(pkt->link, pkt))
+			return RAR_DROP(Seq);
+		hear(m, pkt);
 		if (m->place.aside)
 			rar_done_passed(m);
 		rar_push(m);
