@@ -115,6 +115,7 @@ const char *rar_reason_name(unsigned int reason)
 		[RAR_R_PREV] = "has another address than its card says",
 		[RAR_R_NOMEM] = "has no memory for the operation",
 		[RAR_R_BYTE_ORDER] = "has another byte order",
+		[RAR_R_STALLED] = "stood still: its host was paused or had no processor time",
 	};
 
 	return reason < RAR_R_NR && names[reason] ? names[reason] : "failed for an unknown reason";

@@ -745,6 +745,19 @@ struct rar_leave {
 	u64 orphan_bytes;
 };
 
+/*
+ * struct rar_stood - a host that stood still; see stood.c
+ * @due_us:	when the member's timer runs next at the latest, by the clock that counts suspended
+ *		time, too; 0 = not known
+ * @ms:		for how long the host stood still, when it last did
+ * @at:		when the timer found that, jiffies
+ */
+struct rar_stood {
+	u64 due_us;
+	u32 ms;
+	unsigned long at;
+};
+
 /* What a joining member knows about its neighbours, besides the successor's address. */
 struct rar_trust {
 	struct rar_addr prev;	/* the predecessor's address; af 0 = any */
@@ -853,6 +866,7 @@ struct rar_member {
 	u32 sk_priority;
 
 	struct timer_list timer;
+	struct rar_stood stood;		/* the timer writes it */
 	unsigned long told;		/* when an ABORT was last answered, jiffies */
 
 	spinlock_t tx_lock ____cacheline_aligned; /* see above */

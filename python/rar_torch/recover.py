@@ -15,7 +15,8 @@ from .librar import BARRIER, CARD, Call, RarError, check, failure, lib
 from .notes import debug
 
 SETTLE = 30             # seconds in which the ranks that are left must come
-GONE = (1, 2, 3, 4)     # reasons of struct rar_error: closed, died, silent, left
+# Reasons of struct rar_error: closed, died, silent, left, stalled.
+GONE = (1, 2, 3, 4, 27)
 
 
 def requests():

@@ -4,11 +4,13 @@
  * result is checked.
  *
  * member -r RANK -n RANKS -g GROUP [-d DEAD_MS] [-c COUNT] -i OPS
- *	Does OPS operations, all of COUNT elements if that is given. Then prints "done:
- *	ops=60 mtu=9000" and leaves.
+ *	Does OPS operations, all of COUNT elements if that is given. Prints "running" when the
+ *	first is done, and at the end "done: ops=60 mtu=9000 longest_ms=35". Then it leaves.
  * member ... -j JOIN_MS
  *	If the first join fails, after JOIN_MS, prints "again" and tries again, with the same
  *	socket and as much time as without -j.
+ * member ... -t MS
+ *	Sets RAR_OP_TIMEOUT.
  * member ... -e
  *	Does operations until one fails. Prints "running" when the first is done, and at the
  *	end one line for scripts:
@@ -45,6 +47,7 @@ static struct rar_data data_of(uint64_t number)
 
 static int run_ops(int fd, uint32_t rank, uint64_t ops)
 {
+	uint64_t last = 0, longest = 0, now;
 	struct rar_info info;
 	struct rar_data d;
 	int err;
@@ -56,10 +59,17 @@ static int run_ops(int fd, uint32_t rank, uint64_t ops)
 			rar_log_error(fd, "member", err);
 			return KSFT_FAIL;
 		}
+		now = rar_now_us();
+		if (!i)
+			printf("running\n");
+		else if (now - last > longest)
+			longest = now - last;
+		last = now;
 	}
 	if (rar_info(fd, &info))
 		return KSFT_FAIL;
-	printf("done: ops=%llu mtu=%u\n", (unsigned long long)ops, info.mtu);
+	printf("done: ops=%llu mtu=%u longest_ms=%llu\n", (unsigned long long)ops, info.mtu,
+	       (unsigned long long)longest / 1000);
 	return KSFT_PASS;
 }
 
@@ -109,12 +119,13 @@ static int join(uint32_t rank, bool again)
 int main(int argc, char **argv)
 {
 	const char *dead_ms = "1000", *join_ms = NULL;
+	uint32_t op_timeout = 0;
 	bool until_error = false;
 	uint64_t ops = 0;
 	uint32_t rank = 0;
 	int c, fd, err;
 
-	while ((c = getopt(argc, argv, "r:n:g:d:c:i:ej:")) != -1) {
+	while ((c = getopt(argc, argv, "r:n:g:d:c:i:ej:t:")) != -1) {
 		switch (c) {
 		case 'r': rank = atoi(optarg); break;
 		case 'n': ring.size = atoi(optarg); break;
@@ -124,6 +135,7 @@ int main(int argc, char **argv)
 		case 'i': ops = strtoull(optarg, NULL, 0); break;
 		case 'e': until_error = true; break;
 		case 'j': join_ms = optarg; break;
+		case 't': op_timeout = atoi(optarg); break;
 		default: return KSFT_FAIL;
 		}
 	}
@@ -135,5 +147,7 @@ int main(int argc, char **argv)
 		rar_log("rank %u: %s", rank, strerrorname_np(-fd));
 		return KSFT_FAIL;
 	}
+	if (op_timeout && setsockopt(fd, SOL_RAR, RAR_OP_TIMEOUT, &op_timeout, sizeof(op_timeout)))
+		return KSFT_FAIL;
 	return until_error ? run_until_error(fd, rank) : run_ops(fd, rank, ops);
 }

@@ -429,7 +429,7 @@ const char *rar_reason_name(uint32_t reason)
 		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
 		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
 		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE", "KEY", "PREV",
-		"NOMEM", "BYTE_ORDER",
+		"NOMEM", "BYTE_ORDER", "STALLED",
 	};
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == RAR_R_NR,

@@ -16,7 +16,7 @@ NAMES(states, "unbound", "bound", "joining", "ready", "run", "leaving", "failed"
 NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout",
 	"join-timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
 	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
-	"byte-order");
+	"byte-order", "stalled");
 NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct");
 NAMES(rx_paths, "ingress", "udp", "xdp");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",

@@ -49,7 +49,7 @@ local reasons = {
 	[0] = "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout",
 	"join_timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
 	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
-	"byte_order",
+	"byte_order", "stalled",
 }
 
 -- Linux's numbers, which differ from those of other systems that run Wireshark.

@@ -438,6 +438,7 @@ enum rar_reason {
 	RAR_R_PREV,		/* @other expects @rank at another address */
 	RAR_R_NOMEM,		/* no memory at @rank for @op_seq: limits of the host */
 	RAR_R_BYTE_ORDER,	/* @rank is big endian, @other is not */
+	RAR_R_STALLED,		/* the host of @rank stood still for @silent_ms */
 	RAR_R_NR
 };
 
@@ -450,7 +451,7 @@ enum rar_reason {
  * @other:     second rank of a pair, else equal to @rank
  * @op_seq:    the operation concerned, else 0
  * @cookie:    cookie of that operation at this rank, else 0
- * @silent_ms: time for which the neighbour had been silent
+ * @silent_ms: time for which the neighbour had been silent, or the host stood still
  * @user_rank: RAR_USER_RANK of @rank; RAR_NO_RANK if not known here: the ring was never closed
  * @addr:      address of @rank, all zero if not known here
  *

@@ -278,6 +278,7 @@ static int box_start(struct rar_net *rn)
 		return err;
 	}
 	WRITE_ONCE(rn->box->on, true);
+	rn->box->look_due = jiffies + BOX_JOB_LOOK;
 	queue_delayed_work(box_wq, &rn->box->look, BOX_JOB_LOOK);
 	return 0;
 }

@@ -31,6 +31,7 @@
 #define JOB_MAX_NEXT	32	/* or by the same host next to this one */
 #define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above; longer if that failed */
 #define JOB_STALE	(3 * HZ / 2) /* a sender that has not entered for so long is gone */
+#define JOB_LATE	HZ	/* a look that is late by so long: this host stood still */
 #define JOB_FORGET	(5 * HZ) /* what was done for a job counts half then */
 
 /* -- packets of members ------------------------------------------------------ */
@@ -537,6 +538,18 @@ static bool job_over(const struct box_job *job)
 	return rar_up_is_lost(job, dead);
 }
 
+/* This host stood still: no job waits for longer than before, and no member is silent for longer. */
+static void job_later(struct box_job *job, unsigned long late)
+{
+	u32 i;
+
+	job->born += late;
+	job->last += late;
+	for (i = 0; i < job->nlegs; i++)
+		rar_member_hear_later(&job->leg[i].link, late);
+	rar_up_later(job, late);
+}
+
 /**
  * rar_job_look() - look after the jobs of a box
  * @box: the box
@@ -549,10 +562,13 @@ static bool job_over(const struct box_job *job)
 unsigned long rar_job_look(struct rar_box *box)
 {
 	bool forget = time_after_eq(jiffies, box->forget);
+	unsigned long late = jiffies - box->look_due, look_in;
 	struct box_job *job, *tmp;
 
 	lockdep_assert_held(&box->rn->box_lock);
 	list_for_each_entry_safe(job, tmp, &box->jobs, node) {
+		if ((long)late > JOB_LATE)
+			job_later(job, late);
 		if (forget)
 			rar_pool_forget(job);
 		if (job_over(job))
@@ -562,7 +578,9 @@ unsigned long rar_job_look(struct rar_box *box)
 	}
 	if (forget)
 		box->forget = jiffies + JOB_FORGET;
-	return upper(box).af ? JOB_SETTLE : BOX_JOB_LOOK;
+	look_in = upper(box).af ? JOB_SETTLE : BOX_JOB_LOOK;
+	box->look_due = jiffies + look_in;
+	return look_in;
 }
 
 /* End all jobs of a box. Process context, rn->box_lock held. */

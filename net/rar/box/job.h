@@ -26,6 +26,7 @@ struct box_op;
  * @wq:		runs @enter and @look
  * @enter:	takes in @asks
  * @look:	ends jobs whose members are silent or do not all enter
+ * @look_due:	when @look runs next, jiffies
  * @forget:	when rar_pool_forget() is due, jiffies
  */
 struct rar_box {
@@ -44,6 +45,7 @@ struct rar_box {
 	struct workqueue_struct *wq;
 	struct work_struct enter;
 	struct delayed_work look;
+	unsigned long look_due;
 	unsigned long forget;
 };
 

@@ -238,6 +238,18 @@ bool rar_up_is_lost(const struct box_job *job, unsigned long dead)
 	       time_after(jiffies, READ_ONCE(link->heard) + dead);
 }
 
+/* This host stood still: the box above has been silent for that much less. rn->box_lock held. */
+void rar_up_later(const struct box_job *job, unsigned long late)
+{
+	struct box_up *up = job->up;
+
+	if (!up)
+		return;
+	rar_member_hear_later(&up->m.link[RAR_LEG], late);
+	if (READ_ONCE(up->asked))
+		WRITE_ONCE(up->asked, jiffies | 1);
+}
+
 /**
  * rar_up_end() - leave the box above
  * @job: rn->box_lock held

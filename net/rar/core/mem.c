@@ -351,6 +351,15 @@ int rar_mem_tick(struct rar_member *m)
 	return err ?: true;
 }
 
+/* The host stood still: send() has not lacked memory for that time. */
+void rar_mem_later(struct rar_member *m, unsigned long late)
+{
+	spin_lock_bh(&mem_lock);
+	m->want_since += late;
+	m->want_turn += late;
+	spin_unlock_bh(&mem_lock);
+}
+
 /* A limit was changed: wake the members that wait. */
 void rar_mem_changed(void)
 {

@@ -17,6 +17,7 @@ void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes, u32 
 void rar_mem_want(struct rar_member *m, u64 bytes);
 bool rar_mem_room(struct rar_member *m);
 int rar_mem_tick(struct rar_member *m);
+void rar_mem_later(struct rar_member *m, unsigned long late);
 void rar_mem_changed(void);
 void rar_mem_forget(struct rar_member *m);
 void rar_mem_net_exit(struct rar_net *rn);

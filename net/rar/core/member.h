@@ -22,6 +22,7 @@ void rar_member_put(struct rar_member *m);
 void rar_member_kick(struct rar_member *m, unsigned long when);
 void rar_member_schedule(struct rar_member *m);
 void rar_member_hear(struct rar_link *link);
+void rar_member_hear_later(struct rar_link *link, unsigned long late);
 struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank);
 u32 rar_member_user_rank(const struct rar_member *m, u32 rank);
 struct rar_link *rar_member_link(struct rar_member *m, u32 index);

@@ -59,6 +59,7 @@ struct rar_net;
 	X(BoxRoceRefused) /* box: messages of hosts that may not use it */ \
 	X(GroupsJoined)	/* rings closed */				\
 	X(JoinsRefused)	/* JOINs of strangers, or of members that disagree */ \
+	X(HostStood)	/* the host stood still, as a member's timer found */ \
 	X(GroupsFailed)	/* groups that ended with an error */
 
 #define RAR_DROP_LIST(X)						\

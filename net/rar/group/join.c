@@ -423,8 +423,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	}
 	if (!joining && echoed && !known) {
 		/* The predecessor of this epoch exists no more. */
-		if (!rar_member_is_over(m))
-			rar_fail_pair(m, ECONNRESET, RAR_R_RESET, prev, prev, 0);
+		rar_notice_reset(m, prev);
 		return;
 	}
 	/* If it starts again because of another rank, what is left of its old member

@@ -5,6 +5,7 @@
 #include "core/member.h"
 #include "group/leave.h"
 #include "group/notice.h"
+#include "group/stood.h"
 #include "group/watch.h"
 #include "rar.h"
 #include "ring/fail.h"
@@ -41,8 +42,8 @@ void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n
 }
 
 /*
- * A neighbour reports that it has not heard us for too long. If this host is cut off, name
- * this rank: the neighbours cannot know.
+ * A neighbour reports that it has not heard us for too long. If this host is cut off, or stood
+ * still, say so: the neighbours cannot know.
  */
 static void own_fault(struct rar_member *m, struct rar_error *err)
 {
@@ -54,6 +55,22 @@ static void own_fault(struct rar_member *m, struct rar_error *err)
 		if (err->other == m->link[i].rank &&
 		    rar_route_cut_off(m, &m->link[i].path))
 			err->reason = RAR_R_NODEV;
+	if (err->reason == RAR_R_SILENT && rar_stood_ms(m)) {
+		err->reason = RAR_R_STALLED;
+		err->silent_ms = rar_stood_ms(m);
+	}
+}
+
+/* A neighbour does not know this epoch any more: it started again, perhaps without this rank. */
+void rar_notice_reset(struct rar_member *m, u32 rank)
+{
+	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_RESET, .rank = rank,
+				 .other = rank };
+
+	if (rar_member_is_over(m))
+		return;
+	rar_stood_own(m, rank, &err);
+	rar_fail(m, &err);
 }
 
 /* Has a neighbour that ends its join said so before? Then this join waits for its return. */
@@ -74,8 +91,7 @@ void rar_notice_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_error err;
 
 	if (pkt->h.type == RAR_T_RESET) {
-		if (!rar_member_is_over(m))
-			rar_fail_pair(m, ECONNRESET, RAR_R_RESET, src, src, 0);
+		rar_notice_reset(m, src);
 		return;
 	}
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))

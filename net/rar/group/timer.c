@@ -7,6 +7,7 @@
 #include "group/enter.h"
 #include "group/join.h"
 #include "group/leave.h"
+#include "group/stood.h"
 #include "group/timer.h"
 #include "group/watch.h"
 #include "link/early.h"
@@ -109,6 +110,7 @@ static void timer_fired(struct timer_list *t)
 	/* Pairs with rar_member_kick(): it arms the timer again, or what it stored is seen here. */
 	smp_mb();
 	rcu_read_lock();
+	rar_stood_look(m);
 	/* Pairs with the release in rar_member_set_state(). */
 	switch (smp_load_acquire(&m->state)) {
 	case RAR_S_JOINING:
@@ -124,6 +126,7 @@ static void timer_fired(struct timer_list *t)
 		break;
 	}
 	rar_leave_check_orphan(m);
+	rar_stood_expect(m, READ_ONCE(m->state) != RAR_S_BOUND, next);
 	if (READ_ONCE(m->state) != RAR_S_BOUND)
 		rar_member_kick(m, next);
 	rcu_read_unlock();

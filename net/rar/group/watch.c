@@ -10,6 +10,7 @@
 #include "core/keyed.h"
 #include "core/member.h"
 #include "core/pin.h"
+#include "group/stood.h"
 #include "group/watch.h"
 #include "rar.h"
 #include "ring/direct.h"
@@ -69,11 +70,14 @@ static void check_silence(struct rar_member *m)
 			err.other = other;
 		}
 		err.silent_ms = jiffies_to_msecs(jiffies - heard);
+		if (time_before_eq(heard, READ_ONCE(m->stood.at)))
+			rar_stood_own(m, other, &err);
 		rar_fail(m, &err);
 		return;
 	}
 	if (rar_direct_silent(m, &err.rank, &err.silent_ms)) {
 		err.other = m->rank;
+		rar_stood_own(m, err.rank, &err);
 		rar_fail(m, &err);
 	}
 }
