@@ -260,6 +260,7 @@ struct rar_sent {
 	u32 chunk;		/* the first one */
 	u8 n;			/* chunks */
 	u8 phase;
+	u8 lane;
 	bool last_full;		/* the last chunk fills a payload, as the others do */
 	bool frame;		/* forwarded at the XDP hook */
 	bool whole;		/* as a carrier */
@@ -281,6 +282,39 @@ struct rar_carry {
 	u32 lost_n;
 	unsigned long off;
 	unsigned long wait;
+};
+
+/*
+ * struct rar_lane - a lane of a link; see lane.c. Under tx_lock.
+ * @lost:	packets lost in a row, though packets that were sent later came: short ones, and
+ *		those with a chunk of full size
+ * @since_us:	when the first loss in each of @lost was found
+ * @out_full:	it was left out because of packets of full size
+ * @try:	when it is tried again, jiffies
+ * @wait:	time between two tries, jiffies
+ * @back:	when it was last used again, jiffies
+ */
+struct rar_lane {
+	u32 lost[2];
+	u64 since_us[2];
+	bool out_full;
+	unsigned long try;
+	unsigned long wait;
+	unsigned long back;
+};
+
+/*
+ * struct rar_lanes - the lanes of a link. Under tx_lock.
+ * @out:	lanes that are left out, a bit each
+ * @suspect:	lanes that lost packets lately, or are left out, a bit each
+ * @again:	packets with chunks that were sent before
+ * @lane:	by number
+ */
+struct rar_lanes {
+	u32 out;
+	u32 suspect;
+	u32 again;
+	struct rar_lane lane[RAR_MAX_LANES];
 };
 
 /*
@@ -317,6 +351,7 @@ struct rar_carry {
  * @frames_lost: frames sent by XDP that were given up since the last acknowledged one
  * @frames_off:	no frames are sent by XDP until then, jiffies
  * @carry:	what is known about carriers
+ * @lanes:	what is known about the lanes
  *
  * @win:	windows, and the clock that they read
  * @probe:	one chunk may leave regardless of the window
@@ -359,6 +394,7 @@ struct rar_link_tx {
 	u32 frames_lost;
 	unsigned long frames_off;
 	struct rar_carry carry;
+	struct rar_lanes lanes;
 
 	struct rar_window win;
 	bool probe;
@@ -385,6 +421,7 @@ struct rar_link_tx {
  * @told:	@highest as the last acknowledgment told it
  * @ack_us:	when the timer sends the next acknowledgment, 0 = none is due
  * @newest_us:	arrival of the newest packet
+ * @lane:	of the acknowledgments
  * @ce:		chunks that came in packets with the CE mark
  * @dups:	new numbers that brought a chunk this rank had before
  */
@@ -399,6 +436,7 @@ struct rar_link_rx {
 	u32 ce;
 	u32 dups;
 	u64 newest_us;
+	u32 lane;
 };
 
 /*
@@ -417,6 +455,7 @@ struct rar_link_rx {
  * @tx:		the sending side, of a link by which chunks go
  * @rx:		the receiving side, of a link by which chunks come
  * @heard:	when the last valid packet came from the neighbour, jiffies
+ * @ctl:	packets without chunks that were sent, for their lanes
  * @epoch:	token of packets on a link that leads to no rank, 0 = it is closed. tx_lock
  * @silent:	the neighbour has answered nothing for several timeouts
  * @narrow:	the path carries less than the epoch's packets, on a link that leads to no rank
@@ -434,6 +473,7 @@ struct rar_link {
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_link_rx rx ____cacheline_aligned;
 	unsigned long heard;
+	u32 ctl;
 	u64 epoch;
 	bool silent;
 	bool narrow;
@@ -980,7 +1020,7 @@ static inline u64 rar_now_us(void)
 
 /*
  * The lane of a run, by the run's number. So a chunk keeps its lane all the way round, and
- * its CPU where each lane has its own.
+ * its CPU where each lane has its own, unless it is sent again; see lane.c.
  */
 static inline u32 rar_lane(const struct rar_member *m, const struct rar_run *run)
 {

@@ -133,6 +133,7 @@ static void json_link(const struct nlattr *link)
 	json_u32_attr("srtt_us", tb[RAR_A_LINK_SRTT_US]);
 	json_u32_attr("rto_us", tb[RAR_A_LINK_RTO_US]);
 	json_u32_attr("mtu", tb[RAR_A_LINK_MTU]);
+	json_u32_attr("lanes_out", tb[RAR_A_LINK_LANES_OUT]);
 	json_close('}');
 }
 

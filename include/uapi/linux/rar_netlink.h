@@ -119,6 +119,9 @@ enum rar_a_link {
 	RAR_A_LINK_USER_RANK,	/* u32, the neighbour's RAR_USER_RANK; absent if the same, or not
 				 * known yet
 				 */
+	RAR_A_LINK_LANES_OUT,	/* u32, next: bit n: no chunks leave from the n-th port after the
+				 * first, as packets from there get lost
+				 */
 
 	__RAR_A_LINK_MAX,
 	RAR_A_LINK_MAX = (__RAR_A_LINK_MAX - 1)

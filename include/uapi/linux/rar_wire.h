@@ -545,6 +545,12 @@ struct rar_table_hdr {
 /* ... and of one that knows RAR_F_WHOLE. If not all do, each chunk has a header. */
 #define RAR_CAPS_WHOLE	0x00001000
 
+/*
+ * ... and of one that takes packets without chunks from any of the ports that chunks come from. If
+ * not all do, these packets come from the first port.
+ */
+#define RAR_CAPS_LANES	0x00010000
+
 /* Where a box of the group is. */
 struct rar_wire_box {
 	__u8	addr[16];

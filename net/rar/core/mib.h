@@ -29,6 +29,8 @@ struct rar_net;
 	X(TxXdp)	/* of these, sent by XDP */			\
 	X(TxWhole)	/* chunks sent in carriers: neighbours in one kernel */ \
 	X(TxSpread)	/* own chunks sent by another CPU */		\
+	X(LanesLost)	/* lanes left out: packets of one port did not come */ \
+	X(LanesBack)	/* lanes used again */				\
 	X(TxDirect)	/* operations sent straight to a rank */	\
 	X(TxDirectAsk)	/* questions to ranks that exchange directly */	\
 	X(TxAck)	/* acknowledgments sent */			\

@@ -93,6 +93,7 @@ struct rar_tx_item {
 	u32 seq;			/* of the first chunk */
 	u32 una;
 	u64 epoch;			/* of the link, if that leads to no rank */
+	u8 lane;			/* see lane.c */
 	struct rar_known known;		/* instead of both, if it goes directly */
 	bool ack_now;
 	u8 flags;			/* RAR_F_* of a chunk that goes directly */

@@ -66,7 +66,7 @@ static void own_caps(struct rar_caps *caps)
 	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX |
 			  RAR_CAPS_BESIDE | RAR_CAPS_BOX_BROADCAST | RAR_CAPS_BOX_REDUCE |
 			  RAR_CAPS_BOX_KEYED | RAR_CAPS_BOXES |
-			  RAR_CAPS_WHOLE;
+			  RAR_CAPS_WHOLE | RAR_CAPS_LANES;
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))

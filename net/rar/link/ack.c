@@ -101,6 +101,9 @@ bool rar_ack_record(struct rar_link *link, const struct rar_arrival *a)
 	spin_lock_bh(&rx->lock);
 	rx_advance(rx, be32_to_cpu(dh->una));
 	at_once = rx_set_run(rx, be32_to_cpu(dh->seq), a->done, a->dups);
+	/* Perhaps the sender did not get the acknowledgments. */
+	if (a->dups)
+		WRITE_ONCE(rx->lane, rx->lane + 1);
 	rx->newest_us = now;
 	rx->ce += a->pkt->ce ? hweight64(a->done) : 0;
 	if (++rx->unacked >= RAR_ACK_EVERY || (dh->flags & RAR_F_ACK_NOW) ||
@@ -197,6 +200,8 @@ void rar_ack_rcv_probe(struct rar_link *link, const struct rar_pkt *pkt)
 	spin_unlock_bh(&m->tx_lock);
 	spin_lock_bh(&rx->lock);
 	rx_advance(rx, be32_to_cpu(ph.una));
+	/* It was sent since no acknowledgment came. */
+	WRITE_ONCE(rx->lane, rx->lane + 1);
 	spin_unlock_bh(&rx->lock);
 	rar_ack_send(link);
 }

@@ -16,6 +16,7 @@
 #include "core/ring.h"
 #include "core/trace.h"
 #include "link/carry.h"
+#include "link/lane.h"
 #include "link/link.h"
 #include "link/out.h"
 #include "link/pick.h"
@@ -510,6 +511,7 @@ void rar_link_start(struct rar_link *link)
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
 	rar_carry_start(link);
+	rar_lane_start(link);
 	rar_window_init(link);
 	spin_unlock(&m->tx_lock);
 }

@@ -12,6 +12,7 @@
 #include "core/trace.h"
 #include "link/ack.h"
 #include "link/carry.h"
+#include "link/lane.h"
 #include "link/link.h"
 #include "link/loss.h"
 #include "link/out.h"
@@ -125,6 +126,7 @@ static void ack_run(struct rar_link *link, const struct rar_sent *sent, u32 i, u
 		tx->frames_lost = 0;
 	if (sent->whole)
 		rar_carry_came(&tx->carry, sent->n);
+	rar_lane_came(link, sent);
 	op = rar_link_op_of(link->member, sent);
 	if (!op)
 		return;
@@ -196,7 +198,8 @@ static void give_up(struct rar_link *link, u32 seq, u64 now)
 	run = (struct rar_run){ sent->chunk + i, 1, sent->phase };
 	trace_rar_lost(m, op->seq, run.phase, run.chunk, 0);
 	/* The neighbour may refuse a chunk that needs credit, whatever its size. */
-	if (rar_sent_full(sent, i) && rar_out_welcome(link, op, &run))
+	if (rar_sent_full(sent, i) && rar_out_welcome(link, op, &run) &&
+	    !rar_lane_is_out(link, sent))
 		full_given_up(tx, sent, seq, now);
 	if (sent->frame && ++tx->frames_lost >= LOSS_FRAMES_LOST) {
 		tx->frames_lost = 0;
@@ -239,16 +242,19 @@ static u64 detect_lost(struct rar_link *link, u64 now)
 {
 	struct rar_link_tx *tx = &link->tx;
 	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2, i;
-	u64 sent_us;
+	const struct rar_sent *sent;
 
 	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
 		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
 			continue;
-		sent_us = rar_sent_find(tx, seq, &i)->time_us;
-		if (sent_us + patience > now)
-			return sent_us + patience;
+		sent = rar_sent_find(tx, seq, &i);
+		if (sent->time_us + patience > now)
+			return sent->time_us + patience;
 		give_up(link, seq, now);
-		rar_window_lost(tx, seq, seq != last + 1 || !i);
+		if (!rar_lane_is_out(link, sent))
+			rar_window_lost(tx, seq, seq != last + 1 || !i);
+		if (seq != last + 1 || !i)
+			rar_lane_lost(link, sent, now);
 		last = seq;
 	}
 	return 0;

@@ -10,6 +10,7 @@
 #include "core/ring.h"
 #include "core/trace.h"
 #include "link/carry.h"
+#include "link/lane.h"
 #include "link/link.h"
 #include "link/out.h"
 #include "link/pick.h"
@@ -182,23 +183,27 @@ static struct rar_operation *next_inject(struct rar_link *link,
 	return NULL;
 }
 
-/* Give a run numbers, from tx->next_seq on, and note how it is sent. */
+/* Give a run numbers, from tx->next_seq on, choose its lane, and note how it is sent. */
 static void number_run(struct rar_link *link, const struct rar_operation *op,
-		       const struct rar_tx_item *item, u64 now)
+		       struct rar_tx_item *item, bool again, u64 now)
 {
 	const struct rar_run *run = &item->run;
 	struct rar_chunk last;
+	bool last_full;
 
 	if (item->whole)
 		rar_carry_sent(&link->tx.carry, run->n);
 	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
+	last_full = last.len == link->member->payload;
+	item->lane = rar_lane_pick(link, run, run->n > 1 || last_full, again);
 	rar_sent_note(&link->tx, &(struct rar_sent) {
 		.time_us = now,
 		.op = op->seq,
 		.chunk = run->chunk,
 		.n = run->n,
 		.phase = run->phase,
-		.last_full = last.len == link->member->payload,
+		.lane = item->lane,
+		.last_full = last_full,
 		.frame = item->frame,
 		.whole = item->whole,
 	});
@@ -233,12 +238,12 @@ static void number(struct rar_link *link, struct rar_operation *op,
 	item->una = tx->una;
 	item->epoch = link->epoch;
 	item->flags = 0;
-	number_run(link, op, item, now);
+	fresh = rar_out_sent(link, op, run);
+	number_run(link, op, item, fresh < run->n, now);
 	tx->inflight += run->n;
 	tx->probe = false;
 	tx->packets += run->n;
 	tx->bytes += rar_ring_bytes(&op->ring, run->chunk, run->n);
-	fresh = rar_out_sent(link, op, run);
 	if (fresh < run->n) {
 		tx->retransmits += run->n - fresh;
 		rar_mib_add(link->member->rn, TxRetrans, run->n - fresh);

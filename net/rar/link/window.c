@@ -201,6 +201,17 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 		reduce_to(tx, win->cwnd * 7 / 10);
 }
 
+/* The losses that reduced the window had another cause than a queue: undo that. */
+void rar_window_excuse(struct rar_window *win)
+{
+	if (queued(win, min(win->low_us, win->low_last_us)) || win->undo_cwnd <= win->cwnd)
+		return;
+	win->cwnd = win->undo_cwnd;
+	win->ssthresh = max(win->ssthresh, win->cwnd);
+	win->undo_cwnd = 0;
+	win->undo_left = 0;
+}
+
 /**
  * rar_window_late() - take in that a chunk is given up at a timeout
  * @win: window, tx_lock held

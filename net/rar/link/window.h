@@ -116,6 +116,7 @@ u64 rar_window_timeout(const struct rar_window *win);
 u32 rar_window_patience(const struct rar_window *win);
 bool rar_window_near(const struct rar_window *win);
 void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head);
+void rar_window_excuse(struct rar_window *win);
 void rar_window_late(struct rar_window *win, u64 now);
 void rar_window_collapse(struct rar_link_tx *tx);
 void rar_window_full(struct rar_link_tx *tx);

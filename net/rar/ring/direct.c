@@ -28,6 +28,7 @@
 #include "core/mib.h"
 #include "core/op.h"
 #include "core/ring.h"
+#include "link/lane.h"
 #include "link/link.h"
 #include "rar.h"
 #include "ring/direct.h"
@@ -224,9 +225,20 @@ static struct rar_operation *next_op(struct rar_member *m)
 	return NULL;
 }
 
+/* Choose the lane of a chunk: another one if it is sent again. */
+static u32 lane_of(struct rar_link *link, const struct rar_run *run, bool again)
+{
+	u32 lane;
+
+	spin_lock_bh(&link->member->tx_lock);
+	lane = rar_lane_pick(link, run, true, again);
+	spin_unlock_bh(&link->member->tx_lock);
+	return lane;
+}
+
 /* Send own chunks of an operation to a rank: those of @mask. */
 static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mask,
-			const struct rar_known *known)
+			const struct rar_known *known, bool again)
 {
 	struct rar_member *m = link->member;
 	u32 n, first = chunks_from(op, m->rank, &n);
@@ -238,6 +250,7 @@ static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mas
 
 	for (mask &= rar_mask(n); mask; mask &= mask - 1) {
 		item.run.chunk = first + __ffs64(mask);
+		item.lane = lane_of(link, &item.run, again);
 		/* A packet that a queue of this host refuses is asked for, as a lost one. */
 		if (rar_packet_run(link, &item) == -EMSGSIZE)
 			rar_fail_sent(link, op->seq, -EMSGSIZE);
@@ -288,7 +301,7 @@ void rar_direct_push(struct rar_member *m)
 		for (i = 1; i < m->size; i++) {
 			rank = (m->rank + i) % m->size;
 			if (peers & BIT(rank))
-				send_chunks(&m->direct.peer[rank].link, op, ~0ULL, &told);
+				send_chunks(&m->direct.peer[rank].link, op, ~0ULL, &told, false);
 		}
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
@@ -449,7 +462,7 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 	if (fell)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, seq);
 	rar_mib_add(m->rn, TxRetrans, hweight64(missing));
-	send_chunks(link, op, missing, &told);
+	send_chunks(link, op, missing, &told, true);
 	if (rar_op_unuse(op))
 		rar_member_wake(m);
 }

@@ -15,6 +15,7 @@
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/op.h"
+#include "link/lane.h"
 #include "link/link.h"
 #include "rar.h"
 #include "ring/fail.h"
@@ -161,11 +162,16 @@ static void describe(struct rar_member *m, struct rar_operation *op, struct to_s
 /* Choose the next chunks of a stream to send. Return: false if none may go. */
 static bool pick(struct rar_member *m, struct rar_operation *op, struct to_send *to)
 {
+	bool again;
+
 	*to = (struct to_send) { .item.run.phase = RAR_AG };
 	spin_lock_bh(&m->tx_lock);
+	again = op->keyed->stream->again;
 	to->link = next_run(m, op, &to->item.run);
 	if (to->link)
 		describe(m, op, to);
+	if (to->link && again)
+		to->item.lane = rar_lane_pick(to->link, &to->item.run, true, true);
 	spin_unlock_bh(&m->tx_lock);
 	return to->link;
 }

@@ -194,7 +194,7 @@ void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 	rar_packet_fill_data(link, item, &dh);
 	rar_packet_hdr(item, &dh, 0, len, to);
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
-		      rar_packet_lane(m, &item->run), sizeof(struct udphdr) + sizeof(dh) + len);
+		      item->lane, sizeof(struct udphdr) + sizeof(dh) + len);
 	/* Metadata of other programs do not hold any more. */
 	if (xdp->data_meta <= xdp->data)
 		xdp->data_meta = (void *)to - frame_room(frame, path);

@@ -388,23 +388,13 @@ void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item)
 		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
 }
 
-/*
- * The lane by which chunks leave. The route was looked up for the first port. Where IPsec
- * policies may select by port, all chunks leave by that port. Otherwise a chunk could leave by
- * another port's transform, or by none.
- */
-u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run)
-{
-	return rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT) ? 0 : rar_lane(m, run);
-}
-
 static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
 		    struct sk_buff *skb)
 {
 	struct rar_member *m = link->member;
 
 	rar_packet_count(m, item);
-	return xmit(m, &link->path, skb, rar_packet_lane(m, &item->run));
+	return xmit(m, &link->path, skb, item->lane);
 }
 
 /*
@@ -560,7 +550,7 @@ int rar_packet_stream(struct rar_link *link, const struct rar_tx_item *item, u64
 		return 0;
 	}
 	stream_build(link, item, at, chunk, bytes, skb);
-	return xmit(m, &link->path, skb, 0);
+	return xmit(m, &link->path, skb, item->lane);
 }
 
 /*
@@ -630,6 +620,37 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 
 /* -- single headers ------------------------------------------------------- */
 
+/*
+ * The lane of a packet without chunks. What is sent again until an answer comes goes by another lane
+ * each time, in case one of them has no way to the neighbour. Acknowledgments go by another lane when
+ * something comes again that was acknowledged. Members of earlier versions, and boxes, take all
+ * these packets from the first port only.
+ */
+static u32 ctl_lane(struct rar_link *link, u8 type)
+{
+	const struct rar_member *m = link->member;
+
+	if (m->nlanes == 1 || !(m->join.caps.dtypes[0] & RAR_CAPS_LANES) ||
+	    READ_ONCE(m->state) < RAR_S_RUN || link->rank >= m->size || m->rank >= m->size ||
+	    rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT))
+		return 0;
+	switch (type) {
+	case RAR_T_ACK:
+		return READ_ONCE(link->rx.lane) % m->nlanes;
+	case RAR_T_PROBE:
+	case RAR_T_WANT:
+	case RAR_T_DONE:
+	case RAR_T_ABORT:
+	case RAR_T_LATE:
+	case RAR_T_FIN:
+	case RAR_T_FIN_ACK:
+		/* Two CPUs may take the same lane. */
+		WRITE_ONCE(link->ctl, READ_ONCE(link->ctl) + 1);
+		return READ_ONCE(link->ctl) % m->nlanes;
+	}
+	return 0;
+}
+
 /**
  * rar_packet_ctl() - send a packet that is a header and padding
  * @link:  link to the neighbour
@@ -657,7 +678,7 @@ void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8
 		rar_mib_inc(m->rn, TxAck);
 	else
 		rar_mib_inc(m->rn, TxCtl);
-	xmit(m, &link->path, skb, 0);
+	xmit(m, &link->path, skb, ctl_lane(link, type));
 }
 
 /**

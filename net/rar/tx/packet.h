@@ -14,7 +14,6 @@ void rar_packet_hdr(const struct rar_tx_item *item, const struct rar_data_hdr *d
 		    u32 len, struct rar_hdr_words *hdr);
 void rar_packet_trace(const struct rar_member *m, const struct rar_tx_item *item);
 void rar_packet_count(struct rar_member *m, const struct rar_tx_item *item);
-u32 rar_packet_lane(const struct rar_member *m, const struct rar_run *run);
 int rar_packet_run(struct rar_link *link, struct rar_tx_item *item);
 int rar_packet_pass_on(struct rar_link *link, struct rar_tx_item *item);
 int rar_packet_stream(struct rar_link *link, const struct rar_tx_item *item, u64 at, u32 chunk,
