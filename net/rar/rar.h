@@ -675,7 +675,8 @@ struct rar_row {
  * @peer_nonce:	nonces of the neighbours; of the successor, @pass there, or a cookie
  * @ok:		the neighbour answered (next) or echoed our nonce (prev)
  * @small_acks:	unpadded JOINs that the successor answered
- * @full_tries:	padded JOINs sent since the first of @small_acks, all unanswered
+ * @small_news:	of these, since JOINs are padded to @payload
+ * @full_tries:	padded JOINs sent since the first of @small_news, all unanswered
  * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
  * @odd_version: the predecessor asked in another version of the protocol
  * @odd:	enum rar_reason: why a sender with the predecessor's rank was refused
@@ -721,6 +722,7 @@ struct rar_join_state {
 	u64 peer_nonce[RAR_LINKS];
 	bool ok[RAR_LINKS];
 	u32 small_acks;
+	u32 small_news;
 	u32 full_tries;
 	int route_err;
 	bool odd_version;

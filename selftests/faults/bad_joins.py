@@ -129,8 +129,8 @@ def fresh():
 
 
 def black_hole():
-    """Full-size packets from rank 1 do not reach rank 2; small ones do."""
-    rules(2, "ip saddr 10.77.0.2 ip length > 1400 drop")
+    """Packets from rank 1 that no MTU allows to be smaller do not reach rank 2; small ones do."""
+    rules(2, "ip saddr 10.77.0.2 ip length > 1200 drop")
     members = [Member(r, 4) for r in range(4)]
     result(all_say(members, err="EMSGSIZE", reason="MTU", rank=1, other=2),
            "an MTU black hole: all get EMSGSIZE with the ranks of the link")

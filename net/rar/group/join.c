@@ -17,7 +17,8 @@
  * as long as it lives, but nothing it says ends a member's join.
  *
  * JOIN is padded to the packet size it proposes, so that an answer proves that the path
- * carries this size. When rank 0 has both neighbours the table goes round; see table.c.
+ * carries this size. If only JOINs without padding are answered, smaller sizes are tried in turn.
+ * When rank 0 has both neighbours the table goes round; see table.c.
  */
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -46,9 +47,15 @@
 #define JOIN_SMALL_EVERY	4	/* every 4th JOIN is not padded */
 #define JOIN_MTU_MIN		1280	/* a full table packet fits */
 #define JOIN_FRESH		4	/* JOINs without an answer before a nonce is stale */
-#define JOIN_MTU_FULL		10	/* padded JOINs without an answer, while ... */
+#define JOIN_MTU_FULL		4	/* padded JOINs without an answer, while ... */
 #define JOIN_MTU_SMALL		3	/* unpadded ones that had one: too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
+
+/*
+ * Sizes that paths are made for, below that of the device: FDDI, Ethernet, PPPoE, and tunnels (VXLAN,
+ * WireGuard, several of them).
+ */
+static const u16 join_mtus[] = { 4352, 1500, 1492, 1450, 1420, 1400, 1350, JOIN_MTU_MIN };
 
 /* RAR_JF_AUTO, too */
 #define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | RAR_JF_DIRECT)
@@ -178,13 +185,14 @@ static void send_join(struct rar_member *m)
 		.payload = cpu_to_be32(j->payload),
 		.port = m->link[RAR_NEXT].path.src.port,
 	};
-	bool small = !j->ok[RAR_NEXT] &&
-		     j->tries % JOIN_SMALL_EVERY == JOIN_SMALL_EVERY - 1;
+	/* Once the padded ones seem to get lost, half of them are small. */
+	u32 every = j->small_acks ? 2 : JOIN_SMALL_EVERY;
+	bool small = !j->ok[RAR_NEXT] && j->tries % every == every - 1;
 	/* A successor that does not answer may have been replaced, with a new nonce. */
 	u64 token = j->unanswered++ < JOIN_FRESH ? j->peer_nonce[RAR_NEXT] : 0;
 	size_t pad = j->payload + sizeof(struct rar_data_hdr) - sizeof(jh);
 
-	j->full_tries += !small && j->small_acks && !j->ok[RAR_NEXT];
+	j->full_tries += !small && j->small_news && !j->ok[RAR_NEXT];
 	if (token)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
@@ -499,6 +507,7 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	spin_lock_bh(&m->lock);
 	if (jh.flags & cpu_to_be16(RAR_JF_SMALL)) {
 		j->small_acks++;
+		j->small_news++;
 	} else if (!j->ok[RAR_NEXT] || j->peer_nonce[RAR_NEXT] != nonce) {
 		j->ok[RAR_NEXT] = true;
 		j->peer_nonce[RAR_NEXT] = nonce;
@@ -678,8 +687,39 @@ static void join_timed_out(struct rar_member *m)
 /* Do full-size packets not reach the successor, though it answers small ones? */
 static bool black_hole(const struct rar_join_state *j)
 {
-	return !j->ok[RAR_NEXT] && j->small_acks >= JOIN_MTU_SMALL &&
+	return !j->ok[RAR_NEXT] && j->small_news >= JOIN_MTU_SMALL &&
 	       j->full_tries >= JOIN_MTU_FULL;
+}
+
+/* Propose a smaller size from now on. */
+static void propose(struct rar_join_state *j, u32 mtu, u32 payload)
+{
+	j->mtu = mtu;
+	j->payload = payload;
+	j->small_news = 0;
+	j->full_tries = 0;
+}
+
+/*
+ * Something on the way takes no packets of this size, and no router says so. Look for a size that it
+ * takes (after RFC 8899). The successor has seen none of the larger size, so no rank counts on it.
+ * Return: false if there is no smaller size.
+ */
+static bool try_smaller(struct rar_member *m)
+{
+	struct rar_join_state *j = &m->join;
+	u32 i, payload;
+
+	for (i = 0; i < ARRAY_SIZE(join_mtus); i++) {
+		payload = payload_of_mtu(&m->link[RAR_NEXT].path, join_mtus[i]);
+		if (join_mtus[i] < j->mtu && payload < j->payload) {
+			propose(j, join_mtus[i], payload);
+			/* The first intervals are short again. */
+			j->tries = 0;
+			return true;
+		}
+	}
+	return false;
 }
 
 /*
@@ -698,9 +738,7 @@ static void look_at_mtu(struct rar_member *m)
 	payload = payload_of_mtu(path, mtu);
 	if (!payload || payload >= j->payload)
 		return;
-	j->mtu = mtu;
-	j->payload = payload;
-	j->full_tries = 0;
+	propose(j, mtu, payload);
 }
 
 /**
@@ -716,7 +754,7 @@ unsigned long rar_join_tick(struct rar_member *m)
 	struct rar_join_state *j = &m->join;
 	unsigned long next;
 
-	if (time_after_eq(jiffies, j->deadline) || black_hole(j)) {
+	if (time_after_eq(jiffies, j->deadline) || (black_hole(j) && !try_smaller(m))) {
 		join_timed_out(m);
 		return jiffies + HZ;
 	}
@@ -896,6 +934,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	rar_table_reset(m, &past);
 	rar_pair_reset(m);
 	j->small_acks = 0;
+	j->small_news = 0;
 	j->full_tries = 0;
 	j->route_err = err;
 	j->odd_version = false;
