@@ -67,7 +67,7 @@ comes_back()
 
 	lose "udp sport $lane"
 	back=$(total RarLanesBack)
-	ring -n $n -t f32 -c 1M -d 8 -T 100 > "$dir/back" 2>&1 &
+	ring -n $n -t f32 -c 200k -d 8 -T 100 > "$dir/back" 2>&1 &
 	sleep 3
 	lose
 	wait $! || status=1
@@ -100,10 +100,10 @@ plan 15
 topo_up $n
 topo_sysctl dead_ms=2000 super_chunks=1 carriers=0
 running $lane
-start "a lost port" "udp sport $lane" -c "3M,100k" -r 3
+start "a lost port" "udp sport $lane" -c "800k,100k" -r 4
 start "only short packets of three ports are lost" "udp sport != 18118 udp length < 1300" \
-	-c "93k,200k,291k,390k,471k,555k,666k" -r 10
-start "only full packets of a port are lost" "udp sport $lane udp length > 1000" -c "3M" -r 3
+	-c "93k,200k,291k,390k,471k,555k,666k" -r 4
+start "only full packets of a port are lost" "udp sport $lane udp length > 1000" -c 800k -r 4
 comes_back
 first_port
 topo_sysctl super_chunks=64
