@@ -512,6 +512,8 @@ struct rar_aside {
  * @keyed:	the box combines records of keyed reductions
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
+ * @opened:	when it was last opened, jiffies. tx_lock
+ * @pause:	between its last loss and the next attempt to enter, jiffies. tx_lock
  * @next_try:	when to enter again, jiffies
  * @tries:	ENTERs sent in this attempt
  * @next_tell:	when to let the box hear this rank, jiffies; the timer's
@@ -536,6 +538,8 @@ struct rar_leg {
 	bool keyed;
 	u64 nonce;
 	u64 cookie;
+	unsigned long opened;
+	unsigned long pause;
 	unsigned long next_try;
 	u32 tries;
 	unsigned long next_tell;
@@ -931,6 +935,8 @@ struct rar_member {
 	struct rar_link link[RAR_LINKS];
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
 	u32 nlegs;			/* boxes of the group; set before RUN */
+	u32 box_wait_ms;		/* RAR_BOX_WAIT; set before JOINING */
+	unsigned long box_until;	/* connect() waits until then, jiffies, 0 = no more */
 	struct rar_leg leg[RAR_LEGS];	/* of link[RAR_LEG] and those after it */
 	u64 done_us;			/* when an operation was last completed here */
 	struct rar_early early;

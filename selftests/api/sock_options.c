@@ -33,6 +33,7 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_PRIORITY, 0, EINVAL }, { RAR_PRIORITY, 256, EINVAL },
 		{ RAR_PRIORITY, -1, EINVAL }, { RAR_PRIORITY, 1, 0 }, { RAR_PRIORITY, 255, 0 },
 		{ RAR_USER_RANK, RAR_MAX_USER_RANK + 1, EINVAL }, { RAR_USER_RANK, -2, EINVAL },
+		{ RAR_BOX_WAIT, -1, EINVAL }, { RAR_BOX_WAIT, 1, EISCONN },
 		{ RAR_USER_RANK, 0, EISCONN }, { RAR_USER_RANK, RAR_NO_RANK, EISCONN },
 		{ 99, 0, ENOPROTOOPT }, { RAR_OP, 0, ENOPROTOOPT },
 		{ RAR_DONE, 0, ENOPROTOOPT }, { -1, 0, ENOPROTOOPT },
@@ -41,7 +42,7 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
 		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM, RAR_PRIORITY,
-		RAR_USER_RANK,
+		RAR_USER_RANK, RAR_BOX_WAIT,
 	};
 	char what[64];
 

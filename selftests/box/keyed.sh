@@ -29,8 +29,16 @@ fewer()
 	[ $((10 * told[$box.TxData])) -lt $((9 * told[$box.BoxTaken])) ]
 }
 
+# The first reduction comes right after connect().
+at_once()
+{
+	local -x RAR_BOX_WAIT=9000
+
+	by_box load -k 500 -c 60000 -r 1
+}
+
 need_module
-plan 15
+plan 16
 topo_up $((members + 1))
 topo_sysctl dead_ms=2000 join_ms=10000
 rns 0 sysctl -qw net.rar.box="$address"
@@ -51,6 +59,7 @@ check "a slow box" on_legs "delay 60ms" tell load -w -r 6
 check "a member cannot reach the box" unreachable load -r 6
 # The delay leaves the script time to act.
 check "the box is killed and restarted" on_legs "delay 1ms" tell restarts 4 load -w -c 60000
+check "a reduction that begins with the ring goes by the box if connect() waits for it" at_once
 check "the box vanishes" tell vanish load -w -c 60000
 topo_sysctl join_ms=2000
 check "all memory is given back" given_back 20

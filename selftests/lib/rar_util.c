@@ -299,6 +299,17 @@ int rar_socket(void)
 	return fd < 0 ? -errno : fd;
 }
 
+/* RAR_BOX_WAIT of the environment, as the option of that name. */
+static int rar_set_box_wait(int fd)
+{
+	const char *ms = getenv("RAR_BOX_WAIT");
+	uint32_t wait = ms ? atoi(ms) : 0;
+
+	if (!ms)
+		return 0;
+	return setsockopt(fd, SOL_RAR, RAR_BOX_WAIT, &wait, sizeof(wait)) < 0 ? -errno : 0;
+}
+
 static int rar_set_schedule(int fd, const struct rar_ring *ring)
 {
 	const char *all = getenv("RAR_SCHEDULE");
@@ -314,7 +325,7 @@ static int rar_set_schedule(int fd, const struct rar_ring *ring)
 
 int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank)
 {
-	int err = rar_set_schedule(fd, ring);
+	int err = rar_set_schedule(fd, ring) ?: rar_set_box_wait(fd);
 	struct sockaddr_rar self;
 
 	if (err)

@@ -24,7 +24,7 @@ static void event_json(const struct nlattr *const *tb, const struct timespec *at
 
 static enum kind kind_of(uint32_t event)
 {
-	return event == RAR_EVENT_JOINED ? GOOD : event == RAR_EVENT_ENDED ? PLAIN : BAD;
+	return event == RAR_EVENT_JOINED || event == RAR_EVENT_BOX_OPENED ? GOOD : event == RAR_EVENT_ENDED ? PLAIN : BAD;
 }
 
 static void event_line(const struct nlattr *const *tb, const struct timespec *at)

@@ -28,7 +28,8 @@ NAMES(redops, NULL, "sum", "prod", "min", "max", "band", "bor", "bxor", "land", 
 NAMES(box_states, "none", "away", "open");
 NAMES(holders, "socket", "orphan", "tombstone");
 NAMES(directions, "next", "prev");
-NAMES(events, NULL, "joined", "failed", "join-failed", "ended");
+NAMES(events, NULL, "joined", "failed", "join-failed", "ended",
+	"box-opened", "box-lost");
 
 _Static_assert(sizeof(states_of) / sizeof(states_of[0]) == RAR_S_NR, "a state without a name");
 _Static_assert(sizeof(reasons_of) / sizeof(reasons_of[0]) == RAR_R_NR, "a reason without a name");

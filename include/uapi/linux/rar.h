@@ -116,6 +116,10 @@ struct sockaddr_rar {
 			    * which the program knows this rank; RAR_NO_RANK: its own rank
 			    */
 
+#define RAR_BOX_WAIT	22 /* get/set: __u32 ms, before connect: for how long connect() and POLLOUT
+			    * wait, once the ring is closed, until all boxes of the group are open
+			    */
+
 #define RAR_MAX_USER_RANK 65535
 #define RAR_MAX_BOXES	4
 #define RAR_KEY_LEN	16

@@ -68,6 +68,8 @@ enum rar_event {
 	RAR_EVENT_FAILED,	/* the group failed; RAR_A_EVENT_ERROR has the reason */
 	RAR_EVENT_JOIN_FAILED,	/* the join failed; RAR_A_EVENT_ERROR has the reason */
 	RAR_EVENT_ENDED,	/* its socket was closed after it had joined */
+	RAR_EVENT_BOX_OPENED,	/* operations may go by a box of its group from now on */
+	RAR_EVENT_BOX_LOST,	/* they go by the ring again */
 };
 
 /* A UDP address: either IP4 or IP6. */

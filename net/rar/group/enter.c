@@ -6,6 +6,7 @@
 #include <net/udp.h>
 
 #include "core/addr.h"
+#include "core/event.h"
 #include "core/member.h"
 #include "group/enter.h"
 #include "group/table.h"
@@ -18,8 +19,41 @@
 #include "tx/route.h"
 
 #define ENTER_FAST	6	/* attempts in short intervals */
-#define ENTER_SLOW	HZ	/* interval of the other attempts */
+#define ENTER_SLOW	(HZ / 4)	/* interval of the other attempts */
 #define ENTER_OTHER	(3 * HZ)	/* a box that does not open for so long: try another one */
+
+/* Is a box of the group not open? */
+static bool any_away(const struct rar_member *m)
+{
+	u32 i;
+
+	for (i = 0; i < m->nlegs; i++)
+		if (!READ_ONCE(m->link[RAR_LEG + i].epoch))
+			return true;
+	return false;
+}
+
+/**
+ * rar_enter_awaited() - does connect() still wait for a box (RAR_BOX_WAIT)?
+ * @m: member in RUN or later
+ *
+ * Any context. The member's socket is woken when it waits no more.
+ */
+bool rar_enter_awaited(const struct rar_member *m)
+{
+	unsigned long until = READ_ONCE(m->box_until);
+
+	return until && rar_member_runs(m) && time_before(jiffies, until);
+}
+
+/* All boxes are open, or the time is over: nobody waits for them any more. */
+static void wait_no_more(struct rar_member *m)
+{
+	if (READ_ONCE(m->box_until)) {
+		WRITE_ONCE(m->box_until, 0);
+		rar_member_wake(m);
+	}
+}
 
 /* Take in ENTERED. */
 static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
@@ -27,6 +61,7 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 	struct rar_leg *leg = rar_link_leg(pkt->link);
 	struct rar_entered_hdr eh = { };
 	struct rar_link *link = pkt->link;
+	bool opened;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &eh, min_t(u32, pkt->len, sizeof(eh))) ||
 	    be64_to_cpu(eh.nonce) != leg->nonce || READ_ONCE(link->epoch) ||
@@ -38,8 +73,13 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 		if (!link->epoch && rar_member_runs(m))
 			rar_leg_open(link, be64_to_cpu(eh.nonce), be64_to_cpu(eh.epoch),
 				     be32_to_cpu(eh.flags));
+		opened = link->epoch;
 		spin_unlock_bh(&m->lock);
 		rar_ringed_tell(link);
+		if (opened)
+			rar_event_send(m, RAR_EVENT_BOX_OPENED, NULL);
+		if (!any_away(m))
+			wait_no_more(m);
 	} else if (eh.cookie && READ_ONCE(leg->cookie) != be64_to_cpu(eh.cookie)) {
 		WRITE_ONCE(leg->cookie, be64_to_cpu(eh.cookie));
 		WRITE_ONCE(leg->next_try, jiffies);
@@ -125,6 +165,8 @@ void rar_enter_begin(struct rar_member *m)
 	for (i = 0; i < m->join.boxes.n; i++)
 		leg_begin(m, i);
 	m->nlegs = m->join.boxes.n;
+	WRITE_ONCE(m->box_until, m->nlegs && m->box_wait_ms ?
+				 (jiffies + msecs_to_jiffies(m->box_wait_ms)) | 1 : 0);
 	WRITE_ONCE(m->aside, m->nlegs ? &enter_aside : NULL);
 }
 
@@ -143,10 +185,14 @@ static bool is_due(struct rar_link *link)
  */
 unsigned long rar_enter_tick(struct rar_member *m)
 {
-	unsigned long next = jiffies + HZ;
+	unsigned long next = jiffies + HZ, until = READ_ONCE(m->box_until);
 	struct rar_link *link;
 	u32 i;
 
+	if (until && time_before(jiffies, until))
+		next = min(next, until);
+	else
+		wait_no_more(m);
 	for (i = 0; i < m->nlegs; i++) {
 		link = &m->link[RAR_LEG + i];
 		if (is_due(link))

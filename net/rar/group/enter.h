@@ -6,6 +6,7 @@
 
 void rar_enter_begin(struct rar_member *m);
 unsigned long rar_enter_tick(struct rar_member *m);
+bool rar_enter_awaited(const struct rar_member *m);
 void rar_enter_work(struct rar_member *m);
 
 #endif /* _RAR_GROUP_ENTER_H */

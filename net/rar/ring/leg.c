@@ -10,6 +10,7 @@
 #include "core/addr.h"
 #include "core/arrival.h"
 #include "core/cursor.h"
+#include "core/event.h"
 #include "core/member.h"
 #include "core/op.h"
 #include "link/ack.h"
@@ -89,6 +90,7 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	leg->cast = flags & RAR_EF_BROADCAST;
 	leg->reduce = flags & RAR_EF_REDUCE;
 	leg->keyed = flags & RAR_EF_KEYED;
+	leg->opened = jiffies;
 	set_home_at(leg);
 	WRITE_ONCE(link->heard, jiffies);
 	/* Pairs with leg_over(), which reads the times above. */
@@ -102,6 +104,7 @@ static void go_on(struct rar_link *link)
 	struct rar_member *m = link->member;
 
 	rar_mib_inc(m->rn, BoxLost);
+	rar_event_send(m, RAR_EVENT_BOX_LOST, NULL);
 	rar_push(m);
 	rar_member_kick(m, rar_link_leg(link)->next_try);
 }

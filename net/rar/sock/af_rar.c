@@ -11,6 +11,7 @@
 #include "core/addr.h"
 #include "core/member.h"
 #include "core/region.h"
+#include "group/enter.h"
 #include "group/join.h"
 #include "group/leave.h"
 #include "group/life.h"
@@ -32,7 +33,7 @@ static bool join_over(const struct rar_member *m)
 {
 	u8 state = rar_member_state(m);
 
-	return state != RAR_S_JOINING && state != RAR_S_READY;
+	return state != RAR_S_JOINING && state != RAR_S_READY && !rar_enter_awaited(m);
 }
 
 /* The result of the join, as an errno. Also clears what SO_ERROR would say. */
@@ -187,7 +188,7 @@ static __poll_t poll_member(struct rar_member *m)
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (!op)
 		mask |= EPOLLRDHUP;
-	if (rar_msg_may_send(m))
+	if (rar_msg_may_send(m) && !rar_enter_awaited(m))
 		mask |= EPOLLOUT | EPOLLWRNORM;
 	return mask;
 }

@@ -338,6 +338,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	set_trust(m, opts);
 	m->schedule = rar_sk(sk)->schedule;
 	m->user_rank = opts->user_rank == RAR_NO_RANK ? m->rank : opts->user_rank;
+	m->box_wait_ms = opts->box_wait_ms;
 	m->link[RAR_NEXT].path.oif = sk->sk_bound_dev_if;
 	sk->sk_err = 0;
 	rar_sk(sk)->interrupted = false;

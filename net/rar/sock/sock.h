@@ -12,6 +12,7 @@
  * @key:        shared by the members; all zero: none
  * @boxes:      the boxes, @nboxes of them, if there are any; else net.rar.box
  * @user_rank:  RAR_USER_RANK
+ * @box_wait_ms: RAR_BOX_WAIT
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  */
 struct rar_join_opts {
@@ -20,6 +21,7 @@ struct rar_join_opts {
 	struct sockaddr_rar boxes[RAR_MAX_BOXES];
 	u32 nboxes;
 	u32 user_rank;
+	u32 box_wait_ms;
 	u32 timeout_ms;
 };
 
@@ -42,7 +44,8 @@ struct rar_join_opts {
  * @nonempty:  RAR_NONEMPTY
  * @peers_from: RAR_PEERS_FROM
  * @prio:      RAR_PRIORITY
- * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_BOX and RAR_USER_RANK, for the next join
+ * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_BOX, RAR_BOX_WAIT and RAR_USER_RANK, for the
+ *             next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
  * @counters:  the page that mmap() shows, see mmap.c; NULL before the first mmap()

@@ -413,6 +413,22 @@ static int set_user_rank(struct sock *sk, u32 val)
 	return err;
 }
 
+/* Set how long connect() waits for the boxes, from the next join on. */
+static int set_box_wait(struct sock *sk, u32 val)
+{
+	int err = 0;
+
+	if (val > INT_MAX)
+		return -EINVAL;
+	lock_sock(sk);
+	if (may_set_join(sk))
+		rar_sk(sk)->join.box_wait_ms = val;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
 int rar_setsockopt(struct socket *sock, int level, int optname,
 		   sockptr_t optval, unsigned int optlen)
 {
@@ -459,6 +475,8 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 		return set_default(&rsk->prio, val, U8_MAX + 1);
 	case RAR_USER_RANK:
 		return set_user_rank(sk, val);
+	case RAR_BOX_WAIT:
+		return set_box_wait(sk, val);
 	}
 	return -ENOPROTOOPT;
 }
@@ -612,6 +630,9 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		break;
 	case RAR_USER_RANK:
 		val = rsk->join.user_rank;
+		break;
+	case RAR_BOX_WAIT:
+		val = rsk->join.box_wait_ms;
 		break;
 	case RAR_PREV_ADDR:
 		return get_addr(sk, &rsk->join.prev, optval, optlen, len);
