@@ -770,7 +770,7 @@ static void let_go(struct rar_net *rn, struct rar_pkt *pkt, enum rar_rx ret)
 static void came_by(struct rar_way *way, const struct net_device *dev, int port,
 		    bool early)
 {
-	const struct in_device *in_dev = early ? __in_dev_get_rcu(dev) : NULL;
+	struct in_device *in_dev = early ? __in_dev_get_rcu(dev) : NULL;
 
 	way->dev = port ?: dev->ifindex;
 	way->vrf = l3mdev_master_ifindex_rcu(dev);
