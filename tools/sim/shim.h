@@ -389,6 +389,7 @@ extern struct folio sim_folio;
 extern int init_user_ns;
 
 #define XFRM_POLICY_IN		0
+#define XFRM_POLICY_OUT		1
 
 struct sk_buff *alloc_skb(u32 len, gfp_t flags);
 void *skb_put(struct sk_buff *skb, u32 len);
