@@ -283,13 +283,15 @@ class Suite:
             return "arch" in test.flags
         if kernel == "uml-debug-smp":
             return "smp" in test.flags
-        others = set(self.options.kernels) - {kernel}
-        if kernel == "6.1" and "6.12" in others and "oldest" not in test.flags:
+        if "full" in test.flags:
             return False
-        if kernel == "6.12" and "uml" in others and test.runs_on("uml") and \
-                not test.flags & {"oldest", "debian"}:
-            return False
-        return "full" not in test.flags
+        debian = [k for k in self.options.kernels if k in ("6.1", "6.12")]
+        if kernel not in debian or self.options.kernels == [kernel]:
+            return True
+        oldest = kernel == debian[0] and "oldest" in test.flags
+        return oldest or kernel == debian[-1] and (
+            "uml" not in self.options.kernels or "debian" in test.flags or
+            not test.runs_on("uml"))
 
     def programs(self):
         """Programs of this machine that the run has."""
