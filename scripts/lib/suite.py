@@ -286,6 +286,8 @@ class Suite:
         if "full" in test.flags:
             return False
         debian = [k for k in self.options.kernels if k in ("6.1", "6.12")]
+        if kernel == "uml" and debian and {"smp", "debian"} <= test.flags:
+            return False                        # there with two processors
         if kernel not in debian or self.options.kernels == [kernel]:
             return True
         oldest = kernel == debian[0] and "oldest" in test.flags
