@@ -33,6 +33,8 @@ COUNTERS = {
     "TxXdp": "Chunks sent by XDP",
     "TxWhole": "Chunks sent in carriers, to neighbours in one kernel",
     "TxSpread": "Own chunks sent by another CPU",
+    "LanesLost": "Lanes left out: packets of one port did not come",
+    "LanesBack": "Lanes used again",
     "TxDirect": "Operations sent straight to a rank",
     "TxDirectAsk": "Questions to ranks that exchange directly",
     "TxAck": "Acknowledgments sent",
@@ -63,6 +65,7 @@ COUNTERS = {
     "BoxRoceRefused": "Box: RoCEv2 messages of hosts that may not use it",
     "GroupsJoined": "Rings closed",
     "JoinsRefused": "Requests to join that were refused",
+    "HostStood": "Times that this host stood still, as a member's timer found",
     "GroupsFailed": "Groups that ended with an error",
 }
 
