@@ -98,7 +98,7 @@ class Queue:
     def __init__(self, suite, kernel, tests, cpus=None, alone=None, label=None, env=None,
                  skip_idle=False):
         self.suite, self.kernel, self.cpus = suite, kernel, cpus
-        self.skip_idle = skip_idle
+        self.skip_idle, self.instead = skip_idle, None  # a queue, if the kernel is not to be had
         self.alone = alone or self              # where tests run a second time
         self.label, self.env = label or kernel, env or {}
         self.tests = collections.deque(tests)
@@ -131,6 +131,7 @@ class Queue:
             self.suite.prepare(self.kernel)
         except subprocess.CalledProcessError as error:
             self.deaths, self.why = DEATHS + 1, f": {error}"
+            self.give_to_another()
             return None
         start = time.monotonic()
         guest = Guest(self.kernel, self.cpus, self.limit,
@@ -145,6 +146,15 @@ class Queue:
         self.why = INDENT.join([": no guest", *said])
         self.suite.report.say(f"[{self.label}] a guest did not start{self.why}")
         return None
+
+    def give_to_another(self):
+        """There is no such kernel: another one, which is slower, has the tests."""
+        if self.instead:
+            self.suite.report.say(f"[{self.label}] cannot be built: its tests run on "
+                                  f"{self.instead.kernel}")
+            with self.lock:
+                self.instead.tests.extend(t for t in self.tests if t.runs_on(self.instead.kernel))
+                self.tests.clear()
 
     def run(self, guest, entry):
         """Run a test, a second time if the emulator failed, or if it judges times and failed."""
@@ -328,6 +338,10 @@ class Suite:
             beside.append(Queue(self, kernel, special, self.options.cpus, alone[-1]))
             beside.append(Queue(self, kernel, [t for t in tests if t not in special],
                                 self.cpus(kernel), alone[-1], skip_idle=skip))
+        debian = [q for q in beside if q.kernel in ("6.1", "6.12")]
+        for queue in beside:
+            if queue.kernel == "uml" and debian:
+                queue.instead = debian[-1]
         return beside, alone
 
     def cpus(self, kernel):
@@ -363,6 +377,8 @@ class Suite:
             jobs *= SLOTS       # who has nothing to do helps where tests are left
         host = [lambda: self.program("host")] if "host" in programs else []
         self.side_by_side(collections.deque(jobs), host)
+        for queue in beside:
+            queue.serve()       # what was given to it too late
         for job in [queue.serve for queue in alone] + \
                    [lambda n=name: self.program(n) for name in programs if name != "host"]:
             job()
