@@ -158,6 +158,7 @@ static void leg_begin(struct rar_member *m, u32 place)
  */
 void rar_enter_begin(struct rar_member *m)
 {
+	unsigned long until = 0;
 	u32 i;
 
 	lockdep_assert_held(&m->lock);
@@ -165,8 +166,9 @@ void rar_enter_begin(struct rar_member *m)
 	for (i = 0; i < m->join.boxes.n; i++)
 		leg_begin(m, i);
 	m->nlegs = m->join.boxes.n;
-	WRITE_ONCE(m->box_until, m->nlegs && m->box_wait_ms ?
-				 (jiffies + msecs_to_jiffies(m->box_wait_ms)) | 1 : 0);
+	if (m->nlegs && m->box_wait_ms)
+		until = (jiffies + msecs_to_jiffies(m->box_wait_ms)) | 1;
+	WRITE_ONCE(m->box_until, until);
 	WRITE_ONCE(m->aside, m->nlegs ? &enter_aside : NULL);
 }
 
@@ -190,7 +192,7 @@ unsigned long rar_enter_tick(struct rar_member *m)
 	u32 i;
 
 	if (until && time_before(jiffies, until))
-		next = min(next, until);
+		next = time_before(until, next) ? until : next;
 	else
 		wait_no_more(m);
 	for (i = 0; i < m->nlegs; i++) {

@@ -16,9 +16,10 @@
  * Any other sender that claims the predecessor's rank is a stranger: it may have the place
  * as long as it lives, but nothing it says ends a member's join.
  *
- * JOIN is padded to the packet size it proposes, so that an answer proves that the path
- * carries this size. If only JOINs without padding are answered, smaller sizes are tried in turn.
- * When rank 0 has both neighbours the table goes round; see table.c.
+ * JOIN is padded to the packet size it proposes, so that an answer proves that
+ * the path carries this size. If only JOINs without padding are answered,
+ * smaller sizes are tried in turn; see size.c. When rank 0 has both neighbours
+ * the table goes round; see table.c.
  */
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -33,6 +34,7 @@
 #include "group/notice.h"
 #include "group/offer.h"
 #include "group/pair.h"
+#include "group/size.h"
 #include "group/table.h"
 #include "link/ack.h"
 #include "link/link.h"
@@ -45,27 +47,11 @@
 #include "tx/sender.h"
 
 #define JOIN_SMALL_EVERY	4	/* every 4th JOIN is not padded */
-#define JOIN_MTU_MIN		1280	/* a full table packet fits */
 #define JOIN_FRESH		4	/* JOINs without an answer before a nonce is stale */
-#define JOIN_MTU_FULL		4	/* padded JOINs without an answer, while ... */
-#define JOIN_MTU_SMALL		3	/* unpadded ones that had one: too narrow */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
-
-/*
- * Sizes that paths are made for, below that of the device: FDDI, Ethernet, PPPoE, and tunnels (VXLAN,
- * WireGuard, several of them).
- */
-static const u16 join_mtus[] = { 4352, 1500, 1492, 1450, 1420, 1400, 1350, JOIN_MTU_MIN };
 
 /* RAR_JF_AUTO, too */
 #define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | RAR_JF_DIRECT)
-
-static u32 payload_of_mtu(const struct rar_path *path, u32 mtu)
-{
-	u32 hdr = rar_ip_hdr_size(path) + sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
-
-	return mtu < JOIN_MTU_MIN ? 0 : round_down(mtu - hdr, RAR_PAYLOAD_UNIT);
-}
 
 /* -- trust ---------------------------------------------------------------- */
 
@@ -684,63 +670,6 @@ static void join_timed_out(struct rar_member *m)
 			      0);
 }
 
-/* Do full-size packets not reach the successor, though it answers small ones? */
-static bool black_hole(const struct rar_join_state *j)
-{
-	return !j->ok[RAR_NEXT] && j->small_news >= JOIN_MTU_SMALL &&
-	       j->full_tries >= JOIN_MTU_FULL;
-}
-
-/* Propose a smaller size from now on. */
-static void propose(struct rar_join_state *j, u32 mtu, u32 payload)
-{
-	j->mtu = mtu;
-	j->payload = payload;
-	j->small_news = 0;
-	j->full_tries = 0;
-}
-
-/*
- * Something on the way takes no packets of this size, and no router says so. Look for a size that it
- * takes (after RFC 8899). The successor has seen none of the larger size, so no rank counts on it.
- * Return: false if there is no smaller size.
- */
-static bool try_smaller(struct rar_member *m)
-{
-	struct rar_join_state *j = &m->join;
-	u32 i, payload;
-
-	for (i = 0; i < ARRAY_SIZE(join_mtus); i++) {
-		payload = payload_of_mtu(&m->link[RAR_NEXT].path, join_mtus[i]);
-		if (join_mtus[i] < j->mtu && payload < j->payload) {
-			propose(j, join_mtus[i], payload);
-			/* The first intervals are short again. */
-			j->tries = 0;
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * A router may have said since the last JOIN that the path is narrower than the device. Then larger
- * JOINs get nowhere. The successor has seen none of full size, so no rank counts on that size yet.
- */
-static void look_at_mtu(struct rar_member *m)
-{
-	struct rar_path *path = &m->link[RAR_NEXT].path;
-	struct rar_join_state *j = &m->join;
-	u32 mtu, payload;
-
-	if (j->ok[RAR_NEXT])
-		return;
-	mtu = rar_route_mtu(m, path);
-	payload = payload_of_mtu(path, mtu);
-	if (!payload || payload >= j->payload)
-		return;
-	propose(j, mtu, payload);
-}
-
 /**
  * rar_join_tick() - send what is due while joining; the member's timer
  * @m: member in JOINING or READY
@@ -754,7 +683,8 @@ unsigned long rar_join_tick(struct rar_member *m)
 	struct rar_join_state *j = &m->join;
 	unsigned long next;
 
-	if (time_after_eq(jiffies, j->deadline) || (black_hole(j) && !try_smaller(m))) {
+	if (time_after_eq(jiffies, j->deadline) ||
+	    !rar_size_goes_on(m)) {
 		join_timed_out(m);
 		return jiffies + HZ;
 	}
@@ -763,7 +693,7 @@ unsigned long rar_join_tick(struct rar_member *m)
 		return min(j->deadline, jiffies + msecs_to_jiffies(JOIN_ROUTE_MS));
 	}
 	if (time_after_eq(jiffies, j->next_try)) {
-		look_at_mtu(m);
+		rar_size_announced(m);
 		send_join(m);
 		j->next_try = jiffies + rar_table_retry_in(j->tries++);
 	}
@@ -842,7 +772,7 @@ static int join_route(struct rar_member *m)
 	err = rar_route_find(m, path, &m->join.mtu, &dev);
 	if (err)
 		return err;
-	payload = payload_of_mtu(path, m->join.mtu);
+	payload = rar_size_payload(path, m->join.mtu);
 	if (!payload)
 		return -EMSGSIZE;
 	m->join.payload = payload;

@@ -42,8 +42,8 @@ void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n
 }
 
 /*
- * A neighbour reports that it has not heard us for too long. If this host is cut off, or stood
- * still, say so: the neighbours cannot know.
+ * A neighbour reports that it has not heard us for too long. If this host is
+ * cut off, or stood still, say so: the neighbours cannot know.
  */
 static void own_fault(struct rar_member *m, struct rar_error *err)
 {
@@ -61,11 +61,16 @@ static void own_fault(struct rar_member *m, struct rar_error *err)
 	}
 }
 
-/* A neighbour does not know this epoch any more: it started again, perhaps without this rank. */
+/*
+ * A neighbour does not know this epoch any more: it started again, perhaps
+ * without this rank.
+ */
 void rar_notice_reset(struct rar_member *m, u32 rank)
 {
-	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_RESET, .rank = rank,
-				 .other = rank };
+	struct rar_error err = {
+		.err = ECONNRESET, .reason = RAR_R_RESET,
+		.rank = rank, .other = rank,
+	};
 
 	if (rar_member_is_over(m))
 		return;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A host that stood still: somebody paused its machine, or no CPU was left for softirqs. The
- * clocks went on meanwhile, or jump when it goes on. So everything seems overdue, and nobody
- * else is to blame for that.
+ * A host that stood still: somebody paused its machine, or no CPU was left for
+ * softirqs. The clocks went on meanwhile, or jump when it goes on. So
+ * everything seems overdue, and nobody else is to blame for that.
  *
- * A member's timer runs once in a keepalive interval. If it is late by more than another one,
- * the host stood still. Then all that the member waits for gets that much more time before it is
- * judged, and the member asks once more. The other ranks may have lost their patience with this
- * one. If they have, its error says why.
+ * A member's timer runs once in a keepalive interval. If it is late by more
+ * than another one, the host stood still. Then all that the member waits for
+ * gets that much more time before it is judged, and the member asks once more.
+ * The other ranks may have lost their patience with this one. If they have, its
+ * error says why.
  */
 #include "core/mem.h"
 #include "core/member.h"
@@ -21,7 +22,10 @@ static u64 boot_us(void)
 	return ktime_to_us(ktime_get_boottime());
 }
 
-/* For how long does the host stand still, as far as the timer has not seen it yet, us? */
+/*
+ * For how long does the host stand still, as far as the timer has not seen it
+ * yet, us?
+ */
 static u64 late_us(const struct rar_member *m)
 {
 	u64 due = READ_ONCE(m->stood.due_us), now = boot_us();
@@ -35,9 +39,11 @@ static u64 late_us(const struct rar_member *m)
 /* Jiffies; 0 is never. */
 static void later(unsigned long *since, unsigned long late)
 {
+	unsigned long when = *since + late;
+
 	if (*since)
-		WRITE_ONCE(*since, (time_before(*since + late, jiffies) ? *since + late :
-									   jiffies) | 1);
+		WRITE_ONCE(*since,
+			   (time_before(when, jiffies) ? when : jiffies) | 1);
 }
 
 /* Microseconds; 0 is never. */
@@ -105,11 +111,14 @@ static void later_legs(struct rar_member *m, unsigned long late)
 	}
 }
 
-/* The host stood still for a while: nothing that this member waits for is overdue yet. */
+/*
+ * The host stood still for a while: nothing that this member waits for is
+ * overdue yet.
+ */
 static void forgive(struct rar_member *m, u64 us)
 {
-	unsigned long late = msecs_to_jiffies(min_t(u64, div_u64(us, USEC_PER_MSEC),
-						    INT_MAX));
+	u64 ms = min_t(u64, div_u64(us, USEC_PER_MSEC), INT_MAX);
+	unsigned long late = msecs_to_jiffies(ms);
 	u64 now = rar_now_us();
 	u32 i;
 
@@ -155,7 +164,7 @@ void rar_stood_expect(struct rar_member *m, bool runs, unsigned long next)
 
 	in += in / 8 + 1;
 	WRITE_ONCE(m->stood.due_us,
-		   runs ? boot_us() + jiffies_to_msecs(in) * (u64)USEC_PER_MSEC : 0);
+		   runs ? boot_us() + jiffies_to_usecs(in) : 0);
 }
 
 /* -- the reason ----------------------------------------------------------- */
@@ -170,7 +179,8 @@ void rar_stood_expect(struct rar_member *m, bool runs, unsigned long next)
  */
 u32 rar_stood_ms(const struct rar_member *m)
 {
-	unsigned long lately = 2 * msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
+	u32 dead_ms = READ_ONCE(m->rn->sysctl_dead_ms);
+	unsigned long lately = 2 * msecs_to_jiffies(dead_ms);
 	u64 ms = div_u64(late_us(m), USEC_PER_MSEC);
 
 	if (time_before(jiffies, READ_ONCE(m->stood.at) + lately))
@@ -179,7 +189,7 @@ u32 rar_stood_ms(const struct rar_member *m)
 }
 
 /**
- * rar_stood_own() - name this rank if its host stood still so long that others gave it up
+ * rar_stood_own() - name this rank if others gave its host up
  * @m:     member
  * @other: the rank with which it has lost touch
  * @err:   error that names another rank; changed if this one is to blame
