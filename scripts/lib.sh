@@ -624,7 +624,7 @@ rar_build_mutant()
 		grep -rl --include='*.c' 'rar_op_claim(' "$dir/net" | sed 's/c$/o/' | xargs rm
 		rar_make "$1" "$1.mutant"
 		[ "$(rar_code_sum "build/$1/rar.ko")" != "$(rar_code_sum "$dir/rar.ko")" ] ||
-			rar_die "the mutant's code is that of the module"
+			rar_die "the mutant has the code of the module"
 	) 9> "$RAR_TOP/build/$1.lock"
 }
 

@@ -286,8 +286,8 @@ struct rar_carry {
 
 /*
  * struct rar_lane - a lane of a link; see lane.c. Under tx_lock.
- * @lost:	packets lost in a row, though packets that were sent later came: short ones, and
- *		those with a chunk of full size
+ * @lost:	packets lost in a row, though packets that were sent later came:
+ *		short ones, and those with a chunk of full size
  * @since_us:	when the first loss in each of @lost was found
  * @out_full:	it was left out because of packets of full size
  * @try:	when it is tried again, jiffies
@@ -513,7 +513,7 @@ struct rar_aside {
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
  * @opened:	when it was last opened, jiffies. tx_lock
- * @pause:	between its last loss and the next attempt to enter, jiffies. tx_lock
+ * @pause:	from its last loss to the next ENTER, jiffies. tx_lock
  * @next_try:	when to enter again, jiffies
  * @tries:	ENTERs sent in this attempt
  * @next_tell:	when to let the box hear this rank, jiffies; the timer's
@@ -793,8 +793,8 @@ struct rar_leave {
 
 /*
  * struct rar_stood - a host that stood still; see stood.c
- * @due_us:	when the member's timer runs next at the latest, by the clock that counts suspended
- *		time, too; 0 = not known
+ * @due_us:	when the member's timer runs next at the latest, by the clock
+ *		that counts suspended time, too; 0 = not known
  * @ms:		for how long the host stood still, when it last did
  * @at:		when the timer found that, jiffies
  */
@@ -936,7 +936,7 @@ struct rar_member {
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
 	u32 nlegs;			/* boxes of the group; set before RUN */
 	u32 box_wait_ms;		/* RAR_BOX_WAIT; set before JOINING */
-	unsigned long box_until;	/* connect() waits until then, jiffies, 0 = no more */
+	unsigned long box_until;	/* end of that, jiffies, 0 = over */
 	struct rar_leg leg[RAR_LEGS];	/* of link[RAR_LEG] and those after it */
 	u64 done_us;			/* when an operation was last completed here */
 	struct rar_early early;

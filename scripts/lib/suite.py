@@ -374,7 +374,7 @@ class Suite:
                                 + (", alone on the machine" if queue in alone else ""))
         jobs = [queue.serve for queue in beside if queue.tests]
         if not self.options.seeds:
-            jobs *= SLOTS       # who has nothing to do helps where tests are left
+            jobs *= SLOTS       # a guest that is done is followed by another
         host = [lambda: self.program("host")] if "host" in programs else []
         self.side_by_side(collections.deque(jobs), host)
         for queue in beside:

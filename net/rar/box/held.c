@@ -396,7 +396,7 @@ static bool has_begun(const struct held_job *job)
 	return true;
 }
 
-/* May there be one more job? If need be one ends that does not begin. */
+/* Is there room for a new job? If need be, a job that does not begin ends. */
 static bool job_fits(struct rar_held *held, u64 host, struct list_head *out)
 {
 	struct held_job *job, *old = NULL;
@@ -530,7 +530,7 @@ static bool psn_fits(const struct held_flow *flow, u32 msg, u32 psn)
 }
 
 /*
- * Is a header of a known connection that of another job? A new job may have the
+ * Does a header of a known connection name another job? A new job may have the
  * queue pair now, or the header is forged. So the old job ends only when it is
  * silent.
  */

@@ -31,7 +31,7 @@
 #define JOB_MAX_NEXT	32	/* or by the same host next to this one */
 #define JOB_SETTLE	(HZ / 10) /* no leg came for so long: enter above; longer if that failed */
 #define JOB_STALE	(3 * HZ / 2) /* a sender that has not entered for so long is gone */
-#define JOB_LATE	HZ	/* a look that is late by so long: this host stood still */
+#define JOB_LATE	HZ	/* a look so late means: this host stood still */
 #define JOB_FORGET	(5 * HZ) /* what was done for a job counts half then */
 
 /* -- packets of members ------------------------------------------------------ */
@@ -252,7 +252,8 @@ static bool host_has_many(const struct rar_box *box, const struct box_ask *ask)
 		     ipv6_addr_equal(&job->leg[i].link.path.dst.ip, &ask->from.ip);
 	}
 	return next >= JOB_MAX_NEXT ||
-	       n >= (ask->rank < RAR_LOWER_RANK ? JOB_MAX_OF_HOST : JOB_MAX_OF_BOX);
+	       n >= (ask->rank < RAR_LOWER_RANK ? JOB_MAX_OF_HOST :
+						  JOB_MAX_OF_BOX);
 }
 
 /*
@@ -441,8 +442,8 @@ static struct box_job *begin_anew(struct rar_box *box, struct box_job *job,
 }
 
 /*
- * Does the path back to a sender carry a full packet, as far as this host knows,
- * and does the sender use that path?
+ * Does the path back to a sender carry a full packet, as far as this host
+ * knows, and does the sender use that path?
  */
 static bool is_wide(const struct rar_box *box, const struct box_ask *ask)
 {
@@ -538,7 +539,10 @@ static bool job_over(const struct box_job *job)
 	return rar_up_is_lost(job, dead);
 }
 
-/* This host stood still: no job waits for longer than before, and no member is silent for longer. */
+/*
+ * This host stood still: no job waits for longer than before, and no member is
+ * silent for longer.
+ */
 static void job_later(struct box_job *job, unsigned long late)
 {
 	u32 i;

@@ -29,7 +29,7 @@
 #define PAUSE_MIN	8	/* operations of a first pause */
 #define REFUSED_MAX	64	/* chunks that find no room before a pause; */
 #define REFUSED_FOR_SUM	8	/* each sum makes up for some of them */
-#define AGAIN_US	500	/* least time between answers for a chunk to a leg */
+#define AGAIN_US	500	/* least time between answers for a chunk */
 #define RISE_AGAIN_US	4000	/* least time between contributions of a chunk to the upper box */
 #define ROOM_TRIES	64	/* rows that one new row may cost */
 
@@ -729,8 +729,8 @@ static bool is_there(const struct box_slot *slot)
 }
 
 /*
- * Does a leg ask again so soon that the last answer is still under way? Who
- * repeats a short question gets not much more than who sends it once.
+ * Does a leg ask again so soon that the last answer is still under way? A rank
+ * that repeats a short question must not get a long answer each time.
  */
 static bool asks_too_soon(const struct box_leg *leg,
 			  const struct box_slot *slot, u32 rank, u32 now)

@@ -238,7 +238,10 @@ bool rar_up_is_lost(const struct box_job *job, unsigned long dead)
 	       time_after(jiffies, READ_ONCE(link->heard) + dead);
 }
 
-/* This host stood still: the box above has been silent for that much less. rn->box_lock held. */
+/*
+ * This host stood still: the box above has been silent for that much less.
+ * rn->box_lock held.
+ */
 void rar_up_later(const struct box_job *job, unsigned long late)
 {
 	struct box_up *up = job->up;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Addresses between the wire, the stack and the user, and the number of their family.
+ * Addresses between the wire, the stack and the user, and the number of their
+ * family.
  */
 #include <linux/module.h>
 

@@ -7,12 +7,13 @@
  * pieces, which may be large: a user can name the same memory again and again. Beside a buffer
  * these are small.
  *
- * A namespace may hold net.rar.mem, and the host max_mem. An operation queued after another
- * one of its group may use only half of either limit, so that such operations do not starve
- * the first operation of a group that needs both. Users that hold little may use an eighth
- * more, so that one user cannot starve the others. A container can be any number of users, which
- * together can take that, too. So a member that holds nothing may always have one short operation,
- * as a socket of TCP has the least buffer of tcp_rmem.
+ * A namespace may hold net.rar.mem, and the host max_mem. An operation queued
+ * after another one of its group may use only half of either limit, so that
+ * such operations do not starve the first operation of a group that needs both.
+ * Users that hold little may use an eighth more, so that one user cannot starve
+ * the others. A container can be any number of users, which together can take
+ * that, too. So a member that holds nothing may always have one short
+ * operation, as a socket of TCP has the least buffer of tcp_rmem.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -25,7 +26,7 @@
 #include "rar.h"
 
 #define MEM_OP_COST	2560	/* bytes, of an operation's structures */
-#define MEM_LEAST	4096	/* bytes of an operation that needs no room below the limits */
+#define MEM_LEAST	4096	/* bytes that a member may always have */
 #define MEM_RESERVE	8	/* one part in this many is added for users */
 #define MEM_FEW		64	/* that hold less than one part in this many */
 #define MEM_PATIENCE	(HZ / 5)	/* before an operation may exceed net.rar.mem */
@@ -35,7 +36,7 @@
 static DEFINE_SPINLOCK(mem_lock);	/* see rar.h; bottom halves off */
 static u64 mem_all;			/* bytes, over all namespaces */
 static LIST_HEAD(mem_waiting);		/* members to wake when there is memory */
-static unsigned long max_mem;		/* bytes; 0 = a quarter of the machine's memory */
+static unsigned long max_mem;		/* bytes; 0 = a quarter of the memory */
 
 static void mem_tell(struct work_struct *work);
 static DECLARE_WORK(mem_work, mem_tell);
@@ -52,10 +53,11 @@ static u64 mem_limit(u64 cap, u64 held, bool first)
 	return (first ? cap : cap / 2) + (held <= cap / MEM_FEW ? cap / MEM_RESERVE : 0);
 }
 
-/* May it have this beyond all limits? How many members there are is limited, too. */
+/* May a member have this beyond all limits? The members are limited, too. */
 static bool mem_least(const struct rar_member *m, u64 bytes)
 {
-	return bytes <= MEM_LEAST && rar_member_is_first(m) && !READ_ONCE(m->nundelivered);
+	return bytes <= MEM_LEAST && rar_member_is_first(m) &&
+	       !READ_ONCE(m->nundelivered);
 }
 
 static bool mem_fits(const struct rar_member *m, u64 bytes)
@@ -106,7 +108,8 @@ static void mem_look(struct rar_net *rn)
 
 	lockdep_assert_held(&mem_lock);
 	for (i = 0; i < MEM_LOOK && !list_empty(&rn->mem_members); i++) {
-		m = list_first_entry(&rn->mem_members, struct rar_member, mem_node);
+		m = list_first_entry(&rn->mem_members, struct rar_member,
+				     mem_node);
 		if (m->mem_pass == rn->mem_pass) {
 			rn->mem_turn = rn->mem_lowest;
 			rn->mem_lowest = U64_MAX;
@@ -380,7 +383,8 @@ static const struct kernel_param_ops max_mem_ops = {
 	.get = param_get_ulong,
 };
 module_param_cb(max_mem, &max_mem_ops, &max_mem, 0644);
-MODULE_PARM_DESC(max_mem, "bytes of operations, all namespaces together; 0: a quarter of the memory");
+MODULE_PARM_DESC(max_mem,
+		 "bytes of operations, all namespaces; 0: a quarter of memory");
 
 /* -- begin and end ------------------------------------------------------- */
 

@@ -443,13 +443,17 @@ void rar_member_hear(struct rar_link *link)
 	WRITE_ONCE(link->heard, jiffies);
 }
 
-/* This host stood still for @late jiffies: the neighbour has been silent for that much less. */
+/*
+ * This host stood still for @late jiffies: the neighbour has been silent for
+ * that much less.
+ */
 void rar_member_hear_later(struct rar_link *link, unsigned long late)
 {
 	unsigned long then = READ_ONCE(link->heard), when = then + late;
 
 	/* A packet that comes at the same time on another CPU is newer. */
-	cmpxchg(&link->heard, then, time_before(when, jiffies) ? when : jiffies);
+	cmpxchg(&link->heard, then,
+		time_before(when, jiffies) ? when : jiffies);
 }
 
 /* The link to a rank, the first one if there are two; NULL if it is no neighbour. */

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lanes, sending side: which of the ports that chunks come from has a way to the neighbour.
+ * Lanes, sending side: which of the ports that chunks come from has a way to
+ * the neighbour.
  *
- * Routers and bonds choose a way by the ports. So one way that loses all packets, or those of
- * one size, takes the chunks of some lanes while the other lanes are well. A chunk that is sent
- * again therefore goes by another lane. A lane of which several packets in a row are lost, though
- * packets that were sent later by other lanes come, is left out. From time to time a packet goes by
- * it all the same; when one comes the lane is used again. Full packets and short ones are judged
- * apart, because a way may lose only one of the two.
+ * Routers and bonds choose a way by the ports. So one way that loses all
+ * packets, or those of one size, takes the chunks of some lanes while the other
+ * lanes are well. A chunk that is sent again therefore goes by another lane. A
+ * lane of which several packets in a row are lost, though packets that were
+ * sent later by other lanes come, is left out. From time to time a packet goes
+ * by it all the same; when one comes the lane is used again. Full packets and
+ * short ones are judged apart, because a way may lose packets of one size only.
  */
 #include "core/op.h"
 #include "link/lane.h"
 #include "link/window.h"
 #include "tx/rules.h"
 
-#define LANE_LOST	8		/* packets lost in a row before a lane is left out, */
-#define LANE_OUT	(HZ / 5)	/* for this many jiffies at first, */
+#define LANE_LOST	8		/* packets in a row: left out */
+#define LANE_OUT	(HZ / 5)	/* for so many jiffies at first, */
 #define LANE_OUT_MAX	(8 * HZ)	/* and at last */
 
 /* Prepare for a new epoch. */
@@ -29,7 +31,9 @@ static bool is_full(const struct rar_sent *sent)
 	return sent->n > 1 || sent->last_full;
 }
 
-/* Is it time to try a lane again that was left out? Then the next time is set. */
+/*
+ * Is it time to try a lane again that was left out? Then the next time is set.
+ */
 static bool try_again(struct rar_lane *lane, bool full)
 {
 	if (full != lane->out_full || time_before(jiffies, lane->try))
@@ -40,12 +44,14 @@ static bool try_again(struct rar_lane *lane, bool full)
 }
 
 /*
- * The lane that takes the place of one that is left out: chunks that follow one another go by
- * different ones. The others are left out, too, if there is none.
+ * The lane that takes the place of one that is left out: chunks that follow one
+ * another go by different ones. The others are left out, too, if there is none.
  */
-static u32 instead(const struct rar_link *link, const struct rar_run *run, u32 lane)
+static u32 instead(const struct rar_link *link, const struct rar_run *run,
+		   u32 lane)
 {
-	u32 n = link->member->nlanes, at = run->chunk / RAR_RUN_MAX / n, i, other;
+	u32 n = link->member->nlanes, i, other;
+	u32 at = run->chunk / RAR_RUN_MAX / n;
 
 	for (i = 0; i < n - 1; i++) {
 		other = (lane + 1 + (at + i) % (n - 1)) % n;
@@ -60,15 +66,16 @@ static u32 instead(const struct rar_link *link, const struct rar_run *run, u32 l
  * @link:  link, tx_lock held
  * @run:   its chunks
  * @full:  one of them fills a payload
- * @again: some of them were sent before; the lane by which they went may be why they are sent
- *         again
+ * @again: some of them were sent before, and perhaps their lane lost them
  *
- * Where IPsec policies may select by port, all chunks leave by the first port, for which the route
- * was looked up. Otherwise a chunk could leave by another port's transform, or by none.
+ * Where IPsec policies may select by port, all chunks leave by the first port,
+ * for which the route was looked up. Otherwise a chunk could leave by another
+ * port's transform, or by none.
  *
  * Return: the number of the lane.
  */
-u32 rar_lane_pick(struct rar_link *link, const struct rar_run *run, bool full, bool again)
+u32 rar_lane_pick(struct rar_link *link, const struct rar_run *run, bool full,
+		  bool again)
 {
 	const struct rar_member *m = link->member;
 	struct rar_lanes *lanes = &link->tx.lanes;
@@ -78,12 +85,16 @@ u32 rar_lane_pick(struct rar_link *link, const struct rar_run *run, bool full, b
 		return 0;
 	if (again)
 		lane = (lane + 1 + lanes->again++ % (n - 1)) % n;
-	if (!(lanes->out & BIT(lane)) || (!again && try_again(&lanes->lane[lane], full)))
+	if (!(lanes->out & BIT(lane)) ||
+	    (!again && try_again(&lanes->lane[lane], full)))
 		return lane;
 	return instead(link, run, lane);
 }
 
-/* Was a packet sent by a lane that is left out? Then its loss is no news. tx_lock. */
+/*
+ * Was a packet sent by a lane that is left out? Then its loss is no news.
+ * tx_lock.
+ */
 bool rar_lane_is_out(const struct rar_link *link, const struct rar_sent *sent)
 {
 	return link->tx.lanes.out & BIT(sent->lane);
@@ -108,7 +119,9 @@ void rar_lane_came(struct rar_link *link, const struct rar_sent *sent)
 		lanes->suspect &= ~BIT(sent->lane);
 }
 
-/* Leave a lane out, unless all others are. Its losses were no sign of a queue. */
+/*
+ * Leave a lane out, unless all others are. Its losses were no sign of a queue.
+ */
 static void leave_out(struct rar_link *link, u32 at, bool full)
 {
 	struct rar_lanes *lanes = &link->tx.lanes;
@@ -134,8 +147,8 @@ static void leave_out(struct rar_link *link, u32 at, bool full)
  * @sent: the packet
  * @now:  us
  *
- * All packets that were sent before the first loss was found count as one, because an outage takes
- * packets of all lanes.
+ * All packets that were sent before the first loss was found count as one,
+ * because an outage takes packets of all lanes.
  */
 void rar_lane_lost(struct rar_link *link, const struct rar_sent *sent, u64 now)
 {

@@ -183,7 +183,10 @@ static struct rar_operation *next_inject(struct rar_link *link,
 	return NULL;
 }
 
-/* Give a run numbers, from tx->next_seq on, choose its lane, and note how it is sent. */
+/*
+ * Give a run numbers, from tx->next_seq on, choose its lane, and note how it is
+ * sent.
+ */
 static void number_run(struct rar_link *link, const struct rar_operation *op,
 		       struct rar_tx_item *item, bool again, u64 now)
 {

@@ -201,10 +201,13 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 		reduce_to(tx, win->cwnd * 7 / 10);
 }
 
-/* The losses that reduced the window had another cause than a queue: undo that. */
+/*
+ * The losses that reduced the window had another cause than a queue: undo that.
+ */
 void rar_window_excuse(struct rar_window *win)
 {
-	if (queued(win, min(win->low_us, win->low_last_us)) || win->undo_cwnd <= win->cwnd)
+	if (queued(win, min(win->low_us, win->low_last_us)) ||
+	    win->undo_cwnd <= win->cwnd)
 		return;
 	win->cwnd = win->undo_cwnd;
 	win->ssthresh = max(win->ssthresh, win->cwnd);

@@ -301,7 +301,8 @@ void rar_direct_push(struct rar_member *m)
 		for (i = 1; i < m->size; i++) {
 			rank = (m->rank + i) % m->size;
 			if (peers & BIT(rank))
-				send_chunks(&m->direct.peer[rank].link, op, ~0ULL, &told, false);
+				send_chunks(&m->direct.peer[rank].link, op,
+					    ~0ULL, &told, false);
 		}
 		if (rar_op_unuse(op))
 			rar_member_wake(m);

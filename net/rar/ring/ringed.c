@@ -19,8 +19,9 @@
 #include "ring/ringed.h"
 #include "tx/packet.h"
 
-#define RINGED_RETRY	(HZ / 10)	/* before a member enters again; twice as long each time, */
-#define RINGED_RETRY_MAX HZ	/* at most this, if the leg was not open for so long */
+/* Before a member enters again: twice as long if it was open for a moment */
+#define RINGED_RETRY		(HZ / 10)
+#define RINGED_RETRY_MAX	HZ
 
 /* Is it a broadcast? Then the root's chunks are sums there from the beginning. */
 bool rar_ringed_is_cast(const struct rar_operation *op)
@@ -546,11 +547,15 @@ u64 rar_ringed_close(struct rar_link *link)
 	if (epoch)
 		rar_link_flush_tx(link);
 	link->silent = false;
-	/* A box that lets members in and ends the job at once is not asked too often. */
+	/*
+	 * A box that lets members in and ends the job at once is not asked too
+	 * often.
+	 */
 	if (!leg->pause || time_after(jiffies, leg->opened + RINGED_RETRY_MAX))
 		leg->pause = RINGED_RETRY;
 	else
-		leg->pause = min_t(unsigned long, 2 * leg->pause, RINGED_RETRY_MAX);
+		leg->pause = min_t(unsigned long, 2 * leg->pause,
+				   RINGED_RETRY_MAX);
 	leg->next_try = jiffies + leg->pause;
 	leg->tries = 0;
 	leg->since = jiffies;

@@ -530,8 +530,8 @@ static bool join_is_over(const struct rar_member *m, u8 type)
 }
 
 /*
- * The sender is alive. With two members both links lead to it, but chunks and probes,
- * as acknowledgments, tell only that the link works by which they come.
+ * The sender is alive. With two members both links lead to it, but chunks and
+ * probes, as acknowledgments, tell only that the link works by which they come.
  */
 static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -580,8 +580,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_ACK:
 		/*
-		 * Somebody altered numbers on the way, and the neighbour takes no
-		 * others now. That is no sign of life: the group ends.
+		 * Somebody altered numbers on the way, and the neighbour takes
+		 * no others now. That is no sign of life: the group ends.
 		 */
 		if (!rar_loss_rcv_ack(pkt->link, pkt))
 			return RAR_DROP(Seq);
@@ -763,9 +763,9 @@ static void let_go(struct rar_net *rn, struct rar_pkt *pkt, enum rar_rx ret)
 }
 
 /*
- * Note how a packet came. In a VRF the stack gives it the VRF as its device, and
- * @port is where it came in; 0: @dev is that. @early: the stack has not looked at
- * the packet.
+ * Note how a packet came. In a VRF the stack says that @dev is the VRF, and
+ * @port the device where the packet came in; otherwise @port is 0. @early: the
+ * stack has not looked at the packet.
  */
 static void came_by(struct rar_way *way, const struct net_device *dev, int port,
 		    bool early)

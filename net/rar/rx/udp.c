@@ -50,7 +50,9 @@ static struct rar_link *sent_by(struct rar_member *m, u8 type, u32 dst, u64 toke
 	return NULL;
 }
 
-/* Does an ICMP error come by a device by which packets to the neighbour may go? */
+/*
+ * Does an ICMP error come by a device by which packets to the neighbour may go?
+ */
 static bool comes_back(struct rar_member *m, struct sk_buff *skb,
 		       struct rar_link *link, u32 dst)
 {
@@ -63,13 +65,14 @@ static bool comes_back(struct rar_member *m, struct sk_buff *skb,
 }
 
 /*
- * Judge an ICMP error that quotes one of our packets. A sender that has not seen our packet
- * knows addresses and ports, but not the token. Without a token of ours the error is forged,
- * or too short to tell. It is also forged if it comes by a device that the packet
- * did not take. Some kernels believe such an error without asking, so an epoch
- * does not use the path MTU that they keep: it ends here if a chunk did not pass, and so
- * does a leg between a member and the box. A join begins with that path MTU, and so does an
- * attempt to enter at the box. Returns 0 to let a true error lower it.
+ * Judge an ICMP error that quotes one of our packets. A sender that has not
+ * seen our packet knows addresses and ports, but not the token. Without a token
+ * of ours the error is forged, or too short to tell. It is also forged if it
+ * comes by a device that the packet did not take. Some kernels believe such an
+ * error without asking, so an epoch does not use the path MTU that they keep:
+ * it ends here if a chunk did not pass, and so does a leg between a member and
+ * the box. A join begins with that path MTU, and so does an attempt to enter at
+ * the box. Returns 0 to let a true error lower it.
  */
 int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 {

@@ -25,8 +25,8 @@ static bool is_generic(const struct xdp_buff *xdp)
 }
 
 /*
- * The offset of the IP header, and its version. 0: not for this host, or not IP.
- * Sets @by to the device that would bring the packet as an skb.
+ * The offset of the IP header, and its version. 0: not for this host, or not
+ * IP. Sets @by to the device that would bring the packet as an skb.
  */
 static u32 find_ip(const struct xdp_buff *xdp, __be16 *protocol,
 		   const struct net_device **by)

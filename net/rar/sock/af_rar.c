@@ -33,7 +33,8 @@ static bool join_over(const struct rar_member *m)
 {
 	u8 state = rar_member_state(m);
 
-	return state != RAR_S_JOINING && state != RAR_S_READY && !rar_enter_awaited(m);
+	return state != RAR_S_JOINING && state != RAR_S_READY &&
+	       !rar_enter_awaited(m);
 }
 
 /* The result of the join, as an errno. Also clears what SO_ERROR would say. */

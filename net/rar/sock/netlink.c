@@ -139,7 +139,8 @@ static int put_links(struct sk_buff *skb, const struct rar_member *m, const stru
 	    put_traffic(skb, info, info->packets_tx, info->bytes_tx, info->next_wait_us,
 			info->next_silent_ms) ||
 	    put_sending(skb, info) ||
-	    nla_put_u32(skb, RAR_A_LINK_LANES_OUT, READ_ONCE(next->tx.lanes.out)))
+	    nla_put_u32(skb, RAR_A_LINK_LANES_OUT,
+			READ_ONCE(next->tx.lanes.out)))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	nest = nla_nest_start(skb, RAR_A_MEMBER_LINK);

@@ -621,17 +621,19 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
 /* -- single headers ------------------------------------------------------- */
 
 /*
- * The lane of a packet without chunks. What is sent again until an answer comes goes by another lane
- * each time, in case one of them has no way to the neighbour. Acknowledgments go by another lane when
- * something comes again that was acknowledged. Members of earlier versions, and boxes, take all
- * these packets from the first port only.
+ * The lane of a packet without chunks. What is sent again until an answer comes
+ * goes by another lane each time, in case one of them has no way to the
+ * neighbour. Acknowledgments go by another lane when something comes again that
+ * was acknowledged. Members of earlier versions, and boxes, take all these
+ * packets from the first port only.
  */
 static u32 ctl_lane(struct rar_link *link, u8 type)
 {
 	const struct rar_member *m = link->member;
 
 	if (m->nlanes == 1 || !(m->join.caps.dtypes[0] & RAR_CAPS_LANES) ||
-	    READ_ONCE(m->state) < RAR_S_RUN || link->rank >= m->size || m->rank >= m->size ||
+	    READ_ONCE(m->state) < RAR_S_RUN ||
+	    link->rank >= m->size || m->rank >= m->size ||
 	    rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT))
 		return 0;
 	switch (type) {

@@ -133,13 +133,15 @@ static int is_tunnel(struct net_device *dev, struct netdev_nested_priv *priv)
 {
 	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
 
-	return ops && match_string(tunnels, ARRAY_SIZE(tunnels), ops->kind) >= 0;
+	return ops &&
+	       match_string(tunnels, ARRAY_SIZE(tunnels), ops->kind) >= 0;
 }
 
 /*
- * Do the packets of a neighbour come by the route's device and no other one? So it
- * is in this namespace and in a VRF, and where the device tells the neighbour from
- * strangers, which a device (VLAN, bond) above such a device does, too.
+ * Do the packets of a neighbour come by the route's device and no other one? So
+ * it is in this namespace and in a VRF, and where the device tells the
+ * neighbour from strangers, which a device (VLAN, bond) above such a device
+ * does, too.
  */
 static bool is_only(struct net_device *dev)
 {
@@ -295,10 +297,11 @@ static bool takes(const struct rar_member *m, const struct rar_path *path,
  * @path: to the neighbour
  * @way:  how the packet came
  *
- * A member that is bound to a device takes packets that come by it, and a member
- * that is bound to a VRF those of its ports. The same is true of the device of
- * link-local addresses. Other members take packets that come by any device outside
- * VRFs, as UDP sockets do, unless is_only() is true of the route's device.
+ * A member that is bound to a device takes packets that come by it, and a
+ * member that is bound to a VRF those of its ports. The same is true of the
+ * device of link-local addresses. Other members take packets that come by any
+ * device outside VRFs, as UDP sockets do, unless is_only() is true of the
+ * route's device.
  *
  * Softirq, RCU read side.
  *
