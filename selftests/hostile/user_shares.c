@@ -29,6 +29,7 @@
 #define NET_MEM		(8u << 20)
 #define OP_BYTES	(256u << 10)
 #define OPS_MAX		1024u	/* operations of a filler: four times HOST_MEM */
+#define REST_MAX	4	/* pieces of each size of what is left */
 #define LIMIT_S		60
 #define PIN_BYTES	(6u << 20)
 #define PIN_LIMIT	(8u << 20)
@@ -73,6 +74,22 @@ static unsigned int hoard(uint64_t group, int *err)
 		*err = fd < 0 ? fd : rar_send(fd, data, sizeof(data), MSG_DONTWAIT, NULL);
 	}
 	return taken;
+}
+
+/*
+ * Takes what is left, to the last byte, each piece by a socket of its own. A
+ * short operation of a socket may need no room, so there is a limit for these.
+ */
+static void hoard_rest(uint64_t group)
+{
+	for (unsigned int bytes = sizeof(data) / 2; bytes; bytes /= 2) {
+		for (unsigned int i = 0; i < REST_MAX; i++) {
+			int fd = open_alone(group++);
+
+			if (fd < 0 || rar_send(fd, data, bytes, MSG_DONTWAIT, NULL))
+				break;
+		}
+	}
 }
 
 static pid_t start(int (*fn)(unsigned int), unsigned int arg)
@@ -162,10 +179,20 @@ static int fill_as_another(unsigned int i)
 	return 0;
 }
 
+/* Another user yet, who takes a part of what is kept for those who have little. */
+static int fill_rest(unsigned int i)
+{
+	if (!become(HOARDER + 200 + (int)i))
+		hoard_rest(0x5e0000 + i * 1000);
+	shared->full++;
+	pause();
+	return 0;
+}
+
 /* Users that together take all leave every socket a short operation. */
 static bool test_many_users(void)
 {
-	pid_t pid[FILLERS];
+	pid_t pid[FILLERS], rest[FILLERS * 2];
 	uint64_t all = 0;
 	int small, large;
 	bool ok;
@@ -175,6 +202,9 @@ static bool test_many_users(void)
 	for (unsigned int i = 0; i < FILLERS; i++)
 		pid[i] = start(fill_as_another, i);
 	ok = wait_full(FILLERS);
+	for (unsigned int i = 0; i < FILLERS * 2; i++)
+		rest[i] = start(fill_rest, i);
+	ok &= wait_full(FILLERS * 3);
 	small = finish(start(one_op, 16));
 	large = finish(start(one_op, sizeof(data)));
 	for (unsigned int i = 0; i < FILLERS; i++)
@@ -185,6 +215,8 @@ static bool test_many_users(void)
 	ok &= all >= NET_MEM && !small && large;
 	for (unsigned int i = 0; i < FILLERS; i++)
 		rar_kill(pid[i]);
+	for (unsigned int i = 0; i < FILLERS * 2; i++)
+		rar_kill(rest[i]);
 	return ok;
 }
 
