@@ -6,6 +6,7 @@ import time
 
 CASE = re.compile(r"^(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(\w+)\S*\s*(.*))?$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:# SKIP\S*\s*(.*))?$")
+INNER_FAILURE = re.compile(r"^#\s+not ok\b")
 TIMED_OUT = (124, 137)
 LOG_FOLLOWS = "vm: from the first on:"         # scripts/vm: the kernel log of a guest that died
 INDENT = "\n        "
@@ -49,13 +50,17 @@ class Test:
             self.cases.append(["pass", name, ""])
 
     def told(self):
-        """What the test said between the case before this one and this one."""
+        """What the test said between the case before this one and this one: the end of it or, if
+        the case is a program whose own cases are comments, those of them that failed.
+        """
         said = []
         for text in reversed(self.lines[:-1]):
-            if CASE.match(text) or PLAN.match(text) or len(said) == TOLD:
+            if CASE.match(text) or PLAN.match(text):
                 break
             said.insert(0, text)
-        return INDENT.join(["", *said]) if said else ""
+        inner = [i for i, text in enumerate(said) if INNER_FAILURE.match(text)]
+        parts = [said[i:i + TOLD] for i in inner] or [said[-TOLD:]]
+        return INDENT.join(["", *sum(parts, [])]) if said else ""
 
     def fail(self, why):
         self.cases.append(["fail", "the test as a whole", why])
