@@ -34,6 +34,20 @@ run()
 	out=$(timeout 100 "${command[@]}" -n "$n" env "$@" 2>&1)
 }
 
+# run_killed RANKS VARIABLE=VALUE... PROGRAM ARGUMENT: one of the ranks is killed. The launcher would
+# then end the others at once, so a shell outlives each rank until all ranks have ended.
+run_killed()
+{
+	local n=$1 ended
+
+	ended=$(mktemp)
+	shift
+	# shellcheck disable=SC2016 # for the shell of each rank
+	run "$n" ENDED="$ended" RANKS="$n" "${@:1:$#-2}" sh -c '"$@"; echo >> "$ENDED"
+		while [ "$(wc -l < "$ENDED")" -lt "$RANKS" ]; do sleep .1; done' - "${@: -2}"
+	rm "$ended"
+}
+
 # said PATTERN TIMES
 said() { [ "$(grep -c "$1" <<< "$out")" = "$2" ]; }
 right() { grep -qx "$1 ranks: 0 bad" <<< "$out"; }
@@ -55,9 +69,7 @@ tests_of()
 	run 3 "${on[@]}" RAR_MPI_MIN=allreduce=40000 RAR_MPI_AFTER=3 "$program" short
 	right 3 && works && said 'rank 0: bcast: 0 by the ring' 1
 	result $? "$way: some calls by the ring, others by MPI"
-	# A shell outlives the rank, so that the launcher does not end the other ranks at once.
-	# shellcheck disable=SC2016 # for the shell of each rank
-	run 3 "${on[@]}" sh -c '"$@"; sleep 2' - "$program" die
+	run_killed 3 "${on[@]}" "$program" die
 	grep -q 'librar-mpi: rank [01]: rank 2 .*died' <<< "$out"
 	result $? "$way: the error names the killed rank"
 	run 2 "${on[@]}" RAR_STUB=0 "$program" few
@@ -115,8 +127,7 @@ started_of()
 	run 3 "${on[@]}" RAR_MPI_AFTER=3 RAR_MPI_MIN=iallreduce=0 "$program" due
 	right 3 && works iallreduce 5 && said 'rank 0: iallreduce: 5 by' 1
 	result $? "$way, non-blocking: the next blocking call makes the ring"
-	# shellcheck disable=SC2016 # for the shell of each rank
-	run 3 "${on[@]}" RAR_MPI_AFTER=1 sh -c '"$@"; sleep 2' - "$program" die
+	run_killed 3 "${on[@]}" RAR_MPI_AFTER=1 "$program" die
 	grep -q 'librar-mpi: rank [01]: rank 2 .*died' <<< "$out" && said 'rank [01]: the wait failed' 2
 	result $? "$way, non-blocking: the error names the killed rank, and the waits fail"
 }
