@@ -385,6 +385,14 @@ static int kernel_slow(rar_comm_t *c, uint32_t *rank, uint32_t *ms)
 	return err;
 }
 
+static uint32_t kernel_lack(rar_comm_t *c)
+{
+	struct rar_info info = {};
+
+	get(c, RAR_INFO, &info, sizeof(info));
+	return info.lack;
+}
+
 /* When poll() shows the failure, the kernel uses the memory of requests no more. */
 static void kernel_abort(rar_comm_t *c)
 {
@@ -426,6 +434,7 @@ const struct transport kernel_transport = {
 	.reg = kernel_reg,
 	.error = kernel_error,
 	.slow = kernel_slow,
+	.lack = kernel_lack,
 	.abort = kernel_abort,
 	.close = kernel_close,
 };

@@ -73,6 +73,7 @@ struct work {
  * @take:   wait for the next result: 0, -EAGAIN after timeout_ms, or the group's error; one
  *          thread at a time. work is the operation that it belongs to
  * @resume: first operation to repeat, counted from 0 in the failed epoch, or -ENOENT
+ * @lack:   enum rar_lack of the last call that failed with ENOBUFS; NULL: never known
  * @close:  leave; @inherited: in a child of the process that joined
  */
 struct transport {
@@ -87,6 +88,7 @@ struct transport {
 	int (*reg)(rar_comm_t *c, int option, const void *addr, size_t len, uint32_t flags);
 	void (*error)(rar_comm_t *c, struct rar_error *error);
 	int (*slow)(rar_comm_t *c, uint32_t *rank, uint32_t *ms);
+	uint32_t (*lack)(rar_comm_t *c);
 	void (*abort)(rar_comm_t *c);
 	void (*close)(rar_comm_t *c, bool inherited);
 };

@@ -166,9 +166,20 @@ static const char *hint(int err)
 	return strerror(-err);
 }
 
+/* What a rank passed where two ranks disagree. */
+static void value_name(const struct rar_error *e, uint64_t value, char *buf, size_t len)
+{
+	if (e->reason == RAR_R_DTYPE)
+		snprintf(buf, len, "%s", rar_dtype_name((int)value));
+	else if (e->reason == RAR_R_REDOP)
+		snprintf(buf, len, "%s", rar_redop_name((int)value));
+	else
+		snprintf(buf, len, "%llu", (unsigned long long)value);
+}
+
 static void describe(const struct rar_error *e, char *buf, size_t len)
 {
-	char ip[INET6_ADDRSTRLEN] = "", other[32] = "", op[48] = "";
+	char ip[INET6_ADDRSTRLEN] = "", other[32] = "", op[48] = "", values[96] = "", a[40], b[40];
 
 	if (e->rank == RAR_NO_RANK) {
 		snprintf(buf, len, "a neighbour named a rank that does not exist");
@@ -180,16 +191,40 @@ static void describe(const struct rar_error *e, char *buf, size_t len)
 		snprintf(other, sizeof(other), " (seen by rank %u)", e->other);
 	if (e->cookie)
 		snprintf(op, sizeof(op), ", request %llu", (unsigned long long)e->cookie);
-	snprintf(buf, len, "rank %u%s%s%s %s%s%s: %s", e->rank, *ip ? " (" : "", ip,
-		 *ip ? ")" : "", rar_reason_name(e->reason), other, op, strerror(e->err));
+	if (e->value != e->other_value) {
+		value_name(e, e->value, a, sizeof(a));
+		value_name(e, e->other_value, b, sizeof(b));
+		snprintf(values, sizeof(values), ", %s, not %s", a, b);
+	}
+	snprintf(buf, len, "rank %u%s%s%s %s%s%s%s: %s", e->rank, *ip ? " (" : "", ip,
+		 *ip ? ")" : "", rar_reason_name(e->reason), values, other, op, strerror(e->err));
+}
+
+/* Why a call without a failed group returned ENOBUFS, or NULL. */
+static const char *lack_of(rar_comm_t *c)
+{
+	static const char *const names[RAR_LACK_NR] = {
+		[RAR_LACK_RESULTS] = "results must be taken first: rar_wait()",
+		[RAR_LACK_NET] = "net.rar.mem is in use",
+		[RAR_LACK_HOST] = "max_mem of the module rar is in use",
+		[RAR_LACK_MEMLOCK] = "RLIMIT_MEMLOCK (ulimit -l) is reached",
+		[RAR_LACK_REGIONS] = "too many registered regions",
+		[RAR_LACK_KERNEL] = "no memory in the memory cgroup of the process, or in the host",
+	};
+	uint32_t lack = c->transport->lack ? c->transport->lack(c) : RAR_LACK_NONE;
+
+	return lack < RAR_LACK_NR ? names[lack] : NULL;
 }
 
 const char *rar_strerror(rar_comm_t *c, int err, char *buf, size_t len)
 {
+	bool here = err && c && !rar_inherited(c);
 	struct rar_error error;
 
-	if (err && c && !rar_inherited(c) && rar_comm_error(c, &error) == err && error.reason)
+	if (here && rar_comm_error(c, &error) == err && error.reason)
 		describe(&error, buf, len);
+	else if (here && err == -ENOBUFS && lack_of(c))
+		snprintf(buf, len, "%s", lack_of(c));
 	else
 		snprintf(buf, len, "%s", err ? hint(err) : "no error");
 	return buf;

@@ -416,6 +416,24 @@ static enum rar_reason difference(const struct frame *a, const struct frame *b)
 	return a->op_flags != b->op_flags ? RAR_R_FLAGS : RAR_R_NONE;
 }
 
+static uint64_t value_of(const struct frame *f, enum rar_reason why)
+{
+	switch (why) {
+	case RAR_R_COLLECTIVE:
+		return f->collective;
+	case RAR_R_DTYPE:
+		return f->dtype;
+	case RAR_R_REDOP:
+		return f->redop;
+	case RAR_R_COUNT:
+		return f->bytes / rar_dtype_size(f->dtype);
+	case RAR_R_ROOT:
+		return f->root;
+	default:
+		return f->op_flags;
+	}
+}
+
 /* Why a connection brought something else than an operation. @late: it has sent this one. */
 static struct rar_error why_gone(int err, const struct frame *f, uint32_t rank, bool late,
 				 uint64_t seq)
@@ -444,6 +462,8 @@ static int take_given(rar_comm_t *c, const struct work *w, uint32_t rank, char *
 	why = err || f.kind != OPERATION ? RAR_R_NONE : difference(&f, &own);
 	if (why != RAR_R_NONE) {
 		*error = error_of(EBADMSG, why, rank, 0, s->complete);
+		error->value = value_of(&f, why);
+		error->other_value = value_of(&own, why);
 	} else if (err || f.kind != OPERATION) {
 		*error = why_gone(err, &f, rank, false, s->complete);
 	} else {

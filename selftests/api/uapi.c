@@ -102,7 +102,7 @@ static const struct field socket_fields[] = {
 	F(rar_done, cookie, 16, 8),
 	F(rar_done, op_seq, 24, 8),
 
-	S(rar_error, 104),
+	S(rar_error, 120),
 	F(rar_error, err, 0, 4),
 	F(rar_error, reason, 4, 4),
 	F(rar_error, rank, 8, 4),
@@ -112,6 +112,8 @@ static const struct field socket_fields[] = {
 	F(rar_error, silent_ms, 32, 4),
 	F(rar_error, user_rank, 36, 4),
 	F(rar_error, addr, 40, 64),
+	F(rar_error, value, 104, 8),
+	F(rar_error, other_value, 112, 8),
 
 	S(rar_info, 672),
 	F(rar_info, state, 0, 4),
@@ -160,7 +162,7 @@ static const struct field socket_fields[] = {
 	F(rar_info, user_rank, 304, 4),
 	F(rar_info, slow_user_rank, 308, 4),
 	F(rar_info, nboxes, 312, 4),
-	F(rar_info, __pad3, 316, 4),
+	F(rar_info, lack, 316, 4),
 	F(rar_info, boxes, 320, 352),
 
 	S(rar_box_info, 88),
@@ -289,13 +291,15 @@ static const struct field wire_fields[] = {
 	F(rar_reject_hdr, other, 36, 4),
 	F(rar_reject_hdr, op_seq, 40, 8),
 	F(rar_reject_hdr, proof, 48, 8),
-	S(rar_notice_hdr, 56),
+	S(rar_notice_hdr, 72),
 	F(rar_notice_hdr, err, 24, 4),
 	F(rar_notice_hdr, reason, 28, 4),
 	F(rar_notice_hdr, rank, 32, 4),
 	F(rar_notice_hdr, other, 36, 4),
 	F(rar_notice_hdr, op_seq, 40, 8),
 	F(rar_notice_hdr, silent_ms, 48, 4),
+	F(rar_notice_hdr, value, 56, 8),
+	F(rar_notice_hdr, other_value, 64, 8),
 
 	S(rar_wire_box, 24),
 	F(rar_wire_box, addr, 0, 16),

@@ -71,19 +71,30 @@ static bool names(uint32_t n, const struct rar_error *e, uint32_t odd)
 	       (e->rank == odd || e->other == odd);
 }
 
-static int check_error(int fd, uint32_t rank, uint32_t n, uint32_t odd,
-		       uint64_t op_seq, uint32_t reason)
+/* Does the error tell what the odd rank passed, and what the others did? */
+static bool tells(const struct disagreement *d, const struct rar_error *e, uint32_t odd)
+{
+	bool counts = d->reason == RAR_R_COUNT;
+	uint64_t usual = counts ? d->count : d->dtype, other = counts ? d->odd_count : d->odd_dtype;
+
+	return e->rank == odd ? e->value == other && e->other_value == usual :
+				e->value == usual && e->other_value == other;
+}
+
+static int check_error(const struct disagreement *d, int fd, uint32_t rank, uint32_t n,
+		       uint32_t odd)
 {
 	struct rar_error e;
 
 	if (rar_error(fd, &e))
 		return 1;
-	if (e.err == EBADMSG && e.reason == reason && e.op_seq == op_seq &&
-	    names(n, &e, odd))
+	if (e.err == EBADMSG && e.reason == d->reason && e.op_seq == 1 &&
+	    names(n, &e, odd) && tells(d, &e, odd))
 		return 0;
-	rar_log("rank %u: error %s reason %s rank %u other %u op %llu, odd is %u",
+	rar_log("rank %u: error %s reason %s rank %u: %llu, other %u: %llu, op %llu, odd is %u",
 		rank, strerrorname_np(e.err), rar_reason_name(e.reason), e.rank,
-		e.other, (unsigned long long)e.op_seq, odd);
+		(unsigned long long)e.value, e.other, (unsigned long long)e.other_value,
+		(unsigned long long)e.op_seq, odd);
 	return 1;
 }
 
@@ -134,7 +145,7 @@ static int judge(const struct disagreement *d, const int *fd, uint32_t n,
 			rar_log("rank %u: recv: %zd", r, err);
 			bad = 1;
 		}
-		bad |= check_error(fd[r], r, n, odd, 1, d->reason);
+		bad |= check_error(d, fd[r], r, n, odd);
 	}
 	return bad;
 }

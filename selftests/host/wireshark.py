@@ -283,7 +283,7 @@ def check_malformed(text):
         "unknown operation": [chunk(collective=9), chunk(dtype=200), chunk(redop=12)],
         "members": [whole[COLLECT].copy(payload=whole[COLLECT].payload[:-32]),
                     whole[PROPOSE].copy(payload=whole[PROPOSE].payload + bytes(32))],
-        "unknown reason": [packet(ABORT, struct.pack(">IIIIQII", 1, 99, 0, 0, 0, 0, 0))],
+        "unknown reason": [packet(ABORT, struct.pack(">IIIIQII16x", 1, 99, 0, 0, 0, 0, 0))],
     }
     seen = dissect([p.frame() for packets in bad.values() for p in packets])
     for name, packets in bad.items():

@@ -145,7 +145,7 @@ def join_body(nonce, size=N, payload=1200, flags=0, pad=0):
 
 
 def notice_body(err=104, reason=1, rank=0):
-    return struct.pack(">IIIIQII", err, reason, rank, rank, 0, 0, 0)
+    return struct.pack(">IIIIQII16x", err, reason, rank, rank, 0, 0, 0)
 
 
 def token():

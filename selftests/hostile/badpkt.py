@@ -158,7 +158,7 @@ def make_cases(good, dup, ack, probe):
                         ("high bit off", good.token ^ 1 << 63),
                         ("low half", good.token & 0xffffffff)):
         case(f"epoch: {name}", g(token=token), "DropEpoch")
-    notice = struct.pack(">IIIIQII", errno.ECONNRESET, 1, 0, 0, 0, 0, 0)
+    notice = struct.pack(">IIIIQII16x", errno.ECONNRESET, 1, 0, 0, 0, 0, 0)
     wrong = good.token ^ 0x5555
     for name, t in (("ABORT", ABORT), ("FIN", FIN), ("FIN_ACK", FIN_ACK),
                     ("RESET", RESET)):
@@ -430,7 +430,7 @@ NO_RANK = 2**32 - 1
 
 
 def notice(err, reason, rank=0, other=0):
-    return struct.pack(">IIIIQII", err, reason, rank, other, 0, 0, 0)
+    return struct.pack(">IIIIQII16x", err, reason, rank, other, 0, 0, 0)
 
 
 def test_abort(err):

@@ -145,7 +145,7 @@ def notice(p, new):
     """A forged ABORT, FIN, LATE ..."""
     q = plain(p)
     q.type = new
-    q.payload = struct.pack(">IIIIQII", rng.choice((104, 110, 74, other(104, 32))),
+    q.payload = struct.pack(">IIIIQII16x", rng.choice((104, 110, 74, other(104, 32))),
                             rng.randrange(24), rng.randrange(4), rng.randrange(4),
                             other(5, 64), rng.randrange(10000), 0)
     return q

@@ -320,7 +320,7 @@ def forged(group, src, kind, token, body):
 
 
 def notice(err, reason):
-    return struct.pack(">IIIIQII", err, reason, 0, 2, 0, 0, 0)
+    return struct.pack(">IIIIQII16x", err, reason, 0, 2, 0, 0, 0)
 
 
 def join_answer(nonce):

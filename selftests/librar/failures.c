@@ -294,6 +294,9 @@ static int disagreed(uint32_t rank)
 	err = rar_allreduce(c, x, x, rank == 3 ? 2 : 1, RAR_I64, RAR_SUM);
 	CHECK(err == -EBADMSG && rar_comm_error(c, &e) == err, "%s", text(c, err));
 	CHECK(e.reason == RAR_R_COUNT && (e.rank == 3 || e.other == 3), "%s", text(c, err));
+	CHECK(e.rank == 3 ? e.value == 2 && e.other_value == 1 :
+			    e.value == 1 && e.other_value == 2, "%s", text(c, err));
+	CHECK(strstr(text(c, err), e.rank == 3 ? ", 2, not 1" : ", 1, not 2"), "%s", text(c, err));
 	rar_comm_free(c);
 	return 0;
 }

@@ -102,7 +102,7 @@ class Stranger:
 
     def abort(self, ring):
         self.send(self.packet(ring.group, ABORT, ring.epoch(), struct.pack(
-            ">IIIIQII", errno.ECONNRESET, 6, 0, 2, 0, 0, 0)).frame())
+            ">IIIIQII16x", errno.ECONNRESET, 6, 0, 2, 0, 0, 0)).frame())
 
     def join(self, group):
         self.send(self.packet(group, JOIN, 0, struct.pack(
@@ -188,7 +188,7 @@ def early(title, stranger, device):
     time.sleep(0.1)
     before = dropped()
     stranger.send(stranger.packet(group.group, ABORT, token, struct.pack(
-        ">IIIIQII", errno.ECONNRESET, 6, 0, 2, 0, 0, 0)).frame())
+        ">IIIIQII16x", errno.ECONNRESET, 6, 0, 2, 0, 0, 0)).frame())
     got = dropped() - before
     for s in ranks:
         s.close()

@@ -123,7 +123,7 @@ static bool of_operation(uint32_t reason)
 const char *error_text(const struct nlattr *nest, char text[ERROR])
 {
 	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
-	char rank[RANK] = "?", other[24] = "", op[32] = "", word[WORD];
+	char rank[RANK] = "?", other[24] = "", op[32] = "", values[48] = "", word[WORD];
 	const char *err;
 	uint32_t reason;
 
@@ -139,8 +139,12 @@ const char *error_text(const struct nlattr *nest, char text[ERROR])
 	if (of_operation(reason) || get_u64(tb[RAR_A_ERROR_OP]))
 		snprintf(op, sizeof(op), ", op %llu",
 			 (unsigned long long)get_u64(tb[RAR_A_ERROR_OP]));
-	snprintf(text, ERROR, "rank %s%s: %s (%s)%s", rank, other,
-		 name_of(&reasons, reason, word), err ? err : "?", op);
+	if (tb[RAR_A_ERROR_VALUE])
+		snprintf(values, sizeof(values), ": %llu and %llu",
+			 (unsigned long long)get_u64(tb[RAR_A_ERROR_VALUE]),
+			 (unsigned long long)get_u64(tb[RAR_A_ERROR_OTHER_VALUE]));
+	snprintf(text, ERROR, "rank %s%s: %s (%s)%s%s", rank, other,
+		 name_of(&reasons, reason, word), err ? err : "?", op, values);
 	return text;
 }
 
@@ -199,6 +203,8 @@ void json_error(const char *key, const struct nlattr *nest)
 	json_u32_attr("other", tb[RAR_A_ERROR_OTHER]);
 	json_u64_attr("op", tb[RAR_A_ERROR_OP]);
 	json_u32_attr("silent_ms", tb[RAR_A_ERROR_SILENT_MS]);
+	json_u64_attr("value", tb[RAR_A_ERROR_VALUE]);
+	json_u64_attr("other_value", tb[RAR_A_ERROR_OTHER_VALUE]);
 	json_addr("addr", tb[RAR_A_ERROR_ADDR]);
 	json_close('}');
 }

@@ -323,6 +323,8 @@ local notice = layout {
 	{ 8, "op_seq", "Operation" },
 	{ 4, "silent_ms", "Silent for (ms)" },
 	{ 4 },
+	{ 8, "value", "What the rank passed" },
+	{ 8, "other_value", "What the second rank passed" },
 }
 
 local reject = layout {

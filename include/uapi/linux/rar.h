@@ -458,8 +458,11 @@ enum rar_reason {
  * @silent_ms: time for which the neighbour had been silent, or the host stood still
  * @user_rank: RAR_USER_RANK of @rank; RAR_NO_RANK if not known here: the ring was never closed
  * @addr:      address of @rank, all zero if not known here
+ * @value:     EBADMSG because of an operation: what @rank passed there, an enum, flags, or a number
+ *             of elements; else 0
+ * @other_value: what @other passed there; the same as @value if both are not known
  *
- * Python: struct "=iIIIQQII64s"
+ * Python: struct "=iIIIQQII64sQQ"
  */
 struct rar_error {
 	__s32	err;
@@ -471,6 +474,8 @@ struct rar_error {
 	__u32	silent_ms;
 	__u32	user_rank;
 	struct sockaddr_rar addr;
+	__u64	value;
+	__u64	other_value;
 };
 
 /* struct rar_info.state */
@@ -491,6 +496,18 @@ enum rar_rx_path {
 	RAR_PATH_UDP,
 	RAR_PATH_XDP,
 	RAR_PATH_NR
+};
+
+/* struct rar_info.lack */
+enum rar_lack {
+	RAR_LACK_NONE,
+	RAR_LACK_RESULTS,	/* results are complete and not read: recv() makes room */
+	RAR_LACK_NET,		/* net.rar.mem, or the user's share of it */
+	RAR_LACK_HOST,		/* max_mem of the module, or the user's share of it */
+	RAR_LACK_MEMLOCK,	/* RLIMIT_MEMLOCK */
+	RAR_LACK_REGIONS,	/* RAR_REG: the socket has too many regions */
+	RAR_LACK_KERNEL,	/* memory of the caller's memory cgroup, or of the machine */
+	RAR_LACK_NR
 };
 
 /* struct rar_info.box_state */
@@ -575,10 +592,11 @@ struct rar_box_info {
  * @user_rank:    own RAR_USER_RANK
  * @slow_user_rank: that of @slow_rank; RAR_NO_RANK = none
  * @nboxes:       boxes of the group, of which each makes a share of the sums
- * @__pad3:       zero
+ * @lack:         enum rar_lack: why the last call of this socket that failed with ENOBUFS, or for
+ *                lack of memory with EAGAIN, did so
  * @boxes:        the boxes, in their order
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s3I4x352s", with RAR_MAX_BOXES of
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s4I352s", with RAR_MAX_BOXES of
  * struct rar_box_info at the end
  */
 struct rar_info {
@@ -628,7 +646,7 @@ struct rar_info {
 	__u32	user_rank;
 	__u32	slow_user_rank;
 	__u32	nboxes;
-	__u32	__pad3;
+	__u32	lack;
 	struct rar_box_info boxes[RAR_MAX_BOXES];
 };
 

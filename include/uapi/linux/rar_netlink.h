@@ -94,6 +94,8 @@ enum rar_a_error {
 	RAR_A_ERROR_ADDR,	/* enum rar_a_addr, of the rank; absent if not known here */
 	RAR_A_ERROR_PAD,
 	RAR_A_ERROR_USER_RANK,	/* u32, the rank's RAR_USER_RANK; absent if the same, or unknown */
+	RAR_A_ERROR_VALUE,	/* u64, struct rar_error.value; absent if not known */
+	RAR_A_ERROR_OTHER_VALUE,	/* u64 */
 
 	__RAR_A_ERROR_MAX,
 	RAR_A_ERROR_MAX = (__RAR_A_ERROR_MAX - 1)

@@ -602,6 +602,8 @@ struct rar_reject_hdr {
  * @other:     second rank of a pair
  * @op_seq:    operation concerned (FIN: operations posted by the rank that leaves)
  * @silent_ms: time for which @rank had been silent
+ * @value:       what @rank passed where two ranks disagree about an operation
+ * @other_value: what @other passed there
  */
 struct rar_notice_hdr {
 	struct rar_hdr h;
@@ -612,6 +614,8 @@ struct rar_notice_hdr {
 	__be64	op_seq;
 	__be32	silent_ms;
 	__be32	__pad;
+	__be64	value;
+	__be64	other_value;
 };
 
 #endif /* _UAPI_LINUX_RAR_WIRE_H */

@@ -179,7 +179,7 @@ static int init_legs(struct box_job *job)
 undo:
 	while (i--)
 		dst_cache_destroy(&job->leg[i].link.path.cache);
-	return -ENOBUFS;
+	return -ENOMEM;
 }
 
 static struct box_job *job_new(struct rar_box *box, const struct box_ask *ask)

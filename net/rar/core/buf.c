@@ -44,14 +44,14 @@ static struct rar_piece *piece_new(struct rar_buf *buf, u64 npages)
 	p = room ? krealloc_array(buf->pieces, room, sizeof(*p), BUF_GFP) :
 		   buf->pieces;
 	if (!p)
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(-ENOMEM);
 	buf->pieces = p;
 	p += buf->npieces;
 	*p = (struct rar_piece) { .off = buf->len };
 	if (!npages)
 		return p;
 	p->pages = kvmalloc_array(npages, sizeof(*p->pages), BUF_GFP);
-	return p->pages ? p : ERR_PTR(-ENOBUFS);
+	return p->pages ? p : ERR_PTR(-ENOMEM);
 }
 
 static void piece_free(const struct rar_buf *buf, struct rar_piece *p)
@@ -165,7 +165,7 @@ static int alloc_pieces(struct rar_buf *buf, u64 bytes)
 		n = take_block(p->pages + p->npages, npages - p->npages);
 		p->npages += n;
 		if (!n || killed())
-			return -ENOBUFS;
+			return -ENOMEM;
 		cond_resched();
 	}
 	p->len = bytes;
@@ -180,7 +180,7 @@ static int alloc_pieces(struct rar_buf *buf, u64 bytes)
  *
  * Process context. The memory is charged to the caller's memory cgroup.
  *
- * Return: 0, or -ENOBUFS or -EMSGSIZE and the buffer is empty.
+ * Return: 0, or -ENOMEM or -EMSGSIZE and the buffer is empty.
  */
 int rar_buf_alloc(struct rar_buf *buf, u64 bytes)
 {
@@ -191,7 +191,7 @@ int rar_buf_alloc(struct rar_buf *buf, u64 bytes)
 		if (buf->linear)
 			buf->len = bytes;
 		else
-			err = -ENOBUFS;
+			err = -ENOMEM;
 	} else {
 		err = alloc_pieces(buf, bytes);
 	}
@@ -222,7 +222,7 @@ static int pin_pages(struct rar_buf *buf, struct rar_piece *p, u64 addr,
 			continue;
 		}
 		if (n <= 0)
-			return n == -ENOMEM ? -ENOBUFS : n ?: -EFAULT;
+			return n ?: -EFAULT;
 		p->npages += n;
 		cond_resched();
 	}
@@ -255,8 +255,8 @@ static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 
  * Process context. If it fails the buffer is as it was before.
  *
  * Return: 0; -EFAULT if the memory is not there, may not be written to, or belongs to a file
- * that must not be written to through pages; -ENOBUFS if memory is short or RLIMIT_MEMLOCK is
- * reached; -EMSGSIZE if there are too many pieces.
+ * that must not be written to through pages; -ENOMEM if memory is short; -EDQUOT beyond
+ * RLIMIT_MEMLOCK; -EMSGSIZE if there are too many pieces.
  */
 int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len)
 {
@@ -278,7 +278,7 @@ int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 
 	if (err == -ENOBUFS && rar_user_settle())
 		err = mm_account_pinned_pages(&buf->mmp, len);
 	if (err)
-		return err;
+		return err == -ENOBUFS ? -EDQUOT : err;
 	charge = buf->mmp.num_pg - charge;
 	p = piece_new(buf, npages);
 	if (IS_ERR(p)) {
@@ -365,7 +365,7 @@ static bool in_order(const struct rar_piece *p, u32 n)
  * Sums in such memory would overwrite one another. Pages that the user sees at two addresses are
  * not found, but each of them is charged twice. Process context.
  *
- * Return: 0, -EINVAL if it does, or -ENOBUFS.
+ * Return: 0, -EINVAL if it does, or -ENOMEM.
  */
 int rar_buf_repeats(const struct rar_buf *buf)
 {
@@ -376,7 +376,7 @@ int rar_buf_repeats(const struct rar_buf *buf)
 		return 0;
 	sorted = kvmalloc_array(buf->npieces, sizeof(*sorted), BUF_GFP);
 	if (!sorted)
-		return -ENOBUFS;
+		return -ENOMEM;
 	memcpy(sorted, buf->pieces, buf->npieces * sizeof(*sorted));
 	sort(sorted, buf->npieces, sizeof(*sorted), compare_addr, NULL);
 	if (!in_order(sorted, buf->npieces))

@@ -84,6 +84,11 @@ int rar_event_put_error(struct sk_buff *skb, int type, const struct rar_error *e
 	     nla_put_u32(skb, RAR_A_ERROR_OTHER, err->other)) ||
 	    nla_put_u64_64bit(skb, RAR_A_ERROR_OP, err->op_seq, RAR_A_ERROR_PAD) ||
 	    nla_put_u32(skb, RAR_A_ERROR_SILENT_MS, err->silent_ms) ||
+	    (err->value != err->other_value &&
+	     (nla_put_u64_64bit(skb, RAR_A_ERROR_VALUE, err->value,
+				RAR_A_ERROR_PAD) ||
+	      nla_put_u64_64bit(skb, RAR_A_ERROR_OTHER_VALUE,
+				err->other_value, RAR_A_ERROR_PAD))) ||
 	    put_error_addr(skb, &err->addr))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);

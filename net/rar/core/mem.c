@@ -60,7 +60,8 @@ static bool mem_least(const struct rar_member *m, u64 bytes)
 	       !READ_ONCE(m->nundelivered);
 }
 
-static bool mem_fits(const struct rar_member *m, u64 bytes)
+/* Which limit has no room for this, if any? */
+static enum rar_lack mem_lacks(const struct rar_member *m, u64 bytes)
 {
 	u64 cost = bytes + MEM_OP_COST, held = m->user->mem + cost;
 	const struct rar_net *rn = m->rn;
@@ -68,9 +69,18 @@ static bool mem_fits(const struct rar_member *m, u64 bytes)
 
 	lockdep_assert_held(&mem_lock);
 	/* An operation alone fits even after the limit was lowered. */
-	return !bytes || mem_least(m, bytes) ||
-	       (mem_all + cost <= mem_limit(mem_cap(), held, first) &&
-		rn->mem + bytes <= mem_limit(READ_ONCE(rn->sysctl_mem), held, first));
+	if (!bytes || mem_least(m, bytes))
+		return RAR_LACK_NONE;
+	if (mem_all + cost > mem_limit(mem_cap(), held, first))
+		return RAR_LACK_HOST;
+	if (rn->mem + bytes > mem_limit(READ_ONCE(rn->sysctl_mem), held, first))
+		return RAR_LACK_NET;
+	return RAR_LACK_NONE;
+}
+
+static bool mem_fits(const struct rar_member *m, u64 bytes)
+{
+	return mem_lacks(m, bytes) == RAR_LACK_NONE;
 }
 
 /*
@@ -177,7 +187,7 @@ bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
  *
  * Process context.
  *
- * Return: false if there is too little at the moment.
+ * Return: false if there is too little at the moment; @m->mem_lack tells which limit that is.
  */
 bool rar_mem_charge(struct rar_member *m, u64 bytes)
 {
@@ -190,6 +200,8 @@ bool rar_mem_charge(struct rar_member *m, u64 bytes)
 		mem_all += bytes + MEM_OP_COST;
 		m->user->mem += bytes + MEM_OP_COST;
 		WRITE_ONCE(m->rn->mem, m->rn->mem + bytes);
+	} else {
+		WRITE_ONCE(m->mem_lack, mem_lacks(m, bytes));
 	}
 	spin_unlock_bh(&mem_lock);
 	return fits;

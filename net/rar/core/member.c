@@ -257,10 +257,10 @@ static void next_generation(struct rar_net *rn)
 static int member_insert(struct rar_net *rn, struct rar_member *m)
 {
 	if (rhltable_insert(&rn->members, &m->node, by_name))
-		return -ENOBUFS;
+		return -ENOMEM;
 	if (rhltable_insert(&rn->ids, &m->id_node, by_id)) {
 		rhltable_remove(&rn->members, &m->node, by_name);
-		return -ENOBUFS;
+		return -ENOMEM;
 	}
 	/* The entry is reserved, so no memory is needed. */
 	xa_store_bh(&rn->all, m->index, m, GFP_ATOMIC);
@@ -315,7 +315,7 @@ static int member_hash(struct rar_net *rn, struct rar_member *m, struct rar_memb
  * Process context.
  *
  * Return: 0; -EADDRINUSE if the rank is taken in this netns; -EACCES if the group belongs
- * to another user; -ENOSPC beyond net.rar.max_members or the limit of the host; -ENOBUFS
+ * to another user; -ENOSPC beyond net.rar.max_members or the limit of the host; -ENOMEM
  * without memory.
  */
 int rar_member_hash(struct rar_member *m, struct rar_member *old)
@@ -324,7 +324,7 @@ int rar_member_hash(struct rar_member *m, struct rar_member *old)
 	int err;
 
 	if (xa_alloc_bh(&rn->all, &m->index, NULL, xa_limit_31b, GFP_KERNEL_ACCOUNT))
-		return -ENOBUFS;
+		return -ENOMEM;
 	spin_lock_bh(&rn->lock);
 	err = member_hash(rn, m, old);
 	spin_unlock_bh(&rn->lock);
@@ -339,7 +339,7 @@ int rar_member_hash(struct rar_member *m, struct rar_member *old)
  *
  * Process context.
  *
- * Return: 0 or -ENOBUFS.
+ * Return: 0 or -ENOMEM.
  */
 int rar_member_hash_job(struct rar_member *m)
 {
@@ -347,7 +347,7 @@ int rar_member_hash_job(struct rar_member *m)
 	int err;
 
 	if (xa_alloc_bh(&rn->all, &m->index, NULL, xa_limit_31b, GFP_KERNEL))
-		return -ENOBUFS;
+		return -ENOMEM;
 	spin_lock_bh(&rn->lock);
 	err = member_insert(rn, m);
 	if (!err) {

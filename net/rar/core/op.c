@@ -58,7 +58,7 @@ static void op_uncharge(struct rar_operation *op, u64 bytes, u32 charges)
 
 /*
  * Get a buffer of @len bytes of the kernel's memory. @room bytes are charged: the buffer, and other
- * memory of the operation. Returns 0, -EAGAIN or -ENOBUFS.
+ * memory of the operation. Returns 0, -EAGAIN or -ENOMEM.
  */
 static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
 		  u64 len, u64 room)
@@ -68,7 +68,7 @@ static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf
 	if (!rar_buf_alloc(buf, len))
 		return 0;
 	op_uncharge(op, room, 1);
-	return -ENOBUFS;
+	return -ENOMEM;
 }
 
 /**
@@ -80,7 +80,7 @@ static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf
  * Process context.
  *
  * Return: the operation with one reference, or ERR_PTR: -EAGAIN when net.rar.mem is used
- * up, -ENOBUFS when memory is short.
+ * up, -ENOMEM when memory is short.
  */
 struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room)
 {
@@ -88,7 +88,7 @@ struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room)
 	int err;
 
 	if (!op)
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(-ENOMEM);
 	err = op_buf(m, op, &op->buf, room, room);
 	if (!err)
 		return op;
@@ -115,14 +115,14 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
 	int err;
 
 	if (!op)
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(-ENOMEM);
 	err = op_buf(m, op, &op->buf, root ? 0 : room, room);
 	if (!err) {
 		op->keyed = rar_keyed_alloc(fingerprint, m->payload, m->size, root,
 					    m->place.keyed);
 		if (op->keyed)
 			return op;
-		err = -ENOBUFS;
+		err = -ENOMEM;
 	}
 	rar_op_drop(op);
 	return ERR_PTR(err);
@@ -150,7 +150,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
 	int err = 0;
 
 	if (!op)
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(-ENOMEM);
 	if (!op_charge(m, op, bits))
 		err = -EAGAIN;
 	op->pinned = true;
@@ -182,7 +182,7 @@ struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
  *
  * Process context. The list of pieces stays charged until the operation is freed.
  *
- * Return: as rar_buf_pin_iter(); -ENOBUFS also beyond the limits of memory.
+ * Return: as rar_buf_pin_iter(); -ENOSPC beyond the limits of memory.
  */
 int rar_op_pin(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
 	       struct rar_regions *regions, struct iov_iter *iter, u32 esize)
@@ -191,7 +191,7 @@ int rar_op_pin(struct rar_member *m, struct rar_operation *op, struct rar_buf *b
 
 	if (list > max_t(u64, buf->charged, OP_LIST_MIN)) {
 		if (!op_charge(m, op, list - buf->charged))
-			return -ENOBUFS;
+			return -ENOSPC;
 		buf->charged = list;
 	}
 	return rar_buf_pin_iter(buf, regions, iter, esize);
@@ -413,7 +413,7 @@ int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *finger
  *
  * Process context.
  *
- * Return: 0, -ENOBUFS, or as rar_op_cut().
+ * Return: 0, -ENOMEM, or as rar_op_cut().
  */
 int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fingerprint,
 		    u32 payload, const struct rar_place *place)
@@ -426,7 +426,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 
 	op_set_outs(op);
 	if (!op_alloc_bits(op, bits_words(&op->ring, op->nouts)))
-		return -ENOBUFS;
+		return -ENOMEM;
 	op_set_bitmaps(op, BITS_TO_LONGS(op->ring.nchunks));
 
 	op->step = copy_step(op->rn, &op->ring);
@@ -527,12 +527,12 @@ void rar_op_unpin(struct rar_operation *op)
  * Process context. From now on packets are built from the copy. After a grace period the
  * caller may give the user's memory back.
  *
- * Return: 0, or -ENOBUFS and nothing has changed.
+ * Return: 0, or -ENOMEM and nothing has changed.
  */
 int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 {
 	if (op_buf(m, op, &op->kept, op->bytes, op->bytes))
-		return -ENOBUFS;
+		return -ENOMEM;
 	rar_buf_copy(&op->kept, &op->buf);
 	/* Pairs with rar_op_source(): a reader of the address sees the copy. The copy has
 	 * no contributions, but the successor has had all of them, and drops repeats.
@@ -568,6 +568,27 @@ enum rar_reason rar_fingerprint_differs(const struct rar_fingerprint *a,
 	if (a->root != b->root)
 		return RAR_R_ROOT;
 	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
+}
+
+/* What a member passed where @why says that two disagree. */
+u64 rar_fingerprint_value(const struct rar_fingerprint *p, enum rar_reason why)
+{
+	switch (why) {
+	case RAR_R_COLLECTIVE:
+		return p->collective;
+	case RAR_R_DTYPE:
+		return p->dtype;
+	case RAR_R_REDOP:
+		return p->redop;
+	case RAR_R_COUNT:
+		return p->count;
+	case RAR_R_ROOT:
+		return p->root;
+	case RAR_R_FLAGS:
+		return p->flags;
+	default:
+		return 0;
+	}
 }
 
 /* Let a work item of an operation run soon; the last one ends before the module does. */

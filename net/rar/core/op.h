@@ -470,6 +470,7 @@ int rar_op_keep(struct rar_member *m, struct rar_operation *op);
 u32 rar_fingerprint_hash(const struct rar_fingerprint *p);
 enum rar_reason rar_fingerprint_differs(const struct rar_fingerprint *a,
 					const struct rar_fingerprint *b);
+u64 rar_fingerprint_value(const struct rar_fingerprint *p, enum rar_reason why);
 void rar_op_queue(struct work_struct *work);
 int rar_op_init(void);
 void rar_op_exit(void);

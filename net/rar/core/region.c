@@ -69,7 +69,7 @@ static int watch(struct rar_region *region, u64 len)
 	region->watched = !err;
 	if (err == -EOVERFLOW)
 		return -EFAULT;		/* the memory goes beyond the last address */
-	return err ? -ENOBUFS : 0;
+	return err ? -ENOMEM : 0;
 }
 
 static void unwatch(struct rar_region *region)
@@ -189,7 +189,7 @@ int rar_region_add(struct rar_regions *regions, u64 addr, u64 len, bool write)
 	int err;
 
 	if (!region)
-		return -ENOBUFS;
+		return -ENOMEM;
 	refcount_set(&region->ref, 1);
 	region->addr = addr;
 	region->mm = current->mm;

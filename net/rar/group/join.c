@@ -799,7 +799,7 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 					 sizeof(*m->join.table),
 					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!m->join.table)
-		return -ENOBUFS;
+		return -ENOMEM;
 	err = rar_pair_prepare(m);
 	if (err)
 		return err;

@@ -39,6 +39,8 @@ void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n
 	err->other = wire_rank(m, n->other, err->reason);
 	err->op_seq = be64_to_cpu(n->op_seq);
 	err->silent_ms = be32_to_cpu(n->silent_ms);
+	err->value = be64_to_cpu(n->value);
+	err->other_value = be64_to_cpu(n->other_value);
 }
 
 /*

@@ -46,7 +46,7 @@ bool rar_pair_wanted(const struct rar_member *m)
  *
  * Process context, one caller at a time.
  *
- * Return: 0 or -ENOBUFS.
+ * Return: 0 or -ENOMEM.
  */
 int rar_pair_prepare(struct rar_member *m)
 {
@@ -58,7 +58,7 @@ int rar_pair_prepare(struct rar_member *m)
 		return 0;
 	peer = kvcalloc(m->size, sizeof(*peer), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!peer)
-		return -ENOBUFS;
+		return -ENOMEM;
 	for (i = 0; i < m->size; i++) {
 		peer[i].link.member = m;
 		peer[i].link.index = RAR_LINKS + i;
@@ -73,7 +73,7 @@ undo:
 	while (i--)
 		dst_cache_destroy(&peer[i].link.path.cache);
 	kvfree(peer);
-	return -ENOBUFS;
+	return -ENOMEM;
 }
 
 /* At the end of a member. */

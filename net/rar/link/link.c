@@ -482,7 +482,7 @@ void rar_link_init(struct rar_member *m)
  *
  * Process context.
  *
- * Return: 0 or -ENOBUFS.
+ * Return: 0 or -ENOMEM.
  */
 int rar_link_prepare(struct rar_link *link)
 {
@@ -491,7 +491,7 @@ int rar_link_prepare(struct rar_link *link)
 	if (tx->sent)
 		return 0;
 	tx->sent = kcalloc(RAR_TX_SLOTS, sizeof(*tx->sent), GFP_KERNEL_ACCOUNT);
-	return tx->sent ? 0 : -ENOBUFS;
+	return tx->sent ? 0 : -ENOMEM;
 }
 
 /**

@@ -461,7 +461,7 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 	if (why && !rar_link_to_rank(a->link))
 		return RAR_DROP(Op);
 	if (why) {
-		rar_fail_pair(m, EBADMSG, why, a->link->rank, m->rank, a->op_seq);
+		rar_fail_differs(m, &a->fingerprint, op, why, a->link->rank);
 		return RAR_DROP(Op);
 	}
 	ret = rar_op_check(&op->ring, &a->run, a->bytes, &a->c);
@@ -826,5 +826,5 @@ void rar_chunk_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 	};
 	why = rar_fingerprint_differs(&theirs, &op->fingerprint);
 	if (why)
-		rar_fail_pair(m, EBADMSG, why, pkt->link->rank, m->rank, seq);
+		rar_fail_differs(m, &theirs, op, why, pkt->link->rank);
 }

@@ -219,6 +219,27 @@ void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 }
 
 /**
+ * rar_fail_differs() - end a group whose ranks disagree about an operation
+ * @m:      member, no lock held
+ * @theirs: what a packet of @rank says about @op
+ * @op:     the operation as it was posted here
+ * @why:    from rar_fingerprint_differs()
+ * @rank:   rank that sent the packet
+ */
+void rar_fail_differs(struct rar_member *m, const struct rar_fingerprint *theirs,
+		      const struct rar_operation *op, enum rar_reason why,
+		      u32 rank)
+{
+	struct rar_error e = {
+		.err = EBADMSG, .reason = why, .rank = rank, .other = m->rank,
+		.op_seq = op->seq, .value = rar_fingerprint_value(theirs, why),
+		.other_value = rar_fingerprint_value(&op->fingerprint, why),
+	};
+
+	rar_fail(m, &e);
+}
+
+/**
  * rar_fail_narrow() - does a path between two ranks carry short packets only?
  * @m:     member
  * @lost:  packets of full size that were lost, since one came

@@ -387,7 +387,7 @@ enum rar_rx rar_keyed_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 		return released(m, pkt, seq, &theirs);
 	why = rar_fingerprint_differs(&theirs, &op->fingerprint);
 	if (why) {
-		rar_fail_pair(m, EBADMSG, why, pkt->link->rank, m->rank, seq);
+		rar_fail_differs(m, &theirs, op, why, pkt->link->rank);
 		return RAR_DROP(Op);
 	}
 	if (!op->keyed->is_root)

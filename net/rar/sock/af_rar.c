@@ -119,7 +119,7 @@ static int rar_bind(struct socket *sock, struct rar_sockaddr *uaddr, int len)
 	if (!err)
 		rar_sk(sk)->by_join = false;
 	release_sock(sk);
-	return err;
+	return rar_sock_err(sk, err);
 }
 
 static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
@@ -135,7 +135,7 @@ static int rar_connect(struct socket *sock, struct rar_sockaddr *uaddr,
 	lock_sock(sk);
 	err = sock_connect(sk, sa, sock_sndtimeo(sk, flags & O_NONBLOCK));
 	release_sock(sk);
-	return err;
+	return rar_sock_err(sk, err);
 }
 
 static int sock_name(const struct rar_member *m, struct sockaddr_rar *sa,
@@ -319,7 +319,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct sockaddr_rar) == 64);
 	static_assert(sizeof(struct rar_op) == 48);
 	static_assert(sizeof(struct rar_done) == 32);
-	static_assert(sizeof(struct rar_error) == 104);
+	static_assert(sizeof(struct rar_error) == 120);
 	static_assert(sizeof(struct rar_hdr) == 24);
 	static_assert(sizeof(struct rar_data_hdr) == 64);
 	static_assert(sizeof(struct rar_ack_hdr) == 112);
@@ -330,7 +330,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_counters) == 48);
 	static_assert(sizeof(struct rar_table_hdr) == 136);
 	static_assert(sizeof(struct rar_wire_member) == 32);
-	static_assert(sizeof(struct rar_notice_hdr) == 56);
+	static_assert(sizeof(struct rar_notice_hdr) == 72);
 
 	if (rar_family <= 0 || rar_family >= AF_MAX) {
 		pr_err("rar: family=%d is out of range (1 to %d)\n", rar_family,

@@ -89,7 +89,7 @@ static struct rar_member *member_new(struct sock *sk, const struct sockaddr_rar 
 
 	m = rar_life_alloc(rn, self);
 	if (!m)
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(-ENOMEM);
 	rar_timer_init(m);
 	to_addr(rn, self, &m->self);
 	m->op_timeout_ms = rar_sk(sk)->op_timeout_ms;

@@ -266,7 +266,7 @@ static int from_iter(const struct rar_operation *op, u64 off, struct iov_iter *i
  *
  * Process context.
  *
- * Return: 0, -EFAULT or -ENOBUFS.
+ * Return: 0, -EFAULT or -ENOMEM.
  */
 int rar_codec_from_iter(const struct rar_operation *op, u64 off, struct iov_iter *iter, u64 len)
 {
@@ -277,7 +277,7 @@ int rar_codec_from_iter(const struct rar_operation *op, u64 off, struct iov_iter
 		return rar_buf_from_iter(&op->buf, off, iter, len);
 	bounce = kmalloc(CODEC_BOUNCE, GFP_KERNEL);
 	if (!bounce)
-		return -ENOBUFS;
+		return -ENOMEM;
 	err = from_iter(op, off, iter, len, bounce);
 	kfree(bounce);
 	return err;
@@ -310,7 +310,7 @@ static int to_iter(const struct rar_operation *op, u64 off, struct iov_iter *ite
  *
  * Process context.
  *
- * Return: 0, -EFAULT or -ENOBUFS.
+ * Return: 0, -EFAULT or -ENOMEM.
  */
 int rar_codec_to_iter(const struct rar_operation *op, u64 off, struct iov_iter *iter, u64 len)
 {
@@ -321,7 +321,7 @@ int rar_codec_to_iter(const struct rar_operation *op, u64 off, struct iov_iter *
 		return rar_buf_to_iter(&op->buf, off, iter, len) == len ? 0 : -EFAULT;
 	bounce = kmalloc(CODEC_BOUNCE, GFP_KERNEL);
 	if (!bounce)
-		return -ENOBUFS;
+		return -ENOMEM;
 	err = to_iter(op, off, iter, len, bounce);
 	kfree(bounce);
 	return err;

@@ -71,7 +71,7 @@ static int copy_part(const struct rar_operation *op, const struct iov_iter *user
  * Process context, send_lock held. A fault ends the group, because other ranks have already
  * added to chunks of this rank.
  *
- * Return: 0, -EFAULT, or -ENOBUFS if there is no memory to convert the numbers.
+ * Return: 0, -EFAULT, or -ENOMEM if there is no memory to convert the numbers.
  */
 int rar_copy_in(struct rar_member *m, struct rar_operation *op,
 		const struct iov_iter *from)
@@ -191,7 +191,7 @@ int rar_copy_out(struct rar_member *m, struct rar_copy *copy)
  *
  * Process context, recv_lock held.
  *
- * Return: 0, -EFAULT or -ENOBUFS.
+ * Return: 0, -EFAULT or -ENOMEM.
  */
 int rar_copy_out_rest(struct rar_copy *copy)
 {

@@ -142,6 +142,8 @@ static struct rar_operation *send_alloc(struct sock *sk,
 		WRITE_ONCE(m->want_sleeps, no_room && *timeo);
 		err = send_wait(sk, m, timeo);
 		WRITE_ONCE(m->want_sleeps, false);
+		if (err == -EAGAIN && no_room)
+			rar_sock_lacks(sk, READ_ONCE(m->mem_lack));
 		if (err)
 			return ERR_PTR(err);
 	}
@@ -399,11 +401,24 @@ static int send_call(struct sock *sk, struct rar_member *m, struct msghdr *msg, 
 /* Does a call fail only because it should not copy? Then nothing was posted. */
 static bool may_copy(int err)
 {
-	return err == -ENOBUFS ||	/* no more memory may be pinned */
+	return err == -EDQUOT ||	/* no more memory may be pinned */
+	       err == -ENOSPC ||	/* no room for the list of pieces */
+	       err == -ENOMEM ||
 	       err == -EFAULT ||	/* memory of a file or a device, or none */
 	       err == -EINVAL ||	/* an element in two pieces, places that overlap */
 	       err == -EMSGSIZE ||	/* too many pieces */
 	       err == -EOPNOTSUPP;	/* not the caller's memory */
+}
+
+/* What send() returns for an error of the layers below. */
+static int sock_err(struct sock *sk, const struct rar_member *m, int err)
+{
+	/* A failed group may have this errno, too. */
+	if (err == -ENOBUFS && rar_member_state(m) != RAR_S_FAILED)
+		return rar_sock_lacks(sk, RAR_LACK_RESULTS);
+	if (err == -ENOSPC)
+		return rar_sock_lacks(sk, READ_ONCE(m->mem_lack));
+	return rar_sock_err(sk, err);
 }
 
 /* A blocking call copies what it cannot pin. */
@@ -415,6 +430,7 @@ static int sock_send(struct sock *sk, struct rar_member *m, struct msghdr *msg, 
 
 	if (!call->pinned || !may_copy(ret))
 		return ret;
+	sock_err(sk, m, ret);
 	*call = (struct rar_blocking) { .copied = true };
 	msg->msg_flags &= ~MSG_ZEROCOPY;
 	msg->msg_iter = saved;
@@ -472,10 +488,10 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	else if (len > RAR_MAX_CALL)
 		err = -EMSGSIZE;
 	else
-		err = sock_send(sk, m, msg, len, &call);
+		err = sock_err(sk, m, sock_send(sk, m, msg, len, &call));
 	mutex_unlock(&rsk->send_lock);
 	if (call.op)
-		err = rar_blocking_wait(sk, m, &call, msg) ?: err;
+		err = rar_sock_err(sk, rar_blocking_wait(sk, m, &call, msg)) ?: err;
 	if (m && err < 0)
 		rar_msg_stop_writing(m);
 	if (m)
@@ -663,5 +679,5 @@ int rar_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 	if (m)
 		rar_member_put(m);
 	mutex_unlock(&rsk->recv_lock);
-	return ret;
+	return rar_sock_err(sk, ret);
 }

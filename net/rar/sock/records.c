@@ -97,7 +97,7 @@ static int give_root(struct rar_member *m, struct rar_operation *op, struct iov_
 	void *bounce = kmalloc(RECORDS_BOUNCE, GFP_KERNEL);
 
 	if (!bounce)
-		return -ENOBUFS;
+		return -ENOMEM;
 	n = min_t(size_t, len, RECORDS_BOUNCE) / record;
 	if (copy_from_iter(bounce, n * record, from) == n * record) {
 		taken = rar_keyed_give(m, op, bounce, n);
@@ -338,7 +338,7 @@ static int copy_out(struct rar_member *m, struct rar_operation *op, struct readi
 	u8 *bounce = kmalloc(RECORDS_BOUNCE, GFP_KERNEL);
 	struct reading ahead;
 	u64 done = 0;
-	int err = bounce ? 0 : -ENOBUFS;
+	int err = bounce ? 0 : -ENOMEM;
 
 	while (!err && done < max) {
 		ahead = *r;

@@ -44,6 +44,7 @@ struct rar_join_opts {
  * @nonempty:  RAR_NONEMPTY
  * @peers_from: RAR_PEERS_FROM
  * @prio:      RAR_PRIORITY
+ * @lack:      enum rar_lack: what the last call lacked that failed for that
  * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_BOX, RAR_BOX_WAIT and RAR_USER_RANK, for the
  *             next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
@@ -65,6 +66,7 @@ struct rar_sock {
 	u8 schedule;
 	bool nonempty;
 	u8 prio;
+	u8 lack;
 	u32 peers_from;
 	struct rar_join_opts join;
 	u32 op_timeout_ms;
@@ -76,6 +78,23 @@ struct rar_sock {
 static inline struct rar_sock *rar_sk(const struct sock *sk)
 {
 	return (struct rar_sock *)sk;
+}
+
+/* A call fails because something is lacking. RAR_INFO tells what. */
+static inline int rar_sock_lacks(struct sock *sk, enum rar_lack lack)
+{
+	WRITE_ONCE(rar_sk(sk)->lack, lack);
+	return -ENOBUFS;
+}
+
+/* What a call returns for an error of the layers below. */
+static inline int rar_sock_err(struct sock *sk, int err)
+{
+	if (err == -ENOMEM)
+		return rar_sock_lacks(sk, RAR_LACK_KERNEL);
+	if (err == -EDQUOT)
+		return rar_sock_lacks(sk, RAR_LACK_MEMLOCK);
+	return err;
 }
 
 /* The member, or NULL; the socket is locked. */

@@ -50,8 +50,10 @@ static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
 		return -EINVAL;
 	if (optname == RAR_UNREG)
 		return rar_region_del(&rsk->regions, reg.addr, reg.len);
-	return rar_region_add(&rsk->regions, reg.addr, reg.len,
-			      !(reg.flags & RAR_REG_READ));
+	err = rar_region_add(&rsk->regions, reg.addr, reg.len,
+			     !(reg.flags & RAR_REG_READ));
+	return err == -ENOBUFS ? rar_sock_lacks(&rsk->sk, RAR_LACK_REGIONS) :
+				 rar_sock_err(&rsk->sk, err);
 }
 
 static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
@@ -440,7 +442,7 @@ int rar_setsockopt(struct socket *sock, int level, int optname,
 	if (level != SOL_RAR)
 		return -ENOPROTOOPT;
 	if (optname == RAR_JOIN)
-		return set_join(sk, optval, optlen);
+		return rar_sock_err(sk, set_join(sk, optval, optlen));
 	if (optname == RAR_PREV_ADDR)
 		return set_prev(sk, optval, optlen);
 	if (optname == RAR_KEY)
@@ -530,9 +532,11 @@ static int get_peers(struct rar_member *m, u32 from, char __user *optval,
 }
 
 /* The socket is not locked, because the caller's memory may be slow to come. */
-static int get_member_opt(struct rar_member *m, u32 from, int optname,
-			  char __user *optval, int __user *optlen, int len)
+static int get_member_opt(const struct rar_sock *rsk, struct rar_member *m,
+			  int optname, char __user *optval, int __user *optlen,
+			  int len)
 {
+	u32 from = READ_ONCE(rsk->peers_from);
 	struct rar_error err = {};
 	struct rar_info info = { .slow_rank = RAR_NO_RANK, .slow_user_rank = RAR_NO_RANK };
 	struct rar_caps caps;
@@ -546,6 +550,7 @@ static int get_member_opt(struct rar_member *m, u32 from, int optname,
 	case RAR_INFO:
 		if (m)
 			rar_info_fill(m, &info);
+		info.lack = READ_ONCE(rsk->lack);
 		return put_opt(&info, sizeof(info), optval, optlen, len);
 	case RAR_OWNER:
 		if (m) {
@@ -640,8 +645,7 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		return get_boxes(sk, optval, optlen, len);
 	default:
 		m = rar_sock_get(sk);
-		err = get_member_opt(m, READ_ONCE(rsk->peers_from), optname, optval,
-				     optlen, len);
+		err = get_member_opt(rsk, m, optname, optval, optlen, len);
 		if (m)
 			rar_member_put(m);
 		return err;

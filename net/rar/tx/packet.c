@@ -741,6 +741,8 @@ void rar_packet_notice(struct rar_link *link, u8 type, u64 token,
 		.other = cpu_to_be32(err->other),
 		.op_seq = cpu_to_be64(err->op_seq),
 		.silent_ms = cpu_to_be32(err->silent_ms),
+		.value = cpu_to_be64(err->value),
+		.other_value = cpu_to_be64(err->other_value),
 	};
 
 	rar_packet_ctl(link, &n, sizeof(n), 0, type, token);

@@ -87,7 +87,7 @@ static struct rar_port *port_new(struct rar_net *rn, u16 af, __be16 num)
 	int err;
 
 	if (!port)
-		return ERR_PTR(-ENOBUFS);
+		return ERR_PTR(-ENOMEM);
 	port->af = af;
 	port->port = num;
 	port->users = 1;
