@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""lists.py: facts that stand in the kernel's code and are told elsewhere are told there, each of them.
+
+Compared are counters, settings, socket options, reasons and other values of the interface with the
+manual page, the exporter and the library. Prints what one of two lacks; nothing if they agree.
+(selftests/host/netlink_spec.py and wireshark.py compare the netlink specification and the dissector,
+which are lists of the same kind, and the compiler compares the tables of rarctl.)
+"""
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+UAPI = "include/uapi/linux/rar.h"
+MANUAL = "Documentation/rar.7"
+EXPORTER = "tools/exporter/rar_exporter.py"
+
+
+def text(path):
+    return (TOP / path).read_text(encoding="utf-8")
+
+
+def names(path, pattern):
+    """Return the set of the first groups of a pattern in a file."""
+    return set(re.findall(pattern, text(path), re.M))
+
+
+def part(path, begin, end):
+    """Return what is between two strings."""
+    return text(path).split(begin, 1)[1].split(end, 1)[0]
+
+
+def words(path):
+    """Return the words of a page, without its markup."""
+    return set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text(path)))
+
+
+def keys(path, table):
+    """Return the keys of a dictionary in Python."""
+    return set(re.findall(r'^    "(\w+)":', part(path, f"\n{table} = {{", "\n}"), re.M))
+
+
+def missing(what, facts, told, where):
+    """Yield a line for each fact that is not told, if there are any facts at all."""
+    if not facts:
+        yield f"{what}: none found"
+    for fact in sorted(facts - told):
+        yield f"{what}: {fact} is not in {where}"
+
+
+def compare():
+    manual = words(MANUAL)
+    counters = names("net/rar/core/mib.h", r"^\tX\((\w+)\)")
+    exported = keys(EXPORTER, "COUNTERS")
+    yield from missing("counters", counters, manual, MANUAL)
+    # The exporter shows drops as one metric with the rest of the name as its label.
+    yield from missing("counters", {c for c in counters if not c.startswith("Drop")}, exported,
+                       EXPORTER)
+    yield from missing("counters", exported, counters, "net/rar/core/mib.h")
+
+    table = part("net/rar/sock/sysctl.c", "template[] = {", "\n};")
+    settings = set(re.findall(r'procname = "(\w+)"|(?:INT|LONG)_ENTRY\((\w+)|INT_NAMED\(\w+, "(\w+)"',
+                              table))
+    settings = {a or b or c for a, b, c in settings}
+    exported = keys(EXPORTER, "SETTINGS") | keys(EXPORTER, "WORDS") | \
+        set(re.findall(r'OLDER_NAMES = \{"(\w+)"', text(EXPORTER)))
+    yield from missing("settings", settings, manual, MANUAL)
+    yield from missing("settings", settings, exported, EXPORTER)
+    yield from missing("settings", exported, settings, "net/rar/sock/sysctl.c")
+
+    options = names(UAPI, r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)")
+    yield from missing("socket options", options, manual, MANUAL)
+    for enum in ("reason", "lack", "redop", "dtype", "collective", "schedule"):
+        values = set(re.findall(r"^\t(RAR_\w+)", part(UAPI, f"enum rar_{enum} {{", "\n}"), re.M))
+        values = {v for v in values if not v.endswith(("_NR", "_NONE"))}
+        yield from missing(f"enum rar_{enum}", values, manual, MANUAL)
+        if enum in ("reason", "lack"):
+            yield from missing(f"enum rar_{enum}", values, words("lib/src/report.c"),
+                               "lib/src/report.c")
+
+
+def main():
+    found = list(compare())
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
