@@ -427,54 +427,12 @@ void rar_user_put(struct rar_user *user) { }
 void rar_keyed_free(struct rar_keyed *k) { }
 void rar_fail_sent(struct rar_link *link, u64 op_seq, int err) { }
 
-/* Of a group with a box, keys, neighbours in memory or other things that no set-up here has. */
+/*
+ * Functions of a group with a box, keys, neighbours in memory or other things that no set-up here
+ * has. The linker leaves them open, so a call of one faults.
+ */
 void *sim_unused(void)
 {
 	fprintf(stderr, "sim: the module calls what is not simulated\n");
 	abort();
 }
-
-#define UNUSED(type, name, ...) type name(__VA_ARGS__) { return (type)(uintptr_t)sim_unused(); }
-#define UNUSED_VOID(name, ...) void name(__VA_ARGS__) { sim_unused(); }
-
-UNUSED(int, rar_buf_pin, struct rar_buf *buf, struct rar_regions *r, u64 addr, u64 len)
-UNUSED(u64, rar_buf_pieces_bytes, const struct rar_buf *buf, const struct iov_iter *iter)
-UNUSED(int, rar_buf_pin_iter, struct rar_buf *buf, struct rar_regions *r, struct iov_iter *iter,
-	u32 esize)
-UNUSED_VOID(rar_buf_copy, const struct rar_buf *to, const struct rar_buf *from)
-UNUSED_VOID(rar_buf_read, const struct rar_buf *buf, u64 off, void *to, u32 len)
-UNUSED_VOID(rar_buf_write, const struct rar_buf *buf, u64 off, const void *from, u32 len)
-UNUSED(u32, rar_cursor_csum, const struct rar_reduce_ctx *ctx, struct rar_cursor *c, u64 off,
-	u32 len)
-UNUSED_VOID(rar_cursor_write, struct rar_cursor *c, u64 off, const void *from, u32 len)
-UNUSED(struct sk_buff *, rar_carrier_keep, const struct rar_pkt *pkt)
-UNUSED_VOID(rar_direct_done, struct rar_member *m, struct rar_operation *op)
-UNUSED_VOID(rar_direct_hear, struct rar_link *link, u32 base, u64 map, bool chunk)
-UNUSED_VOID(rar_drop, struct rar_net *rn, struct sk_buff *skb, enum rar_mib why)
-UNUSED_VOID(rar_fail_pair, struct rar_member *m, int err, enum rar_reason why, u32 rank,
-	    u32 other, u64 op_seq)
-UNUSED_VOID(rar_frame_forward, struct rar_link *link, struct rar_tx_item *item,
-	    const struct rar_pkt *pkt)
-UNUSED_VOID(rar_frame_mirror, struct rar_net *rn, const struct rar_frame *frame)
-UNUSED(bool, rar_frame_ready, struct rar_link *link, const struct rar_pkt *pkt)
-UNUSED_VOID(rar_gather_add, struct rar_member *m, struct rar_operation *op)
-UNUSED(bool, rar_hosts_share, const struct rar_member *m, u32 rank, u64 nonce)
-UNUSED(struct rar_keyed *, rar_keyed_alloc, const struct rar_fingerprint *fingerprint,
-	u32 payload, u32 size, bool is_root, bool box)
-UNUSED(struct rar_member *, rar_member_first, const struct rar_member *m)
-UNUSED_VOID(rar_member_leave, struct rar_member *m, enum rar_reason why)
-UNUSED(struct rar_member *, rar_member_peer, const struct rar_member *m, u32 rank)
-UNUSED(int, rar_packet_pass_on, struct rar_link *link, struct rar_tx_item *item)
-UNUSED_VOID(rar_reduce_divide, const struct rar_reduce_ctx *ctx, const struct rar_kind *kind,
-	    void *dst, void *dst2, u32 n, size_t len)
-UNUSED(bool, rar_ringed_arrived, struct rar_member *m, struct rar_operation *op,
-	const struct rar_arrival *a, struct rar_tx_item *item)
-UNUSED_VOID(rar_ringed_tell_all, struct rar_member *m)
-UNUSED(bool, rar_round_claim, struct rar_round *round)
-UNUSED_VOID(rar_round_exit, void)
-UNUSED(bool, rar_round_find, struct rar_round *round, struct rar_member *from,
-	const struct rar_tx_item *item)
-UNUSED(int, rar_round_init, void)
-UNUSED_VOID(rar_round_pass, struct rar_round *round)
-UNUSED(bool, rar_route_is_here, const struct rar_member *m, const struct rar_path *path)
-UNUSED(bool, rar_rules_judged, const struct rar_member *m)
