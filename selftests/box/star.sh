@@ -237,6 +237,22 @@ pauses()
 	job_ends
 }
 
+# The box goes every five seconds, and comes back at once. It makes nine sums in ten all the same.
+often()
+{
+	local i pid opened lost soonest='' out status
+
+	in_background star -w -t f32 -c 30k -p 4 -z i -d 100 > "$enough.out"
+	for i in 1 2 3 4; do goes 5; done
+	sleep 5
+	job_ends
+	status=$?
+	out=$(cat "$enough.out")
+	rm "$enough.out"
+	note "chunks by the box: $(word box0), by the ring: $(word ring0); back after $soonest ms at best"
+	[ "$status" = 0 ] && [ "$(word box0)" -gt $((9 * $(word ring0))) ]
+}
+
 # What travels in other forms than the types of "all types", and other collectives beside
 forms()
 {
@@ -249,7 +265,7 @@ forms()
 need_module
 case ${1-} in
 forms) plan 4 ;;
-full) plan 23 ;;
+full) plan 24 ;;
 cast | reduce) plan 20 ;;
 *) plan 19 ;;
 esac
@@ -285,6 +301,7 @@ check "a box for nobody" refused none
 check "a member behind a gateway" behind_gateway
 check "the box is killed and restarted" on_legs "delay 2ms" \
 	restarts $kills star -w -t f32 -c 30k,3001 -p 4 -z cio -d 100
+[ "${1-}" != full ] || check "the box goes every five seconds" on_legs "delay 1ms" often
 check "the box vanishes" vanishes
 check "the namespace of the box goes" box_goes
 finish

@@ -427,7 +427,7 @@ bool rar_boxes_open(const struct rar_info *info)
 
 void rar_print_boxes(const struct rar_info *info)
 {
-	for (uint32_t i = 0; info->nboxes > 1 && i < info->nboxes; i++)
+	for (uint32_t i = 0; i < info->nboxes; i++)
 		printf("# rank 0: box%u=%llu ring%u=%llu\n",
 		       i, (unsigned long long)info->boxes[i].sums,
 		       i, (unsigned long long)info->boxes[i].ring_sums);
