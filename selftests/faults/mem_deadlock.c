@@ -24,7 +24,7 @@
 #define MAX_MEM		"/sys/module/rar/parameters/max_mem"
 #define ROUNDS		3u
 #define LIMIT_S		40
-#define OTHERS		200	/* other members of a host: more than it looks at at once */
+#define OTHERS		200	/* other members of a host: more than one look takes in */
 
 struct plan {
 	const char *name;

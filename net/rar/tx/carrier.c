@@ -8,11 +8,12 @@
  * Neither cutting nor merging again leaves that as it was, so the receiver sees that the carrier is
  * as it was sent.
  *
- * A packet may be read at any time later, by a tap or behind a queue, and outlives its operation.
- * So no carrier ever points to memory of a user. A buffer of the kernel lives as long as the packet,
- * and the carrier shares its pages; nobody may write to these (SKBFL_SHARED_FRAG). From memory of
- * the user the run is copied, once where it starts: the ranks that it comes to add to its pages or
- * leave them as they are, and pass them on.
+ * A packet may be read at any time later, by a tap or behind a queue, and
+ * outlives its operation. So no carrier ever points to memory of a user. A
+ * buffer of the kernel lives as long as the packet, and the carrier shares its
+ * pages; nobody may write to these (SKBFL_SHARED_FRAG). From memory of the
+ * user the run is copied, once where it starts: the ranks that it comes to add
+ * to its pages or leave them as they are, and pass them on.
  */
 #include <net/udp.h>
 
