@@ -118,7 +118,7 @@ import os, time
 def sockets():
     return any(l.startswith("RAR ") for l in open("/proc/net/protocols"))
 
-there, end, bad, seen = False, time.monotonic() + 10, 0, 0
+there, end, bad, seen = False, time.monotonic() + 120, 0, 0
 print("looks", flush=True)
 while time.monotonic() < end and not os.path.exists("/tmp/settings.end"):
     if os.path.exists("/proc/sys/net/rar/box_mem"):
