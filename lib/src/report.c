@@ -219,12 +219,13 @@ static const char *lack_of(rar_comm_t *c)
 const char *rar_strerror(rar_comm_t *c, int err, char *buf, size_t len)
 {
 	bool here = err && c && !rar_inherited(c);
+	const char *lack = here && err == -ENOBUFS ? lack_of(c) : NULL;
 	struct rar_error error;
 
 	if (here && rar_comm_error(c, &error) == err && error.reason)
 		describe(&error, buf, len);
-	else if (here && err == -ENOBUFS && lack_of(c))
-		snprintf(buf, len, "%s", lack_of(c));
+	else if (lack)
+		snprintf(buf, len, "%s", lack);
 	else
 		snprintf(buf, len, "%s", err ? hint(err) : "no error");
 	return buf;

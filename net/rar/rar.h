@@ -879,7 +879,7 @@ struct rar_member {
 	unsigned long want_turn;	/* mem_lock: since when it is its turn, jiffies */
 	unsigned long want_told;	/* mem_lock: when told the bytes are there, jiffies, or 0 */
 	bool want_sleeps;		/* a send() waits for the bytes */
-	u8 mem_lack;			/* enum rar_lack: which limit had no room last */
+	u8 mem_lack;			/* enum rar_lack: limit without room */
 	struct rar_join_state join;
 	struct pid *owner;
 	struct wait_queue_entry owner_wait;

@@ -255,8 +255,8 @@ static int borrow(struct rar_buf *buf, struct rar_region *region, u64 addr, u64 
  * Process context. If it fails the buffer is as it was before.
  *
  * Return: 0; -EFAULT if the memory is not there, may not be written to, or belongs to a file
- * that must not be written to through pages; -ENOMEM if memory is short; -EDQUOT beyond
- * RLIMIT_MEMLOCK; -EMSGSIZE if there are too many pieces.
+ * that must not be written to through pages; -ENOMEM if memory is short;
+ * -EDQUOT beyond RLIMIT_MEMLOCK; -EMSGSIZE if there are too many pieces.
  */
 int rar_buf_pin(struct rar_buf *buf, struct rar_regions *regions, u64 addr, u64 len)
 {

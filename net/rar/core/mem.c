@@ -187,7 +187,8 @@ bool rar_mem_too_long(const struct rar_net *rn, u64 bytes)
  *
  * Process context.
  *
- * Return: false if there is too little at the moment; @m->mem_lack tells which limit that is.
+ * Return: false if there is too little at the moment; @m->mem_lack tells which
+ * limit that is.
  */
 bool rar_mem_charge(struct rar_member *m, u64 bytes)
 {

@@ -226,7 +226,8 @@ void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
  * @why:    from rar_fingerprint_differs()
  * @rank:   rank that sent the packet
  */
-void rar_fail_differs(struct rar_member *m, const struct rar_fingerprint *theirs,
+void rar_fail_differs(struct rar_member *m,
+		      const struct rar_fingerprint *theirs,
 		      const struct rar_operation *op, enum rar_reason why,
 		      u32 rank)
 {

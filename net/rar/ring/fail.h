@@ -11,7 +11,8 @@ void rar_fail_tell_join(struct rar_member *m, const struct rar_bye *bye,
 void rar_fail(struct rar_member *m, const struct rar_error *err);
 void rar_fail_pair(struct rar_member *m, int err, enum rar_reason why,
 		   u32 rank, u32 other, u64 op_seq);
-void rar_fail_differs(struct rar_member *m, const struct rar_fingerprint *theirs,
+void rar_fail_differs(struct rar_member *m,
+		      const struct rar_fingerprint *theirs,
 		      const struct rar_operation *op, enum rar_reason why,
 		      u32 rank);
 bool rar_fail_narrow(const struct rar_member *m, u32 lost, u64 since, u64 now);

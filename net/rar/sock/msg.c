@@ -491,7 +491,8 @@ int rar_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 		err = sock_err(sk, m, sock_send(sk, m, msg, len, &call));
 	mutex_unlock(&rsk->send_lock);
 	if (call.op)
-		err = rar_sock_err(sk, rar_blocking_wait(sk, m, &call, msg)) ?: err;
+		err = rar_sock_err(sk, rar_blocking_wait(sk, m, &call, msg)) ?:
+		      err;
 	if (m && err < 0)
 		rar_msg_stop_writing(m);
 	if (m)
