@@ -672,6 +672,21 @@ struct rar_row {
 };
 
 /*
+ * struct rar_choice - which operations go by which way: borders, in bytes of
+ * the tensor; see choice.c
+ * @paired: each rank reaches each other rank directly
+ * @direct: longest operation that is exchanged directly, 0 = none
+ * @gather: longest sum that is gathered, 0 = none
+ * @uncut:  longest tensor that is not cut into blocks
+ */
+struct rar_choice {
+	bool paired;
+	u32 direct;
+	u32 gather;
+	u32 uncut;
+};
+
+/*
  * struct rar_join_state - joining, under m->lock; see join.c, table.c
  * @nonce:	own, new for each attempt; only the successor and members know it
  * @key:	makes the tokens that strangers get instead of @nonce, see rar_key_cookie()
@@ -705,7 +720,7 @@ struct rar_row {
  * @round_ms:	rank 0: time that the last COLLECT took
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
- * @choice:	what rank 0 has chosen: the flags RAR_TF_CHOICE of the table
+ * @choice:	what rank 0 has chosen, for RAR_AUTO and RAR_DIRECT
  * @drawn:	the proposal: rank 0's clock when it was made
  * @clock:	latest reading of rank 0's clock, and of those that it had when it started before
  * @ready:	@drawn of the proposal that the member is ready for, or runs in; 0 = none
@@ -741,7 +756,7 @@ struct rar_join_state {
 	struct rar_row *table;
 	struct rar_resume past;
 	struct rar_resume resume;
-	DECLARE_BITMAP(back, RAR_MAX_SIZE / RAR_TABLE_MAX);
+	DECLARE_BITMAP(back, DIV_ROUND_UP(RAR_MAX_SIZE, RAR_TABLE_MAX));
 	u8 step;
 	u32 step_tries;
 	unsigned long step_next;
@@ -752,7 +767,7 @@ struct rar_join_state {
 	u32 round_ms;
 	u32 hop_rounds;
 	u32 apart_rounds;
-	u16 choice;
+	struct rar_choice choice;
 	u64 drawn;
 	u64 ready;
 	u64 hash;

@@ -54,13 +54,15 @@ class Rank(Leg):
         self.contribute(op, chunk, COUNT, (ALLREDUCE, I32, SUM), ints(value))
 
     def floats(self, value, turn=0, op=0, dtype=F32):
-        """Contribute a partial sum, to which turn ranks have added; or without a value, ask."""
+        """Contribute a partial sum, to which turn ranks have added; or without a value ask for turn
+        chunks."""
         data = b"" if value is None else struct.pack("<4f", *[value] * 4)
-        self.contribute(op, 0, COUNT, (ALLREDUCE, dtype, SUM), data, scale=turn)
+        self.contribute(op, 0, COUNT, (ALLREDUCE, dtype, SUM), data,
+                        **{"chunks" if value is None else "ranks": turn})
 
     def cast(self, chunk, n, op=0, root=0, count=COUNT):
         """Ask for n chunks of a broadcast."""
-        self.contribute(op, chunk, count, (BROADCAST, I32, SUM), root=root, scale=n,
+        self.contribute(op, chunk, count, (BROADCAST, I32, SUM), root=root, chunks=n,
                         numbers=n if 0 < n <= 64 else 1)
 
     def cast_root(self, chunk, op, value):
@@ -76,13 +78,13 @@ class Rank(Leg):
 
     def answers(self):
         """[(first number, chunks of a header without payload, elements)] of packets that have come"""
-        return [(struct.unpack_from(">I", packet, 24)[0], struct.unpack_from(">I", packet, 60)[0],
+        return [(struct.unpack_from(">I", packet, 24)[0], packet[61],
                  struct.unpack_from(f"<{len(packet[64:80]) // 4}i", packet, 64))
                 for packet in self.came()]
 
     def partial_sums(self, kind=RS):
         """[(ranks that have added, elements)] of packets that have come"""
-        return [(struct.unpack_from(">I", packet, 60)[0], struct.unpack_from("<4f", packet, 64))
+        return [(struct.unpack_from(">H", packet, 62)[0], struct.unpack_from("<4f", packet, 64))
                 for packet in self.came(kind)]
 
     def sums(self):
@@ -147,7 +149,7 @@ def partial_sums():
         rank.enter()
     result(alone.told == below.told == IN_TURN, "partial sums go from box to box")
     for turn, what in ((2, "a rank of others"), (3, "all ranks"), (4, "more ranks than there are"),
-                       (0xffffffff, "more ranks than there can be"), (0, "no rank")):
+                       (0xffff, "more ranks than there can be"), (0, "no rank")):
         below.floats(100., turn)
         result(not below.came(RS), f"a partial sum of {what} is ignored")
     alone.floats(2.)
@@ -172,7 +174,7 @@ def partial_sums():
         result(until(lambda was=before: mib("DropChunk") > was, 2), f"no partial sum: {what}")
 
 
-def older_box():
+def plain_box():
     """The box below does not know partial sums."""
     enter("rar0")
     group = GROUP._replace(id=GROUP.id + 3, size=3)
@@ -180,7 +182,7 @@ def older_box():
     below = Rank(0, group, 0b101)
     for rank in (alone, alone, below, below, alone):
         rank.enter()
-    result(alone.told == below.told == ANY_ORDER, "a box below of an earlier version")
+    result(alone.told == below.told == ANY_ORDER, "a box below that passes no partial sums on")
     alone.floats(2.)
     result(alone.came(RETURN), "sums with an order are returned")
 
@@ -205,7 +207,7 @@ def broadcasts():
     """Questions for chunks of a broadcast, right ones and others"""
     enter("rar0")
     root, other = ranks = both()
-    for n, what in ((0, "no chunk"), (65, "more than a run"), (0xffffffff, "more than there are numbers"),
+    for n, what in ((0, "no chunk"), (65, "more than a run"), (255, "the most that it can ask for"),
                     (64, "chunks beyond the last")):
         before = mib("DropChunk")
         other.cast(0, n, count=63 * PAYLOAD // 4)
@@ -278,7 +280,7 @@ def main():
     result(until(lambda: used() == 0), "all of it is given back")
     levels()
     partial_sums()
-    older_box()
+    plain_box()
     enter("rar3")
     sysctl("box_mem", 0)
     finish()

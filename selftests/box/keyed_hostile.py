@@ -41,7 +41,7 @@ class Member(Leg):
         """Send a chunk of records, (key, value) each; cut: bytes that are left out."""
         data = b"".join(struct.pack("<Qq", *r) for r in records)
         self.contribute(op, chunk, 100000, (BY_KEY, I64, SUM), data[:len(data) - cut], numbers=0,
-                        root=root, opflags=key, flags=flags, rank=rank)
+                        root=root, mode=key << 9, flags=flags, rank=rank)
 
     def batches(self):
         """{number: {piece: content}} of what has come"""

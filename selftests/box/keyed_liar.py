@@ -20,15 +20,15 @@ sys.path[:0] = [str(LIB / "lib"), str(LIB / "hostile")]
 import live                                                                 # noqa: E402
 from keyedring import RECORD, SLOTS, KeyedRing                              # noqa: E402
 from live import Log, counters, moved, note, result, rng                    # noqa: E402
-from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RS, WANT, enter           # noqa: E402
+from rarpkt import AG, BOX_RANK, ENTER, ENTERED, RS, VERSION, WANT, enter           # noqa: E402
 
 RAR_BOX = 19
 ROOT, N = 1, 3
 KEYED = 8               # RAR_EF_KEYED
 REFUSED, LAST = 1, 1    # RAR_WF_REFUSED, RAR_BF_LAST
-HEAD = ">IIQQIBBBBHBBI"
-NAMES = ("seq", "una", "op", "count", "chunk", "collective", "dtype", "redop", "opflags", "root",
-         "flags", "pad", "scale")
+HEAD = ">IIQQIHHBBBBI"
+NAMES = ("seq", "batch", "op", "count", "chunk", "mode", "root", "collective", "dtype", "redop",
+         "flags", "pieces")
 
 
 class Box:
@@ -47,7 +47,7 @@ class Box:
         self.number = 0
 
     def header(self, kind, rank, length, token):
-        return struct.pack(">BBHHHQQ", 0xa1, kind, BOX_RANK, rank, length - 24, self.group, token)
+        return struct.pack(">BBHHHQQ", VERSION, kind, BOX_RANK, rank, length - 24, self.group, token)
 
     def take(self, packet, address):
         """Answer a packet, or remember it."""
@@ -83,8 +83,8 @@ class Box:
 
     def piece(self, number, index, pieces, data, token=None, rank=ROOT, **change):
         """Send a piece of a batch, with other fields."""
-        fields = {**self.head, "seq": 0, "una": number, "chunk": index, "scale": pieces, "flags": 0,
-                  "pad": 0, **change}
+        fields = {**self.head, "seq": 0, "batch": number, "chunk": index, "pieces": pieces,
+                  "flags": 0, **change}
         body = struct.pack(HEAD, *(fields[n] for n in NAMES))
         packet = self.header(AG, rank, 64 + len(data), token or self.epoch) + body + data
         self.s.sendto(packet, self.at[rank])

@@ -18,7 +18,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import AF_RAR, JOIN, JOIN_ACK, REJECT, SOL_RAR, enter, sysctl, tables
+from rarpkt import AF_RAR, JOIN, JOIN_ACK, REJECT, SOL_RAR, VERSION, enter, sysctl, tables
 
 RAR_JOIN, RAR_ERROR = 1, 7
 RAR_JF_BIG = 4
@@ -180,7 +180,7 @@ class Stranger:
         """Send a padded JOIN that echoes the last nonce. Returns the answer's type, or 0"""
         body = struct.pack(">QIIHHIQ", self.nonce, self.size, 1408, self.s.getsockname()[1],
                            self.flags, 0, 0).ljust(1448, b"\0")
-        self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, JOIN, self.rank, self.dst, len(body),
+        self.s.sendto(struct.pack(">BBHHHQQ", VERSION, JOIN, self.rank, self.dst, len(body),
                                   group, self.token) + body, self.to)
         try:
             answer = self.s.recv(2000)

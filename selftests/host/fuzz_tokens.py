@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hostile"))
 import fuzz_packets as fuzz     # noqa: E402
-from rarpkt import ACK, AG, JOIN, PROPOSE, RS, Packet    # noqa: E402
+from rarpkt import ACK, AG, JOIN, PROPOSE, RS, VERSION, Packet    # noqa: E402
 from tap import finish, get_seed, note, result    # noqa: E402
 
 EPOCH, NONCE = 0x7b5c1d9a42e60f38, 0xc3a8f05e2b914d67
@@ -22,7 +22,7 @@ TOKEN_AT = 14 + 20 + 8 + 16     # of IPv4 without options
 
 def packet(kind, token):
     data = dict.fromkeys(Packet.DATA, 0) if kind in (RS, AG) else {}
-    return Packet(eth=bytes(12) + b"\x08\x00", src=bytes((10, 77, 0, 1)), version=0xa1, type=kind,
+    return Packet(eth=bytes(12) + b"\x08\x00", src=bytes((10, 77, 0, 1)), version=VERSION, type=kind,
                   dst=bytes((10, 77, 0, 2)), sport=18118, dport=18118, srank=0, drank=1, group=5,
                   token=token, payload=bytes(200), **data)
 

@@ -271,23 +271,23 @@ static bool mut_returns_gathered(const struct rar_plan *plan)
 }
 
 static int mut_plan_root_zero(struct rar_plan *plan, const struct rar_place *place,
-			      u8 collective, u8 flags, u32 root)
+			      u8 collective, u16 mode, u32 root)
 {
-	return rar_ring_plan(plan, place, collective, flags, root < place->size ? 0 : root);
+	return rar_ring_plan(plan, place, collective, mode, root < place->size ? 0 : root);
 }
 
 static int mut_plan_no_order(struct rar_plan *plan, const struct rar_place *place,
-			     u8 collective, u8 flags, u32 root)
+			     u8 collective, u16 mode, u32 root)
 {
-	int err = rar_ring_plan(plan, place, collective, flags, root);
+	int err = rar_ring_plan(plan, place, collective, mode, root);
 
 	return err ?: rar_ring_plan(plan, place, collective, 0, root);
 }
 
 static int mut_plan_inexact(struct rar_plan *plan, const struct rar_place *place,
-			    u8 collective, u8 flags, u32 root)
+			    u8 collective, u16 mode, u32 root)
 {
-	int err = rar_ring_plan(plan, place, collective, flags, root);
+	int err = rar_ring_plan(plan, place, collective, mode, root);
 
 	plan->exact = false;
 	return err;
@@ -295,9 +295,9 @@ static int mut_plan_inexact(struct rar_plan *plan, const struct rar_place *place
 
 /* As if the last rank of a host sent nothing back to the first. */
 static int mut_plan_no_back(struct rar_plan *plan, const struct rar_place *place,
-			    u8 collective, u8 flags, u32 root)
+			    u8 collective, u16 mode, u32 root)
 {
-	int err = rar_ring_plan(plan, place, collective, flags, root);
+	int err = rar_ring_plan(plan, place, collective, mode, root);
 
 	plan->back = false;
 	return err;
@@ -305,9 +305,9 @@ static int mut_plan_no_back(struct rar_plan *plan, const struct rar_place *place
 
 /* As if sums went over the last link between hosts as well. */
 static int mut_plan_last_link(struct rar_plan *plan, const struct rar_place *place,
-			      u8 collective, u8 flags, u32 root)
+			      u8 collective, u16 mode, u32 root)
 {
-	int err = rar_ring_plan(plan, place, collective, flags, root);
+	int err = rar_ring_plan(plan, place, collective, mode, root);
 
 	if (place->hosts && place->index + 1 == place->ranks)
 		plan->ends[RAR_AG] = RAR_NO_BLOCK;
@@ -315,9 +315,9 @@ static int mut_plan_last_link(struct rar_plan *plan, const struct rar_place *pla
 }
 
 static int mut_plan_all_inject(struct rar_plan *plan, const struct rar_place *place,
-			       u8 collective, u8 flags, u32 root)
+			       u8 collective, u16 mode, u32 root)
 {
-	int err = rar_ring_plan(plan, place, collective, flags, root);
+	int err = rar_ring_plan(plan, place, collective, mode, root);
 
 	if (place->hosts && plan->parts == place->hosts)
 		plan->starts[RAR_RS] = place->host;
@@ -327,7 +327,7 @@ static int mut_plan_all_inject(struct rar_plan *plan, const struct rar_place *pl
 /* The fields of a plan that the next mutant takes from the plan of another rank. */
 static struct {
 	u8 collective;
-	u8 flags;
+	u16 mode;
 	u32 field;
 } wrong;
 
@@ -338,21 +338,21 @@ static u32 *plan_field(struct rar_plan *plan, u32 field)
 
 /* A row with a column that is wrong by one rank, or with a phase that it does not have. */
 static int mut_plan_wrong_column(struct rar_plan *plan, const struct rar_place *place,
-				 u8 collective, u8 flags, u32 root)
+				 u8 collective, u16 mode, u32 root)
 {
-	int err = rar_ring_plan(plan, place, collective, flags, root);
+	int err = rar_ring_plan(plan, place, collective, mode, root);
 	struct rar_place other = *place;
 	struct rar_plan theirs;
 
 	if (err || place->hosts || place->size == 1 || collective != wrong.collective ||
-	    flags != wrong.flags)
+	    mode != wrong.mode)
 		return err;
 	if (*plan_field(plan, wrong.field) == RAR_ALL_BLOCKS) {
 		*plan_field(plan, wrong.field) = plan->parts > 1 ? place->rank : 0;
 		return 0;
 	}
 	other.rank = (place->rank + 1) % place->size;
-	err = rar_ring_plan(&theirs, &other, collective, flags, root);
+	err = rar_ring_plan(&theirs, &other, collective, mode, root);
 	*plan_field(plan, wrong.field) = *plan_field(&theirs, wrong.field);
 	return err;
 }

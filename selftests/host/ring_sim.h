@@ -23,7 +23,7 @@
 /* The functions under test; a mutant replaces one of them. */
 static struct schedule {
 	int (*plan)(struct rar_plan *plan, const struct rar_place *place, u8 collective,
-		    u8 flags, u32 root);
+		    u16 mode, u32 root);
 	int (*cut)(struct rar_ring *ring, u64 bytes, u32 payload,
 		   const struct rar_plan *plan);
 	int (*lead)(struct rar_ring *ring, u64 bytes);
@@ -91,7 +91,7 @@ static void complain(const char *what, int line, const struct rar_ring *r)
 /* The plan of an all-reduce of a rank in a group without hosts. */
 static int plan_of(struct rar_ring *r, u32 size, u32 rank)
 {
-	const struct rar_place place = { .size = size, .rank = rank, .whole = RAR_SMALL_BYTES };
+	const struct rar_place place = { .size = size, .rank = rank, .uncut = RAR_SMALL_BYTES };
 
 	return s.plan(&r->plan, &place, RAR_ALLREDUCE, 0, 0);
 }
@@ -125,6 +125,9 @@ static u64 most_sent(u64 bytes, u32 size)
 
 /* --- whole operations --- */
 
+#define GATHERED	(RAR_WAY_GATHERED << 12)
+#define DIRECT		(RAR_WAY_DIRECT << 12)
+
 /*
  * The table of ring.h in another form, as a reference: the rank that begins a block, the
  * ranks that get the result, and the number of hops.
@@ -132,7 +135,7 @@ static u64 most_sent(u64 bytes, u32 size)
 static const struct collective {
 	const char *name;
 	u8 collective;
-	u8 flags;
+	u16 mode;
 	bool adds;			/* ranks add; otherwise their own data go round */
 	bool one;			/* a single block */
 	bool exact;			/* equal blocks */
@@ -151,8 +154,8 @@ static const struct collective {
 	{ "reduce", RAR_REDUCE, .adds = true, .one = true, .rooted = true, .begins = 1,
 	  .rounds = 1 },
 	{ "barrier", RAR_BARRIER, .adds = true, .rounds = 2 },
-	{ "gathered", RAR_ALLREDUCE, RAR_RING_GATHERED, .gathered = true, .rounds = 1 },
-	{ "gathered_in_order", RAR_ALLREDUCE, RAR_RING_GATHERED | RAR_OPF_IN_ORDER,
+	{ "gathered", RAR_ALLREDUCE, GATHERED, .gathered = true, .rounds = 1 },
+	{ "gathered_in_order", RAR_ALLREDUCE, GATHERED | RAR_OPF_IN_ORDER,
 	  .gathered = true, .rounds = 1 },
 };
 
@@ -254,7 +257,7 @@ static int sim_plan(struct rar_plan *plan, u32 rank)
 {
 	u32 host = sim.host[rank];
 	struct rar_place place = {
-		.size = sim.size, .rank = rank, .hosts = sim.hosts, .whole = RAR_SMALL_BYTES
+		.size = sim.size, .rank = rank, .hosts = sim.hosts, .uncut = RAR_SMALL_BYTES
 	};
 
 	if (sim.hosts) {
@@ -263,7 +266,7 @@ static int sim_plan(struct rar_plan *plan, u32 rank)
 			      sim.first[host];
 		place.index = rank - sim.first[host];
 	}
-	return s.plan(plan, &place, sim.what->collective, sim.what->flags, sim.root);
+	return s.plan(plan, &place, sim.what->collective, sim.what->mode, sim.root);
 }
 
 /* Bit i of @borders: rank i + 1 is on another host than rank i. */

@@ -322,12 +322,12 @@ static bool test_ways(u32 size)
 static bool sim_one(const struct collective *what, u32 size, u32 root, u64 bytes,
 		    u32 payload, u32 *n)
 {
-	struct rar_place place = { .size = size, .whole = RAR_SMALL_BYTES };
+	struct rar_place place = { .size = size, .uncut = RAR_SMALL_BYTES };
 	struct rar_plan plan = {};
 	struct rar_ring r = {};
 	int err;
 
-	s.plan(&plan, &place, what->collective, what->flags, root);
+	s.plan(&plan, &place, what->collective, what->mode, root);
 	err = s.cut(&r, bytes, payload, &plan);
 	if (what->exact && size > 1 && bytes <= RAR_MAX_BYTES)
 		CHECK((bytes % size != 0) == (err == -EINVAL), &r);
@@ -401,14 +401,16 @@ static bool test_refused(u32 size)
 	for (i = 0; i < ARRAY_SIZE(collectives); i++) {
 		const struct collective *w = &collectives[i];
 
-		CHECK(s.plan(plan, &place, w->collective, w->flags, size) ==
+		CHECK(s.plan(plan, &place, w->collective, w->mode, size) ==
 		      (w->rooted ? -EINVAL : 0), &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_OPF_IN_ORDER, 0) ==
 		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
-		CHECK(s.plan(plan, &place, w->collective, RAR_RING_GATHERED, 0) ==
+		CHECK(s.plan(plan, &place, w->collective, GATHERED, 0) ==
 		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
-		CHECK(s.plan(plan, &place, w->collective, RAR_RING_DIRECT, 0) ==
-		      (w->rooted && !w->adds ? 0 : -EOPNOTSUPP), &r);
+		CHECK(s.plan(plan, &place, w->collective, DIRECT, 0) ==
+		      (w->rounds == 2 || w->gathered || (w->rooted && !w->adds) ?
+		       0 : -EOPNOTSUPP), &r);
+		CHECK(s.plan(plan, &place, w->collective, RAR_WAY_NR << 12, 0) == -EOPNOTSUPP, &r);
 	}
 	return true;
 }
@@ -417,7 +419,7 @@ static bool test_refused(u32 size)
  * Direct: each rank with a block sends it to all others, which need all of it, and passes
  * nothing on. By the ring it sends nothing.
  */
-static bool test_direct(u32 size, u8 collective, u8 flags)
+static bool test_direct(u32 size, u8 collective)
 {
 	u32 rank, root, block, blocks = collective == RAR_BROADCAST ? 1 : size;
 	struct rar_ring r = {};
@@ -426,12 +428,12 @@ static bool test_direct(u32 size, u8 collective, u8 flags)
 	for (rank = 0; rank < size; rank++)
 		for (root = 0; root < size; root++) {
 			struct rar_place place = {
-				.size = size, .rank = rank, .whole = RAR_SMALL_BYTES
+				.size = size, .rank = rank, .uncut = RAR_SMALL_BYTES
 			};
 			bool sends = collective != RAR_BROADCAST || rank == root;
 			struct rar_owed owed;
 
-			CHECK(!s.plan(plan, &place, collective, flags | RAR_RING_DIRECT, root), &r);
+			CHECK(!s.plan(plan, &place, collective, DIRECT, root), &r);
 			CHECK(!s.cut(&r, 5000, 1408, plan), &r);
 			CHECK(plan->direct == (size > 1) && r.nblocks == (size > 1 ? blocks : 1), &r);
 			owed = rar_ring_owed(&r, RAR_NEXT);
@@ -457,9 +459,9 @@ static bool check_collectives(u32 size)
 		if (!test_collective(&collectives[i], size))
 			return false;
 	return test_refused(size) &&
-	       (size > SIM_SIZE || (test_direct(size, RAR_ALLREDUCE, RAR_RING_GATHERED) &&
-				    test_direct(size, RAR_BARRIER, RAR_RING_GATHERED) &&
-				    test_direct(size, RAR_BROADCAST, 0)));
+	       (size > SIM_SIZE || (test_direct(size, RAR_ALLREDUCE) &&
+				    test_direct(size, RAR_BARRIER) &&
+				    test_direct(size, RAR_BROADCAST)));
 }
 
 static bool check_all(u32 size)
@@ -502,7 +504,7 @@ static void test_wrong_columns(void)
 		const struct collective *w = &collectives[i];
 
 		wrong.collective = w->collective;
-		wrong.flags = w->flags;
+		wrong.mode = w->mode;
 		for (wrong.field = 0; wrong.field < ARRAY_SIZE(names); wrong.field++)
 			if (field_matters(w, wrong.field))
 				test_mutant(&m, names[wrong.field], w->name);

@@ -21,7 +21,7 @@ sys.path.insert(0, str(TOP / "selftests/lib"))
 from dissector import tshark                     # noqa: E402
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
                     JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
-                    RETURN, RS, WANT, Packet)    # noqa: E402
+                    RETURN, RS, VERSION, WANT, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 UAPI = TOP / "include/uapi/linux"
@@ -29,7 +29,7 @@ PORT = 18118
 STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOIN_ACK: "join",
            REJECT: "reject", COLLECT: "table", PROPOSE: "table", COMMIT: "table",
            ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
-           DIRECT: "direct", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
+           DIRECT: "data", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
            WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered",
            OFFER: "offer"}
 # Fields that have another length in another structure.
@@ -65,21 +65,47 @@ def flags(text, *prefixes):
             re.findall(rf"#define {prefix}(\w+)\s+(0x\w+)", text)}
 
 
-def fields_of(text, name):
+def declarations(body):
+    """Yield what ends with a semicolon that is in no inner braces."""
+    depth, row = 0, ""
+    for char in body:
+        depth += (char == "{") - (char == "}")
+        if char == ";" and not depth:
+            yield row.strip()
+            row = ""
+        else:
+            row += char
+
+
+def rows_of(body, which):
+    """Yield the rows of a structure. Of a union: the one that is named in @which, or the first."""
+    for row in declarations(body):
+        inner = row[row.find("{") + 1:row.rfind("}")]
+        if row.startswith("union"):
+            rows = list(declarations(inner))
+            row = next((r for r in rows if set(which) & set(re.findall(r"\w+", r))), rows[0])
+            yield from rows_of(row + ";", which)
+        elif row.startswith("struct {"):
+            yield from rows_of(inner, which)
+        else:
+            yield row
+
+
+def fields_of(text, name, which=()):
     """Yield name and bytes of each field of a structure; nested structures are opened."""
     sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
-    body = re.search(rf"struct {name} \{{(.*?)\n\}}", text, re.S)[1]
-    for kind, field, _, times in re.findall(r"(?:struct )?(\w+)\s+(\w+)(\[(\d+)\])?;", body):
+    for row in rows_of(re.search(rf"struct {name} \{{(.*?)\n\}}", text, re.S)[1], which):
+        kind, field, _, times = re.fullmatch(r"(?:struct )?(\w+)\s+(\w+)(\[(\d+)\])?", row).groups()
         if kind in sizes:
             yield field, sizes[kind] * int(times or 1)
         elif field != "h":
             yield from ((f"{field}.{inner}", size) for inner, size in fields_of(text, kind))
 
 
-def layout(text, struct_name, prefix, at):
+def layout(text, struct_name, prefix, at, which=()):
     """Return [(name in Wireshark, offset, bytes)] of a structure that begins at @at."""
     out = []
-    for field, size in fields_of(text, struct_name):
+    for field, size in fields_of(text, struct_name, which):
         if field == "flags" or (prefix, field) in ODD or prefix in ("member", "box"):
             field = f"{prefix}.{field}"
         if not field.split(".")[-1].startswith("__"):
@@ -136,7 +162,7 @@ def packet(kind, body=b"", v6=False, **more):
                 for n in (1, 2))
     eth = bytes(12) + (b"\x86\xdd" if v6 else b"\x08\x00")
     fields = {"eth": eth, "src": src, "dst": dst, "sport": PORT, "dport": PORT,
-              "version": 0xa1, "type": kind, "srank": 1, "drank": 2, "group": 0xabcdef0123456789,
+              "version": VERSION, "type": kind, "srank": 1, "drank": 2, "group": 0xabcdef0123456789,
               "token": 0x0123456789abcdef, "payload": body}
     return Packet(**{**fields, **more})
 
@@ -144,8 +170,8 @@ def packet(kind, body=b"", v6=False, **more):
 def chunk(kind=RS, seq=7, number=3, length=1000, **more):
     """Return an RS or AG packet by its fields."""
     fields = {"seq": seq, "una": 5, "op": 1 << 40, "count": 10000, "chunk": number,
-              "collective": 1, "dtype": 1, "redop": 1, "opflags": 0, "root": 0, "flags": 0,
-              "prio": 9, "scale": 0, "payload": rng.randbytes(length)}
+              "mode": 0, "root": 0, "collective": 1, "dtype": 1, "redop": 1, "flags": 0, "prio": 9,
+              "chunks": 0, "ranks": 0, "payload": rng.randbytes(length)}
     return packet(kind, **{**fields, **more})
 
 
@@ -177,7 +203,8 @@ def body_of(text, kind):
     """Return a body for a type, and the fields that tshark should show of it."""
     if kind == RESET:
         return b"", []
-    rows = layout(text, f"rar_{STRUCTS[kind]}_hdr", STRUCTS[kind], 24)
+    rows = layout(text, f"rar_{STRUCTS[kind]}_hdr", STRUCTS[kind], 24,
+                  ("complete", "base") if kind == DIRECT else ())
     end = 24 + sum(size for _, size in fields_of(text, f"rar_{STRUCTS[kind]}_hdr"))
     body = random_body(rows, end)
     if STRUCTS[kind] == "table":
@@ -197,7 +224,7 @@ def body_of(text, kind):
                 body += random_body([(n, a - end + 24, s) for n, a, s in more], 24 + 24)
                 rows += more
                 end += 24
-    elif STRUCTS[kind] in ("data", "direct"):
+    elif STRUCTS[kind] == "data":
         body += rng.randbytes(32)
     elif kind == JOIN:
         body += bytes(900)
@@ -225,8 +252,7 @@ def check_names(text):
         result(listed[name] == want, f"names of {name} as in the headers")
     result(set(wants["type"]) == set(STRUCTS), "this test knows all packet types")
     shown_fields, _, _ = tshark("-G", "fields")
-    for name, prefixes in (("opflags", ("RAR_OF_", "RAR_OPF_")), ("data.flags", ("RAR_F_",)),
-                           ("direct.flags", ("RAR_F_",)),
+    for name, prefixes in (("mode", ("RAR_MODE_", "RAR_OPF_")), ("data.flags", ("RAR_F_",)),
                            ("join.flags", ("RAR_JF_",)), ("done.flags", ("RAR_DF_",)),
                            ("table.flags", ("RAR_TF_",)), ("member.payload", ("RAR_WM_",))):
         got = {word: int(bit, 16) for word, bit in re.findall(
@@ -311,9 +337,9 @@ def check_recognised():
     chunks = [chunk(seq=i, number=i, sport=41000, dport=42000) for i in range(3)]
     frames = [near.frame(), chunks[0].frame(struct.pack(">HHHH", 41000, 42000, 8 + 3 * 1064, 0) +
                                             b"".join(part.rar() for part in chunks)),
-              near.copy(version=0xa2).frame(), near.copy(len_extra=5).frame(),
+              near.copy(version=0xa3).frame(), near.copy(len_extra=5).frame(),
               near.copy(type=99).frame(), near.copy(raw=b"GET / HTTP/1.0" + bytes(60)).frame(),
-              chunk(raw=b"GET / HTTP/1.0" + bytes(60)).frame(), chunk(version=0xa2).frame()]
+              chunk(raw=b"GET / HTTP/1.0" + bytes(60)).frame(), chunk(version=0xa3).frame()]
     seen = dissect(frames)
     got = [rar_of(p) is not None for p in seen]
     note(f"recognised: {got}")

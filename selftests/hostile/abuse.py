@@ -27,7 +27,7 @@ import live
 import rarpkt
 from live import note
 from rarpkt import (RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE,
-                    COMMIT, ABORT, RESET, FIN, FIN_ACK, Packet)
+                    COMMIT, ABORT, RESET, FIN, FIN_ACK, VERSION, Packet)
 
 LATE = 20
 N = live.N
@@ -136,7 +136,7 @@ def address(host):
 def packet(wire, victim, source, srank, kind, token, body, group):
     """A packet to rank victim, as if it came from the host of rank source."""
     return Packet(eth=wire.to(victim), src=address(source), dst=address(victim),
-                  sport=PORT, dport=PORT, version=0xa1, type=kind, srank=srank,
+                  sport=PORT, dport=PORT, version=VERSION, type=kind, srank=srank,
                   drank=victim, group=group, token=token, payload=body)
 
 

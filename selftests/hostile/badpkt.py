@@ -135,7 +135,7 @@ def make_cases(good, dup, ack, probe):
     case("to another of our addresses", g(dst=address(50)), "DropAddress")
 
     # common header
-    for v in (0xa0, 0xa2, 0xaf):
+    for v in (0xa0, 0xa1, 0xa3, 0xaf):
         case(f"version {v & 15}", g(version=v), "DropVersion")
     for v in (0x00, 0x11, 0xb1, 0x1a):
         case(f"first byte {v:#04x}", g(version=v), "DropForeign")
@@ -166,9 +166,9 @@ def make_cases(good, dup, ack, probe):
              Packet(**{**plain(good), "type": t, "token": wrong,
                        "payload": notice}), "DropEpoch")
     for name, t, size, src in (
-            ("JOIN_ACK", JOIN_ACK, 24, 2), ("REJECT", REJECT, 32, 2),
-            ("COLLECT", COLLECT, 112, 0), ("PROPOSE", PROPOSE, 112, 0),
-            ("COMMIT", COMMIT, 112, 0)):
+            ("JOIN_ACK", JOIN_ACK, 32, 2), ("REJECT", REJECT, 32, 2),
+            ("COLLECT", COLLECT, 128, 0), ("PROPOSE", PROPOSE, 128, 0),
+            ("COMMIT", COMMIT, 128, 0)):
         case(f"{name} with a wrong nonce",
              Packet(**{**plain(good), "type": t, "token": wrong, "srank": src,
                        "src": address(src), "payload": bytes(size)}),
@@ -182,7 +182,7 @@ def make_cases(good, dup, ack, probe):
     for name, t, payload, why in (
             ("sum", AG, good.payload, "Rank"), ("partial sum", RS, good.payload, "Rank"),
             ("RETURN", RETURN, chunks, "Rank"),
-            ("ENTERED", ENTERED, bytes(24), "Epoch"), ("RESET", RESET, b"", "Rank")):
+            ("ENTERED", ENTERED, bytes(32), "Epoch"), ("RESET", RESET, b"", "Rank")):
         p = g(type=t, payload=payload) if t in (AG, RS) else \
             Packet(**{**plain(good), "type": t, "payload": payload})
         case(f"{name} of a box that the group does not have", p.copy(srank=BOX_RANK), f"Drop{why}")
@@ -626,7 +626,7 @@ def test_passing(ring, out, p, ack, member):
              "bad UDP checksum": [p.copy(check="bad").frame()],
              "no UDP checksum": [p.copy(check="zero").frame()],
              "wrong length": [p.copy(len_extra=1).frame()],
-             "another version": [p.copy(version=0xa2).frame()],
+             "another version": [p.copy(version=0xa1).frame()],
              "header only": [p.copy(raw=p.rar()[:24]).frame()],
              "fragments": fragments(p)}
     if not live.V6:
@@ -667,7 +667,7 @@ def passing_through():
 # ------------------------------------------------------------------ the end
 
 DISAGREEMENTS = (("redop", MAX, 15), ("collective", 2, 13), ("root", 1, 17),
-                 ("opflags", 1, 18))
+                 ("mode", 1, 18))
 
 
 def test_disagreement(field, value, reason):
@@ -724,7 +724,7 @@ def test_cases(ring, data):
     good.payload = rng.randbytes(len(good.payload))
     for name, frames, ingress, udp in make_cases(good, dup, ack, probe):
         run_case(ring, name, frames, udp if live.path == "udp" else ingress)
-    for size, flags in ((24, 1), (24, 0), (1200, 0)):
+    for size, flags in ((32, 1), (32, 0), (1200, 0)):
         test_join(ring, good, size, flags)
     ring.post(0, data)
     sums = [ring.collect(r, data) for r in range(N)]

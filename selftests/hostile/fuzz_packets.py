@@ -52,16 +52,15 @@ ACK_FIELDS = [(0, 4), (4, 4), (8, 8)] + [(at, 4) for at in range(16, 40, 4)] + \
 PROBE_FIELDS = [(0, 4), (4, 4)] + [(8 + at, n) for at, n in SLOW_FIELDS]
 JOIN_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 2), (18, 2), (20, 4)]
 TABLE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 2), (38, 2), (40, 2), (42, 2)] + \
-    [(44 + 4 * i, 4) for i in range(17)] + \
-    [(112 + 32 * m + at, n) for m in range(N)
+    [(44 + 4 * i, 4) for i in range(21)] + \
+    [(128 + 32 * m + at, n) for m in range(N)
      for at, n in ((0, 8), (8, 4), (24, 2), (26, 2), (28, 2), (30, 2))]
 # Not op_seq and chunk: an insider may send right data in a wrong place.
-DIRECT_FIELDS = [(0, 8), (16, 8)] + [(at, 1) for at in range(28, 32)] + \
-    [(32, 2), (34, 1), (35, 1), (36, 4)]
+DIRECT_FIELDS = [(0, 8), (16, 8), (28, 2), (30, 2)] + [(at, 1) for at in range(32, 36)] + [(36, 4)]
 DONE_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4), (36, 4)]
 PAIR_FIELDS = [(0, 8), (8, 4), (12, 4)]
 CHUNKS_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 4), (20, 4)] + [(24 + i, 1) for i in range(32)]
-ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2), (32, 8), (40, 4)]
+ENTER_FIELDS = [(0, 8), (8, 8), (16, 8), (24, 4), (28, 2), (30, 2), (32, 8), (40, 4), (44, 4)]
 NOTICE_FIELDS = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 8), (24, 4)]
 FIELDS = {
     ACK: ACK_FIELDS, PROBE: PROBE_FIELDS, JOIN: JOIN_FIELDS, JOIN_ACK: JOIN_FIELDS,
@@ -78,9 +77,9 @@ TYPES = list(FIELDS) + [RS, AG, RESET]
 # Answers to packets whose token may be wrong. They carry a token that a mutant brought, too.
 ANSWERS = (RESET, JOIN_ACK, REJECT, PAIR_ACK, ENTERED, OFFER)
 # Fields of the data header with their widths; IDENTITY says which chunk it is.
-DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "collective": 8,
-             "dtype": 8, "redop": 8, "opflags": 8, "root": 16, "flags": 8, "prio": 8,
-             "scale": 32}
+DATA_BITS = {"seq": 32, "una": 32, "op": 64, "count": 64, "chunk": 32, "mode": 16,
+             "root": 16, "collective": 8, "dtype": 8, "redop": 8, "flags": 8, "prio": 8,
+             "chunks": 8, "ranks": 16}
 IDENTITY = ("op", "chunk")
 
 rng = random.Random()

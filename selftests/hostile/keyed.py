@@ -21,7 +21,7 @@ EBADMSG_ROOT, EBADMSG_COUNT = 17, 16     # RAR_R_ROOT, RAR_R_COUNT
 STREAM, FULL, OPEN, CE, ALL = 2, 4, 8, 0x10, 0x20
 NONE = (1 << 64) - 1     # no chunk has come
 LAST = 2
-DIRECT_HEAD = ">QQQIBBBBHBBI"
+DIRECT_HEAD = ">QQQIHHBBBBI"
 
 
 class Target(KeyedRing):
@@ -55,8 +55,8 @@ class Target(KeyedRing):
 
 def chunk_of(p, data=None, **change):
     """A chunk of a stream with other fields; @data: its records."""
-    names = ("complete", "op", "count", "chunk", "collective", "dtype", "redop", "opflags", "root",
-             "flags", "pad", "base")
+    names = ("complete", "op", "count", "chunk", "mode", "root", "collective", "dtype", "redop",
+             "flags", "base")
     fields = dict(zip(names, struct.unpack(DIRECT_HEAD, p.payload[:40])))
     fields.update(change)
     data = p.payload[40:] if data is None else data
@@ -123,7 +123,7 @@ def at_stream(ring):
         done_of(p, 7, 0, 0xffffffff, op=9))])
     time.sleep(0.2)
     q = chunk_of(p.copy(type=DIRECT, payload=struct.pack(
-        DIRECT_HEAD, 0, 0, SLOTS, 0, REDUCE_BY_KEY, I64, SUM, 1, 0, LAST, 0, 0)), rng.randbytes(160))
+        DIRECT_HEAD, 0, 0, SLOTS, 0, 1 << 9, 0, REDUCE_BY_KEY, I64, SUM, LAST, 0)), rng.randbytes(160))
     throw(ring, "a chunk for a rank that is not the root", q, "DropChunk")
     for rank in (0, 1, 2):
         ring.give(rank, False)

@@ -23,13 +23,15 @@ import boxleg
 import live
 from live import COUNT, N, Data, Ring, address, last, sockaddr, wait_for
 from rarpkt import (ABORT, COLLECT, COMMIT, ENTER, FIN, JOIN, JOIN_ACK, OFFER, PAIR, PROPOSE,
-                    REJECT, RESET, SOL_RAR, Packet, enter, sysctl, tables)
+                    REJECT, RESET, SOL_RAR, VERSION, Packet, enter, sysctl,
+                    tables)
 from tap import finish, note, result
 
 RAR_JOIN, RAR_INFO, RAR_SCHEDULE = 1, 8, 13
 BY_RANKS, DIRECT = 0, 4
 JF_DIRECT = 0x10
 PORT, PAYLOAD = 18118, 1408
+UNCUT = 8192            # longest tensor that is not cut into blocks
 FAR = 3                 # the stranger's host
 RUN = 4
 MASK = 2**64 - 1
@@ -114,7 +116,7 @@ class Stranger:
         self.port = self.s.getsockname()[1]
 
     def send(self, kind, src, dst, token, body):
-        self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, kind, src, dst, len(body), self.group, token)
+        self.s.sendto(struct.pack(">BBHHHQQ", VERSION, kind, src, dst, len(body), self.group, token)
                       + body, (socket.inet_ntoa(address(dst)), PORT))
 
     def receive(self, kind=None, seconds=0.3):
@@ -178,14 +180,14 @@ def table(group, drawn, nonces, port):
     payload = 1024
     rows = [struct.pack(">Q16sHHHH", nonce, address(FAR), 4, port, 0, payload)
             for nonce in nonces]
-    value = chain(0, struct.pack(">QQQQ", group, drawn, N, payload << 32))
+    value = chain(0, struct.pack(">QQQQQQ", group, drawn, N, payload << 32, 0, UNCUT))
     for row in rows:
         value = chain(value, row)
     digest = siphash((0, 0), struct.pack("<QQ", value, 1))
 
     def body(drawn, digest, rows):
-        return struct.pack(">QQQQIHHHH68s", drawn, digest, 0, 0, payload, 0, 0, len(rows), 0,
-                           b"\xff" * 68) + b"".join(rows)
+        return struct.pack(">QQQQIHHHHIIII68s", drawn, digest, 0, 0, payload, 0, 0, len(rows), 0,
+                           0, 0, UNCUT, 0, b"\xff" * 68) + b"".join(rows)
 
     return body(0, drawn - 1, rows), body(drawn, digest, rows), body(drawn, digest, [])
 
@@ -297,7 +299,7 @@ def amplified():
     sent = 0
     for _ in range(10):
         usurper.collect()
-        sent += 28 + 136 + N * 32
+        sent += 28 + 152 + N * 32
         usurper.listen(0.05)
     pairs = [28 + len(p) for p in usurper.heard if p[1] == PAIR]
     note(f"{sent} bytes of COLLECT, {sum(pairs)} bytes in {len(pairs)} packets PAIR")
@@ -401,7 +403,7 @@ class Holder:
         self.port = group.ports[2] = self.s.getsockname()[1]
 
     def send(self, rank, kind, token, body):
-        self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, kind, 2, rank, len(body), self.group, token)
+        self.s.sendto(struct.pack(">BBHHHQQ", VERSION, kind, 2, rank, len(body), self.group, token)
                       + body, (socket.inet_ntoa(address(rank)), PORT))
 
     def body(self, flags=0):

@@ -8,7 +8,8 @@ import socket
 import struct
 import time
 
-from rarpkt import BOX_RANK, ENTER, ENTERED, LOWER_RANK, RESET, RETURN, RS, WANT, enter, tables
+from rarpkt import (BOX_RANK, ENTER, ENTERED, LOWER_RANK, RESET, RETURN, RS, VERSION, WANT, Packet,
+                    enter, tables)
 
 BOX = "10.77.0.4", 18118
 IN_TURN = 16                    # RAR_EF_IN_TURN
@@ -33,7 +34,7 @@ class Leg:
 
     def header(self, kind, length=24, token=None, rank=None):
         """The header of a packet of so many bytes; its token is the leg's epoch."""
-        return struct.pack(">BBHHHQQ", 0xa1, kind, self.rank if rank is None else rank, BOX_RANK,
+        return struct.pack(">BBHHHQQ", VERSION, kind, self.rank if rank is None else rank, BOX_RANK,
                            length - 24, self.group.id, self.epoch if token is None else token)
 
     def enter(self):
@@ -54,14 +55,14 @@ class Leg:
         """Say that the leg is lost."""
         self.s.send(self.header(RESET))
 
-    def contribute(self, op, chunk, count, kind, data=b"", *, numbers=1, root=0, opflags=0,
-                   flags=0, scale=0, rank=None):
+    def contribute(self, op, chunk, count, kind, data=b"", *, numbers=1, root=0, mode=0,
+                   flags=0, chunks=0, ranks=0, rank=None):
         """Send a chunk of an operation of count elements, or without data a question.
 
         kind: collective, type and reduction; numbers: how many the packet takes up.
         """
-        body = struct.pack(">IIQQIBBBBHBBI", self.seq, self.seq, op, count, chunk, *kind, opflags,
-                           root, flags, 128, scale)
+        body = struct.pack(Packet.DATA_HEAD, self.seq, self.seq, op, count, chunk, mode, root, *kind,
+                           flags, 128, chunks, ranks)
         self.s.send(self.header(RS, 64 + len(data), rank=rank) + body + data)
         self.seq += numbers
 

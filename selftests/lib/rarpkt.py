@@ -6,6 +6,7 @@ import os
 import struct
 
 AF_RAR, SOL_RAR = 22, 522
+VERSION = 0xa2          # magic and version of the wire format
 RS, AG, ACK, PROBE, JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = (
     1, 2, 3, 4, 8, 9, 10, 11, 12, 13)
 ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
@@ -56,8 +57,9 @@ def csum(data):
 class Packet:
     """A RAR packet and all layers below it; tests change any field."""
 
-    DATA = ("seq", "una", "op", "count", "chunk", "collective", "dtype",
-            "redop", "opflags", "root", "flags", "prio", "scale")
+    DATA = ("seq", "una", "op", "count", "chunk", "mode", "root", "collective", "dtype",
+            "redop", "flags", "prio", "chunks", "ranks")
+    DATA_HEAD = ">IIQQIHHBBBBBBH"
 
     def __init__(self, **kw):
         # below RAR
@@ -96,7 +98,7 @@ class Packet:
             ip, src, dst, udp = 14, frame[22:38], frame[38:54], 54
         else:
             return None
-        if len(frame) < udp + 32 or frame[udp + 8] != 0xa1:
+        if len(frame) < udp + 32 or frame[udp + 8] != VERSION:
             return None
         sport, dport, ulen = struct.unpack(">HHH", frame[udp:udp + 6])
         rar = frame[udp + 8:udp + ulen]
@@ -106,7 +108,7 @@ class Packet:
                    token=token, payload=rar[24:])
         if t in (RS, AG):
             p.__dict__.update(zip(Packet.DATA, struct.unpack(
-                ">IIQQIBBBBHBBI", rar[24:64])))
+                Packet.DATA_HEAD, rar[24:64])))
             p.payload = rar[64:]
         return p
 
@@ -124,7 +126,7 @@ class Packet:
             return self.raw
         body = self.payload
         if self.type in (RS, AG) and hasattr(self, "seq"):
-            body = struct.pack(">IIQQIBBBBHBBI", *(
+            body = struct.pack(self.DATA_HEAD, *(
                 getattr(self, f) for f in self.DATA)) + body
         return struct.pack(">BBHHHQQ", self.version, self.type, self.srank,
                            self.drank, (len(body) + self.len_extra) & 0xffff, self.group,

@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
 from genl import CTRL, NESTED, Genl, attr, number
 from live import N, Data, Ring, wait_quiet
-from rarpkt import ABORT, JOIN, RS, SOL_RAR, Packet, csum, enter, sysctl, tables
+from rarpkt import ABORT, JOIN, RS, SOL_RAR, VERSION, Packet, csum, enter, sysctl, tables
 from tap import finish, note, result
 
 PORT = 18118
@@ -97,7 +97,7 @@ class Stranger:
 
     def packet(self, group, kind, token, payload):
         return Packet(eth=self.eth, src=live.address(0), dst=live.address(1), sport=PORT,
-                      dport=PORT, version=0xa1, type=kind, srank=0, drank=1, group=group,
+                      dport=PORT, version=VERSION, type=kind, srank=0, drank=1, group=group,
                       token=token, payload=payload)
 
     def abort(self, ring):
@@ -111,7 +111,7 @@ class Stranger:
     def too_big(self, ring):
         """A router says that a chunk of rank 1 was too big."""
         quoted = Packet(eth=self.eth, src=live.address(1), dst=live.address(2), sport=PORT,
-                        dport=PORT, version=0xa1, type=RS, srank=1, drank=2, group=ring.group,
+                        dport=PORT, version=VERSION, type=RS, srank=1, drank=2, group=ring.group,
                         token=ring.epoch(), payload=bytes(40)).frame()[14:]
         body = struct.pack(">BBHHH", 3, 4, 0, 0, 1300) + quoted
         body = body[:2] + struct.pack(">H", csum(body)) + body[4:]
@@ -183,7 +183,7 @@ def early(title, stranger, device):
         ranks = [group.member(r) for r in (0, 1)]
         while not token:        # of a JOIN of rank 0 that is accepted
             packet = tap.recv(70000)
-            if len(packet) > 52 and packet[28:32] == bytes((0xa1, JOIN, 0, 0)):
+            if len(packet) > 52 and packet[28:32] == bytes((VERSION, JOIN, 0, 0)):
                 token = struct.unpack_from(">Q", packet, 44)[0]
     time.sleep(0.1)
     before = dropped()

@@ -135,7 +135,7 @@ static double run(struct state *s)
 static void cut(void)
 {
 	const struct rar_place place = { .size = sim_set.ranks, .ranks = 1,
-					 .whole = RAR_SMALL_BYTES };
+					 .uncut = RAR_SMALL_BYTES };
 	struct rar_plan plan;
 
 	if (rar_ring_plan(&plan, &place, RAR_ALLREDUCE, 0, 0) ||

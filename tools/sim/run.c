@@ -73,7 +73,7 @@ static void begin_rank(struct sim_rank *rank, u32 i)
 	m->epoch = 1;
 	m->payload = sim_payload();
 	m->place = (struct rar_place) { .size = m->size, .rank = i, .ranks = 1,
-					.whole = RAR_SMALL_BYTES };
+					.uncut = RAR_SMALL_BYTES };
 	m->nlanes = 1;
 	INIT_LIST_HEAD(&m->undelivered);
 	INIT_LIST_HEAD(&m->pinned);

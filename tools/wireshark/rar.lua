@@ -10,11 +10,11 @@
 -- Names and layouts follow the headers. selftests/host/wireshark.py compares them.
 
 local DEFAULT_PORT = 18118
-local MAGIC, VERSION = 0xa, 1
+local MAGIC, VERSION = 0xa, 2
 local HEADER, DATA_HEADER, MEMBER, BOX = 24, 64, 32, 24	-- bytes
 local MAX_BOXES = 4
 local RUN_MAX = 64				-- chunks in a superpacket
-local TABLE_MAX = 32				-- members in a packet
+local TABLE_MAX = 30				-- members in a packet
 
 local RS, AG, ACK, PROBE, DIRECT, DONE = 1, 2, 3, 4, 5, 6
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
@@ -111,16 +111,18 @@ local header = layout {
 	{ 8, "token", "Epoch or nonce", base.HEX },
 }
 
-local opflags = {
-	{ 0x80, "hosts", "The ranks of a host add first" },
-	{ 0x40, "in_order", "Added in the order of ranks" },
-	{ 0x20, "wide", "16-bit floats added as f32" },
-	{ 0x10, "exact", "Exact sums" },
-	{ 0x08, "gathered", "All contributions go to all ranks" },
-	{ 0x04, "direct", "Chunks go straight to the ranks that need them" },
-	{ 0x03, "key", "Reduction by key: length of a key, 4 << n bytes" },
-	{ 0x02, "quant", "Other collectives: quantised sums" },
+local mode_bits = {
+	{ 0x00ff, "flags", "Flags of the program" },
+	{ 0x0040, "in_order", "Added in the order of ranks" },
+	{ 0x0020, "wide", "16-bit floats added as f32" },
+	{ 0x0010, "exact", "Exact sums" },
+	{ 0x0002, "quant", "Quantised sums" },
+	{ 0x0100, "hosts", "The ranks of a host add first" },
+	{ 0x0600, "key", "Reduction by key: length of a key, 4 << n bytes" },
+	{ 0xf000, "way", "Not by the ring" },
 }
+
+local ways = { [0] = "by the ring", "gathered", "direct" }
 
 local chunkflags = {
 	{ 0x01, "ack_now", "Acknowledge at once" },
@@ -129,36 +131,43 @@ local chunkflags = {
 	{ 0x08, "whole", "One header for a run of chunks" },
 }
 
-local data = layout {
-	{ 4, "seq", "Sequence number" },
-	{ 4, "una", "Lowest number the sender waits for" },
-	{ 8, "op_seq", "Operation" },
-	{ 8, "count", "Elements of the operation" },
-	{ 4, "chunk", "Chunk" },
-	{ 1, "collective", "Collective", collectives },
-	{ 1, "dtype", "Type of elements", dtypes },
-	{ 1, "redop", "Reduction", redops },
-	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
-	{ 2, "root", "Root rank" },
-	{ 1, "data.flags", "Flags", base.HEX, chunkflags },
-	{ 1, "prio", "Priority at the box" },
-	{ 4, "scale", "Scale" },
-}
+-- What follows the operation's number in the header of a chunk, up to its last word.
+local function chunk_layout(first, last)
+	local rows = {
+		{ 8, "op_seq", "Operation" },
+		{ 8, "count", "Elements of the operation" },
+		{ 4, "chunk", "Chunk" },
+		{ 2, "mode", "Mode of the operation", base.HEX, mode_bits },
+		{ 2, "root", "Root rank" },
+		{ 1, "collective", "Collective", collectives },
+		{ 1, "dtype", "Type of elements", dtypes },
+		{ 1, "redop", "Reduction", redops },
+		{ 1, "data.flags", "Flags", base.HEX, chunkflags },
+	}
 
-local direct = layout {
+	for i, row in ipairs(first) do
+		table.insert(rows, i, row)
+	end
+	for _, row in ipairs(last) do
+		table.insert(rows, row)
+	end
+	return layout(rows)
+end
+
+local data = chunk_layout({
+	{ 4, "seq", "Sequence number" },
+	{ 4, "una", "Lowest number the sender waits for; of a box: time held (us), or batch" },
+}, {
+	{ 1, "box.prio", "Priority at the box" },
+	{ 1, "box.chunks", "Chunks that a header without payload asks a box for, or acknowledges" },
+	{ 2, "box.ranks", "Ranks in a partial sum of a box" },
+})
+
+local direct = chunk_layout({
 	{ 8, "complete", "Operations complete, from the base on", base.HEX },
-	{ 8, "op_seq", "Operation" },
-	{ 8, "count", "Elements of the operation" },
-	{ 4, "chunk", "Chunk" },
-	{ 1, "collective", "Collective", collectives },
-	{ 1, "dtype", "Type of elements", dtypes },
-	{ 1, "redop", "Reduction", redops },
-	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
-	{ 2, "root", "Root rank" },
-	{ 1, "direct.flags", "Flags", base.HEX, chunkflags },
-	{ 1 },
+}, {
 	{ 4, "base", "Number of the bitmap's first bit" },
-}
+})
 
 local done = layout {
 	{ 8, "below", "Operations complete below" },
@@ -209,12 +218,12 @@ local probe = layout {
 	slow[1], slow[2], slow[3], slow[4],
 	{ 8, "op_seq", "Operation" },
 	{ 8, "count", "Elements of the operation" },
+	{ 2, "mode", "Mode of the operation", base.HEX, mode_bits },
+	{ 2, "root", "Root rank" },
 	{ 1, "collective", "Collective", collectives },
 	{ 1, "dtype", "Type of elements", dtypes },
 	{ 1, "redop", "Reduction", redops },
-	{ 1, "opflags", "Flags of the operation", base.HEX, opflags },
-	{ 2, "root", "Root rank" },
-	{ 2 },
+	{ 1 },
 }
 
 local chunks_flags = {
@@ -244,10 +253,10 @@ local enter = layout {
 	{ 8, "cookie", "Cookie of the box", base.HEX },
 	{ 4, "payload", "Payload (bytes)" },
 	{ 2, "enter.size", "Members" },
-	{ 2, "choice", "How short tensors are added", base.HEX },
+	{ 2 },
 	{ 8, "ranks", "Ranks of the box that enters (mask)", base.HEX },
 	{ 4, "enter.flags", "Flags", base.HEX, entered_flags },
-	{ 4 },
+	{ 4, "uncut", "Longest tensor that is not cut (bytes)" },
 }
 
 local entered = layout {
@@ -289,10 +298,11 @@ local members = layout {
 		{ 0x0001, "differ", "Epochs differ" },
 		{ 0x0002, "apart", "A rank does not reach all others" },
 		{ 0x0004, "paired", "Every rank reaches every other rank" },
-		{ 0x0008, "box", "Boxes follow" },
-		{ 0x00f0, "direct", "Short operations are exchanged directly" },
-		{ 0x0f00, "gather", "Short sums are gathered" },
-		{ 0xf000, "whole", "More than 8 KiB are not cut" } } },
+		{ 0x0008, "box", "Boxes follow" } } },
+	{ 4, "borders.direct", "Longest operation that is exchanged directly (bytes)" },
+	{ 4, "borders.gather", "Longest sum that is gathered (bytes)" },
+	{ 4, "borders.uncut", "Longest tensor that is not cut (bytes)" },
+	{ 4 },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
 	{ 64, "caps.dtypes", "Types of each reduction" },
 }
@@ -339,14 +349,14 @@ local reject = layout {
 -- The structure after the common header, and the smallest packet.
 local layouts = {
 	[RS] = { data, 64 }, [AG] = { data, 64 }, [ACK] = { ack, 112 }, [PROBE] = { probe, 72 },
-	[JOIN] = { join, 48 }, [JOIN_ACK] = { join, 48 }, [REJECT] = { reject, 56 },
-	[COLLECT] = { members, 136 }, [PROPOSE] = { members, 136 }, [COMMIT] = { members, 136 },
+	[JOIN] = { join, 56 }, [JOIN_ACK] = { join, 56 }, [REJECT] = { reject, 56 },
+	[COLLECT] = { members, 152 }, [PROPOSE] = { members, 152 }, [COMMIT] = { members, 152 },
 	[ABORT] = { notice, 56 }, [RESET] = { {}, 24 }, [FIN] = { notice, 56 },
 	[FIN_ACK] = { notice, 56 }, [LATE] = { notice, 56 },
 	[DIRECT] = { direct, 64 }, [DONE] = { done, 64 }, [PAIR] = { pair, 40 },
 	[PAIR_ACK] = { pair, 40 },
-	[WANT] = { chunks, 80 }, [RETURN] = { chunks, 80 }, [ENTER] = { enter, 56 },
-	[ENTERED] = { entered, 48 }, [OFFER] = { box, 48 },
+	[WANT] = { chunks, 80 }, [RETURN] = { chunks, 80 }, [ENTER] = { enter, 72 },
+	[ENTERED] = { entered, 56 }, [OFFER] = { box, 48 },
 }
 
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
@@ -435,6 +445,9 @@ local function show_data(tree, buf, v, items)
 	if buf:len() > DATA_HEADER then
 		tree:add(f_data, buf(DATA_HEADER))
 	end
+	if v.mode then
+		items.mode:append_text((" (%s)"):format(name(ways, math.floor(v.mode / 0x1000))))
+	end
 	if v.redop then
 		return (" op %s chunk %d%s %s %s %s"):format(tostring(v.op_seq), v.chunk,
 			v.seq and (" seq %d"):format(v.seq) or "", name(collectives, v.collective), name(dtypes, v.dtype), name(redops, v.redop))
@@ -471,10 +484,10 @@ end
 local function show_caps(buf, items)
 	if items["caps.collectives"] then
 		items["caps.collectives"]:append_text(" (" ..
-			names_of_bits(buf(68, 4):uint(), collectives) .. ")")
+			names_of_bits(buf(84, 4):uint(), collectives) .. ")")
 	end
 	for i = 1, items["caps.dtypes"] and 15 or 0 do
-		local range = buf(72 + 4 * i, 4)
+		local range = buf(88 + 4 * i, 4)
 
 		if range:uint() ~= 0 then
 			items["caps.dtypes"]:add(range, name(redops, i) .. ": " ..
@@ -501,7 +514,7 @@ local function show_member(tree, buf, off, rank)
 end
 
 local function show_table(tree, buf, v, items, len)
-	local off, more = 136, 0
+	local off, more = 152, 0
 
 	show_caps(buf, items)
 	if not v.n then
@@ -635,10 +648,10 @@ local function follows(first, buf, i, len)
 		end
 	end
 	-- Only one flag may differ.
-	if bit.band(bit.bxor(first(58, 1):uint(), buf(58, 1):uint()), 0xfe) ~= 0 then
+	if bit.band(bit.bxor(first(59, 1):uint(), buf(59, 1):uint()), 0xfe) ~= 0 then
 		return false
 	end
-	for _, part in ipairs({ { 0, 6 }, { 8, 16 }, { 28, 20 }, { 52, 6 }, { 59, 5 } }) do
+	for _, part in ipairs({ { 0, 6 }, { 8, 16 }, { 28, 20 }, { 52, 7 }, { 60, 4 } }) do
 		if first:raw(part[1], part[2]) ~= buf:raw(part[1], part[2]) then
 			return false
 		end

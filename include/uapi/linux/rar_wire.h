@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * AF_RAR wire format, version 1: UDP payload over IPv4 or IPv6.
+ * AF_RAR wire format, version 2: UDP payload over IPv4 or IPv6.
  *
  * Every packet starts with the common header; all integers are big endian. The elements of
  * chunks are little endian.
@@ -46,14 +46,14 @@
 
 /* First byte: a magic nibble, which tells other versions from foreign UDP. */
 #define RAR_WIRE_MAGIC		0xa0
-#define RAR_WIRE_VERSION	1
+#define RAR_WIRE_VERSION	2
 
 enum rar_pkt_type {
 	RAR_T_RS	= 1,	/* reduce-scatter chunk: struct rar_data_hdr */
 	RAR_T_AG	= 2,	/* all-gather chunk: struct rar_data_hdr */
 	RAR_T_ACK	= 3,	/* struct rar_ack_hdr */
 	RAR_T_PROBE	= 4,	/* asks for an ACK, keeps alive: rar_probe_hdr */
-	RAR_T_DIRECT	= 5,	/* chunk for any rank: struct rar_direct_hdr */
+	RAR_T_DIRECT	= 5,	/* chunk for any rank: struct rar_data_hdr */
 	RAR_T_DONE	= 6,	/* struct rar_done_hdr */
 	RAR_T_JOIN	= 8,	/* struct rar_join_hdr, padded */
 	RAR_T_JOIN_ACK	= 9,	/* struct rar_join_hdr */
@@ -85,57 +85,91 @@ struct rar_hdr {
 	__be64	token;
 };
 
+/* What a box and those below it tell each other about the chunks of a packet. */
+struct rar_box_wire {
+	__u8	prio;	/* RS to a box: the priority of the operation, 1 .. 255; else zero */
+	__u8	chunks;	/* for how many chunks from the first on a header without payload asks, or
+			 * how many it acknowledges, with the numbers from seq on; else 0
+			 */
+	__be16	ranks;	/* between two boxes, RS with payload whose order has an effect: how many
+			 * ranks have added to it; else 0
+			 */
+};
+
 /**
- * struct rar_data_hdr - a chunk (RS, AG)
+ * struct rar_data_hdr - a chunk (RS, AG, DIRECT)
  * @h:      common header
- * @seq:    sequence number of this transmission; a chunk that is sent again
+ * @seq:    RS, AG: sequence number of this transmission; a chunk that is sent again
  *          gets a new number
- * @una:    lowest sequence number the sender still waits for; all numbers below
- *          it are acknowledged or given up. In a sum that a box sends: for how
- *          long the box had the contribution @seq before the sum was made, us
+ * @una:    RS, AG: lowest sequence number the sender still waits for; all numbers below
+ *          it are acknowledged or given up
+ * @held_us: AG from a box: for how long the box had the contribution @seq before the sum was
+ *          made, us
+ * @batch:  AG from a box, RAR_REDUCE_BY_KEY: number of the batch
+ * @complete: DIRECT: as @map in struct rar_done_hdr
  * @op_seq: operation
- * @count:  elements of the whole operation
+ * @count:  elements of the whole operation; RAR_REDUCE_BY_KEY: records that the root has room
+ *          for
  * @chunk:  index of the chunk in the operation: block by block, each block
- *          cut into pieces of the epoch's payload size
- * @collective: enum rar_collective. With @dtype, @redop, @opflags, @root and
- *          @count it is the fingerprint on which all members must agree
+ *          cut into pieces of the epoch's payload size. RAR_REDUCE_BY_KEY: of the chunks that
+ *          the rank sends to the root; a chunk is whole records
+ * @mode:   RAR_MODE_*. With @root, @collective, @dtype, @redop and @count it is the
+ *          fingerprint on which all members must agree
+ * @root:   root rank, or 0
+ * @collective: enum rar_collective
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
- * @opflags: RAR_OF_*, and struct rar_op.flags
- * @root:   root rank, or 0
  * @flags:  RAR_F_*
- * @prio:   RS to a box: the priority of the operation, 1 .. 255; else zero
- * @scale:  RAR_F_WHOLE: names memory of a user to which the packet points, 0 = none. Else 0; block
- *          exponent of quantised formats. Between a member and a box, of a broadcast or a
- *          reduction to a root: for how many chunks from @chunk on a header without payload asks,
- *          or which it acknowledges; their numbers are @seq and those that follow. Between two
- *          boxes, in RS with payload whose order has an effect: how many ranks have added to it.
- *          Without payload: for how many chunks a box asks the box above, until it can add
+ * @box:    RS, AG between a member and a box, or two boxes
+ * @pieces: AG from a box, RAR_REDUCE_BY_KEY: pieces of the batch
+ * @base:   DIRECT: low 32 bits of @below in struct rar_done_hdr
+ * @__pad:  all others: zero
  */
 struct rar_data_hdr {
 	struct rar_hdr h;
-	__be32	seq;
-	__be32	una;
+	union {
+		struct {
+			__be32	seq;
+			union {
+				__be32	una;
+				__be32	held_us;
+				__be32	batch;
+			};
+		};
+		__be64	complete;
+	};
 	__be64	op_seq;
 	__be64	count;
 	__be32	chunk;
+	__be16	mode;
+	__be16	root;
 	__u8	collective;
 	__u8	dtype;
 	__u8	redop;
-	__u8	opflags;
-	__be16	root;
 	__u8	flags;
-	__u8	prio;
-	__be32	scale;
+	union {
+		struct rar_box_wire box;
+		__be32	pieces;
+		__be32	base;
+		__be32	__pad;
+	};
 };
 
-/* How the ranks add and what way chunks take; no flag of struct rar_op has these bits. */
-#define RAR_OF_HOSTS	0x80	/* RAR_BY_HOSTS */
-#define RAR_OF_GATHERED	0x08	/* all contributions go round, and each rank adds them */
-#define RAR_OF_DIRECT	0x04	/* chunks go straight to the ranks that need them */
-#define RAR_OF_KEY	0x03	/* RAR_REDUCE_BY_KEY, which has no other flags: n = 1 .. 3: keys of
-				 * 4 << n bytes
-				 */
+/* How the ranks add, and what way chunks take. */
+#define RAR_MODE_FLAGS		0x00ff	/* struct rar_op.flags */
+#define RAR_MODE_HOSTS		0x0100	/* RAR_BY_HOSTS */
+#define RAR_MODE_KEY		0x0600	/* RAR_REDUCE_BY_KEY, which has no other bits:
+					 * n = 1 .. 3: keys of 4 << n bytes
+					 */
+#define RAR_MODE_WAY		0xf000	/* enum rar_wire_way */
+
+/* What way chunks take. */
+enum rar_wire_way {
+	RAR_WAY_RING	 = 0,	/* from rank to rank, each of which adds, or stores */
+	RAR_WAY_GATHERED = 1,	/* all contributions go round, and each rank adds them */
+	RAR_WAY_DIRECT	 = 2,	/* contributions go straight to the ranks that need them */
+	RAR_WAY_NR		/* not a way */
+};
 
 #define RAR_F_ACK_NOW	0x01	/* acknowledge without delay */
 #define RAR_F_LAST	0x02	/* RAR_REDUCE_BY_KEY: the last chunk of the rank */
@@ -146,39 +180,6 @@ struct rar_data_hdr {
 				 * follow from it. Only from rank to rank in one kernel, in packets
 				 * that nothing on the way cuts
 				 */
-
-/**
- * struct rar_direct_hdr - a chunk that goes straight to a rank (DIRECT)
- * @h:      common header
- * @complete: as @map in struct rar_done_hdr
- * @op_seq: this and what follows up to @flags is as in struct rar_data_hdr
- * @count:  elements of the whole operation; RAR_REDUCE_BY_KEY: records that the root has room for
- * @chunk:  index of the chunk in the operation; RAR_REDUCE_BY_KEY: of the chunks that the rank
- *          sends to the root. A chunk is whole records
- * @collective: enum rar_collective
- * @dtype:  enum rar_dtype
- * @redop:  enum rar_redop
- * @opflags: RAR_OF_*, and struct rar_op.flags
- * @root:   root rank, or 0
- * @flags:  zero; RAR_REDUCE_BY_KEY: RAR_F_*
- * @__pad:  zero
- * @base:   low 32 bits of @below in struct rar_done_hdr
- */
-struct rar_direct_hdr {
-	struct rar_hdr h;
-	__be64	complete;
-	__be64	op_seq;
-	__be64	count;
-	__be32	chunk;
-	__u8	collective;
-	__u8	dtype;
-	__u8	redop;
-	__u8	opflags;
-	__be16	root;
-	__u8	flags;
-	__u8	__pad;
-	__be32	base;
-};
 
 /**
  * struct rar_slow_wire - what each rank tells its neighbours about the straggler
@@ -270,11 +271,11 @@ struct rar_done_hdr {
  *          as in struct rar_data_hdr, so that ranks that disagree notice it even if each of
  *          them waits for chunks of another
  * @count:  elements of the whole operation
- * @collective: 0 = the sender has no operation, or is of an earlier version
+ * @mode:   RAR_MODE_*
+ * @root:   root rank, or 0
+ * @collective: 0 = the sender has no operation
  * @dtype:  enum rar_dtype
  * @redop:  enum rar_redop
- * @opflags: RAR_OF_*, and struct rar_op.flags
- * @root:   root rank, or 0
  * @__pad2: zero
  */
 struct rar_probe_hdr {
@@ -284,12 +285,12 @@ struct rar_probe_hdr {
 	struct rar_slow_wire slow;
 	__be64	op_seq;
 	__be64	count;
+	__be16	mode;
+	__be16	root;
 	__u8	collective;
 	__u8	dtype;
 	__u8	redop;
-	__u8	opflags;
-	__be16	root;
-	__be16	__pad2;
+	__u8	__pad2;
 };
 
 /**
@@ -326,7 +327,7 @@ struct rar_chunks_hdr {
  * @map:   bit n: chunk @first + n
  *
  * A batch is sent in pieces, each in an AG: @chunk of its data header is the number of the piece,
- * @scale how many pieces there are, @una the number of the batch. Piece 0 is a struct
+ * @pieces how many there are, @batch the number of the batch. Piece 0 is a struct
  * rar_batch_rank for each rank of the group. The others are records, as many as a packet carries,
  * but for the last. The root answers with WANT: @first is the number of the batch, @map are the
  * pieces that have not come; if there are none the root needs the batch no longer.
@@ -347,10 +348,10 @@ struct rar_batch_rank {
  * @cookie:  from ENTERED; 0: not known yet
  * @payload: bytes of a full chunk; the padding proves that the path carries it
  * @size:    members of the group
- * @choice:  flags RAR_TF_CHOICE of the table
  * @ranks:   bit r: the sender is a box that adds for rank r. Its source rank is RAR_LOWER_RANK and
  *           the lowest of the ranks. 0: it is a member
- * @flags:   RAR_EF_IN_TURN or 0. Boxes of earlier versions have padding here
+ * @flags:   RAR_EF_IN_TURN or 0
+ * @uncut:   as in struct rar_borders
  * @__pad:   zero
  */
 struct rar_enter_hdr {
@@ -360,10 +361,10 @@ struct rar_enter_hdr {
 	__be64	cookie;
 	__be32	payload;
 	__be16	size;
-	__be16	choice;
+	__be16	__pad;
 	__be64	ranks;
 	__be32	flags;
-	__be32	__pad;
+	__be32	uncut;
 };
 
 #define RAR_LOWER_RANK	0xe000
@@ -374,7 +375,7 @@ struct rar_enter_hdr {
  * @nonce:  of the ENTER
  * @cookie: to echo in the next ENTER
  * @epoch:  of the leg; 0: not all members have entered yet
- * @flags:  RAR_EF_*. Boxes of earlier versions leave out this and what follows
+ * @flags:  RAR_EF_*
  * @__pad:  zero
  */
 struct rar_entered_hdr {
@@ -405,8 +406,7 @@ struct rar_entered_hdr {
  * @port:    UDP port that answers go to
  * @flags:   RAR_JF_*
  * @proof:   proves that the sender has the key; in a JOIN that echoes the
- *           receiver's cookie and in a JOIN_ACK; 0: no key. Members of earlier
- *           versions leave it out.
+ *           receiver's cookie and in a JOIN_ACK; 0: no key
  */
 struct rar_join_hdr {
 	struct rar_hdr h;
@@ -443,9 +443,26 @@ struct rar_pair_hdr {
 	__be32	__pad;
 };
 
+/* What members support; see struct rar_caps. dtypes[0]: flags of struct rar_op, and ways. */
 struct rar_wire_caps {
 	__be32	collectives;
 	__be32	dtypes[16];
+};
+
+#define RAR_CAPS_WAYS	0xffff0000	/* bit 16 + n: enum rar_wire_way n */
+
+/**
+ * struct rar_borders - which operations go by which way, in bytes of the tensor
+ * @direct: PROPOSE: the longest that are exchanged directly; 0: none, not even empty ones
+ * @gather: the longest sums that are gathered; 0: none
+ * @uncut:  the longest tensors that are not cut into blocks
+ * @__pad:  zero
+ */
+struct rar_borders {
+	__be32	direct;
+	__be32	gather;
+	__be32	uncut;
+	__be32	__pad;
 };
 
 /**
@@ -454,8 +471,7 @@ struct rar_wire_caps {
  * @addr:    its address
  * @af:      4 or 6
  * @port:    its UDP port
- * @user:    RAR_USER_RANK, exclusive-or its rank: 0 = the same number. Members of earlier
- *           versions send 0, and pass on what the others send
+ * @user:    RAR_USER_RANK, exclusive-or its rank: 0 = the same number
  * @payload: RAR_WM_BYTES: what the link to the successor carries in a packet; RAR_WM_BESIDE
  */
 struct rar_wire_member {
@@ -487,6 +503,7 @@ struct rar_wire_member {
  * @first:    rank of the first member carried
  * @n:        members carried
  * @flags:    RAR_TF_*
+ * @borders:  PROPOSE: what rank 0 has chosen, for RAR_AUTO and RAR_DIRECT; else zero
  * @caps:     what all members so far support
  */
 struct rar_table_hdr {
@@ -500,6 +517,7 @@ struct rar_table_hdr {
 	__be16	first;
 	__be16	n;
 	__be16	flags;
+	struct rar_borders borders;
 	struct rar_wire_caps caps;
 };
 
@@ -509,47 +527,6 @@ struct rar_table_hdr {
 #define RAR_TF_BOX	0x0008	/* PROPOSE: struct rar_wire_box follows the members, 1 ..
 				 * RAR_MAX_BOXES of them, as the length tells
 				 */
-#define RAR_TF_DIRECT	0x00f0	/* PROPOSE: 0: nothing is exchanged directly; n = 1 .. 11:
-				 * operations of up to 4 << n bytes
-				 */
-#define RAR_TF_GATHER	0x0f00	/* PROPOSE, RAR_AUTO: 0: no sums are gathered;
-				 * n = 1 .. 11: those of up to 4 << n bytes
-				 */
-#define RAR_TF_WHOLE	0xf000	/* PROPOSE, RAR_AUTO: n = 0 .. 3: tensors of up to
-				 * 8192 << n bytes are not cut into blocks
-				 */
-
-#define RAR_TF_CHOICE	(RAR_TF_PAIRED | RAR_TF_DIRECT | RAR_TF_GATHER | RAR_TF_WHOLE)
-
-/* In the caps of a member that can use a box: bit of dtypes[0]. */
-#define RAR_CAPS_BOX	0x00000200
-
-/* ... and of a member that knows RAR_WM_BESIDE. If not all do, addresses alone make hosts. */
-#define RAR_CAPS_BESIDE	0x00000400
-
-/* ... and of one that can use a box for broadcasts. If not all can, these go by the ring alone. */
-#define RAR_CAPS_BOX_BROADCAST	0x00000800
-
-/* ... and of one that can use a box for reductions to a root. As above. */
-#define RAR_CAPS_BOX_REDUCE	0x00002000
-
-/* ... and of one that can use a box for RAR_REDUCE_BY_KEY. As above. */
-#define RAR_CAPS_BOX_KEYED	0x00004000
-
-/*
- * ... and of one that can use several boxes side by side. If not all can, the group has the first
- * of them.
- */
-#define RAR_CAPS_BOXES	0x00008000
-
-/* ... and of one that knows RAR_F_WHOLE. If not all do, each chunk has a header. */
-#define RAR_CAPS_WHOLE	0x00001000
-
-/*
- * ... and of one that takes packets without chunks from any of the ports that chunks come from. If
- * not all do, these packets come from the first port.
- */
-#define RAR_CAPS_LANES	0x00010000
 
 /* Where a box of the group is. */
 struct rar_wire_box {
@@ -569,7 +546,8 @@ struct rar_offer_hdr {
 	struct rar_wire_box box;
 };
 
-#define RAR_TABLE_MAX	32	/* members in one packet */
+/* Members in one packet: with all boxes it fits an IPv6 path of 1280 bytes. */
+#define RAR_TABLE_MAX	30
 
 /**
  * struct rar_reject_hdr - REJECT: the successor refuses a JOIN; token is its nonce
@@ -596,7 +574,7 @@ struct rar_reject_hdr {
  * @h:      common header
  * @__pad:  zero
  * @err:       errno (Linux numbers)
- * @reason:    enum rar_reason (FIN: RAR_R_LEFT or RAR_R_DIED; 0 is RAR_R_LEFT)
+ * @reason:    enum rar_reason (FIN: RAR_R_LEFT or RAR_R_DIED)
  * @rank:      rank that the reason names (FIN: the rank that leaves; LATE: the rank
  *             that asks)
  * @other:     second rank of a pair

@@ -93,9 +93,9 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	dh.seq = cpu_to_be32(seq);
 	due = is_root(first, rank) ? (u32)READ_ONCE(first->since) : first->due;
 	/* A contribution that came again came after @due. */
-	dh.una = cpu_to_be32(max((s32)(due - came_at(first, rank)), 0));
+	dh.held_us = cpu_to_be32(max((s32)(due - came_at(first, rank)), 0));
 	if (gets_none(first, rank)) {
-		dh.scale = cpu_to_be32(k);
+		dh.box.chunks = k;
 		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
 	} else if (rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE) {
 		WRITE_ONCE(link->narrow, true);
@@ -123,7 +123,7 @@ static u32 send_partial(struct box_job *job, const struct box_out *out, u32 i, u
 		sum[k].iov_len = out->sums[i + k]->len;
 	}
 	dh.seq = cpu_to_be32(seq_of(first, out->to[i]));
-	dh.scale = cpu_to_be32(out->turn[i]);
+	dh.box.ranks = cpu_to_be16(out->turn[i]);
 	/*
 	 * A later partial sum may overwrite this one now. Then the box below has had this one
 	 * already, and drops it: the header says how many ranks had added.

@@ -206,13 +206,13 @@ static struct box_keyed *op_new(struct box_job *job, const struct rar_data_hdr *
 		return NULL;
 	max = rar_keyed_batch_max(&kind, payload);
 	entries = roundup_pow_of_two(2 * max);
-	op = rar_slot_get_room(job, struct_size(op, index, entries), dh->prio, room);
+	op = rar_slot_get_room(job, struct_size(op, index, entries), dh->box.prio, room);
 	if (!op)
 		return NULL;
 	memset(op, 0, struct_size(op, index, entries));
 	op->seq = be64_to_cpu(dh->op_seq);
 	op->fingerprint = p;
-	op->prio = dh->prio;
+	op->prio = dh->box.prio;
 	op->sends = GENMASK(job->nlegs - 1, 0) & ~BIT(p.root);
 	op->hash.kind = kind;
 	get_random_bytes(op->hash.seed, sizeof(op->hash.seed));
@@ -287,8 +287,8 @@ static void launch(struct box_job *job, struct box_keyed *op, u64 now, struct ke
 	op->waits = 0;
 	op->fly->number = job->nbatches++;
 	op->fly->due = now + BATCH_AGAIN_US;
-	op->fly->dh.una = cpu_to_be32(op->fly->number);
-	op->fly->dh.scale = cpu_to_be32(1 + DIV_ROUND_UP(op->fly->records, op->per));
+	op->fly->dh.batch = cpu_to_be32(op->fly->number);
+	op->fly->dh.pieces = cpu_to_be32(1 + DIV_ROUND_UP(op->fly->records, op->per));
 	memset(op->index, 0, (op->mask + 1) * sizeof(op->index[0]));
 	send_later(op, U64_MAX, out);
 }
@@ -483,14 +483,14 @@ static void take_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u
 static void send_pieces(struct box_job *job, struct box_batch *b, u64 pieces)
 {
 	struct rar_link *link = &job->leg[be16_to_cpu(b->dh.root)].link;
-	u32 n = be32_to_cpu(b->dh.scale), max = max(READ_ONCE(link->path.run_max), 1U), i, k;
+	u32 n = be32_to_cpu(b->dh.pieces), max = max(READ_ONCE(link->path.run_max), 1U), i, k;
 	u32 record = 0, per = 0, left;
 	struct kvec part[RAR_RUN_MAX];
 	struct rar_keyed_kind kind;
 	struct rar_data_hdr dh;
 
 	rar_keyed_of(&kind, &(struct rar_fingerprint) {
-		.dtype = b->dh.dtype, .redop = b->dh.redop, .flags = b->dh.opflags,
+		.dtype = b->dh.dtype, .redop = b->dh.redop, .mode = be16_to_cpu(b->dh.mode),
 	});
 	record = kind.record;
 	per = job->m.payload / record;
@@ -629,7 +629,7 @@ static void act(struct box_job *job, struct box_keyed *op, u64 now, struct keyed
 	if (op->fly && ++op->fly->tries <= BATCH_TRIES) {
 		/* The last piece is answered: some are missing, or none. */
 		op->fly->due = now + (BATCH_AGAIN_US << op->fly->tries);
-		send_later(op, 1ULL << (be32_to_cpu(op->fly->dh.scale) - 1), out);
+		send_later(op, 1ULL << (be32_to_cpu(op->fly->dh.pieces) - 1), out);
 	} else if (op->fly) {
 		land(job, op, false, out);
 	} else if (op->fill) {

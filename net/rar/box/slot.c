@@ -23,7 +23,6 @@
 #include "box/up.h"
 #include "core/hdr.h"
 #include "core/mib.h"
-#include "group/choice.h"
 #include "reduce/reduce.h"
 
 #define PAUSE_MIN	8	/* operations of a first pause */
@@ -240,10 +239,8 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 {
 	const struct rar_place place = {
 		.size = job->nlegs,
-		.whole = rar_choice_whole(job->choice),
-		.aside = true,
-		.cast = true,
-		.reduce = true,
+		.uncut = clamp_t(u32, job->uncut, RAR_SMALL_BYTES, RAR_UNCUT_MAX),
+		.boxes = 1,
 	};
 
 	op->kind = rar_op_kind(&op->fingerprint);
@@ -290,7 +287,7 @@ struct box_op *rar_slot_find_op(struct box_job *job, const struct rar_data_hdr *
 	struct box_op *op = job->ops[seq % RAR_MAX_OPS];
 
 	if (!op && seq >= job->base && (!job->told || seq - job->base < RAR_MAX_OPS))
-		return op_new(job, seq, &p, dh->prio);
+		return op_new(job, seq, &p, dh->box.prio);
 	if (!op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint))
 		return NULL;
 	return op;

@@ -45,7 +45,7 @@ static bool asks(const struct box_job *job, const struct rar_data_hdr *dh, u32 r
 /* The chunks of a question, which is a header alone. 0: it makes no sense. */
 static u32 asks_for(const struct rar_data_hdr *dh, const struct rar_pkt *pkt)
 {
-	u32 n = be32_to_cpu(dh->scale);
+	u32 n = dh->box.chunks;
 
 	return pkt->len == sizeof(*dh) && n <= RAR_RUN_MAX ? n : 0;
 }
@@ -67,7 +67,7 @@ static void rcv_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u3
 	}
 	if (!fits(job, op, chunk, n, pkt, asked && (op->cast || op->passed)))
 		return;
-	out->came = asked ? 0 : be32_to_cpu(dh->scale);
+	out->came = asked ? 0 : be16_to_cpu(dh->box.ranks);
 	for (i = 0; i < n; i++) {
 		len = rar_ring_bytes(&op->ring, chunk + i, 1);
 		if (!asked)
@@ -184,7 +184,7 @@ static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const s
 	if (job->closed || !op || op->seq != seq || rar_fingerprint_differs(&p, &op->fingerprint) ||
 	    !fits(job, op, chunk, n, pkt, false))
 		return;
-	out->came = be32_to_cpu(dh->scale);
+	out->came = be16_to_cpu(dh->box.ranks);
 	for (i = 0; i < n; i++) {
 		len = rar_ring_bytes(&op->ring, chunk + i, 1);
 		if (partial)
@@ -195,7 +195,7 @@ static void rcv_sums(struct box_job *job, const struct rar_data_hdr *dh, const s
 			rar_slot_take_sum(job, op, chunk + i, pkt, off, i, out);
 		/* It also says how long it waited there for ranks that are not here. */
 		if (!partial && out->sums[i])
-			out->sums[i]->due += be32_to_cpu(dh->una);
+			out->sums[i]->due += be32_to_cpu(dh->held_us);
 		off += rar_stride(&job->m);
 	}
 }

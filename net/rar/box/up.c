@@ -55,9 +55,9 @@ static struct rar_link *up_link(struct box_up *up)
 
 static void rcv_entered(struct box_up *up, const struct rar_pkt *pkt)
 {
-	struct rar_entered_hdr eh = { };
+	struct rar_entered_hdr eh;
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &eh, min_t(u32, pkt->len, sizeof(eh))) ||
+	if (skb_copy_bits(pkt->skb, pkt->off, &eh, sizeof(eh)) ||
 	    be64_to_cpu(eh.nonce) != up->nonce || READ_ONCE(up_link(up)->epoch))
 		return;
 	if (eh.epoch) {
@@ -196,7 +196,7 @@ void rar_up_enter(struct box_job *job, bool in_turn, const struct rar_aside *asi
 		.cookie = cpu_to_be64(READ_ONCE(up->cookie)),
 		.payload = cpu_to_be32(job->m.payload),
 		.size = cpu_to_be16(job->nlegs),
-		.choice = cpu_to_be16(job->choice),
+		.uncut = cpu_to_be32(job->uncut),
 		.ranks = cpu_to_be64(job->ranks),
 		.flags = cpu_to_be32(in_turn ? RAR_EF_IN_TURN : 0),
 	};
@@ -338,8 +338,11 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 	dh = first->dh;
 	dh.seq = cpu_to_be32(seq);
 	dh.una = cpu_to_be32(out->una);
-	dh.prio = first->prio;
-	dh.scale = cpu_to_be32(asks ? k : out->turn[i]);
+	dh.box.prio = first->prio;
+	if (asks)
+		dh.box.chunks = k;
+	else
+		dh.box.ranks = cpu_to_be16(out->turn[i]);
 	if (asks)
 		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_RS, link->epoch);
 	else if (rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)

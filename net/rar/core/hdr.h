@@ -29,10 +29,10 @@ struct rar_hdr_words {
 static_assert(offsetof(struct rar_data_hdr, h.len) == 6);
 static_assert(offsetof(struct rar_data_hdr, seq) == 3 * sizeof(u64));
 static_assert(offsetof(struct rar_data_hdr, chunk) == 6 * sizeof(u64));
-static_assert(offsetof(struct rar_data_hdr, flags) == 7 * sizeof(u64) + 2);
+static_assert(offsetof(struct rar_data_hdr, flags) == 7 * sizeof(u64) + 3);
 static_assert(sizeof(struct rar_data_hdr) == 8 * sizeof(u64));
 
-#define RAR_HDR_ACK_NOW	cpu_to_be64((u64)RAR_F_ACK_NOW << 40)	/* in the last word */
+#define RAR_HDR_ACK_NOW	cpu_to_be64((u64)RAR_F_ACK_NOW << 32)	/* in the last word */
 
 /* The word @k of the header of chunk @i of a run, with @len bytes of payload. */
 static __always_inline __be64 rar_hdr_word(const struct rar_hdr_words *first, u32 k, u32 i,
@@ -85,27 +85,6 @@ static __always_inline bool rar_hdr_is_nth(const struct rar_hdr_words *first, u3
 static inline bool rar_hdr_ack_now(const struct rar_hdr_words *hdr)
 {
 	return hdr->w[7] & RAR_HDR_ACK_NOW;
-}
-
-/* The code for the header of a chunk also handles struct rar_direct_hdr; three fields differ. */
-static_assert(sizeof(struct rar_direct_hdr) == sizeof(struct rar_data_hdr));
-static_assert(offsetof(struct rar_direct_hdr, complete) == offsetof(struct rar_data_hdr, seq));
-static_assert(offsetof(struct rar_direct_hdr, op_seq) == offsetof(struct rar_data_hdr, op_seq));
-static_assert(offsetof(struct rar_direct_hdr, flags) == offsetof(struct rar_data_hdr, flags));
-static_assert(offsetof(struct rar_direct_hdr, base) == offsetof(struct rar_data_hdr, scale));
-
-/* Tell in the header of a chunk that goes directly which operations are complete here. */
-static inline void rar_hdr_set_complete(struct rar_data_hdr *dh, u32 base, u64 map)
-{
-	dh->seq = cpu_to_be32(map >> 32);
-	dh->una = cpu_to_be32((u32)map);
-	dh->scale = cpu_to_be32(base);
-}
-
-/* The operations that rar_hdr_set_complete() told of, from be32_to_cpu(dh->scale) on. */
-static inline u64 rar_hdr_complete(const struct rar_data_hdr *dh)
-{
-	return (u64)be32_to_cpu(dh->seq) << 32 | be32_to_cpu(dh->una);
 }
 
 #endif /* _RAR_CORE_HDR_H */

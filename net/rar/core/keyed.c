@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The memory of a keyed reduction. */
+#include <linux/bitfield.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sizes.h>
@@ -22,9 +23,10 @@
  */
 bool rar_keyed_of(struct rar_keyed_kind *kind, const struct rar_fingerprint *fingerprint)
 {
-	u8 code = fingerprint->flags & RAR_OF_KEY;
+	u32 code = FIELD_GET(RAR_MODE_KEY, fingerprint->mode);
 
-	return code && rar_keyed_kind(kind, 4 << code, fingerprint->dtype, fingerprint->redop);
+	return code && !(fingerprint->mode & ~RAR_MODE_KEY) &&
+	       rar_keyed_kind(kind, 4 << code, fingerprint->dtype, fingerprint->redop);
 }
 
 /* Chunks that the buffer of a stream has room for. */

@@ -119,7 +119,7 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
 	err = op_buf(m, op, &op->buf, root ? 0 : room, room);
 	if (!err) {
 		op->keyed = rar_keyed_alloc(fingerprint, m->payload, m->size, root,
-					    m->place.keyed);
+					    rar_place_keyed(&m->place));
 		if (op->keyed)
 			return op;
 		err = -ENOMEM;
@@ -320,7 +320,7 @@ static u32 copy_step(const struct rar_net *rn, const struct rar_ring *ring)
 
 /**
  * rar_op_kind() - how the numbers of an operation are reduced as they travel
- * @fingerprint: collective, dtype, redop, flags, from anywhere
+ * @fingerprint: collective, dtype, redop, mode, from anywhere
  *
  * Return: NULL if there is no such reduction.
  */
@@ -333,7 +333,7 @@ const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint)
 			return NULL;
 		return rar_reduce_kind(rar_op_is_exact(fingerprint) ? RAR_I64 : RAR_I32, RAR_SUM);
 	}
-	if (fingerprint->flags & RAR_OPF_WIDE)
+	if (fingerprint->mode & RAR_OPF_WIDE)
 		dtype = dtype == RAR_F16 || dtype == RAR_BF16 ? RAR_F32 : 0;
 	return rar_reduce_kind(dtype, redop);
 }
@@ -374,7 +374,7 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 		return -EOPNOTSUPP;
 	if (fingerprint->count > RAR_MAX_BYTES / kind->size)
 		return -EMSGSIZE;
-	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->flags,
+	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->mode,
 			    fingerprint->root);
 	if (!err)
 		err = rar_ring_cut(ring, blocks_bytes(fingerprint, kind), payload, &plan);
@@ -546,11 +546,10 @@ int rar_op_keep(struct rar_member *m, struct rar_operation *op)
 /* The hash of a fingerprint, which the history keeps of a finished operation. */
 u32 rar_fingerprint_hash(const struct rar_fingerprint *p)
 {
-	u32 what = p->collective | p->dtype << 8 | p->redop << 16 |
-		   (u32)p->flags << 24;
+	u32 what = p->collective | p->dtype << 8 | p->redop << 16;
 
 	return jhash_3words(lower_32_bits(p->count), upper_32_bits(p->count),
-			    what, p->root);
+			    what, (u32)p->mode << 16 | p->root);
 }
 
 /* The first field in which two members disagree about an operation, as a reason. */
@@ -567,7 +566,7 @@ enum rar_reason rar_fingerprint_differs(const struct rar_fingerprint *a,
 		return RAR_R_COUNT;
 	if (a->root != b->root)
 		return RAR_R_ROOT;
-	return a->flags != b->flags ? RAR_R_FLAGS : RAR_R_NONE;
+	return a->mode != b->mode ? RAR_R_FLAGS : RAR_R_NONE;
 }
 
 /* What a member passed where @why says that two disagree. */
@@ -585,7 +584,7 @@ u64 rar_fingerprint_value(const struct rar_fingerprint *p, enum rar_reason why)
 	case RAR_R_ROOT:
 		return p->root;
 	case RAR_R_FLAGS:
-		return p->flags;
+		return p->mode;
 	default:
 		return 0;
 	}

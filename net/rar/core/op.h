@@ -24,33 +24,32 @@ struct rar_net;
 static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
 
 /*
- * The flags of struct rar_op that this module knows. They travel in the fingerprint, and
+ * The flags of struct rar_op that this module knows. They travel in the mode, and
  * RAR_CAPS tells which of them all members know.
  */
 #define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)
 
-static_assert(!(RAR_OP_FLAGS & (RAR_OF_HOSTS | RAR_OF_GATHERED | RAR_OF_DIRECT)));
-static_assert(RAR_RING_GATHERED == RAR_OF_GATHERED && RAR_RING_DIRECT == RAR_OF_DIRECT);
+static_assert(!(RAR_OP_FLAGS & ~RAR_MODE_FLAGS));
 
 /* The fields of an operation that all members must agree on; see struct rar_data_hdr. */
 struct rar_fingerprint {
 	u64 count;
+	u16 mode;
 	u16 root;
 	u8 collective;
 	u8 dtype;
 	u8 redop;
-	u8 flags;
 };
 
 /* Do the numbers of an operation travel as integers, after a lead? */
 static inline bool rar_op_is_exact(const struct rar_fingerprint *p)
 {
-	return p->flags & RAR_OPF_EXACT && p->collective != RAR_REDUCE_BY_KEY;
+	return p->mode & RAR_OPF_EXACT && p->collective != RAR_REDUCE_BY_KEY;
 }
 
 static inline bool rar_op_is_quant(const struct rar_fingerprint *p)
 {
-	return p->flags & RAR_OPF_QUANT && p->collective != RAR_REDUCE_BY_KEY;
+	return p->mode & RAR_OPF_QUANT && p->collective != RAR_REDUCE_BY_KEY;
 }
 
 /* Has the order of the additions no effect, as arithmetic wraps, or as integers travel? */
@@ -259,11 +258,11 @@ static inline struct rar_fingerprint rar_op_described(const struct rar_data_hdr 
 {
 	return (struct rar_fingerprint) {
 		.count = be64_to_cpu(dh->count),
+		.mode = be16_to_cpu(dh->mode),
 		.root = be16_to_cpu(dh->root),
 		.collective = dh->collective,
 		.dtype = dh->dtype,
 		.redop = dh->redop,
-		.flags = dh->opflags,
 	};
 }
 
@@ -273,11 +272,11 @@ static inline void rar_op_describe(struct rar_data_hdr *dh, u64 seq,
 {
 	dh->op_seq = cpu_to_be64(seq);
 	dh->count = cpu_to_be64(p->count);
+	dh->mode = cpu_to_be16(p->mode);
+	dh->root = cpu_to_be16(p->root);
 	dh->collective = p->collective;
 	dh->dtype = p->dtype;
 	dh->redop = p->redop;
-	dh->opflags = p->flags;
-	dh->root = cpu_to_be16(p->root);
 }
 
 /* Let the holder of a reference read the buffer, until rar_op_unuse(). */

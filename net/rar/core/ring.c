@@ -110,7 +110,7 @@ bool rar_ring_reduces(u8 collective)
  * @plan:       to fill
  * @place:      the rank's place in its group
  * @collective: enum rar_collective
- * @flags:      RAR_OPF_IN_ORDER, RAR_RING_GATHERED, RAR_RING_DIRECT; others are ignored
+ * @mode:       RAR_MODE_*: RAR_OPF_IN_ORDER and the way; all else is ignored
  * @root:       rank, of a collective that has a root
  *
  * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
@@ -120,25 +120,26 @@ bool rar_ring_reduces(u8 collective)
  * Return: 0, -EOPNOTSUPP if there is no such collective, or -EINVAL.
  */
 int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
-		  u8 flags, u32 root)
+		  u16 mode, u32 root)
 {
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
-	bool ordered = flags & (RAR_OPF_IN_ORDER | RAR_RING_GATHERED);
-	bool direct = flags & RAR_RING_DIRECT;
+	u32 way = rar_mode_way(mode);
+	bool direct = way == RAR_WAY_DIRECT;
+	bool gathers = way == RAR_WAY_GATHERED || (direct && sums);
+	bool ordered = mode & RAR_OPF_IN_ORDER || gathers;
 	const struct row *row;
 
-	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums))
-		return -EOPNOTSUPP;
-	if (direct && !(flags & RAR_RING_GATHERED) && collective != RAR_BROADCAST)
+	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums) ||
+	    way >= RAR_WAY_NR || (direct && !sums && collective != RAR_BROADCAST))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
-	if (flags & RAR_RING_GATHERED)
+	if (gathers)
 		row = &gathered;
 	if (!place->size || (row->rooted && root >= place->size))
 		return -EINVAL;
 	direct |= collective == RAR_REDUCE_BY_KEY;
 
-	*plan = (struct rar_plan) { .parts = 1, .whole = place->whole };
+	*plan = (struct rar_plan) { .parts = 1, .uncut = place->uncut };
 	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	if (place->size == 1)
@@ -149,9 +150,8 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
-	plan->aside = place->aside && !place->hosts && !plan->gathered && !plan->direct &&
-		      (sums || (place->cast && collective == RAR_BROADCAST) ||
-		       (place->reduce && collective == RAR_REDUCE));
+	plan->aside = place->boxes && !place->hosts && !plan->gathered && !plan->direct &&
+		      (sums || collective == RAR_BROADCAST || collective == RAR_REDUCE);
 	plan->boxes = plan->aside ? place->boxes : 0;
 	return 0;
 }
@@ -203,7 +203,7 @@ static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
 
 	if (plan->exact || plan->gathered)
 		return ring_div(bytes, plan->parts);
-	if (bytes > plan->whole)
+	if (bytes > plan->uncut)
 		block = div_up(bytes, plan->parts);
 	return (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 }

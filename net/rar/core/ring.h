@@ -67,10 +67,11 @@
 #include "shim.h"
 #endif
 #include <linux/rar.h>
+#include <linux/rar_wire.h>
 
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
-#define RAR_WHOLE_MAX	65536		/* RAR_AUTO: most bytes that are not cut */
+#define RAR_UNCUT_MAX	65536		/* RAR_AUTO: most bytes that are not cut */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */
@@ -97,9 +98,16 @@ enum rar_combine {
 	RAR_COMBINE_STORE,
 };
 
-#define RAR_RING_GATHERED 0x08		/* all contributions go round, and each rank adds them */
+/* The way of an operation's chunks, from its mode, which may be anything. */
+static inline u32 rar_mode_way(u16 mode)
+{
+	return mode >> 12;
+}
 
-#define RAR_RING_DIRECT	0x04		/* chunks go straight to the ranks that need them */
+static inline u16 rar_way_mode(enum rar_wire_way way)
+{
+	return way << 12;
+}
 
 #define RAR_NO_BLOCK	U32_MAX
 #define RAR_ALL_BLOCKS	(U32_MAX - 1)
@@ -112,12 +120,9 @@ enum rar_combine {
  * @host:  the rank's host, less than @hosts; rank 0 is on host 0
  * @ranks: ranks on this host, at least 1
  * @index: the rank's index among them
- * @whole: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_WHOLE_MAX
- * @aside: sums may be made aside of the ring: the group named a box
- * @boxes: the boxes that it named, among which the chunks of an operation are divided
- * @cast:  and broadcasts may go aside of it: all members can use a box for them
- * @reduce: and so may reductions to a root
- * @keyed: and so may the records of keyed reductions
+ * @uncut: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_UNCUT_MAX
+ * @boxes: the boxes that the group named, by which sums, broadcasts and reductions to a root may
+ *         go aside of the ring. The chunks of an operation are divided among them
  */
 struct rar_place {
 	u32 size;
@@ -126,18 +131,20 @@ struct rar_place {
 	u32 host;
 	u32 ranks;
 	u32 index;
-	u32 whole;
-	bool aside;
+	u32 uncut;
 	u32 boxes;
-	bool cast;
-	bool reduce;
-	bool keyed;
 };
+
+/* May records of keyed reductions go by a box? Of two ranks it would combine nothing. */
+static inline bool rar_place_keyed(const struct rar_place *place)
+{
+	return place->boxes && place->size > 2;
+}
 
 /**
  * struct rar_plan - what one rank does in one operation
  * @parts:  blocks that the tensor is cut into, each injected by one rank
- * @whole:  as in struct rar_place
+ * @uncut:  as in struct rar_place
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
@@ -156,7 +163,7 @@ struct rar_place {
  */
 struct rar_plan {
 	u32 parts;
-	u32 whole;
+	u32 uncut;
 	u32 starts[RAR_PHASES];
 	u32 ends[RAR_PHASES];
 	bool exact;
@@ -406,7 +413,7 @@ static inline bool rar_plan_injects(const struct rar_plan *plan, enum rar_phase 
 bool rar_ring_rooted(u8 collective);
 bool rar_ring_reduces(u8 collective);
 int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 collective,
-		  u8 flags, u32 root);
+		  u16 mode, u32 root);
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes);
 u64 rar_plan_room(const struct rar_plan *plan, u64 bytes);

@@ -19,6 +19,7 @@
  * are no wires on which blocks could travel at the same time: do not cut.
  */
 #include <linux/bitfield.h>
+#include <linux/log2.h>
 
 #include "core/gather.h"
 #include "core/hosts.h"
@@ -29,39 +30,39 @@
 
 #define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
 #define DIRECT_HOP_US	10	/* from so long a hop on for each other rank: exchange directly */
-#define WHOLE_HOP_BYTES	256	/* bytes of a tensor that is not cut, for each microsecond */
+#define BORDER_MIN	8	/* bytes; lower borders of short operations are none */
+#define UNCUT_HOP_BYTES	256	/* bytes of a tensor that is not cut, for each microsecond */
 
-/* The numbers of RAR_TF_GATHER and RAR_TF_DIRECT, and of RAR_TF_WHOLE. */
-#define SHORT_CODE_MAX	11U
-#define WHOLE_CODE_MAX	3U
-
-static u32 short_of(u32 code)
+/*
+ * Drop what rank 0 cannot choose for this member's schedule. Borders that it
+ * cannot have chosen become the nearest possible ones, at all members alike.
+ */
+static void confine(const struct rar_member *m, struct rar_choice *choice)
 {
-	return code ? 4 << code : 0;
+	bool automatic = m->schedule == RAR_AUTO;
+
+	if (!automatic && m->schedule != RAR_DIRECT)
+		*choice = (struct rar_choice) { };
+	if (!automatic)
+		choice->gather = 0;
+	if (!automatic)
+		choice->uncut = 0;
+	choice->direct = min_t(u32, choice->direct, RAR_SMALL_BYTES);
+	choice->gather = min_t(u32, choice->gather, RAR_SMALL_BYTES);
+	choice->uncut = clamp_t(u32, choice->uncut, RAR_SMALL_BYTES,
+				RAR_UNCUT_MAX);
 }
 
-/* The largest code for at most @bytes. */
-static u32 short_code(u32 bytes)
+/* Do all members know a way? @m->lock held, once COLLECT has come round. */
+static bool knows(const struct rar_member *m, enum rar_wire_way way)
 {
-	u32 code = 0;
-
-	while (code < SHORT_CODE_MAX && short_of(code + 1) <= bytes)
-		code++;
-	return code;
+	return FIELD_GET(RAR_CAPS_WAYS, m->join.caps.dtypes[0]) & BIT(way);
 }
 
-/* The border that a code stands for, as the first number of bytes beyond it; 0 = none. */
-static u32 short_below(u32 code)
+/* A border that an administrator has set, or 0 if it is so low that it is none. */
+static u32 told_border(u32 bytes)
 {
-	return code ? short_of(min(code, SHORT_CODE_MAX)) + 1 : 0;
-}
-
-/* The flags of the table by which rank 0 chooses for this member's schedule. */
-u16 rar_choice_may(const struct rar_member *m)
-{
-	if (m->schedule == RAR_AUTO)
-		return RAR_TF_CHOICE;
-	return m->schedule == RAR_DIRECT ? RAR_TF_PAIRED | RAR_TF_DIRECT : 0;
+	return bytes < BORDER_MIN ? 0 : rounddown_pow_of_two(bytes);
 }
 
 /* The bytes up to which operations are exchanged directly. */
@@ -69,29 +70,13 @@ static u32 choose_direct(const struct rar_member *m)
 {
 	int told = READ_ONCE(m->rn->sysctl_direct_bytes);
 
-	if (!rar_pair_wanted(m) || !(m->join.caps.dtypes[0] & RAR_OF_DIRECT))
+	if (!rar_pair_wanted(m) || !knows(m, RAR_WAY_DIRECT))
 		return 0;
 	if (m->schedule == RAR_DIRECT)
 		return RAR_SMALL_BYTES;
 	if (told)
-		return told;
+		return told_border(told);
 	return m->join.hop_us >= DIRECT_HOP_US * (m->size - 1) ? RAR_SMALL_BYTES : 0;
-}
-
-static u32 whole_of(u32 code)
-{
-	return RAR_SMALL_BYTES << code;
-}
-
-/**
- * rar_choice_whole() - the border of tensors that are not cut
- * @choice: flags of the table of a group
- *
- * Return: bytes of the longest tensor that is not cut into blocks.
- */
-u32 rar_choice_whole(u16 choice)
-{
-	return whole_of(min_t(u32, FIELD_GET(RAR_TF_WHOLE, choice), WHOLE_CODE_MAX));
 }
 
 /* The bytes up to which sums are gathered. */
@@ -99,10 +84,11 @@ static u32 choose_gather(const struct rar_member *m)
 {
 	int told = READ_ONCE(m->rn->sysctl_gather_bytes);
 
-	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
+	if (m->size == 1 || m->size > RAR_GATHER_RANKS ||
+	    !knows(m, RAR_WAY_GATHERED))
 		return 0;
 	if (told)
-		return told;
+		return told_border(told);
 	return m->join.hop_us >= GATHER_HOP_US * (m->size - 1) ? RAR_SMALL_BYTES : 0;
 }
 
@@ -119,68 +105,98 @@ static bool together(const struct rar_member *m)
 	return all;
 }
 
-/* The bytes up to which tensors are not cut. */
-static u32 choose_whole(const struct rar_member *m)
+/*
+ * The bytes up to which tensors are not cut. The bits of a sum depend on it,
+ * and hardly ever on how long the measured hop took: it is a power of two.
+ */
+static u32 choose_uncut(const struct rar_member *m)
 {
-	int told = READ_ONCE(m->rn->sysctl_whole_bytes);
-	u32 hop_us = min_t(u32, m->join.hop_us, RAR_WHOLE_MAX / WHOLE_HOP_BYTES);
+	u32 hop_us = min_t(u32, m->join.hop_us, RAR_UNCUT_MAX / UNCUT_HOP_BYTES);
+	u32 told = READ_ONCE(m->rn->sysctl_whole_bytes);
+	u32 bytes = told ?: hop_us * UNCUT_HOP_BYTES;
 
-	if (told)
-		return told;
-	return together(m) ? RAR_WHOLE_MAX : hop_us * WHOLE_HOP_BYTES;
+	if (!told && together(m))
+		return RAR_UNCUT_MAX;
+	return bytes ? rounddown_pow_of_two(bytes) : 0;
 }
 
 /**
  * rar_choice_make() - choose the borders of RAR_AUTO and RAR_DIRECT
- * @m:     rank 0, to which COLLECT has come back; @m->lock held
+ * @m:      rank 0, to which COLLECT has come back; @m->lock held
  * @paired: each rank reaches each other rank directly
- *
- * Members of earlier versions, which do not know RAR_TF_PAIRED, are not told of it.
- *
- * Return: flags of struct rar_table_hdr.
+ * @choice: set
  */
-u16 rar_choice_make(const struct rar_member *m, bool paired)
+void rar_choice_make(const struct rar_member *m, bool paired,
+		     struct rar_choice *choice)
 {
-	u32 direct = paired ? short_code(choose_direct(m)) : 0, whole = 0, bytes;
-	u16 choice = FIELD_PREP(RAR_TF_DIRECT, direct);
+	*choice = (struct rar_choice) {
+		.paired = paired && rar_pair_wanted(m),
+		.direct = paired ? choose_direct(m) : 0,
+		.gather = choose_gather(m),
+		.uncut = choose_uncut(m),
+	};
+	confine(m, choice);
+}
 
-	if (paired && rar_pair_wanted(m) &&
-	    m->join.caps.collectives & BIT(RAR_REDUCE_BY_KEY))
-		choice |= RAR_TF_PAIRED;
-	choice &= rar_choice_may(m);
-	if (m->schedule != RAR_AUTO)
-		return choice;
-	bytes = choose_whole(m);
-	while (whole < WHOLE_CODE_MAX && whole_of(whole + 1) <= bytes)
-		whole++;
-	return choice | FIELD_PREP(RAR_TF_GATHER, short_code(choose_gather(m))) |
-	       FIELD_PREP(RAR_TF_WHOLE, whole);
+/**
+ * rar_choice_to_wire() - tell a choice in a PROPOSE
+ * @choice: what rank 0 has chosen
+ * @th:     header of the packet
+ */
+void rar_choice_to_wire(const struct rar_choice *choice, struct rar_table_hdr *th)
+{
+	if (choice->paired)
+		th->flags |= cpu_to_be16(RAR_TF_PAIRED);
+	th->borders = (struct rar_borders) {
+		.direct = cpu_to_be32(choice->direct),
+		.gather = cpu_to_be32(choice->gather),
+		.uncut = cpu_to_be32(choice->uncut),
+	};
+}
+
+/**
+ * rar_choice_from_wire() - read a choice from a PROPOSE
+ * @m:      member
+ * @th:     header of the packet, from anywhere
+ * @choice: set to what rank 0 can have chosen
+ */
+void rar_choice_from_wire(const struct rar_member *m,
+			  const struct rar_table_hdr *th,
+			  struct rar_choice *choice)
+{
+	*choice = (struct rar_choice) {
+		.paired = th->flags & cpu_to_be16(RAR_TF_PAIRED),
+		.direct = be32_to_cpu(th->borders.direct),
+		.gather = be32_to_cpu(th->borders.gather),
+		.uncut = be32_to_cpu(th->borders.uncut),
+	};
+	confine(m, choice);
+}
+
+/* The border of a way, as the first number of bytes beyond it; 0 = none. */
+static u32 below(u32 bytes)
+{
+	return bytes ? bytes + 1 : 0;
 }
 
 /**
  * rar_choice_take() - do as rank 0 has chosen
  * @m: member whose place in the group is known; @m->lock held
- *
- * Borders that rank 0 cannot have chosen become the nearest possible ones, at all members
- * alike.
  */
 void rar_choice_take(struct rar_member *m)
 {
-	u32 direct = FIELD_GET(RAR_TF_DIRECT, m->join.choice);
-	u32 gather = FIELD_GET(RAR_TF_GATHER, m->join.choice);
+	const struct rar_choice *choice = &m->join.choice;
 
-	m->place.whole = rar_choice_whole(m->join.choice);
+	m->place.uncut = max_t(u32, choice->uncut, RAR_SMALL_BYTES);
 	m->gather_below = 0;
 	m->direct.below = 0;
 	m->direct.paired = false;
 	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
 		return;
-	if (m->schedule == RAR_GATHERED)
-		m->gather_below = RAR_SMALL_BYTES + 1;
-	else
-		m->gather_below = short_below(gather);
+	m->gather_below = below(m->schedule == RAR_GATHERED ? RAR_SMALL_BYTES :
+							     choice->gather);
 	if (!m->direct.peer)
 		return;
-	m->direct.below = short_below(direct);
-	m->direct.paired = m->direct.below || m->join.choice & RAR_TF_PAIRED;
+	m->direct.below = below(choice->direct);
+	m->direct.paired = choice->direct || choice->paired;
 }

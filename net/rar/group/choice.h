@@ -4,11 +4,16 @@
 
 #include <linux/types.h>
 
+struct rar_choice;
 struct rar_member;
+struct rar_table_hdr;
 
-u16 rar_choice_may(const struct rar_member *m);
-u16 rar_choice_make(const struct rar_member *m, bool paired);
-u32 rar_choice_whole(u16 choice);
+void rar_choice_make(const struct rar_member *m, bool paired,
+		     struct rar_choice *choice);
+void rar_choice_to_wire(const struct rar_choice *choice, struct rar_table_hdr *th);
+void rar_choice_from_wire(const struct rar_member *m,
+			  const struct rar_table_hdr *th,
+			  struct rar_choice *choice);
 void rar_choice_take(struct rar_member *m);
 
 #endif /* _RAR_GROUP_CHOICE_H */

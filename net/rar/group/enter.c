@@ -59,11 +59,11 @@ static void wait_no_more(struct rar_member *m)
 static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_leg *leg = rar_link_leg(pkt->link);
-	struct rar_entered_hdr eh = { };
+	struct rar_entered_hdr eh;
 	struct rar_link *link = pkt->link;
 	bool opened;
 
-	if (skb_copy_bits(pkt->skb, pkt->off, &eh, min_t(u32, pkt->len, sizeof(eh))) ||
+	if (skb_copy_bits(pkt->skb, pkt->off, &eh, sizeof(eh)) ||
 	    be64_to_cpu(eh.nonce) != leg->nonce || READ_ONCE(link->epoch) ||
 	    !READ_ONCE(link->tx.sent))
 		return;
@@ -268,7 +268,7 @@ static void send_enter(struct rar_link *link)
 		.cookie = cpu_to_be64(READ_ONCE(leg->cookie)),
 		.payload = cpu_to_be32(m->payload),
 		.size = cpu_to_be16(m->size),
-		.choice = cpu_to_be16(m->join.choice),
+		.uncut = cpu_to_be32(m->place.uncut),
 	};
 	size_t pad = sizeof(struct rar_data_hdr) + m->payload - sizeof(eh);
 

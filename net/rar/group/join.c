@@ -286,9 +286,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
 	};
 
-	/* No longer than the question, which has no proof in earlier versions. */
-	rar_packet_reply(m, pkt, &ack, min_t(size_t, sizeof(ack), pkt->len), RAR_T_JOIN_ACK,
-			 be64_to_cpu(jh->nonce));
+	rar_packet_reply(m, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK, be64_to_cpu(jh->nonce));
 }
 
 /* Take the predecessor, whose address is real: it echoed our cookie in a full packet. */
@@ -433,11 +431,9 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	join_answer(m, pkt, jh);
 }
 
-/* Read the header of a JOIN. Members of earlier versions send no proof. */
 static bool get_join_hdr(const struct rar_pkt *pkt, struct rar_join_hdr *jh)
 {
-	jh->proof = 0;
-	return !skb_copy_bits(pkt->skb, pkt->off, jh, min_t(u32, sizeof(*jh), pkt->len));
+	return !skb_copy_bits(pkt->skb, pkt->off, jh, sizeof(*jh));
 }
 
 static void rcv_join(struct rar_member *m, struct rar_pkt *pkt)

@@ -196,7 +196,7 @@ void rar_leave_release(struct rar_member *m)
 	rar_member_put(m);
 }
 
-/* The reason of a FIN; members of earlier versions send none. */
+/* The reason of a FIN. */
 static enum rar_reason why_left(const struct rar_error *fin)
 {
 	return fin->reason == RAR_R_DIED ? RAR_R_DIED : RAR_R_LEFT;

@@ -5,6 +5,8 @@
  * COMMIT starts the epoch. Only rank 0 has a timer for these packets. A large table travels
  * in slices of RAR_TABLE_MAX members.
  */
+#include <linux/bitfield.h>
+
 #include "core/event.h"
 #include "core/hosts.h"
 #include "core/key.h"
@@ -43,6 +45,9 @@ struct table_pkt {
 	struct rar_wire_box box[RAR_LEGS];	/* room for them; they follow the last member */
 };
 
+/* The smallest path has an MTU of 1280 bytes, of which IPv6 and UDP take 48. */
+static_assert(sizeof(struct table_pkt) <= 1280 - 48);
+
 static u32 slices(const struct rar_member *m)
 {
 	return DIV_ROUND_UP(m->size, RAR_TABLE_MAX);
@@ -63,10 +68,8 @@ static void own_caps(struct rar_caps *caps)
 	memset(caps, 0, sizeof(*caps));
 	caps->wire_version = RAR_WIRE_VERSION;
 	caps->collectives = GENMASK(RAR_COLLECTIVE_NR - 1, RAR_ALLREDUCE);
-	caps->dtypes[0] = RAR_OP_FLAGS | RAR_OF_DIRECT | RAR_CAPS_BOX |
-			  RAR_CAPS_BESIDE | RAR_CAPS_BOX_BROADCAST | RAR_CAPS_BOX_REDUCE |
-			  RAR_CAPS_BOX_KEYED | RAR_CAPS_BOXES |
-			  RAR_CAPS_WHOLE | RAR_CAPS_LANES;
+	caps->dtypes[0] = RAR_OP_FLAGS |
+			  FIELD_PREP(RAR_CAPS_WAYS, GENMASK(RAR_WAY_NR - 1, 0));
 	for (redop = 1; redop < RAR_REDOP_NR; redop++)
 		for (dtype = 1; dtype < RAR_DTYPE_NR; dtype++)
 			if (rar_reduce_kind(dtype, redop))
@@ -178,7 +181,9 @@ static u64 table_hash(const struct rar_member *m)
 	const struct rar_join_state *j = &m->join;
 	const __be64 head[] = {
 		cpu_to_be64(m->id), cpu_to_be64(j->drawn), cpu_to_be64(m->size),
-		cpu_to_be64((u64)j->min_payload << 32 | j->choice),
+		cpu_to_be64((u64)j->min_payload << 32 | j->choice.paired),
+		cpu_to_be64((u64)j->choice.direct << 32 | j->choice.gather),
+		cpu_to_be64(j->choice.uncut),
 	};
 	struct rar_wire_box box[RAR_LEGS];
 	u64 hash = rar_key_chain(m, 0, head, sizeof(head));
@@ -341,19 +346,16 @@ static void step_to(struct rar_member *m, u8 type)
 	bitmap_zero(j->back, slices(m));
 }
 
-/* Rank 0: propose the boxes, if all members can use them. */
+/* Rank 0: propose the boxes, if the group can use them. */
 static void choose_boxes(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
 
 	j->boxes.n = 0;
 	if (!j->wants.n || j->wants.addr[0].af != m->link[RAR_NEXT].path.dst.af ||
-	    m->schedule == RAR_BY_HOSTS || !(j->caps.dtypes[0] & RAR_CAPS_BOX) ||
-	    m->size > RAR_BOX_LEGS)
+	    m->schedule == RAR_BY_HOSTS || m->size > RAR_BOX_LEGS)
 		return;
 	j->boxes = j->wants;
-	if (!(j->caps.dtypes[0] & RAR_CAPS_BOXES))
-		j->boxes.n = 1;
 }
 
 static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
@@ -362,15 +364,9 @@ static void set_proposal(struct rar_member *m, const struct rar_table_hdr *th)
 	m->join.digest = be64_to_cpu(th->digest);
 	m->join.min_payload = be32_to_cpu(th->payload);
 	m->join.min_rank = be16_to_cpu(th->payload_rank);
-	m->join.choice = be16_to_cpu(th->flags) & rar_choice_may(m);
+	rar_choice_from_wire(m, th, &m->join.choice);
 	caps_from_wire(&th->caps, &m->join.caps);
 	resume_from_wire(th, &m->join.resume);
-}
-
-/* Are @rank and the rank before it in one kernel, by the table? Older members know no such rows. */
-static bool beside(const struct rar_member *m, u32 rank)
-{
-	return m->join.table[rank].beside && (m->join.caps.dtypes[0] & RAR_CAPS_BESIDE);
 }
 
 /* Is @rank on the same host as the rank before it? */
@@ -379,7 +375,8 @@ static bool same_host(const struct rar_member *m, u32 rank)
 	const struct rar_addr *a = &m->join.table[rank - 1].addr;
 	const struct rar_addr *b = &m->join.table[rank].addr;
 
-	return (a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip)) || beside(m, rank);
+	return (a->af == b->af && ipv6_addr_equal(&a->ip, &b->ip)) ||
+	       m->join.table[rank].beside;
 }
 
 /* Is the successor on this host, as the table says? RCU read side. */
@@ -388,7 +385,7 @@ static bool next_is_here(const struct rar_member *m)
 	u32 next = m->rank + 1;
 
 	return rar_route_is_here(m, &m->link[RAR_NEXT].path) ||
-	       (beside(m, next) && rar_hosts_find(m, next, m->join.table[next].nonce));
+	       (m->join.table[next].beside && rar_hosts_find(m, next, m->join.table[next].nonce));
 }
 
 /* Derive the hosts and their ranks from the table. All members get the same result. */
@@ -419,12 +416,7 @@ static void take_place(struct rar_member *m)
 	m->place = (struct rar_place) {
 		.size = m->size,
 		.rank = m->rank,
-		.aside = m->nlegs,
 		.boxes = m->nlegs,
-		.cast = m->nlegs && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_BROADCAST),
-		.reduce = m->nlegs && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_REDUCE),
-		.keyed = m->nlegs && (m->join.caps.dtypes[0] & RAR_CAPS_BOX_KEYED) &&
-			 m->size > 2,
 	};
 	if (m->schedule == RAR_BY_HOSTS)
 		place_by_hosts(m);
@@ -562,7 +554,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 		return false;
 	}
 	set_proposal(m, &t->th);
-	j->choice = rar_choice_make(m, !apart);
+	rar_choice_make(m, !apart, &j->choice);
 	choose_boxes(m);
 	j->drawn = clock_read(j);
 	j->hash = table_hash(m);
@@ -715,7 +707,7 @@ static void step_send(struct rar_member *m)
 		caps_to_wire(&j->caps, &t.th.caps);
 		resume_to_wire(&j->resume, &t.th);
 		if (step == RAR_T_PROPOSE)
-			t.th.flags |= cpu_to_be16(j->choice);
+			rar_choice_to_wire(&j->choice, &t.th);
 		if (i < n)
 			slice_fill(m, &t, i);
 		boxes = step == RAR_T_PROPOSE ? j->boxes.n : 0;
@@ -794,7 +786,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->step = 0;
 	j->drawn = 0;
 	j->ready = 0;
-	j->choice = 0;
+	memset(&j->choice, 0, sizeof(j->choice));
 	j->hop_us = U32_MAX;
 	j->round_ms = 0;
 	j->hop_rounds = 0;

@@ -557,7 +557,7 @@ static u64 probe_interval(const struct rar_link *link)
 	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
 	const struct rar_link_tx *tx = &link->tx;
 	u64 since = max(tx->sent_us, tx->blocked_us);
-	bool done_lacks = m->place.aside && rar_member_idle(m) && !rar_member_is_first(m);
+	bool done_lacks = m->place.boxes && rar_member_idle(m) && !rar_member_is_first(m);
 
 	/*
 	 * Credit is closed, or an operation waits only until the successor has completed it. The
@@ -614,7 +614,7 @@ static void describe_oldest(const struct rar_member *m, struct rar_probe_hdr *ph
 	ph->collective = p->collective;
 	ph->dtype = p->dtype;
 	ph->redop = p->redop;
-	ph->opflags = p->flags;
+	ph->mode = cpu_to_be16(p->mode);
 }
 
 /**

@@ -314,8 +314,8 @@ enum rar_rx rar_batch_rcv(struct rar_member *m, const struct rar_pkt *pkt, u32 n
 	struct rar_operation *op;
 	struct piece p = {
 		.token = be64_to_cpu(pkt->h.token),
-		.number = be32_to_cpu(dh->una),
-		.pieces = be32_to_cpu(dh->scale),
+		.number = be32_to_cpu(dh->batch),
+		.pieces = be32_to_cpu(dh->pieces),
 		.index = be32_to_cpu(dh->chunk),
 		.off = pkt->off + sizeof(*dh),
 	};

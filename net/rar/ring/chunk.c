@@ -780,9 +780,9 @@ enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return RAR_DROP(Short);
 	/* A chunk of the ring and a chunk that came directly are never the same. */
-	if (!(dh.opflags & RAR_OF_DIRECT))
+	if (rar_mode_way(be16_to_cpu(dh.mode)) != RAR_WAY_DIRECT)
 		return RAR_DROP(Chunk);
-	rar_direct_hear(pkt->link, be32_to_cpu(dh.scale), rar_hdr_complete(&dh), true);
+	rar_direct_hear(pkt->link, be32_to_cpu(dh.base), be64_to_cpu(dh.complete), true);
 	a.op_seq = be64_to_cpu(dh.op_seq);
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), 1, RAR_AG };
 	if (rar_op_early(m, a.op_seq, &a.run))
@@ -822,7 +822,7 @@ void rar_chunk_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt)
 		.collective = ph.collective,
 		.dtype = ph.dtype,
 		.redop = ph.redop,
-		.flags = ph.opflags,
+		.mode = be16_to_cpu(ph.mode),
 	};
 	why = rar_fingerprint_differs(&theirs, &op->fingerprint);
 	if (why)

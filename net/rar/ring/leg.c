@@ -145,7 +145,7 @@ static bool gets_none(const struct rar_member *m, const struct rar_data_hdr *dh)
 static enum rar_rx rcv_passed(struct rar_member *m, const struct rar_pkt *pkt,
 			      const struct rar_data_hdr *dh)
 {
-	u32 chunk = be32_to_cpu(dh->chunk), n = be32_to_cpu(dh->scale);
+	u32 chunk = be32_to_cpu(dh->chunk), n = dh->box.chunks;
 	struct rar_link *link = pkt->link;
 	struct rar_operation *op;
 	u64 released;

@@ -95,8 +95,7 @@ static bool carries(const struct rar_member *m)
 	shared = rar_hosts_share(m, next, m->join.table[next].nonce);
 	rcu_read_unlock();
 	return shared && READ_ONCE(m->rn->sysctl_carriers) && !m->nlegs &&
-	       rar_rules_rx_path(m->rn) == RAR_PATH_INGRESS &&
-	       (m->join.caps.dtypes[0] & RAR_CAPS_WHOLE);
+	       rar_rules_rx_path(m->rn) == RAR_PATH_INGRESS;
 }
 
 /**

@@ -78,7 +78,8 @@ static bool by_box(const struct rar_member *m, const struct rar_operation *op)
 {
 	const struct rar_stream *s = op->keyed->stream;
 
-	return m->place.keyed && m->leg[0].keyed && m->link[RAR_LEG].epoch && !s->full &&
+	return rar_place_keyed(&m->place) && m->leg[0].keyed &&
+	       m->link[RAR_LEG].epoch && !s->full &&
 	       (s32)(s->sent - s->direct) >= 0;
 }
 

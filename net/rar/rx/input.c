@@ -296,7 +296,7 @@ static const struct input_type {
 	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT | TO_BOX, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
 	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), TO_BOX | FROM_BOX, BY_EPOCH },
-	[RAR_T_ENTERED]	= { offsetof(struct rar_entered_hdr, flags), FROM_BOX, BY_GROUP },
+	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
 	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,
 			    RAR_MAX_LANES - 1 },
 	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH,
@@ -304,8 +304,8 @@ static const struct input_type {
 	[RAR_T_PAIR]	= { sizeof(struct rar_pair_hdr), FROM_ANY, BY_TYPE },
 	[RAR_T_PAIR_ACK] = { sizeof(struct rar_pair_hdr), FROM_ANY, BY_TYPE },
 	[RAR_T_OFFER]	= { sizeof(struct rar_offer_hdr), FROM_ANYONE, BY_NONCE },
-	[RAR_T_JOIN]	= { offsetof(struct rar_join_hdr, proof), FROM_PREV, BY_TYPE },
-	[RAR_T_JOIN_ACK] = { offsetof(struct rar_join_hdr, proof), FROM_NEXT, BY_NONCE },
+	[RAR_T_JOIN]	= { sizeof(struct rar_join_hdr), FROM_PREV, BY_TYPE },
+	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE },
 	[RAR_T_REJECT]	= { sizeof(struct rar_reject_hdr), FROM_NEXT, BY_NONCE },
 	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
 	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
@@ -586,7 +586,7 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		if (!rar_loss_rcv_ack(pkt->link, pkt))
 			return RAR_DROP(Seq);
 		hear(m, pkt);
-		if (m->place.aside)
+		if (m->place.boxes)
 			rar_done_passed(m);
 		rar_push(m);
 		break;

@@ -328,7 +328,7 @@ int rar_sock_init(void)
 	static_assert(sizeof(struct rar_join) == 232);
 	static_assert(sizeof(struct rar_reg) == 24);
 	static_assert(sizeof(struct rar_counters) == 48);
-	static_assert(sizeof(struct rar_table_hdr) == 136);
+	static_assert(sizeof(struct rar_table_hdr) == 152);
 	static_assert(sizeof(struct rar_wire_member) == 32);
 	static_assert(sizeof(struct rar_notice_hdr) == 72);
 

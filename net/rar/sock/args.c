@@ -28,7 +28,7 @@ static int parse_op(const struct rar_op *req, struct rar_args *args)
 		args->fingerprint.dtype = req->dtype;
 	if (req->redop)
 		args->fingerprint.redop = req->redop;
-	args->fingerprint.flags |= req->flags;
+	args->fingerprint.mode |= req->flags;
 	args->root = req->root;
 	args->key = req->key;
 	args->bytes = req->bytes;
@@ -95,7 +95,7 @@ static int check_kind(const struct rar_member *m, struct rar_fingerprint *p)
 	drop_unused(p);
 	if (p->collective >= RAR_COLLECTIVE_NR ||
 	    !(m->join.caps.collectives & BIT(p->collective)) ||
-	    p->flags & RAR_OP_FLAGS & ~m->join.caps.dtypes[0] ||
+	    p->mode & RAR_OP_FLAGS & ~m->join.caps.dtypes[0] ||
 	    !(m->join.caps.dtypes[p->redop] & BIT(p->dtype)) ||
 	    !rar_reduce_kind(p->dtype, p->redop))
 		return -EOPNOTSUPP;
@@ -108,15 +108,15 @@ static int check_flags(const struct rar_fingerprint *p, bool pinned)
 	bool adds = p->collective == RAR_ALLREDUCE || p->collective == RAR_REDUCE ||
 		    p->collective == RAR_REDUCE_SCATTER;
 
-	if (!(p->flags & (RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)))
+	if (!(p->mode & (RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)))
 		return 0;
 	if (!adds || pinned)
 		return -EOPNOTSUPP;
 	if (!rar_op_kind(p) || p->redop == RAR_MIN || p->redop == RAR_MAX)
 		return -EINVAL;
-	if (!(p->flags & (RAR_OPF_EXACT | RAR_OPF_QUANT)))
+	if (!(p->mode & (RAR_OPF_EXACT | RAR_OPF_QUANT)))
 		return 0;
-	if (hweight8(p->flags & RAR_OP_FLAGS) > 1)
+	if (hweight8(p->mode & RAR_OP_FLAGS) > 1)
 		return -EINVAL;
 	return p->collective == RAR_ALLREDUCE ? 0 : -EOPNOTSUPP;
 }
@@ -140,14 +140,14 @@ static void choose_way(const struct rar_member *m, struct rar_args *args)
 	struct rar_fingerprint *p = &args->fingerprint;
 	bool sum = p->collective == RAR_ALLREDUCE || p->collective == RAR_BARRIER;
 
-	if (p->flags & ~RAR_OPF_IN_ORDER)
+	if (p->mode & ~RAR_OPF_IN_ORDER)
 		return;
 	if (sum && args->bytes < m->direct.below)
-		p->flags |= RAR_OF_GATHERED | RAR_OF_DIRECT;
+		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
 	else if (sum && args->bytes < m->gather_below)
-		p->flags |= RAR_OF_GATHERED;
-	else if (p->collective == RAR_BROADCAST && !p->flags && args->bytes < m->direct.below)
-		p->flags |= RAR_OF_DIRECT;
+		p->mode |= rar_way_mode(RAR_WAY_GATHERED);
+	else if (p->collective == RAR_BROADCAST && !p->mode && args->bytes < m->direct.below)
+		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
 }
 
 /*
@@ -162,7 +162,7 @@ static int find_spans(const struct rar_member *m, struct rar_args *args, bool pi
 	struct rar_plan plan;
 	int err;
 
-	err = rar_ring_plan(&plan, &m->place, p->collective, p->flags, p->root);
+	err = rar_ring_plan(&plan, &m->place, p->collective, p->mode, p->root);
 	if (err)
 		return err;
 	if (args->bytes % (plan.exact ? (u64)esize * plan.parts : esize))
@@ -278,7 +278,7 @@ int rar_args_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *ms
 		.fingerprint.collective = RAR_ALLREDUCE,
 		.fingerprint.dtype = rsk->dtype,
 		.fingerprint.redop = rsk->redop,
-		.fingerprint.flags = m->schedule == RAR_BY_HOSTS ? RAR_OF_HOSTS : 0,
+		.fingerprint.mode = m->schedule == RAR_BY_HOSTS ? RAR_MODE_HOSTS : 0,
 		.prio = rsk->prio,
 	};
 	err = parse_cmsgs(msg, args);

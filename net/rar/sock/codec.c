@@ -45,7 +45,7 @@ const struct rar_codec *rar_codec_of(const struct rar_fingerprint *fingerprint)
 		return &exact;
 	if (rar_op_is_quant(fingerprint))
 		return &quant;
-	if (fingerprint->flags & RAR_OPF_WIDE)
+	if (fingerprint->mode & RAR_OPF_WIDE)
 		return fingerprint->dtype == RAR_F16 ? &wide_f16 : &wide_bf16;
 	return NULL;
 }

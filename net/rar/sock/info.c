@@ -134,7 +134,7 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 	info->hosts = m->place.hosts;
 	info->gather_bytes = m->gather_below - 1;	/* RAR_NO_BYTES if 0 */
 	info->direct_bytes = m->direct.below - 1;
-	info->whole_bytes = m->place.whole;
+	info->whole_bytes = m->place.uncut;
 	info->hop_us = m->rank ? 0 : m->join.hop_us;
 	fill_boxes(m, info);
 	info->prev_silent_ms = jiffies_to_msecs(jiffies -

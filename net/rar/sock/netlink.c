@@ -358,7 +358,7 @@ static int put_op(struct sk_buff *skb, struct rar_member *m, const struct rar_op
 	    nla_put_u32(skb, RAR_A_OP_COLLECTIVE, f->collective) ||
 	    nla_put_u32(skb, RAR_A_OP_DTYPE, f->dtype) ||
 	    nla_put_u32(skb, RAR_A_OP_REDOP, f->redop) ||
-	    nla_put_u32(skb, RAR_A_OP_FLAGS, f->flags & RAR_OP_FLAGS) ||
+	    nla_put_u32(skb, RAR_A_OP_FLAGS, f->mode & RAR_OP_FLAGS) ||
 	    nla_put_u32(skb, RAR_A_OP_ROOT, f->root) ||
 	    nla_put_u64_64bit(skb, RAR_A_OP_COUNT, f->count, RAR_A_OP_PAD) ||
 	    nla_put_u64_64bit(skb, RAR_A_OP_AGE_US, p.age_us, RAR_A_OP_PAD) ||

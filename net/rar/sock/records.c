@@ -6,6 +6,7 @@
  * The operation is posted by the first call. send() fills the chunks of the stream, and waits
  * when all of them are filled. At the root it reduces the records itself.
  */
+#include <linux/bitfield.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <net/sock.h>
@@ -57,9 +58,9 @@ int rar_records_check(const struct rar_member *m, struct rar_fingerprint *finger
 
 	if (!key_code(key))
 		return -EINVAL;
-	if (fingerprint->flags || (m->size > 1 && !m->direct.paired))
+	if (fingerprint->mode || (m->size > 1 && !m->direct.paired))
 		return -EOPNOTSUPP;
-	fingerprint->flags = key_code(key);
+	fingerprint->mode = FIELD_PREP(RAR_MODE_KEY, key_code(key));
 	if (!rar_keyed_of(&kind, fingerprint))
 		return -EOPNOTSUPP;
 	if (!bytes || bytes % kind.record || len % kind.record)
@@ -69,7 +70,8 @@ int rar_records_check(const struct rar_member *m, struct rar_fingerprint *finger
 	if (fingerprint->count > RAR_KEYED_SLOTS_MAX || !chunk)
 		return -EMSGSIZE;
 	*room = fingerprint->root == m->rank ?
-		rar_keyed_room(&kind, fingerprint->count, m->payload, m->place.keyed) :
+		rar_keyed_room(&kind, fingerprint->count, m->payload,
+			       rar_place_keyed(&m->place)) :
 		(u64)rar_keyed_window(chunk) * chunk;
 	return 0;
 }

@@ -70,7 +70,7 @@ static int early_min = 4096, early_max = 1 << 27;
 static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
 static int members_max = 1 << 20, step_max = 1 << 30;
 static int roce_ms_max = 5000;
-static int gather_max = RAR_SMALL_BYTES, whole_max = RAR_WHOLE_MAX;
+static int gather_max = RAR_SMALL_BYTES, whole_max = RAR_UNCUT_MAX;
 static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
 static unsigned long window_min = 4096, window_max = 1UL << 32;
 static unsigned long mem_min = 65536, mem_max = LONG_MAX;

@@ -251,7 +251,8 @@ void rar_packet_fill_data(const struct rar_link *link,
 	memset(dh, 0, sizeof(*dh));
 	if (op->ring.plan.direct && !rar_link_is_leg(link)) {
 		type = RAR_T_DIRECT;
-		rar_hdr_set_complete(dh, item->known.base, item->known.map);
+		dh->complete = cpu_to_be64(item->known.map);
+		dh->base = cpu_to_be32((u32)item->known.base);
 	} else {
 		dh->seq = cpu_to_be32(item->seq);
 		dh->una = cpu_to_be32(item->una);
@@ -261,7 +262,7 @@ void rar_packet_fill_data(const struct rar_link *link,
 	dh->chunk = cpu_to_be32(item->run.chunk);
 	dh->flags = item->flags;
 	if (rar_link_is_leg(link))
-		dh->prio = op->prio;
+		dh->box.prio = op->prio;
 	if (item->run.phase == RAR_RS && rar_op_left_box(op, item->run.chunk))
 		dh->flags |= RAR_F_RINGED;
 }
@@ -439,7 +440,7 @@ static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
 	if (overtaken(link, item))
 		return;
 	rar_packet_fill_data(link, item, &dh);
-	dh.scale = cpu_to_be32(item->run.n);
+	dh.box.chunks = item->run.n;
 	rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_RS, item->epoch);
 }
 
@@ -624,15 +625,13 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item,
  * The lane of a packet without chunks. What is sent again until an answer comes
  * goes by another lane each time, in case one of them has no way to the
  * neighbour. Acknowledgments go by another lane when something comes again that
- * was acknowledged. Members of earlier versions, and boxes, take all these
- * packets from the first port only.
+ * was acknowledged. Boxes take all these packets from the first port only.
  */
 static u32 ctl_lane(struct rar_link *link, u8 type)
 {
 	const struct rar_member *m = link->member;
 
-	if (m->nlanes == 1 || !(m->join.caps.dtypes[0] & RAR_CAPS_LANES) ||
-	    READ_ONCE(m->state) < RAR_S_RUN ||
+	if (m->nlanes == 1 || READ_ONCE(m->state) < RAR_S_RUN ||
 	    link->rank >= m->size || m->rank >= m->size ||
 	    rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT))
 		return 0;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""A member of an earlier version in the group: what it does not know fails with EOPNOTSUPP
-at all other ranks, at the call. RAR_CAPS says what is left. It passes on what users call the other
-ranks, and addresses alone make hosts of its group. A join that it holds up leaves nothing behind.
+"""A member that knows less than the others: what it does not know fails with EOPNOTSUPP at all
+other ranks, at the call. RAR_CAPS says what is left. A join that it holds up leaves nothing behind.
+A member of version 1 is refused by name.
 
 Ranks 0 and 1 are real, in rar0 and rar1. Rank 2 is a process of this test in rar2 that speaks
 the protocol of the join, and takes its own abilities out of COLLECT.
@@ -19,21 +19,21 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from rarpkt import AF_RAR, COLLECT, COMMIT, JOIN, JOIN_ACK, PROPOSE, SOL_RAR, enter, sysctl
+from rarpkt import AF_RAR, COLLECT, COMMIT, JOIN, JOIN_ACK, PROPOSE, SOL_RAR, VERSION, enter, sysctl
 from tap import finish, note, result
 
-SIZE, OLD, PORT, PAYLOAD = 3, 2, 18118, 1408
+SIZE, LESSER, PORT, PAYLOAD = 3, 2, 18118, 1408
 RAR_JOIN, RAR_ABORT, RAR_ERROR, RAR_INFO, RAR_PEERS, RAR_CAPS, RAR_SCHEDULE, RAR_USER_RANK, \
     RAR_OP = 1, 6, 7, 8, 9, 10, 13, 21, 32
 BY_HOSTS, READY, NO_RANK = 1, 3, 0xffffffff
-JF_HOSTS, CAPS_BESIDE, WM_BESIDE, R_TABLE = 2, 0x400, 0x8000, 12
+JF_HOSTS, WM_BESIDE, R_VERSION, R_TABLE = 2, 0x8000, 11, 12
 ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER, REDUCE_BY_KEY = range(1, 8)
 IN_ORDER = 0x40
 F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16 = range(1, 13)
 SUM, PROD, MIN, MAX, BAND, BOR, BXOR, LAND, LOR, LXOR, AVG = range(1, 12)
 ROW = struct.Struct(">Q16sHHI")         # struct rar_wire_member
 CAPS = struct.Struct(">I16I")           # struct rar_wire_caps
-CAPS_AT, ROWS_AT = 24 + 44, 136         # in COLLECT
+CAPS_AT, ROWS_AT = 24 + 60, 152         # in COLLECT
 
 
 def bits(*numbers):
@@ -44,7 +44,7 @@ def caps(collectives, dtypes):
     return (bits(*collectives), *(bits(*dtypes.get(redop, ())) for redop in range(16)))
 
 
-# The first version, and one that lacks a barrier, averages and products of bfloat16.
+# One that knows sums only, and one that lacks a barrier, averages and products of bfloat16.
 ALL = tuple(range(F32, BF16 + 1))
 INTEGERS = tuple(range(I32, U64 + 1))
 FIRST = caps([ALLREDUCE], {SUM: (F32, F64, I32, I64)})
@@ -53,18 +53,19 @@ LATER = caps([ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER],
              | {redop: INTEGERS for redop in range(BAND, AVG)})
 
 
-class OldMember:
+class Member:
     """Rank 2: joins with what it knows, and passes the table on"""
 
-    def __init__(self, group, knows, flags, marks, passes):
+    def __init__(self, group, knows, flags, marks, passes, version):
+        self.version = version
         self.group, self.knows, self.nonce, self.next_nonce = group, knows, 0x01d, 0
         self.flags, self.marks = flags, marks       # of JOIN; in the word of the own payload
         self.passes = passes                        # types of packets
         self.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.s.bind((f"10.77.0.{OLD + 1}", PORT))
+        self.s.bind((f"10.77.0.{LESSER + 1}", PORT))
 
     def send(self, rank, type, token, body):
-        self.s.sendto(struct.pack(">BBHHHQQ", 0xa1, type, OLD, rank, len(body), self.group,
+        self.s.sendto(struct.pack(">BBHHHQQ", self.version, type, LESSER, rank, len(body), self.group,
                                   token) + body, (f"10.77.0.{rank + 1}", PORT))
 
     def join_body(self, flags=0):
@@ -78,8 +79,8 @@ class OldMember:
         p = bytearray(packet)
         those = CAPS.unpack_from(p, CAPS_AT)
         CAPS.pack_into(p, CAPS_AT, *(a & b for a, b in zip(those, self.knows)))
-        ROW.pack_into(p, ROWS_AT + OLD * ROW.size, self.nonce, socket.inet_aton(
-            f"10.77.0.{OLD + 1}") + bytes(12), 4, PORT, PAYLOAD | self.marks)
+        ROW.pack_into(p, ROWS_AT + LESSER * ROW.size, self.nonce, socket.inet_aton(
+            f"10.77.0.{LESSER + 1}") + bytes(12), 4, PORT, PAYLOAD | self.marks)
         return bytes(p)
 
     def receive(self, packet):
@@ -103,12 +104,12 @@ class OldMember:
 
 
 @contextlib.contextmanager
-def old_member(group, knows, flags=0, marks=0, passes=(COLLECT, PROPOSE, COMMIT)):
+def lesser(group, knows, flags=0, marks=0, passes=(COLLECT, PROPOSE, COMMIT), version=VERSION):
     pid = os.fork()
     if not pid:
         try:
-            enter(f"rar{OLD}")
-            OldMember(group, knows, flags, marks, passes).serve()
+            enter(f"rar{LESSER}")
+            Member(group, knows, flags, marks, passes, version).serve()
         finally:
             os._exit(1)
     try:
@@ -175,7 +176,7 @@ def all_calls():
 
 
 def test(name, group, knows):
-    with old_member(group, knows):
+    with lesser(group, knows):
         ranks = [member(r, SIZE, group, [(RAR_USER_RANK, user)])
                  for r, user in ((0, 65535), (1, 0))]
         result(all([joined(s) for s in ranks]), f"{name}: the ring closes")
@@ -183,7 +184,7 @@ def test(name, group, knows):
         result(found == [knows, knows], f"{name}: RAR_CAPS says what all members know")
         names = [[user for _, user in struct.iter_unpack("=II64x", s.getsockopt(
             SOL_RAR, RAR_PEERS, 72 * SIZE))] for s in ranks]
-        result(names == [[65535, 0, OLD]] * 2, f"{name}: it passes on what users call ranks")
+        result(names == [[65535, 0, LESSER]] * 2, f"{name}: it passes on what users call ranks")
         wrong = [(rank, *what, got) for what in all_calls() for rank, s in enumerate(ranks)
                  if (got := call(s, rank, *what)) != wanted(knows, *what)]
         if wrong:
@@ -201,22 +202,9 @@ def state_of(s):
     return struct.unpack_from("=I", s.getsockopt(SOL_RAR, RAR_INFO, 192))[0]
 
 
-def by_hosts(name, group, beside, hosts):
-    """Ranks 0 and 1 are in one kernel; the group goes by addresses if rank 2 knows no better"""
-    knows = (LATER[0], CAPS_BESIDE if beside else 0, *LATER[2:])
-    with old_member(group, knows, JF_HOSTS):
-        ranks = [member(r, SIZE, group, [(RAR_SCHEDULE, BY_HOSTS)]) for r in (0, 1)]
-        up = all([joined(s) for s in ranks])
-        found = [hosts_of(s) for s in ranks]
-        result(up and found == [hosts, hosts], f"{name}: {found} hosts")
-        for s in ranks:
-            s.close()
-
-
 def liar(group):
     """Rank 2 claims to be in one kernel with rank 1, which knows better"""
-    knows = (LATER[0], CAPS_BESIDE, *LATER[2:])
-    with old_member(group, knows, JF_HOSTS, WM_BESIDE):
+    with lesser(group, LATER, JF_HOSTS, WM_BESIDE):
         ranks = [member(r, SIZE, group, [(RAR_SCHEDULE, BY_HOSTS)]) for r in (0, 1)]
         up = joined(ranks[1])
         found = struct.unpack("=iIII", ranks[1].getsockopt(SOL_RAR, RAR_ERROR, 16))
@@ -252,13 +240,13 @@ def failure(s):
 
 def forgotten(group):
     """A join that fails names no rank by the numbers of the join before it"""
-    with old_member(group, LATER, passes=(COLLECT,)):
+    with lesser(group, LATER, passes=(COLLECT,)):
         ranks = [member(r, SIZE, group, [(RAR_USER_RANK, user)])
                  for r, user in ((0, 65535), (1, 7))]
         end = time.monotonic() + 15
         while state_of(ranks[1]) != READY and time.monotonic() < end:
             time.sleep(0.05)    # until PROPOSE has come
-        result(state_of(ranks[1]) == READY, "a join that an old member holds up")
+        result(state_of(ranks[1]) == READY, "a join that a member holds up")
         ranks[1].setsockopt(SOL_RAR, RAR_ABORT, bytes(4))
         first = failure(ranks[0])
     ranks[1].close()
@@ -280,14 +268,28 @@ def alone():
     s.close()
 
 
-test("first version", 0x01d1, FIRST)
-test("later version", 0x01d2, LATER)
+def other_version(group):
+    """A member of version 1 is refused, and the others are told who it is"""
+    enter("rar0")
+    sysctl("join_ms", 2000)
+    with lesser(group, LATER, version=VERSION - 1):
+        ranks = [member(r, SIZE, group) for r in (0, 1)]
+        up = joined(ranks[0])
+        enter("rar0")
+        sysctl("join_ms", 30000)
+        why, rank = struct.unpack_from("=4xII", ranks[0].getsockopt(SOL_RAR, RAR_ERROR, 16))
+        result(not up and (why, rank) == (R_VERSION, LESSER), f"version 1: reason {why}, rank {rank}")
+        for s in ranks:
+            s.close()
+
+
+test("sums only", 0x01d1, FIRST)
+test("most", 0x01d2, LATER)
+other_version(0x01d3)
 forgotten(0x01d7)
 for old_rank in (0, 1):
     enter(f"rar{old_rank}")
     sysctl("one_host", 1)
-by_hosts("by hosts, an old member", 0x01d3, False, 3)
-by_hosts("by hosts, all know one_host", 0x01d4, True, 2)
 liar(0x01d5)
 again(0x01d6)
 alone()
