@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A keyed reduction with a box (net/rar/box/keyed.c): CHUNKS chunks of records, of any ranks, go to
+ * A keyed reduction with a box (net/rar/box/batch.c): CHUNKS chunks of records, of any ranks, go to
  * the root by themselves, or combined with others in a batch that the box makes. keyed.pml is the
  * model of the stream of one rank; here it does not matter in which order chunks are sent.
  *
