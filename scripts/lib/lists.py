@@ -3,7 +3,7 @@
 """lists.py: facts that stand in the kernel's code and are told elsewhere are told there, each of them.
 
 Compared are counters, settings, socket options, reasons and other values of the interface with the
-manual page, the exporter and the library. Prints what one of two lacks; nothing if they agree.
+manual page, the exporter and the library; the types of packets with a page of design. Prints what one of two lacks; nothing if they agree.
 (selftests/host/netlink_spec.py and wireshark.py compare the netlink specification and the dissector,
 which are lists of the same kind, and the compiler compares the tables of rarctl.)
 """
@@ -15,6 +15,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 UAPI = "include/uapi/linux/rar.h"
 MANUAL = "Documentation/rar.7"
 EXPORTER = "tools/exporter/rar_exporter.py"
+WIRE = "include/uapi/linux/rar_wire.h"
+WIRE_PAGE = "Documentation/design/tx.rst"
 
 
 def text(path):
@@ -49,6 +51,25 @@ def missing(what, facts, told, where):
         yield f"{what}: {fact} is not in {where}"
 
 
+def wire_sizes():
+    """Return the bytes of each structure of the wire format, which has no padding of the compiler."""
+    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
+    code = re.sub(r"/\*.*?\*/", "", text(WIRE), flags=re.S)
+    for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", code, re.S | re.M):
+        fields = re.findall(r"^\t(?:struct )?(\w+)\s+\w+(?:\[(\d+)\])?;", body, re.M)
+        sizes[name] = sum(sizes[kind] * int(times or 1) for kind, times in fields)
+    return sizes
+
+
+def packets():
+    """Return (rows of the header, rows of the page): "number name structure bytes" of each type."""
+    sizes = wire_sizes()
+    types = re.findall(r"^\tRAR_T_(\w+)\s*= (\d+),\s*/\*.*?\b(rar_\w*hdr)\b", text(WIRE), re.M)
+    rows = re.findall(r"^(\d+) +(\w+) +(rar_\w+) +(\d+)\b", text(WIRE_PAGE), re.M)
+    return ({f"{number} {name} {header} {sizes[header]}" for name, number, header in types},
+            {" ".join(row) for row in rows})
+
+
 def compare():
     manual = words(MANUAL)
     counters = names("net/rar/core/mib.h", r"^\tX\((\w+)\)")
@@ -68,6 +89,10 @@ def compare():
     yield from missing("settings", settings, manual, MANUAL)
     yield from missing("settings", settings, exported, EXPORTER)
     yield from missing("settings", exported, settings, "net/rar/sock/sysctl.c")
+
+    header, page = packets()
+    yield from missing("types of packets", header, page, WIRE_PAGE)
+    yield from missing("types of packets", page, header, WIRE)
 
     options = names(UAPI, r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)")
     yield from missing("socket options", options, manual, MANUAL)
