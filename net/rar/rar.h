@@ -2,22 +2,32 @@
 /*
  * The objects of AF_RAR: network namespace, member, link, packet.
  *
- * Lock order (take from left to right). Nothing is transmitted and no socket is woken
- * under these spinlocks:
+ * Lock order: take from left to right. The list of all locks, and of what each
+ * protects, is in Documentation/design/index.rst.
  *
- *	rsk->send_lock > rsk->recv_lock (mutexes) > socket lock > m->lock >
- *	m->tx_lock
- *	link->rx.lock, m->early.lock, rn->lock, rn->past_lock, local->lock, turns->lock,
- *	later->lock, mem_lock, user_lock, hosts_lock: innermost, never nested; inside rn->lock the
- *	locks of its tables
- *	rn->box_lock > rn->hook_lock, rn->port_lock (mutexes, process context)
- *	job->lock of the box: the locks of its xarrays, and of another job if that one is free
+ *	rsk->send_lock > rsk->recv_lock > socket lock	(mutexes)
+ *	socket lock, rsk->send_lock > regions->lock
+ *	socket lock, rn->box_lock > rtnl > rn->hook_lock
+ *	socket lock, rn->box_lock > rn->port_lock
  *
- * The holder of send_lock or recv_lock may be waiting for a page of the user, so a thread
- * that waits for one of them can be interrupted. Threads wait for the socket lock without
- * an end, so no thread touches memory of the user under it.
+ *	socket lock, mmap_lock > rsk->counters_lock	(spinlocks from here on)
+ *	rsk->counters_lock > m->lock > m->tx_lock
+ *	draining.lock > m->lock, m->tx_lock, room->lock
+ *	job->lock > job->lock of another job, if that is free
+ *	held->lock > rn->lock
  *
- * All spinlocks are taken with bottom halves off in process context.
+ *	link->rx.lock, m->early.lock, root->lock, rn->lock, rn->past_lock,
+ *	box->lock, local->lock, room->lock, turns->lock, later->lock, user_lock,
+ *	mem_lock, hosts_lock: innermost, none inside another. Inside rn->lock and
+ *	job->lock are the locks of their tables.
+ *
+ * Nothing is transmitted and no socket is woken under a spinlock. In process
+ * context spinlocks are taken with bottom halves off, except for counters_lock,
+ * which no softirq takes.
+ *
+ * The holder of send_lock or recv_lock may be waiting for a page of the user, so
+ * a thread that waits for one of them can be interrupted. Threads wait for the
+ * socket lock without an end, so no thread touches memory of the user under it.
  */
 #ifndef _RAR_H
 #define _RAR_H

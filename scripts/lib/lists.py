@@ -3,7 +3,8 @@
 """lists.py: facts that stand in the kernel's code and are told elsewhere are told there, each of them.
 
 Compared are counters, settings, socket options, reasons and other values of the interface with the
-manual page, the exporter and the library; the types of packets with a page of design. Prints what one of two lacks; nothing if they agree.
+manual page, the exporter and the library; types of packets, and locks, with the pages of design.
+Prints what one of two lacks; nothing if they agree.
 (selftests/host/netlink_spec.py and wireshark.py compare the netlink specification and the dissector,
 which are lists of the same kind, and the compiler compares the tables of rarctl.)
 """
@@ -17,6 +18,8 @@ MANUAL = "Documentation/rar.7"
 EXPORTER = "tools/exporter/rar_exporter.py"
 WIRE = "include/uapi/linux/rar_wire.h"
 WIRE_PAGE = "Documentation/design/tx.rst"
+ORDER = "net/rar/rar.h"
+LOCK_PAGE = "Documentation/design/index.rst"
 
 
 def text(path):
@@ -52,7 +55,7 @@ def missing(what, facts, told, where):
 
 
 def wire_sizes():
-    """Return the bytes of each structure of the wire format, which has no padding of the compiler."""
+    """Return the bytes of each structure of the wire format; none has hidden padding."""
     sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
     code = re.sub(r"/\*.*?\*/", "", text(WIRE), flags=re.S)
     for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", code, re.S | re.M):
@@ -68,6 +71,31 @@ def packets():
     rows = re.findall(r"^(\d+) +(\w+) +(rar_\w+) +(\d+)\b", text(WIRE_PAGE), re.M)
     return ({f"{number} {name} {header} {sizes[header]}" for name, number, header in types},
             {" ".join(row) for row in rows})
+
+
+def declared_locks():
+    """Return "lock owner" of each lock of the module; a lock outside of structures has none."""
+    kind = r"(?:spinlock_t|struct mutex|local_lock_t)"
+    found = set()
+    for path in sorted((TOP / "net/rar").rglob("*.[ch]")):
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
+        for owner, body in re.findall(r"^struct (\w+) \{(.*?)^\}", code, re.S | re.M):
+            found.update(f"{lock} {owner}"
+                         for lock in re.findall(rf"^\t{kind} (\w+)", body, re.M))
+        found.update(f"{lock} -"
+                     for lock in re.findall(r"DEFINE_(?:SPINLOCK|MUTEX)\((\w+)\)", code))
+    return found
+
+
+def locks():
+    """Yield what the page of design or the order in rar.h says of locks that does not hold."""
+    table = part(LOCK_PAGE, "\nLocks\n-----\n", "\nPairs of barriers\n")
+    rows = re.findall(r"^((?:\w+(?:->|\.))*)(\w*lock) +(\w+|-) ", table, re.M)
+    told = {f"{lock} {owner}" for _, lock, owner in rows}
+    yield from missing("locks", declared_locks(), told, LOCK_PAGE)
+    yield from missing("locks", told, declared_locks(), "net/rar")
+    order = set(re.findall(r"[\w.>-]*lock\b", part(ORDER, "/*\n * The objects", "*/")))
+    yield from missing("the order of locks", {way + lock for way, lock, _ in rows}, order, ORDER)
 
 
 def compare():
@@ -93,6 +121,7 @@ def compare():
     header, page = packets()
     yield from missing("types of packets", header, page, WIRE_PAGE)
     yield from missing("types of packets", page, header, WIRE)
+    yield from locks()
 
     options = names(UAPI, r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)")
     yield from missing("socket options", options, manual, MANUAL)
