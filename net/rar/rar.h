@@ -157,7 +157,8 @@ struct rar_allow {
  * @box_up:	net.rar.box_up, the box above the box of this host; @lock
  * @mib:	counters
  *
- * Only sysctl.c writes the sysctls; all others read them with READ_ONCE.
+ * sysctl.c writes the sysctls, and box/ those of box_mem and box_offer under
+ * @box_lock. All others read them with READ_ONCE.
  */
 struct rar_net {
 	struct net *net;
