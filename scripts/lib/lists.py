@@ -54,13 +54,34 @@ def missing(what, facts, told, where):
         yield f"{what}: {fact} is not in {where}"
 
 
+def declarations(body):
+    """Yield what ends with a semicolon that is in no inner braces."""
+    depth, row = 0, ""
+    for char in body:
+        depth += (char == "{") - (char == "}")
+        if char == ";" and not depth:
+            yield row.strip()
+            row = ""
+        else:
+            row += char
+
+
+def bytes_of(row, sizes):
+    """Return the bytes of a declaration in a structure, which may be a union without a name."""
+    if "{" in row:
+        inner = [bytes_of(part, sizes)
+                 for part in declarations(row[row.find("{") + 1:row.rfind("}")])]
+        return max(inner) if row.startswith("union") else sum(inner)
+    kind, times = re.fullmatch(r"(?:struct )?(\w+)\s+\w+(?:\[(\d+)\])?", row).groups()
+    return sizes[kind] * int(times or 1)
+
+
 def wire_sizes():
     """Return the bytes of each structure of the wire format; none has hidden padding."""
     sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
     code = re.sub(r"/\*.*?\*/", "", text(WIRE), flags=re.S)
     for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", code, re.S | re.M):
-        fields = re.findall(r"^\t(?:struct )?(\w+)\s+\w+(?:\[(\d+)\])?;", body, re.M)
-        sizes[name] = sum(sizes[kind] * int(times or 1) for kind, times in fields)
+        sizes[name] = sum(bytes_of(row, sizes) for row in declarations(body))
     return sizes
 
 
