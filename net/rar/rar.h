@@ -1016,8 +1016,8 @@ struct rar_way {
 struct rar_pkt {
 	struct sk_buff *skb;
 	struct rar_frame *frame;
-	struct rar_link *link;		/* to its sender, NULL = no neighbour; set by input.c */
-	const struct rar_aside *aside;	/* the sender or the receiver is no rank; set by input.c */
+	struct rar_link *link;		/* to its sender, NULL = no neighbour; see validate.c */
+	const struct rar_aside *aside;	/* the sender or the receiver is no rank; as above */
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
 	struct rar_way way;

@@ -126,7 +126,7 @@ static void fill_payload(struct sk_buff *skb, const struct rar_tx_item *item, u3
 	}
 }
 
-int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
+int rar_run_send(struct rar_link *link, struct rar_tx_item *item)
 {
 	u32 bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n);
 	struct sim_rank *rank = sim_rank_of(link->member);
@@ -147,7 +147,7 @@ int rar_packet_run(struct rar_link *link, struct rar_tx_item *item)
 	return 0;
 }
 
-int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item, struct sk_buff *skb,
+int rar_run_forward(struct rar_link *link, struct rar_tx_item *item, struct sk_buff *skb,
 		       u32 off)
 {
 	struct rar_data_hdr dh;
@@ -161,7 +161,7 @@ int rar_packet_forward(struct rar_link *link, struct rar_tx_item *item, struct s
 }
 
 /* An ACK goes to the predecessor, a PROBE to the successor. */
-void rar_packet_ctl(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type, u64 token)
+void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type, u64 token)
 {
 	struct sim_rank *rank = sim_rank_of(link->member);
 	struct sk_buff *skb = alloc_skb(len + pad, 0);

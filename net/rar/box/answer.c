@@ -7,7 +7,8 @@
 #include "box/up.h"
 #include "core/hdr.h"
 #include "core/mib.h"
-#include "tx/packet.h"
+#include "tx/control.h"
+#include "tx/run.h"
 
 /* The number of a member's newest contribution to a slot, and when it came, us. */
 static u32 seq_of(const struct box_slot *slot, u32 rank)
@@ -96,8 +97,8 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	dh.held_us = cpu_to_be32(max((s32)(due - came_at(first, rank)), 0));
 	if (gets_none(first, rank)) {
 		dh.box.chunks = k;
-		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
-	} else if (rar_packet_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE) {
+		rar_control_send(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
+	} else if (rar_run_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE) {
 		WRITE_ONCE(link->narrow, true);
 	}
 	return k;
@@ -128,14 +129,14 @@ static u32 send_partial(struct box_job *job, const struct box_out *out, u32 i, u
 	 * A later partial sum may overwrite this one now. Then the box below has had this one
 	 * already, and drops it: the header says how many ranks had added.
 	 */
-	if (rar_packet_sums(link, &dh, sum, k, RAR_T_RS, job->m.epoch) == -EMSGSIZE)
+	if (rar_run_sums(link, &dh, sum, k, RAR_T_RS, job->m.epoch) == -EMSGSIZE)
 		WRITE_ONCE(link->narrow, true);
 	return k;
 }
 
 static void send_return(struct box_job *job, u32 rank, struct rar_chunks_hdr *ch)
 {
-	rar_packet_ctl(&job->leg[rank].link, ch, sizeof(*ch), 0, RAR_T_RETURN, job->m.epoch);
+	rar_control_send(&job->leg[rank].link, ch, sizeof(*ch), 0, RAR_T_RETURN, job->m.epoch);
 }
 
 /**
@@ -198,7 +199,7 @@ void rar_answer_ack(struct box_job *job, u32 rank)
 {
 	struct rar_ack_hdr ah = {};
 
-	rar_packet_ctl(&job->leg[rank].link, &ah, sizeof(ah), 0, RAR_T_ACK, job->m.epoch);
+	rar_control_send(&job->leg[rank].link, &ah, sizeof(ah), 0, RAR_T_ACK, job->m.epoch);
 }
 
 /* Hand a partial sum to the rank that adds next in the ring, as the ring would. */
@@ -207,8 +208,8 @@ static void hand_over(const struct box_slot *slot)
 	const struct kvec sum = { .iov_base = slot->sum, .iov_len = slot->len };
 	struct rar_data_hdr dh = slot->dh;
 
-	rar_packet_sums(&slot->job->leg[slot->next].link, &dh, &sum, 1, RAR_T_RS,
-			slot->job->m.epoch);
+	rar_run_sums(&slot->job->leg[slot->next].link, &dh, &sum, 1, RAR_T_RS,
+		     slot->job->m.epoch);
 	rar_mib_inc(slot->job->m.rn, BoxHanded);
 }
 

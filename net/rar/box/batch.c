@@ -24,7 +24,8 @@
 #include "core/hdr.h"
 #include "core/keyed.h"
 #include "core/mib.h"
-#include "tx/packet.h"
+#include "tx/control.h"
+#include "tx/run.h"
 
 #define BATCH_OPS	4	/* keyed reductions of a job at a time */
 #define BATCH_WAIT_US	5000	/* longest time that a chunk waits for others */
@@ -511,7 +512,7 @@ static void send_pieces(struct box_job *job, struct box_batch *b, u64 pieces)
 		dh = b->dh;
 		dh.seq = cpu_to_be32(i);
 		dh.chunk = cpu_to_be32(i);
-		if (rar_packet_sums(link, &dh, part, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE)
+		if (rar_run_sums(link, &dh, part, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE)
 			WRITE_ONCE(link->narrow, true);
 	}
 }
@@ -525,7 +526,7 @@ static void send_return(struct box_job *job, u32 rank, __be64 op_seq, u32 first,
 		.map[0] = cpu_to_le64(map),
 	};
 
-	rar_packet_ctl(&job->leg[rank].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
+	rar_control_send(&job->leg[rank].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
 }
 
 /* Give a batch up. No lock held. */

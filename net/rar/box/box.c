@@ -17,7 +17,7 @@
 #include "box/offer.h"
 #include "box/roce.h"
 #include "core/mib.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 #include "tx/port.h"
 #include "tx/sender.h"
 
@@ -88,8 +88,8 @@ static void send_cookie(struct rar_box *box, const struct rar_pkt *pkt, u64 cook
 {
 	struct rar_entered_hdr ed = { .nonce = eh->nonce, .cookie = cpu_to_be64(cookie) };
 
-	rar_packet_reply(box->self, pkt, &ed, sizeof(ed), RAR_T_ENTERED,
-			 be64_to_cpu(pkt->h.token));
+	rar_control_reply(box->self, pkt, &ed, sizeof(ed), RAR_T_ENTERED,
+			  be64_to_cpu(pkt->h.token));
 }
 
 /**
@@ -113,7 +113,7 @@ bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt)
 		return false;
 	if (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_PROBE) {
 		/* A leg of a box that was here before. */
-		rar_packet_reset(box->self, pkt);
+		rar_control_reset(box->self, pkt);
 		return true;
 	}
 	if (pkt->h.type != RAR_T_ENTER || pkt->len < sizeof(eh) ||

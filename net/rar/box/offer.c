@@ -15,7 +15,7 @@
 #include "box/passing.h"
 #include "core/mib.h"
 #include "group/offer.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 #include "tx/route.h"
 
 /* Read a JOIN, to any port. Sets the nonce, and the fields of @pkt that an answer needs. */
@@ -56,7 +56,7 @@ static void offer(struct rar_box *box, struct rar_pkt *pkt, u64 nonce)
 	pkt->to = path.src;
 	rar_offer_to_wire(&path.src, &oh.box);
 	rar_mib_inc(box->rn, BoxOffers);
-	rar_packet_reply(self, pkt, &oh, sizeof(oh), RAR_T_OFFER, nonce);
+	rar_control_reply(self, pkt, &oh, sizeof(oh), RAR_T_OFFER, nonce);
 }
 
 static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)

@@ -16,9 +16,10 @@
 #include "core/mib.h"
 #include "group/life.h"
 #include "link/link.h"
+#include "tx/control.h"
 #include "tx/device.h"
-#include "tx/packet.h"
 #include "tx/route.h"
+#include "tx/run.h"
 
 #define UP_SILENT	(2 * HZ)	/* no answer for so long: the box above is gone */
 
@@ -200,8 +201,8 @@ void rar_up_enter(struct box_job *job, bool in_turn, const struct rar_aside *asi
 		.ranks = cpu_to_be64(job->ranks),
 		.flags = cpu_to_be32(in_turn ? RAR_EF_IN_TURN : 0),
 	};
-	rar_packet_ctl(up_link(up), &eh, sizeof(eh), rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
-		       job->group_epoch);
+	rar_control_send(up_link(up), &eh, sizeof(eh), rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
+			 job->group_epoch);
 }
 
 /* Has the box above opened for a job that entered there? rn->box_lock held. */
@@ -268,7 +269,7 @@ void rar_up_end(struct box_job *job)
 	WRITE_ONCE(job->up, NULL);
 	epoch = READ_ONCE(up_link(up)->epoch);
 	if (epoch)
-		rar_packet_ctl(up_link(up), &h, sizeof(h), 0, RAR_T_RESET, epoch);
+		rar_control_send(up_link(up), &h, sizeof(h), 0, RAR_T_RESET, epoch);
 	rar_life_end(&up->m);
 	rar_member_put(&up->m);
 }
@@ -306,8 +307,8 @@ void rar_up_tell(struct box_job *job)
 	if (!told)
 		return;
 	note_asked(up);
-	rar_packet_ctl(up_link(up), &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
-		       RAR_T_PROBE, up_link(up)->epoch);
+	rar_control_send(up_link(up), &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
+			 RAR_T_PROBE, up_link(up)->epoch);
 }
 
 /*
@@ -344,8 +345,8 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 	else
 		dh.box.ranks = cpu_to_be16(out->turn[i]);
 	if (asks)
-		rar_packet_ctl(link, &dh, sizeof(dh), 0, RAR_T_RS, link->epoch);
-	else if (rar_packet_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
+		rar_control_send(link, &dh, sizeof(dh), 0, RAR_T_RS, link->epoch);
+	else if (rar_run_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
 		WRITE_ONCE(link->narrow, true);
 	return k;
 }
@@ -381,5 +382,5 @@ void rar_up_return(struct box_job *job, struct rar_chunks_hdr *ch)
 	struct box_up *up = READ_ONCE(job->up);
 
 	if (up)
-		rar_packet_ctl(up_link(up), ch, sizeof(*ch), 0, RAR_T_RETURN, up_link(up)->epoch);
+		rar_control_send(up_link(up), ch, sizeof(*ch), 0, RAR_T_RETURN, up_link(up)->epoch);
 }

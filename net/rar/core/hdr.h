@@ -32,7 +32,13 @@ static_assert(offsetof(struct rar_data_hdr, chunk) == 6 * sizeof(u64));
 static_assert(offsetof(struct rar_data_hdr, flags) == 7 * sizeof(u64) + 3);
 static_assert(sizeof(struct rar_data_hdr) == 8 * sizeof(u64));
 
-#define RAR_HDR_ACK_NOW	cpu_to_be64((u64)RAR_F_ACK_NOW << 32)	/* in the last word */
+/* RAR_F_* in the last word. */
+static __always_inline __be64 rar_hdr_flags(u8 flags)
+{
+	return cpu_to_be64((u64)flags << 32);
+}
+
+#define RAR_HDR_ACK_NOW	rar_hdr_flags(RAR_F_ACK_NOW)
 
 /* The word @k of the header of chunk @i of a run, with @len bytes of payload. */
 static __always_inline __be64 rar_hdr_word(const struct rar_hdr_words *first, u32 k, u32 i,

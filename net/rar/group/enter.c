@@ -14,8 +14,8 @@
 #include "rar.h"
 #include "ring/leg.h"
 #include "ring/ringed.h"
+#include "tx/control.h"
 #include "tx/device.h"
-#include "tx/packet.h"
 #include "tx/route.h"
 
 #define ENTER_FAST	6	/* attempts in short intervals */
@@ -272,7 +272,7 @@ static void send_enter(struct rar_link *link)
 	};
 	size_t pad = sizeof(struct rar_data_hdr) + m->payload - sizeof(eh);
 
-	rar_packet_ctl(link, &eh, sizeof(eh), pad, RAR_T_ENTER, m->epoch);
+	rar_control_send(link, &eh, sizeof(eh), pad, RAR_T_ENTER, m->epoch);
 }
 
 static void enter(struct rar_link *link)

@@ -40,8 +40,8 @@
 #include "link/link.h"
 #include "rar.h"
 #include "ring/fail.h"
+#include "tx/control.h"
 #include "tx/device.h"
-#include "tx/packet.h"
 #include "tx/port.h"
 #include "tx/route.h"
 #include "tx/sender.h"
@@ -183,8 +183,8 @@ static void send_join(struct rar_member *m)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
 			       schedule_flag(m));
-	rar_packet_ctl(&m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
-		       RAR_T_JOIN, token);
+	rar_control_send(&m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
+			 RAR_T_JOIN, token);
 }
 
 /* What the proof of a REJECT covers besides the ranks and addresses. */
@@ -211,7 +211,7 @@ static void reject(struct rar_member *m, const struct rar_pkt *pkt,
 	};
 
 	r.proof = cpu_to_be64(rar_key_proof(m, &c));
-	rar_packet_reply(m, pkt, &r, sizeof(r), RAR_T_REJECT, be64_to_cpu(jh->nonce));
+	rar_control_reply(m, pkt, &r, sizeof(r), RAR_T_REJECT, be64_to_cpu(jh->nonce));
 }
 
 /* The proof in a REJECT that comes. */
@@ -286,7 +286,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
 	};
 
-	rar_packet_reply(m, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK, be64_to_cpu(jh->nonce));
+	rar_control_reply(m, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK, be64_to_cpu(jh->nonce));
 }
 
 /* Take the predecessor, whose address is real: it echoed our cookie in a full packet. */
@@ -422,7 +422,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	 * knows the reason, and sends it before the echo comes.
 	 */
 	if (!joining && !known && prev_at(m, pkt, jh) &&
-	    rar_packet_budget(m->rn))
+	    rar_control_budget(m->rn))
 		rar_ack_send(&m->link[RAR_PREV]);
 	if (joining && echoed && refused(m, pkt, jh))
 		return;

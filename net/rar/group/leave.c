@@ -22,7 +22,7 @@
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/ringed.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 /* The maker of a user namespace may keep nothing longer than the initial namespace would. */
 static u32 bounded_ms(const struct rar_net *rn, int own, int host)
@@ -226,7 +226,7 @@ void rar_leave_rcv_fin(struct rar_link *link, const struct rar_error *fin)
 	bool late;
 	u32 i;
 
-	rar_packet_notice(link, RAR_T_FIN_ACK, m->epoch, fin);
+	rar_control_notice(link, RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
 	for (i = 0; i < RAR_LINKS; i++)
 		if (fin->rank == m->link[i].rank)
@@ -271,7 +271,7 @@ bool rar_leave_tick(struct rar_member *m)
 	leave->fin_next = jiffies + msecs_to_jiffies(50);
 	for (i = 0; i < RAR_LINKS; i++)
 		if (leave->fin_due[i])
-			rar_packet_notice(&m->link[i], RAR_T_FIN, m->epoch, &fin);
+			rar_control_notice(&m->link[i], RAR_T_FIN, m->epoch, &fin);
 	return false;
 }
 

@@ -10,7 +10,7 @@
  */
 #include "core/member.h"
 #include "group/offer.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 /* Write down where a box is, as packets have it. */
 void rar_offer_to_wire(const struct rar_addr *box, struct rar_wire_box *w)
@@ -80,5 +80,5 @@ void rar_offer_pass(struct rar_member *m, const struct rar_row *first)
 	path.dst = first->addr;
 	if (ipv6_addr_type(&path.dst.ip) & IPV6_ADDR_LINKLOCAL)
 		path.dst.scope = rar_member_scope(m);
-	rar_packet_once(m, &path, &oh, sizeof(oh), RAR_T_OFFER, 0, first->nonce);
+	rar_control_once(m, &path, &oh, sizeof(oh), RAR_T_OFFER, 0, first->nonce);
 }

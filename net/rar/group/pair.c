@@ -22,7 +22,7 @@
 #include "group/pair.h"
 #include "rar.h"
 #include "ring/direct.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 #include "tx/route.h"
 
 #define PAIR_RTO_MIN_US		5000	/* shortest time that a question waits for its answer, */
@@ -177,8 +177,8 @@ static void try_rank(struct rar_member *m, u32 rank)
 	}
 	spin_unlock_bh(&m->lock);
 	if (token)
-		rar_packet_ctl(&peer->link, &ph, sizeof(ph), small ? 0 : padding(m), RAR_T_PAIR,
-			       token);
+		rar_control_send(&peer->link, &ph, sizeof(ph), small ? 0 : padding(m), RAR_T_PAIR,
+				 token);
 }
 
 /**
@@ -227,7 +227,7 @@ void rar_pair_rcv(struct rar_member *m, struct rar_pkt *pkt)
 	swap(ph.h.src, ph.h.dst);
 	ph.bytes = cpu_to_be32(pkt->len);
 	ph.__pad = 0;
-	rar_packet_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK, rar_key_pair(m, nonce, &ph));
+	rar_control_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK, rar_key_pair(m, nonce, &ph));
 }
 
 /**

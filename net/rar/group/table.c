@@ -26,7 +26,7 @@
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 #include "tx/route.h"
 
 #define TABLE_RETRY_MS		10	/* first interval of a repetition, then doubled */
@@ -330,7 +330,7 @@ static void table_send(struct rar_member *m, struct table_pkt *t, u32 boxes, u8 
 		     boxes * sizeof(t->box[0]);
 
 	if (token)
-		rar_packet_ctl(&m->link[RAR_NEXT], t, len, 0, type, token);
+		rar_control_send(&m->link[RAR_NEXT], t, len, 0, type, token);
 }
 
 /* Rank 0: let a packet of @type be the next to go round. @m->lock held. */

@@ -15,7 +15,7 @@
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 #include "tx/route.h"
 
 /* Does an operation that is not released depend on a neighbour? */
@@ -146,7 +146,7 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
-		rar_packet_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch, &ask);
+		rar_control_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch, &ask);
 }
 
 /* Has this rank contributed all it can? Before that the others wait for this rank. */

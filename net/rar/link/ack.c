@@ -9,7 +9,7 @@
 #include "link/ack.h"
 #include "link/link.h"
 #include "link/straggler.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 #define ACK_BITS	(8 * sizeof_field(struct rar_ack_hdr, bitmap))
 /* Numbers beyond a missing one per acknowledgment, so that each is in several bitmaps. */
@@ -170,7 +170,7 @@ void rar_ack_send(struct rar_link *link)
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.done = cpu_to_be32(READ_ONCE(m->ops_done));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
-	rar_packet_ctl(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
+	rar_control_send(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
 }
 
 /* rar_ack_send() on every link by which chunks come. */

@@ -19,7 +19,7 @@
 #include "link/sent.h"
 #include "link/straggler.h"
 #include "link/window.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 #define LOSS_PROBES		2	/* timeouts before the window collapses */
 #define LOSS_PROBE_MAX_US	200000	/* longest interval of probes while credit is closed */
@@ -649,8 +649,8 @@ unsigned long rar_loss_keepalive(struct rar_link *link, bool *fell)
 	if (due > now)
 		return jiffies + rar_link_jiffies(due - now);
 	/* Padded to the length of the answer. */
-	rar_packet_ctl(link, &ph, sizeof(ph),
-		       sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
+	rar_control_send(link, &ph, sizeof(ph),
+			 sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
 		       m->epoch);
 	return jiffies + rar_link_jiffies(wait);
 }

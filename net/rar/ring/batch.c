@@ -19,7 +19,7 @@
 #include "link/link.h"
 #include "ring/batch.h"
 #include "ring/keyed.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 /* A piece of a batch that came. */
 struct piece {
@@ -225,7 +225,7 @@ static void answer(struct rar_member *m, u64 op_seq, const struct piece *p,
 		.map[0] = cpu_to_le64(out->lacks),
 	};
 
-	rar_packet_ctl(&m->link[RAR_LEG], &ch, sizeof(ch), 0, RAR_T_WANT, p->token);
+	rar_control_send(&m->link[RAR_LEG], &ch, sizeof(ch), 0, RAR_T_WANT, p->token);
 }
 
 /* Count a batch that was reduced, and act on the last chunks of ranks. */

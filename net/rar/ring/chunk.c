@@ -29,8 +29,8 @@
 #include "ring/ringed.h"
 #include "ring/round.h"
 #include "tx/frame.h"
-#include "tx/packet.h"
 #include "tx/route.h"
+#include "tx/run.h"
 
 #define DATA_BOUNCE	64	/* bytes added via the stack */
 
@@ -281,10 +281,10 @@ static void forward_packet(struct rar_link *link, struct rar_tx_item *item,
 	if (pkt->frame)
 		rar_frame_forward(link, item, pkt);
 	else if (!reuse)
-		rar_fail_sent(link, item->op->seq, rar_packet_pass_on(link, item));
+		rar_fail_sent(link, item->op->seq, rar_run_pass_on(link, item));
 	else
 		rar_fail_sent(link, item->op->seq,
-			      rar_packet_forward(link, item, pkt->skb, pkt->off));
+			      rar_run_forward(link, item, pkt->skb, pkt->off));
 }
 
 /*
@@ -716,7 +716,7 @@ static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt
 
 /*
  * Take in a validated RS or AG packet that holds a run of @n chunks. Return: RAR_RX_DONE,
- * RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_LATER for a frame that comes too early, or the
+ * RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_PASS for a frame that comes too early, or the
  * drop with its reason.
  */
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
@@ -743,7 +743,7 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	a.done = rar_mask(n);
 	early = rar_op_early(m, a.op_seq, &a.run);
 	if (early && pkt->frame)
-		return RAR_RX_LATER;
+		return RAR_RX_PASS;
 	ret = early ? rar_early_hold(m, &a) : RAR_RX_RETRY;
 	if (pkt->frame)
 		rar_frame_mirror(m->rn, pkt->frame);

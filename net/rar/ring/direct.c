@@ -33,7 +33,8 @@
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
-#include "tx/packet.h"
+#include "tx/control.h"
+#include "tx/run.h"
 #include "tx/sender.h"
 
 #define DIRECT_WINDOW		(128 << 10)	/* bytes */
@@ -252,7 +253,7 @@ static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mas
 		item.run.chunk = first + __ffs64(mask);
 		item.lane = lane_of(link, &item.run, again);
 		/* A packet that a queue of this host refuses is asked for, as a lost one. */
-		if (rar_packet_run(link, &item) == -EMSGSIZE)
+		if (rar_run_send(link, &item) == -EMSGSIZE)
 			rar_fail_sent(link, op->seq, -EMSGSIZE);
 	}
 	rar_mib_inc(m->rn, TxDirect);
@@ -315,7 +316,7 @@ static void send_done(struct rar_link *link, const struct rar_known *told,
 {
 	dh->below = cpu_to_be64(told->base);
 	dh->map = cpu_to_be64(told->map);
-	rar_packet_ctl(link, dh, sizeof(*dh), 0, RAR_T_DONE, link->member->epoch);
+	rar_control_send(link, dh, sizeof(*dh), 0, RAR_T_DONE, link->member->epoch);
 }
 
 /**

@@ -13,7 +13,8 @@
 #include "rar.h"
 #include "ring/fail.h"
 #include "ring/ringed.h"
-#include "tx/packet.h"
+#include "tx/control.h"
+#include "tx/run.h"
 
 #define FAIL_MTU_MS	1000U	/* as LOSS_MTU_MS */
 
@@ -77,7 +78,7 @@ void rar_fail_tell(struct rar_link *link)
 	spin_lock_bh(&m->lock);
 	err = m->error;
 	spin_unlock_bh(&m->lock);
-	rar_packet_notice(link, RAR_T_ABORT, m->epoch, &err);
+	rar_control_notice(link, RAR_T_ABORT, m->epoch, &err);
 }
 
 /* Set what SO_ERROR says. A member that has no socket or was replaced sets nothing. */
@@ -154,9 +155,9 @@ void rar_fail_tell_join(struct rar_member *m, const struct rar_bye *bye,
 
 	for (i = 0; i < RAR_LINKS; i++) {
 		if (bye->nonce[i])
-			rar_packet_notice(&m->link[i], RAR_T_ABORT, bye->nonce[i], err);
+			rar_control_notice(&m->link[i], RAR_T_ABORT, bye->nonce[i], err);
 		if (bye->nonce[i] && bye->epoch)
-			rar_packet_notice(&m->link[i], RAR_T_ABORT, bye->epoch, err);
+			rar_control_notice(&m->link[i], RAR_T_ABORT, bye->epoch, err);
 	}
 }
 
@@ -261,7 +262,7 @@ bool rar_fail_narrow(const struct rar_member *m, u32 lost, u64 since, u64 now)
  * rar_fail_sent() - act on the error of a packet that a queue of this host refused
  * @link:   link that the packet was sent by; no lock held
  * @op_seq: the packet's operation
- * @err:    as rar_packet_run() returns it
+ * @err:    as rar_run_send() returns it
  *
  * A refused packet counts as sent, and the link will find it lost. Sending slows down at once.
  * If the route became narrower than the epoch's packets, the group fails; or it goes on without the

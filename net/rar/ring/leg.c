@@ -24,7 +24,7 @@
 #include "ring/leg.h"
 #include "ring/push.h"
 #include "ring/ringed.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 #define LEG_PATIENCE_US	200000	/* an operation that stands still goes by the ring, */
 #define LEG_WAIT_US	2000000	/* or later if the box answers that it waits for other ranks */
@@ -543,7 +543,7 @@ static void leg_tick(struct rar_link *link)
 	spin_unlock_bh(&m->tx_lock);
 	if (want) {
 		rar_mib_inc(m->rn, BoxWants);
-		rar_packet_ctl(&m->link[RAR_PREV], &ch, sizeof(ch), 0, RAR_T_WANT, m->epoch);
+		rar_control_send(&m->link[RAR_PREV], &ch, sizeof(ch), 0, RAR_T_WANT, m->epoch);
 	}
 }
 

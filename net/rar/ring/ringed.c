@@ -17,7 +17,7 @@
 #include "link/pick.h"
 #include "link/window.h"
 #include "ring/ringed.h"
-#include "tx/packet.h"
+#include "tx/control.h"
 
 /* Before a member enters again: twice as long if it was open for a moment */
 #define RINGED_RETRY		(HZ / 10)
@@ -578,7 +578,7 @@ u64 rar_ringed_leave(struct rar_link *link)
 	struct rar_hdr h;
 
 	if (epoch)
-		rar_packet_ctl(link, &h, sizeof(h), 0, RAR_T_RESET, epoch);
+		rar_control_send(link, &h, sizeof(h), 0, RAR_T_RESET, epoch);
 	return epoch;
 }
 
@@ -602,8 +602,8 @@ void rar_ringed_tell(struct rar_link *link)
 	};
 
 	if (epoch)
-		rar_packet_ctl(link, &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
-			       RAR_T_PROBE, epoch);
+		rar_control_send(link, &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
+				 RAR_T_PROBE, epoch);
 }
 
 /* Tell all boxes of the group. */

@@ -25,7 +25,7 @@
 #include "rar.h"
 #include "ring/fail.h"
 #include "ring/steer.h"
-#include "tx/packet.h"
+#include "tx/run.h"
 
 #define SPREAD_MIN_BYTES	SZ_1M		/* shorter operations are over too soon */
 
@@ -63,7 +63,7 @@ static void send_items(struct steer *s)
 		/* rar_msg_stop_writing() waits for a CPU that misses the failure here. */
 		if (rar_member_runs(m))
 			rar_fail_sent(it->link, it->item.op->seq,
-				      rar_packet_run(it->link, &it->item));
+				      rar_run_send(it->link, &it->item));
 		if (rar_op_unuse(it->item.op))
 			rar_member_wake(m);
 		rar_member_put(m);

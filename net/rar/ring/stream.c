@@ -20,7 +20,7 @@
 #include "rar.h"
 #include "ring/fail.h"
 #include "ring/stream.h"
-#include "tx/packet.h"
+#include "tx/run.h"
 #include "tx/sender.h"
 
 #define STREAM_CWND	16	/* window at first, chunks, */
@@ -185,7 +185,7 @@ static void push(struct rar_member *m, struct rar_operation *op)
 	int err;
 
 	while (pick(m, op, &to)) {
-		err = rar_packet_stream(to.link, &to.item, to.at, op->keyed->chunk, to.bytes);
+		err = rar_run_stream(to.link, &to.item, to.at, op->keyed->chunk, to.bytes);
 		/* A packet that a queue of this host refuses is sent again, as a lost one. */
 		if (err == -EMSGSIZE && to.link->index == RAR_LEG)
 			WRITE_ONCE(to.link->narrow, true);

@@ -10,6 +10,5 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path);
 int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame,
 		  const struct net_device *dev, u32 nhoff, __be16 protocol);
-void rar_input_way(struct sk_buff *skb, struct rar_way *way);
 
 #endif /* _RAR_INPUT_H */

@@ -13,6 +13,7 @@
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
+#include "rx/datagram.h"
 #include "rx/input.h"
 #include "rx/udp.h"
 #include "tx/route.h"
@@ -60,7 +61,7 @@ static bool comes_back(struct rar_member *m, struct sk_buff *skb,
 	struct rar_way way;
 
 	link = link ?: &m->link[i];
-	rar_input_way(skb, &way);
+	rar_datagram_way(skb, &way);
 	return way.inside || rar_route_takes(m, &link->path, &way);
 }
 
@@ -103,7 +104,7 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	}
 	/* The box has the group's epoch beside the token of its own packets. */
 	if (type == RAR_T_ENTERED) {
-		rar_input_way(skb, &way);
+		rar_datagram_way(skb, &way);
 		return rar_box_entered_err(rn, id, token, dst, &way,
 					   too_big(sk, skb)) ? 0 : -ENOENT;
 	}

@@ -22,8 +22,8 @@
 #include "core/ring.h"
 #include "reduce/reduce.h"
 #include "tx/carrier.h"
-#include "tx/packet.h"
 #include "tx/route.h"
+#include "tx/run.h"
 
 /* A packet with room for all headers, and for @len bytes in pages. */
 static struct sk_buff *alloc(const struct rar_link *link, u32 len)
@@ -88,12 +88,10 @@ void rar_carrier_label(const struct rar_link *link, const struct rar_tx_item *it
 		       struct sk_buff *skb)
 {
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
-	struct rar_data_hdr dh;
+	u32 head = sizeof(struct rar_data_hdr);
 
-	rar_packet_fill_data(link, item, &dh);
-	dh.flags |= RAR_F_WHOLE | (item->ack_now ? RAR_F_ACK_NOW : 0);
-	rar_hdr_nth((const void *)&dh, 0, skb->len - sizeof(dh), (void *)skb->data);
-	shinfo->gso_size = sizeof(dh) + link->member->payload;
+	rar_run_hdr(link, item, RAR_F_WHOLE, skb->len - head, (void *)skb->data);
+	shinfo->gso_size = head + link->member->payload;
 	shinfo->gso_type = SKB_GSO_UDP_L4;
 	shinfo->gso_segs = 1;
 }

@@ -21,6 +21,7 @@
 #include "tx/frame.h"
 #include "tx/packet.h"
 #include "tx/route.h"
+#include "tx/run.h"
 
 /* The device below a VLAN device, and the VLAN's tag. */
 #if IS_ENABLED(CONFIG_VLAN_8021Q)
@@ -183,18 +184,16 @@ void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 	struct rar_frame *frame = pkt->frame;
 	struct xdp_buff *xdp = frame->xdp;
 	struct rar_hdr_words *to;
-	struct rar_data_hdr dh;
-	u32 len = pkt->len - sizeof(dh);
+	u32 head = sizeof(struct rar_data_hdr), len = pkt->len - head;
 
-	rar_packet_trace(m, item);
+	rar_run_trace(m, item);
 	rar_mib_add(m->rn, TxForward, item->run.n);
 	to = xdp->data + pkt->off;
 	if (!frame->summed)
-		frame_csum(frame, pkt->off + sizeof(dh), len);
-	rar_packet_fill_data(link, item, &dh);
-	rar_packet_hdr(item, &dh, 0, len, to);
+		frame_csum(frame, pkt->off + head, len);
+	rar_run_hdr(link, item, 0, len, to);
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
-		      item->lane, sizeof(struct udphdr) + sizeof(dh) + len);
+		      item->lane, sizeof(struct udphdr) + head + len);
 	/* Metadata of other programs do not hold any more. */
 	if (xdp->data_meta <= xdp->data)
 		xdp->data_meta = (void *)to - frame_room(frame, path);
@@ -204,7 +203,7 @@ void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 	memcpy(xdp->data, frame->link, frame->link_len);
 	frame->sent = true;
 	rar_mib_inc(m->rn, TxXdp);
-	rar_packet_count(m, item);
+	rar_run_count(m, item);
 }
 
 /* Give packet sockets a copy, as of a sent packet, whichever way the frame goes. */

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The validator: who may send which type, with which token, from which address
+ * and by which device. The only place where packets are checked that.
+ */
+#include <net/ipv6.h>
+
+#include "core/member.h"
+#include "core/op.h"
+#include "group/join.h"
+#include "rar.h"
+#include "ring/direct.h"
+#include "rx/datagram.h"
+#include "rx/validate.h"
+#include "tx/control.h"
+#include "tx/route.h"
+
+static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
+{
+	if (a->af != b->af)
+		return false;
+	return a->af == AF_INET6 ? ipv6_addr_equal(&a->ip, &b->ip) :
+		a->ip.s6_addr32[0] == b->ip.s6_addr32[0];
+}
+
+/**
+ * rar_validate_address() - is a packet for an address of this member?
+ * @m:   member
+ * @pkt: packet
+ *
+ * The ingress hook also sees packets that only pass through. A member bound to no
+ * address can be joined at any local address.
+ */
+bool rar_validate_address(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	u32 i;
+
+	for (i = 0; i < RAR_LINKS; i++)
+		if (addr_equal(&pkt->to, &m->link[i].path.src))
+			return true;
+	return addr_equal(&pkt->to, &m->self) ||
+	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
+}
+
+#define FROM_PREV	BIT(RAR_PREV)
+#define FROM_NEXT	BIT(RAR_NEXT)
+#define FROM_BOX	BIT(RAR_LEG)
+#define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
+#define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
+#define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member or a box below to a box */
+#define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* if they know the token */
+#define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
+#define BY_NONCE	BIT(1)	/* token is our nonce, which the successor and the table have */
+#define BY_PASS		BIT(2)	/* token is the cookie by which the predecessor was accepted */
+#define BY_GROUP	BIT(3)	/* token is the group's epoch, although the link has its own */
+#define BY_TYPE		BIT(4)	/* the type's function judges the token */
+
+/*
+ * Per type: the shortest packet, which neighbours may send it, which token it has, and from
+ * how many ports after the neighbour's own it may come, one per lane.
+ */
+static const struct input_type {
+	u16 min;
+	u16 from;
+	u8 token;
+	u8 more_ports;
+} input_types[] = {
+	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV | TO_BOX | FROM_BOX, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV | FROM_BOX, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT | TO_BOX, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), TO_BOX | FROM_BOX, BY_EPOCH },
+	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
+	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_PAIR]	= { sizeof(struct rar_pair_hdr), FROM_ANY, BY_TYPE },
+	[RAR_T_PAIR_ACK] = { sizeof(struct rar_pair_hdr), FROM_ANY, BY_TYPE },
+	[RAR_T_OFFER]	= { sizeof(struct rar_offer_hdr), FROM_ANYONE, BY_NONCE },
+	[RAR_T_JOIN]	= { sizeof(struct rar_join_hdr), FROM_PREV, BY_TYPE },
+	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE },
+	[RAR_T_REJECT]	= { sizeof(struct rar_reject_hdr), FROM_NEXT, BY_NONCE },
+	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
+	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
+	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
+	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE | BY_PASS,
+			    RAR_MAX_LANES - 1 },
+	[RAR_T_RESET]	= { sizeof(struct rar_hdr),
+			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX, BY_EPOCH },
+	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH, RAR_MAX_LANES - 1 },
+	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
+			    BY_EPOCH, RAR_MAX_LANES - 1 },
+	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
+			    FROM_PREV | FROM_NEXT, BY_EPOCH, RAR_MAX_LANES - 1 },
+};
+
+static const struct input_type *input_type(u8 type)
+{
+	if (type >= ARRAY_SIZE(input_types) || !input_types[type].min)
+		return NULL;
+	return &input_types[type];
+}
+
+static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
+		    const struct input_type *t)
+{
+	u16 lane = ntohs(pkt->from.port) - ntohs(path->dst.port);
+
+	return lane <= t->more_ports;
+}
+
+/*
+ * Is the source rank a neighbour that may send this type, and does the packet come from its
+ * address and port? The neighbour's kernel holds that port. It also holds the ports of the
+ * lanes, unless another process there had one of them first. A JOIN may come from any
+ * address, because that is how the predecessor's address becomes known. Sets @pkt->link.
+ */
+static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
+				const struct input_type *t)
+{
+	u32 src = be16_to_cpu(pkt->h.src), i;
+	struct rar_link *link;
+	bool known = false;
+
+	pkt->link = NULL;
+	if (t->from & FROM_ANYONE)
+		return RAR_RX_DONE;
+	if (t->from & FROM_ANY)
+		return src < m->size && src != m->rank ? RAR_RX_DONE : RAR_DROP(Rank);
+	if (t->from & FROM_PEER) {
+		link = m->direct.paired ? rar_direct_link(m, src) : NULL;
+		if (!link)
+			return RAR_DROP(Rank);
+		if (!port_of(&link->path, pkt, t) || !addr_equal(&pkt->from, &link->path.dst))
+			return RAR_DROP(Address);
+		pkt->link = link;
+		return RAR_RX_DONE;
+	}
+	for (i = 0; i < RAR_LINKS; i++) {
+		link = &m->link[i];
+		if (!(t->from & BIT(i)) || src != link->rank || !rar_link_to_rank(link))
+			continue;
+		known = true;
+		if (pkt->h.type == RAR_T_JOIN ||
+		    (port_of(&link->path, pkt, t) &&
+		     addr_equal(&pkt->from, &link->path.dst))) {
+			pkt->link = link;
+			return RAR_RX_DONE;
+		}
+	}
+	/* The sender may believe in another size; rar_join_rcv() tells it. */
+	if (pkt->h.type == RAR_T_JOIN)
+		return RAR_RX_DONE;
+	return known ? RAR_DROP(Address) : RAR_DROP(Rank);
+}
+
+/*
+ * The functions that take a packet whose sender or receiver is no rank of the group, or NULL. The
+ * group may lose its box at any time.
+ */
+static const struct rar_aside *aside_of(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	if (pkt->h.type == RAR_T_OFFER || (be16_to_cpu(pkt->h.src) < m->size && m->rank < m->size))
+		return NULL;
+	return READ_ONCE(m->aside);
+}
+
+/* Does a packet come by a link that leads to no rank, and have its token? Sets @pkt->link. */
+static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
+			       const struct input_type *t)
+{
+	u16 from = m->rank == RAR_BOX_RANK ? TO_BOX : FROM_BOX;
+	u64 epoch;
+
+	pkt->link = NULL;
+	if (t->from & from)
+		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src), &pkt->from, 0);
+	if (!pkt->link)
+		return RAR_DROP(Rank);
+	epoch = t->token == BY_GROUP ? m->epoch : READ_ONCE(pkt->link->epoch);
+	if (!epoch || be64_to_cpu(pkt->h.token) != epoch)
+		return RAR_DROP(Epoch);
+	return port_of(&pkt->link->path, pkt, t) &&
+	       addr_equal(&pkt->from, &pkt->link->path.dst) ? RAR_RX_DONE : RAR_DROP(Address);
+}
+
+static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
+			       const struct input_type *t)
+{
+	u64 token = be64_to_cpu(pkt->h.token);
+
+	if (t->token & BY_TYPE)
+		return RAR_RX_DONE;
+	if (!token)
+		return RAR_DROP(Epoch);
+	if ((t->token & BY_EPOCH) && token == m->epoch)
+		return RAR_RX_DONE;
+	if ((t->token & BY_NONCE) && token == READ_ONCE(m->join.nonce))
+		return RAR_RX_DONE;
+	if ((t->token & BY_PASS) && token == READ_ONCE(m->join.pass))
+		return RAR_RX_DONE;
+	if (t->token == BY_EPOCH && pkt->h.type != RAR_T_RESET)
+		rar_control_reset(m, pkt);
+	return RAR_DROP(Epoch);
+}
+
+/* Is it the first piece of a carrier? */
+static bool is_cut(const struct rar_pkt *pkt)
+{
+	struct rar_data_hdr buf, *dh;
+
+	if ((pkt->h.type != RAR_T_RS && pkt->h.type != RAR_T_AG) || pkt->len < sizeof(buf))
+		return false;
+	dh = rar_datagram_header(pkt, pkt->off, sizeof(buf), &buf);
+	return dh && (dh->flags & RAR_F_WHOLE);
+}
+
+/* Does the packet come by a device that its sender's packets may come by? */
+static enum rar_rx check_device(struct rar_member *m, const struct rar_pkt *pkt)
+{
+	bool good = pkt->link && pkt->h.type != RAR_T_JOIN ?
+		    rar_route_takes(m, &pkt->link->path, &pkt->way) :
+		    rar_route_takes_from(m, &pkt->from, &pkt->to, &pkt->way);
+
+	return good ? RAR_RX_DONE : RAR_DROP(Device);
+}
+
+/**
+ * rar_validate() - check a packet: version, type, length, token, sender, device
+ * @m:   member that it is for
+ * @pkt: packet whose datagram is right; @pkt->link and @pkt->aside are set
+ *
+ * After that every byte may be trusted, except the operation part of the data
+ * header, which rar_op_check() judges against the operation. Softirq.
+ *
+ * Return: RAR_RX_DONE, or the drop with its reason.
+ */
+enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
+{
+	const struct input_type *t;
+	enum rar_rx ret;
+
+	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
+		if (pkt->h.type == RAR_T_JOIN)
+			rar_join_rcv_odd(m, pkt);
+		return RAR_DROP(Version);
+	}
+	t = input_type(pkt->h.type);
+	if (!t)
+		return RAR_DROP(Type);
+	if (pkt->len < t->min)
+		return RAR_DROP(Short);
+	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
+		return is_cut(pkt) ? RAR_DROP(Cut) : RAR_DROP(Length);
+	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
+		return RAR_DROP(State);
+	pkt->aside = aside_of(m, pkt);
+	ret = pkt->aside ? check_aside(m, pkt, t) : check_token(m, pkt, t);
+	if (ret == RAR_RX_DONE && !pkt->aside)
+		ret = check_sender(m, pkt, t);
+	return ret == RAR_RX_DONE ? check_device(m, pkt) : ret;
+}
+
+/* Does the function of the packet's type judge the token? The type is a known one. */
+bool rar_validate_by_type(const struct rar_pkt *pkt)
+{
+	return input_types[pkt->h.type].token == BY_TYPE;
+}
+
+/**
+ * rar_validate_is_data() - does a packet bring data of the epoch that runs here?
+ * @m:   member that it is for; it has no other epoch
+ * @pkt: packet
+ */
+bool rar_validate_is_data(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
+	       rar_member_runs(m) && !aside_of(m, pkt) &&
+	       be64_to_cpu(pkt->h.token) == m->epoch &&
+	       rar_datagram_header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
+}
