@@ -130,11 +130,9 @@ def compare():
     yield from missing("counters", exported, counters, "net/rar/core/mib.h")
 
     table = part("net/rar/sock/sysctl.c", "template[] = {", "\n};")
-    settings = set(re.findall(r'procname = "(\w+)"|(?:INT|LONG)_ENTRY\((\w+)|INT_NAMED\(\w+, "(\w+)"',
-                              table))
-    settings = {a or b or c for a, b, c in settings}
-    exported = keys(EXPORTER, "SETTINGS") | keys(EXPORTER, "WORDS") | \
-        set(re.findall(r'OLDER_NAMES = \{"(\w+)"', text(EXPORTER)))
+    settings = set(re.findall(r'procname = "(\w+)"|(?:INT|LONG)_ENTRY\((\w+)', table))
+    settings = {a or b for a, b in settings}
+    exported = keys(EXPORTER, "SETTINGS") | keys(EXPORTER, "WORDS")
     yield from missing("settings", settings, manual, MANUAL)
     yield from missing("settings", settings, exported, EXPORTER)
     yield from missing("settings", exported, settings, "net/rar/sock/sysctl.c")

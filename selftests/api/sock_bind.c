@@ -212,13 +212,12 @@ TEST(bind_privileged)
 	close(root);
 }
 
-/* The limit is set by the older name of net.rar.max_members, which still works. */
 TEST(bind_limit)
 {
 	int fd[3];
 
 	ASSERT_EQ(0, rar_private_net());
-	ASSERT_EQ(0, sysctl_write("max_groups", "2"));
+	ASSERT_EQ(0, sysctl_write("max_members", "2"));
 	for (int i = 0; i < 3; i++)
 		fd[i] = rar_socket();
 	ROW(0, "first", bind(fd[0], ADDR(.srar_group = 1), LEN));

@@ -86,7 +86,7 @@ def check_known(text):
     plain = {name for name in names if not name.startswith("Drop")}
     note(f"counters {plain ^ e.COUNTERS.keys()} differ")
     result(plain == e.COUNTERS.keys(), "counters: those of the module")
-    settings = set(os.listdir("/proc/sys/net/rar")) - e.OLDER_NAMES - e.WORDS.keys()
+    settings = set(os.listdir("/proc/sys/net/rar")) - e.WORDS.keys()
     note(f"settings {settings ^ e.SETTINGS.keys()} differ")
     result(settings == e.SETTINGS.keys(), "settings: those of the module")
     drops = {name for name in names if name.startswith("Drop")}

@@ -106,7 +106,6 @@ WORDS = {
     "box_allow": ("hosts", "1; hosts that may use the box of this host"),
     "box_policy": ("policy", "1; how the groups share the memory of the box"),
 }
-OLDER_NAMES = {"max_groups"}    # of settings: shown by their new name
 
 STATES = ("unbound", "bound", "joining", "ready", "run", "leaving", "failed")
 HOLDERS = ("socket", "orphan", "tombstone")     # the first one speaks for a rank
@@ -281,7 +280,7 @@ def add_settings(metrics, folder):
         if path.name in WORDS:
             label, about = WORDS[path.name]
             metrics.add(f"setting_{path.name}", "gauge", about, 1, **{label: value})
-        elif path.name not in OLDER_NAMES:
+        else:
             name, about = SETTINGS.get(path.name, (path.name, f"Setting net.rar.{path.name}"))
             metrics.add(f"setting_{name}", "gauge", about,
                         seconds(value) if path.name.endswith("_ms") else value)

@@ -12,7 +12,7 @@
  *   join_ms      time until connect() gives up
  *   dead_ms      a neighbour that is silent for this long is dead
  *   linger_ms    longest time that a closed member serves its neighbours
- *   max_members  members with a socket; also known by its older name, max_groups
+ *   max_members  members with a socket
  *   super_chunks chunks in a superpacket, 1 = no superpackets are sent; for later routes
  *   local        1: ranks of one netns hand chunks over in memory; for later joins
  *   one_host     1: with RAR_BY_HOSTS this namespace and all others of this kernel with 1 are one
@@ -393,12 +393,11 @@ static int do_box_roce(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err || !write ? err : rar_roce_set(rn, on);
 }
 
-#define INT_NAMED(field, name, min, max)				\
-	{ .procname = name, .maxlen = sizeof(int), .mode = 0644,	\
-	  .data = (void *)offsetof(struct rar_net, sysctl_##field),	\
+#define INT_ENTRY(name, min, max)					\
+	{ .procname = #name, .maxlen = sizeof(int), .mode = 0644,	\
+	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
 	  .proc_handler = proc_dointvec_minmax,				\
 	  .extra1 = (min), .extra2 = (max) }
-#define INT_ENTRY(name, min, max) INT_NAMED(name, #name, min, max)
 #define LONG_ENTRY(name, handler, min, max)				\
 	{ .procname = #name, .maxlen = sizeof(long), .mode = 0644,	\
 	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
@@ -419,7 +418,6 @@ static const struct ctl_table template[] = {
 	INT_ENTRY(dead_ms, &dead_min, &ms_max),
 	INT_ENTRY(linger_ms, &ms_min, &ms_max),
 	INT_ENTRY(max_members, SYSCTL_ZERO, &members_max),
-	INT_NAMED(max_members, "max_groups", SYSCTL_ZERO, &members_max), /* older name */
 	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
 	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
 	INT_ENTRY(one_host, SYSCTL_ZERO, SYSCTL_ONE),
