@@ -50,12 +50,12 @@ static const struct type {
 	const char *name;
 	size_t size;
 } types[RAR_DTYPE_NR] = {
-	[RAR_F32] = { "f32", 4 }, [RAR_F64] = { "f64", 8 },
-	[RAR_I32] = { "i32", 4 }, [RAR_I64] = { "i64", 8 },
-	[RAR_I8] = { "i8", 1 }, [RAR_U8] = { "u8", 1 },
-	[RAR_I16] = { "i16", 2 }, [RAR_U16] = { "u16", 2 },
-	[RAR_U32] = { "u32", 4 }, [RAR_U64] = { "u64", 8 },
-	[RAR_F16] = { "f16", 2 }, [RAR_BF16] = { "bf16", 2 },
+	/* list: dtypes */
+	[RAR_F32] = { "f32", 4 }, [RAR_F64] = { "f64", 8 }, [RAR_I32] = { "i32", 4 },
+	[RAR_I64] = { "i64", 8 }, [RAR_I8] = { "i8", 1 }, [RAR_U8] = { "u8", 1 },
+	[RAR_I16] = { "i16", 2 }, [RAR_U16] = { "u16", 2 }, [RAR_U32] = { "u32", 4 },
+	[RAR_U64] = { "u64", 8 }, [RAR_F16] = { "f16", 2 }, [RAR_BF16] = { "bf16", 2 },
+	/* end of list */
 };
 
 static const struct type *type_of(int dtype)
@@ -76,9 +76,11 @@ const char *rar_dtype_name(int dtype)
 const char *rar_redop_name(int redop)
 {
 	static const char *const names[RAR_REDOP_NR] = {
+		/* list: redops */
 		[RAR_SUM] = "sum", [RAR_PROD] = "prod", [RAR_MIN] = "min", [RAR_MAX] = "max",
-		[RAR_BAND] = "band", [RAR_BOR] = "bor", [RAR_BXOR] = "bxor",
-		[RAR_LAND] = "land", [RAR_LOR] = "lor", [RAR_LXOR] = "lxor", [RAR_AVG] = "avg",
+		[RAR_BAND] = "band", [RAR_BOR] = "bor", [RAR_BXOR] = "bxor", [RAR_LAND] = "land",
+		[RAR_LOR] = "lor", [RAR_LXOR] = "lxor", [RAR_AVG] = "avg",
+		/* end of list */
 	};
 
 	return redop > 0 && redop < RAR_REDOP_NR ? names[redop] : "unknown reduction";

@@ -9,9 +9,11 @@ from ctypes import (POINTER, Structure, c_char_p, c_int, c_size_t, c_uint8, c_ui
 
 CARD = 128              # bytes of struct rar_card
 NO_RANK = 0xffffffff
-ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER = range(1, 7)
-F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16 = range(1, 13)
-SUM, PROD, MIN, MAX, BAND, BOR, BXOR, LAND, LOR, LXOR, AVG = range(1, 12)
+# list: constants
+(ALLREDUCE, BROADCAST, REDUCE, REDUCE_SCATTER, ALLGATHER, BARRIER, REDUCE_BY_KEY) = range(1, 8)
+(F32, F64, I32, I64, I8, U8, I16, U16, U32, U64, F16, BF16) = range(1, 13)
+(SUM, PROD, MIN, MAX, BAND, BOR, BXOR, LAND, LOR, LXOR, AVG) = range(1, 12)
+# end of list
 OPF_WIDE = 0x20         # 16-bit floats are added as f32, and rounded once
 
 

@@ -1,160 +1,222 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""lists.py: facts that stand in the kernel's code and are told elsewhere are told there, each of them.
+"""lists.py [--write]: what is listed in the kernel's part is told elsewhere as it is there.
 
-Compared are counters, settings, socket options, reasons and other values of the interface with the
-manual page, the exporter and the library; types of packets, and locks, with the pages of design.
-Prints what one of two lacks; nothing if they agree.
-(selftests/host/netlink_spec.py and wireshark.py compare the netlink specification and the dissector,
-which are lists of the same kind, and the compiler compares the tables of rarctl.)
+Some files have parts between the marks "list: NAME" and "end of list" that follow from the
+headers: names of enumerations, counters. Prints the files whose part is
+outdated; with --write it also corrects them. A list of what is published only grows: a row of it
+that changes is printed, and not corrected. Other lists, which say more than the headers do, are
+compared: the manual page with counters, settings, socket options and enumerations, the library
+with reasons. (selftests/host/netlink_spec.py and wireshark.py compare the rest of the netlink
+specification and of the dissector.)
 """
-import pathlib
 import re
 import sys
+import textwrap
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-UAPI = "include/uapi/linux/rar.h"
+sys.dont_write_bytecode = True
+import facts                                        # noqa: E402 # beside this file
+from facts import NETLINK_H, RAR_H, TOP, enum       # noqa: E402
+
 MANUAL = "Documentation/rar.7"
-EXPORTER = "tools/exporter/rar_exporter.py"
-WIRE = "include/uapi/linux/rar_wire.h"
-WIRE_PAGE = "Documentation/design/tx.rst"
-ORDER = "net/rar/rar.h"
-LOCK_PAGE = "Documentation/design/index.rst"
+BEGIN = re.compile(r"^.*\blist: (\w+)( \*/)?\n", re.M)
+END = re.compile(r"^.*\bend of list\b.*\n", re.M)
+# Enumerations by the names of their words in rarctl.
+WORDS = {"states": "state", "reasons": "reason", "schedules": "schedule", "rx_paths": "rx_path",
+         "collectives": "collective", "dtypes": "dtype", "redops": "redop",
+         "box_states": "box_state", "holders": "holder", "directions": "direction",
+         "events": "event"}
 
 
-def text(path):
-    return (TOP / path).read_text(encoding="utf-8")
+def values(name):
+    """Return the values of an enumeration of either header."""
+    return enum(name, NETLINK_H if name in ("holder", "direction", "event") else RAR_H)
 
 
-def names(path, pattern):
-    """Return the set of the first groups of a pattern in a file."""
-    return set(re.findall(pattern, text(path), re.M))
+def filled(words, width, first, rest):
+    """Return words, with commas between them, as lines."""
+    return textwrap.fill(", ".join(words), width, initial_indent=first, subsequent_indent=rest,
+                         break_on_hyphens=False, break_long_words=False)
 
 
-def part(path, begin, end):
-    """Return what is between two strings."""
-    return text(path).split(begin, 1)[1].split(end, 1)[0]
+# ------------------------------------------------------------------ C
 
+def rarctl_names():
+    """Return the words of all enumerations for rarctl."""
+    lines = []
+    for name, of in WORDS.items():
+        known = values(of)
+        words = ["NULL"] * known[0].number + [f'"{v.name.replace("_", "-")}"' for v in known]
+        lines.append(filled([f"NAMES({name}", *words], 92, "", "\t") + ");")
+    return "\n".join(lines) + "\n"
+
+
+def cells(rows, indent):
+    """Return initializers of an array, as many in a line as fit."""
+    width = 100 - 7 * len(indent)
+    return filled(rows, width, indent, indent).replace("~", " ") + ",\n"
+
+
+def dtype_rows():
+    """Return names and bytes of the types of elements for librar."""
+    return cells([f'[{v.constant}]~=~{{~"{v.name}",~{int(re.sub(r"[a-z]", "", v.name)) // 8}~}}'
+                  for v in values("dtype")], "\t")
+
+
+def word_rows(name, indent):
+    """Return a function that makes the words of an enumeration, each with its constant."""
+    return lambda: cells([f'[{v.constant}]~=~"{v.name}"' for v in values(name)], indent)
+
+
+def published_values():
+    """Return the values of the enumerations of the socket for the test of the ABI."""
+    names = ("schedule", "collective", "dtype", "redop", "reason", "state", "rx_path", "lack",
+             "box_state")
+    return "".join(cells([f"V({v.constant},~{v.number})" for v in values(name)], "\t")
+                   for name in names)
+
+
+# ------------------------------------------------------------------ Lua, Python, YAML
+
+def lua_names(name):
+    """Return a function that makes the words of an enumeration for the dissector."""
+    def make():
+        known = values(name)
+        first = "[0] = " * (known[0].number == 0)
+        return cells([f'"{v.name}"' for v in known], "\t").replace("\t", f"\t{first}", 1)
+    return make
+
+
+def python_strings(head, words, tail):
+    """Return lines of Python that hold a string, in parts if it is long."""
+    if len(head + words + tail) < 98:
+        return f'{head}"{words}"{tail}\n'
+    parts = textwrap.wrap(words, 95 - len(head) - len(tail), break_on_hyphens=False)
+    return (" \"\n" + " " * len(head) + "\"").join(parts).join((f'{head}"', f'"{tail}\n'))
+
+
+def sentence(about):
+    """Return a comment as a sentence without an end."""
+    return about if about.startswith("struct ") else about[:1].upper() + about[1:]
+
+
+def exporter_counters():
+    """Return the exporter's words for counters."""
+    return "".join(python_strings(f'    "{name}": ', sentence(about), ",")
+                   for name, about in facts.counters().items())
+
+
+def exporter_states():
+    """Return the names of the states."""
+    return filled([f'"{v.name}"' for v in values("state")], 98, "STATES = (", " " * 10) + ")\n"
+
+
+def python_constants():
+    """Return the constants of enumerations for ctypes."""
+    lines = []
+    for name in ("collective", "dtype", "redop"):
+        known = values(name)
+        names = ", ".join(v.constant.removeprefix("RAR_") for v in known)
+        lines.append(textwrap.fill(f"({names}) = range({known[0].number}, {len(known) + 1})", 98,
+                                   subsequent_indent=" "))
+    return "\n".join(lines) + "\n"
+
+
+def yaml_entries(name):
+    """Return a function that makes the entries of an enumeration of rar.h."""
+    def make():
+        known = values(name)
+        start = f"    value-start: {known[0].number}\n" if known[0].number else ""
+        return start + filled([v.name.replace("_", "-") for v in known], 90,
+                              "    entries: [", " " * 14) + "]\n"
+    return make
+
+
+PARTS = {
+    "tools/rarctl/names.c": {"names": rarctl_names},
+    "lib/src/report.c": {"dtypes": dtype_rows, "redops": word_rows("redop", "\t\t")},
+    "net/rar/sock/proc.c": {"states": word_rows("state", "\t")},
+    "tools/wireshark/rar.lua": {f"{name}s": lua_names(name) for name in
+                                ("collective", "dtype", "redop", "reason")},
+    "tools/exporter/rar_exporter.py": {"counters": exporter_counters,
+                                       "states": exporter_states},
+    "python/rar_torch/librar.py": {"constants": python_constants},
+    "Documentation/netlink/specs/rar.yaml": {
+        **{name: yaml_entries(name) for name in ("state", "reason", "schedule", "rx_path",
+                                                 "box_state", "collective", "dtype", "redop")}},
+    "selftests/api/uapi.c": {"values": published_values},
+}
+PUBLISHED = ("values",)
+
+
+def lost(old, new):
+    """Return the rows of a list of what is published that another list lacks."""
+    rows = [re.findall(r"[FSV]\(.*?\)", part) for part in (old, new)]
+    return [row for row in rows[0] if row not in rows[1] and not row.startswith("S(")]
+
+
+def corrected(path, makers, found):
+    """Return the text of a file with the right lists; add to @found what cannot be corrected."""
+    text, seen = facts.text(path), set()
+    marks = list(BEGIN.finditer(text))
+    for mark in reversed(marks):
+        name, stop = mark[1], END.search(text, mark.end())
+        if name not in makers or not stop:
+            found.append(f"{path}: list {name}: it has no end, or nothing makes it")
+            continue
+        seen.add(name)
+        old, new = text[mark.end():stop.start()], makers[name]()
+        gone = lost(old, new) if name in PUBLISHED else []
+        found += [f"{path}: {row} is published, and differs in {RAR_H}" for row in gone]
+        if not gone:
+            text = text[:mark.end()] + new + text[stop.start():]
+    found += [f"{path}: no list {name}" for name in makers.keys() - seen]
+    return text
+
+
+def outdated(write):
+    """Yield the files whose lists differ from the headers; with @write correct them."""
+    for path, makers in PARTS.items():
+        found = []
+        text = corrected(path, makers, found)
+        yield from found
+        if text != facts.text(path):
+            yield f"{path}: a list differs from the headers: scripts/lib/lists.py --write"
+            if write:
+                (TOP / path).write_text(text, encoding="utf-8")
+
+
+# ------------------------------------------------------------------ what is compared
 
 def words(path):
     """Return the words of a page, without its markup."""
-    return set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text(path)))
+    return set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", facts.text(path)))
 
 
-def keys(path, table):
-    """Return the keys of a dictionary in Python."""
-    return set(re.findall(r'^    "(\w+)":', part(path, f"\n{table} = {{", "\n}"), re.M))
-
-
-def missing(what, facts, told, where):
+def missing(what, listed, told, where):
     """Yield a line for each fact that is not told, if there are any facts at all."""
-    if not facts:
+    if not listed:
         yield f"{what}: none found"
-    for fact in sorted(facts - told):
+    for fact in sorted(set(listed) - set(told)):
         yield f"{what}: {fact} is not in {where}"
 
 
-def declarations(body):
-    """Yield what ends with a semicolon that is in no inner braces."""
-    depth, row = 0, ""
-    for char in body:
-        depth += (char == "{") - (char == "}")
-        if char == ";" and not depth:
-            yield row.strip()
-            row = ""
-        else:
-            row += char
-
-
-def bytes_of(row, sizes):
-    """Return the bytes of a declaration in a structure, which may be a union without a name."""
-    if "{" in row:
-        inner = [bytes_of(part, sizes)
-                 for part in declarations(row[row.find("{") + 1:row.rfind("}")])]
-        return max(inner) if row.startswith("union") else sum(inner)
-    kind, times = re.fullmatch(r"(?:struct )?(\w+)\s+\w+(?:\[(\d+)\])?", row).groups()
-    return sizes[kind] * int(times or 1)
-
-
-def wire_sizes():
-    """Return the bytes of each structure of the wire format; none has hidden padding."""
-    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
-    code = re.sub(r"/\*.*?\*/", "", text(WIRE), flags=re.S)
-    for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", code, re.S | re.M):
-        sizes[name] = sum(bytes_of(row, sizes) for row in declarations(body))
-    return sizes
-
-
-def packets():
-    """Return (rows of the header, rows of the page): "number name structure bytes" of each type."""
-    sizes = wire_sizes()
-    types = re.findall(r"^\tRAR_T_(\w+)\s*= (\d+),\s*/\*.*?\b(rar_\w*hdr)\b", text(WIRE), re.M)
-    rows = re.findall(r"^(\d+) +(\w+) +(rar_\w+) +(\d+)\b", text(WIRE_PAGE), re.M)
-    return ({f"{number} {name} {header} {sizes[header]}" for name, number, header in types},
-            {" ".join(row) for row in rows})
-
-
-def declared_locks():
-    """Return "lock owner" of each lock of the module; a lock outside of structures has none."""
-    kind = r"(?:spinlock_t|struct mutex|local_lock_t)"
-    found = set()
-    for path in sorted((TOP / "net/rar").rglob("*.[ch]")):
-        code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
-        for owner, body in re.findall(r"^struct (\w+) \{(.*?)^\}", code, re.S | re.M):
-            found.update(f"{lock} {owner}"
-                         for lock in re.findall(rf"^\t{kind} (\w+)", body, re.M))
-        found.update(f"{lock} -"
-                     for lock in re.findall(r"DEFINE_(?:SPINLOCK|MUTEX)\((\w+)\)", code))
-    return found
-
-
-def locks():
-    """Yield what the page of design or the order in rar.h says of locks that does not hold."""
-    table = part(LOCK_PAGE, "\nLocks\n-----\n", "\nPairs of barriers\n")
-    rows = re.findall(r"^((?:\w+(?:->|\.))*)(\w*lock) +(\w+|-) ", table, re.M)
-    told = {f"{lock} {owner}" for _, lock, owner in rows}
-    yield from missing("locks", declared_locks(), told, LOCK_PAGE)
-    yield from missing("locks", told, declared_locks(), "net/rar")
-    order = set(re.findall(r"[\w.>-]*lock\b", part(ORDER, "/*\n * The objects", "*/")))
-    yield from missing("the order of locks", {way + lock for way, lock, _ in rows}, order, ORDER)
-
-
 def compare():
+    """Yield what one of two lists lacks."""
     manual = words(MANUAL)
-    counters = names("net/rar/core/mib.h", r"^\tX\((\w+)\)")
-    exported = keys(EXPORTER, "COUNTERS")
-    yield from missing("counters", counters, manual, MANUAL)
-    # The exporter shows drops as one metric with the rest of the name as its label.
-    yield from missing("counters", {c for c in counters if not c.startswith("Drop")}, exported,
-                       EXPORTER)
-    yield from missing("counters", exported, counters, "net/rar/core/mib.h")
-
-    table = part("net/rar/sock/sysctl.c", "template[] = {", "\n};")
-    settings = set(re.findall(r'procname = "(\w+)"|(?:INT|LONG)_ENTRY\((\w+)', table))
-    settings = {a or b for a, b in settings}
-    exported = keys(EXPORTER, "SETTINGS") | keys(EXPORTER, "WORDS")
-    yield from missing("settings", settings, manual, MANUAL)
-    yield from missing("settings", settings, exported, EXPORTER)
-    yield from missing("settings", exported, settings, "net/rar/sock/sysctl.c")
-
-    header, page = packets()
-    yield from missing("types of packets", header, page, WIRE_PAGE)
-    yield from missing("types of packets", page, header, WIRE)
-    yield from locks()
-
-    options = names(UAPI, r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)")
+    yield from missing("counters", [*facts.counters(), *facts.drops()], manual, MANUAL)
+    options = re.findall(r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)", facts.text(RAR_H), re.M)
     yield from missing("socket options", options, manual, MANUAL)
-    for enum in ("reason", "lack", "redop", "dtype", "collective", "schedule"):
-        values = set(re.findall(r"^\t(RAR_\w+)", part(UAPI, f"enum rar_{enum} {{", "\n}"), re.M))
-        values = {v for v in values if not v.endswith(("_NR", "_NONE"))}
-        yield from missing(f"enum rar_{enum}", values, manual, MANUAL)
-        if enum in ("reason", "lack"):
-            yield from missing(f"enum rar_{enum}", values, words("lib/src/report.c"),
+    for name in ("reason", "lack", "redop", "dtype", "collective", "schedule"):
+        known = {v.constant for v in values(name) if not v.constant.endswith("_NONE")}
+        yield from missing(f"enum rar_{name}", known, manual, MANUAL)
+        if name in ("reason", "lack"):
+            yield from missing(f"enum rar_{name}", known, words("lib/src/report.c"),
                                "lib/src/report.c")
 
 
 def main():
-    found = list(compare())
+    found = [*outdated("--write" in sys.argv[1:]), *compare()]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

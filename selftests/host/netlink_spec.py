@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Documentation/netlink/specs/rar.yaml agrees with the headers, and rarctl with both.
+"""Documentation/netlink/specs/rar.yaml agrees with the header.
 
-Compared are commands, attributes, their types in the header's comments, enumerations, and the
-words that rarctl prints. Its manual page passes mandoc, and its completion knows its commands.
+Compared are commands, attributes, their types in the header's comments, and values; the rest of
+the enumerations is made by scripts/lib/lists.py. rarctl's manual page passes mandoc, and its
+completion knows its commands.
 """
 import pathlib
 import re
@@ -22,15 +23,7 @@ except ImportError:
     skip_all("no python3-yaml")
 
 SPEC = TOP / "Documentation/netlink/specs/rar.yaml"
-RAR_H = TOP / "include/uapi/linux/rar.h"
 TOOL = TOP / "tools/rarctl"
-# Prefixes of the enumerations in rar.h.
-PREFIX = {"state": "S_", "reason": "R_", "rx-path": "PATH_", "schedule": "", "collective": "",
-          "dtype": "", "redop": "", "box-state": "BOX_"}
-# The enumerations of names.c, by their names in the spec.
-WORDS = {"state": "states", "reason": "reasons", "schedule": "schedules", "rx-path": "rx_paths",
-         "collective": "collectives", "dtype": "dtypes", "redop": "redops", "holder": "holders",
-         "direction": "directions", "event": "events", "box-state": "box_states"}
 KINDS = {"u32": "u32", "u64": "u64", "string": "string", "flag": "flag", "binary": "16 bytes",
          "nest": "enum rar_a_"}
 
@@ -93,25 +86,6 @@ def check_types(spec):
     result(seen > 60 and not wrong, f"types of {seen} attributes")
 
 
-def check_enums(spec):
-    """Enumerations of rar.h, and rarctl's words."""
-    header, words = constants(RAR_H), (TOOL / "names.c").read_text()
-    for enum in spec["definitions"]:
-        known = entries(enum)
-        if "header" in enum:
-            prefix = PREFIX[enum["name"]]
-            want = {macro(prefix + name): value for name, value in known.items()}
-            body = re.search(rf"enum rar_{enum['name'].replace('-', '_')} \{{(.*?)\}};",
-                             RAR_H.read_text(), re.S)[1]
-            names = re.findall(r"\bRAR_\w+", re.sub(r"/\*.*?\*/", "", body, flags=re.S))
-            have = {n: header[n] for n in names if not n.endswith("_NR")}
-            result(not differences(want, have), f"enum {enum['name']}")
-        row = re.search(rf"NAMES\({WORDS[enum['name']]}, (.*?)\);", words, re.S)[1]
-        row = re.findall(r"NULL|\"[^\"]*\"", row)
-        result({w.strip('"'): i for i, w in enumerate(row) if w != "NULL"} == known,
-               f"rarctl's words for {enum['name']}")
-
-
 def check_replies(spec):
     """A request and a reply have only attributes of their set, each of which some message has."""
     sets = {s["name"]: {a["name"] for a in s["attributes"]} for s in spec["attribute-sets"]}
@@ -145,7 +119,6 @@ def main():
     spec = yaml.safe_load(SPEC.read_text())
     check_header(spec)
     check_types(spec)
-    check_enums(spec)
     check_replies(spec)
     check_tool()
     finish()

@@ -15,6 +15,7 @@ import socket
 import sys
 
 COUNTERS = {
+    # list: counters
     "RxIngress": "Packets taken at the netfilter ingress hook",
     "RxEncap": "Packets taken by the UDP socket",
     "RxXdp": "Packets taken at the XDP hook",
@@ -67,6 +68,7 @@ COUNTERS = {
     "JoinsRefused": "Requests to join that were refused",
     "HostStood": "Times that this host stood still, as a member's timer found",
     "GroupsFailed": "Groups that ended with an error",
+    # end of list
 }
 
 # Of each setting: the name of its metric, and what the metric says.
@@ -107,7 +109,9 @@ WORDS = {
     "box_policy": ("policy", "1; how the groups share the memory of the box"),
 }
 
+# list: states
 STATES = ("unbound", "bound", "joining", "ready", "run", "leaving", "failed")
+# end of list
 HOLDERS = ("socket", "orphan", "tombstone")     # the first one speaks for a rank
 
 # Columns of /proc/net/rar: the name of the metric, its type, and what it says.

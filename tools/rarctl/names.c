@@ -12,6 +12,7 @@
 	static const char *const list##_of[] = { __VA_ARGS__ };		\
 	const struct names list = { list##_of, sizeof(list##_of) / sizeof(list##_of[0]) }
 
+/* list: names */
 NAMES(states, "unbound", "bound", "joining", "ready", "run", "leaving", "failed");
 NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout",
 	"join-timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
@@ -21,25 +22,15 @@ NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct");
 NAMES(rx_paths, "ingress", "udp", "xdp");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
 	"barrier", "reduce-by-key");
-NAMES(dtypes, NULL, "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64", "f16",
-	"bf16");
-NAMES(redops, NULL, "sum", "prod", "min", "max", "band", "bor", "bxor", "land", "lor", "lxor",
-	"avg");
+NAMES(dtypes, NULL, "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64",
+	"f16", "bf16");
+NAMES(redops, NULL, "sum", "prod", "min", "max", "band", "bor", "bxor", "land", "lor",
+	"lxor", "avg");
 NAMES(box_states, "none", "away", "open");
 NAMES(holders, "socket", "orphan", "tombstone");
 NAMES(directions, "next", "prev");
-NAMES(events, NULL, "joined", "failed", "join-failed", "ended",
-	"box-opened", "box-lost");
-
-_Static_assert(sizeof(states_of) / sizeof(states_of[0]) == RAR_S_NR, "a state without a name");
-_Static_assert(sizeof(reasons_of) / sizeof(reasons_of[0]) == RAR_R_NR, "a reason without a name");
-_Static_assert(sizeof(box_states_of) / sizeof(box_states_of[0]) == RAR_BOX_NR,
-	       "a state of the box without a name");
-_Static_assert(sizeof(dtypes_of) / sizeof(dtypes_of[0]) == RAR_DTYPE_NR, "a type without a name");
-_Static_assert(sizeof(redops_of) / sizeof(redops_of[0]) == RAR_REDOP_NR,
-	       "a reduction without a name");
-_Static_assert(sizeof(collectives_of) / sizeof(collectives_of[0]) == RAR_COLLECTIVE_NR,
-	       "a collective without a name");
+NAMES(events, NULL, "joined", "failed", "join-failed", "ended", "box-opened", "box-lost");
+/* end of list */
 
 /* The name of a value; the number itself if a newer module has more values. */
 const char *name_of(const struct names *names, uint32_t value, char word[WORD])

@@ -33,23 +33,31 @@ local types = {
 }
 
 local collectives = {
+	-- list: collectives
 	"allreduce", "broadcast", "reduce", "reduce_scatter", "allgather", "barrier",
 	"reduce_by_key",
+	-- end of list
 }
 
 local dtypes = {
+	-- list: dtypes
 	"f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64", "f16", "bf16",
+	-- end of list
 }
 
 local redops = {
+	-- list: redops
 	"sum", "prod", "min", "max", "band", "bor", "bxor", "land", "lor", "lxor", "avg",
+	-- end of list
 }
 
 local reasons = {
-	[0] = "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout",
-	"join_timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
-	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
-	"byte_order", "stalled",
+	-- list: reasons
+	[0] = "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout", "join_timeout",
+	"duplicate", "size", "version", "table", "collective", "dtype", "redop", "count", "root",
+	"flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem", "byte_order",
+	"stalled",
+	-- end of list
 }
 
 -- Linux's numbers, which differ from those of other systems that run Wireshark.

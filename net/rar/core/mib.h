@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Counters, per netns and CPU, in /proc/net/rar_netstat (nstat reads it).
- * One list feeds the enum, the names and, for drops, the tracepoint.
+ * One list feeds the enum, the names and, for drops, the tracepoint. The
+ * exporter's words for a counter are the comment of its row.
  */
 #ifndef _RAR_MIB_H
 #define _RAR_MIB_H
@@ -12,56 +13,69 @@ struct rar_net;
 
 #define RAR_MIB_LIST(X)							\
 	X(RxIngress)	/* packets taken at the netfilter ingress hook */ \
-	X(RxEncap)	/* packets taken by the UDP encap socket */	\
+	X(RxEncap)	/* packets taken by the UDP socket */		\
 	X(RxXdp)	/* packets taken at the XDP hook */		\
-	X(XdpEarly)	/* left to ingress: for operations not posted */ \
-	X(XdpPassed)	/* left to ingress: no data, or not good */	\
+	X(XdpEarly)	/* packets that XDP left to ingress because their */ \
+			/* operation was not posted */			\
+	X(XdpPassed)	/* packets that XDP left to ingress because they */ \
+			/* hold no data or are not good */		\
 	X(RxData)	/* chunks accepted */				\
-	X(RxBytes)	/* their payload bytes */			\
+	X(RxBytes)	/* payload bytes of the chunks accepted */	\
 	X(RxWhole)	/* carriers taken */				\
-	X(RxLocal)	/* runs handed over by a rank of this netns */	\
-	X(RxRound)	/* of these, those that passed several ranks at once */ \
+	X(RxLocal)	/* runs of chunks handed over by a rank of this */ \
+			/* network namespace */				\
+	X(RxRound)	/* runs of these that passed several ranks at once */ \
 	X(RxDup)	/* chunks received again */			\
-	X(TxData)	/* chunks sent, again or not */			\
-	X(TxBytes)	/* their payload bytes */			\
+	X(TxData)	/* chunks sent, with those sent again */	\
+	X(TxBytes)	/* payload bytes of the chunks sent */		\
 	X(TxRetrans)	/* chunks sent again */				\
 	X(TxForward)	/* chunks sent in the packet that brought them */ \
-	X(TxXdp)	/* of these, sent by XDP */			\
-	X(TxWhole)	/* chunks sent in carriers: neighbours in one kernel */ \
+	X(TxXdp)	/* chunks sent by XDP */			\
+	X(TxWhole)	/* chunks sent in carriers, to neighbours in one */ \
+			/* kernel */					\
 	X(TxSpread)	/* own chunks sent by another CPU */		\
-	X(LanesLost)	/* lanes left out: packets of one port did not come */ \
+	X(LanesLost)	/* lanes left out: packets of one port did not */ \
+			/* come */					\
 	X(LanesBack)	/* lanes used again */				\
 	X(TxDirect)	/* operations sent straight to a rank */	\
 	X(TxDirectAsk)	/* questions to ranks that exchange directly */	\
 	X(TxAck)	/* acknowledgments sent */			\
-	X(TxCtl)	/* all other packets sent */			\
-	X(TxError)	/* packets the stack did not take */		\
-	X(TxHeldBack)	/* own chunks waited for SO_SNDBUF */		\
+	X(TxCtl)	/* packets sent that hold neither data nor an */ \
+			/* acknowledgment */				\
+	X(TxError)	/* packets that the network stack did not take */ \
+	X(TxHeldBack)	/* own chunks that waited for room in the send */ \
+			/* buffer */					\
 	X(OpsPosted)	/* operations posted */				\
 	X(OpsDone)	/* operations complete */			\
 	X(OpBytes)	/* bytes of the operations posted */		\
-	X(EarlyHeld)	/* packets held for operations not posted */	\
-	X(ReduceSimd)	/* chunks added with SIMD */			\
-	X(ReduceScalar)	/* chunks added without: FPU busy or none */	\
-	X(BoxOpened)	/* legs to a box opened */			\
-	X(BoxLost)	/* legs to a box that went silent or were reset */ \
-	X(BoxReturned)	/* RETURNs of a box */				\
-	X(BoxWants)	/* WANTs sent to the predecessor */		\
-	X(BoxTaken)	/* box: contributions, and questions for chunks, that came */ \
-	X(BoxSums)	/* box: chunks summed, or sent to all */	\
+	X(EarlyHeld)	/* packets held for operations not posted yet */ \
+	X(ReduceSimd)	/* chunks added with vector registers */	\
+	X(ReduceScalar)	/* chunks added without vector registers */	\
+	X(BoxOpened)	/* times that a member got a leg to a box */	\
+	X(BoxLost)	/* times that a member lost its leg and went on */ \
+			/* by the ring */				\
+	X(BoxReturned)	/* packets of a box that gave chunks up */	\
+	X(BoxWants)	/* questions to predecessors for missing sums */ \
+	X(BoxTaken)	/* box: contributions that came */		\
+	X(BoxSums)	/* box: chunks summed */			\
 	X(BoxBatches)	/* box: batches of records that a root has taken */ \
-	X(BoxGaveUp)	/* box: chunks returned */			\
-	X(BoxEvicted)	/* box: of these, given up for another chunk */	\
-	X(BoxHanded)	/* box: of these, whose partial sum went to the ring */ \
-	X(BoxOffers)	/* box: JOINs of members that passed and called for an offer */ \
+	X(BoxGaveUp)	/* box: chunks given up */			\
+	X(BoxEvicted)	/* box: chunks given up for another chunk */	\
+	X(BoxHanded)	/* box: partial sums handed to the ring */	\
+	X(BoxOffers)	/* box: offers to members whose JOIN passed */	\
 	X(BoxRoceSums)	/* box: places of RoCEv2 messages summed */	\
-	X(BoxRoceAgain)	/* box: packets that came again and got the sum */ \
-	X(BoxRoceLate)	/* box: places given up, as other ranks' packets did not come in time */ \
-	X(BoxRoceRaw)	/* box: packets of such messages that went on as they came */ \
-	X(BoxRoceRefused) /* box: messages of hosts that may not use it */ \
+	X(BoxRoceAgain)	/* box: packets of RoCEv2 that came again and got */ \
+			/* the sum */					\
+	X(BoxRoceLate)	/* box: places given up as packets of other ranks */ \
+			/* did not come in time */			\
+	X(BoxRoceRaw)	/* box: packets of RoCEv2 messages that went on */ \
+			/* without a sum */				\
+	X(BoxRoceRefused) /* box: RoCEv2 messages of hosts that may not use */ \
+			/* it */					\
 	X(GroupsJoined)	/* rings closed */				\
-	X(JoinsRefused)	/* JOINs of strangers, or of members that disagree */ \
-	X(HostStood)	/* the host stood still, as a member's timer found */ \
+	X(JoinsRefused)	/* requests to join that were refused */	\
+	X(HostStood)	/* times that this host stood still, as a */	\
+			/* member's timer found */			\
 	X(GroupsFailed)	/* groups that ended with an error */
 
 #define RAR_DROP_LIST(X)						\

@@ -15,13 +15,11 @@
 #include "sock/proc.h"
 
 static const char *const state_names[RAR_S_NR] = {
-	[RAR_S_UNBOUND] = "unbound",
-	[RAR_S_BOUND] = "bound",
-	[RAR_S_JOINING] = "joining",
-	[RAR_S_READY] = "ready",
-	[RAR_S_RUN] = "run",
-	[RAR_S_LEAVING] = "leaving",
+	/* list: states */
+	[RAR_S_UNBOUND] = "unbound", [RAR_S_BOUND] = "bound", [RAR_S_JOINING] = "joining",
+	[RAR_S_READY] = "ready", [RAR_S_RUN] = "run", [RAR_S_LEAVING] = "leaving",
 	[RAR_S_FAILED] = "failed",
+	/* end of list */
 };
 
 static void show_addr(struct seq_file *seq, const struct rar_addr *a)

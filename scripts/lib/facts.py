@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""facts.py: reads the lists of the kernel's part: counters, enumerations."""
+import dataclasses
+import pathlib
+import re
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+RAR_H = "include/uapi/linux/rar.h"
+NETLINK_H = "include/uapi/linux/rar_netlink.h"
+MIB = "net/rar/core/mib.h"
+# What the names of an enumeration's values begin with, after RAR_.
+PREFIXES = {"state": "S_", "reason": "R_", "rx_path": "PATH_", "box_state": "BOX_", "lack": "LACK_",
+            "holder": "HOLDER_", "direction": "DIRECTION_", "event": "EVENT_"}
+
+
+def text(path):
+    """Return the text of a file."""
+    return (TOP / path).read_text(encoding="utf-8")
+
+
+def part(path, begin, end):
+    """Return what is between two strings in a file."""
+    return text(path).split(begin, 1)[1].split(end, 1)[0]
+
+
+def joined(comments):
+    """Return the words of comments that follow one another, as one line."""
+    return " ".join(" ".join(re.sub(r"\s*\*/\s*\\?\s*(/\*|$)|\n\s*\*|\\", " ", comments).split())
+                    .removeprefix("/*").split())
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A value of an enumeration: RAR_<prefix><NAME>, @name in lower case, what its comment says."""
+
+    constant: str
+    name: str
+    number: int
+    about: str
+
+
+def enum(name, path=RAR_H):
+    """Return the values of enum rar_@name, without *_NR and *_MAX."""
+    prefix, number, values = f"RAR_{PREFIXES.get(name, '')}", -1, []
+    if name.startswith("a_"):
+        prefix = f"RAR_{name.upper()}_"
+    for constant, given, about in re.findall(
+            r"^\t(RAR_\w+)(?:\s*=\s*(\d+))?,?[ \t]*(?:/\*(.*?)\*/)?",
+            part(path, f"\nenum rar_{name} {{", "\n};"), re.M | re.S):
+        number = int(given) if given else number + 1
+        if not constant.endswith("_NR") and constant not in ("RAR_CMD_MAX", f"RAR_{name.upper()}_MAX"):
+            values.append(Value(constant, constant.removeprefix(prefix).lower(), number,
+                                joined(about)))
+    return values
+
+
+def counters():
+    """Return {name: what it counts} of the counters that are no drops."""
+    return {name: joined(about) for name, about in re.findall(
+        r"X\((\w+)\)((?:\s*/\*.*?\*/[ \t]*\\?\n?)+)", part(MIB, "RAR_MIB_LIST(X)", "\n\n"))}
+
+
+def drops():
+    """Return the names of the counters of drops."""
+    return re.findall(r"X\((\w+)\)", part(MIB, "RAR_DROP_LIST(X)", "\n\n"))
+
