@@ -55,6 +55,7 @@
 #include "core/mib.h"
 #include "core/op.h"
 #include "core/ring.h"
+#include "core/settings.h"
 #include "link/window.h"
 
 struct rar_box;
@@ -157,8 +158,8 @@ struct rar_allow {
  * @box_up:	net.rar.box_up, the box above the box of this host; @lock
  * @mib:	counters
  *
- * sysctl.c writes the sysctls, and box/ those of box_mem and box_offer under
- * @box_lock. All others read them with READ_ONCE.
+ * The settings of core/settings.h are written by sysctl.c, those of box_mem and
+ * box_offer also by box/ under @box_lock. All others read them with READ_ONCE.
  */
 struct rar_net {
 	struct net *net;
@@ -196,32 +197,12 @@ struct rar_net {
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
-	int sysctl_port;
-	int sysctl_rx_path;
-	unsigned long sysctl_window;
-	unsigned long sysctl_mem;
-	int sysctl_early_bytes;
-	int sysctl_copy_step;
-	int sysctl_join_ms;
-	int sysctl_dead_ms;
-	int sysctl_linger_ms;
-	int sysctl_max_members;
-	int sysctl_super_chunks;
-	int sysctl_local;
-	int sysctl_one_host;
-	int sysctl_carriers;
-	int sysctl_lanes;
-	int sysctl_gather_bytes;
-	int sysctl_direct_bytes;
-	int sysctl_whole_bytes;
-	int sysctl_xdp_mirror;
+
+	RAR_ALL_SETTINGS(RAR_NUMBER_FIELD, RAR_WORD_FIELD, RAR_NO_FIELD,
+			 RAR_NO_FIELD)
 	int sysctl_strict;
 	unsigned long sysctl_box_mem;
-	int sysctl_box_policy;
-	int sysctl_box_share;
-	int sysctl_box_trust;
 	int sysctl_box_offer;
-	int sysctl_box_roce_ms;
 };
 
 extern unsigned int rar_net_id;

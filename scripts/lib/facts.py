@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""facts.py: reads the lists of the kernel's part: counters, enumerations."""
+"""facts.py: reads the lists of the kernel's part: counters, settings, enumerations, attributes."""
 import dataclasses
 import pathlib
 import re
@@ -8,6 +8,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 RAR_H = "include/uapi/linux/rar.h"
 NETLINK_H = "include/uapi/linux/rar_netlink.h"
 MIB = "net/rar/core/mib.h"
+SETTINGS = "net/rar/core/settings.h"
+CONSTANTS = (RAR_H, "net/rar/core/op.h", "net/rar/core/ring.h", SETTINGS)
 # What the names of an enumeration's values begin with, after RAR_.
 PREFIXES = {"state": "S_", "reason": "R_", "rx_path": "PATH_", "box_state": "BOX_", "lack": "LACK_",
             "holder": "HOLDER_", "direction": "DIRECTION_", "event": "EVENT_"}
@@ -63,4 +65,45 @@ def counters():
 def drops():
     """Return the names of the counters of drops."""
     return re.findall(r"X\((\w+)\)", part(MIB, "RAR_DROP_LIST(X)", "\n\n"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A row of settings.h; numbers are None where they are known at run time only."""
+
+    name: str
+    kind: str
+    default: object
+    low: object
+    high: object
+    about: str
+
+
+def constant(expression):
+    """Return the value of an expression of C whose names are macros; None if it has others."""
+    known = {}
+    for path in CONSTANTS:
+        known.update(re.findall(r"^#define (RAR_\w+)\s+(\d+)\b", text(path), re.M))
+    words = re.sub(r"\b(RAR_\w+)\b", lambda name: known.get(name[0], name[0]), expression)
+    words = re.sub(r"\b(\d+)UL\b", r"\1", words)
+    return eval(words, {}) if re.fullmatch(r"[\d\s*<()]+", words) else None  # pylint: disable=eval-used
+
+
+def settings():
+    """Return the settings."""
+    rows = []
+    for table in ("RAR_SETTINGS", "RAR_BOX_SETTINGS"):
+        lines = part(SETTINGS, f"#define {table}(NUMBER, WORD, VALUE, TEXT)", "\n\n")
+        for about, kind, args in re.findall(
+                r"((?:\t/\*.*?\*/\s*\\\n)+)\t([A-Z]+)\((.*?)\)\s*(?:\\\n|$)", lines + "\n", re.S):
+            name, *rest = [word.strip(" \t\\\n") for word in re.split(r",\s*\\?\s*", args)]
+            low = high = None
+            if kind in ("NUMBER", "VALUE"):
+                low, high, default = (constant(word) for word in rest[-3:])
+            else:
+                default = rest[0].strip('"')
+            if kind == "WORD":
+                default = default.rsplit("_", 1)[1].lower()
+            rows.append(Setting(name, kind, default, low, high, joined(about)))
+    return rows
 

@@ -3,7 +3,7 @@
 """lists.py [--write]: what is listed in the kernel's part is told elsewhere as it is there.
 
 Some files have parts between the marks "list: NAME" and "end of list" that follow from the
-headers: names of enumerations, counters. Prints the files whose part is
+headers: names of enumerations, counters, settings. Prints the files whose part is
 outdated; with --write it also corrects them. A list of what is published only grows: a row of it
 that changes is printed, and not corrected. Other lists, which say more than the headers do, are
 compared: the manual page with counters, settings, socket options and enumerations, the library
@@ -19,6 +19,7 @@ import facts                                        # noqa: E402 # beside this f
 from facts import NETLINK_H, RAR_H, TOP, enum       # noqa: E402
 
 MANUAL = "Documentation/rar.7"
+ADMIN = "Documentation/admin.rst"
 BEGIN = re.compile(r"^.*\blist: (\w+)( \*/)?\n", re.M)
 END = re.compile(r"^.*\bend of list\b.*\n", re.M)
 # Enumerations by the names of their words in rarctl.
@@ -106,6 +107,41 @@ def exporter_counters():
                    for name, about in facts.counters().items())
 
 
+def metric(setting):
+    """Return the name of the metric of a setting that is a number, with its unit."""
+    unit = setting.about.split()[0]
+    if setting.name.endswith("_ms"):
+        return setting.name.removesuffix("_ms") + "_seconds"
+    if unit in ("bytes", "percent") and unit not in setting.name:
+        return f"{setting.name}_{unit}"
+    return setting.name
+
+
+def brief(setting):
+    """Return what a setting is, in the unit of its metric and without details."""
+    about = setting.about.partition(";")[0].removesuffix(" (join)")
+    return re.sub("^milliseconds", "seconds", about)
+
+
+def exporter_settings():
+    """Return the exporter's names and words for settings that are numbers."""
+    return "".join(python_strings(f'    "{s.name}": ("{metric(s)}", ', sentence(brief(s)), "),")
+                   for s in facts.settings() if s.kind in ("NUMBER", "VALUE"))
+
+
+def label(setting):
+    """Return the label of a setting that is a text: what it holds."""
+    if setting.kind == "WORD":
+        return setting.name.rsplit("_", 1)[1]
+    return setting.about.split()[0]
+
+
+def exporter_words():
+    """Return the exporter's labels and words for settings that are texts."""
+    return "".join(python_strings(f'    "{s.name}": ("{label(s)}", ', f"1; {brief(s)}", "),")
+                   for s in facts.settings() if s.kind in ("WORD", "TEXT"))
+
+
 def exporter_states():
     """Return the names of the states."""
     return filled([f'"{v.name}"' for v in values("state")], 98, "STATES = (", " " * 10) + ")\n"
@@ -132,6 +168,36 @@ def yaml_entries(name):
     return make
 
 
+# ------------------------------------------------------------------ pages
+
+def manual_defaults():
+    """Return {setting: what the manual page tells in parentheses}."""
+    part = facts.part(MANUAL, ".I /proc/sys/net/rar/", "\n.RE\n").replace("\\-", "-")
+    return dict(re.findall(r'^\.TP\n\.IR (\w+) " \((.*?)\)"$', part, re.M))
+
+
+def limits(setting):
+    """Return the limits of a number as the manual page tells them, or nothing."""
+    if setting.low is None or setting.high is None:
+        return ""
+    return "0 or 1" if (setting.low, setting.high) == (0, 1) else f"{setting.low} .. {setting.high}"
+
+
+def admin_settings():
+    """Return the table of the settings."""
+    out = "\n.. list-table::\n   :header-rows: 1\n   :widths: 16 16 68\n\n"
+    rows = [("net.rar.", "default", "meaning")]
+    for setting in facts.settings():
+        told = manual_defaults().get(setting.name, "").replace("; " + limits(setting), "")
+        about = re.sub(r" \(join\)$", " (*join*)", setting.about)
+        about = re.sub(r"\b(RAR_[A-Z_]+|box_mem|rx_path|local)\b", r"``\1``", about)
+        rows.append((f"``{setting.name}``", told, about))
+    for name, told, about in rows:
+        out += f"   * - {name}\n     - {told}\n" + textwrap.fill(
+            about, 92, initial_indent="     - ", subsequent_indent="       ") + "\n"
+    return out + "\n"
+
+
 PARTS = {
     "tools/rarctl/names.c": {"names": rarctl_names},
     "lib/src/report.c": {"dtypes": dtype_rows, "redops": word_rows("redop", "\t\t")},
@@ -139,11 +205,13 @@ PARTS = {
     "tools/wireshark/rar.lua": {f"{name}s": lua_names(name) for name in
                                 ("collective", "dtype", "redop", "reason")},
     "tools/exporter/rar_exporter.py": {"counters": exporter_counters,
+                                       "settings": exporter_settings, "words": exporter_words,
                                        "states": exporter_states},
     "python/rar_torch/librar.py": {"constants": python_constants},
     "Documentation/netlink/specs/rar.yaml": {
         **{name: yaml_entries(name) for name in ("state", "reason", "schedule", "rx_path",
                                                  "box_state", "collective", "dtype", "redop")}},
+    ADMIN: {"settings": admin_settings},
     "selftests/api/uapi.c": {"values": published_values},
 }
 PUBLISHED = ("values",)
@@ -201,10 +269,24 @@ def missing(what, listed, told, where):
         yield f"{what}: {fact} is not in {where}"
 
 
+def manual_settings():
+    """Yield each setting whose default or limits the manual page tells otherwise."""
+    settings, told = facts.settings(), manual_defaults()
+    yield from missing("settings", told, {s.name for s in settings}, facts.SETTINGS)
+    yield from missing("settings", {s.name for s in settings}, told, MANUAL)
+    for setting in settings:
+        default, *rest = told.get(setting.name, "").split("; ")
+        if setting.default is not None and default != str(setting.default):
+            yield f"settings: {setting.name} is {setting.default}, not {default} as in {MANUAL}"
+        if limits(setting) != (rest[-1] if limits(setting) and rest else ""):
+            yield f"settings: {setting.name}: {MANUAL} does not say {limits(setting)}"
+
+
 def compare():
     """Yield what one of two lists lacks."""
     manual = words(MANUAL)
     yield from missing("counters", [*facts.counters(), *facts.drops()], manual, MANUAL)
+    yield from manual_settings()
     options = re.findall(r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)", facts.text(RAR_H), re.M)
     yield from missing("socket options", options, manual, MANUAL)
     for name in ("reason", "lack", "redop", "dtype", "collective", "schedule"):

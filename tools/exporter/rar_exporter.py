@@ -73,40 +73,57 @@ COUNTERS = {
 
 # Of each setting: the name of its metric, and what the metric says.
 SETTINGS = {
+    # list: settings
     "port": ("port", "UDP port of addresses that name none"),
     "window": ("window_bytes", "Bytes in flight in a whole ring"),
-    "mem": ("mem_bytes", "Limit of the memory of copied operations"),
-    "early_bytes": ("early_bytes", "Bytes held for operations not posted yet, per group"),
-    "copy_step": ("copy_step_bytes", "Bytes of each block that are copied at once"),
-    "join_ms": ("join_seconds", "Time until connect() gives up"),
-    "dead_ms": ("dead_seconds", "Silence after which a neighbour counts as dead"),
-    "linger_ms": ("linger_seconds", "Longest time that a closed member serves its neighbours"),
-    "max_members": ("max_members", "Limit of members with a socket"),
-    "super_chunks": ("super_chunks", "Limit of chunks in a superpacket"),
-    "local": ("local", "1: ranks of one namespace hand chunks over in memory"),
-    "one_host": ("one_host", "1: RAR_BY_HOSTS: one host with other namespaces of this kernel"),
-    "carriers": ("carriers", "1: packets to neighbours in one kernel point to memory"),
-    "lanes": ("lanes", "Flows that the chunks of a link are spread over"),
-    "gather_bytes": ("gather_bytes", "RAR_AUTO: longest sum that is gathered, 0 = it chooses"),
-    "direct_bytes": ("direct_bytes",
-                     "RAR_AUTO: longest operation that goes directly, 0 = it chooses"),
-    "whole_bytes": ("whole_bytes", "RAR_AUTO: longest tensor that is not cut, 0 = it chooses"),
-    "xdp_mirror": ("xdp_mirror", "1: packet sockets see the packets of XDP"),
-    "box_mem": ("box_mem_bytes", "Bytes that this host uses as a box, 0 = it is none"),
-    "box_share": ("box_share_percent", "Memory of the box that no group takes from another"),
-    "box_offer": ("box_offer", "1: a box offers itself to members whose packets it forwards"),
-    "box_roce": ("box_roce", "1: a box sums what RoCEv2 queue pairs send through it"),
-    "box_roce_ms": ("box_roce_seconds", "Longest time that it holds a packet of them"),
-    "box_trust": ("box_trust", "1: the box compares priorities of different groups"),
+    "mem": ("mem_bytes", "Bytes of copied operations, all groups together"),
+    "early_bytes": ("early_bytes", "Per group: bytes of operations not posted here yet that "
+                                   "the predecessor may send"),
+    "copy_step": ("copy_step_bytes", "Bytes of each block of a long tensor that are copied at "
+                                     "once while the ring works on it"),
+    "join_ms": ("join_seconds", "Seconds until connect() gives up"),
+    "dead_ms": ("dead_seconds", "Seconds of silence after which a neighbour counts as dead"),
+    "linger_ms": ("linger_seconds", "Seconds that a closed member may go on serving its "
+                                    "neighbours"),
+    "max_members": ("max_members", "Members with a socket"),
+    "super_chunks": ("super_chunks", "Chunks that one packet may carry until a device cuts it"),
+    "local": ("local", "1: ranks in one network namespace hand chunks over in memory"),
+    "one_host": ("one_host", "1: with RAR_BY_HOSTS, this namespace and all others of this "
+                             "kernel with 1 are one host, whatever their addresses"),
+    "carriers": ("carriers", "1: packets to a neighbour in the same kernel have one header for "
+                             "all of their chunks, and share the kernel's pages"),
+    "lanes": ("lanes", "Flows that the chunks of a link are spread over, each from a UDP port "
+                       "of its own"),
+    "gather_bytes": ("gather_bytes", "RAR_AUTO, at rank 0: all-reduces of up to so many bytes "
+                                     "are gathered"),
+    "direct_bytes": ("direct_bytes", "RAR_AUTO, at rank 0: operations of up to so many bytes "
+                                     "are exchanged directly"),
+    "whole_bytes": ("whole_bytes", "RAR_AUTO, at rank 0: tensors of up to so many bytes are "
+                                   "not cut into blocks"),
+    "xdp_mirror": ("xdp_mirror", "1: packet sockets, such as those of tcpdump, see the packets "
+                                 "that XDP takes and sends"),
     "strict": ("strict", "1: every packet passes all of netfilter"),
+    "box_mem": ("box_mem_bytes", "Bytes that this host uses as a box, also written as 256M"),
+    "box_offer": ("box_offer", "1: this host, if it is a box, offers itself to members whose "
+                               "packets it forwards"),
+    "box_roce": ("box_roce", "1: this host, if it is a box, sums what RoCEv2 queue pairs send "
+                             "through it"),
+    "box_roce_ms": ("box_roce_seconds", "Seconds that the box holds a packet of them at most"),
+    "box_share": ("box_share_percent", "Percent of box_mem that is split evenly, and that no "
+                                       "group takes from another"),
+    "box_trust": ("box_trust", "1: the box compares the priorities of different groups"),
+    # end of list
 }
 # Of each setting that is a word: the name of its label, and what the metric says.
 WORDS = {
+    # list: words
     "rx_path": ("path", "1; where packets are received"),
-    "box": ("address", "1; the box that rank 0 proposes to its group"),
-    "box_up": ("address", "1; the box above the box of this host"),
+    "box": ("address", "1; address of the box that rank 0 proposes to its group, or several"),
     "box_allow": ("hosts", "1; hosts that may use the box of this host"),
-    "box_policy": ("policy", "1; how the groups share the memory of the box"),
+    "box_policy": ("policy", "1; how the groups share box_mem"),
+    "box_up": ("address", "1; address of a box above the box of this host, to which it brings "
+                          "the sums of its ranks"),
+    # end of list
 }
 
 # list: states

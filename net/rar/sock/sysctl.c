@@ -1,48 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * net.rar.*, per netns. Owns the sysctl_ fields of struct rar_net.
- *
- *   port         UDP port of addresses that name none
- *   rx_path      "ingress", "udp" or "xdp"
- *   window       bytes in flight in a whole ring; each rank injects its share
- *   mem          bytes of operation buffers; a quarter more for held packets
- *   early_bytes  per member: payload held for operations not yet posted here
- *   copy_step    bytes of each block of a long tensor that are copied at once while the
- *                ring works on it, 0 = the ring starts after the whole tensor
- *   join_ms      time until connect() gives up
- *   dead_ms      a neighbour that is silent for this long is dead
- *   linger_ms    longest time that a closed member serves its neighbours
- *   max_members  members with a socket
- *   super_chunks chunks in a superpacket, 1 = no superpackets are sent; for later routes
- *   local        1: ranks of one netns hand chunks over in memory; for later joins
- *   one_host     1: with RAR_BY_HOSTS this namespace and all others of this kernel with 1 are one
- *                host; for later joins
- *   carriers     1: packets to a neighbour in this kernel share the kernel's pages; for later
- *                joins
- *   lanes        flows that the chunks of a link are spread over, each with a UDP port of
- *                its own and, on one machine, a CPU; for later joins
- *   gather_bytes rank 0 with RAR_AUTO: sums of up to so many bytes are gathered, 1 = none is,
- *                0 = by the time of a hop; for later joins
- *   direct_bytes rank 0 with RAR_AUTO: operations of up to so many bytes are exchanged
- *                directly, 1 = none is, 0 = by the time of a hop; for later joins
- *   whole_bytes  rank 0 with RAR_AUTO: tensors of up to so many bytes are not cut into
- *                blocks, 0 = by the time of a hop; for later joins
- *   xdp_mirror   1: packet sockets see what is taken and sent at the XDP hook
- *   box          "ADDR", "ADDR:PORT" or "[ADDR]:PORT" of the box that rank 0 proposes to its
- *                group; "offered": the first that offers itself; "-": none; for later joins
- *   box_allow    hosts that may use the box of this host: "link" = hosts reached without a gateway,
- *                addresses and prefixes, "none"
- *   box_mem      bytes that this host uses as a box for other hosts' groups, 0 = it is none
- *   box_offer    1: this host, if it is a box, offers itself to members whose packets it forwards
- *   box_policy   how the groups share box_mem: static, fcfs, reclaim or preempt; see box/pool.c
- *   box_roce     1: this host, if it is a box, sums what RoCEv2 queue pairs send through it
- *   box_roce_ms  longest time that it holds a packet of them
- *   box_share    percent of box_mem that is split evenly, and that no group takes from another
- *   box_trust    1: the box compares the priorities of different groups
- *   box_up       as box: a box above this host's box, to which it brings the sums of its ranks
- *   strict       1: every packet passes all of netfilter; rx_path and local act as if they
- *                were udp and 0. New namespaces begin with the host's value, and those that
- *                a user namespace owns cannot have less
+ * net.rar.*, per netns: how the settings of core/settings.h are read and
+ * written. Owns the sysctl_ fields of struct rar_net.
  */
 #include <linux/cpumask.h>
 #include <linux/inet.h>
@@ -58,6 +17,7 @@
 #include "core/addr.h"
 #include "core/mem.h"
 #include "core/ring.h"
+#include "core/settings.h"
 #include "rar.h"
 #include "rx/xdp.h"
 #include "sock/sysctl.h"
@@ -65,94 +25,47 @@
 
 #define OFFERED		"offered"	/* net.rar.box: no address, but what is offered */
 
-static int port_max = 65535;
-static int early_min = 4096, early_max = 1 << 27;
-static int ms_min = 10, dead_min = 100, ms_max = 24 * 3600 * 1000;
-static int members_max = 1 << 20, step_max = 1 << 30;
-static int roce_ms_max = 5000;
-static int gather_max = RAR_SMALL_BYTES, whole_max = RAR_UNCUT_MAX;
-static int super_max = RAR_RUN_MAX, lanes_max = RAR_MAX_LANES;
-static unsigned long window_min = 4096, window_max = 1UL << 32;
-static unsigned long mem_min = 65536, mem_max = LONG_MAX;
-
-static const char *const path_names[] = {
-	[RAR_PATH_INGRESS] = "ingress",
-	[RAR_PATH_UDP] = "udp",
-	[RAR_PATH_XDP] = "xdp",
+/*
+ * struct word - a setting that is one of some words
+ * @names:	the words
+ * @n:		how many there are
+ * @usable:	tells if a word can be set: 0, or a negative errno; may be NULL
+ */
+struct word {
+	const char * const *names;
+	size_t n;
+	int (*usable)(int value);
 };
 
-static const char * const policy_names[] = {
-	[RAR_POOL_STATIC] = "static",
-	[RAR_POOL_FCFS] = "fcfs",
-	[RAR_POOL_RECLAIM] = "reclaim",
-	[RAR_POOL_PREEMPT] = "preempt",
+/*
+ * struct value - a setting that is an integer, and more than a field
+ * @min:	smallest value
+ * @max:	largest value
+ * @get:	tells the value
+ * @set:	changes it; 0, or a negative errno
+ */
+struct value {
+	u64 min;
+	u64 max;
+	u64 (*get)(const struct rar_net *rn);
+	int (*set)(struct rar_net *rn, u64 value);
 };
 
-/* Read or write one of @n words. Return: its number, or a negative errno. */
-static int do_word(int value, const char * const *names, size_t n, int write,
+/*
+ * struct text - a setting that is a text of less than RAR_SYSCTL_WORD bytes
+ * @show:	tells it
+ * @parse:	changes it, and may change @text; 0, or a negative errno
+ */
+struct text {
+	void (*show)(struct rar_net *rn, char *text);
+	int (*parse)(struct rar_net *rn, char *text);
+};
+
+/* -- kinds of settings ------------------------------------------------------ */
+
+/* Operations may wait for memory that this change gives them. */
+static int do_long(RAR_CTL_CONST struct ctl_table *table, int write,
 		   void *buffer, size_t *lenp, loff_t *ppos)
-{
-	char name[16] = "";
-	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
-	int err;
-
-	strscpy(name, names[value], sizeof(name));
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err)
-		return err;
-	return write ? match_string(names, n, strim(name)) : value;
-}
-
-static int do_rx_path(RAR_CTL_CONST struct ctl_table *table, int write,
-		      void *buffer, size_t *lenp, loff_t *ppos)
-{
-	int *path = table->data, i;
-
-	i = do_word(READ_ONCE(*path), path_names, ARRAY_SIZE(path_names), write, buffer, lenp,
-		    ppos);
-	if (i < 0 || !write)
-		return min(i, 0);
-	if (i == RAR_PATH_XDP && !rar_xdp_usable())
-		return -EOPNOTSUPP;
-	WRITE_ONCE(*path, i);
-	return 0;
-}
-
-static int do_box_policy(RAR_CTL_CONST struct ctl_table *table, int write,
-			 void *buffer, size_t *lenp, loff_t *ppos)
-{
-	int *policy = table->data, i;
-
-	i = do_word(READ_ONCE(*policy), policy_names, ARRAY_SIZE(policy_names), write, buffer,
-		    lenp, ppos);
-	if (i < 0 || !write)
-		return min(i, 0);
-	WRITE_ONCE(*policy, i);
-	return 0;
-}
-
-/* Show the value that is in force. */
-static int do_strict(RAR_CTL_CONST struct ctl_table *table, int write,
-		     void *buffer, size_t *lenp, loff_t *ppos)
-{
-	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_strict);
-	int val = rar_rules_strict(rn), err;
-	struct ctl_table t = { .data = &val, .maxlen = sizeof(val),
-			       .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE };
-
-	err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	if (!val && READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns)
-		return -EPERM;
-	WRITE_ONCE(rn->sysctl_strict, val);
-	if (net_eq(rn->net, &init_net))
-		WRITE_ONCE(rar_strict_host, val);
-	return 0;
-}
-
-static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
-		  void *buffer, size_t *lenp, loff_t *ppos)
 {
 	int err = proc_doulongvec_minmax(table, write, buffer, lenp, ppos);
 
@@ -160,6 +73,105 @@ static int do_mem(RAR_CTL_CONST struct ctl_table *table, int write,
 		rar_mem_changed();
 	return err;
 }
+
+/* Show @text, or replace it by what is written, as far as that fits. */
+static int do_string(char *text, size_t size, int write, void *buffer,
+		     size_t *lenp, loff_t *ppos)
+{
+	struct ctl_table t = { .data = text, .maxlen = size };
+
+	return proc_dostring(&t, write, buffer, lenp, ppos);
+}
+
+static int do_word(RAR_CTL_CONST struct ctl_table *table, int write,
+		   void *buffer, size_t *lenp, loff_t *ppos)
+{
+	const struct word *w = table->extra1;
+	int *value = table->data, i, err;
+	char name[16];
+
+	strscpy(name, w->names[READ_ONCE(*value)], sizeof(name));
+	err = do_string(name, sizeof(name), write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	i = match_string(w->names, w->n, strim(name));
+	err = i >= 0 && w->usable ? w->usable(i) : min(i, 0);
+	if (!err)
+		WRITE_ONCE(*value, i);
+	return err;
+}
+
+/* Bytes may have a suffix: 256M. */
+static int do_value(RAR_CTL_CONST struct ctl_table *table, int write,
+		    void *buffer, size_t *lenp, loff_t *ppos)
+{
+	const struct value *v = table->extra1;
+	char text[20], *begin, *end;	/* no number that overflows */
+	u64 value;
+	int err;
+
+	snprintf(text, sizeof(text), "%llu", v->get(table->data));
+	err = do_string(text, sizeof(text), write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	begin = strim(text);
+	value = memparse(begin, &end);
+	if (*end || end == begin || value < v->min || value > v->max)
+		return -EINVAL;
+	return v->set(table->data, value);
+}
+
+static int do_text(RAR_CTL_CONST struct ctl_table *table, int write,
+		   void *buffer, size_t *lenp, loff_t *ppos)
+{
+	const struct text *t = table->extra1;
+	char text[RAR_SYSCTL_WORD] = "";
+	int err;
+
+	t->show(table->data, text);
+	err = do_string(text, sizeof(text), write, buffer, lenp, ppos);
+	return err || !write ? err : t->parse(table->data, strim(text));
+}
+
+/* -- words ------------------------------------------------------------------ */
+
+static const char * const rx_path_words[] = {
+	[RAR_PATH_INGRESS] = "ingress",
+	[RAR_PATH_UDP] = "udp",
+	[RAR_PATH_XDP] = "xdp",
+};
+
+static int path_usable(int path)
+{
+	return path == RAR_PATH_XDP && !rar_xdp_usable() ? -EOPNOTSUPP : 0;
+}
+
+static const char * const box_policy_words[] = {
+	[RAR_POOL_STATIC] = "static",
+	[RAR_POOL_FCFS] = "fcfs",
+	[RAR_POOL_RECLAIM] = "reclaim",
+	[RAR_POOL_PREEMPT] = "preempt",
+};
+
+/* -- strict ----------------------------------------------------------------- */
+
+/* The value that is in force. */
+static u64 get_strict(const struct rar_net *rn)
+{
+	return rar_rules_strict(rn);
+}
+
+static int set_strict(struct rar_net *rn, u64 on)
+{
+	if (!on && READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns)
+		return -EPERM;
+	WRITE_ONCE(rn->sysctl_strict, on);
+	if (net_eq(rn->net, &init_net))
+		WRITE_ONCE(rar_strict_host, on);
+	return 0;
+}
+
+/* -- boxes of groups -------------------------------------------------------- */
 
 /* The addresses of boxes as text of at most RAR_SYSCTL_WORD bytes; or the word for none. */
 static void show_boxes(const struct rar_boxes *boxes, bool offers, char *text)
@@ -211,7 +223,7 @@ static int parse_port(const struct rar_net *rn, const char *end, __be16 *port)
 }
 
 /* Read the address of a box. */
-static int parse_box(const struct rar_net *rn, const char *name, struct rar_addr *a)
+static int parse_addr(const struct rar_net *rn, const char *name, struct rar_addr *a)
 {
 	const char *end;
 
@@ -257,46 +269,25 @@ static int parse_boxes(const struct rar_net *rn, char *text, struct rar_boxes *b
 	int err;
 
 	*boxes = (struct rar_boxes) { };
+	/* A longer one was cut. */
+	if (strlen(text) == RAR_SYSCTL_WORD - 1)
+		return -E2BIG;
 	if (!*text || !strcmp(text, "-"))
 		return 0;
 	while ((name = strsep(&text, ","))) {
-		err = parse_box(rn, strim(name), &a) ?: add_box(boxes, &a);
+		err = parse_addr(rn, strim(name), &a) ?: add_box(boxes, &a);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* Let a setting that is a text be read or written. Return: the new text, NULL, or an error. */
-static char *do_text(char *text, int write, void *buffer, size_t *lenp, loff_t *ppos)
+static int parse_box(struct rar_net *rn, char *text)
 {
-	struct ctl_table t = { .data = text, .maxlen = RAR_SYSCTL_WORD };
-	int err;
-
-	/* A longer one would be cut. */
-	if (write && *lenp >= RAR_SYSCTL_WORD)
-		return ERR_PTR(-E2BIG);
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err)
-		return ERR_PTR(err);
-	return write ? strim(text) : NULL;
-}
-
-static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
-		  void *buffer, size_t *lenp, loff_t *ppos)
-{
-	struct rar_net *rn = container_of(table->data, struct rar_net, boxes);
-	char text[RAR_SYSCTL_WORD] = "", *word;
+	bool offered = !strcmp(text, OFFERED);
 	struct rar_boxes boxes = { };
-	bool offered;
-	int err;
+	int err = offered ? 0 : parse_boxes(rn, text, &boxes);
 
-	show_box(rn, text);
-	word = do_text(text, write, buffer, lenp, ppos);
-	if (IS_ERR_OR_NULL(word))
-		return PTR_ERR_OR_ZERO(word);
-	offered = !strcmp(word, OFFERED);
-	err = offered ? 0 : parse_boxes(rn, word, &boxes);
 	if (err)
 		return err;
 	spin_lock_bh(&rn->lock);
@@ -306,19 +297,12 @@ static int do_box(RAR_CTL_CONST struct ctl_table *table, int write,
 	return 0;
 }
 
-static int do_box_up(RAR_CTL_CONST struct ctl_table *table, int write,
-		     void *buffer, size_t *lenp, loff_t *ppos)
+static int parse_box_up(struct rar_net *rn, char *text)
 {
-	struct rar_net *rn = container_of(table->data, struct rar_net, box_up);
-	char text[RAR_SYSCTL_WORD] = "", *word;
 	struct rar_boxes boxes;
 	int err;
 
-	show_box_up(rn, text);
-	word = do_text(text, write, buffer, lenp, ppos);
-	if (IS_ERR_OR_NULL(word))
-		return PTR_ERR_OR_ZERO(word);
-	err = parse_boxes(rn, word, &boxes);
+	err = parse_boxes(rn, text, &boxes);
 	if (!err && boxes.n > 1)
 		err = -E2BIG;
 	if (err)
@@ -329,154 +313,87 @@ static int do_box_up(RAR_CTL_CONST struct ctl_table *table, int write,
 	return 0;
 }
 
-static int do_box_allow(RAR_CTL_CONST struct ctl_table *table, int write,
-			void *buffer, size_t *lenp, loff_t *ppos)
-{
-	struct rar_net *rn = container_of(table->data, struct rar_net, box_allow);
-	char text[RAR_ALLOW_TEXT] = "";
-	struct ctl_table t = { .data = text, .maxlen = sizeof(text) };
-	int err;
+/* -- the box of this host --------------------------------------------------- */
 
+static void show_box_allow(struct rar_net *rn, char *text)
+{
 	rar_allow_show(rn, text);
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	return err || !write ? err : rar_allow_set(rn, text);
 }
 
-/*
- * Bytes, or with a suffix: 256M. At most what this host has, and not for the maker of a user
- * namespace.
- */
-static int do_box_mem(RAR_CTL_CONST struct ctl_table *table, int write,
-		      void *buffer, size_t *lenp, loff_t *ppos)
+static int parse_box_allow(struct rar_net *rn, char *text)
 {
-	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_box_mem);
-	char name[32] = "", *end;
-	struct ctl_table t = { .data = name, .maxlen = sizeof(name) };
-	unsigned long long bytes;
-	int err;
+	return rar_allow_set(rn, text);
+}
 
-	snprintf(name, sizeof(name), "%lu", READ_ONCE(rn->sysctl_box_mem));
-	err = proc_dostring(&t, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	bytes = memparse(strim(name), &end);
-	if (*end || end == name || bytes > (u64)totalram_pages() << PAGE_SHIFT)
+static u64 get_box_mem(const struct rar_net *rn)
+{
+	return READ_ONCE(rn->sysctl_box_mem);
+}
+
+/* At most what this host has, and not for the maker of a user namespace. */
+static int set_box_mem(struct rar_net *rn, u64 bytes)
+{
+	if (bytes > (u64)totalram_pages() << PAGE_SHIFT)
 		return -EINVAL;
 	if (rn->net->user_ns != &init_user_ns)
 		return -EPERM;
 	return rar_box_set_mem(rn, bytes);
 }
 
-static int do_box_offer(RAR_CTL_CONST struct ctl_table *table, int write,
-			void *buffer, size_t *lenp, loff_t *ppos)
+static u64 get_box_offer(const struct rar_net *rn)
 {
-	struct rar_net *rn = container_of(table->data, struct rar_net, sysctl_box_offer);
-	int on = READ_ONCE(rn->sysctl_box_offer);
-	struct ctl_table t = {
-		.data = &on, .maxlen = sizeof(on), .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE,
-	};
-	int err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
-
-	return err || !write ? err : rar_offer_set(rn, on);
+	return READ_ONCE(rn->sysctl_box_offer);
 }
 
-static int do_box_roce(RAR_CTL_CONST struct ctl_table *table, int write,
-		       void *buffer, size_t *lenp, loff_t *ppos)
+static int set_box_offer(struct rar_net *rn, u64 on)
 {
-	struct rar_net *rn = container_of(table->data, struct rar_net, roce);
-	int on = !!READ_ONCE(rn->roce);
-	struct ctl_table t = {
-		.data = &on, .maxlen = sizeof(on), .extra1 = SYSCTL_ZERO, .extra2 = SYSCTL_ONE,
-	};
-	int err = proc_dointvec_minmax(&t, write, buffer, lenp, ppos);
-
-	return err || !write ? err : rar_roce_set(rn, on);
+	return rar_offer_set(rn, on);
 }
 
-#define INT_ENTRY(name, min, max)					\
-	{ .procname = #name, .maxlen = sizeof(int), .mode = 0644,	\
-	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
-	  .proc_handler = proc_dointvec_minmax,				\
-	  .extra1 = (min), .extra2 = (max) }
-#define LONG_ENTRY(name, handler, min, max)				\
-	{ .procname = #name, .maxlen = sizeof(long), .mode = 0644,	\
-	  .data = (void *)offsetof(struct rar_net, sysctl_##name),	\
-	  .proc_handler = (handler),					\
-	  .extra1 = (min), .extra2 = (max) }
+static u64 get_box_roce(const struct rar_net *rn)
+{
+	return !!READ_ONCE(rn->roce);
+}
+
+static int set_box_roce(struct rar_net *rn, u64 on)
+{
+	return rar_roce_set(rn, on);
+}
+
+/* -- the table -------------------------------------------------------------- */
+
+#define FILE(row, at, handler)						\
+	.procname = #row, .mode = 0644, .proc_handler = (handler),	\
+	.data = (void *)(at)
+#define FIELD(row)	offsetof(struct rar_net, sysctl_##row)
+#define NUMBER(row, type, low, high, initial)				\
+	{ FILE(row, FIELD(row), sizeof(type) == sizeof(int) ?		\
+				proc_dointvec_minmax : do_long),	\
+	  .maxlen = sizeof(type), .extra1 = (void *)&(const type) { low },	\
+	  .extra2 = (void *)&(const type) { high } },
+#define WORD(row, initial, can_use)					\
+	{ FILE(row, FIELD(row), do_word), .extra1 = (void *)&(const	\
+	  struct word){ row##_words, ARRAY_SIZE(row##_words), can_use } },
+#define VALUE(row, low, high, initial)					\
+	{ FILE(row, 0, do_value), .extra1 = (void *)&(const		\
+	  struct value){ low, high, get_##row, set_##row } },
+#define TEXT(row, initial)						\
+	{ FILE(row, 0, do_text), .extra1 = (void *)&(const		\
+	  struct text){ show_##row, parse_##row } },
 
 /* .data is an offset here, and a pointer in the copy of each namespace. */
 static const struct ctl_table template[] = {
-	INT_ENTRY(port, SYSCTL_ONE, &port_max),
-	{ .procname = "rx_path", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, sysctl_rx_path),
-	  .proc_handler = do_rx_path },
-	LONG_ENTRY(window, proc_doulongvec_minmax, &window_min, &window_max),
-	LONG_ENTRY(mem, do_mem, &mem_min, &mem_max),
-	INT_ENTRY(early_bytes, &early_min, &early_max),
-	INT_ENTRY(copy_step, SYSCTL_ZERO, &step_max),
-	INT_ENTRY(join_ms, &ms_min, &ms_max),
-	INT_ENTRY(dead_ms, &dead_min, &ms_max),
-	INT_ENTRY(linger_ms, &ms_min, &ms_max),
-	INT_ENTRY(max_members, SYSCTL_ZERO, &members_max),
-	INT_ENTRY(super_chunks, SYSCTL_ONE, &super_max),
-	INT_ENTRY(local, SYSCTL_ZERO, SYSCTL_ONE),
-	INT_ENTRY(one_host, SYSCTL_ZERO, SYSCTL_ONE),
-	INT_ENTRY(carriers, SYSCTL_ZERO, SYSCTL_ONE),
-	INT_ENTRY(lanes, SYSCTL_ONE, &lanes_max),
-	INT_ENTRY(gather_bytes, SYSCTL_ZERO, &gather_max),
-	INT_ENTRY(direct_bytes, SYSCTL_ZERO, &gather_max),
-	INT_ENTRY(whole_bytes, SYSCTL_ZERO, &whole_max),
-	INT_ENTRY(xdp_mirror, SYSCTL_ZERO, SYSCTL_ONE),
-	{ .procname = "box", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, boxes),
-	  .proc_handler = do_box },
-	{ .procname = "box_allow", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, box_allow),
-	  .proc_handler = do_box_allow },
-	{ .procname = "box_mem", .maxlen = sizeof(long), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, sysctl_box_mem),
-	  .proc_handler = do_box_mem },
-	{ .procname = "box_offer", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, sysctl_box_offer),
-	  .proc_handler = do_box_offer },
-	{ .procname = "box_policy", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, sysctl_box_policy),
-	  .proc_handler = do_box_policy },
-	{ .procname = "box_roce", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, roce),
-	  .proc_handler = do_box_roce },
-	INT_ENTRY(box_roce_ms, &ms_min, &roce_ms_max),
-	INT_ENTRY(box_share, SYSCTL_ZERO, SYSCTL_ONE_HUNDRED),
-	INT_ENTRY(box_trust, SYSCTL_ZERO, SYSCTL_ONE),
-	{ .procname = "box_up", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, box_up),
-	  .proc_handler = do_box_up },
-	{ .procname = "strict", .maxlen = sizeof(int), .mode = 0644,
-	  .data = (void *)offsetof(struct rar_net, sysctl_strict),
-	  .proc_handler = do_strict },
+	RAR_ALL_SETTINGS(NUMBER, WORD, VALUE, TEXT)
 };
+
+#define SET_NUMBER(row, type, min, max, value)	rn->sysctl_##row = (value);
+#define SET_WORD(row, value, usable)		rn->sysctl_##row = (value);
+#define SET_NOTHING(row, ...)
 
 /* Before the settings can be seen. */
 void rar_sysctl_defaults(struct rar_net *rn)
 {
-	rn->sysctl_port = RAR_DEFAULT_PORT;
-	rn->sysctl_rx_path = RAR_PATH_INGRESS;
-	rn->sysctl_window = 1 << 20;
-	rn->sysctl_mem = totalram_pages() / 4 * PAGE_SIZE;
-	rn->sysctl_early_bytes = 1 << 18;
-	/* One CPU would copy and add in turns, which is slower if nothing else waits. */
-	rn->sysctl_copy_step = num_online_cpus() > 1 ? SZ_128K : 0;
-	rn->sysctl_join_ms = 30000;
-	rn->sysctl_dead_ms = 5000;
-	rn->sysctl_linger_ms = 5000;
-	rn->sysctl_max_members = 4096;
-	rn->sysctl_super_chunks = RAR_RUN_MAX;
-	rn->sysctl_local = 1;
-	rn->sysctl_carriers = 1;
-	rn->sysctl_lanes = 4;
-	rn->sysctl_box_policy = RAR_POOL_PREEMPT;
-	rn->sysctl_box_roce_ms = 2000;
-	rn->sysctl_box_share = 25;
+	RAR_ALL_SETTINGS(SET_NUMBER, SET_WORD, SET_NOTHING, SET_NOTHING)
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
 }
 
@@ -528,35 +445,20 @@ u32 rar_sysctl_count(void)
 bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, char *word)
 {
 	const struct ctl_table *entry = &rn->table[i];
+	const struct word *w = entry->extra1;
+	const struct value *v = entry->extra1;
+	const struct text *t = entry->extra1;
 
 	*name = entry->procname;
-	if (entry->proc_handler == do_rx_path) {
-		strscpy(word, path_names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
-		return true;
-	}
-	if (entry->proc_handler == do_box_policy) {
-		strscpy(word, policy_names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
-		return true;
-	}
-	if (entry->proc_handler == do_box) {
-		show_box(rn, word);
-		return true;
-	}
-	if (entry->proc_handler == do_box_up) {
-		show_box_up(rn, word);
-		return true;
-	}
-	if (entry->proc_handler == do_box_allow) {
-		rar_allow_show(rn, word);
-		return true;
-	}
-	if (entry->proc_handler == do_strict)
-		*value = rar_rules_strict(rn);
-	else if (entry->proc_handler == do_box_roce)
-		*value = !!READ_ONCE(rn->roce);
-	else if (entry->maxlen == sizeof(long))
+	if (entry->proc_handler == do_word)
+		strscpy(word, w->names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
+	else if (entry->proc_handler == do_text)
+		t->show(rn, word);
+	else if (entry->proc_handler == do_value)
+		*value = v->get(rn);
+	else if (entry->proc_handler == do_long)
 		*value = READ_ONCE(*(unsigned long *)entry->data);
 	else
 		*value = READ_ONCE(*(int *)entry->data);
-	return false;
+	return entry->proc_handler == do_word || entry->proc_handler == do_text;
 }
