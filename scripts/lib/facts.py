@@ -107,3 +107,21 @@ def settings():
             rows.append(Setting(name, kind, default, low, high, joined(about)))
     return rows
 
+
+def struct(name):
+    """Return (kind, name, how many or 0) of each field of a structure in rar.h."""
+    sizes = {"RAR_MAX_BOXES": constant("RAR_MAX_BOXES"), "RAR_KEY_LEN": constant("RAR_KEY_LEN")}
+    return [(kind, field, int(sizes.get(times, times or 0))) for kind, field, _, times in
+            re.findall(r"^\t(?:struct )?(\w+)\s+(\w+)(\[(\w+)\])?;",
+                       part(RAR_H, f"\nstruct {name} {{", "\n};"), re.M)]
+
+
+def layout(name):
+    """Return (field, offset, bytes) of each field of a structure, and how many bytes it has."""
+    sizes, rows, at = {"__u32": 4, "__s32": 4, "__u64": 8, "__u8": 1, "__u16": 2,
+                       "sockaddr_rar": 64}, [], 0
+    for kind, field, times in struct(name):
+        size = sizes.get(kind) or layout(kind)[1]
+        rows.append((field, at, size * (times or 1)))
+        at += size * (times or 1)
+    return rows, at

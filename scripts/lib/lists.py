@@ -3,7 +3,7 @@
 """lists.py [--write]: what is listed in the kernel's part is told elsewhere as it is there.
 
 Some files have parts between the marks "list: NAME" and "end of list" that follow from the
-headers: names of enumerations, counters, settings. Prints the files whose part is
+headers: names of enumerations, counters, settings, attributes. Prints the files whose part is
 outdated; with --write it also corrects them. A list of what is published only grows: a row of it
 that changes is printed, and not corrected. Other lists, which say more than the headers do, are
 compared: the manual page with counters, settings, socket options and enumerations, the library
@@ -52,6 +52,33 @@ def rarctl_names():
     return "\n".join(lines) + "\n"
 
 
+# Keys of rarctl's JSON that are not the attribute's name.
+KEYS = {"seq": "op", "kind": "event"}
+
+
+def json_kind(value):
+    """Return how an attribute looks as JSON, by its comment."""
+    named = re.match(r"u32, enum rar_(\w+)", value.about)
+    if named and named[1] in WORDS.values():
+        return f"ATTR_ENUM, &{next(w for w, of in WORDS.items() if of == named[1])}"
+    kind = re.match(r"u32|u64|flag|enum rar_a_(addr|error)", value.about)
+    return f"ATTR_{(kind[1] or kind[0]).upper()}" if kind else ""
+
+
+def rarctl_attributes():
+    """Return how the attributes of members, operations and events look as JSON."""
+    out = ""
+    for name in ("error", "link", "box", "member", "op", "event"):
+        out += f"const struct attr {name}_attrs[RAR_A_{name.upper()}_MAX + 1] = {{\n"
+        for value in enum(f"a_{name}", NETLINK_H):
+            key = "address" if (name, value.name) == ("box", "addr") else \
+                KEYS.get(value.name, value.name)
+            if json_kind(value):
+                out += f'\t[{value.constant}] = {{ "{key}", {json_kind(value)} }},\n'
+        out += "};\n\n"
+    return out.rstrip("\n") + "\n"
+
+
 def cells(rows, indent):
     """Return initializers of an array, as many in a line as fit."""
     width = 100 - 7 * len(indent)
@@ -67,6 +94,13 @@ def dtype_rows():
 def word_rows(name, indent):
     """Return a function that makes the words of an enumeration, each with its constant."""
     return lambda: cells([f'[{v.constant}]~=~"{v.name}"' for v in values(name)], indent)
+
+
+def published_fields():
+    """Return the layout of struct rar_info for the test of the ABI."""
+    rows, size = facts.layout("rar_info")
+    return f"\tS(rar_info, {size}),\n" + "".join(
+        f"\tF(rar_info, {field}, {at}, {n}),\n" for field, at, n in rows)
 
 
 def published_values():
@@ -168,6 +202,56 @@ def yaml_entries(name):
     return make
 
 
+def yaml_text(key, words, indent):
+    """Return a key with words, which may need several lines."""
+    if len(words) + len(key) + len(indent) < 86 and ": " not in words and "#" not in words:
+        return f"{indent}{key}: {words}\n"
+    return f"{indent}{key}: >-\n" + textwrap.fill(
+        words, 80, initial_indent=indent + "  ", subsequent_indent=indent + "  ",
+        break_on_hyphens=False) + "\n"
+
+
+def yaml_attribute(value):
+    """Return an attribute by its comment: the type, an enumeration or limit, what it says."""
+    kind, _, about = value.about.partition(",")
+    if ":" in kind:
+        kind, _, about = value.about.partition(":")
+    kind, _, rest = kind.partition(";")
+    about = about.strip() or rest.strip()
+    lines = {"__be32": "u32\n        byte-order: big-endian\n        display-hint: ipv4",
+             "__be16": "u16\n        byte-order: big-endian",
+             "16 bytes": "binary\n        checks:\n          exact-len: 16\n        display-hint: ipv6",
+             "": "pad"}.get(kind, kind)
+    nested = re.match(r"enum rar_a_(\w+)$", kind)
+    if nested:
+        lines = f"nest\n        nested-attributes: {nested[1]}"
+        if about.startswith("one for each"):
+            lines += "\n        multi-attr: true"
+    listed = re.match(r"enum rar_(\w+)(?:;|,)?\s*", about)
+    if listed:
+        lines += f"\n        enum: {listed[1].replace('_', '-')}"
+        about = about[listed.end():]
+    if about == "0 .. RAR_MAX_SIZE - 1":
+        lines, about = f"{lines}\n        checks:\n          max: 4095", ""
+    if value.name == "group" or "RAR_OPF_" in about:
+        lines += "\n        display-hint: hex"
+    out = f"      -\n        name: {value.name.replace('_', '-')}\n        type: {lines}\n"
+    return out + (yaml_text("doc", sentence(about) + "." * (about[-1] != "."), " " * 8)
+                  if about else "")
+
+
+def yaml_attributes(name):
+    """Return a function that makes the attributes of a set."""
+    return lambda: "    attributes:\n" + "".join(yaml_attribute(v)
+                                                 for v in enum(f"a_{name}", NETLINK_H))
+
+
+def yaml_reply(name):
+    """Return a function that makes the list of a reply with all attributes of a set."""
+    return lambda: filled([v.name.replace("_", "-") for v in enum(f"a_{name}", NETLINK_H)
+                           if v.name != "pad"], 88, "          attributes: [", " " * 23) + "]\n"
+
+
 # ------------------------------------------------------------------ pages
 
 def manual_defaults():
@@ -199,6 +283,7 @@ def admin_settings():
 
 
 PARTS = {
+    "tools/rarctl/attrs.c": {"attributes": rarctl_attributes},
     "tools/rarctl/names.c": {"names": rarctl_names},
     "lib/src/report.c": {"dtypes": dtype_rows, "redops": word_rows("redop", "\t\t")},
     "net/rar/sock/proc.c": {"states": word_rows("state", "\t")},
@@ -210,11 +295,14 @@ PARTS = {
     "python/rar_torch/librar.py": {"constants": python_constants},
     "Documentation/netlink/specs/rar.yaml": {
         **{name: yaml_entries(name) for name in ("state", "reason", "schedule", "rx_path",
-                                                 "box_state", "collective", "dtype", "redop")}},
+                                                 "box_state", "collective", "dtype", "redop")},
+        **{f"{name}_attributes": yaml_attributes(name) for name in
+           ("addr", "error", "link", "box", "member", "op", "net", "counter", "setting", "event")},
+        **{f"{name}_reply": yaml_reply(name) for name in ("member", "op", "net")}},
     ADMIN: {"settings": admin_settings},
-    "selftests/api/uapi.c": {"values": published_values},
+    "selftests/api/uapi.c": {"info": published_fields, "values": published_values},
 }
-PUBLISHED = ("values",)
+PUBLISHED = ("info", "values")
 
 
 def lost(old, new):

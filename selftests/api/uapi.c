@@ -115,6 +115,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, value, 104, 8),
 	F(rar_error, other_value, 112, 8),
 
+	/* list: info */
 	S(rar_info, 672),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
@@ -164,6 +165,7 @@ static const struct field socket_fields[] = {
 	F(rar_info, nboxes, 312, 4),
 	F(rar_info, lack, 316, 4),
 	F(rar_info, boxes, 320, 352),
+	/* end of list */
 
 	S(rar_box_info, 88),
 	F(rar_box_info, state, 0, 4),

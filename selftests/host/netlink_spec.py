@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Documentation/netlink/specs/rar.yaml agrees with the header.
+"""Documentation/netlink/specs/rar.yaml is YAML that has what the header has.
 
-Compared are commands, attributes, their types in the header's comments, and values; the rest of
-the enumerations is made by scripts/lib/lists.py. rarctl's manual page passes mandoc, and its
-completion knows its commands.
+Compared are commands, attributes and values; scripts/lib/lists.py makes most of them. rarctl's
+manual page passes mandoc, and its completion knows its commands.
 """
 import pathlib
 import re
@@ -24,8 +23,6 @@ except ImportError:
 
 SPEC = TOP / "Documentation/netlink/specs/rar.yaml"
 TOOL = TOP / "tools/rarctl"
-KINDS = {"u32": "u32", "u64": "u64", "string": "string", "flag": "flag", "binary": "16 bytes",
-         "nest": "enum rar_a_"}
 
 
 def macro(*words):
@@ -65,27 +62,6 @@ def check_header(spec):
            "names of the family and its group")
 
 
-def check_types(spec):
-    """The type that the header's comment gives an attribute is that of the spec."""
-    told = {name: comment for name, comment in
-            re.findall(r"(RAR_A_\w+)(?: = 1)?,\s*/\* (.*?)\s*(?:\*/|$)", HEADER.read_text(), re.M)}
-    wrong, seen = [], 0
-    for attributes in spec["attribute-sets"]:
-        for a in attributes["attributes"]:
-            kind = KINDS.get(a["type"])
-            if a.get("byte-order"):
-                kind = "__be" + a["type"][1:]
-            if a["type"] == "nest":
-                kind += a["nested-attributes"]
-            name = macro("a", attributes["name"], a["name"])
-            seen += bool(kind)
-            if kind and not told.get(name, "").startswith(kind):
-                wrong.append(f"{name}: {kind} in the spec, {told.get(name)}")
-    for line in wrong:
-        note(line)
-    result(seen > 60 and not wrong, f"types of {seen} attributes")
-
-
 def check_replies(spec):
     """A request and a reply have only attributes of their set, each of which some message has."""
     sets = {s["name"]: {a["name"] for a in s["attributes"]} for s in spec["attribute-sets"]}
@@ -118,7 +94,6 @@ def main():
     """Run all checks."""
     spec = yaml.safe_load(SPEC.read_text())
     check_header(spec)
-    check_types(spec)
     check_replies(spec)
     check_tool()
     finish()

@@ -12,12 +12,7 @@ static void event_json(const struct nlattr *const *tb, const struct timespec *at
 {
 	json_open(NULL, '{');
 	json_u64("time_us", at->tv_sec * 1000000ULL + at->tv_nsec / 1000);
-	json_enum("event", &events, tb[RAR_A_EVENT_KIND]);
-	json_u64_attr("group", tb[RAR_A_EVENT_GROUP]);
-	json_u32_attr("rank", tb[RAR_A_EVENT_RANK]);
-	json_u32_attr("user_rank", tb[RAR_A_EVENT_USER_RANK]);
-	json_u32_attr("size", tb[RAR_A_EVENT_SIZE]);
-	json_error("error", tb[RAR_A_EVENT_ERROR]);
+	json_attrs(event_attrs, RAR_A_EVENT_MAX, tb);
 	json_close('}');
 	json_line();
 }

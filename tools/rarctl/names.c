@@ -49,7 +49,7 @@ static bool has_room(const struct nlattr *attr, size_t size)
 }
 
 /* The IP address alone, NULL if there is none. */
-static const char *ip_text(const struct nlattr *const *tb, char ip[INET6_ADDRSTRLEN])
+const char *ip_text(const struct nlattr *const *tb, char ip[INET6_ADDRSTRLEN])
 {
 	if (has_room(tb[RAR_A_ADDR_IP4], sizeof(struct in_addr)))
 		return inet_ntop(AF_INET, mnl_attr_get_payload(tb[RAR_A_ADDR_IP4]), ip,
@@ -60,7 +60,7 @@ static const char *ip_text(const struct nlattr *const *tb, char ip[INET6_ADDRSTR
 	return NULL;
 }
 
-static uint16_t port_of(const struct nlattr *const *tb)
+uint16_t port_of(const struct nlattr *const *tb)
 {
 	const struct nlattr *port = tb[RAR_A_ADDR_PORT];
 
@@ -68,7 +68,7 @@ static uint16_t port_of(const struct nlattr *const *tb)
 }
 
 /* "%" and the device of a link-local address, or nothing. */
-static const char *device_text(const struct nlattr *const *tb, char text[IF_NAMESIZE + 1])
+const char *device_text(const struct nlattr *const *tb, char text[IF_NAMESIZE + 1])
 {
 	uint32_t ifindex = get_u32(tb[RAR_A_ADDR_IFINDEX]);
 	char name[IF_NAMESIZE];
@@ -103,7 +103,6 @@ const char *rank_text(const struct nlattr *rank, const struct nlattr *user, char
 	return text;
 }
 
-/* An error as words: "rank 2 died (ECONNRESET), op 7". "-" if there is none. */
 /* Is the error about an operation, which may be number 0? */
 static bool of_operation(uint32_t reason)
 {
@@ -111,6 +110,7 @@ static bool of_operation(uint32_t reason)
 	       (reason >= RAR_R_COLLECTIVE && reason <= RAR_R_FLAGS);
 }
 
+/* An error as words: "rank 2 died (ECONNRESET), op 7". "-" if there is none. */
 const char *error_text(const struct nlattr *nest, char text[ERROR])
 {
 	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
@@ -137,65 +137,4 @@ const char *error_text(const struct nlattr *nest, char text[ERROR])
 	snprintf(text, ERROR, "rank %s%s: %s (%s)%s%s", rank, other,
 		 name_of(&reasons, reason, word), err ? err : "?", op, values);
 	return text;
-}
-
-void json_u32_attr(const char *key, const struct nlattr *attr)
-{
-	if (attr)
-		json_u64(key, get_u32(attr));
-}
-
-void json_u64_attr(const char *key, const struct nlattr *attr)
-{
-	if (attr)
-		json_u64(key, get_u64(attr));
-}
-
-void json_enum(const char *key, const struct names *names, const struct nlattr *attr)
-{
-	char word[WORD];
-
-	if (attr)
-		json_str(key, name_of(names, get_u32(attr), word));
-}
-
-void json_addr(const char *key, const struct nlattr *nest)
-{
-	char ip[INET6_ADDRSTRLEN], device[IF_NAMESIZE + 1];
-	const struct nlattr *tb[RAR_A_ADDR_MAX + 1];
-
-	parse_nested(nest, tb, RAR_A_ADDR_MAX);
-	if (!ip_text(tb, ip))
-		return;
-	json_open(key, '{');
-	json_str("ip", ip);
-	json_u64("port", port_of(tb));
-	if (*device_text(tb, device))
-		json_str("dev", device + 1);
-	json_close('}');
-}
-
-void json_error(const char *key, const struct nlattr *nest)
-{
-	const struct nlattr *tb[RAR_A_ERROR_MAX + 1];
-	const char *name;
-
-	if (!nest)
-		return;
-	parse_nested(nest, tb, RAR_A_ERROR_MAX);
-	json_open(key, '{');
-	json_u32_attr("errno", tb[RAR_A_ERROR_ERRNO]);
-	name = strerrorname_np(get_u32(tb[RAR_A_ERROR_ERRNO]));
-	if (name)
-		json_str("error", name);
-	json_enum("reason", &reasons, tb[RAR_A_ERROR_REASON]);
-	json_u32_attr("rank", tb[RAR_A_ERROR_RANK]);
-	json_u32_attr("user_rank", tb[RAR_A_ERROR_USER_RANK]);
-	json_u32_attr("other", tb[RAR_A_ERROR_OTHER]);
-	json_u64_attr("op", tb[RAR_A_ERROR_OP]);
-	json_u32_attr("silent_ms", tb[RAR_A_ERROR_SILENT_MS]);
-	json_u64_attr("value", tb[RAR_A_ERROR_VALUE]);
-	json_u64_attr("other_value", tb[RAR_A_ERROR_OTHER_VALUE]);
-	json_addr("addr", tb[RAR_A_ERROR_ADDR]);
-	json_close('}');
 }

@@ -3,14 +3,17 @@
  * rarctl: shows and controls the members of AF_RAR groups of this network namespace.
  *
  * rarctl.c has the commands, netlink.c speaks to the kernel, show.c, box.c and top.c print what it
- * says, and event.c what happens. test.c is a member itself. record.c keeps trace events, and plot.c draws them. names.c has
- * the words for numbers, print.c writes columns, colours and JSON.
+ * says, and event.c what happens. test.c is a member itself. record.c keeps trace events, and
+ * plot.c draws them. names.c has the words for numbers, attrs.c the attributes, print.c writes
+ * columns, colours and JSON.
  */
 #ifndef _RARCTL_H
 #define _RARCTL_H
 
 #include <linux/rar.h>
 #include <linux/rar_netlink.h>
+#include <arpa/inet.h>
+#include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -98,11 +101,23 @@ const char *name_of(const struct names *names, uint32_t value, char word[WORD]);
 const char *addr_text(const struct nlattr *nest, char text[ADDR]);
 const char *rank_text(const struct nlattr *rank, const struct nlattr *user, char text[RANK]);
 const char *error_text(const struct nlattr *nest, char text[ERROR]);
-void json_enum(const char *key, const struct names *names, const struct nlattr *attr);
-void json_addr(const char *key, const struct nlattr *nest);
-void json_error(const char *key, const struct nlattr *nest);
-void json_u32_attr(const char *key, const struct nlattr *attr);
-void json_u64_attr(const char *key, const struct nlattr *attr);
+const char *ip_text(const struct nlattr *const *tb, char ip[INET6_ADDRSTRLEN]);
+const char *device_text(const struct nlattr *const *tb, char text[IF_NAMESIZE + 1]);
+uint16_t port_of(const struct nlattr *const *tb);
+
+/* -- attrs.c -------------------------------------------------------------- */
+
+/* How an attribute looks as JSON. */
+struct attr {
+	const char *key;
+	enum { ATTR_OTHER, ATTR_U32, ATTR_U64, ATTR_FLAG, ATTR_ENUM, ATTR_ADDR, ATTR_ERROR } kind;
+	const struct names *names;	/* ATTR_ENUM */
+};
+
+extern const struct attr error_attrs[], link_attrs[], box_attrs[], member_attrs[], op_attrs[],
+			 event_attrs[];
+
+void json_attrs(const struct attr *attrs, int max, const struct nlattr *const *tb);
 
 /* -- show.c, box.c, top.c, event.c, record.c, plot.c, test.c ----------------- */
 

@@ -116,24 +116,7 @@ static void json_link(const struct nlattr *link)
 
 	parse_nested(link, tb, RAR_A_LINK_MAX);
 	json_open(NULL, '{');
-	json_enum("direction", &directions, tb[RAR_A_LINK_DIRECTION]);
-	json_u32_attr("rank", tb[RAR_A_LINK_RANK]);
-	json_u32_attr("user_rank", tb[RAR_A_LINK_USER_RANK]);
-	json_addr("local", tb[RAR_A_LINK_LOCAL]);
-	json_addr("remote", tb[RAR_A_LINK_REMOTE]);
-	json_bool("in_memory", tb[RAR_A_LINK_IN_MEMORY]);
-	json_u64_attr("packets", tb[RAR_A_LINK_PACKETS]);
-	json_u64_attr("bytes", tb[RAR_A_LINK_BYTES]);
-	json_u64_attr("wait_us", tb[RAR_A_LINK_WAIT_US]);
-	json_u32_attr("silent_ms", tb[RAR_A_LINK_SILENT_MS]);
-	json_u64_attr("retransmits", tb[RAR_A_LINK_RETRANSMITS]);
-	json_u64_attr("forwarded", tb[RAR_A_LINK_FORWARDED]);
-	json_u32_attr("inflight", tb[RAR_A_LINK_INFLIGHT]);
-	json_u32_attr("cwnd", tb[RAR_A_LINK_CWND]);
-	json_u32_attr("srtt_us", tb[RAR_A_LINK_SRTT_US]);
-	json_u32_attr("rto_us", tb[RAR_A_LINK_RTO_US]);
-	json_u32_attr("mtu", tb[RAR_A_LINK_MTU]);
-	json_u32_attr("lanes_out", tb[RAR_A_LINK_LANES_OUT]);
+	json_attrs(link_attrs, RAR_A_LINK_MAX, tb);
 	json_close('}');
 }
 
@@ -145,10 +128,7 @@ static void json_box(const char *name, const struct nlattr *box)
 		return;
 	parse_nested(box, tb, RAR_A_BOX_MAX);
 	json_open(name, '{');
-	json_addr("address", tb[RAR_A_BOX_ADDR]);
-	json_enum("state", &box_states, tb[RAR_A_BOX_STATE]);
-	json_u64_attr("sums", tb[RAR_A_BOX_SUMS]);
-	json_u64_attr("ring_sums", tb[RAR_A_BOX_RING_SUMS]);
+	json_attrs(box_attrs, RAR_A_BOX_MAX, tb);
 	json_close('}');
 }
 
@@ -177,30 +157,13 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 	parse(nlh, tb, RAR_A_MEMBER_MAX);
 	parse_links(nlh, links, LINKS);
 	json_open(NULL, '{');
-	json_u64_attr("group", tb[RAR_A_MEMBER_GROUP]);
-	json_u32_attr("rank", tb[RAR_A_MEMBER_RANK]);
-	json_u32_attr("user_rank", tb[RAR_A_MEMBER_USER_RANK]);
-	json_u32_attr("size", tb[RAR_A_MEMBER_SIZE]);
-	json_enum("state", &states, tb[RAR_A_MEMBER_STATE]);
-	json_enum("holder", &holders, tb[RAR_A_MEMBER_HOLDER]);
-	json_u32_attr("uid", tb[RAR_A_MEMBER_UID]);
-	json_enum("schedule", &schedules, tb[RAR_A_MEMBER_SCHEDULE]);
-	json_enum("rx_path", &rx_paths, tb[RAR_A_MEMBER_RX_PATH]);
-	json_u32_attr("payload", tb[RAR_A_MEMBER_PAYLOAD]);
-	json_u64_attr("ops_posted", tb[RAR_A_MEMBER_OPS_POSTED]);
-	json_u64_attr("ops_complete", tb[RAR_A_MEMBER_OPS_COMPLETE]);
-	json_u64_attr("ops_released", tb[RAR_A_MEMBER_OPS_RELEASED]);
-	json_u64_attr("early_bytes", tb[RAR_A_MEMBER_EARLY_BYTES]);
-	json_u32_attr("slow_rank", tb[RAR_A_MEMBER_SLOW_RANK]);
-	json_u32_attr("slow_user_rank", tb[RAR_A_MEMBER_SLOW_USER_RANK]);
-	json_u32_attr("slow_ms", tb[RAR_A_MEMBER_SLOW_MS]);
+	json_attrs(member_attrs, RAR_A_MEMBER_MAX, tb);
 	json_open("links", '[');
 	for (i = 0; i < LINKS; i++)
 		if (links[i])
 			json_link(links[i]);
 	json_close(']');
 	json_boxes(nlh);
-	json_error("error", tb[RAR_A_MEMBER_ERROR]);
 	json_close('}');
 }
 
@@ -293,19 +256,7 @@ static void op_json(const struct nlmsghdr *nlh, void *arg)
 	(void)arg;
 	parse(nlh, tb, RAR_A_OP_MAX);
 	json_open(NULL, '{');
-	json_u64_attr("group", tb[RAR_A_OP_GROUP]);
-	json_u32_attr("rank", tb[RAR_A_OP_RANK]);
-	json_u64_attr("op", tb[RAR_A_OP_SEQ]);
-	json_enum("collective", &collectives, tb[RAR_A_OP_COLLECTIVE]);
-	json_enum("dtype", &dtypes, tb[RAR_A_OP_DTYPE]);
-	json_enum("redop", &redops, tb[RAR_A_OP_REDOP]);
-	json_u32_attr("flags", tb[RAR_A_OP_FLAGS]);
-	json_u32_attr("root", tb[RAR_A_OP_ROOT]);
-	json_u64_attr("count", tb[RAR_A_OP_COUNT]);
-	json_u64_attr("age_us", tb[RAR_A_OP_AGE_US]);
-	json_u32_attr("left", tb[RAR_A_OP_LEFT]);
-	json_u32_attr("owed", tb[RAR_A_OP_OWED]);
-	json_u32_attr("acked", tb[RAR_A_OP_ACKED]);
+	json_attrs(op_attrs, RAR_A_OP_MAX, tb);
 	json_close('}');
 }
 
@@ -340,7 +291,7 @@ static void counter_json(const struct nlmsghdr *nlh, void *arg)
 	parse(nlh, tb, RAR_A_COUNTER_MAX);
 	json_open(NULL, '{');
 	json_str("name", text_of(tb[RAR_A_COUNTER_NAME]));
-	json_u64_attr("value", tb[RAR_A_COUNTER_VALUE]);
+	json_u64("value", get_u64(tb[RAR_A_COUNTER_VALUE]));
 	json_close('}');
 }
 
@@ -374,7 +325,7 @@ static void setting_json(const struct nlmsghdr *nlh, void *arg)
 	if (tb[RAR_A_SETTING_TEXT])
 		json_str("value", text_of(tb[RAR_A_SETTING_TEXT]));
 	else
-		json_u64_attr("value", tb[RAR_A_SETTING_VALUE]);
+		json_u64("value", get_u64(tb[RAR_A_SETTING_VALUE]));
 	json_close('}');
 }
 

@@ -38,9 +38,33 @@ static u64 oldest_posted_us(struct rar_member *m)
 	return us;
 }
 
+/* How long chunks have waited for the successor. */
+static u64 waited_next(const struct rar_link_tx *tx, u64 now)
+{
+	return tx->blocked_total_us + (tx->blocked_us ? now - tx->blocked_us : 0);
+}
+
+/*
+ * How long operations have waited for the predecessor, of which the oldest
+ * incomplete one was posted at @posted_us.
+ */
+static u64 waited_prev(const struct rar_member *m, u64 posted_us, u64 now)
+{
+	u64 since = max(posted_us, m->came_us);
+
+	return m->starved_us + (posted_us && now > since ? now - since : 0);
+}
+
+static u32 silent_ms(const struct rar_link *link)
+{
+	return jiffies_to_msecs(jiffies - READ_ONCE(link->heard));
+}
+
+#define FILL(field, part, attr, value)	info->field = (value);
+
 static void fill_tx(struct rar_member *m, struct rar_info *info)
 {
-	u64 waiting_us = oldest_posted_us(m), now;
+	u64 posted_us = oldest_posted_us(m), now;
 	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
 	struct rar_slow_wire w = {};
 	u32 i;
@@ -50,22 +74,7 @@ static void fill_tx(struct rar_member *m, struct rar_info *info)
 	rar_straggler_tell(m, &w, now);
 	info->slow_rank = m->straggler.rank;
 	info->slow_ms = m->straggler.ms;
-	info->cwnd = tx->win.cwnd;
-	info->srtt_us = tx->win.srtt_us;
-	info->rto_us = tx->win.rto_us;
-	info->window = min_t(u64, tx->win.inj_wnd, U32_MAX);
-	info->inflight = tx->inflight;
-	info->bytes_tx = tx->bytes;
-	info->packets_tx = tx->packets;
-	info->retransmits = tx->retransmits;
-	info->forwarded = tx->forwarded;
-	info->next_wait_us = tx->blocked_total_us;
-	if (tx->blocked_us)
-		info->next_wait_us += now - tx->blocked_us;
-	info->prev_wait_us = m->starved_us;
-	if (waiting_us && now > max(waiting_us, m->came_us))
-		info->prev_wait_us += now - max(waiting_us, m->came_us);
-	info->ops_released = m->op_oldest;
+	RAR_MEMBER_TX_STATS(FILL)
 	for (i = 0; i < m->nlegs; i++) {
 		info->boxes[i].sums = m->leg[i].sums;
 		info->boxes[i].ring_sums = m->leg[i].ringed;
@@ -109,20 +118,7 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 {
 	bool up = rar_member_state(m) >= RAR_S_RUN;
 
-	info->state = rar_member_state(m);
-	info->rx_path = rar_rules_rx_path(m->rn);
-	info->rank = m->rank;
-	info->size = m->size;
-	info->group = m->id;
-	info->epoch = m->epoch;
-	info->payload = m->payload;
-	info->mtu = m->join.mtu;
-	info->mtu_rank = m->join.min_rank;
-	info->ops_posted = READ_ONCE(m->op_next);
-	info->ops_complete = READ_ONCE(m->ops_complete);
-	info->bytes_rx = READ_ONCE(m->rx_bytes);
-	info->packets_rx = READ_ONCE(m->rx_packets);
-	info->early_bytes = READ_ONCE(m->early.truesize);
+	RAR_MEMBER_STATS(FILL)
 	if (up && !m->join.resume.differ) {
 		info->resume_op = m->join.resume.op;
 		info->resume_epoch = m->join.resume.epoch;
@@ -131,14 +127,6 @@ void rar_info_fill(struct rar_member *m, struct rar_info *info)
 	fill_user_ranks(m, info);
 	if (!up)
 		return;
-	info->hosts = m->place.hosts;
-	info->gather_bytes = m->gather_below - 1;	/* RAR_NO_BYTES if 0 */
-	info->direct_bytes = m->direct.below - 1;
-	info->whole_bytes = m->place.uncut;
-	info->hop_us = m->rank ? 0 : m->join.hop_us;
+	RAR_MEMBER_EPOCH_STATS(FILL)
 	fill_boxes(m, info);
-	info->prev_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(m->link[RAR_PREV].heard));
-	info->next_silent_ms = jiffies_to_msecs(jiffies -
-						READ_ONCE(m->link[RAR_NEXT].heard));
 }

@@ -103,30 +103,46 @@ static int put_ends(struct sk_buff *skb, const struct rar_link *link, enum rar_d
 	return 0;
 }
 
-static int put_traffic(struct sk_buff *skb, const struct rar_info *info, u64 packets, u64 bytes,
-		       u64 wait_us, u32 silent_ms)
+/* The part of a member's message that tells a statistic. */
+enum part { NOWHERE, MEMBER, NEXT, PREV };
+
+#define STAT(field, part, attr, value)					\
+	{ part, attr, offsetof(struct rar_info, field),			\
+	  sizeof_field(struct rar_info, field) },
+
+static const struct {
+	u8 part;
+	u8 attr;
+	u16 at;
+	u8 size;
+} stats[] = {
+	RAR_MEMBER_STATS(STAT)
+	RAR_MEMBER_TX_STATS(STAT)
+};
+
+/* Put the statistics of one part. */
+static int put_stats(struct sk_buff *skb, const struct rar_info *info, enum part part)
 {
-	if (nla_put_u64_64bit(skb, RAR_A_LINK_PACKETS, packets, RAR_A_LINK_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_LINK_BYTES, bytes, RAR_A_LINK_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_LINK_WAIT_US, wait_us, RAR_A_LINK_PAD) ||
-	    (info->state >= RAR_S_RUN &&
-	     nla_put_u32(skb, RAR_A_LINK_SILENT_MS, silent_ms)))
-		return -EMSGSIZE;
+	int pad = part == MEMBER ? RAR_A_MEMBER_PAD : RAR_A_LINK_PAD, i, err;
+
+	for (i = 0; i < ARRAY_SIZE(stats); i++) {
+		const void *value = (const char *)info + stats[i].at;
+
+		if (stats[i].part != part)
+			continue;
+		if (stats[i].size == sizeof(u64))
+			err = nla_put_u64_64bit(skb, stats[i].attr, *(const u64 *)value, pad);
+		else
+			err = nla_put_u32(skb, stats[i].attr, *(const u32 *)value);
+		if (err)
+			return err;
+	}
 	return 0;
 }
 
-/* The attributes of a link by which this member sends chunks. */
-static int put_sending(struct sk_buff *skb, const struct rar_info *info)
+static int put_silent(struct sk_buff *skb, const struct rar_info *info, u32 ms)
 {
-	if (nla_put_u64_64bit(skb, RAR_A_LINK_RETRANSMITS, info->retransmits, RAR_A_LINK_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_LINK_FORWARDED, info->forwarded, RAR_A_LINK_PAD) ||
-	    nla_put_u32(skb, RAR_A_LINK_INFLIGHT, info->inflight) ||
-	    nla_put_u32(skb, RAR_A_LINK_CWND, info->cwnd) ||
-	    nla_put_u32(skb, RAR_A_LINK_SRTT_US, info->srtt_us) ||
-	    nla_put_u32(skb, RAR_A_LINK_RTO_US, info->rto_us) ||
-	    nla_put_u32(skb, RAR_A_LINK_MTU, info->mtu))
-		return -EMSGSIZE;
-	return 0;
+	return info->state >= RAR_S_RUN ? nla_put_u32(skb, RAR_A_LINK_SILENT_MS, ms) : 0;
 }
 
 static int put_links(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
@@ -136,17 +152,14 @@ static int put_links(struct sk_buff *skb, const struct rar_member *m, const stru
 
 	nest = nla_nest_start(skb, RAR_A_MEMBER_LINK);
 	if (!nest || put_ends(skb, next, RAR_DIRECTION_NEXT, &next->path.src) ||
-	    put_traffic(skb, info, info->packets_tx, info->bytes_tx, info->next_wait_us,
-			info->next_silent_ms) ||
-	    put_sending(skb, info) ||
+	    put_stats(skb, info, NEXT) || put_silent(skb, info, info->next_silent_ms) ||
 	    nla_put_u32(skb, RAR_A_LINK_LANES_OUT,
 			READ_ONCE(next->tx.lanes.out)))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	nest = nla_nest_start(skb, RAR_A_MEMBER_LINK);
 	if (!nest || put_ends(skb, prev, RAR_DIRECTION_PREV, &next->path.src) ||
-	    put_traffic(skb, info, info->packets_rx, info->bytes_rx, info->prev_wait_us,
-			info->prev_silent_ms))
+	    put_stats(skb, info, PREV) || put_silent(skb, info, info->prev_silent_ms))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	return 0;
@@ -171,32 +184,20 @@ static int put_boxes(struct sk_buff *skb, const struct rar_member *m, const stru
 	return 0;
 }
 
+/* What struct rar_info does not have, or has in another form. */
 static int put_identity(struct sk_buff *skb, const struct rar_member *m,
 			const struct rar_info *info, struct user_namespace *reader)
 {
-	if (nla_put_u64_64bit(skb, RAR_A_MEMBER_GROUP, m->id, RAR_A_MEMBER_PAD) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_RANK, m->rank) ||
-	    rar_event_put_user_rank(skb, RAR_A_MEMBER_USER_RANK, m->rank, info->user_rank) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_SIZE, m->size) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_STATE, info->state) ||
+	if (rar_event_put_user_rank(skb, RAR_A_MEMBER_USER_RANK, m->rank, info->user_rank) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_HOLDER, holder(m)) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_UID, from_kuid_munged(reader, m->uid)) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_SCHEDULE, READ_ONCE(m->schedule)) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_RX_PATH, info->rx_path) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_PAYLOAD, info->payload))
+	    nla_put_u32(skb, RAR_A_MEMBER_SCHEDULE, READ_ONCE(m->schedule)))
 		return -EMSGSIZE;
 	return 0;
 }
 
-static int put_ops(struct sk_buff *skb, const struct rar_info *info)
+static int put_slow(struct sk_buff *skb, const struct rar_info *info)
 {
-	if (nla_put_u64_64bit(skb, RAR_A_MEMBER_OPS_POSTED, info->ops_posted, RAR_A_MEMBER_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_MEMBER_OPS_COMPLETE, info->ops_complete,
-			      RAR_A_MEMBER_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_MEMBER_OPS_RELEASED, info->ops_released,
-			      RAR_A_MEMBER_PAD) ||
-	    nla_put_u64_64bit(skb, RAR_A_MEMBER_EARLY_BYTES, info->early_bytes, RAR_A_MEMBER_PAD))
-		return -EMSGSIZE;
 	if (info->slow_ms &&
 	    (nla_put_u32(skb, RAR_A_MEMBER_SLOW_RANK, info->slow_rank) ||
 	     rar_event_put_user_rank(skb, RAR_A_MEMBER_SLOW_USER_RANK, info->slow_rank,
@@ -214,7 +215,8 @@ static int put_member(struct sk_buff *skb, struct rar_member *m, struct user_nam
 
 	rar_info_fill(m, &info);
 	rar_info_error(m, &err);
-	if (put_identity(skb, m, &info, reader) || put_ops(skb, &info) ||
+	if (put_stats(skb, &info, MEMBER) || put_identity(skb, m, &info, reader) ||
+	    put_slow(skb, &info) ||
 	    put_links(skb, m, &info) || put_boxes(skb, m, &info) ||
 	    (err.err && rar_event_put_error(skb, RAR_A_MEMBER_ERROR, &err)))
 		return -EMSGSIZE;
