@@ -370,13 +370,27 @@ def manual_settings():
             yield f"settings: {setting.name}: {MANUAL} does not say {limits(setting)}"
 
 
+def option_directions():
+    """Yield each socket option that the header and the table of the module tell otherwise."""
+    table = facts.part("net/rar/sock/sockopt.c", "options[] = {", "};\n\n")
+    rows = dict(re.findall(r"\[(RAR_\w+)\] = \{(.*?)\},\n", table, re.S))
+    options = dict(re.findall(r"^#define (RAR_\w+)\t+\d+ +/\* ((?:get|set)(?:/set)?):",
+                              facts.text(RAR_H), re.M))
+    for name in sorted(rows.keys() | options.keys()):
+        row = rows.get(name, "")
+        does = "/".join(word for word, how in (("get", r"FIELD|\.get"), ("set", r"FIELD|\.set|\.call"))
+                        if re.search(how, row))
+        if does != options.get(name):
+            yield f"socket options: {name}: {options.get(name)} in {RAR_H}, {does} in sockopt.c"
+    yield from missing("socket options", options, words(MANUAL), MANUAL)
+
+
 def compare():
     """Yield what one of two lists lacks."""
     manual = words(MANUAL)
     yield from missing("counters", [*facts.counters(), *facts.drops()], manual, MANUAL)
     yield from manual_settings()
-    options = re.findall(r"^#define (RAR_\w+)\t+\d+ +/\* (?:get|set)", facts.text(RAR_H), re.M)
-    yield from missing("socket options", options, manual, MANUAL)
+    yield from option_directions()
     for name in ("reason", "lack", "redop", "dtype", "collective", "schedule"):
         known = {v.constant for v in values(name) if not v.constant.endswith("_NONE")}
         yield from missing(f"enum rar_{name}", known, manual, MANUAL)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Socket options of level SOL_RAR. */
+/*
+ * Socket options of level SOL_RAR: the table of all of them, and what they do.
+ */
+#include <linux/nospec.h>
 #include <linux/pid.h>
 
 #include "core/addr.h"
@@ -13,6 +16,38 @@
 #include "sock/msg.h"
 #include "sock/sock.h"
 #include "sock/sockopt.h"
+
+/*
+ * struct option - a socket option: one of @set, @call or @size is there if it
+ *		   can be set, one of @get, @get_member or @size if it can be got
+ * @set:	takes any argument
+ * @call:	takes a u32
+ * @get:	returns any value; the socket is not locked
+ * @get_member:	returns any value of the member, which may be NULL
+ * @at:		where struct rar_sock has a number that the option sets and gets
+ * @size:	bytes of that number, 0: there is none
+ * @joining:	the number counts for the next join, and cannot be set while
+ *		there is a member that joins or has joined
+ * @min:	smallest number
+ * @max:	largest number
+ * @also:	a number beyond @max that can be set
+ */
+struct option {
+	int (*set)(struct sock *sk, sockptr_t optval, unsigned int optlen);
+	int (*call)(struct sock *sk, u32 val);
+	int (*get)(struct sock *sk, char __user *optval, int __user *optlen,
+		   int len);
+	int (*get_member)(const struct rar_sock *rsk, struct rar_member *m,
+			  char __user *optval, int __user *optlen, int len);
+	u16 at;
+	u8 size;
+	bool joining;
+	u32 min;
+	u32 max;
+	u32 also;
+};
+
+/* -- setting ---------------------------------------------------------------- */
 
 /*
  * Copy an argument of @size bytes, zeroed before. Programs that know only its first fields give
@@ -36,24 +71,36 @@ static int copy_grown(void *arg, size_t size, size_t least, sockptr_t optval,
 	return zero < 0 ? zero : zero ? 0 : -EINVAL;
 }
 
-/* RAR_REG and RAR_UNREG: register memory that operations will use again. */
-static int set_region(struct rar_sock *rsk, int optname, sockptr_t optval,
-		      unsigned int optlen)
+static int get_region(struct rar_reg *reg, sockptr_t optval, unsigned int optlen)
 {
-	struct rar_reg reg = {};
 	int err;
 
-	err = copy_grown(&reg, sizeof(reg), offsetof(struct rar_reg, flags), optval, optlen);
+	*reg = (struct rar_reg) {};
+	err = copy_grown(reg, sizeof(*reg), offsetof(struct rar_reg, flags), optval, optlen);
 	if (err)
 		return err;
-	if (!reg.len || reg.flags & ~RAR_REG_READ || reg.__pad)
-		return -EINVAL;
-	if (optname == RAR_UNREG)
-		return rar_region_del(&rsk->regions, reg.addr, reg.len);
-	err = rar_region_add(&rsk->regions, reg.addr, reg.len,
+	return !reg->len || reg->flags & ~RAR_REG_READ || reg->__pad ? -EINVAL : 0;
+}
+
+/* Register memory that operations will use again. */
+static int set_reg(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct rar_reg reg;
+	int err = get_region(&reg, optval, optlen);
+
+	if (err)
+		return err;
+	err = rar_region_add(&rar_sk(sk)->regions, reg.addr, reg.len,
 			     !(reg.flags & RAR_REG_READ));
-	return err == -ENOBUFS ? rar_sock_lacks(&rsk->sk, RAR_LACK_REGIONS) :
-				 rar_sock_err(&rsk->sk, err);
+	return err == -ENOBUFS ? rar_sock_lacks(sk, RAR_LACK_REGIONS) : rar_sock_err(sk, err);
+}
+
+static int set_unreg(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct rar_reg reg;
+	int err = get_region(&reg, optval, optlen);
+
+	return err ?: rar_region_del(&rar_sk(sk)->regions, reg.addr, reg.len);
 }
 
 static int get_u32_opt(sockptr_t optval, unsigned int optlen, u32 *val)
@@ -151,14 +198,14 @@ static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	err = copy_grown(&join, sizeof(join), offsetof(struct rar_join, prev), optval, optlen) ?:
 	      check_join(&join);
 	if (err)
-		return err;
+		return rar_sock_err(sk, err);
 	lock_sock(sk);
 	join_opts(rar_sk(sk), &join, &opts);
 	err = join_both(sk, &join, &opts);
 	release_sock(sk);
 	memzero_explicit(&join, sizeof(join));
 	memzero_explicit(&opts, sizeof(opts));
-	return err;
+	return rar_sock_err(sk, err);
 }
 
 /* May options of the join be set: is there no member that joins or has joined? */
@@ -284,8 +331,9 @@ static bool is_process(struct pid *pid)
 	return yes;
 }
 
-static int set_owner(struct sock *sk, s32 nr)
+static int set_owner(struct sock *sk, u32 val)
 {
+	s32 nr = val;
 	struct rar_member *m;
 	struct pid *pid;
 	int err = 0;
@@ -328,8 +376,9 @@ static int set_abort(struct sock *sk, u32 val)
  * Undo the calls of a record begun with MSG_MORE. Returns 0 also if there were none. Records of a
  * keyed reduction may have been reduced already.
  */
-static int set_cancel(struct rar_sock *rsk, u32 val)
+static int set_cancel(struct sock *sk, u32 val)
 {
+	struct rar_sock *rsk = rar_sk(sk);
 	int err = 0;
 
 	if (val)
@@ -342,30 +391,6 @@ static int set_cancel(struct rar_sock *rsk, u32 val)
 		rar_msg_drop(rsk);
 	mutex_unlock(&rsk->send_lock);
 	return err;
-}
-
-static int set_nonempty(struct rar_sock *rsk, u32 val)
-{
-	if (val > 1)
-		return -EINVAL;
-	WRITE_ONCE(rsk->nonempty, val);
-	return 0;
-}
-
-static int set_peers_from(struct rar_sock *rsk, u32 val)
-{
-	if (val >= RAR_MAX_SIZE)
-		return -EINVAL;
-	WRITE_ONCE(rsk->peers_from, val);
-	return 0;
-}
-
-static int set_default(u8 *field, u32 val, u32 limit)
-{
-	if (!val || val >= limit)
-		return -EINVAL;
-	*field = val;
-	return 0;
 }
 
 static int set_op_timeout(struct sock *sk, u32 ms)
@@ -383,105 +408,28 @@ static int set_op_timeout(struct sock *sk, u32 ms)
 	return 0;
 }
 
-/* Set the schedule of the next join. */
-static int set_schedule(struct sock *sk, u32 val)
+/* Set a number of struct rar_sock. */
+static int set_number(struct sock *sk, const struct option *o, u32 val)
 {
+	void *at = (char *)rar_sk(sk) + o->at;
 	int err = 0;
 
-	if (val >= RAR_SCHEDULE_NR)
+	if (val < o->min || (val > o->max && val != o->also))
 		return -EINVAL;
-	lock_sock(sk);
-	if (may_set_join(sk))
-		rar_sk(sk)->schedule = val;
-	else
+	if (o->joining)
+		lock_sock(sk);
+	if (o->joining && !may_set_join(sk))
 		err = -EISCONN;
-	release_sock(sk);
+	else if (o->size == sizeof(u8))
+		WRITE_ONCE(*(u8 *)at, val);
+	else
+		WRITE_ONCE(*(u32 *)at, val);
+	if (o->joining)
+		release_sock(sk);
 	return err;
 }
 
-/* Set what the user calls this rank, from the next join on. */
-static int set_user_rank(struct sock *sk, u32 val)
-{
-	int err = 0;
-
-	if (val > RAR_MAX_USER_RANK && val != RAR_NO_RANK)
-		return -EINVAL;
-	lock_sock(sk);
-	if (may_set_join(sk))
-		rar_sk(sk)->join.user_rank = val;
-	else
-		err = -EISCONN;
-	release_sock(sk);
-	return err;
-}
-
-/* Set how long connect() waits for the boxes, from the next join on. */
-static int set_box_wait(struct sock *sk, u32 val)
-{
-	int err = 0;
-
-	if (val > INT_MAX)
-		return -EINVAL;
-	lock_sock(sk);
-	if (may_set_join(sk))
-		rar_sk(sk)->join.box_wait_ms = val;
-	else
-		err = -EISCONN;
-	release_sock(sk);
-	return err;
-}
-
-int rar_setsockopt(struct socket *sock, int level, int optname,
-		   sockptr_t optval, unsigned int optlen)
-{
-	struct sock *sk = sock->sk;
-	struct rar_sock *rsk = rar_sk(sk);
-	u32 val;
-	int err;
-
-	if (level != SOL_RAR)
-		return -ENOPROTOOPT;
-	if (optname == RAR_JOIN)
-		return rar_sock_err(sk, set_join(sk, optval, optlen));
-	if (optname == RAR_PREV_ADDR)
-		return set_prev(sk, optval, optlen);
-	if (optname == RAR_KEY)
-		return set_key(sk, optval, optlen);
-	if (optname == RAR_BOX)
-		return set_boxes(sk, optval, optlen);
-	if (optname == RAR_REG || optname == RAR_UNREG)
-		return set_region(rsk, optname, optval, optlen);
-	err = get_u32_opt(optval, optlen, &val);
-	if (err)
-		return err;
-	switch (optname) {
-	case RAR_DTYPE:
-		return set_default(&rsk->dtype, val, RAR_DTYPE_NR);
-	case RAR_REDOP:
-		return set_default(&rsk->redop, val, RAR_REDOP_NR);
-	case RAR_OP_TIMEOUT:
-		return set_op_timeout(sk, val);
-	case RAR_SCHEDULE:
-		return set_schedule(sk, val);
-	case RAR_OWNER:
-		return set_owner(sk, val);
-	case RAR_ABORT:
-		return set_abort(sk, val);
-	case RAR_CANCEL:
-		return set_cancel(rsk, val);
-	case RAR_NONEMPTY:
-		return set_nonempty(rsk, val);
-	case RAR_PEERS_FROM:
-		return set_peers_from(rsk, val);
-	case RAR_PRIORITY:
-		return set_default(&rsk->prio, val, U8_MAX + 1);
-	case RAR_USER_RANK:
-		return set_user_rank(sk, val);
-	case RAR_BOX_WAIT:
-		return set_box_wait(sk, val);
-	}
-	return -ENOPROTOOPT;
-}
+/* -- getting ---------------------------------------------------------------- */
 
 /* Copy a size-versioned struct: as much as the caller has room for. */
 static int put_opt(const void *val, size_t size, char __user *optval,
@@ -510,14 +458,14 @@ static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 	return known;
 }
 
-/* Copy out the rows from rank @from on, as many as there is room for. */
-static int get_peers(struct rar_member *m, u32 from, char __user *optval,
+/* Copy out the rows from RAR_PEERS_FROM on, as many as there is room for. */
+static int get_peers(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
 		     int __user *optlen, int len)
 {
-	u32 n = len / sizeof(struct rar_peer), i;
+	u32 n = len / sizeof(struct rar_peer), from = READ_ONCE(rsk->peers_from), i;
 	struct rar_peer peer;
 
-	if (rar_member_state(m) < RAR_S_RUN)
+	if (!m || rar_member_state(m) < RAR_S_RUN)
 		return -ENOTCONN;
 	from = min(from, m->size);
 	n = min(n, m->size - from);
@@ -531,54 +479,59 @@ static int get_peers(struct rar_member *m, u32 from, char __user *optval,
 	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
 }
 
-/* The socket is not locked, because the caller's memory may be slow to come. */
-static int get_member_opt(const struct rar_sock *rsk, struct rar_member *m,
-			  int optname, char __user *optval, int __user *optlen,
-			  int len)
+static int get_error(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
+		     int __user *optlen, int len)
 {
-	u32 from = READ_ONCE(rsk->peers_from);
 	struct rar_error err = {};
-	struct rar_info info = { .slow_rank = RAR_NO_RANK, .slow_user_rank = RAR_NO_RANK };
-	struct rar_caps caps;
-	s32 nr = 0;
 
-	switch (optname) {
-	case RAR_ERROR:
-		if (m)
-			rar_info_error(m, &err);
-		return put_opt(&err, sizeof(err), optval, optlen, len);
-	case RAR_INFO:
-		if (m)
-			rar_info_fill(m, &info);
-		info.lack = READ_ONCE(rsk->lack);
-		return put_opt(&info, sizeof(info), optval, optlen, len);
-	case RAR_OWNER:
-		if (m) {
-			spin_lock_bh(&m->lock);
-			nr = pid_vnr(m->owner);
-			spin_unlock_bh(&m->lock);
-		}
-		return put_opt(&nr, sizeof(nr), optval, optlen, len);
-	case RAR_PEERS:
-		return m ? get_peers(m, from, optval, optlen, len) : -ENOTCONN;
-	case RAR_CAPS:
-		if (!m || rar_member_state(m) < RAR_S_RUN)
-			return -ENOTCONN;
-		caps = m->join.caps;
-		/* What concerns only the members' kernels is not told. */
-		caps.dtypes[0] &= RAR_OP_FLAGS;
-		return put_opt(&caps, sizeof(caps), optval, optlen, len);
-	}
-	return -ENOPROTOOPT;
+	if (m)
+		rar_info_error(m, &err);
+	return put_opt(&err, sizeof(err), optval, optlen, len);
 }
 
-static int get_addr(struct sock *sk, const struct sockaddr_rar *from, char __user *optval,
+static int get_info(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
 		    int __user *optlen, int len)
+{
+	struct rar_info info = { .slow_rank = RAR_NO_RANK, .slow_user_rank = RAR_NO_RANK };
+
+	if (m)
+		rar_info_fill(m, &info);
+	info.lack = READ_ONCE(rsk->lack);
+	return put_opt(&info, sizeof(info), optval, optlen, len);
+}
+
+static int get_owner(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
+		     int __user *optlen, int len)
+{
+	s32 nr = 0;
+
+	if (m) {
+		spin_lock_bh(&m->lock);
+		nr = pid_vnr(m->owner);
+		spin_unlock_bh(&m->lock);
+	}
+	return put_opt(&nr, sizeof(nr), optval, optlen, len);
+}
+
+static int get_caps(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
+		    int __user *optlen, int len)
+{
+	struct rar_caps caps;
+
+	if (!m || rar_member_state(m) < RAR_S_RUN)
+		return -ENOTCONN;
+	caps = m->join.caps;
+	/* What concerns only the members' kernels is not told. */
+	caps.dtypes[0] &= RAR_OP_FLAGS;
+	return put_opt(&caps, sizeof(caps), optval, optlen, len);
+}
+
+static int get_prev(struct sock *sk, char __user *optval, int __user *optlen, int len)
 {
 	struct sockaddr_rar addr;
 
 	lock_sock(sk);
-	addr = *from;
+	addr = rar_sk(sk)->join.prev;
 	release_sock(sk);
 	return put_opt(&addr, sizeof(addr), optval, optlen, len);
 }
@@ -596,14 +549,81 @@ static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen, i
 	return put_opt(boxes, n * sizeof(boxes[0]), optval, optlen, len);
 }
 
+static int get_number(const struct rar_sock *rsk, const struct option *o, char __user *optval,
+		      int __user *optlen, int len)
+{
+	const void *at = (const char *)rsk + o->at;
+	u32 val = o->size == sizeof(u8) ? READ_ONCE(*(const u8 *)at) :
+					  READ_ONCE(*(const u32 *)at);
+
+	return put_opt(&val, sizeof(val), optval, optlen, len);
+}
+
+/* -- the table -------------------------------------------------------------- */
+
+#define FIELD(field)	.at = offsetof(struct rar_sock, field),			\
+			.size = sizeof_field(struct rar_sock, field)
+
+static const struct option options[] = {
+	[RAR_JOIN] = { .set = set_join },
+	[RAR_DTYPE] = { FIELD(dtype), .min = 1, .max = RAR_DTYPE_NR - 1 },
+	[RAR_REDOP] = { FIELD(redop), .min = 1, .max = RAR_REDOP_NR - 1 },
+	[RAR_OP_TIMEOUT] = { FIELD(op_timeout_ms), .call = set_op_timeout },
+	[RAR_OWNER] = { .call = set_owner, .get_member = get_owner },
+	[RAR_ABORT] = { .call = set_abort },
+	[RAR_ERROR] = { .get_member = get_error },
+	[RAR_INFO] = { .get_member = get_info },
+	[RAR_PEERS] = { .get_member = get_peers },
+	[RAR_CAPS] = { .get_member = get_caps },
+	[RAR_REG] = { .set = set_reg },
+	[RAR_UNREG] = { .set = set_unreg },
+	[RAR_SCHEDULE] = { FIELD(schedule), .joining = true, .max = RAR_SCHEDULE_NR - 1 },
+	[RAR_PREV_ADDR] = { .set = set_prev, .get = get_prev },
+	[RAR_KEY] = { .set = set_key },
+	[RAR_CANCEL] = { .call = set_cancel },
+	[RAR_NONEMPTY] = { FIELD(nonempty), .max = 1 },
+	[RAR_PEERS_FROM] = { FIELD(peers_from), .max = RAR_MAX_SIZE - 1 },
+	[RAR_BOX] = { .set = set_boxes, .get = get_boxes },
+	[RAR_PRIORITY] = { FIELD(prio), .min = 1, .max = U8_MAX },
+	[RAR_USER_RANK] = { FIELD(join.user_rank), .joining = true, .max = RAR_MAX_USER_RANK,
+			    .also = RAR_NO_RANK },
+	[RAR_BOX_WAIT] = { FIELD(join.box_wait_ms), .joining = true, .max = INT_MAX },
+};
+
+/* The row of an option; of one that does not exist, a row that is empty. */
+static const struct option *option_of(int optname)
+{
+	bool known = optname >= 0 && optname < ARRAY_SIZE(options);
+
+	return &options[known ? array_index_nospec(optname, ARRAY_SIZE(options)) : 0];
+}
+
+int rar_setsockopt(struct socket *sock, int level, int optname,
+		   sockptr_t optval, unsigned int optlen)
+{
+	const struct option *o = option_of(optname);
+	u32 val;
+	int err;
+
+	if (level != SOL_RAR)
+		return -ENOPROTOOPT;
+	if (o->set)
+		return o->set(sock->sk, optval, optlen);
+	err = get_u32_opt(optval, optlen, &val);
+	if (err)
+		return err;
+	if (o->call)
+		return o->call(sock->sk, val);
+	return o->size ? set_number(sock->sk, o, val) : -ENOPROTOOPT;
+}
+
 int rar_getsockopt(struct socket *sock, int level, int optname,
 		   char __user *optval, int __user *optlen)
 {
+	const struct option *o = option_of(optname);
 	struct sock *sk = sock->sk;
-	struct rar_sock *rsk = rar_sk(sk);
 	struct rar_member *m;
 	int len, err;
-	u32 val;
 
 	if (level != SOL_RAR)
 		return -ENOPROTOOPT;
@@ -611,44 +631,15 @@ int rar_getsockopt(struct socket *sock, int level, int optname,
 		return -EFAULT;
 	if (len < (int)sizeof(u32))
 		return -EINVAL;
-	switch (optname) {
-	case RAR_DTYPE:
-		val = rsk->dtype;
-		break;
-	case RAR_REDOP:
-		val = rsk->redop;
-		break;
-	case RAR_OP_TIMEOUT:
-		val = rsk->op_timeout_ms;
-		break;
-	case RAR_SCHEDULE:
-		val = rsk->schedule;
-		break;
-	case RAR_NONEMPTY:
-		val = rsk->nonempty;
-		break;
-	case RAR_PEERS_FROM:
-		val = rsk->peers_from;
-		break;
-	case RAR_PRIORITY:
-		val = rsk->prio;
-		break;
-	case RAR_USER_RANK:
-		val = rsk->join.user_rank;
-		break;
-	case RAR_BOX_WAIT:
-		val = rsk->join.box_wait_ms;
-		break;
-	case RAR_PREV_ADDR:
-		return get_addr(sk, &rsk->join.prev, optval, optlen, len);
-	case RAR_BOX:
-		return get_boxes(sk, optval, optlen, len);
-	default:
-		m = rar_sock_get(sk);
-		err = get_member_opt(rsk, m, optname, optval, optlen, len);
-		if (m)
-			rar_member_put(m);
-		return err;
-	}
-	return put_opt(&val, sizeof(val), optval, optlen, len);
+	if (o->size)
+		return get_number(rar_sk(sk), o, optval, optlen, len);
+	if (o->get)
+		return o->get(sk, optval, optlen, len);
+	if (!o->get_member)
+		return -ENOPROTOOPT;
+	m = rar_sock_get(sk);
+	err = o->get_member(rar_sk(sk), m, optval, optlen, len);
+	if (m)
+		rar_member_put(m);
+	return err;
 }
