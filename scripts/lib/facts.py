@@ -125,3 +125,15 @@ def layout(name):
         rows.append((field, at, size * (times or 1)))
         at += size * (times or 1)
     return rows, at
+
+
+def python_format(name):
+    """Return the fields of a structure as the module struct of Python has them, one a code."""
+    codes = {"__u8": "B", "__u16": "H", "__u32": "I", "__s32": "i", "__u64": "Q"}
+    out = []
+    for (kind, field, times), (_, _, size) in zip(struct(name), layout(name)[0]):
+        if field.startswith("__pad"):
+            out.append(f"{size}x")
+        else:
+            out.append(codes[kind] if kind in codes and not times else f"{size}s")
+    return out

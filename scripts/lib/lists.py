@@ -5,11 +5,13 @@
 Some files have parts between the marks "list: NAME" and "end of list" that follow from the
 headers: names of enumerations, counters, settings, attributes. Prints the files whose part is
 outdated; with --write it also corrects them. A list of what is published only grows: a row of it
-that changes is printed, and not corrected. Other lists, which say more than the headers do, are
-compared: the manual page with counters, settings, socket options and enumerations, the library
-with reasons. (selftests/host/netlink_spec.py and wireshark.py compare the rest of the netlink
-specification and of the dissector.)
+that changes is printed, and not corrected. The formats for Python in rar.h and the manual page
+follow from the structures. Other lists, which say more than the headers do, are compared: the
+manual page with counters, settings, socket options and enumerations, the library with reasons.
+(selftests/host/netlink_spec.py and wireshark.py compare the rest of the netlink specification and
+of the dissector.)
 """
+import itertools
 import re
 import sys
 import textwrap
@@ -342,6 +344,33 @@ def outdated(write):
                 (TOP / path).write_text(text, encoding="utf-8")
 
 
+def packed(codes):
+    """Return a format with the same codes in a row counted: I, I, Q as 2IQ."""
+    runs = [(code, len(list(run))) for code, run in itertools.groupby(codes)]
+    return "=" + "".join(f"{n}{code}" if n > 1 and len(code) == 1 else code * n for code, n in runs)
+
+
+def spread(form):
+    """Return the codes of a format, one by one."""
+    return [code for n, letter in re.findall(r"(\d*)([a-zA-Z])", form)
+            for code in ([n + letter] if letter in "xs" else [letter] * int(n or 1))]
+
+
+def formats(write):
+    """Yield the structures whose format for Python, in header and manual page, is not theirs."""
+    for name, form in re.findall(r' \* struct (\w+) -(?:(?!\*/).)*?Python: struct "(.*?)"',
+                                 facts.text(RAR_H), re.S):
+        codes = facts.python_format(name)
+        if spread(form) != codes:
+            yield f"{name}: its format for Python is outdated: scripts/lib/lists.py --write"
+        if write and spread(form) != codes:
+            for path in (RAR_H, MANUAL):
+                text = re.sub(rf'( \* struct {name} -(?:(?!\*/).)*?Python: struct |\b{name} +)'
+                              rf'"{re.escape(form)}"', rf'\1"{packed(codes)}"',
+                              facts.text(path), flags=re.S)
+                (TOP / path).write_text(text, encoding="utf-8")
+
+
 # ------------------------------------------------------------------ what is compared
 
 def words(path):
@@ -400,7 +429,8 @@ def compare():
 
 
 def main():
-    found = [*outdated("--write" in sys.argv[1:]), *compare()]
+    write = "--write" in sys.argv[1:]
+    found = [*formats(write), *outdated(write), *compare()]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 
