@@ -7,6 +7,7 @@ import re
 TOP = pathlib.Path(__file__).resolve().parents[2]
 RAR_H = "include/uapi/linux/rar.h"
 NETLINK_H = "include/uapi/linux/rar_netlink.h"
+WIRE_H = "include/uapi/linux/rar_wire.h"
 MIB = "net/rar/core/mib.h"
 SETTINGS = "net/rar/core/settings.h"
 CONSTANTS = (RAR_H, "net/rar/core/op.h", "net/rar/core/ring.h", SETTINGS)
@@ -137,3 +138,48 @@ def python_format(name):
         else:
             out.append(codes[kind] if kind in codes and not times else f"{size}s")
     return out
+
+
+def declarations(body):
+    """Yield what ends with a semicolon that is in no inner braces."""
+    depth, row = 0, ""
+    for char in body:
+        depth += (char == "{") - (char == "}")
+        if char == ";" and not depth:
+            yield row.strip()
+            row = ""
+        else:
+            row += char
+
+
+def bytes_of(row, sizes):
+    """Return the bytes of a declaration in a structure, which may be a union without a name."""
+    if "{" in row:
+        inner = [bytes_of(part, sizes)
+                 for part in declarations(row[row.find("{") + 1:row.rfind("}")])]
+        return max(inner) if row.startswith("union") else sum(inner)
+    kind, times = re.fullmatch(r"(?:struct )?(\w+)\s+\w+(?:\[(\d+)\])?", row).groups()
+    return sizes[kind] * int(times or 1)
+
+
+def wire_sizes():
+    """Return the bytes of each structure of the wire format; none has hidden padding."""
+    sizes = {"__u8": 1, "__be16": 2, "__be32": 4, "__be64": 8, "__le64": 8}
+    code = re.sub(r"/\*.*?\*/", "", text(WIRE_H), flags=re.S)
+    for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", code, re.S | re.M):
+        sizes[name] = sum(bytes_of(row, sizes) for row in declarations(body))
+    return sizes
+
+
+def declared_locks():
+    """Return "lock owner" of each lock of the module; a lock outside of structures has none."""
+    kind = r"(?:spinlock_t|struct mutex|local_lock_t)"
+    found = set()
+    for path in sorted((TOP / "net/rar").rglob("*.[ch]")):
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
+        for owner, body in re.findall(r"^struct (\w+) \{(.*?)^\}", code, re.S | re.M):
+            found.update(f"{lock} {owner}"
+                         for lock in re.findall(rf"^\t{kind} (\w+)", body, re.M))
+        found.update(f"{lock} -"
+                     for lock in re.findall(r"DEFINE_(?:SPINLOCK|MUTEX)\((\w+)\)", code))
+    return found

@@ -7,7 +7,8 @@ headers: names of enumerations, counters, settings, attributes. Prints the files
 outdated; with --write it also corrects them. A list of what is published only grows: a row of it
 that changes is printed, and not corrected. The formats for Python in rar.h and the manual page
 follow from the structures. Other lists, which say more than the headers do, are compared: the
-manual page with counters, settings, socket options and enumerations, the library with reasons.
+manual page with counters, settings, socket options and enumerations, the library with reasons, the
+pages of design with types of packets and locks.
 (selftests/host/netlink_spec.py and wireshark.py compare the rest of the netlink specification and
 of the dissector.)
 """
@@ -22,6 +23,9 @@ from facts import NETLINK_H, RAR_H, TOP, enum       # noqa: E402
 
 MANUAL = "Documentation/rar.7"
 ADMIN = "Documentation/admin.rst"
+WIRE_PAGE = "Documentation/design/tx.rst"
+ORDER = "net/rar/rar.h"
+LOCK_PAGE = "Documentation/design/index.rst"
 BEGIN = re.compile(r"^.*\blist: (\w+)( \*/)?\n", re.M)
 END = re.compile(r"^.*\bend of list\b.*\n", re.M)
 # Enumerations by the names of their words in rarctl.
@@ -414,9 +418,33 @@ def option_directions():
     yield from missing("socket options", options, words(MANUAL), MANUAL)
 
 
+def packets():
+    """Return (rows of the header, rows of the page): "number name structure bytes" of each type."""
+    sizes = facts.wire_sizes()
+    types = re.findall(r"^\tRAR_T_(\w+)\s*= (\d+),\s*/\*.*?\b(rar_\w*hdr)\b", facts.text(facts.WIRE_H), re.M)
+    rows = re.findall(r"^(\d+) +(\w+) +(rar_\w+) +(\d+)\b", facts.text(WIRE_PAGE), re.M)
+    return ({f"{number} {name} {header} {sizes[header]}" for name, number, header in types},
+            {" ".join(row) for row in rows})
+
+
+def locks():
+    """Yield what the page of design or the order in rar.h says of locks that does not hold."""
+    table = facts.part(LOCK_PAGE, "\nLocks\n-----\n", "\nPairs of barriers\n")
+    rows = re.findall(r"^((?:\w+(?:->|\.))*)(\w*lock) +(\w+|-) ", table, re.M)
+    told = {f"{lock} {owner}" for _, lock, owner in rows}
+    yield from missing("locks", facts.declared_locks(), told, LOCK_PAGE)
+    yield from missing("locks", told, facts.declared_locks(), "net/rar")
+    order = set(re.findall(r"[\w.>-]*lock\b", facts.part(ORDER, "/*\n * The objects", "*/")))
+    yield from missing("the order of locks", {way + lock for way, lock, _ in rows}, order, ORDER)
+
+
 def compare():
     """Yield what one of two lists lacks."""
     manual = words(MANUAL)
+    header, page = packets()
+    yield from missing("types of packets", header, page, WIRE_PAGE)
+    yield from missing("types of packets", page, header, facts.WIRE_H)
+    yield from locks()
     yield from missing("counters", [*facts.counters(), *facts.drops()], manual, MANUAL)
     yield from manual_settings()
     yield from option_directions()
