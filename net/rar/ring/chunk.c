@@ -358,7 +358,7 @@ static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
 
 /*
  * Add or store what is claimed, publish: no exit in between. Reading the packet cannot fail, since
- * check_datagram() has found its length. @write: the run may go on at once, as it came.
+ * rar_datagram_check() found its length. @write: the run may go on at once, as it came.
  */
 static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a, bool write)
