@@ -4,9 +4,9 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 O_KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-# --------------------------------------------------------------------- the module
+# --------------------------------------------------------------------- the modules
 .PHONY: all modules_install clean xdp
-all: $(KDIR)/Makefile  ## Build rar.ko for the running kernel, or for KDIR=...
+all: $(KDIR)/Makefile  ## Build the modules for the running kernel, or for KDIR=...
 	$(O_KBUILD) modules
 	@scripts/lib/module-btf rar.ko $(KDIR) $(VMLINUX) || true
 
@@ -20,7 +20,7 @@ SIG_KEY = $(or $(CONFIG_MODULE_SIG_KEY),$(shell sed -n 's/^CONFIG_MODULE_SIG_KEY
 HAVE_KEY = $(filter pkcs11:%,$(SIG_KEY))$(wildcard $(filter /%,$(SIG_KEY)) \
 	$(addprefix $(KDIR)/,$(filter-out /%,$(SIG_KEY))))
 
-modules_install: all  ## Install it (root): then "modprobe rar" or socket() load it
+modules_install: all  ## Install them (root): then "modprobe rar" or socket() load rar
 	$(O_KBUILD) modules_install $(if $(HAVE_KEY),,CONFIG_MODULE_SIG_ALL=)
 	@$(if $(HAVE_KEY),,$(if $(SIG_KEY),echo "Not signed: no key at $(SIG_KEY); this matters with Secure Boot only.",:))
 

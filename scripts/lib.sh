@@ -10,6 +10,7 @@
 RAR_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 RAR_CACHE=${RAR_CACHE:-$HOME/.cache/rar}
 RAR_KERNELS="6.1 6.12 arm64 uml uml-debug uml-debug-smp"
+RAR_MODULES="rar rar_box rar_roce"	# what Kbuild builds; each needs those before it
 RAR_RELEASE=$(. /etc/os-release 2> /dev/null; [ "${ID-}" != debian ] || echo "${VERSION_ID-}")
 mkdir -p "$RAR_CACHE/log"
 
@@ -577,8 +578,8 @@ rar_sync_sources()
 		--include=Kbuild --exclude='*' "$@" include net "build/$dir/"
 }
 
-# rar_build KERNEL [make arguments]: builds build/KERNEL/rar.ko, with warnings on stderr, and what
-# modprobe needs in a guest
+# rar_build KERNEL [make arguments]: builds rar.ko and the others of RAR_MODULES in build/KERNEL, with
+# warnings on stderr, and what modprobe needs in a guest
 rar_build()
 {
 	local kernel=$1
@@ -615,7 +616,7 @@ rar_build_mutant()
 	rar_build "$1"
 	(
 		cd "$RAR_TOP" && flock 9
-		rm -rf "$dir" && rsync -a --exclude=/modules --exclude=rar.ko "build/$1/" "$dir/"
+		rm -rf "$dir" && rsync -a --exclude=/modules --exclude='*.ko' "build/$1/" "$dir/"
 		# Both tell make, and the linker, paths of objects.
 		find "$dir" \( -name '.*.cmd' -o -name rar.mod \) \
 			-exec sed -i "s|/build/$1/|/$dir/|g" {} +
@@ -656,15 +657,18 @@ rar_warnings() { rar_make_log "$1" | grep -E 'warning:|WARNING:|error:' || true;
 # that may load rar. Reading all modules takes seconds, so it is only done when needed.
 rar_depmod()
 {
-	local dir=$RAR_TOP/build/$1 rel tree stamp
+	local dir=$RAR_TOP/build/$1 rel tree stamp module
 
 	rel=$(rar_release "$1")
-	stamp=$(echo "$rel"; modinfo -F alias "$dir/rar.ko"; modinfo -F depends "$dir/rar.ko")
+	stamp=$(echo "$rel"; for module in $RAR_MODULES; do
+		modinfo -F alias "$dir/$module.ko"
+		modinfo -F depends "$dir/$module.ko"
+	done)
 	[ "$stamp" = "$(cat "$dir/modules/stamp" 2>/dev/null)" ] && return
 	rm -rf "$dir/modules"
 	tree=$dir/modules/lib/modules/$rel
 	mkdir -p "$tree/extra"
-	ln -s "$dir/rar.ko" "$tree/extra/"
+	for module in $RAR_MODULES; do ln -s "$dir/$module.ko" "$tree/extra/"; done
 	ln -s "$(rar_moddir "$1")"/{kernel,modules.order,modules.builtin*} "$tree/"
 	depmod -b "$dir/modules" "$rel"
 	echo "$stamp" > "$dir/modules/stamp"

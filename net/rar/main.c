@@ -5,15 +5,15 @@
  * in:  reduce, work queue, netns, device notifier, socket family, files, generic netlink, XDP
  * out: generic netlink, files, socket family, device notifier, netns, XDP, work queue, reduce
  *
- * Files are settings (net.rar) and /proc/net. A setting may start the box of a namespace, so they
- * are there only while all that a box needs is.
+ * Files are settings (net.rar) and /proc/net. A setting may load the module of
+ * the box and start the box of a namespace, so they are there only while all
+ * that a box needs is.
  *
  * Sockets, orphans and XDP programs hold references on the module, so none of them is left
  * at exit; tombstones end with their namespace.
  */
 #include <linux/module.h>
 
-#include "box/box.h"
 #include "core/mem.h"
 #include "core/member.h"
 #include "core/mib.h"
@@ -45,7 +45,7 @@ static int __net_init main_net_init(struct net *net)
 	INIT_LIST_HEAD(&rn->ports);
 	mutex_init(&rn->port_lock);
 	rar_resume_net_init(rn);
-	rar_box_net_init(rn);
+	mutex_init(&rn->box_lock);
 	err = rar_member_net_init(rn);
 	if (err)
 		return err;
@@ -65,7 +65,6 @@ static void __net_exit main_net_pre_exit(struct net *net)
 {
 	struct rar_net *rn = rar_net(net);
 
-	rar_box_net_exit(rn);
 	rar_life_net_exit(rn);
 	rar_mem_net_exit(rn);
 }
@@ -76,7 +75,6 @@ static void __net_exit main_net_exit(struct net *net)
 
 	WARN_ON(!list_empty(&rn->hooks));
 	WARN_ON(!list_empty(&rn->ports));
-	rar_box_net_free(rn);
 	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
 	rar_member_net_free(rn);
@@ -157,12 +155,9 @@ static int __init main_init(void)
 	err = rar_push_init();
 	if (err)
 		goto err_member;
-	err = rar_box_init();
-	if (err)
-		goto err_push;
 	err = register_pernet_subsys(&main_net_ops);
 	if (err)
-		goto err_box;
+		goto err_push;
 	err = rar_device_init(rar_hook_ingress);
 	if (err)
 		goto err_net;
@@ -176,8 +171,6 @@ err_device:
 	rar_device_exit();
 err_net:
 	unregister_pernet_subsys(&main_net_ops);
-err_box:
-	rar_box_exit();
 err_push:
 	rar_push_exit();
 err_member:
@@ -197,7 +190,6 @@ static void __exit main_exit(void)
 	rar_device_exit();
 	unregister_pernet_subsys(&main_net_ops);
 	rar_steer_exit();
-	rar_box_exit();
 	rar_push_exit();
 	rar_member_exit();
 	rar_op_exit();

@@ -58,12 +58,10 @@
 #include "core/settings.h"
 #include "link/window.h"
 
-struct rar_box;
 struct rar_hook;
 struct rar_member;
 struct rar_pkt;
 struct rar_port;
-struct rar_roce;
 struct rar_user;
 struct xdp_buff;
 
@@ -149,17 +147,16 @@ struct rar_allow {
  * @npasts:	entries in @pasts
  * @past_lock:	protects @pasts and @npasts
  * @past_work:	drops entries of @pasts that no process can ask for any more
- * @box:	the box of this host, NULL if it never was one; set once
- * @box_lock:	protects the box and its jobs
- * @roce:	what the box does with RoCEv2 packets, NULL: nothing; @box_lock
+ * @box_lock:	protects the box of this host, its jobs, and settings that
+ *		start it
  * @boxes:	net.rar.box, the boxes that groups of this host propose; @lock
  * @box_offers:	if there is none: groups take a box that offers itself; @lock
  * @box_allow:	net.rar.box_allow; @lock
  * @box_up:	net.rar.box_up, the box above the box of this host; @lock
  * @mib:	counters
  *
- * The settings of core/settings.h are written by sysctl.c, those of box_mem and
- * box_offer also by box/ under @box_lock. All others read them with READ_ONCE.
+ * The settings of core/settings.h are written by sysctl.c, those that start the
+ * box by the box under @box_lock. All others read them with READ_ONCE.
  */
 struct rar_net {
 	struct net *net;
@@ -187,9 +184,7 @@ struct rar_net {
 	u32 npasts;
 	struct delayed_work past_work;
 	spinlock_t past_lock; /* see above */
-	struct rar_box *box;
 	struct mutex box_lock; /* see above */
-	struct rar_roce *roce;
 	struct rar_boxes boxes;
 	bool box_offers;
 	struct rar_allow box_allow;
@@ -203,6 +198,7 @@ struct rar_net {
 	int sysctl_strict;
 	unsigned long sysctl_box_mem;
 	int sysctl_box_offer;
+	int sysctl_box_roce;
 };
 
 extern unsigned int rar_net_id;

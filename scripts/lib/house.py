@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""house.py OBJECTS: measures the structure of the module.
+"""house.py OBJECTS: measures the structure of the modules.
 
-OBJECTS is a directory in which the module was built. Prints findings, one a line, then a
-summary that begins with "layers:". Each folder of net/rar is a layer; scripts/lib/ratchet.txt
-holds the worst figures that pass.
+OBJECTS is a directory in which the modules were built. Prints findings, one a line, then the size of
+each module, and a summary that begins with "layers:". Each folder of net/rar is a layer;
+scripts/lib/ratchet.txt holds the worst figures that pass.
 """
 import collections
 import pathlib
@@ -106,6 +106,47 @@ def largest_circle(edges):
     return max(map(len, circles), default=0)
 
 
+# ---------------------------------------------------------------- modules
+
+def modules():
+    """Return the files of each module, without suffix, as Kbuild has them: {name: files}."""
+    files = collections.defaultdict(list)
+    for name, file in re.findall(r"^(\w+)-\S+ [:+]= (net/rar/\S+)\.o$",
+                                 pathlib.Path("Kbuild").read_text(), re.M):
+        files[name].append(file)
+    return files
+
+
+def lines_of(files, headers):
+    """Return the lines of the source files, and of these headers."""
+    return sum(len(pathlib.Path(path).read_text().splitlines())
+               for path in [*(f"{file}.c" for file in files), *headers])
+
+
+def own_headers(module, files):
+    """Return the headers of a module: each beside its .c; others of box/ are rar_box's."""
+    of = {f"{file}.h": name for name, its in files.items() for file in its}
+    return [path for path in map(str, pathlib.Path("net/rar").rglob("*.h"))
+            if of.get(path, "rar_box" if "/box/" in path else "rar") == module]
+
+
+def sizes(objects):
+    """Yield a line for each module: what it loads."""
+    files = modules()
+    for name, its in files.items():
+        listing = subprocess.run(["size", objects / f"{name}.ko"], check=True, text=True,
+                                 stdout=subprocess.PIPE)
+        text, data, bss = listing.stdout.splitlines()[1].split()[:3]
+        yield (f"# {name}.ko: {lines_of(its, own_headers(name, files))} lines, text {text} bytes, "
+               f"data {int(data) + int(bss)}")
+
+
+def shared(objects):
+    """Return how many symbols the modules export."""
+    return sum(path.read_text().count("EXPORT_SYMBOL_GPL(")
+               for path in pathlib.Path(objects / "net/rar").rglob("*.c"))
+
+
 # ---------------------------------------------------------------- text
 
 def tracked():
@@ -173,7 +214,8 @@ def prototypes():
 
 def main():
     """Measure, compare with the ratchet, and report."""
-    edges = calls(pathlib.Path(sys.argv[1]))
+    objects = pathlib.Path(sys.argv[1])
+    edges = calls(objects)
     if not edges:
         sys.exit(f"{sys.argv[1]}: no objects")
     lengths, missing = function_lengths(), unmapped()
@@ -188,10 +230,11 @@ def main():
             print(f"{name}: {now[name]}, at most {most} before", *details.get(name, ()), sep="\n")
         elif now[name] < int(most):
             print(f"# {name}: {now[name]}, better than the {most} of ratchet.txt")
+    print(*sizes(objects), sep="\n")
     print(f"# layers: {now['upward']} upward calls, largest circle of files {now['circle']}, "
           f"functions p50/p90/max {lengths[len(lengths) // 2]}/"
           f"{lengths[len(lengths) * 9 // 10]}/{now['longest']}, "
-          f"prototypes in rar.h {now['prototypes']}, stale names {now['stale']}")
+          f"prototypes in rar.h {now['prototypes']}, symbols exported {shared(objects)}, stale names {now['stale']}")
 
 
 main()

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Every allocation of the module fails, one place at a time.
+"""Every allocation of the modules fails, one place at a time.
 
 alloc_fail.py [PATTERN]		sites whose name contains PATTERN; all by default
 
-The places are found in the module's code: calls of kernel functions that allocate,
+The places are found in the modules' code: calls of kernel functions that allocate,
 or that copy from or to user space. A failure is injected where the return address
 of such a call is on the stack, in process context and in softirq: the first time,
-later, or often. survive.c checks that the module survives it, and roce.py for what the
+later, or often. survive.c checks that the modules survive it, and roce.py for what the
 box does with RoCEv2. Also tested are each
 allocation of each call in turn, each allocation while the module is loaded, and
-storms of failures anywhere in the module.
+storms of failures anywhere in the modules.
 """
 import ctypes
 import errno
@@ -25,6 +25,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS / "lib"))
 from tap import finish, get_seed, note, result, skip_all
 
+MODULES = "rar", "rar_box", "rar_roce"         # each needs those before it
 DEBUGFS = "/sys/kernel/debug/"
 FAULTS = ("failslab", "fail_page_alloc", "fail_usercopy")
 ALLOCATES = re.compile(
@@ -36,7 +37,7 @@ COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
 # Inner functions with several callers: each call of them is a place of its own.
 SHARED = re.compile(r"^(packet_alloc|rar_route_new|xmit_dst)\b")
 # Called only while the module is loaded: test_load() covers them.
-AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|rar_box_init|init_users)\b")
+AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|box_init|roce_init|init_users)\b")
 # Places that may not be reached. Some kernel functions fall back to something else, and a
 # tap never leaves a packet shared. Early packets come as they were sent, answers have a
 # known route, a job finds room beside the members, no box is above another, carriers share the
@@ -99,14 +100,20 @@ def stop():
 
 # ------------------------------------------------------------------ the module
 
-def module_file():
-    return subprocess.run(["modinfo", "-n", "rar"], check=True, text=True,
+def module_file(module):
+    return subprocess.run(["modinfo", "-n", module], check=True, text=True,
                           capture_output=True).stdout.strip()
 
 
-def text_start():
-    with open("/sys/module/rar/sections/.text") as f:
+def text_start(module):
+    with open(f"/sys/module/{module}/sections/.text") as f:
         return int(f.read(), 16)
+
+
+def text_range(module):
+    """First and last address of the module's code"""
+    start = text_start(module)
+    return start, start + max(addr for _, addr, _ in calls(module_file(module))) + 4096
 
 
 def disassemble(path):
@@ -223,11 +230,11 @@ def test_site(name, addr, kind):
     return hits > 0
 
 
-def test_sites(path, pattern):
-    start = text_start()
-    found = [s for s in sites(path, pattern) if not AT_LOAD.search(s[0])]
+def test_sites(module, pattern):
+    start = text_start(module)
+    found = [s for s in sites(module_file(module), pattern) if not AT_LOAD.search(s[0])]
     hit = [test_site(name, start + addr, kind) for name, addr, kind in found]
-    note(f"sites hit: {sum(hit)} of {len(found)}")
+    note(f"{module}: sites hit: {sum(hit)} of {len(found)}")
 
 
 def test_calls(start, end):
@@ -265,6 +272,11 @@ def fail_nth(fd, n):
     os.pwrite(fd, str(n).encode(), 0)
 
 
+def load_all():
+    """All modules, so that no setting has to load one"""
+    subprocess.run(["modprobe", "-a", *MODULES], check=True)
+
+
 def load(image, nth, fd):
     """(errno, was a failure injected) of finit_module()."""
     fail_nth(fd, nth)
@@ -275,39 +287,40 @@ def load(image, nth, fd):
     return err, injected
 
 
-def unload():
+def unload(module):
     end = time.monotonic() + 30
-    while libc.syscall(176, b"rar", 0o4000):
+    while libc.syscall(176, module.encode(), 0o4000):
         if time.monotonic() > end:
             raise OSError(ctypes.get_errno(), "delete_module")
         time.sleep(0.05)
 
 
-def test_load(path):
-    """Each allocation below the module's init function."""
-    image = os.open(path, os.O_RDONLY)
+def test_load(module, least):
+    """Each allocation below the module's init function: at least so many"""
+    image = os.open(module_file(module), os.O_RDONLY)
     fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
     aim(FAULTS, *symbol("do_one_initcall"), times=-1, probability=0)
-    unload()
+    for name in reversed(MODULES[MODULES.index(module):]):
+        unload(name)
     nth, failed, injected, ok = 0, 0, True, True
     while injected:
         nth += 1
         err, injected = load(image, nth, fd)
         failed += bool(err)
         if not err:
-            unload()
+            unload(module)
         elif not injected or err not in (errno.ENOMEM, errno.ENOBUFS):
             note(f"failure {nth}: {os.strerror(err)}")
             ok = False
     os.close(image)
     os.close(fd)
-    note(f"{nth - 1} failures injected: {failed} loads were refused, "
+    note(f"{module}: {nth - 1} failures injected: {failed} loads were refused, "
          f"{nth - 1 - failed} failures were tolerated")
-    result(ok and nth > 20, "each allocation while the module is loaded")
-    subprocess.run(["modprobe", "rar"], check=True)
-    status, said = survive()
+    result(ok and nth > least, f"each allocation while {module} is loaded")
+    load_all()
+    status, said = with_box(local="1")
     note(said)
-    result(not status, "the module loads and works after failed loads")
+    result(not status, f"the modules work after failed loads of {module}")
 
 
 def main():
@@ -315,17 +328,19 @@ def main():
     os.environ["SEED"] = str(get_seed())        # for survive, too
     if not os.path.exists(DEBUGFS + "failslab/require-start"):
         skip_all("no fault injection by stack trace in this kernel")
-    subprocess.run(["modprobe", "rar"], check=True)
+    load_all()
     setup(verbose=0)
-    path = module_file()
-    end = max(addr for _, addr, _ in calls(path)) + 4096
-    test_sites(path, pattern)
+    for module in MODULES:
+        test_sites(module, pattern)
     if not pattern:
-        start = text_start()
-        test_calls(start, start + end)
+        # Between them there may be other modules, none of which is used meanwhile.
+        ranges = [text_range(module) for module in MODULES]
+        start, end = min(r[0] for r in ranges), max(r[1] for r in ranges)
+        test_calls(start, end)
         for probability in (2, 5, 15, 40):
-            test_storm(start, start + end, probability)
-        test_load(path)
+            test_storm(start, end, probability)
+        for module, least in zip(MODULES, (20, 4, 2)):
+            test_load(module, least)
     stop()
     finish()
 

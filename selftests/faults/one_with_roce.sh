@@ -115,7 +115,7 @@ restarts()	# TIMES
 		set_box box_roce=1
 	done
 	sleep 0.3
-	rmmod rar && modprobe rar && set_box box_mem=64M box_roce=1
+	set_box box_roce=0 box_mem=0 && module_unload && modprobe rar && set_box box_mem=64M box_roce=1
 }
 
 # ---------------------------------------------------------------- steps
@@ -131,4 +131,4 @@ for ((n = 1;; n++)); do
 	eval "$step" > "/run/out/$n.$role" 2>&1 || status=$?
 	echo "ended status=$status" >> "/run/out/$n.$role"
 done
-if [ "$role" = box ]; then rmmod rar; fi
+if [ "$role" = box ]; then set_box box_roce=0 box_mem=0 && module_unload; fi

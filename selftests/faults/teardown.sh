@@ -335,6 +335,7 @@ on_one_host()
 }
 
 need_module
+boxes_unload
 plan $((${RAR_XDP:+-14} + 17))
 [ -n "${RAR_XDP-}" ] || on_one_host
 topo_up 4

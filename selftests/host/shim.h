@@ -76,6 +76,9 @@ typedef __s64 s64;
 
 #define prefetchw(p)	((void)(p))
 
+#define exported(name)	extern typeof(name) name
+#define EXPORT_SYMBOL_GPL exported
+
 #define NSEC_PER_USEC	1000L
 #define NSEC_PER_MSEC	1000000L
 #define USEC_PER_SEC	1000000L

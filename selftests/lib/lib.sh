@@ -108,11 +108,25 @@ need_module()
 	modprobe -q rar || [ -e /proc/net/rar ] || skip_all "no module rar"
 }
 
+# rar_box and rar_roce need rar. Unloads them, unless this or another namespace uses them. One that
+# was deleted uses them until it is gone.
+boxes_unload()
+{
+	local module
+
+	for module in rar_roce rar_box; do
+		[ ! -e /sys/module/$module ] || within 10 quietly rmmod $module || return
+	done
+}
+
+# shellcheck disable=SC2317 # called by within
+quietly() { "$@" 2> /dev/null; }
+
 # A socket holds the module for an RCU grace period after its close, and an orphan while it
 # serves.
 module_unused() { [ "$(< /sys/module/rar/refcnt)" = 0 ]; }
 
-module_unload() { within 10 module_unused && rmmod rar; }
+module_unload() { boxes_unload && within 10 module_unused && rmmod rar; }
 
 slow=1		# factor for times; debug kernels take longer
 [[ ${RAR_KERNEL-} != uml-debug* ]] || slow=6

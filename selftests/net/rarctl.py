@@ -599,9 +599,11 @@ def check_pyroute2(ring):
 # ------------------------------------------------------------------ the end
 
 def unload():
-    """Unload the module, when its last orphan has ended."""
+    """Unload the modules, when the last orphan has ended."""
     end = time.monotonic() + 30
-    while subprocess.run(["rmmod", "rar"], check=False, stderr=subprocess.PIPE).returncode:
+    while os.path.exists("/sys/module/rar"):
+        for module in "rar_roce", "rar_box", "rar":
+            subprocess.run(["rmmod", module], check=False, stderr=subprocess.PIPE)
         if time.monotonic() > end:
             return False
         time.sleep(0.1)

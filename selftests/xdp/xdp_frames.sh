@@ -283,6 +283,7 @@ held()
 }
 
 need_module
+boxes_unload
 need_file ../scripts/xdp
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 need_xdp

@@ -70,8 +70,11 @@ def command(*args, text=None):
 
 
 def unload():
-    """Unload the module; closed sockets may hold it until their last sums are acknowledged"""
+    """Unload the modules; closed sockets may hold rar until their last sums are acknowledged"""
     end = time.monotonic() + UNLOAD_S
+    for name in ("rar_roce", "rar_box"):
+        if os.path.exists(f"/sys/module/{name}"):
+            command("rmmod", name)
     with open("/sys/module/rar/refcnt", encoding="ascii") as refcnt:
         while int(refcnt.read()) and time.monotonic() < end:
             time.sleep(0.05)
@@ -406,12 +409,16 @@ class Agent:
         return {}
 
     def do_load(self, request):
-        """Load another build of the module; what it needs is loaded already"""
+        """Load another build of rar, and those beside it; what they need is loaded already"""
         self.stop_all()
         self.topology.remove()
         command("modprobe", "rar")
         unload()
         command("insmod", request["module"])
+        for name in ("rar_box", "rar_roce"):
+            path = os.path.join(os.path.dirname(request["module"]), f"{name}.ko")
+            if os.path.exists(path):    # there is none in older trees
+                command("insmod", path)
         return {}
 
     def do_topology(self, request):

@@ -5,101 +5,9 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
-#include <linux/inet.h>
-#include <linux/string.h>
 
 #include "box/allow.h"
 #include "tx/route.h"
-
-static bool parse_prefix(char *word, struct rar_prefix *p)
-{
-	char *slash = strchr(word, '/');
-	u8 max;
-
-	*p = (struct rar_prefix) { };
-	if (slash)
-		*slash++ = '\0';
-	if (in4_pton(word, -1, (u8 *)&p->ip, -1, NULL)) {
-		p->af = AF_INET;
-		max = 32;
-	} else if (in6_pton(word, -1, (u8 *)&p->ip, -1, NULL)) {
-		p->af = AF_INET6;
-		max = 128;
-	} else {
-		return false;
-	}
-	p->len = max;
-	return !slash || (!kstrtou8(slash, 10, &p->len) && p->len <= max);
-}
-
-static bool parse(char *text, struct rar_allow *allow)
-{
-	char *word;
-
-	*allow = (struct rar_allow) { };
-	while ((word = strsep(&text, " ,\t\n"))) {
-		if (!*word || !strcmp(word, "none"))
-			continue;
-		if (!strcmp(word, "link")) {
-			allow->link = true;
-			continue;
-		}
-		if (allow->n == RAR_BOX_PREFIXES ||
-		    !parse_prefix(word, &allow->prefix[allow->n++]))
-			return false;
-	}
-	return true;
-}
-
-/**
- * rar_allow_set() - set the hosts that may use the box
- * @rn:   netns
- * @text: words: "link", addresses, prefixes, or "none"; it is changed
- *
- * Members that have entered already may stay.
- *
- * Return: 0, or -EINVAL and nothing has changed.
- */
-int rar_allow_set(struct rar_net *rn, char *text)
-{
-	struct rar_allow allow;
-
-	if (!parse(text, &allow))
-		return -EINVAL;
-	spin_lock_bh(&rn->lock);
-	rn->box_allow = allow;
-	spin_unlock_bh(&rn->lock);
-	return 0;
-}
-
-/**
- * rar_allow_show() - write down the hosts that may use the box
- * @rn:   netns
- * @text: at least RAR_ALLOW_TEXT bytes
- *
- * Any context up to softirq.
- */
-void rar_allow_show(struct rar_net *rn, char *text)
-{
-	const struct rar_prefix *p;
-	size_t at = 0;
-	u32 i;
-
-	spin_lock_bh(&rn->lock);
-	if (rn->box_allow.link)
-		at = scnprintf(text, RAR_ALLOW_TEXT, "link ");
-	for (i = 0; i < rn->box_allow.n; i++) {
-		p = &rn->box_allow.prefix[i];
-		at += p->af == AF_INET ?
-		      scnprintf(text + at, RAR_ALLOW_TEXT - at, "%pI4/%u ", &p->ip, p->len) :
-		      scnprintf(text + at, RAR_ALLOW_TEXT - at, "%pI6c/%u ", &p->ip, p->len);
-	}
-	spin_unlock_bh(&rn->lock);
-	if (at)
-		text[at - 1] = '\0';
-	else
-		strscpy(text, "none", RAR_ALLOW_TEXT);
-}
 
 /**
  * rar_allow_neighbour() - which host next to this one brought a packet?
@@ -124,6 +32,7 @@ u64 rar_allow_neighbour(const struct sk_buff *skb, const struct rar_addr *from)
 	return from->af == AF_INET6 ? be64_to_cpup((const __be64 *)&from->ip) :
 				      be32_to_cpu(from->ip.s6_addr32[0]);
 }
+EXPORT_SYMBOL_GPL(rar_allow_neighbour);
 
 /* Is the address in one of the prefixes? Sets @link to whether on-link senders are allowed. */
 static bool in_prefix(struct rar_net *rn, const struct rar_addr *a, bool *link)
@@ -159,3 +68,4 @@ bool rar_allow_has(struct rar_member *self, const struct rar_addr *from, const s
 
 	return in_prefix(self->rn, from, &link) || (link && rar_route_on_link(self, &path));
 }
+EXPORT_SYMBOL_GPL(rar_allow_has);

@@ -7,19 +7,23 @@
  *	ENTER with the cookie  -> the member has a leg; ENTERED, with the epoch when all have
  *
  * ENTER comes by the UDP socket, as no member receives it. It is taken in by a work item.
+ *
+ * The module rar_box begins and ends here, too. It has a box in each namespace,
+ * and most are off. A box that is on holds a reference on the module.
  */
+#include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include "box/allow.h"
-#include "box/box.h"
 #include "box/job.h"
 #include "box/offer.h"
-#include "box/roce.h"
+#include "core/member.h"
 #include "core/mib.h"
+#include "core/role.h"
+#include "group/self.h"
 #include "tx/control.h"
-#include "tx/port.h"
-#include "tx/sender.h"
 
 #define BOX_ASKS	256	/* ENTERs that wait */
 
@@ -92,23 +96,14 @@ static void send_cookie(struct rar_box *box, const struct rar_pkt *pkt, u64 cook
 			  be64_to_cpu(pkt->h.token));
 }
 
-/**
- * rar_box_stranger() - take in a packet to the box that no job has
- * @rn:  netns
- * @pkt: packet that the stack found to be for this host; its checksum is right
- *
- * Softirq.
- *
- * Return: false if there is no box here, or nothing to do.
- */
-bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt)
+/* Take in a packet to the box that no job has: see rar_role_stranger(). */
+static bool stranger(struct rar_net *rn, struct rar_pkt *pkt)
 {
-	/* Pairs with the release in box_make(). */
-	struct rar_box *box = smp_load_acquire(&rn->box);
+	struct rar_box *box = rar_box_of(rn->net);
 	struct rar_enter_hdr eh;
 	u64 cookie;
 
-	if (!box || !READ_ONCE(box->on) || (pkt->h.version & 0xf) != RAR_WIRE_VERSION ||
+	if (!rar_box_is_on(box) || (pkt->h.version & 0xf) != RAR_WIRE_VERSION ||
 	    pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
 		return false;
 	if (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_PROBE) {
@@ -127,26 +122,12 @@ bool rar_box_stranger(struct rar_net *rn, struct rar_pkt *pkt)
 	return true;
 }
 
-/**
- * rar_box_entered_err() - take in an ICMP error that quotes an ENTERED of the box
- * @rn:      netns
- * @id:      group id
- * @epoch:   the token: the group's epoch
- * @rank:    member, or box below, that it was for
- * @way:     how the error came
- * @too_big: a router says that it was too big, so the path carries no sum either
- *
- * Softirq, RCU read side.
- *
- * Return: false if the box here did not send it.
- */
-bool rar_box_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank,
-			 const struct rar_way *way, bool too_big)
+/* Take in an ICMP error that quotes an ENTERED: see rar_role_entered_err(). */
+static bool entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank,
+			const struct rar_way *way, bool too_big)
 {
-	/* Pairs with the release in box_make(). */
-	struct rar_box *box = smp_load_acquire(&rn->box);
-
-	return box && rar_job_entered_err(box, id, epoch, rank, way, too_big);
+	return rar_job_entered_err(rar_box_of(rn->net), id, epoch, rank, way,
+				   too_big);
 }
 
 /* -- work items --------------------------------------------------------------- */
@@ -193,127 +174,72 @@ static void look_work(struct work_struct *work)
 
 /* -- begin and end --------------------------------------------------------------- */
 
-static int open_ports(struct rar_box *box)
+/* Begin. The caller has a reference on this module, so it can be had again. */
+static int box_start(struct rar_box *box)
 {
-	static const u16 af[] = { AF_INET, AF_INET6 };
-	struct rar_port *p;
-	int i, err = 0;
+	int err;
 
+	lockdep_assert_held(&box->rn->box_lock);
+	if (box->ended)
+		return -ENODEV;
+	if (!box->self)
+		box->self = rar_self_new(box->rn);
+	if (!box->self)
+		return -ENOMEM;
 	box->port = htons(READ_ONCE(box->rn->sysctl_port));
-	for (i = 0; i < ARRAY_SIZE(af) && !err; i++) {
-		if (af[i] == AF_INET6 && !IS_ENABLED(CONFIG_IPV6))
-			continue;
-		err = rar_sender_open(box->self, af[i]);
-		/* The host was booted without IPv6. */
-		if (af[i] == AF_INET6 && err == -EAFNOSUPPORT)
-			return 0;
-		p = err ? NULL : rar_port_get(box->rn, af[i], box->port);
-		if (IS_ERR(p))
-			err = PTR_ERR(p);
-		else
-			box->ports[i] = p;
-	}
-	return err;
-}
-
-static void close_ports(struct rar_box *box)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(box->ports); i++) {
-		rar_port_put(box->rn, box->ports[i]);
-		box->ports[i] = NULL;
-	}
-}
-
-/* Make the member that sends the box's answers to strangers. */
-static struct rar_member *make_self(struct rar_net *rn)
-{
-	struct rar_member *self = kzalloc(sizeof(*self), GFP_KERNEL);
-
-	if (!self)
-		return NULL;
-	self->rn = rn;
-	self->rank = RAR_BOX_RANK;
-	/* So that nobody can make a token that this box takes for its own. */
-	get_random_bytes(&self->join.key, sizeof(self->join.key));
-	return self;
-}
-
-static int box_make(struct rar_net *rn)
-{
-	struct rar_box *box = kzalloc(sizeof(*box), GFP_KERNEL);
-
-	if (!box)
-		return -ENOMEM;
-	box->rn = rn;
-	box->wq = box_wq;
-	box->self = make_self(rn);
-	if (!box->self) {
-		kfree(box);
-		return -ENOMEM;
-	}
-	INIT_LIST_HEAD(&box->jobs);
-	INIT_LIST_HEAD(&box->asks);
-	spin_lock_init(&box->lock);
-	atomic64_set(&box->used, 0);
-	get_random_bytes(&box->key, sizeof(box->key));
-	box->forget = jiffies;
-	INIT_WORK(&box->enter, enter_work);
-	INIT_DELAYED_WORK(&box->look, look_work);
-	/* Pairs with the acquire in rar_box_stranger(). */
-	smp_store_release(&rn->box, box);
-	return 0;
-}
-
-static int box_start(struct rar_net *rn)
-{
-	int err = rn->box ? 0 : box_make(rn);
-
+	err = rar_self_open(box->self, box->port, box->ports);
 	if (err)
 		return err;
-	err = open_ports(rn->box);
+	err = rar_offer_set(box, box->rn->sysctl_box_offer);
 	if (err) {
-		close_ports(rn->box);
+		rar_self_close(box->self, box->ports);
 		return err;
 	}
-	WRITE_ONCE(rn->box->on, true);
-	rn->box->look_due = jiffies + BOX_JOB_LOOK;
-	queue_delayed_work(box_wq, &rn->box->look, BOX_JOB_LOOK);
+	__module_get(THIS_MODULE);
+	/* Pairs with the acquire in rar_box_is_on(). */
+	smp_store_release(&box->on, true);
+	box->look_due = jiffies + BOX_JOB_LOOK;
+	queue_delayed_work(box_wq, &box->look, BOX_JOB_LOOK);
 	return 0;
 }
 
+/*
+ * End. The module stays: the caller has a reference on it too, or is the end of
+ * the namespace, for which the end of the module waits.
+ */
 static void box_stop(struct rar_box *box)
 {
+	lockdep_assert_held(&box->rn->box_lock);
 	WRITE_ONCE(box->on, false);
+	rar_offer_set(box, false);
 	rar_job_end_all(box);
-	close_ports(box);
+	rar_self_close(box->self, box->ports);
+	module_put(THIS_MODULE);
 }
 
-/**
- * rar_box_set_mem() - be a box, or be one no more
- * @rn:    netns
- * @bytes: memory that all jobs together may use; 0: no box
- *
- * Process context. Jobs that use more than a lower limit keep it until they give it back.
- *
- * Return: 0 or a negative errno, and nothing has changed.
- */
-int rar_box_set_mem(struct rar_net *rn, unsigned long bytes)
+/* Be a box, or be one no more: see rar_role_set_mem(). */
+static int set_mem(struct rar_net *rn, unsigned long bytes)
 {
-	bool on;
+	struct rar_box *box = rar_box_of(rn->net);
 	int err = 0;
 
 	mutex_lock(&rn->box_lock);
-	on = rn->box && rn->box->on;
-	if (bytes && !on)
-		err = box_start(rn);
+	if (bytes && !box->on)
+		err = box_start(box);
 	if (!err)
 		WRITE_ONCE(rn->sysctl_box_mem, bytes);
-	if (!bytes && on)
-		box_stop(rn->box);
+	if (!bytes && box->on)
+		box_stop(box);
 	mutex_unlock(&rn->box_lock);
 	return err;
+}
+
+/* net.rar.box_offer is written: see rar_role_set_offer(). */
+static int set_offer(struct rar_net *rn, bool on)
+{
+	struct rar_box *box = rar_box_of(rn->net);
+
+	return rar_offer_set(box, on && box->on);
 }
 
 static void show_job(struct seq_file *seq, struct box_job *job)
@@ -330,68 +256,127 @@ static void show_job(struct seq_file *seq, struct box_job *job)
 	spin_unlock_bh(&job->lock);
 }
 
-/* Show the box of a namespace, with its @jobs or without. Process context. */
-void rar_box_show(struct rar_net *rn, struct seq_file *seq, bool jobs)
+/* Show the box of a namespace, with its @jobs or without. */
+static void show(struct rar_net *rn, struct seq_file *seq, bool jobs)
 {
+	struct rar_box *box = rar_box_of(rn->net);
 	struct box_job *job;
 
 	mutex_lock(&rn->box_lock);
 	seq_printf(seq, "limit %lu used %lld jobs %u\n", rn->sysctl_box_mem,
-		   rn->box ? (s64)atomic64_read(&rn->box->used) : 0,
-		   rn->box ? rn->box->njobs : 0);
-	seq_puts(seq, "group size entered state payload complete rows sums returned evicted bytes ranks level\n");
-	if (rn->box && jobs)
-		list_for_each_entry(job, &rn->box->jobs, node)
+		   (s64)atomic64_read(&box->used), box->njobs);
+	seq_puts(seq, RAR_ROLE_COLUMNS);
+	if (jobs)
+		list_for_each_entry(job, &box->jobs, node)
 			show_job(seq, job);
-	rar_roce_show(rn, seq, jobs);
 	mutex_unlock(&rn->box_lock);
 }
 
-void rar_box_net_init(struct rar_net *rn)
+/* -- namespaces and the module --------------------------------------------- */
+
+static int __net_init box_net_init(struct net *net)
 {
-	mutex_init(&rn->box_lock);
-	rn->box_allow.link = true;
+	struct rar_box *box = rar_box_of(net);
+
+	box->rn = rar_net(net);
+	box->wq = box_wq;
+	INIT_LIST_HEAD(&box->jobs);
+	INIT_LIST_HEAD(&box->asks);
+	spin_lock_init(&box->lock);
+	atomic64_set(&box->used, 0);
+	atomic_set(&box->alive, 0);
+	get_random_bytes(&box->key, sizeof(box->key));
+	box->forget = jiffies;
+	INIT_WORK(&box->enter, enter_work);
+	INIT_DELAYED_WORK(&box->look, look_work);
+	return 0;
 }
 
-/* At the end of a namespace: end the jobs. Packets may still come. */
-void rar_box_net_exit(struct rar_net *rn)
+/*
+ * At the end of a namespace, before that of its members; or of this module,
+ * when no box is on. Packets may still come.
+ */
+static void __net_exit box_net_pre_exit(struct net *net)
 {
-	struct rar_box *box = rn->box;
+	struct rar_box *box = rar_box_of(net);
+	struct rar_net *rn = box->rn;
 
-	rar_offer_set(rn, false);
-	rar_roce_set(rn, false);
-	if (!box)
-		return;
-	rar_box_set_mem(rn, 0);
+	mutex_lock(&rn->box_lock);
+	box->ended = true;
+	if (box->on) {
+		WRITE_ONCE(rn->sysctl_box_mem, 0);
+		box_stop(box);
+	}
+	mutex_unlock(&rn->box_lock);
 	cancel_work_sync(&box->enter);
 	cancel_delayed_work_sync(&box->look);
+	wait_var_event(&box->alive, !atomic_read(&box->alive));
 }
 
 /* No packet comes any more. */
-void rar_box_net_free(struct rar_net *rn)
+static void __net_exit box_net_exit(struct net *net)
 {
-	struct rar_box *box = rn->box;
+	struct rar_box *box = rar_box_of(net);
 	struct box_ask *ask;
 
-	if (!box)
-		return;
 	/* Packets may have started them again. */
 	cancel_work_sync(&box->enter);
 	cancel_delayed_work_sync(&box->look);
 	while ((ask = next_ask(box)))
 		kfree(ask);
-	rar_sender_put_all(box->self);
-	kfree(box->self);
-	kfree(box);
+	rar_self_free(box->self);
 }
 
-int rar_box_init(void)
+static struct pernet_operations box_net_ops = {
+	.init = box_net_init,
+	.pre_exit = box_net_pre_exit,
+	.exit = box_net_exit,
+	.id = &rar_box_net_id,
+	.size = sizeof(struct rar_box),
+};
+
+static const struct rar_role box_role = {
+	RAR_ROLE_HEAD,
+	.set = set_mem,
+	.show = show,
+	.set_offer = set_offer,
+	.stranger = stranger,
+	.entered_err = entered_err,
+};
+
+static int __init box_init(void)
 {
+	int err;
+
 	box_wq = alloc_workqueue("rar_box", WQ_UNBOUND, 0);
-	return box_wq ? 0 : -ENOMEM;
+	if (!box_wq)
+		return -ENOMEM;
+	err = register_pernet_subsys(&box_net_ops);
+	if (err)
+		goto err_wq;
+	err = rar_role_register(RAR_ROLE_BOX, &box_role);
+	if (err)
+		goto err_net;
+	return 0;
+
+err_net:
+	unregister_pernet_subsys(&box_net_ops);
+err_wq:
+	destroy_workqueue(box_wq);
+	return err;
 }
 
-void rar_box_exit(void)
+static void __exit box_exit(void)
 {
+	rar_role_unregister(RAR_ROLE_BOX);
+	unregister_pernet_subsys(&box_net_ops);
+	/* Jobs are freed; the functions that did so may not have returned. */
+	rar_member_flush();
 	destroy_workqueue(box_wq);
 }
+
+module_init(box_init);
+module_exit(box_exit);
+MODULE_DESCRIPTION("AF_RAR: the aggregation box");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS(RAR_ROLE_ALIAS_BOX);

@@ -15,11 +15,11 @@
 #include "box/allow.h"
 #include "box/batch.h"
 #include "box/job.h"
-#include "box/self.h"
 #include "box/up.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "group/life.h"
+#include "group/self.h"
 #include "link/link.h"
 #include "tx/control.h"
 #include "tx/device.h"
@@ -33,6 +33,9 @@
 #define JOB_STALE	(3 * HZ / 2) /* a sender that has not entered for so long is gone */
 #define JOB_LATE	HZ	/* a look so late means: this host stood still */
 #define JOB_FORGET	(5 * HZ) /* what was done for a job counts half then */
+
+unsigned int rar_box_net_id;	/* of struct rar_box, see rar_box_of() */
+EXPORT_SYMBOL_GPL(rar_box_net_id);
 
 /* -- packets of members ------------------------------------------------------ */
 
@@ -137,6 +140,7 @@ static void job_free(struct work_struct *work)
 {
 	struct rar_member *m = container_of(to_rcu_work(work), struct rar_member, free);
 	struct box_job *job = box_job(m);
+	struct rar_box *box = job->box;
 	struct rar_net *rn = m->rn;
 	u32 i;
 
@@ -146,15 +150,15 @@ static void job_free(struct work_struct *work)
 	}
 	kfree(job->scratch);
 	kvfree(job);
-	if (atomic_dec_and_test(&rn->alive))
-		wake_up_var(&rn->alive);
+	if (atomic_dec_and_test(&box->alive))
+		wake_up_var(&box->alive);
 }
 
 static void init_member(struct box_job *job, const struct box_ask *ask)
 {
 	struct rar_member *m = &job->m;
 
-	rar_self_init(m, job->box, &ask->to);
+	rar_self_init(m, job->box->self, &ask->to);
 	m->id = ask->id;
 	m->rank = RAR_BOX_RANK;
 	m->size = ask->size;
@@ -205,7 +209,7 @@ static struct box_job *job_new(struct rar_box *box, const struct box_ask *ask)
 		kvfree(job);
 		return NULL;
 	}
-	atomic_inc(&box->rn->alive);
+	atomic_inc(&box->alive);
 	if (rar_member_hash_job(&job->m)) {
 		rar_member_put(&job->m);
 		return NULL;

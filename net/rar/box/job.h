@@ -10,12 +10,17 @@
 struct box_op;
 
 /*
- * struct rar_box - the box of a namespace; made when net.rar.box_mem is first set
+ * struct rar_box - the box of a namespace, which may be off
  * @rn:		the namespace
- * @self:	sends answers to members that have no leg yet; it is not hashed
- * @on:		members may enter; rn->box_lock
+ * @self:	sends answers to members that have no leg yet; it is not hashed.
+ *		Made when net.rar.box_mem is first set; set once
+ * @on:		members may enter: net.rar.box_mem is not 0; rn->box_lock
+ * @ended:	it does not begin any more; rn->box_lock
+ * @offers:	it has hooks for net.rar.box_offer; rn->box_lock
  * @ports:	UDP ports, IPv4 and IPv6; rn->box_lock
  * @port:	their number: net.rar.port when the box began
+ * @alive:	jobs, and jobs at the box above, that are not yet freed; the end
+ *		waits for them
  * @jobs:	struct box_job; RCU readers, rn->box_lock writers
  * @njobs:	entries of @jobs
  * @used:	bytes of rows and operations of all jobs
@@ -33,6 +38,9 @@ struct rar_box {
 	struct rar_net *rn;
 	struct rar_member *self;
 	bool on;
+	bool ended;
+	bool offers;
+	atomic_t alive;
 	struct rar_port *ports[2];
 	__be16 port;
 	struct list_head jobs;
@@ -203,6 +211,21 @@ static inline bool box_leg_used(const struct box_leg *leg)
 static inline bool box_leg_is_lower(const struct box_leg *leg)
 {
 	return READ_ONCE(leg->link.rank) >= RAR_LOWER_RANK;
+}
+
+extern unsigned int rar_box_net_id;
+
+/* The box of a namespace. Any context. */
+static inline struct rar_box *rar_box_of(const struct net *net)
+{
+	return net_generic(net, rar_box_net_id);
+}
+
+/* Is the box on? Then it has @self and a port. */
+static inline bool rar_box_is_on(const struct rar_box *box)
+{
+	/* Pairs with the release in box_start(). */
+	return smp_load_acquire(&box->on);
 }
 
 static inline struct box_job *box_job(struct rar_member *m)

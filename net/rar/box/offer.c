@@ -61,13 +61,11 @@ static void offer(struct rar_box *box, struct rar_pkt *pkt, u64 nonce)
 
 static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
-	struct rar_net *rn = rar_net(state->net);
-	/* Pairs with the release in box_make(). */
-	struct rar_box *box = smp_load_acquire(&rn->box);
+	struct rar_box *box = rar_box_of(state->net);
 	struct rar_pkt pkt = { };
 	u64 nonce;
 
-	if (box && READ_ONCE(box->on) && read_join(skb, &pkt, &nonce)) {
+	if (rar_box_is_on(box) && read_join(skb, &pkt, &nonce)) {
 		/* A packet that comes back from a queue to user space comes in process context. */
 		local_bh_disable();
 		offer(box, &pkt, nonce);
@@ -91,24 +89,25 @@ static const struct nf_hook_ops offer_ops[] = {
 
 /**
  * rar_offer_set() - let the box of a namespace offer itself, or not
- * @rn: netns
- * @on: answer JOINs that this host forwards, as long as it is a box
+ * @box: the box
+ * @on:  answer JOINs that this host forwards
  *
- * Process context.
+ * Process context, rn->box_lock held.
  *
  * Return: 0 or a negative errno, and nothing has changed.
  */
-int rar_offer_set(struct rar_net *rn, bool on)
+int rar_offer_set(struct rar_box *box, bool on)
 {
+	struct net *net = box->rn->net;
 	int err = 0;
 
-	mutex_lock(&rn->box_lock);
-	if (on && !rn->sysctl_box_offer)
-		err = nf_register_net_hooks(rn->net, offer_ops, ARRAY_SIZE(offer_ops));
-	else if (!on && rn->sysctl_box_offer)
-		nf_unregister_net_hooks(rn->net, offer_ops, ARRAY_SIZE(offer_ops));
+	lockdep_assert_held(&box->rn->box_lock);
+	if (on && !box->offers)
+		err = nf_register_net_hooks(net, offer_ops,
+					    ARRAY_SIZE(offer_ops));
+	else if (!on && box->offers)
+		nf_unregister_net_hooks(net, offer_ops, ARRAY_SIZE(offer_ops));
 	if (!err)
-		WRITE_ONCE(rn->sysctl_box_offer, on);
-	mutex_unlock(&rn->box_lock);
+		box->offers = on;
 	return err;
 }

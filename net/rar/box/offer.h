@@ -4,6 +4,8 @@
 
 #include "rar.h"
 
-int rar_offer_set(struct rar_net *rn, bool on);
+struct rar_box;
+
+int rar_offer_set(struct rar_box *box, bool on);
 
 #endif /* _RAR_BOX_OFFER_H */

@@ -56,3 +56,4 @@ u32 rar_passing_udp(const struct sk_buff *skb, struct rar_addr *from, struct rar
 		return read_v6(skb, from, to);
 	return 0;
 }
+EXPORT_SYMBOL_GPL(rar_passing_udp);

@@ -89,12 +89,14 @@ bool rar_pool_take(struct rar_box *box, u64 bytes)
 	atomic64_sub(bytes, &box->used);
 	return false;
 }
+EXPORT_SYMBOL_GPL(rar_pool_take);
 
 /* Undo rar_pool_take(). */
 void rar_pool_give(struct rar_box *box, u64 bytes)
 {
 	atomic64_sub(bytes, &box->used);
 }
+EXPORT_SYMBOL_GPL(rar_pool_give);
 
 /* Is so much of the memory in use that rows are given back early? */
 bool rar_pool_short(const struct box_job *job)

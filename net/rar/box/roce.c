@@ -3,7 +3,11 @@
  * The box sums what RoCEv2 queue pairs send through this host (net.rar.box_roce), under their
  * transport: sequence numbers, acknowledgments and repetitions stay those of the hosts. It takes
  * only packets that the firewall lets pass.
+ *
+ * The module rar_roce begins and ends here, too. A namespace that sums holds a
+ * reference on it.
  */
+#include <linux/module.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter_bridge.h>
 #include <linux/netfilter_ipv4.h>
@@ -13,31 +17,44 @@
 #include <linux/workqueue.h>
 
 #include "box/held.h"
-#include "box/roce.h"
+#include "core/role.h"
 
 #define SEND_MAX	64	/* packets that go on at once */
 #define IDLE_TIMES	5	/* a job is forgotten after so many times of net.rar.box_roce_ms */
 
 /*
  * struct rar_roce - what the box of a namespace does with RoCEv2 packets
- * @rn:		the namespace
+ * @box:	the box of the namespace
+ * @on:		it takes packets: there are hooks; rn->box_lock
+ * @ended:	it does not begin any more; rn->box_lock
  * @held:	the packets that are held
  * @look:	lets go what waits for too long, as long as there are jobs
  */
 struct rar_roce {
-	struct rar_net *rn;
+	struct rar_box *box;
+	bool on;
+	bool ended;
 	struct rar_held held;
 	struct delayed_work look;
 };
 
-static unsigned long limit(const struct rar_net *rn)
+static unsigned int roce_net_id;
+
+static struct rar_roce *roce_of(const struct net *net)
 {
+	return net_generic(net, roce_net_id);
+}
+
+static unsigned long limit(const struct rar_roce *roce)
+{
+	const struct rar_net *rn = roce->box->rn;
+
 	return max(msecs_to_jiffies(READ_ONCE(rn->sysctl_box_roce_ms)), 1UL);
 }
 
 static void look_again(struct rar_roce *roce)
 {
-	schedule_delayed_work(&roce->look, DIV_ROUND_UP(limit(roce->rn), 4));
+	schedule_delayed_work(&roce->look, DIV_ROUND_UP(limit(roce), 4));
 }
 
 /* Let packets go on, some at a time. Process context. */
@@ -56,7 +73,7 @@ static void send_all(struct rar_roce *roce, struct list_head *out)
 static void look_work(struct work_struct *work)
 {
 	struct rar_roce *roce = container_of(to_delayed_work(work), struct rar_roce, look);
-	unsigned long open = limit(roce->rn);
+	unsigned long open = limit(roce);
 	LIST_HEAD(out);
 
 	local_bh_disable();
@@ -104,12 +121,10 @@ static bool shown_by_bridge(const struct sk_buff *skb)
 
 static unsigned int forward(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
-	struct rar_net *rn = rar_net(state->net);
-	/* Pairs with the release in roce_start(). */
-	struct rar_roce *roce = smp_load_acquire(&rn->roce);
+	struct rar_roce *roce = roce_of(state->net);
 	unsigned int verdict;
 
-	if (!roce || !READ_ONCE(roce->held.box->on) || shown_by_bridge(skb))
+	if (!rar_box_is_on(roce->box) || shown_by_bridge(skb))
 		return NF_ACCEPT;
 	/* A packet that comes back from a queue to user space comes in process context. */
 	local_bh_disable();
@@ -132,67 +147,62 @@ static const struct nf_hook_ops roce_ops[] = {
 };
 
 /* No hook is left. The packets that are held go on as they came. */
-static void roce_end(struct rar_net *rn)
+static void let_all_go(struct rar_roce *roce)
 {
-	struct rar_roce *roce = rn->roce;
 	LIST_HEAD(out);
 
-	WRITE_ONCE(rn->roce, NULL);
 	synchronize_net();
 	cancel_delayed_work_sync(&roce->look);
 	local_bh_disable();
 	rar_held_end(&roce->held, &out);
 	local_bh_enable();
 	send_all(roce, &out);
-	kfree(roce);
 }
 
-static int roce_start(struct rar_net *rn)
+/* Begin. The caller has a reference on this module, so it can be had again. */
+static int roce_start(struct rar_roce *roce)
 {
-	struct rar_roce *roce;
+	struct rar_net *rn = roce->box->rn;
 	int err;
 
-	if (!rn->box)
-		return -EINVAL;
-	roce = kzalloc(sizeof(*roce), GFP_KERNEL);
-	if (!roce)
-		return -ENOMEM;
-	roce->rn = rn;
-	rar_held_init(&roce->held, rn->box);
-	INIT_DELAYED_WORK(&roce->look, look_work);
-	/* Pairs with the acquire in forward(). */
-	smp_store_release(&rn->roce, roce);
+	if (!roce->box->self)
+		return -EINVAL;	/* this host was never a box */
+	if (roce->ended)
+		return -ENODEV;
 	err = nf_register_net_hooks(rn->net, roce_ops, ARRAY_SIZE(roce_ops));
-	if (err)
-		roce_end(rn);
-	return err;
+	if (err) {
+		let_all_go(roce);
+		return err;
+	}
+	__module_get(THIS_MODULE);
+	roce->on = true;
+	WRITE_ONCE(rn->sysctl_box_roce, 1);
+	return 0;
 }
 
-static void roce_stop(struct rar_net *rn)
+/* End. The module stays, as at the end of a box. */
+static void roce_stop(struct rar_roce *roce)
 {
+	struct rar_net *rn = roce->box->rn;
+
 	nf_unregister_net_hooks(rn->net, roce_ops, ARRAY_SIZE(roce_ops));
-	roce_end(rn);
+	let_all_go(roce);
+	roce->on = false;
+	WRITE_ONCE(rn->sysctl_box_roce, 0);
+	module_put(THIS_MODULE);
 }
 
-/**
- * rar_roce_set() - let the box of a namespace sum what RoCEv2 queue pairs send, or not
- * @rn: netns
- * @on: take packets that this host forwards, as long as it is a box
- *
- * Process context.
- *
- * Return: 0, -EINVAL if this host was never a box, or another negative errno, and nothing has
- * changed.
- */
-int rar_roce_set(struct rar_net *rn, bool on)
+/* Sum what RoCEv2 queue pairs send, or not: see rar_role_set_roce(). */
+static int set(struct rar_net *rn, unsigned long on)
 {
+	struct rar_roce *roce = roce_of(rn->net);
 	int err = 0;
 
 	mutex_lock(&rn->box_lock);
-	if (on && !rn->roce)
-		err = roce_start(rn);
-	else if (!on && rn->roce)
-		roce_stop(rn);
+	if (on && !roce->on)
+		err = roce_start(roce);
+	else if (!on && roce->on)
+		roce_stop(roce);
 	mutex_unlock(&rn->box_lock);
 	return err;
 }
@@ -209,14 +219,17 @@ static void show_job(struct seq_file *seq, const struct held_job *job)
 		   job->nsums, job->nraw);
 }
 
-/* Show what is summed of RoCEv2, with the @jobs or without. rn->box_lock is held. */
-void rar_roce_show(struct rar_net *rn, struct seq_file *seq, bool jobs)
+/* Show what is summed of RoCEv2, with the @jobs or without. */
+static void show(struct rar_net *rn, struct seq_file *seq, bool jobs)
 {
-	struct rar_roce *roce = rn->roce;
+	struct rar_roce *roce = roce_of(rn->net);
 	struct held_job *job;
+	bool on;
 
-	lockdep_assert_held(&rn->box_lock);
-	if (!roce)
+	mutex_lock(&rn->box_lock);
+	on = roce->on;
+	mutex_unlock(&rn->box_lock);
+	if (!on)
 		return;
 	spin_lock_bh(&roce->held.lock);
 	seq_printf(seq, "roce used %llu packets %u jobs %u\n", roce->held.used,
@@ -227,3 +240,65 @@ void rar_roce_show(struct rar_net *rn, struct seq_file *seq, bool jobs)
 			show_job(seq, job);
 	spin_unlock_bh(&roce->held.lock);
 }
+
+/* -- namespaces and the module --------------------------------------------- */
+
+static int __net_init roce_net_init(struct net *net)
+{
+	struct rar_roce *roce = roce_of(net);
+
+	roce->box = rar_box_of(net);
+	rar_held_init(&roce->held, roce->box);
+	INIT_DELAYED_WORK(&roce->look, look_work);
+	return 0;
+}
+
+/* Before the box of the namespace ends. */
+static void __net_exit roce_net_pre_exit(struct net *net)
+{
+	struct rar_roce *roce = roce_of(net);
+	struct rar_net *rn = roce->box->rn;
+
+	mutex_lock(&rn->box_lock);
+	roce->ended = true;
+	if (roce->on)
+		roce_stop(roce);
+	mutex_unlock(&rn->box_lock);
+}
+
+static struct pernet_operations roce_net_ops = {
+	.init = roce_net_init,
+	.pre_exit = roce_net_pre_exit,
+	.id = &roce_net_id,
+	.size = sizeof(struct rar_roce),
+};
+
+static const struct rar_role roce_role = {
+	RAR_ROLE_HEAD,
+	.set = set,
+	.show = show,
+};
+
+static int __init roce_init(void)
+{
+	int err = register_pernet_subsys(&roce_net_ops);
+
+	if (err)
+		return err;
+	err = rar_role_register(RAR_ROLE_ROCE, &roce_role);
+	if (err)
+		unregister_pernet_subsys(&roce_net_ops);
+	return err;
+}
+
+static void __exit roce_exit(void)
+{
+	rar_role_unregister(RAR_ROLE_ROCE);
+	unregister_pernet_subsys(&roce_net_ops);
+}
+
+module_init(roce_init);
+module_exit(roce_exit);
+MODULE_DESCRIPTION("AF_RAR: the aggregation box, for RoCEv2");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS(RAR_ROLE_ALIAS_ROCE);

@@ -8,13 +8,13 @@
  */
 #include <net/udp.h>
 
-#include "box/self.h"
 #include "box/slot.h"
 #include "box/up.h"
 #include "core/hdr.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "group/life.h"
+#include "group/self.h"
 #include "link/link.h"
 #include "tx/control.h"
 #include "tx/device.h"
@@ -100,14 +100,14 @@ static void up_free(struct work_struct *work)
 {
 	struct rar_member *m = container_of(to_rcu_work(work), struct rar_member, free);
 	struct box_up *up = box_up(m);
-	struct rar_net *rn = m->rn;
+	struct rar_box *box = up->job->box;
 
-	rar_device_set(rn, &up_link(up)->hook, 0);
+	rar_device_set(m->rn, &up_link(up)->hook, 0);
 	dst_cache_destroy(&up_link(up)->path.cache);
 	rar_member_put(&up->job->m);
 	kfree(up);
-	if (atomic_dec_and_test(&rn->alive))
-		wake_up_var(&rn->alive);
+	if (atomic_dec_and_test(&box->alive))
+		wake_up_var(&box->alive);
 }
 
 static void init_member(struct box_up *up, const struct box_job *job, const struct rar_addr *to,
@@ -116,7 +116,7 @@ static void init_member(struct box_up *up, const struct box_job *job, const stru
 	const struct rar_addr self = { .af = to->af, .port = job->box->port };
 	struct rar_member *m = &up->m;
 
-	rar_self_init(m, job->box, &self);
+	rar_self_init(m, job->box->self, &self);
 	m->id = job->m.id;
 	m->rank = RAR_LOWER_RANK + __ffs64(job->ranks);
 	m->size = job->nlegs;
@@ -150,7 +150,7 @@ static struct box_up *up_new(struct box_job *job, const struct rar_aside *aside)
 	}
 	refcount_inc(&job->m.ref);
 	up->job = job;
-	atomic_inc(&rn->alive);
+	atomic_inc(&job->box->alive);
 	if (rar_member_hash_job(&up->m)) {
 		rar_member_put(&up->m);
 		return NULL;

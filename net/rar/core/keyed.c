@@ -28,6 +28,7 @@ bool rar_keyed_of(struct rar_keyed_kind *kind, const struct rar_fingerprint *fin
 	return code && !(fingerprint->mode & ~RAR_MODE_KEY) &&
 	       rar_keyed_kind(kind, 4 << code, fingerprint->dtype, fingerprint->redop);
 }
+EXPORT_SYMBOL_GPL(rar_keyed_of);
 
 /* Chunks that the buffer of a stream has room for. */
 u32 rar_keyed_window(u32 chunk)

@@ -19,6 +19,7 @@
 #include "rar.h"
 
 unsigned int rar_net_id;	/* of struct rar_net, see rar_net() */
+EXPORT_SYMBOL_GPL(rar_net_id);
 
 static struct workqueue_struct *member_wq;
 
@@ -359,6 +360,7 @@ int rar_member_hash_job(struct rar_member *m)
 		xa_erase_bh(&rn->all, m->index);
 	return err;
 }
+EXPORT_SYMBOL_GPL(rar_member_hash_job);
 
 /* Hold the module: until it ends, an orphan uses it as a socket does. */
 void rar_member_hold_module(struct rar_member *m)
@@ -403,6 +405,19 @@ void rar_member_put(struct rar_member *m)
 	if (refcount_dec_and_test(&m->ref))
 		queue_rcu_work(member_wq, &m->free);
 }
+EXPORT_SYMBOL_GPL(rar_member_put);
+
+/**
+ * rar_member_flush() - wait until functions that free members have returned
+ *
+ * For a module with such a function, after these have told it that they are
+ * done. Process context.
+ */
+void rar_member_flush(void)
+{
+	flush_workqueue(member_wq);
+}
+EXPORT_SYMBOL_GPL(rar_member_flush);
 
 /**
  * rar_member_kick() - let the member's timer run at @when or earlier
@@ -455,6 +470,7 @@ void rar_member_hear_later(struct rar_link *link, unsigned long late)
 	cmpxchg(&link->heard, then,
 		time_before(when, jiffies) ? when : jiffies);
 }
+EXPORT_SYMBOL_GPL(rar_member_hear_later);
 
 /* The link to a rank, the first one if there are two; NULL if it is no neighbour. */
 struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank)

@@ -19,6 +19,7 @@ void rar_member_hold_module(struct rar_member *m);
 bool rar_member_unhash(struct rar_member *m);
 void rar_member_let_go(struct rar_member *m);
 void rar_member_put(struct rar_member *m);
+void rar_member_flush(void);
 void rar_member_kick(struct rar_member *m, unsigned long when);
 void rar_member_schedule(struct rar_member *m);
 void rar_member_hear(struct rar_link *link);

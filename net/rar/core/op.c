@@ -337,6 +337,7 @@ const struct rar_kind *rar_op_kind(const struct rar_fingerprint *fingerprint)
 		dtype = dtype == RAR_F16 || dtype == RAR_BF16 ? RAR_F32 : 0;
 	return rar_reduce_kind(dtype, redop);
 }
+EXPORT_SYMBOL_GPL(rar_op_kind);
 
 /* Bytes of the blocks of an operation. */
 static u64 blocks_bytes(const struct rar_fingerprint *fingerprint, const struct rar_kind *kind)
@@ -380,6 +381,7 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 		err = rar_ring_cut(ring, blocks_bytes(fingerprint, kind), payload, &plan);
 	return err || !lead ? err : rar_ring_lead(ring, lead);
 }
+EXPORT_SYMBOL_GPL(rar_op_cut);
 
 /**
  * rar_op_bits() - find how much memory the bitmaps of an operation take
@@ -568,6 +570,7 @@ enum rar_reason rar_fingerprint_differs(const struct rar_fingerprint *a,
 		return RAR_R_ROOT;
 	return a->mode != b->mode ? RAR_R_FLAGS : RAR_R_NONE;
 }
+EXPORT_SYMBOL_GPL(rar_fingerprint_differs);
 
 /* What a member passed where @why says that two disagree. */
 u64 rar_fingerprint_value(const struct rar_fingerprint *p, enum rar_reason why)

@@ -323,6 +323,7 @@ void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 	c->off += (u64)at * ring->payload;
 	c->len = min_t(u64, end - c->off, ring->payload);
 }
+EXPORT_SYMBOL_GPL(rar_ring_chunk);
 
 /**
  * rar_ring_nth() - the order in which a rank contributes the chunks of all blocks
@@ -351,6 +352,7 @@ u64 rar_ring_bytes(const struct rar_ring *ring, u32 chunk, u32 n)
 	rar_ring_chunk(ring, chunk + n - 1, &last);
 	return (n - 1) * (u64)ring->payload + last.len;
 }
+EXPORT_SYMBOL_GPL(rar_ring_bytes);
 
 /* Index of the first chunk of @block; if there is none, @ring->nchunks. */
 u32 rar_ring_block_first(const struct rar_ring *ring, u32 block)

@@ -32,6 +32,7 @@ void rar_life_end(struct rar_member *m)
 		rar_member_put(m);
 	rar_member_put(m);
 }
+EXPORT_SYMBOL_GPL(rar_life_end);
 
 /* Detach the socket, which no longer counts among the members of this namespace. */
 void rar_life_detach(struct rar_member *m)

@@ -21,6 +21,7 @@ void rar_offer_to_wire(const struct rar_addr *box, struct rar_wire_box *w)
 	};
 	memcpy(w->addr, &box->ip, sizeof(w->addr));
 }
+EXPORT_SYMBOL_GPL(rar_offer_to_wire);
 
 /* Read where a box is. */
 void rar_offer_from_wire(const struct rar_wire_box *w, struct rar_addr *box)

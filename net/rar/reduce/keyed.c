@@ -92,6 +92,7 @@ void rar_keyed_reduce(const struct rar_keyed_kind *kind, u8 *to, const u8 *recor
 	else
 		memcpy(to + kind->key, &narrow, sizeof(narrow));
 }
+EXPORT_SYMBOL_GPL(rar_keyed_reduce);
 
 static __always_inline bool same_key(const u8 *a, const u8 *b, const u32 key)
 {
@@ -108,6 +109,7 @@ bool rar_keyed_same(const struct rar_keyed_kind *kind, const void *a, const void
 {
 	return same_key(a, b, kind->key);
 }
+EXPORT_SYMBOL_GPL(rar_keyed_same);
 
 static u64 fold(u64 a, u64 b)
 {
@@ -144,6 +146,7 @@ u32 rar_keyed_hash(const struct rar_keyed_table *t, const void *record)
 		hash = fold(hash ^ word_at(key + i), t->seed[1]);
 	return fold(hash, KEYED_PRIME) >> 32;
 }
+EXPORT_SYMBOL_GPL(rar_keyed_hash);
 
 /**
  * rar_keyed_prefetch() - have the memory ready that rar_keyed_add() will look at

@@ -103,6 +103,7 @@ const struct rar_kind *rar_reduce_kind(u8 dtype, u8 redop)
 		return NULL;
 	return &kinds[redop][dtype];
 }
+EXPORT_SYMBOL_GPL(rar_reduce_kind);
 
 /**
  * rar_reduce_begin - open a section for rar_reduce()
@@ -122,6 +123,7 @@ void rar_reduce_begin(struct rar_reduce_ctx *ctx)
 	if (ctx->fpu)
 		rar_fpu_begin(&ctx->regs);
 }
+EXPORT_SYMBOL_GPL(rar_reduce_begin);
 
 /* Copying fewer bytes takes less time than getting the FPU. */
 #define COPY_MIN	SZ_4K
@@ -168,6 +170,7 @@ void rar_reduce_end(struct rar_reduce_ctx *ctx)
 	if (ctx->fpu)
 		rar_fpu_end(&ctx->regs);
 }
+EXPORT_SYMBOL_GPL(rar_reduce_end);
 
 /**
  * rar_reduce_pause - close a section and open it again
@@ -209,6 +212,7 @@ void rar_reduce(const struct rar_reduce_ctx *ctx, const struct rar_kind *kind, v
 	else
 		kind->vec(dst, dst2, in, own, len);
 }
+EXPORT_SYMBOL_GPL(rar_reduce);
 
 /**
  * rar_reduce_divide - dst[i] = dst2[i] = dst[i] / n: a complete sum becomes an average
@@ -232,6 +236,7 @@ void rar_reduce_divide(const struct rar_reduce_ctx *ctx, const struct rar_kind *
 	else
 		kind->div_vec(dst, dst2, n, len);
 }
+EXPORT_SYMBOL_GPL(rar_reduce_divide);
 
 /**
  * rar_reduce_convert - convert elements for or from the ranks that add them

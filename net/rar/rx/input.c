@@ -6,12 +6,12 @@
 #include <linux/bpf.h>
 #include <linux/udp.h>
 
-#include "box/box.h"
 #include "core/drop.h"
 #include "core/event.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/op.h"
+#include "core/role.h"
 #include "core/trace.h"
 #include "group/join.h"
 #include "group/notice.h"
@@ -247,7 +247,8 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 static bool for_box(struct rar_net *rn, struct rar_pkt *pkt, const struct rar_datagram *d)
 {
 	return pkt->h.dst == cpu_to_be16(RAR_BOX_RANK) &&
-	       rar_datagram_check(pkt, d) == RAR_RX_DONE && rar_box_stranger(rn, pkt);
+	       rar_datagram_check(pkt, d) == RAR_RX_DONE &&
+	       rar_role_stranger(rn, pkt);
 }
 
 /* Free a packet that this rank keeps no longer, and count it if it was dropped. */

@@ -6,10 +6,10 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 
-#include "box/box.h"
 #include "core/drop.h"
 #include "core/member.h"
 #include "core/mib.h"
+#include "core/role.h"
 #include "rar.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
@@ -105,8 +105,8 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	/* The box has the group's epoch beside the token of its own packets. */
 	if (type == RAR_T_ENTERED) {
 		rar_datagram_way(skb, &way);
-		return rar_box_entered_err(rn, id, token, dst, &way,
-					   too_big(sk, skb)) ? 0 : -ENOENT;
+		return rar_role_entered_err(rn, id, token, dst, &way,
+					    too_big(sk, skb)) ? 0 : -ENOENT;
 	}
 	m = rar_member_sender(rn, id, rank, token);
 	if (!m)

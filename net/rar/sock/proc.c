@@ -6,9 +6,9 @@
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 
-#include "box/box.h"
 #include "core/member.h"
 #include "core/mib.h"
+#include "core/role.h"
 #include "rar.h"
 #include "reduce/kinds.h"
 #include "reduce/reduce.h"
@@ -207,7 +207,7 @@ static int box_seq_show(struct seq_file *seq, void *v)
 {
 	struct rar_net *rn = rar_net(seq_file_single_net(seq));
 
-	rar_box_show(rn, seq, is_admin(seq, rn));
+	rar_role_show(rn, seq, is_admin(seq, rn));
 	return 0;
 }
 

@@ -11,12 +11,10 @@
 #include <linux/sysctl.h>
 #include <linux/user_namespace.h>
 
-#include "box/box.h"
-#include "box/offer.h"
-#include "box/roce.h"
 #include "core/addr.h"
 #include "core/mem.h"
 #include "core/ring.h"
+#include "core/role.h"
 #include "core/settings.h"
 #include "rar.h"
 #include "rx/xdp.h"
@@ -317,12 +315,12 @@ static int parse_box_up(struct rar_net *rn, char *text)
 
 static void show_box_allow(struct rar_net *rn, char *text)
 {
-	rar_allow_show(rn, text);
+	rar_prefix_show(rn, text);
 }
 
 static int parse_box_allow(struct rar_net *rn, char *text)
 {
-	return rar_allow_set(rn, text);
+	return rar_prefix_set(rn, text);
 }
 
 static u64 get_box_mem(const struct rar_net *rn)
@@ -337,7 +335,7 @@ static int set_box_mem(struct rar_net *rn, u64 bytes)
 		return -EINVAL;
 	if (rn->net->user_ns != &init_user_ns)
 		return -EPERM;
-	return rar_box_set_mem(rn, bytes);
+	return rar_role_set_mem(rn, bytes);
 }
 
 static u64 get_box_offer(const struct rar_net *rn)
@@ -347,17 +345,17 @@ static u64 get_box_offer(const struct rar_net *rn)
 
 static int set_box_offer(struct rar_net *rn, u64 on)
 {
-	return rar_offer_set(rn, on);
+	return rar_role_set_offer(rn, on);
 }
 
 static u64 get_box_roce(const struct rar_net *rn)
 {
-	return !!READ_ONCE(rn->roce);
+	return READ_ONCE(rn->sysctl_box_roce);
 }
 
 static int set_box_roce(struct rar_net *rn, u64 on)
 {
-	return rar_roce_set(rn, on);
+	return rar_role_set_roce(rn, on);
 }
 
 /* -- the table -------------------------------------------------------------- */
@@ -395,6 +393,7 @@ void rar_sysctl_defaults(struct rar_net *rn)
 {
 	RAR_ALL_SETTINGS(SET_NUMBER, SET_WORD, SET_NOTHING, SET_NOTHING)
 	rn->sysctl_strict = READ_ONCE(rar_strict_host);
+	rn->box_allow.link = true;
 }
 
 int rar_sysctl_init(struct rar_net *rn)

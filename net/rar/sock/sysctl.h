@@ -2,10 +2,11 @@
 #ifndef _RAR_SOCK_SYSCTL_H
 #define _RAR_SOCK_SYSCTL_H
 
-#include "box/allow.h"
+#include "sock/prefix.h"
 #include "rar.h"
 
-#define RAR_SYSCTL_WORD	RAR_ALLOW_TEXT	/* bytes of a setting that is no number, at most */
+/* Bytes of a setting that is no number, at most */
+#define RAR_SYSCTL_WORD	RAR_PREFIX_TEXT
 
 void rar_sysctl_defaults(struct rar_net *rn);
 int rar_sysctl_init(struct rar_net *rn);

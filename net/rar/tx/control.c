@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Packets without chunks: a header and padding, to a neighbour or as an answer. */
+#include <linux/export.h>
 #include <linux/skbuff.h>
 
 #include "rar.h"
@@ -69,6 +70,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad, 
 		rar_mib_inc(m->rn, TxCtl);
 	rar_packet_xmit(m, &link->path, skb, lane_of(link, type));
 }
+EXPORT_SYMBOL_GPL(rar_control_send);
 
 /**
  * rar_control_notice() - send ABORT, LATE, FIN or FIN_ACK
@@ -159,6 +161,7 @@ void rar_control_reply(struct rar_member *m, const struct rar_pkt *pkt,
 	((struct rar_hdr *)hdr)->group = pkt->h.group;
 	send_once(m, &path, hdr, len);
 }
+EXPORT_SYMBOL_GPL(rar_control_reply);
 
 /**
  * rar_control_once() - send a packet to a rank that is no neighbour
@@ -191,3 +194,4 @@ void rar_control_reset(struct rar_member *m, const struct rar_pkt *pkt)
 	rar_control_reply(m, pkt, &h, sizeof(h), RAR_T_RESET,
 			  be64_to_cpu(pkt->h.token));
 }
+EXPORT_SYMBOL_GPL(rar_control_reset);

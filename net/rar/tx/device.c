@@ -123,6 +123,7 @@ void rar_device_set(struct rar_net *rn, struct rar_hook **place, int ifindex)
 	mutex_unlock(&rn->hook_lock);
 	rtnl_unlock();
 }
+EXPORT_SYMBOL_GPL(rar_device_set);
 
 static int hook_netdev_event(struct notifier_block *nb, unsigned long event,
 			     void *ptr)

@@ -98,6 +98,7 @@ struct dst_entry *rar_route_new(struct rar_member *m, struct rar_path *path)
 {
 	return path->dst.af == AF_INET6 ? route_v6(m, path) : route_v4(m, path);
 }
+EXPORT_SYMBOL_GPL(rar_route_new);
 
 /* Chunks of the epoch's payload that a superpacket on this route may hold. */
 static u32 run_max(const struct rar_member *m, const struct rar_path *path,
@@ -272,6 +273,7 @@ bool rar_route_on_link(struct rar_member *m, struct rar_path *path)
 	dst_release(dst);
 	return on_link;
 }
+EXPORT_SYMBOL_GPL(rar_route_on_link);
 
 /* Does the device belong to this VRF, or to none if it is 0? */
 static bool same_vrf(struct net *net, int dev, int vrf)
@@ -321,6 +323,7 @@ bool rar_route_takes(struct rar_member *m, struct rar_path *path,
 	dst_release(dst);
 	return takes(m, path, way);
 }
+EXPORT_SYMBOL_GPL(rar_route_takes);
 
 /**
  * rar_route_takes_from() - the same for a packet whose sender has no link
@@ -352,6 +355,7 @@ bool rar_route_takes_from(struct rar_member *m, const struct rar_addr *from,
 	}
 	return takes(m, &path, way);
 }
+EXPORT_SYMBOL_GPL(rar_route_takes_from);
 
 /**
  * rar_route_takes_chains() - may superpackets be chains of packets?
@@ -426,6 +430,7 @@ int rar_route_find(struct rar_member *m, struct rar_path *path, u32 *mtu, int *d
 	local_bh_enable();
 	return PTR_ERR_OR_ZERO(dst);
 }
+EXPORT_SYMBOL_GPL(rar_route_find);
 
 /**
  * rar_route_is_here() - does a neighbour's address belong to this namespace?

@@ -3,6 +3,7 @@
  * Packets with chunks: the headers of a run, and its payload, from the buffer of
  * an operation, from memory of a box, or in place in the packet that brought it.
  */
+#include <linux/export.h>
 #include <linux/skbuff.h>
 #include <net/udp.h>
 
@@ -462,3 +463,4 @@ int rar_run_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kv
 	}
 	return xmit(link, skb, 0) ?: skb ? 0 : -ENOBUFS;
 }
+EXPORT_SYMBOL_GPL(rar_run_sums);
