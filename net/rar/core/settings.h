@@ -103,7 +103,7 @@
 	/* none */							\
 	TEXT(box_allow, "link")						\
 	/* bytes that this host uses as a box, also written as 256M; */	\
-	/* 0: it is none */						\
+	/* 0: it is none. Loads rar_box */				\
 	VALUE(box_mem, 0, LONG_MAX, 0)					\
 	/* 1: this host, if it is a box, offers itself to members */	\
 	/* whose packets it forwards */					\
@@ -112,7 +112,7 @@
 	/* preempt */							\
 	WORD(box_policy, RAR_POOL_PREEMPT, NULL)			\
 	/* 1: this host, if it is a box, sums what RoCEv2 queue pairs */ \
-	/* send through it */						\
+	/* send through it. Loads rar_roce */				\
 	VALUE(box_roce, 0, 1, 0)					\
 	/* milliseconds that the box holds a packet of them at most */	\
 	NUMBER(box_roce_ms, int, 10, 5000, 2000)			\
