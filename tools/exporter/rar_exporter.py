@@ -107,7 +107,7 @@ SETTINGS = {
     "box_offer": ("box_offer", "1: this host, if it is a box, offers itself to members whose "
                                "packets it forwards"),
     "box_roce": ("box_roce", "1: this host, if it is a box, sums what RoCEv2 queue pairs send "
-                             "through it"),
+                             "through it. Loads rar_roce"),
     "box_roce_ms": ("box_roce_seconds", "Seconds that the box holds a packet of them at most"),
     "box_share": ("box_share_percent", "Percent of box_mem that is split evenly, and that no "
                                        "group takes from another"),
