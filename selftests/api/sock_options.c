@@ -335,7 +335,7 @@ TEST(caps)
 	ASSERT_EQ(0, get(fd[0], RAR_CAPS, &first, sizeof(first)));
 	ASSERT_EQ(0, get(fd[1], RAR_CAPS, &caps, sizeof(caps)));
 	EXPECT_EQ(0, memcmp(&caps, &first, sizeof(caps)));
-	EXPECT_EQ(1, caps.wire_version);
+	EXPECT_EQ(2, caps.wire_version);
 	/* Bits 1 to 6: all of enum rar_collective. */
 	EXPECT_EQ(0xfe, caps.collectives);
 	/* modes_calls tests dtypes[0], the flags. */

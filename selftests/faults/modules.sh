@@ -10,6 +10,7 @@
 # shellcheck disable=SC2034 # for box.sh
 members=3 box=3 address=10.77.0.4 dir=$(mktemp -d)
 conf=/run/modprobe.d/rar-test.conf
+rounds=${RAR_ROUNDS:-20}
 
 there() { grep -q "^$1 " /proc/modules; }
 
@@ -204,7 +205,7 @@ except KeyboardInterrupt:
     print(f'# groups of the flood that entered: {entered} of {n}')
     raise SystemExit(entered == 0)"
 
-# A hundred times the modules come and go, while members and others ask for the box, and a bridge
+# Many times the modules come and go, while members and others ask for the box, and a bridge
 # that is a box too sees all packets pass.
 comes_and_goes()
 {
@@ -215,7 +216,7 @@ comes_and_goes()
 	opened=$(all_members RarBoxOpened)
 	(trap - INT; exec nsenter --net=/run/netns/rar0 python3 -c "$flood") &
 	packets=$!
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < rounds; i++)); do
 		before=$(all_members RarBoxOpened)
 		write box_mem 1M || { status=1; break; }
 		rns br sysctl -qw net.rar.box_mem=1M net.rar.box_roce=$((i % 2)) || status=1
@@ -281,7 +282,7 @@ check "a module that was loaded by hand serves, too" loaded_by_hand
 check "without a box rar_box goes, and the ring goes on" off_then_gone
 under_load
 check "a namespace that ends uses no module" namespace_ends
-check "rar_box and rar_roce come and go 100 times under load" comes_and_goes
+check "rar_box and rar_roce come and go $rounds times under load" comes_and_goes
 check "box_roce needs a box" roce_needs_a_box
 check "a module for it that cannot be loaded: ENODEV" no_roce
 check "box_roce loads rar_roce" roce_by_itself
