@@ -13,7 +13,7 @@ import statistics
 from contest import KIB, MIB, size_name
 from place import Broken, NotHere
 
-MODES = ("rar-registered", "rar-in-place")
+MODES = ("rar-registered", "rar-no-carriers", "rar-in-place")
 SIZES = (64 * MIB, MIB, 4 * KIB)
 RANKS = (2, 4)
 ROUNDS = 7

@@ -51,7 +51,7 @@ COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxFo
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
              "rar-registered": "registered", "rar-blocking": "blocking", "rar-auto": "auto",
-             "rar-local": "local"}
+             "rar-local": "local", "rar-no-carriers": "registered"}
 
 
 class Refused(Exception):
@@ -254,6 +254,9 @@ class Contestant:
             self.spawn([f"{BIN}/marker", ctl])
         elif name in RAR_MODES:
             group = str(random.getrandbits(62) + 1)
+            for rank in range(self.n):      # read when the group is joined
+                command(*in_rank(rank, "sysctl", "-eqw",
+                                 f"net.rar.carriers={int(name != 'rar-no-carriers')}"))
             self.spawn_ranks(lambda r: [f"{BIN}/rar", RAR_MODES[name], ctl, str(r), n, group],
                              together=name == "rar-local")
         elif name in BOXES:
