@@ -661,6 +661,7 @@ rar_depmod()
 
 	rel=$(rar_release "$1")
 	stamp=$(echo "$rel"; for module in $RAR_MODULES; do
+		[ -e "$dir/$module.ko" ] || continue	# older trees have fewer
 		modinfo -F alias "$dir/$module.ko"
 		modinfo -F depends "$dir/$module.ko"
 	done)
@@ -668,7 +669,9 @@ rar_depmod()
 	rm -rf "$dir/modules"
 	tree=$dir/modules/lib/modules/$rel
 	mkdir -p "$tree/extra"
-	for module in $RAR_MODULES; do ln -s "$dir/$module.ko" "$tree/extra/"; done
+	for module in $RAR_MODULES; do
+		[ ! -e "$dir/$module.ko" ] || ln -s "$dir/$module.ko" "$tree/extra/"
+	done
 	ln -s "$(rar_moddir "$1")"/{kernel,modules.order,modules.builtin*} "$tree/"
 	depmod -b "$dir/modules" "$rel"
 	echo "$stamp" > "$dir/modules/stamp"
