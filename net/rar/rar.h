@@ -18,16 +18,17 @@
  *
  *	link->rx.lock, m->early.lock, root->lock, rn->lock, rn->past_lock,
  *	box->lock, local->lock, room->lock, turns->lock, later->lock, user_lock,
- *	mem_lock, hosts_lock: innermost, none inside another. Inside rn->lock and
- *	job->lock are the locks of their tables.
+ *	mem_lock, hosts_lock: innermost, none inside another. Inside rn->lock
+ *	and job->lock are the locks of their tables.
  *
  * Nothing is transmitted and no socket is woken under a spinlock. In process
  * context spinlocks are taken with bottom halves off, except for counters_lock,
  * which no softirq takes.
  *
- * The holder of send_lock or recv_lock may be waiting for a page of the user, so
- * a thread that waits for one of them can be interrupted. Threads wait for the
- * socket lock without an end, so no thread touches memory of the user under it.
+ * The holder of send_lock or recv_lock may be waiting for a page of the user,
+ * so a thread that waits for one of them can be interrupted. Threads wait for
+ * the socket lock without an end, so no thread touches memory of the user under
+ * it.
  */
 #ifndef _RAR_H
 #define _RAR_H
@@ -993,8 +994,10 @@ struct rar_way {
 struct rar_pkt {
 	struct sk_buff *skb;
 	struct rar_frame *frame;
-	struct rar_link *link;		/* to its sender, NULL = no neighbour; see validate.c */
-	const struct rar_aside *aside;	/* the sender or the receiver is no rank; as above */
+	/* Set by validate.c: the link to its sender, NULL = no neighbour; */
+	struct rar_link *link;
+	/* the functions that take it if one of its ends is no rank, or NULL. */
+	const struct rar_aside *aside;
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
 	struct rar_way way;

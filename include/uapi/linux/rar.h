@@ -668,7 +668,8 @@ struct rar_peer {
  * struct rar_caps - what every member of this group supports
  * @wire_version: lowest protocol version
  * @collectives:  bit (1 << enum rar_collective)
- * @dtypes:       [redop]: bit (1 << enum rar_dtype); [0]: the flags of struct rar_op
+ * @dtypes:       [redop]: bit (1 << enum rar_dtype); [0]: lower half: the flags of struct rar_op,
+ *                upper half: the ways that chunks take, which programs cannot choose
  *
  * All ranks of a group get the same value. Base decisions on what to offload on this
  * value only.

@@ -97,8 +97,10 @@ static u32 send_sums(struct box_job *job, const struct box_out *out, u32 i, u32 
 	dh.held_us = cpu_to_be32(max((s32)(due - came_at(first, rank)), 0));
 	if (gets_none(first, rank)) {
 		dh.box.chunks = k;
-		rar_control_send(link, &dh, sizeof(dh), 0, RAR_T_AG, job->m.epoch);
-	} else if (rar_run_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE) {
+		rar_control_send(link, &dh, sizeof(dh), 0, RAR_T_AG,
+				 job->m.epoch);
+	} else if (rar_run_sums(link, &dh, sum, k, RAR_T_AG, job->m.epoch) ==
+		   -EMSGSIZE) {
 		WRITE_ONCE(link->narrow, true);
 	}
 	return k;
@@ -129,14 +131,16 @@ static u32 send_partial(struct box_job *job, const struct box_out *out, u32 i, u
 	 * A later partial sum may overwrite this one now. Then the box below has had this one
 	 * already, and drops it: the header says how many ranks had added.
 	 */
-	if (rar_run_sums(link, &dh, sum, k, RAR_T_RS, job->m.epoch) == -EMSGSIZE)
+	if (rar_run_sums(link, &dh, sum, k, RAR_T_RS, job->m.epoch) ==
+	    -EMSGSIZE)
 		WRITE_ONCE(link->narrow, true);
 	return k;
 }
 
 static void send_return(struct box_job *job, u32 rank, struct rar_chunks_hdr *ch)
 {
-	rar_control_send(&job->leg[rank].link, ch, sizeof(*ch), 0, RAR_T_RETURN, job->m.epoch);
+	rar_control_send(&job->leg[rank].link, ch, sizeof(*ch), 0, RAR_T_RETURN,
+			 job->m.epoch);
 }
 
 /**
@@ -199,7 +203,8 @@ void rar_answer_ack(struct box_job *job, u32 rank)
 {
 	struct rar_ack_hdr ah = {};
 
-	rar_control_send(&job->leg[rank].link, &ah, sizeof(ah), 0, RAR_T_ACK, job->m.epoch);
+	rar_control_send(&job->leg[rank].link, &ah, sizeof(ah), 0, RAR_T_ACK,
+			 job->m.epoch);
 }
 
 /* Hand a partial sum to the rank that adds next in the ring, as the ring would. */

@@ -207,7 +207,8 @@ static struct box_keyed *op_new(struct box_job *job, const struct rar_data_hdr *
 		return NULL;
 	max = rar_keyed_batch_max(&kind, payload);
 	entries = roundup_pow_of_two(2 * max);
-	op = rar_slot_get_room(job, struct_size(op, index, entries), dh->box.prio, room);
+	op = rar_slot_get_room(job, struct_size(op, index, entries),
+			       dh->box.prio, room);
 	if (!op)
 		return NULL;
 	memset(op, 0, struct_size(op, index, entries));
@@ -289,7 +290,8 @@ static void launch(struct box_job *job, struct box_keyed *op, u64 now, struct ke
 	op->fly->number = job->nbatches++;
 	op->fly->due = now + BATCH_AGAIN_US;
 	op->fly->dh.batch = cpu_to_be32(op->fly->number);
-	op->fly->dh.pieces = cpu_to_be32(1 + DIV_ROUND_UP(op->fly->records, op->per));
+	op->fly->dh.pieces =
+		cpu_to_be32(1 + DIV_ROUND_UP(op->fly->records, op->per));
 	memset(op->index, 0, (op->mask + 1) * sizeof(op->index[0]));
 	send_later(op, U64_MAX, out);
 }
@@ -484,14 +486,17 @@ static void take_run(struct box_job *job, u32 rank, const struct rar_pkt *pkt, u
 static void send_pieces(struct box_job *job, struct box_batch *b, u64 pieces)
 {
 	struct rar_link *link = &job->leg[be16_to_cpu(b->dh.root)].link;
-	u32 n = be32_to_cpu(b->dh.pieces), max = max(READ_ONCE(link->path.run_max), 1U), i, k;
+	u32 max = max(READ_ONCE(link->path.run_max), 1U);
+	u32 n = be32_to_cpu(b->dh.pieces), i, k;
 	u32 record = 0, per = 0, left;
 	struct kvec part[RAR_RUN_MAX];
 	struct rar_keyed_kind kind;
 	struct rar_data_hdr dh;
 
 	rar_keyed_of(&kind, &(struct rar_fingerprint) {
-		.dtype = b->dh.dtype, .redop = b->dh.redop, .mode = be16_to_cpu(b->dh.mode),
+		.dtype = b->dh.dtype,
+		.redop = b->dh.redop,
+		.mode = be16_to_cpu(b->dh.mode),
 	});
 	record = kind.record;
 	per = job->m.payload / record;
@@ -512,7 +517,8 @@ static void send_pieces(struct box_job *job, struct box_batch *b, u64 pieces)
 		dh = b->dh;
 		dh.seq = cpu_to_be32(i);
 		dh.chunk = cpu_to_be32(i);
-		if (rar_run_sums(link, &dh, part, k, RAR_T_AG, job->m.epoch) == -EMSGSIZE)
+		if (rar_run_sums(link, &dh, part, k, RAR_T_AG, job->m.epoch) ==
+		    -EMSGSIZE)
 			WRITE_ONCE(link->narrow, true);
 	}
 }
@@ -526,7 +532,8 @@ static void send_return(struct box_job *job, u32 rank, __be64 op_seq, u32 first,
 		.map[0] = cpu_to_le64(map),
 	};
 
-	rar_control_send(&job->leg[rank].link, &ch, sizeof(ch), 0, RAR_T_RETURN, job->m.epoch);
+	rar_control_send(&job->leg[rank].link, &ch, sizeof(ch), 0, RAR_T_RETURN,
+			 job->m.epoch);
 }
 
 /* Give a batch up. No lock held. */
@@ -630,7 +637,8 @@ static void act(struct box_job *job, struct box_keyed *op, u64 now, struct keyed
 	if (op->fly && ++op->fly->tries <= BATCH_TRIES) {
 		/* The last piece is answered: some are missing, or none. */
 		op->fly->due = now + (BATCH_AGAIN_US << op->fly->tries);
-		send_later(op, 1ULL << (be32_to_cpu(op->fly->dh.pieces) - 1), out);
+		send_later(op, 1ULL << (be32_to_cpu(op->fly->dh.pieces) - 1),
+			   out);
 	} else if (op->fly) {
 		land(job, op, false, out);
 	} else if (op->fill) {

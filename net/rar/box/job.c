@@ -233,8 +233,8 @@ static void job_end(struct box_job *job)
 	rar_up_end(job);
 	for (i = 0; i < job->nlegs; i++)
 		if (job->leg[i].nonce)
-			rar_control_send(&job->leg[i].link, &h, sizeof(h), 0, RAR_T_RESET,
-					 job->m.epoch);
+			rar_control_send(&job->leg[i].link, &h, sizeof(h), 0,
+					 RAR_T_RESET, job->m.epoch);
 	rar_life_end(&job->m);
 	rar_member_put(&job->m);
 }
@@ -411,7 +411,8 @@ static void send_entered(struct box_job *job, struct box_leg *leg, u64 cookie)
 		.flags = cpu_to_be32(entered_flags(job)),
 	};
 
-	rar_control_send(&leg->link, &eh, sizeof(eh), leg->pad, RAR_T_ENTERED, job->group_epoch);
+	rar_control_send(&leg->link, &eh, sizeof(eh), leg->pad, RAR_T_ENTERED,
+			 job->group_epoch);
 }
 
 /* All ranks have come, here or above. */

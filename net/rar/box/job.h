@@ -74,7 +74,8 @@ struct rar_box {
  * @size:	of the group
  * @payload:	bytes of a full packet of the group
  * @pad:	bytes of padding for the answer
- * @uncut:	of the group's table: bytes of the longest tensors that are not cut
+ * @uncut:	of the group's table: bytes of the longest tensors that are not
+ *		cut
  * @in_turn:	the sender is a box that can add to partial sums of other boxes
  */
 struct box_ask {
@@ -118,7 +119,8 @@ struct box_leg {
  * @node:	in box->jobs
  * @group_epoch: with m.id the name of the group
  * @digest:	of the group's table
- * @uncut:	of the group's table: bytes of the longest tensors that are not cut
+ * @uncut:	of the group's table: bytes of the longest tensors that are not
+ *		cut
  * @born:	when the first member entered, jiffies
  * @host:	the host next to this one that brought its ENTER
  * @last:	when the last leg came, jiffies; rn->box_lock

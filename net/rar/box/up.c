@@ -201,7 +201,8 @@ void rar_up_enter(struct box_job *job, bool in_turn, const struct rar_aside *asi
 		.ranks = cpu_to_be64(job->ranks),
 		.flags = cpu_to_be32(in_turn ? RAR_EF_IN_TURN : 0),
 	};
-	rar_control_send(up_link(up), &eh, sizeof(eh), rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
+	rar_control_send(up_link(up), &eh, sizeof(eh),
+			 rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
 			 job->group_epoch);
 }
 
@@ -269,7 +270,8 @@ void rar_up_end(struct box_job *job)
 	WRITE_ONCE(job->up, NULL);
 	epoch = READ_ONCE(up_link(up)->epoch);
 	if (epoch)
-		rar_control_send(up_link(up), &h, sizeof(h), 0, RAR_T_RESET, epoch);
+		rar_control_send(up_link(up), &h, sizeof(h), 0, RAR_T_RESET,
+				 epoch);
 	rar_life_end(&up->m);
 	rar_member_put(&up->m);
 }
@@ -307,8 +309,9 @@ void rar_up_tell(struct box_job *job)
 	if (!told)
 		return;
 	note_asked(up);
-	rar_control_send(up_link(up), &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
-			 RAR_T_PROBE, up_link(up)->epoch);
+	rar_control_send(up_link(up), &ph, sizeof(ph),
+			 sizeof(struct rar_ack_hdr) - sizeof(ph), RAR_T_PROBE,
+			 up_link(up)->epoch);
 }
 
 /*
@@ -340,13 +343,15 @@ static u32 send_run(struct box_up *up, const struct box_out *out, u32 i, u32 n)
 	dh.seq = cpu_to_be32(seq);
 	dh.una = cpu_to_be32(out->una);
 	dh.box.prio = first->prio;
-	if (asks)
+	if (asks) {
 		dh.box.chunks = k;
-	else
-		dh.box.ranks = cpu_to_be16(out->turn[i]);
-	if (asks)
-		rar_control_send(link, &dh, sizeof(dh), 0, RAR_T_RS, link->epoch);
-	else if (rar_run_sums(link, &dh, part, k, RAR_T_RS, link->epoch) == -EMSGSIZE)
+		rar_control_send(link, &dh, sizeof(dh), 0, RAR_T_RS,
+				 link->epoch);
+		return k;
+	}
+	dh.box.ranks = cpu_to_be16(out->turn[i]);
+	if (rar_run_sums(link, &dh, part, k, RAR_T_RS, link->epoch) ==
+	    -EMSGSIZE)
 		WRITE_ONCE(link->narrow, true);
 	return k;
 }
@@ -382,5 +387,6 @@ void rar_up_return(struct box_job *job, struct rar_chunks_hdr *ch)
 	struct box_up *up = READ_ONCE(job->up);
 
 	if (up)
-		rar_control_send(up_link(up), ch, sizeof(*ch), 0, RAR_T_RETURN, up_link(up)->epoch);
+		rar_control_send(up_link(up), ch, sizeof(*ch), 0, RAR_T_RETURN,
+				 up_link(up)->epoch);
 }

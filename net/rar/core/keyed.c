@@ -26,7 +26,8 @@ bool rar_keyed_of(struct rar_keyed_kind *kind, const struct rar_fingerprint *fin
 	u32 code = FIELD_GET(RAR_MODE_KEY, fingerprint->mode);
 
 	return code && !(fingerprint->mode & ~RAR_MODE_KEY) &&
-	       rar_keyed_kind(kind, 4 << code, fingerprint->dtype, fingerprint->redop);
+	       rar_keyed_kind(kind, 4 << code, fingerprint->dtype,
+			      fingerprint->redop);
 }
 EXPORT_SYMBOL_GPL(rar_keyed_of);
 

@@ -116,7 +116,7 @@ enum rar_mib {
 enum rar_rx {
 	RAR_RX_DONE,	/* used; the skb is still the caller's */
 	RAR_RX_TAKEN,	/* the skb is held, or on its way to the successor */
-	RAR_RX_PASS,	/* untouched: for another hook, or not for a member here */
+	RAR_RX_PASS,	/* untouched: for another hook, or for no member here */
 	RAR_RX_RETRY,	/* too early a moment ago, but not any more */
 	RAR_RX_DROP,	/* dropped; the reason is added, see RAR_DROP() */
 };

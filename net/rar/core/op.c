@@ -375,8 +375,8 @@ int rar_op_cut(struct rar_ring *ring, const struct rar_fingerprint *fingerprint,
 		return -EOPNOTSUPP;
 	if (fingerprint->count > RAR_MAX_BYTES / kind->size)
 		return -EMSGSIZE;
-	err = rar_ring_plan(&plan, place, fingerprint->collective, fingerprint->mode,
-			    fingerprint->root);
+	err = rar_ring_plan(&plan, place, fingerprint->collective,
+			    fingerprint->mode, fingerprint->root);
 	if (!err)
 		err = rar_ring_cut(ring, blocks_bytes(fingerprint, kind), payload, &plan);
 	return err || !lead ? err : rar_ring_lead(ring, lead);

@@ -24,8 +24,8 @@ struct rar_net;
 static_assert(BITS_PER_LONG == 64, "AF_RAR needs a 64-bit kernel");
 
 /*
- * The flags of struct rar_op that this module knows. They travel in the mode, and
- * RAR_CAPS tells which of them all members know.
+ * The flags of struct rar_op that this module knows. They travel in the mode,
+ * and RAR_CAPS tells which of them all members know.
  */
 #define RAR_OP_FLAGS	(RAR_OPF_IN_ORDER | RAR_OPF_WIDE | RAR_OPF_EXACT | RAR_OPF_QUANT)
 

@@ -129,8 +129,9 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	bool ordered = mode & RAR_OPF_IN_ORDER || gathers;
 	const struct row *row;
 
-	if (!collective || collective >= RAR_COLLECTIVE_NR || (ordered && !sums) ||
-	    way >= RAR_WAY_NR || (direct && !sums && collective != RAR_BROADCAST))
+	if (!collective || collective >= RAR_COLLECTIVE_NR ||
+	    (ordered && !sums) || way >= RAR_WAY_NR ||
+	    (direct && !sums && collective != RAR_BROADCAST))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
 	if (gathers)
@@ -150,8 +151,10 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
-	plan->aside = place->boxes && !place->hosts && !plan->gathered && !plan->direct &&
-		      (sums || collective == RAR_BROADCAST || collective == RAR_REDUCE);
+	plan->aside = place->boxes && !place->hosts && !plan->gathered &&
+		      !plan->direct &&
+		      (sums || collective == RAR_BROADCAST ||
+		       collective == RAR_REDUCE);
 	plan->boxes = plan->aside ? place->boxes : 0;
 	return 0;
 }

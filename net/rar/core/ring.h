@@ -71,7 +71,7 @@
 
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
-#define RAR_UNCUT_MAX	65536		/* RAR_AUTO: most bytes that are not cut */
+#define RAR_UNCUT_MAX	65536	/* RAR_AUTO: most bytes that are not cut */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */
@@ -120,9 +120,11 @@ static inline u16 rar_way_mode(enum rar_wire_way way)
  * @host:  the rank's host, less than @hosts; rank 0 is on host 0
  * @ranks: ranks on this host, at least 1
  * @index: the rank's index among them
- * @uncut: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES .. RAR_UNCUT_MAX
- * @boxes: the boxes that the group named, by which sums, broadcasts and reductions to a root may
- *         go aside of the ring. The chunks of an operation are divided among them
+ * @uncut: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES ..
+ *         RAR_UNCUT_MAX
+ * @boxes: the boxes that the group named, by which sums, broadcasts and
+ *         reductions to a root may go aside of the ring. The chunks of an
+ *         operation are divided among them
  */
 struct rar_place {
 	u32 size;
@@ -135,7 +137,10 @@ struct rar_place {
 	u32 boxes;
 };
 
-/* May records of keyed reductions go by a box? Of two ranks it would combine nothing. */
+/*
+ * May records of keyed reductions go by a box? Of two ranks it would combine
+ * nothing.
+ */
 static inline bool rar_place_keyed(const struct rar_place *place)
 {
 	return place->boxes && place->size > 2;

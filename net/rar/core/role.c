@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Roles of a host besides that of a rank: the box, and sums inside RoCEv2
+ * What a host may be besides a rank: the box, and sums inside RoCEv2
  * packets. Each is a module of its own, which registers one table of functions
  * here. Most hosts have none of them.
  *
@@ -143,7 +143,7 @@ int rar_role_set_mem(struct rar_net *rn, unsigned long bytes)
  *
  * Process context. Loads rar_roce if rar_box is there.
  *
- * Return: 0; -EINVAL if this host was never a box, or an error as that of
+ * Return: 0; -EINVAL if this host was never a box, or an error as of
  * rar_role_set_mem(). Then nothing has changed.
  */
 int rar_role_set_roce(struct rar_net *rn, bool on)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Roles of a host besides that of a rank: the tables that modules register. */
+/* What a host may be besides a rank: the tables that modules register. */
 #ifndef _RAR_CORE_ROLE_H
 #define _RAR_CORE_ROLE_H
 
@@ -34,8 +34,8 @@ enum rar_role_index {
  * @net_size:	of struct rar_net, and
  * @member_size: of struct rar_member
  * @owner:	the module
- * @set:	its setting is written: net.rar.box_mem, net.rar.box_roce. While a
- *		role is on in a namespace, it holds a reference on its module.
+ * @set:	its setting is written: net.rar.box_mem, net.rar.box_roce. While
+ *		a role is on in a namespace, it holds a reference on its module.
  *		Process context
  * @show:	its part of /proc/net/rar_box, with the jobs or without.
  *		Process context

@@ -30,8 +30,9 @@
 
 #define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
 #define DIRECT_HOP_US	10	/* from so long a hop on for each other rank: exchange directly */
-#define BORDER_MIN	8	/* bytes; lower borders of short operations are none */
-#define UNCUT_HOP_BYTES	256	/* bytes of a tensor that is not cut, for each microsecond */
+#define BORDER_MIN	8	/* bytes; a lower border is none */
+/* Bytes of a tensor that is not cut, for each microsecond of a hop. */
+#define UNCUT_HOP_BYTES	256
 
 /*
  * Drop what rank 0 cannot choose for this member's schedule. Borders that it
@@ -39,14 +40,12 @@
  */
 static void confine(const struct rar_member *m, struct rar_choice *choice)
 {
-	bool automatic = m->schedule == RAR_AUTO;
-
-	if (!automatic && m->schedule != RAR_DIRECT)
+	if (m->schedule != RAR_AUTO && m->schedule != RAR_DIRECT)
 		*choice = (struct rar_choice) { };
-	if (!automatic)
+	if (m->schedule == RAR_DIRECT) {
 		choice->gather = 0;
-	if (!automatic)
 		choice->uncut = 0;
+	}
 	choice->direct = min_t(u32, choice->direct, RAR_SMALL_BYTES);
 	choice->gather = min_t(u32, choice->gather, RAR_SMALL_BYTES);
 	choice->uncut = clamp_t(u32, choice->uncut, RAR_SMALL_BYTES,
@@ -59,7 +58,9 @@ static bool knows(const struct rar_member *m, enum rar_wire_way way)
 	return FIELD_GET(RAR_CAPS_WAYS, m->join.caps.dtypes[0]) & BIT(way);
 }
 
-/* A border that an administrator has set, or 0 if it is so low that it is none. */
+/*
+ * A border that an administrator has set, or 0 if it is so low that it is none.
+ */
 static u32 told_border(u32 bytes)
 {
 	return bytes < BORDER_MIN ? 0 : rounddown_pow_of_two(bytes);
@@ -106,12 +107,13 @@ static bool together(const struct rar_member *m)
 }
 
 /*
- * The bytes up to which tensors are not cut. The bits of a sum depend on it,
- * and hardly ever on how long the measured hop took: it is a power of two.
+ * The bytes up to which tensors are not cut: a power of two, since the bits of
+ * a sum depend on it, and should hardly ever depend on how long a hop took.
  */
 static u32 choose_uncut(const struct rar_member *m)
 {
-	u32 hop_us = min_t(u32, m->join.hop_us, RAR_UNCUT_MAX / UNCUT_HOP_BYTES);
+	u32 hop_us = min_t(u32, m->join.hop_us,
+			   RAR_UNCUT_MAX / UNCUT_HOP_BYTES);
 	u32 told = READ_ONCE(m->rn->sysctl_whole_bytes);
 	u32 bytes = told ?: hop_us * UNCUT_HOP_BYTES;
 
@@ -143,7 +145,8 @@ void rar_choice_make(const struct rar_member *m, bool paired,
  * @choice: what rank 0 has chosen
  * @th:     header of the packet
  */
-void rar_choice_to_wire(const struct rar_choice *choice, struct rar_table_hdr *th)
+void rar_choice_to_wire(const struct rar_choice *choice,
+			struct rar_table_hdr *th)
 {
 	if (choice->paired)
 		th->flags |= cpu_to_be16(RAR_TF_PAIRED);

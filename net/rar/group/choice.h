@@ -10,7 +10,8 @@ struct rar_table_hdr;
 
 void rar_choice_make(const struct rar_member *m, bool paired,
 		     struct rar_choice *choice);
-void rar_choice_to_wire(const struct rar_choice *choice, struct rar_table_hdr *th);
+void rar_choice_to_wire(const struct rar_choice *choice,
+			struct rar_table_hdr *th);
 void rar_choice_from_wire(const struct rar_member *m,
 			  const struct rar_table_hdr *th,
 			  struct rar_choice *choice);

@@ -211,7 +211,8 @@ static void reject(struct rar_member *m, const struct rar_pkt *pkt,
 	};
 
 	r.proof = cpu_to_be64(rar_key_proof(m, &c));
-	rar_control_reply(m, pkt, &r, sizeof(r), RAR_T_REJECT, be64_to_cpu(jh->nonce));
+	rar_control_reply(m, pkt, &r, sizeof(r), RAR_T_REJECT,
+			  be64_to_cpu(jh->nonce));
 }
 
 /* The proof in a REJECT that comes. */
@@ -286,7 +287,8 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
 	};
 
-	rar_control_reply(m, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK, be64_to_cpu(jh->nonce));
+	rar_control_reply(m, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK,
+			  be64_to_cpu(jh->nonce));
 }
 
 /* Take the predecessor, whose address is real: it echoed our cookie in a full packet. */

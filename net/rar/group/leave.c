@@ -271,7 +271,8 @@ bool rar_leave_tick(struct rar_member *m)
 	leave->fin_next = jiffies + msecs_to_jiffies(50);
 	for (i = 0; i < RAR_LINKS; i++)
 		if (leave->fin_due[i])
-			rar_control_notice(&m->link[i], RAR_T_FIN, m->epoch, &fin);
+			rar_control_notice(&m->link[i], RAR_T_FIN, m->epoch,
+					   &fin);
 	return false;
 }
 

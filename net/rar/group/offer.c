@@ -81,5 +81,6 @@ void rar_offer_pass(struct rar_member *m, const struct rar_row *first)
 	path.dst = first->addr;
 	if (ipv6_addr_type(&path.dst.ip) & IPV6_ADDR_LINKLOCAL)
 		path.dst.scope = rar_member_scope(m);
-	rar_control_once(m, &path, &oh, sizeof(oh), RAR_T_OFFER, 0, first->nonce);
+	rar_control_once(m, &path, &oh, sizeof(oh), RAR_T_OFFER, 0,
+			 first->nonce);
 }

@@ -177,8 +177,8 @@ static void try_rank(struct rar_member *m, u32 rank)
 	}
 	spin_unlock_bh(&m->lock);
 	if (token)
-		rar_control_send(&peer->link, &ph, sizeof(ph), small ? 0 : padding(m), RAR_T_PAIR,
-				 token);
+		rar_control_send(&peer->link, &ph, sizeof(ph),
+				 small ? 0 : padding(m), RAR_T_PAIR, token);
 }
 
 /**
@@ -227,7 +227,8 @@ void rar_pair_rcv(struct rar_member *m, struct rar_pkt *pkt)
 	swap(ph.h.src, ph.h.dst);
 	ph.bytes = cpu_to_be32(pkt->len);
 	ph.__pad = 0;
-	rar_control_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK, rar_key_pair(m, nonce, &ph));
+	rar_control_reply(m, pkt, &ph, sizeof(ph), RAR_T_PAIR_ACK,
+			  rar_key_pair(m, nonce, &ph));
 }
 
 /**

@@ -385,7 +385,8 @@ static bool next_is_here(const struct rar_member *m)
 	u32 next = m->rank + 1;
 
 	return rar_route_is_here(m, &m->link[RAR_NEXT].path) ||
-	       (m->join.table[next].beside && rar_hosts_find(m, next, m->join.table[next].nonce));
+	       (m->join.table[next].beside &&
+		rar_hosts_find(m, next, m->join.table[next].nonce));
 }
 
 /* Derive the hosts and their ranks from the table. All members get the same result. */

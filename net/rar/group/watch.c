@@ -146,7 +146,8 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
-		rar_control_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch, &ask);
+		rar_control_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch,
+				   &ask);
 }
 
 /* Has this rank contributed all it can? Before that the others wait for this rank. */

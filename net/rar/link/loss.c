@@ -557,7 +557,8 @@ static u64 probe_interval(const struct rar_link *link)
 	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
 	const struct rar_link_tx *tx = &link->tx;
 	u64 since = max(tx->sent_us, tx->blocked_us);
-	bool done_lacks = m->place.boxes && rar_member_idle(m) && !rar_member_is_first(m);
+	bool done_lacks = m->place.boxes && rar_member_idle(m) &&
+			  !rar_member_is_first(m);
 
 	/*
 	 * Credit is closed, or an operation waits only until the successor has completed it. The

@@ -357,8 +357,9 @@ static enum rar_rx input_old(struct rar_member *m, struct rar_operation *op,
 }
 
 /*
- * Add or store what is claimed, publish: no exit in between. Reading the packet cannot fail, since
- * rar_datagram_check() found its length. @write: the run may go on at once, as it came.
+ * Add or store what is claimed, publish: no exit in between. Reading the packet
+ * cannot fail, since rar_datagram_check() found its length. @write: the run may
+ * go on at once, as it came.
  */
 static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 			     struct rar_arrival *a, bool write)
@@ -715,9 +716,9 @@ static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt
 }
 
 /*
- * Take in a validated RS or AG packet that holds a run of @n chunks. Return: RAR_RX_DONE,
- * RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_PASS for a frame that comes too early, or the
- * drop with its reason.
+ * Take in a validated RS or AG packet that holds a run of @n chunks. Return:
+ * RAR_RX_DONE, RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_PASS for a frame that
+ * comes too early, or the drop with its reason.
  */
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
@@ -782,7 +783,8 @@ enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt)
 	/* A chunk of the ring and a chunk that came directly are never the same. */
 	if (rar_mode_way(be16_to_cpu(dh.mode)) != RAR_WAY_DIRECT)
 		return RAR_DROP(Chunk);
-	rar_direct_hear(pkt->link, be32_to_cpu(dh.base), be64_to_cpu(dh.complete), true);
+	rar_direct_hear(pkt->link, be32_to_cpu(dh.base),
+			be64_to_cpu(dh.complete), true);
 	a.op_seq = be64_to_cpu(dh.op_seq);
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), 1, RAR_AG };
 	if (rar_op_early(m, a.op_seq, &a.run))

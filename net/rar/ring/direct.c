@@ -316,7 +316,8 @@ static void send_done(struct rar_link *link, const struct rar_known *told,
 {
 	dh->below = cpu_to_be64(told->base);
 	dh->map = cpu_to_be64(told->map);
-	rar_control_send(link, dh, sizeof(*dh), 0, RAR_T_DONE, link->member->epoch);
+	rar_control_send(link, dh, sizeof(*dh), 0, RAR_T_DONE,
+			 link->member->epoch);
 }
 
 /**

@@ -155,9 +155,11 @@ void rar_fail_tell_join(struct rar_member *m, const struct rar_bye *bye,
 
 	for (i = 0; i < RAR_LINKS; i++) {
 		if (bye->nonce[i])
-			rar_control_notice(&m->link[i], RAR_T_ABORT, bye->nonce[i], err);
+			rar_control_notice(&m->link[i], RAR_T_ABORT,
+					   bye->nonce[i], err);
 		if (bye->nonce[i] && bye->epoch)
-			rar_control_notice(&m->link[i], RAR_T_ABORT, bye->epoch, err);
+			rar_control_notice(&m->link[i], RAR_T_ABORT, bye->epoch,
+					   err);
 	}
 }
 

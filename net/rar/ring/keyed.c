@@ -325,10 +325,10 @@ static enum rar_rx root_rcv(struct rar_member *m, struct rar_operation *op,
 /* Does a packet, which is a DIRECT, bring a chunk of a stream? */
 bool rar_keyed_is(const struct rar_pkt *pkt)
 {
+	u32 off = pkt->off + offsetof(struct rar_data_hdr, collective);
 	u8 collective;
 
-	return !skb_copy_bits(pkt->skb, pkt->off + offsetof(struct rar_data_hdr, collective),
-			      &collective, sizeof(collective)) &&
+	return !skb_copy_bits(pkt->skb, off, &collective, sizeof(collective)) &&
 	       collective == RAR_REDUCE_BY_KEY;
 }
 
@@ -377,7 +377,8 @@ enum rar_rx rar_keyed_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return RAR_DROP(Short);
-	rar_direct_hear(pkt->link, be32_to_cpu(dh.base), be64_to_cpu(dh.complete), true);
+	rar_direct_hear(pkt->link, be32_to_cpu(dh.base),
+			be64_to_cpu(dh.complete), true);
 	seq = be64_to_cpu(dh.op_seq);
 	if (seq >= READ_ONCE(m->op_next))
 		return RAR_DROP(EarlyFull);

@@ -543,7 +543,8 @@ static void leg_tick(struct rar_link *link)
 	spin_unlock_bh(&m->tx_lock);
 	if (want) {
 		rar_mib_inc(m->rn, BoxWants);
-		rar_control_send(&m->link[RAR_PREV], &ch, sizeof(ch), 0, RAR_T_WANT, m->epoch);
+		rar_control_send(&m->link[RAR_PREV], &ch, sizeof(ch), 0,
+				 RAR_T_WANT, m->epoch);
 	}
 }
 

@@ -135,7 +135,8 @@ static noinline_for_stack bool push_ready(struct rar_link *link, u32 own)
 			own -= items[i].own;
 			if (items[i].own && rar_steer_send(link, &items[i]))
 				continue;
-			rar_fail_sent(link, items[i].op->seq, rar_run_send(link, &items[i]));
+			rar_fail_sent(link, items[i].op->seq,
+				      rar_run_send(link, &items[i]));
 			if (rar_op_unuse(items[i].op))
 				rar_member_wake(m);
 		}

@@ -602,7 +602,8 @@ void rar_ringed_tell(struct rar_link *link)
 	};
 
 	if (epoch)
-		rar_control_send(link, &ph, sizeof(ph), sizeof(struct rar_ack_hdr) - sizeof(ph),
+		rar_control_send(link, &ph, sizeof(ph),
+				 sizeof(struct rar_ack_hdr) - sizeof(ph),
 				 RAR_T_PROBE, epoch);
 }
 

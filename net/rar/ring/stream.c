@@ -185,7 +185,8 @@ static void push(struct rar_member *m, struct rar_operation *op)
 	int err;
 
 	while (pick(m, op, &to)) {
-		err = rar_run_stream(to.link, &to.item, to.at, op->keyed->chunk, to.bytes);
+		err = rar_run_stream(to.link, &to.item, to.at, op->keyed->chunk,
+				     to.bytes);
 		/* A packet that a queue of this host refuses is sent again, as a lost one. */
 		if (err == -EMSGSIZE && to.link->index == RAR_LEG)
 			WRITE_ONCE(to.link->narrow, true);

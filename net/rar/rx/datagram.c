@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Datagrams: finds and checks what lies before the RAR header, on every path. */
+/*
+ * Datagrams: finds and checks what lies before the RAR header, on every path.
+ */
 #include <linux/bpf.h>
 #include <linux/inetdevice.h>
 #include <net/ip.h>
@@ -38,12 +40,14 @@ u32 rar_datagram_len(const struct rar_pkt *pkt)
  * Return: where they lie together, which may be @buf, or NULL if they are not
  * there. The headers of a frame must lie together.
  */
-void *rar_datagram_header(const struct rar_pkt *pkt, u32 off, u32 len, void *buf)
+void *rar_datagram_header(const struct rar_pkt *pkt, u32 off, u32 len,
+			  void *buf)
 {
 	if (pkt->skb)
 		return skb_header_pointer(pkt->skb, off, len, buf);
-	return off + len <= frame_head(pkt->frame) ? pkt->frame->xdp->data + off :
-						     NULL;
+	if (off + len > frame_head(pkt->frame))
+		return NULL;
+	return pkt->frame->xdp->data + off;
 }
 
 static bool dgram_v4(struct rar_pkt *pkt, u32 nhoff, struct rar_datagram *d)
@@ -88,7 +92,10 @@ static bool dgram_v6(struct rar_pkt *pkt, u32 nhoff, struct rar_datagram *d)
 	return true;
 }
 
-/* Find UDP and the common RAR header. Returns false if the packet is not recognised as ours. */
+/*
+ * Find UDP and the common RAR header. Returns false if the packet is not
+ * recognised as ours.
+ */
 static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
 			 struct rar_datagram *d)
 {
@@ -112,8 +119,8 @@ static bool find_headers(struct rar_net *rn, struct rar_pkt *pkt,
 }
 
 /* The checksum of the pseudo header and of the bytes summed up in @sum. */
-static __sum16 csum_with(const struct rar_pkt *pkt, const struct rar_datagram *d,
-			 __wsum sum)
+static __sum16 csum_with(const struct rar_pkt *pkt,
+			 const struct rar_datagram *d, __wsum sum)
 {
 	if (pkt->from.af == AF_INET)
 		return csum_tcpudp_magic(pkt->from.ip.s6_addr32[0],
@@ -124,11 +131,13 @@ static __sum16 csum_with(const struct rar_pkt *pkt, const struct rar_datagram *d
 }
 
 /*
- * Has the sender left the checksum to its device, with the pseudo header's sum in place of
- * it? veth hands such a packet on in this machine's memory, so there it is as good as
- * a right checksum. If other devices bring it, or an skb tells, the stack judges.
+ * Has the sender left the checksum to its device, with the pseudo header's sum
+ * in place of it? veth hands such a packet on in this machine's memory, so
+ * there it is as good as a right checksum. If other devices bring it, or an skb
+ * tells, the stack judges.
  */
-static bool csum_left_open(const struct rar_pkt *pkt, const struct rar_datagram *d)
+static bool csum_left_open(const struct rar_pkt *pkt,
+			   const struct rar_datagram *d)
 {
 	__sum16 seed = ~csum_with(pkt, d, 0);
 
@@ -140,8 +149,12 @@ static bool from_veth(const struct rar_frame *frame)
 	return !frame->generic && rar_is_veth(frame->xdp->rxq->dev);
 }
 
-/* Check a frame. The sum of the bytes after the headers is kept: AG does not change it. */
-static bool frame_csum_good(const struct rar_pkt *pkt, const struct rar_datagram *d)
+/*
+ * Check a frame. The sum of the bytes after the headers is kept: AG does not
+ * change it.
+ */
+static bool frame_csum_good(const struct rar_pkt *pkt,
+			    const struct rar_datagram *d)
 {
 	struct rar_cursor cursor = { .xdp = pkt->frame->xdp };
 	u32 hdrs = sizeof(struct udphdr) + sizeof(struct rar_data_hdr);
@@ -154,17 +167,20 @@ static bool frame_csum_good(const struct rar_pkt *pkt, const struct rar_datagram
 	hdrs = min_t(u32, hdrs, d->udp_len);
 	rar_reduce_begin_csum(&ctx, d->udp_len);
 	sum = rar_cursor_csum(&ctx, &cursor, d->udp, hdrs);
-	frame->sum = rar_cursor_csum(&ctx, &cursor, d->udp + hdrs, d->udp_len - hdrs);
+	frame->sum = rar_cursor_csum(&ctx, &cursor, d->udp + hdrs,
+				     d->udp_len - hdrs);
 	rar_reduce_end(&ctx);
 	frame->summed = true;
 	return !csum_with(pkt, d, csum_add(sum, frame->sum));
 }
 
 /*
- * Is the sum right that the device computed? As nf_ip_checksum(): at the ingress hook it
- * covers the packet's IP header, and a right IPv4 header adds nothing.
+ * Is the sum right that the device computed? As nf_ip_checksum(): at the
+ * ingress hook it covers the packet's IP header, and a right IPv4 header adds
+ * nothing.
  */
-static bool csum_complete_good(const struct rar_pkt *pkt, const struct rar_datagram *d)
+static bool csum_complete_good(const struct rar_pkt *pkt,
+			       const struct rar_datagram *d)
 {
 	const struct sk_buff *skb = pkt->skb;
 	__wsum sum = skb->csum;
@@ -176,13 +192,17 @@ static bool csum_complete_good(const struct rar_pkt *pkt, const struct rar_datag
 	return !csum_with(pkt, d, sum);
 }
 
-/* Check the sum over pseudo header, UDP header and data; the sum is zero if it is right. */
+/*
+ * Check the sum over pseudo header, UDP header and data; the sum is zero if it
+ * is right.
+ */
 static bool csum_good(const struct rar_pkt *pkt, const struct rar_datagram *d)
 {
 	if (pkt->frame)
 		return frame_csum_good(pkt, d);
 	return skb_csum_unnecessary(pkt->skb) || csum_complete_good(pkt, d) ||
-	       !csum_with(pkt, d, skb_checksum(pkt->skb, d->udp, d->udp_len, 0));
+	       !csum_with(pkt, d,
+			  skb_checksum(pkt->skb, d->udp, d->udp_len, 0));
 }
 
 /**
@@ -192,7 +212,8 @@ static bool csum_good(const struct rar_pkt *pkt, const struct rar_datagram *d)
  *
  * Return: RAR_RX_DONE, or the drop with its reason.
  */
-enum rar_rx rar_datagram_check(const struct rar_pkt *pkt, const struct rar_datagram *d)
+enum rar_rx rar_datagram_check(const struct rar_pkt *pkt,
+			       const struct rar_datagram *d)
 {
 	if (d->fragment)
 		return RAR_DROP(Fragment);
@@ -214,8 +235,8 @@ enum rar_rx rar_datagram_check(const struct rar_pkt *pkt, const struct rar_datag
 }
 
 /*
- * Does the packet have an address that no packet from a wire may have? The hook comes before
- * the stack's own checks, so such packets are left to them.
+ * Does the packet have an address that no packet from a wire may have? The hook
+ * comes before the stack's own checks, so such packets are left to them.
  */
 static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
 {
@@ -245,7 +266,10 @@ static enum rar_rx why_not_ours(struct sk_buff *skb, u32 udp)
 	return RAR_DROP(Short);
 }
 
-/* The stack has reassembled the packet, checked its IP header and found the socket. */
+/*
+ * The stack has reassembled the packet, checked its IP header and found the
+ * socket.
+ */
 static void from_stack(struct sk_buff *skb, struct rar_datagram *d)
 {
 	bool v4 = skb->protocol == htons(ETH_P_IP);
@@ -304,8 +328,8 @@ static bool read_ip(struct rar_pkt *pkt, u32 nhoff, bool v4,
  *
  * Softirq, RCU read side.
  *
- * Return: RAR_RX_DONE; RAR_RX_PASS if it is not ours (ingress only); or, for the
- * UDP socket, the drop with its reason.
+ * Return: RAR_RX_DONE; RAR_RX_PASS if it is not ours (ingress only); or, for
+ * the UDP socket, the drop with its reason.
  */
 enum rar_rx rar_datagram_find(struct rar_net *rn, struct rar_pkt *pkt,
 			      enum rar_rx_path path, struct rar_datagram *d)

@@ -16,7 +16,8 @@ struct rar_datagram {
 };
 
 u32 rar_datagram_len(const struct rar_pkt *pkt);
-void *rar_datagram_header(const struct rar_pkt *pkt, u32 off, u32 len, void *buf);
+void *rar_datagram_header(const struct rar_pkt *pkt, u32 off, u32 len,
+			  void *buf);
 void rar_datagram_way(struct sk_buff *skb, struct rar_way *way);
 enum rar_rx rar_datagram_find(struct rar_net *rn, struct rar_pkt *pkt,
 			      enum rar_rx_path path, struct rar_datagram *d);

@@ -244,7 +244,8 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 }
 
 /* Take a packet of a member that the box does not know, or not any more. */
-static bool for_box(struct rar_net *rn, struct rar_pkt *pkt, const struct rar_datagram *d)
+static bool for_box(struct rar_net *rn, struct rar_pkt *pkt,
+		    const struct rar_datagram *d)
 {
 	return pkt->h.dst == cpu_to_be16(RAR_BOX_RANK) &&
 	       rar_datagram_check(pkt, d) == RAR_RX_DONE &&
@@ -288,8 +289,8 @@ static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
- * Take in a packet whose headers were found. Returns RAR_RX_PASS if it is not for
- * a member here (ingress only).
+ * Take in a packet whose headers were found. Returns RAR_RX_PASS if it is not
+ * for a member here (ingress only).
  */
 static enum rar_rx receive(struct rar_net *rn, struct rar_pkt *pkt,
 			   const struct rar_datagram *d, enum rar_rx_path path)
@@ -299,7 +300,8 @@ static enum rar_rx receive(struct rar_net *rn, struct rar_pkt *pkt,
 	enum rar_rx ret;
 
 	m = rar_member_lookup(rn, be64_to_cpu(pkt->h.group),
-			      be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
+			      be16_to_cpu(pkt->h.dst),
+			      be64_to_cpu(pkt->h.token));
 	if (!m && ingress)
 		return RAR_RX_PASS;
 	if (!m)
@@ -321,8 +323,8 @@ static enum rar_rx receive(struct rar_net *rn, struct rar_pkt *pkt,
  *
  * Softirq, RCU read side.
  *
- * Return: RAR_TAKEN and @skb is consumed; RAR_PASS and it is untouched, since it
- * is not for a member here.
+ * Return: RAR_TAKEN and @skb is consumed; RAR_PASS and it is untouched, since
+ * it is not for a member here.
  */
 enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 			 enum rar_rx_path path)

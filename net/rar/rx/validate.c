@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The validator: who may send which type, with which token, from which address
- * and by which device. The only place where packets are checked that.
+ * The validator: which neighbour may send which type of packet, with which
+ * token, from which address and by which device. No other file judges that.
  */
 #include <net/ipv6.h>
 
@@ -28,8 +28,8 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
  * @m:   member
  * @pkt: packet
  *
- * The ingress hook also sees packets that only pass through. A member bound to no
- * address can be joined at any local address.
+ * The ingress hook also sees packets that only pass through. A member bound to
+ * no address can be joined at any local address.
  */
 bool rar_validate_address(const struct rar_member *m, const struct rar_pkt *pkt)
 {
@@ -45,19 +45,33 @@ bool rar_validate_address(const struct rar_member *m, const struct rar_pkt *pkt)
 #define FROM_PREV	BIT(RAR_PREV)
 #define FROM_NEXT	BIT(RAR_NEXT)
 #define FROM_BOX	BIT(RAR_LEG)
-#define FROM_PEER	BIT(RAR_LINKS)		/* from a rank that exchanges directly */
-#define FROM_ANY	BIT(RAR_LINKS + 1)	/* the type's function looks where it comes from */
-#define TO_BOX		BIT(RAR_LINKS + 2)	/* from a member or a box below to a box */
-#define FROM_ANYONE	BIT(RAR_LINKS + 3)	/* if they know the token */
-#define BY_EPOCH	BIT(0)	/* token is the epoch, of the link if it has its own */
-#define BY_NONCE	BIT(1)	/* token is our nonce, which the successor and the table have */
-#define BY_PASS		BIT(2)	/* token is the cookie by which the predecessor was accepted */
-#define BY_GROUP	BIT(3)	/* token is the group's epoch, although the link has its own */
-#define BY_TYPE		BIT(4)	/* the type's function judges the token */
+/* From a rank that exchanges directly. */
+#define FROM_PEER	BIT(RAR_LINKS)
+/* The type's function looks where it comes from. */
+#define FROM_ANY	BIT(RAR_LINKS + 1)
+/* From a member, or a box below, to a box. */
+#define TO_BOX		BIT(RAR_LINKS + 2)
+/* From anybody who knows the token. */
+#define FROM_ANYONE	BIT(RAR_LINKS + 3)
+
+/* The token is the epoch, of the link if it has its own. */
+#define BY_EPOCH	BIT(0)
+/* The token is our nonce, which the successor and the table have. */
+#define BY_NONCE	BIT(1)
+/* The token is the cookie by which the predecessor was accepted. */
+#define BY_PASS		BIT(2)
+/* The token is the group's epoch, although the link has its own. */
+#define BY_GROUP	BIT(3)
+/* The type's function judges the token. */
+#define BY_TYPE		BIT(4)
+
+#define LANES		(RAR_MAX_LANES - 1)
+#define HDR(name)	sizeof(struct rar_##name##_hdr)
 
 /*
- * Per type: the shortest packet, which neighbours may send it, which token it has, and from
- * how many ports after the neighbour's own it may come, one per lane.
+ * Per type: the shortest packet, which neighbours may send it, which token it
+ * has, and from how many ports after the neighbour's own it may come, one per
+ * lane.
  */
 static const struct input_type {
 	u16 min;
@@ -65,42 +79,35 @@ static const struct input_type {
 	u8 token;
 	u8 more_ports;
 } input_types[] = {
-	[RAR_T_RS]	= { sizeof(struct rar_data_hdr), FROM_PREV | TO_BOX | FROM_BOX, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_AG]	= { sizeof(struct rar_data_hdr), FROM_PREV | FROM_BOX, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_ACK]	= { sizeof(struct rar_ack_hdr), FROM_NEXT | FROM_BOX, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_PROBE]	= { sizeof(struct rar_probe_hdr), FROM_PREV | TO_BOX, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_WANT]	= { sizeof(struct rar_chunks_hdr), FROM_NEXT | TO_BOX, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_RETURN]	= { sizeof(struct rar_chunks_hdr), TO_BOX | FROM_BOX, BY_EPOCH },
-	[RAR_T_ENTERED]	= { sizeof(struct rar_entered_hdr), FROM_BOX, BY_GROUP },
-	[RAR_T_DIRECT]	= { sizeof(struct rar_data_hdr), FROM_PEER, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_DONE]	= { sizeof(struct rar_done_hdr), FROM_PEER, BY_EPOCH,
-			    RAR_MAX_LANES - 1 },
-	[RAR_T_PAIR]	= { sizeof(struct rar_pair_hdr), FROM_ANY, BY_TYPE },
-	[RAR_T_PAIR_ACK] = { sizeof(struct rar_pair_hdr), FROM_ANY, BY_TYPE },
-	[RAR_T_OFFER]	= { sizeof(struct rar_offer_hdr), FROM_ANYONE, BY_NONCE },
-	[RAR_T_JOIN]	= { sizeof(struct rar_join_hdr), FROM_PREV, BY_TYPE },
-	[RAR_T_JOIN_ACK] = { sizeof(struct rar_join_hdr), FROM_NEXT, BY_NONCE },
-	[RAR_T_REJECT]	= { sizeof(struct rar_reject_hdr), FROM_NEXT, BY_NONCE },
-	[RAR_T_COLLECT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
-	[RAR_T_PROPOSE]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
-	[RAR_T_COMMIT]	= { sizeof(struct rar_table_hdr), FROM_PREV, BY_PASS },
-	[RAR_T_ABORT]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH | BY_NONCE | BY_PASS,
-			    RAR_MAX_LANES - 1 },
+	[RAR_T_RS]	= { HDR(data), FROM_PREV | TO_BOX | FROM_BOX, BY_EPOCH,
+			    LANES },
+	[RAR_T_AG]	= { HDR(data), FROM_PREV | FROM_BOX, BY_EPOCH, LANES },
+	[RAR_T_ACK]	= { HDR(ack), FROM_NEXT | FROM_BOX, BY_EPOCH, LANES },
+	[RAR_T_PROBE]	= { HDR(probe), FROM_PREV | TO_BOX, BY_EPOCH, LANES },
+	[RAR_T_WANT]	= { HDR(chunks), FROM_NEXT | TO_BOX, BY_EPOCH, LANES },
+	[RAR_T_RETURN]	= { HDR(chunks), TO_BOX | FROM_BOX, BY_EPOCH },
+	[RAR_T_ENTERED]	= { HDR(entered), FROM_BOX, BY_GROUP },
+	[RAR_T_DIRECT]	= { HDR(data), FROM_PEER, BY_EPOCH, LANES },
+	[RAR_T_DONE]	= { HDR(done), FROM_PEER, BY_EPOCH, LANES },
+	[RAR_T_PAIR]	= { HDR(pair), FROM_ANY, BY_TYPE },
+	[RAR_T_PAIR_ACK] = { HDR(pair), FROM_ANY, BY_TYPE },
+	[RAR_T_OFFER]	= { HDR(offer), FROM_ANYONE, BY_NONCE },
+	[RAR_T_JOIN]	= { HDR(join), FROM_PREV, BY_TYPE },
+	[RAR_T_JOIN_ACK] = { HDR(join), FROM_NEXT, BY_NONCE },
+	[RAR_T_REJECT]	= { HDR(reject), FROM_NEXT, BY_NONCE },
+	[RAR_T_COLLECT]	= { HDR(table), FROM_PREV, BY_PASS },
+	[RAR_T_PROPOSE]	= { HDR(table), FROM_PREV, BY_PASS },
+	[RAR_T_COMMIT]	= { HDR(table), FROM_PREV, BY_PASS },
+	[RAR_T_ABORT]	= { HDR(notice), FROM_PREV | FROM_NEXT,
+			    BY_EPOCH | BY_NONCE | BY_PASS, LANES },
 	[RAR_T_RESET]	= { sizeof(struct rar_hdr),
-			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX, BY_EPOCH },
-	[RAR_T_FIN]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH, RAR_MAX_LANES - 1 },
-	[RAR_T_LATE]	= { sizeof(struct rar_notice_hdr), FROM_PREV,
-			    BY_EPOCH, RAR_MAX_LANES - 1 },
-	[RAR_T_FIN_ACK]	= { sizeof(struct rar_notice_hdr),
-			    FROM_PREV | FROM_NEXT, BY_EPOCH, RAR_MAX_LANES - 1 },
+			    FROM_PREV | FROM_NEXT | TO_BOX | FROM_BOX,
+			    BY_EPOCH },
+	[RAR_T_FIN]	= { HDR(notice), FROM_PREV | FROM_NEXT, BY_EPOCH,
+			    LANES },
+	[RAR_T_LATE]	= { HDR(notice), FROM_PREV, BY_EPOCH, LANES },
+	[RAR_T_FIN_ACK]	= { HDR(notice), FROM_PREV | FROM_NEXT, BY_EPOCH,
+			    LANES },
 };
 
 static const struct input_type *input_type(u8 type)
@@ -119,10 +126,11 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
 }
 
 /*
- * Is the source rank a neighbour that may send this type, and does the packet come from its
- * address and port? The neighbour's kernel holds that port. It also holds the ports of the
- * lanes, unless another process there had one of them first. A JOIN may come from any
- * address, because that is how the predecessor's address becomes known. Sets @pkt->link.
+ * Is the source rank a neighbour that may send this type, and does the packet
+ * come from its address and port? The neighbour's kernel holds that port. It
+ * also holds the ports of the lanes, unless another process there had one of
+ * them first. A JOIN may come from any address, because that is how the
+ * predecessor's address becomes known. Sets @pkt->link.
  */
 static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 				const struct input_type *t)
@@ -135,19 +143,22 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	if (t->from & FROM_ANYONE)
 		return RAR_RX_DONE;
 	if (t->from & FROM_ANY)
-		return src < m->size && src != m->rank ? RAR_RX_DONE : RAR_DROP(Rank);
+		return src < m->size && src != m->rank ?
+		       RAR_RX_DONE : RAR_DROP(Rank);
 	if (t->from & FROM_PEER) {
 		link = m->direct.paired ? rar_direct_link(m, src) : NULL;
 		if (!link)
 			return RAR_DROP(Rank);
-		if (!port_of(&link->path, pkt, t) || !addr_equal(&pkt->from, &link->path.dst))
+		if (!port_of(&link->path, pkt, t) ||
+		    !addr_equal(&pkt->from, &link->path.dst))
 			return RAR_DROP(Address);
 		pkt->link = link;
 		return RAR_RX_DONE;
 	}
 	for (i = 0; i < RAR_LINKS; i++) {
 		link = &m->link[i];
-		if (!(t->from & BIT(i)) || src != link->rank || !rar_link_to_rank(link))
+		if (!(t->from & BIT(i)) || src != link->rank ||
+		    !rar_link_to_rank(link))
 			continue;
 		known = true;
 		if (pkt->h.type == RAR_T_JOIN ||
@@ -164,17 +175,22 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
- * The functions that take a packet whose sender or receiver is no rank of the group, or NULL. The
- * group may lose its box at any time.
+ * The functions that take a packet whose sender or receiver is no rank of the
+ * group, or NULL. The group may lose its box at any time.
  */
-static const struct rar_aside *aside_of(const struct rar_member *m, const struct rar_pkt *pkt)
+static const struct rar_aside *aside_of(const struct rar_member *m,
+					const struct rar_pkt *pkt)
 {
-	if (pkt->h.type == RAR_T_OFFER || (be16_to_cpu(pkt->h.src) < m->size && m->rank < m->size))
+	if (pkt->h.type == RAR_T_OFFER ||
+	    (be16_to_cpu(pkt->h.src) < m->size && m->rank < m->size))
 		return NULL;
 	return READ_ONCE(m->aside);
 }
 
-/* Does a packet come by a link that leads to no rank, and have its token? Sets @pkt->link. */
+/*
+ * Does a packet come by a link that leads to no rank, and does it have the
+ * token of that link? Sets @pkt->link.
+ */
 static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
 			       const struct input_type *t)
 {
@@ -183,14 +199,17 @@ static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
 
 	pkt->link = NULL;
 	if (t->from & from)
-		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src), &pkt->from, 0);
+		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src),
+					     &pkt->from, 0);
 	if (!pkt->link)
 		return RAR_DROP(Rank);
 	epoch = t->token == BY_GROUP ? m->epoch : READ_ONCE(pkt->link->epoch);
 	if (!epoch || be64_to_cpu(pkt->h.token) != epoch)
 		return RAR_DROP(Epoch);
-	return port_of(&pkt->link->path, pkt, t) &&
-	       addr_equal(&pkt->from, &pkt->link->path.dst) ? RAR_RX_DONE : RAR_DROP(Address);
+	if (!port_of(&pkt->link->path, pkt, t) ||
+	    !addr_equal(&pkt->from, &pkt->link->path.dst))
+		return RAR_DROP(Address);
+	return RAR_RX_DONE;
 }
 
 static enum rar_rx check_token(struct rar_member *m, const struct rar_pkt *pkt,
@@ -218,7 +237,8 @@ static bool is_cut(const struct rar_pkt *pkt)
 {
 	struct rar_data_hdr buf, *dh;
 
-	if ((pkt->h.type != RAR_T_RS && pkt->h.type != RAR_T_AG) || pkt->len < sizeof(buf))
+	if ((pkt->h.type != RAR_T_RS && pkt->h.type != RAR_T_AG) ||
+	    pkt->len < sizeof(buf))
 		return false;
 	dh = rar_datagram_header(pkt, pkt->off, sizeof(buf), &buf);
 	return dh && (dh->flags & RAR_F_WHOLE);
@@ -270,14 +290,14 @@ enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
 	return ret == RAR_RX_DONE ? check_device(m, pkt) : ret;
 }
 
-/* Does the function of the packet's type judge the token? The type is a known one. */
+/* Does the function of the packet's type, which is known, judge the token? */
 bool rar_validate_by_type(const struct rar_pkt *pkt)
 {
 	return input_types[pkt->h.type].token == BY_TYPE;
 }
 
 /**
- * rar_validate_is_data() - does a packet bring data of the epoch that runs here?
+ * rar_validate_is_data() - does a packet bring data of the running epoch?
  * @m:   member that it is for; it has no other epoch
  * @pkt: packet
  */
@@ -286,5 +306,6 @@ bool rar_validate_is_data(const struct rar_member *m, const struct rar_pkt *pkt)
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
 	       rar_member_runs(m) && !aside_of(m, pkt) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
-	       rar_datagram_header(pkt, pkt->off, sizeof(struct rar_data_hdr), NULL);
+	       rar_datagram_header(pkt, pkt->off, sizeof(struct rar_data_hdr),
+				   NULL);
 }

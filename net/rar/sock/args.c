@@ -146,7 +146,8 @@ static void choose_way(const struct rar_member *m, struct rar_args *args)
 		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
 	else if (sum && args->bytes < m->gather_below)
 		p->mode |= rar_way_mode(RAR_WAY_GATHERED);
-	else if (p->collective == RAR_BROADCAST && !p->mode && args->bytes < m->direct.below)
+	else if (p->collective == RAR_BROADCAST && !p->mode &&
+		 args->bytes < m->direct.below)
 		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
 }
 
@@ -278,7 +279,8 @@ int rar_args_parse(struct rar_sock *rsk, struct rar_member *m, struct msghdr *ms
 		.fingerprint.collective = RAR_ALLREDUCE,
 		.fingerprint.dtype = rsk->dtype,
 		.fingerprint.redop = rsk->redop,
-		.fingerprint.mode = m->schedule == RAR_BY_HOSTS ? RAR_MODE_HOSTS : 0,
+		.fingerprint.mode = m->schedule == RAR_BY_HOSTS ?
+				    RAR_MODE_HOSTS : 0,
 		.prio = rsk->prio,
 	};
 	err = parse_cmsgs(msg, args);

@@ -41,7 +41,8 @@ static u64 oldest_posted_us(struct rar_member *m)
 /* How long chunks have waited for the successor. */
 static u64 waited_next(const struct rar_link_tx *tx, u64 now)
 {
-	return tx->blocked_total_us + (tx->blocked_us ? now - tx->blocked_us : 0);
+	return tx->blocked_total_us +
+	       (tx->blocked_us ? now - tx->blocked_us : 0);
 }
 
 /*

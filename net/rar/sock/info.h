@@ -43,11 +43,13 @@
 	X(retransmits, NEXT, RAR_A_LINK_RETRANSMITS, tx->retransmits)	\
 	X(forwarded, NEXT, RAR_A_LINK_FORWARDED, tx->forwarded)		\
 	X(next_wait_us, NEXT, RAR_A_LINK_WAIT_US, waited_next(tx, now))	\
-	X(prev_wait_us, PREV, RAR_A_LINK_WAIT_US, waited_prev(m, posted_us, now))
+	X(prev_wait_us, PREV, RAR_A_LINK_WAIT_US,			\
+	  waited_prev(m, posted_us, now))
 
 #define RAR_MEMBER_EPOCH_STATS(X)					\
 	X(hosts, NOWHERE, 0, m->place.hosts)				\
-	X(gather_bytes, NOWHERE, 0, m->gather_below - 1) /* RAR_NO_BYTES if 0 */ \
+	/* RAR_NO_BYTES if the first number beyond is 0. */		\
+	X(gather_bytes, NOWHERE, 0, m->gather_below - 1)		\
 	X(direct_bytes, NOWHERE, 0, m->direct.below - 1)		\
 	X(whole_bytes, NOWHERE, 0, m->place.uncut)			\
 	X(hop_us, NOWHERE, 0, m->rank ? 0 : m->join.hop_us)		\

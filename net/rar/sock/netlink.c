@@ -121,7 +121,8 @@ static const struct {
 };
 
 /* Put the statistics of one part. */
-static int put_stats(struct sk_buff *skb, const struct rar_info *info, enum part part)
+static int put_stats(struct sk_buff *skb, const struct rar_info *info,
+		     enum part part)
 {
 	int pad = part == MEMBER ? RAR_A_MEMBER_PAD : RAR_A_LINK_PAD, i, err;
 
@@ -131,9 +132,11 @@ static int put_stats(struct sk_buff *skb, const struct rar_info *info, enum part
 		if (stats[i].part != part)
 			continue;
 		if (stats[i].size == sizeof(u64))
-			err = nla_put_u64_64bit(skb, stats[i].attr, *(const u64 *)value, pad);
+			err = nla_put_u64_64bit(skb, stats[i].attr,
+						*(const u64 *)value, pad);
 		else
-			err = nla_put_u32(skb, stats[i].attr, *(const u32 *)value);
+			err = nla_put_u32(skb, stats[i].attr,
+					  *(const u32 *)value);
 		if (err)
 			return err;
 	}
@@ -142,7 +145,9 @@ static int put_stats(struct sk_buff *skb, const struct rar_info *info, enum part
 
 static int put_silent(struct sk_buff *skb, const struct rar_info *info, u32 ms)
 {
-	return info->state >= RAR_S_RUN ? nla_put_u32(skb, RAR_A_LINK_SILENT_MS, ms) : 0;
+	if (info->state < RAR_S_RUN)
+		return 0;
+	return nla_put_u32(skb, RAR_A_LINK_SILENT_MS, ms);
 }
 
 static int put_links(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
@@ -152,14 +157,16 @@ static int put_links(struct sk_buff *skb, const struct rar_member *m, const stru
 
 	nest = nla_nest_start(skb, RAR_A_MEMBER_LINK);
 	if (!nest || put_ends(skb, next, RAR_DIRECTION_NEXT, &next->path.src) ||
-	    put_stats(skb, info, NEXT) || put_silent(skb, info, info->next_silent_ms) ||
+	    put_stats(skb, info, NEXT) ||
+	    put_silent(skb, info, info->next_silent_ms) ||
 	    nla_put_u32(skb, RAR_A_LINK_LANES_OUT,
 			READ_ONCE(next->tx.lanes.out)))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	nest = nla_nest_start(skb, RAR_A_MEMBER_LINK);
 	if (!nest || put_ends(skb, prev, RAR_DIRECTION_PREV, &next->path.src) ||
-	    put_stats(skb, info, PREV) || put_silent(skb, info, info->prev_silent_ms))
+	    put_stats(skb, info, PREV) ||
+	    put_silent(skb, info, info->prev_silent_ms))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	return 0;
@@ -188,9 +195,11 @@ static int put_boxes(struct sk_buff *skb, const struct rar_member *m, const stru
 static int put_identity(struct sk_buff *skb, const struct rar_member *m,
 			const struct rar_info *info, struct user_namespace *reader)
 {
-	if (rar_event_put_user_rank(skb, RAR_A_MEMBER_USER_RANK, m->rank, info->user_rank) ||
+	if (rar_event_put_user_rank(skb, RAR_A_MEMBER_USER_RANK, m->rank,
+				    info->user_rank) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_HOLDER, holder(m)) ||
-	    nla_put_u32(skb, RAR_A_MEMBER_UID, from_kuid_munged(reader, m->uid)) ||
+	    nla_put_u32(skb, RAR_A_MEMBER_UID,
+			from_kuid_munged(reader, m->uid)) ||
 	    nla_put_u32(skb, RAR_A_MEMBER_SCHEDULE, READ_ONCE(m->schedule)))
 		return -EMSGSIZE;
 	return 0;
@@ -215,8 +224,8 @@ static int put_member(struct sk_buff *skb, struct rar_member *m, struct user_nam
 
 	rar_info_fill(m, &info);
 	rar_info_error(m, &err);
-	if (put_stats(skb, &info, MEMBER) || put_identity(skb, m, &info, reader) ||
-	    put_slow(skb, &info) ||
+	if (put_stats(skb, &info, MEMBER) ||
+	    put_identity(skb, m, &info, reader) || put_slow(skb, &info) ||
 	    put_links(skb, m, &info) || put_boxes(skb, m, &info) ||
 	    (err.err && rar_event_put_error(skb, RAR_A_MEMBER_ERROR, &err)))
 		return -EMSGSIZE;

@@ -16,8 +16,9 @@
 
 static const char *const state_names[RAR_S_NR] = {
 	/* list: states */
-	[RAR_S_UNBOUND] = "unbound", [RAR_S_BOUND] = "bound", [RAR_S_JOINING] = "joining",
-	[RAR_S_READY] = "ready", [RAR_S_RUN] = "run", [RAR_S_LEAVING] = "leaving",
+	[RAR_S_UNBOUND] = "unbound", [RAR_S_BOUND] = "bound",
+	[RAR_S_JOINING] = "joining", [RAR_S_READY] = "ready",
+	[RAR_S_RUN] = "run", [RAR_S_LEAVING] = "leaving",
 	[RAR_S_FAILED] = "failed",
 	/* end of list */
 };

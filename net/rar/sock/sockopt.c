@@ -19,7 +19,8 @@
 
 /*
  * struct option - a socket option: one of @set, @call or @size is there if it
- *		   can be set, one of @get, @get_member or @size if it can be got
+ *		   can be set, one of @get, @get_member or @size if it can be
+ *		   read
  * @set:	takes any argument
  * @call:	takes a u32
  * @get:	returns any value; the socket is not locked
@@ -47,7 +48,7 @@ struct option {
 	u32 also;
 };
 
-/* -- setting ---------------------------------------------------------------- */
+/* -- setting --------------------------------------------------------------- */
 
 /*
  * Copy an argument of @size bytes, zeroed before. Programs that know only its first fields give
@@ -71,15 +72,19 @@ static int copy_grown(void *arg, size_t size, size_t least, sockptr_t optval,
 	return zero < 0 ? zero : zero ? 0 : -EINVAL;
 }
 
-static int get_region(struct rar_reg *reg, sockptr_t optval, unsigned int optlen)
+static int get_region(struct rar_reg *reg, sockptr_t optval,
+		      unsigned int optlen)
 {
 	int err;
 
 	*reg = (struct rar_reg) {};
-	err = copy_grown(reg, sizeof(*reg), offsetof(struct rar_reg, flags), optval, optlen);
+	err = copy_grown(reg, sizeof(*reg), offsetof(struct rar_reg, flags),
+			 optval, optlen);
 	if (err)
 		return err;
-	return !reg->len || reg->flags & ~RAR_REG_READ || reg->__pad ? -EINVAL : 0;
+	if (!reg->len || reg->flags & ~RAR_REG_READ || reg->__pad)
+		return -EINVAL;
+	return 0;
 }
 
 /* Register memory that operations will use again. */
@@ -92,7 +97,8 @@ static int set_reg(struct sock *sk, sockptr_t optval, unsigned int optlen)
 		return err;
 	err = rar_region_add(&rar_sk(sk)->regions, reg.addr, reg.len,
 			     !(reg.flags & RAR_REG_READ));
-	return err == -ENOBUFS ? rar_sock_lacks(sk, RAR_LACK_REGIONS) : rar_sock_err(sk, err);
+	return err == -ENOBUFS ? rar_sock_lacks(sk, RAR_LACK_REGIONS) :
+				 rar_sock_err(sk, err);
 }
 
 static int set_unreg(struct sock *sk, sockptr_t optval, unsigned int optlen)
@@ -429,7 +435,7 @@ static int set_number(struct sock *sk, const struct option *o, u32 val)
 	return err;
 }
 
-/* -- getting ---------------------------------------------------------------- */
+/* -- getting --------------------------------------------------------------- */
 
 /* Copy a size-versioned struct: as much as the caller has room for. */
 static int put_opt(const void *val, size_t size, char __user *optval,
@@ -459,10 +465,11 @@ static bool fill_peer(struct rar_member *m, u32 rank, struct rar_peer *peer)
 }
 
 /* Copy out the rows from RAR_PEERS_FROM on, as many as there is room for. */
-static int get_peers(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
-		     int __user *optlen, int len)
+static int get_peers(const struct rar_sock *rsk, struct rar_member *m,
+		     char __user *optval, int __user *optlen, int len)
 {
-	u32 n = len / sizeof(struct rar_peer), from = READ_ONCE(rsk->peers_from), i;
+	u32 from = READ_ONCE(rsk->peers_from);
+	u32 n = len / sizeof(struct rar_peer), i;
 	struct rar_peer peer;
 
 	if (!m || rar_member_state(m) < RAR_S_RUN)
@@ -479,8 +486,8 @@ static int get_peers(const struct rar_sock *rsk, struct rar_member *m, char __us
 	return put_user((int)(n * sizeof(peer)), optlen) ? -EFAULT : 0;
 }
 
-static int get_error(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
-		     int __user *optlen, int len)
+static int get_error(const struct rar_sock *rsk, struct rar_member *m,
+		     char __user *optval, int __user *optlen, int len)
 {
 	struct rar_error err = {};
 
@@ -489,8 +496,8 @@ static int get_error(const struct rar_sock *rsk, struct rar_member *m, char __us
 	return put_opt(&err, sizeof(err), optval, optlen, len);
 }
 
-static int get_info(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
-		    int __user *optlen, int len)
+static int get_info(const struct rar_sock *rsk, struct rar_member *m,
+		    char __user *optval, int __user *optlen, int len)
 {
 	struct rar_info info = { .slow_rank = RAR_NO_RANK, .slow_user_rank = RAR_NO_RANK };
 
@@ -500,8 +507,8 @@ static int get_info(const struct rar_sock *rsk, struct rar_member *m, char __use
 	return put_opt(&info, sizeof(info), optval, optlen, len);
 }
 
-static int get_owner(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
-		     int __user *optlen, int len)
+static int get_owner(const struct rar_sock *rsk, struct rar_member *m,
+		     char __user *optval, int __user *optlen, int len)
 {
 	s32 nr = 0;
 
@@ -513,8 +520,8 @@ static int get_owner(const struct rar_sock *rsk, struct rar_member *m, char __us
 	return put_opt(&nr, sizeof(nr), optval, optlen, len);
 }
 
-static int get_caps(const struct rar_sock *rsk, struct rar_member *m, char __user *optval,
-		    int __user *optlen, int len)
+static int get_caps(const struct rar_sock *rsk, struct rar_member *m,
+		    char __user *optval, int __user *optlen, int len)
 {
 	struct rar_caps caps;
 
@@ -526,7 +533,8 @@ static int get_caps(const struct rar_sock *rsk, struct rar_member *m, char __use
 	return put_opt(&caps, sizeof(caps), optval, optlen, len);
 }
 
-static int get_prev(struct sock *sk, char __user *optval, int __user *optlen, int len)
+static int get_prev(struct sock *sk, char __user *optval, int __user *optlen,
+		    int len)
 {
 	struct sockaddr_rar addr;
 
@@ -549,8 +557,8 @@ static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen, i
 	return put_opt(boxes, n * sizeof(boxes[0]), optval, optlen, len);
 }
 
-static int get_number(const struct rar_sock *rsk, const struct option *o, char __user *optval,
-		      int __user *optlen, int len)
+static int get_number(const struct rar_sock *rsk, const struct option *o,
+		      char __user *optval, int __user *optlen, int len)
 {
 	const void *at = (const char *)rsk + o->at;
 	u32 val = o->size == sizeof(u8) ? READ_ONCE(*(const u8 *)at) :
@@ -559,9 +567,9 @@ static int get_number(const struct rar_sock *rsk, const struct option *o, char _
 	return put_opt(&val, sizeof(val), optval, optlen, len);
 }
 
-/* -- the table -------------------------------------------------------------- */
+/* -- the table ------------------------------------------------------------- */
 
-#define FIELD(field)	.at = offsetof(struct rar_sock, field),			\
+#define FIELD(field)	.at = offsetof(struct rar_sock, field),		\
 			.size = sizeof_field(struct rar_sock, field)
 
 static const struct option options[] = {
@@ -577,7 +585,8 @@ static const struct option options[] = {
 	[RAR_CAPS] = { .get_member = get_caps },
 	[RAR_REG] = { .set = set_reg },
 	[RAR_UNREG] = { .set = set_unreg },
-	[RAR_SCHEDULE] = { FIELD(schedule), .joining = true, .max = RAR_SCHEDULE_NR - 1 },
+	[RAR_SCHEDULE] = { FIELD(schedule), .joining = true,
+			   .max = RAR_SCHEDULE_NR - 1 },
 	[RAR_PREV_ADDR] = { .set = set_prev, .get = get_prev },
 	[RAR_KEY] = { .set = set_key },
 	[RAR_CANCEL] = { .call = set_cancel },
@@ -585,9 +594,11 @@ static const struct option options[] = {
 	[RAR_PEERS_FROM] = { FIELD(peers_from), .max = RAR_MAX_SIZE - 1 },
 	[RAR_BOX] = { .set = set_boxes, .get = get_boxes },
 	[RAR_PRIORITY] = { FIELD(prio), .min = 1, .max = U8_MAX },
-	[RAR_USER_RANK] = { FIELD(join.user_rank), .joining = true, .max = RAR_MAX_USER_RANK,
+	[RAR_USER_RANK] = { FIELD(join.user_rank), .joining = true,
+			    .max = RAR_MAX_USER_RANK,
 			    .also = RAR_NO_RANK },
-	[RAR_BOX_WAIT] = { FIELD(join.box_wait_ms), .joining = true, .max = INT_MAX },
+	[RAR_BOX_WAIT] = { FIELD(join.box_wait_ms), .joining = true,
+			   .max = INT_MAX },
 };
 
 /* The row of an option; of one that does not exist, a row that is empty. */
@@ -595,7 +606,9 @@ static const struct option *option_of(int optname)
 {
 	bool known = optname >= 0 && optname < ARRAY_SIZE(options);
 
-	return &options[known ? array_index_nospec(optname, ARRAY_SIZE(options)) : 0];
+	if (!known)
+		return &options[0];
+	return &options[array_index_nospec(optname, ARRAY_SIZE(options))];
 }
 
 int rar_setsockopt(struct socket *sock, int level, int optname,

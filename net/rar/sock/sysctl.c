@@ -59,7 +59,7 @@ struct text {
 	int (*parse)(struct rar_net *rn, char *text);
 };
 
-/* -- kinds of settings ------------------------------------------------------ */
+/* -- kinds of settings ----------------------------------------------------- */
 
 /* Operations may wait for memory that this change gives them. */
 static int do_long(RAR_CTL_CONST struct ctl_table *table, int write,
@@ -131,7 +131,7 @@ static int do_text(RAR_CTL_CONST struct ctl_table *table, int write,
 	return err || !write ? err : t->parse(table->data, strim(text));
 }
 
-/* -- words ------------------------------------------------------------------ */
+/* -- words ----------------------------------------------------------------- */
 
 static const char * const rx_path_words[] = {
 	[RAR_PATH_INGRESS] = "ingress",
@@ -151,7 +151,7 @@ static const char * const box_policy_words[] = {
 	[RAR_POOL_PREEMPT] = "preempt",
 };
 
-/* -- strict ----------------------------------------------------------------- */
+/* -- strict ---------------------------------------------------------------- */
 
 /* The value that is in force. */
 static u64 get_strict(const struct rar_net *rn)
@@ -161,7 +161,8 @@ static u64 get_strict(const struct rar_net *rn)
 
 static int set_strict(struct rar_net *rn, u64 on)
 {
-	if (!on && READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns)
+	if (!on && READ_ONCE(rar_strict_host) &&
+	    rn->net->user_ns != &init_user_ns)
 		return -EPERM;
 	WRITE_ONCE(rn->sysctl_strict, on);
 	if (net_eq(rn->net, &init_net))
@@ -169,7 +170,7 @@ static int set_strict(struct rar_net *rn, u64 on)
 	return 0;
 }
 
-/* -- boxes of groups -------------------------------------------------------- */
+/* -- boxes of groups ------------------------------------------------------- */
 
 /* The addresses of boxes as text of at most RAR_SYSCTL_WORD bytes; or the word for none. */
 static void show_boxes(const struct rar_boxes *boxes, bool offers, char *text)
@@ -221,7 +222,8 @@ static int parse_port(const struct rar_net *rn, const char *end, __be16 *port)
 }
 
 /* Read the address of a box. */
-static int parse_addr(const struct rar_net *rn, const char *name, struct rar_addr *a)
+static int parse_addr(const struct rar_net *rn, const char *name,
+		      struct rar_addr *a)
 {
 	const char *end;
 
@@ -311,7 +313,7 @@ static int parse_box_up(struct rar_net *rn, char *text)
 	return 0;
 }
 
-/* -- the box of this host --------------------------------------------------- */
+/* -- the box of this host -------------------------------------------------- */
 
 static void show_box_allow(struct rar_net *rn, char *text)
 {
@@ -358,7 +360,7 @@ static int set_box_roce(struct rar_net *rn, u64 on)
 	return rar_role_set_roce(rn, on);
 }
 
-/* -- the table -------------------------------------------------------------- */
+/* -- the table ------------------------------------------------------------- */
 
 #define FILE(row, at, handler)						\
 	.procname = #row, .mode = 0644, .proc_handler = (handler),	\
@@ -367,7 +369,8 @@ static int set_box_roce(struct rar_net *rn, u64 on)
 #define NUMBER(row, type, low, high, initial)				\
 	{ FILE(row, FIELD(row), sizeof(type) == sizeof(int) ?		\
 				proc_dointvec_minmax : do_long),	\
-	  .maxlen = sizeof(type), .extra1 = (void *)&(const type) { low },	\
+	  .maxlen = sizeof(type),					\
+	  .extra1 = (void *)&(const type) { low },			\
 	  .extra2 = (void *)&(const type) { high } },
 #define WORD(row, initial, can_use)					\
 	{ FILE(row, FIELD(row), do_word), .extra1 = (void *)&(const	\
@@ -450,7 +453,8 @@ bool rar_sysctl_get(struct rar_net *rn, u32 i, const char **name, u64 *value, ch
 
 	*name = entry->procname;
 	if (entry->proc_handler == do_word)
-		strscpy(word, w->names[READ_ONCE(*(int *)entry->data)], RAR_SYSCTL_WORD);
+		strscpy(word, w->names[READ_ONCE(*(int *)entry->data)],
+			RAR_SYSCTL_WORD);
 	else if (entry->proc_handler == do_text)
 		t->show(rn, word);
 	else if (entry->proc_handler == do_value)

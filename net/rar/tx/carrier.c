@@ -90,7 +90,8 @@ void rar_carrier_label(const struct rar_link *link, const struct rar_tx_item *it
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
 	u32 head = sizeof(struct rar_data_hdr);
 
-	rar_run_hdr(link, item, RAR_F_WHOLE, skb->len - head, (void *)skb->data);
+	rar_run_hdr(link, item, RAR_F_WHOLE, skb->len - head,
+		    (void *)skb->data);
 	shinfo->gso_size = head + link->member->payload;
 	shinfo->gso_type = SKB_GSO_UDP_L4;
 	shinfo->gso_segs = 1;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Packets without chunks: a header and padding, to a neighbour or as an answer. */
+/*
+ * Packets without chunks: a header and padding, to a neighbour or as an answer.
+ */
 #include <linux/export.h>
 #include <linux/skbuff.h>
 
@@ -8,7 +10,7 @@
 #include "tx/packet.h"
 #include "tx/rules.h"
 
-#define REPLIES		16	/* answers to strangers, per jiffy and namespace */
+#define REPLIES	16	/* answers to strangers, per jiffy and namespace */
 
 /*
  * The lane of a packet without chunks. What is sent again until an answer comes
@@ -50,8 +52,8 @@ static u32 lane_of(struct rar_link *link, u8 type)
  * @type:  enum rar_pkt_type
  * @token: see rar_wire.h
  */
-void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type,
-		      u64 token)
+void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
+		      u8 type, u64 token)
 {
 	struct rar_member *m = link->member;
 	struct sk_buff *skb = rar_packet_alloc(m->rn, &link->path, len + pad);
@@ -113,7 +115,9 @@ bool rar_control_budget(struct rar_net *rn)
 	return atomic_inc_return(&rn->replies) <= REPLIES;
 }
 
-/* May the sender get an answer? One that echoes a token of ours has heard us. */
+/*
+ * May the sender get an answer? One that echoes a token of ours has heard us.
+ */
 static bool reply_allowed(const struct rar_member *m,
 			  const struct rar_pkt *pkt)
 {
@@ -124,8 +128,12 @@ static bool reply_allowed(const struct rar_member *m,
 	return rar_control_budget(m->rn);
 }
 
-/* Send a header by a route that is not kept. Bottom halves are off, RCU read side. */
-static void send_once(struct rar_member *m, struct rar_path *path, const void *hdr, size_t len)
+/*
+ * Send a header by a route that is not kept. Bottom halves are off, RCU read
+ * side.
+ */
+static void send_once(struct rar_member *m, struct rar_path *path,
+		      const void *hdr, size_t len)
 {
 	struct sk_buff *skb = rar_packet_alloc(m->rn, path, len);
 
@@ -175,10 +183,11 @@ EXPORT_SYMBOL_GPL(rar_control_reply);
  *
  * Softirq.
  */
-void rar_control_once(struct rar_member *m, struct rar_path *path, void *hdr, size_t len, u8 type,
-		      u32 rank, u64 token)
+void rar_control_once(struct rar_member *m, struct rar_path *path, void *hdr,
+		      size_t len, u8 type, u32 rank, u64 token)
 {
-	rar_packet_fill_hdr(m, hdr, type, rank, len - sizeof(struct rar_hdr), token);
+	rar_packet_fill_hdr(m, hdr, type, rank, len - sizeof(struct rar_hdr),
+			    token);
 	send_once(m, path, hdr, len);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The exit: memory for a packet, its IP and UDP headers, and its way to IP. What
- * is in it comes from run.c or control.c. No packet is kept: a lost packet is
- * built again.
+ * The exit: memory for a packet, its IP and UDP headers, and its way to IP.
+ * What is in it comes from run.c or control.c. No packet is kept: a lost packet
+ * is built again.
  */
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
@@ -218,7 +218,8 @@ static int counted(struct rar_member *m, int err)
  *
  * Any context up to softirq; no rar lock is held.
  *
- * Return: 0, or the error of a queue of this host.
+ * Return: 0; -EMSGSIZE if the route takes no packet of this length; or the
+ * error of a queue of this host.
  */
 int rar_packet_xmit(struct rar_member *m, struct rar_path *path,
 		    struct sk_buff *skb, u32 lane)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets with chunks: the headers of a run, and its payload, from the buffer of
- * an operation, from memory of a box, or in place in the packet that brought it.
+ * Packets with chunks: the headers of a run, and its payload, from the buffer
+ * of an operation, from memory of a box, or in place in the packet that brought
+ * it.
  */
 #include <linux/export.h>
 #include <linux/skbuff.h>
@@ -50,8 +51,8 @@ static u8 tail_of(const struct rar_tx_item *item)
 }
 
 /*
- * Fill in the header of the first chunk of a run, from which the others follow;
- * all but its length, and the flags of the last chunk.
+ * Fill in the header of the first chunk of a run, which is zero, and from which
+ * the others follow; all but its length, and the flags of the last chunk.
  */
 static void fill(const struct rar_link *link, const struct rar_tx_item *item,
 		 struct rar_data_hdr *dh)
@@ -60,7 +61,6 @@ static void fill(const struct rar_link *link, const struct rar_tx_item *item,
 	const struct rar_operation *op = item->op;
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
-	memset(dh, 0, sizeof(*dh));
 	if (op->ring.plan.direct && !rar_link_is_leg(link)) {
 		type = RAR_T_DIRECT;
 		dh->complete = cpu_to_be64(item->known.map);
@@ -93,8 +93,8 @@ static void write_hdr(const struct chunks *c, u32 i, u32 len,
 }
 
 /* The same at an offset of a packet, where the header may lie in two pieces. */
-static void store_hdr(struct rar_cursor *cursor, u32 off, const struct chunks *c,
-		      u32 i, u32 len)
+static void store_hdr(struct rar_cursor *cursor, u32 off,
+		      const struct chunks *c, u32 i, u32 len)
 {
 	struct rar_hdr_words buf;
 	void *to;
@@ -158,18 +158,22 @@ static void write_chunks(struct sk_buff *skb, const struct chunks *c)
 void rar_run_hdr(const struct rar_link *link, const struct rar_tx_item *item,
 		 u8 flags, u32 len, struct rar_hdr_words *to)
 {
-	struct chunks c = { .n = 1, .tail = tail_of(item) | flags, .numbered = true };
+	struct chunks c = { .n = 1,
+			    .tail = tail_of(item) | flags,
+			    .numbered = true };
 
 	fill(link, item, &c.dh);
 	write_hdr(&c, 0, len, to);
 }
 
 /* Get memory for a packet of chunks, which lies in large pieces. */
-static struct sk_buff *alloc(const struct rar_link *link, const struct chunks *c)
+static struct sk_buff *alloc(const struct rar_link *link,
+			     const struct chunks *c)
 {
 	u32 len = c->bytes + c->n * sizeof(c->dh);
 	const struct rar_path *path = &link->path;
-	u32 room = LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
+	u32 room =
+		LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 	int err;
 
@@ -189,7 +193,9 @@ static struct sk_buff *alloc(const struct rar_link *link, const struct chunks *c
 	return skb;
 }
 
-static struct sk_buff *build(const struct rar_link *link, const struct chunks *c)
+/* Build a packet. Returns it, or NULL without memory. */
+static struct sk_buff *build(const struct rar_link *link,
+			     const struct chunks *c)
 {
 	struct sk_buff *skb = alloc(link, c);
 
@@ -198,24 +204,16 @@ static struct sk_buff *build(const struct rar_link *link, const struct chunks *c
 	return skb;
 }
 
-/* Send a packet, or count that there was no memory for it: it is lost on the way. */
-static int xmit(struct rar_link *link, struct sk_buff *skb, u32 lane)
-{
-	struct rar_member *m = link->member;
-
-	if (skb)
-		return rar_packet_xmit(m, &link->path, skb, lane);
-	rar_mib_inc(m->rn, TxError);
-	return 0;
-}
-
 /* The chunks of a run as they are sent by a link. */
-static void chunks_of(const struct rar_link *link, const struct rar_tx_item *item,
-		      struct chunks *c)
+static void chunks_of(const struct rar_link *link,
+		      const struct rar_tx_item *item, struct chunks *c)
 {
 	*c = (struct chunks) {
-		.numbered = true, .n = item->run.n, .each = link->member->payload,
-		.bytes = rar_ring_bytes(&item->op->ring, item->run.chunk, item->run.n),
+		.numbered = true,
+		.n = item->run.n,
+		.each = link->member->payload,
+		.bytes = rar_ring_bytes(&item->op->ring, item->run.chunk,
+					item->run.n),
 		.tail = tail_of(item),
 	};
 	fill(link, item, &c->dh);
@@ -258,15 +256,19 @@ void rar_run_count(struct rar_member *m, const struct rar_tx_item *item)
 static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
 		    struct sk_buff *skb)
 {
-	rar_run_count(link->member, item);
-	return xmit(link, skb, item->lane);
+	struct rar_member *m = link->member;
+
+	rar_run_count(m, item);
+	return rar_packet_xmit(m, &link->path, skb, item->lane);
 }
 
 /*
- * Where sums may be made aside: may a sum have overwritten what was copied into a packet, or
- * is it not this rank's to send any more? The caller has copied it (rule 7 of design/box.rst).
+ * Where sums may be made aside: may a sum have overwritten what was copied into
+ * a packet, or is it not this rank's to send any more? The caller has copied it
+ * (rule 7 of design/box.rst).
  */
-static bool overtaken(const struct rar_link *link, const struct rar_tx_item *item)
+static bool overtaken(const struct rar_link *link,
+		      const struct rar_tx_item *item)
 {
 	const struct rar_operation *op = item->op;
 	u32 chunk = item->run.chunk;
@@ -280,7 +282,8 @@ static bool overtaken(const struct rar_link *link, const struct rar_tx_item *ite
 	/* The contribution to a broadcast is its result. */
 	if (!rar_plan_adds(&op->ring.plan))
 		return false;
-	smp_rmb(); /* the buffer is read before the claims; pairs with the atomics of claims */
+	/* The buffer is read before the claims. Pairs with their atomics. */
+	smp_rmb();
 	claimed = rar_bits_get(op->claimed[RAR_AG], chunk, mask);
 	if (rar_link_is_leg(link))
 		claimed |= rar_bits_get(op->claimed[RAR_RS], chunk, mask);
@@ -299,7 +302,7 @@ static bool asks(const struct rar_link *link, const struct rar_operation *op)
 /* Ask the box for a run, with one header. */
 static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
 {
-	struct rar_data_hdr dh;
+	struct rar_data_hdr dh = { };
 
 	if (overtaken(link, item))
 		return;
@@ -313,14 +316,15 @@ static void run_ask(struct rar_link *link, const struct rar_tx_item *item)
  * @link: link to the neighbour
  * @item: the chunks, with their sequence numbers; their operation is referenced
  *
- * The payload is copied from the buffer, or a carrier shares its pages. Meanwhile the AG copy of an
- * RS chunk may overwrite the chunk. Then the neighbour had the RS chunk long before, and drops this
- * packet as a duplicate. In a group with a box it may not have had it, and the packet is not sent;
- * it counts as lost.
+ * The payload is copied from the buffer, or a carrier shares its pages.
+ * Meanwhile the AG copy of an RS chunk may overwrite the chunk. Then the
+ * neighbour had the RS chunk long before, and drops this packet as a duplicate.
+ * In a group with a box it may not have had it, and the packet is not sent; it
+ * counts as lost.
  *
- * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets; another
- * negative errno if a queue of this host did not take the packet. A packet for which there is
- * no memory counts as lost on the way.
+ * Return: 0; -EMSGSIZE if the route became narrower than the epoch's packets;
+ * another negative errno if a queue of this host did not take the packet. A
+ * packet for which there is no memory counts as lost on the way.
  */
 int rar_run_send(struct rar_link *link, struct rar_tx_item *item)
 {
@@ -332,9 +336,12 @@ int rar_run_send(struct rar_link *link, struct rar_tx_item *item)
 		run_ask(link, item);
 		return 0;
 	}
-	skb = item->whole ? rar_carrier_build(link, item) : run_build(link, item);
-	if (!skb)
-		return xmit(link, NULL, item->lane);
+	skb = item->whole ? rar_carrier_build(link, item) :
+			    run_build(link, item);
+	if (!skb) {
+		rar_mib_inc(m->rn, TxError);
+		return 0;
+	}
 	if (item->whole)
 		rar_mib_add(m->rn, TxWhole, item->run.n);
 	if (overtaken(link, item)) {
@@ -347,7 +354,8 @@ int rar_run_send(struct rar_link *link, struct rar_tx_item *item)
 /**
  * rar_run_pass_on() - forward a run that came in a carrier, in another carrier
  * @link: link to the neighbour that gets it
- * @item: the chunks, with their sequence numbers; they are in the buffer already
+ * @item: the chunks, with their sequence numbers; they are in the buffer
+ *        already
  *
  * Return: as rar_run_send().
  */
@@ -360,31 +368,41 @@ int rar_run_pass_on(struct rar_link *link, struct rar_tx_item *item)
 /**
  * rar_run_stream() - send chunks of a stream of records
  * @link:  direct link to the root, or the leg
- * @item:  the chunks, which are no chunks of the ring; their operation is referenced
+ * @item:  the chunks, which are no chunks of the ring; their operation is
+ *         referenced
  * @at:    where they lie in the operation's buffer, one after the other
  * @chunk: bytes of a chunk
  * @bytes: of all of them; only the last may be shorter
  *
  * Return: as rar_run_send().
  */
-int rar_run_stream(struct rar_link *link, const struct rar_tx_item *item, u64 at, u32 chunk,
-		   u32 bytes)
+int rar_run_stream(struct rar_link *link, const struct rar_tx_item *item,
+		   u64 at, u32 chunk, u32 bytes)
 {
 	struct chunks c = {
-		.n = item->run.n, .each = chunk, .bytes = bytes, .tail = tail_of(item),
-		.buf = &item->op->buf, .at = at,
+		.n = item->run.n,
+		.each = chunk,
+		.bytes = bytes,
+		.tail = tail_of(item),
+		.buf = &item->op->buf,
+		.at = at,
 	};
 	struct rar_member *m = link->member;
+	struct sk_buff *skb;
 
 	rar_mib_add(m->rn, TxData, c.n);
 	rar_mib_add(m->rn, TxBytes, bytes);
 	fill(link, item, &c.dh);
-	return xmit(link, build(link, &c), item->lane);
+	skb = build(link, &c);
+	if (skb)
+		return rar_packet_xmit(m, &link->path, skb, item->lane);
+	rar_mib_inc(m->rn, TxError);
+	return 0;
 }
 
 /*
- * Make a received packet new: it keeps nothing of its way here. It starts at the RAR header.
- * No other function does this.
+ * Make a received packet new: it keeps nothing of its way here. It starts at
+ * the RAR header. No other function does this.
  */
 static void make_new(struct sk_buff *skb, u32 off)
 {
@@ -406,7 +424,8 @@ static void make_new(struct sk_buff *skb, u32 off)
  * rar_run_forward() - forward the packet that brought chunks
  * @link: link to the neighbour that gets it
  * @item: the chunks to carry, with their sequence numbers
- * @skb:  the packet, owned by us alone, with the payload in place already; consumed
+ * @skb:  the packet, owned by us alone, with the payload in place already;
+ *        consumed
  * @off:  offset of its first RAR header
  *
  * Return: as rar_run_send().
@@ -431,7 +450,8 @@ int rar_run_forward(struct rar_link *link, struct rar_tx_item *item,
 }
 
 /**
- * rar_run_sums() - send sums of consecutive chunks that are not in the buffer of an operation
+ * rar_run_sums() - send sums of consecutive chunks that are not in the buffer
+ * of an operation
  * @link:  link to the member that gets them
  * @dh:    header of the first; its common part is filled here
  * @sum:   the sums; all but the last are equally long
@@ -443,11 +463,15 @@ int rar_run_forward(struct rar_link *link, struct rar_tx_item *item,
  *
  * Return: 0, or as rar_run_send() the error of a queue of this host.
  */
-int rar_run_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kvec *sum,
-		 u32 n, u8 type, u64 token)
+int rar_run_sums(struct rar_link *link, struct rar_data_hdr *dh,
+		 const struct kvec *sum, u32 n, u8 type, u64 token)
 {
 	struct chunks c = {
-		.dh = *dh, .numbered = true, .n = n, .each = sum[0].iov_len, .vec = sum,
+		.dh = *dh,
+		.numbered = true,
+		.n = n,
+		.each = sum[0].iov_len,
+		.vec = sum,
 	};
 	struct rar_member *m = link->member;
 	struct sk_buff *skb;
@@ -457,10 +481,12 @@ int rar_run_sums(struct rar_link *link, struct rar_data_hdr *dh, const struct kv
 		c.bytes += sum[i].iov_len;
 	rar_packet_fill_hdr(m, &c.dh.h, type, link->rank, 0, token);
 	skb = build(link, &c);
-	if (skb) {
-		rar_mib_add(m->rn, TxData, n);
-		rar_mib_add(m->rn, TxBytes, c.bytes);
+	if (!skb) {
+		rar_mib_inc(m->rn, TxError);
+		return -ENOBUFS;
 	}
-	return xmit(link, skb, 0) ?: skb ? 0 : -ENOBUFS;
+	rar_mib_add(m->rn, TxData, n);
+	rar_mib_add(m->rn, TxBytes, c.bytes);
+	return rar_packet_xmit(m, &link->path, skb, 0);
 }
 EXPORT_SYMBOL_GPL(rar_run_sums);

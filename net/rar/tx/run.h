@@ -13,8 +13,8 @@ void rar_run_trace(const struct rar_member *m, const struct rar_tx_item *item);
 void rar_run_count(struct rar_member *m, const struct rar_tx_item *item);
 int rar_run_send(struct rar_link *link, struct rar_tx_item *item);
 int rar_run_pass_on(struct rar_link *link, struct rar_tx_item *item);
-int rar_run_stream(struct rar_link *link, const struct rar_tx_item *item, u64 at,
-		   u32 chunk, u32 bytes);
+int rar_run_stream(struct rar_link *link, const struct rar_tx_item *item,
+		   u64 at, u32 chunk, u32 bytes);
 int rar_run_forward(struct rar_link *link, struct rar_tx_item *item,
 		    struct sk_buff *skb, u32 off);
 int rar_run_sums(struct rar_link *link, struct rar_data_hdr *dh,
