@@ -85,9 +85,9 @@ def rarctl_attributes():
     return out.rstrip("\n") + "\n"
 
 
-def cells(rows, indent):
+def cells(rows, indent, columns=100):
     """Return initializers of an array, as many in a line as fit."""
-    width = 100 - 7 * len(indent)
+    width = columns - 7 * len(indent)
     return filled(rows, width, indent, indent).replace("~", " ") + ",\n"
 
 
@@ -97,9 +97,9 @@ def dtype_rows():
                   for v in values("dtype")], "\t")
 
 
-def word_rows(name, indent):
+def word_rows(name, indent, columns=100):
     """Return a function that makes the words of an enumeration, each with its constant."""
-    return lambda: cells([f'[{v.constant}]~=~"{v.name}"' for v in values(name)], indent)
+    return lambda: cells([f'[{v.constant}]~=~"{v.name}"' for v in values(name)], indent, columns)
 
 
 def published_fields():
@@ -292,7 +292,7 @@ PARTS = {
     "tools/rarctl/attrs.c": {"attributes": rarctl_attributes},
     "tools/rarctl/names.c": {"names": rarctl_names},
     "lib/src/report.c": {"dtypes": dtype_rows, "redops": word_rows("redop", "\t\t")},
-    "net/rar/sock/proc.c": {"states": word_rows("state", "\t")},
+    "net/rar/sock/proc.c": {"states": word_rows("state", "\t", 80)},
     "tools/wireshark/rar.lua": {f"{name}s": lua_names(name) for name in
                                 ("collective", "dtype", "redop", "reason")},
     "tools/exporter/rar_exporter.py": {"counters": exporter_counters,

@@ -17,8 +17,10 @@ import tempfile
 import xml.etree.ElementTree as ET
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "selftests/lib"))
+sys.path[:0] = [str(TOP / "selftests/lib"), str(TOP / "scripts/lib")]
+sys.dont_write_bytecode = True
 from dissector import tshark                     # noqa: E402
+from facts import declarations                   # noqa: E402
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
                     JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
                     RETURN, RS, VERSION, WANT, Packet)    # noqa: E402
@@ -63,18 +65,6 @@ def flags(text, *prefixes):
     """Return {name in lower case: bit} of the macros with one of these prefixes."""
     return {name.lower(): int(bit, 16) for prefix in prefixes for name, bit in
             re.findall(rf"#define {prefix}(\w+)\s+(0x\w+)", text)}
-
-
-def declarations(body):
-    """Yield what ends with a semicolon that is in no inner braces."""
-    depth, row = 0, ""
-    for char in body:
-        depth += (char == "{") - (char == "}")
-        if char == ";" and not depth:
-            yield row.strip()
-            row = ""
-        else:
-            row += char
 
 
 def rows_of(body, which):

@@ -20,7 +20,7 @@
  *
  * What must hold:
  *
- * - Who runs in an epoch runs with a rank that was ready for it, of the same level.
+ * - A rank that runs in an epoch runs with a rank that was ready for it, of the same level.
  * - A packet that is taken was sent in this epoch by the other rank, and is taken once.
  * - No counter is used twice with a key.
  *
@@ -156,7 +156,7 @@ inline ready(me, ea, eb, ek)
 	r[me].next = 0;
 	r[me].window = 0;
 	r[me].state = READY;
-	/* The other does not run in a later one, in which it would remain alone. */
+	/* The other rank does not run in a later epoch, where it would be alone. */
 	assert(me == 0 || r[0].state != RUN || r[0].b != eb || r[0].a != ea || r[0].k <= ek);
 	ADD(was_ready, me * EPOCHS + MY_EPOCH(me))
 }
@@ -181,7 +181,7 @@ proctype rank(byte me)
 	/* Start, or start again. */
 	:: r[me].nonce < LIVES ->
 		atomic {
-			/* That of rank 0 is always 0: only whether they differ counts. */
+			/* The level of rank 0 is always 0: only a difference counts. */
 			if
 			:: r[me].level = 0
 			:: me == 1 && LEVELS == 2 -> r[me].level = 1
@@ -288,7 +288,7 @@ proctype rank(byte me)
 			:: !RULE(SAME_COUNTER) -> r[me].next++
 			fi
 		}
-	/* A packet of the epoch comes. Who is ready runs. */
+	/* A packet of the epoch comes. A rank that is ready runs from now on. */
 	:: r[me].state == READY || r[me].state == RUN ->
 		atomic {
 			select(x : 0 .. DATA - 1);
@@ -309,7 +309,7 @@ proctype rank(byte me)
 				:: r[me].state == READY -> enter(me)
 				:: else
 				fi;
-				/* Sent by the other, in this epoch, and not taken before. */
+				/* The other rank sent it in this epoch, and it was not taken before. */
 				assert(s == 1 - me && y == MY_EPOCH(me));
 				assert(HAS(was_ready, s * EPOCHS + y));
 				assert(!(r[me].window >> x & 1));

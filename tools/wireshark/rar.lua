@@ -139,17 +139,22 @@ local chunkflags = {
 	{ 0x08, "whole", "One header for a run of chunks" },
 }
 
+-- What all members must agree on, besides the number of elements.
+local kind = {
+	{ 2, "mode", "Mode of the operation", base.HEX, mode_bits },
+	{ 2, "root", "Root rank" },
+	{ 1, "collective", "Collective", collectives },
+	{ 1, "dtype", "Type of elements", dtypes },
+	{ 1, "redop", "Reduction", redops },
+}
+
 -- What follows the operation's number in the header of a chunk, up to its last word.
 local function chunk_layout(first, last)
 	local rows = {
 		{ 8, "op_seq", "Operation" },
 		{ 8, "count", "Elements of the operation" },
 		{ 4, "chunk", "Chunk" },
-		{ 2, "mode", "Mode of the operation", base.HEX, mode_bits },
-		{ 2, "root", "Root rank" },
-		{ 1, "collective", "Collective", collectives },
-		{ 1, "dtype", "Type of elements", dtypes },
-		{ 1, "redop", "Reduction", redops },
+		kind[1], kind[2], kind[3], kind[4], kind[5],
 		{ 1, "data.flags", "Flags", base.HEX, chunkflags },
 	}
 
@@ -226,11 +231,7 @@ local probe = layout {
 	slow[1], slow[2], slow[3], slow[4],
 	{ 8, "op_seq", "Operation" },
 	{ 8, "count", "Elements of the operation" },
-	{ 2, "mode", "Mode of the operation", base.HEX, mode_bits },
-	{ 2, "root", "Root rank" },
-	{ 1, "collective", "Collective", collectives },
-	{ 1, "dtype", "Type of elements", dtypes },
-	{ 1, "redop", "Reduction", redops },
+	kind[1], kind[2], kind[3], kind[4], kind[5],
 	{ 1 },
 }
 
