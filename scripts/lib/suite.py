@@ -331,13 +331,17 @@ class Suite:
                            key=lambda t, k=kernel: -seconds.get((k, t.name), float(t.limit) / 10))
             skip = kernel in SKIP_IDLE
             special = [t for t in tests if ("speed" if skip else "smp") in t.flags]
-            alone.append(Queue(self, kernel, [], self.options.cpus))
+            again = Queue(self, kernel, [], self.options.cpus)
+            alone.append(again)
             if kernel == "uml-debug-smp":
-                alone[-1].tests.extend(tests)
+                again.tests.extend(tests)
                 continue
-            beside.append(Queue(self, kernel, special, self.options.cpus, alone[-1]))
+            beside.append(Queue(self, kernel, special, self.options.cpus, again))
+            if skip:                            # the second time as the first time
+                again = Queue(self, kernel, [], skip_idle=True)
+                alone.append(again)
             beside.append(Queue(self, kernel, [t for t in tests if t not in special],
-                                self.cpus(kernel), alone[-1], skip_idle=skip))
+                                self.cpus(kernel), again, skip_idle=skip))
         debian = [q for q in beside if q.kernel in ("6.1", "6.12")]
         for queue in beside:
             if queue.kernel == "uml" and debian:
