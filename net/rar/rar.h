@@ -66,7 +66,7 @@ struct rar_port;
 struct rar_user;
 struct xdp_buff;
 
-#define RAR_TX_SLOTS	1024U	/* chunks in flight on a link, power of two */
+#define RAR_TX_SLOTS	1024U	/* most chunks in flight, power of two */
 #define RAR_RX_WIN	2048	/* sequence numbers that a receiver keeps apart */
 #define RAR_HISTORY	256	/* finished operations remembered */
 #define RAR_MAX_MTU	9000	/* bytes; larger MTUs are not used, as skbs are linear */
@@ -311,9 +311,11 @@ struct rar_lanes {
  * @next_seq:	next sequence number to use
  * @una:	lowest number neither acknowledged nor given up
  * @highest:	highest acknowledged number, plus 1
- * @sent:	runs by the number of their first chunk, modulo RAR_TX_SLOTS
+ * @nslots:	chunks in flight at most, a power of two, or 0; it grows, see
+ *		rar_link_reserve()
+ * @sent:	runs by the number of their first chunk, modulo @nslots
  * @heads:	bit per slot of @sent: a run begins there
- * @resolved:	bit per number, modulo RAR_TX_SLOTS: acknowledged or given up
+ * @resolved:	bit per number, modulo @nslots: acknowledged or given up
  * @asked_seq:	last number that asked for an acknowledgment, plus 1
  * @inflight:	chunks in [una, next_seq) that are not resolved
  * @npend:	chunks that wait to be forwarded or sent again, all operations
@@ -360,9 +362,10 @@ struct rar_link_tx {
 	u32 next_seq;
 	u32 una;
 	u32 highest;
+	u32 nslots;
 	struct rar_sent *sent;
-	DECLARE_BITMAP(heads, RAR_TX_SLOTS);
-	DECLARE_BITMAP(resolved, RAR_TX_SLOTS);
+	unsigned long *heads;
+	unsigned long *resolved;
 	u32 asked_seq;
 	u32 inflight;
 	u64 npend;
@@ -432,7 +435,7 @@ struct rar_link_rx {
  * struct rar_link - a member's end of the link to a neighbour
  * @member:	the member, set once
  * @index:	its index in @member->link, or RAR_LINKS and the rank added if it is of a
- *		struct rar_direct_peer; set once
+ *		struct rar_direct_peer; set once. Those to boxes are legs
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
@@ -489,7 +492,8 @@ struct rar_aside {
 };
 
 /*
- * struct rar_leg - a box of a group at a member, besides the link to it
+ * struct rar_leg - a member's link to a box of its group
+ * @link:	the link
  * @addr:	the box
  * @home:	the box that this host names itself, which may be below the group's; af 0: none
  * @since:	when the leg was lost, or @addr was last changed, jiffies
@@ -516,6 +520,7 @@ struct rar_aside {
  * @ringed:	chunks whose sum, or partial sum on its way to a root, came by the ring. tx_lock
  */
 struct rar_leg {
+	struct rar_link link;
 	struct rar_addr addr;
 	struct rar_addr home;
 	unsigned long since;
@@ -617,14 +622,15 @@ struct rar_straggler {
 
 /*
  * struct rar_early - unexpected messages: packets of chunks this rank has not contributed to
- * @ops:	packets by operation, modulo the length of the table
+ * @ops:	the last packet of each operation, modulo the table's length; its
+ *		@next is the first one. NULL: there is none
  * @lock:	protects @ops and @truesize; a packet is either seen by rar_post_open() or
  *		sees that it is not too early any more
  * @truesize:	bytes of memory that the packets hold
  */
 struct rar_early {
 	spinlock_t lock; /* see above */
-	struct sk_buff_head ops[RAR_MAX_OPS];
+	struct sk_buff *ops[RAR_MAX_OPS];
 	u64 truesize;
 };
 
@@ -936,13 +942,13 @@ struct rar_member {
 	struct rar_straggler straggler;
 	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
-	u32 history[RAR_HISTORY];
-	struct rar_link link[RAR_LINKS];
+	u32 *history; /* RAR_HISTORY hashes; set before the first is posted */
+	struct rar_link *
+		link[RAR_LINKS]; /* those to boxes: set before READY, or NULL */
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
 	u32 nlegs;			/* boxes of the group; set before RUN */
 	u32 box_wait_ms;		/* RAR_BOX_WAIT; set before JOINING */
 	unsigned long box_until;	/* end of that, jiffies, 0 = over */
-	struct rar_leg leg[RAR_LEGS];	/* of link[RAR_LEG] and those after it */
 	u64 done_us;			/* when an operation was last completed here */
 	struct rar_early early;
 	bool one_host;			/* with other namespaces of this kernel; see hosts.c */
@@ -1097,7 +1103,7 @@ static inline bool rar_link_to_rank(const struct rar_link *link)
 /* The scope of link-local neighbours: all are on the device of the successor's address. */
 static inline u32 rar_member_scope(const struct rar_member *m)
 {
-	return m->link[RAR_NEXT].path.dst.scope;
+	return m->link[RAR_NEXT]->path.dst.scope;
 }
 
 /* The links by which a member sends chunks: a leg for each box of the group. */
@@ -1112,10 +1118,10 @@ static inline bool rar_link_is_leg(const struct rar_link *link)
 	return link->index >= RAR_LEG && link->index < RAR_OUTS;
 }
 
-/* The box at the end of such a link. */
+/* The leg that such a link is. */
 static inline struct rar_leg *rar_link_leg(struct rar_link *link)
 {
-	return &link->member->leg[link->index - RAR_LEG];
+	return container_of(link, struct rar_leg, link);
 }
 
 /* Enter anew, with a later nonce: the box takes no ENTER with an earlier one for news. */
@@ -1128,13 +1134,17 @@ static inline void rar_leg_renew(struct rar_leg *leg)
 static inline struct rar_link *rar_leg_of(struct rar_member *m, const struct rar_operation *op,
 					  u32 chunk)
 {
-	return &m->link[RAR_LEG + rar_ring_box(&op->ring, chunk)];
+	return m->link[RAR_LEG + rar_ring_box(&op->ring, chunk)];
 }
 
-/* The box in place @i that a member is at, or while it is at none the group's. */
-static inline const struct rar_addr *rar_member_box(const struct rar_member *m, u32 i)
+/* The box that a leg leads to, or while it is closed the group's. */
+static inline const struct rar_addr *rar_leg_box(const struct rar_leg *leg)
 {
-	return READ_ONCE(m->link[RAR_LEG + i].epoch) ? &m->leg[i].addr : &m->join.boxes.addr[i];
+	const struct rar_link *link = &leg->link;
+
+	return READ_ONCE(link->epoch) ?
+		       &leg->addr :
+		       &link->member->join.boxes.addr[link->index - RAR_LEG];
 }
 
 /* Is every operation that was posted complete here? */

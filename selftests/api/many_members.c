@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * 16384 members in one namespace: bind() is as fast as with few members. /proc/net/rar is
- * read piece by piece and lists every member once, also while other members are closed.
+ * read piece by piece and lists every member once, also while other members are closed. Ranks that
+ * have joined and do nothing hold little memory of the kernel.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,8 @@
 #define SAMPLE	512u		/* number of first, and of last, binds that are timed */
 #define GROUP	0x3e3bull
 #define SIZE	4u
+#define IDLE	256u		/* ranks that have joined, in groups of SIZE */
+#define IDLE_BYTES 16384	/* of the kernel's memory for each */
 
 static int fds[MEMBERS];
 static uint32_t bind_us[MEMBERS];
@@ -155,6 +158,59 @@ static int while_closing(char *text, size_t room)
 	return 0;
 }
 
+/* Join ranks of groups of SIZE, and wait until all are in. */
+static int join_idle(int *fd)
+{
+	struct rar_ring ring = { .size = SIZE, .where = RAR_ON_LO4 };
+	int err;
+
+	for (uint32_t i = 0; i < IDLE; i++) {
+		ring.group = GROUP + MEMBERS + i / SIZE;
+		fd[i] = rar_socket();
+		RAR_CHECK(fd[i] >= 0, "socket %u: %d", i, fd[i]);
+		err = rar_join_start(fd[i], &ring, i % SIZE);
+		RAR_CHECK(!err, "join %u: %d", i, err);
+	}
+	for (uint32_t i = 0; i < IDLE; i++) {
+		err = rar_join_wait(fd[i], 30000);
+		RAR_CHECK(!err, "joined %u: %d", i, err);
+	}
+	return 0;
+}
+
+/* What the kernel's allocators have given away, bytes. */
+static long long kernel_bytes(void)
+{
+	char line[128];
+	long long kib, sum = 0;
+	FILE *f = fopen("/proc/meminfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Slab: %lld", &kib) == 1 ||
+		    sscanf(line, "VmallocUsed: %lld", &kib) == 1 ||
+		    sscanf(line, "Percpu: %lld", &kib) == 1)
+			sum += kib << 10;
+	if (f)
+		fclose(f);
+	return sum;
+}
+
+static int idle_memory(void)
+{
+	long long before = kernel_bytes(), each;
+	static int fd[IDLE];
+
+	if (join_idle(fd))
+		return 1;
+	each = (kernel_bytes() - before) / IDLE;
+	for (uint32_t i = 0; i < IDLE; i++)
+		close(fd[i]);
+	rar_log("an idle rank: %lld bytes", each);
+	RAR_CHECK(each > 1000, "not measured");
+	RAR_CHECK(each <= IDLE_BYTES, "too much memory for an idle rank");
+	return 0;
+}
+
 int main(void)
 {
 	struct rlimit files = { MEMBERS + 100, MEMBERS + 100 };
@@ -166,7 +222,8 @@ int main(void)
 	    rar_write("/proc/sys/net/rar/max_members", "65536") ||
 	    rar_write("/sys/module/rar/parameters/max_members", "65536"))
 		ksft_exit_fail_msg("cannot be set up\n");
-	ksft_set_plan(5);
+	ksft_set_plan(6);
+	ksft_test_result(!idle_memory(), "an idle rank holds at most %d bytes\n", IDLE_BYTES);
 	ksft_test_result(!bind_all(), "all members are bound\n");
 	ksft_test_result(!fast(), "bind() is as fast as with few members\n");
 	ksft_test_result(!refusals(), "a taken rank, another user's group\n");

@@ -53,9 +53,8 @@ u32 sim_super(void)
 
 /* ------------------------------------------------------------ ranks */
 
-static void set_link(struct rar_link *link, u32 rank)
+static void set_link(struct rar_link *link)
 {
-	link->rank = rank;
 	link->path.dst.af = AF_INET;
 	link->path.src.af = AF_INET;
 }
@@ -77,15 +76,14 @@ static void begin_rank(struct sim_rank *rank, u32 i)
 	m->nlanes = 1;
 	INIT_LIST_HEAD(&m->undelivered);
 	INIT_LIST_HEAD(&m->pinned);
-	rar_link_init(m);
+	rar_link_init(m, (i + 1) % m->size, (i + m->size - 1) % m->size);
 	rar_early_init(m);
-	set_link(&m->link[RAR_NEXT], (i + 1) % m->size);
-	set_link(&m->link[RAR_PREV], (i + m->size - 1) % m->size);
-	m->link[RAR_LEG].rank = m->size;
-	rar_link_prepare(&m->link[RAR_NEXT]);
-	rar_link_start(&m->link[RAR_NEXT]);
+	set_link(m->link[RAR_NEXT]);
+	set_link(m->link[RAR_PREV]);
+	rar_link_prepare(m->link[RAR_NEXT]);
+	rar_link_start(m->link[RAR_NEXT]);
 	rar_straggler_start(m);
-	m->link[RAR_NEXT].path.run_max = sim_super();
+	m->link[RAR_NEXT]->path.run_max = sim_super();
 }
 
 static void end_rank(struct sim_rank *rank)
@@ -93,12 +91,13 @@ static void end_rank(struct sim_rank *rank)
 	struct rar_member *m = &rank->m;
 	struct rar_operation *op;
 
-	sim_got.cwnd = max(sim_got.cwnd, m->link[RAR_NEXT].tx.win.cwnd);
+	sim_got.cwnd = max(sim_got.cwnd, m->link[RAR_NEXT]->tx.win.cwnd);
 	rar_early_flush(m);
 	rar_link_bury(m);
 	/* Of an operation that hung. */
 	while ((op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node)))
 		rar_done_delivered(m, op);
+	rar_link_free(m);
 }
 
 /* ------------------------------------------------------------ users */

@@ -27,6 +27,7 @@
 #define USEC_PER_MSEC		1000L
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
 #define DIV_ROUND_UP_ULL(a, b)	DIV_ROUND_UP((u64)(a), (b))
+#define roundup_pow_of_two(n)	((n) < 2 ? 1U : 1U << (64 - __builtin_clzll((n) - 1)))
 #define GENMASK(h, l)		((~0UL >> (63 - (h))) & (~0UL << (l)))
 #define ____cacheline_aligned	__aligned(64)
 #define sizeof_field(t, m)	sizeof(((t *)0)->m)
@@ -50,6 +51,7 @@ typedef s64 ktime_t;
 #define GFP_KERNEL_ACCOUNT	0
 #define __GFP_NOWARN		0
 #define __GFP_RETRY_MAYFAIL	0
+#define __GFP_NORETRY		0
 #define kzalloc(n, flags)	calloc(1, n)
 #define kcalloc(n, size, flags)	calloc(n, size)
 #define kvcalloc(n, size, flags) calloc(n, size)
@@ -313,6 +315,7 @@ static inline void list_move(struct list_head *n, struct list_head *head)
 struct rtnl_link_ops { const char *kind; };
 struct net_device { const struct rtnl_link_ops *rtnl_link_ops; };
 struct dst_cache { int n; };
+typedef int nf_hookfn;
 struct wait_queue_entry { int n; };
 typedef struct wait_queue_entry wait_queue_entry_t;
 typedef struct { u64 key[2]; } siphash_key_t;
@@ -357,6 +360,8 @@ struct sk_buff_head {
 };
 
 #define dst_cache_reset(c)	((void)(c))
+#define dst_cache_init(c, gfp)	(0)
+#define dst_cache_destroy(c)	((void)(c))
 #define net_generic(net, id)	((void *)(net))
 #define get_random_u64()	1ULL
 #define skb_shinfo(skb)		((void)(skb), &sim_shinfo)

@@ -126,7 +126,7 @@ static enum rar_rx rcv_from_above(struct rar_member *m, struct rar_pkt *pkt, u32
 static struct rar_link *find_above(struct rar_member *m, u32 rank, const struct rar_addr *from,
 				   u64 token)
 {
-	return rank == RAR_BOX_RANK ? &m->link[RAR_LEG] : NULL;
+	return rank == RAR_BOX_RANK ? m->link[RAR_LEG] : NULL;
 }
 
 static const struct rar_aside up_aside = {
@@ -148,17 +148,17 @@ static void job_free(struct work_struct *work)
 		rar_device_set(rn, &job->leg[i].link.hook, 0);
 		dst_cache_destroy(&job->leg[i].link.path.cache);
 	}
+	rar_link_free(m);
 	kfree(job->scratch);
 	kvfree(job);
 	if (atomic_dec_and_test(&box->alive))
 		wake_up_var(&box->alive);
 }
 
-static void init_member(struct box_job *job, const struct box_ask *ask)
+static int init_member(struct box_job *job, const struct box_ask *ask)
 {
 	struct rar_member *m = &job->m;
 
-	rar_self_init(m, job->box->self, &ask->to);
 	m->id = ask->id;
 	m->rank = RAR_BOX_RANK;
 	m->size = ask->size;
@@ -166,6 +166,7 @@ static void init_member(struct box_job *job, const struct box_ask *ask)
 	m->payload = ask->payload;
 	m->aside = &job_aside;
 	INIT_RCU_WORK(&m->free, job_free);
+	return rar_self_init(m, job->box->self, &ask->to);
 }
 
 static int init_legs(struct box_job *job)
@@ -202,9 +203,9 @@ static struct box_job *job_new(struct rar_box *box, const struct box_ask *ask)
 	job->host = ask->host;
 	rar_slot_init(job);
 	rar_batch_init(job);
-	init_member(job, ask);
 	job->scratch = kmalloc(ask->payload, GFP_KERNEL);
-	if (!job->scratch || init_legs(job)) {
+	if (!job->scratch || init_member(job, ask) || init_legs(job)) {
+		rar_link_free(&job->m);
 		kfree(job->scratch);
 		kvfree(job);
 		return NULL;

@@ -49,7 +49,7 @@ static struct box_up *box_up(struct rar_member *m)
 
 static struct rar_link *up_link(struct box_up *up)
 {
-	return &up->m.link[RAR_LEG];
+	return up->m.link[RAR_LEG];
 }
 
 /* -- packets from above ------------------------------------------------------- */
@@ -102,21 +102,22 @@ static void up_free(struct work_struct *work)
 	struct box_up *up = box_up(m);
 	struct rar_box *box = up->job->box;
 
-	rar_device_set(m->rn, &up_link(up)->hook, 0);
-	dst_cache_destroy(&up_link(up)->path.cache);
+	rar_link_free(m);
 	rar_member_put(&up->job->m);
 	kfree(up);
 	if (atomic_dec_and_test(&box->alive))
 		wake_up_var(&box->alive);
 }
 
-static void init_member(struct box_up *up, const struct box_job *job, const struct rar_addr *to,
-			const struct rar_aside *aside)
+static int init_member(struct box_up *up, const struct box_job *job,
+		       const struct rar_addr *to, const struct rar_aside *aside)
 {
 	const struct rar_addr self = { .af = to->af, .port = job->box->port };
 	struct rar_member *m = &up->m;
 
-	rar_self_init(m, job->box->self, &self);
+	if (rar_self_init(m, job->box->self, &self) ||
+	    rar_link_new(m, RAR_LEG, RAR_BOX_RANK, GFP_KERNEL))
+		return -ENOMEM;
 	m->id = job->m.id;
 	m->rank = RAR_LOWER_RANK + __ffs64(job->ranks);
 	m->size = job->nlegs;
@@ -126,6 +127,7 @@ static void init_member(struct box_up *up, const struct box_job *job, const stru
 	INIT_RCU_WORK(&m->free, up_free);
 	up_link(up)->path.src = self;
 	up_link(up)->path.dst = *to;
+	return 0;
 }
 
 /* Make the member for a job. Returns NULL without memory, or without a box above. */
@@ -141,10 +143,10 @@ static struct box_up *up_new(struct box_job *job, const struct rar_aside *aside)
 	up = to.af ? kzalloc(sizeof(*up), GFP_KERNEL) : NULL;
 	if (!up)
 		return NULL;
-	init_member(up, job, &to, aside);
 	/* Later than that of a box that was here before: see enters_late(). */
 	up->nonce = ktime_get_real_ns();
-	if (dst_cache_init(&up_link(up)->path.cache, GFP_KERNEL)) {
+	if (init_member(up, job, &to, aside)) {
+		rar_link_free(&up->m);
 		kfree(up);
 		return NULL;
 	}
@@ -234,7 +236,7 @@ bool rar_up_is_lost(const struct box_job *job, unsigned long dead)
 
 	if (!up)
 		return false;
-	link = &up->m.link[RAR_LEG];
+	link = up_link(job->up);
 	asked = READ_ONCE(up->asked);
 	return READ_ONCE(link->narrow) || (asked && time_after(jiffies, asked + UP_SILENT)) ||
 	       time_after(jiffies, READ_ONCE(link->heard) + dead);
@@ -250,7 +252,7 @@ void rar_up_later(const struct box_job *job, unsigned long late)
 
 	if (!up)
 		return;
-	rar_member_hear_later(&up->m.link[RAR_LEG], late);
+	rar_member_hear_later(up_link(up), late);
 	if (READ_ONCE(up->asked))
 		WRITE_ONCE(up->asked, jiffies | 1);
 }

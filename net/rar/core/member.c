@@ -166,10 +166,10 @@ struct rar_member *rar_member_first(const struct rar_member *m)
 /* Has a leg of a member a token? */
 static bool has_leg(const struct rar_member *m, u64 token)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = RAR_LEG; i < RAR_OUTS; i++)
-		if (token == READ_ONCE(m->link[i].epoch))
+	rar_each_leg(link, m)
+		if (token == READ_ONCE(link->epoch))
 			return true;
 	return false;
 }
@@ -475,11 +475,11 @@ EXPORT_SYMBOL_GPL(rar_member_hear_later);
 /* The link to a rank, the first one if there are two; NULL if it is no neighbour. */
 struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < RAR_LINKS; i++)
-		if (m->link[i].rank == rank)
-			return &m->link[i];
+	rar_each_link(link, m)
+		if (link->rank == rank)
+			return link;
 	return NULL;
 }
 
@@ -504,7 +504,8 @@ u32 rar_member_user_rank(const struct rar_member *m, u32 rank)
 /* The link with an index, as struct rar_link has it. */
 struct rar_link *rar_member_link(struct rar_member *m, u32 index)
 {
-	return index < RAR_LINKS ? &m->link[index] : &m->direct.peer[index - RAR_LINKS].link;
+	return index < RAR_LINKS ? m->link[index] :
+				   &m->direct.peer[index - RAR_LINKS].link;
 }
 
 static void update_counters(struct rar_member *m)
@@ -610,7 +611,7 @@ void rar_member_exit(void)
 void rar_member_leave(struct rar_member *m, enum rar_reason why)
 {
 	struct rar_leave *leave = &m->leave;
-	u32 i;
+	struct rar_link *link;
 
 	lockdep_assert_held(&m->lock);
 	if (m->state != RAR_S_RUN)
@@ -622,8 +623,8 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
 	leave->rank = m->rank;
 	leave->why = why;
 	leave->last = m->op_next;
-	for (i = 0; i < RAR_LINKS; i++)
-		leave->fin_due[i] = rar_link_to_rank(&m->link[i]);
+	rar_each_link(link, m)
+		leave->fin_due[link->index] = rar_link_to_rank(link);
 	leave->fin_next = jiffies;
 }
 
@@ -633,11 +634,11 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why)
  */
 void rar_member_run(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
 	lockdep_assert_held(&m->lock);
-	for (i = 0; i < RAR_LINKS; i++)
-		m->link[i].heard = jiffies;
+	rar_each_link(link, m)
+		link->heard = jiffies;
 	rar_member_set_state(m, RAR_S_RUN);
 	rar_resume_forget(m);
 	rar_mib_inc(m->rn, GroupsJoined);

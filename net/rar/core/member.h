@@ -37,4 +37,37 @@ void rar_member_exit(void);
 void rar_member_leave(struct rar_member *m, enum rar_reason why);
 void rar_member_run(struct rar_member *m);
 
+/* The next link from index *@i on and below @end, or NULL; *@i is behind it. */
+static inline struct rar_link *rar_member_next(const struct rar_member *m,
+					       u32 *i, u32 end)
+{
+	struct rar_link *link = NULL;
+
+	while (*i < end && !link)
+		link = READ_ONCE(m->link[(*i)++]);
+	return link;
+}
+
+/* rar_member_next() among the links by which chunks go */
+static inline struct rar_link *rar_member_next_out(const struct rar_member *m,
+						   u32 *i)
+{
+	return rar_member_next(m, i, rar_outs(m));
+}
+
+/* The links with indices from @first on and below @end */
+#define rar_links_of(link, m, first, end)	\
+	for (u32 _i = (first); ((link) = rar_member_next(m, &_i, end)); )
+
+/* All links of a member, but for those to direct peers */
+#define rar_each_link(link, m)	rar_links_of(link, m, 0, RAR_LINKS)
+
+/* The links by which chunks go */
+#define rar_each_out(link, m)	\
+	for (u32 _i = 0; ((link) = rar_member_next_out(m, &_i)); )
+
+/* The legs to the boxes of the group */
+#define rar_each_leg(link, m)	\
+	for (u32 _i = RAR_LEG; ((link) = rar_member_next_out(m, &_i)); )
+
 #endif /* _RAR_CORE_MEMBER_H */

@@ -25,10 +25,10 @@
 /* Is a box of the group not open? */
 static bool any_away(const struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++)
-		if (!READ_ONCE(m->link[RAR_LEG + i].epoch))
+	rar_each_leg(link, m)
+		if (!READ_ONCE(link->epoch))
 			return true;
 	return false;
 }
@@ -95,7 +95,7 @@ static struct rar_link *find_leg(struct rar_member *m, u32 rank, const struct ra
 
 	if (rank != RAR_BOX_RANK)
 		return NULL;
-	for (link = &m->link[RAR_LEG]; link < &m->link[RAR_LEG] + m->nlegs; link++)
+	rar_each_leg(link, m)
 		if (from ? rar_addr_same(&link->path.dst, from) : token == READ_ONCE(link->epoch))
 			return link;
 	return NULL;
@@ -135,41 +135,51 @@ static const struct rar_addr *home_of(const struct rar_member *m, u32 place)
 	return home;
 }
 
-static void leg_begin(struct rar_member *m, u32 place)
+static void leg_begin(struct rar_link *link)
 {
+	u32 place = link->index - RAR_LEG;
+	struct rar_leg *leg = rar_link_leg(link);
+	struct rar_member *m = link->member;
 	const struct rar_addr *home = home_of(m, place);
-	struct rar_path *path = &m->link[RAR_LEG + place].path;
-	struct rar_leg *leg = &m->leg[place];
+	struct rar_path *path = &link->path;
 
+	memset_after(leg, 0, link);
 	leg->addr = home ? *home : m->join.boxes.addr[place];
 	if (home)
 		leg->home = *home;
 	leg->since = jiffies;
 	leg->nonce = rar_random_token();
 	leg->next_try = jiffies;
-	path->src = m->link[RAR_NEXT].path.src;
+	path->src = m->link[RAR_NEXT]->path.src;
 	path->dst = leg->addr;
-	path->oif = m->link[RAR_NEXT].path.oif;
+	path->oif = m->link[RAR_NEXT]->path.oif;
 }
 
 /**
  * rar_enter_begin() - take the boxes from the table
  * @m: member that gets ready, @m->lock held
+ *
+ * Return: 0 or -ENOMEM.
  */
-void rar_enter_begin(struct rar_member *m)
+int rar_enter_begin(struct rar_member *m)
 {
+	u32 end = RAR_LEG + m->join.boxes.n, i;
 	unsigned long until = 0;
-	u32 i;
+	struct rar_link *link;
 
 	lockdep_assert_held(&m->lock);
-	memset(m->leg, 0, sizeof(m->leg));
-	for (i = 0; i < m->join.boxes.n; i++)
-		leg_begin(m, i);
+	for (i = RAR_LEG; i < end; i++)
+		if (!m->link[i] &&
+		    rar_link_new(m, i, RAR_BOX_RANK, GFP_ATOMIC | __GFP_NOWARN))
+			return -ENOMEM;
+	rar_links_of(link, m, RAR_LEG, end)
+		leg_begin(link);
 	m->nlegs = m->join.boxes.n;
 	if (m->nlegs && m->box_wait_ms)
 		until = (jiffies + msecs_to_jiffies(m->box_wait_ms)) | 1;
 	WRITE_ONCE(m->box_until, until);
 	WRITE_ONCE(m->aside, m->nlegs ? &enter_aside : NULL);
+	return 0;
 }
 
 /* Should the member send ENTER to a box now? */
@@ -188,19 +198,20 @@ static bool is_due(struct rar_link *link)
 unsigned long rar_enter_tick(struct rar_member *m)
 {
 	unsigned long next = jiffies + HZ, until = READ_ONCE(m->box_until);
+	unsigned long then;
 	struct rar_link *link;
-	u32 i;
 
 	if (until && time_before(jiffies, until))
 		next = time_before(until, next) ? until : next;
 	else
 		wait_no_more(m);
-	for (i = 0; i < m->nlegs; i++) {
-		link = &m->link[RAR_LEG + i];
+	rar_each_leg(link, m) {
 		if (is_due(link))
 			rar_member_schedule(m);
-		if (!READ_ONCE(link->epoch))
-			next = min(next, max(jiffies + 1, READ_ONCE(m->leg[i].next_try)));
+		if (READ_ONCE(link->epoch))
+			continue;
+		then = READ_ONCE(rar_link_leg(link)->next_try);
+		next = min(next, max(jiffies + 1, then));
 	}
 	return next;
 }
@@ -290,9 +301,9 @@ static void enter(struct rar_link *link)
 /* Send ENTER to the boxes where it is due. In the member's work item. */
 void rar_enter_work(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++)
-		if (is_due(&m->link[RAR_LEG + i]))
-			enter(&m->link[RAR_LEG + i]);
+	rar_each_leg(link, m)
+		if (is_due(link))
+			enter(link);
 }

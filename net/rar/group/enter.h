@@ -4,7 +4,7 @@
 
 #include "rar.h"
 
-void rar_enter_begin(struct rar_member *m);
+int rar_enter_begin(struct rar_member *m);
 unsigned long rar_enter_tick(struct rar_member *m);
 bool rar_enter_awaited(const struct rar_member *m);
 void rar_enter_work(struct rar_member *m);

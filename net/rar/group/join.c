@@ -84,10 +84,10 @@ static u64 proof_to_prev(const struct rar_member *m, const struct rar_pkt *pkt,
 /* The proof in a JOIN that is sent, and in the JOIN_ACK that answers it. */
 static u64 proof_to_next(const struct rar_member *m, u64 echo)
 {
-	const struct rar_path *path = &m->link[RAR_NEXT].path;
+	const struct rar_path *path = &m->link[RAR_NEXT]->path;
 	struct rar_claim c = {
 		.nonce = m->join.nonce, .echo = echo, .size = m->size,
-		.src = m->rank, .dst = m->link[RAR_NEXT].rank,
+		.src = m->rank, .dst = m->link[RAR_NEXT]->rank,
 		.from = &path->src, .to = &path->dst,
 	};
 
@@ -116,14 +116,14 @@ static bool prev_is_named(const struct rar_member *m)
 /* Is the predecessor where the table says? */
 static bool prev_in_table(const struct rar_member *m)
 {
-	return rar_addr_same(&m->link[RAR_PREV].path.dst,
-			     &m->join.table[m->link[RAR_PREV].rank].addr);
+	return rar_addr_same(&m->link[RAR_PREV]->path.dst,
+			     &m->join.table[m->link[RAR_PREV]->rank].addr);
 }
 
 /* May the neighbour with this rank end the join? From READY on the table names it. */
 static bool is_believed(const struct rar_member *m, u32 rank)
 {
-	return rank == m->link[RAR_NEXT].rank || prev_is_named(m) ||
+	return rank == m->link[RAR_NEXT]->rank || prev_is_named(m) ||
 	       (READ_ONCE(m->state) >= RAR_S_READY && prev_in_table(m));
 }
 
@@ -169,7 +169,7 @@ static void send_join(struct rar_member *m)
 		.nonce = cpu_to_be64(j->nonce),
 		.size = cpu_to_be32(m->size),
 		.payload = cpu_to_be32(j->payload),
-		.port = m->link[RAR_NEXT].path.src.port,
+		.port = m->link[RAR_NEXT]->path.src.port,
 	};
 	/* Once the padded ones seem to get lost, half of them are small. */
 	u32 every = j->small_acks ? 2 : JOIN_SMALL_EVERY;
@@ -183,7 +183,7 @@ static void send_join(struct rar_member *m)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
 			       schedule_flag(m));
-	rar_control_send(&m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
+	rar_control_send(m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
 			 RAR_T_JOIN, token);
 }
 
@@ -252,7 +252,7 @@ static void reject_like_others(struct rar_member *m,
 static bool prev_at(const struct rar_member *m, const struct rar_pkt *pkt,
 		    const struct rar_join_hdr *jh)
 {
-	const struct rar_addr *prev = &m->link[RAR_PREV].path.dst;
+	const struct rar_addr *prev = &m->link[RAR_PREV]->path.dst;
 
 	return ipv6_addr_equal(&prev->ip, &pkt->from.ip) &&
 	       prev->port == jh->port;
@@ -282,7 +282,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 		.nonce = cpu_to_be64(echo),
 		.size = cpu_to_be32(m->size),
 		.payload = jh->payload,
-		.port = m->link[RAR_NEXT].path.src.port,
+		.port = m->link[RAR_NEXT]->path.src.port,
 		.flags = jh->flags,
 		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
 	};
@@ -295,18 +295,18 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 			const struct rar_join_hdr *jh)
 {
-	struct rar_path *path = &m->link[RAR_PREV].path;
+	struct rar_path *path = &m->link[RAR_PREV]->path;
 	bool fresh;
 
 	spin_lock_bh(&m->lock);
 	fresh = !prev_known(m, pkt, jh);
 	if (fresh) {
 		path->src = pkt->to;
-		path->src.port = m->link[RAR_NEXT].path.src.port;
+		path->src.port = m->link[RAR_NEXT]->path.src.port;
 		path->dst = pkt->from;
 		path->dst.port = jh->port;
 		rar_route_forget(path);
-		path->oif = m->link[RAR_NEXT].path.oif;
+		path->oif = m->link[RAR_NEXT]->path.oif;
 		m->join.peer_nonce[RAR_PREV] = be64_to_cpu(jh->nonce);
 		WRITE_ONCE(m->join.pass, be64_to_cpu(pkt->h.token));
 		m->join.ok[RAR_PREV] = true;
@@ -314,9 +314,9 @@ static void accept_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		rar_table_new_prev(m);
 	}
 	spin_unlock_bh(&m->lock);
-	rar_member_hear(&m->link[RAR_PREV]);
-	if (fresh || READ_ONCE(m->link[RAR_PREV].dev) != pkt->way.dev) {
-		WRITE_ONCE(m->link[RAR_PREV].dev, pkt->way.dev);
+	rar_member_hear(m->link[RAR_PREV]);
+	if (fresh || READ_ONCE(m->link[RAR_PREV]->dev) != pkt->way.dev) {
+		WRITE_ONCE(m->link[RAR_PREV]->dev, pkt->way.dev);
 		rar_member_schedule(m);
 	}
 	if (fresh)
@@ -329,7 +329,8 @@ static bool prev_alive(const struct rar_member *m)
 	unsigned long quiet = msecs_to_jiffies(3 * rar_member_keepalive_ms(m));
 
 	return m->join.ok[RAR_PREV] &&
-	       time_before(jiffies, READ_ONCE(m->link[RAR_PREV].heard) + quiet);
+	       time_before(jiffies,
+			   READ_ONCE(m->link[RAR_PREV]->heard) + quiet);
 }
 
 /*
@@ -395,7 +396,7 @@ static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
 	/* Kept for the error in case the join times out. */
 	WRITE_ONCE(m->join.odd, why);
 	if (!stranger)
-		rar_fail_pair(m, err, why, m->link[RAR_PREV].rank, m->rank, 0);
+		rar_fail_pair(m, err, why, m->link[RAR_PREV]->rank, m->rank, 0);
 	return true;
 }
 
@@ -405,7 +406,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 {
 	bool joining = READ_ONCE(m->state) < RAR_S_RUN;
 	bool known = prev_known(m, pkt, jh), echoed = pkt->echoes;
-	u32 prev = m->link[RAR_PREV].rank;
+	u32 prev = m->link[RAR_PREV]->rank;
 
 	if (prev_held(m, pkt, jh)) {
 		refuse(m, pkt, jh, EADDRINUSE, RAR_R_DUPLICATE);
@@ -425,7 +426,7 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 	 */
 	if (!joining && !known && prev_at(m, pkt, jh) &&
 	    rar_control_budget(m->rn))
-		rar_ack_send(&m->link[RAR_PREV]);
+		rar_ack_send(m->link[RAR_PREV]);
 	if (joining && echoed && refused(m, pkt, jh))
 		return;
 	if (joining && echoed && !(jh->flags & cpu_to_be16(RAR_JF_SMALL)))
@@ -454,7 +455,7 @@ static void rcv_join(struct rar_member *m, struct rar_pkt *pkt)
 		rar_mib_inc(m->rn, DropState);
 	else if (READ_ONCE(m->state) == RAR_S_BOUND)
 		reject_like_others(m, pkt, &jh);
-	else if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV].rank)
+	else if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV]->rank)
 		rcv_join_prev(m, pkt, &jh);
 	else if (be32_to_cpu(jh.size) != m->size)
 		/* A running member may be about to start again, in another size. */
@@ -487,7 +488,7 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 		return;
 	}
 	nonce = be64_to_cpu(jh.nonce);
-	rar_member_hear(&m->link[RAR_NEXT]);
+	rar_member_hear(m->link[RAR_NEXT]);
 	spin_lock_bh(&m->lock);
 	if (jh.flags & cpu_to_be16(RAR_JF_SMALL)) {
 		j->small_acks++;
@@ -558,7 +559,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	u32 src = be16_to_cpu(pkt->h.src);
 	struct rar_notice_hdr n;
 	struct rar_error err;
-	u32 i;
+	struct rar_link *link;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
@@ -570,11 +571,11 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 		return;
 	}
 	spin_lock_bh(&m->lock);
-	for (i = 0; i < RAR_LINKS; i++)
-		if (src == m->link[i].rank) {
-			m->join.ok[i] = false;
-			m->join.peer_nonce[i] = 0;
-			if (i == RAR_PREV)
+	rar_each_link(link, m)
+		if (src == link->rank) {
+			m->join.ok[link->index] = false;
+			m->join.peer_nonce[link->index] = 0;
+			if (link->index == RAR_PREV)
 				WRITE_ONCE(m->join.pass, 0);
 		}
 	spin_unlock_bh(&m->lock);
@@ -583,7 +584,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 /* A JOIN of another version is dropped. The error says so in case the join times out. */
 void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV].rank)
+	if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV]->rank)
 		WRITE_ONCE(m->join.odd_version, true);
 }
 
@@ -639,8 +640,8 @@ static u32 unreached(const struct rar_member *m)
 static void join_timed_out(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
-	u32 next = m->link[RAR_NEXT].rank;
-	u32 prev = m->link[RAR_PREV].rank;
+	u32 next = m->link[RAR_NEXT]->rank;
+	u32 prev = m->link[RAR_PREV]->rank;
 	u32 far = unreached(m);
 
 	if (j->route_err)
@@ -712,7 +713,7 @@ static void hook_route(struct rar_member *m, int dev)
 	int lo = m->rn->net->loopback_dev->ifindex;
 
 	rar_device_set(m->rn, &m->hook_lo, lo);
-	rar_device_set(m->rn, &m->link[RAR_NEXT].hook, dev == lo ? 0 : dev);
+	rar_device_set(m->rn, &m->link[RAR_NEXT]->hook, dev == lo ? 0 : dev);
 }
 
 /* Get a port for packets to @af; until then softirqs go on with the old port. */
@@ -761,7 +762,7 @@ static bool route_may_come(int err)
 /* Look up the route to the successor, and set what depends on it. */
 static int join_route(struct rar_member *m)
 {
-	struct rar_path *path = &m->link[RAR_NEXT].path;
+	struct rar_path *path = &m->link[RAR_NEXT]->path;
 	u32 payload;
 	int dev, err;
 
@@ -781,7 +782,7 @@ static int join_route(struct rar_member *m)
 /* Get port, memory and route: all that can fail before we send, except a late route. */
 static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 {
-	struct rar_path *path = &m->link[RAR_NEXT].path;
+	struct rar_path *path = &m->link[RAR_NEXT]->path;
 	int err;
 
 	/* Work of the join before this one. */
@@ -802,7 +803,7 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 	if (err)
 		return err;
 	join_lanes(m, next->af);
-	return rar_link_prepare(&m->link[RAR_NEXT]) ?: join_route(m);
+	return rar_link_prepare(m->link[RAR_NEXT]) ?: join_route(m);
 }
 
 /**
@@ -822,7 +823,7 @@ void rar_join_route_again(struct rar_member *m)
 	WRITE_ONCE(j->route_err, err);
 	if (err && !route_may_come(err))
 		rar_fail_pair(m, -err, err == -EMSGSIZE ? RAR_R_MTU : RAR_R_NODEV,
-			      m->rank, m->link[RAR_NEXT].rank, 0);
+			      m->rank, m->link[RAR_NEXT]->rank, 0);
 	else if (!err)
 		rar_member_kick(m, jiffies);
 }
@@ -854,7 +855,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	memset(j->ok, 0, sizeof(j->ok));
 	memset(j->peer_nonce, 0, sizeof(j->peer_nonce));
 	WRITE_ONCE(j->pass, 0);
-	m->link[RAR_PREV].path.dst = (struct rar_addr){ };
+	m->link[RAR_PREV]->path.dst = (struct rar_addr){ };
 	WRITE_ONCE(j->nonce, rar_random_token());
 	rar_hosts_remove(m);
 	rar_hosts_add(m, j->nonce);

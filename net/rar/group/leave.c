@@ -207,15 +207,15 @@ static void rank_left(struct rar_link *link, const struct rar_error *fin)
 {
 	struct rar_member *m = link->member;
 	struct rar_leave *leave = &m->leave;
-	u32 i;
+	struct rar_link *other;
 
 	leave->left = true;
 	leave->rank = fin->rank;
 	leave->why = why_left(fin);
 	leave->last = fin->op_seq;
-	for (i = 0; i < RAR_LINKS; i++)
-		leave->fin_due[i] = i != link->index && m->link[i].rank != fin->rank &&
-				    rar_link_to_rank(&m->link[i]);
+	rar_each_link(other, m) leave->fin_due[other->index] =
+		other != link && other->rank != fin->rank &&
+		rar_link_to_rank(other);
 	leave->fin_next = jiffies;
 }
 
@@ -223,14 +223,14 @@ static void rank_left(struct rar_link *link, const struct rar_error *fin)
 void rar_leave_rcv_fin(struct rar_link *link, const struct rar_error *fin)
 {
 	struct rar_member *m = link->member;
+	struct rar_link *other;
 	bool late;
-	u32 i;
 
 	rar_control_notice(link, RAR_T_FIN_ACK, m->epoch, fin);
 	spin_lock_bh(&m->lock);
-	for (i = 0; i < RAR_LINKS; i++)
-		if (fin->rank == m->link[i].rank)
-			m->leave.gone[i] = true;
+	rar_each_link(other, m)
+		if (fin->rank == other->rank)
+			m->leave.gone[other->index] = true;
 	if (!m->leave.left && fin->rank != m->rank)
 		rank_left(link, fin);
 	rar_direct_left(m, fin->rank, fin->op_seq);
@@ -247,11 +247,11 @@ void rar_leave_rcv_fin(struct rar_link *link, const struct rar_error *fin)
 void rar_leave_rcv_fin_ack(struct rar_link *link)
 {
 	struct rar_member *m = link->member;
-	u32 i;
+	struct rar_link *other;
 
-	for (i = 0; i < RAR_LINKS; i++)
-		if (m->link[i].rank == link->rank)
-			m->leave.fin_due[i] = false;
+	rar_each_link(other, m)
+		if (other->rank == link->rank)
+			m->leave.fin_due[other->index] = false;
 }
 
 /* Send the FINs that are due. Returns true when all neighbours know. */
@@ -262,17 +262,16 @@ bool rar_leave_tick(struct rar_member *m)
 				 .rank = leave->rank,
 				 .other = leave->rank,
 				 .op_seq = leave->last };
-	u32 i;
+	struct rar_link *link;
 
 	if (!memchr_inv(leave->fin_due, 0, sizeof(leave->fin_due)))
 		return true;
 	if (time_before(jiffies, leave->fin_next))
 		return false;
 	leave->fin_next = jiffies + msecs_to_jiffies(50);
-	for (i = 0; i < RAR_LINKS; i++)
-		if (leave->fin_due[i])
-			rar_control_notice(&m->link[i], RAR_T_FIN, m->epoch,
-					   &fin);
+	rar_each_link(link, m)
+		if (leave->fin_due[link->index])
+			rar_control_notice(link, RAR_T_FIN, m->epoch, &fin);
 	return false;
 }
 
@@ -305,14 +304,14 @@ static bool needs_direct(struct rar_member *m)
 /* Does another rank still need chunks? */
 static bool needs_chunks(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
 	if (rar_member_is_first(m))
 		return false;
 	if (needs_direct(m))
 		return true;
-	for (i = 0; i < RAR_OUTS; i++)
-		if (rar_link_to_rank(&m->link[i]) && !silent(&m->link[i]))
+	rar_links_of(link, m, 0, RAR_OUTS)
+		if (rar_link_to_rank(link) && !silent(link))
 			return true;
 	return false;
 }
@@ -320,13 +319,13 @@ static bool needs_chunks(struct rar_member *m)
 /* Does a neighbour still need a notice that this rank has left? */
 static bool needs_notice(const struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
 	/* A failed member has nothing more to tell. */
 	if (READ_ONCE(m->state) == RAR_S_FAILED)
 		return false;
-	for (i = 0; i < RAR_LINKS; i++)
-		if (READ_ONCE(m->leave.fin_due[i]) && !silent(&m->link[i]))
+	rar_each_link(link, m)
+		if (READ_ONCE(m->leave.fin_due[link->index]) && !silent(link))
 			return true;
 	return false;
 }

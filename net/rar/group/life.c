@@ -72,18 +72,13 @@ static void free_work(struct work_struct *work)
 	struct rar_member *m = container_of(to_rcu_work(work),
 					    struct rar_member, free);
 	struct rar_net *rn = m->rn;
-	struct rar_link *link;
 
 	rar_mem_forget(m);
 	rar_link_flush(m);
 	rar_life_forget(m);
 	rar_early_flush(m);
 	rar_device_set(rn, &m->hook_lo, 0);
-	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
-		rar_device_set(rn, &link->hook, 0);
-		dst_cache_destroy(&link->path.cache);
-		kfree(link->tx.sent);
-	}
+	rar_link_free(m);
 	rar_pair_free(m);
 	rar_sender_put_all(m);
 	rar_port_put_lanes(m);
@@ -98,37 +93,17 @@ static void free_work(struct work_struct *work)
 		wake_up_var(&rn->alive);
 }
 
-/* Make the links to the neighbours and to a box. */
-static int init_links(struct rar_member *m)
-{
-	u32 last = m->size - 1;
-	int i, err;
-
-	m->link[RAR_NEXT].rank = m->rank == last ? 0 : m->rank + 1;
-	m->link[RAR_PREV].rank = m->rank ? m->rank - 1 : last;
-	for (i = RAR_LEG; i < RAR_OUTS; i++)
-		m->link[i].rank = RAR_BOX_RANK;
-	for (i = 0; i < ARRAY_SIZE(m->link); i++) {
-		err = dst_cache_init(&m->link[i].path.cache, GFP_KERNEL_ACCOUNT);
-		if (err)
-			goto undo;
-	}
-	return 0;
-undo:
-	while (i--)
-		dst_cache_destroy(&m->link[i].path.cache);
-	return err;
-}
-
 /* Take what a member refers to; takes nothing if it fails. */
 static int init_refs(struct rar_member *m)
 {
+	u32 last = m->size - 1;
 	int err;
 
 	m->user = rar_user_get();
 	if (!m->user)
 		return -ENOMEM;
-	err = init_links(m);
+	err = rar_link_init(m, m->rank == last ? 0 : m->rank + 1,
+			    m->rank ? m->rank - 1 : last);
 	if (err)
 		rar_user_put(m->user);
 	return err;
@@ -170,7 +145,6 @@ struct rar_member *rar_life_alloc(struct rar_net *rn,
 	INIT_LIST_HEAD(&m->mem_node);
 	rar_early_init(m);
 	INIT_RCU_WORK(&m->free, free_work);
-	rar_link_init(m);
 	m->straggler.rank = RAR_NO_RANK;
 	rar_user_alive(m->user, 1);
 	atomic_inc(&rn->alive);

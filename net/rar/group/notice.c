@@ -49,13 +49,13 @@ void rar_notice_error(const struct rar_member *m, const struct rar_notice_hdr *n
  */
 static void own_fault(struct rar_member *m, struct rar_error *err)
 {
-	u32 i;
+	struct rar_link *link;
 
 	if (err->reason != RAR_R_SILENT || err->rank != m->rank)
 		return;
-	for (i = 0; i < RAR_LINKS; i++)
-		if (err->other == m->link[i].rank &&
-		    rar_route_cut_off(m, &m->link[i].path))
+	rar_each_link(link, m)
+		if (err->other == link->rank &&
+		    rar_route_cut_off(m, &link->path))
 			err->reason = RAR_R_NODEV;
 	if (err->reason == RAR_R_SILENT && rar_stood_ms(m)) {
 		err->reason = RAR_R_STALLED;

@@ -72,8 +72,8 @@ void rar_offer_pass(struct rar_member *m, const struct rar_row *first)
 	heard = m->state == RAR_S_JOINING && m->join.offers && m->join.wants.n;
 	if (heard) {
 		rar_offer_to_wire(&m->join.wants.addr[0], &oh.box);
-		path.src = m->link[RAR_NEXT].path.src;
-		path.oif = m->link[RAR_NEXT].path.oif;
+		path.src = m->link[RAR_NEXT]->path.src;
+		path.oif = m->link[RAR_NEXT]->path.oif;
 	}
 	spin_unlock_bh(&m->lock);
 	if (!heard || first->addr.af != path.src.af)

@@ -106,7 +106,7 @@ void rar_pair_reset(struct rar_member *m)
  */
 void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
 {
-	const struct rar_path *next = &m->link[RAR_NEXT].path;
+	const struct rar_path *next = &m->link[RAR_NEXT]->path;
 	struct rar_link *link = rar_direct_link(m, rank);
 	struct rar_direct_peer *peer;
 	struct rar_path *path;

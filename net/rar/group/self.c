@@ -27,6 +27,10 @@ struct rar_member *rar_self_new(struct rar_net *rn)
 		return NULL;
 	self->rn = rn;
 	self->rank = RAR_BOX_RANK;
+	if (rar_link_init(self, RAR_BOX_RANK, RAR_BOX_RANK)) {
+		kfree(self);
+		return NULL;
+	}
 	/* So that nobody can make a token that this host takes for its own. */
 	get_random_bytes(&self->join.key, sizeof(self->join.key));
 	return self;
@@ -44,6 +48,7 @@ void rar_self_free(struct rar_member *self)
 	if (!self)
 		return;
 	rar_sender_put_all(self);
+	rar_link_free(self);
 	kfree(self);
 }
 EXPORT_SYMBOL_GPL(rar_self_free);
@@ -123,10 +128,13 @@ static void no_timer(struct timer_list *t)
  * @self: open; its sockets outlast the member
  * @addr: the address of this host
  *
- * Process context.
+ * Process context. The caller calls rar_link_free() in the end, also after an
+ * error.
+ *
+ * Return: 0 or -ENOMEM.
  */
-void rar_self_init(struct rar_member *m, const struct rar_member *self,
-		   const struct rar_addr *addr)
+int rar_self_init(struct rar_member *m, const struct rar_member *self,
+		  const struct rar_addr *addr)
 {
 	int i;
 
@@ -137,13 +145,11 @@ void rar_self_init(struct rar_member *m, const struct rar_member *self,
 	m->state = RAR_S_RUN;
 	refcount_set(&m->ref, 1);
 	spin_lock_init(&m->lock);
-	rar_link_init(m);
-	/* No packet comes from a neighbour. */
-	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		m->link[i].rank = RAR_BOX_RANK;
 	rar_early_init(m);
 	timer_setup(&m->timer, no_timer, 0);
 	for (i = 0; i < ARRAY_SIZE(m->sender); i++)
 		m->sender[i].sock = self->sender[i].sock;
+	/* No packet comes from a neighbour. */
+	return rar_link_init(m, RAR_BOX_RANK, RAR_BOX_RANK);
 }
 EXPORT_SYMBOL_GPL(rar_self_init);

@@ -12,7 +12,7 @@ int rar_self_open(struct rar_member *self, __be16 num,
 		  struct rar_port *ports[RAR_SELF_PORTS]);
 void rar_self_close(struct rar_member *self,
 		    struct rar_port *ports[RAR_SELF_PORTS]);
-void rar_self_init(struct rar_member *m, const struct rar_member *self,
-		   const struct rar_addr *addr);
+int rar_self_init(struct rar_member *m, const struct rar_member *self,
+		  const struct rar_addr *addr);
 
 #endif /* _RAR_GROUP_SELF_H */

@@ -62,7 +62,7 @@ static bool try_smaller(struct rar_member *m)
 	u32 i, payload;
 
 	for (i = 0; i < ARRAY_SIZE(mtus); i++) {
-		payload = rar_size_payload(&m->link[RAR_NEXT].path, mtus[i]);
+		payload = rar_size_payload(&m->link[RAR_NEXT]->path, mtus[i]);
 		if (mtus[i] < j->mtu && payload < j->payload) {
 			propose(j, mtus[i], payload);
 			/* The first intervals are short again. */
@@ -95,7 +95,7 @@ bool rar_size_goes_on(struct rar_member *m)
  */
 void rar_size_announced(struct rar_member *m)
 {
-	struct rar_path *path = &m->link[RAR_NEXT].path;
+	struct rar_path *path = &m->link[RAR_NEXT]->path;
 	struct rar_join_state *j = &m->join;
 	u32 mtu, payload;
 

@@ -87,10 +87,11 @@ static void later_ops(struct rar_member *m, u64 late, u64 now)
 static void later_paths(struct rar_member *m, u64 late, u64 now)
 {
 	struct rar_link_tx *tx;
+	struct rar_link *link;
 	u32 i, k;
 
-	for (i = 0; i < RAR_LINKS; i++) {
-		tx = &m->link[i].tx;
+	rar_each_link(link, m) {
+		tx = &link->tx;
 		for (k = 0; k < ARRAY_SIZE(tx->full_since_us); k++)
 			later_us(&tx->full_since_us[k], late, now);
 	}
@@ -103,11 +104,11 @@ static void later_paths(struct rar_member *m, u64 late, u64 now)
 /* The boxes. tx_lock. */
 static void later_legs(struct rar_member *m, unsigned long late)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++) {
-		later(&m->leg[i].since, late);
-		m->leg[i].home_at += late;
+	rar_each_leg(link, m) {
+		later(&rar_link_leg(link)->since, late);
+		rar_link_leg(link)->home_at += late;
 	}
 }
 
@@ -120,10 +121,10 @@ static void forgive(struct rar_member *m, u64 us)
 	u64 ms = min_t(u64, div_u64(us, USEC_PER_MSEC), INT_MAX);
 	unsigned long late = msecs_to_jiffies(ms);
 	u64 now = rar_now_us();
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < RAR_LINKS; i++)
-		rar_member_hear_later(&m->link[i], late);
+	rar_each_link(link, m)
+		rar_member_hear_later(link, late);
 	later_group(m, late);
 	spin_lock_bh(&m->tx_lock);
 	later_ops(m, us, now);

@@ -226,7 +226,7 @@ static void own_row(struct rar_member *m)
 
 	row->beside = m->rank && rar_hosts_find(m, m->rank - 1, m->join.peer_nonce[RAR_PREV]);
 	row->nonce = m->join.nonce;
-	row->addr = m->link[RAR_NEXT].path.src;
+	row->addr = m->link[RAR_NEXT]->path.src;
 	row->user = m->user_rank ^ m->rank;
 	row->payload = m->join.payload;
 }
@@ -330,7 +330,7 @@ static void table_send(struct rar_member *m, struct table_pkt *t, u32 boxes, u8 
 		     boxes * sizeof(t->box[0]);
 
 	if (token)
-		rar_control_send(&m->link[RAR_NEXT], t, len, 0, type, token);
+		rar_control_send(m->link[RAR_NEXT], t, len, 0, type, token);
 }
 
 /* Rank 0: let a packet of @type be the next to go round. @m->lock held. */
@@ -352,7 +352,8 @@ static void choose_boxes(struct rar_member *m)
 	struct rar_join_state *j = &m->join;
 
 	j->boxes.n = 0;
-	if (!j->wants.n || j->wants.addr[0].af != m->link[RAR_NEXT].path.dst.af ||
+	if (!j->wants.n ||
+	    j->wants.addr[0].af != m->link[RAR_NEXT]->path.dst.af ||
 	    m->schedule == RAR_BY_HOSTS || m->size > RAR_BOX_LEGS)
 		return;
 	j->boxes = j->wants;
@@ -384,7 +385,7 @@ static bool next_is_here(const struct rar_member *m)
 {
 	u32 next = m->rank + 1;
 
-	return rar_route_is_here(m, &m->link[RAR_NEXT].path) ||
+	return rar_route_is_here(m, &m->link[RAR_NEXT]->path) ||
 	       (m->join.table[next].beside &&
 		rar_hosts_find(m, next, m->join.table[next].nonce));
 }
@@ -434,10 +435,12 @@ static bool get_ready(struct rar_member *m)
 	if (m->schedule == RAR_BY_HOSTS && m->rank + 1 < m->size &&
 	    same_host(m, m->rank + 1) && !next_is_here(m))
 		return false;
-	rar_enter_begin(m);
+	/* As if the packet was lost: it comes again. */
+	if (rar_enter_begin(m))
+		return false;
 	take_place(m);
 	m->payload = m->join.min_payload;
-	rar_link_start(&m->link[RAR_NEXT]);
+	rar_link_start(m->link[RAR_NEXT]);
 	rar_straggler_start(m);
 	rar_push_start(m);
 	rar_direct_start(m);
@@ -638,7 +641,7 @@ void rar_table_rcv(struct rar_member *m, const struct rar_pkt *pkt)
 	    !slice_ok(m, &t, len - sizeof(t.th)))
 		return;
 	boxes = nboxes(&t, len - sizeof(t.th));
-	rar_member_hear(&m->link[RAR_PREV]);
+	rar_member_hear(m->link[RAR_PREV]);
 	spin_lock_bh(&m->lock);
 	joined = m->state < RAR_S_RUN;
 	clock = m->join.clock[0];
@@ -816,7 +819,7 @@ void rar_table_alone(struct rar_member *m)
 	j->boxes.n = 0;
 	rar_enter_begin(m);
 	take_place(m);
-	rar_link_start(&m->link[RAR_NEXT]);
+	rar_link_start(m->link[RAR_NEXT]);
 	rar_straggler_start(m);
 	rar_member_run(m);
 }

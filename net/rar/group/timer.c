@@ -34,16 +34,16 @@ static bool tick_memory(struct rar_member *m)
 static unsigned long keepalive(struct rar_member *m)
 {
 	unsigned long next, first = jiffies + MAX_JIFFY_OFFSET;
+	struct rar_link *link;
 	bool fell;
-	u32 i;
 
-	for (i = 0; i < RAR_OUTS; i++) {
-		if (!rar_link_to_rank(&m->link[i]))
+	rar_links_of(link, m, 0, RAR_OUTS) {
+		if (!rar_link_to_rank(link))
 			continue;
-		next = rar_loss_keepalive(&m->link[i], &fell);
+		next = rar_loss_keepalive(link, &fell);
 		if (fell)
 			rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
-				      m->link[i].rank, READ_ONCE(m->op_oldest));
+				      link->rank, READ_ONCE(m->op_oldest));
 		if (time_before(next, first))
 			first = next;
 	}
@@ -83,10 +83,10 @@ static unsigned long tick_running(struct rar_member *m)
 /* Receive at the hook of the device by which the predecessor's packets come in now. */
 static void hook_prev(struct rar_member *m)
 {
-	int dev = READ_ONCE(m->link[RAR_PREV].dev);
+	int dev = READ_ONCE(m->link[RAR_PREV]->dev);
 
 	if (dev)
-		rar_device_set(m->rn, &m->link[RAR_PREV].hook, dev);
+		rar_device_set(m->rn, &m->link[RAR_PREV]->hook, dev);
 }
 
 /* Push own chunks, for which there is room again. A member that has failed stops here. */

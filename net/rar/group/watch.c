@@ -48,23 +48,24 @@ static void check_silence(struct rar_member *m)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
 	struct rar_error err = { .err = ECONNRESET, .reason = RAR_R_SILENT };
-	u32 other, i;
+	struct rar_link *link;
+	unsigned long heard;
+	u32 other;
 
 	if (!m->sk || rar_member_is_over(m))
 		return;
-	for (i = 0; i < RAR_LINKS; i++) {
-		unsigned long heard = READ_ONCE(m->link[i].heard);
-
+	rar_each_link(link, m) {
+		heard = READ_ONCE(link->heard);
 		/* Once a rank has left, the others leave without a notice of their own. */
-		if (!rar_link_to_rank(&m->link[i]) ||
-		    (m->leave.left && !needs(m, &m->link[i])) ||
+		if (!rar_link_to_rank(link) ||
+		    (m->leave.left && !needs(m, link)) ||
 		    time_before(jiffies, heard + dead))
 			continue;
-		other = m->link[i].rank;
+		other = link->rank;
 		err.rank = other;
 		err.other = m->rank;
 		/* Not the neighbour's fault but ours: name both ends of the link. */
-		if (rar_route_cut_off(m, &m->link[i].path)) {
+		if (rar_route_cut_off(m, &link->path)) {
 			err.reason = RAR_R_NODEV;
 			err.rank = m->rank;
 			err.other = other;
@@ -130,8 +131,8 @@ static bool waits_for_one(struct rar_member *m, u64 seq, u32 *rank)
  */
 void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 {
-	const struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
-	u32 next = m->link[RAR_NEXT].rank;
+	const struct rar_link_tx *tx = &m->link[RAR_NEXT]->tx;
+	u32 next = m->link[RAR_NEXT]->rank;
 	struct rar_error ask = { .err = ETIMEDOUT, .reason = RAR_R_TIMEOUT,
 				 .rank = origin, .other = origin,
 				 .op_seq = seq };
@@ -146,7 +147,7 @@ void rar_watch_ask(struct rar_member *m, u64 seq, u32 origin)
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_TIMEOUT, next, next,
 			      seq);
 	else if (next != origin)
-		rar_control_notice(&m->link[RAR_NEXT], RAR_T_LATE, m->epoch,
+		rar_control_notice(m->link[RAR_NEXT], RAR_T_LATE, m->epoch,
 				   &ask);
 }
 
@@ -197,11 +198,11 @@ static unsigned long silence_ends(const struct rar_member *m)
 {
 	unsigned long dead = msecs_to_jiffies(READ_ONCE(m->rn->sysctl_dead_ms));
 	unsigned long next = jiffies + dead, end;
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < RAR_LINKS; i++) {
-		end = READ_ONCE(m->link[i].heard) + dead;
-		if (rar_link_to_rank(&m->link[i]) && !m->leave.gone[i] &&
+	rar_each_link(link, m) {
+		end = READ_ONCE(link->heard) + dead;
+		if (rar_link_to_rank(link) && !m->leave.gone[link->index] &&
 		    time_after(end, jiffies) && time_before(end, next))
 			next = end;
 	}

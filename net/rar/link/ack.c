@@ -6,6 +6,7 @@
  * of the later ones, so it is sent before they are too many for a bitmap.
  */
 #include "core/arrival.h"
+#include "core/member.h"
 #include "link/ack.h"
 #include "link/link.h"
 #include "link/straggler.h"
@@ -176,10 +177,10 @@ void rar_ack_send(struct rar_link *link)
 /* rar_ack_send() on every link by which chunks come. */
 void rar_ack_send_all(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = RAR_OUTS; i < RAR_LINKS; i++)
-		rar_ack_send(&m->link[i]);
+	rar_links_of(link, m, RAR_OUTS, RAR_LINKS)
+		rar_ack_send(link);
 }
 
 /**

@@ -26,9 +26,30 @@
 
 static atomic64_t early_all;
 
-static struct sk_buff_head *early_list(struct rar_member *m, u64 op_seq)
+static struct sk_buff **early_list(struct rar_member *m, u64 op_seq)
 {
 	return &m->early.ops[op_seq % RAR_MAX_OPS];
+}
+
+/* Add a packet behind the last one of a list. */
+static void early_add(struct sk_buff **last, struct sk_buff *skb)
+{
+	skb->next = *last ? (*last)->next : skb;
+	if (*last)
+		(*last)->next = skb;
+	*last = skb;
+}
+
+/* Take the packet behind another one off a list. Returns it. */
+static struct sk_buff *early_del(struct sk_buff **last, struct sk_buff *before)
+{
+	struct sk_buff *skb = before->next;
+
+	before->next = skb->next;
+	if (skb == *last)
+		*last = skb == before ? NULL : before;
+	skb->next = NULL;
+	return skb;
 }
 
 /* Charge the user and the limit of all namespaces together. */
@@ -156,7 +177,7 @@ enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 			.whole = pkt->whole || skb != pkt->skb, .carrier = pkt->carrier,
 			.link = a->link->index, .chunk = run->chunk, .op_seq = op_seq,
 		};
-		__skb_queue_tail(early_list(m, op_seq), skb);
+		early_add(early_list(m, op_seq), skb);
 		rar_mib_add(m->rn, EarlyHeld, run->n);
 		ret = skb == pkt->skb ? RAR_RX_TAKEN : RAR_RX_DONE;
 		skb = pkt->skb;
@@ -184,18 +205,22 @@ static bool still_early(const struct rar_member *m, const struct rar_early_cb *c
 void rar_early_take(struct rar_member *m, u64 op_seq, bool all,
 		    struct sk_buff_head *out)
 {
-	struct sk_buff_head *list = early_list(m, op_seq);
-	struct sk_buff *skb, *tmp;
+	struct sk_buff **last = early_list(m, op_seq), *before, *end, *skb;
 
 	spin_lock_bh(&m->early.lock);
-	skb_queue_walk_safe(list, skb, tmp) {
-		if (skb_queue_len(out) == EARLY_BATCH)
+	before = *last;
+	end = before;
+	while (before && skb_queue_len(out) < EARLY_BATCH) {
+		skb = before->next;
+		if (!all && still_early(m, rar_early_cb(skb))) {
+			before = skb;
+		} else {
+			early_del(last, before);
+			early_uncharge(m, skb);
+			__skb_queue_tail(out, skb);
+		}
+		if (skb == end)
 			break;
-		if (!all && still_early(m, rar_early_cb(skb)))
-			continue;
-		__skb_unlink(skb, list);
-		early_uncharge(m, skb);
-		__skb_queue_tail(out, skb);
 	}
 	spin_unlock_bh(&m->early.lock);
 }
@@ -208,7 +233,7 @@ void rar_early_flush(struct rar_member *m)
 
 	__skb_queue_head_init(&list);
 	for (i = 0; i < RAR_MAX_OPS; i++)
-		while (!skb_queue_empty_lockless(&m->early.ops[i])) {
+		while (READ_ONCE(m->early.ops[i])) {
 			rar_early_take(m, i, true, &list);
 			__skb_queue_purge(&list);
 			cond_resched();
@@ -217,10 +242,6 @@ void rar_early_flush(struct rar_member *m)
 
 void rar_early_init(struct rar_member *m)
 {
-	u32 i;
-
 	spin_lock_init(&m->early.lock);
-	for (i = 0; i < RAR_MAX_OPS; i++)
-		__skb_queue_head_init(&m->early.ops[i]);
 }
 

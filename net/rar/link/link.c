@@ -20,12 +20,15 @@
 #include "link/link.h"
 #include "link/out.h"
 #include "link/pick.h"
+#include "link/sent.h"
 #include "link/straggler.h"
 #include "link/window.h"
+#include "tx/device.h"
 #include "tx/port.h"
 #include "tx/sender.h"
 
 #define LINK_STARVED_US		1000	/* shorter gaps do not count as waiting */
+#define LINK_SLOTS		64U	/* to begin with: chunks in flight */
 
 /* -- timer of all links (loss.c) ----------------------------------------- */
 
@@ -130,12 +133,28 @@ void rar_link_forget(struct rar_link *link, struct rar_operation *op)
 /* Will nothing be sent from the operation again? */
 static bool op_released(struct rar_member *m, struct rar_operation *op)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < rar_outs(m); i++)
-		if (!link_released(&m->link[i], op))
+	rar_each_out(link, m)
+		if (!link_released(link, op))
 			return false;
 	return !op->peers && !atomic_read(&op->left);
+}
+
+/**
+ * rar_link_finished() - was an operation here that another rank describes?
+ * @m:      member, tx_lock held
+ * @seq:    the operation's number, of one that was posted
+ * @theirs: how the other rank describes it
+ *
+ * Return: false, too, if it was too long ago to know.
+ */
+bool rar_link_finished(struct rar_member *m, u64 seq,
+		       const struct rar_fingerprint *theirs)
+{
+	lockdep_assert_held(&m->tx_lock);
+	return m->history && seq + RAR_HISTORY > m->op_next &&
+	       m->history[seq % RAR_HISTORY] == rar_fingerprint_hash(theirs);
 }
 
 /* Give back the credit that an operation took of a link. */
@@ -148,16 +167,16 @@ static void return_credit(struct rar_link *link, struct rar_operation *op)
 /* Take an operation off the table if it is released. Returns true if it is. */
 bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 {
-	u32 i;
+	struct rar_link *link;
 
 	lockdep_assert_held(&m->tx_lock);
 	if (!op_released(m, op) || rar_link_op_at(m, op->seq) != op)
 		return false;
 
-	for (i = 0; i < rar_outs(m); i++) {
+	rar_each_out(link, m) {
 		if (op->ring.plan.aside)
-			rar_link_forget(&m->link[i], op);
-		return_credit(&m->link[i], op);
+			rar_link_forget(link, op);
+		return_credit(link, op);
 	}
 	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
@@ -258,7 +277,7 @@ void rar_link_inject(struct rar_link *link, struct rar_operation *op, u32 n)
  */
 void rar_link_post(struct rar_member *m, struct rar_operation *op)
 {
-	u32 i;
+	struct rar_link *link;
 
 	spin_lock(&m->tx_lock);
 	op->posted_us = rar_now_us();
@@ -267,10 +286,10 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	/* Whoever has a block of its own sends it to all other ranks. */
 	if (op->ring.plan.direct && rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)))
 		op->peers = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
-	for (i = 0; i < rar_outs(m); i++) {
-		rar_window_post(&m->link[i], op);
+	rar_each_out(link, m) {
+		rar_window_post(link, op);
 		if (!op->ring.plan.aside)
-			rar_link_inject(&m->link[i], op, op->come);
+			rar_link_inject(link, op, op->come);
 	}
 	if (op->ring.plan.aside)
 		m->aside->post(m, op);
@@ -292,8 +311,9 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
  */
 void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 come)
 {
-	u32 before, i;
+	struct rar_link *link;
 	bool posted;
+	u32 before;
 	u64 now;
 
 	spin_lock_bh(&m->tx_lock);
@@ -302,10 +322,11 @@ void rar_link_contributed(struct rar_member *m, struct rar_operation *op, u32 co
 	WRITE_ONCE(op->come, come);
 	/* Unless the group has failed. */
 	posted = rar_link_op_at(m, op->seq) == op;
-	for (i = 0; i < rar_outs(m) && posted && !op->ring.plan.aside; i++)
-		rar_link_inject(&m->link[i], op, come);
 	if (posted && op->ring.plan.aside)
 		m->aside->contributed(m, op, before);
+	else if (posted)
+		rar_each_out(link, m)
+			rar_link_inject(link, op, come);
 	/* After a lead the others do not wait for this rank. */
 	if (come == op->ring.cpb && !op->ring.lead)
 		WRITE_ONCE(op->posted_us, now);
@@ -463,22 +484,118 @@ void rar_link_local_drop(struct rar_link *link)
 
 /* -- begin and end ------------------------------------------------------- */
 
-/* Prepare the links of a new member. */
-void rar_link_init(struct rar_member *m)
+/**
+ * rar_link_new() - make a link of a member
+ * @m:     member that has no such link
+ * @index: enum rar_link_index
+ * @rank:  at its other end, or RAR_BOX_RANK
+ * @gfp:   how to allocate
+ *
+ * Any context that @gfp allows. Packets that come meanwhile find the link as
+ * soon as it is there.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int rar_link_new(struct rar_member *m, u32 index, u32 rank, gfp_t gfp)
 {
+	bool leg = index >= RAR_LEG && index < RAR_OUTS;
 	struct rar_link *link;
 
-	spin_lock_init(&m->tx_lock);
-	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
-		link->member = m;
-		link->index = link - m->link;
-		spin_lock_init(&link->rx.lock);
+	BUILD_BUG_ON(offsetof(struct rar_leg, link));
+	link = kzalloc(leg ? sizeof(struct rar_leg) : sizeof(*link), gfp);
+	if (!link || dst_cache_init(&link->path.cache, gfp)) {
+		kfree(link);
+		return -ENOMEM;
 	}
+	link->member = m;
+	link->index = index;
+	link->rank = rank;
+	spin_lock_init(&link->rx.lock);
+	/* Pairs with the address dependency in rar_member_next(). */
+	smp_store_release(&m->link[index], link);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(rar_link_new);
+
+/**
+ * rar_link_init() - make the links of a new member to its neighbours
+ * @m:    member, zeroed
+ * @next: rank of its successor, or RAR_BOX_RANK
+ * @prev: rank of its predecessor, or RAR_BOX_RANK
+ *
+ * Process context.
+ *
+ * Return: 0 or -ENOMEM; then there are none.
+ */
+int rar_link_init(struct rar_member *m, u32 next, u32 prev)
+{
+	int err;
+
+	spin_lock_init(&m->tx_lock);
+	err = rar_link_new(m, RAR_NEXT, next, GFP_KERNEL_ACCOUNT) ?:
+	      rar_link_new(m, RAR_PREV, prev, GFP_KERNEL_ACCOUNT);
+	if (err)
+		rar_link_free(m);
+	return err;
 }
 
 /**
- * rar_link_prepare() - allocate the memory for transmissions in flight
- * @link: link by which chunks will go, before its member joins
+ * rar_link_free() - free all links of a member
+ * @m: member that nobody finds any more
+ *
+ * Process context.
+ */
+void rar_link_free(struct rar_member *m)
+{
+	struct rar_link *link;
+	u32 i;
+
+	for (i = 0; i < RAR_LINKS; i++) {
+		link = m->link[i];
+		if (!link)
+			continue;
+		rar_device_set(m->rn, &link->hook, 0);
+		dst_cache_destroy(&link->path.cache);
+		kfree(link->tx.sent);
+		kfree(link);
+		m->link[i] = NULL;
+	}
+	kfree(m->history);
+}
+EXPORT_SYMBOL_GPL(rar_link_free);
+
+/*
+ * Let a link have so many slots, unless it has as many. What is in flight keeps
+ * its numbers. Does nothing without memory.
+ */
+static void set_slots(struct rar_link *link, u32 n, gfp_t gfp)
+{
+	size_t map = BITS_TO_LONGS(n) * sizeof(long);
+	struct rar_link_tx *tx = &link->tx, more = { .nslots = n };
+	struct rar_sent *old;
+
+	more.sent = kzalloc(n * sizeof(*more.sent) + 2 * map, gfp);
+	if (!more.sent)
+		return;
+	more.heads = (unsigned long *)(more.sent + n);
+	more.resolved = more.heads + BITS_TO_LONGS(n);
+	spin_lock_bh(&link->member->tx_lock);
+	old = more.sent;
+	if (tx->nslots < n) {
+		rar_sent_move(&more, tx);
+		old = tx->sent;
+		WRITE_ONCE(tx->nslots, n);
+		tx->heads = more.heads;
+		tx->resolved = more.resolved;
+		WRITE_ONCE(tx->sent, more.sent);
+	}
+	spin_unlock_bh(&link->member->tx_lock);
+	kfree(old);
+}
+
+/**
+ * rar_link_prepare() - allocate the memory for few transmissions in flight
+ * @link: link by which chunks will go
  *
  * Process context.
  *
@@ -486,12 +603,43 @@ void rar_link_init(struct rar_member *m)
  */
 int rar_link_prepare(struct rar_link *link)
 {
-	struct rar_link_tx *tx = &link->tx;
+	if (!READ_ONCE(link->tx.nslots))
+		set_slots(link, LINK_SLOTS, GFP_KERNEL_ACCOUNT);
+	return READ_ONCE(link->tx.nslots) ? 0 : -ENOMEM;
+}
 
-	if (tx->sent)
-		return 0;
-	tx->sent = kcalloc(RAR_TX_SLOTS, sizeof(*tx->sent), GFP_KERNEL_ACCOUNT);
-	return tx->sent ? 0 : -ENOMEM;
+/**
+ * rar_link_reserve() - get memory for one more operation before it is posted
+ * @m:	    member, the user's send_lock is held
+ * @chunks: of the operation that may be in flight
+ *
+ * Process context of the member's user, who is charged. Links have slots for
+ * all that may be in flight. If there is no memory for these, the links go on
+ * with fewer, which limits their windows.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int rar_link_reserve(struct rar_member *m, u32 chunks)
+{
+	u64 ops = READ_ONCE(m->op_next) - READ_ONCE(m->op_oldest) + 1;
+	/* Each chunk goes twice: as a partial sum, and as a sum. */
+	u64 flying = min_t(u64, 2 * ops * chunks, RAR_TX_SLOTS) ?: 1;
+	u32 want = roundup_pow_of_two(flying), have;
+	struct rar_link *link;
+
+	if (!m->history)
+		m->history = kcalloc(RAR_HISTORY, sizeof(*m->history),
+				     GFP_KERNEL_ACCOUNT);
+	if (!m->history)
+		return -ENOMEM;
+	rar_each_out(link, m) {
+		have = READ_ONCE(link->tx.nslots);
+		if (have && have < want)
+			set_slots(link, want,
+				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
+				  __GFP_NORETRY);
+	}
+	return 0;
 }
 
 /**
@@ -536,6 +684,7 @@ void rar_link_flush_tx(struct rar_link *link)
 void rar_link_flush(struct rar_member *m)
 {
 	struct rar_operation *op;
+	struct rar_link *link;
 	int i;
 
 	spin_lock_bh(&m->tx_lock);
@@ -547,8 +696,8 @@ void rar_link_flush(struct rar_member *m)
 			rar_op_unuse(op);
 	}
 	m->op_oldest = m->op_next;
-	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		rar_link_flush_tx(&m->link[i]);
+	rar_each_link(link, m)
+		rar_link_flush_tx(link);
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -562,10 +711,11 @@ void rar_link_bury(struct rar_member *m)
 	struct rar_sent *sent;
 
 	rar_link_flush(m);
-	for (link = m->link; link < m->link + ARRAY_SIZE(m->link); link++) {
+	rar_each_link(link, m) {
 		spin_lock_bh(&m->tx_lock);
 		sent = link->tx.sent;
 		link->tx.sent = NULL;
+		WRITE_ONCE(link->tx.nslots, 0);
 		spin_unlock_bh(&m->tx_lock);
 		kfree(sent);
 	}

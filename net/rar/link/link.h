@@ -46,8 +46,13 @@ void rar_link_account(struct rar_member *m, const struct rar_operation *op,
 bool rar_link_published(struct rar_member *m, struct rar_operation *op,
 			const struct rar_arrival *a);
 void rar_link_local_drop(struct rar_link *link);
-void rar_link_init(struct rar_member *m);
+int rar_link_new(struct rar_member *m, u32 index, u32 rank, gfp_t gfp);
+int rar_link_init(struct rar_member *m, u32 next, u32 prev);
+void rar_link_free(struct rar_member *m);
 int rar_link_prepare(struct rar_link *link);
+int rar_link_reserve(struct rar_member *m, u32 chunks);
+bool rar_link_finished(struct rar_member *m, u64 seq,
+		       const struct rar_fingerprint *theirs);
 void rar_link_start(struct rar_link *link);
 void rar_link_forget(struct rar_link *link, struct rar_operation *op);
 void rar_link_flush_tx(struct rar_link *link);

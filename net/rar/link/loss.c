@@ -41,7 +41,7 @@ struct ack_news {
 /* Settle a number: it is acknowledged or given up. Returns true if it was not settled before. */
 static bool resolve(struct rar_link_tx *tx, u32 seq)
 {
-	if (__test_and_set_bit(seq % RAR_TX_SLOTS, tx->resolved))
+	if (__test_and_set_bit(rar_sent_slot(tx, seq), tx->resolved))
 		return false;
 	tx->inflight--;
 	return true;
@@ -146,9 +146,9 @@ static void ack_range(struct rar_link *link, u32 seq, u32 end,
 	if (rar_seq_before(tx->highest, end))
 		tx->highest = end;
 	for (; rar_seq_before(seq, end); seq += n) {
-		slot = seq % RAR_TX_SLOTS;
+		slot = rar_sent_slot(tx, seq);
 		sent = rar_sent_find(tx, seq, &i);
-		n = min3(end - seq, sent->n - i, RAR_TX_SLOTS - slot);
+		n = min3(end - seq, sent->n - i, tx->nslots - slot);
 		which = rar_bits_set(tx->resolved, slot, rar_mask(n));
 		if (which)
 			ack_run(link, sent, i, which, news);
@@ -167,7 +167,7 @@ static void skip_needless(struct rar_link *link)
 	u32 seq, i;
 
 	for (seq = tx->una; seq != tx->next_seq; seq++) {
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+		if (test_bit(rar_sent_slot(tx, seq), tx->resolved))
 			continue;
 		sent = rar_sent_find(tx, seq, &i);
 		op = rar_link_op_of(link->member, sent);
@@ -226,12 +226,14 @@ static void advance_una(struct rar_link_tx *tx)
 {
 	u32 slot, end, n;
 
-	do {
-		slot = tx->una % RAR_TX_SLOTS;
-		end = min_t(u32, slot + (tx->next_seq - tx->una), RAR_TX_SLOTS);
+	while (tx->una != tx->next_seq) {
+		slot = rar_sent_slot(tx, tx->una);
+		end = min(slot + (tx->next_seq - tx->una), tx->nslots);
 		n = find_next_zero_bit(tx->resolved, end, slot) - slot;
 		tx->una += n;
-	} while (n && slot + n == RAR_TX_SLOTS);
+		if (slot + n < tx->nslots)
+			break;
+	}
 }
 
 /*
@@ -245,7 +247,7 @@ static u64 detect_lost(struct rar_link *link, u64 now)
 	const struct rar_sent *sent;
 
 	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+		if (test_bit(rar_sent_slot(tx, seq), tx->resolved))
 			continue;
 		sent = rar_sent_find(tx, seq, &i);
 		if (sent->time_us + patience > now)
@@ -459,7 +461,7 @@ static void give_up_late(struct rar_link *link, u64 now)
 	tx->answered = false;
 	tx->probe = true;
 	for (seq = tx->una; seq != tx->next_seq; seq++) {
-		if (test_bit(seq % RAR_TX_SLOTS, tx->resolved))
+		if (test_bit(rar_sent_slot(tx, seq), tx->resolved))
 			continue;
 		give_up(link, seq, now);
 		rar_window_late(&tx->win, now);
@@ -530,23 +532,25 @@ static bool tick_tx(struct rar_link *link, u64 now, u64 *next)
  */
 bool rar_loss_tick(struct rar_member *m)
 {
-	bool ack[ARRAY_SIZE(m->link)], push = false;
 	u64 now = rar_now_us(), next = 0;
-	int i;
+	struct rar_link *link;
+	bool push = false;
+	u32 acks = 0;
 
-	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		ack[i] = tick_ack(&m->link[i].rx, now, &next);
+	rar_each_link(link, m)
+		if (tick_ack(&link->rx, now, &next))
+			acks |= BIT(link->index);
 	spin_lock(&m->tx_lock);
 	now = rar_now_us();
-	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		push |= tick_tx(&m->link[i], now, &next);
+	rar_each_link(link, m)
+		push |= tick_tx(link, now, &next);
 	if (next)
 		rar_link_timer_at(m, next);
 	spin_unlock(&m->tx_lock);
 
-	for (i = 0; i < ARRAY_SIZE(m->link); i++)
-		if (ack[i])
-			rar_ack_send(&m->link[i]);
+	rar_each_link(link, m)
+		if (acks & BIT(link->index))
+			rar_ack_send(link);
 	return push;
 }
 

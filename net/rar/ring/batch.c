@@ -225,7 +225,7 @@ static void answer(struct rar_member *m, u64 op_seq, const struct piece *p,
 		.map[0] = cpu_to_le64(out->lacks),
 	};
 
-	rar_control_send(&m->link[RAR_LEG], &ch, sizeof(ch), 0, RAR_T_WANT,
+	rar_control_send(m->link[RAR_LEG], &ch, sizeof(ch), 0, RAR_T_WANT,
 			 p->token);
 }
 

@@ -40,8 +40,7 @@ static enum rar_rx input_finished(struct rar_member *m, const struct rar_arrival
 	bool agrees;
 
 	spin_lock_bh(&m->tx_lock);
-	agrees = a->op_seq + RAR_HISTORY > m->op_next &&
-		 m->history[a->op_seq % RAR_HISTORY] == rar_fingerprint_hash(&a->fingerprint);
+	agrees = rar_link_finished(m, a->op_seq, &a->fingerprint);
 	spin_unlock_bh(&m->tx_lock);
 	return agrees ? RAR_RX_DONE : RAR_DROP(Op);
 }
@@ -238,7 +237,8 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 			return false;
 		left -= part->len;
 	}
-	return !(left % size) && rar_route_takes_chains(m, &m->link[RAR_NEXT].path);
+	return !(left % size) &&
+	       rar_route_takes_chains(m, &m->link[RAR_NEXT]->path);
 }
 
 /*
@@ -249,7 +249,7 @@ static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 static bool may_write(struct rar_member *m, const struct rar_operation *op,
 		      const struct rar_pkt *pkt, u32 n)
 {
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 	struct sk_buff *skb = pkt->skb;
 
 	if (!pkt->whole || next->here)
@@ -366,7 +366,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 {
 	struct rar_tx_item item = { .frame = a->pkt && a->pkt->frame,
 				    .whole = a->pkt && a->pkt->carrier };
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 	const struct rar_run *run = &a->run;
 	bool forward, reuse;
 	u64 bytes;
@@ -508,7 +508,7 @@ static struct rar_arrival arrival(const struct rar_round *round, u32 i)
 	const struct rar_operation *from = i ? round->hop[i - 1].op : round->op;
 	const struct rar_hop *hop = &round->hop[i];
 	struct rar_arrival a = {
-		.link = &hop->m->link[RAR_PREV],
+		.link = hop->m->link[RAR_PREV],
 		.op_seq = from->seq,
 		.fingerprint = from->fingerprint,
 		.run = round->run,
@@ -544,14 +544,16 @@ static noinline_for_stack void arrived(struct rar_round *round)
 		rar_mib_add(m->rn, RxBytes, a.bytes);
 		rar_member_hear(a.link);
 		if (i + 1 < round->n)
-			rar_member_hear(&m->link[RAR_NEXT]);
+			rar_member_hear(m->link[RAR_NEXT]);
 		last = i + 1 == round->n && !round->ends;
 		if (last)
-			rar_link_publish(&m->link[RAR_NEXT], round->hop[i].op, &a, NULL);
+			rar_link_publish(m->link[RAR_NEXT], round->hop[i].op,
+					 &a, NULL);
 		else
-			rar_link_passed(&m->link[RAR_NEXT], round->hop[i].op, &a);
+			rar_link_passed(m->link[RAR_NEXT], round->hop[i].op,
+					&a);
 		/* Its window or the credit of its successor may have room again. */
-		if (last || !m->link[RAR_NEXT].here ||
+		if (last || !m->link[RAR_NEXT]->here ||
 		    a.c.block == rar_plan_own(&round->hop[i].op->ring.plan))
 			rar_push(m);
 		if (rar_link_published(m, round->hop[i].op, &a))

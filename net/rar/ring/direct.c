@@ -213,7 +213,8 @@ static struct rar_operation *next_op(struct rar_member *m)
 			await_root(m, op);
 		if (!op || !op->peers || op->direct_sent || op->keyed)
 			continue;
-		if (!may_run(m, op) || !rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
+		if (!may_run(m, op) ||
+		    !rar_sender_room(m, m->link[RAR_NEXT]->path.dst.af))
 			return NULL;
 		d->next++;
 		d->running++;

@@ -33,7 +33,7 @@ static void count_done(struct rar_member *m)
 /* Other ranks of a group with a box keep an operation until this rank has completed it. */
 static void tell_done(struct rar_member *m)
 {
-	rar_ack_send(&m->link[RAR_PREV]);
+	rar_ack_send(m->link[RAR_PREV]);
 	rar_ringed_tell_all(m);
 	/* The timer asks the successor if it does not tell. */
 	rar_member_kick(m, jiffies + rar_link_jiffies(LINK_PROBE_MIN_US));
@@ -115,7 +115,8 @@ void rar_done_passed(struct rar_member *m)
 	u32 n;
 
 	/* Nothing is complete to which this rank has not contributed. */
-	end = min(READ_ONCE(m->link[RAR_NEXT].tx.done), smp_load_acquire(&m->op_whole));
+	end = smp_load_acquire(&m->op_whole);
+	end = min(end, READ_ONCE(m->link[RAR_NEXT]->tx.done));
 	for (; seq < end; seq++) {
 		op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
 		if (!op || op->seq != seq || !ends_with_next(op) || !atomic_read(&op->left))

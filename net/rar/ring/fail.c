@@ -105,12 +105,12 @@ static void announce(struct rcu_head *head)
 /* End a running member that failed. */
 static void fail_running(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
 	rar_mib_inc(m->rn, GroupsFailed);
-	for (i = 0; i < RAR_LINKS; i++)
-		if (rar_link_to_rank(&m->link[i]))
-			rar_fail_tell(&m->link[i]);
+	rar_each_link(link, m)
+		if (rar_link_to_rank(link))
+			rar_fail_tell(link);
 	rar_ringed_leave_all(m);
 	rar_link_flush(m);
 	rar_member_schedule(m);	/* gives back the held packets */
@@ -151,15 +151,15 @@ void rar_fail_join(struct rar_member *m, struct rar_bye *bye)
 void rar_fail_tell_join(struct rar_member *m, const struct rar_bye *bye,
 			const struct rar_error *err)
 {
-	u32 i;
+	struct rar_link *link;
+	u64 nonce;
 
-	for (i = 0; i < RAR_LINKS; i++) {
-		if (bye->nonce[i])
-			rar_control_notice(&m->link[i], RAR_T_ABORT,
-					   bye->nonce[i], err);
-		if (bye->nonce[i] && bye->epoch)
-			rar_control_notice(&m->link[i], RAR_T_ABORT, bye->epoch,
-					   err);
+	rar_each_link(link, m) {
+		nonce = bye->nonce[link->index];
+		if (nonce)
+			rar_control_notice(link, RAR_T_ABORT, nonce, err);
+		if (nonce && bye->epoch)
+			rar_control_notice(link, RAR_T_ABORT, bye->epoch, err);
 	}
 }
 

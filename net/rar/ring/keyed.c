@@ -346,9 +346,8 @@ static enum rar_rx released(struct rar_member *m, const struct rar_pkt *pkt, u64
 
 	spin_lock_bh(&m->tx_lock);
 	/* It may have been posted only now: the history may be of an older one like it. */
-	agrees = !rar_link_op_at(m, seq) && seq + RAR_HISTORY > m->op_next &&
-		 theirs->root == m->rank &&
-		 m->history[seq % RAR_HISTORY] == rar_fingerprint_hash(theirs);
+	agrees = !rar_link_op_at(m, seq) && theirs->root == m->rank &&
+		 rar_link_finished(m, seq, theirs);
 	spin_unlock_bh(&m->tx_lock);
 	if (!agrees)
 		return RAR_DROP(Op);

@@ -124,11 +124,11 @@ static void lost(struct rar_link *link)
  */
 void rar_leg_look(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++)
-		if (READ_ONCE(m->link[RAR_LEG + i].silent))
-			lost(&m->link[RAR_LEG + i]);
+	rar_each_leg(link, m)
+		if (READ_ONCE(link->silent))
+			lost(link);
 }
 
 /* -- what comes ------------------------------------------------------------- */
@@ -448,7 +448,7 @@ static struct rar_operation *first_incomplete(struct rar_member *m)
  */
 static u64 want_patience(const struct rar_link *leg)
 {
-	const struct rar_window *win = &leg->member->link[RAR_NEXT].tx.win;
+	const struct rar_window *win = &leg->member->link[RAR_NEXT]->tx.win;
 
 	if (!win->srtt_us)
 		win = &leg->tx.win;
@@ -543,7 +543,7 @@ static void leg_tick(struct rar_link *link)
 	spin_unlock_bh(&m->tx_lock);
 	if (want) {
 		rar_mib_inc(m->rn, BoxWants);
-		rar_control_send(&m->link[RAR_PREV], &ch, sizeof(ch), 0,
+		rar_control_send(m->link[RAR_PREV], &ch, sizeof(ch), 0,
 				 RAR_T_WANT, m->epoch);
 	}
 }
@@ -556,10 +556,10 @@ static void leg_tick(struct rar_link *link)
  */
 unsigned long rar_leg_tick(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++)
-		leg_tick(&m->link[RAR_LEG + i]);
+	rar_each_leg(link, m)
+		leg_tick(link);
 	local_bh_disable();
 	rar_push(m);
 	local_bh_enable();

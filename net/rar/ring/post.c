@@ -182,7 +182,7 @@ void rar_post_open(struct rar_member *m, u64 op_seq, bool tell)
 		goto out;
 	rar_push(m);
 	/* The predecessor may wait for this opening. */
-	if (m->link[RAR_PREV].here)
+	if (m->link[RAR_PREV]->here)
 		rar_push_posted(m);
 	if (tell || any || READ_ONCE(m->rn->sysctl_early_bytes) <
 	    4 * (m->payload + RAR_EARLY_COST))
@@ -265,7 +265,7 @@ int rar_post_may(struct rar_member *m)
  *
  * Return: 0; -EAGAIN if the table is full; -ENOBUFS if all its operations are complete and
  * unread; -EBUSY if the caller would wait for the result, but results before it are not read;
- * -EPIPE, -ENOTCONN or the group's error.
+ * -EPIPE, -ENOTCONN, -ENOMEM or the group's error.
  */
 int rar_post(struct rar_member *m, struct rar_operation *op)
 {
@@ -276,6 +276,9 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	bool late;
 	int err;
 
+	err = rar_link_reserve(m, op->ring.plan.direct ? 0 : op->ring.nchunks);
+	if (err)
+		return err;
 	spin_lock_bh(&m->lock);
 	err = may_post(m);
 	if (!err && op->blocking && m->nundelivered)

@@ -88,7 +88,7 @@ static struct workqueue_struct *local_wq;
  */
 static bool carries(const struct rar_member *m)
 {
-	u32 next = m->link[RAR_NEXT].rank;
+	u32 next = m->link[RAR_NEXT]->rank;
 	bool shared;
 
 	rcu_read_lock();
@@ -107,12 +107,14 @@ void rar_push_start(struct rar_member *m)
 	/* A box's sum may overwrite a chunk while the successor would read it. */
 	bool on = READ_ONCE(m->rn->sysctl_local) && !m->nlegs;
 
-	m->link[RAR_NEXT].here = on && rar_route_is_here(m, &m->link[RAR_NEXT].path);
-	m->link[RAR_NEXT].carries = carries(m);
+	m->link[RAR_NEXT]->here =
+		on && rar_route_is_here(m, &m->link[RAR_NEXT]->path);
+	m->link[RAR_NEXT]->carries = carries(m);
 	/* The predecessor itself decides whether it hands over in memory. */
-	m->link[RAR_PREV].here = rar_route_is_here(m, &m->link[RAR_PREV].path);
-	m->link[RAR_NEXT].in_memory = m->link[RAR_NEXT].here;
-	m->link[RAR_PREV].in_memory = on && m->link[RAR_PREV].here;
+	m->link[RAR_PREV]->here =
+		rar_route_is_here(m, &m->link[RAR_PREV]->path);
+	m->link[RAR_NEXT]->in_memory = m->link[RAR_NEXT]->here;
+	m->link[RAR_PREV]->in_memory = on && m->link[RAR_PREV]->here;
 }
 
 /* -- packets ------------------------------------------------------------------ */
@@ -164,7 +166,7 @@ static bool push_link(struct rar_link *link, u32 own)
 /* In a turn. */
 static bool push_own(struct rar_member *m)
 {
-	return push_link(&m->link[RAR_NEXT], 1);
+	return push_link(m->link[RAR_NEXT], 1);
 }
 
 /*
@@ -186,12 +188,12 @@ static bool in_turns(const struct rar_link *link)
  */
 static void push_packets(struct rar_member *m)
 {
+	struct rar_link *link;
 	bool turns;
-	u32 i;
 
-	for (i = 0; i < rar_outs(m); i++) {
-		turns = in_turns(&m->link[i]);
-		push_link(&m->link[i], turns ? 0 : U32_MAX);
+	rar_each_out(link, m) {
+		turns = in_turns(link);
+		push_link(link, turns ? 0 : U32_MAX);
 		if (turns)
 			rar_turn_take(m);
 	}
@@ -208,8 +210,8 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
 	trace_rar_tx(m, item->op->seq, run->phase, run->chunk,
 		     rar_op_bytes(item->op, run, rar_mask(run->n)));
 	if (to)
-		done = rar_chunk_local(&to->link[RAR_PREV], m, item);
-	rar_pick_taken(&m->link[RAR_NEXT], item, done);
+		done = rar_chunk_local(to->link[RAR_PREV], m, item);
+	rar_pick_taken(m->link[RAR_NEXT], item, done);
 	return done;
 }
 
@@ -219,7 +221,7 @@ static u64 give(struct rar_member *m, struct rar_member *to, struct rar_tx_item 
  */
 static bool hand_over(struct rar_member *m)
 {
-	struct rar_link *link = &m->link[RAR_NEXT];
+	struct rar_link *link = m->link[RAR_NEXT];
 	struct rar_tx_item item;
 	struct rar_member *next;
 
@@ -236,8 +238,8 @@ static bool hand_over(struct rar_member *m)
 	}
 	if (!rar_pick_take(link, next, &item))
 		return false;
-	rar_member_hear(&next->link[RAR_PREV]);
-	rar_member_hear(&m->link[RAR_NEXT]);
+	rar_member_hear(next->link[RAR_PREV]);
+	rar_member_hear(m->link[RAR_NEXT]);
 	return give(m, next, &item);
 }
 
@@ -346,9 +348,9 @@ static void push_local(struct rar_member *m)
 void rar_push(struct rar_member *m)
 {
 	rar_direct_push(m);
-	if (!m->link[RAR_NEXT].here)
+	if (!m->link[RAR_NEXT]->here)
 		push_packets(m);
-	if (m->link[RAR_NEXT].here || READ_ONCE(m->link[RAR_NEXT].tx.nback))
+	if (m->link[RAR_NEXT]->here || READ_ONCE(m->link[RAR_NEXT]->tx.nback))
 		push_local(m);
 }
 
@@ -358,7 +360,7 @@ void rar_push(struct rar_member *m)
  */
 void rar_push_posted(struct rar_member *m)
 {
-	struct rar_member *prev = rar_member_peer(m, m->link[RAR_PREV].rank);
+	struct rar_member *prev = rar_member_peer(m, m->link[RAR_PREV]->rank);
 
 	if (prev)
 		rar_push(prev);

@@ -138,7 +138,7 @@ static void go_by_ring(struct rar_member *m, struct rar_operation *op, u32 chunk
 		       bool inject)
 {
 	u32 block = chunk / op->ring.cpb;
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 	u64 settled = rar_bits_get(rar_op_settled(op), chunk, mask);
 
 	rar_out_pend(next, op, RAR_AG, chunk, owed_sums(op, chunk, settled));
@@ -177,7 +177,7 @@ static void contribute_to_boxes(struct rar_member *m, struct rar_operation *op)
 	for (i = 0; i < ring->plan.boxes; i++) {
 		op->out[RAR_LEG + i].moved_us = now;
 		if (!(op->ringed_boxes & BIT(i)))
-			rar_link_inject(&m->link[RAR_LEG + i], op, n);
+			rar_link_inject(m->link[RAR_LEG + i], op, n);
 	}
 }
 
@@ -200,7 +200,7 @@ void rar_ringed_contributed(struct rar_member *m, struct rar_operation *op, u32 
 	settle_root(op);
 	contribute_to_boxes(m, op);
 	if (op->ringed_boxes)
-		rar_link_inject(&m->link[RAR_NEXT], op, op->come);
+		rar_link_inject(m->link[RAR_NEXT], op, op->come);
 	end = first + min(rar_ring_block_chunks(ring, own), op->come);
 	for (chunk = first + before; chunk < end; chunk += n) {
 		n = min3(rar_ring_block_end(ring, chunk), end, chunk + 64) - chunk;
@@ -239,12 +239,14 @@ static void leave_box(struct rar_operation *op, u32 box)
  */
 void rar_ringed_post(struct rar_member *m, struct rar_operation *op)
 {
-	const struct rar_leg *leg = m->leg;
+	const struct rar_leg *leg;
 	u32 i;
 
-	for (i = 0; i < op->ring.plan.boxes; i++, leg++) {
+	for (i = 0; i < op->ring.plan.boxes; i++) {
 		op->out[RAR_LEG + i].asked_us = op->posted_us;
-		if (!m->link[RAR_LEG + i].epoch || op->seq < leg->until || !box_makes(leg, op))
+		leg = rar_link_leg(m->link[RAR_LEG + i]);
+		if (!leg->link.epoch || op->seq < leg->until ||
+		    !box_makes(leg, op))
 			leave_box(op, i);
 	}
 	rar_ringed_contributed(m, op, 0);
@@ -255,7 +257,7 @@ static bool sums_go_on(struct rar_member *m, struct rar_operation *op,
 		       const struct rar_arrival *a, struct rar_tx_item *item)
 {
 	u64 mask = rar_bits_get(op->ringed, a->run.chunk, a->won);
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 	struct rar_run out = a->run;
 
 	out.phase = RAR_AG;
@@ -270,7 +272,7 @@ static bool sums_go_on(struct rar_member *m, struct rar_operation *op,
 static void own_returned(struct rar_member *m, struct rar_operation *op,
 			 const struct rar_arrival *a)
 {
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 	u64 sent = rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], a->run.chunk, a->won);
 
 	if (sent && a->c.block == rar_plan_own(&op->ring.plan))
@@ -288,7 +290,7 @@ static bool made_by_box(const struct rar_arrival *a)
 static void settled(struct rar_member *m, struct rar_operation *op,
 		    const struct rar_arrival *a)
 {
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 
 	/* A sum of all ranks proves that the neighbour, too, has posted the operation. */
 	if (!rar_ringed_is_cast(op))
@@ -333,7 +335,7 @@ bool rar_ringed_arrived(struct rar_member *m, struct rar_operation *op,
 {
 	bool sums = rar_plan_completes(&op->ring.plan, a->run.phase, a->c.block);
 	u64 news = 0, released, mask = rar_mask(a->run.n);
-	struct rar_link *next = &m->link[RAR_NEXT];
+	struct rar_link *next = m->link[RAR_NEXT];
 	bool forward = false;
 
 	spin_lock_bh(&m->tx_lock);
@@ -398,7 +400,8 @@ void rar_ringed_returned(struct rar_member *m, struct rar_operation *op, u32 chu
  */
 void rar_ringed_passed(struct rar_member *m, struct rar_operation *op, u32 chunk, u64 mask)
 {
-	struct rar_link *next = &m->link[RAR_NEXT], *link = rar_leg_of(m, op, chunk);
+	struct rar_link *next = m->link[RAR_NEXT],
+			*link = rar_leg_of(m, op, chunk);
 	struct rar_out *out = rar_link_out(link, op);
 
 	lockdep_assert_held(&m->tx_lock);
@@ -425,7 +428,7 @@ static void wanted_partial(struct rar_member *m, struct rar_operation *op, u32 c
 		own = mask & contributed(op, chunk);
 		claim_own(op, chunk, own);
 		own &= ~rar_bits_get(op->out[RAR_NEXT].sent[RAR_RS], chunk, own);
-		rar_out_pend(&m->link[RAR_NEXT], op, RAR_RS, chunk, own);
+		rar_out_pend(m->link[RAR_NEXT], op, RAR_RS, chunk, own);
 	}
 	if (!rar_op_left_box(op, chunk) && (is_source(op) || lacks))
 		rar_ringed_rest(m, op, rar_ring_box(&op->ring, chunk));
@@ -451,7 +454,7 @@ void rar_ringed_wanted(struct rar_member *m, struct rar_operation *op, u32 chunk
 		wanted_partial(m, op, chunk, mask);
 		return;
 	}
-	rar_out_pend(&m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
+	rar_out_pend(m->link[RAR_NEXT], op, RAR_AG, chunk, sums);
 	if (rar_ringed_is_cast(op)) {
 		claim_own(op, chunk, sums);
 		if (!rar_op_left_box(op, chunk) && (is_root(op) || mask & ~sums))
@@ -501,7 +504,7 @@ void rar_ringed_rest(struct rar_member *m, struct rar_operation *op, u32 box)
 
 	lockdep_assert_held(&m->tx_lock);
 	WRITE_ONCE(op->ringed_boxes, op->ringed_boxes | BIT(box));
-	rar_link_forget(&m->link[RAR_LEG + box], op);
+	rar_link_forget(m->link[RAR_LEG + box], op);
 	for (block = 0; block < op->ring.nblocks; block++) {
 		chunk = rar_ring_of_box(&op->ring, box, block, &end);
 		for (; chunk < end; chunk += n) {
@@ -509,7 +512,7 @@ void rar_ringed_rest(struct rar_member *m, struct rar_operation *op, u32 box)
 			set_ringed(op, chunk, not_passed(op, chunk, rar_mask(n)));
 		}
 	}
-	inject_again(&m->link[RAR_NEXT], op);
+	inject_again(m->link[RAR_NEXT], op);
 }
 
 /* Chunks at a box that is lost go by the ring; records of keyed reductions go to the root. */
@@ -585,10 +588,10 @@ u64 rar_ringed_leave(struct rar_link *link)
 /* Leave all boxes of the group. */
 void rar_ringed_leave_all(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++)
-		rar_ringed_leave(&m->link[RAR_LEG + i]);
+	rar_each_leg(link, m)
+		rar_ringed_leave(link);
 }
 
 /* Tell a box how many operations are complete here, and that this rank lives. */
@@ -610,8 +613,8 @@ void rar_ringed_tell(struct rar_link *link)
 /* Tell all boxes of the group. */
 void rar_ringed_tell_all(struct rar_member *m)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < m->nlegs; i++)
-		rar_ringed_tell(&m->link[RAR_LEG + i]);
+	rar_each_leg(link, m)
+		rar_ringed_tell(link);
 }

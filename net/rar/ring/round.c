@@ -28,9 +28,9 @@ static struct rar_member *rank_after(const struct rar_member *m)
 {
 	struct rar_member *next;
 
-	if (!m->link[RAR_NEXT].here)
+	if (!m->link[RAR_NEXT]->here)
 		return NULL;
-	next = rar_member_peer(m, m->link[RAR_NEXT].rank);
+	next = rar_member_peer(m, m->link[RAR_NEXT]->rank);
 	return next && !rar_rules_judged(next) ? next : NULL;
 }
 

@@ -99,7 +99,8 @@ void rar_steer_plan(struct rar_member *m, struct rar_operation *op)
 	u32 lane;
 
 	WRITE_ONCE(m->spread, false);
-	if (op->bytes < SPREAD_MIN_BYTES || !READ_ONCE(m->link[RAR_NEXT].path.no_queue) ||
+	if (op->bytes < SPREAD_MIN_BYTES ||
+	    !READ_ONCE(m->link[RAR_NEXT]->path.no_queue) ||
 	    READ_ONCE(m->rn->sysctl_rx_path) == RAR_PATH_XDP ||
 	    !cpumask_test_cpu(cpu, near))
 		return;

@@ -77,10 +77,10 @@ static u32 next_again(struct rar_member *m, struct rar_stream *s)
 static bool by_box(const struct rar_member *m, const struct rar_operation *op)
 {
 	const struct rar_stream *s = op->keyed->stream;
+	struct rar_link *link = m->link[RAR_LEG];
 
-	return rar_place_keyed(&m->place) && m->leg[0].keyed &&
-	       m->link[RAR_LEG].epoch && !s->full &&
-	       (s32)(s->sent - s->direct) >= 0;
+	return rar_place_keyed(&m->place) && rar_link_leg(link)->keyed &&
+	       link->epoch && !s->full && (s32)(s->sent - s->direct) >= 0;
 }
 
 /* How many chunks may be sent for the first time, in one packet by a link? tx_lock. */
@@ -108,7 +108,7 @@ static struct rar_link *next_run(struct rar_member *m, struct rar_operation *op,
 	struct rar_stream *s = op->keyed->stream;
 
 	if (rar_link_op_at(m, op->seq) != op ||
-	    !rar_sender_room(m, m->link[RAR_NEXT].path.dst.af))
+	    !rar_sender_room(m, m->link[RAR_NEXT]->path.dst.af))
 		return NULL;
 	run->n = 1;
 	if (s->again) {
@@ -116,7 +116,7 @@ static struct rar_link *next_run(struct rar_member *m, struct rar_operation *op,
 		return link;
 	}
 	if (by_box(m, op))
-		link = &m->link[RAR_LEG];
+		link = m->link[RAR_LEG];
 	run->chunk = s->sent;
 	run->n = new_chunks(op, link);
 	if (!run->n)

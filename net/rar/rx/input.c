@@ -80,7 +80,8 @@ static bool join_is_over(const struct rar_member *m, u8 type)
  */
 static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	u32 src = be16_to_cpu(pkt->h.src), i;
+	u32 src = be16_to_cpu(pkt->h.src);
+	struct rar_link *link;
 
 	switch (pkt->h.type) {
 	case RAR_T_RS:
@@ -90,9 +91,9 @@ static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 		rar_member_hear(pkt->link);
 		return;
 	}
-	for (i = 0; i < RAR_LINKS; i++)
-		if (src == m->link[i].rank)
-			rar_member_hear(&m->link[i]);
+	rar_each_link(link, m)
+		if (src == link->rank)
+			rar_member_hear(link);
 }
 
 static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)

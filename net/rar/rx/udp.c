@@ -57,10 +57,10 @@ static struct rar_link *sent_by(struct rar_member *m, u8 type, u32 dst, u64 toke
 static bool comes_back(struct rar_member *m, struct sk_buff *skb,
 		       struct rar_link *link, u32 dst)
 {
-	u32 i = dst == m->link[RAR_PREV].rank ? RAR_PREV : RAR_NEXT;
+	u32 i = dst == m->link[RAR_PREV]->rank ? RAR_PREV : RAR_NEXT;
 	struct rar_way way;
 
-	link = link ?: &m->link[i];
+	link = link ?: m->link[i];
 	rar_datagram_way(skb, &way);
 	return way.inside || rar_route_takes(m, &link->path, &way);
 }

@@ -33,10 +33,10 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
  */
 bool rar_validate_address(const struct rar_member *m, const struct rar_pkt *pkt)
 {
-	u32 i;
+	struct rar_link *link;
 
-	for (i = 0; i < RAR_LINKS; i++)
-		if (addr_equal(&pkt->to, &m->link[i].path.src))
+	rar_each_link(link, m)
+		if (addr_equal(&pkt->to, &link->path.src))
 			return true;
 	return addr_equal(&pkt->to, &m->self) ||
 	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
@@ -135,7 +135,7 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
 static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 				const struct input_type *t)
 {
-	u32 src = be16_to_cpu(pkt->h.src), i;
+	u32 src = be16_to_cpu(pkt->h.src);
 	struct rar_link *link;
 	bool known = false;
 
@@ -155,9 +155,8 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 		pkt->link = link;
 		return RAR_RX_DONE;
 	}
-	for (i = 0; i < RAR_LINKS; i++) {
-		link = &m->link[i];
-		if (!(t->from & BIT(i)) || src != link->rank ||
+	rar_each_link(link, m) {
+		if (!(t->from & BIT(link->index)) || src != link->rank ||
 		    !rar_link_to_rank(link))
 			continue;
 		known = true;

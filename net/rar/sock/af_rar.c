@@ -144,11 +144,11 @@ static int sock_name(const struct rar_member *m, struct sockaddr_rar *sa,
 	if (!m || (peer && rar_member_state(m) < RAR_S_RUN))
 		return -ENOTCONN;
 	if (peer)
-		rar_addr_to_sock(m, &m->link[RAR_NEXT].path.dst,
-				 m->link[RAR_NEXT].rank, sa);
+		rar_addr_to_sock(m, &m->link[RAR_NEXT]->path.dst,
+				 m->link[RAR_NEXT]->rank, sa);
 	else
-		rar_addr_to_sock(m, m->link[RAR_NEXT].path.src.af ?
-				 &m->link[RAR_NEXT].path.src : &m->self,
+		rar_addr_to_sock(m, m->link[RAR_NEXT]->path.src.af ?
+				 &m->link[RAR_NEXT]->path.src : &m->self,
 				 m->rank, sa);
 	return sizeof(*sa);
 }

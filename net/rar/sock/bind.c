@@ -232,7 +232,7 @@ static int check_next(const struct rar_member *m,
 		      const struct sockaddr_rar *next)
 {
 	if (next->srar_group != m->id || next->srar_size != m->size ||
-	    next->srar_rank != m->link[RAR_NEXT].rank)
+	    next->srar_rank != m->link[RAR_NEXT]->rank)
 		return -EINVAL;
 	if (!next->srar_af || !memchr_inv(next->srar_addr, 0,
 					  sizeof(next->srar_addr)))
@@ -248,7 +248,7 @@ static int check_prev(const struct rar_member *m, const struct sockaddr_rar *pre
 	if (!prev->srar_family)
 		return 0;
 	if (prev->srar_group != m->id || prev->srar_size != m->size ||
-	    prev->srar_rank != m->link[RAR_PREV].rank ||
+	    prev->srar_rank != m->link[RAR_PREV]->rank ||
 	    prev->srar_af != next->srar_af ||
 	    !memchr_inv(prev->srar_addr, 0, sizeof(prev->srar_addr)))
 		return -EINVAL;
@@ -339,7 +339,7 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	m->schedule = rar_sk(sk)->schedule;
 	m->user_rank = opts->user_rank == RAR_NO_RANK ? m->rank : opts->user_rank;
 	m->box_wait_ms = opts->box_wait_ms;
-	m->link[RAR_NEXT].path.oif = sk->sk_bound_dev_if;
+	m->link[RAR_NEXT]->path.oif = sk->sk_bound_dev_if;
 	sk->sk_err = 0;
 	rar_sk(sk)->interrupted = false;
 	rar_watch_owner(m, get_pid(task_tgid(current)));

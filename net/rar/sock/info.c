@@ -66,9 +66,10 @@ static u32 silent_ms(const struct rar_link *link)
 static void fill_tx(struct rar_member *m, struct rar_info *info)
 {
 	u64 posted_us = oldest_posted_us(m), now;
-	struct rar_link_tx *tx = &m->link[RAR_NEXT].tx;
+	struct rar_link_tx *tx = &m->link[RAR_NEXT]->tx;
+	struct rar_box_info *box = info->boxes;
 	struct rar_slow_wire w = {};
-	u32 i;
+	struct rar_link *link;
 
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
@@ -76,11 +77,12 @@ static void fill_tx(struct rar_member *m, struct rar_info *info)
 	info->slow_rank = m->straggler.rank;
 	info->slow_ms = m->straggler.ms;
 	RAR_MEMBER_TX_STATS(FILL)
-	for (i = 0; i < m->nlegs; i++) {
-		info->boxes[i].sums = m->leg[i].sums;
-		info->boxes[i].ring_sums = m->leg[i].ringed;
-		info->box_sums += m->leg[i].sums;
-		info->ring_sums += m->leg[i].ringed;
+	rar_each_leg(link, m) {
+		box->sums = rar_link_leg(link)->sums;
+		box->ring_sums = rar_link_leg(link)->ringed;
+		info->box_sums += box->sums;
+		info->ring_sums += box->ring_sums;
+		box++;
 	}
 	spin_unlock_bh(&m->tx_lock);
 }
@@ -97,12 +99,15 @@ static void fill_user_ranks(struct rar_member *m, struct rar_info *info)
 static void fill_boxes(struct rar_member *m, struct rar_info *info)
 {
 	struct rar_box_info *box = info->boxes;
-	u32 i;
+	struct rar_link *link;
 
 	info->nboxes = m->nlegs;
-	for (i = 0; i < m->nlegs; i++, box++) {
-		box->state = READ_ONCE(m->link[RAR_LEG + i].epoch) ? RAR_BOX_OPEN : RAR_BOX_AWAY;
-		rar_addr_to_sock(m, rar_member_box(m, i), 0, &box->addr);
+	rar_each_leg(link, m) {
+		box->state = READ_ONCE(link->epoch) ? RAR_BOX_OPEN :
+						      RAR_BOX_AWAY;
+		rar_addr_to_sock(m, rar_leg_box(rar_link_leg(link)), 0,
+				 &box->addr);
+		box++;
 	}
 	info->box_state = info->boxes[0].state;
 	info->box = info->boxes[0].addr;

@@ -53,8 +53,8 @@
 	X(direct_bytes, NOWHERE, 0, m->direct.below - 1)		\
 	X(whole_bytes, NOWHERE, 0, m->place.uncut)			\
 	X(hop_us, NOWHERE, 0, m->rank ? 0 : m->join.hop_us)		\
-	X(prev_silent_ms, NOWHERE, 0, silent_ms(&m->link[RAR_PREV]))	\
-	X(next_silent_ms, NOWHERE, 0, silent_ms(&m->link[RAR_NEXT]))
+	X(prev_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_PREV]))	\
+	X(next_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_NEXT]))
 
 void rar_info_error(struct rar_member *m, struct rar_error *err);
 void rar_info_fill(struct rar_member *m, struct rar_info *info);

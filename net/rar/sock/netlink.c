@@ -152,7 +152,8 @@ static int put_silent(struct sk_buff *skb, const struct rar_info *info, u32 ms)
 
 static int put_links(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
 {
-	const struct rar_link *next = &m->link[RAR_NEXT], *prev = &m->link[RAR_PREV];
+	const struct rar_link *next = m->link[RAR_NEXT],
+			      *prev = m->link[RAR_PREV];
 	struct nlattr *nest;
 
 	nest = nla_nest_start(skb, RAR_A_MEMBER_LINK);
@@ -176,17 +177,20 @@ static int put_links(struct sk_buff *skb, const struct rar_member *m, const stru
 static int put_boxes(struct sk_buff *skb, const struct rar_member *m, const struct rar_info *info)
 {
 	const struct rar_box_info *box = info->boxes;
+	const struct rar_addr *addr;
+	struct rar_link *link;
 	struct nlattr *nest;
-	u32 i;
 
-	for (i = 0; i < info->nboxes; i++, box++) {
+	rar_each_leg(link, m) {
+		addr = rar_leg_box(rar_link_leg(link));
 		nest = nla_nest_start(skb, RAR_A_MEMBER_BOX);
-		if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, rar_member_box(m, i)) ||
+		if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, addr) ||
 		    nla_put_u32(skb, RAR_A_BOX_STATE, box->state) ||
 		    nla_put_u64_64bit(skb, RAR_A_BOX_SUMS, box->sums, RAR_A_BOX_PAD) ||
 		    nla_put_u64_64bit(skb, RAR_A_BOX_RING_SUMS, box->ring_sums, RAR_A_BOX_PAD))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
+		box++;
 	}
 	return 0;
 }

@@ -55,16 +55,16 @@ static void show_member(struct seq_file *seq, const struct rar_member *m)
 	seq_printf(seq, "%016llx %u %u %s %016llx %u ", m->id, m->rank,
 		   m->size, state_names[READ_ONCE(m->state)], shown_epoch(seq, m),
 		   m->payload);
-	show_addr(seq, &m->link[RAR_NEXT].path.src);
+	show_addr(seq, &m->link[RAR_NEXT]->path.src);
 	seq_putc(seq, ' ');
-	show_addr(seq, &m->link[RAR_NEXT].path.dst);
+	show_addr(seq, &m->link[RAR_NEXT]->path.dst);
 	seq_putc(seq, ' ');
-	show_addr(seq, &m->link[RAR_PREV].path.dst);
+	show_addr(seq, &m->link[RAR_PREV]->path.dst);
 	seq_printf(seq, " %llu %llu %llu %u %llu %s",
 		   READ_ONCE(m->op_next), READ_ONCE(m->ops_complete),
 		   READ_ONCE(m->op_oldest),
 		   from_kuid_munged(seq_user_ns(seq), m->uid),
-		   READ_ONCE(m->link[RAR_NEXT].tx.retransmits),
+		   READ_ONCE(m->link[RAR_NEXT]->tx.retransmits),
 		   READ_ONCE(m->sk) ? "socket" :
 		   m->tombstone ? "tombstone" : "orphan");
 	if (READ_ONCE(m->straggler.ms))

@@ -159,7 +159,7 @@ void rar_control_reply(struct rar_member *m, const struct rar_pkt *pkt,
 		       void *hdr, size_t len, u8 type, u64 token)
 {
 	struct rar_path path = { .src = pkt->to, .dst = pkt->from,
-				 .oif = m->link[RAR_NEXT].path.oif };
+				 .oif = m->link[RAR_NEXT]->path.oif };
 
 	if (len > pkt->len || !reply_allowed(m, pkt))
 		return;

@@ -340,7 +340,7 @@ bool rar_route_takes_from(struct rar_member *m, const struct rar_addr *from,
 			  const struct rar_addr *to, const struct rar_way *way)
 {
 	struct rar_path path = { .src = *to, .dst = *from,
-				 .oif = m->link[RAR_NEXT].path.oif };
+				 .oif = m->link[RAR_NEXT]->path.oif };
 	struct dst_entry *dst;
 
 	if (path.dst.scope)

@@ -45,7 +45,7 @@ static struct sock *filtering(const struct rar_member *m)
  */
 bool rar_rules_judged(const struct rar_member *m)
 {
-	struct sock *sk = rar_sender_sk(m, m->link[RAR_NEXT].path.dst.af);
+	struct sock *sk = rar_sender_sk(m, m->link[RAR_NEXT]->path.dst.af);
 
 	return rar_rules_strict(m->rn) || filtering(m) || (sk && cgroup_programs(sk));
 }
