@@ -599,13 +599,20 @@ int rar_barrier(struct rar_barrier *b, uint32_t n, unsigned int timeout_s)
 	return 0;
 }
 
+/* What a rank returned, as an exit status: that of -ECONNRESET is not one of a signal. */
+static int rar_exit_status(int ret)
+{
+	ret = ret < 0 ? -ret : ret;
+	return ret > 127 ? 127 : ret;
+}
+
 static int rar_rank_main(const char *netns, rar_rank_fn fn, uint32_t rank,
 			 void *arg)
 {
 	int err = netns ? rar_enter(netns) : 0;
 
 	if (!err)
-		return fn(rank, arg);
+		return rar_exit_status(fn(rank, arg));
 	rar_log("rank %u: namespace %s: %s", rank, netns, strerror(-err));
 	return 1;
 }
