@@ -35,7 +35,7 @@ ALLOCATES = re.compile(
 # put_cmsg() is left out: a control message that it cannot copy is lost, as on any socket.
 COPIES = re.compile(r"usercopy|_copy_(to|from)_iter")
 # Inner functions with several callers: each call of them is a place of its own.
-SHARED = re.compile(r"^(packet_alloc|rar_route_new|xmit_dst)\b")
+SHARED = "rar_packet_alloc", "rar_route_new", "xmit_dst"
 # Called only while the module is loaded: test_load() covers them.
 AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|box_init|roce_init|init_users)\b")
 # Places that may not be reached. Some kernel functions fall back to something else, and a
@@ -47,8 +47,8 @@ AT_LOAD = re.compile(r"^(rar_member_init|rar_sock_init|box_init|roce_init|init_u
 MAY_BE_MISSED = re.compile(
     r" (kvfree_call_rcu|setup_udp_tunnel_sock|sock_init_data|skb_clone)$|"
     r"^rar_early_hold\S* __alloc_skb$|"
-    r"^(send_once|rar_route_on_link|rar_job_enter)\S* rar_route_new|"
-    r"^rar_member_hash_job\S* __xa_alloc|^packet_alloc\S* __netdev_alloc_frag|"
+    r"^(rar_packet_xmit_once|rar_route_(on_link|takes_from)|rar_job_enter)\S* rar_route_new|"
+    r"^rar_member_hash_job\S* __xa_alloc|^rar_packet_alloc\S* __netdev_alloc_frag|"
     r"^(rar_up_enter|up_new|copied|packet_set|rar_buf_repeats)\b|^rar_frame_(mirror|ready)\b|"
     r"^rar_steer_send\b|^(rar_codec_)?from_iter\b")
 
@@ -159,7 +159,7 @@ def sites(path, pattern):
         if COPIES.search(callee):
             kind = "copy"
         elif ALLOCATES.search(callee) and not callee.startswith("rar_") or \
-                SHARED.search(callee):
+                callee.split(".")[0] in SHARED:
             kind = "alloc"
         else:
             continue
@@ -235,6 +235,13 @@ def test_sites(module, pattern):
     found = [s for s in sites(module_file(module), pattern) if not AT_LOAD.search(s[0])]
     hit = [test_site(name, start + addr, kind) for name, addr, kind in found]
     note(f"{module}: sites hit: {sum(hit)} of {len(found)}")
+
+
+def test_shared():
+    """A function that has another name now would lose its places."""
+    called = {callee.split(".")[0] for module in MODULES
+              for _, _, callee in calls(module_file(module))}
+    result(called >= set(SHARED), f"modules call {', '.join(SHARED)}")
 
 
 def test_calls(start, end):
@@ -333,6 +340,7 @@ def main():
     for module in MODULES:
         test_sites(module, pattern)
     if not pattern:
+        test_shared()
         # Between them there may be other modules, none of which is used meanwhile.
         ranges = [text_range(module) for module in MODULES]
         start, end = min(r[0] for r in ranges), max(r[1] for r in ranges)
