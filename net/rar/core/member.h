@@ -37,6 +37,21 @@ void rar_member_exit(void);
 void rar_member_leave(struct rar_member *m, enum rar_reason why);
 void rar_member_run(struct rar_member *m);
 
+#define RAR_MEMBER_ASKS		5	/* questions in a keepalive interval */
+#define RAR_MEMBER_ASK_US	200000	/* longest time between two of them */
+
+/*
+ * The longest time between two questions to a rank that is waited for, us. They
+ * are so many that a rank which lives is heard within dead_ms, although packets
+ * get lost.
+ */
+static inline u64 rar_member_ask_us(const struct rar_member *m)
+{
+	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
+
+	return min_t(u64, keepalive / RAR_MEMBER_ASKS, RAR_MEMBER_ASK_US);
+}
+
 /* The next link from index *@i on and below @end, or NULL; *@i is behind it. */
 static inline struct rar_link *rar_member_next(const struct rar_member *m,
 					       u32 *i, u32 end)

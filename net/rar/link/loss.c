@@ -22,8 +22,6 @@
 #include "tx/control.h"
 
 #define LOSS_PROBES		2	/* timeouts before the window collapses */
-#define LOSS_PROBE_MAX_US	200000	/* longest interval of probes while credit is closed */
-#define LOSS_KEEPALIVES		5	/* probes per keepalive interval while a rank waits */
 #define LOSS_MTU_MS		1000
 #define LOSS_SILENT		(HZ / 4)	/* least time until a neighbour seems silent */
 #define LOSS_FRAMES_LOST	8	/* frames lost in a row before XDP is given up, */
@@ -571,19 +569,18 @@ static u64 probe_interval(const struct rar_link *link)
 	 */
 	if (done_lacks || (!tx->inflight && (tx->npend || tx->ninject))) {
 		since = tx->probed_us > since ? tx->probed_us - since : 0;
-		return min(clamp_t(u64, since, LINK_PROBE_MIN_US, LOSS_PROBE_MAX_US),
-			   keepalive / LOSS_KEEPALIVES);
+		return min(max_t(u64, since, LINK_PROBE_MIN_US), rar_member_ask_us(m));
 	}
 	/*
 	 * A rank keeps us waiting, and probes tell which rank it is. There are enough of them
 	 * that an outage a little shorter than dead_ms does not seem longer.
 	 */
 	if (!rar_member_idle(m))
-		return min_t(u64, keepalive / LOSS_KEEPALIVES, LOSS_PROBE_MAX_US);
+		return rar_member_ask_us(m);
 	/* Perhaps only probes and answers were lost: ask more often before dead_ms is over. */
 	if (time_after(jiffies, READ_ONCE(link->heard) +
 				2 * msecs_to_jiffies(rar_member_keepalive_ms(m))))
-		return keepalive / LOSS_KEEPALIVES;
+		return rar_member_ask_us(m);
 	return keepalive;
 }
 

@@ -38,7 +38,6 @@
 #include "tx/sender.h"
 
 #define DIRECT_WINDOW		(128 << 10)	/* bytes */
-#define DIRECT_ASK_MAX_US	200000		/* longest time between two questions to a rank */
 
 /* -- peers ---------------------------------------------------------------- */
 
@@ -544,7 +543,7 @@ static bool question_due(struct rar_member *m, u32 rank, u64 now, struct questio
 		peer->asked_us = now;
 	peer->backoff = min(peer->backoff + 1, 10U);
 	peer->ask_us = now + min_t(u64, (u64)peer->rto_us << peer->backoff,
-				   max(peer->rto_us, DIRECT_ASK_MAX_US));
+				   max_t(u64, peer->rto_us, rar_member_ask_us(m)));
 	rar_link_timer_at(m, peer->ask_us);
 	return true;
 }
