@@ -435,7 +435,7 @@ struct rar_link_rx {
  * struct rar_link - a member's end of the link to a neighbour
  * @member:	the member, set once
  * @index:	its index in @member->link, or RAR_LINKS and the rank added if it is of a
- *		struct rar_direct_peer; set once. Those to boxes are legs
+ *		struct rar_direct_peer; set once
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
@@ -622,8 +622,8 @@ struct rar_straggler {
 
 /*
  * struct rar_early - unexpected messages: packets of chunks this rank has not contributed to
- * @ops:	the last packet of each operation, modulo the table's length; its
- *		@next is the first one. NULL: there is none
+ * @ops:	by operation, modulo the table's length: the last packet held
+ *		for it, whose @next is the first packet; NULL if none is held
  * @lock:	protects @ops and @truesize; a packet is either seen by rar_post_open() or
  *		sees that it is not too early any more
  * @truesize:	bytes of memory that the packets hold
@@ -942,9 +942,8 @@ struct rar_member {
 	struct rar_straggler straggler;
 	u64 rx_packets;			/* chunks accepted */
 	u64 rx_bytes;
-	u32 *history; /* RAR_HISTORY hashes; set before the first is posted */
-	struct rar_link *
-		link[RAR_LINKS]; /* those to boxes: set before READY, or NULL */
+	u32 *history; /* RAR_HISTORY hashes; NULL before the first post */
+	struct rar_link *link[RAR_LINKS];	/* a box's: NULL before READY */
 	const struct rar_aside *aside;	/* NULL: all links lead to ranks */
 	u32 nlegs;			/* boxes of the group; set before RUN */
 	u32 box_wait_ms;		/* RAR_BOX_WAIT; set before JOINING */
@@ -1118,7 +1117,7 @@ static inline bool rar_link_is_leg(const struct rar_link *link)
 	return link->index >= RAR_LEG && link->index < RAR_OUTS;
 }
 
-/* The leg that such a link is. */
+/* Such a link is part of a leg. */
 static inline struct rar_leg *rar_link_leg(struct rar_link *link)
 {
 	return container_of(link, struct rar_leg, link);
@@ -1137,7 +1136,7 @@ static inline struct rar_link *rar_leg_of(struct rar_member *m, const struct rar
 	return m->link[RAR_LEG + rar_ring_box(&op->ring, chunk)];
 }
 
-/* The box that a leg leads to, or while it is closed the group's. */
+/* The box at the end of an open leg; of a closed one, the group's box. */
 static inline const struct rar_addr *rar_leg_box(const struct rar_leg *leg)
 {
 	const struct rar_link *link = &leg->link;

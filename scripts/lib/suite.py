@@ -337,7 +337,7 @@ class Suite:
                 again.tests.extend(tests)
                 continue
             beside.append(Queue(self, kernel, special, self.options.cpus, again))
-            if skip:                            # the second time as the first time
+            if skip:                            # a second run is in the same kind of guest
                 again = Queue(self, kernel, [], skip_idle=True)
                 alone.append(again)
             beside.append(Queue(self, kernel, [t for t in tests if t not in special],

@@ -238,7 +238,7 @@ def test_sites(module, pattern):
 
 
 def test_shared():
-    """A function that has another name now would lose its places."""
+    """If one of them is renamed, its callers are no longer tested one by one."""
     called = {callee.split(".")[0] for module in MODULES
               for _, _, callee in calls(module_file(module))}
     result(called >= set(SHARED), f"modules call {', '.join(SHARED)}")

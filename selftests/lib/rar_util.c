@@ -599,7 +599,7 @@ int rar_barrier(struct rar_barrier *b, uint32_t n, unsigned int timeout_s)
 	return 0;
 }
 
-/* What a rank returned, as an exit status: that of -ECONNRESET is not one of a signal. */
+/* Turn a rank's result into an exit status that cannot be taken for a signal. */
 static int rar_exit_status(int ret)
 {
 	ret = ret < 0 ? -ret : ret;

@@ -121,7 +121,8 @@ delayed()	# N
 	one_mib_takes "$1" pfifo || return
 	plain=$took
 	one_mib_takes "$1" netem delay 10ms || return
-	# Waiting costs hops. The CPU's work may take longer when it is spread over time.
+	# A step that waits costs a whole hop. Half of one is left for the CPU, whose work may
+	# take longer when it is spread over time.
 	limit=$(((2 * ($1 - 1) + 2) * 10000 + plain * 5 / 4 + 5000))
 	said="$took us < $limit us, without delay $plain us"
 	[ "$took" -lt "$limit" ]

@@ -38,21 +38,21 @@ void rar_member_leave(struct rar_member *m, enum rar_reason why);
 void rar_member_run(struct rar_member *m);
 
 #define RAR_MEMBER_ASKS		5	/* questions in a keepalive interval */
-#define RAR_MEMBER_ASK_US	200000	/* longest time between two of them */
 
 /*
- * The longest time between two questions to a rank that is waited for, us. They
- * are so many that a rank which lives is heard within dead_ms, although packets
- * get lost.
+ * The longest time between two questions to a rank for which this one waits,
+ * 2 to 200 ms in us. A living rank answers one of them within dead_ms, even if
+ * many packets get lost.
  */
-static inline u64 rar_member_ask_us(const struct rar_member *m)
+static inline u32 rar_member_ask_us(const struct rar_member *m)
 {
-	u64 keepalive = rar_member_keepalive_ms(m) * (u64)USEC_PER_MSEC;
-
-	return min_t(u64, keepalive / RAR_MEMBER_ASKS, RAR_MEMBER_ASK_US);
+	return rar_member_keepalive_ms(m) * USEC_PER_MSEC / RAR_MEMBER_ASKS;
 }
 
-/* The next link from index *@i on and below @end, or NULL; *@i is behind it. */
+/*
+ * Find the next link whose index is at least *@i and less than @end. Sets *@i
+ * to the index after it. Returns NULL if there is none.
+ */
 static inline struct rar_link *rar_member_next(const struct rar_member *m,
 					       u32 *i, u32 end)
 {

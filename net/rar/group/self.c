@@ -128,8 +128,7 @@ static void no_timer(struct timer_list *t)
  * @self: open; its sockets outlast the member
  * @addr: the address of this host
  *
- * Process context. The caller calls rar_link_free() in the end, also after an
- * error.
+ * Process context. The caller frees its links with rar_link_free().
  *
  * Return: 0 or -ENOMEM.
  */

@@ -40,8 +40,8 @@ static void early_add(struct sk_buff **last, struct sk_buff *skb)
 	*last = skb;
 }
 
-/* Take the packet behind another one off a list. Returns it. */
-static struct sk_buff *early_del(struct sk_buff **last, struct sk_buff *before)
+/* Take the packet behind @before off a list. */
+static void early_del(struct sk_buff **last, struct sk_buff *before)
 {
 	struct sk_buff *skb = before->next;
 
@@ -49,7 +49,6 @@ static struct sk_buff *early_del(struct sk_buff **last, struct sk_buff *before)
 	if (skb == *last)
 		*last = skb == before ? NULL : before;
 	skb->next = NULL;
-	return skb;
 }
 
 /* Charge the user and the limit of all namespaces together. */

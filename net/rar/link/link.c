@@ -142,7 +142,7 @@ static bool op_released(struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_link_finished() - was an operation here that another rank describes?
+ * rar_link_finished() - was there an operation such as another rank describes?
  * @m:      member, tx_lock held
  * @seq:    the operation's number, of one that was posted
  * @theirs: how the other rank describes it
@@ -540,8 +540,8 @@ int rar_link_init(struct rar_member *m, u32 next, u32 prev)
 }
 
 /**
- * rar_link_free() - free all links of a member
- * @m: member that nobody finds any more
+ * rar_link_free() - free all links of a member, and its history
+ * @m: member that nobody finds any more; it may have none
  *
  * Process context.
  */
@@ -561,12 +561,13 @@ void rar_link_free(struct rar_member *m)
 		m->link[i] = NULL;
 	}
 	kfree(m->history);
+	m->history = NULL;
 }
 EXPORT_SYMBOL_GPL(rar_link_free);
 
 /*
- * Let a link have so many slots, unless it has as many. What is in flight keeps
- * its numbers. Does nothing without memory.
+ * Give a link @n slots, unless it has as many already. Chunks in flight keep
+ * their numbers. Without memory nothing changes.
  */
 static void set_slots(struct rar_link *link, u32 n, gfp_t gfp)
 {
@@ -594,7 +595,7 @@ static void set_slots(struct rar_link *link, u32 n, gfp_t gfp)
 }
 
 /**
- * rar_link_prepare() - allocate the memory for few transmissions in flight
+ * rar_link_prepare() - allocate memory for the first chunks in flight
  * @link: link by which chunks will go
  *
  * Process context.
@@ -611,11 +612,11 @@ int rar_link_prepare(struct rar_link *link)
 /**
  * rar_link_reserve() - get memory for one more operation before it is posted
  * @m:	    member, the user's send_lock is held
- * @chunks: of the operation that may be in flight
+ * @chunks: how many of its chunks may be in flight on a link, at most
  *
- * Process context of the member's user, who is charged. Links have slots for
- * all that may be in flight. If there is no memory for these, the links go on
- * with fewer, which limits their windows.
+ * Process context of the member's user, whose memory cgroup is charged. The
+ * links get slots for all chunks that may be in flight then. Without memory for
+ * more slots they go on with those they have, which limit the window.
  *
  * Return: 0 or -ENOMEM.
  */

@@ -569,7 +569,8 @@ static u64 probe_interval(const struct rar_link *link)
 	 */
 	if (done_lacks || (!tx->inflight && (tx->npend || tx->ninject))) {
 		since = tx->probed_us > since ? tx->probed_us - since : 0;
-		return min(max_t(u64, since, LINK_PROBE_MIN_US), rar_member_ask_us(m));
+		return min_t(u64, max_t(u64, since, LINK_PROBE_MIN_US),
+			     rar_member_ask_us(m));
 	}
 	/*
 	 * A rank keeps us waiting, and probes tell which rank it is. There are enough of them

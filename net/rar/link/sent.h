@@ -11,13 +11,13 @@
 #include "core/op.h"
 #include "rar.h"
 
-/* The slot of a number. The link has slots. */
+/* The slot of a number, on a link that has slots. */
 static inline u32 rar_sent_slot(const struct rar_link_tx *tx, u32 seq)
 {
 	return seq & (tx->nslots - 1);
 }
 
-/* Clear @n bits of a map of the link's, from number @seq on. */
+/* Clear @n bits of a map of slots, from the slot of @seq on. */
 static inline void rar_sent_clear(const struct rar_link_tx *tx,
 				  unsigned long *map, u32 seq, u32 n)
 {
@@ -63,7 +63,7 @@ static inline u32 rar_sent_room(const struct rar_link_tx *tx)
 	return tx->nslots - used - i;
 }
 
-/* Copy what is in flight to the slots of @to, which are empty and more. */
+/* Copy the runs in flight to @to, which has more slots, all of them empty. */
 static inline void rar_sent_move(struct rar_link_tx *to,
 				 const struct rar_link_tx *from)
 {

@@ -527,6 +527,7 @@ struct question {
 static bool question_due(struct rar_member *m, u32 rank, u64 now, struct question *q)
 {
 	struct rar_direct_peer *peer = &m->direct.peer[rank];
+	u32 longest;
 
 	q->seq = 0;
 	if (!needs(m, rank, &q->seq, &q->missing)) {
@@ -542,8 +543,9 @@ static bool question_due(struct rar_member *m, u32 rank, u64 now, struct questio
 	if (!peer->asked_us)
 		peer->asked_us = now;
 	peer->backoff = min(peer->backoff + 1, 10U);
+	longest = max(peer->rto_us, rar_member_ask_us(m));
 	peer->ask_us = now + min_t(u64, (u64)peer->rto_us << peer->backoff,
-				   max_t(u64, peer->rto_us, rar_member_ask_us(m)));
+				   longest);
 	rar_link_timer_at(m, peer->ask_us);
 	return true;
 }
