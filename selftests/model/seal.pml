@@ -17,16 +17,19 @@
  *			The token is the cookie by which the sender was accepted
  *	COMMIT		the number of the proposal, with the same token
  *	DATA		the epoch (by its key), the direction (by its key), a counter
+ *	RESET		an epoch that its sender is not in, and so never will be: it answers any
+ *			packet of that epoch. By the key of the join, without a counter
  *
  * What must hold:
  *
  * - A rank that runs in an epoch runs with a rank that was ready for it, of the same level.
  * - A packet that is taken was sent in this epoch by the other rank, and is taken once.
  * - No counter is used twice with a key.
+ * - A rank that is told that the other one is not in its epoch is told the truth.
  *
  * Left out, and why that is sound: more ranks, since each trusts only its neighbours' packets, and
- * the table as all of them hash it; sizes of windows, as in link.pml; tags of more than one
- * level, since the level is hashed into each key.
+ * the table as all of them hash it; sizes of windows, as in link.pml; packets without a tag, which
+ * a rank with another level drops.
  *
  * MUTATION removes a rule; each must be caught.
  */
@@ -59,6 +62,7 @@
  * make up for each other. Without both, a rank runs with a rank of the past.
  */
 #define ANY_ATTEMPT	12	/* NO_ECHO, OLD_COOKIE and ANY_TABLE */
+#define ANY_RESET	13	/* a rank says so of the epoch that it is in, too */
 #ifndef MUTATION
 #define MUTATION	0
 #endif
@@ -110,6 +114,7 @@ byte ack[BYTES(2 * NONCES * NONCES)];
 byte propose[BYTES(2 * EPOCHS * NONCES)];
 byte commit[BYTES(NONCES * (PROPOSALS + 1) * NONCES)];
 byte data[BYTES(2 * EPOCHS * DATA)];
+byte reset[BYTES(2 * EPOCHS)];
 
 /* For the assertions: what has been. */
 byte was_ready[BYTES(2 * EPOCHS)];
@@ -317,6 +322,31 @@ proctype rank(byte me)
 			:: else
 			fi;
 			x = 0; y = 0; z = 0; k = 0; s = 0
+		}
+	/*
+	 * A packet of an epoch comes that the rank is not in. Nobody without the key can name an
+	 * epoch before a packet of it was sent.
+	 */
+	:: r[me].nonce && r[me].state != OVER ->
+		atomic {
+			select(z : 1 .. LIVES);
+			select(y : 1 .. LIVES);
+			select(k : 1 .. PROPOSALS);
+			y = EPOCH_AT(z, y, k);
+			if
+			:: (HAS(data, DATA_AT(0, y, 0)) || HAS(data, DATA_AT(1, y, 0))) &&
+			   (r[me].state == JOINING || y != MY_EPOCH(me) || !RULE(ANY_RESET)) ->
+				ADD(reset, me * EPOCHS + y)
+			:: else
+			fi;
+			y = 0; z = 0; k = 0
+		}
+	/* The other rank says that it is not in this epoch. */
+	:: r[me].state == RUN && HAS(reset, (1 - me) * EPOCHS + MY_EPOCH(me)) ->
+		atomic {
+			assert(r[1 - me].state == JOINING || r[1 - me].state == OVER ||
+			       MY_EPOCH(1 - me) != MY_EPOCH(me));
+			over(me)
 		}
 	od
 }
