@@ -117,6 +117,7 @@ const char *rar_reason_name(unsigned int reason)
 		[RAR_R_PREV] = "has another address than its card says",
 		[RAR_R_NOMEM] = "has no memory for the operation",
 		[RAR_R_BYTE_ORDER] = "has another byte order",
+		[RAR_R_SECURITY] = "has another RAR_SECURITY",
 		[RAR_R_STALLED] = "stood still: its host was paused or had no processor time",
 	};
 
@@ -146,6 +147,8 @@ static const char *hint(int err)
 		return "no such local address, or two hosts have the same: set RAR_LOCAL";
 	case EACCES:
 		return "the group is another user's, or a neighbour has another key or address";
+	case ENOKEY:
+		return "RAR_SECURITY is set here, but not at rank 0, whose card has the key";
 	case EPROTO:
 		return "a card is not valid, or was made by another version or byte order";
 	case ECHILD:

@@ -16,10 +16,10 @@
  *	job->lock > job->lock of another job, if that is free
  *	held->lock > rn->lock
  *
- *	link->rx.lock, m->early.lock, root->lock, rn->lock, rn->past_lock,
- *	box->lock, local->lock, room->lock, turns->lock, later->lock, user_lock,
- *	mem_lock, hosts_lock: innermost, none inside another. Inside rn->lock
- *	and job->lock are the locks of their tables.
+ *	link->rx.lock, m->early.lock, seal->lock, root->lock, rn->lock,
+ *	rn->past_lock, box->lock, local->lock, room->lock, turns->lock,
+ *	later->lock, user_lock, mem_lock, hosts_lock: innermost, none inside
+ *	another. Inside rn->lock and job->lock are the locks of their tables.
  *
  * Nothing is transmitted and no socket is woken under a spinlock. In process
  * context spinlocks are taken with bottom halves off, except for counters_lock,
@@ -63,6 +63,7 @@ struct rar_hook;
 struct rar_member;
 struct rar_pkt;
 struct rar_port;
+struct rar_seal;
 struct rar_user;
 struct xdp_buff;
 
@@ -75,6 +76,8 @@ struct xdp_buff;
 #define RAR_ACK_DELAY_US 1000	/* longest delay of one, when fewer packets came */
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
 #define RAR_CLOCKS	4	/* starts of rank 0 that a joining member remembers */
+
+#define RAR_SECRET	32	/* bytes of the key of a group, at most */
 
 #define RAR_BOX_RANK	0xffff	/* of a box, which has no place in the ring */
 #define RAR_BOX_LEGS	64	/* members that a box serves at most */
@@ -692,8 +695,8 @@ struct rar_choice {
  * @small_news:	of these, since JOINs are padded to @payload
  * @full_tries:	padded JOINs sent since the first of @small_news, all unanswered
  * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
- * @odd_version: the predecessor asked in another version of the protocol
- * @odd:	enum rar_reason: why a sender with the predecessor's rank was refused
+ * @odd:	enum rar_reason: why a sender with the predecessor's rank was
+ *		refused, or not heard
  * @no_key:	the successor, or who sends in its name, answered with a bad proof
  * @tries:	JOINs sent
  * @unanswered:	JOINs sent since the successor's last answer
@@ -739,7 +742,6 @@ struct rar_join_state {
 	u32 small_news;
 	u32 full_tries;
 	int route_err;
-	bool odd_version;
 	u8 odd;
 	bool no_key;
 	u32 tries;
@@ -814,10 +816,25 @@ struct rar_stood {
 	unsigned long at;
 };
 
-/* What a joining member knows about its neighbours, besides the successor's address. */
+/* The key that the members share. */
+struct rar_secret {
+	u8 bytes[RAR_SECRET];
+	u32 len;		/* 0 = none */
+};
+
+/*
+ * struct rar_trust - what a joining member knows about its neighbours, besides
+ * the successor's address
+ * @prev:     the predecessor's address; af 0 = any
+ * @secret:   the key that the members share; from it follow
+ * @key:      the key of proofs and epochs; all zero = none, and
+ * @join_key: the key of the seals of the join
+ */
 struct rar_trust {
-	struct rar_addr prev;	/* the predecessor's address; af 0 = any */
-	siphash_key_t key;	/* shared by the members; all zero = none */
+	struct rar_addr prev;
+	struct rar_secret secret;
+	siphash_key_t key;
+	u8 join_key[RAR_SECRET];
 };
 
 /*
@@ -911,6 +928,9 @@ struct rar_member {
 	struct rar_sender sender[2];	/* IPv4, IPv6 */
 	struct rar_addr self;			/* own address as bound; af 0 = any */
 	struct rar_trust trust;			/* set by connect() */
+	u8 security;		/* enum rar_security; set by connect(), as is */
+	u32 tail;		/* bytes of a packet's seal */
+	struct rar_seal __rcu **seals;	/* by rank; m->lock; NULL: no seal */
 	struct rar_hook *hook_lo;		/* of the loopback device; rn->hook_lock */
 	struct list_head local_node;
 	atomic_t local_state;
@@ -1007,7 +1027,8 @@ struct rar_pkt {
 	struct rar_addr to;
 	struct rar_way way;
 	u32 off;			/* where the RAR header begins, bytes */
-	u32 len;			/* RAR header and payload, bytes */
+	u32 len;		/* header to payload, without the last seal */
+	u32 opened;		/* seals found to be right from @off on */
 	bool ce;
 	bool local;			/* the stack found the packet to be for this host */
 	bool whole;			/* nothing else is in the skb or frame */
@@ -1047,10 +1068,16 @@ static inline u32 rar_lane(const struct rar_member *m, const struct rar_run *run
 	return run->chunk / RAR_RUN_MAX % m->nlanes;
 }
 
+/* The bytes of a packet with a chunk besides its payload. */
+static inline u32 rar_overhead(const struct rar_member *m)
+{
+	return sizeof(struct rar_data_hdr) + m->tail;
+}
+
 /* Distance between the chunks of a superpacket, bytes. */
 static inline u32 rar_stride(const struct rar_member *m)
 {
-	return sizeof(struct rar_data_hdr) + m->payload;
+	return rar_overhead(m) + m->payload;
 }
 
 /* Has the member no operation in flight? Locklessly, or under tx_lock. */
@@ -1060,9 +1087,12 @@ static inline bool rar_member_is_first(const struct rar_member *m)
 }
 
 /* The payload of a packet that holds a run of @n chunks, bytes. */
-static inline u32 rar_pkt_bytes(const struct rar_pkt *pkt, u32 n)
+static inline u32 rar_pkt_bytes(const struct rar_member *m,
+				const struct rar_pkt *pkt, u32 n)
 {
-	return pkt->len - (pkt->carrier ? 1 : n) * sizeof(struct rar_data_hdr);
+	if (pkt->carrier)
+		n = 1;
+	return pkt->len + m->tail - n * rar_overhead(m);
 }
 
 static inline bool rar_key_is_set(const siphash_key_t *key)

@@ -29,7 +29,8 @@ LOCK_PAGE = "Documentation/design/index.rst"
 BEGIN = re.compile(r"^.*\blist: (\w+)( \*/)?\n", re.M)
 END = re.compile(r"^.*\bend of list\b.*\n", re.M)
 # Enumerations by the names of their words in rarctl.
-WORDS = {"states": "state", "reasons": "reason", "schedules": "schedule", "rx_paths": "rx_path",
+WORDS = {"states": "state", "reasons": "reason", "schedules": "schedule",
+         "securities": "security", "rx_paths": "rx_path",
          "collectives": "collective", "dtypes": "dtype", "redops": "redop",
          "box_states": "box_state", "holders": "holder", "directions": "direction",
          "events": "event"}
@@ -111,7 +112,7 @@ def published_fields():
 
 def published_values():
     """Return the values of the enumerations of the socket for the test of the ABI."""
-    names = ("schedule", "collective", "dtype", "redop", "reason", "state", "rx_path", "lack",
+    names = ("schedule", "security", "collective", "dtype", "redop", "reason", "state", "rx_path", "lack",
              "box_state")
     return "".join(cells([f"V({v.constant},~{v.number})" for v in values(name)], "\t")
                    for name in names)
@@ -300,7 +301,7 @@ PARTS = {
                                        "states": exporter_states},
     "python/rar_torch/librar.py": {"constants": python_constants},
     "Documentation/netlink/specs/rar.yaml": {
-        **{name: yaml_entries(name) for name in ("state", "reason", "schedule", "rx_path",
+        **{name: yaml_entries(name) for name in ("state", "reason", "schedule", "security", "rx_path",
                                                  "box_state", "collective", "dtype", "redop")},
         **{f"{name}_attributes": yaml_attributes(name) for name in
            ("addr", "error", "link", "box", "member", "op", "net", "counter", "setting", "event")},
@@ -448,7 +449,7 @@ def compare():
     yield from missing("counters", [*facts.counters(), *facts.drops()], manual, MANUAL)
     yield from manual_settings()
     yield from option_directions()
-    for name in ("reason", "lack", "redop", "dtype", "collective", "schedule"):
+    for name in ("reason", "lack", "redop", "dtype", "collective", "schedule", "security"):
         known = {v.constant for v in values(name) if not v.constant.endswith("_NONE")}
         yield from missing(f"enum rar_{name}", known, manual, MANUAL)
         if name in ("reason", "lack"):

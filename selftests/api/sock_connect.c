@@ -374,14 +374,15 @@ static void misuse_join(struct __test_metadata *_metadata, int fd,
 	    setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
 }
 
-/* RAR_PREV_ADDR and RAR_KEY, and when they may be set. */
+/* RAR_PREV_ADDR, RAR_KEY and RAR_SECURITY, and when they may be set. */
 TEST(join_prev_and_key)
 {
 	struct rar_ring ring = lo_ring(1, 13);
 	struct rar_join join = {}, later[2] = {};
 	struct sockaddr_rar prev;
 	socklen_t len = sizeof(prev);
-	char key[16] = "0123456789abcde";
+	char key[16] = "0123456789abcde", long_key[33] = "0123456789abcdef0123456789abcdef";
+	uint32_t level = RAR_SECURITY_AUTH;
 	int fd;
 
 	ASSERT_EQ(0, rar_private_net());
@@ -398,11 +399,19 @@ TEST(join_prev_and_key)
 	ROW(0, "key", setsockopt(fd, SOL_RAR, RAR_KEY, key, 16));
 	ROW(EINVAL, "key, short", setsockopt(fd, SOL_RAR, RAR_KEY, key, 15));
 	ROW(EFAULT, "key, nowhere", setsockopt(fd, SOL_RAR, RAR_KEY, (void *)8, 16));
+	ROW(0, "key, long", setsockopt(fd, SOL_RAR, RAR_KEY, long_key, 32));
+	ROW(EINVAL, "key, too long", setsockopt(fd, SOL_RAR, RAR_KEY, long_key, 33));
+	ROW(EINVAL, "key, between", setsockopt(fd, SOL_RAR, RAR_KEY, long_key, 31));
+	ROW(0, "seals", setsockopt(fd, SOL_RAR, RAR_SECURITY, &level, 4));
+	ROW(0, "key, none", setsockopt(fd, SOL_RAR, RAR_KEY, NULL, 0));
+	ROW(ENOKEY, "seals without a key", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	ROW(0, "key again", setsockopt(fd, SOL_RAR, RAR_KEY, key, 16));
 	len = 16;
 	ROW(ENOPROTOOPT, "no key is read", getsockopt(fd, SOL_RAR, RAR_KEY, key, &len));
 	later[0] = join;
 	ROW(0, "a longer struct", setsockopt(fd, SOL_RAR, RAR_JOIN, later, sizeof(later)));
 	EXPECT_EQ(0, rar_join_wait(fd, 1000));
+	ROW(EISCONN, "seals, late", setsockopt(fd, SOL_RAR, RAR_SECURITY, &level, 4));
 	ROW(EISCONN, "key, late", setsockopt(fd, SOL_RAR, RAR_KEY, key, 16));
 	ROW(EISCONN, "prev, late", setsockopt(fd, SOL_RAR, RAR_PREV_ADDR, &join.self, 64));
 	close(fd);

@@ -27,6 +27,8 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 		{ RAR_SCHEDULE, RAR_SCHEDULE_NR, EINVAL }, { RAR_SCHEDULE, -1, EINVAL },
 		{ RAR_SCHEDULE, RAR_BY_RANKS, EISCONN },
 		{ RAR_SCHEDULE, RAR_BY_HOSTS, EISCONN },
+		{ RAR_SECURITY, RAR_SECURITY_NR, EINVAL },
+		{ RAR_SECURITY, RAR_SECURITY_AUTH, EISCONN },
 		{ RAR_CANCEL, 1, EINVAL }, { RAR_CANCEL, 0, 0 },
 		{ RAR_NONEMPTY, 2, EINVAL }, { RAR_NONEMPTY, 1, 0 }, { RAR_NONEMPTY, 0, 0 },
 		{ RAR_PEERS_FROM, RAR_MAX_SIZE, EINVAL }, { RAR_PEERS_FROM, 0, 0 },
@@ -42,7 +44,7 @@ static void misuse_options(struct __test_metadata *_metadata, int fd)
 	static const int words[] = {
 		RAR_DTYPE, RAR_REDOP, RAR_OP_TIMEOUT, RAR_OWNER, RAR_ABORT,
 		RAR_SCHEDULE, RAR_CANCEL, RAR_NONEMPTY, RAR_PEERS_FROM, RAR_PRIORITY,
-		RAR_USER_RANK, RAR_BOX_WAIT,
+		RAR_USER_RANK, RAR_BOX_WAIT, RAR_SECURITY,
 	};
 	char what[64];
 

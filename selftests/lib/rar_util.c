@@ -323,9 +323,26 @@ static int rar_set_schedule(int fd, const struct rar_ring *ring)
 	       -errno : 0;
 }
 
+/* RAR_SECURITY of the environment, with a key that all ranks have. */
+static int rar_set_security(int fd)
+{
+	static const char key[RAR_KEY_LONG] = "a key that all ranks of it have";
+	const char *all = getenv("RAR_SECURITY");
+	uint32_t level = RAR_SECURITY_AUTH;
+
+	if (!all)
+		return 0;
+	if (!strcmp(all, "encrypt"))
+		level = RAR_SECURITY_ENCRYPT;
+	else if (strcmp(all, "auth"))
+		return -EINVAL;
+	return setsockopt(fd, SOL_RAR, RAR_KEY, key, sizeof(key)) ||
+	       setsockopt(fd, SOL_RAR, RAR_SECURITY, &level, sizeof(level)) ? -errno : 0;
+}
+
 int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank)
 {
-	int err = rar_set_schedule(fd, ring) ?: rar_set_box_wait(fd);
+	int err = rar_set_schedule(fd, ring) ?: rar_set_box_wait(fd) ?: rar_set_security(fd);
 	struct sockaddr_rar self;
 
 	if (err)
@@ -356,7 +373,7 @@ int rar_join(int fd, const struct rar_ring *ring, uint32_t rank)
 
 int rar_join_start(int fd, const struct rar_ring *ring, uint32_t rank)
 {
-	int err = rar_set_schedule(fd, ring);
+	int err = rar_set_schedule(fd, ring) ?: rar_set_security(fd);
 	struct rar_join join = {};
 
 	if (err)
@@ -440,7 +457,7 @@ const char *rar_reason_name(uint32_t reason)
 		"TIMEOUT", "JOIN_TIMEOUT", "DUPLICATE", "SIZE", "VERSION",
 		"TABLE", "COLLECTIVE", "DTYPE", "REDOP", "COUNT", "ROOT",
 		"FLAGS", "MTU", "NODEV", "FAULT", "SCHEDULE", "KEY", "PREV",
-		"NOMEM", "BYTE_ORDER", "STALLED",
+		"NOMEM", "BYTE_ORDER", "STALLED", "SECURITY",
 	};
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == RAR_R_NR,

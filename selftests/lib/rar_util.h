@@ -94,6 +94,7 @@ int rar_where_parse(const char *name);
  *         "<netns>host"; 0: there are no hosts
  * @first: first rank of each host
  * @schedule: RAR_SCHEDULE; 0: the number in the environment variable RAR_SCHEDULE, if any
+ *	(RAR_SECURITY in the environment, auth or encrypt: all ranks have a key, and seals)
  */
 struct rar_ring {
 	uint64_t group;

@@ -67,6 +67,7 @@ const struct attr member_attrs[RAR_A_MEMBER_MAX + 1] = {
 	[RAR_A_MEMBER_ERROR] = { "error", ATTR_ERROR },
 	[RAR_A_MEMBER_USER_RANK] = { "user_rank", ATTR_U32 },
 	[RAR_A_MEMBER_SLOW_USER_RANK] = { "slow_user_rank", ATTR_U32 },
+	[RAR_A_MEMBER_SECURITY] = { "security", ATTR_ENUM, &securities },
 };
 
 const struct attr op_attrs[RAR_A_OP_MAX + 1] = {

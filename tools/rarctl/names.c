@@ -17,8 +17,9 @@ NAMES(states, "unbound", "bound", "joining", "ready", "run", "leaving", "failed"
 NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout",
 	"join-timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
 	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
-	"byte-order", "stalled");
+	"byte-order", "stalled", "security");
 NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct");
+NAMES(securities, "security-off", "security-auth", "security-encrypt");
 NAMES(rx_paths, "ingress", "udp", "xdp");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
 	"barrier", "reduce-by-key");

@@ -89,7 +89,7 @@ struct names {
 	uint32_t n;
 };
 
-extern const struct names states, reasons, schedules, rx_paths, collectives, dtypes, redops,
+extern const struct names states, reasons, schedules, securities, rx_paths, collectives, dtypes, redops,
 			  holders, directions, events, box_states;
 
 #define WORD	16	/* room for the number of a value without a name */

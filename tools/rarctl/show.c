@@ -96,6 +96,7 @@ static void member_row(const struct nlmsghdr *nlh, void *arg)
 	table_cell(PLAIN, "%u", get_u32(tb[RAR_A_MEMBER_UID]));
 	table_cell(ADDRESS, "%s", addr_text(next[RAR_A_LINK_LOCAL], addr));
 	table_cell(PLAIN, "%s", name_of(&schedules, get_u32(tb[RAR_A_MEMBER_SCHEDULE]), word));
+	table_cell(PLAIN, "%s", name_of(&securities, get_u32(tb[RAR_A_MEMBER_SECURITY]), word));
 	box_cells(nlh);
 	table_cell(PLAIN, "%llu", ull(tb[RAR_A_MEMBER_OPS_COMPLETE]));
 	table_cell(PLAIN, "%llu", ull(next[RAR_A_LINK_BYTES]));
@@ -170,7 +171,7 @@ static void member_json(const struct nlmsghdr *nlh, void *arg)
 void show_members(struct conn *c, const struct filter *f)
 {
 	dump(c, RAR_CMD_MEMBER_GET, f,
-	     "GROUP RANK STATE HELD-BY UID ADDRESS SCHEDULE BOX BY-BOX OPS SENT RETRANS SLOW ERROR",
+	     "GROUP RANK STATE HELD-BY UID ADDRESS SCHEDULE SECURITY BOX BY-BOX OPS SENT RETRANS SLOW ERROR",
 	     member_row, member_json);
 }
 

@@ -11,7 +11,7 @@
 
 local DEFAULT_PORT = 18118
 local MAGIC, VERSION = 0xa, 2
-local HEADER, DATA_HEADER, MEMBER, BOX = 24, 64, 32, 24	-- bytes
+local HEADER, DATA_HEADER, MEMBER, BOX, SEAL = 24, 64, 32, 24, 24	-- bytes
 local MAX_BOXES = 4
 local RUN_MAX = 64				-- chunks in a superpacket
 local TABLE_MAX = 30				-- members in a packet
@@ -56,7 +56,7 @@ local reasons = {
 	[0] = "none", "closed", "died", "silent", "left", "reset", "aborted", "timeout", "join_timeout",
 	"duplicate", "size", "version", "table", "collective", "dtype", "redop", "count", "root",
 	"flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem", "byte_order",
-	"stalled",
+	"stalled", "security",
 	-- end of list
 }
 
@@ -282,6 +282,7 @@ local join_flags = {
 	{ 0x0004, "big", "Big-endian sender" },
 	{ 0x0008, "gathered", "Schedule gathered" },
 	{ 0x0010, "direct", "Schedule direct" },
+	{ 0x0020, "encrypt", "Elements are encrypted" },
 }
 
 local join = layout {
@@ -368,6 +369,8 @@ local layouts = {
 	[ENTERED] = { entered, 56 }, [OFFER] = { box, 48 },
 }
 
+local f_tag = field("seal.tag", ProtoField.bytes, "Tag of the seal")
+local f_counter = field("seal.counter", ProtoField.uint64, "Counter of the seal")
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
 local f_data = field("data", ProtoField.bytes, "Elements")
 local f_ip4 = field("member.ip", ProtoField.ipv4, "Address")
@@ -594,12 +597,27 @@ local function mark_failures(tree, t, v)
 	end
 end
 
+-- Show the seal at the end of a packet of @len bytes, if it has one. Returns the packet without it.
+local function dissect_seal(buf, tree, len)
+	if buf:len() < HEADER or len ~= HEADER + buf(6, 2):uint() + SEAL then
+		return buf, len
+	end
+	if buf:len() == len then
+		tree:add(f_tag, buf(len - SEAL, 16))
+		tree:add(f_counter, buf(len - 8, 8))
+	end
+	len = len - SEAL
+	return buf(0, math.min(len, buf:len())):tvb(), len
+end
+
 -- Dissect one packet, or one chunk of a superpacket, of @len bytes on the wire; fewer may be
 -- captured. Returns the text for the column.
 local function dissect(buf, tree, len)
 	local h, items = add_rows(tree, buf, 0, header)
 	local t, known = h.type, layouts[h.type]
 	local text, v, vitems
+
+	buf, len = dissect_seal(buf, tree, len)
 
 	if h.version and h.version % 16 ~= VERSION then
 		items.version:add_proto_expert_info(ef.other_version)
@@ -643,12 +661,16 @@ local function stride_of(buf, len)
 	if stride <= DATA_HEADER or stride >= len then
 		return len
 	end
-	return stride
+	-- With seals the next header is behind the seal.
+	if buf:len() >= stride + HEADER and buf:raw(stride + 8, 16) ~= buf:raw(8, 16) then
+		stride = stride + SEAL
+	end
+	return math.min(stride, len)
 end
 
 -- Does the header of chunk @i follow from the first header, as the receiver demands?
-local function follows(first, buf, i, len)
-	if buf(6, 2):uint() ~= len - HEADER then
+local function follows(first, buf, i, len, seal)
+	if buf(6, 2):uint() ~= len - HEADER - seal then
 		return false
 	end
 	for _, off in ipairs({ 24, 48 }) do		-- seq and chunk
@@ -671,6 +693,7 @@ end
 local function dissect_chunks(buf, tree, len, stride)
 	local n = math.ceil(len / stride)
 	local first = buf(0, math.min(stride, buf:len())):tvb()
+	local seal = stride - HEADER - buf(6, 2):uint()
 	local texts = {}
 
 	tree:add(f_chunks, n):set_generated()
@@ -689,7 +712,7 @@ local function dissect_chunks(buf, tree, len, stride)
 		end
 		part = buf(off, captured):tvb()
 		sub = tree:add(part(), ("Chunk %d of %d of the superpacket"):format(i + 1, n))
-		if captured >= DATA_HEADER and not follows(first, part, i, here) then
+		if captured >= DATA_HEADER and not follows(first, part, i, here, seal) then
 			malformed(sub, "the header does not follow from the first header")
 		end
 		texts[#texts + 1] = dissect(part, sub, here)
@@ -732,7 +755,8 @@ local function is_rar(buf)
 	   not layouts[buf(1, 1):uint()] or len < layouts[buf(1, 1):uint()][2] then
 		return false
 	end
-	return HEADER + buf(6, 2):uint() == len or stride_of(buf, len) < len
+	return HEADER + buf(6, 2):uint() == len or HEADER + buf(6, 2):uint() + SEAL == len or
+	       stride_of(buf, len) < len
 end
 
 rar:register_heuristic("udp", function(buf, pinfo, tree)

@@ -90,8 +90,8 @@ struct sockaddr_rar {
 #define RAR_PREV_ADDR	14 /* get/set: struct sockaddr_rar, the predecessor's
 			    * address; before connect; length 0: any address
 			    */
-#define RAR_KEY		15 /* set: RAR_KEY_LEN bytes, before connect; all members
-			    * must use the same key; length 0, or all zero: none
+#define RAR_KEY		15 /* set: RAR_KEY_LEN or RAR_KEY_LONG bytes, before connect; all
+			    * members must use the same key; length 0, or all zero: none
 			    */
 #define RAR_CANCEL	16 /* set: __u32, 0; drops a record begun with MSG_MORE */
 #define RAR_NONEMPTY	17 /* get/set: __u32, 0 or 1; 1: an empty result is delivered
@@ -120,9 +120,15 @@ struct sockaddr_rar {
 			    * wait, once the ring is closed, until all boxes of the group are open
 			    */
 
+#define RAR_SECURITY	23 /* get/set: __u32, enum rar_security, before connect; all members
+			    * must use the same value. connect() fails with ENOKEY without a
+			    * RAR_KEY
+			    */
+
 #define RAR_MAX_USER_RANK 65535
 #define RAR_MAX_BOXES	4
 #define RAR_KEY_LEN	16
+#define RAR_KEY_LONG	32
 
 /* Control messages, level SOL_RAR. */
 #define RAR_OP		32 /* sendmsg: struct rar_op */
@@ -190,7 +196,7 @@ struct rar_counters {
  * @self: as for bind()
  * @next: as for connect()
  * @prev: as for RAR_PREV_ADDR; family 0: use the option's value
- * @key:  as for RAR_KEY; all zero: use the option's value
+ * @key:  as for RAR_KEY, RAR_KEY_LEN bytes; all zero: use the option's value
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
  * @flags: 0 (no flag is defined yet)
  * @__host: 0
@@ -271,6 +277,23 @@ enum rar_schedule {
 	RAR_AUTO,
 	RAR_DIRECT,
 	RAR_SCHEDULE_NR
+};
+
+/**
+ * enum rar_security - what a stranger, who does not have RAR_KEY, can do on the network
+ * @RAR_SECURITY_OFF:  whoever sees the packets can read them and send others in their place;
+ *                     RAR_KEY keeps such a host out of the join only
+ * @RAR_SECURITY_AUTH: whoever sees the packets can read them. Each packet has a seal, so nobody
+ *                     without the key can send, change or repeat one
+ * @RAR_SECURITY_ENCRYPT: whoever sees the packets sees the headers, and no elements. Each packet
+ *                     has a seal
+ * @RAR_SECURITY_NR:   number of levels
+ */
+enum rar_security {
+	RAR_SECURITY_OFF,
+	RAR_SECURITY_AUTH,
+	RAR_SECURITY_ENCRYPT,
+	RAR_SECURITY_NR
 };
 
 /**
@@ -443,6 +466,7 @@ enum rar_reason {
 	RAR_R_NOMEM,		/* no memory at @rank for @op_seq: limits of the host */
 	RAR_R_BYTE_ORDER,	/* @rank is big endian, @other is not */
 	RAR_R_STALLED,		/* the host of @rank stood still for @silent_ms */
+	RAR_R_SECURITY,		/* @rank and @other disagree about RAR_SECURITY */
 	RAR_R_NR
 };
 
@@ -582,7 +606,7 @@ struct rar_box_info {
  *                RAR_NO_BYTES = none is
  * @forwarded:    data packets sent on in the packet that brought them
  * @box_state:    enum rar_box_state, of the first box
- * @__pad2:       zero
+ * @security:     enum rar_security
  * @box_sums:     chunks whose sum came from a box, or that came from there in a broadcast; at its
  *                root, that the box has sent to all others; of a reduction to a root, at other
  *                ranks, that the box has summed
@@ -596,7 +620,7 @@ struct rar_box_info {
  *                lack of memory with EAGAIN, did so
  * @boxes:        the boxes, in their order
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQI4x2Q64s4I352s", with RAR_MAX_BOXES of
+ * Python: struct "=4I2Q7I4x10Q2I3Q8IQ2I2Q64s4I352s", with RAR_MAX_BOXES of
  * struct rar_box_info at the end
  */
 struct rar_info {
@@ -639,7 +663,7 @@ struct rar_info {
 	__u32	direct_bytes;
 	__u64	forwarded;
 	__u32	box_state;
-	__u32	__pad2;
+	__u32	security;
 	__u64	box_sums;
 	__u64	ring_sums;
 	struct sockaddr_rar box;

@@ -165,6 +165,7 @@ enum rar_a_member {
 	RAR_A_MEMBER_BOX,	/* enum rar_a_box, one for each box of the group */
 	RAR_A_MEMBER_USER_RANK,	/* u32, RAR_USER_RANK; absent if it is the rank */
 	RAR_A_MEMBER_SLOW_USER_RANK, /* u32, that of the slow rank; absent if the same */
+	RAR_A_MEMBER_SECURITY,	/* u32, enum rar_security */
 
 	__RAR_A_MEMBER_MAX,
 	RAR_A_MEMBER_MAX = (__RAR_A_MEMBER_MAX - 1)

@@ -85,6 +85,20 @@ struct rar_hdr {
 	__be64	token;
 };
 
+/**
+ * struct rar_seal_tail - the seal at the end of each packet of a group with RAR_SECURITY
+ * @tag:     over all bytes of the packet before it; with the key that its sender has for the
+ *           receiver in the epoch, or has in the join
+ * @counter: of the packets of this epoch from this rank to that one; 0 in packets of a join
+ *
+ * It follows the payload and the padding, and is not counted in the length of the header. With
+ * RAR_SECURITY_ENCRYPT the payload of RS, AG and DIRECT before it is encrypted.
+ */
+struct rar_seal_tail {
+	__u8	tag[16];
+	__be64	counter;
+};
+
 /* What a box and those below it tell each other about the chunks of a packet. */
 struct rar_box_wire {
 	__u8	prio;	/* RS to a box: the priority of the operation, 1 .. 255; else zero */
@@ -424,6 +438,7 @@ struct rar_join_hdr {
 #define RAR_JF_BIG	0x0004	/* the sender's elements are big endian: refused */
 #define RAR_JF_GATHERED	0x0008	/* RAR_GATHERED */
 #define RAR_JF_DIRECT	0x0010	/* RAR_DIRECT */
+#define RAR_JF_ENCRYPT	0x0020	/* RAR_SECURITY_ENCRYPT; with a seal */
 #define RAR_JF_AUTO	(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_AUTO */
 
 /**

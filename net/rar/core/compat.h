@@ -54,6 +54,15 @@
 #define RAR_ASSIGN_STR(dst, ...)	__assign_str(dst)
 #endif
 
+/* 6.19 put the key first. */
+#ifdef HAVE_BLAKE2S_KEY_FIRST
+#define rar_blake2s(key, key_len, in, in_len, out, out_len) \
+	blake2s(key, key_len, in, in_len, out, out_len)
+#else
+#define rar_blake2s(key, key_len, in, in_len, out, out_len) \
+	blake2s(out, in, key, out_len, in_len, key_len)
+#endif
+
 /* 6.19 gave bind() and connect() an address type without a size. */
 #ifdef HAVE_SOCKADDR_UNSIZED
 #define rar_sockaddr	sockaddr_unsized

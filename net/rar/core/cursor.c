@@ -3,6 +3,7 @@
  * Cursors: walk through a buffer or a packet, whatever pieces it lies in.
  */
 #include <linux/prefetch.h>
+#include <linux/mm.h>
 #include <linux/skbuff.h>
 #include <net/checksum.h>
 #include <net/xdp.h>
@@ -180,4 +181,29 @@ void rar_cursor_copy(struct rar_reduce_ctx *ctx, struct rar_cursor *to,
 		rar_reduce_copy(ctx, s.dst, s.src, s.n);
 		rar_reduce_piece(ctx);
 	}
+}
+
+/* Has a packet no page of a file or process? Its flags do not always say so. */
+static bool frags_writable(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++)
+		if (page_folio(skb_frag_page(&shinfo->frags[i]))->mapping)
+			return false;
+	return true;
+}
+
+/**
+ * rar_skb_alone() - may a packet's data be written to, as nobody else sees them?
+ * @skb: packet; those that are chained to it are not examined
+ *
+ * Any context.
+ */
+bool rar_skb_alone(const struct sk_buff *skb)
+{
+	return !skb_shared(skb) && !skb_cloned(skb) &&
+	       !skb_zcopy((struct sk_buff *)skb) &&
+	       !skb_has_shared_frag(skb) && frags_writable(skb);
 }

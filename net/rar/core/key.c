@@ -3,9 +3,11 @@
  * The key that the members of a group may share, the proofs made with it, and epochs.
  *
  * A proof in JOIN, JOIN_ACK and REJECT shows that its sender has the key. Only ranks with the key
- * can derive the epoch. The key is never sent. Nothing is encrypted, and packets of a running
- * group carry no proof.
+ * can derive the epoch. The key is never sent. With RAR_SECURITY each packet
+ * has a tag, see seal.c.
  */
+#include <crypto/blake2s.h>
+
 #include "core/key.h"
 #include "rar.h"
 
@@ -34,6 +36,66 @@ struct cookie_input {
 	__be16 port;
 	u32 zero;
 };
+
+/* What a key of a join is derived from, without padding between the fields. */
+struct derive_input {
+	u8 label[8];
+	__le64 group;
+};
+
+/**
+ * rar_key_hash() - BLAKE2s with a key, RFC 7693
+ * @key:      key
+ * @key_len:  its bytes, 1 .. 32
+ * @data:     what is hashed
+ * @len:      its bytes
+ * @hash:     result
+ * @hash_len: its bytes, 1 .. 32
+ */
+void rar_key_hash(const u8 *key, u32 key_len, const void *data, u32 len,
+		  u8 *hash, u32 hash_len)
+{
+	rar_blake2s(key, key_len, data, len, hash, hash_len);
+}
+
+/**
+ * rar_key_derive() - derive a key from the key that the members share
+ * @secret:  that key
+ * @what:    what the new key is for: a label of 8 bytes and more
+ * @len:     its bytes
+ * @key:     the new key
+ * @key_len: its bytes, 1 .. 32
+ *
+ * The shared key is random, so one call of a pseudorandom function is enough.
+ */
+void rar_key_derive(const struct rar_secret *secret, const void *what, u32 len,
+		    void *key, u32 key_len)
+{
+	rar_key_hash(secret->bytes, secret->len, what, len, key, key_len);
+}
+
+/**
+ * rar_key_set() - set the key of a member, and what the join derives from it
+ * @m:      member in BOUND
+ * @secret: the key; without a length there is none
+ */
+void rar_key_set(struct rar_member *m, const struct rar_secret *secret)
+{
+	struct derive_input in = {
+		.label = "rar join",
+		.group = cpu_to_le64(m->id),
+	};
+	struct derive_input proof = { .label = "rar prf" };
+
+	m->trust.secret = *secret;
+	memset(&m->trust.key, 0, sizeof(m->trust.key));
+	if (!secret->len)
+		return;
+	rar_key_derive(secret, &proof, sizeof(proof), &m->trust.key,
+		       sizeof(m->trust.key));
+	rar_key_derive(secret, &in, sizeof(in), m->trust.join_key,
+		       sizeof(m->trust.join_key));
+}
 
 /**
  * rar_key_proof() - the proof for a JOIN, JOIN_ACK or REJECT

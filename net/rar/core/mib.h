@@ -94,6 +94,9 @@ struct rar_net;
 	X(DropAddress)	/* not between the addresses of this link */	\
 	X(DropDevice)	/* by another device than the link's */		\
 	X(DropEpoch)	/* another epoch or nonce */			\
+	X(DropUnsealed)	/* without a seal, in a group with seals */	\
+	X(DropSeal)	/* with a seal that nobody with the key made */	\
+	X(DropReplay)	/* with a seal that came before, or too late */	\
 	X(DropRank)	/* not from the neighbour on this link */	\
 	X(DropState)	/* the group is not in a state for it */	\
 	X(DropOp)	/* operation too old, or disagrees with history */ \

@@ -30,6 +30,7 @@
 #include "core/key.h"
 #include "core/member.h"
 #include "core/resume.h"
+#include "core/seal.h"
 #include "group/join.h"
 #include "group/notice.h"
 #include "group/offer.h"
@@ -162,6 +163,12 @@ static u16 schedule_flag(const struct rar_member *m)
 	return 0;
 }
 
+/* The flag of the security that it asks for; a packet without a seal has none. */
+static u16 security_flag(const struct rar_member *m)
+{
+	return m->security == RAR_SECURITY_ENCRYPT ? RAR_JF_ENCRYPT : 0;
+}
+
 static void send_join(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
@@ -181,7 +188,7 @@ static void send_join(struct rar_member *m)
 	j->full_tries += !small && j->small_news && !j->ok[RAR_NEXT];
 	if (token)
 		jh.proof = cpu_to_be64(proof_to_next(m, token));
-	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) |
+	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) | security_flag(m) |
 			       schedule_flag(m));
 	rar_control_send(m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
 			 RAR_T_JOIN, token);
@@ -375,6 +382,8 @@ static enum rar_reason join_differs(const struct rar_member *m,
 		return RAR_R_SIZE;
 	if (jh->flags & cpu_to_be16(RAR_JF_BIG))
 		return RAR_R_BYTE_ORDER;
+	if ((be16_to_cpu(jh->flags) & RAR_JF_ENCRYPT) != security_flag(m))
+		return RAR_R_SECURITY;
 	return flags != schedule_flag(m) ? RAR_R_SCHEDULE : RAR_R_NONE;
 }
 
@@ -581,11 +590,16 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	spin_unlock_bh(&m->lock);
 }
 
-/* A JOIN of another version is dropped. The error says so in case the join times out. */
-void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt)
+/*
+ * A packet of another version, or whose seal is missing or not right, is
+ * dropped. If it is a JOIN the error says so in case the join times out.
+ */
+void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt,
+		      enum rar_reason why)
 {
-	if (be16_to_cpu(pkt->h.src) == m->link[RAR_PREV]->rank)
-		WRITE_ONCE(m->join.odd_version, true);
+	if (pkt->h.type == RAR_T_JOIN &&
+	    be16_to_cpu(pkt->h.src) == m->link[RAR_PREV]->rank)
+		WRITE_ONCE(m->join.odd, why);
 }
 
 /**
@@ -651,8 +665,6 @@ static void join_timed_out(struct rar_member *m)
 	else if (j->small_acks && !j->ok[RAR_NEXT])
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, next,
 			      0);
-	else if (READ_ONCE(j->odd_version) && !j->ok[RAR_PREV])
-		rar_fail_pair(m, EBADMSG, RAR_R_VERSION, prev, m->rank, 0);
 	else if (j->odd && !j->ok[RAR_PREV])
 		rar_fail_pair(m, j->odd == RAR_R_KEY || j->odd == RAR_R_PREV ? EACCES : EBADMSG,
 			      j->odd, prev, m->rank, 0);
@@ -771,7 +783,7 @@ static int join_route(struct rar_member *m)
 	err = rar_route_find(m, path, &m->join.mtu, &dev);
 	if (err)
 		return err;
-	payload = rar_size_payload(path, m->join.mtu);
+	payload = rar_size_payload(m, path, m->join.mtu);
 	if (!payload)
 		return -EMSGSIZE;
 	m->join.payload = payload;
@@ -799,7 +811,7 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!m->join.table)
 		return -ENOMEM;
-	err = rar_pair_prepare(m);
+	err = rar_pair_prepare(m) ?: rar_seal_prepare(m);
 	if (err)
 		return err;
 	join_lanes(m, next->af);
@@ -866,7 +878,6 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	j->small_news = 0;
 	j->full_tries = 0;
 	j->route_err = err;
-	j->odd_version = false;
 	j->odd = RAR_R_NONE;
 	j->no_key = false;
 	j->refused_since = 0;

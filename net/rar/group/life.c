@@ -7,6 +7,7 @@
 
 #include "core/mem.h"
 #include "core/member.h"
+#include "core/seal.h"
 #include "core/user.h"
 #include "group/leave.h"
 #include "group/life.h"
@@ -86,7 +87,7 @@ static void free_work(struct work_struct *work)
 	kvfree(m->join.table);
 	rar_user_alive(m->user, -1);
 	rar_user_put(m->user);
-	memzero_explicit(&m->trust, sizeof(m->trust));
+	rar_seal_free(m);
 	rar_member_let_go(m);
 	kfree(m);
 	if (atomic_dec_and_test(&rn->alive))

@@ -26,15 +26,17 @@ static const u16 mtus[] = {
 
 /**
  * rar_size_payload() - find the largest payload of a chunk
+ * @m:    member
  * @path: path to a neighbour
  * @mtu:  bytes
  *
  * Return: bytes; 0 if the MTU is too small.
  */
-u32 rar_size_payload(const struct rar_path *path, u32 mtu)
+u32 rar_size_payload(const struct rar_member *m, const struct rar_path *path,
+		     u32 mtu)
 {
 	u32 hdr = rar_ip_hdr_size(path) + sizeof(struct udphdr) +
-		  sizeof(struct rar_data_hdr);
+		  rar_overhead(m);
 
 	return mtu < SIZE_MTU_MIN ? 0 : round_down(mtu - hdr, RAR_PAYLOAD_UNIT);
 }
@@ -62,7 +64,8 @@ static bool try_smaller(struct rar_member *m)
 	u32 i, payload;
 
 	for (i = 0; i < ARRAY_SIZE(mtus); i++) {
-		payload = rar_size_payload(&m->link[RAR_NEXT]->path, mtus[i]);
+		payload = rar_size_payload(m, &m->link[RAR_NEXT]->path,
+					   mtus[i]);
 		if (mtus[i] < j->mtu && payload < j->payload) {
 			propose(j, mtus[i], payload);
 			/* The first intervals are short again. */
@@ -102,7 +105,7 @@ void rar_size_announced(struct rar_member *m)
 	if (j->ok[RAR_NEXT])
 		return;
 	mtu = rar_route_mtu(m, path);
-	payload = rar_size_payload(path, mtu);
+	payload = rar_size_payload(m, path, mtu);
 	if (payload && payload < j->payload)
 		propose(j, mtu, payload);
 }

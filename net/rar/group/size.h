@@ -4,7 +4,8 @@
 
 #include "rar.h"
 
-u32 rar_size_payload(const struct rar_path *path, u32 mtu);
+u32 rar_size_payload(const struct rar_member *m, const struct rar_path *path,
+		     u32 mtu);
 bool rar_size_goes_on(struct rar_member *m);
 void rar_size_announced(struct rar_member *m);
 

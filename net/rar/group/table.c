@@ -13,6 +13,7 @@
 #include "core/member.h"
 #include "core/resume.h"
 #include "core/ring.h"
+#include "core/seal.h"
 #include "group/choice.h"
 #include "group/enter.h"
 #include "group/join.h"
@@ -352,7 +353,7 @@ static void choose_boxes(struct rar_member *m)
 	struct rar_join_state *j = &m->join;
 
 	j->boxes.n = 0;
-	if (!j->wants.n ||
+	if (!j->wants.n || m->tail ||
 	    j->wants.addr[0].af != m->link[RAR_NEXT]->path.dst.af ||
 	    m->schedule == RAR_BY_HOSTS || m->size > RAR_BOX_LEGS)
 		return;
@@ -437,6 +438,8 @@ static bool get_ready(struct rar_member *m)
 		return false;
 	/* As if the packet was lost: it comes again. */
 	if (rar_enter_begin(m))
+		return false;
+	if (rar_seal_start(m, rar_key_epoch(m, m->join.hash)))
 		return false;
 	take_place(m);
 	m->payload = m->join.min_payload;

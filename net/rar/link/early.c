@@ -105,8 +105,10 @@ static bool early_lent(const struct sk_buff *skb)
  * The part of a packet to hold: the packet itself, or a copy if the packet belongs to a
  * superpacket, lies in a device's pages or is a carrier.
  */
-static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
+static struct sk_buff *early_skb(const struct rar_member *m,
+				 struct rar_pkt *pkt, u32 *off)
 {
+	u32 len = pkt->len + m->tail;
 	struct sk_buff *skb;
 
 	if (pkt->carrier) {
@@ -118,9 +120,9 @@ static struct sk_buff *early_skb(struct rar_pkt *pkt, u32 *off)
 		*off = pkt->off;
 		return pkt->skb;
 	}
-	skb = alloc_skb(pkt->len, GFP_ATOMIC);
+	skb = alloc_skb(len, GFP_ATOMIC);
 	if (skb)
-		skb_copy_bits(pkt->skb, pkt->off, skb_put(skb, pkt->len), pkt->len);
+		skb_copy_bits(pkt->skb, pkt->off, skb_put(skb, len), len);
 	*off = 0;
 	return skb;
 }
@@ -144,10 +146,10 @@ enum rar_rx rar_early_hold(struct rar_member *m, const struct rar_arrival *a)
 
 	if (rar_op_cut(&ring, &fingerprint, m->payload, &m->place))
 		return RAR_DROP(Op);
-	ret = rar_op_check(&ring, run, rar_pkt_bytes(pkt, run->n), &c);
+	ret = rar_op_check(&ring, run, rar_pkt_bytes(m, pkt, run->n), &c);
 	if (ret != RAR_RX_DONE)
 		return ret;
-	skb = early_skb(pkt, &off);
+	skb = early_skb(m, pkt, &off);
 	if (!skb)
 		return RAR_DROP(Memory);
 

@@ -13,6 +13,7 @@
 #include "core/member.h"
 #include "core/op.h"
 #include "core/ring.h"
+#include "core/seal.h"
 #include "core/trace.h"
 #include "link/ack.h"
 #include "link/carry.h"
@@ -201,38 +202,19 @@ static void store_run(struct rar_operation *op, const struct rar_arrival *a)
 	rar_reduce_end(&ctx);
 }
 
-/* Has the packet no page of a file or process? Its flags do not always say so. */
-static bool frags_writable(const struct sk_buff *skb)
-{
-	const struct skb_shared_info *shinfo = skb_shinfo(skb);
-	u32 i;
-
-	for (i = 0; i < shinfo->nr_frags; i++)
-		if (page_folio(skb_frag_page(&shinfo->frags[i]))->mapping)
-			return false;
-	return true;
-}
-
-/* Does nobody else see the packet's data? Packets chained to it are not examined. */
-static bool alone(struct sk_buff *skb)
-{
-	return !skb_shared(skb) && !skb_cloned(skb) && !skb_zcopy(skb) &&
-	       !skb_has_shared_frag(skb) && frags_writable(skb);
-}
-
 /*
  * May the packets that GRO chained to a superpacket be forwarded with it? GSO can cut the
  * superpacket again if each part holds whole segments.
  */
 static bool chain_goes_on(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	u32 size = skb_shinfo(pkt->skb)->gso_size, left = pkt->len;
+	u32 size = skb_shinfo(pkt->skb)->gso_size, left = pkt->len + m->tail;
 	struct sk_buff *part;
 
 	if (!size)
 		return false;
 	skb_walk_frags(pkt->skb, part) {
-		if (!alone(part) || skb_has_frag_list(part) ||
+		if (!rar_skb_alone(part) || skb_has_frag_list(part) ||
 		    skb_headlen(part) > size || (part->next && part->len % size))
 			return false;
 		left -= part->len;
@@ -260,7 +242,7 @@ static bool may_write(struct rar_member *m, const struct rar_operation *op,
 		return false;
 	if (pkt->frame)
 		return rar_loss_frames_pass(next) && rar_frame_ready(next, pkt);
-	return alone(skb) && pskb_may_pull(skb, pkt->off) &&
+	return rar_skb_alone(skb) && pskb_may_pull(skb, pkt->off) &&
 	       (!skb_has_frag_list(skb) || chain_goes_on(m, pkt));
 }
 
@@ -270,7 +252,7 @@ static bool may_write(struct rar_member *m, const struct rar_operation *op,
  */
 static bool may_reuse(const struct rar_pkt *pkt)
 {
-	return alone(pkt->skb) &&
+	return rar_skb_alone(pkt->skb) &&
 	       pskb_may_pull(pkt->skb, pkt->off + sizeof(struct rar_data_hdr));
 }
 
@@ -493,7 +475,7 @@ static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
 enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 {
 	a->fingerprint = rar_op_described(a->dh);
-	a->bytes = rar_pkt_bytes(a->pkt, a->run.n);
+	a->bytes = rar_pkt_bytes(m, a->pkt, a->run.n);
 	a->from = packet_cursor(a->pkt);
 	a->off = a->pkt->off + sizeof(*a->dh);
 	a->stride = a->pkt->carrier ? m->payload : rar_stride(m);
@@ -669,28 +651,46 @@ static u32 run_max(const struct rar_member *m, const struct rar_data_hdr *dh)
 }
 
 /*
+ * Is the seal right of packet @i of a superpacket, at @off, which has the
+ * header that follows from the first one?
+ */
+static bool opens(struct rar_member *m, struct rar_pkt *pkt, u32 i, u32 off,
+		  u32 len)
+{
+	if (!m->tail || i < pkt->opened)
+		return true;
+	if (rar_seal_open(m, pkt, off, len) != RAR_RX_DONE)
+		return false;
+	pkt->opened = i + 1;
+	return true;
+}
+
+/*
  * Count the chunks that form a run with the first chunk of @pkt. Each has a header of its
  * own, which must follow from the first header; any of them may ask for an acknowledgment.
  */
-u32 rar_chunk_run(const struct rar_member *m, struct rar_pkt *pkt,
+u32 rar_chunk_run(struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
 {
-	u32 n, off = pkt->off, left = pkt->len, len, together, max = run_max(m, dh);
+	u32 n, off = pkt->off, left = pkt->len + m->tail, len, together;
 	const struct rar_hdr_words *first = (const void *)dh, *h;
 	struct rar_cursor cursor = { .skb = pkt->skb };
 	struct rar_hdr_words buf;
+	u32 max = run_max(m, dh);
 
 	pkt->ack_now = false;
 	for (n = 1; n < max && left > rar_stride(m); n++) {
 		off += rar_stride(m);
 		left -= rar_stride(m);
 		len = min(left, rar_stride(m));
-		if (len < sizeof(buf))
+		if (len < rar_overhead(m))
 			break;
+		len -= m->tail;
 		h = rar_cursor_at(&cursor, off, &together);
 		if (together < sizeof(buf))
 			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
-		if (!h || !rar_hdr_is_nth(first, n, len - sizeof(buf), h))
+		if (!h || !rar_hdr_is_nth(first, n, len - sizeof(buf), h) ||
+		    !opens(m, pkt, n, off, len))
 			break;
 		pkt->ack_now |= rar_hdr_ack_now(h);
 	}
@@ -710,7 +710,7 @@ static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt
 		return RAR_DROP(Cut);
 	if (!whole)
 		return RAR_RX_DONE;
-	*n = DIV_ROUND_UP(rar_pkt_bytes(pkt, 1), m->payload);
+	*n = DIV_ROUND_UP(rar_pkt_bytes(m, pkt, 1), m->payload);
 	if (*n > RAR_RUN_MAX)
 		return RAR_DROP(Length);
 	rar_mib_inc(m->rn, RxWhole);

@@ -156,23 +156,23 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 		    const struct rar_pkt *pkt)
 {
-	u32 size = part->len, end = pkt->off + pkt->len, n = 1;
+	u32 size = part->len + m->tail, end = pkt->off + pkt->len, n = 1;
 	struct rar_data_hdr dh;
 	struct rar_run run;
 
 	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
 	if (size == rar_stride(m)) {
-		part->len = end - part->off;
+		part->len = end - part->off - m->tail;
 		n = rar_chunk_run(m, part, &dh);
-		part->len = min(part->len, n * size);
+		part->len = min(part->len, n * size - m->tail);
 	}
-	part->whole = pkt->whole && part->len == pkt->len;
+	part->whole = pkt->whole && part->len + m->tail == pkt->len;
 	if (part->whole)
 		return n;
 	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
 	if (rar_op_early(m, be64_to_cpu(dh.op_seq), &run)) {
 		/* Chunks that are too early are held one by one. */
-		part->len = min(part->len, size);
+		part->len = min(part->len, size - m->tail);
 		n = 1;
 	}
 	return n;
@@ -200,7 +200,8 @@ static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
  */
 static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 {
-	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len, n;
+	u32 size = skb_shinfo(pkt->skb)->gso_size, end = pkt->off + pkt->len;
+	u32 n = 0;
 	struct rar_net *rn = m->rn;
 	struct rar_pkt part = *pkt;
 	struct rar_hdr before;
@@ -209,6 +210,7 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 	enum rar_rx ret;
 
 	for (; part.off < end && part.skb; part.off += n * size) {
+		part.opened -= min(part.opened, n);
 		n = 1;
 		part.len = min(end - part.off, size);
 		part.whole = false;
@@ -270,6 +272,7 @@ static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
 {
 	bool super = skb_is_gso(pkt->skb) && !pkt->carrier;
 	enum rar_rx ret;
+	u32 len;
 
 	ret = rar_datagram_check(pkt, d);
 	if (ret != RAR_RX_DONE)
@@ -280,8 +283,8 @@ static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
 		ret = rar_validate(m, pkt);
 	if (ret != RAR_RX_DONE)
 		return ret;
-	pkt->whole = path == RAR_PATH_INGRESS &&
-		     pkt->skb->len == pkt->off + pkt->len;
+	len = pkt->off + pkt->len + (super ? 0 : m->tail);
+	pkt->whole = path == RAR_PATH_INGRESS && pkt->skb->len == len;
 	if (path == RAR_PATH_INGRESS)
 		rar_mib_inc(m->rn, RxIngress);
 	else

@@ -7,6 +7,7 @@
 
 #include "core/member.h"
 #include "core/op.h"
+#include "core/seal.h"
 #include "group/join.h"
 #include "rar.h"
 #include "ring/direct.h"
@@ -253,8 +254,42 @@ static enum rar_rx check_device(struct rar_member *m, const struct rar_pkt *pkt)
 	return good ? RAR_RX_DONE : RAR_DROP(Device);
 }
 
+/*
+ * Is the packet as long as its header says, but for the seal? Leaves the seal
+ * out of @pkt->len.
+ */
+static enum rar_rx check_length(struct rar_member *m, struct rar_pkt *pkt)
+{
+	u32 len = sizeof(pkt->h) + be16_to_cpu(pkt->h.len);
+
+	if (pkt->len == len + m->tail) {
+		pkt->len = len;
+		return RAR_RX_DONE;
+	}
+	if (pkt->len == len + (m->tail ? 0 : sizeof(struct rar_seal_tail))) {
+		rar_join_rcv_odd(m, pkt, RAR_R_SECURITY);
+		return m->tail ? RAR_DROP(Unsealed) : RAR_DROP(Length);
+	}
+	return is_cut(pkt) ? RAR_DROP(Cut) : RAR_DROP(Length);
+}
+
+/* Is the seal right? It was opened already if the packet before led to it. */
+static enum rar_rx open_seal(struct rar_member *m, struct rar_pkt *pkt)
+{
+	enum rar_rx ret;
+
+	if (pkt->opened)
+		return RAR_RX_DONE;
+	ret = rar_seal_open(m, pkt, pkt->off, pkt->len);
+	pkt->opened = ret == RAR_RX_DONE;
+	if (ret == RAR_DROP(Seal))
+		rar_join_rcv_odd(m, pkt, RAR_R_KEY);
+	return ret;
+}
+
 /**
- * rar_validate() - check a packet: version, type, length, token, sender, device
+ * rar_validate() - check a packet: version, type, length, token, sender,
+ * device, and last its seal
  * @m:   member that it is for
  * @pkt: packet whose datagram is right; @pkt->link and @pkt->aside are set
  *
@@ -269,8 +304,7 @@ enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
 	enum rar_rx ret;
 
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
-		if (pkt->h.type == RAR_T_JOIN)
-			rar_join_rcv_odd(m, pkt);
+		rar_join_rcv_odd(m, pkt, RAR_R_VERSION);
 		return RAR_DROP(Version);
 	}
 	t = input_type(pkt->h.type);
@@ -278,15 +312,18 @@ enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
 		return RAR_DROP(Type);
 	if (pkt->len < t->min)
 		return RAR_DROP(Short);
-	if (pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
-		return is_cut(pkt) ? RAR_DROP(Cut) : RAR_DROP(Length);
+	ret = check_length(m, pkt);
+	if (ret != RAR_RX_DONE)
+		return ret;
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
 	pkt->aside = aside_of(m, pkt);
 	ret = pkt->aside ? check_aside(m, pkt, t) : check_token(m, pkt, t);
 	if (ret == RAR_RX_DONE && !pkt->aside)
 		ret = check_sender(m, pkt, t);
-	return ret == RAR_RX_DONE ? check_device(m, pkt) : ret;
+	if (ret == RAR_RX_DONE)
+		ret = check_device(m, pkt);
+	return ret == RAR_RX_DONE && m->tail ? open_seal(m, pkt) : ret;
 }
 
 /* Does the function of the packet's type, which is known, judge the token? */
@@ -296,14 +333,16 @@ bool rar_validate_by_type(const struct rar_pkt *pkt)
 }
 
 /**
- * rar_validate_is_data() - does a packet bring data of the running epoch?
+ * rar_validate_is_data() - does a frame bring data of the running epoch?
  * @m:   member that it is for; it has no other epoch
  * @pkt: packet
+ *
+ * Not in a group with seals, which takes no frames.
  */
 bool rar_validate_is_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       rar_member_runs(m) && !aside_of(m, pkt) &&
+	       !m->tail && rar_member_runs(m) && !aside_of(m, pkt) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       rar_datagram_header(pkt, pkt->off, sizeof(struct rar_data_hdr),
 				   NULL);

@@ -262,7 +262,9 @@ static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 	memset(&m->trust.prev, 0, sizeof(m->trust.prev));
 	if (opts->prev.srar_family)
 		to_addr(m->rn, &opts->prev, &m->trust.prev);
-	m->trust.key = opts->key;
+	rar_key_set(m, &opts->key);
+	m->security = opts->security;
+	m->tail = m->security ? sizeof(struct rar_seal_tail) : 0;
 	m->join.offers = false;
 	if (opts->nboxes) {
 		/* A family of 0: none. */
@@ -324,6 +326,8 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	/* Sums for a host's first rank go in memory, and no other way. */
 	if (!err && rar_sk(sk)->schedule == RAR_BY_HOSTS && rar_rules_strict(rn))
 		err = -EPERM;
+	if (!err && opts->security && !opts->key.len)
+		err = -ENOKEY;
 	if (!err && rar_member_state(m) == RAR_S_FAILED)
 		err = bind_again(sk, m);
 	if (err)

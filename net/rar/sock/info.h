@@ -28,6 +28,7 @@
 	  READ_ONCE(m->ops_complete))					\
 	X(bytes_rx, PREV, RAR_A_LINK_BYTES, READ_ONCE(m->rx_bytes))	\
 	X(packets_rx, PREV, RAR_A_LINK_PACKETS, READ_ONCE(m->rx_packets)) \
+	X(security, MEMBER, RAR_A_MEMBER_SECURITY, READ_ONCE(m->security)) \
 	X(early_bytes, MEMBER, RAR_A_MEMBER_EARLY_BYTES,		\
 	  READ_ONCE(m->early.truesize))
 

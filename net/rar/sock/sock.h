@@ -9,7 +9,8 @@
 /*
  * struct rar_join_opts - options of a join, besides the successor's address
  * @prev:       address of the predecessor; family 0: any
- * @key:        shared by the members; all zero: none
+ * @key:        shared by the members
+ * @security:   enum rar_security
  * @boxes:      the boxes, @nboxes of them, if there are any; else net.rar.box
  * @user_rank:  RAR_USER_RANK
  * @box_wait_ms: RAR_BOX_WAIT
@@ -17,7 +18,8 @@
  */
 struct rar_join_opts {
 	struct sockaddr_rar prev;
-	siphash_key_t key;
+	struct rar_secret key;
+	u8 security;
 	struct sockaddr_rar boxes[RAR_MAX_BOXES];
 	u32 nboxes;
 	u32 user_rank;
@@ -45,8 +47,8 @@ struct rar_join_opts {
  * @peers_from: RAR_PEERS_FROM
  * @prio:      RAR_PRIORITY
  * @lack:      enum rar_lack: what the last call lacked that failed for that
- * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_BOX, RAR_BOX_WAIT and RAR_USER_RANK, for the
- *             next join
+ * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_SECURITY, RAR_BOX, RAR_BOX_WAIT and
+ *             RAR_USER_RANK, for the next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
  * @counters:  the page that mmap() shows, see mmap.c; NULL before the first mmap()

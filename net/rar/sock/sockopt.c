@@ -191,8 +191,10 @@ static void join_opts(const struct rar_sock *rsk, const struct rar_join *join,
 	opts->timeout_ms = join->timeout_ms;
 	if (join->prev.srar_family)
 		opts->prev = join->prev;
-	if (memchr_inv(join->key, 0, sizeof(join->key)))
-		memcpy(&opts->key, join->key, sizeof(opts->key));
+	if (memchr_inv(join->key, 0, sizeof(join->key))) {
+		memcpy(opts->key.bytes, join->key, sizeof(join->key));
+		opts->key.len = sizeof(join->key);
+	}
 }
 
 static int set_join(struct sock *sk, sockptr_t optval, unsigned int optlen)
@@ -308,14 +310,16 @@ static int set_boxes(struct sock *sk, sockptr_t optval, unsigned int optlen)
 
 static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
-	siphash_key_t key = {};
+	struct rar_secret key = {};
 	int err = 0;
 
-	static_assert(sizeof(key) == RAR_KEY_LEN);
-	if (optlen && optlen != sizeof(key))
+	static_assert(sizeof(key.bytes) == RAR_KEY_LONG);
+	if (optlen && optlen != RAR_KEY_LEN && optlen != RAR_KEY_LONG)
 		return -EINVAL;
-	if (copy_from_sockptr(&key, optval, optlen))
+	if (copy_from_sockptr(key.bytes, optval, optlen))
 		return -EFAULT;
+	if (memchr_inv(key.bytes, 0, sizeof(key.bytes)))
+		key.len = optlen;
 	lock_sock(sk);
 	if (may_set_join(sk))
 		rar_sk(sk)->join.key = key;
@@ -589,6 +593,8 @@ static const struct option options[] = {
 			   .max = RAR_SCHEDULE_NR - 1 },
 	[RAR_PREV_ADDR] = { .set = set_prev, .get = get_prev },
 	[RAR_KEY] = { .set = set_key },
+	[RAR_SECURITY] = { FIELD(join.security), .joining = true,
+			   .max = RAR_SECURITY_NR - 1 },
 	[RAR_CANCEL] = { .call = set_cancel },
 	[RAR_NONEMPTY] = { FIELD(nonempty), .max = 1 },
 	[RAR_PEERS_FROM] = { FIELD(peers_from), .max = RAR_MAX_SIZE - 1 },

@@ -56,7 +56,8 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 		      u8 type, u64 token)
 {
 	struct rar_member *m = link->member;
-	struct sk_buff *skb = rar_packet_alloc(m->rn, &link->path, len + pad);
+	struct sk_buff *skb = rar_packet_alloc(m->rn, &link->path,
+					       len + pad + m->tail);
 
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
@@ -65,7 +66,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 	rar_packet_fill_hdr(m, hdr, type, link->rank,
 			    len + pad - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
-	skb_put_zero(skb, pad);
+	skb_put_zero(skb, pad + m->tail);
 	if (type == RAR_T_ACK)
 		rar_mib_inc(m->rn, TxAck);
 	else
@@ -135,11 +136,12 @@ static bool reply_allowed(const struct rar_member *m,
 static void send_once(struct rar_member *m, struct rar_path *path,
 		      const void *hdr, size_t len)
 {
-	struct sk_buff *skb = rar_packet_alloc(m->rn, path, len);
+	struct sk_buff *skb = rar_packet_alloc(m->rn, path, len + m->tail);
 
 	if (!skb)
 		return;
 	skb_put_data(skb, hdr, len);
+	skb_put_zero(skb, m->tail);
 	rar_mib_inc(m->rn, TxCtl);
 	rar_packet_xmit_once(m, path, skb);
 }

@@ -10,6 +10,7 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
+#include "core/seal.h"
 #include "rar.h"
 #include "tx/packet.h"
 #include "tx/route.h"
@@ -167,7 +168,8 @@ static bool too_long(const struct sk_buff *skb, const struct rar_path *path)
 }
 
 /*
- * Send @skb, which starts at the RAR header, by @dst. Consumes both. No rar lock is held;
+ * Send @skb, which starts at the RAR header, by @dst, with a seal if the group
+ * has seals: no other function does this. Consumes both. No rar lock is held;
  * bottom halves are off, RCU read side.
  */
 static int xmit_dst(struct rar_member *m, const struct rar_path *path,
@@ -186,6 +188,11 @@ static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 	}
 	if (skb_cow_head(skb, dst->header_len + LL_RESERVED_SPACE(dst->dev) +
 			 rar_ip_hdr_size(path) + sizeof(struct udphdr))) {
+		dst_release(dst);
+		kfree_skb(skb);
+		return -ENOMEM;
+	}
+	if (m->tail && !rar_seal_packet(m, skb)) {
 		dst_release(dst);
 		kfree_skb(skb);
 		return -ENOMEM;

@@ -109,7 +109,7 @@ static u32 run_max(const struct rar_member *m, const struct rar_path *path,
 	if (!m->payload || dst_xfrm(dst))
 		return 1;
 	max = min_t(u32, READ_ONCE(dst->dev->gso_max_size), IP_MAX_MTU);
-	max = (max - hdrs - MAX_HEADER) / (sizeof(struct rar_data_hdr) + m->payload);
+	max = (max - hdrs - MAX_HEADER) / rar_stride(m);
 	max = min_t(u32, max, READ_ONCE(dst->dev->gso_max_segs));
 	return clamp_t(u32, max, 1, READ_ONCE(m->rn->sysctl_super_chunks));
 }

@@ -27,6 +27,7 @@
  * @numbered: each chunk has a number of its own
  * @n:        chunks
  * @each:     bytes of each, but for the last
+ * @room:     bytes of its header and its seal
  * @bytes:    of all
  * @tail:     RAR_F_* of the last one: a packet may be cut on the way
  * @buf:      has the payload, from @at on; or
@@ -37,6 +38,7 @@ struct chunks {
 	bool numbered;
 	u32 n;
 	u32 each;
+	u32 room;
 	u32 bytes;
 	u8 tail;
 	const struct rar_buf *buf;
@@ -115,7 +117,7 @@ static void set_gso(struct sk_buff *skb, const struct chunks *c)
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
 	bool several = c->n > 1;
 
-	shinfo->gso_size = several ? sizeof(c->dh) + c->each : 0;
+	shinfo->gso_size = several ? c->room + c->each : 0;
 	shinfo->gso_type = several ? SKB_GSO_UDP_L4 : 0;
 	shinfo->gso_segs = several ? c->n : 0;
 }
@@ -124,7 +126,7 @@ static void set_gso(struct sk_buff *skb, const struct chunks *c)
 static void write_chunks(struct sk_buff *skb, const struct chunks *c)
 {
 	struct rar_cursor from = { .buf = c->buf }, to = { .skb = skb };
-	u32 off = 0, left = c->bytes, i, len;
+	u32 off = 0, left = c->bytes, begin, i, len;
 	struct rar_reduce_ctx ctx;
 	u64 at = c->at;
 
@@ -133,12 +135,12 @@ static void write_chunks(struct sk_buff *skb, const struct chunks *c)
 	for (i = 0; i < c->n; i++) {
 		len = min(left, c->each);
 		store_hdr(&to, off, c, i, len);
-		off += sizeof(c->dh);
+		begin = off + sizeof(c->dh);
 		if (c->vec)
-			skb_store_bits(skb, off, c->vec[i].iov_base, len);
+			skb_store_bits(skb, begin, c->vec[i].iov_base, len);
 		else if (c->buf && len)
-			rar_cursor_copy(&ctx, &to, off, &from, at, len);
-		off += len;
+			rar_cursor_copy(&ctx, &to, begin, &from, at, len);
+		off += c->room + len;
 		at += len;
 		left -= len;
 	}
@@ -170,7 +172,7 @@ void rar_run_hdr(const struct rar_link *link, const struct rar_tx_item *item,
 static struct sk_buff *alloc(const struct rar_link *link,
 			     const struct chunks *c)
 {
-	u32 len = c->bytes + c->n * sizeof(c->dh);
+	u32 len = c->bytes + c->n * c->room;
 	const struct rar_path *path = &link->path;
 	u32 room =
 		LL_MAX_HEADER + rar_ip_hdr_size(path) + sizeof(struct udphdr);
@@ -212,6 +214,7 @@ static void chunks_of(const struct rar_link *link,
 		.numbered = true,
 		.n = item->run.n,
 		.each = link->member->payload,
+		.room = rar_overhead(link->member),
 		.bytes = rar_ring_bytes(&item->op->ring, item->run.chunk,
 					item->run.n),
 		.tail = tail_of(item),
@@ -382,6 +385,7 @@ int rar_run_stream(struct rar_link *link, const struct rar_tx_item *item,
 	struct chunks c = {
 		.n = item->run.n,
 		.each = chunk,
+		.room = rar_overhead(link->member),
 		.bytes = bytes,
 		.tail = tail_of(item),
 		.buf = &item->op->buf,
@@ -471,6 +475,7 @@ int rar_run_sums(struct rar_link *link, struct rar_data_hdr *dh,
 		.numbered = true,
 		.n = n,
 		.each = sum[0].iov_len,
+		.room = rar_overhead(link->member),
 		.vec = sum,
 	};
 	struct rar_member *m = link->member;

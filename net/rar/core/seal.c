@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The seal: a tag at the end of each packet, which only members can make, since
+ * it needs the key that they share. See Documentation/design/seal.rst.
+ *
+ * All cryptography is that of the kernel's library: ChaCha20-Poly1305 (RFC 8439)
+ * for the packets of an epoch, BLAKE2s with a key (RFC 7693) for those of a join
+ * and to derive keys.
+ */
+#include <crypto/algapi.h>
+#include <crypto/chacha20poly1305.h>
+#include <linux/slab.h>
+
+#include "core/cursor.h"
+#include "core/key.h"
+#include "core/member.h"
+#include "core/seal.h"
+
+#define SEAL_KEY	CHACHA20POLY1305_KEY_SIZE
+#define SEAL_TAG	CHACHA20POLY1305_AUTHTAG_SIZE
+#define SEAL_WINDOW	2048U		/* counters that are told apart */
+#define SEAL_COUNTERS	BIT_ULL(60)	/* of a direction in an epoch */
+
+/*
+ * struct rar_seal - the keys between this rank and another one in an epoch
+ * @rcu:   frees it
+ * @epoch: the epoch
+ * @out:   key of what this rank sends
+ * @in:    key of what it gets
+ * @sent:  counters used
+ * @lock:  protects what follows
+ * @next:  highest counter that came, plus 1
+ * @seen:  counters that came, modulo SEAL_WINDOW, valid in the window below @next
+ */
+struct rar_seal {
+	struct rcu_head rcu;
+	u64 epoch;
+	u8 out[SEAL_KEY];
+	u8 in[SEAL_KEY];
+	atomic64_t sent;
+	spinlock_t lock; /* see above */
+	u64 next;
+	DECLARE_BITMAP(seen, SEAL_WINDOW);
+};
+
+/* What a key of an epoch is derived from, without padding between the fields. */
+struct seal_input {
+	u8 label[8];
+	__le64 group;
+	__le64 epoch;
+	__le64 nonce[2];	/* of the sender and of the receiver */
+	__le32 size;
+	__le32 security;
+	__le16 src, dst;
+	u32 zero;
+};
+
+/* Derive the key of a direction of an epoch. */
+static void direction(const struct rar_member *m, u64 epoch, u32 src, u32 dst,
+		      u8 *key)
+{
+	const struct rar_row *table = m->join.table;
+	struct seal_input in = {
+		.label = "rar dir",
+		.group = cpu_to_le64(m->id),
+		.epoch = cpu_to_le64(epoch),
+		.nonce = { cpu_to_le64(table[src].nonce),
+			   cpu_to_le64(table[dst].nonce) },
+		.size = cpu_to_le32(m->size),
+		.security = cpu_to_le32(m->security),
+		.src = cpu_to_le16(src),
+		.dst = cpu_to_le16(dst),
+	};
+
+	static_assert(sizeof(in) == 56);
+	rar_key_derive(&m->trust.secret, &in, sizeof(in), key, SEAL_KEY);
+}
+
+static void seal_free(struct rcu_head *rcu)
+{
+	kfree_sensitive(container_of(rcu, struct rar_seal, rcu));
+}
+
+/* Let a rank have other keys, or none. Those before may be in use. */
+static void replace(struct rar_member *m, u32 rank, struct rar_seal *seal)
+{
+	struct rar_seal *old = rcu_replace_pointer(m->seals[rank], seal, true);
+
+	if (old)
+		call_rcu(&old->rcu, seal_free);
+}
+
+/* Is a rank one that this rank sends packets of an epoch to? */
+static bool is_peer(const struct rar_member *m, u32 rank)
+{
+	return rank != m->rank &&
+	       (m->direct.peer || rank == m->link[RAR_NEXT]->rank ||
+		rank == m->link[RAR_PREV]->rank);
+}
+
+/**
+ * rar_seal_prepare() - get memory for the keys of a group with a seal
+ * @m: member that begins to join
+ *
+ * Process context, one caller at a time.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int rar_seal_prepare(struct rar_member *m)
+{
+	if (!m->tail || m->seals)
+		return 0;
+	m->seals = kvcalloc(m->size, sizeof(*m->seals),
+			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	return m->seals ? 0 : -ENOMEM;
+}
+
+/* Has a rank keys of this epoch already? They go on, as their counters do. */
+static bool has_keys(const struct rar_member *m, u32 rank, u64 epoch)
+{
+	struct rar_seal *seal;
+
+	seal = rcu_dereference_protected(m->seals[rank],
+					 lockdep_is_held(&m->lock));
+	return seal && seal->epoch == epoch;
+}
+
+/**
+ * rar_seal_start() - derive the keys of an epoch
+ * @m:     member with the table of the epoch; @lock held
+ * @epoch: the epoch, which the member is about to be ready for
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int rar_seal_start(struct rar_member *m, u64 epoch)
+{
+	struct rar_seal *seal;
+	u32 rank;
+
+	lockdep_assert_held(&m->lock);
+	for (rank = 0; m->tail && rank < m->size; rank++) {
+		if (!is_peer(m, rank) || has_keys(m, rank, epoch))
+			continue;
+		seal = kzalloc(sizeof(*seal), GFP_ATOMIC | __GFP_NOWARN);
+		if (!seal)
+			return -ENOMEM;
+		seal->epoch = epoch;
+		spin_lock_init(&seal->lock);
+		direction(m, epoch, m->rank, rank, seal->out);
+		direction(m, epoch, rank, m->rank, seal->in);
+		replace(m, rank, seal);
+	}
+	return 0;
+}
+
+/* Forget all keys of a member that nobody finds any more. Process context. */
+void rar_seal_free(struct rar_member *m)
+{
+	u32 rank;
+
+	for (rank = 0; m->seals && rank < m->size; rank++)
+		replace(m, rank, NULL);
+	kvfree(m->seals);
+	memzero_explicit(&m->trust, sizeof(m->trust));
+}
+
+/*
+ * The keys for a packet to or from a rank; NULL: those of the join. RESET tells
+ * of an epoch that its sender is not in, and has no key of.
+ */
+static struct rar_seal *seal_of(const struct rar_member *m, u32 rank,
+				const struct rar_hdr *h)
+{
+	u64 token = be64_to_cpu(h->token);
+	struct rar_seal *seal;
+
+	if (rank >= m->size || !m->seals || h->type == RAR_T_RESET)
+		return NULL;
+	seal = rcu_dereference(m->seals[rank]);
+	return seal && seal->epoch == token ? seal : NULL;
+}
+
+/* May a packet of this type be sent by a rank that is in no epoch? */
+static bool of_join(u8 type)
+{
+	switch (type) {
+	case RAR_T_JOIN:
+	case RAR_T_JOIN_ACK:
+	case RAR_T_REJECT:
+	case RAR_T_COLLECT:
+	case RAR_T_PROPOSE:
+	case RAR_T_COMMIT:
+	case RAR_T_PAIR:
+	case RAR_T_PAIR_ACK:
+	case RAR_T_ABORT:
+	case RAR_T_RESET:
+		return true;
+	}
+	return false;
+}
+
+/*
+ * struct span - bytes of a packet, together
+ * @at:   where they lie
+ * @copy: a copy of them, if they lie in pieces; or NULL
+ */
+struct span {
+	u8 *at;
+	u8 *copy;
+};
+
+/* Returns false without memory for a copy. */
+static bool span_get(struct span *span, struct sk_buff *skb, u32 off, u32 len)
+{
+	struct rar_cursor cursor = { .skb = skb };
+	u32 n;
+
+	span->copy = NULL;
+	span->at = rar_cursor_at(&cursor, off, &n);
+	if (n >= len)
+		return true;
+	span->copy = kmalloc(len, GFP_ATOMIC | __GFP_NOWARN);
+	span->at = span->copy;
+	return span->copy && !skb_copy_bits(skb, off, span->copy, len);
+}
+
+/* Write @len bytes of a copy back, from @from on. */
+static void span_put(struct span *span, struct sk_buff *skb, u32 off, u32 from,
+		     u32 len)
+{
+	if (span->copy && len)
+		skb_store_bits(skb, off + from, span->copy + from, len);
+	kfree(span->copy);
+}
+
+/* Are the elements in a packet of @len bytes encrypted? */
+static bool hides(const struct rar_member *m, u8 type, u32 len)
+{
+	return m->security == RAR_SECURITY_ENCRYPT &&
+	       len > sizeof(struct rar_data_hdr) &&
+	       (type == RAR_T_RS || type == RAR_T_AG || type == RAR_T_DIRECT);
+}
+
+/* The bytes in front of a packet of @len bytes that are not encrypted. */
+static u32 clear_of(const struct rar_member *m, u8 type, u32 len)
+{
+	return hides(m, type, len) ? sizeof(struct rar_data_hdr) : len;
+}
+
+/* Make the tag of a packet of a join. */
+static void join_tag(const struct rar_member *m, const u8 *data, u32 len,
+		     u8 *tag)
+{
+	rar_key_hash(m->trust.join_key, sizeof(m->trust.join_key), data, len,
+		     tag, SEAL_TAG);
+}
+
+/*
+ * Encrypt a packet of @len bytes at @off, and write the seal, for which there
+ * is room behind it.
+ */
+static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
+		     u64 counter, u8 type, struct sk_buff *skb, u32 off,
+		     u32 len)
+{
+	u32 all = len + sizeof(struct rar_seal_tail);
+	u32 clear = clear_of(m, type, len);
+	struct rar_seal_tail *tail;
+	struct span span;
+
+	if (!span_get(&span, skb, off, all)) {
+		kfree(span.copy);
+		return false;
+	}
+	if (seal)
+		chacha20poly1305_encrypt(span.at + clear, span.at + clear,
+					 len - clear, span.at, clear, counter,
+					 seal->out);
+	else
+		join_tag(m, span.at, len, span.at + len);
+	tail = (struct rar_seal_tail *)(span.at + len);
+	put_unaligned_be64(counter, &tail->counter);
+	span_put(&span, skb, off, clear, all - clear);
+	return true;
+}
+
+/**
+ * rar_seal_packet() - seal a packet, or each in a superpacket
+ * @m:   member whose packets have a seal
+ * @skb: the packet, from the RAR header on, with room for the seals; nobody else
+ *       sees its data
+ *
+ * Softirq, or process context with bottom halves off. RCU read side.
+ *
+ * Return: false if it cannot be sent: it is of an epoch that is over, or there
+ * is no memory.
+ */
+bool rar_seal_packet(struct rar_member *m, struct sk_buff *skb)
+{
+	u32 size = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
+	u32 n = DIV_ROUND_UP(skb->len, size), off;
+	struct rar_seal *seal;
+	struct rar_hdr h;
+	u64 counter = 0;
+
+	if (skb_copy_bits(skb, 0, &h, sizeof(h)))
+		return false;
+	seal = seal_of(m, be16_to_cpu(h.dst), &h);
+	if (!seal && !of_join(h.type))
+		return false;
+	if (seal)
+		counter = atomic64_fetch_add(n, &seal->sent);
+	if (counter > SEAL_COUNTERS)
+		return false;
+	for (off = 0; off < skb->len; off += size, counter += !!seal)
+		if (!seal_one(m, seal, counter, h.type, skb, off,
+			      min(size, skb->len - off) - m->tail))
+			return false;
+	return true;
+}
+
+/* Forget the counters that the window leaves when @counter comes. */
+static void window_move(struct rar_seal *seal, u64 counter)
+{
+	u64 n = min_t(u64, counter + 1 - seal->next, SEAL_WINDOW);
+	u32 at = seal->next % SEAL_WINDOW;
+	u32 first = min_t(u64, n, SEAL_WINDOW - at);
+
+	bitmap_clear(seal->seen, at, first);
+	bitmap_clear(seal->seen, 0, n - first);
+	seal->next = counter + 1;
+}
+
+/* Is a counter behind the window? Locklessly, or under the lock. */
+static bool too_old(const struct rar_seal *seal, u64 counter)
+{
+	u64 next = READ_ONCE(seal->next);
+
+	return next > SEAL_WINDOW && counter < next - SEAL_WINDOW;
+}
+
+/* Does a counter come for the first time? After RFC 6479. */
+static bool is_new(struct rar_seal *seal, u64 counter)
+{
+	bool news = false;
+
+	spin_lock_bh(&seal->lock);
+	if (counter >= seal->next)
+		window_move(seal, counter);
+	if (!too_old(seal, counter))
+		news = !__test_and_set_bit(counter % SEAL_WINDOW, seal->seen);
+	spin_unlock_bh(&seal->lock);
+	return news;
+}
+
+/* Is the tag of a packet of @len bytes right? Then it is decrypted. */
+static bool open_one(const struct rar_member *m, const struct rar_seal *seal,
+		     u64 counter, u8 *at, u32 clear, u32 len)
+{
+	u8 tag[SEAL_TAG];
+
+	if (seal)
+		return chacha20poly1305_decrypt(at + clear, at + clear,
+						len - clear + SEAL_TAG, at,
+						clear, counter, seal->in);
+	join_tag(m, at, len, tag);
+	return !counter && !crypto_memneq(tag, at + len, SEAL_TAG);
+}
+
+/* Let nobody else see the data of a packet. Returns false without memory. */
+static bool make_private(struct rar_pkt *pkt)
+{
+	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
+	struct sk_buff *skb = pkt->skb, *part;
+	bool alone = rar_skb_alone(skb);
+
+	skb_walk_frags(skb, part)
+		alone &= rar_skb_alone(part) && !skb_has_frag_list(part);
+	if (alone)
+		return true;
+	if (skb_has_frag_list(skb)) {
+		pkt->skb = skb_copy(skb, gfp);
+		consume_skb(skb);
+		return pkt->skb;
+	}
+	pkt->skb = skb_share_check(skb, GFP_ATOMIC);
+	if (!pkt->skb || skb_copy_ubufs(pkt->skb, gfp))
+		return false;
+	/* Its pages are new. */
+	skb_shinfo(pkt->skb)->flags &= ~SKBFL_SHARED_FRAG;
+	return true;
+}
+
+/**
+ * rar_seal_open() - check the seal of a packet, and decrypt it
+ * @m:   member whose packets have a seal
+ * @pkt: holds the packet, and has its common header; its skb may become another
+ *       one, or NULL without memory
+ * @off: where it begins, bytes
+ * @len: its length without the seal, which follows; bytes
+ *
+ * A packet of an epoch is good once. Softirq, or process context with bottom
+ * halves off. RCU read side.
+ *
+ * Return: RAR_RX_DONE, or the drop with its reason.
+ */
+enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
+			  u32 len)
+{
+	struct rar_seal *seal = seal_of(m, be16_to_cpu(pkt->h.src), &pkt->h);
+	u32 clear = clear_of(m, pkt->h.type, len);
+	struct rar_seal_tail tail;
+	struct span span;
+	u64 counter;
+	bool good;
+
+	if (!seal && !of_join(pkt->h.type))
+		return RAR_DROP(Epoch);
+	if (skb_copy_bits(pkt->skb, off + len, &tail, sizeof(tail)))
+		return RAR_DROP(Short);
+	counter = be64_to_cpu(tail.counter);
+	if (seal && too_old(seal, counter))
+		return RAR_DROP(Replay);
+	if (clear < len && !pkt->opened && !make_private(pkt))
+		return RAR_DROP(Memory);
+	if (!span_get(&span, pkt->skb, off, len + SEAL_TAG)) {
+		kfree(span.copy);
+		return RAR_DROP(Memory);
+	}
+	good = open_one(m, seal, counter, span.at, clear, len);
+	span_put(&span, pkt->skb, off, clear, good ? len - clear : 0);
+	if (!good)
+		return RAR_DROP(Seal);
+	if (seal && !is_new(seal, counter))
+		return RAR_DROP(Replay);
+	return RAR_RX_DONE;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The seal of a group's packets; see Documentation/design/seal.rst. */
+#ifndef _RAR_CORE_SEAL_H
+#define _RAR_CORE_SEAL_H
+
+#include "rar.h"
+
+int rar_seal_prepare(struct rar_member *m);
+int rar_seal_start(struct rar_member *m, u64 epoch);
+void rar_seal_free(struct rar_member *m);
+bool rar_seal_packet(struct rar_member *m, struct sk_buff *skb);
+enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
+			  u32 len);
+
+#endif /* _RAR_CORE_SEAL_H */
