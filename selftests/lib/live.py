@@ -13,6 +13,9 @@ import time
 from rarpkt import AF_RAR, AG, RS, SOL_RAR, Packet, enter, sysctl, tables
 
 RAR_JOIN, RAR_ERROR, RAR_INFO, RAR_OP = 1, 7, 8, 32
+RAR_KEY, RAR_SECURITY = 15, 23
+KEY = b"a key that all ranks of it have\0"
+SEALED = ((RAR_KEY, KEY), (RAR_SECURITY, struct.pack("=I", 1)))
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 I32, SUM, MAX = 3, 1, 4
 N = 3
@@ -115,6 +118,7 @@ class Ring:
     """Three members of this process, one per namespace."""
 
     group = 0xbad0
+    options = ()        # of each rank's socket, before it joins
 
     def __init__(self):
         self.listen()
@@ -140,6 +144,8 @@ class Ring:
         enter(f"rar{rank}")
         sysctl("rx_path", path)
         s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+        for name, value in self.options:
+            s.setsockopt(SOL_RAR, name, value)
         s.setsockopt(SOL_RAR, RAR_JOIN, sockaddr(rank, self.group) +
                      sockaddr((rank + 1) % N, self.group))
         return s

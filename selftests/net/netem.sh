@@ -25,6 +25,10 @@ full)
 	;;
 esac
 
+# With seals a copy is dropped for its counter.
+copies=RarRxDup
+[ -z "${RAR_SECURITY-}" ] || copies=RarDropReplay
+
 # name, evidence of the effect (netem's count of losses, a counter of the module, or - for
 # none), netem's parameters
 conditions="
@@ -32,7 +36,7 @@ loss_0.1	-		loss 0.1%
 loss_1		netem		loss 1%
 loss_5		netem		loss 5%
 loss_20		netem		loss 20%
-duplicate_5	RarRxDup	duplicate 5%
+duplicate_5	$copies	duplicate 5%
 reorder_25	-		delay 1ms reorder 25%
 corrupt_1	RarDropChecksum	corrupt 1%
 jitter_5ms	-		delay 2500us 2500us

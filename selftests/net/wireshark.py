@@ -28,13 +28,15 @@ from tap import finish, result, skip_all            # noqa: E402
 
 RAR_ABORT = 6
 FIELDS = ("ipv6.version", "rar.type", "rar.chunks", "rar.malformed", "rar.failure",
-          "_ws.lua.error")
+          "rar.seal.tag", "_ws.lua.error")
 
 
 def run_rings():
-    """By IPv4 and IPv6, a ring whose members close, and a ring that a member aborts."""
+    """By IPv4 and IPv6, without seals and with them, a ring whose members close, and a ring that
+    a member aborts."""
     good = True
-    for live.V6, abort in itertools.product((False, True), repeat=2):
+    for live.V6, abort, sealed in itertools.product((False, True), repeat=3):
+        Ring.options = live.SEALED if sealed else ()
         ring = Ring()
         for count in (1, 2060, 100000):
             good &= ring.allreduce(Data(count))
@@ -78,7 +80,10 @@ def check_packets(rows, version):
     result(not any(row["rar.malformed"] for row in rows), f"{version}: none is malformed")
     result({RS, AG, ACK, JOIN, JOIN_ACK, COLLECT, PROPOSE, COMMIT, ABORT, FIN,
             FIN_ACK} <= types.keys(), f"{version}: the types of a ring's life")
-    result(max(chunks, default=0) > 1, f"{version}: superpackets")
+    for sealed in (False, True):
+        result(any(int(row["rar.chunks"] or "1") > 1 for row in rows
+                   if bool(row["rar.seal.tag"]) == sealed),
+               f"{version}: superpackets, {'with' if sealed else 'without'} seals")
     failures = {row["rar.type"] for row in rows if row["rar.failure"]}
     result(failures == {str(ABORT)}, f"{version}: the abort is marked as a failure")
 

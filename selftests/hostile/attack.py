@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Attacks on a group with seals (RAR_SECURITY), by a host on the path: it sees every packet, and
+changes, repeats, reflects, cuts and makes up packets of every type. It does not have the key.
+
+Nothing of that may be accepted: each packet is dropped and counted, no sum is wrong, no rank has an
+error. ATTACK is the number of packets of each type.
+
+The ranks are sockets of this process in the namespaces rar0 rar1 rar2 (lib/in_topo.sh 3); the
+packets are for rank 1.
+"""
+import errno
+import hashlib
+import os
+import pathlib
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import live
+from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data, Ring
+from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
+                    LATE, PAIR, PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, WANT, Packet, enter,
+                    sysctl)
+from tap import finish, note, result
+
+RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 4
+RAR_R_KEY, RAR_R_SECURITY = 23, 28
+HEADER, TAIL = 24, 24
+EACH = int(os.environ.get("ATTACK", "1000"))
+BATCH = 200             # attacks between two sums
+OPS = 6                 # before the attacks, so that there are packets to change
+OF_JOIN = (JOIN, JOIN_ACK, COLLECT, PROPOSE, 13, PAIR, 15)
+AUTH, ENCRYPT = 1, 2
+level = AUTH            # of the groups
+rng = live.rng
+
+
+def seals(key=KEY, asked=None):
+    """The options of a rank with seals"""
+    return (RAR_KEY, key), (RAR_SECURITY, struct.pack("=I", asked or level))
+
+
+# ------------------------------------------------------------------ the cipher, by RFC 8439
+
+def chacha_block(key, counter, nonce):
+    state = list(struct.unpack("<16I", b"expand 32-byte k" + key + struct.pack("<I", counter) +
+                               nonce))
+    x = list(state)
+
+    def quarter(a, b, c, d):
+        for p, q, r, shift in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            x[p] = (x[p] + x[q]) & 0xffffffff
+            v = x[r] ^ x[p]
+            x[r] = (v << shift | v >> 32 - shift) & 0xffffffff
+
+    for _ in range(10):
+        for i in range(4):
+            quarter(i, 4 + i, 8 + i, 12 + i)
+        for i in range(4):
+            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+    return struct.pack("<16I", *((a + b) & 0xffffffff for a, b in zip(x, state)))
+
+
+def poly1305(key, data):
+    r = int.from_bytes(key[:16], "little") & 0x0ffffffc0ffffffc0ffffffc0fffffff
+    total = 0
+    for i in range(0, len(data), 16):
+        total = (total + int.from_bytes(data[i:i + 16] + b"\1", "little")) * r % (2**130 - 5)
+    return ((total + int.from_bytes(key[16:32], "little")) % 2**128).to_bytes(16, "little")
+
+
+def tag_of(key, counter, packet):
+    """The tag of ChaCha20-Poly1305 over a packet: all of it is associated data, or its elements
+    are encrypted"""
+    clear = 64 if level == ENCRYPT and packet[1] in (RS, AG, DIRECT) else len(packet)
+    head, rest = packet[:clear], packet[clear:]
+    one_time = chacha_block(key, 0, bytes(4) + struct.pack("<Q", counter))[:32]
+    return poly1305(one_time, head + bytes(-len(head) % 16) + rest + bytes(-len(rest) % 16) +
+                    struct.pack("<QQ", len(head), len(rest)))
+
+
+def join_tag(group, packet):
+    key = hashlib.blake2s(b"rar join" + struct.pack("<Q", group), key=KEY).digest()
+    return hashlib.blake2s(packet, key=key, digest_size=16).digest()
+
+
+def key_of(group, epoch, nonces, src, dst):
+    """The key of a direction of an epoch, as Documentation/design/seal.rst says"""
+    return hashlib.blake2s(struct.pack("<8sQQQQIIHHI", b"rar dir", group, epoch, nonces[src],
+                                       nonces[dst], N, level, src, dst, 0), key=KEY).digest()
+
+
+# ------------------------------------------------------------------ the group
+
+class Sealed(Ring):
+    """A ring with seals. Its packets are kept one by one: (headers below, bytes of RAR)."""
+
+    def __init__(self, schedule=BY_RANKS, group=None, start=True):
+        self.options = (*seals(), (RAR_SCHEDULE, struct.pack("=I", schedule)))
+        self.listen()
+        self.group = group or self.group
+        self.count = COUNT if schedule == BY_RANKS else 500
+        self.fd = []
+        if start:
+            self.start()
+
+    def start(self):
+        self.fd = [self.member(r) for r in range(N)]
+        for s in self.fd:
+            if err := self.joined(s):
+                raise OSError(err, "join")
+
+    def sniff(self):
+        while True:
+            try:
+                frame = self.tap.recv(70000)
+            except BlockingIOError:
+                return self.seen
+            below = Packet.parse(frame)
+            if not below or below.group != self.group:
+                continue
+            at = 54 if below.v6 else 34
+            rar = frame[at + 8:at + struct.unpack_from(">H", frame, at + 4)[0]]
+            while len(rar) >= HEADER + TAIL:
+                size = HEADER + struct.unpack_from(">H", rar, 6)[0] + TAIL
+                self.seen.append((below, rar[:size]))
+                rar = rar[size:]
+
+    def packets(self, dst=1, src=None, kind=None):
+        return [(below, rar) for below, rar in self.sniff()
+                if rar[4:6] == struct.pack(">H", dst) and
+                src in (None, struct.unpack_from(">H", rar, 2)[0]) and kind in (None, rar[1])]
+
+    def info(self, rank, at, form="=Q"):
+        return struct.unpack_from(form, self.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 232), at)[0]
+
+    def works(self, rounds=1):
+        try:
+            ok = all([self.allreduce(Data(self.count)) for _ in range(rounds)])
+        except OSError as e:
+            note(f"the group: {e}, {[self.error(r) for r in range(N)]}")
+            return False
+        return ok and not any(self.error(r)[0] for r in range(N))
+
+
+def quiet(ring):
+    """Wait until all packets have come and are acknowledged."""
+    n = -1
+    while n != len(ring.sniff()):
+        n = len(ring.seen)
+        time.sleep(0.05)
+
+
+def inject(ring, packets):
+    for below, rar in packets:
+        ring.tap.send(Packet(**{**live.plain(below), "raw": rar}).frame())
+
+
+def dropped():
+    return sum(v for k, v in live.counters().items() if k.startswith("Drop"))
+
+
+def accepted():
+    return live.counters()["RxData"]
+
+
+# ------------------------------------------------------------------ attacks
+
+def flipped(rar):
+    """One bit of it is another one."""
+    at = rng.randrange(8 * len(rar))
+    out = bytearray(rar)
+    out[at // 8] ^= 1 << at % 8
+    return bytes(out)
+
+
+def cut(rar):
+    """It ends early; its length says so, or not."""
+    n = rng.randrange(len(rar))
+    if n < HEADER or rng.randrange(2):
+        return rar[:n]
+    return rar[:6] + struct.pack(">H", max(0, n - HEADER - TAIL)) + rar[8:n]
+
+
+def unsealed(rar):
+    return rar[:-TAIL]
+
+
+def made_up(rar):
+    """Right in its header, with other bytes behind it"""
+    return rar[:HEADER] + rng.randbytes(len(rar) - HEADER)
+
+
+def renumbered(rar):
+    """With another counter"""
+    return rar[:-8] + struct.pack(">Q", rng.choice((0, 1, rng.getrandbits(12),
+                                                    rng.getrandbits(64))) + 5000 & 2**64 - 1)
+
+
+def swapped(rar, other):
+    """With the seal of another packet"""
+    return rar[:-TAIL] + other[-TAIL:]
+
+
+ATTACKS = (flipped, flipped, flipped, cut, unsealed, made_up, renumbered)
+
+
+def attacks(samples, n):
+    """@n packets, none of which was ever sent like this, or that came before"""
+    for i in range(n):
+        below, rar = rng.choice(samples)
+        if i % (len(ATTACKS) + 2) == len(ATTACKS):
+            yield below, rar
+            continue
+        if i % (len(ATTACKS) + 2) > len(ATTACKS):
+            bad = swapped(rar, rng.choice(samples)[1])
+        else:
+            bad = ATTACKS[i % (len(ATTACKS) + 2)](rar)
+        yield below, bad if bad != rar else flipped(rar)
+
+
+def of_type(rar, kind):
+    """A packet as another type, with random content"""
+    size = {RESET: 0, WANT: 56, ABORT: 48, LATE: 48, FIN: 48, FIN_ACK: 48, DONE: 40,
+            DIRECT: 64, REJECT: 32}.get(kind, 64)
+    return (rar[:1] + bytes([kind]) + rar[2:6] + struct.pack(">H", size) + rar[8:HEADER] +
+            rng.randbytes(size + TAIL))
+
+
+def attack_type(ring, name, samples, n=EACH):
+    """All attacks on packets of a type, while sums are made"""
+    ok, sent = True, 0
+    while sent < n:
+        quiet(ring)
+        before, had = dropped(), accepted()
+        batch = list(attacks(samples, min(BATCH, n - sent)))
+        inject(ring, batch)
+        end = time.monotonic() + 5
+        while dropped() - before < len(batch) and time.monotonic() < end:
+            time.sleep(0.002)
+        if dropped() - before != len(batch) or accepted() != had:
+            note(f"{len(batch)} sent, {dropped() - before} dropped, "
+                 f"{accepted() - had} chunks accepted")
+            ok = False
+        ok &= ring.works()
+        sent += len(batch)
+        if not ok:
+            break
+    result(ok, f"{name}: {sent} packets, 0 accepted")
+    return ok
+
+
+NAMES = {RS: "RS", AG: "AG", ACK: "ACK", PROBE: "PROBE", DIRECT: "DIRECT", DONE: "DONE",
+         ABORT: "ABORT", RESET: "RESET", FIN: "FIN", FIN_ACK: "FIN_ACK", LATE: "LATE",
+         WANT: "WANT", REJECT: "REJECT"}
+
+
+def running(schedule, kinds):
+    """Attacks on the packets of a group that runs"""
+    ring = Sealed(schedule)
+    ring.works(OPS)
+    # without chunks the links keep alive by PROBE
+    time.sleep(1)
+    quiet(ring)
+    for kind in kinds:
+        samples = ring.packets(kind=kind)
+        seen = bool(samples)
+        if not seen:
+            template = ring.packets(src=0)[-1]
+            samples = [(template[0], of_type(template[1], kind)) for _ in range(50)]
+        how = "seen" if seen else "made up"
+        if not attack_type(ring, f"{NAMES[kind]}, {how}", samples):
+            ring.close()
+            ring = Sealed(schedule)
+            ring.works(OPS)
+    ring.close()
+
+
+def reflected():
+    """Packets that rank 1 sent come back to it, as if from the rank that they were for."""
+    ring = Sealed(BY_DIRECT)
+    ring.works(OPS)
+    quiet(ring)
+    before, had, n = dropped(), accepted(), 0
+    for below, rar in ring.packets(dst=0, src=1) + ring.packets(dst=2, src=1):
+        if rar[1] in OF_JOIN:
+            continue
+        back = below.copy(eth=below.eth[6:12] + below.eth[:6] + below.eth[12:], src=below.dst,
+                          dst=below.src, sport=below.dport, dport=below.sport)
+        inject(ring, [(back, rar[:2] + rar[4:6] + rar[2:4] + rar[6:])])
+        n += 1
+    time.sleep(0.2)
+    note(f"{n} sent, {dropped() - before} dropped")
+    result(n > 0 and dropped() - before == n and accepted() == had and ring.works(3),
+           f"{n} packets come back to their sender: 0 accepted")
+    ring.close()
+
+
+def old_epoch():
+    """Packets of a group that was come into one with the same number and key: while it joins, and
+    while it runs."""
+    for schedule in (BY_RANKS, BY_DIRECT):
+        before = Sealed(schedule)
+        before.works(OPS)
+        quiet(before)
+        old = before.packets()
+        before.close()
+        time.sleep(0.3)
+        ring = Sealed(schedule, before.group, start=False)
+        ring.fd = [None] * N
+        for rank in (1, 0, 2):
+            ring.fd[rank] = ring.member(rank)
+            inject(ring, old)
+            time.sleep(0.05)
+        inject(ring, old)
+        joined = [ring.joined(s) for s in ring.fd] == [0] * N
+        ok = joined and ring.works(2)
+        inject(ring, old)
+        time.sleep(0.2)
+        result(ok and ring.works(3), f"schedule {schedule}: {len(old)} packets of an older group "
+               "of the same ranks, five times")
+        ring.close()
+
+
+def joining():
+    """Attacks on a rank that joins"""
+    ring = Sealed(start=False)
+    ring.fd = [None] * N
+    ring.fd[1] = ring.member(1)
+    ring.fd[0] = ring.member(0)
+    time.sleep(0.5)
+    seen = ring.packets(src=0)
+    for sent in range(0, EACH, BATCH):
+        inject(ring, attacks(seen, BATCH))
+        for kind in (ABORT, REJECT, JOIN_ACK, COLLECT, PROPOSE, 13, PAIR, RESET):
+            below, rar = rng.choice(seen)
+            inject(ring, [(below, of_type(rar, kind))])
+    ring.fd[2] = ring.member(2)
+    inject(ring, attacks(seen, BATCH))
+    joined = [ring.joined(s) for s in ring.fd]
+    note(f"joined: {joined}")
+    result(seen and joined == [0] * N and ring.works(3),
+           f"{EACH} packets while the ranks join: the group runs")
+    ring.close()
+
+
+# ------------------------------------------------------------------ what the page says
+
+def published():
+    """Make the tags of packets that were sent."""
+    ring = Sealed()
+    ring.works(2)
+    data = Data(COUNT)
+    ring.allreduce(data)
+    quiet(ring)
+    epoch = ring.info(1, 24)
+    proposed = ring.packets(src=0, kind=PROPOSE)[-1][1]
+    nonces = [struct.unpack_from(">Q", proposed, 152 + 32 * r)[0] for r in range(N)]
+    good = {}
+    for _, rar in ring.packets(src=0)[-60:] + ring.packets(kind=JOIN) + [(0, proposed)]:
+        counter = struct.unpack_from(">Q", rar, len(rar) - 8)[0]
+        if rar[1] in OF_JOIN:
+            want = join_tag(ring.group, rar[:-TAIL])
+        else:
+            want = tag_of(key_of(ring.group, epoch, nonces, 0, 1), counter, rar[:-TAIL])
+        good.setdefault(rar[1], []).append(want == rar[-TAIL:-8])
+    note(f"types and tags: { {k: f'{sum(v)} of {len(v)}' for k, v in good.items()} }")
+    result({RS, AG, JOIN, PROPOSE} <= good.keys() and all(all(v) for v in good.values()),
+           "the tags are those that the page describes")
+    # of the first block: what rank 0 contributes, and the sum
+    plain = data.x[0].tobytes()[:1024], data.sum[:1024]
+    there = [any(part in rar for _, rar in ring.packets(src=0)) for part in plain]
+    result(there == [level == AUTH] * 2,
+           f"elements can {'be' if level == AUTH else 'not be'} read")
+    counters = [struct.unpack_from(">Q", rar, len(rar) - 8)[0]
+                for _, rar in ring.packets(src=0) if rar[1] not in OF_JOIN]
+    result(len(counters) == len(set(counters)) > 10, "no counter is used twice")
+    ring.close()
+
+
+# ------------------------------------------------------------------ mixed groups
+
+def mixed(name, odd, err, reason):
+    """Rank 1 differs. No rank joins, and its neighbours say why."""
+    group = Ring.group = Ring.group + 1
+    fd = []
+    for rank in range(N):
+        enter(f"rar{rank}")
+        s = socket.socket(AF_RAR, socket.SOCK_SEQPACKET)
+        for option, value in odd if rank == 1 else seals():
+            s.setsockopt(SOL_RAR, option, value)
+        s.setsockopt(SOL_RAR, RAR_JOIN, struct.pack(
+            "=64s64s64s16sII16x", live.sockaddr(rank, group), live.sockaddr((rank + 1) % N, group),
+            b"", b"", 1500, 0))
+        fd.append(s)
+    said = []
+    for s in fd:
+        Ring.poll(s, 4)
+        said.append((s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR),
+                     *struct.unpack_from("=III", s.getsockopt(SOL_RAR, live.RAR_ERROR, 104), 4)))
+        s.close()
+    note(f"{name}: {said}")
+    result(all(e and 1 in ranks for e, _, *ranks in said) and said[1][:2] == (err, reason) and
+           said[2][:2] == (err, reason), f"{name}: all ranks fail, and name it")
+
+
+def main():
+    global level
+    for r in range(N):
+        enter(f"rar{r}")
+        sysctl("dead_ms", 3000)
+    for level in (AUTH, ENCRYPT):
+        note("auth" if level == AUTH else "encrypt")
+        published()
+        running(BY_RANKS, (RS, AG, ACK, PROBE, ABORT, RESET, FIN, FIN_ACK, LATE, WANT, REJECT))
+        running(BY_DIRECT, (DIRECT, DONE))
+        reflected()
+        joining()
+        old_epoch()
+    mixed("rank 1 has no key", (), errno.EBADMSG, RAR_R_SECURITY)
+    mixed("rank 1 has a key and no seals", seals()[:1], errno.EBADMSG, RAR_R_SECURITY)
+    mixed("rank 1 has another level", seals(asked=AUTH), errno.EBADMSG, RAR_R_SECURITY)
+    mixed("rank 1 has another key", seals(KEY[::-1]), errno.EACCES, RAR_R_KEY)
+    mixed("rank 1 has a shorter key", seals(KEY[:16]), errno.EACCES, RAR_R_KEY)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
