@@ -363,12 +363,36 @@ int rar_opts_read(const struct rar_opts *opts, struct rar_opts *o)
 
 /* -- cards ----------------------------------------------------------------- */
 
+/* What the environment asks for: enum rar_security, or -EINVAL. */
+int rar_security_asked(void)
+{
+	const char *level = getenv("RAR_SECURITY");
+
+	if (!level || !*level || !strcmp(level, "off"))
+		return RAR_SECURITY_OFF;
+	if (!strcmp(level, "auth"))
+		return RAR_SECURITY_AUTH;
+	if (!strcmp(level, "encrypt"))
+		return RAR_SECURITY_ENCRYPT;
+	rar_debug(NULL, "RAR_SECURITY=%s: it may be off, auth or encrypt", level);
+	return -EINVAL;
+}
+
+static void make_key(struct card *card)
+{
+	uint64_t key[] = { rar_random(), rar_random(), rar_random(), rar_random() };
+
+	_Static_assert(sizeof(key) == sizeof(card->key), "the key of a card");
+	memcpy(card->key, key, sizeof(card->key));
+	explicit_bzero(key, sizeof(key));
+}
+
 int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 {
 	struct card card = { .magic = CARD_MAGIC, .version = CARD_VERSION };
 	char text[INET6_ADDRSTRLEN] = "";
 	struct rar_opts o;
-	int err;
+	int err, security;
 
 	err = rar_opts_read(opts, &o);
 	if (err)
@@ -376,11 +400,12 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	card.host = host_id();
 	card.group = o.group ? o.group : rar_random();
 	card.port = htons(o.port);
-	if (o.flags & RAR_O_KEY) {
-		uint64_t key[2] = { rar_random(), rar_random() };
-
-		memcpy(card.key, key, sizeof(card.key));
-	}
+	security = rar_security_asked();
+	if (security < 0)
+		return security;
+	card.security = security;
+	if (o.flags & RAR_O_KEY || security)
+		make_key(&card);
 	err = rar_local_address(o.local, &card);
 	if (err) {
 		rar_debug(NULL, "no own address for \"%s\"",

@@ -64,6 +64,17 @@ static int read_roster(struct roster *r, const struct rar_card *cards, uint32_t 
 	return err;
 }
 
+/* A rank that asks for seals gets them, or an error. */
+static int check_security(const struct card *first)
+{
+	int asked = rar_security_asked();
+
+	if (asked <= first->security)
+		return asked < 0 ? asked : 0;
+	rar_debug(NULL, "RAR_SECURITY is set here, but rank 0's card has no key for it");
+	return -ENOKEY;
+}
+
 /* Begin to join. The communicator takes the hosts of the roster. */
 static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
 {
@@ -75,10 +86,11 @@ static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
 	c->card = r->cards[r->rank];
 	c->card.group = c->group;
 	memcpy(c->card.key, r->cards[0].key, sizeof(c->card.key));
+	c->card.security = r->cards[0].security;
 	free(c->hosts);
 	c->hosts = r->hosts;
 	r->hosts = NULL;
-	err = rar_cards_check(r->cards, r->size);
+	err = rar_cards_check(r->cards, r->size) ?: check_security(&r->cards[0]);
 	if (!err)
 		err = c->transport->start(c, r->cards);
 	rar_debug(c, "group %016llx by %s: %s", (unsigned long long)c->group,

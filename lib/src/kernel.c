@@ -88,8 +88,17 @@ static void fill_join(const rar_comm_t *c, int family, const struct card *cards,
 	fill_address(c, family, &cards[prev], prev, &join->prev);
 	join->next.srar_scope_id = join->self.srar_scope_id;
 	join->prev.srar_scope_id = join->self.srar_scope_id;
-	memcpy(join->key, cards[0].key, sizeof(join->key));
 	join->timeout_ms = c->join_ms;
+}
+
+/* All ranks have the key of rank 0's card; without one it is zero. */
+static int set_key(rar_comm_t *c, const struct card *first)
+{
+	int err = set(c, RAR_KEY, first->key, sizeof(first->key));
+
+	if (!err && first->security)
+		err = set_u32(c, RAR_SECURITY, first->security);
+	return err;
 }
 
 /* The socket of a failed group can join again. */
@@ -150,12 +159,13 @@ static int kernel_start(rar_comm_t *c, const struct card *cards)
 	if (c->flags & RAR_O_BY_HOSTS)
 		err = set_u32(c, RAR_SCHEDULE, RAR_BY_HOSTS);
 	if (!err)
+		err = set_key(c, &cards[0]);
+	if (!err)
 		err = set_u32(c, RAR_OP_TIMEOUT, c->op_ms);
 	if (!err)
 		err = set(c, RAR_JOIN, &join, sizeof(join));
 	if (err == -EINPROGRESS)
 		err = 0;
-	explicit_bzero(&join, sizeof(join));
 	if (err)
 		close_socket(c);
 	return err;

@@ -14,22 +14,23 @@
 #define PIN_PAUSE	64	/* operations that are copied after pinning was refused */
 
 #define CARD_MAGIC	0x52415243u	/* "RARC" in the byte order of the host */
-#define CARD_VERSION	1
+#define CARD_VERSION	2
 
 #define HASH_START	0xcbf29ce484222325u	/* of rar_hash() */
 
-/* What a card holds. All ranks read the key and the group from rank 0's card. */
+/* What a card holds. All ranks read key, security and group from rank 0's card. */
 struct card {
 	uint32_t magic;
 	uint32_t version;
 	uint64_t group;
 	uint64_t host;		/* equal on ranks of one host and network namespace */
-	uint8_t key[RAR_KEY_LEN];
+	uint8_t key[RAR_KEY_LONG];
 	uint16_t port;		/* network order */
 	uint16_t af;
 	uint32_t scope;
 	uint8_t addr[16];
-	uint8_t zero[64];
+	uint8_t security;	/* enum rar_security */
+	uint8_t zero[47];
 };
 
 /*
@@ -151,6 +152,9 @@ struct rar_comm {
 	const struct rar_counters *page;	/* kernel.c */
 	struct stub *stub;			/* stub.c */
 };
+
+/* card.c */
+int rar_security_asked(void);
 
 /* comm.c */
 bool rar_stub_asked(void);

@@ -26,6 +26,34 @@ static int keys(uint32_t rank)
 	return 0;
 }
 
+/* RAR_SECURITY: rank 0's card has key and level for all, and no rank does with less. */
+static int seals(uint32_t rank)
+{
+	struct rar_opts opts = local_opts();
+	struct rar_info info = {};
+	socklen_t len = sizeof(info);
+	rar_comm_t *c = NULL;
+	int64_t x = 1;
+	int err;
+
+	setenv("RAR_SECURITY", rank ? "off" : "auth", 1);
+	CHECK(!join(&c, rank, RANKS, &opts), "join");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
+	CHECK(stub || !getsockopt(rar_comm_fd(c), SOL_RAR, RAR_INFO, &info, &len), "RAR_INFO");
+	CHECK(stub || info.security == RAR_SECURITY_AUTH, "level %u", info.security);
+	sync_ranks();
+	rar_comm_free(c);
+	setenv("RAR_SECURITY", rank ? "auth" : "off", 1);
+	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "a card");
+	sync_ranks();
+	err = rank ? rar_comm_start(&c, shared->cards, RANKS, rank, &opts) : -ENOKEY;
+	CHECK(err == -ENOKEY && strstr(text(NULL, err), "RAR_SECURITY"), "%s", text(NULL, err));
+	setenv("RAR_SECURITY", "much", 1);
+	CHECK(rar_card_make(&opts, &shared->cards[rank]) == -EINVAL, "an unknown level");
+	unsetenv("RAR_SECURITY");
+	return 0;
+}
+
 /* The same rank of the same group twice on one host. */
 static int taken(uint32_t rank)
 {
@@ -201,8 +229,8 @@ static const uint8_t *address_of(const char *local, struct rar_card *card, uint1
 	opts.local = local;
 	if (rar_card_make(&opts, card))
 		return NULL;
-	memcpy(af, card->opaque + 42, sizeof(*af));
-	return card->opaque + 48;
+	memcpy(af, card->opaque + 58, sizeof(*af));
+	return card->opaque + 64;
 }
 
 /* Enter a network namespace with devices as a host with docker has them. */
@@ -347,6 +375,7 @@ static int arguments(uint32_t rank)
 
 const struct test card_tests[] = {
 	{ "a key", keys },
+	{ "seals", seals },
 	{ "a rank that is taken", taken },
 	{ "a file of addresses", from_file },
 	{ "options of a file", file_options },
