@@ -51,7 +51,10 @@ COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxFo
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
              "rar-registered": "registered", "rar-blocking": "blocking", "rar-auto": "auto",
-             "rar-local": "local", "rar-no-carriers": "registered"}
+             "rar-local": "local", "rar-no-carriers": "registered",
+             "rar-auth": "registered", "rar-encrypt": "registered"}
+# RAR_SECURITY of the ranks. A group with seals has no carriers.
+SEALS = {"rar-auth": "auth", "rar-encrypt": "encrypt"}
 
 
 class Refused(Exception):
@@ -242,7 +245,8 @@ class Contestant:
     def spawn(self, args):
         self.processes.append(subprocess.Popen(
             args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-            start_new_session=True, env=os.environ | {"RAR_BENCH_NETNS": NETNS}))
+            start_new_session=True, env=os.environ | {"RAR_BENCH_NETNS": NETNS} |
+            ({"RAR_SECURITY": SEALS[self.name]} if self.name in SEALS else {})))
 
     def spawn_ranks(self, command_of, together=False):
         for rank in range(self.n):

@@ -24,7 +24,7 @@ from contest import KIB, MIB, Case, Contest, Side
 from place import HOST, TOP, Broken, NotHere, Place, say
 
 RAR = ("rar-in-place", "rar-out-of-place", "rar-registered", "rar-copy", "rar-blocking",
-       "rar-auto", "rar-local", "rar-no-carriers")
+       "rar-auto", "rar-local", "rar-no-carriers", "rar-auth", "rar-encrypt")
 LIBRARIES = targets.LIBRARIES
 KERNELS = ("uml", "6.12", "6.1", "native")
 ROUNDS = 5
