@@ -115,6 +115,34 @@ static struct sockaddr_rar member(uint32_t r, const char *address)
 	return a;
 }
 
+/*
+ * RAR_SECURITY=auth or encrypt in the environment: each packet has a seal. The
+ * key is the 32 bytes of the file RAR_KEY_FILE; whoever starts the ranks makes
+ * it, and brings it to their hosts on a way that is secret.
+ */
+static void set_security(void)
+{
+	const char *level = getenv("RAR_SECURITY"), *path = getenv("RAR_KEY_FILE");
+	uint32_t security = RAR_SECURITY_AUTH;
+	char key[RAR_KEY_LONG];
+	FILE *f;
+
+	if (!level || !strcmp(level, "off"))
+		return;
+	if (!strcmp(level, "encrypt"))
+		security = RAR_SECURITY_ENCRYPT;
+	else if (strcmp(level, "auth"))
+		fail("RAR_SECURITY: off, auth or encrypt");
+	f = path ? fopen(path, "r") : NULL;
+	if (!f || fread(key, sizeof(key), 1, f) != 1)
+		fail("RAR_KEY_FILE: no file with %zu bytes", sizeof(key));
+	fclose(f);
+	if (setsockopt(fd, SOL_RAR, RAR_KEY, key, sizeof(key)))
+		fail_socket("RAR_KEY");
+	if (setsockopt(fd, SOL_RAR, RAR_SECURITY, &security, sizeof(security)))
+		fail_socket("RAR_SECURITY");
+}
+
 /* Returns when the whole ring is closed; members may start in any order. */
 static void join_group(const char *self_address, const char *next_address)
 {
@@ -124,6 +152,7 @@ static void join_group(const char *self_address, const char *next_address)
 	fd = socket(AF_RAR, SOCK_SEQPACKET, 0);
 	if (fd < 0)
 		fail_socket("socket(AF_RAR)");
+	set_security();
 	if (bind(fd, (struct sockaddr *)&self, sizeof(self)))
 		fail_socket("bind");
 	if (connect(fd, (struct sockaddr *)&next, sizeof(next)))
