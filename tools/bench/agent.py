@@ -45,7 +45,8 @@ POLICIES = {"box-static": "static", "box-fcfs": "fcfs", "box-reclaim": "reclaim"
             "box-preempt": "preempt"}
 # Parameter servers: the host that it runs on.
 SERVERS = {"tcp-server": "host", "tcp-server-fast": "box"}
-LIGHTS = {"light": "ring", "light-nary": "nary", "light-packets": "packets"}
+LIGHTS = {"light": "ring", "light-nary": "nary", "light-packets": "packets",
+          "light-auth": "auth", "light-encrypt": "encrypt"}
 COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxForward", "TxAck",
            "TxCtl", "TxRetrans")
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
