@@ -4,7 +4,7 @@
 changes, repeats, reflects, cuts and makes up packets of every type. It does not have the key.
 
 Nothing of that may be accepted: each packet is dropped and counted, no sum is wrong, no rank has an
-error. ATTACK is the number of packets of each type.
+error. RAR_ATTACK is the number of packets of each type; the test attack_long makes a million in all.
 
 The ranks are sockets of this process in the namespaces rar0 rar1 rar2 (lib/in_topo.sh 3); the
 packets are for rank 1.
@@ -29,7 +29,9 @@ from tap import finish, note, result
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 4
 RAR_R_KEY, RAR_R_SECURITY = 23, 28
 HEADER, TAIL = 24, 24
-EACH = int(os.environ.get("ATTACK", "1000"))
+KERNEL = os.environ.get("RAR_KERNEL", "")
+USUAL = {"uml": 10000, "uml-debug": 1000, "uml-debug-smp": 1000}
+EACH = int(os.environ.get("RAR_ATTACK") or USUAL.get(KERNEL, 100))
 BATCH = 200             # attacks between two sums
 OPS = 6                 # before the attacks, so that there are packets to change
 OF_JOIN = (JOIN, JOIN_ACK, COLLECT, PROPOSE, 13, PAIR, 15)
