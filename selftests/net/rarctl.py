@@ -21,7 +21,7 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
 from genl import Genl, attr, attrs, constants, number       # noqa: E402
-from live import N, RAR_INFO, Data, Ring, note, sockaddr    # noqa: E402
+from live import N, RAR_INFO, SEALED, Data, Ring, note, sockaddr    # noqa: E402
 from rarpkt import AF_RAR, SOL_RAR, enter, sysctl, tables   # noqa: E402
 from tap import finish, result, skip_all                    # noqa: E402
 
@@ -136,6 +136,18 @@ def check_lists(ring):
            "each namespace sees its own member")
     top, = json.loads(rarctl("-j", "-n", "rar1", "-i", "0.3", "-r", "1", "top")[1])
     result(top["group"] == ring.group and top["members"] == 1 and top["ops_per_s"] == 0, "top")
+
+
+def check_seals(other):
+    """A member shows whether its packets have seals."""
+    Ring.options = SEALED
+    ring = Ring()
+    Ring.options = ()
+    levels = [looked("-n", "rar1", "show", r.group)[0]["security"] for r in (ring, other)]
+    text = [line.split() for line in rarctl("-n", "rar1", "show", ring.group)[1].splitlines()]
+    result(levels == ["auth", "off"] and dict(zip(*text))["SECURITY"] == "auth",
+           "seals, and none")
+    ring.close()
 
 
 def check_box(other):
@@ -635,6 +647,7 @@ def main():
     check_top(ring)
     check_pyroute2(ring)
     check_permissions(ring)
+    check_seals(ring)
     check_box(ring)
     ring.close()
     for check in (check_test, check_in_memory, check_monitor, check_abort, check_lost, check_refused, check_set, check_dumps,
