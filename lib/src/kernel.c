@@ -94,11 +94,13 @@ static void fill_join(const rar_comm_t *c, int family, const struct card *cards,
 /* All ranks have the key of rank 0's card; without one it is zero. */
 static int set_key(rar_comm_t *c, const struct card *first)
 {
-	int err = set(c, RAR_KEY, first->key, sizeof(first->key));
+	int err = set(c, RAR_KEY, first->key, sizeof(first->key)), level;
 
-	if (!err && first->security)
-		err = set_u32(c, RAR_SECURITY, first->security);
-	return err;
+	if (err)
+		return err;
+	/* The socket may have had seals. An older module has none. */
+	level = set_u32(c, RAR_SECURITY, first->security);
+	return first->security ? level : 0;
 }
 
 /* The socket of a failed group can join again. */

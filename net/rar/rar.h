@@ -696,7 +696,8 @@ struct rar_choice {
  * @full_tries:	padded JOINs sent since the first of @small_news, all unanswered
  * @route_err:	why there is no route to the successor yet, negative errno; 0: there is
  * @odd:	enum rar_reason: why a sender with the predecessor's rank was
- *		refused, or not heard
+ *		refused
+ * @unheard:	enum rar_reason: what was wrong with the seal of such a sender
  * @no_key:	the successor, or who sends in its name, answered with a bad proof
  * @tries:	JOINs sent
  * @unanswered:	JOINs sent since the successor's last answer
@@ -743,6 +744,7 @@ struct rar_join_state {
 	u32 full_tries;
 	int route_err;
 	u8 odd;
+	u8 unheard;
 	bool no_key;
 	u32 tries;
 	u32 unanswered;

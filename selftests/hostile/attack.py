@@ -11,10 +11,12 @@ packets are for rank 1.
 """
 import errno
 import hashlib
+import mmap
 import os
 import pathlib
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -27,6 +29,7 @@ from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, DIRECT, DONE, FIN, FIN_ACK,
 from tap import finish, note, result
 
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 4
+SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 RAR_R_KEY, RAR_R_SECURITY = 23, 28
 HEADER, TAIL = 24, 24
 KERNEL = os.environ.get("RAR_KERNEL", "")
@@ -84,9 +87,11 @@ def tag_of(key, counter, packet):
                     struct.pack("<QQ", len(head), len(rest)))
 
 
-def join_tag(group, packet):
+def join_tag(group, below, packet):
     key = hashlib.blake2s(b"rar join" + struct.pack("<Q", group), key=KEY).digest()
-    return hashlib.blake2s(packet, key=key, digest_size=16).digest()
+    ends = struct.pack(">16s16sHH", below.src, below.dst, below.sport, below.dport)
+    return hashlib.blake2s(hashlib.blake2s(packet, key=key).digest() + ends, key=key,
+                           digest_size=16).digest()
 
 
 def key_of(group, epoch, nonces, src, dst):
@@ -349,6 +354,105 @@ def joining():
     ring.close()
 
 
+# ------------------------------------------------------------------ memory of the attacker
+
+def network(*args):
+    subprocess.run(["ip", *args], check=True)
+
+
+def zerocopy(rar):
+    """Send a packet of rank 0 to rank 1 from pages of this process. Returns the socket, and the
+    memory."""
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    memory[:len(rar)] = rar
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+    s.bind(("10.77.0.1", 18118))
+    s.sendmsg([memoryview(memory)[:len(rar)]], [], MSG_ZEROCOPY, ("10.77.0.2", 18118))
+    return s, memory
+
+
+def changed_later():
+    """A packet of rank 0 does not come. The attacker brings it, in memory of its own that it
+    changes while rank 1 holds the packet for an operation that is not posted yet."""
+    ring = Sealed()
+    ring.works(2)
+    quiet(ring)
+    data, before = Data(COUNT), live.counters()
+    enter("rarbr")
+    network("link", "set", "p0", "nomaster")
+    network("address", "add", "10.77.0.1/24", "dev", "br0")
+    tap, ring.tap = ring.tap, socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    ring.tap.bind(("p0", 3))
+    ring.tap.setblocking(False)
+    ring.seen = []
+    ring.post(0, data)
+    time.sleep(0.05)
+    below, first = ring.packets(src=0, kind=RS)[0]
+    enter("rarbr")
+    # without asking: rank 1 would learn another way to rank 0
+    network("neighbor", "replace", "10.77.0.2", "lladdr", below.eth[:6].hex(":"), "dev", "br0")
+    s, memory = zerocopy(first)
+    end = time.monotonic() + 2
+    while not live.moved(before, live.counters()) and time.monotonic() < end:
+        time.sleep(0.01)
+    came = live.moved(before, live.counters())
+    note(f"it came: {came}")
+    memory[64:len(first) - TAIL] = bytes(len(first) - TAIL - 64)
+    enter("rarbr")
+    network("address", "del", "10.77.0.1/24", "dev", "br0")
+    network("link", "set", "p0", "master", "br0")
+    ring.tap.close()
+    ring.tap = tap
+    ring.post(1, data)
+    ring.post(2, data)
+    try:
+        right = all([ring.collect(r, data) for r in range(N)])
+    except OSError as e:
+        note(f"{e}, {[ring.error(r) for r in range(N)]}")
+        right = False
+    result(came == {"EarlyHeld": 1} and right and ring.works(),
+           "a packet whose sender changes its memory later: the sums are right")
+    s.close()
+    ring.close()
+
+
+def read_late():
+    """Another host gets copies of the packets for rank 1, as a bridge floods them, and reads them
+    when rank 1 has decrypted its own. They share pages."""
+    ring = Sealed()
+    enter("rar1")
+    subprocess.run(["ethtool", "-K", "eth0", "gro", "on"], check=True)
+    enter("rarbr")
+    subprocess.run(["ethtool", "-K", "p1", "tso", "off"], check=True)   # else veth leaves GRO out
+    network("link", "set", "p1", "type", "bridge_slave", "learning", "off")
+    subprocess.run(["bridge", "fdb", "del", ring.packets()[0][0].eth[:6].hex(":"), "dev", "p1",
+                    "master"], check=False)
+    enter("rar2")
+    late = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    late.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)    # SO_RCVBUFFORCE
+    late.bind(("eth0", 3))
+    late.setblocking(False)
+    data = Data(COUNT)
+    right = ring.allreduce(data)
+    quiet(ring)
+    tap, ring.tap, ring.seen = ring.tap, late, []
+    copies = [rar for _, rar in ring.packets(src=0) if rar[1] in (RS, AG)]
+    ring.tap = tap
+    plain = data.x[0].tobytes()[:1024], data.sum[:1024]
+    read = sum(any(part in rar for part in plain) for rar in copies)
+    note(f"{len(copies)} packets, {read} of them with elements")
+    result(right and len(copies) >= 4 and (read > 0) == (level == AUTH),
+           "who reads copies later sees what was sent")
+    enter("rar1")
+    subprocess.run(["ethtool", "-K", "eth0", "gro", "off"], check=True)
+    enter("rarbr")
+    subprocess.run(["ethtool", "-K", "p1", "tso", "on"], check=True)
+    network("link", "set", "p1", "type", "bridge_slave", "learning", "on")
+    late.close()
+    ring.close()
+
+
 # ------------------------------------------------------------------ what the page says
 
 def published():
@@ -359,13 +463,14 @@ def published():
     ring.allreduce(data)
     quiet(ring)
     epoch = ring.info(1, 24)
-    proposed = ring.packets(src=0, kind=PROPOSE)[-1][1]
+    proposal = ring.packets(src=0, kind=PROPOSE)[-1]
+    proposed = proposal[1]
     nonces = [struct.unpack_from(">Q", proposed, 152 + 32 * r)[0] for r in range(N)]
     good = {}
-    for _, rar in ring.packets(src=0)[-60:] + ring.packets(kind=JOIN) + [(0, proposed)]:
+    for below, rar in ring.packets(src=0)[-60:] + ring.packets(kind=JOIN) + [proposal]:
         counter = struct.unpack_from(">Q", rar, len(rar) - 8)[0]
         if rar[1] in OF_JOIN:
-            want = join_tag(ring.group, rar[:-TAIL])
+            want = join_tag(ring.group, below, rar[:-TAIL])
         else:
             want = tag_of(key_of(ring.group, epoch, nonces, 0, 1), counter, rar[:-TAIL])
         good.setdefault(rar[1], []).append(want == rar[-TAIL:-8])
@@ -422,11 +527,13 @@ def main():
         reflected()
         joining()
         old_epoch()
-    mixed("rank 1 has no key", (), errno.EBADMSG, RAR_R_SECURITY)
-    mixed("rank 1 has a key and no seals", seals()[:1], errno.EBADMSG, RAR_R_SECURITY)
+        changed_later()
+        read_late()
+    mixed("rank 1 has no key", (), errno.ETIMEDOUT, RAR_R_SECURITY)
+    mixed("rank 1 has a key and no seals", seals()[:1], errno.ETIMEDOUT, RAR_R_SECURITY)
     mixed("rank 1 has another level", seals(asked=AUTH), errno.EBADMSG, RAR_R_SECURITY)
-    mixed("rank 1 has another key", seals(KEY[::-1]), errno.EACCES, RAR_R_KEY)
-    mixed("rank 1 has a shorter key", seals(KEY[:16]), errno.EACCES, RAR_R_KEY)
+    mixed("rank 1 has another key", seals(KEY[::-1]), errno.ETIMEDOUT, RAR_R_KEY)
+    mixed("rank 1 has a shorter key", seals(KEY[:16]), errno.ETIMEDOUT, RAR_R_KEY)
     finish()
 
 

@@ -145,6 +145,7 @@ def check_seals(other):
     Ring.options = ()
     levels = [looked("-n", "rar1", "show", r.group)[0]["security"] for r in (ring, other)]
     text = [line.split() for line in rarctl("-n", "rar1", "show", ring.group)[1].splitlines()]
+    note(f"{levels} {text}")
     result(levels == ["auth", "off"] and dict(zip(*text))["SECURITY"] == "auth",
            "seals, and none")
     ring.close()

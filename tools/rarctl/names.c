@@ -19,7 +19,7 @@ NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "
 	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
 	"byte-order", "stalled", "security");
 NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct");
-NAMES(securities, "security-off", "security-auth", "security-encrypt");
+NAMES(securities, "off", "auth", "encrypt");
 NAMES(rx_paths, "ingress", "udp", "xdp");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
 	"barrier", "reduce-by-key");

@@ -196,6 +196,18 @@ static bool frags_writable(const struct sk_buff *skb)
 }
 
 /**
+ * rar_skb_fixed() - can nobody outside the kernel write to a packet's data?
+ * @skb: packet; those that are chained to it are not examined
+ *
+ * A process can, if it sent its own pages. Any context.
+ */
+bool rar_skb_fixed(const struct sk_buff *skb)
+{
+	return !skb_zcopy((struct sk_buff *)skb) &&
+	       !skb_has_shared_frag(skb) && frags_writable(skb);
+}
+
+/**
  * rar_skb_alone() - may a packet's data be written to, as nobody else sees them?
  * @skb: packet; those that are chained to it are not examined
  *
@@ -203,7 +215,5 @@ static bool frags_writable(const struct sk_buff *skb)
  */
 bool rar_skb_alone(const struct sk_buff *skb)
 {
-	return !skb_shared(skb) && !skb_cloned(skb) &&
-	       !skb_zcopy((struct sk_buff *)skb) &&
-	       !skb_has_shared_frag(skb) && frags_writable(skb);
+	return !skb_shared(skb) && !skb_cloned(skb) && rar_skb_fixed(skb);
 }

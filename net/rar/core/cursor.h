@@ -35,6 +35,7 @@ struct rar_cursor {
 	void *addr;
 };
 
+bool rar_skb_fixed(const struct sk_buff *skb);
 bool rar_skb_alone(const struct sk_buff *skb);
 void rar_cursor_find(struct rar_cursor *cursor, u64 off);
 

@@ -43,6 +43,16 @@ struct rar_seal {
 	DECLARE_BITMAP(seen, SEAL_WINDOW);
 };
 
+/*
+ * What the tag of a packet of a join covers, without padding between the
+ * fields: a hash over the packet, and between whom it travels.
+ */
+struct seal_join {
+	u8 hash[RAR_SECRET];
+	struct in6_addr from, to;
+	__be16 from_port, to_port;
+};
+
 /* What a key of an epoch is derived from, without padding between the fields. */
 struct seal_input {
 	u8 label[8];
@@ -247,12 +257,25 @@ static u32 clear_of(const struct rar_member *m, u8 type, u32 len)
 	return hides(m, type, len) ? sizeof(struct rar_data_hdr) : len;
 }
 
-/* Make the tag of a packet of a join. */
-static void join_tag(const struct rar_member *m, const u8 *data, u32 len,
+/*
+ * Make the tag of a packet of a join. The addresses are covered, so that what
+ * another process says with the same key is not taken for what the rank says.
+ */
+static void join_tag(const struct rar_member *m, const struct rar_addr *from,
+		     const struct rar_addr *to, const u8 *data, u32 len,
 		     u8 *tag)
 {
-	rar_key_hash(m->trust.join_key, sizeof(m->trust.join_key), data, len,
-		     tag, SEAL_TAG);
+	const u8 *key = m->trust.join_key;
+	struct seal_join in = {
+		.from = from->ip,
+		.to = to->ip,
+		.from_port = from->port,
+		.to_port = to->port,
+	};
+
+	static_assert(sizeof(in) == 68);
+	rar_key_hash(key, RAR_SECRET, data, len, in.hash, sizeof(in.hash));
+	rar_key_hash(key, RAR_SECRET, (u8 *)&in, sizeof(in), tag, SEAL_TAG);
 }
 
 /*
@@ -260,8 +283,9 @@ static void join_tag(const struct rar_member *m, const u8 *data, u32 len,
  * is room behind it.
  */
 static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
-		     u64 counter, u8 type, struct sk_buff *skb, u32 off,
-		     u32 len)
+		     u64 counter, const struct rar_addr *from,
+		     const struct rar_addr *to, u8 type, struct sk_buff *skb,
+		     u32 off, u32 len)
 {
 	u32 all = len + sizeof(struct rar_seal_tail);
 	u32 clear = clear_of(m, type, len);
@@ -277,7 +301,7 @@ static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
 					 len - clear, span.at, clear, counter,
 					 seal->out);
 	else
-		join_tag(m, span.at, len, span.at + len);
+		join_tag(m, from, to, span.at, len, span.at + len);
 	tail = (struct rar_seal_tail *)(span.at + len);
 	put_unaligned_be64(counter, &tail->counter);
 	span_put(&span, skb, off, clear, all - clear);
@@ -286,17 +310,22 @@ static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
 
 /**
  * rar_seal_packet() - seal a packet, or each in a superpacket
- * @m:   member whose packets have a seal
- * @skb: the packet, from the RAR header on, with room for the seals; nobody else
- *       sees its data
+ * @m:    member whose packets have a seal
+ * @path: that it takes
+ * @lane: number of the source port
+ * @skb:  the packet, from the RAR header on, with room for the seals; nobody
+ *        else sees its data
  *
  * Softirq, or process context with bottom halves off. RCU read side.
  *
  * Return: false if it cannot be sent: it is of an epoch that is over, or there
  * is no memory.
  */
-bool rar_seal_packet(struct rar_member *m, struct sk_buff *skb)
+bool rar_seal_packet(struct rar_member *m, const struct rar_path *path,
+		     u32 lane, struct sk_buff *skb)
 {
+	const u32 tail = sizeof(struct rar_seal_tail);
+	struct rar_addr from = path->src;
 	u32 size = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
 	u32 n = DIV_ROUND_UP(skb->len, size), off;
 	struct rar_seal *seal;
@@ -312,9 +341,11 @@ bool rar_seal_packet(struct rar_member *m, struct sk_buff *skb)
 		counter = atomic64_fetch_add(n, &seal->sent);
 	if (counter > SEAL_COUNTERS)
 		return false;
+	from.port = htons(ntohs(from.port) + lane);
 	for (off = 0; off < skb->len; off += size, counter += !!seal)
-		if (!seal_one(m, seal, counter, h.type, skb, off,
-			      min(size, skb->len - off) - m->tail))
+		if (skb->len - off < sizeof(h) + tail ||
+		    !seal_one(m, seal, counter, &from, &path->dst, h.type, skb,
+			      off, min(size, skb->len - off) - tail))
 			return false;
 	return true;
 }
@@ -355,7 +386,8 @@ static bool is_new(struct rar_seal *seal, u64 counter)
 
 /* Is the tag of a packet of @len bytes right? Then it is decrypted. */
 static bool open_one(const struct rar_member *m, const struct rar_seal *seal,
-		     u64 counter, u8 *at, u32 clear, u32 len)
+		     u64 counter, const struct rar_pkt *pkt, u8 *at, u32 clear,
+		     u32 len)
 {
 	u8 tag[SEAL_TAG];
 
@@ -363,20 +395,44 @@ static bool open_one(const struct rar_member *m, const struct rar_seal *seal,
 		return chacha20poly1305_decrypt(at + clear, at + clear,
 						len - clear + SEAL_TAG, at,
 						clear, counter, seal->in);
-	join_tag(m, at, len, tag);
+	join_tag(m, &pkt->from, &pkt->to, at, len, tag);
 	return !counter && !crypto_memneq(tag, at + len, SEAL_TAG);
 }
 
-/* Let nobody else see the data of a packet. Returns false without memory. */
-static bool make_private(struct rar_pkt *pkt)
+/*
+ * Are a packet's pages its own? A clone whose head was copied does not know
+ * that the other one has the same pages.
+ */
+static bool owns_pages(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	u32 i;
+
+	for (i = 0; i < shinfo->nr_frags; i++)
+		if (page_count(skb_frag_page(&shinfo->frags[i])) != 1)
+			return false;
+	return true;
+}
+
+static bool is_private(const struct sk_buff *skb, bool write)
+{
+	return write ? rar_skb_alone(skb) && owns_pages(skb) :
+		       rar_skb_fixed(skb);
+}
+
+/*
+ * Let nobody else write to the data of a packet, or if it will be written to
+ * see them. Returns false without memory.
+ */
+static bool make_private(struct rar_pkt *pkt, bool write)
 {
 	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
 	struct sk_buff *skb = pkt->skb, *part;
-	bool alone = rar_skb_alone(skb);
+	bool private = is_private(skb, write);
 
 	skb_walk_frags(skb, part)
-		alone &= rar_skb_alone(part) && !skb_has_frag_list(part);
-	if (alone)
+		private &= is_private(part, write) && !skb_has_frag_list(part);
+	if (private)
 		return true;
 	if (skb_has_frag_list(skb)) {
 		pkt->skb = skb_copy(skb, gfp);
@@ -421,13 +477,15 @@ enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 	counter = be64_to_cpu(tail.counter);
 	if (seal && too_old(seal, counter))
 		return RAR_DROP(Replay);
-	if (clear < len && !pkt->opened && !make_private(pkt))
+	if (!pkt->opened && !make_private(pkt, clear < len))
 		return RAR_DROP(Memory);
 	if (!span_get(&span, pkt->skb, off, len + SEAL_TAG)) {
 		kfree(span.copy);
 		return RAR_DROP(Memory);
 	}
-	good = open_one(m, seal, counter, span.at, clear, len);
+	/* Somebody may have written to what the header was read from. */
+	good = pkt->opened || !memcmp(span.at, &pkt->h, sizeof(pkt->h));
+	good = good && open_one(m, seal, counter, pkt, span.at, clear, len);
 	span_put(&span, pkt->skb, off, clear, good ? len - clear : 0);
 	if (!good)
 		return RAR_DROP(Seal);

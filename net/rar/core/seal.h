@@ -8,7 +8,8 @@
 int rar_seal_prepare(struct rar_member *m);
 int rar_seal_start(struct rar_member *m, u64 epoch);
 void rar_seal_free(struct rar_member *m);
-bool rar_seal_packet(struct rar_member *m, struct sk_buff *skb);
+bool rar_seal_packet(struct rar_member *m, const struct rar_path *path,
+		     u32 lane, struct sk_buff *skb);
 enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 			  u32 len);
 

@@ -590,16 +590,33 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	spin_unlock_bh(&m->lock);
 }
 
+static bool is_join_of_prev(const struct rar_member *m,
+			    const struct rar_pkt *pkt)
+{
+	return pkt->h.type == RAR_T_JOIN &&
+	       be16_to_cpu(pkt->h.src) == m->link[RAR_PREV]->rank;
+}
+
 /*
- * A packet of another version, or whose seal is missing or not right, is
- * dropped. If it is a JOIN the error says so in case the join times out.
+ * A packet of another version is dropped. If it is a JOIN the error says so in
+ * case the join times out.
  */
 void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt,
 		      enum rar_reason why)
 {
-	if (pkt->h.type == RAR_T_JOIN &&
-	    be16_to_cpu(pkt->h.src) == m->link[RAR_PREV]->rank)
+	if (is_join_of_prev(m, pkt))
 		WRITE_ONCE(m->join.odd, why);
+}
+
+/*
+ * The same, if the seal is missing or not right. Anybody may have sent it, so
+ * it only gives a reason to a join that times out: that ends no other join.
+ */
+void rar_join_rcv_unheard(struct rar_member *m, const struct rar_pkt *pkt,
+			  enum rar_reason why)
+{
+	if (is_join_of_prev(m, pkt))
+		WRITE_ONCE(m->join.unheard, why);
 }
 
 /**
@@ -668,6 +685,8 @@ static void join_timed_out(struct rar_member *m)
 	else if (j->odd && !j->ok[RAR_PREV])
 		rar_fail_pair(m, j->odd == RAR_R_KEY || j->odd == RAR_R_PREV ? EACCES : EBADMSG,
 			      j->odd, prev, m->rank, 0);
+	else if (READ_ONCE(j->unheard) && !j->ok[RAR_PREV])
+		rar_fail_pair(m, ETIMEDOUT, j->unheard, prev, m->rank, 0);
 	else if (j->refused_since)
 		rar_fail_pair(m, EADDRINUSE, RAR_R_DUPLICATE,
 			      m->rank, next, 0);
@@ -879,6 +898,7 @@ int rar_join_start(struct rar_member *m, const struct rar_addr *next,
 	j->full_tries = 0;
 	j->route_err = err;
 	j->odd = RAR_R_NONE;
+	j->unheard = RAR_R_NONE;
 	j->no_key = false;
 	j->refused_since = 0;
 	j->tries = 0;

@@ -6,6 +6,8 @@
 
 void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt,
 		      enum rar_reason why);
+void rar_join_rcv_unheard(struct rar_member *m, const struct rar_pkt *pkt,
+			  enum rar_reason why);
 void rar_join_rcv(struct rar_member *m, struct rar_pkt *pkt);
 unsigned long rar_join_tick(struct rar_member *m);
 void rar_join_route_again(struct rar_member *m);

@@ -428,19 +428,19 @@ static void take_place(struct rar_member *m)
 
 /*
  * Enter READY: all members have the table, so packets of the epoch may come at any moment.
- * Returns false if by the table the successor is on this host, but is not.
+ *
+ * Return: 0; -EBADMSG if by the table the successor is on this host, but is
+ * not; or -ENOMEM, as if the packet was lost: it comes again.
  */
-static bool get_ready(struct rar_member *m)
+static int get_ready(struct rar_member *m)
 {
 	lockdep_assert_held(&m->lock);
 	if (m->schedule == RAR_BY_HOSTS && m->rank + 1 < m->size &&
 	    same_host(m, m->rank + 1) && !next_is_here(m))
-		return false;
-	/* As if the packet was lost: it comes again. */
-	if (rar_enter_begin(m))
-		return false;
-	if (rar_seal_start(m, rar_key_epoch(m, m->join.hash)))
-		return false;
+		return -EBADMSG;
+	if (rar_enter_begin(m) ||
+	    rar_seal_start(m, rar_key_epoch(m, m->join.hash)))
+		return -ENOMEM;
 	take_place(m);
 	m->payload = m->join.min_payload;
 	rar_link_start(m->link[RAR_NEXT]);
@@ -450,7 +450,7 @@ static bool get_ready(struct rar_member *m)
 	m->join.ready = m->join.drawn;
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.hash));
 	rar_member_set_state(m, RAR_S_READY);
-	return true;
+	return 0;
 }
 
 static void collect_add_own(struct rar_member *m, struct table_pkt *t)
@@ -581,14 +581,16 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bo
 {
 	struct rar_join_state *j = &m->join;
 	u64 drawn = be64_to_cpu(t->th.drawn);
+	int err;
 
 	if (!m->rank) {
 		if (j->step != RAR_T_PROPOSE || drawn != j->drawn)
 			return false;
 		__set_bit(be16_to_cpu(t->th.first) / RAR_TABLE_MAX, j->back);
 		if (slices_all(m)) {
-			*bad = !get_ready(m);
-			if (!*bad)
+			err = get_ready(m);
+			*bad = err == -EBADMSG;
+			if (!err)
 				step_to(m, RAR_T_COMMIT);
 		}
 		return false;
@@ -611,8 +613,12 @@ static bool rcv_propose(struct rar_member *m, struct table_pkt *t, u32 boxes, bo
 		return false;
 	j->hash = table_hash(m);
 	*bad = rar_key_digest(m, j->hash) != j->digest || !payload_ok(j->min_payload) ||
-	       j->min_payload > j->payload || !get_ready(m);
-	return !*bad;
+	       j->min_payload > j->payload;
+	if (*bad)
+		return false;
+	err = get_ready(m);
+	*bad = err == -EBADMSG;
+	return !err;
 }
 
 static bool rcv_commit(struct rar_member *m, struct table_pkt *t)

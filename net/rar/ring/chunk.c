@@ -672,20 +672,21 @@ static bool opens(struct rar_member *m, struct rar_pkt *pkt, u32 i, u32 off,
 u32 rar_chunk_run(struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
 {
-	u32 n, off = pkt->off, left = pkt->len + m->tail, len, together;
+	const u32 tail = m->tail, stride = rar_stride(m);
+	u32 n, off = pkt->off, left = pkt->len + tail, len, together;
 	const struct rar_hdr_words *first = (const void *)dh, *h;
 	struct rar_cursor cursor = { .skb = pkt->skb };
 	struct rar_hdr_words buf;
 	u32 max = run_max(m, dh);
 
 	pkt->ack_now = false;
-	for (n = 1; n < max && left > rar_stride(m); n++) {
-		off += rar_stride(m);
-		left -= rar_stride(m);
-		len = min(left, rar_stride(m));
-		if (len < rar_overhead(m))
+	for (n = 1; n < max && left > stride; n++) {
+		off += stride;
+		left -= stride;
+		len = min(left, stride);
+		if (len < sizeof(buf) + tail)
 			break;
-		len -= m->tail;
+		len -= tail;
 		h = rar_cursor_at(&cursor, off, &together);
 		if (together < sizeof(buf))
 			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);

@@ -156,23 +156,24 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 static u32 part_run(struct rar_member *m, struct rar_pkt *part,
 		    const struct rar_pkt *pkt)
 {
-	u32 size = part->len + m->tail, end = pkt->off + pkt->len, n = 1;
+	const u32 tail = m->tail;
+	u32 size = part->len + tail, end = pkt->off + pkt->len, n = 1;
 	struct rar_data_hdr dh;
 	struct rar_run run;
 
 	skb_copy_bits(part->skb, part->off, &dh, sizeof(dh));
 	if (size == rar_stride(m)) {
-		part->len = end - part->off - m->tail;
+		part->len = end - part->off - tail;
 		n = rar_chunk_run(m, part, &dh);
-		part->len = min(part->len, n * size - m->tail);
+		part->len = min(part->len, n * size - tail);
 	}
-	part->whole = pkt->whole && part->len + m->tail == pkt->len;
+	part->whole = pkt->whole && part->len + tail == pkt->len;
 	if (part->whole)
 		return n;
 	run = (struct rar_run){ .chunk = be32_to_cpu(dh.chunk), .n = n };
 	if (rar_op_early(m, be64_to_cpu(dh.op_seq), &run)) {
 		/* Chunks that are too early are held one by one. */
-		part->len = min(part->len, size - m->tail);
+		part->len = min(part->len, size - tail);
 		n = 1;
 	}
 	return n;

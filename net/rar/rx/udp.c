@@ -72,8 +72,8 @@ static bool comes_back(struct rar_member *m, struct sk_buff *skb,
  * comes by a device that the packet did not take. Some kernels believe such an
  * error without asking, so an epoch does not use the path MTU that they keep:
  * it ends here if a chunk did not pass, and so does a leg between a member and
- * the box. An error has no seal, so it ends nothing that has one. A join begins
- * with that path MTU, and so does an attempt to enter at the box. Returns 0 to
+ * the box. An error has no seal: a group with seals believes none. A join
+ * begins with that path MTU, and so does an attempt to enter at the box. Returns 0 to
  * let a true error lower it.
  */
 int rar_udp_err(struct sock *sk, struct sk_buff *skb)
@@ -113,9 +113,9 @@ int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 	if (!m)
 		return -ENOENT;
 	link = sent_by(m, type, dst, token);
-	if (!comes_back(m, skb, link, dst))
+	if (m->tail || !comes_back(m, skb, link, dst))
 		return -ENOENT;
-	if (link && !m->tail && too_big(sk, skb))
+	if (link && too_big(sk, skb))
 		rar_fail_sent(link, READ_ONCE(m->op_oldest), -EMSGSIZE);
 	return 0;
 }

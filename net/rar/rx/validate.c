@@ -267,7 +267,7 @@ static enum rar_rx check_length(struct rar_member *m, struct rar_pkt *pkt)
 		return RAR_RX_DONE;
 	}
 	if (pkt->len == len + (m->tail ? 0 : sizeof(struct rar_seal_tail))) {
-		rar_join_rcv_odd(m, pkt, RAR_R_SECURITY);
+		rar_join_rcv_unheard(m, pkt, RAR_R_SECURITY);
 		return m->tail ? RAR_DROP(Unsealed) : RAR_DROP(Length);
 	}
 	return is_cut(pkt) ? RAR_DROP(Cut) : RAR_DROP(Length);
@@ -283,7 +283,7 @@ static enum rar_rx open_seal(struct rar_member *m, struct rar_pkt *pkt)
 	ret = rar_seal_open(m, pkt, pkt->off, pkt->len);
 	pkt->opened = ret == RAR_RX_DONE;
 	if (ret == RAR_DROP(Seal))
-		rar_join_rcv_odd(m, pkt, RAR_R_KEY);
+		rar_join_rcv_unheard(m, pkt, RAR_R_KEY);
 	return ret;
 }
 
@@ -315,6 +315,8 @@ enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
 	ret = check_length(m, pkt);
 	if (ret != RAR_RX_DONE)
 		return ret;
+	if (pkt->len < t->min)
+		return RAR_DROP(Short);
 	if (rar_member_state(m) == RAR_S_BOUND && pkt->h.type != RAR_T_JOIN)
 		return RAR_DROP(State);
 	pkt->aside = aside_of(m, pkt);

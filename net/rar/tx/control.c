@@ -56,8 +56,9 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 		      u8 type, u64 token)
 {
 	struct rar_member *m = link->member;
+	u32 tail = READ_ONCE(m->tail);
 	struct sk_buff *skb = rar_packet_alloc(m->rn, &link->path,
-					       len + pad + m->tail);
+					       len + pad + tail);
 
 	if (!skb) {
 		rar_mib_inc(m->rn, TxError);
@@ -66,7 +67,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 	rar_packet_fill_hdr(m, hdr, type, link->rank,
 			    len + pad - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
-	skb_put_zero(skb, pad + m->tail);
+	skb_put_zero(skb, pad + tail);
 	if (type == RAR_T_ACK)
 		rar_mib_inc(m->rn, TxAck);
 	else
@@ -136,12 +137,13 @@ static bool reply_allowed(const struct rar_member *m,
 static void send_once(struct rar_member *m, struct rar_path *path,
 		      const void *hdr, size_t len)
 {
-	struct sk_buff *skb = rar_packet_alloc(m->rn, path, len + m->tail);
+	u32 tail = READ_ONCE(m->tail);
+	struct sk_buff *skb = rar_packet_alloc(m->rn, path, len + tail);
 
 	if (!skb)
 		return;
 	skb_put_data(skb, hdr, len);
-	skb_put_zero(skb, m->tail);
+	skb_put_zero(skb, tail);
 	rar_mib_inc(m->rn, TxCtl);
 	rar_packet_xmit_once(m, path, skb);
 }

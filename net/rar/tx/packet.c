@@ -192,7 +192,7 @@ static int xmit_dst(struct rar_member *m, const struct rar_path *path,
 		kfree_skb(skb);
 		return -ENOMEM;
 	}
-	if (m->tail && !rar_seal_packet(m, skb)) {
+	if (m->tail && !rar_seal_packet(m, path, lane, skb)) {
 		dst_release(dst);
 		kfree_skb(skb);
 		return -ENOMEM;
