@@ -10,7 +10,7 @@ import statistics
 import sys
 
 from contest import KIB, MIB, size_name
-from place import Place
+from place import Broken, Place
 
 KERNEL = "uml"
 ROUNDS = 7
@@ -34,7 +34,9 @@ def run(place, name, size, times):
 
 def turn(place, name, times):
     """{size: ns} of a contestant; sets how often an operation is done the first time"""
-    place.start(name)
+    why = place.start(name)
+    if why:
+        raise Broken(f"{name}: {why}")
     found = {}
     for size in SIZES:
         if size not in times:
