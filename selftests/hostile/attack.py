@@ -387,7 +387,9 @@ def changed_later():
     ring.tap.setblocking(False)
     ring.seen = []
     ring.post(0, data)
-    time.sleep(0.05)
+    end = time.monotonic() + 2
+    while not ring.packets(src=0, kind=RS) and time.monotonic() < end:
+        time.sleep(0.01)
     below, first = ring.packets(src=0, kind=RS)[0]
     enter("rarbr")
     # without asking: rank 1 would learn another way to rank 0
