@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
-from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data, Ring
+from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data, Ring, wait_quiet
 from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
                     LATE, PAIR, PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, WANT, Packet, enter,
                     sysctl)
@@ -120,21 +120,13 @@ class Sealed(Ring):
             if err := self.joined(s):
                 raise OSError(err, "join")
 
-    def sniff(self):
-        while True:
-            try:
-                frame = self.tap.recv(70000)
-            except BlockingIOError:
-                return self.seen
-            below = Packet.parse(frame)
-            if not below or below.group != self.group:
-                continue
-            at = 54 if below.v6 else 34
-            rar = frame[at + 8:at + struct.unpack_from(">H", frame, at + 4)[0]]
-            while len(rar) >= HEADER + TAIL:
-                size = HEADER + struct.unpack_from(">H", rar, 6)[0] + TAIL
-                self.seen.append((below, rar[:size]))
-                rar = rar[size:]
+    def keep(self, packet, frame):
+        at = 54 if packet.v6 else 34
+        rar = frame[at + 8:at + struct.unpack_from(">H", frame, at + 4)[0]]
+        while len(rar) >= HEADER + TAIL:
+            size = HEADER + struct.unpack_from(">H", rar, 6)[0] + TAIL
+            self.seen.append((packet, rar[:size]))
+            rar = rar[size:]
 
     def packets(self, dst=1, src=None, kind=None):
         return [(below, rar) for below, rar in self.sniff()
@@ -153,17 +145,9 @@ class Sealed(Ring):
         return ok and not any(self.error(r)[0] for r in range(N))
 
 
-def quiet(ring):
-    """Wait until all packets have come and are acknowledged."""
-    n = -1
-    while n != len(ring.sniff()):
-        n = len(ring.seen)
-        time.sleep(0.05)
-
-
 def inject(ring, packets):
-    for below, rar in packets:
-        ring.tap.send(Packet(**{**live.plain(below), "raw": rar}).frame())
+    live.inject(ring, (Packet(**{**live.plain(below), "raw": rar}).frame()
+                       for below, rar in packets))
 
 
 def dropped():
@@ -241,7 +225,7 @@ def attack_type(ring, name, samples, n=EACH):
     """All attacks on packets of a type, while sums are made"""
     ok, sent = True, 0
     while sent < n:
-        quiet(ring)
+        wait_quiet(ring)
         before, had = dropped(), accepted()
         batch = list(attacks(samples, min(BATCH, n - sent)))
         inject(ring, batch)
@@ -271,7 +255,7 @@ def running(schedule, kinds):
     ring.works(OPS)
     # without chunks the links keep alive by PROBE
     time.sleep(1)
-    quiet(ring)
+    wait_quiet(ring)
     for kind in kinds:
         samples = ring.packets(kind=kind)
         seen = bool(samples)
@@ -290,7 +274,7 @@ def reflected():
     """Packets that rank 1 sent come back to it, as if from the rank that they were for."""
     ring = Sealed(BY_DIRECT)
     ring.works(OPS)
-    quiet(ring)
+    wait_quiet(ring)
     before, had, n = dropped(), accepted(), 0
     for below, rar in ring.packets(dst=0, src=1) + ring.packets(dst=2, src=1):
         if rar[1] in OF_JOIN:
@@ -312,7 +296,7 @@ def old_epoch():
     for schedule in (BY_RANKS, BY_DIRECT):
         before = Sealed(schedule)
         before.works(OPS)
-        quiet(before)
+        wait_quiet(before)
         old = before.packets()
         before.close()
         time.sleep(0.3)
@@ -377,7 +361,7 @@ def changed_later():
     changes while rank 1 holds the packet for an operation that is not posted yet."""
     ring = Sealed()
     ring.works(2)
-    quiet(ring)
+    wait_quiet(ring)
     data, before = Data(COUNT), live.counters()
     enter("rarbr")
     network("link", "set", "p0", "nomaster")
@@ -437,7 +421,7 @@ def read_late():
     late.setblocking(False)
     data = Data(COUNT)
     right = ring.allreduce(data)
-    quiet(ring)
+    wait_quiet(ring)
     tap, ring.tap, ring.seen = ring.tap, late, []
     copies = [rar for _, rar in ring.packets(src=0) if rar[1] in (RS, AG)]
     ring.tap = tap
@@ -463,7 +447,7 @@ def published():
     ring.works(2)
     data = Data(COUNT)
     ring.allreduce(data)
-    quiet(ring)
+    wait_quiet(ring)
     epoch = ring.info(1, 24)
     proposal = ring.packets(src=0, kind=PROPOSE)[-1]
     proposed = proposal[1]

@@ -197,7 +197,12 @@ class Ring:
                 return self.seen
             p = Packet.parse(frame)
             if p and p.group == self.group:
-                self.seen.append(p)
+                self.keep(p, frame)
+
+    def keep(self, packet, frame):
+        """Remember a packet of this group."""
+        del frame
+        self.seen.append(packet)
 
     def close(self):
         for s in self.fd:

@@ -2,8 +2,8 @@
 /*
  * Cursors: walk through a buffer or a packet, whatever pieces it lies in.
  */
-#include <linux/prefetch.h>
 #include <linux/mm.h>
+#include <linux/prefetch.h>
 #include <linux/skbuff.h>
 #include <net/checksum.h>
 #include <net/xdp.h>
@@ -208,10 +208,10 @@ bool rar_skb_fixed(const struct sk_buff *skb)
 }
 
 /**
- * rar_skb_alone() - may a packet's data be written to, as nobody else sees them?
+ * rar_skb_alone() - does nobody else see a packet's data?
  * @skb: packet; those that are chained to it are not examined
  *
- * Any context.
+ * Then they may be written to. Any context.
  */
 bool rar_skb_alone(const struct sk_buff *skb)
 {

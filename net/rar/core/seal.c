@@ -3,9 +3,9 @@
  * The seal: a tag at the end of each packet, which only members can make, since
  * it needs the key that they share. See Documentation/design/seal.rst.
  *
- * All cryptography is that of the kernel's library: ChaCha20-Poly1305 (RFC 8439)
- * for the packets of an epoch, BLAKE2s with a key (RFC 7693) for those of a join
- * and to derive keys.
+ * All cryptography is that of the kernel's library: ChaCha20-Poly1305 (RFC
+ * 8439) for the packets of an epoch, BLAKE2s with a key (RFC 7693) for those of
+ * a join and to derive keys.
  */
 #include <crypto/algapi.h>
 #include <crypto/chacha20poly1305.h>
@@ -30,7 +30,8 @@
  * @sent:  counters used
  * @lock:  protects what follows
  * @next:  highest counter that came, plus 1
- * @seen:  counters that came, modulo SEAL_WINDOW, valid in the window below @next
+ * @seen:  counters that came, modulo SEAL_WINDOW, valid in the window below
+ *         @next
  */
 struct rar_seal {
 	struct rcu_head rcu;
@@ -53,7 +54,7 @@ struct seal_join {
 	__be16 from_port, to_port;
 };
 
-/* What a key of an epoch is derived from, without padding between the fields. */
+/* What a key of an epoch is derived from; no padding between the fields. */
 struct seal_input {
 	u8 label[8];
 	__le64 group;
@@ -118,11 +119,15 @@ static bool is_peer(const struct rar_member *m, u32 rank)
  */
 int rar_seal_prepare(struct rar_member *m)
 {
+	struct rar_seal __rcu **seals;
+
 	if (!m->tail || m->seals)
 		return 0;
-	m->seals = kvcalloc(m->size, sizeof(*m->seals),
-			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	return m->seals ? 0 : -ENOMEM;
+	seals = kvcalloc(m->size, sizeof(*seals),
+			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	/* A JOIN may come at any time, and look for keys. */
+	smp_store_release(&m->seals, seals);
+	return seals ? 0 : -ENOMEM;
 }
 
 /* Has a rank keys of this epoch already? They go on, as their counters do. */
@@ -181,12 +186,13 @@ void rar_seal_free(struct rar_member *m)
 static struct rar_seal *seal_of(const struct rar_member *m, u32 rank,
 				const struct rar_hdr *h)
 {
+	struct rar_seal __rcu **seals = READ_ONCE(m->seals);
 	u64 token = be64_to_cpu(h->token);
 	struct rar_seal *seal;
 
-	if (rank >= m->size || !m->seals || h->type == RAR_T_RESET)
+	if (rank >= m->size || !seals || h->type == RAR_T_RESET)
 		return NULL;
-	seal = rcu_dereference(m->seals[rank]);
+	seal = rcu_dereference(seals[rank]);
 	return seal && seal->epoch == token ? seal : NULL;
 }
 
@@ -231,7 +237,10 @@ static bool span_get(struct span *span, struct sk_buff *skb, u32 off, u32 len)
 		return true;
 	span->copy = kmalloc(len, GFP_ATOMIC | __GFP_NOWARN);
 	span->at = span->copy;
-	return span->copy && !skb_copy_bits(skb, off, span->copy, len);
+	if (span->copy && !skb_copy_bits(skb, off, span->copy, len))
+		return true;
+	kfree(span->copy);
+	return false;
 }
 
 /* Write @len bytes of a copy back, from @from on. */
@@ -292,10 +301,8 @@ static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
 	struct rar_seal_tail *tail;
 	struct span span;
 
-	if (!span_get(&span, skb, off, all)) {
-		kfree(span.copy);
+	if (!span_get(&span, skb, off, all))
 		return false;
-	}
 	if (seal)
 		chacha20poly1305_encrypt(span.at + clear, span.at + clear,
 					 len - clear, span.at, clear, counter,
@@ -479,10 +486,8 @@ enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 		return RAR_DROP(Replay);
 	if (!pkt->opened && !make_private(pkt, clear < len))
 		return RAR_DROP(Memory);
-	if (!span_get(&span, pkt->skb, off, len + SEAL_TAG)) {
-		kfree(span.copy);
+	if (!span_get(&span, pkt->skb, off, len + SEAL_TAG))
 		return RAR_DROP(Memory);
-	}
 	/* Somebody may have written to what the header was read from. */
 	good = pkt->opened || !memcmp(span.at, &pkt->h, sizeof(pkt->h));
 	good = good && open_one(m, seal, counter, pkt, span.at, clear, len);

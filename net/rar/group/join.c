@@ -37,6 +37,7 @@
 #include "group/pair.h"
 #include "group/size.h"
 #include "group/table.h"
+#include "group/trust.h"
 #include "link/ack.h"
 #include "link/link.h"
 #include "rar.h"
@@ -53,97 +54,6 @@
 
 /* RAR_JF_AUTO, too */
 #define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | RAR_JF_DIRECT)
-
-/* -- trust ---------------------------------------------------------------- */
-
-/* The proof in a received JOIN, and in the JOIN_ACK that answers it. */
-static u64 proof_of_prev(const struct rar_member *m, const struct rar_pkt *pkt,
-			 const struct rar_join_hdr *jh)
-{
-	struct rar_claim c = {
-		.nonce = be64_to_cpu(jh->nonce), .echo = be64_to_cpu(pkt->h.token),
-		.size = be32_to_cpu(jh->size),
-		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
-		.from = &pkt->from, .to = &pkt->to,
-	};
-
-	return rar_key_proof(m, &c);
-}
-
-static u64 proof_to_prev(const struct rar_member *m, const struct rar_pkt *pkt,
-			 const struct rar_join_hdr *jh, u64 echo)
-{
-	struct rar_claim c = {
-		.nonce = be64_to_cpu(jh->nonce), .echo = echo, .size = m->size,
-		.src = m->rank, .dst = be16_to_cpu(pkt->h.src),
-		.from = &pkt->to, .to = &pkt->from,
-	};
-
-	return rar_key_proof(m, &c);
-}
-
-/* The proof in a JOIN that is sent, and in the JOIN_ACK that answers it. */
-static u64 proof_to_next(const struct rar_member *m, u64 echo)
-{
-	const struct rar_path *path = &m->link[RAR_NEXT]->path;
-	struct rar_claim c = {
-		.nonce = m->join.nonce, .echo = echo, .size = m->size,
-		.src = m->rank, .dst = m->link[RAR_NEXT]->rank,
-		.from = &path->src, .to = &path->dst,
-	};
-
-	return rar_key_proof(m, &c);
-}
-
-static u64 proof_of_next(const struct rar_member *m, const struct rar_pkt *pkt,
-			 const struct rar_join_hdr *jh)
-{
-	struct rar_claim c = {
-		.nonce = be64_to_cpu(pkt->h.token), .echo = be64_to_cpu(jh->nonce),
-		.size = be32_to_cpu(jh->size),
-		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
-		.from = &pkt->from, .to = &pkt->to,
-	};
-
-	return rar_key_proof(m, &c);
-}
-
-/* Does an address or a key tell the predecessor from strangers? */
-static bool prev_is_named(const struct rar_member *m)
-{
-	return m->trust.prev.af || rar_key_is_set(&m->trust.key);
-}
-
-/* Is the predecessor where the table says? */
-static bool prev_in_table(const struct rar_member *m)
-{
-	return rar_addr_same(&m->link[RAR_PREV]->path.dst,
-			     &m->join.table[m->link[RAR_PREV]->rank].addr);
-}
-
-/* May the neighbour with this rank end the join? From READY on the table names it. */
-static bool is_believed(const struct rar_member *m, u32 rank)
-{
-	return rank == m->link[RAR_NEXT]->rank || prev_is_named(m) ||
-	       (READ_ONCE(m->state) >= RAR_S_READY && prev_in_table(m));
-}
-
-/*
- * Why the sender is not the predecessor, or RAR_R_NONE. Its JOIN echoes our cookie. The proof
- * covers the size that it claims, so a proven sender may still disagree about the size.
- */
-static enum rar_reason why_stranger(const struct rar_member *m,
-				    const struct rar_pkt *pkt,
-				    const struct rar_join_hdr *jh)
-{
-	const struct rar_addr *prev = &m->trust.prev;
-
-	if (prev->af && (prev->af != pkt->from.af || prev->port != pkt->from.port ||
-			 !ipv6_addr_equal(&prev->ip, &pkt->from.ip)))
-		return RAR_R_PREV;
-	return be64_to_cpu(jh->proof) == proof_of_prev(m, pkt, jh) ? RAR_R_NONE :
-								      RAR_R_KEY;
-}
 
 /* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
 
@@ -163,7 +73,7 @@ static u16 schedule_flag(const struct rar_member *m)
 	return 0;
 }
 
-/* The flag of the security that it asks for; a packet without a seal has none. */
+/* The flag of the security that it asks for. */
 static u16 security_flag(const struct rar_member *m)
 {
 	return m->security == RAR_SECURITY_ENCRYPT ? RAR_JF_ENCRYPT : 0;
@@ -187,18 +97,11 @@ static void send_join(struct rar_member *m)
 
 	j->full_tries += !small && j->small_news && !j->ok[RAR_NEXT];
 	if (token)
-		jh.proof = cpu_to_be64(proof_to_next(m, token));
+		jh.proof = cpu_to_be64(rar_trust_to_next(m, token));
 	jh.flags = cpu_to_be16((small ? RAR_JF_SMALL : 0) | security_flag(m) |
 			       schedule_flag(m));
 	rar_control_send(m->link[RAR_NEXT], &jh, sizeof(jh), small ? 0 : pad,
 			 RAR_T_JOIN, token);
-}
-
-/* What the proof of a REJECT covers besides the ranks and addresses. */
-static u64 refusal(const struct rar_reject_hdr *r)
-{
-	return (u64)be32_to_cpu(r->err) << 32 | be32_to_cpu(r->reason) << 1 |
-	       (be64_to_cpu(r->op_seq) & 1);
 }
 
 static void reject(struct rar_member *m, const struct rar_pkt *pkt,
@@ -211,28 +114,10 @@ static void reject(struct rar_member *m, const struct rar_pkt *pkt,
 		.other = cpu_to_be32(err->other),
 		.op_seq = cpu_to_be64(err->op_seq),
 	};
-	struct rar_claim c = {
-		.nonce = be64_to_cpu(jh->nonce), .echo = refusal(&r), .refuses = true,
-		.src = m->rank, .dst = be16_to_cpu(pkt->h.src),
-		.from = &pkt->to, .to = &pkt->from,
-	};
 
-	r.proof = cpu_to_be64(rar_key_proof(m, &c));
+	r.proof = cpu_to_be64(rar_trust_refuses(m, pkt, jh, &r));
 	rar_control_reply(m, pkt, &r, sizeof(r), RAR_T_REJECT,
 			  be64_to_cpu(jh->nonce));
-}
-
-/* The proof in a REJECT that comes. */
-static u64 proof_of_refusal(const struct rar_member *m, const struct rar_pkt *pkt,
-			    const struct rar_reject_hdr *r)
-{
-	struct rar_claim c = {
-		.nonce = be64_to_cpu(pkt->h.token), .echo = refusal(r), .refuses = true,
-		.src = be16_to_cpu(pkt->h.src), .dst = be16_to_cpu(pkt->h.dst),
-		.from = &pkt->from, .to = &pkt->to,
-	};
-
-	return rar_key_proof(m, &c);
 }
 
 /* Does this error let no rank join any more? */
@@ -291,7 +176,7 @@ static void join_answer(struct rar_member *m, const struct rar_pkt *pkt,
 		.payload = jh->payload,
 		.port = m->link[RAR_NEXT]->path.src.port,
 		.flags = jh->flags,
-		.proof = cpu_to_be64(proof_to_prev(m, pkt, jh, echo)),
+		.proof = cpu_to_be64(rar_trust_to_prev(m, pkt, jh, echo)),
 	};
 
 	rar_control_reply(m, pkt, &ack, sizeof(ack), RAR_T_JOIN_ACK,
@@ -364,7 +249,7 @@ static void refuse(struct rar_member *m, const struct rar_pkt *pkt,
 		.rank = be16_to_cpu(pkt->h.src),
 		.other = m->rank,
 		/* The process that holds the place is the predecessor, and no stranger. */
-		.op_seq = prev_is_named(m) ||
+		.op_seq = rar_trust_names_prev(m) ||
 			  (READ_ONCE(m->state) >= RAR_S_RUN && prev_alive(m)),
 	};
 
@@ -394,8 +279,8 @@ static enum rar_reason join_differs(const struct rar_member *m,
 static bool refused(struct rar_member *m, const struct rar_pkt *pkt,
 		    const struct rar_join_hdr *jh)
 {
-	enum rar_reason why = why_stranger(m, pkt, jh);
-	bool stranger = why || !prev_is_named(m);
+	enum rar_reason why = rar_trust_stranger(m, pkt, jh);
+	bool stranger = why || !rar_trust_names_prev(m);
 	int err = why ? EACCES : EBADMSG;
 
 	why = why ?: join_differs(m, jh);
@@ -421,8 +306,8 @@ static void rcv_join_prev(struct rar_member *m, const struct rar_pkt *pkt,
 		refuse(m, pkt, jh, EADDRINUSE, RAR_R_DUPLICATE);
 		return;
 	}
-	if (!joining && echoed && why_stranger(m, pkt, jh)) {
-		refuse(m, pkt, jh, EACCES, why_stranger(m, pkt, jh));
+	if (!joining && echoed && rar_trust_stranger(m, pkt, jh)) {
+		refuse(m, pkt, jh, EACCES, rar_trust_stranger(m, pkt, jh));
 		return;
 	}
 	if (!joining && echoed && !known) {
@@ -492,7 +377,7 @@ static void rcv_join_ack(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (!get_join_hdr(pkt, &jh))
 		return;
-	if (be64_to_cpu(jh.proof) != proof_of_next(m, pkt, &jh)) {
+	if (be64_to_cpu(jh.proof) != rar_trust_of_next(m, pkt, &jh)) {
 		note_no_key(m);
 		return;
 	}
@@ -540,7 +425,7 @@ static void rcv_reject(struct rar_member *m, const struct rar_pkt *pkt)
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &r, sizeof(r)))
 		return;
-	if (be64_to_cpu(r.proof) != proof_of_refusal(m, pkt, &r)) {
+	if (be64_to_cpu(r.proof) != rar_trust_of_refusal(m, pkt, &r)) {
 		note_no_key(m);
 		return;
 	}
@@ -573,7 +458,7 @@ static void rcv_join_abort(struct rar_member *m, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &n, sizeof(n)))
 		return;
 	rar_notice_error(m, &n, &err);
-	if (is_believed(m, src) &&
+	if (rar_trust_believes(m, src) &&
 	    (ends_all_joins(&err) || err.reason == RAR_R_ABORTED ||
 	     err.reason == RAR_R_NODEV)) {
 		rar_fail(m, &err);
@@ -601,11 +486,10 @@ static bool is_join_of_prev(const struct rar_member *m,
  * A packet of another version is dropped. If it is a JOIN the error says so in
  * case the join times out.
  */
-void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt,
-		      enum rar_reason why)
+void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt)
 {
 	if (is_join_of_prev(m, pkt))
-		WRITE_ONCE(m->join.odd, why);
+		WRITE_ONCE(m->join.odd, RAR_R_VERSION);
 }
 
 /*

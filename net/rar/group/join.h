@@ -4,8 +4,7 @@
 
 #include "rar.h"
 
-void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt,
-		      enum rar_reason why);
+void rar_join_rcv_odd(struct rar_member *m, const struct rar_pkt *pkt);
 void rar_join_rcv_unheard(struct rar_member *m, const struct rar_pkt *pkt,
 			  enum rar_reason why);
 void rar_join_rcv(struct rar_member *m, struct rar_pkt *pkt);

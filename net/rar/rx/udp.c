@@ -73,8 +73,8 @@ static bool comes_back(struct rar_member *m, struct sk_buff *skb,
  * error without asking, so an epoch does not use the path MTU that they keep:
  * it ends here if a chunk did not pass, and so does a leg between a member and
  * the box. An error has no seal: a group with seals believes none. A join
- * begins with that path MTU, and so does an attempt to enter at the box. Returns 0 to
- * let a true error lower it.
+ * begins with that path MTU, and so does an attempt to enter at the box.
+ * Returns 0 to let a true error lower it.
  */
 int rar_udp_err(struct sock *sk, struct sk_buff *skb)
 {

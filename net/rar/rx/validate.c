@@ -304,7 +304,7 @@ enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
 	enum rar_rx ret;
 
 	if ((pkt->h.version & 0xf) != RAR_WIRE_VERSION) {
-		rar_join_rcv_odd(m, pkt, RAR_R_VERSION);
+		rar_join_rcv_odd(m, pkt);
 		return RAR_DROP(Version);
 	}
 	t = input_type(pkt->h.type);
