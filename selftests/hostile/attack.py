@@ -494,6 +494,8 @@ def mixed(name, odd, err, reason):
         Ring.poll(s, 4)
         said.append((s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR),
                      *struct.unpack_from("=III", s.getsockopt(SOL_RAR, live.RAR_ERROR, 104), 4)))
+    # not earlier: a rank that failed tells those that ask later why
+    for s in fd:
         s.close()
     note(f"{name}: {said}")
     result(all(e and 1 in ranks for e, _, *ranks in said) and said[1][:2] == (err, reason) and

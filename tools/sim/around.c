@@ -382,6 +382,11 @@ bool rar_steer_send(struct rar_link *link, const struct rar_tx_item *item)
 	return false;
 }
 
+bool rar_skb_alone(const struct sk_buff *skb)
+{
+	return true;
+}
+
 /* loss.c makes a chunk pending by this function when it gives its packet up. */
 void sim_pend_again(struct rar_link *link, struct rar_operation *op, u32 way, u32 chunk, u64 mask)
 {
