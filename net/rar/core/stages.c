@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The stages of recursive doubling (see stages.h). */
+#include "core/stages.h"
+
+/* The number of a rank among the cores, and the rank with such a number. */
+static u32 core_of(const struct rar_stages *st, u32 rank)
+{
+	return rank < 2 * st->folded ? rank / 2 : rank - st->folded;
+}
+
+static u32 rank_of(const struct rar_stages *st, u32 core)
+{
+	return core < st->folded ? 2 * core : core + st->folded;
+}
+
+/**
+ * rar_stages_of() - find the stages of a rank
+ * @size: ranks, at least 1
+ * @rank: less than @size
+ *
+ * Return: the stages; none in a group of one.
+ */
+struct rar_stages rar_stages_of(u32 size, u32 rank)
+{
+	struct rar_stages st = { .rank = rank, .cores = 1 };
+	bool pair;
+
+	for (; st.cores <= size / 2; st.cores *= 2)
+		st.n++;
+	st.folded = size - st.cores;
+	st.last = st.n;
+	if (!st.folded)
+		return st;
+	pair = rank < 2 * st.folded;
+	st.odd = pair && rank % 2;
+	st.first = !pair;
+	st.last = st.n + 1;
+	st.n += 2;
+	return st;
+}
+
+/**
+ * rar_stage() - find what a rank does in a stage
+ * @st:    its stages
+ * @stage: less than @st->n
+ *
+ * Return: the stage.
+ */
+struct rar_stage rar_stage(const struct rar_stages *st, u32 stage)
+{
+	u32 core = core_of(st, st->rank), bit = stage - !!st->folded;
+	bool begins = st->folded && !stage;
+
+	if (st->folded && (begins || stage == st->n - 1)) {
+		if (st->rank >= 2 * st->folded)
+			return (struct rar_stage) { };
+		return (struct rar_stage) {
+			.peer = st->rank ^ 1,
+			.sends = st->odd == begins,
+			.takes = st->odd != begins,
+			.after = true,
+		};
+	}
+	if (st->odd)
+		return (struct rar_stage) { };
+	return (struct rar_stage) {
+		.peer = rank_of(st, core ^ (1U << bit)),
+		.sends = true,
+		.takes = true,
+		.after = !(core >> bit & 1),
+	};
+}
+
+/*
+ * The stage in which something comes from a rank, which may be any;
+ * RAR_NO_STAGE if nothing does.
+ */
+u32 rar_stage_from(const struct rar_stages *st, u32 rank)
+{
+	struct rar_stage stage;
+	u32 s;
+
+	for (s = 0; s < st->n; s++) {
+		stage = rar_stage(st, s);
+		if (stage.takes && stage.peer == rank)
+			return s;
+	}
+	return RAR_NO_STAGE;
+}
+
+/*
+ * The stage in which something goes to a rank, which may be any; RAR_NO_STAGE
+ * if nothing does.
+ */
+u32 rar_stage_to(const struct rar_stages *st, u32 rank)
+{
+	struct rar_stage stage;
+	u32 s;
+
+	for (s = 0; s < st->n; s++) {
+		stage = rar_stage(st, s);
+		if (stage.sends && stage.peer == rank)
+			return s;
+	}
+	return RAR_NO_STAGE;
+}
