@@ -550,7 +550,8 @@ struct rar_leg {
 };
 
 /*
- * struct rar_direct_peer - another rank, to which this one may send directly; see direct.c
+ * struct rar_direct_peer - another rank, to which this one may send directly;
+ * see direct.c. Its number among these is its slot
  * @link:	its path, rank and @heard; chunks of the ring do not go by it
  * @nonce:	joining, m->lock: the rank's nonce by the table, 0 = not known yet
  * @challenge:	joining, m->lock: random, of the questions whether packets reach it
@@ -587,20 +588,35 @@ struct rar_direct_peer {
 
 /*
  * struct rar_direct - the direct exchange of short operations; see direct.c
- * @peer:	by rank; set before the member joins. NULL: the schedule has no direct exchange
- * @paired:	the ranks reach one another directly, set before RUN
+ * @peer:	by slot; set before the member joins. NULL: the schedule has no
+ *		direct exchange
+ * @n:		slots
+ * @all:	all ranks have a slot, whose number is their rank; that of this
+ *		rank is not used
+ * @to:		by doubling: slots of the ranks that this one sends to, a bit
+ *		each
+ * @from:	by doubling: slots of the ranks that send to this one
+ * @paired:	the ranks reach one another directly that have to, set before
+ *		RUN
  * @below:	operations of fewer bytes are exchanged directly, set before RUN
  * @next:	tx_lock: all operations below are sent, or are not sent directly
+ * @pushing:	tx_lock: a CPU is sending operations
  * @running:	tx_lock: operations that were sent and are not complete
- * @news:	tx_lock: ranks to be told which operations are complete here, a bit each
+ * @news:	tx_lock: slots to be told which operations are complete here, a
+ *		bit each
  * @news_us:	tx_lock: when they are told at the latest, 0 = there are none
  * @keyed:	tx_lock: there was a keyed reduction in this epoch
  */
 struct rar_direct {
 	struct rar_direct_peer *peer;
+	u32 n;
+	bool all;
+	u32 to;
+	u32 from;
 	bool paired;
 	u32 below;
 	u64 next;
+	bool pushing;
 	u32 running;
 	u32 news;
 	u64 news_us;
@@ -672,8 +688,9 @@ struct rar_row {
 /*
  * struct rar_choice - which operations go by which way: borders, in bytes of
  * the tensor; see choice.c
- * @paired: each rank reaches each other rank directly
- * @direct: longest operation that is exchanged directly, 0 = none
+ * @paired: each rank reaches each other rank directly that it has a link to
+ * @direct: longest operation that is exchanged directly, or by doubling; 0 =
+ *          none
  * @gather: longest sum that is gathered, 0 = none
  * @uncut:  longest tensor that is not cut into blocks
  */
@@ -719,7 +736,10 @@ struct rar_choice {
  * @round_ms:	rank 0: time that the last COLLECT took
  * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
- * @choice:	what rank 0 has chosen, for RAR_AUTO and RAR_DIRECT
+ * @apart:	rank 0: a rank did not reach all others that it must, in this
+ *		round of COLLECT
+ * @choice:	what rank 0 has chosen, for RAR_AUTO, RAR_DIRECT and
+ *		RAR_DOUBLING
  * @drawn:	the proposal: rank 0's clock when it was made
  * @clock:	latest reading of rank 0's clock, and of those that it had when it started before
  * @ready:	@drawn of the proposal that the member is ready for, or runs in; 0 = none
@@ -766,6 +786,7 @@ struct rar_join_state {
 	u32 round_ms;
 	u32 hop_rounds;
 	u32 apart_rounds;
+	bool apart;
 	struct rar_choice choice;
 	u64 drawn;
 	u64 ready;

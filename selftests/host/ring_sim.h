@@ -127,6 +127,7 @@ static u64 most_sent(u64 bytes, u32 size)
 
 #define GATHERED	(RAR_WAY_GATHERED << 12)
 #define DIRECT		(RAR_WAY_DIRECT << 12)
+#define DOUBLING	(RAR_WAY_DOUBLING << 12)
 
 /*
  * The table of ring.h in another form, as a reference: the rank that begins a block, the

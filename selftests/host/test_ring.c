@@ -410,6 +410,10 @@ static bool test_refused(u32 size)
 		CHECK(s.plan(plan, &place, w->collective, DIRECT, 0) ==
 		      (w->rounds == 2 || w->gathered || (w->rooted && !w->adds) ?
 		       0 : -EOPNOTSUPP), &r);
+		CHECK(s.plan(plan, &place, w->collective, DOUBLING, 0) ==
+		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
+		CHECK(s.plan(plan, &place, w->collective, DOUBLING | RAR_OPF_IN_ORDER, 0) ==
+		      -EOPNOTSUPP, &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_WAY_NR << 12, 0) == -EOPNOTSUPP, &r);
 	}
 	return true;
@@ -451,6 +455,51 @@ static bool test_direct(u32 size, u8 collective)
 	return true;
 }
 
+/*
+ * Doubling: one buffer holds what comes, all partial sums and the sum, each in a place of its own.
+ * What this rank contributes, and the sum, are where the stages begin and end.
+ */
+static bool test_doubling(u32 size)
+{
+	static const u64 lengths[] = { 0, 4, 1408, 5000, RAR_DOUBLING_BYTES };
+	struct rar_ring r = {};
+	struct rar_plan *plan = &r.plan;
+	u32 rank, i, block;
+
+	for (rank = 0; rank < size; rank++)
+		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+			struct rar_place place = {
+				.size = size, .rank = rank, .uncut = RAR_SMALL_BYTES
+			};
+			u64 bytes = lengths[i];
+			u32 n, cpb = bytes ? (bytes + 1407) / 1408 : 1;
+
+			CHECK(!s.plan(plan, &place, RAR_ALLREDUCE, DOUBLING, 0), &r);
+			CHECK(!s.cut(&r, bytes, 1408, plan), &r);
+			CHECK(plan->doubling == (size > 1), &r);
+			if (size == 1)
+				continue;
+			n = plan->stages.n;
+			CHECK(plan->parts == 2 * n + 1 && r.nchunks == plan->parts * cpb, &r);
+			CHECK(s.need(&r) == cpb, &r);
+			CHECK(s.room(plan, bytes) == plan->parts * bytes, &r);
+			CHECK(s.given(plan, bytes).off == (n + plan->stages.first) * bytes, &r);
+			CHECK(s.given(plan, bytes).len == bytes && s.got(plan, bytes).len == bytes, &r);
+			block = plan->stages.odd ? n - 1 : n + plan->stages.last;
+			CHECK(s.got(plan, bytes).off == block * bytes, &r);
+			for (block = 0; block < n; block++) {
+				CHECK(s.combine(plan, RAR_AG, block) == RAR_COMBINE_STORE, &r);
+				CHECK(s.next(plan, RAR_AG, block) == RAR_PHASES, &r);
+				CHECK(!s.last(plan, RAR_AG, block), &r);
+				CHECK(rar_ring_there(&r, rar_plan_partial(plan, block) * cpb) ==
+				      block * cpb, &r);
+			}
+			CHECK(!rar_ring_owed(&r, RAR_NEXT).used, &r);
+			CHECK(s.injects(plan, RAR_AG, n + plan->stages.first), &r);
+		}
+	return true;
+}
+
 static bool check_collectives(u32 size)
 {
 	u32 i;
@@ -458,7 +507,7 @@ static bool check_collectives(u32 size)
 	for (i = 0; i < ARRAY_SIZE(collectives); i++)
 		if (!test_collective(&collectives[i], size))
 			return false;
-	return test_refused(size) &&
+	return test_refused(size) && test_doubling(size) &&
 	       (size > SIM_SIZE || (test_direct(size, RAR_ALLREDUCE) &&
 				    test_direct(size, RAR_BARRIER) &&
 				    test_direct(size, RAR_BROADCAST)));
@@ -582,6 +631,7 @@ static void test_collectives(u32 size)
 		tap_ok(test_collective(&collectives[i], size), "n%u_%s", size,
 		       collectives[i].name);
 	tap_ok(test_refused(size), "n%u_refused", size);
+	tap_ok(test_doubling(size), "n%u_doubling", size);
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 
 #define GUARD		0x5a5a5a5au
 #define SMALL_BYTES	8192u		/* up to here an all-reduce is one block */
+#define DOUBLED_BYTES	16384	/* the longest all-reduce by recursive doubling */
 
 static const char *const collective_names[RAR_COLLECTIVE_NR] = {
 	[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
@@ -127,9 +128,32 @@ static uint32_t first_rank(const struct rar_job *j, uint32_t i)
 	return j->ring->schedule == RAR_BY_HOSTS ? 0 : i / cut(j);
 }
 
+/* Recursive doubling: as rar_expect_half() of rar_data.c, of element @i. */
+static uint32_t half(const struct rar_job *j, uint32_t pairs, uint32_t at, uint32_t ranks,
+		     uint32_t i)
+{
+	if (ranks > 1)
+		return add(j, half(j, pairs, at, ranks / 2, i),
+			   half(j, pairs, at + ranks / 2, ranks / 2, i));
+	if (at < pairs)
+		return add(j, element(j, 2 * at, i), element(j, 2 * at + 1, i));
+	return element(j, at + pairs, i);
+}
+
+static bool doubled(const struct rar_job *j)
+{
+	return j->ring->schedule == RAR_DOUBLING && j->collective == RAR_ALLREDUCE &&
+	       j->count * 4 <= DOUBLED_BYTES;
+}
+
 static uint32_t wanted(const struct rar_job *j, uint32_t i)
 {
-	uint32_t first = first_rank(j, i), n = j->ring->size, x;
+	uint32_t first = first_rank(j, i), n = j->ring->size, x, cores;
+
+	for (cores = 1; 2 * cores <= n; cores *= 2)
+		;
+	if (doubled(j))
+		return half(j, n - cores, 0, cores, i);
 
 	if (j->collective == RAR_BROADCAST)
 		return element(j, j->root, i);

@@ -196,6 +196,49 @@ static void rar_expect_tile(const struct rar_data *d, uint32_t block,
 	}
 }
 
+/*
+ * Recursive doubling: 2^k ranks are halved again and again, and each half is added before both
+ * halves are. Of 2^k + e ranks the first e pairs count as one rank each, which is their sum.
+ */
+static void rar_expect_half(const struct rar_data *d, uint32_t at, uint32_t ranks,
+			    uint64_t first, uint64_t n, void *buf)
+{
+	uint32_t cores = 1, pairs;
+	uint64_t own[RAR_TILE];
+
+	while (2 * cores <= d->size)
+		cores *= 2;
+	pairs = d->size - cores;
+	if (ranks > 1) {
+		rar_expect_half(d, at, ranks / 2, first, n, buf);
+		rar_expect_half(d, at + ranks / 2, ranks / 2, first, n, own);
+	} else if (at < pairs) {
+		rar_fill(d, 2 * at, first, n, buf);
+		rar_fill(d, 2 * at + 1, first, n, own);
+	} else {
+		rar_fill(d, at + pairs, first, n, buf);
+		return;
+	}
+	rar_add(d->dtype, buf, own, n);
+}
+
+/* Bytes of the longest all-reduce that goes by recursive doubling. */
+static uint32_t rar_doubled(const struct rar_data *d)
+{
+	const char *all = getenv("RAR_SCHEDULE");
+
+	return d->doubled ?: all && atoi(all) == RAR_DOUBLING ? 16384 : 0;
+}
+
+static void rar_expect_doubled(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)
+{
+	uint32_t cores = 1;
+
+	while (2 * cores <= d->size)
+		cores *= 2;
+	rar_expect_half(d, 0, cores, first, n, buf);
+}
+
 static uint64_t rar_tile(const struct rar_data *d, uint64_t first, uint64_t n,
 			 void *buf)
 {
@@ -206,7 +249,10 @@ static uint64_t rar_tile(const struct rar_data *d, uint64_t first, uint64_t n,
 		n = room;
 	if (n > RAR_TILE)
 		n = RAR_TILE;
-	rar_expect_tile(d, block, first, n, buf);
+	if (d->size > 1 && !d->root && rar_bytes(d) <= rar_doubled(d))
+		rar_expect_doubled(d, first, n, buf);
+	else
+		rar_expect_tile(d, block, first, n, buf);
 	return n;
 }
 

@@ -167,6 +167,8 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @hosts: hosts of RAR_BY_HOSTS, 0 without it
  * @first: first rank of each host
  * @whole: bytes of the longest tensor that is not cut, as in struct rar_info; 0: 8192
+ * @doubled: bytes of the longest all-reduce that goes by recursive doubling; 0: none does, unless
+ *         the environment variable RAR_SCHEDULE says so
  * @root:  of a broadcast or reduction to a root, its root counted from 1; 0: an all-reduce
  * @reduce: the operation is a reduction to @root, which alone gets the sum
  */
@@ -178,6 +180,7 @@ struct rar_data {
 	uint32_t hosts;
 	const uint32_t *first;
 	uint32_t whole;
+	uint32_t doubled;
 	uint32_t root;
 	bool reduce;
 };

@@ -80,6 +80,7 @@ struct rank {
 	uint64_t list_random;	/* equal on all ranks: decides the list */
 	uint64_t turn_random;	/* the rank's own: decides when to send and when to receive */
 	uint32_t whole;		/* as in struct rar_info */
+	uint32_t doubled;	/* as in struct rar_data */
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation whose data is made, or 0 */
@@ -101,6 +102,7 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.joints ?: opt.ring.hosts : 0;
 	d->first = opt.joints ? opt.joint : opt.first;
 	d->whole = r->whole;
+	d->doubled = r->doubled;
 	d->root = opt.cast || opt.reduce ? 1 + d->id % d->size : 0;
 	d->reduce = opt.reduce;
 	return 0;
@@ -528,6 +530,8 @@ static int enter_group(struct rank *r)
 		count_packets(-1);
 	err = rar_info(r->fd, info);
 	r->whole = info->whole_bytes;
+	if (opt.ring.schedule == RAR_DOUBLING && info->direct_bytes != -1U)
+		r->doubled = info->direct_bytes;
 	if (!err)
 		err = make_list(r, info->payload);
 	if (!r->rank)
@@ -673,7 +677,7 @@ static void usage(void)
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-J ranks,ranks,...]  should be on one host, whatever their namespaces\n"
-		"     [-G|-A|-E]  RAR_GATHERED, RAR_AUTO, RAR_DIRECT\n"
+		"     [-G|-A|-E|-2]  RAR_GATHERED, RAR_AUTO, RAR_DIRECT, RAR_DOUBLING\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-k]  all ranks have the same key\n"
 		"     [-y priority]  of all operations, at a box\n"
@@ -723,7 +727,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAEP:s:T:y:z:kxbRvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAE2P:s:T:y:z:kxbRvwq")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -746,6 +750,7 @@ static void parse(int argc, char **argv)
 		case 'G': opt.ring.schedule = RAR_GATHERED; break;
 		case 'A': opt.ring.schedule = RAR_AUTO; break;
 		case 'E': opt.ring.schedule = RAR_DIRECT; break;
+		case '2': opt.ring.schedule = RAR_DOUBLING; break;
 		case 'P': opt.piece = strtoull(optarg, NULL, 0); break;
 		case 's': opt.sysctl = optarg; break;
 		case 'T': opt.limit_s = atoi(optarg); break;

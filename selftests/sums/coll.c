@@ -363,9 +363,9 @@ int main(int argc, char **argv)
 	size_t nsizes;
 	int c;
 
-	while ((c = getopt(argc, argv, "EGHN:")) != -1) {
+	while ((c = getopt(argc, argv, "2EGHN:")) != -1) {
 		ring.schedule = c == 'H' ? RAR_BY_HOSTS : c == 'G' ? RAR_GATHERED :
-				c == 'E' ? RAR_DIRECT : ring.schedule;
+				c == 'E' ? RAR_DIRECT : c == '2' ? RAR_DOUBLING : ring.schedule;
 		ring.netns = c == 'N' ? optarg : ring.netns;
 	}
 	full = argv[optind] && !strcmp(argv[optind], "full");

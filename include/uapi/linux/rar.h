@@ -261,14 +261,19 @@ enum rar_collective {
  * @RAR_DIRECT:   RAR_GATHERED, but each rank sends what it contributes straight to every
  *                other rank: a single hop. So does the root of a broadcast of up to 8 KiB.
  *                Every rank must reach every other rank at the address that RAR_PEERS tells.
+ * @RAR_DOUBLING: RAR_BY_RANKS, but an all-reduce of up to 16 KiB, and a barrier, go by recursive
+ *                doubling: the hops are log2 N, or that rounded down and two more, in a group of
+ *                any size. Every rank must reach about log2 N others at the addresses that
+ *                RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
  * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB
  * and of more than 64 KiB; between them the ranks may add in rank order or block by block, the
- * same way for the life of the group. RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it
- * independent of that.
+ * same way for the life of the group. With RAR_DOUBLING pairs of neighbouring groups of ranks
+ * are added, that of the lower ranks first, and all ranks get the same bits. RAR_OPF_IN_ORDER,
+ * RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
@@ -276,6 +281,7 @@ enum rar_schedule {
 	RAR_GATHERED,
 	RAR_AUTO,
 	RAR_DIRECT,
+	RAR_DOUBLING,
 	RAR_SCHEDULE_NR
 };
 
@@ -602,8 +608,8 @@ struct rar_box_info {
  * @gather_bytes: bytes of the longest all-reduce that is gathered; RAR_NO_BYTES = none is
  * @whole_bytes:  bytes of the longest all-reduce that is not cut into blocks
  * @hop_us:       rank 0: time of a hop when the group was formed, microseconds
- * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
- *                RAR_NO_BYTES = none is
+ * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly, or of
+ *                the longest all-reduce that goes by doubling; RAR_NO_BYTES = none is
  * @forwarded:    data packets sent on in the packet that brought them
  * @box_state:    enum rar_box_state, of the first box
  * @security:     enum rar_security

@@ -182,6 +182,7 @@ enum rar_wire_way {
 	RAR_WAY_RING	 = 0,	/* from rank to rank, each of which adds, or stores */
 	RAR_WAY_GATHERED = 1,	/* all contributions go round, and each rank adds them */
 	RAR_WAY_DIRECT	 = 2,	/* contributions go straight to the ranks that need them */
+	RAR_WAY_DOUBLING = 3,	/* partial sums go to another rank in each of log2 N stages */
 	RAR_WAY_NR		/* not a way */
 };
 
@@ -439,6 +440,7 @@ struct rar_join_hdr {
 #define RAR_JF_GATHERED	0x0008	/* RAR_GATHERED */
 #define RAR_JF_DIRECT	0x0010	/* RAR_DIRECT */
 #define RAR_JF_ENCRYPT	0x0020	/* RAR_SECURITY_ENCRYPT; with a seal */
+#define RAR_JF_DOUBLING	0x0040	/* RAR_DOUBLING */
 #define RAR_JF_AUTO	(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_AUTO */
 
 /**

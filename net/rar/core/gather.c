@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Gathered operations: the contributions of all ranks come here, and this rank adds them.
+ * Gathered operations: the contributions of all ranks, or partial sums of
+ * several ranks, come here, and this rank adds them.
  *
- * The buffer holds the contributions by rank, and after them the sum. The additions are those
- * of a ring with one block: ((x_0 + x_1) + x_2) + ..., each partial sum as the first operand.
- * So the bits are those of the ring. At most RAR_GATHER_RANKS contributions of
- * RAR_SMALL_BYTES are added at once.
+ * All contributions: the buffer holds them by rank, and after them the sum. The
+ * additions are those of a ring with one block: ((x_0 + x_1) + x_2) + ..., each
+ * partial sum as the first operand. So the bits are those of the ring. At most
+ * RAR_GATHER_RANKS contributions of RAR_SMALL_BYTES are added at once.
  *
- * The contributions stay as they are, because packets may still have to be built from them.
- * For the same reason the buffer is always memory of the kernel. An operation in the user's
- * memory takes its contribution from there when it is posted, and puts the sum there when it
- * is complete.
+ * By doubling (ring/doubling.c) two blocks of the buffer are added into a
+ * third, chunk by chunk.
+ *
+ * What is added stays as it is, because packets may still have to be built from
+ * it. For the same reason the buffer is always memory of the kernel. An
+ * operation in the user's memory takes its contribution from there when it is
+ * posted, and puts the sum there when it is complete.
  */
 #include "core/buf.h"
 #include "core/cursor.h"
@@ -45,50 +49,78 @@ static void hold(struct adder *a, u32 len)
 	a->held = len;
 }
 
-/* Sum of @rank and the ranks before it = the sum of those + the contribution of @rank. */
-static void add_rank(struct adder *a, u32 rank)
+/*
+ * @len bytes at offset @to of the buffer = those at @first + those at @second.
+ */
+static void add(struct adder *a, u64 to, u64 first, u64 second, u64 len)
 {
-	u64 len = a->op->bytes, end = a->op->ring.bytes, at, from = rank > 1 ? end : 0;
 	void *in, *own, *sum;
 	u32 n, m, k;
+	u64 at;
 
 	for (at = 0; at < len; at += n) {
-		in = rar_cursor_at(&a->in, from + at, &n);
-		own = rar_cursor_at(&a->own, rank * len + at, &m);
-		sum = rar_cursor_at(&a->sum, end + at, &k);
+		in = rar_cursor_at(&a->in, first + at, &n);
+		own = rar_cursor_at(&a->own, second + at, &m);
+		sum = rar_cursor_at(&a->sum, to + at, &k);
 		n = min_t(u64, min3(n, m, k), len - at);
 		hold(a, n);
 		rar_reduce(&a->ctx, a->op->kind, sum, sum, in, own, n);
 	}
 }
 
-/* The complete sum becomes an average. */
-static void divide(struct adder *a)
+/* A part of the complete sum becomes an average. */
+static void divide(struct adder *a, u64 to, u64 len)
 {
-	u64 len = a->op->bytes, end = a->op->ring.bytes, at;
 	void *sum;
+	u64 at;
 	u32 n;
 
 	for (at = 0; at < len; at += n) {
-		sum = rar_cursor_at(&a->sum, end + at, &n);
+		sum = rar_cursor_at(&a->sum, to + at, &n);
 		n = min_t(u64, n, len - at);
 		hold(a, n);
 		rar_reduce_divide(&a->ctx, a->op->kind, sum, sum, a->op->divisor, n);
 	}
 }
 
-/* Put the sum into the user's memory. */
-static void put_sum(const struct rar_operation *op)
+static struct adder adder_of(const struct rar_operation *op)
 {
+	return (struct adder) {
+		.op = op,
+		.in.buf = op->sums,
+		.own.buf = op->sums,
+		.sum.buf = op->sums,
+	};
+}
+
+/* Let the FPU go, and count @chunks that were added. */
+static void end(struct rar_member *m, struct adder *a, u32 chunks)
+{
+	rar_reduce_end(&a->ctx);
+	if (a->ctx.fpu)
+		rar_mib_add(m->rn, ReduceSimd, chunks);
+	else
+		rar_mib_add(m->rn, ReduceScalar, chunks);
+}
+
+/**
+ * rar_gather_end() - put the sum into the user's memory
+ * @op: gathered and pinned, complete; the user does not know yet
+ *
+ * Softirq, or process context with bottom halves off. RCU read side: if the
+ * group fails meanwhile, the user's memory is given back after a grace period.
+ */
+void rar_gather_end(const struct rar_operation *op)
+{
+	u64 from = rar_plan_got(&op->ring.plan, op->bytes).off, at;
 	struct rar_cursor sum = { .buf = op->sums };
-	u64 at;
 	u32 n;
 
 	for (at = 0; at < op->bytes; at += n) {
-		const void *from = rar_cursor_at(&sum, op->ring.bytes + at, &n);
+		const void *part = rar_cursor_at(&sum, from + at, &n);
 
 		n = min_t(u64, n, op->bytes - at);
-		rar_buf_write(&op->buf, at, from, n);
+		rar_buf_write(&op->buf, at, part, n);
 	}
 }
 
@@ -114,31 +146,48 @@ void rar_gather_give(struct rar_operation *op)
 /**
  * rar_gather_add() - add the contributions of all ranks
  * @m:  member
- * @op: gathered; all contributions are published, and the user does not know yet
+ * @op: gathered, not by doubling; all contributions are published
  *
- * Softirq, or process context with bottom halves off. RCU read side: if the group fails
- * meanwhile, the user's memory is given back after a grace period.
+ * Softirq, or process context with bottom halves off.
  */
 void rar_gather_add(struct rar_member *m, struct rar_operation *op)
 {
+	u64 len = op->bytes, to = rar_plan_got(&op->ring.plan, len).off;
 	u32 ranks = op->ring.plan.parts, rank;
-	struct adder a = {
-		.op = op,
-		.in.buf = op->sums,
-		.own.buf = op->sums,
-		.sum.buf = op->sums,
-	};
+	struct adder a = adder_of(op);
 
 	rar_reduce_begin(&a.ctx);
 	for (rank = 1; rank < ranks; rank++)
-		add_rank(&a, rank);
+		add(&a, to, rank > 1 ? to : 0, rank * len, len);
 	if (op->divisor)
-		divide(&a);
-	rar_reduce_end(&a.ctx);
-	if (a.ctx.fpu)
-		rar_mib_add(m->rn, ReduceSimd, (ranks - 1) * op->ring.cpb);
-	else
-		rar_mib_add(m->rn, ReduceScalar, (ranks - 1) * op->ring.cpb);
-	if (op->pinned)
-		put_sum(op);
+		divide(&a, to, len);
+	end(m, &a, (ranks - 1) * op->ring.cpb);
+}
+
+/**
+ * rar_gather_pair() - add a chunk of two partial sums
+ * @m:      member
+ * @op:     by doubling; both chunks are published, and the one that is made is
+ *          claimed
+ * @to:     the chunk that is made
+ * @first:  the chunk of the lower ranks
+ * @second: the chunk of the higher ranks
+ * @last:   it is a chunk of the sum of all ranks
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_gather_pair(struct rar_member *m, struct rar_operation *op, u32 to,
+		     u32 first, u32 second, bool last)
+{
+	struct adder a = adder_of(op);
+	struct rar_chunk sum, x, y;
+
+	rar_ring_chunk(&op->ring, to, &sum);
+	rar_ring_chunk(&op->ring, first, &x);
+	rar_ring_chunk(&op->ring, second, &y);
+	rar_reduce_begin(&a.ctx);
+	add(&a, sum.off, x.off, y.off, sum.len);
+	if (last && op->divisor)
+		divide(&a, sum.off, sum.len);
+	end(m, &a, 1);
 }

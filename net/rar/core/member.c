@@ -501,6 +501,30 @@ u32 rar_member_user_rank(const struct rar_member *m, u32 rank)
 	return m->join.table[rank].user ^ rank;
 }
 
+/**
+ * rar_member_direct() - find the direct link to another rank
+ * @m:    member
+ * @rank: of the other rank, may be anything
+ *
+ * Any context.
+ *
+ * Return: the link; NULL if there is none.
+ */
+struct rar_link *rar_member_direct(struct rar_member *m, u32 rank)
+{
+	const struct rar_direct *d = &m->direct;
+	u32 i;
+
+	if (!d->peer || rank >= m->size || rank == m->rank)
+		return NULL;
+	if (d->all)
+		return &d->peer[rank].link;
+	for (i = 0; i < d->n; i++)
+		if (d->peer[i].link.rank == rank)
+			return &d->peer[i].link;
+	return NULL;
+}
+
 /* The link with an index, as struct rar_link has it. */
 struct rar_link *rar_member_link(struct rar_member *m, u32 index)
 {

@@ -27,6 +27,7 @@ void rar_member_hear_later(struct rar_link *link, unsigned long late);
 struct rar_link *rar_member_link_to(struct rar_member *m, u32 rank);
 u32 rar_member_user_rank(const struct rar_member *m, u32 rank);
 struct rar_link *rar_member_link(struct rar_member *m, u32 index);
+struct rar_link *rar_member_direct(struct rar_member *m, u32 rank);
 void rar_member_wake(struct rar_member *m);
 int rar_member_net_init(struct rar_net *rn);
 void rar_member_net_free(struct rar_net *rn);

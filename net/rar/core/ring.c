@@ -79,6 +79,19 @@ static void plan_hosts(struct rar_plan *plan, const struct rar_place *at)
 	set_phase(plan, RAR_AG, plan->ends[RAR_RS], stops);
 }
 
+/* All-reduce by recursive doubling, see ring.h. */
+static void plan_doubling(struct rar_plan *plan, const struct rar_place *at)
+{
+	struct rar_stages *st = &plan->stages;
+
+	*st = rar_stages_of(at->size, at->rank);
+	plan->doubling = true;
+	plan->parts = 2 * st->n + 1;
+	plan->sum = st->odd ? st->n - 1 : rar_plan_partial(plan, st->last);
+	set_phase(plan, RAR_AG, rar_plan_partial(plan, st->first),
+		  RAR_NO_BLOCK);
+}
+
 static void plan_ranks(struct rar_plan *plan, const struct rar_place *place,
 		       const struct row *row, u32 root)
 {
@@ -115,7 +128,7 @@ bool rar_ring_reduces(u8 collective)
  *
  * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
  * need one: a single block crosses each link between hosts at most twice. Gathered, they are
- * in rank order anyway.
+ * in rank order anyway. By doubling they are in no such order.
  *
  * Return: 0, -EOPNOTSUPP if there is no such collective, or -EINVAL.
  */
@@ -124,13 +137,15 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 {
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
 	u32 way = rar_mode_way(mode);
+	bool doubles = way == RAR_WAY_DOUBLING;
 	bool direct = way == RAR_WAY_DIRECT;
 	bool gathers = way == RAR_WAY_GATHERED || (direct && sums);
 	bool ordered = mode & RAR_OPF_IN_ORDER || gathers;
 	const struct row *row;
 
 	if (!collective || collective >= RAR_COLLECTIVE_NR ||
-	    (ordered && !sums) || way >= RAR_WAY_NR ||
+	    ((ordered || doubles) && !sums) || way >= RAR_WAY_NR ||
+	    (doubles && ordered) ||
 	    (direct && !sums && collective != RAR_BROADCAST))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
@@ -145,12 +160,16 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	if (place->size == 1)
 		return 0;
-	plan->gathered = row == &gathered;
-	plan->direct = direct;
-	if (place->hosts && sums && !ordered)
+	plan->gathered = row == &gathered || doubles;
+	plan->direct = direct || doubles;
+	if (doubles)
+		plan_doubling(plan, place);
+	else if (place->hosts && sums && !ordered)
 		plan_hosts(plan, place);
 	else
 		plan_ranks(plan, place, row, row->rooted ? root : 0);
+	if (gathers)
+		plan->sum = plan->parts;
 	plan->aside = place->boxes && !place->hosts && !plan->gathered &&
 		      !plan->direct &&
 		      (sums || collective == RAR_BROADCAST ||
@@ -181,21 +200,24 @@ struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 
 /*
  * The part of a tensor of @bytes that is this rank's result: all, or its complete block.
- * Gathered: the sum, which lies after all contributions in the buffer.
+ * Gathered: the sum.
  */
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 {
 	if (plan->gathered)
-		return span_of(plan, bytes, plan->parts);
+		return span_of(plan, bytes, plan->sum);
 	if (rar_plan_has(plan, RAR_AG) || !rar_plan_travels(plan))
 		return (struct rar_span) { .len = bytes };
 	return span_of(plan, bytes, plan->ends[RAR_RS]);
 }
 
-/* The bytes of the buffer for a tensor of @bytes; gathered: all contributions and the sum. */
+/*
+ * The bytes of the buffer for a tensor of @bytes; gathered: all blocks and the
+ * sum.
+ */
 u64 rar_plan_room(const struct rar_plan *plan, u64 bytes)
 {
-	return plan->gathered ? bytes * (plan->parts + 1) : bytes;
+	return plan->gathered ? bytes * max(plan->parts, plan->sum + 1) : bytes;
 }
 
 /* --- how an operation is cut --------------------------------------------- */
@@ -438,6 +460,9 @@ u32 rar_ring_need(const struct rar_ring *ring)
 {
 	const struct rar_plan *plan = &ring->plan;
 
+	/* The chunks of the sum. */
+	if (plan->doubling)
+		return ring->cpb;
 	/* The block that starts here comes back, or never arrives. */
 	if (rar_plan_returns(plan))
 		return ring->nchunks;

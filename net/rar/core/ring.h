@@ -52,6 +52,14 @@
  * Direct: every block goes from the rank where it starts to each rank that needs it, in one hop.
  * A gathered all-reduce may be direct, and a broadcast. No chunk is passed on.
  *
+ * Doubling: a short all-reduce by recursive doubling, log2(size) stages
+ * (core/stages.h). There is a block for what comes in each stage, and after
+ * these a block for each partial sum that this rank makes: as many, and one
+ * more. Each is as long as the tensor. The partial sum of stage s goes into the
+ * block of what comes in stage s at the peer, which adds it to its own of stage
+ * s, and so makes the next one; see ring/doubling.c. In a packet a chunk has
+ * the number that it has at the receiver.
+ *
  * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
 #ifndef _RAR_RING_H
@@ -69,9 +77,12 @@
 #include <linux/rar.h>
 #include <linux/rar_wire.h>
 
+#include "core/stages.h"
+
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
 #define RAR_UNCUT_MAX	65536	/* RAR_AUTO: most bytes that are not cut */
+#define RAR_DOUBLING_BYTES	16384	/* RAR_DOUBLING: the longest tensor */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */
@@ -107,6 +118,12 @@ static inline u32 rar_mode_way(u16 mode)
 static inline u16 rar_way_mode(enum rar_wire_way way)
 {
 	return way << 12;
+}
+
+/* Do chunks go straight to the ranks that need them? @way may be anything. */
+static inline bool rar_way_is_direct(u32 way)
+{
+	return way == RAR_WAY_DIRECT || way == RAR_WAY_DOUBLING;
 }
 
 #define RAR_NO_BLOCK	U32_MAX
@@ -153,8 +170,13 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
- * @gathered: each block is a whole contribution of the tensor's length
+ * @gathered: each block is a whole contribution, or partial sum, of the
+ *            tensor's length
  * @direct: no chunk is passed on
+ * @doubling: by recursive doubling; then @gathered and @direct are set, too
+ * @stages: @doubling: the stages of this rank
+ * @sum:    @gathered: the block that the sum lies in, which may be one after
+ *          the last
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
  * @aside:  any of the sums may also be made aside of the ring. Then a sum may come here of any
@@ -174,6 +196,9 @@ struct rar_plan {
 	bool exact;
 	bool gathered;
 	bool direct;
+	bool doubling;
+	struct rar_stages stages;
+	u32 sum;
 	bool back;
 	bool aside;
 	u32 boxes;
@@ -357,11 +382,14 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
 }
 
 /*
- * Is @phase the last in which a chunk of @block arrives here? When every chunk has come in
- * its last phase the operation is complete here, and only sending is left.
+ * Is @phase the last in which a chunk of @block arrives here? When every chunk
+ * has come in its last phase the operation is complete here, and only sending
+ * is left. By doubling nothing is complete because it arrives.
  */
 static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
+	if (plan->doubling)
+		return false;
 	return phase == RAR_AG || !rar_plan_has(plan, RAR_AG) || block == plan->starts[RAR_AG];
 }
 
@@ -406,6 +434,27 @@ static inline enum rar_phase rar_plan_result(const struct rar_plan *plan, u32 bl
 static inline bool rar_plan_returns(const struct rar_plan *plan)
 {
 	return rar_plan_has(plan, RAR_RS) && rar_plan_has(plan, RAR_AG);
+}
+
+/*
+ * The block of the partial sum that this rank has before a stage.
+ * @plan->doubling.
+ */
+static inline u32 rar_plan_partial(const struct rar_plan *plan, u32 stage)
+{
+	return plan->stages.n + stage;
+}
+
+/*
+ * The number of a chunk at the rank that it goes to. By doubling that is in the
+ * block of what comes in its stage; elsewhere it has the same number
+ * everywhere.
+ */
+static inline u32 rar_ring_there(const struct rar_ring *ring, u32 chunk)
+{
+	if (ring->plan.doubling)
+		chunk -= ring->plan.stages.n * ring->cpb;
+	return chunk;
 }
 
 /* Does this rank send nothing but its own contribution in a chunk of @block in @phase? */

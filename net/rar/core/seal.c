@@ -102,10 +102,10 @@ static void replace(struct rar_member *m, u32 rank, struct rar_seal *seal)
 }
 
 /* Is a rank one that this rank sends packets of an epoch to? */
-static bool is_peer(const struct rar_member *m, u32 rank)
+static bool is_peer(struct rar_member *m, u32 rank)
 {
 	return rank != m->rank &&
-	       (m->direct.peer || rank == m->link[RAR_NEXT]->rank ||
+	       (rar_member_direct(m, rank) || rank == m->link[RAR_NEXT]->rank ||
 		rank == m->link[RAR_PREV]->rank);
 }
 

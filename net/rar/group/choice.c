@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RAR_AUTO: rank 0 chooses how the group adds short tensors, and tells all members with the
- * table. There are three borders: operations of up to "direct" bytes are exchanged directly,
- * all-reduces of up to "gather" bytes are gathered, and those of up to "whole" bytes are not cut
- * into blocks. RAR_DIRECT has the first of these borders only, always the same.
+ * RAR_AUTO: rank 0 chooses how the group adds short tensors, and tells all
+ * members with the table. There are three borders: operations of up to "direct"
+ * bytes are exchanged directly, all-reduces of up to "gather" bytes are
+ * gathered, and those of up to "whole" bytes are not cut into blocks.
+ * RAR_DIRECT and RAR_DOUBLING have the first of these borders only, always the
+ * same.
  *
  * The choice rests on the time of a hop: COLLECT goes round the ring as a chunk does, so its
  * way takes as many hops as there are ranks. What each form costs:
@@ -40,13 +42,17 @@
  */
 static void confine(const struct rar_member *m, struct rar_choice *choice)
 {
-	if (m->schedule != RAR_AUTO && m->schedule != RAR_DIRECT)
+	u32 most = m->schedule == RAR_DOUBLING ? RAR_DOUBLING_BYTES :
+						 RAR_SMALL_BYTES;
+
+	if (m->schedule != RAR_AUTO && m->schedule != RAR_DIRECT &&
+	    m->schedule != RAR_DOUBLING)
 		*choice = (struct rar_choice) { };
-	if (m->schedule == RAR_DIRECT) {
+	if (m->schedule != RAR_AUTO) {
 		choice->gather = 0;
 		choice->uncut = 0;
 	}
-	choice->direct = min_t(u32, choice->direct, RAR_SMALL_BYTES);
+	choice->direct = min_t(u32, choice->direct, most);
 	choice->gather = min_t(u32, choice->gather, RAR_SMALL_BYTES);
 	choice->uncut = clamp_t(u32, choice->uncut, RAR_SMALL_BYTES,
 				RAR_UNCUT_MAX);
@@ -66,12 +72,16 @@ static u32 told_border(u32 bytes)
 	return bytes < BORDER_MIN ? 0 : rounddown_pow_of_two(bytes);
 }
 
-/* The bytes up to which operations are exchanged directly. */
+/* The bytes up to which operations are exchanged directly, or by doubling. */
 static u32 choose_direct(const struct rar_member *m)
 {
 	int told = READ_ONCE(m->rn->sysctl_direct_bytes);
 
-	if (!rar_pair_wanted(m) || !knows(m, RAR_WAY_DIRECT))
+	if (!rar_pair_wanted(m))
+		return 0;
+	if (m->schedule == RAR_DOUBLING)
+		return knows(m, RAR_WAY_DOUBLING) ? RAR_DOUBLING_BYTES : 0;
+	if (!knows(m, RAR_WAY_DIRECT))
 		return 0;
 	if (m->schedule == RAR_DIRECT)
 		return RAR_SMALL_BYTES;
@@ -194,11 +204,10 @@ void rar_choice_take(struct rar_member *m)
 	m->gather_below = 0;
 	m->direct.below = 0;
 	m->direct.paired = false;
-	if (m->size == 1 || m->size > RAR_GATHER_RANKS)
-		return;
-	m->gather_below = below(m->schedule == RAR_GATHERED ? RAR_SMALL_BYTES :
-							     choice->gather);
-	if (!m->direct.peer)
+	if (m->size > 1 && m->size <= RAR_GATHER_RANKS)
+		m->gather_below = below(m->schedule == RAR_GATHERED ?
+					RAR_SMALL_BYTES : choice->gather);
+	if (!rar_pair_wanted(m))
 		return;
 	m->direct.below = below(choice->direct);
 	m->direct.paired = choice->direct || choice->paired;

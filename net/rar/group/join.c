@@ -53,7 +53,8 @@
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
 /* RAR_JF_AUTO, too */
-#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | RAR_JF_DIRECT)
+#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | \
+				 RAR_JF_DIRECT | RAR_JF_DOUBLING)
 
 /* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
 
@@ -69,6 +70,8 @@ static u16 schedule_flag(const struct rar_member *m)
 		return RAR_JF_AUTO;
 	case RAR_DIRECT:
 		return RAR_JF_DIRECT;
+	case RAR_DOUBLING:
+		return RAR_JF_DOUBLING;
 	}
 	return 0;
 }
@@ -544,12 +547,18 @@ void rar_join_rcv(struct rar_member *m, struct rar_pkt *pkt)
 
 /* -- timer --------------------------------------------------------------- */
 
-/* The first rank that this one must reach and does not, though its address is known. */
-static u32 unreached(const struct rar_member *m)
+/*
+ * The first rank that this one must reach and does not, though its address is
+ * known; or NULL.
+ */
+static const struct rar_direct_peer *unreached(const struct rar_member *m)
 {
-	u32 rank = m->schedule == RAR_DIRECT && rar_pair_wanted(m) ? rar_pair_missing(m) : m->size;
+	const struct rar_direct_peer *peer;
 
-	return rank < m->size && m->direct.peer[rank].tries ? rank : RAR_NO_RANK;
+	if (m->schedule != RAR_DIRECT || !rar_pair_wanted(m))
+		return NULL;
+	peer = rar_pair_missing(m);
+	return peer && peer->tries ? peer : NULL;
 }
 
 static void join_timed_out(struct rar_member *m)
@@ -557,7 +566,7 @@ static void join_timed_out(struct rar_member *m)
 	struct rar_join_state *j = &m->join;
 	u32 next = m->link[RAR_NEXT]->rank;
 	u32 prev = m->link[RAR_PREV]->rank;
-	u32 far = unreached(m);
+	const struct rar_direct_peer *far = unreached(m);
 
 	if (j->route_err)
 		rar_fail_pair(m, -j->route_err, RAR_R_NODEV, m->rank, next, 0);
@@ -574,10 +583,12 @@ static void join_timed_out(struct rar_member *m)
 	else if (j->refused_since)
 		rar_fail_pair(m, EADDRINUSE, RAR_R_DUPLICATE,
 			      m->rank, next, 0);
-	else if (far != RAR_NO_RANK && m->direct.peer[far].reached_small)
-		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, far, 0);
-	else if (far != RAR_NO_RANK)
-		rar_fail_pair(m, ETIMEDOUT, RAR_R_JOIN_TIMEOUT, far, m->rank, 0);
+	else if (far && far->reached_small)
+		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, far->link.rank,
+			      0);
+	else if (far)
+		rar_fail_pair(m, ETIMEDOUT, RAR_R_JOIN_TIMEOUT, far->link.rank,
+			      m->rank, 0);
 	else
 		rar_fail_pair(m, ETIMEDOUT, RAR_R_JOIN_TIMEOUT,
 			      j->ok[RAR_NEXT] ? prev : next, m->rank,

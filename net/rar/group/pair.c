@@ -28,16 +28,95 @@
 #define PAIR_RTO_MIN_US		5000	/* shortest time that a question waits for its answer, */
 #define PAIR_RTO_MAX_US		200000	/* and the longest */
 
+/* May this rank send to all others? */
+static bool to_all(const struct rar_member *m)
+{
+	return (m->schedule == RAR_DIRECT || m->schedule == RAR_AUTO) &&
+	       m->size <= RAR_GATHER_RANKS;
+}
+
+/* Does the schedule have such links? */
 static bool allowed(const struct rar_member *m)
 {
-	return (m->schedule == RAR_DIRECT || m->schedule == RAR_AUTO) && m->size > 1 &&
-	       m->size <= RAR_GATHER_RANKS;
+	return m->size > 1 && (to_all(m) || m->schedule == RAR_DOUBLING);
+}
+
+/* Are the links those of a join with the same schedule? */
+static bool fits(const struct rar_member *m)
+{
+	return allowed(m) && m->direct.all == to_all(m);
 }
 
 /* May this join lead to a direct exchange? The links may be of a join before it. */
 bool rar_pair_wanted(const struct rar_member *m)
 {
-	return m->direct.peer && allowed(m);
+	return m->direct.peer && fits(m);
+}
+
+/*
+ * Give each peer by doubling a slot. A rank that is folded, or whose neighbour
+ * is, has one peer in two stages.
+ */
+static u32 doubling_slots(struct rar_member *m, u32 *ranks)
+{
+	struct rar_stages st = rar_stages_of(m->size, m->rank);
+	struct rar_direct *d = &m->direct;
+	struct rar_stage stage;
+	u32 n = 0, s, i;
+
+	for (s = 0; s < st.n; s++) {
+		stage = rar_stage(&st, s);
+		if (!stage.sends && !stage.takes)
+			continue;
+		for (i = 0; i < n && ranks[i] != stage.peer; i++)
+			;
+		ranks[i] = stage.peer;
+		n = max(n, i + 1);
+		d->to |= stage.sends ? BIT(i) : 0;
+		d->from |= stage.takes ? BIT(i) : 0;
+	}
+	return n;
+}
+
+/* Set the ranks that have a slot. Return: how many have. */
+static u32 find_slots(struct rar_member *m, u32 *ranks)
+{
+	u32 i;
+
+	m->direct.to = 0;
+	m->direct.from = 0;
+	m->direct.all = to_all(m);
+	if (!m->direct.all)
+		return doubling_slots(m, ranks);
+	for (i = 0; i < m->size; i++)
+		ranks[i] = i;
+	return m->size;
+}
+
+static void free_peers(struct rar_direct_peer *peer, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		dst_cache_destroy(&peer[i].link.path.cache);
+	kvfree(peer);
+}
+
+/* At the end of a member. */
+void rar_pair_free(struct rar_member *m)
+{
+	free_peers(m->direct.peer, m->direct.peer ? m->direct.n : 0);
+}
+
+/* Give up the links of an earlier join, which failed. Process context. */
+static void forget(struct rar_member *m)
+{
+	struct rar_direct_peer *peer = m->direct.peer;
+
+	WRITE_ONCE(m->direct.peer, NULL);
+	/* Packets and timers of that join may still look at them. */
+	synchronize_rcu();
+	free_peers(peer, m->direct.n);
 }
 
 /**
@@ -50,40 +129,33 @@ bool rar_pair_wanted(const struct rar_member *m)
  */
 int rar_pair_prepare(struct rar_member *m)
 {
+	u32 ranks[RAR_GATHER_RANKS], n, i;
 	struct rar_direct_peer *peer;
-	u32 i;
 
-	BUILD_BUG_ON(RAR_GATHER_RANKS > 32 || RAR_MAX_OPS > 64);
+	BUILD_BUG_ON(RAR_GATHER_RANKS < RAR_STAGES_MAX ||
+		     RAR_GATHER_RANKS > 32 || RAR_MAX_OPS > 64);
+	if (m->direct.peer && !fits(m))
+		forget(m);
 	if (m->direct.peer || !allowed(m))
 		return 0;
-	peer = kvcalloc(m->size, sizeof(*peer), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	n = find_slots(m, ranks);
+	peer = kvcalloc(n, sizeof(*peer), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!peer)
 		return -ENOMEM;
-	for (i = 0; i < m->size; i++) {
+	for (i = 0; i < n; i++) {
 		peer[i].link.member = m;
 		peer[i].link.index = RAR_LINKS + i;
-		peer[i].link.rank = i;
-		if (dst_cache_init(&peer[i].link.path.cache, GFP_KERNEL_ACCOUNT))
-			goto undo;
+		peer[i].link.rank = ranks[i];
+		if (dst_cache_init(&peer[i].link.path.cache,
+				   GFP_KERNEL_ACCOUNT)) {
+			free_peers(peer, i);
+			return -ENOMEM;
+		}
 	}
 	/* Packets find the direct links only in a member that joins, which is later. */
+	m->direct.n = n;
 	m->direct.peer = peer;
 	return 0;
-undo:
-	while (i--)
-		dst_cache_destroy(&peer[i].link.path.cache);
-	kvfree(peer);
-	return -ENOMEM;
-}
-
-/* At the end of a member. */
-void rar_pair_free(struct rar_member *m)
-{
-	u32 i;
-
-	for (i = 0; m->direct.peer && i < m->size; i++)
-		dst_cache_destroy(&m->direct.peer[i].link.path.cache);
-	kvfree(m->direct.peer);
 }
 
 /* Forget what an earlier join found out. @m->lock held. */
@@ -94,7 +166,7 @@ void rar_pair_reset(struct rar_member *m)
 	lockdep_assert_held(&m->lock);
 	m->direct.below = 0;
 	m->direct.paired = false;
-	for (i = 0; m->direct.peer && i < m->size; i++)
+	for (i = 0; m->direct.peer && i < m->direct.n; i++)
 		m->direct.peer[i].nonce = 0;
 }
 
@@ -107,14 +179,14 @@ void rar_pair_reset(struct rar_member *m)
 void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
 {
 	const struct rar_path *next = &m->link[RAR_NEXT]->path;
-	struct rar_link *link = rar_direct_link(m, rank);
+	struct rar_link *link = rar_member_direct(m, rank);
 	struct rar_direct_peer *peer;
 	struct rar_path *path;
 
 	lockdep_assert_held(&m->lock);
 	if (!link || !row->nonce || row->addr.af != next->src.af)
 		return;
-	peer = &m->direct.peer[rank];
+	peer = container_of(link, struct rar_direct_peer, link);
 	path = &link->path;
 	if (peer->nonce == row->nonce && path->dst.port == row->addr.port &&
 	    ipv6_addr_equal(&path->dst.ip, &row->addr.ip))
@@ -134,21 +206,33 @@ void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
 	WRITE_ONCE(path->run_max, 1);
 }
 
-/* The first rank that packets of full size have not reached; m->size if there is none. */
-u32 rar_pair_missing(const struct rar_member *m)
+/* Is a slot that of this rank itself? */
+static bool is_own(const struct rar_member *m, u32 slot)
 {
-	u32 i;
-
-	for (i = 0; i < m->size; i++)
-		if (i != m->rank && !(m->direct.peer[i].nonce && m->direct.peer[i].reached))
-			break;
-	return i;
+	return m->direct.all && slot == m->rank;
 }
 
-/* Do packets of full size reach every other rank? rar_pair_wanted() is true, @m->lock held. */
+/*
+ * The first rank that packets of full size have not reached; NULL if there is
+ * none.
+ */
+const struct rar_direct_peer *rar_pair_missing(const struct rar_member *m)
+{
+	const struct rar_direct_peer *peer;
+	u32 i;
+
+	for (i = 0; i < m->direct.n; i++) {
+		peer = &m->direct.peer[i];
+		if (!is_own(m, i) && !(peer->nonce && peer->reached))
+			return peer;
+	}
+	return NULL;
+}
+
+/* Do packets of full size reach every rank that has a link? @m->lock held. */
 bool rar_pair_all(const struct rar_member *m)
 {
-	return rar_pair_missing(m) == m->size;
+	return !rar_pair_missing(m);
 }
 
 /* The bytes that follow the header, so that the packet is as long as the longest DIRECT. */
@@ -158,11 +242,14 @@ static size_t padding(const struct rar_member *m)
 }
 
 /* Send a PAIR to a rank that has not answered. */
-static void try_rank(struct rar_member *m, u32 rank)
+static void try_peer(struct rar_member *m, struct rar_direct_peer *peer)
 {
-	struct rar_direct_peer *peer = &m->direct.peer[rank];
 	struct rar_pair_hdr ph = {
-		.h = { .type = RAR_T_PAIR, .src = cpu_to_be16(m->rank), .dst = cpu_to_be16(rank) },
+		.h = {
+			.type = RAR_T_PAIR,
+			.src = cpu_to_be16(m->rank),
+			.dst = cpu_to_be16(peer->link.rank),
+		},
 	};
 	u64 token = 0;
 	bool small;
@@ -191,9 +278,9 @@ void rar_pair_try(struct rar_member *m)
 {
 	u32 i;
 
-	for (i = 0; rar_pair_wanted(m) && i < m->size; i++)
-		if (i != m->rank)
-			try_rank(m, i);
+	for (i = 0; rar_pair_wanted(m) && i < m->direct.n; i++)
+		if (!is_own(m, i))
+			try_peer(m, &m->direct.peer[i]);
 }
 
 /* Does the token prove that the sender knows the nonce of the rank asked? Else count a drop. */
@@ -238,16 +325,17 @@ void rar_pair_rcv(struct rar_member *m, struct rar_pkt *pkt)
  */
 void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	u32 rank = be16_to_cpu(pkt->h.src), us;
+	struct rar_link *link = rar_member_direct(m, be16_to_cpu(pkt->h.src));
 	struct rar_direct_peer *peer;
 	struct rar_pair_hdr ph;
 	bool first = false;
+	u32 us;
 
-	if (!rar_direct_link(m, rank) || skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph))) {
+	if (!link || skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph))) {
 		rar_mib_inc(m->rn, DropState);
 		return;
 	}
-	peer = &m->direct.peer[rank];
+	peer = container_of(link, struct rar_direct_peer, link);
 	spin_lock_bh(&m->lock);
 	if (m->state == RAR_S_JOINING && proves(m, &ph, peer->nonce) &&
 	    peer->challenge == be64_to_cpu(ph.challenge) &&
@@ -262,5 +350,5 @@ void rar_pair_rcv_ack(struct rar_member *m, const struct rar_pkt *pkt)
 	}
 	spin_unlock_bh(&m->lock);
 	if (first)
-		try_rank(m, rank);
+		try_peer(m, peer);
 }

@@ -95,7 +95,7 @@ static void later_paths(struct rar_member *m, u64 late, u64 now)
 		for (k = 0; k < ARRAY_SIZE(tx->full_since_us); k++)
 			later_us(&tx->full_since_us[k], late, now);
 	}
-	for (i = 0; m->direct.peer && i < m->size; i++) {
+	for (i = 0; m->direct.peer && i < m->direct.n; i++) {
 		later_us(&m->direct.peer[i].asked_us, late, now);
 		later_us(&m->direct.peer[i].full_since_us, late, now);
 	}

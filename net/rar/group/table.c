@@ -38,6 +38,7 @@
 #define TABLE_START_US		1000000000000LL	/* no join of rank 0 takes so long: 11 days */
 #define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
 #define APART_ROUNDS		4	/* RAR_AUTO: further ones while ranks try to reach others */
+#define APART_PATIENT		12	/* RAR_DOUBLING: for about 2 seconds */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
 struct table_pkt {
@@ -345,6 +346,7 @@ static void step_to(struct rar_member *m, u8 type)
 	j->step_next = jiffies;
 	j->step_since = jiffies;
 	bitmap_zero(j->back, slices(m));
+	j->apart = false;
 }
 
 /* Rank 0: propose the boxes, if the group can use them. */
@@ -506,17 +508,20 @@ static void collect_tell(struct rar_member *m, const struct table_pkt *t)
 }
 
 /*
- * Must COLLECT go round again? RAR_AUTO measures the time of a hop several times. Ranks that
- * exchange directly need time to reach each other; only RAR_DIRECT cannot do without.
+ * Must COLLECT go round again? RAR_AUTO measures the time of a hop several
+ * times. Ranks that exchange directly need time to reach each other; only
+ * RAR_DIRECT cannot do without. RAR_DOUBLING was asked for, so that packets may
+ * be lost a few times.
  */
-static bool collect_again(struct rar_member *m, bool apart)
+static bool collect_again(struct rar_member *m)
 {
+	u32 rounds = m->schedule == RAR_DOUBLING ? APART_PATIENT : APART_ROUNDS;
 	struct rar_join_state *j = &m->join;
 	bool again = m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS;
 
-	if (!rar_pair_wanted(m) || !apart || again)
+	if (!rar_pair_wanted(m) || !j->apart || again)
 		return again;
-	return j->apart_rounds++ < APART_ROUNDS || m->schedule == RAR_DIRECT;
+	return j->apart_rounds++ < rounds || m->schedule == RAR_DIRECT;
 }
 
 /* How long a COLLECT took that was sent at @sent. @m->lock held. */
@@ -533,7 +538,6 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 {
 	struct rar_join_state *j = &m->join;
 	u64 sent = be64_to_cpu(t->th.digest);
-	bool apart;
 
 	if (m->state != RAR_S_JOINING && m->state != RAR_S_READY)
 		return false;
@@ -548,12 +552,12 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 	if (j->step != RAR_T_COLLECT || (s64)(sent - j->round_clock) < 0)
 		return false;
 	slice_store(m, t);
+	j->apart |= !!(t->th.flags & cpu_to_be16(RAR_TF_APART));
 	measure_round(m, sent);
 	if (!slices_all(m) || !payload_ok(be32_to_cpu(t->th.payload)) ||
 	    be32_to_cpu(t->th.payload) > j->payload)
 		return false;
-	apart = t->th.flags & cpu_to_be16(RAR_TF_APART);
-	if (collect_again(m, apart)) {
+	if (collect_again(m)) {
 		step_to(m, RAR_T_COLLECT);
 		j->round_clock = clock_read(j);
 		if (j->apart_rounds)
@@ -561,7 +565,7 @@ static bool rcv_collect(struct rar_member *m, struct table_pkt *t)
 		return false;
 	}
 	set_proposal(m, &t->th);
-	rar_choice_make(m, !apart, &j->choice);
+	rar_choice_make(m, !j->apart, &j->choice);
 	choose_boxes(m);
 	j->drawn = clock_read(j);
 	j->hash = table_hash(m);

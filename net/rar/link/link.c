@@ -283,8 +283,14 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
 	op->come = op->later ? 0 : op->ring.cpb;
-	/* Whoever has a block of its own sends it to all other ranks. */
-	if (op->ring.plan.direct && rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)))
+	/*
+	 * Whoever has a block of its own sends it to all other ranks, or by
+	 * doubling to one first.
+	 */
+	if (op->ring.plan.doubling)
+		op->peers = m->direct.to;
+	else if (op->ring.plan.direct &&
+		 rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)))
 		op->peers = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
 	rar_each_out(link, m) {
 		rar_window_post(link, op);

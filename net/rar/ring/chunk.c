@@ -379,6 +379,8 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 	else
 		rar_push(m);
 	rar_done_lead(m, op, a);
+	if (op->ring.plan.doubling)
+		rar_direct_come(m, op, run->chunk);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward && reuse ? RAR_RX_TAKEN : RAR_RX_DONE;
@@ -412,9 +414,26 @@ static bool too_soon(const struct rar_operation *op, const struct rar_arrival *a
 	       rar_op_published(op, &rs, mask) != mask;
 }
 
+/* The rank from which the chunks of a block come directly. */
+static u32 direct_from(const struct rar_operation *op, u32 block)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	struct rar_stage stage;
+
+	if (!op->ring.plan.gathered)
+		return op->fingerprint.root;
+	if (!op->ring.plan.doubling)
+		return block;
+	if (block >= st->n)
+		return RAR_NO_RANK;
+	stage = rar_stage(st, block);
+	return stage.takes ? stage.peer : RAR_NO_RANK;
+}
+
 /*
- * Did the run come from where it must? Chunks that go directly come from the rank that
- * contributes them. Others come by the ring; or, if the ring brings no sums, sums by the leg.
+ * Did the run come from where it must? Chunks that go directly come from the
+ * rank that contributes them, or from the peer of the stage. Others come by the
+ * ring; or, if the ring brings no sums, sums by the leg.
  */
 static bool from_right_rank(const struct rar_operation *op, const struct rar_arrival *a)
 {
@@ -425,7 +444,7 @@ static bool from_right_rank(const struct rar_operation *op, const struct rar_arr
 	if (!plan->direct)
 		return a->link->index < RAR_LINKS;
 	return a->link->index >= RAR_LINKS &&
-	       a->link->rank == (plan->gathered ? a->c.block : op->fingerprint.root);
+	       a->link->rank == direct_from(op, a->c.block);
 }
 
 /* Take in a run of an operation that was posted here. */
@@ -784,7 +803,7 @@ enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return RAR_DROP(Short);
 	/* A chunk of the ring and a chunk that came directly are never the same. */
-	if (rar_mode_way(be16_to_cpu(dh.mode)) != RAR_WAY_DIRECT)
+	if (!rar_way_is_direct(rar_mode_way(be16_to_cpu(dh.mode))))
 		return RAR_DROP(Chunk);
 	rar_direct_hear(pkt->link, be32_to_cpu(dh.base),
 			be64_to_cpu(dh.complete), true);

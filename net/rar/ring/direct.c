@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The direct exchange of short operations: each rank sends what it contributes straight to
- * every other rank (DIRECT), in one hop. Every rank adds in rank order (core/gather.c), so the
- * bits are those of the ring. In a broadcast only the root sends.
+ * The direct exchange of short operations: each rank sends what it contributes
+ * straight to every other rank (DIRECT), in one hop. Every rank adds in rank
+ * order (core/gather.c), so the bits are those of the ring. In a broadcast only
+ * the root sends. By doubling partial sums go to one rank after another
+ * (doubling.c).
  *
  * No rank remembers what it has sent to which rank. Two facts about the operations on the
  * table are enough, and both can be read off the table at any moment:
@@ -32,6 +34,8 @@
 #include "link/link.h"
 #include "rar.h"
 #include "ring/direct.h"
+#include "ring/done.h"
+#include "ring/doubling.h"
 #include "ring/fail.h"
 #include "tx/control.h"
 #include "tx/run.h"
@@ -41,17 +45,22 @@
 
 /* -- peers ---------------------------------------------------------------- */
 
-/* The direct link to another rank, or NULL. Any context; @rank may be anything. */
-struct rar_link *rar_direct_link(struct rar_member *m, u32 rank)
-{
-	if (!m->direct.peer || rank >= m->size || rank == m->rank)
-		return NULL;
-	return &m->direct.peer[rank].link;
-}
-
 static struct rar_direct_peer *peer_of(struct rar_link *link)
 {
 	return container_of(link, struct rar_direct_peer, link);
+}
+
+static u32 slot_of(struct rar_link *link)
+{
+	return peer_of(link) - link->member->direct.peer;
+}
+
+/* All slots, a bit each; not that of this rank. */
+static u32 all_slots(const struct rar_member *m)
+{
+	u32 all = GENMASK(m->direct.n - 1, 0);
+
+	return m->direct.all ? all & ~BIT(m->rank) : all;
 }
 
 /**
@@ -69,7 +78,7 @@ void rar_direct_start(struct rar_member *m)
 	d->news = 0;
 	d->news_us = 0;
 	d->keyed = false;
-	for (i = 0; d->peer && i < m->size; i++) {
+	for (i = 0; d->peer && i < d->n; i++) {
 		/* As rar_link_start(): the payload is known now. */
 		dst_cache_reset(&d->peer[i].link.path.cache);
 		WRITE_ONCE(d->peer[i].link.path.run_max, 1);
@@ -109,17 +118,43 @@ static void runs_no_more(struct rar_member *m, struct rar_operation *op)
 /* The chunks that a rank sends here in an operation: the first, and how many. */
 static u32 chunks_from(const struct rar_operation *op, u32 rank, u32 *n)
 {
-	u32 block = op->ring.plan.gathered ? rank :
+	const struct rar_plan *plan = &op->ring.plan;
+	u32 block = plan->doubling ? rar_stage_from(&plan->stages, rank) :
+		    plan->gathered ? rank :
 		    rank == op->fingerprint.root ? 0 : RAR_NO_BLOCK;
 
 	*n = rar_ring_block_chunks(&op->ring, block);
 	return rar_ring_block_first(&op->ring, block);
 }
 
-/* The own chunks of full size, a bit each: all, or all but the last. */
+/*
+ * The chunks that this rank can send to a rank in an operation: the first one
+ * of their block, and a bit each.
+ */
+static u32 chunks_to(const struct rar_operation *op, u32 rank, u64 *mask)
+{
+	const struct rar_plan *plan = &op->ring.plan;
+	u32 block = rar_plan_own(plan), stage;
+
+	*mask = rar_mask(rar_ring_block_chunks(&op->ring, block));
+	if (plan->doubling) {
+		stage = rar_stage_to(&plan->stages, rank);
+		*mask = stage == RAR_NO_STAGE ? 0 :
+						rar_doubling_made(op, stage);
+		block = rar_plan_partial(plan, stage);
+	}
+	return rar_ring_block_first(&op->ring, block);
+}
+
+/*
+ * The chunks of full size that this rank sends to each rank, a bit each: all,
+ * or but the last.
+ */
 static u64 full_chunks(const struct rar_member *m, const struct rar_operation *op)
 {
-	u32 n, first = chunks_from(op, m->rank, &n);
+	u32 own = rar_plan_own(&op->ring.plan);
+	u32 n = rar_ring_block_chunks(&op->ring, own);
+	u32 first = rar_ring_block_first(&op->ring, own);
 	struct rar_chunk last;
 
 	if (!n)
@@ -129,11 +164,11 @@ static u64 full_chunks(const struct rar_member *m, const struct rar_operation *o
 }
 
 /* A rank needs no more chunks of an operation, which may release the operation. tx_lock. */
-static void served(struct rar_member *m, struct rar_operation *op, u32 rank)
+static void served(struct rar_member *m, struct rar_operation *op, u32 slot)
 {
-	op->peers &= ~BIT(rank);
+	op->peers &= ~BIT(slot);
 	if (op->direct_sent && full_chunks(m, op))
-		m->direct.peer[rank].full_lost = 0;
+		m->direct.peer[slot].full_lost = 0;
 	if (op->peers)
 		return;
 	/* At the root of a broadcast the operation is complete from the beginning. */
@@ -146,7 +181,7 @@ static void served(struct rar_member *m, struct rar_operation *op, u32 rank)
  * Take in which operations are complete at a rank. @base may be its low 32 bits: ranks are
  * RAR_MAX_OPS operations apart at most. tx_lock.
  */
-static void take_known(struct rar_member *m, u32 rank, u32 base, u64 map)
+static void take_known(struct rar_member *m, u32 slot, u32 base, u64 map)
 {
 	struct rar_operation *op;
 	u64 seq, end = m->op_next;
@@ -155,11 +190,11 @@ static void take_known(struct rar_member *m, u32 rank, u32 base, u64 map)
 	for (seq = m->op_oldest; seq < end; seq++) {
 		op = rar_link_op_at(m, seq);
 		/* Chunks of a stream are acknowledged one by one, see keyed.c. */
-		if (!op || op->keyed || !(op->peers & BIT(rank)))
+		if (!op || op->keyed || !(op->peers & BIT(slot)))
 			continue;
 		at = (s32)((u32)seq - base);
 		if (at < 0 || (at < 64 && map & (1ULL << at)))
-			served(m, op, rank);
+			served(m, op, slot);
 	}
 }
 
@@ -179,8 +214,11 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 /* May another operation be on its way? tx_lock. */
 static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 {
+	u64 bytes = op->bytes * (op->ring.plan.doubling ?
+				 hweight32(m->direct.from) : m->size);
+
 	return !m->direct.running ||
-	       (m->direct.running + 1) * (u64)m->size * op->bytes <= DIRECT_WINDOW;
+	       (m->direct.running + 1) * bytes <= DIRECT_WINDOW;
 }
 
 /* Something may be missing soon: look at the time of the first question. tx_lock. */
@@ -194,7 +232,10 @@ static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
 /* A broadcast of another rank: this one only waits for it. tx_lock. */
 static void await_root(struct rar_member *m, const struct rar_operation *op)
 {
-	if (op->ring.plan.direct && !op->keyed && !op->peers && atomic_read(&op->left))
+	const struct rar_plan *plan = &op->ring.plan;
+
+	if (plan->direct && !plan->gathered && !op->keyed && !op->peers &&
+	    atomic_read(&op->left))
 		watch(m, &m->direct.peer[op->fingerprint.root], rar_now_us());
 }
 
@@ -226,60 +267,182 @@ static struct rar_operation *next_op(struct rar_member *m)
 	return NULL;
 }
 
-/* Choose the lane of a chunk: another one if it is sent again. */
-static u32 lane_of(struct rar_link *link, const struct rar_run *run, bool again)
-{
-	u32 lane;
-
-	spin_lock_bh(&link->member->tx_lock);
-	lane = rar_lane_pick(link, run, true, again);
-	spin_unlock_bh(&link->member->tx_lock);
-	return lane;
-}
-
-/* Send own chunks of an operation to a rank: those of @mask. */
-static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mask,
-			const struct rar_known *known, bool again)
+/*
+ * Send a chunk to a rank. @again: perhaps its lane lost it. A packet that a
+ * queue of this host refuses is asked for, as a lost one.
+ */
+static void send_chunk(struct rar_link *link, struct rar_operation *op,
+		       u32 chunk, const struct rar_known *told, bool again)
 {
 	struct rar_member *m = link->member;
-	u32 n, first = chunks_from(op, m->rank, &n);
 	struct rar_tx_item item = {
 		.op = op,
-		.run = { .n = 1, .phase = RAR_AG },
-		.known = *known,
+		.run = { .chunk = chunk, .n = 1, .phase = RAR_AG },
 	};
 
-	for (mask &= rar_mask(n); mask; mask &= mask - 1) {
-		item.run.chunk = first + __ffs64(mask);
-		item.lane = lane_of(link, &item.run, again);
-		/* A packet that a queue of this host refuses is asked for, as a lost one. */
-		if (rar_run_send(link, &item) == -EMSGSIZE)
-			rar_fail_sent(link, op->seq, -EMSGSIZE);
+	spin_lock_bh(&m->tx_lock);
+	item.known = told ? *told : known(m);
+	if (!told)
+		m->direct.news &= ~BIT(slot_of(link));
+	item.lane = rar_lane_pick(link, &item.run, true, again);
+	spin_unlock_bh(&m->tx_lock);
+	if (rar_run_send(link, &item) == -EMSGSIZE)
+		rar_fail_sent(link, op->seq, -EMSGSIZE);
+}
+
+/*
+ * Send chunks of an operation to a rank: those of @mask that this rank can
+ * send.
+ */
+static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mask,
+			const struct rar_known *told, bool again)
+{
+	u64 can;
+	u32 first = chunks_to(op, link->rank, &can);
+
+	for (mask &= can; mask; mask &= mask - 1)
+		send_chunk(link, op, first + __ffs64(mask), told, again);
+	rar_mib_inc(link->member->rn, TxDirect);
+}
+
+/*
+ * Choose the next operation to send. Return: the operation, referenced; NULL if
+ * none may go. Sets @peers to the slots that need it, a bit each, and @told.
+ * @first: this is the first call of rar_direct_push(). If another one is at it,
+ * that will look again: what is sent may complete an operation, which lets the
+ * next one go, and so on.
+ */
+static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
+				  struct rar_known *told)
+{
+	struct rar_direct *d = &m->direct;
+	struct rar_operation *op;
+	u64 now = rar_now_us();
+	u32 slot, watched = 0;
+
+	spin_lock_bh(&m->tx_lock);
+	if (first && d->pushing) {
+		spin_unlock_bh(&m->tx_lock);
+		return NULL;
 	}
+	op = next_op(m);
+	d->pushing = op;
+	if (op) {
+		*told = known(m);
+		*peers = watched = op->peers;
+		/* By doubling most of them get nothing at once. */
+		if (op->ring.plan.doubling)
+			watched |= d->from;
+		else
+			d->news &= ~*peers;
+	}
+	for (slot = 0; slot < d->n; slot++)
+		if (watched & BIT(slot))
+			watch(m, &d->peer[slot], now);
+	spin_unlock_bh(&m->tx_lock);
+	return op;
+}
+
+/* Send what this rank contributes straight to all ranks that need it. */
+static void send_to(struct rar_member *m, struct rar_operation *op, u32 peers,
+		    const struct rar_known *told)
+{
+	u32 n = m->direct.n, i, slot;
+
+	/*
+	 * Each rank begins with its successor, so that they do not all send to
+	 * one rank.
+	 */
+	for (i = 1; i < n; i++) {
+		slot = (m->rank + i) % n;
+		if (peers & BIT(slot))
+			send_chunks(&m->direct.peer[slot].link, op, ~0ULL, told,
+				    false);
+	}
+}
+
+/*
+ * Send a chunk of the partial sum before a stage, if this rank sends in that
+ * stage.
+ */
+static void send_partial(struct rar_member *m, struct rar_operation *op,
+			 u32 stage, u32 nth)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	struct rar_stage to;
+
+	if (stage == st->n)
+		return;
+	to = rar_stage(st, stage);
+	if (!to.sends)
+		return;
+	send_chunk(rar_member_direct(m, to.peer), op,
+		   rar_doubling_chunk(op, stage, nth), NULL, false);
 	rar_mib_inc(m->rn, TxDirect);
 }
 
 /*
- * Choose the next operation to send, and find the ranks that need it, a bit each. Sets @op, which
- * is referenced, and @told. Return: 0 if none may go.
+ * By doubling: count a chunk of the sum, and complete the operation if it was
+ * the last one.
  */
-static u32 pick(struct rar_member *m, struct rar_operation **op, struct rar_known *told)
+static void count(struct rar_member *m, struct rar_operation *op)
 {
-	u64 now = rar_now_us();
-	u32 peers = 0, rank;
+	/* A full barrier; pairs with the barrier in rar_copy_out(). */
+	if (!atomic_sub_return(1, &op->left))
+		rar_done(m, op);
+}
 
-	spin_lock_bh(&m->tx_lock);
-	*op = next_op(m);
-	if (*op) {
-		*told = known(m);
-		peers = (*op)->peers;
-		m->direct.news &= ~peers;
+/* Let a chunk go through the stages from @stage on, as far as it can. */
+static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
+		    u32 nth)
+{
+	const u32 last = op->ring.plan.stages.last;
+
+	while (stage < last && rar_doubling_make(m, op, stage, nth)) {
+		send_partial(m, op, ++stage, nth);
+		if (stage == last)
+			count(m, op);
 	}
-	for (rank = 0; rank < m->size; rank++)
-		if (peers & BIT(rank))
-			watch(m, &m->direct.peer[rank], now);
-	spin_unlock_bh(&m->tx_lock);
-	return peers;
+}
+
+/* This rank has contributed: begin with its first stage. */
+static void begin(struct rar_member *m, struct rar_operation *op)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 nth;
+
+	for (nth = 0; nth < op->ring.cpb; nth++) {
+		rar_doubling_publish(op, st->first, nth);
+		send_partial(m, op, st->first, nth);
+		if (!st->odd)
+			advance(m, op, st->first, nth);
+	}
+}
+
+/**
+ * rar_direct_come() - go on with a chunk that has come in a stage
+ * @m:     member in RUN or LEAVING, RCU read side; no lock held
+ * @op:    by doubling
+ * @chunk: the chunk, published just now
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk)
+{
+	/*
+	 * Keep the buffer: what is made here may be the end of the operation.
+	 * If there is no reference to be had, the group has failed.
+	 */
+	if (!refcount_inc_not_zero(&op->ref))
+		return;
+	rar_op_use(op);
+	/* A folded rank gets the sum of all. */
+	if (op->ring.plan.stages.odd)
+		count(m, op);
+	else
+		advance(m, op, chunk / op->ring.cpb, chunk % op->ring.cpb);
+	if (rar_op_unuse(op))
+		rar_member_wake(m);
 }
 
 /**
@@ -292,19 +455,17 @@ void rar_direct_push(struct rar_member *m)
 {
 	struct rar_operation *op;
 	struct rar_known told;
-	u32 peers, rank, i;
+	bool first = true;
+	u32 peers;
 
 	/* A caller that lets an operation go pushes it, so a stale read is harmless. */
 	if (!m->direct.paired || READ_ONCE(m->direct.next) >= READ_ONCE(m->op_whole))
 		return;
-	while ((peers = pick(m, &op, &told))) {
-		/* Each rank begins with its successor, so that they do not all send to one rank. */
-		for (i = 1; i < m->size; i++) {
-			rank = (m->rank + i) % m->size;
-			if (peers & BIT(rank))
-				send_chunks(&m->direct.peer[rank].link, op,
-					    ~0ULL, &told, false);
-		}
+	for (; (op = pick(m, first, &peers, &told)); first = false) {
+		if (op->ring.plan.doubling)
+			begin(m, op);
+		else
+			send_to(m, op, peers, &told);
 		if (rar_op_unuse(op))
 			rar_member_wake(m);
 	}
@@ -338,19 +499,20 @@ void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh)
 	send_done(link, &told, dh);
 }
 
-/* Tell these ranks what is complete here. No lock held. */
-static void tell(struct rar_member *m, u32 ranks)
+/* Tell the ranks of these slots what is complete here. No lock held. */
+static void tell(struct rar_member *m, u32 slots)
 {
 	struct rar_known told;
-	u32 rank;
+	u32 slot;
 
 	spin_lock_bh(&m->tx_lock);
 	told = known(m);
-	m->direct.news &= ~ranks;
+	m->direct.news &= ~slots;
 	spin_unlock_bh(&m->tx_lock);
-	for (rank = 0; rank < m->size; rank++)
-		if (ranks & BIT(rank))
-			send_done(&m->direct.peer[rank].link, &told, &(struct rar_done_hdr) { });
+	for (slot = 0; slot < m->direct.n; slot++)
+		if (slots & BIT(slot))
+			send_done(&m->direct.peer[slot].link, &told,
+				  &(struct rar_done_hdr) { });
 }
 
 /**
@@ -362,8 +524,9 @@ static void tell(struct rar_member *m, u32 ranks)
  */
 void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 {
-	u32 all = GENMASK(m->size - 1, 0) & ~BIT(m->rank), root = op->fingerprint.root;
+	u32 senders = op->ring.plan.doubling ? m->direct.from : all_slots(m);
 	bool gathered = op->ring.plan.gathered;
+	u32 root = op->fingerprint.root;
 
 	if (op->keyed)
 		return;
@@ -372,7 +535,7 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 	if (gathered || !op->peers)
 		runs_no_more(m, op);
 	if (gathered) {
-		m->direct.news |= all;
+		m->direct.news |= senders;
 		if (!m->direct.news_us)
 			m->direct.news_us = rar_now_us() + RAR_ACK_DELAY_US;
 		rar_link_timer_at(m, m->direct.news_us);
@@ -408,7 +571,7 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
 		peer->ask_us = rar_now_us() + peer->rto_us;
 		peer->backoff = 0;
 	}
-	take_known(m, link->rank, base, map);
+	take_known(m, slot_of(link), base, map);
 	released -= m->ops_released;
 	spin_unlock_bh(&m->tx_lock);
 	if (released)
@@ -422,9 +585,11 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
  * than before, all chunks of that one have come. Short packets do reach the rank: if nothing at
  * all came from here for dead_ms, it would have ended the group. tx_lock.
  */
-static bool mtu_fell(struct rar_member *m, u32 rank, const struct rar_operation *op, u64 missing)
+static bool mtu_fell(struct rar_link *link, const struct rar_operation *op,
+		     u64 missing)
 {
-	struct rar_direct_peer *peer = &m->direct.peer[rank];
+	struct rar_direct_peer *peer = peer_of(link);
+	struct rar_member *m = link->member;
 	u64 full = full_chunks(m, op) & missing, now = rar_now_us();
 
 	if (op->seq < peer->full_seq)
@@ -455,7 +620,7 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 		refcount_inc(&op->ref);
 		rar_op_use(op);
 		told = known(m);
-		fell = mtu_fell(m, link->rank, op, missing);
+		fell = mtu_fell(link, op, missing);
 	} else {
 		op = NULL;
 	}
@@ -488,7 +653,7 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 	if (dh.lacks && !(dh.flags & cpu_to_be32(RAR_DF_STREAM)))
 		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));
 	if (dh.flags & cpu_to_be32(RAR_DF_ASK))
-		tell(m, BIT(link->rank));
+		tell(m, BIT(slot_of(link)));
 	rar_direct_push(m);
 }
 
@@ -498,8 +663,9 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
  * Must this rank ask another rank: for chunks, or whether an operation is complete there? Sets
  * the oldest operation of which chunks are missing, and these chunks. tx_lock.
  */
-static bool needs(struct rar_member *m, u32 rank, u64 *seq, u64 *missing)
+static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
 {
+	u32 rank = m->direct.peer[slot].link.rank;
 	struct rar_operation *op;
 	bool any = false;
 	u64 i;
@@ -512,7 +678,8 @@ static bool needs(struct rar_member *m, u32 rank, u64 *seq, u64 *missing)
 		*seq = i;
 		*missing = lacks(op, rank);
 		/* An operation that is not complete here cannot be released anyway. */
-		any |= (op->peers & BIT(rank)) && (op->keyed || !atomic_read(&op->left));
+		any |= (op->peers & BIT(slot)) &&
+		       (op->keyed || !atomic_read(&op->left));
 	}
 	return any || *missing;
 }
@@ -524,13 +691,14 @@ struct question {
 };
 
 /* Is a question to a rank due? Sets the time of the next one. tx_lock. */
-static bool question_due(struct rar_member *m, u32 rank, u64 now, struct question *q)
+static bool question_due(struct rar_member *m, u32 slot, u64 now,
+			 struct question *q)
 {
-	struct rar_direct_peer *peer = &m->direct.peer[rank];
+	struct rar_direct_peer *peer = &m->direct.peer[slot];
 	u32 longest;
 
 	q->seq = 0;
-	if (!needs(m, rank, &q->seq, &q->missing)) {
+	if (!needs(m, slot, &q->seq, &q->missing)) {
 		peer->ask_us = 0;
 		peer->asked_us = 0;
 		peer->backoff = 0;
@@ -574,7 +742,7 @@ void rar_direct_tick(struct rar_member *m)
 	u64 now = rar_now_us();
 	struct rar_known told;
 	struct question q;
-	u32 rank, news = 0;
+	u32 slot, news = 0;
 	bool due;
 
 	if (!d->paired)
@@ -589,15 +757,15 @@ void rar_direct_tick(struct rar_member *m)
 	spin_unlock_bh(&m->tx_lock);
 	if (news)
 		tell(m, news);
-	for (rank = 0; rank < m->size; rank++) {
-		if (rank == m->rank)
+	for (slot = 0; slot < d->n; slot++) {
+		if (!(all_slots(m) & BIT(slot)))
 			continue;
 		spin_lock_bh(&m->tx_lock);
-		due = question_due(m, rank, now, &q);
+		due = question_due(m, slot, now, &q);
 		told = known(m);
 		spin_unlock_bh(&m->tx_lock);
 		if (due)
-			ask(&d->peer[rank].link, &told, &q);
+			ask(&d->peer[slot].link, &told, &q);
 	}
 	rar_direct_push(m);
 }
@@ -610,17 +778,19 @@ void rar_direct_tick(struct rar_member *m)
  */
 void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
 {
+	struct rar_link *link = rar_member_direct(m, rank);
 	struct rar_operation *op;
 	u64 seq;
 
-	if (!rar_direct_link(m, rank))
+	if (!link)
 		return;
 	spin_lock_bh(&m->tx_lock);
 	for (seq = m->op_oldest; seq < min(m->op_next, last); seq++) {
 		op = rar_link_op_at(m, seq);
 		/* A rank that left may still send the end of its stream. */
-		if (op && op->peers & BIT(rank) && !(op->keyed && op->keyed->is_root))
-			served(m, op, rank);
+		if (op && op->peers & BIT(slot_of(link)) &&
+		    !(op->keyed && op->keyed->is_root))
+			served(m, op, slot_of(link));
 	}
 	spin_unlock_bh(&m->tx_lock);
 }
@@ -640,11 +810,11 @@ bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms)
 	u64 now = rar_now_us(), since;
 	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), i;
 
-	for (i = 0; m->direct.paired && i < m->size; i++) {
+	for (i = 0; m->direct.paired && i < m->direct.n; i++) {
 		since = READ_ONCE(m->direct.peer[i].asked_us);
 		if (!since || now < since + dead * (u64)USEC_PER_MSEC)
 			continue;
-		*rank = i;
+		*rank = m->direct.peer[i].link.rank;
 		*ms = div_u64(now - since, USEC_PER_MSEC);
 		return true;
 	}

@@ -6,9 +6,9 @@
 
 struct rar_done_hdr;
 
-struct rar_link *rar_direct_link(struct rar_member *m, u32 rank);
 void rar_direct_start(struct rar_member *m);
 void rar_direct_push(struct rar_member *m);
+void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk);
 void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh);
 void rar_direct_done(struct rar_member *m, struct rar_operation *op);
 void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);

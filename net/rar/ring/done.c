@@ -48,8 +48,10 @@ static void tell_done(struct rar_member *m)
  */
 void rar_done(struct rar_member *m, struct rar_operation *op)
 {
-	if (op->ring.plan.gathered)
+	if (op->ring.plan.gathered && !op->ring.plan.doubling)
 		rar_gather_add(m, op);
+	if (op->ring.plan.gathered && op->pinned)
+		rar_gather_end(op);
 	spin_lock_bh(&m->lock);
 	if (!list_empty(&op->node)) {
 		op->complete = true;

@@ -46,7 +46,8 @@ static struct rar_link *sent_by(struct rar_member *m, u8 type, u32 dst, u64 toke
 	case RAR_T_AG:
 		return rar_member_sent_by(m, dst, token);
 	case RAR_T_DIRECT:
-		return token == READ_ONCE(m->epoch) ? rar_direct_link(m, dst) : NULL;
+		return token == READ_ONCE(m->epoch) ?
+		       rar_member_direct(m, dst) : NULL;
 	}
 	return NULL;
 }

@@ -147,7 +147,7 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 		return src < m->size && src != m->rank ?
 		       RAR_RX_DONE : RAR_DROP(Rank);
 	if (t->from & FROM_PEER) {
-		link = m->direct.paired ? rar_direct_link(m, src) : NULL;
+		link = m->direct.paired ? rar_member_direct(m, src) : NULL;
 		if (!link)
 			return RAR_DROP(Rank);
 		if (!port_of(&link->path, pkt, t) ||

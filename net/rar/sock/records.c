@@ -58,7 +58,8 @@ int rar_records_check(const struct rar_member *m, struct rar_fingerprint *finger
 
 	if (!key_code(key))
 		return -EINVAL;
-	if (fingerprint->mode || (m->size > 1 && !m->direct.paired))
+	if (fingerprint->mode ||
+	    (m->size > 1 && !(m->direct.all && m->direct.paired)))
 		return -EOPNOTSUPP;
 	fingerprint->mode = FIELD_PREP(RAR_MODE_KEY, key_code(key));
 	if (!rar_keyed_of(&kind, fingerprint))
