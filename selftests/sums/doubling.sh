@@ -97,6 +97,22 @@ cut_off()
 	topo_sysctl dead_ms=5000
 }
 
+# Rank 5 stands still for much longer than dead_ms. All others wait for it, and ask one another for
+# what they cannot have: nobody is silent, and no path is narrow.
+straggler()
+{
+	topo_sysctl dead_ms=1000
+	(
+		sleep 2
+		ip netns pids rar5 | xargs kill -STOP
+		sleep 5
+		ip netns pids rar5 | xargs kill -CONT
+	) &
+	check "a rank stands still" ring -n 7 -2 -t f32 -c 4096 -d 9
+	wait $!
+	topo_sysctl dead_ms=5000
+}
+
 # Full-size packets from rank 2 to rank 0 get lost in a running group, and nobody says so.
 black_hole()
 {
@@ -113,18 +129,19 @@ black_hole()
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 47
+	plan 48
 	matrix
 	same_bits
 	lossy
 	short_long -2 2 50
 	each_rank tc qdisc del dev eth0 root
 else
-	plan 36
+	plan 37
 	matrix
 	same_bits
 fi
 unreachable
 cut_off
+straggler
 black_hole
 finish

@@ -88,11 +88,17 @@ static void fill_data(const struct rar_link *link, const struct rar_tx_item *ite
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
 	memset(dh, 0, sizeof(*dh));
+	if (item->op->ring.plan.direct) {
+		type = RAR_T_DIRECT;
+		dh->complete = cpu_to_be64(item->known.map);
+		dh->base = cpu_to_be32((u32)item->known.base);
+	} else {
+		dh->seq = cpu_to_be32(item->seq);
+		dh->una = cpu_to_be32(item->una);
+	}
 	fill_hdr(link->member, &dh->h, type, link->rank, 0);
-	dh->seq = cpu_to_be32(item->seq);
-	dh->una = cpu_to_be32(item->una);
 	rar_op_describe(dh, item->op->seq, &item->op->fingerprint);
-	dh->chunk = cpu_to_be32(item->run.chunk);
+	dh->chunk = cpu_to_be32(rar_ring_there(&item->op->ring, item->run.chunk));
 	dh->flags = item->flags | (item->ack_now ? RAR_F_ACK_NOW : 0);
 }
 
@@ -143,7 +149,7 @@ int rar_run_send(struct rar_link *link, struct rar_tx_item *item)
 	sent(link->member, item, bytes);
 	sim_spend(rank, sim_set.build + item->run.n * sim_set.chunk +
 		  bytes * sim_set.byte_ps / 1000);
-	sim_send(rank, skb, true);
+	sim_send(rank, skb, link->rank);
 	return 0;
 }
 
@@ -156,11 +162,10 @@ int rar_run_forward(struct rar_link *link, struct rar_tx_item *item, struct sk_b
 	fill_all(skb, &dh, rar_stride(link->member));
 	sent(link->member, item, skb->len - item->run.n * sizeof(dh));
 	rar_mib_add(link->member->rn, TxForward, item->run.n);
-	sim_send(sim_rank_of(link->member), skb, true);
+	sim_send(sim_rank_of(link->member), skb, link->rank);
 	return 0;
 }
 
-/* An ACK goes to the predecessor, a PROBE to the successor. */
 void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad, u8 type, u64 token)
 {
 	struct sim_rank *rank = sim_rank_of(link->member);
@@ -172,7 +177,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad, 
 	if (type == RAR_T_ACK)
 		rar_mib_inc(link->member->rn, TxAck);
 	sim_spend(rank, sim_set.ack);
-	sim_send(rank, skb, type == RAR_T_PROBE);
+	sim_send(rank, skb, link->rank);
 }
 
 static void receive_run(struct sim_rank *rank, struct rar_pkt *pkt)
@@ -184,33 +189,49 @@ static void receive_run(struct sim_rank *rank, struct rar_pkt *pkt)
 
 	sim_got.odd += !!(dh->flags & ~RAR_F_ACK_NOW);
 	sim_spend(rank, sim_set.packet + n * sim_set.chunk + bytes * sim_set.byte_ps / 1000);
-	ret = rar_chunk_rcv(m, pkt, n);
+	ret = pkt->h.type == RAR_T_DIRECT ? rar_chunk_rcv_direct(m, pkt) : rar_chunk_rcv(m, pkt, n);
 	if (ret >= RAR_RX_DROP)
 		m->rn->mib->v[rar_rx_why(ret)]++;
 	if (ret != RAR_RX_TAKEN)
 		sim_skb_free(pkt->skb);
 }
 
+/* The link by which a packet came. */
+static struct rar_link *link_of(struct rar_member *m, const struct rar_hdr *h)
+{
+	switch (h->type) {
+	case RAR_T_DIRECT:
+	case RAR_T_DONE:
+		return rar_member_direct(m, be16_to_cpu(h->src));
+	case RAR_T_ACK:
+		return m->link[RAR_NEXT];
+	}
+	return m->link[RAR_PREV];
+}
+
 /* A packet comes to a rank. */
 void sim_receive(struct sim_rank *rank, struct sk_buff *skb)
 {
+	struct rar_pkt pkt = { .skb = skb, .len = skb->len, .whole = true };
 	struct rar_member *m = &rank->m;
-	struct rar_pkt pkt = { .skb = skb, .len = skb->len, .whole = true,
-			       .link = m->link[RAR_PREV] };
 
 	memcpy(&pkt.h, skb->data, sizeof(pkt.h));
-	if (pkt.h.type == RAR_T_ACK)
-		pkt.link = m->link[RAR_NEXT];
+	pkt.link = link_of(m, &pkt.h);
 	rar_member_hear(pkt.link);
-	if (pkt.h.type == RAR_T_RS || pkt.h.type == RAR_T_AG) {
+	if (sim_is_data(skb)) {
 		receive_run(rank, &pkt);
 		return;
 	}
 	sim_spend(rank, sim_set.ack);
-	if (pkt.h.type == RAR_T_ACK) {
+	switch (pkt.h.type) {
+	case RAR_T_ACK:
 		rar_loss_rcv_ack(pkt.link, &pkt);
 		rar_push(m);
-	} else {
+		break;
+	case RAR_T_DONE:
+		rar_direct_rcv_done(m, &pkt);
+		break;
+	default:
 		rar_ack_rcv_probe(pkt.link, &pkt);
 		rar_chunk_rcv_probe(m, &pkt);
 	}
@@ -233,6 +254,7 @@ void sim_link_timer(struct sim_rank *rank)
 	m->link_timer_us = 0;
 	if (rar_loss_tick(m))
 		rar_push(m);
+	rar_direct_tick(m);
 	rar_member_put(m);
 }
 
@@ -274,7 +296,17 @@ void rar_member_wake(struct rar_member *m)
 
 struct rar_link *rar_member_link(struct rar_member *m, u32 index)
 {
-	return m->link[index];
+	return index < RAR_LINKS ? m->link[index] : &m->direct.peer[index - RAR_LINKS].link;
+}
+
+struct rar_link *rar_member_direct(struct rar_member *m, u32 rank)
+{
+	u32 i;
+
+	for (i = 0; i < m->direct.n; i++)
+		if (m->direct.peer[i].link.rank == rank && rank != m->rank)
+			return &m->direct.peer[i].link;
+	return NULL;
 }
 
 void rar_member_put(struct rar_member *m)
@@ -422,7 +454,6 @@ void sim_collect(void)
 /* ------------------------------------------------------------ what needs nothing here */
 
 void rar_counters_update(struct rar_member *m) { }
-void rar_direct_push(struct rar_member *m) { }
 void rar_mem_uncharge(struct rar_net *rn, struct rar_user *user, u64 bytes, u32 charges) { }
 void rar_pin_posted(struct rar_member *m, struct rar_operation *op) { }
 void rar_reduce_end(struct rar_reduce_ctx *ctx) { }
@@ -435,6 +466,12 @@ void rar_user_freed(struct rar_user *user) { }
 void rar_user_put(struct rar_user *user) { }
 void rar_keyed_free(struct rar_keyed *k) { }
 void rar_fail_sent(struct rar_link *link, u64 op_seq, int err) { }
+
+/* No path becomes narrow. */
+bool rar_fail_narrow(const struct rar_member *m, u32 lost, u64 since_us, u64 now)
+{
+	return false;
+}
 
 /*
  * Functions of a group with a box, keys, neighbours in memory or other things that no set-up here

@@ -189,11 +189,11 @@ static u64 wire_ps(u64 bytes)
 	return sim_set.bps ? bytes * 8e12 / sim_set.bps : 0;
 }
 
-static bool is_data(const struct sk_buff *skb)
+bool sim_is_data(const struct sk_buff *skb)
 {
 	const struct rar_hdr *h = (const void *)skb->data;
 
-	return h->type == RAR_T_RS || h->type == RAR_T_AG;
+	return h->type == RAR_T_RS || h->type == RAR_T_AG || h->type == RAR_T_DIRECT;
 }
 
 /* Bytes from one chunk's header to the next one's. */
@@ -236,7 +236,7 @@ static void fold_chunk(struct sk_buff *skb)
  */
 static void deliver(struct sim_rank *to, struct sk_buff *skb, u64 at)
 {
-	u32 n = sim_set.whole || !is_data(skb) ? 1 : skb->chunks, i, first = 0, gone = 0;
+	u32 n = sim_set.whole || !sim_is_data(skb) ? 1 : skb->chunks, i, first = 0, gone = 0;
 
 	for (i = 0; i < n && sim_set.loss; i++) {
 		if (sim_random_share() >= sim_set.loss)
@@ -256,15 +256,18 @@ static void deliver(struct sim_rank *to, struct sk_buff *skb, u64 at)
 	sim_skb_free(skb);
 }
 
-/* Send a packet to the successor (@on), or to the predecessor; it is consumed. */
-void sim_send(struct sim_rank *from, struct sk_buff *skb, bool on)
+/* Send a packet to a rank; it is consumed. */
+void sim_send(struct sim_rank *from, struct sk_buff *skb, u32 rank)
 {
-	u32 i = from - sim_ranks, to = (on ? i + 1 : i + sim_set.fold - 1) % sim_set.fold;
-	u32 packets = is_data(skb) && !sim_set.whole ? skb->chunks : 1;
+	u32 packets = sim_is_data(skb) && !sim_set.whole ? skb->chunks : 1;
 	u64 bytes = skb->len + packets * (u64)(sim_set.frame + SIM_IP_UDP);
+	u32 to = rank;
 
+	/* Beyond the ranks of a fold are the others, which they stand for. */
+	if (rank >= sim_set.fold)
+		to = rank == sim_set.fold ? 0 : sim_set.fold - 1;
 	from->device_ps = max(from->device_ps, sim_ns * 1000) + wire_ps(bytes);
-	if (on && !to && sim_set.fold < sim_set.ranks && is_data(skb))
+	if (rank == sim_set.fold && sim_is_data(skb))
 		fold_chunk(skb);
 	deliver(&sim_ranks[to], skb, from->device_ps / 1000 + sim_set.delay);
 }

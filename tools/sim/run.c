@@ -6,14 +6,17 @@
 #include <malloc.h>
 
 #include "core/user.h"
+#include "group/peers.h"
 #include "link/early.h"
 #include "link/link.h"
 #include "link/straggler.h"
+#include "ring/direct.h"
 #include "ring/done.h"
 #include "ring/post.h"
 #include "sim.h"
 
 #define SUPER_BYTES	65000	/* of a superpacket */
+#define PAIR_RTO_US	5000		/* PAIR_RTO_MIN_US of pair.c, beside two round trips */
 #define RELEASE_STEP	100000000ULL /* ns */
 #define RELEASE_STEPS	200
 
@@ -62,6 +65,7 @@ static void set_link(struct rar_link *link)
 static void begin_rank(struct sim_rank *rank, u32 i)
 {
 	struct rar_member *m = &rank->m;
+	u32 k;
 
 	refcount_set(&m->ref, 1);
 	m->rn = &net;
@@ -84,6 +88,17 @@ static void begin_rank(struct sim_rank *rank, u32 i)
 	rar_link_start(m->link[RAR_NEXT]);
 	rar_straggler_start(m);
 	m->link[RAR_NEXT]->path.run_max = sim_super();
+	m->schedule = sim_set.schedule;
+	if (rar_peers_prepare(m)) {
+		fprintf(stderr, "sim: no memory\n");
+		exit(2);
+	}
+	m->direct.paired = m->direct.peer;
+	for (k = 0; k < m->direct.n; k++) {
+		set_link(&m->direct.peer[k].link);
+		m->direct.peer[k].rto_us = PAIR_RTO_US + 2 * sim_set.delay / NSEC_PER_USEC;
+	}
+	rar_direct_start(m);
 }
 
 static void end_rank(struct sim_rank *rank)
@@ -98,20 +113,39 @@ static void end_rank(struct sim_rank *rank)
 	while ((op = list_first_entry_or_null(&m->undelivered, struct rar_operation, node)))
 		rar_done_delivered(m, op);
 	rar_link_free(m);
+	rar_peers_free(m);
 }
 
 /* ------------------------------------------------------------ users */
+
+/* The way of all operations. */
+static enum rar_wire_way way(void)
+{
+	switch (sim_set.schedule) {
+	case RAR_GATHERED:
+		return RAR_WAY_GATHERED;
+	case RAR_DIRECT:
+		return RAR_WAY_DIRECT;
+	case RAR_DOUBLING:
+		return RAR_WAY_DOUBLING;
+	}
+	return RAR_WAY_RING;
+}
 
 static struct rar_operation *new_op(struct sim_rank *rank)
 {
 	struct rar_member *m = &rank->m;
 	const struct rar_fingerprint fingerprint = {
 		.collective = RAR_ALLREDUCE, .dtype = RAR_U64, .redop = RAR_SUM,
-		.count = sim_set.bytes / 8,
+		.count = sim_set.bytes / 8, .mode = rar_way_mode(way()),
 	};
-	struct rar_operation *op = rar_op_alloc(m, sim_set.bytes, sim_set.bytes);
-	u64 i;
+	struct rar_operation *op;
+	struct rar_plan plan;
+	u64 i, off;
 
+	rar_ring_plan(&plan, &m->place, fingerprint.collective, fingerprint.mode, 0);
+	op = rar_op_alloc(m, sim_set.bytes, rar_plan_room(&plan, sim_set.bytes));
+	off = rar_plan_given(&plan, sim_set.bytes).off;
 	if (rar_op_schedule(op, &fingerprint, m->payload, &m->place)) {
 		fprintf(stderr, "sim: the operation cannot be cut\n");
 		exit(2);
@@ -120,7 +154,7 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 	if (rank == sim_ranks)
 		sim_ring = op->ring;
 	for (i = 0; i < sim_set.bytes / 8 && sim_set.numbers; i++)
-		((u64 *)op->buf.linear)[i] = sim_number(m->rank, i);
+		((u64 *)(op->buf.linear + off))[i] = sim_number(m->rank, i);
 	return op;
 }
 
@@ -140,13 +174,14 @@ static void post(struct sim_rank *rank)
 
 static void check(struct sim_rank *rank, const struct rar_operation *op)
 {
+	const u64 *got = op->buf.linear + rar_plan_got(&op->ring.plan, op->bytes).off;
 	u64 i, sum;
 	u32 r;
 
 	for (i = 0; i < sim_set.bytes / 8; i++) {
 		for (r = 0, sum = 0; r < sim_set.ranks; r++)
 			sum += sim_number(r, i);
-		sim_got.wrong += ((u64 *)op->buf.linear)[i] != sum;
+		sim_got.wrong += got[i] != sum;
 	}
 }
 

@@ -195,6 +195,7 @@ void sim_timer(struct hrtimer *timer, u64 at_ns);
 /* ------------------------------------------------------------ bits */
 
 #define DECLARE_BITMAP(name, bits) unsigned long name[BITS_TO_LONGS(bits)]
+#define hweight32(x)		__builtin_popcount(x)
 #define hweight64(x)		((u32)__builtin_popcountll(x))
 #define __ffs64(x)		((u32)__builtin_ctzll(x))
 #define lower_32_bits(x)	((u32)(x))
@@ -359,6 +360,7 @@ struct sk_buff_head {
 	u32 n;
 };
 
+#define synchronize_rcu()	((void)0)
 #define dst_cache_reset(c)	((void)(c))
 #define dst_cache_init(c, gfp)	(0)
 #define dst_cache_destroy(c)	((void)(c))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* sim: options of a simulation, and what it prints. */
+#include "core/gather.h"
 #include "sim.h"
 
 #include <getopt.h>
@@ -15,6 +16,8 @@ static const char usage[] =
 "What runs:\n"
 "  -n, --ranks N         ranks of the ring, 2 .. 65535 (16)\n"
 "  -b, --bytes SIZE      of an operation, a multiple of 8; k, M, G (1M)\n"
+"      --schedule NAME   ring, gathered, direct (both up to 16 ranks) or doubling, for an operation\n"
+"                        of any length (ring)\n"
 "  -r, --ops N           operations, each of which begins when all ranks have the last sum (5)\n"
 "  -f, --fold N          N of the ranks stand for all of them: N divides the number of ranks,\n"
 "                        blocks are equally long, and no rank differs (all ranks)\n"
@@ -53,6 +56,7 @@ enum {
 	OPT_COARSE = 256, OPT_JOIN, OPT_MTU, OPT_FRAME, OPT_SUPER, OPT_WHOLE, OPT_SEED, OPT_CPUS,
 	OPT_PACKET, OPT_BUILD, OPT_CHUNK, OPT_BYTE, OPT_ACK, OPT_CALL, OPT_SLOW, OPT_SLOW_BY,
 	OPT_LATE, OPT_LATE_BY, OPT_WINDOW, OPT_EARLY, OPT_NUMBERS, OPT_NO_RESEND, OPT_LIMIT,
+	OPT_SCHEDULE,
 };
 
 static const struct option options[] = {
@@ -66,6 +70,7 @@ static const struct option options[] = {
 	{ "help", no_argument, NULL, 'h' },
 	{ "coarse", no_argument, NULL, OPT_COARSE },
 	{ "join", no_argument, NULL, OPT_JOIN },
+	{ "schedule", required_argument, NULL, OPT_SCHEDULE },
 	{ "mtu", required_argument, NULL, OPT_MTU },
 	{ "frame", required_argument, NULL, OPT_FRAME },
 	{ "super", required_argument, NULL, OPT_SUPER },
@@ -182,6 +187,31 @@ static void set_hosts(int c, const char *arg)
 	}
 }
 
+static u32 schedule_of(const char *arg)
+{
+	static const char * const names[RAR_SCHEDULE_NR] = {
+		[RAR_BY_RANKS] = "ring", [RAR_GATHERED] = "gathered", [RAR_DIRECT] = "direct",
+		[RAR_DOUBLING] = "doubling",
+	};
+	u32 i;
+
+	for (i = 0; i < RAR_SCHEDULE_NR; i++)
+		if (names[i] && !strcmp(arg, names[i]))
+			return i;
+	die("\"%s\" is no schedule", arg);
+}
+
+/* A schedule that sends to others than the successor. */
+static void check_schedule(void)
+{
+	bool few = sim_set.schedule == RAR_GATHERED || sim_set.schedule == RAR_DIRECT;
+
+	if (few && sim_set.ranks > RAR_GATHER_RANKS)
+		die("this schedule is for %u ranks at most", RAR_GATHER_RANKS);
+	if (sim_set.schedule && (sim_set.fold < sim_set.ranks || coarse || join))
+		die("--schedule does not go with --fold, --coarse and --join");
+}
+
 static void set_run(int c, const char *arg)
 {
 	switch (c) {
@@ -191,6 +221,7 @@ static void set_run(int c, const char *arg)
 	case 'f': sim_set.fold = count_of(arg, 1, 65535); break;
 	case OPT_COARSE: coarse = true; break;
 	case OPT_JOIN: join = true; break;
+	case OPT_SCHEDULE: sim_set.schedule = schedule_of(arg); break;
 	case OPT_NUMBERS: sim_set.numbers = true; break;
 	case OPT_NO_RESEND: sim_set.no_resend = true; break;
 	case OPT_LIMIT: sim_set.limit = time_of(arg); break;
@@ -237,6 +268,7 @@ static void parse(int argc, char **argv)
 	if (sim_set.bytes % 8)
 		die("--bytes is no multiple of 8");
 	check_fold();
+	check_schedule();
 	if ((sim_set.slow != SIM_NONE && sim_set.slow >= sim_set.ranks) ||
 	    (sim_set.late != SIM_NONE && sim_set.late >= sim_set.ranks))
 		die("no such rank");

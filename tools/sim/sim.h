@@ -15,6 +15,7 @@
  * struct sim_set - what is simulated; times in ns
  * @ranks:	of the ring
  * @fold:	ranks that are really simulated, a divisor of @ranks; see net.c
+ * @schedule:	RAR_BY_RANKS, RAR_GATHERED, RAR_DIRECT or RAR_DOUBLING; for all lengths
  * @ops:	operations, one after the other; all ranks begin each together
  * @bytes:	of the tensor
  * @mtu:	bytes of an IP packet
@@ -40,7 +41,7 @@
  * @limit:	simulated time after which an operation counts as hung
  */
 struct sim_set {
-	u32 ranks, fold, ops;
+	u32 ranks, fold, schedule, ops;
 	u64 bytes;
 	u32 mtu, frame, super;
 	bool whole;
@@ -108,7 +109,8 @@ enum sim_kind { SIM_PACKET, SIM_LINK_TIMER, SIM_TICK, SIM_POST, SIM_READ, SIM_CP
 
 void sim_at(u64 ns, enum sim_kind kind, struct sim_rank *rank, void *what);
 void sim_spend(const struct sim_rank *rank, u64 ns);
-void sim_send(struct sim_rank *from, struct sk_buff *skb, bool on);
+void sim_send(struct sim_rank *from, struct sk_buff *skb, u32 rank);
+bool sim_is_data(const struct sk_buff *skb);
 bool sim_next_event(u64 until);
 void sim_random_begin(void);
 double sim_random_share(void);

@@ -20,6 +20,7 @@ BASE = ("--speed 10G --delay 10us --mtu 1500 --packet 2500ns --build 2500ns --ch
 # the time for a packet is not known; an acknowledgment is taken to cost half as much.
 GUEST = "--super 1 --cpus 1 --frame 14 --call 30us --byte 140"
 TOLERANCE = 0.15
+CALL_US = 5             # of BASE
 LARGEST_OFTEN = 256     # ranks of rings of which all ranks are simulated, several times
 LARGEST = 1024          # once; larger rings are not. The coarse model is for rings from here on
 
@@ -140,7 +141,31 @@ def table_window(sim):
         row(cells, widths)
 
 
-TABLES = {"time": table_time, "slow": table_slow, "loss": table_loss, "join": table_join,
+def table_depth(sim):
+    """Short operations by doubling: time, times the bound, and how much longer the ring takes.
+    The bound is that of log2 N hops, rounded up, and two more, each of which takes as long as an
+    operation of two ranks without its calls. Need: at most 1.5 times the bound"""
+    sizes = ((64, "64"), (8 << 10, "8k"), (16 << 10, "16k"))
+    widths = (6, 6, *(10, 8, 8) * len(sizes))
+    row(("ranks", "hops", *(cell for _, name in sizes for cell in (name, "bound", "ring"))), widths)
+    hop = {size: simulate(sim, f"{BASE} -n 2 -b {size} --schedule doubling")["us"] - 2 * CALL_US
+           for size, _ in sizes}
+    worst = 0
+    for n in (4, 16, 17, 64, 100, 256, 1024, 4096):
+        power = 1 << n.bit_length() - 1
+        cells = [n, power.bit_length() - 1 + 2 * (n > power)]
+        for size, _ in sizes:
+            us = simulate(sim, f"{BASE} -n {n} -b {size} --schedule doubling -r 3")["us"]
+            model = "--coarse" if n > LARGEST_OFTEN else "-r 3"
+            ring = simulate(sim, f"{BASE} -n {n} -b {size} {model}")["us"]
+            ratio = (us - 2 * CALL_US) / (((n - 1).bit_length() + 2) * hop[size])
+            worst = max(worst, ratio)
+            cells += [human(us), f"x {ratio:.2f}", f"x {ring / us:.1f}"]
+        row(cells, widths)
+    print(f"   need: 1.5 at most: {worst:.2f}: {'PASS' if worst <= 1.5 else 'FAIL'}")
+
+
+TABLES = {"time": table_time, "depth": table_depth, "slow": table_slow, "loss": table_loss, "join": table_join,
           "window": table_window}
 
 

@@ -27,7 +27,7 @@
 #include "core/hosts.h"
 #include "core/ring.h"
 #include "group/choice.h"
-#include "group/pair.h"
+#include "group/peers.h"
 #include "rar.h"
 
 #define GATHER_HOP_US	10	/* from so long a hop on for each other rank: gather */
@@ -77,7 +77,7 @@ static u32 choose_direct(const struct rar_member *m)
 {
 	int told = READ_ONCE(m->rn->sysctl_direct_bytes);
 
-	if (!rar_pair_wanted(m))
+	if (!rar_peers_wanted(m))
 		return 0;
 	if (m->schedule == RAR_DOUBLING)
 		return knows(m, RAR_WAY_DOUBLING) ? RAR_DOUBLING_BYTES : 0;
@@ -142,7 +142,7 @@ void rar_choice_make(const struct rar_member *m, bool paired,
 		     struct rar_choice *choice)
 {
 	*choice = (struct rar_choice) {
-		.paired = paired && rar_pair_wanted(m),
+		.paired = paired && rar_peers_wanted(m),
 		.direct = paired ? choose_direct(m) : 0,
 		.gather = choose_gather(m),
 		.uncut = choose_uncut(m),
@@ -207,7 +207,7 @@ void rar_choice_take(struct rar_member *m)
 	if (m->size > 1 && m->size <= RAR_GATHER_RANKS)
 		m->gather_below = below(m->schedule == RAR_GATHERED ?
 					RAR_SMALL_BYTES : choice->gather);
-	if (!rar_pair_wanted(m))
+	if (!rar_peers_wanted(m))
 		return;
 	m->direct.below = below(choice->direct);
 	m->direct.paired = choice->direct || choice->paired;

@@ -35,6 +35,7 @@
 #include "group/notice.h"
 #include "group/offer.h"
 #include "group/pair.h"
+#include "group/peers.h"
 #include "group/size.h"
 #include "group/table.h"
 #include "group/trust.h"
@@ -555,7 +556,7 @@ static const struct rar_direct_peer *unreached(const struct rar_member *m)
 {
 	const struct rar_direct_peer *peer;
 
-	if (m->schedule != RAR_DIRECT || !rar_pair_wanted(m))
+	if (m->schedule != RAR_DIRECT || !rar_peers_wanted(m))
 		return NULL;
 	peer = rar_pair_missing(m);
 	return peer && peer->tries ? peer : NULL;
@@ -725,7 +726,7 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!m->join.table)
 		return -ENOMEM;
-	err = rar_pair_prepare(m) ?: rar_seal_prepare(m);
+	err = rar_peers_prepare(m) ?: rar_seal_prepare(m);
 	if (err)
 		return err;
 	join_lanes(m, next->af);

@@ -11,7 +11,7 @@
 #include "core/user.h"
 #include "group/leave.h"
 #include "group/life.h"
-#include "group/pair.h"
+#include "group/peers.h"
 #include "group/timer.h"
 #include "link/early.h"
 #include "link/link.h"
@@ -80,7 +80,7 @@ static void free_work(struct work_struct *work)
 	rar_early_flush(m);
 	rar_device_set(rn, &m->hook_lo, 0);
 	rar_link_free(m);
-	rar_pair_free(m);
+	rar_peers_free(m);
 	rar_sender_put_all(m);
 	rar_port_put_lanes(m);
 	rar_port_put(rn, m->port);

@@ -4,9 +4,6 @@
 
 #include "rar.h"
 
-bool rar_pair_wanted(const struct rar_member *m);
-int rar_pair_prepare(struct rar_member *m);
-void rar_pair_free(struct rar_member *m);
 void rar_pair_reset(struct rar_member *m);
 void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row);
 bool rar_pair_all(const struct rar_member *m);

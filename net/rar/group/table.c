@@ -19,6 +19,7 @@
 #include "group/join.h"
 #include "group/offer.h"
 #include "group/pair.h"
+#include "group/peers.h"
 #include "group/table.h"
 #include "link/link.h"
 #include "link/straggler.h"
@@ -485,7 +486,7 @@ static void collect_pairs(struct rar_member *m, struct table_pkt *t)
 	u32 first = be16_to_cpu(t->th.first), n = be16_to_cpu(t->th.n), i;
 	struct rar_row row;
 
-	if (!rar_pair_wanted(m))
+	if (!rar_peers_wanted(m))
 		return;
 	for (i = 0; i < n; i++) {
 		row_from_wire(&t->m[i], &row);
@@ -519,7 +520,7 @@ static bool collect_again(struct rar_member *m)
 	struct rar_join_state *j = &m->join;
 	bool again = m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS;
 
-	if (!rar_pair_wanted(m) || !j->apart || again)
+	if (!rar_peers_wanted(m) || !j->apart || again)
 		return again;
 	return j->apart_rounds++ < rounds || m->schedule == RAR_DIRECT;
 }

@@ -206,6 +206,9 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 
 	if (!n || op->keyed || !atomic_read(&op->left))
 		return 0;
+	/* It hardly comes before this rank is in the stage, too. */
+	if (op->ring.plan.doubling && !op->ring.plan.stages.odd)
+		mask &= rar_doubling_made(op, first / op->ring.cpb);
 	return mask & ~rar_bits_get(op->claimed[RAR_AG], first, mask);
 }
 
@@ -300,7 +303,10 @@ static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mas
 	u64 can;
 	u32 first = chunks_to(op, link->rank, &can);
 
-	for (mask &= can; mask; mask &= mask - 1)
+	mask &= can;
+	if (again)
+		rar_mib_add(link->member->rn, TxRetrans, hweight64(mask));
+	for (; mask; mask &= mask - 1)
 		send_chunk(link, op, first + __ffs64(mask), told, again);
 	rar_mib_inc(link->member->rn, TxDirect);
 }
@@ -329,12 +335,10 @@ static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
 	d->pushing = op;
 	if (op) {
 		*told = known(m);
-		*peers = watched = op->peers;
+		*peers = op->peers;
 		/* By doubling most of them get nothing at once. */
-		if (op->ring.plan.doubling)
-			watched |= d->from;
-		else
-			d->news &= ~*peers;
+		watched = op->ring.plan.doubling ? 0 : *peers;
+		d->news &= ~watched;
 	}
 	for (slot = 0; slot < d->n; slot++)
 		if (watched & BIT(slot))
@@ -361,23 +365,41 @@ static void send_to(struct rar_member *m, struct rar_operation *op, u32 peers,
 	}
 }
 
+/* From now on a chunk may come from a rank: ask for it if it does not. */
+static void expect(struct rar_link *link)
+{
+	struct rar_direct_peer *peer = peer_of(link);
+	u64 at = rar_now_us() + peer->rto_us;
+
+	spin_lock_bh(&link->member->tx_lock);
+	peer->backoff = 0;
+	if (!peer->ask_us || peer->ask_us > at)
+		peer->ask_us = at;
+	rar_link_timer_at(link->member, peer->ask_us);
+	spin_unlock_bh(&link->member->tx_lock);
+}
+
 /*
- * Send a chunk of the partial sum before a stage, if this rank sends in that
- * stage.
+ * This rank has a chunk of the partial sum before a stage: send it, if this
+ * rank sends in that stage.
  */
-static void send_partial(struct rar_member *m, struct rar_operation *op,
-			 u32 stage, u32 nth)
+static void enter_stage(struct rar_member *m, struct rar_operation *op,
+			u32 stage, u32 nth)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
-	struct rar_stage to;
+	struct rar_stage in = { };
+	struct rar_link *link;
 
-	if (stage == st->n)
+	if (stage < st->n)
+		in = rar_stage(st, stage);
+	if (!in.sends && !in.takes)
 		return;
-	to = rar_stage(st, stage);
-	if (!to.sends)
+	link = rar_member_direct(m, in.peer);
+	if (in.takes || st->odd)
+		expect(link);
+	if (!in.sends)
 		return;
-	send_chunk(rar_member_direct(m, to.peer), op,
-		   rar_doubling_chunk(op, stage, nth), NULL, false);
+	send_chunk(link, op, rar_doubling_chunk(op, stage, nth), NULL, false);
 	rar_mib_inc(m->rn, TxDirect);
 }
 
@@ -399,7 +421,7 @@ static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
 	const u32 last = op->ring.plan.stages.last;
 
 	while (stage < last && rar_doubling_make(m, op, stage, nth)) {
-		send_partial(m, op, ++stage, nth);
+		enter_stage(m, op, ++stage, nth);
 		if (stage == last)
 			count(m, op);
 	}
@@ -413,7 +435,7 @@ static void begin(struct rar_member *m, struct rar_operation *op)
 
 	for (nth = 0; nth < op->ring.cpb; nth++) {
 		rar_doubling_publish(op, st->first, nth);
-		send_partial(m, op, st->first, nth);
+		enter_stage(m, op, st->first, nth);
 		if (!st->odd)
 			advance(m, op, st->first, nth);
 	}
@@ -612,6 +634,7 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 	struct rar_operation *op;
 	struct rar_known told;
 	bool fell = false;
+	u64 can;
 
 	spin_lock_bh(&m->tx_lock);
 	op = rar_link_op_at(m, seq);
@@ -620,6 +643,9 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 		refcount_inc(&op->ref);
 		rar_op_use(op);
 		told = known(m);
+		/* What a third rank keeps waiting is not lost on the way. */
+		chunks_to(op, link->rank, &can);
+		missing &= can;
 		fell = mtu_fell(link, op, missing);
 	} else {
 		op = NULL;
@@ -629,7 +655,6 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 		return;
 	if (fell)
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, seq);
-	rar_mib_add(m->rn, TxRetrans, hweight64(missing));
 	send_chunks(link, op, missing, &told, true);
 	if (rar_op_unuse(op))
 		rar_member_wake(m);
