@@ -52,6 +52,7 @@ COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxFo
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
              "rar-registered": "registered", "rar-blocking": "blocking", "rar-auto": "auto",
+             "rar-doubling": "doubling",
              "rar-local": "local", "rar-no-carriers": "registered",
              "rar-auth": "registered", "rar-encrypt": "registered"}
 # RAR_SECURITY of the ranks. A group with seals has no carriers.
@@ -273,7 +274,7 @@ class Contestant:
             self.spawn(in_rank(host, f"{BIN}/server", "serve", n, port, HOSTS[host][0]))
             self.spawn_ranks(lambda r: [f"{BIN}/server", "rank", ctl, str(r), n, port,
                                         HOSTS[host][0]])
-        elif name in ("tcp-ring", "tcp-chain"):
+        elif name in ("tcp-ring", "tcp-chain", "tcp-doubling"):
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/tcp", name[4:], ctl, str(r), n, port])
         elif name in ("tcp-loop", "udp-loop"):

@@ -17,8 +17,9 @@ ROUNDS = 8
 TIMES = 16              # operations in a round: the sums of more do not fit a float
 RANKS = (2, 4, 8)
 SIZES = (64, 4 * KIB, 64 * KIB)
-CONTESTANTS = ("rar-blocking", "rar-auto", "rar-in-place", "rar-registered", "rar-copy",
-               "rar-local", "rar-no-carriers", "rar-auth", "rar-encrypt", "tcp-ring", "tcp-chain")
+CONTESTANTS = ("rar-blocking", "rar-auto", "rar-doubling", "rar-in-place", "rar-registered", "rar-copy",
+               "rar-local", "rar-no-carriers", "rar-auth", "rar-encrypt", "tcp-ring", "tcp-chain",
+               "tcp-doubling")
 MEM_MIB = 1024
 LIMIT_S = 300
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rar copy|in-place|out-of-place|registered|blocking|auto|local CTL RANK N GROUP [BOX]: a rank of
- * AF_RAR, at 10.77.0.(RANK + 1), perhaps with a box at that IPv4 address. "registered": in place,
- * in memory that is pinned once. "blocking": one call does all, in place. "auto": the same with
- * RAR_AUTO. "local": in place, with
- * all ranks in one namespace, at 127.0.0.1.
+ * rar MODE CTL RANK N GROUP [BOX]: a rank of AF_RAR, at 10.77.0.(RANK + 1), perhaps with a box at
+ * that IPv4 address. MODE is "copy", "in-place", "out-of-place"; "registered": in place, in memory
+ * that is pinned once; "blocking": one call does all, in place; "auto" or "doubling": the same with
+ * RAR_AUTO or RAR_DOUBLING; "local": in place, with all ranks in one namespace, at 127.0.0.1.
  *
  * If the module refuses MSG_ZEROCOPY or RAR_OP.dst, or the latter alone, it does not support the
  * mode: the rank says so and leaves.
@@ -19,12 +18,20 @@
 #include "bench.h"
 
 static const char * const mode_names[] = {
-	"copy", "in-place", "out-of-place", "registered", "blocking", "auto", "local",
+	"copy", "in-place", "out-of-place", "registered", "blocking", "auto", "doubling", "local",
 };
 
 #define BOX_TRIES	300		/* 10 ms apart */
 
-enum mode { COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, BLOCKING, AUTO, LOCAL, MODES };
+enum mode {
+	COPY, IN_PLACE, OUT_OF_PLACE, REGISTERED, BLOCKING, AUTO, DOUBLING, LOCAL, MODES
+};
+
+/* One call does all, in place. */
+static bool is_blocking(enum mode mode)
+{
+	return mode == BLOCKING || mode == AUTO || mode == DOUBLING;
+}
 
 struct member {
 	int fd;
@@ -95,7 +102,7 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 
 	if (m->mode == COPY)
 		return copy(m, src, bytes, type);
-	if (m->mode == BLOCKING || m->mode == AUTO)
+	if (is_blocking(m->mode))
 		return one_call(m, src, bytes, type);
 	if (m->mode == REGISTERED) {
 		err = pin_once(m, src, r->room);
@@ -120,7 +127,7 @@ static int broadcast(struct bench_rank *r, size_t bytes)
 	int err = m->mode == REGISTERED ? pin_once(m, r->buf, r->room) : 0;
 
 	op.collective = RAR_BROADCAST;
-	if (m->mode == OUT_OF_PLACE || m->mode == BLOCKING || m->mode == AUTO)
+	if (m->mode == OUT_OF_PLACE || is_blocking(m->mode))
 		return -EOPNOTSUPP;
 	if (!err)
 		err = rar_send(m->fd, r->buf, copies && r->rank ? 0 : bytes,
@@ -141,7 +148,8 @@ static int probe(struct member *m)
 	case REGISTERED:
 	case LOCAL: return zero_copy(m, data[0], data[0], 64, BENCH_I32);
 	case BLOCKING:
-	case AUTO: return one_call(m, data[0], 64, BENCH_I32);
+	case AUTO:
+	case DOUBLING: return one_call(m, data[0], 64, BENCH_I32);
 	case OUT_OF_PLACE: return zero_copy(m, data[0], data[1], 64, BENCH_I32);
 	default: return copy(m, data[0], 64, BENCH_I32);
 	}
@@ -186,7 +194,7 @@ int main(int argc, char **argv)
 	ring.size = atoi(argv[4]);
 	ring.group = strtoull(argv[5], NULL, 0);
 	peer.spare = m.mode == OUT_OF_PLACE;
-	ring.schedule = m.mode == AUTO ? RAR_AUTO : 0;
+	ring.schedule = m.mode == AUTO ? RAR_AUTO : m.mode == DOUBLING ? RAR_DOUBLING : 0;
 	if (m.mode == LOCAL) {
 		ring.where = RAR_ON_LO4;
 		ring.netns = NULL;

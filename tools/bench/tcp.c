@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp ring|chain CTL RANK N PORT: a rank of the TCP contestants (see tcp.h), at
+ * tcp ring|chain|doubling CTL RANK N PORT: a rank of the TCP contestants (see tcp.h), at
  * 10.77.0.(RANK + 1).
  */
 #include <arpa/inet.h>
@@ -21,6 +21,7 @@
 struct contestant {
 	struct tcp tcp;
 	bool ring;
+	bool doubling;
 	uint16_t port;
 	uint64_t buffer;	/* socket buffers of the present connections, bytes */
 };
@@ -148,7 +149,7 @@ static int listen_at(const struct contestant *c, uint64_t buffer)
 
 	if (fd < 0)
 		return fd;
-	if (!bind(fd, (struct sockaddr *)&self, sizeof(self)) && !listen(fd, 1))
+	if (!bind(fd, (struct sockaddr *)&self, sizeof(self)) && !listen(fd, TCP_STAGES))
 		return fd;
 	close(fd);
 	return -errno;
@@ -192,8 +193,50 @@ static void disconnect(struct tcp *t)
 		close(t->prev);
 	if (t->next >= 0)
 		close(t->next);
+	for (int s = 0; s < TCP_STAGES; s++) {
+		if (t->peer[s] >= 0)
+			close(t->peer[s]);
+		t->peer[s] = -1;
+	}
 	t->prev = -1;
 	t->next = -1;
+}
+
+/* Takes a connection of doubling, whose first bytes tell the stage. */
+static int accept_peer(struct tcp *t, int listener)
+{
+	uint32_t stage;
+	int fd = accept_at(listener), err;
+
+	if (fd < 0)
+		return fd;
+	err = tcp_recv_all(t, fd, &stage, sizeof(stage));
+	if (err || stage >= TCP_STAGES)
+		return err ? err : -EPROTO;
+	t->peer[stage] = fd;
+	return 0;
+}
+
+/* Every rank listens, connects to its peers with higher ranks, accepts the others. */
+static int connect_peers(struct contestant *c, int listener, uint64_t buffer)
+{
+	struct tcp *t = &c->tcp;
+	uint32_t accepts = 0;
+	int peer, err = 0;
+
+	for (uint32_t s = 0; !err; s++) {
+		peer = tcp_doubling_peer(t->size, t->rank, s);
+		if (peer < 0)
+			break;
+		accepts += (uint32_t)peer < t->rank;
+		if ((uint32_t)peer <= t->rank)
+			continue;
+		t->peer[s] = connect_to(c, peer, buffer);
+		err = t->peer[s] < 0 ? t->peer[s] : tcp_send_all(t->peer[s], &s, sizeof(s));
+	}
+	while (!err && accepts--)
+		err = accept_peer(t, listener);
+	return err;
 }
 
 /* Every rank listens, connects to its successor, accepts its predecessor. */
@@ -206,9 +249,11 @@ static int reconnect(struct contestant *c, uint64_t buffer)
 	listener = listen_at(c, buffer);
 	if (listener < 0)
 		return listener;
-	if (c->ring || t->rank + 1 < t->size)
+	if (c->doubling)
+		err = connect_peers(c, listener, buffer);
+	else if (c->ring || t->rank + 1 < t->size)
 		err = t->next = connect_to(c, (t->rank + 1) % t->size, buffer);
-	if (err >= 0 && (c->ring || t->rank))
+	if (err >= 0 && !c->doubling && (c->ring || t->rank))
 		err = t->prev = accept_at(listener);
 	close(listener);
 	c->buffer = buffer;
@@ -219,7 +264,11 @@ static int reconnect(struct contestant *c, uint64_t buffer)
 
 static bool connected(const struct tcp *t)
 {
-	return t->prev >= 0 || t->next >= 0;
+	bool any = t->prev >= 0 || t->next >= 0;
+
+	for (int s = 0; s < TCP_STAGES; s++)
+		any |= t->peer[s] >= 0;
+	return any;
 }
 
 static int prepare(struct bench_rank *r, const struct bench_job *job)
@@ -241,7 +290,8 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 
 	if (c->tcp.size == 1)
 		return 0;
-	return (c->ring ? tcp_ring : tcp_chain)(&c->tcp, r->buf, bytes, type);
+	return (c->doubling ? tcp_doubling : c->ring ? tcp_ring : tcp_chain)(&c->tcp, r->buf, bytes,
+									  type);
 }
 
 int main(int argc, char **argv)
@@ -250,10 +300,12 @@ int main(int argc, char **argv)
 	struct contestant c = { .tcp = { .prev = -1, .next = -1 } };
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: tcp ring|chain CTL RANK N PORT\n");
+		fprintf(stderr, "usage: tcp ring|chain|doubling CTL RANK N PORT\n");
 		return 2;
 	}
 	c.ring = !strcmp(argv[1], "ring");
+	c.doubling = !strcmp(argv[1], "doubling");
+	memset(c.tcp.peer, -1, sizeof(c.tcp.peer));
 	c.tcp.rank = atoi(argv[3]);
 	c.tcp.size = atoi(argv[4]);
 	c.port = atoi(argv[5]);

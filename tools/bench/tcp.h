@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All-reduce over TCP in user space, as fast as we can make it: the ring and the chain.
- * Both are streams that flow through a rank. Bytes that have come are added to the
- * buffer, or stored there, and go on at once, chunk by chunk, in both directions at the
+ * All-reduce over TCP in user space, as fast as we can make it: the ring, the chain, and recursive
+ * doubling. The first two are streams that flow through a rank. Bytes that have come are added to
+ * the buffer, or stored there, and go on at once, chunk by chunk, in both directions at the
  * same time. Small operations go step by step with blocking calls, which costs the
- * fewest system calls.
+ * fewest system calls. Doubling is for small ones, and always goes so.
  */
 #ifndef RAR_BENCH_TCP_H
 #define RAR_BENCH_TCP_H
@@ -15,11 +15,13 @@
 enum { TCP_CHUNK, TCP_BUFFER, TCP_SPIN_US };
 
 #define TCP_MAX_CHUNK	(4u << 20)
+#define TCP_STAGES	16	/* of doubling, at most */
 
 /**
  * struct tcp - a rank and its connections
  * @rank, @size: its rank, and the number of ranks
  * @prev, @next: sockets, -1 where there is no neighbour
+ * @peer:        doubling: by stage, the socket to the peer; -1 where there is none
  * @chunk:       knob, 1 .. TCP_MAX_CHUNK
  * @spin_ns:     knob: time to look again before sleeping
  * @scratch:     TCP_MAX_CHUNK bytes that have come and are to be added
@@ -30,6 +32,7 @@ struct tcp {
 	uint32_t size;
 	int prev;
 	int next;
+	int peer[TCP_STAGES];
 	size_t chunk;
 	uint64_t spin_ns;
 	char *scratch;
@@ -52,5 +55,9 @@ int tcp_wait(struct tcp *t, struct pollfd *fds, unsigned int n);
 
 int tcp_ring(struct tcp *t, void *buf, size_t bytes, enum bench_type type);
 int tcp_chain(struct tcp *t, void *buf, size_t bytes, enum bench_type type);
+int tcp_doubling(struct tcp *t, void *buf, size_t bytes, enum bench_type type);
+
+/* The peer of a rank in a stage of doubling; its own rank if it has none, -1 after the last. */
+int tcp_doubling_peer(uint32_t size, uint32_t rank, uint32_t stage);
 
 #endif /* RAR_BENCH_TCP_H */

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""depth.py [PART [ROUNDS]]: short all-reduces by recursive doubling, targets D3 and D4.
+
+time (D3): time over links with a delay. All ranks share a CPU, which would flatter whoever sends
+   little one after the other; so the delay of a link is the number of ranks times 50 us (time
+   dilation). The peers are the best of the ring, the chain and recursive doubling over TCP, Open
+   MPI and MPICH, which yield when they wait.
+instructions (D4): instructions of an operation and rank, without delays.
+"""
+import statistics
+import sys
+
+from contest import KIB, MIB, size_name
+from place import Broken, NotHere, Place
+
+ROUNDS = 5
+OURS = ("rar-blocking", "rar-doubling")
+PEERS = ("tcp-ring", "tcp-chain", "tcp-doubling", "openmpi", "mpich")
+TCP = PEERS[:3]
+SPREAD = 0.2                # between the quartiles of a side: above, a cell is INVALID
+LIMIT_S = 300
+# D3
+DELAY_RANKS, DELAY_SIZES = (16, 32), (8, 4 * KIB, 64 * KIB, MIB)
+LINK_US, NEED_TIME = 50, 1.5
+RATE = "10gbit"
+SAMPLE_NS = 200e6
+# D4
+COUNT_RANKS, COUNT_SIZES = (2, 4, 8, 16), (8, 4 * KIB)
+NEED_COUNT = {2: 1, 4: 1.5, 8: 2, 16: 2}
+TIMES = 16
+
+
+def run(place, name, size, times):
+    """Nanoseconds of an operation"""
+    knobs = [0 if size <= 64 * KIB else 256 * KIB, 0, 0]
+    job = {"type": "f32", "times": times, "limit": LIMIT_S, "knobs": knobs, "bytes": [size]}
+    return place.run(name, job)["ns"] / times
+
+
+def cell(found, names):
+    """The contestant with the least median, that median, and whether its rounds agree"""
+    name = min(names, key=lambda n: statistics.median(found[n]))
+    low, middle, high = statistics.quantiles(found[name], n=4)
+    return name, middle, (high - low) / middle <= SPREAD
+
+
+def row(n, size, found, need, unit):
+    """Print a row and its verdict"""
+    columns = "".join(f"{statistics.median(found[c]) / unit:>13.1f}" if found.get(c) else
+                      f"{'-':>13}" for c in (*OURS, *PEERS))
+    ours, least, steady = cell(found, [c for c in OURS if found.get(c)])
+    peer, best, calm = cell(found, [c for c in PEERS if found.get(c)])
+    ratio = best / least
+    verdict = "INVALID" if not (steady and calm) else "PASS" if ratio >= need else "FAIL"
+    print(f"{n:>3} {size_name(size):>7}{columns}  {ours.removeprefix('rar-')} / "
+          f"{peer}: {ratio:.2f} of {need}: {verdict}", flush=True)
+
+
+def heading(text):
+    print(text)
+    print(f"{'N':>3} {'bytes':>7}" + "".join(f"{c.removeprefix('rar-'):>13}"
+                                              for c in (*OURS, *PEERS)), flush=True)
+
+
+def time_of(place, name, size, rounds):
+    """[ns of each round], or None if the contestant does not do this"""
+    try:
+        once = run(place, name, size, 1)
+        times = max(1, min(500, round(SAMPLE_NS / run(place, name, size, 1) if once else 1)))
+        return [run(place, name, size, times) for _ in range(rounds)]
+    except NotHere:
+        return None
+
+
+def measure(place, names, sizes, rounds, how):
+    """{size: {name: values}}; one contestant after the other, as each keeps its processes"""
+    found = {size: {} for size in sizes}
+    for name in names:
+        if place.start(name):
+            continue
+        for size in sizes:
+            try:
+                found[size][name] = how(place, name, size, rounds)
+            except Broken as why:
+                print(f"# {name}, {size} bytes: {why}", file=sys.stderr)
+                break
+        place.stop(name)
+    return found
+
+
+def times(rounds):
+    """D3"""
+    place = Place("uml", 1, None, 4096)
+    try:
+        heading(f"D3, Linux {place.info['kernel']}, one CPU: us; links of N x {LINK_US} us")
+        for n in DELAY_RANKS:
+            # A packet passes two devices, that of the rank and that of the switch.
+            place.topology(n, 1500, True, links=f"{RATE}/{n * LINK_US // 2}us")
+            for size, found in measure(place, (*OURS, *PEERS), DELAY_SIZES, rounds,
+                                       time_of).items():
+                row(n, size, found, NEED_TIME, 1e3)
+    finally:
+        place.close()
+
+
+def count_of(place, name, size, rounds):
+    """[instructions of an operation and rank, all ranks together, of each round]"""
+    try:
+        return [run(place, name, size, TIMES) for _ in range(rounds + 1)][1:]
+    except NotHere:
+        return None
+
+
+def instructions(rounds):
+    """D4"""
+    place = Place("6.12", 1, None, 2048, count=True)
+    try:
+        heading(f"D4, Linux {place.info['kernel']}: thousands of instructions of an operation, "
+                "all ranks together")
+        for n in COUNT_RANKS:
+            place.topology(n, 1500, True)
+            for size, found in measure(place, (*OURS, *TCP), COUNT_SIZES, rounds,
+                                       count_of).items():
+                row(n, size, found, NEED_COUNT[n], 1e3)
+    finally:
+        place.close()
+
+
+PARTS = {"time": times, "instructions": instructions}
+
+
+def main():
+    """Measure a part, or all"""
+    part = sys.argv[1] if len(sys.argv) > 1 else ""
+    if part and part not in PARTS:
+        sys.exit("usage: depth.py [time|instructions [ROUNDS]]")
+    for name in [part] if part else PARTS:
+        PARTS[name](int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS)
+
+
+main()
