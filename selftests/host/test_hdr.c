@@ -50,10 +50,25 @@ static void test_written(void)
 			rar_hdr_nth((void *)&first, i, len, &got);
 			want = nth(&first, i, len);
 			bad += memcmp(&got, &want, sizeof(want)) != 0;
-			bad += !rar_hdr_is_nth((void *)&first, i, len, &got);
+			bad += !rar_hdr_is_nth((void *)&first, i, len, true, &got);
 		}
 	}
 	tap_ok(!bad, "headers are written as their fields say");
+}
+
+/* Without numbers all headers say the same there; one that counts on is no header of the run. */
+static void test_unnumbered(void)
+{
+	struct rar_data_hdr first = first_hdr(), dh;
+	u32 i, len = 1408, refused = 0, accepted = 0;
+
+	for (i = 1; i < RUN; i++) {
+		dh = nth(&first, i, len);
+		refused += !rar_hdr_is_nth((void *)&first, i, len, false, (void *)&dh);
+		dh.seq = first.seq;
+		accepted += rar_hdr_is_nth((void *)&first, i, len, false, (void *)&dh);
+	}
+	tap_ok(refused == RUN - 1 && accepted == RUN - 1, "headers without numbers");
 }
 
 /* A header with one other bit is no header of the run, unless it only asks for an ACK. */
@@ -68,7 +83,7 @@ static void test_flipped(void)
 		for (bit = 0; bit < 8 * sizeof(dh); bit++) {
 			dh = nth(&first, i, len);
 			((u8 *)&dh)[bit / 8] ^= 1 << bit % 8;
-			if (!rar_hdr_is_nth((void *)&first, i, len, (void *)&dh))
+			if (!rar_hdr_is_nth((void *)&first, i, len, true, (void *)&dh))
 				continue;
 			accepted++;
 			asked += bit == ask;
@@ -98,6 +113,7 @@ int main(void)
 	tap_note("SEED=%llu", (unsigned long long)rng);
 	test_written();
 	test_flipped();
+	test_unnumbered();
 	test_ack_now();
 	return tap_end();
 }

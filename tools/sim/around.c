@@ -189,7 +189,8 @@ static void receive_run(struct sim_rank *rank, struct rar_pkt *pkt)
 
 	sim_got.odd += !!(dh->flags & ~RAR_F_ACK_NOW);
 	sim_spend(rank, sim_set.packet + n * sim_set.chunk + bytes * sim_set.byte_ps / 1000);
-	ret = pkt->h.type == RAR_T_DIRECT ? rar_chunk_rcv_direct(m, pkt) : rar_chunk_rcv(m, pkt, n);
+	ret = pkt->h.type == RAR_T_DIRECT ? rar_chunk_rcv_direct(m, pkt, n) :
+					    rar_chunk_rcv(m, pkt, n);
 	if (ret >= RAR_RX_DROP)
 		m->rn->mib->v[rar_rx_why(ret)]++;
 	if (ret != RAR_RX_TAKEN)

@@ -215,7 +215,8 @@ static struct sk_buff *part_of(const struct sk_buff *skb, u32 i, u32 n)
 	if (sim_set.numbers)
 		memcpy(part->data, skb->data + i * stride(), len);
 	dh = (void *)part->data;
-	dh->seq = cpu_to_be32(be32_to_cpu(((struct rar_data_hdr *)skb->data)->seq) + i);
+	if (dh->h.type != RAR_T_DIRECT)
+		dh->seq = cpu_to_be32(be32_to_cpu(((struct rar_data_hdr *)skb->data)->seq) + i);
 	dh->chunk = cpu_to_be32(be32_to_cpu(((struct rar_data_hdr *)skb->data)->chunk) + i);
 	return part;
 }

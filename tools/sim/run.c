@@ -99,6 +99,8 @@ static void begin_rank(struct sim_rank *rank, u32 i)
 		m->direct.peer[k].rto_us = PAIR_RTO_US + 2 * sim_set.delay / NSEC_PER_USEC;
 	}
 	rar_direct_start(m);
+	for (k = 0; k < m->direct.n; k++)
+		m->direct.peer[k].link.path.run_max = sim_super();
 }
 
 static void end_rank(struct sim_rank *rank)

@@ -71,8 +71,12 @@ static __always_inline void rar_hdr_nth(const struct rar_hdr_words *first, u32 i
 	hdr->w[7] = rar_hdr_word(first, 7, i, len);
 }
 
-/* Is @hdr what rar_hdr_nth() writes, but that it may ask for an acknowledgment or not? */
-static __always_inline bool rar_hdr_is_nth(const struct rar_hdr_words *first, u32 i, u32 len,
+/*
+ * Is @hdr what rar_hdr_nth() writes, but that it may ask for an acknowledgment
+ * or not? @numbered: each chunk has a number of its own.
+ */
+static __always_inline bool rar_hdr_is_nth(const struct rar_hdr_words *first,
+					   u32 i, u32 len, bool numbered,
 					   const struct rar_hdr_words *hdr)
 {
 	__be64 differ = (rar_hdr_word(first, 7, i, len) ^ hdr->w[7]) & ~RAR_HDR_ACK_NOW;
@@ -80,7 +84,7 @@ static __always_inline bool rar_hdr_is_nth(const struct rar_hdr_words *first, u3
 	differ |= rar_hdr_word(first, 0, i, len) ^ hdr->w[0];
 	differ |= rar_hdr_word(first, 1, i, len) ^ hdr->w[1];
 	differ |= rar_hdr_word(first, 2, i, len) ^ hdr->w[2];
-	differ |= rar_hdr_word(first, 3, i, len) ^ hdr->w[3];
+	differ |= rar_hdr_word(first, 3, numbered ? i : 0, len) ^ hdr->w[3];
 	differ |= rar_hdr_word(first, 4, i, len) ^ hdr->w[4];
 	differ |= rar_hdr_word(first, 5, i, len) ^ hdr->w[5];
 	differ |= rar_hdr_word(first, 6, i, len) ^ hdr->w[6];

@@ -380,7 +380,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 		rar_push(m);
 	rar_done_lead(m, op, a);
 	if (op->ring.plan.doubling)
-		rar_direct_come(m, op, run->chunk);
+		rar_direct_come(m, op, run->chunk, a->won);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward && reuse ? RAR_RX_TAKEN : RAR_RX_DONE;
@@ -691,6 +691,7 @@ static bool opens(struct rar_member *m, struct rar_pkt *pkt, u32 i, u32 off,
 u32 rar_chunk_run(struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
 {
+	const bool numbered = dh->h.type != RAR_T_DIRECT;
 	const u32 tail = m->tail, stride = rar_stride(m);
 	u32 n, off = pkt->off, left = pkt->len + tail, len, together;
 	const struct rar_hdr_words *first = (const void *)dh, *h;
@@ -709,7 +710,8 @@ u32 rar_chunk_run(struct rar_member *m, struct rar_pkt *pkt,
 		h = rar_cursor_at(&cursor, off, &together);
 		if (together < sizeof(buf))
 			h = skb_header_pointer(pkt->skb, off, sizeof(buf), &buf);
-		if (!h || !rar_hdr_is_nth(first, n, len - sizeof(buf), h) ||
+		if (!h ||
+		    !rar_hdr_is_nth(first, n, len - sizeof(buf), numbered, h) ||
 		    !opens(m, pkt, n, off, len))
 			break;
 		pkt->ack_now |= rar_hdr_ack_now(h);
@@ -786,19 +788,24 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 }
 
 /**
- * rar_chunk_rcv_direct() - take in a chunk that came directly
+ * rar_chunk_rcv_direct() - take in chunks that came directly
  * @m:   member in RUN or LEAVING, RCU read side
  * @pkt: validated DIRECT
+ * @n:   its chunks, a run
  *
  * Softirq.
  *
- * Return: RAR_RX_DONE, RAR_RX_TAKEN if @pkt->skb was taken, or the drop with its reason.
+ * Return: RAR_RX_DONE, RAR_RX_TAKEN if @pkt->skb was taken, or the drop with
+ * its reason.
  */
-enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt)
+enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt,
+				 u32 n)
 {
 	enum rar_rx ret = RAR_RX_RETRY;
 	struct rar_data_hdr dh;
-	struct rar_arrival a = { .link = pkt->link, .pkt = pkt, .dh = &dh, .done = 1 };
+	struct rar_arrival a = {
+		.link = pkt->link, .pkt = pkt, .dh = &dh, .done = rar_mask(n),
+	};
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return RAR_DROP(Short);
@@ -808,13 +815,13 @@ enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt)
 	rar_direct_hear(pkt->link, be32_to_cpu(dh.base),
 			be64_to_cpu(dh.complete), true);
 	a.op_seq = be64_to_cpu(dh.op_seq);
-	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), 1, RAR_AG };
+	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, RAR_AG };
 	if (rar_op_early(m, a.op_seq, &a.run))
 		ret = rar_early_hold(m, &a);
 	if (ret == RAR_RX_RETRY)
 		ret = rar_chunk_use(m, &a);
 	if (a.dups)
-		rar_mib_inc(m->rn, RxDup);
+		rar_mib_add(m->rn, RxDup, hweight64(a.dups));
 	return ret;
 }
 

@@ -12,7 +12,8 @@ u64 rar_chunk_local(struct rar_link *link, struct rar_member *from,
 u32 rar_chunk_run(struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh);
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n);
-enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt);
+enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt,
+				 u32 n);
 void rar_chunk_rcv_probe(struct rar_member *m, const struct rar_pkt *pkt);
 
 #endif /* _RAR_RING_CHUNK_H */

@@ -271,17 +271,15 @@ static struct rar_operation *next_op(struct rar_member *m)
 }
 
 /*
- * Send a chunk to a rank. @again: perhaps its lane lost it. A packet that a
- * queue of this host refuses is asked for, as a lost one.
+ * Send a run to a rank. @again: perhaps its lane lost it. A packet that a queue
+ * of this host refuses is asked for, as a lost one.
  */
-static void send_chunk(struct rar_link *link, struct rar_operation *op,
-		       u32 chunk, const struct rar_known *told, bool again)
+static void send_run(struct rar_link *link, struct rar_operation *op,
+		     const struct rar_run *run, const struct rar_known *told,
+		     bool again)
 {
 	struct rar_member *m = link->member;
-	struct rar_tx_item item = {
-		.op = op,
-		.run = { .chunk = chunk, .n = 1, .phase = RAR_AG },
-	};
+	struct rar_tx_item item = { .op = op, .run = *run };
 
 	spin_lock_bh(&m->tx_lock);
 	item.known = told ? *told : known(m);
@@ -291,6 +289,28 @@ static void send_chunk(struct rar_link *link, struct rar_operation *op,
 	spin_unlock_bh(&m->tx_lock);
 	if (rar_run_send(link, &item) == -EMSGSIZE)
 		rar_fail_sent(link, op->seq, -EMSGSIZE);
+}
+
+/*
+ * Send chunks to a rank: those of @mask, the first of which is @first. They
+ * lie in one block. @told: NULL if what is complete here may have changed.
+ */
+static void send_mask(struct rar_link *link, struct rar_operation *op,
+		      u32 first, u64 mask, const struct rar_known *told,
+		      bool again)
+{
+	u32 most = READ_ONCE(link->path.run_max);
+	struct rar_run run = { .phase = RAR_AG };
+	u32 at;
+
+	for (; mask; mask &= ~(rar_mask(run.n) << at)) {
+		at = __ffs64(mask);
+		run.chunk = first + at;
+		run.n = min(~(mask >> at) ? (u32)__ffs64(~(mask >> at)) : 64,
+			    most);
+		send_run(link, op, &run, told, again);
+	}
+	rar_mib_inc(link->member->rn, TxDirect);
 }
 
 /*
@@ -306,9 +326,7 @@ static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mas
 	mask &= can;
 	if (again)
 		rar_mib_add(link->member->rn, TxRetrans, hweight64(mask));
-	for (; mask; mask &= mask - 1)
-		send_chunk(link, op, first + __ffs64(mask), told, again);
-	rar_mib_inc(link->member->rn, TxDirect);
+	send_mask(link, op, first, mask, told, again);
 }
 
 /*
@@ -380,11 +398,11 @@ static void expect(struct rar_link *link)
 }
 
 /*
- * This rank has a chunk of the partial sum before a stage: send it, if this
- * rank sends in that stage.
+ * This rank has chunks of the partial sum before a stage: send them, if this
+ * rank sends in that stage. @mask: from the tensor's chunk @nth on, a bit each.
  */
 static void enter_stage(struct rar_member *m, struct rar_operation *op,
-			u32 stage, u32 nth)
+			u32 stage, u32 nth, u64 mask)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
 	struct rar_stage in = { };
@@ -397,59 +415,69 @@ static void enter_stage(struct rar_member *m, struct rar_operation *op,
 	link = rar_member_direct(m, in.peer);
 	if (in.takes || st->odd)
 		expect(link);
-	if (!in.sends)
-		return;
-	send_chunk(link, op, rar_doubling_chunk(op, stage, nth), NULL, false);
-	rar_mib_inc(m->rn, TxDirect);
+	if (in.sends)
+		send_mask(link, op, rar_doubling_chunk(op, stage, nth), mask,
+			  NULL, false);
 }
 
 /*
- * By doubling: count a chunk of the sum, and complete the operation if it was
- * the last one.
+ * By doubling: count chunks of the sum, and complete the operation if they were
+ * the last ones.
  */
-static void count(struct rar_member *m, struct rar_operation *op)
+static void count(struct rar_member *m, struct rar_operation *op, u32 n)
 {
 	/* A full barrier; pairs with the barrier in rar_copy_out(). */
-	if (!atomic_sub_return(1, &op->left))
+	if (!atomic_sub_return(n, &op->left))
 		rar_done(m, op);
 }
 
-/* Let a chunk go through the stages from @stage on, as far as it can. */
+/*
+ * Let chunks go through the stages from @stage on, as far as they can: those of
+ * @mask, from the tensor's chunk @nth on.
+ */
 static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
-		    u32 nth)
+		    u32 nth, u64 mask)
 {
 	const u32 last = op->ring.plan.stages.last;
+	u64 rest, bit;
 
-	while (stage < last && rar_doubling_make(m, op, stage, nth)) {
-		enter_stage(m, op, ++stage, nth);
-		if (stage == last)
-			count(m, op);
+	while (stage < last) {
+		for (rest = mask; rest; rest &= ~bit) {
+			bit = rest & -rest;
+			if (!rar_doubling_make(m, op, stage,
+					       nth + __ffs64(bit)))
+				mask &= ~bit;
+		}
+		if (!mask)
+			return;
+		enter_stage(m, op, ++stage, nth, mask);
 	}
+	count(m, op, hweight64(mask));
 }
 
 /* This rank has contributed: begin with its first stage. */
 static void begin(struct rar_member *m, struct rar_operation *op)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
-	u32 nth;
+	u64 all = rar_mask(op->ring.cpb);
 
-	for (nth = 0; nth < op->ring.cpb; nth++) {
-		rar_doubling_publish(op, st->first, nth);
-		enter_stage(m, op, st->first, nth);
-		if (!st->odd)
-			advance(m, op, st->first, nth);
-	}
+	rar_doubling_publish(op, st->first);
+	enter_stage(m, op, st->first, 0, all);
+	if (!st->odd && st->first < st->last)
+		advance(m, op, st->first, 0, all);
 }
 
 /**
- * rar_direct_come() - go on with a chunk that has come in a stage
+ * rar_direct_come() - go on with chunks that have come in a stage
  * @m:     member in RUN or LEAVING, RCU read side; no lock held
  * @op:    by doubling
- * @chunk: the chunk, published just now
+ * @chunk: the first one of a run
+ * @won:   those that were published just now, a bit each; at least one
  *
  * Softirq, or process context with bottom halves off.
  */
-void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk)
+void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
+		     u64 won)
 {
 	/*
 	 * Keep the buffer: what is made here may be the end of the operation.
@@ -460,9 +488,9 @@ void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk)
 	rar_op_use(op);
 	/* A folded rank gets the sum of all. */
 	if (op->ring.plan.stages.odd)
-		count(m, op);
+		count(m, op, hweight64(won));
 	else
-		advance(m, op, chunk / op->ring.cpb, chunk % op->ring.cpb);
+		advance(m, op, chunk / op->ring.cpb, chunk % op->ring.cpb, won);
 	if (rar_op_unuse(op))
 		rar_member_wake(m);
 }

@@ -8,7 +8,8 @@ struct rar_done_hdr;
 
 void rar_direct_start(struct rar_member *m);
 void rar_direct_push(struct rar_member *m);
-void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk);
+void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
+		     u64 won);
 void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh);
 void rar_direct_done(struct rar_member *m, struct rar_operation *op);
 void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);

@@ -64,19 +64,18 @@ u64 rar_doubling_made(const struct rar_operation *op, u32 stage)
 }
 
 /**
- * rar_doubling_publish() - a chunk of a partial sum is in its block
+ * rar_doubling_publish() - a partial sum is in its block, with all its chunks
  * @op:    by doubling
  * @stage: before which this rank has the partial sum
- * @nth:   chunk of the tensor
  *
  * Any context.
  */
-void rar_doubling_publish(struct rar_operation *op, u32 stage, u32 nth)
+void rar_doubling_publish(struct rar_operation *op, u32 stage)
 {
-	const u32 chunk = rar_doubling_chunk(op, stage, nth);
-	const struct rar_run run = run_of(chunk, RAR_RS);
+	struct rar_run run = run_of(rar_doubling_chunk(op, stage, 0), RAR_RS);
 
-	rar_op_publish(op, &run, 1);
+	run.n = op->ring.cpb;
+	rar_op_publish(op, &run, rar_mask(run.n));
 }
 
 /**

@@ -119,7 +119,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_AG:
 		return rar_chunk_rcv(m, pkt, n);
 	case RAR_T_DIRECT:
-		return rar_keyed_is(pkt) ? rar_keyed_rcv(m, pkt) : rar_chunk_rcv_direct(m, pkt);
+		return rar_keyed_is(pkt) ? rar_keyed_rcv(m, pkt) :
+					   rar_chunk_rcv_direct(m, pkt, n);
 	case RAR_T_DONE:
 		rar_direct_rcv_done(m, pkt);
 		rar_keyed_rcv_done(m, pkt);
@@ -193,6 +194,13 @@ static struct rar_member *part_member(struct rar_net *rn, struct rar_member *m,
 	return m && rar_validate_address(m, part) ? m : NULL;
 }
 
+/* Is a packet a chunk of a tensor? */
+static bool is_chunk(const struct rar_pkt *pkt)
+{
+	return pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG ||
+	       (pkt->h.type == RAR_T_DIRECT && !rar_keyed_is(pkt));
+}
+
 /*
  * Take a superpacket. Each part of it is a packet of its own: GRO merges packets of the same
  * length, addresses and ports, of any type and for any member. Chunks that belong together
@@ -234,7 +242,7 @@ static enum rar_rx input_super(struct rar_member *m, struct rar_pkt *pkt)
 				return ret;
 		}
 		if (ret == RAR_RX_DONE) {
-			if (part.h.type == RAR_T_RS || part.h.type == RAR_T_AG)
+			if (is_chunk(&part))
 				n = part_run(m, &part, pkt);
 			ret = dispatch(m, &part, n);
 		}

@@ -46,6 +46,13 @@ struct chunks {
 	const struct kvec *vec;
 };
 
+/* Do chunks have numbers, as those that do not go directly? */
+static bool is_numbered(const struct rar_link *link,
+			const struct rar_tx_item *item)
+{
+	return !item->op->ring.plan.direct || rar_link_is_leg(link);
+}
+
 /* RAR_F_* of the last chunk of a run. */
 static u8 tail_of(const struct rar_tx_item *item)
 {
@@ -63,7 +70,7 @@ static void fill(const struct rar_link *link, const struct rar_tx_item *item,
 	const struct rar_operation *op = item->op;
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
-	if (op->ring.plan.direct && !rar_link_is_leg(link)) {
+	if (!is_numbered(link, item)) {
 		type = RAR_T_DIRECT;
 		dh->complete = cpu_to_be64(item->known.map);
 		dh->base = cpu_to_be32((u32)item->known.base);
@@ -211,7 +218,7 @@ static void chunks_of(const struct rar_link *link,
 		      const struct rar_tx_item *item, struct chunks *c)
 {
 	*c = (struct chunks) {
-		.numbered = true,
+		.numbered = is_numbered(link, item),
 		.n = item->run.n,
 		.each = link->member->payload,
 		.room = rar_overhead(link->member),
