@@ -461,7 +461,7 @@ static bool test_direct(u32 size, u8 collective)
  */
 static bool test_doubling(u32 size)
 {
-	static const u64 lengths[] = { 0, 4, 1408, 5000, RAR_DOUBLING_BYTES };
+	static const u64 lengths[] = { 0, 4, 1408, 5000, RAR_STAGES_MAX_BYTES };
 	struct rar_ring r = {};
 	struct rar_plan *plan = &r.plan;
 	u32 rank, i, block;

@@ -174,6 +174,20 @@ static bool check_drawn(void)
 	return check(MAX) && check(MAX - 1);
 }
 
+/* The border is what the manual says, for all numbers of ranks. */
+static bool check_bytes(void)
+{
+	u32 size, want;
+
+	for (size = 2; size <= MAX; size++) {
+		want = size == 3 ? 8192 : size == 5 || size == 6 ? 16384 :
+		       size == 7 || (size >= 9 && size <= 11) ? 32768 : 65536;
+		CHECK(rar_stages_bytes(size) == want, "%u ranks: %u bytes", size,
+		      rar_stages_bytes(size));
+	}
+	return true;
+}
+
 /* --- mutants --- */
 
 static struct rar_stages mut_unfolded(u32 size, u32 rank)
@@ -269,6 +283,7 @@ int main(void)
 	stage_of = rar_stage;
 	tap_ok(check_sizes(SIZES), "up_to_%u_ranks", SIZES);
 	tap_ok(check_drawn(), "%u_numbers_up_to_%u", DRAWN, MAX);
+	tap_ok(check_bytes(), "up_to_how_many_bytes");
 	test_mutants();
 	return tap_end();
 }

@@ -10,7 +10,6 @@
 
 #define GUARD		0x5a5a5a5au
 #define SMALL_BYTES	8192u		/* up to here an all-reduce is one block */
-#define DOUBLED_BYTES	16384	/* the longest all-reduce by recursive doubling */
 
 static const char *const collective_names[RAR_COLLECTIVE_NR] = {
 	[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
@@ -143,7 +142,7 @@ static uint32_t half(const struct rar_job *j, uint32_t pairs, uint32_t at, uint3
 static bool doubled(const struct rar_job *j)
 {
 	return j->ring->schedule == RAR_DOUBLING && j->collective == RAR_ALLREDUCE &&
-	       j->count * 4 <= DOUBLED_BYTES;
+	       j->count * 4 <= rar_doubling_bytes(j->ring->size);
 }
 
 static uint32_t wanted(const struct rar_job *j, uint32_t i)

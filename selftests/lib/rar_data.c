@@ -227,7 +227,7 @@ static uint32_t rar_doubled(const struct rar_data *d)
 {
 	const char *all = getenv("RAR_SCHEDULE");
 
-	return d->doubled ?: all && atoi(all) == RAR_DOUBLING ? 16384 : 0;
+	return d->doubled ?: all && atoi(all) == RAR_DOUBLING ? rar_doubling_bytes(d->size) : 0;
 }
 
 static void rar_expect_doubled(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)

@@ -185,6 +185,16 @@ struct rar_data {
 	bool reduce;
 };
 
+/* Bytes of the longest all-reduce that goes by recursive doubling, as the manual has it. */
+static inline uint32_t rar_doubling_bytes(uint32_t ranks)
+{
+	if (ranks == 3)
+		return 8192;
+	if (ranks == 5 || ranks == 6)
+		return 16384;
+	return ranks == 7 || (ranks >= 9 && ranks <= 11) ? 32768 : 65536;
+}
+
 size_t rar_element(uint32_t dtype);
 const char *rar_dtype_name(uint32_t dtype);
 uint32_t rar_dtype_parse(const char *name);	/* 0 if unknown */

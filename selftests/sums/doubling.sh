@@ -8,8 +8,8 @@
 # shellcheck source=../lib/short.sh
 . lib/short.sh
 
-# Around the border of 16 KiB, too.
-lengths="1,2047,2048,2049,4095,4096,4097"
+# Around the borders of 8 to 64 KiB, too.
+lengths="1,2047,2048,2049,4096,4097,8193,16384,16385"
 
 matrix()
 {
@@ -23,8 +23,17 @@ matrix()
 	for n in 17 31 33 64; do
 		check "N=$n, in one namespace" rns 0 ring -n $n -m same -a lo4 -2 -t f32 -c $lengths -p 4
 	done
-	[ "$(word direct)" = 16384 ]
+	[ "$(word direct)" = 65536 ]
 	result $? "64 ranks: up to $(word direct) bytes"
+	topo_sysctl direct_bytes=1024
+	check "N=4, the border is set" ring -n 4 -2 -t f32 -c 256,257,2048
+	[ "$(word direct)" = 1024 ]
+	result $? "up to $(word direct) bytes"
+	topo_sysctl direct_bytes=1
+	check "N=4, doubling is switched off" ring -n 4 -2 -t f32 -c 1,256,2048
+	[ "$(word direct)" = -1 ]
+	result $? "for no operation"
+	topo_sysctl direct_bytes=0
 }
 
 same_bits()
@@ -129,14 +138,14 @@ black_hole()
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
-	plan 48
+	plan 52
 	matrix
 	same_bits
 	lossy
 	short_long -2 2 50
 	each_rank tc qdisc del dev eth0 root
 else
-	plan 37
+	plan 41
 	matrix
 	same_bits
 fi

@@ -261,8 +261,8 @@ enum rar_collective {
  * @RAR_DIRECT:   RAR_GATHERED, but each rank sends what it contributes straight to every
  *                other rank: a single hop. So does the root of a broadcast of up to 8 KiB.
  *                Every rank must reach every other rank at the address that RAR_PEERS tells.
- * @RAR_DOUBLING: RAR_BY_RANKS, but an all-reduce of up to 16 KiB, and a barrier, go by recursive
- *                doubling: the hops are log2 N, or that rounded down and two more, in a group of
+ * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, and a barrier, go by recursive
+ *                doubling, up to 8 to 64 KiB, as N is (direct_bytes of struct rar_info): the hops are log2 N, or that rounded down and two more, in a group of
  *                any size. Every rank must reach about log2 N others at the addresses that
  *                RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules

@@ -82,7 +82,6 @@
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
 #define RAR_UNCUT_MAX	65536	/* RAR_AUTO: most bytes that are not cut */
-#define RAR_DOUBLING_BYTES	16384	/* RAR_DOUBLING: the longest tensor */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */

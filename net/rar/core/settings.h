@@ -81,7 +81,7 @@
 	/* RAR_AUTO, at rank 0: operations of up to so many bytes are */ \
 	/* exchanged directly; 1: none is; 0: by the time of a hop */	\
 	/* (join) */							\
-	NUMBER(direct_bytes, int, 0, RAR_SMALL_BYTES, 0)		\
+	NUMBER(direct_bytes, int, 0, RAR_STAGES_MAX_BYTES, 0)		\
 	/* RAR_AUTO, at rank 0: tensors of up to so many bytes are */	\
 	/* not cut into blocks; 0: by the time of a hop (join) */	\
 	NUMBER(whole_bytes, int, 0, RAR_UNCUT_MAX, 0)			\

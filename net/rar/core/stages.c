@@ -39,6 +39,38 @@ struct rar_stages rar_stages_of(u32 size, u32 rank)
 	return st;
 }
 
+/*
+ * The bytes that a link and the hosts pass on in the time that a hop takes
+ * besides: 15 us at 0.8 GB/s. "scripts/sim depth" shows where the ring is
+ * faster with links of 10 Gbit/s and 10 us; with longer links it is so for
+ * longer tensors only.
+ */
+#define HOP_BYTES	12288
+
+/**
+ * rar_stages_bytes() - the longest tensor that doubling is for
+ * @size: ranks, at least 2
+ *
+ * T stages pass on all of it, 2(N-1) hops of the ring 1/N each. So doubling is
+ * faster up to HOP_BYTES * (2(N-1) - T) / (T - 2(N-1)/N) bytes. The bits of a
+ * sum depend on it, so it hangs on the number of ranks alone.
+ *
+ * Return: bytes, a power of two, from RAR_STAGES_MIN_BYTES, up to which the
+ * ring does not cut a tensor and is slower with any number of ranks, to
+ * RAR_STAGES_MAX_BYTES.
+ */
+u32 rar_stages_bytes(u32 size)
+{
+	u32 stages = rar_stages_of(size, 0).n, hops = 2 * (size - 1);
+	u64 more = (u64)(hops - stages) * size, less = stages * size - hops;
+	u32 bytes = RAR_STAGES_MIN_BYTES;
+
+	while (bytes < RAR_STAGES_MAX_BYTES &&
+	       2 * bytes * less <= HOP_BYTES * more)
+		bytes *= 2;
+	return bytes;
+}
+
 /**
  * rar_stage() - find what a rank does in a stage
  * @st:    its stages

@@ -37,6 +37,9 @@
 #define RAR_STAGES_MAX	14	/* 4095 ranks: 11 and two more; 4096: 12 */
 #define RAR_NO_STAGE	U32_MAX
 
+#define RAR_STAGES_MIN_BYTES	8192	/* rar_stages_bytes(), and the ring is one block */
+#define RAR_STAGES_MAX_BYTES	65536	/* 64 chunks at most: see direct.c */
+
 /**
  * struct rar_stages - the stages of one rank
  * @n:      stages of the group
@@ -77,6 +80,7 @@ struct rar_stage {
 
 struct rar_stages rar_stages_of(u32 size, u32 rank);
 struct rar_stage rar_stage(const struct rar_stages *st, u32 stage);
+u32 rar_stages_bytes(u32 size);
 u32 rar_stage_from(const struct rar_stages *st, u32 rank);
 u32 rar_stage_to(const struct rar_stages *st, u32 rank);
 

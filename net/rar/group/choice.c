@@ -26,6 +26,7 @@
 #include "core/gather.h"
 #include "core/hosts.h"
 #include "core/ring.h"
+#include "core/stages.h"
 #include "group/choice.h"
 #include "group/peers.h"
 #include "rar.h"
@@ -42,7 +43,7 @@
  */
 static void confine(const struct rar_member *m, struct rar_choice *choice)
 {
-	u32 most = m->schedule == RAR_DOUBLING ? RAR_DOUBLING_BYTES :
+	u32 most = m->schedule == RAR_DOUBLING ? RAR_STAGES_MAX_BYTES :
 						 RAR_SMALL_BYTES;
 
 	if (m->schedule != RAR_AUTO && m->schedule != RAR_DIRECT &&
@@ -79,8 +80,10 @@ static u32 choose_direct(const struct rar_member *m)
 
 	if (!rar_peers_wanted(m))
 		return 0;
+	if (m->schedule == RAR_DOUBLING && !knows(m, RAR_WAY_DOUBLING))
+		return 0;
 	if (m->schedule == RAR_DOUBLING)
-		return knows(m, RAR_WAY_DOUBLING) ? RAR_DOUBLING_BYTES : 0;
+		return told ? told_border(told) : rar_stages_bytes(m->size);
 	if (!knows(m, RAR_WAY_DIRECT))
 		return 0;
 	if (m->schedule == RAR_DIRECT)
