@@ -132,11 +132,12 @@ class Topology:
 
     def star(self, n, mtu, links):
         """Ranks and other hosts at one switch; @links: the rate in both directions, perhaps with
-        a delay: "20mbit/8192us". A delayed link delays packet by packet, so hosts send no
-        superpackets.
+        a delay: "20mbit/8192us", or only that: "any/8192us". A link with both delays packet by
+        packet, so hosts send no superpackets.
         """
         rate, _, delay = links.partition("/")
-        shape = ["netem", "rate", rate, "delay", delay, "limit", QUEUE] if delay else [
+        limit = [] if rate == "any" else ["rate", rate]
+        shape = ["netem", *limit, "delay", delay, "limit", QUEUE] if delay else [
             "tbf", "rate", rate, "burst", BURST, "limit", "16mb"]
         command("modprobe", "rar")
         hosts = {str(r): (address(r), True) for r in range(n)} | HOSTS
@@ -151,11 +152,11 @@ class Topology:
             command("ip", "-n", *in_switch, text=f"link set p{name} master br0 up\n")
             command("ip", "-n", f"{NETNS}{name}", "-batch", "-", text="link set lo up\n"
                     f"link set eth0 up\naddress add {ip}/24 dev eth0\n")
-            if limited and rate != "any":
+            if limited and (delay or rate != "any"):
                 for netns, device in ((name, "eth0"), ("switch", f"p{name}")):
                     command("tc", "-n", f"{NETNS}{netns}", "qdisc", "add", "dev", device, "root",
                             *shape)
-            if delay:
+            if delay and limit:
                 command(*in_rank(name, "sysctl", "-qw", "net.rar.super_chunks=1"))
             self.settings(name, [], True)
         for name, mem in (("box", BOX_MEM), ("tight", TIGHT_MEM)):

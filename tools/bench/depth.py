@@ -23,7 +23,6 @@ LIMIT_S = 300
 # D3
 DELAY_RANKS, DELAY_SIZES = (16, 32), (8, 4 * KIB, 64 * KIB, MIB)
 LINK_US, NEED_TIME = 50, 1.5
-RATE = "10gbit"
 SAMPLE_NS = 200e6
 # D4
 COUNT_RANKS, COUNT_SIZES = (2, 4, 8, 16), (8, 4 * KIB)
@@ -96,7 +95,7 @@ def times(rounds):
         heading(f"D3, Linux {place.info['kernel']}, one CPU: us; links of N x {LINK_US} us")
         for n in DELAY_RANKS:
             # A packet passes two devices, that of the rank and that of the switch.
-            place.topology(n, 1500, True, links=f"{RATE}/{n * LINK_US // 2}us")
+            place.topology(n, 1500, True, links=f"any/{n * LINK_US // 2}us")
             for size, found in measure(place, (*OURS, *PEERS), DELAY_SIZES, rounds,
                                        time_of).items():
                 row(n, size, found, NEED_TIME, 1e3)
