@@ -10,7 +10,7 @@ NETLINK_H = "include/uapi/linux/rar_netlink.h"
 WIRE_H = "include/uapi/linux/rar_wire.h"
 MIB = "net/rar/core/mib.h"
 SETTINGS = "net/rar/core/settings.h"
-CONSTANTS = (RAR_H, "net/rar/core/op.h", "net/rar/core/ring.h", SETTINGS)
+CONSTANTS = (RAR_H, "net/rar/core/op.h", "net/rar/core/ring.h", "net/rar/core/stages.h", SETTINGS)
 # What the names of an enumeration's values begin with, after RAR_.
 PREFIXES = {"security": "SECURITY_", "state": "S_", "reason": "R_", "rx_path": "PATH_", "box_state": "BOX_", "lack": "LACK_",
             "holder": "HOLDER_", "direction": "DIRECTION_", "event": "EVENT_"}

@@ -200,10 +200,15 @@ def open_mpi(n, ctl):
             "--host", hosts, "-n", str(n), f"{BIN}/openmpi", ctl]
 
 
+def device():
+    """A device of rank 0: in a star it has only one"""
+    return "eth0" if os.path.exists(f"/run/netns/{NETNS}switch") else "to1"
+
+
 def mpich(n, ctl):
     hosts = ",".join(address(r) for r in range(n))
     return ["mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", LAUNCH,
-            "-iface", "to1", "-hosts", hosts, "-ppn", "1", "-n", str(n),
+            "-iface", device(), "-hosts", hosts, "-ppn", "1", "-n", str(n),
             "-genv", "UCX_TLS", "tcp,self", "-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1",
             f"{BIN}/mpich", ctl]
 

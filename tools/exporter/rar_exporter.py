@@ -96,8 +96,9 @@ SETTINGS = {
                        "of its own"),
     "gather_bytes": ("gather_bytes", "RAR_AUTO, at rank 0: all-reduces of up to so many bytes "
                                      "are gathered"),
-    "direct_bytes": ("direct_bytes", "RAR_AUTO, at rank 0: operations of up to so many bytes "
-                                     "are exchanged directly"),
+    "direct_bytes": ("direct_bytes", "At rank 0: operations of up to so many bytes are "
+                                     "exchanged directly (RAR_AUTO), or go by doubling "
+                                     "(RAR_DOUBLING)"),
     "whole_bytes": ("whole_bytes", "RAR_AUTO, at rank 0: tensors of up to so many bytes are "
                                    "not cut into blocks"),
     "xdp_mirror": ("xdp_mirror", "1: packet sockets, such as those of tcpdump, see the packets "

@@ -261,10 +261,10 @@ enum rar_collective {
  * @RAR_DIRECT:   RAR_GATHERED, but each rank sends what it contributes straight to every
  *                other rank: a single hop. So does the root of a broadcast of up to 8 KiB.
  *                Every rank must reach every other rank at the address that RAR_PEERS tells.
- * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, and a barrier, go by recursive
- *                doubling, up to 8 to 64 KiB, as N is (direct_bytes of struct rar_info): the hops are log2 N, or that rounded down and two more, in a group of
- *                any size. Every rank must reach about log2 N others at the addresses that
- *                RAR_PEERS tells.
+ * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, and a barrier, go by recursive doubling,
+ *                up to 8 to 64 KiB, as N is (direct_bytes of struct rar_info): the hops are
+ *                log2 N, or that rounded down and two more, in a group of any size. Every rank
+ *                must reach about log2 N others at the addresses that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
@@ -272,8 +272,9 @@ enum rar_collective {
  * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB
  * and of more than 64 KiB; between them the ranks may add in rank order or block by block, the
  * same way for the life of the group. With RAR_DOUBLING pairs of neighbouring groups of ranks
- * are added, that of the lower ranks first, and all ranks get the same bits. RAR_OPF_IN_ORDER,
- * RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
+ * are added, that of the lower ranks first, and all ranks get the same bits; those of RAR_BY_RANKS
+ * if a pair of ranks cannot reach each other, as direct_bytes of struct rar_info tells.
+ * RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,

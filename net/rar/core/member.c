@@ -512,16 +512,17 @@ u32 rar_member_user_rank(const struct rar_member *m, u32 rank)
  */
 struct rar_link *rar_member_direct(struct rar_member *m, u32 rank)
 {
-	const struct rar_direct *d = &m->direct;
+	/* A join with another schedule takes it away. */
+	struct rar_direct_peer *peer = READ_ONCE(m->direct.peer);
 	u32 i;
 
-	if (!d->peer || rank >= m->size || rank == m->rank)
+	if (!peer || rank >= m->size || rank == m->rank)
 		return NULL;
-	if (d->all)
-		return &d->peer[rank].link;
-	for (i = 0; i < d->n; i++)
-		if (d->peer[i].link.rank == rank)
-			return &d->peer[i].link;
+	if (m->direct.all)
+		return &peer[rank].link;
+	for (i = 0; i < m->direct.n; i++)
+		if (peer[i].link.rank == rank)
+			return &peer[i].link;
 	return NULL;
 }
 

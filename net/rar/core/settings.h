@@ -78,9 +78,10 @@
 	/* RAR_AUTO, at rank 0: all-reduces of up to so many bytes */	\
 	/* are gathered; 1: none is; 0: by the time of a hop (join) */	\
 	NUMBER(gather_bytes, int, 0, RAR_SMALL_BYTES, 0)		\
-	/* RAR_AUTO, at rank 0: operations of up to so many bytes are */ \
-	/* exchanged directly; 1: none is; 0: by the time of a hop */	\
-	/* (join) */							\
+	/* at rank 0: operations of up to so many bytes are */		\
+	/* exchanged directly (RAR_AUTO), or go by doubling */		\
+	/* (RAR_DOUBLING); 1: none; 0: by the time of a hop, or by */	\
+	/* the number of ranks (join) */				\
 	NUMBER(direct_bytes, int, 0, RAR_STAGES_MAX_BYTES, 0)		\
 	/* RAR_AUTO, at rank 0: tensors of up to so many bytes are */	\
 	/* not cut into blocks; 0: by the time of a hop (join) */	\

@@ -212,6 +212,10 @@ void rar_choice_take(struct rar_member *m)
 					RAR_SMALL_BYTES : choice->gather);
 	if (!rar_peers_wanted(m))
 		return;
+	/* What is lacking is told by a bit for each chunk. */
+	if (m->schedule == RAR_DOUBLING &&
+	    m->join.min_payload < RAR_STAGES_MAX_BYTES / 64)
+		return;
 	m->direct.below = below(choice->direct);
 	m->direct.paired = choice->direct || choice->paired;
 }

@@ -145,11 +145,12 @@ static void try_peer(struct rar_member *m, struct rar_direct_peer *peer)
  */
 void rar_pair_try(struct rar_member *m)
 {
+	struct rar_direct_peer *peer = READ_ONCE(m->direct.peer);
 	u32 i;
 
-	for (i = 0; rar_peers_wanted(m) && i < m->direct.n; i++)
+	for (i = 0; peer && rar_peers_wanted(m) && i < m->direct.n; i++)
 		if (!is_own(m, i))
-			try_peer(m, &m->direct.peer[i]);
+			try_peer(m, &peer[i]);
 }
 
 /* Does the token prove that the sender knows the nonce of the rank asked? Else count a drop. */

@@ -98,10 +98,13 @@ static void forget(struct rar_member *m)
 {
 	struct rar_direct_peer *peer = m->direct.peer;
 
+	m->direct.below = 0;
+	WRITE_ONCE(m->direct.paired, false);
 	WRITE_ONCE(m->direct.peer, NULL);
 	/* Packets and timers of that join may still look at them. */
 	synchronize_rcu();
 	free_peers(peer, m->direct.n);
+	m->direct.n = 0;
 }
 
 /**

@@ -83,9 +83,10 @@ static void later_ops(struct rar_member *m, u64 late, u64 now)
 	later_us(&m->done_us, late, now);
 }
 
-/* What is known about the paths. tx_lock. */
+/* What is known about the paths. tx_lock, RCU read side. */
 static void later_paths(struct rar_member *m, u64 late, u64 now)
 {
+	struct rar_direct_peer *peer = READ_ONCE(m->direct.peer);
 	struct rar_link_tx *tx;
 	struct rar_link *link;
 	u32 i, k;
@@ -95,9 +96,9 @@ static void later_paths(struct rar_member *m, u64 late, u64 now)
 		for (k = 0; k < ARRAY_SIZE(tx->full_since_us); k++)
 			later_us(&tx->full_since_us[k], late, now);
 	}
-	for (i = 0; m->direct.peer && i < m->direct.n; i++) {
-		later_us(&m->direct.peer[i].asked_us, late, now);
-		later_us(&m->direct.peer[i].full_since_us, late, now);
+	for (i = 0; peer && i < m->direct.n; i++) {
+		later_us(&peer[i].asked_us, late, now);
+		later_us(&peer[i].full_since_us, late, now);
 	}
 }
 

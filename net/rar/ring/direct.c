@@ -629,11 +629,14 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
 }
 
 /*
- * A rank lacks chunks that were sent to it. Do packets of full size not reach it any more? They
- * have been sent again and again for longer than dead_ms, and not one has come since the last
- * question. A question names the oldest operation that lacks chunks, so if it names a later one
- * than before, all chunks of that one have come. Short packets do reach the rank: if nothing at
- * all came from here for dead_ms, it would have ended the group. tx_lock.
+ * A rank lacks chunks that were sent to it. Do packets of full size not reach
+ * it any more? They have been sent again and again for longer than dead_ms, and
+ * not one has come since the last question. A question names the oldest
+ * operation that lacks chunks, so if it names a later one than before, all
+ * chunks of that one have come. By doubling it may name an earlier one, in
+ * which that rank has come to the stage since. Short packets do reach the rank:
+ * if nothing at all came from here for dead_ms, it would have ended the group.
+ * tx_lock.
  */
 static bool mtu_fell(struct rar_link *link, const struct rar_operation *op,
 		     u64 missing)
@@ -642,9 +645,10 @@ static bool mtu_fell(struct rar_link *link, const struct rar_operation *op,
 	struct rar_member *m = link->member;
 	u64 full = full_chunks(m, op) & missing, now = rar_now_us();
 
-	if (op->seq < peer->full_seq)
+	if (op->seq < peer->full_seq && !op->ring.plan.doubling)
 		return false;
-	if (op->seq > peer->full_seq || peer->full_missing & ~missing)
+	if (op->seq > peer->full_seq ||
+	    (op->seq == peer->full_seq && peer->full_missing & ~missing))
 		peer->full_lost = 0;
 	peer->full_seq = op->seq;
 	peer->full_missing = full;
