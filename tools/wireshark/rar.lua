@@ -130,7 +130,7 @@ local mode_bits = {
 	{ 0xf000, "way", "Not by the ring" },
 }
 
-local ways = { [0] = "by the ring", "gathered", "direct" }
+local ways = { [0] = "by the ring", "gathered", "direct", "doubling" }
 
 local chunkflags = {
 	{ 0x01, "ack_now", "Acknowledge at once" },
@@ -283,6 +283,7 @@ local join_flags = {
 	{ 0x0008, "gathered", "Schedule gathered" },
 	{ 0x0010, "direct", "Schedule direct" },
 	{ 0x0020, "encrypt", "Elements are encrypted" },
+	{ 0x0040, "doubling", "Schedule doubling" },
 }
 
 local join = layout {
