@@ -271,8 +271,10 @@ def super_insider(segs, size, vandal):
     segs = rearranged([s.copy() for s in segs])
     for _ in range(rng.choice((1, 1, 2, 8))):
         s = rng.choice(segs)
-        if rng.randrange(3):
+        if rng.randrange(3) and s.type in (RS, AG):
             change_data(s, vandal)
+        elif rng.randrange(3):
+            change_field(s)
         else:
             change_common(s, vandal)
         if vandal and not rng.randrange(4):
