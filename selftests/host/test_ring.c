@@ -456,8 +456,8 @@ static bool test_direct(u32 size, u8 collective)
 }
 
 /*
- * Doubling: one buffer holds what comes, all partial sums and the sum, each in a place of its own.
- * What this rank contributes, and the sum, are where the stages begin and end.
+ * Doubling: one buffer holds all arrivals, all partial sums and the sum, each in a place of its own.
+ * The stages begin where the contribution lies, and end where the sum lies.
  */
 static bool test_doubling(u32 size)
 {

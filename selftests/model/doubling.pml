@@ -6,8 +6,8 @@
  * A packet in the network is a bit: the partial sum of a stage for a rank and an operation, or an
  * ASK; or the set of operations that are complete at its sender (DONE, and every partial sum as
  * well). A packet may be lost or come twice, FAULTS times in all. Packets overtake one another at
- * will: that of a stage may come before that of the stage before. A partial sum is sent once, by
- * whoever makes it, and again if it is asked for. That of an operation that is not posted waits.
+ * will, also packets of different stages. A partial sum is sent once, when it is made, and again if
+ * it is asked for. If it comes before the operation is posted, it waits.
  *
  * A rank asks a peer for a partial sum that it lacks, and whether an operation that is complete here
  * is complete there. As in direct.pml, questions that would change nothing are left out.
@@ -32,11 +32,11 @@
 #define NO_ASK		2	/* nobody asks for partial sums */
 #define NO_ASK_DONE	3	/* nobody asks whether an operation is complete */
 #define NO_NEWS		4	/* DONE is sent only as an answer; questions make up for it */
-#define UNMADE		5	/* what is asked for is sent, made or not */
+#define UNMADE		5	/* a partial sum that is asked for is sent, made or not */
 #define NO_CHAIN	6	/* one that came before its turn is not added when its turn comes */
 #define ANY_STAGE	7	/* one counts for the stage that this rank is in */
 #define ONE_TELLS	8	/* that one peer is complete is taken for all */
-#define LAST_IS_ALL	9	/* who has sent its last partial sum tells that it is complete */
+#define LAST_IS_ALL	9	/* a rank that has sent its last partial sum tells that it is complete */
 #define NO_WAY_BACK	10	/* the sum does not go back to a folded rank by itself */
 #ifndef MUTATION
 #define MUTATION	0
@@ -72,7 +72,7 @@
 #define ODD(r)		(false)
 #endif
 
-#define ALL	((1 << N) - 1)	/* ranks, a bit each; BLOCK: those in what a rank sends */
+#define ALL	((1 << N) - 1)	/* all ranks, a bit each; BLOCK: the ranks in a packet's sum */
 #define O(r, o)		((r) * OPS + (o))
 #define S(r, s, o)	(((r) * STAGES + (s)) * OPS + (o))
 #define X(r, q, o)	(((r) * N + (q)) * OPS + (o))

@@ -43,10 +43,6 @@ lossy()
 	result $? "then ranks asked $(($(total RarTxDirectAsk) - before)) times"
 }
 
-# bar RANK TO, unbar RANK TO: the first rank cannot send to the second any more, and can again.
-bar() { rns "$1" ip route add unreachable "10.77.0.$(($2 + 1))/32"; }
-unbar() { rns "$1" ip route del unreachable "10.77.0.$(($2 + 1))/32"; }
-
 # Ranks 0 and 2 of four are no neighbours: the ring works, a direct exchange does not.
 unreachable()
 {
@@ -59,18 +55,6 @@ unreachable()
 	result $? "the pair is named: $(grep -m 1 rank <<< "$out")"
 	unbar 2 0
 	topo_sysctl join_ms=30000
-}
-
-# Rank 2 cannot answer rank 0 any more, in a running group: both are alive.
-cut_off()
-{
-	topo_sysctl dead_ms=1000
-	(sleep 3; bar 2 0) &
-	! out=$(ring -n 4 -E -t f32 -c 64 -d 30 2>&1) && grep -qi "silent" <<< "$out"
-	result $? "cut off from each other while it runs: $(grep -m 1 -i silent <<< "$out")"
-	wait $!
-	unbar 2 0
-	topo_sysctl dead_ms=5000
 }
 
 # Packets from rank 2 to rank 0 pass a router. Its link to rank 0 becomes narrow in a running group,
@@ -92,19 +76,6 @@ narrow()
 	rns 2 ip route flush cache
 }
 
-# Full-size packets from rank 2 to rank 0 get lost in a running group, and nobody says so.
-black_hole()
-{
-	topo_sysctl dead_ms=1000
-	(sleep 3; topo_rules 0 <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
-	! out=$(ring -n 4 -E -t f32 -c 2048 -T 30 -d 60 2>&1) &&
-		grep -q "Message too long.*rank 2 other 0" <<< "$out"
-	result $? "the path between two ranks becomes narrow silently: $(grep -m 1 rank <<< "$out")"
-	wait $!
-	topo_rules_off
-	topo_sysctl dead_ms=5000
-}
-
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
@@ -120,7 +91,7 @@ else
 	same_bits
 fi
 unreachable
-cut_off
+short_cut_off -E
 narrow
-black_hole
+short_black_hole -E 2048
 finish

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A long operation by the ring and a short one by doubling, whose successor is late.
 
-Rank 0 owes rank 1 a long broadcast, and adds what rank 2 sends in the second stage of the sum after
-it. That says nothing about rank 1, which has posted neither: rank 0 must not send it more than
-rank 1 has lent it room for. All get both results when rank 1 comes, long after dead_ms.
+Rank 0 owes rank 1 a long broadcast. In the second stage of the sum that follows, rank 2 sends its
+partial sum to rank 0. That does not prove that rank 1 has posted: it has posted neither operation.
+So rank 0 must not send it more than rank 1 has lent it room for. All ranks get both results when
+rank 1 posts, long after dead_ms.
 """
 import os
 import select

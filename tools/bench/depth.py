@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """depth.py [PART [ROUNDS]]: short all-reduces by recursive doubling, targets D3 and D4.
 
-time (D3): time over links with a delay. All ranks share a CPU, which would flatter whoever sends
-   little one after the other; so the delay of a link is the number of ranks times 50 us (time
-   dilation). The peers are the best of the ring, the chain and recursive doubling over TCP, Open
+time (D3): time over links with a delay. All ranks share a CPU, which would flatter the ring,
+   whose ranks work one after another; so the delay of a link is the number of ranks times 50 us
+   (time dilation). The peers are the best of the ring, the chain and recursive doubling over TCP, Open
    MPI and MPICH, which yield when they wait.
 instructions (D4): instructions of an operation and rank, without delays.
 """
@@ -94,7 +94,7 @@ def times(rounds):
     try:
         heading(f"D3, Linux {place.info['kernel']}, one CPU: us; links of N x {LINK_US} us")
         for n in DELAY_RANKS:
-            # A packet passes two devices, that of the rank and that of the switch.
+            # A packet passes two devices: one of the rank, one of the switch.
             place.topology(n, 1500, True, links=f"any/{n * LINK_US // 2}us")
             for size, found in measure(place, (*OURS, *PEERS), DELAY_SIZES, rounds,
                                        time_of).items():

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recursive doubling over TCP: in stage s a rank and the one that differs in bit s exchange what they
- * have, and both add. Of 2^k + e ranks the first e pairs count as one: stage 0 adds the odd rank's
- * data to the even one's, and the last stage, which is the same connection, takes the sum back.
+ * Recursive doubling over TCP: in stage s two ranks whose numbers differ in bit s exchange their data,
+ * and both add. Of 2^k + e ranks the first e pairs count as one rank each: in stage 0 the odd rank
+ * sends its data to the even rank, and in the end gets the sum by the same connection.
  */
 #include <errno.h>
 #include <sys/types.h>

@@ -143,8 +143,8 @@ def table_window(sim):
 
 def table_depth(sim):
     """Short operations by doubling: time, times the bound, and how much longer the ring takes.
-    The bound is that of log2 N hops, rounded up, and two more, each of which takes as long as an
-    operation of two ranks without its calls. Need: at most 1.5 times the bound"""
+    The bound is log2 N hops, rounded up, and two more. A hop takes as long as an operation of two
+    ranks without its calls. Need: at most 1.5 times the bound"""
     sizes = ((64, "64"), (8 << 10, "8k"), (16 << 10, "16k"))
     widths = (6, 6, *(10, 8, 8) * len(sizes))
     row(("ranks", "hops", *(cell for _, name in sizes for cell in (name, "bound", "ring"))), widths)

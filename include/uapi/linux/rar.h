@@ -271,9 +271,10 @@ enum rar_collective {
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
  * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB
  * and of more than 64 KiB; between them the ranks may add in rank order or block by block, the
- * same way for the life of the group. With RAR_DOUBLING pairs of neighbouring groups of ranks
- * are added, that of the lower ranks first, and all ranks get the same bits; those of RAR_BY_RANKS
- * if a pair of ranks cannot reach each other, as direct_bytes of struct rar_info tells.
+ * same way for the life of the group. With RAR_DOUBLING the sum of
+ * the lower half of the ranks and the sum of the upper half are added, and each of them in the
+ * same way; if a pair of ranks cannot reach each other the bits are as with RAR_BY_RANKS, and
+ * direct_bytes of struct rar_info tells.
  * RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
  */
 enum rar_schedule {

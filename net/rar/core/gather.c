@@ -165,20 +165,22 @@ void rar_gather_add(struct rar_member *m, struct rar_operation *op)
 }
 
 /**
- * rar_gather_pair() - add a chunk of two partial sums
+ * rar_gather_pair() - add consecutive chunks of two partial sums
  * @m:      member
- * @op:     by doubling; both chunks are published, and the one that is made is
- *          claimed
- * @to:     the chunk that is made
- * @first:  the chunk of the lower ranks
- * @second: the chunk of the higher ranks
- * @last:   it is a chunk of the sum of all ranks
+ * @op:     by doubling; the chunks of both are published, and those that are
+ *          made are claimed
+ * @to:     the first chunk that is made
+ * @first:  the first chunk of the lower ranks' sum
+ * @second: the first chunk of the higher ranks' sum
+ * @n:      how many, at least 1, in one block
+ * @last:   the sum of all ranks is made
  *
  * Softirq, or process context with bottom halves off.
  */
 void rar_gather_pair(struct rar_member *m, struct rar_operation *op, u32 to,
-		     u32 first, u32 second, bool last)
+		     u32 first, u32 second, u32 n, bool last)
 {
+	u64 len = rar_ring_bytes(&op->ring, to, n);
 	struct adder a = adder_of(op);
 	struct rar_chunk sum, x, y;
 
@@ -186,8 +188,8 @@ void rar_gather_pair(struct rar_member *m, struct rar_operation *op, u32 to,
 	rar_ring_chunk(&op->ring, first, &x);
 	rar_ring_chunk(&op->ring, second, &y);
 	rar_reduce_begin(&a.ctx);
-	add(&a, sum.off, x.off, y.off, sum.len);
+	add(&a, sum.off, x.off, y.off, len);
 	if (last && op->divisor)
-		divide(&a, sum.off, sum.len);
-	end(m, &a, 1);
+		divide(&a, sum.off, len);
+	end(m, &a, n);
 }

@@ -13,6 +13,6 @@ void rar_gather_give(struct rar_operation *op);
 void rar_gather_end(const struct rar_operation *op);
 void rar_gather_add(struct rar_member *m, struct rar_operation *op);
 void rar_gather_pair(struct rar_member *m, struct rar_operation *op, u32 to,
-		     u32 first, u32 second, bool last);
+		     u32 first, u32 second, u32 n, bool last);
 
 #endif /* _RAR_CORE_GATHER_H */

@@ -353,6 +353,12 @@ static inline u64 rar_mask(u32 n)
 	return n < 64 ? (1ULL << n) - 1 : ~0ULL;
 }
 
+/* How many bits are set from bit 0 on, up to the first clear one. */
+static inline u32 rar_mask_run(u64 mask)
+{
+	return ~mask ? __ffs64(~mask) : 64;
+}
+
 /* The part of @mask at bit @first that lies in the next word. */
 static inline u64 rar_mask_high(u32 first, u64 mask)
 {

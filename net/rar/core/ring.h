@@ -53,12 +53,12 @@
  * A gathered all-reduce may be direct, and a broadcast. No chunk is passed on.
  *
  * Doubling: a short all-reduce by recursive doubling, log2(size) stages
- * (core/stages.h). There is a block for what comes in each stage, and after
- * these a block for each partial sum that this rank makes: as many, and one
- * more. Each is as long as the tensor. The partial sum of stage s goes into the
- * block of what comes in stage s at the peer, which adds it to its own of stage
- * s, and so makes the next one; see ring/doubling.c. In a packet a chunk has
- * the number that it has at the receiver.
+ * (core/stages.h). There is a block for the arrival of each stage, and after
+ * these a block for each partial sum that this rank makes: as many, and another
+ * for the last. Each is as long as the tensor. This rank's partial sum before
+ * stage s becomes the peer's arrival of stage s, which the peer adds to its own
+ * partial sum before stage s; see ring/doubling.c. In a packet a chunk has the
+ * number that it has at the receiver.
  *
  * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
@@ -445,9 +445,8 @@ static inline u32 rar_plan_partial(const struct rar_plan *plan, u32 stage)
 }
 
 /*
- * The number of a chunk at the rank that it goes to. By doubling that is in the
- * block of what comes in its stage; elsewhere it has the same number
- * everywhere.
+ * The number of a chunk at the rank that it goes to. By doubling it lies in the
+ * block of the arrival there; otherwise it has the same number everywhere.
  */
 static inline u32 rar_ring_there(const struct rar_ring *ring, u32 chunk)
 {

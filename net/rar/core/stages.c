@@ -104,35 +104,30 @@ struct rar_stage rar_stage(const struct rar_stages *st, u32 stage)
 }
 
 /*
- * The stage in which something comes from a rank, which may be any;
- * RAR_NO_STAGE if nothing does.
+ * The stage in which this rank takes something from a rank, or sends it
+ * something. Return: RAR_NO_STAGE if there is none.
  */
-u32 rar_stage_from(const struct rar_stages *st, u32 rank)
+static u32 stage_with(const struct rar_stages *st, u32 rank, bool takes)
 {
 	struct rar_stage stage;
 	u32 s;
 
 	for (s = 0; s < st->n; s++) {
 		stage = rar_stage(st, s);
-		if (stage.takes && stage.peer == rank)
+		if ((takes ? stage.takes : stage.sends) && stage.peer == rank)
 			return s;
 	}
 	return RAR_NO_STAGE;
 }
 
-/*
- * The stage in which something goes to a rank, which may be any; RAR_NO_STAGE
- * if nothing does.
- */
+/* The stage in which @rank, which may be any, sends something here. */
+u32 rar_stage_from(const struct rar_stages *st, u32 rank)
+{
+	return stage_with(st, rank, true);
+}
+
+/* The stage in which something goes to @rank, which may be any. */
 u32 rar_stage_to(const struct rar_stages *st, u32 rank)
 {
-	struct rar_stage stage;
-	u32 s;
-
-	for (s = 0; s < st->n; s++) {
-		stage = rar_stage(st, s);
-		if (stage.sends && stage.peer == rank)
-			return s;
-	}
-	return RAR_NO_STAGE;
+	return stage_with(st, rank, false);
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The stages of recursive doubling: with whom a rank exchanges partial sums, in
- * which order. Pure arithmetic on (size, rank), as core/ring.h; selftests/host
- * also builds it in user space.
+ * The stages of recursive doubling: a rank exchanges partial sums with one peer
+ * after another. Pure arithmetic on (size, rank), as core/ring.h;
+ * selftests/host also builds it in user space.
  *
- * With 2^k ranks stage s = 0 .. k-1 pairs each rank with the one whose number
- * differs in bit s. Both send the sum of the 2^s ranks around them, and add
- * both sums, that of the lower ranks first. So after stage s each of 2^(s+1)
- * ranks that follow one another has the sum of all of these, and all of them
- * have the same bits:
+ * Of 2^k ranks, stage s = 0 .. k-1 pairs two ranks whose numbers differ in bit
+ * s only. Before the stage a rank has the sum of 2^s consecutive ranks, itself
+ * among them. It sends this sum to its peer, and adds the sum of the lower
+ * ranks and the sum of the higher ranks, in this order. So after stage s each
+ * of 2^(s+1) consecutive ranks has the sum of them all, with the same bits:
  *
  *	rank	 0	 1	 2	 3	 4	 5	 6	 7
  *	s = 0	 0+1	 0+1	 2+3	 2+3	 4+5	 4+5	 6+7	 6+7
  *	s = 1	   (0+1)+(2+3)  at four		   (4+5)+(6+7)  at four
  *	s = 2		((0+1)+(2+3)) + ((4+5)+(6+7))  at all
  *
- * With another number of ranks, 2^k + e, the first 2e of them are folded: a
- * first stage adds the contribution of each odd one to that of the rank before
- * it, the 2^k ranks that are left (the cores) do as above, and a last stage
- * sends the sum back to the odd ones. So there are log2(size) stages, or that
- * rounded down and two more.
+ * With another number of ranks, 2^k + e, the odd ones among the first 2e are
+ * folded. In a first stage a folded rank sends its contribution to the rank
+ * before it, which adds it to its own. The 2^k ranks that are not folded (the
+ * cores) do as above. In a last stage the folded ranks get the sum. So there
+ * are log2(size) stages, or two more than log2(size) rounded down.
  *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
  * Communication Operations in MPICH", 2005, sections 4.1 and 4.5.
@@ -37,21 +37,21 @@
 #define RAR_STAGES_MAX	14	/* 4095 ranks: 11 and two more; 4096: 12 */
 #define RAR_NO_STAGE	U32_MAX
 
-#define RAR_STAGES_MIN_BYTES	8192	/* rar_stages_bytes(), and the ring is one block */
-#define RAR_STAGES_MAX_BYTES	65536	/* 64 chunks at most: see direct.c */
+/* Limits of rar_stages_bytes(): a question has a bit for each of 64 chunks. */
+#define RAR_STAGES_MIN_BYTES	8192
+#define RAR_STAGES_MAX_BYTES	65536
 
 /**
  * struct rar_stages - the stages of one rank
  * @n:      stages of the group
  * @rank:   the rank
- * @cores:  ranks that take part in all stages but those that fold: a power of
- *          two
- * @folded: ranks that do not; 0 = the size is a power of two
+ * @cores:  ranks that are not folded: a power of two
+ * @folded: ranks that are folded; 0 = the size is a power of two
  * @first:  the stage with which the rank begins
  * @last:   before this stage the rank has the sum of all, unless it is folded
  *          itself
  * @odd:    the rank is folded: it sends in the first stage, and gets the sum in
- *          the last one
+ *          the last stage
  */
 struct rar_stages {
 	u32 n;
@@ -65,11 +65,10 @@ struct rar_stages {
 
 /**
  * struct rar_stage - what a rank does in a stage
- * @peer:  the other rank; @sends and @takes are false: there is none
- * @sends: it sends @peer what it has
- * @takes: it gets from @peer what that has
- * @after: the ranks whose sum @peer has come after those whose sum this rank
- *         has
+ * @peer:  the other rank; there is none if @sends and @takes are false
+ * @sends: this rank sends its partial sum to @peer
+ * @takes: @peer sends its partial sum to this rank
+ * @after: @peer has the sum of higher ranks than this rank
  */
 struct rar_stage {
 	u32 peer;

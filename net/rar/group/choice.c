@@ -212,7 +212,7 @@ void rar_choice_take(struct rar_member *m)
 					RAR_SMALL_BYTES : choice->gather);
 	if (!rar_peers_wanted(m))
 		return;
-	/* What is lacking is told by a bit for each chunk. */
+	/* A question has a bit for each of 64 chunks. */
 	if (m->schedule == RAR_DOUBLING &&
 	    m->join.min_payload < RAR_STAGES_MAX_BYTES / 64)
 		return;

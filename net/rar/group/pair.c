@@ -75,7 +75,7 @@ void rar_pair_learn(struct rar_member *m, u32 rank, const struct rar_row *row)
 	WRITE_ONCE(path->run_max, 1);
 }
 
-/* Is a slot that of this rank itself? */
+/* Does a slot belong to this rank itself? */
 static bool is_own(const struct rar_member *m, u32 slot)
 {
 	return m->direct.all && slot == m->rank;

@@ -23,7 +23,7 @@ static bool allowed(const struct rar_member *m)
 	return m->size > 1 && (to_all(m) || m->schedule == RAR_DOUBLING);
 }
 
-/* Are the links those of a join with the same schedule? */
+/* Do the links suit the present schedule? */
 static bool fits(const struct rar_member *m)
 {
 	return allowed(m) && m->direct.all == to_all(m);
@@ -140,7 +140,7 @@ int rar_peers_prepare(struct rar_member *m)
 			return -ENOMEM;
 		}
 	}
-	/* Packets find the direct links only in a member that joins, which is later. */
+	/* Packets find the links only in a member that joins: later. */
 	m->direct.n = n;
 	m->direct.peer = peer;
 	return 0;

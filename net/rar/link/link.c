@@ -284,7 +284,7 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	atomic_set(&op->users, 1);
 	op->come = op->later ? 0 : op->ring.cpb;
 	/*
-	 * Whoever has a block of its own sends it to all other ranks, or by
+	 * A rank that has a block of its own sends it to all other ranks, or by
 	 * doubling to one first.
 	 */
 	if (op->ring.plan.doubling)

@@ -148,7 +148,7 @@ static u32 chunks_to(const struct rar_operation *op, u32 rank, u64 *mask)
 
 /*
  * The chunks of full size that this rank sends to each rank, a bit each: all,
- * or but the last.
+ * or all but the last.
  */
 static u64 full_chunks(const struct rar_member *m, const struct rar_operation *op)
 {
@@ -206,7 +206,7 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 
 	if (!n || op->keyed || !atomic_read(&op->left))
 		return 0;
-	/* It hardly comes before this rank is in the stage, too. */
+	/* A peer is hardly in a stage before this rank is. */
 	if (op->ring.plan.doubling && !op->ring.plan.stages.odd)
 		mask &= rar_doubling_made(op, first / op->ring.cpb);
 	return mask & ~rar_bits_get(op->claimed[RAR_AG], first, mask);
@@ -292,8 +292,8 @@ static void send_run(struct rar_link *link, struct rar_operation *op,
 }
 
 /*
- * Send chunks to a rank: those of @mask, the first of which is @first. They
- * lie in one block. @told: NULL if what is complete here may have changed.
+ * Send the chunks of @mask, of one block, to a rank. Bit 0 is chunk @first.
+ * @told: the operations that are complete here; NULL: find them for each run.
  */
 static void send_mask(struct rar_link *link, struct rar_operation *op,
 		      u32 first, u64 mask, const struct rar_known *told,
@@ -306,17 +306,13 @@ static void send_mask(struct rar_link *link, struct rar_operation *op,
 	for (; mask; mask &= ~(rar_mask(run.n) << at)) {
 		at = __ffs64(mask);
 		run.chunk = first + at;
-		run.n = min(~(mask >> at) ? (u32)__ffs64(~(mask >> at)) : 64,
-			    most);
+		run.n = min(rar_mask_run(mask >> at), most);
 		send_run(link, op, &run, told, again);
 	}
 	rar_mib_inc(link->member->rn, TxDirect);
 }
 
-/*
- * Send chunks of an operation to a rank: those of @mask that this rank can
- * send.
- */
+/* Send the chunks of @mask to a rank, except those that are not here yet. */
 static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mask,
 			const struct rar_known *told, bool again)
 {
@@ -332,9 +328,10 @@ static void send_chunks(struct rar_link *link, struct rar_operation *op, u64 mas
 /*
  * Choose the next operation to send. Return: the operation, referenced; NULL if
  * none may go. Sets @peers to the slots that need it, a bit each, and @told.
- * @first: this is the first call of rar_direct_push(). If another one is at it,
- * that will look again: what is sent may complete an operation, which lets the
- * next one go, and so on.
+ * @first: this is the first call by a rar_direct_push(). If another push is
+ * under way, it leaves the rest to that push, which looks again before it ends.
+ * Otherwise the stack would grow: sending may complete an operation, this lets
+ * the next one go, and so on.
  */
 static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
 				  struct rar_known *told)
@@ -432,22 +429,16 @@ static void count(struct rar_member *m, struct rar_operation *op, u32 n)
 }
 
 /*
- * Let chunks go through the stages from @stage on, as far as they can: those of
- * @mask, from the tensor's chunk @nth on.
+ * Let chunks go through the stages from @stage on, as far as they can. @mask:
+ * from the tensor's chunk @nth on, a bit each.
  */
 static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
 		    u32 nth, u64 mask)
 {
 	const u32 last = op->ring.plan.stages.last;
-	u64 rest, bit;
 
 	while (stage < last) {
-		for (rest = mask; rest; rest &= ~bit) {
-			bit = rest & -rest;
-			if (!rar_doubling_make(m, op, stage,
-					       nth + __ffs64(bit)))
-				mask &= ~bit;
-		}
+		mask = rar_doubling_make(m, op, stage, nth, mask);
 		if (!mask)
 			return;
 		enter_stage(m, op, ++stage, nth, mask);
@@ -480,8 +471,8 @@ void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
 		     u64 won)
 {
 	/*
-	 * Keep the buffer: what is made here may be the end of the operation.
-	 * If there is no reference to be had, the group has failed.
+	 * Keep the buffer, as the operation may be complete before the packet
+	 * is built. If there is no reference to be had, the group has failed.
 	 */
 	if (!refcount_inc_not_zero(&op->ref))
 		return;
@@ -675,7 +666,7 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
 		refcount_inc(&op->ref);
 		rar_op_use(op);
 		told = known(m);
-		/* What a third rank keeps waiting is not lost on the way. */
+		/* A chunk that waits for a third rank is not lost. */
 		chunks_to(op, link->rank, &can);
 		missing &= can;
 		fell = mtu_fell(link, op, missing);

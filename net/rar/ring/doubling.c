@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recursive doubling of short all-reduces: what comes in a stage is added to
- * the partial sum that this rank has before that stage. The stages are those of
- * core/stages.h, the buffer is that of a gathered operation (core/gather.c),
- * with a block for what comes in each stage and a block for each partial sum.
+ * Recursive doubling of short all-reduces: the arrival of a stage is added to
+ * the partial sum that this rank has before that stage. See core/stages.h for
+ * the stages. The buffer is laid out as in a gathered operation
+ * (core/gather.c), with a block for each arrival and one for each partial sum.
  *
- * Each chunk goes through the stages by itself, in softirq, on whichever CPU
- * has the last thing that it waited for. Two bits of a chunk say all about a
- * stage: that it has come (published, AG, in the block of the stage), and that
- * the partial sum before the stage is made (published, RS, in the block of that
- * partial sum). Whoever sets one of the two and then finds the other one set
- * claims the next partial sum. Both are set by operations that are full
- * barriers, so at least one of two CPUs finds both. Who has made a partial sum
- * sends it, once (direct.c).
+ * Each chunk goes through the stages by itself, in softirq, on the CPU that
+ * has the last thing that the chunk waited for. Two bits of a chunk say all
+ * about a stage: that it arrived (published, AG, in the block of the arrival),
+ * and that the partial sum before the stage is made (published, RS, in the
+ * block of that partial sum). A CPU sets one of the two, looks at both, and if
+ * both are set claims the next partial sum. Setting a bit is a full barrier, so
+ * of two CPUs at least one finds both. The CPU that made a partial sum sends
+ * it, once (direct.c).
  *
  * Blocks are not written again once they are published, so packets can be built
- * from them at any time. Which rank needs what is known and asked for as in a
- * direct exchange. selftests/model/doubling.pml is a model of this.
+ * from them at any time. Acknowledgments and questions are as in a direct
+ * exchange. selftests/model/doubling.pml is a model of this.
  */
 #include "core/gather.h"
 #include "core/op.h"
@@ -24,11 +24,6 @@
 #include "core/stages.h"
 #include "rar.h"
 #include "ring/doubling.h"
-
-static struct rar_run run_of(u32 chunk, enum rar_phase phase)
-{
-	return (struct rar_run) { .chunk = chunk, .n = 1, .phase = phase };
-}
 
 /**
  * rar_doubling_chunk() - the number of a chunk of a partial sum
@@ -72,40 +67,64 @@ u64 rar_doubling_made(const struct rar_operation *op, u32 stage)
  */
 void rar_doubling_publish(struct rar_operation *op, u32 stage)
 {
-	struct rar_run run = run_of(rar_doubling_chunk(op, stage, 0), RAR_RS);
+	const struct rar_run run = {
+		.chunk = rar_doubling_chunk(op, stage, 0),
+		.n = op->ring.cpb,
+		.phase = RAR_RS,
+	};
 
-	run.n = op->ring.cpb;
 	rar_op_publish(op, &run, rar_mask(run.n));
 }
 
+/* Add the chunks of @mask; @own, @in and @sum are the first ones. */
+static void add(struct rar_member *m, struct rar_operation *op, u32 stage,
+		u32 own, u32 in, u32 sum, u64 mask)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 first = own, second = in, at, n;
+
+	if (!rar_stage(st, stage).after)
+		swap(first, second);
+	for (; mask; mask &= ~(rar_mask(n) << at)) {
+		at = __ffs64(mask);
+		n = rar_mask_run(mask >> at);
+		rar_gather_pair(m, op, sum + at, first + at, second + at, n,
+				stage + 1 == st->last);
+	}
+}
+
 /**
- * rar_doubling_make() - make a chunk of the next partial sum, if it is time
+ * rar_doubling_make() - make chunks of the next partial sum, if it is time
  * @m:     member
  * @op:    by doubling; the caller keeps its buffer
- * @stage: in which this rank adds what comes
+ * @stage: in which this rank adds an arrival
  * @nth:   chunk of the tensor
+ * @mask:  the chunks from @nth on that may be made, a bit each
  *
  * Softirq, or process context with bottom halves off.
  *
- * Return: true if it was made here; false if an operand is not here yet, or
- * another CPU makes it.
+ * Return: those that were made here. Of the others an operand is not here yet,
+ * or another CPU makes them.
  */
-bool rar_doubling_make(struct rar_member *m, struct rar_operation *op,
-		       u32 stage, u32 nth)
+u64 rar_doubling_make(struct rar_member *m, struct rar_operation *op,
+		      u32 stage, u32 nth, u64 mask)
 {
-	const struct rar_stages *st = &op->ring.plan.stages;
-	const u32 at = rar_doubling_chunk(op, stage, nth);
-	struct rar_run own = run_of(at, RAR_RS);
-	struct rar_run in = run_of(rar_ring_there(&op->ring, at), RAR_AG);
-	struct rar_run sum = run_of(at + op->ring.cpb, RAR_RS);
+	struct rar_run own = {
+		.chunk = rar_doubling_chunk(op, stage, nth), .phase = RAR_RS,
+	};
+	struct rar_run in = {
+		.chunk = rar_ring_there(&op->ring, own.chunk), .phase = RAR_AG,
+	};
+	struct rar_run sum = {
+		.chunk = own.chunk + op->ring.cpb, .phase = RAR_RS,
+	};
 
-	if (!rar_op_published(op, &own, 1) || !rar_op_published(op, &in, 1) ||
-	    !rar_op_claim(op, &sum))
-		return false;
-	if (!rar_stage(st, stage).after)
-		swap(own.chunk, in.chunk);
-	rar_gather_pair(m, op, sum.chunk, own.chunk, in.chunk,
-			stage + 1 == st->last);
-	rar_op_publish(op, &sum, 1);
-	return true;
+	mask = rar_op_published(op, &own, mask);
+	mask = rar_op_published(op, &in, mask);
+	if (!mask)
+		return 0;
+	mask = rar_bits_test_and_set(op->claimed[RAR_RS], sum.chunk, mask);
+	add(m, op, stage, own.chunk, in.chunk, sum.chunk, mask);
+	rar_op_publish(op, &sum, mask);
+	return mask;
 }

@@ -7,7 +7,7 @@
 u32 rar_doubling_chunk(const struct rar_operation *op, u32 stage, u32 nth);
 u64 rar_doubling_made(const struct rar_operation *op, u32 stage);
 void rar_doubling_publish(struct rar_operation *op, u32 stage);
-bool rar_doubling_make(struct rar_member *m, struct rar_operation *op,
-		       u32 stage, u32 nth);
+u64 rar_doubling_make(struct rar_member *m, struct rar_operation *op,
+		      u32 stage, u32 nth, u64 mask);
 
 #endif /* _RAR_RING_DOUBLING_H */
