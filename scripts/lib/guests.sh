@@ -6,6 +6,16 @@
 failed=0 ran=0
 vm=()
 
+# ready KERNEL...: gets the kernels and builds the modules and the tests, before any guest starts:
+# what a guest waits for meanwhile would count as its own
+ready()
+{
+	local kernel
+
+	for kernel; do rar_build "$kernel"; done
+	rar_selftests
+}
+
 begin()		# NAME TESTS: makes $dir, which is removed at the end with all guests
 {
 	dir=$(mktemp -d "${TMPDIR:-/tmp}/$1.XXXXXX")

@@ -33,9 +33,9 @@ stage mtu1500 2 -i 60
 stage freeze 3 -e
 # Rank 1 stands still for longer than its own limits, and for less than those of the others.
 if [ "$rank" = 1 ]; then
-	dead_ms=1000 stage pause 5 -i 1000 -t 1500
+	dead_ms=1000 stage pause 5 -i 400 -t 1500
 else
-	dead_ms=60000 stage pause 5 -i 1000
+	dead_ms=60000 stage pause 5 -i 400
 fi
 stage kill 4 -e
 ! grep -l failed /run/out/*."$rank"
