@@ -363,19 +363,56 @@ int rar_opts_read(const struct rar_opts *opts, struct rar_opts *o)
 
 /* -- cards ----------------------------------------------------------------- */
 
-/* What the environment asks for: enum rar_security, or -EINVAL. */
+static const char *const levels[RAR_SECURITY_NR] = {
+	[RAR_SECURITY_OFF] = "off", [RAR_SECURITY_AUTH] = "auth",
+	[RAR_SECURITY_ENCRYPT] = "encrypt",
+};
+
+/* Those that suit any network. */
+static const char *const schedules[RAR_SCHEDULE_NR] = {
+	[RAR_BY_RANKS] = "by-ranks", [RAR_BY_HOSTS] = "by-hosts", [RAR_DOUBLING] = "doubling",
+};
+
+/* Which of @words the environment asks for; CARD_UNSET: nothing; or -EINVAL. */
+static int asked(const char *name, const char *const *words, int n)
+{
+	const char *text = getenv(name);
+
+	if (!text || !*text)
+		return CARD_UNSET;
+	for (int i = 0; i < n; i++)
+		if (words[i] && !strcmp(text, words[i]))
+			return i;
+	rar_debug(NULL, "%s=%s: not a value that it may have, see librar(3)", name, text);
+	return -EINVAL;
+}
+
+/* enum rar_security, CARD_UNSET or -EINVAL */
 int rar_security_asked(void)
 {
-	const char *level = getenv("RAR_SECURITY");
+	return asked("RAR_SECURITY", levels, RAR_SECURITY_NR);
+}
 
-	if (!level || !*level || !strcmp(level, "off"))
-		return RAR_SECURITY_OFF;
-	if (!strcmp(level, "auth"))
-		return RAR_SECURITY_AUTH;
-	if (!strcmp(level, "encrypt"))
-		return RAR_SECURITY_ENCRYPT;
-	rar_debug(NULL, "RAR_SECURITY=%s: it may be off, auth or encrypt", level);
-	return -EINVAL;
+/* enum rar_schedule, CARD_UNSET or -EINVAL */
+int rar_schedule_asked(void)
+{
+	return asked("RAR_SCHEDULE", schedules, RAR_SCHEDULE_NR);
+}
+
+/* A card from anywhere may have any number. */
+static const char *name(const char *const *words, int n, int i)
+{
+	return i >= 0 && i < n && words[i] ? words[i] : "unknown";
+}
+
+const char *rar_security_name(int level)
+{
+	return name(levels, RAR_SECURITY_NR, level);
+}
+
+const char *rar_schedule_name(int schedule)
+{
+	return name(schedules, RAR_SCHEDULE_NR, schedule);
 }
 
 static void make_key(struct card *card)
@@ -392,7 +429,7 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	struct card card = { .magic = CARD_MAGIC, .version = CARD_VERSION };
 	char text[INET6_ADDRSTRLEN] = "";
 	struct rar_opts o;
-	int err, security;
+	int err, security, schedule;
 
 	err = rar_opts_read(opts, &o);
 	if (err)
@@ -401,10 +438,13 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	card.group = o.group ? o.group : rar_random();
 	card.port = htons(o.port);
 	security = rar_security_asked();
-	if (security < 0)
-		return security;
+	schedule = rar_schedule_asked();
+	if (security < 0 || schedule < 0)
+		return -EINVAL;
 	card.security = security;
-	if (o.flags & RAR_O_KEY || security)
+	card.schedule = schedule;
+	card.keyed = !!(o.flags & RAR_O_KEY);
+	if (card.keyed || security != RAR_SECURITY_OFF)
 		make_key(&card);
 	err = rar_local_address(o.local, &card);
 	if (err) {

@@ -64,15 +64,56 @@ static int read_roster(struct roster *r, const struct rar_card *cards, uint32_t 
 	return err;
 }
 
+/* Are all ranks in one network namespace of one host? */
+static bool together(const struct roster *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->size && !r->hosts[i]; i++)
+		;
+	return i == r->size;
+}
+
+/*
+ * Set what rank 0's card leaves open. Between hosts others can send, too, so packets have seals,
+ * and a hop takes long, so short operations take few. Within a host packets stay on its loopback
+ * device, and hops cost more than they take: the ring has the fewest packets.
+ */
+static void settle(struct roster *r)
+{
+	struct card *first = &r->cards[0];
+	bool one = together(r);
+
+	if (first->security == CARD_UNSET)
+		first->security = one ? RAR_SECURITY_OFF : RAR_SECURITY_AUTH;
+	if (first->schedule == CARD_UNSET)
+		first->schedule = one ? RAR_BY_RANKS : RAR_DOUBLING;
+	if (first->security == RAR_SECURITY_OFF && !first->keyed)
+		explicit_bzero(first->key, sizeof(first->key));
+}
+
 /* A rank that asks for seals gets them, or an error. */
 static int check_security(const struct card *first)
 {
 	int asked = rar_security_asked();
 
-	if (asked <= first->security)
+	if (asked < 0 || asked == CARD_UNSET || asked <= first->security)
 		return asked < 0 ? asked : 0;
 	rar_debug(NULL, "RAR_SECURITY is set here, but rank 0's card has no key for it");
 	return -ENOKEY;
+}
+
+/* The card with which this rank may join again, perhaps as rank 0. */
+static void keep_card(rar_comm_t *c, const struct roster *r)
+{
+	const struct card *first = &r->cards[0];
+
+	c->card = r->cards[r->rank];
+	c->card.group = c->group;
+	memcpy(c->card.key, first->key, sizeof(c->card.key));
+	c->card.security = first->security;
+	c->card.schedule = first->schedule;
+	c->card.keyed = first->keyed;
 }
 
 /* Begin to join. The communicator takes the hosts of the roster. */
@@ -83,18 +124,17 @@ static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
 	c->size = r->size;
 	c->rank = r->rank;
 	c->group = group ? group : r->cards[0].group;
-	c->card = r->cards[r->rank];
-	c->card.group = c->group;
-	memcpy(c->card.key, r->cards[0].key, sizeof(c->card.key));
-	c->card.security = r->cards[0].security;
+	keep_card(c, r);
+	settle(r);
 	free(c->hosts);
 	c->hosts = r->hosts;
 	r->hosts = NULL;
 	err = rar_cards_check(r->cards, r->size) ?: check_security(&r->cards[0]);
 	if (!err)
 		err = c->transport->start(c, r->cards);
-	rar_debug(c, "group %016llx by %s: %s", (unsigned long long)c->group,
-		  c->transport->name, err ? strerror(-err) : "joining");
+	rar_debug(c, "group %016llx by %s, %s, seals: %s: %s", (unsigned long long)c->group,
+		  c->transport->name, rar_schedule_name(r->cards[0].schedule),
+		  rar_security_name(r->cards[0].security), err ? strerror(-err) : "joining");
 	return err;
 }
 
@@ -200,6 +240,7 @@ struct table {
 static int parse_line(char *text, unsigned long n, struct card *card)
 {
 	char *port = NULL, *end;
+	int schedule;
 
 	if (*text == '[') {
 		end = strchr(++text, ']');
@@ -216,9 +257,10 @@ static int parse_line(char *text, unsigned long n, struct card *card)
 		if (*end || !n || n > 65535)
 			return -EINVAL;
 	}
+	schedule = rar_schedule_asked();
 	*card = (struct card) { .magic = CARD_MAGIC, .version = CARD_VERSION,
-				.port = htons(n) };
-	if (rar_local_address(text, card))
+				.port = htons(n), .schedule = schedule };
+	if (schedule < 0 || rar_local_address(text, card))
 		return -EINVAL;
 	/* One address is one host. */
 	card->host = rar_hash(HASH_START, card->addr, sizeof(card->addr));

@@ -14,11 +14,12 @@
 #define PIN_PAUSE	64	/* operations that are copied after pinning was refused */
 
 #define CARD_MAGIC	0x52415243u	/* "RARC" in the byte order of the host */
-#define CARD_VERSION	2
+#define CARD_VERSION	3
+#define CARD_UNSET	0xff	/* in a card: as suits the hosts of the ranks */
 
 #define HASH_START	0xcbf29ce484222325u	/* of rar_hash() */
 
-/* What a card holds. All ranks read key, security and group from rank 0's card. */
+/* What a card holds. All ranks read group, key, and what follows addr from rank 0's card. */
 struct card {
 	uint32_t magic;
 	uint32_t version;
@@ -29,8 +30,10 @@ struct card {
 	uint16_t af;
 	uint32_t scope;
 	uint8_t addr[16];
-	uint8_t security;	/* enum rar_security */
-	uint8_t zero[47];
+	uint8_t security;	/* enum rar_security, or CARD_UNSET */
+	uint8_t schedule;	/* enum rar_schedule, or CARD_UNSET */
+	uint8_t keyed;		/* the key counts without seals, too */
+	uint8_t zero[45];
 };
 
 /*
@@ -155,6 +158,9 @@ struct rar_comm {
 
 /* card.c */
 int rar_security_asked(void);
+int rar_schedule_asked(void);
+const char *rar_security_name(int level);
+const char *rar_schedule_name(int schedule);
 
 /* comm.c */
 bool rar_stub_asked(void);

@@ -54,6 +54,63 @@ static int seals(uint32_t rank)
 	return 0;
 }
 
+/* Join with ranks on @hosts hosts, and look at what the group has. Loopback is the network. */
+static int join_hosts(uint32_t rank, uint32_t hosts, uint32_t security, uint32_t schedule)
+{
+	struct rar_opts opts = local_opts();
+	struct rar_info info = {};
+	socklen_t len = sizeof(info), four = sizeof(uint32_t);
+	uint32_t host = rank % hosts, by = 0;
+	char local[] = "127.0.0.1";
+	rar_comm_t *c = NULL;
+	int64_t x = 1;
+
+	local[sizeof(local) - 2] += host;
+	opts.local = local;
+	CHECK(!rar_card_make(&opts, &shared->cards[rank]), "card");
+	shared->cards[rank].opaque[16] ^= host;		/* struct card: the host */
+	sync_ranks();
+	CHECK(!rar_comm_start(&c, shared->cards, RANKS, rank, &opts), "start");
+	CHECK(!rar_comm_ready(c, WAIT_MS), "join");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
+	CHECK(!rar_barrier(c), "barrier");
+	if (!stub) {
+		CHECK(!getsockopt(rar_comm_fd(c), SOL_RAR, RAR_INFO, &info, &len), "RAR_INFO");
+		CHECK(!getsockopt(rar_comm_fd(c), SOL_RAR, RAR_SCHEDULE, &by, &four), "schedule");
+		CHECK(info.security == security, "%u hosts: level %u", hosts, info.security);
+		CHECK(by == schedule, "%u hosts: schedule %u", hosts, by);
+	}
+	sync_ranks();
+	rar_comm_free(c);
+	return 0;
+}
+
+/* Without a word from the user: what the cards say of the hosts. Rank 0 speaks for all. */
+static int left_open(uint32_t rank)
+{
+	struct rar_card card;
+	struct rar_opts opts = local_opts();
+
+	CHECK(!join_hosts(rank, 1, RAR_SECURITY_OFF, RAR_BY_RANKS), "one host");
+	CHECK(!join_hosts(rank, 2, RAR_SECURITY_AUTH, RAR_DOUBLING), "two hosts");
+	CHECK(!join_hosts(rank, RANKS, RAR_SECURITY_AUTH, RAR_DOUBLING), "a host each");
+	if (!rank) {
+		setenv("RAR_SECURITY", "off", 1);
+		setenv("RAR_SCHEDULE", "by-ranks", 1);
+	}
+	CHECK(!join_hosts(rank, RANKS, RAR_SECURITY_OFF, RAR_BY_RANKS), "rank 0 says so");
+	if (!rank) {
+		setenv("RAR_SECURITY", "encrypt", 1);
+		setenv("RAR_SCHEDULE", "doubling", 1);
+	}
+	CHECK(!join_hosts(rank, 1, RAR_SECURITY_ENCRYPT, RAR_DOUBLING), "and on one host");
+	unsetenv("RAR_SECURITY");
+	setenv("RAR_SCHEDULE", "direct", 1);
+	CHECK(rar_card_make(&opts, &card) == -EINVAL, "not a schedule for any network");
+	unsetenv("RAR_SCHEDULE");
+	return 0;
+}
+
 /* The same rank of the same group twice on one host. */
 static int taken(uint32_t rank)
 {
@@ -376,6 +433,7 @@ static int arguments(uint32_t rank)
 const struct test card_tests[] = {
 	{ "a key", keys },
 	{ "seals", seals },
+	{ "what cards leave open", left_open },
 	{ "a rank that is taken", taken },
 	{ "a file of addresses", from_file },
 	{ "options of a file", file_options },
