@@ -45,13 +45,15 @@ static struct ring *by_mpi(enum call call, unsigned int reason, const char *way,
 static struct ring *pick(const struct args *a, const struct ask *k)
 {
 	enum call call = a->call;
+	bool below = k->collective == RAR_BARRIER ? limits.min[call] == NEVER :
+						    k->bytes < limits.min[call];
 	struct ring *r;
 
 	if (enabled && is_blocking(call))
 		ring_make_due(a->comm);
-	if (!enabled || limits.min[call] == NEVER)
+	if (!enabled || (limits.min[call] == NEVER && !limits.brief[call]))
 		return by_mpi(call, 0, "MPI: switched off", k->bytes);
-	if (k->collective != RAR_BARRIER && (!k->bytes || k->bytes < limits.min[call]))
+	if ((k->collective != RAR_BARRIER && !k->bytes) || (below && !limits.brief[call]))
 		return by_mpi(call, 1, "MPI: below RAR_MPI_MIN", k->bytes);
 	if (k->bytes > k->most)
 		return by_mpi(call, 6, "MPI: too long", k->bytes);
@@ -59,9 +61,11 @@ static struct ring *pick(const struct args *a, const struct ask *k)
 		return by_mpi(call, 2, "MPI: the ring lacks this type or reduction", k->bytes);
 	if (a->comm == MPI_COMM_NULL)
 		return by_mpi(call, 3, "MPI: no communicator", k->bytes);
-	r = ring_of(a->comm, is_blocking(call));
+	r = ring_of(a->comm, is_blocking(call), below);
 	if (!r)
 		return by_mpi(call, 4, "MPI: the communicator has no ring, or not yet", k->bytes);
+	if (below && k->bytes >= r->brief)
+		return by_mpi(call, 8, "MPI: not short, and below RAR_MPI_MIN", k->bytes);
 	if (a->root < 0 || a->root >= r->size ||
 	    !rar_can(r->comm, k->collective, k->kind.dtype, k->kind.redop, k->count))
 		return by_mpi(call, 5, "MPI: not all ranks can do it", k->bytes);

@@ -23,6 +23,8 @@
 #define PIECE	(4u << 20)
 #define PIECES	2
 
+#define BRIEF_CALLS	32	/* so many short calls gain as much by a ring as a long one */
+
 /* The non-blocking calls follow the others. */
 enum call {
 	ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, BARRIER,
@@ -39,6 +41,8 @@ static inline bool is_blocking(enum call call) { return call < IALLREDUCE; }
 /*
  * struct limits - which calls go by the ring, equal on all ranks
  * @min:	smallest size in bytes of each call
+ * @brief:	which calls also go by the ring if they are short, where each rank is on a host of
+ *		its own: there they take few hops
  * @one_host:	also where all ranks are on one host
  * @after:	the ring is made by this call of a communicator; those that it may do count, from
  *		1. 0: it is made with the communicator
@@ -46,6 +50,7 @@ static inline bool is_blocking(enum call call) { return call < IALLREDUCE; }
  */
 struct limits {
 	uint64_t min[CALLS];
+	uint64_t brief[CALLS];
 	uint64_t one_host;
 	uint64_t after;
 	uint64_t version;
@@ -59,7 +64,8 @@ struct pending;
  * @tried:	it was made, or will never be
  * @due:	only non-blocking calls have asked for it so far: the next blocking call makes it
  * @settled:	all ranks are done with it
- * @calls:	calls that it might have done, before it was made
+ * @calls:	calls that it might have done, before it was made; a long one counts for BRIEF_CALLS
+ * @brief:	calls of fewer bytes take few hops; 0: none does
  * @scratch:	memory of @room bytes for one blocking call
  *
  * The lock of pending.c protects these, the non-blocking calls of the communicator:
@@ -73,7 +79,7 @@ struct pending;
 struct ring {
 	rar_comm_t *comm;
 	bool tried, due, settled;
-	uint64_t calls;
+	uint64_t calls, brief;
 	int rank, size;
 	char *scratch;
 	size_t room;
@@ -170,7 +176,7 @@ bool rings_drain(void);
 void rings_free(void);
 void ring_settle(MPI_Comm comm);
 void ring_make_due(MPI_Comm comm);
-struct ring *ring_of(MPI_Comm comm, bool blocking);
+struct ring *ring_of(MPI_Comm comm, bool blocking, bool brief);
 void ring_broken(struct ring *r, int err);
 char *ring_scratch(struct ring *r, MPI_Comm comm, size_t len);
 

@@ -35,6 +35,7 @@ static int set_limit(const char *name, uint64_t bytes)
 	for (i = 0; i < CALLS; i++)
 		if (!name || !strcmp(name, call_names[i])) {
 			limits.min[i] = bytes;
+			limits.brief[i] = false;
 			found = 0;
 		}
 	return found;
@@ -71,9 +72,11 @@ const char *limits_read(void)
 	set_limit(NULL, NEVER);
 	limits.min[ALLREDUCE] = 256 << 10;
 	limits.min[IALLREDUCE] = 256 << 10;
+	limits.brief[ALLREDUCE] = true;
+	limits.brief[BARRIER] = true;
 	limits.one_host = one && !strcmp(one, "1");
 	limits.after = 4;
-	limits.version = 3;
+	limits.version = 4;
 	if (min && parse_limits(min))
 		return "RAR_MPI_MIN is not BYTES or NAME=BYTES,...";
 	if (after && parse_number(after, &limits.after))
@@ -125,8 +128,12 @@ void limits_show(void)
 {
 	int i;
 
-	for (i = 0; i < CALLS; i++)
+	for (i = 0; i < CALLS; i++) {
 		if (limits.min[i] != NEVER)
 			debug(0, "%s: by the ring from %llu bytes", call_names[i],
 			      (unsigned long long)limits.min[i]);
+		if (limits.brief[i])
+			debug(0, "%s: by the ring if it is short, and each rank has a host",
+			      call_names[i]);
+	}
 }

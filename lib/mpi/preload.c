@@ -124,7 +124,7 @@ static bool begun;
 static void ring_with(MPI_Comm comm)
 {
 	if (enabled && !limits.after && comm != MPI_COMM_NULL)
-		ring_of(comm, true);
+		ring_of(comm, true, false);
 }
 
 static void begin(void)

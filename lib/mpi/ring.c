@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "common.h"
@@ -232,6 +233,17 @@ static bool agree_error(struct ring *r, MPI_Comm comm, int err)
 	return agree(comm, err ? rar_strerror(r->comm, err, text, sizeof(text)) : NULL);
 }
 
+/* Calls of fewer bytes take few hops, as the ranks have agreed in the join. 0: none does. */
+static uint64_t brief_below(rar_comm_t *comm)
+{
+	struct rar_info info = {};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(rar_comm_fd(comm), SOL_RAR, RAR_INFO, &info, &len))
+		return 0;	/* the stub */
+	return info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes + 1ull;
+}
+
 static bool join(struct ring *r, MPI_Comm comm)
 {
 	int err, hosts;
@@ -252,7 +264,9 @@ static bool join(struct ring *r, MPI_Comm comm)
 		progress();
 	if (!agree_error(r, comm, err))
 		return false;
-	debug(r->rank, "ring of %d ranks on %d hosts", r->size, hosts);
+	r->brief = hosts == r->size ? brief_below(r->comm) : 0;
+	debug(r->rank, "ring of %d ranks on %d hosts, short below %llu bytes", r->size, hosts,
+	      (unsigned long long)r->brief);
 	return true;
 }
 
@@ -303,11 +317,11 @@ static bool find_ring(MPI_Comm comm, struct ring **r)
 }
 
 /*
- * The ring of a communicator, or NULL. It is made by the limits.after-th call that asks for it:
- * communicators that a program uses only a few times do not pay for one. A call that must not
- * wait for other ranks leaves that to the next one that may.
+ * The ring of a communicator, or NULL. It is made by the limits.after-th call that asks for it,
+ * or by BRIEF_CALLS times as many @brief ones: communicators that a program uses only a few times do
+ * not pay for one. A call that must not wait for other ranks leaves that to the next one that may.
  */
-struct ring *ring_of(MPI_Comm comm, bool blocking)
+struct ring *ring_of(MPI_Comm comm, bool blocking, bool brief)
 {
 	struct ring *r;
 
@@ -315,7 +329,8 @@ struct ring *ring_of(MPI_Comm comm, bool blocking)
 		return NULL;
 	if (!r)
 		r = add_ring(comm);
-	if (!r->tried && !r->due && ++r->calls >= limits.after) {
+	r->calls += brief ? 1 : BRIEF_CALLS;
+	if (!r->tried && !r->due && r->calls >= limits.after * BRIEF_CALLS) {
 		if (blocking) {
 			make_ring(r, comm);
 		} else {

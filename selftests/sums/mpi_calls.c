@@ -4,8 +4,8 @@
  * types, against values known beforehand; other communicators; a message that must go on while a
  * rank waits.
  *
- * mpi_calls [short | types | few | late | die]: with fewer sizes and types, with fewer sizes;
- * only a few calls; the last rank comes late; rank 2 is killed.
+ * mpi_calls [short | types | few | brief | late | die]: with fewer sizes and types, with fewer
+ * sizes; only a few calls; many of a few bytes; the last rank comes late; rank 2 is killed.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -282,6 +282,22 @@ static void messages(void)
 	free(buf);
 }
 
+/* As most programs do: a number or two, often, and a barrier now and then. */
+static void brief(void)
+{
+	double x[2] = { rank, 1 }, y[2];
+	int ok = 1;
+
+	for (int i = 0; i < 200; i++) {
+		x[1] = i;
+		MPI_Allreduce(x, y, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+		ok &= y[0] == size * (size - 1) / 2 && y[1] == i * size;
+		if (i % 10 == 9)
+			MPI_Barrier(MPI_COMM_WORLD);
+	}
+	CHECK(ok, "allreduce of two");
+}
+
 /* The last rank comes to a broadcast long after the others have left the communicator. */
 static void late(void)
 {
@@ -344,6 +360,8 @@ int main(int argc, char **argv)
 		late();
 	else if (argc > 1 && !strcmp(argv[1], "few"))
 		communicators();
+	else if (argc > 1 && !strcmp(argv[1], "brief"))
+		brief();
 	else
 		all_calls();
 	end_rank();

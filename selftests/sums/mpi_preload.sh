@@ -57,6 +57,23 @@ one_is_late()
 	result $? "$way, a rank comes late: the others wait for it"
 }
 
+# calls_by NAME: the fewest calls NAME of a rank that went by the ring
+calls_by() { sed -n "s/.*: $1: \([0-9]*\) by the ring.*/\1/p" <<< "$out" | sort -n | head -n 1; }
+
+# Where each rank is on a host of its own, short calls go by doubling, with no word of the user.
+by_default()
+{
+	local before
+
+	before=$(total RarTxDirect)
+	check "$way, without variables, a namespace each: results" mpi $ranks "${apart[@]}" \
+		RAR_LOCAL=10.77.0.0/24 "mpi_calls.$library" brief
+	[[ $out == *"$ranks ranks: 0 bad"* ]] && [ "$(calls_by allreduce)" -ge 150 ] &&
+		[ "$(calls_by barrier)" -ge 15 ] &&
+		[ $(($(total RarTxDirect) - before)) -ge $((ranks * 165)) ]
+	result $? "$way, a namespace each: $(calls_by allreduce) calls of 16 bytes in few hops"
+}
+
 # Short calls, and those of one host, stay with MPI.
 by_mpi()
 {
@@ -129,7 +146,7 @@ no_lock()
 }
 
 need_module
-declare -A cases=([openmpi]=23 [mpich]=21 [component]=22)
+declare -A cases=([openmpi]=25 [mpich]=23 [component]=24)
 ways=() planned=0
 [ ! -e "$RAR_BIN/librar-openmpi.so" ] || ways+=(openmpi)
 [ ! -e "$RAR_BIN/librar-mpich.so" ] || ways+=(mpich)
@@ -151,6 +168,7 @@ for way in "${ways[@]}"; do
 	[ "$library" != openmpi ] || python
 	[ "$way" = component ] || threads
 	freed
+	by_default
 	by_mpi
 	one_is_late
 	one_dies mpi_calls
