@@ -142,7 +142,7 @@ static int __init main_init(void)
 	int err;
 
 	rar_steer_init();
-	rar_port_init(rar_udp_rcv, rar_udp_err);
+	rar_port_init(rar_hook_input, rar_udp_rcv, rar_udp_err);
 	err = rar_reduce_init();
 	if (err)
 		return err;

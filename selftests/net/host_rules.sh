@@ -109,6 +109,78 @@ strict()
 	topo_sysctl strict=0
 }
 
+# whole NAME command...: all bits are right, and packets come by the input hook as superpackets
+whole()
+{
+	local name=$1 packets chunks
+
+	packets=$(total RarRxEncap) chunks=$(total RarRxData)
+	check "$name" "${@:2}"
+	packets=$(($(total RarRxEncap) - packets)) chunks=$(($(total RarRxData) - chunks))
+	[ $packets -gt 0 ] && [ $chunks -ge $((4 * packets)) ]
+	result $? "$name: $chunks chunks in $packets packets"
+}
+
+# Superpackets are not cut, and the rules for the host's input see them.
+superpackets()
+{
+	local long=(ring -n 3 -c 5,1M,1M -t f32 -r 3 -T 60) n
+
+	topo_sysctl strict=1 carriers=0
+	whole "strict, superpackets" "${long[@]}"
+	rns 1 nft -f - <<-EOT
+		table inet t {
+			counter known {}
+			counter long {}
+			chain in {
+				type filter hook input priority 0; policy drop;
+				iif lo accept
+				meta length > 2000 counter name long
+				ct state established counter name known accept
+				udp dport 18118-18121 ip saddr 10.77.0.0/24 accept
+			}
+		}
+	EOT
+	whole "strict, connection tracking" "${long[@]}"
+	n=$(rns 1 nft list counter inet t known | awk '$1 == "packets" { print $2 }')
+	[ "$n" -gt 50 ]
+	result $? "strict, connection tracking: $n packets belong to known flows"
+	n=$(rns 1 nft list counter inet t long | awk '$1 == "packets" { print $2 }')
+	[ "$n" -gt 50 ]
+	result $? "strict: the input chain sees $n superpackets"
+	rns 1 nft flush ruleset
+	rns 1 nft -f - <<-EOT
+		table inet t {
+			chain in {
+				type filter hook input priority 0;
+				udp dport $port meta length > 2000 drop
+			}
+		}
+	EOT
+	check "strict, an input chain that drops superpackets" "${long[@]}"
+	topo_rules_off
+	topo_sysctl strict=0 carriers=1
+}
+
+# All that comes to rank 1 goes through another device first, as where input is shaped. Then the
+# stack has no ingress hook for it.
+shaped()
+{
+	if ! rns 1 ip link add ifb0 type ifb 2> /dev/null; then
+		skip "input that is shaped by ifb" "no ifb in this kernel"
+		skip "input that is shaped by ifb: superpackets" "no ifb in this kernel"
+		return
+	fi
+	topo_sysctl carriers=0
+	rns 1 ip link set ifb0 up
+	rns 1 tc qdisc add dev eth0 clsact
+	rns 1 tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0
+	whole "input that is shaped by ifb" ring -n 3 -c 5,1M,1M -t f32 -r 3 -T 60
+	rns 1 tc qdisc del dev eth0 clsact
+	rns 1 ip link del ifb0
+	topo_sysctl carriers=1
+}
+
 # The host's net.rar.strict binds namespaces that users make, and new namespaces begin with it.
 strict_host()
 {
@@ -147,7 +219,7 @@ manual()
 need_module
 need_file ../Documentation/admin.rst
 log=$(mktemp)
-plan 32
+plan 41
 topo_up 3
 for path in ingress udp; do
 	filters $path
@@ -159,6 +231,8 @@ result $? "in one namespace, a filter: nothing goes by memory"
 held_back
 by_user
 strict
+superpackets
+shaped
 strict_host
 manual ingress udp
 finish

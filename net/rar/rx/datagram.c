@@ -321,36 +321,36 @@ static bool read_ip(struct rar_pkt *pkt, u32 nhoff, bool v4,
 
 /**
  * rar_datagram_find() - find the headers of a packet
- * @rn:   netns
- * @pkt:  packet with its skb; how it came and its headers are set
- * @path: ingress: the skb begins at the network header; udp: at the UDP header
- * @d:    zero; set
+ * @rn:    netns
+ * @pkt:   packet with its skb; how it came and its headers are set
+ * @entry: where it came
+ * @d:     zero; set
  *
  * Softirq, RCU read side.
  *
- * Return: RAR_RX_DONE; RAR_RX_PASS if it is not ours (ingress only); or, for
- * the UDP socket, the drop with its reason.
+ * Return: RAR_RX_DONE; RAR_RX_PASS if it is not ours (at a hook); or, for the
+ * UDP socket, the drop with its reason.
  */
 enum rar_rx rar_datagram_find(struct rar_net *rn, struct rar_pkt *pkt,
-			      enum rar_rx_path path, struct rar_datagram *d)
+			      enum rar_entry entry, struct rar_datagram *d)
 {
 	bool v4 = pkt->skb->protocol == htons(ETH_P_IP);
-	bool ingress = path == RAR_PATH_INGRESS;
+	bool socket = entry == RAR_AT_SOCKET;
 	struct sk_buff *skb = pkt->skb;
 
-	if (ingress)
+	if (entry == RAR_AT_INGRESS)
 		came_by(&pkt->way, skb->dev, 0, v4);
 	else
 		rar_datagram_way(skb, &pkt->way);
-	if (!read_ip(pkt, ingress ? 0 : skb_network_offset(skb), v4, d))
+	if (!read_ip(pkt, skb_network_offset(skb), v4, d))
 		return RAR_RX_PASS;
-	if (!ingress)
+	if (socket)
 		from_stack(skb, d);
 	else if (martian(skb->dev, pkt) || (d->options && !v4))
 		return RAR_RX_PASS;
 	if (find_headers(rn, pkt, d))
 		return RAR_RX_DONE;
-	return ingress ? RAR_RX_PASS : why_not_ours(skb, d->udp);
+	return socket ? why_not_ours(skb, d->udp) : RAR_RX_PASS;
 }
 
 /**

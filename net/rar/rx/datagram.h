@@ -4,6 +4,14 @@
 
 #include "rar.h"
 
+/*
+ * Where the stack hands packets over.
+ * @RAR_AT_INGRESS: the hook of a device; the stack has not looked at them
+ * @RAR_AT_INPUT:   the hook behind the host's input rules; superpackets only
+ * @RAR_AT_SOCKET:  the UDP socket; the skb begins at the UDP header
+ */
+enum rar_entry { RAR_AT_INGRESS, RAR_AT_INPUT, RAR_AT_SOCKET };
+
 /* A datagram in the packet; offsets from the packet's beginning. */
 struct rar_datagram {
 	u32 udp;		/* offset of the UDP header */
@@ -20,7 +28,7 @@ void *rar_datagram_header(const struct rar_pkt *pkt, u32 off, u32 len,
 			  void *buf);
 void rar_datagram_way(struct sk_buff *skb, struct rar_way *way);
 enum rar_rx rar_datagram_find(struct rar_net *rn, struct rar_pkt *pkt,
-			      enum rar_rx_path path, struct rar_datagram *d);
+			      enum rar_entry entry, struct rar_datagram *d);
 bool rar_datagram_find_frame(struct rar_net *rn, struct rar_pkt *pkt,
 			     const struct net_device *dev, u32 nhoff,
 			     __be16 protocol, struct rar_datagram *d);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The netfilter ingress hook, the default receive path: verdicts only. tx/device.c holds the
- * hooks. Without a hook the UDP socket receives, more slowly.
+ * The netfilter hooks: verdicts only. tx/device.c holds those of devices, the
+ * default receive path, tx/port.c those of the host's input. What no hook takes
+ * comes to the UDP socket.
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter_netdev.h>
+#include <net/netfilter/nf_conntrack.h>
+#include <net/xfrm.h>
 
 #include "rar.h"
 #include "rx/hook.h"
@@ -31,6 +34,42 @@ unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
 	    (skb->protocol != htons(ETH_P_IP) &&
 	     skb->protocol != htons(ETH_P_IPV6)))
 		return NF_ACCEPT;
-	return rar_rcv(rn, skb, RAR_PATH_INGRESS) == RAR_TAKEN ? NF_STOLEN :
-								 NF_ACCEPT;
+	return rar_rcv(rn, skb, RAR_AT_INGRESS) == RAR_TAKEN ? NF_STOLEN :
+							       NF_ACCEPT;
+}
+
+/* Has connection tracking yet to enter the flow, behind this hook? */
+static bool is_untold(const struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_NF_CONNTRACK)
+	enum ip_conntrack_info info;
+	const struct nf_conn *ct = nf_ct_get(skb, &info);
+
+	return ct && !nf_ct_is_confirmed(ct);
+#else
+	return false;
+#endif
+}
+
+/* What the UDP socket would ask IPsec. */
+static bool ipsec_agrees(struct sk_buff *skb, u8 family)
+{
+	return family == NFPROTO_IPV4 ?
+	       xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb) :
+	       xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb);
+}
+
+/*
+ * Behind all rules for the host's input, right before UDP: takes superpackets,
+ * which UDP would cut before the socket gets them. All else goes to the socket.
+ */
+unsigned int rar_hook_input(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state)
+{
+	if (!skb_is_gso(skb) || !superpacket(skb) ||
+	    skb->pkt_type != PACKET_HOST || is_untold(skb) ||
+	    !ipsec_agrees(skb, state->pf))
+		return NF_ACCEPT;
+	return rar_rcv(rar_net(state->net), skb, RAR_AT_INPUT) == RAR_TAKEN ?
+	       NF_STOLEN : NF_ACCEPT;
 }

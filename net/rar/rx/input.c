@@ -277,7 +277,7 @@ static void let_go(struct rar_net *rn, struct rar_pkt *pkt, enum rar_rx ret)
 
 /* Take in a packet for a member, by its addresses. */
 static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
-			 const struct rar_datagram *d, enum rar_rx_path path)
+			 const struct rar_datagram *d, enum rar_entry entry)
 {
 	bool super = skb_is_gso(pkt->skb) && !pkt->carrier;
 	enum rar_rx ret;
@@ -293,8 +293,8 @@ static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
 	if (ret != RAR_RX_DONE)
 		return ret;
 	len = pkt->off + pkt->len + (super ? 0 : m->tail);
-	pkt->whole = path == RAR_PATH_INGRESS && pkt->skb->len == len;
-	if (path == RAR_PATH_INGRESS)
+	pkt->whole = entry != RAR_AT_SOCKET && pkt->skb->len == len;
+	if (entry == RAR_AT_INGRESS)
 		rar_mib_inc(m->rn, RxIngress);
 	else
 		rar_mib_inc(m->rn, RxEncap);
@@ -303,36 +303,36 @@ static enum rar_rx input(struct rar_member *m, struct rar_pkt *pkt,
 
 /*
  * Take in a packet whose headers were found. Returns RAR_RX_PASS if it is not
- * for a member here (ingress only).
+ * for a member here (at a hook).
  */
 static enum rar_rx receive(struct rar_net *rn, struct rar_pkt *pkt,
-			   const struct rar_datagram *d, enum rar_rx_path path)
+			   const struct rar_datagram *d, enum rar_entry entry)
 {
-	bool ingress = path == RAR_PATH_INGRESS;
+	bool hook = entry != RAR_AT_SOCKET;
 	struct rar_member *m;
 	enum rar_rx ret;
 
 	m = rar_member_lookup(rn, be64_to_cpu(pkt->h.group),
 			      be16_to_cpu(pkt->h.dst),
 			      be64_to_cpu(pkt->h.token));
-	if (!m && ingress)
+	if (!m && hook)
 		return RAR_RX_PASS;
 	if (!m)
 		return for_box(rn, pkt, d) ? RAR_RX_DONE : RAR_DROP(Group);
 	if (pkt->from.scope && (pkt->skb->dev->flags & IFF_LOOPBACK))
 		pkt->from.scope = rar_member_scope(m);
 	if (!rar_validate_address(m, pkt))
-		return ingress ? RAR_RX_PASS : RAR_DROP(Address);
-	ret = input(m, pkt, d, path);
+		return hook ? RAR_RX_PASS : RAR_DROP(Address);
+	ret = input(m, pkt, d, entry);
 	/* A device above may bring it again. */
-	return ingress && ret == RAR_DROP(Device) ? RAR_RX_PASS : ret;
+	return hook && ret == RAR_DROP(Device) ? RAR_RX_PASS : ret;
 }
 
 /**
  * rar_rcv() - take in a packet from any path
- * @rn:   netns
- * @skb:  ingress: at the network header; udp: at the UDP header
- * @path: the path it came by
+ * @rn:    netns
+ * @skb:   at a hook: at the network header; at the socket: at the UDP header
+ * @entry: where it came
  *
  * Softirq, RCU read side.
  *
@@ -340,16 +340,16 @@ static enum rar_rx receive(struct rar_net *rn, struct rar_pkt *pkt,
  * it is not for a member here.
  */
 enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
-			 enum rar_rx_path path)
+			 enum rar_entry entry)
 {
-	struct rar_pkt pkt = { .skb = skb, .local = path == RAR_PATH_UDP,
+	struct rar_pkt pkt = { .skb = skb, .local = entry != RAR_AT_INGRESS,
 			       .carrier = rar_carrier_is(skb) };
 	struct rar_datagram d = {};
 	enum rar_rx ret;
 
-	ret = rar_datagram_find(rn, &pkt, path, &d);
+	ret = rar_datagram_find(rn, &pkt, entry, &d);
 	if (ret == RAR_RX_DONE)
-		ret = receive(rn, &pkt, &d, path);
+		ret = receive(rn, &pkt, &d, entry);
 	if (ret == RAR_RX_PASS)
 		return RAR_PASS;
 	let_go(rn, &pkt, ret);

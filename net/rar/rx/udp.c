@@ -22,7 +22,7 @@ int rar_udp_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	struct rar_net *rn = rar_net(sock_net(sk));
 
-	if (rar_rcv(rn, skb, RAR_PATH_UDP) == RAR_PASS)
+	if (rar_rcv(rn, skb, RAR_AT_SOCKET) == RAR_PASS)
 		rar_drop(rn, skb, RAR_MIB_DropForeign);
 	return 0;
 }

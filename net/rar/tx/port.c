@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * UDP ports held: a kernel socket per namespace, family and port. It receives packets that
- * the ingress hook did not take.
+ * no hook took. While a namespace has any, a hook takes superpackets right before UDP.
  */
 #include <linux/capability.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
 #include <linux/security.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -27,7 +29,7 @@ struct rar_port {
 
 /*
  * Let GRO merge what a device received in packets of its MTU to superpackets, before the
- * ingress hook sees them. Superpackets that reach this socket are cut again.
+ * hooks see them. Superpackets that reach this socket are cut again.
  */
 static int merge(struct socket *sock)
 {
@@ -37,17 +39,29 @@ static int merge(struct socket *sock)
 				     KERNEL_SOCKPTR(&on), sizeof(on));
 }
 
+/* Behind connection tracking, which has the same priority and mostly was first. */
+static struct nf_hook_ops input_hooks[] __ro_after_init = {
+	{ .pf = NFPROTO_IPV4, .hooknum = NF_INET_LOCAL_IN, .priority = NF_IP_PRI_LAST },
+	{ .pf = NFPROTO_IPV6, .hooknum = NF_INET_LOCAL_IN, .priority = NF_IP6_PRI_LAST },
+};
+
 static int (*port_rcv)(struct sock *sk, struct sk_buff *skb) __ro_after_init;
 static int (*port_err)(struct sock *sk, struct sk_buff *skb) __ro_after_init;
 
 /**
  * rar_port_init() - let ports be opened from now on
- * @rcv: the function that receives their packets
- * @err: decides whether an ICMP error is believed, see rar_udp_err()
+ * @input: the function that receives superpackets
+ * @rcv:   the function that receives all other packets
+ * @err:   decides whether an ICMP error is believed, see rar_udp_err()
  */
-void __init rar_port_init(int (*rcv)(struct sock *sk, struct sk_buff *skb),
+void __init rar_port_init(nf_hookfn *input,
+			  int (*rcv)(struct sock *sk, struct sk_buff *skb),
 			  int (*err)(struct sock *sk, struct sk_buff *skb))
 {
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(input_hooks); i++)
+		input_hooks[i].hook = input;
 	port_rcv = rcv;
 	port_err = err;
 }
@@ -84,21 +98,31 @@ static int port_open(struct rar_net *rn, struct rar_port *port)
 static struct rar_port *port_new(struct rar_net *rn, u16 af, __be16 num)
 {
 	struct rar_port *port = kzalloc(sizeof(*port), GFP_KERNEL_ACCOUNT);
-	int err;
+	bool first = list_empty(&rn->ports);
+	int err = 0;
 
 	if (!port)
 		return ERR_PTR(-ENOMEM);
 	port->af = af;
 	port->port = num;
 	port->users = 1;
+	if (first)
+		err = nf_register_net_hooks(rn->net, input_hooks, ARRAY_SIZE(input_hooks));
+	if (err)
+		goto no_hooks;
 	err = port_open(rn, port);
-	if (err) {
-		kfree(port);
-		return ERR_PTR(err);
-	}
+	if (err)
+		goto no_socket;
 	list_add(&port->node, &rn->ports);
 	set_bit(ntohs(num), rn->port_bits);
 	return port;
+
+no_socket:
+	if (first)
+		nf_unregister_net_hooks(rn->net, input_hooks, ARRAY_SIZE(input_hooks));
+no_hooks:
+	kfree(port);
+	return ERR_PTR(err);
 }
 
 /* May the caller use the port? bind() asks too, but members share a bound socket. */
@@ -162,6 +186,8 @@ void rar_port_put(struct rar_net *rn, struct rar_port *port)
 	mutex_lock(&rn->port_lock);
 	if (!--port->users) {
 		list_del(&port->node);
+		if (list_empty(&rn->ports))
+			nf_unregister_net_hooks(rn->net, input_hooks, ARRAY_SIZE(input_hooks));
 		if (!port_in_use(rn, port->port))
 			clear_bit(ntohs(port->port), rn->port_bits);
 		/*

@@ -2,6 +2,7 @@
 #ifndef _RAR_TX_PORT_H
 #define _RAR_TX_PORT_H
 
+#include <linux/netfilter.h>
 #include <linux/types.h>
 
 struct rar_member;
@@ -10,7 +11,8 @@ struct rar_port;
 struct sk_buff;
 struct sock;
 
-void rar_port_init(int (*rcv)(struct sock *sk, struct sk_buff *skb),
+void rar_port_init(nf_hookfn *input,
+		   int (*rcv)(struct sock *sk, struct sk_buff *skb),
 		   int (*err)(struct sock *sk, struct sk_buff *skb));
 struct rar_port *rar_port_get(struct rar_net *rn, u16 af, __be16 port);
 void rar_port_put(struct rar_net *rn, struct rar_port *port);
