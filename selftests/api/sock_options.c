@@ -402,7 +402,7 @@ static const struct {
 	const char *name, *low, *high, *good;
 } sysctls[] = {
 	{ "port", "0", "65536", "20000" },
-	{ "rx_path", "", "tcp", "udp" },
+	{ "rx_path", "", "tcp", "auto" },
 	{ "window", "0", "-1", "1048576" },
 	{ "mem", "0", "-1", "8388608" },
 	{ "early_bytes", "-1", "99999999999", "1048576" },
@@ -462,7 +462,7 @@ TEST(sysctl_bounds)
 	ASSERT_EQ(0, sysctl_read("port", after, sizeof(after)));
 	EXPECT_STREQ("18118", after);
 	ASSERT_EQ(0, sysctl_read("rx_path", after, sizeof(after)));
-	EXPECT_STREQ("ingress", after);
+	EXPECT_STREQ("auto", after);
 }
 
 static int write_in_own_namespace(void *arg)

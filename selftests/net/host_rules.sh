@@ -162,6 +162,71 @@ superpackets()
 	topo_sysctl strict=0 carriers=1
 }
 
+# rules VERDICT [FAMILY]: rank 1's input chain, which says that to packets of rings
+rules()
+{
+	rns 1 nft -f - <<-EOT
+		table ${2-inet} t {
+			counter seen {}
+			chain in {
+				type filter hook input priority 0;
+				udp dport 18118-18121 counter name seen $1
+			}
+		}
+	EOT
+}
+
+seen() { rns 1 nft list counter "${1-inet}" t seen | awk '$1 == "packets" { print $2 }'; }
+
+# With rx_path=auto, the default, rules hold as soon as they are loaded, and as long.
+by_default()
+{
+	local before long=(ring -n 3 -c 5,60k,1M -t f32 -T 60) family
+
+	topo_sysctl rx_path=auto carriers=1
+	before=$(counter 1 RarRxEncap)
+	check "auto, no rules" "${long[@]}"
+	[ "$(counter 1 RarRxEncap)" = "$before" ]
+	result $? "auto, no rules: all packets at the ingress hook"
+	for family in inet ip; do
+		rules accept $family
+		before=$(counter 1 RarRxIngress)
+		check "auto, rules of $family" "${long[@]}"
+		[ "$(counter 1 RarRxIngress)" = "$before" ] && [ "$(seen $family)" -gt 10 ]
+		result $? "auto, rules of $family: they see all $(seen $family) packets"
+		topo_rules_off
+	done
+	before=$(total RarTxWhole)
+	rules accept
+	check "auto, rules and carriers" "${long[@]}"
+	before=$(($(total RarTxWhole) - before))
+	[ $before -gt 100 ]
+	result $? "auto, rules and carriers: $before chunks in carriers"
+	topo_rules_off
+	# A rule that is loaded while the ring runs ends it.
+	ring -n 3 -c 60k -t f32 -d 30 -T 60 > "$log" 2>&1 &
+	pid=$!
+	sleep 1
+	rules drop
+	! wait $pid
+	result $? "auto, a rule that is loaded while a ring runs: it ends"
+	quote "$(tail -n 1 "$log")"
+	! filtered -n 2 -i 1 > /dev/null 2>&1
+	result $? "auto, an input chain that drops: no ring"
+	topo_sysctl rx_path=ingress
+	before=$(seen)
+	check "ingress, the same chain: who asks for it goes past it" "${long[@]}"
+	before=$(($(seen) - before))
+	[ $before -lt 10 ]
+	result $? "ingress, the same chain: it sees $before packets, those of the join"
+	topo_rules_off
+	topo_sysctl rx_path=auto
+	before=$(counter 1 RarRxIngress)
+	check "auto, the rules are gone" "${long[@]}"
+	[ "$(counter 1 RarRxIngress)" -gt "$before" ]
+	result $? "auto, the rules are gone: packets at the ingress hook"
+}
+
 # All that comes to rank 1 goes through another device first, as where input is shaped. Then the
 # stack has no ingress hook for it.
 shaped()
@@ -219,7 +284,7 @@ manual()
 need_module
 need_file ../Documentation/admin.rst
 log=$(mktemp)
-plan 41
+plan 55
 topo_up 3
 for path in ingress udp; do
 	filters $path
@@ -232,6 +297,7 @@ held_back
 by_user
 strict
 superpackets
+by_default
 shaped
 strict_host
 manual ingress udp

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # paths.sh [SECONDS [ROUNDS]]: what a hop costs by each receive path, in a guest.
 #
-# A ring of eight namespaces with a veth from each to the next, and packets of the MTU. The
+# A ring of eight namespaces with a veth from each to the next, and packets of the MTU; in the last
+# rows superpackets, which XDP never sees. The
 # output gives, per chunk received: the CPU time of softirqs (of all softirqs, so a few
 # hundredths are timers and RCU), the part of it that the sums take (every second chunk is
 # added, at the speed measured when the module was loaded), the rest, and how many chunks were
@@ -70,7 +71,7 @@ with_xdp()	# on|off
 need_module
 need_xdp
 dir=$(mktemp -d)
-plan $((9 * rounds))
+plan $((11 * rounds))
 for config in "1500 open" "1500 made" "9000 open"; do
 	read -r mtu csum <<< "$config"
 	topo_ring $n "$mtu"
@@ -95,6 +96,14 @@ for config in "1500 open" "1500 made" "9000 open"; do
 	row udp "$mtu" "$csum" "$ingress"
 	row xdp "$mtu" "$csum" "$ingress"
 done
+topo_ring $n 1500
+topo_sysctl carriers=0 window=262144
+for ((round = 1; round <= rounds; round++)); do
+	turn ingress 1500 super $round
+	turn udp 1500 super $round
+done
+row ingress 1500 super
+row udp 1500 super "$rest"
 rm -f "$xdp_pin"
 note "$header"
 quote "$(cat "$dir/table")"

@@ -20,7 +20,7 @@ NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "
 	"byte-order", "stalled", "security");
 NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct", "doubling");
 NAMES(securities, "off", "auth", "encrypt");
-NAMES(rx_paths, "ingress", "udp", "xdp");
+NAMES(rx_paths, "ingress", "udp", "xdp", "auto");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",
 	"barrier", "reduce-by-key");
 NAMES(dtypes, NULL, "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64",

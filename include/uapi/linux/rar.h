@@ -522,11 +522,15 @@ enum rar_state {
 	RAR_S_NR
 };
 
-/* struct rar_info.rx_path */
+/*
+ * struct rar_info.rx_path is one of the first three; net.rar.rx_path may be RAR_PATH_AUTO, too:
+ * RAR_PATH_UDP while the network namespace has rules for the host's input, else RAR_PATH_INGRESS.
+ */
 enum rar_rx_path {
 	RAR_PATH_INGRESS,
 	RAR_PATH_UDP,
 	RAR_PATH_XDP,
+	RAR_PATH_AUTO,
 	RAR_PATH_NR
 };
 

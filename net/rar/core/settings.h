@@ -30,8 +30,10 @@
 	/* UDP port of addresses that name none */			\
 	NUMBER(port, int, 1, 65535, RAR_DEFAULT_PORT)			\
 	/* where packets are received; ingress: at the netfilter */	\
-	/* hook; udp: at a UDP socket; xdp: by an XDP program */	\
-	WORD(rx_path, RAR_PATH_INGRESS, path_usable)			\
+	/* hook of a device; udp: behind the rules for the host's */	\
+	/* input; auto: udp while there are such rules, else ingress; */ \
+	/* xdp: by an XDP program */					\
+	WORD(rx_path, RAR_PATH_AUTO, path_usable)			\
 	/* bytes in flight in a whole ring; each rank injects its */	\
 	/* share (join) */						\
 	NUMBER(window, unsigned long, 4096, 1UL << 32, 1 << 20)		\

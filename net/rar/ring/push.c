@@ -83,8 +83,8 @@ static struct workqueue_struct *local_wq;
 
 /*
  * May chunks go to the successor in carriers? A box's sum may overwrite a chunk while the successor
- * would read it. A frame has no room for a carrier, and the UDP socket gets it in pieces: mostly
- * neighbours in one kernel receive by the same path. A carrier has no seal.
+ * would read it. A frame has no room for a carrier: mostly neighbours in one
+ * kernel receive by the same path. A carrier has no seal.
  */
 static bool carries(const struct rar_member *m)
 {
@@ -95,7 +95,7 @@ static bool carries(const struct rar_member *m)
 	shared = rar_hosts_share(m, next, m->join.table[next].nonce);
 	rcu_read_unlock();
 	return shared && READ_ONCE(m->rn->sysctl_carriers) && !m->nlegs &&
-	       !m->tail && rar_rules_rx_path(m->rn) == RAR_PATH_INGRESS;
+	       !m->tail && rar_rules_rx_path(m->rn) != RAR_PATH_XDP;
 }
 
 /**

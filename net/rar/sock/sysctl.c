@@ -137,6 +137,7 @@ static const char * const rx_path_words[] = {
 	[RAR_PATH_INGRESS] = "ingress",
 	[RAR_PATH_UDP] = "udp",
 	[RAR_PATH_XDP] = "xdp",
+	[RAR_PATH_AUTO] = "auto",
 };
 
 static int path_usable(int path)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * UDP ports held: a kernel socket per namespace, family and port. It receives packets that
- * no hook took. While a namespace has any, a hook takes superpackets right before UDP.
+ * UDP ports held: a kernel socket per namespace, family and port. It receives
+ * packets that no hook took. While a namespace has any, a hook takes
+ * superpackets right before UDP.
  */
 #include <linux/capability.h>
 #include <linux/netfilter_ipv4.h>
@@ -39,11 +40,30 @@ static int merge(struct socket *sock)
 				     KERNEL_SOCKPTR(&on), sizeof(on));
 }
 
-/* Behind connection tracking, which has the same priority and mostly was first. */
+/*
+ * Behind connection tracking, which has the same priority and mostly was first.
+ */
 static struct nf_hook_ops input_hooks[] __ro_after_init = {
-	{ .pf = NFPROTO_IPV4, .hooknum = NF_INET_LOCAL_IN, .priority = NF_IP_PRI_LAST },
-	{ .pf = NFPROTO_IPV6, .hooknum = NF_INET_LOCAL_IN, .priority = NF_IP6_PRI_LAST },
+	{
+		.pf = NFPROTO_IPV4,
+		.hooknum = NF_INET_LOCAL_IN,
+		.priority = NF_IP_PRI_LAST,
+	}, {
+		.pf = NFPROTO_IPV6,
+		.hooknum = NF_INET_LOCAL_IN,
+		.priority = NF_IP6_PRI_LAST,
+	},
 };
+
+static int hook_input(struct net *net)
+{
+	return nf_register_net_hooks(net, input_hooks, ARRAY_SIZE(input_hooks));
+}
+
+static void unhook_input(struct net *net)
+{
+	nf_unregister_net_hooks(net, input_hooks, ARRAY_SIZE(input_hooks));
+}
 
 static int (*port_rcv)(struct sock *sk, struct sk_buff *skb) __ro_after_init;
 static int (*port_err)(struct sock *sk, struct sk_buff *skb) __ro_after_init;
@@ -107,7 +127,7 @@ static struct rar_port *port_new(struct rar_net *rn, u16 af, __be16 num)
 	port->port = num;
 	port->users = 1;
 	if (first)
-		err = nf_register_net_hooks(rn->net, input_hooks, ARRAY_SIZE(input_hooks));
+		err = hook_input(rn->net);
 	if (err)
 		goto no_hooks;
 	err = port_open(rn, port);
@@ -119,7 +139,7 @@ static struct rar_port *port_new(struct rar_net *rn, u16 af, __be16 num)
 
 no_socket:
 	if (first)
-		nf_unregister_net_hooks(rn->net, input_hooks, ARRAY_SIZE(input_hooks));
+		unhook_input(rn->net);
 no_hooks:
 	kfree(port);
 	return ERR_PTR(err);
@@ -187,7 +207,7 @@ void rar_port_put(struct rar_net *rn, struct rar_port *port)
 	if (!--port->users) {
 		list_del(&port->node);
 		if (list_empty(&rn->ports))
-			nf_unregister_net_hooks(rn->net, input_hooks, ARRAY_SIZE(input_hooks));
+			unhook_input(rn->net);
 		if (!port_in_use(rn, port->port))
 			clear_bit(ntohs(port->port), rn->port_bits);
 		/*

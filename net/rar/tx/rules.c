@@ -6,6 +6,7 @@
  */
 #include <linux/bpf-cgroup.h>
 #include <linux/filter.h>
+#include <linux/netfilter.h>
 #include <linux/udp.h>
 #include <net/sock.h>
 
@@ -14,6 +15,34 @@
 #include "tx/sender.h"
 
 int rar_strict_host;
+
+/* Rules of a family; this module has a hook of its own behind them. */
+static bool has_rules(struct nf_hook_entries __rcu *const *hooks)
+{
+	const struct nf_hook_entries *in;
+
+	in = rcu_dereference(hooks[NF_INET_LOCAL_IN]);
+	return rcu_access_pointer(hooks[NF_INET_PRE_ROUTING]) ||
+	       (in && in->num_hook_entries > 1);
+}
+
+/**
+ * rar_rules_loaded() - are there rules for what a host with members receives?
+ * @net: network namespace with a port of ours
+ *
+ * Chains of nftables or iptables, NAT, connection tracking. Any context.
+ *
+ * Return: true if a packet must go through IP's hooks, lest it goes past one.
+ */
+bool rar_rules_loaded(const struct net *net)
+{
+	bool loaded;
+
+	rcu_read_lock();
+	loaded = has_rules(net->nf.hooks_ipv4) || has_rules(net->nf.hooks_ipv6);
+	rcu_read_unlock();
+	return loaded;
+}
 
 static bool cgroup_programs(struct sock *sk)
 {

@@ -31,15 +31,21 @@ static inline bool rar_rules_strict(const struct rar_net *rn)
 	       (READ_ONCE(rar_strict_host) && rn->net->user_ns != &init_user_ns);
 }
 
+bool rar_rules_loaded(const struct net *net);
+
 /*
- * The receive path in use. The UDP socket comes after all of netfilter, and after the stack
- * has asked IPsec's policies; the other paths come before.
+ * The receive path in use. RAR_PATH_UDP comes after all of netfilter, and after
+ * IPsec's policies; the other paths come before.
  */
 static inline enum rar_rx_path rar_rules_rx_path(const struct rar_net *rn)
 {
+	enum rar_rx_path path = READ_ONCE(rn->sysctl_rx_path);
+
 	if (rar_rules_strict(rn) || rar_rules_ipsec(rn->net, XFRM_POLICY_IN))
 		return RAR_PATH_UDP;
-	return READ_ONCE(rn->sysctl_rx_path);
+	if (path != RAR_PATH_AUTO)
+		return path;
+	return rar_rules_loaded(rn->net) ? RAR_PATH_UDP : RAR_PATH_INGRESS;
 }
 
 bool rar_rules_judged(const struct rar_member *m);
