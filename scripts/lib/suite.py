@@ -278,14 +278,15 @@ class Suite:
     def guest_env(self, kernel):
         """Return what tests find in the environment."""
         mutant = TOP / f"build/{kernel}.mutant/rar.ko" if self.has_mutant(kernel) else ""
+        seal = {"RAR_SECURITY": self.options.seal} if self.options.seal else {}
         return {"RAR_MUTANT_KO": str(mutant), "RAR_PROMTOOL": self.options.promtool,
-                "RAR_DIGITS": self.options.digits}
+                "RAR_DIGITS": self.options.digits, **seal}
 
     # ------------------------------------------------------------ selection
 
     def selected(self, test, kernel):
         """Does this run have the test on this kernel?"""
-        if not test.runs_on(kernel):
+        if not test.runs_on(kernel) or (self.options.seal and "plain" in test.flags):
             return False
         if self.options.names:
             return named(test.name, self.options.names)
@@ -420,6 +421,7 @@ def arguments():
     parser.add_argument("--names", default="", help="patterns, separated by commas")
     parser.add_argument("--seeds", default="", help="a guest with the named tests for each")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seal", default="", choices=("", "auth", "encrypt"))
     parser.add_argument("--cpus", type=int)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--promtool", default="")
