@@ -227,6 +227,15 @@ def mpich_local(n, ctl):
 
 MPI = {"openmpi": open_mpi, "mpich": mpich, "openmpi-local": open_mpi_local,
        "mpich-local": mpich_local}
+# How the launcher takes a variable for the ranks.
+VARIABLE = {"openmpi": "-x {}={}", "mpich": "-genv {} {}"}
+
+
+def by_ring(mpi, n, ctl):
+    """The same program with the preloaded library, and what it does by default"""
+    command_line = MPI[mpi](n, ctl)
+    preload = VARIABLE[mpi].format("LD_PRELOAD", f"{BIN}/preload/librar-{mpi}.so")
+    return command_line[:1] + preload.split() + command_line[1:]
 
 
 class Contestant:
@@ -286,13 +295,14 @@ class Contestant:
         elif name in ("tcp-loop", "udp-loop"):
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/fanout", name[:3], ctl, str(r), n, port])
-        elif not os.path.exists(f"{BIN}/{name.removesuffix('-local')}"):
+        elif not os.path.exists(f"{BIN}/{name.removesuffix('-local').removesuffix('-ring')}"):
             raise Refused(f"{name} is not installed here")
         elif name == "gloo":
             self.spawn_ranks(lambda r: [f"{BIN}/gloo", ctl, str(r), n, self.dir])
         else:
-            self.spawn(in_rank(0, "ip", "netns", "exec", f"{NETNS}0",
-                               *MPI[name](self.n, ctl)))
+            mpi = name.removesuffix("-ring")
+            line = MPI[mpi](self.n, ctl) if mpi == name else by_ring(mpi, self.n, ctl)
+            self.spawn(in_rank(0, "ip", "netns", "exec", f"{NETNS}0", *line))
 
     def ask(self, line):
         """Send one line to "lead"; return the rest of its "ok" answer"""

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""depth.py [PART [ROUNDS]]: short all-reduces by recursive doubling, targets D3 and D4.
+"""depth.py [PART [ROUNDS]]: short all-reduces by recursive doubling, targets D3 to D5.
 
 time (D3): time over links with a delay. All ranks share a CPU, which would flatter the ring,
    whose ranks work one after another; so the delay of a link is the number of ranks times 50 us
    (time dilation). The peers are the best of the ring, the chain and recursive doubling over TCP, Open
    MPI and MPICH, which yield when they wait.
 instructions (D4): instructions of an operation and rank, without delays.
+mpi (D5): MPI_Allreduce() with and without the preloaded library, which does by default what it
+   does, with seals, over the links of D3.
 """
 import statistics
 import sys
@@ -28,6 +30,12 @@ SAMPLE_NS = 200e6
 COUNT_RANKS, COUNT_SIZES = (2, 4, 8, 16), (8, 4 * KIB)
 NEED_COUNT = {2: 1, 4: 1.5, 8: 2, 16: 2}
 TIMES = 16
+# D5
+MPI = ("openmpi", "mpich")
+MPI_RANKS = (8, 16)
+MPI_SIZES = (8, 64, 512, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB)
+MPI_CALLS = 200             # after so many a communicator has its ring
+NEED_CELL, NEED_MEDIAN = 1.0, 0.7
 
 
 def run(place, name, size, times):
@@ -126,14 +134,55 @@ def instructions(rounds):
         place.close()
 
 
-PARTS = {"time": times, "instructions": instructions}
+def by_mpi(place, name, size, rounds):
+    """[ns of each round], once the ring is made"""
+    if size == MPI_SIZES[0]:
+        run(place, name, size, MPI_CALLS)
+    return time_of(place, name, size, rounds)
+
+
+def programs(rounds):
+    """D5"""
+    place = Place("uml", 1, None, 4096)
+    ratios = []
+    try:
+        print(f"D5, Linux {place.info['kernel']}, one CPU: us of MPI_Allreduce(); links of N x "
+              f"{LINK_US} us\n{'N':>3} {'bytes':>7}" +
+              "".join(f"{m:>13}{'by the ring':>13}{'ratio':>7}" for m in MPI), flush=True)
+        for n in MPI_RANKS:
+            place.topology(n, 1500, True, links=f"any/{n * LINK_US // 2}us")
+            names = [f"{m}{way}" for m in MPI for way in ("", "-ring")]
+            for size, found in measure(place, names, MPI_SIZES, rounds, by_mpi).items():
+                line = f"{n:>3} {size_name(size):>7}"
+                for mpi in MPI:
+                    with_ring = f"{mpi}-ring"
+                    if not (found.get(mpi) and found.get(with_ring)):
+                        line += f"{'-':>13}{'-':>13}{'-':>7}"
+                        continue
+                    _, alone, calm = cell(found, [mpi])
+                    _, ring, steady = cell(found, [with_ring])
+                    if calm and steady:
+                        ratios.append(ring / alone)
+                    line += (f"{alone / 1e3:>13.1f}{ring / 1e3:>13.1f}{ring / alone:>7.2f}" +
+                             ("" if calm and steady else " INVALID"))
+                print(line, flush=True)
+    finally:
+        place.close()
+    if ratios:
+        worst, middle = max(ratios), statistics.median(ratios)
+        good = worst <= NEED_CELL and middle <= NEED_MEDIAN
+        print(f"{len(ratios)} cells: at most {worst:.2f} of {NEED_CELL}, median {middle:.2f} of "
+              f"{NEED_MEDIAN}: {'PASS' if good else 'FAIL'}")
+
+
+PARTS = {"time": times, "instructions": instructions, "mpi": programs}
 
 
 def main():
     """Measure a part, or all"""
     part = sys.argv[1] if len(sys.argv) > 1 else ""
     if part and part not in PARTS:
-        sys.exit("usage: depth.py [time|instructions [ROUNDS]]")
+        sys.exit("usage: depth.py [time|instructions|mpi [ROUNDS]]")
     for name in [part] if part else PARTS:
         PARTS[name](int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS)
 
