@@ -567,14 +567,15 @@ rar_make()
 }
 
 # rar_sync_sources DIRECTORY Kbuild [file...]: copies these files, include and net to
-# build/DIRECTORY
+# build/DIRECTORY. A file that differs is as new as the copy: it may have been written while the
+# one before was being compiled.
 rar_sync_sources()
 {
 	local dir=$1
 
 	shift
 	mkdir -p "build/$dir"
-	rsync -a --delete --filter='P *.mod.c' --include='*/' --include='*.[chS]' \
+	rsync -rlp --checksum --delete --filter='P *.mod.c' --include='*/' --include='*.[chS]' \
 		--include=Kbuild --exclude='*' "$@" include net "build/$dir/"
 }
 
