@@ -156,19 +156,34 @@ in_a_vrf()
 	if ! ip -n rar0 link add vrf0 type vrf table 77 2> /dev/null; then
 		skip "bound to a device in a VRF" "no VRF in this kernel"
 		skip "bound to a VRF" "no VRF in this kernel"
+		skip "bound to a VRF, with rules" "no VRF in this kernel"
+		skip "bound to a VRF, with rules, IPv6" "no VRF in this kernel"
 		return
 	fi
 	for ((r = 0; r < topo_n; r++)); do
 		[ $r = 0 ] || ip -n rar$r link add vrf0 type vrf table 77
 		ip -n rar$r link set vrf0 up
 		ip -n rar$r link set eth0 master vrf0
+		# Joining a VRF takes IPv6 addresses away.
+		ip -n rar$r address add "fd77::$((r + 1))/64" dev eth0 nodad
 	done
 	check "bound to a device in a VRF" ring -n 4 -a 4 -D eth0 "${mix[@]}"
 	check "bound to a VRF" ring -n 4 -a 4 -D vrf0 "${mix[@]}"
+	# The UDP socket, which is bound to no VRF, hears nothing there.
+	for r in 1 2; do
+		rns $r nft add table inet t
+		rns $r nft add chain inet t in "{ type filter hook input priority 0; }"
+		rns $r nft add rule inet t in ct state new,established counter accept
+	done
+	topo_sysctl rx_path=auto
+	check "bound to a VRF, with rules" ring -n 4 -a 4 -D vrf0 "${mix[@]}"
+	check "bound to a VRF, with rules, IPv6" ring -n 4 -a 6 -D vrf0 "${mix[@]}"
+	topo_rules_off
+	topo_sysctl rx_path=ingress
 }
 
 need_module
-plan 36
+plan 38
 topo_up 4
 topo_sysctl rx_path=ingress local=0
 shares "4 ranks on one veth address" -m same -a 4

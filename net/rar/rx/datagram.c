@@ -266,16 +266,18 @@ static enum rar_rx why_not_ours(struct sk_buff *skb, u32 udp)
 	return RAR_DROP(Short);
 }
 
-/*
- * The stack has reassembled the packet, checked its IP header and found the
- * socket.
- */
+/* The stack has reassembled the packet. */
+static bool was_cut(struct sk_buff *skb)
+{
+	return skb->protocol == htons(ETH_P_IP) ? IPCB(skb)->frag_max_size :
+						  IP6CB(skb)->frag_max_size;
+}
+
+/* The stack has checked the packet's IP header and found the socket. */
 static void from_stack(struct sk_buff *skb, struct rar_datagram *d)
 {
 	bool v4 = skb->protocol == htons(ETH_P_IP);
 
-	d->fragment = v4 ? IPCB(skb)->frag_max_size :
-			   IP6CB(skb)->frag_max_size;
 	d->options = v4 ? d->options :
 			  skb_network_header_len(skb) != sizeof(struct ipv6hdr);
 	d->udp = 0;
@@ -344,6 +346,8 @@ enum rar_rx rar_datagram_find(struct rar_net *rn, struct rar_pkt *pkt,
 		rar_datagram_way(skb, &pkt->way);
 	if (!read_ip(pkt, skb_network_offset(skb), v4, d))
 		return RAR_RX_PASS;
+	if (entry != RAR_AT_INGRESS)
+		d->fragment = was_cut(skb);
 	if (socket)
 		from_stack(skb, d);
 	else if (martian(skb->dev, pkt) || (d->options && !v4))

@@ -7,7 +7,7 @@
 /*
  * Where the stack hands packets over.
  * @RAR_AT_INGRESS: the hook of a device; the stack has not looked at them
- * @RAR_AT_INPUT:   the hook behind the host's input rules; superpackets only
+ * @RAR_AT_INPUT:   the hook behind the host's input rules
  * @RAR_AT_SOCKET:  the UDP socket; the skb begins at the UDP header
  */
 enum rar_entry { RAR_AT_INGRESS, RAR_AT_INPUT, RAR_AT_SOCKET };

@@ -6,12 +6,16 @@
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter_netdev.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
 #include <net/netfilter/nf_conntrack.h>
 #include <net/xfrm.h>
 
 #include "rar.h"
 #include "rx/hook.h"
 #include "rx/input.h"
+#include "tx/carrier.h"
+#include "tx/port.h"
 #include "tx/rules.h"
 
 /* Is it a superpacket of GSO or GRO that can be read as it is? */
@@ -59,17 +63,55 @@ static bool ipsec_agrees(struct sk_buff *skb, u8 family)
 	       xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb);
 }
 
+/* Is it UDP, to a port of ours? */
+static bool to_port(const struct rar_net *rn, const struct sk_buff *skb,
+		    u8 family)
+{
+	u8 proto = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
+					    ipv6_hdr(skb)->nexthdr;
+	struct udphdr buf, *uh;
+
+	if (proto != IPPROTO_UDP)
+		return false;
+	uh = skb_header_pointer(skb, skb_transport_offset(skb), sizeof(buf),
+				&buf);
+	return uh && rar_port_serves(rn, uh->dest);
+}
+
+/* Does it come from a VRF? A socket that is not bound to that may be deaf. */
+static bool from_vrf(struct sk_buff *skb, u8 family)
+{
+	return family == NFPROTO_IPV4 ? inet_sdif(skb) : inet6_sdif(skb);
+}
+
 /*
- * Behind all rules for the host's input, right before UDP: takes superpackets,
- * which UDP would cut before the socket gets them. All else goes to the socket.
+ * May the input hook take a superpacket? The first packet of a flow that is not
+ * a carrier goes on to connection tracking: no carrier would survive that.
+ */
+static bool whole(struct sk_buff *skb)
+{
+	return superpacket(skb) && (rar_carrier_is(skb) || !is_untold(skb));
+}
+
+/*
+ * Behind the rules for the host's input, right before UDP: takes superpackets,
+ * which UDP would cut before the socket gets them, and what comes from a VRF.
+ * All else goes to the socket, and so does what a rule has given to another
+ * one. A queue of packets in user space goes on in process context.
  */
 unsigned int rar_hook_input(void *priv, struct sk_buff *skb,
 			    const struct nf_hook_state *state)
 {
-	if (!skb_is_gso(skb) || !superpacket(skb) ||
-	    skb->pkt_type != PACKET_HOST || is_untold(skb) ||
-	    !ipsec_agrees(skb, state->pf))
+	struct rar_net *rn = rar_net(state->net);
+	enum rar_verdict verdict;
+
+	if (skb_is_gso(skb) ? !whole(skb) : !from_vrf(skb, state->pf))
 		return NF_ACCEPT;
-	return rar_rcv(rar_net(state->net), skb, RAR_AT_INPUT) == RAR_TAKEN ?
-	       NF_STOLEN : NF_ACCEPT;
+	if (skb->pkt_type != PACKET_HOST || skb->sk ||
+	    !to_port(rn, skb, state->pf) || !ipsec_agrees(skb, state->pf))
+		return NF_ACCEPT;
+	local_bh_disable();
+	verdict = rar_rcv(rn, skb, RAR_AT_INPUT);
+	local_bh_enable();
+	return verdict == RAR_TAKEN ? NF_STOLEN : NF_ACCEPT;
 }

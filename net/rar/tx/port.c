@@ -41,7 +41,8 @@ static int merge(struct socket *sock)
 }
 
 /*
- * Behind connection tracking, which has the same priority and mostly was first.
+ * Behind all rules, but for those with this priority that were there before,
+ * such as connection tracking's last word on a new flow.
  */
 static struct nf_hook_ops input_hooks[] __ro_after_init = {
 	{
@@ -206,10 +207,10 @@ void rar_port_put(struct rar_net *rn, struct rar_port *port)
 	mutex_lock(&rn->port_lock);
 	if (!--port->users) {
 		list_del(&port->node);
-		if (list_empty(&rn->ports))
-			unhook_input(rn->net);
 		if (!port_in_use(rn, port->port))
 			clear_bit(ntohs(port->port), rn->port_bits);
+		if (list_empty(&rn->ports))
+			unhook_input(rn->net);
 		/*
 		 * udp_tunnel_sock_release() would wait for readers, and there may be
 		 * thousands of ports. rar_udp_rcv() needs nothing that goes before the
