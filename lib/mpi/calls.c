@@ -65,7 +65,7 @@ static struct ring *pick(const struct args *a, const struct ask *k)
 	if (!r)
 		return by_mpi(call, 4, "MPI: the communicator has no ring, or not yet", k->bytes);
 	if (below && k->bytes >= r->brief)
-		return by_mpi(call, 8, "MPI: not short, and below RAR_MPI_MIN", k->bytes);
+		return by_mpi(call, 8, "MPI: below RAR_MPI_MIN, and no call that takes few hops", k->bytes);
 	if (a->root < 0 || a->root >= r->size ||
 	    !rar_can(r->comm, k->collective, k->kind.dtype, k->kind.redop, k->count))
 		return by_mpi(call, 5, "MPI: not all ranks can do it", k->bytes);

@@ -66,6 +66,7 @@ struct pending;
  * @settled:	all ranks are done with it
  * @calls:	calls that it might have done, before it was made; a long one counts for BRIEF_CALLS
  * @brief:	calls of fewer bytes take few hops; 0: none does
+ * @no_brief:	several ranks are on one host, so no short call makes the ring
  * @scratch:	memory of @room bytes for one blocking call
  *
  * The lock of pending.c protects these, the non-blocking calls of the communicator:
@@ -78,7 +79,7 @@ struct pending;
  */
 struct ring {
 	rar_comm_t *comm;
-	bool tried, due, settled;
+	bool tried, due, settled, no_brief;
 	uint64_t calls, brief;
 	int rank, size;
 	char *scratch;

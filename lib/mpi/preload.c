@@ -76,18 +76,26 @@ static void progress_end(void)
 /* -- agreement, in MPI_Init() ---------------------------------------------- */
 
 /* Are the limits of all ranks equal? The maximum of a number is the minimum of its inverse. */
+/* Are @n numbers equal on all ranks? */
+static bool equal(const uint64_t *numbers, int n)
+{
+	uint64_t own[2 * n], all[2 * n];
+	int i;
+
+	for (i = 0; i < n; i++) {
+		own[i] = numbers[i];
+		own[n + i] = ~numbers[i];
+	}
+	return !PMPI_Allreduce(own, all, 2 * n, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD) &&
+	       !memcmp(own, all, sizeof(own));
+}
+
 static bool limits_equal(void)
 {
 	enum { NUMBERS = sizeof(limits) / sizeof(uint64_t) };
-	uint64_t own[2 * NUMBERS], all[2 * NUMBERS];
-	size_t i;
 
-	memcpy(own, &limits, sizeof(limits));
-	for (i = 0; i < NUMBERS; i++)
-		own[NUMBERS + i] = ~own[i];
-	if (PMPI_Allreduce(own, all, 2 * NUMBERS, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD))
-		return false;
-	return !memcmp(own, all, sizeof(own));
+	/* Another version may have more of them. */
+	return equal(&limits.version, 1) && equal((const uint64_t *)&limits, NUMBERS);
 }
 
 static void agree_on_limits(void)

@@ -22,6 +22,9 @@ enum {
 	NAP_NS = 200000,	/* for this long, or until the ring has a result */
 };
 
+/* The ranks have just met, so a join that takes longer than this will not end well. */
+#define JOIN_MS(size)	(5000 + 10 * (size))
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ring *rings;
 static unsigned long nr_due;	/* rings that the next blocking call makes */
@@ -207,21 +210,24 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 /* Exchange cards and begin to join. @hosts: how many the ranks are on. */
 static int start(struct ring *r, MPI_Comm comm, int *hosts)
 {
+	struct rar_opts opts = { .size = sizeof(opts), .join_ms = JOIN_MS(r->size) };
 	struct rar_card own, *cards = calloc(r->size, sizeof(*cards));
 	int err, i;
 
 	*hosts = 0;
 	if (!cards)		/* the other ranks would wait for this one */
 		PMPI_Abort(comm, 1);
-	err = rar_card_make(NULL, &own);
+	err = rar_card_make(&opts, &own);
 	if (err)		/* no rank starts with a card that is not valid */
 		memset(&own, 0, sizeof(own));
 	if (base_allgather(&own, sizeof(own), MPI_BYTE, cards, sizeof(own), MPI_BYTE, comm))
 		err = -EIO;
 	if (!err)
-		err = rar_comm_start(&r->comm, cards, r->size, r->rank, NULL);
+		err = rar_comm_start(&r->comm, cards, r->size, r->rank, &opts);
 	for (i = 0; !err && i < r->size; i++)
 		*hosts += rar_comm_host(r->comm, i) == (uint32_t)i;
+	explicit_bzero(&own, sizeof(own));
+	explicit_bzero(cards, r->size * sizeof(*cards));	/* the key */
 	free(cards);
 	return err;
 }
@@ -236,7 +242,7 @@ static bool agree_error(struct ring *r, MPI_Comm comm, int err)
 /* Calls of fewer bytes take few hops, as the ranks have agreed in the join. 0: none does. */
 static uint64_t brief_below(rar_comm_t *comm)
 {
-	struct rar_info info = {};
+	struct rar_info info = { .direct_bytes = RAR_NO_BYTES };
 	socklen_t len = sizeof(info);
 
 	if (getsockopt(rar_comm_fd(comm), SOL_RAR, RAR_INFO, &info, &len))
@@ -244,7 +250,8 @@ static uint64_t brief_below(rar_comm_t *comm)
 	return info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes + 1ull;
 }
 
-static bool join(struct ring *r, MPI_Comm comm)
+/* @brief: a short call asks for it. */
+static bool join(struct ring *r, MPI_Comm comm, bool brief)
 {
 	int err, hosts;
 
@@ -260,6 +267,12 @@ static bool join(struct ring *r, MPI_Comm comm)
 		      r->size);
 		return false;
 	}
+	if (brief && hosts != r->size) {	/* no short call would use it */
+		debug(r->rank, "%d ranks on %d hosts: no ring for short calls", r->size, hosts);
+		r->no_brief = true;
+		r->tried = false;
+		return false;
+	}
 	while ((err = rar_comm_ready(r->comm, 1)) == -EAGAIN)
 		progress();
 	if (!agree_error(r, comm, err))
@@ -270,13 +283,13 @@ static bool join(struct ring *r, MPI_Comm comm)
 	return true;
 }
 
-static void make_ring(struct ring *r, MPI_Comm comm)
+static void make_ring(struct ring *r, MPI_Comm comm, bool brief)
 {
 	r->tried = true;
 	if (r->due)
 		__atomic_fetch_sub(&nr_due, 1, __ATOMIC_RELAXED);
 	r->due = false;
-	if (!join(r, comm)) {
+	if (!join(r, comm, brief)) {
 		rar_comm_free(r->comm);
 		r->comm = NULL;
 	}
@@ -329,10 +342,12 @@ struct ring *ring_of(MPI_Comm comm, bool blocking, bool brief)
 		return NULL;
 	if (!r)
 		r = add_ring(comm);
+	if (brief && r->no_brief)
+		return NULL;
 	r->calls += brief ? 1 : BRIEF_CALLS;
-	if (!r->tried && !r->due && r->calls >= limits.after * BRIEF_CALLS) {
+	if (!r->tried && !r->due && r->calls / BRIEF_CALLS >= limits.after) {
 		if (blocking) {
-			make_ring(r, comm);
+			make_ring(r, comm, brief);
 		} else {
 			r->due = true;
 			__atomic_fetch_add(&nr_due, 1, __ATOMIC_RELAXED);
@@ -349,7 +364,7 @@ void ring_make_due(MPI_Comm comm)
 	if (!__atomic_load_n(&nr_due, __ATOMIC_RELAXED) || comm == MPI_COMM_NULL)
 		return;
 	if (find_ring(comm, &r) && r && r->due)
-		make_ring(r, comm);
+		make_ring(r, comm, false);
 }
 
 /* Memory for @len bytes, until the next call of the communicator. */

@@ -46,7 +46,7 @@ uint64_t rar_hash(uint64_t hash, const void *data, size_t len)
 }
 
 /* A number for this boot of this host and the caller's network namespace. */
-static uint64_t host_id(void)
+static int host_id(uint64_t *id)
 {
 	uint64_t hash = HASH_START;
 	char boot[64] = "";
@@ -54,14 +54,16 @@ static uint64_t host_id(void)
 	FILE *f;
 
 	f = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (f) {
-		if (fgets(boot, sizeof(boot), f))
-			hash = rar_hash(hash, boot, strlen(boot));
-		fclose(f);
+	if (!f || !fgets(boot, sizeof(boot), f) || stat("/proc/self/ns/net", &st)) {
+		rar_debug(NULL, "no boot_id or network namespace in /proc");
+		if (f)
+			fclose(f);
+		return -ENOENT;
 	}
-	if (!stat("/proc/self/ns/net", &st))
-		hash = rar_hash(hash, &st.st_ino, sizeof(st.st_ino));
-	return hash;
+	fclose(f);
+	hash = rar_hash(hash, boot, strlen(boot));
+	*id = rar_hash(hash, &st.st_ino, sizeof(st.st_ino));
+	return 0;
 }
 
 /* -- which address --------------------------------------------------------- */
@@ -387,13 +389,11 @@ static int asked(const char *name, const char *const *words, int n)
 	return -EINVAL;
 }
 
-/* enum rar_security, CARD_UNSET or -EINVAL */
 int rar_security_asked(void)
 {
 	return asked("RAR_SECURITY", levels, RAR_SECURITY_NR);
 }
 
-/* enum rar_schedule, CARD_UNSET or -EINVAL */
 int rar_schedule_asked(void)
 {
 	return asked("RAR_SCHEDULE", schedules, RAR_SCHEDULE_NR);
@@ -434,7 +434,9 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	err = rar_opts_read(opts, &o);
 	if (err)
 		return err;
-	card.host = host_id();
+	err = host_id(&card.host);
+	if (err)
+		return err;
 	card.group = o.group ? o.group : rar_random();
 	card.port = htons(o.port);
 	security = rar_security_asked();
@@ -455,6 +457,7 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	inet_ntop(card.af, card.addr, text, sizeof(text));
 	rar_debug(NULL, "own address %s, host %016llx", text, (unsigned long long)card.host);
 	memcpy(out, &card, sizeof(card));
+	explicit_bzero(&card, sizeof(card));
 	return 0;
 }
 

@@ -75,6 +75,23 @@ static bool together(const struct roster *r)
 }
 
 /*
+ * The level that the cards ask for, or CARD_UNSET: that of rank 0, and if it asks for none the highest
+ * of the others.
+ */
+static uint8_t wish(const struct roster *r)
+{
+	uint8_t level = r->cards[0].security, other;
+
+	for (uint32_t i = 1; i < r->size && r->cards[0].security == CARD_UNSET; i++) {
+		other = r->cards[i].security;
+		if (other != CARD_UNSET && other != RAR_SECURITY_OFF &&
+		    (level == CARD_UNSET || other > level))
+			level = other;
+	}
+	return level;
+}
+
+/*
  * Set what rank 0's card leaves open. Between hosts others can send, too, so packets have seals,
  * and a hop takes long, so short operations take few. Within a host packets stay on its loopback
  * device, and hops cost more than they take: the ring has the fewest packets.
@@ -84,6 +101,7 @@ static void settle(struct roster *r)
 	struct card *first = &r->cards[0];
 	bool one = together(r);
 
+	first->security = wish(r);
 	if (first->security == CARD_UNSET)
 		first->security = one ? RAR_SECURITY_OFF : RAR_SECURITY_AUTH;
 	if (first->schedule == CARD_UNSET)
@@ -99,7 +117,7 @@ static int check_security(const struct card *first)
 
 	if (asked < 0 || asked == CARD_UNSET || asked <= first->security)
 		return asked < 0 ? asked : 0;
-	rar_debug(NULL, "RAR_SECURITY is set here, but rank 0's card has no key for it");
+	rar_debug(NULL, "RAR_SECURITY asks for more here than at rank 0");
 	return -ENOKEY;
 }
 
@@ -111,7 +129,7 @@ static void keep_card(rar_comm_t *c, const struct roster *r)
 	c->card = r->cards[r->rank];
 	c->card.group = c->group;
 	memcpy(c->card.key, first->key, sizeof(c->card.key));
-	c->card.security = first->security;
+	c->card.security = wish(r);
 	c->card.schedule = first->schedule;
 	c->card.keyed = first->keyed;
 }
@@ -125,6 +143,8 @@ static int begin(rar_comm_t *c, struct roster *r, uint64_t group)
 	c->rank = r->rank;
 	c->group = group ? group : r->cards[0].group;
 	keep_card(c, r);
+	if (c->flags & RAR_O_BY_HOSTS)
+		r->cards[0].schedule = RAR_BY_HOSTS;
 	settle(r);
 	free(c->hosts);
 	c->hosts = r->hosts;
@@ -175,6 +195,7 @@ static void destroy(rar_comm_t *c, bool inherited)
 	}
 	free(c->hosts);
 	free(c->lost);
+	explicit_bzero(&c->card, sizeof(c->card));	/* the key */
 	free(c);
 }
 
@@ -240,7 +261,6 @@ struct table {
 static int parse_line(char *text, unsigned long n, struct card *card)
 {
 	char *port = NULL, *end;
-	int schedule;
 
 	if (*text == '[') {
 		end = strchr(++text, ']');
@@ -257,10 +277,9 @@ static int parse_line(char *text, unsigned long n, struct card *card)
 		if (*end || !n || n > 65535)
 			return -EINVAL;
 	}
-	schedule = rar_schedule_asked();
 	*card = (struct card) { .magic = CARD_MAGIC, .version = CARD_VERSION,
-				.port = htons(n), .schedule = schedule };
-	if (schedule < 0 || rar_local_address(text, card))
+				.port = htons(n), .schedule = CARD_UNSET };
+	if (rar_local_address(text, card))
 		return -EINVAL;
 	/* One address is one host. */
 	card->host = rar_hash(HASH_START, card->addr, sizeof(card->addr));
@@ -332,6 +351,20 @@ static uint64_t table_group(const struct table *t)
 	return hash ? hash : 1;
 }
 
+/* The environment of each rank speaks for the ranks of a file: it must be equal. */
+static int table_schedule(struct table *t)
+{
+	int schedule = rar_schedule_asked();
+	struct card card;
+
+	if (schedule < 0)
+		return schedule;
+	memcpy(&card, &t->cards[0], sizeof(card));
+	card.schedule = schedule;
+	memcpy(&t->cards[0], &card, sizeof(card));
+	return 0;
+}
+
 /* A file has the addresses, also the caller's, and no key. */
 static int file_options(const struct rar_opts *o)
 {
@@ -364,7 +397,7 @@ int rar_comm_from_file(rar_comm_t **out, const char *path, uint32_t rank,
 		o.size = sizeof(o);
 		if (!o.group)
 			o.group = t.group ? t.group : table_group(&t);
-		err = rar_comm_start(out, t.cards, t.n, rank, &o);
+		err = table_schedule(&t) ?: rar_comm_start(out, t.cards, t.n, rank, &o);
 	}
 	free(t.cards);
 	return err;

@@ -158,8 +158,7 @@ static int kernel_start(rar_comm_t *c, const struct card *cards)
 	if (err)
 		return err;
 	fill_join(c, family, cards, &join);
-	err = set_u32(c, RAR_SCHEDULE, c->flags & RAR_O_BY_HOSTS ? RAR_BY_HOSTS :
-		      cards[0].schedule);
+	err = set_u32(c, RAR_SCHEDULE, cards[0].schedule);
 	if (!err)
 		err = set_key(c, &cards[0]);
 	if (!err)

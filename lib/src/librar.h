@@ -156,12 +156,6 @@ struct rar_comm {
 	struct stub *stub;			/* stub.c */
 };
 
-/* card.c */
-int rar_security_asked(void);
-int rar_schedule_asked(void);
-const char *rar_security_name(int level);
-const char *rar_schedule_name(int schedule);
-
 /* comm.c */
 bool rar_stub_asked(void);
 
@@ -176,6 +170,11 @@ int rar_cards_read(const struct rar_card *cards, uint32_t size, struct card *out
 uint64_t rar_random(void);
 uint64_t rar_hash(uint64_t hash, const void *data, size_t len);
 int rar_local_address(const char *local, struct card *card);
+/* What the environment asks for: enum rar_security or rar_schedule, CARD_UNSET or -EINVAL. */
+int rar_security_asked(void);
+int rar_schedule_asked(void);
+const char *rar_security_name(int level);
+const char *rar_schedule_name(int schedule);
 
 /* kernel.c */
 int rar_family(void);

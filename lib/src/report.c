@@ -148,7 +148,7 @@ static const char *hint(int err)
 	case EACCES:
 		return "the group is another user's, or a neighbour has another key or address";
 	case ENOKEY:
-		return "RAR_SECURITY is set here, but not at rank 0, whose card has the key";
+		return "RAR_SECURITY asks for more here than at rank 0, whose card has the key";
 	case EPROTO:
 		return "a card is not valid, or was made by another version or byte order";
 	case ECHILD:
@@ -166,7 +166,7 @@ static const char *hint(int err)
 	case ENOENT:
 		return "no request is in flight, or no failed epoch is known";
 	case EINVAL:
-		return "an argument is not valid";
+		return "an argument, RAR_SECURITY or RAR_SCHEDULE is not valid, or not for this module";
 	}
 	return strerror(-err);
 }

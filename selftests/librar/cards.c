@@ -105,6 +105,11 @@ static int left_open(uint32_t rank)
 	}
 	CHECK(!join_hosts(rank, 1, RAR_SECURITY_ENCRYPT, RAR_DOUBLING), "and on one host");
 	unsetenv("RAR_SECURITY");
+	unsetenv("RAR_SCHEDULE");
+	if (rank == 2)
+		setenv("RAR_SECURITY", "auth", 1);
+	CHECK(!join_hosts(rank, 1, RAR_SECURITY_AUTH, RAR_BY_RANKS), "another rank says so");
+	unsetenv("RAR_SECURITY");
 	setenv("RAR_SCHEDULE", "direct", 1);
 	CHECK(rar_card_make(&opts, &card) == -EINVAL, "not a schedule for any network");
 	unsetenv("RAR_SCHEDULE");

@@ -170,6 +170,9 @@ int main(int argc, char **argv)
 	setenv("RAR_STUB", "1", 1);
 #endif
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* Tests of these set them. */
+	unsetenv("RAR_SECURITY");
+	unsetenv("RAR_SCHEDULE");
 	env = getenv("RAR_STUB");
 	stub = env && *env && strcmp(env, "0");
 	err = rar_probe(NULL);
