@@ -66,6 +66,8 @@ struct pending;
  * @settled:	all ranks are done with it
  * @calls:	calls that it might have done, before it was made; a long one counts for BRIEF_CALLS
  * @brief:	calls of fewer bytes take few hops; 0: none does
+ * @crowded:	others wanted the CPU when this rank last let them run in a wait
+ * @waits:	waits since then
  * @no_brief:	several ranks are on one host, so no short call makes the ring
  * @scratch:	memory of @room bytes for one blocking call
  *
@@ -79,8 +81,9 @@ struct pending;
  */
 struct ring {
 	rar_comm_t *comm;
-	bool tried, due, settled, no_brief;
+	bool tried, due, settled, no_brief, crowded;
 	uint64_t calls, brief;
+	unsigned int waits;
 	int rank, size;
 	char *scratch;
 	size_t room;
@@ -172,7 +175,7 @@ bool debugging(void);
 void debug(int rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void object(int rank, const char *why);
 bool agree(MPI_Comm comm, const char *why);
-void idle(struct ring *r, unsigned int n);
+void idle(struct ring *r, unsigned int *n);
 bool rings_drain(void);
 void rings_free(void);
 void ring_settle(MPI_Comm comm);

@@ -387,7 +387,7 @@ void pending_started(struct ring *r)
 	unsigned int n = 0;
 
 	while (__atomic_load_n(&r->starting, __ATOMIC_ACQUIRE))
-		idle(r, ++n);
+		idle(r, &n);
 }
 
 /*
@@ -399,6 +399,6 @@ void pending_drain(struct ring *r)
 	unsigned int n = 0;
 
 	while (__atomic_load_n(&r->first, __ATOMIC_ACQUIRE))
-		idle(r, ++n);
+		idle(r, &n);
 	complete_finished();
 }

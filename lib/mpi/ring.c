@@ -19,7 +19,10 @@
 enum {
 	SPINS = 50,		/* tests before the thread lets others run, */
 	YIELDS = 500,		/* and before it sleeps */
-	NAP_NS = 200000,	/* for this long, or until the ring has a result */
+	CROWDED_NS = 20000,	/* so long others ran: this CPU has more to do than to spin here, */
+	CROWDED_WAITS = 64,	/* and in so many waits */
+	NAP_NS = 200000,	/* a sleep, or until the ring has a result; at first, */
+	NAPS = 3,		/* and doubled so often */
 };
 
 /* The ranks have just met, so a join that takes longer than this will not end well. */
@@ -92,18 +95,41 @@ bool agree(MPI_Comm comm, const char *why)
 
 /* -- progress -------------------------------------------------------------- */
 
-/* Let the MPI library and other calls work, for the @n-th time in this wait. */
-void idle(struct ring *r, unsigned int n)
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/*
+ * Let the MPI library and other calls work. @n: how often that was done in this wait; it jumps ahead
+ * if others want this CPU, such as ranks that wait for this one: the MPI library may let them run.
+ */
+void idle(struct ring *r, unsigned int *n)
 {
 	struct pollfd p = { .fd = rar_comm_fd(r->comm), .events = POLLIN };
-	struct timespec nap = { .tv_nsec = NAP_NS };
+	struct timespec nap = {};
+	uint64_t before;
 
+	if (!*n && r->crowded && ++r->waits % CROWDED_WAITS)
+		*n = YIELDS;
+	if (++*n > YIELDS) {
+		nap.tv_nsec = NAP_NS << (*n - YIELDS > NAPS ? NAPS : *n - YIELDS - 1);
+		if (ppoll(&p, 1, &nap, NULL) > 0 && !pending_any())
+			return;
+	}
+	before = now_ns();
 	pending_poll();
 	progress();
-	if (n > YIELDS)
-		ppoll(&p, 1, &nap, NULL);
-	else if (n > SPINS)
+	if (*n > YIELDS)
+		return;
+	if (*n > SPINS)
 		sched_yield();
+	r->crowded = now_ns() - before > CROWDED_NS;
+	if (r->crowded)
+		*n = YIELDS;
 }
 
 /*

@@ -20,7 +20,7 @@ static int wait_for(struct ring *r, rar_req_t req)
 	int err;
 
 	while ((err = rar_test(r->comm, req)) == -EAGAIN)
-		idle(r, ++n);
+		idle(r, &n);
 	return err;
 }
 
@@ -32,7 +32,7 @@ static int start(struct ring *r, struct rar_call *call, rar_req_t *req)
 	call->flags |= RAR_C_NOWAIT;
 	while ((err = rar_start(r->comm, call, req)) == -EAGAIN ||
 	       (err == -ENOBUFS && pending_any()))
-		idle(r, ++n);
+		idle(r, &n);
 	return err;
 }
 
