@@ -166,7 +166,7 @@ static const char *hint(int err)
 	case ENOENT:
 		return "no request is in flight, or no failed epoch is known";
 	case EINVAL:
-		return "an argument, RAR_SECURITY or RAR_SCHEDULE is not valid, or not for this module";
+		return "an argument is not valid";
 	}
 	return strerror(-err);
 }
