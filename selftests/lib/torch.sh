@@ -102,9 +102,10 @@ recovery()
 {
 	local whole found
 
-	ranks 4 DIES_AT=-1 samples/torch_recover.py %r 4 "$files/whole" 30
+	store_nr=$((store_nr + 1))	# a store may outlive its ranks
+	ranks 4 DIES_AT=-1 samples/torch_recover.py %r 4 "$files/whole.$store_nr" 30
 	whole=$(sed -n 's/.* sum=\([^ ]*\)...... accuracy=.*/\1/p' <<< "$out" | sort -u)
-	ranks 4 DIES_AT=12 samples/torch_recover.py %r 4 "$files/killed" 30
+	ranks 4 DIES_AT=12 samples/torch_recover.py %r 4 "$files/killed.$store_nr" 30
 	found=$(sed -n 's/.*done ranks=3 .* sum=\([^ ]*\)...... accuracy=.*/\1/p' <<< "$out")
 	[ "$(grep -c 'rank 3 .*died' <<< "$out")" = 3 ] &&
 		[ "$(grep -c 'goes on with step 12$' <<< "$out")" = 3 ] &&
