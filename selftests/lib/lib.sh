@@ -227,6 +227,26 @@ topo_up()	# N [MTU...]: as topo_mtu
 	done
 	[ $# = 0 ] || topo_mtu "$@" || return
 	[ -z "${RAR_XDP-}" ] || { need_xdp && topo_by_xdp; }
+	[ -z "${RAR_RULES-}" ] || topo_input_rules
+}
+
+# Gives the host of each rank rules for its input, as most hosts have them: packets come behind them.
+topo_input_rules()
+{
+	local r
+
+	for ((r = 0; r < topo_n; r++)); do
+		rns $r nft -f - <<-'EOT' || return
+			table inet host {
+				chain in {
+					type filter hook input priority 0; policy drop;
+					iif lo accept
+					ct state new,established,invalid accept
+					meta l4proto { icmp, icmpv6 } accept
+				}
+			}
+		EOT
+	done
 }
 
 # Ends the namespace of a rank and makes it again, as a host that was restarted: its device has

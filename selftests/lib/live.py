@@ -232,7 +232,7 @@ def inject(ring, frames):
 
 def settle(before, expect, stack, seconds=1):
     """The counters once they are as expected, or after a while. On a slow machine a rank may send
-    a chunk again: a duplicate that is not expected is not told.
+    a chunk again, so duplicates count only if they are expected.
     """
     def news():
         got = moved(before, counters(stack))
