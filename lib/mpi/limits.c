@@ -133,7 +133,7 @@ void limits_show(void)
 			debug(0, "%s: by the ring from %llu bytes", call_names[i],
 			      (unsigned long long)limits.min[i]);
 		if (limits.brief[i])
-			debug(0, "%s: by the ring if it is short, and each rank has a host",
+			debug(0, "%s: by the ring if it is short, and each rank has a host of its own",
 			      call_names[i]);
 	}
 }

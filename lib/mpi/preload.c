@@ -75,8 +75,7 @@ static void progress_end(void)
 
 /* -- agreement, in MPI_Init() ---------------------------------------------- */
 
-/* Are the limits of all ranks equal? The maximum of a number is the minimum of its inverse. */
-/* Are @n numbers equal on all ranks? */
+/* Are @n numbers equal on all ranks? The maximum of a number is the minimum of its inverse. */
 static bool equal(const uint64_t *numbers, int n)
 {
 	uint64_t own[2 * n], all[2 * n];

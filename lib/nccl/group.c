@@ -141,6 +141,7 @@ nccl_result_t group_close_listen(void *listener)
 {
 	if (!listener)
 		return refuse(NCCL_INTERNAL_ERROR, "closeListen() without a listener");
+	explicit_bzero(listener, sizeof(struct listener));	/* the key */
 	free(listener);
 	return NCCL_OK;
 }
@@ -182,6 +183,7 @@ static int join(rar_comm_t **comm, void *handles[], int size, int rank)
 	for (int i = 0; i < size; i++)
 		memcpy(&cards[i], handles[i], sizeof(*cards));
 	err = rar_comm_start(comm, cards, size, rank, NULL);
+	explicit_bzero(cards, size * sizeof(*cards));	/* the key */
 	free(cards);
 	if (!err)
 		err = rar_comm_ready(*comm, -1);

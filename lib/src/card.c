@@ -446,8 +446,6 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	card.security = security;
 	card.schedule = schedule;
 	card.keyed = !!(o.flags & RAR_O_KEY);
-	if (card.keyed || security != RAR_SECURITY_OFF)
-		make_key(&card);
 	err = rar_local_address(o.local, &card);
 	if (err) {
 		rar_debug(NULL, "no own address for \"%s\"",
@@ -456,6 +454,8 @@ int rar_card_make(const struct rar_opts *opts, struct rar_card *out)
 	}
 	inet_ntop(card.af, card.addr, text, sizeof(text));
 	rar_debug(NULL, "own address %s, host %016llx", text, (unsigned long long)card.host);
+	if (card.keyed || security != RAR_SECURITY_OFF)
+		make_key(&card);
 	memcpy(out, &card, sizeof(card));
 	explicit_bzero(&card, sizeof(card));
 	return 0;

@@ -6,8 +6,8 @@
 failed=0 ran=0
 vm=()
 
-# ready KERNEL...: gets the kernels and builds the modules and the tests, before any guest starts:
-# what a guest waits for meanwhile would count as its own
+# ready KERNEL...: gets the kernels and builds the modules and the tests. Later that time would count
+# for the limits of the guests
 ready()
 {
 	local kernel

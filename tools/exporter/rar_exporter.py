@@ -17,7 +17,7 @@ import sys
 COUNTERS = {
     # list: counters
     "RxIngress": "Packets taken at the netfilter ingress hook",
-    "RxEncap": "Packets taken by the UDP socket",
+    "RxEncap": "Packets taken behind the rules for input",
     "RxXdp": "Packets taken at the XDP hook",
     "XdpEarly": "Packets that XDP left to ingress because their operation was not posted",
     "XdpPassed": "Packets that XDP left to ingress because they hold no data or are not good",

@@ -13,7 +13,7 @@ struct rar_net;
 
 #define RAR_MIB_LIST(X)							\
 	X(RxIngress)	/* packets taken at the netfilter ingress hook */ \
-	X(RxEncap)	/* packets taken by the UDP socket */		\
+	X(RxEncap)	/* packets taken behind the rules for input */	\
 	X(RxXdp)	/* packets taken at the XDP hook */		\
 	X(XdpEarly)	/* packets that XDP left to ingress because their */ \
 			/* operation was not posted */			\

@@ -42,8 +42,8 @@ unsigned int rar_hook_ingress(void *priv, struct sk_buff *skb,
 							       NF_ACCEPT;
 }
 
-/* Has connection tracking yet to enter the flow, behind this hook? */
-static bool is_untold(const struct sk_buff *skb)
+/* Is the flow new? Connection tracking confirms it behind this hook. */
+static bool is_unconfirmed(const struct sk_buff *skb)
 {
 #if IS_ENABLED(CONFIG_NF_CONNTRACK)
 	enum ip_conntrack_info info;
@@ -78,7 +78,7 @@ static bool to_port(const struct rar_net *rn, const struct sk_buff *skb,
 	return uh && rar_port_serves(rn, uh->dest);
 }
 
-/* Does it come from a VRF? A socket that is not bound to that may be deaf. */
+/* Does it come from a VRF? A socket that is bound to none may not hear it. */
 static bool from_vrf(struct sk_buff *skb, u8 family)
 {
 	return family == NFPROTO_IPV4 ? inet_sdif(skb) : inet6_sdif(skb);
@@ -90,14 +90,15 @@ static bool from_vrf(struct sk_buff *skb, u8 family)
  */
 static bool whole(struct sk_buff *skb)
 {
-	return superpacket(skb) && (rar_carrier_is(skb) || !is_untold(skb));
+	return superpacket(skb) &&
+	       (rar_carrier_is(skb) || !is_unconfirmed(skb));
 }
 
 /*
  * Behind the rules for the host's input, right before UDP: takes superpackets,
  * which UDP would cut before the socket gets them, and what comes from a VRF.
- * All else goes to the socket, and so does what a rule has given to another
- * one. A queue of packets in user space goes on in process context.
+ * All other packets go on to UDP, also those that a rule gave to a socket.
+ * Softirq; or process context, for packets that a rule queued to user space.
  */
 unsigned int rar_hook_input(void *priv, struct sk_buff *skb,
 			    const struct nf_hook_state *state)

@@ -334,7 +334,7 @@ static enum rar_rx receive(struct rar_net *rn, struct rar_pkt *pkt,
  * @skb:   at a hook: at the network header; at the socket: at the UDP header
  * @entry: where it came
  *
- * Softirq, RCU read side.
+ * Bottom halves off, RCU read side.
  *
  * Return: RAR_TAKEN and @skb is consumed; RAR_PASS and it is untouched, since
  * it is not for a member here.
