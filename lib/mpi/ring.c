@@ -268,12 +268,15 @@ static bool agree_error(struct ring *r, MPI_Comm comm, int err)
 /* Calls of fewer bytes take few hops, as the ranks have agreed in the join. 0: none does. */
 static uint64_t brief_below(rar_comm_t *comm)
 {
-	struct rar_info info = { .direct_bytes = RAR_NO_BYTES };
-	socklen_t len = sizeof(info);
+	socklen_t len = sizeof(struct rar_info);
+	struct rar_info info;
+	uint64_t direct, doubling;
 
 	if (getsockopt(rar_comm_fd(comm), SOL_RAR, RAR_INFO, &info, &len))
 		return 0;	/* the stub */
-	return info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes + 1ull;
+	direct = info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes + 1ull;
+	doubling = info.doubling_bytes == RAR_NO_BYTES ? 0 : info.doubling_bytes + 1ull;
+	return direct > doubling ? direct : doubling;
 }
 
 /* @brief: a short call asks for it. */

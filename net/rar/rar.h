@@ -599,6 +599,8 @@ struct rar_direct_peer {
  * @paired:	the ranks reach one another directly that have to, set before
  *		RUN
  * @below:	operations of fewer bytes are exchanged directly, set before RUN
+ * @doubling_below: of the other sums, those of fewer bytes go by doubling, set
+ *		before RUN
  * @next:	tx_lock: all operations below are sent, or are not sent directly
  * @pushing:	tx_lock: a CPU is sending operations
  * @running:	tx_lock: operations that were sent and are not complete
@@ -615,6 +617,7 @@ struct rar_direct {
 	u32 from;
 	bool paired;
 	u32 below;
+	u32 doubling_below;
 	u64 next;
 	bool pushing;
 	u32 running;
@@ -689,16 +692,13 @@ struct rar_row {
  * struct rar_choice - which operations go by which way: borders, in bytes of
  * the tensor; see choice.c
  * @paired: each rank reaches each other rank directly that it has a link to
- * @direct: longest operation that is exchanged directly, or by doubling; 0 =
- *          none
- * @gather: longest sum that is gathered, 0 = none
- * @uncut:  longest tensor that is not cut into blocks
+ * @direct: longest operation that is exchanged directly, 0 = none
+ * @doubling: longest sum that goes by doubling, 0 = none
  */
 struct rar_choice {
 	bool paired;
 	u32 direct;
-	u32 gather;
-	u32 uncut;
+	u32 doubling;
 };
 
 /*
@@ -732,9 +732,7 @@ struct rar_choice {
  * @step_since:	when this step began, jiffies
  * @clock_base:	rank 0: random; added to the clock that COLLECT and PROPOSE carry
  * @round_clock: rank 0: that clock when COLLECT began to go round this time
- * @hop_us:	rank 0: shortest time that COLLECT took for a hop, microseconds
  * @round_ms:	rank 0: time that the last COLLECT took
- * @hop_rounds:	rank 0, RAR_AUTO: COLLECTs that have come round
  * @apart_rounds: rank 0: COLLECTs that came round while ranks did not reach each other
  * @apart:	rank 0: a rank did not reach all others that it must, in this
  *		round of COLLECT
@@ -782,9 +780,7 @@ struct rar_join_state {
 	unsigned long step_since;
 	u64 clock_base;
 	u64 round_clock;
-	u32 hop_us;
 	u32 round_ms;
-	u32 hop_rounds;
 	u32 apart_rounds;
 	bool apart;
 	struct rar_choice choice;
@@ -943,7 +939,6 @@ struct rar_member {
 	u8 schedule;			/* enum rar_schedule */
 	struct rar_place place;
 	u64 first_nonce;		/* of the first rank of this host, which hosts.c may list */
-	u32 gather_below;		/* sums of fewer bytes are gathered */
 	struct rar_direct direct;
 	struct rar_port *port;
 	struct rar_port *lane[RAR_MAX_LANES - 1];

@@ -415,9 +415,7 @@ static const struct {
 	{ "local", "-1", "2", "0" },
 	{ "carriers", "-1", "2", "0" },
 	{ "lanes", "0", "9", "4" },
-	{ "gather_bytes", "-1", "8193", "8192" },
 	{ "direct_bytes", "-1", "65537", "65536" },
-	{ "whole_bytes", "-1", "65537", "65536" },
 };
 
 #define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))

@@ -17,7 +17,7 @@ from tap import finish, note, result    # noqa: E402
 
 RAR_PRIORITY = 20
 BOX_AWAY, BOX_OPEN = 1, 2
-BOX_STATE = 216     # of struct rar_info
+BOX_STATE = 208     # of struct rar_info
 
 
 def until_box(ring, state):

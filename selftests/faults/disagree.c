@@ -316,8 +316,8 @@ int main(void)
 	ksft_set_plan(3 * NDISAGREEMENTS + 5);
 
 	disagree_operations("");
-	schedule = RAR_GATHERED;
-	disagree_operations("gathered: ");
+	schedule = RAR_DOUBLING;
+	disagree_operations("doubling: ");
 	schedule = RAR_DIRECT;
 	disagree_operations("direct: ");
 	schedule = RAR_BY_RANKS;
@@ -335,8 +335,9 @@ int main(void)
 	      disagree_schedule(3, 2);
 	ksft_test_result(!bad, "schedule\n");
 	rar_write("/proc/sys/net/rar/direct_bytes", "8192");
-	bad = agree_afterwards(3, RAR_DIRECT, RAR_GATHERED) |
-	      agree_afterwards(3, RAR_GATHERED, RAR_DIRECT);
+	bad = agree_afterwards(3, RAR_DIRECT, RAR_AUTO) |
+	      agree_afterwards(3, RAR_AUTO, RAR_DOUBLING) |
+	      agree_afterwards(3, RAR_DOUBLING, RAR_DIRECT);
 	ksft_test_result(!bad, "another schedule in the next join\n");
 	ksft_finished();
 }

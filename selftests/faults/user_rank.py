@@ -123,7 +123,7 @@ def check_slow(ring, user):
     for s in ring.fd.values():
         s.send(bytes(4096))
     time.sleep(1)
-    names = ring.get(RAR_INFO, "=176xI4x120x2I")
+    names = ring.get(RAR_INFO, "=176xI4x112x2I")
     own = [(DIES, user[r], user[DIES]) for r in ring.fd]
     if names != own:
         note(f"{names}, not {own}")

@@ -91,7 +91,7 @@ static void complain(const char *what, int line, const struct rar_ring *r)
 /* The plan of an all-reduce of a rank in a group without hosts. */
 static int plan_of(struct rar_ring *r, u32 size, u32 rank)
 {
-	const struct rar_place place = { .size = size, .rank = rank, .uncut = RAR_SMALL_BYTES };
+	const struct rar_place place = { .size = size, .rank = rank };
 
 	return s.plan(&r->plan, &place, RAR_ALLREDUCE, 0, 0);
 }
@@ -125,7 +125,6 @@ static u64 most_sent(u64 bytes, u32 size)
 
 /* --- whole operations --- */
 
-#define GATHERED	(RAR_WAY_GATHERED << 12)
 #define DIRECT		(RAR_WAY_DIRECT << 12)
 #define DOUBLING	(RAR_WAY_DOUBLING << 12)
 
@@ -140,7 +139,6 @@ static const struct collective {
 	bool adds;			/* ranks add; otherwise their own data go round */
 	bool one;			/* a single block */
 	bool exact;			/* equal blocks */
-	bool gathered;			/* a block is a whole contribution */
 	bool rooted;
 	u32 begins;			/* from the block's rank, or the root, to the injector */
 	u32 rounds;			/* rounds of size - 1 hops */
@@ -155,9 +153,6 @@ static const struct collective {
 	{ "reduce", RAR_REDUCE, .adds = true, .one = true, .rooted = true, .begins = 1,
 	  .rounds = 1 },
 	{ "barrier", RAR_BARRIER, .adds = true, .rounds = 2 },
-	{ "gathered", RAR_ALLREDUCE, GATHERED, .gathered = true, .rounds = 1 },
-	{ "gathered_in_order", RAR_ALLREDUCE, GATHERED | RAR_OPF_IN_ORDER,
-	  .gathered = true, .rounds = 1 },
 };
 
 /* The ranks whose data are in a sum, in the order of addition. */
@@ -258,7 +253,7 @@ static int sim_plan(struct rar_plan *plan, u32 rank)
 {
 	u32 host = sim.host[rank];
 	struct rar_place place = {
-		.size = sim.size, .rank = rank, .hosts = sim.hosts, .uncut = RAR_SMALL_BYTES
+		.size = sim.size, .rank = rank, .hosts = sim.hosts
 	};
 
 	if (sim.hosts) {
@@ -436,20 +431,16 @@ static bool in_span(struct rar_span span, const struct rar_chunk *c)
 static bool sim_judge_spans(u32 rank)
 {
 	const struct rar_ring *r = &sim.ring[rank];
-	u64 bytes = r->bytes / (sim.what->gathered ? sim.size : 1);
-	struct rar_span given = s.given(&r->plan, bytes), got = s.got(&r->plan, bytes);
-	bool apart = sim.what->gathered && sim.size > 1;
+	struct rar_span given = s.given(&r->plan, r->bytes), got = s.got(&r->plan, r->bytes);
 	struct rar_chunk c;
 	u32 chunk;
 
-	/* The sum of what was gathered lies after all contributions, and nothing after it. */
-	CHECK(s.room(&r->plan, bytes) == (apart ? r->bytes + bytes : r->bytes), r);
-	CHECK(!apart || (got.off == r->bytes && got.len == bytes), r);
+	CHECK(s.room(&r->plan, r->bytes) == r->bytes, r);
 	for (chunk = 0; r->bytes && chunk < r->nchunks; chunk++) {
 		s.chunk(r, chunk, &c);
 		CHECK(in_span(given, &c) ==
 		      (sim.what->adds || sim_injector(c.block) == rank), r);
-		CHECK(apart || in_span(got, &c) == sim_gets(rank, c.block), r);
+		CHECK(in_span(got, &c) == sim_gets(rank, c.block), r);
 	}
 	CHECK(r->bytes || (!given.len && !got.len), r);
 	return true;
@@ -495,8 +486,6 @@ static bool sim_judge(u32 rank)
 	CHECK(sim.nlast[rank] == s.need(r), r);
 	CHECK(sim.returned[rank] == (sim.size > 1 && s.returns(&r->plan) ?
 				     s.chunks(r, rar_plan_own(&r->plan)) : 0), r);
-	/* All ranks contribute, even if there are no bytes: nobody is done before. */
-	CHECK(!sim.what->gathered || sim.size == 1 || sim.injected[rank], r);
 	if (sim.what->rounds < 2 || sim.what->one)
 		return true;
 	if (!sim.hosts)

@@ -322,7 +322,7 @@ static bool test_ways(u32 size)
 static bool sim_one(const struct collective *what, u32 size, u32 root, u64 bytes,
 		    u32 payload, u32 *n)
 {
-	struct rar_place place = { .size = size, .uncut = RAR_SMALL_BYTES };
+	struct rar_place place = { .size = size };
 	struct rar_plan plan = {};
 	struct rar_ring r = {};
 	int err;
@@ -404,14 +404,12 @@ static bool test_refused(u32 size)
 		CHECK(s.plan(plan, &place, w->collective, w->mode, size) ==
 		      (w->rooted ? -EINVAL : 0), &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_OPF_IN_ORDER, 0) ==
-		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
-		CHECK(s.plan(plan, &place, w->collective, GATHERED, 0) ==
-		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
+		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DIRECT, 0) ==
-		      (w->rounds == 2 || w->gathered || (w->rooted && !w->adds) ?
+		      (w->rounds == 2 || (w->rooted && !w->adds) ?
 		       0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DOUBLING, 0) ==
-		      (w->rounds == 2 || w->gathered ? 0 : -EOPNOTSUPP), &r);
+		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DOUBLING | RAR_OPF_IN_ORDER, 0) ==
 		      -EOPNOTSUPP, &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_WAY_NR << 12, 0) == -EOPNOTSUPP, &r);
@@ -423,26 +421,27 @@ static bool test_refused(u32 size)
  * Direct: each rank with a block sends it to all others, which need all of it, and passes
  * nothing on. By the ring it sends nothing.
  */
-static bool test_direct(u32 size, u8 collective)
+static bool test_direct(u32 size, u8 collective, u64 bytes)
 {
 	u32 rank, root, block, blocks = collective == RAR_BROADCAST ? 1 : size;
+	u32 cpb = bytes ? (bytes + 1407) / 1408 : 1;
 	struct rar_ring r = {};
 	struct rar_plan *plan = &r.plan;
 
 	for (rank = 0; rank < size; rank++)
 		for (root = 0; root < size; root++) {
 			struct rar_place place = {
-				.size = size, .rank = rank, .uncut = RAR_SMALL_BYTES
+				.size = size, .rank = rank
 			};
 			bool sends = collective != RAR_BROADCAST || rank == root;
 			struct rar_owed owed;
 
 			CHECK(!s.plan(plan, &place, collective, DIRECT, root), &r);
-			CHECK(!s.cut(&r, 5000, 1408, plan), &r);
+			CHECK(!s.cut(&r, bytes, 1408, plan), &r);
 			CHECK(plan->direct == (size > 1) && r.nblocks == (size > 1 ? blocks : 1), &r);
 			owed = rar_ring_owed(&r, RAR_NEXT);
-			CHECK(!owed.own && !owed.ntx && !owed.nback, &r);
-			CHECK(s.need(&r) == (size > 1 ? 4 * (blocks - sends) : 0), &r);
+			CHECK(!owed.own && !owed.ntx && !owed.nback && !s.returns(plan), &r);
+			CHECK(s.need(&r) == (size > 1 ? cpb * (blocks - sends) : 0), &r);
 			for (block = 0; size > 1 && block < blocks; block++) {
 				bool own = collective == RAR_BROADCAST ? sends : block == rank;
 
@@ -451,7 +450,27 @@ static bool test_direct(u32 size, u8 collective)
 				CHECK(s.combine(plan, RAR_RS, block) == RAR_COMBINE_NONE, &r);
 				CHECK(s.next(plan, RAR_AG, block) == RAR_PHASES, &r);
 			}
+			if (size == 1 || collective == RAR_BROADCAST)
+				continue;
+			/* The sum lies after all contributions, and nothing after it. */
+			CHECK(s.room(plan, bytes) == (size + 1) * bytes, &r);
+			CHECK(s.given(plan, bytes).off == rank * bytes, &r);
+			CHECK(s.got(plan, bytes).off == size * bytes, &r);
+			CHECK(s.given(plan, bytes).len == bytes && s.got(plan, bytes).len == bytes, &r);
 		}
+	return true;
+}
+
+static bool test_all_direct(u32 size)
+{
+	static const u64 lengths[] = { 0, 4, 1408, 5000, 32768 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(lengths); i++)
+		if (!test_direct(size, RAR_ALLREDUCE, lengths[i]) ||
+		    !test_direct(size, RAR_BARRIER, lengths[i]) ||
+		    !test_direct(size, RAR_BROADCAST, lengths[i]))
+			return false;
 	return true;
 }
 
@@ -469,7 +488,7 @@ static bool test_doubling(u32 size)
 	for (rank = 0; rank < size; rank++)
 		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 			struct rar_place place = {
-				.size = size, .rank = rank, .uncut = RAR_SMALL_BYTES
+				.size = size, .rank = rank
 			};
 			u64 bytes = lengths[i];
 			u32 n, cpb = bytes ? (bytes + 1407) / 1408 : 1;
@@ -508,9 +527,7 @@ static bool check_collectives(u32 size)
 		if (!test_collective(&collectives[i], size))
 			return false;
 	return test_refused(size) && test_doubling(size) &&
-	       (size > SIM_SIZE || (test_direct(size, RAR_ALLREDUCE) &&
-				    test_direct(size, RAR_BARRIER) &&
-				    test_direct(size, RAR_BROADCAST)));
+	       (size > SIM_SIZE || test_all_direct(size));
 }
 
 static bool check_all(u32 size)
@@ -632,6 +649,7 @@ static void test_collectives(u32 size)
 		       collectives[i].name);
 	tap_ok(test_refused(size), "n%u_refused", size);
 	tap_ok(test_doubling(size), "n%u_doubling", size);
+	tap_ok(size > SIM_SIZE || test_all_direct(size), "n%u_direct", size);
 }
 
 int main(void)

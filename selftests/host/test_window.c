@@ -695,7 +695,7 @@ static u64 inject(struct rar_operation *op, u32 *next, u32 end)
 static void test_inject(const struct inject_case *c)
 {
 	const struct rar_place place = {
-		.size = 4, .rank = c->rank, .uncut = RAR_SMALL_BYTES
+		.size = 4, .rank = c->rank
 	};
 	struct rar_link *link = &sim.ring.link;
 	struct rar_member *m = &sim.ring.m;

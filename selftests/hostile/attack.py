@@ -28,7 +28,7 @@ from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, DIRECT, DONE, FIN, FIN_ACK,
                     sysctl)
 from tap import finish, note, result
 
-RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 4
+RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 3
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 RAR_R_KEY, RAR_R_SECURITY = 23, 28
 HEADER, TAIL = 24, 24

@@ -28,7 +28,7 @@ from rarpkt import (ABORT, COLLECT, COMMIT, ENTER, FIN, JOIN, JOIN_ACK, OFFER, P
 from tap import finish, note, result
 
 RAR_JOIN, RAR_INFO, RAR_SCHEDULE = 1, 8, 13
-BY_RANKS, DIRECT = 0, 4
+BY_RANKS, DIRECT = 0, 3
 JF_DIRECT = 0x10
 PORT, PAYLOAD = 18118, 1408
 UNCUT = 8192            # longest tensor that is not cut into blocks

@@ -109,12 +109,18 @@ static uint32_t add(const struct rar_job *j, uint32_t in, uint32_t own)
 	return j->dtype == RAR_F32 ? bits_of(float_of(in) + float_of(own)) : in + own;
 }
 
+/* Does an all-reduce go directly with RAR_AUTO? */
+static bool directly(const struct rar_job *j)
+{
+	return j->ring->schedule == RAR_AUTO && j->count * 4 <= rar_direct_bytes(j->ring->size);
+}
+
 /* Elements of a block of an all-reduce. */
 static uint32_t cut(const struct rar_job *j)
 {
 	uint32_t bytes = j->count * 4, share = (bytes + j->ring->size - 1) / j->ring->size;
 
-	return bytes <= SMALL_BYTES ? j->count + 1 : (share + 63) / 64 * 16;
+	return bytes <= SMALL_BYTES || directly(j) ? j->count + 1 : (share + 63) / 64 * 16;
 }
 
 /* The rank with which the sum of element @i begins; the next ranks add in turn. */
@@ -141,7 +147,8 @@ static uint32_t half(const struct rar_job *j, uint32_t pairs, uint32_t at, uint3
 
 static bool doubled(const struct rar_job *j)
 {
-	return j->ring->schedule == RAR_DOUBLING && j->collective == RAR_ALLREDUCE &&
+	return (j->ring->schedule == RAR_DOUBLING || j->ring->schedule == RAR_AUTO) &&
+	       j->collective == RAR_ALLREDUCE && !directly(j) &&
 	       j->count * 4 <= rar_doubling_bytes(j->ring->size);
 }
 

@@ -7,7 +7,7 @@ import struct
 import live
 from live import RAR_OP, SOL_RAR, Ring, rng
 
-RAR_SCHEDULE, RAR_DIRECT = 13, 4
+RAR_SCHEDULE, RAR_DIRECT = 13, 3
 REDUCE_BY_KEY, I64, SUM = 7, 4, 1
 KEY = 8
 RECORD = 16

@@ -163,14 +163,28 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 	}
 }
 
-#define RAR_SMALL 8192	/* bytes that make a single block, unless the group chose more */
+#define RAR_SMALL 8192	/* bytes that make a single block by the ring */
+
+/* The schedule that the environment asks for. */
+static int rar_schedule(void)
+{
+	const char *all = getenv("RAR_SCHEDULE");
+
+	return all ? atoi(all) : RAR_BY_RANKS;
+}
+
+/* Bytes of the longest all-reduce that goes directly. */
+static uint32_t rar_direct(const struct rar_data *d)
+{
+	return d->direct ?: rar_schedule() == RAR_AUTO ? rar_direct_bytes(d->size) : 0;
+}
 
 /* Elements in one block: ceil(bytes / parts), or the whole operation if it is short. */
 static uint64_t rar_block(const struct rar_data *d)
 {
 	uint64_t bytes = rar_bytes(d), parts = d->hosts ?: d->size;
 
-	if (bytes > (d->whole ?: RAR_SMALL))
+	if (bytes > RAR_SMALL && bytes > rar_direct(d))
 		bytes = (bytes + parts - 1) / parts;
 	return (bytes + 63) / 64 * 64 / rar_element(d->dtype);
 }
@@ -222,12 +236,14 @@ static void rar_expect_half(const struct rar_data *d, uint32_t at, uint32_t rank
 	rar_add(d->dtype, buf, own, n);
 }
 
-/* Bytes of the longest all-reduce that goes by recursive doubling. */
-static uint32_t rar_doubled(const struct rar_data *d)
+/* Does an all-reduce go by recursive doubling? */
+static bool rar_doubled(const struct rar_data *d)
 {
-	const char *all = getenv("RAR_SCHEDULE");
+	bool all = rar_schedule() == RAR_DOUBLING || rar_schedule() == RAR_AUTO;
+	uint32_t most = d->doubled ?: all ? rar_doubling_bytes(d->size) : 0;
 
-	return d->doubled ?: all && atoi(all) == RAR_DOUBLING ? rar_doubling_bytes(d->size) : 0;
+	/* Two ranks have the same bits in either way. */
+	return rar_bytes(d) <= most && rar_bytes(d) > rar_direct(d);
 }
 
 static void rar_expect_doubled(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)
@@ -249,7 +265,7 @@ static uint64_t rar_tile(const struct rar_data *d, uint64_t first, uint64_t n,
 		n = room;
 	if (n > RAR_TILE)
 		n = RAR_TILE;
-	if (d->size > 1 && !d->root && rar_bytes(d) <= rar_doubled(d))
+	if (d->size > 1 && !d->root && rar_doubled(d))
 		rar_expect_doubled(d, first, n, buf);
 	else
 		rar_expect_tile(d, block, first, n, buf);

@@ -166,9 +166,9 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @dtype: enum rar_dtype
  * @hosts: hosts of RAR_BY_HOSTS, 0 without it
  * @first: first rank of each host
- * @whole: bytes of the longest tensor that is not cut, as in struct rar_info; 0: 8192
- * @doubled: bytes of the longest all-reduce that goes by recursive doubling; 0: none does, unless
- *         the environment variable RAR_SCHEDULE says so
+ * @direct: bytes of the longest all-reduce that goes directly, so in rank order; 0: none does,
+ *         unless the environment variable RAR_SCHEDULE says so
+ * @doubled: of the others, bytes of the longest that goes by recursive doubling; as @direct
  * @root:  of a broadcast or reduction to a root, its root counted from 1; 0: an all-reduce
  * @reduce: the operation is a reduction to @root, which alone gets the sum
  */
@@ -179,7 +179,7 @@ struct rar_data {
 	uint32_t dtype;
 	uint32_t hosts;
 	const uint32_t *first;
-	uint32_t whole;
+	uint32_t direct;
 	uint32_t doubled;
 	uint32_t root;
 	bool reduce;
@@ -193,6 +193,14 @@ static inline uint32_t rar_doubling_bytes(uint32_t ranks)
 	if (ranks == 5 || ranks == 6)
 		return 16384;
 	return ranks == 7 || (ranks >= 9 && ranks <= 11) ? 32768 : 65536;
+}
+
+/* Bytes of the longest operation that RAR_AUTO exchanges directly, as the manual has it. */
+static inline uint32_t rar_direct_bytes(uint32_t ranks)
+{
+	if (ranks > 16)
+		return 0;
+	return ranks <= 4 ? 32768 : ranks <= 8 ? 16384 : 8192;
 }
 
 size_t rar_element(uint32_t dtype);

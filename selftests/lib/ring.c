@@ -79,8 +79,8 @@ struct rank {
 	uint32_t nops;
 	uint64_t list_random;	/* equal on all ranks: decides the list */
 	uint64_t turn_random;	/* the rank's own: decides when to send and when to receive */
-	uint32_t whole;		/* as in struct rar_info */
-	uint32_t doubled;	/* as in struct rar_data */
+	uint32_t direct;	/* as in struct rar_data */
+	uint32_t doubled;
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation whose data is made, or 0 */
@@ -101,7 +101,7 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->size = opt.ring.size;
 	d->hosts = opt.ring.schedule == RAR_BY_HOSTS ? opt.joints ?: opt.ring.hosts : 0;
 	d->first = opt.joints ? opt.joint : opt.first;
-	d->whole = r->whole;
+	d->direct = r->direct;
 	d->doubled = r->doubled;
 	d->root = opt.cast || opt.reduce ? 1 + d->id % d->size : 0;
 	d->reduce = opt.reduce;
@@ -529,9 +529,8 @@ static int enter_group(struct rank *r)
 	if (!r->rank)
 		count_packets(-1);
 	err = rar_info(r->fd, info);
-	r->whole = info->whole_bytes;
-	if (opt.ring.schedule == RAR_DOUBLING && info->direct_bytes != -1U)
-		r->doubled = info->direct_bytes;
+	r->direct = info->direct_bytes == RAR_NO_BYTES ? 0 : info->direct_bytes;
+	r->doubled = info->doubling_bytes == RAR_NO_BYTES ? 0 : info->doubling_bytes;
 	if (!err)
 		err = make_list(r, info->payload);
 	if (!r->rank)
@@ -652,15 +651,15 @@ static void print_report(void)
 			rto = shared->report[r].info.rto_us;
 	}
 	rar_print_boxes(info);
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u gather=%d direct=%d whole=%u hop_us=%u hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u direct=%d doubling=%d hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
 	       (long long)shared->ingress, (long long)shared->encap,
 	       (unsigned long long)shared->best_us,
 	       (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds,
-	       (unsigned long long)retrans, rto, info->hosts, (int)info->gather_bytes,
-	       (int)info->direct_bytes, info->whole_bytes, info->hop_us,
+	       (unsigned long long)retrans, rto, info->hosts,
+	       (int)info->direct_bytes, (int)info->doubling_bytes,
 	       (unsigned long long)rar_hash(1, shared->hash,
 					    shared->nops * sizeof(uint64_t)));
 }
@@ -677,7 +676,7 @@ static void usage(void)
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
 		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-J ranks,ranks,...]  should be on one host, whatever their namespaces\n"
-		"     [-G|-A|-E|-2]  RAR_GATHERED, RAR_AUTO, RAR_DIRECT, RAR_DOUBLING\n"
+		"     [-A|-E|-2]  RAR_AUTO, RAR_DIRECT, RAR_DOUBLING\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-k]  all ranks have the same key\n"
 		"     [-y priority]  of all operations, at a box\n"
@@ -747,7 +746,6 @@ static void parse(int argc, char **argv)
 			break;
 		case 'J': set_hosts(optarg, opt.joint, &opt.joints); break;
 		case 'B': opt.ring.schedule = RAR_BY_HOSTS; break;
-		case 'G': opt.ring.schedule = RAR_GATHERED; break;
 		case 'A': opt.ring.schedule = RAR_AUTO; break;
 		case 'E': opt.ring.schedule = RAR_DIRECT; break;
 		case '2': opt.ring.schedule = RAR_DOUBLING; break;

@@ -94,7 +94,7 @@ def check_figures(ring):
     info = ring.fd[1].getsockopt(SOL_RAR, RAR_INFO, 1024)
     posted, complete, _, sent, received, packets = struct.unpack_from("=6Q", info, 64)
     to, back = m["links"]
-    result(len(info) == 672 and (m["group"], m["rank"], m["size"], m["state"], m["holder"]) ==
+    result(len(info) == 664 and (m["group"], m["rank"], m["size"], m["state"], m["holder"]) ==
            (ring.group, 1, N, "run", "socket"), "a member that runs")
     result(m["ops_posted"] == posted == 3 and m["ops_complete"] == complete == 3 and
            to["bytes"] == sent > 0 and back["bytes"] == received > 0 and
@@ -183,7 +183,7 @@ def check_box(other):
                m["box"]["sums"] > m["box"]["ring_sums"] == 0 for m, *_ in shown),
            "a box that makes all sums")
     info = ring.fd[1].getsockopt(SOL_RAR, RAR_INFO, 512)
-    result(struct.unpack_from("=I4xQQ", info, 216) == (2, shown[1][0]["box"]["sums"], 0) and
+    result(struct.unpack_from("=I4xQQ", info, 208) == (2, shown[1][0]["box"]["sums"], 0) and
            all(len(members) == 1 for members in shown), "RAR_INFO says the same, no job is listed")
     for s in ring.fd:
         s.close()
@@ -242,7 +242,7 @@ def check_top(ring):
     enter("rar0")
     shown = looked("show", ring.group)[0]["links"][0]["forwarded"]
     info = ring.fd[0].getsockopt(SOL_RAR, RAR_INFO, 256)
-    result(shown == struct.unpack_from("=Q", info, 208)[0] ==
+    result(shown == struct.unpack_from("=Q", info, 200)[0] ==
            tables("rar_netstat")["RarTxForward"] > 0, f"{shown} packets were forwarded")
 
 

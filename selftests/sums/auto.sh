@@ -1,92 +1,99 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# RAR_AUTO: rank 0 measures a hop when the group is formed, and chooses which short all-reduces
-# go directly, are gathered, or are not cut into blocks. All ranks do as it says, and the bits are
-# those that RAR_INFO promises: the program "ring" computes them from whole_bytes.
+# RAR_AUTO: short operations take the way with the fewest hops, by the number of ranks and the
+# length alone: directly, by doubling, or by the ring. Every rank gets the bits of that way, which
+# the program "ring" computes from RAR_INFO.
 . "$(dirname "$0")/../lib/lib.sh"
 # lib.sh has changed to the directory selftests.
 # shellcheck source=../lib/short.sh
 . lib/short.sh
 
 # Elements of 4 bytes around every border: 8, 16, 32 and 64 KiB.
-borders=0,1,2047,2048,2049,4095,4096,4097,8192,8193,16384,16385,100k
+borders=0,1,2047,2048,2049,4096,4097,8192,8193,16384,16385,100k
 
-# chose NAME GATHER WHOLE: did the last ring choose these bytes?
-chose()
+# by_size RANKS DIRECT DOUBLING [ring-options]...: of up to so many bytes
+by_size()
 {
-	[ "$(word gather)" = "$2" ] && [ "$(word whole)" = "$3" ]
-	result $? "$1: gather up to $(word gather), whole up to $(word whole), should be $2 and $3"
-}
+	local n=$1 direct=$2 doubling=$3 run=()
 
-# told NAME GATHER WHOLE CHOSEN-GATHER CHOSEN-WHOLE ring-options...
-told()
-{
-	local name=$1 gather=$2 whole=$3 so_gather=$4 so_whole=$5 run=()
-
-	shift 5
-	rns 0 sysctl -qw net.rar.gather_bytes="$gather" net.rar.whole_bytes="$whole" \
-		net.rar.direct_bytes="${direct:-1}" || exit
+	shift 3
 	[[ $* != *same* ]] || run=(rns 0)
-	check "$name" "${run[@]}" ring -A -t i32,f32 -c $borders -z cior -p 4 "$@"
-	chose "$name" "$so_gather" "$so_whole"
+	check "N=$n, all lengths" "${run[@]}" ring -n "$n" -A -t i32,f32 -c $borders -z cior -p 4 "$@"
+	[ "$(word direct)" = "$direct" ] && [ "$(word doubling)" = "$doubling" ]
+	result $? "N=$n: up to $(word direct) bytes directly, up to $(word doubling) by doubling"
 }
 
-# Only the settings of rank 0 count, rounded down to a number that the table can carry.
+sizes()
+{
+	by_size 1 -1 -1
+	by_size 2 32768 65536
+	by_size 3 32768 8192
+	by_size 4 32768 65536
+	by_size 5 16384 16384
+	by_size 7 16384 32768
+	by_size 8 16384 65536
+	by_size 11 8192 32768
+	by_size 16 8192 65536
+	by_size 17 -1 65536 -m same -a lo4
+	by_size 33 -1 65536 -m same -a lo4
+}
+
+# The border that an administrator sets at rank 0 holds for both ways.
 by_sysctl()
 {
-	each_rank sysctl -qw net.rar.gather_bytes=64 net.rar.whole_bytes=16384 || exit
-	told "as by ranks" 1 8192 -1 8192 -n 3
-	told "N=2, all gathered, 64 KiB whole" 8192 65536 8192 65536 -n 2
-	told "N=3, some gathered, 16 KiB whole" 5000 20000 4096 16384 -n 3
-	told "N=5, few gathered, 32 KiB whole" 8 32768 8 32768 -n 5
-	told "N=4, too few bytes to gather" 7 1 -1 8192 -n 4
-	told "all in one kernel, which is not cut" 1 0 -1 65536 -n 3
-	told "N=1" 8192 65536 -1 8192 -n 1
-	told "N=17, in memory: more than are gathered" 8192 65536 -1 65536 -n 17 -m same -a lo4
-	told "N=6, in memory" 8192 65536 8192 65536 -n 6 -m same -a lo4
-	direct=2000 told "N=4, some directly, some gathered" 8192 8192 8192 8192 -n 4
-	[ "$(word direct)" = 1024 ]
-	result $? "directly up to $(word direct), should be 1024"
-	each_rank sysctl -qw net.rar.gather_bytes=0 net.rar.whole_bytes=0 net.rar.direct_bytes=0
+	each_rank sysctl -qw net.rar.direct_bytes=64
+	rns 0 sysctl -qw net.rar.direct_bytes=20000
+	by_size 4 16384 16384
+	rns 0 sysctl -qw net.rar.direct_bytes=7
+	by_size 4 -1 -1
+	each_rank sysctl -qw net.rar.direct_bytes=0
 }
 
+# The length decides, and nothing that was measured.
 same_bits()
 {
-	local plain
+	local first way
 
 	export SEED=1
-	check "by ranks" ring -n 3 -t f32 -c $borders
-	plain=$(word hash)
-	check "told to be as by ranks" ring -n 3 -A -t f32 -c $borders \
-		-s gather_bytes=1,direct_bytes=1,whole_bytes=8192
-	[ "$plain" ] && [ "$(word hash)" = "$plain" ]
-	result $? "then the bits are those by ranks"
-	topo_sysctl gather_bytes=0 direct_bytes=0 whole_bytes=0
+	check "long links" ring -n 7 -A -t f32 -c $borders
+	first=$(word hash)
+	[ "$netem" = 0 ] || topo_netem
+	check "short links" ring -n 7 -A -t f32 -c $borders
+	[ "$first" ] && [ "$(word hash)" = "$first" ]
+	result $? "the same bits on any links"
+	for way in -E -2; do
+		check "one length" ring -n 7 -A -t f32 -c "$([ $way = -E ] && echo 2000 || echo 8000)"
+		first=$(word hash)
+		check "ring $way" ring -n 7 $way -t f32 -c "$([ $way = -E ] && echo 2000 || echo 8000)"
+		[ "$first" ] && [ "$(word hash)" = "$first" ]
+		result $? "they are the bits of ring $way"
+	done
+	unset SEED
 }
 
-# A hop of 20 ms decides by itself: one hop instead of 6.
-by_delay()
+# Ranks 0 and 2 of four are no neighbours.
+unreachable()
 {
-	short_long -A 1 35
-	chose "long links" 8192 65536
-	[ "$(word hop_us)" -ge 20000 ] && [ "$(word hop_us)" -lt 200000 ]
-	result $? "a hop of 20 ms took $(word hop_us) us"
-	check "long links, all lengths" ring -n 4 -A -t f32 -c $borders -z cior -p 8
-	topo_netem delay 1ms loss 2% duplicate 2%
-	check "lossy links" ring -n 4 -A -t f32 -c $borders -z cior -p 8
-	each_rank tc qdisc del dev eth0 root
+	bar 2 0
+	check "a pair cannot reach each other: by ranks" ring -n 4 -A -t f32 -c 1,4096 -p 4
+	[ "$(word direct)" = -1 ] && [ "$(word doubling)" = -1 ]
+	result $? "the group does without"
+	unbar 2 0
 }
 
 need_module
-topo_up 5 || skip_all "no network namespaces"
-if modprobe -q sch_netem; then
-	plan 31
-	by_sysctl
-	same_bits
-	by_delay
-else
-	plan 24
-	by_sysctl
-	same_bits
+topo_up 16 || skip_all "no network namespaces"
+netem=0
+! modprobe -q sch_netem || netem=1
+plan $((37 + (netem ? 7 : 0)))
+sizes
+by_sysctl
+if [ "$netem" = 1 ]; then
+	short_lossy -A
+	topo_netem loss 2%
+	check "every collective, lost packets" coll -A -N rar short
+	short_long -A 1 35
 fi
+same_bits
+unreachable
 finish

@@ -6,9 +6,9 @@
  * far ahead, collectives and all-reduces are in flight together, send() and recv() run at the
  * same time, ranks die.
  *
- * coll [-N NETNS] [-H|-G] [full|short]: all ranks on 127.0.0.1 of a namespace of their own, or
- * rank r in the namespace NETNSr. -H: by hosts. -G: gathered. short: for links that lose
- * packets.
+ * coll [-N NETNS] [-H|-A|-E|-2] [full|short]: all ranks on 127.0.0.1 of a namespace of their own, or
+ * rank r in the namespace NETNSr. -H: by hosts. -A, -E, -2: RAR_AUTO, RAR_DIRECT,
+ * RAR_DOUBLING. short: for links that lose packets.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -363,8 +363,8 @@ int main(int argc, char **argv)
 	size_t nsizes;
 	int c;
 
-	while ((c = getopt(argc, argv, "2EGHN:")) != -1) {
-		ring.schedule = c == 'H' ? RAR_BY_HOSTS : c == 'G' ? RAR_GATHERED :
+	while ((c = getopt(argc, argv, "2AEHN:")) != -1) {
+		ring.schedule = c == 'H' ? RAR_BY_HOSTS : c == 'A' ? RAR_AUTO :
 				c == 'E' ? RAR_DIRECT : c == '2' ? RAR_DOUBLING : ring.schedule;
 		ring.netns = c == 'N' ? optarg : ring.netns;
 	}

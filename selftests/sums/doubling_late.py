@@ -21,7 +21,7 @@ from rarpkt import tables                                       # noqa: E402
 from tap import finish, note, result                            # noqa: E402
 
 N = live.N = 4
-RAR_SCHEDULE, RAR_DOUBLING = 13, 5
+RAR_SCHEDULE, RAR_DOUBLING = 13, 4
 ALLREDUCE, BROADCAST, F32, SUM = 1, 2, 1, 1
 LONG = 8 << 20
 LATE_S = 5

@@ -166,7 +166,8 @@ static int mixed(uint32_t rank, void *arg)
 
 	(void)arg;
 	RAR_CHECK(fd >= 0 && !rar_info(fd, &info), "no group");
-	d.whole = info.whole_bytes;	/* with RAR_AUTO rank 0 chooses it */
+	d.direct = info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes;
+	d.doubled = info.doubling_bytes == RAR_NO_BYTES ? 0 : info.doubling_bytes;
 	for (uint32_t round = 0; round < 5 && !err; round++) {
 		for (uint32_t i = 0; i < 12 && !err; i++) {
 			jobs[i] = (struct job){

@@ -39,7 +39,6 @@ Without options: the targets P1 to P9 and a sweep over sizes, in under 20 minute
 --targets or --models: only those. With any other choice: a sweep of that.
 Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
 --against COMMIT: this tree's module and that of COMMIT, in turns in one boot.
---schedules [KERNEL [ROUNDS]], alone: short operations in each form, by the delay of links.
 --reductions [KERNEL [ROUNDS]], alone: the cost of each reduction of each type.
 --instructions [KERNEL [ROUNDS]], alone: what short operations cost each rank, exactly.
 --soak [KERNEL [OPS [RANKS [HOGS]]]], alone: what the longest of many operations waits for.

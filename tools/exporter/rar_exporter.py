@@ -94,13 +94,8 @@ SETTINGS = {
                              "all of their chunks, and share the kernel's pages"),
     "lanes": ("lanes", "Flows that the chunks of a link are spread over, each from a UDP port "
                        "of its own"),
-    "gather_bytes": ("gather_bytes", "RAR_AUTO, at rank 0: all-reduces of up to so many bytes "
-                                     "are gathered"),
-    "direct_bytes": ("direct_bytes", "At rank 0: operations of up to so many bytes are "
-                                     "exchanged directly (RAR_AUTO), or go by doubling "
-                                     "(RAR_DOUBLING)"),
-    "whole_bytes": ("whole_bytes", "RAR_AUTO, at rank 0: tensors of up to so many bytes are "
-                                   "not cut into blocks"),
+    "direct_bytes": ("direct_bytes", "RAR_AUTO and RAR_DOUBLING, at rank 0: operations of more "
+                                     "bytes go by the ring"),
     "xdp_mirror": ("xdp_mirror", "1: packet sockets, such as those of tcpdump, see the packets "
                                  "that XDP takes and sends"),
     "strict": ("strict", "1: every packet passes all of netfilter"),

@@ -18,7 +18,7 @@ NAMES(reasons, "none", "closed", "died", "silent", "left", "reset", "aborted", "
 	"join-timeout", "duplicate", "size", "version", "table", "collective", "dtype", "redop",
 	"count", "root", "flags", "mtu", "nodev", "fault", "schedule", "key", "prev", "nomem",
 	"byte-order", "stalled", "security");
-NAMES(schedules, "by-ranks", "by-hosts", "gathered", "auto", "direct", "doubling");
+NAMES(schedules, "by-ranks", "by-hosts", "auto", "direct", "doubling");
 NAMES(securities, "off", "auth", "encrypt");
 NAMES(rx_paths, "ingress", "udp", "xdp", "auto");
 NAMES(collectives, NULL, "allreduce", "broadcast", "reduce", "reduce-scatter", "allgather",

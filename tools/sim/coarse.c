@@ -134,8 +134,7 @@ static double run(struct state *s)
 
 static void cut(void)
 {
-	const struct rar_place place = { .size = sim_set.ranks, .ranks = 1,
-					 .uncut = RAR_SMALL_BYTES };
+	const struct rar_place place = { .size = sim_set.ranks, .ranks = 1 };
 	struct rar_plan plan;
 
 	if (rar_ring_plan(&plan, &place, RAR_ALLREDUCE, 0, 0) ||

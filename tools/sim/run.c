@@ -6,6 +6,7 @@
 #include <malloc.h>
 
 #include "core/user.h"
+#include "group/choice.h"
 #include "group/peers.h"
 #include "link/early.h"
 #include "link/link.h"
@@ -75,8 +76,7 @@ static void begin_rank(struct sim_rank *rank, u32 i)
 	m->state = RAR_S_RUN;
 	m->epoch = 1;
 	m->payload = sim_payload();
-	m->place = (struct rar_place) { .size = m->size, .rank = i, .ranks = 1,
-					.uncut = RAR_SMALL_BYTES };
+	m->place = (struct rar_place) { .size = m->size, .rank = i, .ranks = 1 };
 	m->nlanes = 1;
 	INIT_LIST_HEAD(&m->undelivered);
 	INIT_LIST_HEAD(&m->pinned);
@@ -93,7 +93,10 @@ static void begin_rank(struct sim_rank *rank, u32 i)
 		fprintf(stderr, "sim: no memory\n");
 		exit(2);
 	}
-	m->direct.paired = m->direct.peer;
+	m->join.min_payload = m->payload;
+	m->join.caps.dtypes[0] = RAR_CAPS_WAYS;
+	rar_choice_make(m, true, &m->join.choice);
+	rar_choice_take(m);
 	for (k = 0; k < m->direct.n; k++) {
 		set_link(&m->direct.peer[k].link);
 		m->direct.peer[k].rto_us = PAIR_RTO_US + 2 * sim_set.delay / NSEC_PER_USEC;
@@ -121,11 +124,15 @@ static void end_rank(struct sim_rank *rank)
 /* ------------------------------------------------------------ users */
 
 /* The way of all operations. */
-static enum rar_wire_way way(void)
+static enum rar_wire_way way(const struct rar_member *m)
 {
 	switch (sim_set.schedule) {
-	case RAR_GATHERED:
-		return RAR_WAY_GATHERED;
+	case RAR_AUTO:
+		if (sim_set.bytes < m->direct.below)
+			return RAR_WAY_DIRECT;
+		if (sim_set.bytes < m->direct.doubling_below)
+			return RAR_WAY_DOUBLING;
+		break;
 	case RAR_DIRECT:
 		return RAR_WAY_DIRECT;
 	case RAR_DOUBLING:
@@ -139,7 +146,7 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 	struct rar_member *m = &rank->m;
 	const struct rar_fingerprint fingerprint = {
 		.collective = RAR_ALLREDUCE, .dtype = RAR_U64, .redop = RAR_SUM,
-		.count = sim_set.bytes / 8, .mode = rar_way_mode(way()),
+		.count = sim_set.bytes / 8, .mode = rar_way_mode(way(m)),
 	};
 	struct rar_operation *op;
 	struct rar_plan plan;

@@ -16,8 +16,8 @@ static const char usage[] =
 "What runs:\n"
 "  -n, --ranks N         ranks of the ring, 2 .. 65535 (16)\n"
 "  -b, --bytes SIZE      of an operation, a multiple of 8; k, M, G (1M)\n"
-"      --schedule NAME   ring, gathered, direct (both up to 16 ranks) or doubling, for an operation\n"
-"                        of any length (ring)\n"
+"      --schedule NAME   ring, direct (up to 16 ranks) or doubling, for an operation of any length;\n"
+"                        auto: as RAR_AUTO chooses (ring)\n"
 "  -r, --ops N           operations, each of which begins when all ranks have the last sum (5)\n"
 "  -f, --fold N          N of the ranks stand for all of them: N divides the number of ranks,\n"
 "                        blocks are equally long, and no rank differs (all ranks)\n"
@@ -190,7 +190,7 @@ static void set_hosts(int c, const char *arg)
 static u32 schedule_of(const char *arg)
 {
 	static const char * const names[RAR_SCHEDULE_NR] = {
-		[RAR_BY_RANKS] = "ring", [RAR_GATHERED] = "gathered", [RAR_DIRECT] = "direct",
+		[RAR_BY_RANKS] = "ring", [RAR_AUTO] = "auto", [RAR_DIRECT] = "direct",
 		[RAR_DOUBLING] = "doubling",
 	};
 	u32 i;
@@ -204,9 +204,7 @@ static u32 schedule_of(const char *arg)
 /* A schedule that sends to others than the successor. */
 static void check_schedule(void)
 {
-	bool few = sim_set.schedule == RAR_GATHERED || sim_set.schedule == RAR_DIRECT;
-
-	if (few && sim_set.ranks > RAR_GATHER_RANKS)
+	if (sim_set.schedule == RAR_DIRECT && sim_set.ranks > RAR_GATHER_RANKS)
 		die("this schedule is for %u ranks at most", RAR_GATHER_RANKS);
 	if (sim_set.schedule && (sim_set.fold < sim_set.ranks || coarse || join))
 		die("--schedule does not go with --fold, --coarse and --join");

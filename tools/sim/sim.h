@@ -15,7 +15,7 @@
  * struct sim_set - what is simulated; times in ns
  * @ranks:	of the ring
  * @fold:	ranks that are really simulated, a divisor of @ranks; see net.c
- * @schedule:	RAR_BY_RANKS, RAR_GATHERED, RAR_DIRECT or RAR_DOUBLING; for all lengths
+ * @schedule:	RAR_BY_RANKS, RAR_DIRECT or RAR_DOUBLING, for all lengths; or RAR_AUTO
  * @ops:	operations, one after the other; all ranks begin each together
  * @bytes:	of the tensor
  * @mtu:	bytes of an IP packet

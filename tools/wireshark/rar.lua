@@ -130,7 +130,7 @@ local mode_bits = {
 	{ 0xf000, "way", "Not by the ring" },
 }
 
-local ways = { [0] = "by the ring", "gathered", "direct", "doubling" }
+local ways = { [0] = "by the ring", "direct", "doubling" }
 
 local chunkflags = {
 	{ 0x01, "ack_now", "Acknowledge at once" },
@@ -265,7 +265,7 @@ local enter = layout {
 	{ 2 },
 	{ 8, "ranks", "Ranks of the box that enters (mask)", base.HEX },
 	{ 4, "enter.flags", "Flags", base.HEX, entered_flags },
-	{ 4, "uncut", "Longest tensor that is not cut (bytes)" },
+	{ 4 },
 }
 
 local entered = layout {
@@ -280,7 +280,7 @@ local join_flags = {
 	{ 0x0001, "small", "Not padded" },
 	{ 0x0002, "hosts", "Schedule by hosts" },
 	{ 0x0004, "big", "Big-endian sender" },
-	{ 0x0008, "gathered", "Schedule gathered" },
+	{ 0x0008, "auto", "Schedule auto" },
 	{ 0x0010, "direct", "Schedule direct" },
 	{ 0x0020, "encrypt", "Elements are encrypted" },
 	{ 0x0040, "doubling", "Schedule doubling" },
@@ -311,9 +311,8 @@ local members = layout {
 		{ 0x0004, "paired", "Every rank reaches every other rank" },
 		{ 0x0008, "box", "Boxes follow" } } },
 	{ 4, "borders.direct", "Longest operation that is exchanged directly (bytes)" },
-	{ 4, "borders.gather", "Longest sum that is gathered (bytes)" },
-	{ 4, "borders.uncut", "Longest tensor that is not cut (bytes)" },
-	{ 4 },
+	{ 4, "borders.doubling", "Longest sum that goes by doubling (bytes)" },
+	{ 8 },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
 	{ 64, "caps.dtypes", "Types of each reduction" },
 }

@@ -253,34 +253,34 @@ enum rar_collective {
  *                address, add in memory before a sum leaves the host: block b starts at
  *                the first rank of host b. For several ranks on each of several hosts.
  *                Network namespaces of one kernel with net.rar.one_host=1 are one host, too.
- * @RAR_GATHERED: RAR_BY_RANKS, but an all-reduce of up to 8 KiB in a group of up to 16
- *                ranks gathers what all ranks contribute, and each rank adds it: half the
- *                hops, more packets. For networks with a long delay.
- * @RAR_AUTO:     RAR_BY_RANKS, RAR_GATHERED or RAR_DIRECT by the size of the operation and
- *                the time of a hop, which rank 0 measures when the group is formed
- * @RAR_DIRECT:   RAR_GATHERED, but each rank sends what it contributes straight to every
- *                other rank: a single hop. So does the root of a broadcast of up to 8 KiB.
- *                Every rank must reach every other rank at the address that RAR_PEERS tells.
+ * @RAR_AUTO:     the way with the fewest hops that the length of an operation and the number
+ *                of ranks allow: directly, by doubling, or by the ring. For ranks on several
+ *                hosts.
+ * @RAR_DIRECT:   RAR_BY_RANKS, but for an all-reduce, or barrier, of up to 8 KiB in a group of
+ *                up to 16 ranks each rank sends what it contributes straight to every other
+ *                rank, and adds what all have sent: a single hop. So does the root of a
+ *                broadcast. Every rank must reach every other rank at the address that
+ *                RAR_PEERS tells.
  * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, and a barrier, go by recursive doubling,
- *                up to 8 to 64 KiB, as N is (direct_bytes of struct rar_info): the hops are
+ *                up to 8 to 64 KiB, as N is (doubling_bytes of struct rar_info): the hops are
  *                log2 N, or that rounded down and two more, in a group of any size. Every rank
  *                must reach about log2 N others at the addresses that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
- * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_GATHERED
- * and RAR_DIRECT give the bits of RAR_BY_RANKS. So does RAR_AUTO for tensors of up to 8 KiB
- * and of more than 64 KiB; between them the ranks may add in rank order or block by block, the
- * same way for the life of the group. With RAR_DOUBLING the sum of
- * the lower half of the ranks and the sum of the upper half are added, and each of them in the
- * same way; if a pair of ranks cannot reach each other the bits are as with RAR_BY_RANKS, and
- * direct_bytes of struct rar_info tells.
+ * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_DIRECT gives
+ * the bits of RAR_BY_RANKS. With RAR_DOUBLING the sum of the lower half of the ranks and the
+ * sum of the upper half are added, and each of them in the same way. With RAR_AUTO the bits of
+ * sums that go directly are those of ranks that add in rank order, whatever the length, and
+ * those of the others are as with RAR_DOUBLING. The way of an operation follows from its
+ * length and the number of ranks alone, never from a time. But if a pair of ranks cannot reach
+ * each other, the bits are as with RAR_BY_RANKS, and direct_bytes and doubling_bytes of struct
+ * rar_info tell.
  * RAR_OPF_IN_ORDER, RAR_OPF_EXACT and RAR_OPF_QUANT make it independent of that.
  */
 enum rar_schedule {
 	RAR_BY_RANKS,
 	RAR_BY_HOSTS,
-	RAR_GATHERED,
 	RAR_AUTO,
 	RAR_DIRECT,
 	RAR_DOUBLING,
@@ -611,11 +611,10 @@ struct rar_box_info {
  *                operation to posting it
  * @cwnd:         link window, chunks
  * @hosts:        number of hosts with RAR_BY_HOSTS, else 0
- * @gather_bytes: bytes of the longest all-reduce that is gathered; RAR_NO_BYTES = none is
- * @whole_bytes:  bytes of the longest all-reduce that is not cut into blocks
- * @hop_us:       rank 0: time of a hop when the group was formed, microseconds
- * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly, or of
- *                the longest all-reduce that goes by doubling; RAR_NO_BYTES = none is
+ * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
+ *                RAR_NO_BYTES = none is
+ * @doubling_bytes: bytes of the longest all-reduce that goes by doubling; RAR_NO_BYTES = none
+ *                does
  * @forwarded:    data packets sent on in the packet that brought them
  * @box_state:    enum rar_box_state, of the first box
  * @security:     enum rar_security
@@ -632,7 +631,7 @@ struct rar_box_info {
  *                lack of memory with EAGAIN, did so
  * @boxes:        the boxes, in their order
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q8IQ2I2Q64s4I352s", with RAR_MAX_BOXES of
+ * Python: struct "=4I2Q7I4x10Q2I3Q6IQ2I2Q64s4I352s", with RAR_MAX_BOXES of
  * struct rar_box_info at the end
  */
 struct rar_info {
@@ -669,10 +668,8 @@ struct rar_info {
 	__u32	slow_ms;
 	__u32	cwnd;
 	__u32	hosts;
-	__u32	gather_bytes;
-	__u32	whole_bytes;
-	__u32	hop_us;
 	__u32	direct_bytes;
+	__u32	doubling_bytes;
 	__u64	forwarded;
 	__u32	box_state;
 	__u32	security;

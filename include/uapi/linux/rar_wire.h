@@ -180,9 +180,8 @@ struct rar_data_hdr {
 /* What way chunks take. */
 enum rar_wire_way {
 	RAR_WAY_RING	 = 0,	/* from rank to rank, each of which adds, or stores */
-	RAR_WAY_GATHERED = 1,	/* all contributions go round, and each rank adds them */
-	RAR_WAY_DIRECT	 = 2,	/* contributions go straight to the ranks that need them */
-	RAR_WAY_DOUBLING = 3,	/* partial sums go to another rank in each of log2 N stages */
+	RAR_WAY_DIRECT	 = 1,	/* contributions go straight to the ranks that need them */
+	RAR_WAY_DOUBLING = 2,	/* partial sums go to another rank in each of log2 N stages */
 	RAR_WAY_NR		/* not a way */
 };
 
@@ -366,7 +365,6 @@ struct rar_batch_rank {
  * @ranks:   bit r: the sender is a box that adds for rank r. Its source rank is RAR_LOWER_RANK and
  *           the lowest of the ranks. 0: it is a member
  * @flags:   RAR_EF_IN_TURN or 0
- * @uncut:   as in struct rar_borders
  * @__pad:   zero
  */
 struct rar_enter_hdr {
@@ -379,7 +377,7 @@ struct rar_enter_hdr {
 	__be16	__pad;
 	__be64	ranks;
 	__be32	flags;
-	__be32	uncut;
+	__be32	__pad2;
 };
 
 #define RAR_LOWER_RANK	0xe000
@@ -437,11 +435,10 @@ struct rar_join_hdr {
 #define RAR_JF_SMALL	0x0001	/* not padded: only asks for an answer */
 #define RAR_JF_HOSTS	0x0002	/* RAR_BY_HOSTS */
 #define RAR_JF_BIG	0x0004	/* the sender's elements are big endian: refused */
-#define RAR_JF_GATHERED	0x0008	/* RAR_GATHERED */
+#define RAR_JF_AUTO	0x0008	/* RAR_AUTO */
 #define RAR_JF_DIRECT	0x0010	/* RAR_DIRECT */
 #define RAR_JF_ENCRYPT	0x0020	/* RAR_SECURITY_ENCRYPT; with a seal */
 #define RAR_JF_DOUBLING	0x0040	/* RAR_DOUBLING */
-#define RAR_JF_AUTO	(RAR_JF_HOSTS | RAR_JF_GATHERED)	/* RAR_AUTO */
 
 /**
  * struct rar_pair_hdr - PAIR and PAIR_ACK: do packets reach a rank that is no neighbour?
@@ -470,16 +467,14 @@ struct rar_wire_caps {
 
 /**
  * struct rar_borders - which operations go by which way, in bytes of the tensor
- * @direct: PROPOSE: the longest that are exchanged directly; 0: none, not even empty ones
- * @gather: the longest sums that are gathered; 0: none
- * @uncut:  the longest tensors that are not cut into blocks
- * @__pad:  zero
+ * @direct:   PROPOSE: the longest that are exchanged directly; 0: none, not even empty ones
+ * @doubling: of longer sums, the longest that go by doubling; 0: none
+ * @__pad:    zero
  */
 struct rar_borders {
 	__be32	direct;
-	__be32	gather;
-	__be32	uncut;
-	__be32	__pad;
+	__be32	doubling;
+	__be32	__pad[2];
 };
 
 /**
@@ -520,7 +515,8 @@ struct rar_wire_member {
  * @first:    rank of the first member carried
  * @n:        members carried
  * @flags:    RAR_TF_*
- * @borders:  PROPOSE: what rank 0 has chosen, for RAR_AUTO and RAR_DIRECT; else zero
+ * @borders:  PROPOSE: what rank 0 has chosen, for RAR_AUTO, RAR_DIRECT and RAR_DOUBLING;
+ *            else zero
  * @caps:     what all members so far support
  */
 struct rar_table_hdr {

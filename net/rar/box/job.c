@@ -198,7 +198,6 @@ static struct box_job *job_new(struct rar_box *box, const struct box_ask *ask)
 	job->nlegs = ask->size;
 	job->group_epoch = ask->epoch;
 	job->digest = ask->digest;
-	job->uncut = ask->uncut;
 	job->born = jiffies;
 	job->host = ask->host;
 	rar_slot_init(job);
@@ -295,8 +294,8 @@ static bool agrees(const struct box_job *job, const struct box_ask *ask)
 {
 	const struct rar_addr *a = &job->m.self, *b = &ask->to;
 
-	return job->digest == ask->digest && job->uncut == ask->uncut &&
-	       job->nlegs == ask->size && job->m.payload == ask->payload &&
+	return job->digest == ask->digest && job->nlegs == ask->size &&
+	       job->m.payload == ask->payload &&
 	       a->af == b->af && a->port == b->port && ipv6_addr_equal(&a->ip, &b->ip);
 }
 

@@ -74,8 +74,6 @@ struct rar_box {
  * @size:	of the group
  * @payload:	bytes of a full packet of the group
  * @pad:	bytes of padding for the answer
- * @uncut:	of the group's table: bytes of the longest tensors that are not
- *		cut
  * @in_turn:	the sender is a box that can add to partial sums of other boxes
  */
 struct box_ask {
@@ -85,7 +83,6 @@ struct box_ask {
 	u64 host;
 	u64 id, epoch, digest, nonce, cookie, ranks;
 	u32 rank, size, payload, pad;
-	u32 uncut;
 	bool in_turn;
 };
 
@@ -119,8 +116,6 @@ struct box_leg {
  * @node:	in box->jobs
  * @group_epoch: with m.id the name of the group
  * @digest:	of the group's table
- * @uncut:	of the group's table: bytes of the longest tensors that are not
- *		cut
  * @born:	when the first member entered, jiffies
  * @host:	the host next to this one that brought its ENTER
  * @last:	when the last leg came, jiffies; rn->box_lock
@@ -165,7 +160,6 @@ struct box_job {
 	struct list_head node;
 	u64 group_epoch;
 	u64 digest;
-	u32 uncut;
 	unsigned long born;
 	u64 host;
 	unsigned long last;

@@ -239,8 +239,6 @@ static bool op_cut(struct box_job *job, struct box_op *op)
 {
 	const struct rar_place place = {
 		.size = job->nlegs,
-		.uncut = clamp_t(u32, job->uncut, RAR_SMALL_BYTES,
-				 RAR_UNCUT_MAX),
 		.boxes = 1,
 	};
 

@@ -199,7 +199,6 @@ void rar_up_enter(struct box_job *job, bool in_turn, const struct rar_aside *asi
 		.cookie = cpu_to_be64(READ_ONCE(up->cookie)),
 		.payload = cpu_to_be32(job->m.payload),
 		.size = cpu_to_be16(job->nlegs),
-		.uncut = cpu_to_be32(job->uncut),
 		.ranks = cpu_to_be64(job->ranks),
 		.flags = cpu_to_be32(in_turn ? RAR_EF_IN_TURN : 0),
 	};

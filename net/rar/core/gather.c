@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Gathered operations: the contributions of all ranks, or partial sums of
- * several ranks, come here, and this rank adds them.
+ * Operations that are gathered: the contributions of all ranks, or partial sums
+ * of several ranks, come here directly, and this rank adds them.
  *
  * All contributions: the buffer holds them by rank, and after them the sum. The
  * additions are those of a ring with one block: ((x_0 + x_1) + x_2) + ..., each
  * partial sum as the first operand. So the bits are those of the ring. At most
- * RAR_GATHER_RANKS contributions of RAR_SMALL_BYTES are added at once.
+ * RAR_GATHER_RANKS contributions of RAR_SMALL_BYTES, or as many bytes of fewer
+ * ranks, are added at once.
  *
  * By doubling (ring/doubling.c) two blocks of the buffer are added into a
  * third, chunk by chunk.

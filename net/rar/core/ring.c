@@ -139,7 +139,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	u32 way = rar_mode_way(mode);
 	bool doubles = way == RAR_WAY_DOUBLING;
 	bool direct = way == RAR_WAY_DIRECT;
-	bool gathers = way == RAR_WAY_GATHERED || (direct && sums);
+	bool gathers = direct && sums;
 	bool ordered = mode & RAR_OPF_IN_ORDER || gathers;
 	const struct row *row;
 
@@ -155,7 +155,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		return -EINVAL;
 	direct |= collective == RAR_REDUCE_BY_KEY;
 
-	*plan = (struct rar_plan) { .parts = 1, .uncut = place->uncut };
+	*plan = (struct rar_plan) { .parts = 1 };
 	set_phase(plan, RAR_RS, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	if (place->size == 1)
@@ -228,7 +228,7 @@ static u64 block_bytes(u64 bytes, const struct rar_plan *plan)
 
 	if (plan->exact || plan->gathered)
 		return ring_div(bytes, plan->parts);
-	if (bytes > plan->uncut)
+	if (bytes > RAR_SMALL_BYTES)
 		block = div_up(bytes, plan->parts);
 	return (block + RAR_BLOCK_ALIGN - 1) & ~(u64)(RAR_BLOCK_ALIGN - 1);
 }

@@ -5,10 +5,10 @@
  * it in user space.
  *
  * The tensor is cut into as many blocks as there are ranks. Their equal length is rounded
- * up to RAR_BLOCK_ALIGN, and rank b injects block b. A short tensor, of up to RAR_SMALL_BYTES
- * unless the group has agreed on more, is not cut: a block takes 2(size-1) packets however
- * short it is, and with several blocks all ranks except two would wait as long. "dist" is the
- * number of hops from the injector to a rank.
+ * up to RAR_BLOCK_ALIGN, and rank b injects block b. A short tensor, of up to
+ * RAR_SMALL_BYTES, is not cut: a block takes 2(size-1) packets however short
+ * it is, and with several blocks all ranks except two would wait as long.
+ * "dist" is the number of hops from the injector to a rank.
  *
  *   dist       0        1        ...      size-2      size-1
  *   RS      inject -> add+fwd -> ...  -> add+fwd ->  add, final
@@ -45,12 +45,11 @@
  * If a block starts where it is complete there is no RS; if it stops there, no AG.
  * Everything that a rank does follows from the table; see struct rar_plan.
  *
- * Gathered: a short all-reduce may go round as an all-gather of all contributions instead,
- * size-1 hops. Block b is the whole contribution of rank b. Every rank then adds all of
- * them in rank order (core/gather.c), as a single block is added that goes round.
- *
  * Direct: every block goes from the rank where it starts to each rank that needs it, in one hop.
- * A gathered all-reduce may be direct, and a broadcast. No chunk is passed on.
+ * No chunk is passed on. So goes a short broadcast; and a short all-reduce, as
+ * an all-gather of all contributions: block b is the whole contribution of
+ * rank b. Every rank then adds all of them in rank order (core/gather.c), as a
+ * single block is added that goes round.
  *
  * Doubling: a short all-reduce by recursive doubling, log2(size) stages
  * (core/stages.h). There is a block for the arrival of each stage, and after
@@ -81,7 +80,6 @@
 
 #define RAR_BLOCK_ALIGN	64
 #define RAR_SMALL_BYTES	8192		/* the bits of a sum depend on it */
-#define RAR_UNCUT_MAX	65536	/* RAR_AUTO: most bytes that are not cut */
 #define RAR_MAX_BYTES	0x10000000000ULL	/* one operation: 1 TiB */
 
 /* Partial sums travel (reduce-scatter), or complete data (all-gather). */
@@ -136,8 +134,6 @@ static inline bool rar_way_is_direct(u32 way)
  * @host:  the rank's host, less than @hosts; rank 0 is on host 0
  * @ranks: ranks on this host, at least 1
  * @index: the rank's index among them
- * @uncut: bytes of the longest tensor that is not cut, RAR_SMALL_BYTES ..
- *         RAR_UNCUT_MAX
  * @boxes: the boxes that the group named, by which sums, broadcasts and
  *         reductions to a root may go aside of the ring. The chunks of an
  *         operation are divided among them
@@ -149,7 +145,6 @@ struct rar_place {
 	u32 host;
 	u32 ranks;
 	u32 index;
-	u32 uncut;
 	u32 boxes;
 };
 
@@ -165,13 +160,12 @@ static inline bool rar_place_keyed(const struct rar_place *place)
 /**
  * struct rar_plan - what one rank does in one operation
  * @parts:  blocks that the tensor is cut into, each injected by one rank
- * @uncut:  as in struct rar_place
  * @starts: by phase, the block that starts here and so never arrives in that phase
  * @ends:   by phase, the block that goes no further
  * @exact:  all blocks are equally long, to the byte
- * @gathered: each block is a whole contribution, or partial sum, of the
- *            tensor's length
  * @direct: no chunk is passed on
+ * @gathered: @direct, and each block is a whole contribution, or partial sum,
+ *            of the tensor's length
  * @doubling: by recursive doubling; then @gathered and @direct are set, too
  * @stages: @doubling: the stages of this rank
  * @sum:    @gathered: the block that the sum lies in, which may be one after
@@ -189,7 +183,6 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  */
 struct rar_plan {
 	u32 parts;
-	u32 uncut;
 	u32 starts[RAR_PHASES];
 	u32 ends[RAR_PHASES];
 	bool exact;

@@ -77,17 +77,10 @@
 	/* flows that the chunks of a link are spread over, each from */ \
 	/* a UDP port of its own (join) */				\
 	NUMBER(lanes, int, 1, RAR_MAX_LANES, 4)				\
-	/* RAR_AUTO, at rank 0: all-reduces of up to so many bytes */	\
-	/* are gathered; 1: none is; 0: by the time of a hop (join) */	\
-	NUMBER(gather_bytes, int, 0, RAR_SMALL_BYTES, 0)		\
-	/* at rank 0: operations of up to so many bytes are */		\
-	/* exchanged directly (RAR_AUTO), or go by doubling */		\
-	/* (RAR_DOUBLING); 1: none; 0: by the time of a hop, or by */	\
-	/* the number of ranks (join) */				\
+	/* RAR_AUTO and RAR_DOUBLING, at rank 0: operations of more */	\
+	/* bytes go by the ring; 1: all do; 0: by the number of */	\
+	/* ranks (join) */						\
 	NUMBER(direct_bytes, int, 0, RAR_STAGES_MAX_BYTES, 0)		\
-	/* RAR_AUTO, at rank 0: tensors of up to so many bytes are */	\
-	/* not cut into blocks; 0: by the time of a hop (join) */	\
-	NUMBER(whole_bytes, int, 0, RAR_UNCUT_MAX, 0)			\
 	/* 1: packet sockets, such as those of tcpdump, see the */	\
 	/* packets that XDP takes and sends */				\
 	NUMBER(xdp_mirror, int, 0, 1, 0)				\

@@ -279,7 +279,6 @@ static void send_enter(struct rar_link *link)
 		.cookie = cpu_to_be64(READ_ONCE(leg->cookie)),
 		.payload = cpu_to_be32(m->payload),
 		.size = cpu_to_be16(m->size),
-		.uncut = cpu_to_be32(m->place.uncut),
 	};
 	size_t pad = sizeof(struct rar_data_hdr) + m->payload - sizeof(eh);
 

@@ -53,8 +53,7 @@
 #define JOIN_FRESH		4	/* JOINs without an answer before a nonce is stale */
 #define JOIN_ROUTE_MS		200	/* between two looks for a route */
 
-/* RAR_JF_AUTO, too */
-#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_GATHERED | \
+#define JOIN_SCHEDULES		(RAR_JF_HOSTS | RAR_JF_AUTO | \
 				 RAR_JF_DIRECT | RAR_JF_DOUBLING)
 
 /* -- JOIN, JOIN_ACK, REJECT ---------------------------------------------- */
@@ -65,8 +64,6 @@ static u16 schedule_flag(const struct rar_member *m)
 	switch (m->schedule) {
 	case RAR_BY_HOSTS:
 		return RAR_JF_HOSTS;
-	case RAR_GATHERED:
-		return RAR_JF_GATHERED;
 	case RAR_AUTO:
 		return RAR_JF_AUTO;
 	case RAR_DIRECT:

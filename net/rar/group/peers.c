@@ -20,7 +20,8 @@ static bool to_all(const struct rar_member *m)
 /* Does the schedule have such links? */
 static bool allowed(const struct rar_member *m)
 {
-	return m->size > 1 && (to_all(m) || m->schedule == RAR_DOUBLING);
+	return m->size > 1 && (to_all(m) || m->schedule == RAR_AUTO ||
+			       m->schedule == RAR_DOUBLING);
 }
 
 /* Do the links suit the present schedule? */
@@ -39,15 +40,16 @@ bool rar_peers_wanted(const struct rar_member *m)
 }
 
 /*
- * Give each peer by doubling a slot. A rank that is folded, or whose neighbour
- * is, has one peer in two stages.
+ * Find the slot of each peer by doubling. If not all ranks have one, each peer
+ * gets the next one. A rank that is folded, or whose neighbour is, has one peer
+ * in two stages. Return: slots in all.
  */
-static u32 doubling_slots(struct rar_member *m, u32 *ranks)
+static u32 doubling_slots(struct rar_member *m, u32 *ranks, u32 n)
 {
 	struct rar_stages st = rar_stages_of(m->size, m->rank);
 	struct rar_direct *d = &m->direct;
 	struct rar_stage stage;
-	u32 n = 0, s, i;
+	u32 s, i;
 
 	for (s = 0; s < st.n; s++) {
 		stage = rar_stage(&st, s);
@@ -66,16 +68,16 @@ static u32 doubling_slots(struct rar_member *m, u32 *ranks)
 /* Set the ranks that have a slot. Return: how many have. */
 static u32 find_slots(struct rar_member *m, u32 *ranks)
 {
-	u32 i;
+	u32 n = 0;
 
 	m->direct.to = 0;
 	m->direct.from = 0;
 	m->direct.all = to_all(m);
-	if (!m->direct.all)
-		return doubling_slots(m, ranks);
-	for (i = 0; i < m->size; i++)
-		ranks[i] = i;
-	return m->size;
+	while (m->direct.all && n < m->size) {
+		ranks[n] = n;
+		n++;
+	}
+	return doubling_slots(m, ranks, n);
 }
 
 static void free_peers(struct rar_direct_peer *peer, u32 n)
@@ -99,6 +101,7 @@ static void forget(struct rar_member *m)
 	struct rar_direct_peer *peer = m->direct.peer;
 
 	m->direct.below = 0;
+	m->direct.doubling_below = 0;
 	WRITE_ONCE(m->direct.paired, false);
 	WRITE_ONCE(m->direct.peer, NULL);
 	/* Packets and timers of that join may still look at them. */

@@ -37,9 +37,7 @@
 #define TABLE_STUCK_ROUNDS	4	/* or so many times what COLLECT took, if that is longer */
 #define TABLE_ROUND_MAX_MS	60000	/* a longer COLLECT counts as this */
 #define TABLE_START_US		1000000000000LL	/* no join of rank 0 takes so long: 11 days */
-#define HOP_ROUNDS		4	/* RAR_AUTO: COLLECTs that measure the time of a hop */
-#define APART_ROUNDS		4	/* RAR_AUTO: further ones while ranks try to reach others */
-#define APART_PATIENT		12	/* RAR_DOUBLING: for about 2 seconds */
+#define APART_ROUNDS		12	/* COLLECTs while ranks try others */
 
 /* COLLECT, PROPOSE and COMMIT as they travel. */
 struct table_pkt {
@@ -185,8 +183,7 @@ static u64 table_hash(const struct rar_member *m)
 	const __be64 head[] = {
 		cpu_to_be64(m->id), cpu_to_be64(j->drawn), cpu_to_be64(m->size),
 		cpu_to_be64((u64)j->min_payload << 32 | j->choice.paired),
-		cpu_to_be64((u64)j->choice.direct << 32 | j->choice.gather),
-		cpu_to_be64(j->choice.uncut),
+		cpu_to_be64((u64)j->choice.direct << 32 | j->choice.doubling),
 	};
 	struct rar_wire_box box[RAR_LEGS];
 	u64 hash = rar_key_chain(m, 0, head, sizeof(head));
@@ -509,20 +506,18 @@ static void collect_tell(struct rar_member *m, const struct table_pkt *t)
 }
 
 /*
- * Must COLLECT go round again? RAR_AUTO measures the time of a hop several
- * times. Ranks that exchange directly need time to reach each other; only
- * RAR_DIRECT cannot do without. RAR_DOUBLING was asked for, so that packets may
- * be lost a few times.
+ * Must COLLECT go round again? Ranks that exchange directly need time to reach
+ * each other, and packets may be lost a few times. Only RAR_DIRECT cannot do
+ * without.
  */
 static bool collect_again(struct rar_member *m)
 {
-	u32 rounds = m->schedule == RAR_DOUBLING ? APART_PATIENT : APART_ROUNDS;
 	struct rar_join_state *j = &m->join;
-	bool again = m->schedule == RAR_AUTO && ++j->hop_rounds < HOP_ROUNDS;
 
-	if (!rar_peers_wanted(m) || !j->apart || again)
-		return again;
-	return j->apart_rounds++ < rounds || m->schedule == RAR_DIRECT;
+	if (!rar_peers_wanted(m) || !j->apart)
+		return false;
+	return j->apart_rounds++ < APART_ROUNDS ||
+	       m->schedule == RAR_DIRECT;
 }
 
 /* How long a COLLECT took that was sent at @sent. @m->lock held. */
@@ -531,7 +526,6 @@ static void measure_round(struct rar_member *m, u64 sent)
 	struct rar_join_state *j = &m->join;
 	u64 us = min_t(u64, clock_us(j) - sent, TABLE_ROUND_MAX_MS * USEC_PER_MSEC);
 
-	j->hop_us = min_t(u32, (u32)us / m->size, j->hop_us);
 	j->round_ms = (u32)us / USEC_PER_MSEC;
 }
 
@@ -805,9 +799,7 @@ void rar_table_reset(struct rar_member *m, const struct rar_resume *past)
 	j->drawn = 0;
 	j->ready = 0;
 	memset(&j->choice, 0, sizeof(j->choice));
-	j->hop_us = U32_MAX;
 	j->round_ms = 0;
-	j->hop_rounds = 0;
 	j->apart_rounds = 0;
 	j->clock_base = get_random_u64();
 	memset(j->clock, 0, sizeof(j->clock));
@@ -829,7 +821,6 @@ void rar_table_alone(struct rar_member *m)
 	j->min_payload = j->payload;
 	m->payload = j->payload;
 	m->epoch = rar_random_token();
-	j->hop_us = 0;
 	j->boxes.n = 0;
 	rar_enter_begin(m);
 	take_place(m);

@@ -368,8 +368,7 @@ static void note_arrival(struct rar_link *link, struct rar_operation *op,
 	if (rar_plan_adds(plan) && rar_plan_completes(plan, run->phase, a->c.block))
 		rar_link_credit(link, max(tx->posted, op->seq), 0, tx->credit);
 	/* The neighbour's contribution proves that it has posted the operation. */
-	if (plan->gathered && link->rank ==
-	    (plan->direct ? a->link->rank : a->c.block))
+	if (plan->gathered && link->rank == a->link->rank)
 		rar_link_credit(link, max(tx->posted, op->seq + 1), 0, tx->credit);
 	if (rar_plan_summed(plan, run->phase)) {
 		/* The sum went round, so the neighbour had the RS chunks of this rank. */

@@ -132,9 +132,9 @@ static int check_root(const struct rar_member *m, struct rar_args *args)
 }
 
 /*
- * Gather a short sum, or exchange a short operation directly or by doubling, if
- * this group does. With a flag other than RAR_OPF_IN_ORDER the ring adds; and
- * in rank order, where the others double.
+ * Exchange a short operation directly, or let it go by doubling, if this group
+ * does. With a flag other than RAR_OPF_IN_ORDER the ring adds; and doubling is
+ * not in rank order.
  */
 static void choose_way(const struct rar_member *m, struct rar_args *args)
 {
@@ -143,18 +143,11 @@ static void choose_way(const struct rar_member *m, struct rar_args *args)
 
 	if (p->mode & ~RAR_OPF_IN_ORDER)
 		return;
-	if (m->schedule == RAR_DOUBLING) {
-		if (sum && !p->mode && args->bytes < m->direct.below)
-			p->mode |= rar_way_mode(RAR_WAY_DOUBLING);
-		return;
-	}
-	if (sum && args->bytes < m->direct.below)
+	if (args->bytes < m->direct.below &&
+	    (sum || (p->collective == RAR_BROADCAST && !p->mode)))
 		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
-	else if (sum && args->bytes < m->gather_below)
-		p->mode |= rar_way_mode(RAR_WAY_GATHERED);
-	else if (p->collective == RAR_BROADCAST && !p->mode &&
-		 args->bytes < m->direct.below)
-		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
+	else if (sum && !p->mode && args->bytes < m->direct.doubling_below)
+		p->mode |= rar_way_mode(RAR_WAY_DOUBLING);
 }
 
 /*

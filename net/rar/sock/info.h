@@ -50,10 +50,8 @@
 #define RAR_MEMBER_EPOCH_STATS(X)					\
 	X(hosts, NOWHERE, 0, m->place.hosts)				\
 	/* RAR_NO_BYTES if the first number beyond is 0. */		\
-	X(gather_bytes, NOWHERE, 0, m->gather_below - 1)		\
 	X(direct_bytes, NOWHERE, 0, m->direct.below - 1)		\
-	X(whole_bytes, NOWHERE, 0, m->place.uncut)			\
-	X(hop_us, NOWHERE, 0, m->rank ? 0 : m->join.hop_us)		\
+	X(doubling_bytes, NOWHERE, 0, m->direct.doubling_below - 1)	\
 	X(prev_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_PREV]))	\
 	X(next_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_NEXT]))
 

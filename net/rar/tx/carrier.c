@@ -43,15 +43,6 @@ static struct sk_buff *alloc(const struct rar_link *link, u32 len)
 	return skb;
 }
 
-/*
- * May packets share the buffer's pages? The chunks of a gathered operation are overwritten while
- * others still need them.
- */
-static bool may_attach(const struct rar_operation *op, const struct rar_buf *buf)
-{
-	return !buf->pinned && !op->ring.plan.gathered;
-}
-
 static struct sk_buff *attached(const struct rar_link *link, const struct rar_buf *buf, u64 off,
 				u32 len)
 {
@@ -116,7 +107,7 @@ struct sk_buff *rar_carrier_build(const struct rar_link *link, const struct rar_
 
 	rar_ring_chunk(&op->ring, item->run.chunk, &c);
 	buf = rar_op_source(op, &item->run, &c);
-	if (may_attach(op, buf))
+	if (!buf->pinned)
 		skb = attached(link, buf, c.off, len);
 	if (!skb)
 		skb = copied(link, buf, c.off, len);
