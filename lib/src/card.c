@@ -372,7 +372,8 @@ static const char *const levels[RAR_SECURITY_NR] = {
 
 /* Those that suit any network. */
 static const char *const schedules[RAR_SCHEDULE_NR] = {
-	[RAR_BY_RANKS] = "by-ranks", [RAR_BY_HOSTS] = "by-hosts", [RAR_DOUBLING] = "doubling",
+	[RAR_BY_RANKS] = "by-ranks", [RAR_BY_HOSTS] = "by-hosts", [RAR_AUTO] = "auto",
+	[RAR_DOUBLING] = "doubling",
 };
 
 /* Which of @words the environment asks for; CARD_UNSET: nothing; or -EINVAL. */

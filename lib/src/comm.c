@@ -105,7 +105,7 @@ static void settle(struct roster *r)
 	if (first->security == CARD_UNSET)
 		first->security = one ? RAR_SECURITY_OFF : RAR_SECURITY_AUTH;
 	if (first->schedule == CARD_UNSET)
-		first->schedule = one ? RAR_BY_RANKS : RAR_DOUBLING;
+		first->schedule = one ? RAR_BY_RANKS : RAR_AUTO;
 	if (first->security == RAR_SECURITY_OFF && !first->keyed)
 		explicit_bzero(first->key, sizeof(first->key));
 }

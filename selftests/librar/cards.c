@@ -92,8 +92,8 @@ static int left_open(uint32_t rank)
 	struct rar_opts opts = local_opts();
 
 	CHECK(!join_hosts(rank, 1, RAR_SECURITY_OFF, RAR_BY_RANKS), "one host");
-	CHECK(!join_hosts(rank, 2, RAR_SECURITY_AUTH, RAR_DOUBLING), "two hosts");
-	CHECK(!join_hosts(rank, RANKS, RAR_SECURITY_AUTH, RAR_DOUBLING), "a host each");
+	CHECK(!join_hosts(rank, 2, RAR_SECURITY_AUTH, RAR_AUTO), "two hosts");
+	CHECK(!join_hosts(rank, RANKS, RAR_SECURITY_AUTH, RAR_AUTO), "a host each");
 	if (!rank) {
 		setenv("RAR_SECURITY", "off", 1);
 		setenv("RAR_SCHEDULE", "by-ranks", 1);
