@@ -593,9 +593,6 @@ struct rar_direct_peer {
  * @n:		slots
  * @all:	all ranks have a slot, whose number is their rank; that of this
  *		rank is not used
- * @to:		by doubling: slots of the ranks that this one sends to, a bit
- *		each
- * @from:	by doubling: slots of the ranks that send to this one
  * @paired:	the ranks reach one another directly that have to, set before
  *		RUN
  * @below:	operations of fewer bytes are exchanged directly, set before RUN
@@ -613,8 +610,6 @@ struct rar_direct {
 	struct rar_direct_peer *peer;
 	u32 n;
 	bool all;
-	u32 to;
-	u32 from;
 	bool paired;
 	u32 below;
 	u32 doubling_below;

@@ -97,6 +97,27 @@ def check_schedules():
     result(us <= ring, "doubling is not slower than the ring with a late rank and loss")
 
 
+def check_trees():
+    """Broadcasts and reductions to a root by doubling take log2 N hops, to and from any root, and two
+    more with folded ranks. What comes is right, and nothing is kept, whatever is lost."""
+    right = True
+    for n, root, hops in ((2, 1, 1), (4, 3, 2), (16, 0, 4), (16, 9, 4), (17, 1, 5), (64, 5, 6)):
+        for what in ("broadcast", "reduce"):
+            got = run("-n", n, "-b", 1024, "-s", 0, "-d", "50us", "--schedule", "doubling",
+                      "--collective", what, "--root", root, *IDLE)
+            right &= near(got["us"], hops * 50, 1e-6)
+    result(right, "broadcast and reduction: log2 N hops")
+    right = True
+    for n, root in ((2, 0), (3, 1), (5, 0), (16, 7), (23, 3), (33, 32)):
+        for what in ("broadcast", "reduce"):
+            for loss, size in ((0, 8), (2, 65536), (20, 4096)):
+                got = run("-n", n, "-b", size, "-l", loss, "-r", 10, "--numbers", "--seed", seed + n,
+                          "--schedule", "doubling", "--collective", what, "--root", root,
+                          "--late", n - 1)
+                right &= (got["wrong"], got["hung"], got["odd"], got["unreleased"]) == (0, 0, 0, 0)
+    result(right, "broadcast and reduction: right, and nothing is kept, whatever is lost")
+
+
 def check_hosts():
     """A packet takes the time of the hosts at each hop. Partial sums are in packets that are built:
     in the first operation the successor is not known to have posted, so the packet that came does
@@ -216,7 +237,8 @@ def check_arguments():
     """Arguments that make no sense are refused."""
     wrong = ("-n 1", "-n x", "-d 5", "-d 5m", "-b 12", "-b -8", "-l 100", "--fold 3", "--mtu 20000",
              "--late 16", "--fold 4 -b 8k", "--schedule rings", "-n 17 --schedule direct",
-             "--schedule doubling --fold 4 -b 64k", "--fold 4 --late 2", "-s 1T", "16", "--nothing")
+             "--schedule doubling --fold 4 -b 64k", "--collective reduce --root 16",
+             "--collective reduce --schedule direct", "--fold 4 --late 2", "-s 1T", "16", "--nothing")
     right = all(subprocess.run([BUILD / "sim", *line.split()], check=False,
                                capture_output=True).returncode == 2 for line in wrong)
     result(right, "wrong arguments")
@@ -227,6 +249,7 @@ build()
 check_latency()
 check_hosts()
 check_schedules()
+check_trees()
 check_bandwidth()
 check_sums()
 check_seed()

@@ -2,7 +2,8 @@
 /*
  * Recursive doubling, with packets in any order: every rank gets the sum of all ranks, each of
  * them once and in rank order, by the same tree of additions; nothing is sent that nobody takes;
- * and the number of stages is log2 of the ranks, or that rounded down and two more.
+ * and the number of stages is log2 of the ranks, or that rounded down and two more. In a reduction
+ * to a root it gets that sum, and all others send once. A broadcast reaches every rank once.
  */
 #include "core/stages.h"
 #include "tap.h"
@@ -13,6 +14,7 @@
 #define MAX	4096
 
 static struct rar_stages (*stages_of)(u32 size, u32 rank);
+static struct rar_stages (*stages_to)(u32 size, u32 rank, u32 root) = rar_stages_to;
 static struct rar_stage (*stage_of)(const struct rar_stages *st, u32 stage);
 static u64 seed;
 static bool quiet;
@@ -69,6 +71,7 @@ static bool combine(u32 size, struct rank *r, const struct rar_stage *stage)
 	const struct sum *theirs = &r->from[r->stage];
 
 	if (r->st.odd) {
+		CHECK(r->st.gets, "n=%u: rank %u gets the sum", size, r->st.rank);
 		r->sum = *theirs;
 		return true;
 	}
@@ -88,7 +91,9 @@ static bool go(u32 size, u32 rank, bool *any)
 	for (; r->stage < r->st.n; r->stage++, r->sent = false) {
 		stage = stage_of(&r->st, r->stage);
 		CHECK(stage.sends || stage.takes || r->stage < r->st.first ||
-		      r->stage >= r->st.last || r->st.odd, "n=%u: rank %u rests", size, rank);
+		      r->stage >= r->st.last, "n=%u: rank %u rests", size, rank);
+		CHECK(!stage.takes || r->st.odd || r->stage < r->st.last,
+		      "n=%u: rank %u adds to its last sum", size, rank);
 		if (stage.sends && !r->sent) {
 			if (!deliver(size, rank, r->stage, stage.peer))
 				return false;
@@ -133,16 +138,14 @@ static bool ended(u32 size)
 	return true;
 }
 
-static bool check(u32 size)
+/* Let packets go to and fro until nothing moves. */
+static bool run(u32 size)
 {
 	bool any = true;
 	u32 rank, i;
 
 	for (rank = 0; rank < size; rank++)
-		at[rank] = (struct rank) {
-			.st = stages_of(size, rank),
-			.sum = { rank, 1, (rank + 1) * 0x2545f4914f6cdd1dULL },
-		};
+		at[rank].sum = (struct sum) { rank, 1, (rank + 1) * 0x2545f4914f6cdd1dULL };
 	while (any) {
 		any = false;
 		/* In another order each time. */
@@ -151,7 +154,118 @@ static bool check(u32 size)
 			if (!go(size, (rank * 7 + i) % size, &any) || !go(size, rank, &any))
 				return false;
 	}
-	return ended(size);
+	return true;
+}
+
+static bool check(u32 size)
+{
+	u32 rank;
+
+	for (rank = 0; rank < size; rank++)
+		at[rank] = (struct rank) { .st = stages_of(size, rank) };
+	return run(size) && ended(size);
+}
+
+/* A reduction: the root has the sum that all would have, by the same tree. */
+static bool check_reduce(u32 size, u32 root, u64 tree)
+{
+	u32 rank, s, sends, made;
+
+	for (rank = 0; rank < size; rank++)
+		at[rank] = (struct rank) { .st = stages_to(size, rank, root) };
+	if (!run(size))
+		return false;
+	for (rank = 0; rank < size; rank++) {
+		const struct rank *r = &at[rank];
+
+		CHECK(r->stage == r->st.n, "n=%u root %u: rank %u hangs", size, root, rank);
+		made = r->st.odd ? 0 : r->st.first;
+		for (s = sends = 0; s < r->st.n; s++) {
+			struct rar_stage stage = stage_of(&r->st, s);
+
+			sends += stage.sends;
+			made += stage.takes && !r->st.odd;
+			CHECK(!stage.sends || s == (r->st.odd ? 0 : r->st.last),
+			      "n=%u root %u: rank %u sends in stage %u", size, root, rank, s);
+		}
+		CHECK(made == r->st.last, "n=%u root %u: rank %u makes %u sums", size, root, rank, made);
+		CHECK(sends == (rank != root || r->st.odd), "n=%u root %u: rank %u sends %u times",
+		      size, root, rank, sends);
+		CHECK(r->st.whole == (rank == (at[root].st.odd ? root - 1 : root)) &&
+		      r->st.gets == (rank == root && r->st.odd), "n=%u root %u: rank %u", size, root,
+		      rank);
+	}
+	CHECK(at[root].sum.n == size && at[root].sum.tree == tree, "n=%u: root %u has another sum",
+	      size, root);
+	return true;
+}
+
+/* A broadcast from a rank of the tree on; returns how many ranks it reaches, and sets the longest way. */
+static u32 reach(u32 size, u32 rank, u32 way, u32 *longest)
+{
+	u32 stage = at[rank].st.n, child, n = 1, below, before = size;
+
+	if (way > *longest)
+		*longest = way;
+	while (way <= size && (child = rar_tree_child(&at[rank].st, &stage)) != RAR_NO_STAGE) {
+		if (child >= size || at[child].has || rar_tree_parent(&at[child].st) != rank)
+			return 0;
+		at[child].has = true;
+		below = reach(size, child, way + 1, longest);
+		/* The largest tree first, but for folded ranks: they get it last. */
+		if (!below || (below > before && !at[rank].st.folded))
+			return 0;
+		before = below;
+		n += below;
+	}
+	return n;
+}
+
+static bool check_broadcast(u32 size, u32 root)
+{
+	u32 log = 0, longest = 0;
+
+	while (2U << log <= size)
+		log++;
+	at[root].has = true;
+	CHECK(reach(size, root, 0, &longest) == size && rar_tree_parent(&at[root].st) == root,
+	      "n=%u: a broadcast of rank %u does not reach all once", size, root);
+	CHECK(longest <= log + 2 * !!at[root].st.folded, "n=%u root %u: %u hops", size, root, longest);
+	return true;
+}
+
+static bool check_roots(u32 size, u32 step)
+{
+	u64 tree;
+	u32 root;
+
+	if (!check(size))
+		return false;
+	tree = at[0].sum.tree;
+	for (root = rnd_below(&seed, step); root < size; root += step)
+		if (!check_reduce(size, root, tree) || !check_broadcast(size, root))
+			return false;
+	return true;
+}
+
+static bool check_rooted(u32 most)
+{
+	u32 size;
+
+	for (size = 1; size <= most; size++)
+		if (!check_roots(size, 1))
+			return false;
+	return true;
+}
+
+static bool check_rooted_drawn(void)
+{
+	u32 i;
+
+	for (i = 0; i < DRAWN / 4; i++)
+		if (!check_roots(1 + rnd_below(&seed, MAX), 1 + rnd_below(&seed, MAX)))
+			return false;
+	return true;
 }
 
 static bool check_sizes(u32 most)
@@ -248,6 +362,55 @@ static struct rar_stage mut_no_way_back(const struct rar_stages *st, u32 stage)
 	return got;
 }
 
+static struct rar_stages mut_rooted_all(u32 size, u32 rank, u32 root)
+{
+	struct rar_stages st = rar_stages_of(size, rank);
+
+	st.root = root;
+	return st;
+}
+
+static struct rar_stages mut_root_zero(u32 size, u32 rank, u32 root)
+{
+	return rar_stages_to(size, rank, 0 * root);
+}
+
+static struct rar_stages mut_root_early(u32 size, u32 rank, u32 root)
+{
+	struct rar_stages st = rar_stages_to(size, rank, root);
+
+	st.last -= st.last > st.first;
+	return st;
+}
+
+/* A folded root gets nothing back. */
+static struct rar_stages mut_root_folded(u32 size, u32 rank, u32 root)
+{
+	return rar_stages_to(size, rank, root & ~1U);
+}
+
+static void test_rooted_mutants(void)
+{
+	static const struct {
+		const char *name;
+		struct rar_stages (*stages)(u32 size, u32 rank, u32 root);
+	} mutants[] = {
+		{ "rooted_all", mut_rooted_all },
+		{ "root_zero", mut_root_zero },
+		{ "root_early", mut_root_early },
+		{ "root_folded", mut_root_folded },
+	};
+	size_t i;
+
+	quiet = true;
+	for (i = 0; i < ARRAY_SIZE(mutants); i++) {
+		stages_to = mutants[i].stages;
+		tap_ok(!check_rooted(9), "mutant_%s__caught", mutants[i].name);
+	}
+	stages_to = rar_stages_to;
+	quiet = false;
+}
+
 static void test_mutants(void)
 {
 	static const struct {
@@ -284,6 +447,11 @@ int main(void)
 	tap_ok(check_sizes(SIZES), "up_to_%u_ranks", SIZES);
 	tap_ok(check_drawn(), "%u_numbers_up_to_%u", DRAWN, MAX);
 	tap_ok(check_bytes(), "up_to_how_many_bytes");
+	tap_ok(check_rooted(33), "up_to_33_ranks_and_every_root");
+	tap_ok(check_rooted_drawn(), "%u_numbers_up_to_%u_and_a_root", DRAWN / 4, MAX);
 	test_mutants();
+	stages_of = rar_stages_of;
+	stage_of = rar_stage;
+	test_rooted_mutants();
 	return tap_end();
 }

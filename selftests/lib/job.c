@@ -148,7 +148,8 @@ static uint32_t half(const struct rar_job *j, uint32_t pairs, uint32_t at, uint3
 static bool doubled(const struct rar_job *j)
 {
 	return (j->ring->schedule == RAR_DOUBLING || j->ring->schedule == RAR_AUTO) &&
-	       j->collective == RAR_ALLREDUCE && !directly(j) &&
+	       (j->collective == RAR_REDUCE ||
+		(j->collective == RAR_ALLREDUCE && !directly(j))) &&
 	       j->count * 4 <= rar_doubling_bytes(j->ring->size);
 }
 

@@ -165,8 +165,7 @@ static void rar_add(uint32_t dtype, void *in, const void *own, uint64_t n)
 
 #define RAR_SMALL 8192	/* bytes that make a single block by the ring */
 
-/* The schedule that the environment asks for. */
-static int rar_schedule(void)
+uint32_t rar_env_schedule(void)
 {
 	const char *all = getenv("RAR_SCHEDULE");
 
@@ -176,7 +175,7 @@ static int rar_schedule(void)
 /* Bytes of the longest all-reduce that goes directly. */
 static uint32_t rar_direct(const struct rar_data *d)
 {
-	return d->direct ?: rar_schedule() == RAR_AUTO ? rar_direct_bytes(d->size) : 0;
+	return d->direct ?: rar_env_schedule() == RAR_AUTO ? rar_direct_bytes(d->size) : 0;
 }
 
 /* Elements in one block: ceil(bytes / parts), or the whole operation if it is short. */
@@ -236,14 +235,14 @@ static void rar_expect_half(const struct rar_data *d, uint32_t at, uint32_t rank
 	rar_add(d->dtype, buf, own, n);
 }
 
-/* Does an all-reduce go by recursive doubling? */
+/* Does an all-reduce, or a reduction to a root, go by recursive doubling? */
 static bool rar_doubled(const struct rar_data *d)
 {
-	bool all = rar_schedule() == RAR_DOUBLING || rar_schedule() == RAR_AUTO;
+	bool all = rar_env_schedule() == RAR_DOUBLING || rar_env_schedule() == RAR_AUTO;
 	uint32_t most = d->doubled ?: all ? rar_doubling_bytes(d->size) : 0;
 
-	/* Two ranks have the same bits in either way. */
-	return rar_bytes(d) <= most && rar_bytes(d) > rar_direct(d);
+	/* No reduction to a root goes directly. */
+	return rar_bytes(d) <= most && (d->reduce || rar_bytes(d) > rar_direct(d));
 }
 
 static void rar_expect_doubled(const struct rar_data *d, uint64_t first, uint64_t n, void *buf)
@@ -265,7 +264,7 @@ static uint64_t rar_tile(const struct rar_data *d, uint64_t first, uint64_t n,
 		n = room;
 	if (n > RAR_TILE)
 		n = RAR_TILE;
-	if (d->size > 1 && !d->root && rar_doubled(d))
+	if (d->size > 1 && (!d->root || d->reduce) && rar_doubled(d))
 		rar_expect_doubled(d, first, n, buf);
 	else
 		rar_expect_tile(d, block, first, n, buf);

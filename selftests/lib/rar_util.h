@@ -168,7 +168,8 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  * @first: first rank of each host
  * @direct: bytes of the longest all-reduce that goes directly, so in rank order; 0: none does,
  *         unless the environment variable RAR_SCHEDULE says so
- * @doubled: of the others, bytes of the longest that goes by recursive doubling; as @direct
+ * @doubled: of the others, and of reductions to a root, bytes of the longest that goes by recursive
+ *         doubling; as @direct
  * @root:  of a broadcast or reduction to a root, its root counted from 1; 0: an all-reduce
  * @reduce: the operation is a reduction to @root, which alone gets the sum
  */
@@ -202,6 +203,9 @@ static inline uint32_t rar_direct_bytes(uint32_t ranks)
 		return 0;
 	return ranks <= 4 ? 32768 : ranks <= 8 ? 16384 : 8192;
 }
+
+/* RAR_SCHEDULE of the environment, a number: the schedule of all groups */
+uint32_t rar_env_schedule(void);
 
 size_t rar_element(uint32_t dtype);
 const char *rar_dtype_name(uint32_t dtype);

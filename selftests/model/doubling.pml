@@ -2,6 +2,7 @@
 /*
  * Recursive doubling (net/rar/ring/doubling.c): N ranks, OPS all-reduces, a table of TABLE
  * operations at each rank. A partial sum is one chunk. With N=3 rank 1 is folded: see stages.h.
+ * With ROOT=r the operations are reductions to rank r.
  *
  * A packet in the network is a bit: the partial sum of a stage for a rank and an operation, or an
  * ASK; or the set of operations that are complete at its sender (DONE, and every partial sum as
@@ -43,33 +44,57 @@
 #endif
 #define RULE(m)	(MUTATION != m)
 
-#if N == 2
+#ifdef ROOT		/* N == 4: rank 0; N == 3: rank 0, or rank 1, which is folded */
+#if N == 3
+#define STAGES		3
+#define PEER(r, s)	((r) ^ (1 + ((s) == 1)))
+#define SENDS(r, s)	((s) == 0 && (r) == 1 || (s) == 1 && (r) == 2 || (s) == 2 && (r) == 0 && ROOT == 1)
+#define TAKES(r, s)	((s) == 0 && (r) == 0 || (s) == 1 && (r) == 0 || (s) == 2 && (r) == 1 && ROOT == 1)
+#define FIRST(r)	((r) == 2)
+#define LAST(r)		((r) == 0 -> 2 : (r) == 2)
+#define BLOCK(q, s)	(((s) == 0) * 2 + ((s) == 1) * 4 + ((s) == 2) * 7)
+#define GETS(r)		((r) == 1 && ROOT == 1)
+#else
+#define STAGES		2
+#define PEER(r, s)	((r) ^ (1 << (s)))
+#define SENDS(r, s)	((s) == 0 && (r) % 2 || (s) == 1 && (r) == 2)
+#define TAKES(r, s)	((s) == 0 && !((r) % 2) || (s) == 1 && (r) == 0)
+#define FIRST(r)	0
+#define LAST(r)		((r) % 2 -> 0 : 2 - (r) / 2)
+#define BLOCK(q, s)	((s) == 0 -> 1 << (q) : ((q) < 2 -> 3 : 12))
+#define GETS(r)		(false)
+#endif
+#define HAS_ALL(r)	((r) == ROOT)
+#elif N == 2
 #define STAGES		1
 #define PEER(r, s)	(1 - (r))
 #define SENDS(r, s)	(true)
 #define TAKES(r, s)	(true)
 #define FIRST(r)	0
-#define LAST		1
+#define LAST(r)		1
 #define BLOCK(q, s)	(1 << (q))
-#define ODD(r)		(false)
+#define GETS(r)		(false)
 #elif N == 3
 #define STAGES		3
 #define PEER(r, s)	((r) ^ (1 + ((s) == 1)))
 #define SENDS(r, s)	((s) == 1 && (r) != 1 || (s) == 0 && (r) == 1 || (s) == 2 && (r) == 0)
 #define TAKES(r, s)	((s) == 1 && (r) != 1 || (s) == 0 && (r) == 0 || (s) == 2 && (r) == 1)
 #define FIRST(r)	((r) == 2)
-#define LAST		2
+#define LAST(r)		((r) == 1 -> 0 : 2)
 #define BLOCK(q, s)	(((s) == 0) * 2 + ((s) == 1) * (4 - ((q) == 0)) + ((s) == 2) * 7)
-#define ODD(r)		((r) == 1)
+#define GETS(r)		((r) == 1)
 #else
 #define STAGES		2
 #define PEER(r, s)	((r) ^ (1 << (s)))
 #define SENDS(r, s)	(true)
 #define TAKES(r, s)	(true)
 #define FIRST(r)	0
-#define LAST		2
+#define LAST(r)		2
 #define BLOCK(q, s)	((s) == 0 -> 1 << (q) : ((q) < 2 -> 3 : 12))
-#define ODD(r)		(false)
+#define GETS(r)		(false)
+#endif
+#ifndef HAS_ALL
+#define HAS_ALL(r)	(true)
 #endif
 
 #define ALL	((1 << N) - 1)	/* all ranks, a bit each; BLOCK: the ranks in a packet's sum */
@@ -94,8 +119,8 @@ hidden byte i, k, at;
 
 #define IN_TABLE(r, o)	((o) < posted[r] && on[O(r, o)])
 #define OFF(r, o)	((o) < posted[r] && !on[O(r, o)])
-#define COMPLETE(r, o)	(ODD(r) -> came[S(r, STAGES - 1, o)] : made[O(r, o)] == LAST)
-#define SAYS(r, o)	(COMPLETE(r, o) || (!RULE(LAST_IS_ALL) && made[O(r, o)] + 1 == LAST))
+#define COMPLETE(r, o)	(GETS(r) -> came[S(r, STAGES - 1, o)] : made[O(r, o)] == LAST(r))
+#define SAYS(r, o)	(COMPLETE(r, o) || (!RULE(LAST_IS_ALL) && made[O(r, o)] + 1 == LAST(r)))
 #define TELLS(r, o)	((o) < posted[r] && (on[O(r, o)] -> SAYS(r, o) : true))
 #define PLACE_FREE(r)	(posted[r] < TABLE || !on[O(r, posted[r] - TABLE)])
 #if STAGES == 1
@@ -143,13 +168,13 @@ inline send(r, s, o)
 inline advance(r, o)
 {
 	do
-	:: !ODD(r) && made[O(r, o)] < LAST && came[S(r, made[O(r, o)], o)] ->
+	:: made[O(r, o)] < LAST(r) && came[S(r, made[O(r, o)], o)] ->
 		assert(!(have[O(r, o)] & came[S(r, made[O(r, o)], o)]));
 		have[O(r, o)] = have[O(r, o)] | came[S(r, made[O(r, o)], o)];
 		made[O(r, o)] = made[O(r, o)] + 1;
 		at = made[O(r, o)];
 		if
-		:: at < STAGES && SENDS(r, at) && (at < LAST || RULE(NO_WAY_BACK)) -> send(r, at, o)
+		:: at < STAGES && SENDS(r, at) && (at < LAST(r) || RULE(NO_WAY_BACK)) -> send(r, at, o)
 		:: else
 		fi;
 		if
@@ -163,7 +188,7 @@ inline advance(r, o)
 /* All that sent here may release the operation when it is complete here. */
 inline completed(r, o)
 {
-	assert((ODD(r) -> came[S(r, STAGES - 1, o)] : have[O(r, o)]) == ALL);
+	assert(!HAS_ALL(r) || (GETS(r) -> came[S(r, STAGES - 1, o)] : have[O(r, o)]) == ALL);
 	i = 0;
 	do
 	:: i < STAGES ->
@@ -192,12 +217,16 @@ inline post(r, o)
 	:: SENDS(r, FIRST(r)) -> send(r, FIRST(r), o)
 	:: else
 	fi;
-	advance(r, o)
+	advance(r, o);
+	if
+	:: COMPLETE(r, o) -> completed(r, o)
+	:: else
+	fi
 }
 
 inline take(r, s, o)		/* the partial sum of a stage, at r */
 {
-	at = (RULE(ANY_STAGE) || ODD(r) -> s : (made[O(r, o)] < LAST -> made[O(r, o)] : s));
+	at = (RULE(ANY_STAGE) || GETS(r) -> s : (made[O(r, o)] < LAST(r) -> made[O(r, o)] : s));
 	if
 	:: IN_TABLE(r, o) && !came[S(r, at, o)] ->
 		came[S(r, at, o)] = BLOCK(PEER(r, s), s);

@@ -23,15 +23,15 @@ matrix()
 	for n in 17 31 33 64; do
 		check "N=$n, in one namespace" rns 0 ring -n $n -m same -a lo4 -2 -t f32 -c $lengths -p 4
 	done
-	[ "$(word direct)" = 65536 ]
-	result $? "64 ranks: up to $(word direct) bytes"
+	[ "$(word doubling)" = 65536 ]
+	result $? "64 ranks: up to $(word doubling) bytes"
 	topo_sysctl direct_bytes=1024
 	check "N=4, the border is set" ring -n 4 -2 -t f32 -c 256,257,2048
-	[ "$(word direct)" = 1024 ]
-	result $? "up to $(word direct) bytes"
+	[ "$(word doubling)" = 1024 ]
+	result $? "up to $(word doubling) bytes"
 	topo_sysctl direct_bytes=1
 	check "N=4, doubling is switched off" ring -n 4 -2 -t f32 -c 1,256,2048
-	[ "$(word direct)" = -1 ]
+	[ "$(word doubling)" = -1 ]
 	result $? "for no operation"
 	topo_sysctl direct_bytes=0
 }
@@ -75,17 +75,17 @@ unreachable()
 {
 	bar 2 0
 	check "a pair cannot reach each other: by ranks" ring -n 4 -2 -t f32 -c 1,4096 -p 4
-	[ "$(word direct)" = -1 ]
+	[ "$(word doubling)" = -1 ]
 	result $? "the group does without"
 	unbar 2 0
 	bar 3 1
 	check "so it does if it is another pair" ring -n 4 -2 -t f32 -c 1,4096 -p 4
-	[ "$(word direct)" = -1 ]
+	[ "$(word doubling)" = -1 ]
 	result $? "the group does without again"
 	unbar 3 1
 	bar 3 0
 	check "two ranks that are no peers cannot reach each other" ring -n 6 -2 -t f32 -c 1,4096
-	[ "$(word direct)" = 16384 ]
+	[ "$(word doubling)" = 16384 ]
 	result $? "that does not matter"
 	unbar 3 0
 }

@@ -128,7 +128,7 @@ static enum rar_wire_way way(const struct rar_member *m)
 {
 	switch (sim_set.schedule) {
 	case RAR_AUTO:
-		if (sim_set.bytes < m->direct.below)
+		if (sim_set.bytes < m->direct.below && sim_set.collective != RAR_REDUCE)
 			return RAR_WAY_DIRECT;
 		if (sim_set.bytes < m->direct.doubling_below)
 			return RAR_WAY_DOUBLING;
@@ -145,14 +145,15 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 {
 	struct rar_member *m = &rank->m;
 	const struct rar_fingerprint fingerprint = {
-		.collective = RAR_ALLREDUCE, .dtype = RAR_U64, .redop = RAR_SUM,
+		.collective = sim_set.collective, .root = sim_set.root, .dtype = RAR_U64, .redop = RAR_SUM,
 		.count = sim_set.bytes / 8, .mode = rar_way_mode(way(m)),
 	};
 	struct rar_operation *op;
 	struct rar_plan plan;
 	u64 i, off;
 
-	rar_ring_plan(&plan, &m->place, fingerprint.collective, fingerprint.mode, 0);
+	rar_ring_plan(&plan, &m->place, fingerprint.collective, fingerprint.mode,
+		      sim_set.root);
 	op = rar_op_alloc(m, sim_set.bytes, rar_plan_room(&plan, sim_set.bytes));
 	off = rar_plan_given(&plan, sim_set.bytes).off;
 	if (rar_op_schedule(op, &fingerprint, m->payload, &m->place)) {
@@ -162,6 +163,8 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 	op->step = 0;
 	if (rank == sim_ranks)
 		sim_ring = op->ring;
+	if (sim_set.collective == RAR_BROADCAST && m->rank != sim_set.root)
+		return op;
 	for (i = 0; i < sim_set.bytes / 8 && sim_set.numbers; i++)
 		((u64 *)(op->buf.linear + off))[i] = sim_number(m->rank, i);
 	return op;
@@ -187,9 +190,12 @@ static void check(struct sim_rank *rank, const struct rar_operation *op)
 	u64 i, sum;
 	u32 r;
 
+	if (sim_set.collective == RAR_REDUCE && rank->m.rank != sim_set.root)
+		return;
 	for (i = 0; i < sim_set.bytes / 8; i++) {
 		for (r = 0, sum = 0; r < sim_set.ranks; r++)
-			sum += sim_number(r, i);
+			if (sim_set.collective != RAR_BROADCAST || r == sim_set.root)
+				sum += sim_number(r, i);
 		sim_got.wrong += got[i] != sum;
 	}
 }

@@ -28,6 +28,8 @@
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
 #define DIV_ROUND_UP_ULL(a, b)	DIV_ROUND_UP((u64)(a), (b))
 #define roundup_pow_of_two(n)	((n) < 2 ? 1U : 1U << (64 - __builtin_clzll((n) - 1)))
+#define __ffs(n)		((u32)__builtin_ctz(n))
+#define smp_store_mb(v, x)	((v) = (x))
 #define rounddown_pow_of_two(n)	(1U << (31 - __builtin_clz(n)))
 #define FIELD_GET(mask, x)	(((x) & (mask)) / ((mask) & -(mask)))
 #define GENMASK(h, l)		((~0UL >> (63 - (h))) & (~0UL << (l)))

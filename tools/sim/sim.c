@@ -18,6 +18,8 @@ static const char usage[] =
 "  -b, --bytes SIZE      of an operation, a multiple of 8; k, M, G (1M)\n"
 "      --schedule NAME   ring, direct (up to 16 ranks) or doubling, for an operation of any length;\n"
 "                        auto: as RAR_AUTO chooses (ring)\n"
+"      --collective NAME allreduce, broadcast or reduce (allreduce)\n"
+"      --root RANK       of a broadcast or reduction (0)\n"
 "  -r, --ops N           operations, each of which begins when all ranks have the last sum (5)\n"
 "  -f, --fold N          N of the ranks stand for all of them: N divides the number of ranks,\n"
 "                        blocks are equally long, and no rank differs (all ranks)\n"
@@ -57,6 +59,8 @@ enum {
 	OPT_PACKET, OPT_BUILD, OPT_CHUNK, OPT_BYTE, OPT_ACK, OPT_CALL, OPT_SLOW, OPT_SLOW_BY,
 	OPT_LATE, OPT_LATE_BY, OPT_WINDOW, OPT_EARLY, OPT_NUMBERS, OPT_NO_RESEND, OPT_LIMIT,
 	OPT_SCHEDULE,
+	OPT_COLLECTIVE,
+	OPT_ROOT,
 };
 
 static const struct option options[] = {
@@ -71,6 +75,8 @@ static const struct option options[] = {
 	{ "coarse", no_argument, NULL, OPT_COARSE },
 	{ "join", no_argument, NULL, OPT_JOIN },
 	{ "schedule", required_argument, NULL, OPT_SCHEDULE },
+	{ "collective", required_argument, NULL, OPT_COLLECTIVE },
+	{ "root", required_argument, NULL, OPT_ROOT },
 	{ "mtu", required_argument, NULL, OPT_MTU },
 	{ "frame", required_argument, NULL, OPT_FRAME },
 	{ "super", required_argument, NULL, OPT_SUPER },
@@ -201,13 +207,32 @@ static u32 schedule_of(const char *arg)
 	die("\"%s\" is no schedule", arg);
 }
 
+static u32 collective_of(const char *arg)
+{
+	static const char * const names[RAR_COLLECTIVE_NR] = {
+		[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
+		[RAR_REDUCE] = "reduce",
+	};
+	u32 i;
+
+	for (i = 0; i < RAR_COLLECTIVE_NR; i++)
+		if (names[i] && !strcmp(arg, names[i]))
+			return i;
+	die("\"%s\" is no collective", arg);
+}
+
 /* A schedule that sends to others than the successor. */
 static void check_schedule(void)
 {
 	if (sim_set.schedule == RAR_DIRECT && sim_set.ranks > RAR_GATHER_RANKS)
 		die("this schedule is for %u ranks at most", RAR_GATHER_RANKS);
-	if (sim_set.schedule && (sim_set.fold < sim_set.ranks || coarse || join))
-		die("--schedule does not go with --fold, --coarse and --join");
+	if (sim_set.schedule == RAR_DIRECT && sim_set.collective == RAR_REDUCE)
+		die("no reduction goes directly");
+	if (sim_set.root >= sim_set.ranks)
+		die("no rank %u", sim_set.root);
+	if ((sim_set.schedule || sim_set.collective != RAR_ALLREDUCE) &&
+	    (sim_set.fold < sim_set.ranks || coarse || join))
+		die("--schedule and --collective do not go with --fold, --coarse and --join");
 }
 
 static void set_run(int c, const char *arg)
@@ -220,6 +245,8 @@ static void set_run(int c, const char *arg)
 	case OPT_COARSE: coarse = true; break;
 	case OPT_JOIN: join = true; break;
 	case OPT_SCHEDULE: sim_set.schedule = schedule_of(arg); break;
+	case OPT_COLLECTIVE: sim_set.collective = collective_of(arg); break;
+	case OPT_ROOT: sim_set.root = value(arg, plain, 0, 65534); break;
 	case OPT_NUMBERS: sim_set.numbers = true; break;
 	case OPT_NO_RESEND: sim_set.no_resend = true; break;
 	case OPT_LIMIT: sim_set.limit = time_of(arg); break;
@@ -253,7 +280,8 @@ static void parse(int argc, char **argv)
 	int c;
 
 	sim_set = (struct sim_set) {
-		.ranks = 16, .ops = 5, .bytes = 1 << 20, .mtu = 1500, .frame = 38,
+		.ranks = 16, .ops = 5, .collective = RAR_ALLREDUCE,
+		.bytes = 1 << 20, .mtu = 1500, .frame = 38,
 		.super = RAR_RUN_MAX, .bps = 1e10, .delay = 10000, .packet = 2500,
 		.build = 2500, .chunk = 57, .byte_ps = 140, .ack = 1000, .call = 5000,
 		.slow = SIM_NONE, .slow_by = 2, .late = SIM_NONE, .late_by = 10000000,

@@ -16,6 +16,8 @@
  * @ranks:	of the ring
  * @fold:	ranks that are really simulated, a divisor of @ranks; see net.c
  * @schedule:	RAR_BY_RANKS, RAR_DIRECT or RAR_DOUBLING, for all lengths; or RAR_AUTO
+ * @collective:	RAR_ALLREDUCE, RAR_BROADCAST or RAR_REDUCE
+ * @root:	of a broadcast or reduction
  * @ops:	operations, one after the other; all ranks begin each together
  * @bytes:	of the tensor
  * @mtu:	bytes of an IP packet
@@ -41,7 +43,7 @@
  * @limit:	simulated time after which an operation counts as hung
  */
 struct sim_set {
-	u32 ranks, fold, schedule, ops;
+	u32 ranks, fold, schedule, collective, root, ops;
 	u64 bytes;
 	u32 mtu, frame, super;
 	bool whole;

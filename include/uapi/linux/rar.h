@@ -261,8 +261,8 @@ enum rar_collective {
  *                rank, and adds what all have sent: a single hop. So does the root of a
  *                broadcast. Every rank must reach every other rank at the address that
  *                RAR_PEERS tells.
- * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, and a barrier, go by recursive doubling,
- *                up to 8 to 64 KiB, as N is (doubling_bytes of struct rar_info): the hops are
+ * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, reduction to a root, or barrier goes by
+ *                recursive doubling, and a short broadcast by a tree, up to 8 to 64 KiB, as N is (doubling_bytes of struct rar_info): the hops are
  *                log2 N, or that rounded down and two more, in a group of any size. Every rank
  *                must reach about log2 N others at the addresses that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
@@ -270,7 +270,7 @@ enum rar_collective {
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_DIRECT gives
  * the bits of RAR_BY_RANKS. With RAR_DOUBLING the sum of the lower half of the ranks and the
- * sum of the upper half are added, and each of them in the same way. With RAR_AUTO the bits of
+ * sum of the upper half are added, and each of them in the same way, whatever the root. With RAR_AUTO the bits of
  * sums that go directly are those of ranks that add in rank order, whatever the length, and
  * those of the others are as with RAR_DOUBLING. The way of an operation follows from its
  * length and the number of ranks alone, never from a time. But if a pair of ranks cannot reach
@@ -613,8 +613,8 @@ struct rar_box_info {
  * @hosts:        number of hosts with RAR_BY_HOSTS, else 0
  * @direct_bytes: bytes of the longest all-reduce or broadcast that is exchanged directly;
  *                RAR_NO_BYTES = none is
- * @doubling_bytes: bytes of the longest all-reduce that goes by doubling; RAR_NO_BYTES = none
- *                does
+ * @doubling_bytes: bytes of the longest all-reduce or reduction to a root that goes by doubling,
+ *                and of the longest broadcast that goes by a tree; RAR_NO_BYTES = none does
  * @forwarded:    data packets sent on in the packet that brought them
  * @box_state:    enum rar_box_state, of the first box
  * @security:     enum rar_security

@@ -105,7 +105,7 @@ static void end(struct rar_member *m, struct adder *a, u32 chunks)
 }
 
 /**
- * rar_gather_end() - put the sum into the user's memory
+ * rar_gather_end() - put the sum into the user's memory, if this rank gets it
  * @op: gathered and pinned, complete; the user does not know yet
  *
  * Softirq, or process context with bottom halves off. RCU read side: if the
@@ -113,14 +113,15 @@ static void end(struct rar_member *m, struct adder *a, u32 chunks)
  */
 void rar_gather_end(const struct rar_operation *op)
 {
-	u64 from = rar_plan_got(&op->ring.plan, op->bytes).off, at;
+	struct rar_span got = rar_plan_got(&op->ring.plan, op->bytes);
 	struct rar_cursor sum = { .buf = op->sums };
+	u64 at;
 	u32 n;
 
-	for (at = 0; at < op->bytes; at += n) {
-		const void *part = rar_cursor_at(&sum, from + at, &n);
+	for (at = 0; at < got.len; at += n) {
+		const void *part = rar_cursor_at(&sum, got.off + at, &n);
 
-		n = min_t(u64, n, op->bytes - at);
+		n = min_t(u64, n, got.len - at);
 		rar_buf_write(&op->buf, at, part, n);
 	}
 }

@@ -242,7 +242,8 @@ struct rar_operation {
 	unsigned long *claimed[RAR_PHASES];
 	unsigned long *published[RAR_PHASES];
 
-	u32 peers;			/* ranks that may still need chunks directly, a bit each */
+	u32 peers;			/* slots: ranks that may need chunks */
+	u32 senders;			/* slots: ranks that send chunks here */
 	bool direct_sent;		/* the own chunks went directly to all of them */
 	bool direct_runs;		/* it counts in m->direct.running */
 	unsigned long *ringed;		/* chunks that go by the ring, if sums are made aside */

@@ -79,15 +79,18 @@ static void plan_hosts(struct rar_plan *plan, const struct rar_place *at)
 	set_phase(plan, RAR_AG, plan->ends[RAR_RS], stops);
 }
 
-/* All-reduce by recursive doubling, see ring.h. */
-static void plan_doubling(struct rar_plan *plan, const struct rar_place *at)
+/* An all-reduce or a reduction to a root by recursive doubling, see ring.h. */
+static void plan_doubling(struct rar_plan *plan)
 {
 	struct rar_stages *st = &plan->stages;
 
-	*st = rar_stages_of(at->size, at->rank);
 	plan->doubling = true;
 	plan->parts = 2 * st->n + 1;
-	plan->sum = st->odd ? st->n - 1 : rar_plan_partial(plan, st->last);
+	plan->sum = RAR_NO_BLOCK;
+	if (st->gets)
+		plan->sum = st->n - 1;
+	else if (st->whole && (!st->rooted || st->rank == st->root))
+		plan->sum = rar_plan_partial(plan, st->last);
 	set_phase(plan, RAR_AG, rar_plan_partial(plan, st->first),
 		  RAR_NO_BLOCK);
 }
@@ -118,6 +121,18 @@ bool rar_ring_reduces(u8 collective)
 	       rows[collective].starts != rows[collective].complete;
 }
 
+/* Can a collective go directly, or by doubling (a broadcast: by the tree)? */
+static bool goes_directly(u8 collective)
+{
+	return collective == RAR_ALLREDUCE || collective == RAR_BARRIER ||
+	       collective == RAR_BROADCAST;
+}
+
+static bool doubles(u8 collective)
+{
+	return goes_directly(collective) || collective == RAR_REDUCE;
+}
+
 /**
  * rar_ring_plan() - make the plan of an operation
  * @plan:       to fill
@@ -137,16 +152,16 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 {
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
 	u32 way = rar_mode_way(mode);
-	bool doubles = way == RAR_WAY_DOUBLING;
+	bool doubling = way == RAR_WAY_DOUBLING;
 	bool direct = way == RAR_WAY_DIRECT;
 	bool gathers = direct && sums;
 	bool ordered = mode & RAR_OPF_IN_ORDER || gathers;
 	const struct row *row;
 
 	if (!collective || collective >= RAR_COLLECTIVE_NR ||
-	    ((ordered || doubles) && !sums) || way >= RAR_WAY_NR ||
-	    (doubles && ordered) ||
-	    (direct && !sums && collective != RAR_BROADCAST))
+	    (ordered && !sums) || way >= RAR_WAY_NR ||
+	    (doubling && (ordered || !doubles(collective))) ||
+	    (direct && !goes_directly(collective)))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
 	if (gathers)
@@ -160,10 +175,15 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	set_phase(plan, RAR_AG, RAR_ALL_BLOCKS, RAR_ALL_BLOCKS);
 	if (place->size == 1)
 		return 0;
-	plan->gathered = row == &gathered || doubles;
-	plan->direct = direct || doubles;
-	if (doubles)
-		plan_doubling(plan, place);
+	plan->tree = doubling && collective == RAR_BROADCAST;
+	plan->gathered = gathers || (doubling && !plan->tree);
+	plan->direct = direct || doubling;
+	if (doubling)
+		plan->stages = row->rooted ?
+			rar_stages_to(place->size, place->rank, root) :
+			rar_stages_of(place->size, place->rank);
+	if (doubling && !plan->tree)
+		plan_doubling(plan);
 	else if (place->hosts && sums && !ordered)
 		plan_hosts(plan, place);
 	else
@@ -460,9 +480,9 @@ u32 rar_ring_need(const struct rar_ring *ring)
 {
 	const struct rar_plan *plan = &ring->plan;
 
-	/* The chunks of the sum. */
+	/* The chunks of the sum, or of the last partial sum that it makes. */
 	if (plan->doubling)
-		return ring->cpb;
+		return rar_stages_wait(&plan->stages) ? ring->cpb : 0;
 	/* The block that starts here comes back, or never arrives. */
 	if (rar_plan_returns(plan))
 		return ring->nchunks;

@@ -51,13 +51,16 @@
  * rank b. Every rank then adds all of them in rank order (core/gather.c), as a
  * single block is added that goes round.
  *
- * Doubling: a short all-reduce by recursive doubling, log2(size) stages
- * (core/stages.h). There is a block for the arrival of each stage, and after
- * these a block for each partial sum that this rank makes: as many, and another
- * for the last. Each is as long as the tensor. This rank's partial sum before
- * stage s becomes the peer's arrival of stage s, which the peer adds to its own
- * partial sum before stage s; see ring/doubling.c. In a packet a chunk has the
- * number that it has at the receiver.
+ * Doubling: a short all-reduce, or reduction to a root, by recursive doubling,
+ * log2(size) stages (core/stages.h). There is a block for the arrival of each
+ * stage, and after these a block for each partial sum that this rank makes: as
+ * many, and another for the last. Each is as long as the tensor. This rank's
+ * partial sum before stage s becomes the peer's arrival of stage s, which the
+ * peer adds to its own partial sum before stage s; see ring/doubling.c. In a
+ * packet a chunk has the number that it has at the receiver.
+ *
+ * Tree: a short broadcast may go to the ranks of a tree, each of which sends it
+ * on to its children, log2(size) hops.
  *
  * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
@@ -167,9 +170,10 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  * @gathered: @direct, and each block is a whole contribution, or partial sum,
  *            of the tensor's length
  * @doubling: by recursive doubling; then @gathered and @direct are set, too
- * @stages: @doubling: the stages of this rank
+ * @tree:   a broadcast by the tree of @stages; then @direct is set, too
+ * @stages: @doubling and @tree: the stages of this rank
  * @sum:    @gathered: the block that the sum lies in, which may be one after
- *          the last
+ *          the last; RAR_NO_BLOCK: this rank gets none
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
  *          this host
  * @aside:  any of the sums may also be made aside of the ring. Then a sum may come here of any
@@ -189,6 +193,7 @@ struct rar_plan {
 	bool gathered;
 	bool direct;
 	bool doubling;
+	bool tree;
 	struct rar_stages stages;
 	u32 sum;
 	bool back;

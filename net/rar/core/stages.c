@@ -2,6 +2,15 @@
 /* The stages of recursive doubling (see stages.h). */
 #include "core/stages.h"
 
+static u32 lowest_bit(u32 bits)
+{
+	u32 n = 0;
+
+	for (; !(bits & 1); bits >>= 1)
+		n++;
+	return n;
+}
+
 /* The number of a rank among the cores, and the rank with such a number. */
 static u32 core_of(const struct rar_stages *st, u32 rank)
 {
@@ -29,13 +38,44 @@ struct rar_stages rar_stages_of(u32 size, u32 rank)
 		st.n++;
 	st.folded = size - st.cores;
 	st.last = st.n;
-	if (!st.folded)
-		return st;
-	pair = rank < 2 * st.folded;
-	st.odd = pair && rank % 2;
-	st.first = !pair;
-	st.last = st.n + 1;
-	st.n += 2;
+	if (st.folded) {
+		pair = rank < 2 * st.folded;
+		st.odd = pair && rank % 2;
+		st.first = !pair;
+		st.last = st.odd ? 0 : st.n + 1;
+		st.n += 2;
+	}
+	st.whole = !st.odd;
+	st.gets = st.odd;
+	return st;
+}
+
+/* How a core differs from that of the root, a bit each; 0: it is that core. */
+static u32 far(const struct rar_stages *st)
+{
+	return core_of(st, st->rank) ^ core_of(st, st->root);
+}
+
+/**
+ * rar_stages_to() - find the stages of a rank in a reduction to a root
+ * @size: ranks, at least 1
+ * @rank: less than @size
+ * @root: less than @size
+ *
+ * Return: the stages; none in a group of one.
+ */
+struct rar_stages rar_stages_to(u32 size, u32 rank, u32 root)
+{
+	struct rar_stages st = rar_stages_of(size, rank);
+	u32 bits;
+
+	st.rooted = true;
+	st.root = root;
+	st.gets = st.odd && rank == root;
+	bits = far(&st);
+	st.whole = !st.odd && !bits;
+	if (!st.odd && bits)
+		st.last = !!st.folded + lowest_bit(bits);
 	return st;
 }
 
@@ -71,6 +111,22 @@ u32 rar_stages_bytes(u32 size)
 	return bytes;
 }
 
+/* The stage in which folded ranks send, or in which they get the sum. */
+static struct rar_stage stage_of_pair(const struct rar_stages *st, bool begins)
+{
+	if (st->rank >= 2 * st->folded)
+		return (struct rar_stage) { };
+	/* Of a reduction only the root gets the sum. */
+	if (!begins && st->rooted && (st->rank | 1) != st->root)
+		return (struct rar_stage) { };
+	return (struct rar_stage) {
+		.peer = st->rank ^ 1,
+		.sends = st->odd == begins,
+		.takes = st->odd != begins,
+		.after = true,
+	};
+}
+
 /**
  * rar_stage() - find what a rank does in a stage
  * @st:    its stages
@@ -81,24 +137,17 @@ u32 rar_stages_bytes(u32 size)
 struct rar_stage rar_stage(const struct rar_stages *st, u32 stage)
 {
 	u32 core = core_of(st, st->rank), bit = stage - !!st->folded;
-	bool begins = st->folded && !stage;
+	u32 bits = st->rooted ? far(st) : 0;
 
-	if (st->folded && (begins || stage == st->n - 1)) {
-		if (st->rank >= 2 * st->folded)
-			return (struct rar_stage) { };
-		return (struct rar_stage) {
-			.peer = st->rank ^ 1,
-			.sends = st->odd == begins,
-			.takes = st->odd != begins,
-			.after = true,
-		};
-	}
-	if (st->odd)
+	if (st->folded && (!stage || stage == st->n - 1))
+		return stage_of_pair(st, !stage);
+	/* It has sent its partial sum in an earlier stage. */
+	if (st->odd || bits & ((1U << bit) - 1))
 		return (struct rar_stage) { };
 	return (struct rar_stage) {
 		.peer = rank_of(st, core ^ (1U << bit)),
-		.sends = true,
-		.takes = true,
+		.sends = !st->rooted || bits >> bit & 1,
+		.takes = !st->rooted || !(bits >> bit & 1),
 		.after = !(core >> bit & 1),
 	};
 }
@@ -130,4 +179,44 @@ u32 rar_stage_from(const struct rar_stages *st, u32 rank)
 u32 rar_stage_to(const struct rar_stages *st, u32 rank)
 {
 	return stage_with(st, rank, false);
+}
+
+/**
+ * rar_tree_parent() - find from whom a rank gets a broadcast
+ * @st: from rar_stages_to()
+ *
+ * Return: the rank to which it sends in a reduction to that root; its own rank
+ * at the root.
+ */
+u32 rar_tree_parent(const struct rar_stages *st)
+{
+	struct rar_stage stage;
+	u32 s;
+
+	for (s = st->n; s && st->rank != st->root; s--) {
+		stage = rar_stage(st, s - 1);
+		if (stage.sends)
+			return stage.peer;
+	}
+	return st->rank;
+}
+
+/**
+ * rar_tree_child() - find to whom a rank sends a broadcast
+ * @st:    from rar_stages_to()
+ * @stage: @st->n to begin with; set to that of the child, for the next call
+ *
+ * Return: the child with the next smaller tree below it, or RAR_NO_STAGE.
+ */
+u32 rar_tree_child(const struct rar_stages *st, u32 *stage)
+{
+	u32 parent = rar_tree_parent(st);
+	struct rar_stage at;
+
+	while (*stage) {
+		at = rar_stage(st, --*stage);
+		if (at.takes && at.peer != parent)
+			return at.peer;
+	}
+	return RAR_NO_STAGE;
 }

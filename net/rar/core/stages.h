@@ -21,6 +21,18 @@
  * cores) do as above. In a last stage the folded ranks get the sum. So there
  * are log2(size) stages, or two more than log2(size) rounded down.
  *
+ * A reduction to a root is a part of it: a binomial tree. A rank adds what
+ * comes, until the stage in which its peer is nearer to the root. Then it sends
+ * its partial sum there, and is done. The sums, and so the bits, are those
+ * above. If the root is folded, the rank before it has the sum first. Root 0:
+ *
+ *	rank	 0	 1	 2	 3	 4	 5	 6	 7
+ *	s = 0	 0+1	 sends	 2+3	 sends	 4+5	 sends	 6+7	 sends
+ *	s = 1	   (0+1)+(2+3)	 sends		   (4+5)+(6+7)	 sends
+ *	s = 2		((0+1)+(2+3)) + ((4+5)+(6+7))	 rank 4 sends
+ *
+ * A broadcast is the same tree, in which every edge has the other direction.
+ *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
  * Communication Operations in MPICH", 2005, sections 4.1 and 4.5.
  */
@@ -48,10 +60,12 @@
  * @cores:  ranks that are not folded: a power of two
  * @folded: ranks that are folded; 0 = the size is a power of two
  * @first:  the stage with which the rank begins
- * @last:   before this stage the rank has the sum of all, unless it is folded
- *          itself
- * @odd:    the rank is folded: it sends in the first stage, and gets the sum in
- *          the last stage
+ * @last:   before this stage the rank has made all its partial sums
+ * @odd:    the rank is folded: it sends in the first stage
+ * @whole:  the last of its partial sums is the sum of all
+ * @gets:   the sum of all comes in the last stage
+ * @rooted: a reduction to a root, or the tree of a broadcast
+ * @root:   @rooted: the root
  */
 struct rar_stages {
 	u32 n;
@@ -61,6 +75,10 @@ struct rar_stages {
 	u32 first;
 	u32 last;
 	bool odd;
+	bool whole;
+	bool gets;
+	bool rooted;
+	u32 root;
 };
 
 /**
@@ -77,10 +95,19 @@ struct rar_stage {
 	bool after;
 };
 
+/* Does anything come to a rank, or has it only to send its contribution? */
+static inline bool rar_stages_wait(const struct rar_stages *st)
+{
+	return st->gets || st->first < st->last;
+}
+
 struct rar_stages rar_stages_of(u32 size, u32 rank);
+struct rar_stages rar_stages_to(u32 size, u32 rank, u32 root);
 struct rar_stage rar_stage(const struct rar_stages *st, u32 stage);
 u32 rar_stages_bytes(u32 size);
 u32 rar_stage_from(const struct rar_stages *st, u32 rank);
 u32 rar_stage_to(const struct rar_stages *st, u32 rank);
+u32 rar_tree_parent(const struct rar_stages *st);
+u32 rar_tree_child(const struct rar_stages *st, u32 *stage);
 
 #endif /* _RAR_STAGES_H */

@@ -47,7 +47,6 @@ bool rar_peers_wanted(const struct rar_member *m)
 static u32 doubling_slots(struct rar_member *m, u32 *ranks, u32 n)
 {
 	struct rar_stages st = rar_stages_of(m->size, m->rank);
-	struct rar_direct *d = &m->direct;
 	struct rar_stage stage;
 	u32 s, i;
 
@@ -59,8 +58,6 @@ static u32 doubling_slots(struct rar_member *m, u32 *ranks, u32 n)
 			;
 		ranks[i] = stage.peer;
 		n = max(n, i + 1);
-		d->to |= stage.sends ? BIT(i) : 0;
-		d->from |= stage.takes ? BIT(i) : 0;
 	}
 	return n;
 }
@@ -70,8 +67,6 @@ static u32 find_slots(struct rar_member *m, u32 *ranks)
 {
 	u32 n = 0;
 
-	m->direct.to = 0;
-	m->direct.from = 0;
 	m->direct.all = to_all(m);
 	while (m->direct.all && n < m->size) {
 		ranks[n] = n;

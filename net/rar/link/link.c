@@ -270,6 +270,64 @@ void rar_link_inject(struct rar_link *link, struct rar_operation *op, u32 n)
 	out->inject_end = end;
 }
 
+/* The slot of a rank that has a direct link, as a bit. */
+static u32 slot_bit(struct rar_member *m, u32 rank)
+{
+	struct rar_link *link = rar_member_direct(m, rank);
+
+	return link ? BIT(link->index - RAR_LINKS) : 0;
+}
+
+/* The slots of the ranks that a rank exchanges partial sums with. */
+static void stage_slots(struct rar_member *m, struct rar_operation *op)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	struct rar_stage stage;
+	u32 s;
+
+	for (s = 0; s < st->n; s++) {
+		stage = rar_stage(st, s);
+		if (stage.sends)
+			op->peers |= slot_bit(m, stage.peer);
+		if (stage.takes)
+			op->senders |= slot_bit(m, stage.peer);
+	}
+}
+
+/* The slots of the ranks next to a rank in the tree of a broadcast. */
+static void tree_slots(struct rar_member *m, struct rar_operation *op)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 stage = st->n, child;
+
+	while ((child = rar_tree_child(st, &stage)) != RAR_NO_STAGE)
+		op->peers |= slot_bit(m, child);
+	op->senders = slot_bit(m, rar_tree_parent(st));
+}
+
+/* Find to which ranks an operation goes directly, and from which it comes. */
+static void find_slots(struct rar_member *m, struct rar_operation *op)
+{
+	u32 root = op->fingerprint.root, all = 0;
+
+	if (m->direct.all)
+		all = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
+	op->peers = 0;		/* of an attempt that could not be posted */
+	op->senders = 0;
+	if (op->ring.plan.tree) {
+		tree_slots(m, op);
+	} else if (op->ring.plan.doubling) {
+		stage_slots(m, op);
+	} else if (op->ring.plan.gathered) {
+		op->peers = all;
+		op->senders = all;
+	} else if (m->rank == root) {
+		op->peers = all;
+	} else {
+		op->senders = BIT(root);
+	}
+}
+
 /**
  * rar_link_post() - put an operation on the table
  * @m:  member, its lock is held
@@ -283,15 +341,8 @@ void rar_link_post(struct rar_member *m, struct rar_operation *op)
 	op->posted_us = rar_now_us();
 	atomic_set(&op->users, 1);
 	op->come = op->later ? 0 : op->ring.cpb;
-	/*
-	 * A rank that has a block of its own sends it to all other ranks, or by
-	 * doubling to one first.
-	 */
-	if (op->ring.plan.doubling)
-		op->peers = m->direct.to;
-	else if (op->ring.plan.direct &&
-		 rar_ring_block_chunks(&op->ring, rar_plan_own(&op->ring.plan)))
-		op->peers = GENMASK(m->size - 1, 0) & ~BIT(m->rank);
+	if (op->ring.plan.direct && !op->keyed)
+		find_slots(m, op);
 	rar_each_out(link, m) {
 		rar_window_post(link, op);
 		if (!op->ring.plan.aside)

@@ -379,7 +379,7 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 	else
 		rar_push(m);
 	rar_done_lead(m, op, a);
-	if (op->ring.plan.doubling)
+	if (op->ring.plan.doubling || op->ring.plan.tree)
 		rar_direct_come(m, op, run->chunk, a->won);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
@@ -420,6 +420,8 @@ static u32 direct_from(const struct rar_operation *op, u32 block)
 	const struct rar_stages *st = &op->ring.plan.stages;
 	struct rar_stage stage;
 
+	if (op->ring.plan.tree)
+		return rar_tree_parent(st);
 	if (!op->ring.plan.gathered)
 		return op->fingerprint.root;
 	if (!op->ring.plan.doubling)

@@ -4,7 +4,8 @@
  * straight to every other rank (DIRECT), in one hop. Every rank adds in rank
  * order (core/gather.c), so the bits are those of the ring. In a broadcast only
  * the root sends. By doubling partial sums go to one rank after another
- * (doubling.c).
+ * (doubling.c); and a broadcast may go by a tree, in which each rank sends it
+ * on to its children as it comes.
  *
  * No rank remembers what it has sent to which rank. Two facts about the operations on the
  * table are enough, and both can be read off the table at any moment:
@@ -119,9 +120,11 @@ static void runs_no_more(struct rar_member *m, struct rar_operation *op)
 static u32 chunks_from(const struct rar_operation *op, u32 rank, u32 *n)
 {
 	const struct rar_plan *plan = &op->ring.plan;
+	u32 from = plan->tree ? rar_tree_parent(&plan->stages) :
+				op->fingerprint.root;
 	u32 block = plan->doubling ? rar_stage_from(&plan->stages, rank) :
 		    plan->gathered ? rank :
-		    rank == op->fingerprint.root ? 0 : RAR_NO_BLOCK;
+		    rank == from ? 0 : RAR_NO_BLOCK;
 
 	*n = rar_ring_block_chunks(&op->ring, block);
 	return rar_ring_block_first(&op->ring, block);
@@ -134,16 +137,23 @@ static u32 chunks_from(const struct rar_operation *op, u32 rank, u32 *n)
 static u32 chunks_to(const struct rar_operation *op, u32 rank, u64 *mask)
 {
 	const struct rar_plan *plan = &op->ring.plan;
-	u32 block = rar_plan_own(plan), stage;
+	u32 block = plan->gathered ? rar_plan_own(plan) : 0, stage;
+	struct rar_run run = { .phase = RAR_AG };
 
-	*mask = rar_mask(rar_ring_block_chunks(&op->ring, block));
 	if (plan->doubling) {
 		stage = rar_stage_to(&plan->stages, rank);
 		*mask = stage == RAR_NO_STAGE ? 0 :
 						rar_doubling_made(op, stage);
 		block = rar_plan_partial(plan, stage);
+		return rar_ring_block_first(&op->ring, block);
 	}
-	return rar_ring_block_first(&op->ring, block);
+	run.chunk = rar_ring_block_first(&op->ring, block);
+	run.n = rar_ring_block_chunks(&op->ring, block);
+	*mask = rar_mask(run.n);
+	/* What a rank of a tree passes on has to come first. */
+	if (block != rar_plan_own(plan))
+		*mask = rar_op_published(op, &run, *mask);
+	return run.chunk;
 }
 
 /*
@@ -152,7 +162,8 @@ static u32 chunks_to(const struct rar_operation *op, u32 rank, u64 *mask)
  */
 static u64 full_chunks(const struct rar_member *m, const struct rar_operation *op)
 {
-	u32 own = rar_plan_own(&op->ring.plan);
+	const struct rar_plan *plan = &op->ring.plan;
+	u32 own = plan->gathered ? rar_plan_own(plan) : 0;
 	u32 n = rar_ring_block_chunks(&op->ring, own);
 	u32 first = rar_ring_block_first(&op->ring, own);
 	struct rar_chunk last;
@@ -207,7 +218,7 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 	if (!n || op->keyed || !atomic_read(&op->left))
 		return 0;
 	/* A peer is hardly in a stage before this rank is. */
-	if (op->ring.plan.doubling && !op->ring.plan.stages.odd)
+	if (op->ring.plan.doubling && !op->ring.plan.stages.gets)
 		mask &= rar_doubling_made(op, first / op->ring.cpb);
 	return mask & ~rar_bits_get(op->claimed[RAR_AG], first, mask);
 }
@@ -217,8 +228,7 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 /* May another operation be on its way? tx_lock. */
 static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 {
-	u64 bytes = op->bytes * (op->ring.plan.doubling ?
-				 hweight32(m->direct.from) : m->size);
+	u64 bytes = op->bytes * (hweight32(op->senders) + 1);
 
 	return !m->direct.running ||
 	       (m->direct.running + 1) * bytes <= DIRECT_WINDOW;
@@ -232,14 +242,14 @@ static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
 	rar_link_timer_at(m, peer->ask_us);
 }
 
-/* A broadcast of another rank: this one only waits for it. tx_lock. */
+/* A broadcast of another rank: this one waits for it. tx_lock. */
 static void await_root(struct rar_member *m, const struct rar_operation *op)
 {
 	const struct rar_plan *plan = &op->ring.plan;
 
-	if (plan->direct && !plan->gathered && !op->keyed && !op->peers &&
+	if (plan->direct && !plan->gathered && op->senders &&
 	    atomic_read(&op->left))
-		watch(m, &m->direct.peer[op->fingerprint.root], rar_now_us());
+		watch(m, &m->direct.peer[__ffs(op->senders)], rar_now_us());
 }
 
 /* The next operation to send, referenced; NULL if none may go. tx_lock. */
@@ -254,7 +264,8 @@ static struct rar_operation *next_op(struct rar_member *m)
 		op = rar_link_op_at(m, d->next);
 		if (op)
 			await_root(m, op);
-		if (!op || !op->peers || op->direct_sent || op->keyed)
+		if (!op || op->direct_sent || op->keyed ||
+		    (!op->peers && !op->ring.plan.doubling))
 			continue;
 		if (!may_run(m, op) ||
 		    !rar_sender_room(m, m->link[RAR_NEXT]->path.dst.af))
@@ -262,7 +273,8 @@ static struct rar_operation *next_op(struct rar_member *m)
 		d->next++;
 		d->running++;
 		op->direct_runs = true;
-		op->direct_sent = true;
+		/* A full barrier, which pairs with the one in pass_on(). */
+		smp_store_mb(op->direct_sent, true);
 		refcount_inc(&op->ref);
 		rar_op_use(op);
 		return op;
@@ -362,12 +374,19 @@ static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
 	return op;
 }
 
-/* Send what this rank contributes straight to all ranks that need it. */
+/* Send what this rank contributes, or has of a broadcast, to who needs it. */
 static void send_to(struct rar_member *m, struct rar_operation *op, u32 peers,
 		    const struct rar_known *told)
 {
-	u32 n = m->direct.n, i, slot;
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 n = m->direct.n, i, slot, stage = st->n, child;
 
+	if (op->ring.plan.tree) {
+		while ((child = rar_tree_child(st, &stage)) != RAR_NO_STAGE)
+			send_chunks(rar_member_direct(m, child), op, ~0ULL,
+				    told, false);
+		return;
+	}
 	/*
 	 * Each rank begins with its successor, so that they do not all send to
 	 * one rank.
@@ -380,7 +399,10 @@ static void send_to(struct rar_member *m, struct rar_operation *op, u32 peers,
 	}
 }
 
-/* From now on a chunk may come from a rank: ask for it if it does not. */
+/*
+ * From now on a chunk may come from a rank, or word that it needs no more: ask
+ * for it if it does not come.
+ */
 static void expect(struct rar_link *link)
 {
 	struct rar_direct_peer *peer = peer_of(link);
@@ -410,16 +432,15 @@ static void enter_stage(struct rar_member *m, struct rar_operation *op,
 	if (!in.sends && !in.takes)
 		return;
 	link = rar_member_direct(m, in.peer);
-	if (in.takes || st->odd)
-		expect(link);
+	expect(link);
 	if (in.sends)
 		send_mask(link, op, rar_doubling_chunk(op, stage, nth), mask,
 			  NULL, false);
 }
 
 /*
- * By doubling: count chunks of the sum, and complete the operation if they were
- * the last ones.
+ * By doubling: count chunks of the last partial sum, or of the sum that comes,
+ * and complete the operation if they were the last ones.
  */
 static void count(struct rar_member *m, struct rar_operation *op, u32 n)
 {
@@ -435,15 +456,16 @@ static void count(struct rar_member *m, struct rar_operation *op, u32 n)
 static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
 		    u32 nth, u64 mask)
 {
-	const u32 last = op->ring.plan.stages.last;
+	const struct rar_stages *st = &op->ring.plan.stages;
 
-	while (stage < last) {
+	while (stage < st->last) {
 		mask = rar_doubling_make(m, op, stage, nth, mask);
 		if (!mask)
 			return;
 		enter_stage(m, op, ++stage, nth, mask);
 	}
-	count(m, op, hweight64(mask));
+	if (!st->gets && rar_stages_wait(st))
+		count(m, op, hweight64(mask));
 }
 
 /* This rank has contributed: begin with its first stage. */
@@ -454,14 +476,32 @@ static void begin(struct rar_member *m, struct rar_operation *op)
 
 	rar_doubling_publish(op, st->first);
 	enter_stage(m, op, st->first, 0, all);
-	if (!st->odd && st->first < st->last)
-		advance(m, op, st->first, 0, all);
+	advance(m, op, st->first, 0, all);
+}
+
+/*
+ * Send chunks of a broadcast on to the children in its tree. Before this rank
+ * begins with the operation, next_op() and send_to() do that.
+ */
+static void pass_on(struct rar_member *m, struct rar_operation *op, u32 chunk,
+		    u64 mask)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 stage = st->n, child;
+
+	/* The chunks were published before. Pairs with next_op(). */
+	smp_mb();
+	if (!READ_ONCE(op->direct_sent))
+		return;
+	while ((child = rar_tree_child(st, &stage)) != RAR_NO_STAGE)
+		send_mask(rar_member_direct(m, child), op, chunk, mask, NULL,
+			  false);
 }
 
 /**
  * rar_direct_come() - go on with chunks that have come in a stage
  * @m:     member in RUN or LEAVING, RCU read side; no lock held
- * @op:    by doubling
+ * @op:    by doubling, or by a tree
  * @chunk: the first one of a run
  * @won:   those that were published just now, a bit each; at least one
  *
@@ -477,8 +517,9 @@ void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
 	if (!refcount_inc_not_zero(&op->ref))
 		return;
 	rar_op_use(op);
-	/* A folded rank gets the sum of all. */
-	if (op->ring.plan.stages.odd)
+	if (op->ring.plan.tree)
+		pass_on(m, op, chunk, won);
+	else if (op->ring.plan.stages.gets)
 		count(m, op, hweight64(won));
 	else
 		advance(m, op, chunk / op->ring.cpb, chunk % op->ring.cpb, won);
@@ -565,26 +606,27 @@ static void tell(struct rar_member *m, u32 slots)
  */
 void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 {
-	u32 senders = op->ring.plan.doubling ? m->direct.from : all_slots(m);
 	bool gathered = op->ring.plan.gathered;
-	u32 root = op->fingerprint.root;
 
 	if (op->keyed)
 		return;
 	spin_lock_bh(&m->tx_lock);
-	/* The packets of a broadcast are on their way until the other ranks have them. */
-	if (gathered || !op->peers)
+	/*
+	 * The packets of a broadcast, or of a reduction to a root, are on their
+	 * way until the other ranks have them.
+	 */
+	if ((gathered && !op->ring.plan.stages.rooted) || !op->peers)
 		runs_no_more(m, op);
-	if (gathered) {
-		m->direct.news |= senders;
+	if (gathered && op->senders) {
+		m->direct.news |= op->senders;
 		if (!m->direct.news_us)
 			m->direct.news_us = rar_now_us() + RAR_ACK_DELAY_US;
 		rar_link_timer_at(m, m->direct.news_us);
 	}
 	spin_unlock_bh(&m->tx_lock);
-	/* This rank sends nothing else that would tell the root. */
-	if (!gathered && root != m->rank)
-		tell(m, BIT(root));
+	/* This rank sends nothing else that would tell the root, or parent. */
+	if (!gathered && op->senders)
+		tell(m, op->senders);
 	rar_direct_push(m);
 }
 

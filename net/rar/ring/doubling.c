@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Recursive doubling of short all-reduces: the arrival of a stage is added to
- * the partial sum that this rank has before that stage. See core/stages.h for
- * the stages. The buffer is laid out as in a gathered operation
- * (core/gather.c), with a block for each arrival and one for each partial sum.
+ * Recursive doubling of short all-reduces, and reductions to a root: the
+ * arrival of a stage is added to the partial sum that this rank has before that
+ * stage. See core/stages.h for the stages. The buffer is laid out as in a
+ * gathered operation (core/gather.c), with a block for each arrival and one for
+ * each partial sum.
  *
  * Each chunk goes through the stages by itself, in softirq, on the CPU that
  * has the last thing that the chunk waited for. Two bits of a chunk say all
@@ -89,7 +90,7 @@ static void add(struct rar_member *m, struct rar_operation *op, u32 stage,
 		at = __ffs64(mask);
 		n = rar_mask_run(mask >> at);
 		rar_gather_pair(m, op, sum + at, first + at, second + at, n,
-				stage + 1 == st->last);
+				st->whole && stage + 1 == st->last);
 	}
 }
 

@@ -140,13 +140,16 @@ static void choose_way(const struct rar_member *m, struct rar_args *args)
 {
 	struct rar_fingerprint *p = &args->fingerprint;
 	bool sum = p->collective == RAR_ALLREDUCE || p->collective == RAR_BARRIER;
+	bool rooted = p->collective == RAR_BROADCAST ||
+		      p->collective == RAR_REDUCE;
 
 	if (p->mode & ~RAR_OPF_IN_ORDER)
 		return;
 	if (args->bytes < m->direct.below &&
 	    (sum || (p->collective == RAR_BROADCAST && !p->mode)))
 		p->mode |= rar_way_mode(RAR_WAY_DIRECT);
-	else if (sum && !p->mode && args->bytes < m->direct.doubling_below)
+	else if ((sum || rooted) && !p->mode &&
+		 args->bytes < m->direct.doubling_below)
 		p->mode |= rar_way_mode(RAR_WAY_DOUBLING);
 }
 
