@@ -688,7 +688,7 @@ struct rar_row {
  * the tensor; see choice.c
  * @paired: each rank reaches each other rank directly that it has a link to
  * @direct: longest operation that is exchanged directly, 0 = none
- * @doubling: longest sum that goes by doubling, 0 = none
+ * @doubling: longest of the others that goes by doubling, 0 = none
  */
 struct rar_choice {
 	bool paired;

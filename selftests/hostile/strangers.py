@@ -31,7 +31,6 @@ RAR_JOIN, RAR_INFO, RAR_SCHEDULE = 1, 8, 13
 BY_RANKS, DIRECT = 0, 3
 JF_DIRECT = 0x10
 PORT, PAYLOAD = 18118, 1408
-UNCUT = 8192            # longest tensor that is not cut into blocks
 FAR = 3                 # the stranger's host
 RUN = 4
 MASK = 2**64 - 1
@@ -180,14 +179,14 @@ def table(group, drawn, nonces, port):
     payload = 1024
     rows = [struct.pack(">Q16sHHHH", nonce, address(FAR), 4, port, 0, payload)
             for nonce in nonces]
-    value = chain(0, struct.pack(">QQQQQQ", group, drawn, N, payload << 32, 0, UNCUT))
+    value = chain(0, struct.pack(">QQQQQ", group, drawn, N, payload << 32, 0))
     for row in rows:
         value = chain(value, row)
     digest = siphash((0, 0), struct.pack("<QQ", value, 1))
 
     def body(drawn, digest, rows):
         return struct.pack(">QQQQIHHHHIIII68s", drawn, digest, 0, 0, payload, 0, 0, len(rows), 0,
-                           0, 0, UNCUT, 0, b"\xff" * 68) + b"".join(rows)
+                           0, 0, 0, 0, b"\xff" * 68) + b"".join(rows)
 
     return body(0, drawn - 1, rows), body(drawn, digest, rows), body(drawn, digest, [])
 

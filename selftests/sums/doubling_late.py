@@ -6,6 +6,9 @@ Rank 0 owes rank 1 a long broadcast. In the second stage of the sum that follows
 partial sum to rank 0. That does not prove that rank 1 has posted: it has posted neither operation.
 So rank 0 must not send it more than rank 1 has lent it room for. All ranks get both results when
 rank 1 posts, long after dead_ms.
+
+And a short broadcast, which rank 2 has to pass on to rank 3. Rank 2 does not post it. It is named by
+RAR_OP_TIMEOUT, and not the root, for which rank 3 seems to wait.
 """
 import os
 import select
@@ -21,7 +24,8 @@ from rarpkt import tables                                       # noqa: E402
 from tap import finish, note, result                            # noqa: E402
 
 N = live.N = 4
-RAR_SCHEDULE, RAR_DOUBLING = 13, 4
+RAR_OP_TIMEOUT, RAR_ERROR, RAR_SCHEDULE, RAR_DOUBLING = 4, 7, 13, 4
+RAR_R_TIMEOUT = 7
 ALLREDUCE, BROADCAST, F32, SUM = 1, 2, 1, 1
 LONG = 8 << 20
 LATE_S = 5
@@ -36,14 +40,22 @@ def counter(name):
     return total
 
 
-def member(rank):
+def member(rank, group):
     """Return a socket that joins."""
     enter(f"rar{rank}")
     s = socket.socket(live.AF_RAR, socket.SOCK_SEQPACKET)
     s.setsockopt(SOL_RAR, RAR_SCHEDULE, struct.pack("=I", RAR_DOUBLING))
-    s.setsockopt(SOL_RAR, live.RAR_JOIN, live.sockaddr(rank, 77) +
-                 live.sockaddr((rank + 1) % N, 77))
+    s.setsockopt(SOL_RAR, live.RAR_JOIN, live.sockaddr(rank, group) +
+                 live.sockaddr((rank + 1) % N, group))
     return s
+
+
+def group_up(group):
+    """Return the sockets of a group."""
+    sockets = [member(rank, group) for rank in range(N)]
+    for s in sockets:
+        select.select([], [s], [], 30)
+    return sockets
 
 
 def op(collective, size):
@@ -71,15 +83,30 @@ def collect(s):
     return got == b"\1" * LONG and struct.unpack("=2f", s.recv(8)) == (10, 4)
 
 
+def accused():
+    """A rank that is to pass a broadcast on does not post it."""
+    sockets = group_up(78)
+    for rank, s in enumerate(sockets):
+        s.setsockopt(SOL_RAR, RAR_OP_TIMEOUT, struct.pack("=I", 500))
+        if rank != 2:
+            s.sendmsg([b"\1" * 8 if not rank else b""], op(BROADCAST, 8))
+    select.select([sockets[3]], [], [], 30)
+    try:
+        sockets[3].recv(8)
+        why = None
+    except OSError:
+        why = struct.unpack("=iIII", sockets[3].getsockopt(SOL_RAR, RAR_ERROR, 104)[:16])
+    note(f"errno, reason, rank, other: {why}")
+    result(why and why[1:3] == (RAR_R_TIMEOUT, 2), "who does not pass a broadcast on is named")
+
+
 def main():
-    """Run the case."""
+    """Run both."""
     for rank in range(N):
         enter(f"rar{rank}")
         sysctl("dead_ms", 1000)
     before = counter("RarDropEarlyFull")
-    sockets = [member(rank) for rank in range(N)]
-    for s in sockets:
-        select.select([], [s], [], 30)
+    sockets = group_up(77)
     for rank in (0, 2, 3):
         post(sockets[rank], rank)
     time.sleep(LATE_S)
@@ -92,6 +119,9 @@ def main():
         note(f"{error}")
         good = [False]
     result(all(good), "all get both results")
+    for s in sockets:
+        s.close()
+    accused()
     finish()
 
 

@@ -311,7 +311,7 @@ local members = layout {
 		{ 0x0004, "paired", "Every rank reaches every other rank" },
 		{ 0x0008, "box", "Boxes follow" } } },
 	{ 4, "borders.direct", "Longest operation that is exchanged directly (bytes)" },
-	{ 4, "borders.doubling", "Longest sum that goes by doubling (bytes)" },
+	{ 4, "borders.doubling", "Longest operation that goes by doubling (bytes)" },
 	{ 8 },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
 	{ 64, "caps.dtypes", "Types of each reduction" },

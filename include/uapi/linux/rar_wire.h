@@ -468,7 +468,7 @@ struct rar_wire_caps {
 /**
  * struct rar_borders - which operations go by which way, in bytes of the tensor
  * @direct:   PROPOSE: the longest that are exchanged directly; 0: none, not even empty ones
- * @doubling: of longer sums, the longest that go by doubling; 0: none
+ * @doubling: of the others, the longest that go by doubling, or a broadcast by a tree; 0: none
  * @__pad:    zero
  */
 struct rar_borders {
@@ -536,7 +536,7 @@ struct rar_table_hdr {
 
 #define RAR_TF_DIFFER	0x0001	/* members remember different epochs */
 #define RAR_TF_APART	0x0002	/* COLLECT: a rank does not reach all others directly (yet) */
-#define RAR_TF_PAIRED	0x0004	/* PROPOSE: every rank reaches every other rank directly */
+#define RAR_TF_PAIRED	0x0004	/* PROPOSE: every rank reaches those directly that it has to */
 #define RAR_TF_BOX	0x0008	/* PROPOSE: struct rar_wire_box follows the members, 1 ..
 				 * RAR_MAX_BOXES of them, as the length tells
 				 */

@@ -6,8 +6,8 @@
  * doubling. All else goes by the ring.
  *
  * The bits of a sum hang on its way. So the borders follow from the schedule
- * and the number of ranks alone, never from a time that was measured. What a
- * way costs:
+ * and the number of ranks, never from a time that was measured; only where the
+ * path carries short packets they are lower. What a way costs:
  *
  *	ring		2(N-1) hops, with 1/N of the tensor if it is cut
  *	doubling	log2 N hops, or up to two more, with all of it
@@ -148,6 +148,8 @@ void rar_choice_from_wire(const struct rar_member *m,
 		.direct = be32_to_cpu(th->borders.direct),
 		.doubling = be32_to_cpu(th->borders.doubling),
 	};
+	if (!choice->paired)
+		*choice = (struct rar_choice) { };
 	confine(m, choice);
 }
 
@@ -173,11 +175,8 @@ void rar_choice_take(struct rar_member *m)
 	m->direct.paired = false;
 	if (!rar_peers_wanted(m))
 		return;
-	if (direct > most)
-		direct = RAR_SMALL_BYTES;
-	if (doubling > most)
-		doubling = 0;
-	m->direct.below = below(direct);
-	m->direct.doubling_below = below(doubling);
+	most = rounddown_pow_of_two(most);
+	m->direct.below = below(min(direct, most));
+	m->direct.doubling_below = below(min(doubling, most));
 	m->direct.paired = choice->paired;
 }

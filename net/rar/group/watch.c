@@ -103,7 +103,8 @@ static bool has_posted(struct rar_member *m, u64 whole, u32 come, u64 seq)
 
 /*
  * Does an operation wait for a single rank: the root, which sends it directly; or at the root of a
- * keyed reduction a rank whose stream has not ended?
+ * keyed reduction a rank whose stream has not ended? By a tree it may also wait
+ * for a rank that is to pass it on.
  */
 static bool waits_for_one(struct rar_member *m, u64 seq, u32 *rank)
 {
@@ -113,7 +114,8 @@ static bool waits_for_one(struct rar_member *m, u64 seq, u32 *rank)
 
 	rcu_read_lock();
 	op = rcu_dereference(m->ops[seq % RAR_MAX_OPS]);
-	does = op && op->seq == seq && op->ring.plan.direct && !op->ring.plan.gathered;
+	does = op && op->seq == seq && op->ring.plan.direct &&
+	       !op->ring.plan.gathered && !op->ring.plan.tree;
 	if (does) {
 		*rank = op->fingerprint.root;
 		peers = READ_ONCE(op->peers);

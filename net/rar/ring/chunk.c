@@ -824,6 +824,8 @@ enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt,
 		ret = rar_chunk_use(m, &a);
 	if (a.dups)
 		rar_mib_add(m->rn, RxDup, hweight64(a.dups));
+	/* What the sender has told may let others go. */
+	rar_direct_push(m);
 	return ret;
 }
 

@@ -228,7 +228,8 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 /* May another operation be on its way? tx_lock. */
 static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 {
-	u64 bytes = op->bytes * (hweight32(op->senders) + 1);
+	u32 send = op->ring.plan.gathered ? 0 : hweight32(op->peers);
+	u64 bytes = op->bytes * (max(hweight32(op->senders), send) + 1);
 
 	return !m->direct.running ||
 	       (m->direct.running + 1) * bytes <= DIRECT_WINDOW;
@@ -242,6 +243,20 @@ static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
 	rar_link_timer_at(m, peer->ask_us);
 }
 
+/*
+ * From now on a chunk may come from a rank, or word that it needs no more: ask
+ * for it if it does not come. tx_lock.
+ */
+static void expect(struct rar_member *m, struct rar_direct_peer *peer)
+{
+	u64 at = rar_now_us() + peer->rto_us;
+
+	peer->backoff = 0;
+	if (!peer->ask_us || peer->ask_us > at)
+		peer->ask_us = at;
+	rar_link_timer_at(m, peer->ask_us);
+}
+
 /* A broadcast of another rank: this one waits for it. tx_lock. */
 static void await_root(struct rar_member *m, const struct rar_operation *op)
 {
@@ -249,7 +264,16 @@ static void await_root(struct rar_member *m, const struct rar_operation *op)
 
 	if (plan->direct && !plan->gathered && op->senders &&
 	    atomic_read(&op->left))
-		watch(m, &m->direct.peer[__ffs(op->senders)], rar_now_us());
+		expect(m, &m->direct.peer[__ffs(op->senders)]);
+}
+
+/* watch() for ranks in these slots. tx_lock. */
+static void watch_all(struct rar_member *m, u32 slots)
+{
+	u64 now = rar_now_us();
+
+	for (; slots; slots &= slots - 1)
+		watch(m, &m->direct.peer[__ffs(slots)], now);
 }
 
 /* The next operation to send, referenced; NULL if none may go. tx_lock. */
@@ -313,6 +337,7 @@ static void send_mask(struct rar_link *link, struct rar_operation *op,
 {
 	u32 most = READ_ONCE(link->path.run_max);
 	struct rar_run run = { .phase = RAR_AG };
+	bool sent = mask;
 	u32 at;
 
 	for (; mask; mask &= ~(rar_mask(run.n) << at)) {
@@ -321,7 +346,8 @@ static void send_mask(struct rar_link *link, struct rar_operation *op,
 		run.n = min(rar_mask_run(mask >> at), most);
 		send_run(link, op, &run, told, again);
 	}
-	rar_mib_inc(link->member->rn, TxDirect);
+	if (sent)
+		rar_mib_inc(link->member->rn, TxDirect);
 }
 
 /* Send the chunks of @mask to a rank, except those that are not here yet. */
@@ -350,8 +376,7 @@ static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
 {
 	struct rar_direct *d = &m->direct;
 	struct rar_operation *op;
-	u64 now = rar_now_us();
-	u32 slot, watched = 0;
+	u32 watched = 0;
 
 	spin_lock_bh(&m->tx_lock);
 	if (first && d->pushing) {
@@ -363,13 +388,12 @@ static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
 	if (op) {
 		*told = known(m);
 		*peers = op->peers;
-		/* By doubling most of them get nothing at once. */
-		watched = op->ring.plan.doubling ? 0 : *peers;
+		/* By doubling, or in a tree, most of them get nothing yet. */
+		watched = op->ring.plan.doubling ||
+			  (op->ring.plan.tree && op->senders) ? 0 : *peers;
 		d->news &= ~watched;
 	}
-	for (slot = 0; slot < d->n; slot++)
-		if (watched & BIT(slot))
-			watch(m, &d->peer[slot], now);
+	watch_all(m, watched);
 	spin_unlock_bh(&m->tx_lock);
 	return op;
 }
@@ -400,23 +424,6 @@ static void send_to(struct rar_member *m, struct rar_operation *op, u32 peers,
 }
 
 /*
- * From now on a chunk may come from a rank, or word that it needs no more: ask
- * for it if it does not come.
- */
-static void expect(struct rar_link *link)
-{
-	struct rar_direct_peer *peer = peer_of(link);
-	u64 at = rar_now_us() + peer->rto_us;
-
-	spin_lock_bh(&link->member->tx_lock);
-	peer->backoff = 0;
-	if (!peer->ask_us || peer->ask_us > at)
-		peer->ask_us = at;
-	rar_link_timer_at(link->member, peer->ask_us);
-	spin_unlock_bh(&link->member->tx_lock);
-}
-
-/*
  * This rank has chunks of the partial sum before a stage: send them, if this
  * rank sends in that stage. @mask: from the tensor's chunk @nth on, a bit each.
  */
@@ -432,7 +439,9 @@ static void enter_stage(struct rar_member *m, struct rar_operation *op,
 	if (!in.sends && !in.takes)
 		return;
 	link = rar_member_direct(m, in.peer);
-	expect(link);
+	spin_lock_bh(&m->tx_lock);
+	expect(m, peer_of(link));
+	spin_unlock_bh(&m->tx_lock);
 	if (in.sends)
 		send_mask(link, op, rar_doubling_chunk(op, stage, nth), mask,
 			  NULL, false);
@@ -617,6 +626,9 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 	 */
 	if ((gathered && !op->ring.plan.stages.rooted) || !op->peers)
 		runs_no_more(m, op);
+	/* Nothing else makes this rank ask whether they have it. */
+	else
+		watch_all(m, op->peers);
 	if (gathered && op->senders) {
 		m->direct.news |= op->senders;
 		if (!m->direct.news_us)
