@@ -293,7 +293,8 @@ PARTS = {
     "tools/rarctl/attrs.c": {"attributes": rarctl_attributes},
     "tools/rarctl/names.c": {"names": rarctl_names},
     "lib/src/report.c": {"dtypes": dtype_rows, "redops": word_rows("redop", "\t\t")},
-    "net/rar/sock/proc.c": {"states": word_rows("state", "\t", 80)},
+    "net/rar/sock/proc.c": {"states": word_rows("state", "\t", 80),
+                            "securities": word_rows("security", "\t", 80)},
     "tools/wireshark/rar.lua": {f"{name}s": lua_names(name) for name in
                                 ("collective", "dtype", "redop", "reason")},
     "tools/exporter/rar_exporter.py": {"counters": exporter_counters,

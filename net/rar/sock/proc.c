@@ -23,6 +23,13 @@ static const char *const state_names[RAR_S_NR] = {
 	/* end of list */
 };
 
+static const char *const security_names[RAR_SECURITY_NR] = {
+	/* list: securities */
+	[RAR_SECURITY_OFF] = "off", [RAR_SECURITY_AUTH] = "auth",
+	[RAR_SECURITY_ENCRYPT] = "encrypt",
+	/* end of list */
+};
+
 static void show_addr(struct seq_file *seq, const struct rar_addr *a)
 {
 	if (a->af == AF_INET6)
@@ -72,7 +79,8 @@ static void show_member(struct seq_file *seq, const struct rar_member *m)
 			   READ_ONCE(m->straggler.ms));
 	else
 		seq_puts(seq, " - 0");
-	seq_printf(seq, " %u\n", READ_ONCE(m->user_rank));
+	seq_printf(seq, " %u %s\n", READ_ONCE(m->user_rank),
+		   security_names[READ_ONCE(m->security)]);
 }
 
 /* Position 0 is the header; later positions are those of rn->all. RCU is held for a part. */
@@ -113,7 +121,7 @@ static void show_header(struct seq_file *seq)
 	seq_printf(seq, "family %d wire %d groups %u mem %llu resume %u\n", rar_family,
 		   RAR_WIRE_VERSION, READ_ONCE(rn->nmembers), READ_ONCE(rn->mem),
 		   READ_ONCE(rn->npasts));
-	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms user_rank\n");
+	seq_puts(seq, "group rank size state epoch payload self next prev posted complete released uid retransmits held-by slow slow_ms user_rank security\n");
 }
 
 static int rar_seq_show(struct seq_file *seq, void *v)
