@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """The exporter's metrics of a ring that runs: promtool accepts them, they are the kernel's values,
-none of the module's counters and settings lacks an explanation, and tools/grafana/rar.json
-uses no others.
+they tell which groups have seals and what these refuse, none of the module's counters and settings
+lacks an explanation, and tools/grafana/rar.json uses no others.
 
 Three ranks are in the namespaces rar0 rar1 rar2 of selftests/lib/lib.sh.
 """
@@ -21,14 +21,15 @@ import urllib.request
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "selftests/lib"))
-from live import N, RAR_INFO, Data, Ring, note          # noqa: E402
-from rarpkt import SOL_RAR, enter, tables               # noqa: E402
+from live import N, RAR_INFO, SEALED, Data, Ring, inject, note  # noqa: E402
+from rarpkt import RS, SOL_RAR, enter, tables           # noqa: E402
 from tap import finish, result, skip_all                # noqa: E402
 
 EXPORTER = TOP / "tools/exporter/rar_exporter.py"
 DASHBOARD = TOP / "tools/grafana/rar.json"
 SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 NEW = "a_newer_setting"
+SEAL = 24               # bytes
 
 
 def export(*args):
@@ -120,6 +121,33 @@ def check_values(ring):
     with open("/proc/sys/net/rar/dead_ms", encoding="ascii") as file:
         result(got["rar_setting_dead_seconds", ()] == int(file.read()) / 1000,
                "times are in seconds")
+
+
+def check_security(plain):
+    """The level of each member is a label, and packets that are refused are counted."""
+    Ring.options = SEALED
+    ring = Ring()
+    Ring.options = ()
+    enter("rar1")
+    labels = [dict(pairs) for (name, pairs) in samples(export()) if name == "rar_member_info"]
+    levels = {row["group"]: row["security"] for row in labels}
+    result(levels == {f"{plain.group:016x}": "off", f"{ring.group:016x}": "auth"},
+           "the level of security of each member")
+    right = ring.allreduce(Data(30))
+    packet = next(p for p in ring.sniff() if (p.type, p.drank) == (RS, 1))
+    rar = packet.copy(len_extra=-SEAL).rar()
+    before = samples(export())
+    inject(ring, [packet.copy(raw=raw).frame() for raw in
+                  (rar, rar[:-9] + bytes([rar[-9] ^ 1]) + rar[-8:], rar[:-SEAL])])
+    end, refused = time.monotonic() + 5, {}
+    while len(refused) < 3 and time.monotonic() < end:
+        refused = {dict(pairs)["reason"]: value - before[name, pairs]
+                   for (name, pairs), value in samples(export()).items()
+                   if name == "rar_drops_total" and value != before[name, pairs]}
+    note(f"refused: {refused}")
+    result(right and refused == {"replay": 1, "seal": 1, "unsealed": 1},
+           "what a group with seals refuses")
+    ring.close()
 
 
 def check_copy(text):
@@ -222,6 +250,7 @@ def main():
     check_copy(text)
     check_server()
     check_dashboard(text)
+    check_security(ring)
     ring.close()
     finish()
 

@@ -235,9 +235,11 @@ def add_members(metrics, rows):
     """Add a sample per metric and member. The epoch stays out: it keeps strangers out."""
     for row in rows:
         labels = {"group": row["group"], "rank": row["rank"]}
-        metrics.add("member_info", "gauge", "1; addresses, user and holder of a member", 1,
+        # A module that was loaded before an upgrade does not tell the level.
+        metrics.add("member_info", "gauge", "1; addresses, user and holder of a member, and its "
+                    "level of security: off, auth or encrypt", 1,
                     **labels, self=row["self"], next=row["next"], prev=row["prev"],
-                    uid=row["uid"], held_by=row["held-by"])
+                    uid=row["uid"], held_by=row["held-by"], security=row.get("security", ""))
     for column, (name, kind, about) in MEMBER.items():
         for row in rows:
             metrics.add(f"member_{name}", kind, about, row[column], group=row["group"],
