@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tshark with the dissector tools/wireshark/rar.lua."""
+"""tshark with the dissector tools/wireshark/rar.lua, and rar_unseal beside it."""
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
-LUA = pathlib.Path(__file__).resolve().parents[2] / "tools/wireshark/rar.lua"
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools/wireshark"
+LUA, UNSEAL = TOOLS / "rar.lua", TOOLS / "rar_unseal"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
@@ -25,3 +27,11 @@ def tshark(*args, capture=None):
                              errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     complaints = [line for line in run.stderr.splitlines() if not line.startswith("Running as")]
     return run.stdout, complaints, run.returncode
+
+
+def unseal(key, capture, opened, **env):
+    """Run rar_unseal. Return its exit status, and what it prints."""
+    run = subprocess.run([sys.executable, UNSEAL, key, capture, opened], check=False, text=True,
+                         env={**os.environ, **env}, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    return run.returncode, run.stdout

@@ -6,6 +6,7 @@
 -- Wireshark loads it from its folder of personal Lua plugins. UDP port 18118 is AF_RAR's; on
 -- other ports the dissector recognises the packets by their header. A capture may hold
 -- superpackets, which the device cuts up later: each of their chunks has a header of its own.
+-- rar_unseal, beside this file, opens the seals of a capture, and says so in its packets' comments.
 --
 -- Names and layouts follow the headers. selftests/host/wireshark.py compares them.
 
@@ -371,6 +372,8 @@ local layouts = {
 
 local f_tag = field("seal.tag", ProtoField.bytes, "Tag of the seal")
 local f_counter = field("seal.counter", ProtoField.uint64, "Counter of the seal")
+local f_verdict = field("seal.verdict", ProtoField.string, "What rar_unseal says of the seal")
+local f_comment = Field.new("frame.comment")
 local f_chunks = field("chunks", ProtoField.uint8, "Chunks in the superpacket")
 local f_data = field("data", ProtoField.bytes, "Elements")
 local f_ip4 = field("member.ip", ProtoField.ipv4, "Address")
@@ -391,6 +394,8 @@ expert_info("failure", "The group fails", expert.group.RESPONSE_CODE, expert.sev
 expert_info("died", "A process ended without close()", expert.group.RESPONSE_CODE,
 	    expert.severity.WARN)
 expert_info("other_version", "Another version of the protocol", expert.group.PROTOCOL,
+	    expert.severity.WARN)
+expert_info("not_authentic", "The seal is of another key, or the packet is forged", expert.group.SECURITY,
 	    expert.severity.WARN)
 expert_info("cut", "The capture holds only the beginning of this packet",
 	    expert.group.UNDECODED, expert.severity.NOTE)
@@ -597,6 +602,29 @@ local function mark_failures(tree, t, v)
 	end
 end
 
+-- Return what rar_unseal found in this frame: one verdict for all packets, or each one's.
+local function get_verdicts()
+	local list = {}
+
+	for _, comment in ipairs({ f_comment() }) do
+		local text = tostring(comment.value):match("^rar_unseal: (.*)") or ""
+
+		for verdict in text:gmatch("[^,]+") do
+			list[#list + 1] = verdict:match("^ *(.*)")
+		end
+	end
+	return list
+end
+
+local function show_verdict(tree, verdict)
+	if verdict then
+		tree:add(f_verdict, verdict):set_generated()
+	end
+	if verdict == "not authentic" then
+		tree:add_proto_expert_info(ef.not_authentic)
+	end
+end
+
 -- Show the seal at the end of a packet of @len bytes, if it has one. Returns the packet without it.
 local function dissect_seal(buf, tree, len)
 	if buf:len() < HEADER or len ~= HEADER + buf(6, 2):uint() + SEAL then
@@ -612,13 +640,13 @@ end
 
 -- Dissect one packet, or one chunk of a superpacket, of @len bytes on the wire; fewer may be
 -- captured. Returns the text for the column.
-local function dissect(buf, tree, len)
+local function dissect(buf, tree, len, verdict)
 	local h, items = add_rows(tree, buf, 0, header)
 	local t, known = h.type, layouts[h.type]
 	local text, v, vitems
 
 	buf, len = dissect_seal(buf, tree, len)
-
+	show_verdict(tree, verdict)
 	if h.version and h.version % 16 ~= VERSION then
 		items.version:add_proto_expert_info(ef.other_version)
 		return ("version %d"):format(h.version % 16)
@@ -690,7 +718,7 @@ local function follows(first, buf, i, len, seal)
 	return true
 end
 
-local function dissect_chunks(buf, tree, len, stride)
+local function dissect_chunks(buf, tree, len, stride, verdicts)
 	local n = math.ceil(len / stride)
 	local first = buf(0, math.min(stride, buf:len())):tvb()
 	local seal = stride - HEADER - buf(6, 2):uint()
@@ -715,13 +743,14 @@ local function dissect_chunks(buf, tree, len, stride)
 		if captured >= DATA_HEADER and not follows(first, part, i, here, seal) then
 			malformed(sub, "the header does not follow from the first header")
 		end
-		texts[#texts + 1] = dissect(part, sub, here)
+		texts[#texts + 1] = dissect(part, sub, here, verdicts[#verdicts == 1 and 1 or i + 1])
 	end
 	return ("%s (+%d chunks)"):format(texts[1], n - 1)
 end
 
 function rar.dissector(buf, pinfo, tree)
 	local len = buf:reported_len()
+	local verdicts = get_verdicts()
 	local item, stride, text
 
 	if buf:len() < 1 or bit.rshift(buf(0, 1):uint(), 4) ~= MAGIC then
@@ -736,9 +765,9 @@ function rar.dissector(buf, pinfo, tree)
 	end
 	stride = stride_of(buf, len)
 	if stride < len then
-		text = dissect_chunks(buf, item, len, stride)
+		text = dissect_chunks(buf, item, len, stride, verdicts)
 	else
-		text = dissect(buf, item, len)
+		text = dissect(buf, item, len, verdicts[1])
 	end
 	pinfo.cols.info = text
 	item:append_text(", " .. text)
