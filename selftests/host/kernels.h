@@ -194,10 +194,7 @@ static void *place(const struct guarded *g, size_t len, enum place where,
 
 static bool untouched(const u8 *p, const u8 *end)
 {
-	for (; p < end; p++)
-		if (*p != 0xa5)
-			return false;
-	return true;
+	return p >= end || (*p == 0xa5 && !memcmp(p, p + 1, end - p - 1));
 }
 
 static void kernels_begin(void)

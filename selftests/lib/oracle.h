@@ -64,18 +64,36 @@ static inline bool is_nan(const struct kind *k, u64 v)
 	return (v & ~sign_of(k)) > inf_of(k);
 }
 
+/* As memcpy(), of the bytes of an element: sizes that the compiler knows need no call. */
+static inline void copy_element(const struct kind *k, void *to, const void *from)
+{
+	switch (k->size) {
+	case 1:
+		memcpy(to, from, 1);
+		break;
+	case 2:
+		memcpy(to, from, 2);
+		break;
+	case 4:
+		memcpy(to, from, 4);
+		break;
+	default:
+		memcpy(to, from, 8);
+	}
+}
+
 /* The element @i of little-endian memory. */
 static inline u64 get(const struct kind *k, const void *p, size_t i)
 {
 	u64 v = 0;
 
-	memcpy(&v, p + k->size * i, k->size);
+	copy_element(k, &v, p + k->size * i);
 	return v;
 }
 
 static inline void put(const struct kind *k, void *p, size_t i, u64 v)
 {
-	memcpy(p + k->size * i, &v, k->size);
+	copy_element(k, p + k->size * i, &v);
 }
 
 /* The value of a finite number, which has at most 53 bits. */
