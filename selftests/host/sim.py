@@ -135,7 +135,7 @@ def check_bandwidth():
     take 1.2 %, and to fill and to drain the ring takes time, too. The best operation counts: how
     the next ones begin depends on the order in which their ranks end."""
     right = True
-    for n, size in ((2, 4 << 20), (4, 4 << 20), (8, 8 << 20), (32, 32 << 20)):
+    for n, size in ((2, 4 << 20), (4, 4 << 20), (8, 8 << 20), (32, 8 << 20)):
         bits = 8 * size * (1 + OVERHEAD / PAYLOAD) * 2 * (n - 1) / n
         us = run("-n", n, "-b", size, "-s", "1G", "-d", "1us", "-r", 3, "--window", "1G",
                  *IDLE)["best_us"]
