@@ -541,6 +541,10 @@ counter()	# RANK NAME
 # more RANK NAME VALUE: is a counter higher?
 more() { [ "$(counter "$1" "$2")" -gt "$3" ]; }
 
+# until_runs RANK DONE: waits until a group works: a rank has completed more operations than DONE, its
+# RarOpsDone from before
+until_runs() { within 20 more "$1" RarOpsDone "$2"; }
+
 # total NAME: prints the sum of a counter over all ranks of the topology
 total()
 {

@@ -59,8 +59,11 @@ unbar() { rns "$1" ip route del unreachable "10.77.0.$(($2 + 1))/32"; }
 # Rank 2 cannot answer rank 0 any more, in a running group: both are alive.
 short_cut_off()	# FLAG: 1 case
 {
+	local before
+
 	topo_sysctl dead_ms=1000
-	(sleep 3; bar 2 0) &
+	before=$(counter 2 RarOpsDone)
+	(until_runs 2 "$before" && bar 2 0) &
 	! out=$(ring -n 4 "$1" -t f32 -c 64 -d 30 2>&1) && grep -qi "silent" <<< "$out"
 	result $? "cut off from each other while it runs: $(grep -m 1 -i silent <<< "$out")"
 	wait $!
@@ -71,8 +74,11 @@ short_cut_off()	# FLAG: 1 case
 # Full-size packets from rank 2 to rank 0 get lost in a running group, and nobody says so.
 short_black_hole()	# FLAG ELEMENTS: 1 case
 {
+	local before
+
 	topo_sysctl dead_ms=1000
-	(sleep 3; topo_rules 0 <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
+	before=$(counter 2 RarOpsDone)
+	(until_runs 2 "$before" && topo_rules 0 <<< "ip saddr 10.77.0.3 ip length > 1300 drop") &
 	! out=$(ring -n 4 "$1" -t f32 -c "$2" -T 30 -d 60 2>&1) &&
 		grep -q "Message too long.*rank 2 other 0" <<< "$out"
 	result $? "the path between two ranks becomes narrow silently: $(grep -m 1 rank <<< "$out")"

@@ -66,11 +66,12 @@ slow_wire()
 # A rank dies in the middle: the others are told, also those that hand over in memory.
 one_dies()
 {
-	local pid status=0
+	local pid status=0 before
 
+	before=$(counter 0 RarOpsDone)
 	ring -H 3,2 -B -t f32 -c 20000x300k -T 100 > "$log" 2>&1 &
 	pid=$!
-	sleep 5
+	until_runs 0 "$before" || return
 	pkill -KILL -n -x ring || return
 	wait $pid || status=$?
 	quote "$(tail -n 9 "$log")"

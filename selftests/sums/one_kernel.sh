@@ -53,11 +53,12 @@ wire()
 # The last rank of a host dies, or its first rank, to which sums go in memory.
 dies()
 {
-	local pid status=0 victim=$1
+	local pid status=0 victim=$1 before
 
+	before=$(counter 0 RarOpsDone)
 	ring -H 1,1,1,1,1 -B -J 2,1,2 -t f32 -c 20000x300k -T 100 > "$log" 2>&1 &
 	pid=$!
-	sleep 5
+	until_runs 0 "$before" || return
 	pkill -KILL "$victim" -x ring -P $pid || return
 	wait $pid || status=$?
 	quote "$(tail -n 9 "$log")"
