@@ -268,9 +268,12 @@ every_reduction()
 	return "$status"
 }
 
-# A group with other sizes, whose tensors travel in another form
+# A group with other sizes, whose tensors travel in another form. It begins when the boxes are open, or
+# its short operations may all be over before.
 two_below_named()
 {
+	local -x RAR_BOX_WAIT=9000
+
 	two_below
 	"$1" -N rar "${@:2}"
 }

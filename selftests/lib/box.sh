@@ -161,9 +161,11 @@ unreachable()
 }
 
 # named ADDRESSES PROGRAM [ARGUMENT]...: a program whose groups use these boxes. Tests "wide", "exact"
-# and "quantised" of modes: numbers that travel in another form, and come later than the post.
+# and "quantised" of modes: numbers that travel in another form, and come later than the post. They
+# begin when the box is open, or the short operations may all be over before.
 named()
 {
+	local -x RAR_BOX_WAIT=9000
 	local status
 
 	rns 0 sysctl -qw net.rar.box="$1"
