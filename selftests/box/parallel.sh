@@ -129,8 +129,8 @@ share()
 	[ "${made[0]}" -gt 0 ] && [ "${made[1]}" = 0 ]
 }
 
-# Jobs for some seconds, as legs may open at any time
-some() { side 2 -t i32,f32 -c 100k,3001 -p 4 -z cio -d $((2 * slow)); }
+# Jobs for some seconds, as legs may open at any time; the delay leaves the processor time
+some() { on_all "delay 1ms" side 2 -t i32,f32 -c 100k,3001 -p 4 -z cio -d $((2 * slow)); }
 
 unreachable()
 {

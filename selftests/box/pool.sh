@@ -13,8 +13,10 @@
 members=4
 box=4				# its namespace
 address=10.77.0.$((box + 1))
-jobs=4 seconds=2 kills=3
-[ "${1-}" != full ] || jobs=8 seconds=10 kills=100
+jobs=4 seconds=2 busy=1 kills=3
+[ "${1-}" != full ] || jobs=8 seconds=10 busy=20 kills=100
+
+usual=(delay 1ms)		# leaves the processor time, and keeps rows in use for longer
 
 # several BYTES POLICY: jobs of all kinds at the same time, in a box that is too small for them
 several()
@@ -48,7 +50,7 @@ handed_over()	# parameters of netem...
 		several 200000 preempt || status=1
 		handed=$(($(counter "$box" RarBoxHanded) - before))
 	done
-	topo_netem
+	topo_netem "${usual[@]}"
 	note "handed over: $handed"
 	[ "$handed" -gt 0 ] && [ "$status" = 0 ]
 }
@@ -65,14 +67,13 @@ member_dies()
 	within 30 all_entered
 	sleep 0.3
 	kill -9 "$(pgrep -P "${pids[0]}" | tail -n 1)"
+	(sleep 0.5; : > "$dir.enough") &
+	watch
 	if wait "${pids[0]}"; then
 		note "the group of the victim ended well"
 		status=1
 	fi
 	pids=("${pids[@]:1}")
-	sleep 0.3
-	: > "$dir.enough"
-	watch
 	jobs_end || status=1
 	rm "$dir.enough"
 	within_limit && within 10 unused || status=1
@@ -100,7 +101,7 @@ static_parts()
 	sleep 0.5			# the first of them may have had it all
 	watch
 	most=$(highest 11)
-	topo_netem
+	topo_netem "${usual[@]}"
 	note "a job has had $most bytes of $limit"
 	jobs_end && [ "$most" -gt 0 ] && [ "$most" -le $((limit * 7 / 8 / 2)) ]
 }
@@ -117,15 +118,16 @@ of_job()
 		'index($1, job) == 1 && $c > max { max = $c } END { print max + 0 }' "$dir.watch"
 }
 
-# two_jobs LOW HIGH [setting...]: two jobs with these priorities share too little memory; sets
-# @evicted and @sums of each
+# two_jobs LOW HIGH [setting...]: two jobs with these priorities share too little memory, as fast as
+# they can; sets @evicted and @sums of each
 two_jobs()
 {
 	local priority i
 
+	topo_netem
 	box_setting mem=150000 policy=preempt "${@:3}"
 	for priority in "${@:1:2}"; do
-		job "$priority" -y "$priority" -t f32 -z i -c 300k -p 8 -d $((2 * seconds * slow))
+		job "$priority" -y "$priority" -t f32 -z i -c 300k -p 8 -d $((busy * slow))
 	done
 	watch
 	for i in 0 1; do
@@ -133,6 +135,7 @@ two_jobs()
 		sums[i]=$(of_job "$i" 8)
 	done
 	note "priorities $1 and $2: sums ${sums[*]}, evicted ${evicted[*]}"
+	topo_netem "${usual[@]}"
 	jobs_end
 }
 
@@ -211,6 +214,7 @@ need_module
 plan 13
 topo_up $((members + 1))
 topo_sysctl dead_ms=5000
+topo_netem "${usual[@]}"
 dir=$(mktemp -d)
 evicted=() sums=()
 check "settings" settings

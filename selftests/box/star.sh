@@ -201,7 +201,7 @@ box_goes()
 {
 	local pid status
 
-	star -w -t f32 -c 100k,1M -p 4 -d $((2 * slow)) &
+	on_all "delay 1ms" star -w -t f32 -c 100k,1M -p 4 -d $((2 * slow)) &
 	pid=$!
 	sleep 1
 	ip netns del rar"$box"
@@ -224,10 +224,10 @@ sizes()
 # A rank pauses for longer than the others wait for it at the box.
 pauses()
 {
-	local pid rank
+	local pid rank opened lost
 
-	job_begins star -w -t f32 -c 300k -p 4 -z cio -d 100
-	sleep 1
+	in_background star -w -t f32 -c 300k -p 4 -z cio -d 100
+	sleep 0.3
 	for ((rank = 0; rank < 2; rank++)); do
 		kill -STOP "$(pgrep -x ring | tail -n 1)"
 		sleep 3
@@ -282,7 +282,7 @@ box_is 64M
 check "all types, in place and out of place" by_box star -w -t all -c std,$count -p 4 -z cior
 [ "${1-}" != full ] || forms
 [ -z "${rooted[*]}" ] || check "groups of 2, 3 and $members members" sizes
-[ -z "${rooted[*]}" ] || check "a rank pauses" pauses
+[ -z "${rooted[*]}" ] || check "a rank pauses" on_all "delay 1ms" pauses
 check "IPv6" by_box ring -w -n $members "${rooted[@]}" -a 6 -s "box=fd77::$((box + 1))" \
 	-t "$types" -c std,$count
 check "packets of two blocks are merged" merged
@@ -299,7 +299,7 @@ check "a narrow path to the box" narrow
 [ -n "${rooted[*]}" ] || check "the path to the box becomes narrow silently" narrows
 check "a box for nobody" refused none
 check "a member behind a gateway" behind_gateway
-check "the box is killed and restarted" on_legs "delay 2ms" \
+check "the box is killed and restarted" on_all "delay 2ms" \
 	restarts $kills star -w -t f32 -c 30k,3001 -p 4 -z cio -d 100
 [ "${1-}" != full ] || check "the box goes every five seconds" on_legs "delay 1ms" often
 check "the box vanishes" vanishes

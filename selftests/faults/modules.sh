@@ -268,6 +268,7 @@ order()
 need_module
 plan 20
 topo_up 4
+! modprobe -q sch_netem || topo_netem delay 1ms		# leaves the processor time
 topo_sysctl dead_ms=$((1000 * slow))
 check "all modules go, and rar comes alone" fresh
 check "rar alone serves a ring" alone

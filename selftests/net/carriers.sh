@@ -134,11 +134,11 @@ only_trials "devices that do not segment" "${op[@]}" -t f32
 segmentation on
 
 # A path that begins to cut in the middle, and then no longer does.
-ring -n $n -t f32 -c 500k -p 2 -d 8 -T 60 > "${TMPDIR:-/tmp}/carriers.$$" 2>&1 &
+ring -n $n -t f32 -c 500k -p 2 -d 1 -T 60 > "${TMPDIR:-/tmp}/carriers.$$" 2>&1 &
 pid=$!
-sleep 2
+sleep 0.3
 cutting
-sleep 2
+sleep 0.3
 topo_ports
 wait $pid
 status=$?

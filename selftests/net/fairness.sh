@@ -9,7 +9,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=3				# ranks; the TCP flow comes from the namespace after theirs
-warm_up=3 seconds=10
+warm_up=2 seconds=6
 need=300			# thousandths of the fair share
 op=(ring -n "$n" -t f32 -c "1M,1M,1M,1M,1M,1M,1M,1M" -p 4 -T 120)
 

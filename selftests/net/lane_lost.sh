@@ -40,7 +40,7 @@ running()
 	lose
 	before=$(total RarLanesLost)
 	check "port $1 is lost while the ring runs: no error" \
-		outage -n $n -c 300000 -p 4 -g 1000 -k lose_lane 1
+		outage -n $n -c 300000 -p 4 -g 1000 -w 500 -k lose_lane 1
 	[ $(($(word before) * 10)) -ge $(($(word after) * 7)) ]
 	result $? "port $1: after a second the ring has .7 of its speed"
 	left_out
@@ -67,8 +67,8 @@ comes_back()
 
 	lose "udp sport $lane"
 	back=$(total RarLanesBack)
-	ring -n $n -t f32 -c 200k -d 8 -T 100 > "$dir/back" 2>&1 &
-	sleep 3
+	ring -n $n -t f32 -c 200k -d 2 -T 100 > "$dir/back" 2>&1 &
+	sleep 0.5
 	lose
 	wait $! || status=1
 	quote "$(< "$dir/back")"
@@ -82,14 +82,16 @@ comes_back()
 # of the questions is lost, too.
 first_port()
 {
+	topo_sysctl dead_ms=1000
 	lose
 	before=$(total RarLanesLost)
-	ring -n $n -t f32 -c "1k,300k" -d 8 -T 100 > "$dir/first" 2>&1 &
-	sleep 3
-	lose "udp sport 18118"
+	ring -n $n -t f32 -c "1k,300k" -d 2 -T 100 > "$dir/first" 2>&1 &
+	sleep 0.3
+	lose "udp sport 18118"	# for longer than dead_ms
 	wait $!
 	result $? "the first port is lost while the ring runs: all bits are right"
 	quote "$(< "$dir/first")"
+	topo_sysctl dead_ms=2000
 }
 
 export -f lose_lane lose rns

@@ -52,9 +52,9 @@ two_rings()
 {
 	local first
 
-	rns 0 ring -n 4 -m same -a lo4 -t f32 -c 4M,1k -p 2 -d 2 -T 60 &
+	rns 0 ring -n 4 -m same -a lo4 -t f32 -c 4M,1k -p 2 -d 1 -T 60 &
 	first=$!
-	rns 0 ring -n 3 -m same -a lo4 -t f64 -c 1M,100k -p 4 -d 2 -T 60 && wait "$first"
+	rns 0 ring -n 3 -m same -a lo4 -t f64 -c 1M,100k -p 4 -d 1 -T 60 && wait "$first"
 }
 
 # Both ranks of a sample in Python print the same line.
