@@ -413,22 +413,27 @@ static inline void run_one(const struct test *t, uint64_t group)
 	ksft_test_result(!failed, "%s\n", t->name);
 }
 
+static inline bool is_chosen(const struct test *t, const char *pattern)
+{
+	return !pattern || strstr(t->name, pattern);
+}
+
 /* Runs all tests, or those whose name contains the pattern. In the end no page is pinned. */
 static inline int zerocopy_main(const char *program, const struct test *tests, size_t n,
 				const char *pattern)
 {
+	size_t chosen = 0;
 	int64_t pinned;
 
 	rar_begin_in_topo(4, program);
 	shared = rar_shared(sizeof(*shared));
-	ksft_set_plan(n + 1);
+	for (size_t i = 0; i < n; i++)
+		chosen += is_chosen(&tests[i], pattern);
+	ksft_set_plan(chosen + 1);
 	pinned = rar_pinned();
-	for (size_t i = 0; i < n; i++) {
-		if (pattern && !strstr(tests[i].name, pattern))
-			ksft_test_result_skip("%s\n", tests[i].name);
-		else
+	for (size_t i = 0; i < n; i++)
+		if (is_chosen(&tests[i], pattern))
 			run_one(&tests[i], i + 1);
-	}
 	if (pinned < 0)
 		ksft_test_result_skip("no page is pinned: this kernel does not count them\n");
 	else

@@ -7,7 +7,8 @@
 # in which every pair (MTU, path), (MTU, address family) and (path, address family) occurs
 # with all types and all counts. The number of ranks varies with the rows.
 #
-# ring_matrix.sh [large|full]; with RAR_XDP set the path xdp takes the place of ingress
+# ring_matrix.sh [few|large|full]; few: some numbers of ranks, MTUs and paths. With RAR_XDP set the
+# path xdp takes the place of ingress
 . "$(dirname "$0")/../lib/lib.sh"
 
 # MTUs        path     family ranks
@@ -126,6 +127,15 @@ if [ "$1" = large ]; then
 	plan 1
 	topo_up 4 9000
 	large
+elif [ "$1" = few ]; then
+	plan 7
+	topo_up 8
+	check "N=8 i32 f32 mtu 1500" ring -n 8 -c std,100k -p 8
+	check "N=5 all types, each rank its mode" ring -n 5 -t all -c std,100k -z cior
+	one_pair 1500 udp 4 3
+	one_pair 9000 ingress 6 2
+	one_pair 1280 udp 6 3
+	narrow_path
 elif [ "$1" = full ]; then
 	plan 2
 	topo_up 16 9000
