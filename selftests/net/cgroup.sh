@@ -35,14 +35,14 @@ seen()
 }
 last=(0 0)
 
-# pair CGROUP: a ring of rank 0 in this cgroup and rank 1 in no cgroup of the test
+# pair CGROUP [SECONDS]: a ring of rank 0 in this cgroup and rank 1 in no cgroup of the test, in time
 pair()
 {
-	local status=0
+	local status=0 limit=${2-10}
 
 	group=$((group + 1))
-	rns 1 timeout 12 member -r 1 -n 2 -g $group -i 5 -c 50000 > /dev/null 2>&1 &
-	in_cgroup "$1" 0 timeout 10 member -r 0 -n 2 -g $group -i 5 -c 50000 || status=1
+	rns 1 timeout $((limit + 2)) member -r 1 -n 2 -g $group -i 5 -c 50000 > /dev/null 2>&1 &
+	in_cgroup "$1" 0 timeout "$limit" member -r 0 -n 2 -g $group -i 5 -c 50000 || status=1
 	kill $! 2> /dev/null
 	wait $!
 	return $status
@@ -60,7 +60,7 @@ counted() # NAME
 none() # NAME PROGRAM
 {
 	attach test "$2"
-	! pair test > /dev/null 2>&1
+	! pair test 5 > /dev/null 2>&1
 	result $? "$1: no ring"
 	detach test "$2"
 }

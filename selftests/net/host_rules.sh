@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # The host's rules for packets: socket filters, SO_SNDBUF, rules for users, net.rar.strict,
 # and the firewall rules of the manual.
+#
+# host_rules.sh [default]: default: only the rules that hold by default, and input that is shaped
 . "$(dirname "$0")/../lib/lib.sh"
 
 port=18118
@@ -124,7 +126,7 @@ whole()
 # Superpackets are not cut, and the rules for the host's input see them.
 superpackets()
 {
-	local long=(ring -n 3 -c 5,1M,1M -t f32 -r 3 -T 60) n
+	local long=(ring -n 3 -c "5,1M,1M" -t f32 -r 3 -T 60) n
 
 	topo_sysctl strict=1 carriers=0
 	whole "strict, superpackets" "${long[@]}"
@@ -181,7 +183,7 @@ seen() { rns 1 nft list counter "${1-inet}" t seen | awk '$1 == "packets" { prin
 # With rx_path=auto, the default, rules hold as soon as they are loaded, and as long.
 by_default()
 {
-	local before long=(ring -n 3 -c 5,60k,1M -t f32 -T 60) family
+	local before long=(ring -n 3 -c "5,60k,1M" -t f32 -T 60) family
 
 	topo_sysctl rx_path=auto carriers=1
 	before=$(counter 1 RarRxEncap)
@@ -205,9 +207,10 @@ by_default()
 	result $? "auto, rules and carriers: $before chunks in carriers"
 	topo_rules_off
 	# A rule that is loaded while the ring runs ends it.
+	before=$(counter 1 RarOpsDone)
 	ring -n 3 -c 60k -t f32 -d 30 -T 60 > "$log" 2>&1 &
 	pid=$!
-	sleep 1
+	until_runs 1 "$before"
 	rules drop
 	! wait $pid
 	result $? "auto, a rule that is loaded while a ring runs: it ends"
@@ -285,6 +288,13 @@ manual()
 need_module
 need_file ../Documentation/admin.rst
 log=$(mktemp)
+if [ "${1-}" = default ]; then
+	plan 16
+	topo_up 3
+	by_default
+	shaped
+	finish
+fi
 plan 55
 topo_up 3
 for path in ingress udp; do

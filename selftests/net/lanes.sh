@@ -146,7 +146,7 @@ hotplug()
 
 	[ -e $online ] || { skip "$name" "this kernel keeps its processors" && return; }
 	before=$(total RarTxSpread)
-	ring -n "$n" -t f32 -c 4M -d 8 -T 100 -s rx_path=ingress > "$dir/hotplug" 2>&1 &
+	ring -n "$n" -t f32 -c 4M -d 5 -T 100 -s rx_path=ingress > "$dir/hotplug" 2>&1 &
 	sleep 1
 	while kill -0 $! 2> /dev/null; do
 		echo 0 > $online && sleep 0.3 && echo 1 > $online && rounds=$((rounds + 1))

@@ -249,7 +249,7 @@ replaced()
 	bpftool prog load "$RAR_BPF_OTHER" "$xdp_pin-other" type xdp
 	rns br ip link add held type veth
 	rns br ip link set held xdpdrv pinned "$xdp_pin-other"
-	ring -n $n -t i32,f32 -c 300k -d 10 -T 100 > "$dir/load" 2>&1 &
+	ring -n $n -t i32,f32 -c 300k -d 5 -T 100 > "$dir/load" 2>&1 &
 	load=$!
 	while kill -0 $load 2> /dev/null; do
 		r=$((turns++ % n))
