@@ -5,8 +5,8 @@ and prints their results. scripts/test and scripts/fuzz call it; "suite.py --hel
 
 First come guests side by side, one processor each, which take the next test of their kernel, the
 longest first; tests that need two processors have a guest with two. The host's tests, which mostly
-wait, run beside them. Then come, each alone on the machine, tests that judge times and failed while
-others ran, and programs with several guests.
+wait, and "keep", which judges no times, run beside them. Then come, each alone on the machine, tests
+that judge times and failed while others ran, and programs with several guests.
 """
 import argparse
 import collections
@@ -30,6 +30,7 @@ DEATHS = 3                                      # of the guests of a kernel, the
 # Linux that passes idle time at once panics if that brings it some nanoseconds too far
 # (time_travel_set_time() of arch/um/kernel/time.c).
 EMULATOR = re.compile(r"exc_int3|Oops: int3|Oops: double fault|time-travel: time goes backwards")
+BESIDE = ("host", "keep")                       # programs that run beside guests
 SKIP_IDLE = ("uml", "uml-debug")                # there waiting takes no time
 PROGRAMS = {
     "host": "JOBS=2 make -s -C selftests/host test",    # some only wait
@@ -382,12 +383,11 @@ class Suite:
         jobs = [queue.serve for queue in beside if queue.tests]
         if not self.options.seeds:
             jobs *= SLOTS       # a guest that is done is followed by another
-        host = [lambda: self.program("host")] if "host" in programs else []
-        self.side_by_side(collections.deque(jobs), host)
+        self.side_by_side(collections.deque(jobs), [name for name in programs if name in BESIDE])
         for queue in beside:
             queue.serve()       # what was given to it too late
         for job in [queue.serve for queue in alone] + \
-                   [lambda n=name: self.program(n) for name in programs if name != "host"]:
+                   [lambda n=name: self.program(n) for name in programs if name not in BESIDE]:
             job()
         for queue in beside + alone:
             queue.leave()
@@ -396,9 +396,14 @@ class Suite:
             self.report.write_seconds(SECONDS)
         return self.report.summary()
 
-    @staticmethod
-    def side_by_side(jobs, waiting):
-        """Run the jobs, as many at a time as there are processors; beside them what only waits."""
+    def side_by_side(self, jobs, programs):
+        """Run the jobs, as many at a time as there are processors; beside them programs, one after
+        the other.
+        """
+        def beside():
+            for name in programs:
+                self.program(name)
+
         def work():
             while True:
                 try:
@@ -407,7 +412,7 @@ class Suite:
                     return
                 job()
 
-        threads = [threading.Thread(target=target) for target in [*waiting, *[work] * SLOTS]]
+        threads = [threading.Thread(target=target) for target in [beside, *[work] * SLOTS]]
         for thread in threads:
             thread.start()
         for thread in threads:
