@@ -366,6 +366,7 @@ struct rar_batch_rank {
  *           the lowest of the ranks. 0: it is a member
  * @flags:   RAR_EF_IN_TURN or 0
  * @__pad:   zero
+ * @__pad2:  zero
  */
 struct rar_enter_hdr {
 	struct rar_hdr h;
