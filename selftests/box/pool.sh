@@ -14,9 +14,8 @@ members=4
 box=4				# its namespace
 address=10.77.0.$((box + 1))
 jobs=4 seconds=2 busy=1 kills=3
-[ "${1-}" != full ] || jobs=8 seconds=10 busy=20 kills=100
-
 usual=(delay 1ms)		# leaves the processor time, and keeps rows in use for longer
+[ "${1-}" != full ] || jobs=8 seconds=10 busy=20 kills=100 usual=()
 
 # several BYTES POLICY: jobs of all kinds at the same time, in a box that is too small for them
 several()
