@@ -409,7 +409,7 @@ static bool test_refused(u32 size)
 		      (w->rounds == 2 || (w->rooted && !w->adds) ?
 		       0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DOUBLING, 0) ==
-		      (w->rounds == 2 ? 0 : -EOPNOTSUPP), &r);
+		      (w->rounds == 2 || w->rooted ? 0 : -EOPNOTSUPP), &r);
 		CHECK(s.plan(plan, &place, w->collective, DOUBLING | RAR_OPF_IN_ORDER, 0) ==
 		      -EOPNOTSUPP, &r);
 		CHECK(s.plan(plan, &place, w->collective, RAR_WAY_NR << 12, 0) == -EOPNOTSUPP, &r);
@@ -475,6 +475,45 @@ static bool test_all_direct(u32 size)
 }
 
 /*
+ * A reduction by doubling: only the root gets the sum, and a rank to which nothing comes waits for
+ * nothing. A broadcast by the tree: a single block, which the root has.
+ */
+static bool test_rooted(u32 size)
+{
+	struct rar_ring r = {};
+	struct rar_plan *plan = &r.plan;
+	u32 rank, root, n;
+
+	for (rank = 0; rank < size; rank++)
+		for (root = 0; root < size; root++) {
+			struct rar_place place = {
+				.size = size, .rank = rank
+			};
+			struct rar_span got;
+
+			CHECK(!s.plan(plan, &place, RAR_REDUCE, DOUBLING, root), &r);
+			CHECK(!s.cut(&r, 5000, 1408, plan), &r);
+			CHECK(plan->doubling == (size > 1) && !plan->tree, &r);
+			n = plan->stages.n;
+			got = s.got(plan, 5000);
+			CHECK(size == 1 || got.len == (rank == root ? 5000 : 0), &r);
+			CHECK(size == 1 || s.room(plan, 5000) == (2 * n + 1) * 5000, &r);
+			CHECK(size == 1 || s.need(&r) == (rar_stages_wait(&plan->stages) ? 4 : 0), &r);
+			CHECK(size == 1 || rank != root || s.need(&r), &r);
+
+			CHECK(!s.plan(plan, &place, RAR_BROADCAST, DOUBLING, root), &r);
+			CHECK(!s.cut(&r, 5000, 1408, plan), &r);
+			CHECK(plan->tree == (size > 1) && !plan->gathered && r.nblocks == 1, &r);
+			CHECK(s.need(&r) == (rank == root ? 0 : 4), &r);
+			CHECK(!rar_ring_owed(&r, RAR_NEXT).used || size == 1, &r);
+			CHECK(size == 1 || s.combine(plan, RAR_AG, 0) ==
+			      (rank == root ? RAR_COMBINE_NONE : RAR_COMBINE_STORE), &r);
+			CHECK(size == 1 || s.next(plan, RAR_AG, 0) == RAR_PHASES, &r);
+		}
+	return true;
+}
+
+/*
  * Doubling: one buffer holds all arrivals, all partial sums and the sum, each in a place of its own.
  * The stages begin where the contribution lies, and end where the sum lies.
  */
@@ -527,7 +566,7 @@ static bool check_collectives(u32 size)
 		if (!test_collective(&collectives[i], size))
 			return false;
 	return test_refused(size) && test_doubling(size) &&
-	       (size > SIM_SIZE || test_all_direct(size));
+	       (size > SIM_SIZE || (test_all_direct(size) && test_rooted(size)));
 }
 
 static bool check_all(u32 size)
@@ -650,6 +689,7 @@ static void test_collectives(u32 size)
 	tap_ok(test_refused(size), "n%u_refused", size);
 	tap_ok(test_doubling(size), "n%u_doubling", size);
 	tap_ok(size > SIM_SIZE || test_all_direct(size), "n%u_direct", size);
+	tap_ok(size > SIM_SIZE || test_rooted(size), "n%u_rooted", size);
 }
 
 int main(void)
