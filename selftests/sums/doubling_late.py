@@ -9,6 +9,9 @@ rank 1 posts, long after dead_ms.
 
 And a short broadcast, which rank 2 has to pass on to rank 3. Rank 2 does not post it. It is named by
 RAR_OP_TIMEOUT, and not the root, for which rank 3 seems to wait.
+
+And a reduction to rank 0, to which rank 1 contributes and closes. Rank 3 is late by far more than rank
+1 lingers. Nobody needs rank 1 any more, so none of its neighbours names it.
 """
 import os
 import select
@@ -26,7 +29,7 @@ from tap import finish, note, result                            # noqa: E402
 N = live.N = 4
 RAR_OP_TIMEOUT, RAR_ERROR, RAR_SCHEDULE, RAR_DOUBLING = 4, 7, 13, 4
 RAR_R_TIMEOUT = 7
-ALLREDUCE, BROADCAST, F32, SUM = 1, 2, 1, 1
+ALLREDUCE, BROADCAST, REDUCE, F32, SUM = 1, 2, 3, 1, 1
 LONG = 8 << 20
 LATE_S = 5
 
@@ -100,11 +103,35 @@ def accused():
     result(why and why[1:3] == (RAR_R_TIMEOUT, 2), "who does not pass a broadcast on is named")
 
 
+def early_leaver():
+    """A rank that has only to send to the root closes, long before another rank posts."""
+    sockets = group_up(79)
+    for rank in (0, 1, 2):
+        sockets[rank].sendmsg([struct.pack("=2f", rank + 1, 1)], op(REDUCE, 8))
+    select.select([sockets[1]], [], [], 30)
+    sockets[1].recv(8)
+    sockets[1].close()
+    time.sleep(LATE_S)
+    got = []
+    try:
+        sockets[3].sendmsg([struct.pack("=2f", 4, 1)], op(REDUCE, 8))
+        for rank in (0, 2, 3):
+            select.select([sockets[rank]], [], [], 30)
+            got.append(sockets[rank].recv(8))
+    except OSError as error:
+        note(f"rank {rank}: {error}")
+        note(str([struct.unpack("=iIIIQ", s.getsockopt(SOL_RAR, RAR_ERROR, 104)[:24]) for s in
+              (sockets[0], sockets[2], sockets[3])]))
+    note(f"{got}")
+    result(got == [struct.pack("=2f", 10, 4), b"", b""], "a rank that has sent may leave")
+
+
 def main():
-    """Run both."""
+    """Run all."""
     for rank in range(N):
         enter(f"rar{rank}")
         sysctl("dead_ms", 1000)
+        sysctl("linger_ms", 1000)
     before = counter("RarDropEarlyFull")
     sockets = group_up(77)
     for rank in (0, 2, 3):
@@ -122,6 +149,7 @@ def main():
     for s in sockets:
         s.close()
     accused()
+    early_leaver()
     finish()
 
 

@@ -6,7 +6,6 @@
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
 
-#include "core/gather.h"
 #include "core/keyed.h"
 #include "core/member.h"
 #include "core/pin.h"
@@ -19,11 +18,15 @@
 #include "tx/route.h"
 
 /* Does an operation that is not released depend on a neighbour? */
-static bool op_needs(const struct rar_operation *op, const struct rar_link *link)
+static bool op_needs(const struct rar_operation *op,
+		     const struct rar_link *link)
 {
-	/* Ranks that need nothing of one another may leave while a third one waits for others. */
-	if (op->keyed)
-		return link->rank < RAR_GATHER_RANKS && READ_ONCE(op->peers) & BIT(link->rank);
+	/*
+	 * Ranks that need nothing of one another may leave while a third one
+	 * waits for others.
+	 */
+	if (op->keyed || op->ring.plan.direct)
+		return rar_direct_concerns(link->member, op, link->rank);
 	return link->index < RAR_OUTS || atomic_read(&op->left);
 }
 

@@ -223,6 +223,34 @@ static u64 lacks(const struct rar_operation *op, u32 rank)
 	return mask & ~rar_bits_get(op->claimed[RAR_AG], first, mask);
 }
 
+/**
+ * rar_direct_concerns() - does a rank need anything of an operation, or send it
+ * @m:    member, RCU read side
+ * @op:   operation that goes directly, or keyed
+ * @rank: the other rank
+ *
+ * Any context.
+ *
+ * Return: false if nothing more passes between the two.
+ */
+bool rar_direct_concerns(struct rar_member *m, const struct rar_operation *op,
+			 u32 rank)
+{
+	struct rar_link *link = rar_member_direct(m, rank);
+	u32 n, first;
+	u64 all;
+
+	if (!link)
+		return false;
+	if (READ_ONCE(op->peers) & BIT(slot_of(link)))
+		return true;
+	if (op->keyed || !atomic_read(&op->left))
+		return false;
+	first = chunks_from(op, rank, &n);
+	all = rar_mask(n);
+	return n && rar_bits_get(op->claimed[RAR_AG], first, all) != all;
+}
+
 /* -- sending -------------------------------------------------------------- */
 
 /* May another operation be on its way? tx_lock. */

@@ -15,6 +15,8 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op);
 void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);
 void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt);
 void rar_direct_tick(struct rar_member *m);
+bool rar_direct_concerns(struct rar_member *m, const struct rar_operation *op,
+			 u32 rank);
 void rar_direct_left(struct rar_member *m, u32 rank, u64 last);
 bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms);
 
