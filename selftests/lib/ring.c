@@ -31,7 +31,6 @@
 #include "rar_util.h"
 
 #define MAX_OPS		32768
-#define PAUSE_US	200u
 #define WHOLE		(256u << 10)	/* bytes; results up to this size are compared whole */
 #define BARRIER_S	300
 #define RELEASE_S	20
@@ -457,12 +456,8 @@ static void note_stop(void)
 	if (!shared->deadline)
 		shared->deadline = shared->report[0].start + opt.seconds * 1000000ull;
 	shared->stop = now >= shared->deadline || (opt.end && !access(opt.end, F_OK));
-	/*
-	 * In User-Mode Linux that passes idle time at once, time hardly passes while ranks hand over
-	 * in memory. A pause in each round lets it.
-	 */
-	if (opt.seconds)
-		usleep(PAUSE_US);
+	/* In User-Mode Linux a busy second is long, and idle time passes at once: so have some. */
+	usleep(opt.seconds ? 200 : 0);
 }
 
 static int repeat(struct rank *r)
