@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs the ranks of a test, as processes or threads: see rar_util.h. Who waits does not look again
- * and again: in User-Mode Linux, where idle time passes at once, that would be most of the work.
+ * Runs the ranks of a test, as processes or threads: see rar_util.h. A rank that waits sleeps until it
+ * is woken, and does not poll: in User-Mode Linux, where idle time passes at once, polls would be most
+ * of the work.
  */
 #include <errno.h>
 #include <limits.h>

@@ -456,7 +456,7 @@ static void note_stop(void)
 	if (!shared->deadline)
 		shared->deadline = shared->report[0].start + opt.seconds * 1000000ull;
 	shared->stop = now >= shared->deadline || (opt.end && !access(opt.end, F_OK));
-	/* In User-Mode Linux a busy second is long, and idle time passes at once: so have some. */
+	/* In User-Mode Linux a busy second takes long, while idle time passes at once. */
 	usleep(opt.seconds ? 200 : 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A broadcast by a tree (net/rar/ring/direct.c, pass_on()): OPS broadcasts of rank 0, a table of
- * TABLE operations at each rank. The data of a broadcast are one chunk. The tree is that of
+ * TABLE operations at each rank. The data of a broadcast are one chunk. The tree is as in
  * core/stages.h: with N=3 a chain of three ranks (rank 1 passes on), with N=4 also a second child
  * of rank 0.
  *

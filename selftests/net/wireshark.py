@@ -122,7 +122,7 @@ def numbers(said):
 
 
 def check_opened(folder):
-    """Elements that were encrypted are shown, to whoever has the key."""
+    """Elements that were encrypted are shown if one has the key."""
     file, key, wrong, flipped = (f"{folder}/{name}" for name in ("pcap", "key", "wrong", "flipped"))
     done = capture(file, run_encrypted)
     result(len(done) == 6, "encrypted: the sums are right")

@@ -100,7 +100,7 @@ def accused():
     except OSError:
         why = struct.unpack("=iIII", sockets[3].getsockopt(SOL_RAR, RAR_ERROR, 104)[:16])
     note(f"errno, reason, rank, other: {why}")
-    result(why and why[1:3] == (RAR_R_TIMEOUT, 2), "who does not pass a broadcast on is named")
+    result(why and why[1:3] == (RAR_R_TIMEOUT, 2), "a rank that does not pass a broadcast on is named")
 
 
 def early_leaver():

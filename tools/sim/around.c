@@ -19,6 +19,7 @@
 #include "link/out.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
+#include "ring/ask.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/push.h"
@@ -255,7 +256,7 @@ void sim_link_timer(struct sim_rank *rank)
 	m->link_timer_us = 0;
 	if (rar_loss_tick(m))
 		rar_push(m);
-	rar_direct_tick(m);
+	rar_ask_tick(m);
 	rar_member_put(m);
 }
 

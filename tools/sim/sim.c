@@ -193,32 +193,25 @@ static void set_hosts(int c, const char *arg)
 	}
 }
 
-static u32 schedule_of(const char *arg)
+static const char * const schedules[RAR_SCHEDULE_NR] = {
+	[RAR_BY_RANKS] = "ring", [RAR_AUTO] = "auto", [RAR_DIRECT] = "direct",
+	[RAR_DOUBLING] = "doubling",
+};
+
+static const char * const collectives[RAR_COLLECTIVE_NR] = {
+	[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
+	[RAR_REDUCE] = "reduce",
+};
+
+/* The number of a name, of which some numbers have none. */
+static u32 named(const char *arg, const char * const *names, u32 n, const char *what)
 {
-	static const char * const names[RAR_SCHEDULE_NR] = {
-		[RAR_BY_RANKS] = "ring", [RAR_AUTO] = "auto", [RAR_DIRECT] = "direct",
-		[RAR_DOUBLING] = "doubling",
-	};
 	u32 i;
 
-	for (i = 0; i < RAR_SCHEDULE_NR; i++)
+	for (i = 0; i < n; i++)
 		if (names[i] && !strcmp(arg, names[i]))
 			return i;
-	die("\"%s\" is no schedule", arg);
-}
-
-static u32 collective_of(const char *arg)
-{
-	static const char * const names[RAR_COLLECTIVE_NR] = {
-		[RAR_ALLREDUCE] = "allreduce", [RAR_BROADCAST] = "broadcast",
-		[RAR_REDUCE] = "reduce",
-	};
-	u32 i;
-
-	for (i = 0; i < RAR_COLLECTIVE_NR; i++)
-		if (names[i] && !strcmp(arg, names[i]))
-			return i;
-	die("\"%s\" is no collective", arg);
+	die("\"%s\" is no %s", arg, what);
 }
 
 /* A schedule that sends to others than the successor. */
@@ -244,8 +237,12 @@ static void set_run(int c, const char *arg)
 	case 'f': sim_set.fold = count_of(arg, 1, 65535); break;
 	case OPT_COARSE: coarse = true; break;
 	case OPT_JOIN: join = true; break;
-	case OPT_SCHEDULE: sim_set.schedule = schedule_of(arg); break;
-	case OPT_COLLECTIVE: sim_set.collective = collective_of(arg); break;
+	case OPT_SCHEDULE:
+		sim_set.schedule = named(arg, schedules, RAR_SCHEDULE_NR, "schedule");
+		break;
+	case OPT_COLLECTIVE:
+		sim_set.collective = named(arg, collectives, RAR_COLLECTIVE_NR, "collective");
+		break;
 	case OPT_ROOT: sim_set.root = value(arg, plain, 0, 65534); break;
 	case OPT_NUMBERS: sim_set.numbers = true; break;
 	case OPT_NO_RESEND: sim_set.no_resend = true; break;

@@ -166,7 +166,7 @@ def table_depth(sim):
 
 
 def table_choice(sim):
-    """Short operations: the way of RAR_AUTO, and its time / that of the best way, if that is another"""
+    """Short operations: the way of RAR_AUTO; if another is faster, its time / the time of that way"""
     sizes = (8, 1 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10)
     delays = (10, 50, 200)
     widths = (6, 7, *(22,) * len(sizes))

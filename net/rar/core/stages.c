@@ -50,7 +50,7 @@ struct rar_stages rar_stages_of(u32 size, u32 rank)
 	return st;
 }
 
-/* How a core differs from that of the root, a bit each; 0: it is that core. */
+/* The bits in which a core differs from the root's core; 0: it is that. */
 static u32 far(const struct rar_stages *st)
 {
 	return core_of(st, st->rank) ^ core_of(st, st->root);
@@ -204,7 +204,7 @@ u32 rar_tree_parent(const struct rar_stages *st)
 /**
  * rar_tree_child() - find to whom a rank sends a broadcast
  * @st:    from rar_stages_to()
- * @stage: @st->n to begin with; set to that of the child, for the next call
+ * @stage: @st->n to begin with; set to the child's stage, for the next call
  *
  * Return: the child with the next smaller tree below it, or RAR_NO_STAGE.
  */

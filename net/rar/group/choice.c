@@ -5,7 +5,7 @@
  * directly. Of the others, sums of up to "doubling" bytes go by recursive
  * doubling. All else goes by the ring.
  *
- * The bits of a sum hang on its way. So the borders follow from the schedule
+ * The bits of a sum depend on its way. So the borders follow from the schedule
  * and the number of ranks, never from a time that was measured; only where the
  * path carries short packets they are lower. What a way costs:
  *

@@ -19,6 +19,7 @@
 #include "link/early.h"
 #include "link/link.h"
 #include "rar.h"
+#include "ring/ask.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "ring/ringed.h"
@@ -290,7 +291,7 @@ static bool needs_direct(struct rar_member *m)
 	bool any = false;
 	u32 i, rank, ms;
 
-	if (rar_direct_silent(m, &rank, &ms))
+	if (rar_ask_silent(m, &rank, &ms))
 		return false;
 	rcu_read_lock();
 	for (i = 0; i < RAR_MAX_OPS && !any; i++) {

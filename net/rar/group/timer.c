@@ -13,7 +13,7 @@
 #include "link/early.h"
 #include "link/loss.h"
 #include "rar.h"
-#include "ring/direct.h"
+#include "ring/ask.h"
 #include "ring/fail.h"
 #include "ring/keyed.h"
 #include "ring/leg.h"
@@ -153,7 +153,7 @@ static void link_tick(struct rar_member *m)
 	if (rar_loss_tick(m))
 		rar_push(m);
 	rar_leg_look(m);
-	rar_direct_tick(m);
+	rar_ask_tick(m);
 	rar_keyed_tick(m);
 }
 

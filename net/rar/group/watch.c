@@ -12,6 +12,7 @@
 #include "group/stood.h"
 #include "group/watch.h"
 #include "rar.h"
+#include "ring/ask.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "tx/control.h"
@@ -79,7 +80,7 @@ static void check_silence(struct rar_member *m)
 		rar_fail(m, &err);
 		return;
 	}
-	if (rar_direct_silent(m, &err.rank, &err.silent_ms)) {
+	if (rar_ask_silent(m, &err.rank, &err.silent_ms)) {
 		err.other = m->rank;
 		rar_stood_own(m, err.rank, &err);
 		rar_fail(m, &err);

@@ -15,7 +15,7 @@
  *    of the operation acknowledges the chunks of all ranks at once. A rank that has nothing
  *    else to send names them in a DONE, within RAR_ACK_DELAY_US.
  *  - The chunks that have not come here. A rank that waits for them asks for them (DONE with
- *    RAR_DF_ASK). It also asks if it needs to know that an operation is complete at another
+ *    RAR_DF_ASK; ask.c). It also asks if it needs to know that an operation is complete at another
  *    rank. The answer is a DONE, and the missing chunks.
  *
  * So a chunk is repeated only if a rank asks for it. An operation stays complete, and a chunk
@@ -54,14 +54,6 @@ static struct rar_direct_peer *peer_of(struct rar_link *link)
 static u32 slot_of(struct rar_link *link)
 {
 	return peer_of(link) - link->member->direct.peer;
-}
-
-/* All slots, a bit each; not that of this rank. */
-static u32 all_slots(const struct rar_member *m)
-{
-	u32 all = GENMASK(m->direct.n - 1, 0);
-
-	return m->direct.all ? all & ~BIT(m->rank) : all;
 }
 
 /**
@@ -209,8 +201,8 @@ static void take_known(struct rar_member *m, u32 slot, u32 base, u64 map)
 	}
 }
 
-/* The chunks of a rank that have not come here, a bit each. */
-static u64 lacks(const struct rar_operation *op, u32 rank)
+/* The chunks of a rank that have not come here, a bit each. tx_lock. */
+u64 rar_direct_lacks(const struct rar_operation *op, u32 rank)
 {
 	u32 n, first = chunks_from(op, rank, &n);
 	u64 mask = rar_mask(n);
@@ -264,7 +256,8 @@ static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 }
 
 /* Something may be missing soon: look at the time of the first question. tx_lock. */
-static void watch(struct rar_member *m, struct rar_direct_peer *peer, u64 now)
+void rar_direct_watch(struct rar_member *m, struct rar_direct_peer *peer,
+		      u64 now)
 {
 	if (!peer->ask_us)
 		peer->ask_us = now + peer->rto_us;
@@ -295,13 +288,13 @@ static void await_root(struct rar_member *m, const struct rar_operation *op)
 		expect(m, &m->direct.peer[__ffs(op->senders)]);
 }
 
-/* watch() for ranks in these slots. tx_lock. */
+/* rar_direct_watch() for ranks in these slots. tx_lock. */
 static void watch_all(struct rar_member *m, u32 slots)
 {
 	u64 now = rar_now_us();
 
 	for (; slots; slots &= slots - 1)
-		watch(m, &m->direct.peer[__ffs(slots)], now);
+		rar_direct_watch(m, &m->direct.peer[__ffs(slots)], now);
 }
 
 /* The next operation to send, referenced; NULL if none may go. tx_lock. */
@@ -426,7 +419,7 @@ static struct rar_operation *pick(struct rar_member *m, bool first, u32 *peers,
 	return op;
 }
 
-/* Send what this rank contributes, or has of a broadcast, to who needs it. */
+/* Send what this rank contributes, or has of a broadcast, to its peers. */
 static void send_to(struct rar_member *m, struct rar_operation *op, u32 peers,
 		    const struct rar_known *told)
 {
@@ -619,7 +612,7 @@ void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh)
 }
 
 /* Tell the ranks of these slots what is complete here. No lock held. */
-static void tell(struct rar_member *m, u32 slots)
+void rar_direct_tell(struct rar_member *m, u32 slots)
 {
 	struct rar_known told;
 	u32 slot;
@@ -652,11 +645,12 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 	 * The packets of a broadcast, or of a reduction to a root, are on their
 	 * way until the other ranks have them.
 	 */
-	if ((gathered && !op->ring.plan.stages.rooted) || !op->peers)
+	if ((gathered && !op->ring.plan.stages.rooted) || !op->peers) {
 		runs_no_more(m, op);
-	/* Nothing else makes this rank ask whether they have it. */
-	else
+	} else {
+		/* Nothing else makes this rank ask whether they have it. */
 		watch_all(m, op->peers);
+	}
 	if (gathered && op->senders) {
 		m->direct.news |= op->senders;
 		if (!m->direct.news_us)
@@ -666,7 +660,7 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op)
 	spin_unlock_bh(&m->tx_lock);
 	/* This rank sends nothing else that would tell the root, or parent. */
 	if (!gathered && op->senders)
-		tell(m, op->senders);
+		rar_direct_tell(m, op->senders);
 	rar_direct_push(m);
 }
 
@@ -783,120 +777,7 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 	if (dh.lacks && !(dh.flags & cpu_to_be32(RAR_DF_STREAM)))
 		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));
 	if (dh.flags & cpu_to_be32(RAR_DF_ASK))
-		tell(m, BIT(slot_of(link)));
-	rar_direct_push(m);
-}
-
-/* -- questions ------------------------------------------------------------ */
-
-/*
- * Must this rank ask another rank: for chunks, or whether an operation is complete there? Sets
- * the oldest operation of which chunks are missing, and these chunks. tx_lock.
- */
-static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
-{
-	u32 rank = m->direct.peer[slot].link.rank;
-	struct rar_operation *op;
-	bool any = false;
-	u64 i;
-
-	*missing = 0;
-	for (i = m->op_oldest; i < m->op_whole && !*missing; i++) {
-		op = rar_link_op_at(m, i);
-		if (!op || !op->ring.plan.direct)
-			continue;
-		*seq = i;
-		*missing = lacks(op, rank);
-		/* An operation that is not complete here cannot be released anyway. */
-		any |= (op->peers & BIT(slot)) &&
-		       (op->keyed || !atomic_read(&op->left));
-	}
-	return any || *missing;
-}
-
-/* A question to a rank that is due. */
-struct question {
-	u64 seq;
-	u64 missing;
-};
-
-/* Is a question to a rank due? Sets the time of the next one. tx_lock. */
-static bool question_due(struct rar_member *m, u32 slot, u64 now,
-			 struct question *q)
-{
-	struct rar_direct_peer *peer = &m->direct.peer[slot];
-	u32 longest;
-
-	q->seq = 0;
-	if (!needs(m, slot, &q->seq, &q->missing)) {
-		peer->ask_us = 0;
-		peer->asked_us = 0;
-		peer->backoff = 0;
-		return false;
-	}
-	if (!peer->ask_us || now < peer->ask_us) {
-		watch(m, peer, now);
-		return false;
-	}
-	if (!peer->asked_us)
-		peer->asked_us = now;
-	peer->backoff = min(peer->backoff + 1, 10U);
-	longest = max(peer->rto_us, rar_member_ask_us(m));
-	peer->ask_us = now + min_t(u64, (u64)peer->rto_us << peer->backoff,
-				   longest);
-	rar_link_timer_at(m, peer->ask_us);
-	return true;
-}
-
-static void ask(struct rar_link *link, const struct rar_known *told, const struct question *q)
-{
-	struct rar_done_hdr dh = {
-		.op_seq = cpu_to_be64(q->seq),
-		.lacks = cpu_to_be64(q->missing),
-		.flags = cpu_to_be32(RAR_DF_ASK),
-	};
-
-	rar_mib_inc(link->member->rn, TxDirectAsk);
-	send_done(link, told, &dh);
-}
-
-/**
- * rar_direct_tick() - tell and ask what is due; part of the timer of all links
- * @m: member in RUN or LEAVING, RCU read side; no lock held
- *
- * Softirq.
- */
-void rar_direct_tick(struct rar_member *m)
-{
-	struct rar_direct *d = &m->direct;
-	u64 now = rar_now_us();
-	struct rar_known told;
-	struct question q;
-	u32 slot, news = 0;
-	bool due;
-
-	if (!d->paired)
-		return;
-	spin_lock_bh(&m->tx_lock);
-	if (d->news_us && now >= d->news_us) {
-		news = d->news;
-		d->news_us = 0;
-	} else if (d->news_us) {
-		rar_link_timer_at(m, d->news_us);
-	}
-	spin_unlock_bh(&m->tx_lock);
-	if (news)
-		tell(m, news);
-	for (slot = 0; slot < d->n; slot++) {
-		if (!(all_slots(m) & BIT(slot)))
-			continue;
-		spin_lock_bh(&m->tx_lock);
-		due = question_due(m, slot, now, &q);
-		told = known(m);
-		spin_unlock_bh(&m->tx_lock);
-		if (due)
-			ask(&d->peer[slot].link, &told, &q);
-	}
+		rar_direct_tell(m, BIT(slot_of(link)));
 	rar_direct_push(m);
 }
 
@@ -923,30 +804,4 @@ void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
 			served(m, op, slot_of(link));
 	}
 	spin_unlock_bh(&m->tx_lock);
-}
-
-/**
- * rar_direct_silent() - find a rank that has not answered for too long
- * @m:    member
- * @rank: set to the rank
- * @ms:   set to the time for which it has not answered
- *
- * Any context, no lock held.
- *
- * Return: true if there is one.
- */
-bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms)
-{
-	u64 now = rar_now_us(), since;
-	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), i;
-
-	for (i = 0; m->direct.paired && i < m->direct.n; i++) {
-		since = READ_ONCE(m->direct.peer[i].asked_us);
-		if (!since || now < since + dead * (u64)USEC_PER_MSEC)
-			continue;
-		*rank = m->direct.peer[i].link.rank;
-		*ms = div_u64(now - since, USEC_PER_MSEC);
-		return true;
-	}
-	return false;
 }

@@ -14,10 +14,12 @@ void rar_direct_send_done(struct rar_link *link, struct rar_done_hdr *dh);
 void rar_direct_done(struct rar_member *m, struct rar_operation *op);
 void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);
 void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt);
-void rar_direct_tick(struct rar_member *m);
+u64 rar_direct_lacks(const struct rar_operation *op, u32 rank);
+void rar_direct_watch(struct rar_member *m, struct rar_direct_peer *peer,
+		      u64 now);
+void rar_direct_tell(struct rar_member *m, u32 slots);
 bool rar_direct_concerns(struct rar_member *m, const struct rar_operation *op,
 			 u32 rank);
 void rar_direct_left(struct rar_member *m, u32 rank, u64 last);
-bool rar_direct_silent(struct rar_member *m, u32 *rank, u32 *ms);
 
 #endif /* _RAR_RING_DIRECT_H */

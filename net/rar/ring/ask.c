@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Questions between ranks that exchange directly (direct.c): when a rank asks
+ * another for chunks, or whether an operation is complete there, and for how
+ * long it has had no answer.
+ */
+#include "core/member.h"
+#include "core/mib.h"
+#include "core/op.h"
+#include "link/link.h"
+#include "rar.h"
+#include "ring/ask.h"
+#include "ring/direct.h"
+
+/*
+ * Must this rank ask another rank: for chunks, or whether an operation is
+ * complete there? Sets the oldest operation of which chunks are missing, and
+ * these chunks. tx_lock.
+ */
+static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
+{
+	u32 rank = m->direct.peer[slot].link.rank;
+	struct rar_operation *op;
+	bool any = false;
+	u64 i;
+
+	*missing = 0;
+	for (i = m->op_oldest; i < m->op_whole && !*missing; i++) {
+		op = rar_link_op_at(m, i);
+		if (!op || !op->ring.plan.direct)
+			continue;
+		*seq = i;
+		*missing = rar_direct_lacks(op, rank);
+		/* If it is not complete here it cannot be released anyway. */
+		any |= (op->peers & BIT(slot)) &&
+		       (op->keyed || !atomic_read(&op->left));
+	}
+	return any || *missing;
+}
+
+/* A question to a rank that is due. */
+struct question {
+	u64 seq;
+	u64 missing;
+};
+
+/* Is a question to a rank due? Sets the time of the next one. tx_lock. */
+static bool question_due(struct rar_member *m, u32 slot, u64 now,
+			 struct question *q)
+{
+	struct rar_direct_peer *peer = &m->direct.peer[slot];
+	u32 longest;
+
+	q->seq = 0;
+	if (!needs(m, slot, &q->seq, &q->missing)) {
+		peer->ask_us = 0;
+		peer->asked_us = 0;
+		peer->backoff = 0;
+		return false;
+	}
+	if (!peer->ask_us || now < peer->ask_us) {
+		rar_direct_watch(m, peer, now);
+		return false;
+	}
+	if (!peer->asked_us)
+		peer->asked_us = now;
+	peer->backoff = min(peer->backoff + 1, 10U);
+	longest = max(peer->rto_us, rar_member_ask_us(m));
+	peer->ask_us = now + min_t(u64, (u64)peer->rto_us << peer->backoff,
+				   longest);
+	rar_link_timer_at(m, peer->ask_us);
+	return true;
+}
+
+static void ask(struct rar_link *link, const struct question *q)
+{
+	struct rar_done_hdr dh = {
+		.op_seq = cpu_to_be64(q->seq),
+		.lacks = cpu_to_be64(q->missing),
+		.flags = cpu_to_be32(RAR_DF_ASK),
+	};
+
+	rar_mib_inc(link->member->rn, TxDirectAsk);
+	rar_direct_send_done(link, &dh);
+}
+
+/* All slots, a bit each; not that of this rank. */
+static u32 all_slots(const struct rar_member *m)
+{
+	u32 all = GENMASK(m->direct.n - 1, 0);
+
+	return m->direct.all ? all & ~BIT(m->rank) : all;
+}
+
+/**
+ * rar_ask_tick() - tell and ask what is due; part of the timer of all links
+ * @m: member in RUN or LEAVING, RCU read side; no lock held
+ *
+ * Softirq.
+ */
+void rar_ask_tick(struct rar_member *m)
+{
+	struct rar_direct *d = &m->direct;
+	u64 now = rar_now_us();
+	struct question q;
+	u32 slot, news = 0;
+	bool due;
+
+	if (!d->paired)
+		return;
+	spin_lock_bh(&m->tx_lock);
+	if (d->news_us && now >= d->news_us) {
+		news = d->news;
+		d->news_us = 0;
+	} else if (d->news_us) {
+		rar_link_timer_at(m, d->news_us);
+	}
+	spin_unlock_bh(&m->tx_lock);
+	if (news)
+		rar_direct_tell(m, news);
+	for (slot = 0; slot < d->n; slot++) {
+		if (!(all_slots(m) & BIT(slot)))
+			continue;
+		spin_lock_bh(&m->tx_lock);
+		due = question_due(m, slot, now, &q);
+		spin_unlock_bh(&m->tx_lock);
+		if (due)
+			ask(&d->peer[slot].link, &q);
+	}
+	rar_direct_push(m);
+}
+
+/**
+ * rar_ask_silent() - find a rank that has not answered for too long
+ * @m:    member
+ * @rank: set to the rank
+ * @ms:   set to the time for which it has not answered
+ *
+ * Any context, no lock held.
+ *
+ * Return: true if there is one.
+ */
+bool rar_ask_silent(struct rar_member *m, u32 *rank, u32 *ms)
+{
+	u64 now = rar_now_us(), since;
+	u32 dead = READ_ONCE(m->rn->sysctl_dead_ms), i;
+
+	for (i = 0; m->direct.paired && i < m->direct.n; i++) {
+		since = READ_ONCE(m->direct.peer[i].asked_us);
+		if (!since || now < since + dead * (u64)USEC_PER_MSEC)
+			continue;
+		*rank = m->direct.peer[i].link.rank;
+		*ms = div_u64(now - since, USEC_PER_MSEC);
+		return true;
+	}
+	return false;
+}
