@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A TCP flow (cubic) and a link of a ring share a bottleneck on the way to rank 1, whose queue
 # drops or marks packets. Each gets at least 30 % of its fair share, and the queue stays
-# bounded; also with a shallow buffer of 100 KB.
+# bounded; also with a shallow buffer of 50 KB. The link is slow, so that neither waits for the
+# processor: TCP, which answers a loss by half its window, would lose more by that.
 #
 # The queue that marks is sch_fq with all packets in one flow: a FIFO that marks packets that
 # waited longer than ce_threshold.
@@ -42,7 +43,7 @@ flows()
 	wait $sender || quote "$(cat "$dir/send")"
 }
 
-# Measure TCP and the ring alone, in bits per second. The bottleneck is a third of the slower.
+# Measure TCP and the ring alone, in bits per second. The bottleneck is a ninth of the slower.
 choose_rate()
 {
 	local tcp ring
@@ -52,7 +53,7 @@ choose_rate()
 	out=$("${op[@]}" -r 2) || quote "$out"
 	# A link carries 2 (n - 1) / n of a tensor.
 	ring=$(($(word bytes) * 8000000 * 2 * (n - 1) / $(word total_us) / n))
-	rate=$(((tcp < ring ? tcp : ring) / 3))
+	rate=$(((tcp < ring ? tcp : ring) / 9))
 	rate=$((rate < 1000000000 ? rate : 1000000000))
 	# More than 1400 of the 1514 bytes of a frame are payload, for both.
 	alone=$((rate * 1400 / 1514 / 8))
@@ -149,7 +150,7 @@ marks=$(br tc -s qdisc show dev p1 | sed -n 's/.*ce_mark \([0-9]*\).*/\1/p')
 [ "${marks:-0}" -gt 0 ]
 result $? "ECN: ${marks:-0} packets were marked"
 br tc qdisc del dev p1 root
-limit=100000 burst=16000
+limit=50000 burst=16000
 tail_drop
 result $? "set up a queue of $limit bytes that drops"
 each_rank sysctl -qw net.ipv4.tcp_ecn=0 net.ipv4.tcp_no_metrics_save=1
