@@ -83,6 +83,13 @@ typedef __s64 s64;
 #define NSEC_PER_MSEC	1000000L
 #define USEC_PER_SEC	1000000L
 
+#define max3(a, b, c)	max(max(a, b), c)
+
+static inline s64 div64_s64(s64 a, s64 b)
+{
+	return a / b;
+}
+
 static inline u64 div_u64(u64 a, u32 b)
 {
 	return a / b;

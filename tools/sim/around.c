@@ -214,7 +214,7 @@ static struct rar_link *link_of(struct rar_member *m, const struct rar_hdr *h)
 /* A packet comes to a rank. */
 void sim_receive(struct sim_rank *rank, struct sk_buff *skb)
 {
-	struct rar_pkt pkt = { .skb = skb, .len = skb->len, .whole = true };
+	struct rar_pkt pkt = { .skb = skb, .len = skb->len, .whole = true, .ce = skb->ce };
 	struct rar_member *m = &rank->m;
 
 	memcpy(&pkt.h, skb->data, sizeof(pkt.h));

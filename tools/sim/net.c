@@ -154,9 +154,24 @@ bool sim_next_event(u64 until)
 	e = earliest();
 	sim_ns = e.at;
 	sim_got.events++;
-	if (e.kind == SIM_CPU) {
+	switch (e.kind) {
+	case SIM_CPU:
 		work_first(e.what);
 		return true;
+	case SIM_PORT:
+		sim_port(e.rank, e.what);
+		return true;
+	case SIM_TCP_PACKET:
+		sim_tcp_receive(e.what);
+		return true;
+	case SIM_TCP_ACK:
+		sim_tcp_ack(e.what);
+		return true;
+	case SIM_TCP_TIMER:
+		sim_tcp_timer(e.what);
+		return true;
+	default:
+		break;
 	}
 	cpu = cpu_of(e.rank);
 	if (!cpu->first && cpu->free <= sim_ns) {
@@ -203,7 +218,7 @@ static u32 stride(void)
 }
 
 /* The chunks [@i, @i + @n) of a superpacket, as a packet of its own. */
-static struct sk_buff *part_of(const struct sk_buff *skb, u32 i, u32 n)
+struct sk_buff *sim_part_of(const struct sk_buff *skb, u32 i, u32 n)
 {
 	u32 len = min(skb->len - i * stride(), n * stride());
 	struct sk_buff *part = alloc_skb(len, 0);
@@ -243,7 +258,7 @@ static void deliver(struct sim_rank *to, struct sk_buff *skb, u64 at)
 		if (sim_random_share() >= sim_set.loss)
 			continue;
 		if (i > first)
-			sim_at(at, SIM_PACKET, to, part_of(skb, first, i - first));
+			sim_at(at, SIM_PACKET, to, sim_part_of(skb, first, i - first));
 		first = i + 1;
 		gone++;
 	}
@@ -253,7 +268,7 @@ static void deliver(struct sim_rank *to, struct sk_buff *skb, u64 at)
 		return;
 	}
 	if (first < n)
-		sim_at(at, SIM_PACKET, to, part_of(skb, first, n - first));
+		sim_at(at, SIM_PACKET, to, sim_part_of(skb, first, n - first));
 	sim_skb_free(skb);
 }
 
@@ -267,9 +282,13 @@ void sim_send(struct sim_rank *from, struct sk_buff *skb, u32 rank)
 	/* Beyond the ranks of a fold are the others, which they stand for. */
 	if (rank >= sim_set.fold)
 		to = rank == sim_set.fold ? 0 : sim_set.fold - 1;
-	from->device_ps = max(from->device_ps, sim_ns * 1000) + wire_ps(bytes);
 	if (rank == sim_set.fold && sim_is_data(skb))
 		fold_chunk(skb);
+	if (sim_set.queue) {
+		sim_switch_send(from, skb, &sim_ranks[to]);
+		return;
+	}
+	from->device_ps = max(from->device_ps, sim_ns * 1000) + wire_ps(bytes);
 	deliver(&sim_ranks[to], skb, from->device_ps / 1000 + sim_set.delay);
 }
 
@@ -283,12 +302,18 @@ void sim_net_begin(void)
 	cpus = calloc(sim_set.cpus ?: sim_set.fold, sizeof(*cpus));
 }
 
+static bool has_packet(enum sim_kind kind)
+{
+	return kind == SIM_PACKET || kind == SIM_PORT || kind == SIM_TCP_PACKET ||
+	       kind == SIM_TCP_ACK;
+}
+
 void sim_net_end(void)
 {
 	struct work *w;
 
 	while (heap_n)
-		if (heap[--heap_n].kind == SIM_PACKET)
+		if (has_packet(heap[--heap_n].kind))
 			sim_skb_free(heap[heap_n].what);
 	while ((w = spare)) {
 		spare = w->next;

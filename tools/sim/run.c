@@ -253,7 +253,7 @@ void sim_handle(enum sim_kind kind, struct sim_rank *rank, void *what)
 	case SIM_READ:
 		read_result(rank);
 		break;
-	case SIM_CPU:
+	default:
 		break;
 	}
 	sim_collect();
@@ -274,6 +274,15 @@ static void one_op(u32 i)
 		;
 	sim_got.hung += waiting > 0;
 	sim_got.ns[i] = waiting ? sim_set.limit : last_end - begun;
+}
+
+/* Time passes, without operations. */
+static void pass(u64 ns)
+{
+	u64 end = sim_ns + ns;
+
+	while (sim_next_event(end))
+		;
 }
 
 /* Operations that ranks still owe their successors. */
@@ -330,15 +339,24 @@ int sim_run(void)
 	sim_net_begin();
 	for (r = 0; r < sim_set.fold; r++)
 		begin_rank(&sim_ranks[r], r);
-	for (i = 0; i < sim_set.ops && !sim_got.hung; i++)
-		one_op(i);
-	if (!sim_got.hung)
+	sim_tcp_begin();
+	for (i = 0; i < sim_set.ops && !sim_got.hung; i++) {
+		if (i == 1)
+			sim_shares_begin();
+		if (sim_set.no_ring)
+			pass(sim_set.limit / sim_set.ops);
+		else
+			one_op(i);
+	}
+	sim_shares_end();
+	if (!sim_got.hung && !sim_set.no_ring)
 		wait_for_release();
 	count();
 	for (r = 0; r < sim_set.fold; r++)
 		end_rank(&sim_ranks[r]);
 	sim_collect();
 	sim_net_end();
+	sim_tcp_end();
 	free(sim_ranks);
 	sim_ranks = NULL;
 	return sim_got.hung || sim_got.wrong;

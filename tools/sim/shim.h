@@ -230,6 +230,16 @@ static inline bool __test_and_set_bit(u64 n, unsigned long *map)
 	return was;
 }
 
+static inline unsigned long *bitmap_zalloc(u64 bits, u32 flags)
+{
+	return calloc(BITS_TO_LONGS(bits), sizeof(long));
+}
+
+static inline void bitmap_free(unsigned long *map)
+{
+	free(map);
+}
+
 static inline void bitmap_zero(unsigned long *map, u64 bits)
 {
 	memset(map, 0, BITS_TO_LONGS(bits) * sizeof(long));
@@ -356,6 +366,9 @@ struct sk_buff {
 	u8 *data;
 	u32 len, truesize;
 	u32 chunks;		/* in it; of a packet without chunks 1 */
+	bool ce;		/* a queue has marked it */
+	void *flow;		/* of a TCP flow, and its number; NULL: of the ring */
+	u32 seq;
 	struct net_device *dev;
 };
 

@@ -30,6 +30,12 @@ static const char usage[] =
 "  -d, --delay TIME      of a link, one way (10us)\n"
 "  -s, --speed RATE      of the device of each rank, in both directions; 0: no limit (10G)\n"
 "  -l, --loss PERCENT    of the packets are lost on each link (0)\n"
+"      --queue PACKETS   hosts are ten times as fast as the links, which are between switches whose\n"
+"                        queues hold so many packets and drop others (no switches)\n"
+"      --mark PACKETS    that such a queue holds from which on it marks packets (never)\n"
+"      --reorder PERCENT of the packets are late by up to half of the delay, with --queue (0)\n"
+"      --cubic N         TCP flows share the link to rank 1, with --queue (0)\n"
+"      --no-ring         only these run, for --limit\n"
 "      --mtu BYTES       (1500)\n"
 "      --frame BYTES     that a packet takes beside its IP packet (38)\n"
 "      --super N         chunks in a superpacket at most (64)\n"
@@ -60,7 +66,7 @@ enum {
 	OPT_LATE, OPT_LATE_BY, OPT_WINDOW, OPT_EARLY, OPT_NUMBERS, OPT_NO_RESEND, OPT_LIMIT,
 	OPT_SCHEDULE,
 	OPT_COLLECTIVE,
-	OPT_ROOT,
+	OPT_ROOT, OPT_QUEUE, OPT_MARK, OPT_REORDER, OPT_CUBIC, OPT_NO_RING,
 };
 
 static const struct option options[] = {
@@ -77,6 +83,11 @@ static const struct option options[] = {
 	{ "schedule", required_argument, NULL, OPT_SCHEDULE },
 	{ "collective", required_argument, NULL, OPT_COLLECTIVE },
 	{ "root", required_argument, NULL, OPT_ROOT },
+	{ "queue", required_argument, NULL, OPT_QUEUE },
+	{ "mark", required_argument, NULL, OPT_MARK },
+	{ "reorder", required_argument, NULL, OPT_REORDER },
+	{ "cubic", required_argument, NULL, OPT_CUBIC },
+	{ "no-ring", no_argument, NULL, OPT_NO_RING },
 	{ "mtu", required_argument, NULL, OPT_MTU },
 	{ "frame", required_argument, NULL, OPT_FRAME },
 	{ "super", required_argument, NULL, OPT_SUPER },
@@ -166,6 +177,11 @@ static void set_network(int c, const char *arg)
 	case 'd': sim_set.delay = time_of(arg); break;
 	case 's': sim_set.bps = value(arg, rates, 0, 1e13); break;
 	case 'l': sim_set.loss = value(arg, plain, 0, 90) / 100; break;
+	case OPT_QUEUE: sim_set.queue = count_of(arg, 1, 1e6); break;
+	case OPT_MARK: sim_set.mark = count_of(arg, 1, 1e6); break;
+	case OPT_REORDER: sim_set.reorder = value(arg, plain, 0, 90) / 100; break;
+	case OPT_CUBIC: sim_set.cubic = count_of(arg, 0, 1000); break;
+	case OPT_NO_RING: sim_set.no_ring = true; break;
 	case OPT_MTU: sim_set.mtu = count_of(arg, 576, RAR_MAX_MTU); break;
 	case OPT_FRAME: sim_set.frame = count_of(arg, 0, 1000); break;
 	case OPT_SUPER: sim_set.super = count_of(arg, 1, RAR_RUN_MAX); break;
@@ -268,8 +284,8 @@ static void check_fold(void)
 	if (!equal)
 		die("--fold needs blocks of equal length: a multiple of %llu bytes above %u",
 		    RAR_BLOCK_ALIGN * (u64)sim_set.ranks, RAR_SMALL_BYTES);
-	if (sim_set.slow != SIM_NONE || sim_set.late != SIM_NONE || sim_set.numbers)
-		die("--fold does not go with --slow, --late and --numbers");
+	if (sim_set.slow != SIM_NONE || sim_set.late != SIM_NONE || sim_set.numbers || sim_set.queue)
+		die("--fold does not go with --slow, --late, --numbers and --queue");
 }
 
 static void parse(int argc, char **argv)
@@ -292,6 +308,10 @@ static void parse(int argc, char **argv)
 		die("--bytes is no multiple of 8");
 	check_fold();
 	check_schedule();
+	if (!sim_set.queue && (sim_set.mark || sim_set.reorder || sim_set.cubic || sim_set.no_ring))
+		die("--mark, --reorder, --cubic and --no-ring need --queue");
+	if (sim_set.queue && (!sim_set.bps || sim_set.whole || sim_set.ops < 2))
+		die("--queue needs --speed and two operations, and no --whole");
 	if ((sim_set.slow != SIM_NONE && sim_set.slow >= sim_set.ranks) ||
 	    (sim_set.late != SIM_NONE && sim_set.late >= sim_set.ranks))
 		die("no such rank");
@@ -326,10 +346,28 @@ static double to_ideal(void)
 	return (double)sim_got.sent / sim_set.fold / sim_set.ops / least;
 }
 
+/*
+ * Shares of the link to rank 1, after the first operation: of the operations' bytes with headers, of
+ * what the ring, and what the TCP flows got through.
+ */
+static void report_shares(void)
+{
+	double wire = (double)(sim_set.mtu + sim_set.frame) / sim_payload();
+	double bytes = 2.0 * (sim_set.ranks - 1) / sim_set.ranks * sim_set.bytes * wire;
+	double room = sim_set.bps / 8e9 * sim_got.shares_ns;
+
+	if (sim_set.no_ring)
+		bytes = 0;
+	printf("goodput=%.4f ring=%.4f tcp=%.4f ", bytes * (sim_set.ops - 1) / room,
+	       sim_got.ring_bytes / room, sim_got.tcp_bytes / room);
+}
+
 static void report(void)
 {
 	double median, best;
 
+	if (sim_set.queue)
+		report_shares();
 	times_of(&median, &best);
 	printf("ranks=%u fold=%u bytes=%llu ops=%u us=%.3f best_us=%.3f first_us=%.3f ",
 	       sim_set.ranks, sim_set.fold, sim_set.bytes, sim_set.ops, median, best,

@@ -27,6 +27,12 @@
  * @bps:	bits per second of each rank's device, in both directions
  * @delay:	of each link, one way
  * @loss:	share of the packets that a link loses
+ * @queue:	packets of full size that the queue of a switch's port holds; 0: there are no switches,
+ *		and a device's own queue has no limit; see wire.c
+ * @mark:	packets in that queue from which on it marks, 0 = never
+ * @reorder:	share of the packets that are late by up to half of @delay
+ * @cubic:	TCP flows that share the port of rank 1 with the ring
+ * @no_ring:	only the TCP flows run, for @limit
  * @cpus:	that all ranks share; 0: each rank has one of its own
  * @packet:	time of a CPU for a packet or superpacket that comes, and for its way out
  * @build:	time for one that is built
@@ -50,6 +56,10 @@ struct sim_set {
 	double bps;
 	u64 delay;
 	double loss;
+	u32 queue, mark;
+	double reorder;
+	u32 cubic;
+	bool no_ring;
 	u32 cpus;
 	u64 packet, build, chunk, byte_ps, ack, call;
 	u32 slow;
@@ -79,6 +89,10 @@ struct sim_set {
  * @acks:	acknowledgments
  * @lost:	packets lost on links
  * @added:	chunks that were added or stored, at all simulated ranks
+ * @ring_bytes:	on the wire, of the ring's packets that the port of rank 1 let through since
+ *		sim_shares_begin(), and
+ * @tcp_bytes:	of those of the TCP flows that came for the first time
+ * @shares_ns:	for how long they were counted
  * @cwnd:	largest link window at the end, chunks
  * @busy:	time of the busiest CPU
  */
@@ -87,6 +101,7 @@ struct sim_got {
 	u32 hung;
 	u64 wrong, odd, unreleased, events;
 	u64 data, sent, again, dups, forwarded, acks, lost, added;
+	u64 ring_bytes, tcp_bytes, shares_ns;
 	u32 cwnd;
 	u64 busy;
 };
@@ -95,6 +110,7 @@ struct sim_got {
 struct sim_rank {
 	struct rar_member m;
 	u64 device_ps;		/* when its device is free */
+	u64 port_ps;		/* when the port of the switch that leads to it is free */
 	u64 tick;		/* when the member's timer is due, 0 = not armed */
 	bool reading;		/* the user was woken */
 	u32 next;		/* operation that the user posts next */
@@ -107,18 +123,33 @@ extern struct sim_rank *sim_ranks;
 extern struct rar_ring sim_ring;	/* of rank 0 */
 
 /* net.c: events, CPUs, links */
-enum sim_kind { SIM_PACKET, SIM_LINK_TIMER, SIM_TICK, SIM_POST, SIM_READ, SIM_CPU };
+enum sim_kind { SIM_PACKET, SIM_LINK_TIMER, SIM_TICK, SIM_POST, SIM_READ, SIM_CPU, SIM_PORT,
+		SIM_TCP_PACKET, SIM_TCP_ACK, SIM_TCP_TIMER };
 
 void sim_at(u64 ns, enum sim_kind kind, struct sim_rank *rank, void *what);
 void sim_spend(const struct sim_rank *rank, u64 ns);
 void sim_send(struct sim_rank *from, struct sk_buff *skb, u32 rank);
 bool sim_is_data(const struct sk_buff *skb);
+struct sk_buff *sim_part_of(const struct sk_buff *skb, u32 i, u32 n);
 bool sim_next_event(u64 until);
 void sim_random_begin(void);
 double sim_random_share(void);
 void sim_net_begin(void);
 void sim_net_end(void);
 void sim_handle(enum sim_kind kind, struct sim_rank *rank, void *what);
+
+/* wire.c: switches */
+void sim_switch_send(struct sim_rank *from, struct sk_buff *skb, struct sim_rank *to);
+void sim_port(struct sim_rank *to, struct sk_buff *skb);
+void sim_shares_begin(void);
+void sim_shares_end(void);
+
+/* cubic.c: TCP flows that share the link to rank 1 with the ring */
+void sim_tcp_begin(void);
+void sim_tcp_end(void);
+void sim_tcp_receive(struct sk_buff *skb);
+void sim_tcp_ack(struct sk_buff *skb);
+void sim_tcp_timer(void *flow);
 
 /* around.c: the layers around ring and link */
 void sim_receive(struct sim_rank *rank, struct sk_buff *skb);
