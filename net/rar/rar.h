@@ -67,8 +67,8 @@ struct rar_seal;
 struct rar_user;
 struct xdp_buff;
 
-#define RAR_TX_SLOTS	1024U	/* most chunks in flight, power of two */
-#define RAR_RX_WIN	2048	/* sequence numbers that a receiver keeps apart */
+#define RAR_TX_SLOTS	8192U	/* most chunks in flight, power of two */
+#define RAR_RX_WIN	16384	/* numbers that a receiver keeps apart */
 #define RAR_HISTORY	256	/* finished operations remembered */
 #define RAR_MAX_MTU	9000	/* bytes; larger MTUs are not used, as skbs are linear */
 #define RAR_PAYLOAD_UNIT 16	/* bytes; a multiple of every element size */
@@ -411,7 +411,9 @@ struct rar_link_tx {
  * @lock:	protects this struct
  * @cum:	all numbers below it are received, or given up by the sender
  * @highest:	highest number received, plus 1
- * @seen:	received numbers modulo RAR_RX_WIN, valid in [cum, cum + RAR_RX_WIN)
+ * @seen:	received numbers modulo RAR_RX_WIN, valid in
+ *		[cum, cum + RAR_RX_WIN); NULL of a link by which no chunks with
+ *		numbers come
  * @unacked:	packets since the last acknowledgment; a superpacket counts once
  * @told:	@highest as the last acknowledgment told it
  * @ack_us:	when the timer sends the next acknowledgment, 0 = none is due
@@ -424,7 +426,7 @@ struct rar_link_rx {
 	spinlock_t lock; /* see above */
 	u32 cum;
 	u32 highest;
-	DECLARE_BITMAP(seen, RAR_RX_WIN);
+	unsigned long *seen;
 	u32 unacked;
 	u32 told;
 	u64 ack_us;

@@ -154,18 +154,20 @@ static void ring_timer_at(u64 us)
 
 static u32 ring_run_most(const struct rar_link *link)
 {
-	return min(max(link->tx.win.cwnd / 2, 1U), link->path.run_max);
+	return min(rar_window_run(link), link->path.run_max);
 }
 
-static u32 ring_may_send(const struct rar_link *link, u32 burst)
+static u32 ring_may_send(const struct rar_link *link, u64 *more)
 {
 	const struct rar_link_tx *tx = &link->tx;
 	u32 room = tx->probe;
 
+	if (!rar_window_pace(link, world_us, more))
+		return 0;
 	if (tx->inflight < tx->win.cwnd)
 		room = tx->win.cwnd - tx->inflight;
 	room = min(room, RAR_TX_SLOTS - (tx->next_seq - tx->una));
-	return min(min(room, ring_run_most(link)), burst);
+	return min(room, ring_run_most(link));
 }
 
 /* The part of a run of @n that whole_run() in link.c lets go. */
@@ -192,6 +194,7 @@ static void ring_number(struct ring *r, u32 n)
 		r->wire_free = max(r->wire_free, sim.now) + wire() / sim.scene->faster;
 		at(r->wire_free, RING_ARRIVES, tx->next_seq++, 0);
 	}
+	rar_window_sent(&r->link, n, world_us);
 	tx->inflight += n;
 	tx->probe = false;
 	r->left -= n;
@@ -205,7 +208,7 @@ static void ring_push(struct ring *r)
 	u64 more = 0;
 	u32 most, n;
 
-	while ((most = ring_may_send(&r->link, rar_window_burst(&r->link, world_us, &more)))) {
+	while ((most = ring_may_send(&r->link, &more))) {
 		n = ring_whole_run(tx, min_t(u64, ring_run_most(&r->link), r->left), most);
 		if (!n)
 			break;
@@ -591,25 +594,63 @@ static void test_idle(void)
 	}
 }
 
-/* After idling a burst is spread: in each quarter of 8 ms a quarter of the window is sent. */
-static void test_burst(void)
+/*
+ * After idling chunks leave one after the other: 5/4 of the window in each round trip, and in
+ * packets for a millisecond at most.
+ */
+static void test_pace(void)
 {
-	for (int no_queue = 0; no_queue < 2; no_queue++) {
-		u32 was = grown();
-		u64 start;
+	u32 was = grown(), run = rar_window_run(&sim.ring.link), due;
+	u64 start;
 
-		sim.ring.link.path.no_queue = no_queue;
-		resume_after(500);
-		start = sim.now;
-		for (u32 part = 1; part <= 5; part++) {
-			u32 most = no_queue ? was : min(part, 4U) * was / 4;
-
-			run_until(start + (2000 * part - 100) * PS_PER_US);
-			tap_ok(sim.ring.sent == most, "%s, %u us after the start: %llu of %u chunks sent",
-			       no_queue ? "no queue" : "a long way", 2000 * part - 100,
-			       sim.ring.sent, was);
-		}
+	/* In a millisecond of 20. */
+	due = was * 5 / 4 / 20;
+	tap_ok(run + 1 >= due && run <= due, "a long way: %u of %u chunks in a packet", run, was);
+	resume_after(500);
+	start = sim.now;
+	for (u32 part = 1; part <= 4; part++) {
+		run_until(start + part * long_way.rtt_us / 5 * PS_PER_US);
+		due = was * part / 4;
+		tap_ok(sim.ring.sent + run >= due && sim.ring.sent <= due + run,
+		       "a long way, after %u/5 of a round trip: %llu of %u chunks sent", part,
+		       sim.ring.sent, was);
 	}
+	was = grown();
+	sim.ring.link.path.no_queue = true;
+	resume_after(500);
+	tap_ok(sim.ring.sent == was, "no queue: %llu of %u chunks sent at once", sim.ring.sent, was);
+}
+
+/*
+ * The window after a loss, by RFC 9438: 7/10, then W_max again after K seconds, and above it. A
+ * window that was not back at W_max makes room. On a short way it is that of a Reno flow.
+ */
+static void test_cubic(void)
+{
+	struct rar_cubic c = { };
+	u32 w = rar_cubic_reduce(&c, 1000), target, k;
+
+	tap_ok(w == 700 && c.w_max == 1000, "CUBIC: %u of 1000 after a loss", w);
+	target = rar_cubic_grow(&c, w, 0, 0, 1000000);
+	/* The cube root of 300 / 0.4. */
+	k = 9085;
+	tap_ok(target >= 700 && target <= 701, "CUBIC: growth begins at %u", target);
+	target = rar_cubic_grow(&c, w, 0, 0, 1000000 + k / 2 * 1000ull);
+	tap_ok(target >= 962 && target <= 963, "CUBIC: %u after half of K", target);
+	target = rar_cubic_grow(&c, w, 0, 0, 1000000 + k * 1000ull);
+	tap_ok(target >= 999 && target <= 1000, "CUBIC: %u after K", target);
+	target = rar_cubic_grow(&c, 1000, 0, 0, 1000000 + 2 * k * 1000ull);
+	tap_ok(target >= 1298 && target <= 1301, "CUBIC: %u after twice K", target);
+	target = rar_cubic_grow(&c, 1000, 0, 0, 1000000 + 3600ull * 1000000);
+	tap_ok(target == 1500, "CUBIC: %u after an hour, half more at most", target);
+	rar_cubic_reduce(&c, 900);
+	tap_ok(c.w_max == 765, "CUBIC: a smaller window makes room: %u", c.w_max);
+	c = (struct rar_cubic) { };
+	w = rar_cubic_reduce(&c, 100);
+	for (u32 trip = 0; trip < 40; trip++)
+		target = rar_cubic_grow(&c, 70, 70, 50, 1000000 + trip * 50);
+	/* 9/17 of a chunk for each window. */
+	tap_ok(target >= 90 && target <= 92, "CUBIC: %u of 70 after 40 short round trips", target);
 }
 
 /*
@@ -740,7 +781,8 @@ int main(void)
 	for (u32 i = 0; i < ARRAY_SIZE(fair_scenes); i++)
 		test_fair(&fair_scenes[i]);
 	test_idle();
-	test_burst();
+	test_pace();
+	test_cubic();
 	test_trickle();
 	test_noise();
 	for (u32 i = 0; i < ARRAY_SIZE(inject_cases); i++)

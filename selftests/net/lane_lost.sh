@@ -33,14 +33,14 @@ left_out()
 	[ $(($(total RarLanesLost) - before)) -gt 0 ] && [ "$(lost)" -gt 0 ]
 }
 
-# running PORT: a lane is lost while the ring runs
+# running PORT COUNT: a lane is lost while the ring runs
 running()
 {
 	export lost_lane=$1
 	lose
 	before=$(total RarLanesLost)
 	check "port $1 is lost while the ring runs: no error" \
-		outage -n $n -c 300000 -p 4 -g 1000 -w 500 -k lose_lane 1
+		outage -n $n -c $2 -p 4 -g 1000 -w 500 -k lose_lane 1
 	[ $(($(word before) * 10)) -ge $(($(word after) * 7)) ]
 	result $? "port $1: after a second the ring has .7 of its speed"
 	left_out
@@ -101,7 +101,7 @@ dir=$(mktemp -d)
 plan 15
 topo_up $n
 topo_sysctl dead_ms=2000 super_chunks=1 carriers=0
-running $lane
+running $lane 300000
 start "a lost port" "udp sport $lane" -c "800k,100k" -r 4
 start "only short packets of three ports are lost" "udp sport != 18118 udp length < 1300" \
 	-c "93k,200k,291k,390k,471k,555k,666k" -r 4
@@ -109,5 +109,5 @@ start "only full packets of a port are lost" "udp sport $lane udp length > 1000"
 comes_back
 first_port
 topo_sysctl super_chunks=64
-running 18119
+running 18119 1200000
 finish

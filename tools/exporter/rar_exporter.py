@@ -75,7 +75,8 @@ COUNTERS = {
 SETTINGS = {
     # list: settings
     "port": ("port", "UDP port of addresses that name none"),
-    "window": ("window_bytes", "Bytes in flight in a whole ring"),
+    "window": ("window_bytes", "Bytes in flight in a whole ring, for each 500 us of the round "
+                               "trip of a link"),
     "mem": ("mem_bytes", "Bytes of copied operations, all groups together"),
     "early_bytes": ("early_bytes", "Per group: bytes of operations not posted here yet that "
                                    "the predecessor may send"),

@@ -34,8 +34,8 @@
 	/* input; auto: udp while there are such rules, else ingress; */ \
 	/* xdp: by an XDP program */					\
 	WORD(rx_path, RAR_PATH_AUTO, path_usable)			\
-	/* bytes in flight in a whole ring; each rank injects its */	\
-	/* share (join) */						\
+	/* bytes in flight in a whole ring, for each 500 us of the */	\
+	/* round trip of a link; each rank injects its share (join) */	\
 	NUMBER(window, unsigned long, 4096, 1UL << 32, 1 << 20)		\
 	/* bytes of copied operations, all groups together; a quarter */ \
 	/* more for packets held for operations not posted yet */	\

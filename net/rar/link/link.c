@@ -29,6 +29,7 @@
 
 #define LINK_STARVED_US		1000	/* shorter gaps do not count as waiting */
 #define LINK_SLOTS		64U	/* to begin with: chunks in flight */
+#define LINK_SLOTS_OFTEN	1024U	/* for all chunks of an operation */
 
 /* -- timer of all links (loss.c) ----------------------------------------- */
 
@@ -560,7 +561,13 @@ int rar_link_new(struct rar_member *m, u32 index, u32 rank, gfp_t gfp)
 
 	BUILD_BUG_ON(offsetof(struct rar_leg, link));
 	link = kzalloc(leg ? sizeof(struct rar_leg) : sizeof(*link), gfp);
-	if (!link || dst_cache_init(&link->path.cache, gfp)) {
+	if (!link)
+		return -ENOMEM;
+	if (index != RAR_NEXT)
+		link->rx.seen = bitmap_zalloc(RAR_RX_WIN, gfp);
+	if ((index != RAR_NEXT && !link->rx.seen) ||
+	    dst_cache_init(&link->path.cache, gfp)) {
+		bitmap_free(link->rx.seen);
 		kfree(link);
 		return -ENOMEM;
 	}
@@ -614,6 +621,7 @@ void rar_link_free(struct rar_member *m)
 		rar_device_set(m->rn, &link->hook, 0);
 		dst_cache_destroy(&link->path.cache);
 		kfree(link->tx.sent);
+		bitmap_free(link->rx.seen);
 		kfree(link);
 		m->link[i] = NULL;
 	}
@@ -672,8 +680,9 @@ int rar_link_prepare(struct rar_link *link)
  * @chunks: how many of its chunks may be in flight on a link, at most
  *
  * Process context of the member's user, whose memory cgroup is charged. The
- * links get slots for all chunks that may be in flight then. Without memory for
- * more slots they go on with those they have, which limit the window.
+ * links get slots for all chunks that may be in flight then; for more than
+ * LINK_SLOTS_OFTEN only if the window comes near them. Without memory for more
+ * slots they go on with those they have, which limit the window.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -682,7 +691,7 @@ int rar_link_reserve(struct rar_member *m, u32 chunks)
 	u64 ops = READ_ONCE(m->op_next) - READ_ONCE(m->op_oldest) + 1;
 	/* Each chunk goes twice: as a partial sum, and as a sum. */
 	u64 flying = min_t(u64, 2 * ops * chunks, RAR_TX_SLOTS) ?: 1;
-	u32 want = roundup_pow_of_two(flying), have;
+	u32 want, have;
 	struct rar_link *link;
 
 	if (!m->history)
@@ -691,6 +700,9 @@ int rar_link_reserve(struct rar_member *m, u32 chunks)
 	if (!m->history)
 		return -ENOMEM;
 	rar_each_out(link, m) {
+		/* For four times the window, which grows meanwhile. */
+		want = max(4 * READ_ONCE(link->tx.win.cwnd), LINK_SLOTS_OFTEN);
+		want = roundup_pow_of_two(min_t(u64, want, flying));
 		have = READ_ONCE(link->tx.nslots);
 		if (have && have < want)
 			set_slots(link, want,

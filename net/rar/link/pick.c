@@ -243,6 +243,7 @@ static void number(struct rar_link *link, struct rar_operation *op,
 	item->flags = 0;
 	fresh = rar_out_sent(link, op, run);
 	number_run(link, op, item, fresh < run->n, now);
+	rar_window_sent(link, run->n, now);
 	tx->inflight += run->n;
 	tx->probe = false;
 	tx->packets += run->n;
@@ -274,30 +275,29 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 	}
 }
 
-/*
- * The most chunks in a packet: as many as the device takes, but at most half of the window,
- * so that two packets are in flight.
- */
+/* The most chunks in a packet that the device and the window take. */
 static u32 run_most(const struct rar_link *link)
 {
-	return min(max(link->tx.win.cwnd / 2, 1U), READ_ONCE(link->path.run_max));
+	return min(rar_window_run(link), READ_ONCE(link->path.run_max));
 }
 
 /*
- * How many chunks may go as one packet? Limits are the link window, the free numbers, of which
- * one is kept for a chunk that goes after a timeout, run_most(), and @burst from
- * rar_window_burst().
+ * How many chunks may go as one packet now? Limits are the link window, its
+ * pace, the free numbers, of which one is kept for a chunk that goes after a
+ * timeout, and run_most(). Sets @more_us as rar_window_pace() does.
  */
-static u32 may_send(const struct rar_link *link, u32 burst)
+static u32 may_send(const struct rar_link *link, u64 now, u64 *more_us)
 {
 	const struct rar_link_tx *tx = &link->tx;
 	u32 room = tx->probe, numbers = rar_sent_room(tx);
 
+	if (!rar_window_pace(link, now, more_us))
+		return 0;
 	if (tx->inflight < tx->win.cwnd)
 		room = tx->win.cwnd - tx->inflight;
 	if (!tx->probe && numbers)
 		numbers--;
-	return min3(min(room, numbers), run_most(link), burst);
+	return min3(room, numbers, run_most(link));
 }
 
 /**
@@ -322,7 +322,7 @@ u32 rar_pick_batch(struct rar_link *link, struct rar_tx_item *items, u32 own)
 	spin_lock_bh(&m->tx_lock);
 	now = rar_now_us();
 	most = run_most(link);
-	while (n < RAR_PICK_BATCH && (max = may_send(link, rar_window_burst(link, now, &more)))) {
+	while (n < RAR_PICK_BATCH && (max = may_send(link, now, &more))) {
 		op = next_pending(link, &items[n].run, most, max, &waits);
 		items[n].own = !op;
 		if (waits)
@@ -492,7 +492,7 @@ static bool may_forward(struct rar_link *link, struct rar_operation *op,
 	u64 mask = rar_mask(run->n), more;
 
 	return rar_link_op_at(link->member, op->seq) == op && !tx->npend &&
-	       may_send(link, rar_window_burst(link, now, &more)) >= run->n &&
+	       may_send(link, now, &more) >= run->n &&
 	       rar_out_welcome(link, op, run) == run->n &&
 	       !rar_bits_get(out->sent[run->phase], run->chunk, mask) &&
 	       !rar_bits_get(out->acked[run->phase], run->chunk, mask);

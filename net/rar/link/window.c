@@ -3,15 +3,18 @@
  * The two windows, and the clock that both read: round trip, retransmission timeout,
  * patience with reordering. Everything here is under tx_lock.
  *
- * The link window limits the chunks in flight to the neighbour. It grows like the window of
- * Reno (RFC 5681). Two signs of congestion reduce it:
- *   - Congestion marks reduce it by their share of a round trip, as in DCTCP (RFC 8257). A
- *     TCP flow in the same queue gets the same marks, so the reduction is never smaller than
- *     that of TCP (RFC 8511). If the queue is deep, marks count as a loss.
- *   - A loss reduces it as in CUBIC (RFC 9438), if the round trip shows a queue. A loss
- *     without a queue is noise as long as few packets are lost (after TCP Veno, Fu and Liew
- *     2003, and the loss threshold of BBR version 2).
+ * The link window limits the chunks in flight to the neighbour. It is the
+ * window of CUBIC (RFC 9438; cubic.c). Two signs of congestion reduce it:
+ *   - Congestion marks reduce it by their share of a round trip, as in DCTCP
+ *     (RFC 8257), but never by less than a loss does: a TCP flow in the same
+ *     queue gets the same marks.
+ *   - A loss, unless it is noise: few packets are lost, and the round trip
+ *     shows less than half of the queue that there has been (after TCP Veno,
+ *     Fu and Liew 2003, and the loss threshold of BBR version 2).
  * A reduction that turns out to be unnecessary is undone (RFC 3708).
+ *
+ * On a long link the chunks of a window leave one after the other over the
+ * round trip, and not at once: queues of switches may hold a few packets only.
  *
  * The injection window limits the own chunks that are on their way round the ring: injected,
  * and not yet back as AG. Their delay steers the window, as in TCP Vegas (Brakmo and Peterson
@@ -20,6 +23,7 @@
  * flows push the ring out of a queue that they fill. net.rar.window is its upper limit.
  */
 #include "core/ring.h"
+#include "link/cubic.h"
 #include "link/link.h"
 #include "link/window.h"
 
@@ -36,10 +40,14 @@
 #define WINDOW_QUEUE_CHUNKS	64	/* on a fast link the time of this many chunks, */
 #define WINDOW_QUEUE_MIN_US	40	/* but never less than this */
 #define WINDOW_CHUNK_MAX_NS	(100 * NSEC_PER_MSEC)
+#define WINDOW_NONE_MIN_US	40U	/* delay that tells of no queue */
+#define WINDOW_NONE_MAX_US	80U
 #define WINDOW_IDLE_US		USEC_PER_SEC /* idle time that halves the window */
-#define WINDOW_BURSTS		4	/* parts in which the first window leaves */
-#define WINDOW_BURST_US		8000	/* longest time over which they are spread */
-#define WINDOW_DEEP_US		1000	/* delay of a deep queue */
+#define WINDOW_PACED_US		100	/* longest round trip without a pace */
+#define WINDOW_RUN_PART		8	/* a packet is this part of a window, */
+#define WINDOW_RUN_MIN_US	100	/* but at least what passes in this, */
+#define WINDOW_RUN_MAX_US	1000	/* and at most in this */
+#define WINDOW_SLOW_US		4000	/* delay that ends slow start */
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
 
 #define INJECT_INIT		32	/* chunks, injection window at first */
@@ -75,6 +83,34 @@ static void base_update(struct rar_base *base, u32 us, u64 now)
 static u32 base_us(const struct rar_base *base)
 {
 	return min(base->now, base->last);
+}
+
+/* A queue delayed all of a round trip by @us: remember the longest one. */
+static void peak_update(struct rar_base *peak, u32 us, u64 now)
+{
+	if (!peak->since_us || now - peak->since_us > WINDOW_BASE_US / 2) {
+		peak->last = peak->since_us ? peak->now : 0;
+		peak->now = 0;
+		peak->since_us = now;
+	}
+	peak->now = max(peak->now, us);
+}
+
+/*
+ * Does the round trip show less than half of the queue that there has been? The
+ * time of a few chunks, and less than a scheduler delays packets, is no queue.
+ * A single packet may have waited for a CPU; a queue delays all of them.
+ */
+static bool unqueued(const struct rar_window *win)
+{
+	u64 few = div_u64((u64)win->chunk_ns * WINDOW_QUEUE_CHUNKS,
+			  NSEC_PER_USEC);
+	u32 low = min(win->low_us, win->low_last_us);
+	u32 base = base_us(&win->rtt_base), none;
+
+	none = base / 128 +
+	       clamp_t(u64, few, WINDOW_NONE_MIN_US, WINDOW_NONE_MAX_US);
+	return low < base + max3(win->peak.now / 2, win->peak.last / 2, none);
 }
 
 /*
@@ -166,6 +202,13 @@ static void reduce_to(struct rar_link_tx *tx, u32 chunks)
 	win->cwnd = max_t(u32, chunks, WINDOW_MIN);
 	win->ssthresh = win->cwnd;
 	win->cwnd_acked = 0;
+	win->cubic.since_us = 0;
+}
+
+/* As after a loss. */
+static void reduce(struct rar_link_tx *tx)
+{
+	reduce_to(tx, rar_cubic_reduce(&tx->win.cubic, tx->win.cwnd));
 }
 
 /* Was the window reduced after @seq was sent? */
@@ -184,8 +227,6 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 {
 	struct rar_window *win = &tx->win;
 	bool noise = win->noise >= WINDOW_NOISE;
-	/* A single packet may have waited for a CPU; a queue delays all of a round trip. */
-	u32 rtt = min(win->low_us, win->low_last_us);
 
 	if (!win->undo_left++)
 		win->undo_us = rar_now_us();
@@ -197,8 +238,17 @@ void rar_window_lost(struct rar_link_tx *tx, u32 seq, bool head)
 	if (reduced(win, seq))
 		return;
 	/* A part of the window, not of the chunks in flight: most of them have arrived. */
-	if (queued(win, rtt) || !noise)
-		reduce_to(tx, win->cwnd * 7 / 10);
+	if (!noise || !unqueued(win))
+		reduce(tx);
+}
+
+static void undo(struct rar_window *win)
+{
+	win->cwnd = win->undo_cwnd;
+	win->ssthresh = max(win->ssthresh, win->cwnd);
+	win->cubic.w_max = max(win->cubic.w_max, win->cwnd);
+	win->cubic.since_us = 0;
+	win->undo_cwnd = 0;
 }
 
 /*
@@ -209,9 +259,7 @@ void rar_window_excuse(struct rar_window *win)
 	if (queued(win, min(win->low_us, win->low_last_us)) ||
 	    win->undo_cwnd <= win->cwnd)
 		return;
-	win->cwnd = win->undo_cwnd;
-	win->ssthresh = max(win->ssthresh, win->cwnd);
-	win->undo_cwnd = 0;
+	undo(win);
 	win->undo_left = 0;
 }
 
@@ -251,12 +299,12 @@ void rar_window_full(struct rar_link_tx *tx)
 static void marked(struct rar_link_tx *tx)
 {
 	struct rar_window *win = &tx->win;
-	bool deep = win->rtt_us > base_us(&win->rtt_base) + WINDOW_DEEP_US;
 	u32 cut = win->cwnd * win->alpha >> (WINDOW_ALPHA_SHIFT + 1);
 
 	if (reduced(win, tx->highest))
 		return;
-	reduce_to(tx, win->cwnd - (deep ? win->cwnd / 2 : max(cut, win->cwnd / 4)));
+	reduce_to(tx, min(rar_cubic_reduce(&win->cubic, win->cwnd),
+			  win->cwnd - cut));
 	/* The marks justify this reduction even if the packets given up arrive. */
 	win->undo_cwnd = 0;
 }
@@ -300,6 +348,9 @@ static void next_round(struct rar_link *link, u64 now)
 	if (!reduced(win, tx->una))
 		win->recover = tx->una;
 	measure_speed(link, now);
+	if (win->low_us != U32_MAX)
+		peak_update(&win->peak,
+			    win->low_us - base_us(&win->rtt_base), now);
 	win->low_last_us = win->low_us;
 	win->low_us = U32_MAX;
 	win->held = false;
@@ -320,20 +371,26 @@ static bool limits(const struct rar_link_tx *tx, u32 n)
 	return win->held || (win->cwnd < win->ssthresh && 2 * (tx->inflight + n) > win->cwnd);
 }
 
-/* Grow the window for @n acknowledged chunks. */
-static void grow(struct rar_window *win, u32 n)
+/*
+ * Grow the window for @n acknowledged chunks. Slow start ends when a queue
+ * grows, before it overflows (HyStart, RFC 9406).
+ */
+static void grow(struct rar_window *win, u32 n, u64 now)
 {
+	u32 base = base_us(&win->rtt_base), delay, more;
+
 	if (win->cwnd < win->ssthresh) {
-		/* Slow start ends when a queue grows, before the queue overflows. */
-		if (queued(win, win->rtt_us) && win->rtt_us > 2 * base_us(&win->rtt_base))
+		delay = min(base, max_t(u32, base / 8, WINDOW_SLOW_US));
+		if (queued(win, win->rtt_us) && win->rtt_us > base + delay)
 			win->ssthresh = win->cwnd;
 		win->cwnd += n;
 	} else {
-		win->cwnd_acked += n;
-		if (win->cwnd_acked >= win->cwnd) {
-			win->cwnd_acked -= win->cwnd;
-			win->cwnd++;
-		}
+		more = rar_cubic_grow(&win->cubic, win->cwnd, n, base, now) -
+		       win->cwnd;
+		win->cwnd_acked += (u64)n * more;
+		n = div_u64(win->cwnd_acked, win->cwnd);
+		win->cwnd_acked -= (u64)n * win->cwnd;
+		win->cwnd += n;
 	}
 	win->cwnd = min_t(u32, win->cwnd, RAR_TX_SLOTS);
 }
@@ -350,14 +407,13 @@ void rar_window_acked(struct rar_link *link, u32 n, u32 packets, u32 marks)
 	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
 
-	win->burst_us = 0;
 	win->noise = min_t(u32, win->noise + packets, WINDOW_NOISE_MAX);
 	win->round_acked += n;
 	win->round_marks += marks;
 	if (marks)
 		marked(tx);
 	else if (limits(tx, n) && !reduced(win, tx->highest))
-		grow(win, n);
+		grow(win, n, rar_now_us());
 	if (!rar_seq_before(tx->highest, win->round_end))
 		next_round(link, rar_now_us());
 }
@@ -376,11 +432,8 @@ void rar_window_spurious(struct rar_window *win, u32 n, u64 now)
 		return;
 	win->undo_left -= min(n, win->undo_left);
 	win->undo_us = now;
-	if (!win->undo_left && win->undo_cwnd > win->cwnd) {
-		win->cwnd = win->undo_cwnd;
-		win->ssthresh = max(win->ssthresh, win->cwnd);
-		win->undo_cwnd = 0;
-	}
+	if (!win->undo_left && win->undo_cwnd > win->cwnd)
+		undo(win);
 }
 
 /* The window at first and after a long pause, chunks. */
@@ -404,10 +457,12 @@ void rar_window_begin(struct rar_link *link, u64 now)
 	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
 	/* Another CPU may have sent something after @now. */
-	u64 halves = div_u64(now - min(now, tx->sent_us), WINDOW_IDLE_US);
+	u64 idle_us = now - min(now, tx->sent_us);
+	u64 halves = div_u64(idle_us, WINDOW_IDLE_US);
 
-	win->burst_us = now;
-	win->burst_seq = tx->next_seq;
+	/* The window does not grow meanwhile. */
+	if (win->cubic.since_us)
+		win->cubic.since_us += idle_us;
 	if (!halves)
 		return;
 	win->ssthresh = max(win->ssthresh, win->cwnd - win->cwnd / 4);
@@ -415,33 +470,80 @@ void rar_window_begin(struct rar_link *link, u64 now)
 			min(win->cwnd, window_init(link->member)));
 }
 
-/**
- * rar_window_burst() - limit the chunks that leave before the first acknowledgment
- * @link:    link, tx_lock held
- * @now:     us
- * @more_us: set to the time at which more chunks may leave, 0 = there is no limit
- *
- * Until an acknowledgment makes room, each part of a round trip lets a part of the window
- * leave, at least a whole superpacket. A round trip counts as 8 ms at most. A device that has
- * no queue needs no such limit.
- *
- * Return: the number of chunks that may leave now.
- */
-u32 rar_window_burst(const struct rar_link *link, u64 now, u64 *more_us)
+/* Do chunks leave one after the other? A short link holds few of them. */
+static bool is_paced(const struct rar_link *link)
 {
-	const struct rar_link_tx *tx = &link->tx;
-	const struct rar_window *win = &tx->win;
-	u32 part = max_t(u32, win->cwnd / WINDOW_BURSTS, RAR_RUN_MAX);
-	u32 out, parts, base = min_t(u32, base_us(&win->rtt_base), WINDOW_BURST_US);
+	const struct rar_window *win = &link->tx.win;
 
-	*more_us = 0;
-	if (!win->burst_us || now - win->burst_us >= base ||
-	    READ_ONCE(link->path.no_queue))
-		return RAR_TX_SLOTS;
-	parts = 1 + WINDOW_BURSTS * (u32)(now - win->burst_us) / base;
-	*more_us = win->burst_us + base * parts / WINDOW_BURSTS + 1;
-	out = tx->next_seq - win->burst_seq;
-	return parts * part > out ? parts * part - out : 0;
+	return win->srtt_us && base_us(&win->rtt_base) > WINDOW_PACED_US &&
+	       !READ_ONCE(link->path.no_queue);
+}
+
+/* The time of a chunk, ns: a little less than the window needs, so it fills. */
+static u32 pace_ns(const struct rar_window *win)
+{
+	u64 ns = div_u64((u64)win->srtt_us * NSEC_PER_USEC, win->cwnd);
+
+	return win->cwnd < win->ssthresh ? ns / 2 : ns * 4 / 5;
+}
+
+/**
+ * rar_window_run() - limit the chunks of a packet
+ * @link: link, tx_lock held
+ *
+ * At most half of the window, so that two packets are in flight. On a long link
+ * a small part of the window, but not so little that packets cost much, nor
+ * more than superpackets of TCP carry.
+ *
+ * Return: chunks, at least 1.
+ */
+u32 rar_window_run(const struct rar_link *link)
+{
+	const struct rar_window *win = &link->tx.win;
+	u32 half = max(win->cwnd / 2, 1U), ns, part;
+
+	if (!is_paced(link))
+		return half;
+	ns = max(pace_ns(win), 1U);
+	part = clamp(win->cwnd / WINDOW_RUN_PART,
+		     WINDOW_RUN_MIN_US * (u32)NSEC_PER_USEC / ns,
+		     WINDOW_RUN_MAX_US * (u32)NSEC_PER_USEC / ns);
+	return clamp(part, 1U, half);
+}
+
+/**
+ * rar_window_pace() - may a packet leave now?
+ * @link: link, tx_lock held
+ * @now:     us
+ * @more_us: set to the time from which on it may, if it may not now
+ *
+ * On a long link each packet waits for the time of the one before.
+ *
+ * Return: true if it may.
+ */
+bool rar_window_pace(const struct rar_link *link, u64 now, u64 *more_us)
+{
+	const struct rar_window *win = &link->tx.win;
+
+	if (!is_paced(link) || win->pace_ns <= now * NSEC_PER_USEC)
+		return true;
+	*more_us = div_u64(win->pace_ns, NSEC_PER_USEC) + 1;
+	return false;
+}
+
+/**
+ * rar_window_sent() - take in that chunks leave
+ * @link: link, tx_lock held
+ * @n:    chunks
+ * @now:  us
+ */
+void rar_window_sent(struct rar_link *link, u32 n, u64 now)
+{
+	struct rar_window *win = &link->tx.win;
+
+	if (is_paced(link))
+		win->pace_ns = max(win->pace_ns, now * NSEC_PER_USEC) +
+			       (u64)n * pace_ns(win);
 }
 
 /* -- injection window ---------------------------------------------------- */
@@ -457,12 +559,24 @@ static u64 inject_unit(const struct rar_link *link)
 }
 
 /*
+ * The bytes that all ranks together may have under way. What fits into a short
+ * round trip is little, and stays in caches. A long link holds more, in
+ * proportion to its round trip.
+ */
+static u64 inject_limit(const struct rar_window *win)
+{
+	u32 base = win->srtt_us ? base_us(&win->rtt_base) : 0;
+
+	return win->inj_max * max(base / WINDOW_NEAR_US, 1U);
+}
+
+/*
  * Limit the injection window for an operation that is posted: to this rank's share of
  * net.rar.window. The share is the whole for the only rank that injects.
  */
 void rar_window_post(const struct rar_link *link, struct rar_operation *op)
 {
-	u64 share = rar_ring_share(&op->ring, link->tx.win.inj_max);
+	u64 share = rar_ring_share(&op->ring, inject_limit(&link->tx.win));
 
 	rar_link_out(link, op)->inj_max = max(share, inject_unit(link));
 }

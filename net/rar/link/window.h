@@ -8,15 +8,17 @@
 #include "shim.h"
 #endif
 
+#include "link/cubic.h"
+
 struct rar_link;
 struct rar_link_tx;
 struct rar_operation;
 struct rar_run;
 
 /*
- * struct rar_base - the lowest delay seen lately
- * @now:	lowest delay of the present spell, us
- * @last:	lowest delay of the spell before, us
+ * struct rar_base - the lowest, or longest, delay seen lately
+ * @now:	that of the present spell, us
+ * @last:	that of the spell before, us
  * @since_us:	when the present spell began, 0 = no delay was seen yet
  */
 struct rar_base {
@@ -58,8 +60,9 @@ struct rar_base {
  * @low_us:	lowest of the round trips measured in this one, U32_MAX = none
  * @low_last_us: the same of the round trip before
  * @chunk_ns:	time that the link takes for a chunk, lowest seen lately
- * @burst_us:	when the first chunk left for which no acknowledgment made room, 0 = none left
- * @burst_seq:	number of that chunk
+ * @cubic:	how @cwnd grows
+ * @peak:	longest delay by queues seen lately
+ * @pace_ns:	when the next chunk may leave
  *
  * @inj_out:	bytes injected that have not come back as AG
  * @inj_wnd:	injection window, limit of @inj_out; an operation may set a lower limit
@@ -82,7 +85,7 @@ struct rar_window {
 
 	u32 cwnd;
 	u32 ssthresh;
-	u32 cwnd_acked;
+	u64 cwnd_acked;
 	bool held;
 	u32 recover;
 	u32 undo_cwnd;
@@ -98,8 +101,9 @@ struct rar_window {
 	u32 low_us;
 	u32 low_last_us;
 	u32 chunk_ns;
-	u64 burst_us;
-	u32 burst_seq;
+	struct rar_cubic cubic;
+	struct rar_base peak;
+	u64 pace_ns;
 
 	u64 inj_out;
 	u64 inj_wnd;
@@ -123,7 +127,9 @@ void rar_window_full(struct rar_link_tx *tx);
 void rar_window_acked(struct rar_link *link, u32 n, u32 packets, u32 marks);
 void rar_window_spurious(struct rar_window *win, u32 n, u64 now);
 void rar_window_begin(struct rar_link *link, u64 now);
-u32 rar_window_burst(const struct rar_link *link, u64 now, u64 *more_us);
+u32 rar_window_run(const struct rar_link *link);
+bool rar_window_pace(const struct rar_link *link, u64 now, u64 *more_us);
+void rar_window_sent(struct rar_link *link, u32 n, u64 now);
 u32 rar_window_may_inject(struct rar_link *link, struct rar_operation *op, u32 want);
 void rar_window_post(const struct rar_link *link, struct rar_operation *op);
 void rar_window_injected(struct rar_link *link, struct rar_operation *op,
