@@ -47,8 +47,9 @@ POLICIES = {"box-static": "static", "box-fcfs": "fcfs", "box-reclaim": "reclaim"
 SERVERS = {"tcp-server": "host", "tcp-server-fast": "box"}
 LIGHTS = {"light": "ring", "light-nary": "nary", "light-packets": "packets",
           "light-auth": "auth", "light-encrypt": "encrypt"}
-COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "TxData", "TxForward", "TxAck",
-           "TxCtl", "TxRetrans")
+COUNTED = ("RxIngress", "RxEncap", "RxXdp", "RxData", "RxLocal", "RxWhole", "TxData", "TxForward",
+           "TxAck", "TxCtl", "TxRetrans")
+TCP = ("tcp-ring", "tcp-chain", "tcp-halving", "tcp-doubling")
 RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-out-of-place": "out-of-place",
              "rar-registered": "registered", "rar-blocking": "blocking", "rar-auto": "auto",
@@ -289,7 +290,7 @@ class Contestant:
             self.spawn(in_rank(host, f"{BIN}/server", "serve", n, port, HOSTS[host][0]))
             self.spawn_ranks(lambda r: [f"{BIN}/server", "rank", ctl, str(r), n, port,
                                         HOSTS[host][0]])
-        elif name in ("tcp-ring", "tcp-chain", "tcp-doubling"):
+        elif name in TCP:
             port = str(next(PORTS))
             self.spawn_ranks(lambda r: [f"{BIN}/tcp", name[4:], ctl, str(r), n, port])
         elif name in ("tcp-loop", "udp-loop"):

@@ -19,7 +19,7 @@ TRIES = 3
 GOOD_ROUNDS = 3         # fewer say nothing
 MIN_ROUNDS = 3          # however late it is
 SMALL = 64 * KIB
-MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c
+MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c; in SMALL there are two, for halving
 SAMPLE_S = 0.02         # a sample of small operations shall take so long
 MAX_TIMES = 16          # operations in a sample: the sums of more do not fit a float
 SLOW_S = 1.0            # operations above are tuned with a smaller size
@@ -166,12 +166,12 @@ def steps_of(name, size, n, cpus):
     """The values of the knobs: lists to try one after the other, knob by knob. The first
     of each is where the search begins.
     """
-    if name in ("tcp-ring", "tcp-chain"):
+    if name in ("tcp-ring", "tcp-chain", "tcp-halving"):
         # bytes per call (0: step by step), socket buffers, microseconds of spinning
         chunks = [64 * KIB, 16 * KIB, 256 * KIB, MIB]
         if size <= SMALL and n > 1:
             return [[0, 16 * KIB], [0], [0, 50] if n <= cpus else [0]]
-        if size <= (MIB if name == "tcp-chain" else n * MAX_STEP):
+        if name != "tcp-halving" and size <= (MIB if name == "tcp-chain" else n * MAX_STEP):
             chunks.append(0)
         return [chunks, [512 * KIB, 0, 4 * MIB], [0]]
     if name == "gloo":

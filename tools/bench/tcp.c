@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp ring|chain|doubling CTL RANK N PORT: a rank of the TCP contestants (see tcp.h), at
+ * tcp ring|chain|halving|doubling CTL RANK N PORT: a rank of the TCP contestants (see tcp.h), at
  * 10.77.0.(RANK + 1).
  */
 #include <arpa/inet.h>
@@ -18,10 +18,31 @@
 
 #define CONNECT_NS	20000000000ull
 
+/* Whom a rank has connections to. */
+enum shape {
+	RING,		/* both neighbours */
+	CHAIN,		/* the same, without one between the last rank and the first */
+	PEERS,		/* the peers of its stages */
+};
+
+struct kind {
+	const char *name;
+	enum shape shape;
+	int (*allreduce)(struct tcp *t, void *buf, size_t bytes, enum bench_type type);
+};
+
+static const struct kind kinds[] = {
+	{ "ring", RING, tcp_ring },
+	{ "chain", CHAIN, tcp_chain },
+	{ "halving", PEERS, tcp_halving },
+	{ "doubling", PEERS, tcp_doubling },
+};
+
+#define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
+
 struct contestant {
 	struct tcp tcp;
-	bool ring;
-	bool doubling;
+	const struct kind *kind;
 	uint16_t port;
 	uint64_t buffer;	/* socket buffers of the present connections, bytes */
 };
@@ -87,18 +108,20 @@ ssize_t tcp_pull(struct tcp *t, int fd, void *buf, size_t len)
 	return n ? moved(n) : -ECONNRESET;
 }
 
-ssize_t tcp_pull_add(struct tcp *t, int fd, void *dst, size_t len, enum bench_type type)
+ssize_t tcp_pull_add(struct tcp *t, int fd, struct tcp_rest *rest, void *dst, size_t len,
+		     enum bench_type type)
 {
-	ssize_t n = tcp_pull(t, fd, t->scratch + t->held, len - t->held);
-	size_t whole;
+	size_t have = rest->len, whole;
+	ssize_t n = tcp_pull(t, fd, t->scratch + have, len - have);
 
 	if (n <= 0)
 		return n;
-	t->held += n;
-	whole = t->held / 4 * 4;
+	memcpy(t->scratch, rest->bytes, have);
+	have += n;
+	whole = have / 4 * 4;
 	bench_add(type, dst, t->scratch, whole);
-	t->held -= whole;
-	memcpy(t->scratch, t->scratch + whole, t->held);
+	rest->len = have - whole;
+	memcpy(rest->bytes, t->scratch + whole, rest->len);
 	return whole;
 }
 
@@ -202,7 +225,7 @@ static void disconnect(struct tcp *t)
 	t->next = -1;
 }
 
-/* Takes a connection of doubling, whose first bytes tell the stage. */
+/* Takes a connection of a peer, whose first bytes tell the stage. */
 static int accept_peer(struct tcp *t, int listener)
 {
 	uint32_t stage;
@@ -242,6 +265,7 @@ static int connect_peers(struct contestant *c, int listener, uint64_t buffer)
 /* Every rank listens, connects to its successor, accepts its predecessor. */
 static int reconnect(struct contestant *c, uint64_t buffer)
 {
+	enum shape shape = c->kind->shape;
 	struct tcp *t = &c->tcp;
 	int listener, err = 0;
 
@@ -249,11 +273,11 @@ static int reconnect(struct contestant *c, uint64_t buffer)
 	listener = listen_at(c, buffer);
 	if (listener < 0)
 		return listener;
-	if (c->doubling)
+	if (shape == PEERS)
 		err = connect_peers(c, listener, buffer);
-	else if (c->ring || t->rank + 1 < t->size)
+	else if (shape == RING || t->rank + 1 < t->size)
 		err = t->next = connect_to(c, (t->rank + 1) % t->size, buffer);
-	if (err >= 0 && !c->doubling && (c->ring || t->rank))
+	if (err >= 0 && (shape == RING || (shape == CHAIN && t->rank)))
 		err = t->prev = accept_at(listener);
 	close(listener);
 	c->buffer = buffer;
@@ -278,7 +302,6 @@ static int prepare(struct bench_rank *r, const struct bench_job *job)
 
 	c->tcp.chunk = chunk < TCP_MAX_CHUNK ? chunk : TCP_MAX_CHUNK;
 	c->tcp.spin_ns = job->knob[TCP_SPIN_US] * 1000;
-	c->tcp.held = 0;
 	if (c->tcp.size == 1 || (connected(&c->tcp) && c->buffer == job->knob[TCP_BUFFER]))
 		return 0;
 	return reconnect(c, job->knob[TCP_BUFFER]);
@@ -290,8 +313,7 @@ static int allreduce(struct bench_rank *r, size_t bytes, enum bench_type type)
 
 	if (c->tcp.size == 1)
 		return 0;
-	return (c->doubling ? tcp_doubling : c->ring ? tcp_ring : tcp_chain)(&c->tcp, r->buf, bytes,
-									  type);
+	return c->kind->allreduce(&c->tcp, r->buf, bytes, type);
 }
 
 int main(int argc, char **argv)
@@ -299,12 +321,13 @@ int main(int argc, char **argv)
 	static const struct bench_peer peer = { .prepare = prepare, .allreduce = allreduce };
 	struct contestant c = { .tcp = { .prev = -1, .next = -1 } };
 
-	if (argc != 6) {
-		fprintf(stderr, "usage: tcp ring|chain|doubling CTL RANK N PORT\n");
+	for (size_t i = 0; argc == 6 && i < KINDS; i++)
+		if (!strcmp(argv[1], kinds[i].name))
+			c.kind = &kinds[i];
+	if (!c.kind) {
+		fprintf(stderr, "usage: tcp ring|chain|halving|doubling CTL RANK N PORT\n");
 		return 2;
 	}
-	c.ring = !strcmp(argv[1], "ring");
-	c.doubling = !strcmp(argv[1], "doubling");
 	memset(c.tcp.peer, -1, sizeof(c.tcp.peer));
 	c.tcp.rank = atoi(argv[3]);
 	c.tcp.size = atoi(argv[4]);

@@ -20,6 +20,7 @@ struct chain {
 	size_t passed;		/* partial sums sent to the next rank */
 	size_t stored;		/* complete sums from the next rank */
 	size_t returned;	/* complete sums sent to the previous rank */
+	struct tcp_rest rest;
 };
 
 static bool is_last(const struct chain *c)
@@ -43,7 +44,7 @@ static ssize_t pull_prev(struct chain *c)
 {
 	if (c->added == c->bytes)
 		return 0;
-	return count(&c->added, tcp_pull_add(c->tcp, c->tcp->prev, c->buf + c->added,
+	return count(&c->added, tcp_pull_add(c->tcp, c->tcp->prev, &c->rest, c->buf + c->added,
 					     c->bytes - c->added, c->type));
 }
 

@@ -12,8 +12,7 @@
 /* Both send before they receive, so that much must fit between them. */
 #define MAX_BYTES	(64u << 10)
 
-/* Ranks beyond a power of two. */
-static uint32_t pairs_of(uint32_t size)
+uint32_t tcp_pairs(uint32_t size)
 {
 	uint32_t cores = 1;
 
@@ -24,7 +23,7 @@ static uint32_t pairs_of(uint32_t size)
 
 int tcp_doubling_peer(uint32_t size, uint32_t rank, uint32_t stage)
 {
-	uint32_t pairs = pairs_of(size), core, other;
+	uint32_t pairs = tcp_pairs(size), core, other;
 
 	if (pairs && !stage)
 		return rank < 2 * pairs ? rank ^ 1 : rank;
@@ -49,7 +48,7 @@ static int take(struct tcp *t, int fd, void *buf, size_t bytes, enum bench_type 
 
 int tcp_doubling(struct tcp *t, void *buf, size_t bytes, enum bench_type type)
 {
-	uint32_t pairs = pairs_of(t->size), s = pairs > 0;
+	uint32_t pairs = tcp_pairs(t->size), s = pairs > 0;
 	bool folded = t->rank < 2 * pairs, odd = folded && t->rank % 2;
 	int err = 0;
 

@@ -23,6 +23,7 @@ struct ring {
 	enum bench_type type;
 	uint32_t steps;
 	struct place in, out;
+	struct tcp_rest rest;
 };
 
 /* Where a block begins; blocks are as even as whole elements allow. */
@@ -66,7 +67,7 @@ static ssize_t pull(struct ring *g)
 	if (g->in.step == g->steps)
 		return 0;
 	if (g->in.step < t->size - 1)
-		n = tcp_pull_add(t, t->prev, dst, left, g->type);
+		n = tcp_pull_add(t, t->prev, &g->rest, dst, left, g->type);
 	else
 		n = tcp_pull(t, t->prev, dst, left);
 	if (n > 0)
