@@ -18,6 +18,7 @@ PATIENCE_S = 6          # beyond TRIES times the rounds asked for, more are trie
 TRIES = 3
 GOOD_ROUNDS = 3         # fewer say nothing
 MIN_ROUNDS = 3          # however late it is
+TUNING_SAMPLES = 3      # quiet ones of each value of a knob
 SMALL = 64 * KIB
 MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c; in SMALL there are two, for halving
 SAMPLE_S = 0.02         # a sample of small operations shall take so long
@@ -106,8 +107,11 @@ class Markers:
         values = sorted(self.seen[side])
         return values[len(values) // 4]
 
+    def quiet(self, side, ns):
+        return ns <= MARKER_LIMIT * self.usual(side)
+
     def good(self, rnd):
-        return all(ns <= MARKER_LIMIT * self.usual(side) for side, ns in rnd.marker.items())
+        return all(self.quiet(side, ns) for side, ns in rnd.marker.items())
 
 
 class Result:
@@ -116,6 +120,7 @@ class Result:
     def __init__(self, case):
         self.case = case
         self.rounds, self.missing, self.knobs, self.kib = [], {}, {}, {}
+        self.untuned = []           # sides for whose tuning there were too few quiet samples
         self.counts = {}            # of an operation: what the module counted
         self.markers = None
 
@@ -155,7 +160,7 @@ class Result:
             "rounds": len(self.rounds), "discarded": self.discarded,
             "ns": {label: self.ns(label) for label in (self.rounds[0].ns if self.rounds else ())},
             "missing": self.missing, "knobs": self.knobs, "kib": self.kib,
-            "counts": self.counts,
+            "untuned": self.untuned, "counts": self.counts,
             "raw": [dataclasses.asdict(r) for r in self.rounds],
         }
 
@@ -215,17 +220,22 @@ class Contest:
         self.markers = Markers()
         self.topology = {}
         self.knobs = {}             # of what was tuned before
+        self.end = math.inf         # of the time for the present case
 
     def sample(self, side, case, knobs, times=1, ops=None):
         job = {"type": case.type, "times": times, "limit": self.limit, "knobs": knobs,
                "bytes": ops or case.ops}
         return self.places[side.place].run(side.name, job)["ns"] / times
 
-    def mark(self, rnd, side, when=""):
+    def marker(self, place, key):
+        """How long the fixed work takes at a place just now"""
         job = {"type": "f32", "times": 1, "limit": self.limit, "knobs": [0], "bytes": [4]}
-        ns = self.places[side.place].run("marker", job)["ns"]
-        self.markers.add(f"{when}{side}", ns)
-        rnd.marker[f"{when}{side}"] = ns
+        ns = self.places[place].run("marker", job)["ns"]
+        self.markers.add(key, ns)
+        return ns
+
+    def mark(self, rnd, side, when=""):
+        rnd.marker[f"{when}{side}"] = self.marker(side.place, f"{when}{side}")
 
     def prepare(self, case, result):
         """Set up namespaces and contestants; note the contestants that cannot take part"""
@@ -255,6 +265,26 @@ class Contest:
                 if name != "marker" and (place.name, name) not in keep:
                     place.stop(name)
 
+    def trial(self, side, case, knobs, times, size):
+        """The time with these knobs, and whether enough quiet samples tell it. Each sample stands
+        between two markers. The first operation, perhaps by new connections, does not count.
+        """
+        key = f"tuning {side.place}"
+        self.sample(side, case, knobs, ops=[size])
+        quiet, every = [], []
+        before = self.marker(side.place, key)
+        while len(quiet) < TUNING_SAMPLES and len(every) < self.most_samples():
+            every.append(self.sample(side, case, knobs, times, [size]))
+            after = self.marker(side.place, key)
+            if self.markers.quiet(key, before) and self.markers.quiet(key, after):
+                quiet.append(every[-1])
+            before = after
+        return statistics.median(quiet or every), len(quiet) == TUNING_SAMPLES
+
+    def most_samples(self):
+        """Of a trial: when it is late, noise is not waited for"""
+        return TUNING_SAMPLES * (TRIES if time.monotonic() < self.end else 1)
+
     def knobs_for(self, side, case, result):
         """Tune for this size, with less effort where an operation takes long"""
         steps = steps_of(side.name, max(case.ops), case.n, self.places[side.place].cpus)
@@ -268,11 +298,22 @@ class Contest:
             size = max(case.ops)
             while ns > SLOW_S * 1e9 and size > MIB:
                 size, ns = size // 4, ns / 4
-            times = times_for(ns)
-            self.knobs[key] = tune(lambda k: min(self.sample(side, case, k, times, [size])
-                                                 for _ in range(2)), steps)
-        result.knobs[side.label] = self.knobs[key]
-        return self.knobs[key]
+            self.knobs[key] = self.tuned(side, case, steps, times_for(ns), size)
+        result.knobs[side.label], sure = self.knobs[key]
+        if not sure:
+            result.untuned.append(side.label)
+        return result.knobs[side.label]
+
+    def tuned(self, side, case, steps, times, size):
+        """The best knobs, and whether all trials were sure"""
+        sure = []
+
+        def time_of(knobs):
+            ns, quiet = self.trial(side, case, knobs, times, size)
+            sure.append(quiet)
+            return ns
+
+        return tune(time_of, steps), all(sure)
 
     def ready(self, case, result, present):
         """(side, knobs, times) of the sides whose first operation went well"""
@@ -313,6 +354,7 @@ class Contest:
         result = Result(case)
         result.markers = self.markers
         begin = time.monotonic()
+        self.end = begin + seconds
         lineup = self.ready(case, result, self.prepare(case, result))
         while lineup and self.more_rounds(result, time.monotonic() - begin, seconds):
             try:

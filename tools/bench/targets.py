@@ -67,9 +67,11 @@ def note(*parts):
 
 
 def noise(result):
-    """The remark for a case with too few quiet rounds"""
+    """The remark for a case with too few quiet rounds, or samples to tune with"""
     good = len(result.good)
-    return "" if good >= GOOD_ROUNDS else f"noisy={good}-of-{len(result.rounds)}-rounds-good"
+    if good < GOOD_ROUNDS:
+        return f"noisy={good}-of-{len(result.rounds)}-rounds-good"
+    return f"noisy=tuning-of-{result.untuned[0]}" if result.untuned else ""
 
 
 def missing(result, label):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of the bench's own logic, without any contestant."""
+import itertools
 import json
 import tempfile
 import unittest
@@ -63,6 +64,8 @@ class FakePlace:
         if name == "marker":
             return {"ns": self.marks.pop(0) if self.marks else 100}
         ns = self.ns[name]
+        if callable(ns):
+            ns = ns(job)
         if isinstance(ns, Exception):
             self.started[name] = str(ns)
             raise ns
@@ -72,8 +75,15 @@ class FakePlace:
 class TestContest(unittest.TestCase):
     case = Case(4, (MIB,), (Side("uml", RAR), Side("uml", "tcp-ring")), rounds=3)
 
+    def contest(self, place):
+        """The knobs are known: the markers are those of the rounds"""
+        found = Contest({"uml": place}, lambda text: None)
+        found.knobs = {(side, self.case.topology, self.case.size): ([0], True)
+                       for side in self.case.sides}
+        return found
+
     def measure(self, place, case=None):
-        return Contest({"uml": place}, lambda text: None).measure(case or self.case)
+        return self.contest(place).measure(case or self.case)
 
     def test_turns(self):
         place = FakePlace({RAR: 10, "tcp-ring": 40})
@@ -95,8 +105,7 @@ class TestContest(unittest.TestCase):
         for _ in range(40):
             for side in (*self.case.sides, "after uml tcp-ring"):
                 markers.add(str(side), 100)
-        contest = Contest({"uml": FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 99)},
-                          lambda text: None)
+        contest = self.contest(FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 99))
         contest.markers = markers
         result = contest.measure(self.case)
         self.assertEqual((len(result.good), len(result.rounds)), (0, 9))
@@ -136,6 +145,48 @@ class TestContest(unittest.TestCase):
     def test_tune(self):
         cost = {(1, 5): 9, (2, 5): 7, (3, 5): 8, (2, 6): 4}
         self.assertEqual(tune(lambda k: cost[tuple(k)], [[1, 2, 3], [5, 6]]), [2, 6])
+
+    def tuned(self, place, end=None):
+        """What is found for TCP, and the verdict on it"""
+        contest = Contest({"uml": place}, lambda text: None)
+        contest.markers.seen["tuning uml"] = [100] * 40
+        result = contest.measure(self.case, *([] if end is None else [end]))
+        return result.knobs["tcp-ring"], result
+
+    def test_noise_is_no_sample(self):
+        """The first value of a knob is the best one, but was disturbed"""
+        def ns(job):
+            disturbed = len(place.marks) in range(95, 99)
+            return 1e6 * (30 if disturbed else 10 if job["knobs"][0] == 64 * KIB else 20)
+
+        place = FakePlace({RAR: 10, "tcp-ring": ns}, [300] * 4 + [100] * 95)
+        knobs, result = self.tuned(place)
+        self.assertEqual((knobs[0], result.untuned), (64 * KIB, []))
+
+    def test_the_median_sample_counts(self):
+        samples = itertools.count()
+
+        def ns(job):
+            lucky = job["knobs"][0] == 16 * KIB and next(samples) % 4 == 1
+            return 1e6 * (1 if lucky else 20 if job["knobs"][0] == 16 * KIB else 10)
+
+        self.assertEqual(self.tuned(FakePlace({RAR: 10, "tcp-ring": ns}))[0][0], 64 * KIB)
+
+    def test_noisy_tuning_is_no_verdict(self):
+        place = FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 9)
+        result = self.tuned(place)[1]
+        self.assertEqual((result.untuned, len(result.good)), (["tcp-ring"], 3))
+        verdict = targets.compare("P6", result, (RAR,), ("tcp-ring",), 1)
+        self.assertEqual(str(verdict), "P6 N=4 size=1MiB ratio=4.00 need=1.00 INVALID"
+                                       " peer=tcp-ring noisy=tuning-of-tcp-ring")
+
+    def test_late_tuning_does_not_wait(self):
+        ask = []
+        for end in (None, -1):
+            place = FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 999)
+            self.tuned(place, end)
+            ask.append(sum(entry == ("run", "tcp-ring") for entry in place.log))
+        self.assertGreater(ask[0], 2 * ask[1])
 
     def test_times(self):
         self.assertEqual([times_for(ns) for ns in (1, 5e6, 1e9)], [16, 4, 1])
