@@ -20,7 +20,7 @@ import jobs
 import models
 import report
 import targets
-from contest import KIB, MIB, Case, Contest, Side
+from contest import KIB, MIB, Case, Contest, Result, Side
 from place import HOST, TOP, Broken, NotHere, Place, say
 
 RAR = ("rar-in-place", "rar-out-of-place", "rar-registered", "rar-copy", "rar-blocking",
@@ -234,14 +234,23 @@ def available_mib():
 
 
 def that_fit(cases):
-    """The cases for which this machine has enough memory"""
-    room = available_mib() * 3 // 4 - SPARE_MIB
+    """The cases for which this machine has enough memory; and the others, without figures"""
+    room, fit, others = available_mib() * 3 // 4 - SPARE_MIB, [], []
     for case in cases:
         need = sum(memory_mib(case, place) for place in case.places)
         if need <= room:
-            yield case
-        else:
-            say(f"{case.title}: left out, needs {need} MiB of memory, {room} are free for it")
+            fit.append(case)
+            continue
+        why = f"needs {need} MiB of memory, {room} are free for it"
+        say(f"{case.title}: left out, {why}")
+        others.append(without_figures(case, why))
+    return fit, others
+
+
+def without_figures(case, why):
+    result = Result(case)
+    result.missing = {side.label: why for side in case.sides}
+    return result
 
 
 @contextlib.contextmanager
@@ -265,9 +274,10 @@ class Run:
     """Run all cases, place by place; give verdicts as soon as possible"""
 
     def __init__(self, cases, names, minutes):
-        self.cases, self.names = list(that_fit(cases)), names
+        self.cases, self.results = that_fit(cases)
+        self.names = names
         self.seconds = minutes * 60 if minutes else math.inf
-        self.results, self.verdicts, self.together = [], [], []
+        self.verdicts, self.together = [], []
         self.infos, self.broken = {}, []
         self.start = time.monotonic()
         self.done = 0
@@ -303,7 +313,13 @@ class Run:
             except (Broken, NotHere) as e:
                 self.broken.append(str(e))
                 say(str(e))
+                self.lost(cases, str(e))
         self.judge_together()
+
+    def lost(self, cases, why):
+        """Cases that were to come when their place broke"""
+        had = {result.case for result in self.results}
+        self.results += [without_figures(c, why) for c in cases if c not in had]
 
     def at_places(self, places, cases):
         kind = jobs.Sharing if self.names == ["box"] else Contest
