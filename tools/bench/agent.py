@@ -276,6 +276,7 @@ class Contestant:
             self.spawn([f"{BIN}/marker", ctl])
         elif name in RAR_MODES:
             group = str(random.getrandbits(62) + 1)
+            command("modprobe", "rar")
             for rank in range(self.n):      # read when the group is joined
                 command(*in_rank(rank, "sysctl", "-eqw",
                                  f"net.rar.carriers={int(name != 'rar-no-carriers')}"))
