@@ -30,6 +30,9 @@ NETNS = f"rarbench{os.getpid()}-"
 PORTS = itertools.count(5201, 64)    # a contestant may use as many ports as it has ranks
 UNLOAD_S = 30
 MESH = 16           # ranks up to which every rank has a device to every other
+XDP_OBJECT = os.path.join(TOP, "build/xdp/rar_xdp_frags.o")
+XDP_PIN = f"/sys/fs/bpf/rarbench{os.getpid()}"
+XDP_HELD = "rarbench"           # a device that always has the program
 
 BOX, TIGHT, SERVER = "10.77.0.201", "10.77.0.202", "10.77.0.203"
 # A superpacket that is longer is cut before it goes on, as a network card does.
@@ -123,13 +126,18 @@ class Topology:
     def __init__(self):
         self.key = None
 
-    def make(self, n, mtu, gso, links):
+    def make(self, n, mtu, gso, links, form):
         self.remove()
-        self.key = (n, mtu, gso, links)
+        self.key = (n, mtu, gso, links, form)
         if links:
             self.star(n, mtu, links)
         else:
-            self.mesh(n, mtu, gso)
+            self.mesh(n, mtu, gso, form)
+
+    @property
+    def carriers(self):
+        """May ranks share pages? As far as a contestant wants it"""
+        return not self.key[4]
 
     def star(self, n, mtu, links):
         """Ranks and other hosts at one switch; @links: the rate in both directions, perhaps with
@@ -163,7 +171,7 @@ class Topology:
         for name, mem in (("box", BOX_MEM), ("tight", TIGHT_MEM)):
             command(*in_rank(name, "sysctl", "-qw", f"net.rar.box_mem={mem}"))
 
-    def mesh(self, n, mtu, gso):
+    def mesh(self, n, mtu, gso, form):
         pairs = links_of(n)
         command("ip", "-batch", "-", text="".join(
             f"netns add {NETNS}{r}\n" for r in range(n)))
@@ -175,6 +183,24 @@ class Topology:
             command("ip", "-n", f"{NETNS}{rank}", "-batch", "-",
                     text="\n".join(rank_setup(rank, peers, mtu)) + "\n")
             self.settings(rank, peers, gso)
+            if form == "xdp":
+                self.receive_by_xdp(rank, peers)
+
+    @staticmethod
+    def receive_by_xdp(rank, peers):
+        """Put the module's program on the devices of a rank. For a program's first and last user
+        the kernel patches its code, which an emulated machine may not survive (see run_in_guest),
+        so a device that stays has it, too.
+        """
+        if not os.path.exists(XDP_PIN):
+            command("modprobe", "rar")
+            command("bpftool", "prog", "load", XDP_OBJECT, XDP_PIN, "type", "xdp")
+            command("ip", "link", "add", "name", XDP_HELD, "type", "veth")
+            command("ip", "link", "set", XDP_HELD, "xdpdrv", "pinned", XDP_PIN)
+        # "ip netns exec" and "ip -n" would hide the file system that the program is in.
+        command(*in_rank(rank, "ip", "-batch", "-"), text="".join(
+            f"link set to{p} xdpdrv pinned {XDP_PIN}\n" for p in peers))
+        command(*in_rank(rank, "sysctl", "-qw", "net.rar.rx_path=xdp"))
 
     @staticmethod
     def settings(rank, peers, gso):
@@ -189,6 +215,12 @@ class Topology:
         self.key = None
         for path in glob.glob(f"/run/netns/{NETNS}*"):
             command("ip", "netns", "del", os.path.basename(path))
+
+    def close(self):
+        self.remove()
+        if os.path.exists(XDP_PIN):
+            command("ip", "link", "delete", XDP_HELD)
+            os.unlink(XDP_PIN)
 
 
 # -------------------------------------------------------------------- contestants
@@ -242,8 +274,9 @@ def by_ring(mpi, n, ctl):
 class Contestant:
     """The processes of one kind, and "lead", which drives them"""
 
-    def __init__(self, name, n):
+    def __init__(self, name, n, carriers=True):
         self.name, self.n = name, n
+        self.carriers = carriers and name != "rar-no-carriers"
         self.dir = tempfile.mkdtemp(prefix="rarbench", dir="/dev/shm")
         self.ctl = os.path.join(self.dir, "ctl")
         self.log = open(os.path.join(self.dir, "log"), "w+b")
@@ -279,7 +312,7 @@ class Contestant:
             command("modprobe", "rar")
             for rank in range(self.n):      # read when the group is joined
                 command(*in_rank(rank, "sysctl", "-eqw",
-                                 f"net.rar.carriers={int(name != 'rar-no-carriers')}"))
+                                 f"net.rar.carriers={int(self.carriers)}"))
             self.spawn_ranks(lambda r: [f"{BIN}/rar", RAR_MODES[name], ctl, str(r), n, group],
                              together=name == "rar-local")
         elif name in BOXES:
@@ -452,7 +485,8 @@ class Agent:
 
     def do_topology(self, request):
         self.stop_all(keep=("marker",))
-        self.topology.make(request["n"], request["mtu"], request["gso"], request["links"])
+        self.topology.make(request["n"], request["mtu"], request["gso"], request["links"],
+                           request["form"])
         return {}
 
     def do_start(self, request):
@@ -465,7 +499,7 @@ class Agent:
             self.contestants[name] = Jobs(name)
         elif name not in self.contestants:
             n = 1 if name == "marker" else self.topology.key[0]
-            self.contestants[name] = Contestant(name, n)
+            self.contestants[name] = Contestant(name, n, self.topology.carriers)
         return {}
 
     def do_stop(self, request):
@@ -536,7 +570,7 @@ class Agent:
 
     def close(self):
         self.stop_all()
-        self.topology.remove()
+        self.topology.close()
 
 
 def main():

@@ -55,6 +55,8 @@ class Case:
     what: str = ""              # for lists of operations: their name
     links: str = ""             # rate of each rank's link to a switch that a box is at; "":
                                 # a cable between each two ranks
+    form: str = ""              # of wire.FORMS: only packets pass between ranks; "": also what
+                                # ranks of one host have
 
     @property
     def places(self):
@@ -62,7 +64,7 @@ class Case:
 
     @property
     def topology(self):
-        return (self.n, self.mtu, self.gso, self.links)
+        return (self.n, self.mtu, self.gso, self.links, self.form)
 
     @property
     def size(self):
@@ -70,9 +72,9 @@ class Case:
 
     @property
     def title(self):
-        gso = "" if self.gso else " gso=off"
+        devices = f" form={self.form}" if self.form else "" if self.gso else " gso=off"
         return (f"{'+'.join(self.places)} N={self.n} size={self.what or size_name(self.size)}"
-                f" type={self.type} mtu={self.mtu}{gso}"
+                f" type={self.type} mtu={self.mtu}{devices}"
                 + (f" links={self.links}" if self.links else ""))
 
 
@@ -156,7 +158,7 @@ class Result:
         return {
             "places": case.places, "n": case.n, "bytes": case.size, "ops": len(case.ops),
             "what": case.what, "type": case.type, "mtu": case.mtu, "gso": case.gso,
-            "links": case.links,
+            "links": case.links, "form": case.form,
             "rounds": len(self.rounds), "discarded": self.discarded,
             "ns": {label: self.ns(label) for label in (self.rounds[0].ns if self.rounds else ())},
             "missing": self.missing, "knobs": self.knobs, "kib": self.kib,
@@ -267,11 +269,13 @@ class Contest:
 
     def trial(self, side, case, knobs, times, size):
         """The time with these knobs, and whether enough quiet samples tell it. Each sample stands
-        between two markers. The first operation, perhaps by new connections, does not count.
+        between two markers, except where the clock counts instructions: nothing disturbs it. The
+        first operation, perhaps by new connections, does not count.
         """
-        key = f"tuning {side.place}"
         self.sample(side, case, knobs, ops=[size])
-        quiet, every = [], []
+        if self.places[side.place].counts:
+            return self.sample(side, case, knobs, times, [size]), True
+        key, quiet, every = f"tuning {side.place}", [], []
         before = self.marker(side.place, key)
         while len(quiet) < TUNING_SAMPLES and len(every) < self.most_samples():
             every.append(self.sample(side, case, knobs, times, [size]))

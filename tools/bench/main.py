@@ -20,6 +20,7 @@ import jobs
 import models
 import report
 import targets
+import wire
 from contest import KIB, MIB, Case, Contest, Result, Side
 from place import HOST, TOP, Broken, NotHere, Place, say
 
@@ -28,15 +29,19 @@ RAR = ("rar-in-place", "rar-out-of-place", "rar-registered", "rar-copy", "rar-bl
 LIBRARIES = targets.LIBRARIES
 KERNELS = ("uml", "6.12", "6.1", "native")
 ROUNDS = 5
+SMOKE = {"rar-copy", "tcp-ring", "tcp-chain", "light"}
 SPARE_MIB = 640             # what a guest needs beside the data
-OWN = {"broadcast": broadcast.Broadcast, "box": box.Box()}     # with options of their own
+# With options of their own.
+OWN = {"wire": wire.Wire, "broadcast": broadcast.Broadcast, "box": box.Box()}
+WIRE_MINUTES = 23
 TARGETS = targets.TARGETS | OWN
 
 DESCRIPTION = """\
 Runs AF_RAR and its competitors in turns, in the same boot, and says how they compare.
 
-Without options: the targets P1 to P9 and a sweep over sizes, in under 20 minutes. With
---targets or --models: only those. With any other choice: a sweep of that.
+--wire: between hosts, the targets W1 to W4, in under 25 minutes. Without options: on one host,
+the targets P1 to P9 and a sweep over sizes, in under 20 minutes. With --targets or --models:
+only those. With any other choice: a sweep of that.
 Guests are booted as by scripts/vm; nothing is loaded into this machine's kernel.
 --against COMMIT: this tree's module and that of COMMIT, in turns in one boot.
 --reductions [KERNEL [ROUNDS]], alone: the cost of each reduction of each type.
@@ -98,6 +103,9 @@ def parse(argv):
     p = argparse.ArgumentParser(prog="bench", description=DESCRIPTION, epilog=EPILOG,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     add = p.add_argument
+    add("--wire", action="store_true", help="only packets pass between ranks, and the targets W1 "
+        "to W4; with --forms, --n, --sizes, --mtu, --rounds, --smoke")
+    add("--forms", type=one_of(*wire.FORMS), help="with --wire: " + ",".join(wire.FORMS))
     add("--full", action="store_true", help="more sizes, ranks and rounds, all models: hours")
     add("--smoke", action="store_true", help="is the bench itself sound? under a minute")
     add("--targets", type=one_of(*targets.TARGETS), help="P1,P2,...")
@@ -173,6 +181,16 @@ def full_sweeps(args):
     yield from two_cpus(args)
 
 
+def wires(args):
+    """A choice; without one the run is as long as --wire promises"""
+    if args.smoke:
+        args.n, args.mtu, args.sizes, args.rounds = [2], [1500], [64 * KIB, MIB], 2
+    chosen = [args.forms, args.mtu, args.n, args.sizes]
+    if not any(chosen):
+        args.minutes = args.minutes or WIRE_MINUTES
+    return wire.Wire.cases(args.rounds or ROUNDS, *chosen)
+
+
 def broadcasts(args):
     kernels, ranks, sizes = args.kernel or ["uml"], args.n, args.sizes
     return [c for c in broadcast.Broadcast.cases(args.rounds or ROUNDS)
@@ -191,6 +209,8 @@ def boxes(args):
 
 def plan(args):
     """The cases, and the targets to judge"""
+    if args.wire:
+        return wires(args), ["wire"]
     if args.broadcast:
         return broadcasts(args), ["broadcast"]
     if args.box:
@@ -387,14 +407,13 @@ def compare(args):
 
 # -------------------------------------------------------------------- smoke
 
-def sound(out, results):
-    """Check the results that a smoke run must have left"""
+def sound(out, cases, need):
+    """Check the results that a smoke run must have left: the contestants of each case"""
     with open(f"{out}/result.json", encoding="utf-8") as f:
         data = json.load(f)
     xml.etree.ElementTree.parse(f"{out}/plot.svg")
     have = [set(result["ns"]) for result in data["results"]]
-    need = {"rar-copy", "tcp-ring", "tcp-chain", "light"}
-    return len(have) == len(results) == 3 and all(need <= labels for labels in have)
+    return len(have) == len(cases) > 0 and all(need <= labels for labels in have)
 
 
 def main():
@@ -411,7 +430,9 @@ def main():
         print(verdict)
     print(f"bench: {out}: {', '.join(files)}")
     if args.smoke:
-        good = sound(out, run.results)
+        good = sound(out, cases, {*wire.MODES, *wire.PEERS} if args.wire else SMOKE)
+        if args.wire:
+            good = good and not any(map(wire.Wire.handed_over, run.results))
         print("smoke: ok" if good else "smoke: FAILED")
         return not good
     return bool(run.broken)

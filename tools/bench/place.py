@@ -46,6 +46,7 @@ class Place:
     def __init__(self, name, cpus, on, mem, count=False):
         self.name = name
         self.cpus = cpus
+        self.counts = count
         self.started = {}           # contestant: None, or why not
         self.pid = tempfile.NamedTemporaryFile("r", prefix="rarbench")
         self.process = subprocess.Popen(
@@ -117,8 +118,8 @@ class Place:
             raise Broken(f"{self.name}: {answer['error']}")
         return answer
 
-    def topology(self, n, mtu, gso, links=""):
-        self.ask(do="topology", n=n, mtu=mtu, gso=gso, links=links)
+    def topology(self, n, mtu, gso, links="", form=""):
+        self.ask(do="topology", n=n, mtu=mtu, gso=gso, links=links, form=form)
         self.started = {k: v for k, v in self.started.items() if k == "marker"}
 
     def start(self, name):

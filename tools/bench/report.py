@@ -6,7 +6,7 @@ import os
 import plot
 from contest import size_name
 
-HEADER = ("place", "N", "size", "type", "mtu", "gso", "contestant", "us", "GB/s", "rounds",
+HEADER = ("place", "N", "size", "type", "mtu", "gso", "form", "contestant", "us", "GB/s", "rounds",
           "discarded", "packets", "chunks", "forwarded", "ACKs")
 
 
@@ -27,7 +27,7 @@ def rows(results):
     for result in results:
         case = result.case
         head = ("+".join(case.places), str(case.n), case.what or size_name(case.size), case.type,
-                str(case.mtu), "on" if case.gso else "off")
+                str(case.mtu), "on" if case.gso else "off", case.form or "-")
         for side in case.sides:
             if result.has(side.label):
                 ns = result.ns(side.label)
@@ -40,7 +40,7 @@ def rows(results):
 
 def table(results):
     lines = [HEADER, *rows(results)]
-    widths = [max(len(line[i]) for line in lines if len(line) > i and (i < 9 or line[8] != "-"))
+    widths = [max(len(line[i]) for line in lines if len(line) > i and (i < 10 or line[9] != "-"))
               for i in range(len(HEADER))]
     return "".join("  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() + "\n"
                    for line in lines)
@@ -54,7 +54,7 @@ def groups(results):
         if len(case.ops) > 1 or not result.rounds:
             continue
         title = (f"{'+'.join(case.places)}, N={case.n}, {case.type}, MTU {case.mtu}"
-                 + ("" if case.gso else ", no GSO"))
+                 + (f", {case.form}" if case.form else "" if case.gso else ", no GSO"))
         for side in case.sides:
             if result.has(side.label):
                 curve = found.setdefault(title, {}).setdefault(side.label, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The targets P1 to P9: which cases show them, and what the figures say.
+"""The targets P1 to P9, on one host: which cases show them, and what the figures say.
 
 A verdict is one line: "P2 N=4 size=1MiB ratio=2.31 need=2.50 FAIL", and behind it what
 one should know. ratio is always "higher is better". All sides of a ratio are in one kernel.
@@ -59,7 +59,8 @@ def at(place, *names):
 
 def where(case, kind=False):
     size = case.what or size_name(case.size)
-    return f"N={case.n} size={size}" + (f" type={case.type}" if kind else "")
+    form = f" form={case.form} mtu={case.mtu}" if case.form else ""
+    return f"N={case.n} size={size}" + (f" type={case.type}" if kind else "") + form
 
 
 def note(*parts):

@@ -18,6 +18,7 @@ import plot
 import report
 import soak
 import targets
+import wire
 from contest import (KIB, MIB, Case, Contest, Markers, Result, Round, Side, size_name, times_for,
                      tune)
 from place import Broken, NotHere
@@ -40,14 +41,14 @@ def result_of(case, rounds, missing=None):
 
 class FakePlace:
     """Every operation takes the time of a table; the marker comes from a list"""
-    cpus = 1
+    cpus, counts = 1, False
 
     def __init__(self, ns, marks=(), name="uml"):
         self.ns, self.marks, self.name = ns, list(marks), name
         self.started, self.log = {}, []
 
-    def topology(self, n, mtu, gso, links=""):
-        del links
+    def topology(self, n, mtu, gso, links="", form=""):
+        del links, form
         self.log.append(("topology", n, mtu, gso))
         self.started = {}
 
@@ -180,13 +181,22 @@ class TestContest(unittest.TestCase):
         self.assertEqual(str(verdict), "P6 N=4 size=1MiB ratio=4.00 need=1.00 INVALID"
                                        " peer=tcp-ring noisy=tuning-of-tcp-ring")
 
+    def test_nothing_disturbs_a_clock_that_counts(self):
+        asked = []
+        for counts in (False, True):
+            place = FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 999)
+            place.counts = counts
+            self.assertEqual(bool(self.tuned(place)[1].untuned), not counts)
+            asked.append(sum(entry == ("run", "tcp-ring") for entry in place.log))
+        self.assertGreater(asked[0], 3 * asked[1])
+
     def test_late_tuning_does_not_wait(self):
-        ask = []
+        asked = []
         for end in (None, -1):
             place = FakePlace({RAR: 10, "tcp-ring": 40}, [300] * 999)
             self.tuned(place, end)
-            ask.append(sum(entry == ("run", "tcp-ring") for entry in place.log))
-        self.assertGreater(ask[0], 2 * ask[1])
+            asked.append(sum(entry == ("run", "tcp-ring") for entry in place.log))
+        self.assertGreater(asked[0], 2 * asked[1])
 
     def test_times(self):
         self.assertEqual([times_for(ns) for ns in (1, 5e6, 1e9)], [16, 4, 1])
@@ -578,6 +588,68 @@ class TestSoak(unittest.TestCase):
         self.assertFalse(soak.explain([line], 5000000, 200000, {7}))
 
 
+class TestWire(unittest.TestCase):
+    ns = {"rar-blocking": 100, "rar-registered": 80, RAR: 90, "rar-copy": 200, "tcp-ring": 400,
+          "tcp-chain": 500, "tcp-halving": 360}
+
+    def lines(self, form, size, ns=None, counts=None, mtu=1500, n=4, rounds=3):
+        case = wire.case_of(form, mtu, n, size, 5)
+        result = result_of(case, [ns or self.ns] * rounds)
+        result.counts = counts or {}
+        return [str(v) for v in wire.Wire.verdicts(result)]
+
+    def test_nic(self):
+        self.assertEqual(self.lines("nic", 64 * MIB), [
+            "W1 N=4 size=64MiB form=nic mtu=1500 ratio=4.50 need=5.00 FAIL mode=registered"
+            " peer=tcp-halving",
+            "W1 N=4 size=64MiB form=nic mtu=1500 ratio=4.00 need=4.00 PASS peer=tcp-halving"
+            " send+recv",
+            "W4 N=4 size=64MiB form=nic mtu=1500 ratio=1.80 need=2.00 FAIL peer=tcp-halving copy"])
+        self.assertEqual([line.split()[0] for line in self.lines("nic", 64 * KIB)], ["W1", "W1"])
+
+    def test_plain(self):
+        line, = self.lines("plain", 64 * KIB, mtu=9000, n=8)
+        self.assertEqual(line, "W2 N=8 size=64KiB form=plain mtu=9000 ratio=4.50 need=1.50 PASS"
+                               " mode=registered peer=tcp-halving")
+
+    def test_instructions(self):
+        line, = self.lines("xdp", MIB, {name: ns * 10**6 for name, ns in self.ns.items()})
+        self.assertIn("need=2.50 PASS", line)
+        self.assertTrue(line.endswith(" instructions-per-MiB=80.0M/360.0M"))
+
+    def test_more_than_packets(self):
+        for counter, word in (("RxLocal", "INVALID"), ("RxWhole", "INVALID"), ("RxData", "PASS")):
+            line = self.lines("plain", MIB, counts={RAR: {counter: 2}})[0]
+            self.assertIn(word, line)
+
+    def test_too_few_good_rounds_say_nothing(self):
+        self.assertTrue(all("INVALID" in line for line in self.lines("nic", MIB, rounds=2)))
+
+    def test_each_cell_has_a_line(self):
+        """Also where there are no figures"""
+        cases = wire.Wire.cases(5)
+        self.assertEqual(len(cases), len(set(cases)))
+        for case in cases:
+            lines = [str(v) for v in wire.Wire.verdicts(main.without_figures(case, "no memory"))]
+            self.assertTrue(lines)
+            for line in lines:
+                self.assertIn("ratio=none", line)
+                self.assertIn("INVALID (no memory)", line)
+
+    def test_forms(self):
+        cases = wire.Wire.cases(5)
+        self.assertEqual({(c.form, c.gso, *c.places) for c in cases},
+                         {("nic", True, "uml"), ("plain", False, "uml"),
+                          ("xdp", False, "counted")})
+        self.assertEqual(cases[0].form, "xdp")
+
+    def test_choice(self):
+        args = ["--wire", "--forms", "plain,nic", "--n", "4", "--sizes", "4k", "--mtu", "1500"]
+        cases, names = main.plan(main.parse(args))
+        self.assertEqual(([c.form for c in cases], names), (["plain", "nic"], ["wire"]))
+        self.assertEqual(wire.Wire.verdicts(result_of(cases[0], [self.ns] * 3)), [])
+
+
 class TestPlan(unittest.TestCase):
     def plan(self, *argv):
         return main.plan(main.parse(list(argv)))
@@ -594,7 +666,7 @@ class TestPlan(unittest.TestCase):
                                  "--gso", "on,off", "--mtu", "9000")
         self.assertEqual((len(cases), names), (8, []))
         self.assertEqual({c.topology for c in cases},
-                         {(n, 9000, gso, "") for n in (2, 8) for gso in (True, False)})
+                         {(n, 9000, gso, "", "") for n in (2, 8) for gso in (True, False)})
         self.assertEqual(cases[0].places, ["host", "uml"])
 
     def test_some_targets(self):
