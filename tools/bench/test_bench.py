@@ -144,8 +144,13 @@ class TestContest(unittest.TestCase):
         self.assertEqual(result_of(self.case, rounds).ratio("tcp-ring", RAR), 3)
 
     def test_tune(self):
-        cost = {(1, 5): 9, (2, 5): 7, (3, 5): 8, (2, 6): 4}
-        self.assertEqual(tune(lambda k: cost[tuple(k)], [[1, 2, 3], [5, 6]]), [2, 6])
+        cost = {(1, 5): 9, (2, 5): 7, (3, 5): 8, (2, 6): 4, (1, 6): 5, (3, 6): 4}
+        asked = []
+        self.assertEqual(tune(lambda k: asked.append(tuple(k)) or cost[tuple(k)],
+                              [[1, 2, 3], [5, 6]]), [2, 6])
+        self.assertEqual(sorted(asked), sorted(cost))
+        cost[3, 6] = 3
+        self.assertEqual(tune(lambda k: cost[tuple(k)], [[1, 2, 3], [5, 6]]), [3, 6])
 
     def tuned(self, place, end=None):
         """What is found for TCP, and the verdict on it"""
