@@ -5,6 +5,7 @@ import itertools
 import json
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 import against
@@ -653,6 +654,26 @@ class TestWire(unittest.TestCase):
         cases, names = main.plan(main.parse(args))
         self.assertEqual(([c.form for c in cases], names), (["plain", "nic"], ["wire"]))
         self.assertEqual(wire.Wire.verdicts(result_of(cases[0], [self.ns] * 3)), [])
+
+
+class TestRun(unittest.TestCase):
+    cases = wire.Wire.cases(3, ["plain"], [1500], [2], [64 * KIB, MIB])
+
+    def lines(self):
+        run = main.Run(self.cases, ["wire"], None)
+        run.prepare = lambda: None
+        run.everything()
+        return [str(v).split("ratio=")[1].split(" need=1.50 ") for v in run.verdicts]
+
+    def test_a_place_that_breaks(self):
+        with unittest.mock.patch("main.opened", side_effect=Broken("no answer")):
+            self.assertEqual(self.lines(), [["none", "INVALID (no answer)"]] * 2)
+
+    def test_too_little_memory(self):
+        with unittest.mock.patch("main.available_mib", return_value=800):
+            for ratio, why in self.lines():
+                self.assertEqual(ratio, "none")
+                self.assertIn("INVALID (needs ", why)
 
 
 class TestPlan(unittest.TestCase):
