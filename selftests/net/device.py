@@ -8,7 +8,6 @@ Each rank has a second device eth1, whose other end (q0 ...) is in the namespace
 """
 import errno
 import fcntl
-import json
 import os
 import pathlib
 import socket
@@ -20,7 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
-from genl import CTRL, NESTED, Genl, attr, number
+import tunnel
 from live import N, Data, Ring, wait_quiet
 from rarpkt import ABORT, JOIN, RS, SOL_RAR, VERSION, Packet, csum, enter, sysctl, tables
 from tap import finish, note, result
@@ -37,13 +36,11 @@ def run(command, quiet=False):
 
 
 def ip(rank, command, quiet=False):
-    return run(f"ip -n rar{rank} {command}", quiet)
+    return tunnel.ip(f"rar{rank}", command, quiet)
 
 
 def mac(rank, device):
-    out = subprocess.run(f"ip -n rar{rank} -j link show {device}".split(), check=True,
-                         capture_output=True).stdout
-    return bytes.fromhex(json.loads(out)[0]["address"].replace(":", ""))
+    return tunnel.mac(f"rar{rank}", device)
 
 
 def tunnel_address(rank):
@@ -245,58 +242,20 @@ class Tuns:
 
 def macsec(encrypt):
     """Do all ranks have a device macsec0 over eth0?"""
-    key = "01 " + "0123456789abcdef" * 2
     for r in range(N):
-        if not (ip(r, f"link add link eth0 macsec0 type macsec encrypt {encrypt}", quiet=True) and
-                ip(r, f"macsec add macsec0 tx sa 0 pn 1 on key {key}")):
+        peers = [mac(other, "eth0") for other in range(N) if other != r]
+        if not tunnel.macsec(f"rar{r}", "eth0", "macsec0", peers, encrypt):
             return False
-        for other in range(N):
-            if other == r:
-                continue
-            peer = mac(other, "eth0").hex(":")
-            ip(r, f"macsec add macsec0 rx port 1 address {peer}")
-            ip(r, f"macsec add macsec0 rx port 1 address {peer} sa 0 pn 1 on key {key}")
         ip(r, f"addr add 10.78.0.{r + 1}/24 dev macsec0")
-        ip(r, "link set macsec0 up")
     return True
-
-
-class Wireguard:
-    """The keys and peers of the devices wg0, by netlink: "ip" does not know them."""
-
-    def __init__(self):
-        self.wg = []
-        for r in range(N):
-            enter(f"rar{r}")
-            genl = Genl()
-            genl.family = number(genl.do(3, attr(2, b"wireguard\0"), CTRL)[0][1][0])
-            self.wg.append(genl)
-            self.set(r, attr(3, bytes(range(r, r + 32))) + attr(6, ("H", 51820)))
-        keys = [genl.dump(0, attr(2, b"wg0\0"))[0][4][0] for genl in self.wg]
-        for r in range(N):
-            self.set(r, attr(8 | NESTED, b"".join(
-                attr(NESTED, self.peer(other, keys[other])) for other in range(N) if other != r)))
-
-    def set(self, rank, what):
-        self.wg[rank].do(1, attr(2, b"wg0\0") + what)
-
-    @staticmethod
-    def peer(rank, key):
-        endpoint = struct.pack("=H", socket.AF_INET) + struct.pack(">H", 51820) + \
-            plain_address(rank) + bytes(8)
-        allowed = attr(1, ("H", socket.AF_INET)) + attr(2, tunnel_address(rank)) + \
-            attr(3, ("B", 32))
-        return attr(1, key) + attr(4, endpoint) + attr(9 | NESTED, attr(NESTED, allowed))
 
 
 def wireguard():
     """Do all ranks have a device wg0?"""
+    if not tunnel.wireguard([f"rar{r}" for r in range(N)], plain_address, tunnel_address):
+        return False
     for r in range(N):
-        if not ip(r, "link add wg0 type wireguard", quiet=True):
-            return False
         ip(r, f"addr add 10.78.0.{r + 1}/24 dev wg0")
-        ip(r, "link set wg0 up")
-    Wireguard()
     return True
 
 
@@ -360,7 +319,7 @@ def shows(title, shown):
     result(ok and seen == shown, title)
 
 
-def tunnel(name, device, right, shown):
+def through(name, device, right, shown):
     refuses(f"through {name}", right, chunks=False)
     joins(f"a JOIN, through {name}", right, "")
     early(f"while the group joins, through {name}", right, device)
@@ -371,18 +330,18 @@ def tunnels(right):
     live.address = tunnel_address
     run("modprobe -qa tun macsec wireguard")
     Tuns()
-    tunnel("a TUN device", "tun0", right, False)
+    through("a TUN device", "tun0", right, False)
     for r in range(N):
         ip(r, "link del tun0")
     for encrypt, name in (("off", "MACsec without encryption"), ("on", "MACsec")):
         if macsec(encrypt):
-            tunnel(name, "macsec0", right, encrypt == "off")
+            through(name, "macsec0", right, encrypt == "off")
         else:
             note("no MACsec in this kernel")
         for r in range(N):
             ip(r, "link del macsec0", quiet=True)
     if wireguard():
-        tunnel("WireGuard", "wg0", right, False)
+        through("WireGuard", "wg0", right, False)
     else:
         note("no WireGuard in this kernel")
 
