@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Attacks on a group with seals (RAR_SECURITY), by a host on the path: it sees every packet, and
-changes, repeats, reflects, cuts and makes up packets of every type. It does not have the key.
+"""attack.py [PACKETS]: attacks on a group with seals (RAR_SECURITY), by a host on the path: it sees
+every packet, and changes, repeats, reflects, cuts and makes up packets of every type. It does not
+have the key.
 
 Nothing of that may be accepted: each packet is dropped and counted, no sum is wrong, no rank has an
-error. RAR_ATTACK is the number of packets of each type; the test attack_long makes a million in all.
+error, and groups that join meanwhile do join. PACKETS is about how many are sent in all, as many of
+each type; without it, 10,000 of each type in User-Mode Linux, fewer where that takes long.
 
 The ranks are sockets of this process in the namespaces rar0 rar1 rar2 (lib/in_topo.sh 3); the
 packets are for rank 1.
 """
+import collections
 import errno
 import hashlib
 import mmap
@@ -23,24 +26,34 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
 from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data, Ring, wait_quiet
-from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, DIRECT, DONE, FIN, FIN_ACK, JOIN, JOIN_ACK,
-                    LATE, PAIR, PROBE, PROPOSE, REJECT, RESET, RS, SOL_RAR, WANT, Packet, enter,
-                    sysctl)
-from tap import finish, note, result
+from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
+                    FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT,
+                    RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
+from tap import finish, get_seed, note, result
 
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 3
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 RAR_R_KEY, RAR_R_SECURITY = 23, 28
 HEADER, TAIL = 24, 24
-KERNEL = os.environ.get("RAR_KERNEL", "")
-USUAL = {"uml": 10000, "uml-debug": 1000, "uml-debug-smp": 1000}
-EACH = int(os.environ.get("RAR_ATTACK") or USUAL.get(KERNEL, 100))
-BATCH = 200             # attacks between two sums
-OPS = 6                 # before the attacks, so that there are packets to change
-OF_JOIN = (JOIN, JOIN_ACK, COLLECT, PROPOSE, 13, PAIR, 15)
+OF_JOIN = (JOIN, JOIN_ACK, COLLECT, PROPOSE, COMMIT, PAIR, PAIR_ACK)
+# What a rank may get, by the schedule in which its group sends it, if any.
+TYPES = {BY_RANKS: {"RS": RS, "AG": AG, "ACK": ACK, "PROBE": PROBE, "ABORT": ABORT, "RESET": RESET,
+                    "FIN": FIN, "FIN_ACK": FIN_ACK, "LATE": LATE, "WANT": WANT, "REJECT": REJECT,
+                    "JOIN": JOIN, "JOIN_ACK": JOIN_ACK, "COLLECT": COLLECT, "PROPOSE": PROPOSE,
+                    "COMMIT": COMMIT, "ENTER": ENTER, "ENTERED": ENTERED, "RETURN": RETURN,
+                    "OFFER": OFFER},
+         BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK}}
 AUTH, ENCRYPT = 1, 2
+USUAL = {"uml": 10000, "uml-debug": 1000, "uml-debug-smp": 1000}    # of each type
+KERNEL = os.environ.get("RAR_KERNEL", "")
+PARTS = 2 * (sum(map(len, TYPES.values())) + 1)                     # the last one: a rank that joins
+EACH = -(-int(sys.argv[1]) // PARTS) if len(sys.argv) > 1 else USUAL.get(KERNEL, 100)
+BATCH = 200             # attacks between two sums
+JOINS = 10              # batches while another group joins
+OPS = 6                 # before the attacks, so that there are packets to change
 level = AUTH            # of the groups
 rng = live.rng
+sent = collections.Counter()        # packets, by the way in which they are wrong
 
 
 def seals(key=KEY, asked=None):
@@ -160,133 +173,174 @@ def accepted():
 
 # ------------------------------------------------------------------ attacks
 
-def flipped(rar):
-    """One bit of it is another one."""
-    at = rng.randrange(8 * len(rar))
-    out = bytearray(rar)
-    out[at // 8] ^= 1 << at % 8
-    return bytes(out)
+class Attacks:
+    """What a host makes of the packets of a type. @samples are for rank 1, @own are of rank 1, and
+    @old of an older group of the same number, ranks and key.
+    """
 
+    def __init__(self, samples, own=(), old=()):
+        self.samples, self.own, self.old = samples, own, old
+        kind, size = samples[0][1][1], len(samples[0][1])
+        self.headers = 64 if kind in (RS, AG, DIRECT) else size - TAIL
+        self.bits = []
+        # of the join: an old one is answered, and proves nothing (design/seal.rst)
+        again = () if kind in OF_JOIN else (self.again, *([self.older] if old else []))
+        self.ways = (self.altered, self.made_up, self.renumbered, self.swapped, self.cut,
+                     self.unsealed, self.by_other_link, *again, *([self.reflected] if own else []))
 
-def cut(rar):
-    """It ends early; its length says so, or not."""
-    n = rng.randrange(len(rar))
-    if n < HEADER or rng.randrange(2):
-        return rar[:n]
-    return rar[:6] + struct.pack(">H", max(0, n - HEADER - TAIL)) + rar[8:n]
+    def make(self, n):
+        """Yield @n packets, the ways in turns."""
+        for i in range(n):
+            way = self.ways[i % len(self.ways)]
+            sent[way.__name__] += 1
+            yield way(*rng.choice(self.samples))
 
+    def altered(self, below, rar):
+        """One bit is another one: each of the headers, and of the seal, before one comes again; then
+        some between."""
+        if not self.bits:
+            self.bits = [*range(8 * self.headers), *range(-8 * TAIL, 0),
+                         *rng.sample(range(8 * len(rar)), 64)]
+            rng.shuffle(self.bits)
+        at = self.bits.pop() % (8 * len(rar))
+        return below, rar[:at // 8] + bytes([rar[at // 8] ^ 1 << at % 8]) + rar[at // 8 + 1:]
 
-def unsealed(rar):
-    return rar[:-TAIL]
+    def made_up(self, below, rar):
+        """Right in its header, with other bytes behind it"""
+        return below, rar[:HEADER] + rng.randbytes(len(rar) - HEADER)
 
+    def renumbered(self, below, rar):
+        """With another counter"""
+        number = rng.choice((0, 1, rng.getrandbits(12), rng.getrandbits(64))) + 5000
+        return below, rar[:-8] + struct.pack(">Q", number & 2**64 - 1)
 
-def made_up(rar):
-    """Right in its header, with other bytes behind it"""
-    return rar[:HEADER] + rng.randbytes(len(rar) - HEADER)
+    def swapped(self, below, rar):
+        """With the seal of another packet"""
+        other = rng.choice(self.samples)[1]
+        return self.altered(below, rar) if other == rar else (below, rar[:-TAIL] + other[-TAIL:])
 
+    def cut(self, below, rar):
+        """It ends early; its length says so, or not."""
+        n = rng.randrange(len(rar))
+        if n < HEADER or rng.randrange(2):
+            return below, rar[:n]
+        return below, rar[:6] + struct.pack(">H", max(0, n - HEADER - TAIL)) + rar[8:n]
 
-def renumbered(rar):
-    """With another counter"""
-    return rar[:-8] + struct.pack(">Q", rng.choice((0, 1, rng.getrandbits(12),
-                                                    rng.getrandbits(64))) + 5000 & 2**64 - 1)
+    def unsealed(self, below, rar):
+        """Without its seal"""
+        return below, rar[:-TAIL]
 
+    def by_other_link(self, below, rar):
+        """As if the other neighbour had sent it"""
+        other = struct.unpack_from(">H", rar, 2)[0] ^ 2
+        return below.copy(src=live.address(other)), rar[:2] + struct.pack(">H", other) + rar[4:]
 
-def swapped(rar, other):
-    """With the seal of another packet"""
-    return rar[:-TAIL] + other[-TAIL:]
+    def again(self, below, rar):
+        """As it came"""
+        return below, rar
 
+    def older(self, *_):
+        """As it came to the older group"""
+        return rng.choice(self.old)
 
-ATTACKS = (flipped, flipped, flipped, cut, unsealed, made_up, renumbered)
-
-
-def attacks(samples, n):
-    """@n packets, none of which was ever sent like this, or that came before"""
-    for i in range(n):
-        below, rar = rng.choice(samples)
-        if i % (len(ATTACKS) + 2) == len(ATTACKS):
-            yield below, rar
-            continue
-        if i % (len(ATTACKS) + 2) > len(ATTACKS):
-            bad = swapped(rar, rng.choice(samples)[1])
-        else:
-            bad = ATTACKS[i % (len(ATTACKS) + 2)](rar)
-        yield below, bad if bad != rar else flipped(rar)
+    def reflected(self, *_):
+        """What rank 1 sent comes back to it, as if from the rank that it was for."""
+        below, rar = rng.choice(self.own)
+        back = below.copy(eth=below.eth[6:12] + below.eth[:6] + below.eth[12:], src=below.dst,
+                          dst=below.src, sport=below.dport, dport=below.sport)
+        return back, rar[:2] + rar[4:6] + rar[2:4] + rar[6:]
 
 
 def of_type(rar, kind):
     """A packet as another type, with random content"""
-    size = {RESET: 0, WANT: 56, ABORT: 48, LATE: 48, FIN: 48, FIN_ACK: 48, DONE: 40,
+    size = {RESET: 0, WANT: 56, RETURN: 56, ABORT: 48, LATE: 48, FIN: 48, FIN_ACK: 48, DONE: 40,
             DIRECT: 64, REJECT: 32}.get(kind, 64)
     return (rar[:1] + bytes([kind]) + rar[2:6] + struct.pack(">H", size) + rar[8:HEADER] +
             rng.randbytes(size + TAIL))
 
 
-def attack_type(ring, name, samples, n=EACH):
-    """All attacks on packets of a type, while sums are made"""
-    ok, sent = True, 0
-    while sent < n:
-        wait_quiet(ring)
-        before, had = dropped(), accepted()
-        batch = list(attacks(samples, min(BATCH, n - sent)))
-        inject(ring, batch)
-        end = time.monotonic() + 5
-        while dropped() - before < len(batch) and time.monotonic() < end:
-            time.sleep(0.002)
-        if dropped() - before != len(batch) or accepted() != had:
-            note(f"{len(batch)} sent, {dropped() - before} dropped, "
-                 f"{accepted() - had} chunks accepted")
-            ok = False
-        ok &= ring.works()
-        sent += len(batch)
+class Newcomers:
+    """A group that joins while another one is attacked: its rank 2 comes last."""
+
+    def __init__(self):
+        self.ring = Sealed(start=False)
+        self.ring.tap.close()
+        self.ring.fd = [self.ring.member(r) for r in range(2)]
+
+    def come(self):
+        """Do all of them join, and add?"""
+        self.ring.fd.append(self.ring.member(2))
+        joined = [self.ring.joined(s) for s in self.ring.fd]
+        ok = joined == [0] * N and self.ring.works()
         if not ok:
-            break
-    result(ok, f"{name}: {sent} packets, 0 accepted")
+            note(f"those who joined meanwhile: {joined}")
+        self.ring.close()
+        return ok
+
+
+def attack_batch(ring, batch):
+    """Is each packet dropped, and none of them accepted? Is the next sum right?"""
+    wait_quiet(ring)
+    before, had = dropped(), accepted()
+    inject(ring, batch)
+    end = time.monotonic() + 5
+    while dropped() - before < len(batch) and time.monotonic() < end:
+        time.sleep(0.002)
+    ok = dropped() - before == len(batch) and accepted() == had
+    if not ok:
+        note(f"{len(batch)} sent, {dropped() - before} dropped, "
+             f"{accepted() - had} chunks accepted")
+    return ring.works() and ok
+
+
+def attack_type(ring, name, attacks):
+    """All attacks on packets of a type, while sums are made and others join"""
+    ok, todo, joined = True, EACH, 0
+    while todo and ok:
+        newcomers = Newcomers()
+        for _ in range(JOINS):
+            n = min(BATCH, todo)
+            ok = ok and attack_batch(ring, list(attacks.make(n)))
+            todo -= n
+        ok = newcomers.come() and ok
+        joined += 1
+    result(ok, f"{name}: {EACH} packets, 0 accepted; {joined} groups joined")
     return ok
 
 
-NAMES = {RS: "RS", AG: "AG", ACK: "ACK", PROBE: "PROBE", DIRECT: "DIRECT", DONE: "DONE",
-         ABORT: "ABORT", RESET: "RESET", FIN: "FIN", FIN_ACK: "FIN_ACK", LATE: "LATE",
-         WANT: "WANT", REJECT: "REJECT"}
-
-
-def running(schedule, kinds):
-    """Attacks on the packets of a group that runs"""
+def past(schedule):
+    """The number of a group that was, and the packets for its rank 1"""
     ring = Sealed(schedule)
+    ring.works(OPS)
+    wait_quiet(ring)
+    for s in ring.fd:
+        s.close()
+    time.sleep(0.3)
+    packets = ring.packets()
+    ring.tap.close()
+    return ring.group, packets
+
+
+def running(schedule):
+    """Attacks on the packets of a group that runs"""
+    group, older = past(schedule)
+    ring = Sealed(schedule, group)
     ring.works(OPS)
     # without chunks the links keep alive by PROBE
     time.sleep(1)
     wait_quiet(ring)
-    for kind in kinds:
+    for name, kind in TYPES[schedule].items():
         samples = ring.packets(kind=kind)
-        seen = bool(samples)
-        if not seen:
+        how = "seen" if samples else "made up"
+        if not samples:
             template = ring.packets(src=0)[-1]
             samples = [(template[0], of_type(template[1], kind)) for _ in range(50)]
-        how = "seen" if seen else "made up"
-        if not attack_type(ring, f"{NAMES[kind]}, {how}", samples):
+        own = [p for dst in (0, 2) for p in ring.packets(dst, 1) if p[1][1] not in OF_JOIN]
+        old = [p for p in older if p[1][1] == kind]
+        if not attack_type(ring, f"{name}, {how}", Attacks(samples, own, old)):
             ring.close()
             ring = Sealed(schedule)
             ring.works(OPS)
-    ring.close()
-
-
-def reflected():
-    """Packets that rank 1 sent come back to it, as if from the rank that they were for."""
-    ring = Sealed(BY_DIRECT)
-    ring.works(OPS)
-    wait_quiet(ring)
-    before, had, n = dropped(), accepted(), 0
-    for below, rar in ring.packets(dst=0, src=1) + ring.packets(dst=2, src=1):
-        if rar[1] in OF_JOIN:
-            continue
-        back = below.copy(eth=below.eth[6:12] + below.eth[:6] + below.eth[12:], src=below.dst,
-                          dst=below.src, sport=below.dport, dport=below.sport)
-        inject(ring, [(back, rar[:2] + rar[4:6] + rar[2:4] + rar[6:])])
-        n += 1
-    time.sleep(0.2)
-    note(f"{n} sent, {dropped() - before} dropped")
-    result(n > 0 and dropped() - before == n and accepted() == had and ring.works(3),
-           f"{n} packets come back to their sender: 0 accepted")
     ring.close()
 
 
@@ -294,13 +348,8 @@ def old_epoch():
     """Packets of a group that was come into one with the same number and key: while it joins, and
     while it runs."""
     for schedule in (BY_RANKS, BY_DIRECT):
-        before = Sealed(schedule)
-        before.works(OPS)
-        wait_quiet(before)
-        old = before.packets()
-        before.close()
-        time.sleep(0.3)
-        ring = Sealed(schedule, before.group, start=False)
+        group, old = past(schedule)
+        ring = Sealed(schedule, group, start=False)
         ring.fd = [None] * N
         for rank in (1, 0, 2):
             ring.fd[rank] = ring.member(rank)
@@ -324,13 +373,14 @@ def joining():
     ring.fd[0] = ring.member(0)
     time.sleep(0.5)
     seen = ring.packets(src=0)
-    for sent in range(0, EACH, BATCH):
-        inject(ring, attacks(seen, BATCH))
-        for kind in (ABORT, REJECT, JOIN_ACK, COLLECT, PROPOSE, 13, PAIR, RESET):
+    attacks = Attacks(seen)
+    for _ in range(0, EACH, BATCH):
+        inject(ring, attacks.make(BATCH))
+        for kind in (ABORT, REJECT, JOIN_ACK, COLLECT, PROPOSE, COMMIT, PAIR, RESET):
             below, rar = rng.choice(seen)
             inject(ring, [(below, of_type(rar, kind))])
     ring.fd[2] = ring.member(2)
-    inject(ring, attacks(seen, BATCH))
+    inject(ring, attacks.make(BATCH))
     joined = [ring.joined(s) for s in ring.fd]
     note(f"joined: {joined}")
     result(seen and joined == [0] * N and ring.works(3),
@@ -504,15 +554,15 @@ def mixed(name, odd, err, reason):
 
 def main():
     global level
+    rng.seed(get_seed())
     for r in range(N):
         enter(f"rar{r}")
         sysctl("dead_ms", 3000)
     for level in (AUTH, ENCRYPT):
         note("auth" if level == AUTH else "encrypt")
         published()
-        running(BY_RANKS, (RS, AG, ACK, PROBE, ABORT, RESET, FIN, FIN_ACK, LATE, WANT, REJECT))
-        running(BY_DIRECT, (DIRECT, DONE))
-        reflected()
+        running(BY_RANKS)
+        running(BY_DIRECT)
         joining()
         old_epoch()
         changed_later()
@@ -522,6 +572,8 @@ def main():
     mixed("rank 1 has another level", seals(asked=AUTH), errno.EBADMSG, RAR_R_SECURITY)
     mixed("rank 1 has another key", seals(KEY[::-1]), errno.ETIMEDOUT, RAR_R_KEY)
     mixed("rank 1 has a shorter key", seals(KEY[:16]), errno.ETIMEDOUT, RAR_R_KEY)
+    note(f"{sum(sent.values())} packets: " + ", ".join(f"{w} {n}" for w, n in sent.items()))
+    result(sum(sent.values()) >= PARTS * EACH, f"{PARTS * EACH} packets were sent")
     finish()
 
 
