@@ -61,6 +61,9 @@ RAR_MODES = {"rar-copy": "copy", "rar-in-place": "in-place",
              "rar-auth": "registered", "rar-encrypt": "registered"}
 # RAR_SECURITY of the ranks. A group with seals has no carriers.
 SEALS = {"rar-auth": "auth", "rar-encrypt": "encrypt"}
+# Links that lead through devices of the kernel: see tunnels.py.
+TUNNELS = ("wireguard", "macsec", "macsec-auth")
+ATTACKED = 1        # the rank to which an attacker sends what it made of packets that it saw
 
 
 class Refused(Exception):
@@ -129,10 +132,15 @@ class Topology:
     def make(self, n, mtu, gso, links, form):
         self.remove()
         self.key = (n, mtu, gso, links, form)
-        if links:
+        if links and links not in TUNNELS:
             self.star(n, mtu, links)
-        else:
-            self.mesh(n, mtu, gso, form)
+            return
+        self.mesh(n, mtu, gso, form)
+        if links:
+            # udev loads the last two where the processor has such instructions
+            subprocess.run(["modprobe", "-aq", "rar", "macsec", "wireguard", "aesni_intel",
+                            "ghash_clmulni_intel"], check=False)
+            command("python3", "-B", f"{TOP}/tools/bench/tunnels.py", links, NETNS, str(n), str(mtu))
 
     @property
     def carriers(self):
@@ -456,6 +464,7 @@ class Agent:
     def __init__(self):
         self.topology = Topology()
         self.contestants = {}
+        self.attacker = None
         self.over = False
 
     def do_info(self, request):
@@ -517,15 +526,20 @@ class Agent:
             self.contestants.pop(name).stop()
             raise
 
+    @staticmethod
+    def netstat(rank):
+        """The module's counters of a rank"""
+        names, values = (line.split()[1:] for line in command(
+            *in_rank(rank, "cat", "/proc/net/rar_netstat")).splitlines()[:2])
+        return dict(zip(names, map(int, values)))
+
     def counters(self):
         """The module's counters, summed over the ranks"""
         sums = dict.fromkeys(COUNTED, 0)
         for rank in range(self.topology.key[0]):
-            names, values = (line.split()[1:] for line in command(
-                *in_rank(rank, "cat", "/proc/net/rar_netstat")).splitlines()[:2])
-            found = dict(zip(names, values))
+            found = self.netstat(rank)
             for name in COUNTED:
-                sums[name] += int(found[name])
+                sums[name] += found[name]
         return sums
 
     def do_count(self, request):
@@ -534,6 +548,26 @@ class Agent:
         self.do_run(request)
         return {"counts": {name: value - before[name]
                            for name, value in self.counters().items()}}
+
+    def do_attack(self, request):
+        """Let an attacker send bad packets to a host at the switch, so many in a second, or end it.
+        Returns how many the last one has sent in which time, and how many rank 1 has dropped so far.
+        """
+        answer = self.end_attack()
+        if request["rate"]:
+            self.attacker = subprocess.Popen(
+                in_rank("switch", f"{BIN}/attacker", f"p{ATTACKED}", f"p{request['to']}",
+                        str(request["rate"])), stdout=subprocess.PIPE)
+            self.attacker.stdout.readline()     # it watches
+        return answer | {"dropped": self.netstat(ATTACKED)["DropSeal"]}
+
+    def end_attack(self):
+        if not self.attacker:
+            return {"sent": 0, "sent_ns": 0}
+        self.attacker.terminate()
+        sent, ns = map(int, self.attacker.communicate()[0].split() or (0, 0))
+        self.attacker = None
+        return {"sent": sent, "sent_ns": ns}
 
     def do_memory(self, request):
         """The memory taken in the middle of a job, in KiB"""
@@ -546,6 +580,7 @@ class Agent:
         return {"kib": before - watch.least}
 
     def stop_all(self, keep=()):
+        self.end_attack()
         for name in [n for n in self.contestants if n not in keep]:
             self.contestants.pop(name).stop()
 

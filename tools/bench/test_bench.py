@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of the bench's own logic, without any contestant."""
+import contextlib
+import io
 import itertools
 import json
 import tempfile
@@ -17,6 +19,7 @@ import main
 import models
 import plot
 import report
+import seal
 import soak
 import targets
 import wire
@@ -674,6 +677,78 @@ class TestRun(unittest.TestCase):
             for ratio, why in self.lines():
                 self.assertEqual(ratio, "none")
                 self.assertIn("INVALID (needs ", why)
+
+
+class TestSeal(unittest.TestCase):
+    """Targets of seals: a lower ratio is better, but for the speed beside an attacker"""
+    flat = [100, 100, 100]
+
+    def test_rest(self):
+        self.assertEqual(seal.ratio(seal.rest([30, 62, 30], [20, 40, 19]), [10, 20, 10]), 1.1)
+
+    def row(self, n, size, ours, cipher):
+        found = {seal.PLAIN: self.flat, "light-auth": cipher, "light-encrypt": cipher,
+                 "rar-auth": ours, "rar-encrypt": [x + 50 for x in ours]}
+        with contextlib.redirect_stdout(io.StringIO()):
+            return seal.time_row(n, size, found)
+
+    def test_time(self):
+        big = 64 * MIB
+        self.assertEqual([str(v) for v in self.row(4, big, [310] * 3, [200] * 3)],
+                         ["S2 N=4 size=64MiB level=auth ratio=1.10 need=1.10 PASS",
+                          "S2 N=4 size=64MiB level=encrypt ratio=1.60 need=1.10 FAIL"])
+        self.assertEqual([v.word for v in self.row(4, big, [310, 310, 500], [200] * 3)],
+                         ["INVALID", "INVALID"])
+        self.assertEqual(self.row(2, big, [310] * 3, [200] * 3), [])
+        self.assertEqual(self.row(4, MIB, [310] * 3, [200] * 3), [])
+
+    def tunnel(self, ours, plain=(100, 100, 100), other=(400, 400, 400)):
+        return seal.tunnel_verdict(9000, "auth", "wireguard",
+                                   {"auth": ours, "plain": plain, "wireguard": other})
+
+    def test_tunnels(self):
+        self.assertEqual(str(self.tunnel([190, 190, 500])),
+                         "S3 N=4 size=1MiB mtu=9000 level=auth ratio=0.30 need=0.30 INVALID "
+                         "against WireGuard noisy=quartiles-differ-by-344.4%")
+        self.assertEqual(self.tunnel([190] * 3).word, "PASS")
+        self.assertEqual(self.tunnel([191] * 3).word, "FAIL")
+        # of plain alone, which is little, nothing follows
+        self.assertEqual(self.tunnel([190] * 3, (95, 100, 105)).word, "PASS")
+
+    def test_off(self):
+        """Rounds on both sides of what is needed decide nothing"""
+        def word(*after):
+            return seal.off_verdict(2, MIB, "m", [1000] * 4, after).word
+        self.assertEqual(word(1009, 1008, 1010, 1050), "INVALID")
+        self.assertEqual(word(1009, 1008, 1010, 1010), "PASS")
+        self.assertEqual(word(1020, 1100, 1030, 1040), "FAIL")
+
+    def beside(self, ns, rate=10000, came=1, late=0):
+        def seen(values):
+            return seal.Beside(values, rate, 10**9, round(came * rate), late)
+        return seal.beside_verdict("auth", MIB, seen([80] * 3), seen(self.flat), seen(ns))
+
+    def test_attack(self):
+        self.assertEqual(str(self.beside([110] * 3)),
+                         "S1 N=4 size=1MiB level=auth ratio=0.91 need=0.90 PASS without=0.73")
+        self.assertEqual(self.beside([112] * 3).word, "FAIL")
+        self.assertEqual(self.beside([80, 110, 140]).word, "INVALID")
+        for what in {"rate": 9000}, {"came": 0.9}, {"late": 1}:
+            self.assertEqual(self.beside([110] * 3, **what).word, "INVALID", what)
+
+    def test_who_attacks(self):
+        """The attacker is told where to send, and to end, around each sample"""
+        asked, place = [], FakePlace({"rar-auth": 1000})
+        place.ask = lambda **what: asked.append(what) or {
+            "sent": 50, "sent_ns": 100000, "dropped": 40 * len(asked)}
+        seen = seal.Beside()
+        seen.measure(place, "rar-auth", MIB, 10, 1)
+        seen.measure(place, "rar-auth", MIB, 10, None)
+        seen.measure(place, "rar-auth", MIB, 200, 1)
+        self.assertEqual([(a["rate"], a.get("to")) for a in asked],
+                         [(10000, 1), (0, None), (0, None), (0, None), (10000, 1), (0, None)])
+        self.assertEqual((seen.ns, seen.sent, seen.dropped, seen.late, seen.rate),
+                         ([1000] * 3, 150, 120, 1, 500000))
 
 
 class TestPlan(unittest.TestCase):
