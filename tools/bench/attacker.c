@@ -128,17 +128,20 @@ static long long now(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* Sends so many frames each tick, until it is told to stop. Returns how many. */
+/*
+ * Sends so many frames each tick, until it is told to stop; what a full queue of the device refuses is
+ * made up for later. Returns how many.
+ */
 static unsigned long send_all(int fd, struct mmsghdr *messages, unsigned int rate)
 {
 	struct timespec next;
 	unsigned long sent = 0;
-	unsigned int todo, n;
+	unsigned int todo = 0, n;
 	int done;
 
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	while (!over) {
-		for (todo = rate / TICKS; todo; todo -= done) {
+		for (todo += rate / TICKS; todo; todo -= done) {
 			n = todo < COPIES ? todo : COPIES;
 			done = sendmmsg(fd, messages, n, 0);
 			if (done < 0) {

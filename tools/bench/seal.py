@@ -34,7 +34,7 @@ COUNTED = "6.12"
 MEM_MIB = 3072
 # S1
 ATTACKED_RANKS, ATTACKED_SIZES, RATE, NEED_ATTACKED = 4, (16 * MIB, MIB), 10000, 0.9
-ATTACK_NS = 500e6           # of a sample
+ATTACK_NS = 2e9             # of a sample
 MISSED = 0.95               # share of the rate that the attacker must reach
 # S2
 TIMED = "uml"
