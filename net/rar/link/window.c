@@ -5,9 +5,7 @@
  *
  * The link window limits the chunks in flight to the neighbour. It is the
  * window of CUBIC (RFC 9438; cubic.c). Two signs of congestion reduce it:
- *   - Congestion marks reduce it by their share of a round trip, as in DCTCP
- *     (RFC 8257), but never by less than a loss does: a TCP flow in the same
- *     queue gets the same marks.
+ *   - A congestion mark (RFC 3168).
  *   - A loss, unless it is noise: few packets are lost, and the round trip
  *     shows less than half of the queue that there has been (after TCP Veno,
  *     Fu and Liew 2003, and the loss threshold of BBR version 2).
@@ -34,8 +32,6 @@
 #define WINDOW_MIN		4	/* chunks, smallest link window */
 #define WINDOW_NOISE		50	/* one lost packet in this many is noise */
 #define WINDOW_NOISE_MAX	(16 * WINDOW_NOISE)
-#define WINDOW_ALPHA_SHIFT	10	/* fixed point of the DCTCP estimate */
-#define WINDOW_ALPHA_GAIN	4	/* a round trip weighs 1/16 in it */
 #define WINDOW_QUEUE_US		250	/* delay that a scheduler may cause; longer is a queue, */
 #define WINDOW_QUEUE_CHUNKS	64	/* on a fast link the time of this many chunks, */
 #define WINDOW_QUEUE_MIN_US	40	/* but never less than this */
@@ -295,18 +291,16 @@ void rar_window_full(struct rar_link_tx *tx)
 		reduce_to(tx, tx->inflight / 2);
 }
 
-/* Reduce the window because marks came, see the first comment of this file. */
+/*
+ * Congestion marks came. They justify the reduction even if the packets given
+ * up arrive.
+ */
 static void marked(struct rar_link_tx *tx)
 {
-	struct rar_window *win = &tx->win;
-	u32 cut = win->cwnd * win->alpha >> (WINDOW_ALPHA_SHIFT + 1);
-
-	if (reduced(win, tx->highest))
+	if (reduced(&tx->win, tx->highest))
 		return;
-	reduce_to(tx, min(rar_cubic_reduce(&win->cubic, win->cwnd),
-			  win->cwnd - cut));
-	/* The marks justify this reduction even if the packets given up arrive. */
-	win->undo_cwnd = 0;
+	reduce(tx);
+	tx->win.undo_cwnd = 0;
 }
 
 /*
@@ -331,11 +325,7 @@ static void next_round(struct rar_link *link, u64 now)
 {
 	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
-	u32 share = (win->round_marks << WINDOW_ALPHA_SHIFT) /
-		    max(win->round_acked, 1U);
 
-	share = min(share, 1U << WINDOW_ALPHA_SHIFT);
-	win->alpha += (s32)(share - win->alpha) >> WINDOW_ALPHA_GAIN;
 	/* Patience costs time only when something is lost. */
 	if (win->round_lost) {
 		win->reorder_us = max_t(u32, REORDER_MIN_US,
@@ -356,7 +346,6 @@ static void next_round(struct rar_link *link, u64 now)
 	win->held = false;
 	win->round_end = tx->next_seq;
 	win->round_acked = 0;
-	win->round_marks = 0;
 	win->round_lost = 0;
 }
 
@@ -409,7 +398,6 @@ void rar_window_acked(struct rar_link *link, u32 n, u32 packets, u32 marks)
 
 	win->noise = min_t(u32, win->noise + packets, WINDOW_NOISE_MAX);
 	win->round_acked += n;
-	win->round_marks += marks;
 	if (marks)
 		marked(tx);
 	else if (limits(tx, n) && !reduced(win, tx->highest))
@@ -707,7 +695,6 @@ void rar_window_init(struct rar_link *link)
 	win->low_us = U32_MAX;
 	win->low_last_us = U32_MAX;
 	win->noise = WINDOW_NOISE_MAX / 4;
-	win->alpha = 1 << WINDOW_ALPHA_SHIFT;
 	win->inj_max = READ_ONCE(m->rn->sysctl_window);
 	win->inj_wnd = min(win->inj_max, INJECT_INIT * (u64)m->payload);
 	win->inj_slow_start = true;

@@ -51,10 +51,8 @@ struct rar_base {
  * @undo_left:	chunks given up that have not proved to have arrived
  * @undo_us:	when @undo_left last left 0, was raised by a timeout, or fell
  * @noise:	packets acknowledged that excuse losses without a queue
- * @alpha:	share of marked chunks, fixed point
  * @round_end:	number that ends this round trip
  * @round_acked: chunks acknowledged in this round trip
- * @round_marks: chunks reported to be marked in this round trip
  * @round_lost:	packets given up in this round trip
  * @round_us:	when this round trip began
  * @low_us:	lowest of the round trips measured in this one, U32_MAX = none
@@ -92,10 +90,8 @@ struct rar_window {
 	u32 undo_left;
 	u64 undo_us;
 	u32 noise;
-	u32 alpha;
 	u32 round_end;
 	u32 round_acked;
-	u32 round_marks;
 	u32 round_lost;
 	u64 round_us;
 	u32 low_us;
