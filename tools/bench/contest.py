@@ -23,7 +23,8 @@ SMALL = 64 * KIB
 MAX_STEP = 32 * KIB     # of the ring, see tcp_ring.c; in SMALL there are two, for halving
 SAMPLE_S = 0.02         # a sample of small operations shall take so long
 MAX_TIMES = 16          # operations in a sample: the sums of more do not fit a float
-SLOW_S = 1.0            # operations above are tuned with a smaller size
+SLOW_S = 1.0            # operations above are not tried twice before the rounds
+TUNING_S = 0.4          # operations above are tuned with a smaller size
 LIGHT_TILES = (16 * KIB, 32 * KIB, 64 * KIB)
 SUPERPACKET = 44 * 1408         # bytes of the longest one at an MTU of 1500
 
@@ -304,7 +305,7 @@ class Contest:
             self.progress(f"{case.title}: {side.label}: tuning")
             ns = self.sample(side, case, knobs, ops=[max(case.ops)])
             size = max(case.ops)
-            while ns > SLOW_S * 1e9 and size > MIB:
+            while ns > TUNING_S * 1e9 and size > MIB:
                 size, ns = size // 4, ns / 4
             self.knobs[key] = self.tuned(side, case, steps, times_for(ns), size)
         result.knobs[side.label], sure = self.knobs[key]

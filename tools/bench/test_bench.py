@@ -190,6 +190,19 @@ class TestContest(unittest.TestCase):
         self.assertEqual(str(verdict), "P6 N=4 size=1MiB ratio=4.00 need=1.00 INVALID"
                                        " peer=tcp-ring noisy=tuning-of-tcp-ring")
 
+    def test_slow_ones_are_tuned_with_a_smaller_size(self):
+        for ns, tuned in ((3e8, 16 * MIB), (1.2e9, 4 * MIB)):
+            sizes = set()
+
+            def spent(job, ns=ns, sizes=sizes):
+                sizes.add(job["bytes"][0])
+                return ns * job["bytes"][0] / (16 * MIB)
+
+            place = FakePlace({RAR: 10, "tcp-ring": spent})
+            Contest({"uml": place}, lambda text: None).measure(
+                Case(4, (16 * MIB,), self.case.sides, rounds=1))
+            self.assertEqual(sizes, {16 * MIB, tuned})
+
     def test_nothing_disturbs_a_clock_that_counts(self):
         asked = []
         for counts in (False, True):
