@@ -40,6 +40,7 @@
 #define WINDOW_NONE_MAX_US	80U
 #define WINDOW_IDLE_US		USEC_PER_SEC /* idle time that halves the window */
 #define WINDOW_PACED_US		100	/* longest round trip without a pace */
+#define WINDOW_PACE_MAX_NS	(10 * NSEC_PER_MSEC) /* of a chunk */
 #define WINDOW_RUN_PART		8	/* a packet is this part of a window, */
 #define WINDOW_RUN_MIN_US	100	/* but at least what passes in this, */
 #define WINDOW_RUN_MAX_US	1000	/* and at most in this */
@@ -472,7 +473,8 @@ static u32 pace_ns(const struct rar_window *win)
 {
 	u64 ns = div_u64((u64)win->srtt_us * NSEC_PER_USEC, win->cwnd);
 
-	return win->cwnd < win->ssthresh ? ns / 2 : ns * 4 / 5;
+	ns = win->cwnd < win->ssthresh ? ns / 2 : ns * 4 / 5;
+	return min_t(u64, ns, WINDOW_PACE_MAX_NS);
 }
 
 /**
