@@ -681,7 +681,7 @@ def bogus_ack(ack):
     body = bytearray(ack.payload)
     cum = struct.unpack(">I", body[:4])[0]
     for offset in rng.sample((0, 4, 16, 20, 24, 28, 32), rng.randrange(1, 4)):
-        value = rng.choice((cum, cum - 1, cum + 1, cum + 256, cum + 1023,
+        value = rng.choice((cum, cum - 1, cum + 1, cum + 256, cum + 8191,
                             cum - 300, cum + (1 << 31), rng.randrange(1 << 32)))
         struct.pack_into(">I", body, offset, value % (1 << 32))
     if rng.randrange(2):

@@ -38,6 +38,7 @@ from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, ENTER, ENTERED, F
                     csum, enter, libc, sysctl)
 
 WHOLE = 0x08                        # RAR_F_WHOLE
+SLOTS = 8192                        # RAR_TX_SLOTS of net/rar/rar.h
 
 # ------------------------------------------------------------------ the cases
 
@@ -218,7 +219,7 @@ def make_cases(good, dup, ack, probe):
     case("AG of the block that rank 1 finishes",
          g(type=AG, chunk=2 * good.per_block), "DropChunk")
     case("AG of a chunk that rank 1 has not added to", g(type=AG), "DropChunk")
-    case("sequence number far ahead", g(seq=(good.una + 1024) % 2**32),
+    case("sequence number far ahead", g(seq=(good.una + SLOTS) % 2**32),
          "DropSeq")
     case("una beyond seq", g(una=(good.seq + 1) % 2**32), "DropSeq")
 

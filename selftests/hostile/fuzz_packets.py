@@ -93,7 +93,7 @@ def other(value, bits):
     value = rng.choice((
         0, 1, top, top >> 1, 1 << (bits - 1), value + 1, value - 1,
         value ^ 1 << rng.randrange(bits), rng.getrandbits(bits),
-        value + rng.randrange(2048), value - rng.randrange(2048), rng.randrange(8)))
+        value + rng.randrange(16384), value - rng.randrange(16384), rng.randrange(8)))
     return value & top
 
 
