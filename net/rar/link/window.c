@@ -42,7 +42,8 @@
 #define WINDOW_PACED_US		100	/* longest round trip without a pace */
 #define WINDOW_PACE_MAX_NS	(10 * NSEC_PER_MSEC) /* of a chunk */
 #define WINDOW_RUN_PART		8	/* a packet is this part of a window, */
-#define WINDOW_RUN_MIN_US	100	/* but at least what passes in this, */
+#define WINDOW_RUN_CHUNKS	4U	/* but at least so many chunks, */
+#define WINDOW_RUN_MIN_US	100	/* and what passes in this, */
 #define WINDOW_RUN_MAX_US	1000	/* and at most in this */
 #define WINDOW_SLOW_US		4000	/* delay that ends slow start */
 #define WINDOW_BASE_US		(10 * USEC_PER_SEC) /* memory of lowest delays */
@@ -362,16 +363,27 @@ static bool limits(const struct rar_link_tx *tx, u32 n)
 }
 
 /*
- * Grow the window for @n acknowledged chunks. Slow start ends when a queue
- * grows, before it overflows (HyStart, RFC 9406).
+ * Does a queue grow, so that slow start ends before it overflows (HyStart,
+ * RFC 9406)? On the way back to a window that was good, a packet that waited
+ * for a CPU must not end it: then all of a round trip counts.
  */
+static bool fills(const struct rar_window *win)
+{
+	bool back = win->ssthresh < RAR_TX_SLOTS;
+	u32 us = back ? min(win->low_us, win->low_last_us) : win->rtt_us;
+	u32 base = base_us(&win->rtt_base);
+	u32 delay = min(base, max_t(u32, base / 8, WINDOW_SLOW_US));
+
+	return queued(win, us) && us > base + delay;
+}
+
+/* Grow the window for @n acknowledged chunks. */
 static void grow(struct rar_window *win, u32 n, u64 now)
 {
-	u32 base = base_us(&win->rtt_base), delay, more;
+	u32 base = base_us(&win->rtt_base), more;
 
 	if (win->cwnd < win->ssthresh) {
-		delay = min(base, max_t(u32, base / 8, WINDOW_SLOW_US));
-		if (queued(win, win->rtt_us) && win->rtt_us > base + delay)
+		if (fills(win))
 			win->ssthresh = win->cwnd;
 		win->cwnd += n;
 	} else {
@@ -498,7 +510,7 @@ u32 rar_window_run(const struct rar_link *link)
 	part = clamp(win->cwnd / WINDOW_RUN_PART,
 		     WINDOW_RUN_MIN_US * (u32)NSEC_PER_USEC / ns,
 		     WINDOW_RUN_MAX_US * (u32)NSEC_PER_USEC / ns);
-	return clamp(part, 1U, half);
+	return clamp(part, min(WINDOW_RUN_CHUNKS, half), half);
 }
 
 /**
