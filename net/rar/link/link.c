@@ -674,15 +674,32 @@ int rar_link_prepare(struct rar_link *link)
 	return READ_ONCE(link->tx.nslots) ? 0 : -ENOMEM;
 }
 
+/*
+ * The slots for @flying chunks in flight. More than LINK_SLOTS_OFTEN do not
+ * stay in the cache, and only a long link needs them: as many as four times the
+ * window, which grows meanwhile.
+ */
+static u32 slots_for(struct rar_link *link, u32 flying)
+{
+	const struct rar_window *win = &link->tx.win;
+	u32 most = LINK_SLOTS_OFTEN;
+
+	spin_lock_bh(&link->member->tx_lock);
+	if (win->srtt_us && !rar_window_near(win))
+		most = max(4 * win->cwnd, most);
+	spin_unlock_bh(&link->member->tx_lock);
+	return roundup_pow_of_two(min(most, flying));
+}
+
 /**
  * rar_link_reserve() - get memory for one more operation before it is posted
  * @m:	    member, the user's send_lock is held
  * @chunks: how many of its chunks may be in flight on a link, at most
  *
  * Process context of the member's user, whose memory cgroup is charged. The
- * links get slots for all chunks that may be in flight then; for more than
- * LINK_SLOTS_OFTEN only if the window comes near them. Without memory for more
- * slots they go on with those they have, which limit the window.
+ * links get slots for all chunks that may be in flight then, see slots_for().
+ * Without memory for more slots they go on with those they have, which limit
+ * the window.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -690,7 +707,7 @@ int rar_link_reserve(struct rar_member *m, u32 chunks)
 {
 	u64 ops = READ_ONCE(m->op_next) - READ_ONCE(m->op_oldest) + 1;
 	/* Each chunk goes twice: as a partial sum, and as a sum. */
-	u64 flying = min_t(u64, 2 * ops * chunks, RAR_TX_SLOTS) ?: 1;
+	u32 flying = min_t(u64, 2 * ops * chunks, RAR_TX_SLOTS) ?: 1;
 	u32 want, have;
 	struct rar_link *link;
 
@@ -700,9 +717,7 @@ int rar_link_reserve(struct rar_member *m, u32 chunks)
 	if (!m->history)
 		return -ENOMEM;
 	rar_each_out(link, m) {
-		/* For four times the window, which grows meanwhile. */
-		want = max(4 * READ_ONCE(link->tx.win.cwnd), LINK_SLOTS_OFTEN);
-		want = roundup_pow_of_two(min_t(u64, want, flying));
+		want = slots_for(link, flying);
 		have = READ_ONCE(link->tx.nslots);
 		if (have && have < want)
 			set_slots(link, want,
