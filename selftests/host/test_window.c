@@ -651,6 +651,28 @@ static void test_cubic(void)
 		target = rar_cubic_grow(&c, 70, 70, 50, 1000000 + trip * 50);
 	/* 9/17 of a chunk for each window. */
 	tap_ok(target >= 90 && target <= 92, "CUBIC: %u of 70 after 40 short round trips", target);
+	target = rar_cubic_grow(&c, 70, 0, 50, 1000000 - 1000);
+	tap_ok(target < 100, "CUBIC: %u of 70 by a clock that is behind", target);
+}
+
+/* A pause does not count as time to grow, and growth never begins after now. */
+static void test_pause(void)
+{
+	struct rar_link_tx *tx = &sim.ring.link.tx;
+	struct rar_cubic *c = &tx->win.cubic;
+	u64 now;
+
+	begin(&long_way);
+	now = world_us + 10000000;
+	tx->sent_us = now - 500000;
+	c->since_us = now - 600000;
+	rar_window_begin(&sim.ring.link, now);
+	tap_ok(c->since_us == now - 100000, "a pause of 500 ms does not count");
+	/* Growth began with the acknowledgment of what was sent last. */
+	tx->sent_us = now - 500000;
+	c->since_us = now - 499000;
+	rar_window_begin(&sim.ring.link, now);
+	tap_ok(c->since_us == now, "growth begins after a pause, not later");
 }
 
 /*
@@ -783,6 +805,7 @@ int main(void)
 	test_idle();
 	test_pace();
 	test_cubic();
+	test_pause();
 	test_trickle();
 	test_noise();
 	for (u32 i = 0; i < ARRAY_SIZE(inject_cases); i++)

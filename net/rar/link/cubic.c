@@ -53,7 +53,6 @@ u32 rar_cubic_reduce(struct rar_cubic *c, u32 cwnd)
 static void begin(struct rar_cubic *c, u32 cwnd, u64 now)
 {
 	c->since_us = now;
-	c->start = cwnd;
 	c->w_max = max(c->w_max, cwnd);
 	c->k_ms = cube_root((c->w_max - cwnd) * CUBIC_MS3);
 	c->reno = (u64)cwnd << CUBIC_RENO_SHIFT;
@@ -77,7 +76,7 @@ u32 rar_cubic_grow(struct rar_cubic *c, u32 cwnd, u32 acked, u32 rtt_us,
 
 	if (!c->since_us)
 		begin(c, cwnd, now);
-	t = (s64)div_u64(now - c->since_us + rtt_us, 1000) - c->k_ms;
+	t = div64_s64((s64)(now + rtt_us - c->since_us), 1000) - c->k_ms;
 	t = clamp_t(s64, t, -CUBIC_LONG_MS, CUBIC_LONG_MS);
 	target = c->w_max + div64_s64(t * t * t, (s64)CUBIC_MS3);
 	c->reno += div_u64((u64)acked * CUBIC_ALPHA, cwnd);

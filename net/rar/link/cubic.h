@@ -13,14 +13,12 @@
 /**
  * struct rar_cubic - growth of a link window after it was reduced
  * @w_max:    window before the last reduction, chunks
- * @start:    window with which growth began, chunks
  * @k_ms:     time from then until the window is @w_max again
  * @since_us: when growth began; 0 = it begins with the next acknowledgment
  * @reno:     window of a Reno flow that loses as much, chunks, fixed point
  */
 struct rar_cubic {
 	u32 w_max;
-	u32 start;
 	u32 k_ms;
 	u64 since_us;
 	u64 reno;

@@ -327,6 +327,7 @@ static void next_round(struct rar_link *link, u64 now)
 {
 	struct rar_link_tx *tx = &link->tx;
 	struct rar_window *win = &tx->win;
+	u32 base;
 
 	/* Patience costs time only when something is lost. */
 	if (win->round_lost) {
@@ -340,9 +341,9 @@ static void next_round(struct rar_link *link, u64 now)
 	if (!reduced(win, tx->una))
 		win->recover = tx->una;
 	measure_speed(link, now);
+	base = base_us(&win->rtt_base);
 	if (win->low_us != U32_MAX)
-		peak_update(&win->peak,
-			    win->low_us - base_us(&win->rtt_base), now);
+		peak_update(&win->peak, max(win->low_us, base) - base, now);
 	win->low_last_us = win->low_us;
 	win->low_us = U32_MAX;
 	win->held = false;
@@ -461,9 +462,9 @@ void rar_window_begin(struct rar_link *link, u64 now)
 	u64 idle_us = now - min(now, tx->sent_us);
 	u64 halves = div_u64(idle_us, WINDOW_IDLE_US);
 
-	/* The window does not grow meanwhile. */
+	/* The window does not grow in a pause, nor begins to after now. */
 	if (win->cubic.since_us)
-		win->cubic.since_us += idle_us;
+		win->cubic.since_us = min(win->cubic.since_us + idle_us, now);
 	if (!halves)
 		return;
 	win->ssthresh = max(win->ssthresh, win->cwnd - win->cwnd / 4);

@@ -15,8 +15,8 @@
  *    of the operation acknowledges the chunks of all ranks at once. A rank that has nothing
  *    else to send names them in a DONE, within RAR_ACK_DELAY_US.
  *  - The chunks that have not come here. A rank that waits for them asks for them (DONE with
- *    RAR_DF_ASK; ask.c). It also asks if it needs to know that an operation is complete at another
- *    rank. The answer is a DONE, and the missing chunks.
+ *    RAR_DF_ASK; ask.c). It also asks if it needs to know that an operation
+ *    is complete at another rank. The answer is a DONE, and the missing chunks.
  *
  * So a chunk is repeated only if a rank asks for it. An operation stays complete, and a chunk
  * that came stays here. So a packet that is late or comes twice does no harm.
