@@ -439,8 +439,10 @@ struct rar_link_rx {
 /*
  * struct rar_link - a member's end of the link to a neighbour
  * @member:	the member, set once
- * @index:	its index in @member->link, or RAR_LINKS and the rank added if it is of a
- *		struct rar_direct_peer; set once
+ * @index:	its index in @member->link, or RAR_LINKS and the slot added if
+ *		it is of a struct rar_direct_peer; set once
+ * @out:	index in struct rar_operation.out, of a link by which chunks go
+ *		with numbers; set before RUN
  * @rank:	the neighbour's rank, set once
  * @here:	the neighbour is in this namespace, and chunks may be handed over in memory; see
  *		push.c
@@ -460,6 +462,7 @@ struct rar_link_rx {
 struct rar_link {
 	struct rar_member *member;
 	u32 index;
+	u32 out;
 	u32 rank;
 	bool here;
 	bool in_memory;
@@ -554,7 +557,8 @@ struct rar_leg {
 /*
  * struct rar_direct_peer - another rank, to which this one may send directly;
  * see direct.c. Its number among these is its slot
- * @link:	its path, rank and @heard; chunks of the ring do not go by it
+ * @link:	its path, rank and @heard; by halving chunks go by it with
+ *		numbers, and it gets memory for that when it is first needed
  * @nonce:	joining, m->lock: the rank's nonce by the table, 0 = not known yet
  * @challenge:	joining, m->lock: random, of the questions whether packets reach it
  * @reached:	joining, m->lock: it answered a packet of full size
@@ -600,6 +604,10 @@ struct rar_direct_peer {
  * @below:	operations of fewer bytes are exchanged directly, set before RUN
  * @doubling_below: of the other sums, those of fewer bytes go by doubling, set
  *		before RUN
+ * @halving_below: of the other all-reduces, those of fewer bytes go by halving,
+ *		set before RUN
+ * @partners:	slots of the peers by halving, a bit each; 0: nothing goes so.
+ *		Set before RUN
  * @next:	tx_lock: all operations below are sent, or are not sent directly
  * @pushing:	tx_lock: a CPU is sending operations
  * @running:	tx_lock: operations that were sent and are not complete
@@ -615,6 +623,8 @@ struct rar_direct {
 	bool paired;
 	u32 below;
 	u32 doubling_below;
+	u32 halving_below;
+	u32 partners;
 	u64 next;
 	bool pushing;
 	u32 running;
@@ -691,11 +701,13 @@ struct rar_row {
  * @paired: each rank reaches each other rank directly that it has a link to
  * @direct: longest operation that is exchanged directly, 0 = none
  * @doubling: longest of the others that goes by doubling, 0 = none
+ * @halving: longest of the other all-reduces that goes by halving, 0 = none
  */
 struct rar_choice {
 	bool paired;
 	u32 direct;
 	u32 doubling;
+	u32 halving;
 };
 
 /*

@@ -253,7 +253,7 @@ TEST(info)
 		EXPECT_EQ(0, i->resume_op);
 		EXPECT_GT(10000, i->prev_silent_ms);
 		EXPECT_GT(10000, i->next_silent_ms);
-		EXPECT_EQ(0, i->__pad);
+		EXPECT_EQ(RAR_NO_BYTES, i->halving_bytes);
 	}
 }
 
@@ -416,6 +416,7 @@ static const struct {
 	{ "carriers", "-1", "2", "0" },
 	{ "lanes", "0", "9", "4" },
 	{ "direct_bytes", "-1", "65537", "65536" },
+	{ "halving_bytes", "-1", "16777217", "1048576" },
 };
 
 #define NSYSCTLS (sizeof(sysctls) / sizeof(sysctls[0]))

@@ -238,7 +238,7 @@ static u64 mut_share_size(const struct rar_ring *ring, u64 bytes)
 }
 
 /* No room for the sum of what was gathered. */
-static u64 mut_room_gathered(const struct rar_plan *plan, u64 bytes)
+static u64 mut_room_gathered(const struct rar_plan *plan, u64 bytes, u32 payload)
 {
 	return plan->gathered ? bytes * plan->parts : bytes;
 }

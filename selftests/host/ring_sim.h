@@ -50,7 +50,7 @@ static struct schedule {
 	enum rar_phase (*result)(const struct rar_plan *plan, u32 block);
 	bool (*returns)(const struct rar_plan *plan);
 	u64 (*share)(const struct rar_ring *ring, u64 bytes);
-	u64 (*room)(const struct rar_plan *plan, u64 bytes);
+	u64 (*room)(const struct rar_plan *plan, u64 bytes, u32 payload);
 } s;
 
 static const struct schedule real = {
@@ -435,7 +435,7 @@ static bool sim_judge_spans(u32 rank)
 	struct rar_chunk c;
 	u32 chunk;
 
-	CHECK(s.room(&r->plan, r->bytes) == r->bytes, r);
+	CHECK(s.room(&r->plan, r->bytes, 1408) == r->bytes, r);
 	for (chunk = 0; r->bytes && chunk < r->nchunks; chunk++) {
 		s.chunk(r, chunk, &c);
 		CHECK(in_span(given, &c) ==

@@ -22,8 +22,8 @@ sys.dont_write_bytecode = True
 from dissector import tshark                     # noqa: E402
 from facts import declarations                   # noqa: E402
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
-                    JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT, RESET,
-                    RETURN, RS, VERSION, WANT, Packet)    # noqa: E402
+                    JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE, REJECT,
+                    RESET, RETURN, RS, VERSION, WANT, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 UAPI = TOP / "include/uapi/linux"
@@ -33,7 +33,7 @@ STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOI
            ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
            DIRECT: "data", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
            WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered",
-           OFFER: "offer"}
+           OFFER: "offer", PEER_ACK: "ack"}
 # Fields that have another length in another structure.
 ODD = {("chunks", "first"), ("enter", "size")}
 TF_BOX = 8
@@ -197,6 +197,8 @@ def body_of(text, kind):
                   ("complete", "base") if kind == DIRECT else ())
     end = 24 + sum(size for _, size in fields_of(text, f"rar_{STRUCTS[kind]}_hdr"))
     body = random_body(rows, end)
+    if kind == DIRECT and body[28] >> 4 == 3:       # by halving it has numbers
+        rows = layout(text, "rar_data_hdr", "data", 24)
     if STRUCTS[kind] == "table":
         members = 0 if kind == COMMIT else 3
         at = next(at for name, at, _ in rows if name == "rar.n")

@@ -27,8 +27,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import live
 from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data, Ring, wait_quiet
 from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
-                    FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PROBE, PROPOSE, REJECT,
-                    RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
+                    FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE,
+                    REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
 from tap import finish, get_seed, note, result
 
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 3
@@ -42,7 +42,8 @@ TYPES = {BY_RANKS: {"RS": RS, "AG": AG, "ACK": ACK, "PROBE": PROBE, "ABORT": ABO
                     "JOIN": JOIN, "JOIN_ACK": JOIN_ACK, "COLLECT": COLLECT, "PROPOSE": PROPOSE,
                     "COMMIT": COMMIT, "ENTER": ENTER, "ENTERED": ENTERED, "RETURN": RETURN,
                     "OFFER": OFFER},
-         BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK}}
+         BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK,
+                     "PEER_ACK": PEER_ACK}}
 AUTH, ENCRYPT = 1, 2
 USUAL = {"uml": 10000, "uml-debug": 1000, "uml-debug-smp": 1000}    # of each type
 KERNEL = os.environ.get("RAR_KERNEL", "")

@@ -145,12 +145,15 @@ static uint32_t half(const struct rar_job *j, uint32_t pairs, uint32_t at, uint3
 	return element(j, at + pairs, i);
 }
 
+/* By halving the same sums are added as by doubling. */
 static bool doubled(const struct rar_job *j)
 {
+	uint32_t n = j->ring->size;
+	bool sum = j->collective == RAR_ALLREDUCE && !directly(j);
+
 	return (j->ring->schedule == RAR_DOUBLING || j->ring->schedule == RAR_AUTO) &&
-	       (j->collective == RAR_REDUCE ||
-		(j->collective == RAR_ALLREDUCE && !directly(j))) &&
-	       j->count * 4 <= rar_doubling_bytes(j->ring->size);
+	       (((sum || j->collective == RAR_REDUCE) && j->count * 4 <= rar_doubling_bytes(n)) ||
+		(sum && j->count * 4 <= rar_halving_bytes(n)));
 }
 
 static uint32_t wanted(const struct rar_job *j, uint32_t i)

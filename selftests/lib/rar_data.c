@@ -235,12 +235,15 @@ static void rar_expect_half(const struct rar_data *d, uint32_t at, uint32_t rank
 	rar_add(d->dtype, buf, own, n);
 }
 
-/* Does an all-reduce, or a reduction to a root, go by recursive doubling? */
+/* Does an all-reduce, or a reduction to a root, go by recursive doubling, or halving? */
 static bool rar_doubled(const struct rar_data *d)
 {
 	bool all = rar_env_schedule() == RAR_DOUBLING || rar_env_schedule() == RAR_AUTO;
 	uint32_t most = d->doubled ?: all ? rar_doubling_bytes(d->size) : 0;
+	uint32_t halved = d->halved ?: all ? rar_halving_bytes(d->size) : 0;
 
+	if (!d->reduce && halved > most)
+		most = halved;
 	/* No reduction to a root goes directly. */
 	return rar_bytes(d) <= most && (d->reduce || rar_bytes(d) > rar_direct(d));
 }

@@ -170,6 +170,8 @@ struct rar_op rar_op_of(uint8_t dtype, uint64_t bytes, uint64_t cookie);
  *         unless the environment variable RAR_SCHEDULE says so
  * @doubled: of the others, and of reductions to a root, bytes of the longest that goes by recursive
  *         doubling; as @direct
+ * @halved: of the other all-reduces, bytes of the longest that goes by halving, by the same tree of
+ *         additions; as @direct
  * @root:  of a broadcast or reduction to a root, its root counted from 1; 0: an all-reduce
  * @reduce: the operation is a reduction to @root, which alone gets the sum
  */
@@ -182,6 +184,7 @@ struct rar_data {
 	const uint32_t *first;
 	uint32_t direct;
 	uint32_t doubled;
+	uint32_t halved;
 	uint32_t root;
 	bool reduce;
 };
@@ -194,6 +197,20 @@ static inline uint32_t rar_doubling_bytes(uint32_t ranks)
 	if (ranks == 5 || ranks == 6)
 		return 16384;
 	return ranks == 7 || (ranks >= 9 && ranks <= 11) ? 32768 : 65536;
+}
+
+/* Bytes of the longest all-reduce that goes by halving, as the manual has it. */
+static inline uint32_t rar_halving_bytes(uint32_t ranks)
+{
+	const char *told = getenv("RAR_HALVING_BYTES");	/* net.rar.halving_bytes */
+
+	if (told)
+		return atoi(told);
+	if (!(ranks & (ranks - 1)))
+		return ranks < 8 ? 0 : ranks == 8 ? 256 << 10 : 1 << 20;
+	if (ranks < 35)
+		return ranks < 20 ? 0 : 128 << 10;
+	return ranks < 63 ? 256 << 10 : ranks < 119 ? 512 << 10 : 1 << 20;
 }
 
 /* Bytes of the longest operation that RAR_AUTO exchanges directly, as the manual has it. */

@@ -79,8 +79,7 @@ struct rank {
 	uint32_t nops;
 	uint64_t list_random;	/* equal on all ranks: decides the list */
 	uint64_t turn_random;	/* the rank's own: decides when to send and when to receive */
-	uint32_t direct;	/* as in struct rar_data */
-	uint32_t doubled;
+	uint32_t direct, doubled, halved;	/* as in struct rar_data */
 	struct rar_data op[MAX_OPS];
 	char *buf;
 	uint64_t filled;	/* id of the operation whose data is made, or 0 */
@@ -103,6 +102,7 @@ static int add_op(struct rank *r, uint32_t dtype, uint64_t count)
 	d->first = opt.joints ? opt.joint : opt.first;
 	d->direct = r->direct;
 	d->doubled = r->doubled;
+	d->halved = r->halved;
 	d->root = opt.cast || opt.reduce ? 1 + d->id % d->size : 0;
 	d->reduce = opt.reduce;
 	return 0;
@@ -533,6 +533,7 @@ static int enter_group(struct rank *r)
 	err = rar_info(r->fd, info);
 	r->direct = info->direct_bytes == RAR_NO_BYTES ? 0 : info->direct_bytes;
 	r->doubled = info->doubling_bytes == RAR_NO_BYTES ? 0 : info->doubling_bytes;
+	r->halved = info->halving_bytes == RAR_NO_BYTES ? 0 : info->halving_bytes;
 	if (!err)
 		err = make_list(r, info->payload);
 	if (!r->rank)
@@ -653,7 +654,7 @@ static void print_report(void)
 			rto = shared->report[r].info.rto_us;
 	}
 	rar_print_boxes(info);
-	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u direct=%d doubling=%d hash=%016llx\n",
+	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u direct=%d doubling=%d halving=%d hash=%016llx\n",
 	       opt.ring.size, shared->nops * rounds, info->payload,
 	       info->mtu, info->mtu_rank, info->rx_path,
 	       (long long)shared->ingress, (long long)shared->encap,
@@ -661,9 +662,8 @@ static void print_report(void)
 	       (unsigned long long)shared->total_us,
 	       (unsigned long long)shared->bytes * rounds,
 	       (unsigned long long)retrans, rto, info->hosts,
-	       (int)info->direct_bytes, (int)info->doubling_bytes,
-	       (unsigned long long)rar_hash(1, shared->hash,
-					    shared->nops * sizeof(uint64_t)));
+	       (int)info->direct_bytes, (int)info->doubling_bytes, (int)info->halving_bytes,
+	       (unsigned long long)rar_hash(1, shared->hash, shared->nops * sizeof(uint64_t)));
 }
 
 static void usage(void)

@@ -168,6 +168,7 @@ static int mixed(uint32_t rank, void *arg)
 	RAR_CHECK(fd >= 0 && !rar_info(fd, &info), "no group");
 	d.direct = info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes;
 	d.doubled = info.doubling_bytes == RAR_NO_BYTES ? 0 : info.doubling_bytes;
+	d.halved = info.halving_bytes == RAR_NO_BYTES ? 0 : info.halving_bytes;
 	for (uint32_t round = 0; round < 5 && !err; round++) {
 		for (uint32_t i = 0; i < 12 && !err; i++) {
 			jobs[i] = (struct job){

@@ -89,8 +89,9 @@ static void fill_data(const struct rar_link *link, const struct rar_tx_item *ite
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
 	memset(dh, 0, sizeof(*dh));
-	if (item->op->ring.plan.direct) {
+	if (link->index >= RAR_LINKS)
 		type = RAR_T_DIRECT;
+	if (item->op->ring.plan.direct && !item->op->ring.plan.halving) {
 		dh->complete = cpu_to_be64(item->known.map);
 		dh->base = cpu_to_be32((u32)item->known.base);
 	} else {
@@ -99,7 +100,7 @@ static void fill_data(const struct rar_link *link, const struct rar_tx_item *ite
 	}
 	fill_hdr(link->member, &dh->h, type, link->rank, 0);
 	rar_op_describe(dh, item->op->seq, &item->op->fingerprint);
-	dh->chunk = cpu_to_be32(rar_ring_there(&item->op->ring, item->run.chunk));
+	dh->chunk = cpu_to_be32(rar_ring_there(&item->op->ring, item->run.phase, item->run.chunk));
 	dh->flags = item->flags | (item->ack_now ? RAR_F_ACK_NOW : 0);
 }
 
@@ -175,7 +176,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad, 
 	fill_hdr(link->member, hdr, type, link->rank, len + pad - sizeof(struct rar_hdr));
 	memcpy(skb->data, hdr, len);
 	skb->len = len + pad;
-	if (type == RAR_T_ACK)
+	if (type == RAR_T_ACK || type == RAR_T_PEER_ACK)
 		rar_mib_inc(link->member->rn, TxAck);
 	sim_spend(rank, sim_set.ack);
 	sim_send(rank, skb, link->rank);
@@ -204,6 +205,7 @@ static struct rar_link *link_of(struct rar_member *m, const struct rar_hdr *h)
 	switch (h->type) {
 	case RAR_T_DIRECT:
 	case RAR_T_DONE:
+	case RAR_T_PEER_ACK:
 		return rar_member_direct(m, be16_to_cpu(h->src));
 	case RAR_T_ACK:
 		return m->link[RAR_NEXT];
@@ -228,6 +230,11 @@ void sim_receive(struct sim_rank *rank, struct sk_buff *skb)
 	switch (pkt.h.type) {
 	case RAR_T_ACK:
 		rar_loss_rcv_ack(pkt.link, &pkt);
+		rar_push(m);
+		break;
+	case RAR_T_PEER_ACK:
+		rar_loss_rcv_ack(pkt.link, &pkt);
+		rar_direct_alive(pkt.link);
 		rar_push(m);
 		break;
 	case RAR_T_DONE:

@@ -230,7 +230,7 @@ struct sk_buff *sim_part_of(const struct sk_buff *skb, u32 i, u32 n)
 	if (sim_set.numbers)
 		memcpy(part->data, skb->data + i * stride(), len);
 	dh = (void *)part->data;
-	if (dh->h.type != RAR_T_DIRECT)
+	if (dh->h.type != RAR_T_DIRECT || rar_mode_is_numbered(be16_to_cpu(dh->mode)))
 		dh->seq = cpu_to_be32(be32_to_cpu(((struct rar_data_hdr *)skb->data)->seq) + i);
 	dh->chunk = cpu_to_be32(be32_to_cpu(((struct rar_data_hdr *)skb->data)->chunk) + i);
 	return part;

@@ -132,11 +132,13 @@ static enum rar_wire_way way(const struct rar_member *m)
 			return RAR_WAY_DIRECT;
 		if (sim_set.bytes < m->direct.doubling_below)
 			return RAR_WAY_DOUBLING;
+		if (sim_set.bytes < m->direct.halving_below && sim_set.collective == RAR_ALLREDUCE)
+			return RAR_WAY_HALVING;
 		break;
 	case RAR_DIRECT:
 		return RAR_WAY_DIRECT;
 	case RAR_DOUBLING:
-		return RAR_WAY_DOUBLING;
+		return sim_set.halving ? RAR_WAY_HALVING : RAR_WAY_DOUBLING;
 	}
 	return RAR_WAY_RING;
 }
@@ -154,7 +156,8 @@ static struct rar_operation *new_op(struct sim_rank *rank)
 
 	rar_ring_plan(&plan, &m->place, fingerprint.collective, fingerprint.mode,
 		      sim_set.root);
-	op = rar_op_alloc(m, sim_set.bytes, rar_plan_room(&plan, sim_set.bytes));
+	op = rar_op_alloc(m, fingerprint.mode, sim_set.bytes,
+			  rar_plan_room(&plan, sim_set.bytes, m->payload));
 	off = rar_plan_given(&plan, sim_set.bytes).off;
 	if (rar_op_schedule(op, &fingerprint, m->payload, &m->place)) {
 		fprintf(stderr, "sim: the operation cannot be cut\n");
@@ -329,6 +332,7 @@ int sim_run(void)
 	net = (struct rar_net) {
 		.mib = &mib, .sysctl_window = sim_set.window, .sysctl_dead_ms = 5000,
 		.sysctl_early_bytes = sim_set.early, .sysctl_mem = 1ULL << 40,
+		.sysctl_halving_bytes = sim_set.halving ? RAR_HALVING_MAX_BYTES : 0,
 	};
 	refcount_set(&user.ref, 1);
 	last_end = 0;

@@ -16,7 +16,7 @@ static const char usage[] =
 "What runs:\n"
 "  -n, --ranks N         ranks of the ring, 2 .. 65535 (16)\n"
 "  -b, --bytes SIZE      of an operation, a multiple of 8; k, M, G (1M)\n"
-"      --schedule NAME   ring, direct (up to 16 ranks) or doubling, for an operation of any length;\n"
+"      --schedule NAME   ring, direct (up to 16 ranks), doubling or halving, for any length;\n"
 "                        auto: as RAR_AUTO chooses (ring)\n"
 "      --collective NAME allreduce, broadcast or reduce (allreduce)\n"
 "      --root RANK       of a broadcast or reduction (0)\n"
@@ -237,6 +237,8 @@ static void check_schedule(void)
 		die("this schedule is for %u ranks at most", RAR_GATHER_RANKS);
 	if (sim_set.schedule == RAR_DIRECT && sim_set.collective == RAR_REDUCE)
 		die("no reduction goes directly");
+	if (sim_set.halving && sim_set.collective != RAR_ALLREDUCE)
+		die("only an all-reduce goes by halving");
 	if (sim_set.root >= sim_set.ranks)
 		die("no rank %u", sim_set.root);
 	if ((sim_set.schedule || sim_set.collective != RAR_ALLREDUCE) &&
@@ -254,7 +256,9 @@ static void set_run(int c, const char *arg)
 	case OPT_COARSE: coarse = true; break;
 	case OPT_JOIN: join = true; break;
 	case OPT_SCHEDULE:
-		sim_set.schedule = named(arg, schedules, RAR_SCHEDULE_NR, "schedule");
+		sim_set.halving = !strcmp(arg, "halving");
+		sim_set.schedule = sim_set.halving ? RAR_DOUBLING :
+				   named(arg, schedules, RAR_SCHEDULE_NR, "schedule");
 		break;
 	case OPT_COLLECTIVE:
 		sim_set.collective = named(arg, collectives, RAR_COLLECTIVE_NR, "collective");

@@ -16,6 +16,7 @@
  * @ranks:	of the ring
  * @fold:	ranks that are really simulated, a divisor of @ranks; see net.c
  * @schedule:	RAR_BY_RANKS, RAR_DIRECT or RAR_DOUBLING, for all lengths; or RAR_AUTO
+ * @halving:	RAR_DOUBLING: by halving, for all lengths
  * @collective:	RAR_ALLREDUCE, RAR_BROADCAST or RAR_REDUCE
  * @root:	of a broadcast or reduction
  * @ops:	operations, one after the other; all ranks begin each together
@@ -52,7 +53,7 @@ struct sim_set {
 	u32 ranks, fold, schedule, collective, root, ops;
 	u64 bytes;
 	u32 mtu, frame, super;
-	bool whole;
+	bool whole, halving;
 	double bps;
 	u64 delay;
 	double loss;

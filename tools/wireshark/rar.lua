@@ -21,7 +21,7 @@ local RS, AG, ACK, PROBE, DIRECT, DONE = 1, 2, 3, 4, 5, 6
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
 local PAIR, PAIR_ACK = 14, 15
 local ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
-local WANT, RETURN, ENTER, ENTERED, OFFER = 21, 22, 23, 24, 25
+local WANT, RETURN, ENTER, ENTERED, OFFER, PEER_ACK = 21, 22, 23, 24, 25, 26
 
 local types = {
 	[RS] = "RS", [AG] = "AG", [ACK] = "ACK", [PROBE] = "PROBE", [JOIN] = "JOIN",
@@ -30,7 +30,7 @@ local types = {
 	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE", [DIRECT] = "DIRECT",
 	[DONE] = "DONE", [PAIR] = "PAIR", [PAIR_ACK] = "PAIR_ACK",
 	[WANT] = "WANT", [RETURN] = "RETURN", [ENTER] = "ENTER", [ENTERED] = "ENTERED",
-	[OFFER] = "OFFER",
+	[OFFER] = "OFFER", [PEER_ACK] = "PEER_ACK",
 }
 
 local collectives = {
@@ -131,7 +131,7 @@ local mode_bits = {
 	{ 0xf000, "way", "Not by the ring" },
 }
 
-local ways = { [0] = "by the ring", "direct", "doubling" }
+local ways = { [0] = "by the ring", "direct", "doubling", "halving" }
 
 local chunkflags = {
 	{ 0x01, "ack_now", "Acknowledge at once" },
@@ -183,6 +183,11 @@ local direct = chunk_layout({
 	{ 4, "base", "Number of the bitmap's first bit" },
 })
 
+-- Has a DIRECT numbers, as RS and AG have? By halving.
+local function is_numbered(buf)
+	return buf:len() >= DATA_HEADER and math.floor(buf(52, 2):uint() / 4096) == 3
+end
+
 local done = layout {
 	{ 8, "below", "Operations complete below" },
 	{ 8, "map", "Operations complete, from the base on", base.HEX },
@@ -195,6 +200,7 @@ local done = layout {
 		{ 0x00000008, "open", "Chunks that were refused may come" },
 		{ 0x00000010, "ce", "A chunk came with the CE mark" },
 		{ 0x00000020, "all", "All chunks of all ranks have come" },
+		{ 0x00000040, "una", "Asks for a PEER_ACK" },
 	} },
 	{ 4, "chunk", "Chunk" },
 }
@@ -313,7 +319,8 @@ local members = layout {
 		{ 0x0008, "box", "Boxes follow" } } },
 	{ 4, "borders.direct", "Longest operation that is exchanged directly (bytes)" },
 	{ 4, "borders.doubling", "Longest operation that goes by doubling (bytes)" },
-	{ 8 },
+	{ 4, "borders.halving", "Longest operation that goes by halving (bytes)" },
+	{ 4 },
 	{ 4, "caps.collectives", "Collectives of all members", base.HEX },
 	{ 64, "caps.dtypes", "Types of each reduction" },
 }
@@ -367,7 +374,7 @@ local layouts = {
 	[DIRECT] = { direct, 64 }, [DONE] = { done, 64 }, [PAIR] = { pair, 40 },
 	[PAIR_ACK] = { pair, 40 },
 	[WANT] = { chunks, 80 }, [RETURN] = { chunks, 80 }, [ENTER] = { enter, 72 },
-	[ENTERED] = { entered, 56 }, [OFFER] = { box, 48 },
+	[ENTERED] = { entered, 56 }, [OFFER] = { box, 48 }, [PEER_ACK] = { ack, 112 },
 }
 
 local f_tag = field("seal.tag", ProtoField.bytes, "Tag of the seal")
@@ -643,7 +650,7 @@ end
 local function dissect(buf, tree, len, verdict)
 	local h, items = add_rows(tree, buf, 0, header)
 	local t, known = h.type, layouts[h.type]
-	local text, v, vitems
+	local text, rows, v, vitems
 
 	buf, len = dissect_seal(buf, tree, len)
 	show_verdict(tree, verdict)
@@ -664,9 +671,10 @@ local function dissect(buf, tree, len, verdict)
 	elseif len ~= HEADER + h.len then
 		malformed(items.len, "not the length of the packet")
 	end
-	v, vitems = add_rows(tree, buf, HEADER, known[1])
-	if shows[known[1]] then
-		text = text .. shows[known[1]](tree, buf, v, vitems, len)
+	rows = t == DIRECT and is_numbered(buf) and data or known[1]
+	v, vitems = add_rows(tree, buf, HEADER, rows)
+	if shows[rows] then
+		text = text .. shows[rows](tree, buf, v, vitems, len)
 	end
 	mark_failures(tree, t, v)
 	if buf:len() < len then

@@ -262,16 +262,18 @@ enum rar_collective {
  *                broadcast. Every rank must reach every other rank at the address that
  *                RAR_PEERS tells.
  * @RAR_DOUBLING: RAR_BY_RANKS, but a short all-reduce, reduction to a root, or barrier goes by
- *                recursive doubling, and a short broadcast by a tree, up to 8 to 64 KiB, as N is (doubling_bytes of struct rar_info): the hops are
- *                log2 N, or that rounded down and two more, in a group of any size. Every rank
- *                must reach about log2 N others at the addresses that RAR_PEERS tells.
+ *                recursive doubling, and a short broadcast by a tree, up to 8 to 64 KiB, as N is
+ *                (doubling_bytes of struct rar_info): the hops are log2 N, or that rounded down
+ *                and two more, in a group of any size. A longer all-reduce may go by recursive
+ *                halving, in twice as many hops (halving_bytes). Every rank must reach about
+ *                log2 N others at the addresses that RAR_PEERS tells.
  * @RAR_SCHEDULE_NR: number of schedules
  *
  * The schedule decides the order of the additions, and so the bits of floating point
  * sums. With RAR_BY_HOSTS they also depend on which ranks are on which host. RAR_DIRECT gives
  * the bits of RAR_BY_RANKS. With RAR_DOUBLING the sum of the lower half of the ranks and the
- * sum of the upper half are added, and each of them in the same way, whatever the root. With RAR_AUTO the bits of
- * sums that go directly are those of ranks that add in rank order, whatever the length, and
+ * sum of the upper half are added, and each of them in the same way, whatever the root, and by
+ * halving as well. With RAR_AUTO the bits of sums that go directly are those of ranks that add in rank order, whatever the length, and
  * those of the others are as with RAR_DOUBLING. The way of an operation follows from its
  * length and the number of ranks alone, never from a time. But if a pair of ranks cannot reach
  * each other, the bits are as with RAR_BY_RANKS, and direct_bytes and doubling_bytes of struct
@@ -587,7 +589,6 @@ struct rar_box_info {
  * @rto_us:       retransmission timeout to the successor
  * @window:       injection window, bytes
  * @inflight:     packets sent to the successor and not acknowledged
- * @__pad:        zero
  * @ops_posted:   operations posted
  * @ops_complete: operations complete
  * @ops_released: operations whose buffer no rank needs any more
@@ -615,6 +616,7 @@ struct rar_box_info {
  *                RAR_NO_BYTES = none is
  * @doubling_bytes: bytes of the longest all-reduce or reduction to a root that goes by doubling,
  *                and of the longest broadcast that goes by a tree; RAR_NO_BYTES = none does
+ * @halving_bytes: bytes of the longest all-reduce that goes by halving; RAR_NO_BYTES = none does
  * @forwarded:    data packets sent on in the packet that brought them
  * @box_state:    enum rar_box_state, of the first box
  * @security:     enum rar_security
@@ -631,7 +633,7 @@ struct rar_box_info {
  *                lack of memory with EAGAIN, did so
  * @boxes:        the boxes, in their order
  *
- * Python: struct "=4I2Q7I4x10Q2I3Q6IQ2I2Q64s4I352s", with RAR_MAX_BOXES of
+ * Python: struct "=4I2Q8I10Q2I3Q6IQ2I2Q64s4I352s", with RAR_MAX_BOXES of
  * struct rar_box_info at the end
  */
 struct rar_info {
@@ -648,7 +650,7 @@ struct rar_info {
 	__u32	rto_us;
 	__u32	window;
 	__u32	inflight;
-	__u32	__pad;
+	__u32	halving_bytes;
 	__u64	ops_posted;
 	__u64	ops_complete;
 	__u64	ops_released;

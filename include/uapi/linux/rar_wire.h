@@ -17,7 +17,7 @@
  * |                           token (64)                          |
  * +---------------------------------------------------------------+
  *
- * token: the epoch in RS, AG, ACK, PROBE, DIRECT, DONE, LATE, FIN, FIN_ACK, and in ABORT
+ * token: the epoch in RS, AG, ACK, PROBE, DIRECT, PEER_ACK, DONE, LATE, FIN, FIN_ACK, and in ABORT
  * and RESET of a running group. Before the epoch is committed: in packets to the predecessor, and
  * in OFFER, the nonce of the receiver; in packets to the successor, the cookie that the receiver
  * gave to the sender (0 in the first JOIN). It is compared in full, and a host that is not on the
@@ -26,7 +26,7 @@
  *
  * Links are directed: RS, AG, PROBE, LATE, JOIN, COLLECT, PROPOSE and COMMIT
  * travel to the successor; ACK, WANT, JOIN_ACK and REJECT to the predecessor; ABORT, FIN
- * and FIN_ACK to both. DIRECT, DONE, PAIR and PAIR_ACK travel to any rank.
+ * and FIN_ACK to both. DIRECT, PEER_ACK, DONE, PAIR and PAIR_ACK travel to any rank.
  *
  * Between a member and a box, whose rank is 0xffff, the token is the epoch of the leg. RS (a
  * member's own contribution, acknowledged by the AG with the same sequence number), PROBE and
@@ -73,6 +73,7 @@ enum rar_pkt_type {
 	RAR_T_ENTER	= 23,	/* struct rar_enter_hdr, padded: a member comes to the box */
 	RAR_T_ENTERED	= 24,	/* struct rar_entered_hdr */
 	RAR_T_OFFER	= 25,	/* struct rar_offer_hdr: a box is on the way */
+	RAR_T_PEER_ACK	= 26,	/* of DIRECT with numbers: struct rar_ack_hdr */
 };
 
 struct rar_hdr {
@@ -113,14 +114,14 @@ struct rar_box_wire {
 /**
  * struct rar_data_hdr - a chunk (RS, AG, DIRECT)
  * @h:      common header
- * @seq:    RS, AG: sequence number of this transmission; a chunk that is sent again
- *          gets a new number
- * @una:    RS, AG: lowest sequence number the sender still waits for; all numbers below
+ * @seq:    RS, AG, and DIRECT by RAR_WAY_HALVING: sequence number of this transmission; a chunk
+ *          that is sent again gets a new number
+ * @una:    with @seq: lowest sequence number the sender still waits for; all numbers below
  *          it are acknowledged or given up
  * @held_us: AG from a box: for how long the box had the contribution @seq before the sum was
  *          made, us
  * @batch:  AG from a box, RAR_REDUCE_BY_KEY: number of the batch
- * @complete: DIRECT: as @map in struct rar_done_hdr
+ * @complete: other DIRECT: as @map in struct rar_done_hdr
  * @op_seq: operation
  * @count:  elements of the whole operation; RAR_REDUCE_BY_KEY: records that the root has room
  *          for
@@ -136,7 +137,7 @@ struct rar_box_wire {
  * @flags:  RAR_F_*
  * @box:    RS, AG between a member and a box, or two boxes
  * @pieces: AG from a box, RAR_REDUCE_BY_KEY: pieces of the batch
- * @base:   DIRECT: low 32 bits of @below in struct rar_done_hdr
+ * @base:   DIRECT without @seq: low 32 bits of @below in struct rar_done_hdr
  * @__pad:  all others: zero
  */
 struct rar_data_hdr {
@@ -182,6 +183,9 @@ enum rar_wire_way {
 	RAR_WAY_RING	 = 0,	/* from rank to rank, each of which adds, or stores */
 	RAR_WAY_DIRECT	 = 1,	/* contributions go straight to the ranks that need them */
 	RAR_WAY_DOUBLING = 2,	/* partial sums go to another rank in each of log2 N stages */
+	RAR_WAY_HALVING	 = 3,	/* and of these half as many chunks in each stage; then the sums
+				 * come back
+				 */
 	RAR_WAY_NR		/* not a way */
 };
 
@@ -255,7 +259,8 @@ struct rar_ack_hdr {
  *          come; 0 = the sender asks for no chunk. With RAR_DF_STREAM: chunk @chunk + n of those
  *          that the receiver sends has not come
  * @flags:  RAR_DF_*
- * @chunk:  with RAR_DF_STREAM: all chunks below have come; else zero
+ * @chunk:  with RAR_DF_STREAM: all chunks below have come. With RAR_DF_UNA: @una, as in struct
+ *          rar_data_hdr. Else zero
  */
 struct rar_done_hdr {
 	struct rar_hdr h;
@@ -273,6 +278,7 @@ struct rar_done_hdr {
 #define RAR_DF_OPEN	0x00000008	/* and those that were refused may come now */
 #define RAR_DF_CE	0x00000010	/* and a chunk came with the CE mark since the last DONE */
 #define RAR_DF_ALL	0x00000020	/* and all chunks of all ranks have come; @chunk is zero */
+#define RAR_DF_UNA	0x00000040	/* asks for a PEER_ACK, too */
 
 /**
  * struct rar_probe_hdr - PROBE
@@ -470,12 +476,14 @@ struct rar_wire_caps {
  * struct rar_borders - which operations go by which way, in bytes of the tensor
  * @direct:   PROPOSE: the longest that are exchanged directly; 0: none, not even empty ones
  * @doubling: of the others, the longest that go by doubling, or a broadcast by a tree; 0: none
+ * @halving:  of the others, the longest all-reduces that go by halving; 0: none
  * @__pad:    zero
  */
 struct rar_borders {
 	__be32	direct;
 	__be32	doubling;
-	__be32	__pad[2];
+	__be32	halving;
+	__be32	__pad;
 };
 
 /**

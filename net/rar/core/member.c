@@ -664,6 +664,8 @@ void rar_member_run(struct rar_member *m)
 	lockdep_assert_held(&m->lock);
 	rar_each_link(link, m)
 		link->heard = jiffies;
+	rar_each_partner(link, m)
+		link->heard = jiffies;
 	rar_member_set_state(m, RAR_S_RUN);
 	rar_resume_forget(m);
 	rar_mib_inc(m->rn, GroupsJoined);

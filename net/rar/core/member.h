@@ -86,4 +86,30 @@ static inline struct rar_link *rar_member_next_out(const struct rar_member *m,
 #define rar_each_leg(link, m)	\
 	for (u32 _i = RAR_LEG; ((link) = rar_member_next_out(m, &_i)); )
 
+/* The link of the first of these slots, which is taken off; NULL if none is left */
+static inline struct rar_link *
+rar_member_next_partner(const struct rar_member *m, u32 *slots)
+{
+	struct rar_direct_peer *peer = READ_ONCE(m->direct.peer);
+	u32 slot;
+
+	if (!*slots || !peer)
+		return NULL;
+	slot = __ffs(*slots);
+	*slots &= *slots - 1;
+	return &peer[slot].link;
+}
+
+/* The links to the peers by halving */
+#define rar_each_partner(link, m)					\
+	for (u32 _s = READ_ONCE((m)->direct.partners);			\
+	     ((link) = rar_member_next_partner(m, &_s)); )
+
+/* Does an operation have a part for a link by which chunks go? */
+static inline bool rar_link_serves(const struct rar_link *link,
+				   const struct rar_operation *op)
+{
+	return link->index < RAR_LINKS || op->ring.plan.halving;
+}
+
 #endif /* _RAR_CORE_MEMBER_H */

@@ -5,6 +5,7 @@
 #include <linux/workqueue.h>
 
 #include "core/buf.h"
+#include "core/halving.h"
 #include "core/keyed.h"
 #include "core/mem.h"
 #include "core/op.h"
@@ -20,14 +21,17 @@ static struct workqueue_struct *op_wq;
 
 #define OP_LIST_MIN	512	/* bytes; a list of pieces up to this is part of MEM_OP_COST */
 
-static struct rar_operation *op_new(struct rar_member *m, u64 bytes)
+/* @mode: of its fingerprint. */
+static struct rar_operation *op_new(struct rar_member *m, u16 mode, u64 bytes)
 {
-	u32 nouts = rar_outs(m);
+	bool halving = rar_mode_way(mode) == RAR_WAY_HALVING;
+	u32 nouts = rar_outs(m) + (halving ? hweight32(m->direct.partners) : 0);
 	struct rar_operation *op = kzalloc(struct_size(op, out, nouts), GFP_KERNEL_ACCOUNT);
 
 	if (!op)
 		return NULL;
 	op->nouts = nouts;
+	op->ring_outs = rar_outs(m);
 	op->rn = m->rn;
 	op->user = rar_user_hold(m->user);
 	op->bytes = bytes;
@@ -74,6 +78,7 @@ static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf
 /**
  * rar_op_alloc() - get an operation and its buffer
  * @m:   member whose namespace and user are charged
+ * @mode: of its fingerprint
  * @bytes: length of the tensor
  * @room: bytes of the buffer
  *
@@ -82,9 +87,10 @@ static int op_buf(struct rar_member *m, struct rar_operation *op, struct rar_buf
  * Return: the operation with one reference, or ERR_PTR: -EAGAIN when net.rar.mem is used
  * up, -ENOMEM when memory is short.
  */
-struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room)
+struct rar_operation *rar_op_alloc(struct rar_member *m, u16 mode, u64 bytes,
+				   u64 room)
 {
-	struct rar_operation *op = op_new(m, bytes);
+	struct rar_operation *op = op_new(m, mode, bytes);
 	int err;
 
 	if (!op)
@@ -111,7 +117,7 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
 					 const struct rar_fingerprint *fingerprint, bool root,
 					 u64 room)
 {
-	struct rar_operation *op = op_new(m, 0);
+	struct rar_operation *op = op_new(m, fingerprint->mode, 0);
 	int err;
 
 	if (!op)
@@ -132,6 +138,7 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
  * rar_op_alloc_pinned() - get an operation in memory of the caller
  * @m:   member
  * @regions: regions where the memory may be pinned already
+ * @mode: of its fingerprint
  * @bytes: length of the tensor
  * @dst:   address for the sums, 0 = they overwrite the contribution
  * @room:  bytes that are needed in memory of the kernel as well, 0 = none
@@ -143,10 +150,11 @@ struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
  * Return: the operation with one reference, or ERR_PTR as rar_buf_pin() and rar_op_alloc().
  */
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
-					  struct rar_regions *regions, u64 bytes,
-					  u64 dst, u64 room, u64 bits)
+					  struct rar_regions *regions, u16 mode,
+					  u64 bytes, u64 dst, u64 room,
+					  u64 bits)
 {
-	struct rar_operation *op = op_new(m, bytes);
+	struct rar_operation *op = op_new(m, mode, bytes);
 	int err = 0;
 
 	if (!op)
@@ -216,8 +224,18 @@ static size_t time_words(const struct rar_ring *ring, const struct rar_owed *owe
 	return is_timed(ring, owed) ? DIV_ROUND_UP((size_t)owed->own, 2) : 0;
 }
 
-/* The words of memory for the bitmaps and times of a rank with @nouts links. */
-static size_t bits_words(const struct rar_ring *ring, u32 nouts)
+/* What is sent by a link: the first @outs are those of the ring. */
+static struct rar_owed owed_by(const struct rar_ring *ring, u32 outs, u32 link)
+{
+	return link < outs ? rar_ring_owed(ring, link) :
+			     rar_ring_owed_by(ring, link - outs);
+}
+
+/*
+ * The words of memory for the bitmaps and times of a rank with @nouts links, of
+ * which the first @outs are those of the ring.
+ */
+static size_t bits_words(const struct rar_ring *ring, u32 outs, u32 nouts)
 {
 	size_t longs = BITS_TO_LONGS(ring->nchunks);
 	size_t words = (2 * RAR_PHASES + ring->plan.aside) * longs;
@@ -225,7 +243,7 @@ static size_t bits_words(const struct rar_ring *ring, u32 nouts)
 	u32 i;
 
 	for (i = 0; i < nouts; i++) {
-		owed = rar_ring_owed(ring, i);
+		owed = owed_by(ring, outs, i);
 		if (owed.used)
 			words += (3 * RAR_PHASES + (owed.nback ? 2 : 0)) * longs;
 		words += time_words(ring, &owed);
@@ -274,7 +292,7 @@ static void op_set_outs(struct rar_operation *op)
 
 	for (i = 0; i < op->nouts; i++) {
 		out = &op->out[i];
-		out->owed = rar_ring_owed(&op->ring, i);
+		out->owed = owed_by(&op->ring, op->ring_outs, i);
 		out->inject = out->owed.first;
 		out->inject_end = out->owed.first;
 	}
@@ -394,6 +412,7 @@ EXPORT_SYMBOL_GPL(rar_op_cut);
 int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *fingerprint,
 		u64 *bytes)
 {
+	u32 outs = rar_outs(m), nouts = outs;
 	struct rar_ring ring;
 	size_t words;
 	int err;
@@ -401,7 +420,9 @@ int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *finger
 	err = rar_op_cut(&ring, fingerprint, m->payload, &m->place);
 	if (err)
 		return err;
-	words = bits_words(&ring, rar_outs(m));
+	if (ring.plan.halving)
+		nouts += rar_halving_links(&ring.plan.stages);
+	words = bits_words(&ring, outs, nouts);
 	*bytes = words <= RAR_OP_FEW ? 0 : words * sizeof(long);
 	return 0;
 }
@@ -427,7 +448,7 @@ int rar_op_schedule(struct rar_operation *op, const struct rar_fingerprint *fing
 		return err;
 
 	op_set_outs(op);
-	if (!op_alloc_bits(op, bits_words(&op->ring, op->nouts)))
+	if (!op_alloc_bits(op, bits_words(&op->ring, op->ring_outs, op->nouts)))
 		return -ENOMEM;
 	op_set_bitmaps(op, BITS_TO_LONGS(op->ring.nchunks));
 

@@ -251,7 +251,8 @@ struct rar_operation {
 					 * before; a bit each
 					 */
 	u32 nouts;
-	struct rar_out out[];		/* by link: to the successor, and to each box */
+	u32 ring_outs;			/* of these, those of ring and boxes */
+	struct rar_out out[];		/* by link: these, then peers' */
 };
 
 /* The operation that a data packet describes. */
@@ -454,13 +455,15 @@ static inline u64 rar_op_published(const struct rar_operation *op,
 	return set;
 }
 
-struct rar_operation *rar_op_alloc(struct rar_member *m, u64 bytes, u64 room);
+struct rar_operation *rar_op_alloc(struct rar_member *m, u16 mode, u64 bytes,
+				   u64 room);
 struct rar_operation *rar_op_alloc_keyed(struct rar_member *m,
 					 const struct rar_fingerprint *fingerprint, bool root,
 					 u64 room);
 struct rar_operation *rar_op_alloc_pinned(struct rar_member *m,
-					  struct rar_regions *regions, u64 bytes,
-					  u64 dst, u64 room, u64 bits);
+					  struct rar_regions *regions, u16 mode,
+					  u64 bytes, u64 dst, u64 room,
+					  u64 bits);
 int rar_op_pin(struct rar_member *m, struct rar_operation *op, struct rar_buf *buf,
 	       struct rar_regions *regions, struct iov_iter *iter, u32 esize);
 int rar_op_bits(const struct rar_member *m, const struct rar_fingerprint *fingerprint,

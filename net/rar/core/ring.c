@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The ring schedule: blocks and chunks of an operation (see ring.h). */
+#include "core/halving.h"
 #include "core/ring.h"
 
 #ifdef __KERNEL__
@@ -95,6 +96,16 @@ static void plan_doubling(struct rar_plan *plan)
 		  RAR_NO_BLOCK);
 }
 
+/*
+ * An all-reduce by halving, see ring.h: the contribution, and then the sums,
+ * lie where the buffer begins.
+ */
+static void plan_halving(struct rar_plan *plan)
+{
+	plan->halving = true;
+	set_phase(plan, RAR_AG, RAR_NO_BLOCK, RAR_NO_BLOCK);
+}
+
 static void plan_ranks(struct rar_plan *plan, const struct rar_place *place,
 		       const struct row *row, u32 root)
 {
@@ -143,7 +154,7 @@ static bool doubles(u8 collective)
  *
  * Only all-reduce and barrier have a plan of their own by hosts. In rank order they do not
  * need one: a single block crosses each link between hosts at most twice. Gathered, they are
- * in rank order anyway. By doubling they are in no such order.
+ * in rank order anyway. By doubling, or halving, they are in no such order.
  *
  * Return: 0, -EOPNOTSUPP if there is no such collective, or -EINVAL.
  */
@@ -153,6 +164,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	bool sums = collective == RAR_ALLREDUCE || collective == RAR_BARRIER;
 	u32 way = rar_mode_way(mode);
 	bool doubling = way == RAR_WAY_DOUBLING;
+	bool halving = way == RAR_WAY_HALVING;
 	bool direct = way == RAR_WAY_DIRECT;
 	bool gathers = direct && sums;
 	bool ordered = mode & RAR_OPF_IN_ORDER || gathers;
@@ -161,6 +173,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	if (!collective || collective >= RAR_COLLECTIVE_NR ||
 	    (ordered && !sums) || way >= RAR_WAY_NR ||
 	    (doubling && (ordered || !doubles(collective))) ||
+	    (halving && (ordered || collective != RAR_ALLREDUCE)) ||
 	    (direct && !goes_directly(collective)))
 		return -EOPNOTSUPP;
 	row = ordered ? &in_order : &rows[collective];
@@ -176,14 +189,16 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 	if (place->size == 1)
 		return 0;
 	plan->tree = doubling && collective == RAR_BROADCAST;
-	plan->gathered = gathers || (doubling && !plan->tree);
-	plan->direct = direct || doubling;
-	if (doubling)
+	plan->gathered = gathers || halving || (doubling && !plan->tree);
+	plan->direct = direct || doubling || halving;
+	if (doubling || halving)
 		plan->stages = row->rooted ?
 			rar_stages_to(place->size, place->rank, root) :
 			rar_stages_of(place->size, place->rank);
 	if (doubling && !plan->tree)
 		plan_doubling(plan);
+	else if (halving)
+		plan_halving(plan);
 	else if (place->hosts && sums && !ordered)
 		plan_hosts(plan, place);
 	else
@@ -213,7 +228,7 @@ static struct rar_span span_of(const struct rar_plan *plan, u64 bytes, u32 block
  */
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes)
 {
-	if (rar_plan_adds(plan) || !rar_plan_travels(plan))
+	if (rar_plan_adds(plan) || !rar_plan_travels(plan) || plan->halving)
 		return (struct rar_span) { .len = bytes };
 	return span_of(plan, bytes, plan->starts[RAR_AG]);
 }
@@ -231,12 +246,24 @@ struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes)
 	return span_of(plan, bytes, plan->ends[RAR_RS]);
 }
 
+/* The chunks of a tensor, with @payload bytes each: at least one. */
+static u64 chunks_in(u64 bytes, u32 payload)
+{
+	return bytes ? div_up(bytes, payload) : 1;
+}
+
 /*
  * The bytes of the buffer for a tensor of @bytes; gathered: all blocks and the
- * sum.
+ * sum. By halving all numbers of chunks have room for @payload bytes.
  */
-u64 rar_plan_room(const struct rar_plan *plan, u64 bytes)
+u64 rar_plan_room(const struct rar_plan *plan, u64 bytes, u32 payload)
 {
+	u64 chunks = chunks_in(bytes, payload);
+
+	if (plan->halving)
+		return (u64)rar_halving_total(&plan->stages,
+					      min_t(u64, chunks, U32_MAX / 4)) *
+		       payload;
 	return plan->gathered ? bytes * max(plan->parts, plan->sum + 1) : bytes;
 }
 
@@ -261,6 +288,26 @@ static void part_blocks(struct rar_ring *ring)
 	ring->part = boxes > 1 ? ring->cpb / boxes + !!(ring->cpb % boxes) : 0;
 }
 
+/* The schedule of an operation by halving. As rar_ring_cut(). */
+static int cut_halving(struct rar_ring *ring, u64 bytes, u32 payload,
+		       const struct rar_plan *plan)
+{
+	u64 chunks = chunks_in(bytes, payload);
+
+	if (chunks > U32_MAX / 8)
+		return -EMSGSIZE;
+	*ring = (struct rar_ring) {
+		.bytes = bytes,
+		.block = bytes,
+		.payload = payload,
+		.nblocks = 1,
+		.cpb = chunks,
+		.nchunks = rar_halving_total(&plan->stages, chunks),
+		.plan = *plan,
+	};
+	return 0;
+}
+
 /**
  * rar_ring_cut() - make the schedule of an operation
  * @ring:    to fill
@@ -281,6 +328,8 @@ int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 	if (bytes > RAR_MAX_BYTES)
 		return -EMSGSIZE;
 
+	if (plan->halving)
+		return cut_halving(ring, bytes, payload, plan);
 	if (plan->gathered)
 		bytes *= plan->parts;
 	block = block_bytes(bytes, plan);
@@ -356,6 +405,10 @@ void rar_ring_chunk(const struct rar_ring *ring, u32 chunk,
 	u32 at = chunk % ring->cpb;
 	u64 end;
 
+	if (ring->plan.halving) {
+		rar_halving_chunk(ring, chunk, c);
+		return;
+	}
 	c->block = chunk / ring->cpb;
 	if (at < ring->lead) {
 		c->off = c->block * ring->lead_block;
@@ -472,6 +525,24 @@ struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index l
 	return owed;
 }
 
+/**
+ * rar_ring_owed_by() - what this rank sends by one of the links of a halving
+ * @ring: the schedule
+ * @link: less than rar_halving_links(); otherwise nothing goes by it
+ *
+ * Each chunk is sent once: a partial sum, or a sum that comes back.
+ */
+struct rar_owed rar_ring_owed_by(const struct rar_ring *ring, u32 link)
+{
+	const struct rar_plan *plan = &ring->plan;
+	struct rar_owed owed = { };
+
+	if (plan->halving && link < rar_halving_links(&plan->stages))
+		owed.ntx = rar_halving_owed(ring, link);
+	owed.used = owed.ntx;
+	return owed;
+}
+
 /*
  * Chunks that must arrive in their last phase before the operation is complete here. 0: it
  * is complete as soon as this rank has contributed.
@@ -483,6 +554,8 @@ u32 rar_ring_need(const struct rar_ring *ring)
 	/* The chunks of the sum, or of the last partial sum that it makes. */
 	if (plan->doubling)
 		return rar_stages_wait(&plan->stages) ? ring->cpb : 0;
+	if (plan->halving)
+		return ring->cpb;
 	/* The block that starts here comes back, or never arrives. */
 	if (rar_plan_returns(plan))
 		return ring->nchunks;

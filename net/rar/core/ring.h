@@ -62,6 +62,9 @@
  * Tree: a short broadcast may go to the ranks of a tree, each of which sends it
  * on to its children, log2(size) hops.
  *
+ * Halving: an all-reduce by recursive halving and doubling (core/halving.h), in
+ * 2 log2(size) hops that pass on no more bytes than the ring's.
+ *
  * A keyed reduction has no blocks: its ranks send streams of records (ring/keyed.c).
  */
 #ifndef _RAR_RING_H
@@ -123,7 +126,14 @@ static inline u16 rar_way_mode(enum rar_wire_way way)
 /* Do chunks go straight to the ranks that need them? @way may be anything. */
 static inline bool rar_way_is_direct(u32 way)
 {
-	return way == RAR_WAY_DIRECT || way == RAR_WAY_DOUBLING;
+	return way == RAR_WAY_DIRECT || way == RAR_WAY_DOUBLING ||
+	       way == RAR_WAY_HALVING;
+}
+
+/* Do chunks that go directly have numbers? @mode may be anything. */
+static inline bool rar_mode_is_numbered(u16 mode)
+{
+	return rar_mode_way(mode) == RAR_WAY_HALVING;
 }
 
 #define RAR_NO_BLOCK	U32_MAX
@@ -170,8 +180,10 @@ static inline bool rar_place_keyed(const struct rar_place *place)
  * @gathered: @direct, and each block is a whole contribution, or partial sum,
  *            of the tensor's length
  * @doubling: by recursive doubling; then @gathered and @direct are set, too
+ * @halving: by recursive halving and doubling; then @gathered and @direct are
+ *          set, too
  * @tree:   a broadcast by the tree of @stages; then @direct is set, too
- * @stages: @doubling and @tree: the stages of this rank
+ * @stages: @doubling, @halving and @tree: the stages of this rank
  * @sum:    @gathered: the block that the sum lies in, which may be one after
  *          the last; RAR_NO_BLOCK: this rank gets none
  * @back:   the block that starts here in RAR_AG also goes in memory to the first rank of
@@ -193,6 +205,7 @@ struct rar_plan {
 	bool gathered;
 	bool direct;
 	bool doubling;
+	bool halving;
 	bool tree;
 	struct rar_stages stages;
 	u32 sum;
@@ -210,12 +223,12 @@ struct rar_span {
 /**
  * struct rar_ring - the schedule of one operation at one rank
  * @bytes:   all blocks together: the tensor, 0 .. RAR_MAX_BYTES; if gathered, as many times
- *           the tensor as there are blocks
+ *           the tensor as there are blocks. By halving: the tensor
  * @block:   bytes of a block (the last one may be short); 0 if @bytes is 0
  * @payload: bytes of a chunk (a block's last one may be short)
  * @nblocks: blocks that exist, at least 1 (block 0, possibly empty); all blocks if gathered
  * @cpb:     chunks of a full block
- * @nchunks: chunks of the operation
+ * @nchunks: chunks of the operation. By halving: numbers that chunks have here
  * @plan:    what the rank does
  * @lead:    the first chunks of each block, which lie in the lead; see rar_ring_lead()
  * @lead_block: bytes of the lead that go with a block
@@ -266,6 +279,10 @@ struct rar_chunk {
 	u32 block;
 };
 
+/* By halving, see core/halving.h */
+u32 rar_halving_end(const struct rar_ring *ring, u32 chunk);
+u32 rar_halving_there(const struct rar_ring *ring, u32 chunk);
+
 /*
  * Index of the chunk after the block that @chunk belongs to; or after the block's lead, or after
  * the part of the block that goes to the same box. No run goes beyond.
@@ -274,6 +291,8 @@ static inline u32 rar_ring_block_end(const struct rar_ring *ring, u32 chunk)
 {
 	u32 first = chunk / ring->cpb * ring->cpb, end;
 
+	if (ring->plan.halving)
+		return rar_halving_end(ring, chunk);
 	if (chunk - first < ring->lead)
 		end = first + ring->lead;
 	else
@@ -381,11 +400,11 @@ static inline bool rar_plan_completes(const struct rar_plan *plan, enum rar_phas
 /*
  * Is @phase the last in which a chunk of @block arrives here? When every chunk
  * has come in its last phase the operation is complete here, and only sending
- * is left. By doubling nothing is complete because it arrives.
+ * is left. By doubling, or halving, nothing is complete because it arrives.
  */
 static inline bool rar_plan_last(const struct rar_plan *plan, enum rar_phase phase, u32 block)
 {
-	if (plan->doubling)
+	if (plan->doubling || plan->halving)
 		return false;
 	return phase == RAR_AG || !rar_plan_has(plan, RAR_AG) || block == plan->starts[RAR_AG];
 }
@@ -443,13 +462,17 @@ static inline u32 rar_plan_partial(const struct rar_plan *plan, u32 stage)
 }
 
 /*
- * The number of a chunk at the rank that it goes to. By doubling it lies in the
- * block of the arrival there; otherwise it has the same number everywhere.
+ * The number at the rank that it goes to of a chunk that is sent in @phase. By
+ * doubling it lies in the block of the arrival there, by halving a partial sum
+ * does; all else has the same number everywhere.
  */
-static inline u32 rar_ring_there(const struct rar_ring *ring, u32 chunk)
+static inline u32 rar_ring_there(const struct rar_ring *ring,
+				 enum rar_phase phase, u32 chunk)
 {
 	if (ring->plan.doubling)
 		chunk -= ring->plan.stages.n * ring->cpb;
+	if (ring->plan.halving && phase == RAR_RS)
+		chunk = rar_halving_there(ring, chunk);
 	return chunk;
 }
 
@@ -466,7 +489,7 @@ int rar_ring_plan(struct rar_plan *plan, const struct rar_place *place, u8 colle
 		  u16 mode, u32 root);
 struct rar_span rar_plan_given(const struct rar_plan *plan, u64 bytes);
 struct rar_span rar_plan_got(const struct rar_plan *plan, u64 bytes);
-u64 rar_plan_room(const struct rar_plan *plan, u64 bytes);
+u64 rar_plan_room(const struct rar_plan *plan, u64 bytes, u32 payload);
 int rar_ring_cut(struct rar_ring *ring, u64 bytes, u32 payload,
 		 const struct rar_plan *plan);
 int rar_ring_lead(struct rar_ring *ring, u64 bytes);
@@ -480,6 +503,7 @@ u32 rar_ring_of_box(const struct rar_ring *ring, u32 box, u32 block, u32 *end);
 u32 rar_ring_ntx(const struct rar_ring *ring);
 u32 rar_ring_nback(const struct rar_ring *ring);
 struct rar_owed rar_ring_owed(const struct rar_ring *ring, enum rar_link_index link);
+struct rar_owed rar_ring_owed_by(const struct rar_ring *ring, u32 link);
 u32 rar_ring_need(const struct rar_ring *ring);
 u64 rar_ring_share(const struct rar_ring *ring, u64 bytes);
 

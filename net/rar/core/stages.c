@@ -50,6 +50,17 @@ struct rar_stages rar_stages_of(u32 size, u32 rank)
 	return st;
 }
 
+/**
+ * rar_stages_core() - the number of a rank among those that are not folded
+ * @st: its stages
+ *
+ * Return: the number; of a folded rank, that of its neighbour.
+ */
+u32 rar_stages_core(const struct rar_stages *st)
+{
+	return core_of(st, st->rank);
+}
+
 /* The bits in which a core differs from the root's core; 0: it is that. */
 static u32 far(const struct rar_stages *st)
 {
@@ -109,6 +120,31 @@ u32 rar_stages_bytes(u32 size)
 	       2 * bytes * less <= HOP_BYTES * more)
 		bytes *= 2;
 	return bytes;
+}
+
+/**
+ * rar_halving_bytes() - the longest tensor that halving is for
+ * @size: ranks, at least 2
+ *
+ * It takes 2T hops, if T are the stages but for one of those of the folded
+ * ranks, and the ring 2(N-1). About as many bytes pass, but fewer of them at
+ * the same time, which takes an eighth more; and if ranks are folded 13/10
+ * more, as all of their tensors pass once more each way. So it is faster up to
+ * HOP_BYTES * (N-1-T) * 8, or * 10/13; "scripts/sim depth" shows that, too.
+ *
+ * Return: bytes, a power of two, RAR_HALVING_BYTES at most; 0 if that is not
+ * more than rar_stages_bytes().
+ */
+u32 rar_halving_bytes(u32 size)
+{
+	struct rar_stages st = rar_stages_of(size, 0);
+	u32 stages = st.n - !!st.folded, bytes = RAR_HALVING_BYTES;
+	u64 most = (u64)HOP_BYTES * (size - 1 - stages);
+
+	most = st.folded ? most * 10 : most * 8 * 13;
+	while (bytes * 13ULL > most)
+		bytes /= 2;
+	return bytes > rar_stages_bytes(size) ? bytes : 0;
 }
 
 /* The stage in which folded ranks send, or in which they get the sum. */

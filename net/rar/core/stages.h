@@ -53,6 +53,13 @@
 #define RAR_STAGES_MIN_BYTES	8192
 #define RAR_STAGES_MAX_BYTES	65536
 
+/*
+ * The longest operation by halving, of which the kernel has a copy: that may be
+ * set, and of rar_halving_bytes().
+ */
+#define RAR_HALVING_MAX_BYTES	(16 << 20)
+#define RAR_HALVING_BYTES	(1 << 20)
+
 /**
  * struct rar_stages - the stages of one rank
  * @n:      stages of the group
@@ -104,7 +111,9 @@ static inline bool rar_stages_wait(const struct rar_stages *st)
 struct rar_stages rar_stages_of(u32 size, u32 rank);
 struct rar_stages rar_stages_to(u32 size, u32 rank, u32 root);
 struct rar_stage rar_stage(const struct rar_stages *st, u32 stage);
+u32 rar_stages_core(const struct rar_stages *st);
 u32 rar_stages_bytes(u32 size);
+u32 rar_halving_bytes(u32 size);
 u32 rar_stage_from(const struct rar_stages *st, u32 rank);
 u32 rar_stage_to(const struct rar_stages *st, u32 rank);
 u32 rar_tree_parent(const struct rar_stages *st);

@@ -3,7 +3,8 @@
  * Borders: which short operations go by which way. Rank 0 sets them, and tells
  * all members with the table. Operations of up to "direct" bytes are exchanged
  * directly. Of the others, sums of up to "doubling" bytes go by recursive
- * doubling. All else goes by the ring.
+ * doubling, and all-reduces of up to "halving" bytes by halving. All else goes
+ * by the ring.
  *
  * The bits of a sum depend on its way. So the borders follow from the schedule
  * and the number of ranks, never from a time that was measured; only where the
@@ -11,6 +12,7 @@
  *
  *	ring		2(N-1) hops, with 1/N of the tensor if it is cut
  *	doubling	log2 N hops, or up to two more, with all of it
+ *	halving		twice as many, with 1/2, 1/4, 1/8 ... of it
  *	direct		1 hop; N-1 packets at least leave each rank, and come
  *
  * "scripts/sim depth" prints the time of each, and of the way that RAR_AUTO
@@ -47,6 +49,7 @@ static u32 direct_border(u32 size)
 static void confine(const struct rar_member *m, struct rar_choice *choice)
 {
 	u32 direct = 0, doubling = RAR_STAGES_MAX_BYTES;
+	u32 halving = RAR_HALVING_MAX_BYTES;
 
 	switch (m->schedule) {
 	case RAR_AUTO:
@@ -55,14 +58,17 @@ static void confine(const struct rar_member *m, struct rar_choice *choice)
 	case RAR_DIRECT:
 		direct = RAR_SMALL_BYTES;
 		doubling = 0;
+		halving = 0;
 		break;
 	case RAR_DOUBLING:
 		break;
 	default:
 		doubling = 0;
+		halving = 0;
 	}
 	choice->direct = min(choice->direct, direct);
 	choice->doubling = min(choice->doubling, doubling);
+	choice->halving = min(choice->halving, halving);
 }
 
 /* Do all members know a way? @m->lock held, once COLLECT has come round. */
@@ -99,6 +105,20 @@ static u32 choose_doubling(const struct rar_member *m)
 	return rar_stages_bytes(m->size);
 }
 
+/* The bytes up to which the other all-reduces go by halving. */
+static u32 choose_halving(const struct rar_member *m)
+{
+	u32 told = READ_ONCE(m->rn->sysctl_halving_bytes);
+
+	if (!knows(m, RAR_WAY_HALVING))
+		return 0;
+	if (told)
+		return told < BORDER_MIN ? 0 : told;
+	if (READ_ONCE(m->rn->sysctl_direct_bytes))
+		return 0;
+	return rar_halving_bytes(m->size);
+}
+
 /**
  * rar_choice_make() - choose the borders
  * @m:      rank 0, to which COLLECT has come back; @m->lock held
@@ -114,6 +134,7 @@ void rar_choice_make(const struct rar_member *m, bool paired,
 	choice->paired = true;
 	choice->direct = choose_direct(m);
 	choice->doubling = choose_doubling(m);
+	choice->halving = choose_halving(m);
 	confine(m, choice);
 }
 
@@ -130,6 +151,7 @@ void rar_choice_to_wire(const struct rar_choice *choice,
 	th->borders = (struct rar_borders) {
 		.direct = cpu_to_be32(choice->direct),
 		.doubling = cpu_to_be32(choice->doubling),
+		.halving = cpu_to_be32(choice->halving),
 	};
 }
 
@@ -147,6 +169,7 @@ void rar_choice_from_wire(const struct rar_member *m,
 		.paired = th->flags & cpu_to_be16(RAR_TF_PAIRED),
 		.direct = be32_to_cpu(th->borders.direct),
 		.doubling = be32_to_cpu(th->borders.doubling),
+		.halving = be32_to_cpu(th->borders.halving),
 	};
 	if (!choice->paired)
 		*choice = (struct rar_choice) { };
@@ -172,11 +195,13 @@ void rar_choice_take(struct rar_member *m)
 
 	m->direct.below = 0;
 	m->direct.doubling_below = 0;
+	m->direct.halving_below = 0;
 	m->direct.paired = false;
 	if (!rar_peers_wanted(m))
 		return;
 	most = rounddown_pow_of_two(most);
 	m->direct.below = below(min(direct, most));
 	m->direct.doubling_below = below(min(doubling, most));
+	m->direct.halving_below = below(choice->halving);
 	m->direct.paired = choice->paired;
 }

@@ -296,7 +296,7 @@ static bool needs_direct(struct rar_member *m)
 	rcu_read_lock();
 	for (i = 0; i < RAR_MAX_OPS && !any; i++) {
 		op = rcu_dereference(m->ops[i]);
-		any = op && READ_ONCE(op->peers);
+		any = op && (READ_ONCE(op->peers) || op->ring.plan.halving);
 	}
 	rcu_read_unlock();
 	return any;

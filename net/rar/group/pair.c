@@ -35,6 +35,8 @@ void rar_pair_reset(struct rar_member *m)
 	lockdep_assert_held(&m->lock);
 	m->direct.below = 0;
 	m->direct.doubling_below = 0;
+	m->direct.halving_below = 0;
+	WRITE_ONCE(m->direct.partners, 0);
 	m->direct.paired = false;
 	for (i = 0; m->direct.peer && i < m->direct.n; i++)
 		m->direct.peer[i].nonce = 0;

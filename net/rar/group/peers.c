@@ -79,8 +79,11 @@ static void free_peers(struct rar_direct_peer *peer, u32 n)
 {
 	u32 i;
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		dst_cache_destroy(&peer[i].link.path.cache);
+		kfree(peer[i].link.tx.sent);
+		bitmap_free(peer[i].link.rx.seen);
+	}
 	kvfree(peer);
 }
 
@@ -97,6 +100,8 @@ static void forget(struct rar_member *m)
 
 	m->direct.below = 0;
 	m->direct.doubling_below = 0;
+	m->direct.halving_below = 0;
+	WRITE_ONCE(m->direct.partners, 0);
 	WRITE_ONCE(m->direct.paired, false);
 	WRITE_ONCE(m->direct.peer, NULL);
 	/* Packets and timers of that join may still look at them. */
@@ -132,6 +137,7 @@ int rar_peers_prepare(struct rar_member *m)
 		peer[i].link.member = m;
 		peer[i].link.index = RAR_LINKS + i;
 		peer[i].link.rank = ranks[i];
+		spin_lock_init(&peer[i].link.rx.lock);
 		if (dst_cache_init(&peer[i].link.path.cache,
 				   GFP_KERNEL_ACCOUNT)) {
 			free_peers(peer, i);

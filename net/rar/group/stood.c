@@ -100,6 +100,11 @@ static void later_paths(struct rar_member *m, u64 late, u64 now)
 		later_us(&peer[i].asked_us, late, now);
 		later_us(&peer[i].full_since_us, late, now);
 	}
+	rar_each_partner(link, m) {
+		tx = &link->tx;
+		for (k = 0; k < ARRAY_SIZE(tx->full_since_us); k++)
+			later_us(&tx->full_since_us[k], late, now);
+	}
 }
 
 /* The boxes. tx_lock. */

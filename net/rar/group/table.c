@@ -184,6 +184,7 @@ static u64 table_hash(const struct rar_member *m)
 		cpu_to_be64(m->id), cpu_to_be64(j->drawn), cpu_to_be64(m->size),
 		cpu_to_be64((u64)j->min_payload << 32 | j->choice.paired),
 		cpu_to_be64((u64)j->choice.direct << 32 | j->choice.doubling),
+		cpu_to_be64(j->choice.halving),
 	};
 	struct rar_wire_box box[RAR_LEGS];
 	u64 hash = rar_key_chain(m, 0, head, sizeof(head));

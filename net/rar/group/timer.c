@@ -47,6 +47,10 @@ static unsigned long keepalive(struct rar_member *m)
 		if (time_before(next, first))
 			first = next;
 	}
+	rar_each_partner(link, m)
+		if (rar_loss_mtu_fell(link))
+			rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank,
+				      link->rank, READ_ONCE(m->op_oldest));
 	return first;
 }
 

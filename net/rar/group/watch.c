@@ -19,8 +19,7 @@
 #include "tx/route.h"
 
 /* Does an operation that is not released depend on a neighbour? */
-static bool op_needs(const struct rar_operation *op,
-		     const struct rar_link *link)
+static bool op_needs(struct rar_operation *op, const struct rar_link *link)
 {
 	/*
 	 * Ranks that need nothing of one another may leave while a third one
@@ -34,7 +33,7 @@ static bool op_needs(const struct rar_operation *op,
 /* Does any posted operation still depend on a neighbour? */
 static bool needs(struct rar_member *m, const struct rar_link *link)
 {
-	const struct rar_operation *op;
+	struct rar_operation *op;
 	bool any = false;
 	u32 i;
 

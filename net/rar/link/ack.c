@@ -171,16 +171,38 @@ void rar_ack_send(struct rar_link *link)
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.done = cpu_to_be32(READ_ONCE(m->ops_done));
 	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
-	rar_control_send(link, &ah, sizeof(ah), 0, RAR_T_ACK, m->epoch);
+	rar_control_send(link, &ah, sizeof(ah), 0,
+			 rar_link_is_direct(link) ? RAR_T_PEER_ACK : RAR_T_ACK,
+			 m->epoch);
 }
 
-/* rar_ack_send() on every link by which chunks come. */
+/* rar_ack_send() on every link by which chunks come with numbers. */
 void rar_ack_send_all(struct rar_member *m)
 {
 	struct rar_link *link;
 
 	rar_links_of(link, m, RAR_OUTS, RAR_LINKS)
 		rar_ack_send(link);
+	rar_each_partner(link, m)
+		if (READ_ONCE(link->rx.seen))
+			rar_ack_send(link);
+}
+
+/**
+ * rar_ack_rcv_una() - answer a rank that lacks an acknowledgment, or credit
+ * @link: link of a member in RUN or LEAVING, by which numbers come
+ * @una:  the lowest number for which the rank waits
+ */
+void rar_ack_rcv_una(struct rar_link *link, u32 una)
+{
+	struct rar_link_rx *rx = &link->rx;
+
+	spin_lock_bh(&rx->lock);
+	rx_advance(rx, una);
+	/* It was sent since no acknowledgment came. */
+	WRITE_ONCE(rx->lane, rx->lane + 1);
+	spin_unlock_bh(&rx->lock);
+	rar_ack_send(link);
 }
 
 /**
@@ -191,7 +213,6 @@ void rar_ack_send_all(struct rar_member *m)
 void rar_ack_rcv_probe(struct rar_link *link, const struct rar_pkt *pkt)
 {
 	struct rar_member *m = link->member;
-	struct rar_link_rx *rx = &link->rx;
 	struct rar_probe_hdr ph;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &ph, sizeof(ph)))
@@ -199,11 +220,6 @@ void rar_ack_rcv_probe(struct rar_link *link, const struct rar_pkt *pkt)
 	spin_lock_bh(&m->tx_lock);
 	rar_straggler_hear(m, &ph.slow, rar_now_us());
 	spin_unlock_bh(&m->tx_lock);
-	spin_lock_bh(&rx->lock);
-	rx_advance(rx, be32_to_cpu(ph.una));
-	/* It was sent since no acknowledgment came. */
-	WRITE_ONCE(rx->lane, rx->lane + 1);
-	spin_unlock_bh(&rx->lock);
-	rar_ack_send(link);
+	rar_ack_rcv_una(link, be32_to_cpu(ph.una));
 }
 

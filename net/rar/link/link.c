@@ -139,7 +139,28 @@ static bool op_released(struct rar_member *m, struct rar_operation *op)
 	rar_each_out(link, m)
 		if (!link_released(link, op))
 			return false;
+	if (op->ring.plan.halving)
+		rar_each_partner(link, m)
+			if (!link_released(link, op))
+				return false;
 	return !op->peers && !atomic_read(&op->left);
+}
+
+/* Has a partner not acknowledged all that it gets of an operation? tx_lock. */
+bool rar_link_owes(struct rar_link *link, struct rar_operation *op)
+{
+	return !link_released(link, op);
+}
+
+/* A partner left, and had completed an operation: it needs no more. tx_lock. */
+void rar_link_left(struct rar_link *link, struct rar_operation *op)
+{
+	struct rar_out *out = rar_link_out(link, op);
+
+	rar_link_forget(link, op);
+	out->nacked = out->owed.ntx;
+	link->tx.posted = max(link->tx.posted, op->seq + 1);
+	rar_link_try_release(link->member, op);
 }
 
 /**
@@ -179,6 +200,9 @@ bool rar_link_try_release(struct rar_member *m, struct rar_operation *op)
 			rar_link_forget(link, op);
 		return_credit(link, op);
 	}
+	if (op->ring.plan.halving)
+		rar_each_partner(link, m)
+			return_credit(link, op);
 	m->history[op->seq % RAR_HISTORY] = rar_fingerprint_hash(&op->fingerprint);
 	RCU_INIT_POINTER(m->ops[op->seq % RAR_MAX_OPS], NULL);
 	while (m->op_oldest < m->op_next && !rar_link_op_at(m, m->op_oldest))
@@ -224,7 +248,7 @@ void rar_link_credit(struct rar_link *link, u64 posted, u32 come, u32 credit)
 			break;
 		}
 		op = rar_link_op_at(m, tx->posted++);
-		if (!op)
+		if (!op || !rar_link_serves(link, op))
 			continue;
 		tx->early_used -= rar_link_out(link, op)->early_cost;
 		rar_link_try_release(m, op);
@@ -422,6 +446,9 @@ static void note_arrival(struct rar_link *link, struct rar_operation *op,
 	/* The neighbour's contribution proves that it has posted the operation. */
 	if (plan->gathered && link->rank == a->link->rank)
 		rar_link_credit(link, max(tx->posted, op->seq + 1), 0, tx->credit);
+	if (plan->halving && rar_link_is_direct(a->link))
+		rar_link_credit(a->link, max(a->link->tx.posted, op->seq + 1),
+				0, a->link->tx.credit);
 	if (rar_plan_summed(plan, run->phase)) {
 		/* The sum went round, so the neighbour had the RS chunks of this rank. */
 		rar_out_acked(link, op, RAR_RS, run->chunk, a->won);
@@ -573,6 +600,7 @@ int rar_link_new(struct rar_member *m, u32 index, u32 rank, gfp_t gfp)
 	}
 	link->member = m;
 	link->index = index;
+	link->out = index;
 	link->rank = rank;
 	spin_lock_init(&link->rx.lock);
 	/* Pairs with the address dependency in rar_member_next(). */
@@ -691,10 +719,64 @@ static u32 slots_for(struct rar_link *link, u32 flying)
 	return roundup_pow_of_two(min(most, flying));
 }
 
+/* Let a link have slots for @flying chunks in flight, if it has any. */
+static void reserve(struct rar_link *link, u32 flying)
+{
+	u32 want = slots_for(link, flying), have = READ_ONCE(link->tx.nslots);
+
+	if (have && have < want)
+		set_slots(link, want, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
+				      __GFP_NORETRY);
+}
+
+/**
+ * rar_link_open_rx() - be ready for numbers that come by a link
+ * @link: direct link
+ * @gfp:  how to allocate
+ *
+ * Any context that @gfp allows, RCU read side.
+ *
+ * Return: false without memory.
+ */
+bool rar_link_open_rx(struct rar_link *link, gfp_t gfp)
+{
+	unsigned long *seen;
+
+	if (READ_ONCE(link->rx.seen))
+		return true;
+	seen = bitmap_zalloc(RAR_RX_WIN, gfp);
+	if (!seen)
+		return false;
+	/* Another CPU may have been faster. */
+	if (cmpxchg(&link->rx.seen, NULL, seen))
+		bitmap_free(seen);
+	return true;
+}
+
+/* Get memory for the partners by halving, when there is the first operation. */
+static int open_partners(struct rar_member *m)
+{
+	struct rar_link *link;
+
+	rar_each_partner(link, m)
+		if (rar_link_prepare(link) ||
+		    !rar_link_open_rx(link, GFP_KERNEL_ACCOUNT))
+			return -ENOMEM;
+	return 0;
+}
+
+/* The chunks of an operation that may be in flight on a link, at most. */
+static u32 flying_of(const struct rar_ring *ring)
+{
+	if (ring->plan.halving)
+		return ring->cpb;
+	return ring->plan.direct ? 0 : ring->nchunks;
+}
+
 /**
  * rar_link_reserve() - get memory for one more operation before it is posted
- * @m:	    member, the user's send_lock is held
- * @chunks: how many of its chunks may be in flight on a link, at most
+ * @m:	  member, the user's send_lock is held
+ * @ring: of the operation
  *
  * Process context of the member's user, whose memory cgroup is charged. The
  * links get slots for all chunks that may be in flight then, see slots_for().
@@ -703,12 +785,11 @@ static u32 slots_for(struct rar_link *link, u32 flying)
  *
  * Return: 0 or -ENOMEM.
  */
-int rar_link_reserve(struct rar_member *m, u32 chunks)
+int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring)
 {
 	u64 ops = READ_ONCE(m->op_next) - READ_ONCE(m->op_oldest) + 1;
 	/* Each chunk goes twice: as a partial sum, and as a sum. */
-	u32 flying = min_t(u64, 2 * ops * chunks, RAR_TX_SLOTS) ?: 1;
-	u32 want, have;
+	u32 flying = min_t(u64, 2 * ops * flying_of(ring), RAR_TX_SLOTS) ?: 1;
 	struct rar_link *link;
 
 	if (!m->history)
@@ -716,14 +797,15 @@ int rar_link_reserve(struct rar_member *m, u32 chunks)
 				     GFP_KERNEL_ACCOUNT);
 	if (!m->history)
 		return -ENOMEM;
-	rar_each_out(link, m) {
-		want = slots_for(link, flying);
-		have = READ_ONCE(link->tx.nslots);
-		if (have && have < want)
-			set_slots(link, want,
-				  GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
-				  __GFP_NORETRY);
+	if (!ring->plan.halving) {
+		rar_each_out(link, m)
+			reserve(link, flying);
+		return 0;
 	}
+	if (open_partners(m))
+		return -ENOMEM;
+	rar_each_partner(link, m)
+		reserve(link, flying);
 	return 0;
 }
 
@@ -783,7 +865,22 @@ void rar_link_flush(struct rar_member *m)
 	m->op_oldest = m->op_next;
 	rar_each_link(link, m)
 		rar_link_flush_tx(link);
+	rar_each_partner(link, m)
+		rar_link_flush_tx(link);
 	spin_unlock_bh(&m->tx_lock);
+}
+
+static void free_slots(struct rar_link *link)
+{
+	struct rar_member *m = link->member;
+	struct rar_sent *sent;
+
+	spin_lock_bh(&m->tx_lock);
+	sent = link->tx.sent;
+	link->tx.sent = NULL;
+	WRITE_ONCE(link->tx.nslots, 0);
+	spin_unlock_bh(&m->tx_lock);
+	kfree(sent);
 }
 
 /**
@@ -793,15 +890,10 @@ void rar_link_flush(struct rar_member *m)
 void rar_link_bury(struct rar_member *m)
 {
 	struct rar_link *link;
-	struct rar_sent *sent;
 
 	rar_link_flush(m);
-	rar_each_link(link, m) {
-		spin_lock_bh(&m->tx_lock);
-		sent = link->tx.sent;
-		link->tx.sent = NULL;
-		WRITE_ONCE(link->tx.nslots, 0);
-		spin_unlock_bh(&m->tx_lock);
-		kfree(sent);
-	}
+	rar_each_link(link, m)
+		free_slots(link);
+	rar_each_partner(link, m)
+		free_slots(link);
 }

@@ -14,11 +14,17 @@ static inline unsigned long rar_link_jiffies(u64 us)
 	return usecs_to_jiffies(min_t(u64, us, USEC_PER_SEC)) + 1;
 }
 
-/* What a link sends of an operation. tx_lock. */
+/* What a link sends of an operation that has a part for it. tx_lock. */
 static inline struct rar_out *rar_link_out(const struct rar_link *link,
 					   struct rar_operation *op)
 {
-	return &op->out[link->index];
+	return &op->out[link->out];
+}
+
+/* Does a link lead to a rank that is no neighbour by its index? */
+static inline bool rar_link_is_direct(const struct rar_link *link)
+{
+	return link->index >= RAR_LINKS;
 }
 
 /* Chunks handed over in memory at once: as many as one FPU section may add. */
@@ -50,7 +56,10 @@ int rar_link_new(struct rar_member *m, u32 index, u32 rank, gfp_t gfp);
 int rar_link_init(struct rar_member *m, u32 next, u32 prev);
 void rar_link_free(struct rar_member *m);
 int rar_link_prepare(struct rar_link *link);
-int rar_link_reserve(struct rar_member *m, u32 chunks);
+int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring);
+bool rar_link_open_rx(struct rar_link *link, gfp_t gfp);
+void rar_link_left(struct rar_link *link, struct rar_operation *op);
+bool rar_link_owes(struct rar_link *link, struct rar_operation *op);
 bool rar_link_finished(struct rar_member *m, u64 seq,
 		       const struct rar_fingerprint *theirs);
 void rar_link_start(struct rar_link *link);

@@ -533,21 +533,29 @@ bool rar_loss_tick(struct rar_member *m)
 	u64 now = rar_now_us(), next = 0;
 	struct rar_link *link;
 	bool push = false;
-	u32 acks = 0;
+	u64 acks = 0;
 
 	rar_each_link(link, m)
 		if (tick_ack(&link->rx, now, &next))
-			acks |= BIT(link->index);
+			acks |= BIT_ULL(link->index);
+	rar_each_partner(link, m)
+		if (tick_ack(&link->rx, now, &next))
+			acks |= BIT_ULL(link->index);
 	spin_lock(&m->tx_lock);
 	now = rar_now_us();
 	rar_each_link(link, m)
+		push |= tick_tx(link, now, &next);
+	rar_each_partner(link, m)
 		push |= tick_tx(link, now, &next);
 	if (next)
 		rar_link_timer_at(m, next);
 	spin_unlock(&m->tx_lock);
 
 	rar_each_link(link, m)
-		if (acks & BIT(link->index))
+		if (acks & BIT_ULL(link->index))
+			rar_ack_send(link);
+	rar_each_partner(link, m)
+		if (acks & BIT_ULL(link->index))
 			rar_ack_send(link);
 	return push;
 }
@@ -598,6 +606,17 @@ static bool mtu_fell(const struct rar_link *link, u64 now)
 			now - tx->full_since_us[i] > limit * (u64)USEC_PER_MSEC;
 	return fell && time_before(jiffies, READ_ONCE(link->heard) +
 					    msecs_to_jiffies(limit));
+}
+
+/* The same of a direct link, whose rank ring/ask.c asks. No lock held. */
+bool rar_loss_mtu_fell(struct rar_link *link)
+{
+	bool fell;
+
+	spin_lock_bh(&link->member->tx_lock);
+	fell = mtu_fell(link, rar_now_us());
+	spin_unlock_bh(&link->member->tx_lock);
+	return fell;
 }
 
 /* Describe the oldest operation that is not released. tx_lock. */

@@ -11,5 +11,6 @@ void rar_loss_rcv_numbers(struct rar_link *link, u32 seq, u64 which,
 void rar_loss_refused(struct rar_link *link);
 bool rar_loss_tick(struct rar_member *m);
 unsigned long rar_loss_keepalive(struct rar_link *link, bool *fell);
+bool rar_loss_mtu_fell(struct rar_link *link);
 
 #endif /* _RAR_LINK_LOSS_H */

@@ -31,6 +31,17 @@ void rar_out_pend(struct rar_link *link, struct rar_operation *op, u32 way,
 	out->pend_from[way] = min_t(u32, out->pend_from[way], chunk + __ffs64(mask));
 }
 
+/* The same of those that were never sent. */
+void rar_out_pend_unsent(struct rar_link *link, struct rar_operation *op,
+			 const struct rar_run *run)
+{
+	u64 mask = rar_mask(run->n);
+
+	mask &= ~rar_bits_get(rar_link_out(link, op)->sent[run->phase],
+			      run->chunk, mask);
+	rar_out_pend(link, op, run->phase, run->chunk, mask);
+}
+
 /* Make chunks pending no more: they were chosen, or are acknowledged. */
 void rar_out_clear(struct rar_link *link, struct rar_operation *op, u32 way,
 		   u32 chunk, u64 mask)

@@ -6,6 +6,8 @@
 
 void rar_out_pend(struct rar_link *link, struct rar_operation *op, u32 way,
 		  u32 chunk, u64 mask);
+void rar_out_pend_unsent(struct rar_link *link, struct rar_operation *op,
+			 const struct rar_run *run);
 void rar_out_clear(struct rar_link *link, struct rar_operation *op, u32 way,
 		   u32 chunk, u64 mask);
 void rar_out_find(struct rar_link *link, struct rar_operation *op,

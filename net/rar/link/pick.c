@@ -61,7 +61,7 @@ static struct rar_operation *next_pending(struct rar_link *link, struct rar_run 
 		return NULL;
 	for (seq = m->op_oldest; seq < m->op_next; seq++) {
 		op = rar_link_op_at(m, seq);
-		if (!op)
+		if (!op || !rar_link_serves(link, op))
 			continue;
 		for (p = RAR_AG; p >= RAR_RS; p--) {
 			if (!rar_link_out(link, op)->npend[p])
@@ -219,8 +219,14 @@ static void number_run(struct rar_link *link, const struct rar_operation *op,
  */
 static bool is_awaited(const struct rar_link *link, const struct rar_operation *op)
 {
-	return op->pinned || !rar_plan_returns(&op->ring.plan) || op->ring.plan.aside ||
-	       op->seq - link->member->op_oldest >= RAR_MAX_OPS / 4 || !link->tx.win.srtt_us;
+	const struct rar_plan *plan = &op->ring.plan;
+
+	if (op->seq - link->member->op_oldest >= RAR_MAX_OPS / 4 ||
+	    !link->tx.win.srtt_us)
+		return true;
+	/* By halving the kernel has a copy of the user's memory. */
+	return !plan->halving &&
+	       (op->pinned || !rar_plan_returns(plan) || plan->aside);
 }
 
 /* Give the chosen chunks numbers. The caller sets tx->sent_us and the timer. */

@@ -11,6 +11,7 @@
 #include "rar.h"
 #include "ring/ask.h"
 #include "ring/direct.h"
+#include "ring/halving.h"
 
 /*
  * Must this rank ask another rank: for chunks, or whether an operation is
@@ -19,7 +20,7 @@
  */
 static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
 {
-	u32 rank = m->direct.peer[slot].link.rank;
+	struct rar_link *link = &m->direct.peer[slot].link;
 	struct rar_operation *op;
 	bool any = false;
 	u64 i;
@@ -29,8 +30,10 @@ static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
 		op = rar_link_op_at(m, i);
 		if (!op || !op->ring.plan.direct)
 			continue;
+		/* The link sends lost chunks again; but does the rank live? */
+		any |= op->ring.plan.halving && rar_halving_waits(m, op, link);
 		*seq = i;
-		*missing = rar_direct_lacks(op, rank);
+		*missing = rar_direct_lacks(op, link->rank);
 		/* If it is not complete here it cannot be released anyway. */
 		any |= (op->peers & BIT(slot)) &&
 		       (op->keyed || !atomic_read(&op->left));
@@ -38,10 +41,12 @@ static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
 	return any || *missing;
 }
 
-/* A question to a rank that is due. */
+/* A question to a rank that is due. @numbers: it also has to acknowledge these. */
 struct question {
 	u64 seq;
 	u64 missing;
+	bool numbers;
+	u32 una;
 };
 
 /* Is a question to a rank due? Sets the time of the next one. tx_lock. */
@@ -52,6 +57,8 @@ static bool question_due(struct rar_member *m, u32 slot, u64 now,
 	u32 longest;
 
 	q->seq = 0;
+	q->numbers = peer->link.tx.nslots;
+	q->una = peer->link.tx.una;
 	if (!needs(m, slot, &q->seq, &q->missing)) {
 		peer->ask_us = 0;
 		peer->asked_us = 0;
@@ -77,7 +84,9 @@ static void ask(struct rar_link *link, const struct question *q)
 	struct rar_done_hdr dh = {
 		.op_seq = cpu_to_be64(q->seq),
 		.lacks = cpu_to_be64(q->missing),
-		.flags = cpu_to_be32(RAR_DF_ASK),
+		.flags = cpu_to_be32(RAR_DF_ASK |
+				     (q->numbers ? RAR_DF_UNA : 0)),
+		.chunk = cpu_to_be32(q->numbers ? q->una : 0),
 	};
 
 	rar_mib_inc(link->member->rn, TxDirectAsk);

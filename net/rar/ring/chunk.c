@@ -26,6 +26,7 @@
 #include "ring/direct.h"
 #include "ring/done.h"
 #include "ring/fail.h"
+#include "ring/halving.h"
 #include "ring/push.h"
 #include "ring/ringed.h"
 #include "ring/round.h"
@@ -381,6 +382,8 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 	rar_done_lead(m, op, a);
 	if (op->ring.plan.doubling || op->ring.plan.tree)
 		rar_direct_come(m, op, run->chunk, a->won);
+	else if (op->ring.plan.halving)
+		rar_halving_come(m, op, a);
 	if (rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward && reuse ? RAR_RX_TAKEN : RAR_RX_DONE;
@@ -444,8 +447,10 @@ static bool from_right_rank(const struct rar_operation *op, const struct rar_arr
 	if (a->run.phase == RAR_AG && !rar_plan_has(plan, RAR_AG))
 		return rar_link_is_leg(a->link);
 	if (!plan->direct)
-		return a->link->index < RAR_LINKS;
-	return a->link->index >= RAR_LINKS &&
+		return !rar_link_is_direct(a->link);
+	if (plan->halving)
+		return rar_halving_may_come(op, a);
+	return rar_link_is_direct(a->link) &&
 	       a->link->rank == direct_from(op, a->c.block);
 }
 
@@ -693,7 +698,8 @@ static bool opens(struct rar_member *m, struct rar_pkt *pkt, u32 i, u32 off,
 u32 rar_chunk_run(struct rar_member *m, struct rar_pkt *pkt,
 		  const struct rar_data_hdr *dh)
 {
-	const bool numbered = dh->h.type != RAR_T_DIRECT;
+	const bool numbered = dh->h.type != RAR_T_DIRECT ||
+			      rar_mode_is_numbered(be16_to_cpu(dh->mode));
 	const u32 tail = m->tail, stride = rar_stride(m);
 	u32 n, off = pkt->off, left = pkt->len + tail, len, together;
 	const struct rar_hdr_words *first = (const void *)dh, *h;
@@ -742,9 +748,9 @@ static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt
 }
 
 /*
- * Take in a validated RS or AG packet that holds a run of @n chunks. Return:
- * RAR_RX_DONE, RAR_RX_TAKEN if pkt->skb was taken, RAR_RX_PASS for a frame that
- * comes too early, or the drop with its reason.
+ * Take in a validated packet that holds a run of @n chunks with numbers: RS,
+ * AG, or DIRECT. Return: RAR_RX_DONE, RAR_RX_TAKEN if pkt->skb was taken,
+ * RAR_RX_PASS for a frame that comes too early, or the drop with its reason.
  */
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
@@ -789,6 +795,21 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	return ret;
 }
 
+/* Take in DIRECT with numbers, see rar_chunk_rcv(). */
+static enum rar_rx rcv_numbered(struct rar_member *m, struct rar_pkt *pkt,
+				u32 n)
+{
+	struct rar_link *link = pkt->link;
+
+	if (!(m->direct.partners & BIT(link->index - RAR_LINKS)))
+		return RAR_DROP(Chunk);
+	/* The first operation of this rank gets it from its own memory. */
+	if (!rar_link_open_rx(link, GFP_ATOMIC | __GFP_NOWARN))
+		return RAR_DROP(Memory);
+	rar_direct_alive(link);
+	return rar_chunk_rcv(m, pkt, n);
+}
+
 /**
  * rar_chunk_rcv_direct() - take in chunks that came directly
  * @m:   member in RUN or LEAVING, RCU read side
@@ -814,6 +835,8 @@ enum rar_rx rar_chunk_rcv_direct(struct rar_member *m, struct rar_pkt *pkt,
 	/* A chunk of the ring and a chunk that came directly are never the same. */
 	if (!rar_way_is_direct(rar_mode_way(be16_to_cpu(dh.mode))))
 		return RAR_DROP(Chunk);
+	if (rar_mode_is_numbered(be16_to_cpu(dh.mode)))
+		return rcv_numbered(m, pkt, n);
 	rar_direct_hear(pkt->link, be32_to_cpu(dh.base),
 			be64_to_cpu(dh.complete), true);
 	a.op_seq = be64_to_cpu(dh.op_seq);

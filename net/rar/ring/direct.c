@@ -26,11 +26,13 @@
  * all ranks together, belong to operations that were sent and are not complete here. No
  * packet is on its way to this rank any more for an operation that is complete here.
  */
+#include "core/halving.h"
 #include "core/keyed.h"
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/op.h"
 #include "core/ring.h"
+#include "link/ack.h"
 #include "link/lane.h"
 #include "link/link.h"
 #include "rar.h"
@@ -38,6 +40,7 @@
 #include "ring/done.h"
 #include "ring/doubling.h"
 #include "ring/fail.h"
+#include "ring/halving.h"
 #include "tx/control.h"
 #include "tx/run.h"
 #include "tx/sender.h"
@@ -54,6 +57,26 @@ static struct rar_direct_peer *peer_of(struct rar_link *link)
 static u32 slot_of(struct rar_link *link)
 {
 	return peer_of(link) - link->member->direct.peer;
+}
+
+/* Find the peers by halving, if anything goes so, and open their links. */
+static void start_partners(struct rar_member *m)
+{
+	struct rar_stages st = rar_stages_of(m->size, m->rank);
+	struct rar_stage stage;
+	struct rar_link *link;
+	u32 partners = 0, s;
+
+	for (s = 0; m->direct.halving_below && s < st.n; s++) {
+		stage = rar_stage(&st, s);
+		link = rar_member_direct(m, stage.peer);
+		if ((!stage.sends && !stage.takes) || !link)
+			continue;
+		partners |= BIT(slot_of(link));
+		link->out = rar_outs(m) + rar_halving_link(&st, s);
+		rar_link_start(link);
+	}
+	WRITE_ONCE(m->direct.partners, partners);
 }
 
 /**
@@ -83,6 +106,7 @@ void rar_direct_start(struct rar_member *m)
 		d->peer[i].full_missing = 0;
 	}
 	spin_unlock(&m->tx_lock);
+	start_partners(m);
 }
 
 /* -- facts ---------------------------------------------------------------- */
@@ -207,7 +231,7 @@ u64 rar_direct_lacks(const struct rar_operation *op, u32 rank)
 	u32 n, first = chunks_from(op, rank, &n);
 	u64 mask = rar_mask(n);
 
-	if (!n || op->keyed || !atomic_read(&op->left))
+	if (!n || op->keyed || !atomic_read(&op->left) || op->ring.plan.halving)
 		return 0;
 	/* A peer is hardly in a stage before this rank is. */
 	if (op->ring.plan.doubling && !op->ring.plan.stages.gets)
@@ -225,7 +249,7 @@ u64 rar_direct_lacks(const struct rar_operation *op, u32 rank)
  *
  * Return: false if nothing more passes between the two.
  */
-bool rar_direct_concerns(struct rar_member *m, const struct rar_operation *op,
+bool rar_direct_concerns(struct rar_member *m, struct rar_operation *op,
 			 u32 rank)
 {
 	struct rar_link *link = rar_member_direct(m, rank);
@@ -234,6 +258,8 @@ bool rar_direct_concerns(struct rar_member *m, const struct rar_operation *op,
 
 	if (!link)
 		return false;
+	if (op->ring.plan.halving)
+		return rar_halving_waits(m, op, link);
 	if (READ_ONCE(op->peers) & BIT(slot_of(link)))
 		return true;
 	if (op->keyed || !atomic_read(&op->left))
@@ -251,7 +277,7 @@ static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 	u32 send = op->ring.plan.gathered ? 0 : hweight32(op->peers);
 	u64 bytes = op->bytes * (max(hweight32(op->senders), send) + 1);
 
-	return !m->direct.running ||
+	return !m->direct.running || op->ring.plan.halving ||
 	       (m->direct.running + 1) * bytes <= DIRECT_WINDOW;
 }
 
@@ -278,6 +304,33 @@ static void expect(struct rar_member *m, struct rar_direct_peer *peer)
 	rar_link_timer_at(m, peer->ask_us);
 }
 
+/* Something may come by a direct link now: ask if it does not. tx_lock. */
+void rar_direct_expect(struct rar_link *link)
+{
+	expect(link->member, peer_of(link));
+}
+
+/**
+ * rar_direct_alive() - a packet with numbers, or their acknowledgment, came
+ * @link: direct link, of a member in RUN or LEAVING; no lock held
+ *
+ * Softirq. While they come the rank is not asked.
+ */
+void rar_direct_alive(struct rar_link *link)
+{
+	struct rar_direct_peer *peer = peer_of(link);
+	struct rar_member *m = link->member;
+
+	rar_member_hear(link);
+	if (!READ_ONCE(peer->ask_us))
+		return;
+	spin_lock_bh(&m->tx_lock);
+	peer->asked_us = 0;
+	peer->backoff = 0;
+	peer->ask_us = rar_now_us() + peer->rto_us;
+	spin_unlock_bh(&m->tx_lock);
+}
+
 /* A broadcast of another rank: this one waits for it. tx_lock. */
 static void await_root(struct rar_member *m, const struct rar_operation *op)
 {
@@ -297,6 +350,12 @@ static void watch_all(struct rar_member *m, u32 slots)
 		rar_direct_watch(m, &m->direct.peer[__ffs(slots)], now);
 }
 
+/* Does this rank send anything of an operation directly? */
+static bool goes_directly(const struct rar_operation *op)
+{
+	return op->peers || op->ring.plan.doubling || op->ring.plan.halving;
+}
+
 /* The next operation to send, referenced; NULL if none may go. tx_lock. */
 static struct rar_operation *next_op(struct rar_member *m)
 {
@@ -309,15 +368,14 @@ static struct rar_operation *next_op(struct rar_member *m)
 		op = rar_link_op_at(m, d->next);
 		if (op)
 			await_root(m, op);
-		if (!op || op->direct_sent || op->keyed ||
-		    (!op->peers && !op->ring.plan.doubling))
+		if (!op || op->direct_sent || op->keyed || !goes_directly(op))
 			continue;
 		if (!may_run(m, op) ||
 		    !rar_sender_room(m, m->link[RAR_NEXT]->path.dst.af))
 			return NULL;
 		d->next++;
-		d->running++;
-		op->direct_runs = true;
+		op->direct_runs = !op->ring.plan.halving;
+		d->running += op->direct_runs;
 		/* A full barrier, which pairs with the one in pass_on(). */
 		smp_store_mb(op->direct_sent, true);
 		refcount_inc(&op->ref);
@@ -576,6 +634,8 @@ void rar_direct_push(struct rar_member *m)
 	for (; (op = pick(m, first, &peers, &told)); first = false) {
 		if (op->ring.plan.doubling)
 			begin(m, op);
+		else if (op->ring.plan.halving)
+			rar_halving_begin(m, op);
 		else
 			send_to(m, op, peers, &told);
 		if (rar_op_unuse(op))
@@ -681,6 +741,7 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
 	struct rar_member *m = link->member;
 	u64 released;
 
+	rar_member_hear(link);
 	spin_lock_bh(&m->tx_lock);
 	released = m->ops_released;
 	peer->asked_us = 0;
@@ -778,6 +839,8 @@ void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));
 	if (dh.flags & cpu_to_be32(RAR_DF_ASK))
 		rar_direct_tell(m, BIT(slot_of(link)));
+	if (dh.flags & cpu_to_be32(RAR_DF_UNA) && READ_ONCE(link->rx.seen))
+		rar_ack_rcv_una(link, be32_to_cpu(dh.chunk));
 	rar_direct_push(m);
 }
 
@@ -802,6 +865,9 @@ void rar_direct_left(struct rar_member *m, u32 rank, u64 last)
 		if (op && op->peers & BIT(slot_of(link)) &&
 		    !(op->keyed && op->keyed->is_root))
 			served(m, op, slot_of(link));
+		else if (op && op->ring.plan.halving &&
+			 m->direct.partners & BIT(slot_of(link)))
+			rar_link_left(link, op);
 	}
 	spin_unlock_bh(&m->tx_lock);
 }

@@ -7,6 +7,8 @@
 struct rar_done_hdr;
 
 void rar_direct_start(struct rar_member *m);
+void rar_direct_expect(struct rar_link *link);
+void rar_direct_alive(struct rar_link *link);
 void rar_direct_push(struct rar_member *m);
 void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
 		     u64 won);
@@ -18,7 +20,7 @@ u64 rar_direct_lacks(const struct rar_operation *op, u32 rank);
 void rar_direct_watch(struct rar_member *m, struct rar_direct_peer *peer,
 		      u64 now);
 void rar_direct_tell(struct rar_member *m, u32 slots);
-bool rar_direct_concerns(struct rar_member *m, const struct rar_operation *op,
+bool rar_direct_concerns(struct rar_member *m, struct rar_operation *op,
 			 u32 rank);
 void rar_direct_left(struct rar_member *m, u32 rank, u64 last);
 

@@ -55,11 +55,17 @@ static void replay(struct rar_member *m, struct sk_buff *skb)
 		rar_drop(m->rn, skb, rar_rx_why(ret));
 }
 
+/* Did a packet take credit, which its sender may lack now? */
+static bool is_numbered(struct rar_member *m, struct sk_buff *skb)
+{
+	return rar_member_link(m, rar_early_cb(skb)->link)->rx.seen;
+}
+
 /*
- * Use a batch of the packets held. Sets @ring if any came by a link of the ring. Return: true
- * if there were any.
+ * Use a batch of the packets held. Sets @numbered if any came with a number.
+ * Return: true if there were any.
  */
-static bool use_early(struct rar_member *m, u64 op_seq, bool *ring)
+static bool use_early(struct rar_member *m, u64 op_seq, bool *numbered)
 {
 	struct sk_buff_head list;
 	struct sk_buff *skb;
@@ -73,7 +79,7 @@ static bool use_early(struct rar_member *m, u64 op_seq, bool *ring)
 		rar_early_take(m, op_seq, false, &list);
 	any = !skb_queue_empty(&list);
 	while ((skb = __skb_dequeue(&list))) {
-		*ring |= rar_early_cb(skb)->link < RAR_LINKS;
+		*numbered |= is_numbered(m, skb);
 		replay(m, skb);
 	}
 	rcu_read_unlock();
@@ -276,7 +282,7 @@ int rar_post(struct rar_member *m, struct rar_operation *op)
 	bool late;
 	int err;
 
-	err = rar_link_reserve(m, op->ring.plan.direct ? 0 : op->ring.nchunks);
+	err = rar_link_reserve(m, &op->ring);
 	if (err)
 		return err;
 	spin_lock_bh(&m->lock);

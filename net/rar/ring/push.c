@@ -182,6 +182,15 @@ static bool in_turns(const struct rar_link *link)
 	       READ_ONCE(link->tx.ninject) > READ_ONCE(link->path.run_max);
 }
 
+/* To the peers by halving, see push_packets(). */
+static void push_partners(struct rar_member *m)
+{
+	struct rar_link *link;
+
+	rar_each_partner(link, m)
+		push_link(link, 0);
+}
+
 /*
  * Send as packets the chunks that are ready and may go. RCU read side, no lock held;
  * softirq, or process context with bottom halves off.
@@ -197,6 +206,7 @@ static void push_packets(struct rar_member *m)
 		if (turns)
 			rar_turn_take(m);
 	}
+	push_partners(m);
 }
 
 /* -- memory ------------------------------------------------------------------- */
@@ -350,6 +360,8 @@ void rar_push(struct rar_member *m)
 	rar_direct_push(m);
 	if (!m->link[RAR_NEXT]->here)
 		push_packets(m);
+	else
+		push_partners(m);
 	if (m->link[RAR_NEXT]->here || READ_ONCE(m->link[RAR_NEXT]->tx.nback))
 		push_local(m);
 }

@@ -112,7 +112,7 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	ret = check_running(m, pkt);
 	if (ret != RAR_RX_DONE && pkt->h.type != RAR_T_ABORT)
 		return ret;
-	if (pkt->h.type != RAR_T_ACK)
+	if (pkt->h.type != RAR_T_ACK && pkt->h.type != RAR_T_PEER_ACK)
 		hear(m, pkt);
 	switch (pkt->h.type) {
 	case RAR_T_RS:
@@ -135,6 +135,12 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		hear(m, pkt);
 		if (m->place.boxes)
 			rar_done_passed(m);
+		rar_push(m);
+		break;
+	case RAR_T_PEER_ACK:
+		if (!rar_loss_rcv_ack(pkt->link, pkt))
+			return RAR_DROP(Seq);
+		rar_direct_alive(pkt->link);
 		rar_push(m);
 		break;
 	case RAR_T_PROBE:

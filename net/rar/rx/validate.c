@@ -90,6 +90,7 @@ static const struct input_type {
 	[RAR_T_ENTERED]	= { HDR(entered), FROM_BOX, BY_GROUP },
 	[RAR_T_DIRECT]	= { HDR(data), FROM_PEER, BY_EPOCH, LANES },
 	[RAR_T_DONE]	= { HDR(done), FROM_PEER, BY_EPOCH, LANES },
+	[RAR_T_PEER_ACK] = { HDR(ack), FROM_PEER, BY_EPOCH, LANES },
 	[RAR_T_PAIR]	= { HDR(pair), FROM_ANY, BY_TYPE },
 	[RAR_T_PAIR_ACK] = { HDR(pair), FROM_ANY, BY_TYPE },
 	[RAR_T_OFFER]	= { HDR(offer), FROM_ANYONE, BY_NONCE },

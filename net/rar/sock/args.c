@@ -132,9 +132,9 @@ static int check_root(const struct rar_member *m, struct rar_args *args)
 }
 
 /*
- * Exchange a short operation directly, or let it go by doubling, if this group
- * does. With a flag other than RAR_OPF_IN_ORDER the ring adds; and doubling is
- * not in rank order.
+ * Exchange a short operation directly, or let it go by doubling or halving, if
+ * this group does. With a flag other than RAR_OPF_IN_ORDER the ring adds; and
+ * doubling is not in rank order.
  */
 static void choose_way(const struct rar_member *m, struct rar_args *args)
 {
@@ -151,6 +151,9 @@ static void choose_way(const struct rar_member *m, struct rar_args *args)
 	else if ((sum || rooted) && !p->mode &&
 		 args->bytes < m->direct.doubling_below)
 		p->mode |= rar_way_mode(RAR_WAY_DOUBLING);
+	else if (p->collective == RAR_ALLREDUCE && !p->mode &&
+		 args->bytes < m->direct.halving_below)
+		p->mode |= rar_way_mode(RAR_WAY_HALVING);
 }
 
 /*
@@ -174,7 +177,7 @@ static int find_spans(const struct rar_member *m, struct rar_args *args, bool pi
 	args->given = rar_plan_given(&plan, args->bytes);
 	args->apart = args->dst && (rar_plan_adds(&plan) || plan.gathered);
 	if (!pinned || plan.gathered)
-		args->room = rar_plan_room(&plan, args->bytes);
+		args->room = rar_plan_room(&plan, args->bytes, m->payload);
 	if (pinned && (!args->dst || plan.gathered))
 		args->given = (struct rar_span) { .len = args->bytes };
 	return 0;

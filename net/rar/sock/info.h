@@ -52,6 +52,7 @@
 	/* RAR_NO_BYTES if the first number beyond is 0. */		\
 	X(direct_bytes, NOWHERE, 0, m->direct.below - 1)		\
 	X(doubling_bytes, NOWHERE, 0, m->direct.doubling_below - 1)	\
+	X(halving_bytes, NOWHERE, 0, m->direct.halving_below - 1)	\
 	X(prev_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_PREV]))	\
 	X(next_silent_ms, NOWHERE, 0, silent_ms(m->link[RAR_NEXT]))
 

@@ -110,8 +110,10 @@ static struct rar_operation *op_alloc(struct rar_sock *rsk, struct rar_member *m
 	if (args->fingerprint.collective == RAR_REDUCE_BY_KEY)
 		return rar_op_alloc_keyed(m, &args->fingerprint, args->root == m->rank, args->room);
 	if (!pinned)
-		return rar_op_alloc(m, args->travels, args->room);
-	return rar_op_alloc_pinned(m, &rsk->regions, args->bytes, args->dst, args->room,
+		return rar_op_alloc(m, args->fingerprint.mode, args->travels,
+				    args->room);
+	return rar_op_alloc_pinned(m, &rsk->regions, args->fingerprint.mode,
+				   args->bytes, args->dst, args->room,
 				   args->bits);
 }
 

@@ -28,6 +28,7 @@ static u32 lane_of(struct rar_link *link, u8 type)
 		return 0;
 	switch (type) {
 	case RAR_T_ACK:
+	case RAR_T_PEER_ACK:
 		return READ_ONCE(link->rx.lane) % m->nlanes;
 	case RAR_T_PROBE:
 	case RAR_T_WANT:
@@ -68,7 +69,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 			    len + pad - sizeof(struct rar_hdr), token);
 	skb_put_data(skb, hdr, len);
 	skb_put_zero(skb, pad + tail);
-	if (type == RAR_T_ACK)
+	if (type == RAR_T_ACK || type == RAR_T_PEER_ACK)
 		rar_mib_inc(m->rn, TxAck);
 	else
 		rar_mib_inc(m->rn, TxCtl);

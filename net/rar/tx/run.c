@@ -50,7 +50,8 @@ struct chunks {
 static bool is_numbered(const struct rar_link *link,
 			const struct rar_tx_item *item)
 {
-	return !item->op->ring.plan.direct || rar_link_is_leg(link);
+	return !item->op->ring.plan.direct || item->op->ring.plan.halving ||
+	       rar_link_is_leg(link);
 }
 
 /* RAR_F_* of the last chunk of a run. */
@@ -70,8 +71,9 @@ static void fill(const struct rar_link *link, const struct rar_tx_item *item,
 	const struct rar_operation *op = item->op;
 	u8 type = item->run.phase == RAR_RS ? RAR_T_RS : RAR_T_AG;
 
-	if (!is_numbered(link, item)) {
+	if (link->index >= RAR_LINKS)
 		type = RAR_T_DIRECT;
+	if (!is_numbered(link, item)) {
 		dh->complete = cpu_to_be64(item->known.map);
 		dh->base = cpu_to_be32((u32)item->known.base);
 	} else {
@@ -81,7 +83,8 @@ static void fill(const struct rar_link *link, const struct rar_tx_item *item,
 	rar_packet_fill_hdr(m, &dh->h, type, link->rank, 0,
 			    READ_ONCE(link->epoch) ?: m->epoch);
 	rar_op_describe(dh, op->seq, &op->fingerprint);
-	dh->chunk = cpu_to_be32(rar_ring_there(&op->ring, item->run.chunk));
+	dh->chunk = cpu_to_be32(rar_ring_there(&op->ring, item->run.phase,
+					       item->run.chunk));
 	if (rar_link_is_leg(link))
 		dh->box.prio = op->prio;
 	if (item->run.phase == RAR_RS && rar_op_left_box(op, item->run.chunk))

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * All-reduce by recursive halving and doubling: which chunks are added, and
+ * where sums go. See core/halving.h for the stages, and for the numbers that
+ * chunks have.
+ *
+ * Chunks go by direct links, with numbers, windows and acknowledgments as on
+ * those of the ring. Each goes through the stages by itself, in softirq, on the
+ * CPU that has the last thing that it waited for, as by doubling (doubling.c):
+ *
+ *	published, AG, an arrival	it came
+ *	published, RS, an arrival	it is added to what this rank had: the
+ *					partial sum before the next stage
+ *	published, RS, the tensor	this rank has contributed
+ *	published, AG, the tensor	the sum of all ranks is there
+ *
+ * A CPU sets one of the two bits that a sum waits for, looks at both, and if
+ * both are set claims the sum (claimed, RS, the arrival). Setting a bit is a
+ * full barrier, so of two CPUs at least one finds both.
+ */
+#include "core/arrival.h"
+#include "core/gather.h"
+#include "core/halving.h"
+#include "core/member.h"
+#include "core/op.h"
+#include "link/link.h"
+#include "link/out.h"
+#include "rar.h"
+#include "ring/direct.h"
+#include "ring/done.h"
+#include "ring/halving.h"
+#include "ring/push.h"
+
+#define GROUP	32U	/* chunks that go together, if a range has as many */
+
+/*
+ * struct some - chunks of the tensor that take the same step
+ * @nth:  the first one, if @mask is not 0
+ * @mask: which of those from @nth on, a bit each; bit 0 is set
+ */
+struct some {
+	u32 nth;
+	u64 mask;
+};
+
+static struct some some_of(u32 nth, u64 mask)
+{
+	u32 skip = mask ? __ffs64(mask) : 0;
+
+	return (struct some) { .nth = nth + skip, .mask = mask >> skip };
+}
+
+/* Those that lie in a range. */
+static struct some within(struct some some, struct rar_range range)
+{
+	u32 end = range.first + range.n, skip;
+
+	skip = range.first > some.nth ? range.first - some.nth : 0;
+	if (skip >= 64 || end <= some.nth)
+		return (struct some) { };
+	return some_of(some.nth, some.mask & rar_mask(end - some.nth) &
+					 ~rar_mask(skip));
+}
+
+/* The link to the peer of a stage. */
+static struct rar_link *link_of(struct rar_member *m,
+				const struct rar_operation *op, u32 stage)
+{
+	return rar_member_direct(m, rar_stage(&op->ring.plan.stages,
+					      stage).peer);
+}
+
+/*
+ * Send the chunks of a range to the peer of a stage, of which @some are there
+ * now. They go in groups: each as soon as all of it is there. So a rank sends
+ * one packet in a stage for a short range, and not as many as came. @chunk: the
+ * number of the first one of the range.
+ */
+static void send_groups(struct rar_member *m, struct rar_operation *op,
+			u32 stage, enum rar_phase phase, struct rar_range range,
+			u32 chunk, struct some some)
+{
+	struct rar_run group = { .phase = phase };
+	u32 at, last;
+
+	some = within(some, range);
+	if (!some.mask)
+		return;
+	last = some.nth + fls64(some.mask) - 1 - range.first;
+	at = (some.nth - range.first) / GROUP * GROUP;
+	spin_lock_bh(&m->tx_lock);
+	for (; at <= last; at += GROUP) {
+		group.chunk = chunk + at;
+		group.n = min(range.n - at, GROUP);
+		/* Another CPU may find the same group complete. */
+		if (rar_op_published(op, &group, rar_mask(group.n)) ==
+		    rar_mask(group.n))
+			rar_out_pend_unsent(link_of(m, op, stage), op, &group);
+	}
+	spin_unlock_bh(&m->tx_lock);
+}
+
+/*
+ * Complete sums are in the buffer: they go to the peers of the @halvings first
+ * halvings, and to a folded neighbour.
+ */
+static void hand_out(struct rar_member *m, struct rar_operation *op,
+		     struct some some, u32 halvings)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	struct rar_range range = { .n = op->ring.cpb };
+	u32 first = rar_halving_first(st), i;
+
+	if (!some.mask)
+		return;
+	if (st->folded && !st->odd && !st->first)
+		send_groups(m, op, 0, RAR_AG, range, 0, some);
+	for (i = 0; i < halvings; i++) {
+		range = rar_halving_keeps(&op->ring, i + 1);
+		send_groups(m, op, first + i, RAR_AG, range, range.first, some);
+	}
+	/* A full barrier; pairs with the barrier in rar_copy_out(). */
+	if (!atomic_sub_return(hweight64(some.mask), &op->left))
+		rar_done(m, op);
+}
+
+/* Add chunks of @some, which are claimed: the sum of all ranks if @last. */
+static void add(struct rar_member *m, struct rar_operation *op, u32 stage,
+		struct some some, bool last)
+{
+	bool after = rar_stage(&op->ring.plan.stages, stage).after;
+	u32 own, in, sum, nth, n, at;
+	u64 mask;
+
+	for (mask = some.mask; mask; mask &= ~(rar_mask(n) << at)) {
+		at = __ffs64(mask);
+		nth = some.nth + at;
+		n = rar_mask_run(mask >> at);
+		own = rar_halving_partial(&op->ring, stage, nth);
+		in = rar_halving_arrival(&op->ring, stage, nth);
+		sum = last ? nth : in;
+		rar_gather_pair(m, op, sum, after ? own : in, after ? in : own,
+				n, last);
+	}
+}
+
+/*
+ * Make the sums of a stage of which both operands are there. Return: which were
+ * made here. Of the others an operand is not here yet, or another CPU makes
+ * them.
+ */
+static struct some make(struct rar_member *m, struct rar_operation *op,
+			u32 stage, struct some some)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	bool last = stage + 1 == rar_halving_first(st) + rar_halving_stages(st);
+	struct rar_run own = { .phase = RAR_RS }, in = { .phase = RAR_AG };
+	struct rar_run sum = { .chunk = some.nth, .phase = RAR_AG };
+	u64 mask = some.mask;
+
+	if (!mask)
+		return some;
+	own.chunk = rar_halving_partial(&op->ring, stage, some.nth);
+	in.chunk = rar_halving_arrival(&op->ring, stage, some.nth);
+	mask = rar_op_published(op, &own, mask);
+	mask = rar_op_published(op, &in, mask);
+	mask = rar_bits_test_and_set(op->claimed[RAR_RS], in.chunk, mask);
+	some.mask = mask;
+	add(m, op, stage, some, last);
+	if (last) {
+		rar_bits_test_and_set(op->claimed[RAR_AG], sum.chunk, mask);
+	} else {
+		sum.chunk = in.chunk;
+		sum.phase = RAR_RS;
+	}
+	rar_op_publish(op, &sum, mask);
+	return some_of(some.nth, mask);
+}
+
+/*
+ * This rank has chunks of the partial sum before a stage: send those that it
+ * gives away, and add the others, as far as they can go.
+ */
+static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
+		    struct some some)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 first = rar_halving_first(st), n = rar_halving_stages(st), halving;
+	struct rar_range gives;
+
+	for (; some.mask && stage < first + n; stage++) {
+		halving = stage - first;
+		if (stage >= first) {
+			gives = rar_halving_gives(&op->ring, halving);
+			send_groups(m, op, stage, RAR_RS, gives,
+				    rar_halving_partial(&op->ring, stage,
+							gives.first), some);
+			some = within(some, rar_halving_keeps(&op->ring,
+							      halving + 1));
+		}
+		some = make(m, op, stage, some);
+	}
+	hand_out(m, op, some, n);
+}
+
+/* Its own contribution: a folded rank sends all of it, the others begin. */
+static void contribute(struct rar_member *m, struct rar_operation *op,
+		       struct some some)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+
+	if (!st->odd) {
+		advance(m, op, st->first, some);
+		return;
+	}
+	send_groups(m, op, 0, RAR_RS,
+		    (struct rar_range) { .n = op->ring.cpb }, 0, some);
+}
+
+/**
+ * rar_halving_begin() - this rank has contributed: begin with its first stage
+ * @m:  member in RUN or LEAVING, RCU read side; no lock held
+ * @op: by halving
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_halving_begin(struct rar_member *m, struct rar_operation *op)
+{
+	struct rar_run run = { .phase = RAR_RS };
+	struct rar_link *link;
+
+	spin_lock_bh(&m->tx_lock);
+	rar_each_partner(link, m)
+		rar_direct_expect(link);
+	spin_unlock_bh(&m->tx_lock);
+	for (; run.chunk < op->ring.cpb; run.chunk += run.n) {
+		run.n = min(op->ring.cpb - run.chunk, 64U);
+		rar_op_publish(op, &run, rar_mask(run.n));
+		contribute(m, op, some_of(run.chunk, rar_mask(run.n)));
+	}
+	rar_push(m);
+}
+
+/**
+ * rar_halving_may_come() - may a run come now, and by this link?
+ * @op: by halving
+ * @a:  the run, which rar_op_check() found good
+ *
+ * No honest rank sends a sum of chunks before this rank has sent its part of
+ * them, or has added to all of it.
+ */
+bool rar_halving_may_come(const struct rar_operation *op,
+			  const struct rar_arrival *a)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 n = a->run.n, chunk = a->run.chunk;
+	u32 stage = rar_halving_stage_of(&op->ring, chunk, n);
+	struct rar_run part = { .phase = RAR_RS };
+
+	if (!rar_link_is_direct(a->link) || stage == RAR_NO_STAGE ||
+	    a->link->rank != rar_stage(st, stage).peer)
+		return false;
+	if (a->c.block)
+		return true;
+	part.chunk = st->odd ? chunk :
+			       rar_halving_partial(&op->ring, stage, chunk);
+	return rar_op_published(op, &part, rar_mask(n)) == rar_mask(n);
+}
+
+/**
+ * rar_halving_come() - go on with chunks that have come
+ * @m:  member in RUN or LEAVING, RCU read side; no lock held
+ * @op: by halving
+ * @a:  the run; those of @won were published just now
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void rar_halving_come(struct rar_member *m, struct rar_operation *op,
+		      const struct rar_arrival *a)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	u32 nth = rar_halving_nth(&op->ring, a->run.chunk);
+	u32 stage = rar_halving_stage_of(&op->ring, a->run.chunk, a->run.n);
+	struct some some = some_of(nth, a->won);
+
+	if (!a->c.block)
+		hand_out(m, op, some,
+			 st->odd ? 0 : stage - rar_halving_first(st));
+	else
+		advance(m, op, stage + 1, make(m, op, stage, some));
+	rar_push(m);
+}
+
+/* Must chunks still come from a rank? */
+static bool lacks(const struct rar_operation *op, u32 rank)
+{
+	const struct rar_stages *st = &op->ring.plan.stages;
+	const unsigned long *claimed = op->claimed[RAR_AG];
+	const struct rar_ring *ring = &op->ring;
+	u32 first = rar_halving_first(st), s, chunk;
+	struct rar_range keeps, gives;
+
+	for (s = 0; s < st->n; s++) {
+		if (rar_stage(st, s).peer != rank || !rar_stage(st, s).takes)
+			continue;
+		/* All sums come to a folded rank, all contributions from it. */
+		if (s < first || s >= first + rar_halving_stages(st)) {
+			chunk = st->odd ? 0 : ring->cpb;
+			return find_next_zero_bit(claimed, chunk + ring->cpb,
+						  chunk) < chunk + ring->cpb;
+		}
+		gives = rar_halving_gives(ring, s - first);
+		keeps = rar_halving_keeps(ring, s - first + 1);
+		chunk = gives.first + gives.n;
+		if (find_next_zero_bit(claimed, chunk, gives.first) < chunk)
+			return true;
+		chunk = rar_halving_arrival(ring, s, keeps.first);
+		return find_next_zero_bit(claimed, chunk + keeps.n, chunk) <
+		       chunk + keeps.n;
+	}
+	return false;
+}
+
+/**
+ * rar_halving_waits() - does an operation wait for a peer?
+ * @m:    member, RCU read side
+ * @op:   by halving
+ * @link: to the peer
+ *
+ * Return: true if chunks must still come from the peer, or it has not
+ * acknowledged all that it gets.
+ */
+bool rar_halving_waits(struct rar_member *m, struct rar_operation *op,
+		       struct rar_link *link)
+{
+	/* The links of the others have no part of the operation. */
+	if (!(m->direct.partners & BIT(link->index - RAR_LINKS)))
+		return false;
+	if (atomic_read(&op->left) && lacks(op, link->rank))
+		return true;
+	return op->direct_sent && rar_link_owes(link, op);
+}
