@@ -165,6 +165,29 @@ def table_depth(sim):
     print(f"   need: 1.5 at most: {worst:.2f}: {'PASS' if worst <= 1.5 else 'FAIL'}")
 
 
+def table_halving(sim):
+    """Longer all-reduces by halving: time, times the bound, and how much longer the ring takes. The
+    bound is what the links need, and 2 log2 N hops of a short operation. Need: at most 1.6 times the
+    bound, with 64 ranks and more, from 256 KiB on"""
+    sizes = ((64 << 10, "64k"), (256 << 10, "256k"), (1 << 20, "1M"))
+    widths = (6, *(10, 8, 8) * len(sizes))
+    row(("ranks", *(cell for _, name in sizes for cell in (name, "bound", "ring"))), widths)
+    hop = simulate(sim, f"{BASE} -n 2 -b 64 --schedule doubling")["us"] - 2 * CALL_US
+    worst = 0
+    for n in (8, 16, 20, 48, 64, 100, 256, 1024, 4096):
+        cells = [n]
+        for size, _ in sizes:
+            us = simulate(sim, f"{BASE} -n {n} -b {size} --schedule halving -r 5")["us"]
+            model = "--coarse" if n > LARGEST_OFTEN else "-r 3"
+            ring = simulate(sim, f"{BASE} -n {n} -b {size} {model}")["us"]
+            ratio = (us - 2 * CALL_US) / (ideal_us(n, size) + 2 * (n - 1).bit_length() * hop)
+            if n in (64, 256, 1024) and size >= 256 << 10:
+                worst = max(worst, ratio)
+            cells += [human(us), f"x {ratio:.2f}", f"x {ring / us:.1f}"]
+        row(cells, widths)
+    print(f"   need: 1.6 at most: {worst:.2f}: {'PASS' if worst <= 1.6 else 'FAIL'}")
+
+
 def table_choice(sim):
     """Short operations: the way of RAR_AUTO; if another is faster, its time / the time of that way"""
     sizes = (8, 1 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10)
@@ -236,7 +259,8 @@ def table_wire(sim):
     print(f"   {sum(cells)} of {len(cells)}: {'PASS' if all(cells) else 'FAIL'}")
 
 
-TABLES = {"wire": table_wire, "time": table_time, "depth": table_depth, "choice": table_choice, "slow": table_slow,
+TABLES = {"wire": table_wire, "time": table_time, "depth": table_depth,
+          "halving": table_halving, "choice": table_choice, "slow": table_slow,
           "loss": table_loss, "join": table_join, "window": table_window}
 
 

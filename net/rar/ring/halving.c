@@ -31,7 +31,8 @@
 #include "ring/halving.h"
 #include "ring/push.h"
 
-#define GROUP	32U	/* chunks that go together, if a range has as many */
+#define GROUP_MOST	64U	/* chunks of a range that go together, if that is all; */
+#define GROUP_LONG	16U	/* of a longer range, which its peer shall pass on soon */
 
 /*
  * struct some - chunks of the tensor that take the same step
@@ -72,26 +73,26 @@ static struct rar_link *link_of(struct rar_member *m,
 
 /*
  * Send the chunks of a range to the peer of a stage, of which @some are there
- * now. They go in groups: each as soon as all of it is there. So a rank sends
- * one packet in a stage for a short range, and not as many as came. @chunk: the
- * number of the first one of the range.
+ * now. They go in groups, each as soon as all of it is there: so a rank sends a
+ * single packet in a stage for a short range, and not as many as came. @chunk:
+ * the number of the first one of the range.
  */
 static void send_groups(struct rar_member *m, struct rar_operation *op,
 			u32 stage, enum rar_phase phase, struct rar_range range,
 			u32 chunk, struct some some)
 {
 	struct rar_run group = { .phase = phase };
-	u32 at, last;
+	u32 most = range.n > GROUP_MOST ? GROUP_LONG : GROUP_MOST, at, last;
 
 	some = within(some, range);
 	if (!some.mask)
 		return;
 	last = some.nth + fls64(some.mask) - 1 - range.first;
-	at = (some.nth - range.first) / GROUP * GROUP;
+	at = (some.nth - range.first) / most * most;
 	spin_lock_bh(&m->tx_lock);
-	for (; at <= last; at += GROUP) {
+	for (; at <= last; at += most) {
 		group.chunk = chunk + at;
-		group.n = min(range.n - at, GROUP);
+		group.n = min(range.n - at, most);
 		/* Another CPU may find the same group complete. */
 		if (rar_op_published(op, &group, rar_mask(group.n)) ==
 		    rar_mask(group.n))
