@@ -17,6 +17,7 @@
  * A CPU sets one of the two bits that a sum waits for, looks at both, and if
  * both are set claims the sum (claimed, RS, the arrival). Setting a bit is a
  * full barrier, so of two CPUs at least one finds both.
+ * selftests/model/halving.pml is a model of this.
  */
 #include "core/arrival.h"
 #include "core/gather.h"
