@@ -31,7 +31,7 @@ from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER
                     REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
 from tap import finish, get_seed, note, result
 
-RAR_SCHEDULE, BY_RANKS, BY_DIRECT = 13, 0, 3
+RAR_SCHEDULE, BY_RANKS, BY_DIRECT, BY_HALVING = 13, 0, 3, 4      # the last: see main()
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 RAR_R_KEY, RAR_R_SECURITY = 23, 28
 HEADER, TAIL = 24, 24
@@ -42,8 +42,8 @@ TYPES = {BY_RANKS: {"RS": RS, "AG": AG, "ACK": ACK, "PROBE": PROBE, "ABORT": ABO
                     "JOIN": JOIN, "JOIN_ACK": JOIN_ACK, "COLLECT": COLLECT, "PROPOSE": PROPOSE,
                     "COMMIT": COMMIT, "ENTER": ENTER, "ENTERED": ENTERED, "RETURN": RETURN,
                     "OFFER": OFFER},
-         BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK,
-                     "PEER_ACK": PEER_ACK}}
+         BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK},
+         BY_HALVING: {"DIRECT with numbers": DIRECT, "PEER_ACK": PEER_ACK}}
 AUTH, ENCRYPT = 1, 2
 USUAL = {"uml": 10000, "uml-debug": 1000, "uml-debug-smp": 1000}    # of each type
 KERNEL = os.environ.get("RAR_KERNEL", "")
@@ -123,7 +123,7 @@ class Sealed(Ring):
         self.options = (*seals(), (RAR_SCHEDULE, struct.pack("=I", schedule)))
         self.listen()
         self.group = group or self.group
-        self.count = COUNT if schedule == BY_RANKS else 500
+        self.count = 500 if schedule == BY_DIRECT else COUNT
         self.fd = []
         if start:
             self.start()
@@ -348,7 +348,7 @@ def running(schedule):
 def old_epoch():
     """Packets of a group that was come into one with the same number and key: while it joins, and
     while it runs."""
-    for schedule in (BY_RANKS, BY_DIRECT):
+    for schedule in (BY_RANKS, BY_DIRECT, BY_HALVING):
         group, old = past(schedule)
         ring = Sealed(schedule, group, start=False)
         ring.fd = [None] * N
@@ -559,11 +559,15 @@ def main():
     for r in range(N):
         enter(f"rar{r}")
         sysctl("dead_ms", 3000)
+        # RAR_DOUBLING: all that is longer than 8 bytes goes by halving.
+        sysctl("direct_bytes", 8)
+        sysctl("halving_bytes", 1 << 20)
     for level in (AUTH, ENCRYPT):
         note("auth" if level == AUTH else "encrypt")
         published()
         running(BY_RANKS)
         running(BY_DIRECT)
+        running(BY_HALVING)
         joining()
         old_epoch()
         changed_later()
