@@ -270,12 +270,15 @@ static uint64_t brief_below(rar_comm_t *comm)
 {
 	socklen_t len = sizeof(struct rar_info);
 	struct rar_info info;
-	uint64_t direct, doubling;
+	uint64_t direct, doubling, halving;
 
 	if (getsockopt(rar_comm_fd(comm), SOL_RAR, RAR_INFO, &info, &len))
 		return 0;	/* the stub */
 	direct = info.direct_bytes == RAR_NO_BYTES ? 0 : info.direct_bytes + 1ull;
 	doubling = info.doubling_bytes == RAR_NO_BYTES ? 0 : info.doubling_bytes + 1ull;
+	halving = info.halving_bytes == RAR_NO_BYTES ? 0 : info.halving_bytes + 1ull;
+	if (halving > doubling)
+		doubling = halving;
 	return direct > doubling ? direct : doubling;
 }
 

@@ -396,7 +396,8 @@ class Ports:
 def start_ring(kind, v6, log):
     repeats, limit = ("3", "60") if kind == OUTSIDER else ("30", "6")
     env = dict(os.environ, SEED=str(rng.randrange(1 << 31)))
-    how = rng.choice(((), (), ("-E",)))
+    halving = ("-2", "-s", "direct_bytes=8,halving_bytes=1000000")
+    how = rng.choice(((), (), ("-E",), halving))
     if BOX:
         how = "-w", "-s", f"box={'fd77::' if v6 else '10.77.0.'}{N + 1}"
     return subprocess.Popen(
