@@ -170,7 +170,7 @@ void rar_ack_send(struct rar_link *link)
 	ah.posted = cpu_to_be64(smp_load_acquire(&m->op_whole));
 	ah.come = cpu_to_be32(READ_ONCE(m->op_come));
 	ah.done = cpu_to_be32(READ_ONCE(m->ops_done));
-	ah.credit = cpu_to_be32(READ_ONCE(m->rn->sysctl_early_bytes));
+	ah.credit = cpu_to_be32(rar_link_early(link));
 	rar_control_send(link, &ah, sizeof(ah), 0,
 			 rar_link_is_direct(link) ? RAR_T_PEER_ACK : RAR_T_ACK,
 			 m->epoch);

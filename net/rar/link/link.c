@@ -30,6 +30,7 @@
 #define LINK_STARVED_US		1000	/* shorter gaps do not count as waiting */
 #define LINK_SLOTS		64U	/* to begin with: chunks in flight */
 #define LINK_SLOTS_OFTEN	1024U	/* for all chunks of an operation */
+#define LINK_EARLY		4	/* peers that may use all early_bytes */
 
 /* -- timer of all links (loss.c) ----------------------------------------- */
 
@@ -810,6 +811,23 @@ int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring)
 }
 
 /**
+ * rar_link_early() - the bytes that chunks may cost which come early by a link
+ * @link: link by which chunks come, or will
+ *
+ * More than LINK_EARLY peers by halving share what so many may have: the
+ * packets held may take several times early_bytes, see early.c.
+ */
+u32 rar_link_early(const struct rar_link *link)
+{
+	u64 bytes = READ_ONCE(link->member->rn->sysctl_early_bytes);
+	u32 peers = hweight32(link->member->direct.partners);
+
+	if (rar_link_is_direct(link) && peers > LINK_EARLY)
+		bytes = div_u64(bytes * LINK_EARLY, peers);
+	return bytes;
+}
+
+/**
  * rar_link_start() - prepare to send by a link when a new epoch begins
  * @link: link of a member whose payload is agreed; bottom halves are off
  */
@@ -822,7 +840,7 @@ void rar_link_start(struct rar_link *link)
 	dst_cache_reset(&link->path.cache);
 	WRITE_ONCE(link->path.run_max, 1);
 	spin_lock(&m->tx_lock);
-	tx->credit = READ_ONCE(m->rn->sysctl_early_bytes) / 2;
+	tx->credit = rar_link_early(link) / 2;
 	tx->sent_us = rar_now_us();
 	tx->frames_off = jiffies;
 	rar_carry_start(link);

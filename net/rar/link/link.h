@@ -62,6 +62,7 @@ void rar_link_left(struct rar_link *link, struct rar_operation *op);
 bool rar_link_owes(struct rar_link *link, struct rar_operation *op);
 bool rar_link_finished(struct rar_member *m, u64 seq,
 		       const struct rar_fingerprint *theirs);
+u32 rar_link_early(const struct rar_link *link);
 void rar_link_start(struct rar_link *link);
 void rar_link_forget(struct rar_link *link, struct rar_operation *op);
 void rar_link_flush_tx(struct rar_link *link);

@@ -74,9 +74,10 @@ static void start_partners(struct rar_member *m)
 			continue;
 		partners |= BIT(slot_of(link));
 		link->out = rar_outs(m) + rar_halving_link(&st, s);
-		rar_link_start(link);
 	}
 	WRITE_ONCE(m->direct.partners, partners);
+	rar_each_partner(link, m)
+		rar_link_start(link);
 }
 
 /**
