@@ -102,7 +102,7 @@ def folders_map():
 
 def tiers(tests):
     """Return the tests of one promise by the command that runs them."""
-    full = [t.name for t in tests if "full" in t.flags or not t.runs_on("6.12")]
+    full = [t.name for t in tests if t.flags & {"full", "debug"} or not t.runs_on("6.12")]
     return [[t.name for t in tests if t.name not in full], full]
 
 

@@ -297,7 +297,7 @@ class Suite:
             return "arch" in test.flags
         if kernel == "uml-debug-smp":
             return "smp" in test.flags
-        if "full" in test.flags:
+        if "full" in test.flags or ("debug" in test.flags and kernel != "uml-debug"):
             return False
         debian = [k for k in self.options.kernels if k in ("6.1", "6.12")]
         if kernel == "uml" and debian and {"smp", "debian"} <= test.flags:

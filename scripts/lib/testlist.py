@@ -6,7 +6,7 @@ import pathlib
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ("6.1", "6.12", "arm64", "uml", "uml-debug", "uml-debug-smp")
-FLAGS = {"-", "full", "oldest", "debian", "arch", "smp", "timed", "speed", "plain", "guest=module", "guest=host",
+FLAGS = {"-", "full", "debug", "oldest", "debian", "arch", "smp", "timed", "speed", "plain", "guest=module", "guest=host",
          *KERNELS}
 
 
