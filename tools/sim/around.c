@@ -234,7 +234,7 @@ void sim_receive(struct sim_rank *rank, struct sk_buff *skb)
 		break;
 	case RAR_T_PEER_ACK:
 		rar_loss_rcv_ack(pkt.link, &pkt);
-		rar_direct_alive(pkt.link);
+		rar_direct_alive(pkt.link, false);
 		rar_push(m);
 		break;
 	case RAR_T_DONE:

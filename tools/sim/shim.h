@@ -188,6 +188,7 @@ struct timer_list { int n; };
 #define ns_to_ktime(ns)		((ktime_t)(ns))
 #define usecs_to_jiffies(us)	DIV_ROUND_UP((u64)(us), 1000000UL / HZ)
 #define msecs_to_jiffies(ms)	usecs_to_jiffies((u64)(ms) * 1000)
+#define jiffies_to_usecs(j)	((u64)(j) * (1000000UL / HZ))
 #define time_after(a, b)	((long)((b) - (a)) < 0)
 #define time_before(a, b)	time_after(b, a)
 #define time_after_eq(a, b)	((long)((a) - (b)) >= 0)

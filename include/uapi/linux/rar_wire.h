@@ -278,7 +278,7 @@ struct rar_done_hdr {
 #define RAR_DF_OPEN	0x00000008	/* and those that were refused may come now */
 #define RAR_DF_CE	0x00000010	/* and a chunk came with the CE mark since the last DONE */
 #define RAR_DF_ALL	0x00000020	/* and all chunks of all ranks have come; @chunk is zero */
-#define RAR_DF_UNA	0x00000040	/* asks for a PEER_ACK, too */
+#define RAR_DF_UNA	0x00000040	/* answer with a PEER_ACK */
 
 /**
  * struct rar_probe_hdr - PROBE

@@ -14,40 +14,58 @@
 #include "ring/halving.h"
 
 /*
- * Must this rank ask another rank: for chunks, or whether an operation is
- * complete there? Sets the oldest operation of which chunks are missing, and
- * these chunks. tx_lock.
+ * struct question - what is asked of a rank
+ * @seq:     the oldest operation of which chunks are missing
+ * @missing: these chunks, a bit each
+ * @facts:   for chunks, or whether operations are complete there
+ * @numbers: for an acknowledgment of the numbers of its link, of which @una is
+ *           the lowest that is not acknowledged
  */
-static bool needs(struct rar_member *m, u32 slot, u64 *seq, u64 *missing)
-{
-	struct rar_link *link = &m->direct.peer[slot].link;
-	struct rar_operation *op;
-	bool any = false;
-	u64 i;
-
-	*missing = 0;
-	for (i = m->op_oldest; i < m->op_whole && !*missing; i++) {
-		op = rar_link_op_at(m, i);
-		if (!op || !op->ring.plan.direct)
-			continue;
-		/* The link sends lost chunks again; but does the rank live? */
-		any |= op->ring.plan.halving && rar_halving_waits(m, op, link);
-		*seq = i;
-		*missing = rar_direct_lacks(op, link->rank);
-		/* If it is not complete here it cannot be released anyway. */
-		any |= (op->peers & BIT(slot)) &&
-		       (op->keyed || !atomic_read(&op->left));
-	}
-	return any || *missing;
-}
-
-/* A question to a rank that is due. @numbers: it also has to acknowledge these. */
 struct question {
 	u64 seq;
 	u64 missing;
+	bool facts;
 	bool numbers;
 	u32 una;
 };
+
+/* Find what this rank must ask another rank. tx_lock. */
+static struct question needs(struct rar_member *m, u32 slot)
+{
+	struct rar_link *link = &m->direct.peer[slot].link;
+	struct question q = { .una = link->tx.una };
+	struct rar_operation *op;
+	u64 i;
+
+	for (i = m->op_oldest; i < m->op_whole && !q.missing; i++) {
+		op = rar_link_op_at(m, i);
+		if (!op || !op->ring.plan.direct)
+			continue;
+		q.numbers |= op->ring.plan.halving &&
+			     rar_halving_waits(m, op, link);
+		q.seq = i;
+		q.missing = rar_direct_lacks(op, link->rank);
+		/* If it is not complete here it cannot be released anyway. */
+		q.facts |= q.missing || ((op->peers & BIT(slot)) &&
+					 (op->keyed || !atomic_read(&op->left)));
+	}
+	return q;
+}
+
+/*
+ * For how long a rank need not be asked any more, us. A link sends lost chunks
+ * again by itself, so the question is only whether the rank lives, and there is
+ * time for that while it is heard.
+ */
+static u64 spared_us(struct rar_link *link, const struct question *q)
+{
+	u64 wait = rar_member_ask_us(link->member), past;
+
+	if (q->facts)
+		return 0;
+	past = jiffies_to_usecs(jiffies - READ_ONCE(link->heard));
+	return past < wait ? wait - past : 0;
+}
 
 /* Is a question to a rank due? Sets the time of the next one. tx_lock. */
 static bool question_due(struct rar_member *m, u32 slot, u64 now,
@@ -55,11 +73,10 @@ static bool question_due(struct rar_member *m, u32 slot, u64 now,
 {
 	struct rar_direct_peer *peer = &m->direct.peer[slot];
 	u32 longest;
+	u64 spared;
 
-	q->seq = 0;
-	q->numbers = peer->link.tx.nslots;
-	q->una = peer->link.tx.una;
-	if (!needs(m, slot, &q->seq, &q->missing)) {
+	*q = needs(m, slot);
+	if (!q->facts && !q->numbers) {
 		peer->ask_us = 0;
 		peer->asked_us = 0;
 		peer->backoff = 0;
@@ -67,6 +84,12 @@ static bool question_due(struct rar_member *m, u32 slot, u64 now,
 	}
 	if (!peer->ask_us || now < peer->ask_us) {
 		rar_direct_watch(m, peer, now);
+		return false;
+	}
+	spared = spared_us(&peer->link, q);
+	if (spared) {
+		peer->ask_us = now + spared;
+		rar_link_timer_at(m, peer->ask_us);
 		return false;
 	}
 	if (!peer->asked_us)
@@ -84,7 +107,7 @@ static void ask(struct rar_link *link, const struct question *q)
 	struct rar_done_hdr dh = {
 		.op_seq = cpu_to_be64(q->seq),
 		.lacks = cpu_to_be64(q->missing),
-		.flags = cpu_to_be32(RAR_DF_ASK |
+		.flags = cpu_to_be32((q->facts ? RAR_DF_ASK : 0) |
 				     (q->numbers ? RAR_DF_UNA : 0)),
 		.chunk = cpu_to_be32(q->numbers ? q->una : 0),
 	};

@@ -806,7 +806,7 @@ static enum rar_rx rcv_numbered(struct rar_member *m, struct rar_pkt *pkt,
 	/* The first operation of this rank gets it from its own memory. */
 	if (!rar_link_open_rx(link, GFP_ATOMIC | __GFP_NOWARN))
 		return RAR_DROP(Memory);
-	rar_direct_alive(link);
+	rar_direct_alive(link, true);
 	return rar_chunk_rcv(m, pkt, n);
 }
 

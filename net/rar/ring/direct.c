@@ -313,11 +313,13 @@ void rar_direct_expect(struct rar_link *link)
 
 /**
  * rar_direct_alive() - a packet with numbers, or their acknowledgment, came
- * @link: direct link, of a member in RUN or LEAVING; no lock held
+ * @link:  direct link, of a member in RUN or LEAVING; no lock held
+ * @chunk: it brought chunks; while these come the rank is not asked. An
+ *         acknowledgment may be an answer
  *
- * Softirq. While they come the rank is not asked.
+ * Softirq.
  */
-void rar_direct_alive(struct rar_link *link)
+void rar_direct_alive(struct rar_link *link, bool chunk)
 {
 	struct rar_direct_peer *peer = peer_of(link);
 	struct rar_member *m = link->member;
@@ -327,8 +329,10 @@ void rar_direct_alive(struct rar_link *link)
 		return;
 	spin_lock_bh(&m->tx_lock);
 	peer->asked_us = 0;
-	peer->backoff = 0;
-	peer->ask_us = rar_now_us() + peer->rto_us;
+	if (chunk) {
+		peer->backoff = 0;
+		peer->ask_us = rar_now_us() + peer->rto_us;
+	}
 	spin_unlock_bh(&m->tx_lock);
 }
 
@@ -742,7 +746,6 @@ void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk)
 	struct rar_member *m = link->member;
 	u64 released;
 
-	rar_member_hear(link);
 	spin_lock_bh(&m->tx_lock);
 	released = m->ops_released;
 	peer->asked_us = 0;
@@ -830,11 +833,15 @@ static void send_again(struct rar_link *link, u64 seq, u64 missing)
  */
 void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt)
 {
+	const __be32 asks = cpu_to_be32(RAR_DF_ASK | RAR_DF_UNA);
 	struct rar_link *link = pkt->link;
 	struct rar_done_hdr dh;
 
 	if (skb_copy_bits(pkt->skb, pkt->off, &dh, sizeof(dh)))
 		return;
+	/* A rank that only asks does not answer this one, see ask.c. */
+	if (!(dh.flags & asks))
+		rar_member_hear(link);
 	rar_direct_hear(link, be64_to_cpu(dh.below), be64_to_cpu(dh.map), false);
 	if (dh.lacks && !(dh.flags & cpu_to_be32(RAR_DF_STREAM)))
 		send_again(link, be64_to_cpu(dh.op_seq), be64_to_cpu(dh.lacks));

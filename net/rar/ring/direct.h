@@ -8,7 +8,7 @@ struct rar_done_hdr;
 
 void rar_direct_start(struct rar_member *m);
 void rar_direct_expect(struct rar_link *link);
-void rar_direct_alive(struct rar_link *link);
+void rar_direct_alive(struct rar_link *link, bool chunk);
 void rar_direct_push(struct rar_member *m);
 void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
 		     u64 won);

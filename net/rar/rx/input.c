@@ -140,7 +140,7 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	case RAR_T_PEER_ACK:
 		if (!rar_loss_rcv_ack(pkt->link, pkt))
 			return RAR_DROP(Seq);
-		rar_direct_alive(pkt->link);
+		rar_direct_alive(pkt->link, false);
 		rar_push(m);
 		break;
 	case RAR_T_PROBE:
