@@ -22,6 +22,7 @@
 #include "ring/ask.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
+#include "ring/peer.h"
 #include "ring/push.h"
 #include "ring/ringed.h"
 #include "ring/round.h"
@@ -234,7 +235,7 @@ void sim_receive(struct sim_rank *rank, struct sk_buff *skb)
 		break;
 	case RAR_T_PEER_ACK:
 		rar_loss_rcv_ack(pkt.link, &pkt);
-		rar_direct_alive(pkt.link, false);
+		rar_peer_alive(pkt.link, false);
 		rar_push(m);
 		break;
 	case RAR_T_DONE:

@@ -12,6 +12,7 @@
 #include "ring/ask.h"
 #include "ring/direct.h"
 #include "ring/halving.h"
+#include "ring/peer.h"
 
 /*
  * struct question - what is asked of a rank
@@ -83,7 +84,7 @@ static bool question_due(struct rar_member *m, u32 slot, u64 now,
 		return false;
 	}
 	if (!peer->ask_us || now < peer->ask_us) {
-		rar_direct_watch(m, peer, now);
+		rar_peer_watch(peer, now);
 		return false;
 	}
 	spared = spared_us(&peer->link, q);

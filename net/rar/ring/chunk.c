@@ -27,6 +27,7 @@
 #include "ring/done.h"
 #include "ring/fail.h"
 #include "ring/halving.h"
+#include "ring/peer.h"
 #include "ring/push.h"
 #include "ring/ringed.h"
 #include "ring/round.h"
@@ -382,9 +383,8 @@ static enum rar_rx input_won(struct rar_member *m, struct rar_operation *op,
 	rar_done_lead(m, op, a);
 	if (op->ring.plan.doubling || op->ring.plan.tree)
 		rar_direct_come(m, op, run->chunk, a->won);
-	else if (op->ring.plan.halving)
-		rar_halving_come(m, op, a);
-	if (rar_link_published(m, op, a))
+	if (op->ring.plan.halving ? rar_halving_come(m, op, a) :
+				    rar_link_published(m, op, a))
 		rar_done(m, op);
 	return forward && reuse ? RAR_RX_TAKEN : RAR_RX_DONE;
 }
@@ -806,7 +806,7 @@ static enum rar_rx rcv_numbered(struct rar_member *m, struct rar_pkt *pkt,
 	/* The first operation of this rank gets it from its own memory. */
 	if (!rar_link_open_rx(link, GFP_ATOMIC | __GFP_NOWARN))
 		return RAR_DROP(Memory);
-	rar_direct_alive(link, true);
+	rar_peer_alive(link, true);
 	return rar_chunk_rcv(m, pkt, n);
 }
 

@@ -41,6 +41,7 @@
 #include "ring/doubling.h"
 #include "ring/fail.h"
 #include "ring/halving.h"
+#include "ring/peer.h"
 #include "tx/control.h"
 #include "tx/run.h"
 #include "tx/sender.h"
@@ -282,60 +283,6 @@ static bool may_run(const struct rar_member *m, const struct rar_operation *op)
 	       (m->direct.running + 1) * bytes <= DIRECT_WINDOW;
 }
 
-/* Something may be missing soon: look at the time of the first question. tx_lock. */
-void rar_direct_watch(struct rar_member *m, struct rar_direct_peer *peer,
-		      u64 now)
-{
-	if (!peer->ask_us)
-		peer->ask_us = now + peer->rto_us;
-	rar_link_timer_at(m, peer->ask_us);
-}
-
-/*
- * From now on a chunk may come from a rank, or word that it needs no more: ask
- * for it if it does not come. tx_lock.
- */
-static void expect(struct rar_member *m, struct rar_direct_peer *peer)
-{
-	u64 at = rar_now_us() + peer->rto_us;
-
-	peer->backoff = 0;
-	if (!peer->ask_us || peer->ask_us > at)
-		peer->ask_us = at;
-	rar_link_timer_at(m, peer->ask_us);
-}
-
-/* Something may come by a direct link now: ask if it does not. tx_lock. */
-void rar_direct_expect(struct rar_link *link)
-{
-	expect(link->member, peer_of(link));
-}
-
-/**
- * rar_direct_alive() - a packet with numbers, or their acknowledgment, came
- * @link:  direct link, of a member in RUN or LEAVING; no lock held
- * @chunk: it brought chunks; while these come the rank is not asked. An
- *         acknowledgment may be an answer
- *
- * Softirq.
- */
-void rar_direct_alive(struct rar_link *link, bool chunk)
-{
-	struct rar_direct_peer *peer = peer_of(link);
-	struct rar_member *m = link->member;
-
-	rar_member_hear(link);
-	if (!READ_ONCE(peer->ask_us))
-		return;
-	spin_lock_bh(&m->tx_lock);
-	peer->asked_us = 0;
-	if (chunk) {
-		peer->backoff = 0;
-		peer->ask_us = rar_now_us() + peer->rto_us;
-	}
-	spin_unlock_bh(&m->tx_lock);
-}
-
 /* A broadcast of another rank: this one waits for it. tx_lock. */
 static void await_root(struct rar_member *m, const struct rar_operation *op)
 {
@@ -343,16 +290,16 @@ static void await_root(struct rar_member *m, const struct rar_operation *op)
 
 	if (plan->direct && !plan->gathered && op->senders &&
 	    atomic_read(&op->left))
-		expect(m, &m->direct.peer[__ffs(op->senders)]);
+		rar_peer_expect(&m->direct.peer[__ffs(op->senders)].link);
 }
 
-/* rar_direct_watch() for ranks in these slots. tx_lock. */
+/* rar_peer_watch() for ranks in these slots. tx_lock. */
 static void watch_all(struct rar_member *m, u32 slots)
 {
 	u64 now = rar_now_us();
 
 	for (; slots; slots &= slots - 1)
-		rar_direct_watch(m, &m->direct.peer[__ffs(slots)], now);
+		rar_peer_watch(&m->direct.peer[__ffs(slots)], now);
 }
 
 /* Does this rank send anything of an operation directly? */
@@ -524,7 +471,7 @@ static void enter_stage(struct rar_member *m, struct rar_operation *op,
 		return;
 	link = rar_member_direct(m, in.peer);
 	spin_lock_bh(&m->tx_lock);
-	expect(m, peer_of(link));
+	rar_peer_expect(link);
 	spin_unlock_bh(&m->tx_lock);
 	if (in.sends)
 		send_mask(link, op, rar_doubling_chunk(op, stage, nth), mask,
@@ -570,6 +517,13 @@ static void begin(struct rar_member *m, struct rar_operation *op)
 	rar_doubling_publish(op, st->first);
 	enter_stage(m, op, st->first, 0, all);
 	advance(m, op, st->first, 0, all);
+}
+
+/* The same by halving. If only this rank was missing that completes it. */
+static void begin_halving(struct rar_member *m, struct rar_operation *op)
+{
+	if (rar_halving_begin(m, op))
+		rar_done(m, op);
 }
 
 /*
@@ -640,7 +594,7 @@ void rar_direct_push(struct rar_member *m)
 		if (op->ring.plan.doubling)
 			begin(m, op);
 		else if (op->ring.plan.halving)
-			rar_halving_begin(m, op);
+			begin_halving(m, op);
 		else
 			send_to(m, op, peers, &told);
 		if (rar_op_unuse(op))

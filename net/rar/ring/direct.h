@@ -7,8 +7,6 @@
 struct rar_done_hdr;
 
 void rar_direct_start(struct rar_member *m);
-void rar_direct_expect(struct rar_link *link);
-void rar_direct_alive(struct rar_link *link, bool chunk);
 void rar_direct_push(struct rar_member *m);
 void rar_direct_come(struct rar_member *m, struct rar_operation *op, u32 chunk,
 		     u64 won);
@@ -17,8 +15,6 @@ void rar_direct_done(struct rar_member *m, struct rar_operation *op);
 void rar_direct_hear(struct rar_link *link, u32 base, u64 map, bool chunk);
 void rar_direct_rcv_done(struct rar_member *m, const struct rar_pkt *pkt);
 u64 rar_direct_lacks(const struct rar_operation *op, u32 rank);
-void rar_direct_watch(struct rar_member *m, struct rar_direct_peer *peer,
-		      u64 now);
 void rar_direct_tell(struct rar_member *m, u32 slots);
 bool rar_direct_concerns(struct rar_member *m, struct rar_operation *op,
 			 u32 rank);

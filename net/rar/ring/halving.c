@@ -27,10 +27,9 @@
 #include "link/link.h"
 #include "link/out.h"
 #include "rar.h"
-#include "ring/direct.h"
-#include "ring/done.h"
 #include "ring/halving.h"
-#include "ring/push.h"
+#include "ring/peer.h"
+#include "ring/send.h"
 
 #define GROUP_MOST	64U	/* chunks of a range that go together, if that is all; */
 #define GROUP_LONG	16U	/* of a longer range, which its peer shall pass on soon */
@@ -104,9 +103,9 @@ static void send_groups(struct rar_member *m, struct rar_operation *op,
 
 /*
  * Complete sums are in the buffer: they go to the peers of the @halvings first
- * halvings, and to a folded neighbour.
+ * halvings, and to a folded neighbour. Return: true if they were the last ones.
  */
-static void hand_out(struct rar_member *m, struct rar_operation *op,
+static bool hand_out(struct rar_member *m, struct rar_operation *op,
 		     struct some some, u32 halvings)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
@@ -114,7 +113,7 @@ static void hand_out(struct rar_member *m, struct rar_operation *op,
 	u32 first = rar_halving_first(st), i;
 
 	if (!some.mask)
-		return;
+		return false;
 	if (st->folded && !st->odd && !st->first)
 		send_groups(m, op, 0, RAR_AG, range, 0, some);
 	for (i = 0; i < halvings; i++) {
@@ -122,8 +121,7 @@ static void hand_out(struct rar_member *m, struct rar_operation *op,
 		send_groups(m, op, first + i, RAR_AG, range, range.first, some);
 	}
 	/* A full barrier; pairs with the barrier in rar_copy_out(). */
-	if (!atomic_sub_return(hweight64(some.mask), &op->left))
-		rar_done(m, op);
+	return !atomic_sub_return(hweight64(some.mask), &op->left);
 }
 
 /* Add chunks of @some, which are claimed: the sum of all ranks if @last. */
@@ -181,9 +179,10 @@ static struct some make(struct rar_member *m, struct rar_operation *op,
 
 /*
  * This rank has chunks of the partial sum before a stage: send those that it
- * gives away, and add the others, as far as they can go.
+ * gives away, and add the others, as far as they can go. Return: true if the
+ * operation is complete.
  */
-static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
+static bool advance(struct rar_member *m, struct rar_operation *op, u32 stage,
 		    struct some some)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
@@ -202,21 +201,23 @@ static void advance(struct rar_member *m, struct rar_operation *op, u32 stage,
 		}
 		some = make(m, op, stage, some);
 	}
-	hand_out(m, op, some, n);
+	return hand_out(m, op, some, n);
 }
 
-/* Its own contribution: a folded rank sends all of it, the others begin. */
-static void contribute(struct rar_member *m, struct rar_operation *op,
+/*
+ * Its own contribution: a folded rank sends all of it, the others begin.
+ * Return: true if the operation is complete.
+ */
+static bool contribute(struct rar_member *m, struct rar_operation *op,
 		       struct some some)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
 
-	if (!st->odd) {
-		advance(m, op, st->first, some);
-		return;
-	}
+	if (!st->odd)
+		return advance(m, op, st->first, some);
 	send_groups(m, op, 0, RAR_RS,
 		    (struct rar_range) { .n = op->ring.cpb }, 0, some);
+	return false;
 }
 
 /**
@@ -225,22 +226,27 @@ static void contribute(struct rar_member *m, struct rar_operation *op,
  * @op: by halving
  *
  * Softirq, or process context with bottom halves off.
+ *
+ * Return: true if the operation is complete, as only this rank was missing.
  */
-void rar_halving_begin(struct rar_member *m, struct rar_operation *op)
+bool rar_halving_begin(struct rar_member *m, struct rar_operation *op)
 {
 	struct rar_run run = { .phase = RAR_RS };
 	struct rar_link *link;
+	bool complete = false;
 
 	spin_lock_bh(&m->tx_lock);
 	rar_each_partner(link, m)
-		rar_direct_expect(link);
+		rar_peer_expect(link);
 	spin_unlock_bh(&m->tx_lock);
 	for (; run.chunk < op->ring.cpb; run.chunk += run.n) {
 		run.n = min(op->ring.cpb - run.chunk, 64U);
 		rar_op_publish(op, &run, rar_mask(run.n));
-		contribute(m, op, some_of(run.chunk, rar_mask(run.n)));
+		complete |= contribute(m, op, some_of(run.chunk,
+						      rar_mask(run.n)));
 	}
-	rar_push(m);
+	rar_send_partners(m);
+	return complete;
 }
 
 /**
@@ -276,21 +282,25 @@ bool rar_halving_may_come(const struct rar_operation *op,
  * @a:  the run; those of @won were published just now
  *
  * Softirq, or process context with bottom halves off.
+ *
+ * Return: true if the operation is complete.
  */
-void rar_halving_come(struct rar_member *m, struct rar_operation *op,
+bool rar_halving_come(struct rar_member *m, struct rar_operation *op,
 		      const struct rar_arrival *a)
 {
 	const struct rar_stages *st = &op->ring.plan.stages;
 	u32 nth = rar_halving_nth(&op->ring, a->run.chunk);
 	u32 stage = rar_halving_stage_of(&op->ring, a->run.chunk, a->run.n);
 	struct some some = some_of(nth, a->won);
+	bool complete;
 
 	if (!a->c.block)
-		hand_out(m, op, some,
-			 st->odd ? 0 : stage - rar_halving_first(st));
+		complete = hand_out(m, op, some, st->odd ? 0 :
+				    stage - rar_halving_first(st));
 	else
-		advance(m, op, stage + 1, make(m, op, stage, some));
-	rar_push(m);
+		complete = advance(m, op, stage + 1, make(m, op, stage, some));
+	rar_send_partners(m);
+	return complete;
 }
 
 /* Must chunks still come from a rank? */

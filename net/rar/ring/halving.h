@@ -6,10 +6,10 @@
 
 struct rar_arrival;
 
-void rar_halving_begin(struct rar_member *m, struct rar_operation *op);
+bool rar_halving_begin(struct rar_member *m, struct rar_operation *op);
 bool rar_halving_may_come(const struct rar_operation *op,
 			  const struct rar_arrival *a);
-void rar_halving_come(struct rar_member *m, struct rar_operation *op,
+bool rar_halving_come(struct rar_member *m, struct rar_operation *op,
 		      const struct rar_arrival *a);
 bool rar_halving_waits(struct rar_member *m, struct rar_operation *op,
 		       struct rar_link *link);

@@ -34,10 +34,9 @@
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
 #include "ring/direct.h"
-#include "ring/fail.h"
 #include "ring/push.h"
 #include "ring/round.h"
-#include "ring/steer.h"
+#include "ring/send.h"
 #include "ring/turn.h"
 #include "tx/route.h"
 #include "tx/rules.h"
@@ -119,54 +118,10 @@ void rar_push_start(struct rar_member *m)
 
 /* -- packets ------------------------------------------------------------------ */
 
-/*
- * Send what may go, with at most @own runs of own chunks. @items is zeroed by some kernels, so this
- * is not called if there is nothing to send.
- */
-static noinline_for_stack bool push_ready(struct rar_link *link, u32 own)
-{
-	struct rar_tx_item items[RAR_PICK_BATCH];
-	struct rar_member *m = link->member;
-	bool did = false;
-	u32 i, n;
-
-	do {
-		n = rar_pick_batch(link, items, own);
-		for (i = 0; i < n; i++) {
-			did |= items[i].own;
-			own -= items[i].own;
-			if (items[i].own && rar_steer_send(link, &items[i]))
-				continue;
-			rar_fail_sent(link, items[i].op->seq,
-				      rar_run_send(link, &items[i]));
-			if (rar_op_unuse(items[i].op))
-				rar_member_wake(m);
-		}
-	} while (n == RAR_PICK_BATCH);
-	return did;
-}
-
-/* Return: whether own chunks left. */
-static bool push_link(struct rar_link *link, u32 own)
-{
-	const struct rar_link_tx *tx = &link->tx;
-	bool did;
-
-	/* A caller that makes a chunk ready pushes it, so a stale read is harmless. */
-	if (!READ_ONCE(tx->npend) && !READ_ONCE(tx->ninject) && !READ_ONCE(tx->blocked_us))
-		return false;
-	did = push_ready(link, own);
-	/* Only the neighbour can open credit or a window that is closed: ask it. */
-	if (READ_ONCE(tx->blocked_us) && !READ_ONCE(tx->inflight))
-		rar_member_kick(link->member, jiffies +
-				rar_link_jiffies(LINK_PROBE_MIN_US));
-	return did;
-}
-
 /* In a turn. */
 static bool push_own(struct rar_member *m)
 {
-	return push_link(m->link[RAR_NEXT], 1);
+	return rar_send_link(m->link[RAR_NEXT], 1);
 }
 
 /*
@@ -182,15 +137,6 @@ static bool in_turns(const struct rar_link *link)
 	       READ_ONCE(link->tx.ninject) > READ_ONCE(link->path.run_max);
 }
 
-/* To the peers by halving, see push_packets(). */
-static void push_partners(struct rar_member *m)
-{
-	struct rar_link *link;
-
-	rar_each_partner(link, m)
-		push_link(link, 0);
-}
-
 /*
  * Send as packets the chunks that are ready and may go. RCU read side, no lock held;
  * softirq, or process context with bottom halves off.
@@ -202,11 +148,11 @@ static void push_packets(struct rar_member *m)
 
 	rar_each_out(link, m) {
 		turns = in_turns(link);
-		push_link(link, turns ? 0 : U32_MAX);
+		rar_send_link(link, turns ? 0 : U32_MAX);
 		if (turns)
 			rar_turn_take(m);
 	}
-	push_partners(m);
+	rar_send_partners(m);
 }
 
 /* -- memory ------------------------------------------------------------------- */
@@ -361,7 +307,7 @@ void rar_push(struct rar_member *m)
 	if (!m->link[RAR_NEXT]->here)
 		push_packets(m);
 	else
-		push_partners(m);
+		rar_send_partners(m);
 	if (m->link[RAR_NEXT]->here || READ_ONCE(m->link[RAR_NEXT]->tx.nback))
 		push_local(m);
 }

@@ -24,6 +24,7 @@
 #include "ring/fail.h"
 #include "ring/keyed.h"
 #include "ring/leg.h"
+#include "ring/peer.h"
 #include "ring/push.h"
 #include "rx/datagram.h"
 #include "rx/input.h"
@@ -96,6 +97,24 @@ static void hear(struct rar_member *m, const struct rar_pkt *pkt)
 			rar_member_hear(link);
 }
 
+static enum rar_rx rcv_ack(struct rar_member *m, struct rar_pkt *pkt)
+{
+	/*
+	 * Somebody altered numbers on the way, and the neighbour takes no
+	 * others now. That is no sign of life: the group ends.
+	 */
+	if (!rar_loss_rcv_ack(pkt->link, pkt))
+		return RAR_DROP(Seq);
+	if (pkt->h.type == RAR_T_PEER_ACK)
+		rar_peer_alive(pkt->link, false);
+	else
+		hear(m, pkt);
+	if (m->place.boxes)
+		rar_done_passed(m);
+	rar_push(m);
+	return RAR_RX_DONE;
+}
+
 static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_rx ret;
@@ -126,23 +145,8 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		rar_keyed_rcv_done(m, pkt);
 		break;
 	case RAR_T_ACK:
-		/*
-		 * Somebody altered numbers on the way, and the neighbour takes
-		 * no others now. That is no sign of life: the group ends.
-		 */
-		if (!rar_loss_rcv_ack(pkt->link, pkt))
-			return RAR_DROP(Seq);
-		hear(m, pkt);
-		if (m->place.boxes)
-			rar_done_passed(m);
-		rar_push(m);
-		break;
 	case RAR_T_PEER_ACK:
-		if (!rar_loss_rcv_ack(pkt->link, pkt))
-			return RAR_DROP(Seq);
-		rar_direct_alive(pkt->link, false);
-		rar_push(m);
-		break;
+		return rcv_ack(m, pkt);
 	case RAR_T_PROBE:
 		rar_ack_rcv_probe(pkt->link, pkt);
 		rar_chunk_rcv_probe(m, pkt);
