@@ -307,6 +307,9 @@ def super_mutant(frame, size, kind, seen):
         segs, size = super_outsider(segs, size, seen)
     else:
         segs, size = super_insider(segs, size, kind == VANDAL)
+    # More than an IP packet can hold is no packet.
+    while len(segs) > 1 and sum(len(s.rar()) for s in segs) > 65000:
+        segs.pop()
     if rng.randrange(4):
         return [segs[0].superpacket(segs, size)]
     return [ALONE + s.frame() for s in segs]
