@@ -179,7 +179,7 @@ def table(group, drawn, nonces, port):
     payload = 1024
     rows = [struct.pack(">Q16sHHHH", nonce, address(FAR), 4, port, 0, payload)
             for nonce in nonces]
-    value = chain(0, struct.pack(">QQQQQ", group, drawn, N, payload << 32, 0))
+    value = chain(0, struct.pack(">QQQQQQ", group, drawn, N, payload << 32, 0, 0))
     for row in rows:
         value = chain(value, row)
     digest = siphash((0, 0), struct.pack("<QQ", value, 1))
