@@ -207,7 +207,7 @@ static inline uint32_t rar_halving_bytes(uint32_t ranks)
 	if (told)
 		return atoi(told);
 	if (!(ranks & (ranks - 1)))
-		return ranks < 8 ? 0 : ranks == 8 ? 256 << 10 : 1 << 20;
+		return ranks < 8 ? 0 : ranks == 8 ? 128 << 10 : ranks == 16 ? 256 << 10 : 1 << 20;
 	if (ranks < 35)
 		return ranks < 20 ? 0 : 128 << 10;
 	return ranks < 63 ? 256 << 10 : ranks < 119 ? 512 << 10 : 1 << 20;

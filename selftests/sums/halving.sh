@@ -17,10 +17,10 @@ matrix()
 
 	[ "$(halving 4)" = -1 ]
 	result $? "4 ranks: nothing goes so by default"
-	[ "$(halving 8)" = 262144 ]
-	result $? "8 ranks: up to 256 KiB"
-	[ "$(halving 16)" = 1048576 ]
-	result $? "16 ranks: up to 1 MiB"
+	[ "$(halving 8)" = 131072 ]
+	result $? "8 ranks: up to 128 KiB"
+	[ "$(halving 16)" = 262144 ]
+	result $? "16 ranks: up to 256 KiB"
 	check "N=8, by default" ring -n 8 -2 -t f32 -c "$lengths" -z cior -p 4
 	topo_sysctl halving_bytes=2000000
 	for n in 2 3 4 5 8 16; do

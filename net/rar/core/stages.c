@@ -128,9 +128,11 @@ u32 rar_stages_bytes(u32 size)
  *
  * It takes 2T hops, if T are the stages but for one of those of the folded
  * ranks, and the ring 2(N-1). About as many bytes pass, but fewer of them at
- * the same time, which takes an eighth more; and if ranks are folded 13/10
- * more, as all of their tensors pass once more each way. So it is faster up to
- * HOP_BYTES * (N-1-T) * 8, or * 10/13; "scripts/sim depth" shows that, too.
+ * the same time, and the processor copies them more often, which takes 2/7
+ * more: "scripts/sim halving" shows an eighth, and what was measured with slow
+ * processors about a third. If ranks are folded it is 13/10 more, as all of
+ * their tensors pass once more each way. So it is faster up to
+ * HOP_BYTES * (N-1-T) * 7/2, or * 10/13.
  *
  * Return: bytes, a power of two, RAR_HALVING_BYTES at most; 0 if that is not
  * more than rar_stages_bytes().
@@ -141,8 +143,8 @@ u32 rar_halving_bytes(u32 size)
 	u32 stages = st.n - !!st.folded, bytes = RAR_HALVING_BYTES;
 	u64 most = (u64)HOP_BYTES * (size - 1 - stages);
 
-	most = st.folded ? most * 10 : most * 8 * 13;
-	while (bytes * 13ULL > most)
+	most = st.folded ? most * 20 : most * 7 * 13;
+	while (bytes * 26ULL > most)
 		bytes /= 2;
 	return bytes > rar_stages_bytes(size) ? bytes : 0;
 }
