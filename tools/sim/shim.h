@@ -241,6 +241,11 @@ static inline void bitmap_free(unsigned long *map)
 	free(map);
 }
 
+static inline void bitmap_fill(unsigned long *map, u64 bits)
+{
+	memset(map, 0xff, BITS_TO_LONGS(bits) * sizeof(long));
+}
+
 static inline void bitmap_zero(unsigned long *map, u64 bits)
 {
 	memset(map, 0, BITS_TO_LONGS(bits) * sizeof(long));

@@ -157,10 +157,15 @@ bool rar_link_owes(struct rar_link *link, struct rar_operation *op)
 void rar_link_left(struct rar_link *link, struct rar_operation *op)
 {
 	struct rar_out *out = rar_link_out(link, op);
+	u32 way;
 
+	/* Acknowledgments that are still under way count no more. */
+	for (way = RAR_RS; way < RAR_PHASES && out->owed.used; way++)
+		bitmap_fill(out->acked[way], op->ring.nchunks);
 	rar_link_forget(link, op);
 	out->nacked = out->owed.ntx;
-	link->tx.posted = max(link->tx.posted, op->seq + 1);
+	rar_link_credit(link, max(link->tx.posted, op->seq + 1), 0,
+			link->tx.credit);
 	rar_link_try_release(link->member, op);
 }
 
