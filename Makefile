@@ -62,7 +62,7 @@ test:  ## Test on Debian's 6.1 and 6.12 in guests, and a ring of three guests (T
 test-full:  ## The same with the long tests, and on User-Mode Linux
 	scripts/test --full $(if $(T),--tests '$(T)')
 
-test-debug:  ## On a kernel with KASAN, lockdep, kmemleak; every allocation fails (40 minutes)
+test-debug:  ## On a kernel with KASAN, lockdep, kmemleak; every allocation fails (65 minutes)
 	scripts/test --kernels uml-debug $(if $(T),--tests '$(T)')
 
 fuzz:  ## Random calls and mutants of packets on that kernel (10 minutes; FUZZ_S=seconds SEED=n)
