@@ -101,11 +101,15 @@ static int rar_lo_up(void)
 int rar_private_net(void)
 {
 	const char *local = getenv("RAR_LOCAL"), *box = getenv("RAR_BOX");
+	const char *halving = getenv("RAR_HALVING_BYTES");
 	bool here = getenv("RAR_NETNS_HERE");
 	int err = !here && unshare(CLONE_NEWNET) < 0 ? -errno : rar_lo_up();
 
 	if (!err && local)
 		err = rar_write("/proc/sys/net/rar/local", local);
+	if (!err && halving)	/* all that is longer than 8 bytes */
+		err = rar_write("/proc/sys/net/rar/direct_bytes", "8") ?:
+		      rar_write("/proc/sys/net/rar/halving_bytes", halving);
 	if (!err && box)
 		err = rar_write("/proc/sys/net/rar/box_mem", "1M") ?:
 		      rar_write("/proc/sys/net/rar/box", box);

@@ -56,15 +56,34 @@ short_long()	# FLAG HOPS LIMIT: 3 cases; leaves links of 20 ms
 bar() { rns "$1" ip route add unreachable "10.77.0.$(($2 + 1))/32"; }
 unbar() { rns "$1" ip route del unreachable "10.77.0.$(($2 + 1))/32"; }
 
+# Rank 5 stands still for much longer than dead_ms. The others wait for it, and ask one another for
+# partial sums that cannot be made yet. None of them is silent, and no path is narrow.
+short_straggler()	# FLAG ELEMENTS: 1 case
+{
+	local before
+
+	topo_sysctl dead_ms=1000
+	before=$(counter 5 RarOpsDone)
+	(
+		until_runs 5 "$before"
+		ip netns pids rar5 | xargs kill -STOP
+		sleep 5
+		ip netns pids rar5 | xargs kill -CONT
+	) &
+	check "a rank stands still" ring -n 7 "$1" -t f32 -c "$2" -d 5
+	wait $!
+	topo_sysctl dead_ms=5000
+}
+
 # Rank 2 cannot answer rank 0 any more, in a running group: both are alive.
-short_cut_off()	# FLAG: 1 case
+short_cut_off()	# FLAG [ELEMENTS]: 1 case
 {
 	local before
 
 	topo_sysctl dead_ms=1000
 	before=$(counter 2 RarOpsDone)
 	(until_runs 2 "$before" && bar 2 0) &
-	! out=$(ring -n 4 "$1" -t f32 -c 64 -d 30 2>&1) && grep -qi "silent" <<< "$out"
+	! out=$(ring -n 4 "$1" -t f32 -c "${2:-64}" -d 30 2>&1) && grep -qi "silent" <<< "$out"
 	result $? "cut off from each other while it runs: $(grep -m 1 -i silent <<< "$out")"
 	wait $!
 	unbar 2 0

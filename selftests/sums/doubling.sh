@@ -90,25 +90,6 @@ unreachable()
 	unbar 3 0
 }
 
-# Rank 5 stands still for much longer than dead_ms. The others wait for it, and ask one another for
-# partial sums that cannot be made yet. None of them is silent, and no path is narrow.
-straggler()
-{
-	local before
-
-	topo_sysctl dead_ms=1000
-	before=$(counter 5 RarOpsDone)
-	(
-		until_runs 5 "$before"
-		ip netns pids rar5 | xargs kill -STOP
-		sleep 5
-		ip netns pids rar5 | xargs kill -CONT
-	) &
-	check "a rank stands still" ring -n 7 -2 -t f32 -c 4096 -d 5
-	wait $!
-	topo_sysctl dead_ms=5000
-}
-
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
@@ -125,6 +106,6 @@ else
 fi
 unreachable
 short_cut_off -2
-straggler
+short_straggler -2 4096
 short_black_hole -2 4096
 finish

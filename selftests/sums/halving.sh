@@ -113,38 +113,6 @@ killed()
 	topo_sysctl dead_ms=5000
 }
 
-# Rank 5 stands still for longer than dead_ms, and goes on: no rank is silent for that.
-straggler()
-{
-	local before
-
-	topo_sysctl dead_ms=1000
-	before=$(counter 5 RarOpsDone)
-	(
-		until_runs 5 "$before"
-		ip netns pids rar5 | xargs kill -STOP
-		sleep 3
-		ip netns pids rar5 | xargs kill -CONT
-	) &
-	check "a rank stands still" ring -n 7 -2 -t f32 -c 40000 -d 5
-	wait $!
-	topo_sysctl dead_ms=5000
-}
-
-cut_off()
-{
-	local before
-
-	topo_sysctl dead_ms=1000
-	before=$(counter 2 RarOpsDone)
-	(until_runs 2 "$before" && bar 2 0) &
-	! out=$(ring -n 4 -2 -t f32 -c 40000 -d 30 2>&1) && grep -qi "silent" <<< "$out"
-	result $? "cut off from each other while it runs: $(grep -m 1 -i silent <<< "$out")"
-	wait $!
-	unbar 2 0
-	topo_sysctl dead_ms=5000
-}
-
 need_module
 topo_up 16 || skip_all "no network namespaces"
 if modprobe -q sch_netem; then
@@ -159,7 +127,7 @@ else
 	same_bits
 fi
 killed
-straggler
-cut_off
+short_straggler -2 40000
+short_cut_off -2 40000
 short_black_hole -2 40000
 finish

@@ -107,14 +107,16 @@ static void fill(const struct kind *k, uint32_t rank, size_t n, void *buf)
 static uint32_t first_rank(const struct kind *k, u8 collective, size_t n, size_t i)
 {
 	bool few = rar_env_schedule() == RAR_DOUBLING || rar_env_schedule() == RAR_AUTO;
+	uint32_t halving = few ? rar_halving_bytes(RANKS) : 0;	/* none unless it is set */
 	size_t bytes = n * k->size, block;
 
 	/* Of three ranks the tree is rank order. */
 	if (collective == RAR_REDUCE)
-		return few && bytes <= rar_doubling_bytes(RANKS) ? 0 : ROOT + 1;
+		return few && !halving && bytes <= rar_doubling_bytes(RANKS) ? 0 : ROOT + 1;
 	if (collective == RAR_REDUCE_SCATTER)
 		return i / SHARE + 1;
-	if (bytes <= 8192 || (rar_env_schedule() == RAR_AUTO && bytes <= rar_direct_bytes(RANKS)))
+	if (bytes <= 8192 || bytes <= halving ||
+	    (rar_env_schedule() == RAR_AUTO && bytes <= rar_direct_bytes(RANKS)))
 		return 0;
 	block = ((bytes + RANKS - 1) / RANKS + 63) / 64 * 64;
 	return i * k->size / block;

@@ -6,9 +6,9 @@
  *
  * The stages are those of recursive doubling (core/stages.h), with the same
  * peers, and each sum is made of the same operands in the same order: the bits
- * are those of doubling. But a rank sends only half of what it has: of the
- * chunks that two peers both have partial sums of, the peer whose number has
- * bit s clear keeps the first half in stage s, the other one the second half.
+ * are those of doubling. But a rank sends only half of what it has. The two
+ * peers of stage s have partial sums of the same chunks. The peer whose number
+ * has bit s clear keeps the first half of these, and its peer the second half.
  * After log2(size) stages each rank has the complete sums of a range of its
  * own. Then sums go back by the same pairs in the other order: in stage s a
  * rank sends all that it kept in that stage, and gets all that it gave away. So

@@ -86,7 +86,7 @@ static inline struct rar_link *rar_member_next_out(const struct rar_member *m,
 #define rar_each_leg(link, m)	\
 	for (u32 _i = RAR_LEG; ((link) = rar_member_next_out(m, &_i)); )
 
-/* The link of the first of these slots, which is taken off; NULL if none is left */
+/* Take the first of these slots off. Return: its link; NULL if none is left. */
 static inline struct rar_link *
 rar_member_next_partner(const struct rar_member *m, u32 *slots)
 {

@@ -128,10 +128,10 @@ u32 rar_stages_bytes(u32 size)
  *
  * It takes 2T hops, if T are the stages but for one of those of the folded
  * ranks, and the ring 2(N-1). About as many bytes pass, but fewer of them at
- * the same time, and the processor copies them more often, which takes 2/7
- * more: "scripts/sim halving" shows an eighth, and what was measured with slow
- * processors about a third. If ranks are folded it is 13/10 more, as all of
- * their tensors pass once more each way. So it is faster up to
+ * the same time, and the processor copies them more often. That takes 2/7
+ * more: it is an eighth in "scripts/sim halving", and a third was measured with
+ * slow processors. If ranks are folded it takes 13/10 more, as all of their
+ * tensors pass once more each way. So halving is faster up to
  * HOP_BYTES * (N-1-T) * 7/2, or * 10/13.
  *
  * Return: bytes, a power of two, RAR_HALVING_BYTES at most; 0 if that is not

@@ -28,8 +28,6 @@
 #include "tx/sender.h"
 
 #define LINK_STARVED_US		1000	/* shorter gaps do not count as waiting */
-#define LINK_SLOTS		64U	/* to begin with: chunks in flight */
-#define LINK_SLOTS_OFTEN	1024U	/* for all chunks of an operation */
 #define LINK_EARLY		4	/* peers that may use all early_bytes */
 
 /* -- timer of all links (loss.c) ----------------------------------------- */
@@ -664,157 +662,6 @@ void rar_link_free(struct rar_member *m)
 }
 EXPORT_SYMBOL_GPL(rar_link_free);
 
-/*
- * Give a link @n slots, unless it has as many already. Chunks in flight keep
- * their numbers. Without memory nothing changes.
- */
-static void set_slots(struct rar_link *link, u32 n, gfp_t gfp)
-{
-	size_t map = BITS_TO_LONGS(n) * sizeof(long);
-	struct rar_link_tx *tx = &link->tx, more = { .nslots = n };
-	struct rar_sent *old;
-
-	more.sent = kzalloc(n * sizeof(*more.sent) + 2 * map, gfp);
-	if (!more.sent)
-		return;
-	more.heads = (unsigned long *)(more.sent + n);
-	more.resolved = more.heads + BITS_TO_LONGS(n);
-	spin_lock_bh(&link->member->tx_lock);
-	old = more.sent;
-	if (tx->nslots < n) {
-		rar_sent_move(&more, tx);
-		old = tx->sent;
-		WRITE_ONCE(tx->nslots, n);
-		tx->heads = more.heads;
-		tx->resolved = more.resolved;
-		WRITE_ONCE(tx->sent, more.sent);
-	}
-	spin_unlock_bh(&link->member->tx_lock);
-	kfree(old);
-}
-
-/**
- * rar_link_prepare() - allocate memory for the first chunks in flight
- * @link: link by which chunks will go
- *
- * Process context.
- *
- * Return: 0 or -ENOMEM.
- */
-int rar_link_prepare(struct rar_link *link)
-{
-	if (!READ_ONCE(link->tx.nslots))
-		set_slots(link, LINK_SLOTS, GFP_KERNEL_ACCOUNT);
-	return READ_ONCE(link->tx.nslots) ? 0 : -ENOMEM;
-}
-
-/*
- * The slots for @flying chunks in flight. More than LINK_SLOTS_OFTEN do not
- * stay in the cache, and only a long link needs them: as many as four times the
- * window, which grows meanwhile.
- */
-static u32 slots_for(struct rar_link *link, u32 flying)
-{
-	const struct rar_window *win = &link->tx.win;
-	u32 most = LINK_SLOTS_OFTEN;
-
-	spin_lock_bh(&link->member->tx_lock);
-	if (win->srtt_us && !rar_window_near(win))
-		most = max(4 * win->cwnd, most);
-	spin_unlock_bh(&link->member->tx_lock);
-	return roundup_pow_of_two(min(most, flying));
-}
-
-/* Let a link have slots for @flying chunks in flight, if it has any. */
-static void reserve(struct rar_link *link, u32 flying)
-{
-	u32 want = slots_for(link, flying), have = READ_ONCE(link->tx.nslots);
-
-	if (have && have < want)
-		set_slots(link, want, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
-				      __GFP_NORETRY);
-}
-
-/**
- * rar_link_open_rx() - be ready for numbers that come by a link
- * @link: direct link
- * @gfp:  how to allocate
- *
- * Any context that @gfp allows, RCU read side.
- *
- * Return: false without memory.
- */
-bool rar_link_open_rx(struct rar_link *link, gfp_t gfp)
-{
-	unsigned long *seen;
-
-	if (READ_ONCE(link->rx.seen))
-		return true;
-	seen = bitmap_zalloc(RAR_RX_WIN, gfp);
-	if (!seen)
-		return false;
-	/* Another CPU may have been faster. */
-	if (cmpxchg(&link->rx.seen, NULL, seen))
-		bitmap_free(seen);
-	return true;
-}
-
-/* Get memory for the partners by halving, when there is the first operation. */
-static int open_partners(struct rar_member *m)
-{
-	struct rar_link *link;
-
-	rar_each_partner(link, m)
-		if (rar_link_prepare(link) ||
-		    !rar_link_open_rx(link, GFP_KERNEL_ACCOUNT))
-			return -ENOMEM;
-	return 0;
-}
-
-/* The chunks of an operation that may be in flight on a link, at most. */
-static u32 flying_of(const struct rar_ring *ring)
-{
-	if (ring->plan.halving)
-		return ring->cpb;
-	return ring->plan.direct ? 0 : ring->nchunks;
-}
-
-/**
- * rar_link_reserve() - get memory for one more operation before it is posted
- * @m:	  member, the user's send_lock is held
- * @ring: of the operation
- *
- * Process context of the member's user, whose memory cgroup is charged. The
- * links get slots for all chunks that may be in flight then, see slots_for().
- * Without memory for more slots they go on with those they have, which limit
- * the window.
- *
- * Return: 0 or -ENOMEM.
- */
-int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring)
-{
-	u64 ops = READ_ONCE(m->op_next) - READ_ONCE(m->op_oldest) + 1;
-	/* Each chunk goes twice: as a partial sum, and as a sum. */
-	u32 flying = min_t(u64, 2 * ops * flying_of(ring), RAR_TX_SLOTS) ?: 1;
-	struct rar_link *link;
-
-	if (!m->history)
-		m->history = kcalloc(RAR_HISTORY, sizeof(*m->history),
-				     GFP_KERNEL_ACCOUNT);
-	if (!m->history)
-		return -ENOMEM;
-	if (!ring->plan.halving) {
-		rar_each_out(link, m)
-			reserve(link, flying);
-		return 0;
-	}
-	if (open_partners(m))
-		return -ENOMEM;
-	rar_each_partner(link, m)
-		reserve(link, flying);
-	return 0;
-}
-
 /**
  * rar_link_early() - the bytes that chunks may cost which come early by a link
  * @link: link by which chunks come, or will
@@ -893,19 +740,6 @@ void rar_link_flush(struct rar_member *m)
 	spin_unlock_bh(&m->tx_lock);
 }
 
-static void free_slots(struct rar_link *link)
-{
-	struct rar_member *m = link->member;
-	struct rar_sent *sent;
-
-	spin_lock_bh(&m->tx_lock);
-	sent = link->tx.sent;
-	link->tx.sent = NULL;
-	WRITE_ONCE(link->tx.nslots, 0);
-	spin_unlock_bh(&m->tx_lock);
-	kfree(sent);
-}
-
 /**
  * rar_link_bury() - forget all operations and all packets in flight
  * @m: member that sends nothing any more
@@ -916,7 +750,7 @@ void rar_link_bury(struct rar_member *m)
 
 	rar_link_flush(m);
 	rar_each_link(link, m)
-		free_slots(link);
+		rar_link_free_slots(link);
 	rar_each_partner(link, m)
-		free_slots(link);
+		rar_link_free_slots(link);
 }

@@ -56,6 +56,7 @@ int rar_link_new(struct rar_member *m, u32 index, u32 rank, gfp_t gfp);
 int rar_link_init(struct rar_member *m, u32 next, u32 prev);
 void rar_link_free(struct rar_member *m);
 int rar_link_prepare(struct rar_link *link);
+void rar_link_free_slots(struct rar_link *link);
 int rar_link_reserve(struct rar_member *m, const struct rar_ring *ring);
 bool rar_link_open_rx(struct rar_link *link, gfp_t gfp);
 void rar_link_left(struct rar_link *link, struct rar_operation *op);

@@ -47,8 +47,9 @@ static struct question needs(struct rar_member *m, u32 slot)
 		q.seq = i;
 		q.missing = rar_direct_lacks(op, link->rank);
 		/* If it is not complete here it cannot be released anyway. */
-		q.facts |= q.missing || ((op->peers & BIT(slot)) &&
-					 (op->keyed || !atomic_read(&op->left)));
+		q.facts |= q.missing ||
+			   ((op->peers & BIT(slot)) &&
+			    (op->keyed || !atomic_read(&op->left)));
 	}
 	return q;
 }

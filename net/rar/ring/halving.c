@@ -31,8 +31,9 @@
 #include "ring/peer.h"
 #include "ring/send.h"
 
-#define GROUP_MOST	64U	/* chunks of a range that go together, if that is all; */
-#define GROUP_LONG	16U	/* of a longer range, which its peer shall pass on soon */
+/* Chunks of a range that go together: all, or if they are more than GROUP_MOST */
+#define GROUP_MOST	64U
+#define GROUP_LONG	16U
 
 /*
  * struct some - chunks of the tensor that take the same step
