@@ -31,9 +31,9 @@
 #include "ring/peer.h"
 #include "ring/send.h"
 
-/* Chunks of a range that go together: all, or if they are more than GROUP_MOST */
-#define GROUP_MOST	64U
-#define GROUP_LONG	16U
+/* Chunks of a range that go together: */
+#define GROUP_MOST	64U	/* all */
+#define GROUP_LONG	16U	/* of more than GROUP_MOST */
 
 /*
  * struct some - chunks of the tensor that take the same step
