@@ -256,6 +256,7 @@ struct rar_sent {
 	bool last_full;		/* the last chunk fills a payload, as the others do */
 	bool frame;		/* forwarded at the XDP hook */
 	bool whole;		/* as a carrier */
+	u16 flying;		/* chunks under way by its rail, with these */
 };
 
 /*
@@ -307,6 +308,50 @@ struct rar_lanes {
 	u32 suspect;
 	u32 again;
 	struct rar_lane lane[RAR_MAX_LANES];
+};
+
+/*
+ * struct rar_rail - a further pair of addresses between two ranks; see rail.c
+ * @path:	the addresses
+ * @hook:	ingress hook of the device by which packets go or come,
+ *		rn->hook_lock
+ * @heard:	the other rank sends or takes packets by it
+ */
+struct rar_rail {
+	struct rar_path path;
+	struct rar_hook *hook;
+	bool heard;
+};
+
+/*
+ * struct rar_load - what is under way between a pair of addresses. Under
+ *		     tx_lock
+ * @flying:	chunks
+ * @chunk_ns:	time that the pair takes for a chunk, smoothed, 0 = not known
+ * @srtt_us:	its round trip, smoothed
+ */
+struct rar_load {
+	u32 flying;
+	u32 chunk_ns;
+	u32 srtt_us;
+};
+
+/*
+ * struct rar_rails - the rails of a link
+ * @n:		further pairs of addresses; set once in an epoch, under tx_lock
+ * @told:	the other rank has answered which addresses it has
+ * @asked:	questions for them
+ * @next:	when it is asked again, jiffies
+ * @load:	of the link's own path, and of each of @more
+ * @more:	the pairs
+ */
+struct rar_rails {
+	u32 n;
+	bool told;
+	u32 asked;
+	unsigned long next;
+	struct rar_load load[RAR_MAX_RAILS + 1];
+	struct rar_rail more[RAR_MAX_RAILS];
 };
 
 /*
@@ -450,6 +495,7 @@ struct rar_link_rx {
  * @carries:	the neighbour is in this kernel and knows carriers, see carry.c
  * @dev:	device by which the neighbour's packets come in, 0 = not known
  * @path:	the addresses of both ends
+ * @rails:	further ones, or NULL; set while joining
  * @hook:	ingress hook of the device by which packets come or go, rn->hook_lock
  * @tx:		the sending side, of a link by which chunks go
  * @rx:		the receiving side, of a link by which chunks come
@@ -469,6 +515,7 @@ struct rar_link {
 	bool carries;
 	int dev;
 	struct rar_path path;
+	struct rar_rails *rails;
 	struct rar_hook *hook;
 	struct rar_link_tx tx ____cacheline_aligned;
 	struct rar_link_rx rx ____cacheline_aligned;
@@ -954,6 +1001,8 @@ struct rar_member {
 	u32 nlanes;
 	struct rar_sender sender[2];	/* IPv4, IPv6 */
 	struct rar_addr self;			/* own address as bound; af 0 = any */
+	struct rar_addr *rail;		/* further own addresses, and */
+	u32 nrails;			/* how many; set before JOINING */
 	struct rar_trust trust;			/* set by connect() */
 	u8 security;		/* enum rar_security; set by connect(), as is */
 	u32 tail;		/* bytes of a packet's seal */
@@ -1048,6 +1097,8 @@ struct rar_pkt {
 	struct rar_frame *frame;
 	/* Set by validate.c: the link to its sender, NULL = no neighbour; */
 	struct rar_link *link;
+	/* where on that link it came, if that matters; */
+	struct rar_path *path;
 	/* the functions that take it if one of its ends is no rank, or NULL. */
 	const struct rar_aside *aside;
 	struct rar_addr from;		/* port = UDP source port */
@@ -1154,6 +1205,24 @@ static inline bool rar_link_to_rank(const struct rar_link *link)
 	const struct rar_member *m = link->member;
 
 	return link->rank < m->size && m->rank < m->size;
+}
+
+/* Pairs of addresses of a link, at least 1. */
+static inline u32 rar_link_rails(const struct rar_link *link)
+{
+	const struct rar_rails *rails = READ_ONCE(link->rails);
+
+	/* Pairs with the release in rar_rail_rcv(): their paths are set. */
+	return rails ? smp_load_acquire(&rails->n) + 1 : 1;
+}
+
+/* The path of a lane; the first pair of addresses is that of lane 0. */
+static inline struct rar_path *rar_link_path(struct rar_link *link, u32 lane)
+{
+	u32 n = rar_link_rails(link);
+
+	return n > 1 && lane % n ? &link->rails->more[lane % n - 1].path :
+				   &link->path;
 }
 
 /* The scope of link-local neighbours: all are on the device of the successor's address. */

@@ -118,6 +118,71 @@ TEST(options)
 	EXPECT_EQ(0, collect_all(fd, &d));
 }
 
+static struct sockaddr_rar rail(const char *text)
+{
+	struct sockaddr_rar a = { .srar_family = AF_RAR, .srar_size = 1, .srar_group = 1 };
+
+	a.srar_af = strchr(text, ':') ? AF_INET6 : AF_INET;
+	inet_pton(a.srar_af, text, a.srar_addr);
+	return a;
+}
+
+/* RAR_RAIL: lists that it takes, lists that it refuses, and addresses that connect() refuses. */
+TEST(rails)
+{
+	static const char *const wrong[] = { "0.0.0.0", "224.0.0.1", "255.255.255.255", "::",
+					     "ff02::1", "fe80::1" };
+	struct rar_ring ring = lo_ring(1, 1);
+	struct sockaddr_rar a[RAR_MAX_RAILS + 1], got[RAR_MAX_RAILS];
+	socklen_t len = sizeof(got);
+	struct rar_info info = {};
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	fd = rar_socket();
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, getsockopt(fd, SOL_RAR, RAR_RAIL, got, &len));
+	EXPECT_EQ(0, len);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		a[0] = rail(wrong[i]);
+		ROW(EINVAL, wrong[i], setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+	}
+	for (int i = 0; i <= RAR_MAX_RAILS; i++) {
+		a[i] = rail("127.0.0.2");
+		a[i].srar_addr[3] += i;
+	}
+	ROW(E2BIG, "eight", setsockopt(fd, SOL_RAR, RAR_RAIL, a, sizeof(a)));
+	ROW(EINVAL, "one and a half", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 96));
+	ROW(EFAULT, "nowhere", setsockopt(fd, SOL_RAR, RAR_RAIL, (void *)8, 64));
+	a[1] = a[0];
+	ROW(EEXIST, "one twice", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 128));
+	a[1] = rail("::1");
+	ROW(EINVAL, "two families", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 128));
+	a[0] = rail("127.0.0.2");
+	a[0].srar_family = AF_INET;
+	ROW(EAFNOSUPPORT, "another family", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+
+	a[0] = rail("10.1.2.3");
+	ROW(0, "not of this host", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+	EXPECT_EQ(-EADDRNOTAVAIL, rar_join_start(fd, &ring, 0));
+	a[0] = rail("::1");
+	ROW(0, "IPv6", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+	EXPECT_EQ(-EINVAL, rar_join_start(fd, &ring, 0));
+	a[0] = rail("127.0.0.1");
+	ROW(0, "that of bind()", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+	EXPECT_EQ(-EINVAL, rar_join_start(fd, &ring, 0));
+	a[0] = rail("127.0.0.9");
+	ROW(0, "a good one", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+	EXPECT_EQ(0, getsockopt(fd, SOL_RAR, RAR_RAIL, got, (len = sizeof(got), &len)));
+	EXPECT_EQ(64, len);
+	EXPECT_EQ(0, memcmp(a[0].srar_addr, got[0].srar_addr, 16));
+	EXPECT_EQ(0, rar_join_start(fd, &ring, 0));
+	ROW(EISCONN, "too late", setsockopt(fd, SOL_RAR, RAR_RAIL, a, 64));
+	EXPECT_EQ(0, get(fd, RAR_INFO, &info, sizeof(info)));
+	EXPECT_EQ(1, info.rails);
+	close(fd);
+}
+
 /* RAR_USER_RANK is set before a join, and outlives a membership. */
 TEST(user_rank)
 {

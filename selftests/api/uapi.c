@@ -116,7 +116,7 @@ static const struct field socket_fields[] = {
 	F(rar_error, other_value, 112, 8),
 
 	/* list: info */
-	S(rar_info, 664),
+	S(rar_info, 672),
 	F(rar_info, state, 0, 4),
 	F(rar_info, rx_path, 4, 4),
 	F(rar_info, rank, 8, 4),
@@ -163,6 +163,8 @@ static const struct field socket_fields[] = {
 	F(rar_info, nboxes, 304, 4),
 	F(rar_info, lack, 308, 4),
 	F(rar_info, boxes, 312, 352),
+	F(rar_info, rails, 664, 4),
+	F(rar_info, __pad, 668, 4),
 	/* end of list */
 
 	S(rar_box_info, 88),
@@ -372,7 +374,7 @@ static const struct value socket_values[] = {
 	V(RAR_KEY, 15), V(RAR_KEY_LEN, 16), V(RAR_CANCEL, 16), V(RAR_NONEMPTY, 17),
 	V(RAR_PEERS_FROM, 18), V(RAR_BOX, 19), V(RAR_PRIORITY, 20), V(RAR_USER_RANK, 21),
 	V(RAR_BOX_WAIT, 22), V(RAR_SECURITY, 23), V(RAR_KEY_LONG, 32), V(RAR_MAX_USER_RANK, 65535),
-	V(RAR_DEFAULT_PRIORITY, 128),
+	V(RAR_DEFAULT_PRIORITY, 128), V(RAR_RAIL, 24), V(RAR_MAX_RAILS, 7),
 	V(RAR_OP, 32), V(RAR_DONE, 33),
 	/* list: values */
 	V(RAR_BY_RANKS, 0), V(RAR_BY_HOSTS, 1), V(RAR_AUTO, 2), V(RAR_DIRECT, 3), V(RAR_DOUBLING, 4),
@@ -410,7 +412,7 @@ static const struct value wire_values[] = {
 	V(RAR_T_FIN_ACK, 19), V(RAR_T_LATE, 20), V(RAR_F_ACK_NOW, 1),
 	V(RAR_F_RINGED, 4), V(RAR_F_WHOLE, 8), V(RAR_EARLY_COST, 512),
 	V(RAR_T_WANT, 21), V(RAR_T_RETURN, 22), V(RAR_T_ENTER, 23), V(RAR_T_ENTERED, 24),
-	V(RAR_T_OFFER, 25), V(RAR_T_PEER_ACK, 26),
+	V(RAR_T_OFFER, 25), V(RAR_T_PEER_ACK, 26), V(RAR_T_RAIL, 27), V(RAR_RF_ANSWER, 1),
 	V(RAR_TF_BOX, 8), V(RAR_CAPS_WAYS, 0xffff0000), V(RAR_WM_BESIDE, 0x8000),
 	V(RAR_EF_ANY_ORDER, 1), V(RAR_EF_BROADCAST, 2), V(RAR_EF_REDUCE, 4), V(RAR_MAX_BOXES, 4),
 	V(RAR_EF_KEYED, 8), V(RAR_EF_IN_TURN, 16),

@@ -22,8 +22,8 @@ sys.dont_write_bytecode = True
 from dissector import tshark                     # noqa: E402
 from facts import declarations                   # noqa: E402
 from rarpkt import (ABORT, ACK, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN, FIN_ACK,
-                    JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE, REJECT,
-                    RESET, RETURN, RS, VERSION, WANT, Packet)    # noqa: E402
+                    JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE, RAIL,
+                    REJECT, RESET, RETURN, RS, VERSION, WANT, Packet)    # noqa: E402
 from tap import finish, get_seed, note, result, skip_all   # noqa: E402
 
 UAPI = TOP / "include/uapi/linux"
@@ -33,7 +33,7 @@ STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOI
            ABORT: "notice", FIN: "notice", FIN_ACK: "notice", LATE: "notice", RESET: None,
            DIRECT: "data", DONE: "done", PAIR: "pair", PAIR_ACK: "pair",
            WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered",
-           OFFER: "offer", PEER_ACK: "ack"}
+           OFFER: "offer", PEER_ACK: "ack", RAIL: "rail"}
 # Fields that have another length in another structure.
 ODD = {("chunks", "first"), ("enter", "size")}
 TF_BOX = 8

@@ -28,7 +28,7 @@ import live
 from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data, Ring, wait_quiet
 from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
                     FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE,
-                    REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
+                    RAIL, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
 from tap import finish, get_seed, note, result
 
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT, BY_HALVING = 13, 0, 3, 4      # the last: see main()
@@ -41,7 +41,7 @@ TYPES = {BY_RANKS: {"RS": RS, "AG": AG, "ACK": ACK, "PROBE": PROBE, "ABORT": ABO
                     "FIN": FIN, "FIN_ACK": FIN_ACK, "LATE": LATE, "WANT": WANT, "REJECT": REJECT,
                     "JOIN": JOIN, "JOIN_ACK": JOIN_ACK, "COLLECT": COLLECT, "PROPOSE": PROPOSE,
                     "COMMIT": COMMIT, "ENTER": ENTER, "ENTERED": ENTERED, "RETURN": RETURN,
-                    "OFFER": OFFER},
+                    "OFFER": OFFER, "RAIL": RAIL},
          BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK},
          BY_HALVING: {"DIRECT with numbers": DIRECT, "PEER_ACK": PEER_ACK}}
 AUTH, ENCRYPT = 1, 2
@@ -254,7 +254,7 @@ class Attacks:
 
 def of_type(rar, kind):
     """A packet as another type, with random content"""
-    size = {RESET: 0, WANT: 56, RETURN: 56, ABORT: 48, LATE: 48, FIN: 48, FIN_ACK: 48, DONE: 40,
+    size = {RESET: 0, RAIL: 120, WANT: 56, RETURN: 56, ABORT: 48, LATE: 48, FIN: 48, FIN_ACK: 48, DONE: 40,
             DIRECT: 64, REJECT: 32}.get(kind, 64)
     return (rar[:1] + bytes([kind]) + rar[2:6] + struct.pack(">H", size) + rar[8:HEADER] +
             rng.randbytes(size + TAIL))

@@ -142,7 +142,7 @@ def make_cases(good, dup, ack, probe):
         case(f"first byte {v:#04x}", g(version=v), "DropForeign")
     case("text", g(raw=b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
          "DropForeign")
-    for t, why in ((0, "Type"), (7, "Type"), (27, "Type"), (31, "Type"), (255, "Type"),
+    for t, why in ((0, "Type"), (7, "Type"), (28, "Type"), (31, "Type"), (255, "Type"),
                    (5, "Rank"), (6, "Rank"), (26, "Rank"), (14, "State"), (15, "State")):
         # DIRECT, DONE, PEER_ACK, PAIR and PAIR_ACK in a group by ranks that runs
         case(f"type {t}", g(raw=good.rar()[:1] + bytes([t]) +

@@ -35,7 +35,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
                     FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE,
-                    REJECT, RESET, RETURN, RS, WANT, Packet, enter, sysctl, tables)
+                    RAIL, REJECT, RESET, RETURN, RS, WANT, Packet, enter, sysctl, tables)
 from tap import finish, get_seed, note, result
 
 N = 3
@@ -67,7 +67,7 @@ FIELDS = {
     COLLECT: TABLE_FIELDS, PROPOSE: TABLE_FIELDS, COMMIT: TABLE_FIELDS,
     REJECT: NOTICE_FIELDS, ABORT: NOTICE_FIELDS, FIN: NOTICE_FIELDS,
     FIN_ACK: NOTICE_FIELDS, LATE: NOTICE_FIELDS, DIRECT: DIRECT_FIELDS, DONE: DONE_FIELDS,
-    PEER_ACK: ACK_FIELDS,
+    PEER_ACK: ACK_FIELDS, RAIL: [(0, 1), (1, 1), (2, 2)] + [(8 + i, 1) for i in range(112)],
     PAIR: PAIR_FIELDS, PAIR_ACK: PAIR_FIELDS, WANT: CHUNKS_FIELDS, RETURN: CHUNKS_FIELDS,
     ENTER: ENTER_FIELDS, ENTERED: ENTER_FIELDS[:4], OFFER: [(0, 16), (16, 2), (18, 2), (20, 4)],
 }

@@ -395,6 +395,33 @@ topo_ring()
 	done
 }
 
+# topo_rails N: gives each rank N further devices eth1 ..., with the addresses 10.78.0.(r+1)/24 and
+# fd78::(r+1)/64, 10.79.0.(r+1)/24 ..., on the bridges br1 ... of the namespace rarbr (ports p0.1 ...)
+topo_rails()
+{
+	local r i
+
+	for ((i = 1; i <= $1; i++)); do
+		rns br ip -batch - <<-EOT || return
+			link add br$i type bridge mcast_snooping 0 forward_delay 0
+			link set br$i mtu 9000 up
+		EOT
+		for ((r = 0; r < topo_n; r++)); do
+			ip link add eth$i netns rar$r type veth peer name p$r.$i netns rarbr || return
+			ip -n rarbr -batch - <<-EOT || return
+				link set p$r.$i master br$i addrgenmode none
+				link set p$r.$i up
+			EOT
+			ip -n rar$r -batch - <<-EOT || return
+				link set eth$i addrgenmode none
+				link set eth$i up
+				address add 10.$((77 + i)).0.$((r + 1))/24 dev eth$i
+				address add fd$((77 + i))::$((r + 1))/64 dev eth$i nodad
+			EOT
+		done
+	done
+}
+
 # topo_mtu MTU...: sets the MTU of rank 0, 1, ...; the last MTU is for all further ranks. The
 # bridge's port gets it, too, so a path may be narrower than its sender's device.
 topo_mtu()

@@ -339,14 +339,35 @@ static int rar_set_security(int fd)
 	       setsockopt(fd, SOL_RAR, RAR_SECURITY, &level, sizeof(level)) ? -errno : 0;
 }
 
+/*
+ * RAR_RAILS of the environment: so many further addresses, those that topo_rails in lib.sh gives
+ * the ranks, 10.78.0.(r+1), 10.79.0.(r+1) ...
+ */
+static int rar_set_rails(int fd, const struct sockaddr_rar *self)
+{
+	uint32_t n = atoi(getenv("RAR_RAILS") ?: "0"), at = self->srar_af == AF_INET6;
+	struct sockaddr_rar rail[RAR_MAX_RAILS];
+
+	if (!n)
+		return 0;
+	if (n > RAR_MAX_RAILS)
+		return -E2BIG;
+	for (uint32_t i = 0; i < n; i++) {
+		rail[i] = *self;
+		rail[i].srar_addr[1] = (at ? 0x77 : 77) + 1 + i;
+	}
+	return setsockopt(fd, SOL_RAR, RAR_RAIL, rail, n * sizeof(rail[0])) < 0 ? -errno : 0;
+}
+
 int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank)
 {
 	int err = rar_set_schedule(fd, ring) ?: rar_set_box_wait(fd) ?: rar_set_security(fd);
 	struct sockaddr_rar self;
 
+	rar_address(ring, rank, &self);
+	err = err ?: rar_set_rails(fd, &self);
 	if (err)
 		return err;
-	rar_address(ring, rank, &self);
 	if (ring->device) {
 		if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ring->device,
 			       strlen(ring->device) + 1) < 0)

@@ -40,7 +40,7 @@ running()
 	lose
 	before=$(total RarLanesLost)
 	check "port $1 is lost while the ring runs: no error" \
-		outage -n "$n" -c $2 -p 4 -g 1000 -w 500 -k lose_lane 1
+		outage -n "$n" -c "$2" -p 4 -g 1000 -w 500 -k lose_lane 1
 	[ $(($(word before) * 10)) -ge $(($(word after) * 7)) ]
 	result $? "port $1: after a second the ring has .7 of its speed"
 	left_out

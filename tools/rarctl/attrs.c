@@ -39,6 +39,7 @@ const struct attr link_attrs[RAR_A_LINK_MAX + 1] = {
 	[RAR_A_LINK_MTU] = { "mtu", ATTR_U32 },
 	[RAR_A_LINK_USER_RANK] = { "user_rank", ATTR_U32 },
 	[RAR_A_LINK_LANES_OUT] = { "lanes_out", ATTR_U32 },
+	[RAR_A_LINK_RAILS] = { "rails", ATTR_U32 },
 };
 
 const struct attr box_attrs[RAR_A_BOX_MAX + 1] = {

@@ -17,6 +17,7 @@
 #include "link/link.h"
 #include "link/loss.h"
 #include "link/out.h"
+#include "link/rail.h"
 #include "reduce/reduce.h"
 #include "ring/chunk.h"
 #include "ring/ask.h"
@@ -322,6 +323,10 @@ struct rar_link *rar_member_direct(struct rar_member *m, u32 rank)
 void rar_member_put(struct rar_member *m)
 {
 	m->ref.n--;
+}
+
+void rar_rail_free(struct rar_link *link)
+{
 }
 
 void rar_device_set(struct rar_net *rn, struct rar_hook **hook, int dev)

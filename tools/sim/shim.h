@@ -23,6 +23,7 @@
 #define BITS_PER_LONG		64
 #define BITS_TO_LONGS(n)	(((n) + 63ULL) / 64)
 #define S32_MAX			0x7fffffff
+#define U16_MAX			0xffffU
 #define SZ_64K			65536
 #define USEC_PER_MSEC		1000L
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))

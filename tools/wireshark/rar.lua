@@ -21,7 +21,7 @@ local RS, AG, ACK, PROBE, DIRECT, DONE = 1, 2, 3, 4, 5, 6
 local JOIN, JOIN_ACK, REJECT, COLLECT, PROPOSE, COMMIT = 8, 9, 10, 11, 12, 13
 local PAIR, PAIR_ACK = 14, 15
 local ABORT, RESET, FIN, FIN_ACK, LATE = 16, 17, 18, 19, 20
-local WANT, RETURN, ENTER, ENTERED, OFFER, PEER_ACK = 21, 22, 23, 24, 25, 26
+local WANT, RETURN, ENTER, ENTERED, OFFER, PEER_ACK, RAIL = 21, 22, 23, 24, 25, 26, 27
 
 local types = {
 	[RS] = "RS", [AG] = "AG", [ACK] = "ACK", [PROBE] = "PROBE", [JOIN] = "JOIN",
@@ -30,7 +30,7 @@ local types = {
 	[FIN] = "FIN", [FIN_ACK] = "FIN_ACK", [LATE] = "LATE", [DIRECT] = "DIRECT",
 	[DONE] = "DONE", [PAIR] = "PAIR", [PAIR_ACK] = "PAIR_ACK",
 	[WANT] = "WANT", [RETURN] = "RETURN", [ENTER] = "ENTER", [ENTERED] = "ENTERED",
-	[OFFER] = "OFFER", [PEER_ACK] = "PEER_ACK",
+	[OFFER] = "OFFER", [PEER_ACK] = "PEER_ACK", [RAIL] = "RAIL",
 }
 
 local collectives = {
@@ -205,6 +205,15 @@ local done = layout {
 	{ 4, "chunk", "Chunk" },
 }
 
+local rail = layout {
+	{ 1, "rail.n", "Further addresses of the sender" },
+	{ 1, "rail.flags", "Flags", base.HEX, {
+		{ 0x01, "answer", "An answer" },
+	} },
+	{ 6 },
+	{ 112 },
+}
+
 local pair = layout {
 	{ 8, "challenge", "Challenge", base.HEX },
 	{ 4, "bytes", "Length of the question (bytes)" },
@@ -375,6 +384,7 @@ local layouts = {
 	[PAIR_ACK] = { pair, 40 },
 	[WANT] = { chunks, 80 }, [RETURN] = { chunks, 80 }, [ENTER] = { enter, 72 },
 	[ENTERED] = { entered, 56 }, [OFFER] = { box, 48 }, [PEER_ACK] = { ack, 112 },
+	[RAIL] = { rail, 144 },
 }
 
 local f_tag = field("seal.tag", ProtoField.bytes, "Tag of the seal")

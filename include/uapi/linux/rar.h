@@ -125,8 +125,20 @@ struct sockaddr_rar {
 			    * RAR_KEY
 			    */
 
+#define RAR_RAIL	24 /* get/set: struct sockaddr_rar, further own addresses, up
+			    * to RAR_MAX_RAILS of them, of which rank, size and port
+			    * do not count; before connect; length 0: none. The n-th
+			    * exchanges packets with the n-th of each other rank that
+			    * has so many. E2BIG: too many; EEXIST: one is named
+			    * twice; connect() fails with EADDRNOTAVAIL if one is no
+			    * address of this host, and with EINVAL if one has
+			    * another family than the successor, or is the address
+			    * of bind()
+			    */
+
 #define RAR_MAX_USER_RANK 65535
 #define RAR_MAX_BOXES	4
+#define RAR_MAX_RAILS	7
 #define RAR_KEY_LEN	16
 #define RAR_KEY_LONG	32
 
@@ -632,9 +644,11 @@ struct rar_box_info {
  * @lack:         enum rar_lack: why the last call of this socket that failed with ENOBUFS, or for
  *                lack of memory with EAGAIN, did so
  * @boxes:        the boxes, in their order
+ * @rails:        pairs of addresses by which packets go to the successor; see RAR_RAIL
+ * @__pad:        zero
  *
- * Python: struct "=4I2Q8I10Q2I3Q6IQ2I2Q64s4I352s", with RAR_MAX_BOXES of
- * struct rar_box_info at the end
+ * Python: struct "=4I2Q8I10Q2I3Q6IQ2I2Q64s4I352sI4x", with RAR_MAX_BOXES of
+ * struct rar_box_info before @rails
  */
 struct rar_info {
 	__u32	state;
@@ -683,6 +697,8 @@ struct rar_info {
 	__u32	nboxes;
 	__u32	lack;
 	struct rar_box_info boxes[RAR_MAX_BOXES];
+	__u32	rails;
+	__u32	__pad;
 };
 
 /**

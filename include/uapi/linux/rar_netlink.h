@@ -126,6 +126,7 @@ enum rar_a_link {
 	RAR_A_LINK_LANES_OUT,	/* u32, next: bit n: no chunks leave from the n-th port after the
 				 * first, as packets from there get lost
 				 */
+	RAR_A_LINK_RAILS,	/* u32, next: pairs of addresses by which packets go, RAR_RAIL */
 
 	__RAR_A_LINK_MAX,
 	RAR_A_LINK_MAX = (__RAR_A_LINK_MAX - 1)

@@ -74,6 +74,7 @@ enum rar_pkt_type {
 	RAR_T_ENTERED	= 24,	/* struct rar_entered_hdr */
 	RAR_T_OFFER	= 25,	/* struct rar_offer_hdr: a box is on the way */
 	RAR_T_PEER_ACK	= 26,	/* of DIRECT with numbers: struct rar_ack_hdr */
+	RAR_T_RAIL	= 27,	/* further addresses of the sender: struct rar_rail_hdr */
 };
 
 struct rar_hdr {
@@ -570,6 +571,25 @@ struct rar_offer_hdr {
 
 /* Members in one packet: with all boxes it fits an IPv6 path of 1280 bytes. */
 #define RAR_TABLE_MAX	30
+
+/**
+ * struct rar_rail_hdr - RAIL: further addresses of the sender
+ * @h:     common header
+ * @n:     how many, 0 .. 7
+ * @flags: RAR_RF_*
+ * @__pad: zero
+ * @addr:  the addresses, 16 bytes each, of the family of this packet; IPv4 lies in the first
+ *         four. The others are zero. Their UDP ports are those of the sender's first address
+ */
+struct rar_rail_hdr {
+	struct rar_hdr h;
+	__u8	n;
+	__u8	flags;
+	__u8	__pad[6];
+	__u8	addr[112];
+};
+
+#define RAR_RF_ANSWER	0x01	/* it answers a RAIL: nobody answers it */
 
 /**
  * struct rar_reject_hdr - REJECT: the successor refuses a JOIN; token is its nonce

@@ -41,6 +41,7 @@
 #include "group/trust.h"
 #include "link/ack.h"
 #include "link/link.h"
+#include "link/rail.h"
 #include "rar.h"
 #include "ring/fail.h"
 #include "tx/control.h"
@@ -662,8 +663,9 @@ static int join_port(struct rar_member *m, u16 af)
 /* Get further ports to send chunks from: fewer where another socket has the next port. */
 static void join_lanes(struct rar_member *m, u16 af)
 {
+	u32 want = max_t(u32, READ_ONCE(m->rn->sysctl_lanes), m->nrails + 1);
 	u32 first = ntohs(m->self.port), n;
-	u32 last = min_t(u32, first + READ_ONCE(m->rn->sysctl_lanes) - 1, U16_MAX);
+	u32 last = min_t(u32, first + want - 1, U16_MAX);
 	struct rar_port *port;
 
 	rar_port_put_lanes(m);
@@ -723,7 +725,8 @@ static int join_prepare(struct rar_member *m, const struct rar_addr *next)
 					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!m->join.table)
 		return -ENOMEM;
-	err = rar_peers_prepare(m) ?: rar_seal_prepare(m);
+	err = rar_peers_prepare(m) ?: rar_seal_prepare(m) ?:
+	      rar_rail_prepare(m);
 	if (err)
 		return err;
 	join_lanes(m, next->af);

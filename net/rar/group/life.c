@@ -85,6 +85,7 @@ static void free_work(struct work_struct *work)
 	rar_port_put_lanes(m);
 	rar_port_put(rn, m->port);
 	kvfree(m->join.table);
+	kfree(m->rail);
 	rar_user_alive(m->user, -1);
 	rar_user_put(m->user);
 	rar_seal_free(m);

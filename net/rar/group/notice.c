@@ -7,9 +7,9 @@
 #include "group/notice.h"
 #include "group/stood.h"
 #include "group/watch.h"
+#include "link/rail.h"
 #include "rar.h"
 #include "ring/fail.h"
-#include "tx/route.h"
 
 /* Is it an errno that another rank may cause here, and that means nothing else here? */
 static bool wire_errno_ok(u32 err)
@@ -54,8 +54,7 @@ static void own_fault(struct rar_member *m, struct rar_error *err)
 	if (err->reason != RAR_R_SILENT || err->rank != m->rank)
 		return;
 	rar_each_link(link, m)
-		if (err->other == link->rank &&
-		    rar_route_cut_off(m, &link->path))
+		if (err->other == link->rank && rar_rail_cut_off(link))
 			err->reason = RAR_R_NODEV;
 	if (err->reason == RAR_R_SILENT && rar_stood_ms(m)) {
 		err->reason = RAR_R_STALLED;

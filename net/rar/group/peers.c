@@ -8,6 +8,7 @@
 #include "core/gather.h"
 #include "core/stages.h"
 #include "group/peers.h"
+#include "link/rail.h"
 #include "rar.h"
 
 /* May this rank send to all others? */
@@ -80,6 +81,7 @@ static void free_peers(struct rar_direct_peer *peer, u32 n)
 	u32 i;
 
 	for (i = 0; i < n; i++) {
+		rar_rail_free(&peer[i].link);
 		dst_cache_destroy(&peer[i].link.path.cache);
 		kfree(peer[i].link.tx.sent);
 		bitmap_free(peer[i].link.rx.seen);

@@ -22,6 +22,7 @@
 #include "group/peers.h"
 #include "group/table.h"
 #include "link/link.h"
+#include "link/rail.h"
 #include "link/straggler.h"
 #include "rar.h"
 #include "reduce/reduce.h"
@@ -448,6 +449,7 @@ static int get_ready(struct rar_member *m)
 	rar_straggler_start(m);
 	rar_push_start(m);
 	rar_direct_start(m);
+	rar_rail_start(m);
 	m->join.ready = m->join.drawn;
 	WRITE_ONCE(m->epoch, rar_key_epoch(m, m->join.hash));
 	rar_member_set_state(m, RAR_S_READY);

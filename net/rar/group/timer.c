@@ -12,6 +12,7 @@
 #include "group/watch.h"
 #include "link/early.h"
 #include "link/loss.h"
+#include "link/rail.h"
 #include "rar.h"
 #include "ring/ask.h"
 #include "ring/fail.h"
@@ -74,6 +75,7 @@ static unsigned long tick_running(struct rar_member *m)
 	if (m->tombstone)
 		return m->leave.expires;
 	next = min(next, rar_watch_tick(m));
+	next = min(next, rar_rail_tick(m));
 	if (m->nlegs) {
 		next = min(next, rar_leg_tick(m));
 		next = min(next, rar_enter_tick(m));
@@ -148,6 +150,7 @@ static void do_work(struct work_struct *work)
 	if (rar_member_state(m) == RAR_S_FAILED)
 		rar_early_flush(m);
 	hook_prev(m);
+	rar_rail_hook(m);
 	rar_member_put(m);
 }
 

@@ -11,12 +11,12 @@
 #include "core/pin.h"
 #include "group/stood.h"
 #include "group/watch.h"
+#include "link/rail.h"
 #include "rar.h"
 #include "ring/ask.h"
 #include "ring/direct.h"
 #include "ring/fail.h"
 #include "tx/control.h"
-#include "tx/route.h"
 
 /* Does an operation that is not released depend on a neighbour? */
 static bool op_needs(struct rar_operation *op, const struct rar_link *link)
@@ -68,7 +68,7 @@ static void check_silence(struct rar_member *m)
 		err.rank = other;
 		err.other = m->rank;
 		/* Not the neighbour's fault but ours: name both ends of the link. */
-		if (rar_route_cut_off(m, &link->path)) {
+		if (rar_rail_cut_off(link)) {
 			err.reason = RAR_R_NODEV;
 			err.rank = m->rank;
 			err.other = other;

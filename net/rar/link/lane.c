@@ -10,6 +10,12 @@
  * sent later by other lanes come, is left out. From time to time a packet goes
  * by it all the same; when one comes the lane is used again. Full packets and
  * short ones are judged apart, because a way may lose packets of one size only.
+ *
+ * Between ranks with several pairs of addresses (rails, rail.c) lane n takes
+ * pair n modulo their number. There a chunk takes the pair that will be through
+ * with it first, by what is under way there and how long that takes. The first
+ * pair has proved itself in the join. The lanes of the others are left out in
+ * the beginning, and tried at once.
  */
 #include "core/op.h"
 #include "link/lane.h"
@@ -19,6 +25,7 @@
 #define LANE_LOST	8		/* packets in a row: left out */
 #define LANE_OUT	(HZ / 5)	/* for so many jiffies at first, */
 #define LANE_OUT_MAX	(8 * HZ)	/* and at last */
+#define LANE_TRIAL_US	20000		/* a trial packet of a rail may take */
 
 /* Prepare for a new epoch. */
 void rar_lane_start(struct rar_link *link)
@@ -30,6 +37,144 @@ static bool is_full(const struct rar_sent *sent)
 {
 	return sent->n > 1 || sent->last_full;
 }
+
+/*
+ * Was a packet sent by a lane that is left out? Then its loss is no news.
+ * tx_lock.
+ */
+bool rar_lane_is_out(const struct rar_link *link, const struct rar_sent *sent)
+{
+	return link->tx.lanes.out & BIT(sent->lane);
+}
+
+/* -- rails ---------------------------------------------------------------- */
+
+/* The lanes that take a pair of addresses, a bit each. */
+static u32 lanes_of(const struct rar_link *link, u32 rail)
+{
+	u32 n = rar_link_rails(link), lane, mask = 0;
+
+	for (lane = rail; lane < link->member->nlanes; lane += n)
+		mask |= BIT(lane);
+	return mask;
+}
+
+/**
+ * rar_lane_open() - get ready for further pairs of addresses
+ * @link: link, tx_lock held; its rails are known from now on
+ */
+void rar_lane_open(struct rar_link *link)
+{
+	u32 all = GENMASK(link->member->nlanes - 1, 0), more, i;
+	struct rar_lanes *lanes = &link->tx.lanes;
+
+	more = all & ~lanes_of(link, 0);
+	lanes->out |= more;
+	lanes->suspect |= more;
+	for (; more; more &= more - 1) {
+		i = __ffs(more);
+		lanes->lane[i] = (struct rar_lane) {
+			.out_full = true, .try = jiffies, .wait = LANE_OUT,
+		};
+	}
+	memset(link->rails->load, 0, sizeof(link->rails->load));
+}
+
+/* The number of pairs by which chunks go, at least 1. Locklessly. */
+u32 rar_lane_rails(const struct rar_link *link)
+{
+	u32 out = READ_ONCE(link->tx.lanes.out), rail, n = 0;
+
+	for (rail = 0; rail < rar_link_rails(link); rail++)
+		n += !!(lanes_of(link, rail) & ~out);
+	return max(n, 1U);
+}
+
+/* The lane by which a run will be through first. */
+static u32 fastest(const struct rar_link *link, const struct rar_run *run)
+{
+	u32 usable, from = BIT(0), rail, nth;
+	u64 least = U64_MAX, ns;
+
+	for (rail = 0; rail < rar_link_rails(link); rail++) {
+		const struct rar_load *load = &link->rails->load[rail];
+
+		usable = lanes_of(link, rail) & ~link->tx.lanes.out;
+		ns = (u64)(load->flying + run->n) * max(load->chunk_ns, 1U);
+		if (!usable || ns >= least)
+			continue;
+		least = ns;
+		from = usable;
+	}
+	for (nth = run->chunk / RAR_RUN_MAX % hweight32(from); nth; nth--)
+		from &= from - 1;
+	return __ffs(from);
+}
+
+static struct rar_load *load_of(const struct rar_link *link,
+				const struct rar_sent *sent)
+{
+	return &link->rails->load[sent->lane % rar_link_rails(link)];
+}
+
+/* A run leaves. tx_lock. */
+void rar_lane_sent(struct rar_link *link, struct rar_sent *sent)
+{
+	struct rar_load *load;
+
+	if (rar_link_rails(link) == 1)
+		return;
+	load = load_of(link, sent);
+	load->flying += sent->n;
+	sent->flying = min_t(u32, load->flying, U16_MAX);
+}
+
+/* Chunks of a run came, or were given up. tx_lock. */
+void rar_lane_left(struct rar_link *link, const struct rar_sent *sent, u32 n)
+{
+	struct rar_load *load;
+
+	if (rar_link_rails(link) == 1)
+		return;
+	load = load_of(link, sent);
+	/* It may have left before there were rails. */
+	load->flying -= min(load->flying, n);
+}
+
+/* A packet came: how long does its pair of addresses take for a chunk? */
+static void measure(struct rar_link *link, const struct rar_sent *sent)
+{
+	struct rar_load *load = load_of(link, sent);
+	u32 rail = load - link->rails->load, us, ns;
+
+	if (!sent->flying)
+		return;
+	us = min_t(u64, rar_now_us() - sent->time_us, USEC_PER_SEC);
+	ns = div_u64((u64)us * NSEC_PER_USEC, sent->flying);
+	load->srtt_us = load->srtt_us ? (7 * load->srtt_us + us) / 8 : us;
+	load->chunk_ns = load->chunk_ns ?
+			 load->chunk_ns / 8 * 7 + ns / 8 : ns;
+	if (rail)
+		WRITE_ONCE(link->rails->more[rail - 1].heard, true);
+}
+
+/**
+ * rar_lane_patience() - time for which a packet may be later than others, us
+ * @link: link, tx_lock held
+ * @sent: the packet
+ *
+ * Pairs of addresses do not take the same time. A lost packet may delay an
+ * operation by this.
+ */
+u32 rar_lane_patience(const struct rar_link *link, const struct rar_sent *sent)
+{
+	if (rar_link_rails(link) == 1)
+		return 0;
+	return rar_lane_is_out(link, sent) ? LANE_TRIAL_US :
+					     load_of(link, sent)->srtt_us;
+}
+
+/* -- lanes ---------------------------------------------------------------- */
 
 /*
  * Is it time to try a lane again that was left out? Then the next time is set.
@@ -79,10 +224,16 @@ u32 rar_lane_pick(struct rar_link *link, const struct rar_run *run, bool full,
 {
 	const struct rar_member *m = link->member;
 	struct rar_lanes *lanes = &link->tx.lanes;
-	u32 n = m->nlanes, lane = rar_lane(m, run);
+	bool rails = rar_link_rails(link) > 1;
+	u32 n = m->nlanes, lane, out;
 
 	if (n == 1 || rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT))
 		return 0;
+	/* No chunk comes by a lane of a pair of addresses that is left out. */
+	for (out = rails && !again ? lanes->out : 0; out; out &= out - 1)
+		if (try_again(&lanes->lane[__ffs(out)], full))
+			return __ffs(out);
+	lane = rails && !again ? fastest(link, run) : rar_lane(m, run);
 	if (again)
 		lane = (lane + 1 + lanes->again++ % (n - 1)) % n;
 	if (!(lanes->out & BIT(lane)) ||
@@ -91,13 +242,27 @@ u32 rar_lane_pick(struct rar_link *link, const struct rar_run *run, bool full,
 	return instead(link, run, lane);
 }
 
-/*
- * Was a packet sent by a lane that is left out? Then its loss is no news.
- * tx_lock.
+/**
+ * rar_lane_any() - choose the lane of a packet without numbers
+ * @link:  link, tx_lock held
+ * @run:   its chunks
+ * @again: as for rar_lane_pick()
+ *
+ * Nothing tells which of these packets came, so the first one goes between the
+ * addresses of the join.
+ *
+ * Return: the number of the lane.
  */
-bool rar_lane_is_out(const struct rar_link *link, const struct rar_sent *sent)
+u32 rar_lane_any(struct rar_link *link, const struct rar_run *run, bool again)
 {
-	return link->tx.lanes.out & BIT(sent->lane);
+	const struct rar_member *m = link->member;
+	u32 n = m->nlanes, lane = rar_lane(m, run);
+
+	if (n == 1 || rar_rules_ipsec(m->rn->net, XFRM_POLICY_OUT))
+		return 0;
+	if (again)
+		return (lane + 1 + link->tx.lanes.again++ % (n - 1)) % n;
+	return lane - lane % rar_link_rails(link);
 }
 
 /* A packet came. tx_lock. */
@@ -107,6 +272,8 @@ void rar_lane_came(struct rar_link *link, const struct rar_sent *sent)
 	struct rar_lane *lane = &lanes->lane[sent->lane];
 	bool full = is_full(sent);
 
+	if (rar_link_rails(link) > 1)
+		measure(link, sent);
 	if (!(lanes->suspect & BIT(sent->lane)))
 		return;
 	lane->lost[full] = 0;

@@ -18,6 +18,7 @@
 #include "link/carry.h"
 #include "link/lane.h"
 #include "link/link.h"
+#include "link/rail.h"
 #include "link/out.h"
 #include "link/pick.h"
 #include "link/sent.h"
@@ -651,6 +652,7 @@ void rar_link_free(struct rar_member *m)
 		if (!link)
 			continue;
 		rar_device_set(m->rn, &link->hook, 0);
+		rar_rail_free(link);
 		dst_cache_destroy(&link->path.cache);
 		kfree(link->tx.sent);
 		bitmap_free(link->rx.seen);

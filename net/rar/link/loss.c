@@ -115,6 +115,7 @@ static void ack_run(struct rar_link *link, const struct rar_sent *sent, u32 i, u
 	u32 n = hweight64(which);
 
 	tx->inflight -= n;
+	rar_lane_left(link, sent, n);
 	news->acked += n;
 	news->packets += !i && which & 1;
 	news->sent_us = max(news->sent_us, sent->time_us);
@@ -188,6 +189,7 @@ static void give_up(struct rar_link *link, u32 seq, u64 now)
 	if (!resolve(tx, seq))
 		return;
 	sent = rar_sent_find(tx, seq, &i);
+	rar_lane_left(link, sent, 1);
 	if (sent->whole && !i)
 		rar_carry_lost(&tx->carry, sent->n);
 	op = rar_link_op_of(m, sent);
@@ -234,6 +236,13 @@ static void advance_una(struct rar_link_tx *tx)
 	}
 }
 
+/* Bring @next forward to @when; 0 = never. */
+static void earlier(u64 *next, u64 when)
+{
+	if (when && (!*next || when < *next))
+		*next = when;
+}
+
 /*
  * Give up every packet that is late and was sent before a packet that came. Returns when to
  * look again, us, or 0 if there is no need.
@@ -242,14 +251,22 @@ static u64 detect_lost(struct rar_link *link, u64 now)
 {
 	struct rar_link_tx *tx = &link->tx;
 	u32 patience = rar_window_patience(&tx->win), seq, last = tx->una - 2, i;
+	bool rails = rar_link_rails(link) > 1;
 	const struct rar_sent *sent;
+	u64 due, next = 0;
 
 	for (seq = tx->una; rar_seq_before(seq, tx->highest); seq++) {
 		if (test_bit(rar_sent_slot(tx, seq), tx->resolved))
 			continue;
 		sent = rar_sent_find(tx, seq, &i);
-		if (sent->time_us + patience > now)
-			return sent->time_us + patience;
+		due = sent->time_us + patience + rar_lane_patience(link, sent);
+		if (due > now)
+			earlier(&next, due);
+		/* Between the same addresses the first is due first. */
+		if (due > now && !rails)
+			break;
+		if (due > now)
+			continue;
 		give_up(link, seq, now);
 		if (!rar_lane_is_out(link, sent))
 			rar_window_lost(tx, seq, seq != last + 1 || !i);
@@ -257,7 +274,7 @@ static u64 detect_lost(struct rar_link *link, u64 now)
 			rar_lane_lost(link, sent, now);
 		last = seq;
 	}
-	return 0;
+	return next;
 }
 
 /* Settle the numbers that the acknowledgment reports. */
@@ -484,13 +501,6 @@ static u64 tick_timeout(struct rar_link *link, u64 now)
 	    time_after(jiffies, READ_ONCE(link->heard) + LOSS_SILENT))
 		WRITE_ONCE(link->silent, true);
 	return now + rar_window_timeout(&tx->win);
-}
-
-/* Bring @next forward to @when; 0 = never. */
-static void earlier(u64 *next, u64 when)
-{
-	if (when && (!*next || when < *next))
-		*next = when;
 }
 
 /* Is an ACK overdue on @rx? If one is due later, brings @next forward. */

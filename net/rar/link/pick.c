@@ -191,25 +191,26 @@ static void number_run(struct rar_link *link, const struct rar_operation *op,
 		       struct rar_tx_item *item, bool again, u64 now)
 {
 	const struct rar_run *run = &item->run;
-	struct rar_chunk last;
-	bool last_full;
-
-	if (item->whole)
-		rar_carry_sent(&link->tx.carry, run->n);
-	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
-	last_full = last.len == link->member->payload;
-	item->lane = rar_lane_pick(link, run, run->n > 1 || last_full, again);
-	rar_sent_note(&link->tx, &(struct rar_sent) {
+	struct rar_sent sent = {
 		.time_us = now,
 		.op = op->seq,
 		.chunk = run->chunk,
 		.n = run->n,
 		.phase = run->phase,
-		.lane = item->lane,
-		.last_full = last_full,
 		.frame = item->frame,
 		.whole = item->whole,
-	});
+	};
+	struct rar_chunk last;
+
+	if (item->whole)
+		rar_carry_sent(&link->tx.carry, run->n);
+	rar_ring_chunk(&op->ring, run->chunk + run->n - 1, &last);
+	sent.last_full = last.len == link->member->payload;
+	sent.lane = rar_lane_pick(link, run, run->n > 1 || sent.last_full,
+				  again);
+	item->lane = sent.lane;
+	rar_lane_sent(link, &sent);
+	rar_sent_note(&link->tx, &sent);
 }
 
 /*
@@ -282,9 +283,13 @@ static void account_blocked(struct rar_link_tx *tx, bool blocked, u64 now)
 }
 
 /* The most chunks in a packet that the device and the window take. */
-static u32 run_most(const struct rar_link *link)
+static u32 run_most(struct rar_link *link)
 {
-	return min(rar_window_run(link), READ_ONCE(link->path.run_max));
+	u32 most = rar_window_run(link), i;
+
+	for (i = 0; i < rar_link_rails(link); i++)
+		most = min(most, READ_ONCE(rar_link_path(link, i)->run_max));
+	return most;
 }
 
 /*
@@ -292,7 +297,7 @@ static u32 run_most(const struct rar_link *link)
  * pace, the free numbers, of which one is kept for a chunk that goes after a
  * timeout, and run_most(). Sets @more_us as rar_window_pace() does.
  */
-static u32 may_send(const struct rar_link *link, u64 now, u64 *more_us)
+static u32 may_send(struct rar_link *link, u64 now, u64 *more_us)
 {
 	const struct rar_link_tx *tx = &link->tx;
 	u32 room = tx->probe, numbers = rar_sent_room(tx);

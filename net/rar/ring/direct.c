@@ -352,7 +352,7 @@ static void send_run(struct rar_link *link, struct rar_operation *op,
 	item.known = told ? *told : known(m);
 	if (!told)
 		m->direct.news &= ~BIT(slot_of(link));
-	item.lane = rar_lane_pick(link, &item.run, true, again);
+	item.lane = rar_lane_any(link, &item.run, again);
 	spin_unlock_bh(&m->tx_lock);
 	if (rar_run_send(link, &item) == -EMSGSIZE)
 		rar_fail_sent(link, op->seq, -EMSGSIZE);

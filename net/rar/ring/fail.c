@@ -279,6 +279,9 @@ void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 		/* The timer closes the leg. The box looks at its legs again and again. */
 		if (m->rank < m->size)
 			rar_member_kick(m, jiffies);
+	} else if (err == -EMSGSIZE && rar_link_rails(link) > 1) {
+		/* Others may have a wider way; else loss.c finds it. */
+		return;
 	} else if (err == -EMSGSIZE) {
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);
 	} else if (err) {

@@ -172,8 +172,7 @@ static bool pick(struct rar_member *m, struct rar_operation *op, struct to_send 
 	if (to->link)
 		describe(m, op, to);
 	if (to->link && again)
-		to->item.lane = rar_lane_pick(to->link, &to->item.run, true,
-					      true);
+		to->item.lane = rar_lane_any(to->link, &to->item.run, true);
 	spin_unlock_bh(&m->tx_lock);
 	return to->link;
 }

@@ -17,6 +17,7 @@
 #include "group/notice.h"
 #include "link/ack.h"
 #include "link/loss.h"
+#include "link/rail.h"
 #include "rar.h"
 #include "ring/chunk.h"
 #include "ring/direct.h"
@@ -153,6 +154,9 @@ static enum rar_rx dispatch(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 		break;
 	case RAR_T_WANT:
 		rar_leg_rcv_want(m, pkt);
+		break;
+	case RAR_T_RAIL:
+		rar_rail_rcv(m, pkt);
 		break;
 	default:
 		rar_notice_rcv(m, pkt);

@@ -35,9 +35,15 @@ static bool addr_equal(const struct rar_addr *a, const struct rar_addr *b)
 bool rar_validate_address(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	struct rar_link *link;
+	u32 n, i;
 
 	rar_each_link(link, m)
 		if (addr_equal(&pkt->to, &link->path.src))
+			return true;
+	/* Pairs with the release in set_rails(). */
+	n = smp_load_acquire(&m->nrails);
+	for (i = 0; i < n; i++)
+		if (addr_equal(&pkt->to, &m->rail[i]))
 			return true;
 	return addr_equal(&pkt->to, &m->self) ||
 	       (pkt->local && pkt->h.type == RAR_T_JOIN && !m->self.af);
@@ -91,6 +97,8 @@ static const struct input_type {
 	[RAR_T_DIRECT]	= { HDR(data), FROM_PEER, BY_EPOCH, LANES },
 	[RAR_T_DONE]	= { HDR(done), FROM_PEER, BY_EPOCH, LANES },
 	[RAR_T_PEER_ACK] = { HDR(ack), FROM_PEER, BY_EPOCH, LANES },
+	[RAR_T_RAIL]	= { HDR(rail), FROM_PREV | FROM_NEXT | FROM_PEER,
+			    BY_EPOCH },
 	[RAR_T_PAIR]	= { HDR(pair), FROM_ANY, BY_TYPE },
 	[RAR_T_PAIR_ACK] = { HDR(pair), FROM_ANY, BY_TYPE },
 	[RAR_T_OFFER]	= { HDR(offer), FROM_ANYONE, BY_NONCE },
@@ -127,12 +135,28 @@ static bool port_of(const struct rar_path *path, const struct rar_pkt *pkt,
 	return lane <= t->more_ports;
 }
 
+/* Where a packet of a link comes from; NULL: not from the other end. */
+static struct rar_path *path_from(struct rar_link *link,
+				  const struct rar_pkt *pkt,
+				  const struct input_type *t)
+{
+	u32 n = rar_link_rails(link), i;
+	struct rar_path *path;
+
+	for (i = 0; i < n; i++) {
+		path = rar_link_path(link, i);
+		if (port_of(path, pkt, t) && addr_equal(&pkt->from, &path->dst))
+			return path;
+	}
+	return NULL;
+}
+
 /*
  * Is the source rank a neighbour that may send this type, and does the packet
  * come from its address and port? The neighbour's kernel holds that port. It
  * also holds the ports of the lanes, unless another process there had one of
  * them first. A JOIN may come from any address, because that is how the
- * predecessor's address becomes known. Sets @pkt->link.
+ * predecessor's address becomes known. Sets @pkt->link and @pkt->path.
  */
 static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 				const struct input_type *t)
@@ -142,29 +166,29 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 	bool known = false;
 
 	pkt->link = NULL;
+	pkt->path = NULL;
 	if (t->from & FROM_ANYONE)
 		return RAR_RX_DONE;
 	if (t->from & FROM_ANY)
 		return src < m->size && src != m->rank ?
 		       RAR_RX_DONE : RAR_DROP(Rank);
-	if (t->from & FROM_PEER) {
-		link = m->direct.paired ? rar_member_direct(m, src) : NULL;
-		if (!link)
-			return RAR_DROP(Rank);
-		if (!port_of(&link->path, pkt, t) ||
-		    !addr_equal(&pkt->from, &link->path.dst))
-			return RAR_DROP(Address);
-		pkt->link = link;
-		return RAR_RX_DONE;
-	}
 	rar_each_link(link, m) {
 		if (!(t->from & BIT(link->index)) || src != link->rank ||
 		    !rar_link_to_rank(link))
 			continue;
 		known = true;
-		if (pkt->h.type == RAR_T_JOIN ||
-		    (port_of(&link->path, pkt, t) &&
-		     addr_equal(&pkt->from, &link->path.dst))) {
+		pkt->path = path_from(link, pkt, t);
+		if (pkt->h.type == RAR_T_JOIN || pkt->path) {
+			pkt->link = link;
+			return RAR_RX_DONE;
+		}
+	}
+	link = t->from & FROM_PEER && m->direct.paired ?
+		       rar_member_direct(m, src) : NULL;
+	if (link) {
+		known = true;
+		pkt->path = path_from(link, pkt, t);
+		if (pkt->path) {
 			pkt->link = link;
 			return RAR_RX_DONE;
 		}
@@ -199,6 +223,7 @@ static enum rar_rx check_aside(struct rar_member *m, struct rar_pkt *pkt,
 	u64 epoch;
 
 	pkt->link = NULL;
+	pkt->path = NULL;
 	if (t->from & from)
 		pkt->link = pkt->aside->find(m, be16_to_cpu(pkt->h.src),
 					     &pkt->from, 0);
@@ -248,8 +273,13 @@ static bool is_cut(const struct rar_pkt *pkt)
 /* Does the packet come by a device that its sender's packets may come by? */
 static enum rar_rx check_device(struct rar_member *m, const struct rar_pkt *pkt)
 {
-	bool good = pkt->link && pkt->h.type != RAR_T_JOIN ?
-		    rar_route_takes(m, &pkt->link->path, &pkt->way) :
+	struct rar_path *path = pkt->path;
+	bool good;
+
+	if (!path && pkt->link)
+		path = &pkt->link->path;
+	good = path && pkt->h.type != RAR_T_JOIN ?
+		    rar_route_takes(m, path, &pkt->way) :
 		    rar_route_takes_from(m, &pkt->from, &pkt->to, &pkt->way);
 
 	return good ? RAR_RX_DONE : RAR_DROP(Device);
@@ -286,6 +316,18 @@ static enum rar_rx open_seal(struct rar_member *m, struct rar_pkt *pkt)
 	if (ret == RAR_DROP(Seal))
 		rar_join_rcv_unheard(m, pkt, RAR_R_KEY);
 	return ret;
+}
+
+/* Packets may go where this one came from, if it came by a rail. */
+static void note_rail(const struct rar_pkt *pkt)
+{
+	struct rar_rail *rail;
+
+	if (!pkt->path || pkt->path == &pkt->link->path)
+		return;
+	rail = container_of(pkt->path, struct rar_rail, path);
+	if (!READ_ONCE(rail->heard))
+		WRITE_ONCE(rail->heard, true);
 }
 
 /**
@@ -326,7 +368,11 @@ enum rar_rx rar_validate(struct rar_member *m, struct rar_pkt *pkt)
 		ret = check_sender(m, pkt, t);
 	if (ret == RAR_RX_DONE)
 		ret = check_device(m, pkt);
-	return ret == RAR_RX_DONE && m->tail ? open_seal(m, pkt) : ret;
+	if (ret == RAR_RX_DONE && m->tail)
+		ret = open_seal(m, pkt);
+	if (ret == RAR_RX_DONE)
+		note_rail(pkt);
+	return ret;
 }
 
 /* Does the function of the packet's type, which is known, judge the token? */

@@ -2,6 +2,7 @@
 /*
  * Names and joining: what bind(), connect() and RAR_JOIN have in common.
  */
+#include <linux/slab.h>
 #include <net/sock.h>
 
 #include "core/addr.h"
@@ -255,6 +256,42 @@ static int check_prev(const struct rar_member *m, const struct sockaddr_rar *pre
 	return 0;
 }
 
+/* May a member have these further addresses? */
+static int check_rails(const struct sock *sk, const struct rar_member *m,
+		       const struct rar_join_opts *opts, u16 af)
+{
+	struct rar_addr a;
+	u32 i;
+
+	for (i = 0; i < opts->nrails; i++) {
+		to_addr(m->rn, &opts->rails[i], &a);
+		if (a.af != af || addr_same(&a, &m->self))
+			return -EINVAL;
+		if (!addr_local(sk, &a))
+			return -EADDRNOTAVAIL;
+	}
+	return 0;
+}
+
+/* Set the further addresses of a member. Packets may be looking at them. */
+static int set_rails(struct rar_member *m, const struct rar_join_opts *opts)
+{
+	struct rar_addr *rail = m->rail;
+	u32 i;
+
+	if (opts->nrails && !rail)
+		rail = kcalloc(RAR_MAX_RAILS, sizeof(*rail),
+			       GFP_KERNEL_ACCOUNT);
+	if (opts->nrails && !rail)
+		return -ENOMEM;
+	for (i = 0; i < opts->nrails; i++)
+		to_addr(m->rn, &opts->rails[i], &rail[i]);
+	m->rail = rail;
+	/* Pairs with the acquire in rar_validate_address(). */
+	smp_store_release(&m->nrails, opts->nrails);
+	return 0;
+}
+
 static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 {
 	u32 i;
@@ -322,7 +359,8 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 	struct rar_addr addr;
 	int err;
 
-	err = check_next(m, next) ?: check_prev(m, &opts->prev, next);
+	err = check_next(m, next) ?: check_prev(m, &opts->prev, next) ?:
+	      check_rails(sk, m, opts, next->srar_af);
 	/* Sums for a host's first rank go in memory, and no other way. */
 	if (!err && rar_sk(sk)->schedule == RAR_BY_HOSTS && rar_rules_strict(rn))
 		err = -EPERM;
@@ -334,6 +372,9 @@ int rar_sock_join(struct sock *sk, const struct sockaddr_rar *next,
 		return err;
 	m = rar_sock_member(sk);
 	err = join_state_error(m);
+	if (err)
+		return err;
+	err = set_rails(m, opts);
 	if (err)
 		return err;
 	to_addr(rn, next, &addr);

@@ -44,6 +44,7 @@
 	X(retransmits, NEXT, RAR_A_LINK_RETRANSMITS, tx->retransmits)	\
 	X(forwarded, NEXT, RAR_A_LINK_FORWARDED, tx->forwarded)		\
 	X(next_wait_us, NEXT, RAR_A_LINK_WAIT_US, waited_next(tx, now))	\
+	X(rails, NEXT, RAR_A_LINK_RAILS, rar_lane_rails(m->link[RAR_NEXT])) \
 	X(prev_wait_us, PREV, RAR_A_LINK_WAIT_US,			\
 	  waited_prev(m, posted_us, now))
 

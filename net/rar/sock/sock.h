@@ -12,6 +12,7 @@
  * @key:        shared by the members
  * @security:   enum rar_security
  * @boxes:      the boxes, @nboxes of them, if there are any; else net.rar.box
+ * @rails:      further own addresses, @nrails of them
  * @user_rank:  RAR_USER_RANK
  * @box_wait_ms: RAR_BOX_WAIT
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
@@ -22,6 +23,8 @@ struct rar_join_opts {
 	u8 security;
 	struct sockaddr_rar boxes[RAR_MAX_BOXES];
 	u32 nboxes;
+	struct sockaddr_rar rails[RAR_MAX_RAILS];
+	u32 nrails;
 	u32 user_rank;
 	u32 box_wait_ms;
 	u32 timeout_ms;
@@ -47,8 +50,8 @@ struct rar_join_opts {
  * @peers_from: RAR_PEERS_FROM
  * @prio:      RAR_PRIORITY
  * @lack:      enum rar_lack: what the last call lacked that failed for that
- * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_SECURITY, RAR_BOX, RAR_BOX_WAIT and
- *             RAR_USER_RANK, for the next join
+ * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_SECURITY, RAR_BOX, RAR_BOX_WAIT,
+ *             RAR_RAIL and RAR_USER_RANK, for the next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
  * @counters:  the page that mmap() shows, see mmap.c; NULL before the first mmap()

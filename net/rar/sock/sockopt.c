@@ -4,6 +4,7 @@
  */
 #include <linux/nospec.h>
 #include <linux/pid.h>
+#include <net/ipv6.h>
 
 #include "core/addr.h"
 #include "core/member.h"
@@ -238,16 +239,6 @@ static int get_sockaddr(struct sockaddr_rar *addr, sockptr_t optval, unsigned in
 	return rar_sock_check_addr(addr, optlen);
 }
 
-/* Read the address of the @i-th box, which has no rank. */
-static int get_box(struct sockaddr_rar *box, sockptr_t optval, u32 i)
-{
-	if (copy_from_sockptr_offset(box, optval, i * sizeof(*box), sizeof(*box)))
-		return -EFAULT;
-	box->srar_rank = 0;
-	box->srar_size = 1;
-	return rar_sock_check_addr(box, sizeof(*box));
-}
-
 static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
 	struct sockaddr_rar prev;
@@ -264,43 +255,99 @@ static int set_prev(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-/* May the @n-th box follow those before it? */
-static int check_box(const struct sockaddr_rar *boxes, u32 n)
+/* May the @n-th address follow those before it? */
+static int check_next_of(const struct sockaddr_rar *list, u32 n)
 {
-	const struct sockaddr_rar *box = &boxes[n];
+	const struct sockaddr_rar *a = &list[n];
 	u32 i;
 
-	if (n && (!box->srar_af || box->srar_af != boxes[0].srar_af))
+	if (n && (!a->srar_af || a->srar_af != list[0].srar_af))
 		return -EINVAL;
 	for (i = 0; i < n; i++)
-		if (boxes[i].srar_port == box->srar_port &&
-		    !memcmp(boxes[i].srar_addr, box->srar_addr, sizeof(box->srar_addr)))
+		if (list[i].srar_port == a->srar_port &&
+		    !memcmp(list[i].srar_addr, a->srar_addr,
+			    sizeof(a->srar_addr)))
 			return -EEXIST;
 	return 0;
+}
+
+/*
+ * Read up to @max addresses without ranks, of one family, each once. Return:
+ * their number, or a negative errno.
+ */
+static int get_list(struct sockaddr_rar *list, u32 max, sockptr_t optval,
+		    unsigned int optlen)
+{
+	u32 n = optlen / sizeof(*list), i;
+	int err;
+
+	if (optlen % sizeof(*list))
+		return -EINVAL;
+	if (n > max)
+		return -E2BIG;
+	for (i = 0; i < n; i++) {
+		if (copy_from_sockptr_offset(&list[i], optval,
+					     i * sizeof(*list), sizeof(*list)))
+			return -EFAULT;
+		list[i].srar_rank = 0;
+		list[i].srar_size = 1;
+		err = rar_sock_check_addr(&list[i], sizeof(*list)) ?:
+		      check_next_of(list, i);
+		if (err)
+			return err;
+	}
+	return n;
 }
 
 /* Set the boxes of the next join. */
 static int set_boxes(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
 	struct sockaddr_rar boxes[RAR_MAX_BOXES] = {};
-	u32 n = optlen / sizeof(boxes[0]), i;
-	int err;
+	int n = get_list(boxes, RAR_MAX_BOXES, optval, optlen), err = 0;
 
-	if (optlen % sizeof(boxes[0]))
-		return -EINVAL;
-	if (n > RAR_MAX_BOXES)
-		return -E2BIG;
-	for (i = 0; i < n; i++) {
-		err = get_box(&boxes[i], optval, i);
-		if (!err)
-			err = check_box(boxes, i);
-		if (err)
-			return err;
-	}
+	if (n < 0)
+		return n;
 	lock_sock(sk);
 	if (may_set_join(sk)) {
 		memcpy(rar_sk(sk)->join.boxes, boxes, sizeof(boxes));
 		rar_sk(sk)->join.nboxes = n;
+	} else {
+		err = -EISCONN;
+	}
+	release_sock(sk);
+	return err;
+}
+
+/* Can packets of one host go to this address? */
+static bool is_one_host(const struct sockaddr_rar *a)
+{
+	const struct in6_addr *ip = (const void *)a->srar_addr;
+	int type;
+
+	if (a->srar_af == AF_INET)
+		return !ipv4_is_multicast(ip->s6_addr32[0]) &&
+		       !ipv4_is_zeronet(ip->s6_addr32[0]) &&
+		       !ipv4_is_lbcast(ip->s6_addr32[0]);
+	type = ipv6_addr_type(ip);
+	return a->srar_af == AF_INET6 && type & IPV6_ADDR_UNICAST &&
+	       !(type & IPV6_ADDR_LINKLOCAL);
+}
+
+/* Set the further own addresses of the next join. */
+static int set_rails(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	struct sockaddr_rar rails[RAR_MAX_RAILS] = {};
+	int n = get_list(rails, RAR_MAX_RAILS, optval, optlen), err = 0, i;
+
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++)
+		if (!is_one_host(&rails[i]))
+			return -EINVAL;
+	lock_sock(sk);
+	if (may_set_join(sk)) {
+		memcpy(rar_sk(sk)->join.rails, rails, sizeof(rails));
+		rar_sk(sk)->join.nrails = n;
 	} else {
 		err = -EISCONN;
 	}
@@ -548,7 +595,7 @@ static int get_prev(struct sock *sk, char __user *optval, int __user *optlen,
 	return put_opt(&addr, sizeof(addr), optval, optlen, len);
 }
 
-/* Without a box, the first one is all zero. */
+/* Without an address, the first one is all zero. */
 static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen, int len)
 {
 	struct sockaddr_rar boxes[RAR_MAX_BOXES];
@@ -556,9 +603,23 @@ static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen, i
 
 	lock_sock(sk);
 	memcpy(boxes, rar_sk(sk)->join.boxes, sizeof(boxes));
-	n = max(rar_sk(sk)->join.nboxes, 1U);
+	n = rar_sk(sk)->join.nboxes;
 	release_sock(sk);
+	n = max(n, 1U);
 	return put_opt(boxes, n * sizeof(boxes[0]), optval, optlen, len);
+}
+
+static int get_rails(struct sock *sk, char __user *optval, int __user *optlen,
+		     int len)
+{
+	struct sockaddr_rar rails[RAR_MAX_RAILS];
+	u32 n;
+
+	lock_sock(sk);
+	memcpy(rails, rar_sk(sk)->join.rails, sizeof(rails));
+	n = rar_sk(sk)->join.nrails;
+	release_sock(sk);
+	return put_opt(rails, n * sizeof(rails[0]), optval, optlen, len);
 }
 
 static int get_number(const struct rar_sock *rsk, const struct option *o,
@@ -599,6 +660,7 @@ static const struct option options[] = {
 	[RAR_NONEMPTY] = { FIELD(nonempty), .max = 1 },
 	[RAR_PEERS_FROM] = { FIELD(peers_from), .max = RAR_MAX_SIZE - 1 },
 	[RAR_BOX] = { .set = set_boxes, .get = get_boxes },
+	[RAR_RAIL] = { .set = set_rails, .get = get_rails },
 	[RAR_PRIORITY] = { FIELD(prio), .min = 1, .max = U8_MAX },
 	[RAR_USER_RANK] = { FIELD(join.user_rank), .joining = true,
 			    .max = RAR_MAX_USER_RANK,

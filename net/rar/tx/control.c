@@ -12,6 +12,15 @@
 
 #define REPLIES	16	/* answers to strangers, per jiffy and namespace */
 
+/* Was the other rank heard between the addresses of a lane? */
+static bool heard_by(struct rar_link *link, u32 lane)
+{
+	u32 n = rar_link_rails(link);
+
+	return n == 1 || !(lane % n) ||
+	       READ_ONCE(link->rails->more[lane % n - 1].heard);
+}
+
 /*
  * The lane of a packet without chunks. What is sent again until an answer comes
  * goes by another lane each time, in case one of them has no way to the
@@ -21,6 +30,7 @@
 static u32 lane_of(struct rar_link *link, u8 type)
 {
 	const struct rar_member *m = link->member;
+	u32 lane = 0;
 
 	if (m->nlanes == 1 || READ_ONCE(m->state) < RAR_S_RUN ||
 	    link->rank >= m->size || m->rank >= m->size ||
@@ -29,7 +39,8 @@ static u32 lane_of(struct rar_link *link, u8 type)
 	switch (type) {
 	case RAR_T_ACK:
 	case RAR_T_PEER_ACK:
-		return READ_ONCE(link->rx.lane) % m->nlanes;
+		lane = READ_ONCE(link->rx.lane);
+		break;
 	case RAR_T_PROBE:
 	case RAR_T_WANT:
 	case RAR_T_DONE:
@@ -39,9 +50,10 @@ static u32 lane_of(struct rar_link *link, u8 type)
 	case RAR_T_FIN_ACK:
 		/* Two CPUs may take the same lane. */
 		WRITE_ONCE(link->ctl, READ_ONCE(link->ctl) + 1);
-		return READ_ONCE(link->ctl) % m->nlanes;
+		lane = READ_ONCE(link->ctl);
 	}
-	return 0;
+	lane %= m->nlanes;
+	return heard_by(link, lane) ? lane : 0;
 }
 
 /**
@@ -57,7 +69,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 		      u8 type, u64 token)
 {
 	struct rar_member *m = link->member;
-	u32 tail = READ_ONCE(m->tail);
+	u32 tail = READ_ONCE(m->tail), lane = lane_of(link, type);
 	struct sk_buff *skb = rar_packet_alloc(m->rn, &link->path,
 					       len + pad + tail);
 
@@ -73,7 +85,7 @@ void rar_control_send(struct rar_link *link, void *hdr, size_t len, size_t pad,
 		rar_mib_inc(m->rn, TxAck);
 	else
 		rar_mib_inc(m->rn, TxCtl);
-	rar_packet_xmit(m, &link->path, skb, lane_of(link, type));
+	rar_packet_xmit(m, rar_link_path(link, lane), skb, lane);
 }
 EXPORT_SYMBOL_GPL(rar_control_send);
 

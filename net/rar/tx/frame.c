@@ -121,6 +121,9 @@ bool rar_frame_ready(struct rar_link *link, const struct rar_pkt *pkt)
 	u32 mtu, room;
 	bool ok;
 
+	/* The frame does not know yet by which of them it will leave. */
+	if (rar_link_rails(link) > 1)
+		return false;
 	dst = rar_route_get(link->member, path);
 	if (IS_ERR(dst))
 		return false;

@@ -266,13 +266,23 @@ void rar_run_count(struct rar_member *m, const struct rar_tx_item *item)
 		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
 }
 
+/*
+ * Send a packet between the addresses of its lane. If there are others, too, an
+ * address that has no way is no error: the lane will be left out.
+ */
+static int xmit(struct rar_link *link, struct sk_buff *skb, u32 lane)
+{
+	int err = rar_packet_xmit(link->member, rar_link_path(link, lane), skb,
+				  lane);
+
+	return err == -ENOBUFS || rar_link_rails(link) == 1 ? err : 0;
+}
+
 static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
 		    struct sk_buff *skb)
 {
-	struct rar_member *m = link->member;
-
-	rar_run_count(m, item);
-	return rar_packet_xmit(m, &link->path, skb, item->lane);
+	rar_run_count(link->member, item);
+	return xmit(link, skb, item->lane);
 }
 
 /*
@@ -409,7 +419,7 @@ int rar_run_stream(struct rar_link *link, const struct rar_tx_item *item,
 	fill(link, item, &c.dh);
 	skb = build(link, &c);
 	if (skb)
-		return rar_packet_xmit(m, &link->path, skb, item->lane);
+		return xmit(link, skb, item->lane);
 	rar_mib_inc(m->rn, TxError);
 	return 0;
 }
