@@ -338,6 +338,35 @@ int rar_local_address(const char *local, struct card *card)
 	return err;
 }
 
+/*
+ * The further own addresses that RAR_RAIL asks for, one for each of its items, of the family of
+ * @self. Sets up to RAR_MAX_RAILS of @rails. Return: their number, or a negative errno.
+ */
+int rar_local_rails(const struct card *self, struct card *rails)
+{
+	const char *text = getenv("RAR_RAIL");
+	struct wishes w = {}, one = { .n = 1 };
+	struct ifaddrs *list;
+	int err;
+
+	err = parse_wishes(text ? text : "", &w);
+	if (err || !w.n)
+		return err;
+	if (w.n > RAR_MAX_RAILS)
+		return -E2BIG;
+	if (getifaddrs(&list))
+		return -errno;
+	for (int k = 0; k < w.n && !err; k++) {
+		one.wish[0] = w.wish[k];
+		memset(&rails[k], 0, sizeof(rails[k]));
+		err = one.wish[0].not ? -EINVAL : grant(list, &one, &rails[k]);
+		if (!err && rails[k].af != self->af)
+			err = -EAFNOSUPPORT;
+	}
+	freeifaddrs(list);
+	return err ? err : w.n;
+}
+
 /* -- options --------------------------------------------------------------- */
 
 /* Copy the options that the caller knows; -EINVAL if it knows more than this library. */

@@ -103,6 +103,23 @@ static int set_key(rar_comm_t *c, const struct card *first)
 	return first->security ? level : 0;
 }
 
+/* Further addresses of this host, if RAR_RAIL names any. An older module has no such option. */
+static int set_rails(rar_comm_t *c, int family, const struct card *self)
+{
+	struct sockaddr_rar addr[RAR_MAX_RAILS];
+	struct card rails[RAR_MAX_RAILS];
+	int n = rar_local_rails(self, rails), err;
+
+	if (n < 0) {
+		rar_debug(c, "RAR_RAIL=%s: %s", getenv("RAR_RAIL"), strerror(-n));
+		return n;
+	}
+	for (int i = 0; i < n; i++)
+		fill_address(c, family, &rails[i], c->rank, &addr[i]);
+	err = set(c, RAR_RAIL, addr, n * sizeof(addr[0]));
+	return n ? err : 0;
+}
+
 /* The socket of a failed group can join again. */
 static void kernel_renew(rar_comm_t *c)
 {
@@ -161,6 +178,8 @@ static int kernel_start(rar_comm_t *c, const struct card *cards)
 	err = set_u32(c, RAR_SCHEDULE, cards[0].schedule);
 	if (!err)
 		err = set_key(c, &cards[0]);
+	if (!err)
+		err = set_rails(c, family, &cards[c->rank]);
 	if (!err)
 		err = set_u32(c, RAR_OP_TIMEOUT, c->op_ms);
 	if (!err)

@@ -170,6 +170,7 @@ int rar_cards_read(const struct rar_card *cards, uint32_t size, struct card *out
 uint64_t rar_random(void);
 uint64_t rar_hash(uint64_t hash, const void *data, size_t len);
 int rar_local_address(const char *local, struct card *card);
+int rar_local_rails(const struct card *self, struct card *rails);
 /* What the environment asks for: enum rar_security or rar_schedule, CARD_UNSET or -EINVAL. */
 int rar_security_asked(void);
 int rar_schedule_asked(void);

@@ -320,6 +320,41 @@ static int with_docker(void)
 	return 0;
 }
 
+/* A group of one whose host has RAR_RAIL: 0, or a negative errno. */
+static int alone(const char *rail)
+{
+	struct rar_opts opts = { .size = sizeof(opts), .local = "eth0" };
+	struct rar_card card;
+	rar_comm_t *c;
+	int err;
+
+	setenv("RAR_RAIL", rail, 1);
+	err = rar_card_make(&opts, &card);
+	if (!err)
+		err = rar_comm_start(&c, &card, 1, 0, &opts);
+	unsetenv("RAR_RAIL");
+	if (err)
+		return err;
+	err = rar_comm_ready(c, 5000);
+	rar_comm_free(c);
+	return err;
+}
+
+/* RAR_RAIL: in the namespace of with_docker() */
+static int rails(void)
+{
+	CHECK(!alone("docker0"), "a device");
+	CHECK(!alone("172.17.0.0/16,lo"), "a network and a device");
+	CHECK(!alone(""), "none");
+	CHECK(alone("nowhere0") == -EADDRNOTAVAIL, "a device that is not there");
+	CHECK(alone("^docker0") == -EINVAL, "all but one");
+	CHECK(alone("eth0") == -EINVAL, "the first address again");
+	CHECK(alone("docker0,172.17.0.1") == -EEXIST, "one twice");
+	CHECK(alone("::1") == -EAFNOSUPPORT, "of another family");
+	CHECK(alone("10.77.0.9") == -EADDRNOTAVAIL, "of no device here");
+	return 0;
+}
+
 static int own_addresses(uint32_t rank)
 {
 	static const uint8_t loopback[] = { 127, 0, 0, 1 }, eth0[] = { 10, 77, 0, 1 },
@@ -348,6 +383,7 @@ static int own_addresses(uint32_t rank)
 	CHECK(GIVES("docker0", docker0), "docker0, if asked for");
 	CHECK(GIVES("^eth0,^eth1", docker0), "docker0, if the others are excluded");
 	CHECK(GIVES("^eth0,^eth1,^docker0", loopback), "loopback, if all are excluded");
+	CHECK(!rails(), "RAR_RAIL");
 	return 0;
 }
 
