@@ -6,7 +6,7 @@
 . "${BASH_SOURCE[0]%/*}/../lib/lib.sh"
 
 log=$(mktemp)
-reloads=${1:-5}
+reloads=${1:-3}
 
 # python_of CODE: prints CODE after R(rank, size, group), which makes a socket that joins on lo
 python_of()
