@@ -77,7 +77,7 @@ struct xdp_buff;
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
 #define RAR_CLOCKS	4	/* starts of rank 0 that a joining member remembers */
 
-#define RAR_SECRET	32	/* bytes of the key of a group, at most */
+#define RAR_SECRET	32	/* bytes of the key of a group or box, at most */
 
 #define RAR_BOX_RANK	0xffff	/* of a box, which has no place in the ring */
 #define RAR_BOX_LEGS	64	/* members that a box serves at most */
@@ -89,6 +89,12 @@ struct rar_addr {
 	__be16 port;
 	u32 scope;
 	struct in6_addr ip;
+};
+
+/* A key that the members of a group share, or a box and those that use it. */
+struct rar_secret {
+	u8 bytes[RAR_SECRET];
+	u32 len;		/* 0 = none */
 };
 
 /* Boxes side by side, in their order. */
@@ -157,6 +163,7 @@ struct rar_allow {
  * @box_offers:	if there is none: groups take a box that offers itself; @lock
  * @box_allow:	net.rar.box_allow; @lock
  * @box_up:	net.rar.box_up, the box above the box of this host; @lock
+ * @box_key:	key of the box of this host; @box_lock
  * @mib:	counters
  *
  * The settings of core/settings.h are written by sysctl.c, those that start the
@@ -193,6 +200,7 @@ struct rar_net {
 	bool box_offers;
 	struct rar_allow box_allow;
 	struct rar_addr box_up;
+	struct rar_secret box_key;
 	struct rar_mib_cpu __percpu *mib;
 	struct ctl_table_header *sysctl;
 	struct ctl_table *table;
@@ -502,6 +510,7 @@ struct rar_link_rx {
  * @heard:	when the last valid packet came from the neighbour, jiffies
  * @ctl:	packets without chunks that were sent, for their lanes
  * @epoch:	token of packets on a link that leads to no rank, 0 = it is closed. tx_lock
+ * @seal:	keys of packets with that token; NULL: none. The member's @lock
  * @silent:	the neighbour has answered nothing for several timeouts
  * @narrow:	the path carries less than the epoch's packets, on a link that leads to no rank
  */
@@ -522,6 +531,7 @@ struct rar_link {
 	unsigned long heard;
 	u32 ctl;
 	u64 epoch;
+	struct rar_seal __rcu *seal;
 	bool silent;
 	bool narrow;
 };
@@ -560,6 +570,8 @@ struct rar_aside {
  * @keyed:	the box combines records of keyed reductions
  * @nonce:	of the present attempt to enter
  * @cookie:	proves to the box that this rank receives at its address, 0 = not known yet
+ * @why:	enum rar_reason: what is wrong with the seals of the box, as its
+ *		answers tell, or that this rank has no key for it
  * @opened:	when it was last opened, jiffies. tx_lock
  * @pause:	from its last loss to the next ENTER, jiffies. tx_lock
  * @next_try:	when to enter again, jiffies
@@ -587,6 +599,7 @@ struct rar_leg {
 	bool keyed;
 	u64 nonce;
 	u64 cookie;
+	u8 why;
 	unsigned long opened;
 	unsigned long pause;
 	unsigned long next_try;
@@ -891,12 +904,6 @@ struct rar_stood {
 	unsigned long at;
 };
 
-/* The key that the members share. */
-struct rar_secret {
-	u8 bytes[RAR_SECRET];
-	u32 len;		/* 0 = none */
-};
-
 /*
  * struct rar_trust - what a joining member knows about its neighbours, besides
  * the successor's address
@@ -904,12 +911,17 @@ struct rar_secret {
  * @secret:   the key that the members share; from it follow
  * @key:      the key of proofs and epochs; all zero = none, and
  * @join_key: the key of the seals of the join
+ * @box:      the key of the boxes, which they share with their members; from it
+ *            follows
+ * @enter_key: the key of the seals by which a member enters at a box
  */
 struct rar_trust {
 	struct rar_addr prev;
 	struct rar_secret secret;
 	siphash_key_t key;
 	u8 join_key[RAR_SECRET];
+	struct rar_secret box;
+	u8 enter_key[RAR_SECRET];
 };
 
 /*

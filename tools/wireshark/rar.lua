@@ -270,6 +270,7 @@ local entered_flags = {
 	{ 0x00000004, "reduce", "Reductions to a root, too" },
 	{ 0x00000008, "keyed", "Combines records of reductions by key" },
 	{ 0x00000010, "in_turn", "Partial sums go from box to box" },
+	{ 0x00000020, "encrypt", "Elements are encrypted" },
 }
 
 local enter = layout {

@@ -90,7 +90,8 @@ struct rar_hdr {
 /**
  * struct rar_seal_tail - the seal at the end of each packet of a group with RAR_SECURITY
  * @tag:     over all bytes of the packet before it; with the key that its sender has for the
- *           receiver in the epoch, or has in the join
+ *           receiver in the epoch, or has in the join; between a member and a box, in the epoch of
+ *           the leg, or to enter
  * @counter: of the packets of this epoch from this rank to that one; 0 in packets of a join
  *
  * It follows the payload and the padding, and is not counted in the length of the header. With
@@ -371,7 +372,7 @@ struct rar_batch_rank {
  * @size:    members of the group
  * @ranks:   bit r: the sender is a box that adds for rank r. Its source rank is RAR_LOWER_RANK and
  *           the lowest of the ranks. 0: it is a member
- * @flags:   RAR_EF_IN_TURN or 0
+ * @flags:   RAR_EF_IN_TURN, RAR_EF_ENCRYPT
  * @__pad:   zero
  * @__pad2:  zero
  */
@@ -415,6 +416,7 @@ struct rar_entered_hdr {
 #define RAR_EF_IN_TURN		0x00000010	/* between boxes: all on this side pass partial
 						 * sums on, where the order has an effect
 						 */
+#define RAR_EF_ENCRYPT		0x00000020	/* ENTER: RAR_SECURITY_ENCRYPT; with a seal */
 
 /**
  * struct rar_join_hdr - JOIN and JOIN_ACK

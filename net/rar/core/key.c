@@ -7,6 +7,7 @@
  * has a tag, see seal.c.
  */
 #include <crypto/blake2s.h>
+#include <linux/export.h>
 
 #include "core/key.h"
 #include "rar.h"
@@ -96,6 +97,27 @@ void rar_key_set(struct rar_member *m, const struct rar_secret *secret)
 	rar_key_derive(secret, &in, sizeof(in), m->trust.join_key,
 		       sizeof(m->trust.join_key));
 }
+
+/**
+ * rar_key_set_box() - set the key of the boxes that a member uses, or that the
+ *		       box has
+ * @m:      member, or a box as one; nothing of it has a seal yet
+ * @secret: the key; without a length there is none
+ *
+ * The key of entering needs no group: its seals cover the header, which names
+ * the group.
+ */
+void rar_key_set_box(struct rar_member *m, const struct rar_secret *secret)
+{
+	struct derive_input in = { .label = "rar box" };
+
+	m->trust.box = *secret;
+	memset(m->trust.enter_key, 0, sizeof(m->trust.enter_key));
+	if (secret->len)
+		rar_key_derive(secret, &in, sizeof(in), m->trust.enter_key,
+			       sizeof(m->trust.enter_key));
+}
+EXPORT_SYMBOL_GPL(rar_key_set_box);
 
 /**
  * rar_key_proof() - the proof for a JOIN, JOIN_ACK or REJECT

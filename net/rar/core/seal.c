@@ -9,6 +9,7 @@
  */
 #include <crypto/algapi.h>
 #include <crypto/chacha20poly1305.h>
+#include <linux/export.h>
 #include <linux/slab.h>
 
 #include "core/cursor.h"
@@ -22,9 +23,10 @@
 #define SEAL_COUNTERS	BIT_ULL(60)	/* of a direction in an epoch */
 
 /*
- * struct rar_seal - the keys between this rank and another one in an epoch
+ * struct rar_seal - the keys between this rank and another one in an epoch, or
+ * between a member and a box in the epoch of their leg
  * @rcu:   frees it
- * @epoch: the epoch
+ * @epoch: the epoch: the token of the packets
  * @out:   key of what this rank sends
  * @in:    key of what it gets
  * @sent:  counters used
@@ -66,25 +68,38 @@ struct seal_input {
 	u32 zero;
 };
 
-/* Derive the key of a direction of an epoch. */
-static void direction(const struct rar_member *m, u64 epoch, u32 src, u32 dst,
+/* One end of a pair that has keys. The nonce is new for each epoch. */
+struct seal_end {
+	u32 rank;
+	u64 nonce;
+};
+
+/* Does a packet to or from @rank travel between a member and a box? */
+static bool of_box(const struct rar_member *m, u32 rank)
+{
+	return rank >= m->size || m->rank >= m->size;
+}
+
+/* Derive the key of a direction of an epoch of the group. */
+static void direction(const struct rar_member *m, u64 epoch,
+		      const struct seal_end *src, const struct seal_end *dst,
 		      u8 *key)
 {
-	const struct rar_row *table = m->join.table;
+	bool box = of_box(m, src->rank) || of_box(m, dst->rank);
 	struct seal_input in = {
-		.label = "rar dir",
 		.group = cpu_to_le64(m->id),
 		.epoch = cpu_to_le64(epoch),
-		.nonce = { cpu_to_le64(table[src].nonce),
-			   cpu_to_le64(table[dst].nonce) },
+		.nonce = { cpu_to_le64(src->nonce), cpu_to_le64(dst->nonce) },
 		.size = cpu_to_le32(m->size),
 		.security = cpu_to_le32(m->security),
-		.src = cpu_to_le16(src),
-		.dst = cpu_to_le16(dst),
+		.src = cpu_to_le16(src->rank),
+		.dst = cpu_to_le16(dst->rank),
 	};
 
 	static_assert(sizeof(in) == 56);
-	rar_key_derive(&m->trust.secret, &in, sizeof(in), key, SEAL_KEY);
+	memcpy(in.label, box ? "rar leg" : "rar dir", sizeof(in.label));
+	rar_key_derive(box ? &m->trust.box : &m->trust.secret, &in, sizeof(in),
+		       key, SEAL_KEY);
 }
 
 static void seal_free(struct rcu_head *rcu)
@@ -92,13 +107,34 @@ static void seal_free(struct rcu_head *rcu)
 	kfree_sensitive(container_of(rcu, struct rar_seal, rcu));
 }
 
-/* Let a rank have other keys, or none. Those before may be in use. */
-static void replace(struct rar_member *m, u32 rank, struct rar_seal *seal)
+/* Let a rank or a leg have other keys, or none. Those before may be in use. */
+static void replace(struct rar_seal __rcu **slot, struct rar_seal *seal)
 {
-	struct rar_seal *old = rcu_replace_pointer(m->seals[rank], seal, true);
+	struct rar_seal *old = rcu_replace_pointer(*slot, seal, true);
 
 	if (old)
 		call_rcu(&old->rcu, seal_free);
+}
+
+/*
+ * Make the keys of both directions.
+ * @epoch: the token of the packets
+ * @group: the epoch of the group
+ */
+static struct rar_seal *seal_new(const struct rar_member *m, u64 epoch,
+				 u64 group, const struct seal_end *self,
+				 const struct seal_end *peer)
+{
+	struct rar_seal *seal = kzalloc(sizeof(*seal),
+					GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!seal)
+		return NULL;
+	seal->epoch = epoch;
+	spin_lock_init(&seal->lock);
+	direction(m, group, self, peer, seal->out);
+	direction(m, group, peer, self, seal->in);
+	return seal;
 }
 
 /* Is a rank one that this rank sends packets of an epoch to? */
@@ -149,50 +185,113 @@ static bool has_keys(const struct rar_member *m, u32 rank, u64 epoch)
  */
 int rar_seal_start(struct rar_member *m, u64 epoch)
 {
+	const struct rar_row *table = m->join.table;
+	struct seal_end self = { m->rank }, peer;
 	struct rar_seal *seal;
-	u32 rank;
 
 	lockdep_assert_held(&m->lock);
-	for (rank = 0; m->tail && rank < m->size; rank++) {
-		if (!is_peer(m, rank) || has_keys(m, rank, epoch))
+	if (!m->tail)
+		return 0;
+	self.nonce = table[m->rank].nonce;
+	for (peer.rank = 0; peer.rank < m->size; peer.rank++) {
+		if (!is_peer(m, peer.rank) || has_keys(m, peer.rank, epoch))
 			continue;
-		seal = kzalloc(sizeof(*seal), GFP_ATOMIC | __GFP_NOWARN);
+		peer.nonce = table[peer.rank].nonce;
+		seal = seal_new(m, epoch, epoch, &self, &peer);
 		if (!seal)
 			return -ENOMEM;
-		seal->epoch = epoch;
-		spin_lock_init(&seal->lock);
-		direction(m, epoch, m->rank, rank, seal->out);
-		direction(m, epoch, rank, m->rank, seal->in);
-		replace(m, rank, seal);
+		replace(&m->seals[peer.rank], seal);
 	}
 	return 0;
 }
 
+/**
+ * rar_seal_leg() - derive the keys of a leg
+ * @link:  between a member and a box, at either end; its member's lock is held
+ * @group: epoch of the group
+ * @nonce: of the ENTER, which is new for each attempt of its sender
+ * @epoch: of the leg, which is the box's nonce: it is new for each job
+ *
+ * The caller makes no leg of the same nonce and epoch twice, or sends nothing
+ * by the first one: the counters begin at 0.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int rar_seal_leg(struct rar_link *link, u64 group, u64 nonce, u64 epoch)
+{
+	struct rar_member *m = link->member;
+	bool box = m->rank == RAR_BOX_RANK;
+	struct seal_end self = { m->rank, box ? epoch : nonce };
+	struct seal_end peer = { link->rank, box ? nonce : epoch };
+	struct rar_seal *seal;
+
+	lockdep_assert_held(&m->lock);
+	if (!m->tail)
+		return 0;
+	seal = seal_new(m, epoch, group, &self, &peer);
+	if (!seal)
+		return -ENOMEM;
+	replace(&link->seal, seal);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(rar_seal_leg);
+
+/* Forget the keys of a leg that nobody finds any more. */
+void rar_seal_forget(struct rar_link *link)
+{
+	replace(&link->seal, NULL);
+}
+EXPORT_SYMBOL_GPL(rar_seal_forget);
+
 /* Forget all keys of a member that nobody finds any more. Process context. */
 void rar_seal_free(struct rar_member *m)
 {
+	struct rar_link *link;
 	u32 rank;
 
 	for (rank = 0; m->seals && rank < m->size; rank++)
-		replace(m, rank, NULL);
+		replace(&m->seals[rank], NULL);
 	kvfree(m->seals);
+	rar_each_link(link, m)
+		rar_seal_forget(link);
 	memzero_explicit(&m->trust, sizeof(m->trust));
 }
+EXPORT_SYMBOL_GPL(rar_seal_free);
 
 /*
- * The keys for a packet to or from a rank; NULL: those of the join. RESET tells
- * of an epoch that its sender is not in, and has no key of.
+ * May a packet of this type be sent between a member and a box that have no
+ * leg? RESET tells of an epoch that its sender is not in, and has no key of.
  */
-static struct rar_seal *seal_of(const struct rar_member *m, u32 rank,
-				const struct rar_hdr *h)
+static bool of_enter(u8 type)
+{
+	return type == RAR_T_ENTER || type == RAR_T_ENTERED ||
+	       type == RAR_T_RESET;
+}
+
+/* The place of the keys between this rank and another one, or a box. */
+static struct rar_seal __rcu **slot_of(struct rar_member *m, u32 rank,
+				       u64 token)
 {
 	struct rar_seal __rcu **seals = READ_ONCE(m->seals);
+	struct rar_link *link;
+
+	if (!of_box(m, rank))
+		return seals ? &seals[rank] : NULL;
+	link = rar_member_sent_by(m, rank, token);
+	return link ? &link->seal : NULL;
+}
+
+/* The keys of the epoch for a packet to or from a rank or a box, or NULL. */
+static struct rar_seal *seal_of(struct rar_member *m, u32 rank,
+				const struct rar_hdr *h)
+{
 	u64 token = be64_to_cpu(h->token);
+	struct rar_seal __rcu **slot = NULL;
 	struct rar_seal *seal;
 
-	if (rank >= m->size || !seals || h->type == RAR_T_RESET)
-		return NULL;
-	seal = rcu_dereference(seals[rank]);
+	if (!of_enter(h->type))
+		slot = slot_of(m, rank, token);
+	seal = slot ? rcu_dereference(*slot) : NULL;
 	return seal && seal->epoch == token ? seal : NULL;
 }
 
@@ -213,6 +312,33 @@ static bool of_join(u8 type)
 		return true;
 	}
 	return false;
+}
+
+/* The key of the join for a packet, or NULL: it needs one of an epoch. */
+static const u8 *join_key_of(const struct rar_member *m, u32 rank, u8 type)
+{
+	if (!of_box(m, rank))
+		return of_join(type) ? m->trust.join_key : NULL;
+	return of_enter(type) && m->trust.box.len ? m->trust.enter_key : NULL;
+}
+
+/*
+ * struct keys - what seals and opens a packet
+ * @seal: those of an epoch; NULL: none, but
+ * @join: that of a join
+ */
+struct keys {
+	struct rar_seal *seal;
+	const u8 *join;
+};
+
+/* Returns false if there are none for a packet to or from @rank. */
+static bool keys_of(struct rar_member *m, u32 rank, const struct rar_hdr *h,
+		    struct keys *keys)
+{
+	keys->seal = seal_of(m, rank, h);
+	keys->join = keys->seal ? NULL : join_key_of(m, rank, h->type);
+	return keys->seal || keys->join;
 }
 
 /*
@@ -270,11 +396,10 @@ static u32 clear_of(const struct rar_member *m, u8 type, u32 len)
  * Make the tag of a packet of a join. The addresses are covered, so that what
  * another process says with the same key is not taken for what the rank says.
  */
-static void join_tag(const struct rar_member *m, const struct rar_addr *from,
+static void join_tag(const u8 *key, const struct rar_addr *from,
 		     const struct rar_addr *to, const u8 *data, u32 len,
 		     u8 *tag)
 {
-	const u8 *key = m->trust.join_key;
 	struct seal_join in = {
 		.from = from->ip,
 		.to = to->ip,
@@ -291,7 +416,7 @@ static void join_tag(const struct rar_member *m, const struct rar_addr *from,
  * Encrypt a packet of @len bytes at @off, and write the seal, for which there
  * is room behind it.
  */
-static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
+static bool seal_one(const struct rar_member *m, const struct keys *keys,
 		     u64 counter, const struct rar_addr *from,
 		     const struct rar_addr *to, u8 type, struct sk_buff *skb,
 		     u32 off, u32 len)
@@ -303,12 +428,12 @@ static bool seal_one(const struct rar_member *m, const struct rar_seal *seal,
 
 	if (!span_get(&span, skb, off, all))
 		return false;
-	if (seal)
+	if (keys->seal)
 		chacha20poly1305_encrypt(span.at + clear, span.at + clear,
 					 len - clear, span.at, clear, counter,
-					 seal->out);
+					 keys->seal->out);
 	else
-		join_tag(m, from, to, span.at, len, span.at + len);
+		join_tag(keys->join, from, to, span.at, len, span.at + len);
 	tail = (struct rar_seal_tail *)(span.at + len);
 	put_unaligned_be64(counter, &tail->counter);
 	span_put(&span, skb, off, clear, all - clear);
@@ -335,23 +460,21 @@ bool rar_seal_packet(struct rar_member *m, const struct rar_path *path,
 	struct rar_addr from = path->src;
 	u32 size = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
 	u32 n = DIV_ROUND_UP(skb->len, size), off;
-	struct rar_seal *seal;
 	struct rar_hdr h;
 	u64 counter = 0;
+	struct keys keys;
 
-	if (skb_copy_bits(skb, 0, &h, sizeof(h)))
+	if (skb_copy_bits(skb, 0, &h, sizeof(h)) ||
+	    !keys_of(m, be16_to_cpu(h.dst), &h, &keys))
 		return false;
-	seal = seal_of(m, be16_to_cpu(h.dst), &h);
-	if (!seal && !of_join(h.type))
-		return false;
-	if (seal)
-		counter = atomic64_fetch_add(n, &seal->sent);
+	if (keys.seal)
+		counter = atomic64_fetch_add(n, &keys.seal->sent);
 	if (counter > SEAL_COUNTERS)
 		return false;
 	from.port = htons(ntohs(from.port) + lane);
-	for (off = 0; off < skb->len; off += size, counter += !!seal)
+	for (off = 0; off < skb->len; off += size, counter += !!keys.seal)
 		if (skb->len - off < sizeof(h) + tail ||
-		    !seal_one(m, seal, counter, &from, &path->dst, h.type, skb,
+		    !seal_one(m, &keys, counter, &from, &path->dst, h.type, skb,
 			      off, min(size, skb->len - off) - tail))
 			return false;
 	return true;
@@ -392,17 +515,16 @@ static bool is_new(struct rar_seal *seal, u64 counter)
 }
 
 /* Is the tag of a packet of @len bytes right? Then it is decrypted. */
-static bool open_one(const struct rar_member *m, const struct rar_seal *seal,
-		     u64 counter, const struct rar_pkt *pkt, u8 *at, u32 clear,
-		     u32 len)
+static bool open_one(const struct keys *keys, u64 counter,
+		     const struct rar_pkt *pkt, u8 *at, u32 clear, u32 len)
 {
 	u8 tag[SEAL_TAG];
 
-	if (seal)
+	if (keys->seal)
 		return chacha20poly1305_decrypt(at + clear, at + clear,
 						len - clear + SEAL_TAG, at,
-						clear, counter, seal->in);
-	join_tag(m, &pkt->from, &pkt->to, at, len, tag);
+						clear, counter, keys->seal->in);
+	join_tag(keys->join, &pkt->from, &pkt->to, at, len, tag);
 	return !counter && !crypto_memneq(tag, at + len, SEAL_TAG);
 }
 
@@ -470,19 +592,19 @@ static bool make_private(struct rar_pkt *pkt, bool write)
 enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 			  u32 len)
 {
-	struct rar_seal *seal = seal_of(m, be16_to_cpu(pkt->h.src), &pkt->h);
 	u32 clear = clear_of(m, pkt->h.type, len);
 	struct rar_seal_tail tail;
 	struct span span;
+	struct keys keys;
 	u64 counter;
 	bool good;
 
-	if (!seal && !of_join(pkt->h.type))
+	if (!keys_of(m, be16_to_cpu(pkt->h.src), &pkt->h, &keys))
 		return RAR_DROP(Epoch);
 	if (skb_copy_bits(pkt->skb, off + len, &tail, sizeof(tail)))
 		return RAR_DROP(Short);
 	counter = be64_to_cpu(tail.counter);
-	if (seal && too_old(seal, counter))
+	if (keys.seal && too_old(keys.seal, counter))
 		return RAR_DROP(Replay);
 	if (!pkt->opened && !make_private(pkt, clear < len))
 		return RAR_DROP(Memory);
@@ -490,11 +612,12 @@ enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 		return RAR_DROP(Memory);
 	/* Somebody may have written to what the header was read from. */
 	good = pkt->opened || !memcmp(span.at, &pkt->h, sizeof(pkt->h));
-	good = good && open_one(m, seal, counter, pkt, span.at, clear, len);
+	good = good && open_one(&keys, counter, pkt, span.at, clear, len);
 	span_put(&span, pkt->skb, off, clear, good ? len - clear : 0);
 	if (!good)
 		return RAR_DROP(Seal);
-	if (seal && !is_new(seal, counter))
+	if (keys.seal && !is_new(keys.seal, counter))
 		return RAR_DROP(Replay);
 	return RAR_RX_DONE;
 }
+EXPORT_SYMBOL_GPL(rar_seal_open);

@@ -7,6 +7,8 @@
 
 int rar_seal_prepare(struct rar_member *m);
 int rar_seal_start(struct rar_member *m, u64 epoch);
+int rar_seal_leg(struct rar_link *link, u64 group_epoch, u64 nonce, u64 epoch);
+void rar_seal_forget(struct rar_link *link);
 void rar_seal_free(struct rar_member *m);
 bool rar_seal_packet(struct rar_member *m, const struct rar_path *path,
 		     u32 lane, struct sk_buff *skb);

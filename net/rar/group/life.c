@@ -79,6 +79,7 @@ static void free_work(struct work_struct *work)
 	rar_life_forget(m);
 	rar_early_flush(m);
 	rar_device_set(rn, &m->hook_lo, 0);
+	rar_seal_free(m);
 	rar_link_free(m);
 	rar_peers_free(m);
 	rar_sender_put_all(m);
@@ -88,7 +89,6 @@ static void free_work(struct work_struct *work)
 	kfree(m->rail);
 	rar_user_alive(m->user, -1);
 	rar_user_put(m->user);
-	rar_seal_free(m);
 	rar_member_let_go(m);
 	kfree(m);
 	if (atomic_dec_and_test(&rn->alive))
