@@ -78,6 +78,7 @@ static void __net_exit main_net_exit(struct net *net)
 	rar_resume_net_exit(rn);
 	rar_mib_destroy(rn);
 	rar_member_net_free(rn);
+	memzero_explicit(&rn->box_key, sizeof(rn->box_key));
 }
 
 static struct pernet_operations main_net_ops = {

@@ -5,6 +5,7 @@
  *
  *	ENTER without cookie   -> ENTERED with a cookie; nothing is kept
  *	ENTER with the cookie  -> the member has a leg; ENTERED, with the epoch when all have
+ *	ENTER with a wrong seal -> as without cookie: the answer shows that keys differ
  *
  * ENTER comes by the UDP socket, as no member receives it. It is taken in by a work item.
  *
@@ -17,6 +18,7 @@
 #include <linux/wait_bit.h>
 
 #include "box/allow.h"
+#include "box/door.h"
 #include "box/job.h"
 #include "box/offer.h"
 #include "core/member.h"
@@ -53,8 +55,18 @@ static bool has_ranks(struct box_ask *ask)
 	return ask->ranks < box_all_ranks(ask->size);
 }
 
+/* The level of the group of an ENTER whose seal, if there is one, is right. */
+static u8 level_of(const struct rar_enter_hdr *eh, bool sealed)
+{
+	bool encrypt = be32_to_cpu(eh->flags) & RAR_EF_ENCRYPT;
+
+	if (!sealed)
+		return RAR_SECURITY_OFF;
+	return encrypt ? RAR_SECURITY_ENCRYPT : RAR_SECURITY_AUTH;
+}
+
 static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
-		      const struct rar_enter_hdr *eh)
+		      const struct rar_enter_hdr *eh, bool sealed)
 {
 	struct box_ask ask = {
 		.from = pkt->from, .to = pkt->to, .way = pkt->way,
@@ -64,6 +76,7 @@ static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 		.rank = be16_to_cpu(eh->h.src), .size = be16_to_cpu(eh->size),
 		.payload = be32_to_cpu(eh->payload),
 		.cookie = be64_to_cpu(eh->cookie), .ranks = be64_to_cpu(eh->ranks),
+		.security = level_of(eh, sealed),
 		.in_turn = be32_to_cpu(eh->flags) & RAR_EF_IN_TURN,
 		.pad = pkt->len - sizeof(struct rar_entered_hdr),
 	}, *copy = NULL;
@@ -87,39 +100,69 @@ static void rcv_enter(struct rar_box *box, const struct rar_pkt *pkt,
 }
 
 /* Give a sender of ENTER its cookie. It is no longer than the question. */
-static void send_cookie(struct rar_box *box, const struct rar_pkt *pkt, u64 cookie,
-			const struct rar_enter_hdr *eh)
+static void send_cookie(struct rar_member *self, const struct rar_pkt *pkt,
+			u64 cookie, const struct rar_enter_hdr *eh)
 {
 	struct rar_entered_hdr ed = { .nonce = eh->nonce, .cookie = cpu_to_be64(cookie) };
 
-	rar_control_reply(box->self, pkt, &ed, sizeof(ed), RAR_T_ENTERED,
+	rar_control_reply(self, pkt, &ed, sizeof(ed), RAR_T_ENTERED,
 			  be64_to_cpu(pkt->h.token));
+}
+
+static bool read_enter(const struct rar_pkt *pkt, struct rar_enter_hdr *eh)
+{
+	return !skb_copy_bits(pkt->skb, pkt->off, eh, sizeof(*eh));
+}
+
+/* Take in ENTER. @self: sends the answer, with a seal or without */
+static bool judge_enter(struct rar_box *box, struct rar_member *self,
+			struct rar_pkt *pkt, bool sealed)
+{
+	struct rar_enter_hdr eh;
+	bool good = true;
+	u64 cookie;
+
+	if (pkt->len < sizeof(eh) || !read_enter(pkt, &eh))
+		return false;
+	/* What was opened counts, if somebody writes to the packet. */
+	if (sealed)
+		good = rar_door_opens(box, pkt) && read_enter(pkt, &eh);
+	cookie = cookie_of(box, &pkt->from, be64_to_cpu(eh.h.group),
+			   be64_to_cpu(eh.h.token));
+	if (good && be64_to_cpu(eh.cookie) == cookie)
+		rcv_enter(box, pkt, &eh, sealed);
+	else
+		send_cookie(self, pkt, cookie, &eh);
+	return true;
 }
 
 /* Take in a packet to the box that no job has: see rar_role_stranger(). */
 static bool stranger(struct rar_net *rn, struct rar_pkt *pkt)
 {
+	u32 len = sizeof(pkt->h) + be16_to_cpu(pkt->h.len);
+	bool sealed = pkt->len == len + sizeof(struct rar_seal_tail);
 	struct rar_box *box = rar_box_of(rn->net);
-	struct rar_enter_hdr eh;
-	u64 cookie;
+	struct rar_member *self;
 
 	if (!rar_box_is_on(box) || (pkt->h.version & 0xf) != RAR_WIRE_VERSION ||
-	    pkt->len != sizeof(pkt->h) + be16_to_cpu(pkt->h.len))
+	    (pkt->len != len && !sealed))
 		return false;
-	if (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_PROBE) {
+	pkt->len = len;
+	self = sealed ? rar_door_self(box) : box->self;
+	switch (pkt->h.type) {
+	case RAR_T_RS:
+	case RAR_T_PROBE:
 		/* A leg of a box that was here before. */
-		rar_control_reset(box->self, pkt);
+		if (!self)
+			return false;
+		rar_control_reset(self, pkt);
+		rar_mib_inc(rn, DropEpoch);
 		return true;
+	case RAR_T_ENTER:
+		/* A box without a key says so by an answer without a seal. */
+		return judge_enter(box, self ?: box->self, pkt, sealed);
 	}
-	if (pkt->h.type != RAR_T_ENTER || pkt->len < sizeof(eh) ||
-	    skb_copy_bits(pkt->skb, pkt->off, &eh, sizeof(eh)))
-		return false;
-	cookie = cookie_of(box, &pkt->from, be64_to_cpu(eh.h.group), be64_to_cpu(eh.h.token));
-	if (be64_to_cpu(eh.cookie) == cookie)
-		rcv_enter(box, pkt, &eh);
-	else
-		send_cookie(box, pkt, cookie, &eh);
-	return true;
+	return false;
 }
 
 /* Take in an ICMP error that quotes an ENTERED: see rar_role_entered_err(). */
@@ -174,6 +217,14 @@ static void look_work(struct work_struct *work)
 
 /* -- begin and end --------------------------------------------------------------- */
 
+/* Nobody finds the key in what is on. Without one nothing can fail. */
+static void forget_key(struct rar_box *box)
+{
+	const struct rar_secret none = { };
+
+	rar_door_set_key(box, &none);
+}
+
 /* Begin. The caller has a reference on this module, so it can be had again. */
 static int box_start(struct rar_box *box)
 {
@@ -190,8 +241,10 @@ static int box_start(struct rar_box *box)
 	err = rar_self_open(box->self, box->port, box->ports);
 	if (err)
 		return err;
-	err = rar_offer_set(box, box->rn->sysctl_box_offer);
+	err = rar_door_set_key(box, &box->rn->box_key) ?:
+	      rar_offer_set(box, box->rn->sysctl_box_offer);
 	if (err) {
+		forget_key(box);
 		rar_self_close(box->self, box->ports);
 		return err;
 	}
@@ -212,7 +265,8 @@ static void box_stop(struct rar_box *box)
 	lockdep_assert_held(&box->rn->box_lock);
 	WRITE_ONCE(box->on, false);
 	rar_offer_set(box, false);
-	rar_job_end_all(box);
+	rar_job_end_all(box, false);
+	forget_key(box);
 	rar_self_close(box->self, box->ports);
 	module_put(THIS_MODULE);
 }
@@ -240,6 +294,23 @@ static int set_offer(struct rar_net *rn, bool on)
 	struct rar_box *box = rar_box_of(rn->net);
 
 	return rar_offer_set(box, on && box->on);
+}
+
+/*
+ * The box gets another key, or none: see rar_role_set_key(). Groups that
+ * trusted the old one go on by the ring.
+ */
+static int set_key(struct rar_net *rn, const struct rar_secret *key)
+{
+	struct rar_box *box = rar_box_of(rn->net);
+	int err;
+
+	if (!box->on)
+		return 0;
+	err = rar_door_set_key(box, key);
+	if (!err)
+		rar_job_end_all(box, true);
+	return err;
 }
 
 static void show_job(struct seq_file *seq, struct box_job *job)
@@ -340,6 +411,7 @@ static const struct rar_role box_role = {
 	.set = set_mem,
 	.show = show,
 	.set_offer = set_offer,
+	.set_key = set_key,
 	.stranger = stranger,
 	.entered_err = entered_err,
 };

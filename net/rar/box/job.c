@@ -16,8 +16,10 @@
 #include "box/batch.h"
 #include "box/job.h"
 #include "box/up.h"
+#include "core/key.h"
 #include "core/member.h"
 #include "core/mib.h"
+#include "core/seal.h"
 #include "group/life.h"
 #include "group/self.h"
 #include "link/link.h"
@@ -147,7 +149,9 @@ static void job_free(struct work_struct *work)
 	for (i = 0; i < job->nlegs; i++) {
 		rar_device_set(rn, &job->leg[i].link.hook, 0);
 		dst_cache_destroy(&job->leg[i].link.path.cache);
+		rar_seal_forget(&job->leg[i].link);
 	}
+	rar_seal_free(m);
 	rar_link_free(m);
 	kfree(job->scratch);
 	kvfree(job);
@@ -165,6 +169,11 @@ static int init_member(struct box_job *job, const struct box_ask *ask)
 	m->epoch = rar_random_token();
 	m->payload = ask->payload;
 	m->aside = &job_aside;
+	if (ask->security) {
+		m->security = ask->security;
+		m->tail = sizeof(struct rar_seal_tail);
+		rar_key_set_box(m, &job->box->rn->box_key);
+	}
 	INIT_RCU_WORK(&m->free, job_free);
 	return rar_self_init(m, job->box->self, &ask->to);
 }
@@ -204,6 +213,7 @@ static struct box_job *job_new(struct rar_box *box, const struct box_ask *ask)
 	rar_batch_init(job);
 	job->scratch = kmalloc(ask->payload, GFP_KERNEL);
 	if (!job->scratch || init_member(job, ask) || init_legs(job)) {
+		rar_seal_free(&job->m);
 		rar_link_free(&job->m);
 		kfree(job->scratch);
 		kvfree(job);
@@ -283,7 +293,13 @@ static struct box_job *job_of(struct rar_box *box, const struct box_ask *ask)
 
 	list_for_each_entry(job, &box->jobs, node)
 		if (job->m.id == ask->id && job->group_epoch == ask->epoch)
+			break;
+	if (!list_entry_is_head(job, &box->jobs, node)) {
+		if (!ask->security || job->m.security)
 			return job;
+		/* A stranger said without a seal that it is of this group. */
+		job_end(job);
+	}
 	if (host_has_many(box, ask) || (box->njobs >= JOB_MAX && !make_room(box)))
 		return NULL;
 	return job_new(box, ask);
@@ -295,6 +311,7 @@ static bool agrees(const struct box_job *job, const struct box_ask *ask)
 	const struct rar_addr *a = &job->m.self, *b = &ask->to;
 
 	return job->digest == ask->digest && job->nlegs == ask->size &&
+	       job->m.security == ask->security &&
 	       job->m.payload == ask->payload &&
 	       a->af == b->af && a->port == b->port && ipv6_addr_equal(&a->ip, &b->ip);
 }
@@ -341,8 +358,28 @@ static void leg_clear(struct box_job *job, struct box_leg *leg)
 	rar_route_forget(&leg->link.path);
 }
 
-/* Let a sender have a leg. Older legs of its ranks are gone. */
-static void leg_fill(struct box_job *job, struct box_leg *leg, const struct box_ask *ask)
+/*
+ * Make the keys of a leg that nobody uses yet. Before the job opens nothing is
+ * sent with them, so a nonce may come again.
+ */
+static bool leg_seal(struct box_job *job, struct box_leg *leg,
+		     const struct box_ask *ask)
+{
+	int err;
+
+	spin_lock_bh(&job->m.lock);
+	err = rar_seal_leg(&leg->link, job->group_epoch, ask->nonce,
+			   job->m.epoch);
+	spin_unlock_bh(&job->m.lock);
+	return !err;
+}
+
+/*
+ * Let a sender have a leg. Older legs of its ranks are gone. Returns false
+ * without memory.
+ */
+static bool leg_fill(struct box_job *job, struct box_leg *leg,
+		     const struct box_ask *ask)
 {
 	struct rar_path *path = &leg->link.path;
 	struct box_leg *other;
@@ -357,10 +394,13 @@ static void leg_fill(struct box_job *job, struct box_leg *leg, const struct box_
 	leg->ranks = ask->ranks;
 	leg->pad = ask->pad;
 	leg->in_turn = ask->in_turn;
-	WRITE_ONCE(leg->nonce, ask->nonce);
-	rar_device_set(job->m.rn, &leg->link.hook, ask->way.dev);
 	job->ranks |= ask->ranks;
 	job->last = jiffies;
+	if (!leg_seal(job, leg, ask))
+		return false;
+	WRITE_ONCE(leg->nonce, ask->nonce);
+	rar_device_set(job->m.rn, &leg->link.hook, ask->way.dev);
+	return true;
 }
 
 /* The box above this one; af 0: there is none. */
@@ -453,6 +493,7 @@ static struct box_job *begin_anew(struct rar_box *box, struct box_job *job,
 static bool is_wide(const struct rar_box *box, const struct box_ask *ask)
 {
 	struct rar_path path = { .src = ask->to, .dst = ask->from };
+	u32 tail = ask->security ? sizeof(struct rar_seal_tail) : 0;
 	struct dst_entry *dst;
 	bool wide;
 
@@ -464,7 +505,7 @@ static bool is_wide(const struct rar_box *box, const struct box_ask *ask)
 	if (IS_ERR(dst))
 		return false;
 	wide = dst_mtu(dst) >= rar_ip_hdr_size(&path) + sizeof(struct udphdr) +
-			       sizeof(struct rar_data_hdr) + ask->payload;
+			       sizeof(struct rar_data_hdr) + ask->payload + tail;
 	dst_release(dst);
 	return wide;
 }
@@ -483,9 +524,16 @@ void rar_job_enter(struct rar_box *box, const struct box_ask *ask)
 	u32 i = leg_index(ask->rank);
 
 	lockdep_assert_held(&box->rn->box_lock);
-	if (!in_circle(box, ask) && rar_allow_has(box->self, &ask->from, &ask->to) &&
+	/* The key that the seal was opened with may be gone. */
+	if ((!ask->security || box->rn->box_key.len) &&
+	    !in_circle(box, ask) &&
+	    rar_allow_has(box->self, &ask->from, &ask->to) &&
 	    is_wide(box, ask))
 		job = job_of(box, ask);
+	if (job && job->m.security && !ask->security) {
+		rar_mib_inc(box->rn, DropUnsealed);
+		return;
+	}
 	if (!job || !agrees(job, ask) || ranks_taken(job, ask) ||
 	    enters_late(&job->leg[i], ask)) {
 		rar_mib_inc(box->rn, JoinsRefused);
@@ -493,9 +541,8 @@ void rar_job_enter(struct rar_box *box, const struct box_ask *ask)
 	}
 	if (job->leg[i].nonce != ask->nonce) {
 		job = begin_anew(box, job, ask);
-		if (!job)
+		if (!job || !leg_fill(job, &job->leg[i], ask))
 			return;
-		leg_fill(job, &job->leg[i], ask);
 	}
 	leg = &job->leg[i];
 	WRITE_ONCE(leg->link.heard, jiffies);
@@ -592,13 +639,17 @@ unsigned long rar_job_look(struct rar_box *box)
 	return look_in;
 }
 
-/* End all jobs of a box. Process context, rn->box_lock held. */
-void rar_job_end_all(struct rar_box *box)
+/*
+ * End all jobs of a box, or those with seals. Process context, rn->box_lock
+ * held.
+ */
+void rar_job_end_all(struct rar_box *box, bool sealed_only)
 {
 	struct box_job *job, *tmp;
 
 	list_for_each_entry_safe(job, tmp, &box->jobs, node)
-		job_end(job);
+		if (job->m.security || !sealed_only)
+			job_end(job);
 }
 
 /**
@@ -610,7 +661,8 @@ void rar_job_end_all(struct rar_box *box)
  * @way:     how the error came
  * @too_big: a router says that it was too big, so the path carries no sum either
  *
- * Softirq, RCU read side.
+ * Softirq, RCU read side. An error has no seal: a group with seals believes
+ * none.
  *
  * Return: false if no job sent it.
  */
@@ -621,7 +673,8 @@ bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank,
 	struct box_job *job;
 
 	list_for_each_entry_rcu(job, &box->jobs, node)
-		if (job->m.id == id && job->group_epoch == epoch)
+		if (job->m.id == id && job->group_epoch == epoch &&
+		    !job->m.security)
 			link = find_leg(&job->m, rank, NULL, 0);
 	if (!link)
 		return false;

@@ -14,6 +14,8 @@ struct box_op;
  * @rn:		the namespace
  * @self:	sends answers to members that have no leg yet; it is not hashed.
  *		Made when net.rar.box_mem is first set; set once
+ * @sealed:	sends them to members of groups with seals; NULL: the box has no
+ *		key. RCU readers, rn->box_lock writers
  * @on:		members may enter: net.rar.box_mem is not 0; rn->box_lock
  * @ended:	it does not begin any more; rn->box_lock
  * @offers:	it has hooks for net.rar.box_offer; rn->box_lock
@@ -37,6 +39,7 @@ struct box_op;
 struct rar_box {
 	struct rar_net *rn;
 	struct rar_member *self;
+	struct rar_member __rcu *sealed;
 	bool on;
 	bool ended;
 	bool offers;
@@ -74,6 +77,7 @@ struct rar_box {
  * @size:	of the group
  * @payload:	bytes of a full packet of the group
  * @pad:	bytes of padding for the answer
+ * @security:	enum rar_security: the level of the group. The seal was right
  * @in_turn:	the sender is a box that can add to partial sums of other boxes
  */
 struct box_ask {
@@ -83,6 +87,7 @@ struct box_ask {
 	u64 host;
 	u64 id, epoch, digest, nonce, cookie, ranks;
 	u32 rank, size, payload, pad;
+	u8 security;
 	bool in_turn;
 };
 
@@ -237,7 +242,7 @@ static inline u64 box_all_ranks(u32 size)
 
 void rar_job_enter(struct rar_box *box, const struct box_ask *ask);
 unsigned long rar_job_look(struct rar_box *box);
-void rar_job_end_all(struct rar_box *box);
+void rar_job_end_all(struct rar_box *box, bool sealed_only);
 bool rar_job_entered_err(struct rar_box *box, u64 id, u64 epoch, u32 rank,
 			 const struct rar_way *way, bool too_big);
 

@@ -25,8 +25,8 @@ static bool fits(struct box_job *job, const struct box_op *op, u32 chunk, u32 n,
 		 const struct rar_pkt *pkt, bool asks)
 {
 	bool fits = chunk < op->ring.nchunks && n <= op->ring.nchunks - chunk &&
-		    (asks || bytes_of(&op->ring, chunk, n) +
-			     n * sizeof(struct rar_data_hdr) == pkt->len);
+		    (asks || bytes_of(&op->ring, chunk, n) ==
+			     rar_pkt_bytes(&job->m, pkt, n));
 
 	if (!fits)
 		rar_mib_inc(job->m.rn, DropChunk);

@@ -11,8 +11,10 @@
 #include "box/slot.h"
 #include "box/up.h"
 #include "core/hdr.h"
+#include "core/key.h"
 #include "core/member.h"
 #include "core/mib.h"
+#include "core/seal.h"
 #include "group/life.h"
 #include "group/self.h"
 #include "link/link.h"
@@ -54,6 +56,25 @@ static struct rar_link *up_link(struct box_up *up)
 
 /* -- packets from above ------------------------------------------------------- */
 
+/* The box above is open, says ENTERED. Without memory for keys it comes again. */
+static void open_up(struct box_up *up, u64 epoch, u32 flags)
+{
+	struct rar_link *link = up_link(up);
+
+	spin_lock_bh(&up->m.lock);
+	if (!link->epoch &&
+	    !rar_seal_leg(link, up->job->group_epoch, up->nonce, epoch)) {
+		up->in_turn = flags & RAR_EF_IN_TURN;
+		/*
+		 * From now on packets with this token find the member. Pairs
+		 * with the acquire in rar_up_is_open().
+		 */
+		smp_store_release(&link->epoch, epoch);
+		WRITE_ONCE(up->m.epoch, epoch);
+	}
+	spin_unlock_bh(&up->m.lock);
+}
+
 static void rcv_entered(struct box_up *up, const struct rar_pkt *pkt)
 {
 	struct rar_entered_hdr eh;
@@ -61,17 +82,10 @@ static void rcv_entered(struct box_up *up, const struct rar_pkt *pkt)
 	if (skb_copy_bits(pkt->skb, pkt->off, &eh, sizeof(eh)) ||
 	    be64_to_cpu(eh.nonce) != up->nonce || READ_ONCE(up_link(up)->epoch))
 		return;
-	if (eh.epoch) {
-		up->in_turn = be32_to_cpu(eh.flags) & RAR_EF_IN_TURN;
-		/*
-		 * From now on packets with this token find the member. Pairs with the acquire in
-		 * rar_up_is_open().
-		 */
-		smp_store_release(&up_link(up)->epoch, be64_to_cpu(eh.epoch));
-		WRITE_ONCE(up->m.epoch, be64_to_cpu(eh.epoch));
-	} else if (eh.cookie) {
+	if (eh.epoch)
+		open_up(up, be64_to_cpu(eh.epoch), be32_to_cpu(eh.flags));
+	if (eh.cookie)
 		WRITE_ONCE(up->cookie, be64_to_cpu(eh.cookie));
-	}
 }
 
 /**
@@ -102,6 +116,7 @@ static void up_free(struct work_struct *work)
 	struct box_up *up = box_up(m);
 	struct rar_box *box = up->job->box;
 
+	rar_seal_free(m);
 	rar_link_free(m);
 	rar_member_put(&up->job->m);
 	kfree(up);
@@ -123,6 +138,9 @@ static int init_member(struct box_up *up, const struct box_job *job,
 	m->size = job->nlegs;
 	m->epoch = job->group_epoch;
 	m->payload = job->m.payload;
+	m->security = job->m.security;
+	m->tail = job->m.tail;
+	rar_key_set_box(m, &job->m.trust.box);
 	m->aside = aside;
 	INIT_RCU_WORK(&m->free, up_free);
 	up_link(up)->path.src = self;
@@ -146,6 +164,7 @@ static struct box_up *up_new(struct box_job *job, const struct rar_aside *aside)
 	/* Later than that of a box that was here before: see enters_late(). */
 	up->nonce = ktime_get_real_ns();
 	if (init_member(up, job, &to, aside)) {
+		rar_seal_free(&up->m);
 		rar_link_free(&up->m);
 		kfree(up);
 		return NULL;
@@ -200,11 +219,13 @@ void rar_up_enter(struct box_job *job, bool in_turn, const struct rar_aside *asi
 		.payload = cpu_to_be32(job->m.payload),
 		.size = cpu_to_be16(job->nlegs),
 		.ranks = cpu_to_be64(job->ranks),
-		.flags = cpu_to_be32(in_turn ? RAR_EF_IN_TURN : 0),
+		.flags = cpu_to_be32((in_turn ? RAR_EF_IN_TURN : 0) |
+				     (up->m.security == RAR_SECURITY_ENCRYPT ?
+				      RAR_EF_ENCRYPT : 0)),
 	};
 	rar_control_send(up_link(up), &eh, sizeof(eh),
-			 rar_stride(&up->m) - sizeof(eh), RAR_T_ENTER,
-			 job->group_epoch);
+			 sizeof(struct rar_data_hdr) + up->m.payload - sizeof(eh),
+			 RAR_T_ENTER, job->group_epoch);
 }
 
 /* Has the box above opened for a job that entered there? rn->box_lock held. */

@@ -180,6 +180,32 @@ int rar_role_set_offer(struct rar_net *rn, bool on)
 }
 
 /**
+ * rar_role_set_key() - let the box of a namespace have another key
+ * @rn:  netns
+ * @key: the key; without a length there is none
+ *
+ * Process context. A box that begins later finds the key.
+ *
+ * Return: 0 or a negative errno, and nothing has changed.
+ */
+int rar_role_set_key(struct rar_net *rn, const struct rar_secret *key)
+{
+	const struct rar_role *role;
+	int err = 0;
+
+	mutex_lock(&rn->box_lock);
+	role = role_get(RAR_ROLE_BOX);
+	if (role) {
+		err = role->set_key(rn, key);
+		role_put(role);
+	}
+	if (!err)
+		rn->box_key = *key;
+	mutex_unlock(&rn->box_lock);
+	return err;
+}
+
+/**
  * rar_role_show() - show the roles of a namespace
  * @rn:   netns
  * @seq:  /proc/net/rar_box

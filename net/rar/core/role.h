@@ -10,7 +10,7 @@
 struct seq_file;
 
 /* Raise it when a table, or what its functions share, has another meaning. */
-#define RAR_ROLE_VERSION	0x52415201
+#define RAR_ROLE_VERSION	0x52415202
 
 enum rar_role_index {
 	RAR_ROLE_BOX,	/* rar_box: the aggregation box */
@@ -40,6 +40,7 @@ enum rar_role_index {
  * @show:	its part of /proc/net/rar_box, with the jobs or without.
  *		Process context
  * @set_offer:	box: net.rar.box_offer is written; rn->box_lock held
+ * @set_key:	box: rn->box_key becomes this key; rn->box_lock held
  * @stranger:	box: see rar_role_stranger()
  * @entered_err: box: see rar_role_entered_err()
  */
@@ -52,6 +53,7 @@ struct rar_role {
 	int (*set)(struct rar_net *rn, unsigned long value);
 	void (*show)(struct rar_net *rn, struct seq_file *seq, bool jobs);
 	int (*set_offer)(struct rar_net *rn, bool on);
+	int (*set_key)(struct rar_net *rn, const struct rar_secret *key);
 	bool (*stranger)(struct rar_net *rn, struct rar_pkt *pkt);
 	bool (*entered_err)(struct rar_net *rn, u64 id, u64 epoch, u32 rank,
 			    const struct rar_way *way, bool too_big);
@@ -70,6 +72,7 @@ void rar_role_unregister(enum rar_role_index i);
 int rar_role_set_mem(struct rar_net *rn, unsigned long bytes);
 int rar_role_set_roce(struct rar_net *rn, bool on);
 int rar_role_set_offer(struct rar_net *rn, bool on);
+int rar_role_set_key(struct rar_net *rn, const struct rar_secret *key);
 void rar_role_show(struct rar_net *rn, struct seq_file *seq, bool jobs);
 bool rar_role_stranger(struct rar_net *rn, struct rar_pkt *pkt);
 bool rar_role_entered_err(struct rar_net *rn, u64 id, u64 epoch, u32 rank,
