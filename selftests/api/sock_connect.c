@@ -421,6 +421,38 @@ TEST(join_prev_and_key)
 	close(fd);
 }
 
+/* RAR_BOX_KEY, and when it may be set. Without RAR_SECURITY, and without a box, it has no effect. */
+TEST(join_box_key)
+{
+	struct rar_ring ring = lo_ring(1, 13);
+	struct rar_join join = {};
+	char key[33] = "0123456789abcdef0123456789abcdef";
+	char zero[32] = "";
+	socklen_t len = 32;
+	int fd;
+
+	ASSERT_EQ(0, rar_private_net());
+	fd = rar_socket();
+	for (int n = 1; n <= 33; n++)
+		if (n != 16 && n != 32)
+			ROW(EINVAL, "length", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, n));
+	ROW(0, "short", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, 16));
+	ROW(0, "long", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, 32));
+	ROW(0, "none", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, NULL, 0));
+	ROW(0, "zero", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, zero, 32));
+	ROW(EFAULT, "nowhere", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, (void *)8, 32));
+	ROW(ENOPROTOOPT, "read", getsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, &len));
+	rar_address(&ring, 0, &join.self);
+	join.next = join.self;
+	ASSERT_EQ(0, bind(fd, (struct sockaddr *)&join.self, sizeof(join.self)));
+	ROW(0, "bound", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, 32));
+	ROW(0, "join", setsockopt(fd, SOL_RAR, RAR_JOIN, &join, sizeof(join)));
+	EXPECT_EQ(0, rar_join_wait(fd, 1000));
+	ROW(EISCONN, "late", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, 32));
+	ROW(EISCONN, "none, late", setsockopt(fd, SOL_RAR, RAR_BOX_KEY, NULL, 0));
+	close(fd);
+}
+
 /* RAR_BOX: rank 0 chooses the box, whatever net.rar.box says; others need not know. */
 TEST(join_box)
 {

@@ -169,7 +169,7 @@ static const struct field socket_fields[] = {
 
 	S(rar_box_info, 88),
 	F(rar_box_info, state, 0, 4),
-	F(rar_box_info, __pad, 4, 4),
+	F(rar_box_info, reason, 4, 4),
 	F(rar_box_info, sums, 8, 8),
 	F(rar_box_info, ring_sums, 16, 8),
 	F(rar_box_info, addr, 24, 64),
@@ -374,7 +374,7 @@ static const struct value socket_values[] = {
 	V(RAR_KEY, 15), V(RAR_KEY_LEN, 16), V(RAR_CANCEL, 16), V(RAR_NONEMPTY, 17),
 	V(RAR_PEERS_FROM, 18), V(RAR_BOX, 19), V(RAR_PRIORITY, 20), V(RAR_USER_RANK, 21),
 	V(RAR_BOX_WAIT, 22), V(RAR_SECURITY, 23), V(RAR_KEY_LONG, 32), V(RAR_MAX_USER_RANK, 65535),
-	V(RAR_DEFAULT_PRIORITY, 128), V(RAR_RAIL, 24), V(RAR_MAX_RAILS, 7),
+	V(RAR_DEFAULT_PRIORITY, 128), V(RAR_RAIL, 24), V(RAR_MAX_RAILS, 7), V(RAR_BOX_KEY, 25),
 	V(RAR_OP, 32), V(RAR_DONE, 33),
 	/* list: values */
 	V(RAR_BY_RANKS, 0), V(RAR_BY_HOSTS, 1), V(RAR_AUTO, 2), V(RAR_DIRECT, 3), V(RAR_DOUBLING, 4),
@@ -415,7 +415,7 @@ static const struct value wire_values[] = {
 	V(RAR_T_OFFER, 25), V(RAR_T_PEER_ACK, 26), V(RAR_T_RAIL, 27), V(RAR_RF_ANSWER, 1),
 	V(RAR_TF_BOX, 8), V(RAR_CAPS_WAYS, 0xffff0000), V(RAR_WM_BESIDE, 0x8000),
 	V(RAR_EF_ANY_ORDER, 1), V(RAR_EF_BROADCAST, 2), V(RAR_EF_REDUCE, 4), V(RAR_MAX_BOXES, 4),
-	V(RAR_EF_KEYED, 8), V(RAR_EF_IN_TURN, 16),
+	V(RAR_EF_KEYED, 8), V(RAR_EF_IN_TURN, 16), V(RAR_EF_ENCRYPT, 32),
 	V(RAR_WF_REFUSED, 1), V(RAR_BF_LAST, 1),
 	V(RAR_WM_BYTES, 0x7fff),
 	V(RAR_JF_SMALL, 1), V(RAR_JF_HOSTS, 2), V(RAR_JF_BIG, 4), V(RAR_JF_AUTO, 8),

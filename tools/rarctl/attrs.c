@@ -47,6 +47,7 @@ const struct attr box_attrs[RAR_A_BOX_MAX + 1] = {
 	[RAR_A_BOX_STATE] = { "state", ATTR_ENUM, &box_states },
 	[RAR_A_BOX_SUMS] = { "sums", ATTR_U64 },
 	[RAR_A_BOX_RING_SUMS] = { "ring_sums", ATTR_U64 },
+	[RAR_A_BOX_REASON] = { "reason", ATTR_ENUM, &reasons },
 };
 
 const struct attr member_attrs[RAR_A_MEMBER_MAX + 1] = {

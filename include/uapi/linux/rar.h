@@ -136,6 +136,11 @@ struct sockaddr_rar {
 			    * of bind()
 			    */
 
+#define RAR_BOX_KEY	25 /* set: RAR_KEY_LEN or RAR_KEY_LONG bytes, before connect: the key of the
+			    * aggregation boxes, without which a group with RAR_SECURITY uses none;
+			    * length 0, or all zero: none
+			    */
+
 #define RAR_MAX_USER_RANK 65535
 #define RAR_MAX_BOXES	4
 #define RAR_MAX_RAILS	7
@@ -571,16 +576,20 @@ enum rar_box_state {
 /**
  * struct rar_box_info - a box of a group, as a rank sees it
  * @state:     enum rar_box_state
- * @__pad:     zero
+ * @reason:    enum rar_reason: why a group with RAR_SECURITY is not at the box, as far as known:
+ *             RAR_R_KEY: the box has another key, or this rank has no RAR_BOX_KEY; RAR_R_SECURITY:
+ *             the box has no key; else RAR_R_NONE. If this rank names boxes, and they were not
+ *             proposed as it has no RAR_BOX_KEY, the first one's is RAR_R_KEY, and its state
+ *             RAR_BOX_NONE
  * @sums:      as rar_info.box_sums, of the share of this box
  * @ring_sums: as rar_info.ring_sums, of the share of this box
  * @addr:      as rar_info.box
  *
- * Python: struct "=I4x2Q64s"
+ * Python: struct "=2I2Q64s"
  */
 struct rar_box_info {
 	__u32	state;
-	__u32	__pad;
+	__u32	reason;
 	__u64	sums;
 	__u64	ring_sums;
 	struct sockaddr_rar addr;

@@ -12,11 +12,14 @@
  *	RAR_CMD_COUNTER_GET	-		yes		enum rar_a_counter
  *	RAR_CMD_SETTING_GET	-		yes		enum rar_a_setting
  *	RAR_CMD_ABORT		group		-		enum rar_a_member
+ *	RAR_CMD_BOX_KEY		yes		-		enum rar_a_box_key
  *	RAR_CMD_EVENT		(sent to the multicast group RAR_MCGRP_EVENTS) enum rar_a_event
  *
  * A dump of members or operations takes a group, and a rank of it, as a filter. RAR_CMD_ABORT
  * takes a rank, too. It fails the members of the group that join or run in this namespace,
- * as RAR_ABORT does; all other ranks get the error. Errors: ENOENT if there is no such member
+ * as RAR_ABORT does; all other ranks get the error. RAR_CMD_BOX_KEY sets the key of the box of this
+ * namespace, and nothing reads it: EINVAL if it has neither 16 nor 32 bytes or is all zero, EPERM
+ * without CAP_NET_ADMIN on the host. Other errors: ENOENT if there is no such member
  * here, ENOTCONN if none of them joins or runs, EPERM without CAP_NET_ADMIN in the user
  * namespace of the network namespace. To join the multicast group needs this, too. All else
  * needs no privilege, as the files in /proc do.
@@ -44,6 +47,7 @@ enum rar_cmd {
 	RAR_CMD_SETTING_GET,
 	RAR_CMD_ABORT,
 	RAR_CMD_EVENT,
+	RAR_CMD_BOX_KEY,
 
 	__RAR_CMD_MAX,
 	RAR_CMD_MAX = (__RAR_CMD_MAX - 1)
@@ -139,6 +143,9 @@ enum rar_a_box {
 	RAR_A_BOX_SUMS,		/* u64, chunks whose sum came from the box */
 	RAR_A_BOX_RING_SUMS,	/* u64, chunks of its share of operations that the ring summed */
 	RAR_A_BOX_PAD,
+	RAR_A_BOX_REASON,	/* u32, enum rar_reason, why a group with RAR_SECURITY is not there;
+				 * absent if not known
+				 */
 
 	__RAR_A_BOX_MAX,
 	RAR_A_BOX_MAX = (__RAR_A_BOX_MAX - 1)
@@ -222,6 +229,13 @@ enum rar_a_setting {
 
 	__RAR_A_SETTING_MAX,
 	RAR_A_SETTING_MAX = (__RAR_A_SETTING_MAX - 1)
+};
+
+enum rar_a_box_key {
+	RAR_A_BOX_KEY_BYTES = 1, /* binary, 16 or 32 bytes; absent: the box has no key any more */
+
+	__RAR_A_BOX_KEY_MAX,
+	RAR_A_BOX_KEY_MAX = (__RAR_A_BOX_KEY_MAX - 1)
 };
 
 enum rar_a_event {

@@ -101,6 +101,29 @@ static struct rar_link *find_leg(struct rar_member *m, u32 rank, const struct ra
 	return NULL;
 }
 
+/**
+ * rar_enter_rcv_unheard() - take in that a box answered without a right seal
+ * @m:   member
+ * @pkt: packet that is dropped; nothing of it is checked
+ * @why: what is wrong with its seal
+ *
+ * Softirq, RCU read side. Anybody may have sent it, so it only says why a box
+ * is away.
+ */
+void rar_enter_rcv_unheard(struct rar_member *m, const struct rar_pkt *pkt,
+			   enum rar_reason why)
+{
+	struct rar_link *link;
+
+	if (!m->tail || pkt->h.type != RAR_T_ENTERED ||
+	    be64_to_cpu(pkt->h.token) != READ_ONCE(m->epoch))
+		return;
+	rar_each_leg(link, m)
+		if (!READ_ONCE(link->epoch) &&
+		    rar_addr_same(&link->path.dst, &pkt->from))
+			WRITE_ONCE(rar_link_leg(link)->why, why);
+}
+
 static enum rar_rx rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	if (pkt->h.type != RAR_T_ENTERED)
@@ -260,7 +283,7 @@ static bool prepare(struct rar_link *link)
 {
 	struct rar_member *m = link->member;
 	u32 mtu, full = rar_ip_hdr_size(&link->path) + sizeof(struct udphdr) +
-			sizeof(struct rar_data_hdr) + m->payload;
+			rar_overhead(m) + m->payload;
 	int dev;
 
 	if (rar_link_prepare(link) || rar_route_find(m, &link->path, &mtu, &dev))
@@ -273,12 +296,14 @@ static void send_enter(struct rar_link *link)
 {
 	const struct rar_leg *leg = rar_link_leg(link);
 	const struct rar_member *m = link->member;
+	bool encrypt = m->security == RAR_SECURITY_ENCRYPT;
 	struct rar_enter_hdr eh = {
 		.digest = cpu_to_be64(m->join.digest),
 		.nonce = cpu_to_be64(leg->nonce),
 		.cookie = cpu_to_be64(READ_ONCE(leg->cookie)),
 		.payload = cpu_to_be32(m->payload),
 		.size = cpu_to_be16(m->size),
+		.flags = cpu_to_be32(encrypt ? RAR_EF_ENCRYPT : 0),
 	};
 	size_t pad = sizeof(struct rar_data_hdr) + m->payload - sizeof(eh);
 
@@ -287,12 +312,16 @@ static void send_enter(struct rar_link *link)
 
 static void enter(struct rar_link *link)
 {
+	const struct rar_member *m = link->member;
 	struct rar_leg *leg = rar_link_leg(link);
 
 	choose(link);
 	WRITE_ONCE(leg->next_try, jiffies + (leg->tries++ < ENTER_FAST ?
 					     rar_table_retry_in(leg->tries) : ENTER_SLOW));
-	if (prepare(link))
+	/* Rank 0 has the key of the boxes, and this rank has not. */
+	if (m->tail && !m->trust.box.len)
+		WRITE_ONCE(leg->why, RAR_R_KEY);
+	else if (prepare(link))
 		send_enter(link);
 	rar_member_kick(link->member, leg->next_try);
 }

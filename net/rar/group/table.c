@@ -349,13 +349,16 @@ static void step_to(struct rar_member *m, u8 type)
 	j->apart = false;
 }
 
-/* Rank 0: propose the boxes, if the group can use them. */
+/*
+ * Rank 0: propose the boxes, if the group can use them. With seals it needs
+ * their key.
+ */
 static void choose_boxes(struct rar_member *m)
 {
 	struct rar_join_state *j = &m->join;
 
 	j->boxes.n = 0;
-	if (!j->wants.n || m->tail ||
+	if (!j->wants.n || (m->tail && !m->trust.box.len) ||
 	    j->wants.addr[0].af != m->link[RAR_NEXT]->path.dst.af ||
 	    m->schedule == RAR_BY_HOSTS || m->size > RAR_BOX_LEGS)
 		return;

@@ -13,6 +13,7 @@
 #include "core/event.h"
 #include "core/member.h"
 #include "core/op.h"
+#include "core/seal.h"
 #include "link/ack.h"
 #include "link/early.h"
 #include "link/link.h"
@@ -58,7 +59,8 @@ static void set_home_at(struct rar_leg *leg)
  * @flags: RAR_EF_*: what the box does
  *
  * Operations posted before go by the ring as they began. Nothing happens if the leg was closed
- * meanwhile, so that the answer is to an older ENTER.
+ * meanwhile, so that the answer is to an older ENTER, or
+ * without memory: the answer comes again.
  */
 void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 {
@@ -66,6 +68,8 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	struct rar_member *m = link->member;
 
 	lockdep_assert_held(&m->lock);
+	if (rar_seal_leg(link, m->epoch, nonce, epoch))
+		return;
 	rar_link_start(link);
 	spin_lock(&m->tx_lock);
 	if (nonce != leg->nonce) {
@@ -90,6 +94,7 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	leg->cast = flags & RAR_EF_BROADCAST;
 	leg->reduce = flags & RAR_EF_REDUCE;
 	leg->keyed = flags & RAR_EF_KEYED;
+	WRITE_ONCE(leg->why, RAR_R_NONE);
 	leg->opened = jiffies;
 	set_home_at(leg);
 	WRITE_ONCE(link->heard, jiffies);

@@ -8,6 +8,7 @@
 #include "core/member.h"
 #include "core/op.h"
 #include "core/seal.h"
+#include "group/enter.h"
 #include "group/join.h"
 #include "rar.h"
 #include "ring/direct.h"
@@ -285,6 +286,14 @@ static enum rar_rx check_device(struct rar_member *m, const struct rar_pkt *pkt)
 	return good ? RAR_RX_DONE : RAR_DROP(Device);
 }
 
+/* A seal is missing or wrong: perhaps that is why a join or a leg fails. */
+static void unheard(struct rar_member *m, const struct rar_pkt *pkt,
+		    enum rar_reason why)
+{
+	rar_join_rcv_unheard(m, pkt, why);
+	rar_enter_rcv_unheard(m, pkt, why);
+}
+
 /*
  * Is the packet as long as its header says, but for the seal? Leaves the seal
  * out of @pkt->len.
@@ -298,7 +307,7 @@ static enum rar_rx check_length(struct rar_member *m, struct rar_pkt *pkt)
 		return RAR_RX_DONE;
 	}
 	if (pkt->len == len + (m->tail ? 0 : sizeof(struct rar_seal_tail))) {
-		rar_join_rcv_unheard(m, pkt, RAR_R_SECURITY);
+		unheard(m, pkt, RAR_R_SECURITY);
 		return m->tail ? RAR_DROP(Unsealed) : RAR_DROP(Length);
 	}
 	return is_cut(pkt) ? RAR_DROP(Cut) : RAR_DROP(Length);
@@ -314,7 +323,7 @@ static enum rar_rx open_seal(struct rar_member *m, struct rar_pkt *pkt)
 	ret = rar_seal_open(m, pkt, pkt->off, pkt->len);
 	pkt->opened = ret == RAR_RX_DONE;
 	if (ret == RAR_DROP(Seal))
-		rar_join_rcv_unheard(m, pkt, RAR_R_KEY);
+		unheard(m, pkt, RAR_R_KEY);
 	return ret;
 }
 

@@ -300,6 +300,7 @@ static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 	if (opts->prev.srar_family)
 		to_addr(m->rn, &opts->prev, &m->trust.prev);
 	rar_key_set(m, &opts->key);
+	rar_key_set_box(m, &opts->box_key);
 	m->security = opts->security;
 	m->tail = m->security ? sizeof(struct rar_seal_tail) : 0;
 	m->join.offers = false;

@@ -97,13 +97,22 @@ static void fill_user_ranks(struct rar_member *m, struct rar_info *info)
 	spin_unlock_bh(&m->lock);
 }
 
+/* Does the group have no box, as its seals need the key of one? */
+static bool lacks_box_key(const struct rar_member *m)
+{
+	return !m->nlegs && m->join.wants.n && m->tail && !m->trust.box.len;
+}
+
 static void fill_boxes(struct rar_member *m, struct rar_info *info)
 {
 	struct rar_box_info *box = info->boxes;
 	struct rar_link *link;
 
 	info->nboxes = m->nlegs;
+	if (lacks_box_key(m))
+		box->reason = RAR_R_KEY;
 	rar_each_leg(link, m) {
+		box->reason = READ_ONCE(rar_link_leg(link)->why);
 		box->state = READ_ONCE(link->epoch) ? RAR_BOX_OPEN :
 						      RAR_BOX_AWAY;
 		rar_addr_to_sock(m, rar_leg_box(rar_link_leg(link)), 0,

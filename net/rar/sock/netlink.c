@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink: what /proc shows, operations in flight, and RAR_CMD_ABORT. See
- * include/uapi/linux/rar_netlink.h; event.c sends the events.
+ * Generic netlink: what /proc shows, operations in flight, RAR_CMD_ABORT, and
+ * RAR_CMD_BOX_KEY. See include/uapi/linux/rar_netlink.h; event.c sends the
+ * events.
  */
 #include <linux/rar_netlink.h>
 #include <linux/rcupdate_wait.h>
@@ -12,6 +13,7 @@
 #include "core/member.h"
 #include "core/mib.h"
 #include "core/op.h"
+#include "core/role.h"
 #include "rar.h"
 #include "ring/fail.h"
 #include "sock/info.h"
@@ -186,6 +188,8 @@ static int put_boxes(struct sk_buff *skb, const struct rar_member *m, const stru
 		nest = nla_nest_start(skb, RAR_A_MEMBER_BOX);
 		if (!nest || rar_event_put_addr(skb, RAR_A_BOX_ADDR, addr) ||
 		    nla_put_u32(skb, RAR_A_BOX_STATE, box->state) ||
+		    (box->reason &&
+		     nla_put_u32(skb, RAR_A_BOX_REASON, box->reason)) ||
 		    nla_put_u64_64bit(skb, RAR_A_BOX_SUMS, box->sums, RAR_A_BOX_PAD) ||
 		    nla_put_u64_64bit(skb, RAR_A_BOX_RING_SUMS, box->ring_sums, RAR_A_BOX_PAD))
 			return -EMSGSIZE;
@@ -532,6 +536,39 @@ static int abort_group(struct sk_buff *request, struct genl_info *info)
 	return -ENOENT;
 }
 
+/* Read a key. Without the attribute there is none. */
+static int read_key(const struct nlattr *attr, struct rar_secret *key)
+{
+	u32 len = attr ? nla_len(attr) : 0;
+
+	if (!attr)
+		return 0;
+	if ((len != RAR_KEY_LEN && len != RAR_KEY_LONG) ||
+	    !memchr_inv(nla_data(attr), 0, len))
+		return -EINVAL;
+	memcpy(key->bytes, nla_data(attr), len);
+	key->len = len;
+	return 0;
+}
+
+/* Neither the request nor the stack keeps the key. */
+static int box_key(struct sk_buff *request, struct genl_info *info)
+{
+	struct nlattr *attr = info->attrs[RAR_A_BOX_KEY_BYTES];
+	struct rar_net *rn = rar_net(genl_info_net(info));
+	struct rar_secret key = { };
+	int err = read_key(attr, &key);
+
+	if (err)
+		GENL_SET_ERR_MSG(info, "a key has 16 or 32 bytes, not all zero");
+	else
+		err = rar_role_set_key(rn, &key);
+	if (attr)
+		memzero_explicit(nla_data(attr), nla_len(attr));
+	memzero_explicit(&key, sizeof(key));
+	return err;
+}
+
 /* -- the family -------------------------------------------------------------- */
 
 static const struct nla_policy member_policy[] = {
@@ -542,6 +579,10 @@ static const struct nla_policy member_policy[] = {
 static const struct nla_policy op_policy[] = {
 	[RAR_A_OP_GROUP] = { .type = NLA_U64 },
 	[RAR_A_OP_RANK] = NLA_POLICY_MAX(NLA_U32, RAR_MAX_SIZE - 1),
+};
+
+static const struct nla_policy box_key_policy[] = {
+	[RAR_A_BOX_KEY_BYTES] = { .type = NLA_BINARY },
 };
 
 /* A command without a policy refuses all attributes. */
@@ -555,6 +596,8 @@ static const struct genl_ops ops[] = {
 	{ .cmd = RAR_CMD_SETTING_GET, .dumpit = settings_dump },
 	{ .cmd = RAR_CMD_ABORT, .doit = abort_group, .flags = GENL_UNS_ADMIN_PERM,
 	  .policy = member_policy, .maxattr = ARRAY_SIZE(member_policy) - 1 },
+	{ .cmd = RAR_CMD_BOX_KEY, .doit = box_key, .flags = GENL_ADMIN_PERM,
+	  .policy = box_key_policy, .maxattr = ARRAY_SIZE(box_key_policy) - 1 },
 };
 
 /* Events tell of the members of all users. */

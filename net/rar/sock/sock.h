@@ -11,6 +11,7 @@
  * @prev:       address of the predecessor; family 0: any
  * @key:        shared by the members
  * @security:   enum rar_security
+ * @box_key:    key of the boxes
  * @boxes:      the boxes, @nboxes of them, if there are any; else net.rar.box
  * @rails:      further own addresses, @nrails of them
  * @user_rank:  RAR_USER_RANK
@@ -21,6 +22,7 @@ struct rar_join_opts {
 	struct sockaddr_rar prev;
 	struct rar_secret key;
 	u8 security;
+	struct rar_secret box_key;
 	struct sockaddr_rar boxes[RAR_MAX_BOXES];
 	u32 nboxes;
 	struct sockaddr_rar rails[RAR_MAX_RAILS];
@@ -50,8 +52,8 @@ struct rar_join_opts {
  * @peers_from: RAR_PEERS_FROM
  * @prio:      RAR_PRIORITY
  * @lack:      enum rar_lack: what the last call lacked that failed for that
- * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_SECURITY, RAR_BOX, RAR_BOX_WAIT,
- *             RAR_RAIL and RAR_USER_RANK, for the next join
+ * @join:      RAR_PREV_ADDR, RAR_KEY, RAR_SECURITY, RAR_BOX, RAR_BOX_KEY,
+ *             RAR_BOX_WAIT, RAR_RAIL and RAR_USER_RANK, for the next join
  * @op_timeout_ms: RAR_OP_TIMEOUT, kept until there is a member
  * @regions:   registered memory
  * @counters:  the page that mmap() shows, see mmap.c; NULL before the first mmap()

@@ -355,7 +355,9 @@ static int set_rails(struct sock *sk, sockptr_t optval, unsigned int optlen)
 	return err;
 }
 
-static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
+/* Set a key of the next join. */
+static int set_secret(struct sock *sk, struct rar_secret *secret,
+		      sockptr_t optval, unsigned int optlen)
 {
 	struct rar_secret key = {};
 	int err = 0;
@@ -369,12 +371,22 @@ static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
 		key.len = optlen;
 	lock_sock(sk);
 	if (may_set_join(sk))
-		rar_sk(sk)->join.key = key;
+		*secret = key;
 	else
 		err = -EISCONN;
 	release_sock(sk);
 	memzero_explicit(&key, sizeof(key));
 	return err;
+}
+
+static int set_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	return set_secret(sk, &rar_sk(sk)->join.key, optval, optlen);
+}
+
+static int set_box_key(struct sock *sk, sockptr_t optval, unsigned int optlen)
+{
+	return set_secret(sk, &rar_sk(sk)->join.box_key, optval, optlen);
 }
 
 /* Does @pid name a process, and not only one thread of it? */
@@ -656,6 +668,7 @@ static const struct option options[] = {
 	[RAR_KEY] = { .set = set_key },
 	[RAR_SECURITY] = { FIELD(join.security), .joining = true,
 			   .max = RAR_SECURITY_NR - 1 },
+	[RAR_BOX_KEY] = { .set = set_box_key },
 	[RAR_CANCEL] = { .call = set_cancel },
 	[RAR_NONEMPTY] = { FIELD(nonempty), .max = 1 },
 	[RAR_PEERS_FROM] = { FIELD(peers_from), .max = RAR_MAX_SIZE - 1 },
