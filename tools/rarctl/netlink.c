@@ -361,6 +361,22 @@ void conn_do(struct conn *c, int cmd, const struct filter *f, msg_fn fn, void *a
 		fail(&a);
 }
 
+/* Set the key of the box, or remove it if @len is 0. No copy of it stays. */
+void conn_box_key(struct conn *c, unsigned char *key, size_t len)
+{
+	struct nlmsghdr *nlh = request(c, c->family, NLM_F_ACK, RAR_CMD_BOX_KEY);
+	struct answer a = { 0 };
+	int ret;
+
+	if (len)
+		mnl_attr_put(nlh, RAR_A_BOX_KEY_BYTES, len, key);
+	ret = transact(c, nlh, &a);
+	explicit_bzero(key, len);
+	if (ret < 0)
+		fail(&a);
+	explicit_bzero(c->buf, sizeof(c->buf));
+}
+
 /* Join the group of events, and hear when the module is unloaded. */
 void conn_listen(struct conn *c)
 {

@@ -17,6 +17,8 @@ _rarctl()
 	case $prev in
 	-n | -netns | --netns) words=$(ls /run/netns 2> /dev/null) ;;
 	-i | -interval | -r | -rounds) return ;;
+	box) words=key ;;
+	key) mapfile -t COMPREPLY < <(compgen -f -W off -- "$cur") && return ;;
 	show) words="members links ops counters settings $(_rarctl_groups)" ;;
 	watch | top | monitor | abort | plot | members | links | ops) words=$(_rarctl_groups) ;;
 	set) words=$(ls /proc/sys/net/rar 2> /dev/null) ;;

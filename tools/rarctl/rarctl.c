@@ -21,6 +21,7 @@ static const char usage[] =
 	"  show [members|links|ops] [GROUP [RANK]]   what is there now\n"
 	"  show counters|settings                    of this network namespace\n"
 	"  box                                       what the box of this host does\n"
+	"  box key FILE|off                          set its key, 16 or 32 bytes; or remove it\n"
 	"  watch [GROUP [RANK]]                      members, again and again\n"
 	"  top [GROUP [RANK]]                        groups: bandwidth, operations, slow ranks\n"
 	"  monitor [GROUP [RANK]]                    joins, failures and ends, as they happen\n"
@@ -165,10 +166,45 @@ static void cmd_abort(int argc, char **argv)
 	conn_close(c);
 }
 
+/* Read a key. It stays in no buffer but @key. Return: its bytes. */
+static size_t read_key(const char *path, unsigned char *key, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (fd >= 0 && n > 0 && len < size) {
+		n = read(fd, key + len, size - len);
+		len += n > 0 ? n : 0;
+	}
+	if (fd < 0 || n < 0)
+		die(EXIT_FAILED, "%s: %s", path, strerror(errno));
+	close(fd);
+	return len;
+}
+
+static void cmd_box_key(const char *path)
+{
+	bool off = !strcmp(path, "off") || !strcmp(path, "-");
+	unsigned char key[33];	/* one more tells a file that is too long */
+	size_t len = off ? 0 : read_key(path, key, sizeof(key));
+	struct conn *c;
+
+	if (!off && len != 16 && len != 32)
+		die(EXIT_FAILED, "%s: a key has 16 or 32 bytes", path);
+	c = conn_open();
+	conn_box_key(c, key, len);
+	conn_close(c);
+}
+
 static void cmd_box(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[0], "key"))
+		return cmd_box_key(argv[1]);
+	if (argc == 1 && !strcmp(argv[0], "key"))
+		die(EXIT_USAGE, "box key wants a file, or \"off\"");
 	if (argc)
-		die(EXIT_USAGE, "\"%s\" is too much", argv[0]);
+		die(EXIT_USAGE, "\"%s\" is too much", argv[argc > 2 ? 2 : 0]);
 	box();
 }
 

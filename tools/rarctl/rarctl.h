@@ -45,6 +45,7 @@ struct conn *conn_open(void);
 void conn_close(struct conn *c);
 size_t conn_dump(struct conn *c, int cmd, const struct filter *f, msg_fn fn, void *arg);
 void conn_do(struct conn *c, int cmd, const struct filter *f, msg_fn fn, void *arg);
+void conn_box_key(struct conn *c, unsigned char *key, size_t len);
 void conn_listen(struct conn *c);
 bool conn_next_event(struct conn *c, msg_fn fn, void *arg);
 

@@ -46,9 +46,9 @@ static enum kind state_kind(uint32_t state)
 static void box_cells(const struct nlmsghdr *nlh)
 {
 	const struct nlattr *boxes[RAR_MAX_BOXES], *tb[RAR_A_BOX_MAX + 1];
-	char addr[ADDR], word[WORD], more[16] = "";
+	char addr[ADDR], word[WORD], why[WORD], more[16] = "";
 	uint64_t sums = 0, ring = 0;
-	uint32_t state = 0;
+	uint32_t state = 0, reason;
 	int i;
 
 	parse_boxes(nlh, boxes, RAR_MAX_BOXES);
@@ -66,10 +66,12 @@ static void box_cells(const struct nlmsghdr *nlh)
 	}
 	parse_nested(boxes[0], tb, RAR_A_BOX_MAX);
 	state = get_u32(tb[RAR_A_BOX_STATE]);
-	table_cell(state == RAR_BOX_OPEN ? ADDRESS : BAD, "%s%s%s%s",
+	reason = get_u32(tb[RAR_A_BOX_REASON]);
+	table_cell(state == RAR_BOX_OPEN ? ADDRESS : BAD, "%s%s%s%s%s%s",
 		   addr_text(tb[RAR_A_BOX_ADDR], addr), more,
 		   state == RAR_BOX_OPEN ? "" : ",",
-		   state == RAR_BOX_OPEN ? "" : name_of(&box_states, state, word));
+		   state == RAR_BOX_OPEN ? "" : name_of(&box_states, state, word),
+		   reason ? "," : "", reason ? name_of(&reasons, reason, why) : "");
 	if (sums + ring)
 		table_cell(PLAIN, "%.0f%%", 100.0 * sums / (sums + ring));
 	else
