@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,38 @@ static int set_rails(rar_comm_t *c, int family, const struct card *self)
 	return n ? err : 0;
 }
 
+/* Read the file that RAR_BOX_KEY_FILE names. Returns its bytes, or a negative errno. */
+static ssize_t read_box_key(const char *path, unsigned char *key, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, key, size), err = n < 0 ? -errno : n;
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* The key of the boxes, if the environment of this rank tells where it is. An older module has none. */
+static int set_box_key(rar_comm_t *c)
+{
+	const char *path = getenv("RAR_BOX_KEY_FILE");
+	unsigned char key[RAR_KEY_LONG + 1];
+	ssize_t n;
+	int err;
+
+	if (!path || !*path)
+		return 0;
+	n = read_box_key(path, key, sizeof(key));
+	if (n >= 0 && n != RAR_KEY_LEN && n != RAR_KEY_LONG)
+		n = -EINVAL;
+	if (n < 0)
+		rar_debug(c, "RAR_BOX_KEY_FILE=%s: %s", path,
+			  n == -EINVAL ? "not a key of 16 or 32 bytes" : strerror(-n));
+	err = n < 0 ? (int)n : set(c, RAR_BOX_KEY, key, n);
+	explicit_bzero(key, sizeof(key));
+	return err == -ENOPROTOOPT ? 0 : err;
+}
+
 /* The socket of a failed group can join again. */
 static void kernel_renew(rar_comm_t *c)
 {
@@ -180,6 +213,8 @@ static int kernel_start(rar_comm_t *c, const struct card *cards)
 		err = set_key(c, &cards[0]);
 	if (!err)
 		err = set_rails(c, family, &cards[c->rank]);
+	if (!err)
+		err = set_box_key(c);
 	if (!err)
 		err = set_u32(c, RAR_OP_TIMEOUT, c->op_ms);
 	if (!err)

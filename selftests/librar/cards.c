@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,6 +52,63 @@ static int seals(uint32_t rank)
 	setenv("RAR_SECURITY", "much", 1);
 	CHECK(rar_card_make(&opts, &shared->cards[rank]) == -EINVAL, "an unknown level");
 	unsetenv("RAR_SECURITY");
+	return 0;
+}
+
+/* A file with so many bytes of a key of the boxes, named by the environment */
+static int key_file(size_t len)
+{
+	static char path[] = "/tmp/rar_box_key.XXXXXX";
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = mkstemp(path);
+	if (fd < 0 || ftruncate(fd, 0) || pwrite(fd, "0123456789abcdef0123456789abcdef0", len, 0) != (ssize_t)len)
+		return -errno;
+	return setenv("RAR_BOX_KEY_FILE", path, 1);
+}
+
+static int set_box(const char *box)
+{
+	FILE *f = fopen("/proc/sys/net/rar/box", "we");
+
+	return !f || fputs(box, f) < 0 || fclose(f);
+}
+
+/* RAR_BOX_KEY_FILE: with the key of the boxes a group with seals has the box that is named. */
+static int box_key(uint32_t rank)
+{
+	static const size_t bad[] = { 0, 15, 17, 31, 33 };
+	struct rar_opts opts = local_opts();
+	struct rar_info info = {};
+	socklen_t len = sizeof(info);
+	rar_comm_t *c = NULL;
+	int64_t x = 1;
+	int err;
+
+	if (stub)
+		return 0;
+	setenv("RAR_SECURITY", "auth", 1);
+	CHECK(rank || !set_box("127.0.0.9"), "net.rar.box");
+	CHECK(!key_file(32), "a file");
+	CHECK(!join(&c, rank, RANKS, &opts), "join");
+	CHECK(!rar_allreduce(c, &x, &x, 1, RAR_I64, RAR_SUM) && x == RANKS, "sum");
+	CHECK(!getsockopt(rar_comm_fd(c), SOL_RAR, RAR_INFO, &info, &len), "RAR_INFO");
+	CHECK(info.nboxes == 1 && info.box_state == RAR_BOX_AWAY, "boxes %u", info.nboxes);
+	sync_ranks();
+	rar_comm_free(c);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK(!key_file(bad[i]), "a file");
+		err = rar_comm_start(&c, shared->cards, RANKS, rank, &opts);
+		CHECK(err == -EINVAL, "a key of %zu bytes: %d", bad[i], err);
+	}
+	unlink(getenv("RAR_BOX_KEY_FILE"));
+	err = rar_comm_start(&c, shared->cards, RANKS, rank, &opts);
+	CHECK(err == -ENOENT, "no file: %d", err);
+	unsetenv("RAR_BOX_KEY_FILE");
+	unsetenv("RAR_SECURITY");
+	sync_ranks();
+	CHECK(rank || !set_box("-"), "net.rar.box");
 	return 0;
 }
 
@@ -474,6 +532,7 @@ static int arguments(uint32_t rank)
 const struct test card_tests[] = {
 	{ "a key", keys },
 	{ "seals", seals },
+	{ "the key of a box", box_key },
 	{ "what cards leave open", left_open },
 	{ "a rank that is taken", taken },
 	{ "a file of addresses", from_file },
