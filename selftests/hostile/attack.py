@@ -101,8 +101,9 @@ def tag_of(key, counter, packet):
                     struct.pack("<QQ", len(head), len(rest)))
 
 
-def join_tag(group, below, packet):
-    key = hashlib.blake2s(b"rar join" + struct.pack("<Q", group), key=KEY).digest()
+def join_tag(group, below, packet, key=None):
+    """The tag of a packet of a join; @key: of the seals, if it is not the group's"""
+    key = key or hashlib.blake2s(b"rar join" + struct.pack("<Q", group), key=KEY).digest()
     ends = struct.pack(">16s16sHH", below.src, below.dst, below.sport, below.dport)
     return hashlib.blake2s(hashlib.blake2s(packet, key=key).digest() + ends, key=key,
                            digest_size=16).digest()
@@ -150,6 +151,16 @@ class Sealed(Ring):
     def info(self, rank, at, form="=Q"):
         return struct.unpack_from(form, self.fd[rank].getsockopt(SOL_RAR, RAR_INFO, 232), at)[0]
 
+    @staticmethod
+    def dropped():
+        """Packets that the attacked end has dropped"""
+        return sum(v for k, v in live.counters().items() if k.startswith("Drop"))
+
+    @staticmethod
+    def accepted():
+        """Chunks that it has accepted"""
+        return live.counters()["RxData"]
+
     def works(self, rounds=1):
         try:
             ok = all([self.allreduce(Data(self.count)) for _ in range(rounds)])
@@ -164,14 +175,6 @@ def inject(ring, packets):
                        for below, rar in packets))
 
 
-def dropped():
-    return sum(v for k, v in live.counters().items() if k.startswith("Drop"))
-
-
-def accepted():
-    return live.counters()["RxData"]
-
-
 # ------------------------------------------------------------------ attacks
 
 class Attacks:
@@ -179,13 +182,14 @@ class Attacks:
     @old of an older group of the same number, ranks and key.
     """
 
+    of_join = OF_JOIN       # an old one is answered, and proves nothing (design/seal.rst)
+
     def __init__(self, samples, own=(), old=()):
         self.samples, self.own, self.old = samples, own, old
         kind, size = samples[0][1][1], len(samples[0][1])
         self.headers = 64 if kind in (RS, AG, DIRECT) else size - TAIL
         self.bits = []
-        # of the join: an old one is answered, and proves nothing (design/seal.rst)
-        again = () if kind in OF_JOIN else (self.again, *([self.older] if old else []))
+        again = () if kind in self.of_join else (self.again, *([self.older] if old else []))
         self.ways = (self.altered, self.made_up, self.renumbered, self.swapped, self.cut,
                      self.unsealed, self.by_other_link, *again, *([self.reflected] if own else []))
 
@@ -282,21 +286,21 @@ class Newcomers:
 def attack_batch(ring, batch):
     """Is each packet dropped, and none of them accepted? Is the next sum right?"""
     wait_quiet(ring)
-    before, had = dropped(), accepted()
+    before, had = ring.dropped(), ring.accepted()
     inject(ring, batch)
     end = time.monotonic() + 5
-    while dropped() - before < len(batch) and time.monotonic() < end:
+    while ring.dropped() - before < len(batch) and time.monotonic() < end:
         time.sleep(0.002)
-    ok = dropped() - before == len(batch) and accepted() == had
+    ok = ring.dropped() - before == len(batch) and ring.accepted() == had
     if not ok:
-        note(f"{len(batch)} sent, {dropped() - before} dropped, "
-             f"{accepted() - had} chunks accepted")
+        note(f"{len(batch)} sent, {ring.dropped() - before} dropped, "
+             f"{ring.accepted() - had} chunks accepted")
     return ring.works() and ok
 
 
-def attack_type(ring, name, attacks):
+def attack_type(ring, name, attacks, each=EACH):
     """All attacks on packets of a type, while sums are made and others join"""
-    ok, todo, joined = True, EACH, 0
+    ok, todo, joined = True, each, 0
     while todo and ok:
         newcomers = Newcomers()
         for _ in range(JOINS):
@@ -305,7 +309,7 @@ def attack_type(ring, name, attacks):
             todo -= n
         ok = newcomers.come() and ok
         joined += 1
-    result(ok, f"{name}: {EACH} packets, 0 accepted; {joined} groups joined")
+    result(ok, f"{name}: {each} packets, 0 accepted; {joined} groups joined")
     return ok
 
 

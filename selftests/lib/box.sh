@@ -37,8 +37,23 @@ until_lost()
 	done
 }
 
-# box_is BYTES: the box's memory; 0: it is no box
-box_is() { rns "$box" sysctl -qw net.rar.box_mem="$1"; }
+# has_key TEXT: the box gets this key; without one it has none any more
+has_key()
+{
+	if [ -n "$1" ]; then
+		rns "$box" rarctl box key <(printf %s "$1")
+	else
+		rns "$box" rarctl box key off
+	fi
+}
+
+# box_is BYTES: the box's memory; 0: it is no box. With RAR_BOX_KEY, which gives the ranks the key of
+# their boxes, the box has that key, too.
+box_is()
+{
+	rns "$box" sysctl -qw net.rar.box_mem="$1" || return
+	[ -z "${RAR_BOX_KEY-}" ] || has_key "$RAR_BOX_KEY"
+}
 
 # setting NAME GOOD...: each good value is read as it is written
 setting()

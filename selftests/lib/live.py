@@ -119,6 +119,7 @@ class Ring:
 
     group = 0xbad0
     options = ()        # of each rank's socket, before it joins
+    port = "p1"         # of the bridge, where packets are captured and sent
 
     def __init__(self):
         self.listen()
@@ -131,12 +132,12 @@ class Ring:
     def listen(self):
         Ring.group += 1
         self.group = Ring.group
-        self.seen = []      # frames at p1
+        self.seen = []      # frames there
         enter("rarbr")
         self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
                                  socket.htons(3))
         self.tap.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)    # SO_RCVBUFFORCE
-        self.tap.bind(("p1", 3))
+        self.tap.bind((self.port, 3))
         self.tap.setblocking(False)
 
     def member(self, rank):

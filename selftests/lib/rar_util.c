@@ -322,6 +322,14 @@ static int rar_set_schedule(int fd, const struct rar_ring *ring)
 	       -errno : 0;
 }
 
+/* RAR_BOX_KEY of the environment: the key of the box, 16 or 32 letters */
+static int rar_set_box_key(int fd)
+{
+	const char *key = getenv("RAR_BOX_KEY");
+
+	return key && *key ? setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, strlen(key)) : 0;
+}
+
 /* RAR_SECURITY of the environment, with a key that all ranks have. */
 static int rar_set_security(int fd)
 {
@@ -335,7 +343,7 @@ static int rar_set_security(int fd)
 		level = RAR_SECURITY_ENCRYPT;
 	else if (strcmp(all, "auth"))
 		return -EINVAL;
-	return setsockopt(fd, SOL_RAR, RAR_KEY, key, sizeof(key)) ||
+	return setsockopt(fd, SOL_RAR, RAR_KEY, key, sizeof(key)) || rar_set_box_key(fd) ||
 	       setsockopt(fd, SOL_RAR, RAR_SECURITY, &level, sizeof(level)) ? -errno : 0;
 }
 

@@ -94,7 +94,8 @@ int rar_where_parse(const char *name);
  *         "<netns>host"; 0: there are no hosts
  * @first: first rank of each host
  * @schedule: RAR_SCHEDULE; 0: the number in the environment variable RAR_SCHEDULE, if any
- *	(RAR_SECURITY in the environment, auth or encrypt: all ranks have a key, and seals)
+ *	(RAR_SECURITY in the environment, auth or encrypt: all ranks have a key, and seals;
+ *	RAR_BOX_KEY: and that key of the box, 16 or 32 letters)
  */
 struct rar_ring {
 	uint64_t group;

@@ -412,6 +412,12 @@ def check_refused():
     for name, args in cases:
         got = c.refusal(*args)
         result(got[0] == "EINVAL" and got[1], f"{name}: {got}")
+    box_key, key = K["RAR_CMD_BOX_KEY"], K["RAR_A_BOX_KEY_BYTES"]
+    for length in (0, 1, 15, 17, 31, 33, 2000):
+        got = c.refusal(box_key, attr(key, b"x" * length))
+        result(got[0] == "EINVAL" and got[1], f"a key of {length} bytes for the box: {got}")
+    got = c.refusal(box_key, attr(key, bytes(32)))
+    result(got[0] == "EINVAL" and got[1], f"a key of zeros for the box: {got}")
     got = c.refusal(get, attr(group, (U64, 1)) + attr(rank, (U32, 4096)))
     result(got[0] == "ERANGE" and got[1], f"a rank beyond the largest: {got}")
     got = c.refusal(get, attr(99, (U32, 0)), flags=0x301)
@@ -498,6 +504,8 @@ def check_permissions(ring):
     denied = as_nobody(lambda: Genl().refusal(K["RAR_CMD_ABORT"], group)[0])
     hidden = as_nobody(lambda: Genl().refusal(K["RAR_CMD_MEMBER_GET"], group + rank)[0])
     result((denied, hidden) == ("'EPERM'", "'ENOENT'"), f"nobody: abort {denied}, get {hidden}")
+    denied = as_nobody(lambda: Genl().refusal(K["RAR_CMD_BOX_KEY"])[0])
+    result(denied == "'EPERM'", f"nobody sets a key of the box: {denied}")
     deaf, said = as_nobody(listening), exec_nobody("monitor")
     result(deaf == "'EPERM'" and said.startswith("rarctl: no permission"),
            f"nobody listens to events: {deaf}, {said.strip()}")
