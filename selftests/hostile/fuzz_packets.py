@@ -18,7 +18,9 @@ insider    the token is right and any header field may be wrong, except the fiel
 vandal     as insider, but any field may be wrong. A run may end in any way.
 
 The kernel must never complain, and in the end no member and no memory is left. With
-RAR_FUZZ_BOX in the environment the ranks use an aggregation box in the namespace rar3.
+RAR_FUZZ_BOX in the environment the ranks use an aggregation box in the namespace rar3. With
+RAR_SECURITY=auth the groups have seals. Insiders and vandals have the key: each mutant of theirs
+has a right tag, and a counter that was not used yet. Outsiders repeat seals, or make them up.
 """
 import os
 import pathlib
@@ -36,9 +38,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from rarpkt import (ABORT, ACK, AG, BOX_RANK, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
                     FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE,
                     RAIL, REJECT, RESET, RETURN, RS, WANT, Packet, enter, sysctl, tables)
+from seal import TAIL, join_key, join_tag, key_of, tag_of
 from tap import finish, get_seed, note, result
 
 N = 3
+SECRET = b"a key that all ranks of it have\0"       # of rar_set_security() in lib/rar_util.c
+SEALED = os.environ.get("RAR_SECURITY") == "auth"
 BOX = "RAR_FUZZ_BOX" in os.environ
 HOSTS = N + BOX         # the box is in a namespace of its own
 KEEP = 60               # packets of each type and destination
@@ -299,10 +304,10 @@ def carrier_mutant(p, size, kind, seen):
 
 
 def super_mutant(frame, size, kind, seen):
-    whole = Packet.parse(frame)
+    whole = sealer.strip(Packet.parse(frame), kind)
     if getattr(whole, "flags", 0) & WHOLE:
         return carrier_mutant(whole, size, kind, seen)
-    segs = Packet.segments(frame, size)
+    segs = [sealer.strip(s, kind) for s in Packet.segments(frame, size)]
     if kind == OUTSIDER:
         segs, size = super_outsider(segs, size, seen)
     else:
@@ -314,6 +319,54 @@ def super_mutant(frame, size, kind, seen):
         return [segs[0].superpacket(segs, size)]
     return [ALONE + s.frame() for s in segs]
 
+
+# ------------------------------------------------------------------ seals
+
+class Sealer:
+    """Makes the seals of mutants with the key of the group, which it learns from the packets."""
+
+    def __init__(self):
+        self.nonces = {}    # of the ranks, by group
+        self.epochs = set()
+        self.counters = {}  # the highest of each direction
+        self.keys = {}
+
+    def learn(self, p, tail):
+        if p.type == PROPOSE and len(p.payload) >= 128 + 32 * N:
+            self.nonces[p.group] = [struct.unpack_from(">Q", p.payload, 128 + 32 * r)[0]
+                                    for r in range(N)]
+        if p.type in (RS, AG, ACK, PROBE, DIRECT, DONE):
+            self.epochs.add(p.token)
+        way, counter = (p.token, p.srank, p.drank), int.from_bytes(tail[-8:], "big")
+        self.counters[way] = max(counter, self.counters.get(way, 0))
+
+    def right(self, p, rar):
+        """The seal that the sender would make"""
+        way = p.token, p.srank, p.drank
+        if p.token not in self.epochs or p.type == RESET:
+            return join_tag(join_key(SECRET, p.group), p, rar) + bytes(8)
+        if max(way[1:]) >= N or p.group not in self.nonces:
+            return rng.randbytes(TAIL)
+        if way not in self.keys:
+            self.keys[way] = key_of(SECRET, p.group, p.token, self.nonces[p.group], *way[1:])
+        counter = self.counters.get(way, 0) + rng.choice((1, 1, 1, 2, 30))
+        self.counters[way] = counter
+        return tag_of(self.keys[way], counter, rar) + counter.to_bytes(8, "big")
+
+    @staticmethod
+    def wrong(p, _):
+        """The seal that it had, or any"""
+        return p.tail if rng.randrange(3) else rng.randbytes(TAIL)
+
+    def strip(self, p, kind=None):
+        """Take the seal of a packet that came off, and let mutants have one."""
+        if p and SEALED:
+            p.tail, p.payload = p.payload[-TAIL:], p.payload[:-TAIL]
+            p.seal = self.wrong if kind == OUTSIDER else self.right
+        return p
+
+
+sealer = Sealer()
 
 # ------------------------------------------------------------------ the network
 
@@ -369,8 +422,10 @@ class Ports:
                 if where[2] != socket.PACKET_OUTGOING:
                     continue
                 size, frame = int.from_bytes(frame[4:6], sys.byteorder), frame[10:]
-                p = Packet.parse(frame)
+                p = sealer.strip(Packet.parse(frame))
                 if p and p.drank == (rank if rank < N else BOX_RANK) and p.type in TYPES:
+                    if SEALED:
+                        sealer.learn(p, p.tail)
                     self.seen.add(rank, p, frame, size)
 
     def inject(self, kind):
@@ -379,6 +434,8 @@ class Ports:
             return 0
         rank, _, _ = key = rng.choice(sorted(self.seen.kept))
         p, frame, size = rng.choice(self.seen.kept[key])
+        if SEALED:
+            p = p.copy(seal=sealer.wrong if kind == OUTSIDER else sealer.right)
         if size:
             frames = super_mutant(frame, size, kind, self.seen)
             self.supers += len(frames) == 1

@@ -76,6 +76,7 @@ class Packet:
         self.len_extra = 0
         self.payload = b""
         self.raw = None             # instead of all of RAR
+        self.seal = None            # makes its seal, of the packet and its bytes
         self.__dict__.update(kw)
 
     @property
@@ -128,9 +129,10 @@ class Packet:
         if self.type in (RS, AG) and hasattr(self, "seq"):
             body = struct.pack(self.DATA_HEAD, *(
                 getattr(self, f) for f in self.DATA)) + body
-        return struct.pack(">BBHHHQQ", self.version, self.type, self.srank,
-                           self.drank, (len(body) + self.len_extra) & 0xffff, self.group,
-                           self.token) + body
+        rar = struct.pack(">BBHHHQQ", self.version, self.type, self.srank,
+                          self.drank, (len(body) + self.len_extra) & 0xffff, self.group,
+                          self.token) + body
+        return rar + self.seal(self, rar) if self.seal else rar
 
     def udp(self):
         rar = self.rar()
