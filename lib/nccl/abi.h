@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The binary interface between NCCL and a network plugin, in its versions 8 and 10.
+ * The binary interface between NCCL and a network plugin, in its versions 8, 10, 11 and 12.
  *
- * Written from NCCL's public description of it. NCCL fixes the order and the types of what is
- * here, the numbers, and the names of the four tables at the end; all other names are ours.
- * Version 8 is that of NCCL 2.20 to 2.23, version 10 that of 2.26 and 2.27. NCCL 2.24 and 2.25
- * take version 8 as well, and later ones up to 2.30 at least take both.
+ * Written from NCCL's public headers: src/include/plugin/net/net_v*.h of NCCL 2.30.7
+ * (github.com/NVIDIA/nccl). NCCL fixes the order and the types of what is here, the numbers, and the
+ * names of the tables at the end; all other names are ours.
+ *
+ *	NCCL		version
+ *	2.20 to 2.23	8
+ *	2.24, 2.25	8 and 9
+ *	2.26, 2.27	10
+ *	2.28, 2.29	11
+ *	2.30		12
+ *
+ * Each takes older versions as well. Version 9 is not here.
  */
 #ifndef RAR_NCCL_ABI_H
 #define RAR_NCCL_ABI_H
@@ -16,6 +24,8 @@
 #define NCCL_HANDLE_SIZE	128	/* bytes of what listen() fills in */
 #define NCCL_REQUESTS		32	/* that a connection or group must have room for */
 #define NCCL_NIC_DEVICES	4	/* of struct nccl_devices */
+#define NCCL_NIC_DEVICES_V12	8	/* of struct nccl_devices_v12 */
+#define NCCL_UNDEFINED		-1	/* in struct nccl_config, and for rails and planes */
 
 /* What a function returns. Only the first is a success. */
 enum nccl_result {
@@ -54,10 +64,20 @@ typedef void (*nccl_log_fn)(enum nccl_level level, unsigned long topics, const c
 typedef nccl_result_t (*nccl_profile_fn)(void **event, int type, void *phandle, int64_t plugin,
 					 void *extra);
 
+/* What the program asks for a communicator; @traffic_class is of the plugin's own kind. */
+struct nccl_config {
+	int traffic_class;
+};
+
 /* The devices that one virtual device consists of. */
 struct nccl_devices {
 	int n;
 	int devices[NCCL_NIC_DEVICES];
+};
+
+struct nccl_devices_v12 {
+	int n;
+	int devices[NCCL_NIC_DEVICES_V12];
 };
 
 /*
@@ -102,6 +122,34 @@ struct nccl_properties_v10 {
 	struct nccl_devices consists_of;
 	size_t max_p2p_bytes;
 	size_t max_coll_bytes;
+};
+
+/* @max_requests: that can be one request */
+struct nccl_properties_v11 {
+	struct nccl_properties_v10 v10;
+	int max_requests;
+};
+
+struct nccl_properties_v12 {
+	char *name;
+	char *pci_path;
+	uint64_t guid;
+	int memory;
+	int global_reg;
+	int force_flush;
+	int speed;
+	int port;
+	float latency;
+	int max_comms;
+	int max_recvs;
+	int device_type;
+	int device_version;
+	struct nccl_devices_v12 consists_of;
+	size_t max_p2p_bytes;
+	size_t max_coll_bytes;
+	int max_requests;
+	int16_t rail;
+	int16_t plane;
 };
 
 /* Memory that a part of a tensor is in. */
@@ -153,7 +201,7 @@ struct nccl_net_v10 {
 	nccl_result_t (*devices)(int *n);
 	nccl_result_t (*properties)(int dev, struct nccl_properties_v10 *p);
 	nccl_result_t (*listen)(int dev, void *handle, void **listener);
-	nccl_result_t (*connect)(int dev, void *config, void *handle, void **sender,
+	nccl_result_t (*connect)(int dev, struct nccl_config *config, void *handle, void **sender,
 				 void **on_gpu);
 	nccl_result_t (*accept)(void *listener, void **receiver, void **on_gpu);
 	nccl_result_t (*reg)(void *comm, void *data, size_t size, int memory, void **mhandle);
@@ -174,6 +222,47 @@ struct nccl_net_v10 {
 	nccl_result_t (*consumed)(void *receiver, int n, void *request);
 	nccl_result_t (*make_device)(int *dev, struct nccl_devices *consists_of);
 };
+
+/*
+ * Versions 11 and 12 differ in what describes a device. init() is called for each communicator, and
+ * what it leaves in *ctx comes back in listen(), connect() and finalize().
+ */
+#define NCCL_NET_WITH_CONTEXT(version, properties_type, devices_type)			\
+struct nccl_net_v##version {								\
+	const char *name;								\
+	nccl_result_t (*init)(void **ctx, uint64_t comm, struct nccl_config *config,	\
+			      nccl_log_fn log, nccl_profile_fn profile);		\
+	nccl_result_t (*devices)(int *n);						\
+	nccl_result_t (*properties)(int dev, struct properties_type *p);		\
+	nccl_result_t (*listen)(void *ctx, int dev, void *handle, void **listener);	\
+	nccl_result_t (*connect)(void *ctx, int dev, void *handle, void **sender,	\
+				 void **on_gpu);					\
+	nccl_result_t (*accept)(void *listener, void **receiver, void **on_gpu);	\
+	nccl_result_t (*reg)(void *comm, void *data, size_t size, int memory,		\
+			     void **mhandle);						\
+	nccl_result_t (*reg_dmabuf)(void *comm, void *data, size_t size, int memory,	\
+				    uint64_t offset, int fd, void **mhandle);		\
+	nccl_result_t (*dereg)(void *comm, void *mhandle);				\
+	nccl_result_t (*isend)(void *sender, void *data, size_t size, int tag,		\
+			       void *mhandle, void *phandle, void **request);		\
+	nccl_result_t (*irecv)(void *receiver, int n, void **data, size_t *sizes,	\
+			       int *tags, void **mhandles, void **phandles,		\
+			       void **request);						\
+	nccl_result_t (*iflush)(void *receiver, int n, void **data, int *sizes,		\
+				void **mhandles, void **request);			\
+	nccl_result_t (*test)(void *request, int *done, int *sizes);			\
+	nccl_result_t (*close_send)(void *sender);					\
+	nccl_result_t (*close_recv)(void *receiver);					\
+	nccl_result_t (*close_listen)(void *listener);					\
+	nccl_result_t (*gpu_reg)(void *comm, void *mhandle, void **on_gpu);		\
+	nccl_result_t (*consumed)(void *receiver, int n, void *request);		\
+	nccl_result_t (*make_device)(int *dev, struct devices_type *consists_of);	\
+	nccl_result_t (*finalize)(void *ctx);						\
+	nccl_result_t (*set_attributes)(void *ctx, void *attributes);			\
+}
+
+NCCL_NET_WITH_CONTEXT(11, nccl_properties_v11, nccl_devices);
+NCCL_NET_WITH_CONTEXT(12, nccl_properties_v12, nccl_devices_v12);
 
 /*
  * Collectives. A window is the range [start, start + len) of a tensor that has @block bytes of
@@ -241,9 +330,54 @@ struct nccl_collnet_v10 {
 	nccl_result_t (*make_device)(int *dev, struct nccl_devices *consists_of);
 };
 
+#define NCCL_COLLNET_WITH_CONTEXT(version, properties_type, devices_type)		\
+struct nccl_collnet_v##version {							\
+	const char *name;								\
+	nccl_result_t (*init)(void **ctx, uint64_t comm, nccl_log_fn log);		\
+	nccl_result_t (*devices)(int *n);						\
+	nccl_result_t (*properties)(int dev, struct properties_type *p);		\
+	nccl_result_t (*listen)(void *ctx, int dev, void *handle, void **listener);	\
+	nccl_result_t (*connect)(void *handles[], int size, int rank, void *listener,	\
+				 void **group);						\
+	nccl_result_t (*reduce_support)(enum nccl_dtype dtype, enum nccl_redop redop,	\
+					int *yes);					\
+	nccl_result_t (*reg)(void *group, void *data, size_t size, int memory,		\
+			     void **mhandle);						\
+	nccl_result_t (*reg_dmabuf)(void *group, void *data, size_t size, int memory,	\
+				    uint64_t offset, int fd, void **mhandle);		\
+	nccl_result_t (*dereg)(void *group, void *mhandle);				\
+	nccl_result_t (*iallreduce)(void *group, void *src, void *dst, size_t count,	\
+				    enum nccl_dtype dtype, enum nccl_redop redop,	\
+				    void *src_mhandle, void *dst_mhandle,		\
+				    void **request);					\
+	nccl_result_t (*iallgather)(void *group, void *src, int n,			\
+				    struct nccl_part_v10 *dst, size_t block,		\
+				    size_t start, size_t len, void *src_mhandle,	\
+				    void **request);					\
+	nccl_result_t (*ireducescatter)(void *group, int n, struct nccl_part_v10 *src,	\
+					void *dst, size_t block, size_t start,		\
+					size_t len, enum nccl_dtype dtype,		\
+					enum nccl_redop redop, void *dst_mhandle,	\
+					void **request);				\
+	nccl_result_t (*iflush)(void *group, void *data, int size, void *mhandle,	\
+				void **request);					\
+	nccl_result_t (*test)(void *request, int *done, int *size);			\
+	nccl_result_t (*close)(void *group);						\
+	nccl_result_t (*close_listen)(void *listener);					\
+	nccl_result_t (*make_device)(int *dev, struct devices_type *consists_of);	\
+	nccl_result_t (*finalize)(void *ctx);						\
+}
+
+NCCL_COLLNET_WITH_CONTEXT(11, nccl_properties_v11, nccl_devices);
+NCCL_COLLNET_WITH_CONTEXT(12, nccl_properties_v12, nccl_devices_v12);
+
 extern const struct nccl_net_v8 ncclNetPlugin_v8;
 extern const struct nccl_net_v10 ncclNetPlugin_v10;
+extern const struct nccl_net_v11 ncclNetPlugin_v11;
+extern const struct nccl_net_v12 ncclNetPlugin_v12;
 extern const struct nccl_collnet_v8 ncclCollNetPlugin_v8;
 extern const struct nccl_collnet_v10 ncclCollNetPlugin_v10;
+extern const struct nccl_collnet_v11 ncclCollNetPlugin_v11;
+extern const struct nccl_collnet_v12 ncclCollNetPlugin_v12;
 
 #endif /* RAR_NCCL_ABI_H */

@@ -61,11 +61,14 @@ struct group {
 
 struct listener {
 	struct rar_card card;
+	uint64_t comm;		/* NCCL's number of the communicator; 0: not known */
 };
 
 _Static_assert(sizeof(struct rar_card) <= NCCL_HANDLE_SIZE, "NCCL has room for a card");
 
-static struct rar_caps caps;	/* of this host */
+static pthread_mutex_t caps_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rar_caps caps;	/* of this host; they stay as they were found first */
+static bool caps_found;
 static unsigned int begun;	/* calls of all groups that have operations in flight */
 
 /* -- types ----------------------------------------------------------------- */
@@ -111,14 +114,23 @@ static nccl_result_t failed(rar_comm_t *comm, const char *what, int err)
 		      rar_strerror(comm, err, text, sizeof(text)));
 }
 
+/* Called for each communicator, while other threads may ask what is supported. */
 nccl_result_t group_begin(void)
 {
-	int err = rar_probe(&caps);
+	struct rar_caps now;
+	int err = rar_probe(&now);
 
-	return err ? failed(NULL, "no collectives", err) : NCCL_OK;
+	if (err)
+		return failed(NULL, "no collectives", err);
+	pthread_mutex_lock(&caps_lock);
+	if (!caps_found)
+		caps = now;
+	caps_found = true;
+	pthread_mutex_unlock(&caps_lock);
+	return NCCL_OK;
 }
 
-nccl_result_t group_listen(void *handle, void **listener)
+nccl_result_t group_listen(uint64_t comm, void *handle, void **listener)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 	int err;
@@ -133,6 +145,7 @@ nccl_result_t group_listen(void *handle, void **listener)
 	}
 	memset(handle, 0, NCCL_HANDLE_SIZE);
 	memcpy(handle, &l->card, sizeof(l->card));
+	l->comm = comm;
 	*listener = l;
 	return NCCL_OK;
 }
@@ -217,7 +230,8 @@ nccl_result_t group_connect(void *handles[], int size, int rank, void *listener,
 		result = failed(comm, "no group", err);
 		rar_comm_free(comm);
 	} else {
-		say(NCCL_INFO, "group of %d ranks, rank %d", size, rank);
+		say(NCCL_INFO, "group of %d ranks, rank %d, of communicator %#llx", size, rank,
+		    (unsigned long long)l->comm);
 	}
 	return result;
 }

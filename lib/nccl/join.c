@@ -22,7 +22,6 @@
 #define CALLERS	64			/* connections that have not said the token yet */
 #define HELLO_MS 1000			/* in this time the peer says it */
 #define BACKLOG	64
-#define DEAD_S	20			/* a host that does not answer for this time is down */
 
 struct hello {
 	uint64_t magic;
@@ -46,6 +45,7 @@ struct caller {
 /* What join_listen() makes. */
 struct listener {
 	int fd;
+	int family, traffic_class;
 	uint64_t token;
 	struct caller callers[CALLERS];
 };
@@ -68,13 +68,17 @@ static socklen_t length(const union address *addr)
 }
 
 /*
- * Small messages leave at once, and a peer whose host is gone is noticed: in this way if it has
- * acknowledged all. Otherwise see message.c.
+ * Small messages leave at once, by the class of traffic that the program asks for. A peer whose host
+ * is gone is noticed: in this way if it has acknowledged all. Otherwise see message.c.
  */
-static void set_options(int fd)
+static void set_options(int fd, int family, int traffic_class)
 {
 	int on = 1, idle = DEAD_S / 2, interval = DEAD_S / 4, probes = 2;
 
+	if (traffic_class != NCCL_UNDEFINED && family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof(int));
+	else if (traffic_class != NCCL_UNDEFINED)
+		setsockopt(fd, IPPROTO_IP, IP_TOS, &traffic_class, sizeof(int));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -101,7 +105,8 @@ static int open_listener(const struct device *d, union address *addr)
 	return err;
 }
 
-nccl_result_t join_listen(const struct device *d, void *handle, void **listener)
+nccl_result_t join_listen(const struct device *d, int traffic_class, void *handle,
+			  void **listener)
 {
 	struct handle own = { .hello = { MAGIC, rar_random() } };
 	struct listener *l = calloc(1, sizeof(*l));
@@ -110,6 +115,8 @@ nccl_result_t join_listen(const struct device *d, void *handle, void **listener)
 	if (!l)
 		return refuse(NCCL_SYSTEM_ERROR, "no memory");
 	l->token = own.hello.token;
+	l->family = d->addr.any.sa_family;
+	l->traffic_class = traffic_class;
 	for (int i = 0; i < CALLERS; i++)
 		l->callers[i].fd = -1;
 	l->fd = open_listener(d, &own.addr);
@@ -216,7 +223,7 @@ nccl_result_t join_accept(void *listener, void **receiver)
 	if (!peer)
 		return err == -EAGAIN ? NCCL_OK :
 		       refuse(NCCL_SYSTEM_ERROR, "accept: %s", strerror(-err));
-	set_options(peer->fd);
+	set_options(peer->fd, l->family, l->traffic_class);
 	*receiver = message_open(peer->fd, false);
 	if (!*receiver)
 		return refuse(NCCL_SYSTEM_ERROR, "no memory");
@@ -250,7 +257,8 @@ static struct attempt **find(const struct handle *handle)
 }
 
 /* Begin to connect: 0 or a negative errno. */
-static int begin(struct attempt **place, const struct device *d, const struct handle *handle)
+static int begin(struct attempt **place, const struct device *d, int traffic_class,
+		 const struct handle *handle)
 {
 	struct attempt *a = calloc(1, sizeof(*a));
 	union address to = handle->addr;
@@ -264,6 +272,8 @@ static int begin(struct attempt **place, const struct device *d, const struct ha
 	/* The scope of a link-local address is a device of this host. */
 	if (to.any.sa_family == AF_INET6)
 		to.v6.sin6_scope_id = d->addr.v6.sin6_scope_id;
+	if (a->fd >= 0)
+		set_options(a->fd, to.any.sa_family, traffic_class);
 	if (a->fd < 0 || (connect(a->fd, &to.any, length(&to)) && errno != EINPROGRESS))
 		err = -errno;
 	if (err) {
@@ -272,7 +282,6 @@ static int begin(struct attempt **place, const struct device *d, const struct ha
 		free(a);
 		return err;
 	}
-	set_options(a->fd);
 	*place = a;
 	return 0;
 }
@@ -297,13 +306,14 @@ static int advance(struct attempt *a)
 	return a->said < sizeof(a->handle.hello) ? -EAGAIN : 0;
 }
 
-static int go_on(const struct device *d, const struct handle *handle, void **sender)
+static int go_on(const struct device *d, int traffic_class, const struct handle *handle,
+		 void **sender)
 {
 	struct attempt **place = find(handle), *a;
 	int err = 0;
 
 	if (!*place)
-		err = begin(place, d, handle);
+		err = begin(place, d, traffic_class, handle);
 	if (!err)
 		err = advance(*place);
 	if (!err) {
@@ -320,7 +330,8 @@ static int go_on(const struct device *d, const struct handle *handle, void **sen
 	return err;
 }
 
-nccl_result_t join_connect(const struct device *d, const void *handle, void **sender)
+nccl_result_t join_connect(const struct device *d, int traffic_class, const void *handle,
+			   void **sender)
 {
 	struct handle to;
 	int err;
@@ -333,7 +344,7 @@ nccl_result_t join_connect(const struct device *d, const void *handle, void **se
 		return refuse(NCCL_INVALID_USAGE,
 			      "a handle is not of this plugin, or of another address family");
 	pthread_mutex_lock(&lock);
-	err = go_on(d, &to, sender);
+	err = go_on(d, traffic_class, &to, sender);
 	pthread_mutex_unlock(&lock);
 	if (!err || err == -EAGAIN)
 		return NCCL_OK;

@@ -34,6 +34,16 @@ struct device {
 	union address addr;
 };
 
+/*
+ * struct context - a communicator, for which NCCL 2.28 and later call init()
+ * @comm:	its number, which NCCL's log has, too
+ * @traffic_class: of the packets of its messages, or NCCL_UNDEFINED
+ */
+struct context {
+	uint64_t comm;
+	int traffic_class;
+};
+
 /* Collective calls of all versions of the interface; see struct nccl_collnet_v8. */
 struct coll_call {
 	enum { ALLREDUCE, GATHER, SCATTER } kind;
@@ -48,6 +58,20 @@ struct coll_call {
 /* device.c */
 nccl_result_t device_find(struct device *d);
 
+/* plugin.c: what messages and collectives have in common */
+nccl_result_t plugin_init(nccl_log_fn log);
+nccl_result_t plugin_context(void **ctx, uint64_t comm, const struct nccl_config *config);
+nccl_result_t plugin_finalize(void *ctx);
+nccl_result_t plugin_devices(int *n);
+/* The only device, if @dev is its number, or NULL and a warning. */
+const struct device *plugin_device(int dev);
+nccl_result_t plugin_properties_v8(int dev, struct nccl_properties_v8 *p);
+nccl_result_t plugin_properties_v10(int dev, struct nccl_properties_v10 *p);
+nccl_result_t plugin_properties_v11(int dev, struct nccl_properties_v11 *p);
+nccl_result_t plugin_properties_v12(int dev, struct nccl_properties_v12 *p);
+nccl_result_t plugin_reg_dmabuf(void *comm, void *data, size_t size, int memory, uint64_t offset,
+				int fd, void **mhandle);
+
 /* log.c */
 void log_begin(nccl_log_fn log);
 void say(enum nccl_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -57,8 +81,10 @@ nccl_result_t refuse(nccl_result_t result, const char *fmt, ...)
 nccl_result_t result_of(int err);		/* a negative errno */
 
 /* join.c: connections that begin */
-nccl_result_t join_listen(const struct device *d, void *handle, void **listener);
-nccl_result_t join_connect(const struct device *d, const void *handle, void **sender);
+nccl_result_t join_listen(const struct device *d, int traffic_class, void *handle,
+			  void **listener);
+nccl_result_t join_connect(const struct device *d, int traffic_class, const void *handle,
+			   void **sender);
 nccl_result_t join_accept(void *listener, void **receiver);
 nccl_result_t join_close(void *listener);
 
@@ -72,7 +98,7 @@ nccl_result_t message_close(void *conn, bool sends);
 
 /* group.c: groups for collectives */
 nccl_result_t group_begin(void);
-nccl_result_t group_listen(void *handle, void **listener);
+nccl_result_t group_listen(uint64_t comm, void *handle, void **listener);
 nccl_result_t group_connect(void *handles[], int size, int rank, void *listener, void **group);
 nccl_result_t group_support(enum nccl_dtype dtype, enum nccl_redop redop, int *yes);
 nccl_result_t group_reg(void *group, void *data, size_t size, int memory, void **mhandle);

@@ -94,7 +94,7 @@ static int one_kind(void *group, uint32_t rank, int dtype, int redop)
 
 static int kinds(uint32_t rank)
 {
-	struct nccl_properties_v10 p, q;
+	struct nccl_properties_v12 p, q;
 	void *group;
 	int yes = 1;
 
@@ -303,12 +303,12 @@ static int small_group(uint32_t rank)
 }
 
 const struct test coll_tests[] = {
-	{ "all types and reductions", kinds, 0 },
-	{ "nothing, and long tensors", lengths, 0 },
-	{ "as many all-reduces as NCCL may have, and too many", many, 0 },
-	{ "slots that are used again", slots, 0 },
-	{ "registered memory", registered, 0 },
-	{ "two groups", two_groups, 0 },
-	{ "a group of two", small_group, 0 },
-	{ NULL, NULL, 0 },
+	{ "all types and reductions", kinds, 0, 0 },
+	{ "nothing, and long tensors", lengths, 0, 0 },
+	{ "as many all-reduces as NCCL may have, and too many", many, 0, 0 },
+	{ "slots that are used again", slots, 0, 0 },
+	{ "registered memory", registered, 0, 0 },
+	{ "two groups", two_groups, 0, 0 },
+	{ "a group of two", small_group, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };

@@ -27,7 +27,7 @@ int open_links(uint32_t rank, struct links *l)
 	void *listeners[LINKS];
 
 	for (int i = 0; i < LINKS; i++)
-		CHECK(!net_listen(shared->nets[rank][i], &listeners[i]) && listeners[i],
+		CHECK(!net_listen(0, shared->nets[rank][i], &listeners[i]) && listeners[i],
 		      "listen");
 	sync_ranks();
 	for (int i = 0; i < LINKS; i++) {

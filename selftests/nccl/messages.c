@@ -53,7 +53,7 @@ static int one_size(struct links *l, uint32_t rank, size_t size)
 static int sizes(uint32_t rank)
 {
 	static const size_t all[] = { 0, 1, 7, 0, 4096, 65537, MIB, 5 * MIB + 3, 1 };
-	struct nccl_properties_v10 p;
+	struct nccl_properties_v12 p;
 	struct links l;
 
 	CHECK(!net_properties(0, &p), "properties");
@@ -228,9 +228,9 @@ static int overtake(uint32_t rank)
 }
 
 const struct test message_tests[] = {
-	{ "messages of all sizes", sizes, 0 },
-	{ "messages of several connections, in a mixed order", connections, 0 },
-	{ "as many messages as NCCL may have, and too many", too_many, 0 },
-	{ "messages pass those of another connection", overtake, 0 },
-	{ NULL, NULL, 0 },
+	{ "messages of all sizes", sizes, 0, 0 },
+	{ "messages of several connections, in a mixed order", connections, 0, 0 },
+	{ "as many messages as NCCL may have, and too many", too_many, 0, 0 },
+	{ "messages pass those of another connection", overtake, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The network plugin for NCCL, without NCCL and without a GPU: loads it as NCCL does, and runs the
- * tests of messages.c, colls.c, windows.c and bad.c with both versions of the interface. Each test
- * has four ranks as processes, which load the plugin themselves. With the kernel module or with
- * RAR_STUB=1. Prints TAP.
+ * The plugin for NCCL, without NCCL and without a GPU: loads it as releases of NCCL do, and runs the
+ * tests of the other files with each version of the interface. Each test has four ranks as
+ * processes, which load the plugin themselves. With the kernel module or with RAR_STUB=1. Prints
+ * TAP.
  *
  * nccl_plugin [PATTERN]: only the tests whose name contains PATTERN
  * RAR_NCCL_PLUGIN: path of the plugin; by default it is beside this program
@@ -31,7 +31,7 @@
 
 struct shared *shared;
 
-static char plugin[4096];
+static struct communicator first = { .id = 0xfeed, .traffic_class = NCCL_UNDEFINED };
 
 void sync_ranks(void)
 {
@@ -100,20 +100,29 @@ static void make_shared(void)
 	pthread_barrier_init(&shared->barrier, &attr, RANKS);
 }
 
-/* A test, between loading and unloading. Nothing stays open. */
+/* A test that begins and ends with a communicator. */
+static int run_inside(const struct test *t, uint32_t rank)
+{
+	const char *wrong = load();
+	int err;
+
+	CHECK(!wrong, "%s", wrong);
+	CHECK(!net_init() && !coll_init(), "init");
+	err = t->fn(rank);
+	CHECK(!net_finalize() && !coll_finalize(), "finalize");
+	unload();
+	return err;
+}
+
+/* Nothing stays open. */
 static int run_rank(const struct test *t, uint32_t rank)
 {
-	const char *missing;
 	int before, err;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(2 * WAIT_S);
 	before = count_fds();
-	missing = load(plugin);
-	CHECK(!missing, "%s", missing);
-	CHECK(!net_init() && !coll_init(), "init");
-	err = t->fn(rank);
-	unload();
+	err = t->flags & BARE ? t->fn(rank) : run_inside(t, rank);
 	if (!err)
 		CHECK(count_fds() == before, "descriptors: %d before, %d after", before,
 		      count_fds());
@@ -127,10 +136,10 @@ static bool as_wanted(const struct test *t, int rank, int status)
 	return !status;
 }
 
-/* User pages pinned now; -1 if this kernel does not count them. */
-static long pinned(void)
+/* A counter of /proc/vmstat; -1 if this kernel does not have it. */
+static long vmstat(const char *counter)
 {
-	long got = -1, back = -1, n;
+	long value = -1, n;
 	char name[64];
 	FILE *f;
 
@@ -141,15 +150,20 @@ static long pinned(void)
 		fclose(f);
 	}
 	f = fopen("/proc/vmstat", "re");
-	while (f && fscanf(f, "%63s %ld", name, &n) == 2) {
-		if (!strcmp(name, "nr_foll_pin_acquired"))
-			got = n;
-		else if (!strcmp(name, "nr_foll_pin_released"))
-			back = n;
-	}
+	while (f && fscanf(f, "%63s %ld", name, &n) == 2)
+		if (!strcmp(name, counter))
+			value = n;
 	if (f)
 		fclose(f);
-	return got < 0 ? -1 : got - back;
+	return value;
+}
+
+/* User pages pinned now. */
+static long pinned(void)
+{
+	long ever = vmstat("nr_foll_pin_acquired");
+
+	return ever < 0 ? -1 : ever - vmstat("nr_foll_pin_released");
 }
 
 /* The pages of closed members stay pinned while they serve their neighbours. */
@@ -191,26 +205,41 @@ static bool run(const struct test *t)
 	return unpinned(before) && ok;
 }
 
+/* Is this the last of the releases that find the same in the plugin? */
+static bool is_wanted(const struct test *t)
+{
+	const struct release *next = nccl + 1;
+
+	if (t->flags & ALL_RELEASES || !next->name)
+		return true;
+	return !(t->flags & ONCE) && nccl->takes != next->takes;
+}
+
 static int run_all(const struct test *t, const char *pattern, int *nr)
 {
 	int failed = 0;
 	bool ok;
 
 	for (; t->name; t++) {
-		if (!strstr(t->name, pattern))
+		if (!strstr(t->name, pattern) || !is_wanted(t))
 			continue;
 		ok = run(t);
-		printf("%sok %d v%d: %s\n", ok ? "" : "not ", ++*nr, version, t->name);
+		printf("%sok %d NCCL %s: %s\n", ok ? "" : "not ", ++*nr, nccl->name, t->name);
 		failed += !ok;
 	}
 	return failed;
 }
 
-static int run_version(int v, const char *pattern, int *nr)
+static int run_release(const char *pattern, int *nr)
 {
-	version = v;
-	return run_all(message_tests, pattern, nr) + run_all(coll_tests, pattern, nr) +
-	       run_all(window_tests, pattern, nr) + run_all(bad_tests, pattern, nr);
+	static const struct test *const all[] = {
+		comm_tests, message_tests, coll_tests, window_tests, bad_tests,
+	};
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		failed += run_all(all[i], pattern, nr);
+	return failed;
 }
 
 /* -- begin ----------------------------------------------------------------- */
@@ -218,15 +247,15 @@ static int run_version(int v, const char *pattern, int *nr)
 static bool find_plugin(void)
 {
 	const char *path = getenv("RAR_NCCL_PLUGIN");
-	char own[sizeof(plugin) / 2];
+	char own[2048];
 	ssize_t n;
 
 	if (path) {
-		snprintf(plugin, sizeof(plugin), "%s", path);
+		snprintf(plugin, PATH_BYTES, "%s", path);
 	} else {
 		n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 		own[n > 0 ? n : 0] = '\0';
-		snprintf(plugin, sizeof(plugin), "%s/libnccl-net-rar.so", dirname(own));
+		snprintf(plugin, PATH_BYTES, "%s/libnccl-net-rar.so", dirname(own));
 	}
 	return !access(plugin, R_OK);
 }
@@ -238,8 +267,7 @@ static int can_begin(void)
 	int status = -1;
 
 	if (!pid) {
-		version = 8;
-		if (load(plugin) || net_init())
+		if (load() || net_init())
 			_exit(1);
 		_exit(coll_init() ? 4 : 0);
 	}
@@ -250,7 +278,7 @@ static int can_begin(void)
 int main(int argc, char **argv)
 {
 	const char *pattern = argc > 1 ? argv[1] : "";
-	int failed, nr = 0, status;
+	int failed = 0, nr = 0, status;
 
 #ifdef WITH_STUB
 	setenv("RAR_STUB", "1", 1);
@@ -263,14 +291,15 @@ int main(int argc, char **argv)
 		return 4;
 	}
 	private_net();
+	current = &first;
 	status = can_begin();
 	if (status) {
 		printf(status == 4 ? "1..0 # SKIP no module rar\n" :
 		       "Bail out! the plugin does not load\n");
 		return status;
 	}
-	failed = run_version(8, pattern, &nr);
-	failed += run_version(10, pattern, &nr);
+	for (nccl = releases; nccl->name; nccl++)
+		failed += run_release(pattern, &nr);
 	printf("1..%d\n", nr);
 	return failed || !nr;
 }

@@ -36,23 +36,51 @@ extern struct shared {
 
 /* nccl_plugin.c */
 void sync_ranks(void);
-/* The last warning of the plugin, which is forgotten then; "" if there was none. */
-const char *warning(void);
 /* Let others run, for the @n-th time. False: this takes too long. */
 bool nap(unsigned int n);
 uint64_t random_bits(uint64_t seed, uint64_t i);
 int count_fds(void);
 
-/* versions.c: the calls of both versions, for device 0 */
-extern int version;
-const char *load(const char *path);	/* NULL, or what is missing */
+/*
+ * A release of NCCL: the newest version of the network that it knows, and the one that it finds in
+ * the plugin
+ */
+struct release {
+	const char *name;
+	int net, takes;
+};
+
+/* load.c */
+extern const struct release releases[], *nccl;
+#define PATH_BYTES	4096
+extern char plugin[PATH_BYTES];		/* its path */
+extern const void *net_table, *coll_table;
+const char *load(void);			/* NULL, or what is wrong */
 void unload(void);
+void log_line(enum nccl_level level, unsigned long topics, const char *file, int line,
+	      const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* The last warning of the plugin, which is forgotten then; "" if there was none. */
+const char *warning(void);
+const char *note(void);			/* the same of what is no warning */
+
+/* A communicator of NCCL: what the plugin keeps of it, and what NCCL knows. */
+struct communicator {
+	uint64_t id;
+	int traffic_class;
+	void *net, *coll;
+};
+
+/* versions.c: the calls of all versions, for the current communicator */
+extern struct communicator *current;
 nccl_result_t net_init(void);
-nccl_result_t net_properties(int dev, struct nccl_properties_v10 *p);
-nccl_result_t net_listen(void *handle, void **listener);
+nccl_result_t net_finalize(void);
+bool net_lacks(void);			/* what the plugin has no use for */
+nccl_result_t net_properties(int dev, struct nccl_properties_v12 *p);
+nccl_result_t net_listen(int dev, void *handle, void **listener);
 nccl_result_t net_connect(int dev, void *handle, void **sender);
 nccl_result_t net_accept(void *listener, void **receiver);
 nccl_result_t net_reg(void *conn, void *data, size_t size, int memory, void **mhandle);
+nccl_result_t net_reg_dmabuf(void *conn, void *data, size_t size, void **mhandle);
 nccl_result_t net_dereg(void *conn, void *mhandle);
 nccl_result_t net_isend(void *sender, const void *data, size_t size, void **request);
 nccl_result_t net_irecv(void *receiver, int n, void *data, size_t size, void **request);
@@ -63,11 +91,14 @@ nccl_result_t net_close_recv(void *receiver);
 nccl_result_t net_close_listen(void *listener);
 
 nccl_result_t coll_init(void);
-nccl_result_t coll_properties(int dev, struct nccl_properties_v10 *p);
+nccl_result_t coll_finalize(void);
+bool coll_lacks(void);
+nccl_result_t coll_properties(int dev, struct nccl_properties_v12 *p);
 nccl_result_t coll_listen(int dev, void *handle, void **listener);
 nccl_result_t coll_connect(void *handles[], int size, int rank, void *listener, void **group);
 nccl_result_t coll_support(int dtype, int redop, int *yes);
 nccl_result_t coll_reg(void *group, void *data, size_t size, int memory, void **mhandle);
+nccl_result_t coll_reg_dmabuf(void *group, void *data, size_t size, void **mhandle);
 nccl_result_t coll_dereg(void *group, void *mhandle);
 nccl_result_t coll_allreduce(void *group, const void *src, void *dst, size_t count, int dtype,
 			     int redop, void **request);
@@ -104,12 +135,27 @@ void fill(int dtype, int redop, uint32_t rank, uint64_t id, size_t first, size_t
 /* The bits of the reduction over all ranks. */
 void expect(int dtype, int redop, uint64_t id, size_t first, size_t n, void *p);
 
+/* An error with a warning that has this in it. */
+#define REFUSED(call, result, text)					\
+	do {								\
+		nccl_result_t _r = (call);				\
+		const char *_w = warning();				\
+									\
+		CHECK(_r == (result) && strstr(_w, text), "result %d: %s", _r, _w); \
+	} while (0)
+
+/* A test is between init and finalize of a communicator, with each version that releases have. */
 struct test {
 	const char *name;
 	int (*fn)(uint32_t rank);
 	int victim;			/* 1 + the rank that is killed; 0: none */
+	unsigned int flags;
 };
 
-extern const struct test message_tests[], coll_tests[], window_tests[], bad_tests[];
+#define ONCE	1			/* only with the newest version: it takes long */
+#define BARE	2			/* it begins with load() */
+#define ALL_RELEASES 4			/* with each release */
+
+extern const struct test comm_tests[], message_tests[], coll_tests[], window_tests[], bad_tests[];
 
 #endif /* NCCL_TEST_H */

@@ -1,159 +1,147 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The plugin, loaded as NCCL does it, and its calls in both versions of the interface.
+ * The calls of the plugin, in all versions of the interface, as if there were one.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdarg.h>
-#include <string.h>
-
 #include "nccl_test.h"
 
-int version;
+struct communicator *current;
 
-static void *library;
-static const struct nccl_net_v8 *net8;
-static const struct nccl_net_v10 *net10;
-static const struct nccl_collnet_v8 *coll8;
-static const struct nccl_collnet_v10 *coll10;
-static char warned[512];
+/* -- messages -------------------------------------------------------------- */
 
-/* NCCL fixes these numbers, which a table with a missing entry or field changes. */
-#define IS(what, number) _Static_assert((what) == (number), #what)
-#define ENTRY(table, entry, number) \
-	IS(offsetof(struct table, entry), (number) * sizeof(void *))
+/* The table of the version, and calls that have the same arguments in all versions. */
+#define NET_V(v)	((const struct nccl_net_v##v *)net_table)
+#define NET(call, ...)							\
+	(nccl->takes == 8 ? NET_V(8)->call(__VA_ARGS__) :		\
+	 nccl->takes == 10 ? NET_V(10)->call(__VA_ARGS__) :		\
+	 nccl->takes == 11 ? NET_V(11)->call(__VA_ARGS__) : NET_V(12)->call(__VA_ARGS__))
+/* Calls that are equal from version 11 on. */
+#define NET_11(call, ...)						\
+	(nccl->takes == 11 ? NET_V(11)->call(__VA_ARGS__) : NET_V(12)->call(__VA_ARGS__))
 
-IS(sizeof(struct nccl_properties_v8), 64);
-IS(offsetof(struct nccl_properties_v8, latency), 40);
-IS(offsetof(struct nccl_properties_v8, device_type), 52);
-IS(sizeof(struct nccl_properties_v10), 104);
-IS(offsetof(struct nccl_properties_v10, speed), 36);
-IS(offsetof(struct nccl_properties_v10, consists_of), 64);
-IS(offsetof(struct nccl_properties_v10, max_p2p_bytes), 88);
-IS(sizeof(struct nccl_part_v8), 24);
-IS(sizeof(struct nccl_part_v10), 24);
-ENTRY(nccl_net_v8, isend, 10);
-ENTRY(nccl_net_v8, test, 13);
-ENTRY(nccl_net_v8, consumed, 18);
-IS(sizeof(struct nccl_net_v8), 19 * sizeof(void *));
-ENTRY(nccl_net_v10, isend, 10);
-ENTRY(nccl_net_v10, test, 13);
-ENTRY(nccl_net_v10, make_device, 19);
-IS(sizeof(struct nccl_net_v10), 20 * sizeof(void *));
-ENTRY(nccl_collnet_v8, iallreduce, 10);
-ENTRY(nccl_collnet_v8, test, 14);
-IS(sizeof(struct nccl_collnet_v8), 17 * sizeof(void *));
-ENTRY(nccl_collnet_v10, iallreduce, 10);
-ENTRY(nccl_collnet_v10, test, 14);
-ENTRY(nccl_collnet_v10, make_device, 17);
-IS(sizeof(struct nccl_collnet_v10), 18 * sizeof(void *));
-
-__attribute__((format(printf, 5, 6)))
-static void log_line(enum nccl_level level, unsigned long topics, const char *file, int line,
-		     const char *fmt, ...)
-{
-	char text[sizeof(warned)];
-	va_list args;
-
-	(void)topics;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	printf("# %s:%d: %s\n", file, line, text);
-	if (level == NCCL_WARN)
-		memcpy(warned, text, sizeof(warned));
-}
-
-static nccl_result_t profile(void **event, int type, void *phandle, int64_t plugin, void *extra)
+static nccl_result_t profile(void **event, int type, void *phandle, int64_t id, void *extra)
 {
 	(void)event;
 	(void)type;
 	(void)phandle;
-	(void)plugin;
+	(void)id;
 	(void)extra;
 	return NCCL_OK;
 }
 
-const char *warning(void)
+static nccl_result_t init_version(void)
 {
-	static char text[sizeof(warned)];
+	struct nccl_config config = { current->traffic_class };
 
-	memcpy(text, warned, sizeof(text));
-	warned[0] = '\0';
-	return text;
+	if (nccl->takes == 8)
+		return NET_V(8)->init(log_line);
+	if (nccl->takes == 10)
+		return NET_V(10)->init(log_line, profile);
+	return NET_11(init, &current->net, current->id, &config, log_line, profile);
 }
-
-const char *load(const char *path)
-{
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		return dlerror();
-	net8 = dlsym(library, "ncclNetPlugin_v8");
-	net10 = dlsym(library, "ncclNetPlugin_v10");
-	coll8 = dlsym(library, "ncclCollNetPlugin_v8");
-	coll10 = dlsym(library, "ncclCollNetPlugin_v10");
-	if (!net8 || !net10 || !coll8 || !coll10)
-		return dlerror();
-	return dlsym(library, "rar_comm_start") ? "it exports librar" : NULL;
-}
-
-void unload(void)
-{
-	dlclose(library);
-}
-
-/* -- messages -------------------------------------------------------------- */
-
-#define NET(call, ...)	(version == 8 ? net8->call(__VA_ARGS__) : net10->call(__VA_ARGS__))
 
 nccl_result_t net_init(void)
 {
+	nccl_result_t result = init_version();
 	int n = 0;
-	nccl_result_t result = version == 8 ? net8->init(log_line) :
-			     net10->init(log_line, profile);
 
 	if (!result)
 		result = NET(devices, &n);
 	return result ? result : n == 1 ? NCCL_OK : NCCL_INTERNAL_ERROR;
 }
 
-static void widen(const struct nccl_properties_v8 *p8, struct nccl_properties_v10 *p)
+nccl_result_t net_finalize(void)
 {
-	*p = (struct nccl_properties_v10) {
+	return nccl->takes < 11 ? NCCL_OK : NET_11(finalize, current->net);
+}
+
+bool net_lacks(void)
+{
+	bool lacks = !(nccl->takes == 8 ? NET_V(8)->gpu_reg : NET_V(10)->gpu_reg) &&
+		     !(nccl->takes == 8 ? NET_V(8)->consumed : NET_V(10)->consumed);
+
+	if (nccl->takes >= 10)
+		lacks = lacks && !NET_V(10)->make_device;
+	if (nccl->takes >= 11)
+		lacks = lacks && !NET_V(11)->set_attributes;
+	return lacks;
+}
+
+static void widen_v8(const struct nccl_properties_v8 *p8, struct nccl_properties_v12 *p)
+{
+	*p = (struct nccl_properties_v12) {
 		.name = p8->name, .pci_path = p8->pci_path, .guid = p8->guid,
 		.memory = p8->memory, .global_reg = p8->global_reg, .speed = p8->speed,
 		.port = p8->port, .latency = p8->latency, .max_comms = p8->max_comms,
 		.max_recvs = p8->max_recvs, .device_type = p8->device_type,
 		.device_version = p8->device_version, .consists_of = { 1, { 0 } },
 		.max_p2p_bytes = 1024 * MIB, .max_coll_bytes = 512 * MIB,
+		.max_requests = 1, .rail = NCCL_UNDEFINED, .plane = NCCL_UNDEFINED,
 	};
 }
 
-nccl_result_t net_properties(int dev, struct nccl_properties_v10 *p)
+static void widen_v10(const struct nccl_properties_v10 *p10, struct nccl_properties_v12 *p)
 {
-	struct nccl_properties_v8 p8;
-	nccl_result_t result;
-
-	if (version == 10)
-		return net10->properties(dev, p);
-	result = net8->properties(dev, &p8);
-	if (!result)
-		widen(&p8, p);
-	return result;
+	*p = (struct nccl_properties_v12) {
+		.name = p10->name, .pci_path = p10->pci_path, .guid = p10->guid,
+		.memory = p10->memory, .global_reg = p10->global_reg,
+		.force_flush = p10->force_flush, .speed = p10->speed, .port = p10->port,
+		.latency = p10->latency, .max_comms = p10->max_comms,
+		.max_recvs = p10->max_recvs, .device_type = p10->device_type,
+		.device_version = p10->device_version,
+		.consists_of = { p10->consists_of.n, { p10->consists_of.devices[0] } },
+		.max_p2p_bytes = p10->max_p2p_bytes, .max_coll_bytes = p10->max_coll_bytes,
+		.max_requests = 1, .rail = NCCL_UNDEFINED, .plane = NCCL_UNDEFINED,
+	};
 }
 
-nccl_result_t net_listen(void *handle, void **listener)
+/* Of messages or of collectives, by the function of the table. */
+#define WIDEN(old, call, dev, p) ({					\
+	struct nccl_properties_##old _q;				\
+	nccl_result_t _r = (call)(dev, &_q);				\
+									\
+	if (!_r)							\
+		widen_##old(&_q, p);					\
+	_r;								\
+})
+
+static void widen_v11(const struct nccl_properties_v11 *p11, struct nccl_properties_v12 *p)
 {
-	return NET(listen, 0, handle, listener);
+	widen_v10(&p11->v10, p);
+	p->max_requests = p11->max_requests;
+}
+
+nccl_result_t net_properties(int dev, struct nccl_properties_v12 *p)
+{
+	switch (nccl->takes) {
+	case 8:
+		return WIDEN(v8, NET_V(8)->properties, dev, p);
+	case 10:
+		return WIDEN(v10, NET_V(10)->properties, dev, p);
+	case 11:
+		return WIDEN(v11, NET_V(11)->properties, dev, p);
+	}
+	return NET_V(12)->properties(dev, p);
+}
+
+nccl_result_t net_listen(int dev, void *handle, void **listener)
+{
+	if (nccl->takes == 8)
+		return NET_V(8)->listen(dev, handle, listener);
+	if (nccl->takes == 10)
+		return NET_V(10)->listen(dev, handle, listener);
+	return NET_11(listen, current->net, dev, handle, listener);
 }
 
 nccl_result_t net_connect(int dev, void *handle, void **sender)
 {
+	struct nccl_config config = { current->traffic_class };
 	void *on_gpu = NULL;
-	int config = -1;
 
-	return version == 8 ? net8->connect(dev, handle, sender, &on_gpu) :
-	       net10->connect(dev, &config, handle, sender, &on_gpu);
+	if (nccl->takes == 8)
+		return NET_V(8)->connect(dev, handle, sender, &on_gpu);
+	if (nccl->takes == 10)
+		return NET_V(10)->connect(dev, &config, handle, sender, &on_gpu);
+	return NET_11(connect, current->net, dev, handle, sender, &on_gpu);
 }
 
 nccl_result_t net_accept(void *listener, void **receiver)
@@ -168,6 +156,11 @@ nccl_result_t net_reg(void *conn, void *data, size_t size, int memory, void **mh
 	return NET(reg, conn, data, size, memory, mhandle);
 }
 
+nccl_result_t net_reg_dmabuf(void *conn, void *data, size_t size, void **mhandle)
+{
+	return NET(reg_dmabuf, conn, data, size, NCCL_CUDA_MEMORY, 0, 3, mhandle);
+}
+
 nccl_result_t net_dereg(void *conn, void *mhandle)
 {
 	return NET(dereg, conn, mhandle);
@@ -175,8 +168,11 @@ nccl_result_t net_dereg(void *conn, void *mhandle)
 
 nccl_result_t net_isend(void *sender, const void *data, size_t size, void **request)
 {
-	return version == 8 ? net8->isend(sender, (void *)data, size, 5, NULL, request) :
-	       net10->isend(sender, (void *)data, size, 5, NULL, NULL, request);
+	if (nccl->takes == 8)
+		return NET_V(8)->isend(sender, (void *)data, size, 5, NULL, request);
+	if (nccl->takes == 10)
+		return NET_V(10)->isend(sender, (void *)data, size, 5, NULL, NULL, request);
+	return NET_11(isend, sender, (void *)data, size, 5, NULL, NULL, request);
 }
 
 /* NCCL leaves 1 in *request where it need not know when the receive is complete. */
@@ -185,10 +181,13 @@ nccl_result_t net_irecv(void *receiver, int n, void *data, size_t size, void **r
 	void *mhandle = NULL, *phandle = NULL;
 	int small = size, tag = 7;
 
-	*request = version == 8 ? NULL : (void *)1;
-	return version == 8 ?
-	       net8->irecv(receiver, n, &data, &small, &tag, &mhandle, request) :
-	       net10->irecv(receiver, n, &data, &size, &tag, &mhandle, &phandle, request);
+	*request = nccl->takes == 8 ? NULL : (void *)1;
+	if (nccl->takes == 8)
+		return NET_V(8)->irecv(receiver, n, &data, &small, &tag, &mhandle, request);
+	if (nccl->takes == 10)
+		return NET_V(10)->irecv(receiver, n, &data, &size, &tag, &mhandle, &phandle,
+					request);
+	return NET_11(irecv, receiver, n, &data, &size, &tag, &mhandle, &phandle, request);
 }
 
 nccl_result_t net_iflush(void *receiver, void *data, int size, void **request)
@@ -209,34 +208,63 @@ nccl_result_t net_close_listen(void *listener) { return NET(close_listen, listen
 
 /* -- collectives ----------------------------------------------------------- */
 
-#define COLL(call, ...)	(version == 8 ? coll8->call(__VA_ARGS__) : coll10->call(__VA_ARGS__))
+#define COLL_V(v)	((const struct nccl_collnet_v##v *)coll_table)
+#define COLL(call, ...)							\
+	(nccl->takes == 8 ? COLL_V(8)->call(__VA_ARGS__) :		\
+	 nccl->takes == 10 ? COLL_V(10)->call(__VA_ARGS__) :		\
+	 nccl->takes == 11 ? COLL_V(11)->call(__VA_ARGS__) : COLL_V(12)->call(__VA_ARGS__))
+#define COLL_11(call, ...)						\
+	(nccl->takes == 11 ? COLL_V(11)->call(__VA_ARGS__) : COLL_V(12)->call(__VA_ARGS__))
+/* Calls that are equal from version 10 on. */
+#define COLL_10(call, ...)						\
+	(nccl->takes == 10 ? COLL_V(10)->call(__VA_ARGS__) : COLL_11(call, __VA_ARGS__))
 
 nccl_result_t coll_init(void)
 {
+	nccl_result_t result;
 	int n = 0;
-	nccl_result_t result = COLL(init, log_line);
 
+	if (nccl->takes == 8)
+		result = COLL_V(8)->init(log_line);
+	else if (nccl->takes == 10)
+		result = COLL_V(10)->init(log_line);
+	else
+		result = COLL_11(init, &current->coll, current->id, log_line);
 	if (!result)
 		result = COLL(devices, &n);
 	return result ? result : n == 1 ? NCCL_OK : NCCL_INTERNAL_ERROR;
 }
 
-nccl_result_t coll_properties(int dev, struct nccl_properties_v10 *p)
+nccl_result_t coll_finalize(void)
 {
-	struct nccl_properties_v8 p8;
-	nccl_result_t result;
+	return nccl->takes < 11 ? NCCL_OK : COLL_11(finalize, current->coll);
+}
 
-	if (version == 10)
-		return coll10->properties(dev, p);
-	result = coll8->properties(dev, &p8);
-	if (!result)
-		widen(&p8, p);
-	return result;
+bool coll_lacks(void)
+{
+	return nccl->takes == 8 || !COLL_V(10)->make_device;
+}
+
+nccl_result_t coll_properties(int dev, struct nccl_properties_v12 *p)
+{
+	switch (nccl->takes) {
+	case 8:
+		return WIDEN(v8, COLL_V(8)->properties, dev, p);
+	case 10:
+		return WIDEN(v10, COLL_V(10)->properties, dev, p);
+	case 11:
+		return WIDEN(v11, COLL_V(11)->properties, dev, p);
+	}
+	return COLL_V(12)->properties(dev, p);
 }
 
 nccl_result_t coll_listen(int dev, void *handle, void **listener)
 {
-	return COLL(listen, dev, handle, listener);
+	if (nccl->takes == 8)
+		return COLL_V(8)->listen(dev, handle, listener);
+	if (nccl->takes == 10)
+		return COLL_V(10)->listen(dev, handle, listener);
+	return COLL_11(listen, current->coll, dev, handle, listener);
 }
 
 nccl_result_t coll_connect(void *handles[], int size, int rank, void *listener, void **group)
@@ -252,6 +280,11 @@ nccl_result_t coll_support(int dtype, int redop, int *yes)
 nccl_result_t coll_reg(void *group, void *data, size_t size, int memory, void **mhandle)
 {
 	return COLL(reg, group, data, size, memory, mhandle);
+}
+
+nccl_result_t coll_reg_dmabuf(void *group, void *data, size_t size, void **mhandle)
+{
+	return COLL(reg_dmabuf, group, data, size, NCCL_CUDA_MEMORY, 0, 3, mhandle);
 }
 
 nccl_result_t coll_dereg(void *group, void *mhandle)
@@ -272,11 +305,11 @@ nccl_result_t coll_gather(void *group, const void *src, int n, void *dst, size_t
 	struct nccl_part_v10 part10 = { NULL, dst, size };
 	struct nccl_part_v8 part8 = { NULL, dst, size };
 
-	return version == 8 ?
-	       coll8->iallgather(group, (void *)src, n, &part8, block, start, len, NULL,
-				 request) :
-	       coll10->iallgather(group, (void *)src, n, &part10, block, start, len, NULL,
-				  request);
+	if (nccl->takes == 8)
+		return COLL_V(8)->iallgather(group, (void *)src, n, &part8, block, start, len,
+					     NULL, request);
+	return COLL_10(iallgather, group, (void *)src, n, &part10, block, start, len, NULL,
+		       request);
 }
 
 nccl_result_t coll_scatter(void *group, int n, const void *src, size_t size, void *dst,
@@ -286,11 +319,11 @@ nccl_result_t coll_scatter(void *group, int n, const void *src, size_t size, voi
 	struct nccl_part_v10 part10 = { NULL, (void *)src, size };
 	struct nccl_part_v8 part8 = { NULL, (void *)src, size };
 
-	return version == 8 ?
-	       coll8->ireducescatter(group, n, &part8, dst, block, start, len, dtype, redop,
-				     NULL, request) :
-	       coll10->ireducescatter(group, n, &part10, dst, block, start, len, dtype, redop,
-				      NULL, request);
+	if (nccl->takes == 8)
+		return COLL_V(8)->ireducescatter(group, n, &part8, dst, block, start, len, dtype,
+						 redop, NULL, request);
+	return COLL_10(ireducescatter, group, n, &part10, dst, block, start, len, dtype, redop,
+		       NULL, request);
 }
 
 nccl_result_t coll_iflush(void *group, void *data, int size, void **request)

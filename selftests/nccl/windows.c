@@ -211,9 +211,9 @@ static int mixed(uint32_t rank)
 }
 
 const struct test window_tests[] = {
-	{ "windows of gathers", gathers, 0 },
-	{ "windows of scatters", scatters, 0 },
-	{ "more operations than fit", crowded, 0 },
-	{ "windows, empty ones and sums", mixed, 0 },
-	{ NULL, NULL, 0 },
+	{ "windows of gathers", gathers, 0, 0 },
+	{ "windows of scatters", scatters, 0, 0 },
+	{ "more operations than fit", crowded, 0, 0 },
+	{ "windows, empty ones and sums", mixed, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
