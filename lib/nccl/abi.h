@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The binary interface between NCCL and a network plugin, in its versions 8, 10, 11 and 12.
+ * The binary interface between NCCL and its plugins: networks in the versions 8, 10, 11 and 12, and
+ * tuners in the versions 3 to 6.
  *
- * Written from NCCL's public headers: src/include/plugin/net/net_v*.h of NCCL 2.30.7
- * (github.com/NVIDIA/nccl). NCCL fixes the order and the types of what is here, the numbers, and the
- * names of the tables at the end; all other names are ours.
+ * Written from NCCL's public headers: src/include/plugin/net/net_v*.h and
+ * src/include/plugin/tuner/tuner_v*.h of NCCL 2.30.7 (github.com/NVIDIA/nccl). NCCL fixes the order
+ * and the types of what is here, the numbers, and the names of the tables at the end; all other
+ * names are ours.
  *
- *	NCCL		version
- *	2.20 to 2.23	8
- *	2.24, 2.25	8 and 9
- *	2.26, 2.27	10
- *	2.28, 2.29	11
- *	2.30		12
+ *	NCCL		network		tuner
+ *	2.20, 2.21	8		none of these
+ *	2.22, 2.23	8		3
+ *	2.24, 2.25	8 (and 9)	4
+ *	2.26, 2.27	10		4
+ *	2.28, 2.29	11		5
+ *	2.30		12		6
  *
  * Each takes older versions as well. Version 9 is not here.
  */
@@ -52,6 +55,13 @@ enum nccl_dtype {
 
 enum nccl_redop {
 	NCCL_SUM = 0, NCCL_PROD = 1, NCCL_MAX = 2, NCCL_MIN = 3, NCCL_AVG = 4,
+};
+
+/* What a tuner is asked about, and the rows of its table. */
+enum nccl_function { NCCL_ALLREDUCE = 4 };
+enum nccl_algorithm {
+	NCCL_TREE = 0, NCCL_RING = 1, NCCL_COLLNET_DIRECT = 2, NCCL_COLLNET_CHAIN = 3,
+	NCCL_NVLS = 4, NCCL_NVLS_TREE = 5, NCCL_PAT = 6,
 };
 
 enum nccl_level { NCCL_WARN = 2, NCCL_INFO = 3 };
@@ -371,6 +381,49 @@ struct nccl_collnet_v##version {							\
 NCCL_COLLNET_WITH_CONTEXT(11, nccl_properties_v11, nccl_devices);
 NCCL_COLLNET_WITH_CONTEXT(12, nccl_properties_v12, nccl_devices_v12);
 
+/*
+ * A tuner, which says how a call is done. Its table has a time for each algorithm and protocol, or a
+ * negative number where NCCL cannot take them; NCCL takes the shortest.
+ */
+struct nccl_tuner_v3 {
+	const char *name;
+	nccl_result_t (*init)(size_t ranks, size_t nodes, nccl_log_fn log, void **ctx);
+	nccl_result_t (*choose)(void *ctx, enum nccl_function function, size_t bytes, int calls,
+				float **times, int algorithms, int protocols, int *channels);
+	nccl_result_t (*finalize)(void *ctx);
+};
+
+struct nccl_tuner_v4 {
+	const char *name;
+	nccl_result_t (*init)(size_t ranks, size_t nodes, nccl_log_fn log, void **ctx);
+	nccl_result_t (*choose)(void *ctx, enum nccl_function function, size_t bytes, int calls,
+				float **times, int algorithms, int protocols, int registered,
+				int *channels);
+	nccl_result_t (*finalize)(void *ctx);
+};
+
+struct nccl_tuner_v5 {
+	const char *name;
+	nccl_result_t (*init)(void **ctx, uint64_t comm, size_t ranks, size_t nodes,
+			      nccl_log_fn log, void *nvlink, void *constants);
+	nccl_result_t (*choose)(void *ctx, enum nccl_function function, size_t bytes, int calls,
+				float **times, int algorithms, int protocols, int registered,
+				int *channels);
+	nccl_result_t (*finalize)(void *ctx);
+};
+
+struct nccl_tuner_v6 {
+	const char *name;
+	nccl_result_t (*init)(void **ctx, uint64_t comm, size_t ranks, size_t nodes,
+			      nccl_log_fn log, void *nvlink, void *constants);
+	nccl_result_t (*choose)(void *ctx, enum nccl_function function, size_t bytes, int calls,
+				float **times, int algorithms, int protocols, int registered,
+				int *channels);
+	nccl_result_t (*finalize)(void *ctx);
+	nccl_result_t (*chunk)(void *ctx, enum nccl_function function, size_t bytes,
+			       int algorithm, int protocol, int channels, size_t *chunk);
+};
+
 extern const struct nccl_net_v8 ncclNetPlugin_v8;
 extern const struct nccl_net_v10 ncclNetPlugin_v10;
 extern const struct nccl_net_v11 ncclNetPlugin_v11;
@@ -379,5 +432,9 @@ extern const struct nccl_collnet_v8 ncclCollNetPlugin_v8;
 extern const struct nccl_collnet_v10 ncclCollNetPlugin_v10;
 extern const struct nccl_collnet_v11 ncclCollNetPlugin_v11;
 extern const struct nccl_collnet_v12 ncclCollNetPlugin_v12;
+extern const struct nccl_tuner_v3 ncclTunerPlugin_v3;
+extern const struct nccl_tuner_v4 ncclTunerPlugin_v4;
+extern const struct nccl_tuner_v5 ncclTunerPlugin_v5;
+extern const struct nccl_tuner_v6 ncclTunerPlugin_v6;
 
 #endif /* RAR_NCCL_ABI_H */

@@ -22,6 +22,7 @@ static int tables(uint32_t rank)
 		CHECK(!wrong, "%s", wrong);
 		CHECK(!strcmp(*(const char *const *)net_table, "rar"), "name");
 		CHECK(!strcmp(*(const char *const *)coll_table, "rar"), "name");
+		CHECK(!tuner_table || !strcmp(*(const char *const *)tuner_table, "rar"), "name");
 		CHECK(!net_init() && !coll_init(), "init");
 		CHECK(!net_finalize() && !coll_finalize(), "finalize");
 		unload();
@@ -33,7 +34,7 @@ static int tables(uint32_t rank)
 static int optional(uint32_t rank)
 {
 	(void)rank;
-	CHECK(net_lacks() && coll_lacks(), "more than the page says");
+	CHECK(net_lacks() && coll_lacks() && tuner_lacks(), "more than the page says");
 	return 0;
 }
 

@@ -10,22 +10,24 @@
 #include "nccl_test.h"
 
 #define OLDEST	6		/* version of the network that today's NCCL takes */
+#define OLDEST_TUNER 2
 
 /* The releases that brought a version, or the last ones without it. */
 const struct release releases[] = {
-	{ "2.20", 8, 8 },
-	{ "2.25", 9, 8 },
-	{ "2.27", 10, 10 },
-	{ "2.29", 11, 11 },
-	{ "2.30", 12, 12 },
-	{ NULL, 0, 0 },
+	{ "2.20", 8, 1, 8, 0 },
+	{ "2.23", 8, 3, 8, 3 },
+	{ "2.25", 9, 4, 8, 4 },
+	{ "2.27", 10, 4, 10, 4 },
+	{ "2.29", 11, 5, 11, 5 },
+	{ "2.30", 12, 6, 12, 6 },
+	{ NULL, 0, 0, 0, 0 },
 };
 
 const struct release *nccl = &releases[0];
 char plugin[PATH_BYTES];
-const void *net_table, *coll_table;
+const void *net_table, *coll_table, *tuner_table;
 
-static void *library;
+static void *library, *tuner_library;
 static char warned[512], noted[512];
 
 /* NCCL fixes these numbers, which a table with a missing entry or field changes. */
@@ -77,6 +79,11 @@ ENTRY(nccl_collnet_v11, test, 14);
 ENTRY(nccl_collnet_v11, finalize, 18);
 IS(sizeof(struct nccl_collnet_v11), 19 * sizeof(void *));
 IS(sizeof(struct nccl_collnet_v12), 19 * sizeof(void *));
+IS(sizeof(struct nccl_tuner_v3), 4 * sizeof(void *));
+IS(sizeof(struct nccl_tuner_v4), 4 * sizeof(void *));
+IS(sizeof(struct nccl_tuner_v5), 4 * sizeof(void *));
+ENTRY(nccl_tuner_v6, chunk, 4);
+IS(sizeof(struct nccl_tuner_v6), 5 * sizeof(void *));
 
 /* -- the log --------------------------------------------------------------- */
 
@@ -110,14 +117,14 @@ const char *note(void) { return take(noted); }
 /* -- tables ---------------------------------------------------------------- */
 
 /* The newest table from @newest on. */
-static const void *find(const char *name, int newest, int *version)
+static const void *find(void *from, const char *name, int newest, int oldest, int *version)
 {
 	const void *table = NULL;
 	char symbol[64];
 
-	for (*version = newest; *version >= OLDEST; --*version) {
+	for (*version = newest; *version >= oldest; --*version) {
 		snprintf(symbol, sizeof(symbol), "%s_v%d", name, *version);
-		table = dlsym(library, symbol);
+		table = dlsym(from, symbol);
 		if (table)
 			return table;
 	}
@@ -125,22 +132,27 @@ static const void *find(const char *name, int newest, int *version)
 	return NULL;
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or what is wrong. NCCL looks for the tuner in the library of the network. */
 const char *load(void)
 {
-	int net, coll;
+	int net, coll, tuner;
 
 	library = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
+	tuner_library = library ? dlopen(plugin, RTLD_LAZY | RTLD_LOCAL) : NULL;
+	if (!tuner_library)
 		return dlerror();
-	net_table = find("ncclNetPlugin", nccl->net, &net);
-	coll_table = find("ncclCollNetPlugin", nccl->net, &coll);
+	net_table = find(library, "ncclNetPlugin", nccl->net, OLDEST, &net);
+	coll_table = find(library, "ncclCollNetPlugin", nccl->net, OLDEST, &coll);
+	tuner_table = find(tuner_library, "ncclTunerPlugin", nccl->tuner, OLDEST_TUNER, &tuner);
 	if (net != nccl->takes || coll != nccl->takes)
 		return "another version of the network";
+	if (tuner != nccl->takes_tuner)
+		return "another version of the tuner";
 	return dlsym(library, "rar_comm_start") ? "it exports librar" : NULL;
 }
 
 void unload(void)
 {
+	dlclose(tuner_library);
 	dlclose(library);
 }

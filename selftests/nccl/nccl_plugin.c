@@ -212,6 +212,8 @@ static bool is_wanted(const struct test *t)
 
 	if (t->flags & ALL_RELEASES || !next->name)
 		return true;
+	if (t->flags & TUNER)
+		return nccl->takes_tuner && nccl->takes_tuner != next->takes_tuner;
 	return !(t->flags & ONCE) && nccl->takes != next->takes;
 }
 
@@ -233,7 +235,7 @@ static int run_all(const struct test *t, const char *pattern, int *nr)
 static int run_release(const char *pattern, int *nr)
 {
 	static const struct test *const all[] = {
-		comm_tests, message_tests, coll_tests, window_tests, bad_tests,
+		comm_tests, message_tests, coll_tests, window_tests, bad_tests, tuner_tests,
 	};
 	int failed = 0;
 

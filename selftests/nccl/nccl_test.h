@@ -42,19 +42,20 @@ uint64_t random_bits(uint64_t seed, uint64_t i);
 int count_fds(void);
 
 /*
- * A release of NCCL: the newest version of the network that it knows, and the one that it finds in
- * the plugin
+ * A release of NCCL: the newest versions of the network and of the tuner that it knows, and those
+ * that it finds in the plugin; 0: none
  */
 struct release {
 	const char *name;
-	int net, takes;
+	int net, tuner;
+	int takes, takes_tuner;
 };
 
 /* load.c */
 extern const struct release releases[], *nccl;
 #define PATH_BYTES	4096
 extern char plugin[PATH_BYTES];		/* its path */
-extern const void *net_table, *coll_table;
+extern const void *net_table, *coll_table, *tuner_table;
 const char *load(void);			/* NULL, or what is wrong */
 void unload(void);
 void log_line(enum nccl_level level, unsigned long topics, const char *file, int line,
@@ -112,6 +113,14 @@ nccl_result_t coll_test(void *request, int *done, int *size);
 nccl_result_t coll_close(void *group);
 nccl_result_t coll_close_listen(void *listener);
 
+#define ALGORITHMS	7	/* that NCCL has */
+#define PROTOCOLS	3
+nccl_result_t tuner_init(size_t ranks, size_t nodes, void **ctx);
+nccl_result_t tuner_choose(void *ctx, int function, size_t bytes, float *times, int algorithms,
+			   int *channels);
+nccl_result_t tuner_finalize(void *ctx);
+bool tuner_lacks(void);
+
 #define LATE	-100		/* a request is not complete in time */
 /* Wait for @n requests: the bytes of each, or -enum nccl_result, or LATE. */
 void net_wait(void *requests[], long got[], int n);
@@ -155,7 +164,9 @@ struct test {
 #define ONCE	1			/* only with the newest version: it takes long */
 #define BARE	2			/* it begins with load() */
 #define ALL_RELEASES 4			/* with each release */
+#define TUNER	8			/* with each version of the tuner */
 
-extern const struct test comm_tests[], message_tests[], coll_tests[], window_tests[], bad_tests[];
+extern const struct test comm_tests[], message_tests[], coll_tests[], window_tests[], bad_tests[],
+	tuner_tests[];
 
 #endif /* NCCL_TEST_H */

@@ -339,6 +339,63 @@ nccl_result_t coll_test(void *request, int *done, int *size)
 nccl_result_t coll_close(void *group) { return COLL(close, group); }
 nccl_result_t coll_close_listen(void *listener) { return COLL(close_listen, listener); }
 
+/* -- the tuner ------------------------------------------------------------- */
+
+#define TUNER_V(v)	((const struct nccl_tuner_v##v *)tuner_table)
+
+nccl_result_t tuner_init(size_t ranks, size_t nodes, void **ctx)
+{
+	int nvlink[3] = { nodes, 1, 8 };
+
+	switch (nccl->takes_tuner) {
+	case 3:
+		return TUNER_V(3)->init(ranks, nodes, log_line, ctx);
+	case 4:
+		return TUNER_V(4)->init(ranks, nodes, log_line, ctx);
+	case 5:
+		return TUNER_V(5)->init(ctx, 7, ranks, nodes, log_line, nvlink, NULL);
+	}
+	return TUNER_V(6)->init(ctx, 7, ranks, nodes, log_line, nvlink, NULL);
+}
+
+nccl_result_t tuner_choose(void *ctx, int function, size_t bytes, float *times, int algorithms,
+			   int *channels)
+{
+	float **table = (void *)times;
+
+	switch (nccl->takes_tuner) {
+	case 3:
+		return TUNER_V(3)->choose(ctx, function, bytes, 1, table, algorithms, PROTOCOLS,
+					  channels);
+	case 4:
+		return TUNER_V(4)->choose(ctx, function, bytes, 1, table, algorithms, PROTOCOLS,
+					  1, channels);
+	case 5:
+		return TUNER_V(5)->choose(ctx, function, bytes, 1, table, algorithms, PROTOCOLS,
+					  1, channels);
+	}
+	return TUNER_V(6)->choose(ctx, function, bytes, 1, table, algorithms, PROTOCOLS, 1,
+				  channels);
+}
+
+nccl_result_t tuner_finalize(void *ctx)
+{
+	switch (nccl->takes_tuner) {
+	case 3:
+		return TUNER_V(3)->finalize(ctx);
+	case 4:
+		return TUNER_V(4)->finalize(ctx);
+	case 5:
+		return TUNER_V(5)->finalize(ctx);
+	}
+	return TUNER_V(6)->finalize(ctx);
+}
+
+bool tuner_lacks(void)
+{
+	return nccl->takes_tuner < 6 || !TUNER_V(6)->chunk;
+}
+
 /* -- waiting --------------------------------------------------------------- */
 
 typedef nccl_result_t (*test_fn)(void *request, int *done, int *size);
