@@ -120,6 +120,10 @@ nccl_result_t group_begin(void)
 	struct rar_caps now;
 	int err = rar_probe(&now);
 
+	if (err == -EPERM || err == -EACCES)
+		return refuse(NCCL_SYSTEM_ERROR,
+			      "no collectives: a rule (seccomp, SELinux) forbids sockets of AF_RAR: %s",
+			      strerror(-err));
 	if (err)
 		return failed(NULL, "no collectives", err);
 	pthread_mutex_lock(&caps_lock);

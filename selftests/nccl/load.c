@@ -4,8 +4,13 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "nccl_test.h"
 
@@ -155,4 +160,25 @@ void unload(void)
 {
 	dlclose(tuner_library);
 	dlclose(library);
+}
+
+/* -- families that are refused --------------------------------------------- */
+
+static int refused;
+
+void refuse_family(int err)
+{
+	unsetenv("RAR_STUB");
+	refused = err;
+}
+
+/* Instead of libc's: the plugin finds this one first. */
+int socket(int family, int type, int protocol)
+{
+	if (refused && family != AF_UNIX && family != AF_INET && family != AF_INET6 &&
+	    family != AF_NETLINK) {
+		errno = refused;
+		return -1;
+	}
+	return syscall(SYS_socket, family, type, protocol);
 }

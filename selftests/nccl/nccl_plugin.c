@@ -235,7 +235,8 @@ static int run_all(const struct test *t, const char *pattern, int *nr)
 static int run_release(const char *pattern, int *nr)
 {
 	static const struct test *const all[] = {
-		comm_tests, message_tests, coll_tests, window_tests, bad_tests, tuner_tests,
+		comm_tests, message_tests, coll_tests, window_tests, bad_tests, missing_tests,
+		tuner_tests,
 	};
 	int failed = 0;
 

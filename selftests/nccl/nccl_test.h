@@ -63,6 +63,8 @@ void log_line(enum nccl_level level, unsigned long topics, const char *file, int
 /* The last warning of the plugin, which is forgotten then; "" if there was none. */
 const char *warning(void);
 const char *note(void);			/* the same of what is no warning */
+/* From now on the plugin gets this error for sockets of AF_RAR, and has no stub. */
+void refuse_family(int err);
 
 /* A communicator of NCCL: what the plugin keeps of it, and what NCCL knows. */
 struct communicator {
@@ -167,6 +169,6 @@ struct test {
 #define TUNER	8			/* with each version of the tuner */
 
 extern const struct test comm_tests[], message_tests[], coll_tests[], window_tests[], bad_tests[],
-	tuner_tests[];
+	missing_tests[], tuner_tests[];
 
 #endif /* NCCL_TEST_H */
