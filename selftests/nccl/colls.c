@@ -258,6 +258,38 @@ static int registered(uint32_t rank)
 	return 0;
 }
 
+/* What is registered is pinned by that, and by no operation. */
+static int pinned_once(uint32_t rank)
+{
+	enum { COUNT = 100000 };
+	char *src = aligned_alloc(4096, 2 * MIB), *dst = src + MIB;
+	struct reduction r = { NCCL_F32, NCCL_SUM, 9, COUNT, src, dst, NULL };
+	void *group, *in, *out;
+	long before, got;
+
+	CHECK(src, "memory");
+	fill(r.dtype, r.redop, rank, r.id, 0, COUNT, src);
+	if (open_group(rank, RANKS, 0, &group))
+		return 1;
+	CHECK(!coll_reg(group, src, MIB, NCCL_HOST_MEMORY, &in) &&
+	      !coll_reg(group, dst, MIB, NCCL_HOST_MEMORY, &out), "register");
+	sync_ranks();
+	before = pinned_ever();
+	sync_ranks();
+	for (int i = 0; i < 5; i++) {
+		if (start(group, &r))
+			return 1;
+		coll_wait(&r.request, &got, 1);
+		CHECK(got == COUNT * 4, "%ld bytes", got);
+	}
+	sync_ranks();
+	CHECK(pinned_ever() == before, "%ld pages more", pinned_ever() - before);
+	sync_ranks();
+	CHECK(!coll_dereg(group, in) && !coll_dereg(group, out) && !coll_close(group), "close");
+	free(src);
+	return 0;
+}
+
 /* Operations of two groups are started in another order on each rank. */
 static int two_groups(uint32_t rank)
 {
@@ -308,6 +340,7 @@ const struct test coll_tests[] = {
 	{ "as many all-reduces as NCCL may have, and too many", many, 0, 0 },
 	{ "slots that are used again", slots, 0, 0 },
 	{ "registered memory", registered, 0, 0 },
+	{ "registered memory is pinned once", pinned_once, 0, 0 },
 	{ "two groups", two_groups, 0, 0 },
 	{ "a group of two", small_group, 0, 0 },
 	{ NULL, NULL, 0, 0 },

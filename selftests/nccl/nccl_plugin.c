@@ -158,10 +158,15 @@ static long vmstat(const char *counter)
 	return value;
 }
 
+long pinned_ever(void)
+{
+	return vmstat("nr_foll_pin_acquired");
+}
+
 /* User pages pinned now. */
 static long pinned(void)
 {
-	long ever = vmstat("nr_foll_pin_acquired");
+	long ever = pinned_ever();
 
 	return ever < 0 ? -1 : ever - vmstat("nr_foll_pin_released");
 }

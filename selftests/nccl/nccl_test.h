@@ -40,6 +40,8 @@ void sync_ranks(void);
 bool nap(unsigned int n);
 uint64_t random_bits(uint64_t seed, uint64_t i);
 int count_fds(void);
+/* User pages that were pinned since the start; -1 if this kernel does not count them. */
+long pinned_ever(void);
 
 /*
  * A release of NCCL: the newest versions of the network and of the tuner that it knows, and those
