@@ -126,7 +126,7 @@ other_version()
 	python3 - "$(modinfo -n rar_box)" "$dir/rar_box.ko" <<- 'EOT' || return
 		import sys
 		text = open(sys.argv[1], "rb").read()
-		version = 0x52415201.to_bytes(4, "little")
+		version = 0x52415202.to_bytes(4, "little")
 		assert text.count(version) == 1, text.count(version)
 		open(sys.argv[2], "wb").write(text.replace(version, b"\2" + version[1:]))
 	EOT

@@ -337,7 +337,7 @@ static int rar_set_security(int fd)
 	const char *all = getenv("RAR_SECURITY");
 	uint32_t level = RAR_SECURITY_AUTH;
 
-	if (!all)
+	if (!all || !*all)
 		return 0;
 	if (!strcmp(all, "encrypt"))
 		level = RAR_SECURITY_ENCRYPT;

@@ -67,6 +67,8 @@ static void rcv_entered(struct rar_member *m, const struct rar_pkt *pkt)
 	    be64_to_cpu(eh.nonce) != leg->nonce || READ_ONCE(link->epoch) ||
 	    !READ_ONCE(link->tx.sent))
 		return;
+	/* If there are seals, this one is right. */
+	WRITE_ONCE(leg->why, RAR_R_NONE);
 	if (eh.epoch) {
 		spin_lock_bh(&m->lock);
 		/* Another CPU may have opened it: numbers must not begin again. */

@@ -94,7 +94,6 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	leg->cast = flags & RAR_EF_BROADCAST;
 	leg->reduce = flags & RAR_EF_REDUCE;
 	leg->keyed = flags & RAR_EF_KEYED;
-	WRITE_ONCE(leg->why, RAR_R_NONE);
 	leg->opened = jiffies;
 	set_home_at(leg);
 	WRITE_ONCE(link->heard, jiffies);
