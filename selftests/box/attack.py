@@ -25,13 +25,14 @@ LIB = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(LIB / "lib"), str(LIB / "hostile")]
 import attack
 import live
-from attack import AUTH, ENCRYPT, TAIL, Attacks, Sealed, attack_type, inject, join_tag, of_type, tag_of
+from attack import Attacks, Sealed, attack_type, inject, of_type
 from live import COUNT, N, RAR_INFO, Data, wait_quiet
 from rarpkt import (ACK, AG, BOX_RANK, ENTER, ENTERED, OFFER, PROBE, RESET, RETURN, RS, SOL_RAR, WANT,
                     enter, sysctl, tables)
+from seal import AUTH, ENCRYPT, TAIL, join_tag, tag_of
 from tap import finish, get_seed, note, result
 
-RAR_BOX, RAR_BOX_WAIT, RAR_BOX_KEY = 19, 22, 24
+RAR_BOX, RAR_BOX_WAIT, RAR_BOX_KEY = 19, 22, 25
 BOX_KEY = b"a key that a box has, 32 letters"
 OTHER_KEY = BOX_KEY[::-1]
 BOXES = 312             # of struct rar_info: struct rar_box_info, which begins with state and reason
@@ -199,9 +200,9 @@ def published():
         src, dst = struct.unpack_from(">HH", rar, 2)
         counter = struct.unpack_from(">Q", rar, len(rar) - 8)[0]
         if rar[1] in (ENTER, ENTERED):
-            want = join_tag(0, below, rar[:-TAIL], enter_key)
+            want = join_tag(enter_key, below, rar[:-TAIL])
         else:
-            want = tag_of(leg_key(ring, leg, src, dst), counter, rar[:-TAIL])
+            want = tag_of(leg_key(ring, leg, src, dst), counter, rar[:-TAIL], attack.level)
             counters_of[src, dst].append(counter)
         good[rar[1]].append(want == rar[-TAIL:-8])
     note(f"types and tags: { {k: f'{sum(v)} of {len(v)}' for k, v in good.items()} }")

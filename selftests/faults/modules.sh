@@ -126,9 +126,9 @@ other_version()
 	python3 - "$(modinfo -n rar_box)" "$dir/rar_box.ko" <<- 'EOT' || return
 		import sys
 		text = open(sys.argv[1], "rb").read()
-		version = 0x52415202.to_bytes(4, "little")
+		version, other = (v.to_bytes(4, "little") for v in (0x52415202, 0x524152ff))
 		assert text.count(version) == 1, text.count(version)
-		open(sys.argv[2], "wb").write(text.replace(version, b"\2" + version[1:]))
+		open(sys.argv[2], "wb").write(text.replace(version, other))
 	EOT
 	says "Invalid" insmod "$dir/rar_box.ko" && all_of rar
 }

@@ -52,7 +52,7 @@ make_host()
 # The module's counters are N.
 count() { printf 'RarExt: OpsDone RxBytes TxRetrans\nRarExt: %s 5 0\n' "$1" > "$dir/proc/net/rar_netstat"; }
 
-# A test of NCCL: the time is of the way, and with CollNet the module counts.
+# A test of NCCL: the time is of the way, and longer in the second round. With CollNet the module counts.
 make_perf()
 {
 	fake all_reduce_perf <<- 'EOF'
@@ -70,6 +70,7 @@ make_perf()
 		sed -i 's/RarExt: 0 /RarExt: 40 /' "$PROC/net/rar_netstat" ;;
 	*) echo "way $way"; exit 1 ;;
 	esac
+	[ "$(wc -l < "$STATE/runs")" -le 4 ] || t=$((t + 1))
 	[ "$(cat "$STATE/fails" 2> /dev/null)" != "$way" ] || {
 		echo "h:1:2 [0] misc.cc:50 NCCL WARN Cuda failure 'out of memory'"
 		exit 3
@@ -92,7 +93,7 @@ run()
 	out+=$'\n'"status $status"
 }
 
-report() { run "$@" scripts/gpu-report node1 node2; }
+report() { rm -f "$state/runs"; run "$@" scripts/gpu-report node1 node2; }
 says() { local text; for text; do grep -qE -- "$text" <<< "$out" || { out+=$'\n'"no: $text"; return 1; }; done; }
 silent() { ! grep -qE -- "$1" <<< "$out"; }
 verdict() { result $? "$1"; }

@@ -13,7 +13,6 @@ packets are for rank 1.
 """
 import collections
 import errno
-import hashlib
 import mmap
 import os
 import pathlib
@@ -29,12 +28,13 @@ from live import COUNT, KEY, N, RAR_INFO, RAR_JOIN, RAR_KEY, RAR_SECURITY, Data,
 from rarpkt import (ABORT, ACK, AF_RAR, AG, COLLECT, COMMIT, DIRECT, DONE, ENTER, ENTERED, FIN,
                     FIN_ACK, JOIN, JOIN_ACK, LATE, OFFER, PAIR, PAIR_ACK, PEER_ACK, PROBE, PROPOSE,
                     RAIL, REJECT, RESET, RETURN, RS, SOL_RAR, WANT, Packet, enter, sysctl)
+from seal import AUTH, ENCRYPT, TAIL, join_key, join_tag, key_of, tag_of
 from tap import finish, get_seed, note, result
 
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT, BY_HALVING = 13, 0, 3, 4      # the last: see main()
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 RAR_R_KEY, RAR_R_SECURITY = 23, 28
-HEADER, TAIL = 24, 24
+HEADER = 24
 OF_JOIN = (JOIN, JOIN_ACK, COLLECT, PROPOSE, COMMIT, PAIR, PAIR_ACK)
 # What a rank may get, by the schedule in which its group sends it, if any.
 TYPES = {BY_RANKS: {"RS": RS, "AG": AG, "ACK": ACK, "PROBE": PROBE, "ABORT": ABORT, "RESET": RESET,
@@ -44,7 +44,6 @@ TYPES = {BY_RANKS: {"RS": RS, "AG": AG, "ACK": ACK, "PROBE": PROBE, "ABORT": ABO
                     "OFFER": OFFER, "RAIL": RAIL},
          BY_DIRECT: {"DIRECT": DIRECT, "DONE": DONE, "PAIR": PAIR, "PAIR_ACK": PAIR_ACK},
          BY_HALVING: {"DIRECT with numbers": DIRECT, "PEER_ACK": PEER_ACK}}
-AUTH, ENCRYPT = 1, 2
 USUAL = {"uml": 10000, "uml-debug": 1000, "uml-debug-smp": 1000}    # of each type
 KERNEL = os.environ.get("RAR_KERNEL", "")
 PARTS = 2 * (sum(map(len, TYPES.values())) + 1)                     # the last one: a rank that joins
@@ -60,59 +59,6 @@ sent = collections.Counter()        # packets, by the way in which they are wron
 def seals(key=KEY, asked=None):
     """The options of a rank with seals"""
     return (RAR_KEY, key), (RAR_SECURITY, struct.pack("=I", asked or level))
-
-
-# ------------------------------------------------------------------ the cipher, by RFC 8439
-
-def chacha_block(key, counter, nonce):
-    state = list(struct.unpack("<16I", b"expand 32-byte k" + key + struct.pack("<I", counter) +
-                               nonce))
-    x = list(state)
-
-    def quarter(a, b, c, d):
-        for p, q, r, shift in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-            x[p] = (x[p] + x[q]) & 0xffffffff
-            v = x[r] ^ x[p]
-            x[r] = (v << shift | v >> 32 - shift) & 0xffffffff
-
-    for _ in range(10):
-        for i in range(4):
-            quarter(i, 4 + i, 8 + i, 12 + i)
-        for i in range(4):
-            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
-    return struct.pack("<16I", *((a + b) & 0xffffffff for a, b in zip(x, state)))
-
-
-def poly1305(key, data):
-    r = int.from_bytes(key[:16], "little") & 0x0ffffffc0ffffffc0ffffffc0fffffff
-    total = 0
-    for i in range(0, len(data), 16):
-        total = (total + int.from_bytes(data[i:i + 16] + b"\1", "little")) * r % (2**130 - 5)
-    return ((total + int.from_bytes(key[16:32], "little")) % 2**128).to_bytes(16, "little")
-
-
-def tag_of(key, counter, packet):
-    """The tag of ChaCha20-Poly1305 over a packet: all of it is associated data, or its elements
-    are encrypted"""
-    clear = 64 if level == ENCRYPT and packet[1] in (RS, AG, DIRECT) else len(packet)
-    head, rest = packet[:clear], packet[clear:]
-    one_time = chacha_block(key, 0, bytes(4) + struct.pack("<Q", counter))[:32]
-    return poly1305(one_time, head + bytes(-len(head) % 16) + rest + bytes(-len(rest) % 16) +
-                    struct.pack("<QQ", len(head), len(rest)))
-
-
-def join_tag(group, below, packet, key=None):
-    """The tag of a packet of a join; @key: of the seals, if it is not the group's"""
-    key = key or hashlib.blake2s(b"rar join" + struct.pack("<Q", group), key=KEY).digest()
-    ends = struct.pack(">16s16sHH", below.src, below.dst, below.sport, below.dport)
-    return hashlib.blake2s(hashlib.blake2s(packet, key=key).digest() + ends, key=key,
-                           digest_size=16).digest()
-
-
-def key_of(group, epoch, nonces, src, dst):
-    """The key of a direction of an epoch, as Documentation/design/seal.rst says"""
-    return hashlib.blake2s(struct.pack("<8sQQQQIIHHI", b"rar dir", group, epoch, nonces[src],
-                                       nonces[dst], N, level, src, dst, 0), key=KEY).digest()
 
 
 # ------------------------------------------------------------------ the group
@@ -511,9 +457,10 @@ def published():
     for below, rar in ring.packets(src=0)[-60:] + ring.packets(kind=JOIN) + [proposal]:
         counter = struct.unpack_from(">Q", rar, len(rar) - 8)[0]
         if rar[1] in OF_JOIN:
-            want = join_tag(ring.group, below, rar[:-TAIL])
+            want = join_tag(join_key(KEY, ring.group), below, rar[:-TAIL])
         else:
-            want = tag_of(key_of(ring.group, epoch, nonces, 0, 1), counter, rar[:-TAIL])
+            key = key_of(KEY, ring.group, epoch, nonces, 0, 1, level)
+            want = tag_of(key, counter, rar[:-TAIL], level)
         good.setdefault(rar[1], []).append(want == rar[-TAIL:-8])
     note(f"types and tags: { {k: f'{sum(v)} of {len(v)}' for k, v in good.items()} }")
     result({RS, AG, JOIN, PROPOSE} <= good.keys() and all(all(v) for v in good.values()),
