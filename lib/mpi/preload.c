@@ -3,7 +3,9 @@
  * MPI on AF_RAR, by preloading: collectives of unmodified programs go by librar where that is
  * worth it, and all else goes to the MPI library. One source, built for each MPI library.
  */
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common.h"
 
@@ -71,6 +73,70 @@ static void progress_end(void)
 	PMPI_Cancel(&never);
 	PMPI_Wait(&never, MPI_STATUS_IGNORE);
 	PMPI_Comm_free(&self);
+}
+
+/* -- have all ranks this library? ------------------------------------------ */
+
+/*
+ * A rank without it takes no part in the agreement, in which the others would wait for ever. So they
+ * meet first, by messages that they need not wait for longer: up a tree of two branches to rank 0,
+ * and down again. MPI has let them out of PMPI_Init() together.
+ */
+enum { MEET_S = 60, LEVEL_S = 2, MEET_TAG = 32767 };
+
+static bool comes(int from, double end)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+	MPI_Request request;
+	int done = 0;
+
+	PMPI_Irecv(NULL, 0, MPI_BYTE, from, MEET_TAG, MPI_COMM_WORLD, &request);
+	while (!PMPI_Test(&request, &done, MPI_STATUS_IGNORE) && !done && PMPI_Wtime() < end)
+		nanosleep(&nap, NULL);
+	return done;
+}
+
+static void await(int rank, double end)
+{
+	if (comes(rank, end))
+		return;
+	fprintf(stderr, "librar-mpi: rank %d is without this library, or stands still: all ranks need LD_PRELOAD\n",
+		rank);
+	PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void tell(int rank)
+{
+	PMPI_Send(NULL, 0, MPI_BYTE, rank, MEET_TAG, MPI_COMM_WORLD);
+}
+
+/* The number of levels of a tree with @ranks ranks. */
+static int levels(int ranks)
+{
+	int n = 0;
+
+	for (; ranks; ranks /= 2)
+		n++;
+	return n;
+}
+
+/* The parent of the missing rank is the first to lose patience. */
+static void meet(void)
+{
+	int rank, size, child;
+	double end;
+
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	PMPI_Comm_size(MPI_COMM_WORLD, &size);
+	end = PMPI_Wtime() + MEET_S + LEVEL_S * (levels(size) - levels(rank + 1));
+	for (child = 2 * rank + 1; child <= 2 * rank + 2 && child < size; child++)
+		await(child, end);
+	if (rank) {
+		tell((rank - 1) / 2);
+		await((rank - 1) / 2, end + LEVEL_S * levels(size));
+	}
+	for (child = 2 * rank + 1; child <= 2 * rank + 2 && child < size; child++)
+		tell(child);
 }
 
 /* -- agreement, in MPI_Init() ---------------------------------------------- */
@@ -141,6 +207,7 @@ static void begin(void)
 	if (begun)
 		return;
 	begun = true;
+	meet();
 	progress_begin();
 	agree_on_limits();
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);

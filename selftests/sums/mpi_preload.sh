@@ -145,8 +145,19 @@ no_lock()
 	result $? "$way, no memory may be locked: said once, and MPI does the work"
 }
 
+# A rank without the preloaded library is missed, and named.
+# shellcheck disable=SC2016 # for the shell of each rank
+one_lacks()
+{
+	out=$(mpi $ranks sh -c '[ "${OMPI_COMM_WORLD_RANK-}${PMI_RANK-}" != 2 ] || unset LD_PRELOAD
+		exec "$@"' - "mpi_calls.$library" few 2>&1)
+	[ $? != 0 ] && [ "$(grep -c 'librar-mpi: rank' <<< "$out")" = 1 ] &&
+		grep -q 'librar-mpi: rank 2 is without this library' <<< "$out"
+	result $? "$way, rank 2 lacks it: said once, and the program ends"
+}
+
 need_module
-declare -A cases=([openmpi]=25 [mpich]=23 [component]=24)
+declare -A cases=([openmpi]=26 [mpich]=24 [component]=24)
 ways=() planned=0
 [ ! -e "$RAR_BIN/librar-openmpi.so" ] || ways+=(openmpi)
 [ ! -e "$RAR_BIN/librar-mpich.so" ] || ways+=(mpich)
@@ -166,7 +177,7 @@ for way in "${ways[@]}"; do
 	started "$way, non-blocking, one namespace" RAR_MPI_ONE_HOST=1 RAR_LOCAL=127.0.0.1
 	started "$way, non-blocking, a namespace each" "${apart[@]}" RAR_LOCAL=10.77.0.0/24
 	[ "$library" != openmpi ] || python
-	[ "$way" = component ] || threads
+	[ "$way" = component ] || { threads; one_lacks; }
 	freed
 	by_default
 	by_mpi
