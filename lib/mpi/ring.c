@@ -66,6 +66,20 @@ void object(int rank, const char *why)
 	told = true;
 }
 
+/* The number by which the program knows a rank of a communicator. */
+static int in_world(MPI_Comm comm, int rank)
+{
+	MPI_Group group, world;
+	int known;
+
+	PMPI_Comm_group(comm, &group);
+	PMPI_Comm_group(MPI_COMM_WORLD, &world);
+	PMPI_Group_translate_ranks(group, 1, &rank, world, &known);
+	PMPI_Group_free(&group);
+	PMPI_Group_free(&world);
+	return known == MPI_UNDEFINED ? rank : known;
+}
+
 /*
  * Does no rank object, that is, have all said NULL? If some do, rank 0 of the communicator prints
  * the objection of the lowest of them.
@@ -89,7 +103,7 @@ bool agree(MPI_Comm comm, const char *why)
 	if (base_bcast(text, sizeof(text), MPI_CHAR, first, comm))
 		return false;
 	if (!rank)
-		object(first, text);
+		object(in_world(comm, first), text);
 	return false;
 }
 
