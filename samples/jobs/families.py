@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""families.py FAMILY...: prints a seccomp profile for containers, in which socket() is for these families only.
+"""families.py FAMILY...: prints a seccomp profile for containers, with sockets of these families only.
 
 The rest is the default profile of podman, which permits all families. AF_RAR is 22:
 

@@ -12,7 +12,7 @@ import sys
 from testlist import FLAGS, TOP, read
 
 TESTS = TOP / "selftests"
-SUBJECTS = ("api", "sums", "net", "faults", "hostile", "xdp")
+SUBJECTS = ("api", "sums", "net", "jobs", "faults", "hostile", "xdp")
 LONGEST = 800                           # lines of a file
 LONGER = {"host/test_ring.c": 1200}     # the simulator and its mutants
 

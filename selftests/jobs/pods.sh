@@ -38,6 +38,7 @@ sums()
 	ring '' ''
 	said '^rank [0-3]: 10$' 4
 	result $? "four pods on two nodes: the sums are right"
+	# shellcheck disable=SC2016 # for awk
 	packets=$(rns 8 awk '$1 == "flannel.1:" { print $3 }' /proc/net/dev)
 	[ "$packets" -gt 50 ] && [ "$(total RarOpsDone)" = $ranks ]
 	result $? "operations of the module, $packets packets by the VXLAN"
@@ -103,7 +104,8 @@ others()
 	local shown
 
 	# This rank waits for one that never comes.
-	pod_run 0 '' '"net.rar.join_ms": "8000"' allreduce 0 2 "$(pod_address 0)" "$(pod_address 1)" > /dev/null 2>&1 &
+	pod_run 0 '' '"net.rar.join_ms": "8000"' \
+		allreduce 0 2 "$(pod_address 0)" "$(pod_address 1)" > /dev/null 2>&1 &
 	within 10 grep -q 'groups 1 ' "/proc/${pod_holder[0]}/net/rar"
 	shown=$(in_pod 0 '' '' cat /proc/net/rar | head -n 1; in_pod 2 '' '' cat /proc/net/rar | head -n 1)
 	quote "$shown"

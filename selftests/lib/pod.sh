@@ -45,7 +45,8 @@ nodes_up()
 			link set lo up
 			address add 192.0.2.$n/24 dev eth0
 			link set eth0 up
-			link add flannel.1 address 02:00:00:00:00:0$n type vxlan id 1 dstport 8472 local 192.0.2.$n dev eth0 nolearning
+			link add flannel.1 address 02:00:00:00:00:0$n type vxlan id 1 dstport 8472 \
+				local 192.0.2.$n dev eth0 nolearning
 			address add 10.244.$n.0/32 dev flannel.1
 			link set flannel.1 up
 			link add cni0 type bridge forward_delay 0
@@ -69,7 +70,8 @@ pod_up()
 	unshare --user --net --uts sleep 100000 &
 	pod_holder[r]=$!
 	within 10 pod_apart "$r" && ip netns attach "rar$r" "${pod_holder[r]}" || return
-	echo "0 $((100000 + 65536 * r)) 65536" | tee "/proc/${pod_holder[r]}/uid_map" > "/proc/${pod_holder[r]}/gid_map"
+	echo "0 $((100000 + 65536 * r)) 65536" |
+		tee "/proc/${pod_holder[r]}/uid_map" > "/proc/${pod_holder[r]}/gid_map"
 	ip -n "rar$node" link add "p$r" mtu 1450 master cni0 type veth peer name eth0 mtu 1450 netns "rar$r" &&
 		ip -n "rar$node" link set "p$r" up || return
 	ip -n "rar$r" -batch - <<-EOT

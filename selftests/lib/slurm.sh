@@ -65,8 +65,10 @@ node_start()
 	[ $# = 0 ] || shift
 	mkdir -p "$dir/spool.rar$r" "$dir/tmp.rar$r"
 	chmod 1777 "$dir/tmp.rar$r"
-	nsenter --net="/run/netns/rar$r" unshare --uts --mount --pid --fork --kill-child --mount-proc \
-		sh -c "hostname rar$r; $does; \"\$@\" & wait" - "$@" slurmd -D -f "$dir/slurm.conf" > "$dir/node.$r.out" 2>&1 &
+	nsenter --net="/run/netns/rar$r" \
+		unshare --uts --mount --pid --fork --kill-child --mount-proc \
+		sh -c "hostname rar$r; $does; \"\$@\" & wait" - "$@" \
+		slurmd -D -f "$dir/slurm.conf" > "$dir/node.$r.out" 2>&1 &
 	node_init[r]=$!
 }
 
@@ -81,8 +83,9 @@ node_stop()	# RANK
 node_again()	# RANK [SHELL-COMMANDS] command...
 {
 	node_stop "$1"
+	rm "$dir/slurmd.rar$1.log"
 	node_start "$@"
-	within 60 slurm_idle "$slurm_nodes"
+	within 60 grep -q 'slurmd started' "$dir/slurmd.rar$1.log" && within 60 slurm_idle "$slurm_nodes"
 }
 
 # The host from which users submit is that of rank 0.
