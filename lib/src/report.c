@@ -141,6 +141,8 @@ static const char *hint(int err)
 	switch (-err) {
 	case EAFNOSUPPORT:
 		return "no AF_RAR here (modprobe rar), or addresses of different families";
+	case EPERM:
+		return "forbidden here: AF_RAR by a seccomp profile, or RAR_SCHEDULE=by-hosts by net.rar.strict";
 	case EADDRINUSE:
 		return "this rank of the group, or the UDP port, is taken on this host";
 	case EADDRNOTAVAIL:

@@ -78,7 +78,7 @@ seccomp()
 	/usr/bin/python3 "$samples/families.py" 1 2 10 16 22 > $home/with.json
 	out=$(alone --security-opt seccomp=$home/without.json ring librar /cards 1 0 2>&1)
 	quote "$out"
-	grep -q '^rank 0: no AF_RAR here' <<< "$out"
+	grep -q '^rank 0: forbidden here: AF_RAR by a seccomp profile' <<< "$out"
 	result $? "a profile without family 22: said by the rank"
 	out=$(alone --security-opt seccomp=$home/with.json -v $home/cards:/cards -e RAR_LOCAL=127.0.0.1 \
 		ring librar /cards 1 0 2>&1)
