@@ -89,7 +89,7 @@ torch_jobs()
 			for (p = 0; p < 64; p++) printf "%d,", int(p % 10 == d ? 12 + 4 * rand() : 4 * rand())
 			print d } }' > "$dir/work/digits.csv"
 		ops_before=$(total RarOpsDone)
-		PATH=/usr/bin:$PATH PYTHONPATH=$(readlink -f ../python) \
+		PATH=/usr/bin:$PATH GLOO_SOCKET_IFNAME=eth0 PYTHONPATH=$(readlink -f ../python) \
 			RAR_LIBRARY=$(readlink -f ../build/lib/librar.so.0) batch "" torch.sbatch "$samples/torch_digits.py" digits.csv --epochs 2
 		said '^done ' $ranks &&
 			[ "$(sed -n 's/^done.* weights=\([^ ]*\).*/\1/p' <<< "$out" | sort -u | wc -l)" = 1 ]
