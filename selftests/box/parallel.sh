@@ -16,7 +16,9 @@ boxes=(4 5 6)
 
 is_box()	# BOX BYTES
 {
-	rns $((members + $1)) sysctl -qw net.rar.box_mem="$2"
+	local box=$((members + $1))
+
+	box_is "$2"
 }
 
 # The addresses of the first N boxes, in the words of "ring -s"

@@ -124,16 +124,16 @@ topo_up $n && topo_rails 1
 topo_sysctl dead_ms=1500 carriers=0
 big=(-c 800k -r 3)
 
-speed 0 40 && speed 1 40
-faster "two equal networks" 2M 180
+speed 0 20 && speed 1 20
+faster "two equal networks" 2M 170
 share "two equal networks" 40 60
-speed 1 10
-faster "a quarter of the speed" 2M 110
+speed 1 5
+faster "a quarter of the speed" 2M 105
 share "a quarter of the speed" 10 30
-speed 1 40
-each_rank tc qdisc replace dev eth1 root netem limit 10000 rate 40mbit delay 5ms
-faster "5 ms longer" 2M 120
-speed 1 40
+speed 1 20
+each_rank tc qdisc replace dev eth1 root netem limit 10000 rate 20mbit delay 5ms
+faster "5 ms longer" 2M 110
+speed 1 20
 
 rails=2
 bits "two networks" "${big[@]}"
