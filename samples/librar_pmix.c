@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * librar_pmix: sums with the library. PMIx, which Slurm and other launchers offer, carries the cards.
+ * librar_pmix: sums with the library. The ranks exchange their cards by PMIx, as Slurm has it.
  *
  *	srun --mpi=pmix librar_pmix [SECONDS]
  *

@@ -78,9 +78,9 @@ static void progress_end(void)
 /* -- have all ranks this library? ------------------------------------------ */
 
 /*
- * A rank without it takes no part in the agreement, in which the others would wait for ever. So they
- * meet first, by messages that they need not wait for longer: up a tree of two branches to rank 0,
- * and down again. MPI has let them out of PMPI_Init() together.
+ * A rank without it takes no part in the agreement, in which the others would wait for ever. So
+ * all meet first, by messages for which a rank need not wait for ever: up a tree of two branches
+ * to rank 0, and down again. MPI has let them out of PMPI_Init() together.
  */
 enum { MEET_S = 60, LEVEL_S = 2, MEET_TAG = 32767 };
 
