@@ -12,8 +12,9 @@ def is_set(name):
 
 
 def say(rank, text):
-    """Print a line on standard error."""
-    print(f"rar_torch: rank {rank}: {text}", file=sys.stderr, flush=True)
+    """Print a line on standard error, in one piece: other ranks may write there, too."""
+    sys.stderr.write(f"rar_torch: rank {rank}: {text}\n")
+    sys.stderr.flush()
 
 
 said = set()

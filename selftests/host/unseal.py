@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""tools/wireshark/rar_unseal on captures made here, with the seals of selftests/hostile/attack.py,
+"""tools/wireshark/rar_unseal on captures made here, with the seals of selftests/lib/seal.py,
 which knows the cipher and the keys by itself. tshark reads what the program writes.
 
 SEED=n repeats a run.
@@ -16,13 +16,14 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP / "selftests/lib"), str(TOP / "selftests/hostile")]
+sys.path.insert(0, str(TOP / "selftests/lib"))
 sys.dont_write_bytecode = True
-import attack                                       # noqa: E402
-from attack import AUTH, ENCRYPT, KEY               # noqa: E402
 from dissector import tshark, unseal                # noqa: E402
+from live import KEY                                # noqa: E402
 from rarpkt import (ABORT, ACK, AG, DIRECT, JOIN, PROPOSE, RESET, RS, VERSION,
                     Packet)                         # noqa: E402
+from seal import (AUTH, ENCRYPT, chacha_block, join_key, join_tag, key_of,
+                  tag_of)                           # noqa: E402
 from tap import finish, get_seed, note, result, skip_all    # noqa: E402
 
 # Groups: two with seals, one without, one without a join, and one of 31 ranks.
@@ -31,6 +32,7 @@ FIELDS = ("frame.time_epoch", "rar.data", "rar.seal.verdict", "rar.not_authentic
           "rar.malformed", "_ws.lua.error")
 FUZZ = 3000
 rng = random.Random()
+secret = KEY            # of the groups
 
 
 # ------------------------------------------------------------------ packets
@@ -47,7 +49,7 @@ def below(src=0, dst=1, v6=False, **more):
 def of_join(packet, kind, body):
     """Return the bytes of a packet of a join."""
     rar = packet.copy(type=kind, payload=body).rar()
-    return rar + attack.join_tag(packet.group, packet, rar) + bytes(8)
+    return rar + join_tag(join_key(secret, packet.group), packet, rar) + bytes(8)
 
 
 def proposal(packet, nonces, first=0, members=None, drawn=7):
@@ -61,7 +63,7 @@ def proposal(packet, nonces, first=0, members=None, drawn=7):
 def stream(key, counter, size):
     """Return the first bytes with which ChaCha20 encrypts."""
     nonce = bytes(4) + struct.pack("<Q", counter)
-    return b"".join(attack.chacha_block(key, 1 + n, nonce) for n in range(size // 64 + 1))[:size]
+    return b"".join(chacha_block(key, 1 + n, nonce) for n in range(size // 64 + 1))[:size]
 
 
 class Epoch:
@@ -73,8 +75,7 @@ class Epoch:
 
     def key(self, src, dst):
         """Return the key of a direction."""
-        attack.level, attack.N = self.level, len(self.nonces)
-        return attack.key_of(self.group, self.epoch, self.nonces, src, dst)
+        return key_of(secret, self.group, self.epoch, self.nonces, src, dst, self.level)
 
     def packet(self, kind, body, src=0, dst=1):
         """Return the bytes of a packet."""
@@ -84,7 +85,7 @@ class Epoch:
         if self.level == ENCRYPT and kind in (RS, AG, DIRECT):
             hidden = stream(key, self.counter, len(rar) - 64)
             rar = rar[:64] + bytes(a ^ b for a, b in zip(rar[64:], hidden))
-        return rar + attack.tag_of(key, self.counter, rar) + struct.pack(">Q", self.counter)
+        return rar + tag_of(key, self.counter, rar, self.level) + struct.pack(">Q", self.counter)
 
     def chunk(self, elements, seq=0, kind=RS, **ranks):
         """Return the bytes of a packet with elements."""
@@ -264,6 +265,7 @@ def check_rows(capture, path, name):
 
 def check_opened(runs):
     """Packets are opened, and counted."""
+    global secret
     for v6 in (False, True):
         capture = Capture()
         ring(capture, v6)
@@ -278,11 +280,11 @@ def check_opened(runs):
     status, said, path = runs.run(capture.file())
     result(status == 0 and said == lines(capture, LARGE), "a table in two packets")
     check_rows(capture, path, "a table in two packets, one after a packet of its epoch")
-    key, capture, attack.KEY = runs.folder / "16", Capture(), KEY[:16]
-    key.write_bytes(attack.KEY)
+    key, capture, secret = runs.folder / "16", Capture(), KEY[:16]
+    key.write_bytes(secret)
     large(capture)
     status, said, _ = runs.run(capture.file(), key)
-    attack.KEY = KEY
+    secret = KEY
     result(status == 0 and said == lines(capture, LARGE), "a key of 16 bytes")
 
 

@@ -35,7 +35,7 @@ STRUCTS = {RS: "data", AG: "data", ACK: "ack", PROBE: "probe", JOIN: "join", JOI
            WANT: "chunks", RETURN: "chunks", ENTER: "enter", ENTERED: "entered",
            OFFER: "offer", PEER_ACK: "ack", RAIL: "rail"}
 # Fields that have another length in another structure.
-ODD = {("chunks", "first"), ("enter", "size")}
+ODD = {("chunks", "first"), ("enter", "size"), ("rail", "n"), ("rail", "addr")}
 TF_BOX = 8
 FAILURES = (ABORT, REJECT, RESET)
 FUZZ = 1000

@@ -211,7 +211,7 @@ local rail = layout {
 		{ 0x01, "answer", "An answer" },
 	} },
 	{ 6 },
-	{ 112 },
+	{ 112, "rail.addr", "The addresses" },
 }
 
 local pair = layout {
