@@ -259,6 +259,17 @@ static int kernel_resume(rar_comm_t *c, uint64_t *op)
 	return 0;
 }
 
+/* A process that sees the module may yet be forbidden to open a socket. */
+static int may_open(int family)
+{
+	int fd = socket(family, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
 int rar_probe(struct rar_caps *caps)
 {
 	struct rar_opts opts = { .size = sizeof(opts), .local = "127.0.0.1" };
@@ -272,8 +283,10 @@ int rar_probe(struct rar_caps *caps)
 		return 0;
 	}
 	err = rar_family();
-	if (err < 0 || !caps)
-		return err < 0 ? err : 0;
+	if (err > 0)
+		err = may_open(err);
+	if (err || !caps)
+		return err;
 	err = rar_card_make(&opts, &card);	/* a group of one knows what this kernel can do */
 	if (!err)
 		err = rar_comm_start(&c, &card, 1, 0, &opts);
