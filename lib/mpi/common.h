@@ -206,7 +206,6 @@ void hook_release(MPI_Datatype t);
  */
 int base_allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op op,
 		   MPI_Comm comm);
-int base_bcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm);
 int base_allgather(const void *src, int src_count, MPI_Datatype src_type, void *dst, int count,
 		   MPI_Datatype t, MPI_Comm comm);
 int base_barrier(MPI_Comm comm);

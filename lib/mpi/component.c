@@ -75,13 +75,6 @@ int base_allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op
 	return m->allreduce.call(src, dst, count, t, op, comm, m->allreduce.module);
 }
 
-int base_bcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm)
-{
-	rar_module_t *m = module_of(comm);
-
-	return m->bcast.call(buf, count, t, root, comm, m->bcast.module);
-}
-
 int base_allgather(const void *src, int src_count, MPI_Datatype src_type, void *dst, int count,
 		   MPI_Datatype t, MPI_Comm comm)
 {

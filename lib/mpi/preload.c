@@ -26,11 +26,6 @@ int base_allreduce(const void *src, void *dst, int count, MPI_Datatype t, MPI_Op
 	return PMPI_Allreduce(src, dst, count, t, op, comm);
 }
 
-int base_bcast(void *buf, int count, MPI_Datatype t, int root, MPI_Comm comm)
-{
-	return PMPI_Bcast(buf, count, t, root, comm);
-}
-
 int base_allgather(const void *src, int src_count, MPI_Datatype src_type, void *dst, int count,
 		   MPI_Datatype t, MPI_Comm comm)
 {

@@ -80,13 +80,9 @@ static int in_world(MPI_Comm comm, int rank)
 	return known == MPI_UNDEFINED ? rank : known;
 }
 
-/*
- * Does no rank object, that is, have all said NULL? If some do, rank 0 of the communicator prints
- * the objection of the lowest of them.
- */
+/* Does no rank object, that is, have all said NULL? If some do, the lowest of them prints why. */
 bool agree(MPI_Comm comm, const char *why)
 {
-	char text[256] = "";
 	int rank, size, mine, first;
 
 	PMPI_Comm_rank(comm, &rank);
@@ -96,14 +92,10 @@ bool agree(MPI_Comm comm, const char *why)
 		return false;
 	if (first == size)
 		return true;
-	if (why) {
+	if (why)
 		debug(rank, "%s", why);
-		snprintf(text, sizeof(text), "%s", why);
-	}
-	if (base_bcast(text, sizeof(text), MPI_CHAR, first, comm))
-		return false;
-	if (!rank)
-		object(in_world(comm, first), text);
+	if (rank == first)
+		object(in_world(comm, rank), why);
 	return false;
 }
 
