@@ -108,7 +108,7 @@ job_cgroup()
 
 	if slurm_limits; then
 		# shellcheck disable=SC2016 # for the shell of each rank
-		batch --mem=300M librar.sbatch sh -c 'cat "/sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)/../../memory.max"
+		batch --mem=300M librar.sbatch sh -c 'cat "/sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)/../../../memory.max"
 			exec "$1"' - "$bin/librar_pmix"
 		said '^rank [0-3]: 10$' 4 && said "^$((300 << 20))\$" 4
 		result $? "$name"

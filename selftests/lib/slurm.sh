@@ -38,6 +38,7 @@ slurm_conf()
 		TaskPlugin=task/$(slurm_limits && echo cgroup || echo none)
 		SwitchType=switch/none
 		SelectType=select/linear
+		SelectTypeParameters=CR_Memory
 		AccountingStorageType=accounting_storage/none
 		JobAcctGatherType=jobacct_gather/none
 		MailProg=/bin/true
