@@ -44,6 +44,7 @@ slurm_conf()
 		MailProg=/bin/true
 		ReturnToService=2
 		KillWait=2
+		MessageTimeout=60
 		SlurmdParameters=config_overrides
 		SlurmdLogFile=$dir/slurmd.%n.log
 		NodeName=rar[0-$last] NodeAddr=10.77.0.[1-$1] CPUs=1 RealMemory=1000
@@ -86,7 +87,7 @@ node_again()	# RANK [SHELL-COMMANDS] command...
 	node_stop "$1"
 	rm "$dir/slurmd.rar$1.log"
 	node_start "$@"
-	within 60 grep -q 'slurmd started' "$dir/slurmd.rar$1.log" && within 60 slurm_idle "$slurm_nodes"
+	within 180 grep -q 'slurmd started' "$dir/slurmd.rar$1.log" && within 180 slurm_idle "$slurm_nodes"
 }
 
 # The host from which users submit is that of rank 0.
@@ -129,7 +130,7 @@ slurm_up()
 		slurmctld -D -f "$dir/slurm.conf" > "$dir/slurmctld.log" 2>&1 &
 	slurm_ctld=$!
 	for ((r = 0; r < $1; r++)); do node_start $r; done
-	within 60 slurm_idle "$1"
+	within 180 slurm_idle "$1"
 }
 
 slurm_down()
