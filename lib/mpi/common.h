@@ -67,6 +67,7 @@ struct pending;
  * @calls:	calls that it might have done, before it was made; a long one counts for BRIEF_CALLS
  * @brief:	calls of fewer bytes take few hops; 0: none does
  * @crowded:	others wanted the CPU when this rank last let them run in a wait
+ * @woken:	idle() has just returned without letting the MPI library work
  * @waits:	waits since then
  * @no_brief:	several ranks are on one host, so no short call makes the ring
  * @scratch:	memory of @room bytes for one blocking call
@@ -81,7 +82,7 @@ struct pending;
  */
 struct ring {
 	rar_comm_t *comm;
-	bool tried, due, settled, no_brief, crowded;
+	bool tried, due, settled, no_brief, crowded, woken;
 	uint64_t calls, brief;
 	unsigned int waits;
 	int rank, size;

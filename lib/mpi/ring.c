@@ -123,7 +123,9 @@ void idle(struct ring *r, unsigned int *n)
 		*n = YIELDS;
 	if (++*n > YIELDS) {
 		nap.tv_nsec = NAP_NS << (*n - YIELDS > NAPS ? NAPS : *n - YIELDS - 1);
-		if (ppoll(&p, 1, &nap, NULL) > 0 && !pending_any())
+		/* Not twice in a row: the news may be of something else, and stay. */
+		r->woken = ppoll(&p, 1, &nap, NULL) > 0 && !pending_any() && !r->woken;
+		if (r->woken)
 			return;
 	}
 	before = now_ns();
