@@ -58,9 +58,9 @@ static void set_home_at(struct rar_leg *leg)
  * @epoch: of the leg: the token of all packets on it
  * @flags: RAR_EF_*: what the box does
  *
- * Operations posted before go by the ring as they began. Nothing happens if the leg was closed
- * meanwhile, so that the answer is to an older ENTER, or
- * without memory: the answer comes again.
+ * Operations posted before go by the ring as they began. Nothing happens if
+ * the leg was closed meanwhile, so that the answer is to an older ENTER; or if
+ * there is no memory, and then the answer comes again.
  */
 void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 {
@@ -68,11 +68,11 @@ void rar_leg_open(struct rar_link *link, u64 nonce, u64 epoch, u32 flags)
 	struct rar_member *m = link->member;
 
 	lockdep_assert_held(&m->lock);
-	if (rar_seal_leg(link, m->epoch, nonce, epoch))
-		return;
 	rar_link_start(link);
 	spin_lock(&m->tx_lock);
-	if (nonce != leg->nonce) {
+	/* Keys of an older ENTER must not begin again: they were in use. */
+	if (nonce != leg->nonce ||
+	    rar_seal_leg(link, m->epoch, nonce, epoch)) {
 		spin_unlock(&m->tx_lock);
 		return;
 	}
