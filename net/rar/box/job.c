@@ -376,7 +376,7 @@ static bool leg_seal(struct box_job *job, struct box_leg *leg,
 
 /*
  * Let a sender have a leg. Older legs of its ranks are gone. Returns false
- * without memory.
+ * without memory: then nobody has the leg.
  */
 static bool leg_fill(struct box_job *job, struct box_leg *leg,
 		     const struct box_ask *ask)
@@ -391,13 +391,13 @@ static bool leg_fill(struct box_job *job, struct box_leg *leg,
 	path->dst = ask->from;
 	WRITE_ONCE(leg->link.rank, ask->rank);
 	WRITE_ONCE(leg->link.narrow, false);
+	if (!leg_seal(job, leg, ask))
+		return false;
 	leg->ranks = ask->ranks;
 	leg->pad = ask->pad;
 	leg->in_turn = ask->in_turn;
 	job->ranks |= ask->ranks;
 	job->last = jiffies;
-	if (!leg_seal(job, leg, ask))
-		return false;
 	WRITE_ONCE(leg->nonce, ask->nonce);
 	rar_device_set(job->m.rn, &leg->link.hook, ask->way.dev);
 	return true;
@@ -493,9 +493,12 @@ static struct box_job *begin_anew(struct rar_box *box, struct box_job *job,
 static bool is_wide(const struct rar_box *box, const struct box_ask *ask)
 {
 	struct rar_path path = { .src = ask->to, .dst = ask->from };
-	u32 tail = ask->security ? sizeof(struct rar_seal_tail) : 0;
+	u32 full = sizeof(struct rar_data_hdr) + ask->payload;
 	struct dst_entry *dst;
 	bool wide;
+
+	if (ask->security)
+		full += sizeof(struct rar_seal_tail);
 
 	if (!rar_route_takes_from(box->self, &ask->from, &ask->to, &ask->way)) {
 		rar_mib_inc(box->rn, DropDevice);
@@ -505,7 +508,7 @@ static bool is_wide(const struct rar_box *box, const struct box_ask *ask)
 	if (IS_ERR(dst))
 		return false;
 	wide = dst_mtu(dst) >= rar_ip_hdr_size(&path) + sizeof(struct udphdr) +
-			       sizeof(struct rar_data_hdr) + ask->payload + tail;
+			       full;
 	dst_release(dst);
 	return wide;
 }
