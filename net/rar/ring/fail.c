@@ -279,8 +279,11 @@ void rar_fail_sent(struct rar_link *link, u64 op_seq, int err)
 		/* The timer closes the leg. The box looks at its legs again and again. */
 		if (m->rank < m->size)
 			rar_member_kick(m, jiffies);
-	} else if (err == -EMSGSIZE && rar_link_rails(link) > 1) {
-		/* Others may have a wider way; else loss.c finds it. */
+	} else if (err < 0 && err != -ENOBUFS && rar_link_rails(link) > 1) {
+		/*
+		 * This pair of addresses has no way: its lanes will be left
+		 * out. If no pair has one, loss.c finds that.
+		 */
 		return;
 	} else if (err == -EMSGSIZE) {
 		rar_fail_pair(m, EMSGSIZE, RAR_R_MTU, m->rank, link->rank, op_seq);

@@ -266,16 +266,11 @@ void rar_run_count(struct rar_member *m, const struct rar_tx_item *item)
 		    rar_ring_bytes(&item->op->ring, run->chunk, run->n));
 }
 
-/*
- * Send a packet between the addresses of its lane. If there are others, too, an
- * address that has no way is no error: the lane will be left out.
- */
+/* Send a packet between the addresses of its lane. */
 static int xmit(struct rar_link *link, struct sk_buff *skb, u32 lane)
 {
-	int err = rar_packet_xmit(link->member, rar_link_path(link, lane), skb,
-				  lane);
-
-	return err == -ENOBUFS || rar_link_rails(link) == 1 ? err : 0;
+	return rar_packet_xmit(link->member, rar_link_path(link, lane), skb,
+			       lane);
 }
 
 static int run_xmit(struct rar_link *link, const struct rar_tx_item *item,
