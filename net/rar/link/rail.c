@@ -7,17 +7,17 @@
  * has further ones tells them to its neighbours, and to the ranks that it
  * exchanges with directly (RAIL), until it is answered with theirs. The n-th
  * address of one rank and the n-th of the other are a pair. Chunks are spread
- * over the pairs, and what is sent again goes by another one; see lane.c. A
- * pair that has no way, or loses it, is left out, and tried from time to time.
- * So a card that fails is no error as long as another one works.
+ * over the pairs, and a chunk that is sent again goes by another pair; see
+ * lane.c. A pair that has no way, or loses it, is left out, and tried from time
+ * to time. So a card that fails is no error as long as another one works.
  *
- * Acknowledgments, and all else that has no chunks, goes only by pairs by which
- * the other rank was heard: nobody can name an address here that has not asked
- * for packets.
+ * Acknowledgments and all other packets without chunks go only by pairs by
+ * which the other rank was heard. So no rank can direct them to an address
+ * that has not asked for them.
  */
 #include <linux/slab.h>
-#include <net/ipv6.h>
 
+#include "core/addr.h"
 #include "core/member.h"
 #include "link/lane.h"
 #include "link/link.h"
@@ -26,7 +26,7 @@
 #include "tx/device.h"
 #include "tx/route.h"
 
-#define RAIL_ASK_MS	10	/* first interval between questions; it doubles */
+#define RAIL_ASK_MS	10	/* interval between questions, which doubles */
 #define RAIL_ASK_MAX_MS	1000	/* up to this */
 #define RAIL_ADDR	sizeof(struct in6_addr)
 
@@ -211,16 +211,20 @@ unsigned long rar_rail_tick(struct rar_member *m)
 	return next;
 }
 
-/* May packets go to this address? */
-static bool is_usable(const struct rar_addr *a)
+/**
+ * rar_rail_may_be() - can a rail have this address?
+ * @af: AF_INET or AF_INET6
+ * @ip: the address; of IPv4 in the first word
+ *
+ * No rail has a scope, so it has no address that needs one.
+ */
+bool rar_rail_may_be(u16 af, const struct in6_addr *ip)
 {
-	if (a->af == AF_INET6)
-		return ipv6_addr_type(&a->ip) & IPV6_ADDR_UNICAST &&
-		       !(ipv6_addr_type(&a->ip) & (IPV6_ADDR_LINKLOCAL |
-						   IPV6_ADDR_MAPPED));
-	return !ipv4_is_multicast(rar_addr_v4(a)) &&
-	       !ipv4_is_zeronet(rar_addr_v4(a)) &&
-	       !ipv4_is_lbcast(rar_addr_v4(a));
+	if (af == AF_INET6 &&
+	    (ipv6_addr_v4mapped(ip) ||
+	     ipv6_addr_type(ip) & IPV6_ADDR_LINKLOCAL))
+		return false;
+	return rar_addr_is_host(af, ip);
 }
 
 /* Set the pairs with the addresses of a rank. Returns their number. tx_lock. */
@@ -234,7 +238,7 @@ static u32 set_pairs(struct rar_link *link, const struct rar_rail_hdr *rh)
 		path = &link->rails->more[i].path;
 		path->dst = first->dst;
 		memcpy(&path->dst.ip, rh->addr + i * RAIL_ADDR, RAIL_ADDR);
-		if (!is_usable(&path->dst))
+		if (!rar_rail_may_be(path->dst.af, &path->dst.ip))
 			break;
 		path->src = link->member->rail[i];
 		path->src.port = first->src.port;

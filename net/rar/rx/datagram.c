@@ -11,6 +11,7 @@
 #include <net/udp.h>
 #include <net/xdp.h>
 
+#include "core/addr.h"
 #include "core/buf.h"
 #include "core/cursor.h"
 #include "rar.h"
@@ -244,15 +245,14 @@ static bool martian(const struct net_device *dev, const struct rar_pkt *pkt)
 	__be32 saddr = pkt->from.ip.s6_addr32[0];
 	__be32 daddr = pkt->to.ip.s6_addr32[0];
 
+	if (!rar_addr_is_host(pkt->from.af, &pkt->from.ip))
+		return true;
+	if (lo)
+		return false;
 	if (pkt->from.af == AF_INET)
-		return ipv4_is_multicast(saddr) || ipv4_is_lbcast(saddr) ||
-		       ipv4_is_zeronet(saddr) ||
-		       (!lo && (ipv4_is_loopback(saddr) ||
-				ipv4_is_loopback(daddr)));
-	return ipv6_addr_is_multicast(&pkt->from.ip) ||
-	       ipv6_addr_any(&pkt->from.ip) ||
-	       (!lo && (ipv6_addr_loopback(&pkt->from.ip) ||
-			ipv6_addr_loopback(&pkt->to.ip)));
+		return ipv4_is_loopback(saddr) || ipv4_is_loopback(daddr);
+	return ipv6_addr_loopback(&pkt->from.ip) ||
+	       ipv6_addr_loopback(&pkt->to.ip);
 }
 
 /* Why a packet on our port that the ingress hook passed is of no use. */
