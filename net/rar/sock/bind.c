@@ -263,8 +263,8 @@ static int check_rails(const struct sock *sk, const struct rar_member *m,
 	struct rar_addr a;
 	u32 i;
 
-	for (i = 0; i < opts->nrails; i++) {
-		to_addr(m->rn, &opts->rails[i], &a);
+	for (i = 0; i < opts->rails.n; i++) {
+		to_addr(m->rn, &opts->rails.at[i], &a);
 		if (a.af != af || addr_same(&a, &m->self))
 			return -EINVAL;
 		if (!addr_local(sk, &a))
@@ -276,24 +276,23 @@ static int check_rails(const struct sock *sk, const struct rar_member *m,
 /* Set the further addresses of a member. Packets may be looking at them. */
 static int set_rails(struct rar_member *m, const struct rar_join_opts *opts)
 {
-	struct rar_addr *rail = m->rail;
-	u32 i;
+	u32 n = opts->rails.n, i;
 
-	if (opts->nrails && !rail)
-		rail = kcalloc(RAR_MAX_RAILS, sizeof(*rail),
-			       GFP_KERNEL_ACCOUNT);
-	if (opts->nrails && !rail)
+	if (n && !m->rail)
+		m->rail = kcalloc(RAR_MAX_RAILS, sizeof(*m->rail),
+				  GFP_KERNEL_ACCOUNT);
+	if (n && !m->rail)
 		return -ENOMEM;
-	for (i = 0; i < opts->nrails; i++)
-		to_addr(m->rn, &opts->rails[i], &rail[i]);
-	m->rail = rail;
+	for (i = 0; i < n; i++)
+		to_addr(m->rn, &opts->rails.at[i], &m->rail[i]);
 	/* Pairs with the acquire in rar_validate_address(). */
-	smp_store_release(&m->nrails, opts->nrails);
+	smp_store_release(&m->nrails, n);
 	return 0;
 }
 
 static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 {
+	const struct rar_addr_list *boxes = &opts->boxes;
 	u32 i;
 
 	memset(&m->trust.prev, 0, sizeof(m->trust.prev));
@@ -304,11 +303,11 @@ static void set_trust(struct rar_member *m, const struct rar_join_opts *opts)
 	m->security = opts->security;
 	m->tail = m->security ? sizeof(struct rar_seal_tail) : 0;
 	m->join.offers = false;
-	if (opts->nboxes) {
+	if (boxes->n) {
 		/* A family of 0: none. */
-		m->join.wants.n = opts->boxes[0].srar_af ? opts->nboxes : 0;
+		m->join.wants.n = boxes->at[0].srar_af ? boxes->n : 0;
 		for (i = 0; i < m->join.wants.n; i++)
-			to_addr(m->rn, &opts->boxes[i], &m->join.wants.addr[i]);
+			to_addr(m->rn, &boxes->at[i], &m->join.wants.addr[i]);
 		return;
 	}
 	spin_lock_bh(&m->rn->lock);

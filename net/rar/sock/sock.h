@@ -7,13 +7,25 @@
 #include "core/region.h"
 
 /*
+ * struct rar_addr_list - addresses without ranks: boxes, or own ones
+ * @n:  how many there are
+ * @at: the addresses, all of one family
+ */
+struct rar_addr_list {
+	u32 n;
+	struct sockaddr_rar at[RAR_MAX_RAILS];
+};
+
+static_assert(RAR_MAX_BOXES <= RAR_MAX_RAILS);
+
+/*
  * struct rar_join_opts - options of a join, besides the successor's address
  * @prev:       address of the predecessor; family 0: any
  * @key:        shared by the members
  * @security:   enum rar_security
  * @box_key:    key of the boxes
- * @boxes:      the boxes, @nboxes of them, if there are any; else net.rar.box
- * @rails:      further own addresses, @nrails of them
+ * @boxes:      the boxes, if there are any; else net.rar.box
+ * @rails:      further own addresses
  * @user_rank:  RAR_USER_RANK
  * @box_wait_ms: RAR_BOX_WAIT
  * @timeout_ms: time in which the ring must be closed; 0: SO_SNDTIMEO or net.rar.join_ms
@@ -23,10 +35,8 @@ struct rar_join_opts {
 	struct rar_secret key;
 	u8 security;
 	struct rar_secret box_key;
-	struct sockaddr_rar boxes[RAR_MAX_BOXES];
-	u32 nboxes;
-	struct sockaddr_rar rails[RAR_MAX_RAILS];
-	u32 nrails;
+	struct rar_addr_list boxes;
+	struct rar_addr_list rails;
 	u32 user_rank;
 	u32 box_wait_ms;
 	u32 timeout_ms;

@@ -4,12 +4,12 @@
  */
 #include <linux/nospec.h>
 #include <linux/pid.h>
-#include <net/ipv6.h>
 
 #include "core/addr.h"
 #include "core/member.h"
 #include "core/region.h"
 #include "group/watch.h"
+#include "link/rail.h"
 #include "ring/fail.h"
 #include "sock/af_rar.h"
 #include "sock/bind.h"
@@ -272,87 +272,69 @@ static int check_next_of(const struct sockaddr_rar *list, u32 n)
 }
 
 /*
- * Read up to @max addresses without ranks, of one family, each once. Return:
- * their number, or a negative errno.
+ * Read up to @max addresses without ranks, of one family, each once. Return: 0
+ * or a negative errno.
  */
-static int get_list(struct sockaddr_rar *list, u32 max, sockptr_t optval,
+static int get_list(struct rar_addr_list *list, u32 max, sockptr_t optval,
 		    unsigned int optlen)
 {
-	u32 n = optlen / sizeof(*list), i;
+	struct sockaddr_rar *a = list->at;
+	u32 i;
 	int err;
 
-	if (optlen % sizeof(*list))
+	list->n = optlen / sizeof(*a);
+	if (optlen % sizeof(*a))
 		return -EINVAL;
-	if (n > max)
+	if (list->n > max)
 		return -E2BIG;
-	for (i = 0; i < n; i++) {
-		if (copy_from_sockptr_offset(&list[i], optval,
-					     i * sizeof(*list), sizeof(*list)))
+	for (i = 0; i < list->n; i++, a++) {
+		if (copy_from_sockptr_offset(a, optval, i * sizeof(*a),
+					     sizeof(*a)))
 			return -EFAULT;
-		list[i].srar_rank = 0;
-		list[i].srar_size = 1;
-		err = rar_sock_check_addr(&list[i], sizeof(*list)) ?:
-		      check_next_of(list, i);
+		a->srar_rank = 0;
+		a->srar_size = 1;
+		err = rar_sock_check_addr(a, sizeof(*a)) ?:
+		      check_next_of(list->at, i);
 		if (err)
 			return err;
 	}
-	return n;
+	return 0;
 }
 
-/* Set the boxes of the next join. */
+/* Set a list of the next join. */
+static int set_list(struct sock *sk, struct rar_addr_list *to,
+		    const struct rar_addr_list *list)
+{
+	int err = 0;
+
+	lock_sock(sk);
+	if (may_set_join(sk))
+		*to = *list;
+	else
+		err = -EISCONN;
+	release_sock(sk);
+	return err;
+}
+
 static int set_boxes(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
-	struct sockaddr_rar boxes[RAR_MAX_BOXES] = {};
-	int n = get_list(boxes, RAR_MAX_BOXES, optval, optlen), err = 0;
+	struct rar_addr_list boxes = {};
 
-	if (n < 0)
-		return n;
-	lock_sock(sk);
-	if (may_set_join(sk)) {
-		memcpy(rar_sk(sk)->join.boxes, boxes, sizeof(boxes));
-		rar_sk(sk)->join.nboxes = n;
-	} else {
-		err = -EISCONN;
-	}
-	release_sock(sk);
-	return err;
+	return get_list(&boxes, RAR_MAX_BOXES, optval, optlen) ?:
+	       set_list(sk, &rar_sk(sk)->join.boxes, &boxes);
 }
 
-/* Can packets of one host go to this address? */
-static bool is_one_host(const struct sockaddr_rar *a)
-{
-	const struct in6_addr *ip = (const void *)a->srar_addr;
-	int type;
-
-	if (a->srar_af == AF_INET)
-		return !ipv4_is_multicast(ip->s6_addr32[0]) &&
-		       !ipv4_is_zeronet(ip->s6_addr32[0]) &&
-		       !ipv4_is_lbcast(ip->s6_addr32[0]);
-	type = ipv6_addr_type(ip);
-	return a->srar_af == AF_INET6 && type & IPV6_ADDR_UNICAST &&
-	       !(type & IPV6_ADDR_LINKLOCAL);
-}
-
-/* Set the further own addresses of the next join. */
 static int set_rails(struct sock *sk, sockptr_t optval, unsigned int optlen)
 {
-	struct sockaddr_rar rails[RAR_MAX_RAILS] = {};
-	int n = get_list(rails, RAR_MAX_RAILS, optval, optlen), err = 0, i;
+	const struct sockaddr_rar *a;
+	struct rar_addr_list rails = {};
+	int err = get_list(&rails, RAR_MAX_RAILS, optval, optlen);
 
-	if (n < 0)
-		return n;
-	for (i = 0; i < n; i++)
-		if (!is_one_host(&rails[i]))
-			return -EINVAL;
-	lock_sock(sk);
-	if (may_set_join(sk)) {
-		memcpy(rar_sk(sk)->join.rails, rails, sizeof(rails));
-		rar_sk(sk)->join.nrails = n;
-	} else {
-		err = -EISCONN;
-	}
-	release_sock(sk);
-	return err;
+	for (a = rails.at; !err && a < rails.at + rails.n; a++)
+		if (!a->srar_af ||
+		    !rar_rail_may_be(a->srar_af, (const void *)a->srar_addr))
+			err = -EINVAL;
+	return err ?: set_list(sk, &rar_sk(sk)->join.rails, &rails);
 }
 
 /* Set a key of the next join. */
@@ -607,31 +589,30 @@ static int get_prev(struct sock *sk, char __user *optval, int __user *optlen,
 	return put_opt(&addr, sizeof(addr), optval, optlen, len);
 }
 
-/* Without an address, the first one is all zero. */
-static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen, int len)
+/* @least: addresses are given; those that are not set are all zero. */
+static int get_addrs(struct sock *sk, const struct rar_addr_list *from,
+		     u32 least, char __user *optval, int __user *optlen,
+		     int len)
 {
-	struct sockaddr_rar boxes[RAR_MAX_BOXES];
-	u32 n;
+	struct rar_addr_list list;
 
 	lock_sock(sk);
-	memcpy(boxes, rar_sk(sk)->join.boxes, sizeof(boxes));
-	n = rar_sk(sk)->join.nboxes;
+	list = *from;
 	release_sock(sk);
-	n = max(n, 1U);
-	return put_opt(boxes, n * sizeof(boxes[0]), optval, optlen, len);
+	return put_opt(list.at, max(list.n, least) * sizeof(list.at[0]), optval,
+		       optlen, len);
+}
+
+static int get_boxes(struct sock *sk, char __user *optval, int __user *optlen,
+		     int len)
+{
+	return get_addrs(sk, &rar_sk(sk)->join.boxes, 1, optval, optlen, len);
 }
 
 static int get_rails(struct sock *sk, char __user *optval, int __user *optlen,
 		     int len)
 {
-	struct sockaddr_rar rails[RAR_MAX_RAILS];
-	u32 n;
-
-	lock_sock(sk);
-	memcpy(rails, rar_sk(sk)->join.rails, sizeof(rails));
-	n = rar_sk(sk)->join.nrails;
-	release_sock(sk);
-	return put_opt(rails, n * sizeof(rails[0]), optval, optlen, len);
+	return get_addrs(sk, &rar_sk(sk)->join.rails, 0, optval, optlen, len);
 }
 
 static int get_number(const struct rar_sock *rsk, const struct option *o,
