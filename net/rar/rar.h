@@ -77,7 +77,7 @@ struct xdp_buff;
 #define RAR_MTU_LOSSES	6	/* full-size packets lost before the MTU is blamed */
 #define RAR_CLOCKS	4	/* starts of rank 0 that a joining member remembers */
 
-#define RAR_SECRET	32	/* bytes of the key of a group or box, at most */
+#define RAR_SECRET	32	/* bytes of a key that a user sets, at most */
 
 #define RAR_BOX_RANK	0xffff	/* of a box, which has no place in the ring */
 #define RAR_BOX_LEGS	64	/* members that a box serves at most */

@@ -5,7 +5,8 @@
  *
  *	ENTER without cookie   -> ENTERED with a cookie; nothing is kept
  *	ENTER with the cookie  -> the member has a leg; ENTERED, with the epoch when all have
- *	ENTER with a wrong seal -> as without cookie: the answer shows that keys differ
+ *	ENTER, its seal wrong  -> as without cookie; so its sender sees that the
+ *				  keys differ
  *
  * ENTER comes by the UDP socket, as no member receives it. It is taken in by a work item.
  *

@@ -13,7 +13,10 @@
 #include "group/self.h"
 #include "link/link.h"
 
-/* Make a member that sends as @box->self does, but with seals. NULL: no memory. */
+/*
+ * Make a member that sends as @box->self does, but with seals. Return: NULL
+ * without memory.
+ */
 static struct rar_member *sealed_new(const struct rar_box *box,
 				     const struct rar_secret *key)
 {

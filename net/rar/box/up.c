@@ -56,7 +56,10 @@ static struct rar_link *up_link(struct box_up *up)
 
 /* -- packets from above ------------------------------------------------------- */
 
-/* The box above is open, says ENTERED. Without memory for keys it comes again. */
+/*
+ * The box above is open, as ENTERED says. Without memory for keys nothing
+ * happens, and ENTERED comes again.
+ */
 static void open_up(struct box_up *up, u64 epoch, u32 flags)
 {
 	struct rar_link *link = up_link(up);

@@ -560,7 +560,8 @@ static int box_key(struct sk_buff *request, struct genl_info *info)
 	int err = read_key(attr, &key);
 
 	if (err)
-		GENL_SET_ERR_MSG(info, "a key has 16 or 32 bytes, not all zero");
+		GENL_SET_ERR_MSG(info,
+				 "a key has 16 or 32 bytes, not all zero");
 	else
 		err = rar_role_set_key(rn, &key);
 	if (attr)
