@@ -25,7 +25,7 @@ LIB = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(LIB / "lib"), str(LIB / "hostile")]
 import attack
 import live
-from attack import Attacks, Sealed, attack_type, inject, of_type
+from attack import Attacks, Sealed, attack_type, inject, of_type, past
 from live import COUNT, N, RAR_INFO, Data, wait_quiet
 from rarpkt import (ACK, AG, BOX_RANK, ENTER, ENTERED, OFFER, PROBE, RESET, RETURN, RS, SOL_RAR, WANT,
                     enter, sysctl, tables)
@@ -111,22 +111,9 @@ class BoxAttacks(Attacks):
         return below.copy(src=live.address(other)), rar[:2] + struct.pack(">H", other) + rar[4:]
 
 
-def past(attacked):
-    """The number of a group that was, and its packets for those who are attacked"""
-    ring = Star(attacked)
-    ring.works(4)
-    wait_quiet(ring)
-    for s in ring.fd:
-        s.close()
-    time.sleep(0.3)
-    packets = ring.of_attacks()
-    ring.tap.close()
-    return ring.group, packets
-
-
 def running(attacked, types):
     """Attacks on the packets of a group that runs"""
-    group, older = past(attacked)
+    group, older = past(Star(attacked), 4, Star.of_attacks)
     before, ring = counters(), Star(attacked, group)
     ring.works(4)
     time.sleep(1)           # PROBE, and ACK
@@ -153,7 +140,7 @@ def running(attacked, types):
 
 def entering():
     """Packets of an older leg, and changed ones, while the ranks enter"""
-    group, old = past(BOX_RANK)
+    group, old = past(Star(), 4, Star.of_attacks)
     ring = Star(group=group, wait=0)
     attacks = BoxAttacks(old)
     for _ in range(5):

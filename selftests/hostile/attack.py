@@ -259,22 +259,21 @@ def attack_type(ring, name, attacks, each=EACH):
     return ok
 
 
-def past(schedule):
-    """The number of a group that was, and the packets for its rank 1"""
-    ring = Sealed(schedule)
-    ring.works(OPS)
+def past(ring, ops, packets):
+    """Let a group work and end. Return its number, and those of its packets that packets() gives"""
+    ring.works(ops)
     wait_quiet(ring)
     for s in ring.fd:
         s.close()
     time.sleep(0.3)
-    packets = ring.packets()
+    kept = packets(ring)
     ring.tap.close()
-    return ring.group, packets
+    return ring.group, kept
 
 
 def running(schedule):
     """Attacks on the packets of a group that runs"""
-    group, older = past(schedule)
+    group, older = past(Sealed(schedule), OPS, Sealed.packets)
     ring = Sealed(schedule, group)
     ring.works(OPS)
     # without chunks the links keep alive by PROBE
@@ -299,7 +298,7 @@ def old_epoch():
     """Packets of a group that was come into one with the same number and key: while it joins, and
     while it runs."""
     for schedule in (BY_RANKS, BY_DIRECT, BY_HALVING):
-        group, old = past(schedule)
+        group, old = past(Sealed(schedule), OPS, Sealed.packets)
         ring = Sealed(schedule, group, start=False)
         ring.fd = [None] * N
         for rank in (1, 0, 2):
