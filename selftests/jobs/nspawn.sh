@@ -10,19 +10,8 @@ ranks=4
 home=/var/tmp/rar-nspawn
 samples=$(readlink -f ../samples/jobs)
 
-ring()
-{
-	local r pids=()
-
-	for ((r = 0; r < ranks; r++)); do
-		timeout $((200 * slow)) "$samples/nspawn.sh" $home/root rar$r $home/cards $ranks $r > $home/out.$r 2>&1 &
-		pids+=($!)
-	done
-	wait "${pids[@]}"
-	out=$(cat $home/out.*)
-	quote "$out"
-	[ "$(grep -cE '^rank [0-3]: 10' <<< "$out")" = $ranks ]
-}
+# container RANK
+container() { timeout $((200 * slow)) "$samples/nspawn.sh" $home/root "rar$1" $home/cards "$ranks" "$1"; }
 
 # alone OPTION... PROGRAM: in a container with a network of its own
 alone()
@@ -42,7 +31,7 @@ ip netns add rar9
 mkdir -p $home/cards
 image $home/root "$RAR_BIN/librar_cards"
 mv $home/root/bin/librar_cards $home/root/bin/librar
-ring
+containers $ranks $home
 result $? "a container in each of four namespaces: the sums are right"
 [ "$(total RarOpsDone)" = $ranks ]
 result $? "an operation of the module for each rank"

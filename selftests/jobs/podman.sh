@@ -49,20 +49,8 @@ runtime = "crun"' > $home/.config/containers/containers.conf
 # podman without a network for the container, beside host 0
 alone() { as 0 timeout $((120 * slow)) podman run --rm --network=none "$@"; }
 
-ring()
-{
-	local r pids=()
-
-	rm -f $home/cards/*
-	for ((r = 0; r < ranks; r++)); do
-		as $r timeout $((200 * slow)) "$samples/podman.sh" ring $home/cards $ranks $r > $home/out.$r 2>&1 &
-		pids+=($!)
-	done
-	wait "${pids[@]}"
-	out=$(cat $home/out.*)
-	quote "$out"
-	[ "$(grep -cE '^rank [0-3]: 10$' <<< "$out")" = $ranks ]
-}
+# container RANK
+container() { as "$1" timeout $((200 * slow)) "$samples/podman.sh" ring $home/cards "$ranks" "$1"; }
 
 # A profile with a list of families, without the family and with it
 seccomp()
@@ -103,7 +91,7 @@ topo_up $ranks
 trap tear_down EXIT
 set_up
 check "a user imports an image" as 0 timeout $((120 * slow)) podman import -q "$home/image.tar" ring
-ring
+containers $ranks $home
 result $? "a rank on each of four hosts: the sums are right"
 [ "$(total RarOpsDone)" = $ranks ]
 result $? "an operation of the module for each rank"

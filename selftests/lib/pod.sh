@@ -24,6 +24,24 @@ image()
 	done
 }
 
+# containers RANKS DIR: "container RANK" starts librar's test in a container. Runs it for all ranks at
+# once, with DIR/cards for their cards, and leaves what they say in $out. Are all sums right?
+containers()
+{
+	local ranks=$1 dir=$2 r pids=()
+
+	rm -f "$dir"/cards/*
+	for ((r = 0; r < ranks; r++)); do
+		container "$r" > "$dir/out.$r" 2>&1 &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	# A console of nspawn ends lines as terminals do.
+	out=$(cat "$dir"/out.* | tr -d '\r')
+	quote "$out"
+	[ "$(grep -cE '^rank [0-9]+: 10$' <<< "$out")" = "$ranks" ]
+}
+
 # ---------------------------------------------------------------- pods on two nodes
 # The nodes are the namespaces rar8 and rar9. Each has a bridge for its pods with the network
 # 10.244.NODE.0/24, and a VXLAN to the other node, as flannel makes them. The pods are rar0, rar1 ...,

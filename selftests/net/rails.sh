@@ -112,7 +112,7 @@ bits()
 	shift
 	check "$name: all bits are right" ring -n "$n" -t i32,f32 -T 100 "$@"
 	[ "$(word rails)" = "$rails" ]
-	result $? "$name: $rails pairs of addresses, not $(word rails)"
+	result $? "$name: $(word rails) of $rails pairs of addresses"
 }
 
 export -f fail_network rns
