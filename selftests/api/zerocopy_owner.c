@@ -465,8 +465,14 @@ static int charged(uint32_t rank, void *arg)
 		RAR_CHECK(fds[i] >= 0, "join");
 	}
 	RAR_CHECK(!rar_write("/proc/sys/net/rar/mem", "1000000"), "sysctl");
-	while ((err = begin_long(fds[0], buf, bytes)) == -EMSGSIZE && bytes > 1 << 20)
-		bytes /= 2;
+	/* EAGAIN: what sockets that were closed before this had is given back soon. */
+	for (int i = 0; i < 100; i++) {
+		while ((err = begin_long(fds[0], buf, bytes)) == -EMSGSIZE && bytes > 1 << 20)
+			bytes /= 2;
+		if (err != -EAGAIN)
+			break;
+		rar_sleep_ms(20);
+	}
 	err2 = begin_long(fds[1], buf, bytes);
 	rar_write("/proc/sys/net/rar/mem", "1000000000");
 	RAR_CHECK(!err && err2 == -EAGAIN, "of %llu bytes: %s, then %s",
