@@ -4,6 +4,8 @@
 
 #include <linux/types.h>
 
+#include "rar.h"
+
 struct rar_buf;
 struct rar_reduce_ctx;
 struct sk_buff;
@@ -56,6 +58,15 @@ static inline void *rar_cursor_at(struct rar_cursor *cursor, u64 off, u32 *len)
 	off -= cursor->off;
 	*len = cursor->len - off;
 	return cursor->addr + off;
+}
+
+/* A walk through a packet, from its first header on. */
+static inline struct rar_cursor rar_pkt_cursor(const struct rar_pkt *pkt)
+{
+	return (struct rar_cursor){
+		.skb = pkt->skb,
+		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
+	};
 }
 
 void rar_cursor_read(struct rar_cursor *cursor, u64 off, void *to, u32 len);

@@ -11,6 +11,7 @@
 #include <crypto/chacha20poly1305.h>
 #include <linux/export.h>
 #include <linux/slab.h>
+#include <net/xdp.h>
 
 #include "core/cursor.h"
 #include "core/key.h"
@@ -351,30 +352,30 @@ struct span {
 	u8 *copy;
 };
 
-/* Returns false without memory for a copy. */
-static bool span_get(struct span *span, struct sk_buff *skb, u32 off, u32 len)
+/* Returns false without memory for a copy. The packet has all these bytes. */
+static bool span_get(struct span *span, struct rar_cursor *packet, u32 off,
+		     u32 len)
 {
-	struct rar_cursor cursor = { .skb = skb };
 	u32 n;
 
 	span->copy = NULL;
-	span->at = rar_cursor_at(&cursor, off, &n);
+	span->at = rar_cursor_at(packet, off, &n);
 	if (n >= len)
 		return true;
 	span->copy = kmalloc(len, GFP_ATOMIC | __GFP_NOWARN);
 	span->at = span->copy;
-	if (span->copy && !skb_copy_bits(skb, off, span->copy, len))
-		return true;
-	kfree(span->copy);
-	return false;
+	if (!span->copy)
+		return false;
+	rar_cursor_read(packet, off, span->copy, len);
+	return true;
 }
 
 /* Write @len bytes of a copy back, from @from on. */
-static void span_put(struct span *span, struct sk_buff *skb, u32 off, u32 from,
-		     u32 len)
+static void span_put(struct span *span, struct rar_cursor *packet, u32 off,
+		     u32 from, u32 len)
 {
-	if (span->copy && len)
-		skb_store_bits(skb, off + from, span->copy + from, len);
+	if (span->copy)
+		rar_cursor_write(packet, off + from, span->copy + from, len);
 	kfree(span->copy);
 }
 
@@ -418,15 +419,15 @@ static void join_tag(const u8 *key, const struct rar_addr *from,
  */
 static bool seal_one(const struct rar_member *m, const struct keys *keys,
 		     u64 counter, const struct rar_addr *from,
-		     const struct rar_addr *to, u8 type, struct sk_buff *skb,
-		     u32 off, u32 len)
+		     const struct rar_addr *to, u8 type,
+		     struct rar_cursor *packet, u32 off, u32 len)
 {
 	u32 all = len + sizeof(struct rar_seal_tail);
 	u32 clear = clear_of(m, type, len);
 	struct rar_seal_tail *tail;
 	struct span span;
 
-	if (!span_get(&span, skb, off, all))
+	if (!span_get(&span, packet, off, all))
 		return false;
 	if (keys->seal)
 		chacha20poly1305_encrypt(span.at + clear, span.at + clear,
@@ -436,8 +437,23 @@ static bool seal_one(const struct rar_member *m, const struct keys *keys,
 		join_tag(keys->join, from, to, span.at, len, span.at + len);
 	tail = (struct rar_seal_tail *)(span.at + len);
 	put_unaligned_be64(counter, &tail->counter);
-	span_put(&span, skb, off, clear, all - clear);
+	span_put(&span, packet, off, clear, all - clear);
 	return true;
+}
+
+/*
+ * Find the keys for @n packets to a rank, and the counter of the first one,
+ * which is 0 in a join. Returns false if there are none.
+ */
+static bool keys_for(struct rar_member *m, const struct rar_hdr *h, u32 n,
+		     struct keys *keys, u64 *counter)
+{
+	*counter = 0;
+	if (!keys_of(m, be16_to_cpu(h->dst), h, keys))
+		return false;
+	if (keys->seal)
+		*counter = atomic64_fetch_add(n, &keys->seal->sent);
+	return *counter <= SEAL_COUNTERS;
 }
 
 /**
@@ -460,24 +476,48 @@ bool rar_seal_packet(struct rar_member *m, const struct rar_path *path,
 	struct rar_addr from = path->src;
 	u32 size = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
 	u32 n = DIV_ROUND_UP(skb->len, size), off;
-	struct rar_hdr h;
-	u64 counter = 0;
+	struct rar_cursor packet = { .skb = skb };
 	struct keys keys;
+	struct rar_hdr h;
+	u64 counter;
 
 	if (skb_copy_bits(skb, 0, &h, sizeof(h)) ||
-	    !keys_of(m, be16_to_cpu(h.dst), &h, &keys))
-		return false;
-	if (keys.seal)
-		counter = atomic64_fetch_add(n, &keys.seal->sent);
-	if (counter > SEAL_COUNTERS)
+	    !keys_for(m, &h, n, &keys, &counter))
 		return false;
 	from.port = htons(ntohs(from.port) + lane);
 	for (off = 0; off < skb->len; off += size, counter += !!keys.seal)
 		if (skb->len - off < sizeof(h) + tail ||
-		    !seal_one(m, &keys, counter, &from, &path->dst, h.type, skb,
-			      off, min(size, skb->len - off) - tail))
+		    !seal_one(m, &keys, counter, &from, &path->dst, h.type,
+			      &packet, off, min(size, skb->len - off) - tail))
 			return false;
 	return true;
+}
+
+/**
+ * rar_seal_frame() - seal a packet in a frame at the XDP hook
+ * @m:    member whose packets have a seal
+ * @path: that it takes
+ * @xdp:  the frame
+ * @off:  where the RAR header begins, bytes
+ * @len:  length of the packet without the seal, for which there is room behind
+ *        it; bytes
+ *
+ * Softirq, RCU read side.
+ *
+ * Return: false if it cannot be sent, see rar_seal_packet().
+ */
+bool rar_seal_frame(struct rar_member *m, const struct rar_path *path,
+		    struct xdp_buff *xdp, u32 off, u32 len)
+{
+	struct rar_cursor packet = { .xdp = xdp };
+	struct keys keys;
+	struct rar_hdr h;
+	u64 counter;
+
+	rar_cursor_read(&packet, off, &h, sizeof(h));
+	return keys_for(m, &h, 1, &keys, &counter) &&
+	       seal_one(m, &keys, counter, &path->src, &path->dst, h.type,
+			&packet, off, len);
 }
 
 /* Forget the counters that the window leaves when @counter comes. */
@@ -543,6 +583,15 @@ static bool owns_pages(const struct sk_buff *skb)
 	return true;
 }
 
+/*
+ * Drivers own the pages of frames, and who shows a packet to others first gives
+ * it pages of its own. But a process may have lent memory to the device.
+ */
+static bool frame_is_private(const struct rar_frame *frame)
+{
+	return frame->xdp->rxq->mem.type != MEM_TYPE_XSK_BUFF_POOL;
+}
+
 static bool is_private(const struct sk_buff *skb, bool write)
 {
 	return write ? rar_skb_alone(skb) && owns_pages(skb) :
@@ -557,8 +606,11 @@ static bool make_private(struct rar_pkt *pkt, bool write)
 {
 	gfp_t gfp = GFP_ATOMIC | __GFP_NOWARN;
 	struct sk_buff *skb = pkt->skb, *part;
-	bool private = is_private(skb, write);
+	bool private;
 
+	if (pkt->frame)
+		return frame_is_private(pkt->frame);
+	private = is_private(skb, write);
 	skb_walk_frags(skb, part)
 		private &= is_private(part, write) && !skb_has_frag_list(part);
 	if (private)
@@ -592,6 +644,7 @@ static bool make_private(struct rar_pkt *pkt, bool write)
 enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 			  u32 len)
 {
+	struct rar_cursor packet = rar_pkt_cursor(pkt);
 	u32 clear = clear_of(m, pkt->h.type, len);
 	struct rar_seal_tail tail;
 	struct span span;
@@ -601,19 +654,19 @@ enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 
 	if (!keys_of(m, be16_to_cpu(pkt->h.src), &pkt->h, &keys))
 		return RAR_DROP(Epoch);
-	if (skb_copy_bits(pkt->skb, off + len, &tail, sizeof(tail)))
-		return RAR_DROP(Short);
+	rar_cursor_read(&packet, off + len, &tail, sizeof(tail));
 	counter = be64_to_cpu(tail.counter);
 	if (keys.seal && too_old(keys.seal, counter))
 		return RAR_DROP(Replay);
 	if (!pkt->opened && !make_private(pkt, clear < len))
 		return RAR_DROP(Memory);
-	if (!span_get(&span, pkt->skb, off, len + SEAL_TAG))
+	packet = rar_pkt_cursor(pkt);
+	if (!span_get(&span, &packet, off, len + SEAL_TAG))
 		return RAR_DROP(Memory);
 	/* Somebody may have written to what the header was read from. */
 	good = pkt->opened || !memcmp(span.at, &pkt->h, sizeof(pkt->h));
 	good = good && open_one(&keys, counter, pkt, span.at, clear, len);
-	span_put(&span, pkt->skb, off, clear, good ? len - clear : 0);
+	span_put(&span, &packet, off, clear, good ? len - clear : 0);
 	if (!good)
 		return RAR_DROP(Seal);
 	if (keys.seal && !is_new(keys.seal, counter))

@@ -12,6 +12,8 @@ void rar_seal_forget(struct rar_link *link);
 void rar_seal_free(struct rar_member *m);
 bool rar_seal_packet(struct rar_member *m, const struct rar_path *path,
 		     u32 lane, struct sk_buff *skb);
+bool rar_seal_frame(struct rar_member *m, const struct rar_path *path,
+		    struct xdp_buff *xdp, u32 off, u32 len);
 enum rar_rx rar_seal_open(struct rar_member *m, struct rar_pkt *pkt, u32 off,
 			  u32 len);
 

@@ -170,8 +170,11 @@ static void add_run(struct rar_member *m, struct rar_operation *op,
 		at += len;
 		left -= len;
 	}
-	/* A frame goes on with a checksum; the bytes to sum up are in the cache now. */
-	if (both && a->pkt->frame) {
+	/*
+	 * A frame goes on with a checksum; the bytes to sum up are in the cache
+	 * now. With a seal they are still going to change.
+	 */
+	if (both && a->pkt->frame && !m->tail) {
 		a->pkt->frame->sum = rar_cursor_csum(&pass.ctx, &pass.in, a->off, len);
 		a->pkt->frame->summed = true;
 	}
@@ -481,14 +484,6 @@ static enum rar_rx input_posted(struct rar_member *m, struct rar_arrival *a)
 	return input_run(m, op, a);
 }
 
-static struct rar_cursor packet_cursor(const struct rar_pkt *pkt)
-{
-	return (struct rar_cursor){
-		.skb = pkt->skb,
-		.xdp = pkt->frame ? pkt->frame->xdp : NULL,
-	};
-}
-
 /**
  * rar_chunk_use() - take in a run that came in a packet, and that is not too early
  * @m: member in RUN or LEAVING
@@ -502,7 +497,7 @@ enum rar_rx rar_chunk_use(struct rar_member *m, struct rar_arrival *a)
 {
 	a->fingerprint = rar_op_described(a->dh);
 	a->bytes = rar_pkt_bytes(m, a->pkt, a->run.n);
-	a->from = packet_cursor(a->pkt);
+	a->from = rar_pkt_cursor(a->pkt);
 	a->off = a->pkt->off + sizeof(*a->dh);
 	a->stride = a->pkt->carrier ? m->payload : rar_stride(m);
 	return input_posted(m, a);
@@ -750,12 +745,12 @@ static enum rar_rx open_carrier(const struct rar_member *m, const struct rar_pkt
 /*
  * Take in a validated packet that holds a run of @n chunks with numbers: RS,
  * AG, or DIRECT. Return: RAR_RX_DONE, RAR_RX_TAKEN if pkt->skb was taken,
- * RAR_RX_PASS for a frame that comes too early, or the drop with its reason.
+ * or the drop with its reason.
  */
 enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 {
 	enum rar_phase phase = pkt->h.type == RAR_T_RS ? RAR_RS : RAR_AG;
-	struct rar_cursor cursor = packet_cursor(pkt);
+	struct rar_cursor cursor = rar_pkt_cursor(pkt);
 	struct rar_arrival a = { };
 	struct rar_data_hdr dh;
 	enum rar_rx ret;
@@ -775,8 +770,9 @@ enum rar_rx rar_chunk_rcv(struct rar_member *m, struct rar_pkt *pkt, u32 n)
 	a.run = (struct rar_run){ be32_to_cpu(dh.chunk), n, phase };
 	a.done = rar_mask(n);
 	early = rar_op_early(m, a.op_seq, &a.run);
+	/* rar_rcv_frame() has looked; the epoch has changed since. */
 	if (early && pkt->frame)
-		return RAR_RX_PASS;
+		return RAR_DROP(State);
 	ret = early ? rar_early_hold(m, &a) : RAR_RX_RETRY;
 	if (pkt->frame)
 		rar_frame_mirror(m->rn, pkt->frame);

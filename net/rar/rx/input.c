@@ -370,7 +370,34 @@ enum rar_verdict rar_rcv(struct rar_net *rn, struct sk_buff *skb,
 	return RAR_TAKEN;
 }
 
-/* The member that the frame brings data for, if the frame is good in every respect. */
+/*
+ * Does a frame bring chunks to which this rank has not contributed? They will
+ * be held, so the frame needs an skb.
+ */
+static bool is_early(const struct rar_member *m, const struct rar_pkt *pkt)
+{
+	struct rar_run run = { .n = 1 };
+	struct rar_data_hdr buf, *dh;
+
+	dh = rar_datagram_header(pkt, pkt->off, sizeof(buf), &buf);
+	if (!dh)
+		return true;
+	run.chunk = be32_to_cpu(dh->chunk);
+	return rar_op_early(m, be64_to_cpu(dh->op_seq), &run);
+}
+
+/*
+ * May frames of a group be taken? Once opened, a frame can neither be passed on
+ * nor shown to packet sockets, which must not see what was encrypted.
+ */
+static bool takes_frames(const struct rar_member *m)
+{
+	return !rar_rules_judged(m) &&
+	       (m->security != RAR_SECURITY_ENCRYPT ||
+		!READ_ONCE(m->rn->sysctl_xdp_mirror));
+}
+
+/* The member that a frame brings data for, if all is right but perhaps its RAR header. */
 static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
 				       const struct rar_datagram *d)
 {
@@ -380,12 +407,16 @@ static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
 			      be16_to_cpu(pkt->h.dst), be64_to_cpu(pkt->h.token));
 	if (!m || !rar_validate_address(m, pkt))
 		return NULL;
-	if (!rar_rules_judged(m) && rar_validate_is_data(m, pkt) &&
-	    rar_datagram_check(pkt, d) == RAR_RX_DONE &&
-	    rar_validate(m, pkt) == RAR_RX_DONE)
-		return m;
-	rar_mib_inc(rn, XdpPassed);
-	return NULL;
+	if (!takes_frames(m) || !rar_validate_is_data(m, pkt) ||
+	    rar_datagram_check(pkt, d) != RAR_RX_DONE) {
+		rar_mib_inc(rn, XdpPassed);
+		return NULL;
+	}
+	if (is_early(m, pkt)) {
+		rar_mib_inc(rn, XdpEarly);
+		return NULL;
+	}
+	return m;
 }
 
 /**
@@ -396,8 +427,9 @@ static struct rar_member *frame_member(struct rar_net *rn, struct rar_pkt *pkt,
  * @nhoff:    offset of its IP header
  * @protocol: of its link header: ETH_P_IP or ETH_P_IPV6
  *
- * Only data that are good in every respect are taken here. The ingress hook sees all other
- * frames, judges them as it does other packets, and counts them. Softirq, RCU read side.
+ * Only data that are good in every respect are taken here, and data that come again with a
+ * right seal. The ingress hook sees all other frames, judges them as it does other packets,
+ * and counts them. Softirq, RCU read side.
  *
  * Return: XDP_PASS and the frame is untouched, or XDP_DROP, and @frame says whether it is
  * forwarded.
@@ -415,13 +447,17 @@ int rar_rcv_frame(struct rar_net *rn, struct rar_frame *frame,
 	m = frame_member(rn, &pkt, &d);
 	if (!m)
 		return XDP_PASS;
-	pkt.whole = rar_datagram_len(&pkt) == pkt.off + pkt.len;
-	hear(m, &pkt);
-	ret = rar_chunk_rcv(m, &pkt, 1);
-	if (ret == RAR_RX_PASS) {
-		rar_mib_inc(rn, XdpEarly);
+	ret = rar_validate(m, &pkt);
+	if (ret == RAR_RX_DONE) {
+		pkt.whole = rar_datagram_len(&pkt) ==
+			    pkt.off + pkt.len + m->tail;
+		hear(m, &pkt);
+		ret = rar_chunk_rcv(m, &pkt, 1);
+	} else if (ret != RAR_DROP(Replay)) {
+		rar_mib_inc(rn, XdpPassed);
 		return XDP_PASS;
 	}
+	/* A frame that came again with a right seal is decrypted: it ends here. */
 	rar_mib_inc(rn, RxXdp);
 	if (ret != RAR_RX_DONE && ret != RAR_RX_TAKEN) {
 		this_cpu_inc(rn->mib->v[rar_rx_why(ret)]);

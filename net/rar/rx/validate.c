@@ -394,13 +394,11 @@ bool rar_validate_by_type(const struct rar_pkt *pkt)
  * rar_validate_is_data() - does a frame bring data of the running epoch?
  * @m:   member that it is for; it has no other epoch
  * @pkt: packet
- *
- * Not in a group with seals, which takes no frames.
  */
 bool rar_validate_is_data(const struct rar_member *m, const struct rar_pkt *pkt)
 {
 	return (pkt->h.type == RAR_T_RS || pkt->h.type == RAR_T_AG) &&
-	       !m->tail && rar_member_runs(m) && !aside_of(m, pkt) &&
+	       rar_member_runs(m) && !aside_of(m, pkt) &&
 	       be64_to_cpu(pkt->h.token) == m->epoch &&
 	       rar_datagram_header(pkt, pkt->off, sizeof(struct rar_data_hdr),
 				   NULL);

@@ -16,6 +16,7 @@
 
 #include "core/buf.h"
 #include "core/cursor.h"
+#include "core/seal.h"
 #include "rar.h"
 #include "reduce/reduce.h"
 #include "tx/frame.h"
@@ -115,7 +116,8 @@ static u32 frame_room(const struct rar_frame *frame, const struct rar_path *path
 bool rar_frame_ready(struct rar_link *link, const struct rar_pkt *pkt)
 {
 	struct rar_path *path = &link->path;
-	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len;
+	u32 len = rar_ip_hdr_size(path) + sizeof(struct udphdr) + pkt->len +
+		  link->member->tail;
 	struct xdp_buff *xdp = pkt->frame->xdp;
 	struct dst_entry *dst;
 	u32 mtu, room;
@@ -192,9 +194,13 @@ void rar_frame_forward(struct rar_link *link, struct rar_tx_item *item,
 	rar_run_trace(m, item);
 	rar_mib_add(m->rn, TxForward, item->run.n);
 	to = xdp->data + pkt->off;
-	if (!frame->summed)
-		frame_csum(frame, pkt->off + head, len);
 	rar_run_hdr(link, item, 0, len, to);
+	/* The epoch is over if it cannot be sealed. */
+	if (m->tail && !rar_seal_frame(m, path, xdp, pkt->off, pkt->len))
+		return;
+	len += m->tail;
+	if (m->tail || !frame->summed)
+		frame_csum(frame, pkt->off + head, len);
 	frame_headers(frame, path, (void *)to - sizeof(struct udphdr),
 		      item->lane, sizeof(struct udphdr) + head + len);
 	/* Metadata of other programs do not hold any more. */
