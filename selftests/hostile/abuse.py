@@ -782,7 +782,6 @@ def run(name, function, wire):
 
 def main():
     note(f"SEED={SEED}")
-    live.path, live.V6 = "xdp" if os.environ.get("RAR_XDP") else "ingress", False
     live.Ring.group = 0xab05e0
     set_all("dead_ms", 10000)
     subprocess.run(["modprobe", "-q", "sch_netem"], check=False)

@@ -23,7 +23,7 @@ COUNT = 2060        # elements: two chunks per block, the last one shorter
 BIG = 11900         # two chunks per block, in frames of more than a page
 COPIES = 2          # of each bad packet
 
-path, V6 = "ingress", False     # of the variant that runs
+path, V6 = "xdp" if os.environ.get("RAR_XDP") else "ingress", False     # of the variant that runs
 rng = random.Random(int(os.environ.get("SEED", "1")))
 
 

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 
 n=4
-watched="RxXdp TxXdp XdpEarly XdpPassed RxIngress RxEncap RxData RxDup DropClaimed TxRetrans"
+watched="RxXdp TxXdp XdpEarly XdpPassed RxIngress RxEncap RxData RxDup DropClaimed DropReplay TxRetrans"
 export SEED=${SEED:-20261122}
 declare -A old sum
 xdp=(../scripts/xdp)
@@ -69,6 +69,8 @@ on_a_bridge()
 			-n "$ranks" -t all -c std,100k -z cior -T 60
 	done
 	expect "IPv6" "$most" -n 3 -a 6 -c std,300k -T 60
+	RAR_SECURITY=auth expect "with seals" "$most" -n 3 -t all -c std,300k -T 60
+	RAR_SECURITY=encrypt expect "encrypted" "$most" -n 3 -a 6 -t all -c std,300k -T 60
 	topo_mtu 9000
 	expect "MTU 9000" "$most" -n 3 -t all -c std,300k -T 60
 }
@@ -85,6 +87,9 @@ mixed_paths()	# MTU
 	expect "ranks by xdp, ingress, udp, xdp, MTU $1" \
 		"sum[RxXdp] > 100 && sum[RxIngress] > 100 && sum[RxEncap] > 100" \
 		-n $n -t all -c std,300k -T 60
+	[ "$1" = 1500 ] || RAR_SECURITY=encrypt expect "the same, encrypted" \
+		"sum[RxXdp] > 100 && sum[RxIngress] > 100 && sum[RxEncap] > 100" \
+		-n $n -t f32 -c std,300k -T 60
 	topo_sysctl rx_path=xdp
 }
 
@@ -95,6 +100,9 @@ lossy()
 	topo_netem loss 2% duplicate 20% delay 300us 300us
 	expect "lost, twice and out of order" \
 		"sum[RxXdp] > 100 && sum[RxDup] > 10 && sum[TxRetrans] > 10" \
+		-n $n -t i32,f32 -c std,100k -T 100
+	RAR_SECURITY=encrypt expect "lost, twice and out of order, encrypted" \
+		"sum[RxXdp] > 100 && sum[DropReplay] > 10 && sum[TxRetrans] > 10" \
 		-n $n -t i32,f32 -c std,100k -T 100
 	topo_netem delay 0
 }
@@ -288,7 +296,7 @@ need_file ../scripts/xdp
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 need_xdp
 dir=$(mktemp -d)
-plan 55
+plan 63
 on_a_bridge
 mixed_paths 9000
 mixed_paths 1500
