@@ -1111,7 +1111,7 @@ struct rar_pkt {
 	struct rar_link *link;
 	/* where on that link it came, if that matters; */
 	struct rar_path *path;
-	/* the functions that take it if one of its ends is no rank, or NULL. */
+	/* the functions that take it if one of its ends is a box, or NULL. */
 	const struct rar_aside *aside;
 	struct rar_addr from;		/* port = UDP source port */
 	struct rar_addr to;
@@ -1162,6 +1162,16 @@ static inline u32 rar_lane(const struct rar_member *m, const struct rar_run *run
 static inline u32 rar_overhead(const struct rar_member *m)
 {
 	return sizeof(struct rar_data_hdr) + m->tail;
+}
+
+/*
+ * Does a packet to or from @rank travel between a member and a box? A rank that
+ * the group does not have belongs to a group of the same number and another
+ * size.
+ */
+static inline bool rar_is_of_box(const struct rar_member *m, u32 rank)
+{
+	return rank == RAR_BOX_RANK || m->rank == RAR_BOX_RANK;
 }
 
 /* Distance between the chunks of a superpacket, bytes. */

@@ -213,7 +213,7 @@ struct rar_link *rar_member_sent_by(struct rar_member *m, u32 rank, u64 token)
 	const struct rar_aside *aside = READ_ONCE(m->aside);
 	struct rar_link *link = NULL;
 
-	if (rank < m->size && m->rank < m->size)
+	if (!rar_is_of_box(m, rank))
 		link = rar_member_link_to(m, rank);
 	else if (aside)
 		link = aside->find(m, rank, NULL, token);

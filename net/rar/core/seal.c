@@ -75,18 +75,12 @@ struct seal_end {
 	u64 nonce;
 };
 
-/* Does a packet to or from @rank travel between a member and a box? */
-static bool of_box(const struct rar_member *m, u32 rank)
-{
-	return rank >= m->size || m->rank >= m->size;
-}
-
 /* Derive the key of a direction of an epoch of the group. */
 static void direction(const struct rar_member *m, u64 epoch,
 		      const struct seal_end *src, const struct seal_end *dst,
 		      u8 *key)
 {
-	bool box = of_box(m, src->rank) || of_box(m, dst->rank);
+	bool box = rar_is_of_box(m, src->rank) || rar_is_of_box(m, dst->rank);
 	struct seal_input in = {
 		.group = cpu_to_le64(m->id),
 		.epoch = cpu_to_le64(epoch),
@@ -276,8 +270,8 @@ static struct rar_seal __rcu **slot_of(struct rar_member *m, u32 rank,
 	struct rar_seal __rcu **seals = READ_ONCE(m->seals);
 	struct rar_link *link;
 
-	if (!of_box(m, rank))
-		return seals ? &seals[rank] : NULL;
+	if (!rar_is_of_box(m, rank))
+		return seals && rank < m->size ? &seals[rank] : NULL;
 	link = rar_member_sent_by(m, rank, token);
 	return link ? &link->seal : NULL;
 }
@@ -318,7 +312,7 @@ static bool of_join(u8 type)
 /* The key of the join for a packet, or NULL: it needs one of an epoch. */
 static const u8 *join_key_of(const struct rar_member *m, u32 rank, u8 type)
 {
-	if (!of_box(m, rank))
+	if (!rar_is_of_box(m, rank))
 		return of_join(type) ? m->trust.join_key : NULL;
 	return of_enter(type) && m->trust.box.len ? m->trust.enter_key : NULL;
 }

@@ -201,14 +201,14 @@ static enum rar_rx check_sender(struct rar_member *m, struct rar_pkt *pkt,
 }
 
 /*
- * The functions that take a packet whose sender or receiver is no rank of the
- * group, or NULL. The group may lose its box at any time.
+ * The functions that take a packet whose sender or receiver is a box, or NULL.
+ * The group may lose its box at any time.
  */
 static const struct rar_aside *aside_of(const struct rar_member *m,
 					const struct rar_pkt *pkt)
 {
 	if (pkt->h.type == RAR_T_OFFER ||
-	    (be16_to_cpu(pkt->h.src) < m->size && m->rank < m->size))
+	    !rar_is_of_box(m, be16_to_cpu(pkt->h.src)))
 		return NULL;
 	return READ_ONCE(m->aside);
 }
