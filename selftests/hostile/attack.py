@@ -33,7 +33,7 @@ from tap import finish, get_seed, note, result
 
 RAR_SCHEDULE, BY_RANKS, BY_DIRECT, BY_HALVING = 13, 0, 3, 4      # the last: see main()
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
-RAR_R_KEY, RAR_R_SECURITY = 23, 28
+RAR_R_SIZE, RAR_R_KEY, RAR_R_SECURITY = 10, 23, 28
 HEADER = 24
 OF_JOIN = (JOIN, JOIN_ACK, COLLECT, PROPOSE, COMMIT, PAIR, PAIR_ACK)
 # What a rank may get, by the schedule in which its group sends it, if any.
@@ -508,7 +508,7 @@ def published():
 
 # ------------------------------------------------------------------ mixed groups
 
-def mixed(name, odd, err, reason):
+def mixed(name, odd, err, reason, size=N):
     """Rank 1 differs. No rank joins, and its neighbours say why."""
     group = Ring.group = Ring.group + 1
     fd = []
@@ -518,7 +518,8 @@ def mixed(name, odd, err, reason):
         for option, value in odd if rank == 1 else seals():
             s.setsockopt(SOL_RAR, option, value)
         s.setsockopt(SOL_RAR, RAR_JOIN, struct.pack(
-            "=64s64s64s16sII16x", live.sockaddr(rank, group), live.sockaddr((rank + 1) % N, group),
+            "=64s64s64s16sII16x", *(live.sockaddr(r, group, size if rank == 1 else N)
+                                    for r in (rank, (rank + 1) % N)),
             b"", b"", 1500, 0))
         fd.append(s)
     said = []
@@ -559,6 +560,7 @@ def main():
     mixed("rank 1 has another level", seals(asked=AUTH), errno.EBADMSG, RAR_R_SECURITY)
     mixed("rank 1 has another key", seals(KEY[::-1]), errno.ETIMEDOUT, RAR_R_KEY)
     mixed("rank 1 has a shorter key", seals(KEY[:16]), errno.ETIMEDOUT, RAR_R_KEY)
+    mixed("rank 1 believes in more ranks", seals(), errno.EBADMSG, RAR_R_SIZE, N + 1)
     note(f"{sum(sent.values())} packets: " + ", ".join(f"{w} {n}" for w, n in sent.items()))
     result(sum(sent.values()) >= PARTS * EACH, f"{PARTS * EACH} packets were sent")
     finish()

@@ -203,8 +203,12 @@ by_default()
 	rules "ct state new,established accept"
 	check "auto, rules and carriers" "${long[@]}"
 	before=$(($(total RarTxWhole) - before))
-	[ $before -gt 100 ]
-	result $? "auto, rules and carriers: $before chunks in carriers"
+	if [ -z "${RAR_SECURITY-}" ]; then
+		[ $before -gt 100 ]
+		result $? "auto, rules and carriers: $before chunks in carriers"
+	else
+		skip "auto, rules and carriers: $before chunks in carriers" "groups with seals have none"
+	fi
 	topo_rules_off
 	# A rule that is loaded while the ring runs ends it.
 	before=$(counter 1 RarOpsDone)

@@ -66,8 +66,8 @@ snapshot_all()
 }
 
 # The payload that a rank sent since snapshot_all, in $sent, and the bytes of the wire, in
-# $wire, with their bounds. Headers are Ethernet, IPv4, UDP and 64 bytes for every chunk. An
-# ACK has 200 bytes at most, and a JOIN is as long as the MTU.
+# $wire, with their bounds. Headers are Ethernet, IPv4, UDP and 64 bytes for every chunk, and 24
+# for a seal. An ACK has 200 bytes at most, and a JOIN is as long as the MTU.
 measure()	# RANK
 {
 	local r=$1
@@ -75,7 +75,7 @@ measure()	# RANK
 	snapshot "$r"
 	sent=$((now[TxBytes] - was[$r,TxBytes]))
 	wire=$((now[wire] - was[$r,wire]))
-	least=$((sent + 106 * (now[TxData] - was[$r,TxData])))
+	least=$((sent + (106 + ${RAR_SECURITY:+24}+0) * (now[TxData] - was[$r,TxData])))
 	most=$((least + 200 * (now[TxAck] - was[$r,TxAck]) +
 		1514 * (now[TxCtl] - was[$r,TxCtl]) + 2000))
 }

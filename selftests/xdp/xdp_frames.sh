@@ -126,7 +126,7 @@ on_two_cpus()
 	done
 	fresh
 	expect "every packet twice, on two CPUs" \
-		"sum[RxXdp] > 100 && sum[RxDup] + sum[DropClaimed] > 100" \
+		"sum[RxXdp] > 100 && sum[RxDup] + sum[DropClaimed] + sum[DropReplay] > 100" \
 		-n $n -t i32,f32 -c std,300k -T 100
 }
 
