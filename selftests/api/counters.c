@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,9 +42,11 @@ static bool comes(const struct rar_counters *c, uint64_t n, uint32_t error)
 {
 	uint64_t end = rar_now_us() + WAIT_S * 1000000ull;
 
-	while (rar_now_us() < end)
+	while (rar_now_us() < end) {
 		if (ready(c) >= n && __atomic_load_n(&c->error, __ATOMIC_ACQUIRE) == error)
 			return true;
+		sched_yield();
+	}
 	rar_log("posted %llu complete %llu ready %llu delivered %llu error %u",
 		(unsigned long long)c->posted, (unsigned long long)c->complete,
 		(unsigned long long)c->ready, (unsigned long long)c->delivered, c->error);
