@@ -393,12 +393,51 @@ rar_source_tar()
 		tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | xz -dc
 }
 
-# Patch two functions. Looking up every word of the stack with __kernel_text_address() makes a
+# Patch some functions. Looking up every word of the stack with __kernel_text_address() makes a
 # boot with checkers five times as long, so check first whether the word can be code at all.
 # KASAN must not clear everything between the first and the last area that vfree() gives back:
-# that may be terabytes, and contain areas in use.
+# that may be terabytes, and contain areas in use. With "time-travel" (scripts/vm --skip-idle) time
+# passes only when a timer is due, and a timer that is set again begins anew: beside a busy ring a
+# second took half a minute, and no clock told how long anything took. So the time that programs
+# need passes whenever a clock is read.
 rar_uml_patch()
 {
+	sed -i \
+		-e '/^static void __time_travel_add_event(/i \
+/* In basic mode: let the time that programs needed pass, but no event. */\
+static void time_travel_catch_up(void)\
+{\
+	static long long before;\
+	struct time_travel_event *e;\
+	unsigned long long ns;\
+	unsigned long flags;\
+	long long now;\
+\
+	if (time_travel_mode != TT_MODE_BASIC)\
+		return;\
+	local_irq_save(flags);\
+	now = os_nsecs();\
+	ns = time_travel_time + (before ? now - before : 0);\
+	before = now;\
+	e = time_travel_first_event();\
+	if (e)\
+		ns = min(ns, e->time);\
+	if (ns > time_travel_time)\
+		time_travel_set_time(ns);\
+	local_irq_restore(flags);\
+}\
+' \
+		-e '/^static inline void time_travel_handle_real_alarm(void)$/i \
+static inline void time_travel_catch_up(void)\
+{\
+}\
+' \
+		-e '/^static u64 timer_read(/,/^}/s/if (time_travel_mode != TT_MODE_OFF) {/&\n\t\ttime_travel_catch_up();/' \
+		-e 's/^\ttime_travel_set_time(time_travel_next_event);/\ttime_travel_set_time(max(time_travel_next_event, time_travel_time));/' \
+		-e '/^void time_travel_sleep(void)/,/^}/s/os_timer_disable(cpu);/time_travel_catch_up(), &/' \
+		-e '/^void time_travel_sleep(void)/,/^}/s/event.time - next/event.time - time_travel_time/' \
+		"$1/arch/um/kernel/time.c"
+	grep -c time_travel_catch_up "$1/arch/um/kernel/time.c" | grep -qx 4
 	sed -i \
 		-e 's/if (__kernel_text_address(addr)) {/if (may_be_text(addr) \&\& __kernel_text_address(addr)) {/' \
 		-e '/^void dump_trace(/i static bool may_be_text(unsigned long addr)\n{\n\treturn (addr >= (unsigned long)_stext \&\& addr < (unsigned long)_etext) ||\n\t       is_vmalloc_or_module_addr((void *)addr);\n}\n' \
@@ -481,10 +520,13 @@ rar_build_uml()
 	touch "$dir/ready"
 }
 
-# Is the kernel built, and from its present configuration?
+# Is the source there, as this tree changes it?
+rar_uml_source_ready() { rar_uml_patch_id | cmp -s - "$RAR_CACHE/uml-source/.patch"; }
+
+# Is the kernel built, and from its present configuration? Modules need its source, too.
 rar_uml_ready()
 {
-	[ -e "$RAR_CACHE/$1/ready" ] &&
+	[ -e "$RAR_CACHE/$1/ready" ] && rar_uml_source_ready &&
 		rar_uml_fragments "$1" | cmp -s - "$RAR_CACHE/$1/fragments.config"
 }
 
@@ -492,7 +534,7 @@ rar_ensure_uml()
 {
 	rar_uml_ready "$1" && return
 	"$RAR_TOP/scripts/deps" uml
-	rar_uml_patch_id | cmp -s - "$RAR_CACHE/uml-source/.patch" ||
+	rar_uml_source_ready ||
 		rar_step uml-source "fetching $RAR_UML_SOURCE" rar_fetch_uml_source
 	rar_step "$1" "building the $1 kernel (once, 5 to 30 minutes)" rar_build_uml "$1"
 }
