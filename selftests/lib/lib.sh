@@ -167,6 +167,19 @@ each_rank()	# command...: in every rank's namespace
 	done
 }
 
+# Lets "ip" do the lines of stdin in every rank's namespace. SELF is r+1 there, and PEER is r+1 of the
+# other one of two ranks.
+each_ip()
+{
+	local r text mine
+
+	text=$(cat)
+	for ((r = 0; r < topo_n; r++)); do
+		mine=${text//SELF/$((r + 1))}
+		ip -n rar$r -batch - <<< "${mine//PEER/$((2 - r))}" || return
+	done
+}
+
 topo_links()
 {
 	local r
@@ -211,15 +224,21 @@ topo_namespaces()
 	done
 }
 
+# Removes the namespaces of before, and makes new ones for so many ranks, without devices.
+topo_begin()	# N
+{
+	topo_down
+	trap topo_exit EXIT
+	topo_namespaces "$1" | ip -batch - || return
+	topo_n=$1
+}
+
 topo_up()	# N [MTU...]: as topo_mtu
 {
 	local r n=$1
 
 	shift
-	topo_down
-	trap topo_exit EXIT
-	topo_namespaces "$n" | ip -batch - || return
-	topo_n=$n
+	topo_begin "$n" || return
 	topo_links "$n" | ip -batch - || return
 	topo_bridge "$n" | ip -n rarbr -batch - || return
 	for ((r = 0; r < n; r++)); do
@@ -283,17 +302,13 @@ topo_down()
 # Moves the ranks' addresses to a VLAN; the frames carry its tag both ways.
 topo_vlan()
 {
-	local r
-
 	modprobe -q 8021q
-	for ((r = 0; r < topo_n; r++)); do
-		ip -n rar$r -batch - <<-EOT || return
-			link add link eth0 name eth0.7 type vlan id 7
-			address del 10.77.0.$((r + 1))/24 dev eth0
-			link set eth0.7 up
-			address add 10.77.0.$((r + 1))/24 dev eth0.7
-		EOT
-	done
+	each_ip <<-'EOT'
+		link add link eth0 name eth0.7 type vlan id 7
+		address del 10.77.0.SELF/24 dev eth0
+		link set eth0.7 up
+		address add 10.77.0.SELF/24 dev eth0.7
+	EOT
 }
 
 # Call it in the end: a pinned program would keep the module loaded.
@@ -373,10 +388,7 @@ topo_ring()
 {
 	local r n=$1 next
 
-	topo_down
-	trap topo_exit EXIT
-	topo_namespaces "$n" | ip -batch - || return
-	topo_n=$n
+	topo_begin "$n" || return
 	for ((r = 0; r < n; r++)); do
 		next=$(((r + 1) % n))
 		ip link add eth0 mtu "$2" netns "rar$r" type veth \
@@ -572,14 +584,20 @@ more() { [ "$(counter "$1" "$2")" -gt "$3" ]; }
 # RarOpsDone from before
 until_runs() { within 20 more "$1" RarOpsDone "$2"; }
 
-# total NAME: prints the sum of a counter over all ranks of the topology
-total()
+# totals NAME...: prints the sums of counters over all ranks of the topology
+totals()
 {
-	local r sum=0
+	local r name
+	local -A tally
 
-	for ((r = 0; r < topo_n; r++)); do sum=$((sum + $(counter $r "$1"))); done
-	echo $sum
+	for ((r = 0; r < topo_n; r++)); do
+		counters $r
+		for name; do tally[$name]=$((${tally[$name]-0} + mib[$name])); done
+	done
+	for name; do echo "${tally[$name]-0}"; done
 }
+
+total() { totals "$1"; }	# NAME
 
 # Prints how many calls went by the ring, as programs with RAR_MPI_STAT or RAR_TORCH_STAT say
 # in $out.
