@@ -3,6 +3,9 @@
 # Shared by the tests of containers: a small file system for them, and pods as Kubernetes makes them.
 # The file system of pods is in $pod_root, and what they share in $pod_cards. Sourced, never run.
 
+# shellcheck source=networks.sh
+. lib/networks.sh
+
 pod_root=/var/tmp/rar-pod
 pod_cards=/var/tmp/rar-cards
 
@@ -43,7 +46,7 @@ containers()
 }
 
 # ---------------------------------------------------------------- pods on two nodes
-# The nodes are the namespaces rar8 and rar9. Each has a bridge for its pods with the network
+# The nodes are the hosts of hosts_up. Each has a bridge for its pods with the network
 # 10.244.NODE.0/24, and a VXLAN to the other node, as flannel makes them. The pods are rar0, rar1 ...,
 # the even ones on rar8. A namespace of a pod belongs to a user namespace of its own.
 
@@ -54,15 +57,11 @@ nodes_up()
 {
 	local n other
 
-	printf 'netns add rar%s\n' 8 9 | ip -batch - || return
-	ip link add eth0 netns rar8 type veth peer name eth0 netns rar9
+	hosts_up || return
 	for n in 8 9; do
 		other=$((17 - n))
 		rns $n sysctl -qw net.ipv4.ip_forward=1
 		ip -n rar$n -batch - <<-EOT || return
-			link set lo up
-			address add 192.0.2.$n/24 dev eth0
-			link set eth0 up
 			link add flannel.1 address 02:00:00:00:00:0$n type vxlan id 1 dstport 8472 \
 				local 192.0.2.$n dev eth0 nolearning
 			address add 10.244.$n.0/32 dev flannel.1

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""MACsec and WireGuard between namespaces: for a test, and for the bench."""
+"""MACsec and WireGuard between namespaces: for tests, and for the bench. "tunnel.py macsec|wireguard
+RANKS" makes devices macsec0 or wg0 above eth0 of the namespaces rar0 ..., whose own addresses are
+10.76.0.(r+1). The ranks' addresses 10.77.0.(r+1) are left to the caller.
+"""
 import json
 import socket
 import struct
 import subprocess
+import sys
 
 from genl import CTRL, NESTED, Genl, attr, number
 from rarpkt import enter
@@ -70,3 +74,18 @@ def wg_peer(key, outer, inner):
     endpoint = struct.pack("=H", socket.AF_INET) + struct.pack(">H", WG_PORT) + outer + bytes(8)
     allowed = attr(1, ("H", socket.AF_INET)) + attr(2, inner) + attr(3, ("B", 32))
     return attr(1, key) + attr(4, endpoint) + attr(9 | NESTED, attr(NESTED, allowed))
+
+
+def main():
+    kind, ranks = sys.argv[1], range(int(sys.argv[2]))
+    spaces = [f"rar{r}" for r in ranks]
+    if kind == "wireguard":
+        return wireguard(spaces, *(lambda r, net=net: socket.inet_aton(f"10.{net}.0.{r + 1}")
+                                   for net in (76, 77)))
+    macs = [mac(space, "eth0") for space in spaces]
+    return all([macsec(space, "eth0", "macsec0", macs[:r] + macs[r + 1:], "on")
+                for r, space in enumerate(spaces)])
+
+
+if __name__ == "__main__":
+    sys.exit(not main())

@@ -7,14 +7,12 @@ of the group sends its packets by another device. Run by lib/in_topo.sh 3.
 Each rank has a second device eth1, whose other end (q0 ...) is in the namespace of the bridge.
 """
 import errno
-import fcntl
 import os
 import pathlib
 import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
@@ -23,6 +21,7 @@ import tunnel
 from live import N, Data, Ring, wait_quiet
 from rarpkt import ABORT, JOIN, RS, SOL_RAR, VERSION, Packet, csum, enter, sysctl, tables
 from tap import finish, note, result
+from tun import Tuns
 
 PORT = 18118
 INFO, EPOCH = 192, 24       # bytes of RAR_INFO, and where the epoch is
@@ -211,33 +210,12 @@ def second_devices():
         run(f"ip -n rarbr link set q{r} addrgenmode none up")
 
 
-class Tuns:
+def tun():
     """A tunnel by a process: packets go from one TUN device to the other in memory."""
-
-    def __init__(self):
-        self.fd = []
-        for r in range(N):
-            enter(f"rar{r}")
-            fd = os.open("/dev/net/tun", os.O_RDWR)
-            self.set_name(fd)
-            self.fd.append(fd)
-            ip(r, f"addr add 10.78.0.{r + 1}/24 dev tun0")
-            ip(r, "link set tun0 up mtu 1400")
-        for fd in self.fd:
-            threading.Thread(target=self.pump, args=(fd,), daemon=True).start()
-
-    @staticmethod
-    def set_name(fd):
-        fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", b"tun0", 0x1001))    # TUNSETIFF
-
-    def pump(self, fd):
-        while True:
-            try:
-                packet = os.read(fd, 65536)
-                if packet[0] >> 4 == 4 and packet[19] <= N:
-                    os.write(self.fd[packet[19] - 1], packet)
-            except OSError:     # the device is gone
-                return
+    Tuns("tun", N)
+    for r in range(N):
+        ip(r, f"addr add 10.78.0.{r + 1}/24 dev tun0")
+        ip(r, "link set tun0 up mtu 1400")
 
 
 def macsec(encrypt):
@@ -329,7 +307,7 @@ def through(name, device, right, shown):
 def tunnels(right):
     live.address = tunnel_address
     run("modprobe -qa tun macsec wireguard")
-    Tuns()
+    tun()
     through("a TUN device", "tun0", right, False)
     for r in range(N):
         ip(r, "link del tun0")

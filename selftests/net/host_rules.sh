@@ -5,8 +5,8 @@
 #
 # host_rules.sh [default]: default: only the rules that hold by default, and input that is shaped
 . "$(dirname "$0")/../lib/lib.sh"
-
-port=18118
+# shellcheck source=../lib/networks.sh
+. lib/networks.sh
 
 # fails NAME COUNTER command...: there is no ring, and rank 1's COUNTER tells the reason
 fails()
@@ -235,19 +235,14 @@ by_default()
 	result $? "auto, the rules are gone: packets at the ingress hook"
 }
 
-# All that comes to rank 1 goes through another device first, as where input is shaped. Then the
-# stack has no ingress hook for it.
 shaped()
 {
-	if ! rns 1 ip link add ifb0 type ifb 2> /dev/null; then
+	if ! topo_ifb 1; then
 		skip "input that is shaped by ifb" "no ifb in this kernel"
 		skip "input that is shaped by ifb: superpackets" "no ifb in this kernel"
 		return
 	fi
 	topo_sysctl carriers=0
-	rns 1 ip link set ifb0 up
-	rns 1 tc qdisc add dev eth0 clsact
-	rns 1 tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0
 	whole "input that is shaped by ifb" ring -n 3 -c 5,1M,1M -t f32 -r 3 -T 60
 	rns 1 tc qdisc del dev eth0 clsact
 	rns 1 ip link del ifb0
@@ -275,7 +270,7 @@ manual()
 	local rules
 
 	for hook in netdev inet; do
-		rules=$(sed -n "/^   table $hook rar {/,/^   }/p" ../Documentation/admin.rst)
+		rules=$(manual_rules $hook)
 		[ -n "$rules" ] && rns 1 nft -f - <<< "$rules"
 		result $? "admin.rst: the rules for $hook"
 		topo_sysctl rx_path="$1"

@@ -4,53 +4,8 @@
 # packet pass, on any receive path. With ESP a ring works: superpackets and lanes go through
 # the transforms, and nothing leaves in the clear.
 . "$(dirname "$0")/../lib/lib.sh"
-
-port=18118	# RAR_DEFAULT_PORT
-
-# addr RANK FAMILY: prints the rank's address; FAMILY is 4 or 6
-addr()
-{
-	if [ "$2" = 4 ]; then echo 10.77.0.$(($1 + 1)); else echo fd77::$(($1 + 1)); fi
-}
-
-# esp FROM TO [MODE [FAMILY]]: adds states and policies for packets from one rank to another
-esp()
-{
-	local from=$1 to=$2 mode=${3-transport} src dst spi
-	local key=0x000102030405060708090a0b0c0d0e0f
-
-	src=$(addr "$from" "${4-4}") dst=$(addr "$to" "${4-4}")
-	spi=$((0x1000 + 16 * from + to))
-	for rank in "$from" "$to"; do
-		ip -n "rar$rank" xfrm state add src "$src" dst "$dst" proto esp spi $spi \
-			mode "$mode" auth 'hmac(sha256)' $key enc 'cbc(aes)' $key || return
-	done
-	ip -n "rar$from" xfrm policy add src "$src" dst "$dst" dir out tmpl src "$src" dst "$dst" \
-		proto esp mode "$mode" || return
-	demand "$from" "$to" "$mode" "${4-4}"
-}
-
-# demand FROM TO [MODE [FAMILY]]: rank TO accepts only ESP from rank FROM
-demand()
-{
-	local src dst
-
-	src=$(addr "$1" "${4-4}") dst=$(addr "$2" "${4-4}")
-	ip -n "rar$2" xfrm policy add src "$src" dst "$dst" dir in tmpl src "$src" dst "$dst" \
-		proto esp mode "${3-transport}"
-}
-
-# ESP between all ranks.
-esp_all()
-{
-	local a b
-
-	for ((a = 0; a < topo_n; a++)); do
-		for ((b = 0; b < topo_n; b++)); do
-			[ $a = $b ] || esp $a $b "$@" || return
-		done
-	done
-}
+# shellcheck source=../lib/networks.sh
+. lib/networks.sh
 
 esp_off()
 {
@@ -144,10 +99,7 @@ one_flow()
 }
 
 need_module
-for module in xfrm_user esp4 esp6 authenc cbc sha256 hmac; do
-	modprobe -q $module
-done
-ip xfrm policy list > /dev/null 2>&1 || skip_all "no IPsec in this kernel"
+esp_here || skip_all "no IPsec in this kernel"
 log=$(mktemp)
 plan 19
 topo_up 3

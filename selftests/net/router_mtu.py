@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A router between two ranks, and a smaller MTU behind it. The router says so while the ranks join, and
 the join goes on with smaller packets. If it says nothing, the join finds a size that passes. Run by
-lib/in_topo.sh 2.
+RAR_NETWORK=router lib/in_topo.sh 2, so rarbr is the router.
 """
 import pathlib
 import subprocess
@@ -13,29 +13,7 @@ from live import enter, sysctl
 from pair import close, pair
 from tap import finish, note, result
 
-MTU = 1400
-
-
-def ip(ns, *commands):
-    for command in commands:
-        subprocess.run(["ip", "-n", ns, *command.split()], check=True)
-
-
-def route():
-    """rarbr is the router: rank 0 is at its bridge, and rank 1 at p1."""
-    ip("rarbr", "link set p1 nomaster", f"link set p1 mtu {MTU}",
-       "addr add 10.77.0.254/24 dev br0", "addr add fd77::fe/64 dev br0 nodad",
-       "addr add 10.78.0.254/24 dev p1", "addr add fd78::fe/64 dev p1 nodad",
-       "addr add fe80::fe/64 dev p1 nodad")
-    ip("rar0", "route add 10.78.0.0/24 via 10.77.0.254", "-6 route add fd78::/64 via fd77::fe")
-    ip("rar1", "addr flush dev eth0", f"link set eth0 mtu {MTU}",
-       "addr add 10.78.0.2/24 dev eth0", "addr add fd78::2/64 dev eth0 nodad",
-       "addr add fe80::77:2/64 dev eth0 nodad",
-       "route add 10.77.0.0/24 via 10.78.0.254", "-6 route add fd77::/64 via fd78::fe")
-    enter("rarbr")
-    for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
-        with open("/proc/sys/net/" + name, "w") as f:
-            f.write("1")
+NAMES = (("IPv4", "10.77.0.1", "10.77.0.2"), ("IPv6", "fd77::1", "fd77::2"))
 
 
 def silence():
@@ -56,18 +34,17 @@ def silence():
 
 
 def main():
-    route()
     for r in range(2):
         enter(f"rar{r}")
         sysctl("join_ms", 10000)
-    for title, *names in (("IPv4", "10.77.0.1", "10.78.0.2"), ("IPv6", "fd77::1", "fd78::2")):
+    for title, *names in NAMES:
         for count in ("first", "second"):
             ranks, why = pair(*names)
             note(f"{title}, {count} join: {why or 'works'}")
             result(ranks, f"{title}, the {count} join")
             close(ranks or ())
     silence()
-    for title, *names in (("IPv4", "10.77.0.1", "10.78.0.2"), ("IPv6", "fd77::1", "fd78::2")):
+    for title, *names in NAMES:
         ranks, why = pair(*names)
         note(f"{title}, the router is silent: {why or 'works'}")
         result(ranks, f"{title}, the router says nothing")

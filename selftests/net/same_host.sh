@@ -3,6 +3,8 @@
 # Ranks that share a host, a namespace or a process; listeners; ordinary users;
 # devices that have routes of their own.
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=../lib/networks.sh
+. lib/networks.sh
 
 mix=(-t "i32,f32" -c "std,300k")
 
@@ -148,25 +150,17 @@ with_listeners()
 	stop_listening 2> /dev/null
 }
 
-# Only the VRF's routing table has routes to the other ranks.
 in_a_vrf()
 {
 	local r
 
-	if ! ip -n rar0 link add vrf0 type vrf table 77 2> /dev/null; then
+	if ! topo_vrf; then
 		skip "bound to a device in a VRF" "no VRF in this kernel"
 		skip "bound to a VRF" "no VRF in this kernel"
 		skip "bound to a VRF, with rules" "no VRF in this kernel"
 		skip "bound to a VRF, with rules, IPv6" "no VRF in this kernel"
 		return
 	fi
-	for ((r = 0; r < topo_n; r++)); do
-		[ $r = 0 ] || ip -n rar$r link add vrf0 type vrf table 77
-		ip -n rar$r link set vrf0 up
-		ip -n rar$r link set eth0 master vrf0
-		# Joining a VRF takes IPv6 addresses away.
-		ip -n rar$r address add "fd77::$((r + 1))/64" dev eth0 nodad
-	done
 	check "bound to a device in a VRF" ring -n 4 -a 4 -D eth0 "${mix[@]}"
 	check "bound to a VRF" ring -n 4 -a 4 -D vrf0 "${mix[@]}"
 	# The UDP socket, which is bound to no VRF, hears nothing there.
