@@ -53,7 +53,7 @@ struct shared {
 
 static struct {
 	struct rar_ring ring;
-	bool threads, mixed, lines, hasty, box, key, cast, reduce;
+	bool threads, mixed, lines, hasty, box, key, cast, reduce, together;
 	const char *types, *counts, *sysctl, *modes, *end;
 	uint32_t inflight, repeats, seconds, limit_s, priority;
 	uint32_t first[RAR_PROCS], joint[RAR_PROCS], joints;
@@ -344,6 +344,8 @@ static int collect(struct rank *r, const struct rar_data *d)
 	if (m || !gets) {
 		err = receive(r, d, 0, true);
 		shared->report[r->rank].end = rar_now_us();
+		if (!err && opt.together)
+			err = rar_barrier(&shared->barrier, opt.ring.size, BARRIER_S);
 	}
 	for (; some && !err; some = done < d->count) {
 		n = piece_elements(d, done);
@@ -655,14 +657,12 @@ static void print_report(void)
 	}
 	rar_print_boxes(info);
 	printf("ring: n=%u ops=%u payload=%u mtu=%u mtu_rank=%u path=%u ingress=%lld encap=%lld us=%llu total_us=%llu bytes=%llu retrans=%llu rto=%u hosts=%u direct=%d doubling=%d halving=%d rails=%u hash=%016llx\n",
-	       opt.ring.size, shared->nops * rounds, info->payload,
-	       info->mtu, info->mtu_rank, info->rx_path,
-	       (long long)shared->ingress, (long long)shared->encap,
-	       (unsigned long long)shared->best_us,
-	       (unsigned long long)shared->total_us,
-	       (unsigned long long)shared->bytes * rounds,
-	       (unsigned long long)retrans, rto, info->hosts,
-	       (int)info->direct_bytes, (int)info->doubling_bytes, (int)info->halving_bytes, info->rails,
+	       opt.ring.size, shared->nops * rounds, info->payload, info->mtu, info->mtu_rank,
+	       info->rx_path, (long long)shared->ingress, (long long)shared->encap,
+	       (unsigned long long)shared->best_us, (unsigned long long)shared->total_us,
+	       (unsigned long long)shared->bytes * rounds, (unsigned long long)retrans, rto,
+	       info->hosts, (int)info->direct_bytes, (int)info->doubling_bytes,
+	       (int)info->halving_bytes, info->rails,
 	       (unsigned long long)rar_hash(1, shared->hash, shared->nops * sizeof(uint64_t)));
 }
 
@@ -673,12 +673,10 @@ static void usage(void)
 		"     [-a 4|6|ll6|lo4|lo6] [-t i32,f32,...|all]\n"
 		"     [-c std|elements|bytes with k,M,G|TIMESxUPTO ,...]\n"
 		"     [-p inflight] [-r repeats | -d seconds [-e file whose existence ends it]]\n"
-		"     [-P piece-bytes]\n"
-		"     [-D device] (SO_BINDTODEVICE)\n"
+		"     [-P piece-bytes] [-D device] (SO_BINDTODEVICE)\n"
 		"     [-H ranks,ranks,...]  on host 0, 1, ..., each of them a namespace\n"
-		"     [-B]  RAR_BY_HOSTS\n"
 		"     [-J ranks,ranks,...]  should be on one host, whatever their namespaces\n"
-		"     [-A|-E|-2]  RAR_AUTO, RAR_DIRECT, RAR_DOUBLING\n"
+		"     [-B|-A|-E|-2]  RAR_BY_HOSTS, RAR_AUTO, RAR_DIRECT, RAR_DOUBLING\n"
 		"     [-s sysctl=value,...] [-T time limit in seconds]\n"
 		"     [-k]  all ranks have the same key\n"
 		"     [-y priority]  of all operations, at a box\n"
@@ -687,7 +685,8 @@ static void usage(void)
 		"     [-x]  in random order, each rank sends and receives in turns of its own\n"
 		"     [-b|-R]  broadcasts or reductions, by turns of each root  [-v]  more lines\n"
 		"     [-w]  wait for the box before the first operation\n"
-		"     [-q]  no rank waits for another one between repeats or before it closes\n");
+		"     [-q]  no rank waits for another one between repeats or before it closes\n"
+		"     [-W]  no rank looks at sums, which are not copied, before all have them\n");
 	exit(1);
 }
 
@@ -728,7 +727,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAE2P:s:T:y:z:kxbRvwq")) != -1) {
+	while ((c = getopt(argc, argv, "n:m:N:a:t:c:p:r:d:e:D:H:J:BGAE2P:s:T:y:z:kxbRvwqW")) != -1) {
 		switch (c) {
 		case 'n': opt.ring.size = atoi(optarg); break;
 		case 'm': set_mode(optarg); break;
@@ -763,6 +762,7 @@ static void parse(int argc, char **argv)
 		case 'v': opt.lines = true; break;
 		case 'w': opt.box = true; break;
 		case 'q': opt.hasty = true; break;
+		case 'W': opt.together = true; break;
 		default: usage();
 		}
 	}
