@@ -318,6 +318,7 @@ static int impostor(const struct rar_ring *pair)
 	rar_address(pair, 1, &self);
 	self.srar_addr[3] = 3;
 	rar_address(pair, 0, &next);
+	RAR_CHECK(!rar_set_security(fd), "seals");
 	RAR_CHECK(!bind(fd, (void *)&self, sizeof(self)), "bind: %s",
 		  strerror(errno));
 	err = connect(fd, (void *)&next, sizeof(next)) ? -errno : 0;

@@ -92,10 +92,10 @@ def address(rank):
     return socket.inet_pton(socket.AF_INET6 if V6 else socket.AF_INET, text)
 
 
-def sockaddr(rank, group, size=N):
+def sockaddr(rank, group, size=None):
     return struct.pack("=H2sHHIIIIQ16s16x", AF_RAR, bytes(2),
                        socket.AF_INET6 if V6 else socket.AF_INET, 0, 0, rank,
-                       size, 0, group, address(rank))
+                       size or N, 0, group, address(rank))
 
 
 class Data:

@@ -330,8 +330,7 @@ static int rar_set_box_key(int fd)
 	return key && *key ? setsockopt(fd, SOL_RAR, RAR_BOX_KEY, key, strlen(key)) : 0;
 }
 
-/* RAR_SECURITY of the environment, with a key that all ranks have. */
-static int rar_set_security(int fd)
+int rar_set_security(int fd)
 {
 	static const char key[RAR_KEY_LONG] = "a key that all ranks of it have";
 	const char *all = getenv("RAR_SECURITY");

@@ -122,6 +122,8 @@ static inline uint32_t rar_next(const struct rar_ring *ring, uint32_t rank)
 }
 
 int rar_socket(void);
+/* RAR_SECURITY of the environment, with a key that all ranks have; for sockets that join by hand. */
+int rar_set_security(int fd);
 /* bind() and connect(); waits as long as the socket does. */
 int rar_bind(int fd, const struct rar_ring *ring, uint32_t rank);
 int rar_connect(int fd, const struct rar_ring *ring, uint32_t rank);

@@ -206,14 +206,21 @@ look_on()
 	in=$(word in) out=$(word out)
 }
 
+# XDP takes no frames of encrypted groups while they would be shown.
 mirror()
 {
+	local -x RAR_SECURITY=${RAR_SECURITY:+auth}
+
 	look_on 0
 	[ "$in" = 0 ] && [ "$received" -gt 100 ]
 	result $? "xdp_mirror=0: what XDP takes is not seen"
 	look_on 1
 	[ "$in" = "$received" ] && [ "$received" -gt 100 ] && [ "$out" -ge "$sent" ]
 	result $? "xdp_mirror=1: $in of $received packets that XDP took are seen"
+	received=$(counter 1 RarRxXdp)
+	RAR_SECURITY=encrypt check "N=3, xdp_mirror=1, encrypted" ring -n 3 -t f32 -c 50k -T 60
+	[ "$(counter 1 RarRxXdp)" = "$received" ]
+	result $? "xdp_mirror=1: XDP takes no encrypted packets"
 	rns 1 sysctl -qw net.rar.xdp_mirror=0
 }
 
@@ -296,7 +303,7 @@ need_file ../scripts/xdp
 modprobe -q sch_netem || skip_all "no netem in this kernel"
 need_xdp
 dir=$(mktemp -d)
-plan 63
+plan 65
 on_a_bridge
 mixed_paths 9000
 mixed_paths 1500
