@@ -334,17 +334,14 @@ class Suite:
             tests = sorted((t for t in read() if self.selected(t, kernel)),
                            key=lambda t, k=kernel: -seconds.get((k, t.name), float(t.limit) / 10))
             skip = kernel in SKIP_IDLE
-            special = [t for t in tests if ("speed" if skip else "smp") in t.flags]
-            again = Queue(self, kernel, [], self.options.cpus)
+            again = Queue(self, kernel, [], self.options.cpus, skip_idle=skip)
             alone.append(again)
             if kernel == "uml-debug-smp":
                 again.tests.extend(tests)
                 continue
-            beside.append(Queue(self, kernel, special, self.options.cpus, again))
-            if skip:                            # a second run is in the same kind of guest
-                again = Queue(self, kernel, [], skip_idle=True)
-                alone.append(again)
-            beside.append(Queue(self, kernel, [t for t in tests if t not in special],
+            smp = [t for t in tests if "smp" in t.flags and not skip]
+            beside.append(Queue(self, kernel, smp, self.options.cpus, again))
+            beside.append(Queue(self, kernel, [t for t in tests if t not in smp],
                                 self.cpus(kernel), again, skip_idle=skip))
         debian = [q for q in beside if q.kernel in ("6.1", "6.12")]
         for queue in beside:

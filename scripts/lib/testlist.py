@@ -6,8 +6,8 @@ import pathlib
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ("6.1", "6.12", "arm64", "uml", "uml-debug", "uml-debug-smp")
-FLAGS = {"-", "full", "debug", "oldest", "debian", "arch", "smp", "timed", "speed", "plain", "guest=module", "guest=host",
-         *KERNELS}
+FLAGS = {"-", "full", "debug", "oldest", "debian", "arch", "smp", "timed", "plain", "guest=module",
+         "guest=host", *KERNELS}
 
 
 @dataclasses.dataclass(frozen=True)
