@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * MPI on AF_RAR, as a component of Open MPI 4.1: of its framework coll, with the name rar.
+ * MPI on AF_RAR, as a component of Open MPI 4.1 or 5.0: of its framework coll, with the name rar.
  *
  * Open MPI makes a module of it for every communicator, and calls the module's functions for
  * collectives. What does not go by the ring is done by the functions that Open MPI would have
@@ -16,10 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ompi/communicator/communicator.h"
-#include "ompi/mca/coll/coll.h"
-#include "opal/mca/pmix/pmix.h"
-#include "opal/runtime/opal_progress.h"
+#include "ompi.h"
 
 #include "common.h"
 
@@ -52,7 +49,7 @@ mca_coll_base_component_t mca_coll_rar_component;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rar_module_t *modules;
 static struct told own;
-static int priority = 60;	/* above tuned and han, below cuda, which copies to and from GPUs */
+static int priority = 60;	/* above tuned and han, below those that copy to and from GPUs */
 
 /* -- the replaced functions ------------------------------------------------ */
 
@@ -293,8 +290,7 @@ static bool is_usable(MPI_Comm comm)
 
 	if (OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2)
 		return false;
-	if (opal_process_info.num_local_peers + 1 >= ompi_comm_size(MPI_COMM_WORLD) &&
-	    !limits.one_host)
+	if (ompi_local_peers() + 1 >= ompi_ranks() && !limits.one_host)
 		return false;
 	for (i = 0; i < ompi_comm_size(comm); i++)
 		if (ompi_group_get_proc_name(comm->c_local_group, i).jobid != job)
@@ -338,7 +334,7 @@ static int open_component(void)
 	own.limits = limits;
 	if (why)
 		snprintf(own.why, sizeof(own.why), "%s", why);
-	OPAL_MODEX_SEND(err, OPAL_PMIX_GLOBAL, &mca_coll_rar_component.collm_version, &own,
+	OPAL_MODEX_SEND(err, OMPI_TO_ALL, &mca_coll_rar_component.collm_version, &own,
 			sizeof(own));
 	return err ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
 }
@@ -358,7 +354,7 @@ static int any_threads(bool progress_threads, bool threads)
 
 mca_coll_base_component_t mca_coll_rar_component = {
 	.collm_version = {
-		MCA_COLL_BASE_VERSION_2_0_0,
+		OMPI_COLL_VERSION,
 		.mca_component_name = "rar",
 		.mca_component_minor_version = 1,
 		.mca_open_component = open_component,

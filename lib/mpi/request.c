@@ -5,11 +5,12 @@
  * MPI_Ibcast() and others write into the request that a component returns: they keep a datatype of
  * the program there. So it must be Open MPI's request of collectives, with what we need behind it.
  */
+#include "ompi.h"
+
 #define OMPI_OP_H	/* ompi/op/op.h includes a header that is not installed */
 typedef struct ompi_op_t ompi_op_t;
 
 #include "ompi/mca/coll/base/coll_base_util.h"
-#include "opal/runtime/opal_progress.h"
 
 #include "common.h"
 
